@@ -1,0 +1,70 @@
+# Helpers that keep the CMake files of the folders to lists of names.
+
+if(NOT TERNGRAD_THREADS MATCHES "^(openmp|std)$")
+  message(FATAL_ERROR "TERNGRAD_THREADS=${TERNGRAD_THREADS}: choose openmp or std")
+endif()
+
+find_package(Threads REQUIRED)
+if(TERNGRAD_THREADS STREQUAL "openmp")
+  find_package(OpenMP REQUIRED COMPONENTS CXX)
+endif()
+
+# Flags that every target of this project is built with. Bits count here (contract B1): no contraction of a*b+c and no
+# value-changing optimisation, in any build type.
+function(terngrad_target_defaults target)
+  target_compile_features(${target} PUBLIC cxx_std_20)
+  set_target_properties(${target} PROPERTIES CXX_EXTENSIONS OFF CXX_VISIBILITY_PRESET hidden VISIBILITY_INLINES_HIDDEN ON
+                                             POSITION_INDEPENDENT_CODE ON)
+  target_compile_options(${target} PRIVATE -ffp-contract=off -Wall -Wextra -Wconversion -Wsign-conversion -Wshadow)
+  if(TERNGRAD_WERROR)
+    target_compile_options(${target} PRIVATE -Werror)
+  endif()
+  if(TERNGRAD_SANITIZE)
+    target_compile_options(${target} PRIVATE -fsanitize=${TERNGRAD_SANITIZE} -fno-omit-frame-pointer)
+    if(TERNGRAD_SANITIZE MATCHES "undefined")
+      target_compile_options(${target} PRIVATE -fno-sanitize-recover=all)
+    endif()
+    target_link_options(${target} PUBLIC -fsanitize=${TERNGRAD_SANITIZE})
+  endif()
+endfunction()
+
+# terngrad_library(name SOURCES ... PUBLIC libs PRIVATE libs): the static library terngrad_<name>, alias terngrad::<name>.
+function(terngrad_library name)
+  cmake_parse_arguments(ARG "" "" "SOURCES;PUBLIC;PRIVATE" ${ARGN})
+  add_library(terngrad_${name} STATIC ${ARG_SOURCES})
+  add_library(terngrad::${name} ALIAS terngrad_${name})
+  set_target_properties(terngrad_${name} PROPERTIES EXPORT_NAME ${name})
+  terngrad_target_defaults(terngrad_${name})
+  target_include_directories(terngrad_${name} PUBLIC $<BUILD_INTERFACE:${PROJECT_SOURCE_DIR}>
+                                                     $<INSTALL_INTERFACE:${CMAKE_INSTALL_INCLUDEDIR}/terngrad>)
+  target_link_libraries(terngrad_${name} PUBLIC ${ARG_PUBLIC} PRIVATE ${ARG_PRIVATE})
+endfunction()
+
+# terngrad_command(name SOURCES ... LIBS ...): a program a user runs, installed to bin/.
+function(terngrad_command name)
+  cmake_parse_arguments(ARG "" "" "SOURCES;LIBS" ${ARGN})
+  add_executable(${name} ${ARG_SOURCES})
+  terngrad_target_defaults(${name})
+  target_link_libraries(${name} PRIVATE ${ARG_LIBS})
+  install(TARGETS ${name} RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR})
+endfunction()
+
+# terngrad_test(folder LIBS libs NAMES a b ...): one program <folder>_test from <folder>/a_test.cpp ..., its tests
+# registered with ctest one by one so that a skipped test is reported as skipped.
+function(terngrad_test folder)
+  cmake_parse_arguments(ARG "" "" "LIBS;NAMES" ${ARGN})
+  set(sources "")
+  foreach(test_name IN LISTS ARG_NAMES)
+    list(APPEND sources ${folder}/${test_name}_test.cpp)
+  endforeach()
+  add_executable(${folder}_test ${sources})
+  terngrad_target_defaults(${folder}_test)
+  target_include_directories(${folder}_test PRIVATE ${PROJECT_SOURCE_DIR})
+  target_link_libraries(${folder}_test PRIVATE terngrad_test_support ${ARG_LIBS})
+  gtest_discover_tests(
+    ${folder}_test
+    TEST_PREFIX "${folder}."
+    WORKING_DIRECTORY ${PROJECT_SOURCE_DIR}
+    DISCOVERY_TIMEOUT 120
+    PROPERTIES TIMEOUT 1200)
+endfunction()

@@ -1,0 +1,55 @@
+// Pipeline: shuffled, sharded, batched and prefetched examples for the workers of one process.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <span>
+
+#include "datasets/dataset.h"
+
+namespace terngrad {
+
+struct PipelineOptions {
+  std::int64_t batch_size = 0;  // examples of all workers together per step
+  int num_workers = 1;          // workers of the whole run; divides batch_size
+  int first_local_worker = 0;   // this process owns workers [first_local_worker, + num_local_workers)
+  int num_local_workers = 1;
+  std::uint64_t seed = 1;
+  std::uint64_t first_step = 0;  // step of the first batch: where a resumed run goes on
+  int num_threads = 1;           // threads that prepare examples
+  int prefetch_batches = 2;      // batches prepared ahead of use, at least 1
+};
+
+/// One step's examples for the local workers, worker after worker. Valid until the next call of Pipeline::next.
+struct PipelineBatch {
+  std::uint64_t step = 0;
+  std::uint64_t epoch = 0;               // of the step's first example over all workers
+  std::span<const float> images;         // [num_local_workers * batch_size / num_workers, height, width, channels]
+  std::span<const std::int32_t> labels;  // [num_local_workers * batch_size / num_workers]
+};
+
+/// An endless stream of training batches.
+///
+/// Position p = step * batch_size + i of the joint stream holds example permutation(epoch)[p mod num_examples] with
+/// epoch = p / num_examples: every epoch visits every example once, in an order drawn from (seed, epoch) alone. Worker
+/// w of N takes the contiguous slice i in [w * batch_size / N, (w + 1) * batch_size / N). So order and augmentation
+/// depend on seed, step and example only: not on N, processes, threads or prefetch depth, and a run that starts at
+/// first_step continues exactly.
+class Pipeline {
+ public:
+  /// @throws InvalidArgument if batch_size is not a positive multiple of num_workers, or the worker range is not inside
+  /// it
+  Pipeline(std::shared_ptr<const Dataset> dataset, const PipelineOptions& options);
+  ~Pipeline();
+  Pipeline(const Pipeline&) = delete;
+  Pipeline& operator=(const Pipeline&) = delete;
+
+  /// Waits for the next batch. @throws whatever Dataset::read threw while preparing it
+  PipelineBatch next();
+
+ private:
+  class Impl;
+  std::unique_ptr<Impl> impl_;
+};
+
+}  // namespace terngrad

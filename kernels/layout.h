@@ -1,0 +1,71 @@
+// Layout: the names, shapes and places of the tensors that make up one model.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <string>
+#include <vector>
+
+namespace terngrad {
+
+/// One tensor of a model: a segment of the flat parameter and gradient buffers.
+struct Segment {
+  std::string name;                 // e.g. "conv1/weights"
+  std::vector<std::int64_t> shape;  // dense, row-major
+  bool is_logits = false;           // weights or biases of the last classification layer
+  std::int64_t num_elements = 0;    // product of shape
+  std::int64_t offset = 0;          // first element in the flat buffer
+  std::int64_t draw_offset = 0;     // first draw index: running sum of sizes, each rounded up to kDrawAlignment
+};
+
+/// Sizes are rounded up to this many draws, so that a Philox block never spans two tensors and draw offsets do not
+/// depend on how tensors lie in memory.
+inline constexpr std::int64_t kDrawAlignment = 64;
+
+/// Tensors begin at multiples of this many elements in a flat buffer (a 64-byte cache line).
+inline constexpr std::int64_t kFlatAlignment = 16;
+
+/// The ordered tensors of a model. All parameters of a net lie in one flat float32 buffer of `flat_elements()`
+/// elements, so do gradients and optimizer slots; tensors held elsewhere use the same layout with a table of pointers
+/// (TensorTable). Elements between tensors are padding: zero, and never read by a kernel that works on segments.
+class Layout {
+ public:
+  /// Appends a tensor and returns its index. @throws InvalidArgument for a repeated or empty name or a negative
+  /// dimension
+  int add(std::string name, std::vector<std::int64_t> shape, bool is_logits = false);
+
+  int num_segments() const { return static_cast<int>(segments_.size()); }
+  const Segment& segment(int index) const { return segments_.at(static_cast<std::size_t>(index)); }
+  std::span<const Segment> segments() const { return segments_; }
+  /// Index of the tensor called `name`, or -1.
+  int find(const std::string& name) const;
+
+  /// Sum of the tensors' sizes: the number of parameters.
+  std::int64_t num_elements() const { return num_elements_; }
+  /// Length of a flat buffer, padding between tensors included; a multiple of kFlatAlignment.
+  std::int64_t flat_elements() const { return flat_elements_; }
+  /// One past the last draw index in use.
+  std::int64_t num_draws() const { return num_draws_; }
+
+  /// 64-bit FNV-1a hash of names, shapes and is_logits in order. Ranks, messages and checkpoints compare it.
+  std::uint64_t fingerprint() const;
+
+ private:
+  std::vector<Segment> segments_;
+  std::int64_t num_elements_ = 0;
+  std::int64_t flat_elements_ = 0;
+  std::int64_t num_draws_ = 0;
+};
+
+/// Incremental 64-bit FNV-1a over bytes; integers are fed little-endian.
+class Fingerprint {
+ public:
+  Fingerprint& add(std::string_view text);
+  Fingerprint& add(std::uint64_t value);
+  std::uint64_t value() const { return value_; }
+
+ private:
+  std::uint64_t value_ = 0xcbf29ce484222325ull;
+};
+
+}  // namespace terngrad

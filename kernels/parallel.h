@@ -1,0 +1,52 @@
+// parallel_for: the only place that names a threading runtime.
+#pragma once
+
+#include <cstdint>
+#include <type_traits>
+#include <utility>
+
+namespace terngrad {
+
+namespace detail {
+using RangeFunction = void (*)(void* body, std::int64_t begin, std::int64_t end);
+void parallel_ranges(int num_threads, std::int64_t count, std::int64_t grain, RangeFunction call, void* body);
+}  // namespace detail
+
+/// Calls body(begin, end) on disjoint ranges that cover [0, count) exactly once.
+///
+/// The ranges are contiguous, at most `num_threads` of them, of nearly equal length and (but for the last) multiples of
+/// `grain`. Which thread runs which range is fixed, but bodies must not let a result depend on where a range ends. With
+/// one thread, or from inside another parallel_for whose threads use up the machine, the body runs in the calling
+/// thread. An exception from a body is rethrown in the caller after all ranges have ended (the first by range, if
+/// several).
+///
+/// @param num_threads  upper bound on the threads used, at least 1
+/// @param count        number of indices; 0 calls nothing
+/// @param grain        smallest range worth a thread, at least 1
+template <class Body>
+void parallel_for(int num_threads, std::int64_t count, std::int64_t grain, Body&& body) {
+  using Plain = std::remove_reference_t<Body>;
+  if (num_threads <= 1 || count <= grain) {
+    if (count > 0) body(std::int64_t{0}, count);
+    return;
+  }
+  detail::parallel_ranges(
+      num_threads, count, grain,
+      [](void* erased, std::int64_t begin, std::int64_t end) { (*static_cast<Plain*>(erased))(begin, end); },
+      const_cast<void*>(static_cast<const void*>(&body)));
+}
+
+/// Makes `num_threads` the number of threads that third-party libraries (oneDNN) use when called from this thread, for
+/// the lifetime of the object. Their results may depend on it, so whoever calls them states it.
+class LibraryThreads {
+ public:
+  explicit LibraryThreads(int num_threads);
+  ~LibraryThreads();
+  LibraryThreads(const LibraryThreads&) = delete;
+  LibraryThreads& operator=(const LibraryThreads&) = delete;
+
+ private:
+  int previous_;
+};
+
+}  // namespace terngrad

@@ -1,0 +1,93 @@
+// Net: what a trainer sees of a neural network.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "kernels/layout.h"
+
+namespace terngrad {
+
+/// Sizes of one input image: rows, columns, channels. Images are stored [height, width, channels], channels fastest.
+struct ImageShape {
+  int height = 0;
+  int width = 0;
+  int channels = 0;
+  std::int64_t num_elements() const { return std::int64_t{height} * width * channels; }
+  friend bool operator==(const ImageShape&, const ImageShape&) = default;
+};
+
+/// How a net is to be run. Results may depend on `threads_per_worker` (oneDNN sums in an order that depends on it) and
+/// on nothing else here: not on how many workers a process holds (contract B3).
+struct NetOptions {
+  int num_local_workers = 1;    // workers whose gradients this process computes
+  int examples_per_worker = 1;  // examples in each worker's slice of a training batch
+  int threads_per_worker = 1;   // threads that compute one worker's slice
+  int num_threads = 1;          // threads of the process; workers run side by side on num_threads / threads_per_worker
+};
+
+/// The training examples of this process's workers: worker w owns examples [w * examples_per_worker, (w + 1) *
+/// examples_per_worker).
+struct TrainBatch {
+  std::span<const float> images;         // [num_local_workers * examples_per_worker, height, width, channels]
+  std::span<const std::int32_t> labels;  // [num_local_workers * examples_per_worker], in [0, num_classes)
+};
+
+/// What one worker's slice gave.
+struct WorkerLoss {
+  double entropy_loss = 0;  // mean softmax cross-entropy over the slice, in nats
+  int num_correct = 0;      // examples whose label has the greatest logit
+};
+
+/// Called when the gradient of `segment` of local worker `worker` is final, in the order in which the backward pass
+/// ends them. Calls for one worker come in sequence; calls for different workers may come from different threads at
+/// once.
+using SegmentReady = std::function<void(int worker, int segment)>;
+
+/// A classifier with a softmax cross-entropy loss. It holds no parameters: they live in one flat buffer that the caller
+/// owns and passes in, laid out as `layout()` says; so do gradients, one flat buffer per local worker.
+class Net {
+ public:
+  virtual ~Net() = default;
+
+  virtual const std::string& name() const = 0;
+  virtual const Layout& layout() const = 0;
+  virtual ImageShape image_shape() const = 0;
+  virtual int num_classes() const = 0;
+  /// Whether weight decay applies to this segment (biases never).
+  virtual bool is_regularized(int segment) const = 0;
+
+  /// Writes the initial parameters: the draws depend on `seed` and the tensor only (DrawPurpose::kInitializer).
+  /// @param parameters  [layout().flat_elements()] out; padding is set to zero
+  virtual void initialize(std::uint64_t seed, std::span<float> parameters) const = 0;
+
+  /// Computes each local worker's gradient of its mean loss (weight decay not included).
+  /// @param parameters  [flat_elements]
+  /// @param gradients   [num_local_workers] pointers to flat buffers [flat_elements], 64-byte aligned; every segment is
+  ///                    overwritten, padding is left as it is
+  /// @param losses      [num_local_workers] out
+  /// Bitwise repeatable for a fixed threads_per_worker; independent of num_local_workers.
+  virtual void compute_gradients(std::span<const float> parameters, const TrainBatch& batch,
+                                 std::span<float* const> gradients, std::span<WorkerLoss> losses,
+                                 const SegmentReady& on_segment_ready = {}) = 0;
+
+  /// Computes logits of `num_examples` images (any number; evaluation mode).
+  /// @param images  [num_examples, height, width, channels]
+  /// @param logits  [num_examples, num_classes] out
+  virtual void predict(std::span<const float> parameters, std::span<const float> images, int num_examples,
+                       std::span<float> logits) = 0;
+};
+
+/// Names that make_net accepts.
+std::vector<std::string> net_names();
+
+/// Creates a net for images of `shape` and `num_classes` classes.
+/// @throws InvalidArgument for an unknown name, an image shape the net cannot take, or impossible options
+std::unique_ptr<Net> make_net(const std::string& name, const ImageShape& shape, int num_classes,
+                              const NetOptions& options);
+
+}  // namespace terngrad
