@@ -1,0 +1,84 @@
+#include "compress/codec_plan.h"
+
+#include "kernels/errors.h"
+
+namespace terngrad {
+namespace {
+
+std::string codec_name_for(const Segment& segment, const CodecPlanOptions& options, std::vector<bool>& rule_used) {
+  for (std::size_t i = 0; i < options.rules.size(); ++i) {
+    if (matches_pattern(options.rules[i].pattern, segment.name)) {
+      rule_used[i] = true;
+      return options.rules[i].codec;
+    }
+  }
+  if (segment.num_elements < options.size_to_binarize) return "fp32";
+  if (segment.is_logits && !options.quantize_logits && options.codec != "bf16") return "fp32";
+  return options.codec;
+}
+
+}  // namespace
+
+CodecRule parse_codec_rule(const std::string& text) {
+  const std::size_t equals = text.rfind('=');
+  TERNGRAD_REQUIRE(equals != std::string::npos && equals > 0 && equals + 1 < text.size(), "[codec_for] '", text,
+                   "' is not PATTERN=CODEC, for example conv*/weights=ternary");
+  return {text.substr(0, equals), text.substr(equals + 1)};
+}
+
+bool matches_pattern(const std::string& pattern, const std::string& name) {
+  // The last star takes one character more whenever the rest does not fit.
+  std::size_t p = 0;
+  std::size_t n = 0;
+  std::size_t star = std::string::npos;
+  std::size_t star_name = 0;
+  while (n < name.size()) {
+    if (p < pattern.size() && pattern[p] == '*') {
+      star = p++;
+      star_name = n;
+    } else if (p < pattern.size() && (pattern[p] == '?' || pattern[p] == name[n])) {
+      ++p;
+      ++n;
+    } else if (star != std::string::npos) {
+      p = star + 1;
+      n = ++star_name;
+    } else {
+      return false;
+    }
+  }
+  while (p < pattern.size() && pattern[p] == '*') ++p;
+  return p == pattern.size();
+}
+
+CodecPlan::CodecPlan(const Layout& layout, const CodecPlanOptions& options) {
+  std::vector<bool> rule_used(options.rules.size(), false);
+  first_scaler_.push_back(0);
+  Fingerprint hash;
+  hash.add(layout.fingerprint());
+  for (int index = 0; index < layout.num_segments(); ++index) {
+    const Segment& segment = layout.segment(index);
+    const std::string name = codec_name_for(segment, options, rule_used);
+    int group = -1;
+    for (std::size_t g = 0; g < groups_.size(); ++g) {
+      if (groups_[g].codec->name() == name) group = static_cast<int>(g);
+    }
+    if (group < 0) {
+      group = static_cast<int>(groups_.size());
+      groups_.push_back({make_codec(name, options.codec_options), {}});
+    }
+    const Codec& codec = *groups_[static_cast<std::size_t>(group)].codec;
+    groups_[static_cast<std::size_t>(group)].segments.push_back(index);
+    group_of_.push_back(group);
+    first_scaler_.push_back(first_scaler_.back() + codec.num_scalers(segment.num_elements));
+    hash.add(codec.name()).add(codec.options_text());
+  }
+  for (std::size_t i = 0; i < options.rules.size(); ++i) {
+    TERNGRAD_REQUIRE(rule_used[i], "[codec_for] pattern '", options.rules[i].pattern,
+                     "' decides for no tensor: none has such a name, or an earlier rule matches them all");
+    // A name that no tensor ended up with would otherwise go unchecked.
+    make_codec(options.rules[i].codec, options.codec_options);
+  }
+  fingerprint_ = hash.value();
+}
+
+}  // namespace terngrad

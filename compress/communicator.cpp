@@ -1,0 +1,63 @@
+#include "compress/communicator.h"
+
+#include <cstring>
+#include <utility>
+
+#include "kernels/errors.h"
+
+namespace terngrad {
+namespace {
+
+class SelfCommunicator final : public Communicator {
+ public:
+  int rank() const override { return 0; }
+  int size() const override { return 1; }
+  void all_gather(Parcels& mine, Parcels& all) override { std::swap(mine, all); }
+  void all_to_all(std::span<Parcels> outgoing, Parcels& incoming) override {
+    TERNGRAD_REQUIRE(outgoing.size() == 1, "[all_to_all] one list of parcels for each of 1 rank, got ",
+                     outgoing.size());
+    std::swap(outgoing[0], incoming);
+  }
+  void all_reduce_sum(std::span<std::uint64_t>) override {}
+  void all_reduce_max(std::span<std::uint32_t>) override {}
+  void broadcast(std::span<std::uint8_t>, int root) override {
+    TERNGRAD_REQUIRE(root == 0, "[broadcast] root ", root, " is not in a group of 1");
+  }
+  void barrier() override {}
+};
+
+}  // namespace
+
+void Parcels::append(std::span<const std::uint8_t> bytes) {
+  const std::size_t offset = words_.size();
+  words_.resize(offset + (bytes.size() + 7) / 8);
+  if (!bytes.empty()) std::memcpy(words_.data() + offset, bytes.data(), bytes.size());
+  offsets_.push_back(offset);
+  sizes_.push_back(bytes.size());
+}
+
+std::span<const std::uint8_t> Parcels::parcel(std::size_t index) const {
+  return {reinterpret_cast<const std::uint8_t*>(words_.data() + offsets_.at(index)), sizes_.at(index)};
+}
+
+std::span<std::uint8_t> Parcels::parcel(std::size_t index) {
+  return {reinterpret_cast<std::uint8_t*>(words_.data() + offsets_.at(index)), sizes_.at(index)};
+}
+
+std::unique_ptr<Communicator> make_self_communicator() { return std::make_unique<SelfCommunicator>(); }
+
+WorkerGroup make_worker_group(int num_workers, std::shared_ptr<Communicator> communicator) {
+  const int size = communicator->size();
+  const int rank = communicator->rank();
+  TERNGRAD_REQUIRE(num_workers >= size, "[workers] ", num_workers, " workers cannot be spread over ", size,
+                   " processes: every process needs at least one");
+  const auto begin_of = [&](int r) { return static_cast<int>(std::int64_t{num_workers} * r / size); };
+  WorkerGroup group;
+  group.num_workers = num_workers;
+  group.first_local_worker = begin_of(rank);
+  group.num_local_workers = begin_of(rank + 1) - begin_of(rank);
+  group.communicator = std::move(communicator);
+  return group;
+}
+
+}  // namespace terngrad

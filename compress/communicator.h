@@ -1,0 +1,69 @@
+// Communicator: collectives between processes.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <vector>
+
+namespace terngrad {
+
+/// Byte strings of several senders, in order, in one buffer; each begins at a multiple of 8.
+class Parcels {
+ public:
+  void clear() {
+    offsets_.clear();
+    sizes_.clear();
+    words_.clear();
+  }
+  /// Appends a copy.
+  void append(std::span<const std::uint8_t> bytes);
+  std::size_t count() const { return sizes_.size(); }
+  std::span<const std::uint8_t> parcel(std::size_t index) const;
+  std::span<std::uint8_t> parcel(std::size_t index);
+
+ private:
+  std::vector<std::uint64_t> words_;
+  std::vector<std::size_t> offsets_;
+  std::vector<std::size_t> sizes_;
+};
+
+/// A group of processes ("ranks"). Every rank calls the same operations in the same order. Failures throw
+/// CommunicationError and leave the group unusable.
+class Communicator {
+ public:
+  virtual ~Communicator() = default;
+  virtual int rank() const = 0;
+  virtual int size() const = 0;
+
+  /// Every rank gets every rank's parcels, in order of ranks. Ranks may send different numbers and sizes.
+  /// @param mine  its storage may be taken: holds anything afterwards
+  virtual void all_gather(Parcels& mine, Parcels& all) = 0;
+  /// Rank r gets what each rank put in `outgoing[r]`, in order of ranks.
+  /// @param outgoing  [size()] their storage may be taken
+  virtual void all_to_all(std::span<Parcels> outgoing, Parcels& incoming) = 0;
+  /// Element-wise sum over ranks, wrapping; in place. Exact, so the order does not matter.
+  virtual void all_reduce_sum(std::span<std::uint64_t> values) = 0;
+  /// Element-wise greatest over ranks, in place.
+  virtual void all_reduce_max(std::span<std::uint32_t> values) = 0;
+  /// Rank `root`'s values to all ranks, in place.
+  virtual void broadcast(std::span<std::uint8_t> values, int root) = 0;
+  virtual void barrier() = 0;
+};
+
+/// A group of one: this process, without a launcher.
+std::unique_ptr<Communicator> make_self_communicator();
+
+/// N workers over the ranks of a communicator: each process owns a contiguous range, ranges in order of ranks, sizes
+/// differing by at most one.
+struct WorkerGroup {
+  int num_workers = 1;
+  int first_local_worker = 0;
+  int num_local_workers = 1;
+  std::shared_ptr<Communicator> communicator;
+};
+
+/// @throws InvalidArgument if num_workers < communicator->size()
+WorkerGroup make_worker_group(int num_workers, std::shared_ptr<Communicator> communicator);
+
+}  // namespace terngrad

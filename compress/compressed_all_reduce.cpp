@@ -1,0 +1,469 @@
+#include "compress/compressed_all_reduce.h"
+
+#include <algorithm>
+#include <chrono>
+#include <cmath>
+#include <cstring>
+
+#include "kernels/errors.h"
+#include "kernels/parallel.h"
+#include "kernels/scaler.h"
+#include "kernels/ternary_pack.h"
+
+namespace terngrad {
+namespace {
+
+/// Adds the time since its construction, or the last call of next, to one part of a report after the other.
+class PartTimer {
+ public:
+  void next(double& part) {
+    const auto now = std::chrono::steady_clock::now();
+    part += std::chrono::duration<double>(now - begin_).count();
+    begin_ = now;
+  }
+
+ private:
+  std::chrono::steady_clock::time_point begin_ = std::chrono::steady_clock::now();
+};
+
+CodecPlanOptions with_workers(CodecPlanOptions options, int num_workers) {
+  options.codec_options.num_workers = num_workers;
+  return options;
+}
+
+std::vector<Slice> select(const Layout& layout, const CodecPlan& plan, bool summable) {
+  std::vector<Slice> slices;
+  for (const Slice& slice : whole_segments(layout)) {
+    if (plan.codec_of(slice.segment).traits().summable == summable) slices.push_back(slice);
+  }
+  return slices;
+}
+
+}  // namespace
+
+std::string to_string(ExchangeAlgorithm algorithm) {
+  switch (algorithm) {
+    case ExchangeAlgorithm::kAllGather:
+      return "all_gather";
+    case ExchangeAlgorithm::kScatterReduce:
+      return "scatter_reduce";
+    case ExchangeAlgorithm::kIntegerSum:
+      return "integer_sum";
+    case ExchangeAlgorithm::kAuto:
+      return "auto";
+  }
+  TERNGRAD_THROW(InvalidArgument, "[exchange] unknown algorithm ", static_cast<int>(algorithm));
+}
+
+CompressedAllReduce::CompressedAllReduce(const Layout& layout, WorkerGroup workers,
+                                         const CompressedAllReduceOptions& options)
+    : layout_(layout),
+      workers_(std::move(workers)),
+      options_(options),
+      plan_(layout_, with_workers(options.codecs, workers_.num_workers)),
+      stream_(Device::cpu(), options.num_threads),
+      algorithm_(choose()),
+      context_{options.run_id, plan_.fingerprint(), 0},
+      whole_{{whole_segments(layout_)}, PayloadForm::kNatural},
+      shares_{shares(layout_, workers_.num_workers), PayloadForm::kNatural},
+      lanes_{{select(layout_, plan_, true)}, PayloadForm::kLanes},
+      rest_{{select(layout_, plan_, false)}, PayloadForm::kNatural},
+      whole_return_(layout_, plan_, whole_.slices, {options.return_codec, workers_.num_workers, options.seed}),
+      share_return_(layout_, plan_, shares_.slices, {options.return_codec, workers_.num_workers, options.seed}),
+      shared_(static_cast<std::size_t>(plan_.num_scalers())),
+      greatest_(static_cast<std::size_t>(plan_.num_scalers())) {
+  const auto num_local = static_cast<std::size_t>(workers_.num_local_workers);
+  for (int local = 0; local < workers_.num_local_workers; ++local) {
+    encoders_.push_back(std::make_unique<WorkerEncoder>(layout_, plan_, workers_.first_local_worker + local));
+  }
+  writers_.resize(num_local);
+  sent_.resize(num_local);
+  outgoing_of_rank_.resize(static_cast<std::size_t>(workers_.communicator->size()));
+  TERNGRAD_REQUIRE(
+      algorithm_ != ExchangeAlgorithm::kIntegerSum || !lanes_.slices[0].empty(),
+      "[exchange] integer_sum needs a codec whose codes add up as integers for at least one tensor: ternary "
+      "with scaler_sharing max or mean");
+}
+
+CompressedAllReduce::~CompressedAllReduce() = default;
+
+ExchangeAlgorithm CompressedAllReduce::choose() const {
+  if (options_.algorithm != ExchangeAlgorithm::kAuto) return options_.algorithm;
+  if (workers_.communicator->size() == 1) return ExchangeAlgorithm::kAllGather;
+  // Bytes that one worker receives: N - 1 whole messages, or N - 1 shares and N - 1 aggregated shares of 32 bits at
+  // most.
+  double bits = 0;
+  for (int segment = 0; segment < layout_.num_segments(); ++segment) {
+    bits +=
+        plan_.codec_of(segment).traits().bits_per_element * static_cast<double>(layout_.segment(segment).num_elements);
+  }
+  const double n = workers_.num_workers;
+  const double gathered = (n - 1) * bits;
+  const double scattered = (n - 1) / n * (bits + 32.0 * static_cast<double>(layout_.num_elements()));
+  return gathered <= scattered ? ExchangeAlgorithm::kAllGather : ExchangeAlgorithm::kScatterReduce;
+}
+
+template <class Body>
+void CompressedAllReduce::for_each_worker(const Body& body) {
+  const int num_local = workers_.num_local_workers;
+  if (num_local < stream_.num_threads()) {
+    for (int local = 0; local < num_local; ++local) body(static_cast<std::size_t>(local), stream_);
+    return;
+  }
+  parallel_for(stream_.num_threads(), num_local, 1, [&](std::int64_t begin, std::int64_t end) {
+    Stream one(Device::cpu(), 1);
+    for (std::int64_t local = begin; local < end; ++local) body(static_cast<std::size_t>(local), one);
+  });
+}
+
+ExchangeReport CompressedAllReduce::exchange(std::span<const TensorTable> gradients, const TensorTable& mean,
+                                             std::uint64_t step) {
+  TERNGRAD_REQUIRE(static_cast<int>(gradients.size()) == workers_.num_local_workers, "[exchange] this process has ",
+                   workers_.num_local_workers, " workers, got ", gradients.size(), " gradients");
+  context_.step = step;
+  ExchangeReport report;
+  PartTimer timer;
+  for_each_worker([&](std::size_t local, Stream& stream) { encoders_[local]->measure(gradients[local], stream); });
+  timer.next(report.measure_seconds);
+  share_scalers(report);
+  timer.next(report.wire_seconds);
+  if (report.skipped) return report;
+  switch (algorithm_) {
+    case ExchangeAlgorithm::kScatterReduce:
+      scatter_reduce(gradients, mean, report);
+      break;
+    case ExchangeAlgorithm::kIntegerSum:
+      integer_sum(gradients, mean, report);
+      break;
+    default:
+      all_gather(gradients, mean, report);
+  }
+  return report;
+}
+
+void CompressedAllReduce::share_scalers(ExchangeReport& report) {
+  outgoing_.clear();
+  std::int64_t own = 0;
+  for (std::size_t local = 0; local < encoders_.size(); ++local) {
+    if (writers_[local].empty()) writers_[local].resize(1);
+    const auto message = encoders_[local]->scalers_message(context_, writers_[local][0]);
+    report.scalers.sent += static_cast<std::int64_t>(message.size());
+    own += static_cast<std::int64_t>(message.size());
+    outgoing_.append(message);
+  }
+  workers_.communicator->all_gather(outgoing_, incoming_);
+  std::int64_t total = 0;
+  for (std::size_t i = 0; i < incoming_.count(); ++i) total += static_cast<std::int64_t>(incoming_.parcel(i).size());
+  report.scalers.received += total * workers_.num_local_workers - own;
+  if (static_cast<int>(incoming_.count()) != workers_.num_workers) {
+    TERNGRAD_THROW(CommunicationError, "[exchange] scalers of ", incoming_.count(), " workers came, expected ",
+                   workers_.num_workers);
+  }
+  messages_.resize(incoming_.count());
+  for (std::size_t i = 0; i < incoming_.count(); ++i) {
+    read_message(incoming_.parcel(i), MessageKind::kScalers, context_, layout_, messages_[i]);
+    const Message& message = messages_[i];
+    bool complete =
+        message.worker == static_cast<int>(i) && static_cast<int>(message.records.size()) == layout_.num_segments();
+    for (int segment = 0; complete && segment < layout_.num_segments(); ++segment) {
+      const EncodedSlice& encoded = message.records[static_cast<std::size_t>(segment)].encoded;
+      complete = encoded.slice.segment == segment && static_cast<std::int64_t>(encoded.scalers.size()) ==
+                                                         plan_.first_scaler(segment + 1) - plan_.first_scaler(segment);
+    }
+    if (!complete) {
+      TERNGRAD_THROW(CommunicationError, "[exchange] scaler message ", i, " is not worker ", i, "'s complete list");
+    }
+  }
+  combine_scalers(report);
+}
+
+void CompressedAllReduce::combine_scalers(ExchangeReport& report) {
+  std::string nonfinite;
+  int num_nonfinite = 0;
+  for (int segment = 0; segment < layout_.num_segments(); ++segment) {
+    const auto first = static_cast<std::size_t>(plan_.first_scaler(segment));
+    const auto count = static_cast<std::size_t>(plan_.first_scaler(segment + 1)) - first;
+    const bool mean = plan_.codec_of(segment).sharing() == ScalerSharing::kMean;
+    for (std::size_t s = 0; s < count; ++s) {
+      float greatest = 0;
+      double sum = 0;
+      for (const Message& message : messages_) {
+        const float local = message.records[static_cast<std::size_t>(segment)].encoded.scalers[s];
+        if (!std::isfinite(local)) {
+          if (num_nonfinite++ == 0) {
+            nonfinite = "tensor '" + layout_.segment(segment).name + "' of worker " + std::to_string(message.worker);
+          }
+          continue;  // counts as zero
+        }
+        greatest = std::max(greatest, local);
+        sum += static_cast<double>(local);
+      }
+      const auto average = static_cast<float>(sum / static_cast<double>(workers_.num_workers));
+      shared_[first + s] = mean ? average : greatest;
+    }
+  }
+  if (num_nonfinite == 0) return;
+  report.nonfinite = "step " + std::to_string(context_.step) + ": " + nonfinite + " holds NaN or infinity" +
+                     (num_nonfinite > 1 ? " (and " + std::to_string(num_nonfinite - 1) + " more)" : "");
+  if (options_.on_nonfinite == OnNonfinite::kStop) throw NonFiniteError(report.nonfinite);
+  report.skipped = options_.on_nonfinite == OnNonfinite::kSkip;
+}
+
+void CompressedAllReduce::encode(std::span<const TensorTable> gradients, const Parts& parts, std::size_t slot) {
+  for_each_worker([&](std::size_t local, Stream& stream) {
+    const std::size_t num_slots = slot + parts.slices.size();
+    if (writers_[local].size() < num_slots) writers_[local].resize(num_slots);
+    sent_[local].resize(num_slots);
+    for (std::size_t part = 0; part < parts.slices.size(); ++part) {
+      const WorkerEncoder::GradientPart what{parts.slices[part], shared_, parts.form, options_.seed};
+      const auto message =
+          encoders_[local]->gradient_message(gradients[local], what, context_, writers_[local][slot + part], stream);
+      if (filter_) filter_(encoders_[local]->worker(), {const_cast<std::uint8_t*>(message.data()), message.size()});
+      sent_[local][slot + part] = message;
+    }
+  });
+}
+
+void CompressedAllReduce::read_gradients(const Parcels& parcels, std::span<const std::vector<Slice>> slices,
+                                         std::vector<Message>& messages) {
+  const std::size_t expected = static_cast<std::size_t>(workers_.num_workers) * slices.size();
+  if (parcels.count() != expected) {
+    TERNGRAD_THROW(CommunicationError, "[exchange] ", parcels.count(), " gradient messages came, expected ", expected);
+  }
+  messages.resize(expected);
+  parallel_for(
+      stream_.num_threads(), static_cast<std::int64_t>(expected), 1, [&](std::int64_t begin, std::int64_t end) {
+        for (auto i = static_cast<std::size_t>(begin); i < static_cast<std::size_t>(end); ++i) {
+          read_message(parcels.parcel(i), MessageKind::kGradient, context_, layout_, messages[i]);
+          const std::vector<Slice>& list = slices[i % slices.size()];
+          const Message& message = messages[i];
+          const auto worker = static_cast<int>(i / slices.size());
+          if (message.worker != worker || message.records.size() != list.size()) {
+            TERNGRAD_THROW(CommunicationError, "[exchange] message ", i, " is worker ", message.worker, "'s with ",
+                           message.records.size(), " slices, expected worker ", worker, "'s with ", list.size());
+          }
+          for (std::size_t r = 0; r < list.size(); ++r) {
+            const Message::Record& record = message.records[r];
+            const Codec& codec = plan_.codec_of(list[r].segment);
+            if (record.encoded.slice != list[r] || record.codec != codec.wire_id() ||
+                static_cast<std::int64_t>(record.encoded.scalers.size()) != codec.scaler_range(list[r]).count) {
+              TERNGRAD_THROW(CommunicationError, "[exchange] slice ", r, " of worker ", worker,
+                             "'s message is not the expected ", codec.name(), " slice of tensor '",
+                             layout_.segment(list[r].segment).name, "'");
+            }
+            codec.check(record.encoded);
+          }
+        }
+      });
+}
+
+void CompressedAllReduce::aggregate(std::span<const Slice> slices, std::span<const Message> messages, std::size_t first,
+                                    std::size_t stride, const TensorTable& mean) {
+  const std::size_t num_messages = (messages.size() - first + stride - 1) / stride;
+  by_slice_.resize(slices.size() * num_messages);
+  for (std::size_t r = 0; r < slices.size(); ++r) {
+    for (std::size_t m = 0; m < num_messages; ++m) {
+      by_slice_[r * num_messages + m] = messages[first + m * stride].records[r].encoded;
+    }
+  }
+  for (std::size_t group = 0; group < plan_.groups().size(); ++group) {
+    jobs_.clear();
+    AggregateUnit unit = AggregateUnit::kMean;
+    for (std::size_t r = 0; r < slices.size(); ++r) {
+      if (plan_.group_of(slices[r].segment) != static_cast<int>(group) || slices[r].count == 0) continue;
+      unit = whole_return_.unit(slices[r].segment);
+      jobs_.push_back({slices[r], {by_slice_.data() + r * num_messages, num_messages}, mean.slice(slices[r])});
+    }
+    if (unit == AggregateUnit::kSums && options_.return_codec == ReturnCodec::kSums &&
+        algorithm_ != ExchangeAlgorithm::kScatterReduce) {
+      unit = AggregateUnit::kMean;  // sums that go nowhere: the mean they stand for has the same bits
+    }
+    if (!jobs_.empty()) plan_.groups()[group].codec->aggregate(jobs_, unit, stream_);
+  }
+}
+
+void CompressedAllReduce::apply_return_leg(const TensorTable& mean) {
+  if (!whole_return_.is_lossy()) return;
+  std::fill(greatest_.begin(), greatest_.end(), 0u);
+  whole_return_.measure(0, mean, greatest_, stream_);
+  const auto bytes = whole_return_.encode(0, 0, mean, shared_, greatest_, context_, mean_writer_, stream_);
+  messages_.resize(1);
+  read_message(bytes, MessageKind::kMean, context_, layout_, messages_[0]);
+  whole_return_.decode(0, messages_[0], mean, stream_);
+}
+
+void CompressedAllReduce::gather_part(const Parts& parts, const TensorTable& mean, ExchangeReport& report) {
+  PartTimer timer;
+  outgoing_.clear();
+  std::int64_t own = 0;
+  for (const auto& messages : sent_) {
+    own += static_cast<std::int64_t>(messages[0].size());
+    outgoing_.append(messages[0]);
+  }
+  workers_.communicator->all_gather(outgoing_, incoming_);
+  read_gradients(incoming_, parts.slices, messages_);
+  std::int64_t total = 0;
+  for (std::size_t i = 0; i < incoming_.count(); ++i) total += static_cast<std::int64_t>(incoming_.parcel(i).size());
+  report.gradient.sent += own;
+  report.gradient.received += total * workers_.num_local_workers - own;
+  timer.next(report.wire_seconds);
+  aggregate(parts.slices[0], messages_, 0, 1, mean);
+  timer.next(report.decode_seconds);
+}
+
+void CompressedAllReduce::all_gather(std::span<const TensorTable> gradients, const TensorTable& mean,
+                                     ExchangeReport& report) {
+  PartTimer timer;
+  encode(gradients, whole_);
+  timer.next(report.encode_seconds);
+  gather_part(whole_, mean, report);
+  PartTimer decode_timer;
+  apply_return_leg(mean);
+  decode_timer.next(report.decode_seconds);
+}
+
+void CompressedAllReduce::scatter_reduce(std::span<const TensorTable> gradients, const TensorTable& mean,
+                                         ExchangeReport& report) {
+  PartTimer timer;
+  encode(gradients, shares_);
+  timer.next(report.encode_seconds);
+  // Share j goes to the rank of worker j; a rank's parcels are ordered by worker, then share.
+  Communicator& communicator = *workers_.communicator;
+  const auto num_local = static_cast<std::size_t>(workers_.num_local_workers);
+  const auto first_local = static_cast<std::size_t>(workers_.first_local_worker);
+  for (int rank = 0; rank < communicator.size(); ++rank) {
+    Parcels& parcels = outgoing_of_rank_[static_cast<std::size_t>(rank)];
+    parcels.clear();
+    const auto begin = static_cast<std::size_t>(std::int64_t{workers_.num_workers} * rank / communicator.size());
+    const auto end = static_cast<std::size_t>(std::int64_t{workers_.num_workers} * (rank + 1) / communicator.size());
+    for (std::size_t local = 0; local < num_local; ++local) {
+      for (std::size_t share = begin; share < end; ++share) {
+        parcels.append(sent_[local][share]);
+        if (share != first_local + local) report.gradient.sent += static_cast<std::int64_t>(sent_[local][share].size());
+      }
+    }
+  }
+  communicator.all_to_all(outgoing_of_rank_, incoming_);
+  const std::span<const std::vector<Slice>> own(shares_.slices.data() + first_local, num_local);
+  read_gradients(incoming_, own, messages_);
+  for (std::size_t i = 0; i < incoming_.count(); ++i) {
+    const bool from_self = i / num_local == first_local + i % num_local;
+    if (!from_self) report.gradient.received += static_cast<std::int64_t>(incoming_.parcel(i).size());
+  }
+  timer.next(report.wire_seconds);
+  std::fill(greatest_.begin(), greatest_.end(), 0u);
+  for (std::size_t local = 0; local < num_local; ++local) {
+    aggregate(own[local], messages_, local, num_local, mean);
+    if (options_.return_codec == ReturnCodec::kTernary)
+      share_return_.measure(first_local + local, mean, greatest_, stream_);
+  }
+  timer.next(report.decode_seconds);
+  if (options_.return_codec == ReturnCodec::kTernary) communicator.all_reduce_max(greatest_);
+  timer.next(report.wire_seconds);
+  outgoing_.clear();
+  for (std::size_t local = 0; local < num_local; ++local) {
+    const auto share = first_local + local;
+    const auto message =
+        share_return_.encode(share, static_cast<int>(share), mean, shared_, greatest_, context_, mean_writer_, stream_);
+    report.mean.sent += static_cast<std::int64_t>(message.size());
+    outgoing_.append(message);
+  }
+  timer.next(report.encode_seconds);
+  communicator.all_gather(outgoing_, incoming_);
+  const auto num_workers = static_cast<std::size_t>(workers_.num_workers);
+  if (incoming_.count() != num_workers) {
+    TERNGRAD_THROW(CommunicationError, "[exchange] ", incoming_.count(), " aggregated shares came, expected ",
+                   num_workers);
+  }
+  messages_.resize(num_workers);
+  for (std::size_t share = 0; share < num_workers; ++share) {
+    report.mean.received += static_cast<std::int64_t>(incoming_.parcel(share).size()) * workers_.num_local_workers;
+    read_message(incoming_.parcel(share), MessageKind::kMean, context_, layout_, messages_[share]);
+    if (messages_[share].worker != static_cast<int>(share)) {
+      TERNGRAD_THROW(CommunicationError, "[exchange] aggregated share ", share, " came from worker ",
+                     messages_[share].worker);
+    }
+  }
+  report.mean.received -= report.mean.sent;
+  timer.next(report.wire_seconds);
+  for (std::size_t share = 0; share < num_workers; ++share)
+    share_return_.decode(share, messages_[share], mean, stream_);
+  timer.next(report.decode_seconds);
+}
+
+void CompressedAllReduce::integer_sum(std::span<const TensorTable> gradients, const TensorTable& mean,
+                                      ExchangeReport& report) {
+  if (!rest_.slices[0].empty()) {
+    PartTimer timer;
+    encode(gradients, rest_);
+    timer.next(report.encode_seconds);
+    gather_part(rest_, mean, report);
+  }
+  PartTimer timer;
+  const std::size_t slot = rest_.slices[0].empty() ? 0 : 1;
+  encode(gradients, lanes_, slot);
+  timer.next(report.encode_seconds);
+  // Lanes of this process's workers are added first, then those of all processes.
+  const std::vector<Slice>& slices = lanes_.slices[0];
+  lane_words_.clear();
+  std::vector<Message> local(encoders_.size());
+  for (std::size_t w = 0; w < encoders_.size(); ++w) {
+    outgoing_.clear();
+    outgoing_.append(sent_[w][slot]);
+    report.gradient.sent += static_cast<std::int64_t>(sent_[w][slot].size());
+    read_message(outgoing_.parcel(0), MessageKind::kGradient, context_, layout_, local[w]);
+    std::size_t word = 0;
+    for (std::size_t r = 0; r < slices.size(); ++r) {
+      const EncodedSlice& encoded = local[w].records.at(r).encoded;
+      plan_.codec_of(slices[r].segment).check(encoded);
+      const std::size_t words = encoded.payload.size() / 8;
+      if (w == 0) lane_words_.resize(word + words);
+      const std::span<const std::uint64_t> lanes(reinterpret_cast<const std::uint64_t*>(encoded.payload.data()), words);
+      const std::span<std::uint64_t> sum(lane_words_.data() + word, words);
+      if (w == 0) {
+        std::copy(lanes.begin(), lanes.end(), sum.begin());
+      } else {
+        add_lanes(sum, lanes);
+      }
+      word += words;
+    }
+  }
+  workers_.communicator->all_reduce_sum(lane_words_);
+  report.mean.received += static_cast<std::int64_t>(lane_words_.size()) * 8 * workers_.num_local_workers;
+  timer.next(report.wire_seconds);
+  messages_.resize(1);
+  messages_[0] = local[0];  // its slices and shared scalers; the payloads are the sums
+  std::size_t word = 0;
+  for (std::size_t r = 0; r < slices.size(); ++r) {
+    EncodedSlice& encoded = messages_[0].records[r].encoded;
+    encoded.scalers = std::span<const float>(shared_).subspan(
+        static_cast<std::size_t>(plan_.first_scaler(slices[r].segment)), encoded.scalers.size());
+    encoded.payload = {reinterpret_cast<const std::uint8_t*>(lane_words_.data() + word), encoded.payload.size()};
+    word += encoded.payload.size() / 8;
+    plan_.codec_of(slices[r].segment).check(encoded);
+  }
+  aggregate(slices, messages_, 0, 1, mean);
+  apply_return_leg(mean);
+  timer.next(report.decode_seconds);
+}
+
+void CompressedAllReduce::decode_local(int local_worker, int segment, std::span<float> out) {
+  TERNGRAD_REQUIRE(local_worker >= 0 && local_worker < workers_.num_local_workers, "[exchange] no local worker ",
+                   local_worker);
+  TERNGRAD_REQUIRE(segment >= 0 && segment < layout_.num_segments(), "[exchange] no tensor ", segment);
+  Message message;
+  bool found = false;
+  for (const auto bytes : sent_[static_cast<std::size_t>(local_worker)]) {
+    read_message(bytes, MessageKind::kGradient, context_, layout_, message);
+    for (const Message::Record& record : message.records) {
+      if (record.encoded.slice.segment != segment) continue;
+      const Codec& codec = plan_.codec_of(segment);
+      const auto first = static_cast<std::size_t>(record.encoded.slice.first);
+      codec.decode(record.encoded, out.subspan(first, static_cast<std::size_t>(record.encoded.slice.count)));
+      found = true;
+    }
+  }
+  TERNGRAD_REQUIRE(found || out.empty(), "[exchange] the last step sent nothing of tensor ", segment);
+}
+
+}  // namespace terngrad

@@ -1,0 +1,121 @@
+// CompressedAllReduce: the mean of all workers' gradients, exchanged in encoded form.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "compress/codec_plan.h"
+#include "compress/communicator.h"
+#include "compress/gradient_exchange.h"
+#include "compress/return_leg.h"
+#include "compress/wire_format.h"
+#include "compress/worker_encoder.h"
+
+namespace terngrad {
+
+/// How messages travel. The mean has the same bits with all of them (contract B2).
+enum class ExchangeAlgorithm {
+  kAllGather,      // every worker gets every worker's message and aggregates for itself
+  kScatterReduce,  // worker j aggregates share j of N and sends the result back to all
+  kIntegerSum,     // lanes of codes are added on the way (summable codecs); other tensors go by all-gather
+  kAuto,           // all_gather in one process; else the one of the first two that a worker receives fewer bytes with
+};
+
+enum class OnNonfinite {
+  kStop,  // throw NonFiniteError naming tensor, worker and step
+  kSkip,  // drop the step everywhere
+  kZero,  // that worker's tensor counts as zero, and is still divided by N
+};
+
+struct CompressedAllReduceOptions {
+  CodecPlanOptions codecs;  // its num_workers is taken from the worker group
+  ExchangeAlgorithm algorithm = ExchangeAlgorithm::kAuto;
+  ReturnCodec return_codec = ReturnCodec::kFloat32;
+  OnNonfinite on_nonfinite = OnNonfinite::kStop;
+  std::uint64_t seed = 1;
+  std::uint64_t run_id = 0;  // the same on all ranks; messages of another run are refused
+  int num_threads = 1;       // of this process; results do not depend on it
+};
+
+class CompressedAllReduce final : public GradientExchange {
+ public:
+  /// @throws InvalidArgument for options that cannot be honoured together: integer_sum without a summable codec, return
+  /// codec sums or ternary without a shared scaler
+  CompressedAllReduce(const Layout& layout, WorkerGroup workers, const CompressedAllReduceOptions& options);
+  ~CompressedAllReduce() override;
+
+  ExchangeReport exchange(std::span<const TensorTable> gradients, const TensorTable& mean, std::uint64_t step) override;
+  void decode_local(int local_worker, int segment, std::span<float> out) override;
+
+  const CodecPlan& plan() const { return plan_; }
+  /// The algorithm in use, kAuto resolved.
+  ExchangeAlgorithm algorithm() const { return algorithm_; }
+
+  /// Called with each gradient message between its encoding and its transport. Tests damage messages with it.
+  using MessageFilter = std::function<void(int worker, std::span<std::uint8_t> message)>;
+  void set_message_filter(MessageFilter filter) { filter_ = std::move(filter); }
+
+ private:
+  /// Lists of slices, and for each local worker and list the message in the making.
+  struct Parts {
+    std::vector<std::vector<Slice>> slices;
+    PayloadForm form = PayloadForm::kNatural;
+  };
+
+  void share_scalers(ExchangeReport& report);
+  void combine_scalers(ExchangeReport& report);
+  /// Encodes all parts of all local workers into their writers from number `slot` on.
+  void encode(std::span<const TensorTable> gradients, const Parts& parts, std::size_t slot = 0);
+  void all_gather(std::span<const TensorTable> gradients, const TensorTable& mean, ExchangeReport& report);
+  void scatter_reduce(std::span<const TensorTable> gradients, const TensorTable& mean, ExchangeReport& report);
+  void integer_sum(std::span<const TensorTable> gradients, const TensorTable& mean, ExchangeReport& report);
+  /// Gathers every worker's message of a single part (writer 0) and aggregates it.
+  void gather_part(const Parts& parts, const TensorTable& mean, ExchangeReport& report);
+  /// Takes parcels apart and checks that parcel i is the message of the right worker with slices[i % slices.size()].
+  void read_gradients(const Parcels& parcels, std::span<const std::vector<Slice>> slices,
+                      std::vector<Message>& messages);
+  /// Aggregates messages[first], messages[first + stride], ..., one per worker, which all hold `slices`.
+  void aggregate(std::span<const Slice> slices, std::span<const Message> messages, std::size_t first,
+                 std::size_t stride, const TensorTable& mean);
+  void apply_return_leg(const TensorTable& mean);
+  ExchangeAlgorithm choose() const;
+  /// Calls body(local worker, stream) for all, side by side where there are more workers than threads.
+  template <class Body>
+  void for_each_worker(const Body& body);
+
+  Layout layout_;
+  WorkerGroup workers_;
+  CompressedAllReduceOptions options_;
+  CodecPlan plan_;
+  Stream stream_;
+  ExchangeAlgorithm algorithm_;
+  MessageContext context_;
+  Parts whole_;   // one part: all tensors
+  Parts shares_;  // one part per worker
+  Parts lanes_;   // one part: the summable tensors, as lanes
+  Parts rest_;    // one part: the others
+  ReturnLeg whole_return_;
+  ReturnLeg share_return_;
+  std::vector<std::unique_ptr<WorkerEncoder>> encoders_;          // one per local worker
+  std::vector<std::vector<MessageWriter>> writers_;               // [local worker][part]
+  std::vector<std::vector<std::span<const std::uint8_t>>> sent_;  // of the last step: [local worker][part]
+  MessageWriter mean_writer_;
+  std::vector<float> shared_;
+  std::vector<std::uint32_t> greatest_;
+  std::vector<std::uint64_t> lane_words_;
+  Parcels outgoing_;
+  std::vector<Parcels> outgoing_of_rank_;
+  Parcels incoming_;
+  std::vector<Message> messages_;
+  std::vector<EncodedSlice> by_slice_;
+  std::vector<AggregateJob> jobs_;
+  MessageFilter filter_;
+};
+
+/// "all_gather", "scatter_reduce", "integer_sum", "auto".
+std::string to_string(ExchangeAlgorithm algorithm);
+
+}  // namespace terngrad

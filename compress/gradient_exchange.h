@@ -1,0 +1,54 @@
+// GradientExchange: local workers' gradients in, one mean gradient out.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <string>
+
+#include "kernels/slice.h"
+
+namespace terngrad {
+
+/// Bytes of one leg of an exchange, summed over this process's workers. A message that goes to several receivers counts
+/// once as sent and once at each receiver; what a worker keeps for itself counts as neither.
+struct LegBytes {
+  std::int64_t sent = 0;
+  std::int64_t received = 0;
+};
+
+/// What one exchange did. Bytes are the sizes of the serialized messages, headers, scalers and padding included.
+struct ExchangeReport {
+  LegBytes scalers;   // sharing of scalers before encoding
+  LegBytes gradient;  // workers' encoded gradients
+  LegBytes mean;      // the return leg: aggregated shares; zero where every worker aggregates for itself
+  double measure_seconds = 0;
+  double encode_seconds = 0;
+  double wire_seconds = 0;  // handing messages over, checksums and taking apart included
+  double decode_seconds = 0;
+  bool skipped = false;   // a gradient was not finite and the step is to be dropped everywhere
+  std::string nonfinite;  // empty, or which tensor of which worker was not finite
+
+  std::int64_t sent_bytes() const { return scalers.sent + gradient.sent + mean.sent; }
+  std::int64_t received_bytes() const { return scalers.received + gradient.received + mean.received; }
+};
+
+/// The top interface of compression. Every process calls exchange in every step.
+class GradientExchange {
+ public:
+  virtual ~GradientExchange() = default;
+
+  /// @param gradients  one table per local worker, in order of global worker numbers
+  /// @param mean       out: the mean over all workers, the same bits in every process; holds anything if the step is
+  /// skipped
+  /// @param step       the same on all ranks; keys the draws
+  /// @throws CommunicationError for a damaged or foreign message, NonFiniteError if asked to stop on NaN or infinity
+  virtual ExchangeReport exchange(std::span<const TensorTable> gradients, const TensorTable& mean,
+                                  std::uint64_t step) = 0;
+
+  /// A worker's message of the last step, decoded by itself: for telemetry and tests. Elements of tensor `segment`.
+  /// @param out  [number of elements of the tensor]
+  /// @throws InvalidArgument if local_worker or segment is out of range, or no step has run
+  virtual void decode_local(int local_worker, int segment, std::span<float> out) = 0;
+};
+
+}  // namespace terngrad

@@ -1,0 +1,80 @@
+// The wire format: messages between workers. docs/wire-format.md is the specification for other implementations.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "compress/codec.h"
+
+namespace terngrad {
+
+inline constexpr std::uint32_t kWireMagic = 0x44524754;  // "TGRD" in file order
+inline constexpr std::uint16_t kWireVersion = 1;
+inline constexpr std::size_t kWireHeaderBytes = 64;
+inline constexpr std::size_t kWireRecordBytes = 48;
+
+enum class MessageKind : std::uint16_t {
+  kScalers = 1,   // a worker's local scalers
+  kGradient = 2,  // a worker's encoded gradient, or a share of it
+  kMean = 3,      // an aggregated share on its way back
+};
+
+/// What a message must agree with to be accepted.
+struct MessageContext {
+  std::uint64_t run_id = 0;       // drawn by the chief at start, the same on all ranks
+  std::uint64_t fingerprint = 0;  // CodecPlan::fingerprint
+  std::uint64_t step = 0;
+};
+
+/// Writes one message into a buffer that is kept from step to step. Little-endian; reads as
+///   header   64 bytes
+///   records  48 bytes for each slice: segment, codec, format, first, count, offset, bytes, number of scalers
+///   payload  for each record at a multiple of 8: its scalers (float32), zeros up to a multiple of 8, its codes
+/// The header holds a CRC32C of the payload and, last, one of the header before it and the records.
+class MessageWriter {
+ public:
+  /// Begins a message. @param max_bytes  upper bound on its size, from max_message_bytes
+  void begin(MessageKind kind, const MessageContext& context, int worker, std::size_t num_records,
+             std::int64_t max_bytes);
+  /// Adds a slice and returns where its codes go: `max_bytes` bytes, 8-byte aligned, valid until finish.
+  std::uint8_t* add(const Slice& slice, std::uint8_t codec, std::uint8_t format, std::span<const float> scalers,
+                    std::int64_t max_bytes);
+  /// States how many bytes the codes of slice `index` really took, at most its max_bytes, which is what counts
+  /// otherwise.
+  void set_bytes(std::size_t index, std::int64_t bytes);
+  /// Moves slices together, fills in lengths and checksums. Valid until the next begin.
+  std::span<const std::uint8_t> finish();
+
+ private:
+  std::vector<std::uint64_t> words_;  // 8-byte aligned storage, kept from message to message
+  std::size_t bytes_ = 0;             // in use
+  std::size_t record_ = 0;
+  std::size_t num_records_ = 0;
+  std::uint8_t* data() { return reinterpret_cast<std::uint8_t*>(words_.data()); }
+  std::uint8_t* place_of(std::size_t record) { return data() + kWireHeaderBytes + record * kWireRecordBytes; }
+};
+
+/// Upper bound on a message's size: header, records, and each slice's scalers and codes.
+std::int64_t max_message_bytes(std::size_t num_records, std::int64_t num_scalers, std::int64_t payload_bytes);
+
+/// A message taken apart; views into its bytes.
+struct Message {
+  MessageKind kind = MessageKind::kGradient;
+  int worker = 0;
+  struct Record {
+    std::uint8_t codec = 0;
+    EncodedSlice encoded;
+  };
+  std::vector<Record> records;
+};
+
+/// Takes a message apart. Every field is checked before it is used: magic, version, kind, run, fingerprint, step,
+/// lengths, both checksums, and for each record its segment, range, alignment and bounds against `layout`.
+/// @param bytes    8-byte aligned
+/// @param message  out; its storage is reused
+/// @throws CommunicationError naming the field, what was expected and what came. Never reads past the end
+void read_message(std::span<const std::uint8_t> bytes, MessageKind kind, const MessageContext& context,
+                  const Layout& layout, Message& message);
+
+}  // namespace terngrad

@@ -1,0 +1,126 @@
+#include "kernels/aggregate.h"
+
+#include <algorithm>
+#include <array>
+#include <bit>
+#include <vector>
+
+#include "kernels/errors.h"
+#include "kernels/parallel.h"
+#include "kernels/slice.h"
+
+namespace terngrad {
+namespace {
+
+/// Sums fit 16 bits for this many workers.
+constexpr std::size_t kMaxWorkers = 16383;
+/// Payloads whose sums fit a signed byte.
+constexpr std::size_t kMaxT2Payloads = 127;
+
+/// Calls body(block, begin, end) for runs of [first, first + count) that share one scale; begin and end count from
+/// `first`.
+template <class Body>
+void for_each_block(std::int64_t slice_first, std::int64_t block_elements, std::int64_t begin, std::int64_t count,
+                    const Body& body) {
+  if (block_elements == 0) return body(std::int64_t{0}, begin, begin + count);
+  const std::int64_t base = slice_first / block_elements;
+  for (std::int64_t at = begin; at < begin + count;) {
+    const std::int64_t block = (slice_first + at) / block_elements;
+    const std::int64_t end = std::min(begin + count, (block + 1) * block_elements - slice_first);
+    body(block - base, at, end);
+    at = end;
+  }
+}
+
+void sum_tile_generic(const CodeSumTask& task, std::int64_t begin, std::int64_t count) {
+  std::array<std::int16_t, kChunkElements> sums{};
+  std::array<std::int16_t, kChunkElements> codes;
+  for (std::size_t k = 0; k < task.payloads.size(); ++k) {
+    const PackedCodes packed{
+        task.format, {task.payloads[k], static_cast<std::size_t>(task.payload_bytes[k])}, task.count, task.num_workers};
+    unpack_codes(packed, begin, {codes.data(), static_cast<std::size_t>(count)});
+    for (std::size_t i = 0; i < static_cast<std::size_t>(count); ++i) {
+      sums[i] = static_cast<std::int16_t>(sums[i] + codes[i]);
+    }
+  }
+  for_each_block(task.first, task.block_elements, begin, count,
+                 [&](std::int64_t block, std::int64_t from, std::int64_t to) {
+                   cpu::scale_sums(sums.data() + (from - begin), to - from, task.scales[block], task.out + from);
+                 });
+}
+
+void sum_tile_t2(const CodeSumTask& task, std::int64_t begin, std::int64_t count) {
+  std::array<const std::uint32_t*, kMaxT2Payloads> words;
+  const std::size_t n = task.payloads.size();
+  for_each_block(task.first, task.block_elements, begin, count,
+                 [&](std::int64_t block, std::int64_t from, std::int64_t to) {
+                   // Blocks are multiples of 64 elements from the segment's start, so every run begins on a word.
+                   for (std::size_t k = 0; k < n; ++k) {
+                     words[k] = reinterpret_cast<const std::uint32_t*>(task.payloads[k]) + from / 16;
+                   }
+                   cpu::sum_t2_tile({words.data(), n}, to - from, task.scales[block], task.out + from);
+                 });
+}
+
+/// The sum of leaves [begin, end) over one tile, in `scratch` (one tile for every level of the tree) or where a leaf
+/// is.
+void tree_tile(int begin, int end, std::int64_t first, std::int64_t count, const DecodeLeaf& leaf, float* scratch) {
+  if (end - begin == 1) return leaf(begin, first, {scratch, static_cast<std::size_t>(count)});
+  const int middle = begin + tree_split(end - begin);
+  tree_tile(begin, middle, first, count, leaf, scratch);
+  tree_tile(middle, end, first, count, leaf, scratch + kChunkElements);
+  cpu::add(scratch, scratch + kChunkElements, count, scratch);
+}
+
+}  // namespace
+
+int tree_split(int m) { return static_cast<int>(std::bit_floor(static_cast<unsigned>(m - 1))); }
+
+void aggregate_code_sums(std::span<const CodeSumTask> tasks, Stream& stream) {
+  std::int64_t num_tiles = 0;
+  for (const CodeSumTask& task : tasks) {
+    TERNGRAD_REQUIRE(task.payloads.size() == task.payload_bytes.size(), "[aggregate] ", task.payloads.size(),
+                     " payloads but ", task.payload_bytes.size(), " lengths");
+    TERNGRAD_REQUIRE(task.payloads.size() <= kMaxWorkers && task.num_workers <= static_cast<int>(kMaxWorkers),
+                     "[aggregate] at most ", kMaxWorkers, " workers can be summed, got ", task.payloads.size());
+    TERNGRAD_REQUIRE(task.first % kChunkElements == 0, "[aggregate] first must be a multiple of ", kChunkElements,
+                     ", got ", task.first);
+    num_tiles += (task.count + kChunkElements - 1) / kChunkElements;
+  }
+  parallel_for(stream.num_threads(), num_tiles, 1, [&](std::int64_t begin, std::int64_t end) {
+    std::int64_t index = 0;  // of the task's first tile
+    for (const CodeSumTask& task : tasks) {
+      const std::int64_t task_tiles = (task.count + kChunkElements - 1) / kChunkElements;
+      for (std::int64_t tile = std::max(begin, index); tile < std::min(end, index + task_tiles); ++tile) {
+        const std::int64_t at = (tile - index) * kChunkElements;
+        const std::int64_t count = std::min(kChunkElements, task.count - at);
+        if (task.format == TernaryFormat::kT2 && task.payloads.size() <= kMaxT2Payloads) {
+          sum_tile_t2(task, at, count);
+        } else {
+          sum_tile_generic(task, at, count);
+        }
+      }
+      index += task_tiles;
+    }
+  });
+}
+
+void aggregate_tree(int num_workers, std::int64_t count, const DecodeLeaf& leaf, float scale, float* out,
+                    Stream& stream) {
+  TERNGRAD_REQUIRE(num_workers >= 1, "[aggregate] needs at least one worker, got ", num_workers);
+  const auto levels = static_cast<std::size_t>(std::bit_width(static_cast<unsigned>(num_workers))) + 1;
+  const std::int64_t num_tiles = (count + kChunkElements - 1) / kChunkElements;
+  parallel_for(stream.num_threads(), num_tiles, 1, [&](std::int64_t begin, std::int64_t end) {
+    // Kept from call to call: a step allocates nothing.
+    static thread_local std::vector<float> scratch;
+    if (scratch.size() < levels * kChunkElements) scratch.resize(levels * kChunkElements);
+    for (std::int64_t tile = begin; tile < end; ++tile) {
+      const std::int64_t first = tile * kChunkElements;
+      const std::int64_t tile_count = std::min(kChunkElements, count - first);
+      tree_tile(0, num_workers, first, tile_count, leaf, scratch.data());
+      cpu::scale(scratch.data(), tile_count, scale, out + first);
+    }
+  });
+}
+
+}  // namespace terngrad

@@ -1,0 +1,58 @@
+// Aggregation: the mean over workers from their encoded slices, in one pass over the output.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <span>
+
+#include "kernels/device.h"
+#include "kernels/ternary_pack.h"
+
+namespace terngrad {
+
+/// Sums of the codes of all workers for one slice, times one scale per block: out[i] = scale * sum_k code_k[i], one
+/// float32 multiplication of an exact integer.
+struct CodeSumTask {
+  TernaryFormat format = TernaryFormat::kT2;
+  std::span<const std::uint8_t* const> payloads;  // one per worker; checked by check_payload
+  std::span<const std::int64_t> payload_bytes;    // of each
+  int num_workers = 1;     // whose codes one lane sums (lanes only; payloads of lanes may be sums themselves)
+  std::int64_t first = 0;  // position of the slice in the segment, a multiple of kChunkElements
+  std::int64_t count = 0;
+  std::int64_t block_elements = 0;  // elements per scale; 0 = one for all
+  const float* scales = nullptr;    // [blocks that the slice touches]
+  float* out = nullptr;             // [count] out, any 4-byte alignment
+};
+
+/// Runs every task. Bit-equal on every backend and for any number of threads: sums are integers.
+/// @throws InvalidArgument for a payload whose length does not fit the task, or more than 16383 workers
+void aggregate_code_sums(std::span<const CodeSumTask> tasks, Stream& stream);
+
+/// Writes elements [first, first + out.size()) of one worker's slice as float32.
+using DecodeLeaf = std::function<void(int worker, std::int64_t first, std::span<float> out)>;
+
+/// out[i] = scale * tree-sum over workers k of leaf_k[i], in float32, for i in [0, count).
+///
+/// The tree is part of the format (contract B2): a range of m > 1 workers splits at the largest power of two below m,
+/// left plus right. Bit-equal for any number of threads and any split of the tree over processes.
+/// @param num_workers  leaves, at least 1
+/// @param scale        last factor, fl(1 / N) for a mean; 1 leaves the sum as it is
+void aggregate_tree(int num_workers, std::int64_t count, const DecodeLeaf& leaf, float scale, float* out,
+                    Stream& stream);
+
+/// Where a range of m > 1 workers splits: the largest power of two below m.
+int tree_split(int m);
+
+namespace cpu {
+/// out[i] = scale * (sum over payloads of the t2 codes), for one tile: at most kChunkElements codes of at most 127
+/// payloads, payload k's tile beginning at words[k].
+void sum_t2_tile(std::span<const std::uint32_t* const> words, std::int64_t count, float scale, float* out);
+/// out[i] = a[i] + b[i]; out may be a.
+void add(const float* a, const float* b, std::int64_t count, float* out);
+/// out[i] = scale * values[i]; out may be values.
+void scale(const float* values, std::int64_t count, float factor, float* out);
+/// out[i] = scale * float(sums[i]).
+void scale_sums(const std::int16_t* sums, std::int64_t count, float factor, float* out);
+}  // namespace cpu
+
+}  // namespace terngrad

@@ -1,0 +1,16 @@
+// Element-wise loops of the optimizers, one thread's share of a buffer.
+#pragma once
+
+#include <cstdint>
+
+namespace terngrad::cpu {
+
+void update_gd(float* weights, const float* gradient, std::int64_t count, float learning_rate);
+void update_momentum(float* weights, float* accumulator, const float* gradient, std::int64_t count, float learning_rate,
+                     float momentum);
+/// shadow -= rate * (shadow - weights).
+void update_ema(float* shadow, const float* weights, std::int64_t count, float rate);
+/// target += factor * source.
+void add_scaled(float* target, const float* source, std::int64_t count, float factor);
+
+}  // namespace terngrad::cpu

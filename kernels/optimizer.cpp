@@ -1,0 +1,56 @@
+#include "kernels/optimizer.h"
+
+#include "kernels/cpu/optimizer.h"
+#include "kernels/errors.h"
+#include "kernels/parallel.h"
+
+namespace terngrad {
+namespace {
+
+/// Elements worth a thread.
+constexpr std::int64_t kGrain = 16384;
+
+void require_same(const char* who, std::size_t a, std::size_t b) {
+  TERNGRAD_REQUIRE(a == b, "[", who, "] lengths differ: ", a, " and ", b);
+}
+
+template <class Body>
+void split(std::size_t count, const Stream& stream, const Body& body) {
+  parallel_for(stream.num_threads(), static_cast<std::int64_t>(count), kGrain,
+               [&](std::int64_t begin, std::int64_t end) { body(begin, end - begin); });
+}
+
+}  // namespace
+
+void update_gd(std::span<float> weights, std::span<const float> gradient, float learning_rate, Stream& stream) {
+  require_same("update_gd", weights.size(), gradient.size());
+  split(weights.size(), stream, [&](std::int64_t first, std::int64_t count) {
+    cpu::update_gd(weights.data() + first, gradient.data() + first, count, learning_rate);
+  });
+}
+
+void update_momentum(std::span<float> weights, std::span<float> accumulator, std::span<const float> gradient,
+                     float learning_rate, float momentum, Stream& stream) {
+  require_same("update_momentum", weights.size(), gradient.size());
+  require_same("update_momentum", weights.size(), accumulator.size());
+  split(weights.size(), stream, [&](std::int64_t first, std::int64_t count) {
+    cpu::update_momentum(weights.data() + first, accumulator.data() + first, gradient.data() + first, count,
+                         learning_rate, momentum);
+  });
+}
+
+void update_ema(std::span<float> shadow, std::span<const float> weights, float decay, Stream& stream) {
+  require_same("update_ema", shadow.size(), weights.size());
+  split(weights.size(), stream, [&](std::int64_t first, std::int64_t count) {
+    cpu::update_ema(shadow.data() + first, weights.data() + first, count, 1.0f - decay);
+  });
+}
+
+void add_weight_decay(std::span<float> gradient, std::span<const float> weights, float decay, Stream& stream) {
+  require_same("add_weight_decay", gradient.size(), weights.size());
+  split(weights.size(), stream, [&](std::int64_t first, std::int64_t count) {
+    cpu::add_scaled(gradient.data() + first, weights.data() + first, count, decay);
+  });
+}
+
+}  // namespace terngrad

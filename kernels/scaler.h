@@ -1,0 +1,34 @@
+// Scalers: from statistics to the one number that ternary codes are multiples of.
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+#include "kernels/statistics.h"
+
+namespace terngrad {
+
+enum class ScalerRule {
+  /// c > 0 and variance > 0: min(max|g|, c sigma); else max|g|. The paper's: clip at c sigma, then take the maximum.
+  kPaper,
+  /// c > 0: c sigma, even where that is more than max|g| (or 0); else max|g|. What the authors' public code does.
+  kOriginal,
+};
+
+/// Local scaler s_k of `count` elements with these statistics, in the units of g.
+///
+///   variance = max(0, S2 / n - (S1 / n)^2), taken as 0 if below 2^-40 S2 / n;  sigma = sqrt(variance)   (population)
+///
+/// all in float64; c sigma is rounded to float32 once. Empty gives 0. NaN or infinity gives the canonical NaN, and so
+/// does a result above kMaxScaler; one below kMinScaler gives 0.
+/// @param clip_factor  c, finite and >= 0; 0 means no clipping
+/// Source: Wen et al., "TernGrad", NIPS 2017, section 3.3 (gradient clipping); the original's code for kOriginal.
+float local_scaler(const Statistics& statistics, std::int64_t count, double clip_factor, ScalerRule rule);
+
+/// sigma as above, in float64; 0 for empty.
+double standard_deviation(const Statistics& statistics, std::int64_t count);
+
+/// The NaN that stands for a non-finite tensor.
+float canonical_nan();
+
+}  // namespace terngrad

@@ -1,0 +1,55 @@
+#include "kernels/slice.h"
+
+#include <algorithm>
+
+#include "kernels/errors.h"
+
+namespace terngrad {
+
+std::vector<Slice> whole_segments(const Layout& layout) {
+  std::vector<Slice> slices;
+  for (int index = 0; index < layout.num_segments(); ++index) {
+    slices.push_back({index, 0, layout.segment(index).num_elements});
+  }
+  return slices;
+}
+
+std::vector<std::vector<Slice>> shares(const Layout& layout, int num_shares) {
+  TERNGRAD_REQUIRE(num_shares >= 1, "[shares] num_shares must be at least 1, got ", num_shares);
+  // Chunks are numbered through the layout; share i gets chunks [i * C / n, (i + 1) * C / n).
+  std::int64_t num_chunks = 0;
+  for (const Segment& segment : layout.segments()) {
+    num_chunks += (segment.num_elements + kChunkElements - 1) / kChunkElements;
+  }
+  std::vector<std::vector<Slice>> result(static_cast<std::size_t>(num_shares));
+  for (int share = 0; share < num_shares; ++share) {
+    const std::int64_t begin = num_chunks * share / num_shares;
+    const std::int64_t end = num_chunks * (share + 1) / num_shares;
+    std::int64_t chunk = 0;
+    for (int index = 0; index < layout.num_segments(); ++index) {
+      const std::int64_t n = layout.segment(index).num_elements;
+      const std::int64_t segment_chunks = (n + kChunkElements - 1) / kChunkElements;
+      const std::int64_t first = std::max(begin, chunk);
+      const std::int64_t last = std::min(end, chunk + segment_chunks);
+      if (first < last) {
+        const std::int64_t first_element = (first - chunk) * kChunkElements;
+        const std::int64_t end_element = std::min(n, (last - chunk) * kChunkElements);
+        result[static_cast<std::size_t>(share)].push_back({index, first_element, end_element - first_element});
+      }
+      chunk += segment_chunks;
+    }
+  }
+  return result;
+}
+
+TensorTable::TensorTable(const Layout& layout, float* flat) {
+  for (const Segment& segment : layout.segments()) tensors_.push_back(flat + segment.offset);
+}
+
+TensorTable::TensorTable(const Layout& layout, std::span<float* const> tensors)
+    : tensors_(tensors.begin(), tensors.end()) {
+  TERNGRAD_REQUIRE(num_segments() == layout.num_segments(), "[TensorTable] the layout has ", layout.num_segments(),
+                   " tensors, got ", num_segments(), " pointers");
+}
+
+}  // namespace terngrad

@@ -1,0 +1,72 @@
+// Statistics of gradients: what scalers are made of.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "kernels/buffer.h"
+#include "kernels/slice.h"
+
+namespace terngrad {
+
+/// Sum, sum of squares and greatest magnitude of a run of elements.
+struct Statistics {
+  double sum = 0;              // S1
+  double sum_squares = 0;      // S2
+  std::uint32_t max_bits = 0;  // bit pattern of max|g|: NaN > infinity > finite. Order of bits is order of values
+  std::uint32_t reserved = 0;  // zero, so that equal statistics are equal bytes
+
+  /// Whether an element was NaN or infinite. The sums mean nothing then.
+  bool is_nonfinite() const { return max_bits >= 0x7f800000u; }
+  float max_abs() const;
+  friend bool operator==(const Statistics&, const Statistics&) = default;
+};
+
+/// a followed by b: sums added, greatest magnitudes compared.
+Statistics combine(const Statistics& a, const Statistics& b);
+
+/// The reduction tree, which is part of the format (contract B1). A slice is cut into chunks of 4096 elements from its
+/// start. Element i of a chunk belongs to row i / 512 and lane i % 16. Accumulators are float64, start at +0, and take
+/// 1. each (row, lane): its elements in increasing order; g and g * g are exact in float64;
+/// 2. rows of a lane: ((0+1)+(2+3)) + ((4+5)+(6+7)); absent elements and rows count as +0;
+/// 3. lanes: lane j takes j + 8, then j + 4, j + 2, j + 1;
+/// 4. chunks: slot c % 256 takes its chunks in increasing order, then slot j takes j + 128, 64, ..., 1.
+inline constexpr std::size_t kStatisticsRows = 8;
+inline constexpr std::size_t kStatisticsLanes = 16;
+inline constexpr std::size_t kStatisticsRowElements = std::size_t{kChunkElements} / kStatisticsRows;
+inline constexpr std::size_t kStatisticsSlots = 256;
+
+/// Statistics of many slices in one pass over their elements.
+class StatisticsPlan {
+ public:
+  /// @param slices  any slices; each gets statistics of its own. Empty slices give zeros
+  explicit StatisticsPlan(std::vector<Slice> slices);
+
+  std::span<const Slice> slices() const { return slices_; }
+
+  /// Measures every slice of `tensors`.
+  /// @param tensors  finite or not; read once
+  /// @param out      [slices().size()] out
+  /// @throws InvalidArgument if out has another size
+  /// Bit-equal on every backend, for any alignment, number of threads and SIMD width. Not safe to run twice at once on
+  /// one plan: the plan owns the workspace.
+  void run(const TensorTable& tensors, std::span<Statistics> out, Stream& stream);
+
+ private:
+  std::vector<Slice> slices_;
+  std::vector<std::int64_t>
+      first_chunk_;              // of each slice, in the joint numbering of chunks; one past the last at the end
+  Buffer<Statistics> partials_;  // one per chunk
+};
+
+/// Statistics of one contiguous run (as one slice).
+Statistics measure(std::span<const float> values, Stream& stream);
+
+namespace cpu {
+/// Statistics of one chunk, count in [0, 4096].
+Statistics chunk_statistics(const float* values, std::int64_t count);
+}  // namespace cpu
+
+}  // namespace terngrad

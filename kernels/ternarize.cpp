@@ -1,0 +1,35 @@
+#include "kernels/ternarize.h"
+
+#include "kernels/errors.h"
+
+namespace terngrad {
+
+namespace cpu {
+void ternarize(std::span<const TernarizeTask> tasks, const TernarizeOptions& options, const DrawKey& key,
+               std::span<std::int64_t> bytes, Stream& stream);
+}  // namespace cpu
+
+std::int64_t num_blocks(std::int64_t first, std::int64_t count, std::int64_t block_elements) {
+  if (count == 0) return 0;
+  if (block_elements == 0) return 1;
+  return (first + count - 1) / block_elements - first / block_elements + 1;
+}
+
+void ternarize(std::span<const TernarizeTask> tasks, const TernarizeOptions& options, const DrawKey& key,
+               std::span<std::int64_t> bytes, Stream& stream) {
+  TERNGRAD_REQUIRE(bytes.size() == tasks.size(), "[ternarize] bytes must hold one entry per task: need ", tasks.size(),
+                   ", have ", bytes.size());
+  for (const TernarizeTask& task : tasks) {
+    TERNGRAD_REQUIRE(task.first % kChunkElements == 0, "[ternarize] first must be a multiple of ", kChunkElements,
+                     ", got ", task.first);
+    TERNGRAD_REQUIRE(task.draw_offset % kDrawAlignment == 0, "[ternarize] draw_offset must be a multiple of ",
+                     kDrawAlignment, ", got ", task.draw_offset);
+    TERNGRAD_REQUIRE(task.block_elements % kMinBlockElements == 0, "[ternarize] block_elements must be a multiple of ",
+                     kMinBlockElements, ", got ", task.block_elements);
+    TERNGRAD_REQUIRE(reinterpret_cast<std::uintptr_t>(task.payload) % 4 == 0,
+                     "[ternarize] payload must be 4-byte aligned");
+  }
+  cpu::ternarize(tasks, options, key, bytes, stream);
+}
+
+}  // namespace terngrad

@@ -1,0 +1,76 @@
+// Ternarize and pack: gradients in, codes out.
+#pragma once
+
+#include <cstdint>
+#include <limits>
+#include <span>
+
+#include "kernels/buffer.h"
+#include "kernels/philox.h"
+#include "kernels/slice.h"
+#include "kernels/ternary.h"
+
+namespace terngrad {
+
+/// Scalers below this count as 0 (all codes zero), so that 1 / s is always a normal float32.
+inline constexpr float kMinScaler = 0x1p-86f;
+/// Scalers above this count as non-finite.
+inline constexpr float kMaxScaler = 0x1p126f;
+/// Runs of elements that share one scaler are multiples of this long (but for the last of a segment).
+inline constexpr std::int64_t kMinBlockElements = 64;
+
+/// One slice to ternarize: where its elements, scalers and codes are.
+struct TernarizeTask {
+  const float* gradient = nullptr;  // [count] elements first .. first + count - 1 of the segment
+  std::int64_t first = 0;           // position in the segment: a multiple of kChunkElements
+  std::int64_t count = 0;
+  std::int64_t draw_offset = 0;     // of the segment; a multiple of kDrawAlignment
+  std::int64_t block_elements = 0;  // elements per scaler, counted from the segment's start; 0 = one scaler for all
+  const float* scalers = nullptr;   // [blocks that the slice touches] s of each
+  const float* clips = nullptr;     // null, or like scalers: |g| is cut to this before it is compared with s
+  std::uint8_t* payload = nullptr;  // [payload_bytes(format, count, num_workers)] out, 4-byte aligned
+};
+
+struct TernarizeOptions {
+  TernaryFormat format = TernaryFormat::kT2;
+  int num_workers = 1;  // whose codes lanes must be able to sum; used by kLanes only
+  /// Second stream of draws, for ties; `key` is the first. Both come from the same seed, step and worker.
+  DrawPurpose refine_purpose = DrawPurpose::kTernarizeRefine;
+};
+
+/// Ternarizes g: code = sign(g) with probability min(|g| / s, 1), else 0. Unbiased where |g| <= s: E[s * code] = g (Wen
+/// et al., "TernGrad", NIPS 2017, section 3; s there is max|g|).
+///
+/// The draw, to the bit: inv = fl(1 / s), m = min(|g|, clip); m >= s gives +-1; else t = fl(m * inv) * 65536 and h =
+/// floor(t): non-zero if r16 < h, or if r16 == h and r24 < (t - h) * 2^24, where r16 = draw16(key, d) and r24 =
+/// draw32(refine key, d)
+/// >> 8 with d = draw_offset + position in the segment. Zeros, and all elements where s is NaN or below kMinScaler,
+/// give 0.
+///
+/// @param tasks  any number, of any sizes; payloads must not overlap
+/// @param bytes  [tasks.size()] out: bytes written to each payload: payload_bytes(...), or less for tmask
+/// @throws InvalidArgument for a misaligned `first`, `block_elements` or payload, before anything is written
+/// Elements must be finite, or their scaler NaN or 0. Bit-equal on every backend, for any split into slices, any
+/// alignment of the gradient, number of threads and SIMD width.
+void ternarize(std::span<const TernarizeTask> tasks, const TernarizeOptions& options, const DrawKey& key,
+               std::span<std::int64_t> bytes, Stream& stream);
+
+/// Blocks of `block_elements` that a slice touches: 1 if block_elements is 0, 0 for an empty slice.
+std::int64_t num_blocks(std::int64_t first, std::int64_t count, std::int64_t block_elements);
+
+namespace cpu {
+
+/// The codes of one chunk as two bit planes: bit i % 64 of word i / 64.
+struct CodePlanes {
+  std::uint64_t nonzero[kChunkElements / 64];
+  std::uint64_t negative[kChunkElements / 64];  // a subset of nonzero
+};
+
+/// Ternarizes the chunk of a task that begins `begin` elements into it; unused bits are zero.
+/// @param prefetch  null, or the chunk's counterpart in the next block: fetched along the way
+void ternarize_chunk(const TernarizeTask& task, std::int64_t begin, std::int64_t count, const DrawKey& key,
+                     DrawPurpose refine_purpose, const float* prefetch, CodePlanes& planes);
+
+}  // namespace cpu
+
+}  // namespace terngrad
