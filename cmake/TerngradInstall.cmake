@@ -1,0 +1,87 @@
+# Installation: headers, static libraries, and the CMake package that find_package(terngrad) reads.
+#
+# Two export sets, so that a program which only compresses needs neither oneDNN nor Boost:
+#   terngradTargets          terngrad::kernels, terngrad::compress
+#   terngradTrainersTargets  terngrad::nets, terngrad::datasets, terngrad::trainers; only if TERNGRAD_BUILD_TRAINERS
+# Commands install themselves (terngrad_command).
+include(CMakePackageConfigHelpers)
+
+set(TERNGRAD_PACKAGE_DIR ${CMAKE_INSTALL_LIBDIR}/cmake/terngrad)
+
+# terngrad_dependency_calls(variable targets...): the find_dependency calls that a consumer of these static libraries
+# needs, read off what they link. PRIVATE libraries count too: a static library leaves its linking to the consumer.
+function(terngrad_dependency_calls variable)
+  set(calls "")
+  foreach(target IN LISTS ARGN)
+    get_target_property(libraries ${target} LINK_LIBRARIES)
+    foreach(library IN LISTS libraries)
+      if(NOT library MATCHES "::" OR library MATCHES "^(::@|terngrad::)")
+        continue() # a plain file or flag, the marker of a directory, or one of ours
+      elseif(library STREQUAL "Threads::Threads")
+        set(call "find_dependency(Threads)")
+      elseif(library STREQUAL "OpenMP::OpenMP_CXX")
+        set(call "find_dependency(OpenMP COMPONENTS CXX)")
+      elseif(library STREQUAL "hwy::hwy")
+        set(call "find_dependency(hwy)")
+      elseif(library STREQUAL "DNNL::dnnl")
+        set(call "find_dependency(dnnl)")
+      elseif(library STREQUAL "ZLIB::ZLIB")
+        set(call "find_dependency(ZLIB)")
+      elseif(library STREQUAL "Boost::program_options")
+        set(call "find_dependency(Boost COMPONENTS program_options)")
+      elseif(library STREQUAL "nlohmann_json::nlohmann_json")
+        set(call "find_dependency(nlohmann_json)")
+      elseif(library MATCHES "^spdlog::")
+        set(call "find_dependency(spdlog)")
+      elseif(library MATCHES "^fmt::")
+        set(call "find_dependency(fmt)")
+      else()
+        message(FATAL_ERROR "${target} links ${library}: say in cmake/TerngradInstall.cmake which package it is from")
+      endif()
+      list(APPEND calls "${call}")
+    endforeach()
+  endforeach()
+  list(REMOVE_DUPLICATES calls)
+  list(JOIN calls "\n" calls)
+  set(${variable} "${calls}" PARENT_SCOPE)
+endfunction()
+
+# terngrad_install_libraries(export_set names...): libraries terngrad_<name> with the headers of their folders. What lies
+# in a backend's folder (cpu/) is internal.
+function(terngrad_install_libraries export_set)
+  foreach(name IN LISTS ARGN)
+    install(
+      TARGETS terngrad_${name}
+      EXPORT ${export_set}
+      ARCHIVE DESTINATION ${CMAKE_INSTALL_LIBDIR})
+    install(
+      DIRECTORY ${PROJECT_SOURCE_DIR}/${name}/
+      DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/terngrad/${name}
+      FILES_MATCHING
+      PATTERN "*.h"
+      PATTERN "cpu" EXCLUDE
+      PATTERN "common" EXCLUDE)
+  endforeach()
+  install(
+    EXPORT ${export_set}
+    NAMESPACE terngrad::
+    DESTINATION ${TERNGRAD_PACKAGE_DIR})
+endfunction()
+
+terngrad_install_libraries(terngradTargets kernels compress)
+terngrad_dependency_calls(TERNGRAD_FIND_DEPENDENCIES terngrad_kernels terngrad_compress)
+set(TERNGRAD_FIND_TRAINERS_DEPENDENCIES "")
+if(TERNGRAD_BUILD_TRAINERS)
+  terngrad_install_libraries(terngradTrainersTargets nets datasets trainers)
+  terngrad_dependency_calls(TERNGRAD_FIND_TRAINERS_DEPENDENCIES terngrad_nets terngrad_datasets terngrad_trainers)
+endif()
+
+configure_package_config_file(
+  ${PROJECT_SOURCE_DIR}/cmake/terngradConfig.cmake.in ${PROJECT_BINARY_DIR}/terngradConfig.cmake
+  INSTALL_DESTINATION ${TERNGRAD_PACKAGE_DIR}
+  NO_SET_AND_CHECK_MACRO)
+# Before 1.0 a minor version may change interfaces.
+write_basic_package_version_file(${PROJECT_BINARY_DIR}/terngradConfigVersion.cmake COMPATIBILITY SameMinorVersion)
+install(FILES ${PROJECT_BINARY_DIR}/terngradConfig.cmake ${PROJECT_BINARY_DIR}/terngradConfigVersion.cmake
+        DESTINATION ${TERNGRAD_PACKAGE_DIR})
+install(FILES ${PROJECT_SOURCE_DIR}/LICENSE DESTINATION ${CMAKE_INSTALL_DOCDIR})

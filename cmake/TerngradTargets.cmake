@@ -16,6 +16,10 @@ function(terngrad_target_defaults target)
   set_target_properties(${target} PROPERTIES CXX_EXTENSIONS OFF CXX_VISIBILITY_PRESET hidden VISIBILITY_INLINES_HIDDEN ON
                                              POSITION_INDEPENDENT_CODE ON)
   target_compile_options(${target} PRIVATE -ffp-contract=off -Wall -Wextra -Wconversion -Wsign-conversion -Wshadow)
+  if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU" AND CMAKE_CXX_COMPILER_VERSION VERSION_LESS 13)
+    # GCC 12 warns falsely about std::string's operator+ (GCC bug 105651).
+    target_compile_options(${target} PRIVATE -Wno-restrict)
+  endif()
   if(TERNGRAD_WERROR)
     target_compile_options(${target} PRIVATE -Werror)
   endif()

@@ -13,7 +13,7 @@ std::string codec_name_for(const Segment& segment, const CodecPlanOptions& optio
     }
   }
   if (segment.num_elements < options.size_to_binarize) return "fp32";
-  if (segment.is_logits && !options.quantize_logits && options.codec != "bf16") return "fp32";
+  if (segment.is_logits && !options.quantize_logits) return "fp32";
   return options.codec;
 }
 

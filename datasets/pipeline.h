@@ -16,7 +16,7 @@ struct PipelineOptions {
   int num_local_workers = 1;
   std::uint64_t seed = 1;
   std::uint64_t first_step = 0;  // step of the first batch: where a resumed run goes on
-  int num_threads = 1;           // threads that prepare examples
+  int num_threads = 1;           // threads that prepare batches, each a batch of its own at a time
   int prefetch_batches = 2;      // batches prepared ahead of use, at least 1
 };
 
@@ -44,7 +44,8 @@ class Pipeline {
   Pipeline(const Pipeline&) = delete;
   Pipeline& operator=(const Pipeline&) = delete;
 
-  /// Waits for the next batch. @throws whatever Dataset::read threw while preparing it
+  /// Waits for the next batch. Allocates nothing. One thread at a time may call it.
+  /// @throws whatever Dataset::read threw while preparing it; the stream stays at that step, so later calls throw again
   PipelineBatch next();
 
  private:

@@ -67,7 +67,10 @@ TEST(Metrics, AppendsAndCutsAHalfWrittenLineFirst) {
 }
 
 TEST(Metrics, FullDiskIsAnErrorThatNamesTheFile) {
-  EXPECT_THAT(message_of<DataError>([] { MetricsWriter("/dev/full").write({{"step", 0}}); }), HasSubstr("/dev/full"));
+  EXPECT_THAT(message_of<DataError>([] {
+                MetricsWriter("/dev/full").write({{"step", 0}});
+              }),
+              HasSubstr("cannot write '/dev/full'"));
 }
 
 TEST(Metrics, TruncateKeepsStepsUpToTheGivenOne) {

@@ -175,6 +175,8 @@ TEST(Safetensors, RepeatedNamesAreRefused) {
 
 TEST(Safetensors, HeadersOfTheWrongFormAreRefused) {
   EXPECT_THAT(refusal("[]"), HasSubstr("not a JSON object"));
+  EXPECT_THAT(refusal(" {}"), HasSubstr("not a JSON object"));
+  EXPECT_THAT(refusal(std::string("{}\0hidden", 9)), HasSubstr("zero byte"));
   EXPECT_THAT(refusal("{\"a\":"), HasSubstr("not JSON"));
   EXPECT_THAT(refusal("{\"\xff\":1}"), HasSubstr("not JSON"));
   EXPECT_THAT(refusal(R"({"a":1})"), HasSubstr("tensor 'a' is not an object"));
@@ -186,7 +188,7 @@ TEST(Safetensors, HeadersOfTheWrongFormAreRefused) {
   EXPECT_THAT(refusal(R"({"__metadata__":{"step":7}})"), HasSubstr("'step' is not a string"));
   EXPECT_THAT(refusal(R"({"__metadata__":[]})"), HasSubstr("__metadata__ is not an object"));
   EXPECT_THAT(refusal(R"({"":{"dtype":"U8","shape":[0],"data_offsets":[0,0]}})"), HasSubstr("no name"));
-  EXPECT_THAT(refusal(std::string(100000, '[')), HasSubstr("nested too deeply"));
+  EXPECT_THAT(refusal("{\"a\":" + std::string(100000, '[')), HasSubstr("nested too deeply"));
 }
 
 TEST(Safetensors, HeaderLengthsOutOfRangeAreRefused) {

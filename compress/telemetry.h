@@ -1,0 +1,26 @@
+// Telemetry: what compression did to a tensor.
+#pragma once
+
+#include <cstdint>
+#include <span>
+
+namespace terngrad {
+
+/// One worker's tensor, compared with what its message says.
+struct TensorTelemetry {
+  double norm = 0;           // |g|, Euclidean
+  double max_abs = 0;        // greatest |g|
+  double scaler = 0;         // greatest magnitude that was sent: s where codes were drawn
+  double zero_fraction = 0;  // elements sent as 0
+  double clip_fraction = 0;  // elements with |g| > scaler
+  double kept_norm = 0;      // |clip(g, scaler)| / |g|: what clipping leaves of the length; 1 if |g| is 0
+  double snr_db = 0;         // 10 log10(|g|^2 / |g - sent|^2); infinite if nothing was lost
+};
+
+/// @param gradient  g [n], as it was encoded (weight decay included)
+/// @param sent      its decoded message [n]
+/// @param scaler    s; 0 takes max|sent|
+/// @throws InvalidArgument if lengths differ. Sums in float64, in order of elements
+TensorTelemetry compare_with_sent(std::span<const float> gradient, std::span<const float> sent, double scaler = 0);
+
+}  // namespace terngrad

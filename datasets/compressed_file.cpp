@@ -1,0 +1,143 @@
+#include "datasets/compressed_file.h"
+
+#include "kernels/errors.h"
+
+#include <zlib.h>
+
+#include <algorithm>
+#include <array>
+#include <fstream>
+#include <limits>
+#include <span>
+#include <system_error>
+
+namespace terngrad {
+namespace {
+
+using Bytes = std::vector<std::uint8_t>;
+
+/// What an unpacker needs to know besides the bytes.
+struct Limits {
+  std::string file;  // for messages
+  std::size_t max_bytes = 0;
+};
+
+[[noreturn]] void throw_too_large(const Limits& limits) {
+  TERNGRAD_THROW(DataError, "'", limits.file, "' holds more than the ", limits.max_bytes, " bytes accepted here");
+}
+
+/// Ends a zlib stream on every way out.
+struct InflateStream {
+  InflateStream() = default;
+  ~InflateStream() { inflateEnd(&z); }
+  InflateStream(const InflateStream&) = delete;
+  InflateStream& operator=(const InflateStream&) = delete;
+  z_stream z{};
+};
+
+/// Unpacks the gzip member at the front of `packed`, appends it to `content` and returns its packed length.
+std::size_t unpack_gzip_member(std::span<const std::uint8_t> packed, const Limits& limits, Bytes& content) {
+  constexpr int kGzipWindow = 15 + 16;  // the largest window; 16 = a gzip header and trailer are required
+  constexpr std::size_t kMaxPiece = std::numeric_limits<uInt>::max();
+  InflateStream stream;
+  if (inflateInit2(&stream.z, kGzipWindow) != Z_OK) {
+    TERNGRAD_THROW(DataError, "'", limits.file,
+                   "': zlib cannot start: ", stream.z.msg ? stream.z.msg : "out of memory");
+  }
+  std::size_t position = 0;
+  std::size_t content_bytes = content.size();
+  int status = Z_OK;
+  while (status != Z_STREAM_END) {
+    if (content_bytes == content.size()) {
+      // One byte more than accepted may be written, so that content of exactly max_bytes still reaches its end.
+      if (content_bytes > limits.max_bytes) throw_too_large(limits);
+      content.resize(std::min(limits.max_bytes + 1, std::max(content_bytes * 2, packed.size() * 4 + 4096)));
+    }
+    const std::size_t input = std::min(packed.size() - position, kMaxPiece);
+    const std::size_t output = std::min(content.size() - content_bytes, kMaxPiece);
+    stream.z.next_in = const_cast<Bytef*>(packed.data() + position);
+    stream.z.avail_in = static_cast<uInt>(input);
+    stream.z.next_out = content.data() + content_bytes;
+    stream.z.avail_out = static_cast<uInt>(output);
+    status = inflate(&stream.z, Z_NO_FLUSH);
+    const std::size_t taken = input - stream.z.avail_in;
+    const std::size_t given = output - stream.z.avail_out;
+    position += taken;
+    content_bytes += given;
+    if (status == Z_BUF_ERROR || (status == Z_OK && taken == 0 && given == 0)) {
+      TERNGRAD_THROW(DataError, "'", limits.file, "' is truncated: its gzip data end after ", packed.size(),
+                     " bytes, before the end of the stream");
+    }
+    if (status != Z_OK && status != Z_STREAM_END) {
+      TERNGRAD_THROW(DataError, "'", limits.file,
+                     "' is not intact gzip data: ", stream.z.msg ? stream.z.msg : "zlib error", " near byte ",
+                     position);
+    }
+  }
+  content.resize(content_bytes);
+  if (content_bytes > limits.max_bytes) throw_too_large(limits);
+  return position;
+}
+
+Bytes unpack_gzip(std::span<const std::uint8_t> packed, const Limits& limits) {
+  if (packed.empty()) TERNGRAD_THROW(DataError, "'", limits.file, "' is empty, expected gzip data");
+  Bytes content;
+  while (!packed.empty()) packed = packed.subspan(unpack_gzip_member(packed, limits, content));
+  return content;
+}
+
+/// One compressed format. A new one is a function and a line here.
+struct CompressedFormat {
+  const char* suffix;
+  Bytes (*unpack)(std::span<const std::uint8_t> packed, const Limits& limits);
+};
+constexpr std::array kFormats = {CompressedFormat{".gz", unpack_gzip}};
+
+Bytes read_raw(const std::filesystem::path& path, std::size_t max_bytes) {
+  std::error_code error;
+  const std::filesystem::file_status status = std::filesystem::status(path, error);
+  if (!std::filesystem::exists(status)) TERNGRAD_THROW(DataError, "'", path.string(), "' does not exist");
+  if (!std::filesystem::is_regular_file(status)) TERNGRAD_THROW(DataError, "'", path.string(), "' is not a file");
+  const std::uintmax_t file_bytes = std::filesystem::file_size(path, error);
+  if (error) TERNGRAD_THROW(DataError, "'", path.string(), "' cannot be read: ", error.message());
+  if (file_bytes > max_bytes) throw_too_large({path.string(), max_bytes});
+  std::ifstream stream(path, std::ios::binary);
+  if (!stream) TERNGRAD_THROW(DataError, "'", path.string(), "' cannot be opened for reading");
+  Bytes content(static_cast<std::size_t>(file_bytes));
+  stream.read(reinterpret_cast<char*>(content.data()), static_cast<std::streamsize>(content.size()));
+  if (static_cast<std::uintmax_t>(stream.gcount()) != file_bytes) {
+    TERNGRAD_THROW(DataError, "'", path.string(), "' cannot be read: got ", stream.gcount(), " of ", file_bytes,
+                   " bytes");
+  }
+  return content;
+}
+
+}  // namespace
+
+std::vector<std::string> compressed_suffixes() {
+  std::vector<std::string> result;
+  for (const CompressedFormat& format : kFormats) result.emplace_back(format.suffix);
+  return result;
+}
+
+std::vector<std::uint8_t> read_data_file(const std::filesystem::path& path, std::size_t max_bytes) {
+  Bytes content = read_raw(path, max_bytes);
+  for (const CompressedFormat& format : kFormats) {
+    if (path.extension() == format.suffix) return format.unpack(content, {path.string(), max_bytes});
+  }
+  return content;
+}
+
+std::filesystem::path find_data_file(const std::filesystem::path& folder, const std::string& name) {
+  std::vector<std::string> names = {name};
+  for (const std::string& suffix : compressed_suffixes()) names.push_back(name + suffix);
+  std::string looked_for;
+  for (const std::string& candidate : names) {
+    std::error_code error;
+    if (std::filesystem::exists(folder / candidate, error)) return folder / candidate;
+    looked_for += (looked_for.empty() ? "" : " or ") + candidate;
+  }
+  TERNGRAD_THROW(DataError, "no ", looked_for, " in folder '", folder.string(), "'");
+}
+
+}  // namespace terngrad

@@ -1,0 +1,29 @@
+// Reading data files whole, plain or compressed.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <filesystem>
+#include <string>
+#include <vector>
+
+namespace terngrad {
+
+/// Largest content that read_data_file takes by default: above any set read here, below what a forged file of a few
+/// kilobytes can unpack to.
+inline constexpr std::size_t kMaxDataFileBytes = std::size_t{1} << 31;
+
+/// Suffixes of the compressed formats that read_data_file unpacks, e.g. ".gz".
+std::vector<std::string> compressed_suffixes();
+
+/// The content of a file, unpacked if its name ends in one of compressed_suffixes() and as it is otherwise.
+/// @throws DataError, naming the file and what is wrong with it, if it is missing, no regular file or unreadable,
+/// holds more than max_bytes once unpacked, or is not a complete and intact stream of the format that its name says
+/// (a .gz file: one or more gzip members, checksums checked, nothing after them)
+std::vector<std::uint8_t> read_data_file(const std::filesystem::path& path, std::size_t max_bytes = kMaxDataFileBytes);
+
+/// The path of `name` in `folder`, or of `name` with one of compressed_suffixes(), in this order.
+/// @throws DataError if there is none: the message names the folder and every name that was looked for
+std::filesystem::path find_data_file(const std::filesystem::path& folder, const std::string& name);
+
+}  // namespace terngrad

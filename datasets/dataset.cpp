@@ -1,0 +1,40 @@
+#include "datasets/dataset.h"
+
+#include <array>
+
+#include "datasets/mnist.h"
+#include "datasets/synthetic.h"
+#include "kernels/errors.h"
+
+namespace terngrad {
+namespace {
+
+struct DatasetEntry {
+  const char* name;
+  std::unique_ptr<Dataset> (*make)(const DatasetOptions& options);
+};
+
+// The registry: a new data set is one line here.
+constexpr std::array kDatasets = {
+    DatasetEntry{"mnist", make_mnist},
+    DatasetEntry{"synthetic", make_synthetic},
+};
+
+}  // namespace
+
+std::vector<std::string> dataset_names() {
+  std::vector<std::string> names;
+  for (const DatasetEntry& entry : kDatasets) names.emplace_back(entry.name);
+  return names;
+}
+
+std::unique_ptr<Dataset> make_dataset(const std::string& name, const DatasetOptions& options) {
+  std::string accepted;
+  for (const DatasetEntry& entry : kDatasets) {
+    if (name == entry.name) return entry.make(options);
+    accepted += (accepted.empty() ? "" : ", ") + std::string(entry.name);
+  }
+  TERNGRAD_THROW(InvalidArgument, "[make_dataset] unknown data set '", name, "', expected one of: ", accepted);
+}
+
+}  // namespace terngrad

@@ -1,0 +1,35 @@
+// Glyphs: the digits 0 to 9 as pen strokes, several handwriting variants each.
+#pragma once
+
+#include <span>
+
+namespace terngrad {
+
+/// A point of the glyph plane: x to the right, y down, origin at the middle of the glyph.
+struct GlyphPoint {
+  float x = 0.0f;
+  float y = 0.0f;
+};
+
+/// How the points of a stroke are joined.
+enum class StrokeKind {
+  kPolyline,    // straight lines
+  kCurve,       // a Catmull-Rom spline through the points
+  kClosedCurve  // the same, from the last point back to the first
+};
+
+/// One movement of the pen, through at most kMaxStrokePoints points.
+struct GlyphStroke {
+  StrokeKind kind = StrokeKind::kPolyline;
+  std::span<const GlyphPoint> points;
+};
+
+using Glyph = std::span<const GlyphStroke>;
+
+inline constexpr int kNumDigits = 10;
+inline constexpr int kMaxStrokePoints = 16;
+
+/// The variants of `digit` (0..9), at least one. Strokes stay inside x in [-0.5, 0.5], y in [-0.75, 0.75].
+std::span<const Glyph> digit_glyphs(int digit);
+
+}  // namespace terngrad

@@ -1,0 +1,34 @@
+// IDX: the file format of MNIST.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <string>
+#include <vector>
+
+namespace terngrad {
+
+/// Images of an IDX file.
+struct IdxImages {
+  std::int64_t count = 0;
+  int height = 0;
+  int width = 0;
+  std::vector<std::uint8_t> pixels;  // [count, height, width]: 0 = background, 255 = ink
+};
+
+inline constexpr std::uint32_t kIdxImagesMagic = 2051;  // unsigned bytes, 3 dimensions
+inline constexpr std::uint32_t kIdxLabelsMagic = 2049;  // unsigned bytes, 1 dimension
+
+/// Parses an IDX image file: big-endian uint32 magic 2051, count, rows, columns, then count * rows * columns bytes,
+/// image after image, row by row.
+/// @param file  name for messages
+/// @throws DataError, naming file, field, expected and found, if the header is short, the magic is another, count is 0,
+/// rows or columns are not in [1, 4096], or the bytes after the header are fewer or more than they should be
+IdxImages parse_idx_images(const std::string& file, std::span<const std::uint8_t> bytes);
+
+/// Parses an IDX label file: big-endian uint32 magic 2049 and count, then one byte a label.
+/// @throws DataError as above, and for a label that is not in [0, num_classes)
+std::vector<std::uint8_t> parse_idx_labels(const std::string& file, std::span<const std::uint8_t> bytes,
+                                           int num_classes);
+
+}  // namespace terngrad

@@ -1,0 +1,181 @@
+// Convolution on oneDNN. Activations stay in NHWC: unlike the channel-blocked formats it pads no channels, which for
+// LeNet's 20 and 50 channels saves 1.4x of the time, and the flattened input of a fully connected layer needs no
+// reorder. Weights are small beside activations: they are reordered into whatever format each primitive likes.
+#include "nets/cpu/layer.h"
+#include "nets/cpu/relu.h"
+
+namespace terngrad::cpu {
+namespace {
+
+using Dims = dnnl::memory::dims;
+
+/// Weights in the format of a primitive, copied there from the flat buffer where that format is another.
+class ReorderedWeights {
+ public:
+  ReorderedWeights() = default;
+  ReorderedWeights(const DnnlContext& context, const std::string& name, const dnnl::memory::desc& plain,
+                   const dnnl::memory::desc& wanted)
+      : is_copy_(wanted != plain) {
+    if (!is_copy_) return;
+    buffer_ = make_buffer(wanted);
+    reorder_ = make_reorder(context, name + " weights reorder", plain, wanted);
+    reorder_.bind(DNNL_ARG_TO, buffer_.data());
+  }
+
+  void load(const float* plain) {
+    plain_ = plain;
+    if (!is_copy_) return;
+    reorder_.bind(DNNL_ARG_FROM, plain);
+    reorder_.run();
+  }
+
+  const void* data() const { return is_copy_ ? static_cast<const void*>(buffer_.data()) : plain_; }
+
+ private:
+  bool is_copy_ = false;
+  const float* plain_ = nullptr;
+  Buffer<std::byte> buffer_;
+  Operation reorder_;
+};
+
+class Convolution final : public Layer {
+ public:
+  Convolution(const DnnlContext& context, const LayerPlan& plan, const Layout& layout, const LayerOptions& options)
+      : options_(options),
+        weights_offset_(layout.segment(plan.weights).offset),
+        biases_offset_(layout.segment(plan.biases).offset),
+        applies_relu_gradient_(plan.applies_relu_gradient) {
+    const auto& spec = std::get<ConvolutionSpec>(plan.operation);
+    const Dims weights_dims = {spec.num_outputs, plan.input.channels, spec.kernel, spec.kernel};
+    const Shapes shapes{.input = image_desc(options.num_examples, plan.input),
+                        .output = image_desc(options.num_examples, plan.output),
+                        .plain_weights = {weights_dims, dnnl::memory::data_type::f32, dnnl::memory::format_tag::hwio},
+                        .any_weights = {weights_dims, dnnl::memory::data_type::f32, dnnl::memory::format_tag::any},
+                        .biases = vector_desc(spec.num_outputs),
+                        .strides = {spec.stride, spec.stride},
+                        .padding_before = {plan.padding.top, plan.padding.left},
+                        .padding_after = {plan.padding.bottom, plan.padding.right}};
+    const bool has_relu = spec.activation == Activation::kRelu;
+    const auto forward = make_forward(context, plan.name, shapes, has_relu);
+    if (options.mode == Mode::kInference) return;
+    make_backward_weights(context, plan.name, shapes, forward);
+    if (options.input_gradient == InputGradient::kWanted) make_backward_data(context, plan.name, shapes, forward);
+    if (applies_relu_gradient_) relu_gradient_ = {context, plan.name, shapes.output};
+  }
+
+  void set_parameters(const float* parameters) override {
+    forward_weights_.load(parameters + weights_offset_);
+    forward_.bind(DNNL_ARG_WEIGHTS, forward_weights_.data());
+    forward_.bind(DNNL_ARG_BIAS, parameters + biases_offset_);
+    if (options_.mode == Mode::kInference || options_.input_gradient == InputGradient::kSkipped) return;
+    backward_weights_.load(parameters + weights_offset_);
+    backward_data_.bind(DNNL_ARG_WEIGHTS, backward_weights_.data());
+  }
+
+  void forward(const float* input, float* output) override {
+    forward_.bind(DNNL_ARG_SRC, input);
+    forward_.bind(DNNL_ARG_DST, output);
+    forward_.run();
+  }
+
+  void backward(const BackwardArguments& arguments) override {
+    if (options_.mode == Mode::kInference) throw std::logic_error("[convolution] backward in inference mode");
+    if (applies_relu_gradient_) relu_gradient_.run(arguments.output, arguments.output_gradient);
+    weights_gradient_.bind(DNNL_ARG_SRC, arguments.input);
+    weights_gradient_.bind(DNNL_ARG_DIFF_DST, arguments.output_gradient);
+    weights_gradient_.bind(DNNL_ARG_DIFF_BIAS, arguments.gradient + biases_offset_);
+    weights_gradient_.run();
+    gradient_reorder_.bind(DNNL_ARG_TO, arguments.gradient + weights_offset_);
+    gradient_reorder_.run();
+    if (options_.input_gradient == InputGradient::kSkipped) return;
+    backward_data_.bind(DNNL_ARG_DIFF_DST, arguments.output_gradient);
+    backward_data_.bind(DNNL_ARG_DIFF_SRC, arguments.input_gradient);
+    backward_data_.run();
+  }
+
+ private:
+  struct Shapes {
+    dnnl::memory::desc input, output, plain_weights, any_weights, biases;
+    Dims strides, padding_before, padding_after;
+  };
+  static constexpr auto kAlgorithm = dnnl::algorithm::convolution_direct;
+
+  dnnl::convolution_forward::primitive_desc make_forward(const DnnlContext& context, const std::string& name,
+                                                         const Shapes& shapes, bool has_relu) {
+    const auto kind =
+        options_.mode == Mode::kInference ? dnnl::prop_kind::forward_inference : dnnl::prop_kind::forward_training;
+    const dnnl::convolution_forward::primitive_desc desc(
+        {kind, kAlgorithm, shapes.input, shapes.any_weights, shapes.biases, shapes.output, shapes.strides,
+         shapes.padding_before, shapes.padding_after},
+        has_relu ? relu_attributes() : default_attributes(), context.engine);
+    forward_weights_ = {context, name, shapes.plain_weights, desc.weights_desc()};
+    forward_ = {context,
+                name + " forward",
+                dnnl::convolution_forward(desc),
+                desc.scratchpad_desc(),
+                {{DNNL_ARG_SRC, shapes.input},
+                 {DNNL_ARG_WEIGHTS, desc.weights_desc()},
+                 {DNNL_ARG_BIAS, shapes.biases},
+                 {DNNL_ARG_DST, shapes.output}}};
+    return desc;
+  }
+
+  void make_backward_weights(const DnnlContext& context, const std::string& name, const Shapes& shapes,
+                             const dnnl::convolution_forward::primitive_desc& forward) {
+    const dnnl::convolution_backward_weights::primitive_desc desc(
+        {kAlgorithm, shapes.input, shapes.any_weights, shapes.biases, shapes.output, shapes.strides,
+         shapes.padding_before, shapes.padding_after},
+        default_attributes(), context.engine, forward);
+    weights_gradient_ = {context,
+                         name + " backward weights",
+                         dnnl::convolution_backward_weights(desc),
+                         desc.scratchpad_desc(),
+                         {{DNNL_ARG_SRC, shapes.input},
+                          {DNNL_ARG_DIFF_DST, shapes.output},
+                          {DNNL_ARG_DIFF_WEIGHTS, desc.diff_weights_desc()},
+                          {DNNL_ARG_DIFF_BIAS, shapes.biases}}};
+    gradient_buffer_ = make_buffer(desc.diff_weights_desc());
+    gradient_reorder_ =
+        make_reorder(context, name + " gradient reorder", desc.diff_weights_desc(), shapes.plain_weights);
+    weights_gradient_.bind(DNNL_ARG_DIFF_WEIGHTS, gradient_buffer_.data());
+    gradient_reorder_.bind(DNNL_ARG_FROM, gradient_buffer_.data());
+  }
+
+  void make_backward_data(const DnnlContext& context, const std::string& name, const Shapes& shapes,
+                          const dnnl::convolution_forward::primitive_desc& forward) {
+    const dnnl::convolution_backward_data::primitive_desc desc(
+        {kAlgorithm, shapes.input, shapes.any_weights, shapes.output, shapes.strides, shapes.padding_before,
+         shapes.padding_after},
+        default_attributes(), context.engine, forward);
+    backward_weights_ = {context, name, shapes.plain_weights, desc.weights_desc()};
+    backward_data_ = {context,
+                      name + " backward data",
+                      dnnl::convolution_backward_data(desc),
+                      desc.scratchpad_desc(),
+                      {{DNNL_ARG_DIFF_DST, shapes.output},
+                       {DNNL_ARG_WEIGHTS, desc.weights_desc()},
+                       {DNNL_ARG_DIFF_SRC, shapes.input}}};
+  }
+
+  LayerOptions options_;
+  std::int64_t weights_offset_;
+  std::int64_t biases_offset_;
+  bool applies_relu_gradient_;
+  ReorderedWeights forward_weights_;
+  ReorderedWeights backward_weights_;
+  Operation forward_;
+  Operation weights_gradient_;
+  Operation backward_data_;
+  Buffer<std::byte> gradient_buffer_;  // the weights' gradient in oneDNN's format
+  Operation gradient_reorder_;
+  ReluGradient relu_gradient_;
+};
+
+}  // namespace
+
+std::unique_ptr<Layer> make_convolution(const DnnlContext& context, const LayerPlan& plan, const Layout& layout,
+                                        const LayerOptions& options) {
+  return std::make_unique<Convolution>(context, plan, layout, options);
+}
+
+}  // namespace terngrad::cpu

@@ -1,0 +1,32 @@
+#include "nets/cpu/layer.h"
+
+#include <variant>
+
+namespace terngrad::cpu {
+namespace {
+
+struct LayerFactory {
+  const DnnlContext& context;
+  const LayerPlan& plan;
+  const Layout& layout;
+  const LayerOptions& options;
+
+  std::unique_ptr<Layer> operator()(const ConvolutionSpec&) const {
+    return make_convolution(context, plan, layout, options);
+  }
+  std::unique_ptr<Layer> operator()(const FullyConnectedSpec&) const {
+    return make_fully_connected(context, plan, layout, options);
+  }
+  std::unique_ptr<Layer> operator()(const MaxPoolSpec&) const { return make_max_pool(context, plan, options); }
+};
+
+}  // namespace
+
+std::unique_ptr<Layer> make_layer(const DnnlContext& context, const LayerPlan& plan, const Layout& layout,
+                                  const LayerOptions& options) {
+  return dnnl_call("make " + plan.name, [&] {
+    return std::visit(LayerFactory{context, plan, layout, options}, plan.operation);
+  });
+}
+
+}  // namespace terngrad::cpu

@@ -1,0 +1,52 @@
+#include "nets/softmax_cross_entropy.h"
+
+#include <algorithm>
+#include <cmath>
+#include <cstddef>
+
+#include "kernels/errors.h"
+
+namespace terngrad {
+namespace {
+
+/// Loss of one example; writes its gradient, times `scale`, if there is room for it.
+double example_loss(std::span<const float> z, std::size_t label, double scale, std::span<float> gradient) {
+  const double greatest = *std::max_element(z.begin(), z.end());
+  double sum = 0;
+  for (const float value : z) sum += std::exp(value - greatest);
+  for (std::size_t j = 0; j < gradient.size(); ++j) {
+    const double probability = std::exp(z[j] - greatest) / sum;
+    gradient[j] = static_cast<float>((probability - (j == label ? 1.0 : 0.0)) * scale);
+  }
+  return std::log(sum) - (z[label] - greatest);
+}
+
+}  // namespace
+
+WorkerLoss softmax_cross_entropy(std::span<const float> logits, std::span<const std::int32_t> labels, int num_classes,
+                                 std::span<float> gradient) {
+  const std::size_t num_examples = labels.size();
+  const auto classes = static_cast<std::size_t>(std::max(num_classes, 0));
+  TERNGRAD_REQUIRE(num_examples >= 1 && classes >= 1 && logits.size() == num_examples * classes,
+                   "[softmax_cross_entropy] expected [examples, classes] logits with at least one of each, have ",
+                   logits.size(), " logits for ", num_examples, " labels and ", num_classes, " classes");
+  TERNGRAD_REQUIRE(gradient.empty() || gradient.size() == logits.size(),
+                   "[softmax_cross_entropy] the gradient must be empty or as large as the logits, ", logits.size(),
+                   "; it has ", gradient.size());
+  const double scale = 1.0 / static_cast<double>(num_examples);
+  WorkerLoss loss;
+  for (std::size_t n = 0; n < num_examples; ++n) {
+    TERNGRAD_REQUIRE(labels[n] >= 0 && labels[n] < num_classes, "[softmax_cross_entropy] label ", n, " must be in [0, ",
+                     num_classes, "), is ", labels[n]);
+    const auto label = static_cast<std::size_t>(labels[n]);
+    const auto z = logits.subspan(n * classes, classes);
+    const auto row = gradient.empty() ? gradient : gradient.subspan(n * classes, classes);
+    loss.entropy_loss += example_loss(z, label, scale, row);
+    const auto winner = static_cast<std::size_t>(std::max_element(z.begin(), z.end()) - z.begin());
+    if (winner == label && !std::isnan(z[label])) ++loss.num_correct;
+  }
+  loss.entropy_loss *= scale;
+  return loss;
+}
+
+}  // namespace terngrad

@@ -1,0 +1,105 @@
+#include "datasets/compressed_file.h"
+
+#include "kernels/errors.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <string>
+
+#include "tests/datasets/data_files.h"
+
+namespace terngrad {
+namespace {
+
+using ::testing::AllOf;
+using ::testing::HasSubstr;
+
+class CompressedFile : public ::testing::Test {
+ protected:
+  /// The message of the DataError that reading `content` as file `name` ends with.
+  std::string refusal(const std::string& name, const Bytes& content) {
+    return data_error([&] { read_data_file(folder_.write(name, content)); });
+  }
+
+  TemporaryFolder folder_;
+  Bytes content_ = counting_bytes(100'000);
+};
+
+TEST_F(CompressedFile, PlainAndGzipGiveTheSameBytes) {
+  EXPECT_EQ(read_data_file(folder_.write("a", content_)), content_);
+  EXPECT_EQ(read_data_file(folder_.write("a.gz", gzip(content_))), content_);
+}
+
+TEST_F(CompressedFile, EveryLengthSurvives) {
+  for (std::size_t length = 0; length < 70; ++length) {
+    const Bytes content = counting_bytes(length);
+    EXPECT_EQ(read_data_file(folder_.write("a", content)), content);
+    EXPECT_EQ(read_data_file(folder_.write("a.gz", gzip(content))), content);
+  }
+}
+
+TEST_F(CompressedFile, HighlyCompressedContentUnpacks) {
+  const Bytes zeros(3'000'000, 0);
+  EXPECT_EQ(read_data_file(folder_.write("zeros.gz", gzip(zeros))), zeros);
+}
+
+TEST_F(CompressedFile, GzipMembersAreJoined) {
+  Bytes two = gzip({1, 2, 3});
+  const Bytes second = gzip({4, 5});
+  two.insert(two.end(), second.begin(), second.end());
+  EXPECT_EQ(read_data_file(folder_.write("two.gz", two)), (Bytes{1, 2, 3, 4, 5}));
+}
+
+TEST_F(CompressedFile, MissingFileAndFolderAreNamed) {
+  EXPECT_THAT(data_error([&] { read_data_file(folder_.path() / "nothing.gz"); }),
+              AllOf(HasSubstr("nothing.gz"), HasSubstr("does not exist")));
+  EXPECT_THAT(data_error([&] { read_data_file(folder_.path()); }), HasSubstr("is not a file"));
+}
+
+TEST_F(CompressedFile, EveryTruncationOfGzipIsRefused) {
+  const Bytes packed = gzip(counting_bytes(300));
+  for (std::size_t length = 0; length < packed.size(); ++length) {
+    const std::string message = refusal("cut.gz", Bytes(packed.begin(), packed.begin() + std::ptrdiff_t(length)));
+    EXPECT_THAT(message, AllOf(HasSubstr("cut.gz"), HasSubstr(length == 0 ? "is empty" : "is truncated"))) << length;
+  }
+}
+
+TEST_F(CompressedFile, FlippedByteInGzipIsRefused) {
+  const Bytes packed = gzip(counting_bytes(300));
+  // Header bytes 3 to 9 (flags, time, system) do not touch the content; everything after is data or a checksum.
+  for (std::size_t position = 10; position < packed.size(); ++position) {
+    Bytes damaged = packed;
+    damaged[position] ^= 0x55;
+    EXPECT_THAT(refusal("bad.gz", damaged), HasSubstr("bad.gz")) << position;
+  }
+}
+
+TEST_F(CompressedFile, NotGzipAndTrailingBytesAreRefused) {
+  EXPECT_THAT(refusal("plain.gz", content_), AllOf(HasSubstr("plain.gz"), HasSubstr("not intact gzip data")));
+  Bytes packed = gzip(content_);
+  packed.push_back(7);
+  packed.push_back(7);
+  EXPECT_THAT(refusal("tail.gz", packed), HasSubstr("tail.gz"));
+}
+
+TEST_F(CompressedFile, ContentOfTheLimitPassesAndOneMoreByteIsRefused) {
+  const auto plain = folder_.write("limit", content_);
+  const auto packed = folder_.write("limit.gz", gzip(content_));
+  for (const auto& path : {plain, packed}) {
+    EXPECT_EQ(read_data_file(path, content_.size()), content_);
+    EXPECT_THAT(data_error([&] { read_data_file(path, content_.size() - 1); }), HasSubstr("holds more than the 99999"));
+  }
+}
+
+TEST_F(CompressedFile, FindsThePlainFileFirst) {
+  folder_.write("set.gz", gzip(content_));
+  EXPECT_EQ(find_data_file(folder_.path(), "set").filename(), "set.gz");
+  folder_.write("set", content_);
+  EXPECT_EQ(find_data_file(folder_.path(), "set").filename(), "set");
+  EXPECT_THAT(data_error([&] { find_data_file(folder_.path(), "other"); }),
+              AllOf(HasSubstr("other or other.gz"), HasSubstr(folder_.path().string())));
+}
+
+}  // namespace
+}  // namespace terngrad

@@ -1,0 +1,137 @@
+#include "trainers/run_directory.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <nlohmann/json.hpp>
+
+#include "kernels/errors.h"
+#include "tests/trainers/temporary_directory.h"
+#include "trainers/atomic_file.h"
+
+namespace terngrad {
+namespace {
+
+namespace fs = std::filesystem;
+using ::testing::HasSubstr;
+using testing::message_of;
+using ::testing::Not;
+using testing::TemporaryDirectory;
+
+RunDescription description() {
+  return {.command = "terngrad_train",
+          .arguments = {"--seed", "7", "\xff"},
+          .options = {{"seed", std::uint64_t{7}, true},
+                      {"clip_factor", 2.5, false},
+                      {"quantize_logits", false, false},
+                      {"codec_for", std::vector<std::string>{"a=b"}, true},
+                      {"dataset", std::string("mnist"), false},
+                      {"num_gpus", std::int64_t{-1}, false}},
+          .version = "0.1.0",
+          .commit = "abc"};
+}
+
+nlohmann::json config_in(const fs::path& path) { return nlohmann::json::parse(read_file_text(path / "config.json")); }
+
+TEST(RunDirectory, CreatesParentsAndRecordsTheStart) {
+  const TemporaryDirectory folder;
+  const RunDirectory run = RunDirectory::create(folder / "a/b", description());
+  EXPECT_EQ(run.path(), folder / "a/b");
+  EXPECT_EQ(run.metrics_path(), folder / "a/b/metrics.jsonl");
+  const nlohmann::json config = config_in(run.path());
+  EXPECT_EQ(config["command"], "terngrad_train");
+  EXPECT_EQ(config["options"], (nlohmann::json{{"seed", 7},
+                                               {"clip_factor", 2.5},
+                                               {"quantize_logits", false},
+                                               {"codec_for", {"a=b"}},
+                                               {"dataset", "mnist"},
+                                               {"num_gpus", -1}}));
+  EXPECT_EQ(config["set_by_user"], (nlohmann::json{"seed", "codec_for"}));
+  ASSERT_EQ(config["history"].size(), 1u);
+  const nlohmann::json& start = config["history"][0];
+  EXPECT_EQ(start["step"], 0);
+  EXPECT_EQ(start["version"], "0.1.0");
+  EXPECT_EQ(start["commit"], "abc");
+  EXPECT_EQ(start["compiler"], compiler_name());
+  EXPECT_EQ(start["arguments"][1], "7");
+  EXPECT_GE(start["machine"]["usable_cores"], 1);
+  EXPECT_THAT(start["machine"]["cpu_model"].get<std::string>(), Not(HasSubstr("\n")));
+  EXPECT_EQ(start["time"].get<std::string>().size(), 20u);
+}
+
+TEST(RunDirectory, EmptyFoldersAndLeftOverTemporariesAreFine) {
+  const TemporaryDirectory folder;
+  folder.write(".config.json.0.tmp", "half");
+  EXPECT_NO_THROW(RunDirectory::create(folder.path(), description()));
+  EXPECT_FALSE(fs::exists(folder / ".config.json.0.tmp"));
+}
+
+TEST(RunDirectory, FolderInUseBySomethingElseIsRefused) {
+  const TemporaryDirectory folder;
+  folder.write("notes.txt", "mine");
+  const std::string message = message_of<UsageError>([&] { RunDirectory::create(folder.path(), description()); });
+  EXPECT_THAT(message, HasSubstr("holds 'notes.txt'"));
+  EXPECT_THAT(message, HasSubstr("choose another --train_dir"));
+  EXPECT_THAT(message, Not(HasSubstr("--resume")));
+  EXPECT_FALSE(RunDirectory::holds_run(folder.path()));
+}
+
+TEST(RunDirectory, FinishedRunIsNotOverwritten) {
+  const TemporaryDirectory folder;
+  { const RunDirectory run = RunDirectory::create(folder.path(), description()); }
+  const std::string before = read_file_text(folder / "config.json");
+  EXPECT_THAT(message_of<UsageError>([&] { RunDirectory::create(folder.path(), description()); }),
+              HasSubstr("go on with the run in it with --resume"));
+  EXPECT_EQ(read_file_text(folder / "config.json"), before);
+}
+
+TEST(RunDirectory, ResumeAppendsToTheHistory) {
+  const TemporaryDirectory folder;
+  { const RunDirectory run = RunDirectory::create(folder.path(), description()); }
+  RunDescription second = description();
+  second.options = {{"seed", std::uint64_t{8}, false}};
+  { const RunDirectory run = RunDirectory::resume(folder.path(), second, 500); }
+  const nlohmann::json config = config_in(folder.path());
+  ASSERT_EQ(config["history"].size(), 2u);
+  EXPECT_EQ(config["history"][0]["options"]["seed"], 7);
+  EXPECT_EQ(config["history"][1]["step"], 500);
+  EXPECT_EQ(config["options"], (nlohmann::json{{"seed", 8}}));
+}
+
+TEST(RunDirectory, ResumeNeedsARun) {
+  const TemporaryDirectory folder;
+  EXPECT_THAT(message_of<UsageError>([&] { RunDirectory::resume(folder.path(), description(), 0); }),
+              HasSubstr("no run to go on with"));
+  EXPECT_THROW(RunDirectory::resume(folder / "none", description(), 0), UsageError);
+  EXPECT_FALSE(fs::exists(folder / "none"));
+}
+
+TEST(RunDirectory, DamagedConfigIsRefusedAndKept) {
+  const TemporaryDirectory folder;
+  for (const char* text : {"{\"history\":[", "[]", "{\"history\":3}", ""}) {
+    folder.write("config.json", text);
+    EXPECT_THAT(message_of<DataError>([&] { RunDirectory::resume(folder.path(), description(), 0); }),
+                HasSubstr("config.json' is damaged"));
+    EXPECT_EQ(read_file_text(folder / "config.json"), text);
+  }
+}
+
+TEST(RunDirectory, TwoProcessesCannotShareOne) {
+  const TemporaryDirectory folder;
+  {
+    const RunDirectory first = RunDirectory::create(folder.path(), description());
+    EXPECT_THAT(message_of<UsageError>([&] { RunDirectory::resume(folder.path(), description(), 0); }),
+                HasSubstr("in use by another process"));
+  }
+  EXPECT_NO_THROW(RunDirectory::resume(folder.path(), description(), 0));
+}
+
+TEST(RunDirectory, PathThatIsAFileIsAnError) {
+  const TemporaryDirectory folder;
+  folder.write("file", "");
+  EXPECT_THROW(RunDirectory::create(folder / "file", description()), DataError);
+  EXPECT_THROW(RunDirectory::create(folder / "file/below", description()), DataError);
+}
+
+}  // namespace
+}  // namespace terngrad

@@ -1,0 +1,35 @@
+// Whole files: reading one, and replacing one so that a crash leaves either the old content or the new.
+#pragma once
+
+#include <cstddef>
+#include <filesystem>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace terngrad {
+
+/// Replaces the file `path` by the concatenation of `parts`: writes a temporary in the same folder, fsyncs it, renames
+/// it over `path` and fsyncs the folder. A reader, also after a crash or a kill at any point, finds the old file or the
+/// complete new one. A symbolic link at `path` is replaced, not followed.
+/// @throws DataError with the file's name and the system's reason if anything fails (no folder, no space, no
+/// permission); the temporary is removed then and the old file is intact
+void write_file_atomically(const std::filesystem::path& path, std::span<const std::span<const std::byte>> parts);
+void write_file_atomically(const std::filesystem::path& path, std::string_view text);
+
+/// True if `name` is one that write_file_atomically gives to its temporaries (".<file>.<number>.tmp").
+bool is_temporary_name(std::string_view name);
+
+/// Removes the temporaries that killed writers of files called `prefix...` left in `directory`, and returns how many.
+/// Call it only while nobody else writes such files there.
+/// @throws DataError if the directory cannot be read or a temporary cannot be removed
+int remove_stale_temporaries(const std::filesystem::path& directory, std::string_view prefix = "");
+
+/// The bytes of a regular file. @throws DataError if it is missing, not a regular file, or cannot be read
+std::vector<std::byte> read_file_bytes(const std::filesystem::path& path);
+
+/// The same as text.
+std::string read_file_text(const std::filesystem::path& path);
+
+}  // namespace terngrad

@@ -1,0 +1,21 @@
+// command_main: what the main function of every command does.
+#pragma once
+
+#include <functional>
+
+namespace terngrad {
+
+inline constexpr int kExitSuccess = 0;
+inline constexpr int kExitFailure = 1;  // failed at run time
+inline constexpr int kExitUsage = 2;    // an option or a combination of options cannot be honoured
+
+/// Runs a command: calls run(argc, argv) and returns its result, or, if it throws, prints one line
+/// "<name>: error: <message>" to stderr and returns kExitUsage for a UsageError and kExitFailure for anything else.
+/// Output that could not be written to stdout (a full disk) is a failure too. A write beyond the file-size limit
+/// becomes an error of that write instead of a signal.
+///
+///   int main(int argc, char** argv) { return terngrad::command_main("terngrad_train", argc, argv,
+///   terngrad::run_train); }
+int command_main(const char* name, int argc, char** argv, const std::function<int(int argc, char** argv)>& run);
+
+}  // namespace terngrad

@@ -1,0 +1,71 @@
+#include "trainers/evaluate.h"
+
+#include <algorithm>
+#include <cmath>
+#include <cstdio>
+#include <vector>
+
+#include "kernels/errors.h"
+#include "kernels/parallel.h"
+
+namespace terngrad {
+namespace {
+
+/// Examples handed to the net at once.
+constexpr std::int64_t kBatch = 256;
+
+}  // namespace
+
+Evaluation evaluate(Net& net, std::span<const float> parameters, const Dataset& dataset, int num_threads) {
+  const ImageShape shape = net.image_shape();
+  const ImageShape found{dataset.height(), dataset.width(), dataset.channels()};
+  TERNGRAD_REQUIRE(shape == found && net.num_classes() == dataset.num_classes(), "[evaluate] net ", net.name(),
+                   " takes ", shape.height, "x", shape.width, "x", shape.channels, " images of ", net.num_classes(),
+                   " classes, data set ", dataset.name(), " has ", found.height, "x", found.width, "x", found.channels,
+                   " of ", dataset.num_classes());
+  const auto classes = static_cast<std::size_t>(net.num_classes());
+  const auto elements = static_cast<std::size_t>(dataset.image_elements());
+  std::vector<float> images(kBatch * elements);
+  std::vector<float> logits(kBatch * classes);
+  Evaluation result;
+  result.num_examples = dataset.num_examples();
+  std::int64_t top1 = 0;
+  std::int64_t top5 = 0;
+  double loss = 0;
+  for (std::int64_t first = 0; first < dataset.num_examples(); first += kBatch) {
+    const std::int64_t count = std::min(kBatch, dataset.num_examples() - first);
+    parallel_for(num_threads, count, 32, [&](std::int64_t begin, std::int64_t end) {
+      for (std::int64_t i = begin; i < end; ++i) {
+        dataset.read(first + i, ExampleVisit{},
+                     std::span(images).subspan(static_cast<std::size_t>(i) * elements, elements));
+      }
+    });
+    net.predict(parameters, {images.data(), static_cast<std::size_t>(count) * elements}, static_cast<int>(count),
+                {logits.data(), static_cast<std::size_t>(count) * classes});
+    for (std::int64_t i = 0; i < count; ++i) {
+      const std::span<const float> row(logits.data() + static_cast<std::size_t>(i) * classes, classes);
+      const float own = row[static_cast<std::size_t>(dataset.label(first + i))];
+      const auto better = std::count_if(row.begin(), row.end(), [own](float logit) { return logit > own; });
+      top1 += better < 1;
+      top5 += better < 5;
+      const auto greatest = static_cast<double>(*std::max_element(row.begin(), row.end()));
+      double sum = 0;
+      for (const float logit : row) sum += std::exp(static_cast<double>(logit) - greatest);
+      loss += greatest + std::log(sum) - static_cast<double>(own);
+    }
+  }
+  const auto n = static_cast<double>(std::max<std::int64_t>(result.num_examples, 1));
+  result.top1 = static_cast<double>(top1) / n;
+  result.top5 = static_cast<double>(top5) / n;
+  result.loss = loss / n;
+  return result;
+}
+
+std::string to_string(const Evaluation& evaluation) {
+  char text[128];
+  std::snprintf(text, sizeof(text), "top-1 = %.4f top-5 = %.4f [%lld examples]", evaluation.top1, evaluation.top5,
+                static_cast<long long>(evaluation.num_examples));
+  return text;
+}
+
+}  // namespace terngrad

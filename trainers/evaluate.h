@@ -1,0 +1,29 @@
+// Evaluation: accuracy of a net on a whole data set.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <string>
+
+#include "datasets/dataset.h"
+#include "nets/net.h"
+
+namespace terngrad {
+
+struct Evaluation {
+  double top1 = 0;  // fraction of examples whose label has the greatest logit
+  double top5 = 0;  // fraction whose label is among the five greatest; ties at the boundary count as hits
+  double loss = 0;  // mean cross-entropy, in nats
+  std::int64_t num_examples = 0;
+};
+
+/// Evaluates every example once, in order, without augmentation.
+/// @param parameters  [flat elements]
+/// @param num_threads threads that read examples
+/// @throws InvalidArgument if images or classes are not the net's
+Evaluation evaluate(Net& net, std::span<const float> parameters, const Dataset& dataset, int num_threads);
+
+/// `top-1 = 0.9912 top-5 = 1.0000 [10000 examples]`.
+std::string to_string(const Evaluation& evaluation);
+
+}  // namespace terngrad

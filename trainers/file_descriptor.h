@@ -1,0 +1,52 @@
+// FileDescriptor: a move-only owner of a POSIX file descriptor, and the calls on it that report errors as DataError.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <filesystem>
+#include <span>
+#include <utility>
+
+namespace terngrad {
+
+/// Throws DataError "cannot <action> '<path>': <text of error_number>".
+[[noreturn]] void throw_file_error(const char* action, const std::filesystem::path& path, int error_number);
+
+/// Owns an open file; the destructor closes it and ignores errors, so writers whose data matters call `sync` first.
+class FileDescriptor {
+ public:
+  FileDescriptor() = default;
+  /// Opens `path` as open(2) does, always close-on-exec. @throws DataError
+  FileDescriptor(const std::filesystem::path& path, int flags, unsigned mode = 0666);
+  FileDescriptor(FileDescriptor&& other) noexcept : path_(std::move(other.path_)), fd_(std::exchange(other.fd_, -1)) {}
+  FileDescriptor& operator=(FileDescriptor&& other) noexcept {
+    std::swap(path_, other.path_);
+    std::swap(fd_, other.fd_);
+    return *this;
+  }
+  FileDescriptor(const FileDescriptor&) = delete;
+  FileDescriptor& operator=(const FileDescriptor&) = delete;
+  ~FileDescriptor() { close(); }
+
+  int get() const { return fd_; }
+  bool is_open() const { return fd_ >= 0; }
+  const std::filesystem::path& path() const { return path_; }
+  void close() noexcept;
+  /// Makes messages name `path` instead of the file opened, for temporaries that stand for another file.
+  void report_as(std::filesystem::path path) { path_ = std::move(path); }
+
+  /// Writes all bytes at the file's position. @throws DataError (no space, file-size limit); part may be written then
+  void write_all(std::span<const std::byte> bytes) const;
+  /// Returns once the content is on the medium. @throws DataError
+  void sync() const;
+  /// Length in bytes. @throws DataError
+  std::int64_t num_bytes() const;
+  /// Cuts or extends to `length` bytes. @throws DataError
+  void truncate(std::int64_t length) const;
+
+ private:
+  std::filesystem::path path_;
+  int fd_ = -1;
+};
+
+}  // namespace terngrad

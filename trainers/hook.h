@@ -1,0 +1,66 @@
+// Hook: code that watches a training run.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "compress/gradient_exchange.h"
+#include "compress/telemetry.h"
+#include "nets/net.h"
+#include "trainers/optimizer.h"
+
+namespace terngrad {
+
+/// A run as hooks see it. Views; valid during the call.
+struct TrainingView {
+  Net& net;  // for evaluation; parameters are passed to it
+  std::span<const float> parameters;
+  std::span<const float> ema;
+  std::vector<Optimizer::Slot> slots;
+  std::uint64_t steps_done = 0;  // updates applied or skipped so far: the step that comes next
+  std::uint64_t total_steps = 0;
+  int num_workers = 1;
+  int num_local_workers = 1;    // of this process
+  std::int64_t batch_size = 0;  // of all workers together
+};
+
+/// What the step that just ended did.
+struct StepView {
+  std::uint64_t step = 0;  // 0-based
+  double loss = 0;         // mean over workers of the mean cross-entropy of their slices
+  double accuracy = 0;     // fraction of the batch classified right, before the update
+  double learning_rate = 0;
+  double step_seconds = 0;     // all of the step
+  double compute_seconds = 0;  // forward and backward
+  double update_seconds = 0;   // optimizer and average
+  double data_seconds = 0;     // waiting for examples
+  const ExchangeReport& report;
+  /// Telemetry of tensor `segment` of worker 0 of this process. Costs a pass over the tensor.
+  std::function<TensorTelemetry(int segment)> telemetry;
+};
+
+enum class HookVerdict { kContinue, kStop };
+
+/// Called around training. Hooks observe and may ask to stop; they change nothing, so that a run with other hooks ends
+/// with the same bits. The default of every call does nothing.
+class Hook {
+ public:
+  virtual ~Hook() = default;
+  virtual void before_train(const TrainingView&) {}
+  virtual HookVerdict after_step(const TrainingView&, const StepView&) { return HookVerdict::kContinue; }
+  virtual void after_train(const TrainingView&) {}
+  /// Hooks run on the chief (rank 0) only unless this is true.
+  virtual bool on_every_rank() const { return false; }
+};
+
+using StepFunction = std::function<HookVerdict(const TrainingView&, const StepView&)>;
+/// Calls `function` after steps n, 2n, 3n, ... (counted from 1). @throws InvalidArgument if n < 1
+std::unique_ptr<Hook> every_steps(std::uint64_t n, StepFunction function);
+/// Calls `function` once, after `n` steps.
+std::unique_ptr<Hook> at_step(std::uint64_t n, StepFunction function);
+
+}  // namespace terngrad

@@ -1,0 +1,65 @@
+#include "trainers/option_constraint.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <utility>
+
+namespace terngrad {
+
+Constraint one_of(std::initializer_list<long long> numbers) {
+  std::vector<long long> values(numbers);
+  Constraint constraint;
+  constraint.accepted = fmt::format("one of {}", fmt::join(values, ", "));
+  constraint.value_name = fmt::format("{}", fmt::join(values, "|"));
+  constraint.accepts_number = [values](double number) {
+    return std::ranges::any_of(values, [&](long long value) { return static_cast<double>(value) == number; });
+  };
+  return constraint;
+}
+
+Constraint one_of(std::vector<std::string> words) {
+  Constraint constraint;
+  constraint.accepted = fmt::format("one of {}", fmt::join(words, ", "));
+  constraint.value_name = fmt::format("{}", fmt::join(words, "|"));
+  constraint.accepts_text = [words = std::move(words)](const std::string& text) {
+    return std::ranges::find(words, text) != words.end();
+  };
+  return constraint;
+}
+
+Constraint number_where(std::string accepted, std::function<bool(double)> accepts) {
+  Constraint constraint;
+  constraint.accepted = std::move(accepted);
+  constraint.accepts_number = std::move(accepts);
+  return constraint;
+}
+
+Constraint text_where(std::string accepted, std::function<bool(const std::string&)> accepts) {
+  Constraint constraint;
+  constraint.accepted = std::move(accepted);
+  constraint.accepts_text = std::move(accepts);
+  return constraint;
+}
+
+Constraint at_least(double minimum) {
+  return number_where(fmt::format("a number of at least {}", minimum),
+                      [=](double number) { return number >= minimum; });
+}
+
+Constraint greater_than(double minimum) {
+  return number_where(fmt::format("a number greater than {}", minimum),
+                      [=](double number) { return number > minimum; });
+}
+
+Constraint in_range(double minimum, double maximum) {
+  return number_where(fmt::format("a number from {} to {}", minimum, maximum),
+                      [=](double number) { return number >= minimum && number <= maximum; });
+}
+
+Constraint from_up_to(double minimum, double limit) {
+  return number_where(fmt::format("a number from {} up to, but not, {}", minimum, limit),
+                      [=](double number) { return number >= minimum && number < limit; });
+}
+
+}  // namespace terngrad

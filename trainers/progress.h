@@ -1,0 +1,75 @@
+// Progress: what a person sees while a run goes on.
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <cstdio>
+#include <optional>
+#include <string>
+#include <string_view>
+
+namespace terngrad {
+
+/// One moment of a run. What is not known is left empty and not shown.
+struct ProgressState {
+  std::int64_t step = 0;         // steps done
+  std::int64_t total_steps = 0;  // 0: unknown
+  std::optional<double> loss = {};
+  std::optional<double> accuracy = {};  // a fraction
+  std::optional<double> examples_per_second = {};
+  std::optional<double> wire_bytes_per_step = {};
+  std::optional<double> compression_ratio = {};
+  std::optional<double> seconds_left = {};
+};
+
+/// Three significant digits and a decimal unit: "512 B", "1.50 kB", "320 kB", "2.00 GB". Negative or NaN gives "?".
+std::string format_bytes(double num_bytes);
+
+/// Whole seconds in the two largest units: "45s", "1m32s", "2h03m", "3d04h". Negative, NaN or infinite gives "?".
+std::string format_duration(double seconds);
+
+/// One line, without its end, e.g.
+///   step 500/10000 5% loss 0.1234 accuracy 0.981 4512 examples/s sent 320 kB/step ratio 15.9x eta 1m32s
+/// @param width  longest line wanted: the least important parts are left out until it fits, and the rest is cut; 0 is
+/// no limit
+std::string format_progress(const ProgressState& state, int width = 0);
+
+/// Shows progress on a stream. On a terminal one line is redrawn in place, at most ten times a second and never wider
+/// than the terminal; elsewhere (a file, a pipe) each call to `log` prints a line of its own and `update` prints none.
+/// Not thread-safe.
+class ProgressDisplay {
+ public:
+  enum class Mode { kTerminal, kLog };
+
+  /// kTerminal if `stream` is a terminal that can move its cursor (TERM is not "dumb"), else kLog.
+  static Mode detect(std::FILE* stream);
+
+  /// @param stream  outlives this object
+  explicit ProgressDisplay(std::FILE* stream = stderr) : ProgressDisplay(stream, detect(stream)) {}
+  ProgressDisplay(std::FILE* stream, Mode mode) : stream_(stream), mode_(mode) {}
+  ProgressDisplay(const ProgressDisplay&) = delete;
+  ProgressDisplay& operator=(const ProgressDisplay&) = delete;
+  ~ProgressDisplay() { finish(); }
+
+  Mode mode() const { return mode_; }
+
+  /// Called every step.
+  void update(const ProgressState& state);
+  /// Called every logging interval.
+  void log(const ProgressState& state);
+  /// Prints a line of text above the live line.
+  void message(std::string_view text);
+  /// Leaves the live line as it is and goes to the next one. Idempotent.
+  void finish();
+
+ private:
+  void draw();
+
+  std::FILE* stream_;
+  Mode mode_;
+  ProgressState shown_;
+  bool line_is_open_ = false;
+  std::optional<std::chrono::steady_clock::time_point> last_draw_;
+};
+
+}  // namespace terngrad

@@ -1,0 +1,220 @@
+#include "trainers/report_hooks.h"
+
+#include <algorithm>
+#include <nlohmann/json.hpp>
+#include <utility>
+
+namespace terngrad {
+namespace {
+
+class IntervalMeter {
+ public:
+  void add(const StepView& step) {
+    ++interval_.steps;
+    interval_.loss += step.loss;
+    interval_.accuracy += step.accuracy;
+    interval_.seconds += step.step_seconds;
+    interval_.skipped_steps += step.report.skipped ? 1 : 0;
+  }
+  /// Means since the last call.
+  Interval take() {
+    Interval result = std::exchange(interval_, {});
+    const auto n = static_cast<double>(std::max<std::uint64_t>(result.steps, 1));
+    result.loss /= n;
+    result.accuracy /= n;
+    return result;
+  }
+
+ private:
+  Interval interval_;
+};
+
+class ProgressHook final : public Hook {
+ public:
+  ProgressHook(ProgressDisplay& display, std::uint64_t log_steps) : display_(display), log_steps_(log_steps) {}
+
+  HookVerdict after_step(const TrainingView& training, const StepView& step) override {
+    meter_.add(step);
+    // The mean over about the last 50 steps, so that the live line is readable.
+    seconds_per_step_ =
+        seconds_per_step_ == 0 ? step.step_seconds : seconds_per_step_ + (step.step_seconds - seconds_per_step_) / 50;
+    loss_ = shown_ == 0 ? step.loss : loss_ + (step.loss - loss_) / 50;
+    accuracy_ = shown_ == 0 ? step.accuracy : accuracy_ + (step.accuracy - accuracy_) / 50;
+    ++shown_;
+    ProgressState state;
+    state.step = static_cast<std::int64_t>(training.steps_done);
+    state.total_steps = static_cast<std::int64_t>(training.total_steps);
+    if (step.report.sent_bytes() > 0) {
+      state.wire_bytes_per_step = static_cast<double>(step.report.sent_bytes());
+      state.compression_ratio = compression_ratio(training.net.layout(), step.report, training.num_local_workers);
+    }
+    state.loss = loss_;
+    state.accuracy = accuracy_;
+    state.examples_per_second = static_cast<double>(training.batch_size) / seconds_per_step_;
+    state.seconds_left = seconds_per_step_ * static_cast<double>(training.total_steps - training.steps_done);
+    display_.update(state);
+    if (training.steps_done % log_steps_ == 0) {
+      const Interval interval = meter_.take();
+      state.loss = interval.loss;
+      state.accuracy = interval.accuracy;
+      state.examples_per_second =
+          static_cast<double>(training.batch_size) * static_cast<double>(interval.steps) / interval.seconds;
+      display_.log(state);
+    }
+    return HookVerdict::kContinue;
+  }
+  void after_train(const TrainingView&) override { display_.finish(); }
+
+ private:
+  ProgressDisplay& display_;
+  std::uint64_t log_steps_;
+  IntervalMeter meter_;
+  std::uint64_t shown_ = 0;
+  double seconds_per_step_ = 0;
+  double loss_ = 0;
+  double accuracy_ = 0;
+};
+
+class MetricsHook final : public Hook {
+ public:
+  MetricsHook(MetricsWriter& writer, std::uint64_t log_steps, std::uint64_t telemetry_steps)
+      : writer_(writer), log_steps_(log_steps), telemetry_steps_(telemetry_steps) {}
+
+  HookVerdict after_step(const TrainingView& training, const StepView& step) override {
+    meter_.add(step);
+    if (training.steps_done % log_steps_ == 0 || training.steps_done == training.total_steps)
+      write_train(training, step);
+    if (telemetry_steps_ != 0 && training.steps_done % telemetry_steps_ == 0) write_tensors(training, step);
+    return HookVerdict::kContinue;
+  }
+
+ private:
+  void write_train(const TrainingView& training, const StepView& step) {
+    const Interval interval = meter_.take();
+    const ExchangeReport& report = step.report;
+    const int workers = training.num_local_workers;
+    const auto per_worker = [workers](std::int64_t bytes) { return static_cast<double>(bytes) / workers; };
+    nlohmann::ordered_json line;
+    line["step"] = training.steps_done;
+    line["kind"] = "train";
+    line["loss"] = interval.loss;
+    line["accuracy"] = interval.accuracy;
+    line["learning_rate"] = step.learning_rate;
+    line["skipped_steps"] = interval.skipped_steps;
+    line["sent_bytes_per_worker"] = {{"scalers", per_worker(report.scalers.sent)},
+                                     {"gradient", per_worker(report.gradient.sent)},
+                                     {"mean", per_worker(report.mean.sent)}};
+    line["received_bytes_per_worker"] = {{"scalers", per_worker(report.scalers.received)},
+                                         {"gradient", per_worker(report.gradient.received)},
+                                         {"mean", per_worker(report.mean.received)}};
+    if (report.sent_bytes() > 0) line["compression_ratio"] = compression_ratio(training.net.layout(), report, workers);
+    line["examples_per_second"] =
+        static_cast<double>(training.batch_size) * static_cast<double>(interval.steps) / interval.seconds;
+    line["data_seconds"] = step.data_seconds;
+    line["compute_seconds"] = step.compute_seconds;
+    line["measure_seconds"] = report.measure_seconds;
+    line["encode_seconds"] = report.encode_seconds;
+    line["wire_seconds"] = report.wire_seconds;
+    line["decode_seconds"] = report.decode_seconds;
+    line["update_seconds"] = step.update_seconds;
+    writer_.write(line);
+  }
+
+  void write_tensors(const TrainingView& training, const StepView& step) {
+    if (step.report.skipped) return;
+    nlohmann::ordered_json tensors = nlohmann::ordered_json::object();
+    for (int segment = 0; segment < training.net.layout().num_segments(); ++segment) {
+      const TensorTelemetry t = step.telemetry(segment);
+      tensors[training.net.layout().segment(segment).name] = {{"scaler", t.scaler},
+                                                              {"zero_fraction", t.zero_fraction},
+                                                              {"clip_fraction", t.clip_fraction},
+                                                              {"kept_norm", t.kept_norm},
+                                                              {"snr_db", t.snr_db},
+                                                              {"norm", t.norm},
+                                                              {"max_abs", t.max_abs}};
+    }
+    writer_.write({{"step", training.steps_done}, {"kind", "tensors"}, {"tensors", tensors}});
+  }
+
+  MetricsWriter& writer_;
+  std::uint64_t log_steps_;
+  std::uint64_t telemetry_steps_;
+  IntervalMeter meter_;
+};
+
+}  // namespace
+
+double compression_ratio(const Layout& layout, const ExchangeReport& report, int num_local_workers) {
+  return 4.0 * static_cast<double>(layout.num_elements()) * num_local_workers /
+         static_cast<double>(report.sent_bytes());
+}
+
+std::unique_ptr<Hook> make_progress_hook(ProgressDisplay& display, std::uint64_t log_steps) {
+  return std::make_unique<ProgressHook>(display, log_steps);
+}
+
+std::unique_ptr<Hook> make_metrics_hook(MetricsWriter& writer, std::uint64_t log_steps, std::uint64_t telemetry_steps) {
+  return std::make_unique<MetricsHook>(writer, log_steps, telemetry_steps);
+}
+
+EvaluationHook::EvaluationHook(std::shared_ptr<const Dataset> dataset, MetricsWriter& writer, ProgressDisplay& display,
+                               std::uint64_t eval_steps, int num_threads)
+    : dataset_(std::move(dataset)),
+      writer_(writer),
+      display_(display),
+      eval_steps_(eval_steps),
+      num_threads_(num_threads) {}
+
+HookVerdict EvaluationHook::after_step(const TrainingView& training, const StepView&) {
+  if (eval_steps_ != 0 && training.steps_done % eval_steps_ == 0) run(training);
+  return HookVerdict::kContinue;
+}
+
+void EvaluationHook::after_train(const TrainingView& training) {
+  if (evaluated_ != training.steps_done) run(training);
+}
+
+void EvaluationHook::run(const TrainingView& training) {
+  const Evaluation averaged = evaluate(training.net, training.ema, *dataset_, num_threads_);
+  evaluated_ = training.steps_done;
+  writer_.write({{"step", training.steps_done},
+                 {"kind", "test"},
+                 {"weights", "ema"},
+                 {"top1", averaged.top1},
+                 {"top5", averaged.top5},
+                 {"loss", averaged.loss},
+                 {"examples", averaged.num_examples}});
+  display_.message("step " + std::to_string(training.steps_done) + " test " + to_string(averaged));
+}
+
+CheckpointHook::CheckpointHook(std::filesystem::path directory, CheckpointState state, const MetricsWriter& metrics,
+                               std::uint64_t save_steps, int keep_last)
+    : directory_(std::move(directory)),
+      state_(std::move(state)),
+      metrics_(metrics),
+      save_steps_(save_steps),
+      keep_last_(keep_last) {}
+
+HookVerdict CheckpointHook::after_step(const TrainingView& training, const StepView&) {
+  if (training.steps_done % save_steps_ == 0) save(training);
+  return HookVerdict::kContinue;
+}
+
+void CheckpointHook::after_train(const TrainingView& training) {
+  if (saved_ != training.steps_done) save(training);
+}
+
+void CheckpointHook::save(const TrainingView& training) {
+  metrics_.sync();
+  CheckpointView view;
+  view.state = state_;
+  view.state.step = training.steps_done;
+  view.layout = &training.net.layout();
+  view.groups.push_back({"parameters", training.parameters});
+  view.groups.push_back({"ema", training.ema});
+  for (const Optimizer::Slot& slot : training.slots) view.groups.push_back({"slots/" + slot.name, slot.values});
+  save_checkpoint(directory_, view, keep_last_);
+  saved_ = training.steps_done;
+}
+
+}  // namespace terngrad

@@ -1,0 +1,78 @@
+// The hooks that terngrad_train reports with: progress, metrics, evaluation, checkpoints.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+
+#include "trainers/checkpoint.h"
+#include "trainers/evaluate.h"
+#include "trainers/hook.h"
+#include "trainers/metrics.h"
+#include "trainers/progress.h"
+
+namespace terngrad {
+
+/// Totals that progress and metrics share: means over the steps since the last call of `take`.
+struct Interval {
+  std::uint64_t steps = 0;
+  double loss = 0;
+  double accuracy = 0;
+  double seconds = 0;
+  std::uint64_t skipped_steps = 0;
+};
+
+/// Draws the live line, or one log line every `log_steps`.
+std::unique_ptr<Hook> make_progress_hook(ProgressDisplay& display, std::uint64_t log_steps);
+
+/// Appends to metrics.jsonl: every `log_steps` a line {"step": steps done, "kind": "train", loss and accuracy (means
+/// over the interval), "learning_rate", bytes per worker and step of each leg, "compression_ratio", "skipped_steps",
+/// times}; every `telemetry_steps` (0: never) a line of kind "tensors" with scaler, zero_fraction, clip_fraction,
+/// kept_norm, snr_db, norm and max_abs of every tensor of worker 0. Fields whose names end in _seconds or _per_second
+/// are times; all others are the same for equal runs.
+std::unique_ptr<Hook> make_metrics_hook(MetricsWriter& writer, std::uint64_t log_steps, std::uint64_t telemetry_steps);
+
+/// Evaluates the averaged weights on `dataset` every `eval_steps` (0: never) and at the end; writes a line of kind
+/// "test" and keeps the last result.
+class EvaluationHook final : public Hook {
+ public:
+  EvaluationHook(std::shared_ptr<const Dataset> dataset, MetricsWriter& writer, ProgressDisplay& display,
+                 std::uint64_t eval_steps, int num_threads);
+  HookVerdict after_step(const TrainingView& training, const StepView& step) override;
+  void after_train(const TrainingView& training) override;
+
+ private:
+  void run(const TrainingView& training);
+  std::shared_ptr<const Dataset> dataset_;
+  MetricsWriter& writer_;
+  ProgressDisplay& display_;
+  std::uint64_t eval_steps_;
+  int num_threads_;
+  std::optional<std::uint64_t> evaluated_;
+};
+
+/// Saves a checkpoint every `save_steps` and at the end, after the metrics up to it are on the medium.
+class CheckpointHook final : public Hook {
+ public:
+  /// @param state  its step is filled in at each save
+  CheckpointHook(std::filesystem::path directory, CheckpointState state, const MetricsWriter& metrics,
+                 std::uint64_t save_steps, int keep_last);
+  HookVerdict after_step(const TrainingView& training, const StepView& step) override;
+  void after_train(const TrainingView& training) override;
+
+ private:
+  void save(const TrainingView& training);
+  std::filesystem::path directory_;
+  CheckpointState state_;
+  const MetricsWriter& metrics_;
+  std::uint64_t save_steps_;
+  int keep_last_;
+  std::optional<std::uint64_t> saved_;
+};
+
+/// Float32 bytes of the gradient over the bytes that a worker sent: 32-bit elements by definition, messages as they
+/// were.
+double compression_ratio(const Layout& layout, const ExchangeReport& report, int num_local_workers);
+
+}  // namespace terngrad

@@ -1,0 +1,162 @@
+#include "trainers/run_directory.h"
+
+#include <fcntl.h>
+#include <sys/file.h>
+#include <sys/utsname.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <chrono>
+#include <ctime>
+#include <fstream>
+#include <nlohmann/json.hpp>
+#include <system_error>
+#include <utility>
+#include <variant>
+
+#include "kernels/device.h"
+#include "kernels/errors.h"
+#include "trainers/atomic_file.h"
+
+namespace terngrad {
+namespace {
+
+namespace fs = std::filesystem;
+using Json = nlohmann::ordered_json;
+
+std::string cpu_model() {
+  std::ifstream file("/proc/cpuinfo");
+  for (std::string line; std::getline(file, line);) {
+    const std::size_t colon = line.find(": ");
+    if (line.starts_with("model name") && colon != std::string::npos) return line.substr(colon + 2);
+  }
+  return "unknown";
+}
+
+Json machine_json() {
+  struct utsname system = {};
+  ::uname(&system);
+  const double bytes = static_cast<double>(::sysconf(_SC_PHYS_PAGES)) * static_cast<double>(::sysconf(_SC_PAGE_SIZE));
+  return {{"host", system.nodename},
+          {"system", std::string(system.sysname) + " " + system.release + " " + system.machine},
+          {"cpu_model", cpu_model()},
+          {"cores", ::sysconf(_SC_NPROCESSORS_ONLN)},
+          {"usable_cores", num_hardware_threads()},
+          {"memory_bytes", static_cast<std::int64_t>(bytes)}};
+}
+
+std::string utc_now() {
+  const std::time_t now = std::chrono::system_clock::to_time_t(std::chrono::system_clock::now());
+  std::tm parts = {};
+  ::gmtime_r(&now, &parts);
+  char text[32];
+  std::strftime(text, sizeof(text), "%Y-%m-%dT%H:%M:%SZ", &parts);
+  return text;
+}
+
+Json options_json(const std::vector<OptionValue>& options) {
+  Json object = Json::object();
+  for (const OptionValue& option : options) {
+    object[option.name] = std::visit([](const auto& value) { return Json(value); }, option.value);
+  }
+  return object;
+}
+
+Json start_json(const RunDescription& description, std::uint64_t step) {
+  return {{"time", utc_now()},
+          {"step", step},
+          {"arguments", description.arguments},
+          {"options", options_json(description.options)},
+          {"version", description.version},
+          {"commit", description.commit},
+          {"compiler", compiler_name()},
+          {"machine", machine_json()}};
+}
+
+void write_config(const fs::path& path, const RunDescription& description, Json history, std::uint64_t step) {
+  history.push_back(start_json(description, step));
+  Json set_by_user = Json::array();
+  for (const OptionValue& option : description.options) {
+    if (option.set_by_user) set_by_user.push_back(option.name);
+  }
+  Json config = Json::object();
+  config["command"] = description.command;
+  config["options"] = options_json(description.options);
+  config["set_by_user"] = std::move(set_by_user);
+  config["history"] = std::move(history);
+  // Arguments are bytes of any kind; what is not UTF-8 is shown by a replacement character.
+  write_file_atomically(path, config.dump(2, ' ', false, Json::error_handler_t::replace) + "\n");
+}
+
+Json read_history(const fs::path& path) {
+  const std::string text = read_file_text(path);
+  const Json config = Json::parse(text, nullptr, /*allow_exceptions=*/false);
+  if (!config.is_object() || !config.contains("history") || !config["history"].is_array()) {
+    TERNGRAD_THROW(DataError, "'", path.string(), "' is damaged: it is not a JSON object with a list 'history'");
+  }
+  return config["history"];
+}
+
+// The first name in a folder in alphabetical order, or empty.
+std::string first_entry(const fs::path& path) {
+  std::string first;
+  for (const fs::directory_entry& entry : fs::directory_iterator(path)) {
+    const std::string name = entry.path().filename().string();
+    if (!is_temporary_name(name) && (first.empty() || name < first)) first = name;
+  }
+  return first;
+}
+
+}  // namespace
+
+std::string compiler_name() {
+#if defined(__clang__)
+  return "Clang " __clang_version__;
+#else
+  return "GCC " __VERSION__;
+#endif
+}
+
+RunDirectory::RunDirectory(fs::path path) : path_(std::move(path)), lock_(path_, O_RDONLY | O_DIRECTORY) {
+  if (::flock(lock_.get(), LOCK_EX | LOCK_NB) == 0) return;
+  if (errno == EWOULDBLOCK) {
+    TERNGRAD_THROW(UsageError, "the run directory '", path_.string(),
+                   "' is in use by another process: wait for it, or choose another --train_dir");
+  }
+  // File systems without locks (some network ones) leave it to the user not to start a run twice.
+}
+
+RunDirectory RunDirectory::create(const fs::path& path, const RunDescription& description) {
+  std::error_code error;
+  fs::create_directories(path, error);
+  if (error) throw_file_error("create the folder", path, error.value());
+  RunDirectory directory(path);
+  const std::string first = first_entry(path);
+  if (!first.empty()) {
+    TERNGRAD_THROW(UsageError, "the run directory '", path.string(), "' is not empty (it holds '", first,
+                   "'): choose another --train_dir",
+                   holds_run(path) ? ", or go on with the run in it with --resume" : "");
+  }
+  remove_stale_temporaries(path);
+  write_config(directory.config_path(), description, Json::array(), 0);
+  return directory;
+}
+
+RunDirectory RunDirectory::resume(const fs::path& path, const RunDescription& description, std::uint64_t step) {
+  if (!holds_run(path)) {
+    TERNGRAD_THROW(UsageError, "there is no run to go on with in '", path.string(),
+                   "' (no config.json): check --train_dir, or start a new run without --resume");
+  }
+  RunDirectory directory(path);
+  remove_stale_temporaries(path);
+  write_config(directory.config_path(), description, read_history(directory.config_path()), step);
+  return directory;
+}
+
+bool RunDirectory::holds_run(const fs::path& path) {
+  std::error_code error;
+  return fs::is_regular_file(path / "config.json", error);
+}
+
+}  // namespace terngrad

@@ -1,0 +1,62 @@
+// RunDirectory: the folder that holds everything one training run writes.
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "trainers/file_descriptor.h"
+#include "trainers/options.h"
+
+namespace terngrad {
+
+/// What config.json records about one start of a command.
+struct RunDescription {
+  std::string command;                 // e.g. "terngrad_train"
+  std::vector<std::string> arguments;  // of the command line, without the program
+  std::vector<OptionValue> options;
+  std::string version;
+  std::string commit;
+};
+
+/// The compiler and build this library comes from, e.g. "GCC 12.2.0".
+std::string compiler_name();
+
+/// A run directory in use by this process, which holds a lock on it (released by the system however the process ends).
+/// It contains
+///   config.json    {"command", "options": {name: value}, "set_by_user": [names], "history": [starts]}: the options of
+///                  the latest start, and for each start its time (UTC), step, arguments, options, version, commit,
+///                  compiler and machine
+///   metrics.jsonl  see MetricsWriter
+///   checkpoint-*.safetensors  see Checkpoint
+class RunDirectory {
+ public:
+  /// Creates `path`, parents included, for a new run and writes config.json.
+  /// @throws UsageError if the folder is not empty (left-over temporaries aside) or in use, saying how to go on;
+  /// DataError if it cannot be written
+  static RunDirectory create(const std::filesystem::path& path, const RunDescription& description);
+
+  /// Goes on with the run in `path`: appends this start to the history in config.json and removes the temporaries of a
+  /// killed process. Metrics and checkpoints are left to the caller, who knows the step.
+  /// @param step  the step of the checkpoint that the run goes on from, 0 if it starts over
+  /// @throws UsageError if there is no run in the folder or it is in use; DataError if config.json is damaged or cannot
+  /// be written
+  static RunDirectory resume(const std::filesystem::path& path, const RunDescription& description, std::uint64_t step);
+
+  /// True if `path` holds a run that can be resumed, that is a config.json.
+  static bool holds_run(const std::filesystem::path& path);
+
+  const std::filesystem::path& path() const { return path_; }
+  std::filesystem::path config_path() const { return path_ / "config.json"; }
+  std::filesystem::path metrics_path() const { return path_ / "metrics.jsonl"; }
+
+ private:
+  explicit RunDirectory(std::filesystem::path path);
+
+  std::filesystem::path path_;
+  FileDescriptor lock_;
+};
+
+}  // namespace terngrad

@@ -1,0 +1,36 @@
+// Schedule: the learning rate as a function of the step.
+#pragma once
+
+#include <cstdint>
+
+namespace terngrad {
+
+enum class ScheduleKind { kFixed, kExponential, kPolynomial };
+
+/// Learning-rate schedules of Wen et al., "TernGrad", NeurIPS 2017, as their public code has them. With t the 0-based
+/// step and lr0 the initial rate:
+///
+///   fixed        lr0
+///   exponential  lr0 * f^floor(t / K), a staircase with decay factor f and K steps per decay
+///   polynomial   lr0 * sqrt(1 - min(t, T) / T) with T total steps: 0 from step T on
+///
+/// Values are computed in double from multiplications, one division and a square root only, all correctly rounded, so
+/// they are bit-equal on every machine (a library's pow is not).
+struct Schedule {
+  ScheduleKind kind = ScheduleKind::kFixed;
+  double initial_rate = 0.01;
+  std::int64_t steps_per_decay = 1;  // K, exponential only
+  double decay_factor = 0.1;         // f, exponential only
+  std::int64_t total_steps = 1;      // T, polynomial only
+
+  /// The learning rate of step `step`, 0-based. @throws InvalidArgument for a negative step, or K or T below 1
+  double rate(std::int64_t step) const;
+};
+
+/// K of the exponential schedule: the integer part of num_examples / batch_size * num_epochs_per_decay, at least 1.
+/// @param num_examples         of one epoch
+/// @param batch_size           of all workers together, at least 1
+/// @param num_epochs_per_decay epochs, may be fractional
+std::int64_t steps_per_decay(std::int64_t num_examples, std::int64_t batch_size, double num_epochs_per_decay);
+
+}  // namespace terngrad

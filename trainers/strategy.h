@@ -1,0 +1,39 @@
+// Strategy: from the local workers' gradients to the gradient that every replica applies.
+#pragma once
+
+#include <memory>
+#include <span>
+#include <string>
+
+#include "compress/gradient_exchange.h"
+#include "kernels/layout.h"
+
+namespace terngrad {
+
+/// What the optimizer is to apply after a step.
+struct StrategyResult {
+  bool skip = false;  // apply nothing in this step
+  ExchangeReport report;
+};
+
+class Strategy {
+ public:
+  virtual ~Strategy() = default;
+  virtual const std::string& name() const = 0;
+
+  /// @param gradients  one flat buffer per local worker
+  /// @param mean       [flat elements] out: the gradient to apply, padding untouched
+  virtual StrategyResult combine(std::span<const TensorTable> gradients, std::span<float> mean, std::uint64_t step) = 0;
+
+  /// What local worker `worker` sent of tensor `segment` in the last step. @param out [elements of the tensor]
+  virtual void decode_sent(int worker, int segment, std::span<float> out) = 0;
+};
+
+/// One worker whose gradient is applied as it is: no compression, no messages.
+std::unique_ptr<Strategy> make_simple_strategy(const Layout& layout);
+
+/// Synchronous data parallelism: every replica applies the mean that the exchange gives. Wen et al., NIPS 2017,
+/// algorithm 1, with parameters held by the workers.
+std::unique_ptr<Strategy> make_replicated_strategy(const Layout& layout, std::unique_ptr<GradientExchange> exchange);
+
+}  // namespace terngrad

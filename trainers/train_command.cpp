@@ -1,0 +1,202 @@
+#include "trainers/train_command.h"
+
+#include <chrono>
+#include <cstdio>
+#include <ctime>
+#include <filesystem>
+#include <iostream>
+#include <memory>
+#include <optional>
+
+#include "datasets/dataset.h"
+#include "kernels/errors.h"
+#include "nets/net.h"
+#include "trainers/checkpoint.h"
+#include "trainers/report_hooks.h"
+#include "trainers/run_directory.h"
+#include "trainers/train_options.h"
+#include "trainers/trainer.h"
+#include "version.h"
+
+namespace terngrad {
+namespace {
+
+constexpr const char* kUsage =
+    "terngrad_train: trains a network with N emulated workers whose gradients are compressed and exchanged.\n"
+    "Example: terngrad_train --grad_bits 1 --clip_factor 2.5 --num_nodes 8";
+
+/// A folder of its own for a run that names none.
+std::string default_train_dir(const TrainOptions& o) {
+  const std::time_t now = std::time(nullptr);
+  std::tm local{};
+  localtime_r(&now, &local);
+  char stamp[32];
+  std::strftime(stamp, sizeof(stamp), "%Y%m%d-%H%M%S", &local);
+  const std::string stem =
+      "runs/" + o.dataset + "-" + o.net + "-" + o.codec_name() + "-n" + std::to_string(o.num_nodes) + "-" + stamp;
+  std::string name = stem;
+  for (int suffix = 2; std::filesystem::exists(name); ++suffix) name = stem + "-" + std::to_string(suffix);
+  return name;
+}
+
+int num_threads(const TrainOptions& o) { return o.threads == 0 ? num_hardware_threads() : o.threads; }
+
+int threads_per_worker(const TrainOptions& o) {
+  if (o.threads_per_worker != 0) return o.threads_per_worker;
+  return o.num_nodes == 1 ? num_threads(o) : 1;
+}
+
+std::shared_ptr<Dataset> open_dataset(const TrainOptions& o, Subset subset) {
+  DatasetOptions options;
+  options.data_dir = o.data_dir;
+  options.subset = subset;
+  options.image_size = o.image_size;
+  options.num_threads = num_threads(o);
+  try {
+    return make_dataset(o.dataset, options);
+  } catch (const InvalidArgument& error) {
+    throw UsageError(error.what());
+  }
+}
+
+std::unique_ptr<Net> open_net(const TrainOptions& o, const Dataset& dataset, const WorkerGroup& workers) {
+  NetOptions options;
+  options.num_local_workers = workers.num_local_workers;
+  options.examples_per_worker = static_cast<int>(o.batch_size / o.num_nodes);
+  options.threads_per_worker = threads_per_worker(o);
+  options.num_threads = num_threads(o);
+  try {
+    return make_net(o.net, {dataset.height(), dataset.width(), dataset.channels()}, dataset.num_classes(), options);
+  } catch (const InvalidArgument& error) {
+    throw UsageError(error.what());
+  }
+}
+
+std::unique_ptr<Strategy> open_strategy(const TrainOptions& o, const Layout& layout, const WorkerGroup& workers,
+                                        std::uint64_t& plan_fingerprint) {
+  plan_fingerprint = layout.fingerprint();
+  if (o.strategy_name() == "simple") return make_simple_strategy(layout);
+  // Messages of one process reach no other, so the seed tells runs apart well enough.
+  try {
+    auto exchange = std::make_unique<CompressedAllReduce>(layout, workers, exchange_options(o, o.seed, num_threads(o)));
+    plan_fingerprint = exchange->plan().fingerprint();
+    return make_replicated_strategy(layout, std::move(exchange));
+  } catch (const InvalidArgument& error) {
+    throw UsageError(error.what());
+  }
+}
+
+CheckpointState checkpoint_state(const TrainOptions& o, std::uint64_t plan_fingerprint) {
+  CheckpointState state;
+  state.net = o.net;
+  state.dataset = o.dataset;
+  state.optimizer = o.optimizer;
+  state.num_workers = o.num_nodes;
+  state.seed = o.seed;
+  state.more["batch_size"] = std::to_string(o.batch_size);
+  state.more["image_size"] = std::to_string(o.image_size);
+  state.more["codec"] = o.codec_name();
+  state.more["exchange_fingerprint"] = std::to_string(plan_fingerprint);
+  return state;
+}
+
+/// Loads the newest checkpoint of the run in --train_dir into the trainer.
+std::uint64_t restore(const TrainOptions& o, const CheckpointState& expected, Trainer& trainer) {
+  const std::optional<CheckpointFile> latest = latest_checkpoint(o.train_dir);
+  if (!latest) return 0;
+  const Checkpoint checkpoint = load_checkpoint(latest->path);
+  checkpoint.check_same_run(expected);
+  const Layout& layout = trainer.net().layout();
+  checkpoint.read_group("parameters", layout, trainer.parameters());
+  checkpoint.read_group("ema", layout, trainer.ema().shadow());
+  for (const Optimizer::Slot& slot : trainer.optimizer().slots()) {
+    checkpoint.read_group("slots/" + slot.name, layout, slot.values);
+  }
+  trainer.set_steps_done(checkpoint.state().step);
+  return checkpoint.state().step;
+}
+
+void train(const TrainOptions& o, const RunDescription& description) {
+  const WorkerGroup workers = make_worker_group(o.num_nodes, make_self_communicator());
+  const std::shared_ptr<Dataset> dataset = open_dataset(o, Subset::kTrain);
+  const std::shared_ptr<Dataset> test_set = open_dataset(o, Subset::kTest);
+  TrainerParts parts;
+  parts.net = open_net(o, *dataset, workers);
+  parts.dataset = dataset;
+  parts.workers = workers;
+  std::uint64_t plan_fingerprint = 0;
+  parts.strategy = open_strategy(o, parts.net->layout(), workers, plan_fingerprint);
+  parts.optimizer = make_optimizer(o.optimizer, {.momentum = o.momentum}, parts.net->layout().flat_elements());
+  if (o.weight_decay > 0) parts.transforms.push_back(make_weight_decay(*parts.net, o.weight_decay));
+  parts.schedule = make_schedule(o, dataset->num_examples());
+  TrainerOptions trainer_options;
+  trainer_options.batch_size = o.batch_size;
+  trainer_options.total_steps = static_cast<std::uint64_t>(o.max_steps);
+  trainer_options.seed = o.seed;
+  trainer_options.ema_decay = o.ema_decay;
+  trainer_options.num_threads = num_threads(o);
+  trainer_options.num_data_threads = o.num_preprocess_threads;
+  Trainer trainer(std::move(parts), trainer_options);
+  const CheckpointState state = checkpoint_state(o, plan_fingerprint);
+
+  std::uint64_t first_step = 0;
+  if (o.resume) first_step = restore(o, state, trainer);
+  const RunDirectory directory = o.resume ? RunDirectory::resume(o.train_dir, description, first_step)
+                                          : RunDirectory::create(o.train_dir, description);
+  if (o.resume) truncate_to_step(directory.metrics_path(), first_step);
+  MetricsWriter metrics(directory.metrics_path());
+  ProgressDisplay display;
+  display.message("training " + o.net + " on " + o.dataset + ": " +
+                  std::to_string(trainer.net().layout().num_elements()) + " parameters, " +
+                  std::to_string(o.num_nodes) + " workers of " + std::to_string(o.batch_size / o.num_nodes) +
+                  " examples, codec " + o.codec_name() + ", " + std::to_string(num_threads(o)) + " threads, in " +
+                  directory.path().string());
+  if (first_step > 0) display.message("resumed after step " + std::to_string(first_step));
+  trainer.add_hook(make_progress_hook(display, static_cast<std::uint64_t>(o.log_steps)));
+  trainer.add_hook(make_metrics_hook(metrics, static_cast<std::uint64_t>(o.log_steps),
+                                     static_cast<std::uint64_t>(o.telemetry_steps)));
+  trainer.add_hook(std::make_unique<EvaluationHook>(test_set, metrics, display,
+                                                    static_cast<std::uint64_t>(o.eval_steps), num_threads(o)));
+  trainer.add_hook(std::make_unique<CheckpointHook>(directory.path(), state, metrics,
+                                                    static_cast<std::uint64_t>(o.save_iter), o.keep_checkpoints));
+  try {
+    trainer.run();
+  } catch (const Error& error) {
+    display.finish();
+    const auto saved = latest_checkpoint(directory.path());
+    TERNGRAD_THROW(Error, error.what(),
+                   saved ? "; go on from " + saved->path.string() + " with --resume"
+                         : std::string("; no checkpoint was saved yet"));
+  }
+  std::cout << "run directory: " << directory.path().string() << "\n";
+}
+
+}  // namespace
+
+int run_train(int argc, char** argv) {
+  TrainOptions o;
+  OptionSet options(kUsage);
+  declare_train_options(options, o);
+  const ParseResult parsed = options.parse(argc, argv);
+  apply_dataset_defaults(options, o);
+  if (parsed.help_requested) {
+    std::cout << options.help();
+    return 0;
+  }
+  if (parsed.version_requested) {
+    std::cout << "terngrad_train " << kVersion << " (" << kCommit << ")\n";
+    return 0;
+  }
+  check_train_options(options, o);
+  if (o.train_dir.empty()) o.train_dir = default_train_dir(o);
+  RunDescription description;
+  description.command = "terngrad_train";
+  description.arguments.assign(argv + 1, argv + argc);
+  description.options = options.values();
+  description.version = kVersion;
+  description.commit = kCommit;
+  train(o, description);
+  return 0;
+}
+
+}  // namespace terngrad

@@ -1,0 +1,275 @@
+#include "trainers/train_options.h"
+
+#include <map>
+#include <utility>
+
+#include "compress/codec_registry.h"
+#include "datasets/dataset.h"
+#include "kernels/errors.h"
+#include "nets/net.h"
+#include "trainers/optimizer.h"
+
+namespace terngrad {
+namespace {
+
+/// What a data set brings: its net and the recipe that goes with it (reference: the original's run scripts).
+struct Defaults {
+  const char* net;
+  const char* image_size;
+  const char* batch_size;
+  const char* max_steps;
+  const char* optimizer;
+  const char* initial_learning_rate;
+  const char* learning_rate_decay_type;
+  const char* weight_decay;
+};
+
+const std::map<std::string, Defaults>& dataset_defaults() {
+  static const std::map<std::string, Defaults> table = {
+      {"synthetic", {"lenet", "28", "64", "3000", "momentum", "0.01", "polynomial", "0.0005"}},
+      {"mnist", {"lenet", "28", "64", "10000", "momentum", "0.01", "polynomial", "0.0005"}},
+  };
+  return table;
+}
+
+template <class Value>
+Value pick(const std::string& name, std::initializer_list<std::pair<const char*, Value>> choices) {
+  for (const auto& [text, value] : choices) {
+    if (name == text) return value;
+  }
+  TERNGRAD_THROW(UsageError, "unknown value '", name, "'");
+}
+
+bool uses_ternary(const TrainOptions& o) {
+  if (o.codec_name() == "ternary") return true;
+  for (const std::string& rule : o.codec_for) {
+    if (parse_codec_rule(rule).codec == "ternary") return true;
+  }
+  return false;
+}
+
+/// Refuses options that the user set and this run would not look at.
+void refuse_unused(const OptionSet& options, std::initializer_list<const char*> names, const std::string& needs) {
+  for (const char* name : names) {
+    if (options.was_set(name)) TERNGRAD_THROW(UsageError, "--", name, ": has no effect here; it needs ", needs);
+  }
+}
+
+void check_compression(const OptionSet& options, const TrainOptions& o) {
+  for (const std::string& rule : o.codec_for) {
+    CodecRule parsed;
+    try {
+      parsed = parse_codec_rule(rule);
+      make_codec(parsed.codec, {});
+    } catch (const InvalidArgument& error) {
+      TERNGRAD_THROW(UsageError, "--codec_for ", rule, ": ", error.what());
+    }
+  }
+  if (options.was_set("codec") && options.was_set("grad_bits")) {
+    const std::string by_bits = o.grad_bits == 32 ? "fp32" : o.grad_bits == 16 ? "bf16" : "ternary";
+    if (o.codec != by_bits) {
+      TERNGRAD_THROW(UsageError, "--codec ", o.codec, ": contradicts --grad_bits ", o.grad_bits, ", which is ", by_bits,
+                     "; give one of them, or values that agree");
+    }
+  }
+  if (!uses_ternary(o)) {
+    refuse_unused(
+        options,
+        {"clip_factor", "scaler", "scaler_sharing", "clip_scope", "scaler_scope", "block_size", "ternary_format"},
+        "the codec ternary (--grad_bits 1)");
+  }
+  if (o.codec_name() == "fp32")
+    refuse_unused(options, {"size_to_binarize", "quantize_logits"}, "a codec other than fp32");
+  if (o.scaler_scope != "block") refuse_unused(options, {"block_size"}, "--scaler_scope block");
+  if (o.clip_factor == 0) refuse_unused(options, {"clip_scope"}, "a --clip_factor above 0");
+  if (o.scaler_sharing == "none" && (o.return_codec == "sums" || o.return_codec == "ternary")) {
+    TERNGRAD_THROW(
+        UsageError, "--return_codec ", o.return_codec,
+        ": needs a scaler that all workers share; --scaler_sharing none gives each its own (accepted with it: fp32, "
+        "bf16)");
+  }
+  if (o.exchange == "integer_sum") {
+    if (!uses_ternary(o) || o.scaler_sharing == "none") {
+      TERNGRAD_THROW(
+          UsageError,
+          "--exchange integer_sum: needs codes that add up as integers: the codec ternary with --scaler_sharing max "
+          "or mean");
+    }
+    refuse_unused(options, {"ternary_format"}, "an --exchange other than integer_sum, which sends lanes");
+  }
+}
+
+}  // namespace
+
+std::string TrainOptions::codec_name() const {
+  if (!codec.empty()) return codec;
+  return grad_bits == 32 ? "fp32" : grad_bits == 16 ? "bf16" : "ternary";
+}
+
+std::string TrainOptions::strategy_name() const {
+  if (strategy != "auto") return strategy;
+  return num_nodes == 1 && codec_name() == "fp32" && codec_for.empty() ? "simple" : "replicated";
+}
+
+void declare_train_options(OptionSet& options, TrainOptions& o) {
+  options.group("Run");
+  options.add("dataset", &o.dataset, "data set to train on; `synthetic` is built in and needs no files",
+              one_of(dataset_names()));
+  options.alias("dataset_name", "dataset");
+  options.add("data_dir", &o.data_dir, "folder with the data set's files");
+  options.add("train_dir", &o.train_dir, "folder for checkpoints, metrics and config; empty: a new one under runs/");
+  options.add_flag("resume", &o.resume, "go on from the newest checkpoint in --train_dir");
+  options.add("seed", &o.seed, "of everything that is drawn");
+  options.add("device", &o.device, "where to compute; auto takes the best there is", one_of({"auto", "cpu", "cuda"}));
+  options.add("threads", &o.threads, "threads of this process; 0: all of the machine", at_least(0));
+  options.add("threads_per_worker", &o.threads_per_worker,
+              "threads that compute one worker's gradient (results may depend on it); 0: all for one worker, else 1",
+              at_least(0));
+  options.add("num_preprocess_threads", &o.num_preprocess_threads, "threads that prepare examples", at_least(1));
+  options.group("Model and optimization (defaults are the data set's)");
+  options.add("net", &o.net, "network", one_of(net_names()));
+  options.add("image_size", &o.image_size, "height and width of the net's input", at_least(1));
+  options.add("batch_size", &o.batch_size, "examples per step of all workers together", at_least(1));
+  options.add("max_steps", &o.max_steps, "steps to train", at_least(1));
+  options.add("optimizer", &o.optimizer, "update rule", one_of(optimizer_names()));
+  options.add("initial_learning_rate", &o.initial_learning_rate, "learning rate of the first step", greater_than(0));
+  options.add("momentum", &o.momentum, "of the momentum optimizer", from_up_to(0, 1));
+  options.add("learning_rate_decay_type", &o.learning_rate_decay_type, "schedule",
+              one_of({"fixed", "polynomial", "exponential"}));
+  options.add("num_epochs_per_decay", &o.num_epochs_per_decay, "epochs per stair of the exponential schedule",
+              greater_than(0));
+  options.add("learning_rate_decay_factor", &o.learning_rate_decay_factor,
+              "factor per stair of the exponential schedule", greater_than(0));
+  options.add("weight_decay", &o.weight_decay, "factor of the L2 penalty, inside the gradient before compression",
+              at_least(0));
+  options.add("ema_decay", &o.ema_decay, "decay of the moving average of the weights, which evaluation uses",
+              from_up_to(0, 1));
+  options.group("Workers and exchange");
+  options.add("num_nodes", &o.num_nodes, "workers to emulate; divides --batch_size", at_least(1));
+  options.add("strategy", &o.strategy, "simple: one worker, nothing exchanged; replicated: synchronous all-reduce",
+              one_of({"auto", "simple", "replicated"}));
+  options.add("exchange", &o.exchange, "how messages travel; the result has the same bits with each",
+              one_of({"auto", "all_gather", "scatter_reduce", "integer_sum"}));
+  options.add("return_codec", &o.return_codec, "what the mean goes through on its way back",
+              one_of({"fp32", "bf16", "sums", "ternary"}));
+  options.add("on_nonfinite", &o.on_nonfinite,
+              "on NaN or infinity in a gradient: stop, skip the step, or count it as zero",
+              one_of({"stop", "skip", "zero"}));
+  options.group("Compression");
+  options.add("grad_bits", &o.grad_bits, "32 is fp32, 16 is bf16, 1 is ternary", one_of({32, 16, 1}));
+  options.add("codec", &o.codec, "codec by name, instead of --grad_bits", one_of(codec_names()));
+  options.add("codec_for", &o.codec_for, "PATTERN=CODEC for tensors by name (* and ?); repeatable, first match wins");
+  options.add("clip_factor", &o.clip_factor, "clip at this many standard deviations; 0: no clipping", at_least(0));
+  options.add("scaler", &o.scaler, "with clipping: paper is min(max|g|, c sigma), original is c sigma",
+              one_of({"paper", "original"}));
+  options.add("scaler_sharing", &o.scaler_sharing, "how workers' scalers combine (mean is biased)",
+              one_of({"max", "mean", "none"}));
+  options.add("clip_scope", &o.clip_scope, "saturate at the shared scaler, or at the worker's own first",
+              one_of({"shared", "local"}));
+  options.add("scaler_scope", &o.scaler_scope, "what shares one scaler", one_of({"layer", "block", "model"}));
+  options.add("block_size", &o.block_size, "elements per scaler of --scaler_scope block; a multiple of 64",
+              number_where("a positive multiple of 64",
+                           [](double n) { return n >= 64 && static_cast<std::int64_t>(n) % 64 == 0; }));
+  options.add("ternary_format", &o.ternary_format, "2 bits, 1.6 bits, or a mask with signs",
+              one_of({"t2", "t5", "tmask"}));
+  options.add("size_to_binarize", &o.size_to_binarize, "tensors with fewer elements travel as fp32", at_least(0));
+  options.add_flag("quantize_logits", &o.quantize_logits,
+                   "compress the logits' weights and biases too, else they travel as fp32");
+  options.group("Reports");
+  options.add("log_steps", &o.log_steps, "steps per line of metrics and log", at_least(1));
+  options.add("telemetry_steps", &o.telemetry_steps, "steps per record of what compression did to each tensor; 0: none",
+              at_least(0));
+  options.add("eval_steps", &o.eval_steps, "steps per evaluation on the test set; 0: at the end only", at_least(0));
+  options.add("save_iter", &o.save_iter, "steps per checkpoint; one is always saved at the end", at_least(1));
+  options.add("keep_checkpoints", &o.keep_checkpoints, "newest checkpoints to keep; 0: all", at_least(0));
+}
+
+void apply_dataset_defaults(OptionSet& options, const TrainOptions& o) {
+  const Defaults& defaults = dataset_defaults().at(o.dataset);
+  options.set_default("net", defaults.net);
+  options.set_default("image_size", defaults.image_size);
+  options.set_default("batch_size", defaults.batch_size);
+  options.set_default("max_steps", defaults.max_steps);
+  options.set_default("optimizer", defaults.optimizer);
+  options.set_default("initial_learning_rate", defaults.initial_learning_rate);
+  options.set_default("learning_rate_decay_type", defaults.learning_rate_decay_type);
+  options.set_default("weight_decay", defaults.weight_decay);
+}
+
+void check_train_options(const OptionSet& options, const TrainOptions& o) {
+  if (o.device == "cuda") {
+    TERNGRAD_THROW(UsageError, "--device cuda: this program was built without CUDA; accepted: auto, cpu");
+  }
+  if (o.batch_size % o.num_nodes != 0) {
+    TERNGRAD_THROW(UsageError, "--batch_size ", o.batch_size, ": must divide evenly over --num_nodes ", o.num_nodes,
+                   " (each worker takes the same number of examples)");
+  }
+  if (o.dataset == "synthetic") refuse_unused(options, {"data_dir"}, "a data set with files; synthetic is built in");
+  if (o.dataset != "synthetic" && o.data_dir.empty()) {
+    TERNGRAD_THROW(UsageError, "--data_dir: must name the folder with the files of --dataset ", o.dataset);
+  }
+  if (o.optimizer != "momentum") refuse_unused(options, {"momentum"}, "--optimizer momentum");
+  if (o.learning_rate_decay_type != "exponential") {
+    refuse_unused(options, {"num_epochs_per_decay", "learning_rate_decay_factor"},
+                  "--learning_rate_decay_type exponential");
+  }
+  if (o.resume && o.train_dir.empty()) TERNGRAD_THROW(UsageError, "--resume: needs --train_dir, the run to go on with");
+  if (o.strategy_name() == "simple") {
+    if (o.num_nodes != 1) {
+      TERNGRAD_THROW(UsageError, "--strategy simple: is for one worker, --num_nodes is ", o.num_nodes,
+                     "; accepted: auto, replicated");
+    }
+    if (o.codec_name() != "fp32" || !o.codec_for.empty()) {
+      TERNGRAD_THROW(UsageError, "--strategy simple: exchanges nothing, so a codec (", o.codec_name(),
+                     ") would do nothing; accepted: auto, replicated");
+    }
+    refuse_unused(options, {"exchange", "return_codec", "on_nonfinite"}, "--strategy replicated");
+  }
+  check_compression(options, o);
+}
+
+CompressedAllReduceOptions exchange_options(const TrainOptions& o, std::uint64_t run_id, int num_threads) {
+  CompressedAllReduceOptions result;
+  result.codecs.codec = o.codec_name();
+  for (const std::string& rule : o.codec_for) result.codecs.rules.push_back(parse_codec_rule(rule));
+  result.codecs.size_to_binarize = o.size_to_binarize;
+  result.codecs.quantize_logits = o.quantize_logits;
+  TernaryOptions& ternary = result.codecs.codec_options.ternary;
+  ternary.clip_factor = o.clip_factor;
+  ternary.rule = pick<ScalerRule>(o.scaler, {{"paper", ScalerRule::kPaper}, {"original", ScalerRule::kOriginal}});
+  ternary.sharing = pick<ScalerSharing>(
+      o.scaler_sharing, {{"max", ScalerSharing::kMax}, {"mean", ScalerSharing::kMean}, {"none", ScalerSharing::kNone}});
+  ternary.clip_scope = pick<ClipScope>(o.clip_scope, {{"shared", ClipScope::kShared}, {"local", ClipScope::kLocal}});
+  ternary.scope = pick<ScalerScope>(
+      o.scaler_scope, {{"layer", ScalerScope::kLayer}, {"block", ScalerScope::kBlock}, {"model", ScalerScope::kModel}});
+  ternary.block_elements = o.block_size;
+  ternary.format = ternary_format_from(o.ternary_format);
+  result.algorithm = pick<ExchangeAlgorithm>(o.exchange, {{"auto", ExchangeAlgorithm::kAuto},
+                                                          {"all_gather", ExchangeAlgorithm::kAllGather},
+                                                          {"scatter_reduce", ExchangeAlgorithm::kScatterReduce},
+                                                          {"integer_sum", ExchangeAlgorithm::kIntegerSum}});
+  result.return_codec = pick<ReturnCodec>(o.return_codec, {{"fp32", ReturnCodec::kFloat32},
+                                                           {"bf16", ReturnCodec::kBfloat16},
+                                                           {"sums", ReturnCodec::kSums},
+                                                           {"ternary", ReturnCodec::kTernary}});
+  result.on_nonfinite = pick<OnNonfinite>(
+      o.on_nonfinite, {{"stop", OnNonfinite::kStop}, {"skip", OnNonfinite::kSkip}, {"zero", OnNonfinite::kZero}});
+  result.seed = o.seed;
+  result.run_id = run_id;
+  result.num_threads = num_threads;
+  return result;
+}
+
+Schedule make_schedule(const TrainOptions& o, std::int64_t num_examples) {
+  Schedule schedule;
+  schedule.kind = pick<ScheduleKind>(o.learning_rate_decay_type, {{"fixed", ScheduleKind::kFixed},
+                                                                  {"polynomial", ScheduleKind::kPolynomial},
+                                                                  {"exponential", ScheduleKind::kExponential}});
+  schedule.initial_rate = o.initial_learning_rate;
+  schedule.total_steps = o.max_steps;
+  schedule.decay_factor = o.learning_rate_decay_factor;
+  schedule.steps_per_decay = steps_per_decay(num_examples, o.batch_size, o.num_epochs_per_decay);
+  return schedule;
+}
+
+}  // namespace terngrad

@@ -1,0 +1,88 @@
+// TrainOptions: the options of terngrad_train.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "compress/compressed_all_reduce.h"
+#include "trainers/options.h"
+#include "trainers/schedule.h"
+
+namespace terngrad {
+
+/// Values of all options; the initial ones are the defaults for the data set `synthetic`. Names are the original's
+/// where it has the option.
+struct TrainOptions {
+  // Run
+  std::string dataset = "synthetic";
+  std::string data_dir;
+  std::string train_dir;
+  bool resume = false;
+  std::uint64_t seed = 1;
+  std::string device = "auto";
+  int threads = 0;             // 0 = all of the machine's
+  int threads_per_worker = 0;  // 0 = all for one worker, else 1
+  int num_preprocess_threads = 1;
+  // Model and optimization
+  std::string net = "lenet";
+  int image_size = 28;
+  std::int64_t batch_size = 64;
+  std::int64_t max_steps = 3000;
+  std::string optimizer = "momentum";
+  double initial_learning_rate = 0.01;
+  double momentum = 0.9;
+  std::string learning_rate_decay_type = "polynomial";
+  double num_epochs_per_decay = 20;
+  double learning_rate_decay_factor = 0.1;
+  double weight_decay = 0.0005;
+  double ema_decay = 0.9999;
+  // Workers and exchange
+  int num_nodes = 1;
+  std::string strategy = "auto";
+  std::string exchange = "auto";
+  std::string return_codec = "fp32";
+  std::string on_nonfinite = "stop";
+  // Compression
+  int grad_bits = 32;
+  std::string codec;
+  std::vector<std::string> codec_for;
+  double clip_factor = 0;
+  std::string scaler = "paper";
+  std::string scaler_sharing = "max";
+  std::string clip_scope = "shared";
+  std::string scaler_scope = "layer";
+  std::int64_t block_size = 32768;
+  std::string ternary_format = "t2";
+  std::int64_t size_to_binarize = 1;
+  bool quantize_logits = false;
+  // Reports
+  std::int64_t log_steps = 100;
+  std::int64_t telemetry_steps = 500;
+  std::int64_t eval_steps = 0;
+  std::int64_t save_iter = 1000;
+  int keep_checkpoints = 5;
+
+  /// codec and grad_bits as one name: "fp32", "bf16" or "ternary".
+  std::string codec_name() const;
+  /// The strategy that `auto` stands for.
+  std::string strategy_name() const;
+};
+
+/// Declares every option over `o`.
+void declare_train_options(OptionSet& options, TrainOptions& o);
+
+/// Gives `o` the defaults of its data set for what the user did not set.
+void apply_dataset_defaults(OptionSet& options, const TrainOptions& o);
+
+/// Checks combinations: what contradicts itself, and options that the chosen mode would not use.
+/// @throws UsageError naming the options, their values and what would be accepted
+void check_train_options(const OptionSet& options, const TrainOptions& o);
+
+/// The exchange's part of the options. @param run_id  of this run, the same on all ranks
+CompressedAllReduceOptions exchange_options(const TrainOptions& o, std::uint64_t run_id, int num_threads);
+
+/// The learning rate's part. @param num_examples  of one epoch
+Schedule make_schedule(const TrainOptions& o, std::int64_t num_examples);
+
+}  // namespace terngrad
