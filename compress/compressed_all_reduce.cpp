@@ -447,12 +447,13 @@ void CompressedAllReduce::integer_sum(std::span<const TensorTable> gradients, co
   timer.next(report.decode_seconds);
 }
 
-void CompressedAllReduce::decode_local(int local_worker, int segment, std::span<float> out) {
+float CompressedAllReduce::decode_local(int local_worker, int segment, std::span<float> out) {
   TERNGRAD_REQUIRE(local_worker >= 0 && local_worker < workers_.num_local_workers, "[exchange] no local worker ",
                    local_worker);
   TERNGRAD_REQUIRE(segment >= 0 && segment < layout_.num_segments(), "[exchange] no tensor ", segment);
   Message message;
   bool found = false;
+  float scaler = 0;
   for (const auto bytes : sent_[static_cast<std::size_t>(local_worker)]) {
     read_message(bytes, MessageKind::kGradient, context_, layout_, message);
     for (const Message::Record& record : message.records) {
@@ -460,10 +461,12 @@ void CompressedAllReduce::decode_local(int local_worker, int segment, std::span<
       const Codec& codec = plan_.codec_of(segment);
       const auto first = static_cast<std::size_t>(record.encoded.slice.first);
       codec.decode(record.encoded, out.subspan(first, static_cast<std::size_t>(record.encoded.slice.count)));
+      for (const float s : record.encoded.scalers) scaler = std::max(scaler, s);
       found = true;
     }
   }
   TERNGRAD_REQUIRE(found || out.empty(), "[exchange] the last step sent nothing of tensor ", segment);
+  return scaler;
 }
 
 }  // namespace terngrad

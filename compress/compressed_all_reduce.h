@@ -48,7 +48,7 @@ class CompressedAllReduce final : public GradientExchange {
   ~CompressedAllReduce() override;
 
   ExchangeReport exchange(std::span<const TensorTable> gradients, const TensorTable& mean, std::uint64_t step) override;
-  void decode_local(int local_worker, int segment, std::span<float> out) override;
+  float decode_local(int local_worker, int segment, std::span<float> out) override;
 
   const CodecPlan& plan() const { return plan_; }
   /// The algorithm in use, kAuto resolved.

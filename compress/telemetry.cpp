@@ -11,9 +11,6 @@ TensorTelemetry compare_with_sent(std::span<const float> gradient, std::span<con
   TERNGRAD_REQUIRE(gradient.size() == sent.size(), "[telemetry] lengths differ: ", gradient.size(), " and ",
                    sent.size());
   TensorTelemetry result;
-  if (scaler <= 0) {
-    for (const float value : sent) scaler = std::max(scaler, std::fabs(static_cast<double>(value)));
-  }
   double squares = 0;
   double clipped_squares = 0;
   double error_squares = 0;
@@ -23,12 +20,12 @@ TensorTelemetry compare_with_sent(std::span<const float> gradient, std::span<con
     const auto g = static_cast<double>(gradient[i]);
     const auto q = static_cast<double>(sent[i]);
     const double magnitude = std::fabs(g);
-    const double cut = std::min(magnitude, scaler);
+    const double cut = scaler > 0 ? std::min(magnitude, scaler) : magnitude;
     squares += g * g;
     clipped_squares += cut * cut;
     error_squares += (g - q) * (g - q);
     zeros += q == 0;
-    clipped += magnitude > scaler;
+    clipped += magnitude > cut;
     result.max_abs = std::max(result.max_abs, magnitude);
   }
   const auto n = static_cast<double>(std::max<std::size_t>(gradient.size(), 1));

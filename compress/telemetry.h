@@ -19,8 +19,8 @@ struct TensorTelemetry {
 
 /// @param gradient  g [n], as it was encoded (weight decay included)
 /// @param sent      its decoded message [n]
-/// @param scaler    s; 0 takes max|sent|
+/// @param scaler    s; 0 if the codec has none: then nothing counts as clipped
 /// @throws InvalidArgument if lengths differ. Sums in float64, in order of elements
-TensorTelemetry compare_with_sent(std::span<const float> gradient, std::span<const float> sent, double scaler = 0);
+TensorTelemetry compare_with_sent(std::span<const float> gradient, std::span<const float> sent, double scaler);
 
 }  // namespace terngrad

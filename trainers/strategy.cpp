@@ -17,13 +17,15 @@ class Simple final : public Strategy {
   StrategyResult combine(std::span<const TensorTable> gradients, std::span<float> mean, std::uint64_t) override {
     TERNGRAD_REQUIRE(gradients.size() == 1, "[simple] takes one worker, got ", gradients.size());
     gradient_ = gradients[0];
-    for (const Segment& segment : layout_.segments()) {
-      std::copy_n(gradients[0].tensor(layout_.find(segment.name)), segment.num_elements, mean.data() + segment.offset);
+    for (int index = 0; index < layout_.num_segments(); ++index) {
+      const Segment& segment = layout_.segment(index);
+      std::copy_n(gradients[0].tensor(index), segment.num_elements, mean.data() + segment.offset);
     }
     return {};
   }
-  void decode_sent(int, int segment, std::span<float> out) override {
+  float decode_sent(int, int segment, std::span<float> out) override {
     std::copy_n(gradient_.tensor(segment), out.size(), out.data());
+    return 0;
   }
 
  private:
@@ -45,8 +47,8 @@ class Replicated final : public Strategy {
     result.skip = result.report.skipped;
     return result;
   }
-  void decode_sent(int worker, int segment, std::span<float> out) override {
-    exchange_->decode_local(worker, segment, out);
+  float decode_sent(int worker, int segment, std::span<float> out) override {
+    return exchange_->decode_local(worker, segment, out);
   }
 
  private:

@@ -26,7 +26,8 @@ class Strategy {
   virtual StrategyResult combine(std::span<const TensorTable> gradients, std::span<float> mean, std::uint64_t step) = 0;
 
   /// What local worker `worker` sent of tensor `segment` in the last step. @param out [elements of the tensor]
-  virtual void decode_sent(int worker, int segment, std::span<float> out) = 0;
+  /// @returns as GradientExchange::decode_local
+  virtual float decode_sent(int worker, int segment, std::span<float> out) = 0;
 };
 
 /// One worker whose gradient is applied as it is: no compression, no messages.

@@ -48,6 +48,11 @@ bool uses_ternary(const TrainOptions& o) {
   return false;
 }
 
+std::vector<std::string> with_auto(std::vector<std::string> names) {
+  names.insert(names.begin(), "auto");
+  return names;
+}
+
 /// Refuses options that the user set and this run would not look at.
 void refuse_unused(const OptionSet& options, std::initializer_list<const char*> names, const std::string& needs) {
   for (const char* name : names) {
@@ -67,7 +72,7 @@ void check_compression(const OptionSet& options, const TrainOptions& o) {
   }
   if (options.was_set("codec") && options.was_set("grad_bits")) {
     const std::string by_bits = o.grad_bits == 32 ? "fp32" : o.grad_bits == 16 ? "bf16" : "ternary";
-    if (o.codec != by_bits) {
+    if (o.codec != "auto" && o.codec != by_bits) {
       TERNGRAD_THROW(UsageError, "--codec ", o.codec, ": contradicts --grad_bits ", o.grad_bits, ", which is ", by_bits,
                      "; give one of them, or values that agree");
     }
@@ -102,7 +107,7 @@ void check_compression(const OptionSet& options, const TrainOptions& o) {
 }  // namespace
 
 std::string TrainOptions::codec_name() const {
-  if (!codec.empty()) return codec;
+  if (codec != "auto") return codec;
   return grad_bits == 32 ? "fp32" : grad_bits == 16 ? "bf16" : "ternary";
 }
 
@@ -157,7 +162,7 @@ void declare_train_options(OptionSet& options, TrainOptions& o) {
               one_of({"stop", "skip", "zero"}));
   options.group("Compression");
   options.add("grad_bits", &o.grad_bits, "32 is fp32, 16 is bf16, 1 is ternary", one_of({32, 16, 1}));
-  options.add("codec", &o.codec, "codec by name, instead of --grad_bits", one_of(codec_names()));
+  options.add("codec", &o.codec, "codec by name; auto: what --grad_bits says", one_of(with_auto(codec_names())));
   options.add("codec_for", &o.codec_for, "PATTERN=CODEC for tensors by name (* and ?); repeatable, first match wins");
   options.add("clip_factor", &o.clip_factor, "clip at this many standard deviations; 0: no clipping", at_least(0));
   options.add("scaler", &o.scaler, "with clipping: paper is min(max|g|, c sigma), original is c sigma",

@@ -45,7 +45,7 @@ struct TrainOptions {
   std::string on_nonfinite = "stop";
   // Compression
   int grad_bits = 32;
-  std::string codec;
+  std::string codec = "auto";
   std::vector<std::string> codec_for;
   double clip_factor = 0;
   std::string scaler = "paper";

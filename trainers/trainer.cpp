@@ -132,8 +132,8 @@ void Trainer::step(Pipeline& pipeline) {
           [&](int segment) {
             const auto count = static_cast<std::size_t>(parts_.net->layout().segment(segment).num_elements);
             std::vector<float> sent(count);
-            parts_.strategy->decode_sent(0, segment, sent);
-            return compare_with_sent({gradient_tables_[0].tensor(segment), count}, sent);
+            const float scaler = parts_.strategy->decode_sent(0, segment, sent);
+            return compare_with_sent({gradient_tables_[0].tensor(segment), count}, sent, static_cast<double>(scaler));
           },
   };
   if (call_hooks(view) == HookVerdict::kStop) stop_ = true;
