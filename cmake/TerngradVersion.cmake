@@ -12,3 +12,5 @@ if(Git_FOUND)
     set(TERNGRAD_COMMIT ${TERNGRAD_GIT_DESCRIBE})
   endif()
 endif()
+
+configure_file(${PROJECT_SOURCE_DIR}/cmake/version.h.in ${PROJECT_BINARY_DIR}/generated/version.h @ONLY)

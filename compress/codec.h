@@ -72,7 +72,7 @@ class Encoder {
   /// Measures this worker's local scalers, tensor after tensor. A tensor with NaN or infinity gets the canonical NaN in
   /// every scaler that covers such an element.
   /// @param scalers  [sum of num_scalers over the encoder's tensors] out
-  virtual void measure(const TensorTable& gradient, std::span<float> scalers, Stream& stream) = 0;
+  virtual void measure(const TensorTable& gradient, std::span<float> scalers, const DrawKey& key, Stream& stream) = 0;
 
   /// Encodes slices. Draws depend on `key` (its purpose is set here) and on positions in the layout only.
   virtual void encode(const TensorTable& gradient, std::span<EncodeJob> jobs, PayloadForm form, const DrawKey& key,

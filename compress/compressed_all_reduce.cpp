@@ -123,7 +123,9 @@ ExchangeReport CompressedAllReduce::exchange(std::span<const TensorTable> gradie
   context_.step = step;
   ExchangeReport report;
   PartTimer timer;
-  for_each_worker([&](std::size_t local, Stream& stream) { encoders_[local]->measure(gradients[local], stream); });
+  for_each_worker([&](std::size_t local, Stream& stream) {
+    encoders_[local]->measure(gradients[local], options_.seed, step, stream);
+  });
   timer.next(report.measure_seconds);
   share_scalers(report);
   timer.next(report.wire_seconds);

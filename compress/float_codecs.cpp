@@ -41,7 +41,7 @@ class FloatEncoder final : public Encoder {
   FloatEncoder(Width width, std::vector<Slice> slices)
       : width_(width), plan_(std::move(slices)), statistics_(plan_.slices().size()) {}
 
-  void measure(const TensorTable& gradient, std::span<float> scalers, Stream& stream) override {
+  void measure(const TensorTable& gradient, std::span<float> scalers, const DrawKey&, Stream& stream) override {
     TERNGRAD_REQUIRE(scalers.size() == statistics_.size(), "[float] need ", statistics_.size(), " scalers, have ",
                      scalers.size());
     plan_.run(gradient, statistics_, stream);

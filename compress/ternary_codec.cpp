@@ -7,6 +7,7 @@
 #include <sstream>
 
 #include "kernels/aggregate.h"
+#include "kernels/encode_blocks.h"
 #include "kernels/errors.h"
 #include "kernels/statistics.h"
 #include "kernels/ternarize.h"
@@ -37,11 +38,32 @@ class TernaryEncoder final : public Encoder {
     for (int index = 0; index < layout.num_segments(); ++index) {
       draw_offsets_[static_cast<std::size_t>(index)] = layout.segment(index).draw_offset;
     }
+    // Scalers that are not changed by sharing need no second pass over the gradient: codes are drawn while a block is
+    // in the cache. Local clipping changes nothing then, since a worker's own scaler is the one it encodes with.
+    const bool own_scalers = options_.sharing == ScalerSharing::kNone || options_.num_workers == 1;
+    draws_ahead_ = own_scalers && options_.format == TernaryFormat::kT2 && block_elements_ > 0 &&
+                   block_elements_ % kChunkElements == 0;
+    if (!draws_ahead_) return;
+    std::int64_t bytes = 0;
+    drawn_offsets_.resize(draw_offsets_.size());
+    for (const int index : segments) {
+      drawn_offsets_[static_cast<std::size_t>(index)] = bytes;
+      bytes += payload_bytes(TernaryFormat::kT2, layout.segment(index).num_elements, 1);
+    }
+    drawn_ = Buffer<std::uint8_t>(bytes);
+    for (const int index : segments) {
+      ahead_.push_back({.count = layout.segment(index).num_elements,
+                        .draw_offset = layout.segment(index).draw_offset,
+                        .block_elements = block_elements_,
+                        .payload = drawn_.data() + drawn_offsets_[static_cast<std::size_t>(index)]});
+      ahead_segments_.push_back(index);
+    }
   }
 
-  void measure(const TensorTable& gradient, std::span<float> scalers, Stream& stream) override {
+  void measure(const TensorTable& gradient, std::span<float> scalers, const DrawKey& key, Stream& stream) override {
     TERNGRAD_REQUIRE(scalers.size() == statistics_.size(), "[ternary] need ", statistics_.size(), " scalers, have ",
                      scalers.size());
+    if (draws_ahead_) return draw_ahead(gradient, scalers, key, stream);
     plan_.run(gradient, statistics_, stream);
     if (options_.scope == ScalerScope::kModel) {
       // A tensor that is not finite carries the flag by itself and counts as absent, so that a message can name it.
@@ -65,6 +87,7 @@ class TernaryEncoder final : public Encoder {
 
   void encode(const TensorTable& gradient, std::span<EncodeJob> jobs, PayloadForm form, const DrawKey& key,
               Stream& stream) override {
+    if (draws_ahead_ && form == PayloadForm::kNatural) return copy_drawn(jobs);
     tasks_.resize(jobs.size());
     bytes_.resize(jobs.size());
     std::size_t num_scalers = 0;
@@ -96,8 +119,32 @@ class TernaryEncoder final : public Encoder {
   }
 
  private:
+  void draw_ahead(const TensorTable& gradient, std::span<float> scalers, const DrawKey& key, Stream& stream) {
+    float* next = scalers.data();
+    for (std::size_t i = 0; i < ahead_.size(); ++i) {
+      ahead_[i].gradient = gradient.tensor(ahead_segments_[i]);
+      ahead_[i].scalers = next;
+      next += num_blocks(0, ahead_[i].count, block_elements_);
+    }
+    encode_blocks(ahead_, options_.clip_factor, options_.rule, key, stream);
+  }
+
+  /// Slices begin on chunks, so their codes begin on words of the whole tensor's.
+  void copy_drawn(std::span<EncodeJob> jobs) const {
+    for (EncodeJob& job : jobs) {
+      const std::uint8_t* drawn = drawn_.data() + drawn_offsets_[static_cast<std::size_t>(job.slice.segment)];
+      job.payload_bytes = payload_bytes(TernaryFormat::kT2, job.slice.count, 1);
+      std::memcpy(job.payload, drawn + job.slice.first / 4, static_cast<std::size_t>(job.payload_bytes));
+    }
+  }
+
   TernaryOptions options_;
   std::int64_t block_elements_;
+  bool draws_ahead_ = false;
+  Buffer<std::uint8_t> drawn_;               // t2 codes of all tensors
+  std::vector<std::int64_t> drawn_offsets_;  // by segment
+  std::vector<EncodeBlocksTask> ahead_;
+  std::vector<int> ahead_segments_;
   StatisticsPlan plan_;
   std::vector<Statistics> statistics_;
   std::vector<std::int64_t> draw_offsets_;

@@ -11,7 +11,12 @@ WorkerEncoder::WorkerEncoder(const Layout& layout, const CodecPlan& plan, int wo
   }
 }
 
-void WorkerEncoder::measure(const TensorTable& gradient, Stream& stream) {
+DrawKey WorkerEncoder::draw_key(std::uint64_t seed, std::uint64_t step) const {
+  return {seed, step, static_cast<std::uint32_t>(worker_), DrawPurpose::kTernarize};
+}
+
+void WorkerEncoder::measure(const TensorTable& gradient, std::uint64_t seed, std::uint64_t step, Stream& stream) {
+  const DrawKey key = draw_key(seed, step);
   for (std::size_t g = 0; g < encoders_.size(); ++g) {
     const CodecPlan::Group& group = plan_.groups()[g];
     const auto scalers_of = [&](int segment) {
@@ -20,7 +25,7 @@ void WorkerEncoder::measure(const TensorTable& gradient, Stream& stream) {
     std::size_t count = 0;
     for (const int segment : group.segments) count += scalers_of(segment);
     group_scalers_.resize(count);
-    encoders_[g]->measure(gradient, group_scalers_, stream);
+    encoders_[g]->measure(gradient, group_scalers_, key, stream);
     const float* from = group_scalers_.data();
     for (const int segment : group.segments) {
       std::copy_n(from, scalers_of(segment), local_.begin() + plan_.first_scaler(segment));
@@ -71,10 +76,7 @@ std::span<const std::uint8_t> WorkerEncoder::gradient_message(const TensorTable&
         writer.add(slice, codec.wire_id(), codec.record_format(form), job.shared, codec.max_payload_bytes(slice, form));
   }
   // Slices of one codec are encoded together: whole-model launches, not one per tensor.
-  DrawKey key;
-  key.seed = part.seed;
-  key.step = context.step;
-  key.worker = static_cast<std::uint32_t>(worker_);
+  const DrawKey key = draw_key(part.seed, context.step);
   for (std::size_t g = 0; g < encoders_.size(); ++g) {
     job_slices_.clear();
     for (std::size_t i = 0; i < slices.size(); ++i) {

@@ -17,8 +17,8 @@ class WorkerEncoder {
 
   int worker() const { return worker_; }
 
-  /// Measures the local scalers of every tensor.
-  void measure(const TensorTable& gradient, Stream& stream);
+  /// Measures the local scalers of every tensor. @param seed  of the run's draws
+  void measure(const TensorTable& gradient, std::uint64_t seed, std::uint64_t step, Stream& stream);
   /// [plan.num_scalers()] local scalers, tensors in order of the layout.
   std::span<const float> local_scalers() const { return local_; }
 
@@ -36,6 +36,7 @@ class WorkerEncoder {
                                                  const MessageContext& context, MessageWriter& writer, Stream& stream);
 
  private:
+  DrawKey draw_key(std::uint64_t seed, std::uint64_t step) const;
   const Layout& layout_;
   const CodecPlan& plan_;
   int worker_;

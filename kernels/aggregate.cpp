@@ -8,6 +8,7 @@
 #include "kernels/errors.h"
 #include "kernels/parallel.h"
 #include "kernels/slice.h"
+#include "kernels/ternarize.h"
 
 namespace terngrad {
 namespace {
@@ -35,6 +36,12 @@ void for_each_block(std::int64_t slice_first, std::int64_t block_elements, std::
 void sum_tile_generic(const CodeSumTask& task, std::int64_t begin, std::int64_t count) {
   std::array<std::int16_t, kChunkElements> sums{};
   std::array<std::int16_t, kChunkElements> codes;
+  if (task.format == TernaryFormat::kLanes) {
+    // Unpacking takes the bias of N codes off every payload, but all of them together hold it once. 16 bits wrap around
+    // on the way where there are many; the sum itself fits.
+    const auto once = static_cast<std::int64_t>(task.payloads.size()) - 1;
+    sums.fill(static_cast<std::int16_t>(once * task.num_workers));
+  }
   for (std::size_t k = 0; k < task.payloads.size(); ++k) {
     const PackedCodes packed{
         task.format, {task.payloads[k], static_cast<std::size_t>(task.payload_bytes[k])}, task.count, task.num_workers};
@@ -72,6 +79,13 @@ void tree_tile(int begin, int end, std::int64_t first, std::int64_t count, const
   cpu::add(scratch, scratch + kChunkElements, count, scratch);
 }
 
+/// Whether a payload of `bytes` bytes can be read as the task's codes.
+bool fits(const CodeSumTask& task, std::int64_t bytes) {
+  const std::int64_t most = payload_bytes(task.format, task.count, task.num_workers);
+  return has_fixed_size(task.format) ? bytes == most
+                                     : bytes >= tmask_parts(task.count).signs_offset && bytes <= most;
+}
+
 }  // namespace
 
 int tree_split(int m) { return static_cast<int>(std::bit_floor(static_cast<unsigned>(m - 1))); }
@@ -85,6 +99,12 @@ void aggregate_code_sums(std::span<const CodeSumTask> tasks, Stream& stream) {
                      "[aggregate] at most ", kMaxWorkers, " workers can be summed, got ", task.payloads.size());
     TERNGRAD_REQUIRE(task.first % kChunkElements == 0, "[aggregate] first must be a multiple of ", kChunkElements,
                      ", got ", task.first);
+    TERNGRAD_REQUIRE(task.block_elements % kMinBlockElements == 0, "[aggregate] block_elements must be a multiple of ",
+                     kMinBlockElements, ", got ", task.block_elements);
+    for (const std::int64_t bytes : task.payload_bytes) {
+      TERNGRAD_REQUIRE(fits(task, bytes), "[aggregate] a payload of ", bytes, " bytes does not hold ", task.count,
+                       " codes in format ", to_string(task.format));
+    }
     num_tiles += (task.count + kChunkElements - 1) / kChunkElements;
   }
   parallel_for(stream.num_threads(), num_tiles, 1, [&](std::int64_t begin, std::int64_t end) {

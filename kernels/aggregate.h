@@ -16,16 +16,17 @@ struct CodeSumTask {
   TernaryFormat format = TernaryFormat::kT2;
   std::span<const std::uint8_t* const> payloads;  // one per worker; checked by check_payload
   std::span<const std::int64_t> payload_bytes;    // of each
-  int num_workers = 1;     // whose codes one lane sums (lanes only; payloads of lanes may be sums themselves)
+  int num_workers = 1;     // N of lanes (lanes only): payloads may be sums themselves, together those of N workers
   std::int64_t first = 0;  // position of the slice in the segment, a multiple of kChunkElements
   std::int64_t count = 0;
-  std::int64_t block_elements = 0;  // elements per scale; 0 = one for all
+  std::int64_t block_elements = 0;  // elements per scale, a multiple of kMinBlockElements; 0 = one for all
   const float* scales = nullptr;    // [blocks that the slice touches]
   float* out = nullptr;             // [count] out, any 4-byte alignment
 };
 
 /// Runs every task. Bit-equal on every backend and for any number of threads: sums are integers.
-/// @throws InvalidArgument for a payload whose length does not fit the task, or more than 16383 workers
+/// @throws InvalidArgument for a payload whose length does not fit the task, a misaligned `first` or `block_elements`,
+/// or more than 16383 workers
 void aggregate_code_sums(std::span<const CodeSumTask> tasks, Stream& stream);
 
 /// Writes elements [first, first + out.size()) of one worker's slice as float32.

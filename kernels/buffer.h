@@ -12,9 +12,9 @@
 namespace terngrad {
 
 namespace detail {
-/// Allocates at least `bytes` bytes on `device`, aligned to `kBufferAlignment`. 0 bytes give nullptr.
-/// @throws std::bad_alloc
-void* allocate(const Device& device, std::size_t bytes);
+/// Allocates room for `count` values of `value_bytes` bytes on `device`, aligned to `kBufferAlignment`. 0 give nullptr.
+/// @throws std::bad_alloc, also for a negative count
+void* allocate(const Device& device, std::int64_t count, std::size_t value_bytes);
 void deallocate(const Device& device, void* memory) noexcept;
 }  // namespace detail
 
@@ -31,7 +31,7 @@ class Buffer {
   Buffer() : device_(Device::cpu()) {}
   explicit Buffer(std::int64_t num_elements, Device device = Device::cpu())
       : device_(device),
-        data_(static_cast<T*>(detail::allocate(device, static_cast<std::size_t>(num_elements) * sizeof(T)))),
+        data_(static_cast<T*>(detail::allocate(device, num_elements, sizeof(T)))),
         num_elements_(num_elements) {}
   Buffer(Buffer&& other) noexcept : device_(other.device_) { swap(other); }
   Buffer& operator=(Buffer&& other) noexcept {

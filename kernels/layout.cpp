@@ -7,6 +7,9 @@
 namespace terngrad {
 namespace {
 
+/// Elements of all tensors together: what 48 bits of block index give 16-bit draws to, and far below overflow.
+constexpr std::int64_t kMaxElements = std::int64_t{1} << 51;
+
 std::int64_t round_up(std::int64_t value, std::int64_t multiple) {
   return (value + multiple - 1) / multiple * multiple;
 }
@@ -20,8 +23,12 @@ int Layout::add(std::string name, std::vector<std::int64_t> shape, bool is_logit
   segment.num_elements = 1;
   for (const std::int64_t dimension : shape) {
     TERNGRAD_REQUIRE(dimension >= 0, "[Layout] tensor '", name, "' has a negative dimension ", dimension);
+    TERNGRAD_REQUIRE(dimension == 0 || segment.num_elements <= kMaxElements / dimension, "[Layout] tensor '", name,
+                     "' has more than ", kMaxElements, " elements");
     segment.num_elements *= dimension;
   }
+  TERNGRAD_REQUIRE(num_draws_ <= kMaxElements - segment.num_elements, "[Layout] with tensor '", name,
+                   "' there are more than ", kMaxElements, " elements");
   segment.name = std::move(name);
   segment.shape = std::move(shape);
   segment.is_logits = is_logits;

@@ -12,27 +12,26 @@ namespace {
 
 std::int64_t num_chunks(std::int64_t count) { return (count + kChunkElements - 1) / kChunkElements; }
 
-/// Step 4 of the tree.
-Statistics combine_chunks(std::span<const Statistics> partials) {
-  if (partials.empty()) return {};
-  if (partials.size() == 1) return partials[0];
-  std::array<Statistics, kStatisticsSlots> slots{};
-  for (std::size_t chunk = 0; chunk < partials.size(); ++chunk) {
-    Statistics& slot = slots[chunk % kStatisticsSlots];
-    slot = combine(slot, partials[chunk]);
-  }
-  for (std::size_t distance = kStatisticsSlots / 2; distance > 0; distance /= 2) {
-    for (std::size_t j = 0; j < distance; ++j) slots[j] = combine(slots[j], slots[j + distance]);
-  }
-  return slots[0];
-}
-
 }  // namespace
 
 float Statistics::max_abs() const { return std::bit_cast<float>(max_bits); }
 
 Statistics combine(const Statistics& a, const Statistics& b) {
   return {a.sum + b.sum, a.sum_squares + b.sum_squares, std::max(a.max_bits, b.max_bits), 0};
+}
+
+Statistics combine_chunks(std::span<const Statistics> chunks) {
+  if (chunks.empty()) return {};
+  if (chunks.size() == 1) return chunks[0];
+  std::array<Statistics, kStatisticsSlots> slots{};
+  for (std::size_t chunk = 0; chunk < chunks.size(); ++chunk) {
+    Statistics& slot = slots[chunk % kStatisticsSlots];
+    slot = combine(slot, chunks[chunk]);
+  }
+  for (std::size_t distance = kStatisticsSlots / 2; distance > 0; distance /= 2) {
+    for (std::size_t j = 0; j < distance; ++j) slots[j] = combine(slots[j], slots[j + distance]);
+  }
+  return slots[0];
 }
 
 StatisticsPlan::StatisticsPlan(std::vector<Slice> slices) : slices_(std::move(slices)) {

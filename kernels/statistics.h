@@ -61,6 +61,9 @@ class StatisticsPlan {
   Buffer<Statistics> partials_;  // one per chunk
 };
 
+/// Step 4 of the tree: a slice's statistics from those of its chunks, in order.
+Statistics combine_chunks(std::span<const Statistics> chunks);
+
 /// Statistics of one contiguous run (as one slice).
 Statistics measure(std::span<const float> values, Stream& stream);
 

@@ -26,8 +26,9 @@ void ternarize(std::span<const TernarizeTask> tasks, const TernarizeOptions& opt
                      kDrawAlignment, ", got ", task.draw_offset);
     TERNGRAD_REQUIRE(task.block_elements % kMinBlockElements == 0, "[ternarize] block_elements must be a multiple of ",
                      kMinBlockElements, ", got ", task.block_elements);
-    TERNGRAD_REQUIRE(reinterpret_cast<std::uintptr_t>(task.payload) % 4 == 0,
-                     "[ternarize] payload must be 4-byte aligned");
+    const std::uintptr_t alignment = options.format == TernaryFormat::kLanes ? 8 : 4;
+    TERNGRAD_REQUIRE(reinterpret_cast<std::uintptr_t>(task.payload) % alignment == 0, "[ternarize] payload must be ",
+                     alignment, "-byte aligned");
   }
   cpu::ternarize(tasks, options, key, bytes, stream);
 }

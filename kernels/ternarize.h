@@ -28,7 +28,7 @@ struct TernarizeTask {
   std::int64_t block_elements = 0;  // elements per scaler, counted from the segment's start; 0 = one scaler for all
   const float* scalers = nullptr;   // [blocks that the slice touches] s of each
   const float* clips = nullptr;     // null, or like scalers: |g| is cut to this before it is compared with s
-  std::uint8_t* payload = nullptr;  // [payload_bytes(format, count, num_workers)] out, 4-byte aligned
+  std::uint8_t* payload = nullptr;  // [payload_bytes(format, count, num_workers)] out, 4-byte aligned, lanes 8
 };
 
 struct TernarizeOptions {

@@ -38,6 +38,13 @@ void check_t5(const PackedCodes& codes) {
     if (byte > 242) TERNGRAD_THROW(CommunicationError, "[t5] byte ", i, " is ", byte, ", above 242");
     if (i >= used && byte != 0) TERNGRAD_THROW(CommunicationError, "[t5] padding byte ", i, " is not zero");
   }
+  if (codes.num_codes % 5 != 0) {
+    constexpr unsigned kPowersOf3[] = {1, 3, 9, 27, 81};
+    const unsigned last = codes.payload[used - 1];
+    if (last >= kPowersOf3[codes.num_codes % 5]) {
+      TERNGRAD_THROW(CommunicationError, "[t5] the last byte is ", last, ", its digits after the last code are not zero");
+    }
+  }
 }
 
 void check_tmask(const PackedCodes& codes) {
@@ -68,6 +75,28 @@ void check_tmask(const PackedCodes& codes) {
   if (static_cast<std::int64_t>(codes.payload.size()) != expected) {
     TERNGRAD_THROW(CommunicationError, "[tmask] payload has ", codes.payload.size(), " bytes, its masks ask for ",
                    expected);
+  }
+}
+
+/// Sign bits that belong to no non-zero, in the last byte of a chunk or after all, are zero.
+void check_tmask_padding(const PackedCodes& codes) {
+  const TMaskParts parts = tmask_parts(codes.num_codes);
+  const auto signs = codes.payload.subspan(static_cast<std::size_t>(parts.signs_offset));
+  std::size_t end = 0;
+  for (std::int64_t chunk = 0; chunk < parts.num_chunks; ++chunk) {
+    const std::int64_t first_word = chunk * kChunkElements / 32;
+    const std::int64_t end_word = std::min<std::int64_t>(first_word + kChunkElements / 32, (codes.num_codes + 31) / 32);
+    int nonzeros = 0;
+    for (std::int64_t word = first_word; word < end_word; ++word) {
+      nonzeros += std::popcount(word_at(codes.payload, parts.masks_offset + 4 * word));
+    }
+    end = word_at(codes.payload, 4 * (chunk + 1));
+    if (nonzeros % 8 != 0 && signs[end - 1] >> (nonzeros % 8) != 0) {
+      TERNGRAD_THROW(CommunicationError, "[tmask] sign bits after the last non-zero of chunk ", chunk, " are not zero");
+    }
+  }
+  for (; end < signs.size(); ++end) {
+    if (signs[end] != 0) TERNGRAD_THROW(CommunicationError, "[tmask] padding after the signs is not zero");
   }
 }
 
@@ -130,7 +159,8 @@ void check_payload(const PackedCodes& codes) {
     case TernaryFormat::kT5:
       return check_t5(codes);
     case TernaryFormat::kTMask:
-      return check_tmask(codes);
+      check_tmask(codes);
+      return check_tmask_padding(codes);
     case TernaryFormat::kLanes:
       return check_lanes(codes);
   }

@@ -1,0 +1,121 @@
+#include "kernels/aggregate.h"
+
+#include <cstring>
+#include <memory>
+#include <vector>
+
+#include "bench/harness.h"
+#include "bench/subjects.h"
+#include "kernels/ternarize.h"
+
+namespace terngrad::bench {
+namespace {
+
+constexpr std::size_t kMessages = 8;
+
+struct State {
+  std::vector<Buffer<std::uint8_t>> payloads;
+  std::vector<const std::uint8_t*> pointers;
+  std::vector<std::int64_t> bytes;
+  float scale = 0.025f / kMessages;
+  Buffer<float> out;
+};
+
+Subject code_sums(std::int64_t n, TernaryFormat format) {
+  auto state = std::make_shared<State>();
+  state->out = Buffer<float>(n);
+  double encoded_bytes = 0;
+  Subject subject;
+  const float scaler = 0.025f;
+  Stream all;
+  for (std::size_t k = 0; k < kMessages; ++k) {
+    state->payloads.emplace_back(payload_bytes(format, n, 1));
+    TernarizeTask task;
+    task.gradient = gradient(n);
+    task.count = n;
+    task.scalers = &scaler;
+    task.payload = state->payloads.back().data();
+    std::int64_t used = 0;
+    const DrawKey key{1, 1, static_cast<std::uint32_t>(k), DrawPurpose::kTernarize};
+    ternarize({&task, 1}, {.format = format}, key, {&used, 1}, all);
+    state->pointers.push_back(state->payloads.back().data());
+    state->bytes.push_back(used);
+    encoded_bytes += static_cast<double>(used);
+  }
+  subject.elements = static_cast<double>(n);
+  subject.bytes = encoded_bytes + 4.0 * static_cast<double>(n);
+  subject.prepare = [=](Stream& stream) -> std::function<void()> {
+    return [=, &stream] {
+      const CodeSumTask task{.format = format,
+                             .payloads = state->pointers,
+                             .payload_bytes = state->bytes,
+                             .num_workers = 1,
+                             .first = 0,
+                             .count = n,
+                             .block_elements = 0,
+                             .scales = &state->scale,
+                             .out = state->out.data()};
+      aggregate_code_sums({&task, 1}, stream);
+    };
+  };
+  subject.check = [=] {
+    const std::int64_t stride = std::max<std::int64_t>(1, n / 65536);
+    for (std::int64_t i = 0; i < n; i += stride) {
+      int sum = 0;
+      for (std::size_t k = 0; k < kMessages; ++k) {
+        std::int16_t code = 0;
+        unpack_codes({format, {state->pointers[k], static_cast<std::size_t>(state->bytes[k])}, n, 1}, i, {&code, 1});
+        sum += code;
+      }
+      if (state->out.data()[i] != state->scale * static_cast<float>(sum)) return false;
+    }
+    return true;
+  };
+  return subject;
+}
+
+Subject float_tree(std::int64_t n) {
+  auto inputs = std::make_shared<std::vector<Buffer<float>>>();
+  for (std::size_t k = 0; k < kMessages; ++k) inputs->push_back(make_gradient(n, k + 2));
+  auto out = std::make_shared<Buffer<float>>(n);
+  Subject subject;
+  subject.elements = static_cast<double>(n);
+  subject.bytes = 4.0 * (kMessages + 1) * static_cast<double>(n);
+  subject.prepare = [=](Stream& stream) -> std::function<void()> {
+    return [=, &stream] {
+      aggregate_tree(
+          kMessages, n,
+          [&](int worker, std::int64_t first, std::span<float> tile) {
+            std::memcpy(tile.data(), (*inputs)[static_cast<std::size_t>(worker)].data() + first, tile.size_bytes());
+          },
+          1.0f / kMessages, out->data(), stream);
+    };
+  };
+  subject.check = [=] {
+    for (std::int64_t i = 0; i < n; i += std::max<std::int64_t>(1, n / 65536)) {
+      const auto v = [&](std::size_t k) { return (*inputs)[k].data()[i]; };
+      const float sum = ((v(0) + v(1)) + (v(2) + v(3))) + ((v(4) + v(5)) + (v(6) + v(7)));
+      if (out->data()[i] != sum * (1.0f / kMessages)) return false;
+    }
+    return true;
+  };
+  return subject;
+}
+
+}  // namespace
+
+void register_aggregate() {
+  for (const std::int64_t n : sizes()) {
+    for (const int threads : thread_counts()) {
+      for (const TernaryFormat format : {TernaryFormat::kT2, TernaryFormat::kT5, TernaryFormat::kTMask}) {
+        register_subject(bench_name("aggregate8_" + to_string(format), "f32", n, threads), n, threads,
+                         [=] { return code_sums(n, format); });
+      }
+      if (n <= 1 << 23) {
+        register_subject(bench_name("aggregate8_fp32", "f32", n, threads), n, threads, [n] { return float_tree(n); });
+      }
+    }
+  }
+}
+
+}  // namespace terngrad::bench

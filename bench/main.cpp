@@ -1,0 +1,35 @@
+#include <benchmark/benchmark.h>
+
+#include <cstdio>
+#include <cstring>
+#include <string>
+
+#include "bench/harness.h"
+#include "bench/subjects.h"
+#include "kernels/cpu/simd.h"
+#include "version.h"
+
+int main(int argc, char** argv) {
+  for (int i = 1; i < argc; ++i) {
+    if (std::strcmp(argv[i], "--version") == 0) {
+      std::printf("terngrad_bench %s (%s)\n", terngrad::kVersion, terngrad::kCommit);
+      return 0;
+    }
+  }
+#ifndef NDEBUG
+  std::fprintf(stderr, "terngrad_bench: error: this is a debug build; its figures would mean nothing\n");
+  return 2;
+#endif
+  benchmark::AddCustomContext("terngrad", std::string(terngrad::kVersion) + " (" + terngrad::kCommit + ")");
+  benchmark::AddCustomContext("simd", terngrad::cpu::simd_targets().front().name);
+  benchmark::AddCustomContext("threads", std::to_string(terngrad::num_hardware_threads()));
+  terngrad::cpu::force_simd_target("");
+  terngrad::bench::register_all();
+  benchmark::Initialize(&argc, argv);
+  if (benchmark::ReportUnrecognizedArguments(argc, argv)) return 2;
+  if (benchmark::RunSpecifiedBenchmarks() == 0) {
+    std::fprintf(stderr, "terngrad_bench: error: no benchmark matches --benchmark_filter\n");
+    return 2;
+  }
+  return terngrad::bench::any_failed() ? 1 : 0;
+}

@@ -1,0 +1,28 @@
+// The list of all subjects; one function per file, named after what it measures.
+#pragma once
+
+namespace terngrad::bench {
+
+void register_statistics();
+void register_ternarize();
+void register_encode();
+void register_aggregate();
+void register_unpack();
+void register_optimizer();
+void register_bfloat16();
+void register_crc32c();
+void register_exchange();
+
+inline void register_all() {
+  register_statistics();
+  register_ternarize();
+  register_encode();
+  register_aggregate();
+  register_unpack();
+  register_optimizer();
+  register_bfloat16();
+  register_crc32c();
+  register_exchange();
+}
+
+}  // namespace terngrad::bench

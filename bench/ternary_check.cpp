@@ -1,0 +1,32 @@
+#include "bench/ternary_check.h"
+
+#include <algorithm>
+#include <cmath>
+
+namespace terngrad::bench {
+
+bool codes_are_right(const PackedCodes& codes, const float* gradient, float scaler, const DrawKey& key) {
+  check_payload(codes);
+  const std::int64_t stride = std::max<std::int64_t>(1, codes.num_codes / 65536);
+  DrawKey refine = key;
+  refine.purpose = DrawPurpose::kTernarizeRefine;
+  for (std::int64_t i = 0; i < codes.num_codes; i += stride) {
+    const float magnitude = std::fabs(gradient[i]);
+    int expected = 1;
+    if (magnitude < scaler) {
+      const float t = magnitude * (1.0f / scaler) * 65536.0f;
+      const float floor = std::floor(t);
+      const auto r16 = static_cast<float>(draw16(key, static_cast<std::uint64_t>(i)));
+      const auto r24 = static_cast<float>(draw32(refine, static_cast<std::uint64_t>(i)) >> 8);
+      expected = r16 < floor || (r16 == floor && r24 < (t - floor) * 0x1p24f) ? 1 : 0;
+    }
+    if (gradient[i] < 0) expected = -expected;
+    if (codes.format == TernaryFormat::kLanes) expected += 1 - codes.num_workers;  // a lane holds code + 1
+    std::int16_t code = 0;
+    unpack_codes(codes, i, {&code, 1});
+    if (code != expected) return false;
+  }
+  return true;
+}
+
+}  // namespace terngrad::bench

@@ -1,0 +1,13 @@
+// Checks ternary codes against the definition of the draw, element by element.
+#pragma once
+
+#include "kernels/philox.h"
+#include "kernels/ternary_pack.h"
+
+namespace terngrad::bench {
+
+/// Whether the codes of a gradient with one scaler are those that the definition gives, on 65,536 elements spread over
+/// it.
+bool codes_are_right(const PackedCodes& codes, const float* gradient, float scaler, const DrawKey& key);
+
+}  // namespace terngrad::bench
