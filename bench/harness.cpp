@@ -104,7 +104,7 @@ std::string bench_name(const std::string& what, const std::string& type, std::in
 }
 
 void register_subject(const std::string& name, std::int64_t read_elements, int num_threads,
-                      std::function<Subject()> make) {
+                      const std::function<Subject()>& make) {
   benchmark::internal::Benchmark* registered = benchmark::RegisterBenchmark(
       name.c_str(), [=](benchmark::State& state) { run(state, read_elements, num_threads, make); });
   registered->UseManualTime()->Unit(benchmark::kMicrosecond);

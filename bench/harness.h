@@ -32,7 +32,7 @@ float read_all(const float* values, std::int64_t count, Stream& stream);
 /// medians over the rounds: time, GBps (gradient bytes, 4 per element, per second), read_GBps (of the read kernel),
 /// of_read (their ratio), moved_GBps (all bytes read and written). A wrong result fails the run.
 void register_subject(const std::string& name, std::int64_t read_elements, int num_threads,
-                      std::function<Subject()> make);
+                      const std::function<Subject()>& make);
 
 /// Whether a subject gave a wrong result.
 bool any_failed();

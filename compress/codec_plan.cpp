@@ -72,10 +72,11 @@ CodecPlan::CodecPlan(const Layout& layout, const CodecPlanOptions& options) {
     first_scaler_.push_back(first_scaler_.back() + codec.num_scalers(segment.num_elements));
     hash.add(codec.name()).add(codec.options_text());
   }
+  // A name or option that no tensor ended up with would otherwise go unchecked.
+  make_codec(options.codec, options.codec_options);
   for (std::size_t i = 0; i < options.rules.size(); ++i) {
     TERNGRAD_REQUIRE(rule_used[i], "[codec_for] pattern '", options.rules[i].pattern,
                      "' decides for no tensor: none has such a name, or an earlier rule matches them all");
-    // A name that no tensor ended up with would otherwise go unchecked.
     make_codec(options.rules[i].codec, options.codec_options);
   }
   fingerprint_ = hash.value();

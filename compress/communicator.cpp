@@ -1,5 +1,6 @@
 #include "compress/communicator.h"
 
+#include <algorithm>
 #include <cstring>
 #include <utility>
 
@@ -28,12 +29,26 @@ class SelfCommunicator final : public Communicator {
 
 }  // namespace
 
+void Parcels::clear() {
+  offsets_.clear();
+  sizes_.clear();
+  used_ = 0;
+}
+
 void Parcels::append(std::span<const std::uint8_t> bytes) {
-  const std::size_t offset = words_.size();
-  words_.resize(offset + (bytes.size() + 7) / 8);
-  if (!bytes.empty()) std::memcpy(words_.data() + offset, bytes.data(), bytes.size());
-  offsets_.push_back(offset);
+  const std::size_t end = used_ + (bytes.size() + 7) / 8;
+  if (end > static_cast<std::size_t>(words_.num_elements())) {
+    Buffer<std::uint64_t> larger(static_cast<std::int64_t>(std::max(end, 2 * used_)));
+    if (used_ > 0) std::memcpy(larger.data(), words_.data(), used_ * 8);
+    words_ = std::move(larger);
+  }
+  if (!bytes.empty()) {
+    words_.data()[end - 1] = 0;  // the padding of the last word
+    std::memcpy(words_.data() + used_, bytes.data(), bytes.size());
+  }
+  offsets_.push_back(used_);
   sizes_.push_back(bytes.size());
+  used_ = end;
 }
 
 std::span<const std::uint8_t> Parcels::parcel(std::size_t index) const {

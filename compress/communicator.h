@@ -6,16 +6,15 @@
 #include <span>
 #include <vector>
 
+#include "kernels/buffer.h"
+
 namespace terngrad {
 
 /// Byte strings of several senders, in order, in one buffer; each begins at a multiple of 8.
 class Parcels {
  public:
-  void clear() {
-    offsets_.clear();
-    sizes_.clear();
-    words_.clear();
-  }
+  /// Forgets the parcels but keeps the storage.
+  void clear();
   /// Appends a copy.
   void append(std::span<const std::uint8_t> bytes);
   std::size_t count() const { return sizes_.size(); }
@@ -23,7 +22,8 @@ class Parcels {
   std::span<std::uint8_t> parcel(std::size_t index);
 
  private:
-  std::vector<std::uint64_t> words_;
+  Buffer<std::uint64_t> words_;  // uninitialised beyond used_: growing must not cost a pass over memory
+  std::size_t used_ = 0;         // words
   std::vector<std::size_t> offsets_;
   std::vector<std::size_t> sizes_;
 };

@@ -121,6 +121,7 @@ ExchangeReport CompressedAllReduce::exchange(std::span<const TensorTable> gradie
   TERNGRAD_REQUIRE(static_cast<int>(gradients.size()) == workers_.num_local_workers, "[exchange] this process has ",
                    workers_.num_local_workers, " workers, got ", gradients.size(), " gradients");
   context_.step = step;
+  for (auto& messages : sent_) messages.clear();
   ExchangeReport report;
   PartTimer timer;
   for_each_worker([&](std::size_t local, Stream& stream) {
@@ -149,7 +150,7 @@ void CompressedAllReduce::share_scalers(ExchangeReport& report) {
   for (std::size_t local = 0; local < encoders_.size(); ++local) {
     if (writers_[local].empty()) writers_[local].resize(1);
     const auto message = encoders_[local]->scalers_message(context_, writers_[local][0]);
-    report.scalers.sent += static_cast<std::int64_t>(message.size());
+    report.scalers.sent += sent_bytes(message);
     own += static_cast<std::int64_t>(message.size());
     outgoing_.append(message);
   }
@@ -248,6 +249,7 @@ void CompressedAllReduce::read_gradients(const Parcels& parcels, std::span<const
             const Message::Record& record = message.records[r];
             const Codec& codec = plan_.codec_of(list[r].segment);
             if (record.encoded.slice != list[r] || record.codec != codec.wire_id() ||
+                record.encoded.format != codec.record_format(PayloadForm::kNatural) ||
                 static_cast<std::int64_t>(record.encoded.scalers.size()) != codec.scaler_range(list[r]).count) {
               TERNGRAD_THROW(CommunicationError, "[exchange] slice ", r, " of worker ", worker,
                              "'s message is not the expected ", codec.name(), " slice of tensor '",
@@ -300,13 +302,13 @@ void CompressedAllReduce::gather_part(const Parts& parts, const TensorTable& mea
   std::int64_t own = 0;
   for (const auto& messages : sent_) {
     own += static_cast<std::int64_t>(messages[0].size());
+    report.gradient.sent += sent_bytes(messages[0]);
     outgoing_.append(messages[0]);
   }
   workers_.communicator->all_gather(outgoing_, incoming_);
   read_gradients(incoming_, parts.slices, messages_);
   std::int64_t total = 0;
   for (std::size_t i = 0; i < incoming_.count(); ++i) total += static_cast<std::int64_t>(incoming_.parcel(i).size());
-  report.gradient.sent += own;
   report.gradient.received += total * workers_.num_local_workers - own;
   timer.next(report.wire_seconds);
   aggregate(parts.slices[0], messages_, 0, 1, mean);
@@ -362,12 +364,14 @@ void CompressedAllReduce::scatter_reduce(std::span<const TensorTable> gradients,
   timer.next(report.decode_seconds);
   if (options_.return_codec == ReturnCodec::kTernary) communicator.all_reduce_max(greatest_);
   timer.next(report.wire_seconds);
+  std::int64_t own_means = 0;
   outgoing_.clear();
   for (std::size_t local = 0; local < num_local; ++local) {
     const auto share = first_local + local;
     const auto message =
         share_return_.encode(share, static_cast<int>(share), mean, shared_, greatest_, context_, mean_writer_, stream_);
-    report.mean.sent += static_cast<std::int64_t>(message.size());
+    report.mean.sent += sent_bytes(message);
+    own_means += static_cast<std::int64_t>(message.size());
     outgoing_.append(message);
   }
   timer.next(report.encode_seconds);
@@ -386,7 +390,7 @@ void CompressedAllReduce::scatter_reduce(std::span<const TensorTable> gradients,
                      messages_[share].worker);
     }
   }
-  report.mean.received -= report.mean.sent;
+  report.mean.received -= own_means;
   timer.next(report.wire_seconds);
   for (std::size_t share = 0; share < num_workers; ++share)
     share_return_.decode(share, messages_[share], mean, stream_);
@@ -412,7 +416,7 @@ void CompressedAllReduce::integer_sum(std::span<const TensorTable> gradients, co
   for (std::size_t w = 0; w < encoders_.size(); ++w) {
     outgoing_.clear();
     outgoing_.append(sent_[w][slot]);
-    report.gradient.sent += static_cast<std::int64_t>(sent_[w][slot].size());
+    report.gradient.sent += sent_bytes(sent_[w][slot]);
     read_message(outgoing_.parcel(0), MessageKind::kGradient, context_, layout_, local[w]);
     std::size_t word = 0;
     for (std::size_t r = 0; r < slices.size(); ++r) {
@@ -431,7 +435,9 @@ void CompressedAllReduce::integer_sum(std::span<const TensorTable> gradients, co
     }
   }
   workers_.communicator->all_reduce_sum(lane_words_);
-  report.mean.received += static_cast<std::int64_t>(lane_words_.size()) * 8 * workers_.num_local_workers;
+  if (workers_.num_workers > 1) {
+    report.mean.received += static_cast<std::int64_t>(lane_words_.size()) * 8 * workers_.num_local_workers;
+  }
   timer.next(report.wire_seconds);
   messages_.resize(1);
   messages_[0] = local[0];  // its slices and shared scalers; the payloads are the sums
@@ -453,6 +459,9 @@ float CompressedAllReduce::decode_local(int local_worker, int segment, std::span
   TERNGRAD_REQUIRE(local_worker >= 0 && local_worker < workers_.num_local_workers, "[exchange] no local worker ",
                    local_worker);
   TERNGRAD_REQUIRE(segment >= 0 && segment < layout_.num_segments(), "[exchange] no tensor ", segment);
+  TERNGRAD_REQUIRE(static_cast<std::int64_t>(out.size()) == layout_.segment(segment).num_elements, "[exchange] tensor '",
+                   layout_.segment(segment).name, "' has ", layout_.segment(segment).num_elements,
+                   " elements, out holds ", out.size());
   Message message;
   bool found = false;
   float scaler = 0;

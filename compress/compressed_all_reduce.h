@@ -81,6 +81,10 @@ class CompressedAllReduce final : public GradientExchange {
   void aggregate(std::span<const Slice> slices, std::span<const Message> messages, std::size_t first,
                  std::size_t stride, const TensorTable& mean);
   void apply_return_leg(const TensorTable& mean);
+  /// Bytes of a message that a worker sends to the others: none where there are no others.
+  std::int64_t sent_bytes(std::span<const std::uint8_t> message) const {
+    return workers_.num_workers > 1 ? static_cast<std::int64_t>(message.size()) : 0;
+  }
   ExchangeAlgorithm choose() const;
   /// Calls body(local worker, stream) for all, side by side where there are more workers than threads.
   template <class Body>

@@ -29,7 +29,7 @@ void write_elements(Width width, std::span<const float> values, std::uint8_t* pa
 
 void read_elements(Width width, const std::uint8_t* payload, std::int64_t first, std::span<float> out) {
   if (width == Width::kFloat32) {
-    std::memcpy(out.data(), payload + 4 * first, out.size_bytes());
+    if (!out.empty()) std::memcpy(out.data(), payload + 4 * first, out.size_bytes());
     return;
   }
   const auto* values = reinterpret_cast<const std::uint16_t*>(payload) + first;

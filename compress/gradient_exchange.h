@@ -48,7 +48,8 @@ class GradientExchange {
   /// A worker's message of the last step, decoded by itself: for telemetry and tests. Elements of tensor `segment`.
   /// @param out  [number of elements of the tensor]
   /// @returns the scaler that its codes are multiples of (the greatest, if several), 0 if it was sent as numbers
-  /// @throws InvalidArgument if local_worker or segment is out of range, or no step has run
+  /// @throws InvalidArgument if local_worker or segment is out of range, out has another size, or no step has run or
+  /// the last one was skipped
   virtual float decode_local(int local_worker, int segment, std::span<float> out) = 0;
 };
 

@@ -132,6 +132,7 @@ std::span<const std::uint8_t> ReturnLeg::encode(std::size_t part, int worker, co
       }
     }
     std::uint8_t* payload = writer.add(slice, form.codec, form.format, factors, max_bytes(slice));
+    if (count == 0 && form.codec == kFloat32Id) continue;  // an empty tensor may have no address
     if (form.codec == kFloat32Id) {
       std::memcpy(payload, values, 4 * count);
     } else if (form.codec == kBfloat16Id) {

@@ -219,7 +219,8 @@ std::unique_ptr<Encoder> TernaryCodec::make_encoder(const Layout& layout, std::v
 }
 
 void TernaryCodec::check(const EncodedSlice& encoded) const {
-  if (encoded.format != record_format(PayloadForm::kNatural) && encoded.format != record_format(PayloadForm::kLanes)) {
+  const bool is_lanes = encoded.format == record_format(PayloadForm::kLanes) && traits().summable;
+  if (encoded.format != record_format(PayloadForm::kNatural) && !is_lanes) {
     TERNGRAD_THROW(CommunicationError, "[ternary] format ", static_cast<int>(encoded.format), " of segment ",
                    encoded.slice.segment, " is not this run's (", to_string(options_.format), ")");
   }

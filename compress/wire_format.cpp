@@ -98,6 +98,8 @@ std::int64_t max_message_bytes(std::size_t num_records, std::int64_t num_scalers
 
 void MessageWriter::begin(MessageKind kind, const MessageContext& context, int worker, std::size_t num_records,
                           std::int64_t max_bytes) {
+  TERNGRAD_REQUIRE(max_bytes >= static_cast<std::int64_t>(payload_start(num_records)), "[message] ", max_bytes,
+                   " bytes announced, too few for a header and ", num_records, " records");
   num_records_ = num_records;
   record_ = 0;
   bytes_ = payload_start(num_records);
@@ -207,10 +209,16 @@ void read_message(std::span<const std::uint8_t> bytes, MessageKind kind, const M
   message.kind = kind;
   message.worker = static_cast<int>(header.worker);
   message.records.resize(header.num_records);
+  std::uint64_t num_elements = 0;
   for (std::size_t i = 0; i < header.num_records; ++i) {
     const auto record = load<WireRecord>(bytes.data() + kWireHeaderBytes + i * kWireRecordBytes);
+    if (record.reserved != 0 || record.reserved2 != 0) {
+      TERNGRAD_THROW(CommunicationError, "[message] reserved field of record ", i, " is not zero");
+    }
     message.records[i] = {record.codec, read_record(record, i, layout, payload)};
+    num_elements += record.count;
   }
+  expect("number of elements", num_elements, header.num_elements);
 }
 
 }  // namespace terngrad

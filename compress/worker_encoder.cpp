@@ -1,11 +1,12 @@
 #include "compress/worker_encoder.h"
 
 #include <algorithm>
+#include <cmath>
 
 namespace terngrad {
 
 WorkerEncoder::WorkerEncoder(const Layout& layout, const CodecPlan& plan, int worker)
-    : layout_(layout), plan_(plan), worker_(worker), local_(static_cast<std::size_t>(plan.num_scalers())) {
+    : layout_(layout), plan_(plan), worker_(worker), local_(static_cast<std::size_t>(plan.num_scalers())), own_(local_.size()) {
   for (const CodecPlan::Group& group : plan.groups()) {
     encoders_.push_back(group.codec->make_encoder(layout, group.segments));
   }
@@ -32,6 +33,7 @@ void WorkerEncoder::measure(const TensorTable& gradient, std::uint64_t seed, std
       from += scalers_of(segment);
     }
   }
+  std::transform(local_.begin(), local_.end(), own_.begin(), [](float s) { return std::isnan(s) ? 0.0f : s; });
 }
 
 std::span<const std::uint8_t> WorkerEncoder::scalers_message(const MessageContext& context, MessageWriter& writer) {
@@ -71,7 +73,7 @@ std::span<const std::uint8_t> WorkerEncoder::gradient_message(const TensorTable&
     EncodeJob& job = jobs_[i];
     job.slice = slice;
     job.local = std::span<const float>(local_).subspan(first, count);
-    job.shared = codec.sharing() == ScalerSharing::kNone ? job.local : part.shared.subspan(first, count);
+    job.shared = (codec.sharing() == ScalerSharing::kNone ? std::span<const float>(own_) : part.shared).subspan(first, count);
     job.payload =
         writer.add(slice, codec.wire_id(), codec.record_format(form), job.shared, codec.max_payload_bytes(slice, form));
   }

@@ -42,6 +42,7 @@ class WorkerEncoder {
   int worker_;
   std::vector<std::unique_ptr<Encoder>> encoders_;  // one per group of the plan
   std::vector<float> local_;
+  std::vector<float> own_;  // local_ with 0 for NaN: what unshared scalers travel as, so that zeros decode to zeros
   std::vector<float> group_scalers_;
   std::vector<EncodeJob> jobs_;
   std::vector<EncodeJob> group_jobs_;

@@ -116,6 +116,7 @@ Bytes read_raw(const std::filesystem::path& path, std::size_t max_bytes) {
 
 std::vector<std::string> compressed_suffixes() {
   std::vector<std::string> result;
+  result.reserve(std::size(kFormats));
   for (const CompressedFormat& format : kFormats) result.emplace_back(format.suffix);
   return result;
 }

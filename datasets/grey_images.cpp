@@ -61,7 +61,7 @@ void GreyImages::read(std::int64_t index, const ExampleVisit&, std::span<float> 
   if (rows.count < height_ || columns.count < width_) std::fill(image.begin(), image.end(), values_[0]);
   const std::uint8_t* source = grey_.pixels.data() + index * grey_.height * grey_.width;
   for (int row = 0; row < rows.count; ++row) {
-    const std::uint8_t* from = source + (rows.source + row) * grey_.width + columns.source;
+    const std::uint8_t* from = source + std::ptrdiff_t{rows.source + row} * grey_.width + columns.source;
     float* to = image.data() + std::ptrdiff_t{rows.target + row} * width_ + columns.target;
     for (int column = 0; column < columns.count; ++column) to[column] = values_[from[column]];
   }

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <bit>
+#include <cstring>
 #include <vector>
 
 #include "kernels/errors.h"
@@ -16,7 +17,7 @@ namespace {
 /// Sums fit 16 bits for this many workers.
 constexpr std::size_t kMaxWorkers = 16383;
 /// Payloads whose sums fit a signed byte.
-constexpr std::size_t kMaxT2Payloads = 127;
+constexpr std::size_t kMaxPackedPayloads = 127;
 
 /// Calls body(block, begin, end) for runs of [first, first + count) that share one scale; begin and end count from
 /// `first`.
@@ -56,15 +57,39 @@ void sum_tile_generic(const CodeSumTask& task, std::int64_t begin, std::int64_t 
                  });
 }
 
-void sum_tile_t2(const CodeSumTask& task, std::int64_t begin, std::int64_t count) {
-  std::array<const std::uint32_t*, kMaxT2Payloads> words;
+/// Words of a chunk in t2.
+constexpr std::size_t kChunkWords = std::size_t{kChunkElements} / 16;
+
+/// The chunk of payload k that begins `begin` codes into the task, as t2 words: where they are, or converted into
+/// `room`.
+const std::uint32_t* chunk_as_t2(const CodeSumTask& task, std::size_t k, std::int64_t begin, std::int64_t count,
+                                 std::uint32_t* room) {
+  const std::uint8_t* payload = task.payloads[k];
+  if (task.format == TernaryFormat::kT2) return reinterpret_cast<const std::uint32_t*>(payload) + begin / 16;
+  if (task.format == TernaryFormat::kT5) {
+    cpu::t5_to_t2(payload, begin, count, room);
+    return room;
+  }
+  const TMaskParts parts = tmask_parts(task.count);
+  std::uint32_t first_sign;
+  std::memcpy(&first_sign, payload + 4 * (begin / kChunkElements), sizeof(first_sign));
+  const std::uint8_t* signs = payload + parts.signs_offset + first_sign;
+  cpu::tmask_to_t2(payload + parts.masks_offset + begin / 8, {signs, payload + task.payload_bytes[k]}, count, room);
+  return room;
+}
+
+void sum_tile_packed(const CodeSumTask& task, std::int64_t begin, std::int64_t count) {
+  std::array<const std::uint32_t*, kMaxPackedPayloads> chunks;
+  std::array<const std::uint32_t*, kMaxPackedPayloads> words;
+  // Kept from call to call: a step allocates nothing.
+  static thread_local std::vector<std::uint32_t> room;
   const std::size_t n = task.payloads.size();
+  if (task.format != TernaryFormat::kT2 && room.size() < n * kChunkWords) room.resize(n * kChunkWords);
+  for (std::size_t k = 0; k < n; ++k) chunks[k] = chunk_as_t2(task, k, begin, count, room.data() + k * kChunkWords);
   for_each_block(task.first, task.block_elements, begin, count,
                  [&](std::int64_t block, std::int64_t from, std::int64_t to) {
                    // Blocks are multiples of 64 elements from the segment's start, so every run begins on a word.
-                   for (std::size_t k = 0; k < n; ++k) {
-                     words[k] = reinterpret_cast<const std::uint32_t*>(task.payloads[k]) + from / 16;
-                   }
+                   for (std::size_t k = 0; k < n; ++k) words[k] = chunks[k] + (from - begin) / 16;
                    cpu::sum_t2_tile({words.data(), n}, to - from, task.scales[block], task.out + from);
                  });
 }
@@ -82,8 +107,7 @@ void tree_tile(int begin, int end, std::int64_t first, std::int64_t count, const
 /// Whether a payload of `bytes` bytes can be read as the task's codes.
 bool fits(const CodeSumTask& task, std::int64_t bytes) {
   const std::int64_t most = payload_bytes(task.format, task.count, task.num_workers);
-  return has_fixed_size(task.format) ? bytes == most
-                                     : bytes >= tmask_parts(task.count).signs_offset && bytes <= most;
+  return has_fixed_size(task.format) ? bytes == most : bytes >= tmask_parts(task.count).signs_offset && bytes <= most;
 }
 
 }  // namespace
@@ -114,8 +138,8 @@ void aggregate_code_sums(std::span<const CodeSumTask> tasks, Stream& stream) {
       for (std::int64_t tile = std::max(begin, index); tile < std::min(end, index + task_tiles); ++tile) {
         const std::int64_t at = (tile - index) * kChunkElements;
         const std::int64_t count = std::min(kChunkElements, task.count - at);
-        if (task.format == TernaryFormat::kT2 && task.payloads.size() <= kMaxT2Payloads) {
-          sum_tile_t2(task, at, count);
+        if (task.format != TernaryFormat::kLanes && task.payloads.size() <= kMaxPackedPayloads) {
+          sum_tile_packed(task, at, count);
         } else {
           sum_tile_generic(task, at, count);
         }

@@ -8,6 +8,7 @@ namespace terngrad {
 
 std::vector<Slice> whole_segments(const Layout& layout) {
   std::vector<Slice> slices;
+  slices.reserve(static_cast<std::size_t>(layout.num_segments()));
   for (int index = 0; index < layout.num_segments(); ++index) {
     slices.push_back({index, 0, layout.segment(index).num_elements});
   }

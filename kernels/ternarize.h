@@ -67,7 +67,8 @@ struct CodePlanes {
 };
 
 /// Ternarizes the chunk of a task that begins `begin` elements into it; unused bits are zero.
-/// @param prefetch  null, or the chunk's counterpart in the next block: fetched along the way
+/// @param prefetch  null, or elements to fetch into the cache meanwhile instead of the chunk's own, which are there
+/// already
 void ternarize_chunk(const TernarizeTask& task, std::int64_t begin, std::int64_t count, const DrawKey& key,
                      DrawPurpose refine_purpose, const float* prefetch, CodePlanes& planes);
 

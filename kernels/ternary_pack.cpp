@@ -42,7 +42,8 @@ void check_t5(const PackedCodes& codes) {
     constexpr unsigned kPowersOf3[] = {1, 3, 9, 27, 81};
     const unsigned last = codes.payload[used - 1];
     if (last >= kPowersOf3[codes.num_codes % 5]) {
-      TERNGRAD_THROW(CommunicationError, "[t5] the last byte is ", last, ", its digits after the last code are not zero");
+      TERNGRAD_THROW(CommunicationError, "[t5] the last byte is ", last,
+                     ", its digits after the last code are not zero");
     }
   }
 }

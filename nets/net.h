@@ -27,7 +27,8 @@ struct NetOptions {
   int num_local_workers = 1;    // workers whose gradients this process computes
   int examples_per_worker = 1;  // examples in each worker's slice of a training batch
   int threads_per_worker = 1;   // threads that compute one worker's slice
-  int num_threads = 1;          // threads of the process; workers run side by side on num_threads / threads_per_worker
+  int num_threads = 1;          // threads of the process, at least threads_per_worker. With threads_per_worker = 1 that
+                                // many workers run side by side; with more, one worker runs after the other
 };
 
 /// The training examples of this process's workers: worker w owns examples [w * examples_per_worker, (w + 1) *
@@ -68,14 +69,17 @@ class Net {
   /// Computes each local worker's gradient of its mean loss (weight decay not included).
   /// @param parameters  [flat_elements]
   /// @param gradients   [num_local_workers] pointers to flat buffers [flat_elements], 64-byte aligned; every segment is
-  ///                    overwritten, padding is left as it is
+  ///                    overwritten, padding is left as it is. Different workers need different buffers
   /// @param losses      [num_local_workers] out
-  /// Bitwise repeatable for a fixed threads_per_worker; independent of num_local_workers.
+  /// @throws InvalidArgument for spans of other sizes or a label outside [0, num_classes); an exception of
+  ///         on_segment_ready is passed on. Gradients and losses are then undefined
+  /// Bitwise repeatable for a fixed threads_per_worker; independent of num_local_workers. One call at a time.
   virtual void compute_gradients(std::span<const float> parameters, const TrainBatch& batch,
                                  std::span<float* const> gradients, std::span<WorkerLoss> losses,
                                  const SegmentReady& on_segment_ready = {}) = 0;
 
-  /// Computes logits of `num_examples` images (any number; evaluation mode).
+  /// Computes logits of `num_examples` images (any number; evaluation mode). An image's logits depend on it and on the
+  /// parameters only: not on the images beside it, the workers or the threads.
   /// @param images  [num_examples, height, width, channels]
   /// @param logits  [num_examples, num_classes] out
   virtual void predict(std::span<const float> parameters, std::span<const float> images, int num_examples,

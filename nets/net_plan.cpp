@@ -72,9 +72,10 @@ class Planner {
   }
 
   template <class Spec>
-  void add_weights_and_biases(const Spec& spec, LayerPlan& layer, std::vector<std::int64_t> shape, bool is_logits) {
-    layer.weights = add_tensor(layer, "weights", std::move(shape), is_logits,
-                               {spec.weights, spec.regularized == Regularized::kYes});
+  void add_weights_and_biases(const Spec& spec, LayerPlan& layer, const std::vector<std::int64_t>& shape,
+                              bool is_logits) {
+    layer.weights =
+        add_tensor(layer, "weights", shape, is_logits, {spec.weights, spec.regularized == Regularized::kYes});
     layer.biases = add_tensor(layer, "biases", {layer.output.channels}, is_logits, {spec.biases, false});
     layer.applies_relu_gradient = spec.activation == Activation::kRelu;
   }

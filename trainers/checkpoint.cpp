@@ -258,7 +258,7 @@ fs::path save_checkpoint(const fs::path& directory, const CheckpointView& view, 
   metadata["checksum"] = state_checksum(metadata, records);
   // Before writing: what a killed run left may hold the very space that this one needs.
   remove_stale_temporaries(directory, kPrefix);
-  const fs::path path = checkpoint_path(directory, view.state.step);
+  fs::path path = checkpoint_path(directory, view.state.step);
   write_safetensors(path, records, metadata);
   if (keep_last > 0) remove_older(directory, view.state.step, keep_last);
   return path;

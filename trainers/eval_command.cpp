@@ -1,8 +1,12 @@
 #include "trainers/eval_command.h"
 
+#include <fmt/format.h>
+
+#include <algorithm>
 #include <cstdlib>
 #include <iostream>
 #include <string>
+#include <vector>
 
 #include "kernels/buffer.h"
 #include "kernels/errors.h"
@@ -30,7 +34,11 @@ void declare(OptionSet& options, EvalOptions& o) {
   options.add("checkpoint", &o.checkpoint, "one checkpoint file, instead of --checkpoint_dir");
   options.add_flag("restore_avg_var", &o.restore_avg_var, "evaluate the averaged weights; =false: the raw ones");
   options.group("Data");
-  options.add("dataset", &o.dataset, "data set; empty: the one the checkpoint was trained on");
+  std::vector<std::string> names = dataset_names();
+  options.add("dataset", &o.dataset, "data set; empty: the one the checkpoint was trained on",
+              text_where(fmt::format("one of {}", fmt::join(names, ", ")), [names](const std::string& name) {
+                return name.empty() || std::ranges::find(names, name) != names.end();
+              }));
   options.alias("dataset_name", "dataset");
   options.add("data_dir", &o.data_dir, "folder with the data set's files");
   options.add("subset", &o.subset, "which part of it", one_of({"train", "test"}));

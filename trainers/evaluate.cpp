@@ -45,7 +45,8 @@ Evaluation evaluate(Net& net, std::span<const float> parameters, const Dataset& 
     for (std::int64_t i = 0; i < count; ++i) {
       const std::span<const float> row(logits.data() + static_cast<std::size_t>(i) * classes, classes);
       const float own = row[static_cast<std::size_t>(dataset.label(first + i))];
-      const auto better = std::count_if(row.begin(), row.end(), [own](float logit) { return logit > own; });
+      // Written so that NaN, be it the label's logit or another, never makes a hit.
+      const auto better = std::count_if(row.begin(), row.end(), [own](float logit) { return !(logit <= own); });
       top1 += better < 1;
       top5 += better < 5;
       const auto greatest = static_cast<double>(*std::max_element(row.begin(), row.end()));

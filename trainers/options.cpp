@@ -135,13 +135,12 @@ void OptionSet::add(std::string name, double* target, std::string help, Constrai
 }
 
 void OptionSet::add(std::string name, std::string* target, std::string help, Constraint constraint) {
-  const auto accepts = constraint.accepts_text;
-  TERNGRAD_REQUIRE(!accepts || accepts(*target), "[OptionSet] the default '", *target, "' of '", name, "' is not ",
-                   constraint.accepted);
+  TERNGRAD_REQUIRE(!constraint.accepts_text || constraint.accepts_text(*target), "[OptionSet] the default '", *target,
+                   "' of '", name, "' is not ", constraint.accepted);
   Option& option =
       declare(std::move(name), std::move(help), constraint.value_name.empty() ? "TEXT" : constraint.value_name);
-  option.assign = [=, words = constraint.accepted](const std::string& text) -> std::string {
-    if (accepts && !accepts(text)) return words;
+  option.assign = [target, constraint = std::move(constraint)](const std::string& text) -> std::string {
+    if (constraint.accepts_text && !constraint.accepts_text(text)) return constraint.accepted;
     *target = text;
     return {};
   };
@@ -153,9 +152,8 @@ void OptionSet::add(std::string name, std::vector<std::string>* target, std::str
   Option& option =
       declare(std::move(name), std::move(help), constraint.value_name.empty() ? "TEXT" : constraint.value_name);
   option.is_repeatable = true;
-  option.assign = [target, accepts = constraint.accepts_text,
-                   words = constraint.accepted](const std::string& text) -> std::string {
-    if (accepts && !accepts(text)) return words;
+  option.assign = [target, constraint = std::move(constraint)](const std::string& text) -> std::string {
+    if (constraint.accepts_text && !constraint.accepts_text(text)) return constraint.accepted;
     target->push_back(text);
     return {};
   };
@@ -351,7 +349,7 @@ std::string OptionSet::help() const {
   for (const Option& option : options_) {
     if (std::ranges::find(captions, option.group) == captions.end()) captions.push_back(option.group);
   }
-  std::ranges::rotate(captions, std::ranges::find(captions, kGeneralGroup) + 1);
+  std::rotate(captions.begin(), std::find(captions.begin(), captions.end(), kGeneralGroup) + 1, captions.end());
   std::ostringstream text;
   text << usage_ << "\n";
   for (const std::string& caption : captions) {

@@ -1,40 +1,33 @@
 #include "trainers/report_hooks.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
+#include <bit>
 #include <nlohmann/json.hpp>
+#include <sstream>
 #include <utility>
+
+#include "kernels/errors.h"
 
 namespace terngrad {
 namespace {
 
-class IntervalMeter {
- public:
-  void add(const StepView& step) {
-    ++interval_.steps;
-    interval_.loss += step.loss;
-    interval_.accuracy += step.accuracy;
-    interval_.seconds += step.step_seconds;
-    interval_.skipped_steps += step.report.skipped ? 1 : 0;
-  }
-  /// Means since the last call.
-  Interval take() {
-    Interval result = std::exchange(interval_, {});
-    const auto n = static_cast<double>(std::max<std::uint64_t>(result.steps, 1));
-    result.loss /= n;
-    result.accuracy /= n;
-    return result;
-  }
+double mean_of(double sum, std::uint64_t count) { return sum / static_cast<double>(std::max<std::uint64_t>(count, 1)); }
 
- private:
-  Interval interval_;
-};
+double examples_per_second(const TrainingView& training, const Interval& interval) {
+  return static_cast<double>(training.batch_size) * static_cast<double>(interval.timed_steps) / interval.seconds;
+}
 
 class ProgressHook final : public Hook {
  public:
   ProgressHook(ProgressDisplay& display, std::uint64_t log_steps) : display_(display), log_steps_(log_steps) {}
 
   HookVerdict after_step(const TrainingView& training, const StepView& step) override {
-    meter_.add(step);
+    if (!step.report.nonfinite.empty() && interval_.nonfinite_steps == 0) {
+      display_.message(step.report.nonfinite + (step.report.skipped ? "; the step is skipped" : "; counted as zero"));
+    }
+    interval_.add(step);
     // The mean over about the last 50 steps, so that the live line is readable.
     seconds_per_step_ =
         seconds_per_step_ == 0 ? step.step_seconds : seconds_per_step_ + (step.step_seconds - seconds_per_step_) / 50;
@@ -54,11 +47,10 @@ class ProgressHook final : public Hook {
     state.seconds_left = seconds_per_step_ * static_cast<double>(training.total_steps - training.steps_done);
     display_.update(state);
     if (training.steps_done % log_steps_ == 0) {
-      const Interval interval = meter_.take();
-      state.loss = interval.loss;
-      state.accuracy = interval.accuracy;
-      state.examples_per_second =
-          static_cast<double>(training.batch_size) * static_cast<double>(interval.steps) / interval.seconds;
+      const Interval interval = std::exchange(interval_, {});
+      state.loss = mean_of(interval.loss, interval.steps);
+      state.accuracy = mean_of(interval.accuracy, interval.steps);
+      state.examples_per_second = examples_per_second(training, interval);
       display_.log(state);
     }
     return HookVerdict::kContinue;
@@ -68,7 +60,7 @@ class ProgressHook final : public Hook {
  private:
   ProgressDisplay& display_;
   std::uint64_t log_steps_;
-  IntervalMeter meter_;
+  Interval interval_;
   std::uint64_t shown_ = 0;
   double seconds_per_step_ = 0;
   double loss_ = 0;
@@ -77,11 +69,11 @@ class ProgressHook final : public Hook {
 
 class MetricsHook final : public Hook {
  public:
-  MetricsHook(MetricsWriter& writer, std::uint64_t log_steps, std::uint64_t telemetry_steps)
-      : writer_(writer), log_steps_(log_steps), telemetry_steps_(telemetry_steps) {}
+  MetricsHook(MetricsWriter& writer, std::uint64_t log_steps, std::uint64_t telemetry_steps, Interval& interval)
+      : writer_(writer), log_steps_(log_steps), telemetry_steps_(telemetry_steps), interval_(interval) {}
 
   HookVerdict after_step(const TrainingView& training, const StepView& step) override {
-    meter_.add(step);
+    interval_.add(step);
     if (training.steps_done % log_steps_ == 0 || training.steps_done == training.total_steps)
       write_train(training, step);
     if (telemetry_steps_ != 0 && training.steps_done % telemetry_steps_ == 0) write_tensors(training, step);
@@ -90,17 +82,18 @@ class MetricsHook final : public Hook {
 
  private:
   void write_train(const TrainingView& training, const StepView& step) {
-    const Interval interval = meter_.take();
+    const Interval interval = std::exchange(interval_, {});
     const ExchangeReport& report = step.report;
     const int workers = training.num_local_workers;
     const auto per_worker = [workers](std::int64_t bytes) { return static_cast<double>(bytes) / workers; };
     nlohmann::ordered_json line;
     line["step"] = training.steps_done;
     line["kind"] = "train";
-    line["loss"] = interval.loss;
-    line["accuracy"] = interval.accuracy;
+    line["loss"] = mean_of(interval.loss, interval.steps);
+    line["accuracy"] = mean_of(interval.accuracy, interval.steps);
     line["learning_rate"] = step.learning_rate;
     line["skipped_steps"] = interval.skipped_steps;
+    line["nonfinite_steps"] = interval.nonfinite_steps;
     line["sent_bytes_per_worker"] = {{"scalers", per_worker(report.scalers.sent)},
                                      {"gradient", per_worker(report.gradient.sent)},
                                      {"mean", per_worker(report.mean.sent)}};
@@ -108,8 +101,7 @@ class MetricsHook final : public Hook {
                                          {"gradient", per_worker(report.gradient.received)},
                                          {"mean", per_worker(report.mean.received)}};
     if (report.sent_bytes() > 0) line["compression_ratio"] = compression_ratio(training.net.layout(), report, workers);
-    line["examples_per_second"] =
-        static_cast<double>(training.batch_size) * static_cast<double>(interval.steps) / interval.seconds;
+    line["examples_per_second"] = examples_per_second(training, interval);
     line["data_seconds"] = step.data_seconds;
     line["compute_seconds"] = step.compute_seconds;
     line["measure_seconds"] = report.measure_seconds;
@@ -139,10 +131,39 @@ class MetricsHook final : public Hook {
   MetricsWriter& writer_;
   std::uint64_t log_steps_;
   std::uint64_t telemetry_steps_;
-  IntervalMeter meter_;
+  Interval& interval_;
 };
 
 }  // namespace
+
+void Interval::add(const StepView& step) {
+  ++steps;
+  loss += step.loss;
+  accuracy += step.accuracy;
+  skipped_steps += step.report.skipped ? 1u : 0u;
+  nonfinite_steps += step.report.nonfinite.empty() ? 0u : 1u;
+  ++timed_steps;
+  seconds += step.step_seconds;
+}
+
+std::string Interval::to_text() const {
+  // Bit patterns, because sums that go on must be the very same.
+  return fmt::format("{} {:016x} {:016x} {} {}", steps, std::bit_cast<std::uint64_t>(loss),
+                     std::bit_cast<std::uint64_t>(accuracy), skipped_steps, nonfinite_steps);
+}
+
+Interval parse_interval(const std::string& text) {
+  Interval interval;
+  std::uint64_t loss = 0;
+  std::uint64_t accuracy = 0;
+  std::istringstream words(text);
+  words >> interval.steps >> std::hex >> loss >> accuracy >> std::dec >> interval.skipped_steps >>
+      interval.nonfinite_steps;
+  interval.loss = std::bit_cast<double>(loss);
+  interval.accuracy = std::bit_cast<double>(accuracy);
+  if (!words || interval.to_text() != text) TERNGRAD_THROW(DataError, kIntervalKey, " is '", text, "'");
+  return interval;
+}
 
 double compression_ratio(const Layout& layout, const ExchangeReport& report, int num_local_workers) {
   return 4.0 * static_cast<double>(layout.num_elements()) * num_local_workers /
@@ -153,8 +174,9 @@ std::unique_ptr<Hook> make_progress_hook(ProgressDisplay& display, std::uint64_t
   return std::make_unique<ProgressHook>(display, log_steps);
 }
 
-std::unique_ptr<Hook> make_metrics_hook(MetricsWriter& writer, std::uint64_t log_steps, std::uint64_t telemetry_steps) {
-  return std::make_unique<MetricsHook>(writer, log_steps, telemetry_steps);
+std::unique_ptr<Hook> make_metrics_hook(MetricsWriter& writer, std::uint64_t log_steps, std::uint64_t telemetry_steps,
+                                        Interval& interval) {
+  return std::make_unique<MetricsHook>(writer, log_steps, telemetry_steps, interval);
 }
 
 EvaluationHook::EvaluationHook(std::shared_ptr<const Dataset> dataset, MetricsWriter& writer, ProgressDisplay& display,
@@ -188,10 +210,11 @@ void EvaluationHook::run(const TrainingView& training) {
 }
 
 CheckpointHook::CheckpointHook(std::filesystem::path directory, CheckpointState state, const MetricsWriter& metrics,
-                               std::uint64_t save_steps, int keep_last)
+                               const Interval& interval, std::uint64_t save_steps, int keep_last)
     : directory_(std::move(directory)),
       state_(std::move(state)),
       metrics_(metrics),
+      interval_(interval),
       save_steps_(save_steps),
       keep_last_(keep_last) {}
 
@@ -209,6 +232,7 @@ void CheckpointHook::save(const TrainingView& training) {
   CheckpointView view;
   view.state = state_;
   view.state.step = training.steps_done;
+  if (interval_.steps > 0) view.state.more[kIntervalKey] = interval_.to_text();
   view.layout = &training.net.layout();
   view.groups.push_back({"parameters", training.parameters});
   view.groups.push_back({"ema", training.ema});

@@ -14,24 +14,40 @@
 
 namespace terngrad {
 
-/// Totals that progress and metrics share: means over the steps since the last call of `take`.
+/// Totals of the steps since the last report.
 struct Interval {
   std::uint64_t steps = 0;
-  double loss = 0;
-  double accuracy = 0;
-  double seconds = 0;
+  double loss = 0;      // sum
+  double accuracy = 0;  // sum
   std::uint64_t skipped_steps = 0;
+  std::uint64_t nonfinite_steps = 0;  // steps, skipped or not, with NaN or infinity in a gradient
+  // Time is of this process only: the steps that it ran, and theirs.
+  std::uint64_t timed_steps = 0;
+  double seconds = 0;
+
+  void add(const StepView& step);
+  /// All but the times, exactly, as text that parse_interval reads.
+  std::string to_text() const;
 };
 
-/// Draws the live line, or one log line every `log_steps`.
+/// @throws DataError if `text` is not what Interval::to_text writes
+Interval parse_interval(const std::string& text);
+
+/// Name under which CheckpointHook keeps the interval that a save falls into, in CheckpointState::more.
+inline constexpr const char* kIntervalKey = "metrics_interval";
+
+/// Draws the live line, or one log line every `log_steps`. The first step of each such interval with NaN or infinity in
+/// a gradient gets a line of its own that says where and what was done about it.
 std::unique_ptr<Hook> make_progress_hook(ProgressDisplay& display, std::uint64_t log_steps);
 
 /// Appends to metrics.jsonl: every `log_steps` a line {"step": steps done, "kind": "train", loss and accuracy (means
 /// over the interval), "learning_rate", bytes per worker and step of each leg, "compression_ratio", "skipped_steps",
-/// times}; every `telemetry_steps` (0: never) a line of kind "tensors" with scaler, zero_fraction, clip_fraction,
-/// kept_norm, snr_db, norm and max_abs of every tensor of worker 0. Fields whose names end in _seconds or _per_second
-/// are times; all others are the same for equal runs.
-std::unique_ptr<Hook> make_metrics_hook(MetricsWriter& writer, std::uint64_t log_steps, std::uint64_t telemetry_steps);
+/// "nonfinite_steps", times}; every `telemetry_steps` (0: never) a line of kind "tensors" with scaler, zero_fraction,
+/// clip_fraction, kept_norm, snr_db, norm and max_abs of every tensor of worker 0. Fields whose names end in _seconds
+/// or _per_second are times; all others are the same for equal runs.
+/// @param interval  outlives the hook; not empty in a run that was saved between two lines and is resumed
+std::unique_ptr<Hook> make_metrics_hook(MetricsWriter& writer, std::uint64_t log_steps, std::uint64_t telemetry_steps,
+                                        Interval& interval);
 
 /// Evaluates the averaged weights on `dataset` every `eval_steps` (0: never) and at the end; writes a line of kind
 /// "test" and keeps the last result.
@@ -41,6 +57,8 @@ class EvaluationHook final : public Hook {
                  std::uint64_t eval_steps, int num_threads);
   HookVerdict after_step(const TrainingView& training, const StepView& step) override;
   void after_train(const TrainingView& training) override;
+  /// Says that the metrics have the result of this step already: a resumed run writes no line twice.
+  void set_evaluated(std::uint64_t step) { evaluated_ = step; }
 
  private:
   void run(const TrainingView& training);
@@ -55,9 +73,10 @@ class EvaluationHook final : public Hook {
 /// Saves a checkpoint every `save_steps` and at the end, after the metrics up to it are on the medium.
 class CheckpointHook final : public Hook {
  public:
-  /// @param state  its step is filled in at each save
+  /// @param state     its step is filled in at each save
+  /// @param interval  that of the metrics hook, which comes before this one; a save between two lines keeps it
   CheckpointHook(std::filesystem::path directory, CheckpointState state, const MetricsWriter& metrics,
-                 std::uint64_t save_steps, int keep_last);
+                 const Interval& interval, std::uint64_t save_steps, int keep_last);
   HookVerdict after_step(const TrainingView& training, const StepView& step) override;
   void after_train(const TrainingView& training) override;
 
@@ -66,6 +85,7 @@ class CheckpointHook final : public Hook {
   std::filesystem::path directory_;
   CheckpointState state_;
   const MetricsWriter& metrics_;
+  const Interval& interval_;
   std::uint64_t save_steps_;
   int keep_last_;
   std::optional<std::uint64_t> saved_;

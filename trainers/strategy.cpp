@@ -1,36 +1,62 @@
 #include "trainers/strategy.h"
 
 #include <algorithm>
+#include <bit>
+#include <cstdint>
+#include <utility>
 
 #include "kernels/errors.h"
 
 namespace terngrad {
 namespace {
 
+bool is_finite(std::span<const float> values) {
+  std::uint32_t greatest = 0;  // of the bits without signs: infinity and NaN are above every number
+  for (const float value : values) greatest = std::max(greatest, std::bit_cast<std::uint32_t>(value) & 0x7fffffffu);
+  return greatest < 0x7f800000u;
+}
+
 class Simple final : public Strategy {
  public:
-  explicit Simple(const Layout& layout) : layout_(layout) {}
+  Simple(const Layout& layout, OnNonfinite on_nonfinite) : layout_(layout), on_nonfinite_(on_nonfinite) {}
   const std::string& name() const override {
     static const std::string name = "simple";
     return name;
   }
-  StrategyResult combine(std::span<const TensorTable> gradients, std::span<float> mean, std::uint64_t) override {
+  StrategyResult combine(std::span<const TensorTable> gradients, std::span<float> mean, std::uint64_t step) override {
     TERNGRAD_REQUIRE(gradients.size() == 1, "[simple] takes one worker, got ", gradients.size());
-    gradient_ = gradients[0];
+    applied_ = TensorTable(layout_, mean.data());
+    std::string first;
+    int num_nonfinite = 0;
     for (int index = 0; index < layout_.num_segments(); ++index) {
       const Segment& segment = layout_.segment(index);
-      std::copy_n(gradients[0].tensor(index), segment.num_elements, mean.data() + segment.offset);
+      const std::span<const float> gradient(gradients[0].tensor(index), static_cast<std::size_t>(segment.num_elements));
+      float* const out = mean.data() + segment.offset;
+      if (is_finite(gradient)) {
+        std::ranges::copy(gradient, out);
+        continue;
+      }
+      std::fill_n(out, gradient.size(), 0.0f);
+      if (num_nonfinite++ == 0) first = segment.name;
     }
-    return {};
+    StrategyResult result;
+    if (num_nonfinite == 0) return result;
+    result.report.nonfinite = "step " + std::to_string(step) + ": tensor '" + first +
+                              "' of worker 0 holds NaN or infinity" +
+                              (num_nonfinite > 1 ? " (and " + std::to_string(num_nonfinite - 1) + " more)" : "");
+    if (on_nonfinite_ == OnNonfinite::kStop) throw NonFiniteError(result.report.nonfinite);
+    result.skip = result.report.skipped = on_nonfinite_ == OnNonfinite::kSkip;
+    return result;
   }
   float decode_sent(int, int segment, std::span<float> out) override {
-    std::copy_n(gradient_.tensor(segment), out.size(), out.data());
+    std::copy_n(applied_.tensor(segment), out.size(), out.data());
     return 0;
   }
 
  private:
   Layout layout_;
-  TensorTable gradient_;
+  OnNonfinite on_nonfinite_;
+  TensorTable applied_;  // into the caller's mean
 };
 
 class Replicated final : public Strategy {
@@ -58,7 +84,9 @@ class Replicated final : public Strategy {
 
 }  // namespace
 
-std::unique_ptr<Strategy> make_simple_strategy(const Layout& layout) { return std::make_unique<Simple>(layout); }
+std::unique_ptr<Strategy> make_simple_strategy(const Layout& layout, OnNonfinite on_nonfinite) {
+  return std::make_unique<Simple>(layout, on_nonfinite);
+}
 
 std::unique_ptr<Strategy> make_replicated_strategy(const Layout& layout, std::unique_ptr<GradientExchange> exchange) {
   return std::make_unique<Replicated>(layout, std::move(exchange));

@@ -5,6 +5,7 @@
 #include <span>
 #include <string>
 
+#include "compress/compressed_all_reduce.h"
 #include "compress/gradient_exchange.h"
 #include "kernels/layout.h"
 
@@ -23,6 +24,7 @@ class Strategy {
 
   /// @param gradients  one flat buffer per local worker
   /// @param mean       [flat elements] out: the gradient to apply, padding untouched
+  /// @throws NonFiniteError if asked to stop on NaN or infinity
   virtual StrategyResult combine(std::span<const TensorTable> gradients, std::span<float> mean, std::uint64_t step) = 0;
 
   /// What local worker `worker` sent of tensor `segment` in the last step. @param out [elements of the tensor]
@@ -30,8 +32,9 @@ class Strategy {
   virtual float decode_sent(int worker, int segment, std::span<float> out) = 0;
 };
 
-/// One worker whose gradient is applied as it is: no compression, no messages.
-std::unique_ptr<Strategy> make_simple_strategy(const Layout& layout);
+/// One worker whose gradient is applied as it is: no compression, no messages. NaN and infinity are treated as an
+/// exchange of one worker treats them.
+std::unique_ptr<Strategy> make_simple_strategy(const Layout& layout, OnNonfinite on_nonfinite = OnNonfinite::kStop);
 
 /// Synchronous data parallelism: every replica applies the mean that the exchange gives. Wen et al., NIPS 2017,
 /// algorithm 1, with parameters held by the workers.

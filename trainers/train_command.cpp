@@ -6,11 +6,14 @@
 #include <filesystem>
 #include <iostream>
 #include <memory>
+#include <nlohmann/json.hpp>
 #include <optional>
+#include <sstream>
 
 #include "datasets/dataset.h"
 #include "kernels/errors.h"
 #include "nets/net.h"
+#include "trainers/atomic_file.h"
 #include "trainers/checkpoint.h"
 #include "trainers/report_hooks.h"
 #include "trainers/run_directory.h"
@@ -75,7 +78,7 @@ std::unique_ptr<Net> open_net(const TrainOptions& o, const Dataset& dataset, con
 std::unique_ptr<Strategy> open_strategy(const TrainOptions& o, const Layout& layout, const WorkerGroup& workers,
                                         std::uint64_t& plan_fingerprint) {
   plan_fingerprint = layout.fingerprint();
-  if (o.strategy_name() == "simple") return make_simple_strategy(layout);
+  if (o.strategy_name() == "simple") return make_simple_strategy(layout, exchange_options(o, o.seed, 1).on_nonfinite);
   // Messages of one process reach no other, so the seed tells runs apart well enough.
   try {
     auto exchange = std::make_unique<CompressedAllReduce>(layout, workers, exchange_options(o, o.seed, num_threads(o)));
@@ -100,20 +103,39 @@ CheckpointState checkpoint_state(const TrainOptions& o, std::uint64_t plan_finge
   return state;
 }
 
-/// Loads the newest checkpoint of the run in --train_dir into the trainer.
-std::uint64_t restore(const TrainOptions& o, const CheckpointState& expected, Trainer& trainer) {
+/// Loads the newest checkpoint of the run in --train_dir into the trainer. @returns its step, 0 without one
+std::uint64_t restore(const TrainOptions& o, const CheckpointState& expected, Trainer& trainer, Interval& interval) {
   const std::optional<CheckpointFile> latest = latest_checkpoint(o.train_dir);
   if (!latest) return 0;
   const Checkpoint checkpoint = load_checkpoint(latest->path);
   checkpoint.check_same_run(expected);
+  const std::uint64_t step = checkpoint.state().step;
+  if (step > static_cast<std::uint64_t>(o.max_steps)) {
+    TERNGRAD_THROW(UsageError, "--max_steps ", o.max_steps, ": the run in --train_dir ", o.train_dir, " has done ",
+                   step, " steps; accepted: ", step, " or more");
+  }
   const Layout& layout = trainer.net().layout();
   checkpoint.read_group("parameters", layout, trainer.parameters());
   checkpoint.read_group("ema", layout, trainer.ema().shadow());
   for (const Optimizer::Slot& slot : trainer.optimizer().slots()) {
     checkpoint.read_group("slots/" + slot.name, layout, slot.values);
   }
-  trainer.set_steps_done(checkpoint.state().step);
-  return checkpoint.state().step;
+  const auto saved_interval = checkpoint.state().more.find(kIntervalKey);
+  if (saved_interval != checkpoint.state().more.end()) interval = parse_interval(saved_interval->second);
+  trainer.set_steps_done(step);
+  return step;
+}
+
+/// The step of the last evaluation in a metrics file.
+std::optional<std::uint64_t> last_evaluation(const std::filesystem::path& path) {
+  if (!std::filesystem::exists(path)) return std::nullopt;
+  std::optional<std::uint64_t> step;
+  std::istringstream lines(read_file_text(path));
+  for (std::string text; std::getline(lines, text);) {
+    const auto line = nlohmann::json::parse(text, nullptr, /*allow_exceptions=*/false);
+    if (line.is_object() && line.value("kind", nlohmann::json()) == "test") step = line.at("step").get<std::uint64_t>();
+  }
+  return step;
 }
 
 void train(const TrainOptions& o, const RunDescription& description) {
@@ -140,10 +162,15 @@ void train(const TrainOptions& o, const RunDescription& description) {
   const CheckpointState state = checkpoint_state(o, plan_fingerprint);
 
   std::uint64_t first_step = 0;
-  if (o.resume) first_step = restore(o, state, trainer);
+  Interval interval;
+  if (o.resume) first_step = restore(o, state, trainer, interval);
   const RunDirectory directory = o.resume ? RunDirectory::resume(o.train_dir, description, first_step)
                                           : RunDirectory::create(o.train_dir, description);
-  if (o.resume) truncate_to_step(directory.metrics_path(), first_step);
+  std::optional<std::uint64_t> evaluated;
+  if (o.resume) {
+    truncate_to_step(directory.metrics_path(), first_step);
+    evaluated = last_evaluation(directory.metrics_path());
+  }
   MetricsWriter metrics(directory.metrics_path());
   ProgressDisplay display;
   display.message("training " + o.net + " on " + o.dataset + ": " +
@@ -151,13 +178,18 @@ void train(const TrainOptions& o, const RunDescription& description) {
                   std::to_string(o.num_nodes) + " workers of " + std::to_string(o.batch_size / o.num_nodes) +
                   " examples, codec " + o.codec_name() + ", " + std::to_string(num_threads(o)) + " threads, in " +
                   directory.path().string());
-  if (first_step > 0) display.message("resumed after step " + std::to_string(first_step));
+  if (o.resume) {
+    display.message(first_step > 0 ? "resumed after step " + std::to_string(first_step)
+                                   : "there is no checkpoint yet: starting over");
+  }
   trainer.add_hook(make_progress_hook(display, static_cast<std::uint64_t>(o.log_steps)));
   trainer.add_hook(make_metrics_hook(metrics, static_cast<std::uint64_t>(o.log_steps),
-                                     static_cast<std::uint64_t>(o.telemetry_steps)));
-  trainer.add_hook(std::make_unique<EvaluationHook>(test_set, metrics, display,
-                                                    static_cast<std::uint64_t>(o.eval_steps), num_threads(o)));
-  trainer.add_hook(std::make_unique<CheckpointHook>(directory.path(), state, metrics,
+                                     static_cast<std::uint64_t>(o.telemetry_steps), interval));
+  auto evaluation = std::make_unique<EvaluationHook>(test_set, metrics, display,
+                                                     static_cast<std::uint64_t>(o.eval_steps), num_threads(o));
+  if (evaluated) evaluation->set_evaluated(*evaluated);
+  trainer.add_hook(std::move(evaluation));
+  trainer.add_hook(std::make_unique<CheckpointHook>(directory.path(), state, metrics, interval,
                                                     static_cast<std::uint64_t>(o.save_iter), o.keep_checkpoints));
   try {
     trainer.run();

@@ -5,6 +5,7 @@
 
 #include "compress/codec_registry.h"
 #include "datasets/dataset.h"
+#include "kernels/device.h"
 #include "kernels/errors.h"
 #include "nets/net.h"
 #include "trainers/optimizer.h"
@@ -86,7 +87,17 @@ void check_compression(const OptionSet& options, const TrainOptions& o) {
   if (o.codec_name() == "fp32")
     refuse_unused(options, {"size_to_binarize", "quantize_logits"}, "a codec other than fp32");
   if (o.scaler_scope != "block") refuse_unused(options, {"block_size"}, "--scaler_scope block");
-  if (o.clip_factor == 0) refuse_unused(options, {"clip_scope"}, "a --clip_factor above 0");
+  if (o.clip_factor == 0) refuse_unused(options, {"clip_scope", "scaler"}, "a --clip_factor above 0");
+  if (o.clip_scope == "local" && o.scaler_sharing == "none") {
+    TERNGRAD_THROW(UsageError,
+                   "--clip_scope local: has no effect with --scaler_sharing none, where each worker saturates at its "
+                   "own scaler; accepted with it: shared");
+  }
+  if ((o.return_codec == "sums" || o.return_codec == "ternary") && !uses_ternary(o)) {
+    TERNGRAD_THROW(UsageError, "--return_codec ", o.return_codec,
+                   ": needs codes that add up as integers, those of the codec ternary (--grad_bits 1); accepted with ",
+                   o.codec_name(), ": fp32, bf16");
+  }
   if (o.scaler_sharing == "none" && (o.return_codec == "sums" || o.return_codec == "ternary")) {
     TERNGRAD_THROW(
         UsageError, "--return_codec ", o.return_codec,
@@ -133,8 +144,8 @@ void declare_train_options(OptionSet& options, TrainOptions& o) {
   options.add("num_preprocess_threads", &o.num_preprocess_threads, "threads that prepare examples", at_least(1));
   options.group("Model and optimization (defaults are the data set's)");
   options.add("net", &o.net, "network", one_of(net_names()));
-  options.add("image_size", &o.image_size, "height and width of the net's input", at_least(1));
-  options.add("batch_size", &o.batch_size, "examples per step of all workers together", at_least(1));
+  options.add("image_size", &o.image_size, "height and width of the net's input", in_range(1, 1024));
+  options.add("batch_size", &o.batch_size, "examples per step of all workers together", in_range(1, 2147483647));
   options.add("max_steps", &o.max_steps, "steps to train", at_least(1));
   options.add("optimizer", &o.optimizer, "update rule", one_of(optimizer_names()));
   options.add("initial_learning_rate", &o.initial_learning_rate, "learning rate of the first step", greater_than(0));
@@ -205,6 +216,11 @@ void check_train_options(const OptionSet& options, const TrainOptions& o) {
   if (o.device == "cuda") {
     TERNGRAD_THROW(UsageError, "--device cuda: this program was built without CUDA; accepted: auto, cpu");
   }
+  const int threads = o.threads == 0 ? num_hardware_threads() : o.threads;
+  if (o.threads_per_worker > threads) {
+    TERNGRAD_THROW(UsageError, "--threads_per_worker ", o.threads_per_worker, ": must be at most --threads, ", threads,
+                   o.threads == 0 ? " (all of this machine)" : "");
+  }
   if (o.batch_size % o.num_nodes != 0) {
     TERNGRAD_THROW(UsageError, "--batch_size ", o.batch_size, ": must divide evenly over --num_nodes ", o.num_nodes,
                    " (each worker takes the same number of examples)");
@@ -228,7 +244,7 @@ void check_train_options(const OptionSet& options, const TrainOptions& o) {
       TERNGRAD_THROW(UsageError, "--strategy simple: exchanges nothing, so a codec (", o.codec_name(),
                      ") would do nothing; accepted: auto, replicated");
     }
-    refuse_unused(options, {"exchange", "return_codec", "on_nonfinite"}, "--strategy replicated");
+    refuse_unused(options, {"exchange", "return_codec"}, "--strategy replicated");
   }
   check_compression(options, o);
 }

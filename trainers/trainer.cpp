@@ -116,12 +116,11 @@ void Trainer::step(Pipeline& pipeline) {
     loss += worker.entropy_loss;
     correct += worker.num_correct;
   }
-  const auto local_examples =
-      static_cast<double>(options_.batch_size / parts_.workers.num_workers) * static_cast<double>(num_local);
+  const std::int64_t local_examples = options_.batch_size / parts_.workers.num_workers * num_local;
   const StepView view{
       .step = step,
       .loss = loss / static_cast<double>(num_local),
-      .accuracy = correct / local_examples,
+      .accuracy = correct / static_cast<double>(local_examples),
       .learning_rate = learning_rate,
       .step_seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count(),
       .compute_seconds = compute_seconds,

@@ -13,6 +13,7 @@
 #include <bit>
 #include <cmath>
 #include <cstring>
+#include <limits>
 #include <type_traits>
 
 HWY_BEFORE_NAMESPACE();
@@ -26,19 +27,29 @@ inline constexpr std::size_t kBlocksPerChunk = std::size_t{kChunkElements} / 8;
 /// Blocks worked on at once may run past the chunk's end by this many.
 inline constexpr std::size_t kSpareBlocks = 32;
 
+/// Where the draw of element i is kept. AVX-512 compares 32 draws at once against levels packed from two vectors of 16,
+/// which come interleaved in fours: 0-3, 16-19, 4-7, 20-23, ...; its draws are kept in that order.
+HWY_INLINE std::size_t DrawPlace(std::size_t i) {
+#if HWY_TARGET == HWY_AVX3
+  return i / 32 * 32 + i / 4 % 4 * 8 + i / 16 % 2 * 4 + i % 4;
+#else
+  return i;
+#endif
+}
+
 /// Draws by the definition.
 HWY_INLINE void FillDrawsPlain(const DrawKey& key, std::uint64_t first_block, std::size_t num_blocks,
                                std::uint16_t* HWY_RESTRICT draws) {
   for (std::size_t block = 0; block < num_blocks; ++block) {
     const std::array<std::uint32_t, 4> words = draw_block(key, first_block + block);
     for (std::size_t i = 0; i < 8; ++i) {
-      draws[block * 8 + i] = static_cast<std::uint16_t>(words[i / 2] >> (i % 2 * 16));
+      draws[DrawPlace(block * 8 + i)] = static_cast<std::uint16_t>(words[i / 2] >> (i % 2 * 16));
     }
   }
 }
 
 #if HWY_TARGET == HWY_SCALAR
-HWY_INLINE void FillDraws(const DrawKey& key, std::uint64_t first_block, std::size_t num_blocks,
+HWY_INLINE void FillDraws(const DrawKey& key, std::uint64_t first_block, std::size_t num_blocks, const float*,
                           std::uint16_t* HWY_RESTRICT draws) {
   FillDrawsPlain(key, first_block, num_blocks, draws);
 }
@@ -136,15 +147,24 @@ HWY_INLINE void PhiloxBlocks(const PhiloxPlan& plan, VWords (&c0)[kGroups], std:
     const VWords words01 = hn::Xor(p1, hn::And(hn::Xor(c1[g], key0), low_half));
     const VWords words23 = hn::Xor(p0, hn::And(hn::Xor(c3[g], key1), low_half));
     std::uint16_t* out = draws + g * kBlocksPerVector * 8;
+#if HWY_TARGET == HWY_AVX3
+    // Lanes hold blocks in the order 0, 2, 1, 3, 4, 6, 5, 7; see DrawPlace.
+    const __m512i first = _mm512_setr_epi64(0, 1, 8, 9, 2, 3, 10, 11);
+    const __m512i second = _mm512_setr_epi64(4, 5, 12, 13, 6, 7, 14, 15);
+    _mm512_store_si512(out, _mm512_permutex2var_epi64(words01.raw, first, words23.raw));
+    _mm512_store_si512(out + 32, _mm512_permutex2var_epi64(words01.raw, second, words23.raw));
+#else
     // Lanes hold blocks in the order 0, n/2, 1, n/2 + 1, ..., so that interleaving within 128 bits ends in natural
     // order.
     hn::StoreU(hn::InterleaveLower(d, words01, words23), d, reinterpret_cast<std::uint64_t*>(out));
     hn::StoreU(hn::InterleaveUpper(d, words01, words23), d, reinterpret_cast<std::uint64_t*>(out) + kBlocksPerVector);
+#endif
   }
 }
 
-/// The 16-bit draws of a chunk whose first element has draw index 8 * first_block.
-HWY_INLINE void FillDraws(const DrawKey& key, std::uint64_t first_block, std::size_t num_blocks,
+/// The 16-bit draws of a chunk whose first element has draw index 8 * first_block. Meanwhile fetches as many elements
+/// from `prefetch` on, as drawing leaves the memory idle.
+HWY_INLINE void FillDraws(const DrawKey& key, std::uint64_t first_block, std::size_t num_blocks, const float* prefetch,
                           std::uint16_t* HWY_RESTRICT draws) {
   // The vectors count in the low word of the block index only.
   if (first_block >> 32 != (first_block + num_blocks) >> 32) return FillDrawsPlain(key, first_block, num_blocks, draws);
@@ -154,7 +174,9 @@ HWY_INLINE void FillDraws(const DrawKey& key, std::uint64_t first_block, std::si
   const PhiloxPlan plan = MakePhiloxPlan(key, first_block);
   alignas(64) std::uint64_t lane_blocks[kBlocksPerVector];
   for (std::size_t lane = 0; lane < kBlocksPerVector; ++lane) {
-    lane_blocks[lane] = lane / 2 + lane % 2 * (kBlocksPerVector / 2);
+    // AVX-512: within fours; see PhiloxBlocks.
+    const std::size_t group = HWY_TARGET == HWY_AVX3 ? 4 : kBlocksPerVector;
+    lane_blocks[lane] = lane / group * group + lane % group / 2 + lane % 2 * (group / 2);
   }
   VWords c0 = hn::Add(hn::Load(d, lane_blocks), Broadcast(plan.first_c0));
   const VWords step = hn::Set(d, kBlocksPerVector);
@@ -163,6 +185,9 @@ HWY_INLINE void FillDraws(const DrawKey& key, std::uint64_t first_block, std::si
     for (std::size_t g = 0; g < kGroups; ++g) {
       counters[g] = c0;
       c0 = hn::Add(c0, step);
+    }
+    for (std::size_t i = block * 8; i < std::min(num_blocks, block + kGroups * kBlocksPerVector) * 8; i += 16) {
+      hwy::Prefetch(prefetch + i);
     }
     PhiloxBlocks<kGroups>(plan, counters, draws + block * 8);
   }
@@ -174,6 +199,7 @@ HWY_INLINE bool ResolveTie(float magnitude, float scaler, float inverse, const D
                            std::uint64_t draw_index) {
   if (magnitude >= scaler) return true;
   const float t = magnitude * inverse * 65536.0f;
+  if (t >= 65536.0f) return true;  // rounding brought it up to full scale: above every draw
   const float fraction = t - std::floor(t);
   return static_cast<float>(draw32(refine_key, draw_index) >> 8) < fraction * 0x1p24f;
 }
@@ -202,69 +228,109 @@ struct Run {
   const float* gradient;
   std::size_t count;
   float scaler;
-  float clip;
+  float clip;                // infinity: none
   std::uint64_t draw_index;  // of the first element
   const std::uint16_t* draws;
-  const float* prefetch;  // may be null
 };
 
-template <bool kClip>
-HWY_INLINE void CompareRun(const Run& run, const DrawKey& refine_key, std::uint64_t* HWY_RESTRICT nonzero,
-                           std::uint64_t* HWY_RESTRICT negative) {
+/// Adds the elements among `tied` whose refinement bits decide for non-zero.
+HWY_INLINE std::uint64_t ResolveTies(const Run& run, const DrawKey& refine_key, std::size_t begin, const float* g,
+                                     std::uint64_t tied) {
+  const float inverse = 1.0f / run.scaler;
+  std::uint64_t nonzero = 0;
+  for (; tied != 0; tied &= tied - 1) {
+    const auto i = static_cast<std::size_t>(std::countr_zero(tied));
+    const float magnitude = std::min(std::fabs(g[i]), run.clip);
+    if (ResolveTie(magnitude, run.scaler, inverse, refine_key, run.draw_index + begin + i))
+      nonzero |= std::uint64_t{1} << i;
+  }
+  return nonzero;
+}
+
+#if HWY_TARGET == HWY_AVX3
+/// Bits of 64 elements from the interleaved order of two packed vectors (DrawPlace) to natural order.
+HWY_INLINE std::uint64_t NaturalOrder(std::uint32_t first, std::uint32_t second) {
+  constexpr std::uint32_t kLow = 0x0f0f0f0fu;
+  const std::uint64_t low = _pext_u32(first, kLow) | std::uint64_t{_pext_u32(second, kLow)} << 32;
+  const std::uint64_t high = _pext_u32(first, ~kLow) | std::uint64_t{_pext_u32(second, ~kLow)} << 32;
+  return low | high << 16;
+}
+
+/// Codes of 64 elements: levels of two vectors are packed to 16 bits, so that 32 elements are compared at once.
+HWY_INLINE void Compare64(const Run& run, const DrawKey& refine_key, std::size_t begin, const float* HWY_RESTRICT g,
+                          std::uint64_t& nonzero, std::uint64_t& negative) {
+  // Magnitudes are cut at s as well as at the clip: from s on all codes are +-1. One multiplication serves for m * inv
+  // * 65536: the two differ only where the first underflows, and then in what a tie decides.
+  const __m512 limit = _mm512_set1_ps(std::min(run.scaler, run.clip));
+  const __m512 factor = _mm512_set1_ps(1.0f / run.scaler * 65536.0f);
+  std::uint32_t below[2];
+  std::uint32_t tied[2];
+  std::uint32_t sign[2];
+  HWY_UNROLL(2)
+  for (std::size_t half = 0; half < 2; ++half) {
+    const __m512 a = _mm512_loadu_ps(g + 32 * half);
+    const __m512 b = _mm512_loadu_ps(g + 32 * half + 16);
+    constexpr int kLesserMagnitude = 2 | 2 << 2;  // of the two, sign cleared
+    const __m512 magnitude_a = _mm512_range_ps(a, limit, kLesserMagnitude);
+    const __m512 magnitude_b = _mm512_range_ps(b, limit, kLesserMagnitude);
+    // Level 65536 saturates to 65535: such elements tie with draw 65535, and ResolveTie makes them non-zero.
+    const __m512i levels = _mm512_packus_epi32(_mm512_cvttps_epi32(_mm512_mul_ps(magnitude_a, factor)),
+                                               _mm512_cvttps_epi32(_mm512_mul_ps(magnitude_b, factor)));
+    const __m512i draws = _mm512_load_si512(run.draws + begin + 32 * half);
+    below[half] = _mm512_cmplt_epu16_mask(draws, levels);
+    tied[half] = _mm512_cmpeq_epu16_mask(draws, levels);
+    sign[half] = _mm512_movepi16_mask(_mm512_packs_epi32(_mm512_castps_si512(a), _mm512_castps_si512(b)));
+  }
+  nonzero = NaturalOrder(below[0], below[1]);
+  if (HWY_UNLIKELY((tied[0] | tied[1]) != 0)) {
+    nonzero |= ResolveTies(run, refine_key, begin, g, NaturalOrder(tied[0], tied[1]));
+  }
+  negative = NaturalOrder(sign[0], sign[1]) & nonzero;
+}
+#else
+/// Codes of 64 elements.
+HWY_INLINE void Compare64(const Run& run, const DrawKey& refine_key, std::size_t begin, const float* HWY_RESTRICT g,
+                          std::uint64_t& nonzero, std::uint64_t& negative) {
   const DFloat d;
   const hn::RebindToSigned<DFloat> d_int;
   const hn::Rebind<std::uint16_t, DFloat> d_draw;
-  const float inverse = 1.0f / run.scaler;
-  const auto v_inverse = hn::Set(d, inverse);
-  const auto v_levels = hn::Set(d, 65536.0f);
-  const auto v_one = hn::Set(d, 1.0f);
-  const auto v_clip = hn::Set(d, run.clip);
-  constexpr std::size_t kVectors = 64 / kFloatLanes;
-  alignas(64) float padded[64];
-  for (std::size_t begin = 0; begin < run.count; begin += 64) {
-    const float* HWY_RESTRICT g = run.gradient + begin;
-    const std::size_t left = run.count - begin;
-    if (left < 64) {
-      // The ragged tail, filled up with zeros, which give code 0.
-      std::memset(padded, 0, sizeof(padded));
-      std::memcpy(padded, g, left * sizeof(float));
-      g = padded;
-    }
-    if (run.prefetch != nullptr) {
-      for (std::size_t line = 0; line < 64; line += 16) hwy::Prefetch(run.prefetch + begin + line);
-    }
-    std::uint64_t certain = 0;
-    std::uint64_t tied = 0;
-    std::uint64_t sign = 0;
-    HWY_UNROLL(4)
-    for (std::size_t v = 0; v < kVectors; ++v) {
-      const std::size_t i = v * kFloatLanes;
-      const auto value = hn::LoadU(d, g + i);
-      auto magnitude = hn::Abs(value);
-      if constexpr (kClip) magnitude = hn::Min(magnitude, v_clip);
-      const auto t = hn::Mul(hn::Mul(magnitude, v_inverse), v_levels);
-      const auto r = hn::ConvertTo(d, hn::PromoteTo(d_int, hn::LoadU(d_draw, run.draws + begin + i)));
-      // r16 < floor(t) is r + 1 <= t, and t - 1 is exact where that can hold; r16 == floor(t) is r <= t otherwise.
-      const auto below = hn::Ge(hn::Sub(t, v_one), r);
-      const auto at_most = hn::Ge(t, r);
-      const std::uint64_t below_bits = MaskBits(below);
-      const std::uint64_t at_most_bits = MaskBits(at_most);
-      const std::uint64_t sign_bits = SignBits(value);
-      certain |= below_bits << i;
-      tied |= (at_most_bits & ~below_bits) << i;
-      sign |= sign_bits << i;
-    }
-    while (HWY_UNLIKELY(tied != 0)) {
-      const auto i = static_cast<std::size_t>(std::countr_zero(tied));
-      tied &= tied - 1;
-      float magnitude = std::fabs(g[i]);
-      if constexpr (kClip) magnitude = std::min(magnitude, run.clip);
-      if (ResolveTie(magnitude, run.scaler, inverse, refine_key, run.draw_index + begin + i)) {
-        certain |= std::uint64_t{1} << i;
-      }
-    }
-    nonzero[begin / 64] = certain;
-    negative[begin / 64] = sign & certain;
+  const auto inverse = hn::Set(d, 1.0f / run.scaler);
+  const auto levels = hn::Set(d, 65536.0f);
+  const auto one = hn::Set(d, 1.0f);
+  const auto clip = hn::Set(d, run.clip);
+  std::uint64_t certain = 0;
+  std::uint64_t tied = 0;
+  std::uint64_t sign = 0;
+  HWY_UNROLL(4)
+  for (std::size_t i = 0; i < 64; i += kFloatLanes) {
+    const auto value = hn::LoadU(d, g + i);
+    const auto magnitude = hn::Min(hn::Abs(value), clip);
+    const auto t = hn::Mul(hn::Mul(magnitude, inverse), levels);
+    const auto r = hn::ConvertTo(d, hn::PromoteTo(d_int, hn::LoadU(d_draw, run.draws + begin + i)));
+    // r16 < floor(t) is r + 1 <= t, and t - 1 is exact where that can hold; r16 == floor(t) is r <= t otherwise.
+    const std::uint64_t below = MaskBits(hn::Ge(hn::Sub(t, one), r));
+    const std::uint64_t at_most = MaskBits(hn::Ge(t, r));
+    certain |= below << i;
+    tied |= (at_most & ~below) << i;
+    sign |= SignBits(value) << i;
+  }
+  if (HWY_UNLIKELY(tied != 0)) certain |= ResolveTies(run, refine_key, begin, g, tied);
+  nonzero = certain;
+  negative = sign & certain;
+}
+#endif
+
+HWY_INLINE void CompareRun(const Run& run, const DrawKey& refine_key, std::uint64_t* HWY_RESTRICT nonzero,
+                           std::uint64_t* HWY_RESTRICT negative) {
+  std::size_t begin = 0;
+  for (; begin + 64 <= run.count; begin += 64) {
+    Compare64(run, refine_key, begin, run.gradient + begin, nonzero[begin / 64], negative[begin / 64]);
+  }
+  if (begin < run.count) {
+    // The ragged tail, filled up with zeros, which give code 0.
+    alignas(64) float padded[64] = {};
+    std::memcpy(padded, run.gradient + begin, (run.count - begin) * sizeof(float));
+    Compare64(run, refine_key, begin, padded, nonzero[begin / 64], negative[begin / 64]);
   }
 }
 
@@ -291,21 +357,17 @@ void TernarizeChunk(const TernarizeTask& task, std::int64_t begin, std::int64_t 
       std::memset(planes.negative + words, 0, num_words * 8);
     } else {
       if (!have_draws) {
-        FillDraws(key, draw_index / 8, static_cast<std::size_t>((count + 7) / 8), draws);
+        FillDraws(key, draw_index / 8, static_cast<std::size_t>((count + 7) / 8),
+                  prefetch == nullptr ? task.gradient + begin : prefetch, draws);
         have_draws = true;
       }
       const Run run{task.gradient + begin + done,
                     static_cast<std::size_t>(run_count),
                     scaler,
-                    task.clips == nullptr ? 0.0f : task.clips[block],
+                    task.clips == nullptr ? std::numeric_limits<float>::infinity() : task.clips[block],
                     draw_index + static_cast<std::uint64_t>(done),
-                    draws + done,
-                    prefetch == nullptr ? nullptr : prefetch + done};
-      if (task.clips == nullptr) {
-        CompareRun<false>(run, refine_key, planes.nonzero + words, planes.negative + words);
-      } else {
-        CompareRun<true>(run, refine_key, planes.nonzero + words, planes.negative + words);
-      }
+                    draws + done};
+      CompareRun(run, refine_key, planes.nonzero + words, planes.negative + words);
     }
     done += run_count;
   }

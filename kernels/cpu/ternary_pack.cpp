@@ -47,14 +47,50 @@ HWY_INLINE std::uint64_t Gather(std::uint64_t bits, std::uint64_t mask) {
 #endif
 }
 
+/// The lowest bits of `bits`, put where `mask` is set: the inverse of Gather.
+HWY_INLINE std::uint32_t Scatter(std::uint32_t bits, std::uint32_t mask) {
+#if HWY_ARCH_X86 && HWY_TARGET <= HWY_AVX2
+  return _pdep_u32(bits, mask);
+#else
+  std::uint32_t result = 0;
+  for (; mask != 0; mask &= mask - 1, bits >>= 1) result |= (bits & 1) << std::countr_zero(mask);
+  return result;
+#endif
+}
+
+void TMaskToT2(const std::uint8_t* HWY_RESTRICT masks, std::span<const std::uint8_t> signs, std::int64_t count,
+               std::uint32_t* HWY_RESTRICT words) {
+  std::size_t sign = 0;  // bits taken so far
+  for (std::int64_t i = 0; i < count; i += 32) {
+    std::uint32_t mask;
+    std::memcpy(&mask, masks + i / 8, sizeof(mask));
+    std::uint64_t window = 0;
+    const std::size_t byte = sign / 8;
+    if (byte + sizeof(window) <= signs.size()) {
+      std::memcpy(&window, signs.data() + byte, sizeof(window));
+    } else if (byte < signs.size()) {
+      std::memcpy(&window, signs.data() + byte, signs.size() - byte);
+    }
+    const std::uint32_t negative = Scatter(static_cast<std::uint32_t>(window >> (sign % 8)), mask);
+    sign += static_cast<std::size_t>(std::popcount(mask));
+    const std::uint64_t pair = Spread(mask) | Spread(negative) << 1;
+    std::memcpy(words + i / 16, &pair, i + 16 < count ? 8 : 4);
+  }
+}
+
 void PlanesToT2(const CodePlanes& planes, std::int64_t count, std::uint32_t* HWY_RESTRICT words) {
-  const std::int64_t num_words = (count + 15) / 16;
-  for (std::int64_t word = 0; word < num_words; word += 2) {
-    const auto i = static_cast<std::size_t>(word);
-    const auto nonzero = static_cast<std::uint32_t>(planes.nonzero[i / 4] >> (i % 4 * 16));
-    const auto negative = static_cast<std::uint32_t>(planes.negative[i / 4] >> (i % 4 * 16));
-    const std::uint64_t pair = Spread(nonzero) | Spread(negative) << 1;
-    std::memcpy(words + word, &pair, word + 1 < num_words ? 8 : 4);
+  const auto pair = [&](std::int64_t i, int shift) {
+    return Spread(static_cast<std::uint32_t>(planes.nonzero[i] >> shift)) |
+           Spread(static_cast<std::uint32_t>(planes.negative[i] >> shift)) << 1;
+  };
+  std::int64_t i = 0;
+  for (; 64 * (i + 1) <= count; ++i) {
+    const std::uint64_t four[2] = {pair(i, 0), pair(i, 32)};
+    std::memcpy(words + 4 * i, four, sizeof(four));
+  }
+  if (64 * i < count) {
+    const std::uint64_t four[2] = {pair(i, 0), pair(i, 32)};
+    std::memcpy(words + 4 * i, four, static_cast<std::size_t>((count - 64 * i + 15) / 16) * sizeof(std::uint32_t));
   }
 }
 
@@ -90,6 +126,7 @@ namespace {
 
 HWY_EXPORT(PlanesToT2);
 HWY_EXPORT(CompactSigns);
+HWY_EXPORT(TMaskToT2);
 
 /// t5 byte of five t2 codes in 10 bits.
 constexpr std::array<std::uint8_t, 1024> kT5OfT2 = [] {
@@ -119,7 +156,43 @@ constexpr T5Table kT5Table = [] {
   return table;
 }();
 
+/// Five t2 codes in 10 bits of a t5 byte; 0 for bytes that are none.
+constexpr std::array<std::uint16_t, 256> kT2OfT5 = [] {
+  std::array<std::uint16_t, 256> table{};
+  for (unsigned byte = 0; byte < 243; ++byte) {
+    unsigned rest = byte;
+    for (unsigned i = 0; i < 5; ++i, rest /= 3) {
+      const unsigned digit = rest % 3;
+      table[byte] = static_cast<std::uint16_t>(table[byte] | (digit == 1 ? 0u : digit == 2 ? 1u : 3u) << (2 * i));
+    }
+  }
+  return table;
+}();
+
 }  // namespace
+
+void tmask_to_t2(const std::uint8_t* masks, std::span<const std::uint8_t> signs, std::int64_t count,
+                 std::uint32_t* words) {
+  HWY_DYNAMIC_DISPATCH(TMaskToT2)(masks, signs, count, words);
+}
+
+void t5_to_t2(const std::uint8_t* bytes, std::int64_t first, std::int64_t count, std::uint32_t* words) {
+  bytes += first / 5;
+  std::uint64_t pending = std::uint64_t{kT2OfT5[*bytes]} >> (2 * (first % 5));  // codes not yet written
+  int num_bits = static_cast<int>(10 - 2 * (first % 5));
+  std::int64_t left = 2 * count;
+  for (; left > 0; left -= 32) {
+    while (num_bits < 32 && num_bits < left) {
+      pending |= std::uint64_t{kT2OfT5[*++bytes]} << num_bits;
+      num_bits += 10;
+    }
+    auto word = static_cast<std::uint32_t>(pending);
+    if (left < 32) word &= (std::uint32_t{1} << left) - 1;  // the digits of absent codes
+    *words++ = word;
+    pending >>= 32;
+    num_bits -= 32;
+  }
+}
 
 void planes_to_t2(const CodePlanes& planes, std::int64_t count, std::uint32_t* words) {
   HWY_DYNAMIC_DISPATCH(PlanesToT2)(planes, count, words);

@@ -104,7 +104,7 @@ class Convolution final : public Layer {
                                                          const Shapes& shapes, bool has_relu) {
     const auto kind =
         options_.mode == Mode::kInference ? dnnl::prop_kind::forward_inference : dnnl::prop_kind::forward_training;
-    const dnnl::convolution_forward::primitive_desc desc(
+    dnnl::convolution_forward::primitive_desc desc(
         {kind, kAlgorithm, shapes.input, shapes.any_weights, shapes.biases, shapes.output, shapes.strides,
          shapes.padding_before, shapes.padding_after},
         has_relu ? relu_attributes() : default_attributes(), context.engine);

@@ -33,7 +33,8 @@ class CpuNet final : public Net {
     const int num_slots = options.threads_per_worker > 1 ? 1 : std::min(options.num_threads, options.num_local_workers);
     const LibraryThreads threads(options.threads_per_worker);
     for (int slot = 0; slot < num_slots; ++slot) {
-      slots_.push_back(std::make_unique<SliceRunner>(engine_, plan_, options.examples_per_worker, Mode::kTraining));
+      slots_.push_back(std::make_unique<SliceRunner>(engine_, plan_, options.examples_per_worker,
+                                                     options.threads_per_worker, Mode::kTraining));
     }
   }
 
@@ -112,7 +113,7 @@ class CpuNet final : public Net {
     const LibraryThreads threads(1);
     const auto wanted = static_cast<std::size_t>(std::min(num_chunks, options_.num_threads));
     while (predictors_.size() < wanted) {
-      predictors_.push_back(std::make_unique<SliceRunner>(engine_, plan_, kPredictExamples, Mode::kInference));
+      predictors_.push_back(std::make_unique<SliceRunner>(engine_, plan_, kPredictExamples, 1, Mode::kInference));
     }
     if (padded_images_.num_elements() == 0) {
       padded_images_ = zeros<float>(kPredictExamples * plan_.image.num_elements());

@@ -71,7 +71,7 @@ class FullyConnected final : public Layer {
                                                            const Shapes& shapes, bool has_relu) {
     const auto kind =
         options_.mode == Mode::kInference ? dnnl::prop_kind::forward_inference : dnnl::prop_kind::forward_training;
-    const dnnl::inner_product_forward::primitive_desc desc(
+    dnnl::inner_product_forward::primitive_desc desc(
         {kind, shapes.input, shapes.weights, shapes.biases, shapes.output},
         has_relu ? relu_attributes() : default_attributes(), context.engine);
     forward_ = {context,

@@ -17,7 +17,7 @@ struct LayerFactory {
   std::unique_ptr<Layer> operator()(const FullyConnectedSpec&) const {
     return make_fully_connected(context, plan, layout, options);
   }
-  std::unique_ptr<Layer> operator()(const MaxPoolSpec&) const { return make_max_pool(context, plan, options); }
+  std::unique_ptr<Layer> operator()(const MaxPoolSpec&) const { return make_max_pool(plan, options); }
 };
 
 }  // namespace

@@ -20,6 +20,7 @@ enum class InputGradient { kSkipped, kWanted };
 
 struct LayerOptions {
   int num_examples = 1;
+  int num_threads = 1;  // those of LibraryThreads when the layer is made and run
   Mode mode = Mode::kTraining;
   InputGradient input_gradient = InputGradient::kWanted;
 };
@@ -55,6 +56,6 @@ std::unique_ptr<Layer> make_convolution(const DnnlContext& context, const LayerP
                                         const LayerOptions& options);
 std::unique_ptr<Layer> make_fully_connected(const DnnlContext& context, const LayerPlan& plan, const Layout& layout,
                                             const LayerOptions& options);
-std::unique_ptr<Layer> make_max_pool(const DnnlContext& context, const LayerPlan& plan, const LayerOptions& options);
+std::unique_ptr<Layer> make_max_pool(const LayerPlan& plan, const LayerOptions& options);
 
 }  // namespace terngrad::cpu

@@ -1,80 +1,59 @@
-// Max pooling on oneDNN, in NHWC.
+// Max pooling, an image at a time.
 #include <stdexcept>
 
+#include "kernels/parallel.h"
 #include "nets/cpu/layer.h"
-#include "nets/cpu/relu.h"
+#include "nets/cpu/max_pool_window.h"
 
 namespace terngrad::cpu {
 namespace {
 
-using Dims = dnnl::memory::dims;
-
 class MaxPool final : public Layer {
  public:
-  MaxPool(const DnnlContext& context, const LayerPlan& plan, const LayerOptions& options)
-      : options_(options), applies_relu_gradient_(plan.applies_relu_gradient) {
+  MaxPool(const LayerPlan& plan, const LayerOptions& options) : options_(options) {
     const auto& spec = std::get<MaxPoolSpec>(plan.operation);
-    const auto input = image_desc(options.num_examples, plan.input);
-    const auto output = image_desc(options.num_examples, plan.output);
-    const Dims strides = {spec.stride, spec.stride};
-    const Dims window = {spec.window, spec.window};
-    const Dims padding_before = {plan.padding.top, plan.padding.left};
-    const Dims padding_after = {plan.padding.bottom, plan.padding.right};
-    constexpr auto kAlgorithm = dnnl::algorithm::pooling_max;
-    const bool is_training = options.mode == Mode::kTraining;
-    const dnnl::pooling_forward::primitive_desc forward(
-        {is_training ? dnnl::prop_kind::forward_training : dnnl::prop_kind::forward_inference, kAlgorithm, input,
-         output, strides, window, padding_before, padding_after},
-        default_attributes(), context.engine);
-    forward_ = {context,
-                plan.name + " forward",
-                dnnl::pooling_forward(forward),
-                forward.scratchpad_desc(),
-                {{DNNL_ARG_SRC, input}, {DNNL_ARG_DST, output}, {DNNL_ARG_WORKSPACE, forward.workspace_desc()}}};
-    if (!is_training) return;
-    workspace_ = make_buffer(forward.workspace_desc());
-    forward_.bind(DNNL_ARG_WORKSPACE, workspace_.data());
-    const dnnl::pooling_backward::primitive_desc backward(
-        {kAlgorithm, input, output, strides, window, padding_before, padding_after}, default_attributes(),
-        context.engine, forward);
-    backward_ = {
-        context,
-        plan.name + " backward",
-        dnnl::pooling_backward(backward),
-        backward.scratchpad_desc(),
-        {{DNNL_ARG_DIFF_DST, output}, {DNNL_ARG_DIFF_SRC, input}, {DNNL_ARG_WORKSPACE, forward.workspace_desc()}}};
-    backward_.bind(DNNL_ARG_WORKSPACE, workspace_.data());
-    if (applies_relu_gradient_) relu_gradient_ = {context, plan.name, output};
+    window_ = {.input = plan.input,
+               .output = plan.output,
+               .padding = plan.padding,
+               .window = spec.window,
+               .stride = spec.stride,
+               .relu_gradient = plan.applies_relu_gradient ? MaxPoolWindow::ReluGradient::kAtOutput
+                                                           : MaxPoolWindow::ReluGradient::kThrough};
   }
 
   void forward(const float* input, float* output) override {
-    forward_.bind(DNNL_ARG_SRC, input);
-    forward_.bind(DNNL_ARG_DST, output);
-    forward_.run();
+    for_each_image([&](std::int64_t n) {
+      max_pool_forward(window_, input + n * window_.input.num_elements(), output + n * window_.output.num_elements());
+    });
   }
 
   void backward(const BackwardArguments& arguments) override {
     if (options_.mode == Mode::kInference) throw std::logic_error("[max_pool] backward in inference mode");
     if (options_.input_gradient == InputGradient::kSkipped) return;
-    if (applies_relu_gradient_) relu_gradient_.run(arguments.output, arguments.output_gradient);
-    backward_.bind(DNNL_ARG_DIFF_DST, arguments.output_gradient);
-    backward_.bind(DNNL_ARG_DIFF_SRC, arguments.input_gradient);
-    backward_.run();
+    for_each_image([&](std::int64_t n) {
+      const std::int64_t in = n * window_.input.num_elements();
+      const std::int64_t out = n * window_.output.num_elements();
+      max_pool_backward(window_, arguments.input + in, arguments.output + out, arguments.output_gradient + out,
+                        arguments.input_gradient + in);
+    });
   }
 
  private:
+  template <class Body>
+  void for_each_image(const Body& body) const {
+    parallel_for(options_.num_threads, options_.num_examples, 1, [&](std::int64_t begin, std::int64_t end) {
+      for (std::int64_t n = begin; n < end; ++n) body(n);
+    });
+  }
+
   LayerOptions options_;
-  bool applies_relu_gradient_;
-  Operation forward_;
-  Operation backward_;
-  Buffer<std::byte> workspace_;  // which element of each window won
-  ReluGradient relu_gradient_;
+  MaxPoolWindow window_;
 };
 
 }  // namespace
 
-std::unique_ptr<Layer> make_max_pool(const DnnlContext& context, const LayerPlan& plan, const LayerOptions& options) {
-  return std::make_unique<MaxPool>(context, plan, options);
+std::unique_ptr<Layer> make_max_pool(const LayerPlan& plan, const LayerOptions& options) {
+  return std::make_unique<MaxPool>(plan, options);
 }
 
 }  // namespace terngrad::cpu

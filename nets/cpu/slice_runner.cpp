@@ -8,13 +8,14 @@
 
 namespace terngrad::cpu {
 
-SliceRunner::SliceRunner(const dnnl::engine& engine, const NetPlan& plan, int num_examples, Mode mode)
+SliceRunner::SliceRunner(const dnnl::engine& engine, const NetPlan& plan, int num_examples, int num_threads, Mode mode)
     : plan_(plan), context_{engine, dnnl::stream(engine), &scratchpad_} {
   std::int64_t largest = 0;
   for (const LayerPlan& layer : plan.layers) {
     const auto input_gradient = layers_.empty() ? InputGradient::kSkipped : InputGradient::kWanted;
-    layers_.push_back(make_layer(context_, layer, plan.layout,
-                                 {.num_examples = num_examples, .mode = mode, .input_gradient = input_gradient}));
+    layers_.push_back(make_layer(
+        context_, layer, plan.layout,
+        {.num_examples = num_examples, .num_threads = num_threads, .mode = mode, .input_gradient = input_gradient}));
     activations_.push_back(zeros<float>(num_examples * layer.output.num_elements()));
     largest = std::max(largest, activations_.back().num_elements());
   }

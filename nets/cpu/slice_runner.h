@@ -17,8 +17,9 @@ namespace terngrad::cpu {
 /// runner per slot that works side by side. Make it and run it under the same LibraryThreads.
 class SliceRunner {
  public:
-  /// @param plan  must outlive the runner
-  SliceRunner(const dnnl::engine& engine, const NetPlan& plan, int num_examples, Mode mode);
+  /// @param plan         must outlive the runner
+  /// @param num_threads  those of LibraryThreads
+  SliceRunner(const dnnl::engine& engine, const NetPlan& plan, int num_examples, int num_threads, Mode mode);
 
   /// Takes the parameters [flat_elements] for the coming calls; they must stay as they are meanwhile.
   void set_parameters(const float* parameters);

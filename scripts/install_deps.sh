@@ -1,0 +1,74 @@
+#!/usr/bin/env bash
+# Installs the packages that terngrad is built with. Does nothing where they are there already.
+set -euo pipefail
+
+usage() {
+  cat <<'TEXT'
+Usage: scripts/install_deps.sh [--lint] [--compare]
+
+Installs the packages that terngrad needs (Debian 12, Ubuntu 24.04 or later). Uses sudo unless run as root.
+
+  --lint     also what scripts/lint.sh uses: clang-format, clang-tidy, shellcheck
+  --compare  also what comparisons with PyTorch use: python3-torch, python3-numpy
+  --help     print this text and exit
+TEXT
+}
+
+packages=(
+  g++ cmake ninja-build ccache git                      # build
+  libboost-program-options-dev                          # options of the commands
+  libdnnl-dev ocl-icd-opencl-dev                        # nets; oneDNN's CMake package looks for OpenCL headers
+  libhwy-dev                                            # SIMD
+  nlohmann-json3-dev libspdlog-dev zlib1g-dev           # JSON, logging, .gz data
+  libgtest-dev libgmock-dev libbenchmark-dev            # tests and microbenchmarks
+)
+
+while (($# > 0)); do
+  case $1 in
+    --lint) packages+=(clang-format clang-tidy shellcheck) ;;
+    --compare) packages+=(python3-torch python3-numpy) ;;
+    --help | -h)
+      usage
+      exit 0
+      ;;
+    *)
+      echo "install_deps.sh: unknown option '$1'; accepted: --lint, --compare, --help" >&2
+      exit 2
+      ;;
+  esac
+  shift
+done
+
+if ! command -v apt-get >/dev/null || ! command -v dpkg-query >/dev/null; then
+  cat >&2 <<'TEXT'
+install_deps.sh: this system has no apt-get. Install these with its own package manager:
+  a C++20 compiler (g++ 12 or later), CMake 3.25 or later, Ninja, ccache, git
+  Highway, oneDNN 2.6 or later with its CMake package, Boost.Program_options, nlohmann-json, spdlog, zlib
+  GoogleTest with GoogleMock, Google Benchmark
+TEXT
+  exit 1
+fi
+
+missing=()
+for package in "${packages[@]}"; do
+  status=$(dpkg-query -W -f='${db:Status-Status}' "$package" 2>/dev/null || true)
+  if [[ $status != installed ]]; then missing+=("$package"); fi
+done
+if ((${#missing[@]} == 0)); then
+  echo "install_deps.sh: all ${#packages[@]} packages are installed"
+  exit 0
+fi
+
+as_root=()
+if ((EUID != 0)); then
+  if ! command -v sudo >/dev/null; then
+    echo "install_deps.sh: not root and no sudo; as root run: apt-get install ${missing[*]}" >&2
+    exit 1
+  fi
+  as_root=(sudo)
+fi
+echo "install_deps.sh: installing ${missing[*]}"
+# A repository that cannot be reached need not be the one that has these packages.
+"${as_root[@]}" apt-get update -q || echo "install_deps.sh: apt-get update failed, going on with the lists there are" >&2
+"${as_root[@]}" env DEBIAN_FRONTEND=noninteractive apt-get install -q -y --no-install-recommends "${missing[@]}" </dev/null
+echo "install_deps.sh: done"

@@ -1,0 +1,62 @@
+#!/usr/bin/env bash
+# Builds one preset and runs all its tests.
+set -euo pipefail
+
+usage() {
+  cat <<'TEXT'
+Usage: scripts/test.sh [PRESET] [CTEST-OPTION...]
+
+Installs what is missing, builds the preset in build/PRESET and runs every test. Presets:
+
+  ci (default)  optimised, warnings are errors, ccache
+  asan          address and undefined-behaviour sanitizers
+  tsan          thread sanitizer
+  debug, release
+
+Further arguments go to ctest, for example: scripts/test.sh ci -R WireFormat
+TEXT
+}
+
+preset=ci
+case ${1-} in
+  --help | -h)
+    usage
+    exit 0
+    ;;
+  ci | asan | tsan | debug | release)
+    preset=$1
+    shift
+    ;;
+  "" | -*) ;;
+  *)
+    echo "test.sh: unknown preset '$1'; accepted: ci, asan, tsan, debug, release" >&2
+    exit 2
+    ;;
+esac
+
+cd "$(dirname "${BASH_SOURCE[0]}")/.."
+scripts/install_deps.sh
+jobs=$(nproc)
+
+run=()
+if [[ $preset == tsan ]]; then
+  # oneDNN's OpenMP is not instrumented: one thread of it is no source of false reports.
+  export OMP_NUM_THREADS=1
+  # Kernels that randomise more address bits than this sanitizer's runtime expects make it refuse to start.
+  if setarch "$(uname -m)" -R true 2>/dev/null; then run=(setarch "$(uname -m)" -R); fi
+fi
+export UBSAN_OPTIONS=${UBSAN_OPTIONS-print_stacktrace=1}
+
+cmake --preset "$preset"
+# Test programs list their tests while they are built, so the build too runs in the sanitizer's surroundings.
+"${run[@]}" cmake --build --preset "$preset" --parallel "$jobs"
+
+log=$(mktemp)
+trap 'rm -f "$log"' EXIT
+status=0
+"${run[@]}" ctest --preset "$preset" --parallel "$jobs" --no-tests=error "$@" 2>&1 | tee "$log" || status=$?
+
+summary=$(grep -E '^[0-9]+% tests passed' "$log" | tail -n 1 || true)
+skipped=$(grep -c '\*\*\*Skipped' "$log" || true)
+echo "test.sh ($preset): ${summary:-no summary from ctest}; $skipped skipped"
+exit "$status"

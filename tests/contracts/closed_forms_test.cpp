@@ -1,0 +1,102 @@
+// What clipping at 2.5 standard deviations does to gradients whose distribution is known: Wen et al., NIPS 2017, section
+// 3.3 and the integrals below. Tolerances are six standard errors of the sample (false alarm 2e-9 each).
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <vector>
+
+#include "kernels/scaler.h"
+#include "kernels/statistics.h"
+#include "kernels/ternarize.h"
+#include "support/gradients.h"
+#include "support/scale.h"
+
+namespace terngrad {
+namespace {
+
+constexpr double kClip = 2.5;
+constexpr double kPi = 3.14159265358979323846;
+const std::size_t kElements = testing::scaled<std::size_t>(1 << 22, 1 << 18);
+
+double density(double x) { return std::exp(-x * x / 2) / std::sqrt(2 * kPi); }
+double upper_tail(double x) { return std::erfc(x / std::sqrt(2.0)) / 2; }
+
+/// Moments of a unit Gaussian g and m = min(|g|, c): closed forms by parts.
+struct ClippedGaussian {
+  double clipped = 2 * upper_tail(kClip);                                                         // P(|g| > c)
+  double mean = 2 * (density(0) - density(kClip)) + 2 * kClip * upper_tail(kClip);                // E[m]
+  double inside = 1 - 2 * upper_tail(kClip) - 2 * kClip * density(kClip);                         // E[g^2; |g| <= c]
+  double square = inside + kClip * kClip * 2 * upper_tail(kClip);                                 // E[m^2]
+  double product = inside + 2 * kClip * density(kClip);                                           // E[|g| m]
+};
+
+struct Sample {
+  double length_change, angle, clipped_fraction, zero_fraction;
+};
+
+Sample sample(const std::vector<float>& gradient) {
+  const auto n = static_cast<double>(gradient.size());
+  Stream stream(Device::cpu(), 1);
+  const float s = local_scaler(measure(gradient, stream), static_cast<std::int64_t>(gradient.size()), kClip,
+                               ScalerRule::kPaper);
+  std::vector<std::uint32_t> words((gradient.size() + 15) / 16);
+  TernarizeTask task;
+  task.gradient = gradient.data();
+  task.count = static_cast<std::int64_t>(gradient.size());
+  task.scalers = &s;
+  task.payload = reinterpret_cast<std::uint8_t*>(words.data());
+  std::int64_t bytes = 0;
+  ternarize({&task, 1}, {}, {1, 0, 0, DrawPurpose::kTernarize}, {&bytes, 1}, stream);
+  double squares = 0, clipped_squares = 0, products = 0, clipped = 0, zeros = 0;
+  for (std::size_t i = 0; i < gradient.size(); ++i) {
+    const double g = std::fabs(static_cast<double>(gradient[i]));
+    const double m = std::min(g, static_cast<double>(s));
+    squares += g * g;
+    clipped_squares += m * m;
+    products += g * m;
+    clipped += g > static_cast<double>(s) ? 1 : 0;
+    zeros += (words[i / 16] >> (2 * (i % 16)) & 1) == 0 ? 1 : 0;
+  }
+  return {std::sqrt(clipped_squares / squares) - 1, std::acos(products / std::sqrt(squares * clipped_squares)) * 180 / kPi,
+          clipped / n, zeros / n};
+}
+
+TEST(ClosedForms, OfTheGaussianAreThePublishedNumbers) {
+  const ClippedGaussian form;
+  EXPECT_NEAR(std::sqrt(form.square) - 1, -0.0113, 5e-5);
+  EXPECT_NEAR(std::acos(form.product / std::sqrt(form.square)) * 180 / kPi, 2.75, 5e-3);
+  EXPECT_NEAR(form.clipped, 0.0124, 5e-5);
+  EXPECT_NEAR(1 - form.mean / kClip, 0.682, 5e-4);
+}
+
+TEST(ClosedForms, GaussianGradientsShowThem) {
+  const ClippedGaussian form;
+  const Sample found = sample(testing::gaussian(kElements, 5, 0.37));
+  const auto n = static_cast<double>(kElements);
+  // A fraction p of n: p (1 - p) / n. The scaler's own error moves it by density * c * (relative error of sigma,
+  // 1 / sqrt(2 n)), which is less; both together are below twice the first.
+  const double clipped_error = 2 * std::sqrt(form.clipped * (1 - form.clipped) / n);
+  EXPECT_NEAR(found.clipped_fraction, form.clipped, 6 * clipped_error);
+  EXPECT_NEAR(found.zero_fraction, 1 - form.mean / kClip, 6 * 2 * 0.5 / std::sqrt(n));
+  // Length and angle are smooth functions of means over n elements of g^2, m^2 and g m, whose excess over each other
+  // sits in the clipped few: its deviation is below E[(g^2 - m^2)^2]^(1/2) < 0.5, and half of that in the length.
+  EXPECT_NEAR(found.length_change, std::sqrt(form.square) - 1, 6 * 0.25 / std::sqrt(n));
+  // d(angle) = d(cos) / sin(angle) with sin(2.75 degrees) = 0.048 and d(cos) below 0.05 / sqrt(n).
+  const double angle = std::acos(form.product / std::sqrt(form.square)) * 180 / kPi;
+  EXPECT_NEAR(found.angle, angle, 6 * (0.05 / 0.048) / std::sqrt(n) * 180 / kPi);
+}
+
+TEST(ClosedForms, LaplaceGradientsAreSparser) {
+  // Unit variance: scale b = 1 / sqrt(2), E[min(|g|, c)] = b (1 - exp(-c / b)).
+  const double b = std::sqrt(0.5);
+  const double zeros = 1 - b * (1 - std::exp(-kClip / b)) / kClip;
+  EXPECT_NEAR(zeros, 0.725, 5e-4);
+  const Sample found = sample(testing::laplace(kElements, 6));
+  // The scaler's relative error is sqrt((kurtosis - 1) / 4n) = 1.12 / sqrt(n), times 0.25 for the zeros; the draws'
+  // 0.45 / sqrt(n).
+  EXPECT_NEAR(found.zero_fraction, zeros, 6 * (0.28 + 0.45) / std::sqrt(static_cast<double>(kElements)));
+}
+
+}  // namespace
+}  // namespace terngrad

@@ -1,0 +1,137 @@
+// Contract B1 on the CPU: equal gradient bits give equal statistics, scalers, codes, payloads and results with every
+// SIMD target, any number of threads, any alignment and any place of the tensors.
+#include <gtest/gtest.h>
+
+#include <mutex>
+#include <random>
+#include <string>
+
+#include "compress/compressed_all_reduce.h"
+#include "support/bits.h"
+#include "support/gradients.h"
+#include "support/scale.h"
+#include "support/simd_targets.h"
+
+namespace terngrad {
+namespace {
+
+constexpr int kWorkers = 3;
+
+Layout random_layout(std::uint64_t seed) {
+  std::mt19937_64 random(seed);
+  Layout layout;
+  const std::size_t num_tensors = 1 + random() % 6;
+  for (std::size_t t = 0; t < num_tensors; ++t) {
+    const std::int64_t sizes[] = {0, 1, static_cast<std::int64_t>(random() % 100),
+                                  static_cast<std::int64_t>(random() % 9000),
+                                  4096 * static_cast<std::int64_t>(random() % 4) + static_cast<std::int64_t>(random() % 3)};
+    layout.add("t" + std::to_string(t), {sizes[random() % 5]});
+  }
+  return layout;
+}
+
+CompressedAllReduceOptions random_options(std::uint64_t seed) {
+  std::mt19937_64 random(seed + 1000);
+  CompressedAllReduceOptions options;
+  const auto pick = [&](auto... choices) {
+    const std::common_type_t<decltype(choices)...> all[] = {choices...};
+    return all[random() % sizeof...(choices)];
+  };
+  TernaryOptions& ternary = options.codecs.codec_options.ternary;
+  ternary.clip_factor = pick(0.0, 1.0, 2.5);
+  ternary.rule = pick(ScalerRule::kPaper, ScalerRule::kOriginal);
+  ternary.sharing = pick(ScalerSharing::kMax, ScalerSharing::kMean, ScalerSharing::kNone);
+  ternary.clip_scope = pick(ClipScope::kShared, ClipScope::kLocal);
+  ternary.scope = pick(ScalerScope::kLayer, ScalerScope::kBlock, ScalerScope::kModel);
+  ternary.block_elements = pick(64, 192, 4096, 5056, 8192);
+  ternary.format = pick(TernaryFormat::kT2, TernaryFormat::kT5, TernaryFormat::kTMask);
+  const bool shared = ternary.sharing != ScalerSharing::kNone;
+  options.return_codec = shared ? pick(ReturnCodec::kFloat32, ReturnCodec::kSums, ReturnCodec::kTernary)
+                                : pick(ReturnCodec::kFloat32, ReturnCodec::kBfloat16);
+  options.algorithm = pick(ExchangeAlgorithm::kAllGather, ExchangeAlgorithm::kScatterReduce);
+  options.codecs.codec = pick(0, 0, 0, 1) == 0 ? "ternary" : "bf16";
+  options.seed = random();
+  return options;
+}
+
+/// Where a worker's tensors lie.
+enum class Place { kFlat, kOdd };
+
+/// Every byte of every message, and every bit of the mean.
+struct Outcome {
+  std::vector<std::vector<std::vector<std::uint8_t>>> messages{kWorkers};
+  std::vector<std::uint32_t> mean;
+  friend bool operator==(const Outcome&, const Outcome&) = default;
+};
+
+Outcome run(const Layout& layout, CompressedAllReduceOptions options, int threads, Place place, std::uint64_t seed) {
+  std::vector<std::vector<float>> memory;
+  std::vector<TensorTable> tables;
+  const auto add_table = [&](auto fill) {
+    const auto room = static_cast<std::size_t>(layout.flat_elements() + 17 * layout.num_segments() + 17);
+    std::vector<float>& values = memory.emplace_back(room, 1e30f);  // what must not be read
+    std::vector<float*> pointers;
+    std::size_t at = 0;
+    for (const Segment& segment : layout.segments()) {
+      at = place == Place::kFlat ? static_cast<std::size_t>(segment.offset) : at + 1 + static_cast<std::size_t>(segment.offset) % 7;
+      pointers.push_back(values.data() + at);
+      fill(values.data() + at, segment);
+      at += static_cast<std::size_t>(segment.num_elements);
+    }
+    if (place == Place::kFlat) return TensorTable(layout, values.data());
+    return TensorTable(layout, pointers);
+  };
+  memory.reserve(kWorkers + 1);
+  for (std::uint64_t w = 0; w < kWorkers; ++w) {
+    tables.push_back(add_table([&](float* out, const Segment& segment) {
+      const auto values = testing::gaussian(static_cast<std::size_t>(segment.num_elements),
+                                            seed * 100 + w * 10 + static_cast<std::uint64_t>(segment.draw_offset));
+      std::copy(values.begin(), values.end(), out);
+    }));
+  }
+  const TensorTable mean = add_table([](float*, const Segment&) {});
+  options.num_threads = threads;
+  CompressedAllReduce exchange(layout, make_worker_group(kWorkers, make_self_communicator()), options);
+  Outcome outcome;
+  std::mutex mutex;  // workers may be encoded side by side
+  exchange.set_message_filter([&](int worker, std::span<std::uint8_t> message) {
+    const std::lock_guard lock(mutex);
+    outcome.messages[static_cast<std::size_t>(worker)].emplace_back(message.begin(), message.end());
+  });
+  exchange.exchange(tables, mean, seed);
+  for (const Segment& segment : layout.segments()) {
+    const float* values = mean.tensor(layout.find(segment.name));
+    const auto bits = testing::bits_of({values, static_cast<std::size_t>(segment.num_elements)});
+    outcome.mean.insert(outcome.mean.end(), bits.begin(), bits.end());
+  }
+  return outcome;
+}
+
+TEST(SameBits, OnEveryTargetWithAnyThreadsAndAnyPlaceOfTensors) {
+  for (std::uint64_t seed = 0; seed < testing::scaled<std::uint64_t>(60, 12); ++seed) {
+    const Layout layout = random_layout(seed);
+    const CompressedAllReduceOptions options = random_options(seed);
+    const Outcome first = run(layout, options, 1, Place::kFlat, seed);
+    ASSERT_FALSE(first.messages[0].empty());
+    testing::for_each_target([&](const std::string& target) {
+      for (const int threads : {1, 2, 3, 4}) {
+        for (const Place place : {Place::kFlat, Place::kOdd}) {
+          ASSERT_TRUE(run(layout, options, threads, place, seed) == first)
+              << "seed " << seed << ", " << target << ", " << threads << " threads, place " << static_cast<int>(place);
+        }
+      }
+    });
+  }
+}
+
+TEST(SameBits, DifferForAnotherSeed) {
+  Layout layout;
+  layout.add("a", {1000});
+  CompressedAllReduceOptions options;
+  const Outcome one = run(layout, options, 1, Place::kFlat, 1);
+  options.seed = 2;
+  EXPECT_FALSE(run(layout, options, 1, Place::kFlat, 1) == one);
+}
+
+}  // namespace
+}  // namespace terngrad

@@ -1,0 +1,322 @@
+// Statistical tests of the draws and of stochastic rounding. Seeds are fixed, so each passes or fails for good; the
+// false-alarm rates say how likely a correct implementation was to fail on the day the seeds were chosen.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <functional>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "compress/compressed_all_reduce.h"
+#include "kernels/scaler.h"
+#include "kernels/statistics.h"
+#include "kernels/ternarize.h"
+#include "support/gradients.h"
+#include "support/scale.h"
+
+namespace terngrad {
+namespace {
+
+constexpr std::size_t kElements = 65536;
+/// Family-wise: over all elements, both tails and all groups of one test.
+constexpr double kFalseAlarms = 1e-6;
+
+/// Counts of non-zero codes of each element over many steps, and their number of codes with a wrong sign.
+struct Counts {
+  std::vector<std::uint32_t> nonzero = std::vector<std::uint32_t>(kElements, 0);
+  std::size_t wrong_signs = 0;
+};
+
+/// Elements of all magnitudes below s: a quarter uniform, the rest spread over 20 octaves, some exactly 0 or s.
+std::vector<float> gradient_of(std::uint64_t seed, float s) {
+  std::mt19937_64 random(seed);
+  std::vector<float> gradient(kElements);
+  for (std::size_t i = 0; i < kElements; ++i) {
+    const double u = testing::uniform(random);
+    double p = i % 4 == 0 ? u : std::exp2(-20 * u);
+    if (i % 64 == 1) p = 0;
+    if (i % 64 == 2) p = 1;
+    gradient[i] = std::min(s, static_cast<float>(p * static_cast<double>(s))) * (random() % 2 == 0 ? 1.0f : -1.0f);
+  }
+  return gradient;
+}
+
+Counts count_codes(std::span<const float> gradient, float s, std::uint32_t worker, int num_draws) {
+  Counts counts;
+  std::vector<std::uint32_t> words(kElements / 16);
+  TernarizeTask task;
+  task.gradient = gradient.data();
+  task.count = kElements;
+  task.scalers = &s;
+  task.payload = reinterpret_cast<std::uint8_t*>(words.data());
+  Stream stream(Device::cpu(), 1);
+  for (int draw = 0; draw < num_draws; ++draw) {
+    std::int64_t bytes = 0;
+    ternarize({&task, 1}, {}, {2024, static_cast<std::uint64_t>(draw), worker, DrawPurpose::kTernarize}, {&bytes, 1},
+              stream);
+    for (std::size_t w = 0; w < words.size(); ++w) {
+      for (unsigned i = 0; i < 16; ++i) counts.nonzero[16 * w + i] += words[w] >> (2 * i) & 1;
+    }
+    if (draw % 64 != 0) continue;
+    for (std::size_t i = 0; i < kElements; ++i) {
+      const std::uint32_t code = words[i / 16] >> (2 * (i % 16)) & 3;
+      if (code != 0 && (code == 3) != std::signbit(gradient[i])) ++counts.wrong_signs;
+    }
+  }
+  return counts;
+}
+
+/// Bound on the probability that a sum of n independent 0/1 draws of mean probability p is as far from n p as k, on
+/// k's side: exp(-n KL(k/n, p)), Chernoff's bound on the exact binomial tail, which by Hoeffding (1956) also holds where
+/// the probabilities differ. Rejecting when the bound is below a level keeps false alarms below that level.
+double tail_bound(double k, double n, double p) {
+  const double q = k / n;
+  const auto term = [](double a, double b) { return a == 0 ? 0 : a * std::log(a / b); };
+  return std::exp(-n * (term(q, p) + term(1 - q, 1 - p)));
+}
+
+/// What contradicts that element i is non-zero with probability |g_i| / s; empty if nothing does. Every element by
+/// itself, and elements of an octave of probability together, which shows biases that are small but shared.
+std::string contradiction(const Counts& counts, std::span<const float> gradient, float s, int num_draws) {
+  const double n = num_draws;
+  struct Octave {
+    double count = 0, expected = 0, draws = 0;
+  };
+  std::map<int, Octave> octaves;
+  for (std::size_t i = 0; i < gradient.size(); ++i) {
+    const double p = std::fabs(static_cast<double>(gradient[i])) / static_cast<double>(s);
+    Octave& octave = octaves[p == 0 ? -1000 : std::ilogb(p)];
+    octave.count += counts.nonzero[i];
+    octave.expected += n * p;
+    octave.draws += n;
+    // Two tails of every element take half of the false alarms.
+    if (tail_bound(counts.nonzero[i], n, p) < kFalseAlarms / 4 / static_cast<double>(gradient.size())) {
+      return "element " + std::to_string(i) + " with p = " + std::to_string(p) + " was non-zero " +
+             std::to_string(counts.nonzero[i]) + " of " + std::to_string(num_draws) + " times";
+    }
+  }
+  for (const auto& [exponent, octave] : octaves) {
+    const double p = octave.expected / octave.draws;
+    if (tail_bound(octave.count, octave.draws, p) < kFalseAlarms / 4 / static_cast<double>(octaves.size())) {
+      return "elements with p from 2^" + std::to_string(exponent) + " were non-zero " + std::to_string(octave.count) +
+             " of " + std::to_string(octave.draws) + " times, expected " + std::to_string(octave.expected);
+    }
+  }
+  return "";
+}
+
+TEST(Unbiasedness, EveryElementIsNonZeroWithItsProbability) {
+  const int num_draws = testing::scaled(4096, 128);
+  for (const float s : {1.0f, 0.3f, 1e-12f}) {
+    const std::vector<float> gradient = gradient_of(1, s);
+    const Counts counts = count_codes(gradient, s, 0, num_draws);
+    EXPECT_EQ(counts.wrong_signs, 0u);
+    EXPECT_EQ(contradiction(counts, gradient, s, num_draws), "") << "s = " << s;
+    if (testing::kSanitized) break;
+  }
+}
+
+TEST(Unbiasedness, HoldsWithSharedAndWithOwnScalers) {
+  // c = 0: sharing max gives every worker the greatest maximum, none its own.
+  const int num_draws = testing::scaled(1024, 64);
+  Stream stream(Device::cpu(), 1);
+  std::vector<std::vector<float>> workers;
+  float greatest = 0;
+  for (std::uint32_t worker = 0; worker < 3; ++worker) {
+    workers.push_back(testing::gaussian(kElements, 100 + worker, std::exp2(-static_cast<double>(worker))));
+    greatest = std::max(greatest, measure(workers.back(), stream).max_abs());
+  }
+  for (std::uint32_t worker = 0; worker < 3; ++worker) {
+    const float own = local_scaler(measure(workers[worker], stream), kElements, 0, ScalerRule::kPaper);
+    for (const float s : {greatest, own}) {
+      const Counts counts = count_codes(workers[worker], s, worker, num_draws);
+      EXPECT_EQ(contradiction(counts, workers[worker], s, num_draws), "") << "worker " << worker << ", s = " << s;
+    }
+  }
+}
+
+TEST(Unbiasedness, OfTheWholeExchangeWithSharingMaxAndNone) {
+  constexpr int kWorkers = 3;
+  const int num_steps = testing::scaled(4096, 64);
+  Layout layout;
+  layout.add("a", {300});
+  std::vector<testing::Tensors> workers;
+  std::vector<TensorTable> tables;
+  for (int w = 0; w < kWorkers; ++w) {
+    workers.push_back(testing::gaussian_tensors(layout, 50 + static_cast<std::uint64_t>(w)));
+    tables.push_back(workers.back().table);
+  }
+  double greatest = 0;
+  for (const auto& worker : workers) {
+    for (const float g : worker.values[0]) greatest = std::max(greatest, std::fabs(static_cast<double>(g)));
+  }
+  for (const ScalerSharing sharing : {ScalerSharing::kMax, ScalerSharing::kNone}) {
+    CompressedAllReduceOptions options;
+    options.codecs.codec_options.ternary.sharing = sharing;
+    CompressedAllReduce exchange(layout, make_worker_group(kWorkers, make_self_communicator()), options);
+    testing::Tensors mean = testing::blank_tensors(layout);
+    std::vector<double> total(300, 0);
+    for (int step = 0; step < num_steps; ++step) {
+      exchange.exchange(tables, mean.table, static_cast<std::uint64_t>(step));
+      for (std::size_t i = 0; i < total.size(); ++i) total[i] += static_cast<double>(mean.values[0][i]);
+    }
+    // Hoeffding: every one of n = kWorkers * num_steps terms spans s at most, since the sign of a code is fixed, so
+    // P(|mean - expected| >= d) <= 2 exp(-2 n d^2 / s^2).
+    const double d = greatest * std::sqrt(std::log(2 * 300 * 2 / kFalseAlarms) / (2.0 * kWorkers * num_steps));
+    for (std::size_t i = 0; i < total.size(); ++i) {
+      double expected = 0;
+      for (const auto& worker : workers) expected += static_cast<double>(worker.values[0][i]) / kWorkers;
+      ASSERT_NEAR(total[i] / num_steps, expected, d) << "element " << i;
+    }
+  }
+}
+
+/// Counts under another rounding rule: non-zero(r16, t).
+Counts count_with(std::span<const float> gradient, float s, int num_draws,
+                  const std::function<bool(std::uint32_t, float)>& nonzero) {
+  Counts counts;
+  for (int draw = 0; draw < num_draws; ++draw) {
+    const DrawKey key{2024, static_cast<std::uint64_t>(draw), 0, DrawPurpose::kTernarize};
+    for (std::size_t block = 0; block < gradient.size() / 8; ++block) {
+      const auto words = draw_block(key, block);
+      for (std::size_t j = 0; j < 8; ++j) {
+        const std::size_t i = 8 * block + j;
+        const float t = std::fabs(gradient[i]) / s * 65536.0f;
+        counts.nonzero[i] += nonzero(words[j / 2] >> (j % 2 * 16) & 0xffffu, t) ? 1u : 0u;
+      }
+    }
+  }
+  return counts;
+}
+
+TEST(Unbiasedness, TestRejectsRoundingThatIncludesTheTie) {
+  const int num_draws = testing::scaled(256, 128);
+  const std::vector<float> gradient = gradient_of(1, 1);
+  const Counts counts = count_with(gradient, 1, num_draws, [](std::uint32_t r, float t) {
+    return static_cast<float>(r) <= std::floor(t);  // 2^-16 too often
+  });
+  EXPECT_NE(contradiction(counts, gradient, 1, num_draws), "");
+}
+
+TEST(Unbiasedness, TestRejectsRoundingWithoutRefinement) {
+  const int num_draws = testing::scaled(256, 128);
+  const std::vector<float> gradient = gradient_of(1, 1);
+  const Counts counts = count_with(gradient, 1, num_draws, [](std::uint32_t r, float t) {
+    return static_cast<float>(r) < std::floor(t);  // 2^-17 too rarely on average, never below 2^-16
+  });
+  EXPECT_NE(contradiction(counts, gradient, 1, num_draws), "");
+}
+
+TEST(Unbiasedness, TestRejectsDrawsOfEightBits) {
+  const int num_draws = testing::scaled(256, 128);
+  const std::vector<float> gradient = gradient_of(1, 1);
+  const Counts counts = count_with(gradient, 1, num_draws, [](std::uint32_t r, float t) {
+    return static_cast<float>(r & 0xff) < std::floor(t / 256);
+  });
+  EXPECT_NE(contradiction(counts, gradient, 1, num_draws), "");
+}
+
+TEST(Unbiasedness, VarianceIsMagnitudeTimesDistanceToTheScaler) {
+  const int num_draws = testing::scaled(1024, 64);
+  const std::vector<float> gradient = gradient_of(3, 1);
+  const Counts counts = count_codes(gradient, 1, 1, num_draws);
+  const double n = num_draws;
+  double found = 0;
+  double expected = 0;
+  double error_squares = 0;
+  for (std::size_t i = 0; i < kElements; ++i) {
+    const double p = std::fabs(static_cast<double>(gradient[i]));
+    const double q = counts.nonzero[i] / n;
+    found += q * (1 - q) * n / (n - 1);  // the unbiased sample variance of s * code
+    expected += p * (1 - p);
+    // Variance of a Bernoulli sample variance: m4 / n - m2^2 (n - 3) / (n (n - 1)).
+    const double m2 = p * (1 - p);
+    const double m4 = m2 * (1 - 3 * m2);
+    error_squares += m4 / n - m2 * m2 * (n - 3) / (n * (n - 1));
+  }
+  EXPECT_NEAR(found, expected, 6 * std::sqrt(error_squares));  // six standard errors: false alarm 2e-9
+}
+
+TEST(Draws, AreUniformByChiSquare) {
+  const std::uint64_t num_blocks = testing::scaled<std::uint64_t>(1 << 21, 1 << 17);
+  std::vector<std::uint32_t> histogram(65536, 0);
+  const DrawKey key{7, 8, 9, DrawPurpose::kTernarize};
+  for (std::uint64_t block = 0; block < num_blocks; ++block) {
+    for (const std::uint32_t word : draw_block(key, block)) {
+      ++histogram[word & 0xffff];
+      ++histogram[word >> 16];
+    }
+  }
+  const double expected = static_cast<double>(num_blocks) * 8 / 65536;
+  double chi_square = 0;
+  for (const std::uint32_t count : histogram) {
+    chi_square += (count - expected) * (count - expected) / expected;
+  }
+  // 65535 degrees of freedom: nearly normal, mean 65535, variance 2 * 65535. Six deviations either way: 2e-9.
+  EXPECT_NEAR(chi_square, 65535, 6 * std::sqrt(2.0 * 65535));
+}
+
+TEST(Draws, AreUniformInEveryBit) {
+  const std::uint64_t num_blocks = testing::scaled<std::uint64_t>(1 << 20, 1 << 16);
+  std::vector<double> ones(128, 0);
+  const DrawKey key{1, 2, 3, DrawPurpose::kTernarizeRefine};
+  for (std::uint64_t block = 0; block < num_blocks; ++block) {
+    const auto words = draw_block(key, block);
+    for (std::size_t bit = 0; bit < 128; ++bit) ones[bit] += words[bit / 32] >> (bit % 32) & 1;
+  }
+  const auto n = static_cast<double>(num_blocks);
+  for (const double count : ones) EXPECT_NEAR(count, n / 2, 6.5 * std::sqrt(n) / 2);  // 128 bits: 1e-8 in all
+}
+
+/// Fair coins as +1 and -1: codes of elements at half the scaler, where the draw alone decides with probability 1/2.
+std::vector<double> coins(std::uint64_t step, std::uint32_t worker) {
+  const std::vector<float> gradient(kElements, 0.5f);
+  const float s = 1;
+  std::vector<std::uint32_t> words(kElements / 16);
+  TernarizeTask task;
+  task.gradient = gradient.data();
+  task.count = kElements;
+  task.scalers = &s;
+  task.payload = reinterpret_cast<std::uint8_t*>(words.data());
+  Stream stream(Device::cpu(), 1);
+  std::int64_t bytes = 0;
+  ternarize({&task, 1}, {}, {11, step, worker, DrawPurpose::kTernarize}, {&bytes, 1}, stream);
+  std::vector<double> result(kElements);
+  for (std::size_t i = 0; i < kElements; ++i) result[i] = (words[i / 16] >> (2 * (i % 16)) & 1) != 0 ? 1 : -1;
+  return result;
+}
+
+/// Products of independent fair coins are independent fair coins, so by Hoeffding P(|sum| >= t) <= 2 exp(-t^2 / 2n).
+double correlation_bound(double n, int num_tests) { return std::sqrt(2 * n * std::log(2 * num_tests / kFalseAlarms)); }
+
+TEST(Draws, OfNeighboursAreIndependent) {
+  constexpr int kLags = 256;
+  const std::vector<double> x = coins(0, 0);
+  for (std::size_t lag = 1; lag <= kLags; ++lag) {
+    double sum = 0;
+    for (std::size_t i = lag; i < kElements; ++i) sum += x[i] * x[i - lag];
+    EXPECT_LE(std::fabs(sum), correlation_bound(kElements, kLags)) << "lag " << lag;
+  }
+}
+
+TEST(Draws, OfWorkersAndStepsAreIndependent) {
+  std::vector<std::vector<double>> all;
+  for (std::uint32_t worker = 0; worker < 6; ++worker) {
+    for (std::uint64_t step : {std::uint64_t{0}, std::uint64_t{1}, std::uint64_t{2}, std::uint64_t{1} << 32}) {
+      all.push_back(coins(step, worker));
+    }
+  }
+  const int pairs = static_cast<int>(all.size() * (all.size() - 1) / 2);
+  for (std::size_t a = 0; a < all.size(); ++a) {
+    for (std::size_t b = 0; b < a; ++b) {
+      double sum = 0;
+      for (std::size_t i = 0; i < kElements; ++i) sum += all[a][i] * all[b][i];
+      EXPECT_LE(std::fabs(sum), correlation_bound(kElements, pairs)) << a << " and " << b;
+    }
+  }
+}
+
+}  // namespace
+}  // namespace terngrad

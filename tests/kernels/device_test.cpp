@@ -1,0 +1,26 @@
+#include "kernels/device.h"
+
+#include <gtest/gtest.h>
+
+#include "kernels/errors.h"
+
+namespace terngrad {
+namespace {
+
+TEST(Device, CpuIsCalledCpu) {
+  EXPECT_EQ(Device::cpu().name(), "cpu");
+  EXPECT_TRUE(Device::cpu().is_cpu());
+  EXPECT_EQ(Device::cpu(), Device::cpu());
+}
+
+TEST(HardwareThreads, AreAtLeastOne) { EXPECT_GE(num_hardware_threads(), 1); }
+
+TEST(Stream, KeepsItsNumberOfThreads) { EXPECT_EQ(Stream(Device::cpu(), 3).num_threads(), 3); }
+
+TEST(Stream, RefusesFewerThanOneThread) {
+  EXPECT_THROW(Stream(Device::cpu(), 0), InvalidArgument);
+  EXPECT_THROW(Stream(Device::cpu(), -2), InvalidArgument);
+}
+
+}  // namespace
+}  // namespace terngrad

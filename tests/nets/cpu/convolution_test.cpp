@@ -1,0 +1,58 @@
+#include "tests/nets/cpu/layer_comparison.h"
+
+namespace terngrad::test {
+namespace {
+
+constexpr double kTolerance = 2e-6;  // float sums of up to 500 products
+
+LayerSpec convolution(int num_outputs, int kernel, int stride, Padding padding, Activation activation) {
+  return {"conv", ConvolutionSpec{.num_outputs = num_outputs,
+                                  .kernel = kernel,
+                                  .stride = stride,
+                                  .padding = padding,
+                                  .activation = activation,
+                                  .weights = {},
+                                  .biases = {}}};
+}
+
+TEST(Convolution, MatchesReferenceOnOddShapes) {
+  for (const int channels : {1, 3, 16, 20}) {
+    for (const int outputs : {1, 7, 50}) {
+      SCOPED_TRACE(testing::Message() << channels << " -> " << outputs);
+      const NetPlan plan = plan_of_layer(convolution(outputs, 5, 1, Padding::kSame, Activation::kNone),
+                                         {6, 9, channels}, 6 * 9 * outputs);
+      expect_layer_matches_reference(plan, 3, kTolerance);
+    }
+  }
+}
+
+TEST(Convolution, MatchesReferenceWithRelu) {
+  const NetPlan plan = plan_of_layer(convolution(10, 3, 1, Padding::kSame, Activation::kRelu), {7, 5, 4}, 7 * 5 * 10);
+  expect_layer_matches_reference(plan, 2, kTolerance);
+}
+
+TEST(Convolution, MatchesReferenceWithAsymmetricPaddingAndStride) {
+  // 3x3 with stride 2 on 8 rows pads nothing above and one row below.
+  const NetPlan plan = plan_of_layer(convolution(6, 3, 2, Padding::kSame, Activation::kNone), {8, 6, 5}, 4 * 3 * 6);
+  ASSERT_EQ(plan.layers[0].padding.top, 0);
+  ASSERT_EQ(plan.layers[0].padding.bottom, 1);
+  expect_layer_matches_reference(plan, 2, kTolerance);
+}
+
+TEST(Convolution, MatchesReferenceWithEvenKernel) {
+  const NetPlan plan = plan_of_layer(convolution(3, 4, 1, Padding::kSame, Activation::kNone), {5, 5, 2}, 5 * 5 * 3);
+  expect_layer_matches_reference(plan, 2, kTolerance);
+}
+
+TEST(Convolution, MatchesReferenceWithoutPadding) {
+  const NetPlan plan = plan_of_layer(convolution(8, 3, 1, Padding::kValid, Activation::kNone), {5, 7, 3}, 3 * 5 * 8);
+  expect_layer_matches_reference(plan, 1, kTolerance);
+}
+
+TEST(Convolution, MatchesReferenceOnOnePixel) {
+  const NetPlan plan = plan_of_layer(convolution(4, 5, 1, Padding::kSame, Activation::kNone), {1, 1, 2}, 4);
+  expect_layer_matches_reference(plan, 1, kTolerance);
+}
+
+}  // namespace
+}  // namespace terngrad::test

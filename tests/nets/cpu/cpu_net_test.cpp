@@ -1,0 +1,171 @@
+#include "nets/cpu/cpu_net.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <cstddef>
+#include <cstring>
+#include <mutex>
+#include <vector>
+
+#include "kernels/buffer.h"
+#include "kernels/errors.h"
+#include "tests/nets/reference_net.h"
+
+namespace terngrad {
+namespace {
+
+constexpr ImageShape kImage{12, 12, 1};
+constexpr int kClasses = 10;
+
+/// Gradients and losses of `num_workers * examples` fixed examples, cut into one slice per worker.
+struct Step {
+  std::unique_ptr<Net> net;
+  std::vector<Buffer<float>> gradients;
+  std::vector<WorkerLoss> losses;
+
+  Step(int num_workers, int examples, int num_threads, int threads_per_worker, int first_worker = 0,
+       const SegmentReady& ready = {}) {
+    net = make_net("lenet", kImage, kClasses,
+                   {.num_local_workers = num_workers,
+                    .examples_per_worker = examples,
+                    .threads_per_worker = threads_per_worker,
+                    .num_threads = num_threads});
+    auto parameters = zeros<float>(net->layout().flat_elements());
+    net->initialize(11, parameters.span());
+    const auto pixels = static_cast<std::size_t>(kImage.num_elements());
+    const auto first = static_cast<std::size_t>(first_worker * examples);
+    const auto count = static_cast<std::size_t>(num_workers * examples);
+    const auto images = test::random_floats((first + count) * pixels, 5);
+    const auto labels = test::cyclic_labels(static_cast<int>(first + count), kClasses);
+    std::vector<float*> pointers;
+    for (int worker = 0; worker < num_workers; ++worker) {
+      gradients.push_back(zeros<float>(net->layout().flat_elements()));
+      pointers.push_back(gradients.back().data());
+    }
+    losses.resize(static_cast<std::size_t>(num_workers));
+    net->compute_gradients(parameters.span(),
+                           {std::span(images).subspan(first * pixels), std::span(labels).subspan(first)}, pointers,
+                           losses, ready);
+  }
+};
+
+bool equal_bits(const Buffer<float>& a, const Buffer<float>& b) {
+  return a.num_elements() == b.num_elements() &&
+         std::memcmp(a.data(), b.data(), static_cast<std::size_t>(a.num_elements()) * sizeof(float)) == 0;
+}
+
+TEST(CpuNet, AGradientDoesNotDependOnTheNumberOfLocalWorkers) {
+  for (const int examples : {1, 3, 8}) {
+    const Step together(8, examples, 2, 1);
+    for (const int workers : {1, 2, 4}) {
+      for (int first = 0; first < 8; first += workers) {
+        const Step part(workers, examples, 2, 1, first);
+        for (int w = 0; w < workers; ++w) {
+          const auto local = static_cast<std::size_t>(w);
+          const auto global = static_cast<std::size_t>(first + w);
+          ASSERT_TRUE(equal_bits(part.gradients[local], together.gradients[global]))
+              << "worker " << global << " alone among " << workers << ", " << examples << " examples";
+          EXPECT_EQ(part.losses[local].entropy_loss, together.losses[global].entropy_loss);
+          EXPECT_EQ(part.losses[local].num_correct, together.losses[global].num_correct);
+        }
+      }
+    }
+  }
+}
+
+TEST(CpuNet, AGradientDoesNotDependOnTheThreadsOfTheProcess) {
+  const Step serial(5, 3, 1, 1);
+  const Step parallel(5, 3, 4, 1);
+  for (std::size_t w = 0; w < 5; ++w) EXPECT_TRUE(equal_bits(serial.gradients[w], parallel.gradients[w])) << w;
+}
+
+TEST(CpuNet, SlicesOfSeveralThreadsDoNotDependOnTheNumberOfWorkersEither) {
+  const Step together(3, 4, 2, 2);
+  for (int first = 0; first < 3; ++first) {
+    const Step alone(1, 4, 2, 2, first);
+    EXPECT_TRUE(equal_bits(alone.gradients[0], together.gradients[static_cast<std::size_t>(first)])) << first;
+  }
+}
+
+TEST(CpuNet, WorkersWithOtherExamplesHaveOtherGradients) {
+  const Step step(2, 3, 1, 1);
+  EXPECT_FALSE(equal_bits(step.gradients[0], step.gradients[1]));
+}
+
+TEST(CpuNet, RepeatsBitwise) {
+  const Step once(2, 8, 2, 2);
+  const Step again(2, 8, 2, 2);
+  EXPECT_TRUE(equal_bits(once.gradients[1], again.gradients[1]));
+}
+
+TEST(CpuNet, AnnouncesEverySegmentOfEveryWorkerOnceInOrder) {
+  std::mutex mutex;
+  std::vector<std::vector<int>> order(4);
+  const Step step(4, 2, 2, 1, 0, [&](int worker, int segment) {
+    const std::lock_guard lock(mutex);
+    order.at(static_cast<std::size_t>(worker)).push_back(segment);
+  });
+  for (const auto& segments : order) EXPECT_EQ(segments, (std::vector<int>{6, 7, 4, 5, 2, 3, 0, 1}));
+}
+
+TEST(CpuNet, PredictAgreesWithTrainingAndNotWithTheSplit) {
+  constexpr int kExamples = 37;  // one chunk and a ragged one
+  auto net = make_net("lenet", kImage, kClasses, {.examples_per_worker = kExamples});
+  auto wide = make_net("lenet", kImage, kClasses,
+                       {.num_local_workers = 8, .examples_per_worker = 2, .threads_per_worker = 2, .num_threads = 4});
+  auto parameters = zeros<float>(net->layout().flat_elements());
+  net->initialize(3, parameters.span());
+  const auto pixels = static_cast<std::size_t>(kImage.num_elements());
+  const auto images = test::random_floats(kExamples * pixels, 8);
+  const auto labels = test::cyclic_labels(kExamples, kClasses);
+  std::vector<float> logits(kExamples * kClasses, NAN);
+  net->predict(parameters.span(), images, kExamples, logits);
+
+  auto gradient = zeros<float>(net->layout().flat_elements());
+  float* const pointer = gradient.data();
+  WorkerLoss loss;
+  net->compute_gradients(parameters.span(), {images, labels}, {&pointer, 1}, {&loss, 1});
+  const double predicted_loss = test::reference_loss(test::widen(logits), labels, nullptr);
+  EXPECT_NEAR(predicted_loss, loss.entropy_loss, 1e-6);
+
+  std::vector<float> wide_logits(logits.size(), NAN);
+  wide->predict(parameters.span(), images, kExamples, wide_logits);
+  EXPECT_EQ(wide_logits, logits);
+  std::vector<float> one(kClasses, NAN);
+  wide->predict(parameters.span(), std::span(images).subspan(35 * pixels, pixels), 1, one);
+  EXPECT_TRUE(std::equal(one.begin(), one.end(), logits.begin() + 35 * kClasses)) << "chunks change a logit";
+  wide->predict(parameters.span(), {}, 0, {});
+}
+
+TEST(CpuNet, RefusesImpossibleOptionsAndSpans) {
+  EXPECT_THROW(make_net("lenet", kImage, kClasses, {.num_local_workers = 0}), InvalidArgument);
+  EXPECT_THROW(make_net("lenet", kImage, kClasses, {.examples_per_worker = 0}), InvalidArgument);
+  EXPECT_THROW(make_net("lenet", kImage, kClasses, {.num_threads = 0}), InvalidArgument);
+  EXPECT_THROW(make_net("lenet", kImage, kClasses, {.threads_per_worker = 3, .num_threads = 2}), InvalidArgument);
+  auto net = make_net("lenet", kImage, kClasses, {});
+  auto parameters = zeros<float>(net->layout().flat_elements());
+  std::vector<float> images(static_cast<std::size_t>(kImage.num_elements()));
+  std::vector<std::int32_t> labels = {0};
+  auto gradient = zeros<float>(net->layout().flat_elements());
+  float* const pointer = gradient.data();
+  WorkerLoss loss;
+  const auto compute = [&](std::span<const float> p, std::span<const float> x, std::span<const std::int32_t> y) {
+    net->compute_gradients(p, {x, y}, {&pointer, 1}, {&loss, 1});
+  };
+  EXPECT_NO_THROW(compute(parameters.span(), images, labels));
+  EXPECT_THROW(compute(parameters.span().subspan(1), images, labels), InvalidArgument);
+  EXPECT_THROW(compute(parameters.span(), std::span(images).subspan(1), labels), InvalidArgument);
+  EXPECT_THROW(compute(parameters.span(), images, {}), InvalidArgument);
+  EXPECT_THROW(net->compute_gradients(parameters.span(), {images, labels}, {}, {&loss, 1}), InvalidArgument);
+  labels[0] = kClasses;
+  EXPECT_THROW(compute(parameters.span(), images, labels), InvalidArgument);
+  labels[0] = -1;
+  EXPECT_THROW(compute(parameters.span(), images, labels), InvalidArgument);
+  EXPECT_THROW(net->initialize(0, parameters.span().subspan(1)), InvalidArgument);
+  EXPECT_THROW(net->predict(parameters.span(), images, 2, {}), InvalidArgument);
+}
+
+}  // namespace
+}  // namespace terngrad

@@ -1,0 +1,72 @@
+// Runs one CPU layer beside the double-precision reference.
+#pragma once
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <cstddef>
+#include <string>
+#include <vector>
+
+#include "kernels/parallel.h"
+#include "nets/cpu/layer.h"
+#include "tests/nets/reference_net.h"
+
+namespace terngrad::test {
+
+/// A plan of this one layer: as many classes as it has outputs.
+inline NetPlan plan_of_layer(const LayerSpec& spec, const ImageShape& image, int num_outputs) {
+  return plan_net({"test", {spec}}, image, num_outputs);
+}
+
+/// Expects forward and backward of the layer to agree with the reference to `tolerance` (relative_difference).
+inline void expect_layer_matches_reference(const NetPlan& plan, int num_examples, double tolerance) {
+  const LibraryThreads threads(1);
+  const LayerPlan& layer_plan = plan.layers[0];
+  const auto examples = static_cast<std::size_t>(num_examples);
+  const auto input = random_floats(examples * static_cast<std::size_t>(layer_plan.input.num_elements()), 1);
+  const auto parameters = random_floats(static_cast<std::size_t>(plan.layout.flat_elements()), 2);
+  const std::size_t num_outputs = examples * static_cast<std::size_t>(layer_plan.output.num_elements());
+  auto output_gradient = random_floats(num_outputs, 3);
+
+  const Doubles expected_output = reference_forward(layer_plan, plan.layout, widen(parameters), widen(input));
+  Doubles expected_gradient(parameters.size(), 0.0);
+  const Doubles expected_input_gradient =
+      reference_backward(layer_plan, plan.layout, widen(parameters), widen(input), expected_output,
+                         widen(output_gradient), expected_gradient);
+
+  const dnnl::engine engine(dnnl::engine::kind::cpu, 0);
+  cpu::Scratchpad scratchpad;
+  const cpu::DnnlContext context{engine, dnnl::stream(engine), &scratchpad};
+  const auto layer = cpu::make_layer(context, layer_plan, plan.layout, {.num_examples = num_examples});
+  scratchpad.allocate();
+  // Full of NaN: whatever a layer forgets to write shows.
+  std::vector<float> output(num_outputs, NAN);
+  std::vector<float> input_gradient(input.size(), NAN);
+  std::vector<float> gradient(parameters.size(), NAN);
+  layer->set_parameters(parameters.data());
+  layer->forward(input.data(), output.data());
+  layer->backward({.input = input.data(),
+                   .output = output.data(),
+                   .output_gradient = output_gradient.data(),
+                   .input_gradient = input_gradient.data(),
+                   .gradient = gradient.data()});
+
+  EXPECT_LE(relative_difference(output, expected_output), tolerance) << "output";
+  EXPECT_LE(relative_difference(input_gradient, expected_input_gradient), tolerance) << "input gradient";
+  for (const Segment& segment : plan.layout.segments()) {
+    const auto offset = static_cast<std::size_t>(segment.offset);
+    const auto size = static_cast<std::size_t>(segment.num_elements);
+    EXPECT_LE(relative_difference(std::span(gradient).subspan(offset, size),
+                                  std::span(expected_gradient).subspan(offset, size)),
+              tolerance)
+        << segment.name;
+    const std::int64_t next =
+        &segment == &plan.layout.segments().back() ? plan.layout.flat_elements() : (&segment + 1)->offset;
+    for (std::size_t i = offset + size; i < static_cast<std::size_t>(next); ++i) {
+      EXPECT_TRUE(std::isnan(gradient[i])) << "padding after " << segment.name << " was written";
+    }
+  }
+}
+
+}  // namespace terngrad::test

@@ -1,0 +1,65 @@
+#include "tests/nets/cpu/layer_comparison.h"
+
+namespace terngrad::test {
+namespace {
+
+constexpr double kExact = 1e-7;  // a maximum rounds nothing; overlapping windows add a few floats
+
+LayerSpec max_pool(int window, int stride, Padding padding) {
+  return {"pool", MaxPoolSpec{.window = window, .stride = stride, .padding = padding}};
+}
+
+TEST(MaxPool, MatchesReferenceForEveryNumberOfChannels) {
+  for (int channels = 1; channels <= 40; ++channels) {
+    SCOPED_TRACE(channels);
+    expect_layer_matches_reference(plan_of_layer(max_pool(2, 2, Padding::kSame), {4, 6, channels}, 2 * 3 * channels), 2,
+                                   kExact);
+  }
+}
+
+TEST(MaxPool, MatchesReferenceOnOddSizes) {
+  // SAME on odd sizes hangs over the bottom and right edge; padding must not win even where all values are negative.
+  const NetPlan plan = plan_of_layer(max_pool(2, 2, Padding::kSame), {5, 7, 3}, 3 * 4 * 3);
+  ASSERT_EQ(plan.layers[0].padding.bottom, 1);
+  expect_layer_matches_reference(plan, 3, kExact);
+}
+
+TEST(MaxPool, MatchesReferenceWithOverlappingWindows) {
+  expect_layer_matches_reference(plan_of_layer(max_pool(3, 2, Padding::kSame), {8, 8, 5}, 4 * 4 * 5), 2, 3e-7);
+  expect_layer_matches_reference(plan_of_layer(max_pool(3, 1, Padding::kSame), {5, 4, 5}, 5 * 4 * 5), 2, 3e-7);
+}
+
+TEST(MaxPool, MatchesReferenceWithoutPadding) {
+  // Rows that no window reaches get a zero gradient.
+  expect_layer_matches_reference(plan_of_layer(max_pool(2, 2, Padding::kValid), {5, 5, 3}, 2 * 2 * 3), 2, kExact);
+  expect_layer_matches_reference(plan_of_layer(max_pool(2, 3, Padding::kValid), {8, 8, 3}, 3 * 3 * 3), 2, kExact);
+}
+
+TEST(MaxPool, MatchesReferenceOnOnePixel) {
+  expect_layer_matches_reference(plan_of_layer(max_pool(2, 2, Padding::kSame), {1, 1, 3}, 3), 1, kExact);
+}
+
+TEST(MaxPool, GivesTheGradientToTheFirstOfEqualMaxima) {
+  const LibraryThreads threads(1);
+  const NetPlan plan = plan_of_layer(max_pool(2, 2, Padding::kSame), {2, 2, 1}, 1);
+  const dnnl::engine engine(dnnl::engine::kind::cpu, 0);
+  cpu::Scratchpad scratchpad;
+  const cpu::DnnlContext context{engine, dnnl::stream(engine), &scratchpad};
+  const auto layer = cpu::make_layer(context, plan.layers[0], plan.layout, {.num_examples = 1});
+  scratchpad.allocate();
+  const std::vector<float> input = {1, 3, 3, 2};
+  std::vector<float> output(1);
+  std::vector<float> output_gradient = {5};
+  std::vector<float> input_gradient(4, NAN);
+  layer->forward(input.data(), output.data());
+  layer->backward({.input = input.data(),
+                   .output = output.data(),
+                   .output_gradient = output_gradient.data(),
+                   .input_gradient = input_gradient.data(),
+                   .gradient = nullptr});
+  EXPECT_EQ(output[0], 3);
+  EXPECT_EQ(input_gradient, (std::vector<float>{0, 5, 0, 0}));
+}
+
+}  // namespace
+}  // namespace terngrad::test

@@ -1,0 +1,82 @@
+// terngrad_dump_gradients FOLDER [NUM_EXAMPLES]: one step of LeNet on made-up examples, written to FOLDER for
+// scripts/compare_pytorch.py. Files: layout.txt (a line per tensor: name, first element, shape joined by x), and
+// little-endian arrays parameters.f32, images.f32 [n, 28, 28, 1], labels.i32 [n], gradients.f32, logits.f32 [n, 10] and
+// loss.f64 [1].
+#include <cstdint>
+#include <cstdlib>
+#include <exception>
+#include <filesystem>
+#include <fstream>
+#include <iostream>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "kernels/buffer.h"
+#include "kernels/errors.h"
+#include "nets/net.h"
+#include "tests/nets/reference_net.h"
+
+namespace terngrad {
+namespace {
+
+template <class T>
+void write_array(const std::filesystem::path& path, std::span<const T> values) {
+  std::ofstream file(path, std::ios::binary);
+  file.write(reinterpret_cast<const char*>(values.data()), static_cast<std::streamsize>(values.size_bytes()));
+  if (!file.flush()) TERNGRAD_THROW(DataError, "cannot write ", path.string());
+}
+
+void write_layout(const std::filesystem::path& path, const Layout& layout) {
+  std::ofstream file(path);
+  for (const Segment& segment : layout.segments()) {
+    file << segment.name << ' ' << segment.offset << ' ';
+    for (std::size_t i = 0; i < segment.shape.size(); ++i) file << (i == 0 ? "" : "x") << segment.shape[i];
+    file << '\n';
+  }
+  if (!file.flush()) TERNGRAD_THROW(DataError, "cannot write ", path.string());
+}
+
+void dump_gradients(const std::filesystem::path& folder, int num_examples) {
+  constexpr ImageShape kImage{28, 28, 1};
+  constexpr int kClasses = 10;
+  const auto net = make_net("lenet", kImage, kClasses, {.examples_per_worker = num_examples});
+  auto parameters = zeros<float>(net->layout().flat_elements());
+  auto gradients = zeros<float>(net->layout().flat_elements());
+  net->initialize(1, parameters.span());
+  const auto count = static_cast<std::size_t>(num_examples);
+  const std::vector<float> images = test::random_floats(count * static_cast<std::size_t>(kImage.num_elements()), 1);
+  const std::vector<std::int32_t> labels = test::cyclic_labels(num_examples, kClasses);
+  float* const gradient = gradients.data();
+  WorkerLoss loss;
+  net->compute_gradients(parameters.span(), {images, labels}, {&gradient, 1}, {&loss, 1});
+  std::vector<float> logits(count * kClasses);
+  net->predict(parameters.span(), images, num_examples, logits);
+
+  std::filesystem::create_directories(folder);
+  write_layout(folder / "layout.txt", net->layout());
+  write_array<float>(folder / "parameters.f32", parameters.span());
+  write_array<float>(folder / "images.f32", images);
+  write_array<std::int32_t>(folder / "labels.i32", labels);
+  write_array<float>(folder / "gradients.f32", gradients.span());
+  write_array<float>(folder / "logits.f32", logits);
+  write_array<double>(folder / "loss.f64", {&loss.entropy_loss, 1});
+}
+
+}  // namespace
+}  // namespace terngrad
+
+int main(int argc, char** argv) {
+  const int num_examples = argc > 2 ? std::atoi(argv[2]) : 64;
+  if (argc < 2 || argc > 3 || num_examples < 1) {
+    std::cerr << "usage: terngrad_dump_gradients FOLDER [NUM_EXAMPLES]\n";
+    return 2;
+  }
+  try {
+    terngrad::dump_gradients(argv[1], num_examples);
+  } catch (const std::exception& error) {
+    std::cerr << "terngrad_dump_gradients: " << error.what() << '\n';
+    return 1;
+  }
+  return 0;
+}

@@ -1,0 +1,86 @@
+#include "nets/initializer.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <cstddef>
+#include <vector>
+
+namespace terngrad {
+namespace {
+
+double normal_cdf(double x) { return 0.5 * std::erfc(-x / std::sqrt(2.0)); }
+
+std::vector<float> draw(std::size_t count, std::uint64_t seed, int tensor_index, float stddev = 1.0f) {
+  std::vector<float> values(count);
+  fill_tensor(Initializer::truncated_normal(stddev), seed, tensor_index, values);
+  return values;
+}
+
+TEST(TruncatedNormalQuantile, InvertsTheDistributionFunction) {
+  const double mass = normal_cdf(2) - normal_cdf(-2);
+  for (int i = 1; i < 65536; ++i) {
+    const double probability = i / 65536.0;
+    const double x = truncated_normal_quantile(probability);
+    ASSERT_NEAR((normal_cdf(x) - normal_cdf(-2)) / mass, probability, 4e-15) << probability;
+    ASSERT_EQ(truncated_normal_quantile(1 - probability), -x) << "not symmetric at " << probability;
+  }
+}
+
+TEST(TruncatedNormalQuantile, StaysWithinTwoAtTheLastDraw) {
+  const double least = truncated_normal_quantile(0.5 * 0x1p-32);
+  EXPECT_GE(least, -2.0);
+  EXPECT_LT(least, -1.99999);
+  EXPECT_EQ(truncated_normal_quantile(1 - 0.5 * 0x1p-32), -least);
+}
+
+TEST(FillTensor, TruncatedNormalHasItsMomentsAndBounds) {
+  constexpr std::size_t kCount = 1 << 20;
+  constexpr float kStddev = 0.05f;
+  const auto values = draw(kCount, 1, 0, kStddev);
+  double sum = 0;
+  double squares = 0;
+  double largest = 0;
+  for (const float value : values) {
+    sum += value;
+    squares += double{value} * value;
+    largest = std::max(largest, std::abs(double{value}));
+  }
+  // The variance of a normal cut at 2: 1 - 4 phi(2) / (2 Phi(2) - 1) = 0.8796^2. Five standard errors each way.
+  const double density = std::exp(-2.0) / std::sqrt(2 * std::acos(-1.0));
+  const double true_stddev = kStddev * std::sqrt(1 - 4 * density / (normal_cdf(2) - normal_cdf(-2)));
+  EXPECT_NEAR(true_stddev / kStddev, 0.8796, 1e-4);
+  EXPECT_NEAR(sum / kCount, 0, 5 * true_stddev / 1024);
+  EXPECT_NEAR(std::sqrt(squares / kCount), true_stddev, 5 * true_stddev / 1024);
+  EXPECT_LE(largest, 2 * double{kStddev});
+  EXPECT_GE(largest, 1.99 * double{kStddev});
+}
+
+TEST(FillTensor, DependsOnSeedAndTensorOnly) {
+  const auto values = draw(101, 1, 0);
+  EXPECT_EQ(values, draw(101, 1, 0));
+  EXPECT_NE(values, draw(101, 2, 0));
+  EXPECT_NE(values, draw(101, 1, 1));
+  EXPECT_NE(values, draw(101, 1ull << 32 | 1, 0)) << "the high word of the seed is ignored";
+  const auto shorter = draw(7, 1, 0);
+  EXPECT_TRUE(std::equal(shorter.begin(), shorter.end(), values.begin()));
+}
+
+TEST(FillTensor, ConstantsAndEmptyTensors) {
+  std::vector<float> values(5, -1.0f);
+  fill_tensor(Initializer::constant(0.25f), 1, 0, values);
+  EXPECT_EQ(values, std::vector<float>(5, 0.25f));
+  fill_tensor(Initializer::truncated_normal(1), 1, 0, {});
+}
+
+TEST(FillTensor, GoldenValues) {
+  // From an independent program (Philox and the quantile function of another library), rounded to float; every machine
+  // must repeat them to the bit.
+  const std::vector<float> expected = {-0x1.85371p-3f, -0x1.637fcap-1f, 0x1.3bac3p-2f,   -0x1.599288p+0f,
+                                       0x1.7cc18ep-4f, -0x1.ea82d8p-1f, -0x1.efa218p+0f, 0x1.0f5466p+0f};
+  EXPECT_EQ(draw(expected.size(), 42, 3), expected);
+}
+
+}  // namespace
+}  // namespace terngrad

@@ -1,0 +1,52 @@
+#include "nets/net.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <string>
+
+#include "kernels/buffer.h"
+#include "kernels/errors.h"
+
+namespace terngrad {
+namespace {
+
+TEST(MakeNet, KnowsTheNamesItLists) {
+  for (const std::string& name : net_names()) {
+    const auto net = make_net(name, {28, 28, 1}, 10, {});
+    EXPECT_EQ(net->name(), name);
+    EXPECT_EQ(net->num_classes(), 10);
+    EXPECT_EQ(net->image_shape(), (ImageShape{28, 28, 1}));
+  }
+}
+
+TEST(MakeNet, RefusesAnUnknownNameAndListsTheKnown) {
+  try {
+    make_net("lenet6", {28, 28, 1}, 10, {});
+    FAIL() << "lenet6 was made";
+  } catch (const InvalidArgument& error) {
+    EXPECT_NE(std::string(error.what()).find("'lenet6'"), std::string::npos);
+    EXPECT_NE(std::string(error.what()).find("lenet"), std::string::npos);
+  }
+}
+
+TEST(Net, InitializesEveryTensorAndZeroesPadding) {
+  const auto net = make_net("lenet", {28, 28, 1}, 10, {});
+  const Layout& layout = net->layout();
+  Buffer<float> parameters(layout.flat_elements());
+  std::fill_n(parameters.data(), parameters.num_elements(), -99.0f);
+  net->initialize(5, parameters.span());
+  for (int index = 0; index < layout.num_segments(); ++index) {
+    const Segment& segment = layout.segment(index);
+    EXPECT_EQ(net->is_regularized(index), segment.name.ends_with("/weights"));
+    const float* values = parameters.data() + segment.offset;
+    const auto num_zeros = std::count(values, values + segment.num_elements, 0.0f);
+    EXPECT_EQ(num_zeros, net->is_regularized(index) ? 0 : segment.num_elements) << segment.name;
+    const std::int64_t next =
+        index + 1 < layout.num_segments() ? layout.segment(index + 1).offset : layout.flat_elements();
+    for (std::int64_t i = segment.offset + segment.num_elements; i < next; ++i) EXPECT_EQ(parameters.data()[i], 0.0f);
+  }
+}
+
+}  // namespace
+}  // namespace terngrad

@@ -1,0 +1,79 @@
+#include "nets/softmax_cross_entropy.h"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <limits>
+#include <vector>
+
+#include "kernels/errors.h"
+
+namespace terngrad {
+namespace {
+
+TEST(SoftmaxCrossEntropy, UniformLogitsGiveTheLogarithmOfTheNumberOfClasses) {
+  const std::vector<float> logits(20, 3.5f);
+  const std::vector<std::int32_t> labels = {0, 7};
+  std::vector<float> gradient(20, NAN);
+  const WorkerLoss loss = softmax_cross_entropy(logits, labels, 10, gradient);
+  EXPECT_DOUBLE_EQ(loss.entropy_loss, std::log(10.0));
+  EXPECT_EQ(loss.num_correct, 1);  // the first of equal logits wins
+  for (std::size_t i = 0; i < 20; ++i) EXPECT_FLOAT_EQ(gradient[i], i == 0 || i == 17 ? -0.45f : 0.05f) << i;
+}
+
+TEST(SoftmaxCrossEntropy, TwoClassesGiveTheLogisticLoss) {
+  const std::vector<float> logits = {1.25f, -0.5f};
+  std::vector<float> gradient(2);
+  const std::vector<std::int32_t> labels = {1};
+  const WorkerLoss loss = softmax_cross_entropy(logits, labels, 2, gradient);
+  EXPECT_NEAR(loss.entropy_loss, std::log1p(std::exp(1.75)), 1e-14);
+  const double probability = 1 / (1 + std::exp(-1.75));
+  EXPECT_NEAR(gradient[0], probability, 1e-7);
+  EXPECT_NEAR(gradient[1], -probability, 1e-7);
+  EXPECT_EQ(loss.num_correct, 0);
+}
+
+TEST(SoftmaxCrossEntropy, HugeLogitsDoNotOverflow) {
+  const std::vector<float> logits = {3e38f, -3e38f, 1e38f};
+  std::vector<float> gradient(3);
+  const std::vector<std::int32_t> right = {0};
+  EXPECT_EQ(softmax_cross_entropy(logits, right, 3, gradient).entropy_loss, 0.0);
+  EXPECT_EQ(gradient, (std::vector<float>{0, 0, 0}));
+  const std::vector<std::int32_t> wrong = {1};
+  EXPECT_NEAR(softmax_cross_entropy(logits, wrong, 3, gradient).entropy_loss, 6e38, 1e32);
+  EXPECT_EQ(gradient, (std::vector<float>{1, -1, 0}));
+}
+
+TEST(SoftmaxCrossEntropy, NanIsNotHidden) {
+  const std::vector<float> logits = {1, std::numeric_limits<float>::quiet_NaN()};
+  std::vector<float> gradient(2);
+  for (const std::int32_t label : {0, 1}) {
+    const WorkerLoss loss = softmax_cross_entropy(logits, {&label, 1}, 2, gradient);
+    EXPECT_TRUE(std::isnan(loss.entropy_loss)) << label;
+    EXPECT_TRUE(std::isnan(gradient[1])) << label;
+  }
+}
+
+TEST(SoftmaxCrossEntropy, GradientIsOptional) {
+  const std::vector<float> logits = {0, 0};
+  const std::vector<std::int32_t> labels = {0};
+  EXPECT_NEAR(softmax_cross_entropy(logits, labels, 2, {}).entropy_loss, std::log(2.0), 1e-15);
+}
+
+TEST(SoftmaxCrossEntropy, RefusesLabelsAndSizesThatCannotBe) {
+  const std::vector<float> logits(6, 0.0f);
+  std::vector<float> gradient(6);
+  const auto loss_of = [&](std::vector<std::int32_t> labels, int classes) {
+    return softmax_cross_entropy(logits, labels, classes, gradient);
+  };
+  EXPECT_THROW(loss_of({0, 3}, 3), InvalidArgument);
+  EXPECT_THROW(loss_of({0, -1}, 3), InvalidArgument);
+  EXPECT_THROW(loss_of({0}, 3), InvalidArgument);
+  EXPECT_THROW(loss_of({}, 3), InvalidArgument);
+  EXPECT_THROW(loss_of({0, 0}, 0), InvalidArgument);
+  gradient.pop_back();
+  EXPECT_THROW(loss_of({0, 1}, 3), InvalidArgument);
+}
+
+}  // namespace
+}  // namespace terngrad

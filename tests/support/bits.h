@@ -1,0 +1,22 @@
+// Comparing floating-point results bit by bit: == takes +0 for -0 and refuses equal NaN.
+#pragma once
+
+#include <bit>
+#include <cstdint>
+#include <span>
+#include <vector>
+
+namespace terngrad::testing {
+
+inline std::uint32_t bits_of(float value) { return std::bit_cast<std::uint32_t>(value); }
+
+inline std::vector<std::uint32_t> bits_of(std::span<const float> values) {
+  std::vector<std::uint32_t> bits;
+  bits.reserve(values.size());
+  for (const float value : values) bits.push_back(bits_of(value));
+  return bits;
+}
+
+inline std::uint64_t bits_of(double value) { return std::bit_cast<std::uint64_t>(value); }
+
+}  // namespace terngrad::testing

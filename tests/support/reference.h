@@ -1,0 +1,324 @@
+// Plain scalar references of the kernels: one element after the other, written from the formats' specification. What is
+// compared with them shares no code with them.
+#pragma once
+
+#include <algorithm>
+#include <array>
+#include <bit>
+#include <cmath>
+#include <cstdint>
+#include <limits>
+#include <span>
+#include <vector>
+
+namespace terngrad::reference {
+
+using Words = std::array<std::uint32_t, 4>;
+
+/// Philox4x32-10: Salmon et al., SC 2011.
+inline Words philox(Words x, std::array<std::uint32_t, 2> key) {
+  for (int round = 0; round < 10; ++round) {
+    const std::uint64_t a = 0xD2511F53ull * x[0];
+    const std::uint64_t b = 0xCD9E8D57ull * x[2];
+    const Words y = {static_cast<std::uint32_t>(b >> 32) ^ x[1] ^ key[0], static_cast<std::uint32_t>(b & 0xffffffffu),
+                     static_cast<std::uint32_t>(a >> 32) ^ x[3] ^ key[1], static_cast<std::uint32_t>(a & 0xffffffffu)};
+    x = y;
+    key[0] += 0x9E3779B9u;
+    key[1] += 0xBB67AE85u;
+  }
+  return x;
+}
+
+/// A stream of draws: seed, 40-bit step, worker, purpose number.
+struct Stream {
+  std::uint64_t seed = 0;
+  std::uint64_t step = 0;
+  std::uint32_t worker = 0;
+  std::uint32_t purpose = 1;
+};
+
+inline Words block(const Stream& s, std::uint64_t index) {
+  const auto word = [](std::uint64_t value) { return static_cast<std::uint32_t>(value & 0xffffffffu); };
+  const std::uint32_t c3 = word(index >> 32 & 0xffff) + (word(s.step >> 32 & 0xff) << 16) + (s.purpose << 24);
+  return philox({word(index), s.worker, word(s.step), c3}, {word(s.seed), word(s.seed >> 32)});
+}
+
+/// 16-bit draws first .. first + count - 1; eight per block, low half of word 0 first.
+inline std::vector<std::uint32_t> draws16(const Stream& s, std::uint64_t first, std::size_t count) {
+  std::vector<std::uint32_t> result(count);
+  Words words{};
+  for (std::size_t i = 0; i < count; ++i) {
+    const std::uint64_t index = first + i;
+    if (i == 0 || index % 8 == 0) words = block(s, index / 8);
+    const std::uint32_t word = words[index % 8 / 2];
+    result[i] = index % 2 == 0 ? word & 0xffffu : word >> 16;
+  }
+  return result;
+}
+
+/// 24 refinement bits: the upper bits of a 32-bit draw, four of which share a block.
+inline std::uint32_t draw24(const Stream& s, std::uint64_t index) { return block(s, index / 4)[index % 4] / 256; }
+
+struct Statistics {
+  double sum = 0;
+  double sum_squares = 0;
+  std::uint32_t max_bits = 0;
+};
+
+/// The tree of kernels/statistics.h, in its order of additions.
+inline Statistics statistics(std::span<const float> values) {
+  constexpr std::size_t kChunk = 4096;
+  Statistics result;
+  const std::size_t num_chunks = (values.size() + kChunk - 1) / kChunk;
+  std::vector<std::array<double, 2>> chunks(num_chunks);
+  for (std::size_t c = 0; c < num_chunks; ++c) {
+    const auto chunk = values.subspan(c * kChunk, std::min(kChunk, values.size() - c * kChunk));
+    double acc[2][8][16] = {};
+    for (std::size_t i = 0; i < chunk.size(); ++i) {
+      const double g = static_cast<double>(chunk[i]);
+      acc[0][i / 512][i % 16] += g;
+      acc[1][i / 512][i % 16] += g * g;
+      result.max_bits = std::max(result.max_bits, std::bit_cast<std::uint32_t>(chunk[i]) & 0x7fffffffu);
+    }
+    for (std::size_t which = 0; which < 2; ++which) {
+      double lanes[16];
+      for (std::size_t lane = 0; lane < 16; ++lane) {
+        const auto row = [&](std::size_t r) { return acc[which][r][lane]; };
+        lanes[lane] = ((row(0) + row(1)) + (row(2) + row(3))) + ((row(4) + row(5)) + (row(6) + row(7)));
+      }
+      for (const std::size_t half : {8u, 4u, 2u, 1u}) {
+        for (std::size_t lane = 0; lane < half; ++lane) lanes[lane] = lanes[lane] + lanes[lane + half];
+      }
+      chunks[c][which] = lanes[0];
+    }
+  }
+  for (std::size_t which = 0; which < 2; ++which) {
+    double slots[256] = {};
+    for (std::size_t c = 0; c < num_chunks; ++c) slots[c % 256] += chunks[c][which];
+    for (const std::size_t half : {128u, 64u, 32u, 16u, 8u, 4u, 2u, 1u}) {
+      for (std::size_t j = 0; j < half; ++j) slots[j] = slots[j] + slots[j + half];
+    }
+    (which == 0 ? result.sum : result.sum_squares) = slots[0];
+  }
+  return result;
+}
+
+inline bool is_nonfinite(const Statistics& s) { return s.max_bits >= 0x7f800000u; }
+
+/// Population standard deviation with the cut at 2^-40 of the mean square.
+inline double sigma(const Statistics& s, std::int64_t n) {
+  if (n == 0) return 0;
+  const double square = s.sum_squares / static_cast<double>(n);
+  const double mean = s.sum / static_cast<double>(n);
+  double variance = square - mean * mean;
+  if (variance < 0 || variance < std::ldexp(square, -40)) variance = 0;
+  return std::sqrt(variance);
+}
+
+/// Local scaler; NaN for non-finite input or above 2^126, 0 below 2^-86.
+inline float scaler(const Statistics& s, std::int64_t n, double c, bool original) {
+  if (is_nonfinite(s)) return std::numeric_limits<float>::quiet_NaN();
+  const double deviation = sigma(s, n);
+  const float greatest = std::bit_cast<float>(s.max_bits);
+  const auto cut = static_cast<float>(c * deviation);
+  float result = greatest;
+  if (c > 0 && original) result = cut;
+  if (c > 0 && !original && deviation > 0 && cut < greatest) result = cut;
+  if (result > 0x1p126f) return std::numeric_limits<float>::quiet_NaN();
+  return result < 0x1p-86f ? 0.0f : result;
+}
+
+/// One element's code. @param clip  null, or what |g| is cut to first
+inline int code(float g, float s, const float* clip, std::uint32_t r16, std::uint32_t r24) {
+  if (std::isnan(s) || s < 0x1p-86f) return 0;
+  float magnitude = std::fabs(g);
+  if (clip != nullptr && *clip < magnitude) magnitude = *clip;
+  bool nonzero = true;
+  if (magnitude < s) {
+    const float inverse = 1.0f / s;
+    const float p = magnitude * inverse;
+    const float t = p * 65536.0f;
+    const float h = std::floor(t);
+    const auto r = static_cast<float>(r16);
+    nonzero = r < h || (r == h && static_cast<float>(r24) < (t - h) * 16777216.0f);
+  }
+  return !nonzero ? 0 : g < 0 ? -1 : 1;
+}
+
+struct Run {
+  std::int64_t first = 0;           // position of g[0] in its segment
+  std::uint64_t draw_offset = 0;    // of the segment
+  std::int64_t block_elements = 0;  // per scaler from the segment's start; 0 = one
+  std::uint32_t refine_purpose = 2;
+};
+
+/// Codes of a run; scalers (and clips, or none) hold one value per block that the run touches.
+inline std::vector<std::int8_t> ternarize(std::span<const float> g, const Run& run, std::span<const float> scalers,
+                                          std::span<const float> clips, const Stream& stream) {
+  const std::uint64_t first_draw = run.draw_offset + static_cast<std::uint64_t>(run.first);
+  const auto r16 = draws16(stream, first_draw, g.size());
+  Stream refine = stream;
+  refine.purpose = run.refine_purpose;
+  std::vector<std::int8_t> codes(g.size());
+  for (std::size_t i = 0; i < g.size(); ++i) {
+    std::size_t b = 0;
+    if (run.block_elements > 0) {
+      b = static_cast<std::size_t>((run.first + static_cast<std::int64_t>(i)) / run.block_elements -
+                                   run.first / run.block_elements);
+    }
+    const float* clip = clips.empty() ? nullptr : &clips[b];
+    // The refinement is looked at on ties only, which are rare: drawing it for every element would take most of the
+    // time.
+    const bool may_tie = std::fabs(std::floor(std::fabs(g[i]) / scalers[b] * 65536.0f) - static_cast<float>(r16[i])) <=
+                             2 ||
+                         clip != nullptr;
+    const std::uint32_t r24 = may_tie ? draw24(refine, first_draw + i) : 0;
+    codes[i] = static_cast<std::int8_t>(code(g[i], scalers[b], clip, r16[i], r24));
+  }
+  return codes;
+}
+
+using Bytes = std::vector<std::uint8_t>;
+
+inline void append32(Bytes& bytes, std::uint64_t value) {
+  for (int i = 0; i < 4; ++i) bytes.push_back(static_cast<std::uint8_t>(value >> (8 * i) & 0xff));
+}
+
+inline Bytes pack_t2(std::span<const std::int8_t> codes) {
+  Bytes bytes((codes.size() + 15) / 16 * 4, 0);
+  for (std::size_t i = 0; i < codes.size(); ++i) {
+    const unsigned bits = codes[i] == 0 ? 0 : codes[i] > 0 ? 1 : 3;
+    bytes[i / 4] = static_cast<std::uint8_t>(bytes[i / 4] | bits << (2 * (i % 4)));
+  }
+  return bytes;
+}
+
+inline Bytes pack_t5(std::span<const std::int8_t> codes) {
+  Bytes bytes;
+  for (std::size_t i = 0; i < codes.size(); i += 5) {
+    int value = 0;
+    int weight = 1;
+    for (std::size_t j = i; j < std::min(i + 5, codes.size()); ++j, weight *= 3) value += (codes[j] + 1) * weight;
+    bytes.push_back(static_cast<std::uint8_t>(value));
+  }
+  while (bytes.size() % 4 != 0) bytes.push_back(0);
+  return bytes;
+}
+
+inline Bytes pack_tmask(std::span<const std::int8_t> codes) {
+  Bytes offsets;
+  Bytes masks((codes.size() + 31) / 32 * 4, 0);
+  Bytes signs;
+  for (std::size_t chunk = 0; chunk < codes.size(); chunk += 4096) {
+    append32(offsets, signs.size());
+    int used = 0;
+    for (std::size_t i = chunk; i < std::min(chunk + 4096, codes.size()); ++i) {
+      if (codes[i] == 0) continue;
+      masks[i / 8] = static_cast<std::uint8_t>(masks[i / 8] | 1u << (i % 8));
+      if (used % 8 == 0) signs.push_back(0);
+      if (codes[i] < 0) signs.back() = static_cast<std::uint8_t>(signs.back() | 1u << (used % 8));
+      ++used;
+    }
+  }
+  append32(offsets, signs.size());
+  while (signs.size() % 4 != 0) signs.push_back(0);
+  offsets.insert(offsets.end(), masks.begin(), masks.end());
+  offsets.insert(offsets.end(), signs.begin(), signs.end());
+  return offsets;
+}
+
+/// Bits of a lane: the least b with 2^b >= 2N + 1.
+inline int lane_bits(int num_workers) {
+  int bits = 0;
+  while ((std::int64_t{1} << bits) < 2 * std::int64_t{num_workers} + 1) ++bits;
+  return bits;
+}
+
+/// Lanes that hold value + bias.
+inline Bytes pack_lanes(std::span<const int> values, int bias, int num_workers) {
+  const int bits = lane_bits(num_workers);
+  const auto per_word = static_cast<std::size_t>(64 / bits);
+  Bytes bytes;
+  for (std::size_t i = 0; i < values.size(); i += per_word) {
+    std::uint64_t word = 0;
+    for (std::size_t j = i; j < std::min(i + per_word, values.size()); ++j) {
+      word += static_cast<std::uint64_t>(values[j] + bias) << (static_cast<std::size_t>(bits) * (j - i));
+    }
+    append32(bytes, word & 0xffffffffu);
+    append32(bytes, word >> 32);
+  }
+  return bytes;
+}
+
+/// Format numbers as in records: 1 t2, 2 t5, 3 tmask, 4 lanes of one worker's codes.
+inline Bytes pack(std::span<const std::int8_t> codes, int format, int num_workers) {
+  if (format == 1) return pack_t2(codes);
+  if (format == 2) return pack_t5(codes);
+  if (format == 3) return pack_tmask(codes);
+  const std::vector<int> values(codes.begin(), codes.end());
+  return pack_lanes(values, 1, num_workers);
+}
+
+/// The fixed tree over workers: a range of m splits at the largest power of two below m.
+inline float tree_sum(std::span<const float> leaves) {
+  if (leaves.size() == 1) return leaves[0];
+  std::size_t split = 1;
+  while (2 * split < leaves.size()) split *= 2;
+  return tree_sum(leaves.first(split)) + tree_sum(leaves.subspan(split));
+}
+
+/// Nearest bfloat16, ties to even, by arithmetic on values instead of bits. NaN becomes quiet.
+inline std::uint16_t bfloat16(float value) {
+  const auto bits = std::bit_cast<std::uint32_t>(value);
+  const auto upper = static_cast<std::uint16_t>(bits >> 16);
+  if (std::isnan(value)) return static_cast<std::uint16_t>(upper | 0x40);
+  if (std::isinf(value)) return upper;
+  // The two neighbours in magnitude, in double, where 2^128 stands for infinity.
+  const auto magnitude = [](std::uint16_t half) {
+    const unsigned exponent = half >> 7 & 0xff;
+    const double fraction = half & 0x7f;
+    if (exponent == 0) return std::ldexp(fraction, -126 - 7);
+    return std::ldexp(128 + fraction, static_cast<int>(exponent) - 127 - 7);
+  };
+  const double x = std::fabs(static_cast<double>(value));
+  const auto low = static_cast<std::uint16_t>(upper & 0x7fff);
+  const auto high = static_cast<std::uint16_t>(low + 1);
+  const double below = x - magnitude(low);
+  const double above = magnitude(high) - x;
+  const bool up = above < below || (above == below && low % 2 == 1);
+  return static_cast<std::uint16_t>((up ? high : low) | (upper & 0x8000));
+}
+
+inline float from_bfloat16(std::uint16_t half) { return std::bit_cast<float>(std::uint32_t{half} << 16); }
+
+/// CRC-32C bit by bit, RFC 3720.
+inline std::uint32_t crc32c(std::span<const std::uint8_t> bytes) {
+  std::uint32_t crc = 0xffffffffu;
+  for (const std::uint8_t byte : bytes) {
+    crc ^= byte;
+    for (int bit = 0; bit < 8; ++bit) crc = crc % 2 == 1 ? crc / 2 ^ 0x82f63b78u : crc / 2;
+  }
+  return ~crc;
+}
+
+// Optimizers, one element: every operation rounded to float32 by itself.
+inline float gd(float w, float g, float lr) {
+  const float change = lr * g;
+  return w - change;
+}
+inline float momentum_accumulator(float a, float g, float m) {
+  const float kept = m * a;
+  return kept + g;
+}
+inline float ema(float shadow, float w, float decay) {
+  const float difference = shadow - w;
+  const float rate = 1.0f - decay;
+  const float change = rate * difference;
+  return shadow - change;
+}
+inline float weight_decay(float g, float w, float decay) {
+  const float pull = decay * w;
+  return g + pull;
+}
+
+}  // namespace terngrad::reference

@@ -1,0 +1,127 @@
+// A communicator whose ranks are threads of this process: several "processes" without a launcher.
+#pragma once
+
+#include <algorithm>
+#include <condition_variable>
+#include <cstring>
+#include <exception>
+#include <memory>
+#include <mutex>
+#include <span>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include "compress/communicator.h"
+#include "kernels/errors.h"
+
+namespace terngrad::testing {
+
+/// Where the ranks of a group meet. After abort every meeting throws, so that one rank's failure ends all.
+class Meeting {
+ public:
+  explicit Meeting(int size) : size_(size), places_(static_cast<std::size_t>(size), nullptr) {}
+
+  void wait() {
+    std::unique_lock lock(mutex_);
+    const int round = round_;
+    if (++arrived_ == size_) {
+      arrived_ = 0;
+      ++round_;
+      changed_.notify_all();
+    } else {
+      changed_.wait(lock, [&] { return round_ != round || aborted_; });
+    }
+    if (aborted_ && round_ == round) throw CommunicationError("another rank failed");
+  }
+  void abort() {
+    const std::lock_guard lock(mutex_);
+    aborted_ = true;
+    changed_.notify_all();
+  }
+  int size() const { return size_; }
+  void*& place(int rank) { return places_[static_cast<std::size_t>(rank)]; }
+
+ private:
+  int size_;
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  int arrived_ = 0;
+  int round_ = 0;
+  bool aborted_ = false;
+  std::vector<void*> places_;
+};
+
+class ThreadCommunicator final : public Communicator {
+ public:
+  ThreadCommunicator(std::shared_ptr<Meeting> meeting, int rank) : meeting_(std::move(meeting)), rank_(rank) {}
+  int rank() const override { return rank_; }
+  int size() const override { return meeting_->size(); }
+  void all_gather(Parcels& mine, Parcels& all) override {
+    Parcels result;
+    exchange(&mine, [&](int, void* theirs) { append_all(*static_cast<Parcels*>(theirs), result); });
+    all = std::move(result);
+  }
+  void all_to_all(std::span<Parcels> outgoing, Parcels& incoming) override {
+    Parcels result;
+    exchange(outgoing.data(), [&](int, void* theirs) { append_all(static_cast<Parcels*>(theirs)[rank_], result); });
+    incoming = std::move(result);
+  }
+  void all_reduce_sum(std::span<std::uint64_t> values) override {
+    reduce(values, [](std::uint64_t& into, std::uint64_t value) { into += value; });
+  }
+  void all_reduce_max(std::span<std::uint32_t> values) override {
+    reduce(values, [](std::uint32_t& into, std::uint32_t value) { into = into < value ? value : into; });
+  }
+  void broadcast(std::span<std::uint8_t> values, int root) override {
+    exchange(values.data(), [&](int rank, void* theirs) {
+      if (rank == root && rank != rank_ && !values.empty()) std::memcpy(values.data(), theirs, values.size());
+    });
+  }
+  void barrier() override { meeting_->wait(); }
+
+ private:
+  static void append_all(const Parcels& from, Parcels& to) {
+    for (std::size_t i = 0; i < from.count(); ++i) to.append(from.parcel(i));
+  }
+  /// Shows `mine` to all ranks and calls take(rank, theirs) with everybody's, in order.
+  template <class Take>
+  void exchange(void* mine, const Take& take) {
+    meeting_->place(rank_) = mine;
+    meeting_->wait();
+    for (int rank = 0; rank < size(); ++rank) take(rank, meeting_->place(rank));
+    meeting_->wait();
+  }
+  template <class T, class Combine>
+  void reduce(std::span<T> values, const Combine& combine) {
+    std::vector<T> result(values.size(), T{});
+    exchange(values.data(), [&](int, void* theirs) {
+      for (std::size_t i = 0; i < values.size(); ++i) combine(result[i], static_cast<const T*>(theirs)[i]);
+    });
+    std::copy(result.begin(), result.end(), values.begin());
+  }
+  std::shared_ptr<Meeting> meeting_;
+  int rank_;
+};
+
+/// Runs body(communicator) as each of `size` ranks at once. @returns each rank's exception, null where it had none
+template <class Body>
+std::vector<std::exception_ptr> run_ranks(int size, const Body& body) {
+  const auto meeting = std::make_shared<Meeting>(size);
+  std::vector<std::exception_ptr> errors(static_cast<std::size_t>(size));
+  std::vector<std::thread> threads;
+  for (int rank = 0; rank < size; ++rank) {
+    threads.emplace_back([&, rank] {
+      try {
+        body(std::make_shared<ThreadCommunicator>(meeting, rank));
+      } catch (...) {
+        errors[static_cast<std::size_t>(rank)] = std::current_exception();
+        meeting->abort();
+      }
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  return errors;
+}
+
+}  // namespace terngrad::testing

@@ -1,0 +1,199 @@
+#include "trainers/eval_command.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <filesystem>
+#include <string>
+#include <vector>
+
+#include "tests/trainers/command_runs.h"
+#include "trainers/atomic_file.h"
+#include "trainers/checkpoint.h"
+#include "trainers/safetensors.h"
+
+namespace terngrad {
+namespace {
+
+namespace fs = std::filesystem;
+using ::testing::AllOf;
+using testing::CommandOutcome;
+using ::testing::EndsWith;
+using testing::eval;
+using ::testing::HasSubstr;
+using ::testing::MatchesRegex;
+using testing::SmallMnist;
+using ::testing::StartsWith;
+using testing::TemporaryDirectory;
+using testing::train;
+using testing::operator+;
+
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+constexpr bool kIsSanitized = true;
+#else
+constexpr bool kIsSanitized = false;
+#endif
+
+/// A finished run of three steps on a small set, made once.
+class EvalCommand : public ::testing::Test {
+ protected:
+  static void SetUpTestSuite() {
+    mnist_ = new SmallMnist;
+    folder_ = new TemporaryDirectory;
+    const CommandOutcome outcome =
+        train(mnist_->options(run()) + std::vector<std::string>{"--max_steps", "3", "--save_iter", "2"});
+    ASSERT_EQ(outcome.exit_code, kExitSuccess) << ::testing::PrintToString(outcome);
+  }
+  static void TearDownTestSuite() {
+    delete folder_;
+    delete mnist_;
+  }
+  static fs::path run() { return *folder_ / "run"; }
+  static std::vector<std::string> data() { return {"--data_dir", mnist_->path().string(), "--threads", "1"}; }
+  static CommandOutcome eval_file(const fs::path& file) {
+    return eval(data() + std::vector<std::string>{"--checkpoint", file.string()});
+  }
+
+  static inline SmallMnist* mnist_ = nullptr;
+  static inline TemporaryDirectory* folder_ = nullptr;
+};
+
+TEST_F(EvalCommand, HelpAndVersionGoToStdout) {
+  const CommandOutcome help = eval({"--help"});
+  EXPECT_EQ(help.exit_code, kExitSuccess);
+  EXPECT_THAT(help.out, HasSubstr("--checkpoint_dir"));
+  EXPECT_EQ(help.err, "");
+  const CommandOutcome version = eval({"--version"});
+  EXPECT_EQ(version.exit_code, kExitSuccess);
+  EXPECT_THAT(version.out, StartsWith("terngrad_eval "));
+}
+
+TEST_F(EvalCommand, LastLineIsTheResult) {
+  const CommandOutcome outcome = eval(data() + std::vector<std::string>{"--checkpoint_dir", run().string()});
+  EXPECT_EQ(outcome.exit_code, kExitSuccess) << ::testing::PrintToString(outcome);
+  EXPECT_EQ(outcome.err, "");
+  EXPECT_THAT(outcome.out, MatchesRegex(".*: step 3, ema weights, mnist test, loss [0-9.]+\n"
+                                        "top-1 = [01]\\.[0-9]{4} top-5 = [01]\\.[0-9]{4} \\[20 examples\\]\n"));
+}
+
+TEST_F(EvalCommand, EvaluatesTheCheckpointWeightsAndSubsetAskedFor) {
+  const std::string file = checkpoint_path(run(), 2).string();
+  const CommandOutcome outcome =
+      eval(data() + std::vector<std::string>{"--checkpoint", file, "--subset", "train", "--restore_avg_var=false"});
+  EXPECT_EQ(outcome.exit_code, kExitSuccess);
+  EXPECT_THAT(outcome.out, AllOf(HasSubstr("step 2, parameters weights, mnist train"), EndsWith("[48 examples]\n")));
+  EXPECT_NE(outcome.out, eval(data() + std::vector<std::string>{"--checkpoint", file, "--subset", "train"}).out);
+}
+
+TEST_F(EvalCommand, WrongUsageExits2InOneLine) {
+  const std::string dir = run().string();
+  struct Case {
+    std::vector<std::string> arguments;
+    std::vector<std::string> said;
+  };
+  const Case cases[] = {
+      {{}, {"--checkpoint_dir", "--checkpoint"}},
+      {{"--checkpoint_dir", dir, "--checkpoint", "x"}, {"--checkpoint_dir", "--checkpoint"}},
+      {{"--checkpoint_dir", dir}, {"--data_dir", "mnist"}},
+      {{"--checkpoint_dir", dir, "--data_dir", "d", "--dataset", "synthetic"}, {"--data_dir", "synthetic"}},
+      {{"--checkpoint_dir", dir, "--dataset", "imagenet"}, {"--dataset", "imagenet", "synthetic", "mnist"}},
+      {{"--checkpoint_dir", dir, "--dataset_name", "imagenet"}, {"imagenet", "synthetic", "mnist"}},
+      {{"--checkpoint_dir", dir, "--subset", "validation"}, {"--subset", "validation", "train, test"}},
+      {{"--checkpoint_dir", dir, "--threads", "-1"}, {"--threads", "-1", "at least 0"}},
+      {{"--checkpoint_dir", dir, "--restore_avg_var=maybe"}, {"--restore_avg_var", "maybe"}},
+      {{"--checkpoint_dirs", dir}, {"--checkpoint_dirs", "--checkpoint_dir?"}},
+  };
+  for (const Case& each : cases) {
+    const CommandOutcome outcome = eval(each.arguments);
+    EXPECT_EQ(outcome.exit_code, kExitUsage) << ::testing::PrintToString(outcome);
+    EXPECT_EQ(outcome.out, "");
+    EXPECT_THAT(outcome.err, StartsWith("terngrad_eval: error: "));
+    EXPECT_EQ(std::ranges::count(outcome.err, '\n'), 1);
+    for (const std::string& words : each.said) EXPECT_THAT(outcome.err, HasSubstr(words));
+  }
+}
+
+TEST_F(EvalCommand, FolderWithoutCheckpointsExits1) {
+  const TemporaryDirectory empty;
+  for (const fs::path& folder : {empty.path(), empty / "none"}) {
+    const CommandOutcome outcome = eval(data() + std::vector<std::string>{"--checkpoint_dir", folder.string()});
+    EXPECT_EQ(outcome.exit_code, kExitFailure);
+    EXPECT_THAT(outcome.err, HasSubstr("no checkpoint in " + folder.string()));
+  }
+}
+
+TEST_F(EvalCommand, DamagedOrForeignFilesExit1NamingThem) {
+  const TemporaryDirectory folder;
+  const std::string good = read_file_text(checkpoint_path(run(), 3));
+  const fs::path copy = folder.write("copy.safetensors", good);
+  EXPECT_EQ(eval_file(copy).exit_code, kExitSuccess);
+  const auto expect_failure = [](const fs::path& file, const char* said) {
+    const CommandOutcome outcome = eval_file(file);
+    EXPECT_EQ(outcome.exit_code, kExitFailure) << ::testing::PrintToString(outcome);
+    EXPECT_EQ(outcome.out, "");
+    EXPECT_THAT(outcome.err, AllOf(HasSubstr(file.string()), HasSubstr(said)));
+  };
+  testing::damage(copy);
+  expect_failure(copy, "checksum");
+  expect_failure(folder.write("short.safetensors", good.substr(0, good.size() / 2)), "");
+  expect_failure(folder.write("empty.safetensors", ""), "");
+  expect_failure(folder.write("notes.txt", "not a checkpoint at all"), "");
+  expect_failure(folder / "none.safetensors", "");
+  // A sound safetensors file of something else.
+  write_safetensors(folder / "foreign.safetensors", {}, {{"format", "pt"}});
+  expect_failure(folder / "foreign.safetensors", "format_version");
+}
+
+/// Saves a checkpoint of `layout` for the net `net`.
+fs::path save_foreign(const fs::path& folder, const std::string& net, const Layout& layout) {
+  const std::vector<float> values(static_cast<std::size_t>(layout.flat_elements()), 0.0f);
+  CheckpointView view;
+  view.layout = &layout;
+  view.state.step = 5;
+  view.state.net = net;
+  view.state.dataset = "mnist";
+  view.groups = {{"parameters", values}};
+  return save_checkpoint(folder, view);
+}
+
+TEST_F(EvalCommand, CheckpointOfAnotherNetExits1) {
+  const TemporaryDirectory folder;
+  Layout layout;
+  layout.add("conv1/weights", {3, 3});
+  const CommandOutcome unknown = eval_file(save_foreign(folder.path(), "alexnet", layout));
+  EXPECT_EQ(unknown.exit_code, kExitFailure);
+  EXPECT_THAT(unknown.err, AllOf(HasSubstr("alexnet"), HasSubstr("lenet")));
+  const CommandOutcome other = eval_file(save_foreign(folder.path(), "lenet", layout));
+  EXPECT_EQ(other.exit_code, kExitFailure);
+  EXPECT_THAT(other.err, AllOf(HasSubstr("does not fit"), HasSubstr("conv1/weights")));
+}
+
+TEST_F(EvalCommand, DamagedNewestCheckpointNamesTheOneBefore) {
+  const TemporaryDirectory folder;
+  for (const std::uint64_t step : {2u, 3u}) {
+    fs::copy_file(checkpoint_path(run(), step), checkpoint_path(folder.path(), step));
+  }
+  testing::damage(checkpoint_path(folder.path(), 3));
+  const CommandOutcome outcome = eval(data() + std::vector<std::string>{"--checkpoint_dir", folder.path().string()});
+  EXPECT_EQ(outcome.exit_code, kExitFailure);
+  EXPECT_THAT(outcome.err, HasSubstr("can be used instead: '" + checkpoint_path(folder.path(), 2).string() + "'"));
+}
+
+TEST(Commands, ATinyRunOnTheBuiltInSetEvaluatesTenThousandExamples) {
+  if (kIsSanitized) GTEST_SKIP() << "draws 80,000 digits: too slow under a sanitizer; EvalCommand has the small ones";
+  const TemporaryDirectory folder;
+  const std::string run = (folder / "run").string();
+  const CommandOutcome trained =
+      train({"--max_steps", "20", "--num_nodes", "4", "--grad_bits", "1", "--batch_size", "16", "--train_dir", run});
+  ASSERT_EQ(trained.exit_code, kExitSuccess) << ::testing::PrintToString(trained);
+  const CommandOutcome outcome = eval({"--checkpoint_dir", run});
+  EXPECT_EQ(outcome.exit_code, kExitSuccess) << ::testing::PrintToString(outcome);
+  const std::string last = outcome.out.substr(outcome.out.rfind('\n', outcome.out.size() - 2) + 1);
+  EXPECT_THAT(last, MatchesRegex("top-1 = 0\\.[0-9]{4} top-5 = [01]\\.[0-9]{4} \\[10000 examples\\]\n"));
+  // The training command has evaluated the same weights.
+  EXPECT_THAT(trained.err, HasSubstr("step 20 test " + last));
+}
+
+}  // namespace
+}  // namespace terngrad

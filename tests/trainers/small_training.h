@@ -1,0 +1,179 @@
+// What the tests of training share: small data sets, a net that shows its input, and trainers put together in a line.
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "compress/compressed_all_reduce.h"
+#include "datasets/dataset.h"
+#include "datasets/grey_images.h"
+#include "datasets/synthetic.h"
+#include "nets/net.h"
+#include "tests/support/bits.h"
+#include "trainers/trainer.h"
+
+namespace terngrad::testing {
+
+/// Images and labels as given, one row of floats an image.
+class RowDataset final : public Dataset {
+ public:
+  RowDataset(std::vector<std::vector<float>> rows, std::vector<std::int32_t> labels, int num_classes)
+      : rows_(std::move(rows)), labels_(std::move(labels)), num_classes_(num_classes) {}
+  const std::string& name() const override { return name_; }
+  std::int64_t num_examples() const override { return static_cast<std::int64_t>(labels_.size()); }
+  int height() const override { return 1; }
+  int width() const override { return rows_.empty() ? num_classes_ : static_cast<int>(rows_[0].size()); }
+  int channels() const override { return 1; }
+  int num_classes() const override { return num_classes_; }
+  std::int32_t label(std::int64_t index) const override { return labels_.at(static_cast<std::size_t>(index)); }
+  void read(std::int64_t index, const ExampleVisit&, std::span<float> image) const override {
+    std::ranges::copy(rows_.at(static_cast<std::size_t>(index)), image.begin());
+  }
+
+ private:
+  std::string name_ = "rows";
+  std::vector<std::vector<float>> rows_;
+  std::vector<std::int32_t> labels_;
+  int num_classes_;
+};
+
+/// A net whose logits are the image, plus the first parameter on class 0. Two tensors: "a" [2, 3], "b" [5].
+class IdentityNet final : public Net {
+ public:
+  explicit IdentityNet(int num_classes) : num_classes_(num_classes) {
+    layout_.add("a", {2, 3});
+    layout_.add("b", {5}, /*is_logits=*/true);
+  }
+  const std::string& name() const override { return name_; }
+  const Layout& layout() const override { return layout_; }
+  ImageShape image_shape() const override { return {1, num_classes_, 1}; }
+  int num_classes() const override { return num_classes_; }
+  bool is_regularized(int segment) const override { return segment == 0; }
+  void initialize(std::uint64_t, std::span<float> parameters) const override { std::ranges::fill(parameters, 0.0f); }
+  void compute_gradients(std::span<const float>, const TrainBatch&, std::span<float* const>, std::span<WorkerLoss>,
+                         const SegmentReady&) override {}
+  void predict(std::span<const float> parameters, std::span<const float> images, int num_examples,
+               std::span<float> logits) override {
+    std::ranges::copy(images, logits.begin());
+    for (int i = 0; i < num_examples; ++i) logits[static_cast<std::size_t>(i * num_classes_)] += parameters[0];
+    batches.push_back(num_examples);
+  }
+
+  std::vector<int> batches;  // sizes that predict was called with
+
+ private:
+  std::string name_ = "identity";
+  Layout layout_;
+  int num_classes_;
+};
+
+/// The first `count` drawn digits, the middle `size` x `size` pixels of each.
+inline std::shared_ptr<Dataset> small_digits(std::int64_t count, int size) {
+  constexpr std::size_t kPixels = std::size_t{kSyntheticImageSize} * kSyntheticImageSize;
+  GreyPixels grey;
+  grey.height = grey.width = kSyntheticImageSize;
+  grey.pixels.resize(static_cast<std::size_t>(count) * kPixels);
+  for (std::int64_t i = 0; i < count; ++i) {
+    draw_synthetic_digit(1, Subset::kTrain, i,
+                         std::span(grey.pixels).subspan(static_cast<std::size_t>(i) * kPixels, kPixels));
+    grey.labels.push_back(static_cast<std::uint8_t>(synthetic_label(i)));
+  }
+  return std::make_shared<GreyImages>("digits", std::move(grey), 10, size);
+}
+
+inline constexpr int kSmallImage = 16;
+
+/// A run of LeNet on small images.
+struct SmallRun {
+  int num_workers = 1;
+  bool simple = false;  // the strategy; else replicated
+  std::string codec = "fp32";
+  OnNonfinite on_nonfinite = OnNonfinite::kStop;
+  std::uint64_t total_steps = 6;
+  std::int64_t batch_size = 8;
+  std::uint64_t seed = 1;
+  double learning_rate = 0.01;
+  double weight_decay = 0.0005;
+  int num_threads = 1;
+  int num_data_threads = 1;
+  std::shared_ptr<const Dataset> dataset = nullptr;  // nullptr: small_digits
+  std::shared_ptr<Communicator> communicator = nullptr;
+};
+
+inline std::unique_ptr<Trainer> make_small_trainer(const SmallRun& run) {
+  static const std::shared_ptr<const Dataset> digits = small_digits(40, kSmallImage);
+  TrainerParts parts;
+  parts.dataset = run.dataset != nullptr ? run.dataset : digits;
+  parts.workers = make_worker_group(run.num_workers, make_self_communicator());
+  if (run.communicator != nullptr) parts.workers.communicator = run.communicator;
+  NetOptions net;
+  net.num_local_workers = run.num_workers;
+  net.examples_per_worker = static_cast<int>(run.batch_size / run.num_workers);
+  net.num_threads = run.num_threads;
+  parts.net = make_net("lenet", {kSmallImage, kSmallImage, 1}, 10, net);
+  const Layout& layout = parts.net->layout();
+  if (run.simple) {
+    parts.strategy = make_simple_strategy(layout, run.on_nonfinite);
+  } else {
+    CompressedAllReduceOptions exchange;
+    exchange.codecs.codec = run.codec;
+    exchange.codecs.codec_options.ternary.clip_factor = 2.5;
+    exchange.on_nonfinite = run.on_nonfinite;
+    exchange.seed = run.seed;
+    exchange.num_threads = run.num_threads;
+    parts.strategy =
+        make_replicated_strategy(layout, std::make_unique<CompressedAllReduce>(layout, parts.workers, exchange));
+  }
+  parts.optimizer = make_optimizer("momentum", {.momentum = 0.9}, layout.flat_elements());
+  if (run.weight_decay > 0) parts.transforms.push_back(make_weight_decay(*parts.net, run.weight_decay));
+  parts.schedule = {.kind = ScheduleKind::kPolynomial,
+                    .initial_rate = run.learning_rate,
+                    .total_steps = static_cast<std::int64_t>(run.total_steps)};
+  TrainerOptions options;
+  options.batch_size = run.batch_size;
+  options.total_steps = run.total_steps;
+  options.seed = run.seed;
+  options.num_threads = run.num_threads;
+  options.num_data_threads = run.num_data_threads;
+  return std::make_unique<Trainer>(std::move(parts), options);
+}
+
+/// Bits of everything that a step changes.
+inline std::vector<std::uint32_t> state_bits(Trainer& trainer) {
+  std::vector<std::uint32_t> all = bits_of(trainer.parameters());
+  const auto append = [&all](std::span<const float> values) {
+    const std::vector<std::uint32_t> bits = bits_of(values);
+    all.insert(all.end(), bits.begin(), bits.end());
+  };
+  append(trainer.ema().shadow());
+  for (const Optimizer::Slot& slot : trainer.optimizer().slots()) append(slot.values);
+  return all;
+}
+
+/// The loss of every step.
+class LossRecorder final : public Hook {
+ public:
+  explicit LossRecorder(std::vector<double>& losses) : losses_(losses) {}
+  HookVerdict after_step(const TrainingView&, const StepView& step) override {
+    losses_.push_back(step.loss);
+    return HookVerdict::kContinue;
+  }
+
+ private:
+  std::vector<double>& losses_;
+};
+
+inline std::vector<double> losses_of(const SmallRun& run) {
+  std::vector<double> losses;
+  const std::unique_ptr<Trainer> trainer = make_small_trainer(run);
+  trainer->add_hook(std::make_unique<LossRecorder>(losses));
+  trainer->run();
+  return losses;
+}
+
+}  // namespace terngrad::testing

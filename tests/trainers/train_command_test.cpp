@@ -1,0 +1,357 @@
+#include "trainers/train_command.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <filesystem>
+#include <nlohmann/json.hpp>
+#include <sstream>
+#include <string>
+#include <vector>
+
+#include "tests/trainers/command_runs.h"
+#include "trainers/atomic_file.h"
+#include "trainers/checkpoint.h"
+
+namespace terngrad {
+namespace {
+
+namespace fs = std::filesystem;
+using ::testing::AllOf;
+using ::testing::HasSubstr;
+using ::testing::MatchesRegex;
+using ::testing::Not;
+using ::testing::StartsWith;
+using Json = nlohmann::json;
+using testing::big_endian;
+using testing::CommandOutcome;
+using testing::SmallMnist;
+using testing::TemporaryDirectory;
+using testing::train;
+using testing::operator+;
+
+std::vector<Json> metrics_of(const fs::path& run) {
+  std::vector<Json> lines;
+  std::istringstream text(read_file_text(run / "metrics.jsonl"));
+  for (std::string line; std::getline(text, line);) {
+    Json object = Json::object();
+    const Json all = Json::parse(line);
+    for (const auto& [key, value] : all.items()) {
+      if (!key.ends_with("_seconds") && !key.ends_with("_per_second")) object[key] = value;
+    }
+    lines.push_back(std::move(object));
+  }
+  return lines;
+}
+
+void expect_usage_error(const CommandOutcome& outcome, const std::vector<std::string>& words) {
+  EXPECT_EQ(outcome.exit_code, kExitUsage) << ::testing::PrintToString(outcome);
+  EXPECT_EQ(outcome.out, "");
+  EXPECT_THAT(outcome.err, StartsWith("terngrad_train: error: "));
+  EXPECT_EQ(std::ranges::count(outcome.err, '\n'), 1) << outcome.err;
+  for (const std::string& word : words) EXPECT_THAT(outcome.err, HasSubstr(word));
+}
+
+TEST(TrainCommand, HelpAndVersionGoToStdout) {
+  for (const char* option : {"--help", "-h"}) {
+    const CommandOutcome help = train({option});
+    EXPECT_EQ(help.exit_code, kExitSuccess);
+    EXPECT_THAT(help.out, AllOf(HasSubstr("--grad_bits"), HasSubstr("--clip_factor"), HasSubstr("3000")));
+    EXPECT_EQ(help.err, "");
+  }
+  const CommandOutcome version = train({"--version"});
+  EXPECT_EQ(version.exit_code, kExitSuccess);
+  EXPECT_THAT(version.out, StartsWith("terngrad_train "));
+  // An error is not hidden by --help.
+  EXPECT_EQ(train({"--help", "--max_steps", "x"}).exit_code, kExitUsage);
+}
+
+TEST(TrainCommand, WrongUsageExits2InOneLineAndLeavesNothing) {
+  const TemporaryDirectory folder;
+  const std::string run = (folder / "run").string();
+  expect_usage_error(train({"--train_dir", run, "--grad_bit", "1"}), {"--grad_bit", "--grad_bits"});
+  expect_usage_error(train({"--train_dir", run, "--max_steps", "12x"}), {"--max_steps", "12x"});
+  expect_usage_error(train({"--train_dir", run, "--max_steps"}), {"--max_steps", "value"});
+  expect_usage_error(train({"--train_dir", run, "run"}), {"unexpected argument 'run'"});
+  expect_usage_error(train({"--train_dir", run, "--device", "cuda"}), {"--device cuda", "cpu"});
+  expect_usage_error(train({"--train_dir", run, "--batch_size", "10", "--num_nodes", "4"}),
+                     {"--batch_size 10", "--num_nodes 4"});
+  expect_usage_error(train({"--train_dir", run, "--codec", "fp32", "--grad_bits", "1"}), {"--codec", "--grad_bits"});
+  expect_usage_error(train({"--train_dir", run, "--dataset", "mnist"}), {"--data_dir"});
+  expect_usage_error(train({"--resume"}), {"--resume", "--train_dir"});
+  expect_usage_error(train({"--config", (folder / "none").string()}), {"--config", "none"});
+  EXPECT_FALSE(fs::exists(run));
+}
+
+TEST(TrainCommand, RuleForNoTensorIsRefused) {
+  const SmallMnist mnist;
+  const TemporaryDirectory folder;
+  expect_usage_error(
+      train(mnist.options(folder / "run") + std::vector<std::string>{"--codec_for", "convolution*=ternary"}),
+      {"convolution*"});
+  EXPECT_FALSE(fs::exists(folder / "run"));
+}
+
+TEST(TrainCommand, BadDataFilesExit1NamingTheFile) {
+  struct Damage {
+    const char* file;
+    std::string content;
+    const char* said;
+  };
+  const std::string images = testing::idx_images(3);
+  const std::string labels = testing::idx_labels(3);
+  const Damage damages[] = {
+      {"train-images-idx3-ubyte", "", "train-images-idx3-ubyte"},
+      {"train-images-idx3-ubyte", images.substr(0, images.size() - 1), "train-images-idx3-ubyte"},
+      {"train-images-idx3-ubyte", big_endian(2050) + images.substr(4), "magic"},
+      {"train-images-idx3-ubyte", images + "x", "train-images-idx3-ubyte"},
+      {"train-labels-idx1-ubyte", labels, "train-labels-idx1-ubyte"},  // fewer labels than images
+      {"train-labels-idx1-ubyte", labels.substr(0, 6), "train-labels-idx1-ubyte"},
+      {"train-labels-idx1-ubyte", big_endian(2049) + big_endian(48) + std::string(48, '\x0a'), "10"},
+      {"t10k-labels-idx1-ubyte", "", "t10k-labels-idx1-ubyte"},
+  };
+  const TemporaryDirectory folder;
+  for (const Damage& damage : damages) {
+    const SmallMnist mnist;
+    mnist.folder().write(damage.file, damage.content);
+    const CommandOutcome outcome = train(mnist.options(folder / "run"));
+    EXPECT_EQ(outcome.exit_code, kExitFailure) << damage.file << ::testing::PrintToString(outcome);
+    EXPECT_THAT(outcome.err, AllOf(StartsWith("terngrad_train: error: "), HasSubstr(damage.said)));
+    EXPECT_EQ(std::ranges::count(outcome.err, '\n'), 1) << outcome.err;
+  }
+  const SmallMnist mnist;
+  fs::remove(mnist.path() / "t10k-images-idx3-ubyte");
+  const CommandOutcome missing = train(mnist.options(folder / "run"));
+  EXPECT_EQ(missing.exit_code, kExitFailure);
+  EXPECT_THAT(missing.err, AllOf(HasSubstr("t10k-images-idx3-ubyte"), HasSubstr(mnist.path().string())));
+  EXPECT_FALSE(fs::exists(folder / "run"));
+}
+
+TEST(TrainCommand, FolderThatHoldsSomethingIsRefused) {
+  const SmallMnist mnist;
+  const TemporaryDirectory folder;
+  folder.write("notes.txt", "mine");
+  const CommandOutcome outcome = train(mnist.options(folder.path()));
+  expect_usage_error(outcome, {"notes.txt", "--train_dir"});
+  EXPECT_EQ(read_file_text(folder / "notes.txt"), "mine");
+  EXPECT_FALSE(fs::exists(folder / "config.json"));
+}
+
+TEST(TrainCommand, RunIsNotOverwrittenAndSaysHowToGoOn) {
+  const SmallMnist mnist;
+  const TemporaryDirectory folder;
+  const std::vector<std::string> options = mnist.options(folder / "run") + std::vector<std::string>{"--max_steps", "1"};
+  EXPECT_EQ(train(options).exit_code, kExitSuccess);
+  const std::string metrics = read_file_text(folder / "run" / "metrics.jsonl");
+  expect_usage_error(train(options), {"not empty", "--resume"});
+  EXPECT_EQ(read_file_text(folder / "run" / "metrics.jsonl"), metrics);
+}
+
+TEST(TrainCommand, WritesARunDirectory) {
+  const SmallMnist mnist;
+  const TemporaryDirectory folder;
+  const CommandOutcome outcome =
+      train(mnist.options(folder / "run") + std::vector<std::string>{"--max_steps", "4", "--num_nodes", "4",
+                                                                     "--grad_bits", "1", "--log_steps", "2",
+                                                                     "--telemetry_steps", "4", "--eval_steps", "2"});
+  EXPECT_EQ(outcome.exit_code, kExitSuccess) << ::testing::PrintToString(outcome);
+  EXPECT_EQ(outcome.out, "run directory: " + (folder / "run").string() + "\n");
+  EXPECT_THAT(outcome.err, AllOf(HasSubstr("4 workers of 2 examples, codec ternary"), HasSubstr("step 4/4"),
+                                 HasSubstr("step 4 test top-1 = ")));
+  std::string kinds;
+  for (const Json& line : metrics_of(folder / "run")) {
+    kinds += std::to_string(line["step"].get<int>()) + line["kind"].get<std::string>() + " ";
+  }
+  EXPECT_EQ(kinds, "2train 2test 4train 4tensors 4test ");
+  const Json config = Json::parse(read_file_text(folder / "run" / "config.json"));
+  EXPECT_EQ(config["options"]["num_nodes"], 4);
+  EXPECT_EQ(config["options"]["max_steps"], 4);
+  const auto latest = latest_checkpoint(folder / "run");
+  ASSERT_TRUE(latest.has_value());
+  EXPECT_EQ(latest->step, 4u);
+}
+
+/// Runs to 20 steps, then again from the checkpoint of step `from`.
+void expect_equal_resume(const std::vector<std::string>& more, std::uint64_t from) {
+  const SmallMnist mnist;
+  const TemporaryDirectory folder;
+  const fs::path run = folder / "run";
+  const std::vector<std::string> options =
+      mnist.options(run) +
+      std::vector<std::string>{"--max_steps", "20", "--save_iter", "10", "--keep_checkpoints", "0"} + more;
+  const CommandOutcome whole = train(options);
+  ASSERT_EQ(whole.exit_code, kExitSuccess) << ::testing::PrintToString(whole);
+  const std::string checkpoint = read_file_text(checkpoint_path(run, 20));
+  const std::vector<Json> metrics = metrics_of(run);
+  remove_checkpoints_after(run, from);
+  const CommandOutcome resumed = train(options + std::vector<std::string>{"--resume"});
+  ASSERT_EQ(resumed.exit_code, kExitSuccess) << ::testing::PrintToString(resumed);
+  EXPECT_THAT(resumed.err, HasSubstr("resumed after step " + std::to_string(from)));
+  EXPECT_TRUE(read_file_text(checkpoint_path(run, 20)) == checkpoint);
+  EXPECT_EQ(metrics_of(run), metrics);
+  EXPECT_EQ(Json::parse(read_file_text(run / "config.json"))["history"].size(), 2u);
+}
+
+TEST(TrainCommand, ResumeEndsLikeTheUninterruptedRun) {
+  expect_equal_resume({"--num_nodes", "4", "--grad_bits", "1", "--clip_factor", "2.5", "--log_steps", "5",
+                       "--eval_steps", "5", "--telemetry_steps", "5"},
+                      10);
+  expect_equal_resume({"--log_steps", "5"}, 10);
+}
+
+TEST(TrainCommand, ResumeInTheMiddleOfALoggingIntervalKeepsItsMeans) {
+  expect_equal_resume({"--log_steps", "7", "--telemetry_steps", "3"}, 10);
+}
+
+TEST(TrainCommand, ResumeOfAFinishedRunChangesNothing) {
+  expect_equal_resume({"--log_steps", "6", "--num_nodes", "2"}, 20);
+}
+
+TEST(TrainCommand, ResumeWithoutACheckpointStartsOver) {
+  const SmallMnist mnist;
+  const TemporaryDirectory folder;
+  const fs::path run = folder / "run";
+  const std::vector<std::string> options = mnist.options(run) + std::vector<std::string>{"--max_steps", "2"};
+  // No run at all is refused.
+  expect_usage_error(train(options + std::vector<std::string>{"--resume"}), {"no run to go on with", run.string()});
+  EXPECT_FALSE(fs::exists(run));
+  ASSERT_EQ(train(options).exit_code, kExitSuccess);
+  const std::string checkpoint = read_file_text(checkpoint_path(run, 2));
+  const std::vector<Json> metrics = metrics_of(run);
+  fs::remove(checkpoint_path(run, 2));
+  const CommandOutcome outcome = train(options + std::vector<std::string>{"--resume"});
+  EXPECT_EQ(outcome.exit_code, kExitSuccess);
+  EXPECT_THAT(outcome.err, HasSubstr("starting over"));
+  EXPECT_TRUE(read_file_text(checkpoint_path(run, 2)) == checkpoint);
+  EXPECT_EQ(metrics_of(run), metrics);
+}
+
+TEST(TrainCommand, ResumeOfAnotherRunIsRefused) {
+  const SmallMnist mnist;
+  const TemporaryDirectory folder;
+  const fs::path run = folder / "run";
+  const std::vector<std::string> options =
+      mnist.options(run) + std::vector<std::string>{"--num_nodes", "2", "--grad_bits", "1"};
+  ASSERT_EQ(train(options + std::vector<std::string>{"--max_steps", "2"}).exit_code, kExitSuccess);
+  const std::string config = read_file_text(run / "config.json");
+  const auto resume = [&](const std::vector<std::string>& with) {
+    return train(mnist.options(run) + std::vector<std::string>{"--resume"} + with);
+  };
+  expect_usage_error(resume({"--num_nodes", "4", "--grad_bits", "1"}), {"number of workers '4'", "'2'"});
+  expect_usage_error(resume({"--num_nodes", "2"}), {"codec 'fp32'", "'ternary'"});
+  expect_usage_error(resume({"--num_nodes", "2", "--grad_bits", "1", "--clip_factor", "2"}), {"exchange_fingerprint"});
+  expect_usage_error(resume({"--num_nodes", "2", "--grad_bits", "1", "--seed", "2"}), {"seed '2'", "'1'"});
+  expect_usage_error(resume({"--num_nodes", "2", "--grad_bits", "1", "--optimizer", "gd"}), {"optimizer 'gd'"});
+  expect_usage_error(resume({"--num_nodes", "2", "--grad_bits", "1", "--max_steps", "1"}),
+                     {"--max_steps 1", "has done 2 steps", "2 or more"});
+  EXPECT_EQ(read_file_text(run / "config.json"), config);
+}
+
+TEST(TrainCommand, DamagedCheckpointNamesTheOneBefore) {
+  const SmallMnist mnist;
+  const TemporaryDirectory folder;
+  const fs::path run = folder / "run";
+  const std::vector<std::string> options =
+      mnist.options(run) + std::vector<std::string>{"--max_steps", "3", "--save_iter", "1"};
+  ASSERT_EQ(train(options).exit_code, kExitSuccess);
+  const std::string metrics = read_file_text(run / "metrics.jsonl");
+  testing::damage(checkpoint_path(run, 3));
+  const CommandOutcome outcome = train(options + std::vector<std::string>{"--resume"});
+  EXPECT_EQ(outcome.exit_code, kExitFailure);
+  EXPECT_THAT(outcome.err, AllOf(HasSubstr(checkpoint_path(run, 3).string()), HasSubstr("damaged"),
+                                 HasSubstr("can be used instead: '" + checkpoint_path(run, 2).string() + "'")));
+  EXPECT_EQ(read_file_text(run / "metrics.jsonl"), metrics);
+  // What the message says is enough to go on.
+  fs::remove(checkpoint_path(run, 3));
+  EXPECT_EQ(train(options + std::vector<std::string>{"--resume"}).exit_code, kExitSuccess);
+}
+
+TEST(TrainCommand, ForeignFileInPlaceOfACheckpointIsRefused) {
+  const SmallMnist mnist;
+  const TemporaryDirectory folder;
+  const fs::path run = folder / "run";
+  const std::vector<std::string> options = mnist.options(run) + std::vector<std::string>{"--max_steps", "1"};
+  ASSERT_EQ(train(options).exit_code, kExitSuccess);
+  write_file_atomically(checkpoint_path(run, 9), "not a checkpoint");
+  const CommandOutcome outcome = train(options + std::vector<std::string>{"--resume"});
+  EXPECT_EQ(outcome.exit_code, kExitFailure);
+  EXPECT_THAT(outcome.err, HasSubstr(checkpoint_path(run, 9).string()));
+}
+
+/// A learning rate that makes everything infinite within a few steps.
+std::vector<std::string> exploding(const SmallMnist& mnist, const fs::path& run) {
+  return mnist.options(run) +
+         std::vector<std::string>{"--initial_learning_rate", "1e30", "--max_steps", "8", "--log_steps", "4"};
+}
+
+TEST(TrainCommand, NonfiniteGradientsStopTheRunNamingTensorWorkerAndStep) {
+  const SmallMnist mnist;
+  const std::vector<std::vector<std::string>> modes = {{},
+                                                       {"--on_nonfinite", "stop"},
+                                                       {"--strategy", "replicated"},
+                                                       {"--num_nodes", "2", "--grad_bits", "1"},
+                                                       {"--grad_bits", "16"}};
+  for (const std::vector<std::string>& mode : modes) {
+    const TemporaryDirectory folder;
+    const CommandOutcome outcome = train(exploding(mnist, folder / "run") + mode);
+    EXPECT_EQ(outcome.exit_code, kExitFailure) << ::testing::PrintToString(mode);
+    EXPECT_THAT(outcome.last_error_line(), MatchesRegex("terngrad_train: error: step [0-9]+: tensor '[a-z0-9/]+' of "
+                                                        "worker 0 holds NaN or infinity.*; no checkpoint was saved.*"))
+        << ::testing::PrintToString(mode);
+    EXPECT_EQ(outcome.out, "");
+  }
+  const TemporaryDirectory folder;
+  const CommandOutcome outcome =
+      train(exploding(mnist, folder / "run") + std::vector<std::string>{"--save_iter", "1", "--num_nodes", "2"});
+  EXPECT_EQ(outcome.exit_code, kExitFailure);
+  EXPECT_THAT(outcome.last_error_line(), AllOf(HasSubstr("holds NaN or infinity"), HasSubstr("go on from"),
+                                               HasSubstr("checkpoint-0000000001"), HasSubstr("--resume")));
+}
+
+TEST(TrainCommand, NonfiniteGradientsAreSkippedOrZeroedAndReported) {
+  const SmallMnist mnist;
+  for (const char* policy : {"skip", "zero"}) {
+    for (const char* nodes : {"1", "2"}) {
+      const TemporaryDirectory folder;
+      const CommandOutcome outcome = train(exploding(mnist, folder / "run") +
+                                           std::vector<std::string>{"--on_nonfinite", policy, "--num_nodes", nodes});
+      EXPECT_EQ(outcome.exit_code, kExitSuccess) << policy << nodes << ::testing::PrintToString(outcome);
+      EXPECT_THAT(outcome.err,
+                  AllOf(HasSubstr("holds NaN or infinity"),
+                        HasSubstr(policy == std::string("skip") ? "; the step is skipped" : "; counted as zero")));
+      const Json last = metrics_of(folder / "run").at(1);
+      EXPECT_EQ(last["step"], 8);
+      EXPECT_EQ(last["nonfinite_steps"], 4) << policy << nodes;
+      EXPECT_EQ(last["skipped_steps"], policy == std::string("skip") ? 4 : 0);
+      // A net of NaN gets nothing right.
+      const Json test = metrics_of(folder / "run").back();
+      EXPECT_EQ(test["kind"], "test");
+      EXPECT_LT(test["top1"].get<double>(), 0.5);
+    }
+  }
+}
+
+TEST(TrainCommand, ReadsItsOptionsFromAFile) {
+  const SmallMnist mnist;
+  const TemporaryDirectory folder;
+  const fs::path file = folder.write("run.cfg", "dataset = mnist\nmax_steps = 5\n# more\ngrad_bits = 1\n");
+  const CommandOutcome outcome =
+      train({"--config", file.string(), "--data_dir", mnist.path().string(), "--train_dir", (folder / "run").string(),
+             "--image_size", "16", "--threads", "1", "--batch_size", "8", "--max_steps", "2"});
+  EXPECT_EQ(outcome.exit_code, kExitSuccess) << ::testing::PrintToString(outcome);
+  EXPECT_THAT(outcome.err, HasSubstr("codec ternary"));
+  EXPECT_TRUE(fs::exists(checkpoint_path(folder / "run", 2)));
+}
+
+TEST(TrainCommand, FolderThatCannotBeMadeIsAnError) {
+  const SmallMnist mnist;
+  const TemporaryDirectory folder;
+  const fs::path file = folder.write("file", "x");
+  const CommandOutcome outcome = train(mnist.options(file / "run"));
+  EXPECT_EQ(outcome.exit_code, kExitFailure);
+  EXPECT_THAT(outcome.err, AllOf(HasSubstr("file/run"), Not(HasSubstr("Segmentation"))));
+}
+
+}  // namespace
+}  // namespace terngrad
