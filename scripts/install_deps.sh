@@ -26,7 +26,7 @@ packages=(
 while (($# > 0)); do
   case $1 in
     --lint) packages+=(clang-format clang-tidy shellcheck) ;;
-    --compare) packages+=(python3-torch python3-numpy) ;;
+    --compare) packages+=(python3-torch python3-numpy libopenblas0) ;;
     --help | -h)
       usage
       exit 0

@@ -65,7 +65,7 @@ HWY_INLINE void SumWords(std::span<const std::uint32_t* const> words, std::size_
     auto sum3 = sum0;
     const bool whole = word + lanes <= num_words;
     for (const std::uint32_t* payload : words) {
-      auto bits = hn::Undefined(d);
+      auto bits = hn::Zero(d);
       if (whole) {
         bits = hn::LoadU(d, payload + word);
       } else {

@@ -4,6 +4,10 @@
 #include "nets/cpu/layer.h"
 #include "nets/cpu/relu.h"
 
+#include <cstdint>
+#include <stdexcept>
+#include <variant>
+
 namespace terngrad::cpu {
 namespace {
 

@@ -3,6 +3,10 @@
 #include "nets/cpu/layer.h"
 #include "nets/cpu/relu.h"
 
+#include <cstdint>
+#include <stdexcept>
+#include <variant>
+
 namespace terngrad::cpu {
 namespace {
 
@@ -71,9 +75,9 @@ class FullyConnected final : public Layer {
                                                            const Shapes& shapes, bool has_relu) {
     const auto kind =
         options_.mode == Mode::kInference ? dnnl::prop_kind::forward_inference : dnnl::prop_kind::forward_training;
-    dnnl::inner_product_forward::primitive_desc desc(
-        {kind, shapes.input, shapes.weights, shapes.biases, shapes.output},
-        has_relu ? relu_attributes() : default_attributes(), context.engine);
+    dnnl::inner_product_forward::primitive_desc desc({kind, shapes.input, shapes.weights, shapes.biases, shapes.output},
+                                                     has_relu ? relu_attributes() : default_attributes(),
+                                                     context.engine);
     forward_ = {context,
                 name + " forward",
                 dnnl::inner_product_forward(desc),

@@ -1,9 +1,11 @@
 // Max pooling, an image at a time.
-#include <stdexcept>
-
 #include "kernels/parallel.h"
 #include "nets/cpu/layer.h"
 #include "nets/cpu/max_pool_window.h"
+
+#include <cstdint>
+#include <stdexcept>
+#include <variant>
 
 namespace terngrad::cpu {
 namespace {
