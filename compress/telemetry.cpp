@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 
 #include "kernels/errors.h"
 
@@ -34,7 +35,8 @@ TensorTelemetry compare_with_sent(std::span<const float> gradient, std::span<con
   result.zero_fraction = static_cast<double>(zeros) / n;
   result.clip_fraction = static_cast<double>(clipped) / n;
   result.kept_norm = squares > 0 ? std::sqrt(clipped_squares / squares) : 1;
-  result.snr_db = 10 * std::log10(squares / error_squares);
+  result.snr_db =
+      error_squares > 0 ? 10 * std::log10(squares / error_squares) : std::numeric_limits<double>::infinity();
   return result;
 }
 

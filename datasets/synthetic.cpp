@@ -118,6 +118,7 @@ void add_stroke(const GlyphStroke& stroke, const Distortion& distortion, float r
   constexpr int kPieces = 3;  // per pair of points; even straight pairs bend
   std::array<GlyphPoint, kMaxStrokePoints> points;
   const int num_points = static_cast<int>(stroke.points.size());
+  if (num_points == 0) return;
   for (int i = 0; i < num_points; ++i) {
     const GlyphPoint point = stroke.points[static_cast<std::size_t>(i)];
     const float jitter_x = draws.symmetric(kMaxJitter);

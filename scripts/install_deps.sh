@@ -9,7 +9,7 @@ Usage: scripts/install_deps.sh [--lint] [--compare]
 Installs the packages that terngrad needs (Debian 12, Ubuntu 24.04 or later). Uses sudo unless run as root.
 
   --lint     also what scripts/lint.sh uses: clang-format, clang-tidy, shellcheck
-  --compare  also what comparisons with PyTorch use: python3-torch, python3-numpy
+  --compare  also what comparisons with PyTorch use: python3-torch, python3-numpy, libopenblas0
   --help     print this text and exit
 TEXT
 }

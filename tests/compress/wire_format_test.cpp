@@ -129,7 +129,7 @@ TEST(WireFormat, WritesGoldenBytes) {
 TEST(WireFormat, ChecksumsArePinned) {
   const Bytes bytes = small_message();
   const std::vector<std::uint8_t> checksums(bytes.begin() + 56, bytes.begin() + 64);
-  EXPECT_EQ(checksums, (std::vector<std::uint8_t>{0, 0, 0, 0, 0, 0, 0, 0}));
+  EXPECT_EQ(checksums, (std::vector<std::uint8_t>{0xa9, 0x02, 0x6c, 0xc9, 0x50, 0x08, 0x73, 0xcd}));
 }
 
 TEST(WireFormat, ReadsWhatItWrote) {

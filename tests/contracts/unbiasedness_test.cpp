@@ -69,8 +69,8 @@ Counts count_codes(std::span<const float> gradient, float s, std::uint32_t worke
 }
 
 /// Bound on the probability that a sum of n independent 0/1 draws of mean probability p is as far from n p as k, on
-/// k's side: exp(-n KL(k/n, p)), Chernoff's bound on the exact binomial tail, which by Hoeffding (1956) also holds where
-/// the probabilities differ. Rejecting when the bound is below a level keeps false alarms below that level.
+/// k's side: exp(-n KL(k/n, p)), Chernoff's bound on the exact binomial tail, which by Hoeffding (1956) also holds
+/// where the probabilities differ. Rejecting when the bound is below a level keeps false alarms below that level.
 double tail_bound(double k, double n, double p) {
   const double q = k / n;
   const auto term = [](double a, double b) { return a == 0 ? 0 : a * std::log(a / b); };
@@ -201,7 +201,7 @@ TEST(Unbiasedness, TestRejectsRoundingThatIncludesTheTie) {
 }
 
 TEST(Unbiasedness, TestRejectsRoundingWithoutRefinement) {
-  const int num_draws = testing::scaled(256, 128);
+  const int num_draws = 1024;  // 27 non-zeros expected from 2^-17 up to 2^-16, where this rounding gives none
   const std::vector<float> gradient = gradient_of(1, 1);
   const Counts counts = count_with(gradient, 1, num_draws, [](std::uint32_t r, float t) {
     return static_cast<float>(r) < std::floor(t);  // 2^-17 too rarely on average, never below 2^-16
