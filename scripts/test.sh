@@ -47,6 +47,9 @@ if [[ $preset == tsan ]]; then
 fi
 export UBSAN_OPTIONS=${UBSAN_OPTIONS-print_stacktrace=1}
 
+# Let clones in different folders share compilations.
+export CCACHE_BASEDIR=$PWD CCACHE_NOHASHDIR=1
+
 cmake --preset "$preset"
 # Test programs list their tests while they are built, so the build too runs in the sanitizer's surroundings.
 "${run[@]}" cmake --build --preset "$preset" --parallel "$jobs"
