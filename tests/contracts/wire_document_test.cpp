@@ -1,0 +1,69 @@
+// The worked example of docs/wire-format.md, read from the document: text and code cannot drift apart.
+#include <gtest/gtest.h>
+
+#include <cstdint>
+#include <fstream>
+#include <sstream>
+#include <string>
+#include <vector>
+
+#include "compress/worker_encoder.h"
+
+namespace terngrad {
+namespace {
+
+using Bytes = std::vector<std::uint8_t>;
+
+/// The hex dumps of the section "Example", in order: lines of an offset and up to 16 bytes, each dump beginning at
+/// 0000.
+std::vector<Bytes> dumps_of_the_example() {
+  std::ifstream file("docs/wire-format.md");
+  std::vector<Bytes> dumps;
+  std::string line;
+  bool in_example = false;
+  while (std::getline(file, line)) {
+    if (line == "## Example") in_example = true;
+    if (!in_example || line.size() < 10 || line.substr(0, 4) != "    " || line.substr(8, 2) != "  ") continue;
+    std::istringstream words(line);
+    std::string offset;
+    words >> offset;
+    if (offset.find_first_not_of("0123456789abcdef") != std::string::npos) continue;
+    if (offset == "0000") dumps.emplace_back();
+    for (std::string byte; words >> byte;)
+      dumps.back().push_back(static_cast<std::uint8_t>(std::stoul(byte, nullptr, 16)));
+  }
+  return dumps;
+}
+
+Bytes to_bytes(std::span<const std::uint8_t> message) { return {message.begin(), message.end()}; }
+
+TEST(WireDocument, ExampleIsWhatTheCodeWrites) {
+  const std::vector<Bytes> documented = dumps_of_the_example();
+  ASSERT_EQ(documented.size(), 2u) << "docs/wire-format.md must be readable from the working directory";
+
+  Layout layout;
+  layout.add("conv/weights", {3, 6});
+  layout.add("logits/biases", {3}, true);
+  CodecPlanOptions options;
+  options.codec_options.num_workers = 2;
+  const CodecPlan plan(layout, options);
+  std::vector<float> weights(18);
+  for (int i = 0; i < 18; ++i) weights[static_cast<std::size_t>(i)] = static_cast<float>(i - 9) / 8.0f;
+  std::vector<float> biases = {0.5f, -0.25f, 2.0f};
+  const std::vector<float*> tensors = {weights.data(), biases.data()};
+  const TensorTable gradient(layout, tensors);
+  const MessageContext context{0x1122334455667788u, plan.fingerprint(), 3};
+
+  WorkerEncoder encoder(layout, plan, 1);
+  Stream stream(Device::cpu(), 1);
+  encoder.measure(gradient, 1, 3, stream);
+  MessageWriter writer;
+  EXPECT_EQ(to_bytes(encoder.scalers_message(context, writer)), documented[0]);
+  const std::vector<float> shared = {1.5f, 0.0f};
+  const std::vector<Slice> slices = whole_segments(layout);
+  const WorkerEncoder::GradientPart part{slices, shared, PayloadForm::kNatural, 1};
+  EXPECT_EQ(to_bytes(encoder.gradient_message(gradient, part, context, writer, stream)), documented[1]);
+}
+
+}  // namespace
+}  // namespace terngrad
