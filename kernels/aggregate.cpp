@@ -16,6 +16,9 @@ namespace {
 
 /// Sums fit 16 bits for this many workers.
 constexpr std::size_t kMaxWorkers = 16383;
+/// Means of this many elements (64 MiB) are stored past the caches: the optimizer would not find them there anyway, and
+/// a store into a cache first reads what it overwrites.
+constexpr std::int64_t kStreamingElements = std::int64_t{1} << 24;
 /// Payloads whose sums fit a signed byte.
 constexpr std::size_t kMaxPackedPayloads = 127;
 
@@ -78,7 +81,7 @@ const std::uint32_t* chunk_as_t2(const CodeSumTask& task, std::size_t k, std::in
   return room;
 }
 
-void sum_tile_packed(const CodeSumTask& task, std::int64_t begin, std::int64_t count) {
+void sum_tile_packed(const CodeSumTask& task, std::int64_t begin, std::int64_t count, cpu::Stores stores) {
   std::array<const std::uint32_t*, kMaxPackedPayloads> chunks;
   std::array<const std::uint32_t*, kMaxPackedPayloads> words;
   // Kept from call to call: a step allocates nothing.
@@ -90,7 +93,7 @@ void sum_tile_packed(const CodeSumTask& task, std::int64_t begin, std::int64_t c
                  [&](std::int64_t block, std::int64_t from, std::int64_t to) {
                    // Blocks are multiples of 64 elements from the segment's start, so every run begins on a word.
                    for (std::size_t k = 0; k < n; ++k) words[k] = chunks[k] + (from - begin) / 16;
-                   cpu::sum_t2_tile({words.data(), n}, to - from, task.scales[block], task.out + from);
+                   cpu::sum_t2_tile({words.data(), n}, to - from, task.scales[block], task.out + from, stores);
                  });
 }
 
@@ -131,6 +134,8 @@ void aggregate_code_sums(std::span<const CodeSumTask> tasks, Stream& stream) {
     }
     num_tiles += (task.count + kChunkElements - 1) / kChunkElements;
   }
+  const cpu::Stores stores =
+      num_tiles * kChunkElements >= kStreamingElements ? cpu::Stores::kStreaming : cpu::Stores::kCached;
   parallel_for(stream.num_threads(), num_tiles, 1, [&](std::int64_t begin, std::int64_t end) {
     std::int64_t index = 0;  // of the task's first tile
     for (const CodeSumTask& task : tasks) {
@@ -139,7 +144,7 @@ void aggregate_code_sums(std::span<const CodeSumTask> tasks, Stream& stream) {
         const std::int64_t at = (tile - index) * kChunkElements;
         const std::int64_t count = std::min(kChunkElements, task.count - at);
         if (task.format != TernaryFormat::kLanes && task.payloads.size() <= kMaxPackedPayloads) {
-          sum_tile_packed(task, at, count);
+          sum_tile_packed(task, at, count, stores);
         } else {
           sum_tile_generic(task, at, count);
         }

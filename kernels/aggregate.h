@@ -45,9 +45,16 @@ void aggregate_tree(int num_workers, std::int64_t count, const DecodeLeaf& leaf,
 int tree_split(int m);
 
 namespace cpu {
+/// How results are stored.
+enum class Stores {
+  kCached,
+  kStreaming,  // past the caches: for results too large to be found there again
+};
+
 /// out[i] = scale * (sum over payloads of the t2 codes), for one tile: at most kChunkElements codes of at most 127
 /// payloads, payload k's tile beginning at words[k].
-void sum_t2_tile(std::span<const std::uint32_t* const> words, std::int64_t count, float scale, float* out);
+void sum_t2_tile(std::span<const std::uint32_t* const> words, std::int64_t count, float scale, float* out,
+                 Stores stores);
 /// out[i] = a[i] + b[i]; out may be a.
 void add(const float* a, const float* b, std::int64_t count, float* out);
 /// out[i] = scale * values[i]; out may be values.

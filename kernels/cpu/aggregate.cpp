@@ -4,6 +4,7 @@
 #define HWY_TARGET_INCLUDE "kernels/cpu/aggregate.cpp"
 #include <hwy/foreach_target.h>
 // foreach_target.h comes first, as Highway asks.
+#include <hwy/cache_control.h>
 #include <hwy/highway.h>
 
 #include <cstring>
@@ -100,10 +101,34 @@ HWY_INLINE void SumWords(std::span<const std::uint32_t* const> words, std::size_
 }
 #endif
 
-void SumT2Tile(std::span<const std::uint32_t* const> words, std::int64_t count, float factor, float* HWY_RESTRICT out) {
+/// ScaleIntegers with streaming stores where `out` is aligned for them.
+HWY_INLINE void StreamIntegers(const std::int8_t* HWY_RESTRICT values, std::size_t count, float factor,
+                               float* HWY_RESTRICT out) {
+  const DFloat d;
+  const hn::RebindToSigned<DFloat> d_int;
+  const hn::Rebind<std::int8_t, DFloat> d_small;
+  const auto v_factor = hn::Set(d, factor);
+  std::size_t i = 0;
+  for (; i < count && reinterpret_cast<std::uintptr_t>(out + i) % (kFloatLanes * sizeof(float)) != 0; ++i) {
+    out[i] = static_cast<float>(values[i]) * factor;
+  }
+  for (; i + kFloatLanes <= count; i += kFloatLanes) {
+    const auto wide = hn::PromoteTo(d_int, hn::LoadU(d_small, values + i));
+    hn::Stream(hn::Mul(hn::ConvertTo(d, wide), v_factor), d, out + i);
+  }
+  for (; i < count; ++i) out[i] = static_cast<float>(values[i]) * factor;
+  hwy::FlushStream();
+}
+
+void SumT2Tile(std::span<const std::uint32_t* const> words, std::int64_t count, float factor, float* HWY_RESTRICT out,
+               Stores stores) {
   HWY_ALIGN std::int8_t sums[kChunkElements + 256];
   SumWords(words, static_cast<std::size_t>((count + 15) / 16), sums);
-  ScaleIntegers(sums, static_cast<std::size_t>(count), factor, out);
+  if (stores == Stores::kStreaming) {
+    StreamIntegers(sums, static_cast<std::size_t>(count), factor, out);
+  } else {
+    ScaleIntegers(sums, static_cast<std::size_t>(count), factor, out);
+  }
 }
 
 void Add(const float* a, const float* b, std::int64_t count, float* out) {
@@ -139,8 +164,9 @@ HWY_EXPORT(Add);
 HWY_EXPORT(Scale);
 HWY_EXPORT(ScaleSums);
 
-void sum_t2_tile(std::span<const std::uint32_t* const> words, std::int64_t count, float scale, float* out) {
-  HWY_DYNAMIC_DISPATCH(SumT2Tile)(words, count, scale, out);
+void sum_t2_tile(std::span<const std::uint32_t* const> words, std::int64_t count, float scale, float* out,
+                 Stores stores) {
+  HWY_DYNAMIC_DISPATCH(SumT2Tile)(words, count, scale, out, stores);
 }
 void add(const float* a, const float* b, std::int64_t count, float* out) {
   HWY_DYNAMIC_DISPATCH(Add)(a, b, count, out);

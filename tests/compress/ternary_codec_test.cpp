@@ -474,9 +474,9 @@ TEST(TernaryCodecCheck, AcceptsItsOwnFormsAndRefusesOtherFormats) {
       EXPECT_THROW(codec.check(foreign.slices[0]), CommunicationError) << to_string(other);
     }
     EncodedSlice unknown = natural.slices[0];
-    for (const std::uint8_t number : {0, 5, 255}) {
+    for (const std::uint8_t number : Bytes{0, 5, 255}) {
       unknown.format = number;
-      EXPECT_THROW(codec.check(unknown), CommunicationError) << static_cast<int>(number);
+      EXPECT_THROW(codec.check(unknown), CommunicationError) << int{number};
     }
   }
 }

@@ -2,11 +2,13 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
 #include <cstring>
 #include <random>
 #include <string>
 
+#include "kernels/buffer.h"
 #include "kernels/errors.h"
 #include "kernels/slice.h"
 #include "support/bits.h"
@@ -81,7 +83,8 @@ TEST(AggregateCodeSums, IsTheScaledSumAtEveryLength) {
       for (std::int64_t n = 0; n <= 1100; n += testing::kLengthStep) {
         const Workers workers(3, static_cast<std::size_t>(n), format);
         const auto out = run(workers, task_of(format, &scale), static_cast<std::size_t>(n));
-        ASSERT_EQ(bits_of(out), bits_of(expected(workers, scale))) << target << ", " << to_string(format) << " of " << n;
+        ASSERT_EQ(bits_of(out), bits_of(expected(workers, scale)))
+            << target << ", " << to_string(format) << " of " << n;
       }
     }
   });
@@ -125,8 +128,7 @@ TEST(AggregateCodeSums, TakesAScalePerBlock) {
           for (std::int64_t b = first / block; b <= (first + static_cast<std::int64_t>(n) - 1) / block; ++b) {
             scales.push_back(0.1f * static_cast<float>(b + 1));
           }
-          const auto out = run(workers,
-                               task_of(format, scales.data(), first, block), n);
+          const auto out = run(workers, task_of(format, scales.data(), first, block), n);
           for (std::size_t i = 0; i < n; ++i) {
             const auto b = static_cast<std::size_t>((first + static_cast<std::int64_t>(i)) / block - first / block);
             ASSERT_EQ(bits_of(out[i]), bits_of(static_cast<float>(workers.sums[i]) * scales[b])) << block << " " << i;
@@ -143,8 +145,12 @@ TEST(AggregateCodeSums, WritesToAnyAlignment) {
   testing::for_each_target([&](const std::string& target) {
     for (std::size_t start = 0; start < 16; ++start) {
       std::vector<float> out(start + 5000 + 16, 7.0f);
-      CodeSumTask task{.payloads = workers.payloads, .payload_bytes = workers.bytes, .num_workers = 3,
-                       .count = 5000, .scales = &scale, .out = out.data() + start};
+      CodeSumTask task{.payloads = workers.payloads,
+                       .payload_bytes = workers.bytes,
+                       .num_workers = 3,
+                       .count = 5000,
+                       .scales = &scale,
+                       .out = out.data() + start};
       Stream stream(Device::cpu(), 1);
       aggregate_code_sums({&task, 1}, stream);
       ASSERT_EQ(bits_of(std::span<const float>(out).subspan(start, 5000)), bits_of(expected(workers, scale))) << target;
@@ -169,8 +175,13 @@ TEST(AggregateCodeSums, ReadsLanesOfSumsAndOfSingleWorkers) {
     const auto* payload = reinterpret_cast<const std::uint8_t*>(words.data());
     const auto bytes = static_cast<std::int64_t>(total.size());
     std::vector<float> out(n);
-    const CodeSumTask task{.format = TernaryFormat::kLanes, .payloads = {&payload, 1}, .payload_bytes = {&bytes, 1},
-                           .num_workers = num_workers, .count = n, .scales = &scale, .out = out.data()};
+    const CodeSumTask task{.format = TernaryFormat::kLanes,
+                           .payloads = {&payload, 1},
+                           .payload_bytes = {&bytes, 1},
+                           .num_workers = num_workers,
+                           .count = n,
+                           .scales = &scale,
+                           .out = out.data()};
     Stream stream(Device::cpu(), 2);
     aggregate_code_sums({&task, 1}, stream);
     EXPECT_EQ(out, expected(each, scale)) << num_workers;
@@ -186,8 +197,12 @@ class AggregateRefuses : public ::testing::Test {
   Workers workers_{2, 100, TernaryFormat::kT2};
   float scale_ = 1;
   std::vector<float> out_ = std::vector<float>(100);
-  CodeSumTask task_{.payloads = workers_.payloads, .payload_bytes = workers_.bytes, .num_workers = 2,
-                    .count = 100, .scales = &scale_, .out = out_.data()};
+  CodeSumTask task_{.payloads = workers_.payloads,
+                    .payload_bytes = workers_.bytes,
+                    .num_workers = 2,
+                    .count = 100,
+                    .scales = &scale_,
+                    .out = out_.data()};
 };
 
 TEST_F(AggregateRefuses, PayloadsOfAnotherLength) {
@@ -253,7 +268,32 @@ TEST(AggregateTree, AddsInTheOrderOfTheFixedTree) {
 TEST(AggregateTree, RefusesNoWorkers) {
   Stream stream(Device::cpu(), 1);
   float out;
-  EXPECT_THROW(aggregate_tree(0, 1, [](int, std::int64_t, std::span<float>) {}, 1, &out, stream), InvalidArgument);
+  EXPECT_THROW(aggregate_tree(
+                   0, 1, [](int, std::int64_t, std::span<float>) {}, 1, &out, stream),
+               InvalidArgument);
+}
+
+TEST(CodeSums, StreamingStoresWriteTheSameAtEveryAlignment) {
+  std::vector<std::uint32_t> words(kChunkElements / 16);
+  for (std::size_t i = 0; i < words.size(); ++i) words[i] = static_cast<std::uint32_t>(i * 2654435761u) & 0x55555555u;
+  const std::vector<const std::uint32_t*> payloads = {words.data(), words.data(), words.data()};
+  testing::for_each_target([&](const std::string& target) {
+    for (const std::size_t count : {std::size_t{1}, std::size_t{17}, std::size_t{4095}, std::size_t{4096}}) {
+      for (std::size_t start = 0; start < 16; ++start) {
+        Buffer<float> cached(static_cast<std::int64_t>(count));
+        Buffer<float> streamed(static_cast<std::int64_t>(count + 32));
+        std::fill_n(streamed.data(), count + 32, -1.0f);
+        const auto n = static_cast<std::int64_t>(count);
+        cpu::sum_t2_tile(payloads, n, 0.1f, cached.data(), cpu::Stores::kCached);
+        cpu::sum_t2_tile(payloads, n, 0.1f, streamed.data() + start, cpu::Stores::kStreaming);
+        EXPECT_TRUE(std::equal(cached.data(), cached.data() + n, streamed.data() + start)) << target << " at " << start;
+        EXPECT_EQ(streamed.data()[start + count], -1.0f) << target << ": wrote past the end";
+        if (start > 0) {
+          EXPECT_EQ(streamed.data()[start - 1], -1.0f) << target << \": wrote before the start\";
+        }
+      }
+    }
+  });
 }
 
 }  // namespace
