@@ -289,7 +289,7 @@ TEST(CodeSums, StreamingStoresWriteTheSameAtEveryAlignment) {
         EXPECT_TRUE(std::equal(cached.data(), cached.data() + n, streamed.data() + start)) << target << " at " << start;
         EXPECT_EQ(streamed.data()[start + count], -1.0f) << target << ": wrote past the end";
         if (start > 0) {
-          EXPECT_EQ(streamed.data()[start - 1], -1.0f) << target << \": wrote before the start\";
+          EXPECT_EQ(streamed.data()[start - 1], -1.0f) << target << ": wrote before the start";
         }
       }
     }
