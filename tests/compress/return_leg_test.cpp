@@ -7,7 +7,6 @@
 #include <array>
 #include <bit>
 #include <cmath>
-#include <limits>
 #include <memory>
 #include <random>
 
@@ -21,7 +20,6 @@ namespace {
 
 using testing::bits_of;
 using testing::blank_tensors;
-using testing::gaussian;
 using testing::Tensors;
 
 constexpr int kWorkers = 5;
@@ -216,12 +214,16 @@ TEST(ReturnLeg, TernaryIsUnbiased) {
 
 TEST(ReturnLeg, TernaryDrawsAreThoseOfTheReturnLegAndWorkerZero) {
   Leg leg(ReturnCodec::kTernary, 1);
+  leg.context.step = 11;  // has a tie that the refinement decides
   const Tensors sums = leg.aggregated();
   leg.encode(sums);
   const std::vector<float> most = {kWorkers};
-  const auto codes = reference::ternarize(sums.values[0], {0, 0, 0, 4}, most, {}, {kSeed, leg.context.step, 0, 3});
+  const auto codes = [&](std::uint32_t refine_purpose) {
+    return reference::ternarize(sums.values[0], {0, 0, 0, refine_purpose}, most, {}, {kSeed, leg.context.step, 0, 3});
+  };
+  ASSERT_NE(codes(4), codes(2));
   const auto payload = leg.messages[0].records[0].encoded.payload;
-  EXPECT_EQ(reference::Bytes(payload.begin(), payload.end()), reference::pack_t2(codes));
+  EXPECT_EQ(reference::Bytes(payload.begin(), payload.end()), reference::pack_t2(codes(4)));
 }
 
 TEST(ReturnLeg, AllPartsTogetherEqualOneWholePart) {
@@ -330,12 +332,18 @@ TEST(ReturnLeg, RefusesTheMessageOfAnotherReturnCodec) {
   }
 }
 
-TEST(ReturnLeg, RefusesTheMessageOfAnotherTernaryFormat) {
-  Leg sender(ReturnCodec::kTernary, 1, {.format = TernaryFormat::kT5});
-  Leg receiver(ReturnCodec::kTernary, 1, {.format = TernaryFormat::kT2});
-  sender.encode(sender.aggregated());
-  Tensors mean = blank_tensors(receiver.layout);
-  EXPECT_THROW(receiver.leg.decode(0, sender.messages[0], mean.table, receiver.stream), CommunicationError);
+TEST(ReturnLeg, RefusesARecordOfAnotherCodecOrFormat) {
+  for (const ReturnCodec codec : kReturns) {
+    Leg leg(codec, 1);
+    leg.encode(leg.aggregated());
+    Tensors mean = blank_tensors(leg.layout);
+    Message format = leg.messages[0];
+    format.records[0].encoded.format ^= 1;
+    EXPECT_THROW(leg.leg.decode(0, format, mean.table, leg.stream), CommunicationError) << to_string(codec);
+    Message wire_id = leg.messages[0];
+    wire_id.records[0].codec ^= 1;
+    EXPECT_THROW(leg.leg.decode(0, wire_id, mean.table, leg.stream), CommunicationError) << to_string(codec);
+  }
 }
 
 TEST(ReturnLeg, RefusesAMessageWithAnotherNumberOfScalers) {

@@ -5,7 +5,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <cstring>
 #include <limits>
 #include <set>
 #include <string>
@@ -24,7 +23,6 @@ namespace {
 using reference::Bytes;
 using testing::bits_of;
 using ::testing::Each;
-using testing::gaussian;
 using testing::gaussian_tensors;
 using testing::Tensors;
 
