@@ -108,17 +108,16 @@ Outcome run(const Layout& layout, CompressedAllReduceOptions options, int thread
 }
 
 TEST(SameBits, OnEveryTargetWithAnyThreadsAndAnyPlaceOfTensors) {
-  for (std::uint64_t seed = 0; seed < testing::scaled<std::uint64_t>(60, 12); ++seed) {
+  for (std::uint64_t seed = 0; seed < testing::scaled<std::uint64_t>(24, 6); ++seed) {
     const Layout layout = random_layout(seed);
     const CompressedAllReduceOptions options = random_options(seed);
     const Outcome first = run(layout, options, 1, Place::kFlat, seed);
     ASSERT_FALSE(first.messages[0].empty());
     testing::for_each_target([&](const std::string& target) {
       for (const int threads : {1, 2, 3, 4}) {
-        for (const Place place : {Place::kFlat, Place::kOdd}) {
-          ASSERT_TRUE(run(layout, options, threads, place, seed) == first)
-              << "seed " << seed << ", " << target << ", " << threads << " threads, place " << static_cast<int>(place);
-        }
+        const Place place = threads % 2 == 0 ? Place::kFlat : Place::kOdd;
+        ASSERT_TRUE(run(layout, options, threads, place, seed) == first)
+            << "seed " << seed << ", " << target << ", " << threads << " threads, place " << static_cast<int>(place);
       }
     });
   }
