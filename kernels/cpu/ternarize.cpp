@@ -98,8 +98,9 @@ void ternarize(std::span<const TernarizeTask> tasks, const TernarizeOptions& opt
     bytes[i] = payload_bytes(options.format, task.count, options.num_workers);
     if (options.format == TernaryFormat::kTMask) {
       bytes[i] = close_gaps(task);
-    } else if (options.format == TernaryFormat::kT5) {
-      std::memset(task.payload + (task.count + 4) / 5, 0, static_cast<std::size_t>(bytes[i] - (task.count + 4) / 5));
+    } else if (options.format == TernaryFormat::kT5 && task.count > 0) {
+      const std::int64_t used = (task.count + 4) / 5;
+      std::memset(task.payload + used, 0, static_cast<std::size_t>(bytes[i] - used));
     }
   }
 }
