@@ -5,6 +5,7 @@
 #include <cmath>
 #include <cstring>
 
+#include "kernels/bfloat16.h"
 #include "kernels/errors.h"
 #include "kernels/parallel.h"
 #include "kernels/scaler.h"
@@ -29,6 +30,15 @@ class PartTimer {
 CodecPlanOptions with_workers(CodecPlanOptions options, int num_workers) {
   options.codec_options.num_workers = num_workers;
   return options;
+}
+
+/// What peers must agree on: the plan, and the options that change the result or who sends what.
+std::uint64_t exchange_fingerprint(const CodecPlan& plan, const CompressedAllReduceOptions& options,
+                                   ExchangeAlgorithm algorithm) {
+  Fingerprint hash;
+  hash.add(plan.fingerprint()).add(to_string(options.return_codec)).add(to_string(algorithm));
+  hash.add(static_cast<std::uint64_t>(options.on_nonfinite)).add(options.seed);
+  return hash.value();
 }
 
 std::vector<Slice> select(const Layout& layout, const CodecPlan& plan, bool summable) {
@@ -63,7 +73,7 @@ CompressedAllReduce::CompressedAllReduce(const Layout& layout, WorkerGroup worke
       plan_(layout_, with_workers(options.codecs, workers_.num_workers)),
       stream_(Device::cpu(), options.num_threads),
       algorithm_(choose()),
-      context_{options.run_id, plan_.fingerprint(), 0},
+      context_{options.run_id, exchange_fingerprint(plan_, options, algorithm_), 0},
       whole_{{whole_segments(layout_)}, PayloadForm::kNatural},
       shares_{shares(layout_, workers_.num_workers), PayloadForm::kNatural},
       lanes_{{select(layout_, plan_, true)}, PayloadForm::kLanes},
@@ -169,9 +179,13 @@ void CompressedAllReduce::share_scalers(ExchangeReport& report) {
     bool complete =
         message.worker == static_cast<int>(i) && static_cast<int>(message.records.size()) == layout_.num_segments();
     for (int segment = 0; complete && segment < layout_.num_segments(); ++segment) {
-      const EncodedSlice& encoded = message.records[static_cast<std::size_t>(segment)].encoded;
-      complete = encoded.slice.segment == segment && static_cast<std::int64_t>(encoded.scalers.size()) ==
-                                                         plan_.first_scaler(segment + 1) - plan_.first_scaler(segment);
+      const Message::Record& record = message.records[static_cast<std::size_t>(segment)];
+      const EncodedSlice& encoded = record.encoded;
+      complete = encoded.slice == Slice{segment, 0, layout_.segment(segment).num_elements} &&
+                 record.codec == plan_.codec_of(segment).wire_id() && encoded.format == 0 && encoded.payload.empty() &&
+                 static_cast<std::int64_t>(encoded.scalers.size()) ==
+                     plan_.first_scaler(segment + 1) - plan_.first_scaler(segment) &&
+                 std::none_of(encoded.scalers.begin(), encoded.scalers.end(), [](float s) { return s < 0; });
     }
     if (!complete) {
       TERNGRAD_THROW(CommunicationError, "[exchange] scaler message ", i, " is not worker ", i, "'s complete list");
@@ -187,17 +201,19 @@ void CompressedAllReduce::combine_scalers(ExchangeReport& report) {
     const auto first = static_cast<std::size_t>(plan_.first_scaler(segment));
     const auto count = static_cast<std::size_t>(plan_.first_scaler(segment + 1)) - first;
     const bool mean = plan_.codec_of(segment).sharing() == ScalerSharing::kMean;
+    for (const Message& message : messages_) {
+      const std::span<const float> local = message.records[static_cast<std::size_t>(segment)].encoded.scalers;
+      if (std::all_of(local.begin(), local.end(), [](float scaler) { return std::isfinite(scaler); })) continue;
+      if (num_nonfinite++ == 0) {
+        nonfinite = "tensor '" + layout_.segment(segment).name + "' of worker " + std::to_string(message.worker);
+      }
+    }
     for (std::size_t s = 0; s < count; ++s) {
       float greatest = 0;
       double sum = 0;
       for (const Message& message : messages_) {
         const float local = message.records[static_cast<std::size_t>(segment)].encoded.scalers[s];
-        if (!std::isfinite(local)) {
-          if (num_nonfinite++ == 0) {
-            nonfinite = "tensor '" + layout_.segment(segment).name + "' of worker " + std::to_string(message.worker);
-          }
-          continue;  // counts as zero
-        }
+        if (!std::isfinite(local)) continue;  // counts as zero
         greatest = std::max(greatest, local);
         sum += static_cast<double>(local);
       }
@@ -288,6 +304,13 @@ void CompressedAllReduce::aggregate(std::span<const Slice> slices, std::span<con
 
 void CompressedAllReduce::apply_return_leg(const TensorTable& mean) {
   if (!whole_return_.is_lossy()) return;
+  if (options_.return_codec == ReturnCodec::kBfloat16) {
+    for (int segment = 0; segment < layout_.num_segments(); ++segment) {
+      round_to_bfloat16({mean.tensor(segment), static_cast<std::size_t>(layout_.segment(segment).num_elements)},
+                        stream_);
+    }
+    return;
+  }
   std::fill(greatest_.begin(), greatest_.end(), 0u);
   whole_return_.measure(0, mean, greatest_, stream_);
   const auto bytes = whole_return_.encode(0, 0, mean, shared_, greatest_, context_, mean_writer_, stream_);
@@ -459,9 +482,9 @@ float CompressedAllReduce::decode_local(int local_worker, int segment, std::span
   TERNGRAD_REQUIRE(local_worker >= 0 && local_worker < workers_.num_local_workers, "[exchange] no local worker ",
                    local_worker);
   TERNGRAD_REQUIRE(segment >= 0 && segment < layout_.num_segments(), "[exchange] no tensor ", segment);
-  TERNGRAD_REQUIRE(static_cast<std::int64_t>(out.size()) == layout_.segment(segment).num_elements, "[exchange] tensor '",
-                   layout_.segment(segment).name, "' has ", layout_.segment(segment).num_elements,
-                   " elements, out holds ", out.size());
+  TERNGRAD_REQUIRE(static_cast<std::int64_t>(out.size()) == layout_.segment(segment).num_elements,
+                   "[exchange] tensor '", layout_.segment(segment).name, "' has ",
+                   layout_.segment(segment).num_elements, " elements, out holds ", out.size());
   Message message;
   bool found = false;
   float scaler = 0;

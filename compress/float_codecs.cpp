@@ -45,8 +45,10 @@ class FloatEncoder final : public Encoder {
     TERNGRAD_REQUIRE(scalers.size() == statistics_.size(), "[float] need ", statistics_.size(), " scalers, have ",
                      scalers.size());
     plan_.run(gradient, statistics_, stream);
+    // What rounds up to infinity is not finite on the wire.
+    const std::uint32_t first_nonfinite = width_ == Width::kBfloat16 ? 0x7f7f8000u : 0x7f800000u;
     for (std::size_t i = 0; i < statistics_.size(); ++i) {
-      scalers[i] = statistics_[i].is_nonfinite() ? canonical_nan() : 0.0f;
+      scalers[i] = statistics_[i].max_bits >= first_nonfinite ? canonical_nan() : 0.0f;
     }
   }
 

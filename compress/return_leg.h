@@ -18,7 +18,8 @@ enum class ReturnCodec {
   kBfloat16,  // every tensor rounded to bfloat16
   kSums,      // integer sums of codes in lanes, exact; tensors whose codec is not summable as float32
   kTernary,  // ternarized again: scale fl(fl(s / N) * m), code sign(k) with probability |k| / m, where k is the integer
-             // sum and m = max|k| over the run that shares s; tensors whose codec is not summable as float32
+             // sum and m = max|k| of the tensor (scope block: of the block); tensors whose codec is not summable as
+             // float32
 };
 
 /// "fp32", "bf16", "sums", "ternary".

@@ -63,7 +63,10 @@ class TernaryEncoder final : public Encoder {
   void measure(const TensorTable& gradient, std::span<float> scalers, const DrawKey& key, Stream& stream) override {
     TERNGRAD_REQUIRE(scalers.size() == statistics_.size(), "[ternary] need ", statistics_.size(), " scalers, have ",
                      scalers.size());
-    if (draws_ahead_) return draw_ahead(gradient, scalers, key, stream);
+    if (draws_ahead_) {
+      draw_ahead(gradient, scalers, key, stream);
+      return flag_whole_tensors(scalers);
+    }
     plan_.run(gradient, statistics_, stream);
     if (options_.scope == ScalerScope::kModel) {
       // A tensor that is not finite carries the flag by itself and counts as absent, so that a message can name it.
@@ -83,6 +86,7 @@ class TernaryEncoder final : public Encoder {
     for (std::size_t i = 0; i < statistics_.size(); ++i) {
       scalers[i] = local_scaler(statistics_[i], plan_.slices()[i].count, options_.clip_factor, options_.rule);
     }
+    flag_whole_tensors(scalers);
   }
 
   void encode(const TensorTable& gradient, std::span<EncodeJob> jobs, PayloadForm form, const DrawKey& key,
@@ -119,6 +123,22 @@ class TernaryEncoder final : public Encoder {
   }
 
  private:
+  /// A tensor counts as a whole: one block that is not finite flags all of its tensor's.
+  void flag_whole_tensors(std::span<float> scalers) const {
+    const std::span<const Slice> slices = plan_.slices();
+    for (std::size_t begin = 0; begin < slices.size();) {
+      std::size_t end = begin;
+      bool finite = true;
+      for (; end < slices.size() && slices[end].segment == slices[begin].segment; ++end) {
+        finite = finite && !std::isnan(scalers[end]);
+      }
+      if (!finite)
+        std::fill(scalers.begin() + static_cast<std::ptrdiff_t>(begin),
+                  scalers.begin() + static_cast<std::ptrdiff_t>(end), canonical_nan());
+      begin = end;
+    }
+  }
+
   void draw_ahead(const TensorTable& gradient, std::span<float> scalers, const DrawKey& key, Stream& stream) {
     float* next = scalers.data();
     for (std::size_t i = 0; i < ahead_.size(); ++i) {
@@ -134,7 +154,11 @@ class TernaryEncoder final : public Encoder {
     for (EncodeJob& job : jobs) {
       const std::uint8_t* drawn = drawn_.data() + drawn_offsets_[static_cast<std::size_t>(job.slice.segment)];
       job.payload_bytes = payload_bytes(TernaryFormat::kT2, job.slice.count, 1);
-      std::memcpy(job.payload, drawn + job.slice.first / 4, static_cast<std::size_t>(job.payload_bytes));
+      if (!job.local.empty() && std::isnan(job.local[0])) {
+        std::memset(job.payload, 0, static_cast<std::size_t>(job.payload_bytes));
+      } else {
+        std::memcpy(job.payload, drawn + job.slice.first / 4, static_cast<std::size_t>(job.payload_bytes));
+      }
     }
   }
 
@@ -162,6 +186,10 @@ const char* text(ScalerSharing sharing) {
 TernaryCodec::TernaryCodec(const TernaryOptions& options) : options_(options) {
   TERNGRAD_REQUIRE(std::isfinite(options.clip_factor) && options.clip_factor >= 0,
                    "[ternary] clip_factor must be 0 (no clipping) or positive, got ", options.clip_factor);
+  TERNGRAD_REQUIRE(options.num_workers <= kMaxSummedWorkers, "[ternary] num_workers must be at most ",
+                   kMaxSummedWorkers, ", got ", options.num_workers);
+  TERNGRAD_REQUIRE(options.block_elements <= kMaxBlockElements, "[ternary] block_elements must be at most ",
+                   kMaxBlockElements, ", got ", options.block_elements);
   TERNGRAD_REQUIRE(options.block_elements > 0 && options.block_elements % kMinBlockElements == 0,
                    "[ternary] block_elements must be a positive multiple of ", kMinBlockElements, ", got ",
                    options.block_elements);

@@ -20,6 +20,9 @@ enum class ClipScope {
   kLocal,   // at the worker's own scaler first, as the paper describes
 };
 
+/// Longest block: far beyond any tensor, and short enough that sums of positions and blocks fit 64 bits.
+inline constexpr std::int64_t kMaxBlockElements = std::int64_t{1} << 50;
+
 struct TernaryOptions {
   double clip_factor = 0;  // c, in standard deviations; 0 = no clipping
   ScalerRule rule = ScalerRule::kPaper;

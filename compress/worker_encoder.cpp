@@ -6,7 +6,11 @@
 namespace terngrad {
 
 WorkerEncoder::WorkerEncoder(const Layout& layout, const CodecPlan& plan, int worker)
-    : layout_(layout), plan_(plan), worker_(worker), local_(static_cast<std::size_t>(plan.num_scalers())), own_(local_.size()) {
+    : layout_(layout),
+      plan_(plan),
+      worker_(worker),
+      local_(static_cast<std::size_t>(plan.num_scalers())),
+      own_(local_.size()) {
   for (const CodecPlan::Group& group : plan.groups()) {
     encoders_.push_back(group.codec->make_encoder(layout, group.segments));
   }
@@ -73,7 +77,8 @@ std::span<const std::uint8_t> WorkerEncoder::gradient_message(const TensorTable&
     EncodeJob& job = jobs_[i];
     job.slice = slice;
     job.local = std::span<const float>(local_).subspan(first, count);
-    job.shared = (codec.sharing() == ScalerSharing::kNone ? std::span<const float>(own_) : part.shared).subspan(first, count);
+    job.shared =
+        (codec.sharing() == ScalerSharing::kNone ? std::span<const float>(own_) : part.shared).subspan(first, count);
     job.payload =
         writer.add(slice, codec.wire_id(), codec.record_format(form), job.shared, codec.max_payload_bytes(slice, form));
   }

@@ -14,8 +14,6 @@
 namespace terngrad {
 namespace {
 
-/// Sums fit 16 bits for this many workers.
-constexpr std::size_t kMaxWorkers = 16383;
 /// Means of this many elements (64 MiB) are stored past the caches: the optimizer would not find them there anyway, and
 /// a store into a cache first reads what it overwrites.
 constexpr std::int64_t kStreamingElements = std::int64_t{1} << 24;
@@ -122,8 +120,9 @@ void aggregate_code_sums(std::span<const CodeSumTask> tasks, Stream& stream) {
   for (const CodeSumTask& task : tasks) {
     TERNGRAD_REQUIRE(task.payloads.size() == task.payload_bytes.size(), "[aggregate] ", task.payloads.size(),
                      " payloads but ", task.payload_bytes.size(), " lengths");
-    TERNGRAD_REQUIRE(task.payloads.size() <= kMaxWorkers && task.num_workers <= static_cast<int>(kMaxWorkers),
-                     "[aggregate] at most ", kMaxWorkers, " workers can be summed, got ", task.payloads.size());
+    TERNGRAD_REQUIRE(
+        task.payloads.size() <= static_cast<std::size_t>(kMaxSummedWorkers) && task.num_workers <= kMaxSummedWorkers,
+        "[aggregate] at most ", kMaxSummedWorkers, " workers can be summed, got ", task.payloads.size());
     TERNGRAD_REQUIRE(task.first % kChunkElements == 0, "[aggregate] first must be a multiple of ", kChunkElements,
                      ", got ", task.first);
     TERNGRAD_REQUIRE(task.block_elements % kMinBlockElements == 0, "[aggregate] block_elements must be a multiple of ",

@@ -24,6 +24,9 @@ struct CodeSumTask {
   float* out = nullptr;             // [count] out, any 4-byte alignment
 };
 
+/// Most workers whose codes can be summed: their sums fit 16 bits.
+inline constexpr int kMaxSummedWorkers = 16383;
+
 /// Runs every task. Bit-equal on every backend and for any number of threads: sums are integers.
 /// @throws InvalidArgument for a payload whose length does not fit the task, a misaligned `first` or `block_elements`,
 /// or more than 16383 workers

@@ -1,5 +1,7 @@
 #include "trainers/train_command.h"
 
+#include <fmt/format.h>
+
 #include <chrono>
 #include <cstdio>
 #include <ctime>
@@ -100,6 +102,15 @@ CheckpointState checkpoint_state(const TrainOptions& o, std::uint64_t plan_finge
   state.more["image_size"] = std::to_string(o.image_size);
   state.more["codec"] = o.codec_name();
   state.more["exchange_fingerprint"] = std::to_string(plan_fingerprint);
+  // What else decides the bits of the next step. Not max_steps: a run may be made longer, which stretches its schedule.
+  state.more["threads_per_worker"] = std::to_string(threads_per_worker(o));
+  state.more["initial_learning_rate"] = fmt::format("{}", o.initial_learning_rate);
+  state.more["learning_rate_decay_type"] = o.learning_rate_decay_type;
+  state.more["momentum"] = fmt::format("{}", o.momentum);
+  state.more["weight_decay"] = fmt::format("{}", o.weight_decay);
+  state.more["ema_decay"] = fmt::format("{}", o.ema_decay);
+  state.more["return_codec"] = o.return_codec;
+  state.more["on_nonfinite"] = o.on_nonfinite;
   return state;
 }
 

@@ -185,7 +185,7 @@ void declare_train_options(OptionSet& options, TrainOptions& o) {
   options.add("scaler_scope", &o.scaler_scope, "what shares one scaler", one_of({"layer", "block", "model"}));
   options.add("block_size", &o.block_size, "elements per scaler of --scaler_scope block; a multiple of 64",
               number_where("a positive multiple of 64",
-                           [](double n) { return n >= 64 && static_cast<std::int64_t>(n) % 64 == 0; }));
+                           [](double n) { return n >= 64 && n <= 0x1p50 && static_cast<std::int64_t>(n) % 64 == 0; }));
   options.add("ternary_format", &o.ternary_format, "2 bits, 1.6 bits, or a mask with signs",
               one_of({"t2", "t5", "tmask"}));
   options.add("size_to_binarize", &o.size_to_binarize, "tensors with fewer elements travel as fp32", at_least(0));

@@ -105,8 +105,8 @@ void Trainer::step(Pipeline& pipeline) {
   const double learning_rate = parts_.schedule.rate(static_cast<std::int64_t>(step));
   if (!result.skip) {
     parts_.optimizer->apply(parameters_.span(), mean_.span(), static_cast<float>(learning_rate), stream_);
+    ema_.update(parameters_.span(), step, stream_);
   }
-  ema_.update(parameters_.span(), step, stream_);
   const double update_seconds = seconds_since(mark);
   ++steps_done_;
 

@@ -191,6 +191,32 @@ TEST(CompressedAllReduce, GivesTheReferenceMeanForEveryTernaryOption) {
   }
 }
 
+TEST(CompressedAllReduce, GivesTheReferenceMeanForBlocksThatAreDrawnAhead) {
+  // Blocks of whole chunks with scalers that sharing does not change: codes are drawn while they are measured.
+  const Layout layout = mixed_layout();
+  for (const int num_workers : {1, 3}) {
+    const auto workers = worker_gradients(layout, num_workers);
+    for (const ScalerSharing sharing : {ScalerSharing::kMax, ScalerSharing::kMean, ScalerSharing::kNone}) {
+      for (const std::int64_t block : {4096, 8192}) {
+        for (const ExchangeAlgorithm algorithm : kAlgorithms) {
+          if (algorithm == ExchangeAlgorithm::kIntegerSum && sharing == ScalerSharing::kNone) continue;
+          auto options = options_of(algorithm);
+          options.num_threads = 2;
+          TernaryOptions& ternary = options.codecs.codec_options.ternary;
+          ternary.sharing = sharing;
+          ternary.scope = ScalerScope::kBlock;
+          ternary.block_elements = block;
+          ternary.clip_factor = 2.5;
+          ternary.clip_scope = block == 4096 ? ClipScope::kShared : ClipScope::kLocal;
+          ternary.rule = block == 4096 ? ScalerRule::kPaper : ScalerRule::kOriginal;
+          expect_reference(layout, workers, options, 9, options_text(options));
+          if (HasFatalFailure()) return;
+        }
+      }
+    }
+  }
+}
+
 TEST(CompressedAllReduce, GivesTheSameBitsForAnyNumberOfProcesses) {
   const Layout layout = mixed_layout();
   for (const int num_workers : {3, 4, 5, 8}) {
@@ -430,7 +456,8 @@ TEST_P(OnNonfiniteTest, SkipDropsTheStep) {
 TEST_P(OnNonfiniteTest, ZeroCountsTheTensorAsZeroAndStillDividesByN) {
   for (const ScalerSharing sharing : {ScalerSharing::kMax, ScalerSharing::kMean, ScalerSharing::kNone}) {
     if (sharing == ScalerSharing::kNone && GetParam() == ExchangeAlgorithm::kIntegerSum) continue;
-    for (const ScalerScope scope : {ScalerScope::kLayer, ScalerScope::kModel}) {
+    for (const auto& [scope, block] : {std::pair(ScalerScope::kLayer, 64), std::pair(ScalerScope::kModel, 64),
+                                       std::pair(ScalerScope::kBlock, 1344), std::pair(ScalerScope::kBlock, 4096)}) {
       workers_ = worker_gradients(layout_, 3);
       spoil("fc/weights", 1, -std::numeric_limits<float>::infinity());
       spoil("plain", 0, std::numeric_limits<float>::quiet_NaN());
@@ -440,6 +467,7 @@ TEST_P(OnNonfiniteTest, ZeroCountsTheTensorAsZeroAndStillDividesByN) {
       TernaryOptions& ternary = options.codecs.codec_options.ternary;
       ternary.sharing = sharing;
       ternary.scope = scope;
+      ternary.block_elements = block;
       ternary.clip_factor = 2.5;
       ternary.clip_scope = ClipScope::kLocal;
       const ExchangeReport report = run(options);

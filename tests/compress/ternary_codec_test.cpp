@@ -191,7 +191,7 @@ TEST(TernaryCodecScalers, OfTheModelLeaveOutATensorThatIsNotFinite) {
   }
 }
 
-TEST(TernaryCodecScalers, OfBlocksFlagOnlyTheBlockThatIsNotFinite) {
+TEST(TernaryCodecScalers, OneBlockThatIsNotFiniteFlagsItsWholeTensor) {
   const Layout layout = small_layout();
   for (const std::int64_t block : {1984, 4096}) {  // by two passes and drawn ahead
     const TernaryCodec codec({.scope = ScalerScope::kBlock, .block_elements = block});
@@ -199,7 +199,7 @@ TEST(TernaryCodecScalers, OfBlocksFlagOnlyTheBlockThatIsNotFinite) {
     const std::vector<float> finite = measured(codec, layout, tensors);
     tensors.values[0][static_cast<std::size_t>(block)] = std::numeric_limits<float>::quiet_NaN();
     std::vector<float> expected = finite;
-    expected[1] = canonical_nan();
+    std::fill_n(expected.begin(), codec.num_scalers(layout.segment(0).num_elements), canonical_nan());
     EXPECT_EQ(bits_of(measured(codec, layout, tensors)), bits_of(expected)) << block;
   }
 }

@@ -109,11 +109,14 @@ TEST(AggregateCodeSums, CountsManyWorkers) {
   // 127 is the most that a signed byte holds; 128 and more take the other way.
   const float scale = 1;
   for (const int n : {1, 2, 126, 127, 128, 129, 300}) {
-    for (const bool all_plus : {false, true}) {
-      const Workers workers(n, 700, TernaryFormat::kT2, all_plus);
-      testing::for_each_target([&](const std::string& target) {
-        ASSERT_EQ(run(workers, task_of(TernaryFormat::kT2, &scale), 700), expected(workers, 1)) << target << ", " << n;
-      });
+    for (const TernaryFormat format : kFormats) {
+      for (const bool all_plus : {false, true}) {
+        const Workers workers(n, 700, format, all_plus);
+        testing::for_each_target([&](const std::string& target) {
+          ASSERT_EQ(run(workers, task_of(format, &scale), 700), expected(workers, 1))
+              << target << ", " << to_string(format) << ", " << n;
+        });
+      }
     }
   }
 }

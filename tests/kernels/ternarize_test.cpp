@@ -263,6 +263,56 @@ TEST(Ternarize, JustBelowTheScalerUsesTheDraw) {
   }
 }
 
+/// Draw indices with the greatest 16-bit draw, and their refinement bits.
+std::vector<std::pair<std::uint64_t, std::uint32_t>> greatest_draws(std::uint64_t num_draws) {
+  reference::Stream refine = kStream;
+  refine.purpose = 2;
+  std::vector<std::pair<std::uint64_t, std::uint32_t>> found;
+  for (std::uint64_t first = 0; first < num_draws; first += 1 << 16) {
+    const auto r16 = reference::draws16(kStream, first, 1 << 16);
+    for (std::size_t i = 0; i < r16.size(); ++i) {
+      if (r16[i] == 65535) found.emplace_back(first + i, reference::draw24(refine, first + i));
+    }
+  }
+  return found;
+}
+
+/// The code of magnitude m under scaler s for one draw index.
+int code_at(std::uint64_t index, float m, float s) {
+  const std::vector<float> gradient(index % 64 + 1, m);
+  Case c{gradient, {}, {s}, {}};
+  c.run.draw_offset = index / 64 * 64;
+  return unpacked_t2(run_kernel(c), gradient.size()).back();
+}
+
+TEST(Ternarize, ElementsAtTheScalerAreCertainWhateverTheyRoundTo) {
+  // s * fl(1 / s) rounds below 1 here, so the draw 65535 ties, and refinement bits of 2^24 (1 - 2^-8) and more would
+  // decide for zero.
+  float s = 1.5f;
+  while (s * (1.0f / s) >= 1.0f) s = std::nextafter(s, 2.0f);
+  int num_hard = 0;
+  for (const auto& [index, r24] : greatest_draws(testing::scaled<std::uint64_t>(1 << 26, 1 << 25))) {
+    if (r24 < 0xff0000) continue;
+    ++num_hard;
+    testing::for_each_target([&, i = index](const std::string& target) { EXPECT_EQ(code_at(i, s, s), 1) << target; });
+  }
+  EXPECT_GT(num_hard, 0);
+}
+
+TEST(Ternarize, ElementsBelowTheScalerThatRoundToItAreCertain) {
+  // m < s, but fl(m * fl(1 / s)) is 1: t is 65536, above every draw.
+  float s = 2.0f;
+  do {
+    s = std::nextafter(s, 1.0f);
+    ASSERT_GT(s, 1.5f) << "no such scaler";
+  } while (std::nextafter(s, 0.0f) * (1.0f / s) < 1.0f);
+  for (const auto& [index, r24] : greatest_draws(1 << 20)) {
+    testing::for_each_target([&, i = index](const std::string& target) {
+      EXPECT_EQ(code_at(i, std::nextafter(s, 0.0f), s), 1) << target;
+    });
+  }
+}
+
 TEST(Ternarize, DrawIndicesCrossTwoToThe35) {
   // There the block index passes 2^32 and goes on in another counter word.
   const std::vector<float> gradient = testing::gaussian(3 * 4096 + 5, 5);
@@ -296,6 +346,16 @@ TEST(Ternarize, ClipsLocallyBeforeComparing) {
   const auto nonzero = std::count(codes.begin(), codes.end(), 1);
   EXPECT_GT(nonzero, 1800);  // binomial(4096, 1/2), 7.7 standard deviations: false alarm 1e-14
   EXPECT_LT(nonzero, 2296);
+}
+
+TEST(Ternarize, RefinesTiesOfWhatTheClipLeaves) {
+  // Each clip puts one element on a tie; what decides is the clipped magnitude, not the element's own.
+  const std::vector<float> gradient(256, 3.0f);
+  const auto r16 = reference::draws16(kStream, 0, gradient.size());
+  for (const std::uint32_t r : r16) {
+    const float clip = (static_cast<float>(r) + 0.5f) / 65536.0f;
+    expect_on_every_target({gradient, {}, {1.0f}, {clip}}, "clip " + std::to_string(clip));
+  }
 }
 
 TEST(Ternarize, ScalerZeroTinyOrNanGivesZeros) {

@@ -1,6 +1,7 @@
 // The mean that an exchange must give, worked out worker by worker and element by element from the contracts.
 #pragma once
 
+#include <algorithm>
 #include <bit>
 #include <cmath>
 #include <string>
@@ -27,7 +28,7 @@ struct ReferenceExchange {
   Values shared_scalers;                                       // [tensor][block]
   std::vector<Codes> codes;                                    // [tensor][worker][element], of ternary tensors
 
-  /// The mean over workers; non-finite tensors (blocks) of a worker count as zero.
+  /// The mean over workers; non-finite tensors of a worker count as zero.
   Values run(const std::vector<Tensors>& workers) {
     const std::size_t num_workers = workers.size();
     measure(workers);
@@ -82,7 +83,9 @@ struct ReferenceExchange {
           const auto run = g.subspan(first, std::min(block, g.size() - first));
           const reference::Statistics s = reference::statistics(run);
           const auto n = static_cast<std::int64_t>(run.size());
-          float scaler = reference::is_nonfinite(s) ? NAN : 0.0f;
+          // What rounds up to infinity is not finite in bfloat16.
+          const bool overflows = codecs[t] == "bf16" && s.max_bits >= 0x7f7f8000u;
+          float scaler = reference::is_nonfinite(s) || overflows ? NAN : 0.0f;
           if (codecs[t] == "ternary") scaler = reference::scaler(s, n, ternary.clip_factor, original);
           if (codecs[t] == "ternary" && !reference::is_nonfinite(s)) {
             all.sum += s.sum;
@@ -92,6 +95,10 @@ struct ReferenceExchange {
           }
           local_scalers[w][t].push_back(scaler);
         }
+      }
+      for (std::vector<float>& scalers : local_scalers[w]) {
+        // A tensor counts as a whole: what is not finite in one block drops all of them.
+        if (std::ranges::any_of(scalers, [](float s) { return std::isnan(s); })) std::ranges::fill(scalers, NAN);
       }
       if (ternary.scope != ScalerScope::kModel) continue;
       for (std::size_t t = 0; t < codecs.size(); ++t) {
