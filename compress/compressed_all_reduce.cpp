@@ -130,6 +130,7 @@ ExchangeReport CompressedAllReduce::exchange(std::span<const TensorTable> gradie
                                              std::uint64_t step) {
   TERNGRAD_REQUIRE(static_cast<int>(gradients.size()) == workers_.num_local_workers, "[exchange] this process has ",
                    workers_.num_local_workers, " workers, got ", gradients.size(), " gradients");
+  TERNGRAD_REQUIRE(step >> 40 == 0, "[exchange] draws are keyed by 40 bits of the step, got ", step);
   context_.step = step;
   for (auto& messages : sent_) messages.clear();
   ExchangeReport report;

@@ -54,7 +54,8 @@ class CompressedAllReduce final : public GradientExchange {
   /// The algorithm in use, kAuto resolved.
   ExchangeAlgorithm algorithm() const { return algorithm_; }
 
-  /// Called with each gradient message between its encoding and its transport. Tests damage messages with it.
+  /// Called with each gradient message between its encoding and its transport, for several workers at once where there
+  /// are more of them than threads. Tests damage messages with it.
   using MessageFilter = std::function<void(int worker, std::span<std::uint8_t> message)>;
   void set_message_filter(MessageFilter filter) { filter_ = std::move(filter); }
 

@@ -137,7 +137,8 @@ TEST(ParseCodecRule, SplitsAtTheLastEqualsSign) {
 }
 
 TEST(ParseCodecRule, RefusesWhatIsNotOne) {
-  for (const char* text : {"", "=", "a=", "=fp32", "fp32"}) EXPECT_THROW(parse_codec_rule(text), InvalidArgument) << text;
+  for (const char* text : {"", "=", "a=", "=fp32", "fp32"})
+    EXPECT_THROW(parse_codec_rule(text), InvalidArgument) << text;
 }
 
 TEST(MatchesPattern, KnowsStarsAndQuestionMarks) {

@@ -19,10 +19,10 @@ namespace terngrad {
 namespace {
 
 using ::testing::AllOf;
-using ::testing::HasSubstr;
 using testing::bits_of;
 using testing::blank_tensors;
 using testing::gaussian_tensors;
+using ::testing::HasSubstr;
 using testing::ReferenceExchange;
 using testing::Tensors;
 
@@ -103,8 +103,15 @@ void expect_reference(const Layout& layout, const std::vector<Tensors>& workers,
   CompressedAllReduce exchange = local_exchange(layout, num_workers, options);
   Tensors mean = blank_tensors(layout);
   exchange.exchange(tables(workers, 0, num_workers), mean.table, step);
-  ReferenceExchange reference{layout, codecs_of(exchange, layout), options.codecs.codec_options.ternary,
-                              options.return_codec, options.seed, step, {}, {}, {}};
+  ReferenceExchange reference{layout,
+                              codecs_of(exchange, layout),
+                              options.codecs.codec_options.ternary,
+                              options.return_codec,
+                              options.seed,
+                              step,
+                              {},
+                              {},
+                              {}};
   ASSERT_TRUE(same_bits(reference.run(workers), mean)) << what;
 }
 
@@ -232,8 +239,15 @@ TEST(CompressedAllReduce, GivesTheSameBitsForAnyNumberOfProcesses) {
           auto options = options_of(algorithm, return_codec);
           options.codecs.codec_options.ternary.sharing = sharing;
           CompressedAllReduce alone = local_exchange(layout, num_workers, options);
-          ReferenceExchange reference{layout, codecs_of(alone, layout), options.codecs.codec_options.ternary,
-                                      return_codec, options.seed, 4, {}, {}, {}};
+          ReferenceExchange reference{layout,
+                                      codecs_of(alone, layout),
+                                      options.codecs.codec_options.ternary,
+                                      return_codec,
+                                      options.seed,
+                                      4,
+                                      {},
+                                      {},
+                                      {}};
           const auto expected = reference.run(workers);
           for (const int size : {2, 3}) {
             std::vector<Tensors> means;
@@ -242,7 +256,8 @@ TEST(CompressedAllReduce, GivesTheSameBitsForAnyNumberOfProcesses) {
               const auto rank = static_cast<std::size_t>(communicator->rank());
               const WorkerGroup group = make_worker_group(num_workers, std::move(communicator));
               CompressedAllReduce exchange(layout, group, options);
-              exchange.exchange(tables(workers, group.first_local_worker, group.num_local_workers), means[rank].table, 4);
+              exchange.exchange(tables(workers, group.first_local_worker, group.num_local_workers), means[rank].table,
+                                4);
             });
             for (const auto& error : errors) ASSERT_FALSE(error);
             for (const Tensors& mean : means) {
@@ -265,7 +280,8 @@ TEST(CompressedAllReduce, GivesTheReferenceMeanStepAfterStep) {
       const auto workers = worker_gradients(layout, 4, step % 7);
       Tensors mean = blank_tensors(layout);
       exchange.exchange(tables(workers, 0, 4), mean.table, step);
-      ReferenceExchange reference{layout, codecs_of(exchange, layout), {}, ReturnCodec::kFloat32, options.seed, step, {}, {}, {}};
+      ReferenceExchange reference{
+          layout, codecs_of(exchange, layout), {}, ReturnCodec::kFloat32, options.seed, step, {}, {}, {}};
       ASSERT_TRUE(same_bits(reference.run(workers), mean)) << to_string(algorithm);
     }
   }
@@ -346,8 +362,15 @@ TEST(CompressedAllReduce, DecodeLocalIsWhatWasSent) {
       CompressedAllReduce exchange = local_exchange(layout, 3, options);
       Tensors mean = blank_tensors(layout);
       exchange.exchange(tables(workers, 0, 3), mean.table, 6);
-      ReferenceExchange reference{layout, codecs_of(exchange, layout), options.codecs.codec_options.ternary,
-                                  ReturnCodec::kFloat32, options.seed, 6, {}, {}, {}};
+      ReferenceExchange reference{layout,
+                                  codecs_of(exchange, layout),
+                                  options.codecs.codec_options.ternary,
+                                  ReturnCodec::kFloat32,
+                                  options.seed,
+                                  6,
+                                  {},
+                                  {},
+                                  {}};
       reference.run(workers);
       for (int w = 0; w < 3; ++w) {
         for (int t = 0; t < layout.num_segments(); ++t) {
@@ -473,8 +496,15 @@ TEST_P(OnNonfiniteTest, ZeroCountsTheTensorAsZeroAndStillDividesByN) {
       const ExchangeReport report = run(options);
       EXPECT_FALSE(report.skipped);
       EXPECT_THAT(report.nonfinite, HasSubstr("and 2 more"));
-      ReferenceExchange reference{layout_, {"ternary", "ternary", "fp32", "ternary", "ternary", "fp32", "bf16"}, ternary,
-                                  ReturnCodec::kFloat32, options.seed, 12, {}, {}, {}};
+      ReferenceExchange reference{layout_,
+                                  {"ternary", "ternary", "fp32", "ternary", "ternary", "fp32", "bf16"},
+                                  ternary,
+                                  ReturnCodec::kFloat32,
+                                  options.seed,
+                                  12,
+                                  {},
+                                  {},
+                                  {}};
       EXPECT_TRUE(same_bits(reference.run(workers_), mean_)) << to_string(GetParam());
     }
   }

@@ -16,8 +16,8 @@
 namespace terngrad {
 namespace {
 
-using ::testing::HasSubstr;
 using reference::Bytes;
+using ::testing::HasSubstr;
 
 const MessageContext kContext{0x1122334455667788, 0x99aabbccddeeff00, 0x0102030405};
 
@@ -177,8 +177,8 @@ TEST(WireFormat, RefusesEveryTruncationAndExtension) {
 }
 
 struct Damage {
-  const char* field;      // named by the error
-  std::size_t at;         // byte
+  const char* field;  // named by the error
+  std::size_t at;     // byte
   std::uint8_t value;
 };
 
@@ -200,8 +200,8 @@ INSTANTIATE_TEST_SUITE_P(
                       Damage{"tensor 'w'", 72, 1},     // first: no multiple of a chunk
                       Damage{"tensor 'w'", 73, 0x10},  // first: past the end
                       Damage{"tensor 'w'", 79, 0x80}, Damage{"tensor 'w'", 80, 11}, Damage{"tensor 'w'", 87, 0xff},
-                      Damage{"payload", 88, 4},        // offset: no multiple of 8
-                      Damage{"payload", 88, 0x28},     // offset past the end
+                      Damage{"payload", 88, 4},     // offset: no multiple of 8
+                      Damage{"payload", 88, 0x28},  // offset past the end
                       Damage{"payload", 95, 0x80}, Damage{"payload", 96, 0x40}, Damage{"payload", 103, 0xff},
                       Damage{"payload", 104, 0x20}, Damage{"payload", 107, 0xff}, Damage{"reserved", 108, 1},
                       Damage{"reserved", 159, 1}));

@@ -1,5 +1,5 @@
-// What clipping at 2.5 standard deviations does to gradients whose distribution is known: Wen et al., NIPS 2017, section
-// 3.3 and the integrals below. Tolerances are six standard errors of the sample (false alarm 2e-9 each).
+// What clipping at 2.5 standard deviations does to gradients whose distribution is known: Wen et al., NIPS 2017,
+// section 3.3 and the integrals below. Tolerances are six standard errors of the sample (false alarm 2e-9 each).
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -24,11 +24,11 @@ double upper_tail(double x) { return std::erfc(x / std::sqrt(2.0)) / 2; }
 
 /// Moments of a unit Gaussian g and m = min(|g|, c): closed forms by parts.
 struct ClippedGaussian {
-  double clipped = 2 * upper_tail(kClip);                                                         // P(|g| > c)
-  double mean = 2 * (density(0) - density(kClip)) + 2 * kClip * upper_tail(kClip);                // E[m]
-  double inside = 1 - 2 * upper_tail(kClip) - 2 * kClip * density(kClip);                         // E[g^2; |g| <= c]
-  double square = inside + kClip * kClip * 2 * upper_tail(kClip);                                 // E[m^2]
-  double product = inside + 2 * kClip * density(kClip);                                           // E[|g| m]
+  double clipped = 2 * upper_tail(kClip);                                           // P(|g| > c)
+  double mean = 2 * (density(0) - density(kClip)) + 2 * kClip * upper_tail(kClip);  // E[m]
+  double inside = 1 - 2 * upper_tail(kClip) - 2 * kClip * density(kClip);           // E[g^2; |g| <= c]
+  double square = inside + kClip * kClip * 2 * upper_tail(kClip);                   // E[m^2]
+  double product = inside + 2 * kClip * density(kClip);                             // E[|g| m]
 };
 
 struct Sample {
@@ -38,8 +38,8 @@ struct Sample {
 Sample sample(const std::vector<float>& gradient) {
   const auto n = static_cast<double>(gradient.size());
   Stream stream(Device::cpu(), 1);
-  const float s = local_scaler(measure(gradient, stream), static_cast<std::int64_t>(gradient.size()), kClip,
-                               ScalerRule::kPaper);
+  const float s =
+      local_scaler(measure(gradient, stream), static_cast<std::int64_t>(gradient.size()), kClip, ScalerRule::kPaper);
   std::vector<std::uint32_t> words((gradient.size() + 15) / 16);
   TernarizeTask task;
   task.gradient = gradient.data();
@@ -58,8 +58,8 @@ Sample sample(const std::vector<float>& gradient) {
     clipped += g > static_cast<double>(s) ? 1 : 0;
     zeros += (words[i / 16] >> (2 * (i % 16)) & 1) == 0 ? 1 : 0;
   }
-  return {std::sqrt(clipped_squares / squares) - 1, std::acos(products / std::sqrt(squares * clipped_squares)) * 180 / kPi,
-          clipped / n, zeros / n};
+  return {std::sqrt(clipped_squares / squares) - 1,
+          std::acos(products / std::sqrt(squares * clipped_squares)) * 180 / kPi, clipped / n, zeros / n};
 }
 
 TEST(ClosedForms, OfTheGaussianAreThePublishedNumbers) {

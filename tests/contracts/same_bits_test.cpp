@@ -22,9 +22,9 @@ Layout random_layout(std::uint64_t seed) {
   Layout layout;
   const std::size_t num_tensors = 1 + random() % 6;
   for (std::size_t t = 0; t < num_tensors; ++t) {
-    const std::int64_t sizes[] = {0, 1, static_cast<std::int64_t>(random() % 100),
-                                  static_cast<std::int64_t>(random() % 9000),
-                                  4096 * static_cast<std::int64_t>(random() % 4) + static_cast<std::int64_t>(random() % 3)};
+    const std::int64_t sizes[] = {
+        0, 1, static_cast<std::int64_t>(random() % 100), static_cast<std::int64_t>(random() % 9000),
+        4096 * static_cast<std::int64_t>(random() % 4) + static_cast<std::int64_t>(random() % 3)};
     layout.add("t" + std::to_string(t), {sizes[random() % 5]});
   }
   return layout;
@@ -73,7 +73,8 @@ Outcome run(const Layout& layout, CompressedAllReduceOptions options, int thread
     std::vector<float*> pointers;
     std::size_t at = 0;
     for (const Segment& segment : layout.segments()) {
-      at = place == Place::kFlat ? static_cast<std::size_t>(segment.offset) : at + 1 + static_cast<std::size_t>(segment.offset) % 7;
+      at = place == Place::kFlat ? static_cast<std::size_t>(segment.offset)
+                                 : at + 1 + static_cast<std::size_t>(segment.offset) % 7;
       pointers.push_back(values.data() + at);
       fill(values.data() + at, segment);
       at += static_cast<std::size_t>(segment.num_elements);

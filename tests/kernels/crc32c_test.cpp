@@ -30,9 +30,9 @@ TEST(Crc32c, GivesTheValuesOfRfc3720) {
   for (std::size_t i = 0; i < 32; ++i) bytes[i] = static_cast<std::uint8_t>(31 - i);
   EXPECT_EQ(crc32c(bytes), 0x113fdb5cu);
   // An iSCSI SCSI Read (10) command PDU.
-  const std::vector<std::uint8_t> pdu = {0x01, 0xc0, 0, 0, 0, 0, 0,    0, 0, 0, 0, 0, 0, 0, 0,    0,
-                                         0x14, 0,    0, 0, 0, 0, 0x04, 0, 0, 0, 0, 0x14, 0, 0, 0, 0x18,
-                                         0x28, 0,    0, 0, 0, 0, 0,    0, 0x02, 0, 0, 0, 0, 0, 0, 0};
+  const std::vector<std::uint8_t> pdu = {0x01, 0xc0, 0, 0, 0, 0, 0,    0, 0,    0, 0, 0,    0, 0, 0, 0,
+                                         0x14, 0,    0, 0, 0, 0, 0x04, 0, 0,    0, 0, 0x14, 0, 0, 0, 0x18,
+                                         0x28, 0,    0, 0, 0, 0, 0,    0, 0x02, 0, 0, 0,    0, 0, 0, 0};
   EXPECT_EQ(crc32c(pdu), 0xd9963a56u);
 }
 

@@ -26,7 +26,8 @@ void for_each_case(const Body& body) {
           std::vector<float> a = testing::gaussian(n + start, 2);
           const std::vector<float> g = testing::gaussian(n + start, 3);
           Stream stream(Device::cpu(), threads);
-          body(std::span(w).subspan(start), std::span(a).subspan(start), std::span<const float>(g).subspan(start), stream);
+          body(std::span(w).subspan(start), std::span(a).subspan(start), std::span<const float>(g).subspan(start),
+               stream);
           if (::testing::Test::HasFatalFailure()) return;
         }
       }

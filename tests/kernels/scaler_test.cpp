@@ -81,7 +81,8 @@ TEST(LocalScaler, AboveTheGreatestIsNan) {
 
 TEST(LocalScaler, AgreesWithTheReferenceOnManyInputs) {
   for (std::uint64_t seed = 0; seed < 200; ++seed) {
-    const std::vector<float> values = testing::gaussian(1 + seed * 37 % 6000, seed, std::exp2(-20.0 + 0.2 * static_cast<double>(seed)));
+    const std::vector<float> values =
+        testing::gaussian(1 + seed * 37 % 6000, seed, std::exp2(-20.0 + 0.2 * static_cast<double>(seed)));
     const auto n = static_cast<std::int64_t>(values.size());
     for (const double c : {0.0, 0.5, 1.0, 2.5, 1e6}) {
       for (const bool original : {false, true}) {

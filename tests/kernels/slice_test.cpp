@@ -14,8 +14,7 @@ Layout layout_of(const std::vector<std::int64_t>& sizes) {
 }
 
 TEST(WholeSegments, HoldsOneSlicePerTensorEmptyOnesToo) {
-  EXPECT_EQ(whole_segments(layout_of({5, 0, 9000})),
-            (std::vector<Slice>{{0, 0, 5}, {1, 0, 0}, {2, 0, 9000}}));
+  EXPECT_EQ(whole_segments(layout_of({5, 0, 9000})), (std::vector<Slice>{{0, 0, 5}, {1, 0, 0}, {2, 0, 9000}}));
 }
 
 TEST(Shares, CoverEveryElementOnceInOrderAndCutAtChunks) {

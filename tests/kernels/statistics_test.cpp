@@ -79,7 +79,8 @@ TEST(Statistics, CountChunksFromTheSliceStart) {
   const TensorTable table(layout, flat.data());
   std::copy_n(values.begin(), 10000, table.tensor(0));
   std::copy_n(values.begin() + 10000, 20000, table.tensor(1));
-  const std::vector<Slice> slices = {{0, 0, 0}, {1, 64, 10000}, {0, 0, 10000}, {1, 0, 0}, {1, 19999, 1}, {0, 5000, 5000}};
+  const std::vector<Slice> slices = {{0, 0, 0}, {1, 64, 10000}, {0, 0, 10000},
+                                     {1, 0, 0}, {1, 19999, 1},  {0, 5000, 5000}};
   StatisticsPlan plan(slices);
   for (const int threads : {1, 2, 3, 4}) {
     Stream stream(Device::cpu(), threads);

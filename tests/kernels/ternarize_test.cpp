@@ -105,8 +105,7 @@ TEST_P(TernarizeFormat, MatchesTheReferenceAtEveryLength) {
   testing::for_each_target([&](const std::string& target) {
     for (std::size_t n = 0; n <= gradient.size(); n += testing::kLengthStep) {
       c.gradient = std::span(gradient).first(n);
-      ASSERT_EQ(run_kernel(c),
-                reference::pack(std::span(codes).first(n), static_cast<int>(format()), num_workers()))
+      ASSERT_EQ(run_kernel(c), reference::pack(std::span(codes).first(n), static_cast<int>(format()), num_workers()))
           << target << ", length " << n;
     }
   });
@@ -174,9 +173,11 @@ TEST_P(TernarizeFormat, TakesAScalerPerBlock) {
 INSTANTIATE_TEST_SUITE_P(Formats, TernarizeFormat,
                          ::testing::Values(std::tuple(TernaryFormat::kT2, 1), std::tuple(TernaryFormat::kT5, 1),
                                            std::tuple(TernaryFormat::kTMask, 1), std::tuple(TernaryFormat::kLanes, 1),
-                                           std::tuple(TernaryFormat::kLanes, 5), std::tuple(TernaryFormat::kLanes, 600)),
+                                           std::tuple(TernaryFormat::kLanes, 5),
+                                           std::tuple(TernaryFormat::kLanes, 600)),
                          [](const auto& parameter) {
-                           return to_string(std::get<0>(parameter.param)) + std::to_string(std::get<1>(parameter.param));
+                           return to_string(std::get<0>(parameter.param)) +
+                                  std::to_string(std::get<1>(parameter.param));
                          });
 
 void expect_on_every_target(const Case& c, const std::string& what) {
@@ -307,16 +308,16 @@ TEST(Ternarize, ElementsBelowTheScalerThatRoundToItAreCertain) {
     ASSERT_GT(s, 1.5f) << "no such scaler";
   } while (std::nextafter(s, 0.0f) * (1.0f / s) < 1.0f);
   for (const auto& [index, r24] : greatest_draws(1 << 20)) {
-    testing::for_each_target([&, i = index](const std::string& target) {
-      EXPECT_EQ(code_at(i, std::nextafter(s, 0.0f), s), 1) << target;
-    });
+    testing::for_each_target(
+        [&, i = index](const std::string& target) { EXPECT_EQ(code_at(i, std::nextafter(s, 0.0f), s), 1) << target; });
   }
 }
 
 TEST(Ternarize, DrawIndicesCrossTwoToThe35) {
   // There the block index passes 2^32 and goes on in another counter word.
   const std::vector<float> gradient = testing::gaussian(3 * 4096 + 5, 5);
-  for (const std::uint64_t before : {std::uint64_t{64}, std::uint64_t{4096}, std::uint64_t{4160}, std::uint64_t{8192}}) {
+  for (const std::uint64_t before :
+       {std::uint64_t{64}, std::uint64_t{4096}, std::uint64_t{4160}, std::uint64_t{8192}}) {
     Case c{gradient, {}, {2.5f}, {}};
     c.run.draw_offset = (std::uint64_t{1} << 35) - before;
     expect_on_every_target(c, "2^35 - " + std::to_string(before));
@@ -337,7 +338,8 @@ TEST(Ternarize, UsesAllBitsOfSeedStepAndWorker) {
 TEST(Ternarize, ClipsLocallyBeforeComparing) {
   const std::vector<float> gradient = testing::gaussian(20000, 7);
   for (const TernaryFormat format : {TernaryFormat::kT2, TernaryFormat::kTMask}) {
-    Case c{gradient, {0, 0, 4096, 2}, {2.5f, 2.5f, 1.0f, 2.5f, canonical_nan()}, {1.5f, 2.5f, 3.0f, 0.0f, 1.0f}, format};
+    Case c{
+        gradient, {0, 0, 4096, 2}, {2.5f, 2.5f, 1.0f, 2.5f, canonical_nan()}, {1.5f, 2.5f, 3.0f, 0.0f, 1.0f}, format};
     expect_on_every_target(c, "clips");
   }
   // An element above its clip is no longer certain, however large it is.
@@ -395,10 +397,14 @@ TEST(Ternarize, MatchesTheReferenceOnDegenerateInput) {
   std::vector<float> outlier(n, 1e-7f);
   outlier[4099] = -1e6f;
   std::vector<float> denormal(n);
-  for (std::size_t i = 0; i < n; ++i) denormal[i] = std::ldexp(i % 2 == 0 ? 1.0f : -1.0f, -149 + static_cast<int>(i % 23));
-  const std::vector<std::pair<std::vector<float>, float>> inputs = {
-      {std::vector<float>(n, 0.0f), 0.0f}, {std::vector<float>(n, 0.0f), 1.0f},  {std::vector<float>(n, -0.3f), 0.3f},
-      {outlier, 1e6f},                     {denormal, kMinScaler},               {std::vector<float>(n, 3e38f), kMaxScaler}};
+  for (std::size_t i = 0; i < n; ++i)
+    denormal[i] = std::ldexp(i % 2 == 0 ? 1.0f : -1.0f, -149 + static_cast<int>(i % 23));
+  const std::vector<std::pair<std::vector<float>, float>> inputs = {{std::vector<float>(n, 0.0f), 0.0f},
+                                                                    {std::vector<float>(n, 0.0f), 1.0f},
+                                                                    {std::vector<float>(n, -0.3f), 0.3f},
+                                                                    {outlier, 1e6f},
+                                                                    {denormal, kMinScaler},
+                                                                    {std::vector<float>(n, 3e38f), kMaxScaler}};
   for (const auto& [gradient, s] : inputs) expect_on_every_target({gradient, {}, {s}, {}}, std::to_string(s));
 }
 
@@ -411,7 +417,8 @@ TEST(Ternarize, AllEqualAtTheScalerGivesAllOnes) {
 TEST(Ternarize, ManyTasksGiveWhatEachGivesAlone) {
   const std::vector<float> gradient = testing::gaussian(60000, 10);
   const std::vector<std::int64_t> counts = {0, 1, 4095, 0, 4096, 4097, 20481, 7, 25000, 0};
-  for (const TernaryFormat format : {TernaryFormat::kT2, TernaryFormat::kT5, TernaryFormat::kTMask, TernaryFormat::kLanes}) {
+  for (const TernaryFormat format :
+       {TernaryFormat::kT2, TernaryFormat::kT5, TernaryFormat::kTMask, TernaryFormat::kLanes}) {
     std::vector<Payload> payloads;
     std::vector<TernarizeTask> tasks;
     std::vector<float> scalers;

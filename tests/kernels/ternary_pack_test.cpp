@@ -41,7 +41,8 @@ std::vector<std::int8_t> random_codes(std::size_t n, std::uint64_t seed, unsigne
 }
 
 Bytes packed(std::span<const std::int8_t> codes, TernaryFormat format, int num_workers) {
-  Aligned payload(Bytes(static_cast<std::size_t>(payload_bytes(format, static_cast<std::int64_t>(codes.size()), num_workers)), 0xa5));
+  Aligned payload(Bytes(
+      static_cast<std::size_t>(payload_bytes(format, static_cast<std::int64_t>(codes.size()), num_workers)), 0xa5));
   const std::int64_t bytes = pack_codes(codes, format, num_workers, payload.span());
   return {payload.data(), payload.data() + bytes};
 }
@@ -55,8 +56,7 @@ TEST(PackCodes, WritesGoldenBytes) {
   const std::vector<std::int8_t> codes = {1, -1, 0, 1, 0, 0, -1, -1, 1, 0};
   EXPECT_EQ(packed(codes, TernaryFormat::kT2, 1), (Bytes{0x4d, 0xf0, 0x01, 0x00}));
   EXPECT_EQ(packed(codes, TernaryFormat::kT5, 1), (Bytes{0x92, 0x88, 0x00, 0x00}));
-  EXPECT_EQ(packed(codes, TernaryFormat::kTMask, 1),
-            (Bytes{0, 0, 0, 0, 1, 0, 0, 0, 0xcb, 0x01, 0, 0, 0x1a, 0, 0, 0}));
+  EXPECT_EQ(packed(codes, TernaryFormat::kTMask, 1), (Bytes{0, 0, 0, 0, 1, 0, 0, 0, 0xcb, 0x01, 0, 0, 0x1a, 0, 0, 0}));
   EXPECT_EQ(packed(codes, TernaryFormat::kLanes, 4), (Bytes{0x02, 0x21, 0x11, 0x00, 0x12, 0x00, 0x00, 0x00}));
 }
 
@@ -184,7 +184,9 @@ class CheckPayload : public ::testing::Test {
 TEST_F(CheckPayload, RefusesEveryWrongLength) {
   for (const TernaryFormat format : kFormats) {
     for (const std::size_t removed : {1u, 4u, 8u}) {
-      expect_refused(format, 3, [&](Bytes& bytes) { bytes.resize(bytes.size() - removed); });
+      expect_refused(format, 3, [&](Bytes& bytes) {
+        bytes.erase(bytes.end() - static_cast<std::ptrdiff_t>(removed), bytes.end());
+      });
     }
     expect_refused(format, 3, [](Bytes& bytes) { bytes.clear(); });
     for (const std::size_t added : {1u, 4u, 8u}) {
@@ -243,7 +245,7 @@ TEST_F(CheckPayload, RefusesMaskBitsThatNeedMoreSigns) {
 
 TEST_F(CheckPayload, RefusesSignBitsWithoutANonZero) {
   codes_.assign(4096 + 10, 0);
-  codes_[3] = 1;        // chunk 0: one sign in byte 0
+  codes_[3] = 1;         // chunk 0: one sign in byte 0
   codes_[4096 + 2] = 1;  // chunk 1: one sign in byte 1
   const auto signs = static_cast<std::size_t>(tmask_parts(4096 + 10).signs_offset);
   expect_refused(TernaryFormat::kTMask, 1, [&](Bytes& bytes) { bytes[signs] = 0x02; });
@@ -303,11 +305,10 @@ TEST(PackSums, MatchesTheReferenceAndUnpacks) {
         integers[i] = static_cast<int>(random() % static_cast<std::uint64_t>(2 * workers + 1)) - workers;
         sums[i] = static_cast<float>(integers[i]);
       }
-      Aligned payload(Bytes(static_cast<std::size_t>(
-          payload_bytes(TernaryFormat::kLanes, static_cast<std::int64_t>(n), workers)), 0));
+      Aligned payload(Bytes(
+          static_cast<std::size_t>(payload_bytes(TernaryFormat::kLanes, static_cast<std::int64_t>(n), workers)), 0));
       pack_sums(sums, workers, payload.data());
-      ASSERT_EQ(Bytes(payload.span().begin(), payload.span().end()),
-                reference::pack_lanes(integers, workers, workers));
+      ASSERT_EQ(Bytes(payload.span().begin(), payload.span().end()), reference::pack_lanes(integers, workers, workers));
       std::vector<std::int16_t> out(n);
       unpack_codes({TernaryFormat::kLanes, payload.span(), static_cast<std::int64_t>(n), workers}, 0, out);
       for (std::size_t i = 0; i < n; ++i) ASSERT_EQ(out[i], integers[i]) << workers;
@@ -335,10 +336,8 @@ TEST(AddLanes, SumsTheCodesOfAllWorkers) {
         add_lanes(lanes, words);
       }
     }
-    const PackedCodes view{TernaryFormat::kLanes,
-                           {reinterpret_cast<const std::uint8_t*>(lanes.data()), lanes.size() * 8},
-                           n,
-                           workers};
+    const PackedCodes view{
+        TernaryFormat::kLanes, {reinterpret_cast<const std::uint8_t*>(lanes.data()), lanes.size() * 8}, n, workers};
     ASSERT_NO_THROW(check_payload(view));
     std::vector<std::int16_t> out(n);
     unpack_codes(view, 0, out);

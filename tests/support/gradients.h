@@ -54,7 +54,8 @@ struct Tensors {
 inline Tensors gaussian_tensors(const Layout& layout, std::uint64_t seed, double deviation = 1) {
   std::vector<std::vector<float>> tensors;
   for (const Segment& segment : layout.segments()) {
-    tensors.push_back(gaussian(static_cast<std::size_t>(segment.num_elements), seed * 1000 + tensors.size(), deviation));
+    tensors.push_back(
+        gaussian(static_cast<std::size_t>(segment.num_elements), seed * 1000 + tensors.size(), deviation));
   }
   return {layout, std::move(tensors)};
 }

@@ -169,9 +169,9 @@ inline std::vector<std::int8_t> ternarize(std::span<const float> g, const Run& r
     const float* clip = clips.empty() ? nullptr : &clips[b];
     // The refinement is looked at on ties only, which are rare: drawing it for every element would take most of the
     // time.
-    const bool may_tie = std::fabs(std::floor(std::fabs(g[i]) / scalers[b] * 65536.0f) - static_cast<float>(r16[i])) <=
-                             2 ||
-                         clip != nullptr;
+    const bool may_tie =
+        std::fabs(std::floor(std::fabs(g[i]) / scalers[b] * 65536.0f) - static_cast<float>(r16[i])) <= 2 ||
+        clip != nullptr;
     const std::uint32_t r24 = may_tie ? draw24(refine, first_draw + i) : 0;
     codes[i] = static_cast<std::int8_t>(code(g[i], scalers[b], clip, r16[i], r24));
   }

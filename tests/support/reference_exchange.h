@@ -22,11 +22,11 @@ struct ReferenceExchange {
   std::uint64_t seed = 1;
   std::uint64_t step = 0;
 
-  using Values = std::vector<std::vector<float>>;              // [tensor][element or scaler]
-  using Codes = std::vector<std::vector<std::int8_t>>;         // [worker][element]
-  std::vector<Values> local_scalers;                           // [worker][tensor][block], after run
-  Values shared_scalers;                                       // [tensor][block]
-  std::vector<Codes> codes;                                    // [tensor][worker][element], of ternary tensors
+  using Values = std::vector<std::vector<float>>;       // [tensor][element or scaler]
+  using Codes = std::vector<std::vector<std::int8_t>>;  // [worker][element]
+  std::vector<Values> local_scalers;                    // [worker][tensor][block], after run
+  Values shared_scalers;                                // [tensor][block]
+  std::vector<Codes> codes;                             // [tensor][worker][element], of ternary tensors
 
   /// The mean over workers; non-finite tensors of a worker count as zero.
   Values run(const std::vector<Tensors>& workers) {
@@ -48,7 +48,8 @@ struct ReferenceExchange {
       for (std::size_t i = 0; i < n; ++i) {
         for (std::size_t w = 0; w < num_workers; ++w) column[w] = sent[w][i];
         const float inverse = 1.0f / static_cast<float>(num_workers);
-        mean[t][i] = summed ? static_cast<float>(sums[i]) * unit(t, i, num_workers) : reference::tree_sum(column) * inverse;
+        mean[t][i] =
+            summed ? static_cast<float>(sums[i]) * unit(t, i, num_workers) : reference::tree_sum(column) * inverse;
       }
       if (return_codec == ReturnCodec::kTernary && summed) mean[t] = return_ternary(t, sums, num_workers);
       if (return_codec == ReturnCodec::kBfloat16) {
@@ -103,8 +104,7 @@ struct ReferenceExchange {
       if (ternary.scope != ScalerScope::kModel) continue;
       for (std::size_t t = 0; t < codecs.size(); ++t) {
         for (float& scaler : local_scalers[w][t]) {
-          if (codecs[t] != "ternary" ||
-              reference::is_nonfinite(reference::statistics(workers[w].values[t]))) continue;
+          if (codecs[t] != "ternary" || reference::is_nonfinite(reference::statistics(workers[w].values[t]))) continue;
           scaler = reference::scaler(all, all_count, ternary.clip_factor, original);
         }
       }
@@ -120,7 +120,8 @@ struct ReferenceExchange {
           sum += static_cast<double>(s);
         }
         const bool mean = codecs[t] == "ternary" && ternary.sharing == ScalerSharing::kMean;
-        shared_scalers[t].push_back(mean ? static_cast<float>(sum / static_cast<double>(local_scalers.size())) : greatest);
+        shared_scalers[t].push_back(mean ? static_cast<float>(sum / static_cast<double>(local_scalers.size()))
+                                         : greatest);
       }
     }
   }
