@@ -24,6 +24,7 @@ constexpr std::array kDatasets = {
 
 std::vector<std::string> dataset_names() {
   std::vector<std::string> names;
+  names.reserve(std::size(kDatasets));
   for (const DatasetEntry& entry : kDatasets) names.emplace_back(entry.name);
   return names;
 }

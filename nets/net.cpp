@@ -22,6 +22,7 @@ constexpr std::array kNets = {RegisteredNet{"lenet", lenet}};
 
 std::vector<std::string> net_names() {
   std::vector<std::string> names;
+  names.reserve(std::size(kNets));
   for (const RegisteredNet& net : kNets) names.emplace_back(net.name);
   return names;
 }
