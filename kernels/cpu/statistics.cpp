@@ -23,8 +23,8 @@ inline constexpr std::size_t kVectors64 =
     kStatisticsLanes / kLanes64;  // float64 vectors that hold the 16 lanes of a row
 inline constexpr std::size_t kLanes32 = hn::MaxLanes(D32());
 inline constexpr std::size_t kVectors32 = kStatisticsLanes / kLanes32;
-/// How far ahead elements are fetched. The additions of a row are too slow a consumer for the hardware to run far
-/// enough ahead of it beyond the second-level cache: measured 22 without against 33 GB/s with, from the third level.
+/// How far ahead elements are fetched: within what the second-level cache holds beside the chunk in work. Of 4 MiB in
+/// the third level one core took in 29.8 GB/s without and 30.6 with it (2-core Xeon, AVX-512).
 inline constexpr std::size_t kPrefetchElements = 1024;
 
 struct Rows {
