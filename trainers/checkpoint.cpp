@@ -169,23 +169,25 @@ bool Checkpoint::has_group(std::string_view group) const {
   return std::ranges::any_of(tensors(), [&](const TensorRecord& tensor) { return tensor.name.starts_with(prefix); });
 }
 
+const TensorRecord& Checkpoint::matching(std::string_view group, const Segment& segment) const {
+  const std::string name = std::string(group) + "/" + segment.name;
+  const TensorRecord* tensor = file_.find(name);
+  const std::string expected = describe_tensor(TensorType::kF32, segment.shape);
+  if (tensor == nullptr) {
+    TERNGRAD_THROW(DataError, "checkpoint '", source(), "' (net ", state_.net, ") does not fit: expected tensor '",
+                   name, "' ", expected, ", found none of that name");
+  }
+  if (tensor->type != TensorType::kF32 || tensor->shape != segment.shape) {
+    TERNGRAD_THROW(DataError, "checkpoint '", source(), "' (net ", state_.net, ") does not fit: expected tensor '",
+                   name, "' ", expected, ", found ", describe_tensor(tensor->type, tensor->shape));
+  }
+  return *tensor;
+}
+
 void Checkpoint::check_matches(const Layout& layout, std::string_view group) const {
   const std::string prefix = std::string(group) + "/";
   std::set<std::string> expected_names;
-  for (const Segment& segment : layout.segments()) {
-    const std::string name = prefix + segment.name;
-    expected_names.insert(name);
-    const TensorRecord* tensor = file_.find(name);
-    const std::string expected = describe_tensor(TensorType::kF32, segment.shape);
-    if (tensor == nullptr) {
-      TERNGRAD_THROW(DataError, "checkpoint '", source(), "' (net ", state_.net, ") does not fit: expected tensor '",
-                     name, "' ", expected, ", found none of that name");
-    }
-    if (tensor->type != TensorType::kF32 || tensor->shape != segment.shape) {
-      TERNGRAD_THROW(DataError, "checkpoint '", source(), "' (net ", state_.net, ") does not fit: expected tensor '",
-                     name, "' ", expected, ", found ", describe_tensor(tensor->type, tensor->shape));
-    }
-  }
+  for (const Segment& segment : layout.segments()) expected_names.insert(matching(group, segment).name);
   for (const TensorRecord& tensor : tensors()) {
     if (tensor.name.starts_with(prefix) && !expected_names.contains(tensor.name)) {
       TERNGRAD_THROW(DataError, "checkpoint '", source(), "' (net ", state_.net, ") does not fit: found tensor '",
@@ -194,16 +196,22 @@ void Checkpoint::check_matches(const Layout& layout, std::string_view group) con
   }
 }
 
+void Checkpoint::read_tensor(std::string_view group, const Segment& segment, std::span<float> values) const {
+  TERNGRAD_REQUIRE(std::cmp_equal(values.size(), segment.num_elements), "[Checkpoint] tensor '", segment.name,
+                   "' needs ", segment.num_elements, " elements, the buffer has ", values.size());
+  const TensorRecord& tensor = matching(group, segment);
+  if (!tensor.bytes.empty()) std::memcpy(values.data(), tensor.bytes.data(), tensor.bytes.size());
+}
+
 void Checkpoint::read_group(std::string_view group, const Layout& layout, std::span<float> values) const {
   TERNGRAD_REQUIRE(std::cmp_equal(values.size(), layout.flat_elements()), "[Checkpoint] group '", group, "' needs ",
                    layout.flat_elements(), " elements, the buffer has ", values.size());
   check_matches(layout, group);
   std::ranges::fill(values, 0.0f);
   for (const Segment& segment : layout.segments()) {
-    const TensorRecord* tensor = file_.find(std::string(group) + "/" + segment.name);
-    if (!tensor->bytes.empty()) {
-      std::memcpy(values.data() + segment.offset, tensor->bytes.data(), tensor->bytes.size());
-    }
+    read_tensor(
+        group, segment,
+        values.subspan(static_cast<std::size_t>(segment.offset), static_cast<std::size_t>(segment.num_elements)));
   }
 }
 

@@ -80,6 +80,10 @@ class Checkpoint {
   /// @throws DataError as check_matches, InvalidArgument if `values` has another length
   void read_group(std::string_view group, const Layout& layout, std::span<float> values) const;
 
+  /// Copies one tensor of a group. @param values  [segment.num_elements] out
+  /// @throws DataError as check_matches does if the group has no tensor of this name and shape
+  void read_tensor(std::string_view group, const Segment& segment, std::span<float> values) const;
+
   /// Throws unless this checkpoint can be continued by a run with `expected`: net, dataset, optimizer, number of
   /// workers, seed and each entry of expected.more must be equal; the step and further entries of the file may differ.
   /// @throws UsageError that names what differs, with both values
@@ -89,6 +93,7 @@ class Checkpoint {
   friend Checkpoint parse_checkpoint(std::vector<std::byte> content, std::string source);
   explicit Checkpoint(SafetensorsFile file);
   std::string metadata(const std::string& key) const;
+  const TensorRecord& matching(std::string_view group, const Segment& segment) const;
   void verify_checksum() const;
 
   SafetensorsFile file_;

@@ -6,8 +6,9 @@
 namespace terngrad {
 
 inline constexpr int kExitSuccess = 0;
-inline constexpr int kExitFailure = 1;  // failed at run time
-inline constexpr int kExitUsage = 2;    // an option or a combination of options cannot be honoured
+inline constexpr int kExitFailure = 1;   // failed at run time
+inline constexpr int kExitUsage = 2;     // an option or a combination of options cannot be honoured
+inline constexpr int kExitSignal = 128;  // plus the signal's number: stopped by it, with everything saved
 
 /// Runs a command: calls run(argc, argv) and returns its result, or, if it throws, prints one line
 /// "<name>: error: <message>" to stderr and returns kExitUsage for a UsageError and kExitFailure for anything else.

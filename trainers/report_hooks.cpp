@@ -193,7 +193,7 @@ HookVerdict EvaluationHook::after_step(const TrainingView& training, const StepV
 }
 
 void EvaluationHook::after_train(const TrainingView& training) {
-  if (evaluated_ != training.steps_done) run(training);
+  if (training.steps_done == training.total_steps && evaluated_ != training.steps_done) run(training);
 }
 
 void EvaluationHook::run(const TrainingView& training) {
@@ -209,17 +209,31 @@ void EvaluationHook::run(const TrainingView& training) {
   display_.message("step " + std::to_string(training.steps_done) + " test " + to_string(averaged));
 }
 
-CheckpointHook::CheckpointHook(std::filesystem::path directory, CheckpointState state, const MetricsWriter& metrics,
-                               const Interval& interval, std::uint64_t save_steps, int keep_last)
-    : directory_(std::move(directory)),
+CheckpointHook::CheckpointHook(CheckpointHookOptions options, CheckpointState state, MetricsWriter& metrics,
+                               const Interval& interval, ProgressDisplay& display)
+    : options_(std::move(options)),
       state_(std::move(state)),
       metrics_(metrics),
       interval_(interval),
-      save_steps_(save_steps),
-      keep_last_(keep_last) {}
+      display_(display) {}
+
+void CheckpointHook::before_train(const TrainingView& training) {
+  if (options_.save_at_start && training.steps_done == 0) save(training);
+}
 
 HookVerdict CheckpointHook::after_step(const TrainingView& training, const StepView&) {
-  if (training.steps_done % save_steps_ == 0) save(training);
+  if (training.steps_done % options_.save_steps != 0) return HookVerdict::kContinue;
+  if (options_.on_error == OnSaveError::kStop) {
+    save(training);
+    return HookVerdict::kContinue;
+  }
+  try {
+    save(training);
+  } catch (const DataError& error) {
+    const auto before = latest_checkpoint(options_.directory);
+    display_.message("step " + std::to_string(training.steps_done) + ": " + error.what() + "; training goes on, " +
+                     (before ? before->path.string() + " is intact" : "no checkpoint is saved yet"));
+  }
   return HookVerdict::kContinue;
 }
 
@@ -237,7 +251,7 @@ void CheckpointHook::save(const TrainingView& training) {
   view.groups.push_back({"parameters", training.parameters});
   view.groups.push_back({"ema", training.ema});
   for (const Optimizer::Slot& slot : training.slots) view.groups.push_back({"slots/" + slot.name, slot.values});
-  save_checkpoint(directory_, view, keep_last_);
+  save_checkpoint(options_.directory, view, options_.keep_last);
   saved_ = training.steps_done;
 }
 

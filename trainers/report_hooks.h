@@ -49,8 +49,8 @@ std::unique_ptr<Hook> make_progress_hook(ProgressDisplay& display, std::uint64_t
 std::unique_ptr<Hook> make_metrics_hook(MetricsWriter& writer, std::uint64_t log_steps, std::uint64_t telemetry_steps,
                                         Interval& interval);
 
-/// Evaluates the averaged weights on `dataset` every `eval_steps` (0: never) and at the end; writes a line of kind
-/// "test" and keeps the last result.
+/// Evaluates the averaged weights on `dataset` every `eval_steps` (0: never) and after the last step of the run; writes
+/// a line of kind "test". A run that is stopped before is not evaluated: its metrics are those of a run that goes on.
 class EvaluationHook final : public Hook {
  public:
   EvaluationHook(std::shared_ptr<const Dataset> dataset, MetricsWriter& writer, ProgressDisplay& display,
@@ -70,24 +70,39 @@ class EvaluationHook final : public Hook {
   std::optional<std::uint64_t> evaluated_;
 };
 
-/// Saves a checkpoint every `save_steps` and at the end, after the metrics up to it are on the medium.
+/// What a run does when a checkpoint cannot be written.
+enum class OnSaveError {
+  kStop,      // the error is passed on
+  kContinue,  // it is shown, training goes on, and the next save is tried at its time; only the last one must succeed
+};
+
+struct CheckpointHookOptions {
+  std::filesystem::path directory;
+  std::uint64_t save_steps = 1;
+  int keep_last = 0;  // newest checkpoints to keep; 0: all
+  OnSaveError on_error = OnSaveError::kStop;
+  bool save_at_start = false;  // also before the first step, for runs whose beginning cannot be computed again
+};
+
+/// Saves a checkpoint every `save_steps` and at the end, after the metrics up to it are on the medium. Earlier
+/// checkpoints are intact until the new one is on the medium, whatever fails.
 class CheckpointHook final : public Hook {
  public:
   /// @param state     its step is filled in at each save
   /// @param interval  that of the metrics hook, which comes before this one; a save between two lines keeps it
-  CheckpointHook(std::filesystem::path directory, CheckpointState state, const MetricsWriter& metrics,
-                 const Interval& interval, std::uint64_t save_steps, int keep_last);
+  CheckpointHook(CheckpointHookOptions options, CheckpointState state, MetricsWriter& metrics, const Interval& interval,
+                 ProgressDisplay& display);
+  void before_train(const TrainingView& training) override;
   HookVerdict after_step(const TrainingView& training, const StepView& step) override;
   void after_train(const TrainingView& training) override;
 
  private:
   void save(const TrainingView& training);
-  std::filesystem::path directory_;
+  CheckpointHookOptions options_;
   CheckpointState state_;
-  const MetricsWriter& metrics_;
+  MetricsWriter& metrics_;
   const Interval& interval_;
-  std::uint64_t save_steps_;
-  int keep_last_;
+  ProgressDisplay& display_;
   std::optional<std::uint64_t> saved_;
 };
 

@@ -143,15 +143,18 @@ RunDirectory RunDirectory::create(const fs::path& path, const RunDescription& de
   return directory;
 }
 
-RunDirectory RunDirectory::resume(const fs::path& path, const RunDescription& description, std::uint64_t step) {
+RunDirectory RunDirectory::resume(const fs::path& path) {
   if (!holds_run(path)) {
     TERNGRAD_THROW(UsageError, "there is no run to go on with in '", path.string(),
                    "' (no config.json): check --train_dir, or start a new run without --resume");
   }
   RunDirectory directory(path);
   remove_stale_temporaries(path);
-  write_config(directory.config_path(), description, read_history(directory.config_path()), step);
   return directory;
+}
+
+void RunDirectory::record_start(const RunDescription& description, std::uint64_t step) const {
+  write_config(config_path(), description, read_history(config_path()), step);
 }
 
 bool RunDirectory::holds_run(const fs::path& path) {

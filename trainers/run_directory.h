@@ -38,12 +38,15 @@ class RunDirectory {
   /// DataError if it cannot be written
   static RunDirectory create(const std::filesystem::path& path, const RunDescription& description);
 
-  /// Goes on with the run in `path`: appends this start to the history in config.json and removes the temporaries of a
-  /// killed process. Metrics and checkpoints are left to the caller, who knows the step.
+  /// Opens the folder of a run to go on with it, and removes the temporaries of a killed process. From here on no other
+  /// process goes on with it, so the caller can read its newest checkpoint; `record_start` then says from which step.
+  /// @throws UsageError if there is no run in the folder or it is in use
+  static RunDirectory resume(const std::filesystem::path& path);
+
+  /// Appends a start to the history in config.json, whose options become those of this start.
   /// @param step  the step of the checkpoint that the run goes on from, 0 if it starts over
-  /// @throws UsageError if there is no run in the folder or it is in use; DataError if config.json is damaged or cannot
-  /// be written
-  static RunDirectory resume(const std::filesystem::path& path, const RunDescription& description, std::uint64_t step);
+  /// @throws DataError if config.json is damaged or cannot be written
+  void record_start(const RunDescription& description, std::uint64_t step) const;
 
   /// True if `path` holds a run that can be resumed, that is a config.json.
   static bool holds_run(const std::filesystem::path& path);

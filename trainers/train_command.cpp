@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <chrono>
 #include <cstdio>
 #include <ctime>
@@ -12,15 +13,19 @@
 #include <optional>
 #include <sstream>
 
+#include "datasets/constant_images.h"
 #include "datasets/dataset.h"
 #include "kernels/errors.h"
 #include "nets/net.h"
 #include "trainers/atomic_file.h"
 #include "trainers/checkpoint.h"
+#include "trainers/command_main.h"
 #include "trainers/report_hooks.h"
 #include "trainers/run_directory.h"
+#include "trainers/stop_hook.h"
 #include "trainers/train_options.h"
 #include "trainers/trainer.h"
+#include "trainers/warm_start.h"
 #include "version.h"
 
 namespace terngrad {
@@ -52,6 +57,13 @@ int threads_per_worker(const TrainOptions& o) {
 }
 
 std::shared_ptr<Dataset> open_dataset(const TrainOptions& o, Subset subset) {
+  if (o.benchmark_mode) {
+    try {
+      return make_constant_images(o.dataset, o.image_size, o.seed);
+    } catch (const InvalidArgument& error) {
+      TERNGRAD_THROW(UsageError, "--benchmark_mode: ", error.what());
+    }
+  }
   DatasetOptions options;
   options.data_dir = o.data_dir;
   options.subset = subset;
@@ -94,7 +106,7 @@ std::unique_ptr<Strategy> open_strategy(const TrainOptions& o, const Layout& lay
 CheckpointState checkpoint_state(const TrainOptions& o, std::uint64_t plan_fingerprint) {
   CheckpointState state;
   state.net = o.net;
-  state.dataset = o.dataset;
+  state.dataset = o.benchmark_mode ? o.dataset + " (constant images)" : o.dataset;
   state.optimizer = o.optimizer;
   state.num_workers = o.num_nodes;
   state.seed = o.seed;
@@ -149,10 +161,29 @@ std::optional<std::uint64_t> last_evaluation(const std::filesystem::path& path) 
   return step;
 }
 
-void train(const TrainOptions& o, const RunDescription& description) {
+/// Begins a new run with the parameters of a checkpoint; the average begins with them too.
+void start_from(const TrainOptions& o, Trainer& trainer) {
+  const Checkpoint checkpoint = load_checkpoint(o.init_from);
+  const WarmStart what = o.fine_tune ? WarmStart::kNoLogits : WarmStart::kAll;
+  warm_start(checkpoint, trainer.net().layout(), what, trainer.parameters());
+  std::ranges::copy(trainer.parameters(), trainer.ema().shadow().begin());
+}
+
+/// Refuses to start over a run that began with another's parameters: without a checkpoint of its own they are not
+/// known.
+void require_no_warm_start(const RunDirectory& directory) {
+  const auto config = nlohmann::json::parse(read_file_text(directory.config_path()), nullptr, false);
+  const nlohmann::json::json_pointer first_start("/history/0/options/init_from");
+  if (!config.contains(first_start) || config.value(first_start, "").empty()) return;
+  TERNGRAD_THROW(UsageError, "--resume: the run in ", directory.path().string(),
+                 " began with --init_from and has no checkpoint yet; remove the folder and start it again");
+}
+
+/// Trains and @returns the exit code.
+int train(const TrainOptions& o, const RunDescription& description) {
   const WorkerGroup workers = make_worker_group(o.num_nodes, make_self_communicator());
   const std::shared_ptr<Dataset> dataset = open_dataset(o, Subset::kTrain);
-  const std::shared_ptr<Dataset> test_set = open_dataset(o, Subset::kTest);
+  const std::shared_ptr<Dataset> test_set = o.benchmark_mode ? nullptr : open_dataset(o, Subset::kTest);
   TrainerParts parts;
   parts.net = open_net(o, *dataset, workers);
   parts.dataset = dataset;
@@ -174,15 +205,21 @@ void train(const TrainOptions& o, const RunDescription& description) {
 
   std::uint64_t first_step = 0;
   Interval interval;
-  if (o.resume) first_step = restore(o, state, trainer, interval);
-  const RunDirectory directory = o.resume ? RunDirectory::resume(o.train_dir, description, first_step)
-                                          : RunDirectory::create(o.train_dir, description);
+  if (!o.init_from.empty()) start_from(o, trainer);
+  const RunDirectory directory =
+      o.resume ? RunDirectory::resume(o.train_dir) : RunDirectory::create(o.train_dir, description);
+  if (o.resume) {
+    first_step = restore(o, state, trainer, interval);
+    if (!latest_checkpoint(o.train_dir)) require_no_warm_start(directory);
+    directory.record_start(description, first_step);
+  }
   std::optional<std::uint64_t> evaluated;
   if (o.resume) {
     truncate_to_step(directory.metrics_path(), first_step);
     evaluated = last_evaluation(directory.metrics_path());
   }
-  MetricsWriter metrics(directory.metrics_path());
+  const bool goes_on = o.on_save_error == "continue";
+  MetricsWriter metrics(directory.metrics_path(), goes_on ? OnWriteError::kKeep : OnWriteError::kThrow);
   ProgressDisplay display;
   display.message("training " + o.net + " on " + o.dataset + ": " +
                   std::to_string(trainer.net().layout().num_elements()) + " parameters, " +
@@ -196,14 +233,25 @@ void train(const TrainOptions& o, const RunDescription& description) {
   trainer.add_hook(make_progress_hook(display, static_cast<std::uint64_t>(o.log_steps)));
   trainer.add_hook(make_metrics_hook(metrics, static_cast<std::uint64_t>(o.log_steps),
                                      static_cast<std::uint64_t>(o.telemetry_steps), interval));
-  auto evaluation = std::make_unique<EvaluationHook>(test_set, metrics, display,
-                                                     static_cast<std::uint64_t>(o.eval_steps), num_threads(o));
-  if (evaluated) evaluation->set_evaluated(*evaluated);
-  trainer.add_hook(std::move(evaluation));
-  trainer.add_hook(std::make_unique<CheckpointHook>(directory.path(), state, metrics, interval,
-                                                    static_cast<std::uint64_t>(o.save_iter), o.keep_checkpoints));
+  if (test_set != nullptr) {
+    auto evaluation = std::make_unique<EvaluationHook>(test_set, metrics, display,
+                                                       static_cast<std::uint64_t>(o.eval_steps), num_threads(o));
+    if (evaluated) evaluation->set_evaluated(*evaluated);
+    trainer.add_hook(std::move(evaluation));
+  }
+  CheckpointHookOptions saves;
+  saves.directory = directory.path();
+  saves.save_steps = static_cast<std::uint64_t>(o.save_iter);
+  saves.keep_last = o.keep_checkpoints;
+  saves.on_error = goes_on ? OnSaveError::kContinue : OnSaveError::kStop;
+  saves.save_at_start = !o.init_from.empty();
+  trainer.add_hook(std::make_unique<CheckpointHook>(std::move(saves), state, metrics, interval, display));
+  trainer.add_hook(make_stop_hook(display, o.stop_after_secs));
+  const StopSignals signals;
+  std::uint64_t steps_done = 0;
   try {
-    trainer.run();
+    steps_done = trainer.run();
+    metrics.sync();  // lines kept back while the disk was full are not to be lost
   } catch (const Error& error) {
     display.finish();
     const auto saved = latest_checkpoint(directory.path());
@@ -212,6 +260,10 @@ void train(const TrainOptions& o, const RunDescription& description) {
                          : std::string("; no checkpoint was saved yet"));
   }
   std::cout << "run directory: " << directory.path().string() << "\n";
+  if (steps_done == trainer_options.total_steps) return kExitSuccess;
+  std::cout << "stopped after step " << steps_done << " of " << trainer_options.total_steps
+            << "; go on with the same options, --train_dir " << directory.path().string() << " and --resume\n";
+  return StopSignals::received() == 0 ? kExitSuccess : kExitSignal + StopSignals::received();
 }
 
 }  // namespace
@@ -238,8 +290,7 @@ int run_train(int argc, char** argv) {
   description.options = options.values();
   description.version = kVersion;
   description.commit = kCommit;
-  train(o, description);
-  return 0;
+  return train(o, description);
 }
 
 }  // namespace terngrad

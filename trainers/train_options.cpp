@@ -135,6 +135,12 @@ void declare_train_options(OptionSet& options, TrainOptions& o) {
   options.add("data_dir", &o.data_dir, "folder with the data set's files");
   options.add("train_dir", &o.train_dir, "folder for checkpoints, metrics and config; empty: a new one under runs/");
   options.add_flag("resume", &o.resume, "go on from the newest checkpoint in --train_dir");
+  options.add("init_from", &o.init_from, "checkpoint whose parameters a new run begins with");
+  options.add_flag("fine_tune", &o.fine_tune, "with --init_from: the logits start afresh");
+  options.add_flag("benchmark_mode", &o.benchmark_mode,
+                   "measure speed: constant images in the shape of --dataset, whose files are not read; no evaluation");
+  options.add("stop_after_secs", &o.stop_after_secs,
+              "stop, saved, after the step in which this much time has passed; 0: never", at_least(0));
   options.add("seed", &o.seed, "of everything that is drawn");
   options.add("device", &o.device, "where to compute; auto takes the best there is", one_of({"auto", "cpu", "cuda"}));
   options.add("threads", &o.threads, "threads of this process; 0: all of the machine", at_least(0));
@@ -198,6 +204,9 @@ void declare_train_options(OptionSet& options, TrainOptions& o) {
   options.add("eval_steps", &o.eval_steps, "steps per evaluation on the test set; 0: at the end only", at_least(0));
   options.add("save_iter", &o.save_iter, "steps per checkpoint; one is always saved at the end", at_least(1));
   options.add("keep_checkpoints", &o.keep_checkpoints, "newest checkpoints to keep; 0: all", at_least(0));
+  options.add("on_save_error", &o.on_save_error,
+              "when a checkpoint cannot be written: stop, or continue and try again at the next",
+              one_of({"stop", "continue"}));
 }
 
 void apply_dataset_defaults(OptionSet& options, const TrainOptions& o) {
@@ -225,8 +234,11 @@ void check_train_options(const OptionSet& options, const TrainOptions& o) {
     TERNGRAD_THROW(UsageError, "--batch_size ", o.batch_size, ": must divide evenly over --num_nodes ", o.num_nodes,
                    " (each worker takes the same number of examples)");
   }
-  if (o.dataset == "synthetic") refuse_unused(options, {"data_dir"}, "a data set with files; synthetic is built in");
-  if (o.dataset != "synthetic" && o.data_dir.empty()) {
+  if (o.benchmark_mode) {
+    refuse_unused(options, {"data_dir", "eval_steps"}, "a run without --benchmark_mode, which reads no data");
+  } else if (o.dataset == "synthetic") {
+    refuse_unused(options, {"data_dir"}, "a data set with files; synthetic is built in");
+  } else if (o.data_dir.empty()) {
     TERNGRAD_THROW(UsageError, "--data_dir: must name the folder with the files of --dataset ", o.dataset);
   }
   if (o.optimizer != "momentum") refuse_unused(options, {"momentum"}, "--optimizer momentum");
@@ -235,6 +247,8 @@ void check_train_options(const OptionSet& options, const TrainOptions& o) {
                   "--learning_rate_decay_type exponential");
   }
   if (o.resume && o.train_dir.empty()) TERNGRAD_THROW(UsageError, "--resume: needs --train_dir, the run to go on with");
+  if (o.resume) refuse_unused(options, {"init_from"}, "a new run; --resume goes on from the run's own checkpoint");
+  if (o.init_from.empty()) refuse_unused(options, {"fine_tune"}, "--init_from");
   if (o.strategy_name() == "simple") {
     if (o.num_nodes != 1) {
       TERNGRAD_THROW(UsageError, "--strategy simple: is for one worker, --num_nodes is ", o.num_nodes,

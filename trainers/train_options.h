@@ -19,6 +19,10 @@ struct TrainOptions {
   std::string data_dir;
   std::string train_dir;
   bool resume = false;
+  std::string init_from;
+  bool fine_tune = false;
+  bool benchmark_mode = false;
+  double stop_after_secs = 0;
   std::uint64_t seed = 1;
   std::string device = "auto";
   int threads = 0;             // 0 = all of the machine's
@@ -62,6 +66,7 @@ struct TrainOptions {
   std::int64_t eval_steps = 0;
   std::int64_t save_iter = 1000;
   int keep_checkpoints = 5;
+  std::string on_save_error = "stop";
 
   /// codec and grad_bits as one name: "fp32", "bf16" or "ternary".
   std::string codec_name() const;

@@ -20,6 +20,7 @@
 namespace terngrad {
 namespace {
 
+using ::testing::AllOf;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using Json = nlohmann::ordered_json;
@@ -301,6 +302,19 @@ TEST(EvaluationHook, EvaluatesTheAverageEveryNStepsAndAtTheEnd) {
   EXPECT_THAT(text, HasSubstr("step 7 test top-1 = 0.0000 top-5 = 1.0000 [1 examples]\n"));
 }
 
+TEST(EvaluationHook, DoesNotEvaluateARunThatIsStoppedEarly) {
+  const TemporaryDirectory folder;
+  const auto dataset = std::make_shared<testing::RowDataset>(std::vector<std::vector<float>>{std::vector<float>(8)},
+                                                             std::vector<std::int32_t>{0}, 8);
+  shown_by([&](ProgressDisplay& display) {
+    MetricsWriter writer(folder / "m.jsonl");
+    FakeRun run;
+    run.done = run.total - 1;
+    EvaluationHook(dataset, writer, display, 0, 1).after_train(run.view());
+  });
+  EXPECT_EQ(read_file_text(folder / "m.jsonl"), "");
+}
+
 TEST(EvaluationHook, WritesNoResultTwice) {
   const TemporaryDirectory folder;
   const auto dataset = std::make_shared<testing::RowDataset>(std::vector<std::vector<float>>{std::vector<float>(8)},
@@ -323,7 +337,8 @@ TEST(CheckpointHook, SavesEveryNStepsAndAtTheEnd) {
   CheckpointState state;
   state.net = "identity";
   state.more["codec"] = "fp32";
-  CheckpointHook hook(folder.path(), state, writer, interval, 2, 2);
+  ProgressDisplay display(stderr, ProgressDisplay::Mode::kLog);
+  CheckpointHook hook({.directory = folder.path(), .save_steps = 2, .keep_last = 2}, state, writer, interval, display);
   FakeRun run;
   for (int i = 0; i < 7; ++i) EXPECT_EQ(run.step(hook), HookVerdict::kContinue);
   hook.after_train(run.view());
@@ -346,7 +361,8 @@ TEST(CheckpointHook, KeepsTheIntervalOfASaveBetweenTwoLines) {
   MetricsWriter writer(folder / "m.jsonl");
   Interval interval;
   const auto metrics = make_metrics_hook(writer, 3, 0, interval);
-  CheckpointHook hook(folder.path(), {}, writer, interval, 1, 0);
+  ProgressDisplay display(stderr, ProgressDisplay::Mode::kLog);
+  CheckpointHook hook({.directory = folder.path()}, {}, writer, interval, display);
   FakeRun run;
   for (int i = 0; i < 3; ++i) {
     run.step(*metrics);
@@ -361,13 +377,43 @@ TEST(CheckpointHook, KeepsTheIntervalOfASaveBetweenTwoLines) {
   EXPECT_FALSE(more_at(3).contains(kIntervalKey));
 }
 
+TEST(CheckpointHook, SavesTheBeginningOnRequest) {
+  const TemporaryDirectory folder;
+  MetricsWriter writer(folder / "m.jsonl");
+  const Interval interval;
+  ProgressDisplay display(stderr, ProgressDisplay::Mode::kLog);
+  FakeRun run;
+  const CheckpointHookOptions options{.directory = folder.path(), .save_steps = 100, .save_at_start = true};
+  CheckpointHook(options, {}, writer, interval, display).before_train(run.view());
+  EXPECT_TRUE(std::filesystem::exists(checkpoint_path(folder.path(), 0)));
+  run.done = 3;  // a resumed run has its checkpoint
+  CheckpointHook(options, {}, writer, interval, display).before_train(run.view());
+  EXPECT_FALSE(std::filesystem::exists(checkpoint_path(folder.path(), 3)));
+}
+
 TEST(CheckpointHook, FolderThatIsGoneIsAnError) {
   const TemporaryDirectory folder;
   MetricsWriter writer(folder / "m.jsonl");
   const Interval interval;
-  CheckpointHook hook(folder / "gone", {}, writer, interval, 1, 0);
+  ProgressDisplay display(stderr, ProgressDisplay::Mode::kLog);
+  CheckpointHook hook({.directory = folder / "gone"}, {}, writer, interval, display);
   FakeRun run;
   EXPECT_THAT(message_of<DataError>([&] { run.step(hook); }), HasSubstr("gone"));
+}
+
+TEST(CheckpointHook, GoesOnAfterAnErrorOnRequestButNotAfterTheLast) {
+  const TemporaryDirectory folder;
+  const std::string text = shown_by([&](ProgressDisplay& display) {
+    MetricsWriter writer(folder / "m.jsonl");
+    const Interval interval;
+    CheckpointHook hook({.directory = folder / "gone", .save_steps = 3, .on_error = OnSaveError::kContinue}, {}, writer,
+                        interval, display);
+    FakeRun run;
+    for (int i = 0; i < 7; ++i) EXPECT_EQ(run.step(hook), HookVerdict::kContinue);
+    EXPECT_THROW(hook.after_train(run.view()), DataError);
+  });
+  EXPECT_THAT(text, AllOf(HasSubstr("step 3: "), HasSubstr("step 6: "), HasSubstr("gone"),
+                          HasSubstr("training goes on, no checkpoint is saved yet\n")));
 }
 
 }  // namespace

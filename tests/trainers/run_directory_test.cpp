@@ -90,7 +90,7 @@ TEST(RunDirectory, ResumeAppendsToTheHistory) {
   { const RunDirectory run = RunDirectory::create(folder.path(), description()); }
   RunDescription second = description();
   second.options = {{"seed", std::uint64_t{8}, false}};
-  { const RunDirectory run = RunDirectory::resume(folder.path(), second, 500); }
+  RunDirectory::resume(folder.path()).record_start(second, 500);
   const nlohmann::json config = config_in(folder.path());
   ASSERT_EQ(config["history"].size(), 2u);
   EXPECT_EQ(config["history"][0]["options"]["seed"], 7);
@@ -100,9 +100,8 @@ TEST(RunDirectory, ResumeAppendsToTheHistory) {
 
 TEST(RunDirectory, ResumeNeedsARun) {
   const TemporaryDirectory folder;
-  EXPECT_THAT(message_of<UsageError>([&] { RunDirectory::resume(folder.path(), description(), 0); }),
-              HasSubstr("no run to go on with"));
-  EXPECT_THROW(RunDirectory::resume(folder / "none", description(), 0), UsageError);
+  EXPECT_THAT(message_of<UsageError>([&] { RunDirectory::resume(folder.path()); }), HasSubstr("no run to go on with"));
+  EXPECT_THROW(RunDirectory::resume(folder / "none"), UsageError);
   EXPECT_FALSE(fs::exists(folder / "none"));
 }
 
@@ -110,7 +109,7 @@ TEST(RunDirectory, DamagedConfigIsRefusedAndKept) {
   const TemporaryDirectory folder;
   for (const char* text : {"{\"history\":[", "[]", "{\"history\":3}", ""}) {
     folder.write("config.json", text);
-    EXPECT_THAT(message_of<DataError>([&] { RunDirectory::resume(folder.path(), description(), 0); }),
+    EXPECT_THAT(message_of<DataError>([&] { RunDirectory::resume(folder.path()).record_start(description(), 0); }),
                 HasSubstr("config.json' is damaged"));
     EXPECT_EQ(read_file_text(folder / "config.json"), text);
   }
@@ -120,10 +119,10 @@ TEST(RunDirectory, TwoProcessesCannotShareOne) {
   const TemporaryDirectory folder;
   {
     const RunDirectory first = RunDirectory::create(folder.path(), description());
-    EXPECT_THAT(message_of<UsageError>([&] { RunDirectory::resume(folder.path(), description(), 0); }),
+    EXPECT_THAT(message_of<UsageError>([&] { RunDirectory::resume(folder.path()); }),
                 HasSubstr("in use by another process"));
   }
-  EXPECT_NO_THROW(RunDirectory::resume(folder.path(), description(), 0));
+  EXPECT_NO_THROW(RunDirectory::resume(folder.path()));
 }
 
 TEST(RunDirectory, PathThatIsAFileIsAnError) {

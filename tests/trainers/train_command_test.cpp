@@ -5,7 +5,9 @@
 
 #include <algorithm>
 #include <filesystem>
+#include <functional>
 #include <nlohmann/json.hpp>
+#include <numeric>
 #include <sstream>
 #include <string>
 #include <vector>
@@ -330,6 +332,109 @@ TEST(TrainCommand, NonfiniteGradientsAreSkippedOrZeroedAndReported) {
       EXPECT_LT(test["top1"].get<double>(), 0.5);
     }
   }
+}
+
+TEST(TrainCommand, StopsAfterATimeAndGoesOnToTheSameEnd) {
+  const SmallMnist mnist;
+  const TemporaryDirectory folder;
+  const std::vector<std::string> steps = {"--max_steps", "6", "--log_steps",  "4", "--num_nodes", "2",
+                                          "--grad_bits", "1", "--eval_steps", "4", "--save_iter", "100"};
+  ASSERT_EQ(train(mnist.options(folder / "whole") + steps).exit_code, kExitSuccess);
+  const std::vector<std::string> options = mnist.options(folder / "run") + steps;
+  CommandOutcome outcome = train(options + std::vector<std::string>{"--stop_after_secs", "1e-9"});
+  for (int step = 1; step < 6; ++step) {
+    ASSERT_EQ(outcome.exit_code, kExitSuccess) << ::testing::PrintToString(outcome);
+    EXPECT_THAT(outcome.err, HasSubstr("stopping after step " + std::to_string(step) + ": "));
+    EXPECT_THAT(outcome.out, AllOf(HasSubstr("stopped after step " + std::to_string(step) + " of 6"),
+                                   HasSubstr("--train_dir " + (folder / "run").string() + " and --resume")));
+    outcome = train(options + std::vector<std::string>{"--resume", "--stop_after_secs", "1e-9"});
+  }
+  EXPECT_EQ(outcome.exit_code, kExitSuccess);
+  EXPECT_THAT(outcome.out, Not(HasSubstr("stopped")));
+  EXPECT_TRUE(read_file_text(checkpoint_path(folder / "run", 6)) ==
+              read_file_text(checkpoint_path(folder / "whole", 6)));
+  EXPECT_EQ(metrics_of(folder / "run"), metrics_of(folder / "whole"));
+}
+
+TEST(TrainCommand, BenchmarkModeNeedsNoFiles) {
+  const TemporaryDirectory folder;
+  const std::vector<std::string> options = {
+      "--dataset",   "mnist", "--benchmark_mode", "--image_size", "16", "--batch_size", "8", "--threads", "1",
+      "--max_steps", "2",     "--train_dir"};
+  const std::string run = (folder / "run").string();
+  const CommandOutcome outcome = train(options + std::vector<std::string>{run});
+  ASSERT_EQ(outcome.exit_code, kExitSuccess) << ::testing::PrintToString(outcome);
+  EXPECT_THAT(outcome.err, Not(HasSubstr("top-1")));
+  EXPECT_EQ(metrics_of(run).size(), 1u);
+  EXPECT_TRUE(latest_checkpoint(run).has_value());
+  const std::string other = (folder / "other").string();
+  expect_usage_error(train(options + std::vector<std::string>{other, "--data_dir", "x"}),
+                     {"--data_dir", "--benchmark_mode"});
+  expect_usage_error(train(options + std::vector<std::string>{other, "--eval_steps", "1"}),
+                     {"--eval_steps", "--benchmark_mode"});
+  EXPECT_FALSE(fs::exists(other));
+}
+
+/// The group of a checkpoint as flat values.
+std::vector<float> group_of(const fs::path& path, const char* group) {
+  const Checkpoint checkpoint = load_checkpoint(path);
+  std::vector<float> values;
+  for (const TensorRecord& tensor : checkpoint.tensors()) {
+    if (!tensor.name.starts_with(std::string(group) + "/")) continue;
+    const auto* begin = reinterpret_cast<const float*>(tensor.bytes.data());
+    values.insert(values.end(), begin, begin + tensor.bytes.size() / sizeof(float));
+  }
+  return values;
+}
+
+TEST(TrainCommand, BeginsWithTheParametersOfAnotherRun) {
+  const SmallMnist mnist;
+  const TemporaryDirectory folder;
+  const std::string first = (folder / "first").string();
+  ASSERT_EQ(train(mnist.options(first) + std::vector<std::string>{"--max_steps", "2"}).exit_code, kExitSuccess);
+  const std::string from = checkpoint_path(first, 2).string();
+  const auto start = [&](const std::string& name, const std::vector<std::string>& more) {
+    return train(mnist.options(folder / name) + std::vector<std::string>{"--max_steps", "1", "--init_from", from} +
+                 more);
+  };
+  ASSERT_EQ(start("again", {}).exit_code, kExitSuccess);
+  // The beginning is saved: it cannot be computed again without the other run.
+  EXPECT_EQ(group_of(checkpoint_path(folder / "again", 0), "parameters"), group_of(from, "parameters"));
+  EXPECT_EQ(group_of(checkpoint_path(folder / "again", 0), "ema"), group_of(from, "parameters"));
+  ASSERT_EQ(start("tuned", {"--fine_tune", "--seed", "2"}).exit_code, kExitSuccess);
+  const std::vector<float> tuned = group_of(checkpoint_path(folder / "tuned", 0), "parameters");
+  const std::vector<float> source = group_of(from, "parameters");
+  ASSERT_EQ(tuned.size(), source.size());
+  const std::size_t num_different = static_cast<std::size_t>(std::inner_product(
+      tuned.begin(), tuned.end(), source.begin(), 0, std::plus<>(), [](float a, float b) { return a != b ? 1 : 0; }));
+  // LeNet's logits have 500 x 10 weights and 10 biases; biases begin as zeros and have moved in the other run.
+  EXPECT_GT(num_different, 5000u);
+  EXPECT_LE(num_different, 5010u);
+
+  expect_usage_error(start("bad", {"--resume"}), {"--init_from", "--resume"});
+  expect_usage_error(train(mnist.options(folder / "bad") + std::vector<std::string>{"--fine_tune"}),
+                     {"--fine_tune", "--init_from"});
+  const CommandOutcome missing =
+      train(mnist.options(folder / "bad") + std::vector<std::string>{"--init_from", (folder / "none").string()});
+  EXPECT_EQ(missing.exit_code, kExitFailure);
+  EXPECT_THAT(missing.err, HasSubstr((folder / "none").string()));
+  EXPECT_FALSE(fs::exists(folder / "bad"));
+}
+
+TEST(TrainCommand, WarmStartThatLostItsBeginningIsNotStartedOver) {
+  const SmallMnist mnist;
+  const TemporaryDirectory folder;
+  ASSERT_EQ(train(mnist.options(folder / "first") + std::vector<std::string>{"--max_steps", "1"}).exit_code,
+            kExitSuccess);
+  const std::vector<std::string> options = mnist.options(folder / "run") + std::vector<std::string>{"--max_steps", "1"};
+  ASSERT_EQ(
+      train(options + std::vector<std::string>{"--init_from", checkpoint_path(folder / "first", 1).string()}).exit_code,
+      kExitSuccess);
+  remove_checkpoints_after(folder / "run", 0);
+  EXPECT_EQ(train(options + std::vector<std::string>{"--resume"}).exit_code, kExitSuccess);
+  remove_checkpoints_after(folder / "run", 0);
+  fs::remove(checkpoint_path(folder / "run", 0));
+  expect_usage_error(train(options + std::vector<std::string>{"--resume"}), {"--init_from", "no checkpoint"});
 }
 
 TEST(TrainCommand, ReadsItsOptionsFromAFile) {

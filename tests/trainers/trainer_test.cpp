@@ -70,7 +70,9 @@ TEST(Trainer, HooksChangeNoBit) {
   trainer->add_hook(make_progress_hook(display, 1));
   trainer->add_hook(make_metrics_hook(writer, 1, 1, interval));
   trainer->add_hook(std::make_unique<EvaluationHook>(testing::small_digits(7, kSmallImage), writer, display, 2, 1));
-  trainer->add_hook(std::make_unique<CheckpointHook>(folder.path(), CheckpointState{}, writer, interval, 2, 1));
+  trainer->add_hook(std::make_unique<CheckpointHook>(
+      CheckpointHookOptions{.directory = folder.path(), .save_steps = 2, .keep_last = 1}, CheckpointState{}, writer,
+      interval, display));
   trainer->run();
   EXPECT_EQ(state_bits(*trainer), bits_after(run));
   std::fclose(null_device);
@@ -117,7 +119,9 @@ TEST(Trainer, GoingOnFromACheckpointEndsTheSame) {
     MetricsWriter writer(folder / "m.jsonl");
     const Interval interval;
     const std::unique_ptr<Trainer> whole = make_small_trainer(run);
-    whole->add_hook(std::make_unique<CheckpointHook>(folder.path(), CheckpointState{}, writer, interval, 4, 0));
+    ProgressDisplay display(stderr, ProgressDisplay::Mode::kLog);
+    whole->add_hook(std::make_unique<CheckpointHook>(CheckpointHookOptions{.directory = folder.path(), .save_steps = 4},
+                                                     CheckpointState{}, writer, interval, display));
     whole->run();
 
     const std::unique_ptr<Trainer> resumed = make_small_trainer(run);

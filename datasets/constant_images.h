@@ -1,0 +1,53 @@
+// ConstantImages: a set without data, for measuring speed.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+
+#include "datasets/dataset.h"
+
+namespace terngrad {
+
+/// What a set looks like from outside.
+struct ImageSetShape {
+  int height = 0;
+  int width = 0;
+  int channels = 0;
+  int num_classes = 0;
+  std::int64_t num_examples = 0;
+};
+
+/// Every pixel of every image is 0.5. Labels are uniform in [0, num_classes - 1), the last class left out as in the
+/// original's benchmark mode (one class: all 0): label of example i = draw32(i) * (num_classes - 1) / 2^32 with draws
+/// of {seed, step 0, worker 0, DrawPurpose::kSyntheticData}.
+class ConstantImages final : public Dataset {
+ public:
+  /// @throws InvalidArgument unless every number of `shape` is at least 1
+  ConstantImages(std::string name, const ImageSetShape& shape, std::uint64_t seed);
+
+  const std::string& name() const override { return name_; }
+  std::int64_t num_examples() const override { return shape_.num_examples; }
+  int height() const override { return shape_.height; }
+  int width() const override { return shape_.width; }
+  int channels() const override { return shape_.channels; }
+  int num_classes() const override { return shape_.num_classes; }
+  /// @throws InvalidArgument if index is not in [0, num_examples())
+  std::int32_t label(std::int64_t index) const override;
+  /// @throws InvalidArgument if index is not in [0, num_examples()) or image has not image_elements() values
+  void read(std::int64_t index, const ExampleVisit& visit, std::span<float> image) const override;
+
+ private:
+  void require_index(std::int64_t index) const;
+
+  std::string name_;
+  ImageSetShape shape_;
+  std::uint64_t seed_;
+};
+
+/// A ConstantImages with channels, classes and number of training examples of the data set `name`, whose files are not
+/// opened. @param image_size  height and width; 0 = the set's own
+/// @throws InvalidArgument for a set whose shape only its files tell, or an unknown one
+std::unique_ptr<Dataset> make_constant_images(const std::string& name, int image_size, std::uint64_t seed);
+
+}  // namespace terngrad
