@@ -39,6 +39,29 @@ void update_momentum(std::span<float> weights, std::span<float> accumulator, std
   });
 }
 
+void update_adam(std::span<float> weights, std::span<float> first_moment, std::span<float> second_moment,
+                 std::span<const float> gradient, float step_size, const AdamConstants& constants, Stream& stream) {
+  require_same("update_adam", weights.size(), gradient.size());
+  require_same("update_adam", weights.size(), first_moment.size());
+  require_same("update_adam", weights.size(), second_moment.size());
+  split(weights.size(), stream, [&](std::int64_t first, std::int64_t count) {
+    cpu::update_adam(weights.data() + first, first_moment.data() + first, second_moment.data() + first,
+                     gradient.data() + first, count, step_size, constants);
+  });
+}
+
+void update_rmsprop(std::span<float> weights, std::span<float> mean_square, std::span<float> update,
+                    std::span<const float> gradient, float learning_rate, const RmspropConstants& constants,
+                    Stream& stream) {
+  require_same("update_rmsprop", weights.size(), gradient.size());
+  require_same("update_rmsprop", weights.size(), mean_square.size());
+  require_same("update_rmsprop", weights.size(), update.size());
+  split(weights.size(), stream, [&](std::int64_t first, std::int64_t count) {
+    cpu::update_rmsprop(weights.data() + first, mean_square.data() + first, update.data() + first,
+                        gradient.data() + first, count, learning_rate, constants);
+  });
+}
+
 void update_ema(std::span<float> shadow, std::span<const float> weights, float decay, Stream& stream) {
   require_same("update_ema", shadow.size(), weights.size());
   split(weights.size(), stream, [&](std::int64_t first, std::int64_t count) {

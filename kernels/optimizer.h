@@ -18,6 +18,39 @@ void update_gd(std::span<float> weights, std::span<const float> gradient, float 
 void update_momentum(std::span<float> weights, std::span<float> accumulator, std::span<const float> gradient,
                      float learning_rate, float momentum, Stream& stream);
 
+/// Constants of Adam; the defaults are those of the paper, section 2.
+struct AdamConstants {
+  float beta1 = 0.9f;
+  float beta2 = 0.999f;
+  float epsilon = 1e-8f;
+};
+
+/// Adam (Kingma and Ba, ICLR 2015, the form at the end of section 2, with epsilon outside the bias correction):
+///   m = fl(fl(b1 * m) + fl(fl(1 - b1) * G));  v = fl(fl(b2 * v) + fl(fl(1 - b2) * fl(G * G)))
+///   w = fl(w - fl(fl(step_size * m) / fl(fl(sqrt(v)) + epsilon)))
+/// G * G beyond fp32, |G| above 1.8e19, makes v infinite for good: such elements stay where they are.
+/// @param first_moment   m, zero before the first step
+/// @param second_moment  v, zero before the first step
+/// @param step_size      the learning rate with the bias correction: lr * sqrt(1 - b2^t) / (1 - b1^t)
+void update_adam(std::span<float> weights, std::span<float> first_moment, std::span<float> second_moment,
+                 std::span<const float> gradient, float step_size, const AdamConstants& constants, Stream& stream);
+
+/// Constants of RMSProp; the defaults are those of the original.
+struct RmspropConstants {
+  float decay = 0.9f;
+  float momentum = 0.9f;
+  float epsilon = 1.0f;
+};
+
+/// RMSProp with momentum and epsilon inside the root, the original's rule:
+///   ms = fl(fl(decay * ms) + fl(fl(1 - decay) * fl(G * G)))
+///   mom = fl(fl(momentum * mom) + fl(fl(lr * G) / fl(sqrt(fl(ms + epsilon)))));  w = fl(w - mom)
+/// @param mean_square  ms, one before the first step
+/// @param update       mom, zero before the first step
+void update_rmsprop(std::span<float> weights, std::span<float> mean_square, std::span<float> update,
+                    std::span<const float> gradient, float learning_rate, const RmspropConstants& constants,
+                    Stream& stream);
+
 /// Exponential moving average: shadow = fl(shadow - fl((1 - decay) * fl(shadow - w))).
 void update_ema(std::span<float> shadow, std::span<const float> weights, float decay, Stream& stream);
 

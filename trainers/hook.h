@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <map>
 #include <memory>
 #include <span>
 #include <string>
@@ -21,6 +22,7 @@ struct TrainingView {
   std::span<const float> parameters;
   std::span<const float> ema;
   std::vector<Optimizer::Slot> slots;
+  std::map<std::string, std::string> optimizer_state = {};  // Optimizer::state
   std::uint64_t steps_done = 0;  // updates applied or skipped so far: the step that comes next
   std::uint64_t total_steps = 0;
   int num_workers = 1;

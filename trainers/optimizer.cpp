@@ -2,6 +2,8 @@
 
 #include "kernels/errors.h"
 #include "kernels/optimizer.h"
+#include "trainers/adam.h"
+#include "trainers/rmsprop.h"
 
 namespace terngrad {
 namespace {
@@ -39,13 +41,15 @@ class Momentum final : public Optimizer {
 
 }  // namespace
 
-std::vector<std::string> optimizer_names() { return {"gd", "momentum"}; }
+std::vector<std::string> optimizer_names() { return {"gd", "momentum", "adam", "rmsprop"}; }
 
 std::unique_ptr<Optimizer> make_optimizer(const std::string& name, const OptimizerOptions& options,
                                           std::int64_t flat_elements) {
   if (name == "gd") return std::make_unique<GradientDescent>();
   if (name == "momentum") return std::make_unique<Momentum>(options.momentum, flat_elements);
-  TERNGRAD_THROW(InvalidArgument, "[optimizer] unknown optimizer '", name, "'; accepted: gd, momentum");
+  if (name == "adam") return make_adam(flat_elements);
+  if (name == "rmsprop") return make_rmsprop(options.momentum, flat_elements);
+  TERNGRAD_THROW(InvalidArgument, "[optimizer] unknown optimizer '", name, "'; accepted: gd, momentum, adam, rmsprop");
 }
 
 }  // namespace terngrad

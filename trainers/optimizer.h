@@ -1,6 +1,8 @@
 // Optimizers: from a mean gradient to new parameters.
 #pragma once
 
+#include <cstdint>
+#include <map>
 #include <memory>
 #include <span>
 #include <string>
@@ -30,13 +32,23 @@ class Optimizer {
     std::span<float> values;
   };
   virtual std::vector<Slot> slots() { return {}; }
+
+  /// What a checkpoint keeps besides slots: entries for CheckpointState::more, with names of the optimizer's own.
+  virtual std::map<std::string, std::string> state() const { return {}; }
+  /// Goes on from what state() gave. @param entries  may hold others too
+  /// @throws DataError naming an entry that is missing or cannot be read; nothing has changed then
+  virtual void restore_state(const std::map<std::string, std::string>& entries) { static_cast<void>(entries); }
 };
 
 struct OptimizerOptions {
-  double momentum = 0.9;  // of "momentum"
+  double momentum = 0.9;  // of "momentum" and "rmsprop"
 };
 
-/// Names that make_optimizer accepts: "gd" (w -= lr G) and "momentum" (a = m a + G; w -= lr a).
+/// Names that make_optimizer accepts:
+///   gd        w -= lr G
+///   momentum  a = m a + G; w -= lr a
+///   adam      trainers/adam.h
+///   rmsprop   trainers/rmsprop.h
 std::vector<std::string> optimizer_names();
 /// @throws InvalidArgument for an unknown name
 std::unique_ptr<Optimizer> make_optimizer(const std::string& name, const OptimizerOptions& options,

@@ -246,6 +246,7 @@ void CheckpointHook::save(const TrainingView& training) {
   CheckpointView view;
   view.state = state_;
   view.state.step = training.steps_done;
+  for (const auto& [name, value] : training.optimizer_state) view.state.more[name] = value;
   if (interval_.steps > 0) view.state.more[kIntervalKey] = interval_.to_text();
   view.layout = &training.net.layout();
   view.groups.push_back({"parameters", training.parameters});

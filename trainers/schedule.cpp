@@ -4,20 +4,9 @@
 #include <cmath>
 
 #include "kernels/errors.h"
+#include "trainers/integer_power.h"
 
 namespace terngrad {
-namespace {
-
-// base^exponent by squaring: the same roundings everywhere, and few steps for any exponent.
-double integer_power(double base, std::int64_t exponent) {
-  double power = 1.0;
-  for (; exponent > 0; exponent /= 2, base *= base) {
-    if (exponent % 2 == 1) power *= base;
-  }
-  return power;
-}
-
-}  // namespace
 
 double Schedule::rate(std::int64_t step) const {
   TERNGRAD_REQUIRE(step >= 0, "[Schedule] the step must not be negative, got ", step);
@@ -26,7 +15,7 @@ double Schedule::rate(std::int64_t step) const {
       return initial_rate;
     case ScheduleKind::kExponential:
       TERNGRAD_REQUIRE(steps_per_decay >= 1, "[Schedule] steps_per_decay must be at least 1, got ", steps_per_decay);
-      return initial_rate * integer_power(decay_factor, step / steps_per_decay);
+      return initial_rate * integer_power(decay_factor, static_cast<std::uint64_t>(step / steps_per_decay));
     case ScheduleKind::kPolynomial: {
       TERNGRAD_REQUIRE(total_steps >= 1, "[Schedule] total_steps must be at least 1, got ", total_steps);
       const std::int64_t steps_left = total_steps - std::min(step, total_steps);

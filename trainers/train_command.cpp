@@ -143,6 +143,7 @@ std::uint64_t restore(const TrainOptions& o, const CheckpointState& expected, Tr
   for (const Optimizer::Slot& slot : trainer.optimizer().slots()) {
     checkpoint.read_group("slots/" + slot.name, layout, slot.values);
   }
+  trainer.optimizer().restore_state(checkpoint.state().more);
   const auto saved_interval = checkpoint.state().more.find(kIntervalKey);
   if (saved_interval != checkpoint.state().more.end()) interval = parse_interval(saved_interval->second);
   trainer.set_steps_done(step);

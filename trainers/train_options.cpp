@@ -153,9 +153,12 @@ void declare_train_options(OptionSet& options, TrainOptions& o) {
   options.add("image_size", &o.image_size, "height and width of the net's input", in_range(1, 1024));
   options.add("batch_size", &o.batch_size, "examples per step of all workers together", in_range(1, 2147483647));
   options.add("max_steps", &o.max_steps, "steps to train", at_least(1));
-  options.add("optimizer", &o.optimizer, "update rule", one_of(optimizer_names()));
+  options.add(
+      "optimizer", &o.optimizer,
+      "update rule; adam follows --learning_rate_decay_type like the others (the original's adam is always fixed)",
+      one_of(optimizer_names()));
   options.add("initial_learning_rate", &o.initial_learning_rate, "learning rate of the first step", greater_than(0));
-  options.add("momentum", &o.momentum, "of the momentum optimizer", from_up_to(0, 1));
+  options.add("momentum", &o.momentum, "of the optimizers momentum and rmsprop", from_up_to(0, 1));
   options.add("learning_rate_decay_type", &o.learning_rate_decay_type, "schedule",
               one_of({"fixed", "polynomial", "exponential"}));
   options.add("num_epochs_per_decay", &o.num_epochs_per_decay, "epochs per stair of the exponential schedule",
@@ -241,7 +244,9 @@ void check_train_options(const OptionSet& options, const TrainOptions& o) {
   } else if (o.data_dir.empty()) {
     TERNGRAD_THROW(UsageError, "--data_dir: must name the folder with the files of --dataset ", o.dataset);
   }
-  if (o.optimizer != "momentum") refuse_unused(options, {"momentum"}, "--optimizer momentum");
+  if (o.optimizer != "momentum" && o.optimizer != "rmsprop") {
+    refuse_unused(options, {"momentum"}, "--optimizer momentum or rmsprop");
+  }
   if (o.learning_rate_decay_type != "exponential") {
     refuse_unused(options, {"num_epochs_per_decay", "learning_rate_decay_factor"},
                   "--learning_rate_decay_type exponential");

@@ -50,6 +50,7 @@ TrainingView Trainer::view() {
           .parameters = parameters_.span(),
           .ema = ema_.shadow(),
           .slots = parts_.optimizer->slots(),
+          .optimizer_state = parts_.optimizer->state(),
           .steps_done = steps_done_,
           .total_steps = options_.total_steps,
           .num_workers = parts_.workers.num_workers,

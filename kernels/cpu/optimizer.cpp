@@ -38,6 +38,44 @@ void UpdateMomentum(float* HWY_RESTRICT w, float* HWY_RESTRICT a, const float* H
   });
 }
 
+// Division and square root are correctly rounded on every target; approximate reciprocals would not be.
+void UpdateAdam(float* HWY_RESTRICT w, float* HWY_RESTRICT m, float* HWY_RESTRICT v, const float* HWY_RESTRICT g,
+                std::int64_t count, float step_size, const AdamConstants& c) {
+  const float b1 = c.beta1;
+  const float b2 = c.beta2;
+  const float rest1 = 1.0f - b1;
+  const float rest2 = 1.0f - b2;
+  const float epsilon = c.epsilon;
+  ForEach(count, [=](auto d, std::size_t i) HWY_ATTR {
+    const auto gradient = hn::LoadU(d, g + i);
+    const auto first = hn::Add(hn::Mul(hn::Set(d, b1), hn::LoadU(d, m + i)), hn::Mul(hn::Set(d, rest1), gradient));
+    const auto second =
+        hn::Add(hn::Mul(hn::Set(d, b2), hn::LoadU(d, v + i)), hn::Mul(hn::Set(d, rest2), hn::Mul(gradient, gradient)));
+    hn::StoreU(first, d, m + i);
+    hn::StoreU(second, d, v + i);
+    const auto step = hn::Div(hn::Mul(hn::Set(d, step_size), first), hn::Add(hn::Sqrt(second), hn::Set(d, epsilon)));
+    hn::StoreU(hn::Sub(hn::LoadU(d, w + i), step), d, w + i);
+  });
+}
+
+void UpdateRmsprop(float* HWY_RESTRICT w, float* HWY_RESTRICT ms, float* HWY_RESTRICT mom, const float* HWY_RESTRICT g,
+                   std::int64_t count, float lr, const RmspropConstants& c) {
+  const float decay = c.decay;
+  const float rest = 1.0f - decay;
+  const float momentum = c.momentum;
+  const float epsilon = c.epsilon;
+  ForEach(count, [=](auto d, std::size_t i) HWY_ATTR {
+    const auto gradient = hn::LoadU(d, g + i);
+    const auto square = hn::Add(hn::Mul(hn::Set(d, decay), hn::LoadU(d, ms + i)),
+                                hn::Mul(hn::Set(d, rest), hn::Mul(gradient, gradient)));
+    hn::StoreU(square, d, ms + i);
+    const auto scaled = hn::Div(hn::Mul(hn::Set(d, lr), gradient), hn::Sqrt(hn::Add(square, hn::Set(d, epsilon))));
+    const auto update = hn::Add(hn::Mul(hn::Set(d, momentum), hn::LoadU(d, mom + i)), scaled);
+    hn::StoreU(update, d, mom + i);
+    hn::StoreU(hn::Sub(hn::LoadU(d, w + i), update), d, w + i);
+  });
+}
+
 void UpdateEma(float* HWY_RESTRICT s, const float* HWY_RESTRICT w, std::int64_t count, float rate) {
   ForEach(count, [=](auto d, std::size_t i) HWY_ATTR {
     const auto shadow = hn::LoadU(d, s + i);
@@ -58,6 +96,8 @@ HWY_AFTER_NAMESPACE();
 namespace terngrad::cpu {
 HWY_EXPORT(UpdateGd);
 HWY_EXPORT(UpdateMomentum);
+HWY_EXPORT(UpdateAdam);
+HWY_EXPORT(UpdateRmsprop);
 HWY_EXPORT(UpdateEma);
 HWY_EXPORT(AddScaled);
 
@@ -67,6 +107,14 @@ void update_gd(float* weights, const float* gradient, std::int64_t count, float 
 void update_momentum(float* weights, float* accumulator, const float* gradient, std::int64_t count, float learning_rate,
                      float momentum) {
   HWY_DYNAMIC_DISPATCH(UpdateMomentum)(weights, accumulator, gradient, count, learning_rate, momentum);
+}
+void update_adam(float* weights, float* first_moment, float* second_moment, const float* gradient, std::int64_t count,
+                 float step_size, const AdamConstants& constants) {
+  HWY_DYNAMIC_DISPATCH(UpdateAdam)(weights, first_moment, second_moment, gradient, count, step_size, constants);
+}
+void update_rmsprop(float* weights, float* mean_square, float* update, const float* gradient, std::int64_t count,
+                    float learning_rate, const RmspropConstants& constants) {
+  HWY_DYNAMIC_DISPATCH(UpdateRmsprop)(weights, mean_square, update, gradient, count, learning_rate, constants);
 }
 void update_ema(float* shadow, const float* weights, std::int64_t count, float rate) {
   HWY_DYNAMIC_DISPATCH(UpdateEma)(shadow, weights, count, rate);

@@ -2,7 +2,10 @@
 
 #include <gtest/gtest.h>
 
+#include <cmath>
+#include <iterator>
 #include <string>
+#include <vector>
 
 #include "kernels/errors.h"
 #include "support/bits.h"
@@ -59,6 +62,95 @@ TEST(Momentum, RoundsEveryOperation) {
   });
 }
 
+/// Gradients of every size: ordinary ones, denormals, ones whose square over- or underflows, zeros of both signs.
+std::vector<float> with_extremes(std::span<const float> ordinary) {
+  std::vector<float> values(ordinary.begin(), ordinary.end());
+  const float extremes[] = {0.0f, -0.0f, 1e-42f, -1e-30f, 3e38f, -1.9e19f, 1e-20f};
+  for (std::size_t i = 0; i < values.size(); i += 3) values[i] = extremes[i / 3 % std::size(extremes)];
+  return values;
+}
+
+TEST(Adam, RoundsEveryOperation) {
+  constexpr AdamConstants kConstants{.beta1 = 0.8f, .beta2 = 0.99f, .epsilon = 1e-4f};
+  for_each_case([&](std::span<float> w, std::span<float> m, std::span<const float> ordinary, Stream& stream) {
+    const std::vector<float> g = with_extremes(ordinary);
+    std::vector<float> v(w.size());
+    for (std::size_t i = 0; i < v.size(); ++i) v[i] = i % 5 == 0 ? 0.0f : std::abs(ordinary[i]);
+    std::vector<std::uint32_t> want_w;
+    std::vector<std::uint32_t> want_m;
+    std::vector<std::uint32_t> want_v;
+    for (std::size_t i = 0; i < w.size(); ++i) {
+      const reference::AdamElement e = reference::adam({w[i], m[i], v[i]}, g[i], 0.01f, 0.8f, 0.99f, 1e-4f);
+      want_w.push_back(bits_of(e.weight));
+      want_m.push_back(bits_of(e.first_moment));
+      want_v.push_back(bits_of(e.second_moment));
+    }
+    update_adam(w, m, v, g, 0.01f, kConstants, stream);
+    ASSERT_EQ(bits_of(w), want_w);
+    ASSERT_EQ(bits_of(m), want_m);
+    ASSERT_EQ(bits_of(v), want_v);
+  });
+}
+
+TEST(Adam, MovesByTheStepSizeAtFirst) {
+  // m = 0.1 G, v = 0.001 G^2: m / sqrt(v) is sqrt(10) times the sign of G, whatever its size.
+  for (const float g : {1e-3f, 1.0f, -250.0f}) {
+    std::vector<float> w = {1};
+    std::vector<float> m = {0};
+    std::vector<float> v = {0};
+    Stream stream(Device::cpu(), 1);
+    update_adam(w, m, v, std::vector<float>{g}, 0.25f, {}, stream);
+    EXPECT_NEAR(m[0], 0.1f * g, 1e-6f * std::abs(g));
+    EXPECT_NEAR(v[0], 0.001f * g * g, 1e-7f * g * g);
+    EXPECT_NEAR(w[0], 1.0f - std::copysign(0.25f * std::sqrt(10.0f), g), 1e-3f);
+  }
+}
+
+TEST(Adam, ElementWhoseSquareOverflowsStaysWhereItIs) {
+  std::vector<float> w = {1};
+  std::vector<float> m = {0};
+  std::vector<float> v = {0};
+  Stream stream(Device::cpu(), 1);
+  for (const float g : {2e19f, 1.0f, 0.0f}) update_adam(w, m, v, std::vector<float>{g}, 0.25f, {}, stream);
+  EXPECT_EQ(w[0], 1.0f);
+  EXPECT_TRUE(std::isinf(v[0]));
+}
+
+TEST(Rmsprop, RoundsEveryOperation) {
+  constexpr RmspropConstants kConstants{.decay = 0.8f, .momentum = 0.7f, .epsilon = 0.5f};
+  for_each_case([&](std::span<float> w, std::span<float> mom, std::span<const float> ordinary, Stream& stream) {
+    const std::vector<float> g = with_extremes(ordinary);
+    std::vector<float> ms(w.size());
+    for (std::size_t i = 0; i < ms.size(); ++i) ms[i] = i % 5 == 0 ? 1.0f : std::abs(ordinary[i]);
+    std::vector<std::uint32_t> want_w;
+    std::vector<std::uint32_t> want_ms;
+    std::vector<std::uint32_t> want_mom;
+    for (std::size_t i = 0; i < w.size(); ++i) {
+      const reference::RmspropElement e = reference::rmsprop({w[i], ms[i], mom[i]}, g[i], 0.01f, 0.8f, 0.7f, 0.5f);
+      want_w.push_back(bits_of(e.weight));
+      want_ms.push_back(bits_of(e.mean_square));
+      want_mom.push_back(bits_of(e.update));
+    }
+    update_rmsprop(w, ms, mom, g, 0.01f, kConstants, stream);
+    ASSERT_EQ(bits_of(w), want_w);
+    ASSERT_EQ(bits_of(ms), want_ms);
+    ASSERT_EQ(bits_of(mom), want_mom);
+  });
+}
+
+TEST(Rmsprop, IsWhatTheOriginalDoes) {
+  // By hand, with numbers that are exact in binary.
+  std::vector<float> w = {10};
+  std::vector<float> ms = {6};
+  std::vector<float> mom = {4};
+  Stream stream(Device::cpu(), 1);
+  const RmspropConstants constants{.decay = 0.5f, .momentum = 0.25f, .epsilon = 4.0f};
+  update_rmsprop(w, ms, mom, std::vector<float>{2}, 0.75f, constants, stream);
+  EXPECT_EQ(ms[0], 5.0f);   // 0.5 * 6 + 0.5 * 2^2
+  EXPECT_EQ(mom[0], 1.5f);  // 0.25 * 4 + 0.75 * 2 / sqrt(5 + 4)
+  EXPECT_EQ(w[0], 8.5f);
+}
+
 TEST(Ema, RoundsEveryOperation) {
   for_each_case([](std::span<float> shadow, std::span<float>, std::span<const float> w, Stream& stream) {
     std::vector<std::uint32_t> want;
@@ -91,10 +183,14 @@ TEST(Momentum, IsWhatTheOriginalDoes) {
 TEST(Optimizers, KeepZeroPaddingZero) {
   std::vector<float> w(20, 0.0f);
   std::vector<float> a(20, 0.0f);
+  std::vector<float> v(20, 0.0f);
   const std::vector<float> g(20, 0.0f);
   Stream stream(Device::cpu(), 1);
   update_momentum(w, a, g, 0.1f, 0.9f, stream);
+  update_adam(w, a, v, g, 0.1f, {}, stream);
+  update_rmsprop(w, v, a, g, 0.1f, {}, stream);
   update_ema(a, w, 0.9f, stream);
+  for (const float value : v) EXPECT_EQ(bits_of(value), 0u);
   for (const float value : w) EXPECT_EQ(bits_of(value), 0u);
   for (const float value : a) EXPECT_EQ(bits_of(value), 0u);
 }
@@ -106,6 +202,12 @@ TEST(Optimizers, RefuseLengthsThatDiffer) {
   EXPECT_THROW(update_gd(three, four, 1, stream), InvalidArgument);
   EXPECT_THROW(update_momentum(three, four, three, 1, 1, stream), InvalidArgument);
   EXPECT_THROW(update_momentum(three, three, four, 1, 1, stream), InvalidArgument);
+  EXPECT_THROW(update_adam(three, three, three, four, 1, {}, stream), InvalidArgument);
+  EXPECT_THROW(update_adam(three, four, three, three, 1, {}, stream), InvalidArgument);
+  EXPECT_THROW(update_adam(three, three, four, three, 1, {}, stream), InvalidArgument);
+  EXPECT_THROW(update_rmsprop(three, three, three, four, 1, {}, stream), InvalidArgument);
+  EXPECT_THROW(update_rmsprop(three, four, three, three, 1, {}, stream), InvalidArgument);
+  EXPECT_THROW(update_rmsprop(three, three, four, three, 1, {}, stream), InvalidArgument);
   EXPECT_THROW(update_ema(three, four, 1, stream), InvalidArgument);
   EXPECT_THROW(add_weight_decay(three, four, 1, stream), InvalidArgument);
 }

@@ -310,6 +310,44 @@ inline float momentum_accumulator(float a, float g, float m) {
   const float kept = m * a;
   return kept + g;
 }
+struct AdamElement {
+  float weight = 0, first_moment = 0, second_moment = 0;
+};
+inline AdamElement adam(AdamElement e, float g, float step_size, float b1, float b2, float epsilon) {
+  const float kept1 = b1 * e.first_moment;
+  const float rest1 = 1.0f - b1;
+  const float new1 = rest1 * g;
+  e.first_moment = kept1 + new1;
+  const float kept2 = b2 * e.second_moment;
+  const float rest2 = 1.0f - b2;
+  const float square = g * g;
+  const float new2 = rest2 * square;
+  e.second_moment = kept2 + new2;
+  const float numerator = step_size * e.first_moment;
+  const float root = std::sqrt(e.second_moment);
+  const float denominator = root + epsilon;
+  const float change = numerator / denominator;
+  e.weight = e.weight - change;
+  return e;
+}
+struct RmspropElement {
+  float weight = 0, mean_square = 1, update = 0;
+};
+inline RmspropElement rmsprop(RmspropElement e, float g, float lr, float decay, float momentum, float epsilon) {
+  const float kept = decay * e.mean_square;
+  const float rest = 1.0f - decay;
+  const float square = g * g;
+  const float added = rest * square;
+  e.mean_square = kept + added;
+  const float shifted = e.mean_square + epsilon;
+  const float root = std::sqrt(shifted);
+  const float numerator = lr * g;
+  const float step = numerator / root;
+  const float carried = momentum * e.update;
+  e.update = carried + step;
+  e.weight = e.weight - e.update;
+  return e;
+}
 inline float ema(float shadow, float w, float decay) {
   const float difference = shadow - w;
   const float rate = 1.0f - decay;

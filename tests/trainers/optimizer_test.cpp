@@ -82,11 +82,29 @@ TEST(Optimizer, SlotsAreTheStateThatACheckpointKeeps) {
   EXPECT_THAT(weights, ::testing::Each(-5.0f));
 }
 
+TEST(Optimizer, MomentumIsThatOfRmspropToo) {
+  Stream stream(Device::cpu(), 1);
+  const auto optimizer = make_optimizer("rmsprop", {.momentum = 0.5}, 1);
+  std::vector<float> weights = {0};
+  optimizer->apply(weights, std::vector<float>{1}, 1.0f, stream);
+  const float first = -weights[0];
+  optimizer->apply(weights, std::vector<float>{0}, 1.0f, stream);
+  EXPECT_EQ(weights[0], -first - 0.5f * first);
+}
+
+TEST(Optimizer, WithoutStateGoesOnFromAnything) {
+  for (const char* name : {"gd", "momentum", "rmsprop"}) {
+    const auto optimizer = make_optimizer(name, {}, 1);
+    EXPECT_TRUE(optimizer->state().empty()) << name;
+    EXPECT_NO_THROW(optimizer->restore_state({{"codec", "fp32"}})) << name;
+  }
+}
+
 TEST(Optimizer, EveryNameIsMadeAndAnUnknownOneRefused) {
-  EXPECT_THAT(optimizer_names(), ElementsAre("gd", "momentum"));
+  EXPECT_THAT(optimizer_names(), ElementsAre("gd", "momentum", "adam", "rmsprop"));
   for (const std::string& name : optimizer_names()) EXPECT_EQ(make_optimizer(name, {}, 1)->name(), name);
   EXPECT_THAT(message_of<InvalidArgument>([] { make_optimizer("adamw", {}, 1); }),
-              ::testing::AllOf(HasSubstr("adamw"), HasSubstr("gd, momentum")));
+              ::testing::AllOf(HasSubstr("adamw"), HasSubstr("gd, momentum, adam, rmsprop")));
 }
 
 TEST(Optimizer, LengthsThatDifferAreRefused) {

@@ -202,6 +202,25 @@ TEST(TrainCommand, ResumeEndsLikeTheUninterruptedRun) {
   expect_equal_resume({"--log_steps", "5"}, 10);
 }
 
+TEST(TrainCommand, ResumeOfEveryOptimizerEndsLikeTheUninterruptedRun) {
+  for (const char* optimizer : {"gd", "adam", "rmsprop"}) {
+    expect_equal_resume({"--optimizer", optimizer, "--num_nodes", "2", "--grad_bits", "1"}, 10);
+  }
+}
+
+TEST(TrainCommand, SkippedStepsAreNoUpdatesOfAdam) {
+  const SmallMnist mnist;
+  const TemporaryDirectory folder;
+  // Weights of about 1e38 after the first update: every gradient from then on is infinite or NaN.
+  const CommandOutcome outcome = train(
+      mnist.options(folder / "run") + std::vector<std::string>{"--optimizer", "adam", "--initial_learning_rate", "1e38",
+                                                               "--learning_rate_decay_type", "fixed", "--on_nonfinite",
+                                                               "skip", "--max_steps", "5", "--log_steps", "5"});
+  ASSERT_EQ(outcome.exit_code, kExitSuccess) << ::testing::PrintToString(outcome);
+  EXPECT_EQ(metrics_of(folder / "run").at(0)["skipped_steps"], 4);
+  EXPECT_EQ(load_checkpoint(checkpoint_path(folder / "run", 5)).state().more.at("adam_updates"), "1");
+}
+
 TEST(TrainCommand, ResumeInTheMiddleOfALoggingIntervalKeepsItsMeans) {
   expect_equal_resume({"--log_steps", "7", "--telemetry_steps", "3"}, 10);
 }

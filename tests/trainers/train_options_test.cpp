@@ -99,7 +99,7 @@ TEST(TrainOptions, WrongValuesAreRefused) {
   const std::vector<Refusal> refusals = {
       {{"--dataset", "imagenet"}, {"--dataset", "imagenet", "synthetic", "mnist"}},
       {{"--net", "vgg"}, {"--net", "vgg", "lenet"}},
-      {{"--optimizer", "adam"}, {"--optimizer", "adam", "gd", "momentum"}},
+      {{"--optimizer", "adamw"}, {"--optimizer", "adamw", "gd, momentum, adam, rmsprop"}},
       {{"--device", "tpu"}, {"--device", "tpu", "auto, cpu, cuda"}},
       {{"--grad_bits", "3"}, {"--grad_bits", "3", "32, 16, 1"}},
       {{"--codec", "qsgd"}, {"--codec", "qsgd", "auto", "fp32", "bf16", "ternary"}},
@@ -183,7 +183,8 @@ TEST(TrainOptions, ContradictionsAreRefused) {
 TEST(TrainOptions, OptionsWithoutEffectAreRefused) {
   const std::vector<Refusal> refusals = {
       {{"--data_dir", "d"}, {"--data_dir", "synthetic is built in"}},
-      {{"--optimizer", "gd", "--momentum", "0.5"}, {"--momentum", "--optimizer momentum"}},
+      {{"--optimizer", "gd", "--momentum", "0.5"}, {"--momentum", "--optimizer momentum or rmsprop"}},
+      {{"--optimizer", "adam", "--momentum", "0.5"}, {"--momentum", "--optimizer momentum or rmsprop"}},
       {{"--num_epochs_per_decay", "2"}, {"--num_epochs_per_decay", "--learning_rate_decay_type exponential"}},
       {{"--learning_rate_decay_type", "fixed", "--learning_rate_decay_factor", "0.5"},
        {"--learning_rate_decay_factor", "--learning_rate_decay_type exponential"}},
@@ -229,6 +230,8 @@ TEST(TrainOptions, CombinationsThatMakeSenseAreAccepted) {
       {"--codec_for", "*=ternary", "--return_codec", "sums"},
       {"--learning_rate_decay_type", "exponential", "--num_epochs_per_decay", "2", "--learning_rate_decay_factor", "1"},
       {"--optimizer", "gd"},
+      {"--optimizer", "adam", "--learning_rate_decay_type", "exponential"},
+      {"--optimizer", "rmsprop", "--momentum", "0"},
       {"--on_nonfinite", "skip"},
       {"--strategy", "simple", "--on_nonfinite", "zero"},
       {"--num_nodes", "3", "--batch_size", "9", "--threads", "2", "--threads_per_worker", "2"},
