@@ -57,11 +57,29 @@ struct MaxPoolSpec {
   Padding padding = Padding::kSame;
 };
 
+/// out[y, x, c] = mean over the part of the window that lies in the image: padding is not counted, as in TensorFlow.
+struct AveragePoolSpec {
+  int window = 0;
+  int stride = 1;
+  Padding padding = Padding::kSame;
+};
+
+/// Local response normalization: out[y, x, c] = in[y, x, c] / (k + alpha * sum over d of in[y, x, d]^2)^beta, with d
+/// from c - radius to c + radius where there is such a channel. The sum is not divided by the size of the window
+/// (PyTorch's and the AlexNet paper's alpha are for other windows: PyTorch divides). Krizhevsky et al., "ImageNet
+/// Classification with Deep Convolutional Neural Networks", NIPS 2012, section 3.3.
+struct LrnSpec {
+  int radius = 0;
+  float k = 1;
+  float alpha = 0;
+  float beta = 0.75f;
+};
+
 /// One layer: a name, unique in its net, and what it computes. A new kind of layer is one more alternative here, one
 /// case in plan_net and one factory per backend.
 struct LayerSpec {
   std::string name;
-  std::variant<ConvolutionSpec, FullyConnectedSpec, MaxPoolSpec> operation;
+  std::variant<ConvolutionSpec, FullyConnectedSpec, MaxPoolSpec, AveragePoolSpec, LrnSpec> operation;
 };
 
 /// A net: each layer takes the output of the one before it, the first takes the image. The last layer gives the logits.

@@ -3,6 +3,7 @@
 #include <array>
 
 #include "kernels/errors.h"
+#include "nets/cifar10_alexnet.h"
 #include "nets/cpu/cpu_net.h"
 #include "nets/lenet.h"
 #include "nets/net_plan.h"
@@ -16,7 +17,7 @@ struct RegisteredNet {
 };
 
 /// Every net there is: a new one is one source that describes it and one line here.
-constexpr std::array kNets = {RegisteredNet{"lenet", lenet}};
+constexpr std::array kNets = {RegisteredNet{"lenet", lenet}, RegisteredNet{"cifar10_alexnet", cifar10_alexnet}};
 
 }  // namespace
 

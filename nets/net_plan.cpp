@@ -1,6 +1,7 @@
 #include "nets/net_plan.h"
 
 #include <algorithm>
+#include <cmath>
 #include <cstddef>
 #include <cstdint>
 #include <limits>
@@ -103,6 +104,21 @@ class Planner {
   void plan_layer(const MaxPoolSpec& spec, LayerPlan& layer) {
     plan_window(layer, spec.window, spec.stride, spec.padding, layer.input.channels);
     if (!plan_.layers.empty()) std::swap(layer.applies_relu_gradient, plan_.layers.back().applies_relu_gradient);
+  }
+
+  void plan_layer(const AveragePoolSpec& spec, LayerPlan& layer) {
+    plan_window(layer, spec.window, spec.stride, spec.padding, layer.input.channels);
+  }
+
+  void plan_layer(const LrnSpec& spec, LayerPlan& layer) {
+    const std::string who = plan_.name + "/" + layer.name;
+    TERNGRAD_REQUIRE(spec.radius >= 0, "[", who, "] radius must not be negative, is ", spec.radius);
+    TERNGRAD_REQUIRE(std::isnormal(spec.k) && spec.k > 0, "[", who, "] k must be a positive number, is ", spec.k);
+    TERNGRAD_REQUIRE(std::isfinite(spec.alpha) && spec.alpha >= 0, "[", who, "] alpha must not be negative, is ",
+                     spec.alpha);
+    TERNGRAD_REQUIRE(std::isfinite(spec.beta) && spec.beta > 0, "[", who, "] beta must be a positive number, is ",
+                     spec.beta);
+    layer.output = layer.input;
   }
 
   NetPlan plan_;

@@ -22,7 +22,7 @@ struct ImagePadding {
 /// One layer with everything a backend needs to build it.
 struct LayerPlan {
   std::string name;
-  std::variant<ConvolutionSpec, FullyConnectedSpec, MaxPoolSpec> operation;
+  std::variant<ConvolutionSpec, FullyConnectedSpec, MaxPoolSpec, AveragePoolSpec, LrnSpec> operation;
   ImageShape input;
   ImageShape output;  // a vector is a 1 x 1 image
   ImagePadding padding;
@@ -52,7 +52,8 @@ struct NetPlan {
 
 /// Works out shapes, paddings and tensors.
 /// @throws InvalidArgument, naming the layer, where a shape is impossible: an empty image, a window larger than an
-///         unpadded image, a tensor or an activation of 2^31 or more elements
+///         unpadded image, a tensor or an activation of 2^31 or more elements; and for an LRN whose numbers do not keep
+///         the base of the power positive
 NetPlan plan_net(const NetSpec& spec, const ImageShape& image, int num_classes);
 
 }  // namespace terngrad

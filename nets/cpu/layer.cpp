@@ -18,6 +18,8 @@ struct LayerFactory {
     return make_fully_connected(context, plan, layout, options);
   }
   std::unique_ptr<Layer> operator()(const MaxPoolSpec&) const { return make_max_pool(plan, options); }
+  std::unique_ptr<Layer> operator()(const AveragePoolSpec&) const { return make_average_pool(context, plan, options); }
+  std::unique_ptr<Layer> operator()(const LrnSpec&) const { return make_lrn(plan, options); }
 };
 
 }  // namespace

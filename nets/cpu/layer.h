@@ -57,5 +57,8 @@ std::unique_ptr<Layer> make_convolution(const DnnlContext& context, const LayerP
 std::unique_ptr<Layer> make_fully_connected(const DnnlContext& context, const LayerPlan& plan, const Layout& layout,
                                             const LayerOptions& options);
 std::unique_ptr<Layer> make_max_pool(const LayerPlan& plan, const LayerOptions& options);
+std::unique_ptr<Layer> make_average_pool(const DnnlContext& context, const LayerPlan& plan,
+                                         const LayerOptions& options);
+std::unique_ptr<Layer> make_lrn(const LayerPlan& plan, const LayerOptions& options);
 
 }  // namespace terngrad::cpu

@@ -44,7 +44,7 @@ inline std::vector<std::int32_t> cyclic_labels(int num_examples, int num_classes
   return labels;
 }
 
-/// Calls visit(input index, weights index, output index) for every product of a layer on one image; for a max pool the
+/// Calls visit(input index, weights index, output index) for every product of a layer on one image; for a pool the
 /// weights index is 0. Indices count within one image, one tensor and one output image.
 template <class Visit>
 void for_each_product(const LayerPlan& plan, Visit&& visit) {
@@ -72,6 +72,10 @@ void for_each_product(const LayerPlan& plan, Visit&& visit) {
     window(pool->window, pool->stride, [&](int source, int, int target) {
       for (int c = 0; c < in; ++c) visit(at(source + c), std::size_t{0}, at(target + c));
     });
+  } else if (const auto* average = std::get_if<AveragePoolSpec>(&plan.operation)) {
+    window(average->window, average->stride, [&](int source, int, int target) {
+      for (int c = 0; c < in; ++c) visit(at(source + c), std::size_t{0}, at(target + c));
+    });
   } else {
     for (int i = 0; i < static_cast<int>(plan.input.num_elements()); ++i)
       for (int o = 0; o < out; ++o) visit(at(i), at(i * out + o), at(o));
@@ -79,6 +83,80 @@ void for_each_product(const LayerPlan& plan, Visit&& visit) {
 }
 
 inline bool is_max_pool(const LayerPlan& plan) { return std::holds_alternative<MaxPoolSpec>(plan.operation); }
+
+/// Elements of the image in each output's window.
+inline Doubles window_sizes(const LayerPlan& plan) {
+  Doubles sizes(static_cast<std::size_t>(plan.output.num_elements()), 0.0);
+  for_each_product(plan, [&](std::size_t, std::size_t, std::size_t o) { sizes[o] += 1; });
+  return sizes;
+}
+
+inline Doubles average_pool_forward(const LayerPlan& plan, const Doubles& input) {
+  const auto in = static_cast<std::size_t>(plan.input.num_elements());
+  const auto out = static_cast<std::size_t>(plan.output.num_elements());
+  const Doubles sizes = window_sizes(plan);
+  Doubles output(input.size() / in * out, 0.0);
+  for (std::size_t n = 0; n < input.size() / in; ++n) {
+    for_each_product(
+        plan, [&](std::size_t i, std::size_t, std::size_t o) { output[n * out + o] += input[n * in + i] / sizes[o]; });
+  }
+  return output;
+}
+
+inline Doubles average_pool_backward(const LayerPlan& plan, const Doubles& output_gradient) {
+  const auto in = static_cast<std::size_t>(plan.input.num_elements());
+  const auto out = static_cast<std::size_t>(plan.output.num_elements());
+  const Doubles sizes = window_sizes(plan);
+  Doubles input_gradient(output_gradient.size() / out * in, 0.0);
+  for (std::size_t n = 0; n < output_gradient.size() / out; ++n) {
+    for_each_product(plan, [&](std::size_t i, std::size_t, std::size_t o) {
+      input_gradient[n * in + i] += output_gradient[n * out + o] / sizes[o];
+    });
+  }
+  return input_gradient;
+}
+
+/// k + alpha * sum of squares over the window of channels around each element.
+inline Doubles lrn_bases(const LrnSpec& spec, int num_channels, const Doubles& input) {
+  Doubles bases(input.size(), double{spec.k});
+  for (std::size_t pixel = 0; pixel < input.size(); pixel += static_cast<std::size_t>(num_channels)) {
+    for (int c = 0; c < num_channels; ++c) {
+      for (int d = 0; d < num_channels; ++d) {
+        if (std::abs(d - c) > spec.radius) continue;
+        const double x = input[pixel + static_cast<std::size_t>(d)];
+        bases[pixel + static_cast<std::size_t>(c)] += double{spec.alpha} * x * x;
+      }
+    }
+  }
+  return bases;
+}
+
+inline Doubles lrn_forward(const LrnSpec& spec, int num_channels, const Doubles& input) {
+  const Doubles bases = lrn_bases(spec, num_channels, input);
+  Doubles output(input.size());
+  for (std::size_t i = 0; i < input.size(); ++i) output[i] = input[i] / std::pow(bases[i], double{spec.beta});
+  return output;
+}
+
+/// By the chain rule, an output at a time: y[c] depends on its own x directly and on each x of its window through s[c].
+inline Doubles lrn_backward(const LrnSpec& spec, int num_channels, const Doubles& input,
+                            const Doubles& output_gradient) {
+  const Doubles bases = lrn_bases(spec, num_channels, input);
+  Doubles input_gradient(input.size(), 0.0);
+  for (std::size_t pixel = 0; pixel < input.size(); pixel += static_cast<std::size_t>(num_channels)) {
+    for (int c = 0; c < num_channels; ++c) {
+      const std::size_t i = pixel + static_cast<std::size_t>(c);
+      const double by_base = -double{spec.beta} * input[i] * std::pow(bases[i], -double{spec.beta} - 1);
+      input_gradient[i] += output_gradient[i] * std::pow(bases[i], -double{spec.beta});
+      for (int d = 0; d < num_channels; ++d) {
+        if (std::abs(d - c) > spec.radius) continue;
+        const std::size_t j = pixel + static_cast<std::size_t>(d);
+        input_gradient[j] += output_gradient[i] * by_base * 2 * double{spec.alpha} * input[j];
+      }
+    }
+  }
+  return input_gradient;
+}
 
 inline bool has_relu(const LayerPlan& plan) {
   if (const auto* conv = std::get_if<ConvolutionSpec>(&plan.operation)) return conv->activation == Activation::kRelu;
@@ -89,6 +167,8 @@ inline bool has_relu(const LayerPlan& plan) {
 /// Output of one layer for `num_examples` images.
 inline Doubles reference_forward(const LayerPlan& plan, const Layout& layout, const Doubles& parameters,
                                  const Doubles& input) {
+  if (std::holds_alternative<AveragePoolSpec>(plan.operation)) return average_pool_forward(plan, input);
+  if (const auto* lrn = std::get_if<LrnSpec>(&plan.operation)) return lrn_forward(*lrn, plan.input.channels, input);
   const auto in = static_cast<std::size_t>(plan.input.num_elements());
   const auto out = static_cast<std::size_t>(plan.output.num_elements());
   const std::size_t num_examples = input.size() / in;
@@ -118,6 +198,10 @@ inline Doubles reference_forward(const LayerPlan& plan, const Layout& layout, co
 inline Doubles reference_backward(const LayerPlan& plan, const Layout& layout, const Doubles& parameters,
                                   const Doubles& input, const Doubles& output, Doubles output_gradient,
                                   Doubles& gradient) {
+  if (std::holds_alternative<AveragePoolSpec>(plan.operation)) return average_pool_backward(plan, output_gradient);
+  if (const auto* lrn = std::get_if<LrnSpec>(&plan.operation)) {
+    return lrn_backward(*lrn, plan.input.channels, input, output_gradient);
+  }
   const auto in = static_cast<std::size_t>(plan.input.num_elements());
   const auto out = static_cast<std::size_t>(plan.output.num_elements());
   Doubles input_gradient(input.size(), 0.0);

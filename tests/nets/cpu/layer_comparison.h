@@ -69,4 +69,28 @@ inline void expect_layer_matches_reference(const NetPlan& plan, int num_examples
   }
 }
 
+/// Expects the reference's gradient of a layer without tensors to be the slope of its output, along each input.
+inline void expect_reference_agrees_with_central_differences(const NetPlan& plan) {
+  constexpr double kStep = 1e-5;
+  const LayerPlan& layer = plan.layers[0];
+  const Doubles input = widen(random_floats(static_cast<std::size_t>(layer.input.num_elements()), 1));
+  const Doubles weights = widen(random_floats(static_cast<std::size_t>(layer.output.num_elements()), 2));
+  const auto weighted_output = [&](const Doubles& values) {
+    const Doubles output = reference_forward(layer, plan.layout, {}, values);
+    double sum = 0;
+    for (std::size_t o = 0; o < output.size(); ++o) sum += weights[o] * output[o];
+    return sum;
+  };
+  Doubles no_tensors;
+  const Doubles gradient = reference_backward(layer, plan.layout, {}, input,
+                                              reference_forward(layer, plan.layout, {}, input), weights, no_tensors);
+  for (std::size_t i = 0; i < input.size(); ++i) {
+    Doubles moved = input;
+    moved[i] += kStep;
+    const double above = weighted_output(moved);
+    moved[i] -= 2 * kStep;
+    EXPECT_NEAR((above - weighted_output(moved)) / (2 * kStep), gradient[i], 1e-8) << "input " << i;
+  }
+}
+
 }  // namespace terngrad::test
