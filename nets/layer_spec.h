@@ -1,6 +1,7 @@
 // Layer specs: what a net is made of, said once for every backend.
 #pragma once
 
+#include <optional>
 #include <string>
 #include <variant>
 #include <vector>
@@ -11,7 +12,7 @@ namespace terngrad {
 /// an odd total's extra row or column at the bottom or right; `kValid` pads nothing.
 enum class Padding { kSame, kValid };
 
-/// What is applied to each output of a layer with weights.
+/// What is applied to each output of a layer with tensors.
 enum class Activation { kNone, kRelu };
 
 /// How a tensor is filled at the start: see initializer.h.
@@ -27,17 +28,21 @@ struct Initializer {
 /// Whether weight decay applies to the weights of a layer. Biases are never regularized.
 enum class Regularized { kNo, kYes };
 
-/// out[y, x, o] = activation(b[o] + sum over i, j, c of in[y stride + i - pad_top, x stride + j - pad_left, c] *
-/// w[i, j, c, o]). Tensors: `<name>/weights` [kernel, kernel, in, out] and `<name>/biases` [out].
+/// out[y, x, o] = activation(b[o] + sum over i, j, c of in[y stride + i - pad_top, x stride + j - pad_left, first + c]
+/// * w[i, j, c, o]). With `groups` groups, channels and outputs are cut into as many equal runs, and outputs see the
+/// channels of their own run only: first = floor(o / (out / groups)) * (in / groups), c < in / groups.
+/// Tensors: `<name>/weights` [kernel, kernel, in / groups, out] and, unless `biases` is nullopt, `<name>/biases` [out];
+/// none are wanted before a batch norm, which takes away any constant.
 struct ConvolutionSpec {
   int num_outputs = 0;
   int kernel = 0;
   int stride = 1;
   Padding padding = Padding::kSame;
   Activation activation = Activation::kNone;
-  Initializer weights;
-  Initializer biases;
+  Initializer weights = {};
+  std::optional<Initializer> biases = Initializer::constant(0);
   Regularized regularized = Regularized::kYes;
+  int groups = 1;  // divides the numbers of channels and of outputs
 };
 
 /// out[o] = activation(b[o] + sum over i of in[i] * w[i, o]), the input flattened in the order height, width, channel.
@@ -45,8 +50,8 @@ struct ConvolutionSpec {
 struct FullyConnectedSpec {
   int num_outputs = 0;  // 0: the number of classes; this is then the logits layer
   Activation activation = Activation::kNone;
-  Initializer weights;
-  Initializer biases;
+  Initializer weights = {};
+  Initializer biases = {};
   Regularized regularized = Regularized::kYes;
 };
 
@@ -75,17 +80,58 @@ struct LrnSpec {
   float beta = 0.75f;
 };
 
-/// One layer: a name, unique in its net, and what it computes. A new kind of layer is one more alternative here, one
-/// case in plan_net and one factory per backend.
-struct LayerSpec {
-  std::string name;
-  std::variant<ConvolutionSpec, FullyConnectedSpec, MaxPoolSpec, AveragePoolSpec, LrnSpec> operation;
+/// out[y, x, :] = the channels of all inputs at [y, x], in the order of LayerSpec::inputs. Inputs have equal heights
+/// and widths. The only kind of layer that takes more than one input.
+struct ConcatenationSpec {};
+
+/// In training, out = in / keep_prob for an element that is kept and 0 for one that is not; in evaluation, out = in. An
+/// element is kept if its draw is less than keep_prob: draw_uniform of the stream {NetOptions::seed, TrainBatch::step,
+/// global number of the worker, DrawPurpose::kDropout} at index first_dropout_draw (net_plan.h) + its position in the
+/// worker's slice. Srivastava et al., "Dropout", JMLR 15 (2014), scaled in training as TensorFlow does.
+struct DropoutSpec {
+  float keep_prob = 0.5f;  // in (0, 1]; 1 keeps everything and draws nothing
 };
 
-/// A net: each layer takes the output of the one before it, the first takes the image. The last layer gives the logits.
+/// out[n, y, x, c] = activation(gamma[c] (in[n, y, x, c] - mean[c]) / sqrt(variance[c] + epsilon) + beta[c]).
+/// In training, mean and biased variance are those of channel c over the worker's slice, n, y and x; in evaluation, the
+/// moving ones. Ioffe and Szegedy, "Batch Normalization", ICML 2015.
+/// Tensors, never regularized: `<name>/beta` [c] and, unless `gamma` is nullopt (1 then), `<name>/gamma` [c].
+/// State, kept by each worker for itself: `<name>/moving_mean` [c] (0 at first), `<name>/moving_variance` [c] (1) and
+/// `<name>/moving_weight` [1] (0). A training pass replaces the weight w by w' = decay w + 1 - decay and moves mean and
+/// variance by (1 - decay) / w' of the way to the batch's: their averages over passes with weights that fall off as
+/// decay^k and sum to 1, so that the first pass replaces the initial values. A batch whose statistics are not finite
+/// leaves the layer's state as it is.
+struct BatchNormSpec {
+  float decay = 0.9997f;   // in [0, 1)
+  float epsilon = 0.001f;  // above 0
+  Activation activation = Activation::kNone;
+  std::optional<Initializer> gamma = std::nullopt;
+  Initializer beta = Initializer::constant(0);
+};
+
+/// What a layer computes. A new kind is one more alternative here, one case in plan_net and one factory per backend.
+using LayerOperation = std::variant<ConvolutionSpec, FullyConnectedSpec, MaxPoolSpec, AveragePoolSpec, LrnSpec,
+                                    ConcatenationSpec, DropoutSpec, BatchNormSpec>;
+
+/// The name by which a layer takes the net's input.
+inline constexpr const char* kImageInput = "image";
+
+/// One layer: a name, unique in its net, what it computes, and on what.
+struct LayerSpec {
+  std::string name;
+  LayerOperation operation;
+  std::vector<std::string> inputs = {};  // layers listed before this one, or kImageInput; empty: the one just before
+                                         // (the image for the first layer)
+};
+
+/// A net: layers in an order in which each comes after those it takes from. Each output but the last is taken by a
+/// later layer; the last layer gives the logits.
 struct NetSpec {
   std::string name;
   std::vector<LayerSpec> layers;
 };
+
+/// Whether some layer drops out.
+bool has_dropout(const NetSpec& spec);
 
 }  // namespace terngrad

@@ -13,11 +13,14 @@ namespace {
 
 struct RegisteredNet {
   const char* name;
-  NetSpec (*spec)();
+  NetSpec (*spec)(const NetConfig&);
 };
 
 /// Every net there is: a new one is one source that describes it and one line here.
-constexpr std::array kNets = {RegisteredNet{"lenet", lenet}, RegisteredNet{"cifar10_alexnet", cifar10_alexnet}};
+constexpr std::array kNets = {
+    RegisteredNet{"cifar10_alexnet", [](const NetConfig&) { return cifar10_alexnet(); }},
+    RegisteredNet{"lenet", [](const NetConfig&) { return lenet(); }},
+};
 
 }  // namespace
 
@@ -28,14 +31,23 @@ std::vector<std::string> net_names() {
   return names;
 }
 
-std::unique_ptr<Net> make_net(const std::string& name, const ImageShape& shape, int num_classes,
-                              const NetOptions& options) {
+NetSpec net_spec(const std::string& name, const NetConfig& config) {
   std::string known;
   for (const RegisteredNet& net : kNets) {
-    if (name == net.name) return cpu::make_net(plan_net(net.spec(), shape, num_classes), options);
+    if (name == net.name) return net.spec(config);
     known += (known.empty() ? "" : ", ") + std::string(net.name);
   }
-  TERNGRAD_THROW(InvalidArgument, "[make_net] there is no net '", name, "'; there are: ", known);
+  TERNGRAD_THROW(InvalidArgument, "[net_spec] there is no net '", name, "'; there are: ", known);
+}
+
+std::unique_ptr<Net> make_net(const NetSpec& spec, const ImageShape& shape, int num_classes,
+                              const NetOptions& options) {
+  return cpu::make_net(plan_net(spec, shape, num_classes), options);
+}
+
+std::unique_ptr<Net> make_net(const std::string& name, const ImageShape& shape, int num_classes,
+                              const NetOptions& options, const NetConfig& config) {
+  return make_net(net_spec(name, config), shape, num_classes, options);
 }
 
 }  // namespace terngrad

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "kernels/layout.h"
+#include "nets/layer_spec.h"
 
 namespace terngrad {
 
@@ -21,14 +22,17 @@ struct ImageShape {
   friend bool operator==(const ImageShape&, const ImageShape&) = default;
 };
 
-/// How a net is to be run. Results may depend on `threads_per_worker` (oneDNN sums in an order that depends on it) and
-/// on nothing else here: not on how many workers a process holds (contract B3).
+/// How a net is to be run. Results may depend on `threads_per_worker` (oneDNN sums in an order that depends on it), on
+/// `examples_per_worker` and, through draws, on `seed` and a worker's global number; not on how many workers a process
+/// holds (contract B3).
 struct NetOptions {
   int num_local_workers = 1;    // workers whose gradients this process computes
   int examples_per_worker = 1;  // examples in each worker's slice of a training batch
   int threads_per_worker = 1;   // threads that compute one worker's slice
   int num_threads = 1;          // threads of the process, at least threads_per_worker. With threads_per_worker = 1 that
                                 // many workers run side by side; with more, one worker runs after the other
+  int first_local_worker = 0;   // global number of local worker 0
+  std::uint64_t seed = 1;       // of what is drawn in training (dropout)
 };
 
 /// The training examples of this process's workers: worker w owns examples [w * examples_per_worker, (w + 1) *
@@ -36,6 +40,10 @@ struct NetOptions {
 struct TrainBatch {
   std::span<const float> images;         // [num_local_workers * examples_per_worker, height, width, channels]
   std::span<const std::int32_t> labels;  // [num_local_workers * examples_per_worker], in [0, num_classes)
+  std::uint64_t step = 0;                // training step, below 2^40: what is drawn depends on it
+  /// [num_local_workers] pointers to flat buffers [state_layout().flat_elements()], 64-byte aligned, in and out: each
+  /// worker's own state. May be empty if the net has no state.
+  std::span<float* const> states = {};
 };
 
 /// What one worker's slice gave.
@@ -50,13 +58,17 @@ struct WorkerLoss {
 using SegmentReady = std::function<void(int worker, int segment)>;
 
 /// A classifier with a softmax cross-entropy loss. It holds no parameters: they live in one flat buffer that the caller
-/// owns and passes in, laid out as `layout()` says; so do gradients, one flat buffer per local worker.
+/// owns and passes in, laid out as `layout()` says; so do gradients, one flat buffer per local worker. What training
+/// passes leave behind besides gradients, moving statistics, is state: also the caller's, one flat buffer per worker,
+/// laid out as `state_layout()` says.
 class Net {
  public:
   virtual ~Net() = default;
 
   virtual const std::string& name() const = 0;
   virtual const Layout& layout() const = 0;
+  /// No segments if the net has no state.
+  virtual const Layout& state_layout() const = 0;
   virtual ImageShape image_shape() const = 0;
   virtual int num_classes() const = 0;
   /// Whether weight decay applies to this segment (biases never).
@@ -65,33 +77,46 @@ class Net {
   /// Writes the initial parameters: the draws depend on `seed` and the tensor only (DrawPurpose::kInitializer).
   /// @param parameters  [layout().flat_elements()] out; padding is set to zero
   virtual void initialize(std::uint64_t seed, std::span<float> parameters) const = 0;
+  /// Writes the initial state. @param state  [state_layout().flat_elements()] out; padding is set to zero
+  virtual void initialize_state(std::span<float> state) const = 0;
 
-  /// Computes each local worker's gradient of its mean loss (weight decay not included).
+  /// Computes each local worker's gradient of its mean loss (weight decay not included), and moves its state on.
   /// @param parameters  [flat_elements]
   /// @param gradients   [num_local_workers] pointers to flat buffers [flat_elements], 64-byte aligned; every segment is
   ///                    overwritten, padding is left as it is. Different workers need different buffers
   /// @param losses      [num_local_workers] out
-  /// @throws InvalidArgument for spans of other sizes or a label outside [0, num_classes); an exception of
-  ///         on_segment_ready is passed on. Gradients and losses are then undefined
+  /// @throws InvalidArgument for spans of other sizes, a step of 2^40 or more or a label outside [0, num_classes); an
+  ///         exception of on_segment_ready is passed on. Gradients, losses and states are then undefined
   /// Bitwise repeatable for a fixed threads_per_worker; independent of num_local_workers. One call at a time.
   virtual void compute_gradients(std::span<const float> parameters, const TrainBatch& batch,
                                  std::span<float* const> gradients, std::span<WorkerLoss> losses,
                                  const SegmentReady& on_segment_ready = {}) = 0;
 
-  /// Computes logits of `num_examples` images (any number; evaluation mode). An image's logits depend on it and on the
-  /// parameters only: not on the images beside it, the workers or the threads.
-  /// @param images  [num_examples, height, width, channels]
-  /// @param logits  [num_examples, num_classes] out
-  virtual void predict(std::span<const float> parameters, std::span<const float> images, int num_examples,
-                       std::span<float> logits) = 0;
+  /// Computes logits of `num_examples` images (any number; evaluation mode: nothing is dropped, moving statistics are
+  /// used). An image's logits depend on it, the parameters and the state only: not on the images beside it, the workers
+  /// or the threads.
+  /// @param state  [state_layout().flat_elements()]: empty where there is none
+  virtual void predict(std::span<const float> parameters, std::span<const float> state, std::span<const float> images,
+                       int num_examples, std::span<float> logits) = 0;
 };
 
-/// Names that make_net accepts.
+/// What can be chosen about a net that is known by name. Each net uses what it has.
+struct NetConfig {
+  float dropout_keep_prob = 0.5f;  // of every dropout layer
+};
+
+/// Names that net_spec and make_net accept.
 std::vector<std::string> net_names();
 
-/// Creates a net for images of `shape` and `num_classes` classes.
-/// @throws InvalidArgument for an unknown name, an image shape the net cannot take, or impossible options
+/// The description of a net that is known by name. @throws InvalidArgument for an unknown name
+NetSpec net_spec(const std::string& name, const NetConfig& config = {});
+
+/// Creates a net for images of `shape` and `num_classes` classes: of a description of your own, or by name.
+/// @throws InvalidArgument for an unknown name, a description that plan_net (net_plan.h) refuses, an image shape the
+/// net
+///         cannot take, or impossible options; NotSupported if the backend cannot run a layer
+std::unique_ptr<Net> make_net(const NetSpec& spec, const ImageShape& shape, int num_classes, const NetOptions& options);
 std::unique_ptr<Net> make_net(const std::string& name, const ImageShape& shape, int num_classes,
-                              const NetOptions& options);
+                              const NetOptions& options, const NetConfig& config = {});
 
 }  // namespace terngrad

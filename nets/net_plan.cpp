@@ -5,6 +5,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <limits>
+#include <utility>
 
 #include "kernels/errors.h"
 
@@ -41,69 +42,116 @@ class Planner {
   }
 
   void add(const LayerSpec& spec) {
+    TERNGRAD_REQUIRE(!spec.name.empty() && spec.name != kImageInput && find(spec.name) == kNotFound, "[", plan_.name,
+                     "] each layer must have a name of its own, other than '", kImageInput, "'; layer ",
+                     plan_.layers.size(), " is called '", spec.name, "'");
     LayerPlan layer;
     layer.name = spec.name;
     layer.operation = spec.operation;
-    layer.input = plan_.layers.empty() ? plan_.image : plan_.layers.back().output;
+    connect(spec, layer);
     std::visit([&](auto& operation) { plan_layer(operation, layer); }, layer.operation);
-    require_countable(plan_.name + "/" + layer.name, layer.output.num_elements());
+    require_countable(who(layer), layer.output.num_elements());
+    layer.needs_gradient |= !layer.tensors.empty();
     plan_.layers.push_back(std::move(layer));
   }
 
   NetPlan finish() && {
     TERNGRAD_REQUIRE(!plan_.layers.empty() && plan_.layers.back().output.num_elements() == plan_.num_classes, "[",
                      plan_.name, "] the last layer must give ", plan_.num_classes, " logits");
+    for (const LayerPlan& layer : plan_.layers) {
+      TERNGRAD_REQUIRE(layer.num_consumers > 0 || &layer == &plan_.layers.back(), "[", who(layer),
+                       "] no layer takes this output, and it is not the last");
+    }
+    for (LayerPlan& layer : plan_.layers) move_relu_gradient(layer);
     return std::move(plan_);
   }
 
  private:
+  static constexpr int kNotFound = kImageIndex - 1;
+
+  std::string who(const LayerPlan& layer) const { return plan_.name + "/" + layer.name; }
+
   static void require_countable(const std::string& who, std::int64_t num_elements) {
     TERNGRAD_REQUIRE(num_elements >= 1 && num_elements <= std::numeric_limits<std::int32_t>::max(), "[", who,
                      "] must have 1 to 2^31 - 1 elements, has ", num_elements, ": choose another image size");
   }
 
-  int add_tensor(const LayerPlan& layer, const char* suffix, std::vector<std::int64_t> shape, bool is_logits,
+  int find(const std::string& name) const {
+    if (name == kImageInput) return kImageIndex;
+    const auto layer = std::ranges::find(plan_.layers, name, &LayerPlan::name);
+    return layer == plan_.layers.end() ? kNotFound : static_cast<int>(layer - plan_.layers.begin());
+  }
+
+  void connect(const LayerSpec& spec, LayerPlan& layer) {
+    if (spec.inputs.empty()) layer.inputs = {static_cast<int>(plan_.layers.size()) - 1};
+    for (const std::string& name : spec.inputs) {
+      layer.inputs.push_back(find(name));
+      TERNGRAD_REQUIRE(layer.inputs.back() != kNotFound, "[", who(layer), "] takes from '", name,
+                       "', which is none of the layers listed before it, nor '", kImageInput, "'");
+    }
+    TERNGRAD_REQUIRE(layer.inputs.size() == 1 || std::holds_alternative<ConcatenationSpec>(spec.operation), "[",
+                     who(layer), "] must take one input, takes ", layer.inputs.size(),
+                     ": only concatenations take more");
+    for (const int index : layer.inputs) {
+      if (index == kImageIndex) {
+        layer.input_shapes.push_back(plan_.image);
+        continue;
+      }
+      LayerPlan& producer = plan_.layers[static_cast<std::size_t>(index)];
+      layer.input_shapes.push_back(producer.output);
+      layer.needs_gradient |= producer.needs_gradient;
+      ++producer.num_consumers;
+    }
+    layer.input = layer.input_shapes.front();
+  }
+
+  int add_tensor(LayerPlan& layer, const char* suffix, std::vector<std::int64_t> shape, bool is_logits,
                  const TensorPlan& tensor) {
     const std::string name = layer.name + "/" + suffix;
     std::int64_t num_elements = 1;
     for (const std::int64_t dimension : shape) num_elements *= dimension;
     require_countable(plan_.name + "/" + name, num_elements);
     plan_.tensors.push_back(tensor);
-    return plan_.layout.add(name, std::move(shape), is_logits);
+    layer.tensors.push_back(plan_.layout.add(name, std::move(shape), is_logits));
+    return layer.tensors.back();
   }
 
-  template <class Spec>
-  void add_weights_and_biases(const Spec& spec, LayerPlan& layer, const std::vector<std::int64_t>& shape,
-                              bool is_logits) {
-    layer.weights =
-        add_tensor(layer, "weights", shape, is_logits, {spec.weights, spec.regularized == Regularized::kYes});
-    layer.biases = add_tensor(layer, "biases", {layer.output.channels}, is_logits, {spec.biases, false});
-    layer.applies_relu_gradient = spec.activation == Activation::kRelu;
+  int add_state(const LayerPlan& layer, const char* suffix, int num_elements, float value) {
+    plan_.state_values.push_back(value);
+    return plan_.state_layout.add(layer.name + "/" + suffix, {num_elements});
   }
 
   void plan_window(LayerPlan& layer, int window, int stride, Padding padding, int num_channels) {
-    const std::string who = plan_.name + "/" + layer.name;
-    const AxisPlan rows = plan_axis(who, layer.input.height, window, stride, padding);
-    const AxisPlan columns = plan_axis(who, layer.input.width, window, stride, padding);
+    const AxisPlan rows = plan_axis(who(layer), layer.input.height, window, stride, padding);
+    const AxisPlan columns = plan_axis(who(layer), layer.input.width, window, stride, padding);
     layer.padding = {rows.before, rows.after, columns.before, columns.after};
     layer.output = {rows.output, columns.output, num_channels};
   }
 
   void plan_layer(const ConvolutionSpec& spec, LayerPlan& layer) {
+    const int channels = layer.input.channels;
+    TERNGRAD_REQUIRE(spec.groups >= 1 && channels % spec.groups == 0 && spec.num_outputs % spec.groups == 0, "[",
+                     who(layer), "] groups must divide the ", channels, " channels and the ", spec.num_outputs,
+                     " outputs, there are ", spec.groups);
     plan_window(layer, spec.kernel, spec.stride, spec.padding, spec.num_outputs);
-    add_weights_and_biases(spec, layer, {spec.kernel, spec.kernel, layer.input.channels, spec.num_outputs}, false);
+    layer.weights = add_tensor(layer, "weights", {spec.kernel, spec.kernel, channels / spec.groups, spec.num_outputs},
+                               false, {spec.weights, spec.regularized == Regularized::kYes});
+    if (spec.biases) layer.biases = add_tensor(layer, "biases", {spec.num_outputs}, false, {*spec.biases, false});
+    layer.applies_relu_gradient = spec.activation == Activation::kRelu;
   }
 
   void plan_layer(FullyConnectedSpec& spec, LayerPlan& layer) {
     const bool is_logits = spec.num_outputs == 0;
     if (is_logits) spec.num_outputs = plan_.num_classes;
     layer.output = {1, 1, spec.num_outputs};
-    add_weights_and_biases(spec, layer, {layer.input.num_elements(), spec.num_outputs}, is_logits);
+    layer.weights = add_tensor(layer, "weights", {layer.input.num_elements(), spec.num_outputs}, is_logits,
+                               {spec.weights, spec.regularized == Regularized::kYes});
+    layer.biases = add_tensor(layer, "biases", {spec.num_outputs}, is_logits, {spec.biases, false});
+    layer.applies_relu_gradient = spec.activation == Activation::kRelu;
   }
 
   void plan_layer(const MaxPoolSpec& spec, LayerPlan& layer) {
     plan_window(layer, spec.window, spec.stride, spec.padding, layer.input.channels);
-    if (!plan_.layers.empty()) std::swap(layer.applies_relu_gradient, plan_.layers.back().applies_relu_gradient);
   }
 
   void plan_layer(const AveragePoolSpec& spec, LayerPlan& layer) {
@@ -111,14 +159,55 @@ class Planner {
   }
 
   void plan_layer(const LrnSpec& spec, LayerPlan& layer) {
-    const std::string who = plan_.name + "/" + layer.name;
-    TERNGRAD_REQUIRE(spec.radius >= 0, "[", who, "] radius must not be negative, is ", spec.radius);
-    TERNGRAD_REQUIRE(std::isnormal(spec.k) && spec.k > 0, "[", who, "] k must be a positive number, is ", spec.k);
-    TERNGRAD_REQUIRE(std::isfinite(spec.alpha) && spec.alpha >= 0, "[", who, "] alpha must not be negative, is ",
+    TERNGRAD_REQUIRE(spec.radius >= 0, "[", who(layer), "] radius must not be negative, is ", spec.radius);
+    TERNGRAD_REQUIRE(std::isnormal(spec.k) && spec.k > 0, "[", who(layer), "] k must be a positive number, is ",
+                     spec.k);
+    TERNGRAD_REQUIRE(std::isfinite(spec.alpha) && spec.alpha >= 0, "[", who(layer), "] alpha must not be negative, is ",
                      spec.alpha);
-    TERNGRAD_REQUIRE(std::isfinite(spec.beta) && spec.beta > 0, "[", who, "] beta must be a positive number, is ",
-                     spec.beta);
+    TERNGRAD_REQUIRE(std::isfinite(spec.beta) && spec.beta > 0, "[", who(layer),
+                     "] beta must be a positive number, is ", spec.beta);
     layer.output = layer.input;
+  }
+
+  void plan_layer(const ConcatenationSpec&, LayerPlan& layer) {
+    std::int64_t channels = 0;
+    for (const ImageShape& shape : layer.input_shapes) {
+      TERNGRAD_REQUIRE(shape.height == layer.input.height && shape.width == layer.input.width, "[", who(layer),
+                       "] the inputs must have equal heights and widths, have ", layer.input.height, " x ",
+                       layer.input.width, " and ", shape.height, " x ", shape.width);
+      channels += shape.channels;
+    }
+    require_countable(who(layer), channels);
+    layer.output = {layer.input.height, layer.input.width, static_cast<int>(channels)};
+  }
+
+  void plan_layer(const DropoutSpec& spec, LayerPlan& layer) {
+    TERNGRAD_REQUIRE(spec.keep_prob > 0 && spec.keep_prob <= 1, "[", who(layer), "] keep_prob must be in (0, 1], is ",
+                     spec.keep_prob);
+    layer.output = layer.input;
+  }
+
+  void plan_layer(const BatchNormSpec& spec, LayerPlan& layer) {
+    TERNGRAD_REQUIRE(spec.decay >= 0 && spec.decay < 1 && spec.epsilon > 0, "[", who(layer),
+                     "] decay must be in [0, 1) and epsilon above 0, are ", spec.decay, " and ", spec.epsilon);
+    const int channels = layer.input.channels;
+    layer.output = layer.input;
+    layer.beta = add_tensor(layer, "beta", {channels}, false, {spec.beta, false});
+    if (spec.gamma) layer.gamma = add_tensor(layer, "gamma", {channels}, false, {*spec.gamma, false});
+    layer.moving_mean = add_state(layer, "moving_mean", channels, 0);
+    layer.moving_variance = add_state(layer, "moving_variance", channels, 1);
+    layer.moving_weight = add_state(layer, "moving_weight", 1, 0);
+  }
+
+  /// See LayerPlan::applies_relu_gradient.
+  void move_relu_gradient(LayerPlan& layer) {
+    if (!std::holds_alternative<MaxPoolSpec>(layer.operation) || layer.inputs[0] == kImageIndex) return;
+    LayerPlan& producer = plan_.layers[static_cast<std::size_t>(layer.inputs[0])];
+    const bool has_weights = std::holds_alternative<ConvolutionSpec>(producer.operation) ||
+                             std::holds_alternative<FullyConnectedSpec>(producer.operation);
+    if (has_weights && producer.num_consumers == 1) {
+      std::swap(layer.applies_relu_gradient, producer.applies_relu_gradient);
+    }
   }
 
   NetPlan plan_;
@@ -138,6 +227,19 @@ NetPlan plan_net(const NetSpec& spec, const ImageShape& image, int num_classes) 
   Planner planner(spec, image, num_classes);
   for (const LayerSpec& layer : spec.layers) planner.add(layer);
   return std::move(planner).finish();
+}
+
+std::vector<std::int64_t> first_dropout_draws(const NetPlan& plan, int num_examples) {
+  constexpr std::int64_t kDrawsPerBlock = 4;
+  std::vector<std::int64_t> first;
+  std::int64_t next = 0;
+  for (const LayerPlan& layer : plan.layers) {
+    first.push_back(next);
+    if (!std::holds_alternative<DropoutSpec>(layer.operation)) continue;
+    const std::int64_t elements = num_examples * layer.output.num_elements();
+    next += (elements + kDrawsPerBlock - 1) / kDrawsPerBlock * kDrawsPerBlock;
+  }
+  return first;
 }
 
 }  // namespace terngrad

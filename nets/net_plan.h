@@ -1,8 +1,8 @@
 // NetPlan: a net spec with its shapes, paddings and tensors worked out; every backend reads it.
 #pragma once
 
+#include <cstdint>
 #include <string>
-#include <variant>
 #include <vector>
 
 #include "kernels/layout.h"
@@ -19,19 +19,36 @@ struct ImagePadding {
   int right = 0;
 };
 
-/// One layer with everything a backend needs to build it.
+/// The index by which LayerPlan::inputs means the net's input.
+inline constexpr int kImageIndex = -1;
+
+/// One layer with everything a backend needs to build it. Tensors are indices in NetPlan::layout or, for `moving_*`, in
+/// NetPlan::state_layout; -1 where the layer has none.
 struct LayerPlan {
   std::string name;
-  std::variant<ConvolutionSpec, FullyConnectedSpec, MaxPoolSpec, AveragePoolSpec, LrnSpec> operation;
-  ImageShape input;
-  ImageShape output;  // a vector is a 1 x 1 image
+  LayerOperation operation;
+  std::vector<int> inputs;               // for each input, the layer whose output it is, or kImageIndex
+  std::vector<ImageShape> input_shapes;  // beside `inputs`
+  ImageShape input;                      // shape of the first
+  ImageShape output;                     // a vector is a 1 x 1 image
   ImagePadding padding;
-  int weights = -1;  // index of the tensor in the layout, or -1
+  int weights = -1;
   int biases = -1;
+  int beta = -1;
+  int gamma = -1;
+  int moving_mean = -1;
+  int moving_variance = -1;
+  int moving_weight = -1;
+  std::vector<int> tensors;  // all of the layer's in NetPlan::layout, in its order
+  /// How many inputs of layers are this output; 0 for the last layer only.
+  int num_consumers = 0;
+  /// Whether backward has anything to do here: some tensor in or below this layer needs the gradient of this output.
+  bool needs_gradient = false;
   /// The layer sets to zero the gradients of its outputs that are not positive, before its own backward pass: the
-  /// derivative of a ReLU. It is its own ReLU, or that of the layer before a max pool: the two commute (the maximum of
-  /// rectified values is the rectified maximum, and a window whose maximum is 0 passes nothing on either way), and
-  /// after the pool there are fewer values to visit.
+  /// derivative of a ReLU. It is its own ReLU, or that of the convolution or fully connected layer below a max pool
+  /// that nothing else takes from: the two commute (the maximum of rectified values is the rectified maximum, and a
+  /// window whose maximum is 0 passes nothing on either way), and after the pool there are fewer values to visit. A
+  /// batch norm sees to its own ReLU whatever follows.
   bool applies_relu_gradient = false;
 };
 
@@ -48,12 +65,21 @@ struct NetPlan {
   std::vector<LayerPlan> layers;
   Layout layout;
   std::vector<TensorPlan> tensors;
+  Layout state_layout;
+  std::vector<float> state_values;  // what every element of a state tensor is at the start
 };
 
-/// Works out shapes, paddings and tensors.
-/// @throws InvalidArgument, naming the layer, where a shape is impossible: an empty image, a window larger than an
-///         unpadded image, a tensor or an activation of 2^31 or more elements; and for an LRN whose numbers do not keep
-///         the base of the power positive
+/// Works out the graph, shapes, paddings, tensors and state.
+/// @throws InvalidArgument, naming the layer: where a name is empty, repeated or kImageInput; an input is unknown or
+///         listed later, or there are more or fewer than the operation takes; a layer is not the last and nothing takes
+///         its output; a number in its spec is out of range (of an LRN: that keeps the base of its power positive); or
+///         a shape is impossible: an empty image, a window larger than an unpadded image, a tensor or an activation of
+///         2^31 or more elements
 NetPlan plan_net(const NetSpec& spec, const ImageShape& image, int num_classes);
+
+/// The index of the first draw of each layer for slices of `num_examples`: dropout layers, in order, have one for each
+/// element of their slice, rounded up to a whole block of 4; other layers have none. Layers with keep_prob 1 count, so
+/// that no layer's draws depend on another's probability.
+std::vector<std::int64_t> first_dropout_draws(const NetPlan& plan, int num_examples);
 
 }  // namespace terngrad

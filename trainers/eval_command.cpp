@@ -12,6 +12,7 @@
 #include "kernels/errors.h"
 #include "trainers/checkpoint.h"
 #include "trainers/evaluate.h"
+#include "trainers/net_state.h"
 #include "trainers/options.h"
 #include "version.h"
 
@@ -98,7 +99,8 @@ int run_eval(int argc, char** argv) {
   const std::string group = o.restore_avg_var ? "ema" : "parameters";
   Buffer<float> parameters(net->layout().flat_elements());
   checkpoint.read_group(group, net->layout(), parameters.span());
-  const Evaluation evaluation = evaluate(*net, parameters.span(), *dataset, threads);
+  const Buffer<float> state = load_evaluation_state(checkpoint, *net, o.restore_avg_var);
+  const Evaluation evaluation = evaluate(*net, parameters.span(), state.span(), *dataset, threads);
   std::cout << checkpoint.source() << ": step " << checkpoint.state().step << ", " << group << " weights, "
             << dataset_name << " " << o.subset << ", loss " << evaluation.loss << "\n"
             << to_string(evaluation) << "\n";

@@ -16,7 +16,8 @@ constexpr std::int64_t kBatch = 256;
 
 }  // namespace
 
-Evaluation evaluate(Net& net, std::span<const float> parameters, const Dataset& dataset, int num_threads) {
+Evaluation evaluate(Net& net, std::span<const float> parameters, std::span<const float> state, const Dataset& dataset,
+                    int num_threads) {
   const ImageShape shape = net.image_shape();
   const ImageShape found{dataset.height(), dataset.width(), dataset.channels()};
   TERNGRAD_REQUIRE(shape == found && net.num_classes() == dataset.num_classes(), "[evaluate] net ", net.name(),
@@ -40,7 +41,7 @@ Evaluation evaluate(Net& net, std::span<const float> parameters, const Dataset& 
                      std::span(images).subspan(static_cast<std::size_t>(i) * elements, elements));
       }
     });
-    net.predict(parameters, {images.data(), static_cast<std::size_t>(count) * elements}, static_cast<int>(count),
+    net.predict(parameters, state, {images.data(), static_cast<std::size_t>(count) * elements}, static_cast<int>(count),
                 {logits.data(), static_cast<std::size_t>(count) * classes});
     for (std::int64_t i = 0; i < count; ++i) {
       const std::span<const float> row(logits.data() + static_cast<std::size_t>(i) * classes, classes);

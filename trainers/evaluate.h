@@ -20,9 +20,11 @@ struct Evaluation {
 
 /// Evaluates every example once, in order, without augmentation.
 /// @param parameters  [flat elements]
+/// @param state       [flat elements of the net's state]: empty where it has none
 /// @param num_threads threads that read examples
 /// @throws InvalidArgument if images or classes are not the net's
-Evaluation evaluate(Net& net, std::span<const float> parameters, const Dataset& dataset, int num_threads);
+Evaluation evaluate(Net& net, std::span<const float> parameters, std::span<const float> state, const Dataset& dataset,
+                    int num_threads);
 
 /// `top-1 = 0.9912 top-5 = 1.0000 [10000 examples]`.
 std::string to_string(const Evaluation& evaluation);

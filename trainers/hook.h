@@ -28,6 +28,10 @@ struct TrainingView {
   int num_workers = 1;
   int num_local_workers = 1;    // of this process
   std::int64_t batch_size = 0;  // of all workers together
+  /// State of the net (Net::state_layout), one buffer for each local worker, and the average that goes with `ema`.
+  /// Buffers are empty if the net has none.
+  std::vector<std::span<const float>> states = {};
+  std::span<const float> ema_state = {};
 };
 
 /// What the step that just ended did.

@@ -4,11 +4,13 @@
 
 #include <algorithm>
 #include <bit>
+#include <iterator>
 #include <nlohmann/json.hpp>
 #include <sstream>
 #include <utility>
 
 #include "kernels/errors.h"
+#include "trainers/net_state.h"
 
 namespace terngrad {
 namespace {
@@ -197,7 +199,7 @@ void EvaluationHook::after_train(const TrainingView& training) {
 }
 
 void EvaluationHook::run(const TrainingView& training) {
-  const Evaluation averaged = evaluate(training.net, training.ema, *dataset_, num_threads_);
+  const Evaluation averaged = evaluate(training.net, training.ema, training.ema_state, *dataset_, num_threads_);
   evaluated_ = training.steps_done;
   writer_.write({{"step", training.steps_done},
                  {"kind", "test"},
@@ -252,6 +254,7 @@ void CheckpointHook::save(const TrainingView& training) {
   view.groups.push_back({"parameters", training.parameters});
   view.groups.push_back({"ema", training.ema});
   for (const Optimizer::Slot& slot : training.slots) view.groups.push_back({"slots/" + slot.name, slot.values});
+  std::ranges::move(state_groups(training), std::back_inserter(view.groups));
   save_checkpoint(options_.directory, view, options_.keep_last);
   saved_ = training.steps_done;
 }

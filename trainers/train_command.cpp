@@ -20,6 +20,7 @@
 #include "trainers/atomic_file.h"
 #include "trainers/checkpoint.h"
 #include "trainers/command_main.h"
+#include "trainers/net_state.h"
 #include "trainers/report_hooks.h"
 #include "trainers/run_directory.h"
 #include "trainers/stop_hook.h"
@@ -82,6 +83,8 @@ std::unique_ptr<Net> open_net(const TrainOptions& o, const Dataset& dataset, con
   options.examples_per_worker = static_cast<int>(o.batch_size / o.num_nodes);
   options.threads_per_worker = threads_per_worker(o);
   options.num_threads = num_threads(o);
+  options.first_local_worker = workers.first_local_worker;
+  options.seed = o.seed;
   try {
     return make_net(o.net, {dataset.height(), dataset.width(), dataset.channels()}, dataset.num_classes(), options);
   } catch (const InvalidArgument& error) {
@@ -144,6 +147,7 @@ std::uint64_t restore(const TrainOptions& o, const CheckpointState& expected, Tr
     checkpoint.read_group("slots/" + slot.name, layout, slot.values);
   }
   trainer.optimizer().restore_state(checkpoint.state().more);
+  restore_states(checkpoint, trainer);
   const auto saved_interval = checkpoint.state().more.find(kIntervalKey);
   if (saved_interval != checkpoint.state().more.end()) interval = parse_interval(saved_interval->second);
   trainer.set_steps_done(step);

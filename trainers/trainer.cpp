@@ -23,6 +23,15 @@ Buffer<float> initial_parameters(const Net& net, std::uint64_t seed) {
   return parameters;
 }
 
+std::vector<Buffer<float>> initial_states(const Net& net, int num_workers) {
+  std::vector<Buffer<float>> states;
+  for (int worker = 0; worker < num_workers; ++worker) {
+    states.emplace_back(net.state_layout().flat_elements());
+    net.initialize_state(states.back().span());
+  }
+  return states;
+}
+
 }  // namespace
 
 Trainer::Trainer(TrainerParts parts, const TrainerOptions& options)
@@ -31,6 +40,8 @@ Trainer::Trainer(TrainerParts parts, const TrainerOptions& options)
       stream_(Device::cpu(), options.num_threads),
       parameters_(initial_parameters(*parts_.net, options.seed)),
       ema_(options.ema_decay, parameters_.span()),
+      states_(initial_states(*parts_.net, parts_.workers.num_local_workers)),
+      state_ema_(options.ema_decay, states_.at(0).span()),
       mean_(zeros<float>(parts_.net->layout().flat_elements())),
       losses_(static_cast<std::size_t>(parts_.workers.num_local_workers)) {
   const Layout& layout = parts_.net->layout();
@@ -39,6 +50,7 @@ Trainer::Trainer(TrainerParts parts, const TrainerOptions& options)
     gradient_pointers_.push_back(gradients_.back().data());
     gradient_tables_.emplace_back(layout, gradients_.back().data());
   }
+  for (Buffer<float>& state : states_) state_pointers_.push_back(state.data());
 }
 
 Trainer::~Trainer() = default;
@@ -46,6 +58,8 @@ Trainer::~Trainer() = default;
 void Trainer::add_hook(std::unique_ptr<Hook> hook) { hooks_.push_back(std::move(hook)); }
 
 TrainingView Trainer::view() {
+  std::vector<std::span<const float>> states;
+  for (const Buffer<float>& state : states_) states.push_back(state.span());
   return {.net = *parts_.net,
           .parameters = parameters_.span(),
           .ema = ema_.shadow(),
@@ -55,7 +69,9 @@ TrainingView Trainer::view() {
           .total_steps = options_.total_steps,
           .num_workers = parts_.workers.num_workers,
           .num_local_workers = parts_.workers.num_local_workers,
-          .batch_size = options_.batch_size};
+          .batch_size = options_.batch_size,
+          .states = std::move(states),
+          .ema_state = state_ema_.shadow()};
 }
 
 std::uint64_t Trainer::run() {
@@ -87,7 +103,9 @@ void Trainer::step(Pipeline& pipeline) {
   const PipelineBatch batch = pipeline.next();
   const double data_seconds = seconds_since(mark);
 
-  parts_.net->compute_gradients(parameters_.span(), {batch.images, batch.labels}, gradient_pointers_, losses_);
+  parts_.net->compute_gradients(
+      parameters_.span(), {.images = batch.images, .labels = batch.labels, .step = step, .states = state_pointers_},
+      gradient_pointers_, losses_);
   const auto num_local = static_cast<std::int64_t>(gradients_.size());
   // Side by side where there are more workers than threads; else one after the other with all threads.
   const bool side_by_side = num_local >= stream_.num_threads();
@@ -107,6 +125,7 @@ void Trainer::step(Pipeline& pipeline) {
   if (!result.skip) {
     parts_.optimizer->apply(parameters_.span(), mean_.span(), static_cast<float>(learning_rate), stream_);
     ema_.update(parameters_.span(), step, stream_);
+    state_ema_.update(states_[0].span(), step, stream_);
   }
   const double update_seconds = seconds_since(mark);
   ++steps_done_;

@@ -52,12 +52,19 @@ class Trainer {
   void add_hook(std::unique_ptr<Hook> hook);
 
   /// Trains up to total_steps, or until a hook asks to stop. @returns steps done in all
-  /// @throws whatever a part throws; the parameters are then those of the last whole step
+  /// @throws whatever a part throws; the parameters are then those of the last whole step; the net's state may have
+  /// seen the batch that failed
   std::uint64_t run();
 
   // State, for restoring from a checkpoint before run().
   std::span<float> parameters() { return parameters_.span(); }
   Ema& ema() { return ema_; }
+  /// The net's state of a local worker: its moving statistics, which every step moves on, a skipped one too.
+  std::span<float> state(int local_worker) { return states_.at(static_cast<std::size_t>(local_worker)).span(); }
+  /// The moving average of the state of local worker 0, with the decay of `ema`: what evaluation of averaged parameters
+  /// uses, as the original does.
+  Ema& state_ema() { return state_ema_; }
+  int num_local_workers() const { return parts_.workers.num_local_workers; }
   Optimizer& optimizer() { return *parts_.optimizer; }
   Net& net() { return *parts_.net; }
   void set_steps_done(std::uint64_t steps) { steps_done_ = steps; }
@@ -72,6 +79,9 @@ class Trainer {
   Stream stream_;
   Buffer<float> parameters_;
   Ema ema_;
+  std::vector<Buffer<float>> states_;  // one per local worker
+  std::vector<float*> state_pointers_;
+  Ema state_ema_;
   std::vector<Buffer<float>> gradients_;  // one per local worker
   std::vector<float*> gradient_pointers_;
   std::vector<TensorTable> gradient_tables_;

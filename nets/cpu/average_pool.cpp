@@ -1,6 +1,7 @@
 // Average pooling on oneDNN, in NHWC.
 #include "nets/cpu/layer.h"
 
+#include <span>
 #include <stdexcept>
 #include <variant>
 
@@ -41,8 +42,8 @@ class AveragePool final : public Layer {
                  {{DNNL_ARG_DIFF_DST, output}, {DNNL_ARG_DIFF_SRC, input}}};
   }
 
-  void forward(const float* input, float* output) override {
-    forward_.bind(DNNL_ARG_SRC, input);
+  void forward(std::span<const float* const> inputs, float* output) override {
+    forward_.bind(DNNL_ARG_SRC, inputs[0]);
     forward_.bind(DNNL_ARG_DST, output);
     forward_.run();
   }
@@ -51,7 +52,7 @@ class AveragePool final : public Layer {
     if (options_.mode == Mode::kInference) throw std::logic_error("[average_pool] backward in inference mode");
     if (options_.input_gradient == InputGradient::kSkipped) return;
     backward_.bind(DNNL_ARG_DIFF_DST, arguments.output_gradient);
-    backward_.bind(DNNL_ARG_DIFF_SRC, arguments.input_gradient);
+    backward_.bind(DNNL_ARG_DIFF_SRC, arguments.input_gradients[0]);
     backward_.run();
   }
 

@@ -6,7 +6,9 @@
 
 #include <cstdint>
 #include <stdexcept>
+#include <utility>
 #include <variant>
+#include <vector>
 
 namespace terngrad::cpu {
 namespace {
@@ -47,15 +49,17 @@ class Convolution final : public Layer {
   Convolution(const DnnlContext& context, const LayerPlan& plan, const Layout& layout, const LayerOptions& options)
       : options_(options),
         weights_offset_(layout.segment(plan.weights).offset),
-        biases_offset_(layout.segment(plan.biases).offset),
+        biases_offset_(plan.biases < 0 ? kNone : layout.segment(plan.biases).offset),
         applies_relu_gradient_(plan.applies_relu_gradient) {
     const auto& spec = std::get<ConvolutionSpec>(plan.operation);
-    const Dims weights_dims = {spec.num_outputs, plan.input.channels, spec.kernel, spec.kernel};
+    Dims weights_dims = {spec.num_outputs / spec.groups, plan.input.channels / spec.groups, spec.kernel, spec.kernel};
+    if (spec.groups > 1) weights_dims.insert(weights_dims.begin(), spec.groups);
+    const auto plain = spec.groups > 1 ? dnnl::memory::format_tag::hwigo : dnnl::memory::format_tag::hwio;
     const Shapes shapes{.input = image_desc(options.num_examples, plan.input),
                         .output = image_desc(options.num_examples, plan.output),
-                        .plain_weights = {weights_dims, dnnl::memory::data_type::f32, dnnl::memory::format_tag::hwio},
+                        .plain_weights = {weights_dims, dnnl::memory::data_type::f32, plain},
                         .any_weights = {weights_dims, dnnl::memory::data_type::f32, dnnl::memory::format_tag::any},
-                        .biases = vector_desc(spec.num_outputs),
+                        .biases = has_biases() ? vector_desc(spec.num_outputs) : dnnl::memory::desc(),
                         .strides = {spec.stride, spec.stride},
                         .padding_before = {plan.padding.top, plan.padding.left},
                         .padding_after = {plan.padding.bottom, plan.padding.right}};
@@ -70,14 +74,14 @@ class Convolution final : public Layer {
   void set_parameters(const float* parameters) override {
     forward_weights_.load(parameters + weights_offset_);
     forward_.bind(DNNL_ARG_WEIGHTS, forward_weights_.data());
-    forward_.bind(DNNL_ARG_BIAS, parameters + biases_offset_);
+    if (has_biases()) forward_.bind(DNNL_ARG_BIAS, parameters + biases_offset_);
     if (options_.mode == Mode::kInference || options_.input_gradient == InputGradient::kSkipped) return;
     backward_weights_.load(parameters + weights_offset_);
     backward_data_.bind(DNNL_ARG_WEIGHTS, backward_weights_.data());
   }
 
-  void forward(const float* input, float* output) override {
-    forward_.bind(DNNL_ARG_SRC, input);
+  void forward(std::span<const float* const> inputs, float* output) override {
+    forward_.bind(DNNL_ARG_SRC, inputs[0]);
     forward_.bind(DNNL_ARG_DST, output);
     forward_.run();
   }
@@ -85,24 +89,34 @@ class Convolution final : public Layer {
   void backward(const BackwardArguments& arguments) override {
     if (options_.mode == Mode::kInference) throw std::logic_error("[convolution] backward in inference mode");
     if (applies_relu_gradient_) relu_gradient_.run(arguments.output, arguments.output_gradient);
-    weights_gradient_.bind(DNNL_ARG_SRC, arguments.input);
+    weights_gradient_.bind(DNNL_ARG_SRC, arguments.inputs[0]);
     weights_gradient_.bind(DNNL_ARG_DIFF_DST, arguments.output_gradient);
-    weights_gradient_.bind(DNNL_ARG_DIFF_BIAS, arguments.gradient + biases_offset_);
+    if (has_biases()) weights_gradient_.bind(DNNL_ARG_DIFF_BIAS, arguments.gradient + biases_offset_);
     weights_gradient_.run();
     gradient_reorder_.bind(DNNL_ARG_TO, arguments.gradient + weights_offset_);
     gradient_reorder_.run();
     if (options_.input_gradient == InputGradient::kSkipped) return;
     backward_data_.bind(DNNL_ARG_DIFF_DST, arguments.output_gradient);
-    backward_data_.bind(DNNL_ARG_DIFF_SRC, arguments.input_gradient);
+    backward_data_.bind(DNNL_ARG_DIFF_SRC, arguments.input_gradients[0]);
     backward_data_.run();
   }
 
  private:
+  /// `biases` is empty where there are none, which is what oneDNN takes it for.
   struct Shapes {
     dnnl::memory::desc input, output, plain_weights, any_weights, biases;
     Dims strides, padding_before, padding_after;
   };
+  using Arguments = std::vector<std::pair<int, dnnl::memory::desc>>;
   static constexpr auto kAlgorithm = dnnl::algorithm::convolution_direct;
+  static constexpr std::int64_t kNone = -1;
+
+  bool has_biases() const { return biases_offset_ != kNone; }
+
+  Arguments with_biases(Arguments arguments, int argument, const Shapes& shapes) const {
+    if (has_biases()) arguments.emplace_back(argument, shapes.biases);
+    return arguments;
+  }
 
   dnnl::convolution_forward::primitive_desc make_forward(const DnnlContext& context, const std::string& name,
                                                          const Shapes& shapes, bool has_relu) {
@@ -113,14 +127,11 @@ class Convolution final : public Layer {
          shapes.padding_before, shapes.padding_after},
         has_relu ? relu_attributes() : default_attributes(), context.engine);
     forward_weights_ = {context, name, shapes.plain_weights, desc.weights_desc()};
-    forward_ = {context,
-                name + " forward",
-                dnnl::convolution_forward(desc),
-                desc.scratchpad_desc(),
-                {{DNNL_ARG_SRC, shapes.input},
-                 {DNNL_ARG_WEIGHTS, desc.weights_desc()},
-                 {DNNL_ARG_BIAS, shapes.biases},
-                 {DNNL_ARG_DST, shapes.output}}};
+    forward_ = {
+        context, name + " forward", dnnl::convolution_forward(desc), desc.scratchpad_desc(),
+        with_biases(
+            {{DNNL_ARG_SRC, shapes.input}, {DNNL_ARG_WEIGHTS, desc.weights_desc()}, {DNNL_ARG_DST, shapes.output}},
+            DNNL_ARG_BIAS, shapes)};
     return desc;
   }
 
@@ -130,14 +141,12 @@ class Convolution final : public Layer {
         {kAlgorithm, shapes.input, shapes.any_weights, shapes.biases, shapes.output, shapes.strides,
          shapes.padding_before, shapes.padding_after},
         default_attributes(), context.engine, forward);
-    weights_gradient_ = {context,
-                         name + " backward weights",
-                         dnnl::convolution_backward_weights(desc),
+    weights_gradient_ = {context, name + " backward weights", dnnl::convolution_backward_weights(desc),
                          desc.scratchpad_desc(),
-                         {{DNNL_ARG_SRC, shapes.input},
-                          {DNNL_ARG_DIFF_DST, shapes.output},
-                          {DNNL_ARG_DIFF_WEIGHTS, desc.diff_weights_desc()},
-                          {DNNL_ARG_DIFF_BIAS, shapes.biases}}};
+                         with_biases({{DNNL_ARG_SRC, shapes.input},
+                                      {DNNL_ARG_DIFF_DST, shapes.output},
+                                      {DNNL_ARG_DIFF_WEIGHTS, desc.diff_weights_desc()}},
+                                     DNNL_ARG_DIFF_BIAS, shapes)};
     gradient_buffer_ = make_buffer(desc.diff_weights_desc());
     gradient_reorder_ =
         make_reorder(context, name + " gradient reorder", desc.diff_weights_desc(), shapes.plain_weights);

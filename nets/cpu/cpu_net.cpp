@@ -41,6 +41,7 @@ class CpuNet final : public Net {
 
   const std::string& name() const override { return plan_.name; }
   const Layout& layout() const override { return plan_.layout; }
+  const Layout& state_layout() const override { return plan_.state_layout; }
   ImageShape image_shape() const override { return plan_.image; }
   int num_classes() const override { return plan_.num_classes; }
   bool is_regularized(int segment) const override {
@@ -58,6 +59,16 @@ class CpuNet final : public Net {
     }
   }
 
+  void initialize_state(std::span<float> state) const override {
+    require_span("state", state.size(), state_layout().flat_elements());
+    std::fill(state.begin(), state.end(), 0.0f);
+    for (int index = 0; index < state_layout().num_segments(); ++index) {
+      const Segment& segment = state_layout().segment(index);
+      std::fill_n(state.begin() + segment.offset, segment.num_elements,
+                  plan_.state_values[static_cast<std::size_t>(index)]);
+    }
+  }
+
   void compute_gradients(std::span<const float> parameters, const TrainBatch& batch, std::span<float* const> gradients,
                          std::span<WorkerLoss> losses, const SegmentReady& on_segment_ready) override {
     const int num_workers = options_.num_local_workers;
@@ -67,26 +78,33 @@ class CpuNet final : public Net {
     require_span("labels", batch.labels.size(), num_workers * examples);
     require_span("gradients", gradients.size(), num_workers);
     require_span("losses", losses.size(), num_workers);
+    if (state_layout().num_segments() > 0) require_span("states", batch.states.size(), num_workers);
+    TERNGRAD_REQUIRE(batch.step >> 40 == 0, "[Net] draws are keyed by 40 bits of the step, got ", batch.step);
     run_slots(slots_, options_.threads_per_worker, parameters, num_workers, [&](SliceRunner& runner, int worker) {
       const auto w = static_cast<std::size_t>(worker);
       const auto announce = [&, worker](int segment) { on_segment_ready(worker, segment); };
+      const Pass pass{.seed = options_.seed,
+                      .step = batch.step,
+                      .worker = static_cast<std::uint32_t>(options_.first_local_worker + worker),
+                      .training_state = batch.states.empty() ? nullptr : batch.states[w]};
       losses[w] = runner.compute_gradient(
-          batch.images.data() + worker * examples * plan_.image.num_elements(),
+          pass, batch.images.data() + worker * examples * plan_.image.num_elements(),
           batch.labels.subspan(w * static_cast<std::size_t>(examples), static_cast<std::size_t>(examples)),
           gradients[w], on_segment_ready ? std::function<void(int)>(announce) : std::function<void(int)>());
     });
   }
 
-  void predict(std::span<const float> parameters, std::span<const float> images, int num_examples,
-               std::span<float> logits) override {
+  void predict(std::span<const float> parameters, std::span<const float> state, std::span<const float> images,
+               int num_examples, std::span<float> logits) override {
     TERNGRAD_REQUIRE(num_examples >= 0, "[Net] num_examples must not be negative, is ", num_examples);
     require_span("parameters", parameters.size(), layout().flat_elements());
+    require_span("state", state.size(), state_layout().flat_elements());
     require_span("images", images.size(), num_examples * plan_.image.num_elements());
     require_span("logits", logits.size(), std::int64_t{num_examples} * plan_.num_classes);
     const int num_chunks = (num_examples + kPredictExamples - 1) / kPredictExamples;
     make_predictors(num_chunks);
     run_slots(predictors_, 1, parameters, num_chunks, [&](SliceRunner& runner, int chunk) {
-      predict_chunk(runner, images, logits, std::int64_t{chunk} * kPredictExamples, num_examples);
+      predict_chunk(runner, state, images, logits, std::int64_t{chunk} * kPredictExamples, num_examples);
     });
   }
 
@@ -121,15 +139,15 @@ class CpuNet final : public Net {
     }
   }
 
-  void predict_chunk(SliceRunner& runner, std::span<const float> images, std::span<float> logits, std::int64_t first,
-                     int num_examples) {
+  void predict_chunk(SliceRunner& runner, std::span<const float> state, std::span<const float> images,
+                     std::span<float> logits, std::int64_t first, int num_examples) {
     const std::int64_t count = std::min<std::int64_t>(kPredictExamples, num_examples - first);
     const float* source = images.data() + first * plan_.image.num_elements();
     if (count < kPredictExamples) {
       std::copy_n(source, count * plan_.image.num_elements(), padded_images_.data());
       source = padded_images_.data();
     }
-    const std::span<const float> result = runner.forward(source);
+    const std::span<const float> result = runner.forward({.state = state.data()}, source);
     std::copy_n(result.begin(), count * plan_.num_classes, logits.begin() + first * plan_.num_classes);
   }
 
@@ -151,6 +169,8 @@ std::unique_ptr<Net> make_net(NetPlan plan, const NetOptions& options) {
   require("examples_per_worker", options.examples_per_worker);
   require("threads_per_worker", options.threads_per_worker);
   require("num_threads", options.num_threads);
+  TERNGRAD_REQUIRE(options.first_local_worker >= 0, "[make_net] first_local_worker must not be negative, is ",
+                   options.first_local_worker);
   TERNGRAD_REQUIRE(options.threads_per_worker <= options.num_threads, "[make_net] threads_per_worker must be at most ",
                    "num_threads, ", options.num_threads, "; it is ", options.threads_per_worker);
   return std::make_unique<CpuNet>(std::move(plan), options);

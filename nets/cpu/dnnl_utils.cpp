@@ -50,7 +50,7 @@ dnnl::primitive_attr default_attributes() {
 
 Operation::Operation(const DnnlContext& context, std::string name, const dnnl::primitive& primitive,
                      const dnnl::memory::desc& scratchpad,
-                     std::initializer_list<std::pair<const int, dnnl::memory::desc>> arguments)
+                     const std::vector<std::pair<int, dnnl::memory::desc>>& arguments)
     : context_(&context), name_(std::move(name)), primitive_(primitive) {
   context.scratchpad->reserve(scratchpad.get_size());
   arguments_.emplace(DNNL_ARG_SCRATCHPAD, dnnl::memory(scratchpad, context.engine, nullptr));

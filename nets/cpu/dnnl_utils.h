@@ -3,11 +3,11 @@
 
 #include <cstddef>
 #include <dnnl.hpp>
-#include <initializer_list>
 #include <string>
 #include <type_traits>
 #include <unordered_map>
 #include <utility>
+#include <vector>
 
 #include "kernels/buffer.h"
 #include "nets/net.h"
@@ -63,8 +63,7 @@ class Operation {
   Operation() = default;
   /// @param arguments  DNNL_ARG_* and the descriptor of its memory, which is bound later
   Operation(const DnnlContext& context, std::string name, const dnnl::primitive& primitive,
-            const dnnl::memory::desc& scratchpad,
-            std::initializer_list<std::pair<const int, dnnl::memory::desc>> arguments);
+            const dnnl::memory::desc& scratchpad, const std::vector<std::pair<int, dnnl::memory::desc>>& arguments);
 
   /// Points `argument` at `data`, which must stay valid during `run`. Data of input arguments is not written.
   void bind(int argument, const void* data);

@@ -46,8 +46,8 @@ class FullyConnected final : public Layer {
     backward_data_.bind(DNNL_ARG_WEIGHTS, parameters + weights_offset_);
   }
 
-  void forward(const float* input, float* output) override {
-    forward_.bind(DNNL_ARG_SRC, input);
+  void forward(std::span<const float* const> inputs, float* output) override {
+    forward_.bind(DNNL_ARG_SRC, inputs[0]);
     forward_.bind(DNNL_ARG_DST, output);
     forward_.run();
   }
@@ -55,14 +55,14 @@ class FullyConnected final : public Layer {
   void backward(const BackwardArguments& arguments) override {
     if (options_.mode == Mode::kInference) throw std::logic_error("[fully_connected] backward in inference mode");
     if (applies_relu_gradient_) relu_gradient_.run(arguments.output, arguments.output_gradient);
-    weights_gradient_.bind(DNNL_ARG_SRC, arguments.input);
+    weights_gradient_.bind(DNNL_ARG_SRC, arguments.inputs[0]);
     weights_gradient_.bind(DNNL_ARG_DIFF_DST, arguments.output_gradient);
     weights_gradient_.bind(DNNL_ARG_DIFF_WEIGHTS, arguments.gradient + weights_offset_);
     weights_gradient_.bind(DNNL_ARG_DIFF_BIAS, arguments.gradient + biases_offset_);
     weights_gradient_.run();
     if (options_.input_gradient == InputGradient::kSkipped) return;
     backward_data_.bind(data_gradient_in_, arguments.output_gradient);
-    backward_data_.bind(data_gradient_out_, arguments.input_gradient);
+    backward_data_.bind(data_gradient_out_, arguments.input_gradients[0]);
     backward_data_.run();
   }
 

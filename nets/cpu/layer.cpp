@@ -8,26 +8,29 @@ namespace {
 struct LayerFactory {
   const DnnlContext& context;
   const LayerPlan& plan;
-  const Layout& layout;
+  const NetPlan& net;
   const LayerOptions& options;
 
   std::unique_ptr<Layer> operator()(const ConvolutionSpec&) const {
-    return make_convolution(context, plan, layout, options);
+    return make_convolution(context, plan, net.layout, options);
   }
   std::unique_ptr<Layer> operator()(const FullyConnectedSpec&) const {
-    return make_fully_connected(context, plan, layout, options);
+    return make_fully_connected(context, plan, net.layout, options);
   }
   std::unique_ptr<Layer> operator()(const MaxPoolSpec&) const { return make_max_pool(plan, options); }
   std::unique_ptr<Layer> operator()(const AveragePoolSpec&) const { return make_average_pool(context, plan, options); }
   std::unique_ptr<Layer> operator()(const LrnSpec&) const { return make_lrn(plan, options); }
+  std::unique_ptr<Layer> operator()(const ConcatenationSpec&) const { return make_concatenation(plan, options); }
+  std::unique_ptr<Layer> operator()(const DropoutSpec&) const { return make_dropout(plan, options); }
+  std::unique_ptr<Layer> operator()(const BatchNormSpec&) const { return make_batch_norm(context, plan, net, options); }
 };
 
 }  // namespace
 
-std::unique_ptr<Layer> make_layer(const DnnlContext& context, const LayerPlan& plan, const Layout& layout,
+std::unique_ptr<Layer> make_layer(const DnnlContext& context, const LayerPlan& plan, const NetPlan& net,
                                   const LayerOptions& options) {
   return dnnl_call("make " + plan.name, [&] {
-    return std::visit(LayerFactory{context, plan, layout, options}, plan.operation);
+    return std::visit(LayerFactory{context, plan, net, options}, plan.operation);
   });
 }
 

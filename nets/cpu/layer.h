@@ -1,6 +1,7 @@
 // Layer: one step of a net on the CPU, made for a fixed number of examples.
 #pragma once
 
+#include <cstdint>
 #include <memory>
 #include <span>
 
@@ -15,7 +16,7 @@ enum class Mode {
   kInference,  // forward only
 };
 
-/// Whether the layer below wants the gradient of its output; the first layer's input has no use for one.
+/// Whether any gradient of the layer's inputs is wanted; the image, for one, has no use for its own.
 enum class InputGradient { kSkipped, kWanted };
 
 struct LayerOptions {
@@ -23,37 +24,54 @@ struct LayerOptions {
   int num_threads = 1;  // those of LibraryThreads when the layer is made and run
   Mode mode = Mode::kTraining;
   InputGradient input_gradient = InputGradient::kWanted;
+  std::int64_t first_draw = 0;  // the layer's entry of first_dropout_draws
+};
+
+/// What a pass of one slice depends on besides its examples and the parameters.
+struct Pass {
+  std::uint64_t seed = 0;  // of draws, with the next two
+  std::uint64_t step = 0;
+  std::uint32_t worker = 0;         // global number
+  const float* state = nullptr;     // flat; read in inference mode
+  float* training_state = nullptr;  // flat; moved on in training mode
 };
 
 /// What a backward pass reads and writes. Activations are [num_examples, height, width, channels].
 struct BackwardArguments {
-  const float* input = nullptr;
+  std::span<const float* const> inputs;
   const float* output = nullptr;
-  float* output_gradient = nullptr;  // in; may be overwritten
-  float* input_gradient = nullptr;   // out; not written when it was not wanted
-  float* gradient = nullptr;         // out: the flat gradient buffer, of which the layer's own tensors are written
+  float* output_gradient = nullptr;         // in; may be overwritten
+  std::span<float* const> input_gradients;  // out, one for each input; nullptr where it is not wanted
+  float* gradient = nullptr;  // out: the flat gradient buffer, of which the layer's own tensors are written
 };
 
 /// A layer with its primitives, its copy of reordered parameters and whatever forward keeps for backward. One thread at
-/// a time runs it; several slots hold a layer each. Results depend on the arguments, the options and the number of
-/// threads that the layer was made and run with (LibraryThreads), on nothing else.
+/// a time runs it; several slots hold a layer each. Results depend on the arguments, the pass, the options and the
+/// number of threads that the layer was made and run with (LibraryThreads), on nothing else.
 class Layer {
  public:
   virtual ~Layer() = default;
   /// Takes the parameters of the coming passes: the flat buffer must stay as it is until the last of them.
   virtual void set_parameters(const float* /*parameters*/) {}
-  virtual void forward(const float* input, float* output) = 0;
-  /// Only after `forward` with the same input. @throws std::logic_error in inference mode
+  /// Begins a pass: what follows, up to the next call, belongs to it. Layers that draw nothing and keep no state ignore
+  /// it.
+  virtual void begin(const Pass& /*pass*/) {}
+  virtual void forward(std::span<const float* const> inputs, float* output) = 0;
+  /// Only after `forward` with the same inputs. @throws std::logic_error in inference mode
   virtual void backward(const BackwardArguments& arguments) = 0;
 };
 
-/// Makes the layer that `plan` describes; `layout` says where its tensors lie in the flat buffers. `context` must
-/// outlive the layer. @throws what throw_dnnl_error says
-std::unique_ptr<Layer> make_layer(const DnnlContext& context, const LayerPlan& plan, const Layout& layout,
+/// Makes the layer that `plan` describes; `net` says where its tensors and state lie in the flat buffers. `context`
+/// must outlive the layer. @throws what throw_dnnl_error says
+std::unique_ptr<Layer> make_layer(const DnnlContext& context, const LayerPlan& plan, const NetPlan& net,
                                   const LayerOptions& options);
 
+std::unique_ptr<Layer> make_batch_norm(const DnnlContext& context, const LayerPlan& plan, const NetPlan& net,
+                                       const LayerOptions& options);
+std::unique_ptr<Layer> make_concatenation(const LayerPlan& plan, const LayerOptions& options);
 std::unique_ptr<Layer> make_convolution(const DnnlContext& context, const LayerPlan& plan, const Layout& layout,
                                         const LayerOptions& options);
+std::unique_ptr<Layer> make_dropout(const LayerPlan& plan, const LayerOptions& options);
 std::unique_ptr<Layer> make_fully_connected(const DnnlContext& context, const LayerPlan& plan, const Layout& layout,
                                             const LayerOptions& options);
 std::unique_ptr<Layer> make_max_pool(const LayerPlan& plan, const LayerOptions& options);

@@ -5,6 +5,7 @@
 #include "nets/cpu/lrn_window.h"
 
 #include <cstdint>
+#include <span>
 #include <stdexcept>
 #include <variant>
 
@@ -21,10 +22,10 @@ class Lrn final : public Layer {
     scratch_ = Buffer<float>(options.num_threads * lrn_scratch_elements(window_));
   }
 
-  void forward(const float* input, float* output) override {
+  void forward(std::span<const float* const> inputs, float* output) override {
     for_each_part([&](std::int64_t first, std::int64_t count, float* scratch) {
       const std::int64_t at = first * window_.channels;
-      lrn_forward(window_, input + at, count, output + at, scratch);
+      lrn_forward(window_, inputs[0] + at, count, output + at, scratch);
     });
   }
 
@@ -33,8 +34,8 @@ class Lrn final : public Layer {
     if (options_.input_gradient == InputGradient::kSkipped) return;
     for_each_part([&](std::int64_t first, std::int64_t count, float* scratch) {
       const std::int64_t at = first * window_.channels;
-      lrn_backward(window_, arguments.input + at, arguments.output_gradient + at, count, arguments.input_gradient + at,
-                   scratch);
+      lrn_backward(window_, arguments.inputs[0] + at, arguments.output_gradient + at, count,
+                   arguments.input_gradients[0] + at, scratch);
     });
   }
 

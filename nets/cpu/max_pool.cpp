@@ -23,9 +23,10 @@ class MaxPool final : public Layer {
                                                            : MaxPoolWindow::ReluGradient::kThrough};
   }
 
-  void forward(const float* input, float* output) override {
+  void forward(std::span<const float* const> inputs, float* output) override {
     for_each_image([&](std::int64_t n) {
-      max_pool_forward(window_, input + n * window_.input.num_elements(), output + n * window_.output.num_elements());
+      max_pool_forward(window_, inputs[0] + n * window_.input.num_elements(),
+                       output + n * window_.output.num_elements());
     });
   }
 
@@ -35,8 +36,8 @@ class MaxPool final : public Layer {
     for_each_image([&](std::int64_t n) {
       const std::int64_t in = n * window_.input.num_elements();
       const std::int64_t out = n * window_.output.num_elements();
-      max_pool_backward(window_, arguments.input + in, arguments.output + out, arguments.output_gradient + out,
-                        arguments.input_gradient + in);
+      max_pool_backward(window_, arguments.inputs[0] + in, arguments.output + out, arguments.output_gradient + out,
+                        arguments.input_gradients[0] + in);
     });
   }
 

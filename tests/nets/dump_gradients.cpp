@@ -49,9 +49,9 @@ void dump_gradients(const std::filesystem::path& folder, int num_examples) {
   const std::vector<std::int32_t> labels = test::cyclic_labels(num_examples, kClasses);
   float* const gradient = gradients.data();
   WorkerLoss loss;
-  net->compute_gradients(parameters.span(), {images, labels}, {&gradient, 1}, {&loss, 1});
+  net->compute_gradients(parameters.span(), {.images = images, .labels = labels}, {&gradient, 1}, {&loss, 1});
   std::vector<float> logits(count * kClasses);
-  net->predict(parameters.span(), images, num_examples, logits);
+  net->predict(parameters.span(), {}, images, num_examples, logits);
 
   std::filesystem::create_directories(folder);
   write_layout(folder / "layout.txt", net->layout());

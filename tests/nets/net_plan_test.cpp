@@ -62,7 +62,7 @@ TEST(PlanNet, MessagesSayWhatWasExpectedAndWhatCame) {
 }
 
 TEST(PlanNet, RefusesANetWhoseLastLayerDoesNotGiveTheLogits) {
-  NetSpec spec{"net", {{"fc", FullyConnectedSpec{.num_outputs = 3, .weights = {}, .biases = {}}}}};
+  NetSpec spec{"net", {{"fc", FullyConnectedSpec{.num_outputs = 3}}}};
   EXPECT_THROW(plan_net(spec, {2, 2, 1}, 4), InvalidArgument);
   EXPECT_THROW(plan_net({"empty", {}}, {2, 2, 1}, 4), InvalidArgument);
 }

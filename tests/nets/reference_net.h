@@ -12,10 +12,9 @@
 
 #include "kernels/philox.h"
 #include "nets/net_plan.h"
+#include "tests/nets/reference_layers.h"
 
 namespace terngrad::test {
-
-using Doubles = std::vector<double>;
 
 /// Uniform values in [-1, 1) from stream `stream`; floats, so that both precisions see the same numbers.
 inline std::vector<float> random_floats(std::size_t count, std::uint32_t stream) {
@@ -65,8 +64,11 @@ void for_each_product(const LayerPlan& plan, Visit&& visit) {
   const auto at = [](int index) { return static_cast<std::size_t>(index); };
   if (const auto* conv = std::get_if<ConvolutionSpec>(&plan.operation)) {
     window(conv->kernel, conv->stride, [&](int source, int tap, int target) {
-      for (int c = 0; c < in; ++c)
-        for (int o = 0; o < out; ++o) visit(at(source + c), at((tap * in + c) * out + o), at(target + o));
+      const int in_group = in / conv->groups;
+      const int out_group = out / conv->groups;
+      for (int c = 0; c < in_group; ++c)
+        for (int o = 0; o < out; ++o)
+          visit(at(source + o / out_group * in_group + c), at((tap * in_group + c) * out + o), at(target + o));
     });
   } else if (const auto* pool = std::get_if<MaxPoolSpec>(&plan.operation)) {
     window(pool->window, pool->stride, [&](int source, int, int target) {
@@ -164,7 +166,7 @@ inline bool has_relu(const LayerPlan& plan) {
   return false;
 }
 
-/// Output of one layer for `num_examples` images.
+/// Output of one layer that works on each image by itself.
 inline Doubles reference_forward(const LayerPlan& plan, const Layout& layout, const Doubles& parameters,
                                  const Doubles& input) {
   if (std::holds_alternative<AveragePoolSpec>(plan.operation)) return average_pool_forward(plan, input);
@@ -181,8 +183,8 @@ inline Doubles reference_forward(const LayerPlan& plan, const Layout& layout, co
       continue;
     }
     const double* weights = parameters.data() + layout.segment(plan.weights).offset;
-    const double* biases = parameters.data() + layout.segment(plan.biases).offset;
-    for (std::size_t o = 0; o < out; ++o) {
+    for (std::size_t o = 0; o < out && plan.biases >= 0; ++o) {
+      const double* biases = parameters.data() + layout.segment(plan.biases).offset;
       output[n * out + o] = biases[o % static_cast<std::size_t>(plan.output.channels)];
     }
     for_each_product(plan, [&](std::size_t i, std::size_t w, std::size_t o) {
@@ -217,10 +219,11 @@ inline Doubles reference_backward(const LayerPlan& plan, const Layout& layout, c
     }
     const double* weights = parameters.data() + layout.segment(plan.weights).offset;
     double* weights_gradient = gradient.data() + layout.segment(plan.weights).offset;
-    double* biases_gradient = gradient.data() + layout.segment(plan.biases).offset;
+    double* biases_gradient = plan.biases < 0 ? nullptr : gradient.data() + layout.segment(plan.biases).offset;
     for (std::size_t o = 0; o < out; ++o) {
       if (has_relu(plan) && output[n * out + o] <= 0) output_gradient[n * out + o] = 0;
-      biases_gradient[o % static_cast<std::size_t>(plan.output.channels)] += output_gradient[n * out + o];
+      if (biases_gradient != nullptr)
+        biases_gradient[o % static_cast<std::size_t>(plan.output.channels)] += output_gradient[n * out + o];
     }
     for_each_product(plan, [&](std::size_t i, std::size_t w, std::size_t o) {
       weights_gradient[w] += input[n * in + i] * output_gradient[n * out + o];
@@ -254,25 +257,141 @@ struct ReferenceResult {
   double loss = 0;
   Doubles logits;
   Doubles gradient;  // [flat_elements], padding zero
+  Doubles state;     // after the pass
 };
 
 /// A whole net, forward and backward.
+class ReferenceNet {
+ public:
+  ReferenceNet(const NetPlan& plan, const Doubles& parameters, const ReferencePass& pass)
+      : plan_(plan), parameters_(parameters), pass_(pass) {
+    result_.gradient.assign(parameters.size(), 0.0);
+    result_.state = pass.state;
+  }
+
+  ReferenceResult run(const Doubles& images, std::span<const std::int32_t> labels) && {
+    images_ = images;
+    first_draws_ = first_dropout_draws(plan_, static_cast<int>(labels.size()));
+    for (std::size_t l = 0; l < plan_.layers.size(); ++l) outputs_.push_back(forward(l, labels.size()));
+    result_.logits = outputs_.back();
+    for (const Doubles& output : outputs_) gradients_.emplace_back(output.size(), 0.0);
+    result_.loss = reference_loss(result_.logits, labels, &gradients_.back());
+    if (!pass_.is_training) return std::move(result_);
+    for (std::size_t l = plan_.layers.size(); l-- > 0;) backward(l, labels.size());
+    return std::move(result_);
+  }
+
+ private:
+  const Doubles& input(std::size_t l, std::size_t i) const {
+    const int producer = plan_.layers[l].inputs[i];
+    return producer == kImageIndex ? images_ : outputs_[static_cast<std::size_t>(producer)];
+  }
+
+  void add_gradient(std::size_t l, std::size_t i, const Doubles& gradient) {
+    const int producer = plan_.layers[l].inputs[i];
+    if (producer == kImageIndex) return;
+    Doubles& sum = gradients_[static_cast<std::size_t>(producer)];
+    for (std::size_t e = 0; e < gradient.size(); ++e) sum[e] += gradient[e];
+  }
+
+  Doubles forward(std::size_t l, std::size_t num_examples) {
+    const LayerPlan& layer = plan_.layers[l];
+    if (std::holds_alternative<ConcatenationSpec>(layer.operation)) {
+      Doubles output(num_examples * static_cast<std::size_t>(layer.output.num_elements()));
+      for_each_copy(layer, num_examples, [&](std::size_t i, std::size_t source, std::size_t target) {
+        output[target] = input(l, i)[source];
+      });
+      return output;
+    }
+    if (std::holds_alternative<DropoutSpec>(layer.operation)) return dropped(l, input(l, 0));
+    if (std::holds_alternative<BatchNormSpec>(layer.operation)) {
+      const auto statistics = batch_norm_statistics(layer, plan_, input(l, 0), pass_, result_.state);
+      return batch_norm_forward(layer, plan_.layout, parameters_, input(l, 0), statistics);
+    }
+    return reference_forward(layer, plan_.layout, parameters_, input(l, 0));
+  }
+
+  void backward(std::size_t l, std::size_t num_examples) {
+    const LayerPlan& layer = plan_.layers[l];
+    if (std::holds_alternative<ConcatenationSpec>(layer.operation)) {
+      for (std::size_t i = 0; i < layer.inputs.size(); ++i) {
+        Doubles input_gradient(input(l, i).size());
+        for_each_copy(layer, num_examples, [&](std::size_t from, std::size_t source, std::size_t target) {
+          if (from == i) input_gradient[source] = gradients_[l][target];
+        });
+        add_gradient(l, i, input_gradient);
+      }
+    } else if (std::holds_alternative<DropoutSpec>(layer.operation)) {
+      add_gradient(l, 0, dropped(l, gradients_[l]));
+    } else if (std::holds_alternative<BatchNormSpec>(layer.operation)) {
+      add_gradient(l, 0,
+                   batch_norm_backward(layer, plan_.layout, parameters_, input(l, 0), outputs_[l], gradients_[l],
+                                       result_.gradient));
+    } else {
+      add_gradient(l, 0,
+                   reference_backward(layer, plan_.layout, parameters_, input(l, 0), outputs_[l], gradients_[l],
+                                      result_.gradient));
+    }
+  }
+
+  Doubles dropped(std::size_t l, Doubles values) const {
+    const Doubles factors = dropout_factors(plan_.layers[l], pass_, first_draws_[l], values.size());
+    for (std::size_t i = 0; i < values.size(); ++i) values[i] *= factors[i];
+    return values;
+  }
+
+  const NetPlan& plan_;
+  const Doubles& parameters_;
+  const ReferencePass& pass_;
+  ReferenceResult result_;
+  Doubles images_;
+  std::vector<std::int64_t> first_draws_;
+  std::vector<Doubles> outputs_;
+  std::vector<Doubles> gradients_;
+};
+
 inline ReferenceResult reference_net(const NetPlan& plan, const Doubles& parameters, const Doubles& images,
-                                     std::span<const std::int32_t> labels) {
-  std::vector<Doubles> activations = {images};
-  for (const LayerPlan& layer : plan.layers) {
-    activations.push_back(reference_forward(layer, plan.layout, parameters, activations.back()));
+                                     std::span<const std::int32_t> labels, const ReferencePass& pass = {}) {
+  return ReferenceNet(plan, parameters, pass).run(images, labels);
+}
+
+/// The state that a net begins with.
+inline Doubles initial_state(const NetPlan& plan) {
+  Doubles state(static_cast<std::size_t>(plan.state_layout.flat_elements()), 0.0);
+  for (int index = 0; index < plan.state_layout.num_segments(); ++index) {
+    const Segment& segment = plan.state_layout.segment(index);
+    for (std::int64_t i = 0; i < segment.num_elements; ++i) {
+      state[static_cast<std::size_t>(segment.offset + i)] =
+          static_cast<double>(plan.state_values[static_cast<std::size_t>(index)]);
+    }
   }
-  ReferenceResult result;
-  result.logits = activations.back();
-  result.gradient.assign(parameters.size(), 0.0);
-  Doubles flowing;
-  result.loss = reference_loss(result.logits, labels, &flowing);
-  for (std::size_t l = plan.layers.size(); l-- > 0;) {
-    flowing = reference_backward(plan.layers[l], plan.layout, parameters, activations[l], activations[l + 1],
-                                 std::move(flowing), result.gradient);
+  return state;
+}
+
+/// Whether the reference's gradient agrees with central differences of its loss, for some elements of every tensor: the
+/// greatest difference relative to the tensor's greatest element.
+inline double central_difference_error(const NetPlan& plan, const Doubles& parameters, const Doubles& images,
+                                       std::span<const std::int32_t> labels, const ReferencePass& pass = {}) {
+  constexpr double kStep = 1e-6;
+  constexpr int kProbes = 8;
+  const Doubles gradient = reference_net(plan, parameters, images, labels, pass).gradient;
+  double worst = 0;
+  for (const Segment& segment : plan.layout.segments()) {
+    double largest = 1e-3;  // below this, differences of losses round away
+    for (std::int64_t i = 0; i < segment.num_elements; ++i) {
+      largest = std::max(largest, std::abs(gradient[static_cast<std::size_t>(segment.offset + i)]));
+    }
+    for (int probe = 0; probe < kProbes; ++probe) {
+      const auto index = static_cast<std::size_t>(segment.offset + segment.num_elements * probe / kProbes);
+      Doubles moved = parameters;
+      moved[index] += kStep;
+      const double above = reference_net(plan, moved, images, labels, pass).loss;
+      moved[index] -= 2 * kStep;
+      const double below = reference_net(plan, moved, images, labels, pass).loss;
+      worst = std::max(worst, std::abs((above - below) / (2 * kStep) - gradient[index]) / largest);
+    }
   }
-  return result;
+  return worst;
 }
 
 }  // namespace terngrad::test

@@ -28,7 +28,7 @@ Evaluation evaluate_one(std::vector<float> logits, std::int32_t label) {
   IdentityNet net(8);
   const RowDataset dataset({std::move(logits)}, {label}, 8);
   const std::vector<float> parameters(static_cast<std::size_t>(net.layout().flat_elements()), 0.0f);
-  return evaluate(net, parameters, dataset, 1);
+  return evaluate(net, parameters, {}, dataset, 1);
 }
 
 TEST(Evaluate, CountsTheRankOfTheLabel) {
@@ -83,7 +83,7 @@ TEST(Evaluate, VisitsEveryExampleOnceWhateverTheBatch) {
   for (const int threads : {1, 3}) {
     IdentityNet net(8);
     const std::vector<float> parameters(static_cast<std::size_t>(net.layout().flat_elements()), 0.0f);
-    const Evaluation all = evaluate(net, parameters, dataset, threads);
+    const Evaluation all = evaluate(net, parameters, {}, dataset, threads);
     EXPECT_EQ(all.num_examples, 515);
     EXPECT_DOUBLE_EQ(all.top1, 300.0 / 515);
     EXPECT_DOUBLE_EQ(all.top5, 1.0);  // the others tie for the second place
@@ -95,14 +95,14 @@ TEST(Evaluate, UsesTheParametersGiven) {
   IdentityNet net(8);
   const RowDataset dataset({{0, 1, 0, 0, 0, 0, 0, 0}}, {0}, 8);
   std::vector<float> parameters(static_cast<std::size_t>(net.layout().flat_elements()), 0.0f);
-  EXPECT_EQ(evaluate(net, parameters, dataset, 1).top1, 0);
+  EXPECT_EQ(evaluate(net, parameters, {}, dataset, 1).top1, 0);
   parameters[0] = 2.0f;
-  EXPECT_EQ(evaluate(net, parameters, dataset, 1).top1, 1);
+  EXPECT_EQ(evaluate(net, parameters, {}, dataset, 1).top1, 1);
 }
 
 TEST(Evaluate, EmptySetGivesZeros) {
   IdentityNet net(8);
-  const Evaluation none = evaluate(net, {}, RowDataset({}, {}, 8), 1);
+  const Evaluation none = evaluate(net, {}, {}, RowDataset({}, {}, 8), 1);
   EXPECT_EQ(none.num_examples, 0);
   EXPECT_EQ(none.top1, 0);
   EXPECT_EQ(none.loss, 0);
@@ -111,10 +111,10 @@ TEST(Evaluate, EmptySetGivesZeros) {
 TEST(Evaluate, SetThatDoesNotFitTheNetIsRefused) {
   IdentityNet net(8);
   const std::string message = message_of<InvalidArgument>([&] {
-    evaluate(net, {}, RowDataset({{0, 0, 0}}, {0}, 3), 1);
+    evaluate(net, {}, {}, RowDataset({{0, 0, 0}}, {0}, 3), 1);
   });
   EXPECT_THAT(message, AllOf(HasSubstr("identity"), HasSubstr("1x8x1"), HasSubstr("rows"), HasSubstr("1x3x1")));
-  EXPECT_THROW(evaluate(net, {}, RowDataset({std::vector<float>(8)}, {0}, 9), 1), InvalidArgument);
+  EXPECT_THROW(evaluate(net, {}, {}, RowDataset({std::vector<float>(8)}, {0}, 9), 1), InvalidArgument);
 }
 
 TEST(Evaluate, TextHasFourDecimals) {

@@ -51,24 +51,29 @@ class IdentityNet final : public Net {
   }
   const std::string& name() const override { return name_; }
   const Layout& layout() const override { return layout_; }
+  const Layout& state_layout() const override { return state_layout_; }
   ImageShape image_shape() const override { return {1, num_classes_, 1}; }
   int num_classes() const override { return num_classes_; }
   bool is_regularized(int segment) const override { return segment == 0; }
   void initialize(std::uint64_t, std::span<float> parameters) const override { std::ranges::fill(parameters, 0.0f); }
+  void initialize_state(std::span<float>) const override {}
   void compute_gradients(std::span<const float>, const TrainBatch&, std::span<float* const>, std::span<WorkerLoss>,
                          const SegmentReady&) override {}
-  void predict(std::span<const float> parameters, std::span<const float> images, int num_examples,
-               std::span<float> logits) override {
+  void predict(std::span<const float> parameters, std::span<const float> state, std::span<const float> images,
+               int num_examples, std::span<float> logits) override {
+    last_state.assign(state.begin(), state.end());
     std::ranges::copy(images, logits.begin());
     for (int i = 0; i < num_examples; ++i) logits[static_cast<std::size_t>(i * num_classes_)] += parameters[0];
     batches.push_back(num_examples);
   }
 
-  std::vector<int> batches;  // sizes that predict was called with
+  std::vector<int> batches;       // sizes that predict was called with
+  std::vector<float> last_state;  // what it was last given
 
  private:
   std::string name_ = "identity";
   Layout layout_;
+  Layout state_layout_;
   int num_classes_;
 };
 

@@ -10,9 +10,7 @@ LayerSpec convolution(int num_outputs, int kernel, int stride, Padding padding, 
                                   .kernel = kernel,
                                   .stride = stride,
                                   .padding = padding,
-                                  .activation = activation,
-                                  .weights = {},
-                                  .biases = {}}};
+                                  .activation = activation}};
 }
 
 TEST(Convolution, MatchesReferenceOnOddShapes) {

@@ -45,9 +45,10 @@ struct Step {
       pointers.push_back(gradients.back().data());
     }
     losses.resize(static_cast<std::size_t>(num_workers));
-    net->compute_gradients(parameters.span(),
-                           {std::span(images).subspan(first * pixels), std::span(labels).subspan(first)}, pointers,
-                           losses, ready);
+    net->compute_gradients(
+        parameters.span(),
+        {.images = std::span(images).subspan(first * pixels), .labels = std::span(labels).subspan(first)}, pointers,
+        losses, ready);
   }
 };
 
@@ -121,22 +122,22 @@ TEST(CpuNet, PredictAgreesWithTrainingAndNotWithTheSplit) {
   const auto images = test::random_floats(kExamples * pixels, 8);
   const auto labels = test::cyclic_labels(kExamples, kClasses);
   std::vector<float> logits(kExamples * kClasses, NAN);
-  net->predict(parameters.span(), images, kExamples, logits);
+  net->predict(parameters.span(), {}, images, kExamples, logits);
 
   auto gradient = zeros<float>(net->layout().flat_elements());
   float* const pointer = gradient.data();
   WorkerLoss loss;
-  net->compute_gradients(parameters.span(), {images, labels}, {&pointer, 1}, {&loss, 1});
+  net->compute_gradients(parameters.span(), {.images = images, .labels = labels}, {&pointer, 1}, {&loss, 1});
   const double predicted_loss = test::reference_loss(test::widen(logits), labels, nullptr);
   EXPECT_NEAR(predicted_loss, loss.entropy_loss, 1e-6);
 
   std::vector<float> wide_logits(logits.size(), NAN);
-  wide->predict(parameters.span(), images, kExamples, wide_logits);
+  wide->predict(parameters.span(), {}, images, kExamples, wide_logits);
   EXPECT_EQ(wide_logits, logits);
   std::vector<float> one(kClasses, NAN);
-  wide->predict(parameters.span(), std::span(images).subspan(35 * pixels, pixels), 1, one);
+  wide->predict(parameters.span(), {}, std::span(images).subspan(35 * pixels, pixels), 1, one);
   EXPECT_TRUE(std::equal(one.begin(), one.end(), logits.begin() + 35 * kClasses)) << "chunks change a logit";
-  wide->predict(parameters.span(), {}, 0, {});
+  wide->predict(parameters.span(), {}, {}, 0, {});
 }
 
 TEST(CpuNet, RefusesImpossibleOptionsAndSpans) {
@@ -152,19 +153,20 @@ TEST(CpuNet, RefusesImpossibleOptionsAndSpans) {
   float* const pointer = gradient.data();
   WorkerLoss loss;
   const auto compute = [&](std::span<const float> p, std::span<const float> x, std::span<const std::int32_t> y) {
-    net->compute_gradients(p, {x, y}, {&pointer, 1}, {&loss, 1});
+    net->compute_gradients(p, {.images = x, .labels = y}, {&pointer, 1}, {&loss, 1});
   };
   EXPECT_NO_THROW(compute(parameters.span(), images, labels));
   EXPECT_THROW(compute(parameters.span().subspan(1), images, labels), InvalidArgument);
   EXPECT_THROW(compute(parameters.span(), std::span(images).subspan(1), labels), InvalidArgument);
   EXPECT_THROW(compute(parameters.span(), images, {}), InvalidArgument);
-  EXPECT_THROW(net->compute_gradients(parameters.span(), {images, labels}, {}, {&loss, 1}), InvalidArgument);
+  EXPECT_THROW(net->compute_gradients(parameters.span(), {.images = images, .labels = labels}, {}, {&loss, 1}),
+               InvalidArgument);
   labels[0] = kClasses;
   EXPECT_THROW(compute(parameters.span(), images, labels), InvalidArgument);
   labels[0] = -1;
   EXPECT_THROW(compute(parameters.span(), images, labels), InvalidArgument);
   EXPECT_THROW(net->initialize(0, parameters.span().subspan(1)), InvalidArgument);
-  EXPECT_THROW(net->predict(parameters.span(), images, 2, {}), InvalidArgument);
+  EXPECT_THROW(net->predict(parameters.span(), {}, images, 2, {}), InvalidArgument);
 }
 
 }  // namespace

@@ -6,7 +6,7 @@ namespace {
 constexpr double kTolerance = 2e-6;
 
 LayerSpec fully_connected(int num_outputs, Activation activation) {
-  return {"fc", FullyConnectedSpec{.num_outputs = num_outputs, .activation = activation, .weights = {}, .biases = {}}};
+  return {"fc", FullyConnectedSpec{.num_outputs = num_outputs, .activation = activation}};
 }
 
 TEST(FullyConnected, MatchesReferenceForEveryNumberOfExamples) {

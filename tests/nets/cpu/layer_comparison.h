@@ -38,18 +38,20 @@ inline void expect_layer_matches_reference(const NetPlan& plan, int num_examples
   const dnnl::engine engine(dnnl::engine::kind::cpu, 0);
   cpu::Scratchpad scratchpad;
   const cpu::DnnlContext context{engine, dnnl::stream(engine), &scratchpad};
-  const auto layer = cpu::make_layer(context, layer_plan, plan.layout, {.num_examples = num_examples});
+  const auto layer = cpu::make_layer(context, layer_plan, plan, {.num_examples = num_examples});
   scratchpad.allocate();
   // Full of NaN: whatever a layer forgets to write shows.
   std::vector<float> output(num_outputs, NAN);
   std::vector<float> input_gradient(input.size(), NAN);
   std::vector<float> gradient(parameters.size(), NAN);
   layer->set_parameters(parameters.data());
-  layer->forward(input.data(), output.data());
-  layer->backward({.input = input.data(),
+  const float* const inputs = input.data();
+  float* const input_gradients = input_gradient.data();
+  layer->forward({&inputs, 1}, output.data());
+  layer->backward({.inputs = {&inputs, 1},
                    .output = output.data(),
                    .output_gradient = output_gradient.data(),
-                   .input_gradient = input_gradient.data(),
+                   .input_gradients = {&input_gradients, 1},
                    .gradient = gradient.data()});
 
   EXPECT_LE(relative_difference(output, expected_output), tolerance) << "output";

@@ -20,11 +20,14 @@ TEST(Layer, EveryKindRefusesBackwardInInferenceMode) {
        {"max_pool", MaxPoolSpec{.window = 2, .stride = 2}},
        {"average_pool", AveragePoolSpec{.window = 2, .stride = 2}},
        {"lrn", LrnSpec{.radius = 2}},
+       {"batch_norm", BatchNormSpec{}},
+       {"dropout", DropoutSpec{}},
+       {"concatenation", ConcatenationSpec{}},
        {"fully_connected", FullyConnectedSpec{.weights = {}, .biases = {}}}}};
-  static_assert(std::variant_size_v<decltype(LayerSpec::operation)> == 5, "a kind of layer is missing above");
+  static_assert(std::variant_size_v<decltype(LayerSpec::operation)> == 8, "a kind of layer is missing above");
   const NetPlan plan = plan_net(every_kind, {8, 8, 1}, 10);
   for (const LayerPlan& layer_plan : plan.layers) {
-    const auto layer = make_layer(context, layer_plan, plan.layout, {.num_examples = 1, .mode = Mode::kInference});
+    const auto layer = make_layer(context, layer_plan, plan, {.num_examples = 1, .mode = Mode::kInference});
     EXPECT_THROW(layer->backward({}), std::logic_error) << layer_plan.name;
   }
 }

@@ -44,15 +44,17 @@ TEST(Lrn, DoesNotDependOnTheNumberOfThreads) {
   std::vector<std::vector<float>> results;
   for (const int num_threads : {1, 2, 4, 64}) {
     const auto layer =
-        cpu::make_layer(context, plan.layers[0], plan.layout, {.num_examples = kExamples, .num_threads = num_threads});
+        cpu::make_layer(context, plan.layers[0], plan, {.num_examples = kExamples, .num_threads = num_threads});
     std::vector<float> output(input.size(), NAN);
     auto output_gradient = random_floats(input.size(), 3);
     std::vector<float> input_gradient(input.size(), NAN);
-    layer->forward(input.data(), output.data());
-    layer->backward({.input = input.data(),
+    const float* const inputs[] = {input.data()};
+    float* const input_gradients[] = {input_gradient.data()};
+    layer->forward(inputs, output.data());
+    layer->backward({.inputs = inputs,
                      .output = output.data(),
                      .output_gradient = output_gradient.data(),
-                     .input_gradient = input_gradient.data(),
+                     .input_gradients = input_gradients,
                      .gradient = nullptr});
     output.insert(output.end(), input_gradient.begin(), input_gradient.end());
     results.push_back(output);

@@ -45,17 +45,19 @@ TEST(MaxPool, GivesTheGradientToTheFirstOfEqualMaxima) {
   const dnnl::engine engine(dnnl::engine::kind::cpu, 0);
   cpu::Scratchpad scratchpad;
   const cpu::DnnlContext context{engine, dnnl::stream(engine), &scratchpad};
-  const auto layer = cpu::make_layer(context, plan.layers[0], plan.layout, {.num_examples = 1});
+  const auto layer = cpu::make_layer(context, plan.layers[0], plan, {.num_examples = 1});
   scratchpad.allocate();
   const std::vector<float> input = {1, 3, 3, 2};
   std::vector<float> output(1);
   std::vector<float> output_gradient = {5};
   std::vector<float> input_gradient(4, NAN);
-  layer->forward(input.data(), output.data());
-  layer->backward({.input = input.data(),
+  const float* const inputs = input.data();
+  float* const input_gradients = input_gradient.data();
+  layer->forward({&inputs, 1}, output.data());
+  layer->backward({.inputs = {&inputs, 1},
                    .output = output.data(),
                    .output_gradient = output_gradient.data(),
-                   .input_gradient = input_gradient.data(),
+                   .input_gradients = {&input_gradients, 1},
                    .gradient = nullptr});
   EXPECT_EQ(output[0], 3);
   EXPECT_EQ(input_gradient, (std::vector<float>{0, 5, 0, 0}));

@@ -33,23 +33,8 @@ struct SmallLenet {
 
 TEST(ReferenceNet, AgreesWithCentralDifferences) {
   const SmallLenet net;
-  const Doubles gradient = net.reference().gradient;
-  constexpr double kStep = 1e-6;
-  for (const Segment& segment : net.plan.layout.segments()) {
-    double largest = 0;
-    for (std::int64_t i = 0; i < segment.num_elements; ++i) {
-      largest = std::max(largest, std::abs(gradient[static_cast<std::size_t>(segment.offset + i)]));
-    }
-    for (int probe = 0; probe < 8; ++probe) {
-      const auto index = static_cast<std::size_t>(segment.offset + segment.num_elements * probe / 8);
-      Doubles moved = test::widen(net.parameters);
-      moved[index] += kStep;
-      const double above = test::reference_net(net.plan, moved, test::widen(net.images), net.labels).loss;
-      moved[index] -= 2 * kStep;
-      const double below = test::reference_net(net.plan, moved, test::widen(net.images), net.labels).loss;
-      EXPECT_NEAR((above - below) / (2 * kStep), gradient[index], 1e-6 * largest + 1e-9) << segment.name;
-    }
-  }
+  EXPECT_LT(test::central_difference_error(net.plan, test::widen(net.parameters), test::widen(net.images), net.labels),
+            1e-6);
 }
 
 TEST(SliceRunner, MatchesTheReferenceNet) {
@@ -61,7 +46,7 @@ TEST(SliceRunner, MatchesTheReferenceNet) {
     cpu::SliceRunner runner(engine, net.plan, SmallLenet::kExamples, num_threads, cpu::Mode::kTraining);
     runner.set_parameters(net.parameters.data());
     std::vector<float> gradient(net.parameters.size(), NAN);
-    const WorkerLoss loss = runner.compute_gradient(net.images.data(), net.labels, gradient.data(), {});
+    const WorkerLoss loss = runner.compute_gradient({}, net.images.data(), net.labels, gradient.data(), {});
     EXPECT_NEAR(loss.entropy_loss, expected.loss, 1e-6 * expected.loss);
     for (const Segment& segment : net.plan.layout.segments()) {
       const auto offset = static_cast<std::size_t>(segment.offset);
@@ -80,7 +65,7 @@ TEST(SliceRunner, InferenceGivesTheLogitsOfTheReference) {
   const dnnl::engine engine(dnnl::engine::kind::cpu, 0);
   cpu::SliceRunner runner(engine, net.plan, SmallLenet::kExamples, 1, cpu::Mode::kInference);
   runner.set_parameters(net.parameters.data());
-  EXPECT_LE(test::relative_difference(runner.forward(net.images.data()), net.reference().logits), 1e-6);
+  EXPECT_LE(test::relative_difference(runner.forward({}, net.images.data()), net.reference().logits), 1e-6);
 }
 
 TEST(SliceRunner, AnnouncesSegmentsFromTheLastLayerToTheFirst) {
@@ -91,7 +76,7 @@ TEST(SliceRunner, AnnouncesSegmentsFromTheLastLayerToTheFirst) {
   runner.set_parameters(net.parameters.data());
   std::vector<float> gradient(net.parameters.size(), NAN);
   std::vector<int> order;
-  runner.compute_gradient(net.images.data(), net.labels, gradient.data(), [&](int segment) {
+  runner.compute_gradient({}, net.images.data(), net.labels, gradient.data(), [&](int segment) {
     order.push_back(segment);
     // Announced means final and readable.
     const Segment& tensor = net.plan.layout.segment(segment);

@@ -1,0 +1,31 @@
+#include "nets/cpu/shared_buffers.h"
+
+#include <algorithm>
+
+namespace terngrad::cpu {
+
+std::size_t SharedBuffers::acquire(std::int64_t num_elements) {
+  if (free_.empty()) {
+    sizes_.push_back(num_elements);
+    return sizes_.size() - 1;
+  }
+  const auto is_better = [&](std::size_t a, std::size_t b) {
+    const bool a_holds = sizes_[a] >= num_elements;
+    const bool b_holds = sizes_[b] >= num_elements;
+    if (a_holds != b_holds) return a_holds;
+    return a_holds ? sizes_[a] < sizes_[b] : sizes_[a] > sizes_[b];
+  };
+  const auto best = std::ranges::min_element(free_, is_better);
+  const std::size_t buffer = *best;
+  free_.erase(best);
+  sizes_[buffer] = std::max(sizes_[buffer], num_elements);
+  return buffer;
+}
+
+void SharedBuffers::release(std::size_t buffer) { free_.push_back(buffer); }
+
+void SharedBuffers::allocate() {
+  for (const std::int64_t size : sizes_) buffers_.push_back(zeros<float>(size));
+}
+
+}  // namespace terngrad::cpu

@@ -1,0 +1,31 @@
+// A net's state (moving statistics) between a trainer, checkpoints and evaluation.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "kernels/buffer.h"
+#include "nets/net.h"
+#include "trainers/checkpoint.h"
+#include "trainers/hook.h"
+#include "trainers/trainer.h"
+
+namespace terngrad {
+
+/// Checkpoint group of the state of a worker, by its global number: "state/worker-0003".
+std::string worker_state_group(int worker);
+/// Checkpoint group of the averaged state: of worker 0, as Trainer::state_ema has it.
+inline constexpr const char* kEmaStateGroup = "ema_state";
+
+/// The groups to save besides parameters: those of the workers of this process, which begins with worker 0, and the
+/// average. None if the net has no state.
+std::vector<CheckpointGroup> state_groups(const TrainingView& training);
+
+/// Reads what state_groups saved into a trainer of the same net and workers. @throws DataError if something is missing
+void restore_states(const Checkpoint& checkpoint, Trainer& trainer);
+
+/// The state to evaluate a checkpoint's parameters with: the averaged one for averaged parameters, else worker 0's.
+/// Empty if the net has none. @throws DataError if it is missing
+Buffer<float> load_evaluation_state(const Checkpoint& checkpoint, const Net& net, bool averaged);
+
+}  // namespace terngrad
