@@ -1,19 +1,24 @@
 #!/usr/bin/env python3
-"""Measures how fast PyTorch trains our LeNet on the CPU: forward, backward and a momentum SGD step, float32.
+"""Measures how fast PyTorch trains one of our nets on the CPU: forward, backward and a momentum SGD step, float32.
 
-    scripts/bench_pytorch.py --threads 2
+    scripts/bench_pytorch.py --net cifar10_alexnet --threads 2
 
-Prints examples/s (median and best of the repetitions) for both memory layouts, so that a run can be alternated with one
-of terngrad_train on the same cores. Exits 77 (skipped) if there is no PyTorch (Debian and Ubuntu: python3-torch).
+Prints examples/s (median and best of the repetitions) and peak memory for both memory layouts, each in a process of its
+own, so that a run can be alternated with one of terngrad_bench (--benchmark_filter=training_step) or terngrad_train on
+the same cores. Exits 77 (skipped) if there is no PyTorch (Debian and Ubuntu: python3-torch).
 """
 
 import argparse
 import os
+import resource
 import statistics
+import subprocess
 import sys
 import time
 
 SKIPPED = 77
+LAYOUTS = ("nchw", "channels_last")
+BATCHES = {"lenet": 64, "cifar10_alexnet": 128}  # those of the original's run scripts
 
 
 def blas_library():
@@ -25,12 +30,14 @@ def blas_library():
     return names[0] if names else "built in"
 
 
-def measure(memory_format, options):
+def measure(layout, options):
     """Examples per second of each repetition."""
     torch.manual_seed(1)
-    net = LeNet().to(memory_format=memory_format)
+    memory_format = torch.channels_last if layout == "channels_last" else torch.contiguous_format
+    net = NETS[options.net]().to(memory_format=memory_format)
     optimizer = torch.optim.SGD(net.parameters(), lr=0.01, momentum=0.9)
-    images = torch.rand(options.batch, 1, 28, 28).contiguous(memory_format=memory_format)
+    height, width, channels = net.image_shape
+    images = torch.rand(options.batch, channels, height, width).contiguous(memory_format=memory_format)
     labels = torch.arange(options.batch) % 10
 
     def step():
@@ -49,23 +56,34 @@ def measure(memory_format, options):
     return rates
 
 
+def report(layout, options):
+    rates = measure(layout, options)
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+    print(
+        f"pytorch {torch.__version__} {options.net} {layout} batch {options.batch} threads {options.threads}: "
+        f"median {statistics.median(rates):.0f} best {max(rates):.0f} examples/s, peak memory {peak:.0f} MiB",
+        flush=True,
+    )
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--threads", type=int, default=os.cpu_count(), help="threads (default: all processors)")
-    parser.add_argument("--batch", type=int, default=64, help="examples in a step (default 64)")
+    parser.add_argument("--net", default="lenet", choices=sorted(NETS), help="the net (default lenet)")
+    parser.add_argument("--layout", choices=LAYOUTS, help="one memory layout (default: both, one after the other)")
+    parser.add_argument("--batch", type=int, help="examples in a step (default: 64 for lenet, 128 for cifar10_alexnet)")
     parser.add_argument("--steps", type=int, default=20, help="steps in a repetition (default 20)")
     parser.add_argument("--warmup", type=int, default=10, help="steps before the first repetition (default 10)")
     parser.add_argument("--repetitions", type=int, default=9, help="repetitions (default 9)")
     options = parser.parse_args()
-    torch.set_num_threads(options.threads)
+    options.batch = options.batch or BATCHES[options.net]
+    if options.layout:
+        torch.set_num_threads(options.threads)
+        report(options.layout, options)
+        return 0
     print(f"BLAS: {blas_library()}", flush=True)
-    for name, memory_format in (("nchw", torch.contiguous_format), ("channels_last", torch.channels_last)):
-        rates = measure(memory_format, options)
-        print(
-            f"pytorch {torch.__version__} lenet {name} batch {options.batch} threads {options.threads}: "
-            f"median {statistics.median(rates):.0f} best {max(rates):.0f} examples/s",
-            flush=True,
-        )
+    for layout in LAYOUTS:
+        subprocess.run([sys.executable, *sys.argv, "--layout", layout], check=True)
     return 0
 
 
@@ -74,7 +92,7 @@ if __name__ == "__main__":
     os.environ.pop("OPENBLAS_CORETYPE", None)
     try:
         import torch
-        from pytorch_lenet import LeNet
+        from pytorch_nets import NETS
     except ImportError as missing:
         print(f"skipped: {missing} (Debian and Ubuntu: python3-torch)")
         sys.exit(SKIPPED)

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
-"""Compares our gradients of LeNet with PyTorch's, on the same weights and examples.
+"""Compares our gradients of a net with PyTorch's, on the same weights and examples.
 
-    scripts/compare_pytorch.py --program build/cpu-release/bin/terngrad_dump_gradients
+    scripts/compare_pytorch.py --net lenet --program build/release/bin/terngrad_dump_gradients
 
 Prints a line per tensor with max|ours - theirs| / max|theirs| and exits 1 if one is beyond the bound, 77 (skipped) if
 there is no PyTorch (Debian and Ubuntu: python3-torch).
@@ -40,11 +40,11 @@ def report(name, difference):
     return is_good
 
 
-def compare(folder):
-    net = LeNet()
-    net.load(read_tensors(folder, "parameters.f32"))
+def compare(net, folder):
+    load(net, read_tensors(folder, "parameters.f32"))
     labels = torch.from_numpy(numpy.fromfile(folder / "labels.i32", dtype="<i4")).long()
-    images = torch.from_numpy(numpy.fromfile(folder / "images.f32", dtype="<f4")).reshape(len(labels), 1, 28, 28)
+    images = torch.from_numpy(numpy.fromfile(folder / "images.f32", dtype="<f4"))
+    images = images.reshape(len(labels), *net.image_shape).permute(0, 3, 1, 2)
     logits = net(images)
     loss = torch.nn.functional.cross_entropy(logits, labels)
     loss.backward()
@@ -61,19 +61,20 @@ def compare(folder):
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--net", default="lenet", choices=sorted(NETS), help="the net (default lenet)")
     parser.add_argument("--program", required=True, type=pathlib.Path, help="the built terngrad_dump_gradients")
     parser.add_argument("--examples", type=int, default=64, help="examples in the batch (default 64)")
     options = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder:
-        subprocess.run([options.program.resolve(), folder, str(options.examples)], check=True)
-        return 0 if compare(pathlib.Path(folder)) else 1
+        subprocess.run([options.program.resolve(), options.net, folder, str(options.examples)], check=True)
+        return 0 if compare(NETS[options.net](), pathlib.Path(folder)) else 1
 
 
 if __name__ == "__main__":
     try:
         import numpy
         import torch
-        from pytorch_lenet import LeNet, parameter_of, to_pytorch
+        from pytorch_nets import NETS, load, parameter_of, to_pytorch
     except ImportError as missing:
         print(f"skipped: {missing} (Debian and Ubuntu: python3-torch)")
         sys.exit(SKIPPED)

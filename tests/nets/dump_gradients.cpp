@@ -1,7 +1,7 @@
-// terngrad_dump_gradients FOLDER [NUM_EXAMPLES]: one step of LeNet on made-up examples, written to FOLDER for
+// terngrad_dump_gradients NET FOLDER [NUM_EXAMPLES]: one step of a net on made-up examples, written to FOLDER for
 // scripts/compare_pytorch.py. Files: layout.txt (a line per tensor: name, first element, shape joined by x), and
-// little-endian arrays parameters.f32, images.f32 [n, 28, 28, 1], labels.i32 [n], gradients.f32, logits.f32 [n, 10] and
-// loss.f64 [1].
+// little-endian arrays parameters.f32, images.f32 [n, rows, columns, channels], labels.i32 [n], gradients.f32,
+// logits.f32 [n, 10] and loss.f64 [1].
 #include <cstdint>
 #include <cstdlib>
 #include <exception>
@@ -37,15 +37,19 @@ void write_layout(const std::filesystem::path& path, const Layout& layout) {
   if (!file.flush()) TERNGRAD_THROW(DataError, "cannot write ", path.string());
 }
 
-void dump_gradients(const std::filesystem::path& folder, int num_examples) {
-  constexpr ImageShape kImage{28, 28, 1};
+/// The images that the original trains this net on.
+ImageShape image_of(const std::string& net) { return net == "lenet" ? ImageShape{28, 28, 1} : ImageShape{24, 24, 3}; }
+
+void dump_gradients(const std::string& name, const std::filesystem::path& folder, int num_examples) {
   constexpr int kClasses = 10;
-  const auto net = make_net("lenet", kImage, kClasses, {.examples_per_worker = num_examples});
+  const ImageShape image = image_of(name);
+  const auto net = make_net(name, image, kClasses, {.examples_per_worker = num_examples});
   auto parameters = zeros<float>(net->layout().flat_elements());
   auto gradients = zeros<float>(net->layout().flat_elements());
   net->initialize(1, parameters.span());
   const auto count = static_cast<std::size_t>(num_examples);
-  const std::vector<float> images = test::random_floats(count * static_cast<std::size_t>(kImage.num_elements()), 1);
+  std::vector<float> images = test::random_floats(count * static_cast<std::size_t>(image.num_elements()), 1);
+  for (float& pixel : images) pixel *= 16;  // large enough that an LRN's squares show beside its k
   const std::vector<std::int32_t> labels = test::cyclic_labels(num_examples, kClasses);
   float* const gradient = gradients.data();
   WorkerLoss loss;
@@ -67,13 +71,13 @@ void dump_gradients(const std::filesystem::path& folder, int num_examples) {
 }  // namespace terngrad
 
 int main(int argc, char** argv) {
-  const int num_examples = argc > 2 ? std::atoi(argv[2]) : 64;
-  if (argc < 2 || argc > 3 || num_examples < 1) {
-    std::cerr << "usage: terngrad_dump_gradients FOLDER [NUM_EXAMPLES]\n";
+  const int num_examples = argc > 3 ? std::atoi(argv[3]) : 64;
+  if (argc < 3 || argc > 4 || num_examples < 1) {
+    std::cerr << "usage: terngrad_dump_gradients NET FOLDER [NUM_EXAMPLES]\n";
     return 2;
   }
   try {
-    terngrad::dump_gradients(argv[1], num_examples);
+    terngrad::dump_gradients(argv[1], argv[2], num_examples);
   } catch (const std::exception& error) {
     std::cerr << "terngrad_dump_gradients: " << error.what() << '\n';
     return 1;

@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <cmath>
 #include <string>
 
 #include "kernels/errors.h"
@@ -65,6 +66,33 @@ TEST(PlanNet, RefusesANetWhoseLastLayerDoesNotGiveTheLogits) {
   NetSpec spec{"net", {{"fc", FullyConnectedSpec{.num_outputs = 3}}}};
   EXPECT_THROW(plan_net(spec, {2, 2, 1}, 4), InvalidArgument);
   EXPECT_THROW(plan_net({"empty", {}}, {2, 2, 1}, 4), InvalidArgument);
+}
+
+TEST(PlanNet, AnLrnKeepsTheShapeAndTheReluOfTheLayerBefore) {
+  const ConvolutionSpec conv{
+      .num_outputs = 4, .kernel = 3, .activation = Activation::kRelu, .weights = {}, .biases = {}};
+  const NetPlan plan = plan_net({"net",
+                                 {{"conv", conv},
+                                  {"lrn", LrnSpec{.radius = 2}},
+                                  {"pool", MaxPoolSpec{.window = 2, .stride = 2}},
+                                  {"average", AveragePoolSpec{.window = 2, .stride = 2}},
+                                  {"fc", FullyConnectedSpec{.weights = {}, .biases = {}}}}},
+                                {8, 8, 1}, 3);
+  EXPECT_EQ(plan.layers[1].output, (ImageShape{8, 8, 4}));
+  EXPECT_EQ(plan.layers[1].weights, -1);
+  EXPECT_EQ(plan.layers[3].output, (ImageShape{2, 2, 4}));
+  const bool expected[] = {true, false, false, false, false};
+  for (std::size_t l = 0; l < 5; ++l) EXPECT_EQ(plan.layers[l].applies_relu_gradient, expected[l]) << l;
+}
+
+TEST(PlanNet, RefusesAnLrnThatCouldRaiseWhatIsNotPositive) {
+  const auto plan = [](const LrnSpec& lrn) { return plan_net({"net", {{"lrn", lrn}}}, {1, 1, 3}, 3); };
+  EXPECT_NO_THROW(plan({.radius = 0, .k = 1, .alpha = 0, .beta = 1}));
+  for (const LrnSpec& lrn :
+       {LrnSpec{.radius = -1}, LrnSpec{.k = 0}, LrnSpec{.k = -1}, LrnSpec{.k = NAN}, LrnSpec{.alpha = -1e-4f},
+        LrnSpec{.alpha = INFINITY}, LrnSpec{.beta = 0}, LrnSpec{.beta = -0.75f}, LrnSpec{.beta = NAN}}) {
+    EXPECT_THROW(plan(lrn), InvalidArgument) << lrn.radius << ' ' << lrn.k << ' ' << lrn.alpha << ' ' << lrn.beta;
+  }
 }
 
 }  // namespace

@@ -15,64 +15,92 @@ namespace {
 
 using test::Doubles;
 
-/// A LeNet on a small image, with parameters large enough that no gradient is lost in rounding.
-struct SmallLenet {
+/// Every kind of layer, and numbers that make each of them matter to the gradient.
+NetSpec every_kind_of_layer() {
+  const auto convolution = [](int num_outputs) {
+    return ConvolutionSpec{
+        .num_outputs = num_outputs, .kernel = 3, .activation = Activation::kRelu, .weights = {}, .biases = {}};
+  };
+  const LrnSpec lrn{.radius = 2, .k = 1, .alpha = 0.5f, .beta = 0.75f};
+  return {"every_kind",
+          {{"conv1", convolution(7)},
+           {"pool1", MaxPoolSpec{.window = 3, .stride = 2}},
+           {"lrn1", lrn},
+           {"conv2", convolution(20)},
+           {"lrn2", lrn},
+           {"pool2", MaxPoolSpec{.window = 3, .stride = 2}},
+           {"conv3", convolution(5)},
+           {"average", AveragePoolSpec{.window = 3, .stride = 1}},
+           {"logits", FullyConnectedSpec{.weights = {}, .biases = {}}}}};
+}
+
+/// A net on a small image, with parameters large enough that no gradient is lost in rounding.
+struct SmallNet {
   static constexpr int kExamples = 3;
-  NetPlan plan = plan_net(lenet(), {9, 6, 2}, 7);
+  NetPlan plan;
   std::vector<float> parameters = test::random_floats(static_cast<std::size_t>(plan.layout.flat_elements()), 1);
   std::vector<float> images = test::random_floats(static_cast<std::size_t>(kExamples * plan.image.num_elements()), 2);
   std::vector<std::int32_t> labels = test::cyclic_labels(kExamples, plan.num_classes);
 
-  SmallLenet() {
-    for (float& parameter : parameters) parameter *= 0.1f;
+  SmallNet(const NetSpec& spec, float largest_parameter) : plan(plan_net(spec, {9, 6, 2}, 7)) {
+    for (float& parameter : parameters) parameter *= largest_parameter;
   }
   test::ReferenceResult reference() const {
     return test::reference_net(plan, test::widen(parameters), test::widen(images), labels);
   }
 };
 
+std::vector<SmallNet> small_nets() { return {{lenet(), 0.1f}, {every_kind_of_layer(), 0.5f}}; }
+
 TEST(ReferenceNet, AgreesWithCentralDifferences) {
-  const SmallLenet net;
-  EXPECT_LT(test::central_difference_error(net.plan, test::widen(net.parameters), test::widen(net.images), net.labels),
-            1e-6);
+  for (const SmallNet& net : small_nets()) {
+    SCOPED_TRACE(net.plan.name);
+    EXPECT_LT(
+        test::central_difference_error(net.plan, test::widen(net.parameters), test::widen(net.images), net.labels),
+        1e-6);
+  }
 }
 
 TEST(SliceRunner, MatchesTheReferenceNet) {
-  const SmallLenet net;
-  const auto expected = net.reference();
-  for (const int num_threads : {1, 2}) {
-    const LibraryThreads threads(num_threads);
-    const dnnl::engine engine(dnnl::engine::kind::cpu, 0);
-    cpu::SliceRunner runner(engine, net.plan, SmallLenet::kExamples, num_threads, cpu::Mode::kTraining);
-    runner.set_parameters(net.parameters.data());
-    std::vector<float> gradient(net.parameters.size(), NAN);
-    const WorkerLoss loss = runner.compute_gradient({}, net.images.data(), net.labels, gradient.data(), {});
-    EXPECT_NEAR(loss.entropy_loss, expected.loss, 1e-6 * expected.loss);
-    for (const Segment& segment : net.plan.layout.segments()) {
-      const auto offset = static_cast<std::size_t>(segment.offset);
-      const auto size = static_cast<std::size_t>(segment.num_elements);
-      EXPECT_LE(test::relative_difference(std::span(gradient).subspan(offset, size),
-                                          std::span(expected.gradient).subspan(offset, size)),
-                1e-5)
-          << segment.name << " with " << num_threads << " threads";
+  for (const SmallNet& net : small_nets()) {
+    SCOPED_TRACE(net.plan.name);
+    const auto expected = net.reference();
+    for (const int num_threads : {1, 2}) {
+      const LibraryThreads threads(num_threads);
+      const dnnl::engine engine(dnnl::engine::kind::cpu, 0);
+      cpu::SliceRunner runner(engine, net.plan, SmallNet::kExamples, num_threads, cpu::Mode::kTraining);
+      runner.set_parameters(net.parameters.data());
+      std::vector<float> gradient(net.parameters.size(), NAN);
+      const WorkerLoss loss = runner.compute_gradient({}, net.images.data(), net.labels, gradient.data(), {});
+      EXPECT_NEAR(loss.entropy_loss, expected.loss, 1e-6 * expected.loss);
+      for (const Segment& segment : net.plan.layout.segments()) {
+        const auto offset = static_cast<std::size_t>(segment.offset);
+        const auto size = static_cast<std::size_t>(segment.num_elements);
+        EXPECT_LE(test::relative_difference(std::span(gradient).subspan(offset, size),
+                                            std::span(expected.gradient).subspan(offset, size)),
+                  1e-5)
+            << segment.name << " with " << num_threads << " threads";
+      }
     }
   }
 }
 
 TEST(SliceRunner, InferenceGivesTheLogitsOfTheReference) {
-  const SmallLenet net;
-  const LibraryThreads threads(1);
-  const dnnl::engine engine(dnnl::engine::kind::cpu, 0);
-  cpu::SliceRunner runner(engine, net.plan, SmallLenet::kExamples, 1, cpu::Mode::kInference);
-  runner.set_parameters(net.parameters.data());
-  EXPECT_LE(test::relative_difference(runner.forward({}, net.images.data()), net.reference().logits), 1e-6);
+  for (const SmallNet& net : small_nets()) {
+    SCOPED_TRACE(net.plan.name);
+    const LibraryThreads threads(1);
+    const dnnl::engine engine(dnnl::engine::kind::cpu, 0);
+    cpu::SliceRunner runner(engine, net.plan, SmallNet::kExamples, 1, cpu::Mode::kInference);
+    runner.set_parameters(net.parameters.data());
+    EXPECT_LE(test::relative_difference(runner.forward({}, net.images.data()), net.reference().logits), 1e-6);
+  }
 }
 
 TEST(SliceRunner, AnnouncesSegmentsFromTheLastLayerToTheFirst) {
-  const SmallLenet net;
+  const SmallNet net(lenet(), 0.1f);
   const LibraryThreads threads(1);
   const dnnl::engine engine(dnnl::engine::kind::cpu, 0);
-  cpu::SliceRunner runner(engine, net.plan, SmallLenet::kExamples, 1, cpu::Mode::kTraining);
+  cpu::SliceRunner runner(engine, net.plan, SmallNet::kExamples, 1, cpu::Mode::kTraining);
   runner.set_parameters(net.parameters.data());
   std::vector<float> gradient(net.parameters.size(), NAN);
   std::vector<int> order;

@@ -1,0 +1,76 @@
+"""Our nets as nets/*.cpp describe them, in PyTorch: what compare_pytorch.py and bench_pytorch.py have in common."""
+
+import torch
+from torch.nn.functional import local_response_norm, max_pool2d, pad, relu
+
+
+class LeNet(torch.nn.Module):
+    """nets/lenet.cpp. Tensors have PyTorch's shapes; load() takes ours."""
+
+    image_shape = (28, 28, 1)  # rows, columns, channels
+
+    def __init__(self):
+        super().__init__()
+        self.conv1 = torch.nn.Conv2d(1, 20, 5, padding=2)
+        self.conv2 = torch.nn.Conv2d(20, 50, 5, padding=2)
+        self.fc3 = torch.nn.Linear(2450, 500)
+        self.logits = torch.nn.Linear(500, 10)
+
+    def forward(self, images):
+        x = max_pool2d(relu(self.conv1(images)), 2)
+        x = max_pool2d(relu(self.conv2(x)), 2)
+        return self.logits(relu(self.fc3(flatten(x))))
+
+
+class Cifar10Alexnet(torch.nn.Module):
+    """nets/cifar10_alexnet.cpp."""
+
+    image_shape = (24, 24, 3)
+
+    def __init__(self):
+        super().__init__()
+        self.conv1 = torch.nn.Conv2d(3, 64, 5, padding=2)
+        self.conv2 = torch.nn.Conv2d(64, 64, 5, padding=2)
+        self.fc3 = torch.nn.Linear(2304, 384)
+        self.fc4 = torch.nn.Linear(384, 192)
+        self.logits = torch.nn.Linear(192, 10)
+
+    def forward(self, images):
+        x = self.normalize(self.pool(relu(self.conv1(images))))
+        x = self.pool(self.normalize(relu(self.conv2(x))))
+        return self.logits(relu(self.fc4(relu(self.fc3(flatten(x))))))
+
+    @staticmethod
+    def pool(x):
+        """3x3 with stride 2, padded at the bottom and right only. Inputs are not negative, so zeros never win."""
+        return max_pool2d(pad(x, (0, 1, 0, 1)), 3, 2)
+
+    @staticmethod
+    def normalize(x):
+        """Our alpha, 0.001 / 9, is for the sum over the 9 channels; PyTorch's is for their mean."""
+        return local_response_norm(x, size=9, alpha=0.001, beta=0.75, k=1.0)
+
+
+NETS = {"lenet": LeNet, "cifar10_alexnet": Cifar10Alexnet}
+
+
+def flatten(images):
+    """[n, channels, rows, columns] to vectors in our order: rows, columns, channels."""
+    return images.permute(0, 2, 3, 1).flatten(1)
+
+
+def load(net, tensors):
+    """Copies tensors named and shaped as ours ("conv1/weights" is [rows, columns, in, out])."""
+    for name, ours in tensors.items():
+        parameter_of(net, name).data.copy_(to_pytorch(ours))
+
+
+def parameter_of(net, name):
+    """The parameter of `net` that we call `name`."""
+    layer, kind = name.split("/")
+    return getattr(getattr(net, layer), "weight" if kind == "weights" else "bias")
+
+
+def to_pytorch(tensor):
+    """[rows, columns, in, out] to [out, in, rows, columns]; [in, out] to [out, in]; vectors as they are."""
+    return tensor.permute(3, 2, 0, 1) if tensor.dim() == 4 else tensor.t() if tensor.dim() == 2 else tensor
