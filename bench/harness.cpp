@@ -1,5 +1,7 @@
 #include "bench/harness.h"
 
+#include <sys/resource.h>
+
 #include <algorithm>
 #include <chrono>
 #include <cmath>
@@ -16,6 +18,13 @@ namespace {
 bool failed = false;
 
 double now() { return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count(); }
+
+/// The largest resident set of the process so far.
+double peak_mebibytes() {
+  rusage usage{};
+  getrusage(RUSAGE_SELF, &usage);
+  return static_cast<double>(usage.ru_maxrss) / 1024;
+}
 
 double median(std::vector<double>& values) {
   if (values.empty()) return 0;
@@ -57,6 +66,10 @@ void run(benchmark::State& state, std::int64_t read_elements, int num_threads, c
   state.counters["read_GBps"] = read_rate * 1e-9;
   state.counters["of_read"] = rate / read_rate;
   state.counters["moved_GBps"] = subject.bytes / work_seconds * 1e-9;
+  if (subject.examples > 0) {
+    state.counters["examples_per_s"] = subject.examples / work_seconds;
+    state.counters["peak_MiB"] = peak_mebibytes();
+  }
 }
 
 }  // namespace

@@ -12,6 +12,9 @@ void register_optimizer();
 void register_bfloat16();
 void register_crc32c();
 void register_exchange();
+#ifdef TERNGRAD_BENCH_NETS
+void register_training();
+#endif
 
 inline void register_all() {
   register_statistics();
@@ -23,6 +26,9 @@ inline void register_all() {
   register_bfloat16();
   register_crc32c();
   register_exchange();
+#ifdef TERNGRAD_BENCH_NETS
+  register_training();
+#endif
 }
 
 }  // namespace terngrad::bench
