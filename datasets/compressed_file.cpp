@@ -2,6 +2,7 @@
 
 #include "kernels/errors.h"
 
+#include <lzma.h>
 #include <zlib.h>
 
 #include <algorithm>
@@ -26,6 +27,13 @@ struct Limits {
   TERNGRAD_THROW(DataError, "'", limits.file, "' holds more than the ", limits.max_bytes, " bytes accepted here");
 }
 
+/// Makes room behind full `content`. One byte more than accepted may be written, so that content of exactly max_bytes
+/// still reaches its end.
+void grow(Bytes& content, std::size_t packed_bytes, const Limits& limits) {
+  if (content.size() > limits.max_bytes) throw_too_large(limits);
+  content.resize(std::min(limits.max_bytes + 1, std::max(content.size() * 2, packed_bytes * 4 + 4096)));
+}
+
 /// Ends a zlib stream on every way out.
 struct InflateStream {
   InflateStream() = default;
@@ -48,11 +56,7 @@ std::size_t unpack_gzip_member(std::span<const std::uint8_t> packed, const Limit
   std::size_t content_bytes = content.size();
   int status = Z_OK;
   while (status != Z_STREAM_END) {
-    if (content_bytes == content.size()) {
-      // One byte more than accepted may be written, so that content of exactly max_bytes still reaches its end.
-      if (content_bytes > limits.max_bytes) throw_too_large(limits);
-      content.resize(std::min(limits.max_bytes + 1, std::max(content_bytes * 2, packed.size() * 4 + 4096)));
-    }
+    if (content_bytes == content.size()) grow(content, packed.size(), limits);
     const std::size_t input = std::min(packed.size() - position, kMaxPiece);
     const std::size_t output = std::min(content.size() - content_bytes, kMaxPiece);
     stream.z.next_in = const_cast<Bytef*>(packed.data() + position);
@@ -86,12 +90,70 @@ Bytes unpack_gzip(std::span<const std::uint8_t> packed, const Limits& limits) {
   return content;
 }
 
+/// Memory that unpacking one .xz file may take besides its content: four times what the strongest preset of xz needs.
+constexpr std::uint64_t kXzMemoryBytes = std::uint64_t{256} << 20;
+
+/// Ends a liblzma stream on every way out.
+struct XzStream {
+  XzStream() = default;
+  ~XzStream() { lzma_end(&z); }
+  XzStream(const XzStream&) = delete;
+  XzStream& operator=(const XzStream&) = delete;
+  lzma_stream z = LZMA_STREAM_INIT;
+};
+
+[[noreturn]] void throw_xz_error(lzma_ret status, std::uint64_t position, std::size_t packed_bytes,
+                                 const Limits& limits) {
+  switch (status) {
+    case LZMA_BUF_ERROR:
+      TERNGRAD_THROW(DataError, "'", limits.file, "' is truncated: its xz data end after ", packed_bytes,
+                     " bytes, before the end of the stream");
+    case LZMA_FORMAT_ERROR:
+      TERNGRAD_THROW(DataError, "'", limits.file, "' is not xz data");
+    case LZMA_MEMLIMIT_ERROR:
+      TERNGRAD_THROW(DataError, "'", limits.file, "' needs more than the ", kXzMemoryBytes,
+                     " bytes of memory accepted here to be unpacked");
+    case LZMA_MEM_ERROR:
+      TERNGRAD_THROW(DataError, "'", limits.file, "' cannot be unpacked: out of memory");
+    case LZMA_UNSUPPORTED_CHECK:
+    case LZMA_OPTIONS_ERROR:
+      TERNGRAD_THROW(DataError, "'", limits.file, "' uses a filter or check that this liblzma does not know");
+    default:
+      TERNGRAD_THROW(DataError, "'", limits.file, "' is not intact xz data: liblzma error ", int{status}, " near byte ",
+                     position);
+  }
+}
+
+Bytes unpack_xz(std::span<const std::uint8_t> packed, const Limits& limits) {
+  if (packed.empty()) TERNGRAD_THROW(DataError, "'", limits.file, "' is empty, expected xz data");
+  XzStream stream;
+  // A check that cannot be verified is an error, so intact means verified.
+  lzma_ret status = lzma_stream_decoder(&stream.z, kXzMemoryBytes, LZMA_CONCATENATED | LZMA_TELL_UNSUPPORTED_CHECK);
+  if (status != LZMA_OK) throw_xz_error(status, 0, packed.size(), limits);
+  Bytes content;
+  stream.z.next_in = packed.data();
+  stream.z.avail_in = packed.size();
+  while (status != LZMA_STREAM_END) {
+    const auto content_bytes = static_cast<std::size_t>(stream.z.total_out);
+    if (content_bytes == content.size()) grow(content, packed.size(), limits);
+    stream.z.next_out = content.data() + content_bytes;
+    stream.z.avail_out = content.size() - content_bytes;
+    status = lzma_code(&stream.z, LZMA_FINISH);
+    if (status != LZMA_OK && status != LZMA_STREAM_END) {
+      throw_xz_error(status, stream.z.total_in, packed.size(), limits);
+    }
+  }
+  content.resize(static_cast<std::size_t>(stream.z.total_out));
+  if (content.size() > limits.max_bytes) throw_too_large(limits);
+  return content;
+}
+
 /// One compressed format. A new one is a function and a line here.
 struct CompressedFormat {
   const char* suffix;
   Bytes (*unpack)(std::span<const std::uint8_t> packed, const Limits& limits);
 };
-constexpr std::array kFormats = {CompressedFormat{".gz", unpack_gzip}};
+constexpr std::array kFormats = {CompressedFormat{".gz", unpack_gzip}, CompressedFormat{".xz", unpack_xz}};
 
 Bytes read_raw(const std::filesystem::path& path, std::size_t max_bytes) {
   std::error_code error;
@@ -121,12 +183,17 @@ std::vector<std::string> compressed_suffixes() {
   return result;
 }
 
-std::vector<std::uint8_t> read_data_file(const std::filesystem::path& path, std::size_t max_bytes) {
-  Bytes content = read_raw(path, max_bytes);
+std::vector<std::uint8_t> unpack_data(const std::filesystem::path& path, std::vector<std::uint8_t> content,
+                                      std::size_t max_bytes) {
   for (const CompressedFormat& format : kFormats) {
     if (path.extension() == format.suffix) return format.unpack(content, {path.string(), max_bytes});
   }
+  if (content.size() > max_bytes) throw_too_large({path.string(), max_bytes});
   return content;
+}
+
+std::vector<std::uint8_t> read_data_file(const std::filesystem::path& path, std::size_t max_bytes) {
+  return unpack_data(path, read_raw(path, max_bytes), max_bytes);
 }
 
 std::filesystem::path find_data_file(const std::filesystem::path& folder, const std::string& name) {

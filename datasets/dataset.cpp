@@ -2,6 +2,7 @@
 
 #include <array>
 
+#include "datasets/cifar10.h"
 #include "datasets/mnist.h"
 #include "datasets/synthetic.h"
 #include "kernels/errors.h"
@@ -16,6 +17,7 @@ struct DatasetEntry {
 
 // The registry: a new data set is one line here.
 constexpr std::array kDatasets = {
+    DatasetEntry{"cifar10", make_cifar10},
     DatasetEntry{"mnist", make_mnist},
     DatasetEntry{"synthetic", make_synthetic},
 };

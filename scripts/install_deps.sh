@@ -19,7 +19,8 @@ packages=(
   libboost-program-options-dev                          # options of the commands
   libdnnl-dev ocl-icd-opencl-dev                        # nets; oneDNN's CMake package looks for OpenCL headers
   libhwy-dev                                            # SIMD
-  nlohmann-json3-dev libspdlog-dev zlib1g-dev           # JSON, logging, .gz data
+  nlohmann-json3-dev libspdlog-dev                      # JSON, logging
+  zlib1g-dev liblzma-dev                                # .gz and .xz data
   libgtest-dev libgmock-dev libbenchmark-dev            # tests and microbenchmarks
 )
 
@@ -43,7 +44,7 @@ if ! command -v apt-get >/dev/null || ! command -v dpkg-query >/dev/null; then
   cat >&2 <<'TEXT'
 install_deps.sh: this system has no apt-get. Install these with its own package manager:
   a C++20 compiler (g++ 12 or later), CMake 3.25 or later, Ninja, ccache, git
-  Highway, oneDNN 2.6 or later with its CMake package, Boost.Program_options, nlohmann-json, spdlog, zlib
+  Highway, oneDNN 2.6 or later with its CMake package, Boost.Program_options, nlohmann-json, spdlog, zlib, liblzma
   GoogleTest with GoogleMock, Google Benchmark
 TEXT
   exit 1

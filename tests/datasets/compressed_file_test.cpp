@@ -26,9 +26,10 @@ class CompressedFile : public ::testing::Test {
   Bytes content_ = counting_bytes(100'000);
 };
 
-TEST_F(CompressedFile, PlainAndGzipGiveTheSameBytes) {
+TEST_F(CompressedFile, PlainAndPackedGiveTheSameBytes) {
   EXPECT_EQ(read_data_file(folder_.write("a", content_)), content_);
   EXPECT_EQ(read_data_file(folder_.write("a.gz", gzip(content_))), content_);
+  EXPECT_EQ(read_data_file(folder_.write("a.xz", xz(content_))), content_);
 }
 
 TEST_F(CompressedFile, EveryLengthSurvives) {
@@ -36,12 +37,14 @@ TEST_F(CompressedFile, EveryLengthSurvives) {
     const Bytes content = counting_bytes(length);
     EXPECT_EQ(read_data_file(folder_.write("a", content)), content);
     EXPECT_EQ(read_data_file(folder_.write("a.gz", gzip(content))), content);
+    EXPECT_EQ(read_data_file(folder_.write("a.xz", xz(content))), content);
   }
 }
 
 TEST_F(CompressedFile, HighlyCompressedContentUnpacks) {
   const Bytes zeros(3'000'000, 0);
   EXPECT_EQ(read_data_file(folder_.write("zeros.gz", gzip(zeros))), zeros);
+  EXPECT_EQ(read_data_file(folder_.write("zeros.xz", xz(zeros))), zeros);
 }
 
 TEST_F(CompressedFile, GzipMembersAreJoined) {
@@ -49,6 +52,14 @@ TEST_F(CompressedFile, GzipMembersAreJoined) {
   const Bytes second = gzip({4, 5});
   two.insert(two.end(), second.begin(), second.end());
   EXPECT_EQ(read_data_file(folder_.write("two.gz", two)), (Bytes{1, 2, 3, 4, 5}));
+}
+
+TEST_F(CompressedFile, XzStreamsAndTheirPaddingAreJoined) {
+  Bytes two = xz({1, 2, 3});
+  two.insert(two.end(), 4, 0);
+  const Bytes second = xz({4, 5});
+  two.insert(two.end(), second.begin(), second.end());
+  EXPECT_EQ(read_data_file(folder_.write("two.xz", two)), (Bytes{1, 2, 3, 4, 5}));
 }
 
 TEST_F(CompressedFile, MissingFileAndFolderAreNamed) {
@@ -83,10 +94,49 @@ TEST_F(CompressedFile, NotGzipAndTrailingBytesAreRefused) {
   EXPECT_THAT(refusal("tail.gz", packed), HasSubstr("tail.gz"));
 }
 
+TEST_F(CompressedFile, EveryTruncationOfXzIsRefused) {
+  const Bytes packed = xz(counting_bytes(300));
+  for (std::size_t length = 0; length < packed.size(); ++length) {
+    const std::string message = refusal("cut.xz", Bytes(packed.begin(), packed.begin() + std::ptrdiff_t(length)));
+    EXPECT_THAT(message, AllOf(HasSubstr("cut.xz"), HasSubstr(length == 0 ? "is empty" : "is truncated"))) << length;
+  }
+}
+
+TEST_F(CompressedFile, FlippedByteInXzIsRefused) {
+  const Bytes packed = xz(counting_bytes(300));
+  for (std::size_t position = 0; position < packed.size(); ++position) {
+    Bytes damaged = packed;
+    damaged[position] ^= 0x55;
+    EXPECT_THAT(refusal("bad.xz", damaged), HasSubstr("bad.xz")) << position;
+  }
+}
+
+TEST_F(CompressedFile, NotXzAndTrailingBytesAreRefused) {
+  EXPECT_THAT(refusal("plain.xz", content_), HasSubstr("plain.xz' is not xz data"));
+  Bytes packed = xz(content_);
+  packed.insert(packed.end(), 4, 7);
+  EXPECT_THAT(refusal("tail.xz", packed), HasSubstr("tail.xz"));
+}
+
+TEST_F(CompressedFile, XzThatNeedsMuchMemoryIsRefused) {
+  // A few bytes of content can ask for a dictionary of 1 GiB. To pack with one would need the memory, so the block
+  // header is rewritten: size / 4 - 1, flags, two sizes, filter 0x21 (LZMA2), length of its properties 1, dictionary
+  // code, padding, CRC-32.
+  Bytes packed = xz({1, 2, 3});
+  constexpr std::size_t kHeader = 12;
+  const std::size_t crc_at = kHeader + packed[kHeader] * std::size_t{4};
+  ASSERT_EQ(packed[kHeader + 4], 0x21);
+  packed[kHeader + 6] = 36;  // 2 << (36 / 2 + 11) bytes
+  const std::uint32_t crc = lzma_crc32(packed.data() + kHeader, crc_at - kHeader, 0);
+  for (std::size_t i = 0; i < 4; ++i) packed[crc_at + i] = static_cast<std::uint8_t>(crc >> (8 * i));
+  EXPECT_THAT(refusal("huge.xz", packed), AllOf(HasSubstr("huge.xz"), HasSubstr("bytes of memory")));
+}
+
 TEST_F(CompressedFile, ContentOfTheLimitPassesAndOneMoreByteIsRefused) {
   const auto plain = folder_.write("limit", content_);
   const auto packed = folder_.write("limit.gz", gzip(content_));
-  for (const auto& path : {plain, packed}) {
+  const auto xz_packed = folder_.write("limit.xz", xz(content_));
+  for (const auto& path : {plain, packed, xz_packed}) {
     EXPECT_EQ(read_data_file(path, content_.size()), content_);
     EXPECT_THAT(data_error([&] { read_data_file(path, content_.size() - 1); }), HasSubstr("holds more than the 99999"));
   }
@@ -98,7 +148,7 @@ TEST_F(CompressedFile, FindsThePlainFileFirst) {
   folder_.write("set", content_);
   EXPECT_EQ(find_data_file(folder_.path(), "set").filename(), "set");
   EXPECT_THAT(data_error([&] { find_data_file(folder_.path(), "other"); }),
-              AllOf(HasSubstr("other or other.gz"), HasSubstr(folder_.path().string())));
+              AllOf(HasSubstr("other or other.gz or other.xz"), HasSubstr(folder_.path().string())));
 }
 
 }  // namespace

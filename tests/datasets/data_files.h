@@ -4,6 +4,7 @@
 #include "kernels/errors.h"
 
 #include <gtest/gtest.h>
+#include <lzma.h>
 #include <zlib.h>
 
 #include <cstdint>
@@ -68,6 +69,18 @@ inline Bytes gzip(const Bytes& content) {
   packed.resize(z.total_out);
   deflateEnd(&z);
   if (status != Z_STREAM_END) throw std::runtime_error("deflate");
+  return packed;
+}
+
+/// One xz stream with a CRC64.
+inline Bytes xz(const Bytes& content, std::uint32_t preset = 1) {
+  Bytes packed(lzma_stream_buffer_bound(content.size()));
+  std::size_t packed_bytes = 0;
+  if (lzma_easy_buffer_encode(preset, LZMA_CHECK_CRC64, nullptr, content.data(), content.size(), packed.data(),
+                              &packed_bytes, packed.size()) != LZMA_OK) {
+    throw std::runtime_error("lzma_easy_buffer_encode");
+  }
+  packed.resize(packed_bytes);
   return packed;
 }
 
