@@ -27,6 +27,7 @@ struct Defaults {
 
 const std::map<std::string, Defaults>& dataset_defaults() {
   static const std::map<std::string, Defaults> table = {
+      {"cifar10", {"cifar10_alexnet", "24", "128", "300000", "adam", "0.0002", "fixed", "0.004"}},
       {"synthetic", {"lenet", "28", "64", "3000", "momentum", "0.01", "polynomial", "0.0005"}},
       {"mnist", {"lenet", "28", "64", "10000", "momentum", "0.01", "polynomial", "0.0005"}},
   };
