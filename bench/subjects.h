@@ -9,6 +9,7 @@ void register_encode();
 void register_aggregate();
 void register_unpack();
 void register_optimizer();
+void register_transform();
 void register_bfloat16();
 void register_crc32c();
 void register_exchange();
@@ -23,6 +24,7 @@ inline void register_all() {
   register_aggregate();
   register_unpack();
   register_optimizer();
+  register_transform();
   register_bfloat16();
   register_crc32c();
   register_exchange();

@@ -1,15 +1,29 @@
 #include "trainers/gradient_transform.h"
 
+#include <cmath>
+#include <vector>
+
+#include "kernels/errors.h"
 #include "kernels/optimizer.h"
+#include "kernels/statistics.h"
+#include "kernels/transform.h"
 
 namespace terngrad {
 namespace {
+
+class NanToZero final : public GradientTransform {
+ public:
+  std::string name() const override { return "nan_to_zero"; }
+  TransformCounts apply(int, std::span<const float>, std::span<float> gradient, Stream& stream) override {
+    return {.zeroed_elements = zero_nonfinite(gradient, stream)};
+  }
+};
 
 class WeightDecay final : public GradientTransform {
  public:
   WeightDecay(const Net& net, double decay) : net_(net), decay_(static_cast<float>(decay)) {}
   std::string name() const override { return "weight_decay"; }
-  void apply(std::span<const float> parameters, std::span<float> gradient, Stream& stream) const override {
+  TransformCounts apply(int, std::span<const float> parameters, std::span<float> gradient, Stream& stream) override {
     for (int index = 0; index < net_.layout().num_segments(); ++index) {
       if (!net_.is_regularized(index)) continue;
       const Segment& segment = net_.layout().segment(index);
@@ -17,6 +31,7 @@ class WeightDecay final : public GradientTransform {
       const auto count = static_cast<std::size_t>(segment.num_elements);
       add_weight_decay(gradient.subspan(first, count), parameters.subspan(first, count), decay_, stream);
     }
+    return {};
   }
 
  private:
@@ -24,10 +39,52 @@ class WeightDecay final : public GradientTransform {
   float decay_;
 };
 
+class ClipByGlobalNorm final : public GradientTransform {
+ public:
+  ClipByGlobalNorm(const Layout& layout, double max_norm, int num_local_workers)
+      : layout_(layout), max_norm_(max_norm) {
+    TERNGRAD_REQUIRE(max_norm > 0, "[clip_by_global_norm] the norm must be above 0, got ", max_norm);
+    const std::vector<Slice> slices = whole_segments(layout);
+    for (int worker = 0; worker < num_local_workers; ++worker) {
+      workers_.push_back({StatisticsPlan(slices), std::vector<Statistics>(slices.size())});
+    }
+  }
+  std::string name() const override { return "clip_by_global_norm"; }
+  TransformCounts apply(int worker, std::span<const float>, std::span<float> gradient, Stream& stream) override {
+    Workspace& workspace = workers_.at(static_cast<std::size_t>(worker));
+    workspace.plan.run(TensorTable(layout_, gradient.data()), workspace.statistics, stream);
+    double sum_squares = 0;
+    for (const Statistics& statistics : workspace.statistics) {
+      if (statistics.is_nonfinite()) return {};
+      sum_squares += statistics.sum_squares;
+    }
+    const double norm = std::sqrt(sum_squares);
+    if (!(norm > max_norm_)) return {};
+    scale(gradient, static_cast<float>(max_norm_ / norm), stream);
+    return {.clipped_gradients = 1};
+  }
+
+ private:
+  struct Workspace {
+    StatisticsPlan plan;
+    std::vector<Statistics> statistics;
+  };
+  const Layout& layout_;
+  double max_norm_;
+  std::vector<Workspace> workers_;
+};
+
 }  // namespace
+
+std::unique_ptr<GradientTransform> make_nan_to_zero() { return std::make_unique<NanToZero>(); }
 
 std::unique_ptr<GradientTransform> make_weight_decay(const Net& net, double decay) {
   return std::make_unique<WeightDecay>(net, decay);
+}
+
+std::unique_ptr<GradientTransform> make_clip_by_global_norm(const Layout& layout, double max_norm,
+                                                            int num_local_workers) {
+  return std::make_unique<ClipByGlobalNorm>(layout, max_norm, num_local_workers);
 }
 
 }  // namespace terngrad

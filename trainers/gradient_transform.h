@@ -1,6 +1,7 @@
 // GradientTransform: what happens to a worker's gradient before it is encoded.
 #pragma once
 
+#include <cstdint>
 #include <memory>
 #include <span>
 #include <string>
@@ -10,19 +11,49 @@
 
 namespace terngrad {
 
+/// What transforms changed, for the metrics.
+struct TransformCounts {
+  std::int64_t zeroed_elements = 0;    // NaN or infinite, of all workers' gradients together
+  std::int64_t clipped_gradients = 0;  // workers whose whole gradient was made shorter
+
+  TransformCounts& operator+=(const TransformCounts& other) {
+    zeroed_elements += other.zeroed_elements;
+    clipped_gradients += other.clipped_gradients;
+    return *this;
+  }
+};
+
 /// A change of one worker's gradient, in place. Transforms of a run are applied in order, each worker by itself, so
 /// that results do not depend on which process a worker is in.
 class GradientTransform {
  public:
   virtual ~GradientTransform() = default;
   virtual std::string name() const = 0;
+  /// May be called for several workers at once, each by one thread.
+  /// @param worker      local number of the worker
   /// @param parameters  [flat elements] of the net
-  /// @param gradient    [flat elements] in and out. May be called for several workers at once
-  virtual void apply(std::span<const float> parameters, std::span<float> gradient, Stream& stream) const = 0;
+  /// @param gradient    [flat elements] in and out
+  /// @returns what it changed
+  virtual TransformCounts apply(int worker, std::span<const float> parameters, std::span<float> gradient,
+                                Stream& stream) = 0;
 };
+
+/// NaN and infinite elements become 0. Comes first: what follows sees numbers only.
+std::unique_ptr<GradientTransform> make_nan_to_zero();
 
 /// g += decay * w on the regularized tensors of a net: the gradient of decay * sum w^2 / 2 in the loss. It comes before
 /// compression, as in the original.
 std::unique_ptr<GradientTransform> make_weight_decay(const Net& net, double decay);
+
+/// Clipping by global norm (Pascanu et al., "On the difficulty of training recurrent neural networks", ICML 2013,
+/// section 3.2): g = fl(g * fl(X / ||g||)) where ||g|| > X, over all tensors of the worker together. ||g|| is the root
+/// of the sum over tensors, in order, of their sums of squares, in fp64 by the tree of kernels/statistics.h, so it is
+/// the same on every machine. A gradient with NaN or infinity is left as it is, for the exchange to find. Comes last.
+/// @param layout             of the gradient; outlives the transform
+/// @param max_norm           X, above 0
+/// @param num_local_workers  whose numbers apply accepts
+/// @throws InvalidArgument if max_norm is not above 0
+std::unique_ptr<GradientTransform> make_clip_by_global_norm(const Layout& layout, double max_norm,
+                                                            int num_local_workers);
 
 }  // namespace terngrad

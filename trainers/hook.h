@@ -12,6 +12,7 @@
 #include "compress/gradient_exchange.h"
 #include "compress/telemetry.h"
 #include "nets/net.h"
+#include "trainers/gradient_transform.h"
 #include "trainers/optimizer.h"
 
 namespace terngrad {
@@ -40,10 +41,11 @@ struct StepView {
   double loss = 0;         // mean over workers of the mean cross-entropy of their slices
   double accuracy = 0;     // fraction of the batch classified right, before the update
   double learning_rate = 0;
-  double step_seconds = 0;     // all of the step
-  double compute_seconds = 0;  // forward and backward
-  double update_seconds = 0;   // optimizer and average
-  double data_seconds = 0;     // waiting for examples
+  double step_seconds = 0;                // all of the step
+  double compute_seconds = 0;             // forward and backward
+  double update_seconds = 0;              // optimizer and average
+  double data_seconds = 0;                // waiting for examples
+  TransformCounts transform_counts = {};  // over this process's workers
   const ExchangeReport& report;
   /// Telemetry of tensor `segment` of worker 0 of this process. Costs a pass over the tensor.
   std::function<TensorTelemetry(int segment)> telemetry;

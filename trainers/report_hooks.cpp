@@ -96,6 +96,8 @@ class MetricsHook final : public Hook {
     line["learning_rate"] = step.learning_rate;
     line["skipped_steps"] = interval.skipped_steps;
     line["nonfinite_steps"] = interval.nonfinite_steps;
+    line["zeroed_elements"] = interval.transform_counts.zeroed_elements;
+    line["clipped_gradients"] = interval.transform_counts.clipped_gradients;
     line["sent_bytes_per_worker"] = {{"scalers", per_worker(report.scalers.sent)},
                                      {"gradient", per_worker(report.gradient.sent)},
                                      {"mean", per_worker(report.mean.sent)}};
@@ -144,14 +146,16 @@ void Interval::add(const StepView& step) {
   accuracy += step.accuracy;
   skipped_steps += step.report.skipped ? 1u : 0u;
   nonfinite_steps += step.report.nonfinite.empty() ? 0u : 1u;
+  transform_counts += step.transform_counts;
   ++timed_steps;
   seconds += step.step_seconds;
 }
 
 std::string Interval::to_text() const {
   // Bit patterns, because sums that go on must be the very same.
-  return fmt::format("{} {:016x} {:016x} {} {}", steps, std::bit_cast<std::uint64_t>(loss),
-                     std::bit_cast<std::uint64_t>(accuracy), skipped_steps, nonfinite_steps);
+  return fmt::format("{} {:016x} {:016x} {} {} {} {}", steps, std::bit_cast<std::uint64_t>(loss),
+                     std::bit_cast<std::uint64_t>(accuracy), skipped_steps, nonfinite_steps,
+                     transform_counts.zeroed_elements, transform_counts.clipped_gradients);
 }
 
 Interval parse_interval(const std::string& text) {
@@ -160,7 +164,8 @@ Interval parse_interval(const std::string& text) {
   std::uint64_t accuracy = 0;
   std::istringstream words(text);
   words >> interval.steps >> std::hex >> loss >> accuracy >> std::dec >> interval.skipped_steps >>
-      interval.nonfinite_steps;
+      interval.nonfinite_steps >> interval.transform_counts.zeroed_elements >>
+      interval.transform_counts.clipped_gradients;
   interval.loss = std::bit_cast<double>(loss);
   interval.accuracy = std::bit_cast<double>(accuracy);
   if (!words || interval.to_text() != text) TERNGRAD_THROW(DataError, kIntervalKey, " is '", text, "'");

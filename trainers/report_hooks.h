@@ -21,6 +21,7 @@ struct Interval {
   double accuracy = 0;  // sum
   std::uint64_t skipped_steps = 0;
   std::uint64_t nonfinite_steps = 0;  // steps, skipped or not, with NaN or infinity in a gradient
+  TransformCounts transform_counts;   // sums
   // Time is of this process only: the steps that it ran, and theirs.
   std::uint64_t timed_steps = 0;
   double seconds = 0;
@@ -42,7 +43,8 @@ std::unique_ptr<Hook> make_progress_hook(ProgressDisplay& display, std::uint64_t
 
 /// Appends to metrics.jsonl: every `log_steps` a line {"step": steps done, "kind": "train", loss and accuracy (means
 /// over the interval), "learning_rate", bytes per worker and step of each leg, "compression_ratio", "skipped_steps",
-/// "nonfinite_steps", times}; every `telemetry_steps` (0: never) a line of kind "tensors" with scaler, zero_fraction,
+/// "nonfinite_steps", "zeroed_elements" and "clipped_gradients" (what transforms changed, in all workers' gradients
+/// over the interval), times}; every `telemetry_steps` (0: never) a line of kind "tensors" with scaler, zero_fraction,
 /// clip_fraction, kept_norm, snr_db, norm and max_abs of every tensor of worker 0. Fields whose names end in _seconds
 /// or _per_second are times; all others are the same for equal runs.
 /// @param interval  outlives the hook; not empty in a run that was saved between two lines and is resumed

@@ -12,6 +12,7 @@
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <sstream>
+#include <vector>
 
 #include "datasets/constant_images.h"
 #include "datasets/dataset.h"
@@ -20,6 +21,7 @@
 #include "trainers/atomic_file.h"
 #include "trainers/checkpoint.h"
 #include "trainers/command_main.h"
+#include "trainers/gradient_transform.h"
 #include "trainers/net_state.h"
 #include "trainers/report_hooks.h"
 #include "trainers/run_directory.h"
@@ -106,6 +108,18 @@ std::unique_ptr<Strategy> open_strategy(const TrainOptions& o, const Layout& lay
   }
 }
 
+/// In the order in which they are applied.
+std::vector<std::unique_ptr<GradientTransform>> make_transforms(const TrainOptions& o, const Net& net,
+                                                                const WorkerGroup& workers) {
+  std::vector<std::unique_ptr<GradientTransform>> transforms;
+  if (o.nan_to_zero) transforms.push_back(make_nan_to_zero());
+  if (o.weight_decay > 0) transforms.push_back(make_weight_decay(net, o.weight_decay));
+  if (o.clip_by_global_norm > 0) {
+    transforms.push_back(make_clip_by_global_norm(net.layout(), o.clip_by_global_norm, workers.num_local_workers));
+  }
+  return transforms;
+}
+
 CheckpointState checkpoint_state(const TrainOptions& o, std::uint64_t plan_fingerprint) {
   CheckpointState state;
   state.net = o.net;
@@ -121,8 +135,12 @@ CheckpointState checkpoint_state(const TrainOptions& o, std::uint64_t plan_finge
   state.more["threads_per_worker"] = std::to_string(threads_per_worker(o));
   state.more["initial_learning_rate"] = fmt::format("{}", o.initial_learning_rate);
   state.more["learning_rate_decay_type"] = o.learning_rate_decay_type;
+  state.more["num_epochs_per_decay"] = fmt::format("{}", o.num_epochs_per_decay);
+  state.more["learning_rate_decay_factor"] = fmt::format("{}", o.learning_rate_decay_factor);
   state.more["momentum"] = fmt::format("{}", o.momentum);
   state.more["weight_decay"] = fmt::format("{}", o.weight_decay);
+  state.more["clip_by_global_norm"] = fmt::format("{}", o.clip_by_global_norm);
+  state.more["nan_to_zero"] = o.nan_to_zero ? "true" : "false";
   state.more["ema_decay"] = fmt::format("{}", o.ema_decay);
   state.more["return_codec"] = o.return_codec;
   state.more["on_nonfinite"] = o.on_nonfinite;
@@ -196,7 +214,7 @@ int train(const TrainOptions& o, const RunDescription& description) {
   std::uint64_t plan_fingerprint = 0;
   parts.strategy = open_strategy(o, parts.net->layout(), workers, plan_fingerprint);
   parts.optimizer = make_optimizer(o.optimizer, {.momentum = o.momentum}, parts.net->layout().flat_elements());
-  if (o.weight_decay > 0) parts.transforms.push_back(make_weight_decay(*parts.net, o.weight_decay));
+  parts.transforms = make_transforms(o, *parts.net, workers);
   parts.schedule = make_schedule(o, dataset->num_examples());
   TrainerOptions trainer_options;
   trainer_options.batch_size = o.batch_size;

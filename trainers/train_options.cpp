@@ -168,6 +168,12 @@ void declare_train_options(OptionSet& options, TrainOptions& o) {
               "factor per stair of the exponential schedule", greater_than(0));
   options.add("weight_decay", &o.weight_decay, "factor of the L2 penalty, inside the gradient before compression",
               at_least(0));
+  options.add("clip_by_global_norm", &o.clip_by_global_norm,
+              "scale each worker's gradient, weight decay included, down to this norm; 0: no such clipping",
+              at_least(0));
+  options.add_flag(
+      "nan_to_zero", &o.nan_to_zero,
+      "NaN and infinite elements of a worker's gradient become 0 before anything else; metrics count them");
   options.add("ema_decay", &o.ema_decay, "decay of the moving average of the weights, which evaluation uses",
               from_up_to(0, 1));
   options.group("Workers and exchange");

@@ -40,6 +40,8 @@ struct TrainOptions {
   double num_epochs_per_decay = 20;
   double learning_rate_decay_factor = 0.1;
   double weight_decay = 0.0005;
+  double clip_by_global_norm = 0;
+  bool nan_to_zero = false;
   double ema_decay = 0.9999;
   // Workers and exchange
   int num_nodes = 1;

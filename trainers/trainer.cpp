@@ -43,7 +43,8 @@ Trainer::Trainer(TrainerParts parts, const TrainerOptions& options)
       states_(initial_states(*parts_.net, parts_.workers.num_local_workers)),
       state_ema_(options.ema_decay, states_.at(0).span()),
       mean_(zeros<float>(parts_.net->layout().flat_elements())),
-      losses_(static_cast<std::size_t>(parts_.workers.num_local_workers)) {
+      losses_(static_cast<std::size_t>(parts_.workers.num_local_workers)),
+      transform_counts_(losses_.size()) {
   const Layout& layout = parts_.net->layout();
   for (int worker = 0; worker < parts_.workers.num_local_workers; ++worker) {
     gradients_.push_back(zeros<float>(layout.flat_elements()));
@@ -111,9 +112,11 @@ void Trainer::step(Pipeline& pipeline) {
   const bool side_by_side = num_local >= stream_.num_threads();
   parallel_for(side_by_side ? stream_.num_threads() : 1, num_local, 1, [&](std::int64_t first, std::int64_t last) {
     Stream worker_stream(Device::cpu(), side_by_side ? 1 : stream_.num_threads());
-    for (std::int64_t worker = first; worker < last; ++worker) {
+    for (auto worker = static_cast<std::size_t>(first); worker < static_cast<std::size_t>(last); ++worker) {
+      TransformCounts& counts = transform_counts_[worker] = {};
       for (const auto& transform : parts_.transforms) {
-        transform->apply(parameters_.span(), gradients_[static_cast<std::size_t>(worker)].span(), worker_stream);
+        counts +=
+            transform->apply(static_cast<int>(worker), parameters_.span(), gradients_[worker].span(), worker_stream);
       }
     }
   });
@@ -136,6 +139,8 @@ void Trainer::step(Pipeline& pipeline) {
     loss += worker.entropy_loss;
     correct += worker.num_correct;
   }
+  TransformCounts transform_counts;
+  for (const TransformCounts& worker : transform_counts_) transform_counts += worker;
   const std::int64_t local_examples = options_.batch_size / parts_.workers.num_workers * num_local;
   const StepView view{
       .step = step,
@@ -146,6 +151,7 @@ void Trainer::step(Pipeline& pipeline) {
       .compute_seconds = compute_seconds,
       .update_seconds = update_seconds,
       .data_seconds = data_seconds,
+      .transform_counts = transform_counts,
       .report = result.report,
       .telemetry =
           [&](int segment) {

@@ -87,6 +87,7 @@ class Trainer {
   std::vector<TensorTable> gradient_tables_;
   Buffer<float> mean_;
   std::vector<WorkerLoss> losses_;
+  std::vector<TransformCounts> transform_counts_;  // of the step, one per local worker
   std::vector<std::unique_ptr<Hook>> hooks_;
   std::uint64_t steps_done_ = 0;
   bool stop_ = false;

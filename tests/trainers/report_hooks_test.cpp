@@ -70,6 +70,7 @@ class FakeRun {
         .accuracy = 0.125,
         .learning_rate = 0.5 / static_cast<double>(done),
         .step_seconds = 0.25,
+        .transform_counts = transform_counts,
         .report = report,
         .telemetry =
             [](int segment) {
@@ -84,6 +85,7 @@ class FakeRun {
 
   testing::IdentityNet net{8};
   ExchangeReport report;
+  TransformCounts transform_counts;
   std::vector<float> values = std::vector<float>(static_cast<std::size_t>(net.layout().flat_elements()), 0.5f);
   std::vector<float> averaged = std::vector<float>(values.size(), 0.25f);
   std::vector<float> slot = std::vector<float>(values.size(), -1.0f);
@@ -121,10 +123,11 @@ TEST(MetricsHook, FieldsAreTheDocumentedOnes) {
   const Json line = lines_of(folder / "m.jsonl").at(0);
   std::vector<std::string> keys;
   for (const auto& item : line.items()) keys.push_back(item.key());
-  EXPECT_THAT(keys, ElementsAre("step", "kind", "loss", "accuracy", "learning_rate", "skipped_steps", "nonfinite_steps",
-                                "sent_bytes_per_worker", "received_bytes_per_worker", "compression_ratio",
-                                "examples_per_second", "data_seconds", "compute_seconds", "measure_seconds",
-                                "encode_seconds", "wire_seconds", "decode_seconds", "update_seconds"));
+  EXPECT_THAT(keys,
+              ElementsAre("step", "kind", "loss", "accuracy", "learning_rate", "skipped_steps", "nonfinite_steps",
+                          "zeroed_elements", "clipped_gradients", "sent_bytes_per_worker", "received_bytes_per_worker",
+                          "compression_ratio", "examples_per_second", "data_seconds", "compute_seconds",
+                          "measure_seconds", "encode_seconds", "wire_seconds", "decode_seconds", "update_seconds"));
   // Bytes are sums over two workers.
   EXPECT_EQ(line["sent_bytes_per_worker"], (Json{{"scalers", 8.0}, {"gradient", 30.0}, {"mean", 6.0}}));
   EXPECT_EQ(line["received_bytes_per_worker"], (Json{{"scalers", 9.0}, {"gradient", 31.0}, {"mean", 7.0}}));
@@ -172,6 +175,24 @@ TEST(MetricsHook, CountsSkippedAndNonfiniteSteps) {
   EXPECT_THAT(tensors, ElementsAre(1, 2, 4, 5, 6));
 }
 
+TEST(MetricsHook, SumsWhatTransformsChanged) {
+  const TemporaryDirectory folder;
+  MetricsWriter writer(folder / "m.jsonl");
+  Interval interval;
+  const auto hook = make_metrics_hook(writer, 3, 0, interval);
+  FakeRun run;
+  run.transform_counts = {.zeroed_elements = 5'000'000'000, .clipped_gradients = 2};
+  for (int i = 0; i < 3; ++i) run.step(*hook);
+  run.transform_counts = {};
+  for (int i = 0; i < 3; ++i) run.step(*hook);
+  const std::vector<Json> lines = lines_of(folder / "m.jsonl");
+  ASSERT_EQ(lines.size(), 2u);
+  EXPECT_EQ(lines[0]["zeroed_elements"], 15'000'000'000);
+  EXPECT_EQ(lines[0]["clipped_gradients"], 6);
+  EXPECT_EQ(lines[1]["zeroed_elements"], 0);
+  EXPECT_EQ(lines[1]["clipped_gradients"], 0);
+}
+
 TEST(MetricsHook, TelemetryNamesEveryTensor) {
   const TemporaryDirectory folder;
   MetricsWriter writer(folder / "m.jsonl");
@@ -217,6 +238,7 @@ TEST(Interval, TextKeepsAllButTimesExactly) {
   interval.accuracy = -0.0;
   interval.skipped_steps = 1;
   interval.nonfinite_steps = 2;
+  interval.transform_counts = {.zeroed_elements = 5'000'000'000, .clipped_gradients = 7};
   interval.seconds = 9;
   const Interval read = parse_interval(interval.to_text());
   EXPECT_EQ(read.steps, 3u);
@@ -224,6 +246,8 @@ TEST(Interval, TextKeepsAllButTimesExactly) {
   EXPECT_EQ(testing::bits_of(read.accuracy), testing::bits_of(interval.accuracy));
   EXPECT_EQ(read.skipped_steps, 1u);
   EXPECT_EQ(read.nonfinite_steps, 2u);
+  EXPECT_EQ(read.transform_counts.zeroed_elements, 5'000'000'000);
+  EXPECT_EQ(read.transform_counts.clipped_gradients, 7);
   EXPECT_EQ(read.seconds, 0);
   interval.loss = std::numeric_limits<double>::quiet_NaN();
   EXPECT_TRUE(std::isnan(parse_interval(interval.to_text()).loss));

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <span>
 #include <string>
@@ -106,7 +107,8 @@ struct SmallRun {
   double weight_decay = 0.0005;
   int num_threads = 1;
   int num_data_threads = 1;
-  std::shared_ptr<const Dataset> dataset = nullptr;  // nullptr: small_digits
+  std::function<std::vector<std::unique_ptr<GradientTransform>>(const Net&)> transforms = {};  // after weight decay
+  std::shared_ptr<const Dataset> dataset = nullptr;                                            // nullptr: small_digits
   std::shared_ptr<Communicator> communicator = nullptr;
 };
 
@@ -136,6 +138,9 @@ inline std::unique_ptr<Trainer> make_small_trainer(const SmallRun& run) {
   }
   parts.optimizer = make_optimizer("momentum", {.momentum = 0.9}, layout.flat_elements());
   if (run.weight_decay > 0) parts.transforms.push_back(make_weight_decay(*parts.net, run.weight_decay));
+  if (run.transforms) {
+    for (auto& transform : run.transforms(*parts.net)) parts.transforms.push_back(std::move(transform));
+  }
   parts.schedule = {.kind = ScheduleKind::kPolynomial,
                     .initial_rate = run.learning_rate,
                     .total_steps = static_cast<std::int64_t>(run.total_steps)};

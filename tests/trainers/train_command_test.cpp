@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <cmath>
 #include <filesystem>
 #include <functional>
 #include <nlohmann/json.hpp>
@@ -21,6 +22,7 @@ namespace {
 
 namespace fs = std::filesystem;
 using ::testing::AllOf;
+using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::MatchesRegex;
 using ::testing::Not;
@@ -264,6 +266,9 @@ TEST(TrainCommand, ResumeOfAnotherRunIsRefused) {
   expect_usage_error(resume({"--num_nodes", "2", "--grad_bits", "1", "--clip_factor", "2"}), {"exchange_fingerprint"});
   expect_usage_error(resume({"--num_nodes", "2", "--grad_bits", "1", "--seed", "2"}), {"seed '2'", "'1'"});
   expect_usage_error(resume({"--num_nodes", "2", "--grad_bits", "1", "--optimizer", "gd"}), {"optimizer 'gd'"});
+  expect_usage_error(resume({"--num_nodes", "2", "--grad_bits", "1", "--clip_by_global_norm", "3"}),
+                     {"clip_by_global_norm '3'", "'0'"});
+  expect_usage_error(resume({"--num_nodes", "2", "--grad_bits", "1", "--nan_to_zero"}), {"nan_to_zero 'true'"});
   expect_usage_error(resume({"--num_nodes", "2", "--grad_bits", "1", "--max_steps", "1"}),
                      {"--max_steps 1", "has done 2 steps", "2 or more"});
   EXPECT_EQ(read_file_text(run / "config.json"), config);
@@ -454,6 +459,71 @@ TEST(TrainCommand, WarmStartThatLostItsBeginningIsNotStartedOver) {
   remove_checkpoints_after(folder / "run", 0);
   fs::remove(checkpoint_path(folder / "run", 0));
   expect_usage_error(train(options + std::vector<std::string>{"--resume"}), {"--init_from", "no checkpoint"});
+}
+
+TEST(TrainCommand, NanToZeroTrainsOnWhereARunWouldStop) {
+  const SmallMnist mnist;
+  const TemporaryDirectory folder;
+  const CommandOutcome outcome =
+      train(exploding(mnist, folder / "run") + std::vector<std::string>{"--nan_to_zero", "--weight_decay", "0"});
+  EXPECT_EQ(outcome.exit_code, kExitSuccess) << ::testing::PrintToString(outcome);
+  const Json last = metrics_of(folder / "run").at(1);
+  EXPECT_EQ(last["step"], 8);
+  EXPECT_EQ(last["nonfinite_steps"], 0);
+  EXPECT_GT(last["zeroed_elements"], 0);
+}
+
+TEST(TrainCommand, ClipByGlobalNormBoundsWhatIsSent) {
+  const SmallMnist mnist;
+  const TemporaryDirectory folder;
+  const CommandOutcome outcome =
+      train(mnist.options(folder / "run") + std::vector<std::string>{"--clip_by_global_norm", "0.001", "--max_steps",
+                                                                     "4", "--log_steps", "2", "--telemetry_steps", "1",
+                                                                     "--num_nodes", "2"});
+  ASSERT_EQ(outcome.exit_code, kExitSuccess) << ::testing::PrintToString(outcome);
+  int num_telemetry = 0;
+  for (const Json& line : metrics_of(folder / "run")) {
+    if (line["kind"] == "train") {
+      EXPECT_EQ(line["clipped_gradients"], 4);
+    }
+    if (line["kind"] != "tensors") continue;
+    ++num_telemetry;
+    double sum_squares = 0;
+    for (const auto& tensor : line["tensors"]) {
+      sum_squares += tensor["norm"].get<double>() * tensor["norm"].get<double>();
+    }
+    EXPECT_NEAR(std::sqrt(sum_squares), 0.001, 1e-8);
+  }
+  EXPECT_EQ(num_telemetry, 4);
+}
+
+TEST(TrainCommand, ResumeWithTransformsKeepsTheirCounts) {
+  expect_equal_resume({"--clip_by_global_norm", "0.5", "--nan_to_zero", "--num_nodes", "2", "--log_steps", "7"}, 10);
+}
+
+TEST(TrainCommand, ExponentialScheduleIsAStaircaseOfEpochs) {
+  const SmallMnist mnist;
+  const TemporaryDirectory folder;
+  // 48 examples in batches of 8: K = int(6 * 0.6) = 3 steps.
+  const std::vector<std::string> options =
+      mnist.options(folder / "run") +
+      std::vector<std::string>{"--learning_rate_decay_type",   "exponential", "--num_epochs_per_decay",  "0.6",
+                               "--learning_rate_decay_factor", "0.5",         "--initial_learning_rate", "0.125"};
+  ASSERT_EQ(train(options + std::vector<std::string>{"--max_steps", "8", "--log_steps", "1"}).exit_code, kExitSuccess);
+  std::vector<double> rates;
+  for (const Json& line : metrics_of(folder / "run")) {
+    if (line["kind"] == "train") rates.push_back(line["learning_rate"]);
+  }
+  EXPECT_THAT(rates, ElementsAre(0.125, 0.125, 0.125, 0.0625, 0.0625, 0.0625, 0.03125, 0.03125));
+  // A longer run keeps the stairs, and other stairs are another run.
+  const std::vector<std::string> longer = options + std::vector<std::string>{"--max_steps", "10", "--resume"};
+  std::vector<std::string> others = longer;
+  *std::ranges::find(others, "0.6") = "0.5";
+  expect_usage_error(train(others), {"num_epochs_per_decay '0.5'", "'0.6'"});
+  others = longer;
+  *std::ranges::find(others, "0.5") = "0.25";
+  expect_usage_error(train(others), {"learning_rate_decay_factor '0.25'", "'0.5'"});
+  EXPECT_EQ(train(longer).exit_code, kExitSuccess);
 }
 
 TEST(TrainCommand, ReadsItsOptionsFromAFile) {

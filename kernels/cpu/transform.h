@@ -1,0 +1,11 @@
+// Element-wise loops over a gradient, one thread's share of it.
+#pragma once
+
+#include <cstdint>
+
+namespace terngrad::cpu {
+
+std::int64_t zero_nonfinite(float* values, std::int64_t count);
+void scale(float* values, std::int64_t count, float factor);
+
+}  // namespace terngrad::cpu

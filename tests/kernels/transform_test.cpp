@@ -1,0 +1,85 @@
+#include "kernels/transform.h"
+
+#include <gtest/gtest.h>
+
+#include <bit>
+#include <cmath>
+#include <cstdint>
+#include <limits>
+#include <string>
+#include <vector>
+
+#include "support/bits.h"
+#include "support/gradients.h"
+#include "support/simd_targets.h"
+
+namespace terngrad {
+namespace {
+
+using testing::bits_of;
+
+/// Runs body(values, stream) for many lengths, alignments, threads and targets.
+template <class Body>
+void for_each_case(const Body& body) {
+  testing::for_each_target([&](const std::string&) {
+    for (const int threads : {1, 3}) {
+      for (const std::size_t n : {0u, 1u, 3u, 7u, 8u, 9u, 15u, 16u, 17u, 31u, 33u, 100u, 50000u}) {
+        for (const std::size_t start : {0u, 1u, 5u}) {
+          std::vector<float> values = testing::gaussian(n + start, 1);
+          Stream stream(Device::cpu(), threads);
+          body(std::span(values).subspan(start), stream);
+          if (::testing::Test::HasFatalFailure()) return;
+        }
+      }
+    }
+  });
+}
+
+/// Everything that an exponent of all ones can be, and its neighbours.
+constexpr std::uint32_t kSpecial[] = {0x7f800000u, 0xff800000u, 0x7fc00000u, 0xffc00000u, 0x7f800001u, 0xffffffffu,
+                                      0x7f7fffffu, 0xff7fffffu, 0x00000000u, 0x80000000u, 0x00000001u, 0x807fffffu};
+
+TEST(ZeroNonfinite, ReplacesNanAndInfinityAndNothingElse) {
+  for_each_case([](std::span<float> values, Stream& stream) {
+    for (std::size_t i = 0; i < values.size(); i += 2) values[i] = std::bit_cast<float>(kSpecial[i / 2 % 12]);
+    std::vector<std::uint32_t> want = bits_of(values);
+    std::int64_t num_nonfinite = 0;
+    for (std::uint32_t& bits : want) {
+      if ((bits & 0x7f800000u) != 0x7f800000u) continue;
+      bits = 0;
+      ++num_nonfinite;
+    }
+    ASSERT_EQ(zero_nonfinite(values, stream), num_nonfinite);
+    ASSERT_EQ(bits_of(values), want);
+    ASSERT_EQ(zero_nonfinite(values, stream), 0);
+  });
+}
+
+TEST(ZeroNonfinite, FindsOneAtAnyPlace) {
+  testing::for_each_target([](const std::string&) {
+    Stream stream(Device::cpu(), 1);
+    for (std::size_t place = 0; place < 70; ++place) {
+      std::vector<float> values(70, 2.5f);
+      values[place] = std::numeric_limits<float>::quiet_NaN();
+      ASSERT_EQ(zero_nonfinite(values, stream), 1) << place;
+      for (std::size_t i = 0; i < values.size(); ++i) ASSERT_EQ(values[i], i == place ? 0.0f : 2.5f) << place;
+    }
+  });
+}
+
+TEST(Scale, RoundsOnce) {
+  for (const float factor : {0.1f, 1.0f, 3e-39f, 0.0f}) {
+    for_each_case([factor](std::span<float> values, Stream& stream) {
+      std::vector<std::uint32_t> want;
+      for (const float value : values) {
+        const float product = factor * value;
+        want.push_back(bits_of(product));
+      }
+      scale(values, factor, stream);
+      ASSERT_EQ(bits_of(values), want);
+    });
+  }
+}
+
+}  // namespace
+}  // namespace terngrad
