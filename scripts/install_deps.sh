@@ -4,12 +4,13 @@ set -euo pipefail
 
 usage() {
   cat <<'TEXT'
-Usage: scripts/install_deps.sh [--lint] [--compare]
+Usage: scripts/install_deps.sh [--lint] [--compare] [--plot]
 
 Installs the packages that terngrad needs (Debian 12, Ubuntu 24.04 or later). Uses sudo unless run as root.
 
   --lint     also what scripts/lint.sh uses: clang-format, clang-tidy, shellcheck
   --compare  also what comparisons with PyTorch use: python3-torch, python3-numpy, libopenblas0
+  --plot     also what scripts/plot_run.py uses: python3-matplotlib
   --help     print this text and exit
 TEXT
 }
@@ -21,6 +22,7 @@ packages=(
   libhwy-dev                                            # SIMD
   nlohmann-json3-dev libspdlog-dev                      # JSON, logging
   zlib1g-dev liblzma-dev                                # .gz and .xz data
+  libprotobuf-dev protobuf-compiler                     # TensorBoard event files
   libgtest-dev libgmock-dev libbenchmark-dev            # tests and microbenchmarks
 )
 
@@ -28,12 +30,13 @@ while (($# > 0)); do
   case $1 in
     --lint) packages+=(clang-format clang-tidy shellcheck) ;;
     --compare) packages+=(python3-torch python3-numpy libopenblas0) ;;
+    --plot) packages+=(python3-matplotlib) ;;
     --help | -h)
       usage
       exit 0
       ;;
     *)
-      echo "install_deps.sh: unknown option '$1'; accepted: --lint, --compare, --help" >&2
+      echo "install_deps.sh: unknown option '$1'; accepted: --lint, --compare, --plot, --help" >&2
       exit 2
       ;;
   esac
@@ -44,7 +47,8 @@ if ! command -v apt-get >/dev/null || ! command -v dpkg-query >/dev/null; then
   cat >&2 <<'TEXT'
 install_deps.sh: this system has no apt-get. Install these with its own package manager:
   a C++20 compiler (g++ 12 or later), CMake 3.25 or later, Ninja, ccache, git
-  Highway, oneDNN 2.6 or later with its CMake package, Boost.Program_options, nlohmann-json, spdlog, zlib, liblzma
+  Highway, oneDNN 2.6 or later with its CMake package, Boost.Program_options, nlohmann-json, spdlog, zlib, liblzma,
+  protobuf
   GoogleTest with GoogleMock, Google Benchmark
 TEXT
   exit 1

@@ -49,6 +49,10 @@ struct StepView {
   const ExchangeReport& report;
   /// Telemetry of tensor `segment` of worker 0 of this process. Costs a pass over the tensor.
   std::function<TensorTelemetry(int segment)> telemetry;
+  /// Gradient of tensor `segment` of the same worker as it was encoded, transforms applied.
+  std::function<std::span<const float>(int segment)> gradient = {};
+  /// What that worker sent of it, decoded, and its scaler; as Strategy::decode_sent. Not after a skipped step.
+  std::function<float(int segment, std::span<float> out)> decode_sent = {};
 };
 
 enum class HookVerdict { kContinue, kStop };

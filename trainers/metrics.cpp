@@ -1,8 +1,5 @@
 #include "trainers/metrics.h"
 
-#include <fcntl.h>
-#include <unistd.h>
-
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <string>
@@ -29,41 +26,16 @@ std::optional<std::uint64_t> step_of_line(std::string_view line) {
 
 }  // namespace
 
-MetricsWriter::MetricsWriter(const std::filesystem::path& path, OnWriteError on_error)
-    : file_(path, O_WRONLY | O_CREAT | O_APPEND), on_error_(on_error) {
-  if (file_.num_bytes() == 0) return;
+MetricsWriter::MetricsWriter(const std::filesystem::path& path, OnWriteError on_error) : file_(path, 0, on_error) {
+  if (file_.file().num_bytes() == 0) return;
   const std::string text = read_file_text(path);
-  if (text.back() != '\n') file_.truncate(static_cast<std::int64_t>(text.rfind('\n') + 1));
+  if (text.back() != '\n') file_.file().truncate(static_cast<std::int64_t>(text.rfind('\n') + 1));
 }
 
 void MetricsWriter::write(const nlohmann::ordered_json& record) {
   TERNGRAD_REQUIRE(step_of(record).has_value(), "[MetricsWriter] a record needs an integer \"step\" of 0 or more");
-  pending_ += record.dump(-1, ' ', false, nlohmann::ordered_json::error_handler_t::replace) + "\n";
-  try {
-    write_pending();
-  } catch (const DataError&) {
-    if (on_error_ == OnWriteError::kKeep) return;
-    pending_.clear();
-    throw;
-  }
-}
-
-void MetricsWriter::sync() {
-  write_pending();
-  file_.sync();
-}
-
-void MetricsWriter::write_pending() {
-  if (pending_.empty()) return;
-  const std::int64_t length_before = file_.num_bytes();
-  try {
-    file_.write_all(std::as_bytes(std::span(pending_.data(), pending_.size())));
-  } catch (const DataError&) {
-    // If this fails too, the half-written line is cut off when the file is opened next; the first error is the cause.
-    [[maybe_unused]] const int ignored = ::ftruncate(file_.get(), length_before);
-    throw;
-  }
-  pending_.clear();
+  file_.append(record.dump(-1, ' ', false, nlohmann::ordered_json::error_handler_t::replace) + "\n");
+  if (follower_) follower_(record);
 }
 
 std::int64_t truncate_to_step(const std::filesystem::path& path, std::uint64_t step) {

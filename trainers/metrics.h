@@ -3,18 +3,13 @@
 
 #include <cstdint>
 #include <filesystem>
+#include <functional>
 #include <nlohmann/json_fwd.hpp>
-#include <string>
+#include <utility>
 
-#include "trainers/file_descriptor.h"
+#include "trainers/append_file.h"
 
 namespace terngrad {
-
-/// What MetricsWriter does about a line that cannot be written, say because the disk is full.
-enum class OnWriteError {
-  kThrow,  // the caller hears of it
-  kKeep,   // the line is kept in memory and written, in order, with the next one that can be
-};
 
 /// Appends JSON objects to a file, one per line, each with a "step". A line is complete or, in the moment of a crash,
 /// cut short at the end of the file; a line without its newline counts as not written.
@@ -33,14 +28,13 @@ class MetricsWriter {
 
   /// Returns once all lines, kept ones included, are on the medium: called before a checkpoint, so that no line up to
   /// its step is missing after a power failure. @throws DataError
-  void sync();
+  void sync() { file_.sync(); }
+  /// Gives each record to `follower` too, once its line is written: for other forms of the same numbers.
+  void set_follower(std::function<void(const nlohmann::ordered_json&)> follower) { follower_ = std::move(follower); }
 
  private:
-  void write_pending();
-
-  FileDescriptor file_;
-  OnWriteError on_error_;
-  std::string pending_;  // lines not yet written
+  AppendFile file_;
+  std::function<void(const nlohmann::ordered_json&)> follower_;
 };
 
 /// Removes, atomically, every line whose "step" is greater than `step`, half-written lines at the end included: what a

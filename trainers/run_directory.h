@@ -30,6 +30,7 @@ std::string compiler_name();
 ///                  the latest start, and for each start its time (UTC), step, arguments, options, version, commit,
 ///                  compiler and machine
 ///   metrics.jsonl  see MetricsWriter
+///   events.out.tfevents.*  the same numbers and histograms for TensorBoard, one file for each start; see EventFile
 ///   checkpoint-*.safetensors  see Checkpoint
 class RunDirectory {
  public:

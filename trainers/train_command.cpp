@@ -21,6 +21,8 @@
 #include "trainers/atomic_file.h"
 #include "trainers/checkpoint.h"
 #include "trainers/command_main.h"
+#include "trainers/event_file.h"
+#include "trainers/event_hook.h"
 #include "trainers/gradient_transform.h"
 #include "trainers/net_state.h"
 #include "trainers/report_hooks.h"
@@ -242,7 +244,15 @@ int train(const TrainOptions& o, const RunDescription& description) {
     evaluated = last_evaluation(directory.metrics_path());
   }
   const bool goes_on = o.on_save_error == "continue";
-  MetricsWriter metrics(directory.metrics_path(), goes_on ? OnWriteError::kKeep : OnWriteError::kThrow);
+  const OnWriteError on_write_error = goes_on ? OnWriteError::kKeep : OnWriteError::kThrow;
+  MetricsWriter metrics(directory.metrics_path(), on_write_error);
+  std::optional<EventFile> events;
+  if (o.tensorboard) {
+    events.emplace(directory.path(), wall_seconds, on_write_error);
+    if (o.resume) events->purge_from(first_step + 1);
+    follow_metrics(metrics, *events);
+    trainer.add_hook(make_histogram_hook(*events, static_cast<std::uint64_t>(o.histogram_steps)));
+  }
   ProgressDisplay display;
   display.message("training " + o.net + " on " + o.dataset + ": " +
                   std::to_string(trainer.net().layout().num_elements()) + " parameters, " +
@@ -274,7 +284,9 @@ int train(const TrainOptions& o, const RunDescription& description) {
   std::uint64_t steps_done = 0;
   try {
     steps_done = trainer.run();
-    metrics.sync();  // lines kept back while the disk was full are not to be lost
+    // What was kept back while the disk was full is not to be lost.
+    metrics.sync();
+    if (events) events->sync();
   } catch (const Error& error) {
     display.finish();
     const auto saved = latest_checkpoint(directory.path());

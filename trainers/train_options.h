@@ -65,6 +65,8 @@ struct TrainOptions {
   // Reports
   std::int64_t log_steps = 100;
   std::int64_t telemetry_steps = 500;
+  bool tensorboard = true;
+  std::int64_t histogram_steps = 1000;
   std::int64_t eval_steps = 0;
   std::int64_t save_iter = 1000;
   int keep_checkpoints = 5;

@@ -142,6 +142,13 @@ void Trainer::step(Pipeline& pipeline) {
   TransformCounts transform_counts;
   for (const TransformCounts& worker : transform_counts_) transform_counts += worker;
   const std::int64_t local_examples = options_.batch_size / parts_.workers.num_workers * num_local;
+  const auto gradient = [&](int segment) -> std::span<const float> {
+    return {gradient_tables_[0].tensor(segment),
+            static_cast<std::size_t>(parts_.net->layout().segment(segment).num_elements)};
+  };
+  const auto decode_sent = [&](int segment, std::span<float> out) {
+    return parts_.strategy->decode_sent(0, segment, out);
+  };
   const StepView view{
       .step = step,
       .loss = loss / static_cast<double>(num_local),
@@ -155,11 +162,12 @@ void Trainer::step(Pipeline& pipeline) {
       .report = result.report,
       .telemetry =
           [&](int segment) {
-            const auto count = static_cast<std::size_t>(parts_.net->layout().segment(segment).num_elements);
-            std::vector<float> sent(count);
-            const float scaler = parts_.strategy->decode_sent(0, segment, sent);
-            return compare_with_sent({gradient_tables_[0].tensor(segment), count}, sent, static_cast<double>(scaler));
+            std::vector<float> sent(gradient(segment).size());
+            const float scaler = decode_sent(segment, sent);
+            return compare_with_sent(gradient(segment), sent, static_cast<double>(scaler));
           },
+      .gradient = gradient,
+      .decode_sent = decode_sent,
   };
   if (call_hooks(view) == HookVerdict::kStop) stop_ = true;
 }

@@ -2,9 +2,7 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
-#include <sys/resource.h>
 
-#include <csignal>
 #include <limits>
 #include <nlohmann/json.hpp>
 
@@ -58,6 +56,21 @@ TEST(Metrics, RecordWithoutStepIsRefused) {
   EXPECT_EQ(read_file_text(folder / "m.jsonl"), "");
 }
 
+TEST(Metrics, TheFollowerGetsWhatWasWritten) {
+  const TemporaryDirectory folder;
+  MetricsWriter writer(folder / "m.jsonl");
+  std::vector<Json> followed;
+  std::string file;
+  writer.set_follower([&](const Json& record) {
+    followed.push_back(record);
+    file = read_file_text(folder / "m.jsonl");
+  });
+  writer.write({{"step", 1}, {"a", 0.5}});
+  EXPECT_EQ(file, "{\"step\":1,\"a\":0.5}\n");
+  EXPECT_THROW(writer.write({{"step", -1}}), InvalidArgument);
+  EXPECT_EQ(followed, (std::vector<Json>{{{"step", 1}, {"a", 0.5}}}));
+}
+
 TEST(Metrics, AppendsAndCutsAHalfWrittenLineFirst) {
   const TemporaryDirectory folder;
   folder.write("m.jsonl", "{\"step\":0}\n{\"step\":1,\"lo");
@@ -73,27 +86,6 @@ TEST(Metrics, FullDiskIsAnErrorThatNamesTheFile) {
                 MetricsWriter("/dev/full").write({{"step", 0}});
               }),
               HasSubstr("cannot write '/dev/full'"));
-}
-
-TEST(Metrics, KeepsLinesThatCannotBeWrittenUntilTheyCan) {
-  const TemporaryDirectory folder;
-  struct rlimit old {};
-  ASSERT_EQ(::getrlimit(RLIMIT_FSIZE, &old), 0);
-  const auto old_handler = std::signal(SIGXFSZ, SIG_IGN);
-  MetricsWriter writer(folder / "m.jsonl", OnWriteError::kKeep);
-  writer.write({{"step", 1}});
-  struct rlimit small = old;
-  small.rlim_cur = 20;
-  ASSERT_EQ(::setrlimit(RLIMIT_FSIZE, &small), 0);
-  EXPECT_NO_THROW(writer.write({{"step", 2}, {"text", "longer than what is left"}}));
-  EXPECT_NO_THROW(writer.write({{"step", 3}}));
-  EXPECT_THROW(writer.sync(), DataError);
-  EXPECT_EQ(read_file_text(folder / "m.jsonl"), "{\"step\":1}\n");
-  ASSERT_EQ(::setrlimit(RLIMIT_FSIZE, &old), 0);
-  std::signal(SIGXFSZ, old_handler);
-  writer.sync();
-  EXPECT_EQ(read_file_text(folder / "m.jsonl"),
-            "{\"step\":1}\n{\"step\":2,\"text\":\"longer than what is left\"}\n{\"step\":3}\n");
 }
 
 TEST(Metrics, TruncateKeepsStepsUpToTheGivenOne) {

@@ -1,0 +1,72 @@
+#include "trainers/histogram.h"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+
+namespace terngrad {
+namespace {
+
+std::vector<double> compute_limits() {
+  std::vector<double> positive;
+  for (double limit = 1e-12; limit < 1e20; limit *= 1.1) positive.push_back(limit);
+  positive.push_back(std::numeric_limits<double>::max());
+  std::vector<double> limits;
+  limits.reserve(2 * positive.size() + 1);
+  for (auto limit = positive.rbegin(); limit != positive.rend(); ++limit) limits.push_back(-*limit);
+  limits.push_back(0);
+  limits.insert(limits.end(), positive.begin(), positive.end());
+  return limits;
+}
+
+/// Moves the buckets in use from `counts`, which has one for each of histogram_limits(), into `histogram`.
+void keep_buckets_in_use(std::span<const std::int64_t> counts, Histogram& histogram) {
+  const std::span<const double> limits = histogram_limits();
+  bool is_gap = false;
+  for (std::size_t i = 0; i < counts.size(); ++i) {
+    if (counts[i] == 0) {
+      is_gap = !histogram.counts.empty();
+      continue;
+    }
+    if (is_gap) {
+      histogram.limits.push_back(limits[i - 1]);
+      histogram.counts.push_back(0);
+      is_gap = false;
+    }
+    histogram.limits.push_back(limits[i]);
+    histogram.counts.push_back(counts[i]);
+  }
+}
+
+}  // namespace
+
+std::span<const double> histogram_limits() {
+  static const std::vector<double> limits = compute_limits();
+  return limits;
+}
+
+Histogram make_histogram(std::span<const float> values) {
+  const std::span<const double> limits = histogram_limits();
+  std::vector<std::int64_t> counts(limits.size());
+  Histogram histogram;
+  histogram.min = std::numeric_limits<double>::infinity();
+  histogram.max = -std::numeric_limits<double>::infinity();
+  for (const float value : values) {
+    if (!std::isfinite(value)) {
+      ++histogram.num_nonfinite;
+      continue;
+    }
+    const auto x = static_cast<double>(value);
+    histogram.min = std::min(histogram.min, x);
+    histogram.max = std::max(histogram.max, x);
+    histogram.sum += x;
+    histogram.sum_squares += x * x;
+    ++counts[static_cast<std::size_t>(std::ranges::upper_bound(limits, x) - limits.begin())];
+  }
+  histogram.num = static_cast<std::int64_t>(values.size()) - histogram.num_nonfinite;
+  if (histogram.num == 0) histogram.min = histogram.max = 0;
+  keep_buckets_in_use(counts, histogram);
+  return histogram;
+}
+
+}  // namespace terngrad
