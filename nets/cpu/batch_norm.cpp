@@ -38,10 +38,8 @@ class BatchNorm final : public Layer {
   }
 
   void set_parameters(const float* parameters) override {
-    forward_.bind(DNNL_ARG_SHIFT, parameters + beta_offset_);
-    if (!spec_.gamma) return;
-    forward_.bind(DNNL_ARG_SCALE, parameters + gamma_offset_);
-    if (options_.mode == Mode::kTraining) backward_.bind(DNNL_ARG_SCALE, parameters + gamma_offset_);
+    bind_parameters(forward_, parameters);
+    if (options_.mode == Mode::kTraining) bind_parameters(backward_, parameters);
   }
 
   void begin(const Pass& pass) override { pass_ = pass; }
@@ -77,6 +75,11 @@ class BatchNorm final : public Layer {
   using Flags = dnnl::normalization_flags;
 
   bool has_relu() const { return spec_.activation == Activation::kRelu; }
+
+  void bind_parameters(Operation& operation, const float* parameters) const {
+    operation.bind(DNNL_ARG_SHIFT, parameters + beta_offset_);
+    if (spec_.gamma) operation.bind(DNNL_ARG_SCALE, parameters + gamma_offset_);
+  }
 
   Flags flags() const {
     Flags flags = Flags::use_shift;
@@ -114,8 +117,9 @@ class BatchNorm final : public Layer {
                      const dnnl::batch_normalization_forward::primitive_desc& forward) {
     const dnnl::batch_normalization_backward::primitive_desc desc(
         {dnnl::prop_kind::backward, data, data, spec_.epsilon, flags()}, default_attributes(), context.engine, forward);
-    Arguments arguments = {{DNNL_ARG_SRC, data},      {DNNL_ARG_DIFF_DST, data},     {DNNL_ARG_DIFF_SRC, data},
-                           {DNNL_ARG_MEAN, channels}, {DNNL_ARG_VARIANCE, channels}, {DNNL_ARG_DIFF_SHIFT, channels}};
+    Arguments arguments = {{DNNL_ARG_SRC, data},           {DNNL_ARG_DIFF_DST, data},     {DNNL_ARG_DIFF_SRC, data},
+                           {DNNL_ARG_MEAN, channels},      {DNNL_ARG_VARIANCE, channels}, {DNNL_ARG_SHIFT, channels},
+                           {DNNL_ARG_DIFF_SHIFT, channels}};
     if (spec_.gamma) {
       arguments.emplace_back(DNNL_ARG_SCALE, channels);
       arguments.emplace_back(DNNL_ARG_DIFF_SCALE, channels);

@@ -2,11 +2,15 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
 #include <string>
+#include <utility>
+#include <vector>
 
 #include "kernels/errors.h"
 #include "nets/lenet.h"
+#include "tests/nets/branched_net.h"
 
 namespace terngrad {
 namespace {
@@ -41,6 +45,131 @@ TEST(PlanNet, APoolTakesTheReluGradientOfTheLayerBefore) {
   const NetPlan plan = plan_net(lenet(), {28, 28, 1}, 10);
   const bool expected[] = {false, true, false, true, true, false};
   for (std::size_t l = 0; l < 6; ++l) EXPECT_EQ(plan.layers[l].applies_relu_gradient, expected[l]) << l;
+}
+
+TEST(PlanNet, ChainsTakeTheLayerBefore) {
+  const NetPlan plan = plan_net(lenet(), {28, 28, 1}, 10);
+  for (int l = 0; l < 6; ++l) {
+    const LayerPlan& layer = plan.layers[static_cast<std::size_t>(l)];
+    EXPECT_EQ(layer.inputs, std::vector<int>{l - 1});
+    EXPECT_EQ(layer.num_consumers, l < 5 ? 1 : 0);
+    EXPECT_TRUE(layer.needs_gradient);
+  }
+  EXPECT_EQ(plan.state_layout.num_segments(), 0);
+}
+
+TEST(PlanNet, WorksOutAGraph) {
+  const NetPlan plan = plan_net(test::branched_net(0.5f), {9, 8, 4}, 7);
+  const auto layer = [&](const char* name) { return *std::ranges::find(plan.layers, name, &LayerPlan::name); };
+  EXPECT_EQ(layer("stem").output, (ImageShape{5, 4, 8}));
+  EXPECT_EQ(layer("stem_norm").num_consumers, 3);
+  EXPECT_EQ(layer("joined").inputs, (std::vector<int>{2, 3, 1}));
+  EXPECT_EQ(layer("joined").input_shapes, (std::vector<ImageShape>{{5, 4, 6}, {5, 4, 8}, {5, 4, 8}}));
+  EXPECT_EQ(layer("joined").output, (ImageShape{5, 4, 22}));
+  EXPECT_EQ(layer("fc_drop").output, (ImageShape{1, 1, 12}));
+
+  std::vector<std::string> names;
+  for (const Segment& segment : plan.layout.segments()) names.push_back(segment.name);
+  EXPECT_EQ(names, (std::vector<std::string>{"stem/weights", "stem_norm/beta", "stem_norm/gamma", "grouped/weights",
+                                             "grouped/biases", "mix/weights", "mix_norm/beta", "fc/weights",
+                                             "fc/biases", "logits/weights", "logits/biases"}));
+  EXPECT_EQ(plan.layout.segment(3).shape, (std::vector<std::int64_t>{3, 3, 4, 6}));
+  for (std::size_t tensor = 0; tensor < names.size(); ++tensor) {
+    EXPECT_EQ(plan.tensors[tensor].is_regularized, names[tensor].ends_with("/weights")) << names[tensor];
+  }
+  EXPECT_EQ(layer("stem_norm").tensors, (std::vector<int>{1, 2}));
+  std::vector<std::string> state;
+  for (const Segment& segment : plan.state_layout.segments()) state.push_back(segment.name);
+  EXPECT_EQ(state,
+            (std::vector<std::string>{"stem_norm/moving_mean", "stem_norm/moving_variance", "stem_norm/moving_weight",
+                                      "mix_norm/moving_mean", "mix_norm/moving_variance", "mix_norm/moving_weight"}));
+  EXPECT_EQ(plan.state_layout.segment(1).shape, std::vector<std::int64_t>{8});
+  EXPECT_EQ(plan.state_layout.segment(2).shape, std::vector<std::int64_t>{1});
+  EXPECT_EQ(plan.state_values, (std::vector<float>{0, 1, 0, 0, 1, 0}));
+}
+
+/// A convolution with a ReLU, `second` on top of it, and what takes the logits.
+NetPlan plan_above_relu(const LayerSpec& second, bool has_other_consumer) {
+  const ConvolutionSpec convolution{.num_outputs = 2, .kernel = 1, .activation = Activation::kRelu};
+  const LayerSpec third = has_other_consumer ? LayerSpec{"joined", ConcatenationSpec{}, {"second", "first"}}
+                                             : LayerSpec{"joined", ConcatenationSpec{}};
+  return plan_net({"net", {{"first", convolution}, second, third, {"logits", FullyConnectedSpec{}}}}, {4, 4, 1}, 3);
+}
+
+TEST(PlanNet, APoolTakesTheReluGradientOnlyIfNothingElseTakesTheOutput) {
+  const LayerSpec pool{"second", MaxPoolSpec{.window = 3, .stride = 1}};
+  const NetPlan alone = plan_above_relu(pool, false);
+  EXPECT_FALSE(alone.layers[0].applies_relu_gradient);
+  EXPECT_TRUE(alone.layers[1].applies_relu_gradient);
+  const NetPlan shared = plan_above_relu(pool, true);
+  EXPECT_TRUE(shared.layers[0].applies_relu_gradient);
+  EXPECT_FALSE(shared.layers[1].applies_relu_gradient);
+  EXPECT_TRUE(plan_above_relu({"second", DropoutSpec{}}, false).layers[0].applies_relu_gradient);
+}
+
+TEST(PlanNet, BelowTheFirstTensorNothingNeedsAGradient) {
+  const NetPlan plan = plan_net({"net",
+                                 {{"pool", MaxPoolSpec{.window = 2, .stride = 2}},
+                                  {"fc", FullyConnectedSpec{.num_outputs = 3}},
+                                  {"both", ConcatenationSpec{}, {"fc", "fc"}}}},
+                                {4, 4, 1}, 6);
+  EXPECT_FALSE(plan.layers[0].needs_gradient);
+  EXPECT_TRUE(plan.layers[1].needs_gradient);
+  EXPECT_TRUE(plan.layers[2].needs_gradient);
+}
+
+TEST(PlanNet, RefusesGraphsThatAreNone) {
+  const FullyConnectedSpec fc{.num_outputs = 4};
+  const auto message = [&](std::vector<LayerSpec> layers) -> std::string {
+    try {
+      plan_net({"net", std::move(layers)}, {2, 2, 2}, 4);
+    } catch (const InvalidArgument& error) {
+      return error.what();
+    }
+    return "";
+  };
+  const auto refuses = [&](std::vector<LayerSpec> layers, const char* what) {
+    const std::string text = message(std::move(layers));
+    EXPECT_NE(text.find(what), std::string::npos) << "'" << text << "' does not say '" << what << "'";
+  };
+  EXPECT_EQ(message({{"a", fc}, {"b", fc, {"a"}}}), "");
+  refuses({{"a", fc}, {"b", fc, {"c"}}}, "'c'");
+  refuses({{"a", fc, {"b"}}, {"b", fc, {"a"}}}, "'b'");  // later
+  refuses({{"a", fc, {"a"}}}, "'a'");
+  refuses({{"a", fc}, {"b", fc, {"a", "image"}}}, "net/b] must take one input, takes 2");
+  refuses({{"a", fc}, {"a", fc}}, "'a'");
+  refuses({{"image", fc}}, "'image'");
+  refuses({{"", fc}}, "name");
+  refuses({{"a", fc}, {"b", fc, {"image"}}}, "net/a] no layer takes this output");
+  refuses({{"a", fc}, {"b", ConcatenationSpec{}, {"a", "image"}}}, "equal heights and widths");
+}
+
+TEST(PlanNet, RefusesNumbersOutOfRange) {
+  const auto plan = [](const LayerOperation& operation) {
+    plan_net({"net", {{"layer", operation}, {"logits", FullyConnectedSpec{}}}}, {4, 4, 6}, 3);
+  };
+  EXPECT_NO_THROW(plan(ConvolutionSpec{.num_outputs = 4, .kernel = 1, .groups = 2}));
+  for (const int groups : {0, -1, 3, 4, 7}) {
+    EXPECT_THROW(plan(ConvolutionSpec{.num_outputs = 4, .kernel = 1, .groups = groups}), InvalidArgument) << groups;
+  }
+  EXPECT_NO_THROW(plan(DropoutSpec{.keep_prob = 1}));
+  for (const float keep_prob : {0.0f, -0.5f, 1.5f, NAN}) {
+    EXPECT_THROW(plan(DropoutSpec{.keep_prob = keep_prob}), InvalidArgument) << keep_prob;
+  }
+  EXPECT_NO_THROW(plan(BatchNormSpec{}));
+  for (const float decay : {-0.1f, 1.0f, NAN}) EXPECT_THROW(plan(BatchNormSpec{.decay = decay}), InvalidArgument);
+  for (const float epsilon : {0.0f, -1.0f, NAN}) EXPECT_THROW(plan(BatchNormSpec{.epsilon = epsilon}), InvalidArgument);
+}
+
+TEST(FirstDropoutDraws, CountBlocksOfEveryDropoutLayer) {
+  const NetPlan plan = plan_net({"net",
+                                 {{"a", DropoutSpec{}},
+                                  {"fc", FullyConnectedSpec{.num_outputs = 3}},
+                                  {"b", DropoutSpec{.keep_prob = 1}},
+                                  {"c", DropoutSpec{}}}},
+                                {1, 5, 1}, 3);
+  // 3 examples: 15 elements take 16 draws, 9 take 12.
+  EXPECT_EQ(first_dropout_draws(plan, 3), (std::vector<std::int64_t>{0, 16, 16, 28}));
 }
 
 TEST(PlanNet, RefusesImpossibleImagesAndClasses) {

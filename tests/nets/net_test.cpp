@@ -7,6 +7,7 @@
 
 #include "kernels/buffer.h"
 #include "kernels/errors.h"
+#include "tests/nets/branched_net.h"
 
 namespace terngrad {
 namespace {
@@ -28,6 +29,34 @@ TEST(MakeNet, RefusesAnUnknownNameAndListsTheKnown) {
     EXPECT_NE(std::string(error.what()).find("'lenet6'"), std::string::npos);
     EXPECT_NE(std::string(error.what()).find("lenet"), std::string::npos);
   }
+}
+
+TEST(MakeNet, TakesADescription) {
+  const NetSpec spec{"mine", {{"logits", FullyConnectedSpec{.num_outputs = 0}}}};
+  const auto net = make_net(spec, {3, 2, 1}, 4, {});
+  EXPECT_EQ(net->name(), "mine");
+  EXPECT_EQ(net->layout().num_elements(), 6 * 4 + 4);
+  EXPECT_THROW(make_net(NetSpec{"none", {}}, {3, 2, 1}, 4, {}), InvalidArgument);
+}
+
+TEST(NetSpecByName, DescribesTheNetOfThatName) {
+  for (const std::string& name : net_names()) EXPECT_EQ(net_spec(name).name, name);
+  EXPECT_THROW(net_spec("lenet6"), InvalidArgument);
+}
+
+TEST(Net, InitializesStateAndZeroesPadding) {
+  const auto net = make_net(test::branched_net(0.5f), {9, 8, 4}, 7, {});
+  const Layout& layout = net->state_layout();
+  std::vector<float> state(static_cast<std::size_t>(layout.flat_elements()), -99.0f);
+  net->initialize_state(state);
+  std::vector<float> expected(state.size(), 0.0f);
+  for (const Segment& segment : layout.segments()) {
+    if (!segment.name.ends_with("/moving_variance")) continue;
+    std::fill_n(expected.begin() + segment.offset, segment.num_elements, 1.0f);
+  }
+  EXPECT_EQ(state, expected);
+  EXPECT_THROW(net->initialize_state({}), InvalidArgument);
+  make_net("lenet", {28, 28, 1}, 10, {})->initialize_state({});
 }
 
 TEST(Net, InitializesEveryTensorAndZeroesPadding) {

@@ -1,3 +1,5 @@
+#include <tuple>
+
 #include "tests/nets/cpu/layer_comparison.h"
 
 namespace terngrad::test {
@@ -45,6 +47,47 @@ TEST(Convolution, MatchesReferenceWithEvenKernel) {
 TEST(Convolution, MatchesReferenceWithoutPadding) {
   const NetPlan plan = plan_of_layer(convolution(8, 3, 1, Padding::kValid, Activation::kNone), {5, 7, 3}, 3 * 5 * 8);
   expect_layer_matches_reference(plan, 1, kTolerance);
+}
+
+TEST(Convolution, MatchesReferenceWithStridesLargerThanTheKernelAndTwoThatAreNot) {
+  for (const int stride : {2, 3, 4}) {
+    for (const int kernel : {1, 3, 5}) {
+      SCOPED_TRACE(testing::Message() << "kernel " << kernel << ", stride " << stride);
+      const int rows = (11 + stride - 1) / stride;
+      const int columns = (8 + stride - 1) / stride;
+      expect_layer_matches_reference(plan_of_layer(convolution(7, kernel, stride, Padding::kSame, Activation::kRelu),
+                                                   {11, 8, 4}, rows * columns * 7),
+                                     2, kTolerance);
+    }
+  }
+  expect_layer_matches_reference(
+      plan_of_layer(convolution(16, 11, 4, Padding::kValid, Activation::kRelu), {23, 27, 3}, 4 * 5 * 16), 2,
+      kTolerance);
+}
+
+TEST(Convolution, MatchesReferenceWithGroups) {
+  for (const auto& [channels, outputs, groups] :
+       {std::tuple{4, 6, 2}, {6, 3, 3}, {32, 32, 2}, {48, 16, 2}, {5, 5, 5}, {8, 16, 8}}) {
+    for (const int stride : {1, 2}) {
+      SCOPED_TRACE(testing::Message() << channels << " -> " << outputs << " in " << groups << ", stride " << stride);
+      LayerSpec layer = convolution(outputs, 3, stride, Padding::kSame, Activation::kRelu);
+      std::get<ConvolutionSpec>(layer.operation).groups = groups;
+      const NetPlan plan = plan_of_layer(layer, {6, 4, channels}, 24 / stride / stride * outputs);
+      EXPECT_EQ(plan.layout.segment(0).shape, (std::vector<std::int64_t>{3, 3, channels / groups, outputs}));
+      expect_layer_matches_reference(plan, 3, kTolerance);
+    }
+  }
+}
+
+TEST(Convolution, MatchesReferenceWithoutBiases) {
+  for (const int groups : {1, 2}) {
+    LayerSpec layer = convolution(6, 3, 1, Padding::kSame, Activation::kNone);
+    std::get<ConvolutionSpec>(layer.operation).biases = std::nullopt;
+    std::get<ConvolutionSpec>(layer.operation).groups = groups;
+    const NetPlan plan = plan_of_layer(layer, {5, 7, 4}, 5 * 7 * 6);
+    EXPECT_EQ(plan.layout.num_segments(), 1);
+    expect_layer_matches_reference(plan, 2, kTolerance);
+  }
 }
 
 TEST(Convolution, MatchesReferenceOnOnePixel) {

@@ -11,6 +11,7 @@
 
 #include "kernels/buffer.h"
 #include "kernels/errors.h"
+#include "tests/nets/branched_net.h"
 #include "tests/nets/reference_net.h"
 
 namespace terngrad {
@@ -88,6 +89,129 @@ TEST(CpuNet, SlicesOfSeveralThreadsDoNotDependOnTheNumberOfWorkersEither) {
     const Step alone(1, 4, 2, 2, first);
     EXPECT_TRUE(equal_bits(alone.gradients[0], together.gradients[static_cast<std::size_t>(first)])) << first;
   }
+}
+
+/// Two steps of the branched net: everything that training changes.
+struct BranchedSteps {
+  std::vector<std::vector<float>> gradients;  // of each worker, of the last step
+  std::vector<std::vector<float>> states;
+  std::vector<double> losses;
+
+  BranchedSteps(int num_workers, int num_threads, int threads_per_worker, int first_worker = 0,
+                std::uint64_t seed = 9) {
+    constexpr ImageShape kShape{9, 8, 4};
+    constexpr int kExamples = 3;
+    const auto net = make_net(test::branched_net(0.6f), kShape, kClasses,
+                              {.num_local_workers = num_workers,
+                               .examples_per_worker = kExamples,
+                               .threads_per_worker = threads_per_worker,
+                               .num_threads = num_threads,
+                               .first_local_worker = first_worker,
+                               .seed = seed});
+    auto parameters = zeros<float>(net->layout().flat_elements());
+    net->initialize(11, parameters.span());
+    const auto pixels = static_cast<std::size_t>(kExamples * kShape.num_elements());
+    const auto first = static_cast<std::size_t>(first_worker);
+    const auto count = static_cast<std::size_t>(num_workers);
+    gradients.assign(count, std::vector<float>(static_cast<std::size_t>(net->layout().flat_elements())));
+    states.assign(count, std::vector<float>(static_cast<std::size_t>(net->state_layout().flat_elements())));
+    std::vector<float*> gradient_pointers;
+    std::vector<float*> state_pointers;
+    for (std::size_t w = 0; w < count; ++w) {
+      net->initialize_state(states[w]);
+      gradient_pointers.push_back(gradients[w].data());
+      state_pointers.push_back(states[w].data());
+    }
+    const auto labels = test::cyclic_labels(kExamples * (first_worker + num_workers), kClasses);
+    std::vector<WorkerLoss> worker_losses(count);
+    for (const std::uint64_t step : {6u, 7u}) {
+      const auto images = test::random_floats((first + count) * pixels, static_cast<std::uint32_t>(step));
+      net->compute_gradients(parameters.span(),
+                             {.images = std::span(images).subspan(first * pixels),
+                              .labels = std::span(labels).subspan(first * kExamples),
+                              .step = step,
+                              .states = state_pointers},
+                             gradient_pointers, worker_losses);
+      for (const WorkerLoss& loss : worker_losses) losses.push_back(loss.entropy_loss);
+    }
+  }
+};
+
+void expect_worker_equal(const BranchedSteps& a, std::size_t worker_a, const BranchedSteps& b, std::size_t worker_b) {
+  EXPECT_EQ(a.gradients[worker_a], b.gradients[worker_b]);
+  EXPECT_EQ(a.states[worker_a], b.states[worker_b]);
+  EXPECT_EQ(a.losses[worker_a], b.losses[worker_b]);
+}
+
+TEST(CpuNet, GradientsAndStatesOfAGraphDoNotDependOnTheSplitOfWorkers) {
+  const BranchedSteps together(4, 1, 1);
+  for (const int num_threads : {1, 2}) {
+    for (const int workers : {4, 2, 1}) {
+      for (int first = 0; first < 4; first += workers) {
+        SCOPED_TRACE(testing::Message() << workers << " from " << first << ", " << num_threads << " threads");
+        const BranchedSteps part(workers, num_threads, 1, first);
+        for (int w = 0; w < workers; ++w) {
+          expect_worker_equal(part, static_cast<std::size_t>(w), together, static_cast<std::size_t>(first + w));
+        }
+      }
+    }
+  }
+  EXPECT_NE(together.states[0], together.states[1]);
+}
+
+TEST(CpuNet, SeveralThreadsInAWorkerDoNotMakeTheSplitMatterEither) {
+  const BranchedSteps together(2, 2, 2);
+  for (int first = 0; first < 2; ++first) {
+    expect_worker_equal(BranchedSteps(1, 2, 2, first), 0, together, static_cast<std::size_t>(first));
+  }
+}
+
+TEST(CpuNet, DropoutFollowsTheSeed) {
+  const BranchedSteps once(1, 1, 1);
+  EXPECT_EQ(BranchedSteps(1, 1, 1).gradients, once.gradients);
+  EXPECT_NE(BranchedSteps(1, 1, 1, 0, 10).gradients, once.gradients);
+}
+
+TEST(CpuNet, PredictUsesTheStateAndDropsNothing) {
+  constexpr ImageShape kShape{9, 8, 4};
+  constexpr int kExamples = 35;  // one chunk and a ragged one
+  const auto net = make_net(test::branched_net(0.6f), kShape, kClasses, {.num_threads = 2});
+  auto parameters = zeros<float>(net->layout().flat_elements());
+  net->initialize(11, parameters.span());
+  std::vector<float> state(static_cast<std::size_t>(net->state_layout().flat_elements()));
+  net->initialize_state(state);
+  const auto pixels = static_cast<std::size_t>(kShape.num_elements());
+  const auto images = test::random_floats(kExamples * pixels, 8);
+  std::vector<float> logits(kExamples * kClasses, NAN);
+  net->predict(parameters.span(), state, images, kExamples, logits);
+  std::vector<float> one(kClasses, NAN);
+  net->predict(parameters.span(), state, std::span(images).subspan(33 * pixels, pixels), 1, one);
+  EXPECT_TRUE(std::equal(one.begin(), one.end(), logits.begin() + 33 * kClasses)) << "a logit depends on others";
+  state[0] += 1;
+  net->predict(parameters.span(), state, std::span(images).subspan(33 * pixels, pixels), 1, one);
+  EXPECT_FALSE(std::equal(one.begin(), one.end(), logits.begin() + 33 * kClasses)) << "the state is ignored";
+  EXPECT_THROW(net->predict(parameters.span(), {}, images, kExamples, logits), InvalidArgument);
+}
+
+TEST(CpuNet, RefusesStatesThatAreMissingAndStepsWithoutDraws) {
+  const auto net = make_net(test::branched_net(0.6f), {9, 8, 4}, kClasses, {});
+  auto parameters = zeros<float>(net->layout().flat_elements());
+  auto gradient = zeros<float>(net->layout().flat_elements());
+  auto state = zeros<float>(net->state_layout().flat_elements());
+  float* const gradients = gradient.data();
+  float* const states = state.data();
+  const std::vector<float> images(9 * 8 * 4);
+  const std::vector<std::int32_t> labels = {0};
+  WorkerLoss loss;
+  const auto compute = [&](std::uint64_t step, std::span<float* const> state_pointers) {
+    net->compute_gradients(parameters.span(),
+                           {.images = images, .labels = labels, .step = step, .states = state_pointers},
+                           {&gradients, 1}, {&loss, 1});
+  };
+  EXPECT_NO_THROW(compute((std::uint64_t{1} << 40) - 1, {&states, 1}));
+  EXPECT_THROW(compute(std::uint64_t{1} << 40, {&states, 1}), InvalidArgument);
+  EXPECT_THROW(compute(0, {}), InvalidArgument);
+  EXPECT_THROW(make_net("lenet", kImage, kClasses, {.first_local_worker = -1}), InvalidArgument);
 }
 
 TEST(CpuNet, WorkersWithOtherExamplesHaveOtherGradients) {

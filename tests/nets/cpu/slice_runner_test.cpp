@@ -8,6 +8,8 @@
 
 #include "kernels/parallel.h"
 #include "nets/lenet.h"
+#include "tests/nets/branched_net.h"
+#include "tests/nets/cpu/net_comparison.h"
 #include "tests/nets/reference_net.h"
 
 namespace terngrad {
@@ -83,6 +85,41 @@ TEST(SliceRunner, MatchesTheReferenceNet) {
       }
     }
   }
+}
+
+TEST(SliceRunner, MatchesTheReferenceOnAGraph) {
+  for (const float keep_prob : {0.6f, 1.0f}) {
+    test::expect_net_matches_reference(test::branched_net(keep_prob), {9, 8, 4}, 5, 4);
+  }
+}
+
+TEST(SliceRunner, MatchesTheReferenceWhereNothingBelowNeedsAGradient) {
+  const LayerSpec conv{"conv", ConvolutionSpec{.num_outputs = 3, .kernel = 3}};
+  test::expect_net_matches_reference({"net",
+                                      {{"pool", MaxPoolSpec{.window = 2, .stride = 2}},
+                                       {"drop", DropoutSpec{.keep_prob = 0.5f}},
+                                       conv,
+                                       {"joined", ConcatenationSpec{}, {"pool", "conv", "drop"}},
+                                       test::logits_layer()}},
+                                     {8, 6, 2}, 4, 3);
+}
+
+TEST(SliceRunner, MatchesTheReferenceWhereAnOutputHasManyConsumers) {
+  // Two outputs live side by side for the whole backward pass, and each gets four addends.
+  const auto conv = [](const char* name, std::vector<std::string> inputs) {
+    return LayerSpec{name, ConvolutionSpec{.num_outputs = 4, .kernel = 3, .activation = Activation::kRelu},
+                     std::move(inputs)};
+  };
+  test::expect_net_matches_reference({"net",
+                                      {conv("a", {"image"}),
+                                       conv("b", {"a"}),
+                                       conv("c", {"a"}),
+                                       {"bc", ConcatenationSpec{}, {"b", "c", "a"}},
+                                       conv("d", {"bc"}),
+                                       {"pooled", MaxPoolSpec{.window = 3, .stride = 1}, {"b"}},
+                                       {"all", ConcatenationSpec{}, {"pooled", "d", "a", "b", "bc"}},
+                                       test::logits_layer()}},
+                                     {6, 5, 2}, 4, 3);
 }
 
 TEST(SliceRunner, InferenceGivesTheLogitsOfTheReference) {
