@@ -100,6 +100,14 @@ TEST(Evaluate, UsesTheParametersGiven) {
   EXPECT_EQ(evaluate(net, parameters, {}, dataset, 1).top1, 1);
 }
 
+TEST(Evaluate, HandsTheStateToTheNet) {
+  IdentityNet net(8);
+  const std::vector<float> parameters(static_cast<std::size_t>(net.layout().flat_elements()), 0.0f);
+  const std::vector<float> state = {3, 4};
+  evaluate(net, parameters, state, RowDataset({std::vector<float>(8)}, {0}, 8), 1);
+  EXPECT_EQ(net.last_state, state);
+}
+
 TEST(Evaluate, EmptySetGivesZeros) {
   IdentityNet net(8);
   const Evaluation none = evaluate(net, {}, {}, RowDataset({}, {}, 8), 1);

@@ -60,7 +60,8 @@ class FakeRun {
             .total_steps = total,
             .num_workers = 2,
             .num_local_workers = 2,
-            .batch_size = 32};
+            .batch_size = 32,
+            .ema_state = averaged_state};
   }
   HookVerdict step(Hook& hook) {
     ++done;
@@ -89,6 +90,7 @@ class FakeRun {
   std::vector<float> values = std::vector<float>(static_cast<std::size_t>(net.layout().flat_elements()), 0.5f);
   std::vector<float> averaged = std::vector<float>(values.size(), 0.25f);
   std::vector<float> slot = std::vector<float>(values.size(), -1.0f);
+  std::vector<float> averaged_state = {0.125f};
   std::uint64_t done = 0;
   std::uint64_t total = 7;
 };
@@ -312,6 +314,7 @@ TEST(EvaluationHook, EvaluatesTheAverageEveryNStepsAndAtTheEnd) {
     for (int i = 0; i < 7; ++i) EXPECT_EQ(run.step(hook), HookVerdict::kContinue);
     hook.after_train(run.view());
     hook.after_train(run.view());
+    EXPECT_EQ(run.net.last_state, run.averaged_state);
   });
   const std::vector<Json> lines = lines_of(folder / "m.jsonl");
   ASSERT_EQ(lines.size(), 3u);

@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <utility>
@@ -94,7 +95,7 @@ inline std::shared_ptr<Dataset> small_digits(std::int64_t count, int size) {
 
 inline constexpr int kSmallImage = 16;
 
-/// A run of LeNet on small images.
+/// A run of LeNet, or of a net described here, on small images.
 struct SmallRun {
   int num_workers = 1;
   bool simple = false;  // the strategy; else replicated
@@ -110,6 +111,7 @@ struct SmallRun {
   std::function<std::vector<std::unique_ptr<GradientTransform>>(const Net&)> transforms = {};  // after weight decay
   std::shared_ptr<const Dataset> dataset = nullptr;                                            // nullptr: small_digits
   std::shared_ptr<Communicator> communicator = nullptr;
+  std::optional<NetSpec> net = std::nullopt;  // nullopt: LeNet
 };
 
 inline std::unique_ptr<Trainer> make_small_trainer(const SmallRun& run) {
@@ -122,7 +124,8 @@ inline std::unique_ptr<Trainer> make_small_trainer(const SmallRun& run) {
   net.num_local_workers = run.num_workers;
   net.examples_per_worker = static_cast<int>(run.batch_size / run.num_workers);
   net.num_threads = run.num_threads;
-  parts.net = make_net("lenet", {kSmallImage, kSmallImage, 1}, 10, net);
+  net.seed = run.seed;
+  parts.net = make_net(run.net ? *run.net : net_spec("lenet"), {kSmallImage, kSmallImage, 1}, 10, net);
   const Layout& layout = parts.net->layout();
   if (run.simple) {
     parts.strategy = make_simple_strategy(layout, run.on_nonfinite);
@@ -162,6 +165,8 @@ inline std::vector<std::uint32_t> state_bits(Trainer& trainer) {
   };
   append(trainer.ema().shadow());
   for (const Optimizer::Slot& slot : trainer.optimizer().slots()) append(slot.values);
+  for (int worker = 0; worker < trainer.num_local_workers(); ++worker) append(trainer.state(worker));
+  append(trainer.state_ema().shadow());
   return all;
 }
 

@@ -7,15 +7,20 @@
 #include <limits>
 #include <memory>
 #include <numeric>
+#include <optional>
+#include <set>
+#include <span>
 #include <string>
 #include <vector>
 
 #include "datasets/shuffle.h"
 #include "kernels/errors.h"
 #include "nets/lenet.h"
+#include "tests/nets/branched_net.h"
 #include "tests/nets/reference_net.h"
 #include "tests/trainers/small_training.h"
 #include "tests/trainers/temporary_directory.h"
+#include "trainers/net_state.h"
 #include "trainers/report_hooks.h"
 
 namespace terngrad {
@@ -57,6 +62,45 @@ TEST(Trainer, ThreadsChangeNoBit) {
       EXPECT_EQ(bits_after(more), bits) << codec << " " << threads;
     }
   }
+}
+
+TEST(Trainer, ThreadsChangeNoBitOfDropoutAndMovingStatistics) {
+  const SmallRun one{.num_workers = 4, .codec = "ternary", .total_steps = 4, .net = test::branched_net(0.6f)};
+  const std::vector<std::uint32_t> bits = bits_after(one);
+  SmallRun more = one;
+  more.num_threads = 3;
+  EXPECT_EQ(bits_after(more), bits);
+}
+
+TEST(Trainer, EachWorkerMovesItsOwnStateAndTheAverageFollowsTheFirst) {
+  SmallRun run{.num_workers = 2, .total_steps = 1, .net = test::branched_net(0.6f)};
+  const std::unique_ptr<Trainer> trainer = make_small_trainer(run);
+  const std::vector<float> initial(trainer->state(0).begin(), trainer->state(0).end());
+  EXPECT_EQ(std::vector<float>(trainer->state(1).begin(), trainer->state(1).end()), initial);
+  trainer->run();
+  const std::span<float> first = trainer->state(0);
+  EXPECT_NE(std::vector<float>(first.begin(), first.end()), initial);
+  EXPECT_NE(testing::bits_of(first), testing::bits_of(trainer->state(1)));
+  // Decay 0.1 in the first step.
+  for (std::size_t i = 0; i < initial.size(); ++i) {
+    EXPECT_NEAR(trainer->state_ema().shadow()[i], 0.1 * initial[i] + 0.9 * first[i], 1e-6) << i;
+  }
+}
+
+TEST(Trainer, DropsOutDifferentlyInEveryStep) {
+  // One example that stays the same, and no learning: only dropout makes losses differ.
+  const auto dataset = testing::small_digits(1, kSmallImage);
+  const NetSpec spec{"net",
+                     {{"drop", DropoutSpec{.keep_prob = 0.5f}},
+                      {"logits", FullyConnectedSpec{.weights = Initializer::truncated_normal(0.1f)}}}};
+  const std::vector<double> losses = losses_of({.simple = true,
+                                                .total_steps = 4,
+                                                .batch_size = 1,
+                                                .learning_rate = 0,
+                                                .weight_decay = 0,
+                                                .dataset = dataset,
+                                                .net = spec});
+  EXPECT_EQ(std::set<double>(losses.begin(), losses.end()).size(), 4u);
 }
 
 TEST(Trainer, HooksChangeNoBit) {
@@ -113,8 +157,10 @@ TEST(Trainer, TernaryTrainingLearns) {
 }
 
 TEST(Trainer, GoingOnFromACheckpointEndsTheSame) {
-  for (const char* codec : {"fp32", "ternary"}) {
-    const SmallRun run{.num_workers = 2, .codec = codec};
+  for (const auto& [codec, net] : {std::pair<const char*, std::optional<NetSpec>>{"fp32", std::nullopt},
+                                   {"ternary", std::nullopt},
+                                   {"ternary", test::branched_net(0.6f)}}) {
+    const SmallRun run{.num_workers = 2, .codec = codec, .net = net};
     const TemporaryDirectory folder;
     MetricsWriter writer(folder / "m.jsonl");
     const Interval interval;
@@ -132,6 +178,7 @@ TEST(Trainer, GoingOnFromACheckpointEndsTheSame) {
     for (const Optimizer::Slot& slot : resumed->optimizer().slots()) {
       checkpoint.read_group("slots/" + slot.name, layout, slot.values);
     }
+    restore_states(checkpoint, *resumed);
     EXPECT_NE(state_bits(*resumed), state_bits(*whole));
     resumed->set_steps_done(4);
     EXPECT_EQ(resumed->run(), 6u);
