@@ -5,6 +5,8 @@
 #include <hwy/foreach_target.h>
 #include <hwy/highway.h>
 
+#include "nets/cpu/for_each_vector-inl.h"
+
 #include <algorithm>
 #include <cmath>
 #include <cstddef>
@@ -44,18 +46,6 @@ struct LrnRows {
 HWY_BEFORE_NAMESPACE();
 namespace terngrad::cpu::HWY_NAMESPACE {
 namespace hn = hwy::HWY_NAMESPACE;
-
-/// Calls body(tag, first) for vectors that cover [0, count): wide ones, then narrower ones for the rest.
-template <class Body>
-HWY_INLINE void ForEachVector(std::size_t count, const Body& body) {
-  const hn::CappedTag<float, 16> wide;
-  const hn::CappedTag<float, 4> narrow;
-  const hn::CappedTag<float, 1> single;
-  std::size_t first = 0;
-  for (; first + hn::Lanes(wide) <= count; first += hn::Lanes(wide)) body(wide, first);
-  for (; first + hn::Lanes(narrow) <= count; first += hn::Lanes(narrow)) body(narrow, first);
-  for (; first < count; ++first) body(single, first);
-}
 
 /// One step towards y = s^(-1/4), of third order: with e = 1 - s y^4, s^(-1/4) = y (1 - e)^(-1/4) and
 /// (1 - e)^(-1/4) = 1 + e / 4 + 5 e^2 / 32 + ...
@@ -198,13 +188,13 @@ HWY_INLINE void BackwardWith(const LrnWindow& w, const float* input, const float
   }
 }
 
-void Forward(const LrnWindow& w, const float* input, std::size_t num_pixels, float* output, float* scratch) {
+void LrnForward(const LrnWindow& w, const float* input, std::size_t num_pixels, float* output, float* scratch) {
   w.beta == 0.75f ? ForwardWith<ThreeQuarters>(w, input, num_pixels, output, scratch)
                   : ForwardWith<AnyPower>(w, input, num_pixels, output, scratch);
 }
 
-void Backward(const LrnWindow& w, const float* input, const float* output_gradient, std::size_t num_pixels,
-              float* input_gradient, float* scratch) {
+void LrnBackward(const LrnWindow& w, const float* input, const float* output_gradient, std::size_t num_pixels,
+                 float* input_gradient, float* scratch) {
   w.beta == 0.75f ? BackwardWith<ThreeQuarters>(w, input, output_gradient, num_pixels, input_gradient, scratch)
                   : BackwardWith<AnyPower>(w, input, output_gradient, num_pixels, input_gradient, scratch);
 }
@@ -215,20 +205,20 @@ HWY_AFTER_NAMESPACE();
 #if HWY_ONCE
 namespace terngrad::cpu {
 
-HWY_EXPORT(Forward);
-HWY_EXPORT(Backward);
+HWY_EXPORT(LrnForward);
+HWY_EXPORT(LrnBackward);
 
 std::int64_t lrn_scratch_elements(const LrnWindow& window) {
   return 2 * static_cast<std::int64_t>(LrnRows(window).num_elements());
 }
 
 void lrn_forward(const LrnWindow& window, const float* input, std::int64_t num_pixels, float* output, float* scratch) {
-  HWY_DYNAMIC_DISPATCH(Forward)(window, input, static_cast<std::size_t>(num_pixels), output, scratch);
+  HWY_DYNAMIC_DISPATCH(LrnForward)(window, input, static_cast<std::size_t>(num_pixels), output, scratch);
 }
 
 void lrn_backward(const LrnWindow& window, const float* input, const float* output_gradient, std::int64_t num_pixels,
                   float* input_gradient, float* scratch) {
-  HWY_DYNAMIC_DISPATCH(Backward)
+  HWY_DYNAMIC_DISPATCH(LrnBackward)
   (window, input, output_gradient, static_cast<std::size_t>(num_pixels), input_gradient, scratch);
 }
 

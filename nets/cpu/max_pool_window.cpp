@@ -5,24 +5,14 @@
 #include <hwy/foreach_target.h>
 #include <hwy/highway.h>
 
+#include "nets/cpu/for_each_vector-inl.h"
+
 #include <algorithm>
 #include <cstddef>
 
 HWY_BEFORE_NAMESPACE();
 namespace terngrad::cpu::HWY_NAMESPACE {
 namespace hn = hwy::HWY_NAMESPACE;
-
-/// Calls body(tag, first) for vectors that cover [0, count): wide ones, then narrower ones for the rest.
-template <class Body>
-HWY_INLINE void ForEachVector(std::size_t count, const Body& body) {
-  const hn::CappedTag<float, 16> wide;
-  const hn::CappedTag<float, 4> narrow;
-  const hn::CappedTag<float, 1> single;
-  std::size_t first = 0;
-  for (; first + hn::Lanes(wide) <= count; first += hn::Lanes(wide)) body(wide, first);
-  for (; first + hn::Lanes(narrow) <= count; first += hn::Lanes(narrow)) body(narrow, first);
-  for (; first < count; ++first) body(single, first);
-}
 
 /// The part of one output's window that lies in the image: `rows` x `columns` pixels from element `first` of the image.
 struct Patch {
@@ -53,7 +43,7 @@ HWY_INLINE void ForEachPatch(const MaxPoolWindow& w, const Body& body) {
   }
 }
 
-void Forward(const MaxPoolWindow& w, const float* HWY_RESTRICT input, float* HWY_RESTRICT output) {
+void MaxPoolForward(const MaxPoolWindow& w, const float* HWY_RESTRICT input, float* HWY_RESTRICT output) {
   const auto channels = static_cast<std::size_t>(w.input.channels);
   const std::size_t row_stride = channels * static_cast<std::size_t>(w.input.width);
   ForEachPatch(w, [&](const Patch& patch, std::size_t target) HWY_ATTR {
@@ -101,8 +91,8 @@ HWY_INLINE void BackwardPatches(const MaxPoolWindow& w, const float* HWY_RESTRIC
   });
 }
 
-void Backward(const MaxPoolWindow& w, const float* HWY_RESTRICT input, const float* HWY_RESTRICT output,
-              const float* HWY_RESTRICT output_gradient, float* HWY_RESTRICT input_gradient) {
+void MaxPoolBackward(const MaxPoolWindow& w, const float* HWY_RESTRICT input, const float* HWY_RESTRICT output,
+                     const float* HWY_RESTRICT output_gradient, float* HWY_RESTRICT input_gradient) {
   const bool tiles = w.window == w.stride && w.output.height * w.stride >= w.input.height &&
                      w.output.width * w.stride >= w.input.width;
   if (tiles) {
@@ -119,16 +109,16 @@ HWY_AFTER_NAMESPACE();
 #if HWY_ONCE
 namespace terngrad::cpu {
 
-HWY_EXPORT(Forward);
-HWY_EXPORT(Backward);
+HWY_EXPORT(MaxPoolForward);
+HWY_EXPORT(MaxPoolBackward);
 
 void max_pool_forward(const MaxPoolWindow& window, const float* input, float* output) {
-  HWY_DYNAMIC_DISPATCH(Forward)(window, input, output);
+  HWY_DYNAMIC_DISPATCH(MaxPoolForward)(window, input, output);
 }
 
 void max_pool_backward(const MaxPoolWindow& window, const float* input, const float* output,
                        const float* output_gradient, float* input_gradient) {
-  HWY_DYNAMIC_DISPATCH(Backward)(window, input, output, output_gradient, input_gradient);
+  HWY_DYNAMIC_DISPATCH(MaxPoolBackward)(window, input, output, output_gradient, input_gradient);
 }
 
 }  // namespace terngrad::cpu

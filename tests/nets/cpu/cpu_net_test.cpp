@@ -7,6 +7,7 @@
 #include <cstddef>
 #include <cstring>
 #include <mutex>
+#include <string>
 #include <vector>
 
 #include "kernels/buffer.h"
@@ -27,8 +28,8 @@ struct Step {
   std::vector<WorkerLoss> losses;
 
   Step(int num_workers, int examples, int num_threads, int threads_per_worker, int first_worker = 0,
-       const SegmentReady& ready = {}) {
-    net = make_net("lenet", kImage, kClasses,
+       const SegmentReady& ready = {}, const std::string& name = "lenet") {
+    net = make_net(name, kImage, kClasses,
                    {.num_local_workers = num_workers,
                     .examples_per_worker = examples,
                     .threads_per_worker = threads_per_worker,
@@ -58,29 +59,37 @@ bool equal_bits(const Buffer<float>& a, const Buffer<float>& b) {
          std::memcmp(a.data(), b.data(), static_cast<std::size_t>(a.num_elements()) * sizeof(float)) == 0;
 }
 
-TEST(CpuNet, AGradientDoesNotDependOnTheNumberOfLocalWorkers) {
-  for (const int examples : {1, 3, 8}) {
-    const Step together(8, examples, 2, 1);
-    for (const int workers : {1, 2, 4}) {
-      for (int first = 0; first < 8; first += workers) {
-        const Step part(workers, examples, 2, 1, first);
-        for (int w = 0; w < workers; ++w) {
-          const auto local = static_cast<std::size_t>(w);
-          const auto global = static_cast<std::size_t>(first + w);
-          ASSERT_TRUE(equal_bits(part.gradients[local], together.gradients[global]))
-              << "worker " << global << " alone among " << workers << ", " << examples << " examples";
-          EXPECT_EQ(part.losses[local].entropy_loss, together.losses[global].entropy_loss);
-          EXPECT_EQ(part.losses[local].num_correct, together.losses[global].num_correct);
-        }
+/// Eight workers' gradients at once, and those of each part of them.
+void expect_same_gradients_in_parts(const std::string& net, int examples) {
+  const Step together(8, examples, 2, 1, 0, {}, net);
+  for (const int workers : {1, 2, 4}) {
+    for (int first = 0; first < 8; first += workers) {
+      const Step part(workers, examples, 2, 1, first, {}, net);
+      for (int w = 0; w < workers; ++w) {
+        const auto local = static_cast<std::size_t>(w);
+        const auto global = static_cast<std::size_t>(first + w);
+        ASSERT_TRUE(equal_bits(part.gradients[local], together.gradients[global]))
+            << net << ", worker " << global << " alone among " << workers << ", " << examples << " examples";
+        EXPECT_EQ(part.losses[local].entropy_loss, together.losses[global].entropy_loss);
+        EXPECT_EQ(part.losses[local].num_correct, together.losses[global].num_correct);
       }
     }
   }
 }
 
+TEST(CpuNet, AGradientDoesNotDependOnTheNumberOfLocalWorkers) {
+  for (const char* const net : {"lenet", "cifar10_alexnet"}) {
+    for (const int examples : {1, 3, 8}) expect_same_gradients_in_parts(net, examples);
+  }
+}
+
 TEST(CpuNet, AGradientDoesNotDependOnTheThreadsOfTheProcess) {
-  const Step serial(5, 3, 1, 1);
-  const Step parallel(5, 3, 4, 1);
-  for (std::size_t w = 0; w < 5; ++w) EXPECT_TRUE(equal_bits(serial.gradients[w], parallel.gradients[w])) << w;
+  for (const char* const net : {"lenet", "cifar10_alexnet"}) {
+    const Step serial(5, 3, 1, 1, 0, {}, net);
+    const Step parallel(5, 3, 4, 1, 0, {}, net);
+    for (std::size_t w = 0; w < 5; ++w)
+      EXPECT_TRUE(equal_bits(serial.gradients[w], parallel.gradients[w])) << net << ", worker " << w;
+  }
 }
 
 TEST(CpuNet, SlicesOfSeveralThreadsDoNotDependOnTheNumberOfWorkersEither) {
