@@ -71,7 +71,7 @@ struct AveragePoolSpec {
 
 /// Local response normalization: out[y, x, c] = in[y, x, c] / (k + alpha * sum over d of in[y, x, d]^2)^beta, with d
 /// from c - radius to c + radius where there is such a channel. The sum is not divided by the size of the window
-/// (PyTorch's and the AlexNet paper's alpha are for other windows: PyTorch divides). Krizhevsky et al., "ImageNet
+/// (PyTorch and Caffe do divide: their alpha is 2 radius + 1 times this one). Krizhevsky et al., "ImageNet
 /// Classification with Deep Convolutional Neural Networks", NIPS 2012, section 3.3.
 struct LrnSpec {
   int radius = 0;

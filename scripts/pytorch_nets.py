@@ -1,7 +1,7 @@
 """Our nets as nets/*.cpp describe them, in PyTorch: what compare_pytorch.py and bench_pytorch.py have in common."""
 
 import torch
-from torch.nn.functional import local_response_norm, max_pool2d, pad, relu
+from torch.nn.functional import local_response_norm, max_pool2d, relu
 
 
 class LeNet(torch.nn.Module):
@@ -42,8 +42,8 @@ class Cifar10Alexnet(torch.nn.Module):
 
     @staticmethod
     def pool(x):
-        """3x3 with stride 2, padded at the bottom and right only. Inputs are not negative, so zeros never win."""
-        return max_pool2d(pad(x, (0, 1, 0, 1)), 3, 2)
+        """3x3 with stride 2; on an even size the last window hangs over the bottom and right edge, as in ours."""
+        return max_pool2d(x, 3, 2, ceil_mode=True)
 
     @staticmethod
     def normalize(x):
