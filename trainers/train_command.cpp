@@ -23,6 +23,7 @@
 #include "trainers/command_main.h"
 #include "trainers/event_file.h"
 #include "trainers/event_hook.h"
+#include "trainers/floating_epochs.h"
 #include "trainers/gradient_transform.h"
 #include "trainers/net_state.h"
 #include "trainers/report_hooks.h"
@@ -97,14 +98,23 @@ std::unique_ptr<Net> open_net(const TrainOptions& o, const Dataset& dataset, con
 }
 
 std::unique_ptr<Strategy> open_strategy(const TrainOptions& o, const Layout& layout, const WorkerGroup& workers,
-                                        std::uint64_t& plan_fingerprint) {
+                                        std::int64_t num_examples, std::uint64_t& plan_fingerprint) {
   plan_fingerprint = layout.fingerprint();
   if (o.strategy_name() == "simple") return make_simple_strategy(layout, exchange_options(o, o.seed, 1).on_nonfinite);
   // Messages of one process reach no other, so the seed tells runs apart well enough.
   try {
     auto exchange = std::make_unique<CompressedAllReduce>(layout, workers, exchange_options(o, o.seed, num_threads(o)));
     plan_fingerprint = exchange->plan().fingerprint();
-    return make_replicated_strategy(layout, std::move(exchange));
+    auto compressed = make_replicated_strategy(layout, std::move(exchange));
+    if (o.floating_grad_epoch == 0) return compressed;
+    auto floating = make_replicated_strategy(
+        layout,
+        std::make_unique<CompressedAllReduce>(layout, workers, floating_exchange_options(o, o.seed, num_threads(o))));
+    return make_floating_epochs_strategy(
+        std::move(compressed), std::move(floating),
+        [batch_size = o.batch_size, num_examples, period = o.floating_grad_epoch](std::uint64_t step) {
+          return is_floating_step(step, batch_size, num_examples, period);
+        });
   } catch (const InvalidArgument& error) {
     throw UsageError(error.what());
   }
@@ -145,6 +155,7 @@ CheckpointState checkpoint_state(const TrainOptions& o, std::uint64_t plan_finge
   state.more["nan_to_zero"] = o.nan_to_zero ? "true" : "false";
   state.more["ema_decay"] = fmt::format("{}", o.ema_decay);
   state.more["return_codec"] = o.return_codec;
+  state.more["floating_grad_epoch"] = std::to_string(o.floating_grad_epoch);
   state.more["on_nonfinite"] = o.on_nonfinite;
   return state;
 }
@@ -214,7 +225,7 @@ int train(const TrainOptions& o, const RunDescription& description) {
   parts.dataset = dataset;
   parts.workers = workers;
   std::uint64_t plan_fingerprint = 0;
-  parts.strategy = open_strategy(o, parts.net->layout(), workers, plan_fingerprint);
+  parts.strategy = open_strategy(o, parts.net->layout(), workers, dataset->num_examples(), plan_fingerprint);
   parts.optimizer = make_optimizer(o.optimizer, {.momentum = o.momentum}, parts.net->layout().flat_elements());
   parts.transforms = make_transforms(o, *parts.net, workers);
   parts.schedule = make_schedule(o, dataset->num_examples());

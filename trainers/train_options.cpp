@@ -1,5 +1,6 @@
 #include "trainers/train_options.h"
 
+#include <algorithm>
 #include <map>
 #include <utility>
 
@@ -50,6 +51,13 @@ bool uses_ternary(const TrainOptions& o) {
   return false;
 }
 
+/// Whether any tensor may travel as something else than fp32.
+bool compresses(const TrainOptions& o) {
+  if (o.codec_name() != "fp32") return true;
+  return std::ranges::any_of(o.codec_for,
+                             [](const std::string& rule) { return parse_codec_rule(rule).codec != "fp32"; });
+}
+
 std::vector<std::string> with_auto(std::vector<std::string> names) {
   names.insert(names.begin(), "auto");
   return names;
@@ -87,6 +95,9 @@ void check_compression(const OptionSet& options, const TrainOptions& o) {
   }
   if (o.codec_name() == "fp32")
     refuse_unused(options, {"size_to_binarize", "quantize_logits"}, "a codec other than fp32");
+  if (o.floating_grad_epoch > 0 && !compresses(o)) {
+    refuse_unused(options, {"floating_grad_epoch"}, "a codec other than fp32 for the other epochs");
+  }
   if (o.scaler_scope != "block") refuse_unused(options, {"block_size"}, "--scaler_scope block");
   if (o.clip_factor == 0) refuse_unused(options, {"clip_scope", "scaler"}, "a --clip_factor above 0");
   if (o.clip_scope == "local" && o.scaler_sharing == "none") {
@@ -207,6 +218,10 @@ void declare_train_options(OptionSet& options, TrainOptions& o) {
   options.add("size_to_binarize", &o.size_to_binarize, "tensors with fewer elements travel as fp32", at_least(0));
   options.add_flag("quantize_logits", &o.quantize_logits,
                    "compress the logits' weights and biases too, else they travel as fp32");
+  options.add("floating_grad_epoch", &o.floating_grad_epoch,
+              "the last of every this many epochs exchanges fp32 gradients; 0: none does",
+              number_where("0, or a number of at least 2 (1 would make every epoch floating, which is --grad_bits 32)",
+                           [](double n) { return n == 0 || n >= 2; }));
   options.group("Reports");
   options.add("log_steps", &o.log_steps, "steps per line of metrics and log", at_least(1));
   options.add("telemetry_steps", &o.telemetry_steps, "steps per record of what compression did to each tensor; 0: none",
@@ -308,6 +323,15 @@ CompressedAllReduceOptions exchange_options(const TrainOptions& o, std::uint64_t
   result.seed = o.seed;
   result.run_id = run_id;
   result.num_threads = num_threads;
+  return result;
+}
+
+CompressedAllReduceOptions floating_exchange_options(const TrainOptions& o, std::uint64_t run_id, int num_threads) {
+  CompressedAllReduceOptions result = exchange_options(o, run_id, num_threads);
+  result.codecs = {};
+  result.codecs.codec = "fp32";
+  // Float32 elements do not add up as codes; for them this is what auto is left with.
+  if (result.algorithm == ExchangeAlgorithm::kIntegerSum) result.algorithm = ExchangeAlgorithm::kAuto;
   return result;
 }
 

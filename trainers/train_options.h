@@ -62,6 +62,7 @@ struct TrainOptions {
   std::string ternary_format = "t2";
   std::int64_t size_to_binarize = 1;
   bool quantize_logits = false;
+  std::int64_t floating_grad_epoch = 0;
   // Reports
   std::int64_t log_steps = 100;
   std::int64_t telemetry_steps = 500;
@@ -90,6 +91,9 @@ void check_train_options(const OptionSet& options, const TrainOptions& o);
 
 /// The exchange's part of the options. @param run_id  of this run, the same on all ranks
 CompressedAllReduceOptions exchange_options(const TrainOptions& o, std::uint64_t run_id, int num_threads);
+
+/// The same for the steps of floating epochs: every tensor travels as fp32, everything else is as without.
+CompressedAllReduceOptions floating_exchange_options(const TrainOptions& o, std::uint64_t run_id, int num_threads);
 
 /// The learning rate's part. @param num_examples  of one epoch
 Schedule make_schedule(const TrainOptions& o, std::int64_t num_examples);

@@ -608,6 +608,45 @@ TEST(TrainCommand, ExponentialScheduleIsAStaircaseOfEpochs) {
   EXPECT_EQ(train(longer).exit_code, kExitSuccess);
 }
 
+TEST(TrainCommand, FloatingEpochsSendFp32AndTelemetrySaysSo) {
+  const SmallMnist mnist;
+  const TemporaryDirectory folder;
+  // 48 examples in batches of 8: epochs of 6 steps, of which every second is floating.
+  const std::vector<std::string> options =
+      mnist.options(folder / "run") +
+      std::vector<std::string>{"--num_nodes",           "2", "--grad_bits", "1", "--quantize_logits",
+                               "--floating_grad_epoch", "2"};
+  ASSERT_EQ(train(options + std::vector<std::string>{"--max_steps", "13", "--log_steps", "1", "--telemetry_steps", "1"})
+                .exit_code,
+            kExitSuccess);
+  int num_floating = 0;
+  for (const Json& line : metrics_of(folder / "run")) {
+    const int step = line["step"].get<int>() - 1;
+    const bool floating = step / 6 % 2 == 1;
+    if (line["kind"] == "train") {
+      num_floating += floating ? 1 : 0;
+      const double ratio = line["compression_ratio"];
+      // Headers cost a little of 1, and of the 16 of two bits per element.
+      EXPECT_TRUE(floating ? ratio > 0.9 && ratio < 1 : ratio > 12 && ratio < 16) << step << " " << ratio;
+    } else if (line["kind"] == "tensors") {
+      for (const auto& tensor : line["tensors"]) {
+        EXPECT_EQ(tensor["scaler"] == 0.0, floating) << step;
+        EXPECT_EQ(tensor["snr_db"].is_null(), floating) << step;  // infinite where nothing is lost
+      }
+    }
+  }
+  EXPECT_EQ(num_floating, 6);
+  std::vector<std::string> others = options + std::vector<std::string>{"--max_steps", "14", "--resume"};
+  others[static_cast<std::size_t>(std::ranges::find(others, "--floating_grad_epoch") - others.begin()) + 1] = "3";
+  expect_usage_error(train(others), {"floating_grad_epoch '3'", "'2'"});
+}
+
+TEST(TrainCommand, ResumeInsideAFloatingEpochEndsLikeTheUninterruptedRun) {
+  expect_equal_resume({"--num_nodes", "2", "--grad_bits", "1", "--floating_grad_epoch", "2", "--log_steps", "7",
+                       "--telemetry_steps", "4"},
+                      10);
+}
+
 TEST(TrainCommand, ReadsItsOptionsFromAFile) {
   const SmallMnist mnist;
   const TemporaryDirectory folder;

@@ -124,6 +124,9 @@ TEST(TrainOptions, WrongValuesAreRefused) {
       {{"--clip_by_global_norm", "-1"}, {"--clip_by_global_norm", "-1", "at least 0"}},
       {{"--clip_by_global_norm", "inf"}, {"--clip_by_global_norm", "inf"}},
       {{"--nan_to_zero=1"}, {"--nan_to_zero", "1", "true or false"}},
+      {{"--grad_bits", "1", "--floating_grad_epoch", "-1"}, {"--floating_grad_epoch", "-1", "at least 2"}},
+      {{"--grad_bits", "1", "--floating_grad_epoch", "1"}, {"--floating_grad_epoch", "1", "--grad_bits 32"}},
+      {{"--grad_bits", "1", "--floating_grad_epoch", "2.5"}, {"--floating_grad_epoch", "2.5"}},
       {{"--clip_factor", "-1"}, {"--clip_factor", "-1", "at least 0"}},
       {{"--seed", "-1"}, {"--seed", "-1"}},
       {{"--learning_rate_decay_type", "cosine"}, {"--learning_rate_decay_type", "cosine", "polynomial"}},
@@ -197,6 +200,9 @@ TEST(TrainOptions, OptionsWithoutEffectAreRefused) {
       {{"--grad_bits", "16", "--return_codec", "ternary"}, {"--return_codec ternary", "ternary", "fp32, bf16"}},
       {{"--num_nodes", "2", "--size_to_binarize", "9"}, {"--size_to_binarize", "other than fp32"}},
       {{"--num_nodes", "2", "--quantize_logits"}, {"--quantize_logits", "other than fp32"}},
+      {{"--num_nodes", "2", "--floating_grad_epoch", "2"}, {"--floating_grad_epoch", "other than fp32"}},
+      {{"--num_nodes", "2", "--codec_for", "*=fp32", "--floating_grad_epoch", "2"},
+       {"--floating_grad_epoch", "other than fp32"}},
       {{"--grad_bits", "1", "--block_size", "64"}, {"--block_size", "--scaler_scope block"}},
       {{"--grad_bits", "1", "--clip_scope", "local"}, {"--clip_scope", "--clip_factor above 0"}},
       {{"--grad_bits", "1", "--scaler", "original"}, {"--scaler", "--clip_factor above 0"}},
@@ -236,6 +242,11 @@ TEST(TrainOptions, CombinationsThatMakeSenseAreAccepted) {
       {"--optimizer", "adam", "--learning_rate_decay_type", "exponential"},
       {"--optimizer", "rmsprop", "--momentum", "0"},
       {"--on_nonfinite", "skip"},
+      {"--grad_bits", "1", "--floating_grad_epoch", "2"},
+      {"--grad_bits", "16", "--floating_grad_epoch", "20"},
+      {"--codec_for", "*=bf16", "--floating_grad_epoch", "2"},
+      // The original's scripts give it so whatever the codec.
+      {"--floating_grad_epoch", "0"},
       {"--nan_to_zero", "--clip_by_global_norm", "0.5"},
       {"--nan_to_zero=false", "--clip_by_global_norm", "0"},
       {"--strategy", "simple", "--on_nonfinite", "zero"},
@@ -301,6 +312,24 @@ TEST(TrainOptions, ExchangeOptionsCarryEveryChoice) {
   EXPECT_EQ(e.seed, 9u);
   EXPECT_EQ(e.run_id, 77u);
   EXPECT_EQ(e.num_threads, 3);
+}
+
+TEST(TrainOptions, FloatingExchangeIsTheSameInFp32) {
+  const TrainOptions o = accept({"--num_nodes", "2", "--grad_bits", "1", "--clip_factor", "2.5", "--codec_for",
+                                 "a*=bf16", "--exchange", "scatter_reduce", "--return_codec", "bf16", "--on_nonfinite",
+                                 "skip", "--seed", "9", "--floating_grad_epoch", "2"});
+  const CompressedAllReduceOptions e = floating_exchange_options(o, 77, 3);
+  EXPECT_EQ(e.codecs.codec, "fp32");
+  EXPECT_TRUE(e.codecs.rules.empty());
+  EXPECT_EQ(e.algorithm, ExchangeAlgorithm::kScatterReduce);
+  EXPECT_EQ(e.return_codec, ReturnCodec::kBfloat16);
+  EXPECT_EQ(e.on_nonfinite, OnNonfinite::kSkip);
+  EXPECT_EQ(e.seed, 9u);
+  EXPECT_EQ(e.run_id, 77u);
+  EXPECT_EQ(e.num_threads, 3);
+  // There are no codes to add up.
+  const TrainOptions sums = accept({"--num_nodes", "2", "--grad_bits", "1", "--exchange", "integer_sum"});
+  EXPECT_EQ(floating_exchange_options(sums, 77, 3).algorithm, ExchangeAlgorithm::kAuto);
 }
 
 TEST(TrainOptions, ScheduleCarriesItsOptions) {
