@@ -10,6 +10,7 @@
 #include "kernels/parallel.h"
 #include "kernels/scaler.h"
 #include "kernels/ternary_pack.h"
+#include "kernels/transform.h"
 
 namespace terngrad {
 namespace {
@@ -99,6 +100,7 @@ CompressedAllReduce::~CompressedAllReduce() = default;
 
 ExchangeAlgorithm CompressedAllReduce::choose() const {
   if (options_.algorithm != ExchangeAlgorithm::kAuto) return options_.algorithm;
+  if (options_.return_codec == ReturnCodec::kSums) return ExchangeAlgorithm::kScatterReduce;
   if (workers_.communicator->size() == 1) return ExchangeAlgorithm::kAllGather;
   // Bytes that one worker receives: N - 1 whole messages, or N - 1 shares and N - 1 aggregated shares of 32 bits at
   // most.
@@ -152,6 +154,9 @@ ExchangeReport CompressedAllReduce::exchange(std::span<const TensorTable> gradie
     default:
       all_gather(gradients, mean, report);
   }
+  PartTimer check_timer;
+  check_mean(mean, report);
+  check_timer.next(report.decode_seconds);
   return report;
 }
 
@@ -318,6 +323,29 @@ void CompressedAllReduce::apply_return_leg(const TensorTable& mean) {
   messages_.resize(1);
   read_message(bytes, MessageKind::kMean, context_, layout_, messages_[0]);
   whole_return_.decode(0, messages_[0], mean, stream_);
+}
+
+void CompressedAllReduce::check_mean(const TensorTable& mean, ExchangeReport& report) {
+  std::string overflowed;
+  int num_overflowed = 0;
+  for (int segment = 0; segment < layout_.num_segments(); ++segment) {
+    // Sums of codes are at most N, times a scaler of at most 2^126 over N. Other means are sums of finite numbers too,
+    // but those may leave the range of fp32, or the return leg's rounding that of bfloat16.
+    if (plan_.codec_of(segment).traits().summable) continue;
+    const Segment& tensor = layout_.segment(segment);
+    const std::span<float> values(mean.tensor(segment), static_cast<std::size_t>(tensor.num_elements));
+    if (all_finite(values, stream_)) continue;
+    if (num_overflowed++ == 0) overflowed = tensor.name;
+    std::fill(values.begin(), values.end(), 0.0f);
+  }
+  if (num_overflowed == 0) return;
+  report.nonfinite += (report.nonfinite.empty() ? "step " + std::to_string(context_.step) + ": " : std::string("; ")) +
+                      "the mean of tensor '" + overflowed + "' overflows to infinity" +
+                      (num_overflowed > 1 ? " (and " + std::to_string(num_overflowed - 1) + " more)" : "");
+  if (options_.on_nonfinite == OnNonfinite::kStop) throw NonFiniteError(report.nonfinite);
+  if (options_.on_nonfinite == OnNonfinite::kZero) return;
+  report.skipped = true;
+  for (auto& messages : sent_) messages.clear();
 }
 
 void CompressedAllReduce::gather_part(const Parts& parts, const TensorTable& mean, ExchangeReport& report) {

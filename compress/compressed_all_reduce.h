@@ -21,13 +21,14 @@ enum class ExchangeAlgorithm {
   kAllGather,      // every worker gets every worker's message and aggregates for itself
   kScatterReduce,  // worker j aggregates share j of N and sends the result back to all
   kIntegerSum,     // lanes of codes are added on the way (summable codecs); other tensors go by all-gather
-  kAuto,           // all_gather in one process; else the one of the first two that a worker receives fewer bytes with
+  kAuto,           // all_gather in one process; else the one of the first two that a worker receives fewer bytes with.
+                   // With return codec sums scatter_reduce: the one whose return leg can be sums of codes
 };
 
 enum class OnNonfinite {
   kStop,  // throw NonFiniteError naming tensor, worker and step
   kSkip,  // drop the step everywhere
-  kZero,  // that worker's tensor counts as zero, and is still divided by N
+  kZero,  // that worker's tensor counts as zero, and is still divided by N; a mean that overflows counts as zero
 };
 
 struct CompressedAllReduceOptions {
@@ -82,6 +83,8 @@ class CompressedAllReduce final : public GradientExchange {
   void aggregate(std::span<const Slice> slices, std::span<const Message> messages, std::size_t first,
                  std::size_t stride, const TensorTable& mean);
   void apply_return_leg(const TensorTable& mean);
+  /// Looks for tensors whose mean overflowed, after the return leg: the same in every process, for all have its bits.
+  void check_mean(const TensorTable& mean, ExchangeReport& report);
   /// Bytes of a message that a worker sends to the others: none where there are no others.
   std::int64_t sent_bytes(std::span<const std::uint8_t> message) const {
     return workers_.num_workers > 1 ? static_cast<std::int64_t>(message.size()) : 0;

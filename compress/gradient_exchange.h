@@ -25,8 +25,8 @@ struct ExchangeReport {
   double encode_seconds = 0;
   double wire_seconds = 0;  // handing messages over, checksums and taking apart included
   double decode_seconds = 0;
-  bool skipped = false;   // a gradient was not finite and the step is to be dropped everywhere
-  std::string nonfinite;  // empty, or which tensor of which worker was not finite
+  bool skipped = false;   // a gradient or the mean was not finite and the step is to be dropped everywhere
+  std::string nonfinite;  // empty, or which tensor of which worker was not finite, or which tensor's mean overflowed
 
   std::int64_t sent_bytes() const { return scalers.sent + gradient.sent + mean.sent; }
   std::int64_t received_bytes() const { return scalers.received + gradient.received + mean.received; }

@@ -1,20 +1,13 @@
 #include "trainers/strategy.h"
 
 #include <algorithm>
-#include <bit>
-#include <cstdint>
 #include <utility>
 
 #include "kernels/errors.h"
+#include "kernels/transform.h"
 
 namespace terngrad {
 namespace {
-
-bool is_finite(std::span<const float> values) {
-  std::uint32_t greatest = 0;  // of the bits without signs: infinity and NaN are above every number
-  for (const float value : values) greatest = std::max(greatest, std::bit_cast<std::uint32_t>(value) & 0x7fffffffu);
-  return greatest < 0x7f800000u;
-}
 
 class Simple final : public Strategy {
  public:
@@ -28,11 +21,12 @@ class Simple final : public Strategy {
     applied_ = TensorTable(layout_, mean.data());
     std::string first;
     int num_nonfinite = 0;
+    Stream stream(Device::cpu(), 1);
     for (int index = 0; index < layout_.num_segments(); ++index) {
       const Segment& segment = layout_.segment(index);
       const std::span<const float> gradient(gradients[0].tensor(index), static_cast<std::size_t>(segment.num_elements));
       float* const out = mean.data() + segment.offset;
-      if (is_finite(gradient)) {
+      if (all_finite(gradient, stream)) {
         std::ranges::copy(gradient, out);
         continue;
       }

@@ -104,6 +104,7 @@ std::unique_ptr<Strategy> open_strategy(const TrainOptions& o, const Layout& lay
   // Messages of one process reach no other, so the seed tells runs apart well enough.
   try {
     auto exchange = std::make_unique<CompressedAllReduce>(layout, workers, exchange_options(o, o.seed, num_threads(o)));
+    check_codec_plan(o, exchange->plan());
     plan_fingerprint = exchange->plan().fingerprint();
     auto compressed = make_replicated_strategy(layout, std::move(exchange));
     if (o.floating_grad_epoch == 0) return compressed;

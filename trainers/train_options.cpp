@@ -125,6 +125,17 @@ void check_compression(const OptionSet& options, const TrainOptions& o) {
     }
     refuse_unused(options, {"ternary_format"}, "an --exchange other than integer_sum, which sends lanes");
   }
+  if (o.return_codec == "sums" && o.exchange == "all_gather") {
+    TERNGRAD_THROW(
+        UsageError,
+        "--return_codec sums: has no effect with --exchange all_gather, where no mean travels back; accepted "
+        "with it: fp32, bf16, ternary; accepted with sums: --exchange auto, scatter_reduce, integer_sum");
+  }
+  if (o.num_nodes == 1) {
+    const std::string needs = "--num_nodes 2 or more: one worker shares and sends nothing";
+    refuse_unused(options, {"exchange", "scaler_sharing", "clip_scope"}, needs);
+    if (o.return_codec == "sums") refuse_unused(options, {"return_codec"}, needs);
+  }
 }
 
 }  // namespace
@@ -193,7 +204,8 @@ void declare_train_options(OptionSet& options, TrainOptions& o) {
               one_of({"auto", "simple", "replicated"}));
   options.add("exchange", &o.exchange, "how messages travel; the result has the same bits with each",
               one_of({"auto", "all_gather", "scatter_reduce", "integer_sum"}));
-  options.add("return_codec", &o.return_codec, "what the mean goes through on its way back",
+  options.add("return_codec", &o.return_codec,
+              "what the mean goes through on its way back; sums of codes change its bytes only, the others its bits",
               one_of({"fp32", "bf16", "sums", "ternary"}));
   options.add("on_nonfinite", &o.on_nonfinite,
               "on NaN or infinity in a gradient: stop, skip the step, or count it as zero",
@@ -292,6 +304,16 @@ void check_train_options(const OptionSet& options, const TrainOptions& o) {
   }
   if (!o.tensorboard) refuse_unused(options, {"histogram_steps"}, "--tensorboard");
   check_compression(options, o);
+}
+
+void check_codec_plan(const TrainOptions& o, const CodecPlan& plan) {
+  const std::string codec = o.codec_name();
+  if (codec == "fp32") return;  // nothing was asked for that could go missing
+  const auto uses = [&](const CodecPlan::Group& group) { return group.codec->name() == codec; };
+  if (std::ranges::any_of(plan.groups(), uses)) return;
+  const std::string given = o.codec != "auto" ? "--codec " + o.codec : "--grad_bits " + std::to_string(o.grad_bits);
+  TERNGRAD_THROW(UsageError, given, ": has no effect here; no tensor of --net ", o.net, " is left to travel as ", codec,
+                 " by --codec_for, --size_to_binarize and --quantize_logits");
 }
 
 CompressedAllReduceOptions exchange_options(const TrainOptions& o, std::uint64_t run_id, int num_threads) {

@@ -89,6 +89,9 @@ void apply_dataset_defaults(OptionSet& options, const TrainOptions& o);
 /// @throws UsageError naming the options, their values and what would be accepted
 void check_train_options(const OptionSet& options, const TrainOptions& o);
 
+/// Checks the same against the tensors of the net. @throws UsageError if no tensor uses the codec that was asked for
+void check_codec_plan(const TrainOptions& o, const CodecPlan& plan);
+
 /// The exchange's part of the options. @param run_id  of this run, the same on all ranks
 CompressedAllReduceOptions exchange_options(const TrainOptions& o, std::uint64_t run_id, int num_threads);
 

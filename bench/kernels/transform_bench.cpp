@@ -28,6 +28,11 @@ Subject in_place(std::int64_t n, double floats_moved, void (*apply)(std::span<fl
 void register_transform() {
   for (const std::int64_t n : sizes()) {
     for (const int threads : thread_counts()) {
+      register_subject(bench_name("all_finite", "f32", n, threads), n, threads, [=] {
+        return in_place(n, 1, [](std::span<float> values, Stream& stream) {
+          benchmark::DoNotOptimize(all_finite(values, stream));
+        });
+      });
       register_subject(bench_name("zero_nonfinite", "f32", n, threads), n, threads, [=] {
         return in_place(n, 1, [](std::span<float> values, Stream& stream) { zero_nonfinite(values, stream); });
       });

@@ -12,6 +12,20 @@ namespace hn = hwy::HWY_NAMESPACE;
 using DFloat = hn::CappedTag<float, 16>;
 using DOne = hn::CappedTag<float, 1>;
 
+bool AllFinite(const float* HWY_RESTRICT values, std::int64_t count) {
+  const DFloat d;
+  const DOne one;
+  const auto n = static_cast<std::size_t>(count);
+  std::size_t i = 0;
+  for (; i + hn::Lanes(d) <= n; i += hn::Lanes(d)) {
+    if (!hn::AllTrue(d, hn::IsFinite(hn::LoadU(d, values + i)))) return false;
+  }
+  for (; i < n; ++i) {
+    if (!hn::AllTrue(one, hn::IsFinite(hn::LoadU(one, values + i)))) return false;
+  }
+  return true;
+}
+
 /// Writes nothing where all is finite, as it nearly always is: the pass then costs reading only.
 template <class D>
 HWY_INLINE std::size_t ZeroVector(D d, float* values) {
@@ -49,9 +63,11 @@ HWY_AFTER_NAMESPACE();
 
 #if HWY_ONCE
 namespace terngrad::cpu {
+HWY_EXPORT(AllFinite);
 HWY_EXPORT(ZeroNonfinite);
 HWY_EXPORT(Scale);
 
+bool all_finite(const float* values, std::int64_t count) { return HWY_DYNAMIC_DISPATCH(AllFinite)(values, count); }
 std::int64_t zero_nonfinite(float* values, std::int64_t count) {
   return HWY_DYNAMIC_DISPATCH(ZeroNonfinite)(values, count);
 }

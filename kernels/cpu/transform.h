@@ -5,6 +5,7 @@
 
 namespace terngrad::cpu {
 
+bool all_finite(const float* values, std::int64_t count);
 std::int64_t zero_nonfinite(float* values, std::int64_t count);
 void scale(float* values, std::int64_t count, float factor);
 

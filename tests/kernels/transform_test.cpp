@@ -49,9 +49,11 @@ TEST(ZeroNonfinite, ReplacesNanAndInfinityAndNothingElse) {
       bits = 0;
       ++num_nonfinite;
     }
+    ASSERT_EQ(all_finite(values, stream), num_nonfinite == 0);
     ASSERT_EQ(zero_nonfinite(values, stream), num_nonfinite);
     ASSERT_EQ(bits_of(values), want);
     ASSERT_EQ(zero_nonfinite(values, stream), 0);
+    ASSERT_TRUE(all_finite(values, stream));
   });
 }
 
@@ -61,6 +63,7 @@ TEST(ZeroNonfinite, FindsOneAtAnyPlace) {
     for (std::size_t place = 0; place < 70; ++place) {
       std::vector<float> values(70, 2.5f);
       values[place] = std::numeric_limits<float>::quiet_NaN();
+      ASSERT_FALSE(all_finite(values, stream)) << place;
       ASSERT_EQ(zero_nonfinite(values, stream), 1) << place;
       for (std::size_t i = 0; i < values.size(); ++i) ASSERT_EQ(values[i], i == place ? 0.0f : 2.5f) << place;
     }

@@ -647,6 +647,15 @@ TEST(TrainCommand, ResumeInsideAFloatingEpochEndsLikeTheUninterruptedRun) {
                       10);
 }
 
+TEST(TrainCommand, CodecThatNoTensorUsesIsRefusedBeforeAnyWork) {
+  const SmallMnist mnist;
+  const TemporaryDirectory folder;
+  expect_usage_error(train(mnist.options(folder / "run") +
+                           std::vector<std::string>{"--grad_bits", "1", "--clip_factor", "2", "--codec_for", "*=fp32"}),
+                     {"--grad_bits 1", "--net lenet"});
+  EXPECT_FALSE(fs::exists(folder / "run"));
+}
+
 TEST(TrainCommand, ReadsItsOptionsFromAFile) {
   const SmallMnist mnist;
   const TemporaryDirectory folder;

@@ -198,6 +198,16 @@ TEST(TrainOptions, OptionsWithoutEffectAreRefused) {
       {{"--return_codec", "bf16"}, {"--return_codec", "--strategy replicated"}},
       {{"--num_nodes", "2", "--return_codec", "sums"}, {"--return_codec sums", "ternary", "fp32, bf16"}},
       {{"--grad_bits", "16", "--return_codec", "ternary"}, {"--return_codec ternary", "ternary", "fp32, bf16"}},
+      {{"--num_nodes", "2", "--grad_bits", "1", "--exchange", "all_gather", "--return_codec", "sums"},
+       {"--return_codec sums", "--exchange all_gather", "accepted with it: fp32, bf16, ternary", "scatter_reduce"}},
+      {{"--grad_bits", "1", "--exchange", "scatter_reduce"}, {"--exchange", "--num_nodes 2 or more"}},
+      {{"--strategy", "replicated", "--exchange", "all_gather"}, {"--exchange", "--num_nodes 2 or more"}},
+      {{"--grad_bits", "1", "--exchange", "integer_sum"}, {"--exchange", "--num_nodes 2 or more"}},
+      {{"--grad_bits", "1", "--scaler_sharing", "mean"}, {"--scaler_sharing", "--num_nodes 2 or more"}},
+      {{"--grad_bits", "1", "--scaler_sharing", "none"}, {"--scaler_sharing", "--num_nodes 2 or more"}},
+      {{"--grad_bits", "1", "--clip_factor", "2.5", "--clip_scope", "local"},
+       {"--clip_scope", "--num_nodes 2 or more"}},
+      {{"--grad_bits", "1", "--return_codec", "sums"}, {"--return_codec", "--num_nodes 2 or more"}},
       {{"--num_nodes", "2", "--size_to_binarize", "9"}, {"--size_to_binarize", "other than fp32"}},
       {{"--num_nodes", "2", "--quantize_logits"}, {"--quantize_logits", "other than fp32"}},
       {{"--num_nodes", "2", "--floating_grad_epoch", "2"}, {"--floating_grad_epoch", "other than fp32"}},
@@ -228,15 +238,23 @@ TEST(TrainOptions, OptionsWithoutEffectAreRefused) {
 
 TEST(TrainOptions, CombinationsThatMakeSenseAreAccepted) {
   const std::vector<std::vector<std::string>> accepted = {
-      {"--grad_bits", "1", "--clip_factor", "2.5", "--scaler", "original", "--clip_scope", "local"},
+      {"--grad_bits", "1", "--num_nodes", "2", "--clip_factor", "2.5", "--scaler", "original", "--clip_scope", "local"},
+      {"--grad_bits", "1", "--clip_factor", "2.5", "--scaler", "original"},
+      // A lossy return leg is part of the result, also of one worker.
+      {"--grad_bits", "1", "--return_codec", "ternary"},
+      {"--grad_bits", "16", "--return_codec", "bf16"},
+      {"--grad_bits", "1", "--num_nodes", "2", "--exchange", "all_gather", "--return_codec", "ternary"},
+      {"--grad_bits", "1", "--num_nodes", "2", "--exchange", "scatter_reduce", "--return_codec", "sums"},
+      {"--grad_bits", "1", "--num_nodes", "2", "--exchange", "integer_sum", "--return_codec", "sums"},
       {"--grad_bits", "1", "--scaler_scope", "block", "--block_size", "64"},
-      {"--grad_bits", "1", "--scaler_sharing", "none", "--return_codec", "bf16"},
-      {"--grad_bits", "1", "--scaler_sharing", "mean", "--exchange", "integer_sum", "--return_codec", "ternary"},
+      {"--grad_bits", "1", "--num_nodes", "2", "--scaler_sharing", "none", "--return_codec", "bf16"},
+      {"--grad_bits", "1", "--num_nodes", "2", "--scaler_sharing", "mean", "--exchange", "integer_sum",
+       "--return_codec", "ternary"},
       {"--grad_bits", "1", "--size_to_binarize", "0", "--quantize_logits", "--ternary_format", "tmask"},
       {"--grad_bits", "16", "--size_to_binarize", "100"},
       // One tensor with the codec is enough for its options to have an effect.
-      {"--codec_for", "fc3/weights=ternary", "--clip_factor", "2.5", "--exchange", "integer_sum"},
-      {"--codec_for", "*=ternary", "--return_codec", "sums"},
+      {"--num_nodes", "2", "--codec_for", "fc3/weights=ternary", "--clip_factor", "2.5", "--exchange", "integer_sum"},
+      {"--num_nodes", "2", "--codec_for", "*=ternary", "--return_codec", "sums"},
       {"--learning_rate_decay_type", "exponential", "--num_epochs_per_decay", "2", "--learning_rate_decay_factor", "1"},
       {"--optimizer", "gd"},
       {"--optimizer", "adam", "--learning_rate_decay_type", "exponential"},
@@ -260,7 +278,9 @@ TEST(TrainOptions, CombinationsThatMakeSenseAreAccepted) {
 }
 
 TEST(TrainOptions, ExchangeOptionsCarryEveryChoice) {
-  const CompressedAllReduceOptions e = exchange_options(accept({"--grad_bits",
+  const CompressedAllReduceOptions e = exchange_options(accept({"--num_nodes",
+                                                                "2",
+                                                                "--grad_bits",
                                                                 "1",
                                                                 "--clip_factor",
                                                                 "2.5",
@@ -312,6 +332,30 @@ TEST(TrainOptions, ExchangeOptionsCarryEveryChoice) {
   EXPECT_EQ(e.seed, 9u);
   EXPECT_EQ(e.run_id, 77u);
   EXPECT_EQ(e.num_threads, 3);
+}
+
+TEST(TrainOptions, CodecThatNoTensorUsesIsRefused) {
+  Layout layout;
+  layout.add("fc/weights", {100});
+  layout.add("logits/weights", {10}, /*is_logits=*/true);
+  const auto check = [&](const std::vector<std::string>& arguments) {
+    const TrainOptions o = accept(arguments);
+    check_codec_plan(o, CodecPlan(layout, exchange_options(o, 1, 1).codecs));
+  };
+  const std::vector<Refusal> refusals = {
+      {{"--grad_bits", "1", "--codec_for", "*=fp32"}, {"--grad_bits 1", "ternary", "--codec_for"}},
+      {{"--grad_bits", "1", "--clip_factor", "2.5", "--codec_for", "fc*=bf16"}, {"--grad_bits 1", "--quantize_logits"}},
+      {{"--codec", "bf16", "--size_to_binarize", "101"}, {"--codec bf16", "--size_to_binarize"}},
+  };
+  for (const Refusal& refusal : refusals) {
+    const std::string message = message_of<UsageError>([&] { check(refusal.arguments); });
+    for (const std::string& words : refusal.said) EXPECT_THAT(message, HasSubstr(words));
+  }
+  EXPECT_NO_THROW(check({}));
+  EXPECT_NO_THROW(check({"--grad_bits", "1"}));
+  EXPECT_NO_THROW(check({"--grad_bits", "1", "--size_to_binarize", "100"}));
+  EXPECT_NO_THROW(check({"--grad_bits", "1", "--quantize_logits", "--codec_for", "fc*=bf16"}));
+  EXPECT_NO_THROW(check({"--codec_for", "*=ternary"}));
 }
 
 TEST(TrainOptions, FloatingExchangeIsTheSameInFp32) {
