@@ -66,6 +66,8 @@ class Checkpoint {
   const std::string& source() const { return file_.source(); }
   const CheckpointState& state() const { return state_; }
   std::uint64_t layout_fingerprint() const { return layout_fingerprint_; }
+  /// Of everything in it; see above.
+  std::string checksum() const { return metadata("checksum"); }
   std::span<const TensorRecord> tensors() const { return file_.tensors(); }
 
   /// True if the file has a tensor whose name begins with "<group>/".

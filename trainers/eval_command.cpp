@@ -3,17 +3,26 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cstdint>
 #include <cstdlib>
+#include <filesystem>
 #include <iostream>
+#include <memory>
+#include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
+#include "datasets/first_examples.h"
 #include "kernels/buffer.h"
 #include "kernels/errors.h"
 #include "trainers/checkpoint.h"
 #include "trainers/evaluate.h"
+#include "trainers/evaluation_log.h"
+#include "trainers/follow_run.h"
 #include "trainers/net_state.h"
 #include "trainers/options.h"
+#include "trainers/stop_signal.h"
 #include "version.h"
 
 namespace terngrad {
@@ -25,7 +34,11 @@ struct EvalOptions {
   std::string dataset;
   std::string data_dir;
   std::string subset = "test";
+  std::int64_t num_examples = 0;
   bool restore_avg_var = true;
+  double eval_interval_secs = 0;
+  bool run_once = false;
+  std::string eval_dir;
   int threads = 0;
 };
 
@@ -43,15 +56,136 @@ void declare(OptionSet& options, EvalOptions& o) {
   options.alias("dataset_name", "dataset");
   options.add("data_dir", &o.data_dir, "folder with the data set's files");
   options.add("subset", &o.subset, "which part of it", one_of({"train", "test"}));
+  options.add("num_examples", &o.num_examples, "evaluate the first n examples only; 0: all", at_least(0));
   options.group("Run");
+  options.add("eval_interval_secs", &o.eval_interval_secs,
+              "follow the run: look for a new checkpoint this often, until its last step; 0: evaluate once",
+              at_least(0));
+  options.add_flag("run_once", &o.run_once, "evaluate once; what happens without --eval_interval_secs anyway");
+  options.add("eval_dir", &o.eval_dir,
+              "folder to add results to (metrics.jsonl and TensorBoard events); empty: eval in --checkpoint_dir when "
+              "following, else none");
   options.add("threads", &o.threads, "threads; 0: all of the machine", at_least(0));
 }
 
-std::filesystem::path checkpoint_to_load(const EvalOptions& o) {
-  if (!o.checkpoint.empty()) return o.checkpoint;
-  const auto latest = latest_checkpoint(o.checkpoint_dir);
-  if (!latest) TERNGRAD_THROW(DataError, "no checkpoint in ", o.checkpoint_dir);
-  return latest->path;
+void check(const OptionSet& options, const EvalOptions& o) {
+  if (o.checkpoint.empty() == o.checkpoint_dir.empty()) {
+    throw UsageError("give exactly one of --checkpoint_dir (a run directory) and --checkpoint (a file)");
+  }
+  if (o.eval_interval_secs > 0 && o.run_once) {
+    TERNGRAD_THROW(UsageError, "--run_once: contradicts --eval_interval_secs ", o.eval_interval_secs,
+                   ", which follows the run; give one of them");
+  }
+  if (options.was_set("run_once") && !o.run_once && o.eval_interval_secs == 0) {
+    throw UsageError("--run_once=false: following a run needs --eval_interval_secs, the seconds between two looks");
+  }
+  if (o.eval_interval_secs > 0 && o.checkpoint_dir.empty()) {
+    throw UsageError("--eval_interval_secs: needs --checkpoint_dir, the run to follow; --checkpoint is one file");
+  }
+}
+
+std::string weights_group(const EvalOptions& o) { return o.restore_avg_var ? "ema" : "parameters"; }
+
+std::string dataset_name(const EvalOptions& o, const Checkpoint& checkpoint) {
+  return o.dataset.empty() ? checkpoint.state().dataset : o.dataset;
+}
+
+int num_threads(const EvalOptions& o) { return o.threads == 0 ? num_hardware_threads() : o.threads; }
+
+/// The data set that goes with `checkpoint`.
+std::unique_ptr<Dataset> open_dataset(const EvalOptions& o, const Checkpoint& checkpoint) {
+  const std::string name = dataset_name(o, checkpoint);
+  if (name == "synthetic" && !o.data_dir.empty()) {
+    throw UsageError("--data_dir: has no effect here; it needs a data set with files, synthetic is built in");
+  }
+  if (name != "synthetic" && o.data_dir.empty()) {
+    throw UsageError("--data_dir: must name the folder with the files of data set " + name);
+  }
+  DatasetOptions options;
+  options.data_dir = o.data_dir;
+  options.subset = o.subset == "train" ? Subset::kTrain : Subset::kTest;
+  const auto image_size = checkpoint.state().more.find("image_size");
+  if (image_size != checkpoint.state().more.end()) options.image_size = std::atoi(image_size->second.c_str());
+  options.num_threads = num_threads(o);
+  std::unique_ptr<Dataset> dataset = make_dataset(name, options);
+  if (o.num_examples == 0) return dataset;
+  if (o.num_examples > dataset->num_examples()) {
+    TERNGRAD_THROW(UsageError, "--num_examples ", o.num_examples, ": ", name, " ", o.subset, " has ",
+                   dataset->num_examples(), " examples; accepted: 0 (all) to ", dataset->num_examples());
+  }
+  return first_examples(std::move(dataset), o.num_examples);
+}
+
+Evaluation evaluate_checkpoint(const EvalOptions& o, const Checkpoint& checkpoint, const Dataset& dataset) {
+  NetOptions net_options;
+  net_options.threads_per_worker = num_threads(o);
+  net_options.num_threads = num_threads(o);
+  const std::unique_ptr<Net> net =
+      make_net(checkpoint.state().net, {dataset.height(), dataset.width(), dataset.channels()}, dataset.num_classes(),
+               net_options);
+  Buffer<float> parameters(net->layout().flat_elements());
+  checkpoint.read_group(weights_group(o), net->layout(), parameters.span());
+  const Buffer<float> state = load_evaluation_state(checkpoint, *net, o.restore_avg_var);
+  return evaluate(*net, parameters.span(), state.span(), dataset, num_threads(o));
+}
+
+/// Evaluates checkpoints of one run, which share a data set, and keeps a log of results if there is a folder for it.
+class Evaluator {
+ public:
+  Evaluator(const EvalOptions& o, std::filesystem::path log_directory)
+      : o_(o), log_directory_(std::move(log_directory)) {}
+
+  /// Prints the result; one that the log has is not computed again.
+  void run(const Checkpoint& checkpoint) {
+    if (!dataset_) prepare(checkpoint);
+    const std::uint64_t step = checkpoint.state().step;
+    const Evaluation* known = log_ ? log_->find(step, checkpoint.checksum()) : nullptr;
+    if (known != nullptr) {
+      std::cerr << "step " << step << " is evaluated already, its result is in " << log_directory_.string()
+                << std::endl;
+    }
+    const Evaluation evaluation = known != nullptr ? *known : evaluate_checkpoint(o_, checkpoint, *dataset_);
+    if (log_ && known == nullptr) log_->write(step, checkpoint.checksum(), evaluation);
+    std::cout << checkpoint.source() << ": step " << step << ", " << weights_group(o_) << " weights, "
+              << dataset_name(o_, checkpoint) << " " << o_.subset << ", loss " << evaluation.loss << "\n"
+              << to_string(evaluation) << std::endl;
+  }
+
+ private:
+  void prepare(const Checkpoint& checkpoint) {
+    dataset_ = open_dataset(o_, checkpoint);
+    if (log_directory_.empty()) return;
+    log_.emplace(log_directory_, EvaluationSubject{.dataset = dataset_name(o_, checkpoint),
+                                                   .subset = o_.subset,
+                                                   .weights = weights_group(o_),
+                                                   .num_examples = dataset_->num_examples()});
+  }
+
+  const EvalOptions& o_;
+  std::filesystem::path log_directory_;
+  std::unique_ptr<Dataset> dataset_;
+  std::optional<EvaluationLog> log_;
+};
+
+void evaluate_once(const EvalOptions& o) {
+  Evaluator evaluator(o, o.eval_dir);
+  if (!o.checkpoint.empty()) {
+    evaluator.run(load_checkpoint(o.checkpoint));
+    return;
+  }
+  const std::optional<Checkpoint> newest = load_newest_checkpoint(o.checkpoint_dir);
+  if (!newest) TERNGRAD_THROW(DataError, "no checkpoint in ", o.checkpoint_dir);
+  evaluator.run(*newest);
+}
+
+void follow(const EvalOptions& o) {
+  const std::filesystem::path run = o.checkpoint_dir;
+  Evaluator evaluator(o, o.eval_dir.empty() ? run / "eval" : std::filesystem::path(o.eval_dir));
+  StopSignal stop;
+  const bool is_finished = follow_run(
+      run, [&](const Checkpoint& checkpoint) { evaluator.run(checkpoint); },
+      [&] { return stop.wait(o.eval_interval_secs); }, std::cerr);
+  if (!is_finished) std::cerr << "stopped before the run's last step was evaluated" << std::endl;
 }
 
 }  // namespace
@@ -59,7 +193,7 @@ std::filesystem::path checkpoint_to_load(const EvalOptions& o) {
 int run_eval(int argc, char** argv) {
   EvalOptions o;
   OptionSet options(
-      "terngrad_eval: evaluates a checkpoint; its last line is the result.\n"
+      "terngrad_eval: evaluates a checkpoint, or each new one of a run; its last line is the result.\n"
       "Example: terngrad_eval --checkpoint_dir runs/quickstart");
   declare(options, o);
   const ParseResult parsed = options.parse(argc, argv);
@@ -71,39 +205,12 @@ int run_eval(int argc, char** argv) {
     std::cout << "terngrad_eval " << kVersion << " (" << kCommit << ")\n";
     return 0;
   }
-  if (o.checkpoint.empty() == o.checkpoint_dir.empty()) {
-    throw UsageError("give exactly one of --checkpoint_dir (a run directory) and --checkpoint (a file)");
+  check(options, o);
+  if (o.eval_interval_secs > 0) {
+    follow(o);
+  } else {
+    evaluate_once(o);
   }
-  const Checkpoint checkpoint = load_checkpoint(checkpoint_to_load(o));
-  const std::string dataset_name = o.dataset.empty() ? checkpoint.state().dataset : o.dataset;
-  if (dataset_name == "synthetic" && !o.data_dir.empty()) {
-    throw UsageError("--data_dir: has no effect here; it needs a data set with files, synthetic is built in");
-  }
-  if (dataset_name != "synthetic" && o.data_dir.empty()) {
-    throw UsageError("--data_dir: must name the folder with the files of data set " + dataset_name);
-  }
-  const int threads = o.threads == 0 ? num_hardware_threads() : o.threads;
-  DatasetOptions dataset_options;
-  dataset_options.data_dir = o.data_dir;
-  dataset_options.subset = o.subset == "train" ? Subset::kTrain : Subset::kTest;
-  const auto image_size = checkpoint.state().more.find("image_size");
-  if (image_size != checkpoint.state().more.end()) dataset_options.image_size = std::atoi(image_size->second.c_str());
-  dataset_options.num_threads = threads;
-  const std::unique_ptr<Dataset> dataset = make_dataset(dataset_name, dataset_options);
-  NetOptions net_options;
-  net_options.threads_per_worker = threads;
-  net_options.num_threads = threads;
-  const std::unique_ptr<Net> net =
-      make_net(checkpoint.state().net, {dataset->height(), dataset->width(), dataset->channels()},
-               dataset->num_classes(), net_options);
-  const std::string group = o.restore_avg_var ? "ema" : "parameters";
-  Buffer<float> parameters(net->layout().flat_elements());
-  checkpoint.read_group(group, net->layout(), parameters.span());
-  const Buffer<float> state = load_evaluation_state(checkpoint, *net, o.restore_avg_var);
-  const Evaluation evaluation = evaluate(*net, parameters.span(), state.span(), *dataset, threads);
-  std::cout << checkpoint.source() << ": step " << checkpoint.state().step << ", " << group << " weights, "
-            << dataset_name << " " << o.subset << ", loss " << evaluation.loss << "\n"
-            << to_string(evaluation) << "\n";
   return 0;
 }
 

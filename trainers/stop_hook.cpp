@@ -9,23 +9,16 @@
 namespace terngrad {
 namespace {
 
-volatile std::sig_atomic_t received_signal = 0;
-
-extern "C" void note_signal(int signal) {
-  received_signal = signal;
-  // Whoever asks twice does not want to wait for the end of a step.
-  std::signal(signal, SIG_DFL);
-}
-
 class StopHook final : public Hook {
  public:
-  StopHook(ProgressDisplay& display, double stop_after_seconds) : display_(display), seconds_(stop_after_seconds) {}
+  StopHook(const StopSignal& signal, double stop_after_seconds, ProgressDisplay& display)
+      : signal_(signal), seconds_(stop_after_seconds), display_(display) {}
 
   void before_train(const TrainingView&) override { begin_ = std::chrono::steady_clock::now(); }
 
   HookVerdict after_step(const TrainingView& training, const StepView&) override {
     if (training.steps_done == training.total_steps) return HookVerdict::kContinue;  // it ends anyway
-    if (const int signal = StopSignals::received(); signal != 0) {
+    if (const int signal = signal_.received(); signal != 0) {
       display_.message(fmt::format("stopping after step {}: {}", training.steps_done, signal_name(signal)));
       return HookVerdict::kStop;
     }
@@ -36,41 +29,18 @@ class StopHook final : public Hook {
   }
 
  private:
-  ProgressDisplay& display_;
+  const StopSignal& signal_;
   double seconds_;
+  ProgressDisplay& display_;
   std::chrono::steady_clock::time_point begin_;
 };
 
 }  // namespace
 
-StopSignals::StopSignals() {
-  received_signal = 0;
-  old_interrupt_ = std::signal(SIGINT, note_signal);
-  old_terminate_ = std::signal(SIGTERM, note_signal);
-}
-
-StopSignals::~StopSignals() {
-  std::signal(SIGINT, old_interrupt_);
-  std::signal(SIGTERM, old_terminate_);
-}
-
-int StopSignals::received() { return received_signal; }
-
-const char* signal_name(int signal) {
-  switch (signal) {
-    case SIGINT:
-      return "SIGINT";
-    case SIGTERM:
-      return "SIGTERM";
-    default:
-      return "a signal";
-  }
-}
-
-std::unique_ptr<Hook> make_stop_hook(ProgressDisplay& display, double stop_after_seconds) {
+std::unique_ptr<Hook> make_stop_hook(const StopSignal& signal, double stop_after_seconds, ProgressDisplay& display) {
   TERNGRAD_REQUIRE(stop_after_seconds >= 0, "[make_stop_hook] stop_after_seconds must be 0 or more, got ",
                    stop_after_seconds);
-  return std::make_unique<StopHook>(display, stop_after_seconds);
+  return std::make_unique<StopHook>(signal, stop_after_seconds, display);
 }
 
 }  // namespace terngrad

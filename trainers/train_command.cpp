@@ -291,8 +291,8 @@ int train(const TrainOptions& o, const RunDescription& description) {
   saves.on_error = goes_on ? OnSaveError::kContinue : OnSaveError::kStop;
   saves.save_at_start = !o.init_from.empty();
   trainer.add_hook(std::make_unique<CheckpointHook>(std::move(saves), state, metrics, interval, display));
-  trainer.add_hook(make_stop_hook(display, o.stop_after_secs));
-  const StopSignals signals;
+  const StopSignal stop_signal;
+  trainer.add_hook(make_stop_hook(stop_signal, o.stop_after_secs, display));
   std::uint64_t steps_done = 0;
   try {
     steps_done = trainer.run();
@@ -310,7 +310,7 @@ int train(const TrainOptions& o, const RunDescription& description) {
   if (steps_done == trainer_options.total_steps) return kExitSuccess;
   std::cout << "stopped after step " << steps_done << " of " << trainer_options.total_steps
             << "; go on with the same options, --train_dir " << directory.path().string() << " and --resume\n";
-  return StopSignals::received() == 0 ? kExitSuccess : kExitSignal + StopSignals::received();
+  return stop_signal.received() == 0 ? kExitSuccess : kExitSignal + stop_signal.received();
 }
 
 }  // namespace

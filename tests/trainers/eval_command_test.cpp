@@ -2,13 +2,21 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <unistd.h>
 
 #include <algorithm>
+#include <chrono>
+#include <csignal>
 #include <filesystem>
+#include <functional>
+#include <nlohmann/json.hpp>
+#include <sstream>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include "tests/trainers/command_runs.h"
+#include "tests/trainers/event_reader.h"
 #include "trainers/atomic_file.h"
 #include "trainers/checkpoint.h"
 #include "trainers/safetensors.h"
@@ -23,6 +31,7 @@ using ::testing::EndsWith;
 using testing::eval;
 using ::testing::HasSubstr;
 using ::testing::MatchesRegex;
+using ::testing::Not;
 using testing::SmallMnist;
 using ::testing::StartsWith;
 using testing::TemporaryDirectory;
@@ -102,6 +111,13 @@ TEST_F(EvalCommand, WrongUsageExits2InOneLine) {
       {{"--checkpoint_dir", dir, "--subset", "validation"}, {"--subset", "validation", "train, test"}},
       {{"--checkpoint_dir", dir, "--threads", "-1"}, {"--threads", "-1", "at least 0"}},
       {{"--checkpoint_dir", dir, "--restore_avg_var=maybe"}, {"--restore_avg_var", "maybe"}},
+      {{"--checkpoint_dir", dir, "--eval_interval_secs", "5", "--run_once"}, {"--run_once", "--eval_interval_secs 5"}},
+      {{"--checkpoint_dir", dir, "--run_once=false"}, {"--run_once=false", "--eval_interval_secs"}},
+      {{"--checkpoint", "x", "--eval_interval_secs", "5"}, {"--eval_interval_secs", "--checkpoint_dir"}},
+      {{"--checkpoint_dir", dir, "--eval_interval_secs", "-1"}, {"--eval_interval_secs", "-1", "at least 0"}},
+      {{"--checkpoint_dir", dir, "--num_examples", "-1"}, {"--num_examples", "-1", "at least 0"}},
+      {{"--checkpoint_dir", dir, "--data_dir", mnist_->path().string(), "--num_examples", "21"},
+       {"--num_examples 21", "mnist test has 20 examples"}},
       {{"--checkpoint_dirs", dir}, {"--checkpoint_dirs", "--checkpoint_dir?"}},
   };
   for (const Case& each : cases) {
@@ -111,6 +127,100 @@ TEST_F(EvalCommand, WrongUsageExits2InOneLine) {
     EXPECT_THAT(outcome.err, StartsWith("terngrad_eval: error: "));
     EXPECT_EQ(std::ranges::count(outcome.err, '\n'), 1);
     for (const std::string& words : each.said) EXPECT_THAT(outcome.err, HasSubstr(words));
+  }
+}
+
+TEST_F(EvalCommand, NumExamplesTakesTheFirst) {
+  const std::vector<std::string> all = data() + std::vector<std::string>{"--checkpoint_dir", run().string()};
+  const CommandOutcome some = eval(all + std::vector<std::string>{"--num_examples", "7", "--run_once"});
+  EXPECT_EQ(some.exit_code, kExitSuccess);
+  EXPECT_THAT(some.out, EndsWith("[7 examples]\n"));
+  EXPECT_EQ(eval(all + std::vector<std::string>{"--num_examples", "20"}).out, eval(all).out);
+  EXPECT_FALSE(fs::exists(run() / "eval"));
+}
+
+TEST_F(EvalCommand, EvalDirKeepsResults) {
+  const TemporaryDirectory folder;
+  const std::vector<std::string> options =
+      data() + std::vector<std::string>{"--checkpoint_dir", run().string(), "--eval_dir", folder.path().string()};
+  const CommandOutcome outcome = eval(options);
+  EXPECT_EQ(outcome.exit_code, kExitSuccess);
+  EXPECT_EQ(outcome.err, "");
+  const std::string metrics = read_file_text(folder / "metrics.jsonl");
+  EXPECT_THAT(metrics, AllOf(StartsWith("{\"step\":3,\"kind\":\"test\",\"weights\":\"ema\","),
+                             HasSubstr("\"examples\":20,\"dataset\":\"mnist\",\"checkpoint\":\"")));
+  // Again: the same result from the folder, and nothing written twice.
+  const CommandOutcome again = eval(options);
+  EXPECT_EQ(again.out, outcome.out);
+  EXPECT_THAT(again.err, HasSubstr("step 3 is evaluated already"));
+  EXPECT_EQ(read_file_text(folder / "metrics.jsonl"), metrics);
+  const CommandOutcome other = eval(options + std::vector<std::string>{"--subset", "train"});
+  EXPECT_EQ(other.exit_code, kExitUsage);
+  EXPECT_THAT(other.err, HasSubstr("--eval_dir"));
+}
+
+/// The steps in the results folder of a run.
+std::vector<int> evaluated_steps(const fs::path& run) {
+  std::vector<int> steps;
+  if (!fs::exists(run / "eval" / "metrics.jsonl")) return steps;
+  std::istringstream lines(read_file_text(run / "eval" / "metrics.jsonl"));
+  for (std::string line; std::getline(lines, line);) steps.push_back(nlohmann::json::parse(line)["step"].get<int>());
+  return steps;
+}
+
+void wait_until(const std::function<bool()>& condition) {
+  for (int i = 0; i < 6000 && !condition(); ++i) std::this_thread::sleep_for(std::chrono::milliseconds(10));
+}
+
+TEST_F(EvalCommand, FollowsARunUntilItsLastStep) {
+  const TemporaryDirectory folder;
+  const fs::path followed = folder / "run";
+  const std::vector<std::string> options =
+      data() + std::vector<std::string>{"--checkpoint_dir", followed.string(), "--eval_interval_secs", "0.01"};
+  // A run that begins after its evaluation and waits for each result.
+  std::thread writer([&] {
+    std::this_thread::sleep_for(std::chrono::milliseconds(50));
+    EXPECT_FALSE(fs::exists(followed)) << "a folder that exists would stop the run from beginning";
+    fs::create_directory(followed);
+    fs::copy_file(run() / "config.json", followed / "config.json");
+    fs::copy_file(checkpoint_path(run(), 2), folder / "2");
+    fs::rename(folder / "2", checkpoint_path(followed, 2));
+    wait_until([&] { return evaluated_steps(followed).size() == 1; });
+    fs::copy_file(checkpoint_path(run(), 3), folder / "3");
+    fs::rename(folder / "3", checkpoint_path(followed, 3));
+    fs::remove(checkpoint_path(followed, 2));
+  });
+  const CommandOutcome outcome = eval(options);
+  writer.join();
+  EXPECT_EQ(outcome.exit_code, kExitSuccess) << ::testing::PrintToString(outcome);
+  EXPECT_THAT(outcome.err, HasSubstr("no checkpoint in " + followed.string() + " yet"));
+  EXPECT_THAT(outcome.out, AllOf(HasSubstr(": step 2, ema"), HasSubstr(": step 3, ema"), EndsWith("[20 examples]\n")));
+  EXPECT_THAT(evaluated_steps(followed), ::testing::ElementsAre(2, 3));
+  const auto scalars = testing::seen_scalars(followed / "eval");
+  EXPECT_EQ(std::ranges::count(scalars, "test/top1", &testing::SeenScalar::tag), 2);
+  // Followed again it is at its end at once, with the same result.
+  const CommandOutcome again = eval(options);
+  EXPECT_EQ(again.exit_code, kExitSuccess);
+  EXPECT_THAT(again.out, AllOf(HasSubstr(": step 3, ema"), Not(HasSubstr(": step 2, ema"))));
+  EXPECT_EQ(again.out.substr(again.out.find('\n')), outcome.out.substr(outcome.out.rfind("\ntop-1")));
+  EXPECT_THAT(evaluated_steps(followed), ::testing::ElementsAre(2, 3));
+}
+
+TEST_F(EvalCommand, ASignalWhileWaitingEndsFollowingCleanly) {
+  for (const int signal : {SIGINT, SIGTERM}) {
+    const TemporaryDirectory folder;
+    fs::copy_file(run() / "config.json", folder / "config.json");
+    fs::copy_file(checkpoint_path(run(), 2), checkpoint_path(folder.path(), 2));
+    std::thread sender([&] {
+      wait_until([&] { return evaluated_steps(folder.path()).size() == 1; });
+      ::kill(::getpid(), signal);
+    });
+    const CommandOutcome outcome = eval(
+        data() + std::vector<std::string>{"--checkpoint_dir", folder.path().string(), "--eval_interval_secs", "600"});
+    sender.join();
+    EXPECT_EQ(outcome.exit_code, kExitSuccess) << ::testing::PrintToString(outcome);
+    EXPECT_THAT(outcome.out, EndsWith("[20 examples]\n"));
+    EXPECT_THAT(outcome.err, HasSubstr("stopped before the run's last step"));
   }
 }
 

@@ -33,7 +33,10 @@ const SmallRun kRun{.num_workers = 2, .total_steps = 2, .net = test::branched_ne
 Checkpoint checkpoint_after(Trainer& trainer, const TemporaryDirectory& folder) {
   MetricsWriter writer(folder / "m.jsonl");
   const Interval interval;
-  trainer.add_hook(std::make_unique<CheckpointHook>(folder.path(), CheckpointState{}, writer, interval, 100, 0));
+  ProgressDisplay display(stderr, ProgressDisplay::Mode::kLog);
+  trainer.add_hook(
+      std::make_unique<CheckpointHook>(CheckpointHookOptions{.directory = folder.path(), .save_steps = 100},
+                                       CheckpointState{}, writer, interval, display));
   return load_checkpoint(checkpoint_path(folder.path(), trainer.run()));
 }
 

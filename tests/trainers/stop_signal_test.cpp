@@ -1,0 +1,91 @@
+#include "trainers/stop_signal.h"
+
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <chrono>
+#include <csignal>
+#include <cstdlib>
+#include <thread>
+
+#include "kernels/errors.h"
+
+namespace terngrad {
+namespace {
+
+double seconds_of(StopSignal& stop, double seconds, bool& stopped) {
+  const auto begin = std::chrono::steady_clock::now();
+  stopped = stop.wait(seconds);
+  return std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
+}
+
+TEST(StopSignal, WaitsTheTimeGivenWithoutASignal) {
+  StopSignal stop;
+  bool stopped = true;
+  EXPECT_GE(seconds_of(stop, 0.05, stopped), 0.05);
+  EXPECT_FALSE(stopped);
+  EXPECT_FALSE(stop.wait(0));
+}
+
+TEST(StopSignal, ASignalEndsWaiting) {
+  for (const int signal : {SIGINT, SIGTERM}) {
+    StopSignal stop;
+    std::thread sender([signal] {
+      std::this_thread::sleep_for(std::chrono::milliseconds(50));
+      ::kill(::getpid(), signal);
+    });
+    bool stopped = false;
+    EXPECT_LT(seconds_of(stop, 600, stopped), 300);
+    EXPECT_TRUE(stopped);
+    sender.join();
+  }
+}
+
+TEST(StopSignal, ASignalBeforeWaitingIsNotLost) {
+  StopSignal stop;
+  std::raise(SIGTERM);
+  EXPECT_TRUE(stop.wait(600));
+  EXPECT_TRUE(stop.wait(600));
+}
+
+TEST(StopSignal, SaysWhichSignalHasArrived) {
+  for (const int signal : {SIGINT, SIGTERM}) {
+    const StopSignal stop;
+    EXPECT_EQ(stop.received(), 0);
+    std::raise(signal);
+    EXPECT_EQ(stop.received(), signal);
+  }
+  EXPECT_STREQ(signal_name(SIGINT), "SIGINT");
+  EXPECT_STREQ(signal_name(SIGTERM), "SIGTERM");
+  EXPECT_STREQ(signal_name(SIGHUP), "a signal");
+}
+
+TEST(StopSignal, PutsBackWhatWasThere) {
+  std::signal(SIGINT, SIG_IGN);
+  {
+    const StopSignal stop;
+    struct sigaction action = {};
+    ::sigaction(SIGINT, nullptr, &action);
+    EXPECT_NE(action.sa_handler, SIG_IGN);
+    EXPECT_THROW(StopSignal(), InvalidArgument);
+  }
+  struct sigaction action = {};
+  ::sigaction(SIGINT, nullptr, &action);
+  EXPECT_EQ(action.sa_handler, SIG_IGN);
+  std::signal(SIGINT, SIG_DFL);
+}
+
+TEST(StopSignalDeathTest, TheSecondSignalEndsTheProcess) {
+  GTEST_FLAG_SET(death_test_style, "threadsafe");
+  EXPECT_EXIT(
+      {
+        const StopSignal stop;
+        std::raise(SIGTERM);
+        std::raise(SIGTERM);
+        std::exit(0);
+      },
+      ::testing::KilledBySignal(SIGTERM), "");
+}
+
+}  // namespace
+}  // namespace terngrad

@@ -1,0 +1,84 @@
+#include "trainers/stop_signal.h"
+
+#include <fcntl.h>
+#include <poll.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <atomic>
+#include <cerrno>
+#include <chrono>
+#include <csignal>
+
+#include "kernels/errors.h"
+
+namespace terngrad {
+namespace {
+
+constexpr std::array<int, 2> kSignals = {SIGINT, SIGTERM};
+std::array<struct sigaction, kSignals.size()> previous_actions;
+
+// A handler may do little more than write: the byte stays in the pipe, so no signal is lost between looking and
+// waiting.
+std::array<int, 2> pipe_ends = {-1, -1};
+std::atomic<int> write_end = -1;
+std::atomic<int> last_signal = 0;
+static_assert(std::atomic<int>::is_always_lock_free);
+
+void on_signal(int signal) {
+  const int saved_errno = errno;
+  last_signal = signal;
+  const char byte = 1;
+  [[maybe_unused]] const ssize_t ignored = ::write(write_end.load(), &byte, 1);
+  errno = saved_errno;
+}
+
+}  // namespace
+
+StopSignal::StopSignal() {
+  TERNGRAD_REQUIRE(write_end.load() < 0, "[StopSignal] there is one already");
+  if (::pipe2(pipe_ends.data(), O_CLOEXEC | O_NONBLOCK) != 0) TERNGRAD_THROW(Error, "cannot make a pipe");
+  write_end = pipe_ends[1];
+  last_signal = 0;
+  struct sigaction action = {};
+  action.sa_handler = on_signal;
+  action.sa_flags = SA_RESTART | static_cast<int>(SA_RESETHAND);
+  for (std::size_t i = 0; i < kSignals.size(); ++i) ::sigaction(kSignals[i], &action, &previous_actions[i]);
+}
+
+StopSignal::~StopSignal() {
+  for (std::size_t i = 0; i < kSignals.size(); ++i) ::sigaction(kSignals[i], &previous_actions[i], nullptr);
+  write_end = -1;
+  for (const int end : pipe_ends) ::close(end);
+}
+
+bool StopSignal::wait(double seconds) {
+  using Clock = std::chrono::steady_clock;
+  // A year at most, which a clock can add; poll takes an int of milliseconds, 24 days, hence the loop.
+  const Clock::time_point end =
+      Clock::now() + std::chrono::duration_cast<Clock::duration>(std::chrono::duration<double>(std::min(seconds, 3e7)));
+  for (;;) {
+    const double left = std::chrono::duration<double, std::milli>(end - Clock::now()).count();
+    struct pollfd watched = {.fd = pipe_ends[0], .events = POLLIN, .revents = 0};
+    const int ready = ::poll(&watched, 1, static_cast<int>(std::clamp(left + 1, 0.0, 1e9)));
+    if (ready > 0) return true;
+    if (ready < 0 && errno != EINTR) TERNGRAD_THROW(Error, "cannot wait");
+    if (Clock::now() >= end) return false;
+  }
+}
+
+int StopSignal::received() const { return last_signal; }
+
+const char* signal_name(int signal) {
+  switch (signal) {
+    case SIGINT:
+      return "SIGINT";
+    case SIGTERM:
+      return "SIGTERM";
+    default:
+      return "a signal";
+  }
+}
+
+}  // namespace terngrad

@@ -1,0 +1,28 @@
+// StopSignal: Ctrl-C as a request, not an end.
+#pragma once
+
+namespace terngrad {
+
+/// While one exists, the first SIGINT (Ctrl-C) or SIGTERM of the process is noted and ends waiting instead of the
+/// process, so that a command can finish what it does and end cleanly; a second one of the same kind ends the process
+/// as usual. At most one exists at a time.
+class StopSignal {
+ public:
+  /// @throws InvalidArgument if there is one already; Error if the system refuses
+  StopSignal();
+  StopSignal(const StopSignal&) = delete;
+  StopSignal& operator=(const StopSignal&) = delete;
+  /// Puts back what was there before.
+  ~StopSignal();
+
+  /// Waits `seconds`, or until a signal arrives or if one has arrived before. @returns true if one has
+  bool wait(double seconds);
+
+  /// The signal that has arrived last, 0 if none has.
+  int received() const;
+};
+
+/// "SIGINT", "SIGTERM", or "a signal".
+const char* signal_name(int signal);
+
+}  // namespace terngrad
