@@ -29,7 +29,7 @@ class GradientTransform {
  public:
   virtual ~GradientTransform() = default;
   virtual std::string name() const = 0;
-  /// May be called for several workers at once, each by one thread.
+  /// May be called for several workers at once, but not for one of them twice.
   /// @param worker      local number of the worker
   /// @param parameters  [flat elements] of the net
   /// @param gradient    [flat elements] in and out

@@ -23,7 +23,8 @@ struct TrainingView {
   std::span<const float> parameters;
   std::span<const float> ema;
   std::vector<Optimizer::Slot> slots;
-  std::map<std::string, std::string> optimizer_state = {};  // Optimizer::state
+  /// As Optimizer::state gives it.
+  std::map<std::string, std::string> optimizer_state = {};
   std::uint64_t steps_done = 0;  // updates applied or skipped so far: the step that comes next
   std::uint64_t total_steps = 0;
   int num_workers = 1;
@@ -41,11 +42,12 @@ struct StepView {
   double loss = 0;         // mean over workers of the mean cross-entropy of their slices
   double accuracy = 0;     // fraction of the batch classified right, before the update
   double learning_rate = 0;
-  double step_seconds = 0;                // all of the step
-  double compute_seconds = 0;             // forward and backward
-  double update_seconds = 0;              // optimizer and average
-  double data_seconds = 0;                // waiting for examples
-  TransformCounts transform_counts = {};  // over this process's workers
+  double step_seconds = 0;     // all of the step
+  double compute_seconds = 0;  // forward and backward
+  double update_seconds = 0;   // optimizer and average
+  double data_seconds = 0;     // waiting for examples
+  /// Over this process's workers.
+  TransformCounts transform_counts = {};
   const ExchangeReport& report;
   /// Telemetry of tensor `segment` of worker 0 of this process. Costs a pass over the tensor.
   std::function<TensorTelemetry(int segment)> telemetry;

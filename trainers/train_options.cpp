@@ -208,7 +208,7 @@ void declare_train_options(OptionSet& options, TrainOptions& o) {
               "what the mean goes through on its way back; sums of codes change its bytes only, the others its bits",
               one_of({"fp32", "bf16", "sums", "ternary"}));
   options.add("on_nonfinite", &o.on_nonfinite,
-              "on NaN or infinity in a gradient: stop, skip the step, or count it as zero",
+              "on NaN or infinity in a gradient or their mean: stop, skip the step, or count it as zero",
               one_of({"stop", "skip", "zero"}));
   options.group("Compression");
   options.add("grad_bits", &o.grad_bits, "32 is fp32, 16 is bf16, 1 is ternary", one_of({32, 16, 1}));
