@@ -1,0 +1,136 @@
+#!/usr/bin/env python3
+"""Tests scripts/plot_run.py on small run directories. Exits 77 (skipped) if there is no matplotlib."""
+
+import json
+import pathlib
+import subprocess
+import sys
+import tempfile
+import unittest
+
+SCRIPTS = pathlib.Path(__file__).resolve().parents[2] / "scripts"
+sys.path.insert(0, str(SCRIPTS))
+
+
+def plot(*arguments):
+    command = [sys.executable, SCRIPTS / "plot_run.py", *map(str, arguments)]
+    return subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, check=False)
+
+
+def write_run(path, seed=1, grad_bits=1, ratio=16.0, last_line=""):
+    """A run of 20 steps, saved at no step. Losses and accuracies depend on the seed."""
+    path.mkdir(parents=True)
+    (path / "config.json").write_text(json.dumps({"options": {"seed": seed, "grad_bits": grad_bits}}))
+    lines = []
+    for step in (10, 20):
+        lines.append({"step": step, "kind": "train", "loss": 2 / step + seed, "accuracy": 0.01 * step,
+                      "learning_rate": 0.1, "compression_ratio": ratio})
+        lines.append({"step": step, "kind": "tensors",
+                      "tensors": {"a/weights": {"zero_fraction": 0.5}, "a/biases": {"zero_fraction": 1.0}}})
+        lines.append({"step": step, "kind": "test", "weights": "ema", "top1": 0.5, "loss": None})
+    (path / "metrics.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines) + last_line)
+
+
+def write_checkpoint(path, elements):
+    """A safetensors header of float32 tensors; plot_run.py reads no more of it."""
+    header, end = {"__metadata__": {"step": "20"}}, 0
+    for name, count in elements.items():
+        header[name] = {"dtype": "F32", "shape": [count], "data_offsets": [end, end + 4 * count]}
+        end += 4 * count
+    text = json.dumps(header).encode()
+    path.write_bytes(len(text).to_bytes(8, "little") + text)
+
+
+class PlotRun(unittest.TestCase):
+    def setUp(self):
+        temporary = tempfile.TemporaryDirectory()
+        self.addCleanup(temporary.cleanup)
+        self.folder = pathlib.Path(temporary.name)
+
+    def expect_image(self, result, path):
+        self.assertEqual(result.returncode, 0, result.stderr)
+        self.assertEqual(result.stdout, f"{path}\n")
+        content = path.read_bytes()
+        self.assertEqual(content[:8], b"\x89PNG\r\n\x1a\n")
+        width, height = (int.from_bytes(content[at : at + 4], "big") for at in (16, 20))
+        self.assertGreater(width, 1000)
+        self.assertGreater(height, 700)
+
+    def test_draws_one_run_and_several(self):
+        for name, seed in (("a", 1), ("b", 2)):
+            write_run(self.folder / name, seed)
+        for runs in (["a"], ["a", "b"], ["--group", "a", "b"]):
+            image = self.folder / f"{len(runs)}.png"
+            paths = [run if run == "--group" else self.folder / run for run in runs]
+            self.expect_image(plot(*paths, "-o", image), image)
+
+    def test_other_formats_by_suffix(self):
+        write_run(self.folder / "a")
+        result = plot(self.folder / "a", "-o", self.folder / "a.svg")
+        self.assertEqual(result.returncode, 0, result.stderr)
+        self.assertIn("<svg", (self.folder / "a.svg").read_text())
+        result = plot(self.folder / "a", "-o", self.folder / "a.nonsense")
+        self.assertEqual(result.returncode, 1)
+        self.assertIn("a.nonsense", result.stderr)
+
+    def test_a_run_without_messages_telemetry_or_records(self):
+        write_run(self.folder / "quiet")
+        (self.folder / "quiet" / "metrics.jsonl").write_text("")
+        image = self.folder / "quiet.png"
+        self.expect_image(plot(self.folder / "quiet", "-o", image), image)
+
+    def test_a_half_written_line_is_left_out_and_damage_is_named(self):
+        write_run(self.folder / "killed", last_line='{"step": 3')
+        image = self.folder / "killed.png"
+        self.expect_image(plot(self.folder / "killed", "-o", image), image)
+        write_run(self.folder / "damaged", last_line="x\n")
+        result = plot(self.folder / "damaged", "-o", image)
+        self.assertEqual(result.returncode, 1)
+        self.assertIn("metrics.jsonl", result.stderr)
+
+    def test_what_is_no_run_is_refused(self):
+        result = plot(self.folder / "none")
+        self.assertEqual(result.returncode, 1)
+        self.assertIn("none", result.stderr)
+        self.assertNotIn("Traceback", result.stderr)
+
+    def test_curves_are_the_metrics(self):
+        write_run(self.folder / "a", seed=3)
+        run = plot_run.Run(self.folder / "a")
+        self.assertEqual(run.curves["train loss"], {10: 3.2, 20: 3.1})
+        self.assertEqual(run.curves["bits"], {10: 2.0, 20: 2.0})
+        self.assertEqual(run.curves["test accuracy"], {10: 50.0, 20: 50.0})
+        self.assertNotIn("test loss", run.curves)
+        self.assertEqual(run.curves["zeros"], {10: 75.0, 20: 75.0})  # no sizes: tensors count alike
+
+    def test_zeros_are_of_elements_where_sizes_are_known(self):
+        write_run(self.folder / "a")
+        write_checkpoint(self.folder / "a" / "checkpoint-0000000020.safetensors",
+                         {"parameters/a/weights": 90, "parameters/a/biases": 10, "ema/a/weights": 90})
+        self.assertEqual(plot_run.Run(self.folder / "a").curves["zeros"], {10: 55.0, 20: 55.0})
+
+    def test_results_of_terngrad_eval_are_shown_too(self):
+        write_run(self.folder / "a")
+        (self.folder / "a" / "eval").mkdir()
+        line = {"step": 15, "kind": "test", "weights": "ema", "top1": 0.75, "loss": 1.5}
+        (self.folder / "a" / "eval" / "metrics.jsonl").write_text(json.dumps(line) + "\n")
+        self.assertEqual(plot_run.Run(self.folder / "a").curves["test accuracy"][15], 75.0)
+
+    def test_groups_are_runs_that_differ_in_the_seed(self):
+        for name, seed, bits in (("t-seed1", 1, 1), ("t-seed2", 2, 1), ("f-seed1", 1, 32)):
+            write_run(self.folder / name, seed, bits)
+        names = ["t-seed1", "f-seed1", "t-seed2"]
+        runs = [plot_run.Run(self.folder / name) for name in names]
+        groups = plot_run.group_runs(runs, names, True)
+        self.assertEqual([group.label for group in groups], ["t (mean and range of 2 runs)", "f-seed1"])
+        self.assertEqual([len(group.runs) for group in plot_run.group_runs(runs, names, False)], [1, 1, 1])
+
+
+if __name__ == "__main__":
+    try:
+        import matplotlib  # noqa: F401
+        import plot_run
+    except ImportError as missing:
+        print(f"skipped: {missing} (Debian and Ubuntu: python3-matplotlib)")
+        sys.exit(77)
+    unittest.main()
