@@ -3,7 +3,9 @@
 #include <array>
 
 #include "datasets/cifar10.h"
+#include "datasets/image_folder.h"
 #include "datasets/mnist.h"
+#include "datasets/npy_images.h"
 #include "datasets/synthetic.h"
 #include "kernels/errors.h"
 
@@ -17,9 +19,8 @@ struct DatasetEntry {
 
 // The registry: a new data set is one line here.
 constexpr std::array kDatasets = {
-    DatasetEntry{"cifar10", make_cifar10},
-    DatasetEntry{"mnist", make_mnist},
-    DatasetEntry{"synthetic", make_synthetic},
+    DatasetEntry{"cifar10", make_cifar10}, DatasetEntry{"folder", make_image_folder}, DatasetEntry{"mnist", make_mnist},
+    DatasetEntry{"npy", make_npy_images},  DatasetEntry{"synthetic", make_synthetic},
 };
 
 }  // namespace

@@ -4,22 +4,10 @@
 #include <cstddef>
 #include <utility>
 
+#include "datasets/centred_range.h"
 #include "kernels/errors.h"
 
 namespace terngrad {
-namespace {
-
-/// How `from` source positions map to `to` target positions when both are centred: `count` positions starting at
-/// `source` and `target`.
-struct CentredRange {
-  CentredRange(int from, int to)
-      : source(std::max(0, (from - to) / 2)), target(std::max(0, (to - from) / 2)), count(std::min(from, to)) {}
-  int source;
-  int target;
-  int count;
-};
-
-}  // namespace
 
 void check_image_size(const std::string& name, int image_size) {
   TERNGRAD_REQUIRE(image_size >= 0 && image_size <= 1024, "[", name,

@@ -21,7 +21,7 @@ packages=(
   libdnnl-dev ocl-icd-opencl-dev                        # nets; oneDNN's CMake package looks for OpenCL headers
   libhwy-dev                                            # SIMD
   nlohmann-json3-dev libspdlog-dev                      # JSON, logging
-  zlib1g-dev liblzma-dev                                # .gz and .xz data
+  zlib1g-dev liblzma-dev libjpeg-dev libpng-dev         # data: .gz, .xz, JPEG, PNG
   libprotobuf-dev protobuf-compiler                     # TensorBoard event files
   libgtest-dev libgmock-dev libbenchmark-dev            # tests and microbenchmarks
 )
@@ -48,7 +48,7 @@ if ! command -v apt-get >/dev/null || ! command -v dpkg-query >/dev/null; then
 install_deps.sh: this system has no apt-get. Install these with its own package manager:
   a C++20 compiler (g++ 12 or later), CMake 3.25 or later, Ninja, ccache, git
   Highway, oneDNN 2.6 or later with its CMake package, Boost.Program_options, nlohmann-json, spdlog, zlib, liblzma,
-  protobuf
+  libjpeg, libpng, protobuf
   GoogleTest with GoogleMock, Google Benchmark
 TEXT
   exit 1

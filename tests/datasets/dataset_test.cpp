@@ -12,14 +12,16 @@ using ::testing::AllOf;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 
-TEST(Dataset, NamesAreRegistered) { EXPECT_THAT(dataset_names(), ElementsAre("cifar10", "mnist", "synthetic")); }
+TEST(Dataset, NamesAreRegistered) {
+  EXPECT_THAT(dataset_names(), ElementsAre("cifar10", "folder", "mnist", "npy", "synthetic"));
+}
 
 TEST(Dataset, UnknownNameIsRefusedWithTheKnownOnes) {
   try {
     make_dataset("imagenet", {});
     FAIL() << "expected InvalidArgument";
   } catch (const InvalidArgument& error) {
-    EXPECT_THAT(error.what(), AllOf(HasSubstr("'imagenet'"), HasSubstr("cifar10, mnist, synthetic")));
+    EXPECT_THAT(error.what(), AllOf(HasSubstr("'imagenet'"), HasSubstr("cifar10, folder, mnist, npy, synthetic")));
   }
 }
 

@@ -70,8 +70,9 @@ TEST_F(Mnist, ReadsPlainAndGzipAlike) {
 }
 
 TEST_F(Mnist, MissingFilesAreNamed) {
-  EXPECT_THAT(refusal(), AllOf(HasSubstr("t10k-images-idx3-ubyte or t10k-images-idx3-ubyte.gz or t10k-images-idx3-ubyte.xz"),
-                               HasSubstr(folder_.path().string()), HasSubstr("README")));
+  EXPECT_THAT(refusal(),
+              AllOf(HasSubstr("t10k-images-idx3-ubyte or t10k-images-idx3-ubyte.gz or t10k-images-idx3-ubyte.xz"),
+                    HasSubstr(folder_.path().string()), HasSubstr("README")));
   folder_.write("t10k-images-idx3-ubyte", images_);
   EXPECT_THAT(refusal(), HasSubstr("no t10k-labels-idx1-ubyte or"));
   EXPECT_THROW(make_mnist({}), InvalidArgument);

@@ -1,0 +1,36 @@
+// NPY: the file format of NumPy arrays.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <string>
+#include <vector>
+
+namespace terngrad {
+
+/// Kind of a .npy array's elements; each is little-endian.
+enum class NpyKind { kSigned, kUnsigned, kFloat };
+
+/// A .npy array: a view of the parsed bytes.
+struct NpyArray {
+  NpyKind kind = NpyKind::kUnsigned;
+  std::size_t element_bytes = 1;       // 1, 2, 4 or 8
+  std::vector<std::int64_t> shape;     // each at least 0; no dimension = one element
+  std::int64_t num_elements = 0;       // product of shape
+  std::span<const std::uint8_t> data;  // num_elements * element_bytes, in C order, of any alignment
+};
+
+/// Parses a .npy file, format 1.0, 2.0 or 3.0 (numpy.lib.format): magic "\x93NUMPY", version, length of the header
+/// (little-endian, 2 bytes in 1.0 and 4 since), a Python dictionary with the keys descr, fortran_order and shape, and
+/// the elements.
+/// @param file  name for messages
+/// @throws DataError, naming file, field, expected and found, if the header is short or not such a dictionary, the
+/// elements are no plain little-endian integers or floats (structures, objects, strings and big-endian numbers are
+/// refused), the array is in Fortran order, or the bytes after the header are fewer or more than the shape says
+NpyArray parse_npy(const std::string& file, std::span<const std::uint8_t> bytes);
+
+/// "[60000, 28, 28]", for messages.
+std::string shape_text(const std::vector<std::int64_t>& shape);
+
+}  // namespace terngrad

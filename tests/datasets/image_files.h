@@ -1,0 +1,105 @@
+// JPEG and PNG files for the tests of readers, written by libjpeg and libpng.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <cstdio>
+#include <cstdlib>
+#include <stdexcept>
+#include <vector>
+
+#include "tests/datasets/data_files.h"
+
+#include <jpeglib.h>
+#include <png.h>
+
+namespace terngrad {
+
+struct JpegSettings {
+  J_COLOR_SPACE colours = JCS_RGB;  // of the pixels handed in
+  int channels = 3;
+  bool progressive = false;
+  int quality = 95;
+};
+
+/// A JPEG image of pixels [height, width, channels].
+inline Bytes jpeg(const Bytes& pixels, int height, int width, const JpegSettings& settings = {}) {
+  jpeg_compress_struct z{};
+  jpeg_error_mgr errors{};
+  z.err = jpeg_std_error(&errors);  // ends the process on an error, which a test may
+  jpeg_create_compress(&z);
+  unsigned char* out = nullptr;
+  unsigned long out_bytes = 0;
+  jpeg_mem_dest(&z, &out, &out_bytes);
+  z.image_height = static_cast<JDIMENSION>(height);
+  z.image_width = static_cast<JDIMENSION>(width);
+  z.input_components = settings.channels;
+  z.in_color_space = settings.colours;
+  jpeg_set_defaults(&z);
+  jpeg_set_quality(&z, settings.quality, TRUE);
+  if (settings.progressive) jpeg_simple_progression(&z);
+  jpeg_start_compress(&z, TRUE);
+  const std::size_t row_bytes = static_cast<std::size_t>(width) * static_cast<std::size_t>(settings.channels);
+  while (z.next_scanline < z.image_height) {
+    auto* row = const_cast<JSAMPROW>(pixels.data() + z.next_scanline * row_bytes);
+    jpeg_write_scanlines(&z, &row, 1);
+  }
+  jpeg_finish_compress(&z);
+  jpeg_destroy_compress(&z);
+  Bytes result(out, out + out_bytes);
+  std::free(out);
+  return result;
+}
+
+struct PngSettings {
+  int colour_type = PNG_COLOR_TYPE_RGB;
+  int bit_depth = 8;
+  bool interlaced = false;
+  std::vector<png_color> palette = {};
+  double gamma = 0;  // 0: none stated
+};
+
+/// A PNG image of packed rows.
+inline Bytes png(const std::vector<Bytes>& rows, int width, const PngSettings& settings = {}) {
+  Bytes result;
+  png_structp writer = png_create_write_struct(PNG_LIBPNG_VER_STRING, nullptr, nullptr, nullptr);
+  png_infop info = png_create_info_struct(writer);
+  if (setjmp(png_jmpbuf(writer)) != 0) throw std::runtime_error("libpng cannot write");
+  png_set_write_fn(
+      writer, &result,
+      [](png_structp to, png_bytep data, std::size_t count) {
+        auto& bytes = *static_cast<Bytes*>(png_get_io_ptr(to));
+        bytes.insert(bytes.end(), data, data + count);
+      },
+      nullptr);
+  png_set_IHDR(writer, info, static_cast<png_uint_32>(width), static_cast<png_uint_32>(rows.size()), settings.bit_depth,
+               settings.colour_type, settings.interlaced ? PNG_INTERLACE_ADAM7 : PNG_INTERLACE_NONE,
+               PNG_COMPRESSION_TYPE_DEFAULT, PNG_FILTER_TYPE_DEFAULT);
+  if (!settings.palette.empty()) {
+    png_set_PLTE(writer, info, settings.palette.data(), static_cast<int>(settings.palette.size()));
+  }
+  if (settings.gamma > 0) png_set_gAMA(writer, info, settings.gamma);
+  png_write_info(writer, info);
+  std::vector<png_bytep> pointers;
+  for (const Bytes& row : rows) pointers.push_back(const_cast<png_bytep>(row.data()));
+  png_write_image(writer, pointers.data());
+  png_write_end(writer, info);
+  png_destroy_write_struct(&writer, &info);
+  return result;
+}
+
+/// A smooth colour image [height, width, 3], which JPEG keeps well.
+inline Bytes smooth_pixels(int height, int width, int channels) {
+  Bytes pixels;
+  for (int row = 0; row < height; ++row) {
+    for (int column = 0; column < width; ++column) {
+      for (int channel = 0; channel < channels; ++channel) {
+        pixels.push_back(
+            static_cast<std::uint8_t>(40 + 150 * (channel == 1 ? column : row) / (height + width) + 20 * channel));
+      }
+    }
+  }
+  return pixels;
+}
+
+}  // namespace terngrad

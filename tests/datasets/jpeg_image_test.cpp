@@ -1,0 +1,149 @@
+#include "datasets/jpeg_image.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <sstream>
+#include <string>
+
+#include "datasets/compressed_file.h"
+#include "tests/datasets/image_files.h"
+
+namespace terngrad {
+namespace {
+
+using ::testing::AllOf;
+using ::testing::HasSubstr;
+
+std::string refusal(const Bytes& bytes) {
+  return data_error([&] { decode_jpeg("some.jpg", bytes, 3); });
+}
+
+void expect_near(const Bytes& found, const Bytes& expected, int tolerance) {
+  ASSERT_EQ(found.size(), expected.size());
+  for (std::size_t i = 0; i < found.size(); ++i) ASSERT_NEAR(int{found[i]}, int{expected[i]}, tolerance) << i;
+}
+
+TEST(JpegImage, DecodesColours) {
+  const Bytes pixels = smooth_pixels(21, 34, 3);
+  for (const bool progressive : {false, true}) {
+    const Bytes bytes = jpeg(pixels, 21, 34, {.progressive = progressive});
+    const ImageHeader header = read_jpeg_header("some.jpg", bytes);
+    EXPECT_EQ(header.height, 21);
+    EXPECT_EQ(header.width, 34);
+    EXPECT_FALSE(header.is_grey);
+    const DecodedImage image = decode_jpeg("some.jpg", bytes, 3);
+    EXPECT_EQ(image.height, 21);
+    EXPECT_EQ(image.width, 34);
+    EXPECT_EQ(image.channels, 3);
+    expect_near(image.pixels, pixels, 6);
+    EXPECT_THROW(decode_jpeg("some.jpg", bytes, 1), InvalidArgument);
+    EXPECT_THROW(decode_jpeg("some.jpg", bytes, 4), InvalidArgument);
+  }
+}
+
+TEST(JpegImage, GreyGivesOneChannelOrThreeEqualOnes) {
+  const Bytes pixels = smooth_pixels(9, 16, 1);
+  const Bytes bytes = jpeg(pixels, 9, 16, {.colours = JCS_GRAYSCALE, .channels = 1});
+  EXPECT_TRUE(read_jpeg_header("some.jpg", bytes).is_grey);
+  const DecodedImage grey = decode_jpeg("some.jpg", bytes, 1);
+  expect_near(grey.pixels, pixels, 3);
+  const DecodedImage rgb = decode_jpeg("some.jpg", bytes, 3);
+  for (std::size_t i = 0; i < rgb.pixels.size(); ++i) ASSERT_EQ(rgb.pixels[i], grey.pixels[i / 3]);
+}
+
+TEST(JpegImage, InksBecomeLight) {
+  // libjpeg writes CMYK with Adobe's marker, whose values are light: 255 is no ink.
+  Bytes cmyk;
+  for (int i = 0; i < 64; ++i) cmyk.insert(cmyk.end(), {255, 128, 0, 200});
+  Bytes bytes = jpeg(cmyk, 8, 8, {.colours = JCS_CMYK, .channels = 4, .quality = 100});
+  DecodedImage image = decode_jpeg("some.jpg", bytes, 3);
+  expect_near({image.pixels.begin(), image.pixels.begin() + 3}, {200, 100, 0}, 2);
+  // Without the marker they are inks.
+  const std::string text(bytes.begin(), bytes.end());
+  const std::size_t adobe = text.find("Adobe");
+  ASSERT_NE(adobe, std::string::npos);
+  bytes[adobe] = 'X';
+  image = decode_jpeg("some.jpg", bytes, 3);
+  expect_near({image.pixels.begin(), image.pixels.begin() + 3}, {0, (255 - 128) * 55 / 255, 55}, 2);
+}
+
+TEST(JpegImage, EveryTruncationIsRefused) {
+  for (const bool progressive : {false, true}) {
+    const Bytes bytes = jpeg(counting_bytes(3 * 24 * 24), 24, 24, {.progressive = progressive});
+    for (std::size_t length = 0; length < bytes.size(); ++length) {
+      const Bytes cut(bytes.begin(), bytes.begin() + std::ptrdiff_t(length));
+      ASSERT_THAT(refusal(cut), AllOf(HasSubstr("some.jpg"), HasSubstr("not an intact JPEG image: "))) << length;
+    }
+  }
+}
+
+TEST(JpegImage, DamageNeverCrashes) {
+  const Bytes bytes = jpeg(counting_bytes(3 * 24 * 24), 24, 24);
+  int refused = 0;
+  for (std::size_t position = 0; position < bytes.size(); ++position) {
+    Bytes damaged = bytes;
+    damaged[position] ^= 0xff;
+    try {
+      decode_jpeg("some.jpg", damaged, 3);  // a flipped coefficient is a picture too
+    } catch (const DataError& error) {
+      ++refused;
+      ASSERT_THAT(error.what(), HasSubstr("some.jpg")) << position;
+    }
+  }
+  EXPECT_GT(refused, 100);
+}
+
+TEST(JpegImage, OtherContentIsRefused) {
+  EXPECT_THAT(refusal({}), HasSubstr("some.jpg"));
+  EXPECT_THAT(refusal(counting_bytes(1000)), HasSubstr("not an intact JPEG image"));
+}
+
+TEST(JpegImage, ImpossibleSizesAreRefused) {
+  Bytes bytes = jpeg(smooth_pixels(8, 8, 3), 8, 8);
+  // Start of frame: marker, length, precision, height, width.
+  std::size_t frame = 0;
+  while (bytes[frame] != 0xff || bytes[frame + 1] != 0xc0) ++frame;
+  bytes[frame + 5] = bytes[frame + 7] = 0x7f;  // 32520 x 32520
+  EXPECT_THAT(refusal(bytes), AllOf(HasSubstr("some.jpg"), HasSubstr("up to 67108864 pixels, found 32520 x 32520")));
+  bytes[frame + 5] = 0xf0;
+  EXPECT_THAT(refusal(bytes), HasSubstr("expected sides up to 32768"));
+}
+
+TEST(JpegImage, OddButWholeFilesAreRead) {
+  const Bytes bytes = jpeg(smooth_pixels(8, 8, 3), 8, 8);
+  Bytes odd = bytes;
+  odd.insert(odd.begin() + 2, {0, 0, 0});  // extraneous bytes before the second marker
+  EXPECT_EQ(decode_jpeg("some.jpg", odd, 3).pixels, decode_jpeg("some.jpg", bytes, 3).pixels);
+}
+
+TEST(JpegImage, RealPhotographsDecode) {
+  const std::filesystem::path folder = "../shared/data/imagenet-sample";
+  if (!std::filesystem::exists(folder)) GTEST_SKIP() << "no images in " << folder;
+  std::ifstream table(folder / "images.tsv");
+  std::string line;
+  std::getline(table, line);
+  int images = 0, grey = 0;
+  while (std::getline(table, line)) {
+    std::vector<std::string> fields;
+    std::istringstream row(line);
+    for (std::string field; std::getline(row, field, '\t');) fields.push_back(field);
+    ASSERT_GE(fields.size(), 8u);
+    const Bytes bytes = read_data_file(folder / fields[0]);
+    const DecodedImage image = decode_jpeg(fields[0], bytes, 3);
+    EXPECT_EQ(image.width, std::atoi(fields[5].c_str())) << line;
+    EXPECT_EQ(image.height, std::atoi(fields[6].c_str())) << line;
+    const bool is_grey = read_jpeg_header(fields[0], bytes).is_grey;
+    EXPECT_EQ(is_grey, fields[7] == "1") << line;
+    ++images;
+    grey += is_grey ? 1 : 0;
+  }
+  EXPECT_EQ(images, 39);
+  EXPECT_EQ(grey, 5);
+}
+
+}  // namespace
+}  // namespace terngrad
