@@ -86,8 +86,8 @@ struct ConcatenationSpec {};
 
 /// In training, out = in / keep_prob for an element that is kept and 0 for one that is not; in evaluation, out = in. An
 /// element is kept if its draw is less than keep_prob: draw_uniform of the stream {NetOptions::seed, TrainBatch::step,
-/// global number of the worker, DrawPurpose::kDropout} at index first_dropout_draw (net_plan.h) + its position in the
-/// worker's slice. Srivastava et al., "Dropout", JMLR 15 (2014), scaled in training as TensorFlow does.
+/// global number of the worker, DrawPurpose::kDropout} at index first_dropout_draws (net_plan.h) of the layer + its
+/// position in the worker's slice. Srivastava et al., "Dropout", JMLR 15 (2014), scaled in training as TensorFlow does.
 struct DropoutSpec {
   float keep_prob = 0.5f;  // in (0, 1]; 1 keeps everything and draws nothing
 };

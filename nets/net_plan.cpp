@@ -188,8 +188,9 @@ class Planner {
   }
 
   void plan_layer(const BatchNormSpec& spec, LayerPlan& layer) {
-    TERNGRAD_REQUIRE(spec.decay >= 0 && spec.decay < 1 && spec.epsilon > 0, "[", who(layer),
-                     "] decay must be in [0, 1) and epsilon above 0, are ", spec.decay, " and ", spec.epsilon);
+    TERNGRAD_REQUIRE(spec.decay >= 0 && spec.decay < 1 && spec.epsilon > 0 && std::isfinite(spec.epsilon), "[",
+                     who(layer), "] decay must be in [0, 1) and epsilon above 0, are ", spec.decay, " and ",
+                     spec.epsilon);
     const int channels = layer.input.channels;
     layer.output = layer.input;
     layer.beta = add_tensor(layer, "beta", {channels}, false, {spec.beta, false});

@@ -69,7 +69,7 @@ def report(layout, options):
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--threads", type=int, default=os.cpu_count(), help="threads (default: all processors)")
-    parser.add_argument("--net", default="lenet", choices=sorted(NETS), help="the net (default lenet)")
+    parser.add_argument("--net", default="lenet", choices=sorted(BATCHES), help="the net (default lenet)")
     parser.add_argument("--layout", choices=LAYOUTS, help="one memory layout (default: both, one after the other)")
     parser.add_argument("--batch", type=int, help="examples in a step (default: 64 for lenet, 128 for cifar10_alexnet)")
     parser.add_argument("--steps", type=int, default=20, help="steps in a repetition (default 20)")

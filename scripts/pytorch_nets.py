@@ -51,7 +51,30 @@ class Cifar10Alexnet(torch.nn.Module):
         return local_response_norm(x, size=9, alpha=0.001, beta=0.75, k=1.0)
 
 
-NETS = {"lenet": LeNet, "cifar10_alexnet": Cifar10Alexnet}
+class Branched(torch.nn.Module):
+    """tests/nets/branched_net.h without dropout, in training: batch norm takes the batch's statistics."""
+
+    image_shape = (9, 9, 4)
+
+    def __init__(self):
+        super().__init__()
+        self.stem = torch.nn.Conv2d(4, 8, 3, stride=2, padding=1, bias=False)
+        self.stem_norm = torch.nn.BatchNorm2d(8, eps=0.001)
+        self.grouped = torch.nn.Conv2d(8, 6, 3, padding=1, groups=2)
+        self.mix = torch.nn.Conv2d(22, 4, 1, groups=2, bias=False)
+        self.mix_norm = torch.nn.BatchNorm2d(4, eps=0.001)  # its weight stays 1: ours has no gamma
+        self.fc = torch.nn.Linear(36, 12)
+        self.logits = torch.nn.Linear(12, 10)
+
+    def forward(self, images):
+        stem = relu(self.stem_norm(self.stem(images)))
+        x = torch.cat([relu(self.grouped(stem)), max_pool2d(stem, 3, 1, padding=1), stem], dim=1)
+        x = max_pool2d(relu(self.mix_norm(self.mix(x))), 2, ceil_mode=True)
+        return self.logits(relu(self.fc(flatten(x))))
+
+
+NETS = {"lenet": LeNet, "cifar10_alexnet": Cifar10Alexnet, "branched": Branched}
+PARAMETERS = {"weights": "weight", "biases": "bias", "gamma": "weight", "beta": "bias"}
 
 
 def flatten(images):
@@ -68,7 +91,7 @@ def load(net, tensors):
 def parameter_of(net, name):
     """The parameter of `net` that we call `name`."""
     layer, kind = name.split("/")
-    return getattr(getattr(net, layer), "weight" if kind == "weights" else "bias")
+    return getattr(getattr(net, layer), PARAMETERS[kind])
 
 
 def to_pytorch(tensor):

@@ -1,7 +1,7 @@
-// terngrad_dump_gradients NET FOLDER [NUM_EXAMPLES]: one step of a net on made-up examples, written to FOLDER for
-// scripts/compare_pytorch.py. Files: layout.txt (a line per tensor: name, first element, shape joined by x), and
-// little-endian arrays parameters.f32, images.f32 [n, rows, columns, channels], labels.i32 [n], gradients.f32,
-// logits.f32 [n, 10] and loss.f64 [1].
+// terngrad_dump_gradients NET FOLDER [NUM_EXAMPLES]: one step of a net, by name or "branched" (branched_net.h), on
+// made-up examples, written to FOLDER for scripts/compare_pytorch.py. Files: layout.txt (a line per tensor: name, first
+// element, shape joined by x), and little-endian arrays parameters.f32, images.f32 [n, rows, columns, channels],
+// labels.i32 [n], gradients.f32, logits.f32 [n, 10] and loss.f64 [1].
 #include <cstdint>
 #include <cstdlib>
 #include <exception>
@@ -15,6 +15,7 @@
 #include "kernels/buffer.h"
 #include "kernels/errors.h"
 #include "nets/net.h"
+#include "tests/nets/branched_net.h"
 #include "tests/nets/reference_net.h"
 
 namespace terngrad {
@@ -37,13 +38,21 @@ void write_layout(const std::filesystem::path& path, const Layout& layout) {
   if (!file.flush()) TERNGRAD_THROW(DataError, "cannot write ", path.string());
 }
 
-/// The images that the original trains this net on.
-ImageShape image_of(const std::string& net) { return net == "lenet" ? ImageShape{28, 28, 1} : ImageShape{24, 24, 3}; }
+/// The images that the original trains this net on, or small ones for the net of the tests.
+ImageShape image_of(const std::string& net) {
+  if (net == "branched") return {9, 9, 4};
+  return net == "lenet" ? ImageShape{28, 28, 1} : ImageShape{24, 24, 3};
+}
+
+/// Without dropout: PyTorch draws otherwise.
+NetSpec spec_of(const std::string& net) {
+  return net == "branched" ? test::branched_net(/*keep_prob=*/1) : net_spec(net, {.dropout_keep_prob = 1});
+}
 
 void dump_gradients(const std::string& name, const std::filesystem::path& folder, int num_examples) {
   constexpr int kClasses = 10;
   const ImageShape image = image_of(name);
-  const auto net = make_net(name, image, kClasses, {.examples_per_worker = num_examples});
+  const auto net = make_net(spec_of(name), image, kClasses, {.examples_per_worker = num_examples});
   auto parameters = zeros<float>(net->layout().flat_elements());
   auto gradients = zeros<float>(net->layout().flat_elements());
   net->initialize(1, parameters.span());
@@ -51,11 +60,16 @@ void dump_gradients(const std::string& name, const std::filesystem::path& folder
   std::vector<float> images = test::random_floats(count * static_cast<std::size_t>(image.num_elements()), 1);
   for (float& pixel : images) pixel *= 16;  // large enough that an LRN's squares show beside its k
   const std::vector<std::int32_t> labels = test::cyclic_labels(num_examples, kClasses);
+  auto state = zeros<float>(net->state_layout().flat_elements());
+  net->initialize_state(state.span());
   float* const gradient = gradients.data();
+  float* const states = state.data();
   WorkerLoss loss;
-  net->compute_gradients(parameters.span(), {.images = images, .labels = labels}, {&gradient, 1}, {&loss, 1});
+  net->compute_gradients(parameters.span(), {.images = images, .labels = labels, .states = {&states, 1}},
+                         {&gradient, 1}, {&loss, 1});
   std::vector<float> logits(count * kClasses);
-  net->predict(parameters.span(), {}, images, num_examples, logits);
+  // The moving statistics are those of the one pass, so these are the logits of training too.
+  net->predict(parameters.span(), state.span(), images, num_examples, logits);
 
   std::filesystem::create_directories(folder);
   write_layout(folder / "layout.txt", net->layout());

@@ -158,7 +158,8 @@ TEST(PlanNet, RefusesNumbersOutOfRange) {
   }
   EXPECT_NO_THROW(plan(BatchNormSpec{}));
   for (const float decay : {-0.1f, 1.0f, NAN}) EXPECT_THROW(plan(BatchNormSpec{.decay = decay}), InvalidArgument);
-  for (const float epsilon : {0.0f, -1.0f, NAN}) EXPECT_THROW(plan(BatchNormSpec{.epsilon = epsilon}), InvalidArgument);
+  for (const float epsilon : {0.0f, -1.0f, NAN, INFINITY})
+    EXPECT_THROW(plan(BatchNormSpec{.epsilon = epsilon}), InvalidArgument);
 }
 
 TEST(FirstDropoutDraws, CountBlocksOfEveryDropoutLayer) {

@@ -3,7 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include <algorithm>
+#include <filesystem>
 #include <memory>
 #include <string>
 #include <vector>
@@ -13,7 +13,6 @@
 #include "tests/support/bits.h"
 #include "tests/trainers/small_training.h"
 #include "tests/trainers/temporary_directory.h"
-#include "trainers/report_hooks.h"
 
 namespace terngrad {
 namespace {
@@ -29,15 +28,19 @@ using testing::TemporaryDirectory;
 
 const SmallRun kRun{.num_workers = 2, .total_steps = 2, .net = test::branched_net(0.6f)};
 
-/// The checkpoint at the end of a run, as CheckpointHook saves it.
-Checkpoint checkpoint_after(Trainer& trainer, const TemporaryDirectory& folder) {
-  MetricsWriter writer(folder / "m.jsonl");
-  const Interval interval;
-  ProgressDisplay display(stderr, ProgressDisplay::Mode::kLog);
-  trainer.add_hook(
-      std::make_unique<CheckpointHook>(CheckpointHookOptions{.directory = folder.path(), .save_steps = 100},
-                                       CheckpointState{}, writer, interval, display));
-  return load_checkpoint(checkpoint_path(folder.path(), trainer.run()));
+/// The checkpoint after the first step of a run: parameters and state.
+Checkpoint checkpoint_of(Trainer& trainer, const TemporaryDirectory& folder) {
+  std::filesystem::path path;
+  trainer.add_hook(at_step(1, [&](const TrainingView& training, const StepView&) {
+    CheckpointView view;
+    view.layout = &training.net.layout();
+    view.groups = state_groups(training);
+    view.groups.push_back({.name = "parameters", .values = training.parameters});
+    path = save_checkpoint(folder.path(), view);
+    return HookVerdict::kStop;
+  }));
+  trainer.run();
+  return load_checkpoint(path);
 }
 
 TEST(StateGroups, AreThoseOfEveryWorkerAndTheAverage) {
@@ -62,7 +65,7 @@ TEST(StateGroups, AreNoneWithoutState) {
     return HookVerdict::kContinue;
   }));
   const TemporaryDirectory folder;
-  const Checkpoint checkpoint = checkpoint_after(*trainer, folder);
+  const Checkpoint checkpoint = checkpoint_of(*trainer, folder);
   EXPECT_FALSE(checkpoint.has_group("state"));
   EXPECT_FALSE(checkpoint.has_group(kEmaStateGroup));
   restore_states(checkpoint, *trainer);
@@ -72,7 +75,7 @@ TEST(StateGroups, AreNoneWithoutState) {
 TEST(RestoreStates, ReadsBackWhatWasSaved) {
   const TemporaryDirectory folder;
   const std::unique_ptr<Trainer> saved = make_small_trainer(kRun);
-  const Checkpoint checkpoint = checkpoint_after(*saved, folder);
+  const Checkpoint checkpoint = checkpoint_of(*saved, folder);
   const std::unique_ptr<Trainer> restored = make_small_trainer(kRun);
   EXPECT_NE(bits_of(restored->state(1)), bits_of(saved->state(1)));
   restore_states(checkpoint, *restored);
@@ -83,7 +86,7 @@ TEST(RestoreStates, ReadsBackWhatWasSaved) {
 TEST(LoadEvaluationState, GoesWithTheParameters) {
   const TemporaryDirectory folder;
   const std::unique_ptr<Trainer> trainer = make_small_trainer(kRun);
-  const Checkpoint checkpoint = checkpoint_after(*trainer, folder);
+  const Checkpoint checkpoint = checkpoint_of(*trainer, folder);
   EXPECT_EQ(bits_of(load_evaluation_state(checkpoint, trainer->net(), false).span()), bits_of(trainer->state(0)));
   EXPECT_EQ(bits_of(load_evaluation_state(checkpoint, trainer->net(), true).span()),
             bits_of(trainer->state_ema().shadow()));
@@ -93,7 +96,7 @@ TEST(LoadEvaluationState, GoesWithTheParameters) {
 TEST(LoadEvaluationState, ACheckpointWithoutItIsRefused) {
   const TemporaryDirectory folder;
   const std::unique_ptr<Trainer> lenet = make_small_trainer({.simple = true, .total_steps = 1});
-  const Checkpoint checkpoint = checkpoint_after(*lenet, folder);
+  const Checkpoint checkpoint = checkpoint_of(*lenet, folder);
   const std::unique_ptr<Trainer> trainer = make_small_trainer(kRun);
   EXPECT_THAT(message_of<DataError>([&] { load_evaluation_state(checkpoint, trainer->net(), true); }),
               HasSubstr("ema_state/stem_norm/moving_mean"));
