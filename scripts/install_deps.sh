@@ -24,6 +24,7 @@ packages=(
   zlib1g-dev liblzma-dev libjpeg-dev libpng-dev         # data: .gz, .xz, JPEG, PNG
   libprotobuf-dev protobuf-compiler                     # TensorBoard event files
   libgtest-dev libgmock-dev libbenchmark-dev            # tests and microbenchmarks
+  curl ca-certificates                                  # scripts/download_data.sh
 )
 
 while (($# > 0)); do
@@ -49,7 +50,7 @@ install_deps.sh: this system has no apt-get. Install these with its own package 
   a C++20 compiler (g++ 12 or later), CMake 3.25 or later, Ninja, ccache, git
   Highway, oneDNN 2.6 or later with its CMake package, Boost.Program_options, nlohmann-json, spdlog, zlib, liblzma,
   libjpeg, libpng, protobuf
-  GoogleTest with GoogleMock, Google Benchmark
+  GoogleTest with GoogleMock, Google Benchmark; for scripts/download_data.sh curl
 TEXT
   exit 1
 fi
