@@ -9,10 +9,17 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
+std::string tag_of(const std::string& section, const std::string& name) {
+  std::string tag = section;
+  tag += '/';
+  tag += name;
+  return tag;
+}
+
 void add_numbers(const std::string& tag, const Json& value, std::vector<NamedScalar>& scalars) {
   if (value.is_number()) scalars.push_back({tag, value.get<double>()});
   if (!value.is_object()) return;
-  for (const auto& [key, member] : value.items()) add_numbers(tag + "/" + key, member, scalars);
+  for (const auto& [key, member] : value.items()) add_numbers(tag_of(tag, key), member, scalars);
 }
 
 class HistogramHook final : public Hook {
@@ -50,12 +57,12 @@ std::vector<NamedScalar> scalars_of(const Json& record) {
   const auto kind = record.at("kind").get<std::string>();
   if (kind == "tensors") {
     for (const auto& [tensor, quantities] : record.at("tensors").items()) {
-      for (const auto& [quantity, value] : quantities.items()) add_numbers(quantity + "/" + tensor, value, scalars);
+      for (const auto& [quantity, value] : quantities.items()) add_numbers(tag_of(quantity, tensor), value, scalars);
     }
     return scalars;
   }
   for (const auto& [key, value] : record.items()) {
-    if (key != "step") add_numbers(kind + "/" + key, value, scalars);
+    if (key != "step") add_numbers(tag_of(kind, key), value, scalars);
   }
   return scalars;
 }

@@ -32,6 +32,7 @@ std::string compiler_name();
 ///   metrics.jsonl  see MetricsWriter
 ///   events.out.tfevents.*  the same numbers and histograms for TensorBoard, one file for each start; see EventFile
 ///   checkpoint-*.safetensors  see Checkpoint
+///   eval/  what terngrad_eval found that followed the run; see EvaluationLog
 class RunDirectory {
  public:
   /// Creates `path`, parents included, for a new run and writes config.json.
