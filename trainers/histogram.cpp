@@ -1,6 +1,7 @@
 #include "trainers/histogram.h"
 
 #include <algorithm>
+#include <bit>
 #include <cmath>
 #include <limits>
 
@@ -18,6 +19,35 @@ std::vector<double> compute_limits() {
   limits.insert(limits.end(), positive.begin(), positive.end());
   return limits;
 }
+
+/// Finds a value's bucket by its leading bits (sign, exponent, 5 of the mantissa): within such a cell values differ by
+/// 3 % at most and limits by 10 %, so that at most one limit lies in it. Several times as fast as a binary search.
+class BucketFinder {
+ public:
+  BucketFinder() : first_(std::size_t{1} << (32 - kDropped)) {
+    for (std::uint32_t cell = 0; cell < first_.size(); ++cell) {
+      // Of negative values the one with all low bits set is the least.
+      const std::uint32_t low_bits = cell >= first_.size() / 2 ? (1u << kDropped) - 1 : 0;
+      const auto least = static_cast<double>(std::bit_cast<float>(cell << kDropped | low_bits));
+      first_[cell] = std::isfinite(least) ? bucket_by_search(least) : 0;
+    }
+  }
+
+  std::size_t bucket_of(float value) const {
+    const std::span<const double> limits = histogram_limits();
+    std::size_t bucket = first_[std::bit_cast<std::uint32_t>(value) >> kDropped];
+    while (limits[bucket] <= static_cast<double>(value)) ++bucket;
+    return bucket;
+  }
+
+ private:
+  static constexpr int kDropped = 18;
+  static std::size_t bucket_by_search(double value) {
+    const std::span<const double> limits = histogram_limits();
+    return static_cast<std::size_t>(std::ranges::upper_bound(limits, value) - limits.begin());
+  }
+  std::vector<std::size_t> first_;  // bucket of the least value of each cell
+};
 
 /// Moves the buckets in use from `counts`, which has one for each of histogram_limits(), into `histogram`.
 void keep_buckets_in_use(std::span<const std::int64_t> counts, Histogram& histogram) {
@@ -46,8 +76,8 @@ std::span<const double> histogram_limits() {
 }
 
 Histogram make_histogram(std::span<const float> values) {
-  const std::span<const double> limits = histogram_limits();
-  std::vector<std::int64_t> counts(limits.size());
+  static const BucketFinder finder;
+  std::vector<std::int64_t> counts(histogram_limits().size());
   Histogram histogram;
   histogram.min = std::numeric_limits<double>::infinity();
   histogram.max = -std::numeric_limits<double>::infinity();
@@ -61,7 +91,7 @@ Histogram make_histogram(std::span<const float> values) {
     histogram.max = std::max(histogram.max, x);
     histogram.sum += x;
     histogram.sum_squares += x * x;
-    ++counts[static_cast<std::size_t>(std::ranges::upper_bound(limits, x) - limits.begin())];
+    ++counts[finder.bucket_of(value)];
   }
   histogram.num = static_cast<std::int64_t>(values.size()) - histogram.num_nonfinite;
   if (histogram.num == 0) histogram.min = histogram.max = 0;

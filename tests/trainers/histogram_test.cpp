@@ -63,6 +63,15 @@ TEST(Histogram, EveryValueIsInTheBucketThatEnclosesIt) {
     EXPECT_EQ(histogram.min, static_cast<double>(value));
     EXPECT_EQ(histogram.max, static_cast<double>(value));
   }
+  for (const double limit : histogram_limits()) {  // and the floats next to every limit
+    const auto at = static_cast<float>(limit);
+    for (const float value : {std::nextafterf(at, -1e38f), at, std::nextafterf(at, 1e38f)}) {
+      if (!std::isfinite(value)) continue;
+      const Histogram histogram = make_histogram(std::vector<float>{value});
+      EXPECT_EQ(histogram.limits.at(0), *std::ranges::upper_bound(histogram_limits(), static_cast<double>(value)));
+      values.push_back(value);
+    }
+  }
   const Histogram all = make_histogram(values);
   EXPECT_EQ(all.num, static_cast<std::int64_t>(values.size()));
   EXPECT_EQ(std::accumulate(all.counts.begin(), all.counts.end(), std::int64_t{0}), all.num);
