@@ -71,10 +71,13 @@ class Hook {
   virtual bool on_every_rank() const { return false; }
 };
 
+/// On which ranks a hook runs.
+enum class HookRanks { kChief, kEvery };
+
 using StepFunction = std::function<HookVerdict(const TrainingView&, const StepView&)>;
 /// Calls `function` after steps n, 2n, 3n, ... (counted from 1). @throws InvalidArgument if n < 1
-std::unique_ptr<Hook> every_steps(std::uint64_t n, StepFunction function);
+std::unique_ptr<Hook> every_steps(std::uint64_t n, StepFunction function, HookRanks ranks = HookRanks::kChief);
 /// Calls `function` once, after `n` steps.
-std::unique_ptr<Hook> at_step(std::uint64_t n, StepFunction function);
+std::unique_ptr<Hook> at_step(std::uint64_t n, StepFunction function, HookRanks ranks = HookRanks::kChief);
 
 }  // namespace terngrad

@@ -180,6 +180,11 @@ void OptionSet::alias(std::string alias, std::string name) {
   aliases_.emplace_back(std::move(alias), std::move(name));
 }
 
+void OptionSet::refuse(std::string name, std::string reason) {
+  TERNGRAD_REQUIRE(find(name) == nullptr, "[OptionSet] the option '", name, "' is declared already");
+  refused_.emplace_back(std::move(name), std::move(reason));
+}
+
 const OptionSet::Option* OptionSet::find(std::string_view name) const {
   for (const auto& [other_name, real_name] : aliases_) {
     if (other_name == name) name = real_name;
@@ -209,6 +214,9 @@ std::string OptionSet::nearest(std::string_view name) const {
 }
 
 void OptionSet::refuse_unknown(const Given& given, std::string_view prefix) const {
+  for (const auto& [name, reason] : refused_) {
+    if (name == given.name) TERNGRAD_THROW(UsageError, given.place, ": refused: ", reason);
+  }
   const std::string close = nearest(given.name);
   TERNGRAD_THROW(UsageError, given.place, ": unknown option; ",
                  close.empty() ? "--help lists all options" : fmt::format("did you mean {}{}?", prefix, close));

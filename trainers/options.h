@@ -64,6 +64,10 @@ class OptionSet {
   /// Makes `--alias` another name of `--name`.
   void alias(std::string alias, std::string name);
 
+  /// Makes `--name` a known name that is always refused, with `reason`, which says what to do instead: for options of
+  /// other programs that users may bring along. @throws InvalidArgument for a name declared already
+  void refuse(std::string name, std::string reason);
+
   /// Parses a command line, argv[0] being the program. Nothing wins over an error: a bad option next to --help is still
   /// refused.
   /// @throws UsageError of one line that names the option, the value and what would be accepted: for an option that is
@@ -122,6 +126,7 @@ class OptionSet {
   bool version_ = false;
   std::vector<Option> options_;
   std::vector<std::pair<std::string, std::string>> aliases_;
+  std::vector<std::pair<std::string, std::string>> refused_;  // name, reason
 };
 
 /// The number of insertions, deletions and replacements of characters that turn `a` into `b` (Levenshtein distance).

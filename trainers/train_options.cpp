@@ -141,6 +141,25 @@ void check_compression(const OptionSet& options, const TrainOptions& o) {
   }
 }
 
+/// Options of the original that cannot be honoured here; docs/options.md has the whole list.
+void refuse_options_of_the_original(OptionSet& options) {
+  for (const char* name : {"num_readers", "input_queue_memory_factor"}) {
+    options.refuse(name, "data sets are held in memory and shuffled exactly, so there are no record queues to size");
+  }
+  options.refuse("subset", "training takes the training subset; terngrad_eval has --subset train|test");
+  options.refuse("log_device_placement", "there is no graph to place; the first log line says what runs where");
+  options.refuse("pretrained_model_checkpoint_path",
+                 "use --init_from FILE to begin with another run's parameters, or --resume to go on with a run");
+  options.refuse("use_encoding", "messages are always encoded; there is no mode without");
+  options.refuse("save_tower", "workers share one copy of the parameters, which is what a checkpoint holds");
+  options.refuse("num_gpus", "this program was built without CUDA; --num_nodes says how many workers to emulate");
+  for (const char* name : {"job_name", "ps_hosts", "worker_hosts", "task_id", "num_replicas_to_aggregate"}) {
+    options.refuse(name, "runs over several hosts are not supported yet; --num_nodes emulates workers in one process");
+  }
+  options.refuse("save_interval_secs", "checkpoints are counted in steps, so that runs can be repeated: --save_iter");
+  options.refuse("save_summaries_secs", "reports are counted in steps, so that runs can be repeated: --log_steps");
+}
+
 }  // namespace
 
 std::string TrainOptions::codec_name() const {
@@ -201,6 +220,8 @@ void declare_train_options(OptionSet& options, TrainOptions& o) {
       "NaN and infinite elements of a worker's gradient become 0 before anything else; metrics count them");
   options.add("ema_decay", &o.ema_decay, "decay of the moving average of the weights, which evaluation uses",
               from_up_to(0, 1));
+  options.add("dropout_keep_prob", &o.dropout_keep_prob, "fraction that dropout keeps, in nets that have dropout",
+              number_where("above 0, at most 1", [](double p) { return p > 0 && p <= 1; }));
   options.group("Workers and exchange");
   options.add("num_nodes", &o.num_nodes, "workers to emulate; divides --batch_size", at_least(1));
   options.add("strategy", &o.strategy, "simple: one worker, nothing exchanged; replicated: synchronous all-reduce",
@@ -250,6 +271,7 @@ void declare_train_options(OptionSet& options, TrainOptions& o) {
   options.add("on_save_error", &o.on_save_error,
               "when a checkpoint cannot be written: stop, or continue and try again at the next",
               one_of({"stop", "continue"}));
+  refuse_options_of_the_original(options);
 }
 
 void apply_dataset_defaults(OptionSet& options, const TrainOptions& o) {
@@ -290,6 +312,9 @@ void check_train_options(const OptionSet& options, const TrainOptions& o) {
   if (o.learning_rate_decay_type != "exponential") {
     refuse_unused(options, {"num_epochs_per_decay", "learning_rate_decay_factor"},
                   "--learning_rate_decay_type exponential");
+  }
+  if (!has_dropout(net_spec(o.net))) {
+    refuse_unused(options, {"dropout_keep_prob"}, "a net with dropout; " + o.net + " has none");
   }
   if (o.resume && o.train_dir.empty()) TERNGRAD_THROW(UsageError, "--resume: needs --train_dir, the run to go on with");
   if (o.resume) refuse_unused(options, {"init_from"}, "a new run; --resume goes on from the run's own checkpoint");

@@ -43,6 +43,7 @@ struct TrainOptions {
   double clip_by_global_norm = 0;
   bool nan_to_zero = false;
   double ema_decay = 0.9999;
+  double dropout_keep_prob = 0.5;
   // Workers and exchange
   int num_nodes = 1;
   std::string strategy = "auto";

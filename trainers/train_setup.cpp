@@ -1,0 +1,154 @@
+#include "trainers/train_setup.h"
+
+#include <fmt/format.h>
+
+#include <cstdint>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "datasets/constant_images.h"
+#include "kernels/errors.h"
+#include "nets/net.h"
+#include "trainers/floating_epochs.h"
+#include "trainers/gradient_transform.h"
+
+namespace terngrad {
+namespace {
+
+int threads_per_worker(const TrainOptions& o) {
+  if (o.threads_per_worker != 0) return o.threads_per_worker;
+  return o.num_nodes == 1 ? num_threads(o) : 1;
+}
+
+std::shared_ptr<Dataset> open_dataset(const TrainOptions& o, Subset subset) {
+  if (o.benchmark_mode) {
+    try {
+      return make_constant_images(o.dataset, o.image_size, o.seed);
+    } catch (const InvalidArgument& error) {
+      TERNGRAD_THROW(UsageError, "--benchmark_mode: ", error.what());
+    }
+  }
+  DatasetOptions options;
+  options.data_dir = o.data_dir;
+  options.subset = subset;
+  options.image_size = o.image_size;
+  options.num_threads = num_threads(o);
+  try {
+    return make_dataset(o.dataset, options);
+  } catch (const InvalidArgument& error) {
+    throw UsageError(error.what());
+  }
+}
+
+std::unique_ptr<Net> open_net(const TrainOptions& o, const Dataset& dataset, const WorkerGroup& workers) {
+  NetOptions options;
+  options.num_local_workers = workers.num_local_workers;
+  options.examples_per_worker = static_cast<int>(o.batch_size / o.num_nodes);
+  options.threads_per_worker = threads_per_worker(o);
+  options.num_threads = num_threads(o);
+  options.first_local_worker = workers.first_local_worker;
+  options.seed = o.seed;
+  try {
+    return make_net(o.net, {dataset.height(), dataset.width(), dataset.channels()}, dataset.num_classes(), options,
+                    {.dropout_keep_prob = static_cast<float>(o.dropout_keep_prob)});
+  } catch (const InvalidArgument& error) {
+    throw UsageError(error.what());
+  }
+}
+
+std::unique_ptr<Strategy> open_strategy(const TrainOptions& o, const Layout& layout, const WorkerGroup& workers,
+                                        std::int64_t num_examples, std::uint64_t& plan_fingerprint) {
+  plan_fingerprint = layout.fingerprint();
+  if (o.strategy_name() == "simple") return make_simple_strategy(layout, exchange_options(o, o.seed, 1).on_nonfinite);
+  // Messages of one process reach no other, so the seed tells runs apart well enough.
+  try {
+    auto exchange = std::make_unique<CompressedAllReduce>(layout, workers, exchange_options(o, o.seed, num_threads(o)));
+    check_codec_plan(o, exchange->plan());
+    plan_fingerprint = exchange->plan().fingerprint();
+    auto compressed = make_replicated_strategy(layout, std::move(exchange));
+    if (o.floating_grad_epoch == 0) return compressed;
+    auto floating = make_replicated_strategy(
+        layout,
+        std::make_unique<CompressedAllReduce>(layout, workers, floating_exchange_options(o, o.seed, num_threads(o))));
+    return make_floating_epochs_strategy(
+        std::move(compressed), std::move(floating),
+        [batch_size = o.batch_size, num_examples, period = o.floating_grad_epoch](std::uint64_t step) {
+          return is_floating_step(step, batch_size, num_examples, period);
+        });
+  } catch (const InvalidArgument& error) {
+    throw UsageError(error.what());
+  }
+}
+
+/// In the order in which they are applied.
+std::vector<std::unique_ptr<GradientTransform>> make_transforms(const TrainOptions& o, const Net& net,
+                                                                const WorkerGroup& workers) {
+  std::vector<std::unique_ptr<GradientTransform>> transforms;
+  if (o.nan_to_zero) transforms.push_back(make_nan_to_zero());
+  if (o.weight_decay > 0) transforms.push_back(make_weight_decay(net, o.weight_decay));
+  if (o.clip_by_global_norm > 0) {
+    transforms.push_back(make_clip_by_global_norm(net.layout(), o.clip_by_global_norm, workers.num_local_workers));
+  }
+  return transforms;
+}
+
+CheckpointState checkpoint_state(const TrainOptions& o, std::uint64_t plan_fingerprint) {
+  CheckpointState state;
+  state.net = o.net;
+  state.dataset = o.benchmark_mode ? o.dataset + " (constant images)" : o.dataset;
+  state.optimizer = o.optimizer;
+  state.num_workers = o.num_nodes;
+  state.seed = o.seed;
+  state.more["batch_size"] = std::to_string(o.batch_size);
+  state.more["image_size"] = std::to_string(o.image_size);
+  state.more["codec"] = o.codec_name();
+  state.more["exchange_fingerprint"] = std::to_string(plan_fingerprint);
+  // What else decides the bits of the next step. Not max_steps: a run may be made longer, which stretches its schedule.
+  state.more["threads_per_worker"] = std::to_string(threads_per_worker(o));
+  state.more["initial_learning_rate"] = fmt::format("{}", o.initial_learning_rate);
+  state.more["learning_rate_decay_type"] = o.learning_rate_decay_type;
+  state.more["num_epochs_per_decay"] = fmt::format("{}", o.num_epochs_per_decay);
+  state.more["learning_rate_decay_factor"] = fmt::format("{}", o.learning_rate_decay_factor);
+  state.more["momentum"] = fmt::format("{}", o.momentum);
+  state.more["weight_decay"] = fmt::format("{}", o.weight_decay);
+  state.more["clip_by_global_norm"] = fmt::format("{}", o.clip_by_global_norm);
+  state.more["nan_to_zero"] = o.nan_to_zero ? "true" : "false";
+  state.more["dropout_keep_prob"] = fmt::format("{}", o.dropout_keep_prob);
+  state.more["ema_decay"] = fmt::format("{}", o.ema_decay);
+  state.more["return_codec"] = o.return_codec;
+  state.more["floating_grad_epoch"] = std::to_string(o.floating_grad_epoch);
+  state.more["on_nonfinite"] = o.on_nonfinite;
+  return state;
+}
+
+}  // namespace
+
+int num_threads(const TrainOptions& o) { return o.threads == 0 ? num_hardware_threads() : o.threads; }
+
+TrainSetup make_train_setup(const TrainOptions& o) {
+  TrainSetup setup;
+  const WorkerGroup workers = make_worker_group(o.num_nodes, make_self_communicator());
+  TrainerParts parts;
+  parts.dataset = open_dataset(o, Subset::kTrain);
+  if (!o.benchmark_mode) setup.test_set = open_dataset(o, Subset::kTest);
+  parts.net = open_net(o, *parts.dataset, workers);
+  parts.workers = workers;
+  std::uint64_t plan_fingerprint = 0;
+  parts.strategy = open_strategy(o, parts.net->layout(), workers, parts.dataset->num_examples(), plan_fingerprint);
+  parts.optimizer = make_optimizer(o.optimizer, {.momentum = o.momentum}, parts.net->layout().flat_elements());
+  parts.transforms = make_transforms(o, *parts.net, workers);
+  parts.schedule = make_schedule(o, parts.dataset->num_examples());
+  TrainerOptions options;
+  options.batch_size = o.batch_size;
+  options.total_steps = static_cast<std::uint64_t>(o.max_steps);
+  options.seed = o.seed;
+  options.ema_decay = o.ema_decay;
+  options.num_threads = num_threads(o);
+  options.num_data_threads = o.num_preprocess_threads;
+  setup.trainer = std::make_unique<Trainer>(std::move(parts), options);
+  setup.state = checkpoint_state(o, plan_fingerprint);
+  return setup;
+}
+
+}  // namespace terngrad

@@ -1,0 +1,27 @@
+// What terngrad_train is put together from, by its options.
+#pragma once
+
+#include <memory>
+
+#include "datasets/dataset.h"
+#include "trainers/checkpoint.h"
+#include "trainers/train_options.h"
+#include "trainers/trainer.h"
+
+namespace terngrad {
+
+/// A run that is ready to start or to be restored.
+struct TrainSetup {
+  std::unique_ptr<Trainer> trainer;
+  std::shared_ptr<const Dataset> test_set;  // nullptr in benchmark mode
+  CheckpointState state;                    // of step 0: what a checkpoint must agree in to be gone on from
+};
+
+/// Threads of the process, all of the machine's for --threads 0.
+int num_threads(const TrainOptions& o);
+
+/// Opens the data and makes net, exchange, optimizer and trainer.
+/// @throws UsageError for options that these parts refuse, DataError for missing or damaged files
+TrainSetup make_train_setup(const TrainOptions& o);
+
+}  // namespace terngrad

@@ -1,0 +1,28 @@
+// The state of a training run, from checkpoints: exact continuation, and new beginnings.
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+
+#include "trainers/checkpoint.h"
+#include "trainers/report_hooks.h"
+#include "trainers/trainer.h"
+#include "trainers/warm_start.h"
+
+namespace terngrad {
+
+/// Loads the newest checkpoint in `directory` into a trainer of the same run: parameters, average, optimizer slots and
+/// counters, states of nets, step. What it does next is what the run that saved it did next, bit for bit (contract B4).
+/// @param expected  of the run that is to go on
+/// @param interval  out: of the metrics, if the save fell between two of their lines
+/// @returns the step, 0 if there is no checkpoint: the trainer is then as it was
+/// @throws UsageError if the checkpoint is of another run or beyond `total_steps`; DataError if it is damaged
+std::uint64_t restore_newest(const std::filesystem::path& directory, const CheckpointState& expected,
+                             std::uint64_t total_steps, Trainer& trainer, Interval& interval);
+
+/// Begins a new run with the parameters of a checkpoint and, if the net has state, that of its first worker for all
+/// workers; averages begin with them too. Slots, step and the rest of the other run are left behind.
+/// @throws DataError as warm_start and Checkpoint::read_group
+void begin_from(const Checkpoint& checkpoint, WarmStart what, Trainer& trainer);
+
+}  // namespace terngrad
