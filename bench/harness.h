@@ -20,8 +20,8 @@ struct Subject {
   /// Called after the work has run once; says whether its result is right. Untimed.
   std::function<bool()> check;
   double bytes = 0;     // read and written by one run, as the name of the rate says
-  double elements = 0;  // of the gradient
-  double examples = 0;  // of a batch that the work trains on; 0 if it does not
+  double elements = 0;  // of the gradient, or float values in all
+  double examples = 0;  // images of a batch; 0 if the work is on none
 };
 
 /// The ceiling: sums `count` floats with eight vector accumulators on stream.num_threads() threads, reading memory once
@@ -31,8 +31,9 @@ float read_all(const float* values, std::int64_t count, Stream& stream);
 /// Registers `subject` under `name` (slashes included), for `num_threads` threads. In every round the read kernel runs
 /// over `read_elements` floats just before the subject, so that both see the machine in the same state. Reported, as
 /// medians over the rounds: time, GBps (gradient bytes, 4 per element, per second), read_GBps (of the read kernel),
-/// of_read (their ratio), moved_GBps (all bytes read and written). Training also reports examples_per_s and peak_MiB,
-/// the most memory the process has had so far (filter for one subject to see its own). A wrong result fails the run.
+/// of_read (their ratio), moved_GBps (all bytes read and written). Work on examples also reports examples_per_s and
+/// peak_MiB, the most memory the process has had so far (filter for one subject to see its own). A wrong result fails
+/// the run.
 void register_subject(const std::string& name, std::int64_t read_elements, int num_threads,
                       const std::function<Subject()>& make);
 

@@ -13,7 +13,8 @@ void register_transform();
 void register_bfloat16();
 void register_crc32c();
 void register_exchange();
-#ifdef TERNGRAD_BENCH_NETS
+#ifdef TERNGRAD_BENCH_TRAINERS
+void register_augmentation();
 void register_training();
 #endif
 
@@ -28,7 +29,8 @@ inline void register_all() {
   register_bfloat16();
   register_crc32c();
   register_exchange();
-#ifdef TERNGRAD_BENCH_NETS
+#ifdef TERNGRAD_BENCH_TRAINERS
+  register_augmentation();
   register_training();
 #endif
 }

@@ -66,7 +66,7 @@ std::vector<std::filesystem::path> find_files(const std::string& data_dir, Subse
     try {
       paths.push_back(find_data_file(folder, name));
     } catch (const DataError& error) {
-      TERNGRAD_THROW(DataError, "[cifar10] ", error.what(), "; see README for where to get CIFAR-10");
+      TERNGRAD_THROW(DataError, "[cifar10] ", error.what(), "; scripts/download_data.sh cifar10 fetches them");
     }
   }
   return paths;

@@ -20,7 +20,7 @@ std::filesystem::path find_mnist_file(const std::string& data_dir, const std::st
   try {
     return find_data_file(data_dir, name);
   } catch (const DataError& error) {
-    TERNGRAD_THROW(DataError, "[mnist] ", error.what(), "; see README for where to get MNIST");
+    TERNGRAD_THROW(DataError, "[mnist] ", error.what(), "; scripts/download_data.sh mnist fetches them");
   }
 }
 

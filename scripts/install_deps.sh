@@ -4,11 +4,12 @@ set -euo pipefail
 
 usage() {
   cat <<'TEXT'
-Usage: scripts/install_deps.sh [--lint] [--compare] [--plot]
+Usage: scripts/install_deps.sh [--lint] [--fuzz] [--compare] [--plot]
 
 Installs the packages that terngrad needs (Debian 12, Ubuntu 24.04 or later). Uses sudo unless run as root.
 
   --lint     also what scripts/lint.sh uses: clang-format, clang-tidy, shellcheck
+  --fuzz     also what scripts/fuzz.sh uses: clang with its run-time libraries
   --compare  also what comparisons with PyTorch use: python3-torch, python3-numpy, libopenblas0
   --plot     also what scripts/plot_run.py uses: python3-matplotlib
   --help     print this text and exit
@@ -30,6 +31,7 @@ packages=(
 while (($# > 0)); do
   case $1 in
     --lint) packages+=(clang-format clang-tidy shellcheck) ;;
+    --fuzz) packages+=(clang libclang-rt-dev) ;;
     --compare) packages+=(python3-torch python3-numpy libopenblas0) ;;
     --plot) packages+=(python3-matplotlib) ;;
     --help | -h)
@@ -37,7 +39,7 @@ while (($# > 0)); do
       exit 0
       ;;
     *)
-      echo "install_deps.sh: unknown option '$1'; accepted: --lint, --compare, --plot, --help" >&2
+      echo "install_deps.sh: unknown option '$1'; accepted: --lint, --fuzz, --compare, --plot, --help" >&2
       exit 2
       ;;
   esac

@@ -99,7 +99,7 @@ TEST_F(Cifar10, TrainingJoinsFiveBatchesAndAugments) {
 
 TEST_F(Cifar10, MissingFilesAreNamed) {
   EXPECT_THAT(refusal(), AllOf(HasSubstr("no test_batch.bin or test_batch.bin.gz or test_batch.bin.xz"),
-                               HasSubstr(folder_.path().string()), HasSubstr("README")));
+                               HasSubstr(folder_.path().string()), HasSubstr("scripts/download_data.sh")));
   std::filesystem::create_directory(folder_.path() / "cifar-10-batches-bin");
   EXPECT_THAT(refusal(), HasSubstr((folder_.path() / "cifar-10-batches-bin").string()));
   EXPECT_THAT(data_error([&] { open(Subset::kTrain); }), HasSubstr("no data_batch_1.bin or"));

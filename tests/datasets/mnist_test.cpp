@@ -72,7 +72,7 @@ TEST_F(Mnist, ReadsPlainAndGzipAlike) {
 TEST_F(Mnist, MissingFilesAreNamed) {
   EXPECT_THAT(refusal(),
               AllOf(HasSubstr("t10k-images-idx3-ubyte or t10k-images-idx3-ubyte.gz or t10k-images-idx3-ubyte.xz"),
-                    HasSubstr(folder_.path().string()), HasSubstr("README")));
+                    HasSubstr(folder_.path().string()), HasSubstr("scripts/download_data.sh")));
   folder_.write("t10k-images-idx3-ubyte", images_);
   EXPECT_THAT(refusal(), HasSubstr("no t10k-labels-idx1-ubyte or"));
   EXPECT_THROW(make_mnist({}), InvalidArgument);

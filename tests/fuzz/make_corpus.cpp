@@ -1,0 +1,105 @@
+// Writes the inputs that the fuzz targets start from: DIR/<target>/<name>, small files of every kind.
+#include <cstdio>
+#include <cstring>
+#include <filesystem>
+#include <fstream>
+#include <stdexcept>
+#include <string>
+#include <vector>
+
+#include "datasets/cifar10.h"
+#include "tests/datasets/image_files.h"
+#include "tests/datasets/npy_files.h"
+#include "tests/fuzz/fuzz_message.h"
+#include "trainers/checkpoint.h"
+
+namespace terngrad {
+namespace {
+
+class Corpus {
+ public:
+  explicit Corpus(std::filesystem::path folder) : folder_(std::move(folder)) {}
+
+  void add(const std::string& target, const std::string& name, const Bytes& bytes) {
+    std::filesystem::create_directories(folder_ / target);
+    std::ofstream stream(folder_ / target / name, std::ios::binary);
+    stream.write(reinterpret_cast<const char*>(bytes.data()), static_cast<std::streamsize>(bytes.size()));
+    if (!stream.flush()) throw std::runtime_error("cannot write " + (folder_ / target / name).string());
+  }
+  /// An input that begins with a choice.
+  void add(const std::string& target, const std::string& name, std::uint8_t choice, Bytes bytes) {
+    bytes.insert(bytes.begin(), choice);
+    add(target, name, bytes);
+  }
+
+ private:
+  std::filesystem::path folder_;
+};
+
+void add_data_files(Corpus& corpus) {
+  corpus.add("idx", "images", 0, {0, 0, 8, 3, 0, 0, 0, 1, 0, 0, 0, 2, 0, 0, 0, 2, 1, 2, 3, 4});
+  corpus.add("idx", "labels", 1, {0, 0, 8, 1, 0, 0, 0, 3, 1, 2, 9});
+  corpus.add("npy", "u1", npy_file(npy_header("|u1", "(2, 3)"), {1, 2, 3, 4, 5, 6}));
+  corpus.add("npy", "i8", npy_file(npy_header("<i8", "(1,)"), {7, 0, 0, 0, 0, 0, 0, 0}, 2));
+  corpus.add("npy", "f4", npy_file(npy_header("<f4", "()"), Bytes(4), 3));
+  corpus.add("compressed", "gz", 0, gzip(counting_bytes(300)));
+  corpus.add("compressed", "xz", 1, xz(counting_bytes(300)));
+  Bytes record = counting_bytes(kCifar10RecordBytes);
+  record[0] = 9;
+  corpus.add("cifar10", "record", 23, record);
+  corpus.add("cifar10", "flat", 0, Bytes(kCifar10RecordBytes, 0));
+}
+
+void add_images(Corpus& corpus) {
+  corpus.add("jpeg", "colour", jpeg(smooth_pixels(16, 16, 3), 16, 16));
+  corpus.add("jpeg", "progressive", jpeg(smooth_pixels(16, 16, 3), 16, 16, {.progressive = true}));
+  corpus.add("jpeg", "grey", jpeg(smooth_pixels(9, 7, 1), 9, 7, {.colours = JCS_GRAYSCALE, .channels = 1}));
+  corpus.add("jpeg", "cmyk", jpeg(counting_bytes(8 * 8 * 4), 8, 8, {.colours = JCS_CMYK, .channels = 4}));
+  corpus.add("png", "colour", png({{1, 2, 3, 4, 5, 6}, {7, 8, 9, 10, 11, 12}}, 2));
+  corpus.add("png", "interlaced", png(std::vector<Bytes>(9, counting_bytes(27)), 9, {.interlaced = true}));
+  corpus.add("png", "grey16", png({{1, 2, 3, 4}}, 2, {.colour_type = PNG_COLOR_TYPE_GRAY, .bit_depth = 16}));
+  corpus.add("png", "palette",
+             png({{0b01000000}}, 2,
+                 {.colour_type = PNG_COLOR_TYPE_PALETTE, .bit_depth = 1, .palette = {{1, 2, 3}, {4, 5, 6}}}));
+}
+
+void add_message(Corpus& corpus) {
+  MessageWriter writer;
+  writer.begin(MessageKind::kGradient, fuzz::kMessageContext, 5, 2, max_message_bytes(2, 2, 16));
+  const float scaler = 2.0f;
+  std::memset(writer.add({0, 4096, 16}, 3, 1, {&scaler, 1}, 4), 0x41, 4);
+  std::memset(writer.add({2, 0, 3}, 1, 0, {}, 12), 0, 12);
+  const std::span<const std::uint8_t> message = writer.finish();
+  corpus.add("message", "as_it_is", 0, {message.begin(), message.end()});
+  corpus.add("message", "repaired", 1, {message.begin(), message.end()});
+}
+
+void add_checkpoint(Corpus& corpus) {
+  Layout layout;
+  layout.add("w", {2, 3});
+  const std::vector<float> values(static_cast<std::size_t>(layout.flat_elements()), 0.5f);
+  CheckpointView view;
+  view.state = {.step = 7, .net = "n", .dataset = "d", .optimizer = "o", .num_workers = 2, .seed = 1, .more = {}};
+  view.layout = &layout;
+  view.groups = {{.name = "parameters", .values = values}};
+  const TemporaryFolder folder;
+  std::ifstream stream(save_checkpoint(folder.path(), view), std::ios::binary);
+  const std::string content((std::istreambuf_iterator<char>(stream)), {});
+  corpus.add("checkpoint", "checkpoint", {content.begin(), content.end()});
+}
+
+}  // namespace
+}  // namespace terngrad
+
+int main(int argc, char** argv) {
+  if (argc != 2) {
+    std::fprintf(stderr, "usage: %s DIR\n", argv[0]);
+    return 2;
+  }
+  terngrad::Corpus corpus(argv[1]);
+  terngrad::add_data_files(corpus);
+  terngrad::add_images(corpus);
+  terngrad::add_message(corpus);
+  terngrad::add_checkpoint(corpus);
+  return 0;
+}

@@ -1,0 +1,65 @@
+// Choice 0: a message as it is; 1: a message whose checksums are put right first, so that what lies behind them is
+// reached.
+#include "compress/wire_format.h"
+
+#include <cstring>
+#include <vector>
+
+#include "kernels/crc32c.h"
+#include "tests/fuzz/fuzz_input.h"
+#include "tests/fuzz/fuzz_message.h"
+
+namespace terngrad {
+namespace {
+
+// Offsets in the header, from docs/wire-format.md.
+constexpr std::size_t kNumRecordsAt = 36;
+constexpr std::size_t kPayloadCrcAt = 56;
+constexpr std::size_t kHeaderCrcAt = 60;
+
+void repair_checksums(std::span<std::uint8_t> message) {
+  if (message.size() < kWireHeaderBytes) return;
+  std::uint32_t num_records = 0;
+  std::memcpy(&num_records, message.data() + kNumRecordsAt, sizeof num_records);
+  if (num_records > (message.size() - kWireHeaderBytes) / kWireRecordBytes) return;
+  const std::size_t records_bytes = num_records * kWireRecordBytes;
+  const std::uint32_t payload_crc = crc32c(message.subspan(kWireHeaderBytes + records_bytes));
+  std::memcpy(message.data() + kPayloadCrcAt, &payload_crc, sizeof payload_crc);
+  const std::uint32_t header_crc =
+      crc32c(message.subspan(kWireHeaderBytes, records_bytes), crc32c(message.first(kHeaderCrcAt)));
+  std::memcpy(message.data() + kHeaderCrcAt, &header_crc, sizeof header_crc);
+}
+
+/// Reads every byte that the parser handed out.
+void touch(const Message& message) {
+  const Layout& layout = fuzz::message_layout();
+  unsigned sum = 0;
+  for (const Message::Record& record : message.records) {
+    const Slice& slice = record.encoded.slice;
+    fuzz::require(slice.segment >= 0 && slice.segment < layout.num_segments());
+    fuzz::require(slice.first >= 0 && slice.count >= 0 &&
+                  slice.first + slice.count <= layout.segment(slice.segment).num_elements);
+    for (const float scaler : record.encoded.scalers) sum += scaler > 0 ? 1u : 0u;
+    for (const std::uint8_t byte : record.encoded.payload) sum += byte;
+  }
+  volatile unsigned sink = sum;
+  static_cast<void>(sink);
+}
+
+}  // namespace
+}  // namespace terngrad
+
+extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+  using namespace terngrad;
+  std::span input(data, size);
+  const bool repair = fuzz::take_choice(input) % 2 == 1;
+  // A copy of exactly this size, so that one byte too far is noticed; new gives the alignment that messages need.
+  std::vector<std::uint8_t> copy(input.begin(), input.end());
+  if (repair) repair_checksums(copy);
+  fuzz::survive<CommunicationError>([&] {
+    Message message;
+    read_message(copy, MessageKind::kGradient, fuzz::kMessageContext, fuzz::message_layout(), message);
+    touch(message);
+  });
+  return 0;
+}
