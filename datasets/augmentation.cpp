@@ -81,14 +81,14 @@ template <bool kFlip>
 void write_window(const Window& window, const AffineMap& map, float* image) {
   const auto [red_centre, green_centre, blue_centre] = map.centre;
   const float scale = map.scale;
-  const int size = window.size;
-  for (int row = 0; row < size; ++row) {
+  const std::ptrdiff_t size = window.size;
+  for (std::ptrdiff_t row = 0; row < size; ++row) {
     const std::uint8_t* red = window.planes[0] + row * window.stride;
     const std::uint8_t* green = window.planes[1] + row * window.stride;
     const std::uint8_t* blue = window.planes[2] + row * window.stride;
-    float* out = image + std::ptrdiff_t{row} * size * kAugmentedChannels;
-    for (int column = 0; column < size; ++column) {
-      const int from = kFlip ? size - 1 - column : column;
+    float* out = image + row * size * kAugmentedChannels;
+    for (std::ptrdiff_t column = 0; column < size; ++column) {
+      const std::ptrdiff_t from = kFlip ? size - 1 - column : column;
       out[3 * column] = (static_cast<float>(red[from]) - red_centre) * scale;
       out[3 * column + 1] = (static_cast<float>(green[from]) - green_centre) * scale;
       out[3 * column + 2] = (static_cast<float>(blue[from]) - blue_centre) * scale;

@@ -188,14 +188,12 @@ std::vector<std::int32_t> read_npy_labels(const std::string& file, const NpyArra
   }
   std::vector<std::int32_t> labels(static_cast<std::size_t>(array.num_elements));
   for (std::size_t i = 0; i < labels.size(); ++i) {
-    std::uint64_t bits = 0;
-    for (std::size_t byte = array.element_bytes; byte-- > 0;)
-      bits = bits << 8 | array.data[i * array.element_bytes + byte];
-    const std::size_t unused = 64 - 8 * array.element_bytes;
-    const bool negative = array.kind == NpyKind::kSigned && (bits << unused) >> 63 != 0;
+    const std::span<const std::uint8_t> element = array.data.subspan(i * array.element_bytes, array.element_bytes);
+    const bool negative = array.kind == NpyKind::kSigned && element.back() >= 0x80;
+    std::uint64_t bits = negative ? ~std::uint64_t{0} : 0;  // the sign fills what the element has not
+    for (std::size_t byte = element.size(); byte-- > 0;) bits = bits << 8 | element[byte];
     if (negative || bits >= kMaxArrayClasses) {
-      const std::string found =
-          negative ? std::to_string(static_cast<std::int64_t>(bits << unused) >> unused) : std::to_string(bits);
+      const std::string found = negative ? std::to_string(static_cast<std::int64_t>(bits)) : std::to_string(bits);
       TERNGRAD_THROW(DataError, "[npy] '", file, "': label of example ", i, ": expected 0 to ", kMaxArrayClasses - 1,
                      ", found ", found);
     }

@@ -53,6 +53,8 @@ TEST(TrainOptions, DataSetsBringTheirDefaults) {
   EXPECT_EQ(o.batch_size, 64);
   EXPECT_EQ(o.learning_rate_decay_type, "polynomial");
   EXPECT_EQ(o.weight_decay, 0.0005);
+  for (const char* own : {"npy", "folder"})
+    EXPECT_EQ(accept({"--dataset", own, "--data_dir", "d"}).net, "lenet") << own;
   // What the user says wins, also where it is another set's default.
   EXPECT_EQ(accept({"--dataset", "mnist", "--data_dir", "d", "--max_steps", "3000"}).max_steps, 3000);
 }
