@@ -11,6 +11,10 @@
 namespace terngrad {
 namespace {
 
+// What the greatest word draws is still a contrast that standardize_crop takes.
+static_assert(kMinContrast + (kMaxContrast - kMinContrast) * (static_cast<float>(0xffffffu) * 0x1p-24f) <=
+              kMaxContrast);
+
 /// The window's first pixel of each channel.
 struct Window {
   std::array<const std::uint8_t*, kAugmentedChannels> planes;

@@ -42,7 +42,7 @@ class Dataset {
 struct DatasetOptions {
   std::string data_dir = "";  // folder with the set's files; not used by built-in sets
   Subset subset = Subset::kTrain;
-  int image_size = 0;      // height and width the net takes; 0 = the set's own
+  int image_size = 0;      // height and width the net takes; 0 = the set's own, if it has one
   std::uint64_t seed = 1;  // of procedural sets
   int num_threads = 0;     // threads used while the set is opened, 0 = num_hardware_threads(); changes no bit
 };

@@ -8,7 +8,7 @@ Usage: scripts/download_data.sh mnist|cifar10 [--data_dir DIR] [--mirror URL] [-
 
 Downloads a data set to DIR (default: data/mnist, data/cifar10). What is there and right is left alone, so the script can
 be run again after an interruption: it goes on where it stopped. Every file is checked against the MD5 published for it;
-one that differs is thrown away.
+one that differs is thrown away, one that was there before is renamed to FILE.other.
 
   mnist    four .gz files, 12 MB
   cifar10  the binary version, 170 MB to fetch; unpacked to DIR/cifar-10-batches-bin, 184 MB
@@ -105,9 +105,10 @@ size_of() { # FILE: its bytes, 0 if there is none
   if [[ -f $1 ]]; then stat -c %s "$1"; else echo 0; fi
 }
 
-# download URL PART: fetches what PART lacks, and goes on after a broken connection for as long as PART grows.
+# download URL PART: fetches what PART lacks, and goes on after a broken connection for as long as PART grows. A PART that
+# cannot be completed is kept for another time.
 download() {
-  local url=$1 part=$2 before status
+  local url=$1 part=$2 anew=false before status
   local options=(--fail --location --silent --show-error --connect-timeout 20 --speed-limit 1000 --speed-time 60
     --retry 2 --output "$part")
   while true; do
@@ -120,8 +121,10 @@ download() {
     fi
     if ((status == 0)); then return; fi
     if (($(size_of "$part") <= before)); then
-      # No progress. A server that cannot go on from the middle, or a PART that is too long, calls for a fresh start.
-      if ((before == 0)); then return 1; fi
+      # 33: the server knows no ranges. 22: an HTTP error, such as 416 for a PART that is longer than the file. A fresh
+      # start may help, once.
+      if $anew || ((before == 0)) || ((status != 22 && status != 33)); then return 1; fi
+      anew=true
       rm -f "$part"
     fi
     sleep 1
@@ -135,6 +138,10 @@ fetch() {
   if has_md5 "$data_dir/$name" "$md5"; then
     echo "$name: there already"
     return
+  fi
+  if [[ -e $data_dir/$name ]]; then
+    echo "$name: has another MD5 than $md5, kept as $name.other"
+    mv -f "$data_dir/$name" "$data_dir/$name.other"
   fi
   for base in "${mirrors[@]%/}"; do
     # What an earlier run or another mirror left may be damaged: then a second go starts without it.
@@ -150,7 +157,6 @@ fetch() {
       echo "download_data.sh: $base/$name: expected MD5 $md5, found $found; thrown away" >&2
     done
   done
-  rm -f "$data_dir/$name"
   fail "$name could not be had from ${mirrors[*]}"
 }
 

@@ -126,6 +126,9 @@ class DownloadData(Download):
         self.fetch_mnist()
         (self.data / MNIST[2]).write_bytes(b"damaged")
         self.assertEqual(self.fetch_mnist().returncode, 0)
+        other = self.data / (MNIST[2] + ".other")
+        self.assertEqual(other.read_bytes(), b"damaged")
+        other.unlink()
         self.assert_mnist_is_there()
         self.assertEqual([name for name, _ in self.server.log[4:]], [MNIST[2]])
 
@@ -150,6 +153,21 @@ class DownloadData(Download):
         result = self.fetch_mnist()
         self.assertEqual(result.returncode, 0, result.stderr)
         self.assert_mnist_is_there()
+
+    def test_gives_up_on_a_server_that_always_breaks_off_and_knows_no_ranges(self):
+        self.server.ranges = False
+        self.server.cut = 40_000
+        result = self.fetch_mnist()
+        self.assertEqual(result.returncode, 1)
+        self.assertEqual([path.name for path in self.data.iterdir()], [MNIST[0] + ".part"])
+
+    def test_what_was_fetched_survives_a_server_that_is_gone(self):
+        self.data.mkdir()
+        part = self.data / (MNIST[0] + ".part")
+        part.write_bytes(self.files[MNIST[0]][:30_000])
+        result = self.run_script("mnist", "--data_dir", str(self.data), "--mirror", "http://127.0.0.1:1")
+        self.assertEqual(result.returncode, 1)
+        self.assertEqual(part.read_bytes(), self.files[MNIST[0]][:30_000])
 
     def test_starts_anew_after_a_foreign_or_overlong_beginning(self):
         self.data.mkdir()
