@@ -50,6 +50,13 @@ TEST(Hook, AtStepComesOnce) {
   EXPECT_THAT(calls_of(at(13), 12, HookVerdict::kContinue), IsEmpty());
 }
 
+TEST(Hook, RunsOnTheChiefUnlessToldOtherwise) {
+  EXPECT_FALSE(every_steps(1, {})->on_every_rank());
+  EXPECT_FALSE(at_step(1, {})->on_every_rank());
+  EXPECT_TRUE(every_steps(1, {}, HookRanks::kEvery)->on_every_rank());
+  EXPECT_TRUE(at_step(1, {}, HookRanks::kEvery)->on_every_rank());
+}
+
 TEST(Hook, VerdictIsPassedOnOnlyWhenCalled) {
   std::vector<std::uint64_t> stops;
   calls_of([](StepFunction f) { return every_steps(4, std::move(f)); }, 9, HookVerdict::kStop, &stops);

@@ -259,5 +259,27 @@ TEST(EditDistance, KnownAnswers) {
   EXPECT_EQ(edit_distance("abc", "abc"), 0);
 }
 
+TEST(OptionSet, RefusedNamesGiveTheReason) {
+  const TemporaryDirectory folder;
+  const auto parse = [](std::vector<const char*> arguments) {
+    OptionSet options("usage");
+    options.refuse("readers", "there is nothing to read");
+    arguments.insert(arguments.begin(), "program");
+    options.parse(static_cast<int>(arguments.size()), arguments.data());
+  };
+  for (const char* argument : {"--readers", "--readers=4"}) {
+    EXPECT_EQ(message_of<UsageError>([&] { parse({argument}); }), "--readers: refused: there is nothing to read");
+  }
+  const std::string file = folder.write("config", "readers = 4\n").string();
+  EXPECT_EQ(message_of<UsageError>([&] {
+              parse({"--config", file.c_str()});
+            }),
+            file + ":1: readers: refused: there is nothing to read");
+  OptionSet options("usage");
+  int value = 0;
+  options.add("taken", &value, "a number");
+  EXPECT_THROW(options.refuse("taken", ""), InvalidArgument);
+}
+
 }  // namespace
 }  // namespace terngrad

@@ -1,0 +1,88 @@
+#include "trainers/train_setup.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "kernels/errors.h"
+#include "tests/trainers/temporary_directory.h"
+
+namespace terngrad {
+namespace {
+
+using ::testing::AllOf;
+using ::testing::HasSubstr;
+using testing::message_of;
+
+/// A run without data on one thread.
+TrainOptions small_options() {
+  TrainOptions o;
+  o.benchmark_mode = true;
+  o.image_size = 8;
+  o.batch_size = 8;
+  o.max_steps = 2;
+  o.threads = 1;
+  return o;
+}
+
+TEST(TrainSetup, IsReadyToRun) {
+  TrainOptions o = small_options();
+  o.num_nodes = 4;
+  o.grad_bits = 1;
+  const TrainSetup setup = make_train_setup(o);
+  EXPECT_EQ(setup.test_set, nullptr);
+  EXPECT_EQ(setup.trainer->num_local_workers(), 4);
+  EXPECT_EQ(setup.trainer->net().name(), "lenet");
+  EXPECT_EQ(setup.trainer->run(), 2u);
+}
+
+TEST(TrainSetup, StateSaysWhatDecidesTheBits) {
+  const TrainOptions base = small_options();
+  const CheckpointState state = make_train_setup(base).state;
+  EXPECT_EQ(state.step, 0u);
+  EXPECT_EQ(make_train_setup(base).state, state);
+  const auto differs = [&](const auto& change) {
+    TrainOptions changed = base;
+    change(changed);
+    return make_train_setup(changed).state != state;
+  };
+  EXPECT_TRUE(differs([](TrainOptions& o) { o.seed = 2; }));
+  EXPECT_TRUE(differs([](TrainOptions& o) { o.batch_size = 16; }));
+  EXPECT_TRUE(differs([](TrainOptions& o) { o.optimizer = "adam"; }));
+  EXPECT_TRUE(differs([](TrainOptions& o) { o.initial_learning_rate = 0.02; }));
+  EXPECT_TRUE(differs([](TrainOptions& o) { o.weight_decay = 0; }));
+  EXPECT_TRUE(differs([](TrainOptions& o) { o.clip_by_global_norm = 1; }));
+  EXPECT_TRUE(differs([](TrainOptions& o) { o.nan_to_zero = true; }));
+  EXPECT_TRUE(differs([](TrainOptions& o) { o.ema_decay = 0.5; }));
+  EXPECT_TRUE(differs([](TrainOptions& o) { o.num_nodes = 2; }));
+  EXPECT_TRUE(differs([](TrainOptions& o) { o.grad_bits = 16; }));
+  EXPECT_TRUE(differs([](TrainOptions& o) { o.dropout_keep_prob = 0.25; }));
+  // Where a run stops, and what it reports, decide nothing.
+  EXPECT_FALSE(differs([](TrainOptions& o) { o.max_steps = 5; }));
+  EXPECT_FALSE(differs([](TrainOptions& o) { o.log_steps = 5; }));
+  EXPECT_FALSE(differs([](TrainOptions& o) { o.num_preprocess_threads = 2; }));
+}
+
+TEST(TrainSetup, PartsThatRefuseAreUsageErrors) {
+  TrainOptions o = small_options();
+  o.dataset = "folder";
+  EXPECT_THAT(message_of<UsageError>([&] { make_train_setup(o); }),
+              AllOf(HasSubstr("--benchmark_mode"), HasSubstr("folder")));
+  o = small_options();
+  o.net = "none";
+  EXPECT_THAT(message_of<UsageError>([&] { make_train_setup(o); }), HasSubstr("none"));
+  o = small_options();
+  o.benchmark_mode = false;
+  o.dataset = "mnist";
+  o.data_dir = "/nowhere";
+  EXPECT_THAT(message_of<DataError>([&] { make_train_setup(o); }), HasSubstr("/nowhere"));
+}
+
+TEST(TrainSetup, ThreadsAreTheMachinesUnlessGiven) {
+  TrainOptions o;
+  EXPECT_EQ(num_threads(o), num_hardware_threads());
+  o.threads = 3;
+  EXPECT_EQ(num_threads(o), 3);
+}
+
+}  // namespace
+}  // namespace terngrad
