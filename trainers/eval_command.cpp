@@ -66,6 +66,12 @@ void declare(OptionSet& options, EvalOptions& o) {
               "folder to add results to (metrics.jsonl and TensorBoard events); empty: eval in --checkpoint_dir when "
               "following, else none");
   options.add("threads", &o.threads, "threads; 0: all of the machine", at_least(0));
+  // Options of the original that cannot be honoured here; docs/options.md has the whole list.
+  options.refuse("batch_size", "how examples are batched does not change the result");
+  for (const char* name : {"net", "image_size"}) options.refuse(name, "the checkpoint says it");
+  options.refuse("max_steps", "the run's config.json says it");
+  options.refuse("tower", "workers share one copy of the parameters");
+  options.refuse("device", "evaluation runs on the CPU");
 }
 
 void check(const OptionSet& options, const EvalOptions& o) {

@@ -305,5 +305,13 @@ TEST(Commands, ATinyRunOnTheBuiltInSetEvaluatesTenThousandExamples) {
   EXPECT_THAT(trained.err, HasSubstr("step 20 test " + last));
 }
 
+TEST_F(EvalCommand, OptionsOfTheOriginalAreRefusedWithAReason) {
+  for (const char* name : {"--batch_size", "--net", "--image_size", "--max_steps", "--tower", "--device"}) {
+    const CommandOutcome outcome = eval({name, "1"});
+    EXPECT_EQ(outcome.exit_code, kExitUsage);
+    EXPECT_THAT(outcome.err, AllOf(HasSubstr(name), HasSubstr(": refused: ")));
+  }
+}
+
 }  // namespace
 }  // namespace terngrad

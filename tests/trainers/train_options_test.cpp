@@ -393,5 +393,42 @@ TEST(TrainOptions, ScheduleCarriesItsOptions) {
   EXPECT_EQ(make_schedule(accept({"--learning_rate_decay_type", "fixed"}), 60).kind, ScheduleKind::kFixed);
 }
 
+TEST(TrainOptions, OptionsOfTheOriginalAreRefusedWithAReason) {
+  const std::vector<std::string> names = {"num_readers",
+                                          "input_queue_memory_factor",
+                                          "subset",
+                                          "log_device_placement",
+                                          "pretrained_model_checkpoint_path",
+                                          "use_encoding",
+                                          "save_tower",
+                                          "num_gpus",
+                                          "job_name",
+                                          "ps_hosts",
+                                          "worker_hosts",
+                                          "task_id",
+                                          "num_replicas_to_aggregate",
+                                          "save_interval_secs",
+                                          "save_summaries_secs"};
+  for (const std::string& name : names) EXPECT_THAT(refuse({"--" + name, "1"}), HasSubstr("--" + name + ": refused: "));
+}
+
+TEST(TrainOptions, DropoutNeedsANetThatHasSome) {
+  for (const char* net : {"lenet", "cifar10_alexnet"}) {
+    EXPECT_THAT(refuse({"--net", net, "--dropout_keep_prob", "0.8"}),
+                AllOf(HasSubstr("--dropout_keep_prob"), HasSubstr(net)));
+  }
+  EXPECT_THAT(refuse({"--dropout_keep_prob", "0"}), HasSubstr("above 0, at most 1"));
+}
+
+TEST(TrainOptions, BenchmarkModeAndWarmStartsRefuseWhatTheyWouldIgnore) {
+  EXPECT_THAT(refuse({"--benchmark_mode", "--data_dir", "d"}), HasSubstr("--data_dir"));
+  EXPECT_THAT(refuse({"--benchmark_mode", "--eval_steps", "2"}), HasSubstr("--eval_steps"));
+  EXPECT_THAT(refuse({"--fine_tune"}), HasSubstr("--init_from"));
+  EXPECT_THAT(refuse({"--init_from", "c", "--resume", "--train_dir", "r"}), HasSubstr("--resume"));
+  EXPECT_THAT(refuse({"--on_save_error", "ignore"}), AllOf(HasSubstr("stop"), HasSubstr("continue")));
+  EXPECT_THAT(refuse({"--stop_after_secs", "-1"}), HasSubstr("--stop_after_secs"));
+  EXPECT_TRUE(accept({"--dataset", "mnist", "--benchmark_mode"}).benchmark_mode);
+}
+
 }  // namespace
 }  // namespace terngrad
