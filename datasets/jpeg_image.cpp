@@ -12,7 +12,8 @@
 namespace terngrad {
 namespace {
 
-constexpr int kMaxScans = 500;  // of a progressive image; encoders write about ten
+constexpr int kMaxScans = 500;    // of a progressive image; encoders write about ten
+constexpr int kMaxPadBytes = 64;  // between a scan and the next marker; some encoders pad
 
 /// libjpeg's state, with its errors going to `jump`. Its destructor runs in a frame that no jump leaves.
 struct JpegSession {
@@ -37,6 +38,13 @@ void on_error(j_common_ptr z) {
   jump_out(session);
 }
 
+/// Bytes that libjpeg passed over on its way to a marker. In front of the first scan no pixels get lost; later they may
+/// be coded pixels that it could not use, so only a few pass, as padding.
+bool is_padding(j_common_ptr z) {
+  const bool before_scans = reinterpret_cast<j_decompress_ptr>(z)->input_scan_number == 0;
+  return before_scans || z->err->msg_parm.i[0] <= kMaxPadBytes;
+}
+
 /// Warnings (level -1) of damaged data end the decoding too: libjpeg would make up the missing pixels. Those of odd but
 /// whole files do not.
 void on_message(j_common_ptr z, int level) {
@@ -44,8 +52,10 @@ void on_message(j_common_ptr z, int level) {
   switch (z->err->msg_code) {
     case JWRN_ADOBE_XFORM:
     case JWRN_BOGUS_ICC:
-    case JWRN_EXTRANEOUS_DATA:
     case JWRN_JFIF_MAJOR:
+      return;
+    case JWRN_EXTRANEOUS_DATA:
+      if (!is_padding(z)) on_error(z);
       return;
     default:
       on_error(z);

@@ -120,6 +120,31 @@ TEST(JpegImage, OddButWholeFilesAreRead) {
   EXPECT_EQ(decode_jpeg("some.jpg", odd, 3).pixels, decode_jpeg("some.jpg", bytes, 3).pixels);
 }
 
+/// Where the coded pixels begin: behind the first start of scan.
+std::ptrdiff_t scan_begin(const Bytes& bytes) {
+  std::size_t scan = 0;
+  while (bytes[scan] != 0xff || bytes[scan + 1] != 0xda) ++scan;
+  return static_cast<std::ptrdiff_t>(scan + 2 + bytes[scan + 2] * 256u + bytes[scan + 3]);
+}
+
+TEST(JpegImage, BytesBehindAScanAreDamageUnlessTheyAreFew) {
+  for (const bool progressive : {false, true}) {
+    const Bytes bytes = jpeg(counting_bytes(3 * 24 * 24), 24, 24, {.progressive = progressive});
+    Bytes zeros = bytes;  // they decode as a picture, and the true pixels are left over
+    zeros.insert(zeros.begin() + scan_begin(bytes), 2000, 0);
+    EXPECT_THAT(refusal(zeros), AllOf(HasSubstr("some.jpg"), HasSubstr("extraneous bytes")));
+    for (const int padding : {64, 100}) {  // the decoder's look-ahead takes a few before they count
+      Bytes padded = bytes;
+      padded.insert(padded.end() - 2, static_cast<std::size_t>(padding), 0);  // before the marker of the end
+      if (padding == 64) {
+        EXPECT_EQ(decode_jpeg("some.jpg", padded, 3).pixels, decode_jpeg("some.jpg", bytes, 3).pixels);
+      } else {
+        EXPECT_THAT(refusal(padded), HasSubstr("extraneous bytes"));
+      }
+    }
+  }
+}
+
 TEST(JpegImage, RealPhotographsDecode) {
   const std::filesystem::path folder = "../shared/data/imagenet-sample";
   if (!std::filesystem::exists(folder)) GTEST_SKIP() << "no images in " << folder;
