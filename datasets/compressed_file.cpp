@@ -21,17 +21,29 @@ using Bytes = std::vector<std::uint8_t>;
 struct Limits {
   std::string file;  // for messages
   std::size_t max_bytes = 0;
+  bool only_beginning = false;  // unpack max_bytes and leave the rest, instead of refusing content that has more
 };
 
 [[noreturn]] void throw_too_large(const Limits& limits) {
   TERNGRAD_THROW(DataError, "'", limits.file, "' holds more than the ", limits.max_bytes, " bytes accepted here");
 }
 
+bool is_enough(std::size_t content_bytes, const Limits& limits) {
+  return limits.only_beginning && content_bytes >= limits.max_bytes;
+}
+
+/// Refuses too long content and drops the room behind it. A data set keeps its files, so the room is given back.
+void finish(Bytes& content, const Limits& limits) {
+  if (is_enough(content.size(), limits)) content.resize(limits.max_bytes);
+  if (content.size() > limits.max_bytes) throw_too_large(limits);
+  content.shrink_to_fit();
+}
+
 /// Makes room behind full `content`. One byte more than accepted may be written, so that content of exactly max_bytes
 /// still reaches its end.
 void grow(Bytes& content, std::size_t packed_bytes, const Limits& limits) {
   if (content.size() > limits.max_bytes) throw_too_large(limits);
-  content.resize(std::min(limits.max_bytes + 1, std::max(content.size() * 2, packed_bytes * 4 + 4096)));
+  content.resize(std::min(limits.max_bytes + 1, std::max(content.size() * 2, packed_bytes + packed_bytes / 2 + 4096)));
 }
 
 /// Ends a zlib stream on every way out.
@@ -55,7 +67,7 @@ std::size_t unpack_gzip_member(std::span<const std::uint8_t> packed, const Limit
   std::size_t position = 0;
   std::size_t content_bytes = content.size();
   int status = Z_OK;
-  while (status != Z_STREAM_END) {
+  while (status != Z_STREAM_END && !is_enough(content_bytes, limits)) {
     if (content_bytes == content.size()) grow(content, packed.size(), limits);
     const std::size_t input = std::min(packed.size() - position, kMaxPiece);
     const std::size_t output = std::min(content.size() - content_bytes, kMaxPiece);
@@ -79,14 +91,17 @@ std::size_t unpack_gzip_member(std::span<const std::uint8_t> packed, const Limit
     }
   }
   content.resize(content_bytes);
-  if (content_bytes > limits.max_bytes) throw_too_large(limits);
+  if (content_bytes > limits.max_bytes && !limits.only_beginning) throw_too_large(limits);
   return position;
 }
 
 Bytes unpack_gzip(std::span<const std::uint8_t> packed, const Limits& limits) {
   if (packed.empty()) TERNGRAD_THROW(DataError, "'", limits.file, "' is empty, expected gzip data");
   Bytes content;
-  while (!packed.empty()) packed = packed.subspan(unpack_gzip_member(packed, limits, content));
+  while (!packed.empty() && !is_enough(content.size(), limits)) {
+    packed = packed.subspan(unpack_gzip_member(packed, limits, content));
+  }
+  finish(content, limits);
   return content;
 }
 
@@ -113,6 +128,8 @@ struct XzStream {
     case LZMA_MEMLIMIT_ERROR:
       TERNGRAD_THROW(DataError, "'", limits.file, "' needs more than the ", kXzMemoryBytes,
                      " bytes of memory accepted here to be unpacked");
+    case LZMA_NO_CHECK:
+      TERNGRAD_THROW(DataError, "'", limits.file, "' has no checksum; pack it with xz --check=crc64");
     case LZMA_MEM_ERROR:
       TERNGRAD_THROW(DataError, "'", limits.file, "' cannot be unpacked: out of memory");
     case LZMA_UNSUPPORTED_CHECK:
@@ -127,13 +144,14 @@ struct XzStream {
 Bytes unpack_xz(std::span<const std::uint8_t> packed, const Limits& limits) {
   if (packed.empty()) TERNGRAD_THROW(DataError, "'", limits.file, "' is empty, expected xz data");
   XzStream stream;
-  // A check that cannot be verified is an error, so intact means verified.
-  lzma_ret status = lzma_stream_decoder(&stream.z, kXzMemoryBytes, LZMA_CONCATENATED | LZMA_TELL_UNSUPPORTED_CHECK);
+  // No check and one that cannot be verified are errors, so intact means verified.
+  constexpr std::uint32_t kFlags = LZMA_CONCATENATED | LZMA_TELL_NO_CHECK | LZMA_TELL_UNSUPPORTED_CHECK;
+  lzma_ret status = lzma_stream_decoder(&stream.z, kXzMemoryBytes, kFlags);
   if (status != LZMA_OK) throw_xz_error(status, 0, packed.size(), limits);
   Bytes content;
   stream.z.next_in = packed.data();
   stream.z.avail_in = packed.size();
-  while (status != LZMA_STREAM_END) {
+  while (status != LZMA_STREAM_END && !is_enough(static_cast<std::size_t>(stream.z.total_out), limits)) {
     const auto content_bytes = static_cast<std::size_t>(stream.z.total_out);
     if (content_bytes == content.size()) grow(content, packed.size(), limits);
     stream.z.next_out = content.data() + content_bytes;
@@ -144,7 +162,7 @@ Bytes unpack_xz(std::span<const std::uint8_t> packed, const Limits& limits) {
     }
   }
   content.resize(static_cast<std::size_t>(stream.z.total_out));
-  if (content.size() > limits.max_bytes) throw_too_large(limits);
+  finish(content, limits);
   return content;
 }
 
@@ -155,14 +173,23 @@ struct CompressedFormat {
 };
 constexpr std::array kFormats = {CompressedFormat{".gz", unpack_gzip}, CompressedFormat{".xz", unpack_xz}};
 
-Bytes read_raw(const std::filesystem::path& path, std::size_t max_bytes) {
+const CompressedFormat* find_format(const std::filesystem::path& path) {
+  for (const CompressedFormat& format : kFormats) {
+    if (path.extension() == format.suffix) return &format;
+  }
+  return nullptr;
+}
+
+/// The file as it is, or its first max_bytes if that is enough.
+Bytes read_raw(const std::filesystem::path& path, std::size_t max_bytes, bool only_beginning = false) {
   std::error_code error;
   const std::filesystem::file_status status = std::filesystem::status(path, error);
   if (!std::filesystem::exists(status)) TERNGRAD_THROW(DataError, "'", path.string(), "' does not exist");
   if (!std::filesystem::is_regular_file(status)) TERNGRAD_THROW(DataError, "'", path.string(), "' is not a file");
-  const std::uintmax_t file_bytes = std::filesystem::file_size(path, error);
+  std::uintmax_t file_bytes = std::filesystem::file_size(path, error);
   if (error) TERNGRAD_THROW(DataError, "'", path.string(), "' cannot be read: ", error.message());
-  if (file_bytes > max_bytes) throw_too_large({path.string(), max_bytes});
+  if (file_bytes > max_bytes && !only_beginning) throw_too_large({path.string(), max_bytes});
+  file_bytes = std::min<std::uintmax_t>(file_bytes, max_bytes);
   std::ifstream stream(path, std::ios::binary);
   if (!stream) TERNGRAD_THROW(DataError, "'", path.string(), "' cannot be opened for reading");
   Bytes content(static_cast<std::size_t>(file_bytes));
@@ -185,15 +212,21 @@ std::vector<std::string> compressed_suffixes() {
 
 std::vector<std::uint8_t> unpack_data(const std::filesystem::path& path, std::vector<std::uint8_t> content,
                                       std::size_t max_bytes) {
-  for (const CompressedFormat& format : kFormats) {
-    if (path.extension() == format.suffix) return format.unpack(content, {path.string(), max_bytes});
-  }
+  if (const CompressedFormat* format = find_format(path)) return format->unpack(content, {path.string(), max_bytes});
   if (content.size() > max_bytes) throw_too_large({path.string(), max_bytes});
   return content;
 }
 
 std::vector<std::uint8_t> read_data_file(const std::filesystem::path& path, std::size_t max_bytes) {
   return unpack_data(path, read_raw(path, max_bytes), max_bytes);
+}
+
+std::vector<std::uint8_t> read_beginning_of_data(const std::filesystem::path& path, std::size_t num_bytes) {
+  const CompressedFormat* format = find_format(path);
+  if (format == nullptr) return read_raw(path, num_bytes, /*only_beginning=*/true);
+  // As many packed bytes may be needed as there are; they are fewer than the content.
+  return format->unpack(read_raw(path, std::numeric_limits<std::size_t>::max()),
+                        {.file = path.string(), .max_bytes = num_bytes, .only_beginning = true});
 }
 
 std::filesystem::path find_data_file(const std::filesystem::path& folder, const std::string& name) {

@@ -19,14 +19,18 @@ std::vector<std::string> compressed_suffixes();
 /// The content of a file, unpacked if its name ends in one of compressed_suffixes() and as it is otherwise.
 /// @throws DataError, naming the file and what is wrong with it, if it is missing, no regular file or unreadable,
 /// holds more than max_bytes once unpacked, or is not a complete and intact stream of the format that its name says
-/// (a .gz file: one or more gzip members, a .xz file: one or more xz streams that need at most 256 MiB to unpack;
-/// checksums checked, nothing after them)
+/// (a .gz file: one or more gzip members, a .xz file: one or more xz streams that need at most 256 MiB to unpack
+/// and have checksums; checksums checked, nothing after them)
 std::vector<std::uint8_t> read_data_file(const std::filesystem::path& path, std::size_t max_bytes = kMaxDataFileBytes);
 
 /// What read_data_file does once the file's bytes are there: `content` unpacked as the suffix of `path` says.
 /// @throws DataError as read_data_file
 std::vector<std::uint8_t> unpack_data(const std::filesystem::path& path, std::vector<std::uint8_t> content,
                                       std::size_t max_bytes = kMaxDataFileBytes);
+
+/// The first num_bytes of what read_data_file gives, or all if there are fewer. What lies behind is not checked.
+/// @throws DataError as read_data_file, but for too much content
+std::vector<std::uint8_t> read_beginning_of_data(const std::filesystem::path& path, std::size_t num_bytes);
 
 /// The path of `name` in `folder`, or of `name` with one of compressed_suffixes(), in this order.
 /// @throws DataError if there is none: the message names the folder and every name that was looked for

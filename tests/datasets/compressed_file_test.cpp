@@ -142,6 +142,31 @@ TEST_F(CompressedFile, ContentOfTheLimitPassesAndOneMoreByteIsRefused) {
   }
 }
 
+TEST_F(CompressedFile, ContentTakesNoMoreRoomThanItNeeds) {
+  for (const auto& path : {folder_.write("a.gz", gzip(content_)), folder_.write("a.xz", xz(content_))}) {
+    EXPECT_EQ(read_data_file(path).capacity(), content_.size());
+  }
+}
+
+TEST_F(CompressedFile, XzWithoutAChecksumIsRefused) {
+  const Bytes packed = xz(content_, 1, LZMA_CHECK_NONE);
+  EXPECT_THAT(refusal("bare.xz", packed), AllOf(HasSubstr("bare.xz' has no checksum"), HasSubstr("--check=crc64")));
+}
+
+TEST_F(CompressedFile, TheBeginningIsEnough) {
+  Bytes two = gzip(content_);
+  const Bytes second = gzip(content_);
+  two.insert(two.end(), second.begin(), second.end());
+  for (const auto& path : {folder_.write("a", content_), folder_.write("a.gz", gzip(content_)),
+                           folder_.write("two.gz", two), folder_.write("a.xz", xz(content_))}) {
+    for (const std::size_t length : {std::size_t{1}, std::size_t{5000}, content_.size()}) {
+      const Bytes expected(content_.begin(), content_.begin() + static_cast<std::ptrdiff_t>(length));
+      EXPECT_EQ(read_beginning_of_data(path, length), expected) << path << " " << length;
+    }
+  }
+  EXPECT_EQ(read_beginning_of_data(folder_.path() / "a.xz", 1'000'000), content_);
+}
+
 TEST_F(CompressedFile, FindsThePlainFileFirst) {
   folder_.write("set.gz", gzip(content_));
   EXPECT_EQ(find_data_file(folder_.path(), "set").filename(), "set.gz");

@@ -72,12 +72,12 @@ inline Bytes gzip(const Bytes& content) {
   return packed;
 }
 
-/// One xz stream with a CRC64.
-inline Bytes xz(const Bytes& content, std::uint32_t preset = 1) {
+/// One xz stream.
+inline Bytes xz(const Bytes& content, std::uint32_t preset = 1, lzma_check check = LZMA_CHECK_CRC64) {
   Bytes packed(lzma_stream_buffer_bound(content.size()));
   std::size_t packed_bytes = 0;
-  if (lzma_easy_buffer_encode(preset, LZMA_CHECK_CRC64, nullptr, content.data(), content.size(), packed.data(),
-                              &packed_bytes, packed.size()) != LZMA_OK) {
+  if (lzma_easy_buffer_encode(preset, check, nullptr, content.data(), content.size(), packed.data(), &packed_bytes,
+                              packed.size()) != LZMA_OK) {
     throw std::runtime_error("lzma_easy_buffer_encode");
   }
   packed.resize(packed_bytes);
