@@ -16,7 +16,8 @@ namespace terngrad {
 /// Opening lists the files and checks the header of each, with `options.num_threads` threads; read() decodes. Images
 /// have one channel if all training images are grey, otherwise three (RGB; a grey one gets three equal channels). They
 /// are resized and cropped as resize_to_square does, to `options.image_size`, which must be given: values are
-/// (x / 255 - 0.5) * 2. Nothing is drawn: training and test subsets are read alike.
+/// (x / 255 - 0.5) * 2. EXIF orientation is not applied, transparency is dropped. Nothing is drawn: training and test
+/// subsets are read alike.
 /// @throws InvalidArgument if data_dir is empty, or for a bad image_size or num_threads; DataError, naming the file,
 /// for a folder that is missing or empty, a class in test/ that train/ lacks, a file that is no intact image (by its
 /// header when the set is opened, by its pixels in read()), or a test image with colours where all training images are

@@ -143,6 +143,12 @@ fetch() {
     echo "$name: has another MD5 than $md5, kept as $name.other"
     mv -f "$data_dir/$name" "$data_dir/$name.other"
   fi
+  # An earlier run may have ended between the last byte and the renaming.
+  if has_md5 "$part" "$md5"; then
+    mv -f "$part" "$data_dir/$name"
+    echo "$name: fetched already"
+    return
+  fi
   for base in "${mirrors[@]%/}"; do
     # What an earlier run or another mirror left may be damaged: then a second go starts without it.
     for _ in 1 2; do

@@ -19,7 +19,8 @@ import sys
 SKIPPED = 77
 # What may differ between runs of one group: the seed, places, and how often things are reported.
 NOT_COMPARED = {"seed", "train_dir", "data_dir", "resume", "threads", "num_preprocess_threads", "log_steps",
-                "telemetry_steps", "eval_steps", "save_iter", "keep_checkpoints", "tensorboard", "histogram_steps"}
+                "telemetry_steps", "eval_steps", "save_iter", "keep_checkpoints", "tensorboard", "histogram_steps",
+                "stop_after_secs", "on_save_error", "device"}
 
 
 def read_lines(path):

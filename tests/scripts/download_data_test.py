@@ -114,6 +114,14 @@ class PublishedMnist(Download):
 
 
 class DownloadData(Download):
+    def test_a_complete_part_is_not_fetched_again(self):
+        self.data.mkdir()
+        (self.data / (MNIST[0] + ".part")).write_bytes(self.files[MNIST[0]])
+        result = self.fetch_mnist()
+        self.assertEqual(result.returncode, 0, result.stderr)
+        self.assert_mnist_is_there()
+        self.assertNotIn(MNIST[0], [name for name, _ in self.server.log])
+
     def test_fetches_then_leaves_alone(self):
         result = self.fetch_mnist()
         self.assertEqual(result.returncode, 0, result.stderr)
