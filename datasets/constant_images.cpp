@@ -4,6 +4,7 @@
 #include <array>
 #include <utility>
 
+#include "datasets/cifar10.h"
 #include "datasets/grey_images.h"
 #include "datasets/synthetic.h"
 #include "kernels/errors.h"
@@ -17,7 +18,7 @@ struct KnownSet {
   ImageSetShape shape;  // of the training subset
 };
 constexpr std::array kKnownSets = {
-    KnownSet{"cifar10", {32, 32, 3, 10, 50000}},
+    KnownSet{"cifar10", {kCifar10CropSize, kCifar10CropSize, 3, 10, 50000}},
     KnownSet{"mnist", {28, 28, 1, 10, 60000}},
     KnownSet{"synthetic", {kSyntheticImageSize, kSyntheticImageSize, 1, 10, kSyntheticTrainExamples}},
 };

@@ -33,7 +33,7 @@ const std::map<std::string, Defaults>& dataset_defaults() {
       {"mnist", {"lenet", "28", "64", "10000", "momentum", "0.01", "polynomial", "0.0005"}},
       // Data of the user's own: what suits depends on the data, so these are only where to begin.
       {"folder", {"lenet", "28", "64", "10000", "momentum", "0.01", "polynomial", "0.0005"}},
-      {"npy", {"lenet", "28", "64", "10000", "momentum", "0.01", "polynomial", "0.0005"}},
+      {"npy", {"lenet", "0", "64", "10000", "momentum", "0.01", "polynomial", "0.0005"}},
   };
   return table;
 }
@@ -195,7 +195,8 @@ void declare_train_options(OptionSet& options, TrainOptions& o) {
   options.add("num_preprocess_threads", &o.num_preprocess_threads, "threads that prepare examples", at_least(1));
   options.group("Model and optimization (defaults are the data set's)");
   options.add("net", &o.net, "network", one_of(net_names()));
-  options.add("image_size", &o.image_size, "height and width of the net's input", in_range(1, 1024));
+  options.add("image_size", &o.image_size, "height and width of the net's input; 0: the data set's own",
+              in_range(0, 1024));
   options.add("batch_size", &o.batch_size, "examples per step of all workers together", in_range(1, 2147483647));
   options.add("max_steps", &o.max_steps, "steps to train", at_least(1));
   options.add(

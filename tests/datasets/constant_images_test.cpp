@@ -18,6 +18,7 @@ TEST(ConstantImages, HasTheShapeOfTheSetItStandsFor) {
   EXPECT_EQ(cifar->channels(), 3);
   EXPECT_EQ(cifar->num_classes(), 10);
   EXPECT_EQ(cifar->num_examples(), 50000);
+  EXPECT_EQ(make_constant_images("cifar10", 0, 1)->height(), 24);  // as the set itself
   const auto mnist = make_constant_images("mnist", 0, 1);
   EXPECT_EQ(mnist->height(), 28);
   EXPECT_EQ(mnist->channels(), 1);

@@ -55,6 +55,8 @@ TEST(TrainOptions, DataSetsBringTheirDefaults) {
   EXPECT_EQ(o.weight_decay, 0.0005);
   for (const char* own : {"npy", "folder"})
     EXPECT_EQ(accept({"--dataset", own, "--data_dir", "d"}).net, "lenet") << own;
+  EXPECT_EQ(accept({"--dataset", "npy", "--data_dir", "d"}).image_size, 0);  // the arrays' own
+  EXPECT_EQ(accept({"--dataset", "folder", "--data_dir", "d"}).image_size, 28);
   // What the user says wins, also where it is another set's default.
   EXPECT_EQ(accept({"--dataset", "mnist", "--data_dir", "d", "--max_steps", "3000"}).max_steps, 3000);
 }
@@ -115,8 +117,8 @@ TEST(TrainOptions, WrongValuesAreRefused) {
       {{"--num_nodes", "0"}, {"--num_nodes", "0", "at least 1"}},
       {{"--threads", "-2"}, {"--threads", "-2", "at least 0"}},
       {{"--num_preprocess_threads", "0"}, {"--num_preprocess_threads", "0", "at least 1"}},
-      {{"--image_size", "0"}, {"--image_size", "0", "1 to 1024"}},
-      {{"--image_size", "1025"}, {"--image_size", "1025", "1 to 1024"}},
+      {{"--image_size", "-1"}, {"--image_size", "-1", "0 to 1024"}},
+      {{"--image_size", "1025"}, {"--image_size", "1025", "0 to 1024"}},
       {{"--initial_learning_rate", "0"}, {"--initial_learning_rate", "0", "greater than 0"}},
       {{"--initial_learning_rate", "nan"}, {"--initial_learning_rate", "nan"}},
       {{"--initial_learning_rate", "inf"}, {"--initial_learning_rate", "inf"}},
