@@ -46,7 +46,7 @@ class HeaderParser {
 
  private:
   [[noreturn]] void refuse(const std::string& found) const {
-    TERNGRAD_THROW(DataError, "'", file_,
+    TERNGRAD_THROW(DataError, "[npy] '", file_,
                    "': field header: expected a dictionary of descr, fortran_order and shape, found ", found,
                    " at character ", position_);
   }
@@ -98,7 +98,7 @@ class HeaderParser {
     } else if (kind == 'f' && is_digit_of("248")) {
       array.kind = NpyKind::kFloat;
     } else {
-      TERNGRAD_THROW(DataError, "'", file_,
+      TERNGRAD_THROW(DataError, "[npy] '", file_,
                      "': field descr: expected little-endian integers or floats ('|u1', '<i8', '<f4'", " ...), found ",
                      type);
     }
@@ -108,7 +108,7 @@ class HeaderParser {
   void read_order() {
     if (take_word("False")) return;
     if (!take_word("True")) refuse("something else than True or False for fortran_order");
-    TERNGRAD_THROW(DataError, "'", file_, "': field fortran_order: expected False, found True; save it with ",
+    TERNGRAD_THROW(DataError, "[npy] '", file_, "': field fortran_order: expected False, found True; save it with ",
                    "numpy.ascontiguousarray");
   }
 
@@ -147,8 +147,8 @@ class HeaderParser {
 std::span<const std::uint8_t> take_bytes(const std::string& file, std::span<const std::uint8_t>& rest,
                                          std::size_t count, const char* field) {
   if (rest.size() < count) {
-    TERNGRAD_THROW(DataError, "'", file, "' is truncated in field ", field, ": expected ", count, " bytes, found ",
-                   rest.size());
+    TERNGRAD_THROW(DataError, "[npy] '", file, "' is truncated in field ", field, ": expected ", count,
+                   " bytes, found ", rest.size());
   }
   const std::span<const std::uint8_t> result = rest.first(count);
   rest = rest.subspan(count);
@@ -165,7 +165,8 @@ std::int64_t count_elements(const std::string& file, const std::vector<std::int6
   for (const std::int64_t side : shape) {
     if (side == 0) return 0;
     if (count > kMaxElements / side) {
-      TERNGRAD_THROW(DataError, "'", file, "': field shape: expected at most 2^48 elements, found ", shape_text(shape));
+      TERNGRAD_THROW(DataError, "[npy] '", file, "': field shape: expected at most 2^48 elements, found ",
+                     shape_text(shape));
     }
     count *= side;
   }
@@ -183,12 +184,12 @@ std::string shape_text(const std::vector<std::int64_t>& shape) {
 NpyArray parse_npy(const std::string& file, std::span<const std::uint8_t> bytes) {
   std::span<const std::uint8_t> rest = bytes;
   if (as_text(take_bytes(file, rest, kMagic.size(), "magic")) != kMagic) {
-    TERNGRAD_THROW(DataError, "'", file, "' is not a .npy file: it does not begin with \\x93NUMPY");
+    TERNGRAD_THROW(DataError, "[npy] '", file, "' is not a .npy file: it does not begin with \\x93NUMPY");
   }
   const std::span<const std::uint8_t> version = take_bytes(file, rest, 2, "version");
   if (version[0] < 1 || version[0] > 3 || version[1] != 0) {
-    TERNGRAD_THROW(DataError, "'", file, "': field version: expected 1.0, 2.0 or 3.0, found ", int{version[0]}, ".",
-                   int{version[1]});
+    TERNGRAD_THROW(DataError, "[npy] '", file, "': field version: expected 1.0, 2.0 or 3.0, found ", int{version[0]},
+                   ".", int{version[1]});
   }
   const std::span<const std::uint8_t> length = take_bytes(file, rest, version[0] == 1 ? 2 : 4, "header length");
   std::size_t header_bytes = 0;
@@ -198,7 +199,7 @@ NpyArray parse_npy(const std::string& file, std::span<const std::uint8_t> bytes)
   array.num_elements = count_elements(file, array.shape);
   const std::uint64_t expected = static_cast<std::uint64_t>(array.num_elements) * array.element_bytes;
   if (rest.size() != expected) {
-    TERNGRAD_THROW(DataError, "'", file,
+    TERNGRAD_THROW(DataError, "[npy] '", file,
                    rest.size() < expected ? "' is truncated: " : "' has trailing bytes: ", "shape ",
                    shape_text(array.shape), " of ", array.element_bytes, "-byte elements needs ", expected,
                    " bytes, found ", rest.size());

@@ -115,6 +115,8 @@ TEST_F(NpyImages, MissingFilesAreNamed) {
 }
 
 TEST_F(NpyImages, OtherArraysAreRefused) {
+  folder_.write("train_images.npy", counting_bytes(20));
+  EXPECT_THAT(refusal(), HasSubstr("[npy] '" + folder_.path().string()));
   write("train_images.npy", "<i4", "(2, 1, 1)", Bytes(8));
   EXPECT_THAT(refusal(), AllOf(HasSubstr("train_images.npy"), HasSubstr("expected uint8")));
   write("train_images.npy", "|u1", "(2, 6)", Bytes(12));
