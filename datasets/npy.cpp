@@ -181,8 +181,10 @@ std::string shape_text(const std::vector<std::int64_t>& shape) {
   return "[" + text + "]";
 }
 
-NpyArray parse_npy(const std::string& file, std::span<const std::uint8_t> bytes) {
-  std::span<const std::uint8_t> rest = bytes;
+namespace {
+
+/// Parses the header and leaves in `rest` what follows it.
+NpyArray take_header(const std::string& file, std::span<const std::uint8_t>& rest) {
   if (as_text(take_bytes(file, rest, kMagic.size(), "magic")) != kMagic) {
     TERNGRAD_THROW(DataError, "[npy] '", file, "' is not a .npy file: it does not begin with \\x93NUMPY");
   }
@@ -197,6 +199,18 @@ NpyArray parse_npy(const std::string& file, std::span<const std::uint8_t> bytes)
   NpyArray array;
   HeaderParser(file, as_text(take_bytes(file, rest, header_bytes, "header"))).parse(array);
   array.num_elements = count_elements(file, array.shape);
+  return array;
+}
+
+}  // namespace
+
+NpyArray parse_npy_header(const std::string& file, std::span<const std::uint8_t> bytes) {
+  return take_header(file, bytes);
+}
+
+NpyArray parse_npy(const std::string& file, std::span<const std::uint8_t> bytes) {
+  std::span<const std::uint8_t> rest = bytes;
+  NpyArray array = take_header(file, rest);
   const std::uint64_t expected = static_cast<std::uint64_t>(array.num_elements) * array.element_bytes;
   if (rest.size() != expected) {
     TERNGRAD_THROW(DataError, "[npy] '", file,

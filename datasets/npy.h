@@ -30,6 +30,10 @@ struct NpyArray {
 /// refused), the array is in Fortran order, or the bytes after the header are fewer or more than the shape says
 NpyArray parse_npy(const std::string& file, std::span<const std::uint8_t> bytes);
 
+/// The same from the beginning of a file, as far as the elements at least: their number is not checked and `data` is
+/// empty.
+NpyArray parse_npy_header(const std::string& file, std::span<const std::uint8_t> bytes);
+
 /// "[60000, 28, 28]", for messages.
 std::string shape_text(const std::vector<std::int64_t>& shape);
 

@@ -149,6 +149,32 @@ ArrayPixels read_pixels(ArrayFile file) {
           .is_float = is_float};
 }
 
+/// Refuses test images of another type or size than the training images, whose header is read for that: bytes and
+/// floats are preprocessed differently, so no accuracy on them would mean anything.
+void require_like_training_images(const std::string& data_dir, const ArrayFile& test) {
+  constexpr std::size_t kHeaderBytes = std::size_t{1} << 17;  // of a header, far more than any has
+  std::string file = "train_images.npy";
+  NpyArray train;
+  try {
+    const std::filesystem::path path = find_data_file(data_dir, file);
+    file = path.string();
+    train = parse_npy_header(file, read_beginning_of_data(path, kHeaderBytes));
+  } catch (const DataError& error) {
+    const std::string text = error.what();
+    TERNGRAD_THROW(DataError, text.starts_with("[npy]") ? "" : "[npy] ", text);
+  }
+  const NpyArray own = parse_npy(test.name, test.bytes);
+  const auto image = [](const NpyArray& array) {
+    return std::vector<std::int64_t>(array.shape.begin() + (array.shape.empty() ? 0 : 1), array.shape.end());
+  };
+  if (own.kind == train.kind && own.element_bytes == train.element_bytes && image(own) == image(train)) return;
+  const auto type = [](const NpyArray& array) {
+    return std::to_string(array.element_bytes) + (array.kind == NpyKind::kFloat ? "-byte floats" : "-byte integers");
+  };
+  TERNGRAD_THROW(DataError, "[npy] '", test.name, "': expected images as in '", file, "', ", shape_text(image(train)),
+                 " of ", type(train), ", found ", shape_text(image(own)), " of ", type(own));
+}
+
 /// Lines of classes.txt, the last one with or without a newline; 0 if there is no such file.
 int count_named_classes(const std::string& data_dir) {
   const std::filesystem::path path = std::filesystem::path(data_dir) / "classes.txt";
@@ -215,6 +241,7 @@ std::unique_ptr<Dataset> make_npy_images(const DatasetOptions& options) {
   }
   ArrayFile file = read_array_file(options.data_dir, train ? "train_images.npy" : "test_images.npy");
   const std::string images_name = file.name;
+  if (!train) require_like_training_images(options.data_dir, file);
   ArrayPixels pixels = read_pixels(std::move(file));
   if (pixels.count != static_cast<std::int64_t>(own.labels.size())) {
     TERNGRAD_THROW(DataError, "[npy] '", own.file, "': expected ", pixels.count, " labels as '", images_name,

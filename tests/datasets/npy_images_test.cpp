@@ -141,6 +141,18 @@ TEST_F(NpyImages, NumbersThatAreNoneAreRefused) {
   EXPECT_THAT(refusal(), HasSubstr("image 0: expected finite numbers"));
 }
 
+TEST_F(NpyImages, TestImagesMustBeLikeTheTrainingImages) {
+  write("test_images.npy", "|u1", "(1, 2, 4, 2)", Bytes(16));
+  EXPECT_THAT(data_error([&] { open(Subset::kTest); }),
+              AllOf(HasSubstr("test_images.npy"), HasSubstr("train_images.npy"),
+                    HasSubstr("[2, 3, 2] of 1-byte integers"), HasSubstr("[2, 4, 2]")));
+  write("test_images.npy", "<f4", "(1, 2, 3, 2)", float_bytes(std::vector<float>(12)));
+  EXPECT_THAT(data_error([&] { open(Subset::kTest); }), HasSubstr("found [2, 3, 2] of 4-byte floats"));
+  write("test_images.npy", "|u1", "(3, 2, 3, 2)", Bytes(36));
+  write("test_labels.npy", "|u1", "(3,)", {4, 0, 1});
+  EXPECT_EQ(open(Subset::kTest)->num_examples(), 3);
+}
+
 TEST(NpyLabels, AllIntegerTypesAndTheirLimits) {
   const auto labels = [](const std::string& type, const Bytes& data) {
     const std::size_t count = data.size() / static_cast<std::size_t>(type[2] - '0');
