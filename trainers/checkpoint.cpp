@@ -11,6 +11,7 @@
 #include "kernels/errors.h"
 #include "trainers/atomic_file.h"
 #include "trainers/file_descriptor.h"
+#include "trainers/run_identity.h"
 #include "trainers/xxhash64.h"
 
 namespace terngrad {
@@ -216,20 +217,7 @@ void Checkpoint::read_group(std::string_view group, const Layout& layout, std::s
 }
 
 void Checkpoint::check_same_run(const CheckpointState& expected) const {
-  const auto compare = [&](std::string_view what, const auto& ours, const auto& theirs) {
-    if (ours == theirs) return;
-    TERNGRAD_THROW(UsageError, "cannot go on from checkpoint '", source(), "': this run has ", what, " '", ours,
-                   "', the checkpoint '", theirs, "'");
-  };
-  compare("net", expected.net, state_.net);
-  compare("dataset", expected.dataset, state_.dataset);
-  compare("optimizer", expected.optimizer, state_.optimizer);
-  compare("number of workers", expected.num_workers, state_.num_workers);
-  compare("seed", expected.seed, state_.seed);
-  for (const auto& [key, value] : expected.more) {
-    const auto entry = state_.more.find(key);
-    compare(key, value, entry == state_.more.end() ? std::string("(none)") : entry->second);
-  }
+  terngrad::check_same_run(identity_of(expected), identity_of(state_), "checkpoint '" + source() + "'");
 }
 
 fs::path checkpoint_path(const fs::path& directory, std::uint64_t step) {

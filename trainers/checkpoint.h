@@ -86,9 +86,8 @@ class Checkpoint {
   /// @throws DataError as check_matches does if the group has no tensor of this name and shape
   void read_tensor(std::string_view group, const Segment& segment, std::span<float> values) const;
 
-  /// Throws unless this checkpoint can be continued by a run with `expected`: net, dataset, optimizer, number of
-  /// workers, seed and each entry of expected.more must be equal; the step and further entries of the file may differ.
-  /// @throws UsageError that names what differs, with both values
+  /// Throws unless this checkpoint can be continued by a run with `expected`; the step may differ.
+  /// @throws UsageError as check_same_run of run_identity.h
   void check_same_run(const CheckpointState& expected) const;
 
  private:

@@ -23,6 +23,7 @@
 #include "trainers/net_state.h"
 #include "trainers/options.h"
 #include "trainers/stop_signal.h"
+#include "trainers/train_setup.h"
 #include "version.h"
 
 namespace terngrad {
@@ -93,7 +94,15 @@ void check(const OptionSet& options, const EvalOptions& o) {
 std::string weights_group(const EvalOptions& o) { return o.restore_avg_var ? "ema" : "parameters"; }
 
 std::string dataset_name(const EvalOptions& o, const Checkpoint& checkpoint) {
-  return o.dataset.empty() ? checkpoint.state().dataset : o.dataset;
+  if (!o.dataset.empty()) return o.dataset;
+  const std::string& name = checkpoint.state().dataset;
+  if (name.ends_with(kConstantImagesSuffix)) {
+    TERNGRAD_THROW(UsageError, "checkpoint '", checkpoint.source(),
+                   "' is of a run with --benchmark_mode, trained on constant images, which have no test set; give "
+                   "--dataset to evaluate it on another (one of ",
+                   fmt::format("{}", fmt::join(dataset_names(), ", ")), ")");
+  }
+  return name;
 }
 
 int num_threads(const EvalOptions& o) { return o.threads == 0 ? num_hardware_threads() : o.threads; }

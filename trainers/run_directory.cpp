@@ -84,18 +84,19 @@ void write_config(const fs::path& path, const RunDescription& description, Json 
   config["command"] = description.command;
   config["options"] = options_json(description.options);
   config["set_by_user"] = std::move(set_by_user);
+  config["identity"] = description.identity;
   config["history"] = std::move(history);
   // Arguments are bytes of any kind; what is not UTF-8 is shown by a replacement character.
   write_file_atomically(path, config.dump(2, ' ', false, Json::error_handler_t::replace) + "\n");
 }
 
-Json read_history(const fs::path& path) {
+Json read_config(const fs::path& path) {
   const std::string text = read_file_text(path);
   const Json config = Json::parse(text, nullptr, /*allow_exceptions=*/false);
   if (!config.is_object() || !config.contains("history") || !config["history"].is_array()) {
     TERNGRAD_THROW(DataError, "'", path.string(), "' is damaged: it is not a JSON object with a list 'history'");
   }
-  return config["history"];
+  return config;
 }
 
 // The first name in a folder in alphabetical order, or empty.
@@ -154,7 +155,20 @@ RunDirectory RunDirectory::resume(const fs::path& path) {
 }
 
 void RunDirectory::record_start(const RunDescription& description, std::uint64_t step) const {
-  write_config(config_path(), description, read_history(config_path()), step);
+  write_config(config_path(), description, read_config(config_path())["history"], step);
+}
+
+RunIdentity RunDirectory::recorded_identity() const {
+  const Json config = read_config(config_path());
+  RunIdentity identity;
+  if (!config.contains("identity")) return identity;
+  for (const auto& [name, value] : config["identity"].items()) {
+    if (!value.is_string()) {
+      TERNGRAD_THROW(DataError, "'", config_path().string(), "' is damaged: identity/", name, " is no text");
+    }
+    identity[name] = value.get<std::string>();
+  }
+  return identity;
 }
 
 bool RunDirectory::holds_run(const fs::path& path) {

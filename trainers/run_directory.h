@@ -9,6 +9,7 @@
 
 #include "trainers/file_descriptor.h"
 #include "trainers/options.h"
+#include "trainers/run_identity.h"
 
 namespace terngrad {
 
@@ -19,6 +20,7 @@ struct RunDescription {
   std::vector<OptionValue> options;
   std::string version;
   std::string commit;
+  RunIdentity identity;  // what a later start must agree in
 };
 
 /// The compiler and build this library comes from, e.g. "GCC 12.2.0".
@@ -26,9 +28,9 @@ std::string compiler_name();
 
 /// A run directory in use by this process, which holds a lock on it (released by the system however the process ends).
 /// It contains
-///   config.json    {"command", "options": {name: value}, "set_by_user": [names], "history": [starts]}: the options of
-///                  the latest start, and for each start its time (UTC), step, arguments, options, version, commit,
-///                  compiler and machine
+///   config.json    {"command", "options": {name: value}, "set_by_user": [names], "identity": {name: value},
+///                  "history": [starts]}: options and identity of the latest start, and for each start its time (UTC),
+///                  step, arguments, options, version, commit, compiler and machine
 ///   metrics.jsonl  see MetricsWriter
 ///   events.out.tfevents.*  the same numbers and histograms for TensorBoard, one file for each start; see EventFile
 ///   checkpoint-*.safetensors  see Checkpoint
@@ -49,6 +51,10 @@ class RunDirectory {
   /// @param step  the step of the checkpoint that the run goes on from, 0 if it starts over
   /// @throws DataError if config.json is damaged or cannot be written
   void record_start(const RunDescription& description, std::uint64_t step) const;
+
+  /// The identity in config.json, which says whose run it is while there is no checkpoint; empty if it has none.
+  /// @throws DataError if config.json is damaged
+  RunIdentity recorded_identity() const;
 
   /// True if `path` holds a run that can be resumed, that is a config.json.
   static bool holds_run(const std::filesystem::path& path);

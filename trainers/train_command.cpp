@@ -10,6 +10,8 @@
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <sstream>
+#include <string_view>
+#include <utility>
 
 #include "kernels/errors.h"
 #include "trainers/atomic_file.h"
@@ -19,7 +21,9 @@
 #include "trainers/event_hook.h"
 #include "trainers/report_hooks.h"
 #include "trainers/run_directory.h"
+#include "trainers/run_identity.h"
 #include "trainers/stop_hook.h"
+#include "trainers/train_failure.h"
 #include "trainers/train_options.h"
 #include "trainers/train_setup.h"
 #include "trainers/trainer.h"
@@ -69,21 +73,77 @@ void require_no_warm_start(const RunDirectory& directory) {
                  " began with --init_from and has no checkpoint yet; remove the folder and start it again");
 }
 
+/// Takes the parameters of --init_from.
+void begin_from_file(const TrainOptions& o, Trainer& trainer) {
+  try {
+    // Not load_checkpoint, whose advice is about the folder of a run that is to go on.
+    const Checkpoint checkpoint = parse_checkpoint(read_file_bytes(o.init_from), o.init_from);
+    begin_from(checkpoint, o.fine_tune ? WarmStart::kNoLogits : WarmStart::kAll, trainer);
+  } catch (const DataError& error) {
+    TERNGRAD_THROW(UsageError, "--init_from ", o.init_from, ": ", error.what());
+  }
+}
+
+bool is_set_by_user(const RunDescription& description, std::string_view name) {
+  return std::ranges::any_of(description.options,
+                             [&](const OptionValue& option) { return option.name == name && option.set_by_user; });
+}
+
+/// Restores the run in `directory`. @param max_steps_note  out: as check_max_steps @returns its step
+std::uint64_t resume_run(const TrainOptions& o, const RunDescription& description, const CheckpointState& expected,
+                         const RunDirectory& directory, Trainer& trainer, Interval& interval,
+                         std::string& max_steps_note) {
+  const auto restored =
+      restore_newest(directory.path(), expected, static_cast<std::uint64_t>(o.max_steps), trainer, interval);
+  RunIdentity recorded;
+  if (restored) {
+    recorded = identity_of(*restored);
+  } else {
+    require_no_warm_start(directory);
+    recorded = directory.recorded_identity();
+    if (!recorded.empty()) {
+      check_same_run(identity_of(expected), recorded, "the run in '" + directory.path().string() + "'");
+    }
+  }
+  max_steps_note = check_max_steps(recorded, o.max_steps, is_set_by_user(description, "max_steps"));
+  const std::uint64_t step = restored ? restored->step : 0;
+  directory.record_start(description, step);
+  return step;
+}
+
+/// Evaluation of a resumed run. Checkpoints are saved before the evaluation after the same step, so a run can be killed
+/// between the two; the line of metrics that is missing then comes first.
+class ResumedEvaluationHook final : public Hook {
+ public:
+  ResumedEvaluationHook(std::unique_ptr<EvaluationHook> hook, bool is_missing)
+      : hook_(std::move(hook)), is_missing_(is_missing) {}
+  void before_train(const TrainingView& training) override {
+    const ExchangeReport none;
+    if (is_missing_) hook_->after_step(training, {.report = none, .telemetry = {}});
+  }
+  HookVerdict after_step(const TrainingView& training, const StepView& step) override {
+    return hook_->after_step(training, step);
+  }
+  void after_train(const TrainingView& training) override { hook_->after_train(training); }
+
+ private:
+  std::unique_ptr<EvaluationHook> hook_;
+  bool is_missing_;
+};
+
 /// Trains and @returns the exit code.
-int train(const TrainOptions& o, const RunDescription& description) {
+int train(const TrainOptions& o, RunDescription description) {
   const TrainSetup setup = make_train_setup(o);
+  description.identity = identity_of(setup.state);
   Trainer& trainer = *setup.trainer;
   std::uint64_t first_step = 0;
   Interval interval;
-  if (!o.init_from.empty()) {
-    begin_from(load_checkpoint(o.init_from), o.fine_tune ? WarmStart::kNoLogits : WarmStart::kAll, trainer);
-  }
+  std::string max_steps_note;
+  if (!o.init_from.empty()) begin_from_file(o, trainer);
   const RunDirectory directory =
       o.resume ? RunDirectory::resume(o.train_dir) : RunDirectory::create(o.train_dir, description);
   if (o.resume) {
-    first_step = restore_newest(o.train_dir, setup.state, static_cast<std::uint64_t>(o.max_steps), trainer, interval);
-    if (!latest_checkpoint(o.train_dir)) require_no_warm_start(directory);
-    directory.record_start(description, first_step);
+    first_step = resume_run(o, description, setup.state, directory, trainer, interval, max_steps_note);
   }
   std::optional<std::uint64_t> evaluated;
   if (o.resume) {
@@ -109,16 +169,11 @@ int train(const TrainOptions& o, const RunDescription& description) {
   if (o.resume) {
     display.message(first_step > 0 ? "resumed after step " + std::to_string(first_step)
                                    : "there is no checkpoint yet: starting over");
+    if (!max_steps_note.empty()) display.message(max_steps_note);
   }
   trainer.add_hook(make_progress_hook(display, static_cast<std::uint64_t>(o.log_steps)));
   trainer.add_hook(make_metrics_hook(metrics, static_cast<std::uint64_t>(o.log_steps),
                                      static_cast<std::uint64_t>(o.telemetry_steps), interval));
-  if (setup.test_set != nullptr) {
-    auto evaluation = std::make_unique<EvaluationHook>(setup.test_set, metrics, display,
-                                                       static_cast<std::uint64_t>(o.eval_steps), num_threads(o));
-    if (evaluated) evaluation->set_evaluated(*evaluated);
-    trainer.add_hook(std::move(evaluation));
-  }
   CheckpointHookOptions saves;
   saves.directory = directory.path();
   saves.save_steps = static_cast<std::uint64_t>(o.save_iter);
@@ -126,6 +181,15 @@ int train(const TrainOptions& o, const RunDescription& description) {
   saves.on_error = goes_on ? OnSaveError::kContinue : OnSaveError::kStop;
   saves.save_at_start = !o.init_from.empty();
   trainer.add_hook(std::make_unique<CheckpointHook>(std::move(saves), setup.state, metrics, interval, display));
+  // After the checkpoint, so that an evaluation that fails costs nothing.
+  if (setup.test_set != nullptr) {
+    const auto eval_steps = static_cast<std::uint64_t>(o.eval_steps);
+    auto evaluation = std::make_unique<EvaluationHook>(setup.test_set, metrics, display, eval_steps, num_threads(o));
+    if (evaluated) evaluation->set_evaluated(*evaluated);
+    const bool is_missing =
+        first_step > 0 && eval_steps != 0 && first_step % eval_steps == 0 && evaluated != first_step;
+    trainer.add_hook(std::make_unique<ResumedEvaluationHook>(std::move(evaluation), is_missing));
+  }
   const StopSignal stop_signal;
   trainer.add_hook(make_stop_hook(stop_signal, o.stop_after_secs, display));
   std::uint64_t steps_done = 0;
@@ -134,12 +198,9 @@ int train(const TrainOptions& o, const RunDescription& description) {
     // What was kept back while the disk was full is not to be lost.
     metrics.sync();
     if (events) events->sync();
-  } catch (const Error& error) {
+  } catch (const std::exception&) {
     display.finish();
-    const auto saved = latest_checkpoint(directory.path());
-    TERNGRAD_THROW(Error, error.what(),
-                   saved ? "; go on from " + saved->path.string() + " with --resume"
-                         : std::string("; no checkpoint was saved yet"));
+    rethrow_with_advice(directory.path());
   }
   std::cout << "run directory: " << directory.path().string() << "\n";
   if (steps_done == static_cast<std::uint64_t>(o.max_steps)) return kExitSuccess;

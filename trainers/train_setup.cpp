@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <cstdint>
+#include <filesystem>
 #include <string>
 #include <utility>
 #include <vector>
@@ -10,6 +11,7 @@
 #include "datasets/constant_images.h"
 #include "kernels/errors.h"
 #include "nets/net.h"
+#include "trainers/data_fingerprint.h"
 #include "trainers/floating_epochs.h"
 #include "trainers/gradient_transform.h"
 
@@ -29,6 +31,9 @@ std::shared_ptr<Dataset> open_dataset(const TrainOptions& o, Subset subset) {
       TERNGRAD_THROW(UsageError, "--benchmark_mode: ", error.what());
     }
   }
+  if (!o.data_dir.empty() && !std::filesystem::is_directory(o.data_dir)) {
+    TERNGRAD_THROW(UsageError, "--data_dir ", o.data_dir, ": there is no such folder");
+  }
   DatasetOptions options;
   options.data_dir = o.data_dir;
   options.subset = subset;
@@ -39,6 +44,20 @@ std::shared_ptr<Dataset> open_dataset(const TrainOptions& o, Subset subset) {
   } catch (const InvalidArgument& error) {
     throw UsageError(error.what());
   }
+}
+
+std::string shape_text(const Dataset& dataset) {
+  return fmt::format("images of {}x{}x{} in {} classes", dataset.height(), dataset.width(), dataset.channels(),
+                     dataset.num_classes());
+}
+
+/// Throws unless a net for the training set can be evaluated on the test set; better now than after the last step.
+void check_test_set(const TrainOptions& o, const Dataset& training_set, const Dataset& test_set) {
+  const std::string training = shape_text(training_set);
+  const std::string test = shape_text(test_set);
+  if (training == test) return;
+  TERNGRAD_THROW(DataError, "data set ", o.dataset, o.data_dir.empty() ? "" : " in '" + o.data_dir + "'",
+                 ": the training set has ", training, ", the test set ", test, "; both must have the same");
 }
 
 std::unique_ptr<Net> open_net(const TrainOptions& o, const Dataset& dataset, const WorkerGroup& workers) {
@@ -93,18 +112,44 @@ std::vector<std::unique_ptr<GradientTransform>> make_transforms(const TrainOptio
   return transforms;
 }
 
-CheckpointState checkpoint_state(const TrainOptions& o, std::uint64_t plan_fingerprint) {
+Schedule open_schedule(const TrainOptions& o, std::int64_t num_examples) {
+  try {
+    return make_schedule(o, num_examples);
+  } catch (const InvalidArgument& error) {
+    TERNGRAD_THROW(UsageError, "--num_epochs_per_decay ", o.num_epochs_per_decay, ": ", error.what());
+  }
+}
+
+/// The options that enter the codec plan, so that a difference has a name and not only a fingerprint.
+void add_codec_options(const TrainOptions& o, CheckpointState& state) {
+  state.more["codec"] = o.codec_name();
+  state.more["codec_for"] = fmt::format("{}", fmt::join(o.codec_for, ","));
+  state.more["clip_factor"] = fmt::format("{}", o.clip_factor);
+  state.more["scaler"] = o.scaler;
+  state.more["scaler_sharing"] = o.scaler_sharing;
+  state.more["clip_scope"] = o.clip_scope;
+  state.more["scaler_scope"] = o.scaler_scope;
+  state.more["block_size"] = std::to_string(o.block_size);
+  state.more["ternary_format"] = o.ternary_format;
+  state.more["size_to_binarize"] = std::to_string(o.size_to_binarize);
+  state.more["quantize_logits"] = o.quantize_logits ? "true" : "false";
+}
+
+CheckpointState checkpoint_state(const TrainOptions& o, const Dataset& dataset, std::uint64_t plan_fingerprint) {
   CheckpointState state;
   state.net = o.net;
-  state.dataset = o.benchmark_mode ? o.dataset + " (constant images)" : o.dataset;
+  state.dataset = o.benchmark_mode ? o.dataset + kConstantImagesSuffix : o.dataset;
   state.optimizer = o.optimizer;
   state.num_workers = o.num_nodes;
   state.seed = o.seed;
   state.more["batch_size"] = std::to_string(o.batch_size);
   state.more["image_size"] = std::to_string(o.image_size);
-  state.more["codec"] = o.codec_name();
+  add_codec_options(o, state);
   state.more["exchange_fingerprint"] = std::to_string(plan_fingerprint);
-  // What else decides the bits of the next step. Not max_steps: a run may be made longer, which stretches its schedule.
+  state.more["num_examples"] = std::to_string(dataset.num_examples());
+  state.more["data_fingerprint"] = data_fingerprint(dataset);
+  // What else decides the bits of the next step. A run may be made longer, so max_steps may differ: check_max_steps.
+  state.more["max_steps"] = std::to_string(o.max_steps);
   state.more["threads_per_worker"] = std::to_string(threads_per_worker(o));
   state.more["initial_learning_rate"] = fmt::format("{}", o.initial_learning_rate);
   state.more["learning_rate_decay_type"] = o.learning_rate_decay_type;
@@ -132,13 +177,15 @@ TrainSetup make_train_setup(const TrainOptions& o) {
   TrainerParts parts;
   parts.dataset = open_dataset(o, Subset::kTrain);
   if (!o.benchmark_mode) setup.test_set = open_dataset(o, Subset::kTest);
+  if (setup.test_set != nullptr) check_test_set(o, *parts.dataset, *setup.test_set);
   parts.net = open_net(o, *parts.dataset, workers);
   parts.workers = workers;
   std::uint64_t plan_fingerprint = 0;
   parts.strategy = open_strategy(o, parts.net->layout(), workers, parts.dataset->num_examples(), plan_fingerprint);
   parts.optimizer = make_optimizer(o.optimizer, {.momentum = o.momentum}, parts.net->layout().flat_elements());
   parts.transforms = make_transforms(o, *parts.net, workers);
-  parts.schedule = make_schedule(o, parts.dataset->num_examples());
+  parts.schedule = open_schedule(o, parts.dataset->num_examples());
+  setup.state = checkpoint_state(o, *parts.dataset, plan_fingerprint);
   TrainerOptions options;
   options.batch_size = o.batch_size;
   options.total_steps = static_cast<std::uint64_t>(o.max_steps);
@@ -147,7 +194,6 @@ TrainSetup make_train_setup(const TrainOptions& o) {
   options.num_threads = num_threads(o);
   options.num_data_threads = o.num_preprocess_threads;
   setup.trainer = std::make_unique<Trainer>(std::move(parts), options);
-  setup.state = checkpoint_state(o, plan_fingerprint);
   return setup;
 }
 

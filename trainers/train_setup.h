@@ -10,6 +10,9 @@
 
 namespace terngrad {
 
+/// Ends CheckpointState::dataset of runs in benchmark mode.
+inline constexpr const char* kConstantImagesSuffix = " (constant images)";
+
 /// A run that is ready to start or to be restored.
 struct TrainSetup {
   std::unique_ptr<Trainer> trainer;
@@ -21,7 +24,8 @@ struct TrainSetup {
 int num_threads(const TrainOptions& o);
 
 /// Opens the data and makes net, exchange, optimizer and trainer.
-/// @throws UsageError for options that these parts refuse, DataError for missing or damaged files
+/// @throws UsageError for options that these parts refuse, DataError for missing or damaged files, and
+/// for a test set whose images or classes are not those of the training set
 TrainSetup make_train_setup(const TrainOptions& o);
 
 }  // namespace terngrad

@@ -1,17 +1,16 @@
 #include "trainers/training_state.h"
 
 #include <algorithm>
-#include <optional>
 
 #include "kernels/errors.h"
 #include "trainers/net_state.h"
 
 namespace terngrad {
 
-std::uint64_t restore_newest(const std::filesystem::path& directory, const CheckpointState& expected,
-                             std::uint64_t total_steps, Trainer& trainer, Interval& interval) {
+std::optional<CheckpointState> restore_newest(const std::filesystem::path& directory, const CheckpointState& expected,
+                                              std::uint64_t total_steps, Trainer& trainer, Interval& interval) {
   const std::optional<CheckpointFile> latest = latest_checkpoint(directory);
-  if (!latest) return 0;
+  if (!latest) return std::nullopt;
   const Checkpoint checkpoint = load_checkpoint(latest->path);
   checkpoint.check_same_run(expected);
   const std::uint64_t step = checkpoint.state().step;
@@ -30,7 +29,7 @@ std::uint64_t restore_newest(const std::filesystem::path& directory, const Check
   const auto saved_interval = checkpoint.state().more.find(kIntervalKey);
   if (saved_interval != checkpoint.state().more.end()) interval = parse_interval(saved_interval->second);
   trainer.set_steps_done(step);
-  return step;
+  return checkpoint.state();
 }
 
 void begin_from(const Checkpoint& checkpoint, WarmStart what, Trainer& trainer) {

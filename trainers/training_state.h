@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <filesystem>
+#include <optional>
 
 #include "trainers/checkpoint.h"
 #include "trainers/report_hooks.h"
@@ -15,10 +16,10 @@ namespace terngrad {
 /// counters, states of nets, step. What it does next is what the run that saved it did next, bit for bit (contract B4).
 /// @param expected  of the run that is to go on
 /// @param interval  out: of the metrics, if the save fell between two of their lines
-/// @returns the step, 0 if there is no checkpoint: the trainer is then as it was
+/// @returns the checkpoint's state, nothing if there is no checkpoint: the trainer is then as it was
 /// @throws UsageError if the checkpoint is of another run or beyond `total_steps`; DataError if it is damaged
-std::uint64_t restore_newest(const std::filesystem::path& directory, const CheckpointState& expected,
-                             std::uint64_t total_steps, Trainer& trainer, Interval& interval);
+std::optional<CheckpointState> restore_newest(const std::filesystem::path& directory, const CheckpointState& expected,
+                                              std::uint64_t total_steps, Trainer& trainer, Interval& interval);
 
 /// Begins a new run with the parameters of a checkpoint and, if the net has state, that of its first worker for all
 /// workers; averages begin with them too. Slots, step and the rest of the other run are left behind.

@@ -252,11 +252,11 @@ TEST(Checkpoint, OfAnotherRunNamesWhatDiffers) {
   EXPECT_NO_THROW(checkpoint.check_same_run(expected));
   expected.num_workers = 8;
   EXPECT_THAT(message_of<UsageError>([&] { checkpoint.check_same_run(expected); }),
-              HasSubstr("this run has number of workers '8', the checkpoint '4'"));
+              HasSubstr("this run has --num_nodes '8', there it is '4'"));
   expected.num_workers = 4;
   expected.more["codec"] = "fp32";
   EXPECT_THAT(message_of<UsageError>([&] { checkpoint.check_same_run(expected); }),
-              HasSubstr("codec 'fp32', the checkpoint 'ternary'"));
+              HasSubstr("codec 'fp32', there it is 'ternary'"));
   expected.more = {{"clip_factor", "2.5"}};
   EXPECT_THAT(message_of<UsageError>([&] { checkpoint.check_same_run(expected); }), HasSubstr("(none)"));
 }

@@ -28,7 +28,8 @@ RunDescription description() {
                       {"dataset", std::string("mnist"), false},
                       {"num_gpus", std::int64_t{-1}, false}},
           .version = "0.1.0",
-          .commit = "abc"};
+          .commit = "abc",
+          .identity = {{"net", "lenet"}, {"max_steps", "20"}}};
 }
 
 nlohmann::json config_in(const fs::path& path) { return nlohmann::json::parse(read_file_text(path / "config.json")); }
@@ -40,6 +41,8 @@ TEST(RunDirectory, CreatesParentsAndRecordsTheStart) {
   EXPECT_EQ(run.metrics_path(), folder / "a/b/metrics.jsonl");
   const nlohmann::json config = config_in(run.path());
   EXPECT_EQ(config["command"], "terngrad_train");
+  EXPECT_EQ(run.recorded_identity(), description().identity);
+  EXPECT_EQ(run.recorded_identity().at("max_steps"), "20");
   EXPECT_EQ(config["options"], (nlohmann::json{{"seed", 7},
                                                {"clip_factor", 2.5},
                                                {"quantize_logits", false},

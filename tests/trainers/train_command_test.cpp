@@ -343,9 +343,10 @@ TEST(TrainCommand, ResumeOfAnotherRunIsRefused) {
   const auto resume = [&](const std::vector<std::string>& with) {
     return train(mnist.options(run) + std::vector<std::string>{"--resume"} + with);
   };
-  expect_usage_error(resume({"--num_nodes", "4", "--grad_bits", "1"}), {"number of workers '4'", "'2'"});
+  expect_usage_error(resume({"--num_nodes", "4", "--grad_bits", "1"}), {"--num_nodes '4'", "'2'"});
   expect_usage_error(resume({"--num_nodes", "2"}), {"codec 'fp32'", "'ternary'"});
-  expect_usage_error(resume({"--num_nodes", "2", "--grad_bits", "1", "--clip_factor", "2"}), {"exchange_fingerprint"});
+  expect_usage_error(resume({"--num_nodes", "2", "--grad_bits", "1", "--clip_factor", "2"}),
+                     {"--clip_factor '2'", "'0'"});
   expect_usage_error(resume({"--num_nodes", "2", "--grad_bits", "1", "--seed", "2"}), {"seed '2'", "'1'"});
   expect_usage_error(resume({"--num_nodes", "2", "--grad_bits", "1", "--optimizer", "gd"}), {"optimizer 'gd'"});
   expect_usage_error(resume({"--num_nodes", "2", "--grad_bits", "1", "--clip_by_global_norm", "3"}),
@@ -385,6 +386,95 @@ TEST(TrainCommand, ForeignFileInPlaceOfACheckpointIsRefused) {
   const CommandOutcome outcome = train(options + std::vector<std::string>{"--resume"});
   EXPECT_EQ(outcome.exit_code, kExitFailure);
   EXPECT_THAT(outcome.err, HasSubstr(checkpoint_path(run, 9).string()));
+}
+
+TEST(TrainCommand, EvaluationThatFailsCostsNoStep) {
+  const SmallMnist mnist;
+  const TemporaryDirectory folder;
+  const std::vector<std::string> options =
+      mnist.options(folder / "run") +
+      std::vector<std::string>{"--max_steps", "2", "--save_iter", "2", "--eval_steps", "2"};
+  ASSERT_EQ(train(options).exit_code, kExitSuccess);
+  // The checkpoint is older than the line of the evaluation after the same step.
+  EXPECT_LE(fs::last_write_time(checkpoint_path(folder / "run", 2)),
+            fs::last_write_time(folder / "run" / "metrics.jsonl"));
+}
+
+TEST(TrainCommand, ResumeOnOtherDataIsRefused) {
+  const SmallMnist mnist;
+  const TemporaryDirectory folder;
+  const std::vector<std::string> options = mnist.options(folder / "run") + std::vector<std::string>{"--max_steps"};
+  ASSERT_EQ(train(options + std::vector<std::string>{"1"}).exit_code, kExitSuccess);
+  std::string labels = testing::idx_labels(testing::kSmallTrainExamples);
+  labels[20] = static_cast<char>((labels[20] + 1) % 10);
+  mnist.folder().write("train-labels-idx1-ubyte", labels);
+  expect_usage_error(train(options + std::vector<std::string>{"2", "--resume"}), {"--data_dir", "data_fingerprint"});
+  mnist.folder().write("train-labels-idx1-ubyte", testing::idx_labels(40));
+  mnist.folder().write("train-images-idx3-ubyte", testing::idx_images(40));
+  expect_usage_error(train(options + std::vector<std::string>{"2", "--resume"}), {"num_examples '40'", "'48'"});
+}
+
+TEST(TrainCommand, AnotherNumberOfStepsMustBeAskedForAndIsTold) {
+  const SmallMnist mnist;
+  const TemporaryDirectory folder;
+  const std::vector<std::string> options = mnist.options(folder / "run");
+  ASSERT_EQ(train(options + std::vector<std::string>{"--max_steps", "2"}).exit_code, kExitSuccess);
+  expect_usage_error(train(options + std::vector<std::string>{"--resume"}), {"--max_steps: the run had 2"});
+  const CommandOutcome longer = train(options + std::vector<std::string>{"--resume", "--max_steps", "3"});
+  EXPECT_EQ(longer.exit_code, kExitSuccess);
+  EXPECT_THAT(longer.err, HasSubstr("--max_steps was 2 and is 3 now"));
+}
+
+TEST(TrainCommand, ResumeBeforeTheFirstCheckpointComparesToo) {
+  const SmallMnist mnist;
+  const TemporaryDirectory folder;
+  const std::vector<std::string> options = mnist.options(folder / "run");
+  ASSERT_EQ(train(options + std::vector<std::string>{"--max_steps", "2"}).exit_code, kExitSuccess);
+  fs::remove(checkpoint_path(folder / "run", 2));
+  const std::vector<std::string> resume = options + std::vector<std::string>{"--resume"};
+  expect_usage_error(train(resume + std::vector<std::string>{"--max_steps", "2", "--seed", "2"}),
+                     {"--seed '2'", "'1'"});
+  expect_usage_error(train(resume), {"--max_steps: the run had 2"});
+  EXPECT_EQ(train(resume + std::vector<std::string>{"--max_steps", "2"}).exit_code, kExitSuccess);
+}
+
+TEST(TrainCommand, RunKilledBetweenCheckpointAndEvaluationIsEvaluatedOnResume) {
+  const SmallMnist mnist;
+  for (const std::uint64_t killed_at : {10u, 20u}) {
+    const TemporaryDirectory folder;
+    const fs::path run = folder / "run";
+    const std::vector<std::string> options =
+        mnist.options(run) + std::vector<std::string>{"--max_steps",        "20", "--save_iter", "10",
+                                                      "--eval_steps",       "5",  "--log_steps", "5",
+                                                      "--keep_checkpoints", "0"};
+    ASSERT_EQ(train(options).exit_code, kExitSuccess);
+    const std::vector<Json> whole = metrics_of(run);
+    std::string kept;
+    std::istringstream lines(read_file_text(run / "metrics.jsonl"));
+    for (std::string line; std::getline(lines, line);) {
+      const Json record = Json::parse(line);
+      if (record["step"] == killed_at && record["kind"] == "test") break;
+      kept += line + "\n";
+    }
+    write_file_atomically(run / "metrics.jsonl", kept);
+    remove_checkpoints_after(run, killed_at);
+    ASSERT_EQ(train(options + std::vector<std::string>{"--resume"}).exit_code, kExitSuccess);
+    EXPECT_EQ(metrics_of(run), whole) << killed_at;
+  }
+}
+
+TEST(TrainCommand, NonfiniteGradientsCanBeResumedPastWithAnotherPolicy) {
+  const SmallMnist mnist;
+  const TemporaryDirectory folder;
+  const std::vector<std::string> options =
+      mnist.options(folder / "run") +
+      std::vector<std::string>{"--initial_learning_rate", "1e30", "--max_steps", "8", "--save_iter", "1"};
+  const CommandOutcome stopped = train(options);
+  EXPECT_EQ(stopped.exit_code, kExitFailure);
+  EXPECT_THAT(stopped.last_error_line(), HasSubstr("add --on_nonfinite skip or zero to --resume"));
+  EXPECT_EQ(train(options + std::vector<std::string>{"--resume"}).exit_code, kExitFailure);
+  const CommandOutcome resumed = train(options + std::vector<std::string>{"--resume", "--on_nonfinite", "skip"});
+  EXPECT_EQ(resumed.exit_code, kExitSuccess) << ::testing::PrintToString(resumed);
 }
 
 /// A learning rate that makes everything infinite within a few steps.
@@ -473,6 +563,9 @@ TEST(TrainCommand, BenchmarkModeNeedsNoFiles) {
   EXPECT_THAT(outcome.err, Not(HasSubstr("top-1")));
   EXPECT_EQ(metrics_of(run).size(), 1u);
   EXPECT_TRUE(latest_checkpoint(run).has_value());
+  const CommandOutcome evaluated = testing::eval({"--checkpoint_dir", run, "--data_dir", "x"});
+  EXPECT_EQ(evaluated.exit_code, kExitUsage);
+  EXPECT_THAT(evaluated.err, AllOf(HasSubstr("constant images"), HasSubstr("give --dataset")));
   const std::string other = (folder / "other").string();
   expect_usage_error(train(options + std::vector<std::string>{other, "--data_dir", "x"}),
                      {"--data_dir", "--benchmark_mode"});
@@ -522,8 +615,10 @@ TEST(TrainCommand, BeginsWithTheParametersOfAnotherRun) {
                      {"--fine_tune", "--init_from"});
   const CommandOutcome missing =
       train(mnist.options(folder / "bad") + std::vector<std::string>{"--init_from", (folder / "none").string()});
-  EXPECT_EQ(missing.exit_code, kExitFailure);
-  EXPECT_THAT(missing.err, HasSubstr((folder / "none").string()));
+  expect_usage_error(missing, {"--init_from " + (folder / "none").string()});
+  testing::damage(from);
+  expect_usage_error(start("bad", {}), {"--init_from " + from, "damaged"});
+  EXPECT_THAT(start("bad", {}).err, Not(HasSubstr("remove")));
   EXPECT_FALSE(fs::exists(folder / "bad"));
 }
 

@@ -5,6 +5,7 @@
 
 #include "kernels/errors.h"
 #include "tests/trainers/temporary_directory.h"
+#include "trainers/run_identity.h"
 
 namespace terngrad {
 namespace {
@@ -57,7 +58,9 @@ TEST(TrainSetup, StateSaysWhatDecidesTheBits) {
   EXPECT_TRUE(differs([](TrainOptions& o) { o.grad_bits = 16; }));
   EXPECT_TRUE(differs([](TrainOptions& o) { o.dropout_keep_prob = 0.25; }));
   // Where a run stops, and what it reports, decide nothing.
-  EXPECT_FALSE(differs([](TrainOptions& o) { o.max_steps = 5; }));
+  TrainOptions longer = base;
+  longer.max_steps = 5;
+  EXPECT_NO_THROW(check_same_run(identity_of(make_train_setup(longer).state), identity_of(state), "a checkpoint"));
   EXPECT_FALSE(differs([](TrainOptions& o) { o.log_steps = 5; }));
   EXPECT_FALSE(differs([](TrainOptions& o) { o.num_preprocess_threads = 2; }));
 }
@@ -74,7 +77,11 @@ TEST(TrainSetup, PartsThatRefuseAreUsageErrors) {
   o.benchmark_mode = false;
   o.dataset = "mnist";
   o.data_dir = "/nowhere";
-  EXPECT_THAT(message_of<DataError>([&] { make_train_setup(o); }), HasSubstr("/nowhere"));
+  EXPECT_THAT(message_of<UsageError>([&] { make_train_setup(o); }), HasSubstr("--data_dir /nowhere"));
+  o = small_options();
+  o.learning_rate_decay_type = "exponential";
+  o.num_epochs_per_decay = 1e300;
+  EXPECT_THAT(message_of<UsageError>([&] { make_train_setup(o); }), HasSubstr("--num_epochs_per_decay 1e+300"));
 }
 
 TEST(TrainSetup, ThreadsAreTheMachinesUnlessGiven) {

@@ -59,7 +59,7 @@ TEST(RestoreNewest, GoesOnAsTheRunThatSaved) {
   const std::unique_ptr<Trainer> whole = train_and_save(folder);
   const std::unique_ptr<Trainer> resumed = make_small_trainer(small_run());
   Interval interval;
-  EXPECT_EQ(restore_newest(folder.path(), state_of_run(), kSteps, *resumed, interval), kSaved);
+  EXPECT_EQ(restore_newest(folder.path(), state_of_run(), kSteps, *resumed, interval).value().step, kSaved);
   EXPECT_EQ(interval.steps, 3u);
   EXPECT_NE(state_bits(*resumed), state_bits(*whole));
   resumed->run();
@@ -74,7 +74,7 @@ TEST(RestoreNewest, LeavesATrainerAloneWithoutCheckpoint) {
   const std::unique_ptr<Trainer> trainer = make_small_trainer(small_run());
   const auto before = state_bits(*trainer);
   Interval interval;
-  EXPECT_EQ(restore_newest(folder.path(), state_of_run(), kSteps, *trainer, interval), 0u);
+  EXPECT_FALSE(restore_newest(folder.path(), state_of_run(), kSteps, *trainer, interval).has_value());
   EXPECT_EQ(state_bits(*trainer), before);
 }
 

@@ -71,6 +71,14 @@ TEST(WarmStart, OtherShapesAreRefusedByName) {
               HasSubstr("head/weights"));
 }
 
+TEST(WarmStart, TensorsOfALargerNetAreNotDropped) {
+  Layout smaller;
+  smaller.add("logits/weights", {3, 4}, /*is_logits=*/true);
+  std::vector<float> values(static_cast<std::size_t>(smaller.flat_elements()));
+  EXPECT_THAT(message_of<DataError>([&] { warm_start(counting_checkpoint(), smaller, WarmStart::kNoLogits, values); }),
+              HasSubstr("found tensor 'parameters/body/weights'"));
+}
+
 TEST(WarmStart, BufferOfAnotherLengthIsRefused) {
   std::vector<float> values(3);
   EXPECT_THROW(warm_start(counting_checkpoint(), layout_of(4), WarmStart::kAll, values), InvalidArgument);

@@ -1,0 +1,73 @@
+#include "trainers/run_identity.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "kernels/errors.h"
+#include "tests/trainers/temporary_directory.h"
+#include "trainers/checkpoint.h"
+
+namespace terngrad {
+namespace {
+
+using ::testing::AllOf;
+using ::testing::HasSubstr;
+using testing::message_of;
+using ::testing::Not;
+
+std::string refusal(const RunIdentity& expected, const RunIdentity& recorded) {
+  return message_of<UsageError>([&] { check_same_run(expected, recorded, "there"); });
+}
+
+TEST(RunIdentity, IsTheStateWithoutItsStep) {
+  CheckpointState state;
+  state.net = "lenet";
+  state.seed = 7;
+  state.more["codec"] = "ternary";
+  const RunIdentity identity = identity_of(state);
+  EXPECT_EQ(identity.at("net"), "lenet");
+  EXPECT_EQ(identity.at("seed"), "7");
+  EXPECT_EQ(identity.at("codec"), "ternary");
+  state.step = 9;
+  EXPECT_EQ(identity_of(state), identity);
+}
+
+TEST(RunIdentity, DifferencesNameTheOptionWithBothValues) {
+  EXPECT_THAT(refusal({{"clip_factor", "2"}}, {{"clip_factor", "0"}}),
+              AllOf(HasSubstr("there"), HasSubstr("--clip_factor '2'"), HasSubstr("'0'")));
+  EXPECT_THAT(refusal({{"num_workers", "2"}}, {{"num_workers", "4"}}), HasSubstr("--num_nodes '2'"));
+  EXPECT_THAT(refusal({{"scaler", "paper"}}, {}), HasSubstr("(none)"));
+  EXPECT_THAT(refusal({{"threads_per_worker", "1"}}, {{"threads_per_worker", "4"}}),
+              HasSubstr("goes on with --threads_per_worker 4"));
+  EXPECT_NO_THROW(check_same_run({{"codec", "fp32"}}, {{"codec", "fp32"}, {"adam_updates", "3"}}, "there"));
+}
+
+TEST(RunIdentity, FingerprintsAreComparedLast) {
+  EXPECT_THAT(
+      refusal({{"data_fingerprint", "a"}, {"num_examples", "3"}}, {{"data_fingerprint", "b"}, {"num_examples", "4"}}),
+      AllOf(HasSubstr("num_examples"), HasSubstr("--data_dir"), Not(HasSubstr("fingerprint"))));
+  EXPECT_THAT(refusal({{"exchange_fingerprint", "1"}, {"scaler", "paper"}},
+                      {{"exchange_fingerprint", "2"}, {"scaler", "original"}}),
+              HasSubstr("--scaler"));
+  EXPECT_THAT(refusal({{"clip_factor", "1"}, {"net", "lenet"}}, {{"clip_factor", "2"}, {"net", "other"}}),
+              HasSubstr("--net"));
+}
+
+TEST(RunIdentity, ARunThatWouldHaveStoppedMayGoOnWithAnotherPolicy) {
+  EXPECT_NO_THROW(check_same_run({{"on_nonfinite", "skip"}}, {{"on_nonfinite", "stop"}}, "there"));
+  EXPECT_THAT(refusal({{"on_nonfinite", "zero"}}, {{"on_nonfinite", "skip"}}), HasSubstr("--on_nonfinite 'zero'"));
+  EXPECT_THAT(refusal({{"on_nonfinite", "stop"}}, {{"on_nonfinite", "skip"}}), HasSubstr("--on_nonfinite 'stop'"));
+}
+
+TEST(RunIdentity, AnotherNumberOfStepsMustBeAskedFor) {
+  const RunIdentity recorded = {{"max_steps", "20"}};
+  EXPECT_NO_THROW(check_same_run({{"max_steps", "30"}}, recorded, "there"));
+  EXPECT_EQ(check_max_steps(recorded, 20, false), "");
+  EXPECT_EQ(check_max_steps({}, 30, false), "");
+  EXPECT_THAT(check_max_steps(recorded, 30, true), AllOf(HasSubstr("20"), HasSubstr("30")));
+  EXPECT_THAT(message_of<UsageError>([&] { check_max_steps(recorded, 30, false); }),
+              HasSubstr("--max_steps: the run had 20; give it again, or another number"));
+}
+
+}  // namespace
+}  // namespace terngrad

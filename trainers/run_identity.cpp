@@ -1,0 +1,82 @@
+#include "trainers/run_identity.h"
+
+#include <algorithm>
+#include <array>
+#include <vector>
+
+#include "kernels/errors.h"
+#include "trainers/checkpoint.h"
+
+namespace terngrad {
+namespace {
+
+constexpr const char* kNone = "(none)";
+
+std::string value_of(const RunIdentity& identity, const std::string& key) {
+  const auto entry = identity.find(key);
+  return entry == identity.end() ? kNone : entry->second;
+}
+
+std::string described(const std::string& key) {
+  if (key == "codec") return "--grad_bits or --codec";
+  if (key == "num_workers") return "--num_nodes";
+  if (key == "num_examples") return "other training data (--data_dir): num_examples";
+  if (key == "data_fingerprint") return "other training data (--data_dir): data_fingerprint";
+  if (key == "exchange_fingerprint") return "another net or exchange: exchange_fingerprint";
+  return "--" + key;
+}
+
+std::string advice(const std::string& key, const std::string& recorded) {
+  if (key != "threads_per_worker" || recorded == kNone) return "";
+  return "; the run goes on with --threads_per_worker " + recorded + " (and --threads " + recorded + " or more)";
+}
+
+// Differences are reported by rank: the coarse ones first, fingerprints last.
+int rank_of(const std::string& key) {
+  constexpr std::array<std::string_view, 5> kFirst = {"net", "dataset", "optimizer", "num_workers", "seed"};
+  if (key.ends_with("fingerprint")) return static_cast<int>(kFirst.size()) + 1;
+  return static_cast<int>(std::ranges::find(kFirst, key) - kFirst.begin());
+}
+
+std::vector<std::string> compared_keys(const RunIdentity& expected) {
+  std::vector<std::string> keys;
+  for (const auto& [key, value] : expected) {
+    if (key != "max_steps") keys.push_back(key);
+  }
+  std::ranges::stable_sort(keys, {}, rank_of);
+  return keys;
+}
+
+}  // namespace
+
+RunIdentity identity_of(const CheckpointState& state) {
+  RunIdentity identity = state.more;
+  identity["net"] = state.net;
+  identity["dataset"] = state.dataset;
+  identity["optimizer"] = state.optimizer;
+  identity["num_workers"] = std::to_string(state.num_workers);
+  identity["seed"] = std::to_string(state.seed);
+  return identity;
+}
+
+void check_same_run(const RunIdentity& expected, const RunIdentity& recorded, std::string_view source) {
+  for (const std::string& key : compared_keys(expected)) {
+    const std::string ours = value_of(expected, key);
+    const std::string theirs = value_of(recorded, key);
+    if (ours == theirs || (key == "on_nonfinite" && theirs == "stop")) continue;
+    TERNGRAD_THROW(UsageError, "cannot go on from ", source, ": this run has ", described(key), " '", ours,
+                   "', there it is '", theirs, "'", advice(key, theirs));
+  }
+}
+
+std::string check_max_steps(const RunIdentity& recorded, std::int64_t max_steps, bool is_given) {
+  const auto entry = recorded.find("max_steps");
+  if (entry == recorded.end() || entry->second == std::to_string(max_steps)) return "";
+  if (!is_given) {
+    TERNGRAD_THROW(UsageError, "--max_steps: the run had ", entry->second, "; give it again, or another number");
+  }
+  return "--max_steps was " + entry->second + " and is " + std::to_string(max_steps) +
+         " now: the learning-rate schedule goes by the new number";
+}
+
+}  // namespace terngrad
