@@ -41,8 +41,8 @@ class WeightDecay final : public GradientTransform {
 
 class ClipByGlobalNorm final : public GradientTransform {
  public:
-  ClipByGlobalNorm(const Layout& layout, double max_norm, int num_local_workers)
-      : layout_(layout), max_norm_(max_norm) {
+  ClipByGlobalNorm(const Layout& layout, double max_norm, int num_local_workers, OnNonfinite on_nonfinite)
+      : layout_(layout), max_norm_(max_norm), on_nonfinite_(on_nonfinite) {
     TERNGRAD_REQUIRE(max_norm > 0, "[clip_by_global_norm] the norm must be above 0, got ", max_norm);
     const std::vector<Slice> slices = whole_segments(layout);
     for (int worker = 0; worker < num_local_workers; ++worker) {
@@ -55,7 +55,10 @@ class ClipByGlobalNorm final : public GradientTransform {
     workspace.plan.run(TensorTable(layout_, gradient.data()), workspace.statistics, stream);
     double sum_squares = 0;
     for (const Statistics& statistics : workspace.statistics) {
-      if (statistics.is_nonfinite()) return {};
+      if (statistics.is_nonfinite()) {
+        if (on_nonfinite_ != OnNonfinite::kZero) return {};
+        continue;
+      }
       sum_squares += statistics.sum_squares;
     }
     const double norm = std::sqrt(sum_squares);
@@ -71,6 +74,7 @@ class ClipByGlobalNorm final : public GradientTransform {
   };
   const Layout& layout_;
   double max_norm_;
+  OnNonfinite on_nonfinite_;
   std::vector<Workspace> workers_;
 };
 
@@ -83,8 +87,8 @@ std::unique_ptr<GradientTransform> make_weight_decay(const Net& net, double deca
 }
 
 std::unique_ptr<GradientTransform> make_clip_by_global_norm(const Layout& layout, double max_norm,
-                                                            int num_local_workers) {
-  return std::make_unique<ClipByGlobalNorm>(layout, max_norm, num_local_workers);
+                                                            int num_local_workers, OnNonfinite on_nonfinite) {
+  return std::make_unique<ClipByGlobalNorm>(layout, max_norm, num_local_workers, on_nonfinite);
 }
 
 }  // namespace terngrad

@@ -6,6 +6,7 @@
 #include <span>
 #include <string>
 
+#include "compress/compressed_all_reduce.h"
 #include "kernels/device.h"
 #include "nets/net.h"
 
@@ -48,12 +49,16 @@ std::unique_ptr<GradientTransform> make_weight_decay(const Net& net, double deca
 /// Clipping by global norm (Pascanu et al., "On the difficulty of training recurrent neural networks", ICML 2013,
 /// section 3.2): g = fl(g * fl(X / ||g||)) where ||g|| > X, over all tensors of the worker together. ||g|| is the root
 /// of the sum over tensors, in order, of their sums of squares, in fp64 by the tree of kernels/statistics.h, so it is
-/// the same on every machine. A gradient with NaN or infinity is left as it is, for the exchange to find. Comes last.
+/// the same on every machine. What has NaN or infinity is left for the exchange to find: with OnNonfinite::kZero, whose
+/// exchange counts such tensors as zero, they add nothing to ||g|| and the others are scaled; else the whole gradient
+/// stays as it is, for none of it is used. Comes last.
 /// @param layout             of the gradient; outlives the transform
 /// @param max_norm           X, above 0
 /// @param num_local_workers  whose numbers apply accepts
+/// @param on_nonfinite       of the exchange that follows
 /// @throws InvalidArgument if max_norm is not above 0
 std::unique_ptr<GradientTransform> make_clip_by_global_norm(const Layout& layout, double max_norm,
-                                                            int num_local_workers);
+                                                            int num_local_workers,
+                                                            OnNonfinite on_nonfinite = OnNonfinite::kStop);
 
 }  // namespace terngrad

@@ -107,7 +107,8 @@ std::vector<std::unique_ptr<GradientTransform>> make_transforms(const TrainOptio
   if (o.nan_to_zero) transforms.push_back(make_nan_to_zero());
   if (o.weight_decay > 0) transforms.push_back(make_weight_decay(net, o.weight_decay));
   if (o.clip_by_global_norm > 0) {
-    transforms.push_back(make_clip_by_global_norm(net.layout(), o.clip_by_global_norm, workers.num_local_workers));
+    transforms.push_back(make_clip_by_global_norm(net.layout(), o.clip_by_global_norm, workers.num_local_workers,
+                                                  exchange_options(o, o.seed, 1).on_nonfinite));
   }
   return transforms;
 }

@@ -166,6 +166,30 @@ TEST(ClipByGlobalNorm, LeavesNonfiniteGradientsToTheExchange) {
   }
 }
 
+TEST(ClipByGlobalNorm, ClipsTheOtherTensorsWhereNonfiniteOnesCountAsZero) {
+  for (const float bad : {kNan, kInf, -kInf}) {
+    TwoTensors tensors;
+    const Segment& spoilt = tensors.layout.segment(0);
+    const Segment& good = tensors.layout.segment(1);
+    const auto first = static_cast<std::size_t>(good.offset);
+    const auto values = std::span(tensors.gradient).subspan(first, static_cast<std::size_t>(good.num_elements));
+    const double norm = std::sqrt(reference::statistics(values).sum_squares);
+    std::vector<std::uint32_t> want;
+    const auto factor = static_cast<float>(0.5 * norm / norm);
+    for (const float value : values) {
+      const float scaled = factor * value;
+      want.push_back(bits_of(scaled));
+    }
+    tensors.gradient[static_cast<std::size_t>(spoilt.offset) + 5] = bad;
+    Stream stream(Device::cpu(), 1);
+    const auto transform = make_clip_by_global_norm(tensors.layout, 0.5 * norm, 1, OnNonfinite::kZero);
+    EXPECT_EQ(transform->apply(0, {}, tensors.gradient, stream).clipped_gradients, 1);
+    EXPECT_EQ(bits_of(values), want);
+    // The exchange must still find it.
+    EXPECT_FALSE(std::isfinite(tensors.gradient[static_cast<std::size_t>(spoilt.offset) + 5]));
+  }
+}
+
 TEST(ClipByGlobalNorm, NormMustBeAboveZero) {
   const TwoTensors tensors;
   for (const double norm : {0.0, -1.0, std::nan("")}) {
