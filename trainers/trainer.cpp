@@ -32,6 +32,12 @@ std::vector<Buffer<float>> initial_states(const Net& net, int num_workers) {
   return states;
 }
 
+void copy_states(const std::vector<Buffer<float>>& from, std::vector<Buffer<float>>& to) {
+  for (std::size_t worker = 0; worker < from.size(); ++worker) {
+    std::ranges::copy(from[worker].span(), to[worker].span().begin());
+  }
+}
+
 }  // namespace
 
 Trainer::Trainer(TrainerParts parts, const TrainerOptions& options)
@@ -41,6 +47,7 @@ Trainer::Trainer(TrainerParts parts, const TrainerOptions& options)
       parameters_(initial_parameters(*parts_.net, options.seed)),
       ema_(options.ema_decay, parameters_.span()),
       states_(initial_states(*parts_.net, parts_.workers.num_local_workers)),
+      states_before_(initial_states(*parts_.net, parts_.workers.num_local_workers)),
       state_ema_(options.ema_decay, states_.at(0).span()),
       mean_(zeros<float>(parts_.net->layout().flat_elements())),
       losses_(static_cast<std::size_t>(parts_.workers.num_local_workers)),
@@ -104,6 +111,7 @@ void Trainer::step(Pipeline& pipeline) {
   const PipelineBatch batch = pipeline.next();
   const double data_seconds = seconds_since(mark);
 
+  copy_states(states_, states_before_);
   parts_.net->compute_gradients(
       parameters_.span(), {.images = batch.images, .labels = batch.labels, .step = step, .states = state_pointers_},
       gradient_pointers_, losses_);
@@ -129,6 +137,8 @@ void Trainer::step(Pipeline& pipeline) {
     parts_.optimizer->apply(parameters_.span(), mean_.span(), static_cast<float>(learning_rate), stream_);
     ema_.update(parameters_.span(), step, stream_);
     state_ema_.update(states_[0].span(), step, stream_);
+  } else {
+    copy_states(states_before_, states_);
   }
   const double update_seconds = seconds_since(mark);
   ++steps_done_;

@@ -59,7 +59,7 @@ class Trainer {
   // State, for restoring from a checkpoint before run().
   std::span<float> parameters() { return parameters_.span(); }
   Ema& ema() { return ema_; }
-  /// The net's state of a local worker: its moving statistics, which every step moves on, a skipped one too.
+  /// The net's state of a local worker: its moving statistics. A skipped step leaves them as they were.
   std::span<float> state(int local_worker) { return states_.at(static_cast<std::size_t>(local_worker)).span(); }
   /// The moving average of the state of local worker 0, with the decay of `ema`: what evaluation of averaged parameters
   /// uses, as the original does.
@@ -79,7 +79,8 @@ class Trainer {
   Stream stream_;
   Buffer<float> parameters_;
   Ema ema_;
-  std::vector<Buffer<float>> states_;  // one per local worker
+  std::vector<Buffer<float>> states_;         // one per local worker
+  std::vector<Buffer<float>> states_before_;  // the same before the step, to go back to if it is skipped
   std::vector<float*> state_pointers_;
   Ema state_ema_;
   std::vector<Buffer<float>> gradients_;  // one per local worker

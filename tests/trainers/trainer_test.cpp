@@ -336,6 +336,26 @@ TEST(Trainer, SkippedStepsLeaveParametersAndSlots) {
   }
 }
 
+TEST(Trainer, SkippedStepsLeaveMovingStatistics) {
+  SmallRun run{.num_workers = 2,
+               .on_nonfinite = OnNonfinite::kSkip,
+               .total_steps = 2,
+               .batch_size = 40,
+               .dataset = std::make_shared<PoisonedDigits>(),
+               .net = test::branched_net(0.6f)};
+  const std::unique_ptr<Trainer> trainer = make_small_trainer(run);
+  int skipped = 0;
+  trainer->add_hook(every_steps(1, [&](const TrainingView&, const StepView& step) {
+    skipped += step.report.skipped ? 1 : 0;
+    return HookVerdict::kContinue;
+  }));
+  ASSERT_FALSE(trainer->state(0).empty());
+  const std::vector<std::uint32_t> before = state_bits(*trainer);
+  trainer->run();
+  EXPECT_EQ(skipped, 2);
+  EXPECT_EQ(state_bits(*trainer), before);
+}
+
 TEST(Trainer, PoisonedTensorsThatCountAsZeroKeepParametersFinite) {
   const std::unique_ptr<Trainer> trainer = make_small_trainer({.num_workers = 4,
                                                                .codec = "ternary",
