@@ -21,6 +21,11 @@ double examples_per_second(const TrainingView& training, const Interval& interva
   return static_cast<double>(training.batch_size) * static_cast<double>(interval.timed_steps) / interval.seconds;
 }
 
+void add_bytes(LegBytes& sum, const LegBytes& leg) {
+  sum.sent += leg.sent;
+  sum.received += leg.received;
+}
+
 class ProgressHook final : public Hook {
  public:
   ProgressHook(ProgressDisplay& display, std::uint64_t log_steps) : display_(display), log_steps_(log_steps) {}
@@ -41,7 +46,8 @@ class ProgressHook final : public Hook {
     state.total_steps = static_cast<std::int64_t>(training.total_steps);
     if (step.report.sent_bytes() > 0) {
       state.wire_bytes_per_step = static_cast<double>(step.report.sent_bytes());
-      state.compression_ratio = compression_ratio(training.net.layout(), step.report, training.num_local_workers);
+      state.compression_ratio =
+          compression_ratio(training.net.layout(), step.report.sent_bytes(), 1, training.num_local_workers);
     }
     state.loss = loss_;
     state.accuracy = accuracy_;
@@ -53,6 +59,11 @@ class ProgressHook final : public Hook {
       state.loss = mean_of(interval.loss, interval.steps);
       state.accuracy = mean_of(interval.accuracy, interval.steps);
       state.examples_per_second = examples_per_second(training, interval);
+      if (interval.sent_bytes() > 0) {
+        state.wire_bytes_per_step = mean_of(static_cast<double>(interval.sent_bytes()), interval.steps);
+        state.compression_ratio =
+            compression_ratio(training.net.layout(), interval.sent_bytes(), interval.steps, training.num_local_workers);
+      }
       display_.log(state);
     }
     return HookVerdict::kContinue;
@@ -87,7 +98,9 @@ class MetricsHook final : public Hook {
     const Interval interval = std::exchange(interval_, {});
     const ExchangeReport& report = step.report;
     const int workers = training.num_local_workers;
-    const auto per_worker = [workers](std::int64_t bytes) { return static_cast<double>(bytes) / workers; };
+    const auto per_worker = [&](std::int64_t bytes) {
+      return mean_of(static_cast<double>(bytes), interval.steps) / workers;
+    };
     nlohmann::ordered_json line;
     line["step"] = training.steps_done;
     line["kind"] = "train";
@@ -98,13 +111,16 @@ class MetricsHook final : public Hook {
     line["nonfinite_steps"] = interval.nonfinite_steps;
     line["zeroed_elements"] = interval.transform_counts.zeroed_elements;
     line["clipped_gradients"] = interval.transform_counts.clipped_gradients;
-    line["sent_bytes_per_worker"] = {{"scalers", per_worker(report.scalers.sent)},
-                                     {"gradient", per_worker(report.gradient.sent)},
-                                     {"mean", per_worker(report.mean.sent)}};
-    line["received_bytes_per_worker"] = {{"scalers", per_worker(report.scalers.received)},
-                                         {"gradient", per_worker(report.gradient.received)},
-                                         {"mean", per_worker(report.mean.received)}};
-    if (report.sent_bytes() > 0) line["compression_ratio"] = compression_ratio(training.net.layout(), report, workers);
+    line["sent_bytes_per_worker"] = {{"scalers", per_worker(interval.scalers.sent)},
+                                     {"gradient", per_worker(interval.gradient.sent)},
+                                     {"mean", per_worker(interval.mean.sent)}};
+    line["received_bytes_per_worker"] = {{"scalers", per_worker(interval.scalers.received)},
+                                         {"gradient", per_worker(interval.gradient.received)},
+                                         {"mean", per_worker(interval.mean.received)}};
+    if (interval.sent_bytes() > 0) {
+      line["compression_ratio"] =
+          compression_ratio(training.net.layout(), interval.sent_bytes(), interval.steps, workers);
+    }
     line["examples_per_second"] = examples_per_second(training, interval);
     line["data_seconds"] = step.data_seconds;
     line["compute_seconds"] = step.compute_seconds;
@@ -147,15 +163,19 @@ void Interval::add(const StepView& step) {
   skipped_steps += step.report.skipped ? 1u : 0u;
   nonfinite_steps += step.report.nonfinite.empty() ? 0u : 1u;
   transform_counts += step.transform_counts;
+  add_bytes(scalers, step.report.scalers);
+  add_bytes(gradient, step.report.gradient);
+  add_bytes(mean, step.report.mean);
   ++timed_steps;
   seconds += step.step_seconds;
 }
 
 std::string Interval::to_text() const {
   // Bit patterns, because sums that go on must be the very same.
-  return fmt::format("{} {:016x} {:016x} {} {} {} {}", steps, std::bit_cast<std::uint64_t>(loss),
+  return fmt::format("{} {:016x} {:016x} {} {} {} {} {} {} {} {} {} {}", steps, std::bit_cast<std::uint64_t>(loss),
                      std::bit_cast<std::uint64_t>(accuracy), skipped_steps, nonfinite_steps,
-                     transform_counts.zeroed_elements, transform_counts.clipped_gradients);
+                     transform_counts.zeroed_elements, transform_counts.clipped_gradients, scalers.sent,
+                     scalers.received, gradient.sent, gradient.received, mean.sent, mean.received);
 }
 
 Interval parse_interval(const std::string& text) {
@@ -165,16 +185,17 @@ Interval parse_interval(const std::string& text) {
   std::istringstream words(text);
   words >> interval.steps >> std::hex >> loss >> accuracy >> std::dec >> interval.skipped_steps >>
       interval.nonfinite_steps >> interval.transform_counts.zeroed_elements >>
-      interval.transform_counts.clipped_gradients;
+      interval.transform_counts.clipped_gradients >> interval.scalers.sent >> interval.scalers.received >>
+      interval.gradient.sent >> interval.gradient.received >> interval.mean.sent >> interval.mean.received;
   interval.loss = std::bit_cast<double>(loss);
   interval.accuracy = std::bit_cast<double>(accuracy);
   if (!words || interval.to_text() != text) TERNGRAD_THROW(DataError, kIntervalKey, " is '", text, "'");
   return interval;
 }
 
-double compression_ratio(const Layout& layout, const ExchangeReport& report, int num_local_workers) {
-  return 4.0 * static_cast<double>(layout.num_elements()) * num_local_workers /
-         static_cast<double>(report.sent_bytes());
+double compression_ratio(const Layout& layout, std::int64_t sent_bytes, std::uint64_t steps, int num_local_workers) {
+  return 4.0 * static_cast<double>(layout.num_elements()) * num_local_workers * static_cast<double>(steps) /
+         static_cast<double>(sent_bytes);
 }
 
 std::unique_ptr<Hook> make_progress_hook(ProgressDisplay& display, std::uint64_t log_steps) {

@@ -22,11 +22,13 @@ struct Interval {
   std::uint64_t skipped_steps = 0;
   std::uint64_t nonfinite_steps = 0;  // steps, skipped or not, with NaN or infinity in a gradient
   TransformCounts transform_counts;   // sums
+  LegBytes scalers, gradient, mean;   // sums, of all workers of this process; a step that sent nothing adds nothing
   // Time is of this process only: the steps that it ran, and theirs.
   std::uint64_t timed_steps = 0;
   double seconds = 0;
 
   void add(const StepView& step);
+  std::int64_t sent_bytes() const { return scalers.sent + gradient.sent + mean.sent; }
   /// All but the times, exactly, as text that parse_interval reads.
   std::string to_text() const;
 };
@@ -42,7 +44,8 @@ inline constexpr const char* kIntervalKey = "metrics_interval";
 std::unique_ptr<Hook> make_progress_hook(ProgressDisplay& display, std::uint64_t log_steps);
 
 /// Appends to metrics.jsonl: every `log_steps` a line {"step": steps done, "kind": "train", loss and accuracy (means
-/// over the interval), "learning_rate", bytes per worker and step of each leg, "compression_ratio", "skipped_steps",
+/// over the interval), "learning_rate", bytes of each leg per worker and step (means over the
+/// interval), "compression_ratio" (of the interval's bytes), "skipped_steps",
 /// "nonfinite_steps", "zeroed_elements" and "clipped_gradients" (what transforms changed, in all workers' gradients
 /// over the interval), times}; every `telemetry_steps` (0: never) a line of kind "tensors" with scaler, zero_fraction,
 /// clip_fraction, kept_norm, snr_db, norm and max_abs of every tensor of worker 0. Fields whose names end in _seconds
@@ -108,8 +111,8 @@ class CheckpointHook final : public Hook {
   std::optional<std::uint64_t> saved_;
 };
 
-/// Float32 bytes of the gradient over the bytes that a worker sent: 32-bit elements by definition, messages as they
-/// were.
-double compression_ratio(const Layout& layout, const ExchangeReport& report, int num_local_workers);
+/// Float32 bytes of the gradients of `steps` steps over the bytes sent in them: 32-bit elements by definition, messages
+/// as they were. @param sent_bytes  of all workers of this process, above 0
+double compression_ratio(const Layout& layout, std::int64_t sent_bytes, std::uint64_t steps, int num_local_workers);
 
 }  // namespace terngrad

@@ -137,6 +137,23 @@ TEST(MetricsHook, FieldsAreTheDocumentedOnes) {
   EXPECT_EQ(line["compression_ratio"], 2 * 11 * 4 / 88.0);
 }
 
+TEST(MetricsHook, BytesAreMeansOverTheInterval) {
+  const TemporaryDirectory folder;
+  MetricsWriter writer(folder / "m.jsonl");
+  Interval interval;
+  const auto hook = make_metrics_hook(writer, 2, 0, interval);
+  FakeRun run;
+  run.step(*hook);
+  // Resumed in between; the last step sent nothing.
+  interval = parse_interval(interval.to_text());
+  run.report = {};
+  run.step(*hook);
+  const Json line = lines_of(folder / "m.jsonl").at(0);
+  EXPECT_EQ(line["sent_bytes_per_worker"], (Json{{"scalers", 4.0}, {"gradient", 15.0}, {"mean", 3.0}}));
+  EXPECT_EQ(line["received_bytes_per_worker"], (Json{{"scalers", 4.5}, {"gradient", 15.5}, {"mean", 3.5}}));
+  EXPECT_EQ(line["compression_ratio"], 2 * 2 * 11 * 4 / 88.0);
+}
+
 TEST(MetricsHook, WithoutMessagesThereIsNoRatio) {
   const TemporaryDirectory folder;
   MetricsWriter writer(folder / "m.jsonl");
@@ -286,6 +303,17 @@ TEST(ProgressHook, LogsOneLinePerInterval) {
   EXPECT_THAT(text, HasSubstr("step 6/7"));
   EXPECT_THAT(text, HasSubstr("128 examples/s"));
   EXPECT_THAT(text, HasSubstr("sent 88 B/step"));
+}
+
+TEST(ProgressHook, LogsMeanBytesOfTheInterval) {
+  const std::string text = shown_by([](ProgressDisplay& display) {
+    const auto hook = make_progress_hook(display, 2);
+    FakeRun run;
+    run.step(*hook);
+    run.report = {};
+    run.step(*hook);
+  });
+  EXPECT_THAT(text, HasSubstr("sent 44 B/step"));
 }
 
 TEST(ProgressHook, ReportsNonfiniteGradientsOncePerInterval) {
