@@ -3,9 +3,10 @@
 
 namespace terngrad {
 
-/// While one exists, the first SIGINT (Ctrl-C) or SIGTERM of the process is noted and ends waiting instead of the
-/// process, so that a command can finish what it does and end cleanly; a second one of the same kind ends the process
-/// as usual. At most one exists at a time.
+/// While one exists, the first SIGINT (Ctrl-C), SIGTERM or SIGHUP (a session that is lost) of the process is noted and
+/// ends waiting instead of the process, so that a command can finish what it does and end cleanly; a second one of the
+/// same kind ends the process as usual. A signal that was ignored before, as under nohup, stays ignored. At most one
+/// exists at a time.
 class StopSignal {
  public:
   /// @throws InvalidArgument if there is one already; Error if the system refuses
@@ -22,7 +23,7 @@ class StopSignal {
   int received() const;
 };
 
-/// "SIGINT", "SIGTERM", or "a signal".
+/// "SIGINT", "SIGTERM", "SIGHUP", or "a signal".
 const char* signal_name(int signal);
 
 }  // namespace terngrad

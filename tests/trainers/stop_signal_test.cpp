@@ -49,7 +49,7 @@ TEST(StopSignal, ASignalBeforeWaitingIsNotLost) {
 }
 
 TEST(StopSignal, SaysWhichSignalHasArrived) {
-  for (const int signal : {SIGINT, SIGTERM}) {
+  for (const int signal : {SIGINT, SIGTERM, SIGHUP}) {
     const StopSignal stop;
     EXPECT_EQ(stop.received(), 0);
     std::raise(signal);
@@ -57,22 +57,35 @@ TEST(StopSignal, SaysWhichSignalHasArrived) {
   }
   EXPECT_STREQ(signal_name(SIGINT), "SIGINT");
   EXPECT_STREQ(signal_name(SIGTERM), "SIGTERM");
-  EXPECT_STREQ(signal_name(SIGHUP), "a signal");
+  EXPECT_STREQ(signal_name(SIGHUP), "SIGHUP");
+  EXPECT_STREQ(signal_name(SIGUSR1), "a signal");
 }
 
 TEST(StopSignal, PutsBackWhatWasThere) {
-  std::signal(SIGINT, SIG_IGN);
+  const auto handler = [](int) {};
+  std::signal(SIGINT, handler);
   {
     const StopSignal stop;
     struct sigaction action = {};
     ::sigaction(SIGINT, nullptr, &action);
-    EXPECT_NE(action.sa_handler, SIG_IGN);
+    EXPECT_NE(action.sa_handler, static_cast<void (*)(int)>(handler));
     EXPECT_THROW(StopSignal(), InvalidArgument);
   }
   struct sigaction action = {};
   ::sigaction(SIGINT, nullptr, &action);
-  EXPECT_EQ(action.sa_handler, SIG_IGN);
+  EXPECT_EQ(action.sa_handler, static_cast<void (*)(int)>(handler));
   std::signal(SIGINT, SIG_DFL);
+}
+
+TEST(StopSignal, AnIgnoredSignalStaysIgnored) {
+  std::signal(SIGHUP, SIG_IGN);
+  {
+    StopSignal stop;
+    std::raise(SIGHUP);
+    EXPECT_EQ(stop.received(), 0);
+    EXPECT_FALSE(stop.wait(0));
+  }
+  std::signal(SIGHUP, SIG_DFL);
 }
 
 TEST(StopSignalDeathTest, TheSecondSignalEndsTheProcess) {
