@@ -28,7 +28,8 @@ struct AdamConstants {
 /// Adam (Kingma and Ba, ICLR 2015, the form at the end of section 2, with epsilon outside the bias correction):
 ///   m = fl(fl(b1 * m) + fl(fl(1 - b1) * G));  v = fl(fl(b2 * v) + fl(fl(1 - b2) * fl(G * G)))
 ///   w = fl(w - fl(fl(step_size * m) / fl(fl(sqrt(v)) + epsilon)))
-/// G * G beyond fp32, |G| above 1.8e19, makes v infinite for good: such elements stay where they are.
+/// G * G beyond fp32, |G| above 1.8e19, makes v infinite for good: such elements stay where they
+/// are while fl(step_size * m) is finite, and become NaN (infinity over infinity) once it is not.
 /// @param first_moment   m, zero before the first step
 /// @param second_moment  v, zero before the first step
 /// @param step_size      the learning rate with the bias correction: lr * sqrt(1 - b2^t) / (1 - b1^t)

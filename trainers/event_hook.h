@@ -12,7 +12,8 @@
 
 namespace terngrad {
 
-/// The numbers of a metrics record as scalars, so that the two files cannot differ. A record of kind "tensors" gives
+/// The numbers of a metrics record as scalars, so that both files say the same as far as both could be written: a crash
+/// or a full disk may leave the last records in one of them only. A record of kind "tensors" gives
 /// "<quantity>/<tensor>" ("zero_fraction/conv1/weights"), one section for each quantity; any other gives "<kind>/<names
 /// joined by />" ("train/sent_bytes_per_worker/gradient"). What is no number is left out, and so is "step".
 std::vector<NamedScalar> scalars_of(const nlohmann::ordered_json& record);
