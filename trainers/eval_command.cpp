@@ -17,6 +17,7 @@
 #include "kernels/buffer.h"
 #include "kernels/errors.h"
 #include "trainers/checkpoint.h"
+#include "trainers/command_main.h"
 #include "trainers/evaluate.h"
 #include "trainers/evaluation_log.h"
 #include "trainers/follow_run.h"
@@ -193,14 +194,17 @@ void evaluate_once(const EvalOptions& o) {
   evaluator.run(*newest);
 }
 
-void follow(const EvalOptions& o) {
+/// @returns the exit code
+int follow(const EvalOptions& o) {
   const std::filesystem::path run = o.checkpoint_dir;
   Evaluator evaluator(o, o.eval_dir.empty() ? run / "eval" : std::filesystem::path(o.eval_dir));
   StopSignal stop;
   const bool is_finished = follow_run(
       run, [&](const Checkpoint& checkpoint) { evaluator.run(checkpoint); },
       [&] { return stop.wait(o.eval_interval_secs); }, std::cerr);
-  if (!is_finished) std::cerr << "stopped before the run's last step was evaluated" << std::endl;
+  if (is_finished) return kExitSuccess;
+  std::cerr << "stopped before the run's last step was evaluated" << std::endl;
+  return kExitSignal + stop.received();
 }
 
 }  // namespace
@@ -221,12 +225,9 @@ int run_eval(int argc, char** argv) {
     return 0;
   }
   check(options, o);
-  if (o.eval_interval_secs > 0) {
-    follow(o);
-  } else {
-    evaluate_once(o);
-  }
-  return 0;
+  if (o.eval_interval_secs > 0) return follow(o);
+  evaluate_once(o);
+  return kExitSuccess;
 }
 
 }  // namespace terngrad

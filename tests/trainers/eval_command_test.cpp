@@ -218,7 +218,7 @@ TEST_F(EvalCommand, ASignalWhileWaitingEndsFollowingCleanly) {
     const CommandOutcome outcome = eval(
         data() + std::vector<std::string>{"--checkpoint_dir", folder.path().string(), "--eval_interval_secs", "600"});
     sender.join();
-    EXPECT_EQ(outcome.exit_code, kExitSuccess) << ::testing::PrintToString(outcome);
+    EXPECT_EQ(outcome.exit_code, kExitSignal + signal) << ::testing::PrintToString(outcome);
     EXPECT_THAT(outcome.out, EndsWith("[20 examples]\n"));
     EXPECT_THAT(outcome.err, HasSubstr("stopped before the run's last step"));
   }
