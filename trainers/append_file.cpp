@@ -31,14 +31,17 @@ void AppendFile::sync() {
 
 void AppendFile::write_pending() {
   if (pending_.empty()) return;
-  const std::int64_t length_before = file_.num_bytes();
+  // A part that an earlier try left behind and could not take back goes first.
+  if (whole_length_) file_.truncate(*whole_length_);
+  whole_length_ = file_.num_bytes();
   try {
     file_.write_all(std::as_bytes(std::span(pending_.data(), pending_.size())));
   } catch (const DataError&) {
-    // If this fails too, a part of a record stays; the first error is the cause.
-    [[maybe_unused]] const int ignored = ::ftruncate(file_.get(), length_before);
+    // If this fails too, the next try begins with it; the first error is the cause.
+    if (::ftruncate(file_.get(), *whole_length_) == 0) whole_length_.reset();
     throw;
   }
+  whole_length_.reset();
   pending_.clear();
 }
 

@@ -1,7 +1,9 @@
 // AppendFile: a file that grows by whole records.
 #pragma once
 
+#include <cstdint>
 #include <filesystem>
+#include <optional>
 #include <string>
 #include <string_view>
 
@@ -38,6 +40,8 @@ class AppendFile {
   FileDescriptor file_;
   OnWriteError on_error_;
   std::string pending_;  // records not yet written
+  // Length of the whole records, while a part of one may follow them.
+  std::optional<std::int64_t> whole_length_;
 };
 
 }  // namespace terngrad

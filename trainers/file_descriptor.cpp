@@ -51,7 +51,11 @@ std::int64_t FileDescriptor::num_bytes() const {
 }
 
 void FileDescriptor::truncate(std::int64_t length) const {
-  if (::ftruncate(fd_, length) != 0) throw_file_error("truncate", path_, errno);
+  int result = 0;
+  do {
+    result = ::ftruncate(fd_, length);
+  } while (result != 0 && errno == EINTR);
+  if (result != 0) throw_file_error("truncate", path_, errno);
 }
 
 }  // namespace terngrad

@@ -2,7 +2,9 @@
 
 #include <fcntl.h>
 #include <gtest/gtest.h>
+#include <sys/mman.h>
 #include <sys/resource.h>
+#include <unistd.h>
 
 #include <csignal>
 #include <string>
@@ -72,6 +74,25 @@ TEST(AppendFile, KeepsRecordsInOrderUntilTheyCanBeWritten) {
   }
   file.append("y");
   EXPECT_EQ(read_file_text(folder / "f"), "01234longer than the rest,xy");
+}
+
+TEST(AppendFile, NothingFollowsAPartThatCannotBeTakenBack) {
+  // A file that may not shrink: taking back fails, now and later.
+  const int sealed = ::memfd_create("sealed", MFD_ALLOW_SEALING);
+  ASSERT_GE(sealed, 0);
+  ASSERT_EQ(::fcntl(sealed, F_ADD_SEALS, F_SEAL_SHRINK), 0);
+  const std::string path = "/proc/self/fd/" + std::to_string(sealed);
+  AppendFile file(path, 0, OnWriteError::kKeep);
+  file.append("0123456");
+  {
+    const FileSizeLimit limit(10);
+    file.append("abcdef");
+    EXPECT_EQ(read_file_text(path), "0123456abc");
+  }
+  file.append("y");
+  EXPECT_EQ(read_file_text(path), "0123456abc");
+  EXPECT_THROW(file.sync(), DataError);
+  ::close(sealed);
 }
 
 TEST(AppendFile, FlagsAreThoseOfOpen) {
