@@ -3,6 +3,8 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cmath>
+#include <limits>
 #include <utility>
 
 namespace terngrad {
@@ -60,6 +62,18 @@ Constraint in_range(double minimum, double maximum) {
 Constraint from_up_to(double minimum, double limit) {
   return number_where(fmt::format("a number from {} up to, but not, {}", minimum, limit),
                       [=](double number) { return number >= minimum && number < limit; });
+}
+
+Constraint also_as_fp32(Constraint constraint) {
+  constraint.accepted += " (also as a 32-bit float)";
+  constraint.accepts_number = [accepts = std::move(constraint.accepts_number)](double number) {
+    // Beyond the range of float the conversion would be undefined.
+    if (!(std::fabs(number) <= static_cast<double>(std::numeric_limits<float>::max()))) return false;
+    const auto rounded = static_cast<double>(static_cast<float>(number));
+    if (rounded == 0 && number != 0) return false;
+    return !accepts || (accepts(number) && accepts(rounded));
+  };
+  return constraint;
 }
 
 }  // namespace terngrad

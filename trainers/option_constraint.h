@@ -29,6 +29,9 @@ Constraint greater_than(double minimum);
 Constraint in_range(double minimum, double maximum);
 /// minimum <= value < limit.
 Constraint from_up_to(double minimum, double limit);
+/// What `constraint` accepts, if it does so after rounding to float32 too, and if that is finite and makes no number 0:
+/// for options that are computed with in fp32.
+Constraint also_as_fp32(Constraint constraint);
 /// A number for which `accepts` holds. @param accepted  completes "expected ..."
 Constraint number_where(std::string accepted, std::function<bool(double)> accepts);
 /// A string for which `accepts` holds. @param accepted  completes "expected ..."

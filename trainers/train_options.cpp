@@ -203,8 +203,9 @@ void declare_train_options(OptionSet& options, TrainOptions& o) {
       "optimizer", &o.optimizer,
       "update rule; adam follows --learning_rate_decay_type like the others (the original's adam is always fixed)",
       one_of(optimizer_names()));
-  options.add("initial_learning_rate", &o.initial_learning_rate, "learning rate of the first step", greater_than(0));
-  options.add("momentum", &o.momentum, "of the optimizers momentum and rmsprop", from_up_to(0, 1));
+  options.add("initial_learning_rate", &o.initial_learning_rate, "learning rate of the first step",
+              also_as_fp32(greater_than(0)));
+  options.add("momentum", &o.momentum, "of the optimizers momentum and rmsprop", also_as_fp32(from_up_to(0, 1)));
   options.add("learning_rate_decay_type", &o.learning_rate_decay_type, "schedule",
               one_of({"fixed", "polynomial", "exponential"}));
   options.add("num_epochs_per_decay", &o.num_epochs_per_decay, "epochs per stair of the exponential schedule",
@@ -212,17 +213,17 @@ void declare_train_options(OptionSet& options, TrainOptions& o) {
   options.add("learning_rate_decay_factor", &o.learning_rate_decay_factor,
               "factor per stair of the exponential schedule", greater_than(0));
   options.add("weight_decay", &o.weight_decay, "factor of the L2 penalty, inside the gradient before compression",
-              at_least(0));
+              also_as_fp32(at_least(0)));
   options.add("clip_by_global_norm", &o.clip_by_global_norm,
               "scale each worker's gradient, weight decay included, down to this norm; 0: no such clipping",
-              at_least(0));
+              also_as_fp32(at_least(0)));
   options.add_flag(
       "nan_to_zero", &o.nan_to_zero,
       "NaN and infinite elements of a worker's gradient become 0 before anything else; metrics count them");
   options.add("ema_decay", &o.ema_decay, "decay of the moving average of the weights, which evaluation uses",
-              from_up_to(0, 1));
+              also_as_fp32(from_up_to(0, 1)));
   options.add("dropout_keep_prob", &o.dropout_keep_prob, "fraction that dropout keeps, in nets that have dropout",
-              number_where("above 0, at most 1", [](double p) { return p > 0 && p <= 1; }));
+              also_as_fp32(number_where("above 0, at most 1", [](double p) { return p > 0 && p <= 1; })));
   options.group("Workers and exchange");
   options.add("num_nodes", &o.num_nodes, "workers to emulate; divides --batch_size", at_least(1));
   options.add("strategy", &o.strategy, "simple: one worker, nothing exchanged; replicated: synchronous all-reduce",

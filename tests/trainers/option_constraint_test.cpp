@@ -38,5 +38,17 @@ TEST(OptionConstraint, OwnTests) {
   EXPECT_FALSE(text_where("short", [](const std::string& text) { return text.size() < 2; }).accepts_text("ab"));
 }
 
+TEST(Constraint, AlsoAsFp32RefusesWhatRoundingMakesAnotherNumber) {
+  const Constraint rate = also_as_fp32(greater_than(0));
+  EXPECT_TRUE(rate.accepts_number(0.1));
+  EXPECT_FALSE(rate.accepts_number(0));
+  EXPECT_FALSE(rate.accepts_number(1e-60));
+  EXPECT_FALSE(rate.accepts_number(1e39));
+  const Constraint decay = also_as_fp32(from_up_to(0, 1));
+  EXPECT_TRUE(decay.accepts_number(0));
+  EXPECT_TRUE(decay.accepts_number(0.9999999));
+  EXPECT_FALSE(decay.accepts_number(0.999999999));
+}
+
 }  // namespace
 }  // namespace terngrad
