@@ -364,6 +364,10 @@ std::string OptionSet::help() const {
     po::options_description section(caption, kHelpColumns, kHelpColumns / 2);
     for (const Option& option : options_) {
       if (option.group != caption) continue;
+      if (option.value_name.empty()) {  // --help and --version take none
+        section.add_options()(option.name.c_str(), option.help.c_str());
+        continue;
+      }
       auto* value = po::value<std::string>()->value_name(option.value_name);
       const std::string shown = option.default_text.empty() ? "''" : option.default_text;
       if (!is_built_in(option.name)) value->default_value("", option.is_repeatable && shown == "''" ? "none" : shown);

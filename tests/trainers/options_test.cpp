@@ -207,6 +207,8 @@ TEST_F(Options, ConfigFileErrorsNameFileAndLine) {
 
 TEST_F(Options, HelpGroupsOptionsAndShowsDefaults) {
   const std::string help = options.help();
+  EXPECT_THAT(help, ::testing::Not(HasSubstr("--help arg")));
+  EXPECT_THAT(help, ::testing::Not(HasSubstr("--version arg")));
   EXPECT_THAT(help, HasSubstr("usage: program"));
   EXPECT_THAT(help, HasSubstr("Compression:\n"));
   EXPECT_THAT(help, HasSubstr("--grad_bits 1|2|4|8|16|32 (=32)"));
