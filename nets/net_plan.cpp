@@ -166,6 +166,8 @@ class Planner {
                      spec.alpha);
     TERNGRAD_REQUIRE(std::isfinite(spec.beta) && spec.beta > 0, "[", who(layer),
                      "] beta must be a positive number, is ", spec.beta);
+    TERNGRAD_REQUIRE(std::isfinite(std::pow(spec.k, -spec.beta - 1.0f)), "[", who(layer),
+                     "] k^(-beta - 1) must be finite, k is ", spec.k, " and beta ", spec.beta);
     layer.output = layer.input;
   }
 

@@ -1,5 +1,7 @@
 #include "trainers/evaluation_log.h"
 
+#include <fcntl.h>
+
 #include <limits>
 #include <nlohmann/json.hpp>
 #include <sstream>
@@ -20,6 +22,13 @@ fs::path created(const fs::path& directory) {
   fs::create_directories(directory, error);
   if (error) throw_file_error("create the folder", directory, error.value());
   return directory;
+}
+
+FileDescriptor locked(const fs::path& directory) {
+  FileDescriptor folder(created(directory), O_RDONLY | O_DIRECTORY);
+  if (folder.try_lock()) return folder;
+  TERNGRAD_THROW(UsageError, "--eval_dir ", directory.string(),
+                 ": is in use by another process; wait for it, or give each a folder of its own");
 }
 
 /// A number of a metrics line, where null stands for NaN and infinity.
@@ -68,7 +77,8 @@ std::string to_string(const EvaluationSubject& subject) {
 EvaluationLog::EvaluationLog(const fs::path& directory, EvaluationSubject subject)
     : directory_(directory),
       subject_(std::move(subject)),
-      metrics_(created(directory) / "metrics.jsonl"),
+      lock_(locked(directory)),
+      metrics_(directory / "metrics.jsonl"),
       results_(recorded_results(directory / "metrics.jsonl", subject_)),
       events_(directory) {
   follow_metrics(metrics_, events_);

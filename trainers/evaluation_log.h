@@ -8,6 +8,7 @@
 
 #include "trainers/evaluate.h"
 #include "trainers/event_file.h"
+#include "trainers/file_descriptor.h"
 #include "trainers/metrics.h"
 
 namespace terngrad {
@@ -37,8 +38,8 @@ std::string to_string(const EvaluationSubject& subject);
 class EvaluationLog {
  public:
   /// Creates the folder, parents included, if there is none.
-  /// @throws UsageError if it holds results of another subject; DataError if a file in it is damaged or cannot be
-  /// written
+  /// @throws UsageError if it holds results of another subject, or another process has it open; DataError if a file in
+  /// it is damaged or cannot be written
   EvaluationLog(const std::filesystem::path& directory, EvaluationSubject subject);
 
   // The metrics' follower refers to the events.
@@ -55,6 +56,7 @@ class EvaluationLog {
  private:
   std::filesystem::path directory_;
   EvaluationSubject subject_;
+  FileDescriptor lock_;  // on the folder
   MetricsWriter metrics_;
   std::map<std::uint64_t, RecordedEvaluation> results_;
   EventFile events_;

@@ -1,6 +1,7 @@
 #include "trainers/file_descriptor.h"
 
 #include <fcntl.h>
+#include <sys/file.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -43,6 +44,8 @@ void FileDescriptor::sync() const {
   // Devices and pipes answer EINVAL: they have no medium to wait for.
   if (::fsync(fd_) != 0 && errno != EINVAL) throw_file_error("sync", path_, errno);
 }
+
+bool FileDescriptor::try_lock() const { return ::flock(fd_, LOCK_EX | LOCK_NB) == 0 || errno != EWOULDBLOCK; }
 
 std::int64_t FileDescriptor::num_bytes() const {
   struct stat status;

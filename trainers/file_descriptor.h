@@ -39,6 +39,9 @@ class FileDescriptor {
   void write_all(std::span<const std::byte> bytes) const;
   /// Returns once the content is on the medium. @throws DataError
   void sync() const;
+  /// Takes an exclusive lock on the file or folder, which the system releases however the process ends. @returns false
+  /// if another process has it; true also on file systems without locks, which leave it to the user
+  bool try_lock() const;
   /// Length in bytes. @throws DataError
   std::int64_t num_bytes() const;
   /// Cuts or extends to `length` bytes. @throws DataError

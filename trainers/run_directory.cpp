@@ -1,12 +1,10 @@
 #include "trainers/run_directory.h"
 
 #include <fcntl.h>
-#include <sys/file.h>
 #include <sys/utsname.h>
 #include <unistd.h>
 
 #include <algorithm>
-#include <cerrno>
 #include <chrono>
 #include <ctime>
 #include <fstream>
@@ -120,12 +118,9 @@ std::string compiler_name() {
 }
 
 RunDirectory::RunDirectory(fs::path path) : path_(std::move(path)), lock_(path_, O_RDONLY | O_DIRECTORY) {
-  if (::flock(lock_.get(), LOCK_EX | LOCK_NB) == 0) return;
-  if (errno == EWOULDBLOCK) {
-    TERNGRAD_THROW(UsageError, "the run directory '", path_.string(),
-                   "' is in use by another process: wait for it, or choose another --train_dir");
-  }
-  // File systems without locks (some network ones) leave it to the user not to start a run twice.
+  if (lock_.try_lock()) return;
+  TERNGRAD_THROW(UsageError, "the run directory '", path_.string(),
+                 "' is in use by another process: wait for it, or choose another --train_dir");
 }
 
 RunDirectory RunDirectory::create(const fs::path& path, const RunDescription& description) {

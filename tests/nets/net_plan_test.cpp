@@ -218,9 +218,9 @@ TEST(PlanNet, AnLrnKeepsTheShapeAndTheReluOfTheLayerBefore) {
 TEST(PlanNet, RefusesAnLrnThatCouldRaiseWhatIsNotPositive) {
   const auto plan = [](const LrnSpec& lrn) { return plan_net({"net", {{"lrn", lrn}}}, {1, 1, 3}, 3); };
   EXPECT_NO_THROW(plan({.radius = 0, .k = 1, .alpha = 0, .beta = 1}));
-  for (const LrnSpec& lrn :
-       {LrnSpec{.radius = -1}, LrnSpec{.k = 0}, LrnSpec{.k = -1}, LrnSpec{.k = NAN}, LrnSpec{.alpha = -1e-4f},
-        LrnSpec{.alpha = INFINITY}, LrnSpec{.beta = 0}, LrnSpec{.beta = -0.75f}, LrnSpec{.beta = NAN}}) {
+  for (const LrnSpec& lrn : {LrnSpec{.radius = -1}, LrnSpec{.k = 0}, LrnSpec{.k = -1}, LrnSpec{.k = NAN},
+                             LrnSpec{.alpha = -1e-4f}, LrnSpec{.alpha = INFINITY}, LrnSpec{.beta = 0},
+                             LrnSpec{.beta = -0.75f}, LrnSpec{.beta = NAN}, LrnSpec{.k = 1e-30f}}) {
     EXPECT_THROW(plan(lrn), InvalidArgument) << lrn.radius << ' ' << lrn.k << ' ' << lrn.alpha << ' ' << lrn.beta;
   }
 }

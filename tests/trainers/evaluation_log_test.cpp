@@ -81,6 +81,16 @@ TEST(EvaluationLog, ResultsOfAnotherSubjectAreRefused) {
   EXPECT_EQ(testing::event_files(folder.path()).size(), 1u);
 }
 
+TEST(EvaluationLog, TwoProcessesCannotShareAFolder) {
+  const TemporaryDirectory folder;
+  {
+    const EvaluationLog first(folder.path(), kSubject);
+    EXPECT_THAT(message_of<UsageError>([&] { EvaluationLog(folder.path(), kSubject); }),
+                HasSubstr("is in use by another process"));
+  }
+  EXPECT_NO_THROW(EvaluationLog(folder.path(), kSubject));
+}
+
 TEST(EvaluationLog, AnotherCheckpointOfTheSameStepIsRefused) {
   const TemporaryDirectory folder;
   EvaluationLog(folder.path(), kSubject).write(7, kChecksum, kResult);

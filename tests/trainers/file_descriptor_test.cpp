@@ -49,5 +49,16 @@ TEST(FileDescriptor, WritesAndTruncates) {
   EXPECT_EQ(file.num_bytes(), 2);
 }
 
+TEST(FileDescriptor, OneOwnerHasTheLock) {
+  const TemporaryDirectory folder;
+  const FileDescriptor other(folder.path(), O_RDONLY | O_DIRECTORY);
+  {
+    const FileDescriptor first(folder.path(), O_RDONLY | O_DIRECTORY);
+    EXPECT_TRUE(first.try_lock());
+    EXPECT_FALSE(other.try_lock());
+  }
+  EXPECT_TRUE(other.try_lock());
+}
+
 }  // namespace
 }  // namespace terngrad
