@@ -90,7 +90,7 @@ void write_config(const fs::path& path, const RunDescription& description, Json 
 
 Json read_config(const fs::path& path) {
   const std::string text = read_file_text(path);
-  const Json config = Json::parse(text, nullptr, /*allow_exceptions=*/false);
+  Json config = Json::parse(text, nullptr, /*allow_exceptions=*/false);
   if (!config.is_object() || !config.contains("history") || !config["history"].is_array()) {
     TERNGRAD_THROW(DataError, "'", path.string(), "' is damaged: it is not a JSON object with a list 'history'");
   }
