@@ -215,6 +215,11 @@ EvaluationHook::EvaluationHook(std::shared_ptr<const Dataset> dataset, MetricsWr
       eval_steps_(eval_steps),
       num_threads_(num_threads) {}
 
+void EvaluationHook::before_train(const TrainingView& training) {
+  const bool is_due = eval_steps_ != 0 && training.steps_done > 0 && training.steps_done % eval_steps_ == 0;
+  if (is_due && evaluated_ != training.steps_done) run(training);
+}
+
 HookVerdict EvaluationHook::after_step(const TrainingView& training, const StepView&) {
   if (eval_steps_ != 0 && training.steps_done % eval_steps_ == 0) run(training);
   return HookVerdict::kContinue;

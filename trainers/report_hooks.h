@@ -60,6 +60,9 @@ class EvaluationHook final : public Hook {
  public:
   EvaluationHook(std::shared_ptr<const Dataset> dataset, MetricsWriter& writer, ProgressDisplay& display,
                  std::uint64_t eval_steps, int num_threads);
+  /// Checkpoints are saved before the evaluation after the same step, so a run can be killed between the two: resumed
+  /// at a step that is to be evaluated, it begins with the line that is missing.
+  void before_train(const TrainingView& training) override;
   HookVerdict after_step(const TrainingView& training, const StepView& step) override;
   void after_train(const TrainingView& training) override;
   /// Says that the metrics have the result of this step already: a resumed run writes no line twice.

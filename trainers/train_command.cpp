@@ -1,8 +1,6 @@
 #include "trainers/train_command.h"
 
 #include <algorithm>
-#include <chrono>
-#include <cstdio>
 #include <ctime>
 #include <filesystem>
 #include <iostream>
@@ -111,26 +109,6 @@ std::uint64_t resume_run(const TrainOptions& o, const RunDescription& descriptio
   return step;
 }
 
-/// Evaluation of a resumed run. Checkpoints are saved before the evaluation after the same step, so a run can be killed
-/// between the two; the line of metrics that is missing then comes first.
-class ResumedEvaluationHook final : public Hook {
- public:
-  ResumedEvaluationHook(std::unique_ptr<EvaluationHook> hook, bool is_missing)
-      : hook_(std::move(hook)), is_missing_(is_missing) {}
-  void before_train(const TrainingView& training) override {
-    const ExchangeReport none;
-    if (is_missing_) hook_->after_step(training, {.report = none, .telemetry = {}});
-  }
-  HookVerdict after_step(const TrainingView& training, const StepView& step) override {
-    return hook_->after_step(training, step);
-  }
-  void after_train(const TrainingView& training) override { hook_->after_train(training); }
-
- private:
-  std::unique_ptr<EvaluationHook> hook_;
-  bool is_missing_;
-};
-
 /// Trains and @returns the exit code.
 int train(const TrainOptions& o, RunDescription description) {
   const TrainSetup setup = make_train_setup(o);
@@ -183,12 +161,10 @@ int train(const TrainOptions& o, RunDescription description) {
   trainer.add_hook(std::make_unique<CheckpointHook>(std::move(saves), setup.state, metrics, interval, display));
   // After the checkpoint, so that an evaluation that fails costs nothing.
   if (setup.test_set != nullptr) {
-    const auto eval_steps = static_cast<std::uint64_t>(o.eval_steps);
-    auto evaluation = std::make_unique<EvaluationHook>(setup.test_set, metrics, display, eval_steps, num_threads(o));
+    auto evaluation = std::make_unique<EvaluationHook>(setup.test_set, metrics, display,
+                                                       static_cast<std::uint64_t>(o.eval_steps), num_threads(o));
     if (evaluated) evaluation->set_evaluated(*evaluated);
-    const bool is_missing =
-        first_step > 0 && eval_steps != 0 && first_step % eval_steps == 0 && evaluated != first_step;
-    trainer.add_hook(std::make_unique<ResumedEvaluationHook>(std::move(evaluation), is_missing));
+    trainer.add_hook(std::move(evaluation));
   }
   const StopSignal stop_signal;
   trainer.add_hook(make_stop_hook(stop_signal, o.stop_after_secs, display));

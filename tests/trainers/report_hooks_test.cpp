@@ -8,6 +8,7 @@
 #include <limits>
 #include <memory>
 #include <nlohmann/json.hpp>
+#include <optional>
 #include <sstream>
 #include <string>
 #include <vector>
@@ -356,6 +357,28 @@ TEST(EvaluationHook, EvaluatesTheAverageEveryNStepsAndAtTheEnd) {
   EXPECT_EQ(lines[0]["top1"], 0.0);
   EXPECT_EQ(lines[0]["top5"], 1.0);
   EXPECT_THAT(text, HasSubstr("step 7 test top-1 = 0.0000 top-5 = 1.0000 [1 examples]\n"));
+}
+
+TEST(EvaluationHook, ResumedRunBeginsWithTheLineThatIsMissing) {
+  const auto dataset = std::make_shared<testing::RowDataset>(std::vector<std::vector<float>>{std::vector<float>(8)},
+                                                             std::vector<std::int32_t>{0}, 8);
+  const auto lines_at = [&](std::uint64_t done, std::optional<std::uint64_t> evaluated) {
+    const TemporaryDirectory folder;
+    shown_by([&](ProgressDisplay& display) {
+      MetricsWriter writer(folder / "m.jsonl");
+      FakeRun run;
+      run.done = done;
+      EvaluationHook hook(dataset, writer, display, 3, 1);
+      if (evaluated) hook.set_evaluated(*evaluated);
+      hook.before_train(run.view());
+    });
+    return lines_of(folder / "m.jsonl").size();
+  };
+  EXPECT_EQ(lines_at(3, std::nullopt), 1u);
+  EXPECT_EQ(lines_at(6, 3), 1u);
+  EXPECT_EQ(lines_at(6, 6), 0u);
+  EXPECT_EQ(lines_at(4, 3), 0u);
+  EXPECT_EQ(lines_at(0, std::nullopt), 0u);
 }
 
 TEST(EvaluationHook, DoesNotEvaluateARunThatIsStoppedEarly) {
