@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 """The fp32 recipe of cifar10.sh in PyTorch: the same net, augmentation, Adam, weight decay and averaged weights.
 
-It answers one question: does fp32 training here end where another implementation ends? It shares no code and no random
-numbers with terngrad. Prints the test accuracy of the averaged and of the raw weights at intervals.
+It answers one question: does fp32 training here end where another implementation ends? It shares no arithmetic and no
+random numbers with terngrad. Prints the test accuracy of the averaged and of the raw weights at intervals.
 """
 
 import argparse
@@ -20,42 +20,21 @@ try:
 except ImportError as error:
     sys.exit(f"cifar10_pytorch.py: needs PyTorch and NumPy (Debian: python3-torch, python3-numpy): {error}")
 
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "scripts"))
+from pytorch_nets import Cifar10Alexnet  # noqa: E402
+
 F = torch.nn.functional
 CROP = 24
 
 
-class CifarNet(torch.nn.Module):
-    """cifar10_alexnet: two blocks of 5x5 convolution with pooling and LRN, then 384, 192, 10. Images [n, 3, 24, 24]."""
-
-    def __init__(self):
-        super().__init__()
-        self.conv1 = torch.nn.Conv2d(3, 64, 5, padding=2)
-        self.conv2 = torch.nn.Conv2d(64, 64, 5, padding=2)
-        self.fc3 = torch.nn.Linear(2304, 384)
-        self.fc4 = torch.nn.Linear(384, 192)
-        self.logits = torch.nn.Linear(192, 10)
-        stddevs = {"conv1": 0.05, "conv2": 0.05, "fc3": 0.04, "fc4": 0.04, "logits": 1 / 192}
-        biases = {"conv1": 0.0, "conv2": 0.1, "fc3": 0.1, "fc4": 0.1, "logits": 0.0}
-        for name, std in stddevs.items():
-            layer = getattr(self, name)
-            torch.nn.init.trunc_normal_(layer.weight, std=std, a=-2 * std, b=2 * std)
-            torch.nn.init.constant_(layer.bias, biases[name])
-
-    @staticmethod
-    def pool(x):
-        # One row and column of padding at the bottom and right only, which never wins.
-        return F.max_pool2d(F.pad(x, (0, 1, 0, 1), value=-math.inf), 3, 2)
-
-    @staticmethod
-    def lrn(x):
-        # x / (1 + 0.001 / 9 * sum over 9 channels of x^2)^0.75; PyTorch divides its alpha by the window.
-        return F.local_response_norm(x, 9, alpha=0.001, beta=0.75, k=1.0)
-
-    def forward(self, images):
-        x = self.lrn(self.pool(torch.relu(self.conv1(images))))
-        x = self.pool(self.lrn(torch.relu(self.conv2(x))))
-        x = torch.relu(self.fc3(x.flatten(1)))
-        return self.logits(torch.relu(self.fc4(x)))
+def initialize(net):
+    """The recipe's initial parameters: truncated normal weights, constant biases."""
+    stddevs = {"conv1": 0.05, "conv2": 0.05, "fc3": 0.04, "fc4": 0.04, "logits": 1 / 192}
+    biases = {"conv1": 0.0, "conv2": 0.1, "fc3": 0.1, "fc4": 0.1, "logits": 0.0}
+    for name, std in stddevs.items():
+        layer = getattr(net, name)
+        torch.nn.init.trunc_normal_(layer.weight, std=std, a=-2 * std, b=2 * std)
+        torch.nn.init.constant_(layer.bias, biases[name])
 
 
 def read_batch(folder, name):
@@ -126,8 +105,9 @@ def main():
     test_images = torch.from_numpy(standardize(cropped)).contiguous(memory_format=channels_last)
     test_labels = torch.from_numpy(test_labels)
 
-    net = CifarNet().to(memory_format=channels_last)
-    average = CifarNet().to(memory_format=channels_last)
+    net = Cifar10Alexnet().to(memory_format=channels_last)
+    initialize(net)
+    average = Cifar10Alexnet().to(memory_format=channels_last)
     average.load_state_dict(net.state_dict())
     adam = torch.optim.Adam(net.parameters(), lr=options.learning_rate, eps=1e-8)
     order, position = random.permutation(len(labels)), 0
