@@ -1,6 +1,7 @@
 // Devices and streams: where memory lives and where work runs.
 #pragma once
 
+#include <memory>
 #include <string>
 
 namespace terngrad {
@@ -12,10 +13,14 @@ class Device {
  public:
   /// The CPU of this process.
   static Device cpu() { return Device(DeviceKind::kCpu, 0); }
+  /// GPU `index` of those that this process sees (CUDA_VISIBLE_DEVICES counts).
+  /// @throws NotSupported with the reason if there is no such GPU: the build has no CUDA, no driver, too few devices
+  static Device cuda(int index = 0);
 
   DeviceKind kind() const { return kind_; }
   int index() const { return index_; }
   bool is_cpu() const { return kind_ == DeviceKind::kCpu; }
+  bool is_cuda() const { return kind_ == DeviceKind::kCuda; }
   /// "cpu" or "cuda:<index>".
   std::string name() const;
 
@@ -27,24 +32,36 @@ class Device {
   int index_;
 };
 
+/// GPUs that this process can use; 0 without a driver or in a build without CUDA, which is no error.
+int num_cuda_devices();
+/// Why num_cuda_devices() is 0: the driver's or the runtime's own words, or that the build has no CUDA. Empty if it is
+/// not 0.
+std::string why_no_cuda_device();
+
 /// Number of hardware threads that this process may use (its CPU affinity mask), at least 1.
 int num_hardware_threads();
 
 /// An ordered queue of work on one device. On the CPU work runs at once, in the calling thread and up to
-/// `num_threads() - 1` helpers; results of kernels never depend on that number (contract B1).
+/// `num_threads() - 1` helpers; on a GPU it runs later, in order, and results are valid after synchronize() or to work
+/// submitted to the same stream. Results of kernels never depend on the number of threads (contract B1). Copies of a
+/// stream are the same queue.
 class Stream {
  public:
-  /// A stream on the CPU. @param num_threads  threads a kernel may use, at least 1
+  /// @param num_threads  threads a kernel may use on the CPU, at least 1; a GPU's stream ignores it
   explicit Stream(Device device = Device::cpu(), int num_threads = num_hardware_threads());
 
   const Device& device() const { return device_; }
   int num_threads() const { return num_threads_; }
+  /// The cudaStream_t of a GPU's stream; null on the CPU.
+  void* native() const { return native_.get(); }
   /// Returns once all work submitted so far has run. Immediate on the CPU.
-  void synchronize() const {}
+  /// @throws DeviceError for this or an earlier failure on the device
+  void synchronize() const;
 
  private:
   Device device_;
   int num_threads_;
+  std::shared_ptr<void> native_;
 };
 
 }  // namespace terngrad

@@ -49,6 +49,12 @@ class NotSupported : public Error {
   using Error::Error;
 };
 
+/// Thrown when a call to a device's runtime fails: out of device memory, a bad launch, an error of an earlier kernel.
+class DeviceError : public Error {
+ public:
+  using Error::Error;
+};
+
 namespace detail {
 template <class Exception, class... Parts>
 [[noreturn]] void throw_error(const Parts&... parts) {

@@ -1,0 +1,66 @@
+// Reductions over a warp or a block in one fixed order, so that results are the same bits on every run, device and
+// launch: CUB's collectives promise no order.
+#pragma once
+
+#include <cuda_runtime.h>
+
+namespace terngrad::cuda {
+
+inline constexpr unsigned kWarpThreads = 32;
+inline constexpr unsigned kAllLanes = 0xffffffffu;
+
+/// Combines the values of a warp: lane i takes i ^ 16, then i ^ 8, 4, 2, 1. All 32 lanes must call it; all get the
+/// result. The same bits in every lane for a commutative `op` (addition of floating-point numbers is).
+template <class T, class Op>
+__device__ T warp_reduce(T value, Op op) {
+#pragma unroll
+  for (unsigned distance = kWarpThreads / 2; distance > 0; distance /= 2) {
+    value = op(value, __shfl_xor_sync(kAllLanes, value, static_cast<int>(distance)));
+  }
+  return value;
+}
+
+/// Combines the values of a block of `Threads` threads: warps as above, then their results in order. Every thread must
+/// call it; thread 0 gets the result. May be called again at once.
+template <unsigned Threads, class T, class Op>
+__device__ T block_reduce(T value, Op op) {
+  constexpr unsigned kWarps = Threads / kWarpThreads;
+  static_assert(Threads % kWarpThreads == 0 && kWarps <= kWarpThreads, "a block is 1 to 32 whole warps");
+  __shared__ T of_warp[kWarps];
+  value = warp_reduce(value, op);
+  if (threadIdx.x % kWarpThreads == 0) of_warp[threadIdx.x / kWarpThreads] = value;
+  __syncthreads();
+  if (threadIdx.x == 0) {
+    for (unsigned warp = 1; warp < kWarps; ++warp) value = op(value, of_warp[warp]);
+  }
+  __syncthreads();  // of_warp may be written again
+  return value;
+}
+
+/// Exclusive prefix sum over a block of `Threads` threads. Every thread must call it. @returns the sum over the threads
+/// before this one, and in `total`, for every thread, the sum over all.
+template <unsigned Threads>
+__device__ unsigned block_exclusive_sum(unsigned value, unsigned& total) {
+  constexpr unsigned kWarps = Threads / kWarpThreads;
+  static_assert(Threads % kWarpThreads == 0 && kWarps <= kWarpThreads, "a block is 1 to 32 whole warps");
+  __shared__ unsigned of_warp[kWarps];
+  const unsigned lane = threadIdx.x % kWarpThreads;
+  unsigned sum = value;  // over this lane and those before it
+#pragma unroll
+  for (unsigned distance = 1; distance < kWarpThreads; distance *= 2) {
+    const unsigned before = __shfl_up_sync(kAllLanes, sum, distance);
+    if (lane >= distance) sum += before;
+  }
+  if (lane == kWarpThreads - 1) of_warp[threadIdx.x / kWarpThreads] = sum;
+  __syncthreads();
+  unsigned before = 0;
+  total = 0;
+  for (unsigned warp = 0; warp < kWarps; ++warp) {
+    if (warp == threadIdx.x / kWarpThreads) before = total;
+    total += of_warp[warp];
+  }
+  __syncthreads();  // of_warp may be written again
+  return before + sum - value;
+}
+
+}  // namespace terngrad::cuda

@@ -1,0 +1,33 @@
+// What the rest of kernels/ needs of the CUDA runtime, without its headers. A build without CUDA has stub.cpp instead.
+#pragma once
+
+#include <cstddef>
+#include <memory>
+#include <string>
+
+#include "kernels/device.h"
+
+namespace terngrad::cuda {
+
+/// 0 on any error: no driver, no device.
+int num_devices();
+/// Empty if there is a device.
+std::string why_no_device();
+
+/// @throws DeviceError if there is not enough memory. Memory is uninitialised and aligned to 256 bytes.
+void* allocate(int device, std::size_t bytes);
+/// Tolerates a runtime that is already unloading.
+void deallocate(int device, void* memory) noexcept;
+
+/// A non-blocking cudaStream_t and its owner.
+std::shared_ptr<void> make_stream(int device);
+void synchronize(const Stream& stream);
+/// Whether the stream is being captured into a graph: copies from the host and allocations are errors then.
+bool is_capturing(const Stream& stream);
+
+/// Asynchronous copy between any two of host and device memory. The host's memory may be reused at once if it is the
+/// source; as the destination it is valid after synchronize().
+void copy(void* to, const void* from, std::size_t bytes, const Stream& stream);
+void fill_zero(void* memory, std::size_t bytes, const Stream& stream);
+
+}  // namespace terngrad::cuda
