@@ -14,8 +14,8 @@ void* allocate(const Device& device, std::int64_t count, std::size_t value_bytes
   const std::size_t most = std::numeric_limits<std::size_t>::max() - kBufferAlignment;
   if (count < 0 || static_cast<std::size_t>(count) > most / value_bytes) throw std::bad_alloc();
   const std::size_t bytes = static_cast<std::size_t>(count) * value_bytes;
+  if (device.is_cuda()) return cuda::allocate(device.index(), bytes);
   const std::size_t rounded = (bytes + kBufferAlignment - 1) / kBufferAlignment * kBufferAlignment;
-  if (device.is_cuda()) return cuda::allocate(device.index(), rounded);
   void* memory = std::aligned_alloc(kBufferAlignment, rounded);
   if (memory == nullptr) throw std::bad_alloc();
   return memory;
