@@ -21,6 +21,8 @@ function(terngrad_dependency_calls variable)
         set(call "find_dependency(Threads)")
       elseif(library STREQUAL "OpenMP::OpenMP_CXX")
         set(call "find_dependency(OpenMP COMPONENTS CXX)")
+      elseif(library STREQUAL "CUDA::cudart")
+        set(call "find_dependency(CUDAToolkit)")
       elseif(library STREQUAL "hwy::hwy")
         set(call "find_dependency(hwy)")
       elseif(library STREQUAL "DNNL::dnnl")
@@ -55,7 +57,7 @@ function(terngrad_dependency_calls variable)
 endfunction()
 
 # terngrad_install_libraries(export_set names...): libraries terngrad_<name> with the headers of their folders. What lies
-# in a backend's folder (cpu/) is internal.
+# in a backend's folder (cpu/, cuda/) is internal.
 function(terngrad_install_libraries export_set)
   foreach(name IN LISTS ARGN)
     install(
@@ -68,6 +70,7 @@ function(terngrad_install_libraries export_set)
       FILES_MATCHING
       PATTERN "*.h"
       PATTERN "cpu" EXCLUDE
+      PATTERN "cuda" EXCLUDE
       PATTERN "common" EXCLUDE)
   endforeach()
   install(

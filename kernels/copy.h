@@ -14,9 +14,9 @@ void copy_bytes(void* to, const void* from, std::size_t to_bytes, std::size_t fr
 void zero_bytes(void* memory, std::size_t bytes, Stream& stream);
 }  // namespace detail
 
-/// to[i] = from[i], in the stream's order. On a GPU's stream either side may be host or device memory: the host's memory
-/// may be reused at once where it is the source, and is valid after stream.synchronize() where it is the destination.
-/// On the CPU both are host memory and must not overlap.
+/// to[i] = from[i], in the stream's order. On a GPU's stream either side may be host or device memory: the host's
+/// memory may be reused at once where it is the source, and is valid after stream.synchronize() where it is the
+/// destination. On the CPU both are host memory and must not overlap.
 /// @throws InvalidArgument if lengths differ, DeviceError
 template <class T>
 void copy(std::type_identity_t<std::span<const T>> from, std::span<T> to, Stream& stream) {

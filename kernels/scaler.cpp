@@ -1,39 +1,40 @@
 #include "kernels/scaler.h"
 
-#include <algorithm>
 #include <bit>
-#include <cmath>
+#include <vector>
 
-#include "kernels/ternarize.h"
+#include "kernels/common/local_scaler.h"
+#include "kernels/cuda/statistics.h"
+#include "kernels/errors.h"
 
 namespace terngrad {
 
 float canonical_nan() { return std::bit_cast<float>(0x7fc00000u); }
 
 double standard_deviation(const Statistics& statistics, std::int64_t count) {
-  if (count == 0) return 0;
-  const auto n = static_cast<double>(count);
-  const double mean_square = statistics.sum_squares / n;
-  const double mean = statistics.sum / n;
-  const double variance = std::max(0.0, mean_square - mean * mean);
-  // Below this the difference is rounding error of equal elements, not spread.
-  return variance < 0x1p-40 * mean_square ? 0.0 : std::sqrt(variance);
+  return common::standard_deviation(statistics, count);
 }
 
 float local_scaler(const Statistics& statistics, std::int64_t count, double clip_factor, ScalerRule rule) {
-  if (statistics.is_nonfinite()) return canonical_nan();
-  float scaler = statistics.max_abs();
-  if (clip_factor > 0) {
-    const double sigma = standard_deviation(statistics, count);
-    const auto clipped = static_cast<float>(clip_factor * sigma);
-    if (rule == ScalerRule::kOriginal) {
-      scaler = clipped;
-    } else if (sigma > 0) {
-      scaler = std::min(scaler, clipped);
+  return common::local_scaler(statistics, statistics.max_abs(), canonical_nan(), count, clip_factor, rule);
+}
+
+void local_scalers(StatisticsPlan& plan, std::span<const TensorTable> workers, double clip_factor, ScalerRule rule,
+                   std::span<float> out, Stream& stream) {
+  const std::span<const Slice> slices = plan.slices();
+  TERNGRAD_REQUIRE(out.size() == workers.size() * slices.size(),
+                   "[scaler] out must hold one scaler per worker and slice: need ", workers.size() * slices.size(),
+                   ", have ", out.size());
+  if (stream.device().is_cuda()) {
+    return plan.on_cuda(stream).local_scalers(workers, clip_factor, rule, out.data(), stream);
+  }
+  std::vector<Statistics> statistics(slices.size());
+  for (std::size_t worker = 0; worker < workers.size(); ++worker) {
+    plan.run(workers[worker], statistics, stream);
+    for (std::size_t i = 0; i < slices.size(); ++i) {
+      out[worker * slices.size() + i] = local_scaler(statistics[i], slices[i].count, clip_factor, rule);
     }
   }
-  if (scaler < kMinScaler) return 0.0f;
-  return scaler > kMaxScaler ? canonical_nan() : scaler;
 }
 
 }  // namespace terngrad

@@ -2,7 +2,7 @@
 #pragma once
 
 #include <cstdint>
-#include <string>
+#include <span>
 
 #include "kernels/statistics.h"
 
@@ -24,6 +24,14 @@ enum class ScalerRule {
 /// @param clip_factor  c, finite and >= 0; 0 means no clipping
 /// Source: Wen et al., "TernGrad", NIPS 2017, section 3.3 (gradient clipping); the original's code for kOriginal.
 float local_scaler(const Statistics& statistics, std::int64_t count, double clip_factor, ScalerRule rule);
+
+/// The local scalers of every slice of a plan, for the gradients of several workers: whole models in one pass over
+/// their elements. On a GPU nothing is allocated and the host does not wait, once the plan has run with these tables.
+/// @param workers  one table per worker, of device memory on a GPU
+/// @param out      [workers.size() * plan.slices().size()] out, worker after worker; device memory on a GPU
+/// @throws InvalidArgument if out has another size or the plan was made for another device. Bit-equal on every backend.
+void local_scalers(StatisticsPlan& plan, std::span<const TensorTable> workers, double clip_factor, ScalerRule rule,
+                   std::span<float> out, Stream& stream);
 
 /// sigma as above, in float64; 0 for empty.
 double standard_deviation(const Statistics& statistics, std::int64_t count);

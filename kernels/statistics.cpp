@@ -4,6 +4,8 @@
 #include <array>
 #include <bit>
 
+#include "kernels/copy.h"
+#include "kernels/cuda/statistics.h"
 #include "kernels/errors.h"
 #include "kernels/parallel.h"
 
@@ -34,16 +36,33 @@ Statistics combine_chunks(std::span<const Statistics> chunks) {
   return slots[0];
 }
 
-StatisticsPlan::StatisticsPlan(std::vector<Slice> slices) : slices_(std::move(slices)) {
+StatisticsPlan::StatisticsPlan(std::vector<Slice> slices, Device device) : slices_(std::move(slices)), device_(device) {
+  if (device.is_cuda()) {
+    cuda_ = cuda::make_statistics_runner(slices_, device);
+    return;
+  }
   first_chunk_.reserve(slices_.size() + 1);
   first_chunk_.push_back(0);
   for (const Slice& slice : slices_) first_chunk_.push_back(first_chunk_.back() + num_chunks(slice.count));
   partials_ = Buffer<Statistics>(first_chunk_.back());
 }
 
+void StatisticsPlan::require_device(const Stream& stream) const {
+  TERNGRAD_REQUIRE(stream.device() == device_, "[statistics] the plan is for ", device_.name(), ", the stream for ",
+                   stream.device().name());
+}
+
+cuda::StatisticsRunner& StatisticsPlan::on_cuda(const Stream& stream) {
+  require_device(stream);
+  TERNGRAD_REQUIRE(cuda_ != nullptr, "[statistics] the plan is for ", device_.name());
+  return *cuda_;
+}
+
 void StatisticsPlan::run(const TensorTable& tensors, std::span<Statistics> out, Stream& stream) {
   TERNGRAD_REQUIRE(out.size() == slices_.size(), "[statistics] out must hold one entry per slice: need ",
                    slices_.size(), ", have ", out.size());
+  require_device(stream);
+  if (device_.is_cuda()) return cuda_->statistics({&tensors, 1}, out.data(), stream);
   parallel_for(stream.num_threads(), first_chunk_.back(), 8, [&](std::int64_t begin, std::int64_t end) {
     auto index = static_cast<std::size_t>(std::upper_bound(first_chunk_.begin(), first_chunk_.end(), begin) -
                                           first_chunk_.begin() - 1);
@@ -64,10 +83,18 @@ void StatisticsPlan::run(const TensorTable& tensors, std::span<Statistics> out, 
 Statistics measure(std::span<const float> values, Stream& stream) {
   Layout layout;
   layout.add("values", {static_cast<std::int64_t>(values.size())});
-  StatisticsPlan plan(whole_segments(layout));
-  Statistics result;
+  StatisticsPlan plan(whole_segments(layout), stream.device());
   // Kernels read through the table of pointers that other kernels write through; this one only reads.
-  plan.run(TensorTable(layout, const_cast<float*>(values.data())), {&result, 1}, stream);
+  const TensorTable tensors(layout, const_cast<float*>(values.data()));
+  Statistics result;
+  if (stream.device().is_cpu()) {
+    plan.run(tensors, {&result, 1}, stream);
+    return result;
+  }
+  Buffer<Statistics> on_device(1, stream.device());
+  plan.run(tensors, on_device.span(), stream);
+  copy<Statistics>(on_device.span(), {&result, 1}, stream);
+  stream.synchronize();
   return result;
 }
 

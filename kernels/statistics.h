@@ -3,6 +3,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <span>
 #include <vector>
 
@@ -38,33 +39,45 @@ inline constexpr std::size_t kStatisticsLanes = 16;
 inline constexpr std::size_t kStatisticsRowElements = std::size_t{kChunkElements} / kStatisticsRows;
 inline constexpr std::size_t kStatisticsSlots = 256;
 
+namespace cuda {
+class StatisticsRunner;
+}
+
 /// Statistics of many slices in one pass over their elements.
 class StatisticsPlan {
  public:
   /// @param slices  any slices; each gets statistics of its own. Empty slices give zeros
-  explicit StatisticsPlan(std::vector<Slice> slices);
+  /// @param device  where the elements will be
+  explicit StatisticsPlan(std::vector<Slice> slices, Device device = Device::cpu());
 
   std::span<const Slice> slices() const { return slices_; }
 
   /// Measures every slice of `tensors`.
-  /// @param tensors  finite or not; read once
-  /// @param out      [slices().size()] out
-  /// @throws InvalidArgument if out has another size
-  /// Bit-equal on every backend, for any alignment, number of threads and SIMD width. Not safe to run twice at once on
-  /// one plan: the plan owns the workspace.
+  /// @param tensors  finite or not; read once. Device memory on a GPU
+  /// @param out      [slices().size()] out; device memory on a GPU
+  /// @throws InvalidArgument if out has another size or the stream is another device's than the plan's
+  /// Bit-equal on every backend, for any alignment, number of threads and SIMD width (the sums of a slice with NaN or
+  /// infinity in it mean nothing and may differ). Not safe to run twice at once on one plan: the plan owns the
+  /// workspace. On a GPU the host does not wait.
   void run(const TensorTable& tensors, std::span<Statistics> out, Stream& stream);
 
+  /// The part of a plan on a GPU, for kernels that go on from it. @throws InvalidArgument for another device's stream
+  cuda::StatisticsRunner& on_cuda(const Stream& stream);
+
  private:
+  void require_device(const Stream& stream) const;
   std::vector<Slice> slices_;
+  Device device_;
   std::vector<std::int64_t>
       first_chunk_;              // of each slice, in the joint numbering of chunks; one past the last at the end
-  Buffer<Statistics> partials_;  // one per chunk
+  Buffer<Statistics> partials_;  // one per chunk; on the CPU
+  std::shared_ptr<cuda::StatisticsRunner> cuda_;
 };
 
 /// Step 4 of the tree: a slice's statistics from those of its chunks, in order.
 Statistics combine_chunks(std::span<const Statistics> chunks);
 
-/// Statistics of one contiguous run (as one slice).
+/// Statistics of one contiguous run (as one slice); of device memory on a GPU's stream, for which the host waits.
 Statistics measure(std::span<const float> values, Stream& stream);
 
 namespace cpu {

@@ -7,8 +7,8 @@
 
 namespace terngrad::cuda {
 
-/// @throws DeviceError with the call, the error's name and text. The runtime's sticky state is cleared, so that the next
-/// call reports its own error.
+/// @throws DeviceError with the call, the error's name and text. The runtime's sticky state is cleared, so that the
+/// next call reports its own error.
 inline void check(cudaError_t error, const char* call, const char* file, int line) {
   if (error == cudaSuccess) return;
   static_cast<void>(cudaGetLastError());

@@ -9,9 +9,6 @@
 #include <source_location>
 #include <type_traits>
 
-#if __has_include(<vector_functions.h>)  // the toolkit's own types, so its fp16/bf16 headers fit too
-#include <vector_functions.h>
-#else
 struct uint3 {
   unsigned x, y, z;
 };
@@ -35,7 +32,6 @@ SIMT_VEC4(float, float4) SIMT_VEC2(double, double2) SIMT_VEC2(int, int2) SIMT_VE
         SIMT_VEC2(unsigned short, ushort2) SIMT_VEC4(unsigned short, ushort4)
 #undef SIMT_VEC2
 #undef SIMT_VEC4
-#endif
 #undef __global__
 #undef __device__
 #undef __host__

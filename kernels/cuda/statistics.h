@@ -1,0 +1,25 @@
+// Statistics and local scalers on a GPU: the part of StatisticsPlan that lives there.
+#pragma once
+
+#include <memory>
+#include <span>
+
+#include "kernels/scaler.h"
+#include "kernels/statistics.h"
+
+namespace terngrad::cuda {
+
+/// Measures the slices of a plan, for several workers at once.
+class StatisticsRunner {
+ public:
+  virtual ~StatisticsRunner() = default;
+  /// @param out  [workers.size() * number of slices] out, in device memory
+  virtual void statistics(std::span<const TensorTable> workers, Statistics* out, Stream& stream) = 0;
+  /// @param out  like above
+  virtual void local_scalers(std::span<const TensorTable> workers, double clip_factor, ScalerRule rule, float* out,
+                             Stream& stream) = 0;
+};
+
+std::shared_ptr<StatisticsRunner> make_statistics_runner(std::span<const Slice> slices, const Device& device);
+
+}  // namespace terngrad::cuda

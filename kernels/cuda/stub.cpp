@@ -1,0 +1,28 @@
+// Stands in for the CUDA backend in builds without it: there is no device, so nothing else can be reached.
+#include "kernels/cuda/runtime.h"
+#include "kernels/cuda/statistics.h"
+#include "kernels/errors.h"
+
+namespace terngrad::cuda {
+namespace {
+
+[[noreturn]] void not_built(const char* what) {
+  TERNGRAD_THROW(NotSupported, "[", what, "] this build has no CUDA backend (TERNGRAD_CUDA)");
+}
+
+}  // namespace
+
+int num_devices() { return 0; }
+std::string why_no_device() { return "this build has no CUDA backend (TERNGRAD_CUDA)"; }
+void* allocate(int, std::size_t) { not_built("Buffer"); }
+void deallocate(int, void*) noexcept {}
+std::shared_ptr<void> make_stream(int) { not_built("Stream"); }
+void synchronize(const Stream&) { not_built("Stream"); }
+bool is_capturing(const Stream&) { not_built("Stream"); }
+void copy(void*, const void*, std::size_t, const Stream&) { not_built("copy"); }
+void fill_zero(void*, std::size_t, const Stream&) { not_built("fill_zero"); }
+std::shared_ptr<StatisticsRunner> make_statistics_runner(std::span<const Slice>, const Device&) {
+  not_built("statistics");
+}
+
+}  // namespace terngrad::cuda

@@ -1,0 +1,38 @@
+// What tests of the CUDA backend share. They run on a GPU where there is one, and in the emulation of tests/simt.
+#pragma once
+
+#include <gtest/gtest.h>
+
+#include <span>
+#include <vector>
+
+#include "kernels/buffer.h"
+#include "kernels/copy.h"
+#include "kernels/device.h"
+
+namespace terngrad::testing {
+
+/// A test of the CUDA backend: skipped, saying why, where there is no GPU.
+class CudaTest : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    if (num_cuda_devices() == 0) GTEST_SKIP() << "no GPU: " << why_no_cuda_device();
+  }
+};
+
+template <class T>
+Buffer<T> to_device(std::span<const T> values, Stream& stream) {
+  Buffer<T> buffer(static_cast<std::int64_t>(values.size()), stream.device());
+  copy<T>(values, buffer.span(), stream);
+  return buffer;
+}
+
+template <class T>
+std::vector<T> to_host(std::span<const T> values, Stream& stream) {
+  std::vector<T> result(values.size());
+  copy<T>(values, std::span<T>(result), stream);
+  stream.synchronize();
+  return result;
+}
+
+}  // namespace terngrad::testing
