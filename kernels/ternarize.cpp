@@ -1,5 +1,6 @@
 #include "kernels/ternarize.h"
 
+#include "kernels/cuda/ternarize.h"
 #include "kernels/errors.h"
 
 namespace terngrad {
@@ -15,8 +16,15 @@ std::int64_t num_blocks(std::int64_t first, std::int64_t count, std::int64_t blo
   return (first + count - 1) / block_elements - first / block_elements + 1;
 }
 
-void ternarize(std::span<const TernarizeTask> tasks, const TernarizeOptions& options, const DrawKey& key,
-               std::span<std::int64_t> bytes, Stream& stream) {
+Ternarizer::Ternarizer(Device device) : device_(device) {
+  if (device.is_cuda()) cuda_ = cuda::make_ternarize_runner(device);
+}
+
+void Ternarizer::run(std::span<const TernarizeTask> tasks, const TernarizeOptions& options, const DrawKey& key,
+                     std::span<std::int64_t> bytes, Stream& stream, const std::uint64_t* device_step) {
+  TERNGRAD_REQUIRE(stream.device() == device_, "[ternarize] made for ", device_.name(), ", the stream is for ",
+                   stream.device().name());
+  TERNGRAD_REQUIRE(device_step == nullptr || device_.is_cuda(), "[ternarize] device_step is for a GPU's stream");
   TERNGRAD_REQUIRE(bytes.size() == tasks.size(), "[ternarize] bytes must hold one entry per task: need ", tasks.size(),
                    ", have ", bytes.size());
   for (const TernarizeTask& task : tasks) {
@@ -30,7 +38,14 @@ void ternarize(std::span<const TernarizeTask> tasks, const TernarizeOptions& opt
     TERNGRAD_REQUIRE(reinterpret_cast<std::uintptr_t>(task.payload) % alignment == 0, "[ternarize] payload must be ",
                      alignment, "-byte aligned");
   }
+  if (device_.is_cuda()) return cuda_->run(tasks, options, key, device_step, bytes, stream);
   cpu::ternarize(tasks, options, key, bytes, stream);
+}
+
+void ternarize(std::span<const TernarizeTask> tasks, const TernarizeOptions& options, const DrawKey& key,
+               std::span<std::int64_t> bytes, Stream& stream) {
+  Ternarizer(stream.device()).run(tasks, options, key, bytes, stream);
+  stream.synchronize();  // the tables on a GPU are gone then
 }
 
 }  // namespace terngrad

@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <limits>
+#include <memory>
 #include <span>
 
 #include "kernels/buffer.h"
@@ -29,6 +30,7 @@ struct TernarizeTask {
   const float* scalers = nullptr;   // [blocks that the slice touches] s of each
   const float* clips = nullptr;     // null, or like scalers: |g| is cut to this before it is compared with s
   std::uint8_t* payload = nullptr;  // [payload_bytes(format, count, num_workers)] out, 4-byte aligned, lanes 8
+  std::uint32_t worker = 0;         // added to the key's worker number
 };
 
 struct TernarizeOptions {
@@ -47,13 +49,38 @@ struct TernarizeOptions {
 /// >> 8 with d = draw_offset + position in the segment. Zeros, and all elements where s is NaN or below kMinScaler,
 /// give 0.
 ///
-/// @param tasks  any number, of any sizes; payloads must not overlap
-/// @param bytes  [tasks.size()] out: bytes written to each payload: payload_bytes(...), or less for tmask
+/// @param tasks  any number, of any sizes; payloads must not overlap. Device memory on a GPU's stream
+/// @param bytes  [tasks.size()] out: bytes written to each payload: payload_bytes(...), or less for tmask. Host memory
 /// @throws InvalidArgument for a misaligned `first`, `block_elements` or payload, before anything is written
 /// Elements must be finite, or their scaler NaN or 0. Bit-equal on every backend, for any split into slices, any
-/// alignment of the gradient, number of threads and SIMD width.
+/// alignment of the gradient, number of threads and SIMD width. On a GPU's stream the host waits; a Ternarizer does not
+/// make it.
 void ternarize(std::span<const TernarizeTask> tasks, const TernarizeOptions& options, const DrawKey& key,
                std::span<std::int64_t> bytes, Stream& stream);
+
+namespace cuda {
+class TernarizeRunner;
+}
+
+/// ternarize() for every step: keeps what a GPU needs from call to call. With the tasks of the call before it allocates
+/// nothing, copies nothing from the host and does not wait, so that it can be captured into a CUDA graph; but for
+/// tmask, whose sizes depend on the data: the host waits for them, and a capture is refused.
+class Ternarizer {
+ public:
+  explicit Ternarizer(Device device = Device::cpu());
+
+  /// As ternarize().
+  /// @param device_step  null, or where on the GPU the step is that the draws are keyed by, in place of key.step: a
+  /// graph
+  ///                     that is replayed draws afresh when the value there has changed
+  /// @throws InvalidArgument also for another device's stream, or device_step on the CPU
+  void run(std::span<const TernarizeTask> tasks, const TernarizeOptions& options, const DrawKey& key,
+           std::span<std::int64_t> bytes, Stream& stream, const std::uint64_t* device_step = nullptr);
+
+ private:
+  Device device_;
+  std::shared_ptr<cuda::TernarizeRunner> cuda_;
+};
 
 /// Blocks of `block_elements` that a slice touches: 1 if block_elements is 0, 0 for an empty slice.
 std::int64_t num_blocks(std::int64_t first, std::int64_t count, std::int64_t block_elements);

@@ -88,7 +88,9 @@ void ternarize(std::span<const TernarizeTask> tasks, const TernarizeOptions& opt
       const std::int64_t task_groups = (task.count + group - 1) / group;
       for (std::int64_t g = std::max(begin, index); g < std::min(end, index + task_groups); ++g) {
         const std::int64_t first = (g - index) * group;
-        ternarize_group(task, first, std::min(group, task.count - first), options, key);
+        DrawKey task_key = key;
+        task_key.worker += task.worker;
+        ternarize_group(task, first, std::min(group, task.count - first), options, task_key);
       }
       index += task_groups;
     }

@@ -1,6 +1,7 @@
 // Stands in for the CUDA backend in builds without it: there is no device, so nothing else can be reached.
 #include "kernels/cuda/runtime.h"
 #include "kernels/cuda/statistics.h"
+#include "kernels/cuda/ternarize.h"
 #include "kernels/errors.h"
 
 namespace terngrad::cuda {
@@ -24,5 +25,6 @@ void fill_zero(void*, std::size_t, const Stream&) { not_built("fill_zero"); }
 std::shared_ptr<StatisticsRunner> make_statistics_runner(std::span<const Slice>, const Device&) {
   not_built("statistics");
 }
+std::shared_ptr<TernarizeRunner> make_ternarize_runner(const Device&) { not_built("ternarize"); }
 
 }  // namespace terngrad::cuda

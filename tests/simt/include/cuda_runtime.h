@@ -274,6 +274,21 @@ inline float __fsub_rn(float a, float b) { return a - b; }
 inline float __fmul_rn(float a, float b) { return a * b; }
 inline float __fdiv_rn(float a, float b) { return a / b; }
 inline float __fsqrt_rn(float a) { return std::sqrt(a); }
+/// The sum rounded towards zero. Exact in double for the exponents that kernels use it with.
+inline float __fadd_rz(float a, float b) {
+  const double exact = static_cast<double>(a) + static_cast<double>(b);
+  const float nearest = static_cast<float>(exact);
+  return std::fabs(static_cast<double>(nearest)) > std::fabs(exact) ? std::nextafter(nearest, 0.0f) : nearest;
+}
+inline unsigned __byte_perm(unsigned a, unsigned b, unsigned selector) {
+  const uint64_t bytes = uint64_t(b) << 32 | a;
+  unsigned result = 0;
+  for (unsigned i = 0; i < 4; ++i) result |= unsigned(bytes >> (8 * (selector >> (4 * i) & 7)) & 0xff) << (8 * i);
+  return result;
+}
+inline unsigned __funnelshift_r(unsigned low, unsigned high, unsigned shift) {
+  return unsigned((uint64_t(high) << 32 | low) >> (shift & 31));
+}
 inline double __fma_rn(double a, double b, double c) { return std::fma(a, b, c); }
 inline float __fmaf_rn(float a, float b, float c) { return std::fma(a, b, c); }
 inline unsigned __umulhi(unsigned a, unsigned b) { return unsigned(uint64_t(a) * b >> 32); }
