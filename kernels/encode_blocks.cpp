@@ -4,6 +4,7 @@
 #include <array>
 #include <vector>
 
+#include "kernels/cuda/encode_blocks.h"
 #include "kernels/errors.h"
 #include "kernels/parallel.h"
 #include "kernels/statistics.h"
@@ -34,8 +35,8 @@ Statistics block_statistics(const float* values, std::int64_t count) {
   return combine_chunks({chunks.data(), static_cast<std::size_t>(num_chunks)});
 }
 
-void encode_block(const EncodeBlocksTask& task, std::int64_t block, double clip_factor, ScalerRule rule,
-                  const DrawKey& key) {
+void encode_block(const EncodeBlocksTask& task, std::int64_t block, double clip_factor, ScalerRule rule, DrawKey key) {
+  key.worker += task.worker;
   const std::int64_t first = block * task.block_elements;
   const std::int64_t count = std::min(task.block_elements, task.count - first);
   task.scalers[block] = local_scaler(block_statistics(task.gradient + first, count), count, clip_factor, rule);
@@ -59,8 +60,15 @@ void encode_block(const EncodeBlocksTask& task, std::int64_t block, double clip_
 
 }  // namespace
 
-void encode_blocks(std::span<const EncodeBlocksTask> tasks, double clip_factor, ScalerRule rule, const DrawKey& key,
-                   Stream& stream) {
+BlockEncoder::BlockEncoder(Device device) : device_(device) {
+  if (device.is_cuda()) cuda_ = cuda::make_encode_blocks_runner(device);
+}
+
+void BlockEncoder::run(std::span<const EncodeBlocksTask> tasks, double clip_factor, ScalerRule rule, const DrawKey& key,
+                       Stream& stream, const std::uint64_t* device_step) {
+  TERNGRAD_REQUIRE(stream.device() == device_, "[encode_blocks] made for ", device_.name(), ", the stream is for ",
+                   stream.device().name());
+  TERNGRAD_REQUIRE(device_step == nullptr || device_.is_cuda(), "[encode_blocks] device_step is for a GPU's stream");
   std::int64_t total = 0;
   for (const EncodeBlocksTask& task : tasks) {
     TERNGRAD_REQUIRE(task.block_elements > 0 && task.block_elements % kChunkElements == 0,
@@ -72,6 +80,7 @@ void encode_blocks(std::span<const EncodeBlocksTask> tasks, double clip_factor, 
                      "[encode_blocks] payload must be 4-byte aligned");
     total += num_blocks(0, task.count, task.block_elements);
   }
+  if (device_.is_cuda()) return cuda_->run(tasks, clip_factor, rule, key, device_step, stream);
   parallel_for(stream.num_threads(), total, 1, [&](std::int64_t begin, std::int64_t end) {
     std::int64_t index = 0;  // of the task's first block
     for (const EncodeBlocksTask& task : tasks) {
@@ -82,6 +91,12 @@ void encode_blocks(std::span<const EncodeBlocksTask> tasks, double clip_factor, 
       index += blocks;
     }
   });
+}
+
+void encode_blocks(std::span<const EncodeBlocksTask> tasks, double clip_factor, ScalerRule rule, const DrawKey& key,
+                   Stream& stream) {
+  BlockEncoder(stream.device()).run(tasks, clip_factor, rule, key, stream);
+  stream.synchronize();  // the tables on a GPU are gone then
 }
 
 }  // namespace terngrad

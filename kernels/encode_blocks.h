@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <span>
 
 #include "kernels/device.h"
@@ -18,14 +19,36 @@ struct EncodeBlocksTask {
   std::int64_t block_elements = 0;  // a positive multiple of kChunkElements
   float* scalers = nullptr;         // [num_blocks(0, count, block_elements)] out: local scalers
   std::uint8_t* payload = nullptr;  // [payload_bytes(kT2, count, 1)] out, 4-byte aligned
+  std::uint32_t worker = 0;         // added to the key's worker number
 };
 
 /// Writes each block's local_scaler and its t2 codes: the same bits as StatisticsPlan, local_scaler and ternarize one
 /// after the other, but the gradient is read from memory once, the next block being fetched while one is encoded. For
 /// scalers that are not shared between workers, since the codes follow at once.
 /// @throws InvalidArgument for a misaligned block_elements, draw_offset or payload
-/// Bit-equal on every backend, for any number of threads and SIMD width.
+/// Bit-equal on every backend, for any number of threads and SIMD width. Pointers are device memory on a GPU's stream,
+/// for which the host waits; a BlockEncoder does not make it.
 void encode_blocks(std::span<const EncodeBlocksTask> tasks, double clip_factor, ScalerRule rule, const DrawKey& key,
                    Stream& stream);
+
+namespace cuda {
+class EncodeBlocksRunner;
+}
+
+/// encode_blocks() for every step: keeps what a GPU needs from call to call. With the tasks of the call before it
+/// allocates nothing, copies nothing from the host and does not wait, so that it can be captured into a CUDA graph. On
+/// a GPU one thread block encodes a block, so that blocks of up to 131072 elements or so are fast.
+class BlockEncoder {
+ public:
+  explicit BlockEncoder(Device device = Device::cpu());
+
+  /// As encode_blocks(). @param device_step  as in Ternarizer::run
+  void run(std::span<const EncodeBlocksTask> tasks, double clip_factor, ScalerRule rule, const DrawKey& key,
+           Stream& stream, const std::uint64_t* device_step = nullptr);
+
+ private:
+  Device device_;
+  std::shared_ptr<cuda::EncodeBlocksRunner> cuda_;
+};
 
 }  // namespace terngrad

@@ -7,9 +7,9 @@
 #include <cstdint>
 #include <vector>
 
-#include "kernels/common/local_scaler.h"
 #include "kernels/cuda/launch.cuh"
 #include "kernels/cuda/reduce.cuh"
+#include "kernels/cuda/statistics_chunk.cuh"
 #include "kernels/cuda/uploaded_table.h"
 
 namespace terngrad::cuda {
@@ -48,78 +48,7 @@ struct Result {
   ScalerRule rule;
 };
 
-__device__ Statistics combined(const Statistics& a, const Statistics& b) {
-  return {a.sum + b.sum, a.sum_squares + b.sum_squares, max(a.max_bits, b.max_bits), 0};
-}
-
-__device__ Statistics shuffled_down(const Statistics& value, unsigned distance) {
-  return {__shfl_down_sync(kAllLanes, value.sum, distance), __shfl_down_sync(kAllLanes, value.sum_squares, distance),
-          __shfl_down_sync(kAllLanes, value.max_bits, distance), 0};
-}
-
-/// The accumulators of one thread: lanes 4 * quad to 4 * quad + 3 of one row.
-struct Accumulators {
-  double sum[4] = {0, 0, 0, 0};
-  double sum_squares[4] = {0, 0, 0, 0};
-  std::uint32_t max_bits = 0;
-
-  __device__ void take(int lane, float g) {
-    const auto wide = static_cast<double>(g);
-    sum[lane] += wide;
-    sum_squares[lane] = __fma_rn(wide, wide, sum_squares[lane]);  // the product is exact, so fusing changes no bit
-    max_bits = max(max_bits, __float_as_uint(g) & 0x7fffffffu);
-  }
-};
-
-/// Elements of a row that a thread takes together: it has 32 groups of 4 in a whole chunk.
-constexpr int kGroups = static_cast<int>(kStatisticsRowElements / kStatisticsLanes);
-constexpr int kGroupsInFlight = 8;
-static_assert(kStatisticsRows * kStatisticsLanes / 4 == kWarpThreads, "a warp holds the accumulators of a chunk");
-
-/// A whole chunk that begins at a multiple of 16 bytes.
-__device__ void accumulate_whole(const float* __restrict__ row, Accumulators& accumulators) {
-  const auto* groups = reinterpret_cast<const float4*>(row);
-  for (int group = 0; group < kGroups; group += kGroupsInFlight) {
-    float4 g[kGroupsInFlight];
-#pragma unroll
-    for (int i = 0; i < kGroupsInFlight; ++i) g[i] = groups[(group + i) * static_cast<int>(kStatisticsLanes) / 4];
-#pragma unroll
-    for (int i = 0; i < kGroupsInFlight; ++i) {
-      accumulators.take(0, g[i].x);
-      accumulators.take(1, g[i].y);
-      accumulators.take(2, g[i].z);
-      accumulators.take(3, g[i].w);
-    }
-  }
-}
-
-/// `count` elements from the thread's first on, at any alignment. Absent elements leave their accumulators alone.
-__device__ void accumulate_ragged(const float* __restrict__ row, std::int64_t count, Accumulators& accumulators) {
-  for (int group = 0; group < kGroups; ++group) {
-#pragma unroll
-    for (int lane = 0; lane < 4; ++lane) {
-      const int i = group * static_cast<int>(kStatisticsLanes) + lane;
-      if (i < count) accumulators.take(lane, row[i]);
-    }
-  }
-}
-
-/// Steps 2 and 3 of the tree for one of the two sums: rows by their bits 0, 1, 2, then lanes j + 8, 4, 2, 1.
-__device__ double combine_rows_and_lanes(double (&lanes)[4]) {
-#pragma unroll
-  for (unsigned distance = 4; distance < kWarpThreads; distance *= 2) {
-#pragma unroll
-    for (double& lane : lanes) lane += __shfl_xor_sync(kAllLanes, lane, static_cast<int>(distance));
-  }
-#pragma unroll
-  for (int distance = 2; distance > 0; distance /= 2) {
-#pragma unroll
-    for (double& lane : lanes) lane += __shfl_xor_sync(kAllLanes, lane, distance);
-  }
-  return (lanes[0] + lanes[2]) + (lanes[1] + lanes[3]);
-}
-
-/// One warp per chunk; blockIdx.y is the worker. Lane 4 * r + q holds lanes 4q to 4q + 3 of row r.
+/// One warp per chunk; blockIdx.y is the worker.
 __global__ void __launch_bounds__(kThreads)
     chunk_statistics_kernel(const Source* __restrict__ sources, std::int32_t num_slices, const Tile* __restrict__ tiles,
                             std::int64_t num_tiles, Statistics* __restrict__ partials) {
@@ -128,21 +57,8 @@ __global__ void __launch_bounds__(kThreads)
   const Tile tile = tiles[index];
   const Source source = sources[std::int64_t{blockIdx.y} * num_slices + tile.slice];
   const std::int64_t begin = std::int64_t{tile.chunk} * kChunkElements;
-  const std::int64_t count = min(kChunkElements, source.count - begin);
-  const float* values = source.values + begin;
-
-  const unsigned lane = threadIdx.x % kWarpThreads;
-  const unsigned first = lane / 4 * static_cast<unsigned>(kStatisticsRowElements) + lane % 4 * 4;
-  Accumulators accumulators;
-  if (count == kChunkElements && reinterpret_cast<std::uintptr_t>(values) % sizeof(float4) == 0) {
-    accumulate_whole(values + first, accumulators);
-  } else {
-    const auto row_end = std::int64_t{lane / 4 + 1} * static_cast<std::int64_t>(kStatisticsRowElements);
-    accumulate_ragged(values + first, min(count, row_end) - first, accumulators);
-  }
-  const Statistics result = {combine_rows_and_lanes(accumulators.sum), combine_rows_and_lanes(accumulators.sum_squares),
-                             __reduce_max_sync(kAllLanes, accumulators.max_bits), 0};
-  if (lane == 0) partials[std::int64_t{blockIdx.y} * num_tiles + index] = result;
+  const Statistics result = warp_chunk_statistics(source.values + begin, min(kChunkElements, source.count - begin));
+  if (threadIdx.x % kWarpThreads == 0) partials[std::int64_t{blockIdx.y} * num_tiles + index] = result;
 }
 
 __device__ void write_result(const Statistics& statistics, const ChunkRange& range, std::int32_t num_slices,
@@ -151,9 +67,7 @@ __device__ void write_result(const Statistics& statistics, const ChunkRange& ran
   if (result.statistics != nullptr) {
     result.statistics[at] = statistics;
   } else {
-    result.scalers[at] =
-        common::local_scaler(statistics, __uint_as_float(statistics.max_bits), __uint_as_float(0x7fc00000u),
-                             range.count, result.clip_factor, result.rule);
+    result.scalers[at] = scaler_of(statistics, range.count, result.clip_factor, result.rule);
   }
 }
 
@@ -170,10 +84,7 @@ __global__ void __launch_bounds__(kThreads)
   if (lane < static_cast<unsigned>(range.num_chunks)) {
     value = partials[std::int64_t{blockIdx.y} * num_tiles + range.first + lane];
   }
-#pragma unroll
-  for (unsigned distance = kWarpThreads / 2; distance > 0; distance /= 2) {
-    value = combined(value, shuffled_down(value, distance));
-  }
+  value = warp_combine(value);
   if (lane == 0) write_result(value, range, num_slices, result);
 }
 
@@ -190,20 +101,8 @@ __global__ void __launch_bounds__(kThreads)
        chunk += static_cast<std::int32_t>(kThreads)) {
     value = combined(value, chunks[chunk]);
   }
-  // Slots j + 128, 64 and 32 through shared memory; the rest in the first warp.
-  __shared__ Statistics slots[kThreads];
-  slots[threadIdx.x] = value;
-  __syncthreads();
-  for (unsigned distance = kThreads / 2; distance >= kWarpThreads; distance /= 2) {
-    if (threadIdx.x < distance) slots[threadIdx.x] = combined(slots[threadIdx.x], slots[threadIdx.x + distance]);
-    __syncthreads();
-  }
-  if (threadIdx.x >= kWarpThreads) return;
-  value = slots[threadIdx.x];
-#pragma unroll
-  for (unsigned distance = kWarpThreads / 2; distance > 0; distance /= 2) {
-    value = combined(value, shuffled_down(value, distance));
-  }
+  __shared__ Statistics slots[kStatisticsSlots];
+  value = block_combine(value, slots);
   if (threadIdx.x == 0) write_result(value, range, num_slices, result);
 }
 

@@ -1,4 +1,5 @@
 // Stands in for the CUDA backend in builds without it: there is no device, so nothing else can be reached.
+#include "kernels/cuda/encode_blocks.h"
 #include "kernels/cuda/runtime.h"
 #include "kernels/cuda/statistics.h"
 #include "kernels/cuda/ternarize.h"
@@ -25,6 +26,7 @@ void fill_zero(void*, std::size_t, const Stream&) { not_built("fill_zero"); }
 std::shared_ptr<StatisticsRunner> make_statistics_runner(std::span<const Slice>, const Device&) {
   not_built("statistics");
 }
+std::shared_ptr<EncodeBlocksRunner> make_encode_blocks_runner(const Device&) { not_built("encode_blocks"); }
 std::shared_ptr<TernarizeRunner> make_ternarize_runner(const Device&) { not_built("ternarize"); }
 
 }  // namespace terngrad::cuda

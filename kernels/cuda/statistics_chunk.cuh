@@ -1,0 +1,131 @@
+// The reduction tree of one chunk by one warp, and what combines chunks: kernels/statistics.h defines the tree.
+#pragma once
+
+#include <cuda_runtime.h>
+
+#include <cstdint>
+
+#include "kernels/common/local_scaler.h"
+#include "kernels/cuda/reduce.cuh"
+#include "kernels/statistics.h"
+
+namespace terngrad::cuda {
+
+__device__ inline Statistics combined(const Statistics& a, const Statistics& b) {
+  return {a.sum + b.sum, a.sum_squares + b.sum_squares, max(a.max_bits, b.max_bits), 0};
+}
+
+__device__ inline Statistics shuffled_down(const Statistics& value, unsigned distance) {
+  return {__shfl_down_sync(kAllLanes, value.sum, distance), __shfl_down_sync(kAllLanes, value.sum_squares, distance),
+          __shfl_down_sync(kAllLanes, value.max_bits, distance), 0};
+}
+
+/// The accumulators of one thread: lanes 4 * quad to 4 * quad + 3 of one row.
+struct Accumulators {
+  double sum[4] = {0, 0, 0, 0};
+  double sum_squares[4] = {0, 0, 0, 0};
+  std::uint32_t max_bits = 0;
+
+  __device__ void take(int lane, float g) {
+    const auto wide = static_cast<double>(g);
+    sum[lane] += wide;
+    sum_squares[lane] = __fma_rn(wide, wide, sum_squares[lane]);  // the product is exact, so fusing changes no bit
+    max_bits = max(max_bits, __float_as_uint(g) & 0x7fffffffu);
+  }
+};
+
+/// Elements of a row that a thread takes together: it has 32 groups of 4 in a whole chunk.
+constexpr int kGroups = static_cast<int>(kStatisticsRowElements / kStatisticsLanes);
+constexpr int kGroupsInFlight = 8;
+static_assert(kStatisticsRows * kStatisticsLanes / 4 == kWarpThreads, "a warp holds the accumulators of a chunk");
+
+/// A whole chunk that begins at a multiple of 16 bytes.
+__device__ inline void accumulate_whole(const float* __restrict__ row, Accumulators& accumulators) {
+  const auto* groups = reinterpret_cast<const float4*>(row);
+  for (int group = 0; group < kGroups; group += kGroupsInFlight) {
+    float4 g[kGroupsInFlight];
+#pragma unroll
+    for (int i = 0; i < kGroupsInFlight; ++i) g[i] = groups[(group + i) * static_cast<int>(kStatisticsLanes) / 4];
+#pragma unroll
+    for (int i = 0; i < kGroupsInFlight; ++i) {
+      accumulators.take(0, g[i].x);
+      accumulators.take(1, g[i].y);
+      accumulators.take(2, g[i].z);
+      accumulators.take(3, g[i].w);
+    }
+  }
+}
+
+/// `count` elements from the thread's first on, at any alignment. Absent elements leave their accumulators alone.
+__device__ inline void accumulate_ragged(const float* __restrict__ row, std::int64_t count,
+                                         Accumulators& accumulators) {
+  for (int group = 0; group < kGroups; ++group) {
+#pragma unroll
+    for (int lane = 0; lane < 4; ++lane) {
+      const int i = group * static_cast<int>(kStatisticsLanes) + lane;
+      if (i < count) accumulators.take(lane, row[i]);
+    }
+  }
+}
+
+/// Steps 2 and 3 of the tree for one of the two sums: rows by their bits 0, 1, 2, then lanes j + 8, 4, 2, 1.
+__device__ inline double combine_rows_and_lanes(double (&lanes)[4]) {
+#pragma unroll
+  for (unsigned distance = 4; distance < kWarpThreads; distance *= 2) {
+#pragma unroll
+    for (double& lane : lanes) lane += __shfl_xor_sync(kAllLanes, lane, static_cast<int>(distance));
+  }
+#pragma unroll
+  for (int distance = 2; distance > 0; distance /= 2) {
+#pragma unroll
+    for (double& lane : lanes) lane += __shfl_xor_sync(kAllLanes, lane, distance);
+  }
+  return (lanes[0] + lanes[2]) + (lanes[1] + lanes[3]);
+}
+
+/// Statistics of `count` elements, at most a chunk. Whole warps must call it; every lane gets the result. Lane 4 * r +
+/// q holds lanes 4q to 4q + 3 of row r.
+__device__ inline Statistics warp_chunk_statistics(const float* __restrict__ values, std::int64_t count) {
+  const unsigned lane = threadIdx.x % kWarpThreads;
+  const unsigned first = lane / 4 * static_cast<unsigned>(kStatisticsRowElements) + lane % 4 * 4;
+  Accumulators accumulators;
+  if (count == kChunkElements && reinterpret_cast<std::uintptr_t>(values) % sizeof(float4) == 0) {
+    accumulate_whole(values + first, accumulators);
+  } else {
+    const auto row_end = std::int64_t{lane / 4 + 1} * static_cast<std::int64_t>(kStatisticsRowElements);
+    accumulate_ragged(values + first, min(count, row_end) - first, accumulators);
+  }
+  return {combine_rows_and_lanes(accumulators.sum), combine_rows_and_lanes(accumulators.sum_squares),
+          __reduce_max_sync(kAllLanes, accumulators.max_bits), 0};
+}
+
+/// The last steps of the tree of slots: lane j takes j + 16, 8, 4, 2, 1. Whole warps must call it; lane 0 gets the
+/// result.
+__device__ inline Statistics warp_combine(Statistics value) {
+#pragma unroll
+  for (unsigned distance = kWarpThreads / 2; distance > 0; distance /= 2) {
+    value = combined(value, shuffled_down(value, distance));
+  }
+  return value;
+}
+
+/// Step 4 of the tree over a block of 256 threads: thread j brings slot j. Every thread must call it; thread 0 gets the
+/// result. @param slots  shared memory. Not to be called again without a barrier between
+__device__ inline Statistics block_combine(Statistics value, Statistics (&slots)[kStatisticsSlots]) {
+  slots[threadIdx.x] = value;
+  __syncthreads();
+  for (unsigned distance = kStatisticsSlots / 2; distance >= kWarpThreads; distance /= 2) {
+    if (threadIdx.x < distance) slots[threadIdx.x] = combined(slots[threadIdx.x], slots[threadIdx.x + distance]);
+    __syncthreads();
+  }
+  return threadIdx.x < kWarpThreads ? warp_combine(slots[threadIdx.x]) : value;
+}
+
+/// The local scaler that these statistics give.
+__device__ inline float scaler_of(const Statistics& statistics, std::int64_t count, double clip_factor,
+                                  ScalerRule rule) {
+  return common::local_scaler(statistics, __uint_as_float(statistics.max_bits), __uint_as_float(0x7fc00000u), count,
+                              clip_factor, rule);
+}
+
+}  // namespace terngrad::cuda
