@@ -18,6 +18,10 @@ Device Device::cuda(int index) {
 
 std::string Device::name() const { return is_cpu() ? "cpu" : "cuda:" + std::to_string(index_); }
 
+std::string Device::description() const {
+  return is_cpu() ? "cpu" : cuda::device_name(index_) + ", " + cuda::versions();
+}
+
 int num_cuda_devices() { return cuda::num_devices(); }
 
 std::string why_no_cuda_device() { return cuda::why_no_device(); }

@@ -23,6 +23,8 @@ class Device {
   bool is_cuda() const { return kind_ == DeviceKind::kCuda; }
   /// "cpu" or "cuda:<index>".
   std::string name() const;
+  /// For people: "cpu", or the GPU's model and its software, e.g. "NVIDIA H200, driver 13.0, runtime 13.0".
+  std::string description() const;
 
   friend bool operator==(const Device&, const Device&) = default;
 

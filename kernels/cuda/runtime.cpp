@@ -66,4 +66,68 @@ void fill_zero(void* memory, std::size_t bytes, const Stream& stream) {
   if (bytes > 0) TERNGRAD_CUDA_CHECK(cudaMemsetAsync(memory, 0, bytes, native(stream)));
 }
 
+std::shared_ptr<void> make_event(int device) {
+  const DeviceGuard guard(device);
+  cudaEvent_t event = nullptr;
+  TERNGRAD_CUDA_CHECK(cudaEventCreate(&event));
+  return {event, [](void* owned) { static_cast<void>(cudaEventDestroy(static_cast<cudaEvent_t>(owned))); }};
+}
+
+void record(void* event, const Stream& stream) {
+  TERNGRAD_CUDA_CHECK(cudaEventRecord(static_cast<cudaEvent_t>(event), native(stream)));
+}
+
+double seconds_between(void* begin, void* end) {
+  TERNGRAD_CUDA_CHECK(cudaEventSynchronize(static_cast<cudaEvent_t>(end)));
+  float milliseconds = 0;
+  TERNGRAD_CUDA_CHECK(
+      cudaEventElapsedTime(&milliseconds, static_cast<cudaEvent_t>(begin), static_cast<cudaEvent_t>(end)));
+  return static_cast<double>(milliseconds) * 1e-3;
+}
+
+void begin_capture(const Stream& stream) {
+  // Thread-local: other threads of the process may allocate and wait meanwhile.
+  TERNGRAD_CUDA_CHECK(cudaStreamBeginCapture(native(stream), cudaStreamCaptureModeThreadLocal));
+}
+
+std::shared_ptr<void> end_capture(const Stream& stream) {
+  cudaGraph_t graph = nullptr;
+  TERNGRAD_CUDA_CHECK(cudaStreamEndCapture(native(stream), &graph));
+  cudaGraphExec_t executable = nullptr;
+  const cudaError_t error = cudaGraphInstantiate(&executable, graph, 0);
+  static_cast<void>(cudaGraphDestroy(graph));
+  TERNGRAD_CUDA_CHECK(error);
+  return {executable,
+          [](void* owned) { static_cast<void>(cudaGraphExecDestroy(static_cast<cudaGraphExec_t>(owned))); }};
+}
+
+void abandon_capture(const Stream& stream) noexcept {
+  cudaGraph_t graph = nullptr;
+  if (cudaStreamEndCapture(native(stream), &graph) == cudaSuccess && graph != nullptr) {
+    static_cast<void>(cudaGraphDestroy(graph));
+  }
+  static_cast<void>(cudaGetLastError());
+}
+
+void launch_graph(void* executable, const Stream& stream) {
+  TERNGRAD_CUDA_CHECK(cudaGraphLaunch(static_cast<cudaGraphExec_t>(executable), native(stream)));
+}
+
+std::string device_name(int device) {
+  cudaDeviceProp properties{};
+  TERNGRAD_CUDA_CHECK(cudaGetDeviceProperties(&properties, device));
+  return properties.name;
+}
+
+std::string versions() {
+  int driver = 0;
+  int runtime = 0;
+  TERNGRAD_CUDA_CHECK(cudaDriverGetVersion(&driver));
+  TERNGRAD_CUDA_CHECK(cudaRuntimeGetVersion(&runtime));
+  const auto text = [](int version) {
+    return std::to_string(version / 1000) + "." + std::to_string(version % 1000 / 10);
+  };
+  return "driver " + text(driver) + ", runtime " + text(runtime);
+}
+
 }  // namespace terngrad::cuda

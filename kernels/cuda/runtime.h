@@ -30,4 +30,20 @@ bool is_capturing(const Stream& stream);
 void copy(void* to, const void* from, std::size_t bytes, const Stream& stream);
 void fill_zero(void* memory, std::size_t bytes, const Stream& stream);
 
+/// An event that takes the time, and its owner.
+std::shared_ptr<void> make_event(int device);
+void record(void* event, const Stream& stream);
+/// Waits for `end`.
+double seconds_between(void* begin, void* end);
+
+void begin_capture(const Stream& stream);
+/// @returns the graph, ready to be launched, and its owner
+std::shared_ptr<void> end_capture(const Stream& stream);
+void abandon_capture(const Stream& stream) noexcept;
+void launch_graph(void* executable, const Stream& stream);
+
+/// The model of a GPU, e.g. "NVIDIA H200", and the versions of driver and runtime, e.g. "driver 13.0, runtime 13.0".
+std::string device_name(int device);
+std::string versions();
+
 }  // namespace terngrad::cuda

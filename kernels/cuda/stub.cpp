@@ -23,6 +23,15 @@ void synchronize(const Stream&) { not_built("Stream"); }
 bool is_capturing(const Stream&) { not_built("Stream"); }
 void copy(void*, const void*, std::size_t, const Stream&) { not_built("copy"); }
 void fill_zero(void*, std::size_t, const Stream&) { not_built("fill_zero"); }
+std::shared_ptr<void> make_event(int) { not_built("StreamTimer"); }
+void record(void*, const Stream&) { not_built("StreamTimer"); }
+double seconds_between(void*, void*) { not_built("StreamTimer"); }
+void begin_capture(const Stream&) { not_built("CapturedGraph"); }
+std::shared_ptr<void> end_capture(const Stream&) { not_built("CapturedGraph"); }
+void abandon_capture(const Stream&) noexcept {}
+void launch_graph(void*, const Stream&) { not_built("CapturedGraph"); }
+std::string device_name(int) { not_built("Device"); }
+std::string versions() { not_built("Device"); }
 std::shared_ptr<StatisticsRunner> make_statistics_runner(std::span<const Slice>, const Device&) {
   not_built("statistics");
 }
