@@ -1,0 +1,128 @@
+// The functions of the CUDA runtime that hosts call: one device, whose memory is the host's, and streams that run
+// everything at once.
+#pragma once
+
+#include <cstddef>
+#include <cstdlib>
+#include <cstring>
+
+struct CUstream_st {};
+using cudaStream_t = CUstream_st*;
+
+enum cudaError_t {
+  cudaSuccess = 0,
+  cudaErrorInvalidValue = 1,
+  cudaErrorMemoryAllocation = 2,
+  cudaErrorInvalidConfiguration = 9,
+  cudaErrorInvalidDevice = 101,
+  cudaErrorNotSupported = 801
+};
+enum cudaMemcpyKind { cudaMemcpyHostToDevice = 1, cudaMemcpyDeviceToHost, cudaMemcpyDeviceToDevice, cudaMemcpyDefault };
+enum cudaStreamCaptureStatus { cudaStreamCaptureStatusNone, cudaStreamCaptureStatusActive };
+constexpr unsigned cudaStreamNonBlocking = 1;
+
+namespace simt {
+
+/// More than any test needs: a request beyond fails as on a GPU, and does not reach a sanitizer's allocator, which
+/// would end the program.
+inline constexpr std::size_t kDeviceMemoryBytes = std::size_t{16} << 30;
+
+/// What cudaGetLastError returns next.
+inline thread_local cudaError_t last_error = cudaSuccess;
+
+inline cudaError_t remember(cudaError_t error) {
+  if (error != cudaSuccess) last_error = error;
+  return error;
+}
+
+}  // namespace simt
+
+inline cudaError_t cudaGetLastError() {
+  const cudaError_t error = simt::last_error;
+  simt::last_error = cudaSuccess;
+  return error;
+}
+inline const char* cudaGetErrorName(cudaError_t error) {
+  switch (error) {
+    case cudaSuccess:
+      return "cudaSuccess";
+    case cudaErrorInvalidValue:
+      return "cudaErrorInvalidValue";
+    case cudaErrorMemoryAllocation:
+      return "cudaErrorMemoryAllocation";
+    case cudaErrorInvalidConfiguration:
+      return "cudaErrorInvalidConfiguration";
+    case cudaErrorInvalidDevice:
+      return "cudaErrorInvalidDevice";
+    case cudaErrorNotSupported:
+      return "cudaErrorNotSupported";
+  }
+  return "unrecognized error code";
+}
+inline const char* cudaGetErrorString(cudaError_t error) {
+  switch (error) {
+    case cudaSuccess:
+      return "no error";
+    case cudaErrorInvalidValue:
+      return "invalid argument";
+    case cudaErrorMemoryAllocation:
+      return "out of memory";
+    case cudaErrorInvalidConfiguration:
+      return "invalid configuration argument";
+    case cudaErrorInvalidDevice:
+      return "invalid device ordinal";
+    case cudaErrorNotSupported:
+      return "operation not supported";
+  }
+  return "unrecognized error code";
+}
+
+inline cudaError_t cudaGetDeviceCount(int* count) {
+  *count = 1;
+  return cudaSuccess;
+}
+inline cudaError_t cudaGetDevice(int* device) {
+  *device = 0;
+  return cudaSuccess;
+}
+inline cudaError_t cudaSetDevice(int device) {
+  return simt::remember(device == 0 ? cudaSuccess : cudaErrorInvalidDevice);
+}
+
+template <class T>
+cudaError_t cudaMalloc(T** memory, std::size_t bytes) {
+  void* allocated = nullptr;
+  if (bytes > simt::kDeviceMemoryBytes || (bytes > 0 && posix_memalign(&allocated, 256, bytes) != 0)) {
+    return simt::remember(cudaErrorMemoryAllocation);
+  }
+  if (bytes > 0) std::memset(allocated, 0xff, bytes);  // NaNs, for its contents are undefined
+  *memory = static_cast<T*>(allocated);
+  return cudaSuccess;
+}
+inline cudaError_t cudaFree(void* memory) {
+  std::free(memory);
+  return cudaSuccess;
+}
+inline cudaError_t cudaMemcpyAsync(void* to, const void* from, std::size_t bytes, cudaMemcpyKind,
+                                   cudaStream_t = nullptr) {
+  std::memcpy(to, from, bytes);
+  return cudaSuccess;
+}
+inline cudaError_t cudaMemsetAsync(void* memory, int value, std::size_t bytes, cudaStream_t = nullptr) {
+  std::memset(memory, value, bytes);
+  return cudaSuccess;
+}
+
+inline cudaError_t cudaStreamCreateWithFlags(cudaStream_t* stream, unsigned) {
+  *stream = new CUstream_st;  // an object of its own: the address sanitizer sees one that is never destroyed
+  return cudaSuccess;
+}
+inline cudaError_t cudaStreamDestroy(cudaStream_t stream) {
+  delete stream;
+  return cudaSuccess;
+}
+inline cudaError_t cudaStreamIsCapturing(cudaStream_t, cudaStreamCaptureStatus* status) {
+  *status = cudaStreamCaptureStatusNone;
+  return cudaSuccess;
+}
+inline cudaError_t cudaStreamSynchronize(cudaStream_t) { return cudaSuccess; }
