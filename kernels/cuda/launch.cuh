@@ -6,6 +6,8 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <tuple>
+#include <type_traits>
 #include <utility>
 
 #include "kernels/cuda/check.h"
@@ -29,7 +31,11 @@ void launch(void (*kernel)(Parameters...), dim3 grid, dim3 block, std::size_t sh
   if (grid.x == 0 || grid.y == 0 || grid.z == 0) return;
   const DeviceGuard guard(stream.device().index());
 #ifdef SIMT_EMULATION
-  simt::launch(grid, block, shared_bytes, [&] { kernel(arguments...); });
+  // Arguments are copied, as a launch does: a captured one runs later.
+  simt::submit(static_cast<cudaStream_t>(stream.native()),
+               [=, copies = std::tuple<std::decay_t<Parameters>...>(std::forward<Arguments>(arguments)...)] {
+                 simt::launch(grid, block, shared_bytes, [&] { std::apply(kernel, copies); });
+               });
 #else
   kernel<<<grid, block, shared_bytes, static_cast<cudaStream_t>(stream.native())>>>(
       std::forward<Arguments>(arguments)...);

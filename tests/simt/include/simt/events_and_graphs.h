@@ -3,6 +3,9 @@
 
 #include <chrono>
 #include <cstring>
+#include <functional>
+#include <utility>
+#include <vector>
 
 #include "simt/host_api.h"
 
@@ -29,21 +32,43 @@ inline cudaError_t cudaEventElapsedTime(float* milliseconds, cudaEvent_t begin, 
   return cudaSuccess;
 }
 
-// Kernels run when they are launched, so nothing can be recorded for later.
-using cudaGraph_t = struct CUgraph_st*;
-using cudaGraphExec_t = struct CUgraphExec_st*;
+// A graph is the list of what a stream was given while it was captured.
+struct CUgraph_st {
+  std::vector<std::function<void()>> nodes;
+};
+using cudaGraph_t = CUgraph_st*;
+using cudaGraphExec_t = CUgraph_st*;
 enum cudaStreamCaptureMode { cudaStreamCaptureModeGlobal, cudaStreamCaptureModeThreadLocal };
 
-inline cudaError_t cudaStreamBeginCapture(cudaStream_t, cudaStreamCaptureMode) {
-  return simt::remember(cudaErrorNotSupported);
+inline cudaError_t cudaStreamBeginCapture(cudaStream_t stream, cudaStreamCaptureMode) {
+  if (stream->capturing) return simt::remember(cudaErrorStreamCaptureUnsupported);
+  stream->capturing = true;
+  ++simt::num_captures;
+  return cudaSuccess;
 }
-inline cudaError_t cudaStreamEndCapture(cudaStream_t, cudaGraph_t*) { return simt::remember(cudaErrorNotSupported); }
-inline cudaError_t cudaGraphInstantiate(cudaGraphExec_t*, cudaGraph_t, unsigned long long) {
-  return simt::remember(cudaErrorNotSupported);
+inline cudaError_t cudaStreamEndCapture(cudaStream_t stream, cudaGraph_t* graph) {
+  if (!stream->capturing) return simt::remember(cudaErrorInvalidValue);
+  stream->capturing = false;
+  --simt::num_captures;
+  *graph = new CUgraph_st{std::exchange(stream->recorded, {})};
+  return cudaSuccess;
 }
-inline cudaError_t cudaGraphDestroy(cudaGraph_t) { return cudaSuccess; }
-inline cudaError_t cudaGraphExecDestroy(cudaGraphExec_t) { return cudaSuccess; }
-inline cudaError_t cudaGraphLaunch(cudaGraphExec_t, cudaStream_t) { return simt::remember(cudaErrorNotSupported); }
+inline cudaError_t cudaGraphInstantiate(cudaGraphExec_t* executable, cudaGraph_t graph, unsigned long long) {
+  *executable = new CUgraph_st(*graph);
+  return cudaSuccess;
+}
+inline cudaError_t cudaGraphDestroy(cudaGraph_t graph) {
+  delete graph;
+  return cudaSuccess;
+}
+inline cudaError_t cudaGraphExecDestroy(cudaGraphExec_t executable) {
+  delete executable;
+  return cudaSuccess;
+}
+inline cudaError_t cudaGraphLaunch(cudaGraphExec_t executable, cudaStream_t stream) {
+  for (const std::function<void()>& node : executable->nodes) simt::submit(stream, node);
+  return cudaSuccess;
+}
 
 struct cudaDeviceProp {
   char name[256];

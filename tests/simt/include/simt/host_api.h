@@ -5,8 +5,15 @@
 #include <cstddef>
 #include <cstdlib>
 #include <cstring>
+#include <functional>
+#include <utility>
+#include <vector>
 
-struct CUstream_st {};
+/// A stream that is being captured records what it is given; else it runs it at once.
+struct CUstream_st {
+  bool capturing = false;
+  std::vector<std::function<void()>> recorded;
+};
 using cudaStream_t = CUstream_st*;
 
 enum cudaError_t {
@@ -15,7 +22,7 @@ enum cudaError_t {
   cudaErrorMemoryAllocation = 2,
   cudaErrorInvalidConfiguration = 9,
   cudaErrorInvalidDevice = 101,
-  cudaErrorNotSupported = 801
+  cudaErrorStreamCaptureUnsupported = 900
 };
 enum cudaMemcpyKind { cudaMemcpyHostToDevice = 1, cudaMemcpyDeviceToHost, cudaMemcpyDeviceToDevice, cudaMemcpyDefault };
 enum cudaStreamCaptureStatus { cudaStreamCaptureStatusNone, cudaStreamCaptureStatusActive };
@@ -33,6 +40,18 @@ inline thread_local cudaError_t last_error = cudaSuccess;
 inline cudaError_t remember(cudaError_t error) {
   if (error != cudaSuccess) last_error = error;
   return error;
+}
+
+/// Streams that this thread captures. Waiting and allocating are errors then, as they are on a GPU.
+inline thread_local int num_captures = 0;
+
+/// Runs `work`, or records it.
+inline void submit(cudaStream_t stream, std::function<void()> work) {
+  if (stream != nullptr && stream->capturing) {
+    stream->recorded.push_back(std::move(work));
+  } else {
+    work();
+  }
 }
 
 }  // namespace simt
@@ -54,8 +73,8 @@ inline const char* cudaGetErrorName(cudaError_t error) {
       return "cudaErrorInvalidConfiguration";
     case cudaErrorInvalidDevice:
       return "cudaErrorInvalidDevice";
-    case cudaErrorNotSupported:
-      return "cudaErrorNotSupported";
+    case cudaErrorStreamCaptureUnsupported:
+      return "cudaErrorStreamCaptureUnsupported";
   }
   return "unrecognized error code";
 }
@@ -71,8 +90,8 @@ inline const char* cudaGetErrorString(cudaError_t error) {
       return "invalid configuration argument";
     case cudaErrorInvalidDevice:
       return "invalid device ordinal";
-    case cudaErrorNotSupported:
-      return "operation not supported";
+    case cudaErrorStreamCaptureUnsupported:
+      return "operation not permitted when stream is capturing";
   }
   return "unrecognized error code";
 }
@@ -91,6 +110,7 @@ inline cudaError_t cudaSetDevice(int device) {
 
 template <class T>
 cudaError_t cudaMalloc(T** memory, std::size_t bytes) {
+  if (simt::num_captures > 0) return simt::remember(cudaErrorStreamCaptureUnsupported);
   void* allocated = nullptr;
   if (bytes > simt::kDeviceMemoryBytes || (bytes > 0 && posix_memalign(&allocated, 256, bytes) != 0)) {
     return simt::remember(cudaErrorMemoryAllocation);
@@ -104,12 +124,12 @@ inline cudaError_t cudaFree(void* memory) {
   return cudaSuccess;
 }
 inline cudaError_t cudaMemcpyAsync(void* to, const void* from, std::size_t bytes, cudaMemcpyKind,
-                                   cudaStream_t = nullptr) {
-  std::memcpy(to, from, bytes);
+                                   cudaStream_t stream = nullptr) {
+  simt::submit(stream, [=] { std::memcpy(to, from, bytes); });
   return cudaSuccess;
 }
-inline cudaError_t cudaMemsetAsync(void* memory, int value, std::size_t bytes, cudaStream_t = nullptr) {
-  std::memset(memory, value, bytes);
+inline cudaError_t cudaMemsetAsync(void* memory, int value, std::size_t bytes, cudaStream_t stream = nullptr) {
+  simt::submit(stream, [=] { std::memset(memory, value, bytes); });
   return cudaSuccess;
 }
 
@@ -121,8 +141,10 @@ inline cudaError_t cudaStreamDestroy(cudaStream_t stream) {
   delete stream;
   return cudaSuccess;
 }
-inline cudaError_t cudaStreamIsCapturing(cudaStream_t, cudaStreamCaptureStatus* status) {
-  *status = cudaStreamCaptureStatusNone;
+inline cudaError_t cudaStreamIsCapturing(cudaStream_t stream, cudaStreamCaptureStatus* status) {
+  *status = stream->capturing ? cudaStreamCaptureStatusActive : cudaStreamCaptureStatusNone;
   return cudaSuccess;
 }
-inline cudaError_t cudaStreamSynchronize(cudaStream_t) { return cudaSuccess; }
+inline cudaError_t cudaStreamSynchronize(cudaStream_t stream) {
+  return simt::remember(stream->capturing ? cudaErrorStreamCaptureUnsupported : cudaSuccess);
+}
