@@ -76,6 +76,8 @@ void run(benchmark::State& state, std::int64_t read_elements, int num_threads, c
 
 bool any_failed() { return failed; }
 
+void note_failure() { failed = true; }
+
 const std::vector<std::int64_t>& sizes() {
   static const std::vector<std::int64_t> list = {1 << 10, 1 << 14, 1 << 17, 1 << 20, 1 << 23, 25'000'000, 1 << 26};
   return list;

@@ -39,6 +39,8 @@ void register_subject(const std::string& name, std::int64_t read_elements, int n
 
 /// Whether a subject gave a wrong result.
 bool any_failed();
+/// Says that one did.
+void note_failure();
 
 /// Sizes in elements, from 1 Ki to 64 Mi, and 25 million, which is far beyond most caches.
 const std::vector<std::int64_t>& sizes();

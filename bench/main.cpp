@@ -4,6 +4,9 @@
 #include <cstring>
 #include <string>
 
+#ifdef TERNGRAD_BENCH_CUDA
+#include "bench/cuda_subjects.h"
+#endif
 #include "bench/harness.h"
 #include "bench/subjects.h"
 #include "kernels/cpu/simd.h"
@@ -25,6 +28,11 @@ int main(int argc, char** argv) {
   benchmark::AddCustomContext("threads", std::to_string(terngrad::num_hardware_threads()));
   terngrad::cpu::force_simd_target("");
   terngrad::bench::register_all();
+#ifdef TERNGRAD_BENCH_CUDA
+  terngrad::bench::register_all_cuda();
+#endif
+  benchmark::AddCustomContext("gpu", terngrad::num_cuda_devices() > 0 ? terngrad::Device::cuda().description()
+                                                                      : "none: " + terngrad::why_no_cuda_device());
   benchmark::Initialize(&argc, argv);
   if (benchmark::ReportUnrecognizedArguments(argc, argv)) return 2;
   if (benchmark::RunSpecifiedBenchmarks() == 0) {

@@ -5,7 +5,8 @@
 
 namespace terngrad::bench {
 
-bool codes_are_right(const PackedCodes& codes, const float* gradient, float scaler, const DrawKey& key) {
+bool codes_are_right(const PackedCodes& codes, const float* gradient, float scaler, const DrawKey& key,
+                     std::uint64_t draw_offset) {
   check_payload(codes);
   const std::int64_t stride = std::max<std::int64_t>(1, codes.num_codes / 65536);
   DrawKey refine = key;
@@ -16,8 +17,8 @@ bool codes_are_right(const PackedCodes& codes, const float* gradient, float scal
     if (magnitude < scaler) {
       const float t = magnitude * (1.0f / scaler) * 65536.0f;
       const float floor = std::floor(t);
-      const auto r16 = static_cast<float>(draw16(key, static_cast<std::uint64_t>(i)));
-      const auto r24 = static_cast<float>(draw32(refine, static_cast<std::uint64_t>(i)) >> 8);
+      const auto r16 = static_cast<float>(draw16(key, draw_offset + static_cast<std::uint64_t>(i)));
+      const auto r24 = static_cast<float>(draw32(refine, draw_offset + static_cast<std::uint64_t>(i)) >> 8);
       expected = r16 < floor || (r16 == floor && r24 < (t - floor) * 0x1p24f) ? 1 : 0;
     }
     if (gradient[i] < 0) expected = -expected;

@@ -8,6 +8,8 @@ namespace terngrad::bench {
 
 /// Whether the codes of a gradient with one scaler are those that the definition gives, on 65,536 elements spread over
 /// it.
-bool codes_are_right(const PackedCodes& codes, const float* gradient, float scaler, const DrawKey& key);
+/// @param draw_offset  of the first element
+bool codes_are_right(const PackedCodes& codes, const float* gradient, float scaler, const DrawKey& key,
+                     std::uint64_t draw_offset = 0);
 
 }  // namespace terngrad::bench

@@ -1,0 +1,138 @@
+#include "bench/cuda_harness.h"
+
+#include <benchmark/benchmark.h>
+
+#include <algorithm>
+#include <cmath>
+
+#include "bench/harness.h"
+#include "kernels/captured_graph.h"
+#include "kernels/copy.h"
+#include "kernels/stream_timer.h"
+
+namespace terngrad::bench {
+namespace {
+
+/// Twice the largest second-level cache of a GPU so far, and then some.
+constexpr double kBeyondCache = 512.0 * (1 << 20);
+/// What one timing should move, so that it lasts long enough for the events' clock.
+constexpr double kTimedBytes = 1e9;
+constexpr std::int64_t kCopyElements = std::int64_t{1} << 27;
+constexpr int kMaxRuns = 200;
+
+double median(std::vector<double>& values) {
+  const auto middle = values.begin() + static_cast<std::ptrdiff_t>(values.size() / 2);
+  std::nth_element(values.begin(), middle, values.end());
+  return *middle;
+}
+
+/// Times what `submit` gives to the stream.
+template <class Submit>
+double timed(Stream& stream, StreamTimer& timer, const Submit& submit) {
+  timer.start(stream);
+  submit();
+  timer.stop(stream);
+  return timer.seconds();
+}
+
+struct CopyPair {
+  Buffer<float> from{kCopyElements, Device::cuda()};
+  Buffer<float> to{kCopyElements, Device::cuda()};
+};
+
+void report(benchmark::State& state, const CudaSubject& subject, Residency residency, std::vector<double>& works,
+            std::vector<double>& copies, std::vector<double>& floors) {
+  const double seconds = median(works);
+  const double floor = median(floors);
+  const double copy_rate = 8.0 * static_cast<double>(kCopyElements) / median(copies);
+  state.counters["rounds"] = static_cast<double>(works.size());
+  state.counters["best_us"] = *std::min_element(works.begin(), works.end()) * 1e6;
+  state.counters["GBps"] = 4.0 * subject.elements / seconds * 1e-9;
+  state.counters["moved_GBps"] = subject.bytes / seconds * 1e-9;
+  state.counters["copy_GBps"] = copy_rate * 1e-9;
+  state.counters["of_copy"] = subject.bytes / seconds / copy_rate;
+  state.counters["floor_us"] = floor * 1e6;
+  state.counters["launches"] = subject.num_launches;
+  if (residency == Residency::kCache) {
+    state.counters["of_target"] = seconds / (floor + subject.bytes / (1.3 * copy_rate));
+  }
+}
+
+void run(benchmark::State& state, double set_bytes, Residency residency, const std::function<CudaSubject()>& make) {
+  Stream stream(Device::cuda());
+  const int num_sets =
+      residency == Residency::kCache ? 1 : std::clamp(static_cast<int>(std::ceil(kBeyondCache / set_bytes)), 1, 64);
+  CudaSubject subject = make();
+  const std::vector<std::function<void()>> works = subject.prepare(stream, num_sets);
+  for (const auto& work : works) work();
+  stream.synchronize();
+  if (!subject.check(stream)) {
+    note_failure();
+    state.SkipWithError("wrong result");
+    return;
+  }
+  const int per_set = std::clamp(static_cast<int>(kTimedBytes / std::max(1.0, subject.bytes)) / num_sets, 1,
+                                 std::max(1, kMaxRuns / num_sets));
+  const int runs = per_set * num_sets;
+  const CapturedGraph graph(stream, [&] {
+    for (int i = 0; i < per_set; ++i) {
+      for (const auto& work : works) work();
+    }
+  });
+  const CapturedGraph empty(stream, [&] {
+    for (int i = 0; i < runs * subject.num_launches; ++i) launch_empty_kernel(stream);
+  });
+  static CopyPair pair;
+  std::vector<double> seconds;
+  std::vector<double> copies;
+  std::vector<double> floors;
+  StreamTimer timer(Device::cuda());
+  const auto copy_once = [&] { copy<float>(pair.from.span(), pair.to.span(), stream); };
+  graph.launch(stream);
+  empty.launch(stream);
+  copy_once();
+  for (auto _ : state) {
+    copies.push_back(timed(stream, timer, copy_once));
+    floors.push_back(timed(stream, timer, [&] { empty.launch(stream); }) / runs);
+    seconds.push_back(timed(stream, timer, [&] { graph.launch(stream); }) / runs);
+    state.SetIterationTime(seconds.back());
+  }
+  report(state, subject, residency, seconds, copies, floors);
+}
+
+}  // namespace
+
+void register_cuda_subject(const std::string& name, double set_bytes, Residency residency,
+                           const std::function<CudaSubject()>& make) {
+  const std::string full = name + (residency == Residency::kMemory ? "/memory" : "/cache");
+  benchmark::RegisterBenchmark(full.c_str(), [=](benchmark::State& state) { run(state, set_bytes, residency, make); })
+      ->UseManualTime()
+      ->Unit(benchmark::kMicrosecond)
+      ->Iterations(25);
+}
+
+std::vector<Buffer<float>> gradients_on(Stream& stream, std::int64_t count, int num_sets) {
+  std::vector<Buffer<float>> sets;
+  for (int set = 0; set < num_sets; ++set) {
+    sets.emplace_back(count, stream.device());
+    copy<float>({gradient(count), static_cast<std::size_t>(count)}, sets.back().span(), stream);
+  }
+  stream.synchronize();
+  return sets;
+}
+
+std::string cuda_bench_name(const std::string& what, const std::string& type, std::int64_t n) {
+  return what + "/cuda/" + type + "/n:" + std::to_string(n);
+}
+
+const std::vector<std::int64_t>& cuda_memory_sizes() {
+  static const std::vector<std::int64_t> list = {1 << 20, 1 << 23, 25'000'000, 1 << 26};
+  return list;
+}
+
+const std::vector<std::int64_t>& cuda_cache_sizes() {
+  static const std::vector<std::int64_t> list = {1 << 10, 1 << 14, 1 << 17, 1 << 20, 1 << 22};
+  return list;
+}
+
+}  // namespace terngrad::bench

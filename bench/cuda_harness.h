@@ -1,0 +1,58 @@
+// The harness of the microbenchmarks on a GPU: work replayed as a graph, timed by events, beside a copy and empty
+// kernels.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "kernels/buffer.h"
+#include "kernels/device.h"
+#include "kernels/layout.h"
+
+namespace terngrad::bench {
+
+/// One benchmark on a GPU.
+struct CudaSubject {
+  /// Prepares inputs; called once, untimed. Returns the same work on several sets of inputs and outputs, which run one
+  /// after the other: sets that together exceed the second-level cache show the speed of memory, one small set that of
+  /// the cache.
+  std::function<std::vector<std::function<void()>>(Stream& stream, int num_sets)> prepare;
+  /// Called after all sets have run once; says whether the results are right. Untimed.
+  std::function<bool(Stream& stream)> check;
+  double bytes = 0;      // read and written by one run, as counted
+  double elements = 0;   // of the gradient, or float values in all
+  int num_launches = 1;  // kernels of one run
+};
+
+/// Where the inputs of a benchmark are.
+enum class Residency {
+  kMemory,  // sets of inputs beyond the second-level cache, in turn
+  kCache,   // one set, which the second-level cache holds
+};
+
+/// Registers `subject` under `name` with "/memory" or "/cache" behind it. In every round a copy of 512 MiB from device
+/// to device, a graph of as many empty kernels, and the work as a graph are timed, so that all see the GPU in the same
+/// state. Reported, as medians over the rounds: time of one run, GBps (gradient bytes, 4 per element, per second),
+/// moved_GBps (`bytes` per second), copy_GBps (bytes read and written by the copy per second), of_copy (their ratio),
+/// floor_us (the empty kernels), and for a cache-resident set of_target: the time over floor_us + bytes / (1.3
+/// copy_GBps). A wrong result fails the run.
+/// @param set_bytes  memory that one set of inputs and outputs takes
+void register_cuda_subject(const std::string& name, double set_bytes, Residency residency,
+                           const std::function<CudaSubject()>& make);
+
+/// Copies of make_gradient's values on the GPU, one per set.
+std::vector<Buffer<float>> gradients_on(Stream& stream, std::int64_t count, int num_sets);
+
+/// "ternarize/cuda/f32/n:1048576" and the like.
+std::string cuda_bench_name(const std::string& what, const std::string& type, std::int64_t n);
+
+/// Sizes for memory and for the cache.
+const std::vector<std::int64_t>& cuda_memory_sizes();
+const std::vector<std::int64_t>& cuda_cache_sizes();
+
+/// A kernel that does nothing, on one block per multiprocessor or so.
+void launch_empty_kernel(Stream& stream);
+
+}  // namespace terngrad::bench

@@ -1,0 +1,20 @@
+// The list of all subjects on a GPU; one function per file, named after what it measures.
+#pragma once
+
+#include "kernels/device.h"
+
+namespace terngrad::bench {
+
+void register_cuda_statistics();
+void register_cuda_ternarize();
+void register_cuda_encode();
+
+/// Registers nothing on a machine without a GPU.
+inline void register_all_cuda() {
+  if (num_cuda_devices() == 0) return;
+  register_cuda_statistics();
+  register_cuda_ternarize();
+  register_cuda_encode();
+}
+
+}  // namespace terngrad::bench
