@@ -18,6 +18,7 @@
 #include "kernels/errors.h"
 #include "trainers/checkpoint.h"
 #include "trainers/command_main.h"
+#include "trainers/data_fingerprint.h"
 #include "trainers/evaluate.h"
 #include "trainers/evaluation_log.h"
 #include "trainers/follow_run.h"
@@ -174,7 +175,8 @@ class Evaluator {
     log_.emplace(log_directory_, EvaluationSubject{.dataset = dataset_name(o_, checkpoint),
                                                    .subset = o_.subset,
                                                    .weights = weights_group(o_),
-                                                   .num_examples = dataset_->num_examples()});
+                                                   .num_examples = dataset_->num_examples(),
+                                                   .data_fingerprint = data_fingerprint(*dataset_)});
   }
 
   const EvalOptions& o_;

@@ -49,7 +49,8 @@ std::map<std::uint64_t, RecordedEvaluation> recorded_results(const fs::path& pat
       found = {.dataset = line.at("dataset").get<std::string>(),
                .subset = line.at("kind").get<std::string>(),
                .weights = line.at("weights").get<std::string>(),
-               .num_examples = line.at("examples").get<std::int64_t>()};
+               .num_examples = line.at("examples").get<std::int64_t>(),
+               .data_fingerprint = line.value("data_fingerprint", "")};
       results[line.at("step").get<std::uint64_t>()] = {.checksum = line.at("checkpoint").get<std::string>(),
                                                        .evaluation = {.top1 = number_of(line.at("top1")),
                                                                       .top5 = number_of(line.at("top5")),
@@ -70,7 +71,8 @@ std::map<std::uint64_t, RecordedEvaluation> recorded_results(const fs::path& pat
 
 std::string to_string(const EvaluationSubject& subject) {
   return subject.weights + " weights on " + std::to_string(subject.num_examples) + " examples of " + subject.dataset +
-         " " + subject.subset;
+         " " + subject.subset + " (data " + (subject.data_fingerprint.empty() ? "unknown" : subject.data_fingerprint) +
+         ")";
 }
 
 // The writer is opened before the results are read, for it cuts a half-written line off.
@@ -93,6 +95,7 @@ void EvaluationLog::write(std::uint64_t step, const std::string& checksum, const
                   {"loss", evaluation.loss},
                   {"examples", evaluation.num_examples},
                   {"dataset", subject_.dataset},
+                  {"data_fingerprint", subject_.data_fingerprint},
                   {"checkpoint", checksum}});
   results_[step] = {checksum, evaluation};
 }

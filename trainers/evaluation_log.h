@@ -19,6 +19,7 @@ struct EvaluationSubject {
   std::string subset;   // "train" or "test"
   std::string weights;  // "ema" or "parameters"
   std::int64_t num_examples = 0;
+  std::string data_fingerprint;  // of these examples, see data_fingerprint.h; empty: not known
 
   friend bool operator==(const EvaluationSubject&, const EvaluationSubject&) = default;
 };
@@ -29,12 +30,12 @@ struct RecordedEvaluation {
   Evaluation evaluation;
 };
 
-/// e.g. "ema weights on 10000 examples of mnist test".
+/// e.g. "ema weights on 10000 examples of mnist test (data 0123456789abcdef)".
 std::string to_string(const EvaluationSubject& subject);
 
 /// Appends results to metrics.jsonl in a folder, {"step", "kind": subset, "weights", "top1", "top5", "loss",
-/// "examples", "dataset", "checkpoint": its checksum}, and to a TensorBoard event file of its own beside it. What the
-/// folder holds already stays.
+/// "examples", "dataset", "data_fingerprint", "checkpoint": its checksum}, and to a TensorBoard event file of its own
+/// beside it. What the folder holds already stays.
 class EvaluationLog {
  public:
   /// Creates the folder, parents included, if there is none.

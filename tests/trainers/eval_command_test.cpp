@@ -148,7 +148,7 @@ TEST_F(EvalCommand, EvalDirKeepsResults) {
   EXPECT_EQ(outcome.err, "");
   const std::string metrics = read_file_text(folder / "metrics.jsonl");
   EXPECT_THAT(metrics, AllOf(StartsWith("{\"step\":3,\"kind\":\"test\",\"weights\":\"ema\","),
-                             HasSubstr("\"examples\":20,\"dataset\":\"mnist\",\"checkpoint\":\"")));
+                             HasSubstr("\"examples\":20,\"dataset\":\"mnist\",\"data_fingerprint\":\"")));
   // Again: the same result from the folder, and nothing written twice.
   const CommandOutcome again = eval(options);
   EXPECT_EQ(again.out, outcome.out);
@@ -157,6 +157,30 @@ TEST_F(EvalCommand, EvalDirKeepsResults) {
   const CommandOutcome other = eval(options + std::vector<std::string>{"--subset", "train"});
   EXPECT_EQ(other.exit_code, kExitUsage);
   EXPECT_THAT(other.err, HasSubstr("--eval_dir"));
+}
+
+TEST_F(EvalCommand, AResultOnOtherDataIsNotTakenForThisOne) {
+  const TemporaryDirectory folder;
+  const auto eval_on = [&](const SmallMnist& mnist) {
+    return eval({"--checkpoint_dir", run().string(), "--data_dir", mnist.path().string(), "--threads", "1",
+                 "--eval_dir", folder.path().string()});
+  };
+  ASSERT_EQ(eval_on(*mnist_).exit_code, kExitSuccess);
+  const std::string metrics = read_file_text(folder / "metrics.jsonl");
+  // As many images of the same size, but one label is another.
+  const SmallMnist other;
+  std::string labels = read_file_text(other.path() / "t10k-labels-idx1-ubyte");
+  labels.back() = static_cast<char>(labels.back() == 0);
+  other.folder().write("t10k-labels-idx1-ubyte", labels);
+  const CommandOutcome outcome = eval_on(other);
+  EXPECT_EQ(outcome.exit_code, kExitUsage) << ::testing::PrintToString(outcome);
+  EXPECT_THAT(outcome.err, AllOf(HasSubstr("--eval_dir " + folder.path().string()), HasSubstr("(data "),
+                                 HasSubstr("give these a folder of their own")));
+  EXPECT_EQ(outcome.out, "");
+  EXPECT_EQ(read_file_text(folder / "metrics.jsonl"), metrics);
+  // A copy of the data elsewhere is the same data.
+  const SmallMnist copy;
+  EXPECT_THAT(eval_on(copy).err, HasSubstr("step 3 is evaluated already"));
 }
 
 /// The steps in the results folder of a run.

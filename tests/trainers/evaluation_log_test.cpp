@@ -22,7 +22,8 @@ using testing::message_of;
 using testing::SeenScalar;
 using testing::TemporaryDirectory;
 
-const EvaluationSubject kSubject = {.dataset = "mnist", .subset = "test", .weights = "ema", .num_examples = 40};
+const EvaluationSubject kSubject = {
+    .dataset = "mnist", .subset = "test", .weights = "ema", .num_examples = 40, .data_fingerprint = "00112233aabbccdd"};
 const std::string kChecksum = "0123456789abcdef";
 const Evaluation kResult = {.top1 = 0.75, .top5 = 1, .loss = 0.5, .num_examples = 40};
 
@@ -35,7 +36,7 @@ TEST(EvaluationLog, WritesALineAndAnEvent) {
   EXPECT_EQ(log.find(7, kChecksum)->top1, 0.75);
   EXPECT_EQ(read_file_text(folder / "a" / "eval" / "metrics.jsonl"),
             "{\"step\":7,\"kind\":\"test\",\"weights\":\"ema\",\"top1\":0.75,\"top5\":1.0,\"loss\":0.5,\"examples\":40,"
-            "\"dataset\":\"mnist\",\"checkpoint\":\"0123456789abcdef\"}\n");
+            "\"dataset\":\"mnist\",\"data_fingerprint\":\"00112233aabbccdd\",\"checkpoint\":\"0123456789abcdef\"}\n");
   EXPECT_THAT(testing::seen_scalars(folder / "a" / "eval"),
               ElementsAre(SeenScalar{7, "test/top1", 0.75f}, SeenScalar{7, "test/top5", 1.0f},
                           SeenScalar{7, "test/loss", 0.5f}, SeenScalar{7, "test/examples", 40.0f}));
@@ -67,11 +68,12 @@ TEST(EvaluationLog, ResultsOfAnotherSubjectAreRefused) {
   const TemporaryDirectory folder;
   EvaluationLog(folder.path(), kSubject).write(7, kChecksum, kResult);
   const std::string before = read_file_text(folder / "metrics.jsonl");
-  std::vector<EvaluationSubject> others(4, kSubject);
+  std::vector<EvaluationSubject> others(5, kSubject);
   others[0].dataset = "synthetic";
   others[1].subset = "train";
   others[2].weights = "parameters";
   others[3].num_examples = 39;
+  others[4].data_fingerprint = "00112233aabbccde";
   for (const EvaluationSubject& other : others) {
     EXPECT_THAT(message_of<UsageError>([&] { EvaluationLog(folder.path(), other); }),
                 AllOf(HasSubstr("--eval_dir " + folder.path().string()), HasSubstr(to_string(kSubject)),
@@ -79,6 +81,15 @@ TEST(EvaluationLog, ResultsOfAnotherSubjectAreRefused) {
   }
   EXPECT_EQ(read_file_text(folder / "metrics.jsonl"), before);
   EXPECT_EQ(testing::event_files(folder.path()).size(), 1u);
+}
+
+TEST(EvaluationLog, ResultsThatDoNotSayOfWhichDataAreRefused) {
+  const TemporaryDirectory folder;
+  folder.write("metrics.jsonl",
+               "{\"step\":7,\"kind\":\"test\",\"weights\":\"ema\",\"top1\":0.75,\"top5\":1.0,\"loss\":0.5,"
+               "\"examples\":40,\"dataset\":\"mnist\",\"checkpoint\":\"0123456789abcdef\"}\n");
+  EXPECT_THAT(message_of<UsageError>([&] { EvaluationLog(folder.path(), kSubject); }),
+              AllOf(HasSubstr("(data unknown)"), HasSubstr("(data 00112233aabbccdd)")));
 }
 
 TEST(EvaluationLog, TwoProcessesCannotShareAFolder) {
@@ -119,7 +130,9 @@ TEST(EvaluationLog, AHalfWrittenLineIsCutOff) {
   EXPECT_EQ(read_file_text(folder / "metrics.jsonl"), whole);
 }
 
-TEST(EvaluationSubject, ReadsAsAPhrase) { EXPECT_EQ(to_string(kSubject), "ema weights on 40 examples of mnist test"); }
+TEST(EvaluationSubject, ReadsAsAPhrase) {
+  EXPECT_EQ(to_string(kSubject), "ema weights on 40 examples of mnist test (data 00112233aabbccdd)");
+}
 
 }  // namespace
 }  // namespace terngrad
