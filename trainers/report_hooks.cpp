@@ -242,11 +242,11 @@ void EvaluationHook::run(const TrainingView& training) {
   display_.message("step " + std::to_string(training.steps_done) + " test " + to_string(averaged));
 }
 
-CheckpointHook::CheckpointHook(CheckpointHookOptions options, CheckpointState state, MetricsWriter& metrics,
+CheckpointHook::CheckpointHook(CheckpointHookOptions options, CheckpointState state, std::function<void()> sync_reports,
                                const Interval& interval, ProgressDisplay& display)
     : options_(std::move(options)),
       state_(std::move(state)),
-      metrics_(metrics),
+      sync_reports_(std::move(sync_reports)),
       interval_(interval),
       display_(display) {}
 
@@ -275,7 +275,7 @@ void CheckpointHook::after_train(const TrainingView& training) {
 }
 
 void CheckpointHook::save(const TrainingView& training) {
-  metrics_.sync();
+  sync_reports_();
   CheckpointView view;
   view.state = state_;
   view.state.step = training.steps_done;

@@ -92,14 +92,16 @@ struct CheckpointHookOptions {
   bool save_at_start = false;  // also before the first step, for runs whose beginning cannot be computed again
 };
 
-/// Saves a checkpoint every `save_steps` and at the end, after the metrics up to it are on the medium. Earlier
+/// Saves a checkpoint every `save_steps` and at the end, after what was reported up to it is on the medium. Earlier
 /// checkpoints are intact until the new one is on the medium, whatever fails.
 class CheckpointHook final : public Hook {
  public:
-  /// @param state     its step is filled in at each save
-  /// @param interval  that of the metrics hook, which comes before this one; a save between two lines keeps it
-  CheckpointHook(CheckpointHookOptions options, CheckpointState state, MetricsWriter& metrics, const Interval& interval,
-                 ProgressDisplay& display);
+  /// @param state         its step is filled in at each save
+  /// @param sync_reports  called before each save: returns once all that the hooks before this one wrote is on the
+  ///                      medium, or throws a DataError
+  /// @param interval      that of the metrics hook, which comes before this one; a save between two lines keeps it
+  CheckpointHook(CheckpointHookOptions options, CheckpointState state, std::function<void()> sync_reports,
+                 const Interval& interval, ProgressDisplay& display);
   void before_train(const TrainingView& training) override;
   HookVerdict after_step(const TrainingView& training, const StepView& step) override;
   void after_train(const TrainingView& training) override;
@@ -108,7 +110,7 @@ class CheckpointHook final : public Hook {
   void save(const TrainingView& training);
   CheckpointHookOptions options_;
   CheckpointState state_;
-  MetricsWriter& metrics_;
+  std::function<void()> sync_reports_;
   const Interval& interval_;
   ProgressDisplay& display_;
   std::optional<std::uint64_t> saved_;

@@ -87,102 +87,144 @@ bool is_set_by_user(const RunDescription& description, std::string_view name) {
                              [&](const OptionValue& option) { return option.name == name && option.set_by_user; });
 }
 
-/// Restores the run in `directory`. @param max_steps_note  out: as check_max_steps @returns its step
-std::uint64_t resume_run(const TrainOptions& o, const RunDescription& description, const CheckpointState& expected,
-                         const RunDirectory& directory, Trainer& trainer, Interval& interval,
-                         std::string& max_steps_note) {
-  const auto restored =
-      restore_newest(directory.path(), expected, static_cast<std::uint64_t>(o.max_steps), trainer, interval);
+/// A run that is about to train: at its beginning, or where it was resumed.
+struct StartedRun {
+  RunDirectory directory;
+  std::uint64_t first_step = 0;
+  Interval interval;                       // of the metrics, if the last save fell between two of their lines
+  std::optional<std::uint64_t> evaluated;  // step of the last evaluation in the metrics
+  std::string max_steps_note = {};         // as check_max_steps
+};
+
+/// Restores the run in --train_dir and cuts its metrics off where it goes on.
+StartedRun resume_run(const TrainOptions& o, const RunDescription& description, const TrainSetup& setup) {
+  StartedRun run{.directory = RunDirectory::resume(o.train_dir), .interval = {}, .evaluated = {}};
+  const auto restored = restore_newest(run.directory.path(), setup.state, static_cast<std::uint64_t>(o.max_steps),
+                                       *setup.trainer, run.interval);
   RunIdentity recorded;
   if (restored) {
     recorded = identity_of(*restored);
+    run.first_step = restored->step;
   } else {
-    require_no_warm_start(directory);
-    recorded = directory.recorded_identity();
+    require_no_warm_start(run.directory);
+    recorded = run.directory.recorded_identity();
     if (!recorded.empty()) {
-      check_same_run(identity_of(expected), recorded, "the run in '" + directory.path().string() + "'");
+      check_same_run(identity_of(setup.state), recorded, "the run in '" + run.directory.path().string() + "'");
     }
   }
-  max_steps_note = check_max_steps(recorded, o.max_steps, is_set_by_user(description, "max_steps"));
-  const std::uint64_t step = restored ? restored->step : 0;
-  directory.record_start(description, step);
-  return step;
+  run.max_steps_note = check_max_steps(recorded, o.max_steps, is_set_by_user(description, "max_steps"));
+  run.directory.record_start(description, run.first_step);
+  truncate_to_step(run.directory.metrics_path(), run.first_step);
+  run.evaluated = last_evaluation(run.directory.metrics_path());
+  return run;
+}
+
+StartedRun start_run(const TrainOptions& o, const RunDescription& description, const TrainSetup& setup) {
+  if (!o.init_from.empty()) begin_from_file(o, *setup.trainer);
+  if (o.resume) return resume_run(o, description, setup);
+  return {.directory = RunDirectory::create(o.train_dir, description), .interval = {}, .evaluated = {}};
+}
+
+bool goes_on_after_errors(const TrainOptions& o) { return o.on_save_error == "continue"; }
+
+/// What a run writes besides checkpoints: metrics.jsonl, and an event file unless --tensorboard=false.
+class Reports {
+ public:
+  Reports(const TrainOptions& o, const StartedRun& run) : metrics_(run.directory.metrics_path(), on_error(o)) {
+    if (!o.tensorboard) return;
+    events_.emplace(run.directory.path(), wall_seconds, on_error(o));
+    if (o.resume) events_->purge_from(run.first_step + 1);
+    follow_metrics(metrics_, *events_);
+  }
+  // The metrics' follower refers to the events.
+  Reports(const Reports&) = delete;
+  Reports& operator=(const Reports&) = delete;
+
+  MetricsWriter& metrics() { return metrics_; }
+  EventFile* events() { return events_ ? &*events_ : nullptr; }
+  /// Returns once both files, what was kept back while the disk was full included, are on the medium.
+  void sync() {
+    metrics_.sync();
+    if (events_) events_->sync();
+  }
+
+ private:
+  static OnWriteError on_error(const TrainOptions& o) {
+    return goes_on_after_errors(o) ? OnWriteError::kKeep : OnWriteError::kThrow;
+  }
+  MetricsWriter metrics_;
+  std::optional<EventFile> events_;
+};
+
+void show_start(const TrainOptions& o, const Layout& layout, const StartedRun& run, ProgressDisplay& display) {
+  display.message("training " + o.net + " on " + o.dataset + ": " + std::to_string(layout.num_elements()) +
+                  " parameters, " + std::to_string(o.num_nodes) + " workers of " +
+                  std::to_string(o.batch_size / o.num_nodes) + " examples, codec " + o.codec_name() + ", " +
+                  std::to_string(num_threads(o)) + " threads, in " + run.directory.path().string());
+  if (!o.resume) return;
+  display.message(run.first_step > 0 ? "resumed after step " + std::to_string(run.first_step)
+                                     : "there is no checkpoint yet: starting over");
+  if (!run.max_steps_note.empty()) display.message(run.max_steps_note);
+}
+
+CheckpointHookOptions checkpoint_options(const TrainOptions& o, const RunDirectory& directory) {
+  return {.directory = directory.path(),
+          .save_steps = static_cast<std::uint64_t>(o.save_iter),
+          .keep_last = o.keep_checkpoints,
+          .on_error = goes_on_after_errors(o) ? OnSaveError::kContinue : OnSaveError::kStop,
+          .save_at_start = !o.init_from.empty()};
+}
+
+/// Adds all that reports and saves, in the order that each hook asks for. The arguments outlive the training.
+void add_hooks(const TrainOptions& o, const TrainSetup& setup, StartedRun& run, Reports& reports,
+               ProgressDisplay& display) {
+  Trainer& trainer = *setup.trainer;
+  const auto log_steps = static_cast<std::uint64_t>(o.log_steps);
+  if (reports.events() != nullptr) {
+    trainer.add_hook(make_histogram_hook(*reports.events(), static_cast<std::uint64_t>(o.histogram_steps)));
+  }
+  trainer.add_hook(make_progress_hook(display, log_steps));
+  trainer.add_hook(
+      make_metrics_hook(reports.metrics(), log_steps, static_cast<std::uint64_t>(o.telemetry_steps), run.interval));
+  trainer.add_hook(std::make_unique<CheckpointHook>(
+      checkpoint_options(o, run.directory), setup.state, [&reports] { reports.sync(); }, run.interval, display));
+  // After the checkpoint, so that an evaluation that fails costs nothing.
+  if (setup.test_set == nullptr) return;
+  auto evaluation = std::make_unique<EvaluationHook>(setup.test_set, reports.metrics(), display,
+                                                     static_cast<std::uint64_t>(o.eval_steps), num_threads(o));
+  if (run.evaluated) evaluation->set_evaluated(*run.evaluated);
+  trainer.add_hook(std::move(evaluation));
+}
+
+/// Says on stdout where the run is and what became of it. @returns the exit code
+int conclude(const TrainOptions& o, const RunDirectory& directory, std::uint64_t steps_done, int signal) {
+  std::cout << "run directory: " << directory.path().string() << "\n";
+  if (steps_done == static_cast<std::uint64_t>(o.max_steps)) return kExitSuccess;
+  std::cout << "stopped after step " << steps_done << " of " << o.max_steps
+            << "; go on with the same options, --train_dir " << directory.path().string() << " and --resume\n";
+  return signal == 0 ? kExitSuccess : kExitSignal + signal;
 }
 
 /// Trains and @returns the exit code.
 int train(const TrainOptions& o, RunDescription description) {
   const TrainSetup setup = make_train_setup(o);
   description.identity = identity_of(setup.state);
-  Trainer& trainer = *setup.trainer;
-  std::uint64_t first_step = 0;
-  Interval interval;
-  std::string max_steps_note;
-  if (!o.init_from.empty()) begin_from_file(o, trainer);
-  const RunDirectory directory =
-      o.resume ? RunDirectory::resume(o.train_dir) : RunDirectory::create(o.train_dir, description);
-  if (o.resume) {
-    first_step = resume_run(o, description, setup.state, directory, trainer, interval, max_steps_note);
-  }
-  std::optional<std::uint64_t> evaluated;
-  if (o.resume) {
-    truncate_to_step(directory.metrics_path(), first_step);
-    evaluated = last_evaluation(directory.metrics_path());
-  }
-  const bool goes_on = o.on_save_error == "continue";
-  const OnWriteError on_write_error = goes_on ? OnWriteError::kKeep : OnWriteError::kThrow;
-  MetricsWriter metrics(directory.metrics_path(), on_write_error);
-  std::optional<EventFile> events;
-  if (o.tensorboard) {
-    events.emplace(directory.path(), wall_seconds, on_write_error);
-    if (o.resume) events->purge_from(first_step + 1);
-    follow_metrics(metrics, *events);
-    trainer.add_hook(make_histogram_hook(*events, static_cast<std::uint64_t>(o.histogram_steps)));
-  }
+  StartedRun run = start_run(o, description, setup);
+  Reports reports(o, run);
   ProgressDisplay display;
-  display.message("training " + o.net + " on " + o.dataset + ": " +
-                  std::to_string(trainer.net().layout().num_elements()) + " parameters, " +
-                  std::to_string(o.num_nodes) + " workers of " + std::to_string(o.batch_size / o.num_nodes) +
-                  " examples, codec " + o.codec_name() + ", " + std::to_string(num_threads(o)) + " threads, in " +
-                  directory.path().string());
-  if (o.resume) {
-    display.message(first_step > 0 ? "resumed after step " + std::to_string(first_step)
-                                   : "there is no checkpoint yet: starting over");
-    if (!max_steps_note.empty()) display.message(max_steps_note);
-  }
-  trainer.add_hook(make_progress_hook(display, static_cast<std::uint64_t>(o.log_steps)));
-  trainer.add_hook(make_metrics_hook(metrics, static_cast<std::uint64_t>(o.log_steps),
-                                     static_cast<std::uint64_t>(o.telemetry_steps), interval));
-  CheckpointHookOptions saves;
-  saves.directory = directory.path();
-  saves.save_steps = static_cast<std::uint64_t>(o.save_iter);
-  saves.keep_last = o.keep_checkpoints;
-  saves.on_error = goes_on ? OnSaveError::kContinue : OnSaveError::kStop;
-  saves.save_at_start = !o.init_from.empty();
-  trainer.add_hook(std::make_unique<CheckpointHook>(std::move(saves), setup.state, metrics, interval, display));
-  // After the checkpoint, so that an evaluation that fails costs nothing.
-  if (setup.test_set != nullptr) {
-    auto evaluation = std::make_unique<EvaluationHook>(setup.test_set, metrics, display,
-                                                       static_cast<std::uint64_t>(o.eval_steps), num_threads(o));
-    if (evaluated) evaluation->set_evaluated(*evaluated);
-    trainer.add_hook(std::move(evaluation));
-  }
+  show_start(o, setup.trainer->net().layout(), run, display);
+  add_hooks(o, setup, run, reports, display);
   const StopSignal stop_signal;
-  trainer.add_hook(make_stop_hook(stop_signal, o.stop_after_secs, display));
+  setup.trainer->add_hook(make_stop_hook(stop_signal, o.stop_after_secs, display));
   std::uint64_t steps_done = 0;
   try {
-    steps_done = trainer.run();
-    // What was kept back while the disk was full is not to be lost.
-    metrics.sync();
-    if (events) events->sync();
+    steps_done = setup.trainer->run();
+    reports.sync();
   } catch (const std::exception&) {
     display.finish();
-    rethrow_with_advice(directory.path());
+    rethrow_with_advice(run.directory.path());
   }
-  std::cout << "run directory: " << directory.path().string() << "\n";
-  if (steps_done == static_cast<std::uint64_t>(o.max_steps)) return kExitSuccess;
-  std::cout << "stopped after step " << steps_done << " of " << o.max_steps
-            << "; go on with the same options, --train_dir " << directory.path().string() << " and --resume\n";
-  return stop_signal.received() == 0 ? kExitSuccess : kExitSignal + stop_signal.received();
+  return conclude(o, run.directory, steps_done, stop_signal.received());
 }
 
 }  // namespace
