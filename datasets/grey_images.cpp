@@ -10,8 +10,8 @@
 namespace terngrad {
 
 void check_image_size(const std::string& name, int image_size) {
-  TERNGRAD_REQUIRE(image_size >= 0 && image_size <= 1024, "[", name,
-                   "] image_size must be 0 (the set's own) or 1 to 1024, got ", image_size);
+  TERNGRAD_REQUIRE(image_size >= 0 && image_size <= kMaxImageSize, "[", name,
+                   "] image_size must be 0 (the set's own) or 1 to ", kMaxImageSize, ", got ", image_size);
 }
 
 GreyImages::GreyImages(std::string name, GreyPixels grey, int num_classes, int image_size)

@@ -18,7 +18,11 @@ struct GreyPixels {
   std::vector<std::uint8_t> labels;
 };
 
-/// @throws InvalidArgument, naming the set, unless image_size is 0 or 1 to 1024. For refusing before files are read.
+/// Greatest height and width that sets of any size can be asked for.
+inline constexpr int kMaxImageSize = 1024;
+
+/// @throws InvalidArgument, naming the set, unless image_size is 0 or 1 to kMaxImageSize. For refusing before files are
+/// read.
 void check_image_size(const std::string& name, int image_size);
 
 /// Reads pixel x (0..255) as (x / 255 - 0.5) * 2, in [-1, 1], after a centre crop or pad of height and width to
@@ -26,7 +30,7 @@ void check_image_size(const std::string& name, int image_size);
 /// resize_image_with_crop_or_pad does. Nothing is drawn: training and test subsets are read alike.
 class GreyImages final : public Dataset {
  public:
-  /// @param image_size  height and width that read() writes, 1 to 1024; 0 = the images' own
+  /// @param image_size  height and width that read() writes, 1 to kMaxImageSize; 0 = the images' own
   /// @throws InvalidArgument for another image_size, or arrays whose sizes disagree
   GreyImages(std::string name, GreyPixels grey, int num_classes, int image_size);
 

@@ -35,8 +35,8 @@ const ImageFormat& find_format(const std::string& file, std::span<const std::uin
       return format;
     }
   }
-  TERNGRAD_THROW(DataError, "'", file, bytes.empty() ? "' is empty" : "' is neither JPEG nor PNG",
-                 ", expected an image");
+  TERNGRAD_THROW(DataError, "'", file, "': expected a JPEG or PNG image, found ",
+                 bytes.empty() ? "an empty file" : "neither");
 }
 
 std::vector<std::uint8_t> read_beginning(const std::filesystem::path& path) {

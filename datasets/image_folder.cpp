@@ -24,6 +24,20 @@ struct LabelledFile {
   std::int32_t label = 0;
 };
 
+/// Calls `read`, whose messages name a file, and adds whose file it is.
+template <class Read>
+auto of_this_set(const Read& read) {
+  try {
+    return read();
+  } catch (const DataError& error) {
+    TERNGRAD_THROW(DataError, "[folder] ", error.what());
+  }
+}
+
+bool is_grey(const LabelledFile& file) {
+  return of_this_set([&] { return read_image_file_header(file.path); }).is_grey;
+}
+
 class ImageFolder final : public Dataset {
  public:
   ImageFolder(std::vector<LabelledFile> files, int num_classes, int channels, int image_size)
@@ -39,7 +53,8 @@ class ImageFolder final : public Dataset {
   std::int32_t label(std::int64_t index) const override { return file(index).label; }
 
   void read(std::int64_t index, const ExampleVisit&, std::span<float> image) const override {
-    resize_to_square(decode_image_file(file(index).path, channels_), image_size_, image);
+    const std::string& path = file(index).path;
+    resize_to_square(of_this_set([&] { return decode_image_file(path, channels_); }), image_size_, image);
   }
 
  private:
@@ -117,7 +132,7 @@ std::int64_t check_headers(const std::vector<LabelledFile>& files, int num_threa
   std::atomic<std::int64_t> first_colour = count;
   parallel_for(num_threads, count, 16, [&](std::int64_t begin, std::int64_t end) {
     for (std::int64_t i = begin; i < end; ++i) {
-      if (read_image_file_header(files[static_cast<std::size_t>(i)].path).is_grey) continue;
+      if (is_grey(files[static_cast<std::size_t>(i)])) continue;
       std::int64_t seen = first_colour;
       while (i < seen && !first_colour.compare_exchange_weak(seen, i)) {
       }
@@ -126,16 +141,13 @@ std::int64_t check_headers(const std::vector<LabelledFile>& files, int num_threa
   return first_colour;
 }
 
-bool all_are_grey(const std::vector<LabelledFile>& files) {
-  return std::all_of(files.begin(), files.end(),
-                     [](const LabelledFile& file) { return read_image_file_header(file.path).is_grey; });
-}
+bool all_are_grey(const std::vector<LabelledFile>& files) { return std::all_of(files.begin(), files.end(), is_grey); }
 
 }  // namespace
 
 std::unique_ptr<Dataset> make_image_folder(const DatasetOptions& options) {
-  check_image_size("folder", options.image_size);
-  TERNGRAD_REQUIRE(options.image_size > 0, "[folder] needs image_size: images may have any size, a net takes one");
+  TERNGRAD_REQUIRE(options.image_size >= 1 && options.image_size <= kMaxImageSize, "[folder] image_size must be 1 to ",
+                   kMaxImageSize, " (images may have any size, a net takes one), got ", options.image_size);
   TERNGRAD_REQUIRE(options.num_threads >= 0, "[folder] num_threads must not be negative, got ", options.num_threads);
   TERNGRAD_REQUIRE(!options.data_dir.empty(), "[folder] needs data_dir, the folder that holds train/ and test/");
   const int num_threads = options.num_threads > 0 ? options.num_threads : num_hardware_threads();
@@ -145,12 +157,12 @@ std::unique_ptr<Dataset> make_image_folder(const DatasetOptions& options) {
   std::vector<LabelledFile> files = list_subset(root / (train ? "train" : "test"), classes);
   const auto num_files = static_cast<std::int64_t>(files.size());
   const std::int64_t first_colour = check_headers(files, num_threads);
-  const bool is_grey = train ? first_colour == num_files : all_are_grey(list_subset(root / "train", classes));
-  if (is_grey && first_colour < num_files) {
+  const bool one_channel = train ? first_colour == num_files : all_are_grey(list_subset(root / "train", classes));
+  if (one_channel && first_colour < num_files) {
     TERNGRAD_THROW(DataError, "[folder] '", files[static_cast<std::size_t>(first_colour)].path,
                    "' has colours, but all training images are grey: expected a grey image");
   }
-  return std::make_unique<ImageFolder>(std::move(files), static_cast<int>(classes.size()), is_grey ? 1 : 3,
+  return std::make_unique<ImageFolder>(std::move(files), static_cast<int>(classes.size()), one_channel ? 1 : 3,
                                        options.image_size);
 }
 

@@ -86,7 +86,7 @@ bool run(JpegSession& session, const Work& work) {
 }
 
 [[noreturn]] void throw_damaged(const std::string& file, const JpegSession& session) {
-  TERNGRAD_THROW(DataError, "'", file, "' is not an intact JPEG image: ", session.message);
+  TERNGRAD_THROW(DataError, "'", file, "': expected an intact JPEG image, found: ", session.message);
 }
 
 ImageHeader start(JpegSession& session, const std::string& file, std::span<const std::uint8_t> bytes) {

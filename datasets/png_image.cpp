@@ -15,7 +15,7 @@ namespace {
 /// libpng's state, its input, and the message of the error that ended it. Its destructor runs in a frame that no jump
 /// leaves.
 struct PngSession {
-  explicit PngSession(std::span<const std::uint8_t> content);
+  PngSession(const std::string& file, std::span<const std::uint8_t> content);
   ~PngSession() { png_destroy_read_struct(&png, &info, nullptr); }
   PngSession(const PngSession&) = delete;
   PngSession& operator=(const PngSession&) = delete;
@@ -42,12 +42,12 @@ void read_input(png_structp png, png_bytep to, std::size_t count) {
   session.rest = session.rest.subspan(count);
 }
 
-PngSession::PngSession(std::span<const std::uint8_t> content) : rest(content) {
+PngSession::PngSession(const std::string& file, std::span<const std::uint8_t> content) : rest(content) {
   png = png_create_read_struct(PNG_LIBPNG_VER_STRING, this, on_error, on_warning);
   if (png != nullptr) info = png_create_info_struct(png);
   if (info == nullptr) {
     png_destroy_read_struct(&png, nullptr, nullptr);
-    TERNGRAD_THROW(DataError, "libpng cannot start");
+    TERNGRAD_THROW(DataError, "'", file, "' cannot be decoded: libpng cannot start");
   }
 }
 
@@ -61,7 +61,7 @@ bool run(PngSession& session, const Work& work) {
 }
 
 [[noreturn]] void throw_damaged(const std::string& file, const PngSession& session) {
-  TERNGRAD_THROW(DataError, "'", file, "' is not an intact PNG image: ", session.message);
+  TERNGRAD_THROW(DataError, "'", file, "': expected an intact PNG image, found: ", session.message);
 }
 
 ImageHeader start(PngSession& session, const std::string& file) {
@@ -108,13 +108,13 @@ bool read_rows(PngSession& session, std::uint8_t** rows) {
 }  // namespace
 
 ImageHeader read_png_header(const std::string& file, std::span<const std::uint8_t> bytes) {
-  PngSession session(bytes);
+  PngSession session(file, bytes);
   return start(session, file);
 }
 
 DecodedImage decode_png(const std::string& file, std::span<const std::uint8_t> bytes, int channels) {
   TERNGRAD_REQUIRE(channels == 1 || channels == 3, "[decode_png] channels must be 1 or 3, got ", channels);
-  PngSession session(bytes);
+  PngSession session(file, bytes);
   const ImageHeader header = start(session, file);
   TERNGRAD_REQUIRE(channels == 3 || header.is_grey, "[decode_png] 1 channel of '", file, "', which has colours");
   DecodedImage image{.height = header.height, .width = header.width, .channels = channels, .pixels = {}};

@@ -15,7 +15,9 @@ namespace {
 
 using ::testing::AllOf;
 using ::testing::Each;
+using ::testing::EndsWith;
 using ::testing::HasSubstr;
+using ::testing::StartsWith;
 
 class ImageFolder : public ::testing::Test {
  protected:
@@ -128,10 +130,41 @@ TEST_F(ImageFolder, BrokenHeadersAreRefusedAtOpeningAndBrokenPixelsInRead) {
   const auto set = open();
   std::vector<float> image(27);
   EXPECT_THAT(data_error([&] { set->read(3, {}, image); }),
-              AllOf(HasSubstr("train/dog/c.png"), HasSubstr("not an intact PNG image")));
+              AllOf(StartsWith("[folder] '"), HasSubstr("train/dog/c.png': expected an intact PNG image, found: ")));
   cut.resize(20);
   write("train/dog/c.png", cut);
-  EXPECT_THAT(refusal(), AllOf(HasSubstr("train/dog/c.png"), HasSubstr("not an intact PNG image")));
+  EXPECT_THAT(refusal(),
+              AllOf(StartsWith("[folder] '"), HasSubstr("train/dog/c.png': expected an intact PNG image, found: ")));
+}
+
+TEST_F(ImageFolder, MessagesOfBothDecodersBeginWithTheSetsName) {
+  Bytes cut = jpeg(counting_bytes(3 * 24 * 24), 24, 24);
+  cut.resize(cut.size() - 30);
+  write("test/dog/b.jpg", cut);
+  const auto set = open(Subset::kTest);
+  std::vector<float> image(27);
+  const auto read_refusal = [&] { return data_error([&] { set->read(1, {}, image); }); };
+  EXPECT_THAT(read_refusal(),
+              AllOf(StartsWith("[folder] '"), HasSubstr("test/dog/b.jpg': expected an intact JPEG image, found: ")));
+  write("test/dog/b.jpg", {});
+  EXPECT_THAT(read_refusal(),
+              AllOf(StartsWith("[folder] '"), HasSubstr("test/dog/b.jpg': expected a JPEG or PNG image, "
+                                                        "found an empty file")));
+  std::filesystem::remove(folder_.path() / "test/dog/b.jpg");
+  EXPECT_THAT(read_refusal(), AllOf(StartsWith("[folder] '"), HasSubstr("test/dog/b.jpg' does not exist")));
+}
+
+TEST_F(ImageFolder, ImageSizesOutOfRangeAreRefusedWithTheRange) {
+  for (const int size : {-1, 0, 1025}) {
+    try {
+      make_image_folder({.data_dir = folder_.path().string(), .image_size = size});
+      FAIL() << "expected InvalidArgument";
+    } catch (const InvalidArgument& error) {
+      EXPECT_THAT(error.what(),
+                  AllOf(HasSubstr("[folder] image_size must be 1 to 1024"), EndsWith(", got " + std::to_string(size))));
+    }
+  }
+  EXPECT_EQ(make_image_folder({.data_dir = folder_.path().string(), .image_size = 1024})->width(), 1024);
 }
 
 TEST(RealImageFolder, PhotographsOpen) {
