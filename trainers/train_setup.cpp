@@ -51,15 +51,6 @@ std::string shape_text(const Dataset& dataset) {
                      dataset.num_classes());
 }
 
-/// Throws unless a net for the training set can be evaluated on the test set; better now than after the last step.
-void check_test_set(const TrainOptions& o, const Dataset& training_set, const Dataset& test_set) {
-  const std::string training = shape_text(training_set);
-  const std::string test = shape_text(test_set);
-  if (training == test) return;
-  TERNGRAD_THROW(DataError, "data set ", o.dataset, o.data_dir.empty() ? "" : " in '" + o.data_dir + "'",
-                 ": the training set has ", training, ", the test set ", test, "; both must have the same");
-}
-
 std::unique_ptr<Net> open_net(const TrainOptions& o, const Dataset& dataset, const WorkerGroup& workers) {
   NetOptions options;
   options.num_local_workers = workers.num_local_workers;
@@ -171,6 +162,14 @@ CheckpointState checkpoint_state(const TrainOptions& o, const Dataset& dataset, 
 }  // namespace
 
 int num_threads(const TrainOptions& o) { return o.threads == 0 ? num_hardware_threads() : o.threads; }
+
+void check_test_set(const TrainOptions& o, const Dataset& training_set, const Dataset& test_set) {
+  const std::string training = shape_text(training_set);
+  const std::string test = shape_text(test_set);
+  if (training == test) return;
+  TERNGRAD_THROW(DataError, "data set ", o.dataset, o.data_dir.empty() ? "" : " in '" + o.data_dir + "'",
+                 ": the training set has ", training, ", the test set ", test, "; both must have the same");
+}
 
 TrainSetup make_train_setup(const TrainOptions& o) {
   TrainSetup setup;

@@ -23,6 +23,10 @@ struct TrainSetup {
 /// Threads of the process, all of the machine's for --threads 0.
 int num_threads(const TrainOptions& o);
 
+/// Throws unless a net for the training set can be evaluated on the test set: better before the first step than after
+/// the last one. @throws DataError that names the data set and both shapes
+void check_test_set(const TrainOptions& o, const Dataset& training_set, const Dataset& test_set);
+
 /// Opens the data and makes net, exchange, optimizer and trainer.
 /// @throws UsageError for options that these parts refuse, DataError for missing or damaged files, and
 /// for a test set whose images or classes are not those of the training set

@@ -3,7 +3,11 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <cstdint>
+#include <vector>
+
 #include "kernels/errors.h"
+#include "tests/trainers/small_training.h"
 #include "tests/trainers/temporary_directory.h"
 #include "trainers/run_identity.h"
 
@@ -82,6 +86,27 @@ TEST(TrainSetup, PartsThatRefuseAreUsageErrors) {
   o.learning_rate_decay_type = "exponential";
   o.num_epochs_per_decay = 1e300;
   EXPECT_THAT(message_of<UsageError>([&] { make_train_setup(o); }), HasSubstr("--num_epochs_per_decay 1e+300"));
+}
+
+TEST(CheckTestSet, ImagesAndClassesMustBeThoseOfTheTrainingSet) {
+  TrainOptions o;
+  o.dataset = "own";
+  o.data_dir = "/data/own";
+  // One row of so many pixels.
+  const auto set = [](std::size_t width, int num_classes, std::size_t num_examples = 1) {
+    return testing::RowDataset(std::vector(num_examples, std::vector<float>(width)),
+                               std::vector<std::int32_t>(num_examples), num_classes);
+  };
+  EXPECT_NO_THROW(check_test_set(o, set(6, 3), set(6, 3)));
+  EXPECT_NO_THROW(check_test_set(o, set(6, 3, 50), set(6, 3, 2)));
+  EXPECT_EQ(message_of<DataError>([&] { check_test_set(o, set(6, 3), set(8, 3)); }),
+            "data set own in '/data/own': the training set has images of 1x6x1 in 3 classes, the test set images of "
+            "1x8x1 in 3 classes; both must have the same");
+  EXPECT_THAT(message_of<DataError>([&] { check_test_set(o, set(6, 3), set(6, 4)); }),
+              AllOf(HasSubstr("1x6x1 in 3 classes"), HasSubstr("1x6x1 in 4 classes")));
+  o.data_dir = "";
+  EXPECT_THAT(message_of<DataError>([&] { check_test_set(o, set(6, 3), set(6, 2)); }),
+              ::testing::StartsWith("data set own: the training set"));
 }
 
 TEST(TrainSetup, ThreadsAreTheMachinesUnlessGiven) {
