@@ -1,0 +1,72 @@
+// That docs/adding-a-dataset.md shows the code which is compiled here: adding_a_dataset/ and optdigits_test.cpp.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cstddef>
+#include <fstream>
+#include <sstream>
+#include <string>
+#include <vector>
+
+namespace terngrad {
+namespace {
+
+using ::testing::HasSubstr;
+
+std::string text_of(const char* path) {
+  std::ifstream file(path);
+  EXPECT_TRUE(file) << path;
+  std::ostringstream text;
+  text << file.rdbuf();
+  return text.str();
+}
+
+/// The C++ that a document shows, block by block.
+std::vector<std::string> code_blocks(const std::string& document) {
+  const std::string opening = "```cpp\n";
+  std::vector<std::string> blocks;
+  for (std::size_t at = document.find(opening); at != std::string::npos; at = document.find(opening, at)) {
+    at += opening.size();
+    blocks.push_back(document.substr(at, document.find("```", at) - at));
+  }
+  return blocks;
+}
+
+std::string with_replaced(std::string text, const std::string& from, const std::string& to) {
+  for (std::size_t at = text.find(from); at != std::string::npos; at = text.find(from, at + to.size())) {
+    text.replace(at, from.size(), to);
+  }
+  return text;
+}
+
+class AddingADataset : public ::testing::Test {
+ protected:
+  void SetUp() override { ASSERT_EQ(blocks_.size(), 5u); }
+
+  const std::vector<std::string> blocks_ = code_blocks(text_of("docs/adding-a-dataset.md"));
+};
+
+TEST_F(AddingADataset, TheDocumentShowsTheFilesThatAreCompiled) {
+  EXPECT_EQ(blocks_[0], text_of("tests/datasets/adding_a_dataset/datasets/optdigits.h"));
+  EXPECT_EQ(blocks_[1], text_of("tests/datasets/adding_a_dataset/datasets/optdigits.cpp"));
+  EXPECT_EQ(blocks_[2], text_of("tests/datasets/optdigits_test.cpp"));
+}
+
+// The lines elsewhere cannot be compiled without the set in the registry. They must look as those of sets that are.
+TEST_F(AddingADataset, TheLinesElsewhereAreAsThoseOfOtherSets) {
+  const std::string entry = with_replaced(blocks_[3], "optdigits", "mnist");
+  const std::size_t first = entry.find_first_not_of(' ');
+  EXPECT_THAT(text_of("datasets/dataset.cpp"), HasSubstr(entry.substr(first, entry.find('\n') - first)));
+  const std::string options = text_of("trainers/train_options.cpp");
+  const std::size_t row = options.find("{\"mnist\", {");
+  ASSERT_NE(row, std::string::npos);
+  const std::string known = options.substr(row, options.find('\n', row) - row);
+  const std::string shown = blocks_[4].substr(blocks_[4].find_first_not_of(' '));
+  EXPECT_THAT(shown, ::testing::StartsWith("{\"optdigits\", {\"lenet\", "));
+  EXPECT_EQ(std::ranges::count(shown, '"'), std::ranges::count(known, '"'));
+  EXPECT_EQ(std::ranges::count(shown, ','), std::ranges::count(known, ','));
+}
+
+}  // namespace
+}  // namespace terngrad
