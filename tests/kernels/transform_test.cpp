@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "support/bits.h"
+#include "support/elementwise_runs.h"
 #include "support/gradients.h"
 #include "support/simd_targets.h"
 
@@ -21,17 +22,9 @@ using testing::bits_of;
 /// Runs body(values, stream) for many lengths, alignments, threads and targets.
 template <class Body>
 void for_each_case(const Body& body) {
-  testing::for_each_target([&](const std::string&) {
-    for (const int threads : {1, 3}) {
-      for (const std::size_t n : {0u, 1u, 3u, 7u, 8u, 9u, 15u, 16u, 17u, 31u, 33u, 100u, 50000u}) {
-        for (const std::size_t start : {0u, 1u, 5u}) {
-          std::vector<float> values = testing::gaussian(n + start, 1);
-          Stream stream(Device::cpu(), threads);
-          body(std::span(values).subspan(start), stream);
-          if (::testing::Test::HasFatalFailure()) return;
-        }
-      }
-    }
+  testing::for_each_elementwise_run([&](std::size_t n, std::size_t start, Stream& stream) {
+    std::vector<float> values = testing::gaussian(n + start, 1);
+    body(std::span(values).subspan(start), stream);
   });
 }
 

@@ -1,0 +1,108 @@
+// Exchanges of some workers with tensors of every shape, and the mean they must give.
+#pragma once
+
+#include <gtest/gtest.h>
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "compress/compressed_all_reduce.h"
+#include "support/bits.h"
+#include "support/gradients.h"
+#include "support/reference_exchange.h"
+
+namespace terngrad::testing {
+
+inline constexpr ExchangeAlgorithm kAlgorithms[] = {ExchangeAlgorithm::kAllGather, ExchangeAlgorithm::kScatterReduce,
+                                                    ExchangeAlgorithm::kIntegerSum, ExchangeAlgorithm::kAuto};
+inline constexpr ReturnCodec kReturns[] = {ReturnCodec::kFloat32, ReturnCodec::kBfloat16, ReturnCodec::kSums,
+                                           ReturnCodec::kTernary};
+
+/// Small, ragged, empty and multi-chunk tensors; the last two travel as fp32 and bf16.
+inline Layout mixed_layout() {
+  Layout layout;
+  layout.add("conv/weights", {9, 500});  // two chunks
+  layout.add("conv/biases", {7});
+  layout.add("empty", {0});
+  layout.add("fc/weights", {8193});
+  layout.add("one", {1});
+  layout.add("plain", {101});
+  layout.add("half", {35});
+  return layout;
+}
+
+inline CompressedAllReduceOptions options_of(ExchangeAlgorithm algorithm,
+                                             ReturnCodec return_codec = ReturnCodec::kFloat32) {
+  CompressedAllReduceOptions options;
+  options.algorithm = algorithm;
+  options.return_codec = return_codec;
+  options.seed = 77;
+  options.run_id = 99;
+  options.codecs.rules = {{"plain", "fp32"}, {"half", "bf16"}};
+  return options;
+}
+
+/// What a failure names.
+inline std::string options_text(const CompressedAllReduceOptions& options) {
+  return to_string(options.algorithm) + ", " + to_string(options.return_codec) + ", " +
+         TernaryCodec(options.codecs.codec_options.ternary).options_text();
+}
+
+inline std::vector<std::string> codecs_of(const CompressedAllReduce& exchange, const Layout& layout) {
+  std::vector<std::string> names;
+  for (int t = 0; t < layout.num_segments(); ++t) names.push_back(exchange.plan().codec_of(t).name());
+  return names;
+}
+
+inline std::vector<Tensors> worker_gradients(const Layout& layout, int num_workers, std::uint64_t seed = 0) {
+  std::vector<Tensors> workers;
+  for (int w = 0; w < num_workers; ++w) {
+    workers.push_back(gaussian_tensors(layout, seed * 100 + static_cast<std::uint64_t>(w) + 1, 1.0 + 0.1 * w));
+  }
+  return workers;
+}
+
+inline std::vector<TensorTable> tables(const std::vector<Tensors>& workers, int first, int count) {
+  std::vector<TensorTable> result;
+  for (int w = first; w < first + count; ++w) result.push_back(workers[static_cast<std::size_t>(w)].table);
+  return result;
+}
+
+inline CompressedAllReduce local_exchange(const Layout& layout, int num_workers,
+                                          const CompressedAllReduceOptions& options) {
+  return {layout, make_worker_group(num_workers, make_self_communicator()), options};
+}
+
+inline ::testing::AssertionResult same_bits(const std::vector<std::vector<float>>& expected, const Tensors& found) {
+  for (std::size_t t = 0; t < expected.size(); ++t) {
+    for (std::size_t i = 0; i < expected[t].size(); ++i) {
+      if (bits_of(expected[t][i]) != bits_of(found.values[t][i])) {
+        return ::testing::AssertionFailure() << "tensor " << t << " element " << i << ": expected " << expected[t][i]
+                                             << ", found " << found.values[t][i];
+      }
+    }
+  }
+  return ::testing::AssertionSuccess();
+}
+
+/// Exchanges in one process and compares with the reference.
+inline void expect_reference(const Layout& layout, const std::vector<Tensors>& workers,
+                             const CompressedAllReduceOptions& options, std::uint64_t step, const std::string& what) {
+  const auto num_workers = static_cast<int>(workers.size());
+  CompressedAllReduce exchange = local_exchange(layout, num_workers, options);
+  Tensors mean = blank_tensors(layout);
+  exchange.exchange(tables(workers, 0, num_workers), mean.table, step);
+  ReferenceExchange reference{layout,
+                              codecs_of(exchange, layout),
+                              options.codecs.codec_options.ternary,
+                              options.return_codec,
+                              options.seed,
+                              step,
+                              {},
+                              {},
+                              {}};
+  ASSERT_TRUE(same_bits(reference.run(workers), mean)) << what;
+}
+
+}  // namespace terngrad::testing
