@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Fuzzes the parsers of files and messages for a while.
+# Fuzzes the parsers of files and messages, and the exchange behind them, for a while.
 set -euo pipefail
 
 usage() {
@@ -14,11 +14,11 @@ build/fuzz/bin/fuzz_TARGET FILE runs it again.
   --seconds N  time for each target (default: 60)
   --help       print this text and exit
 
-Targets: checkpoint, cifar10, compressed, idx, jpeg, message, npy, png (default: all)
+Targets: checkpoint, cifar10, compressed, exchange, idx, jpeg, message, npy, png (default: all)
 TEXT
 }
 
-all_targets=(checkpoint cifar10 compressed idx jpeg message npy png)
+all_targets=(checkpoint cifar10 compressed exchange idx jpeg message npy png)
 targets=()
 seconds=60
 while (($# > 0)); do

@@ -10,6 +10,7 @@
 #include "datasets/cifar10.h"
 #include "tests/datasets/image_files.h"
 #include "tests/datasets/npy_files.h"
+#include "tests/fuzz/fuzz_exchange.h"
 #include "tests/fuzz/fuzz_message.h"
 #include "trainers/checkpoint.h"
 
@@ -74,6 +75,26 @@ void add_message(Corpus& corpus) {
   corpus.add("message", "repaired", 1, {message.begin(), message.end()});
 }
 
+/// For each exchange the message that is to be tampered with, and a start for changes of its codes.
+void add_exchanges(Corpus& corpus) {
+  for (unsigned choice = 0; choice < 256; ++choice) {
+    Bytes message;
+    std::vector<float> mean;
+    fuzz::tampered_exchange(
+        fuzz::exchange_choice(static_cast<std::uint8_t>(choice)),
+        [&](std::span<const std::uint8_t> sent) {
+          message.assign(sent.begin(), sent.end());
+          return message;
+        },
+        mean);
+    if (message.empty()) continue;  // there is no such collective
+    const std::string name = std::to_string(choice);
+    message.insert(message.begin(), {static_cast<std::uint8_t>(choice), 1});
+    corpus.add("exchange", "message_" + name, message);
+    corpus.add("exchange", "codes_" + name, {static_cast<std::uint8_t>(choice), 2, 0, 0, 0, 0, 0, 0, 0, 0, 1});
+  }
+}
+
 void add_checkpoint(Corpus& corpus) {
   Layout layout;
   layout.add("w", {2, 3});
@@ -100,6 +121,7 @@ int main(int argc, char** argv) {
   terngrad::add_data_files(corpus);
   terngrad::add_images(corpus);
   terngrad::add_message(corpus);
+  terngrad::add_exchanges(corpus);
   terngrad::add_checkpoint(corpus);
   return 0;
 }

@@ -2,33 +2,14 @@
 // reached.
 #include "compress/wire_format.h"
 
-#include <cstring>
 #include <vector>
 
-#include "kernels/crc32c.h"
 #include "tests/fuzz/fuzz_input.h"
 #include "tests/fuzz/fuzz_message.h"
+#include "tests/fuzz/repair_message.h"
 
 namespace terngrad {
 namespace {
-
-// Offsets in the header, from docs/wire-format.md.
-constexpr std::size_t kNumRecordsAt = 36;
-constexpr std::size_t kPayloadCrcAt = 56;
-constexpr std::size_t kHeaderCrcAt = 60;
-
-void repair_checksums(std::span<std::uint8_t> message) {
-  if (message.size() < kWireHeaderBytes) return;
-  std::uint32_t num_records = 0;
-  std::memcpy(&num_records, message.data() + kNumRecordsAt, sizeof num_records);
-  if (num_records > (message.size() - kWireHeaderBytes) / kWireRecordBytes) return;
-  const std::size_t records_bytes = num_records * kWireRecordBytes;
-  const std::uint32_t payload_crc = crc32c(message.subspan(kWireHeaderBytes + records_bytes));
-  std::memcpy(message.data() + kPayloadCrcAt, &payload_crc, sizeof payload_crc);
-  const std::uint32_t header_crc =
-      crc32c(message.subspan(kWireHeaderBytes, records_bytes), crc32c(message.first(kHeaderCrcAt)));
-  std::memcpy(message.data() + kHeaderCrcAt, &header_crc, sizeof header_crc);
-}
 
 /// Reads every byte that the parser handed out.
 void touch(const Message& message) {
@@ -55,7 +36,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   const bool repair = fuzz::take_choice(input) % 2 == 1;
   // A copy of exactly this size, so that one byte too far is noticed; new gives the alignment that messages need.
   std::vector<std::uint8_t> copy(input.begin(), input.end());
-  if (repair) repair_checksums(copy);
+  if (repair) fuzz::repair_checksums(copy);
   fuzz::survive<CommunicationError>([&] {
     Message message;
     read_message(copy, MessageKind::kGradient, fuzz::kMessageContext, fuzz::message_layout(), message);
