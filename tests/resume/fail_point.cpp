@@ -1,14 +1,19 @@
 // A library to preload (LD_PRELOAD) that makes one file-system call of a program fail, or kills the program there. It
-// counts calls of open, write, fsync and rename on the folder TERNGRAD_FAIL_FOLDER and files in it, from 1, and acts at
-// call number TERNGRAD_FAIL_CALL:
+// counts the calls on the folder TERNGRAD_FAIL_FOLDER and files in it, from 1, and acts at call number
+// TERNGRAD_FAIL_CALL. Counted are open, write, ftruncate, fsync, rename, unlink, remove and mkdir: all by which the
+// commands change files, the last two through the C++ library's std::filesystem.
 //   TERNGRAD_FAIL_ACTION=kill_before  SIGKILL in place of the call; of a write, half is done first
 //   TERNGRAD_FAIL_ACTION=kill_after   SIGKILL once the call is done
 //   TERNGRAD_FAIL_ACTION=full_once    the call fails with ENOSPC (a write after half of it is done)
-//   TERNGRAD_FAIL_ACTION=full_after   this call and all writes, and openings for writing, that follow do
-//   TERNGRAD_FAIL_ACTION=list         every call is noted in the file TERNGRAD_FAIL_LIST instead, one name a line
+//   TERNGRAD_FAIL_ACTION=full_twice   this call and the next one do
+//   TERNGRAD_FAIL_ACTION=full_then_kill  this call does, and SIGKILL comes in place of the next one, as kill_before
+//   TERNGRAD_FAIL_ACTION=full_after   this call and all that follow do, but for openings for reading. (Removing and
+//                                     cutting need space too where a file system never overwrites.)
+// If TERNGRAD_FAIL_LIST names a file, every call is noted there, one a line: its name and that of the file.
 #include <dlfcn.h>
 #include <fcntl.h>
 #include <stdlib.h>
+#include <sys/stat.h>
 #include <sys/types.h>
 #include <unistd.h>
 
@@ -21,7 +26,10 @@
 
 namespace {
 
-enum class Action { kNone, kKillBefore, kKillAfter, kFullOnce, kFullAfter, kList };
+enum class Action { kNone, kKillBefore, kKillAfter, kFullOnce, kFullTwice, kFullThenKill, kFullAfter };
+
+/// What happens to one call.
+enum class Fate { kDone, kKilledBefore, kKilledAfter, kFull };
 
 struct Plan {
   std::string folder;
@@ -44,8 +52,9 @@ const Plan& plan() {
     if (action == "kill_before") made.action = Action::kKillBefore;
     if (action == "kill_after") made.action = Action::kKillAfter;
     if (action == "full_once") made.action = Action::kFullOnce;
+    if (action == "full_twice") made.action = Action::kFullTwice;
+    if (action == "full_then_kill") made.action = Action::kFullThenKill;
     if (action == "full_after") made.action = Action::kFullAfter;
-    if (action == "list") made.action = Action::kList;
     return made;
   }();
   return result;
@@ -61,19 +70,21 @@ ssize_t real_write(int fd, const void* data, size_t count) {
   return function(fd, data, count);
 }
 
-bool is_watched(const char* path) {
-  if (path == nullptr || plan().action == Action::kNone) return false;
-  return path == plan().folder || std::string(path).starts_with(plan().folder + "/");
+bool is_watched(const std::string& path) {
+  if (plan().folder.empty()) return false;
+  return path == plan().folder || path.starts_with(plan().folder + "/");
 }
 
-bool is_watched(int fd) {
-  if (plan().action == Action::kNone) return false;
+/// The real call tells the caller about a null pointer.
+std::string text_of(const char* path) { return path == nullptr ? "" : path; }
+
+/// The name of an open file, empty if it has none.
+std::string path_of(int fd) {
+  if (plan().folder.empty()) return "";
   char path[4096];
   const std::string link = "/proc/self/fd/" + std::to_string(fd);
-  const ssize_t length = readlink(link.c_str(), path, sizeof(path) - 1);
-  if (length <= 0) return false;
-  path[length] = '\0';
-  return is_watched(path);
+  const ssize_t length = readlink(link.c_str(), path, sizeof(path));
+  return length <= 0 ? "" : std::string(path, static_cast<std::size_t>(length));
 }
 
 [[noreturn]] void die() {
@@ -81,32 +92,54 @@ bool is_watched(int fd) {
   while (true) pause();
 }
 
-/// Counts a call and says what is to be done about it.
-Action next(const char* name, bool writes) {
+void note(const char* name, const std::string& path) {
+  static const auto open_list = real<int (*)(const char*, int, ...)>("open");
+  const int list = open_list(plan().list.c_str(), O_WRONLY | O_CREAT | O_APPEND, 0600);
+  const std::string line = name + (" " + path.substr(path.rfind('/') + 1)) + "\n";
+  if (real_write(list, line.data(), line.size()) < 0) abort();
+  close(list);
+}
+
+/// The fate of the call that comes `distance` calls after the one to act at.
+Fate fate_of(long distance, bool writes) {
+  switch (plan().action) {
+    case Action::kKillBefore:
+      return distance == 0 ? Fate::kKilledBefore : Fate::kDone;
+    case Action::kKillAfter:
+      return distance == 0 ? Fate::kKilledAfter : Fate::kDone;
+    case Action::kFullOnce:
+      return distance == 0 ? Fate::kFull : Fate::kDone;
+    case Action::kFullTwice:
+      return distance == 0 || distance == 1 ? Fate::kFull : Fate::kDone;
+    case Action::kFullThenKill:
+      return distance == 0 ? Fate::kFull : distance == 1 ? Fate::kKilledBefore : Fate::kDone;
+    case Action::kFullAfter:
+      return distance == 0 || (distance > 0 && writes) ? Fate::kFull : Fate::kDone;
+    default:
+      return Fate::kDone;
+  }
+}
+
+/// Counts a call on `path` and says what is to be done about it.
+Fate next(const char* name, const std::string& path, bool writes) {
+  if (!is_watched(path)) return Fate::kDone;
   static long number = 0;
   ++number;
-  if (plan().action == Action::kList) {
-    static const auto open_list = real<int (*)(const char*, int, ...)>("open");
-    const int list = open_list(plan().list.c_str(), O_WRONLY | O_CREAT | O_APPEND, 0600);
-    const std::string line = std::string(name) + "\n";
-    if (real_write(list, line.data(), line.size()) < 0) abort();
-    close(list);
-  }
-  if (plan().action == Action::kFullAfter && number > plan().call && writes) return Action::kFullAfter;
-  return number == plan().call && plan().action != Action::kList ? plan().action : Action::kNone;
+  if (!plan().list.empty()) note(name, path);
+  return fate_of(number - plan().call, writes);
 }
 
 /// Makes a call that has no halves.
 template <class Call>
-auto guarded(const char* name, bool watched, bool writes, const Call& call) -> decltype(call()) {
-  const Action action = watched ? next(name, writes) : Action::kNone;
-  if (action == Action::kKillBefore) die();
-  if (action == Action::kFullOnce || action == Action::kFullAfter) {
+auto guarded(const char* name, const std::string& path, bool writes, const Call& call) -> decltype(call()) {
+  const Fate fate = next(name, path, writes);
+  if (fate == Fate::kKilledBefore) die();
+  if (fate == Fate::kFull) {
     errno = ENOSPC;
     return -1;
   }
   const auto result = call();
-  if (action == Action::kKillAfter) die();
+  if (fate == Fate::kKilledAfter) die();
   return result;
 }
 
@@ -121,28 +154,47 @@ int open(const char* path, int flags, ...) {
   const mode_t mode = (flags & O_CREAT) != 0 ? va_arg(arguments, mode_t) : 0;
   va_end(arguments);
   static const auto function = real<int (*)(const char*, int, ...)>("open");
-  return guarded("open", is_watched(path), (flags & O_ACCMODE) != O_RDONLY,
-                 [&] { return function(path, flags, mode); });
+  return guarded("open", text_of(path), (flags & O_ACCMODE) != O_RDONLY, [&] { return function(path, flags, mode); });
 }
 
 ssize_t write(int fd, const void* data, size_t count) {
-  const Action action = is_watched(fd) ? next("write", true) : Action::kNone;
-  if (action == Action::kNone) return real_write(fd, data, count);
+  const Fate fate = next("write", path_of(fd), true);
+  if (fate == Fate::kDone) return real_write(fd, data, count);
   // What was written of a failing call stays: a full disk takes a part, too.
-  [[maybe_unused]] const ssize_t written = real_write(fd, data, action == Action::kKillAfter ? count : count / 2);
-  if (action == Action::kKillBefore || action == Action::kKillAfter) die();
+  [[maybe_unused]] const ssize_t written = real_write(fd, data, fate == Fate::kKilledAfter ? count : count / 2);
+  if (fate != Fate::kFull) die();
   errno = ENOSPC;
   return -1;
 }
 
+int ftruncate(int fd, off_t length) {
+  static const auto function = real<int (*)(int, off_t)>("ftruncate");
+  return guarded("ftruncate", path_of(fd), true, [&] { return function(fd, length); });
+}
+
 int fsync(int fd) {
   static const auto function = real<int (*)(int)>("fsync");
-  return guarded("fsync", is_watched(fd), true, [&] { return function(fd); });
+  return guarded("fsync", path_of(fd), true, [&] { return function(fd); });
 }
 
 int rename(const char* from, const char* to) {
   static const auto function = real<int (*)(const char*, const char*)>("rename");
-  return guarded("rename", is_watched(to), true, [&] { return function(from, to); });
+  return guarded("rename", text_of(to), true, [&] { return function(from, to); });
+}
+
+int unlink(const char* path) {
+  static const auto function = real<int (*)(const char*)>("unlink");
+  return guarded("unlink", text_of(path), true, [&] { return function(path); });
+}
+
+int remove(const char* path) {
+  static const auto function = real<int (*)(const char*)>("remove");
+  return guarded("remove", text_of(path), true, [&] { return function(path); });
+}
+
+int mkdir(const char* path, mode_t mode) {
+  static const auto function = real<int (*)(const char*, mode_t)>("mkdir");
+  return guarded("mkdir", text_of(path), true, [&] { return function(path, mode); });
 }
 // NOLINTEND(readability-inconsistent-declaration-parameter-name)
 

@@ -2,7 +2,11 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <csignal>
+#include <fstream>
+#include <ostream>
+#include <set>
 #include <sstream>
 
 #include "tests/resume/training_process.h"
@@ -23,19 +27,25 @@ using testing::TemporaryDirectory;
 constexpr int kSteps = 6;
 constexpr int kSaveSteps = 3;
 
-/// A finished run and the names of the file-system calls it made in its folder, in order.
+/// A call that changes a file of a run, or opens it.
+struct Call {
+  std::string name;
+  std::string file;
+};
+
+void PrintTo(const Call& call, std::ostream* stream) { *stream << call.name << " of " << call.file; }
+
+/// A finished run and the file-system calls it made in its folder, in order.
 class FailPoint : public ::testing::Test {
  protected:
   void SetUp() override {
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
     GTEST_SKIP() << "the sanitizer's own library must be the first that is loaded";
 #endif
-    ASSERT_EQ(run("whole", "list", 0).exit_code, 0);
-    std::istringstream lines(read_file_text(folder_ / "calls"));
-    for (std::string line; std::getline(lines, line);) calls_.push_back(line);
+    calls_ = calls_of("whole");
     expected_ = testing::final_state(folder_ / "whole", kSteps);
-    for (const char* name : {"open", "write", "fsync", "rename"}) {
-      ASSERT_THAT(calls_, ::testing::Contains(name));
+    for (const char* name : {"mkdir", "open", "write", "fsync", "rename", "remove"}) {
+      ASSERT_THAT(calls_, ::testing::Contains(::testing::Field(&Call::name, name)));
     }
   }
 
@@ -48,7 +58,33 @@ class FailPoint : public ::testing::Test {
                                     {"TERNGRAD_FAIL_FOLDER", (folder_ / name).string()},
                                     {"TERNGRAD_FAIL_ACTION", action},
                                     {"TERNGRAD_FAIL_CALL", std::to_string(call)},
-                                    {"TERNGRAD_FAIL_LIST", (folder_ / "calls").string()}});
+                                    {"TERNGRAD_FAIL_LIST", (folder_ / (name + ".calls")).string()}});
+  }
+
+  /// The calls of all runs in a folder so far.
+  std::vector<Call> noted_calls(const std::string& name) const {
+    std::vector<Call> calls;
+    std::istringstream lines(read_file_text(folder_ / (name + ".calls")));
+    for (Call call; lines >> call.name >> call.file;) calls.push_back(call);
+    return calls;
+  }
+
+  /// The calls of a run in a folder, which must end well.
+  std::vector<Call> calls_of(const std::string& name, const std::vector<std::string>& more = {}) {
+    fs::remove(folder_ / (name + ".calls"));
+    const ProcessOutcome outcome = run(name, "", 0, more);
+    EXPECT_EQ(outcome.exit_code, 0) << ::testing::PrintToString(outcome);
+    return noted_calls(name);
+  }
+
+  /// Calls `check` with a new folder's name and the number of each call from 1.
+  template <class Check>
+  void at_each_call(const std::vector<Call>& calls, const Check& check) {
+    for (std::size_t index = 0; index < calls.size(); ++index) {
+      SCOPED_TRACE("call " + std::to_string(index + 1) + ", " + ::testing::PrintToString(calls[index]));
+      check("run" + std::to_string(index + 1), static_cast<int>(index + 1));
+      if (HasFatalFailure()) return;
+    }
   }
 
   /// Goes on with a run and expects the end of the uninterrupted one.
@@ -63,47 +99,100 @@ class FailPoint : public ::testing::Test {
 
   SmallTraining training_;
   TemporaryDirectory folder_;
-  std::vector<std::string> calls_;
+  std::vector<Call> calls_;
   FinalState expected_;
 };
 
+TEST_F(FailPoint, EverythingReportedIsOnTheMediumBeforeTheCheckpointIs) {
+  std::set<std::string> unsynced;
+  std::set<std::string> written;
+  int num_checkpoints = 0;
+  for (const Call& call : calls_) {
+    if (call.name == "write") {
+      unsynced.insert(call.file);
+      written.insert(call.file.substr(0, call.file.find('.')));
+    }
+    if (call.name == "fsync") unsynced.erase(call.file);
+    if (call.name != "rename" || !call.file.starts_with("checkpoint-")) continue;
+    EXPECT_THAT(unsynced, ::testing::IsEmpty()) << call.file;
+    ++num_checkpoints;
+  }
+  EXPECT_EQ(num_checkpoints, kSteps / kSaveSteps);
+  EXPECT_THAT(unsynced, ::testing::IsEmpty()) << "at the end";
+  EXPECT_TRUE(written.contains("metrics") && written.contains("events"));
+}
+
 TEST_F(FailPoint, KilledBeforeEachCall) {
-  for (int call = 1; call <= static_cast<int>(calls_.size()); ++call) {
-    SCOPED_TRACE("call " + std::to_string(call) + ", " + calls_[static_cast<std::size_t>(call - 1)]);
-    const std::string name = "run" + std::to_string(call);
+  at_each_call(calls_, [&](const std::string& name, int call) {
     ASSERT_EQ(run(name, "kill_before", call).signal, SIGKILL);
     expect_resumed_equal(name);
-  }
+  });
 }
 
 TEST_F(FailPoint, KilledAfterEachCall) {
-  for (int call = 1; call <= static_cast<int>(calls_.size()); ++call) {
-    SCOPED_TRACE("call " + std::to_string(call) + ", " + calls_[static_cast<std::size_t>(call - 1)]);
-    const std::string name = "run" + std::to_string(call);
+  at_each_call(calls_, [&](const std::string& name, int call) {
     ASSERT_EQ(run(name, "kill_after", call).signal, SIGKILL);
     expect_resumed_equal(name);
+  });
+}
+
+TEST_F(FailPoint, KilledAgainBeforeEachCallOfTheResumedRun) {
+  // Killed before the second checkpoint has its name, with a line of metrics half written, it has most to put in order.
+  const fs::path second = checkpoint_path("", 2 * kSaveSteps);
+  const auto renamed = std::ranges::find_if(
+      calls_, [&](const Call& call) { return call.name == "rename" && call.file == second.string(); });
+  ASSERT_NE(renamed, calls_.end());
+  const int first_kill = static_cast<int>(renamed - calls_.begin()) + 1;
+  const auto kill_once = [&](const std::string& name) {
+    ASSERT_EQ(run(name, "kill_before", first_kill).signal, SIGKILL);
+    std::ofstream(folder_ / name / "metrics.jsonl", std::ios::app) << "{\"step\":6,\"kind\":\"tr";
+  };
+  kill_once("resumed");
+  const std::vector<Call> calls = calls_of("resumed", {"--resume"});
+  for (const char* name : {"open", "write", "fsync", "rename", "remove"}) {
+    ASSERT_THAT(calls, ::testing::Contains(::testing::Field(&Call::name, name)));
   }
+  at_each_call(calls, [&](const std::string& name, int call) {
+    kill_once(name);
+    ASSERT_EQ(run(name, "kill_before", call, {"--resume"}).signal, SIGKILL);
+    expect_resumed_equal(name);
+  });
 }
 
 TEST_F(FailPoint, FullDiskStopsTheRunWithAllSavedCheckpointsIntact) {
-  for (int call = 1; call <= static_cast<int>(calls_.size()); ++call) {
-    SCOPED_TRACE("call " + std::to_string(call) + ", " + calls_[static_cast<std::size_t>(call - 1)]);
-    const std::string name = "run" + std::to_string(call);
+  at_each_call(calls_, [&](const std::string& name, int call) {
     const ProcessOutcome outcome = run(name, "full_after", call);
     ASSERT_EQ(outcome.exit_code, 1) << ::testing::PrintToString(outcome);
     EXPECT_THAT(outcome.err, HasSubstr("No space left on device"));
     for (const CheckpointFile& file : list_checkpoints(folder_ / name)) EXPECT_NO_THROW(load_checkpoint(file.path));
     expect_resumed_equal(name);
-  }
+  });
 }
 
-TEST_F(FailPoint, DiskThatIsFullForAMomentIsSurvivedOnRequest) {
+TEST_F(FailPoint, KilledWhileItCleansUpAfterAFullDisk) {
+  std::set<std::string> killed_before;
+  at_each_call(calls_, [&](const std::string& name, int call) {
+    const ProcessOutcome outcome = run(name, "full_then_kill", call);
+    if (outcome.signal == SIGKILL) {
+      killed_before.insert(noted_calls(name).back().name);
+    } else {
+      ASSERT_EQ(outcome.exit_code, 1) << ::testing::PrintToString(outcome);
+    }
+    expect_resumed_equal(name);
+  });
+  // Taking back a part of a record, and removing a temporary.
+  EXPECT_THAT(killed_before, ::testing::IsSupersetOf({"ftruncate", "unlink"}));
+}
+
+/// Disks that are full for the time of one call, and of two: then also taking back a part of a record fails, or
+/// removing a temporary.
+class FailPointForAMoment : public FailPoint, public ::testing::WithParamInterface<const char*> {};
+
+TEST_P(FailPointForAMoment, IsSurvivedOnRequest) {
   // What comes before the first step, and the last save, must succeed; what lies between may fail.
   int num_survived = 0;
-  for (int call = 1; call <= static_cast<int>(calls_.size()); ++call) {
-    SCOPED_TRACE("call " + std::to_string(call) + ", " + calls_[static_cast<std::size_t>(call - 1)]);
-    const std::string name = "run" + std::to_string(call);
-    const ProcessOutcome outcome = run(name, "full_once", call, {"--on_save_error", "continue"});
+  at_each_call(calls_, [&](const std::string& name, int call) {
+    const ProcessOutcome outcome = run(name, GetParam(), call, {"--on_save_error", "continue"});
     if (outcome.exit_code == 0) {
       ++num_survived;
       EXPECT_TRUE(testing::final_state(folder_ / name, kSteps) == expected_);
@@ -112,9 +201,11 @@ TEST_F(FailPoint, DiskThatIsFullForAMomentIsSurvivedOnRequest) {
       EXPECT_THAT(outcome.err, HasSubstr("No space left on device"));
       expect_resumed_equal(name);
     }
-  }
+  });
   EXPECT_GT(num_survived, static_cast<int>(calls_.size()) / 4);
 }
+
+INSTANTIATE_TEST_SUITE_P(Disk, FailPointForAMoment, ::testing::Values("full_once", "full_twice"));
 
 }  // namespace
 }  // namespace terngrad
