@@ -161,6 +161,21 @@ std::span<const std::uint8_t> ReturnLeg::encode(std::size_t part, int worker, co
   return writer.finish();
 }
 
+namespace {
+
+/// A mean that travels as codes is finite: whoever aggregated it had finite scalers of at most kMaxScaler.
+/// @param greatest  the greatest code that a scaler can multiply
+void check_scalers(std::span<const float> scalers, int greatest, int worker) {
+  for (const float scaler : scalers) {
+    // kMaxScaler and the rounding of its division by N.
+    if (scaler >= 0 && static_cast<double>(scaler) * greatest <= 2.0 * static_cast<double>(kMaxScaler)) continue;
+    TERNGRAD_THROW(CommunicationError, "[return leg] scaler ", scaler, " of worker ", worker,
+                   " is none that a mean can have");
+  }
+}
+
+}  // namespace
+
 void ReturnLeg::decode(std::size_t part, const Message& message, const TensorTable& mean, Stream& stream) const {
   const Part& p = parts_[part];
   if (message.records.size() != p.slices.size()) {
@@ -187,6 +202,7 @@ void ReturnLeg::decode(std::size_t part, const Message& message, const TensorTab
     }
     check_payload(
         {static_cast<TernaryFormat>(form.format), encoded.payload, encoded.slice.count, options_.num_workers});
+    check_scalers(encoded.scalers, options_.codec == ReturnCodec::kSums ? options_.num_workers : 1, message.worker);
     const std::uint8_t* payload = encoded.payload.data();
     const auto bytes = static_cast<std::int64_t>(encoded.payload.size());
     const CodeSumTask task{.format = static_cast<TernaryFormat>(form.format),

@@ -86,8 +86,10 @@ void sum_tile_packed(const CodeSumTask& task, std::int64_t begin, std::int64_t c
   // Kept from call to call: a step allocates nothing.
   static thread_local std::vector<std::uint32_t> room;
   const std::size_t n = task.payloads.size();
-  if (task.format != TernaryFormat::kT2 && room.size() < n * kChunkWords) room.resize(n * kChunkWords);
-  for (std::size_t k = 0; k < n; ++k) chunks[k] = chunk_as_t2(task, k, begin, count, room.data() + k * kChunkWords);
+  // t2 needs no room, and may find none: a null pointer takes no offset.
+  const std::size_t stride = task.format == TernaryFormat::kT2 ? 0 : kChunkWords;
+  if (room.size() < n * stride) room.resize(n * stride);
+  for (std::size_t k = 0; k < n; ++k) chunks[k] = chunk_as_t2(task, k, begin, count, room.data() + k * stride);
   for_each_block(task.first, task.block_elements, begin, count,
                  [&](std::int64_t block, std::int64_t from, std::int64_t to) {
                    // Blocks are multiples of 64 elements from the segment's start, so every run begins on a word.

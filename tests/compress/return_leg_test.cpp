@@ -7,6 +7,7 @@
 #include <array>
 #include <bit>
 #include <cmath>
+#include <limits>
 #include <memory>
 #include <random>
 
@@ -352,6 +353,20 @@ TEST(ReturnLeg, RefusesAMessageWithAnotherNumberOfScalers) {
   sender.encode(sender.aggregated());
   Tensors mean = blank_tensors(receiver.layout);
   EXPECT_THROW(receiver.leg.decode(0, sender.messages[0], mean.table, receiver.stream), CommunicationError);
+}
+
+TEST(ReturnLeg, RefusesScalersThatNoMeanCanHave) {
+  for (const ReturnCodec codec : {ReturnCodec::kSums, ReturnCodec::kTernary}) {
+    for (const float scaler : {std::numeric_limits<float>::quiet_NaN(), std::numeric_limits<float>::infinity(), -1.0f,
+                               std::numeric_limits<float>::max()}) {
+      Leg leg(codec, 1);
+      leg.encode(leg.aggregated());
+      leg.messages[0].records[0].encoded.scalers = {&scaler, 1};
+      Tensors mean = blank_tensors(leg.layout);
+      EXPECT_THROW(leg.leg.decode(0, leg.messages[0], mean.table, leg.stream), CommunicationError)
+          << to_string(codec) << ' ' << scaler;
+    }
+  }
 }
 
 TEST(ReturnLeg, RefusesACodeThatNeverOccurs) {
