@@ -22,7 +22,9 @@ constexpr float from_bfloat16(std::uint16_t value) {
   return std::bit_cast<float>(static_cast<std::uint32_t>(value) << 16);
 }
 
-/// out[i] = to_bfloat16(values[i]); lengths must agree. @throws InvalidArgument
+/// out[i] = to_bfloat16(values[i]); lengths must agree. On a GPU's stream all spans are device memory, and the host
+/// does not wait.
+/// @throws InvalidArgument
 void encode_bfloat16(std::span<const float> values, std::span<std::uint16_t> out, Stream& stream);
 /// out[i] = from_bfloat16(values[i]). @throws InvalidArgument
 void decode_bfloat16(std::span<const std::uint16_t> values, std::span<float> out, Stream& stream);

@@ -2,7 +2,10 @@
 
 #include <atomic>
 
+#include "kernels/buffer.h"
+#include "kernels/copy.h"
 #include "kernels/cpu/transform.h"
+#include "kernels/cuda/transform.h"
 #include "kernels/parallel.h"
 
 namespace terngrad {
@@ -11,9 +14,25 @@ namespace {
 /// Elements worth a thread.
 constexpr std::int64_t kGrain = 16384;
 
+/// What `run` adds to a zero in device memory. Waits for it.
+template <class T, class Run>
+T result_on_host(Stream& stream, const Run& run) {
+  Buffer<T> on_device(1, stream.device());
+  fill_zero(on_device.span(), stream);
+  run(on_device.data());
+  T result = 0;
+  copy<T>(on_device.span(), {&result, 1}, stream);
+  stream.synchronize();
+  return result;
+}
+
 }  // namespace
 
 bool all_finite(std::span<const float> values, Stream& stream) {
+  if (stream.device().is_cuda()) {
+    return result_on_host<std::uint32_t>(
+               stream, [&](std::uint32_t* found) { cuda::find_nonfinite(values, found, stream); }) == 0;
+  }
   std::atomic<bool> finite{true};
   parallel_for(stream.num_threads(), static_cast<std::int64_t>(values.size()), kGrain,
                [&](std::int64_t begin, std::int64_t end) {
@@ -22,7 +41,16 @@ bool all_finite(std::span<const float> values, Stream& stream) {
   return finite;
 }
 
+void find_nonfinite(std::span<const float> values, std::uint32_t* found, Stream& stream) {
+  if (stream.device().is_cuda()) return cuda::find_nonfinite(values, found, stream);
+  if (!all_finite(values, stream)) *found = 1;
+}
+
 std::int64_t zero_nonfinite(std::span<float> values, Stream& stream) {
+  if (stream.device().is_cuda()) {
+    return result_on_host<std::int64_t>(
+        stream, [&](std::int64_t* num_replaced) { cuda::zero_nonfinite(values, num_replaced, stream); });
+  }
   std::atomic<std::int64_t> num_replaced{0};
   parallel_for(stream.num_threads(), static_cast<std::int64_t>(values.size()), kGrain,
                [&](std::int64_t begin, std::int64_t end) {
@@ -31,9 +59,20 @@ std::int64_t zero_nonfinite(std::span<float> values, Stream& stream) {
   return num_replaced;
 }
 
+void zero_nonfinite(std::span<float> values, std::int64_t* num_replaced, Stream& stream) {
+  if (stream.device().is_cuda()) return cuda::zero_nonfinite(values, num_replaced, stream);
+  *num_replaced += zero_nonfinite(values, stream);
+}
+
 void scale(std::span<float> values, float factor, Stream& stream) {
+  if (stream.device().is_cuda()) return cuda::scale(values, factor, nullptr, stream);
   parallel_for(stream.num_threads(), static_cast<std::int64_t>(values.size()), kGrain,
                [&](std::int64_t begin, std::int64_t end) { cpu::scale(values.data() + begin, end - begin, factor); });
+}
+
+void scale(std::span<float> values, const float* factor, Stream& stream) {
+  if (stream.device().is_cuda()) return cuda::scale(values, 0, factor, stream);
+  scale(values, *factor, stream);
 }
 
 }  // namespace terngrad

@@ -1,8 +1,11 @@
 // Stands in for the CUDA backend in builds without it: there is no device, so nothing else can be reached.
+#include "kernels/cuda/bfloat16.h"
 #include "kernels/cuda/encode_blocks.h"
+#include "kernels/cuda/optimizer.h"
 #include "kernels/cuda/runtime.h"
 #include "kernels/cuda/statistics.h"
 #include "kernels/cuda/ternarize.h"
+#include "kernels/cuda/transform.h"
 #include "kernels/errors.h"
 
 namespace terngrad::cuda {
@@ -37,5 +40,35 @@ std::shared_ptr<StatisticsRunner> make_statistics_runner(std::span<const Slice>,
 }
 std::shared_ptr<EncodeBlocksRunner> make_encode_blocks_runner(const Device&) { not_built("encode_blocks"); }
 std::shared_ptr<TernarizeRunner> make_ternarize_runner(const Device&) { not_built("ternarize"); }
+
+void update_gd(std::span<float>, std::span<const float>, float, const Stream&, const StepScalars&) {
+  not_built("update_gd");
+}
+void update_momentum(std::span<float>, std::span<float>, std::span<const float>, float, float, const Stream&,
+                     const StepScalars&) {
+  not_built("update_momentum");
+}
+void update_adam(std::span<float>, std::span<float>, std::span<float>, std::span<const float>, float,
+                 const AdamConstants&, const Stream&, const StepScalars&) {
+  not_built("update_adam");
+}
+void update_rmsprop(std::span<float>, std::span<float>, std::span<float>, std::span<const float>, float,
+                    const RmspropConstants&, const Stream&, const StepScalars&) {
+  not_built("update_rmsprop");
+}
+void update_ema(std::span<float>, std::span<const float>, float, const Stream&, const StepScalars&) {
+  not_built("update_ema");
+}
+void add_weight_decay(std::span<float>, std::span<const float>, float, const Stream&, const StepScalars&) {
+  not_built("add_weight_decay");
+}
+
+void find_nonfinite(std::span<const float>, std::uint32_t*, const Stream&) { not_built("find_nonfinite"); }
+void zero_nonfinite(std::span<float>, std::int64_t*, const Stream&) { not_built("zero_nonfinite"); }
+void scale(std::span<float>, float, const float*, const Stream&) { not_built("scale"); }
+
+void encode_bfloat16(std::span<const float>, std::span<std::uint16_t>, const Stream&) { not_built("encode_bfloat16"); }
+void decode_bfloat16(std::span<const std::uint16_t>, std::span<float>, const Stream&) { not_built("decode_bfloat16"); }
+void round_to_bfloat16(std::span<float>, const Stream&) { not_built("round_to_bfloat16"); }
 
 }  // namespace terngrad::cuda

@@ -186,6 +186,62 @@ TEST(Optimizers, KeepZeroPaddingZero) {
   for (const float value : a) EXPECT_EQ(bits_of(value), 0u);
 }
 
+/// An update of `w` with two slots by `g`, told its rate twice: by value and by pointer.
+using Apply = void (*)(std::span<float> w, std::span<float> a, std::span<float> b, std::span<const float> g, float rate,
+                       Stream& stream, const StepScalars& scalars);
+constexpr Apply kAll[] = {
+    [](auto w, auto, auto, auto g, float rate, Stream& stream, const StepScalars& scalars) {
+      update_gd(w, g, rate, stream, scalars);
+    },
+    [](auto w, auto a, auto, auto g, float rate, Stream& stream, const StepScalars& scalars) {
+      update_momentum(w, a, g, rate, 0.9f, stream, scalars);
+    },
+    [](auto w, auto a, auto b, auto g, float rate, Stream& stream, const StepScalars& scalars) {
+      update_adam(w, a, b, g, rate, {}, stream, scalars);
+    },
+    [](auto w, auto a, auto b, auto g, float rate, Stream& stream, const StepScalars& scalars) {
+      update_rmsprop(w, b, a, g, rate, {}, stream, scalars);
+    },
+    [](auto w, auto, auto, auto g, float rate, Stream& stream, const StepScalars& scalars) {
+      update_ema(w, g, rate, stream, scalars);
+    },
+    [](auto w, auto, auto, auto g, float rate, Stream& stream, const StepScalars& scalars) {
+      add_weight_decay(w, g, rate, stream, scalars);
+    },
+};
+
+/// Weights and slots after one update.
+std::vector<float> updated(Apply apply, float by_value, const StepScalars& scalars) {
+  constexpr std::size_t kNum = 20000;
+  std::vector<float> arrays = testing::gaussian(3 * kNum, 1);
+  for (std::size_t i = 2 * kNum; i < 3 * kNum; ++i) arrays[i] = std::abs(arrays[i]);
+  const std::span<float> all(arrays);
+  Stream stream(Device::cpu(), 3);
+  apply(all.subspan(0, kNum), all.subspan(kNum, kNum), all.subspan(2 * kNum), testing::gaussian(kNum, 2), by_value,
+        stream, scalars);
+  return arrays;
+}
+
+TEST(Optimizers, TakeTheRateFromMemory) {
+  const float rate = 0.25f;
+  for (const Apply apply : kAll) {
+    const std::vector<float> expected = updated(apply, rate, {});
+    EXPECT_EQ(bits_of(updated(apply, 99.0f, {.rate = &rate})), bits_of(expected));
+    EXPECT_NE(bits_of(updated(apply, 99.0f, {})), bits_of(expected));
+  }
+}
+
+TEST(Optimizers, WriteNothingWhereTheyAreSkipped) {
+  const std::vector<float> before = updated([](auto, auto, auto, auto, float, Stream&, const StepScalars&) {}, 0, {});
+  for (const Apply apply : kAll) {
+    const std::vector<float> expected = updated(apply, 0.25f, {});
+    ASSERT_NE(bits_of(expected), bits_of(before));
+    for (const std::uint32_t skip : {0u, 1u, 0x80000000u}) {
+      EXPECT_EQ(bits_of(updated(apply, 0.25f, {.skip = &skip})), bits_of(skip == 0 ? expected : before)) << skip;
+    }
+  }
+}
+
 TEST(Optimizers, RefuseLengthsThatDiffer) {
   std::vector<float> three(3);
   std::vector<float> four(4);

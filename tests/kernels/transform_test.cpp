@@ -63,6 +63,25 @@ TEST(ZeroNonfinite, FindsOneAtAnyPlace) {
   });
 }
 
+TEST(ZeroNonfinite, GathersTheAnswersOfSeveralCallsInMemory) {
+  Stream stream(Device::cpu(), 1);
+  std::vector<float> finite(100, 1.0f);
+  std::vector<float> hostile(100, std::numeric_limits<float>::infinity());
+  hostile[7] = 2.0f;
+  std::uint32_t found = 0;
+  find_nonfinite(finite, &found, stream);
+  EXPECT_EQ(found, 0u);
+  find_nonfinite(hostile, &found, stream);
+  EXPECT_EQ(found, 1u);
+  find_nonfinite(finite, &found, stream);
+  EXPECT_EQ(found, 1u);
+  std::int64_t num_replaced = 5;
+  zero_nonfinite(hostile, &num_replaced, stream);
+  zero_nonfinite(finite, &num_replaced, stream);
+  EXPECT_EQ(num_replaced, 5 + 99);
+  EXPECT_TRUE(all_finite(hostile, stream));
+}
+
 TEST(Scale, RoundsOnce) {
   for (const float factor : {0.1f, 1.0f, 3e-39f, 0.0f}) {
     for_each_case([factor](std::span<float> values, Stream& stream) {
@@ -71,8 +90,11 @@ TEST(Scale, RoundsOnce) {
         const float product = factor * value;
         want.push_back(bits_of(product));
       }
+      std::vector<float> again(values.begin(), values.end());
       scale(values, factor, stream);
       ASSERT_EQ(bits_of(values), want);
+      scale(again, &factor, stream);
+      ASSERT_EQ(bits_of(again), want);
     });
   }
 }

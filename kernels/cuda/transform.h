@@ -1,0 +1,16 @@
+// Checks and changes of a gradient on a GPU: kernels/transform.h documents them.
+#pragma once
+
+#include <cstdint>
+#include <span>
+
+#include "kernels/device.h"
+
+namespace terngrad::cuda {
+
+void find_nonfinite(std::span<const float> values, std::uint32_t* found, const Stream& stream);
+void zero_nonfinite(std::span<float> values, std::int64_t* num_replaced, const Stream& stream);
+/// @param factor_on_device  null, or [1] takes the place of `factor`
+void scale(std::span<float> values, float factor, const float* factor_on_device, const Stream& stream);
+
+}  // namespace terngrad::cuda
