@@ -10,7 +10,7 @@ void register_aggregate();
 void register_unpack();
 void register_optimizer();
 void register_transform();
-void register_bfloat16();
+void register_conversion();
 void register_crc32c();
 void register_exchange();
 #ifdef TERNGRAD_BENCH_TRAINERS
@@ -26,7 +26,7 @@ inline void register_all() {
   register_unpack();
   register_optimizer();
   register_transform();
-  register_bfloat16();
+  register_conversion();
   register_crc32c();
   register_exchange();
 #ifdef TERNGRAD_BENCH_TRAINERS

@@ -1,6 +1,7 @@
 // Stands in for the CUDA backend in builds without it: there is no device, so nothing else can be reached.
 #include "kernels/cuda/bfloat16.h"
 #include "kernels/cuda/encode_blocks.h"
+#include "kernels/cuda/float16.h"
 #include "kernels/cuda/optimizer.h"
 #include "kernels/cuda/runtime.h"
 #include "kernels/cuda/statistics.h"
@@ -70,5 +71,8 @@ void scale(std::span<float>, float, const float*, const Stream&) { not_built("sc
 void encode_bfloat16(std::span<const float>, std::span<std::uint16_t>, const Stream&) { not_built("encode_bfloat16"); }
 void decode_bfloat16(std::span<const std::uint16_t>, std::span<float>, const Stream&) { not_built("decode_bfloat16"); }
 void round_to_bfloat16(std::span<float>, const Stream&) { not_built("round_to_bfloat16"); }
+void encode_float16(std::span<const float>, std::span<std::uint16_t>, const Stream&) { not_built("encode_float16"); }
+void decode_float16(std::span<const std::uint16_t>, std::span<float>, const Stream&) { not_built("decode_float16"); }
+void round_to_float16(std::span<float>, const Stream&) { not_built("round_to_float16"); }
 
 }  // namespace terngrad::cuda

@@ -291,6 +291,42 @@ inline std::uint16_t bfloat16(float value) {
 
 inline float from_bfloat16(std::uint16_t half) { return std::bit_cast<float>(std::uint32_t{half} << 16); }
 
+/// Magnitude of a finite float16; 0x7c00 is what comes after the greatest, 2^16.
+inline double float16_magnitude(std::uint16_t half) {
+  const int exponent = half >> 10 & 0x1f;
+  const double fraction = half & 0x3ff;
+  return exponent == 0 ? std::ldexp(fraction, -14 - 10) : std::ldexp(1024 + fraction, exponent - 15 - 10);
+}
+
+/// Nearest float16, ties to even, by a search among all of them. NaN becomes quiet.
+inline std::uint16_t float16(float value) {
+  const auto bits = std::bit_cast<std::uint32_t>(value);
+  const auto sign = static_cast<std::uint16_t>(bits >> 16 & 0x8000u);
+  if (std::isnan(value)) return static_cast<std::uint16_t>(sign | 0x7e00u | (bits >> 13 & 0x1ffu));
+  const double x = std::fabs(static_cast<double>(value));
+  if (x >= 65536) return static_cast<std::uint16_t>(sign | 0x7c00u);
+  std::uint16_t low = 0;
+  for (unsigned step = 0x4000; step > 0; step /= 2) {  // the greatest that is not above x
+    const unsigned next = low + step;
+    if (next < 0x7c00u && float16_magnitude(static_cast<std::uint16_t>(next)) <= x)
+      low = static_cast<std::uint16_t>(next);
+  }
+  const auto high = static_cast<std::uint16_t>(low + 1);
+  const double below = x - float16_magnitude(low);
+  const double above = float16_magnitude(high) - x;
+  const bool up = above < below || (above == below && low % 2 == 1);
+  return static_cast<std::uint16_t>(sign | (up ? high : low));
+}
+
+/// NaN becomes quiet.
+inline float from_float16(std::uint16_t half) {
+  const std::uint32_t sign = (half & 0x8000u) << 16;
+  const auto magnitude = static_cast<std::uint16_t>(half & 0x7fffu);
+  if (magnitude > 0x7c00u) return std::bit_cast<float>(sign | 0x7fc00000u | (half & 0x1ffu) << 13);
+  if (magnitude == 0x7c00u) return std::bit_cast<float>(sign | 0x7f800000u);
+  return static_cast<float>(std::copysign(float16_magnitude(magnitude), sign != 0 ? -1.0 : 1.0));
+}
+
 /// CRC-32C bit by bit, RFC 3720.
 inline std::uint32_t crc32c(std::span<const std::uint8_t> bytes) {
   std::uint32_t crc = 0xffffffffu;

@@ -1,0 +1,26 @@
+// Types of the elements of a gradient that comes from outside.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+
+#include "kernels/device.h"
+
+namespace terngrad {
+
+/// IEEE 754 binary32, the upper half of one (kernels/bfloat16.h), and IEEE 754 binary16 (kernels/float16.h).
+enum class ElementType : std::uint8_t { kFloat32, kBfloat16, kFloat16 };
+
+/// 4 or 2.
+std::size_t element_bytes(ElementType type);
+/// "fp32", "bf16" or "fp16".
+const char* element_type_name(ElementType type);
+
+/// out[i] = values[i] as float32, exactly. Bit-equal on every backend, NaN included.
+/// @param values  [out.size()] elements of `type`, aligned to their size; must not overlap `out`. Device memory on a
+///                GPU's stream, like `out`
+/// @throws InvalidArgument for a misaligned address. The host does not wait.
+void widen(const void* values, ElementType type, std::span<float> out, Stream& stream);
+
+}  // namespace terngrad
