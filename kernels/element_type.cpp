@@ -19,7 +19,6 @@ std::size_t element_bytes(ElementType type) {
     case ElementType::kFloat32:
       return 4;
     case ElementType::kBfloat16:
-      return 2;
     case ElementType::kFloat16:
       return 2;
   }
