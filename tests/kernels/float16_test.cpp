@@ -4,12 +4,14 @@
 
 #include <cmath>
 #include <limits>
+#include <string>
 #include <vector>
 
 #include "kernels/errors.h"
 #include "support/bits.h"
 #include "support/gradients.h"
 #include "support/reference.h"
+#include "support/simd_targets.h"
 
 namespace terngrad {
 namespace {
@@ -88,34 +90,51 @@ TEST(Float16, KeepsNanItsSignAndTheUpperPayload) {
 }
 
 TEST(Float16, BulkConversionsAgreeWithTheScalarOnes) {
-  for (const std::size_t n : {0u, 1u, 7u, 16u, 50001u}) {
-    for (const double deviation : {1.0, 1e-6, 1e5}) {
-      const std::vector<float> values = testing::gaussian(n, n, deviation);
-      for (const int threads : {1, 3}) {
-        Stream stream(Device::cpu(), threads);
-        std::vector<std::uint16_t> halves(n);
-        encode_float16(values, halves, stream);
-        std::vector<float> decoded(n);
-        decode_float16(halves, decoded, stream);
-        std::vector<float> rounded = values;
-        round_to_float16(rounded, stream);
-        for (std::size_t i = 0; i < n; ++i) {
-          ASSERT_EQ(halves[i], reference::float16(values[i]));
-          ASSERT_EQ(bits_of(decoded[i]), bits_of(reference::from_float16(halves[i])));
-          ASSERT_EQ(bits_of(rounded[i]), bits_of(decoded[i]));
+  testing::for_each_target([](const std::string&) {
+    for (const std::size_t n : {0u, 1u, 7u, 16u, 33u, 50001u}) {
+      for (const double deviation : {1.0, 1e-6, 1e5}) {
+        const std::vector<float> values = testing::gaussian(n, n, deviation);
+        for (const int threads : {1, 3}) {
+          Stream stream(Device::cpu(), threads);
+          std::vector<std::uint16_t> halves(n);
+          encode_float16(values, halves, stream);
+          std::vector<float> decoded(n);
+          decode_float16(halves, decoded, stream);
+          std::vector<float> rounded = values;
+          round_to_float16(rounded, stream);
+          for (std::size_t i = 0; i < n; ++i) {
+            ASSERT_EQ(halves[i], to_float16(values[i]));
+            ASSERT_EQ(bits_of(decoded[i]), bits_of(from_float16(halves[i])));
+            ASSERT_EQ(bits_of(rounded[i]), bits_of(decoded[i]));
+          }
         }
       }
     }
-  }
+  });
 }
 
-TEST(Float16, BulkDecodingIsTheScalarOneForEveryValue) {
-  std::vector<std::uint16_t> halves(65536);
-  for (std::size_t i = 0; i < halves.size(); ++i) halves[i] = static_cast<std::uint16_t>(i);
-  std::vector<float> decoded(halves.size());
-  Stream stream(Device::cpu(), 1);
-  decode_float16(halves, decoded, stream);
-  for (std::size_t i = 0; i < halves.size(); ++i) ASSERT_EQ(bits_of(decoded[i]), bits_of(from_float16(halves[i]))) << i;
+TEST(Float16, BulkConversionsAreTheScalarOnesForEveryPattern) {
+  testing::for_each_target([](const std::string& target) {
+    Stream stream(Device::cpu(), 1);
+    std::vector<std::uint16_t> halves(65536);
+    for (std::size_t i = 0; i < halves.size(); ++i) halves[i] = static_cast<std::uint16_t>(i);
+    std::vector<float> floats(halves.size());
+    decode_float16(halves, floats, stream);
+    for (std::size_t i = 0; i < halves.size(); ++i) {
+      ASSERT_EQ(bits_of(floats[i]), bits_of(from_float16(halves[i]))) << target << ' ' << i;
+    }
+    // Around ties and at both ends of every upper half of a float32.
+    for (const std::uint32_t lower : {0u, 1u, 0x0fffu, 0x1000u, 0x1001u, 0x3000u, 0x8000u, 0xffffu}) {
+      for (std::uint32_t i = 0; i < 65536; ++i) floats[i] = std::bit_cast<float>(i << 16 | lower);
+      encode_float16(floats, halves, stream);
+      std::vector<float> rounded = floats;
+      round_to_float16(rounded, stream);
+      for (std::size_t i = 0; i < halves.size(); ++i) {
+        ASSERT_EQ(halves[i], to_float16(floats[i])) << target << ' ' << i << ' ' << lower;
+        ASSERT_EQ(bits_of(rounded[i]), bits_of(from_float16(halves[i]))) << target << ' ' << i << ' ' << lower;
+      }
+    }
+  });
 }
 
 TEST(Float16, RefusesLengthsThatDiffer) {
