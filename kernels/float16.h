@@ -21,7 +21,7 @@ constexpr std::uint16_t to_float16(float value) {
   // The exponent is moved to its bias of 15, and a carry out of the fraction goes where it belongs.
   const std::uint32_t clamped = magnitude < kOverflow ? magnitude : kOverflow;
   const std::uint32_t normal = (clamped - (112u << 23) + 0xfffu + (clamped >> 13 & 1)) >> 13;
-  // Fractions of 0.5 are multiples of 2^-24, so this addition rounds as is wanted.
+  // From 0.5 to 1 neighbours are 2^-24 apart, so this addition rounds to a multiple of that, to nearest even.
   const float shifted = std::bit_cast<float>(magnitude) + 0.5f;
   const std::uint32_t subnormal = std::bit_cast<std::uint32_t>(shifted) - std::bit_cast<std::uint32_t>(0.5f);
   const std::uint32_t nan = 0x7e00u | (magnitude >> 13 & 0x3ffu);
@@ -35,7 +35,7 @@ constexpr float from_float16(std::uint16_t value) {
   constexpr std::uint32_t kInfinity = 0x7c00u;
   const std::uint32_t magnitude = value & 0x7fffu;
   const std::uint32_t normal = (magnitude << 13) + (112u << 23);
-  // A subnormal is its fraction times 2^-24, which is the distance of neighbours from 0.5 on.
+  // A subnormal is its fraction times 2^-24; so much do the last bits of numbers from 0.5 to 1 stand for.
   const float shifted = std::bit_cast<float>(magnitude | std::bit_cast<std::uint32_t>(0.5f)) - 0.5f;
   const auto subnormal = std::bit_cast<std::uint32_t>(shifted);
   const std::uint32_t special = magnitude << 13 | 0x7f800000u | (magnitude > kInfinity ? 0x00400000u : 0u);

@@ -1,5 +1,7 @@
 // Conversions between float32 and types of 16 bits.
+#include <cstdint>
 #include <memory>
+#include <span>
 #include <string>
 
 #include "bench/harness.h"
