@@ -11,8 +11,10 @@ namespace simt {
 namespace {
 
 constexpr std::size_t kStackBytes = std::size_t{256} << 10;
-constexpr std::size_t kGuardBytes = 4096;  // below the stack; who overruns it ends by a signal
-constexpr unsigned kNoOrder = 1;           // a switch orders nothing between the two fibers
+// Below the stack; who overruns it ends by a signal. As large as the stack, so that a large array does not reach past
+// it.
+constexpr std::size_t kGuardBytes = kStackBytes;
+constexpr unsigned kNoOrder = 1;  // a switch orders nothing between the two fibers
 
 // Where fibers go back to.
 struct Scheduler {
