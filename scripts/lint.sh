@@ -37,8 +37,8 @@ list_files() {
     if [[ -f $file ]]; then echo "$file"; fi
   done
 }
-mapfile -t cpp_files < <(list_files '*.h' '*.cpp')
-mapfile -t sources < <(list_files {kernels,compress,nets,datasets,trainers}/'*.cpp')
+mapfile -t cpp_files < <(list_files '*.h' '*.cpp' '*.cu' '*.cuh')
+mapfile -t sources < <(list_files {kernels,compress,nets,datasets,trainers}/'*.cpp' kernels/cuda/'*.cu')
 mapfile -t shell_files < <(list_files 'scripts/*.sh' '.ci/run')
 
 if $fix; then
@@ -63,19 +63,22 @@ check_format() {
 is_exempt_from_tests() {
   case $1 in
     kernels/cpu/ternarize_chunk.cpp) return 0 ;; # inner loop of kernels/ternarize, tested there on every SIMD target
+    kernels/cuda/stub.cpp) return 0 ;;           # in builds without CUDA, where no device leads to it
     *) return 1 ;;
   esac
 }
 
 # Every source x.cpp has tests/<folder>/x_test.cpp. One test serves an operation and its implementation in a backend's
 # folder (kernels/ternarize.cpp and kernels/cpu/ternarize.cpp); a file only a backend has may have its test in that
-# backend's folder too. Main programs are tested through the commands.
+# backend's folder too. A CUDA source has a test of its own, which compares it with the CPU's. Main programs are tested
+# through the commands.
 check_tests_mirror_sources() {
   local source folder name
   for source in "${sources[@]}"; do
     folder=$(dirname "$source")
-    name=$(basename "$source" .cpp)
-    if [[ -f tests/$folder/${name}_test.cpp || -f tests/${folder%%/*}/${name}_test.cpp ]]; then continue; fi
+    name=$(basename "${source%.*}")
+    if [[ -f tests/$folder/${name}_test.cpp ]]; then continue; fi
+    if [[ $source != *.cu && -f tests/${folder%%/*}/${name}_test.cpp ]]; then continue; fi
     if is_exempt_from_tests "$source" || grep -qE '^int main\(' "$source"; then continue; fi
     fail "$source has no tests/$folder/${name}_test.cpp"
   done
@@ -103,7 +106,7 @@ check_includes() {
 
 check_open_ends() {
   local found
-  found=$(list_files '*.h' '*.cpp' '*.cmake' '*CMakeLists.txt' '*.sh' '*.md' '.ci/run' |
+  found=$(list_files '*.h' '*.cpp' '*.cu' '*.cuh' '*.cmake' '*CMakeLists.txt' '*.sh' '*.md' '.ci/run' |
     xargs -d '\n' grep -nwE 'TO[D]O|FIX[M]E|X[X]X' || true)
   if [[ -n $found ]]; then fail "finish these, or open an issue and cite it: $found"; fi
 }
@@ -139,9 +142,10 @@ check_tidy() {
   cmake --preset ci >/dev/null
   cmake --build --preset ci --target terngrad_generated >/dev/null # headers that sources include
   # Sources that are part of the build, largest first so that none of the long ones is left for the end. Not the tests: to
-  # follow GoogleTest's macros takes longer than all the rest, and what they get wrong fails when they run.
+  # follow GoogleTest's macros takes longer than all the rest, and what they get wrong fails when they run. Nor .cu files:
+  # clang would need the toolkit's headers in a version that it knows.
   mapfile -t files < <(sed -nE "s,^ *\"file\": \"$PWD/([^\"]*)\".*,\1,p" build/ci/compile_commands.json | sort -u |
-    grep -vE '^(build|tests)/' | xargs -d '\n' ls -S)
+    grep -vE '^(build|tests)/|\.cu$' | xargs -d '\n' ls -S)
   export -f tidy
   # shellcheck disable=SC2016  # the file's name is for the inner shell to expand
   printf '%s\n' "${files[@]}" | xargs -d '\n' -n 1 -P "$(nproc)" bash -c 'tidy "$1"' tidy ||

@@ -1,0 +1,147 @@
+#!/usr/bin/env python3
+"""Breaks the project's kernels in ways that are easy to make by mistake, and sees whether their tests notice.
+
+Each mutation changes one place of one file in a copy; the source that holds it is compiled from there and linked with all
+the rest of simt_test. The tests named must then fail, in one of two orders of threads; those of sources that are as they
+are must pass.
+
+Usage: mutations.py --compiler CXX --root FOLDER --objects OBJECT... --link ARGUMENT...
+"""
+
+import argparse
+import dataclasses
+import os
+import pathlib
+import subprocess
+import sys
+import tempfile
+
+ADDRESS = "-fsanitize=address"
+
+
+@dataclasses.dataclass
+class Mutation:
+    file: str  # what is changed
+    source: str  # what is compiled with the change in place
+    tests: str  # a filter of GoogleTest
+    old: str  # a text that is in the file `times` times; the first is changed
+    new: str
+    times: int = 1
+    sanitizer: str = ""  # needed to see it
+
+
+REDUCE = "kernels/cuda/reduce.cuh"
+REDUCE_TEST = "tests/simt/reduce_test.cpp"
+STATISTICS = "kernels/cuda/statistics.cu"
+STATISTICS_CHUNK = "kernels/cuda/statistics_chunk.cuh"
+TERNARIZE = "kernels/cuda/ternarize.cu"
+TERNARIZE_CHUNK = "kernels/cuda/ternarize_chunk.cuh"
+ENCODE_BLOCKS = "kernels/cuda/encode_blocks.cu"
+
+MUTATIONS = [
+    Mutation(REDUCE, REDUCE_TEST, "Reductions.*", "__syncthreads();", "", 4),
+    Mutation(REDUCE, REDUCE_TEST, "Reductions.*", "__syncthreads();  // of_warp may be written again\n  return value", "return value"),
+    Mutation(REDUCE, REDUCE_TEST, "Reductions.*", "distance = kWarpThreads / 2", "distance = kWarpThreads / 4"),
+    Mutation(REDUCE, REDUCE_TEST, "Reductions.*", "unsigned warp = 1;", "unsigned warp = 0;"),
+    Mutation(REDUCE, REDUCE_TEST, "ExclusiveSum.*", "lane >= distance", "lane > distance"),
+    Mutation(REDUCE, TERNARIZE, "CudaTernarize.*", "lane == kWarpThreads - 1", "lane == 0"),
+    Mutation(STATISTICS, STATISTICS, "CudaStatistics.*", "if (index >= num_tiles) return;", "", sanitizer=ADDRESS),
+    Mutation(STATISTICS, STATISTICS, "CudaStatistics.*", "num_chunks <= kWarpChunks", "num_chunks <= kWarpChunks + 1"),
+    Mutation(STATISTICS_CHUNK, STATISTICS, "CudaStatistics.*", "unsigned distance = 4;", "unsigned distance = 8;"),
+    Mutation(STATISTICS_CHUNK, STATISTICS, "CudaStatistics.*", "if (i < count) accum", "if (i <= count) accum"),
+    Mutation(STATISTICS_CHUNK, STATISTICS, "CudaStatistics.*", "slots[threadIdx.x] = value;\n  __syncthreads();", "slots[threadIdx.x] = value;"),
+    Mutation(STATISTICS_CHUNK, STATISTICS, "CudaStatistics.*", "distance >= kWarpThreads", "distance > kWarpThreads"),
+    Mutation(ENCODE_BLOCKS, ENCODE_BLOCKS, "CudaEncodeBlocks.*", "slots[threadIdx.x] = {0, 0, 0, 0};\n  __syncthreads();", "slots[threadIdx.x] = {0, 0, 0, 0};"),
+    Mutation(ENCODE_BLOCKS, ENCODE_BLOCKS, "CudaEncodeBlocks.*", "min(job.block_elements, job.count - first)", "job.block_elements", sanitizer=ADDRESS),
+    Mutation(TERNARIZE_CHUNK, TERNARIZE, "CudaTernarize.*", "draw == floored", "draw + 1 == floored"),
+    Mutation(TERNARIZE_CHUNK, TERNARIZE, "CudaTernarize.*", "taken | high_codes << 16", "high_codes | taken << 16"),
+    Mutation(TERNARIZE, TERNARIZE, "CudaTernarize.*", "words[mine.index] = mine.word;\n  if (threadIdx.x < kSignWords) compacted[threadIdx.x] = 0;\n  __syncthreads();", "words[mine.index] = mine.word;\n  if (threadIdx.x < kSignWords) compacted[threadIdx.x] = 0;"),
+]  # fmt: skip
+
+
+class Bench:
+    """Compiles, links and runs."""
+
+    def __init__(self, arguments, folder):
+        self.compiler = arguments.compiler
+        self.root = pathlib.Path(arguments.root)
+        self.objects = arguments.objects
+        self.link = arguments.link
+        self.folder = pathlib.Path(folder)
+
+    def compile(self, source, obj, *options):
+        includes = [self.folder, self.root, self.root / "tests", self.root / "tests/simt/include"]
+        subprocess.run(
+            [self.compiler, "-std=c++20", "-O1", "-ffp-contract=off", "-Wno-unknown-pragmas", *options]
+            + [f"-I{include}" for include in includes]
+            + ["-x", "c++", "-c", source, "-o", obj],
+            check=True,
+        )
+
+    def program(self, source, sanitizer):
+        """simt_test with `source` compiled anew. Its header and itself are taken from the folder if they are there."""
+        place = self.folder / source if (self.folder / source).exists() else self.root / source
+        obj = self.folder / "mutant.o"
+        self.compile(place, obj, *([sanitizer] if sanitizer else []))
+        # A test's object gives way to the new one; a kernel's is in a library, where nothing looks for it any more.
+        others = [other for other in self.objects if not other.endswith(f"/{pathlib.Path(source).name}.o")]
+        program = self.folder / "mutant"
+        sanitizers = [sanitizer] if sanitizer else []
+        subprocess.run([self.compiler, *sanitizers, obj, *others, *self.link, "-o", program], check=True)
+        return program
+
+    def passes(self, program, tests):
+        """Whether the tests pass, in order and in another one."""
+        for seed in (None, "5"):
+            environment = {name: value for name, value in os.environ.items() if name != "SIMT_SEED"}
+            if seed:
+                environment["SIMT_SEED"] = seed
+            result = subprocess.run(
+                [program, f"--gtest_filter={tests}"], env=environment, capture_output=True, text=True, timeout=300
+            )
+            if result.returncode != 0:
+                return False
+            if " 0 tests" in result.stdout:
+                sys.exit(f"mutations.py: no test matches {tests}")
+        return True
+
+    def is_seen(self, mutation):
+        text = (self.root / mutation.file).read_text()
+        if text.count(mutation.old) != mutation.times:
+            sys.exit(f"mutations.py: {mutation.file} has {text.count(mutation.old)} of this, not {mutation.times}:\n{mutation.old}")
+        copy = self.folder / mutation.file
+        copy.parent.mkdir(parents=True, exist_ok=True)
+        copy.write_text(text.replace(mutation.old, mutation.new, 1))
+        try:
+            return not self.passes(self.program(mutation.source, mutation.sanitizer), mutation.tests)
+        finally:
+            copy.unlink()
+
+
+def main():
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--compiler", required=True)
+    parser.add_argument("--root", required=True)
+    parser.add_argument("--objects", nargs="+", required=True)
+    parser.add_argument("--link", nargs="+", required=True)
+    # Options of the linker begin with a dash, as our own do.
+    split = sys.argv.index("--link")
+    arguments = parser.parse_args([*sys.argv[1 : split + 1], "-"])
+    arguments.link = sys.argv[split + 1 :]
+    num_missed = 0
+    with tempfile.TemporaryDirectory() as folder:
+        bench = Bench(arguments, folder)
+        for source, tests, sanitizer in sorted({(m.source, m.tests, m.sanitizer) for m in MUTATIONS}):
+            if not bench.passes(bench.program(source, sanitizer), tests):
+                print(f"mutations.py: {tests} fail although nothing is changed in {source} {sanitizer}")
+                num_missed += 1
+        for mutation in MUTATIONS:
+            if not bench.is_seen(mutation):
+                print(f"mutations.py: {mutation.tests} do not see this in {mutation.file}:\n{mutation.old}\n->\n{mutation.new}\n")
+                num_missed += 1
+    print(f"mutations.py: {len(MUTATIONS)} mutations, {num_missed} failures")
+    return 1 if num_missed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
