@@ -6,6 +6,7 @@
 #include <cstring>
 #include <vector>
 
+#include "kernels/cuda/aggregate.h"
 #include "kernels/errors.h"
 #include "kernels/parallel.h"
 #include "kernels/slice.h"
@@ -114,28 +115,26 @@ bool fits(const CodeSumTask& task, std::int64_t bytes) {
   return has_fixed_size(task.format) ? bytes == most : bytes >= tmask_parts(task.count).signs_offset && bytes <= most;
 }
 
-}  // namespace
-
-int tree_split(int m) { return static_cast<int>(std::bit_floor(static_cast<unsigned>(m - 1))); }
-
-void aggregate_code_sums(std::span<const CodeSumTask> tasks, Stream& stream) {
-  std::int64_t num_tiles = 0;
-  for (const CodeSumTask& task : tasks) {
-    TERNGRAD_REQUIRE(task.payloads.size() == task.payload_bytes.size(), "[aggregate] ", task.payloads.size(),
-                     " payloads but ", task.payload_bytes.size(), " lengths");
-    TERNGRAD_REQUIRE(
-        task.payloads.size() <= static_cast<std::size_t>(kMaxSummedWorkers) && task.num_workers <= kMaxSummedWorkers,
-        "[aggregate] at most ", kMaxSummedWorkers, " workers can be summed, got ", task.payloads.size());
-    TERNGRAD_REQUIRE(task.first % kChunkElements == 0, "[aggregate] first must be a multiple of ", kChunkElements,
-                     ", got ", task.first);
-    TERNGRAD_REQUIRE(task.block_elements % kMinBlockElements == 0, "[aggregate] block_elements must be a multiple of ",
-                     kMinBlockElements, ", got ", task.block_elements);
-    for (const std::int64_t bytes : task.payload_bytes) {
-      TERNGRAD_REQUIRE(fits(task, bytes), "[aggregate] a payload of ", bytes, " bytes does not hold ", task.count,
-                       " codes in format ", to_string(task.format));
-    }
-    num_tiles += (task.count + kChunkElements - 1) / kChunkElements;
+/// @throws InvalidArgument
+void check(const CodeSumTask& task) {
+  TERNGRAD_REQUIRE(task.payloads.size() == task.payload_bytes.size(), "[aggregate] ", task.payloads.size(),
+                   " payloads but ", task.payload_bytes.size(), " lengths");
+  TERNGRAD_REQUIRE(
+      task.payloads.size() <= static_cast<std::size_t>(kMaxSummedWorkers) && task.num_workers <= kMaxSummedWorkers,
+      "[aggregate] at most ", kMaxSummedWorkers, " workers can be summed, got ", task.payloads.size());
+  TERNGRAD_REQUIRE(task.first % kChunkElements == 0, "[aggregate] first must be a multiple of ", kChunkElements,
+                   ", got ", task.first);
+  TERNGRAD_REQUIRE(task.block_elements % kMinBlockElements == 0, "[aggregate] block_elements must be a multiple of ",
+                   kMinBlockElements, ", got ", task.block_elements);
+  for (const std::int64_t bytes : task.payload_bytes) {
+    TERNGRAD_REQUIRE(fits(task, bytes), "[aggregate] a payload of ", bytes, " bytes does not hold ", task.count,
+                     " codes in format ", to_string(task.format));
   }
+}
+
+void sum_on_cpu(std::span<const CodeSumTask> tasks, Stream& stream) {
+  std::int64_t num_tiles = 0;
+  for (const CodeSumTask& task : tasks) num_tiles += (task.count + kChunkElements - 1) / kChunkElements;
   const cpu::Stores stores =
       num_tiles * kChunkElements >= kStreamingElements ? cpu::Stores::kStreaming : cpu::Stores::kCached;
   parallel_for(stream.num_threads(), num_tiles, 1, [&](std::int64_t begin, std::int64_t end) {
@@ -156,9 +155,32 @@ void aggregate_code_sums(std::span<const CodeSumTask> tasks, Stream& stream) {
   });
 }
 
+}  // namespace
+
+CodeSummer::CodeSummer(Device device) : device_(device) {
+  if (device.is_cuda()) cuda_ = cuda::make_code_sum_runner(device);
+}
+
+void CodeSummer::run(std::span<const CodeSumTask> tasks, Stream& stream) {
+  TERNGRAD_REQUIRE(stream.device() == device_, "[aggregate] the summer is for ", device_.name(), ", the stream for ",
+                   stream.device().name());
+  for (const CodeSumTask& task : tasks) check(task);
+  if (cuda_ != nullptr) return cuda_->run(tasks, stream);
+  sum_on_cpu(tasks, stream);
+}
+
+void aggregate_code_sums(std::span<const CodeSumTask> tasks, Stream& stream) {
+  CodeSummer(stream.device()).run(tasks, stream);
+  if (stream.device().is_cuda()) stream.synchronize();
+}
+
+int tree_split(int m) { return static_cast<int>(std::bit_floor(static_cast<unsigned>(m - 1))); }
+
 void aggregate_tree(int num_workers, std::int64_t count, const DecodeLeaf& leaf, float scale, float* out,
                     Stream& stream) {
   TERNGRAD_REQUIRE(num_workers >= 1, "[aggregate] needs at least one worker, got ", num_workers);
+  TERNGRAD_REQUIRE(stream.device().is_cpu(), "[aggregate] leaves are functions of the host; the stream is for ",
+                   stream.device().name());
   const auto levels = static_cast<std::size_t>(std::bit_width(static_cast<unsigned>(num_workers))) + 1;
   const std::int64_t num_tiles = (count + kChunkElements - 1) / kChunkElements;
   parallel_for(stream.num_threads(), num_tiles, 1, [&](std::int64_t begin, std::int64_t end) {

@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <memory>
 #include <span>
 
 #include "kernels/device.h"
@@ -11,11 +12,12 @@
 namespace terngrad {
 
 /// Sums of the codes of all workers for one slice, times one scale per block: out[i] = scale * sum_k code_k[i], one
-/// float32 multiplication of an exact integer.
+/// float32 multiplication of an exact integer. On a GPU payloads, scales and out are device memory, where check_payload
+/// cannot look; the two spans are tables in host memory on every backend.
 struct CodeSumTask {
   TernaryFormat format = TernaryFormat::kT2;
-  std::span<const std::uint8_t* const> payloads;  // one per worker; checked by check_payload
-  std::span<const std::int64_t> payload_bytes;    // of each
+  std::span<const std::uint8_t* const> payloads;  // one per worker; checked by check_payload; 4-byte aligned, lanes 8
+  std::span<const std::int64_t> payload_bytes;    // of each; for tmask on a GPU also the room that it has
   int num_workers = 1;     // N of lanes (lanes only): payloads may be sums themselves, together those of N workers
   std::int64_t first = 0;  // position of the slice in the segment, a multiple of kChunkElements
   std::int64_t count = 0;
@@ -27,9 +29,27 @@ struct CodeSumTask {
 /// Most workers whose codes can be summed: their sums fit 16 bits.
 inline constexpr int kMaxSummedWorkers = 16383;
 
-/// Runs every task. Bit-equal on every backend and for any number of threads: sums are integers.
-/// @throws InvalidArgument for a payload whose length does not fit the task, a misaligned `first` or `block_elements`,
-/// or more than 16383 workers
+namespace cuda {
+class CodeSumRunner;
+}
+
+/// Sums of codes, step after step. On a GPU it keeps the tables of tasks there: a call with the tasks of the last one
+/// allocates and copies nothing, and the host does not wait. Serves one stream.
+class CodeSummer {
+ public:
+  explicit CodeSummer(Device device = Device::cpu());
+
+  /// Runs every task. Bit-equal on every backend and for any number of threads: sums are integers.
+  /// @throws InvalidArgument for a payload whose length does not fit the task, a misaligned `first`, `block_elements`
+  /// or payload, more than 16383 workers, or a stream of another device
+  void run(std::span<const CodeSumTask> tasks, Stream& stream);
+
+ private:
+  Device device_;
+  std::shared_ptr<cuda::CodeSumRunner> cuda_;
+};
+
+/// Runs every task once, like CodeSummer. On a GPU's stream the host waits for the result.
 void aggregate_code_sums(std::span<const CodeSumTask> tasks, Stream& stream);
 
 /// Writes elements [first, first + out.size()) of one worker's slice as float32.

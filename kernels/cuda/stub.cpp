@@ -1,4 +1,5 @@
 // Stands in for the CUDA backend in builds without it: there is no device, so nothing else can be reached.
+#include "kernels/cuda/aggregate.h"
 #include "kernels/cuda/bfloat16.h"
 #include "kernels/cuda/encode_blocks.h"
 #include "kernels/cuda/float16.h"
@@ -74,5 +75,6 @@ void round_to_bfloat16(std::span<float>, const Stream&) { not_built("round_to_bf
 void encode_float16(std::span<const float>, std::span<std::uint16_t>, const Stream&) { not_built("encode_float16"); }
 void decode_float16(std::span<const std::uint16_t>, std::span<float>, const Stream&) { not_built("decode_float16"); }
 void round_to_float16(std::span<float>, const Stream&) { not_built("round_to_float16"); }
+std::shared_ptr<CodeSumRunner> make_code_sum_runner(const Device&) { not_built("aggregate"); }
 
 }  // namespace terngrad::cuda

@@ -1,0 +1,54 @@
+// Random codes of several workers, packed by the CPU backend, in host memory and on a GPU.
+#pragma once
+
+#include <cstdint>
+#include <random>
+#include <vector>
+
+#include "kernels/buffer.h"
+#include "kernels/copy.h"
+#include "kernels/ternary_pack.h"
+
+namespace terngrad::testing {
+
+inline std::vector<std::int8_t> random_ternary_codes(std::size_t n, std::uint64_t seed) {
+  std::mt19937_64 random(seed);
+  const std::uint64_t zeros_in_8 = seed % 8;  // some workers have few zeros, some many
+  std::vector<std::int8_t> codes(n);
+  for (auto& code : codes) code = static_cast<std::int8_t>(random() % 8 < zeros_in_8 ? 0 : random() % 2 == 0 ? 1 : -1);
+  return codes;
+}
+
+/// The codes in a buffer of their own, as long as the payload.
+inline Buffer<std::uint8_t> packed_codes(std::span<const std::int8_t> codes, TernaryFormat format, int num_workers) {
+  const auto n = static_cast<std::int64_t>(codes.size());
+  Buffer<std::uint8_t> room(payload_bytes(format, n, num_workers));
+  const std::int64_t bytes = pack_codes(codes, format, num_workers, room.span());
+  Buffer<std::uint8_t> payload(bytes);
+  Stream cpu(Device::cpu(), 1);
+  copy<std::uint8_t>(room.span().first(static_cast<std::size_t>(bytes)), payload.span(), cpu);
+  return payload;
+}
+
+/// Payloads of `num_workers` workers in both places, and the tables that tasks ask for.
+struct PackedWorkers {
+  std::vector<Buffer<std::uint8_t>> host;
+  std::vector<Buffer<std::uint8_t>> device;
+  std::vector<const std::uint8_t*> host_payloads;
+  std::vector<const std::uint8_t*> device_payloads;
+  std::vector<std::int64_t> bytes;
+
+  PackedWorkers(int num_workers, std::int64_t n, TernaryFormat format, std::uint64_t seed, Stream& stream) {
+    for (int worker = 0; worker < num_workers; ++worker) {
+      const auto codes = random_ternary_codes(static_cast<std::size_t>(n), seed + static_cast<std::uint64_t>(worker));
+      host.push_back(packed_codes(codes, format, num_workers));
+      device.emplace_back(host.back().num_elements(), stream.device());
+      copy<std::uint8_t>(host.back().span(), device.back().span(), stream);
+      host_payloads.push_back(host.back().data());
+      device_payloads.push_back(device.back().data());
+      bytes.push_back(host.back().num_elements());
+    }
+  }
+};
+
+}  // namespace terngrad::testing
