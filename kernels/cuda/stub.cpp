@@ -8,6 +8,7 @@
 #include "kernels/cuda/statistics.h"
 #include "kernels/cuda/ternarize.h"
 #include "kernels/cuda/transform.h"
+#include "kernels/cuda/tree_sum.h"
 #include "kernels/errors.h"
 
 namespace terngrad::cuda {
@@ -76,5 +77,6 @@ void encode_float16(std::span<const float>, std::span<std::uint16_t>, const Stre
 void decode_float16(std::span<const std::uint16_t>, std::span<float>, const Stream&) { not_built("decode_float16"); }
 void round_to_float16(std::span<float>, const Stream&) { not_built("round_to_float16"); }
 std::shared_ptr<CodeSumRunner> make_code_sum_runner(const Device&) { not_built("aggregate"); }
+std::shared_ptr<TreeSumRunner> make_tree_sum_runner(const Device&) { not_built("tree sum"); }
 
 }  // namespace terngrad::cuda

@@ -1,0 +1,107 @@
+// Leaves of several workers for tree sums, in any format, with the values that they stand for.
+#pragma once
+
+#include <cstring>
+#include <vector>
+
+#include "kernels/bfloat16.h"
+#include "kernels/ternarize.h"
+#include "kernels/tree_sum.h"
+#include "support/gradients.h"
+#include "support/packed_workers.h"
+
+namespace terngrad::testing {
+
+inline constexpr LeafFormat kLeafFormats[] = {LeafFormat::kFloat32, LeafFormat::kBfloat16, LeafFormat::kT2,
+                                              LeafFormat::kT5, LeafFormat::kTMask};
+
+/// Payloads begin `misalignment` elements into their buffers (floats only: codes are aligned).
+class TreeLeaves {
+ public:
+  TreeLeaves(LeafFormat format, int num_workers, std::int64_t count, std::int64_t first, std::int64_t block_elements,
+             std::uint64_t seed, std::size_t misalignment = 0)
+      : first_(first), block_elements_(block_elements) {
+    for (int worker = 0; worker < num_workers; ++worker) {
+      const std::uint64_t own_seed = seed + static_cast<std::uint64_t>(worker);
+      const auto n = static_cast<std::size_t>(count);
+      if (format == LeafFormat::kFloat32 || format == LeafFormat::kBfloat16) {
+        // Of different sizes, so that another order of additions rounds differently.
+        std::vector<float> values = gaussian(n, own_seed, std::exp2(worker % 5));
+        if (format == LeafFormat::kFloat32) {
+          store<float>(values, misalignment);
+        } else {
+          std::vector<std::uint16_t> halves(n);
+          for (std::size_t i = 0; i < n; ++i) {
+            halves[i] = to_bfloat16(values[i]);
+            values[i] = from_bfloat16(halves[i]);
+          }
+          store<std::uint16_t>(halves, misalignment);
+        }
+        values_.push_back(std::move(values));
+        continue;
+      }
+      const TernaryFormat ternary = format == LeafFormat::kT2   ? TernaryFormat::kT2
+                                    : format == LeafFormat::kT5 ? TernaryFormat::kT5
+                                                                : TernaryFormat::kTMask;
+      const std::vector<std::int8_t> codes = random_ternary_codes(n, own_seed);
+      payloads_.push_back(packed_codes(codes, ternary, 1));
+      offsets_.push_back(0);
+      values_.emplace_back(codes.begin(), codes.end());
+      scalers_.push_back(gaussian(static_cast<std::size_t>(num_blocks(first, count, block_elements)), own_seed + 99));
+      for (float& scaler : scalers_.back()) scaler = std::fabs(scaler);
+    }
+  }
+
+  float element(std::size_t worker, std::int64_t i) const {
+    const float value = values_[worker][static_cast<std::size_t>(i)];
+    if (scalers_.empty()) return value;
+    const std::int64_t block = block_elements_ == 0 ? 0 : (first_ + i) / block_elements_ - first_ / block_elements_;
+    return scalers_[worker][static_cast<std::size_t>(block)] * value;
+  }
+
+  std::vector<MeanLeaf> host_workers() const {
+    std::vector<MeanLeaf> leaves;
+    for (std::size_t k = 0; k < payloads_.size(); ++k) {
+      leaves.push_back({payloads_[k].span().subspan(offsets_[k]), scalers_.empty() ? nullptr : scalers_[k].data()});
+    }
+    return leaves;
+  }
+
+  /// The same on a GPU, in memory of this object's.
+  std::vector<MeanLeaf> device_workers(Stream& stream) {
+    std::vector<MeanLeaf> leaves;
+    for (std::size_t k = 0; k < payloads_.size(); ++k) {
+      const Buffer<std::uint8_t>& payload = upload<std::uint8_t>(payloads_[k].span(), device_payloads_, stream);
+      const float* scalers = scalers_.empty() ? nullptr : upload<float>(scalers_[k], device_scalers_, stream).data();
+      leaves.push_back({payload.span().subspan(offsets_[k]), scalers});
+    }
+    return leaves;
+  }
+
+  std::vector<std::vector<float>>& scalers() { return scalers_; }
+
+ private:
+  template <class T>
+  void store(std::span<const T> values, std::size_t misalignment) {
+    offsets_.push_back(misalignment * sizeof(T));
+    payloads_.emplace_back(static_cast<std::int64_t>(offsets_.back() + values.size_bytes()));
+    if (!values.empty()) std::memcpy(payloads_.back().data() + offsets_.back(), values.data(), values.size_bytes());
+  }
+  template <class T>
+  static const Buffer<T>& upload(std::span<const T> values, std::vector<Buffer<T>>& owner, Stream& stream) {
+    owner.emplace_back(static_cast<std::int64_t>(values.size()), stream.device());
+    copy<T>(values, owner.back().span(), stream);
+    return owner.back();
+  }
+
+  std::int64_t first_;
+  std::int64_t block_elements_;
+  std::vector<std::vector<float>> values_;  // of codes: the codes
+  std::vector<std::vector<float>> scalers_;
+  std::vector<Buffer<std::uint8_t>> payloads_;
+  std::vector<std::size_t> offsets_;
+  std::vector<Buffer<std::uint8_t>> device_payloads_;
+  std::vector<Buffer<float>> device_scalers_;
+};
+
+}  // namespace terngrad::testing
