@@ -5,6 +5,8 @@
 #include <cstring>
 #include <vector>
 
+#include "kernels/aggregate.h"
+#include "kernels/cuda/ternary_pack.h"
 #include "kernels/errors.h"
 #include "kernels/slice.h"
 #include "kernels/ternarize.h"
@@ -143,6 +145,19 @@ void unpack_tmask(const PackedCodes& codes, std::int64_t first, std::span<std::i
   }
 }
 
+void require_range(const PackedCodes& codes, std::int64_t first, std::int64_t count) {
+  TERNGRAD_REQUIRE(first >= 0 && first + count <= codes.num_codes, "[unpack] codes ", first, " to ", first + count,
+                   " asked for, have ", codes.num_codes);
+}
+
+/// What kernels on a GPU ask of lanes: whole words, and at least four lanes to each.
+void require_lanes(const void* payload, int num_workers) {
+  TERNGRAD_REQUIRE(num_workers <= kMaxSummedWorkers, "[lanes] at most ", kMaxSummedWorkers,
+                   " workers can be summed on a GPU, got ", num_workers);
+  TERNGRAD_REQUIRE(reinterpret_cast<std::uintptr_t>(payload) % sizeof(std::uint64_t) == 0,
+                   "[lanes] a payload on a GPU must begin at a multiple of 8 bytes");
+}
+
 }  // namespace
 
 void check_payload(const PackedCodes& codes) {
@@ -169,8 +184,7 @@ void check_payload(const PackedCodes& codes) {
 
 void unpack_codes(const PackedCodes& codes, std::int64_t first, std::span<std::int16_t> out) {
   const auto count = static_cast<std::int64_t>(out.size());
-  TERNGRAD_REQUIRE(first >= 0 && first + count <= codes.num_codes, "[unpack] codes ", first, " to ", first + count,
-                   " asked for, have ", codes.num_codes);
+  require_range(codes, first, count);
   if (count == 0) return;
   switch (codes.format) {
     case TernaryFormat::kT2: {
@@ -221,6 +235,16 @@ void unpack_codes(const PackedCodes& codes, std::int64_t first, std::span<std::i
   }
 }
 
+void unpack_codes(const PackedCodes& codes, std::int64_t first, std::span<std::int16_t> out, Stream& stream) {
+  if (stream.device().is_cpu()) return unpack_codes(codes, first, out);
+  require_range(codes, first, static_cast<std::int64_t>(out.size()));
+  if (out.empty()) return;
+  if (codes.format == TernaryFormat::kLanes) require_lanes(codes.payload.data(), codes.num_workers);
+  TERNGRAD_REQUIRE(reinterpret_cast<std::uintptr_t>(codes.payload.data()) % sizeof(std::uint32_t) == 0,
+                   "[unpack] a payload on a GPU must begin at a multiple of 4 bytes");
+  cuda::unpack_codes(codes, first, out, stream);
+}
+
 std::int64_t pack_codes(std::span<const std::int8_t> codes, TernaryFormat format, int num_workers,
                         std::span<std::uint8_t> payload) {
   const auto n = static_cast<std::int64_t>(codes.size());
@@ -260,9 +284,21 @@ void pack_sums(std::span<const float> sums, int num_workers, std::uint8_t* paylo
   }
 }
 
+void pack_sums(std::span<const float> sums, int num_workers, std::uint8_t* payload, Stream& stream) {
+  if (stream.device().is_cpu()) return pack_sums(sums, num_workers, payload);
+  require_lanes(payload, num_workers);
+  cuda::pack_sums(sums, num_workers, payload, stream);
+}
+
 void add_lanes(std::span<std::uint64_t> lanes, std::span<const std::uint64_t> other) {
   TERNGRAD_REQUIRE(lanes.size() == other.size(), "[lanes] lengths differ: ", lanes.size(), " and ", other.size());
   for (std::size_t i = 0; i < lanes.size(); ++i) lanes[i] += other[i];
+}
+
+void add_lanes(std::span<std::uint64_t> lanes, std::span<const std::uint64_t> other, Stream& stream) {
+  if (stream.device().is_cpu()) return add_lanes(lanes, other);
+  TERNGRAD_REQUIRE(lanes.size() == other.size(), "[lanes] lengths differ: ", lanes.size(), " and ", other.size());
+  cuda::add_lanes(lanes, other, stream);
 }
 
 }  // namespace terngrad

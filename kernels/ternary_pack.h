@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <span>
 
+#include "kernels/device.h"
 #include "kernels/ternary.h"
 
 namespace terngrad {
@@ -11,7 +12,7 @@ namespace terngrad {
 /// One packed run of codes.
 struct PackedCodes {
   TernaryFormat format = TernaryFormat::kT2;
-  std::span<const std::uint8_t> payload;  // as long as the format says; 4-byte aligned
+  std::span<const std::uint8_t> payload;  // as long as the format says; 4-byte aligned, lanes on a GPU 8-byte aligned
   std::int64_t num_codes = 0;
   int num_workers = 1;  // of lanes: workers that a lane can sum
 };
@@ -19,6 +20,7 @@ struct PackedCodes {
 /// Checks that a payload is one that an encoder can have written: its length, no impossible code, and for tmask offsets
 /// that agree with the masks. A payload that passes can be unpacked without reading past its end.
 /// @throws CommunicationError saying what is wrong
+/// Host memory only: whoever sends payloads from one GPU to another has encoded them itself, and they are not checked.
 void check_payload(const PackedCodes& codes);
 
 /// Unpacks codes [first, first + out.size()): -1, 0, +1, or for lanes sums of num_workers codes (which must fit 16
@@ -26,6 +28,9 @@ void check_payload(const PackedCodes& codes);
 /// @throws InvalidArgument if the range is not inside [0, num_codes]
 /// The payload must have passed check_payload.
 void unpack_codes(const PackedCodes& codes, std::int64_t first, std::span<std::int16_t> out);
+/// The same in a stream's order: on a GPU's stream both spans are device memory. The same codes on every backend.
+/// @throws InvalidArgument on a GPU also for a misaligned payload, and for lanes of more than 16383 workers
+void unpack_codes(const PackedCodes& codes, std::int64_t first, std::span<std::int16_t> out, Stream& stream);
 
 /// Packs codes in {-1, 0, 1}; the inverse of unpack_codes. @param payload [payload_bytes(...)] out. @returns bytes
 /// written For tools and tests: training packs straight from ternarize.
@@ -36,9 +41,14 @@ std::int64_t pack_codes(std::span<const std::int8_t> codes, TernaryFormat format
 /// num_workers.
 /// @param payload  [payload_bytes(kLanes, sums.size(), num_workers)] out, 8-byte aligned
 void pack_sums(std::span<const float> sums, int num_workers, std::uint8_t* payload);
+/// The same in a stream's order: on a GPU's stream both are device memory. The same bytes on every backend.
+/// @throws InvalidArgument on a GPU for a misaligned payload, and for more than 16383 workers
+void pack_sums(std::span<const float> sums, int num_workers, std::uint8_t* payload, Stream& stream);
 
 /// lanes[i] += other[i]: adds up lanes of different workers. @throws InvalidArgument if lengths differ
 void add_lanes(std::span<std::uint64_t> lanes, std::span<const std::uint64_t> other);
+/// The same in a stream's order: on a GPU's stream both spans are device memory.
+void add_lanes(std::span<std::uint64_t> lanes, std::span<const std::uint64_t> other, Stream& stream);
 
 namespace cpu {
 struct CodePlanes;

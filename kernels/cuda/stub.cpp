@@ -7,6 +7,7 @@
 #include "kernels/cuda/runtime.h"
 #include "kernels/cuda/statistics.h"
 #include "kernels/cuda/ternarize.h"
+#include "kernels/cuda/ternary_pack.h"
 #include "kernels/cuda/transform.h"
 #include "kernels/cuda/tree_sum.h"
 #include "kernels/errors.h"
@@ -78,5 +79,8 @@ void decode_float16(std::span<const std::uint16_t>, std::span<float>, const Stre
 void round_to_float16(std::span<float>, const Stream&) { not_built("round_to_float16"); }
 std::shared_ptr<CodeSumRunner> make_code_sum_runner(const Device&) { not_built("aggregate"); }
 std::shared_ptr<TreeSumRunner> make_tree_sum_runner(const Device&) { not_built("tree sum"); }
+void unpack_codes(const PackedCodes&, std::int64_t, std::span<std::int16_t>, const Stream&) { not_built("unpack"); }
+void pack_sums(std::span<const float>, int, std::uint8_t*, const Stream&) { not_built("lanes"); }
+void add_lanes(std::span<std::uint64_t>, std::span<const std::uint64_t>, const Stream&) { not_built("lanes"); }
 
 }  // namespace terngrad::cuda
