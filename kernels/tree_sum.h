@@ -38,8 +38,8 @@ struct MeanLeaf {
 /// memory; the table of workers is host memory on every backend.
 struct MeanTask {
   LeafFormat format = LeafFormat::kFloat32;
-  std::span<const MeanLeaf> workers;  // at least one
-  std::int64_t first = 0;             // position of the slice in the segment, a multiple of kChunkElements
+  std::span<const MeanLeaf> workers = {};  // at least one
+  std::int64_t first = 0;                  // position of the slice in the segment, a multiple of kChunkElements
   std::int64_t count = 0;
   std::int64_t block_elements = 0;  // of codes: elements per scaler, a multiple of kMinBlockElements; 0 = one for all
   float scale = 1;                  // last factor, fl(1 / N) for a mean

@@ -107,7 +107,7 @@ TEST_F(TreeSummerRefuses, APayloadThatIsTooShort) {
   expect_refused();
 }
 TEST_F(TreeSummerRefuses, FloatsInTheRoomOfCodes) {
-  for (const LeafFormat format : {LeafFormat::kFloat32, LeafFormat::kBfloat16, LeafFormat::kTMask}) {
+  for (const LeafFormat format : {LeafFormat::kFloat32, LeafFormat::kBfloat16}) {
     task_.format = format;
     expect_refused();
   }

@@ -140,7 +140,7 @@ TEST_F(CudaCodeSums, HoldTheGreatestSums) {
       const Buffer<std::uint8_t> device = to_device<std::uint8_t>(host.span(), cuda);
       // The emulation takes seconds for so many workers; 16 bits are filled in the same way in all formats.
       const std::size_t most = format == TernaryFormat::kT2 ? std::size_t{kMaxSummedWorkers} : 1000;
-      for (const std::size_t workers : {std::size_t{85}, most}) {
+      for (const std::size_t workers : {std::size_t{85}, std::size_t{86}, most}) {
         const std::vector<const std::uint8_t*> payloads(workers, device.data());
         const std::vector<std::int64_t> bytes(workers, host.num_elements());
         Buffer<float> out(40, Device::cuda());
