@@ -32,8 +32,7 @@ class TernaryEncoder final : public Encoder {
   TernaryEncoder(const TernaryCodec& codec, const Layout& layout, const std::vector<int>& segments)
       : options_(codec.options()),
         block_elements_(codec.kernel_block_elements()),
-        plan_(statistics_slices(layout, segments, block_elements_)),
-        statistics_(plan_.slices().size()) {
+        plan_(statistics_slices(layout, segments, block_elements_)) {
     draw_offsets_.resize(static_cast<std::size_t>(layout.num_segments()));
     for (int index = 0; index < layout.num_segments(); ++index) {
       draw_offsets_[static_cast<std::size_t>(index)] = layout.segment(index).draw_offset;
@@ -61,31 +60,17 @@ class TernaryEncoder final : public Encoder {
   }
 
   void measure(const TensorTable& gradient, std::span<float> scalers, const DrawKey& key, Stream& stream) override {
-    TERNGRAD_REQUIRE(scalers.size() == statistics_.size(), "[ternary] need ", statistics_.size(), " scalers, have ",
-                     scalers.size());
+    TERNGRAD_REQUIRE(scalers.size() == plan_.slices().size(), "[ternary] need ", plan_.slices().size(),
+                     " scalers, have ", scalers.size());
     if (draws_ahead_) {
       draw_ahead(gradient, scalers, key, stream);
       return flag_whole_tensors(scalers);
     }
-    plan_.run(gradient, statistics_, stream);
     if (options_.scope == ScalerScope::kModel) {
-      // A tensor that is not finite carries the flag by itself and counts as absent, so that a message can name it.
-      Statistics all;
-      std::int64_t count = 0;
-      for (std::size_t i = 0; i < statistics_.size(); ++i) {
-        if (statistics_[i].is_nonfinite()) continue;
-        all = combine(all, statistics_[i]);
-        count += plan_.slices()[i].count;
-      }
-      const float scaler = local_scaler(all, count, options_.clip_factor, options_.rule);
-      for (std::size_t i = 0; i < statistics_.size(); ++i) {
-        scalers[i] = statistics_[i].is_nonfinite() ? canonical_nan() : scaler;
-      }
-      return;
+      // A tensor that is not finite carries the flag by itself, so that a message can name it.
+      return model_scalers(plan_, {&gradient, 1}, options_.clip_factor, options_.rule, scalers, stream);
     }
-    for (std::size_t i = 0; i < statistics_.size(); ++i) {
-      scalers[i] = local_scaler(statistics_[i], plan_.slices()[i].count, options_.clip_factor, options_.rule);
-    }
+    local_scalers(plan_, {&gradient, 1}, options_.clip_factor, options_.rule, scalers, stream);
     flag_whole_tensors(scalers);
   }
 
@@ -170,7 +155,6 @@ class TernaryEncoder final : public Encoder {
   std::vector<EncodeBlocksTask> ahead_;
   std::vector<int> ahead_segments_;
   StatisticsPlan plan_;
-  std::vector<Statistics> statistics_;
   std::vector<std::int64_t> draw_offsets_;
   std::vector<TernarizeTask> tasks_;  // kept from step to step: a step allocates nothing
   std::vector<std::int64_t> bytes_;

@@ -19,20 +19,59 @@ float local_scaler(const Statistics& statistics, std::int64_t count, double clip
   return common::local_scaler(statistics, statistics.max_abs(), canonical_nan(), count, clip_factor, rule);
 }
 
+namespace {
+
+void require_room(const StatisticsPlan& plan, std::span<const TensorTable> workers, std::span<float> out) {
+  TERNGRAD_REQUIRE(out.size() == workers.size() * plan.slices().size(),
+                   "[scaler] out must hold one scaler per worker and slice: need ",
+                   workers.size() * plan.slices().size(), ", have ", out.size());
+}
+
+/// Statistics of one worker. Kept from call to call: a step allocates nothing.
+std::span<Statistics> workspace(std::size_t count) {
+  static thread_local std::vector<Statistics> statistics;
+  if (statistics.size() < count) statistics.resize(count);
+  return std::span(statistics).first(count);
+}
+
+}  // namespace
+
 void local_scalers(StatisticsPlan& plan, std::span<const TensorTable> workers, double clip_factor, ScalerRule rule,
                    std::span<float> out, Stream& stream) {
   const std::span<const Slice> slices = plan.slices();
-  TERNGRAD_REQUIRE(out.size() == workers.size() * slices.size(),
-                   "[scaler] out must hold one scaler per worker and slice: need ", workers.size() * slices.size(),
-                   ", have ", out.size());
+  require_room(plan, workers, out);
   if (stream.device().is_cuda()) {
     return plan.on_cuda(stream).local_scalers(workers, clip_factor, rule, out.data(), stream);
   }
-  std::vector<Statistics> statistics(slices.size());
+  const std::span<Statistics> statistics = workspace(slices.size());
   for (std::size_t worker = 0; worker < workers.size(); ++worker) {
     plan.run(workers[worker], statistics, stream);
     for (std::size_t i = 0; i < slices.size(); ++i) {
       out[worker * slices.size() + i] = local_scaler(statistics[i], slices[i].count, clip_factor, rule);
+    }
+  }
+}
+
+void model_scalers(StatisticsPlan& plan, std::span<const TensorTable> workers, double clip_factor, ScalerRule rule,
+                   std::span<float> out, Stream& stream) {
+  const std::span<const Slice> slices = plan.slices();
+  require_room(plan, workers, out);
+  if (stream.device().is_cuda()) {
+    return plan.on_cuda(stream).model_scalers(workers, clip_factor, rule, out.data(), stream);
+  }
+  const std::span<Statistics> statistics = workspace(slices.size());
+  for (std::size_t worker = 0; worker < workers.size(); ++worker) {
+    plan.run(workers[worker], statistics, stream);
+    Statistics all;
+    std::int64_t count = 0;
+    for (std::size_t i = 0; i < slices.size(); ++i) {
+      if (statistics[i].is_nonfinite()) continue;
+      all = combine(all, statistics[i]);
+      count += slices[i].count;
+    }
+    const float scaler = local_scaler(all, count, clip_factor, rule);
+    for (std::size_t i = 0; i < slices.size(); ++i) {
+      out[worker * slices.size() + i] = statistics[i].is_nonfinite() ? canonical_nan() : scaler;
     }
   }
 }

@@ -106,6 +106,27 @@ __global__ void __launch_bounds__(kThreads)
   if (threadIdx.x == 0) write_result(value, range, num_slices, result);
 }
 
+/// A warp per worker: every lane joins the slices in order, which are few; together they write the scalers.
+__global__ void __launch_bounds__(kWarpThreads)
+    model_scalers_kernel(const Statistics* __restrict__ statistics, const std::int64_t* __restrict__ counts,
+                         std::int32_t num_slices, double clip_factor, ScalerRule rule, float* __restrict__ out) {
+  const Statistics* of_worker = statistics + std::int64_t{blockIdx.x} * num_slices;
+  Statistics all = {0, 0, 0, 0};
+  std::int64_t count = 0;
+  for (std::int32_t i = 0; i < num_slices; ++i) {
+    const Statistics slice = of_worker[i];
+    if (slice.max_bits >= 0x7f800000u) continue;
+    all = combined(all, slice);
+    count += counts[i];
+  }
+  const float scaler = scaler_of(all, count, clip_factor, rule);
+  for (std::int32_t i = static_cast<std::int32_t>(threadIdx.x); i < num_slices;
+       i += static_cast<std::int32_t>(kWarpThreads)) {
+    const bool finite = of_worker[i].max_bits < 0x7f800000u;
+    out[std::int64_t{blockIdx.x} * num_slices + i] = finite ? scaler : __uint_as_float(0x7fc00000u);
+  }
+}
+
 class Runner final : public StatisticsRunner {
  public:
   Runner(std::span<const Slice> slices, const Device& device)
@@ -113,11 +134,14 @@ class Runner final : public StatisticsRunner {
         tiles_table_(device),
         small_table_(device),
         large_table_(device),
-        sources_table_(device) {
+        sources_table_(device),
+        counts_table_(device),
+        statistics_(0, device) {
     for (std::size_t i = 0; i < slices_.size(); ++i) {
       const std::int64_t num_chunks = (slices_[i].count + kChunkElements - 1) / kChunkElements;
       const ChunkRange range = {static_cast<std::int64_t>(tiles_.size()), static_cast<std::int32_t>(num_chunks),
                                 static_cast<std::int32_t>(i), slices_[i].count};
+      counts_.push_back(slices_[i].count);
       (num_chunks <= kWarpChunks ? small_ : large_).push_back(range);
       for (std::int64_t chunk = 0; chunk < num_chunks; ++chunk) {
         tiles_.push_back({static_cast<std::int32_t>(i), static_cast<std::int32_t>(chunk)});
@@ -134,6 +158,20 @@ class Runner final : public StatisticsRunner {
   void local_scalers(std::span<const TensorTable> workers, double clip_factor, ScalerRule rule, float* out,
                      Stream& stream) override {
     run(workers, {nullptr, out, clip_factor, rule}, stream);
+  }
+
+  void model_scalers(std::span<const TensorTable> workers, double clip_factor, ScalerRule rule, float* out,
+                     Stream& stream) override {
+    const auto needed = static_cast<std::int64_t>(workers.size() * slices_.size());
+    if (needed == 0) return;
+    if (statistics_.num_elements() < needed) {
+      stream.synchronize();
+      statistics_ = Buffer<Statistics>(needed, stream.device());
+    }
+    statistics(workers, statistics_.data(), stream);
+    launch(model_scalers_kernel, dim3(static_cast<unsigned>(workers.size())), dim3(kWarpThreads), 0, stream,
+           statistics_.data(), counts_table_.on_device(counts_, stream), static_cast<std::int32_t>(slices_.size()),
+           clip_factor, rule, out);
   }
 
  private:
@@ -170,7 +208,10 @@ class Runner final : public StatisticsRunner {
   UploadedTable<ChunkRange> small_table_;
   UploadedTable<ChunkRange> large_table_;
   UploadedTable<Source> sources_table_;
-  Buffer<Statistics> partials_;  // one per worker and chunk
+  UploadedTable<std::int64_t> counts_table_;
+  std::vector<std::int64_t> counts_;  // elements of each slice
+  Buffer<Statistics> partials_;       // one per worker and chunk
+  Buffer<Statistics> statistics_;     // of model_scalers: one per worker and slice
 };
 
 }  // namespace

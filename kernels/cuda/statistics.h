@@ -18,6 +18,9 @@ class StatisticsRunner {
   /// @param out  like above
   virtual void local_scalers(std::span<const TensorTable> workers, double clip_factor, ScalerRule rule, float* out,
                              Stream& stream) = 0;
+  /// @param out  like above: one scaler for all slices of a worker, NaN for those that are not finite
+  virtual void model_scalers(std::span<const TensorTable> workers, double clip_factor, ScalerRule rule, float* out,
+                             Stream& stream) = 0;
 };
 
 std::shared_ptr<StatisticsRunner> make_statistics_runner(std::span<const Slice> slices, const Device& device);

@@ -3,8 +3,10 @@
 #include "kernels/cuda/bfloat16.h"
 #include "kernels/cuda/encode_blocks.h"
 #include "kernels/cuda/float16.h"
+#include "kernels/cuda/float_payload.h"
 #include "kernels/cuda/optimizer.h"
 #include "kernels/cuda/runtime.h"
+#include "kernels/cuda/scaler_sharing.h"
 #include "kernels/cuda/statistics.h"
 #include "kernels/cuda/ternarize.h"
 #include "kernels/cuda/ternary_pack.h"
@@ -43,6 +45,13 @@ std::shared_ptr<StatisticsRunner> make_statistics_runner(std::span<const Slice>,
   not_built("statistics");
 }
 std::shared_ptr<EncodeBlocksRunner> make_encode_blocks_runner(const Device&) { not_built("encode_blocks"); }
+std::shared_ptr<FloatPayloadRunner> make_float_payload_runner(ElementType, const Device&) {
+  not_built("float_payload");
+}
+void share_scalers(const ScalerSharingTask&, const Stream&) { not_built("scaler_sharing"); }
+void flag_whole_segments(float*, std::int64_t, const std::int64_t*, std::int64_t, std::int64_t, const Stream&) {
+  not_built("scaler_sharing");
+}
 std::shared_ptr<TernarizeRunner> make_ternarize_runner(const Device&) { not_built("ternarize"); }
 
 void update_gd(std::span<float>, std::span<const float>, float, const Stream&, const StepScalars&) {

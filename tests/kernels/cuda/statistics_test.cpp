@@ -130,6 +130,30 @@ TEST_F(CudaStatistics, MeasureAllSlicesOfAllWorkersAtOnce) {
   }
 }
 
+TEST_F(CudaStatistics, GiveOneScalerForAWholeModel) {
+  Workers workers;
+  workers.flat[1][9] = std::numeric_limits<float>::quiet_NaN();  // not in tensor a, whose 7 elements come before it
+  workers.flat[2][static_cast<std::size_t>(workers.layout.segment(3).offset)] = std::numeric_limits<float>::infinity();
+  Stream cpu(Device::cpu(), 1);
+  Stream cuda(Device::cuda());
+  std::vector<Buffer<float>> on_device;
+  std::vector<TensorTable> host_tables;
+  std::vector<TensorTable> device_tables;
+  for (std::vector<float>& flat : workers.flat) {
+    on_device.push_back(to_device<float>(flat, cuda));
+    host_tables.emplace_back(workers.layout, flat.data());
+    device_tables.emplace_back(workers.layout, on_device.back().data());
+  }
+  StatisticsPlan cpu_plan(whole_segments(workers.layout));
+  StatisticsPlan cuda_plan(whole_segments(workers.layout), Device::cuda());
+  std::vector<float> expected(12);
+  model_scalers(cpu_plan, host_tables, 2.5, ScalerRule::kPaper, expected, cpu);
+  Buffer<float> found(12, Device::cuda());
+  model_scalers(cuda_plan, device_tables, 2.5, ScalerRule::kPaper, found.span(), cuda);
+  const std::vector<float> scalers = to_host<float>(found.span(), cuda);
+  for (std::size_t i = 0; i < 12; ++i) EXPECT_EQ(bits_of(scalers[i]), bits_of(expected[i])) << i;
+}
+
 TEST_F(CudaStatistics, GiveScalersForHostileValues) {
   Layout layout;
   layout.add("x", {300});

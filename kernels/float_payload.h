@@ -1,0 +1,43 @@
+// Float payloads: slices of gradients as float32 or bfloat16, many in one pass.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <span>
+
+#include "kernels/device.h"
+#include "kernels/element_type.h"
+
+namespace terngrad {
+
+/// One slice to copy. Pointers are device memory on a GPU's stream.
+struct FloatPayloadTask {
+  const float* values = nullptr;  // [count]
+  std::int64_t count = 0;
+  const float* flag = nullptr;  // null, or a scaler: where it is NaN, zeros are written instead
+  void* payload = nullptr;      // [count] out: float32, or bfloat16 filled up with zeros to a multiple of 4 bytes
+};
+
+namespace cuda {
+class FloatPayloadRunner;
+}
+
+/// Copies slices, step after step. On a GPU it keeps the table of tasks there: a call with the tasks of the last one
+/// allocates and copies nothing from the host, and the host does not wait. Serves one stream.
+class FloatPacker {
+ public:
+  /// @param type  of payloads: kFloat32, or kBfloat16 (rounded to nearest, ties to even)
+  /// @throws InvalidArgument for another type
+  FloatPacker(ElementType type, Device device = Device::cpu());
+
+  /// @throws InvalidArgument for a payload that is not 4-byte aligned, or another device's stream
+  /// Bit-equal on every backend.
+  void run(std::span<const FloatPayloadTask> tasks, Stream& stream);
+
+ private:
+  ElementType type_;
+  Device device_;
+  std::shared_ptr<cuda::FloatPayloadRunner> cuda_;
+};
+
+}  // namespace terngrad
