@@ -4,7 +4,9 @@ Arguments: the nvcc to compile with. Exits with 77 where there is none."""
 
 import importlib.util
 import pathlib
+import re
 import shutil
+import struct
 import subprocess
 import sys
 import tempfile
@@ -82,8 +84,8 @@ class CheckKernels(unittest.TestCase):
     def compile(cls, name, source, *options):
         path = pathlib.Path(cls.folder.name) / f"{name}.cu"
         path.write_text(source)
-        architectures = [f"--generate-code=arch=compute_{a},code=sm_{a}" for a in cls.script.ARCHITECTURES]
-        subprocess.run([NVCC, "-c", "-o", path.with_suffix(".o"), *architectures, *options, path], check=True)
+        codes = [f"--generate-code=arch=compute_{a},code=sm_{a}" for a in (80, 90)]
+        subprocess.run([NVCC, "-c", "-o", path.with_suffix(".o"), *codes, *options, path], check=True)
         return path.with_suffix(".o")
 
     def kernels(self, obj):
@@ -94,8 +96,8 @@ class CheckKernels(unittest.TestCase):
         self.assertEqual({kernel.architecture for kernel in found}, {80, 90}, name)
         return found
 
-    def findings(self, obj, wide_accesses):
-        return list(self.script.findings(self.kernels(obj), wide_accesses))
+    def findings(self, obj, *wide_accesses):
+        return list(self.script.findings(self.kernels(obj), [self.script.Wide(*wide) for wide in wide_accesses]))
 
     def test_counts_accesses_by_width(self):
         for name, expected in {
@@ -110,23 +112,28 @@ class CheckKernels(unittest.TestCase):
 
     def test_finds_nothing_in_what_is_as_it_should_be(self):
         self.assertEqual(
-            self.findings(self.good, {"wide": (1, 1), "wide_by_table": (1, 1), "shared": (1, 1), "copies": (2, 2)}), []
+            self.findings(
+                self.good, ("wide", 1, 1), ("wide_by_table", 1, 1), ("shared", 1, 1), ("copies", 2, 2), ("copies", 4, 4, "Li4E")
+            ),
+            [],
         )
 
     def test_finds_narrow_accesses(self):
         for name, least in {"scalar": (1, 0), "half": (1, 1), "wide": (2, 1)}.items():
-            found = self.findings(self.good, {name: least})
+            found = self.findings(self.good, (name, *least))
             self.assertEqual(len(found), 2, found)
             self.assertIn(f"wanted {least[0]} and {least[1]}", found[0])
 
     def test_asks_of_every_instantiation(self):
-        found = self.findings(self.good, {"copies": (4, 4)})
+        found = self.findings(self.good, ("copies", 4, 4))
         self.assertEqual(len(found), 2, found)
         self.assertIn("has 2 loads and 2 stores", found[0])
 
     def test_finds_that_a_kernel_is_missing(self):
-        found = self.findings(self.good, {"id": (0, 0)})  # which is a part of a name that is there
+        found = self.findings(self.good, ("id", 0, 0))  # which is a part of a name that is there
         self.assertEqual(found, ["id is nowhere for sm_80", "id is nowhere for sm_90"])
+        found = self.findings(self.good, ("copies", 0, 0, "Li3E"))
+        self.assertEqual(found, ["copiesLi3E is nowhere for sm_80", "copiesLi3E is nowhere for sm_90"])
 
     def test_knows_kernels_by_their_own_name(self):
         for name, function in {
@@ -140,7 +147,7 @@ class CheckKernels(unittest.TestCase):
 
     def test_finds_local_memory(self):
         for name, source in {"local_array": LOCAL_ARRAY, "spill": SPILL}.items():
-            found = self.findings(self.compile(name, source), {})
+            found = self.findings(self.compile(name, source))
             self.assertEqual(len(found), 2, (name, found))
             self.assertIn("uses local memory: a frame of", found[0])
 
@@ -164,6 +171,21 @@ class CheckKernels(unittest.TestCase):
         result = self.run_script(self.good)
         self.assertEqual(result.returncode, 1)
         self.assertIn("chunk_statistics_kernel is nowhere for sm_80", result.stderr)
+
+    def test_skips_unknown_encodings(self):
+        source = pathlib.Path(self.folder.name) / "newer.o"
+        older = self.good.read_bytes()
+        # The architecture of each cubin is 28 bytes into its header, which begins with its kind and version.
+        newer = older
+        for architecture in (80, 90):
+            entry = struct.pack("<HH", 2, 0x101)
+            for at in [found.start() for found in re.finditer(re.escape(entry), older)]:
+                if struct.unpack_from("<I", older, at + 28)[0] == architecture:
+                    newer = newer[: at + 28] + struct.pack("<I", 200) + newer[at + 32 :]
+        source.write_bytes(newer)
+        result = self.run_script(source)
+        self.assertEqual((result.returncode, result.stderr), (77, ""))
+        self.assertIn("only code for [200]", result.stdout)
 
     def test_refuses_wrong_usage(self):
         for arguments in ([], ["--list"], ["--verbose", self.good]):

@@ -5,6 +5,7 @@
 #include <sys/wait.h>
 
 #include <cstdio>
+#include <ostream>
 #include <set>
 #include <sstream>
 #include <string>
@@ -30,6 +31,9 @@ struct Expectation {
   const char* address;
   const char* thread;
 };
+
+// Without it GoogleTest prints the bytes, of which addresses differ from run to run.
+void PrintTo(const Expectation& expectation, std::ostream* out) { *out << expectation.name; }
 
 constexpr Expectation kExpectations[] = {
     // Beyond memory. What is hit instead is chance, so the other builds are not asked.

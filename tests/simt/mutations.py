@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
 """Breaks the project's kernels in ways that are easy to make by mistake, and sees whether their tests notice.
 
-Each mutation changes one place of one file in a copy; the source that holds it is compiled from there and linked with all
-the rest of simt_test. The tests named must then fail, in one of two orders of threads; those of sources that are as they
-are must pass.
+Each mutation changes one place of one file in a copy; the source that holds it is compiled from there and linked with its
+test and all other kernels. The tests named must then fail, in one of two orders of threads; those of sources that are as
+they are must pass.
 
 Usage: mutations.py --compiler CXX --root FOLDER --objects OBJECT... --link ARGUMENT...
 """
@@ -83,8 +83,9 @@ class Bench:
         place = self.folder / source if (self.folder / source).exists() else self.root / source
         obj = self.folder / "mutant.o"
         self.compile(place, obj, *([sanitizer] if sanitizer else []))
-        # A test's object gives way to the new one; a kernel's is in a library, where nothing looks for it any more.
-        others = [other for other in self.objects if not other.endswith(f"/{pathlib.Path(source).name}.o")]
+        # The test of a kernel; a test is the source itself. The kernel's object is in a library, where nothing looks for
+        # it any more.
+        others = [other for other in self.objects if other.endswith(f"/{pathlib.Path(source).stem}_test.cpp.o")]
         program = self.folder / "mutant"
         sanitizers = [sanitizer] if sanitizer else []
         subprocess.run([self.compiler, *sanitizers, obj, *others, *self.link, "-o", program], check=True)
