@@ -79,6 +79,9 @@ class Encoder {
                       Stream& stream) = 0;
 };
 
+class DeviceCoder;
+struct DeviceExchangeSetup;
+
 /// A compression scheme with its options; has no state, so one object serves all workers and threads.
 class Codec {
  public:
@@ -109,6 +112,11 @@ class Codec {
 
   /// @param segments  indices of the layout's tensors that use this codec
   virtual std::unique_ptr<Encoder> make_encoder(const Layout& layout, std::vector<int> segments) const = 0;
+
+  /// The codec's work for gradients that stay in a GPU's memory (compress/device_coder.h).
+  /// @throws NotSupported where the codec has none
+  virtual std::unique_ptr<DeviceCoder> make_device_coder(const DeviceExchangeSetup& setup,
+                                                         const std::vector<int>& segments) const;
 
   /// Checks a slice from a message: format, length and content. Aggregating it afterwards reads nothing out of bounds.
   /// @throws CommunicationError

@@ -38,18 +38,12 @@ void read_elements(Width width, const std::uint8_t* payload, std::int64_t first,
 
 class FloatEncoder final : public Encoder {
  public:
-  FloatEncoder(Width width, std::vector<Slice> slices)
-      : width_(width), plan_(std::move(slices)), statistics_(plan_.slices().size()) {}
+  FloatEncoder(Width width, std::vector<Slice> slices) : width_(width), plan_(std::move(slices)) {}
 
   void measure(const TensorTable& gradient, std::span<float> scalers, const DrawKey&, Stream& stream) override {
-    TERNGRAD_REQUIRE(scalers.size() == statistics_.size(), "[float] need ", statistics_.size(), " scalers, have ",
+    TERNGRAD_REQUIRE(scalers.size() == plan_.slices().size(), "[float] need ", plan_.slices().size(), " scalers, have ",
                      scalers.size());
-    plan_.run(gradient, statistics_, stream);
-    // What rounds up to infinity is not finite on the wire.
-    const std::uint32_t first_nonfinite = width_ == Width::kBfloat16 ? 0x7f7f8000u : 0x7f800000u;
-    for (std::size_t i = 0; i < statistics_.size(); ++i) {
-      scalers[i] = statistics_[i].max_bits >= first_nonfinite ? canonical_nan() : 0.0f;
-    }
+    nonfinite_flags(plan_, {&gradient, 1}, FloatCodec::first_nonfinite(width_), scalers, stream);
   }
 
   void encode(const TensorTable& gradient, std::span<EncodeJob> jobs, PayloadForm, const DrawKey&,
@@ -70,13 +64,17 @@ class FloatEncoder final : public Encoder {
  private:
   Width width_;
   StatisticsPlan plan_;
-  std::vector<Statistics> statistics_;
 };
 
 }  // namespace
 
 FloatCodec::FloatCodec(Width width, int num_workers) : width_(width), num_workers_(num_workers) {
   TERNGRAD_REQUIRE(num_workers >= 1, "[float] num_workers must be at least 1, got ", num_workers);
+}
+
+std::uint32_t FloatCodec::first_nonfinite(Width width) {
+  // What rounds up to infinity is not finite on the wire.
+  return width == Width::kBfloat16 ? 0x7f7f8000u : 0x7f800000u;
 }
 
 const std::string& FloatCodec::name() const {

@@ -13,6 +13,9 @@ class FloatCodec final : public Codec {
   enum class Width { kFloat32, kBfloat16 };
   FloatCodec(Width width, int num_workers);
 
+  /// Bit pattern of the least magnitude that is not finite on the wire.
+  static std::uint32_t first_nonfinite(Width width);
+
   const std::string& name() const override;
   std::uint8_t wire_id() const override { return width_ == Width::kFloat32 ? 1 : 2; }
   CodecTraits traits() const override;
@@ -23,6 +26,8 @@ class FloatCodec final : public Codec {
   std::uint8_t record_format(PayloadForm) const override { return 0; }
   std::int64_t max_payload_bytes(const Slice& slice, PayloadForm form) const override;
   std::unique_ptr<Encoder> make_encoder(const Layout& layout, std::vector<int> segments) const override;
+  std::unique_ptr<DeviceCoder> make_device_coder(const DeviceExchangeSetup& setup,
+                                                 const std::vector<int>& segments) const override;
   void check(const EncodedSlice& encoded) const override;
   void aggregate(std::span<const AggregateJob> jobs, AggregateUnit unit, Stream& stream) const override;
   void decode(const EncodedSlice& encoded, std::span<float> out) const override;

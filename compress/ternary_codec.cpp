@@ -13,9 +13,7 @@
 #include "kernels/ternarize.h"
 
 namespace terngrad {
-namespace {
 
-/// The runs of elements that have statistics of their own.
 std::vector<Slice> statistics_slices(const Layout& layout, const std::vector<int>& segments,
                                      std::int64_t block_elements) {
   std::vector<Slice> slices;
@@ -26,6 +24,8 @@ std::vector<Slice> statistics_slices(const Layout& layout, const std::vector<int
   }
   return slices;
 }
+
+namespace {
 
 class TernaryEncoder final : public Encoder {
  public:

@@ -23,6 +23,11 @@ enum class ClipScope {
 /// Longest block: far beyond any tensor, and short enough that sums of positions and blocks fit 64 bits.
 inline constexpr std::int64_t kMaxBlockElements = std::int64_t{1} << 50;
 
+/// The runs of elements of tensors that have statistics, and so scalers, of their own: whole tensors, or blocks of
+/// `block_elements` where it is not 0.
+std::vector<Slice> statistics_slices(const Layout& layout, const std::vector<int>& segments,
+                                     std::int64_t block_elements);
+
 struct TernaryOptions {
   double clip_factor = 0;  // c, in standard deviations; 0 = no clipping
   ScalerRule rule = ScalerRule::kPaper;
@@ -58,6 +63,8 @@ class TernaryCodec final : public Codec {
   std::uint8_t record_format(PayloadForm form) const override;
   std::int64_t max_payload_bytes(const Slice& slice, PayloadForm form) const override;
   std::unique_ptr<Encoder> make_encoder(const Layout& layout, std::vector<int> segments) const override;
+  std::unique_ptr<DeviceCoder> make_device_coder(const DeviceExchangeSetup& setup,
+                                                 const std::vector<int>& segments) const override;
   void check(const EncodedSlice& encoded) const override;
   void aggregate(std::span<const AggregateJob> jobs, AggregateUnit unit, Stream& stream) const override;
   void decode(const EncodedSlice& encoded, std::span<float> out) const override;

@@ -10,28 +10,29 @@
 namespace terngrad {
 namespace {
 
-void pack(const FloatPayloadTask& task, ElementType type, Stream& stream) {
+void pack(const FloatPayloadTask& task, FloatPayload form, Stream& stream) {
   const auto count = static_cast<std::size_t>(task.count);
   if (count == 0) return;
-  const bool is_bfloat16 = type == ElementType::kBfloat16;
-  const std::size_t bytes = is_bfloat16 ? (2 * count + 3) / 4 * 4 : 4 * count;
+  const bool is_16_bit = form == FloatPayload::kBfloat16;
+  const std::size_t bytes = is_16_bit ? (2 * count + 3) / 4 * 4 : 4 * count;
   if (task.flag != nullptr && std::isnan(*task.flag)) {
     std::memset(task.payload, 0, bytes);
-  } else if (is_bfloat16) {
+  } else if (is_16_bit) {
     auto* out = static_cast<std::uint16_t*>(task.payload);
     encode_bfloat16({task.values, count}, {out, count}, stream);
     if (count % 2 != 0) out[count] = 0;
   } else {
-    std::memcpy(task.payload, task.values, bytes);
+    if (task.payload != task.values) std::memcpy(task.payload, task.values, bytes);
+    if (form == FloatPayload::kRoundedBfloat16) {
+      round_to_bfloat16({static_cast<float*>(task.payload), count}, stream);
+    }
   }
 }
 
 }  // namespace
 
-FloatPacker::FloatPacker(ElementType type, Device device) : type_(type), device_(device) {
-  TERNGRAD_REQUIRE(type == ElementType::kFloat32 || type == ElementType::kBfloat16,
-                   "[float_payload] payloads are fp32 or bf16, not ", element_type_name(type));
-  if (device.is_cuda()) cuda_ = cuda::make_float_payload_runner(type, device);
+FloatPacker::FloatPacker(FloatPayload form, Device device) : form_(form), device_(device) {
+  if (device.is_cuda()) cuda_ = cuda::make_float_payload_runner(form, device);
 }
 
 void FloatPacker::run(std::span<const FloatPayloadTask> tasks, Stream& stream) {
@@ -42,7 +43,7 @@ void FloatPacker::run(std::span<const FloatPayloadTask> tasks, Stream& stream) {
                      "[float_payload] payload must be 4-byte aligned");
   }
   if (device_.is_cuda()) return cuda_->run(tasks, stream);
-  for (const FloatPayloadTask& task : tasks) pack(task, type_, stream);
+  for (const FloatPayloadTask& task : tasks) pack(task, form_, stream);
 }
 
 }  // namespace terngrad

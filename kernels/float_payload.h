@@ -6,16 +6,21 @@
 #include <span>
 
 #include "kernels/device.h"
-#include "kernels/element_type.h"
 
 namespace terngrad {
+
+enum class FloatPayload {
+  kFloat32,
+  kBfloat16,         // rounded to nearest, ties to even; filled up with zeros to a multiple of 4 bytes
+  kRoundedBfloat16,  // float32 that holds what bfloat16 would
+};
 
 /// One slice to copy. Pointers are device memory on a GPU's stream.
 struct FloatPayloadTask {
   const float* values = nullptr;  // [count]
   std::int64_t count = 0;
   const float* flag = nullptr;  // null, or a scaler: where it is NaN, zeros are written instead
-  void* payload = nullptr;      // [count] out: float32, or bfloat16 filled up with zeros to a multiple of 4 bytes
+  void* payload = nullptr;      // [count] out; may be `values` where elements are float32
 };
 
 namespace cuda {
@@ -26,16 +31,14 @@ class FloatPayloadRunner;
 /// allocates and copies nothing from the host, and the host does not wait. Serves one stream.
 class FloatPacker {
  public:
-  /// @param type  of payloads: kFloat32, or kBfloat16 (rounded to nearest, ties to even)
-  /// @throws InvalidArgument for another type
-  FloatPacker(ElementType type, Device device = Device::cpu());
+  explicit FloatPacker(FloatPayload form, Device device = Device::cpu());
 
   /// @throws InvalidArgument for a payload that is not 4-byte aligned, or another device's stream
   /// Bit-equal on every backend.
   void run(std::span<const FloatPayloadTask> tasks, Stream& stream);
 
  private:
-  ElementType type_;
+  FloatPayload form_;
   Device device_;
   std::shared_ptr<cuda::FloatPayloadRunner> cuda_;
 };

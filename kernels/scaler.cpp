@@ -76,4 +76,20 @@ void model_scalers(StatisticsPlan& plan, std::span<const TensorTable> workers, d
   }
 }
 
+void nonfinite_flags(StatisticsPlan& plan, std::span<const TensorTable> workers, std::uint32_t first_nonfinite,
+                     std::span<float> out, Stream& stream) {
+  const std::span<const Slice> slices = plan.slices();
+  require_room(plan, workers, out);
+  if (stream.device().is_cuda()) {
+    return plan.on_cuda(stream).nonfinite_flags(workers, first_nonfinite, out.data(), stream);
+  }
+  const std::span<Statistics> statistics = workspace(slices.size());
+  for (std::size_t worker = 0; worker < workers.size(); ++worker) {
+    plan.run(workers[worker], statistics, stream);
+    for (std::size_t i = 0; i < slices.size(); ++i) {
+      out[worker * slices.size() + i] = statistics[i].max_bits >= first_nonfinite ? canonical_nan() : 0.0f;
+    }
+  }
+}
+
 }  // namespace terngrad

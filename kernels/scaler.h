@@ -33,10 +33,16 @@ float local_scaler(const Statistics& statistics, std::int64_t count, double clip
 void local_scalers(StatisticsPlan& plan, std::span<const TensorTable> workers, double clip_factor, ScalerRule rule,
                    std::span<float> out, Stream& stream);
 
-/// Like local_scalers, but with one scaler for all of a worker's slices together: that of their joint statistics, slices
-/// in order. A slice that is not finite gets the canonical NaN and counts as absent from the others'.
+/// Like local_scalers, but with one scaler for all of a worker's slices together: that of their joint statistics,
+/// slices in order. A slice that is not finite gets the canonical NaN and counts as absent from the others'.
 void model_scalers(StatisticsPlan& plan, std::span<const TensorTable> workers, double clip_factor, ScalerRule rule,
                    std::span<float> out, Stream& stream);
+
+/// The canonical NaN for every slice that is not finite, else 0: what codecs without scalers say of a gradient.
+/// @param first_nonfinite  the bit pattern of the least magnitude that counts as not finite: 0x7f800000 (infinity), or
+///                         less where a magnitude will be rounded to infinity
+void nonfinite_flags(StatisticsPlan& plan, std::span<const TensorTable> workers, std::uint32_t first_nonfinite,
+                     std::span<float> out, Stream& stream);
 
 /// sigma as above, in float64; 0 for empty.
 double standard_deviation(const Statistics& statistics, std::int64_t count);

@@ -43,6 +43,7 @@ struct ScalerSharingTask {
   float* scales = nullptr;       // [num_scalers] out: fl(shared / N), what a sum of codes is multiplied by
   float* drawn_with = nullptr;   // [num_local_workers * num_scalers] out: shared, or own for kOwn; 0 for NaN
   NonfiniteReport* report = nullptr;  // updated: set it to zeros before the first call of a step
+  std::uint32_t* skip = nullptr;      // null, or set to 1 where a segment is not finite
 };
 
 /// Runs the task. Bit-equal on every backend; on a GPU the host does not wait.

@@ -6,6 +6,7 @@
 #include "kernels/copy.h"
 #include "kernels/cpu/transform.h"
 #include "kernels/cuda/transform.h"
+#include "kernels/errors.h"
 #include "kernels/parallel.h"
 
 namespace terngrad {
@@ -62,6 +63,13 @@ std::int64_t zero_nonfinite(std::span<float> values, Stream& stream) {
 void zero_nonfinite(std::span<float> values, std::int64_t* num_replaced, Stream& stream) {
   if (stream.device().is_cuda()) return cuda::zero_nonfinite(values, num_replaced, stream);
   *num_replaced += zero_nonfinite(values, stream);
+}
+
+void multiply(std::span<const float> a, std::span<const float> b, std::span<float> out, Stream& stream) {
+  TERNGRAD_REQUIRE(a.size() == out.size() && b.size() == out.size(), "[multiply] lengths differ: ", a.size(), ", ",
+                   b.size(), " and ", out.size());
+  if (stream.device().is_cuda()) return cuda::multiply(a, b, out, stream);
+  for (std::size_t i = 0; i < out.size(); ++i) out[i] = a[i] * b[i];
 }
 
 void scale(std::span<float> values, float factor, Stream& stream) {

@@ -33,4 +33,8 @@ void scale(std::span<float> values, float factor, Stream& stream);
 /// @param factor  [1]
 void scale(std::span<float> values, const float* factor, Stream& stream);
 
+/// out[i] = fl(a[i] * b[i]); out may be a or b. For short lists of scalers. Bit-equal on every backend; on a GPU the
+/// host does not wait. @throws InvalidArgument if lengths differ
+void multiply(std::span<const float> a, std::span<const float> b, std::span<float> out, Stream& stream);
+
 }  // namespace terngrad

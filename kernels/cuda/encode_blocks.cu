@@ -64,7 +64,7 @@ __global__ void __launch_bounds__(kThreads)
   for (std::int64_t begin = first; begin < first + count; begin += kChunkElements) {
     const std::int64_t chunk_count = min(kChunkElements, first + count - begin);
     const ThreadWord mine = ternarize_chunk(job, tile, begin, 0, chunk_count, stream, refine_purpose);
-    if (mine.index * 16 < chunk_count) words[begin / 16 + mine.index] = mine.word;
+    if (mine.index * 16 < chunk_count) __stcg(words + begin / 16 + mine.index, mine.word);
   }
 }
 

@@ -47,6 +47,13 @@ struct ToBfloat16 {
   }
 };
 
+struct ToRoundedBfloat16 {
+  using Element = float;
+  using Pack = float4;
+  __device__ static float convert(float value) { return __uint_as_float(std::uint32_t{to_bfloat16(value)} << 16); }
+  __device__ static Pack convert(float4 v) { return {convert(v.x), convert(v.y), convert(v.z), convert(v.w)}; }
+};
+
 template <class To>
 __global__ void __launch_bounds__(kThreads)
     float_payload_kernel(const Job* __restrict__ jobs, const Tile* __restrict__ tiles) {
@@ -78,7 +85,7 @@ __global__ void __launch_bounds__(kThreads)
 
 class Runner final : public FloatPayloadRunner {
  public:
-  Runner(ElementType type, const Device& device) : type_(type), jobs_table_(device), tiles_table_(device) {}
+  Runner(FloatPayload form, const Device& device) : form_(form), jobs_table_(device), tiles_table_(device) {}
 
   void run(std::span<const FloatPayloadTask> tasks, Stream& stream) override {
     jobs_.clear();
@@ -93,15 +100,18 @@ class Runner final : public FloatPayloadRunner {
     const dim3 grid(num_blocks_for(static_cast<std::int64_t>(tiles_.size()), 1));
     const Job* jobs = jobs_table_.on_device(jobs_, stream);
     const Tile* tiles = tiles_table_.on_device(tiles_, stream);
-    if (type_ == ElementType::kBfloat16) {
-      launch(float_payload_kernel<ToBfloat16>, grid, dim3(kThreads), 0, stream, jobs, tiles);
-    } else {
-      launch(float_payload_kernel<ToFloat32>, grid, dim3(kThreads), 0, stream, jobs, tiles);
+    switch (form_) {
+      case FloatPayload::kFloat32:
+        return launch(float_payload_kernel<ToFloat32>, grid, dim3(kThreads), 0, stream, jobs, tiles);
+      case FloatPayload::kBfloat16:
+        return launch(float_payload_kernel<ToBfloat16>, grid, dim3(kThreads), 0, stream, jobs, tiles);
+      case FloatPayload::kRoundedBfloat16:
+        return launch(float_payload_kernel<ToRoundedBfloat16>, grid, dim3(kThreads), 0, stream, jobs, tiles);
     }
   }
 
  private:
-  ElementType type_;
+  FloatPayload form_;
   std::vector<Job> jobs_;
   std::vector<Tile> tiles_;
   UploadedTable<Job> jobs_table_;
@@ -110,8 +120,8 @@ class Runner final : public FloatPayloadRunner {
 
 }  // namespace
 
-std::shared_ptr<FloatPayloadRunner> make_float_payload_runner(ElementType type, const Device& device) {
-  return std::make_shared<Runner>(type, device);
+std::shared_ptr<FloatPayloadRunner> make_float_payload_runner(FloatPayload form, const Device& device) {
+  return std::make_shared<Runner>(form, device);
 }
 
 }  // namespace terngrad::cuda

@@ -14,6 +14,6 @@ class FloatPayloadRunner {
   virtual void run(std::span<const FloatPayloadTask> tasks, Stream& stream) = 0;
 };
 
-std::shared_ptr<FloatPayloadRunner> make_float_payload_runner(ElementType type, const Device& device);
+std::shared_ptr<FloatPayloadRunner> make_float_payload_runner(FloatPayload form, const Device& device);
 
 }  // namespace terngrad::cuda

@@ -40,12 +40,14 @@ struct ChunkRange {
   std::int64_t count;  // elements
 };
 
-/// What becomes of a slice's statistics: themselves, or the scaler made of them. Exactly one pointer is set.
+/// What becomes of a slice's statistics: themselves, or the scaler made of them (or only its flag). Exactly one pointer
+/// is set.
 struct Result {
   Statistics* statistics;
   float* scalers;
   double clip_factor;
   ScalerRule rule;
+  std::uint32_t first_nonfinite;  // not 0: scalers are NaN from this magnitude on, else 0
 };
 
 /// One warp per chunk; blockIdx.y is the worker.
@@ -66,6 +68,8 @@ __device__ void write_result(const Statistics& statistics, const ChunkRange& ran
   const std::int64_t at = std::int64_t{blockIdx.y} * num_slices + range.slice;
   if (result.statistics != nullptr) {
     result.statistics[at] = statistics;
+  } else if (result.first_nonfinite != 0) {
+    result.scalers[at] = statistics.max_bits >= result.first_nonfinite ? __uint_as_float(0x7fc00000u) : 0.0f;
   } else {
     result.scalers[at] = scaler_of(statistics, range.count, result.clip_factor, result.rule);
   }
@@ -152,12 +156,17 @@ class Runner final : public StatisticsRunner {
   }
 
   void statistics(std::span<const TensorTable> workers, Statistics* out, Stream& stream) override {
-    run(workers, {out, nullptr, 0, ScalerRule::kPaper}, stream);
+    run(workers, {out, nullptr, 0, ScalerRule::kPaper, 0}, stream);
   }
 
   void local_scalers(std::span<const TensorTable> workers, double clip_factor, ScalerRule rule, float* out,
                      Stream& stream) override {
-    run(workers, {nullptr, out, clip_factor, rule}, stream);
+    run(workers, {nullptr, out, clip_factor, rule, 0}, stream);
+  }
+
+  void nonfinite_flags(std::span<const TensorTable> workers, std::uint32_t first_nonfinite, float* out,
+                       Stream& stream) override {
+    run(workers, {nullptr, out, 0, ScalerRule::kPaper, first_nonfinite}, stream);
   }
 
   void model_scalers(std::span<const TensorTable> workers, double clip_factor, ScalerRule rule, float* out,

@@ -45,7 +45,8 @@ __device__ inline void accumulate_whole(const float* __restrict__ row, Accumulat
   for (int group = 0; group < kGroups; group += kGroupsInFlight) {
     float4 g[kGroupsInFlight];
 #pragma unroll
-    for (int i = 0; i < kGroupsInFlight; ++i) g[i] = groups[(group + i) * static_cast<int>(kStatisticsLanes) / 4];
+    for (int i = 0; i < kGroupsInFlight; ++i)
+      g[i] = __ldg(groups + (group + i) * static_cast<int>(kStatisticsLanes) / 4);
 #pragma unroll
     for (int i = 0; i < kGroupsInFlight; ++i) {
       accumulators.take(0, g[i].x);

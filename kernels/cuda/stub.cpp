@@ -45,7 +45,7 @@ std::shared_ptr<StatisticsRunner> make_statistics_runner(std::span<const Slice>,
   not_built("statistics");
 }
 std::shared_ptr<EncodeBlocksRunner> make_encode_blocks_runner(const Device&) { not_built("encode_blocks"); }
-std::shared_ptr<FloatPayloadRunner> make_float_payload_runner(ElementType, const Device&) {
+std::shared_ptr<FloatPayloadRunner> make_float_payload_runner(FloatPayload, const Device&) {
   not_built("float_payload");
 }
 void share_scalers(const ScalerSharingTask&, const Stream&) { not_built("scaler_sharing"); }
@@ -79,6 +79,9 @@ void add_weight_decay(std::span<float>, std::span<const float>, float, const Str
 void find_nonfinite(std::span<const float>, std::uint32_t*, const Stream&) { not_built("find_nonfinite"); }
 void zero_nonfinite(std::span<float>, std::int64_t*, const Stream&) { not_built("zero_nonfinite"); }
 void scale(std::span<float>, float, const float*, const Stream&) { not_built("scale"); }
+void multiply(std::span<const float>, std::span<const float>, std::span<float>, const Stream&) {
+  not_built("multiply");
+}
 
 void encode_bfloat16(std::span<const float>, std::span<std::uint16_t>, const Stream&) { not_built("encode_bfloat16"); }
 void decode_bfloat16(std::span<const std::uint16_t>, std::span<float>, const Stream&) { not_built("decode_bfloat16"); }

@@ -34,7 +34,9 @@ __global__ void __launch_bounds__(kThreads) ternarize_t2_kernel(const Work work)
   const std::int64_t begin = std::int64_t{tile.group} * kChunkElements;
   const std::int64_t count = min(kChunkElements, job.count - begin);
   const ThreadWord mine = ternarize_chunk(job, tile, begin, 0, count, work.stream, work.refine_purpose);
-  if (mine.index * 16 < count) reinterpret_cast<std::uint32_t*>(job.payload)[begin / 16 + mine.index] = mine.word;
+  if (mine.index * 16 < count) {
+    __stcg(reinterpret_cast<std::uint32_t*>(job.payload) + begin / 16 + mine.index, mine.word);
+  }
 }
 
 /// The t2 words of a group of chunks in shared memory, two words of zeros behind them. Ends with a barrier.

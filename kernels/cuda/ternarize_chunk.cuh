@@ -64,8 +64,8 @@ __device__ inline bool resolve_tie(float g, float scaler, float clip, std::uint3
 __device__ inline void load_run(const float* __restrict__ values, std::int64_t count, float (&g)[kRunElements]) {
   if (count >= kRunElements && reinterpret_cast<std::uintptr_t>(values) % sizeof(float4) == 0) {
     const auto* vectors = reinterpret_cast<const float4*>(values);
-    const float4 low = vectors[0];
-    const float4 high = vectors[1];
+    const float4 low = __ldg(vectors);
+    const float4 high = __ldg(vectors + 1);
     g[0] = low.x, g[1] = low.y, g[2] = low.z, g[3] = low.w;
     g[4] = high.x, g[5] = high.y, g[6] = high.z, g[7] = high.w;
     return;

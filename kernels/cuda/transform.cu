@@ -53,6 +53,10 @@ struct Scale : ElementwiseOp {
   __device__ void operator()(float& value) const { value = factor * value; }
 };
 
+struct Multiply : ElementwiseOp {
+  __device__ void operator()(float a, float b, float& out) const { out = a * b; }
+};
+
 }  // namespace
 
 void find_nonfinite(std::span<const float> values, std::uint32_t* found, const Stream& stream) {
@@ -65,6 +69,11 @@ void zero_nonfinite(std::span<float> values, std::int64_t* num_replaced, const S
 
 void scale(std::span<float> values, float factor, const float* factor_on_device, const Stream& stream) {
   launch_elementwise(values.size(), stream, Scale{{}, factor, factor_on_device}, InputOutput<float>{values.data()});
+}
+
+void multiply(std::span<const float> a, std::span<const float> b, std::span<float> out, const Stream& stream) {
+  launch_elementwise(out.size(), stream, Multiply{}, Input<float>{a.data()}, Input<float>{b.data()},
+                     Output<float>{out.data()});
 }
 
 }  // namespace terngrad::cuda

@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "kernels/errors.h"
 #include "kernels/optimizer.h"
 #include "support/bits.h"
 #include "support/cuda_device.h"
@@ -131,6 +132,26 @@ TEST_F(CudaTransform, ScalesAsTheCpuDoes) {
       testing::expect_same_values(by_pointer.values(), expected, "by pointer");
     });
   }
+}
+
+TEST_F(CudaTransform, MultipliesLikeTheCpu) {
+  for (const std::size_t count : {0u, 1u, 5u, 300u}) {
+    const std::vector<float> a = testing::gaussian(count, 1);
+    const std::vector<float> b = testing::gaussian(count, 2);
+    Stream cpu(Device::cpu(), 1);
+    Stream cuda(Device::cuda());
+    std::vector<float> expected(count);
+    multiply(a, b, expected, cpu);
+    const Buffer<float> a_on_device = testing::to_device<float>(a, cuda);
+    const Buffer<float> b_on_device = testing::to_device<float>(b, cuda);
+    Buffer<float> out(static_cast<std::int64_t>(count), Device::cuda());
+    multiply(a_on_device.span(), b_on_device.span(), out.span(), cuda);
+    EXPECT_EQ(testing::to_host<float>(out.span(), cuda), expected);
+  }
+  Stream cpu(Device::cpu(), 1);
+  std::vector<float> two(2);
+  std::vector<float> three(3);
+  EXPECT_THROW(multiply(two, three, two, cpu), InvalidArgument);
 }
 
 }  // namespace

@@ -1,0 +1,80 @@
+// DeviceAllReduce: the mean of workers' gradients that are in one GPU's memory, exchanged in encoded form.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "compress/codec_plan.h"
+#include "compress/communicator.h"
+#include "compress/compressed_all_reduce.h"
+#include "compress/device_coder.h"
+#include "compress/gradient_exchange.h"
+#include "kernels/float_payload.h"
+#include "kernels/statistics.h"
+#include "kernels/stream_timer.h"
+
+namespace terngrad {
+
+/// Does what CompressedAllReduce does, with the same bits in the mean, for gradients in device memory. Codes travel as
+/// payloads of fixed size between the workers of the device, without headers and checksums; scalers beside them. The
+/// host takes no part: submit() can be captured into a CUDA graph.
+class DeviceAllReduce final : public GradientExchange {
+ public:
+  /// @param options  as for CompressedAllReduce. With the workers of one process all algorithms are one: each worker's
+  ///                 payload is read where it is
+  /// @throws InvalidArgument as CompressedAllReduce does; NotSupported for workers in other processes, and for a codec
+  /// without a version for GPUs
+  DeviceAllReduce(const Layout& layout, WorkerGroup workers, const CompressedAllReduceOptions& options, Stream stream);
+
+  /// Submits the exchange of one step and waits for it. Gradients and mean are device memory.
+  ExchangeReport exchange(std::span<const TensorTable> gradients, const TensorTable& mean, std::uint64_t step) override;
+  /// @param out  host memory
+  float decode_local(int local_worker, int segment, std::span<float> out) override;
+
+  /// Submits the exchange of one step to the stream, without waiting. Having run once with the same tables, it can be
+  /// captured into a graph.
+  /// @param step  that keys the draws, on the device where `on_device` is set
+  void submit(std::span<const TensorTable> gradients, const TensorTable& mean, const DeviceStep& step);
+  /// [1] on the device: not 0 if the step is to be dropped, because a gradient or a mean was not finite. Where such a
+  /// step stops the run, it stays so: no later update is applied before the host has looked. For StepScalars::skip.
+  const std::uint32_t* skip() const { return skip_.data(); }
+  /// Waits for the stream, and says what the last step submitted was like (bytes and what was not finite; no times).
+  /// @throws NonFiniteError if asked to stop on NaN or infinity
+  ExchangeReport report(std::uint64_t step);
+
+  const CodecPlan& plan() const { return plan_; }
+  Stream& stream() { return stream_; }
+
+ private:
+  struct Times {
+    StreamTimer measure, encode, decode;
+    explicit Times(const Device& device) : measure(device), encode(device), decode(device) {}
+  };
+  void submit(std::span<const TensorTable> gradients, const TensorTable& mean, const DeviceStep& step, Times* times);
+  void apply_return_leg(const TensorTable& mean, const DeviceStep& step);
+  /// Looks for tensors whose mean overflowed, after the return leg.
+  void check_mean(const TensorTable& mean);
+  std::string nonfinite_text(const NonfiniteReport& gradients, const NonfiniteReport& mean, std::uint64_t step) const;
+  bool wants_sums(const DeviceCoder& coder) const;
+
+  DeviceExchangeSetup setup_;
+  CompressedAllReduceOptions options_;
+  CodecPlan plan_;
+  Stream stream_;
+  std::vector<std::unique_ptr<DeviceCoder>> coders_;  // one per group of the plan
+  Buffer<NonfiniteReport> reports_;                   // of the gradients, of the mean
+  Buffer<std::uint32_t> skip_;
+  // The check of means that can overflow.
+  std::vector<int> checked_segments_;
+  std::unique_ptr<StatisticsPlan> mean_plan_;
+  Buffer<ScalerPlace> mean_places_;
+  Buffer<float> mean_flags_;
+  Buffer<float> mean_scratch_;  // what sharing writes besides its report
+  FloatPacker zero_flagged_;
+  FloatPacker round_;
+  std::vector<FloatPayloadTask> mean_tasks_;
+  std::vector<FloatPayloadTask> round_tasks_;
+};
+
+}  // namespace terngrad
