@@ -8,6 +8,7 @@ namespace terngrad::bench {
 void register_cuda_statistics();
 void register_cuda_ternarize();
 void register_cuda_encode();
+void register_cuda_aggregate();
 
 /// Registers nothing on a machine without a GPU.
 inline void register_all_cuda() {
@@ -15,6 +16,7 @@ inline void register_all_cuda() {
   register_cuda_statistics();
   register_cuda_ternarize();
   register_cuda_encode();
+  register_cuda_aggregate();
 }
 
 }  // namespace terngrad::bench

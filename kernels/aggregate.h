@@ -39,7 +39,8 @@ class CodeSummer {
  public:
   explicit CodeSummer(Device device = Device::cpu());
 
-  /// Runs every task. Bit-equal on every backend and for any number of threads: sums are integers.
+  /// Runs every task. Bit-equal on every backend and for any number of threads: sums are integers. Where a scale is NaN
+  /// so is the result: canonical_nan() on a GPU, the scale's own NaN on the CPU.
   /// @throws InvalidArgument for a payload whose length does not fit the task, a misaligned `first`, `block_elements`
   /// or payload, more than 16383 workers, or a stream of another device
   void run(std::span<const CodeSumTask> tasks, Stream& stream);

@@ -41,7 +41,10 @@ WIDE_ACCESSES = [
     Wide("ternarize_t5_kernel", 4, 0),
     Wide("ternarize_lanes_kernel", 4, 0),
     Wide("ternarize_masks_kernel", 4, 0),
-    Wide("code_sum_kernel", 0, 4),
+    Wide("code_sum_kernel", 0, 5),  # 4 of whole chunks, 1 of others
+    Wide("lane_sum_kernel", 0, 4),
+    Wide("tree_sum_kernel", 0, 1),
+    Wide("tree_sum_kernel", 15, 1, "LeafFormatE0E"),  # fp32: 8 of a batch, 7 of the rest
     Wide("add_lanes_kernel", 2, 1),
     Wide("elementwise_kernel", 2, 2, AT_ONCE + "5Scale"),
     Wide("elementwise_kernel", 2, 2, AT_ONCE + "13ZeroNonfinite"),

@@ -4,9 +4,9 @@
 
 #include <cuda_runtime.h>
 
-#include <algorithm>
 #include <array>
 #include <cstdint>
+#include <type_traits>
 #include <vector>
 
 #include "kernels/cuda/codes.cuh"
@@ -201,7 +201,7 @@ struct WordReader<TernaryFormat::kTMask> {
 
 /// Blocks that share a multiprocessor: fewer than fit, so that registers are left for the addresses and words of a
 /// whole batch. With 8 the compiler waits for memory three times a batch.
-constexpr unsigned blocks_per_processor(TernaryFormat format) { return format == TernaryFormat::kTMask ? 4 : 5; }
+constexpr unsigned blocks_per_processor(TernaryFormat format) { return format == TernaryFormat::kT2 ? 5 : 4; }
 
 template <TernaryFormat kFormat, bool kWide>
 __global__ void __launch_bounds__(kThreads, blocks_per_processor(kFormat))
@@ -241,7 +241,7 @@ __global__ void __launch_bounds__(kThreads, blocks_per_processor(kFormat))
 #pragma unroll
     for (unsigned i = 0; i < kGroupsPerThread; ++i) {
       const unsigned group = i * kThreads + threadIdx.x;
-      reinterpret_cast<float4*>(out)[group] = scaled_group(group, first_scale);
+      __stcg(reinterpret_cast<float4*>(out) + group, scaled_group(group, first_scale));
     }
     return;
   }

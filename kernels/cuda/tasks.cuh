@@ -81,7 +81,8 @@ __device__ inline float with_canonical_nan(float value) {
 /// @param is_aligned  whether `out` begins at a multiple of 16 bytes; `first` is a multiple of 4
 __device__ inline void store_group(float* out, unsigned first, unsigned count, bool is_aligned, const float4& values) {
   if (is_aligned && first + 4 <= count) {
-    *reinterpret_cast<float4*>(out + first) = values;
+    // An assignment would share its parts with the one below: four stores of 32 bits.
+    __stcg(reinterpret_cast<float4*>(out + first), values);
     return;
   }
   if (first < count) out[first] = values.x;
