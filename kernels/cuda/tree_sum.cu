@@ -9,33 +9,19 @@
 #include <cstdint>
 #include <vector>
 
-#include "kernels/bfloat16.h"
-#include "kernels/cuda/codes.cuh"
 #include "kernels/cuda/launch.cuh"
+#include "kernels/cuda/leaf_reader.cuh"
 #include "kernels/cuda/tasks.cuh"
 #include "kernels/cuda/uploaded_table.h"
 
 namespace terngrad::cuda {
 namespace {
 
-constexpr unsigned kThreads = 256;
-constexpr unsigned kWarps = kThreads / kWarpThreads;
-constexpr unsigned kTileElements = 4 * kThreads;
-constexpr unsigned kTileWords = kTileElements / kCodesPerWord;
-/// Workers whose elements are loaded before any is used.
-constexpr int kBatch = 8;
-static_assert(kBatch == kWarps && kTileElements == kWarpCodes, "a warp reads the codes of a tile of one worker");
-
 /// Levels of batches: for up to 15, 127 and all workers. Levels are registers.
 constexpr unsigned kFewLevels = 1;
 constexpr unsigned kSomeLevels = 4;
 constexpr unsigned kAllLevels = 12;
-static_assert(kBatch * (1 << kAllLevels) - 1 == kMaxTreeWorkers, "the levels hold every number of whole batches");
-
-struct Leaf {
-  const void* values;
-  const float* scalers;
-};
+static_assert(kLeafBatch * (1 << kAllLevels) - 1 == kMaxTreeWorkers, "the levels hold every number of whole batches");
 
 struct Task {
   std::int64_t first_tile;
@@ -48,108 +34,8 @@ struct Task {
   std::uint32_t is_aligned;  // whether four elements can be loaded at once from every leaf
 };
 
-/// The part of a task that a block adds up.
-struct Tile {
-  std::int64_t begin;
-  std::int64_t count;  // of the task
-  BlockUnits units;
-  bool is_aligned;
-
-  /// Elements of the task from this thread's first on; may be negative.
-  __device__ std::int64_t left() const { return count - begin - 4 * threadIdx.x; }
-};
-
 __device__ float4 sum_of(const float4& a, const float4& b) {
   return make_float4(a.x + b.x, a.y + b.y, a.z + b.z, a.w + b.w);
-}
-
-/// Reads this thread's four elements of a batch of leaves; what lies past the end or belongs to no leaf is arbitrary.
-/// @param leaves  kBatch of them, absent ones repeating the last, so that no branch keeps the loads apart
-/// @param present leaves that are there
-template <LeafFormat kFormat>
-__device__ void read_batch(const Leaf* __restrict__ leaves, int present, const Tile& tile, float4 (&values)[kBatch]) {
-  // Codes: each warp converts those of one worker for the whole block.
-  __shared__ std::uint32_t words[kBatch][kTileWords];
-  const unsigned warp = threadIdx.x / kWarpThreads;
-  if (static_cast<int>(warp) < present) {
-    const auto* payload = static_cast<const std::uint32_t*>(leaves[warp].values);
-    const unsigned lane = threadIdx.x % kWarpThreads;
-    uint2 pair;
-    if constexpr (kFormat == LeafFormat::kTMask) {
-      const auto part = static_cast<unsigned>(tile.begin % kChunkElements) / kWarpCodes;
-      pair = TMaskView(payload, tile.count).part_of_chunk(tile.begin / kChunkElements, part);
-    } else {
-      const std::int64_t last = (tile.count - 1) / kCodesPerWord;
-      const std::int64_t word = min(tile.begin / kCodesPerWord + 2 * lane, last);
-      const auto word_at = [&](std::int64_t index) {
-        if constexpr (kFormat == LeafFormat::kT2) {
-          return __ldg(payload + index);
-        } else {
-          const T5Place place(index * kCodesPerWord, tile.count);
-          return t5_as_t2(__ldg(payload + place.word), __ldg(payload + place.word + (place.is_split ? 1 : 0)), place);
-        }
-      };
-      pair = make_uint2(word_at(word), word_at(min(word + 1, last)));
-    }
-    words[warp][2 * lane] = pair.x;
-    words[warp][2 * lane + 1] = pair.y;
-  }
-  __syncthreads();
-  const TileBlocks blocks(tile.units, static_cast<std::uint32_t>(tile.begin / kMinBlockElements));
-  // Threads past the end look up the scaler of the tile's first element.
-  const std::uint32_t scaler_index = blocks.of(tile.left() > 0 ? 4 * threadIdx.x : 0);
-#pragma unroll
-  for (int k = 0; k < kBatch; ++k) {
-    const float scaler = __ldg(leaves[k].scalers + scaler_index);
-    const std::uint32_t four =
-        k < present ? words[k][threadIdx.x / 4] >> (8 * (threadIdx.x % 4)) : 0;  // codes, two bits each
-    values[k] =
-        make_float4(scaler * static_cast<float>(code_at(four, 0)), scaler * static_cast<float>(code_at(four, 1)),
-                    scaler * static_cast<float>(code_at(four, 2)), scaler * static_cast<float>(code_at(four, 3)));
-  }
-  __syncthreads();  // words may be written again
-}
-
-/// Elements of any width: four at once where they are aligned and there, else one by one.
-/// @param convert_four, convert_one  from what a leaf holds to floats
-template <class Four, class One, class ConvertFour, class ConvertOne>
-__device__ void read_elements(const Leaf* __restrict__ leaves, const Tile& tile, float4 (&values)[kBatch],
-                              const ConvertFour& convert_four, const ConvertOne& convert_one) {
-  const std::int64_t at = tile.begin + 4 * threadIdx.x;
-  const std::int64_t left = tile.left();
-  if (tile.is_aligned && left >= 4) {
-    Four loaded[kBatch];
-#pragma unroll
-    for (int k = 0; k < kBatch; ++k) loaded[k] = __ldg(static_cast<const Four*>(leaves[k].values) + at / 4);
-#pragma unroll
-    for (int k = 0; k < kBatch; ++k) values[k] = convert_four(loaded[k]);
-    return;
-  }
-#pragma unroll
-  for (int k = 0; k < kBatch; ++k) {
-    const One* first = static_cast<const One*>(leaves[k].values) + at;
-    const auto element = [&](int j) { return j < left ? convert_one(__ldg(first + j)) : 0.0f; };
-    values[k] = make_float4(element(0), element(1), element(2), element(3));
-  }
-}
-
-template <>
-__device__ void read_batch<LeafFormat::kFloat32>(const Leaf* __restrict__ leaves, int, const Tile& tile,
-                                                 float4 (&values)[kBatch]) {
-  read_elements<float4, float>(
-      leaves, tile, values, [](const float4& four) { return four; }, [](float one) { return one; });
-}
-
-template <>
-__device__ void read_batch<LeafFormat::kBfloat16>(const Leaf* __restrict__ leaves, int, const Tile& tile,
-                                                  float4 (&values)[kBatch]) {
-  const auto upper = [](std::uint32_t bits) { return __uint_as_float(bits & 0xffff0000u); };
-  read_elements<uint2, std::uint16_t>(
-      leaves, tile, values,
-      [&](const uint2& four) {
-        return make_float4(upper(four.x << 16), upper(four.x), upper(four.y << 16), upper(four.y));
-      },
-      [](std::uint16_t one) { return from_bfloat16(one); });
 }
 
 /// Sums of complete subtrees, at most one of each size, like the bits of a counter of leaves: level i holds 2^i of
@@ -185,23 +71,23 @@ struct Subtrees {
 
 /// The tree over a task's leaves.
 template <LeafFormat kFormat, unsigned kLevels>
-__device__ float4 tree_sum(const Leaf* __restrict__ leaves, unsigned num_leaves, const Tile& tile) {
+__device__ float4 tree_sum(const TreeLeaf* __restrict__ leaves, unsigned num_leaves, const TreeTile& tile) {
   Subtrees<kLevels> batches;
-  const unsigned num_batches = num_leaves / kBatch;
+  const unsigned num_batches = num_leaves / kLeafBatch;
   for (unsigned batch = 0; batch < num_batches; ++batch) {
-    float4 v[kBatch];
-    read_batch<kFormat>(leaves + batch * kBatch, kBatch, tile, v);
+    float4 v[kLeafBatch];
+    read_batch<kFormat>(leaves + batch * kLeafBatch, kLeafBatch, tile, v);
     batches.push(
         batch, sum_of(sum_of(sum_of(v[0], v[1]), sum_of(v[2], v[3])), sum_of(sum_of(v[4], v[5]), sum_of(v[6], v[7]))));
   }
-  const unsigned rest = num_leaves % kBatch;
+  const unsigned rest = num_leaves % kLeafBatch;
   float4 sum_of_rest = make_float4(0, 0, 0, 0);
   if (rest != 0) {
-    float4 v[kBatch];
-    read_batch<kFormat>(leaves + num_batches * kBatch, static_cast<int>(rest), tile, v);
+    float4 v[kLeafBatch];
+    read_batch<kFormat>(leaves + num_batches * kLeafBatch, static_cast<int>(rest), tile, v);
     Subtrees<3> singles;
 #pragma unroll
-    for (unsigned k = 0; k < kBatch - 1; ++k) {
+    for (unsigned k = 0; k < kLeafBatch - 1; ++k) {
       if (k < rest) singles.push(k, v[k]);
     }
     sum_of_rest = singles.sum(rest, false, sum_of_rest);
@@ -215,20 +101,21 @@ constexpr unsigned blocks_per_processor(unsigned levels) {
 }
 
 template <LeafFormat kFormat, unsigned kLevels>
-__global__ void __launch_bounds__(kThreads, blocks_per_processor(kLevels))
-    tree_sum_kernel(const Task* __restrict__ tasks, std::int32_t num_tasks, const Leaf* __restrict__ leaves) {
+__global__ void __launch_bounds__(kTreeThreads, blocks_per_processor(kLevels))
+    tree_sum_kernel(const Task* __restrict__ tasks, std::int32_t num_tasks, const TreeLeaf* __restrict__ leaves) {
   const Task& task = tasks[find_task(tasks, num_tasks, blockIdx.x)];
-  const Tile tile = {(blockIdx.x - task.first_tile) * kTileElements, task.count, task.units, task.is_aligned != 0};
+  const TreeTile tile = {(blockIdx.x - task.first_tile) * kTreeTileElements, task.count, task.units,
+                         task.is_aligned != 0};
   const float4 sum = tree_sum<kFormat, kLevels>(leaves + task.first_leaf, static_cast<unsigned>(task.num_leaves), tile);
   const float scale = __uint_as_float(task.scale_bits);
   const auto scaled = [&](float value) { return with_canonical_nan(scale * value); };
   float* out = task.out + tile.begin;
-  const auto count = static_cast<unsigned>(min(std::int64_t{kTileElements}, tile.count - tile.begin));
+  const auto count = static_cast<unsigned>(min(std::int64_t{kTreeTileElements}, tile.count - tile.begin));
   store_group(out, 4 * threadIdx.x, count, reinterpret_cast<std::uintptr_t>(out) % sizeof(float4) == 0,
               make_float4(scaled(sum.x), scaled(sum.y), scaled(sum.z), scaled(sum.w)));
 }
 
-using Kernel = void (*)(const Task*, std::int32_t, const Leaf*);
+using Kernel = void (*)(const Task*, std::int32_t, const TreeLeaf*);
 constexpr unsigned kNumDepths = 3;
 template <LeafFormat kFormat>
 constexpr std::array<Kernel, kNumDepths> kKernelsFor = {
@@ -239,7 +126,7 @@ constexpr unsigned kNumKinds = kNumDepths * kNumFormats;
 
 /// The kernel for a task: its format and the levels it needs.
 unsigned kind_of(const MeanTask& task) {
-  const std::size_t batches = task.workers.size() / kBatch;
+  const std::size_t batches = task.workers.size() / kLeafBatch;
   const unsigned depth = batches < (1u << kFewLevels) ? 0 : batches < (1u << kSomeLevels) ? 1 : 2;
   return kNumDepths * static_cast<unsigned>(task.format) + depth;
 }
@@ -267,10 +154,10 @@ class Runner final : public TreeSumRunner {
       first_task[kind + 1] = tasks_.size();
     }
     const Task* on_device = tasks_table_.on_device(tasks_, stream);
-    const Leaf* leaves = leaves_table_.on_device(leaves_, stream);
+    const TreeLeaf* leaves = leaves_table_.on_device(leaves_, stream);
     for (unsigned kind = 0; kind < kNumKinds; ++kind) {
       const auto count = static_cast<std::int32_t>(first_task[kind + 1] - first_task[kind]);
-      launch(kernel_of(kind), dim3(num_blocks_for(num_tiles[kind], 1)), dim3(kThreads), 0, stream,
+      launch(kernel_of(kind), dim3(num_blocks_for(num_tiles[kind], 1)), dim3(kTreeThreads), 0, stream,
              on_device + first_task[kind], count, leaves);
     }
   }
@@ -287,17 +174,18 @@ class Runner final : public TreeSumRunner {
       leaves_.push_back({leaf.payload.data(), leaf.scalers});
       is_aligned = is_aligned && reinterpret_cast<std::uintptr_t>(leaf.payload.data()) % four_elements == 0;
     }
-    if (leaves_.size() % kBatch != 0) leaves_.resize((leaves_.size() / kBatch + 1) * kBatch, leaves_.back());
+    if (leaves_.size() % kLeafBatch != 0)
+      leaves_.resize((leaves_.size() / kLeafBatch + 1) * kLeafBatch, leaves_.back());
     tasks_.push_back({first_tile, task.count, task.out, block_units(task.first, task.count, task.block_elements),
                       first_leaf, static_cast<std::int32_t>(task.workers.size()),
                       std::bit_cast<std::uint32_t>(task.scale), is_aligned ? 1u : 0u});
-    return (task.count + kTileElements - 1) / kTileElements;
+    return (task.count + kTreeTileElements - 1) / kTreeTileElements;
   }
 
-  std::vector<Task> tasks_;   // by kind
-  std::vector<Leaf> leaves_;  // a task's fill whole batches, the last repeated
+  std::vector<Task> tasks_;       // by kind
+  std::vector<TreeLeaf> leaves_;  // a task's fill whole batches, the last repeated
   UploadedTable<Task> tasks_table_;
-  UploadedTable<Leaf> leaves_table_;
+  UploadedTable<TreeLeaf> leaves_table_;
 };
 
 }  // namespace

@@ -42,6 +42,9 @@ CODES = "kernels/cuda/codes.cuh"
 TASKS = "kernels/cuda/tasks.cuh"
 TREE_SUM = "kernels/cuda/tree_sum.cu"
 TERNARY_PACK = "kernels/cuda/ternary_pack.cu"
+PACKED_SUMS = "kernels/cuda/packed_sums.cuh"
+WORD_READER = "kernels/cuda/word_reader.cuh"
+LEAF_READER = "kernels/cuda/leaf_reader.cuh"
 
 MUTATIONS = [
     Mutation(REDUCE, REDUCE_TEST, "Reductions.*", "__syncthreads();", "", 4),
@@ -62,14 +65,14 @@ MUTATIONS = [
     Mutation(TERNARIZE_CHUNK, TERNARIZE, "CudaTernarize.*", "taken | high_codes << 16", "high_codes | taken << 16"),
     Mutation(TERNARIZE, TERNARIZE, "CudaTernarize.*", "words[mine.index] = mine.word;\n  if (threadIdx.x < kSignWords) compacted[threadIdx.x] = 0;\n  __syncthreads();", "words[mine.index] = mine.word;\n  if (threadIdx.x < kSignWords) compacted[threadIdx.x] = 0;"),
     Mutation(AGGREGATE, AGGREGATE, "CudaCodeSums.*", "sums.stage(staged);\n  __syncthreads();", "sums.stage(staged);"),
-    Mutation(AGGREGATE, AGGREGATE, "CudaCodeSums.*", "__syncthreads();  // of_payload may be written again", ""),
-    Mutation(AGGREGATE, AGGREGATE, "CudaCodeSums.*", "kBytePayloads = 255 / 3", "kBytePayloads = 255 / 3 + 1"),
-    Mutation(AGGREGATE, AGGREGATE, "CudaCodeSums.*", "kByteBatches = kBytePayloads / kBatch", "kByteBatches = kBytePayloads / kBatch + 1"),
+    Mutation(WORD_READER, AGGREGATE, "CudaCodeSums.*", "__syncthreads();  // of_payload may be written again", ""),
+    Mutation(PACKED_SUMS, AGGREGATE, "CudaCodeSums.*", "kBytePayloads = 255 / 3", "kBytePayloads = 255 / 3 + 1"),
+    Mutation(PACKED_SUMS, AGGREGATE, "CudaCodeSums.*", "kByteBatches = kBytePayloads / kPayloadBatch", "kByteBatches = kBytePayloads / kPayloadBatch + 1"),
     Mutation(CODES, AGGREGATE, "CudaCodeSums.*", "shift + own > 32", "shift + own > 33"),
     Mutation(CODES, TERNARY_PACK, "CudaUnpack.*", "lane + 4 > per_word", "lane + 3 > per_word"),
     Mutation(CODES, TERNARY_PACK, "CudaUnpack.*", "is_split = shift != 0 &&", "is_split = shift != 0 ||", sanitizer=ADDRESS),
     Mutation(TASKS, AGGREGATE, "CudaCodeSums.*", "((1u << 16) + divisor - 1)", "(1u << 16)"),
-    Mutation(TREE_SUM, TREE_SUM, "CudaTreeSums.*", "__syncthreads();  // words may be written again", ""),
+    Mutation(LEAF_READER, TREE_SUM, "CudaTreeSums.*", "__syncthreads();  // words may be written again", ""),
     Mutation(TREE_SUM, TREE_SUM, "CudaTreeSums.*", "singles.push(k, v[k])", "singles.push(k ^ 1u, v[k])"),
     Mutation(TERNARY_PACK, TERNARY_PACK, "CudaLanes.*", "__syncthreads();\n  const unsigned first", "const unsigned first"),
 ]  # fmt: skip
