@@ -77,7 +77,7 @@ __global__ void __launch_bounds__(kThreads, blocks_per_processor(kFormat))
 #pragma unroll
     for (unsigned i = 0; i < kGroupsPerThread; ++i) {
       const unsigned group = i * kThreads + threadIdx.x;
-      __stcg(reinterpret_cast<float4*>(out) + group, scaled_group(group, first_scale));
+      __stwb(reinterpret_cast<float4*>(out) + group, scaled_group(group, first_scale));
     }
     return;
   }

@@ -82,7 +82,7 @@ __device__ inline float with_canonical_nan(float value) {
 __device__ inline void store_group(float* out, unsigned first, unsigned count, bool is_aligned, const float4& values) {
   if (is_aligned && first + 4 <= count) {
     // An assignment would share its parts with the one below: four stores of 32 bits.
-    __stcg(reinterpret_cast<float4*>(out + first), values);
+    __stwb(reinterpret_cast<float4*>(out + first), values);
     return;
   }
   if (first < count) out[first] = values.x;

@@ -29,7 +29,7 @@ struct Range {
       const auto pair = [](int low, int high) {
         return (static_cast<std::uint32_t>(low) & 0xffffu) | static_cast<std::uint32_t>(high) << 16;
       };
-      __stcg(reinterpret_cast<uint2*>(out + at), make_uint2(pair(values[0], values[1]), pair(values[2], values[3])));
+      __stwb(reinterpret_cast<uint2*>(out + at), make_uint2(pair(values[0], values[1]), pair(values[2], values[3])));
       return;
     }
 #pragma unroll
