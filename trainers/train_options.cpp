@@ -152,7 +152,7 @@ void refuse_options_of_the_original(OptionSet& options) {
                  "use --init_from FILE to begin with another run's parameters, or --resume to go on with a run");
   options.refuse("use_encoding", "messages are always encoded; there is no mode without");
   options.refuse("save_tower", "workers share one copy of the parameters, which is what a checkpoint holds");
-  options.refuse("num_gpus", "this program was built without CUDA; --num_nodes says how many workers to emulate");
+  options.refuse("num_gpus", "nets have no CUDA backend yet; --num_nodes says how many workers to emulate");
   for (const char* name : {"job_name", "ps_hosts", "worker_hosts", "task_id", "num_replicas_to_aggregate"}) {
     options.refuse(name, "runs over several hosts are not supported yet; --num_nodes emulates workers in one process");
   }
@@ -290,7 +290,9 @@ void apply_dataset_defaults(OptionSet& options, const TrainOptions& o) {
 
 void check_train_options(const OptionSet& options, const TrainOptions& o) {
   if (o.device == "cuda") {
-    TERNGRAD_THROW(UsageError, "--device cuda: this program was built without CUDA; accepted: auto, cpu");
+    TERNGRAD_THROW(UsageError, "--device cuda: nets have no CUDA backend yet",
+                   num_cuda_devices() == 0 ? ", and there is no GPU (" + why_no_cuda_device() + ")" : "",
+                   "; accepted: auto, cpu");
   }
   const int threads = o.threads == 0 ? num_hardware_threads() : o.threads;
   if (o.threads_per_worker > threads) {
