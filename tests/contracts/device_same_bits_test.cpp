@@ -1,0 +1,122 @@
+// Contract B1 between the CPU and a GPU: random layouts, options and gradients, hostile ones among them, give the same
+// mean.
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <cstdlib>
+#include <limits>
+#include <random>
+#include <string>
+
+#include "support/device_exchange.h"
+
+namespace terngrad {
+namespace {
+
+using testing::blank_tensors;
+using testing::DeviceExchange;
+using testing::Tensors;
+using CudaSameBits = testing::CudaTest;
+
+/// How many to try: a few thousand take a GPU seconds and the emulation an hour.
+int num_layouts() {
+  const char* text = std::getenv("TERNGRAD_RANDOM_LAYOUTS");
+  return text == nullptr ? 25 : std::atoi(text);
+}
+
+using Random = std::mt19937_64;
+
+template <class T, std::size_t n>
+T one_of(Random& random, const T (&choices)[n]) {
+  return choices[random() % n];
+}
+
+/// Sizes from 0 to tens of thousands, small ones as often as large ones, many of them beside a multiple of a chunk.
+Layout random_layout(Random& random) {
+  Layout layout;
+  const auto num_tensors = 1 + random() % 8;
+  for (std::uint64_t t = 0; t < num_tensors; ++t) {
+    std::int64_t n = static_cast<std::int64_t>(random() % (std::uint64_t{1} << random() % 16));
+    if (random() % 4 == 0) n = static_cast<std::int64_t>(random() % 5 * 4096 + random() % 3);
+    layout.add("tensor" + std::to_string(t), {n}, random() % 8 == 0);
+  }
+  return layout;
+}
+
+CompressedAllReduceOptions random_options(Random& random) {
+  CompressedAllReduceOptions options;
+  const ScalerSharing sharings[] = {ScalerSharing::kMax, ScalerSharing::kMean, ScalerSharing::kNone};
+  const ScalerScope scopes[] = {ScalerScope::kLayer, ScalerScope::kBlock, ScalerScope::kModel};
+  const TernaryFormat formats[] = {TernaryFormat::kT2, TernaryFormat::kT5, TernaryFormat::kTMask};
+  options.codecs.codec = one_of(random, {"ternary", "ternary", "ternary", "fp32", "bf16"});
+  options.codecs.quantize_logits = random() % 2 == 0;
+  options.codecs.size_to_binarize = one_of(random, {1, 1, 100});
+  options.codecs.codec_options.ternary = {.clip_factor = one_of(random, {0.0, 1.0, 2.5}),
+                                          .rule = random() % 2 == 0 ? ScalerRule::kPaper : ScalerRule::kOriginal,
+                                          .sharing = one_of(random, sharings),
+                                          .clip_scope = random() % 2 == 0 ? ClipScope::kShared : ClipScope::kLocal,
+                                          .scope = one_of(random, scopes),
+                                          .block_elements = one_of(random, {64, 192, 4096, 8192, 32768}),
+                                          .format = one_of(random, formats)};
+  const bool shared = options.codecs.codec_options.ternary.sharing != ScalerSharing::kNone;
+  const ReturnCodec returns[] = {ReturnCodec::kFloat32, ReturnCodec::kBfloat16, ReturnCodec::kSums,
+                                 ReturnCodec::kTernary};
+  options.return_codec = returns[random() % (shared ? 4 : 2)];
+  options.on_nonfinite = OnNonfinite::kZero;
+  options.seed = random();
+  return options;
+}
+
+/// Normal values; in every third set some are replaced by special ones.
+Tensors random_gradient(const Layout& layout, Random& random) {
+  Tensors tensors = testing::gaussian_tensors(layout, random(), std::exp2(static_cast<double>(random() % 40) - 20));
+  if (random() % 3 != 0) return tensors;
+  const float specials[] = {0.0f,
+                            -0.0f,
+                            std::numeric_limits<float>::denorm_min(),
+                            std::numeric_limits<float>::max(),
+                            -std::numeric_limits<float>::max(),
+                            0x1p-87f,
+                            0x1p126f,
+                            std::numeric_limits<float>::infinity(),
+                            std::numeric_limits<float>::quiet_NaN()};
+  for (std::vector<float>& values : tensors.values) {
+    if (values.empty() || random() % 4 != 0) continue;
+    const float special = one_of(random, specials);
+    if (random() % 4 == 0) {
+      std::fill(values.begin(), values.end(), special);
+    } else {
+      values[random() % values.size()] = special;
+    }
+  }
+  return tensors;
+}
+
+void expect_same_mean(std::uint64_t seed) {
+  Random random(seed);
+  const Layout layout = random_layout(random);
+  const CompressedAllReduceOptions options = random_options(random);
+  const int num_workers = static_cast<int>(1 + random() % 9);
+  std::vector<Tensors> workers;
+  for (int w = 0; w < num_workers; ++w) workers.push_back(random_gradient(layout, random));
+  const std::uint64_t step = random() >> 24;
+  CompressedAllReduce cpu = testing::local_exchange(layout, num_workers, options);
+  Tensors expected = blank_tensors(layout);
+  const ExchangeReport on_cpu = cpu.exchange(testing::tables(workers, 0, num_workers), expected.table, step);
+  DeviceExchange cuda(layout, workers, options);
+  const ExchangeReport found = cuda.exchange.exchange(cuda.tables, cuda.mean.table, step);
+  const std::string what = "seed " + std::to_string(seed) + ", codec " + options.codecs.codec + ", " +
+                           testing::options_text(options) + ", " + std::to_string(num_workers) + " workers";
+  EXPECT_EQ(found.nonfinite, on_cpu.nonfinite) << what;
+  ASSERT_TRUE(testing::same_bits(expected.values, cuda.mean.read(layout, cuda.stream))) << what;
+}
+
+TEST_F(CudaSameBits, ForRandomLayoutsOptionsAndGradients) {
+  for (int i = 0; i < num_layouts(); ++i) {
+    expect_same_mean(static_cast<std::uint64_t>(i) + 1);
+    if (HasFatalFailure()) return;
+  }
+}
+
+}  // namespace
+}  // namespace terngrad
