@@ -17,8 +17,6 @@ namespace {
 constexpr double kBeyondCache = 512.0 * (1 << 20);
 /// What one timing should move, so that it lasts long enough for the events' clock.
 constexpr double kTimedBytes = 1e9;
-constexpr std::int64_t kCopyElements = std::int64_t{1} << 27;
-constexpr int kMaxRuns = 200;
 
 double median(std::vector<double>& values) {
   const auto middle = values.begin() + static_cast<std::ptrdiff_t>(values.size() / 2);
@@ -36,15 +34,15 @@ double timed(Stream& stream, StreamTimer& timer, const Submit& submit) {
 }
 
 struct CopyPair {
-  Buffer<float> from{kCopyElements, Device::cuda()};
-  Buffer<float> to{kCopyElements, Device::cuda()};
+  Buffer<float> from{cuda_measurement().copy_elements, Device::cuda()};
+  Buffer<float> to{cuda_measurement().copy_elements, Device::cuda()};
 };
 
 void report(benchmark::State& state, const CudaSubject& subject, Residency residency, std::vector<double>& works,
             std::vector<double>& copies, std::vector<double>& floors) {
   const double seconds = median(works);
   const double floor = median(floors);
-  const double copy_rate = 8.0 * static_cast<double>(kCopyElements) / median(copies);
+  const double copy_rate = 8.0 * static_cast<double>(cuda_measurement().copy_elements) / median(copies);
   state.counters["rounds"] = static_cast<double>(works.size());
   state.counters["best_us"] = *std::min_element(works.begin(), works.end()) * 1e6;
   state.counters["GBps"] = 4.0 * subject.elements / seconds * 1e-9;
@@ -72,7 +70,7 @@ void run(benchmark::State& state, double set_bytes, Residency residency, const s
     return;
   }
   const int per_set = std::clamp(static_cast<int>(kTimedBytes / std::max(1.0, subject.bytes)) / num_sets, 1,
-                                 std::max(1, kMaxRuns / num_sets));
+                                 std::max(1, cuda_measurement().max_runs / num_sets));
   const int runs = per_set * num_sets;
   const CapturedGraph graph(stream, [&] {
     for (int i = 0; i < per_set; ++i) {
@@ -102,13 +100,18 @@ void run(benchmark::State& state, double set_bytes, Residency residency, const s
 
 }  // namespace
 
+CudaMeasurement& cuda_measurement() {
+  static CudaMeasurement measurement;
+  return measurement;
+}
+
 void register_cuda_subject(const std::string& name, double set_bytes, Residency residency,
                            const std::function<CudaSubject()>& make) {
   const std::string full = name + (residency == Residency::kMemory ? "/memory" : "/cache");
   benchmark::RegisterBenchmark(full.c_str(), [=](benchmark::State& state) { run(state, set_bytes, residency, make); })
       ->UseManualTime()
       ->Unit(benchmark::kMicrosecond)
-      ->Iterations(25);
+      ->Iterations(cuda_measurement().rounds);
 }
 
 std::vector<Buffer<float>> gradients_on(Stream& stream, std::int64_t count, int num_sets) {

@@ -32,12 +32,22 @@ enum class Residency {
   kCache,   // one set, which the second-level cache holds
 };
 
-/// Registers `subject` under `name` with "/memory" or "/cache" behind it. In every round a copy of 512 MiB from device
-/// to device, a graph of as many empty kernels, and the work as a graph are timed, so that all see the GPU in the same
-/// state. Reported, as medians over the rounds: time of one run, GBps (gradient bytes, 4 per element, per second),
-/// moved_GBps (`bytes` per second), copy_GBps (bytes read and written by the copy per second), of_copy (their ratio),
-/// floor_us (the empty kernels), and for a cache-resident set of_target: the time over floor_us + bytes / (1.3
-/// copy_GBps). A wrong result fails the run.
+/// How much is measured. The defaults are for a GPU; the emulation of tests/simt runs everything once.
+struct CudaMeasurement {
+  int rounds = 25;
+  int max_runs = 200;                                  // of the work in one round, all sets together
+  std::int64_t copy_elements = std::int64_t{1} << 27;  // floats of the copy that stands for the speed of memory
+};
+
+/// What register_cuda_subject and the benchmarks go by; to be changed before the first registration.
+CudaMeasurement& cuda_measurement();
+
+/// Registers `subject` under `name` with "/memory" or "/cache" behind it. In every round a copy from device to device,
+/// a graph of as many empty kernels, and the work as a graph are timed, so that all see the GPU in the same state.
+/// Reported, as medians over the rounds: time of one run, GBps (gradient bytes, 4 per element, per second), moved_GBps
+/// (`bytes` per second), copy_GBps (bytes read and written by the copy per second), of_copy (their ratio), floor_us
+/// (the empty kernels), and for a cache-resident set of_target: the time over floor_us + bytes / (1.3 copy_GBps). A
+/// wrong result fails the run.
 /// @param set_bytes  memory that one set of inputs and outputs takes
 void register_cuda_subject(const std::string& name, double set_bytes, Residency residency,
                            const std::function<CudaSubject()>& make);

@@ -9,6 +9,11 @@ void register_cuda_statistics();
 void register_cuda_ternarize();
 void register_cuda_encode();
 void register_cuda_aggregate();
+void register_cuda_tree_sum();
+void register_cuda_unpack();
+void register_cuda_optimizer();
+void register_cuda_transform();
+void register_cuda_conversion();
 
 /// Registers nothing on a machine without a GPU.
 inline void register_all_cuda() {
@@ -17,6 +22,11 @@ inline void register_all_cuda() {
   register_cuda_ternarize();
   register_cuda_encode();
   register_cuda_aggregate();
+  register_cuda_tree_sum();
+  register_cuda_unpack();
+  register_cuda_optimizer();
+  register_cuda_transform();
+  register_cuda_conversion();
 }
 
 }  // namespace terngrad::bench

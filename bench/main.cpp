@@ -10,7 +10,22 @@
 #include "bench/harness.h"
 #include "bench/subjects.h"
 #include "kernels/cpu/simd.h"
+#include "kernels/device.h"
 #include "version.h"
+
+namespace {
+
+/// --gpu: what the benchmarks on a GPU would run on. Scripts ask for it before they begin. @returns the exit code
+int print_gpu() {
+  if (terngrad::num_cuda_devices() == 0) {
+    std::fprintf(stderr, "terngrad_bench: error: no GPU: %s\n", terngrad::why_no_cuda_device().c_str());
+    return 2;
+  }
+  std::printf("%s\n", terngrad::Device::cuda().description().c_str());
+  return 0;
+}
+
+}  // namespace
 
 int main(int argc, char** argv) {
   for (int i = 1; i < argc; ++i) {
@@ -18,6 +33,7 @@ int main(int argc, char** argv) {
       std::printf("terngrad_bench %s (%s)\n", terngrad::kVersion, terngrad::kCommit);
       return 0;
     }
+    if (std::strcmp(argv[i], "--gpu") == 0) return print_gpu();
   }
 #ifndef NDEBUG
   std::fprintf(stderr, "terngrad_bench: error: this is a debug build; its figures would mean nothing\n");

@@ -1,0 +1,66 @@
+#include "bench/cuda_messages.h"
+
+#include "bench/cuda_harness.h"
+#include "kernels/copy.h"
+#include "kernels/ternarize.h"
+
+namespace terngrad::bench {
+
+CudaMessages make_messages(const Buffer<float>& gradient, TernaryFormat format, int num_workers, Stream& stream) {
+  Buffer<float> scaler(1, stream.device());
+  copy<float>({&kMessageScaler, 1}, scaler.span(), stream);
+  CudaMessages messages;
+  messages.bytes.resize(static_cast<std::size_t>(num_workers));
+  const std::int64_t room = payload_bytes(format, gradient.num_elements(), num_workers);
+  std::vector<TernarizeTask> tasks;
+  for (int worker = 0; worker < num_workers; ++worker) {
+    messages.payloads.emplace_back((room + 7) / 8, stream.device());
+    tasks.push_back({.gradient = gradient.data(),
+                     .count = gradient.num_elements(),
+                     .scalers = scaler.data(),
+                     .payload = reinterpret_cast<std::uint8_t*>(messages.payloads.back().data()),
+                     .worker = static_cast<std::uint32_t>(worker)});
+  }
+  ternarize(tasks, {.format = format, .num_workers = num_workers}, {1, 1, 0, DrawPurpose::kTernarize}, messages.bytes,
+            stream);
+  return messages;
+}
+
+HostMessages on_host(const CudaMessages& messages, std::int64_t n, TernaryFormat format, Stream& stream) {
+  const auto num_workers = static_cast<int>(messages.payloads.size());
+  HostMessages result;
+  for (const Buffer<std::uint64_t>& payload : messages.payloads) {
+    result.payloads.emplace_back(static_cast<std::size_t>(payload.num_elements()));
+    copy<std::uint64_t>(payload.span(), std::span(result.payloads.back()), stream);
+  }
+  stream.synchronize();
+  for (std::size_t k = 0; k < result.payloads.size(); ++k) {
+    const auto* bytes = reinterpret_cast<const std::uint8_t*>(result.payloads[k].data());
+    result.codes.push_back({format, {bytes, static_cast<std::size_t>(messages.bytes[k])}, n, num_workers});
+    check_payload(result.codes.back());
+  }
+  return result;
+}
+
+double message_bytes(std::int64_t n, TernaryFormat format, int num_workers) {
+  if (has_fixed_size(format)) {
+    return static_cast<double>(num_workers) * static_cast<double>(payload_bytes(format, n, num_workers));
+  }
+  Stream stream(Device::cuda());
+  double sum = 0;
+  for (const std::int64_t bytes :
+       make_messages(gradients_on(stream, n, 1).front(), format, num_workers, stream).bytes) {
+    sum += static_cast<double>(bytes);
+  }
+  return sum;
+}
+
+std::vector<const std::uint8_t*> CudaMessages::pointers() const {
+  std::vector<const std::uint8_t*> result;
+  for (const Buffer<std::uint64_t>& payload : payloads) {
+    result.push_back(reinterpret_cast<const std::uint8_t*>(payload.data()));
+  }
+  return result;
+}
+
+}  // namespace terngrad::bench

@@ -1,0 +1,21 @@
+// The benchmarks on a GPU, in the emulation: each runs once, which tells whether it is right, and nothing of speed. The
+// options are Google Benchmark's. Exit codes: 0 all right, 1 a wrong result, 2 wrong usage.
+#include <benchmark/benchmark.h>
+
+#include <cstdio>
+
+#include "bench/cuda_harness.h"
+#include "bench/cuda_subjects.h"
+#include "bench/harness.h"
+
+int main(int argc, char** argv) {
+  terngrad::bench::cuda_measurement() = {.rounds = 1, .max_runs = 1, .copy_elements = 4096};
+  terngrad::bench::register_all_cuda();
+  benchmark::Initialize(&argc, argv);
+  if (benchmark::ReportUnrecognizedArguments(argc, argv)) return 2;
+  if (benchmark::RunSpecifiedBenchmarks() == 0) {
+    std::fprintf(stderr, "terngrad_bench_simt: error: no benchmark matches --benchmark_filter\n");
+    return 2;
+  }
+  return terngrad::bench::any_failed() ? 1 : 0;
+}
