@@ -44,6 +44,7 @@ void report(benchmark::State& state, const CudaSubject& subject, Residency resid
   const double floor = median(floors);
   const double copy_rate = 8.0 * static_cast<double>(cuda_measurement().copy_elements) / median(copies);
   state.counters["rounds"] = static_cast<double>(works.size());
+  state.counters["median_us"] = seconds * 1e6;
   state.counters["best_us"] = *std::min_element(works.begin(), works.end()) * 1e6;
   state.counters["GBps"] = 4.0 * subject.elements / seconds * 1e-9;
   state.counters["moved_GBps"] = subject.bytes / seconds * 1e-9;

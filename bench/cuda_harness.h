@@ -44,7 +44,8 @@ CudaMeasurement& cuda_measurement();
 
 /// Registers `subject` under `name` with "/memory" or "/cache" behind it. In every round a copy from device to device,
 /// a graph of as many empty kernels, and the work as a graph are timed, so that all see the GPU in the same state.
-/// Reported, as medians over the rounds: time of one run, GBps (gradient bytes, 4 per element, per second), moved_GBps
+/// Reported, as medians over the rounds: median_us (time of one run), GBps (gradient bytes, 4 per element, per second),
+/// moved_GBps
 /// (`bytes` per second), copy_GBps (bytes read and written by the copy per second), of_copy (their ratio), floor_us
 /// (the empty kernels), and for a cache-resident set of_target: the time over floor_us + bytes / (1.3 copy_GBps). A
 /// wrong result fails the run.

@@ -54,11 +54,12 @@ class FailPoint : public ::testing::Test {
                      const std::vector<std::string>& more = {}) {
     std::vector<std::string> arguments = training_.arguments(folder_ / name, kSteps, kSaveSteps);
     arguments.insert(arguments.end(), more.begin(), more.end());
-    return run_training(arguments, {{"LD_PRELOAD", TERNGRAD_FAIL_POINT_LIBRARY},
-                                    {"TERNGRAD_FAIL_FOLDER", (folder_ / name).string()},
-                                    {"TERNGRAD_FAIL_ACTION", action},
-                                    {"TERNGRAD_FAIL_CALL", std::to_string(call)},
-                                    {"TERNGRAD_FAIL_LIST", (folder_ / (name + ".calls")).string()}});
+    return run_training(arguments,
+                        {{"LD_PRELOAD", testing::file_from("TERNGRAD_FAIL_POINT_LIBRARY", TERNGRAD_FAIL_POINT_LIBRARY)},
+                         {"TERNGRAD_FAIL_FOLDER", (folder_ / name).string()},
+                         {"TERNGRAD_FAIL_ACTION", action},
+                         {"TERNGRAD_FAIL_CALL", std::to_string(call)},
+                         {"TERNGRAD_FAIL_LIST", (folder_ / (name + ".calls")).string()}});
   }
 
   /// The calls of all runs in a folder so far.

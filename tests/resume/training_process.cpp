@@ -6,6 +6,7 @@
 
 #include <cerrno>
 #include <csignal>
+#include <cstdlib>
 #include <nlohmann/json.hpp>
 #include <ostream>
 #include <sstream>
@@ -26,7 +27,7 @@ namespace {
   ::dup2(out, STDOUT_FILENO);
   ::dup2(file, STDERR_FILENO);
   std::vector<char*> argv;
-  std::string program = TERNGRAD_TRAIN_PROGRAM;
+  std::string program = file_from("TERNGRAD_TRAIN_PROGRAM", TERNGRAD_TRAIN_PROGRAM);
   argv.push_back(program.data());
   for (const std::string& argument : arguments) argv.push_back(const_cast<char*>(argument.c_str()));
   argv.push_back(nullptr);
@@ -35,6 +36,11 @@ namespace {
 }
 
 }  // namespace
+
+std::string file_from(const char* variable, const char* of_build) {
+  const char* other = std::getenv(variable);
+  return other != nullptr ? other : of_build;
+}
 
 void PrintTo(const ProcessOutcome& outcome, std::ostream* stream) {
   *stream << "exit code " << outcome.exit_code << ", signal " << outcome.signal << ", stderr: " << outcome.err;

@@ -14,6 +14,10 @@
 
 namespace terngrad::testing {
 
+/// The file that an environment variable names, or that of the build. Programs in a bundle (scripts/bundle.sh) have
+/// another neighbour than their build folder.
+std::string file_from(const char* variable, const char* of_build);
+
 struct ProcessOutcome {
   int exit_code = -1;  // -1: ended by a signal
   int signal = 0;

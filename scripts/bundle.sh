@@ -1,0 +1,147 @@
+#!/usr/bin/env bash
+# Collects built programs and the libraries they need into a folder that runs on another machine.
+set -euo pipefail
+shopt -s nullglob
+
+usage() {
+  cat <<'TEXT'
+Usage: scripts/bundle.sh OUT_DIR [BUILD_DIR]
+
+Makes OUT_DIR, which must not exist or be empty, from the build in BUILD_DIR (default: build/release):
+
+  OUT_DIR/run PROGRAM ARGUMENT...  runs a program with the bundle's libraries
+  OUT_DIR/scripts/gpu_check.sh     checks programs and measures kernels on a machine with a GPU
+  OUT_DIR/MANIFEST                 where it comes from, what is in it, what is not, what the machine must have
+
+The other machine needs none of the packages that terngrad is built with. It needs bash, glibc in the version that
+MANIFEST names or later, and for programs built with CUDA the toolkit's run-time libraries and a driver, which are not
+bundled.
+
+  --help  print this text and exit
+
+Exit codes: 0 done, 1 a library is missing or a file cannot be written, 2 wrong usage.
+TEXT
+}
+
+refuse() {
+  echo "bundle.sh: $*" >&2
+  exit 2
+}
+
+case ${1-} in
+  --help | -h)
+    usage
+    exit 0
+    ;;
+  "") refuse "OUT_DIR: missing; see --help" ;;
+  -*) refuse "unknown option '$1'; accepted: --help" ;;
+esac
+if (($# > 2)); then refuse "'$3': too many arguments; see --help"; fi
+source=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
+out=$1
+build=${2-$source/build/release}
+if [[ ! -d $build/bin ]]; then refuse "BUILD_DIR '$build': has no bin/; build there first, or name another folder"; fi
+if [[ -e $out && (! -d $out || -n $(ls -A "$out")) ]]; then refuse "OUT_DIR '$out': exists and is no empty folder"; fi
+for tool in ldd readelf; do
+  if ! command -v "$tool" >/dev/null; then refuse "$tool is missing: install binutils and libc-bin"; fi
+done
+
+# What a bundle should have; more that is in bin/ comes along.
+expected=(terngrad_train terngrad_eval terngrad_bench kernels_test compress_test contracts_test nets_test datasets_test
+  trainers_test resume_test)
+# Preloaded by resume_test.
+fail_point=$build/tests/libterngrad_fail_point.so
+
+# Libraries that the machine brings: glibc's, which fit the kernel and the loader, and CUDA's, which fit the driver.
+is_of_glibc() { [[ $1 =~ ^(lib(c|m|pthread|dl|rt|resolv|util|anl|mvec|BrokenLocale|thread_db)\.so|ld-linux|linux-vdso) ]]; }
+is_of_cuda() {
+  [[ $1 =~ ^lib(cuda|cudart|cublas|cublasLt|cudnn.*|nccl|nvrtc.*|nvJitLink|nvToolsExt|cufft|curand|cusolver.*|cusparse|nvidia-.*)\.so ]]
+}
+
+mkdir -p "$out"/{bin,lib,scripts,docs}
+programs=()
+for file in "$build"/bin/*; do
+  if [[ -f $file && -x $file ]]; then programs+=("$file"); fi
+done
+if ((${#programs[@]} == 0)); then refuse "BUILD_DIR '$build': bin/ holds no programs"; fi
+cp -L "${programs[@]}" "$out/bin/"
+missing=()
+for name in "${expected[@]}"; do
+  if [[ ! -x $out/bin/$name ]]; then missing+=("bin/$name (not built: cmake --build $build --target $name)"); fi
+done
+if [[ -f $fail_point ]]; then
+  cp -L "$fail_point" "$out/lib/"
+else
+  missing+=("lib/${fail_point##*/} (not built: cmake --build $build --target terngrad_fail_point)")
+fi
+
+# ldd's lines: "name => path (address)", "name => not found", "path (address)".
+declare -A library_of=()
+machine=()
+absent=()
+for file in "$out"/bin/* "$out"/lib/*; do
+  while read -r name arrow path _; do
+    name=${name##*/}
+    if is_of_glibc "$name"; then continue; fi
+    if is_of_cuda "$name"; then
+      machine+=("$name")
+    elif [[ $arrow == "=>" && $path == /* ]]; then
+      library_of[$name]=$path
+    elif [[ $arrow == "=>" ]]; then
+      absent+=("$name, needed by ${file##*/}")
+    fi
+  done < <(ldd "$file")
+done
+if ((${#absent[@]} > 0)); then
+  printf 'bundle.sh: this machine lacks %s\n' "${absent[@]}" >&2
+  exit 1
+fi
+for name in "${!library_of[@]}"; do cp -L "${library_of[$name]}" "$out/lib/$name"; done
+
+cp "$source/scripts/bundle_run.sh" "$out/run"
+cp "$source"/scripts/gpu_check.sh "$source"/scripts/gpu_report.py "$out/scripts/"
+cp "$source/docs/wire-format.md" "$out/docs/" # read by contracts_test
+chmod -R u+w,a+rX "$out"
+
+# The latest version of glibc's symbols that a file of the bundle asks for.
+needed_glibc() {
+  local file
+  for file in "$out"/bin/* "$out"/lib/*; do readelf -V "$file"; done |
+    grep -oE 'GLIBC_[0-9.]+' | sort -uV | sed -n '$s,GLIBC_,,p'
+}
+# What compiled the programs, as they say themselves.
+compilers() { readelf -p .comment "${programs[@]}" | sed -nE 's,^ *\[[^]]*\] +,,p' | sort -u | paste -sd ';'; }
+nvcc_version() { sed -nE 's,^set\(CMAKE_CUDA_COMPILER_VERSION "(.+)"\),nvcc \1,p' "$build"/CMakeFiles/*/CMakeCUDACompiler.cmake 2>/dev/null; }
+cached() { sed -nE "s,^$1:[A-Z]+=,,p" "$build/CMakeCache.txt" 2>/dev/null; }
+# --version of any program, from inside the bundle.
+version() {
+  local name
+  for name in terngrad_bench terngrad_train terngrad_eval; do
+    if [[ -x $out/bin/$name ]]; then
+      "$out/run" "$name" --version && return
+    fi
+  done
+  echo unknown
+}
+list() { if (($# > 0)); then printf '  %s\n' "$@"; else echo "  nothing"; fi; }
+
+{
+  echo "version:    $(version || echo "unknown: it does not start here")"
+  echo "source:     $(git -C "$source" describe --always --dirty --abbrev=12 2>/dev/null || echo "no git repository")"
+  echo "made:       $(date -u +%Y-%m-%dT%H:%M:%SZ) on $(uname -sm)"
+  echo "build type: $(cached CMAKE_BUILD_TYPE), threads $(cached TERNGRAD_THREADS)"
+  echo "compilers:  $(compilers)$(nvcc_version | sed 's/^/; /')"
+  echo
+  echo "needed on the machine:"
+  list "glibc $(needed_glibc) or later" bash "python3 and timeout for scripts/gpu_check.sh" \
+    ${machine[@]+"${machine[@]}"} | awk '!seen[$0]++'
+  echo
+  echo "missing:"
+  list ${missing[@]+"${missing[@]}"}
+  echo
+  echo "files (bytes):"
+  (cd "$out" && find . -type f ! -name MANIFEST -printf '%10s %P\n' | sort -k 2)
+} >"$out/MANIFEST"
+
+for line in ${missing[@]+"${missing[@]}"}; do echo "bundle.sh: missing: $line" >&2; done
+echo "bundle.sh: $out: ${#programs[@]} programs, ${#library_of[@]} libraries, $(du -sm "$out" | cut -f 1) MB; see MANIFEST"

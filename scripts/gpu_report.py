@@ -1,0 +1,308 @@
+#!/usr/bin/env python3
+"""Makes report.json and report.md of what scripts/gpu_check.sh has run, and says whether it passed.
+
+Usage: scripts/gpu_report.py [--require_targets] STATE_DIR OUT_DIR
+
+STATE_DIR holds
+  machine.tsv       what the machine is: name, value
+  parts.tsv         what was run, in order: kind, name, exit code, seconds, time limit, command; in place of the exit code
+                    "-" (cannot be run here) or "late" (no time was left), with the reason in place of the command
+  NAME.log          output of the part
+  NAME.tests.json   of kind tests: GoogleTest's
+  NAME.bench.json   of kind bench: Google Benchmark's
+  NAME.run/metrics.jsonl  of kind training
+
+Exit codes: 0 passed, 1 not, 2 wrong usage. With --require_targets a benchmark that misses its target does not pass.
+"""
+
+import dataclasses
+import json
+import pathlib
+import re
+import statistics
+import sys
+
+TIMED_OUT = ("124", "137")
+# Status of a part: whether it stands for a failure.
+STATUSES = {"passed": False, "failed": True, "timed out": True, "not run": True, "absent": False, "cut off": False}
+# A net that learns is far above this after 300 steps.
+LEAST_TOP1 = 0.9
+SANITIZER_FINDING = re.compile(
+    r"^=========\s+(Invalid |Uninitialized |Misaligned |Barrier error|Error: |Fatal|Internal|.*hazard detected)"
+)
+
+
+@dataclasses.dataclass
+class Part:
+    kind: str
+    name: str
+    rc: str
+    seconds: float
+    limit: float
+    text: str
+    status: str = ""
+    detail: str = ""
+
+
+@dataclasses.dataclass(frozen=True)
+class Target:
+    row: str
+    counter: str
+    limit: float
+    is_least: bool  # the limit is the least that is wanted, else the most
+    text: str
+
+    def is_met(self, value):
+        return value >= self.limit if self.is_least else value <= self.limit
+
+
+TARGETS = (
+    Target("encode_tensor/cuda/f32/n:67108864/memory", "of_copy", 0.90, True,
+           "encoding 64 Mi elements in memory: at least 90 % of the copy, 8.25 bytes per element"),
+    Target("aggregate8_t2/cuda/f32/n:67108864/memory", "of_copy", 0.88, True,
+           "summing 8 messages of 64 Mi codes in memory: at least 88 % of the copy, 6 bytes per element"),
+    Target("encode_model/cuda/f32/lenet/cache", "median_us", 15, False,
+           "encoding LeNet's gradient in the cache: at most 15 us"),
+)
+CACHE_TARGET = "every benchmark in the cache: of_target at most 1 (empty kernels + bytes at 1.3 of the copy)"
+
+
+def read_text(path):
+    return path.read_text(errors="replace") if path.exists() else ""
+
+
+def read_table(path):
+    return [line.split("\t") for line in read_text(path).splitlines() if line]
+
+
+def read_json(path):
+    """None where it is missing or broken off."""
+    try:
+        return json.loads(read_text(path))
+    except ValueError:
+        return None
+
+
+def last_line(log):
+    lines = [line for line in log.splitlines() if line.strip()]
+    return lines[-1].strip() if lines else "no output"
+
+
+def judge_tests(part, state, log):
+    results = read_json(state / f"{part.name}.tests.json")
+    if results is None:
+        return outcome(part, log, "no results") if part.rc != "0" else ("failed", f"no results: {last_line(log)}")
+    cases = [(f"{suite['name']}.{case['name']}", case) for suite in results["testsuites"] for case in suite["testsuite"]]
+    ran = [name for name, case in cases if case["status"] == "RUN" and case["result"] != "SKIPPED"]
+    skipped = [name for name, case in cases if case["result"] == "SKIPPED"]
+    failed = [name for name, case in cases if case.get("failures")]
+    of_cuda = [name for name in ran if "Cuda" in name]
+    counts = f"{len(ran)} tests, {len(of_cuda)} of them on the GPU, {len(skipped)} skipped"
+    if failed:
+        return "failed", f"{counts}; failed: {shortened(failed)}"
+    skipped_of_cuda = [name for name in skipped if "Cuda" in name]
+    if skipped_of_cuda:
+        return "failed", f"{counts}; skipped though there is a GPU: {shortened(skipped_of_cuda)}"
+    if not ran or (part.name == "kernels_test" and not of_cuda):
+        return "failed", f"{counts}: nothing was tested"
+    return outcome(part, log, counts)
+
+
+def judge_sanitizer(part, _, log):
+    finding = next((line for line in log.splitlines() if SANITIZER_FINDING.search(line)), None)
+    summary = next((line for line in reversed(log.splitlines()) if "SUMMARY" in line), "").strip("= ")
+    tests = log.count("[       OK ]")
+    if part.rc != "0" and "Device not supported" in log:
+        return "absent", "compute-sanitizer does not support the device on this machine"
+    if part.rc != "0" and finding:
+        return "failed", f"{finding.strip('= ')} ({summary or 'no summary'})"
+    if part.rc in TIMED_OUT:
+        return "cut off", f"after {part.limit:g} s: {tests} tests ran, nothing found"
+    if part.rc == "0" and (tests == 0 or not summary):
+        return "failed", f"nothing was checked: {last_line(log)}"
+    return outcome(part, log, f"{tests} tests, {summary}")
+
+
+def judge_bench(part, state, log):
+    rows = read_rows(state / f"{part.name}.bench.json")
+    wrong = [row["name"] for row in rows if row.get("error_occurred")]
+    counts = f"{len(rows)} benchmarks"
+    if wrong:
+        return "failed", f"{counts}; wrong results: {shortened(wrong)}"
+    if part.rc == "0" and not rows:
+        return "failed", f"no benchmarks ran: {last_line(log)}"
+    return outcome(part, log, counts)
+
+
+def judge_training(part, state, log):
+    if part.rc == "2" and "--device cuda" in last_line(log):
+        return "absent", f"trainings on a GPU are not built: {last_line(log)}"
+    records = [json.loads(line) for line in read_text(state / f"{part.name}.run" / "metrics.jsonl").splitlines()]
+    train = [record for record in records if record["kind"] == "train"]
+    test = [record for record in records if record["kind"] == "test"]
+    if part.rc == "0" and not train:
+        return "failed", "it left no metrics"
+    detail = ""
+    if train:
+        speed = statistics.median(record["examples_per_second"] for record in train)
+        detail = f"step {train[-1]['step']}, loss {train[-1]['loss']}, {speed:.0f} examples/s"
+    if test:
+        detail += f", top-1 {test[-1]['top1']:.4f}"
+        if part.rc == "0" and test[-1]["top1"] < LEAST_TOP1 and part.name.startswith("lenet"):
+            return "failed", f"{detail}, where at least {LEAST_TOP1} is expected"
+    return outcome(part, log, detail)
+
+
+def outcome(part, log, detail):
+    """The status that the exit code alone gives."""
+    if part.rc == "0":
+        return "passed", detail
+    if part.rc in TIMED_OUT:
+        return "timed out", f"after {part.limit:g} s; {detail}; last line: {last_line(log)}"
+    return "failed", f"exit code {part.rc}; {detail}; last line: {last_line(log)}"
+
+
+JUDGES = {"tests": judge_tests, "sanitizer": judge_sanitizer, "bench": judge_bench, "training": judge_training}
+
+
+def judge(part, state):
+    if part.rc == "-":
+        return "absent", part.text
+    if part.rc == "late":
+        return "not run", part.text
+    if part.rc == "127":
+        return "failed", f"{part.text}: {last_line(read_text(state / f'{part.name}.log'))}"
+    return JUDGES[part.kind](part, state, read_text(state / f"{part.name}.log"))
+
+
+def shortened(names, most=5):
+    more = f" and {len(names) - most} more" if len(names) > most else ""
+    return ", ".join(names[:most]) + more
+
+
+def read_rows(path):
+    """The benchmarks of a file, also of one that was broken off: as many as are whole."""
+    text = read_text(path)
+    found = re.search(r'"benchmarks":\s*\[', text)
+    if not found:
+        return []
+    rows, at, decoder = [], found.end(), json.JSONDecoder()
+    while True:
+        at += len(text[at:]) - len(text[at:].lstrip(" \r\n\t,"))
+        try:
+            row, at = decoder.raw_decode(text, at)
+        except ValueError:
+            return rows
+        row["name"] = re.sub(r"/iterations:.*", "", row["name"])
+        rows.append(row)
+
+
+def bench_rows(parts, state):
+    """All rows by name; of one that was measured twice the first, which its target is judged by."""
+    rows = {}
+    for part in parts:
+        if part.kind == "bench":
+            for row in read_rows(state / f"{part.name}.bench.json"):
+                rows.setdefault(row["name"], row)
+    return rows
+
+
+def judge_targets(rows):
+    """Of every target: its text, whether it is met (None: not measured), and what was measured."""
+    results = []
+    for target in TARGETS:
+        value = rows.get(target.row, {}).get(target.counter)
+        met = None if value is None else target.is_met(value)
+        results.append({"target": target.text, "benchmark": target.row, "met": met, "measured": value})
+    in_cache = {name: row["of_target"] for name, row in rows.items() if "of_target" in row}
+    missed = sorted((name for name, value in in_cache.items() if value > 1), key=in_cache.get, reverse=True)
+    results.append({
+        "target": CACHE_TARGET,
+        "benchmark": f"{len(in_cache) - len(missed)} of {len(in_cache)}"
+        + (f"; furthest off: {shortened(missed)}" if missed else ""),
+        "met": not missed if in_cache else None,
+        "measured": max(in_cache.values(), default=None),
+    })
+    return results
+
+
+def number(value, digits=2):
+    return "" if value is None else f"{value:.{digits}f}"
+
+
+def percent(value):
+    return "" if value is None else f"{100 * value:.1f} %"
+
+
+def markdown_table(header, lines):
+    def escaped(cell):
+        return str(cell).replace("|", "\\|")
+
+    rule = ["---" if i == 0 else "--:" for i in range(len(header))]
+    return ["| " + " | ".join(map(escaped, line)) + " |" for line in [header, rule, *lines]] + [""]
+
+
+def markdown(report):
+    text = ["# Check on a GPU: " + ("passed" if report["passed"] else "NOT passed"), ""]
+    text += [f"- {name}: {value}" for name, value in report["machine"].items()] + ["", "## Parts", ""]
+    text += ["| part | status | seconds | |", "| --- | --- | --: | --- |"]
+    for part in report["parts"]:
+        cells = [part["name"], part["status"], f"{part['seconds']:g}", part["detail"].replace("|", "\\|")]
+        text.append("| " + " | ".join(cells) + " |")
+    text += ["", "## Targets", "", "| target | met | measured | benchmark |", "| --- | --- | --: | --- |"]
+    for target in report["targets"]:
+        met = {True: "yes", False: "NO", None: "not measured"}[target["met"]]
+        text.append(f"| {target['target']} | {met} | {number(target['measured'], 3)} | {target['benchmark']} |")
+    text += ["", "## Benchmarks", "", "Medians. Percent is of a copy from device to device measured in the same rounds.", ""]
+    text += markdown_table(
+        ["benchmark", "us", "GB/s moved", "copy GB/s", "of copy", "empty kernels us", "of target"],
+        [[row["name"], number(row.get("median_us")), number(row.get("moved_GBps"), 1), number(row.get("copy_GBps"), 1),
+          percent(row.get("of_copy")), number(row.get("floor_us")), number(row.get("of_target"))]
+         if not row.get("error_occurred") else [row["name"], row.get("error_message", "failed"), "", "", "", "", ""]
+         for row in report["benchmarks"]],
+    )
+    return "\n".join(text)
+
+
+def make_report(state, require_targets):
+    parts = []
+    for kind, name, rc, seconds, limit, text in read_table(state / "parts.tsv"):
+        part = Part(kind, name, rc, float(seconds), float(limit), text)
+        part.status, part.detail = judge(part, state)
+        parts.append(part)
+    rows = bench_rows(parts, state)
+    targets = judge_targets(rows)
+    passed = bool(parts) and not any(STATUSES[part.status] for part in parts)
+    if require_targets and any(target["met"] is not True for target in targets):
+        passed = False
+    return {
+        "machine": dict(read_table(state / "machine.tsv")),
+        "passed": passed,
+        "parts": [dataclasses.asdict(part) for part in parts],
+        "targets": targets,
+        "benchmarks": list(rows.values()),
+    }
+
+
+def main(arguments):
+    require_targets = arguments[:1] == ["--require_targets"]
+    if require_targets:
+        arguments = arguments[1:]
+    if len(arguments) != 2 or any(argument.startswith("-") for argument in arguments):
+        print("gpu_report.py: usage: gpu_report.py [--require_targets] STATE_DIR OUT_DIR", file=sys.stderr)
+        return 2
+    state, out = map(pathlib.Path, arguments)
+    report = make_report(state, require_targets)
+    (out / "report.json").write_text(json.dumps(report, indent=1) + "\n")
+    (out / "report.md").write_text(markdown(report))
+    for part in report["parts"]:
+        print(f"{part['name']:18} {part['status']:9} {part['seconds']:5g} s  {part['detail']}")
+    for target in report["targets"]:
+        met = {True: "met", False: "missed", None: "not measured"}[target["met"]]
+        print(f"target {met}: {target['target']} [{number(target['measured'], 3) or '-'}]")
+    print(f"{'passed' if report['passed'] else 'NOT passed'}: {out / 'report.md'}")
+    return 0 if report["passed"] else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,176 @@
+"""Tests of scripts/bundle.sh, on the whole build and on small programs compiled here.
+
+Arguments: the build folder, a C++ compiler."""
+
+import os
+import pathlib
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+import unittest
+
+SCRIPTS = pathlib.Path(__file__).resolve().parents[2] / "scripts"
+BUILD = COMPILER = None
+
+# What the machine brings: glibc with the loader, and CUDA.
+OF_THE_MACHINE = re.compile(r"(lib(c|m|pthread|dl|rt)|ld-linux|linux-vdso|lib(cuda|cublas|cudnn|nccl))")
+
+
+def run(*command, **options):
+    return subprocess.run([str(word) for word in command], capture_output=True, text=True, timeout=120, **options)
+
+
+def plain_environment():
+    """This process's, without what leads a loader elsewhere."""
+    return {name: value for name, value in os.environ.items() if not name.startswith("LD_")}
+
+
+def loaded(command, **options):
+    """Libraries that a command's program is loaded with: name, file. The command must end in an exec of it."""
+    text = run(*command, **options).stdout
+    return {name: path for name, path in re.findall(r"^\s*(\S+) => (\S+)", text, re.M)}
+
+
+class Folder(unittest.TestCase):
+    def setUp(self):
+        temporary = tempfile.TemporaryDirectory(prefix="terngrad_bundle_")
+        self.addCleanup(temporary.cleanup)
+        self.folder = pathlib.Path(temporary.name)
+        self.bundle = self.folder / "bundle"
+
+
+class WholeBuild(Folder):
+    def setUp(self):
+        super().setUp()
+        result = run(SCRIPTS / "bundle.sh", self.bundle, BUILD)
+        self.assertEqual(result.returncode, 0, result.stderr)
+        self.manifest = (self.bundle / "MANIFEST").read_text()
+
+    def trained(self):
+        options = ["--dataset", "synthetic", "--max_steps", "3", "--log_steps", "1", "--batch_size", "8", "--grad_bits", "1"]
+        options += ["--num_nodes", "2", "--tensorboard=false", "--eval_steps", "0", "--train_dir", self.folder / "run"]
+        result = run(self.bundle / "run", "terngrad_train", *options, cwd=self.folder, env=plain_environment())
+        self.assertEqual(result.returncode, 0, result.stderr)
+        return result.stdout + result.stderr
+
+    def test_programs_run_with_the_libraries_of_the_bundle(self):
+        for program in sorted((self.bundle / "bin").iterdir()):
+            path = run(self.bundle / "run", "--library_path", program.name, env=plain_environment())
+            self.assertEqual(path.returncode, 0, path.stderr)
+            environment = {**plain_environment(), "LD_LIBRARY_PATH": path.stdout.strip(), "LD_TRACE_LOADED_OBJECTS": "1"}
+            libraries = loaded([program], env=environment)
+            self.assertIn("libstdc++.so.6", libraries)
+            for name, file in libraries.items():
+                if not OF_THE_MACHINE.match(name):
+                    self.assertEqual(file, str(self.bundle / "lib" / name), program)
+        self.assertIn("step 3/3", self.trained())
+        version = run(self.bundle / "run", "terngrad_bench", "--version", env=plain_environment())
+        self.assertEqual(version.returncode, 0)
+        self.assertTrue(version.stdout.startswith("terngrad_bench "))
+        self.assertIn(f"version:    {version.stdout}", self.manifest)
+        contracts = run(self.bundle / "run", "contracts_test", "--gtest_filter=*Document*", cwd=self.bundle)
+        self.assertEqual(contracts.returncode, 0, contracts.stdout)
+        self.assertIn("[       OK ]", contracts.stdout)
+
+        # What comes from the machine stays out, all else is listed, and it is small enough to travel.
+        for file in (self.bundle / "lib").iterdir():
+            self.assertIsNone(OF_THE_MACHINE.match(file.name), file.name)
+        files = [path for path in self.bundle.rglob("*") if path.is_file() and path.name != "MANIFEST"]
+        for path in files:
+            self.assertRegex(self.manifest, rf"(?m)^ *{path.stat().st_size} {re.escape(str(path.relative_to(self.bundle)))}$")
+        self.assertLess(sum(path.stat().st_size for path in files), 300e6)
+        self.assertRegex(self.manifest, r"(?m)^  glibc 2\.\d+ or later$")
+        self.assertRegex(self.manifest, r"(?m)^compilers:  \S")
+        check = run(self.bundle / "scripts" / "gpu_check.sh", "--help")
+        self.assertEqual(check.returncode, 0, check.stderr)
+
+
+class SmallPrograms(Folder):
+    """A build of programs that need libours.so and, of CUDA, a libnccl in a version that no machine has."""
+
+    def setUp(self):
+        super().setUp()
+        self.build = self.folder / "build"
+        self.libraries = self.folder / "libraries"
+        self.toolkit = self.folder / "toolkit"
+        for path in (self.build / "bin", self.libraries, self.toolkit / "lib64"):
+            path.mkdir(parents=True)
+        source = self.folder / "source.cpp"
+        source.write_text('extern "C" int answer() { return 5; }\n')
+        nccl = self.toolkit / "lib64" / "libnccl.so.00"
+        for path in (self.libraries / "libours.so", nccl):
+            self.compile(path, source, "-shared", "-fPIC", f"-Wl,-soname,{path.name}")
+        source.write_text('extern "C" int answer(); int main() { return answer(); }\n')
+        self.compile(self.build / "bin" / "ours", source, self.libraries / "libours.so", f"-Wl,-rpath,{self.libraries}")
+        self.compile(self.build / "bin" / "gpu", source, nccl)
+
+    def compile(self, output, *arguments):
+        result = run(COMPILER, "-o", output, *arguments)
+        self.assertEqual(result.returncode, 0, result.stderr)
+
+    def make(self, code=0):
+        result = run(SCRIPTS / "bundle.sh", self.bundle, self.build)
+        self.assertEqual(result.returncode, code, result.stderr)
+        return result.stderr
+
+    def test_brings_libraries_along_but_not_cudas(self):
+        self.make()
+        self.assertEqual([path.name for path in (self.bundle / "lib").iterdir()], ["libours.so"])
+        shutil.rmtree(self.libraries)
+        self.assertEqual(run(self.bundle / "run", "ours", env=plain_environment()).returncode, 5)
+        self.assertIn("\n  libnccl.so.00\n", (self.bundle / "MANIFEST").read_text())
+
+    def test_finds_cudas_on_the_machine_or_says_so(self):
+        self.make()
+        environment = {**plain_environment(), "CUDA_HOME": str(self.toolkit)}
+        self.assertEqual(run(self.bundle / "run", "gpu", env=environment).returncode, 5)
+        found = run(self.bundle / "run", "--library_path", "gpu", env=environment).stdout
+        self.assertEqual(found, f"{self.bundle}/lib:{self.toolkit}/lib64\n")
+        result = run(self.bundle / "run", "gpu", env=plain_environment())
+        self.assertEqual((result.returncode, result.stderr),
+                         (127, "run: gpu needs libnccl.so.00, which this machine does not have\n"))
+
+    def test_keeps_the_path_of_the_user_behind_its_own(self):
+        self.make()
+        environment = {**plain_environment(), "LD_LIBRARY_PATH": "/users/own"}
+        self.assertEqual(run(self.bundle / "run", "--library_path", "ours", env=environment).stdout,
+                         f"{self.bundle}/lib:/users/own\n")
+
+    def test_says_what_is_missing(self):
+        told = self.make()
+        manifest = (self.bundle / "MANIFEST").read_text()
+        for name in ("bin/terngrad_train", "bin/kernels_test", "lib/libterngrad_fail_point.so"):
+            self.assertIn(f"missing: {name} (not built", told)
+            self.assertIn(f"\n  {name} (not built", manifest)
+        self.assertNotIn("bin/ours (not built", manifest)
+
+    def test_fails_without_a_library(self):
+        shutil.rmtree(self.libraries)
+        self.assertIn("this machine lacks libours.so, needed by ours\n", self.make(code=1))
+
+    def test_refuses_wrong_usage(self):
+        for arguments, reason in {
+            (): "OUT_DIR: missing",
+            ("--fast", "a"): "unknown option '--fast'",
+            (self.build,): "exists and is no empty folder",
+            (self.bundle, self.libraries): "has no bin/",
+            (self.bundle, self.build, "more"): "too many arguments",
+        }.items():
+            result = run(SCRIPTS / "bundle.sh", *arguments, *([self.build] if arguments == (self.build,) else []))
+            self.assertEqual(result.returncode, 2)
+            self.assertIn(reason, result.stderr)
+        self.make()
+        for arguments, reason in {("nothing",): "no program 'nothing'", ("--fast",): "unknown option '--fast'"}.items():
+            result = run(self.bundle / "run", *arguments)
+            self.assertEqual(result.returncode, 127)
+            self.assertIn(reason, result.stderr)
+
+
+if __name__ == "__main__":
+    if len(sys.argv) < 3:
+        sys.exit("bundle_test.py: usage: bundle_test.py BUILD_DIR COMPILER")
+    COMPILER = sys.argv.pop(2)
+    BUILD = pathlib.Path(sys.argv.pop(1)).resolve()
+    unittest.main()

@@ -1,0 +1,188 @@
+"""Tests of scripts/gpu_check.sh: against the build without a GPU, and against programs that only pretend.
+
+Arguments: the build folder."""
+
+import json
+import os
+import pathlib
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+import unittest
+
+SCRIPTS = pathlib.Path(__file__).resolve().parents[2] / "scripts"
+BUILD = None
+
+BENCH = """
+case "$*" in
+  --gpu) echo "Some GPU, driver 13.0" ;;
+  --version) echo "terngrad_bench 0.1.0 (abc)" ;;
+  *)
+    for word in "$@"; do
+      if [[ $word == --benchmark_out=* ]]; then
+        echo '{"benchmarks": [{"name": "scale/cuda/f32/n:1024/cache/iterations:25/manual_time", "of_target": 0.5}]}' \\
+          >"${word#*=}"
+      fi
+    done ;;
+esac
+"""
+TESTS = """
+for word in "$@"; do
+  if [[ $word == --gtest_list_tests ]]; then
+    echo "Cuda$(basename "$0")."
+    exit
+  fi
+  if [[ $word == --gtest_output=json:* ]]; then
+    echo '{"testsuites": [{"name": "CudaX", "testsuite": [{"name": "Y", "status": "RUN", "result": "COMPLETED"}]}]}' \\
+      >"${word#--gtest_output=json:}"
+  fi
+done
+echo "[       OK ] CudaX.Y, in $PWD"
+"""
+TRAIN = """
+if [[ $1 == --help ]]; then
+  echo "  --device auto|cpu|cuda"
+  exit
+fi
+if [[ "$1 $2" != "--device cuda" ]]; then exit 1; fi
+while [[ $1 != --train_dir ]]; do shift; done
+mkdir -p "$2"
+echo '{"kind": "train", "step": 9, "loss": 0.1, "examples_per_second": 5000}' >"$2/metrics.jsonl"
+echo '{"kind": "test", "step": 9, "top1": 0.98}' >>"$2/metrics.jsonl"
+"""
+SANITIZER = """
+echo "$@"
+tool=$2
+while [[ $1 != */kernels_test ]]; do shift; done
+"$@"
+echo "========= ERROR SUMMARY: 0 errors, by $tool"
+"""
+
+
+class WithoutAGpu(unittest.TestCase):
+    def test_says_why_there_is_no_gpu(self):
+        bench = subprocess.run([BUILD / "bin" / "terngrad_bench", "--gpu"], capture_output=True, text=True)
+        if bench.returncode == 0:
+            self.skipTest(f"there is one: {bench.stdout}")
+        self.assertEqual(bench.returncode, 2)
+        reason = bench.stderr.strip().removeprefix("terngrad_bench: error: no GPU: ")
+        self.assertTrue(reason)
+        with tempfile.TemporaryDirectory() as folder:
+            result = subprocess.run([SCRIPTS / "gpu_check.sh", "--build", BUILD, "--out", f"{folder}/out"],
+                                    capture_output=True, text=True)
+            self.assertEqual((result.returncode, result.stdout), (2, ""))
+            self.assertEqual(result.stderr, f"gpu_check.sh: no GPU to check on: {reason}\n")
+            self.assertFalse(pathlib.Path(folder, "out").exists())
+
+
+class Pretended(unittest.TestCase):
+    """A checkout whose programs are shell scripts."""
+
+    def setUp(self):
+        temporary = tempfile.TemporaryDirectory()
+        self.addCleanup(temporary.cleanup)
+        self.root = pathlib.Path(temporary.name) / "root"
+        (self.root / "scripts").mkdir(parents=True)
+        for name in ("gpu_check.sh", "gpu_report.py"):
+            shutil.copy(SCRIPTS / name, self.root / "scripts")
+        self.bin = self.root / "build" / "release" / "bin"
+        for name, text in {"terngrad_bench": BENCH, "terngrad_train": TRAIN, "kernels_test": TESTS,
+                           "contracts_test": TESTS, "nets_test": TESTS}.items():
+            self.write(self.bin / name, text)
+        self.tools = self.root / "tools"
+        self.write(self.tools / "compute-sanitizer", SANITIZER)
+
+    def write(self, path, text):
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text("#!/usr/bin/env bash\nset -euo pipefail\n" + text)
+        path.chmod(0o755)
+
+    def check(self, *arguments, code=0, out=True):
+        environment = {**os.environ, "PATH": f"{self.tools}:{os.environ['PATH']}"}
+        options = ["--out", self.root / "out"] if out else []
+        self.result = subprocess.run([self.root / "scripts" / "gpu_check.sh", *options, *arguments],
+                                     capture_output=True, text=True, env=environment, timeout=120)
+        self.assertEqual(self.result.returncode, code, self.result.stdout + self.result.stderr)
+        report = self.root / "out" / "report.json"
+        return json.loads(report.read_text()) if report.exists() else None
+
+    def statuses(self, report):
+        return {part["name"]: part["status"] for part in report["parts"]}
+
+    def test_runs_all_parts(self):
+        report = self.check()
+        self.assertEqual(self.statuses(report), dict.fromkeys(
+            ["kernels_test", "contracts_test", "nets_test", "bench_targets", "lenet_ternary", "lenet_fp32",
+             "cifarnet_ternary", "memcheck", "racecheck", "initcheck", "bench"], "passed"))
+        self.assertEqual(report["machine"]["gpu"], "Some GPU, driver 13.0")
+        self.assertEqual(report["machine"]["programs"], "terngrad_bench 0.1.0 (abc)")
+        self.assertEqual(sorted(path.name for path in (self.root / "out").iterdir()),
+                         ["bench.json", "bench_targets.json", "log.txt", "report.json", "report.md"])
+        log = (self.root / "out" / "log.txt").read_text()
+        self.assertIn("===== kernels_test: exit code 0", log)
+        self.assertIn(f"in {self.root}\n", log)
+        self.assertIn("ERROR SUMMARY: 0 errors, by racecheck", log)
+        self.assertIn("passed", self.result.stdout.splitlines()[-1])
+
+    def test_quick_and_chosen_parts(self):
+        self.assertEqual(list(self.statuses(self.check("--quick", "--parts", "sanitizers,bench,tests"))),
+                         ["memcheck", "kernels_test", "contracts_test", "nets_test"])
+
+    def test_a_failure_stops_nothing(self):
+        self.write(self.bin / "kernels_test", 'if [[ $1 == --gtest_out* ]]; then exit 3; fi\n' + TESTS)
+        self.write(self.bin / "terngrad_bench", 'if [[ $1 == --benchmark_out* ]]; then exit 1; fi\n' + BENCH)
+        report = self.check("--parts=tests,targets,bench", code=1)
+        self.assertEqual(self.statuses(report), {"kernels_test": "failed", "contracts_test": "passed",
+                                                 "nets_test": "passed", "bench_targets": "failed", "bench": "passed"})
+
+    def test_a_missing_program_is_a_failure(self):
+        (self.bin / "kernels_test").unlink()
+        self.assertEqual(self.statuses(self.check("--parts", "tests", code=1))["kernels_test"], "failed")
+
+    def test_trainings_that_are_not_built(self):
+        refusal = "terngrad_train: error: --device cuda: this program was built without CUDA; accepted: auto, cpu"
+        for text in (f'if [[ $1 != --help ]]; then echo "{refusal}" >&2; exit 2; fi\n' + TRAIN, "echo --help\n"):
+            self.write(self.bin / "terngrad_train", text)
+            report = self.check("--parts", "trainings")
+            self.assertEqual(set(self.statuses(report).values()), {"absent"})
+            self.assertIn("trainings on a GPU are not built", report["parts"][0]["detail"])
+
+    def test_data_is_named_by_the_caller(self):
+        (self.root / "digits").mkdir()
+        report = self.check("--parts", "trainings", "--mnist", os.path.relpath(self.root / "digits"))
+        self.assertIn(f"--dataset mnist --data_dir {(self.root / 'digits').resolve()} ", report["parts"][0]["text"])
+        self.assertIn("--dataset cifar10 --benchmark_mode", report["parts"][2]["text"])
+
+    def test_time_runs_out(self):
+        self.write(self.bin / "contracts_test", "sleep 1000\n")
+        started = time.monotonic()
+        report = self.check("--parts", "tests,targets", "--time_limit", "6", code=1)
+        self.assertLess(time.monotonic() - started, 60)
+        statuses = self.statuses(report)
+        self.assertEqual((statuses["kernels_test"], statuses["contracts_test"], statuses["bench_targets"]),
+                         ("passed", "timed out", "not run"))
+
+    def test_refuses_wrong_usage(self):
+        for arguments, reason in {
+            ("--fast",): "unknown option '--fast'",
+            ("--parts", "tests,speed"): "'speed' is unknown",
+            ("--time_limit", "soon"): "'soon' is refused",
+            ("--build", "/nowhere"): "'/nowhere' has no bin/",
+            ("--mnist", "/nowhere"): "there is no folder '/nowhere'",
+            ("--build",): "--build: needs a value",
+        }.items():
+            self.assertIsNone(self.check(*arguments, code=2))
+            self.assertIn(reason, self.result.stderr)
+
+    def test_help(self):
+        self.check("--help", out=False)
+        self.assertTrue(self.result.stdout.startswith("Usage: scripts/gpu_check.sh"))
+
+
+if __name__ == "__main__":
+    if len(sys.argv) < 2:
+        sys.exit("gpu_check_test.py: the build folder is missing")
+    BUILD = pathlib.Path(sys.argv.pop(1)).resolve()
+    unittest.main()
