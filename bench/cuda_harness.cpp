@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <exception>
 
 #include "bench/harness.h"
 #include "kernels/captured_graph.h"
@@ -99,6 +100,17 @@ void run(benchmark::State& state, double set_bytes, Residency residency, const s
   report(state, subject, residency, seconds, copies, floors);
 }
 
+/// A benchmark that throws, for want of memory say, fails alone.
+void run_or_fail(benchmark::State& state, double set_bytes, Residency residency,
+                 const std::function<CudaSubject()>& make) {
+  try {
+    run(state, set_bytes, residency, make);
+  } catch (const std::exception& error) {
+    note_failure();
+    state.SkipWithError(error.what());
+  }
+}
+
 }  // namespace
 
 CudaMeasurement& cuda_measurement() {
@@ -109,7 +121,8 @@ CudaMeasurement& cuda_measurement() {
 void register_cuda_subject(const std::string& name, double set_bytes, Residency residency,
                            const std::function<CudaSubject()>& make) {
   const std::string full = name + (residency == Residency::kMemory ? "/memory" : "/cache");
-  benchmark::RegisterBenchmark(full.c_str(), [=](benchmark::State& state) { run(state, set_bytes, residency, make); })
+  benchmark::RegisterBenchmark(full.c_str(),
+                               [=](benchmark::State& state) { run_or_fail(state, set_bytes, residency, make); })
       ->UseManualTime()
       ->Unit(benchmark::kMicrosecond)
       ->Iterations(cuda_measurement().rounds);
