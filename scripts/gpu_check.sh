@@ -237,7 +237,7 @@ training() {
   shift 2
   program terngrad_train
   part training "$name" "$limit" "${command[@]}" --device cuda --train_dir "$state/$name.run" --tensorboard=false \
-    --telemetry_steps 0 --histogram_steps 0 "$@"
+    --telemetry_steps 0 "$@"
 }
 
 run_trainings() {

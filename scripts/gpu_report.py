@@ -72,7 +72,7 @@ def read_text(path):
 
 
 def read_table(path):
-    return [line.split("\t") for line in read_text(path).splitlines() if line]
+    return [line.split("\t") for line in read_text(path).splitlines() if "\t" in line]
 
 
 def read_json(path):
@@ -81,6 +81,17 @@ def read_json(path):
         return json.loads(read_text(path))
     except ValueError:
         return None
+
+
+def read_records(path):
+    """Lines of JSON; the last may be broken off."""
+    records = []
+    for line in read_text(path).splitlines():
+        try:
+            records.append(json.loads(line))
+        except ValueError:
+            break
+    return records
 
 
 def last_line(log):
@@ -137,7 +148,7 @@ def judge_bench(part, state, log):
 def judge_training(part, state, log):
     if part.rc == "2" and "--device cuda" in last_line(log):
         return "absent", f"trainings on a GPU are not built: {last_line(log)}"
-    records = [json.loads(line) for line in read_text(state / f"{part.name}.run" / "metrics.jsonl").splitlines()]
+    records = read_records(state / f"{part.name}.run" / "metrics.jsonl")
     train = [record for record in records if record["kind"] == "train"]
     test = [record for record in records if record["kind"] == "test"]
     if part.rc == "0" and not train:

@@ -52,6 +52,22 @@ mkdir -p "$2"
 echo '{"kind": "train", "step": 9, "loss": 0.1, "examples_per_second": 5000}' >"$2/metrics.jsonl"
 echo '{"kind": "test", "step": 9, "top1": 0.98}' >>"$2/metrics.jsonl"
 """
+# The real one, on the CPU and for two steps.
+REAL_TRAIN = """
+arguments=()
+while (($# > 0)); do
+  case $1 in
+    cuda) arguments+=(cpu) ;;
+    --max_steps)
+      arguments+=("$1" 2)
+      shift
+      ;;
+    *) arguments+=("$1") ;;
+  esac
+  shift
+done
+exec PROGRAM "${arguments[@]}"
+"""
 SANITIZER = """
 echo "$@"
 tool=$2
@@ -148,6 +164,15 @@ class Pretended(unittest.TestCase):
             report = self.check("--parts", "trainings")
             self.assertEqual(set(self.statuses(report).values()), {"absent"})
             self.assertIn("trainings on a GPU are not built", report["parts"][0]["detail"])
+
+    def test_options_of_trainings_are_accepted(self):
+        program = BUILD / "bin" / "terngrad_train"
+        if not program.exists():
+            self.skipTest("trainings are not built")
+        self.write(self.bin / "terngrad_train", REAL_TRAIN.replace("PROGRAM", str(program)))
+        # Which are failures, for after two steps LeNet is not where it should be.
+        for part in self.check("--parts", "trainings", code=1)["parts"]:
+            self.assertTrue(part["detail"].startswith("step 2, loss "), part)
 
     def test_data_is_named_by_the_caller(self):
         (self.root / "digits").mkdir()

@@ -202,6 +202,12 @@ class GpuReport(unittest.TestCase):
         self.add_training("cifarnet_ternary", 1, "terngrad_train: error: [cuda] out of memory\n")
         self.assertEqual(self.only_part(1)[0], "failed")
 
+    def test_a_training_that_is_killed_while_it_writes(self):
+        self.add_training("lenet_ternary", 124, "step 3\n")
+        with (self.state / "lenet_ternary.run" / "metrics.jsonl").open("a") as file:
+            file.write('{"kind": "tr')
+        self.assertEqual(self.only_part(1), ("timed out", "after 60 s; step 3, loss 0.5, 2000 examples/s; last line: step 3"))
+
     def test_trainings_that_are_not_built(self):
         refused = "terngrad_train: error: --device cuda: this program was built without CUDA; accepted: auto, cpu\n"
         self.add("training", "lenet_ternary", 2, refused)
