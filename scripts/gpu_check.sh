@@ -15,8 +15,8 @@ too long does not stop the others.
   --quick             fewer benchmarks (those with a target), one sanitizer, shorter trainings
   --parts LIST        of tests,targets,trainings,sanitizers,bench (default: all, in this order)
   --time_limit SECS   for all parts together: what is then left is cut off or not run (default: none)
-  --mnist DIR         folder with MNIST (default: the built-in data set instead)
-  --cifar10 DIR       folder with CIFAR-10 (default: constant images instead)
+  --mnist DIR         folder with MNIST (default: data/mnist if it is there, else the built-in data set)
+  --cifar10 DIR       folder with CIFAR-10 (default: data/cifar10 if it is there, else constant images)
   --require_targets   a benchmark that misses its target is a failure too
   --help              print this text and exit
 
@@ -73,6 +73,9 @@ fi
 folder_of() { (cd "$2" 2>/dev/null && pwd) || refuse "$1: there is no folder '$2'"; }
 if [[ -n $mnist ]]; then mnist=$(folder_of --mnist "$mnist"); fi
 if [[ -n $cifar10 ]]; then cifar10=$(folder_of --cifar10 "$cifar10"); fi
+# Where scripts/download_data.sh puts them.
+if [[ -z $mnist && -d $root/data/mnist ]]; then mnist=$root/data/mnist; fi
+if [[ -z $cifar10 && -d $root/data/cifar10 ]]; then cifar10=$root/data/cifar10; fi
 for tool in python3 timeout; do
   if ! command -v "$tool" >/dev/null; then refuse "$tool is missing"; fi
 done

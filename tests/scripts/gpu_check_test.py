@@ -179,6 +179,10 @@ class Pretended(unittest.TestCase):
         report = self.check("--parts", "trainings", "--mnist", os.path.relpath(self.root / "digits"))
         self.assertIn(f"--dataset mnist --data_dir {(self.root / 'digits').resolve()} ", report["parts"][0]["text"])
         self.assertIn("--dataset cifar10 --benchmark_mode", report["parts"][2]["text"])
+        (self.root / "data" / "cifar10").mkdir(parents=True)
+        report = self.check("--parts", "trainings")
+        self.assertIn("--dataset synthetic", report["parts"][0]["text"])
+        self.assertIn(f"--dataset cifar10 --data_dir {(self.root / 'data' / 'cifar10').resolve()} ", report["parts"][2]["text"])
 
     def test_time_runs_out(self):
         self.write(self.bin / "contracts_test", "sleep 1000\n")
