@@ -64,7 +64,9 @@ struct AggregateJob {
   float* out = nullptr;                    // [slice.count]
 };
 
-/// One worker's side of a codec for a set of tensors; holds its workspace.
+/// One worker's side of a codec for a set of tensors; holds its workspace. Gradients may be of any element type and
+/// count as widened to float32; an encoder that takes float32 only refuses others with InvalidArgument, as
+/// TensorTable::tensor() and slice() do.
 class Encoder {
  public:
   virtual ~Encoder() = default;

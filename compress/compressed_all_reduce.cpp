@@ -132,6 +132,8 @@ ExchangeReport CompressedAllReduce::exchange(std::span<const TensorTable> gradie
                                              std::uint64_t step) {
   TERNGRAD_REQUIRE(static_cast<int>(gradients.size()) == workers_.num_local_workers, "[exchange] this process has ",
                    workers_.num_local_workers, " workers, got ", gradients.size(), " gradients");
+  TERNGRAD_REQUIRE(mean.type() == ElementType::kFloat32, "[exchange] the mean is written as fp32, got a table of ",
+                   element_type_name(mean.type()));
   TERNGRAD_REQUIRE(step >> 40 == 0, "[exchange] draws are keyed by 40 bits of the step, got ", step);
   context_.step = step;
   for (auto& messages : sent_) messages.clear();

@@ -6,6 +6,7 @@
 
 #include "kernels/aggregate.h"
 #include "kernels/bfloat16.h"
+#include "kernels/element_type.h"
 #include "kernels/errors.h"
 #include "kernels/parallel.h"
 #include "kernels/scaler.h"
@@ -55,15 +56,24 @@ class FloatEncoder final : public Encoder {
         std::memset(job.payload, 0, static_cast<std::size_t>(job.payload_bytes));
         continue;
       }
-      write_elements(width_, {gradient.slice(job.slice), static_cast<std::size_t>(job.slice.count)}, job.payload,
-                     stream);
+      write_elements(width_, as_float32(gradient, job.slice, stream), job.payload, stream);
       std::memset(job.payload + bytes, 0, static_cast<std::size_t>(job.payload_bytes - bytes));
     }
   }
 
  private:
+  /// A slice's elements, widened if they are not float32.
+  std::span<const float> as_float32(const TensorTable& gradient, const Slice& slice, Stream& stream) {
+    const auto count = static_cast<std::size_t>(slice.count);
+    if (gradient.type() == ElementType::kFloat32) return {gradient.slice(slice), count};
+    if (widened_.size() < count) widened_.resize(count);
+    widen(gradient.data(slice), gradient.type(), std::span(widened_).first(count), stream);
+    return std::span<const float>(widened_).first(count);
+  }
+
   Width width_;
   StatisticsPlan plan_;
+  std::vector<float> widened_;  // kept from step to step
 };
 
 }  // namespace

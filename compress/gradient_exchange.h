@@ -37,11 +37,13 @@ class GradientExchange {
  public:
   virtual ~GradientExchange() = default;
 
-  /// @param gradients  one table per local worker, in order of global worker numbers
-  /// @param mean       out: the mean over all workers, the same bits in every process; holds anything if the step is
-  /// skipped
+  /// @param gradients  one table per local worker, in order of global worker numbers; elements of 16 bits count as
+  ///                   widened to float32
+  /// @param mean       out: the mean over all workers in float32, the same bits in every process; holds anything if the
+  ///                   step is skipped
   /// @param step       the same on all ranks; keys the draws
-  /// @throws CommunicationError for a damaged or foreign message, NonFiniteError if asked to stop on NaN or infinity
+  /// @throws InvalidArgument for a mean of another type, CommunicationError for a damaged or foreign message,
+  /// NonFiniteError if asked to stop on NaN or infinity
   virtual ExchangeReport exchange(std::span<const TensorTable> gradients, const TensorTable& mean,
                                   std::uint64_t step) = 0;
 

@@ -88,14 +88,15 @@ class TernaryEncoder final : public Encoder {
       // A tensor that was not finite counts as zero: its own scaler is 0 here, whatever the others' is.
       for (std::size_t s = 0; s < job.shared.size(); ++s) scalers[s] = std::isnan(job.local[s]) ? 0.0f : job.shared[s];
       tasks_[i] = {
-          .gradient = gradient.slice(job.slice),
+          .gradient = gradient.data(job.slice),
           .first = job.slice.first,
           .count = job.slice.count,
           .draw_offset = draw_offsets_[static_cast<std::size_t>(job.slice.segment)],
           .block_elements = block_elements_,
           .scalers = scalers,
           .clips = options_.clip_scope == ClipScope::kLocal && options_.clip_factor > 0 ? job.local.data() : nullptr,
-          .payload = job.payload};
+          .payload = job.payload,
+          .type = gradient.type()};
       scalers += job.shared.size();
     }
     DrawKey ternarize_key = key;
@@ -127,7 +128,8 @@ class TernaryEncoder final : public Encoder {
   void draw_ahead(const TensorTable& gradient, std::span<float> scalers, const DrawKey& key, Stream& stream) {
     float* next = scalers.data();
     for (std::size_t i = 0; i < ahead_.size(); ++i) {
-      ahead_[i].gradient = gradient.tensor(ahead_segments_[i]);
+      ahead_[i].gradient = gradient.data(ahead_segments_[i]);
+      ahead_[i].type = gradient.type();
       ahead_[i].scalers = next;
       next += num_blocks(0, ahead_[i].count, block_elements_);
     }

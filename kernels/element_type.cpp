@@ -37,9 +37,13 @@ const char* element_type_name(ElementType type) {
   refuse("element_type_name", type);
 }
 
-void widen(const void* values, ElementType type, std::span<float> out, Stream& stream) {
-  TERNGRAD_REQUIRE(reinterpret_cast<std::uintptr_t>(values) % element_bytes(type) == 0, "[widen] elements of ",
+void require_aligned_elements(const void* values, ElementType type, const char* who) {
+  TERNGRAD_REQUIRE(reinterpret_cast<std::uintptr_t>(values) % element_bytes(type) == 0, "[", who, "] elements of ",
                    element_type_name(type), " must be aligned to ", element_bytes(type), " bytes, got ", values);
+}
+
+void widen(const void* values, ElementType type, std::span<float> out, Stream& stream) {
+  require_aligned_elements(values, type, "widen");
   switch (type) {
     case ElementType::kFloat32:
       return copy<float>({static_cast<const float*>(values), out.size()}, out, stream);

@@ -6,6 +6,7 @@
 #include <span>
 
 #include "kernels/device.h"
+#include "kernels/element_type.h"
 #include "kernels/philox.h"
 #include "kernels/scaler.h"
 
@@ -13,21 +14,24 @@ namespace terngrad {
 
 /// One whole tensor.
 struct EncodeBlocksTask {
-  const float* gradient = nullptr;  // [count]
+  const void* gradient = nullptr;  // [count], aligned to the elements' size
   std::int64_t count = 0;
-  std::int64_t draw_offset = 0;     // of the segment; a multiple of kDrawAlignment
-  std::int64_t block_elements = 0;  // a positive multiple of kChunkElements
-  float* scalers = nullptr;         // [num_blocks(0, count, block_elements)] out: local scalers
-  std::uint8_t* payload = nullptr;  // [payload_bytes(kT2, count, 1)] out, 4-byte aligned
-  std::uint32_t worker = 0;         // added to the key's worker number
+  std::int64_t draw_offset = 0;              // of the segment; a multiple of kDrawAlignment
+  std::int64_t block_elements = 0;           // a positive multiple of kChunkElements
+  float* scalers = nullptr;                  // [num_blocks(0, count, block_elements)] out: local scalers
+  std::uint8_t* payload = nullptr;           // [payload_bytes(kT2, count, 1)] out, 4-byte aligned
+  std::uint32_t worker = 0;                  // added to the key's worker number
+  ElementType type = ElementType::kFloat32;  // of the gradient; the same in all tasks of a call
 };
 
 /// Writes each block's local_scaler and its t2 codes: the same bits as StatisticsPlan, local_scaler and ternarize one
 /// after the other, but the gradient is read from memory once, the next block being fetched while one is encoded. For
 /// scalers that are not shared between workers, since the codes follow at once.
-/// @throws InvalidArgument for a misaligned block_elements, draw_offset or payload
-/// Bit-equal on every backend, for any number of threads and SIMD width. Pointers are device memory on a GPU's stream,
-/// for which the host waits; a BlockEncoder does not make it.
+/// @throws InvalidArgument for a misaligned block_elements, draw_offset, gradient or payload, or tasks of different
+/// element types.
+///
+/// Elements of 16 bits are widened to float32 first. Bit-equal on every backend, for any number of threads and SIMD
+/// width. Pointers are device memory on a GPU's stream, for which the host waits; a BlockEncoder does not make it.
 void encode_blocks(std::span<const EncodeBlocksTask> tasks, double clip_factor, ScalerRule rule, const DrawKey& key,
                    Stream& stream);
 

@@ -25,6 +25,11 @@ void require_room(const StatisticsPlan& plan, std::span<const TensorTable> worke
   TERNGRAD_REQUIRE(out.size() == workers.size() * plan.slices().size(),
                    "[scaler] out must hold one scaler per worker and slice: need ",
                    workers.size() * plan.slices().size(), ", have ", out.size());
+  for (const TensorTable& tensors : workers) {
+    TERNGRAD_REQUIRE(tensors.type() == workers.front().type(),
+                     "[scaler] all workers' gradients have one element type, got ",
+                     element_type_name(workers.front().type()), " and ", element_type_name(tensors.type()));
+  }
 }
 
 /// Statistics of one worker. Kept from call to call: a step allocates nothing.

@@ -27,9 +27,10 @@ float local_scaler(const Statistics& statistics, std::int64_t count, double clip
 
 /// The local scalers of every slice of a plan, for the gradients of several workers: whole models in one pass over
 /// their elements. On a GPU nothing is allocated and the host does not wait, once the plan has run with these tables.
-/// @param workers  one table per worker, of device memory on a GPU
+/// @param workers  one table per worker, all of one element type; of device memory on a GPU
 /// @param out      [workers.size() * plan.slices().size()] out, worker after worker; device memory on a GPU
-/// @throws InvalidArgument if out has another size or the plan was made for another device. Bit-equal on every backend.
+/// @throws InvalidArgument if out has another size, tables are of different types or the plan was made for another
+/// device. Bit-equal on every backend, and to the scalers of the elements widened to float32.
 void local_scalers(StatisticsPlan& plan, std::span<const TensorTable> workers, double clip_factor, ScalerRule rule,
                    std::span<float> out, Stream& stream);
 

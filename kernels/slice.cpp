@@ -5,6 +5,15 @@
 #include "kernels/errors.h"
 
 namespace terngrad {
+namespace {
+
+std::vector<void*> tensors_of(const Layout& layout, ElementType type, void* flat) {
+  std::vector<void*> tensors;
+  for (const Segment& segment : layout.segments()) tensors.push_back(element_at(flat, type, segment.offset));
+  return tensors;
+}
+
+}  // namespace
 
 std::vector<Slice> whole_segments(const Layout& layout) {
   std::vector<Slice> slices;
@@ -43,14 +52,29 @@ std::vector<std::vector<Slice>> shares(const Layout& layout, int num_shares) {
   return result;
 }
 
-TensorTable::TensorTable(const Layout& layout, float* flat) {
-  for (const Segment& segment : layout.segments()) tensors_.push_back(flat + segment.offset);
-}
+TensorTable::TensorTable(const Layout& layout, float* flat) : TensorTable(layout, ElementType::kFloat32, flat) {}
 
 TensorTable::TensorTable(const Layout& layout, std::span<float* const> tensors)
-    : tensors_(tensors.begin(), tensors.end()) {
+    : TensorTable(layout, ElementType::kFloat32, std::vector<void*>(tensors.begin(), tensors.end())) {}
+
+TensorTable::TensorTable(const Layout& layout, ElementType type, void* flat)
+    : TensorTable(layout, type, tensors_of(layout, type, flat)) {}
+
+TensorTable::TensorTable(const Layout& layout, ElementType type, std::span<void* const> tensors)
+    : type_(type), tensors_(tensors.begin(), tensors.end()) {
   TERNGRAD_REQUIRE(num_segments() == layout.num_segments(), "[TensorTable] the layout has ", layout.num_segments(),
                    " tensors, got ", num_segments(), " pointers");
+  for (int segment = 0; segment < num_segments(); ++segment) {
+    require_aligned_elements(data(segment), type, "TensorTable");
+  }
+}
+
+const void* TensorTable::data(const Slice& slice) const { return element_at(data(slice.segment), type_, slice.first); }
+
+float* TensorTable::tensor(int segment) const {
+  TERNGRAD_REQUIRE(type_ == ElementType::kFloat32, "[TensorTable] elements of type ", element_type_name(type_),
+                   " are used where fp32 is needed");
+  return static_cast<float*>(tensors_[static_cast<std::size_t>(segment)]);
 }
 
 }  // namespace terngrad

@@ -5,6 +5,7 @@
 #include <span>
 #include <vector>
 
+#include "kernels/element_type.h"
 #include "kernels/layout.h"
 
 namespace terngrad {
@@ -29,22 +30,34 @@ std::vector<Slice> whole_segments(const Layout& layout);
 /// @throws InvalidArgument if num_shares < 1
 std::vector<std::vector<Slice>> shares(const Layout& layout, int num_shares);
 
-/// A table of pointers to the tensors of one gradient (or parameter set), one per segment, at any 4-byte alignment.
-/// This is how kernels see both a flat buffer and tensors that live elsewhere.
+/// A table of pointers to the tensors of one gradient (or parameter set), one per segment, all of one element type and
+/// aligned to its size. This is how kernels see both a flat buffer and tensors that live elsewhere.
 class TensorTable {
  public:
   TensorTable() = default;
   /// The tensors of a flat buffer of layout.flat_elements() elements.
   TensorTable(const Layout& layout, float* flat);
-  /// External tensors, one pointer per segment. @throws InvalidArgument if the number of pointers differs
+  /// External tensors, one pointer per segment.
+  /// @throws InvalidArgument if the number of pointers differs or one is misaligned
   TensorTable(const Layout& layout, std::span<float* const> tensors);
+  /// As above, of elements of `type`. What reads gradients takes any, as if they had been widened to float32 first.
+  TensorTable(const Layout& layout, ElementType type, void* flat);
+  TensorTable(const Layout& layout, ElementType type, std::span<void* const> tensors);
 
-  float* tensor(int segment) const { return tensors_[static_cast<std::size_t>(segment)]; }
-  float* slice(const Slice& slice) const { return tensor(slice.segment) + slice.first; }
+  ElementType type() const { return type_; }
   int num_segments() const { return static_cast<int>(tensors_.size()); }
 
+  /// A tensor's elements, and a slice's; of type().
+  const void* data(int segment) const { return tensors_[static_cast<std::size_t>(segment)]; }
+  const void* data(const Slice& slice) const;
+
+  /// The same as float32, to read and write. @throws InvalidArgument for a table of another type
+  float* tensor(int segment) const;
+  float* slice(const Slice& slice) const { return tensor(slice.segment) + slice.first; }
+
  private:
-  std::vector<float*> tensors_;
+  ElementType type_ = ElementType::kFloat32;
+  std::vector<void*> tensors_;
 };
 
 }  // namespace terngrad

@@ -5,6 +5,7 @@
 #include <bit>
 
 #include "kernels/copy.h"
+#include "kernels/cpu/widened_chunk.h"
 #include "kernels/cuda/statistics.h"
 #include "kernels/errors.h"
 #include "kernels/parallel.h"
@@ -66,11 +67,13 @@ void StatisticsPlan::run(const TensorTable& tensors, std::span<Statistics> out, 
   parallel_for(stream.num_threads(), first_chunk_.back(), 8, [&](std::int64_t begin, std::int64_t end) {
     auto index = static_cast<std::size_t>(std::upper_bound(first_chunk_.begin(), first_chunk_.end(), begin) -
                                           first_chunk_.begin() - 1);
+    cpu::WidenedChunk widened;
     for (std::int64_t chunk = begin; chunk < end; ++chunk) {
       while (chunk >= first_chunk_[index + 1]) ++index;
       const std::int64_t first = (chunk - first_chunk_[index]) * kChunkElements;
       const std::int64_t count = std::min(kChunkElements, slices_[index].count - first);
-      partials_.data()[chunk] = cpu::chunk_statistics(tensors.slice(slices_[index]) + first, count);
+      const float* values = widened.of(tensors.data(slices_[index]), tensors.type(), first, count);
+      partials_.data()[chunk] = cpu::chunk_statistics(values, count);
     }
   });
   for (std::size_t index = 0; index < slices_.size(); ++index) {

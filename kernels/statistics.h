@@ -53,12 +53,12 @@ class StatisticsPlan {
   std::span<const Slice> slices() const { return slices_; }
 
   /// Measures every slice of `tensors`.
-  /// @param tensors  finite or not; read once. Device memory on a GPU
+  /// @param tensors  of any element type, finite or not; read once. Device memory on a GPU
   /// @param out      [slices().size()] out; device memory on a GPU
   /// @throws InvalidArgument if out has another size or the stream is another device's than the plan's
-  /// Bit-equal on every backend, for any alignment, number of threads and SIMD width (the sums of a slice with NaN or
-  /// infinity in it mean nothing and may differ). Not safe to run twice at once on one plan: the plan owns the
-  /// workspace. On a GPU the host does not wait.
+  /// Bit-equal on every backend, for any alignment, number of threads and SIMD width, and to those of the elements
+  /// widened to float32 (the sums of a slice with NaN or infinity in it mean nothing and may differ). Not safe to run
+  /// twice at once on one plan: the plan owns the workspace. On a GPU the host does not wait.
   void run(const TensorTable& tensors, std::span<Statistics> out, Stream& stream);
 
   /// The part of a plan on a GPU, for kernels that go on from it. @throws InvalidArgument for another device's stream

@@ -1,5 +1,6 @@
 #include "kernels/ternarize.h"
 
+#include "kernels/common/gradient_tasks.h"
 #include "kernels/cuda/ternarize.h"
 #include "kernels/errors.h"
 
@@ -27,6 +28,7 @@ void Ternarizer::run(std::span<const TernarizeTask> tasks, const TernarizeOption
   TERNGRAD_REQUIRE(device_step == nullptr || device_.is_cuda(), "[ternarize] device_step is for a GPU's stream");
   TERNGRAD_REQUIRE(bytes.size() == tasks.size(), "[ternarize] bytes must hold one entry per task: need ", tasks.size(),
                    ", have ", bytes.size());
+  const ElementType type = common::element_type_of(tasks, "ternarize");
   for (const TernarizeTask& task : tasks) {
     TERNGRAD_REQUIRE(task.first % kChunkElements == 0, "[ternarize] first must be a multiple of ", kChunkElements,
                      ", got ", task.first);
@@ -38,7 +40,7 @@ void Ternarizer::run(std::span<const TernarizeTask> tasks, const TernarizeOption
     TERNGRAD_REQUIRE(reinterpret_cast<std::uintptr_t>(task.payload) % alignment == 0, "[ternarize] payload must be ",
                      alignment, "-byte aligned");
   }
-  if (device_.is_cuda()) return cuda_->run(tasks, options, key, device_step, bytes, stream);
+  if (device_.is_cuda()) return cuda_->run(tasks, type, options, key, device_step, bytes, stream);
   cpu::ternarize(tasks, options, key, bytes, stream);
 }
 

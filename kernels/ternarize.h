@@ -1,12 +1,14 @@
 // Ternarize and pack: gradients in, codes out.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <limits>
 #include <memory>
 #include <span>
 
 #include "kernels/buffer.h"
+#include "kernels/element_type.h"
 #include "kernels/philox.h"
 #include "kernels/slice.h"
 #include "kernels/ternary.h"
@@ -22,8 +24,8 @@ inline constexpr std::int64_t kMinBlockElements = 64;
 
 /// One slice to ternarize: where its elements, scalers and codes are.
 struct TernarizeTask {
-  const float* gradient = nullptr;  // [count] elements first .. first + count - 1 of the segment
-  std::int64_t first = 0;           // position in the segment: a multiple of kChunkElements
+  const void* gradient = nullptr;  // [count] elements first .. first + count - 1 of the segment, aligned to their size
+  std::int64_t first = 0;          // position in the segment: a multiple of kChunkElements
   std::int64_t count = 0;
   std::int64_t draw_offset = 0;     // of the segment; a multiple of kDrawAlignment
   std::int64_t block_elements = 0;  // elements per scaler, counted from the segment's start; 0 = one scaler for all
@@ -31,6 +33,7 @@ struct TernarizeTask {
   const float* clips = nullptr;     // null, or like scalers: |g| is cut to this before it is compared with s
   std::uint8_t* payload = nullptr;  // [payload_bytes(format, count, num_workers)] out, 4-byte aligned, lanes 8
   std::uint32_t worker = 0;         // added to the key's worker number
+  ElementType type = ElementType::kFloat32;  // of the gradient; the same in all tasks of a call
 };
 
 struct TernarizeOptions {
@@ -51,10 +54,12 @@ struct TernarizeOptions {
 ///
 /// @param tasks  any number, of any sizes; payloads must not overlap. Device memory on a GPU's stream
 /// @param bytes  [tasks.size()] out: bytes written to each payload: payload_bytes(...), or less for tmask. Host memory
-/// @throws InvalidArgument for a misaligned `first`, `block_elements` or payload, before anything is written
-/// Elements must be finite, or their scaler NaN or 0. Bit-equal on every backend, for any split into slices, any
-/// alignment of the gradient, number of threads and SIMD width. On a GPU's stream the host waits; a Ternarizer does not
-/// make it.
+/// @throws InvalidArgument for a misaligned `first`, `block_elements`, gradient or payload, or tasks of different
+/// element types, before anything is written.
+///
+/// Elements must be finite, or their scaler NaN or 0; those of 16 bits are widened to float32 first. Bit-equal on every
+/// backend, for any split into slices, any alignment of the gradient, number of threads and SIMD width. On a GPU's
+/// stream the host waits; a Ternarizer does not make it.
 void ternarize(std::span<const TernarizeTask> tasks, const TernarizeOptions& options, const DrawKey& key,
                std::span<std::int64_t> bytes, Stream& stream);
 
@@ -94,10 +99,11 @@ struct CodePlanes {
 };
 
 /// Ternarizes the chunk of a task that begins `begin` elements into it; unused bits are zero.
-/// @param prefetch  null, or elements to fetch into the cache meanwhile instead of the chunk's own, which are there
-/// already
-void ternarize_chunk(const TernarizeTask& task, std::int64_t begin, std::int64_t count, const DrawKey& key,
-                     DrawPurpose refine_purpose, const float* prefetch, CodePlanes& planes);
+/// @param gradient  the chunk's elements; task.gradient is not read
+/// @param prefetch  what to fetch into the cache while the draws are made
+void ternarize_chunk(const TernarizeTask& task, const float* gradient, std::int64_t begin, std::int64_t count,
+                     const DrawKey& key, DrawPurpose refine_purpose, std::span<const std::byte> prefetch,
+                     CodePlanes& planes);
 
 }  // namespace cpu
 

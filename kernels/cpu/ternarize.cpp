@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstring>
 
+#include "kernels/cpu/widened_chunk.h"
 #include "kernels/parallel.h"
 #include "kernels/ternary_pack.h"
 
@@ -24,13 +25,26 @@ std::int64_t group_chunks(const TernarizeOptions& options) {
   }
 }
 
+/// The bit planes of the chunk that begins `begin` codes into the task. While draws are made, float32 elements come
+/// into the cache, and of others, which widening has read, the next chunk's.
+void ternarize_planes(const TernarizeTask& task, std::int64_t begin, std::int64_t count,
+                      const TernarizeOptions& options, const DrawKey& key, WidenedChunk& widened, CodePlanes& planes) {
+  const std::int64_t next = begin + count;
+  const auto prefetch = task.type == ElementType::kFloat32
+                            ? memory_of(task.gradient, task.type, begin, count)
+                            : memory_of(task.gradient, task.type, next, std::min(kChunkElements, task.count - next));
+  ternarize_chunk(task, widened.of(task.gradient, task.type, begin, count), begin, count, key, options.refine_purpose,
+                  prefetch, planes);
+}
+
 /// Packs one group of codes that begins `begin` codes into the task.
 void ternarize_group(const TernarizeTask& task, std::int64_t begin, std::int64_t count, const TernarizeOptions& options,
                      const DrawKey& key) {
   CodePlanes planes;
+  WidenedChunk widened;
   if (options.format == TernaryFormat::kTMask) {
     // Signs go where they would be if all codes were non-zero; close_gaps moves them together.
-    ternarize_chunk(task, begin, count, key, options.refine_purpose, nullptr, planes);
+    ternarize_planes(task, begin, count, options, key, widened, planes);
     const TMaskParts parts = tmask_parts(task.count);
     const std::int64_t chunk = begin / kChunkElements;
     std::memcpy(task.payload + parts.masks_offset + begin / 8, planes.nonzero,
@@ -46,7 +60,7 @@ void ternarize_group(const TernarizeTask& task, std::int64_t begin, std::int64_t
   std::uint32_t* words = in_place ? reinterpret_cast<std::uint32_t*>(task.payload) + begin / 16 : local;
   for (std::int64_t done = 0; done < count; done += kChunkElements) {
     const std::int64_t chunk_count = std::min(kChunkElements, count - done);
-    ternarize_chunk(task, begin + done, chunk_count, key, options.refine_purpose, nullptr, planes);
+    ternarize_planes(task, begin + done, chunk_count, options, key, widened, planes);
     planes_to_t2(planes, chunk_count, words + done / 16);
   }
   if (options.format == TernaryFormat::kT5) {

@@ -26,6 +26,9 @@ inline constexpr std::size_t kFloatLanes = hn::MaxLanes(DFloat());
 inline constexpr std::size_t kBlocksPerChunk = std::size_t{kChunkElements} / 8;
 /// Blocks worked on at once may run past the chunk's end by this many.
 inline constexpr std::size_t kSpareBlocks = 32;
+/// What is fetched while a block is drawn: 8 elements, and in steps of a line of the cache.
+inline constexpr std::size_t kBytesPerBlock = 8 * sizeof(float);
+inline constexpr std::size_t kLineBytes = 64;
 
 /// Where the draw of element i is kept. AVX-512 compares 32 draws at once against levels packed from two vectors of 16,
 /// which come interleaved in fours: 0-3, 16-19, 4-7, 20-23, ...; its draws are kept in that order.
@@ -49,8 +52,8 @@ HWY_INLINE void FillDrawsPlain(const DrawKey& key, std::uint64_t first_block, st
 }
 
 #if HWY_TARGET == HWY_SCALAR
-HWY_INLINE void FillDraws(const DrawKey& key, std::uint64_t first_block, std::size_t num_blocks, const float*,
-                          std::uint16_t* HWY_RESTRICT draws) {
+HWY_INLINE void FillDraws(const DrawKey& key, std::uint64_t first_block, std::size_t num_blocks,
+                          std::span<const std::byte>, std::uint16_t* HWY_RESTRICT draws) {
   FillDrawsPlain(key, first_block, num_blocks, draws);
 }
 #else
@@ -162,10 +165,10 @@ HWY_INLINE void PhiloxBlocks(const PhiloxPlan& plan, VWords (&c0)[kGroups], std:
   }
 }
 
-/// The 16-bit draws of a chunk whose first element has draw index 8 * first_block. Meanwhile fetches as many elements
-/// from `prefetch` on, as drawing leaves the memory idle.
-HWY_INLINE void FillDraws(const DrawKey& key, std::uint64_t first_block, std::size_t num_blocks, const float* prefetch,
-                          std::uint16_t* HWY_RESTRICT draws) {
+/// The 16-bit draws of a chunk whose first element has draw index 8 * first_block. Meanwhile fetches `prefetch`, at
+/// most 4 bytes per draw, as drawing leaves the memory idle.
+HWY_INLINE void FillDraws(const DrawKey& key, std::uint64_t first_block, std::size_t num_blocks,
+                          std::span<const std::byte> prefetch, std::uint16_t* HWY_RESTRICT draws) {
   // The vectors count in the low word of the block index only.
   if (first_block >> 32 != (first_block + num_blocks) >> 32) return FillDrawsPlain(key, first_block, num_blocks, draws);
   constexpr std::size_t kGroups = 4;
@@ -186,9 +189,8 @@ HWY_INLINE void FillDraws(const DrawKey& key, std::uint64_t first_block, std::si
       counters[g] = c0;
       c0 = hn::Add(c0, step);
     }
-    for (std::size_t i = block * 8; i < std::min(num_blocks, block + kGroups * kBlocksPerVector) * 8; i += 16) {
-      hwy::Prefetch(prefetch + i);
-    }
+    const std::size_t fetched = std::min(prefetch.size(), (block + kGroups * kBlocksPerVector) * kBytesPerBlock);
+    for (std::size_t i = block * kBytesPerBlock; i < fetched; i += kLineBytes) hwy::Prefetch(prefetch.data() + i);
     PhiloxBlocks<kGroups>(plan, counters, draws + block * 8);
   }
 }
@@ -334,8 +336,9 @@ HWY_INLINE void CompareRun(const Run& run, const DrawKey& refine_key, std::uint6
   }
 }
 
-void TernarizeChunk(const TernarizeTask& task, std::int64_t begin, std::int64_t count, const DrawKey& key,
-                    DrawPurpose refine_purpose, const float* prefetch, CodePlanes& planes) {
+void TernarizeChunk(const TernarizeTask& task, const float* gradient, std::int64_t begin, std::int64_t count,
+                    const DrawKey& key, DrawPurpose refine_purpose, std::span<const std::byte> prefetch,
+                    CodePlanes& planes) {
   alignas(64) std::uint16_t draws[(kBlocksPerChunk + kSpareBlocks) * 8];
   const auto draw_index = static_cast<std::uint64_t>(task.draw_offset + task.first + begin);
   DrawKey refine_key = key;
@@ -357,11 +360,10 @@ void TernarizeChunk(const TernarizeTask& task, std::int64_t begin, std::int64_t 
       std::memset(planes.negative + words, 0, num_words * 8);
     } else {
       if (!have_draws) {
-        FillDraws(key, draw_index / 8, static_cast<std::size_t>((count + 7) / 8),
-                  prefetch == nullptr ? task.gradient + begin : prefetch, draws);
+        FillDraws(key, draw_index / 8, static_cast<std::size_t>((count + 7) / 8), prefetch, draws);
         have_draws = true;
       }
-      const Run run{task.gradient + begin + done,
+      const Run run{gradient + done,
                     static_cast<std::size_t>(run_count),
                     scaler,
                     task.clips == nullptr ? std::numeric_limits<float>::infinity() : task.clips[block],
@@ -379,9 +381,10 @@ HWY_AFTER_NAMESPACE();
 #if HWY_ONCE
 namespace terngrad::cpu {
 HWY_EXPORT(TernarizeChunk);
-void ternarize_chunk(const TernarizeTask& task, std::int64_t begin, std::int64_t count, const DrawKey& key,
-                     DrawPurpose refine_purpose, const float* prefetch, CodePlanes& planes) {
-  HWY_DYNAMIC_DISPATCH(TernarizeChunk)(task, begin, count, key, refine_purpose, prefetch, planes);
+void ternarize_chunk(const TernarizeTask& task, const float* gradient, std::int64_t begin, std::int64_t count,
+                     const DrawKey& key, DrawPurpose refine_purpose, std::span<const std::byte> prefetch,
+                     CodePlanes& planes) {
+  HWY_DYNAMIC_DISPATCH(TernarizeChunk)(task, gradient, begin, count, key, refine_purpose, prefetch, planes);
 }
 }  // namespace terngrad::cpu
 #endif

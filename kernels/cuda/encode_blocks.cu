@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <vector>
 
+#include "kernels/cuda/elements.cuh"
 #include "kernels/cuda/launch.cuh"
 #include "kernels/cuda/statistics_chunk.cuh"
 #include "kernels/cuda/ternarize_chunk.cuh"
@@ -17,6 +18,7 @@ namespace {
 
 constexpr unsigned kThreads = kTernarizeThreads;
 constexpr unsigned kWarps = kThreads / kWarpThreads;
+constexpr int kVectorsInFlight = 4;  // more would take registers for which a fourth block of threads would not run
 static_assert(kThreads == kStatisticsSlots, "thread j combines slot j");
 static_assert(kStatisticsSlots % kWarps == 0, "all chunks of a slot belong to one warp, which takes them in order");
 
@@ -27,14 +29,16 @@ struct Job {
 };
 
 /// Statistics of a block of elements by the whole thread block; thread 0 gets them.
-__device__ Statistics block_statistics(const float* __restrict__ values, std::int64_t count,
+template <class Element>
+__device__ Statistics block_statistics(const Element* __restrict__ values, std::int64_t count,
                                        Statistics (&slots)[kStatisticsSlots]) {
   slots[threadIdx.x] = {0, 0, 0, 0};
   __syncthreads();
   const std::int64_t num_chunks = (count + kChunkElements - 1) / kChunkElements;
   for (std::int64_t chunk = threadIdx.x / kWarpThreads; chunk < num_chunks; chunk += kWarps) {
     const std::int64_t begin = chunk * kChunkElements;
-    const Statistics of_chunk = warp_chunk_statistics(values + begin, min(kChunkElements, count - begin));
+    const Statistics of_chunk =
+        warp_chunk_statistics<kVectorsInFlight>(values + begin, min(kChunkElements, count - begin));
     Statistics& slot = slots[chunk % static_cast<std::int64_t>(kStatisticsSlots)];
     if (threadIdx.x % kWarpThreads == 0) slot = combined(slot, of_chunk);
   }
@@ -42,6 +46,7 @@ __device__ Statistics block_statistics(const float* __restrict__ values, std::in
   return block_combine(slots[threadIdx.x], slots);
 }
 
+template <class Element>
 __global__ void __launch_bounds__(kThreads)
     encode_blocks_kernel(const Job* __restrict__ jobs, const TernarizeTile* __restrict__ tiles, DrawStream stream,
                          std::uint32_t refine_purpose, double clip_factor, ScalerRule rule) {
@@ -51,7 +56,7 @@ __global__ void __launch_bounds__(kThreads)
   TernarizeJob job = jobs[tile.job].ternarize;
   const std::int64_t first = tile.first_scaler * job.block_elements;
   const std::int64_t count = min(job.block_elements, job.count - first);
-  const Statistics statistics = block_statistics(job.gradient + first, count, slots);
+  const Statistics statistics = block_statistics(static_cast<const Element*>(job.gradient) + first, count, slots);
   if (threadIdx.x == 0) {
     scaler = scaler_of(statistics, count, clip_factor, rule);
     jobs[tile.job].scalers[tile.first_scaler] = scaler;
@@ -63,7 +68,7 @@ __global__ void __launch_bounds__(kThreads)
   auto* words = reinterpret_cast<std::uint32_t*>(job.payload);
   for (std::int64_t begin = first; begin < first + count; begin += kChunkElements) {
     const std::int64_t chunk_count = min(kChunkElements, first + count - begin);
-    const ThreadWord mine = ternarize_chunk(job, tile, begin, 0, chunk_count, stream, refine_purpose);
+    const ThreadWord mine = ternarize_chunk<Element>(job, tile, begin, 0, chunk_count, stream, refine_purpose);
     if (mine.index * 16 < chunk_count) __stcg(words + begin / 16 + mine.index, mine.word);
   }
 }
@@ -72,8 +77,8 @@ class Runner final : public EncodeBlocksRunner {
  public:
   explicit Runner(const Device& device) : jobs_table_(device), tiles_table_(device) {}
 
-  void run(std::span<const EncodeBlocksTask> tasks, double clip_factor, ScalerRule rule, const DrawKey& key,
-           const std::uint64_t* device_step, Stream& stream) override {
+  void run(std::span<const EncodeBlocksTask> tasks, ElementType type, double clip_factor, ScalerRule rule,
+           const DrawKey& key, const std::uint64_t* device_step, Stream& stream) override {
     jobs_.clear();
     tiles_.clear();
     for (const EncodeBlocksTask& task : tasks) {
@@ -93,9 +98,13 @@ class Runner final : public EncodeBlocksRunner {
                        task.scalers});
     }
     const unsigned grid = num_blocks_for(static_cast<std::int64_t>(tiles_.size()), 1);
-    launch(encode_blocks_kernel, dim3(grid), dim3(kThreads), 0, stream, jobs_table_.on_device(jobs_, stream),
-           tiles_table_.on_device(tiles_, stream), make_draw_stream(key, device_step),
-           static_cast<std::uint32_t>(DrawPurpose::kTernarizeRefine), clip_factor, rule);
+    const Job* jobs = jobs_table_.on_device(jobs_, stream);
+    const TernarizeTile* tiles = tiles_table_.on_device(tiles_, stream);
+    with_element(type, [&]<class Element>(Element) {
+      launch(encode_blocks_kernel<Element>, dim3(grid), dim3(kThreads), 0, stream, jobs, tiles,
+             make_draw_stream(key, device_step), static_cast<std::uint32_t>(DrawPurpose::kTernarizeRefine), clip_factor,
+             rule);
+    });
   }
 
  private:

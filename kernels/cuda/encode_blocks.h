@@ -11,9 +11,10 @@ namespace terngrad::cuda {
 class EncodeBlocksRunner {
  public:
   virtual ~EncodeBlocksRunner() = default;
+  /// @param type         of all tasks
   /// @param device_step  null, or in place of key.step
-  virtual void run(std::span<const EncodeBlocksTask> tasks, double clip_factor, ScalerRule rule, const DrawKey& key,
-                   const std::uint64_t* device_step, Stream& stream) = 0;
+  virtual void run(std::span<const EncodeBlocksTask> tasks, ElementType type, double clip_factor, ScalerRule rule,
+                   const DrawKey& key, const std::uint64_t* device_step, Stream& stream) = 0;
 };
 
 std::shared_ptr<EncodeBlocksRunner> make_encode_blocks_runner(const Device& device);

@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <vector>
 
+#include "kernels/cuda/elements.cuh"
 #include "kernels/cuda/launch.cuh"
 #include "kernels/cuda/reduce.cuh"
 #include "kernels/cuda/statistics_chunk.cuh"
@@ -17,12 +18,13 @@ namespace {
 
 constexpr unsigned kThreads = 256;
 constexpr unsigned kWarps = kThreads / kWarpThreads;
+constexpr int kVectorsInFlight = 8;
 /// Chunks up to which a slice is combined by one warp: one chunk per lane.
 constexpr std::int64_t kWarpChunks = kWarpThreads;
 
 /// Where a worker's slice is.
 struct Source {
-  const float* values;
+  const void* values;
   std::int64_t count;
 };
 
@@ -51,6 +53,7 @@ struct Result {
 };
 
 /// One warp per chunk; blockIdx.y is the worker.
+template <class Element>
 __global__ void __launch_bounds__(kThreads)
     chunk_statistics_kernel(const Source* __restrict__ sources, std::int32_t num_slices, const Tile* __restrict__ tiles,
                             std::int64_t num_tiles, Statistics* __restrict__ partials) {
@@ -59,7 +62,8 @@ __global__ void __launch_bounds__(kThreads)
   const Tile tile = tiles[index];
   const Source source = sources[std::int64_t{blockIdx.y} * num_slices + tile.slice];
   const std::int64_t begin = std::int64_t{tile.chunk} * kChunkElements;
-  const Statistics result = warp_chunk_statistics(source.values + begin, min(kChunkElements, source.count - begin));
+  const Statistics result = warp_chunk_statistics<kVectorsInFlight>(static_cast<const Element*>(source.values) + begin,
+                                                                    min(kChunkElements, source.count - begin));
   if (threadIdx.x % kWarpThreads == 0) partials[std::int64_t{blockIdx.y} * num_tiles + index] = result;
 }
 
@@ -188,7 +192,7 @@ class Runner final : public StatisticsRunner {
     if (workers.empty() || slices_.empty()) return;
     sources_.clear();
     for (const TensorTable& tensors : workers) {
-      for (const Slice& slice : slices_) sources_.push_back({tensors.slice(slice), slice.count});
+      for (const Slice& slice : slices_) sources_.push_back({tensors.data(slice), slice.count});
     }
     const auto num_tiles = static_cast<std::int64_t>(tiles_.size());
     const auto num_workers = static_cast<std::int64_t>(workers.size());
@@ -199,8 +203,11 @@ class Runner final : public StatisticsRunner {
     const auto num_slices = static_cast<std::int32_t>(slices_.size());
     const auto rows = static_cast<unsigned>(num_workers);
     const Source* sources = sources_table_.on_device(sources_, stream);
-    launch(chunk_statistics_kernel, dim3(num_blocks_for(num_tiles, kWarps), rows), dim3(kThreads), 0, stream, sources,
-           num_slices, tiles_table_.on_device(tiles_, stream), num_tiles, partials_.data());
+    const Tile* tiles = tiles_table_.on_device(tiles_, stream);
+    with_element(workers.front().type(), [&]<class Element>(Element) {
+      launch(chunk_statistics_kernel<Element>, dim3(num_blocks_for(num_tiles, kWarps), rows), dim3(kThreads), 0, stream,
+             sources, num_slices, tiles, num_tiles, partials_.data());
+    });
     const auto num_small = static_cast<std::int32_t>(small_.size());
     launch(combine_small_kernel, dim3(num_blocks_for(num_small, kWarps), rows), dim3(kThreads), 0, stream,
            partials_.data(), num_tiles, small_table_.on_device(small_, stream), num_small, num_slices, result);

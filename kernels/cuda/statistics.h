@@ -13,7 +13,8 @@ namespace terngrad::cuda {
 class StatisticsRunner {
  public:
   virtual ~StatisticsRunner() = default;
-  /// @param out  [workers.size() * number of slices] out, in device memory
+  /// @param workers  tables of one element type
+  /// @param out      [workers.size() * number of slices] out, in device memory
   virtual void statistics(std::span<const TensorTable> workers, Statistics* out, Stream& stream) = 0;
   /// @param out  like above
   virtual void local_scalers(std::span<const TensorTable> workers, double clip_factor, ScalerRule rule, float* out,

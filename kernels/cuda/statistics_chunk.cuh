@@ -6,6 +6,7 @@
 #include <cstdint>
 
 #include "kernels/common/local_scaler.h"
+#include "kernels/cuda/elements.cuh"
 #include "kernels/cuda/reduce.cuh"
 #include "kernels/statistics.h"
 
@@ -32,6 +33,17 @@ struct Accumulators {
     sum_squares[lane] = __fma_rn(wide, wide, sum_squares[lane]);  // the product is exact, so fusing changes no bit
     max_bits = max(max_bits, __float_as_uint(g) & 0x7fffffffu);
   }
+
+  /// Four elements of 16 bits.
+  template <class Element>
+  __device__ void take_quad(std::uint32_t low, std::uint32_t high) {
+    const float2 first = widened_pair<Element>(low);
+    const float2 second = widened_pair<Element>(high);
+    take(0, first.x);
+    take(1, first.y);
+    take(2, second.x);
+    take(3, second.y);
+  }
 };
 
 /// Elements of a row that a thread takes together: it has 32 groups of 4 in a whole chunk.
@@ -39,7 +51,8 @@ constexpr int kGroups = static_cast<int>(kStatisticsRowElements / kStatisticsLan
 constexpr int kGroupsInFlight = 8;
 static_assert(kStatisticsRows * kStatisticsLanes / 4 == kWarpThreads, "a warp holds the accumulators of a chunk");
 
-/// A whole chunk that begins at a multiple of 16 bytes.
+/// A whole chunk that begins at a multiple of 16 bytes. @param row  the thread's first element
+template <int>
 __device__ inline void accumulate_whole(const float* __restrict__ row, Accumulators& accumulators) {
   const auto* groups = reinterpret_cast<const float4*>(row);
   for (int group = 0; group < kGroups; group += kGroupsInFlight) {
@@ -57,14 +70,36 @@ __device__ inline void accumulate_whole(const float* __restrict__ row, Accumulat
   }
 }
 
+/// The same for elements of 16 bits. A vector holds two threads' elements of a group: of two neighbours one reads those
+/// of even groups and one those of odd groups, and each hands over half of what it has read.
+template <int kVectorsInFlight, class Element>
+__device__ void accumulate_whole(const Element* __restrict__ row, Accumulators& accumulators) {
+  constexpr int kGroupVectors = static_cast<int>(kStatisticsLanes * sizeof(Element) / kVectorBytes);
+  const bool odd = threadIdx.x % 2 == 1;
+  const auto* vectors = reinterpret_cast<const uint4*>(odd ? row - 4 + kStatisticsLanes : row);
+#pragma unroll 1
+  for (int group = 0; group < kGroups; group += 2 * kVectorsInFlight) {
+    uint4 g[std::size_t{kVectorsInFlight}];
+#pragma unroll
+    for (int i = 0; i < kVectorsInFlight; ++i) g[i] = vectors[(group + 2 * i) * kGroupVectors];
+#pragma unroll
+    for (int i = 0; i < kVectorsInFlight; ++i) {
+      const std::uint32_t taken_low = __shfl_xor_sync(kAllLanes, odd ? g[i].x : g[i].z, 1);
+      const std::uint32_t taken_high = __shfl_xor_sync(kAllLanes, odd ? g[i].y : g[i].w, 1);
+      accumulators.take_quad<Element>(odd ? taken_low : g[i].x, odd ? taken_high : g[i].y);
+      accumulators.take_quad<Element>(odd ? g[i].z : taken_low, odd ? g[i].w : taken_high);
+    }
+  }
+}
+
 /// `count` elements from the thread's first on, at any alignment. Absent elements leave their accumulators alone.
-__device__ inline void accumulate_ragged(const float* __restrict__ row, std::int64_t count,
-                                         Accumulators& accumulators) {
+template <class Element>
+__device__ void accumulate_ragged(const Element* __restrict__ row, std::int64_t count, Accumulators& accumulators) {
   for (int group = 0; group < kGroups; ++group) {
 #pragma unroll
     for (int lane = 0; lane < 4; ++lane) {
       const int i = group * static_cast<int>(kStatisticsLanes) + lane;
-      if (i < count) accumulators.take(lane, row[i]);
+      if (i < count) accumulators.take(lane, widened(row[i]));
     }
   }
 }
@@ -86,12 +121,15 @@ __device__ inline double combine_rows_and_lanes(double (&lanes)[4]) {
 
 /// Statistics of `count` elements, at most a chunk. Whole warps must call it; every lane gets the result. Lane 4 * r +
 /// q holds lanes 4q to 4q + 3 of row r.
-__device__ inline Statistics warp_chunk_statistics(const float* __restrict__ values, std::int64_t count) {
+/// @tparam kVectorsInFlight  vectors of 16-bit elements that a thread reads before it takes the first: what registers
+///                           there are for
+template <int kVectorsInFlight, class Element>
+__device__ Statistics warp_chunk_statistics(const Element* __restrict__ values, std::int64_t count) {
   const unsigned lane = threadIdx.x % kWarpThreads;
   const unsigned first = lane / 4 * static_cast<unsigned>(kStatisticsRowElements) + lane % 4 * 4;
   Accumulators accumulators;
-  if (count == kChunkElements && reinterpret_cast<std::uintptr_t>(values) % sizeof(float4) == 0) {
-    accumulate_whole(values + first, accumulators);
+  if (count == kChunkElements && is_vector_aligned(values)) {
+    accumulate_whole<kVectorsInFlight>(values + first, accumulators);
   } else {
     const auto row_end = std::int64_t{lane / 4 + 1} * static_cast<std::int64_t>(kStatisticsRowElements);
     accumulate_ragged(values + first, min(count, row_end) - first, accumulators);

@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <vector>
 
+#include "kernels/cuda/elements.cuh"
 #include "kernels/cuda/launch.cuh"
 #include "kernels/cuda/reduce.cuh"
 #include "kernels/cuda/ternarize_chunk.cuh"
@@ -28,23 +29,25 @@ struct Work {
 };
 
 /// t2: the words go straight out.
+template <class Element>
 __global__ void __launch_bounds__(kThreads) ternarize_t2_kernel(const Work work) {
   const TernarizeTile tile = work.tiles[blockIdx.x];
   const TernarizeJob job = work.jobs[tile.job];
   const std::int64_t begin = std::int64_t{tile.group} * kChunkElements;
   const std::int64_t count = min(kChunkElements, job.count - begin);
-  const ThreadWord mine = ternarize_chunk(job, tile, begin, 0, count, work.stream, work.refine_purpose);
+  const ThreadWord mine = ternarize_chunk<Element>(job, tile, begin, 0, count, work.stream, work.refine_purpose);
   if (mine.index * 16 < count) {
     __stcg(reinterpret_cast<std::uint32_t*>(job.payload) + begin / 16 + mine.index, mine.word);
   }
 }
 
 /// The t2 words of a group of chunks in shared memory, two words of zeros behind them. Ends with a barrier.
+template <class Element>
 __device__ void ternarize_group(const TernarizeJob& job, const TernarizeTile& tile, std::int64_t begin,
                                 std::int64_t count, const Work& work, std::uint32_t* words) {
   for (unsigned done = 0; done < count; done += static_cast<unsigned>(kChunkElements)) {
-    const ThreadWord mine =
-        ternarize_chunk(job, tile, begin, done, min(kChunkElements, count - done), work.stream, work.refine_purpose);
+    const ThreadWord mine = ternarize_chunk<Element>(job, tile, begin, done, min(kChunkElements, count - done),
+                                                     work.stream, work.refine_purpose);
     words[done / 16 + mine.index] = mine.word;
   }
   const auto end = static_cast<unsigned>((count + kChunkElements - 1) / kChunkElements) * kChunkWords;
@@ -56,13 +59,14 @@ __device__ void ternarize_group(const TernarizeJob& job, const TernarizeTile& ti
 __device__ std::uint32_t code_plus_one(std::uint32_t code) { return (code + 1) & 3u; }
 
 /// t5: byte j holds codes 5j to 5j + 4, which are 10 bits of t2; absent codes count as digit 0.
+template <class Element>
 __global__ void __launch_bounds__(kThreads) ternarize_t5_kernel(const Work work) {
   auto* words = dynamic_shared<std::uint32_t>();
   const TernarizeTile tile = work.tiles[blockIdx.x];
   const TernarizeJob job = work.jobs[tile.job];
   const std::int64_t begin = std::int64_t{tile.group} * kT5GroupChunks * kChunkElements;
   const std::int64_t count = min(kT5GroupChunks * kChunkElements, job.count - begin);
-  ternarize_group(job, tile, begin, count, work, words);
+  ternarize_group<Element>(job, tile, begin, count, work, words);
   const auto num_codes = static_cast<unsigned>(count);
   const unsigned num_bytes = (num_codes + 4) / 5;
   auto* out = reinterpret_cast<std::uint32_t*>(job.payload + begin / 5);
@@ -85,6 +89,7 @@ __global__ void __launch_bounds__(kThreads) ternarize_t5_kernel(const Work work)
 }
 
 /// Lanes of code + 1: `per_word` codes in each uint64.
+template <class Element>
 __global__ void __launch_bounds__(kThreads) ternarize_lanes_kernel(const Work work, int bits, int per_word) {
   auto* words = dynamic_shared<std::uint32_t>();
   const TernarizeTile tile = work.tiles[blockIdx.x];
@@ -92,7 +97,7 @@ __global__ void __launch_bounds__(kThreads) ternarize_lanes_kernel(const Work wo
   const std::int64_t group_elements = per_word * kChunkElements;
   const std::int64_t begin = tile.group * group_elements;
   const std::int64_t count = min(group_elements, job.count - begin);
-  ternarize_group(job, tile, begin, count, work, words);
+  ternarize_group<Element>(job, tile, begin, count, work, words);
   const auto num_codes = static_cast<unsigned>(count);
   const auto lanes = static_cast<unsigned>(per_word);
   auto* out = reinterpret_cast<std::uint64_t*>(job.payload) + begin / per_word;
@@ -127,6 +132,7 @@ __device__ std::uint32_t even_bits(std::uint32_t word) {
 }
 
 /// tmask, first of three: masks into the payload, a chunk's signs and their number of bytes into scratch.
+template <class Element>
 __global__ void __launch_bounds__(kThreads)
     ternarize_masks_kernel(const Work work, std::uint32_t* __restrict__ signs, std::uint32_t* __restrict__ sign_bytes) {
   __shared__ std::uint32_t words[kChunkWords];
@@ -135,7 +141,7 @@ __global__ void __launch_bounds__(kThreads)
   const TernarizeJob job = work.jobs[tile.job];
   const std::int64_t begin = std::int64_t{tile.group} * kChunkElements;
   const std::int64_t count = min(kChunkElements, job.count - begin);
-  const ThreadWord mine = ternarize_chunk(job, tile, begin, 0, count, work.stream, work.refine_purpose);
+  const ThreadWord mine = ternarize_chunk<Element>(job, tile, begin, 0, count, work.stream, work.refine_purpose);
   words[mine.index] = mine.word;
   if (threadIdx.x < kSignWords) compacted[threadIdx.x] = 0;
   __syncthreads();
@@ -211,7 +217,7 @@ class Runner final : public TernarizeRunner {
         sign_bytes_(0, device),
         bytes_(0, device) {}
 
-  void run(std::span<const TernarizeTask> tasks, const TernarizeOptions& options, const DrawKey& key,
+  void run(std::span<const TernarizeTask> tasks, ElementType type, const TernarizeOptions& options, const DrawKey& key,
            const std::uint64_t* device_step, std::span<std::int64_t> bytes, Stream& stream) override {
     if (tasks.empty()) return;
     const int bits = lane_bits(options.num_workers);
@@ -222,22 +228,22 @@ class Runner final : public TernarizeRunner {
     const TernarizeJob* jobs = jobs_table_.on_device(jobs_, stream);
     const Work work = {jobs, tiles_table_.on_device(tiles_, stream), make_draw_stream(key, device_step),
                        static_cast<std::uint32_t>(options.refine_purpose)};
-    const dim3 grid(static_cast<unsigned>(tiles_.size()));
     const std::size_t shared_bytes = (static_cast<std::size_t>(group_chunks) * kChunkWords + 2) * sizeof(std::uint32_t);
     for (std::size_t i = 0; i < tasks.size(); ++i) {
       bytes[i] = payload_bytes(options.format, tasks[i].count, options.num_workers);
     }
-    switch (options.format) {
-      case TernaryFormat::kT2:
-        return launch(ternarize_t2_kernel, grid, dim3(kThreads), 0, stream, work);
-      case TernaryFormat::kT5:
-        return launch(ternarize_t5_kernel, grid, dim3(kThreads), shared_bytes, stream, work);
-      case TernaryFormat::kLanes:
-        return launch(ternarize_lanes_kernel, grid, dim3(kThreads), shared_bytes, stream, work, bits,
-                      lanes_per_word(bits));
-      case TernaryFormat::kTMask:
-        return run_tmask(work, bytes, stream);
-    }
+    if (options.format == TernaryFormat::kTMask) return run_tmask(work, type, bytes, stream);
+    const dim3 grid(static_cast<unsigned>(tiles_.size()));
+    with_element(type, [&]<class Element>(Element) {
+      if (options.format == TernaryFormat::kT2) {
+        launch(ternarize_t2_kernel<Element>, grid, dim3(kThreads), 0, stream, work);
+      } else if (options.format == TernaryFormat::kT5) {
+        launch(ternarize_t5_kernel<Element>, grid, dim3(kThreads), shared_bytes, stream, work);
+      } else {
+        launch(ternarize_lanes_kernel<Element>, grid, dim3(kThreads), shared_bytes, stream, work, bits,
+               lanes_per_word(bits));
+      }
+    });
   }
 
  private:
@@ -266,7 +272,7 @@ class Runner final : public TernarizeRunner {
     }
   }
 
-  void run_tmask(const Work& work, std::span<std::int64_t> bytes, Stream& stream) {
+  void run_tmask(const Work& work, ElementType type, std::span<std::int64_t> bytes, Stream& stream) {
     TERNGRAD_REQUIRE(!is_capturing(stream),
                      "[ternarize] tmask cannot be captured into a graph: its size depends on the data");
     const auto num_tiles = static_cast<std::int64_t>(tiles_.size());
@@ -278,7 +284,9 @@ class Runner final : public TernarizeRunner {
       bytes_ = Buffer<std::int64_t>(num_jobs, device_);
     }
     const dim3 grid(static_cast<unsigned>(num_tiles));
-    launch(ternarize_masks_kernel, grid, dim3(kThreads), 0, stream, work, signs_.data(), sign_bytes_.data());
+    with_element(type, [&]<class Element>(Element) {
+      launch(ternarize_masks_kernel<Element>, grid, dim3(kThreads), 0, stream, work, signs_.data(), sign_bytes_.data());
+    });
     launch(tmask_offsets_kernel, dim3(static_cast<unsigned>(num_jobs)), dim3(kThreads), 0, stream, work.jobs,
            first_tiles_table_.on_device(first_tiles_, stream), sign_bytes_.data(), bytes_.data());
     launch(tmask_signs_kernel, grid, dim3(kThreads), 0, stream, work.jobs, work.tiles, signs_.data());

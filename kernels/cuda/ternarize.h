@@ -11,9 +11,11 @@ namespace terngrad::cuda {
 class TernarizeRunner {
  public:
   virtual ~TernarizeRunner() = default;
+  /// @param type         of all tasks
   /// @param device_step  null, or in place of key.step
-  virtual void run(std::span<const TernarizeTask> tasks, const TernarizeOptions& options, const DrawKey& key,
-                   const std::uint64_t* device_step, std::span<std::int64_t> bytes, Stream& stream) = 0;
+  virtual void run(std::span<const TernarizeTask> tasks, ElementType type, const TernarizeOptions& options,
+                   const DrawKey& key, const std::uint64_t* device_step, std::span<std::int64_t> bytes,
+                   Stream& stream) = 0;
 };
 
 std::shared_ptr<TernarizeRunner> make_ternarize_runner(const Device& device);

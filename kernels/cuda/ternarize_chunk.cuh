@@ -7,6 +7,7 @@
 #include <cstdint>
 
 #include "kernels/cuda/draws.cuh"
+#include "kernels/cuda/elements.cuh"
 #include "kernels/cuda/reduce.cuh"
 #include "kernels/slice.h"
 #include "kernels/ternarize.h"
@@ -23,7 +24,7 @@ static_assert(kTernarizeThreads == kChunkWords, "a thread makes one t2 word");
 
 /// TernarizeTask as kernels read it.
 struct TernarizeJob {
-  const float* gradient;
+  const void* gradient;  // of the element type that the kernel is instantiated with
   const float* scalers;
   const float* clips;
   std::uint8_t* payload;
@@ -62,7 +63,7 @@ __device__ inline bool resolve_tie(float g, float scaler, float clip, std::uint3
 
 /// Takes the 8 elements of a run, zeros beyond the end.
 __device__ inline void load_run(const float* __restrict__ values, std::int64_t count, float (&g)[kRunElements]) {
-  if (count >= kRunElements && reinterpret_cast<std::uintptr_t>(values) % sizeof(float4) == 0) {
+  if (count >= kRunElements && is_vector_aligned(values)) {
     const auto* vectors = reinterpret_cast<const float4*>(values);
     const float4 low = __ldg(vectors);
     const float4 high = __ldg(vectors + 1);
@@ -74,11 +75,30 @@ __device__ inline void load_run(const float* __restrict__ values, std::int64_t c
   for (int i = 0; i < kRunElements; ++i) g[i] = i < count ? values[i] : 0.0f;
 }
 
+/// The same of elements of 16 bits.
+template <class Element>
+__device__ void load_run(const Element* __restrict__ values, std::int64_t count, float (&g)[kRunElements]) {
+  static_assert(kRunElements * sizeof(Element) == kVectorBytes, "a run is one vector");
+  if (count >= kRunElements && is_vector_aligned(values)) {
+    const uint4 vector = *reinterpret_cast<const uint4*>(values);
+    const std::uint32_t words[kRunElements / 2] = {vector.x, vector.y, vector.z, vector.w};
+#pragma unroll
+    for (int i = 0; i < kRunElements / 2; ++i) {
+      const float2 pair = widened_pair<Element>(words[i]);
+      g[2 * i] = pair.x;
+      g[2 * i + 1] = pair.y;
+    }
+    return;
+  }
+#pragma unroll
+  for (int i = 0; i < kRunElements; ++i) g[i] = i < count ? widened(values[i]) : 0.0f;
+}
+
 /// The codes of a run of 8 elements as 16 bits of t2. @param draw_index  of the first, a multiple of 8
-__device__ inline std::uint32_t ternarize_run(const TernarizeJob& job, std::int64_t at, std::int64_t count,
-                                              const float (&g)[kRunElements], std::int64_t scaler_index,
-                                              const DrawStream& stream, std::uint64_t step,
-                                              std::uint32_t refine_purpose) {
+template <class Element>
+__device__ std::uint32_t ternarize_run(const TernarizeJob& job, std::int64_t at, std::int64_t count,
+                                       const float (&g)[kRunElements], std::int64_t scaler_index,
+                                       const DrawStream& stream, std::uint64_t step, std::uint32_t refine_purpose) {
   const float scaler = job.scalers[scaler_index];
   if (!(scaler >= kMinScaler)) return 0;  // too small, or NaN
   const float clip = job.clips == nullptr ? __uint_as_float(0x7f800000u) : job.clips[scaler_index];
@@ -107,7 +127,7 @@ __device__ inline std::uint32_t ternarize_run(const TernarizeJob& job, std::int6
     const int i = __ffs(static_cast<int>(ties)) - 1;
     ties &= ties - 1;
     if (i >= count) break;
-    const float value = job.gradient[at + i];
+    const float value = widened(static_cast<const Element*>(job.gradient)[at + i]);
     const std::uint32_t refinement =
         draw32(stream, step, worker, refine_purpose, draw_index + static_cast<std::uint64_t>(i)) >> 8;
     if (resolve_tie(value, scaler, clip, refinement)) {
@@ -125,13 +145,14 @@ struct ThreadWord {
 
 /// Ternarizes `count` elements, at most a chunk, from `done` after the tile's first element on. Whole blocks of
 /// kTernarizeThreads must call it. @param tile_begin  the tile's first element, counted from the job's
-__device__ inline ThreadWord ternarize_chunk(const TernarizeJob& job, const TernarizeTile& tile,
-                                             std::int64_t tile_begin, unsigned done, std::int64_t count,
-                                             const DrawStream& stream, std::uint32_t refine_purpose) {
+template <class Element>
+__device__ ThreadWord ternarize_chunk(const TernarizeJob& job, const TernarizeTile& tile, std::int64_t tile_begin,
+                                      unsigned done, std::int64_t count, const DrawStream& stream,
+                                      std::uint32_t refine_purpose) {
   constexpr unsigned kSecond = kTernarizeThreads * kRunElements;  // where the threads' second runs begin
   const unsigned offset = threadIdx.x * kRunElements;
   const std::int64_t begin = tile_begin + done;
-  const float* values = job.gradient + begin;
+  const Element* values = static_cast<const Element*>(job.gradient) + begin;
   float low[kRunElements];
   float high[kRunElements];
   load_run(values + offset, count - offset, low);
@@ -140,12 +161,12 @@ __device__ inline ThreadWord ternarize_chunk(const TernarizeJob& job, const Tern
   std::uint32_t low_codes = 0;
   std::uint32_t high_codes = 0;
   if (offset < count) {
-    low_codes = ternarize_run(job, begin + offset, count - offset, low, scaler_index(job, tile, done + offset), stream,
-                              step, refine_purpose);
+    low_codes = ternarize_run<Element>(job, begin + offset, count - offset, low, scaler_index(job, tile, done + offset),
+                                       stream, step, refine_purpose);
   }
   if (kSecond + offset < count) {
-    high_codes = ternarize_run(job, begin + kSecond + offset, count - kSecond - offset, high,
-                               scaler_index(job, tile, done + kSecond + offset), stream, step, refine_purpose);
+    high_codes = ternarize_run<Element>(job, begin + kSecond + offset, count - kSecond - offset, high,
+                                        scaler_index(job, tile, done + kSecond + offset), stream, step, refine_purpose);
   }
   // A word is made of the runs of two neighbours: the even thread takes the pair of first runs, the odd the second.
   const bool odd = threadIdx.x % 2 == 1;

@@ -75,5 +75,37 @@ TEST(TensorTable, RefusesAnotherNumberOfTensors) {
   EXPECT_THROW(TensorTable(layout_of({3, 3}), pointers), InvalidArgument);
 }
 
+TEST(TensorTable, CountsInElementsOfItsType) {
+  const Layout layout = layout_of({10, 20});
+  std::vector<std::uint16_t> flat(static_cast<std::size_t>(layout.flat_elements()));
+  for (const ElementType type : {ElementType::kBfloat16, ElementType::kFloat16}) {
+    const TensorTable table(layout, type, flat.data());
+    EXPECT_EQ(table.type(), type);
+    EXPECT_EQ(table.data(1), flat.data() + 16);
+    EXPECT_EQ(table.data({1, 7, 2}), flat.data() + 23);
+    EXPECT_THROW(table.tensor(1), InvalidArgument);
+    EXPECT_THROW(table.slice({1, 7, 2}), InvalidArgument);
+  }
+  std::vector<float> values(40);
+  const TensorTable table(layout, values.data());
+  EXPECT_EQ(table.type(), ElementType::kFloat32);
+  EXPECT_EQ(table.data(1), table.tensor(1));
+  EXPECT_EQ(table.data({1, 7, 2}), table.slice({1, 7, 2}));
+}
+
+TEST(TensorTable, TakesPointersOfAnyTypeAlignedToIt) {
+  const Layout layout = layout_of({3, 3});
+  alignas(4) std::uint8_t memory[32] = {};
+  const std::vector<void*> even = {memory + 2, memory + 16};
+  const TensorTable table(layout, ElementType::kFloat16, even);
+  EXPECT_EQ(table.data(0), memory + 2);
+  EXPECT_EQ(table.data({1, 2, 1}), memory + 20);
+  EXPECT_THROW(TensorTable(layout, ElementType::kFloat32, even), InvalidArgument);
+  const std::vector<void*> odd = {memory, memory + 15};
+  EXPECT_THROW(TensorTable(layout, ElementType::kBfloat16, odd), InvalidArgument);
+  const std::vector<void*> one = {memory};
+  EXPECT_THROW(TensorTable(layout, ElementType::kBfloat16, one), InvalidArgument);
+}
+
 }  // namespace
 }  // namespace terngrad

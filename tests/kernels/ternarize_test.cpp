@@ -443,7 +443,12 @@ TEST(Ternarize, ManyTasksGiveWhatEachGivesAlone) {
       std::vector<std::int64_t> bytes(tasks.size());
       ternarize(tasks, {.format = format, .num_workers = 3}, kKey, bytes, stream);
       for (std::size_t i = 0; i < tasks.size(); ++i) {
-        Case c{{tasks[i].gradient, static_cast<std::size_t>(counts[i])}, {}, {scalers[i]}, {}, format, 3};
+        Case c{{static_cast<const float*>(tasks[i].gradient), static_cast<std::size_t>(counts[i])},
+               {},
+               {scalers[i]},
+               {},
+               format,
+               3};
         c.run.draw_offset = static_cast<std::uint64_t>(tasks[i].draw_offset);
         ASSERT_EQ(payloads[i].bytes(bytes[i]), run_kernel(c)) << to_string(format) << " task " << i;
         ASSERT_FALSE(payloads[i].overrun());
