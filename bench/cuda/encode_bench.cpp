@@ -6,6 +6,7 @@
 #include "bench/harness.h"
 #include "bench/model_layouts.h"
 #include "bench/ternary_check.h"
+#include "bench/typed_gradient.h"
 #include "kernels/copy.h"
 #include "kernels/encode_blocks.h"
 #include "kernels/scaler.h"
@@ -104,24 +105,25 @@ CudaSubject encode_layout(const Layout& layout) {
   return subject;
 }
 
-CudaSubject encode_in_blocks(std::int64_t n) {
+CudaSubject encode_in_blocks(std::int64_t n, ElementType type) {
   struct Set {
     Buffer<float> scalers;
     Buffer<std::uint32_t> payload;
     BlockEncoder encoder{Device::cuda()};
   };
   struct State {
-    std::vector<Buffer<float>> gradients;
+    std::vector<Buffer<std::uint8_t>> gradients;
     std::vector<std::unique_ptr<Set>> sets;
   };
   const auto state = std::make_shared<State>();
   CudaSubject subject;
   subject.elements = static_cast<double>(n);
-  subject.bytes = 4.25 * subject.elements;  // the second read is from the caches
+  subject.bytes =
+      (static_cast<double>(element_bytes(type)) + 0.25) * subject.elements;  // the second read is from the caches
   subject.prepare = [=](Stream& stream, int num_sets) {
-    state->gradients = gradients_on(stream, n, num_sets);
+    state->gradients = typed_gradients_on(stream, type, n, num_sets);
     std::vector<std::function<void()>> works;
-    for (Buffer<float>& gradient : state->gradients) {
+    for (Buffer<std::uint8_t>& gradient : state->gradients) {
       state->sets.push_back(std::make_unique<Set>());
       Set& set = *state->sets.back();
       set.scalers = Buffer<float>(num_blocks(0, n, kBlock), Device::cuda());
@@ -130,7 +132,8 @@ CudaSubject encode_in_blocks(std::int64_t n) {
                                   .count = n,
                                   .block_elements = kBlock,
                                   .scalers = set.scalers.data(),
-                                  .payload = reinterpret_cast<std::uint8_t*>(set.payload.data())};
+                                  .payload = reinterpret_cast<std::uint8_t*>(set.payload.data()),
+                                  .type = type};
       works.emplace_back([=, &set, &stream] { set.encoder.run({&task, 1}, kClip, ScalerRule::kPaper, kKey, stream); });
     }
     return works;
@@ -143,11 +146,12 @@ CudaSubject encode_in_blocks(std::int64_t n) {
     copy<std::uint32_t>(state->sets.back()->payload.span().first(words.size()), std::span(words), stream);
     stream.synchronize();
     Stream cpu;
-    const Statistics statistics = measure({gradient(n), static_cast<std::size_t>(count)}, cpu);
+    const float* values = typed_gradient(type, n).values;
+    const Statistics statistics = measure({values, static_cast<std::size_t>(count)}, cpu);
     const PackedCodes codes{
         TernaryFormat::kT2, {reinterpret_cast<const std::uint8_t*>(words.data()), words.size() * 4}, count, 1};
     return scaler == local_scaler(statistics, count, kClip, ScalerRule::kPaper) &&
-           codes_are_right(codes, gradient(n), scaler, kKey);
+           codes_are_right(codes, values, scaler, kKey);
   };
   return subject;
 }
@@ -167,8 +171,11 @@ void register_cuda_encode() {
       const double set_bytes = 4.25 * static_cast<double>(n);
       register_cuda_subject(cuda_bench_name("encode_tensor", "f32", n), set_bytes, residency,
                             [n] { return encode_layout(one_tensor(n)); });
-      register_cuda_subject(cuda_bench_name("encode_blocks", "f32", n), set_bytes, residency,
-                            [n] { return encode_in_blocks(n); });
+      for (const ElementType type : {ElementType::kFloat32, ElementType::kBfloat16}) {
+        const double block_bytes = (static_cast<double>(element_bytes(type)) + 0.25) * static_cast<double>(n);
+        register_cuda_subject(cuda_bench_name("encode_blocks", bench_type(type), n), block_bytes, residency,
+                              [=] { return encode_in_blocks(n, type); });
+      }
     }
   }
   for (const std::string& name : model_names()) {

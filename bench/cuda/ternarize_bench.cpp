@@ -6,6 +6,7 @@
 #include "bench/cuda_subjects.h"
 #include "bench/harness.h"
 #include "bench/ternary_check.h"
+#include "bench/typed_gradient.h"
 #include "kernels/copy.h"
 
 namespace terngrad::bench {
@@ -16,13 +17,13 @@ constexpr float kScaler = 0.025f;
 constexpr DrawKey kKey{1, 1, 0, DrawPurpose::kTernarize};
 
 /// tmask is not here: its size depends on the data, so it is no part of a graph.
-CudaSubject ternarize_subject(std::int64_t n, TernaryFormat format) {
+CudaSubject ternarize_subject(std::int64_t n, TernaryFormat format, ElementType type) {
   struct Set {
     Buffer<std::uint64_t> payload;
     Ternarizer ternarizer{Device::cuda()};
   };
   struct State {
-    std::vector<Buffer<float>> gradients;
+    std::vector<Buffer<std::uint8_t>> gradients;
     std::vector<std::unique_ptr<Set>> sets;
     Buffer<float> scaler{1, Device::cuda()};
   };
@@ -30,19 +31,20 @@ CudaSubject ternarize_subject(std::int64_t n, TernaryFormat format) {
   const std::int64_t bytes = payload_bytes(format, n, kWorkers);
   CudaSubject subject;
   subject.elements = static_cast<double>(n);
-  subject.bytes = 4.0 * static_cast<double>(n) + static_cast<double>(bytes);
+  subject.bytes = static_cast<double>(element_bytes(type)) * static_cast<double>(n) + static_cast<double>(bytes);
   subject.prepare = [=](Stream& stream, int num_sets) {
-    state->gradients = gradients_on(stream, n, num_sets);
+    state->gradients = typed_gradients_on(stream, type, n, num_sets);
     copy<float>({&kScaler, 1}, state->scaler.span(), stream);
     std::vector<std::function<void()>> works;
-    for (Buffer<float>& gradient : state->gradients) {
+    for (Buffer<std::uint8_t>& gradient : state->gradients) {
       state->sets.push_back(std::make_unique<Set>());
       Set& set = *state->sets.back();
       set.payload = Buffer<std::uint64_t>((bytes + 7) / 8, Device::cuda());
       const TernarizeTask task{.gradient = gradient.data(),
                                .count = n,
                                .scalers = state->scaler.data(),
-                               .payload = reinterpret_cast<std::uint8_t*>(set.payload.data())};
+                               .payload = reinterpret_cast<std::uint8_t*>(set.payload.data()),
+                               .type = type};
       works.emplace_back([=, &set, &stream] {
         std::int64_t written = 0;
         set.ternarizer.run({&task, 1}, {.format = format, .num_workers = kWorkers}, kKey, {&written, 1}, stream);
@@ -56,7 +58,7 @@ CudaSubject ternarize_subject(std::int64_t n, TernaryFormat format) {
     stream.synchronize();
     const PackedCodes codes{
         format, {reinterpret_cast<const std::uint8_t*>(words.data()), static_cast<std::size_t>(bytes)}, n, kWorkers};
-    return codes_are_right(codes, gradient(n), kScaler, kKey);
+    return codes_are_right(codes, typed_gradient(type, n).values, kScaler, kKey);
   };
   return subject;
 }
@@ -64,15 +66,20 @@ CudaSubject ternarize_subject(std::int64_t n, TernaryFormat format) {
 }  // namespace
 
 void register_cuda_ternarize() {
-  for (const TernaryFormat format : {TernaryFormat::kT2, TernaryFormat::kT5, TernaryFormat::kLanes}) {
+  const auto add = [](TernaryFormat format, ElementType type) {
     for (const auto& [sizes, residency] :
          {std::pair(cuda_memory_sizes(), Residency::kMemory), std::pair(cuda_cache_sizes(), Residency::kCache)}) {
       for (const std::int64_t n : sizes) {
-        register_cuda_subject(cuda_bench_name("ternarize_" + to_string(format), "f32", n),
-                              4.25 * static_cast<double>(n), residency, [=] { return ternarize_subject(n, format); });
+        const double set_bytes = (static_cast<double>(element_bytes(type)) + 0.25) * static_cast<double>(n);
+        register_cuda_subject(cuda_bench_name("ternarize_" + to_string(format), bench_type(type), n), set_bytes,
+                              residency, [=] { return ternarize_subject(n, format, type); });
       }
     }
+  };
+  for (const TernaryFormat format : {TernaryFormat::kT2, TernaryFormat::kT5, TernaryFormat::kLanes}) {
+    add(format, ElementType::kFloat32);
   }
+  add(TernaryFormat::kT2, ElementType::kBfloat16);
 }
 
 }  // namespace terngrad::bench

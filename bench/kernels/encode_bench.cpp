@@ -5,6 +5,7 @@
 #include "bench/harness.h"
 #include "bench/subjects.h"
 #include "bench/ternary_check.h"
+#include "bench/typed_gradient.h"
 #include "kernels/encode_blocks.h"
 #include "kernels/statistics.h"
 #include "kernels/ternarize.h"
@@ -62,19 +63,21 @@ Subject encode_tensor(std::int64_t n) {
   return subject;
 }
 
-Subject encode_in_blocks(std::int64_t n) {
+Subject encode_in_blocks(std::int64_t n, ElementType type) {
   const auto state = make_state(n, kBlock);
   Subject subject;
   subject.elements = static_cast<double>(n);
-  subject.bytes = 4.25 * static_cast<double>(n);
+  subject.bytes = (static_cast<double>(element_bytes(type)) + 0.25) * static_cast<double>(n);
   subject.prepare = [=](Stream& stream) -> std::function<void()> {
+    const void* elements = typed_gradient(type, n).elements;
     return [=, &stream] {
-      const EncodeBlocksTask task{.gradient = gradient(n),
+      const EncodeBlocksTask task{.gradient = elements,
                                   .count = n,
                                   .draw_offset = 0,
                                   .block_elements = kBlock,
                                   .scalers = state->scalers.data(),
-                                  .payload = state->payload.data()};
+                                  .payload = state->payload.data(),
+                                  .type = type};
       encode_blocks({&task, 1}, kClip, ScalerRule::kPaper, kKey, stream);
     };
   };
@@ -82,14 +85,15 @@ Subject encode_in_blocks(std::int64_t n) {
     // The first block by the definition, with the scaler that its own statistics give.
     const std::int64_t count = std::min(n, kBlock);
     Stream one(Device::cpu(), 1);
-    const Statistics statistics = measure({gradient(n), static_cast<std::size_t>(count)}, one);
+    const float* values = typed_gradient(type, n).values;
+    const Statistics statistics = measure({values, static_cast<std::size_t>(count)}, one);
     const float scaler = local_scaler(statistics, count, kClip, ScalerRule::kPaper);
     const PackedCodes codes{
         TernaryFormat::kT2,
         {state->payload.data(), static_cast<std::size_t>(payload_bytes(TernaryFormat::kT2, count, 1))},
         count,
         1};
-    return scaler == state->scalers[0] && codes_are_right(codes, gradient(n), scaler, kKey);
+    return scaler == state->scalers[0] && codes_are_right(codes, values, scaler, kKey);
   };
   return subject;
 }
@@ -100,7 +104,10 @@ void register_encode() {
   for (const std::int64_t n : sizes()) {
     for (const int threads : thread_counts()) {
       register_subject(bench_name("encode_tensor", "f32", n, threads), n, threads, [n] { return encode_tensor(n); });
-      register_subject(bench_name("encode_blocks", "f32", n, threads), n, threads, [n] { return encode_in_blocks(n); });
+      for (const ElementType type : {ElementType::kFloat32, ElementType::kBfloat16}) {
+        register_subject(bench_name("encode_blocks", bench_type(type), n, threads), n, threads,
+                         [=] { return encode_in_blocks(n, type); });
+      }
     }
   }
 }

@@ -5,11 +5,12 @@
 
 #include "bench/harness.h"
 #include "bench/subjects.h"
+#include "bench/typed_gradient.h"
 
 namespace terngrad::bench {
 namespace {
 
-Subject statistics(std::int64_t n) {
+Subject statistics(std::int64_t n, ElementType type) {
   struct State {
     Layout layout;
     std::unique_ptr<StatisticsPlan> plan;
@@ -19,17 +20,18 @@ Subject statistics(std::int64_t n) {
   state->layout.add("gradient", {n});
   state->plan = std::make_unique<StatisticsPlan>(whole_segments(state->layout));
   Subject subject;
-  subject.bytes = 4.0 * static_cast<double>(n);
+  subject.bytes = static_cast<double>(element_bytes(type)) * static_cast<double>(n);
   subject.elements = static_cast<double>(n);
   subject.prepare = [=](Stream& stream) -> std::function<void()> {
-    const TensorTable table(state->layout, const_cast<float*>(gradient(n)));
+    const TensorTable table(state->layout, type, const_cast<void*>(typed_gradient(type, n).elements));
     return [=, &stream] { state->plan->run(table, {&state->result, 1}, stream); };
   };
   subject.check = [=] {
+    const float* values = typed_gradient(type, n).values;
     double squares = 0;
     float max = 0;
     for (std::int64_t i = 0; i < n; ++i) {
-      const float g = gradient(n)[i];
+      const float g = values[i];
       squares += static_cast<double>(g) * static_cast<double>(g);
       max = std::fmax(max, std::fabs(g));
     }
@@ -41,9 +43,12 @@ Subject statistics(std::int64_t n) {
 }  // namespace
 
 void register_statistics() {
-  for (const std::int64_t n : sizes()) {
-    for (const int threads : thread_counts()) {
-      register_subject(bench_name("statistics", "f32", n, threads), n, threads, [n] { return statistics(n); });
+  for (const ElementType type : {ElementType::kFloat32, ElementType::kBfloat16}) {
+    for (const std::int64_t n : sizes()) {
+      for (const int threads : thread_counts()) {
+        register_subject(bench_name("statistics", bench_type(type), n, threads), n, threads,
+                         [=] { return statistics(n, type); });
+      }
     }
   }
 }

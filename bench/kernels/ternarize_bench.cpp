@@ -5,13 +5,14 @@
 #include "bench/harness.h"
 #include "bench/subjects.h"
 #include "bench/ternary_check.h"
+#include "bench/typed_gradient.h"
 
 namespace terngrad::bench {
 namespace {
 
 constexpr int kWorkers = 8;
 
-Subject ternarize_subject(std::int64_t n, TernaryFormat format) {
+Subject ternarize_subject(std::int64_t n, TernaryFormat format, ElementType type) {
   struct State {
     Buffer<std::uint8_t> payload;
     float scaler = 0.025f;
@@ -20,14 +21,16 @@ Subject ternarize_subject(std::int64_t n, TernaryFormat format) {
   };
   const auto state = std::make_shared<State>();
   state->payload = Buffer<std::uint8_t>(payload_bytes(format, n, kWorkers));
-  state->task.gradient = gradient(n);
+  state->task.gradient = typed_gradient(type, n).elements;
+  state->task.type = type;
   state->task.count = n;
   state->task.scalers = &state->scaler;
   state->task.payload = state->payload.data();
   const DrawKey key{1, 1, 0, DrawPurpose::kTernarize};
   Subject subject;
   subject.elements = static_cast<double>(n);
-  subject.bytes = 4.0 * static_cast<double>(n) + static_cast<double>(payload_bytes(format, n, kWorkers));
+  subject.bytes = static_cast<double>(element_bytes(type)) * static_cast<double>(n) +
+                  static_cast<double>(payload_bytes(format, n, kWorkers));
   subject.prepare = [=](Stream& stream) -> std::function<void()> {
     return [=, &stream] {
       const TernarizeOptions options{.format = format, .num_workers = kWorkers};
@@ -36,7 +39,7 @@ Subject ternarize_subject(std::int64_t n, TernaryFormat format) {
   };
   subject.check = [=] {
     const PackedCodes codes{format, {state->payload.data(), static_cast<std::size_t>(state->bytes)}, n, kWorkers};
-    return codes_are_right(codes, gradient(n), state->scaler, key);
+    return codes_are_right(codes, typed_gradient(type, n).values, state->scaler, key);
   };
   return subject;
 }
@@ -44,15 +47,19 @@ Subject ternarize_subject(std::int64_t n, TernaryFormat format) {
 }  // namespace
 
 void register_ternarize() {
-  for (const TernaryFormat format :
-       {TernaryFormat::kT2, TernaryFormat::kT5, TernaryFormat::kTMask, TernaryFormat::kLanes}) {
+  const auto add = [](TernaryFormat format, ElementType type) {
     for (const std::int64_t n : sizes()) {
       for (const int threads : thread_counts()) {
-        register_subject(bench_name("ternarize_" + to_string(format), "f32", n, threads), n, threads,
-                         [=] { return ternarize_subject(n, format); });
+        register_subject(bench_name("ternarize_" + to_string(format), bench_type(type), n, threads), n, threads,
+                         [=] { return ternarize_subject(n, format, type); });
       }
     }
+  };
+  for (const TernaryFormat format :
+       {TernaryFormat::kT2, TernaryFormat::kT5, TernaryFormat::kTMask, TernaryFormat::kLanes}) {
+    add(format, ElementType::kFloat32);
   }
+  add(TernaryFormat::kT2, ElementType::kBfloat16);
 }
 
 }  // namespace terngrad::bench
