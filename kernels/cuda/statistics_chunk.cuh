@@ -128,7 +128,9 @@ __device__ Statistics warp_chunk_statistics(const Element* __restrict__ values, 
   const unsigned lane = threadIdx.x % kWarpThreads;
   const unsigned first = lane / 4 * static_cast<unsigned>(kStatisticsRowElements) + lane % 4 * 4;
   Accumulators accumulators;
-  if (count == kChunkElements && is_vector_aligned(values)) {
+  // The same in all lanes, which the vote tells the compiler: it would else make a second copy of the exchanges between
+  // lanes, for warps that have diverged.
+  if (__all_sync(kAllLanes, count == kChunkElements && is_vector_aligned(values))) {
     accumulate_whole<kVectorsInFlight>(values + first, accumulators);
   } else {
     const auto row_end = std::int64_t{lane / 4 + 1} * static_cast<std::int64_t>(kStatisticsRowElements);
