@@ -3,6 +3,7 @@
 
 #include "compress/device_coder.h"
 #include "compress/float_codecs.h"
+#include "kernels/errors.h"
 #include "kernels/float_payload.h"
 #include "kernels/scaler.h"
 #include "kernels/tree_sum.h"
@@ -51,6 +52,11 @@ class FloatDeviceCoder final : public DeviceCoder {
   bool can_overflow() const override { return true; }
 
   void measure(std::span<const TensorTable> gradients, const DeviceStep&, Stream& stream) override {
+    for (const TensorTable& gradient : gradients) {
+      TERNGRAD_REQUIRE(gradient.type() == ElementType::kFloat32,
+                       "[float] on a GPU tensors that travel as numbers must be fp32, these are ",
+                       element_type_name(gradient.type()));
+    }
     nonfinite_flags(plan_, gradients, FloatCodec::first_nonfinite(width_), local_rows(), stream);
   }
 

@@ -95,7 +95,8 @@ class TernaryDeviceCoder final : public DeviceCoder {
     for (std::size_t worker = 0; worker < gradients.size(); ++worker) {
       const int global = setup().first_local_worker + static_cast<int>(worker);
       for (std::size_t i = 0; i < segments().size(); ++i) {
-        tasks_.push_back({.gradient = gradients[worker].tensor(segments()[i]),
+        tasks_.push_back({.gradient = gradients[worker].data(segments()[i]),
+                          .type = gradients[worker].type(),
                           .count = segment(i).num_elements,
                           .draw_offset = segment(i).draw_offset,
                           .block_elements = block_elements_,
@@ -180,7 +181,8 @@ class TernaryDeviceCoder final : public DeviceCoder {
       const int global = setup().first_local_worker + static_cast<int>(worker);
       for (std::size_t i = 0; i < segments().size(); ++i) {
         float* row = local_rows().data() + static_cast<std::int64_t>(worker) * num_scalers();
-        block_tasks_.push_back({.gradient = gradients[worker].tensor(segments()[i]),
+        block_tasks_.push_back({.gradient = gradients[worker].data(segments()[i]),
+                                .type = gradients[worker].type(),
                                 .count = segment(i).num_elements,
                                 .draw_offset = segment(i).draw_offset,
                                 .block_elements = block_elements_,
