@@ -96,14 +96,14 @@ class TernaryDeviceCoder final : public DeviceCoder {
       const int global = setup().first_local_worker + static_cast<int>(worker);
       for (std::size_t i = 0; i < segments().size(); ++i) {
         tasks_.push_back({.gradient = gradients[worker].data(segments()[i]),
-                          .type = gradients[worker].type(),
                           .count = segment(i).num_elements,
                           .draw_offset = segment(i).draw_offset,
                           .block_elements = block_elements_,
                           .scalers = drawn_with(static_cast<int>(worker), i),
                           .clips = clips ? local(global, i) : nullptr,
                           .payload = payload(global, i),
-                          .worker = static_cast<std::uint32_t>(worker)});
+                          .worker = static_cast<std::uint32_t>(worker),
+                          .type = gradients[worker].type()});
       }
     }
     bytes_.resize(tasks_.size());
@@ -182,13 +182,13 @@ class TernaryDeviceCoder final : public DeviceCoder {
       for (std::size_t i = 0; i < segments().size(); ++i) {
         float* row = local_rows().data() + static_cast<std::int64_t>(worker) * num_scalers();
         block_tasks_.push_back({.gradient = gradients[worker].data(segments()[i]),
-                                .type = gradients[worker].type(),
                                 .count = segment(i).num_elements,
                                 .draw_offset = segment(i).draw_offset,
                                 .block_elements = block_elements_,
                                 .scalers = row + first_scaler(i),
                                 .payload = payload(global, i),
-                                .worker = static_cast<std::uint32_t>(worker)});
+                                .worker = static_cast<std::uint32_t>(worker),
+                                .type = gradients[worker].type()});
       }
     }
     block_encoder_.run(block_tasks_, options_.clip_factor, options_.rule, draw_key(step), stream, step.on_device);
