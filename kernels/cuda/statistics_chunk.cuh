@@ -81,7 +81,7 @@ __device__ void accumulate_whole(const Element* __restrict__ row, Accumulators& 
   for (int group = 0; group < kGroups; group += 2 * kVectorsInFlight) {
     uint4 g[std::size_t{kVectorsInFlight}];
 #pragma unroll
-    for (int i = 0; i < kVectorsInFlight; ++i) g[i] = vectors[(group + 2 * i) * kGroupVectors];
+    for (int i = 0; i < kVectorsInFlight; ++i) g[i] = __ldg(vectors + (group + 2 * i) * kGroupVectors);
 #pragma unroll
     for (int i = 0; i < kVectorsInFlight; ++i) {
       const std::uint32_t taken_low = __shfl_xor_sync(kAllLanes, odd ? g[i].x : g[i].z, 1);

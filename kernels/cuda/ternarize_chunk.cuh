@@ -80,7 +80,7 @@ template <class Element>
 __device__ void load_run(const Element* __restrict__ values, std::int64_t count, float (&g)[kRunElements]) {
   static_assert(kRunElements * sizeof(Element) == kVectorBytes, "a run is one vector");
   if (count >= kRunElements && is_vector_aligned(values)) {
-    const uint4 vector = *reinterpret_cast<const uint4*>(values);
+    const uint4 vector = __ldg(reinterpret_cast<const uint4*>(values));
     const std::uint32_t words[kRunElements / 2] = {vector.x, vector.y, vector.z, vector.w};
 #pragma unroll
     for (int i = 0; i < kRunElements / 2; ++i) {
