@@ -61,18 +61,17 @@ std::span<std::uint8_t> Parcels::parcel(std::size_t index) {
 
 std::unique_ptr<Communicator> make_self_communicator() { return std::make_unique<SelfCommunicator>(); }
 
-WorkerGroup make_worker_group(int num_workers, std::shared_ptr<Communicator> communicator) {
-  const int size = communicator->size();
-  const int rank = communicator->rank();
+WorkerRange worker_range(int num_workers, int rank, int size) {
+  TERNGRAD_REQUIRE(rank >= 0 && rank < size, "[workers] no rank ", rank, " among ", size);
   TERNGRAD_REQUIRE(num_workers >= size, "[workers] ", num_workers, " workers cannot be spread over ", size,
                    " processes: every process needs at least one");
   const auto begin_of = [&](int r) { return static_cast<int>(std::int64_t{num_workers} * r / size); };
-  WorkerGroup group;
-  group.num_workers = num_workers;
-  group.first_local_worker = begin_of(rank);
-  group.num_local_workers = begin_of(rank + 1) - begin_of(rank);
-  group.communicator = std::move(communicator);
-  return group;
+  return {num_workers, begin_of(rank), begin_of(rank + 1) - begin_of(rank)};
+}
+
+WorkerGroup make_worker_group(int num_workers, std::shared_ptr<Communicator> communicator) {
+  const WorkerRange range = worker_range(num_workers, communicator->rank(), communicator->size());
+  return {range, std::move(communicator)};
 }
 
 }  // namespace terngrad

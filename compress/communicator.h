@@ -54,12 +54,21 @@ class Communicator {
 /// A group of one: this process, without a launcher.
 std::unique_ptr<Communicator> make_self_communicator();
 
-/// N workers over the ranks of a communicator: each process owns a contiguous range, ranges in order of ranks, sizes
-/// differing by at most one.
-struct WorkerGroup {
-  int num_workers = 1;
+/// Which of N workers a rank owns: a contiguous range, ranges in order of ranks, sizes differing by at most one.
+struct WorkerRange {
+  int num_workers = 1;  // N, of all ranks
   int first_local_worker = 0;
   int num_local_workers = 1;
+
+  friend bool operator==(const WorkerRange&, const WorkerRange&) = default;
+};
+
+/// The range of rank `rank` of `size`: from floor(N rank / size) to floor(N (rank + 1) / size).
+/// @throws InvalidArgument if num_workers < size, or rank is not in [0, size)
+WorkerRange worker_range(int num_workers, int rank, int size);
+
+/// N workers over the ranks of a communicator, spread by worker_range.
+struct WorkerGroup : WorkerRange {
   std::shared_ptr<Communicator> communicator;
 };
 

@@ -9,16 +9,10 @@
 namespace terngrad {
 namespace {
 
-DeviceExchangeSetup make_setup(const Layout& layout, const WorkerGroup& workers,
+DeviceExchangeSetup make_setup(const Layout& layout, const WorkerRange& workers,
                                const CompressedAllReduceOptions& options, const Device& device) {
-  if (workers.communicator->size() > 1) {
-    TERNGRAD_THROW(NotSupported, "[exchange] gradients on ", device.name(), " of ", workers.communicator->size(),
-                   " processes cannot be exchanged: all workers must be in one process");
-  }
   return {.layout = layout,
-          .num_workers = workers.num_workers,
-          .first_local_worker = workers.first_local_worker,
-          .num_local_workers = workers.num_local_workers,
+          .workers = workers,
           .seed = options.seed,
           .drops_nonfinite_steps = options.on_nonfinite != OnNonfinite::kZero,
           .device = device};
@@ -31,16 +25,27 @@ CodecPlanOptions with_workers(CodecPlanOptions options, int num_workers) {
 
 }  // namespace
 
-DeviceAllReduce::DeviceAllReduce(const Layout& layout, WorkerGroup workers, const CompressedAllReduceOptions& options,
-                                 Stream stream)
+DeviceAllReduce::DeviceAllReduce(const Layout& layout, const WorkerRange& workers,
+                                 const CompressedAllReduceOptions& options, Stream stream,
+                                 std::shared_ptr<DeviceCommunicator> communicator)
     : setup_(make_setup(layout, workers, options, stream.device())),
       options_(options),
       plan_(setup_.layout, with_workers(options.codecs, workers.num_workers)),
       stream_(std::move(stream)),
+      communicator_(std::move(communicator)),
       reports_(2, setup_.device),
       skip_(1, setup_.device),
       zero_flagged_(FloatPayload::kFloat32, setup_.device),
       round_(FloatPayload::kRoundedBfloat16, setup_.device) {
+  std::vector<WorkerRange> ranks;
+  for (int rank = 0; rank < communicator_->size(); ++rank) {
+    ranks.push_back(worker_range(workers.num_workers, rank, communicator_->size()));
+  }
+  const WorkerRange& own = ranks[static_cast<std::size_t>(communicator_->rank())];
+  TERNGRAD_REQUIRE(workers == own, "[exchange] rank ", communicator_->rank(), " of ", communicator_->size(), " on ",
+                   setup_.device.name(), " has ", own.num_local_workers, " workers from number ",
+                   own.first_local_worker, " on, got ", workers.num_local_workers, " from ", workers.first_local_worker,
+                   " on");
   bool any_summable = false;
   for (const CodecPlan::Group& group : plan_.groups()) {
     const bool summable = group.codec->traits().summable;
@@ -50,6 +55,8 @@ DeviceAllReduce::DeviceAllReduce(const Layout& layout, WorkerGroup workers, cons
                      to_string(options.return_codec), " needs a scaler that all workers share; codec ",
                      group.codec->name(), " has scaler_sharing none");
     coders_.push_back(group.codec->make_device_coder(setup_, group.segments));
+    scaler_gathers_.push_back(coders_.back()->gather_scalers(ranks));
+    payload_gathers_.push_back(coders_.back()->gather_payloads(ranks));
     if (!coders_.back()->can_overflow()) continue;
     for (const int segment : group.segments) {
       if (layout.segment(segment).num_elements > 0) checked_segments_.push_back(segment);
@@ -87,8 +94,9 @@ void DeviceAllReduce::submit(std::span<const TensorTable> gradients, const Tenso
 
 void DeviceAllReduce::submit(std::span<const TensorTable> gradients, const TensorTable& mean, const DeviceStep& step,
                              Times* times) {
-  TERNGRAD_REQUIRE(static_cast<int>(gradients.size()) == setup_.num_local_workers, "[exchange] this process has ",
-                   setup_.num_local_workers, " workers, got ", gradients.size(), " gradients");
+  TERNGRAD_REQUIRE(static_cast<int>(gradients.size()) == setup_.workers.num_local_workers,
+                   "[exchange] this process has ", setup_.workers.num_local_workers, " workers, got ", gradients.size(),
+                   " gradients");
   TERNGRAD_REQUIRE(step.step >> 40 == 0, "[exchange] draws are keyed by 40 bits of the step, got ", step.step);
   if (times != nullptr) times->measure.start(stream_);
   fill_zero(reports_.span(), stream_);
@@ -96,20 +104,26 @@ void DeviceAllReduce::submit(std::span<const TensorTable> gradients, const Tenso
   if (options_.on_nonfinite == OnNonfinite::kSkip) fill_zero(skip_.span(), stream_);
   std::uint32_t* skip = setup_.drops_nonfinite_steps ? skip_.data() : nullptr;
   for (const auto& coder : coders_) coder->measure(gradients, step, stream_);
+  gather(scaler_gathers_, times != nullptr ? &times->scalers : nullptr);
   for (const auto& coder : coders_) coder->share(reports_.data(), skip, stream_);
   if (times != nullptr) {
     times->measure.stop(stream_);
     times->encode.start(stream_);
   }
   for (const auto& coder : coders_) coder->encode(gradients, step, stream_);
-  if (times != nullptr) {
-    times->encode.stop(stream_);
-    times->decode.start(stream_);
-  }
+  if (times != nullptr) times->encode.stop(stream_);
+  gather(payload_gathers_, times != nullptr ? &times->payloads : nullptr);
+  if (times != nullptr) times->decode.start(stream_);
   for (const auto& coder : coders_) coder->aggregate(mean, wants_sums(*coder), stream_);
   apply_return_leg(mean, step);
   check_mean(mean);
   if (times != nullptr) times->decode.stop(stream_);
+}
+
+void DeviceAllReduce::gather(std::span<const DeviceGather> gathers, StreamTimer* timer) {
+  if (timer != nullptr) timer->start(stream_);
+  communicator_->all_gather(gathers, stream_);
+  if (timer != nullptr) timer->stop(stream_);
 }
 
 void DeviceAllReduce::apply_return_leg(const TensorTable& mean, const DeviceStep& step) {
@@ -162,7 +176,7 @@ std::string DeviceAllReduce::nonfinite_text(const NonfiniteReport& gradients, co
   const std::string prefix = "step " + std::to_string(step) + ": ";
   std::string text;
   if (gradients.count > 0) {
-    const auto n = static_cast<std::uint64_t>(setup_.num_workers);
+    const auto n = static_cast<std::uint64_t>(setup_.workers.num_workers);
     const Segment& segment = setup_.layout.segment(static_cast<int>(gradients.first() / n));
     text = prefix + "tensor '" + segment.name + "' of worker " + std::to_string(gradients.first() % n) +
            " holds NaN or infinity" + more(gradients.count);
@@ -185,11 +199,11 @@ ExchangeReport DeviceAllReduce::report(std::uint64_t step) {
     throw NonFiniteError(result.nonfinite);
   }
   result.skipped = !result.nonfinite.empty() && options_.on_nonfinite == OnNonfinite::kSkip;
-  if (setup_.num_workers == 1) return result;
-  const std::int64_t others = setup_.num_workers - 1;
+  if (setup_.workers.num_workers == 1) return result;
+  const std::int64_t others = setup_.workers.num_workers - 1;
   for (const auto& coder : coders_) {
-    const std::int64_t scaler_bytes = coder->num_scalers() * 4 * setup_.num_local_workers;
-    const std::int64_t payload_bytes = coder->payload_bytes() * setup_.num_local_workers;
+    const std::int64_t scaler_bytes = coder->num_scalers() * 4 * setup_.workers.num_local_workers;
+    const std::int64_t payload_bytes = coder->payload_bytes() * setup_.workers.num_local_workers;
     result.scalers.sent += scaler_bytes;
     result.scalers.received += scaler_bytes * others;
     result.gradient.sent += payload_bytes;
@@ -203,14 +217,15 @@ ExchangeReport DeviceAllReduce::exchange(std::span<const TensorTable> gradients,
   Times times(setup_.device);
   submit(gradients, mean, {step, nullptr}, &times);
   ExchangeReport result = report(step);
-  result.measure_seconds = times.measure.seconds();
+  if (communicator_->size() > 1) result.wire_seconds = times.scalers.seconds() + times.payloads.seconds();
+  result.measure_seconds = times.measure.seconds() - times.scalers.seconds();
   result.encode_seconds = times.encode.seconds();
   result.decode_seconds = times.decode.seconds();
   return result;
 }
 
 float DeviceAllReduce::decode_local(int local_worker, int segment, std::span<float> out) {
-  TERNGRAD_REQUIRE(local_worker >= 0 && local_worker < setup_.num_local_workers, "[exchange] no local worker ",
+  TERNGRAD_REQUIRE(local_worker >= 0 && local_worker < setup_.workers.num_local_workers, "[exchange] no local worker ",
                    local_worker);
   TERNGRAD_REQUIRE(segment >= 0 && segment < setup_.layout.num_segments(), "[exchange] no tensor ", segment);
   TERNGRAD_REQUIRE(static_cast<std::int64_t>(out.size()) == setup_.layout.segment(segment).num_elements,

@@ -9,6 +9,7 @@
 #include "compress/communicator.h"
 #include "compress/compressed_all_reduce.h"
 #include "compress/device_coder.h"
+#include "compress/device_communicator.h"
 #include "compress/gradient_exchange.h"
 #include "kernels/float_payload.h"
 #include "kernels/statistics.h"
@@ -16,16 +17,20 @@
 
 namespace terngrad {
 
-/// Does what CompressedAllReduce does, with the same bits in the mean, for gradients in device memory. Codes travel as
-/// payloads of fixed size between the workers of the device, without headers and checksums; scalers beside them. The
-/// host takes no part: submit() can be captured into a CUDA graph.
+/// Does what CompressedAllReduce does, with the same bits in the mean, for gradients in device memory, for any number
+/// of ranks (contract B2). Codes travel as payloads of fixed size between the workers, without headers and checksums;
+/// scalers beside them. Each rank gathers what the others measured and encoded, and aggregates for itself. The host
+/// takes no part: submit() can be captured into a CUDA graph, if the communicator's operations can.
 class DeviceAllReduce final : public GradientExchange {
  public:
-  /// @param options  as for CompressedAllReduce. With the workers of one process all algorithms are one: each worker's
-  ///                 payload is read where it is
-  /// @throws InvalidArgument as CompressedAllReduce does; NotSupported for workers in other processes, and for a codec
-  /// without a version for GPUs
-  DeviceAllReduce(const Layout& layout, WorkerGroup workers, const CompressedAllReduceOptions& options, Stream stream);
+  /// @param workers       of this rank: a WorkerGroup, or what worker_range gives for the communicator's ranks
+  /// @param options       as for CompressedAllReduce, the same on all ranks. All algorithms are one: every rank gets
+  ///                      each worker's payload and aggregates it
+  /// @param communicator  between ranks; this process alone by default
+  /// @throws InvalidArgument as CompressedAllReduce does, and if the workers are not those of the communicator's rank;
+  /// NotSupported for a codec without a version for GPUs
+  DeviceAllReduce(const Layout& layout, const WorkerRange& workers, const CompressedAllReduceOptions& options,
+                  Stream stream, std::shared_ptr<DeviceCommunicator> communicator = make_self_device_communicator());
 
   /// Submits the exchange of one step and waits for it. Gradients and mean are device memory.
   ExchangeReport exchange(std::span<const TensorTable> gradients, const TensorTable& mean, std::uint64_t step) override;
@@ -49,9 +54,13 @@ class DeviceAllReduce final : public GradientExchange {
  private:
   struct Times {
     StreamTimer measure, encode, decode;
-    explicit Times(const Device& device) : measure(device), encode(device), decode(device) {}
+    StreamTimer scalers, payloads;  // on their way between ranks
+    explicit Times(const Device& device)
+        : measure(device), encode(device), decode(device), scalers(device), payloads(device) {}
   };
   void submit(std::span<const TensorTable> gradients, const TensorTable& mean, const DeviceStep& step, Times* times);
+  /// @param timer  null, or what takes the time
+  void gather(std::span<const DeviceGather> gathers, StreamTimer* timer);
   void apply_return_leg(const TensorTable& mean, const DeviceStep& step);
   /// Looks for tensors whose mean overflowed, after the return leg.
   void check_mean(const TensorTable& mean);
@@ -62,8 +71,11 @@ class DeviceAllReduce final : public GradientExchange {
   CompressedAllReduceOptions options_;
   CodecPlan plan_;
   Stream stream_;
+  std::shared_ptr<DeviceCommunicator> communicator_;
   std::vector<std::unique_ptr<DeviceCoder>> coders_;  // one per group of the plan
-  Buffer<NonfiniteReport> reports_;                   // of the gradients, of the mean
+  std::vector<DeviceGather> scaler_gathers_;          // one per coder
+  std::vector<DeviceGather> payload_gathers_;
+  Buffer<NonfiniteReport> reports_;  // of the gradients, of the mean
   Buffer<std::uint32_t> skip_;
   // The check of means that can overflow.
   std::vector<int> checked_segments_;

@@ -6,6 +6,18 @@
 #include "kernels/errors.h"
 
 namespace terngrad {
+namespace {
+
+/// Rows of `row_bytes` for each worker, of which each rank fills its workers'.
+DeviceGather gather_rows(void* rows, std::int64_t row_bytes, std::span<const WorkerRange> ranks) {
+  DeviceGather gather{.buffer = static_cast<std::uint8_t*>(rows), .parts = {}};
+  for (const WorkerRange& range : ranks) {
+    gather.parts.push_back({range.first_local_worker * row_bytes, range.num_local_workers * row_bytes});
+  }
+  return gather;
+}
+
+}  // namespace
 
 DeviceCoder::DeviceCoder(const DeviceExchangeSetup& setup, std::vector<int> segments,
                          std::span<const std::int64_t> scalers_of, std::span<const std::int64_t> bytes_of,
@@ -21,13 +33,13 @@ DeviceCoder::DeviceCoder(const DeviceExchangeSetup& setup, std::vector<int> segm
     payload_bytes_ += (bytes_of[i] + 7) / 8 * 8;
   }
   const Device& device = setup_.device;
-  const std::int64_t n = setup_.num_workers;
+  const std::int64_t n = setup_.workers.num_workers;
   places_on_device_ = Buffer<ScalerPlace>(num_scalers(), device);
   local_ = Buffer<float>(n * num_scalers(), device);
   own_ = Buffer<float>(n * num_scalers(), device);
   shared_ = Buffer<float>(num_scalers(), device);
   scales_ = Buffer<float>(num_scalers(), device);
-  drawn_with_ = Buffer<float>(setup_.num_local_workers * num_scalers(), device);
+  drawn_with_ = Buffer<float>(setup_.workers.num_local_workers * num_scalers(), device);
   payloads_ = Buffer<std::uint64_t>(n * payload_bytes_ / 8, device);
   Stream stream(device);
   copy<ScalerPlace>(places_, places_on_device_.span(), stream);
@@ -35,17 +47,25 @@ DeviceCoder::DeviceCoder(const DeviceExchangeSetup& setup, std::vector<int> segm
 }
 
 std::span<float> DeviceCoder::local_rows() {
-  return local_.span().subspan(static_cast<std::size_t>(setup_.first_local_worker * num_scalers()),
-                               static_cast<std::size_t>(setup_.num_local_workers * num_scalers()));
+  return local_.span().subspan(static_cast<std::size_t>(setup_.workers.first_local_worker * num_scalers()),
+                               static_cast<std::size_t>(setup_.workers.num_local_workers * num_scalers()));
+}
+
+DeviceGather DeviceCoder::gather_scalers(std::span<const WorkerRange> ranks) {
+  return gather_rows(local_.data(), num_scalers() * static_cast<std::int64_t>(sizeof(float)), ranks);
+}
+
+DeviceGather DeviceCoder::gather_payloads(std::span<const WorkerRange> ranks) {
+  return gather_rows(payloads_.data(), payload_bytes_, ranks);
 }
 
 void DeviceCoder::share(NonfiniteReport* report, std::uint32_t* skip, Stream& stream) {
   if (places_.empty()) return;
   share_scalers({.places = places_on_device_.data(),
                  .num_scalers = num_scalers(),
-                 .num_workers = setup_.num_workers,
-                 .first_local_worker = setup_.first_local_worker,
-                 .num_local_workers = setup_.num_local_workers,
+                 .num_workers = setup_.workers.num_workers,
+                 .first_local_worker = setup_.workers.first_local_worker,
+                 .num_local_workers = setup_.workers.num_local_workers,
                  .local = local_.data(),
                  .own = own_.data(),
                  .shared = shared_.data(),

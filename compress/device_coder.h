@@ -6,6 +6,8 @@
 #include <span>
 #include <vector>
 
+#include "compress/communicator.h"
+#include "compress/device_communicator.h"
 #include "kernels/buffer.h"
 #include "kernels/layout.h"
 #include "kernels/scaler_sharing.h"
@@ -16,9 +18,7 @@ namespace terngrad {
 /// What the coders of one exchange share.
 struct DeviceExchangeSetup {
   Layout layout;
-  int num_workers = 1;  // N
-  int first_local_worker = 0;
-  int num_local_workers = 1;
+  WorkerRange workers;
   std::uint64_t seed = 1;
   bool drops_nonfinite_steps = true;  // else a worker's tensor that is not finite counts as zero
   Device device = Device::cpu();
@@ -31,9 +31,9 @@ struct DeviceStep {
 };
 
 /// A group of tensors with one codec, for all workers: their scalers and payloads in device memory, worker after
-/// worker. Calls come in the order measure, share, encode, aggregate; they only submit work to the stream. With the
-/// tables of the step before, they allocate nothing and wait for nothing (but for payloads whose size depends on the
-/// data).
+/// worker. Calls come in the order measure, share, encode, aggregate, with what gather_scalers and gather_payloads name
+/// gathered from all ranks before share and before aggregate; they only submit work to the stream. With the tables of
+/// the step before, they allocate nothing and wait for nothing (but for payloads whose size depends on the data).
 class DeviceCoder {
  public:
   virtual ~DeviceCoder() = default;
@@ -49,6 +49,11 @@ class DeviceCoder {
 
   /// Measures the local scalers of this process's workers.
   virtual void measure(std::span<const TensorTable> gradients, const DeviceStep& step, Stream& stream) = 0;
+  /// The local scalers of all workers, each rank's part filled by its measure.
+  /// @param ranks  the workers of each rank
+  DeviceGather gather_scalers(std::span<const WorkerRange> ranks);
+  /// The payloads of all workers, each rank's part filled by its encode: whole places, used to the end or not.
+  DeviceGather gather_payloads(std::span<const WorkerRange> ranks);
   /// Shares the scalers of all workers. @param skip  null, or set to 1 where a tensor is not finite
   void share(NonfiniteReport* report, std::uint32_t* skip, Stream& stream);
   /// Encodes this process's workers' gradients into their payloads.

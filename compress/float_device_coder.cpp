@@ -63,7 +63,7 @@ class FloatDeviceCoder final : public DeviceCoder {
   void encode(std::span<const TensorTable> gradients, const DeviceStep&, Stream& stream) override {
     pack_tasks_.clear();
     for (std::size_t worker = 0; worker < gradients.size(); ++worker) {
-      const int global = setup().first_local_worker + static_cast<int>(worker);
+      const int global = setup().workers.first_local_worker + static_cast<int>(worker);
       for (std::size_t i = 0; i < segments().size(); ++i) {
         if (segment(i).num_elements == 0) continue;
         pack_tasks_.push_back({.values = gradients[worker].tensor(segments()[i]),
@@ -77,16 +77,16 @@ class FloatDeviceCoder final : public DeviceCoder {
 
   void aggregate(const TensorTable& mean, bool, Stream& stream) override {
     tasks_.clear();
-    leaves_.resize(segments().size() * static_cast<std::size_t>(setup().num_workers));
+    leaves_.resize(segments().size() * static_cast<std::size_t>(setup().workers.num_workers));
     std::size_t leaf = 0;
     for (std::size_t i = 0; i < segments().size(); ++i) {
       const std::size_t first_leaf = leaf;
-      for (int worker = 0; worker < setup().num_workers; ++worker) leaves_[leaf++] = leaf_of(worker, i);
+      for (int worker = 0; worker < setup().workers.num_workers; ++worker) leaves_[leaf++] = leaf_of(worker, i);
       if (segment(i).num_elements == 0) continue;
       tasks_.push_back({.format = format(),
                         .workers = {leaves_.data() + first_leaf, leaf - first_leaf},
                         .count = segment(i).num_elements,
-                        .scale = 1.0f / static_cast<float>(setup().num_workers),
+                        .scale = 1.0f / static_cast<float>(setup().workers.num_workers),
                         .out = mean.tensor(segments()[i])});
     }
     summer_.run(tasks_, stream);
@@ -94,7 +94,7 @@ class FloatDeviceCoder final : public DeviceCoder {
 
   void decode(int local_worker, int which, std::span<float> out, Stream& stream) override {
     const std::size_t i = index_of(which);
-    const MeanLeaf leaf = leaf_of(setup().first_local_worker + local_worker, i);
+    const MeanLeaf leaf = leaf_of(setup().workers.first_local_worker + local_worker, i);
     const MeanTask task = {
         .format = format(), .workers = {&leaf, 1}, .count = segment(i).num_elements, .out = out.data()};
     decoder_.run({&task, 1}, stream);

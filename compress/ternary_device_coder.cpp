@@ -84,7 +84,7 @@ class TernaryDeviceCoder final : public DeviceCoder {
       local_scalers(plan_, gradients, options_.clip_factor, options_.rule, local_rows(), stream);
     }
     if (block_elements_ == 0) return;
-    flag_whole_segments(local_rows().data(), setup().num_local_workers, first_scalers_.data(),
+    flag_whole_segments(local_rows().data(), setup().workers.num_local_workers, first_scalers_.data(),
                         static_cast<std::int64_t>(segments().size()), num_scalers(), stream);
   }
 
@@ -93,7 +93,7 @@ class TernaryDeviceCoder final : public DeviceCoder {
     const bool clips = options_.clip_scope == ClipScope::kLocal && options_.clip_factor > 0;
     tasks_.clear();
     for (std::size_t worker = 0; worker < gradients.size(); ++worker) {
-      const int global = setup().first_local_worker + static_cast<int>(worker);
+      const int global = setup().workers.first_local_worker + static_cast<int>(worker);
       for (std::size_t i = 0; i < segments().size(); ++i) {
         tasks_.push_back({.gradient = gradients[worker].data(segments()[i]),
                           .count = segment(i).num_elements,
@@ -117,7 +117,7 @@ class TernaryDeviceCoder final : public DeviceCoder {
     sum_tasks_.clear();
     for (std::size_t i = 0; i < segments().size(); ++i) {
       if (segment(i).num_elements == 0) continue;
-      sum_tasks_.push_back(code_sum(i, 0, setup().num_workers, sums ? ones(i) : scales(i), mean));
+      sum_tasks_.push_back(code_sum(i, 0, setup().workers.num_workers, sums ? ones(i) : scales(i), mean));
     }
     code_summer_.run(sum_tasks_, stream);
   }
@@ -155,7 +155,7 @@ class TernaryDeviceCoder final : public DeviceCoder {
 
   void decode(int local_worker, int which, std::span<float> out, Stream& stream) override {
     const std::size_t i = index_of(which);
-    const MeanLeaf leaf = {.payload = payload_span(setup().first_local_worker + local_worker, i),
+    const MeanLeaf leaf = {.payload = payload_span(setup().workers.first_local_worker + local_worker, i),
                            .scalers = drawn_with(local_worker, i)};
     const MeanTask task = {.format = leaf_format(options_.format),
                            .workers = {&leaf, 1},
@@ -167,7 +167,8 @@ class TernaryDeviceCoder final : public DeviceCoder {
 
  private:
   DrawKey draw_key(const DeviceStep& step) const {
-    return {setup().seed, step.step, static_cast<std::uint32_t>(setup().first_local_worker), DrawPurpose::kTernarize};
+    return {setup().seed, step.step, static_cast<std::uint32_t>(setup().workers.first_local_worker),
+            DrawPurpose::kTernarize};
   }
 
   std::span<const std::uint8_t> payload_span(int worker, std::size_t i) {
@@ -178,7 +179,7 @@ class TernaryDeviceCoder final : public DeviceCoder {
   void draw_ahead(std::span<const TensorTable> gradients, const DeviceStep& step, Stream& stream) {
     block_tasks_.clear();
     for (std::size_t worker = 0; worker < gradients.size(); ++worker) {
-      const int global = setup().first_local_worker + static_cast<int>(worker);
+      const int global = setup().workers.first_local_worker + static_cast<int>(worker);
       for (std::size_t i = 0; i < segments().size(); ++i) {
         float* row = local_rows().data() + static_cast<std::int64_t>(worker) * num_scalers();
         block_tasks_.push_back({.gradient = gradients[worker].data(segments()[i]),
@@ -196,7 +197,7 @@ class TernaryDeviceCoder final : public DeviceCoder {
 
   /// Where all workers' payloads are, and how long.
   void prepare_payloads() {
-    const auto n = static_cast<std::size_t>(setup().num_workers);
+    const auto n = static_cast<std::size_t>(setup().workers.num_workers);
     pointers_.resize(segments().size() * n);
     lengths_.resize(pointers_.size());
     for (std::size_t i = 0; i < segments().size(); ++i) {
@@ -210,7 +211,8 @@ class TernaryDeviceCoder final : public DeviceCoder {
 
   CodeSumTask code_sum(std::size_t i, int first_worker, int num_workers, const float* scales_of,
                        const TensorTable& mean) {
-    const std::size_t at = i * static_cast<std::size_t>(setup().num_workers) + static_cast<std::size_t>(first_worker);
+    const std::size_t at =
+        i * static_cast<std::size_t>(setup().workers.num_workers) + static_cast<std::size_t>(first_worker);
     return {.format = options_.format,
             .payloads = {pointers_.data() + at, static_cast<std::size_t>(num_workers)},
             .payload_bytes = {lengths_.data() + at, static_cast<std::size_t>(num_workers)},
@@ -222,7 +224,7 @@ class TernaryDeviceCoder final : public DeviceCoder {
   }
 
   void aggregate_unshared(const TensorTable& mean, Stream& stream) {
-    const auto n = static_cast<std::size_t>(setup().num_workers);
+    const auto n = static_cast<std::size_t>(setup().workers.num_workers);
     leaves_.resize(segments().size() * n);
     mean_tasks_.clear();
     for (std::size_t i = 0; i < segments().size(); ++i) {

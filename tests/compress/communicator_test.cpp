@@ -96,6 +96,8 @@ TEST(WorkerGroup, RefusesFewerWorkersThanProcesses) {
   const auto meeting = std::make_shared<testing::Meeting>(3);
   EXPECT_THROW(make_worker_group(2, std::make_shared<testing::ThreadCommunicator>(meeting, 0)), InvalidArgument);
   EXPECT_THROW(make_worker_group(0, make_self_communicator()), InvalidArgument);
+  EXPECT_THROW(worker_range(4, 2, 2), InvalidArgument);
+  EXPECT_THROW(worker_range(4, -1, 2), InvalidArgument);
 }
 
 // The communicator that other tests exchange through does what the interface says.

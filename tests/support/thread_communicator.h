@@ -105,15 +105,16 @@ class ThreadCommunicator final : public Communicator {
 };
 
 /// Runs body(communicator) as each of `size` ranks at once. @returns each rank's exception, null where it had none
-template <class Body>
-std::vector<std::exception_ptr> run_ranks(int size, const Body& body) {
+/// @tparam C  a communicator made of a meeting and a rank
+template <class C, class Body>
+std::vector<std::exception_ptr> run_threads(int size, const Body& body) {
   const auto meeting = std::make_shared<Meeting>(size);
   std::vector<std::exception_ptr> errors(static_cast<std::size_t>(size));
   std::vector<std::thread> threads;
   for (int rank = 0; rank < size; ++rank) {
     threads.emplace_back([&, rank] {
       try {
-        body(std::make_shared<ThreadCommunicator>(meeting, rank));
+        body(std::make_shared<C>(meeting, rank));
       } catch (...) {
         errors[static_cast<std::size_t>(rank)] = std::current_exception();
         meeting->abort();
@@ -122,6 +123,11 @@ std::vector<std::exception_ptr> run_ranks(int size, const Body& body) {
   }
   for (std::thread& thread : threads) thread.join();
   return errors;
+}
+
+template <class Body>
+std::vector<std::exception_ptr> run_ranks(int size, const Body& body) {
+  return run_threads<ThreadCommunicator>(size, body);
 }
 
 }  // namespace terngrad::testing

@@ -1,0 +1,54 @@
+// Groups of ranks for the tests that every DeviceCommunicator must pass.
+#pragma once
+
+#include <gtest/gtest.h>
+
+#include <exception>
+#include <memory>
+#include <ostream>
+#include <string>
+#include <vector>
+
+#include "compress/device_communicator.h"
+#include "support/thread_device_communicator.h"
+
+namespace terngrad::testing {
+
+struct DeviceGroup {
+  enum class Kind { kSelf, kThreads };
+  Kind kind = Kind::kSelf;
+  int size = 1;
+  DeviceKind device = DeviceKind::kCpu;
+
+  std::string name() const {
+    const char* const kind_name = kind == Kind::kSelf ? "self" : "threads";
+    return std::string(kind_name) + std::to_string(size) + (device == DeviceKind::kCpu ? "_cpu" : "_cuda");
+  }
+  friend std::ostream& operator<<(std::ostream& out, const DeviceGroup& group) { return out << group.name(); }
+};
+
+/// Why a group cannot be had on this machine, or empty.
+inline std::string why_not(const DeviceGroup& group) {
+  if (group.device == DeviceKind::kCuda && num_cuda_devices() == 0) return "no GPU: " + why_no_cuda_device();
+  return "";
+}
+
+/// Runs body(communicator, stream) as every rank at once. @throws what the first rank that failed threw
+template <class Body>
+void run_group(const DeviceGroup& group, const Body& body) {
+  const auto stream_of = [&] { return Stream(group.device == DeviceKind::kCpu ? Device::cpu() : Device::cuda(), 1); };
+  if (group.kind == DeviceGroup::Kind::kSelf) {
+    Stream stream = stream_of();
+    const auto communicator = make_self_device_communicator();
+    return body(*communicator, stream);
+  }
+  const auto errors = run_device_ranks(group.size, [&](std::shared_ptr<DeviceCommunicator> communicator) {
+    Stream stream = stream_of();
+    body(*communicator, stream);
+  });
+  for (const std::exception_ptr& error : errors) {
+    if (error) std::rethrow_exception(error);
+  }
+}
+
+}  // namespace terngrad::testing
