@@ -1,10 +1,15 @@
-# Finds CUDA and decides whether its backend is built: TERNGRAD_WITH_CUDA.
+# Finds CUDA and NCCL and decides what is built: TERNGRAD_WITH_CUDA, TERNGRAD_WITH_NCCL.
 include(CheckLanguage)
 
 set(TERNGRAD_CUDA "AUTO" CACHE STRING "CUDA backend: ON, OFF, or AUTO (ON where nvcc is found)")
 set_property(CACHE TERNGRAD_CUDA PROPERTY STRINGS AUTO ON OFF)
 if(NOT TERNGRAD_CUDA MATCHES "^(AUTO|ON|OFF)$")
   message(FATAL_ERROR "TERNGRAD_CUDA=${TERNGRAD_CUDA}: choose AUTO, ON or OFF")
+endif()
+set(TERNGRAD_NCCL "AUTO" CACHE STRING "NCCL between GPUs: ON, OFF, or AUTO (ON where the CUDA backend is built and NCCL is found)")
+set_property(CACHE TERNGRAD_NCCL PROPERTY STRINGS AUTO ON OFF)
+if(NOT TERNGRAD_NCCL MATCHES "^(AUTO|ON|OFF)$")
+  message(FATAL_ERROR "TERNGRAD_NCCL=${TERNGRAD_NCCL}: choose AUTO, ON or OFF")
 endif()
 # Data-centre GPUs from Ampere on: machine code for 8.0 and 9.0, and PTX from which a driver compiles for later ones.
 set(CMAKE_CUDA_ARCHITECTURES "80-real;90" CACHE STRING "GPU architectures to build for")
@@ -39,4 +44,22 @@ if(TERNGRAD_WITH_CUDA)
   message(STATUS "CUDA ${CUDAToolkit_VERSION} for ${CMAKE_CUDA_ARCHITECTURES}")
 else()
   message(STATUS "CUDA backend not built (TERNGRAD_CUDA=${TERNGRAD_CUDA})")
+endif()
+
+set(TERNGRAD_WITH_NCCL OFF)
+if(TERNGRAD_NCCL STREQUAL "ON" AND NOT TERNGRAD_WITH_CUDA)
+  message(FATAL_ERROR "TERNGRAD_NCCL=ON needs the CUDA backend, which is not built (TERNGRAD_CUDA=${TERNGRAD_CUDA}, "
+                      "TERNGRAD_SANITIZE=${TERNGRAD_SANITIZE}): choose AUTO or OFF")
+elseif(TERNGRAD_WITH_CUDA AND NOT TERNGRAD_NCCL STREQUAL "OFF")
+  find_package(NCCL 2.13 QUIET)
+  if(NCCL_FOUND)
+    set(TERNGRAD_WITH_NCCL ON)
+    message(STATUS "NCCL ${NCCL_VERSION}: ${NCCL_LIBRARY}")
+  elseif(TERNGRAD_NCCL STREQUAL "ON")
+    message(FATAL_ERROR "TERNGRAD_NCCL=ON but no NCCL 2.13 or later: install it beside the CUDA Toolkit, or set "
+                        "NCCL_INCLUDE_DIR and NCCL_LIBRARY, or configure with -DTERNGRAD_NCCL=OFF")
+  endif()
+endif()
+if(NOT TERNGRAD_WITH_NCCL)
+  message(STATUS "NCCL not used (TERNGRAD_NCCL=${TERNGRAD_NCCL})")
 endif()

@@ -23,6 +23,8 @@ function(terngrad_dependency_calls variable)
         set(call "find_dependency(OpenMP COMPONENTS CXX)")
       elseif(library STREQUAL "CUDA::cudart")
         set(call "find_dependency(CUDAToolkit)")
+      elseif(library STREQUAL "NCCL::nccl")
+        set(call "find_dependency(NCCL)") # by FindNCCL.cmake, which is installed beside the package's files
       elseif(library STREQUAL "hwy::hwy")
         set(call "find_dependency(hwy)")
       elseif(library STREQUAL "DNNL::dnnl")
@@ -95,4 +97,7 @@ configure_package_config_file(
 write_basic_package_version_file(${PROJECT_BINARY_DIR}/terngradConfigVersion.cmake COMPATIBILITY SameMinorVersion)
 install(FILES ${PROJECT_BINARY_DIR}/terngradConfig.cmake ${PROJECT_BINARY_DIR}/terngradConfigVersion.cmake
         DESTINATION ${TERNGRAD_PACKAGE_DIR})
+if(TERNGRAD_WITH_NCCL)
+  install(FILES ${PROJECT_SOURCE_DIR}/cmake/FindNCCL.cmake DESTINATION ${TERNGRAD_PACKAGE_DIR})
+endif()
 install(FILES ${PROJECT_SOURCE_DIR}/LICENSE DESTINATION ${CMAKE_INSTALL_DOCDIR})

@@ -53,6 +53,7 @@ install_deps.sh: this system has no apt-get. Install these with its own package 
   Highway, oneDNN 2.6 or later with its CMake package, Boost.Program_options, nlohmann-json, spdlog, zlib, liblzma,
   libjpeg, libpng, protobuf
   GoogleTest with GoogleMock, Google Benchmark; for scripts/download_data.sh curl
+  for GPUs, which are optional: CUDA Toolkit 12.4 or later, and between several of them NCCL 2.13 or later
 TEXT
   exit 1
 fi

@@ -184,6 +184,8 @@ std::vector<DeviceGroup> all_groups() {
     groups.push_back({Kind::kSelf, 1, device});
     for (const int size : {1, 2, 3, 4}) groups.push_back({Kind::kThreads, size, device});
   }
+  if (!has_nccl()) return groups;
+  for (const int size : {1, 2, 4}) groups.push_back({Kind::kNccl, size, DeviceKind::kCuda});
   return groups;
 }
 
