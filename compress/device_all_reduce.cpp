@@ -18,6 +18,21 @@ DeviceExchangeSetup make_setup(const Layout& layout, const WorkerRange& workers,
           .device = device};
 }
 
+/// The workers of every rank. @throws InvalidArgument if `own` are not those of this one
+std::vector<WorkerRange> ranges_of_ranks(const WorkerRange& own, const DeviceCommunicator& communicator) {
+  std::vector<WorkerRange> ranks;
+  ranks.reserve(static_cast<std::size_t>(communicator.size()));
+  for (int rank = 0; rank < communicator.size(); ++rank) {
+    ranks.push_back(worker_range(own.num_workers, rank, communicator.size()));
+  }
+  const WorkerRange& expected = ranks[static_cast<std::size_t>(communicator.rank())];
+  TERNGRAD_REQUIRE(own == expected, "[exchange] rank ", communicator.rank(), " of ", communicator.size(), " has ",
+                   expected.num_local_workers, " of ", own.num_workers, " workers, from number ",
+                   expected.first_local_worker, " on; got ", own.num_local_workers, " from number ",
+                   own.first_local_worker, " on");
+  return ranks;
+}
+
 CodecPlanOptions with_workers(CodecPlanOptions options, int num_workers) {
   options.codec_options.num_workers = num_workers;
   return options;
@@ -37,15 +52,7 @@ DeviceAllReduce::DeviceAllReduce(const Layout& layout, const WorkerRange& worker
       skip_(1, setup_.device),
       zero_flagged_(FloatPayload::kFloat32, setup_.device),
       round_(FloatPayload::kRoundedBfloat16, setup_.device) {
-  std::vector<WorkerRange> ranks;
-  for (int rank = 0; rank < communicator_->size(); ++rank) {
-    ranks.push_back(worker_range(workers.num_workers, rank, communicator_->size()));
-  }
-  const WorkerRange& own = ranks[static_cast<std::size_t>(communicator_->rank())];
-  TERNGRAD_REQUIRE(workers == own, "[exchange] rank ", communicator_->rank(), " of ", communicator_->size(), " on ",
-                   setup_.device.name(), " has ", own.num_local_workers, " workers from number ",
-                   own.first_local_worker, " on, got ", workers.num_local_workers, " from ", workers.first_local_worker,
-                   " on");
+  const std::vector<WorkerRange> ranks = ranges_of_ranks(workers, *communicator_);
   bool any_summable = false;
   for (const CodecPlan::Group& group : plan_.groups()) {
     const bool summable = group.codec->traits().summable;
