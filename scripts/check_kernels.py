@@ -34,13 +34,23 @@ class Wide:
 
 # Of elementwise_kernel the instantiations that take 4 elements at once; those for addresses at odd places take 1.
 AT_ONCE = "ILj256ELi4E.*"
+# Types of a gradient's elements: of 16 bits there are twice as many in an access.
+FLOAT32 = "^IfE"
+FLOAT16_OR_BFLOAT16 = "7Float16|8Bfloat16"
 WIDE_ACCESSES = [
     Wide("chunk_statistics_kernel", 8, 0),
-    Wide("encode_blocks_kernel", 12, 0),  # 8 to measure, 4 to draw
-    Wide("ternarize_t2_kernel", 4, 0),
-    Wide("ternarize_t5_kernel", 4, 0),
-    Wide("ternarize_lanes_kernel", 4, 0),
-    Wide("ternarize_masks_kernel", 4, 0),
+    Wide("encode_blocks_kernel", 12, 0, FLOAT32),  # 8 to measure, 4 to draw
+    Wide("encode_blocks_kernel", 6, 0, FLOAT16_OR_BFLOAT16),
+    Wide("ternarize_t2_kernel", 4, 0, FLOAT32),
+    Wide("ternarize_t2_kernel", 2, 0, FLOAT16_OR_BFLOAT16),
+    Wide("ternarize_t5_kernel", 4, 0, FLOAT32),
+    Wide("ternarize_t5_kernel", 2, 0, FLOAT16_OR_BFLOAT16),
+    Wide("ternarize_lanes_kernel", 4, 0, FLOAT32),
+    Wide("ternarize_lanes_kernel", 2, 0, FLOAT16_OR_BFLOAT16),
+    Wide("ternarize_masks_kernel", 4, 0, FLOAT32),
+    Wide("ternarize_masks_kernel", 2, 0, FLOAT16_OR_BFLOAT16),
+    Wide("float_payload_kernel", 4, 4, "ToFloat32|ToRoundedBfloat16"),
+    Wide("float_payload_kernel", 4, 0, "ToBfloat16"),
     Wide("code_sum_kernel", 0, 5),  # 4 of whole chunks, 1 of others
     Wide("lane_sum_kernel", 0, 4),
     Wide("tree_sum_kernel", 0, 1),
