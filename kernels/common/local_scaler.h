@@ -30,11 +30,8 @@ TERNGRAD_HOST_DEVICE inline float local_scaler(const Statistics& statistics, flo
   if (clip_factor > 0) {
     const double sigma = common::standard_deviation(statistics, count);
     const auto clipped = static_cast<float>(clip_factor * sigma);
-    if (rule == ScalerRule::kOriginal) {
-      scaler = clipped;
-    } else if (sigma > 0 && clipped < scaler) {
-      scaler = clipped;
-    }
+    const bool clips = sigma > 0 && clipped < scaler;
+    if (rule == ScalerRule::kOriginal || clips) scaler = clipped;
   }
   if (scaler < kMinScaler) return 0.0f;
   return scaler > kMaxScaler ? nan : scaler;
