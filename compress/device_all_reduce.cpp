@@ -106,8 +106,9 @@ void DeviceAllReduce::submit(std::span<const TensorTable> gradients, const Tenso
                    " gradients");
   TERNGRAD_REQUIRE(step.step >> 40 == 0, "[exchange] draws are keyed by 40 bits of the step, got ", step.step);
   if (times != nullptr) times->measure.start(stream_);
-  fill_zero(reports_.span(), stream_);
-  // A step that is only skipped says so anew each time; one that stops the run leaves its mark.
+  // A step that is only skipped says so anew each time. One that stops the run leaves its mark and its report: the host
+  // may look only after more steps, none of which is applied.
+  if (options_.on_nonfinite != OnNonfinite::kStop) fill_zero(reports_.span(), stream_);
   if (options_.on_nonfinite == OnNonfinite::kSkip) fill_zero(skip_.span(), stream_);
   std::uint32_t* skip = setup_.drops_nonfinite_steps ? skip_.data() : nullptr;
   for (const auto& coder : coders_) coder->measure(gradients, step, stream_);

@@ -45,7 +45,8 @@ class DeviceAllReduce final : public GradientExchange {
   /// step stops the run, it stays so: no later update is applied before the host has looked. For StepScalars::skip.
   const std::uint32_t* skip() const { return skip_.data(); }
   /// Waits for the stream, and says what the last step submitted was like (bytes and what was not finite; no times).
-  /// @throws NonFiniteError if asked to stop on NaN or infinity
+  /// @throws NonFiniteError if asked to stop on NaN or infinity, which any step since the first may have held, not only
+  /// the last
   ExchangeReport report(std::uint64_t step);
 
   const CodecPlan& plan() const { return plan_; }

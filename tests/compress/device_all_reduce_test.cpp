@@ -131,6 +131,7 @@ TEST_F(CudaDeviceAllReduce, StopsOnGradientsThatAreNotFiniteWithTheCpusWords) {
     cuda.gradients[w].write(worker_gradients(mixed_layout(), 3)[w], cuda.stream);
   }
   cuda.exchange.submit(cuda.tables, cuda.mean.table, {5, nullptr});
+  EXPECT_THROW(cuda.exchange.report(5), NonFiniteError);
   EXPECT_EQ(testing::to_host<std::uint32_t>({cuda.exchange.skip(), 1}, cuda.stream)[0], 1u);
 }
 
