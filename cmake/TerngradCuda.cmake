@@ -1,4 +1,4 @@
-# Finds CUDA and NCCL and decides what is built: TERNGRAD_WITH_CUDA, TERNGRAD_WITH_NCCL.
+# Finds CUDA, NCCL and cuDNN and decides what is built: TERNGRAD_WITH_CUDA, TERNGRAD_WITH_NCCL, TERNGRAD_WITH_CUDNN.
 include(CheckLanguage)
 
 set(TERNGRAD_CUDA "AUTO" CACHE STRING "CUDA backend: ON, OFF, or AUTO (ON where nvcc is found)")
@@ -10,6 +10,11 @@ set(TERNGRAD_NCCL "AUTO" CACHE STRING "NCCL between GPUs: ON, OFF, or AUTO (ON w
 set_property(CACHE TERNGRAD_NCCL PROPERTY STRINGS AUTO ON OFF)
 if(NOT TERNGRAD_NCCL MATCHES "^(AUTO|ON|OFF)$")
   message(FATAL_ERROR "TERNGRAD_NCCL=${TERNGRAD_NCCL}: choose AUTO, ON or OFF")
+endif()
+set(TERNGRAD_CUDNN "AUTO" CACHE STRING "Nets on GPUs: ON, OFF, or AUTO (ON where the CUDA backend is built and cuDNN is found)")
+set_property(CACHE TERNGRAD_CUDNN PROPERTY STRINGS AUTO ON OFF)
+if(NOT TERNGRAD_CUDNN MATCHES "^(AUTO|ON|OFF)$")
+  message(FATAL_ERROR "TERNGRAD_CUDNN=${TERNGRAD_CUDNN}: choose AUTO, ON or OFF")
 endif()
 # Data-centre GPUs from Ampere on: machine code for 8.0 and 9.0, and PTX from which a driver compiles for later ones.
 set(CMAKE_CUDA_ARCHITECTURES "80-real;90" CACHE STRING "GPU architectures to build for")
@@ -62,4 +67,22 @@ elseif(TERNGRAD_WITH_CUDA AND NOT TERNGRAD_NCCL STREQUAL "OFF")
 endif()
 if(NOT TERNGRAD_WITH_NCCL)
   message(STATUS "NCCL not used (TERNGRAD_NCCL=${TERNGRAD_NCCL})")
+endif()
+
+set(TERNGRAD_WITH_CUDNN OFF)
+if(TERNGRAD_CUDNN STREQUAL "ON" AND NOT TERNGRAD_WITH_CUDA)
+  message(FATAL_ERROR "TERNGRAD_CUDNN=ON needs the CUDA backend, which is not built (TERNGRAD_CUDA=${TERNGRAD_CUDA}, "
+                      "TERNGRAD_SANITIZE=${TERNGRAD_SANITIZE}): choose AUTO or OFF")
+elseif(TERNGRAD_WITH_CUDA AND NOT TERNGRAD_CUDNN STREQUAL "OFF")
+  find_package(CUDNN 9 QUIET)
+  if(CUDNN_FOUND AND TARGET CUDA::cublasLt)
+    set(TERNGRAD_WITH_CUDNN ON)
+    message(STATUS "cuDNN ${CUDNN_VERSION}: ${CUDNN_LIBRARY}")
+  elseif(TERNGRAD_CUDNN STREQUAL "ON")
+    message(FATAL_ERROR "TERNGRAD_CUDNN=ON but no cuDNN 9 with cuBLAS: install them beside the CUDA Toolkit, or set "
+                        "CUDNN_INCLUDE_DIR and CUDNN_LIBRARY, or configure with -DTERNGRAD_CUDNN=OFF")
+  endif()
+endif()
+if(NOT TERNGRAD_WITH_CUDNN)
+  message(STATUS "nets on GPUs not built (TERNGRAD_CUDNN=${TERNGRAD_CUDNN})")
 endif()

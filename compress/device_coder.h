@@ -9,6 +9,7 @@
 #include "compress/communicator.h"
 #include "compress/device_communicator.h"
 #include "kernels/buffer.h"
+#include "kernels/device_step.h"
 #include "kernels/layout.h"
 #include "kernels/scaler_sharing.h"
 #include "kernels/slice.h"
@@ -22,12 +23,6 @@ struct DeviceExchangeSetup {
   std::uint64_t seed = 1;
   bool drops_nonfinite_steps = true;  // else a worker's tensor that is not finite counts as zero
   Device device = Device::cpu();
-};
-
-/// Where the step is that draws are keyed by: on the device if `on_device` is set.
-struct DeviceStep {
-  std::uint64_t step = 0;
-  const std::uint64_t* on_device = nullptr;
 };
 
 /// A group of tensors with one codec, for all workers: their scalers and payloads in device memory, worker after

@@ -1,0 +1,58 @@
+// ConvolutionPass: a convolution forward or backward, by cuDNN.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+
+#include "nets/cuda/libraries.h"
+#include "nets/device_net.h"
+#include "nets/net_plan.h"
+
+namespace terngrad::cuda {
+
+/// Images are [num_examples, height, width, channels]; filters [outputs, kernel, kernel, channels / groups], the order
+/// that tensor cores take (the net's own tensors have outputs fastest).
+struct ConvolutionShape {
+  int num_examples = 1;
+  ImageShape input;
+  ImageShape output;
+  ImagePadding padding;
+  int kernel = 1;
+  int stride = 1;
+  int groups = 1;
+};
+
+enum class ConvolutionDirection {
+  kForward,         // (images, filters) -> outputs, without biases
+  kInputGradient,   // (gradient of outputs, filters) -> gradient of images
+  kFilterGradient,  // (images, gradient of outputs) -> gradient of filters, summed over the examples
+};
+
+/// A pass of one shape. The engine is cuDNN's first choice by heuristic among those that are deterministic (and, with
+/// MathMode::kFp32, do not round factors): never chosen by timing.
+class ConvolutionPass {
+ public:
+  /// @throws NotSupported, naming the shape, if cuDNN has no such engine
+  ConvolutionPass(const Libraries& libraries, ConvolutionDirection direction, const ConvolutionShape& shape,
+                  MathMode math);
+  /// Of another number of examples, by the very engine and settings of this one, for where one call stands for several:
+  /// whether the bits are those of several calls must be tested. @returns null if that engine cannot do it
+  std::unique_ptr<ConvolutionPass> with_examples(int num_examples) const;
+
+  std::int64_t workspace_bytes() const;
+  /// Submits the pass. Operands in the order of ConvolutionDirection, device memory, 16-byte aligned.
+  /// @param workspace  [workspace_bytes()] device memory, 256-byte aligned, used by nothing else meanwhile
+  void run(const float* first, const float* second, float* result, void* workspace) const;
+  const ConvolutionShape& shape() const { return shape_; }
+
+ private:
+  struct Plan;
+  ConvolutionPass(const Libraries& libraries, ConvolutionDirection direction, const ConvolutionShape& shape,
+                  std::shared_ptr<const Plan> plan);
+  Libraries libraries_;
+  ConvolutionDirection direction_;
+  ConvolutionShape shape_;
+  std::shared_ptr<const Plan> plan_;
+};
+
+}  // namespace terngrad::cuda

@@ -1,0 +1,14 @@
+// The nets' CUDA backend: a net plan executed with cuDNN, cuBLASLt and kernels of our own.
+#pragma once
+
+#include <memory>
+
+#include "nets/device_net.h"
+#include "nets/net_plan.h"
+
+namespace terngrad::cuda {
+
+/// make_device_net for a plan.
+std::unique_ptr<DeviceNet> make_net(NetPlan plan, const NetOptions& options, MathMode math, const Stream& stream);
+
+}  // namespace terngrad::cuda

@@ -1,0 +1,11 @@
+// Stands in for the nets' CUDA backend in builds without cuDNN.
+#include "kernels/errors.h"
+#include "nets/cuda/cuda_net.h"
+
+namespace terngrad::cuda {
+
+std::unique_ptr<DeviceNet> make_net(NetPlan, const NetOptions&, MathMode, const Stream&) {
+  TERNGRAD_THROW(NotSupported, "[make_device_net] this build has no nets on GPUs (TERNGRAD_CUDNN)");
+}
+
+}  // namespace terngrad::cuda

@@ -1,0 +1,26 @@
+#include "nets/device_net.h"
+
+#include <utility>
+
+#include "kernels/errors.h"
+#include "nets/cuda/cuda_net.h"
+#include "nets/net_plan.h"
+
+namespace terngrad {
+
+std::unique_ptr<DeviceNet> make_device_net(const NetSpec& spec, const ImageShape& shape, int num_classes,
+                                           const NetOptions& options, MathMode math, const Stream& stream) {
+  if (!stream.device().is_cuda()) {
+    TERNGRAD_THROW(NotSupported, "[make_device_net] needs the stream of a GPU, got one of ", stream.device().name(),
+                   "; make_net is for the CPU");
+  }
+  return cuda::make_net(plan_net(spec, shape, num_classes), options, math, stream);
+}
+
+std::unique_ptr<DeviceNet> make_device_net(const std::string& name, const ImageShape& shape, int num_classes,
+                                           const NetOptions& options, MathMode math, const Stream& stream,
+                                           const NetConfig& config) {
+  return make_device_net(net_spec(name, config), shape, num_classes, options, math, stream);
+}
+
+}  // namespace terngrad

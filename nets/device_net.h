@@ -1,0 +1,59 @@
+// DeviceNet: a Net in a GPU's memory, whose passes are submitted to a stream.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+
+#include "kernels/device.h"
+#include "kernels/device_step.h"
+#include "nets/net.h"
+#include "nets/worker_buffers.h"
+
+namespace terngrad {
+
+/// How matrix products and convolutions compute with float32 numbers on a GPU.
+enum class MathMode {
+  kFp32,  // products of float32, sums in float32
+  kTf32,  // factors rounded to 10 bits of mantissa (TensorFloat-32), sums in float32: tensor cores
+};
+
+/// The training examples of this process's workers, as TrainBatch, in device memory.
+struct DeviceBatch {
+  const float* images = nullptr;         // [num_local_workers * examples_per_worker, height, width, channels]
+  const std::int32_t* labels = nullptr;  // [num_local_workers * examples_per_worker]; one that is not in
+                                         // [0, num_classes) makes its worker's loss NaN
+  DeviceStep step;                       // below 2^40
+  WorkerBuffers<float> states = {};      // each worker's own state, in and out; nothing if the net has none
+};
+
+/// A Net whose parameters, states, images, labels, gradients and logits are in a GPU's memory. The calls of Net wait for
+/// the device and put losses into host memory; those below only submit work to the stream the net was made for. Having
+/// run once, they allocate nothing, so they can be captured into a CUDA graph.
+class DeviceNet : public Net {
+ public:
+  /// The stream that the net works on.
+  virtual Stream& stream() = 0;
+
+  /// As Net::compute_gradients.
+  /// @param parameters  [layout().flat_elements()]
+  /// @param gradients   of each local worker, [layout().flat_elements()], 128-byte aligned; padding is left as it is
+  /// @param losses      [num_local_workers] out, in device memory
+  virtual void submit_gradients(const float* parameters, const DeviceBatch& batch, WorkerBuffers<float> gradients,
+                                WorkerLoss* losses) = 0;
+
+  /// As Net::predict.
+  virtual void submit_predict(const float* parameters, const float* state, const float* images, int num_examples,
+                              float* logits) = 0;
+};
+
+/// Makes a net on the stream's GPU.
+/// @param options  threads have no meaning here
+/// @throws InvalidArgument as make_net; NotSupported if the build has no cuDNN, the stream is none of a GPU, or a
+/// library has no deterministic way to run a layer
+std::unique_ptr<DeviceNet> make_device_net(const NetSpec& spec, const ImageShape& shape, int num_classes,
+                                           const NetOptions& options, MathMode math, const Stream& stream);
+std::unique_ptr<DeviceNet> make_device_net(const std::string& name, const ImageShape& shape, int num_classes,
+                                           const NetOptions& options, MathMode math, const Stream& stream,
+                                           const NetConfig& config = {});
+
+}  // namespace terngrad
