@@ -26,13 +26,17 @@ struct DeviceBatch {
   WorkerBuffers<float> states = {};      // each worker's own state, in and out; nothing if the net has none
 };
 
-/// A Net whose parameters, states, images, labels, gradients and logits are in a GPU's memory. The calls of Net wait for
-/// the device and put losses into host memory; those below only submit work to the stream the net was made for. Having
-/// run once, they allocate nothing, so they can be captured into a CUDA graph.
+/// A Net whose parameters, states, images, labels, gradients and logits are in a GPU's memory; only initial values and,
+/// where the calls of Net are used, losses are host memory. Those calls wait for the device, take gradients and states
+/// that lie at equal distances, and announce segments when all are done. The calls below only submit work to the stream
+/// the net was made for: having run once, they allocate nothing, so they can be captured into a CUDA graph. Gradients
+/// are bitwise repeatable, and those of a worker do not depend on how many there are.
 class DeviceNet : public Net {
  public:
   /// The stream that the net works on.
   virtual Stream& stream() = 0;
+  /// For people: what was found out about this GPU when the net was made, such as layers that need a call per worker.
+  virtual std::vector<std::string> notes() const = 0;
 
   /// As Net::compute_gradients.
   /// @param parameters  [layout().flat_elements()]

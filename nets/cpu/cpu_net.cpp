@@ -10,7 +10,7 @@
 #include "kernels/errors.h"
 #include "kernels/parallel.h"
 #include "nets/cpu/slice_runner.h"
-#include "nets/initializer.h"
+#include "nets/planned_net.h"
 
 namespace terngrad::cpu {
 namespace {
@@ -19,53 +19,18 @@ namespace {
 /// only enlarge activations; fewer would starve the matrix products.
 constexpr int kPredictExamples = 32;
 
-void require_span(const char* who, std::size_t have, std::int64_t need) {
-  TERNGRAD_REQUIRE(static_cast<std::int64_t>(have) == need, "[Net] ", who, " must have ", need, " elements, has ",
-                   have);
-}
-
-class CpuNet final : public Net {
+class CpuNet final : public PlannedNet<Net> {
  public:
   CpuNet(NetPlan plan, const NetOptions& options)
-      : plan_(std::move(plan)),
+      : PlannedNet(std::move(plan)),
         options_(options),
         engine_(dnnl_call("make engine", [] { return dnnl::engine(dnnl::engine::kind::cpu, 0); })) {
     // A parallel region within a parallel region has one thread, so slices that want several run one after another.
     const int num_slots = options.threads_per_worker > 1 ? 1 : std::min(options.num_threads, options.num_local_workers);
     const LibraryThreads threads(options.threads_per_worker);
     for (int slot = 0; slot < num_slots; ++slot) {
-      slots_.push_back(std::make_unique<SliceRunner>(engine_, plan_, options.examples_per_worker,
+      slots_.push_back(std::make_unique<SliceRunner>(engine_, this->plan(), options.examples_per_worker,
                                                      options.threads_per_worker, Mode::kTraining));
-    }
-  }
-
-  const std::string& name() const override { return plan_.name; }
-  const Layout& layout() const override { return plan_.layout; }
-  const Layout& state_layout() const override { return plan_.state_layout; }
-  ImageShape image_shape() const override { return plan_.image; }
-  int num_classes() const override { return plan_.num_classes; }
-  bool is_regularized(int segment) const override {
-    return plan_.tensors.at(static_cast<std::size_t>(segment)).is_regularized;
-  }
-
-  void initialize(std::uint64_t seed, std::span<float> parameters) const override {
-    require_span("parameters", parameters.size(), layout().flat_elements());
-    std::fill(parameters.begin(), parameters.end(), 0.0f);
-    for (int index = 0; index < layout().num_segments(); ++index) {
-      const Segment& segment = layout().segment(index);
-      fill_tensor(
-          plan_.tensors[static_cast<std::size_t>(index)].initializer, seed, index,
-          parameters.subspan(static_cast<std::size_t>(segment.offset), static_cast<std::size_t>(segment.num_elements)));
-    }
-  }
-
-  void initialize_state(std::span<float> state) const override {
-    require_span("state", state.size(), state_layout().flat_elements());
-    std::fill(state.begin(), state.end(), 0.0f);
-    for (int index = 0; index < state_layout().num_segments(); ++index) {
-      const Segment& segment = state_layout().segment(index);
-      std::fill_n(state.begin() + segment.offset, segment.num_elements,
-                  plan_.state_values[static_cast<std::size_t>(index)]);
     }
   }
 
@@ -73,13 +38,7 @@ class CpuNet final : public Net {
                          std::span<WorkerLoss> losses, const SegmentReady& on_segment_ready) override {
     const int num_workers = options_.num_local_workers;
     const std::int64_t examples = options_.examples_per_worker;
-    require_span("parameters", parameters.size(), layout().flat_elements());
-    require_span("images", batch.images.size(), num_workers * examples * plan_.image.num_elements());
-    require_span("labels", batch.labels.size(), num_workers * examples);
-    require_span("gradients", gradients.size(), num_workers);
-    require_span("losses", losses.size(), num_workers);
-    if (state_layout().num_segments() > 0) require_span("states", batch.states.size(), num_workers);
-    TERNGRAD_REQUIRE(batch.step >> 40 == 0, "[Net] draws are keyed by 40 bits of the step, got ", batch.step);
+    check_gradients(plan(), options_, parameters, batch, gradients, losses);
     run_slots(slots_, options_.threads_per_worker, parameters, num_workers, [&](SliceRunner& runner, int worker) {
       const auto w = static_cast<std::size_t>(worker);
       const auto announce = [&, worker](int segment) { on_segment_ready(worker, segment); };
@@ -88,7 +47,7 @@ class CpuNet final : public Net {
                       .worker = static_cast<std::uint32_t>(options_.first_local_worker + worker),
                       .training_state = batch.states.empty() ? nullptr : batch.states[w]};
       losses[w] = runner.compute_gradient(
-          pass, batch.images.data() + worker * examples * plan_.image.num_elements(),
+          pass, batch.images.data() + worker * examples * plan().image.num_elements(),
           batch.labels.subspan(w * static_cast<std::size_t>(examples), static_cast<std::size_t>(examples)),
           gradients[w], on_segment_ready ? std::function<void(int)>(announce) : std::function<void(int)>());
     });
@@ -96,11 +55,7 @@ class CpuNet final : public Net {
 
   void predict(std::span<const float> parameters, std::span<const float> state, std::span<const float> images,
                int num_examples, std::span<float> logits) override {
-    TERNGRAD_REQUIRE(num_examples >= 0, "[Net] num_examples must not be negative, is ", num_examples);
-    require_span("parameters", parameters.size(), layout().flat_elements());
-    require_span("state", state.size(), state_layout().flat_elements());
-    require_span("images", images.size(), num_examples * plan_.image.num_elements());
-    require_span("logits", logits.size(), std::int64_t{num_examples} * plan_.num_classes);
+    check_predict(plan(), parameters, state, images, num_examples, logits);
     const int num_chunks = (num_examples + kPredictExamples - 1) / kPredictExamples;
     make_predictors(num_chunks);
     run_slots(predictors_, 1, parameters, num_chunks, [&](SliceRunner& runner, int chunk) {
@@ -132,26 +87,25 @@ class CpuNet final : public Net {
     const LibraryThreads threads(1);
     const auto wanted = static_cast<std::size_t>(std::min(num_chunks, options_.num_threads));
     while (predictors_.size() < wanted) {
-      predictors_.push_back(std::make_unique<SliceRunner>(engine_, plan_, kPredictExamples, 1, Mode::kInference));
+      predictors_.push_back(std::make_unique<SliceRunner>(engine_, plan(), kPredictExamples, 1, Mode::kInference));
     }
     if (padded_images_.num_elements() == 0) {
-      padded_images_ = zeros<float>(kPredictExamples * plan_.image.num_elements());
+      padded_images_ = zeros<float>(kPredictExamples * plan().image.num_elements());
     }
   }
 
   void predict_chunk(SliceRunner& runner, std::span<const float> state, std::span<const float> images,
                      std::span<float> logits, std::int64_t first, int num_examples) {
     const std::int64_t count = std::min<std::int64_t>(kPredictExamples, num_examples - first);
-    const float* source = images.data() + first * plan_.image.num_elements();
+    const float* source = images.data() + first * plan().image.num_elements();
     if (count < kPredictExamples) {
-      std::copy_n(source, count * plan_.image.num_elements(), padded_images_.data());
+      std::copy_n(source, count * plan().image.num_elements(), padded_images_.data());
       source = padded_images_.data();
     }
     const std::span<const float> result = runner.forward({.state = state.data()}, source);
-    std::copy_n(result.begin(), count * plan_.num_classes, logits.begin() + first * plan_.num_classes);
+    std::copy_n(result.begin(), count * plan().num_classes, logits.begin() + first * plan().num_classes);
   }
 
-  NetPlan plan_;
   NetOptions options_;
   dnnl::engine engine_;
   Slots slots_;
@@ -162,15 +116,12 @@ class CpuNet final : public Net {
 }  // namespace
 
 std::unique_ptr<Net> make_net(NetPlan plan, const NetOptions& options) {
+  check_workers(options);
   const auto require = [](const char* name, int value) {
     TERNGRAD_REQUIRE(value >= 1, "[make_net] ", name, " must be at least 1, is ", value);
   };
-  require("num_local_workers", options.num_local_workers);
-  require("examples_per_worker", options.examples_per_worker);
   require("threads_per_worker", options.threads_per_worker);
   require("num_threads", options.num_threads);
-  TERNGRAD_REQUIRE(options.first_local_worker >= 0, "[make_net] first_local_worker must not be negative, is ",
-                   options.first_local_worker);
   TERNGRAD_REQUIRE(options.threads_per_worker <= options.num_threads, "[make_net] threads_per_worker must be at most ",
                    "num_threads, ", options.num_threads, "; it is ", options.threads_per_worker);
   return std::make_unique<CpuNet>(std::move(plan), options);

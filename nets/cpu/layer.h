@@ -6,18 +6,10 @@
 #include <span>
 
 #include "nets/cpu/dnnl_utils.h"
+#include "nets/mode.h"
 #include "nets/net_plan.h"
 
 namespace terngrad::cpu {
-
-/// What a layer is made for.
-enum class Mode {
-  kTraining,   // forward and backward
-  kInference,  // forward only
-};
-
-/// Whether any gradient of the layer's inputs is wanted; the image, for one, has no use for its own.
-enum class InputGradient { kSkipped, kWanted };
 
 struct LayerOptions {
   int num_examples = 1;

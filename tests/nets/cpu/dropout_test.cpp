@@ -60,7 +60,7 @@ TEST(Dropout, KeepsTheExpectationInTrainingAndEverythingInEvaluation) {
     }
     const double p = static_cast<double>(keep_prob);
     EXPECT_NEAR(sum / kElements, 1, 5 * std::sqrt((1 - p) / p / kElements));  // five standard errors
-    const auto same = output_of({.keep_prob = keep_prob}, kElements, {}, {.mode = cpu::Mode::kInference});
+    const auto same = output_of({.keep_prob = keep_prob}, kElements, {}, {.mode = Mode::kInference});
     EXPECT_EQ(same, std::vector<float>(kElements, 1.0f));
   }
   EXPECT_EQ(output_of({.keep_prob = 1}, kElements, {}, {}), std::vector<float>(kElements, 1.0f));

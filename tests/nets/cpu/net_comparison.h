@@ -40,7 +40,7 @@ inline void expect_net_matches_reference(const NetSpec& spec, const ImageShape& 
     SCOPED_TRACE(testing::Message() << num_threads << " threads");
     const LibraryThreads threads(num_threads);
     const dnnl::engine engine(dnnl::engine::kind::cpu, 0);
-    cpu::SliceRunner runner(engine, plan, num_examples, num_threads, cpu::Mode::kTraining);
+    cpu::SliceRunner runner(engine, plan, num_examples, num_threads, Mode::kTraining);
     runner.set_parameters(parameters.data());
     reference_pass.is_training = true;
     reference_pass.state = initial_state(plan);
@@ -58,7 +58,7 @@ inline void expect_net_matches_reference(const NetSpec& spec, const ImageShape& 
       expect_tensors_near(state, expected.state, plan.state_layout, tolerance);
       reference_pass.state = expected.state;
     }
-    cpu::SliceRunner predictor(engine, plan, num_examples, num_threads, cpu::Mode::kInference);
+    cpu::SliceRunner predictor(engine, plan, num_examples, num_threads, Mode::kInference);
     predictor.set_parameters(parameters.data());
     reference_pass.is_training = false;
     const ReferenceResult expected = reference_net(plan, widen(parameters), widen(images), labels, reference_pass);

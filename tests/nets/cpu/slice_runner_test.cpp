@@ -70,7 +70,7 @@ TEST(SliceRunner, MatchesTheReferenceNet) {
     for (const int num_threads : {1, 2}) {
       const LibraryThreads threads(num_threads);
       const dnnl::engine engine(dnnl::engine::kind::cpu, 0);
-      cpu::SliceRunner runner(engine, net.plan, SmallNet::kExamples, num_threads, cpu::Mode::kTraining);
+      cpu::SliceRunner runner(engine, net.plan, SmallNet::kExamples, num_threads, Mode::kTraining);
       runner.set_parameters(net.parameters.data());
       std::vector<float> gradient(net.parameters.size(), NAN);
       const WorkerLoss loss = runner.compute_gradient({}, net.images.data(), net.labels, gradient.data(), {});
@@ -127,7 +127,7 @@ TEST(SliceRunner, InferenceGivesTheLogitsOfTheReference) {
     SCOPED_TRACE(net.plan.name);
     const LibraryThreads threads(1);
     const dnnl::engine engine(dnnl::engine::kind::cpu, 0);
-    cpu::SliceRunner runner(engine, net.plan, SmallNet::kExamples, 1, cpu::Mode::kInference);
+    cpu::SliceRunner runner(engine, net.plan, SmallNet::kExamples, 1, Mode::kInference);
     runner.set_parameters(net.parameters.data());
     EXPECT_LE(test::relative_difference(runner.forward({}, net.images.data()), net.reference().logits), 1e-6);
   }
@@ -137,7 +137,7 @@ TEST(SliceRunner, AnnouncesSegmentsFromTheLastLayerToTheFirst) {
   const SmallNet net(lenet(), 0.1f);
   const LibraryThreads threads(1);
   const dnnl::engine engine(dnnl::engine::kind::cpu, 0);
-  cpu::SliceRunner runner(engine, net.plan, SmallNet::kExamples, 1, cpu::Mode::kTraining);
+  cpu::SliceRunner runner(engine, net.plan, SmallNet::kExamples, 1, Mode::kTraining);
   runner.set_parameters(net.parameters.data());
   std::vector<float> gradient(net.parameters.size(), NAN);
   std::vector<int> order;

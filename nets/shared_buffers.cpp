@@ -1,8 +1,8 @@
-#include "nets/cpu/shared_buffers.h"
+#include "nets/shared_buffers.h"
 
 #include <algorithm>
 
-namespace terngrad::cpu {
+namespace terngrad {
 
 std::size_t SharedBuffers::acquire(std::int64_t num_elements) {
   if (free_.empty()) {
@@ -24,8 +24,10 @@ std::size_t SharedBuffers::acquire(std::int64_t num_elements) {
 
 void SharedBuffers::release(std::size_t buffer) { free_.push_back(buffer); }
 
-void SharedBuffers::allocate() {
-  for (const std::int64_t size : sizes_) buffers_.push_back(zeros<float>(size));
+void SharedBuffers::allocate(const Device& device) {
+  for (const std::int64_t size : sizes_) {
+    buffers_.push_back(device.is_cpu() ? zeros<float>(size) : Buffer<float>(size, device));
+  }
 }
 
-}  // namespace terngrad::cpu
+}  // namespace terngrad

@@ -1,8 +1,8 @@
-#include "nets/cpu/shared_buffers.h"
+#include "nets/shared_buffers.h"
 
 #include <gtest/gtest.h>
 
-namespace terngrad::cpu {
+namespace terngrad {
 namespace {
 
 TEST(SharedBuffers, AChainNeedsTwo) {
@@ -34,10 +34,10 @@ TEST(SharedBuffers, AllocateGivesZeros) {
   SharedBuffers buffers;
   buffers.acquire(3);
   buffers.acquire(5);
-  buffers.allocate();
+  buffers.allocate(Device::cpu());
   EXPECT_NE(buffers.data(0), buffers.data(1));
   for (int i = 0; i < 5; ++i) EXPECT_EQ(buffers.data(1)[i], 0);
 }
 
 }  // namespace
-}  // namespace terngrad::cpu
+}  // namespace terngrad

@@ -7,7 +7,7 @@
 
 #include "kernels/buffer.h"
 
-namespace terngrad::cpu {
+namespace terngrad {
 
 /// Which values lie in which buffer. Walk through the program once: `acquire` where a value is first written, `release`
 /// after its last use; then `allocate`, and `data` is where each value goes. A chain of values of which two live at a
@@ -20,8 +20,8 @@ class SharedBuffers {
   /// Frees the buffer for the values that follow.
   void release(std::size_t buffer);
 
-  /// Allocates all buffers, filled with zeros.
-  void allocate();
+  /// Allocates all buffers; on the CPU they are filled with zeros.
+  void allocate(const Device& device);
   float* data(std::size_t buffer) { return buffers_[buffer].data(); }
 
   std::size_t num_buffers() const { return sizes_.size(); }
@@ -33,4 +33,4 @@ class SharedBuffers {
   std::vector<Buffer<float>> buffers_;
 };
 
-}  // namespace terngrad::cpu
+}  // namespace terngrad

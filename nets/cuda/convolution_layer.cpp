@@ -1,0 +1,134 @@
+// Convolutions by cuDNN. Activations stay in NHWC, as on the CPU and as tensor cores take them; filters, which the flat
+// buffers hold with outputs fastest, are turned around for each pass: they are small beside activations.
+#include <variant>
+
+#include "kernels/buffer.h"
+#include "nets/cuda/bias.h"
+#include "nets/cuda/convolution_pass.h"
+#include "nets/cuda/filter_order.h"
+#include "nets/cuda/joint_slices.h"
+#include "nets/cuda/layer.h"
+
+namespace terngrad::cuda {
+namespace {
+
+class Convolution final : public Layer {
+ public:
+  Convolution(const LayerContext& context, const LayerPlan& plan, const Layout& layout, const LayerOptions& options)
+      : stream_(context.stream()),
+        options_(options),
+        input_elements_(plan.input.num_elements()),
+        output_(plan.output),
+        weights_offset_(layout.segment(plan.weights).offset),
+        biases_offset_(plan.biases < 0 ? kNone : layout.segment(plan.biases).offset),
+        activation_(std::get<ConvolutionSpec>(plan.operation).activation),
+        applies_relu_gradient_(plan.applies_relu_gradient) {
+    const auto& spec = std::get<ConvolutionSpec>(plan.operation);
+    filter_rows_ = std::int64_t{spec.kernel} * spec.kernel * (plan.input.channels / spec.groups);
+    filters_ = Buffer<float>(filter_rows_ * output_.channels, stream_.device());
+    const ConvolutionShape slice{.num_examples = options.examples_per_worker,
+                                 .input = plan.input,
+                                 .output = plan.output,
+                                 .padding = plan.padding,
+                                 .kernel = spec.kernel,
+                                 .stride = spec.stride,
+                                 .groups = spec.groups};
+    forward_ = joint(context, ConvolutionDirection::kForward, slice, plan.name + " forward");
+    std::int64_t bytes = forward_.workspace_bytes();
+    if (options.mode == Mode::kTraining) {
+      filter_gradient_ = std::make_unique<ConvolutionPass>(context.libraries, ConvolutionDirection::kFilterGradient,
+                                                           slice, options.math);
+      bytes = std::max(bytes, filter_gradients_bytes() + filter_gradient_->workspace_bytes());
+      bytes = std::max(bytes, bias_scratch_bytes());
+      if (options.input_gradient == InputGradient::kWanted) {
+        input_gradient_ = joint(context, ConvolutionDirection::kInputGradient, slice, plan.name + " input gradient");
+        bytes = std::max(bytes, input_gradient_.workspace_bytes());
+      }
+    }
+    context.workspace->reserve(bytes);
+  }
+
+  void forward(const Pass& pass, std::span<const float* const> inputs, float* output) override {
+    to_filters(pass.parameters + weights_offset_, filter_rows_, output_.channels, filters_.data(), stream_);
+    forward_.run(inputs[0], filters_.data(), output, pass.workspace);
+    add_bias(output, biases_offset_ == kNone ? nullptr : pass.parameters + biases_offset_,
+             options_.num_examples() * rows_per_example(), output_.channels, activation_, stream_);
+  }
+
+  void backward(const Pass& pass, const BackwardArguments& arguments) override {
+    const std::int64_t examples = options_.examples_per_worker;
+    if (applies_relu_gradient_) {
+      relu_gradient(arguments.output_gradient, arguments.output, options_.num_examples() * output_.num_elements(),
+                    stream_);
+    }
+    if (biases_offset_ != kNone) {
+      bias_gradient(arguments.output_gradient, examples * rows_per_example(), output_.channels, options_.num_workers,
+                    arguments.gradients.from(biases_offset_), reinterpret_cast<float*>(pass.workspace), stream_);
+    }
+    auto* const filter_gradients = reinterpret_cast<float*>(pass.workspace);
+    for (int worker = 0; worker < options_.num_workers; ++worker) {
+      filter_gradient_->run(arguments.inputs[0] + worker * examples * input_elements_,
+                            arguments.output_gradient + worker * examples * output_.num_elements(),
+                            filter_gradients + worker * filters_.num_elements(),
+                            pass.workspace + filter_gradients_bytes());
+    }
+    from_filters(filter_gradients, filter_rows_, output_.channels, options_.num_workers,
+                 arguments.gradients.from(weights_offset_), stream_);
+    if (options_.input_gradient == InputGradient::kSkipped) return;
+    input_gradient_.run(arguments.output_gradient, filters_.data(), arguments.input_gradients[0], pass.workspace);
+  }
+
+ private:
+  static constexpr std::int64_t kNone = -1;
+
+  JointSlices<ConvolutionPass> joint(const LayerContext& context, ConvolutionDirection direction,
+                                     const ConvolutionShape& shape, const std::string& name) {
+    ConvolutionPass slice(context.libraries, direction, shape, options_.math);
+    auto all = options_.num_workers == 1 ? nullptr : slice.with_examples(options_.num_examples());
+    const std::int64_t inputs = shape.num_examples * shape.input.num_elements();
+    const std::int64_t outputs = shape.num_examples * shape.output.num_elements();
+    const bool is_forward = direction == ConvolutionDirection::kForward;
+    return {std::move(slice),
+            std::move(all),
+            {.first = is_forward ? inputs : outputs,
+             .second = filters_.num_elements(),
+             .result = is_forward ? outputs : inputs},
+            options_.num_workers,
+            context,
+            name};
+  }
+  std::int64_t rows_per_example() const { return std::int64_t{output_.height} * output_.width; }
+  /// The workers' filter gradients as cuDNN writes them, at the start of the workspace.
+  std::int64_t filter_gradients_bytes() const {
+    return Workspace::aligned(options_.num_workers * filters_.num_elements() *
+                              static_cast<std::int64_t>(sizeof(float)));
+  }
+  std::int64_t bias_scratch_bytes() const {
+    return bias_gradient_scratch(options_.examples_per_worker * rows_per_example(), output_.channels,
+                                 options_.num_workers) *
+           static_cast<std::int64_t>(sizeof(float));
+  }
+
+  Stream stream_;
+  LayerOptions options_;
+  std::int64_t input_elements_;
+  ImageShape output_;
+  std::int64_t weights_offset_;
+  std::int64_t biases_offset_;
+  Activation activation_;
+  bool applies_relu_gradient_;
+  std::int64_t filter_rows_ = 0;  // kernel * kernel * channels of a group
+  Buffer<float> filters_;         // of the pass that runs
+  JointSlices<ConvolutionPass> forward_;
+  JointSlices<ConvolutionPass> input_gradient_;
+  std::unique_ptr<ConvolutionPass> filter_gradient_;
+};
+
+}  // namespace
+
+std::unique_ptr<Layer> make_convolution(const LayerContext& context, const LayerPlan& plan, const Layout& layout,
+                                        const LayerOptions& options) {
+  return std::make_unique<Convolution>(context, plan, layout, options);
+}
+
+}  // namespace terngrad::cuda

@@ -1,0 +1,86 @@
+// Layer: one step of a net on a GPU, for the slices of all local workers.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "nets/cuda/libraries.h"
+#include "nets/cuda/workspace.h"
+#include "nets/device_net.h"
+#include "nets/mode.h"
+#include "nets/net_plan.h"
+
+namespace terngrad::cuda {
+
+/// What the layers of one net share while they are made.
+struct LayerContext {
+  Libraries libraries;
+  Workspace* workspace;             // reserved by layers, allocated after the last is made
+  std::vector<std::string>* notes;  // what a layer found out about this GPU, for people
+  const Stream& stream() const { return libraries.stream(); }
+};
+
+struct LayerOptions {
+  int num_workers = 1;
+  int examples_per_worker = 1;
+  Mode mode = Mode::kTraining;
+  InputGradient input_gradient = InputGradient::kWanted;
+  std::int64_t first_draw = 0;  // the layer's entry of first_dropout_draws
+  MathMode math = MathMode::kFp32;
+  int num_examples() const { return num_workers * examples_per_worker; }
+};
+
+/// What a pass of all slices depends on besides the examples.
+struct Pass {
+  const float* parameters = nullptr;  // flat
+  std::uint64_t seed = 0;             // of draws, with the next two
+  DeviceStep step;
+  std::uint32_t first_worker = 0;    // global number of the first local worker
+  const float* state = nullptr;      // flat; read in inference mode
+  WorkerBuffers<float> states = {};  // moved on in training mode
+  std::byte* workspace = nullptr;
+};
+
+/// What a backward pass reads and writes. Activations are [num_examples, height, width, channels], slice after slice.
+struct BackwardArguments {
+  std::span<const float* const> inputs;
+  const float* output = nullptr;
+  float* output_gradient = nullptr;         // in; may be overwritten
+  std::span<float* const> input_gradients;  // out, one for each input; nullptr where it is not wanted
+  WorkerBuffers<float> gradients;           // out: flat, of which the layer's own tensors are written
+};
+
+/// A layer with its library plans and whatever forward keeps for backward. Calls only submit work to the stream that it
+/// was made for. A worker's results depend on its slice, the pass and the options less num_workers: not on the other
+/// slices, nor on how many there are (contract B3).
+class Layer {
+ public:
+  virtual ~Layer() = default;
+  virtual void forward(const Pass& pass, std::span<const float* const> inputs, float* output) = 0;
+  /// Only after `forward` with the same inputs, in training mode.
+  virtual void backward(const Pass& pass, const BackwardArguments& arguments) = 0;
+};
+
+/// Makes the layer that `plan` describes; `net` says where its tensors and state lie in the flat buffers, and outlives
+/// the layer. @throws NotSupported where a library has no deterministic way to run it
+std::unique_ptr<Layer> make_layer(const LayerContext& context, const LayerPlan& plan, const NetPlan& net,
+                                  const LayerOptions& options);
+
+std::unique_ptr<Layer> make_average_pool(const LayerContext& context, const LayerPlan& plan,
+                                         const LayerOptions& options);
+std::unique_ptr<Layer> make_batch_norm(const LayerContext& context, const LayerPlan& plan, const NetPlan& net,
+                                       const LayerOptions& options);
+std::unique_ptr<Layer> make_concatenation(const LayerContext& context, const LayerPlan& plan,
+                                          const LayerOptions& options);
+std::unique_ptr<Layer> make_convolution(const LayerContext& context, const LayerPlan& plan, const Layout& layout,
+                                        const LayerOptions& options);
+std::unique_ptr<Layer> make_dropout(const LayerContext& context, const LayerPlan& plan, const LayerOptions& options);
+std::unique_ptr<Layer> make_fully_connected(const LayerContext& context, const LayerPlan& plan, const Layout& layout,
+                                            const LayerOptions& options);
+std::unique_ptr<Layer> make_lrn(const LayerContext& context, const LayerPlan& plan, const LayerOptions& options);
+std::unique_ptr<Layer> make_max_pool(const LayerContext& context, const LayerPlan& plan, const LayerOptions& options);
+
+}  // namespace terngrad::cuda

@@ -1,0 +1,67 @@
+#include "nets/cuda/pass_runner.h"
+
+#include "nets/cuda/concatenation.h"
+#include "nets/cuda/softmax_cross_entropy.h"
+
+namespace terngrad::cuda {
+namespace {
+
+Pass with_workspace(Pass pass, std::byte* workspace) {
+  pass.workspace = workspace;
+  return pass;
+}
+
+}  // namespace
+
+PassRunner::PassRunner(const Libraries& libraries, const NetPlan& plan, int num_workers, int examples_per_worker,
+                       Mode mode, MathMode math, std::vector<std::string>& notes)
+    : plan_(plan),
+      stream_(libraries.stream()),
+      num_workers_(num_workers),
+      examples_per_worker_(examples_per_worker),
+      memory_(plan, std::int64_t{num_workers} * examples_per_worker, mode, stream_.device()) {
+  const LayerContext context{.libraries = libraries, .workspace = &workspace_, .notes = &notes};
+  const std::vector<std::int64_t> first_draws = first_dropout_draws(plan, examples_per_worker);
+  for (std::size_t l = 0; l < plan.layers.size(); ++l) {
+    layers_.push_back(make_layer(context, plan.layers[l], plan,
+                                 {.num_workers = num_workers,
+                                  .examples_per_worker = examples_per_worker,
+                                  .mode = mode,
+                                  .input_gradient = input_gradient_of(plan, l),
+                                  .first_draw = first_draws[l],
+                                  .math = math}));
+  }
+  workspace_.allocate(stream_.device());
+}
+
+const float* PassRunner::forward(const Pass& caller_pass, const float* images) {
+  const Pass pass = with_workspace(caller_pass, workspace_.data());
+  for (std::size_t l = 0; l < layers_.size(); ++l) {
+    PassMemory::Place& place = memory_.place(l);
+    for (std::size_t i = 0; i < place.inputs.size(); ++i) {
+      if (plan_.layers[l].inputs[i] == kImageIndex) place.inputs[i] = images;
+    }
+    layers_[l]->forward(pass, place.inputs, place.output);
+  }
+  return memory_.place(layers_.size() - 1).output;
+}
+
+void PassRunner::compute_gradients(const Pass& caller_pass, const float* images, const std::int32_t* labels,
+                                   WorkerBuffers<float> gradients, WorkerLoss* losses) {
+  const float* logits = forward(caller_pass, images);
+  const Pass pass = with_workspace(caller_pass, workspace_.data());
+  softmax_cross_entropy(logits, labels, examples_per_worker_, num_workers_, plan_.num_classes,
+                        memory_.place(layers_.size() - 1).output_gradient, losses, stream_);
+  for (std::size_t l = layers_.size(); l-- > 0;) {
+    if (!plan_.layers[l].needs_gradient) continue;
+    const PassMemory::Place& place = memory_.place(l);
+    layers_[l]->backward(pass, {.inputs = place.inputs,
+                                .output = place.output,
+                                .output_gradient = place.output_gradient,
+                                .input_gradients = place.input_gradients,
+                                .gradients = gradients});
+    for (const PassMemory::Sum& sum : place.sums) add_to(sum.sum, sum.addend, sum.num_elements, stream_);
+  }
+}
+
+}  // namespace terngrad::cuda

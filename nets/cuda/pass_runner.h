@@ -1,0 +1,40 @@
+// PassRunner: all layers of a net on a GPU, for the slices of all local workers.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "nets/cuda/layer.h"
+#include "nets/pass_memory.h"
+
+namespace terngrad::cuda {
+
+/// Runs a net on a fixed number of slices at a time, with layers, activations and scratch memory of its own, all
+/// allocated when it is made.
+class PassRunner {
+ public:
+  /// @param plan   must outlive the runner
+  /// @param notes  what the layers found out is added
+  PassRunner(const Libraries& libraries, const NetPlan& plan, int num_workers, int examples_per_worker, Mode mode,
+             MathMode math, std::vector<std::string>& notes);
+
+  /// @param images  [num_workers * examples_per_worker, height, width, channels]
+  /// @return the logits, valid until the next call
+  const float* forward(const Pass& pass, const float* images);
+
+  /// Forward, losses and backward.
+  void compute_gradients(const Pass& pass, const float* images, const std::int32_t* labels,
+                         WorkerBuffers<float> gradients, WorkerLoss* losses);
+
+ private:
+  const NetPlan& plan_;
+  Stream stream_;
+  int num_workers_;
+  int examples_per_worker_;
+  Workspace workspace_;
+  std::vector<std::unique_ptr<Layer>> layers_;  // beside plan_.layers
+  PassMemory memory_;
+};
+
+}  // namespace terngrad::cuda

@@ -1,0 +1,31 @@
+// Workspace: scratch memory that the layers of a net take turns to use.
+#pragma once
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+
+#include "kernels/buffer.h"
+
+namespace terngrad::cuda {
+
+/// Layers of one net run one after another in a stream's order, so they share one block, as large as the largest asked
+/// for: `reserve` while layers are made, `allocate` once, then `data`.
+class Workspace {
+ public:
+  /// Parts of a block begin at multiples of this, which is what the libraries ask for.
+  static constexpr std::int64_t kAlignment = 256;
+  static constexpr std::int64_t aligned(std::int64_t bytes) {
+    return (bytes + kAlignment - 1) / kAlignment * kAlignment;
+  }
+
+  void reserve(std::int64_t bytes) { bytes_ = std::max(bytes_, bytes); }
+  void allocate(const Device& device) { memory_ = Buffer<std::byte>(bytes_, device); }
+  std::byte* data() { return memory_.data(); }
+
+ private:
+  std::int64_t bytes_ = 0;
+  Buffer<std::byte> memory_;
+};
+
+}  // namespace terngrad::cuda

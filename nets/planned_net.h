@@ -1,0 +1,51 @@
+// PlannedNet: what every backend's net takes from the plan.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <string>
+#include <utility>
+
+#include "nets/net.h"
+#include "nets/net_plan.h"
+
+namespace terngrad {
+
+/// Writes initial parameters and state as Net says. @throws InvalidArgument for spans of other sizes
+void initialize_parameters(const NetPlan& plan, std::uint64_t seed, std::span<float> parameters);
+void initialize_net_state(const NetPlan& plan, std::span<float> state);
+
+/// Checks the arguments of Net's calls. @throws InvalidArgument, naming the one that is wrong
+void check_workers(const NetOptions& options);
+void check_gradients(const NetPlan& plan, const NetOptions& options, std::span<const float> parameters,
+                     const TrainBatch& batch, std::span<float* const> gradients, std::span<const WorkerLoss> losses);
+void check_predict(const NetPlan& plan, std::span<const float> parameters, std::span<const float> state,
+                   std::span<const float> images, int num_examples, std::span<const float> logits);
+
+/// The part of a net (`Base` is Net or derived from it) that no device has a share in. Initial values are written to
+/// host memory on every backend.
+template <class Base>
+class PlannedNet : public Base {
+ public:
+  explicit PlannedNet(NetPlan plan) : plan_(std::move(plan)) {}
+  const std::string& name() const override { return plan_.name; }
+  const Layout& layout() const override { return plan_.layout; }
+  const Layout& state_layout() const override { return plan_.state_layout; }
+  ImageShape image_shape() const override { return plan_.image; }
+  int num_classes() const override { return plan_.num_classes; }
+  bool is_regularized(int segment) const override {
+    return plan_.tensors.at(static_cast<std::size_t>(segment)).is_regularized;
+  }
+  void initialize(std::uint64_t seed, std::span<float> parameters) const override {
+    initialize_parameters(plan_, seed, parameters);
+  }
+  void initialize_state(std::span<float> state) const override { initialize_net_state(plan_, state); }
+
+ protected:
+  const NetPlan& plan() const { return plan_; }
+
+ private:
+  NetPlan plan_;
+};
+
+}  // namespace terngrad

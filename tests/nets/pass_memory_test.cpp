@@ -1,0 +1,94 @@
+#include "nets/pass_memory.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <map>
+#include <set>
+
+#include "tests/nets/branched_net.h"
+
+namespace terngrad {
+namespace {
+
+constexpr std::int64_t kExamples = 3;
+
+NetPlan branched_plan() { return plan_net(test::branched_net(0.5f), {9, 8, 4}, 5); }
+
+TEST(PassMemory, LayersReadWhatOthersWrote) {
+  const NetPlan plan = branched_plan();
+  for (const Mode mode : {Mode::kTraining, Mode::kInference}) {
+    PassMemory memory(plan, kExamples, mode, Device::cpu());
+    for (std::size_t l = 0; l < plan.layers.size(); ++l) {
+      const PassMemory::Place& place = memory.place(l);
+      EXPECT_EQ(place.num_outputs, kExamples * plan.layers[l].output.num_elements());
+      ASSERT_EQ(place.inputs.size(), plan.layers[l].inputs.size());
+      for (std::size_t i = 0; i < place.inputs.size(); ++i) {
+        const int input = plan.layers[l].inputs[i];
+        EXPECT_EQ(place.inputs[i],
+                  input == kImageIndex ? nullptr : memory.place(static_cast<std::size_t>(input)).output);
+      }
+    }
+  }
+}
+
+TEST(PassMemory, TrainingKeepsEveryOutputAndInferenceThoseStillToBeRead) {
+  const NetPlan plan = branched_plan();
+  PassMemory training(plan, kExamples, Mode::kTraining, Device::cpu());
+  std::set<const float*> distinct;
+  for (std::size_t l = 0; l < plan.layers.size(); ++l) distinct.insert(training.place(l).output);
+  EXPECT_EQ(distinct.size(), plan.layers.size());
+
+  PassMemory inference(plan, kExamples, Mode::kInference, Device::cpu());
+  std::map<const float*, std::size_t> owner;  // who wrote each buffer last
+  for (std::size_t l = 0; l < plan.layers.size(); ++l) {
+    for (const int input : plan.layers[l].inputs) {
+      if (input == kImageIndex) continue;
+      const auto producer = static_cast<std::size_t>(input);
+      EXPECT_EQ(owner.at(inference.place(producer).output), producer) << plan.layers[l].name << " reads what is gone";
+      EXPECT_NE(inference.place(producer).output, inference.place(l).output) << plan.layers[l].name;
+    }
+    owner[inference.place(l).output] = l;
+  }
+  EXPECT_LT(owner.size(), plan.layers.size());
+}
+
+/// Walks backward and checks that each gradient is whole, and not overwritten, when its layer takes it.
+TEST(PassMemory, GradientsOfSeveralConsumersAreSummedBeforeTheyAreRead) {
+  const NetPlan plan = branched_plan();
+  PassMemory memory(plan, kExamples, Mode::kTraining, Device::cpu());
+  std::map<const float*, std::pair<int, int>> content;  // buffer: the layer whose gradient it holds, parts in it
+  content[memory.place(plan.layers.size() - 1).output_gradient] = {static_cast<int>(plan.layers.size()) - 1, 1};
+  for (std::size_t l = plan.layers.size(); l-- > 0;) {
+    const PassMemory::Place& place = memory.place(l);
+    ASSERT_EQ(place.output_gradient != nullptr, plan.layers[l].needs_gradient);
+    if (place.output_gradient == nullptr) continue;
+    const int parts = std::max(plan.layers[l].num_consumers, 1);
+    EXPECT_EQ(content.at(place.output_gradient), std::pair(static_cast<int>(l), parts)) << plan.layers[l].name;
+    for (std::size_t i = 0; i < place.inputs.size(); ++i) {
+      const int input = plan.layers[l].inputs[i];
+      if (place.input_gradients[i] == nullptr) {
+        EXPECT_EQ(input, kImageIndex);
+        continue;
+      }
+      EXPECT_NE(place.input_gradients[i], place.output_gradient);
+      content[place.input_gradients[i]] = {input, 1};
+    }
+    for (const PassMemory::Sum& sum : place.sums) {
+      const auto addend = content.at(sum.addend);
+      EXPECT_EQ(addend.first, content.at(sum.sum).first);
+      EXPECT_EQ(sum.num_elements,
+                kExamples * plan.layers[static_cast<std::size_t>(addend.first)].output.num_elements());
+      content.at(sum.sum).second += addend.second;
+    }
+  }
+}
+
+TEST(PassMemory, TheImageNeedsNoGradient) {
+  const NetPlan plan = branched_plan();
+  EXPECT_EQ(input_gradient_of(plan, 0), InputGradient::kSkipped);
+  EXPECT_EQ(input_gradient_of(plan, 1), InputGradient::kWanted);
+}
+
+}  // namespace
+}  // namespace terngrad

@@ -1,0 +1,23 @@
+// Stands in for nets/cuda/libraries.cpp where there is no GPU.
+#include "nets/cuda/libraries.h"
+
+#include <cuda_runtime.h>
+
+#include <utility>
+
+#include "tests/simt/nets/stand_in.h"
+
+namespace terngrad::cuda {
+
+struct Libraries::Handles {};
+Libraries::Libraries(const Stream& stream) : stream_(stream) {}
+
+}  // namespace terngrad::cuda
+
+namespace terngrad::testing {
+
+void submit(const Stream& stream, std::function<void()> work) {
+  simt::submit(static_cast<cudaStream_t>(stream.native()), std::move(work));
+}
+
+}  // namespace terngrad::testing
