@@ -5,6 +5,7 @@
 
 #include "kernels/errors.h"
 #include "kernels/optimizer.h"
+#include "trainers/filled.h"
 #include "trainers/integer_power.h"
 
 namespace terngrad {
@@ -15,18 +16,20 @@ constexpr const char* kUpdatesKey = "adam_updates";
 
 class Adam final : public Optimizer {
  public:
-  explicit Adam(std::int64_t flat_elements)
-      : first_moment_(zeros<float>(flat_elements)), second_moment_(zeros<float>(flat_elements)) {}
+  Adam(std::int64_t flat_elements, const Device& device)
+      : first_moment_(filled(flat_elements, 0, device)), second_moment_(filled(flat_elements, 0, device)) {}
   const std::string& name() const override {
     static const std::string name = "adam";
     return name;
   }
-  void apply(std::span<float> parameters, std::span<const float> gradient, float learning_rate,
-             Stream& stream) override {
-    update_adam(parameters, first_moment_.span(), second_moment_.span(), gradient,
-                adam_step_size(learning_rate, num_updates_ + 1), kConstants, stream);
-    ++num_updates_;
+  void update(std::span<float> parameters, std::span<const float> gradient, float rate, Stream& stream,
+              const StepScalars& scalars) override {
+    update_adam(parameters, first_moment_.span(), second_moment_.span(), gradient, rate, kConstants, stream, scalars);
   }
+  float rate(float learning_rate, std::uint64_t updates_ahead) const override {
+    return adam_step_size(learning_rate, num_updates_ + updates_ahead + 1);
+  }
+  void count_updates(std::uint64_t count) override { num_updates_ += count; }
   std::vector<Slot> slots() override { return {{"m", first_moment_.span()}, {"v", second_moment_.span()}}; }
   std::map<std::string, std::string> state() const override { return {{kUpdatesKey, std::to_string(num_updates_)}}; }
   void restore_state(const std::map<std::string, std::string>& entries) override {
@@ -57,6 +60,8 @@ float adam_step_size(float learning_rate, std::uint64_t update) {
   return static_cast<float>(double{learning_rate} * std::sqrt(rest2) / rest1);
 }
 
-std::unique_ptr<Optimizer> make_adam(std::int64_t flat_elements) { return std::make_unique<Adam>(flat_elements); }
+std::unique_ptr<Optimizer> make_adam(std::int64_t flat_elements, const Device& device) {
+  return std::make_unique<Adam>(flat_elements, device);
+}
 
 }  // namespace terngrad

@@ -18,6 +18,6 @@ float adam_step_size(float learning_rate, std::uint64_t update);
 /// t counts the updates that were applied, so a skipped step does not enter; a checkpoint keeps it as "adam_updates".
 /// (The TernGrad authors' program raises the powers b^t once for each worker, so that with N workers its correction
 /// vanishes N times as fast; it also ignores the schedule of the learning rate. This does neither.)
-std::unique_ptr<Optimizer> make_adam(std::int64_t flat_elements);
+std::unique_ptr<Optimizer> make_adam(std::int64_t flat_elements, const Device& device = Device::cpu());
 
 }  // namespace terngrad

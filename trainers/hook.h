@@ -42,7 +42,9 @@ struct StepView {
   double loss = 0;         // mean over workers of the mean cross-entropy of their slices
   double accuracy = 0;     // fraction of the batch classified right, before the update
   double learning_rate = 0;
-  double step_seconds = 0;     // all of the step
+  double step_seconds = 0;  // all of the step
+  // Parts of it, and of `report`. On a GPU, where a step is one launch, they are not known: 0.
+  bool parts_are_timed = true;
   double compute_seconds = 0;  // forward and backward
   double update_seconds = 0;   // optimizer and average
   double data_seconds = 0;     // waiting for examples
@@ -59,6 +61,19 @@ struct StepView {
 
 enum class HookVerdict { kContinue, kStop };
 
+/// StepView::telemetry from the other two: compares what was encoded with what was sent.
+std::function<TensorTelemetry(int segment)> telemetry_of(
+    std::function<std::span<const float>(int segment)> gradient,
+    std::function<float(int segment, std::span<float> out)> decode_sent);
+
+/// No number of steps.
+inline constexpr std::uint64_t kNever = ~std::uint64_t{0};
+
+/// The least multiple of n above `steps_done`; kNever for n = 0.
+inline std::uint64_t next_multiple(std::uint64_t n, std::uint64_t steps_done) {
+  return n == 0 ? kNever : (steps_done / n + 1) * n;
+}
+
 /// Called around training. Hooks observe and may ask to stop; they change nothing, so that a run with other hooks ends
 /// with the same bits. The default of every call does nothing.
 class Hook {
@@ -67,6 +82,10 @@ class Hook {
   virtual void before_train(const TrainingView&) {}
   virtual HookVerdict after_step(const TrainingView&, const StepView&) { return HookVerdict::kContinue; }
   virtual void after_train(const TrainingView&) {}
+  /// The least number of steps above `steps_done` after which after_step reads more of the run than numbers: its
+  /// parameters, slots, states, gradients or what was sent. Runs on a GPU go on without waiting until some hook looks,
+  /// and then call after_step for each of the steps since; before that step, these views hold what they may.
+  virtual std::uint64_t next_look(std::uint64_t steps_done) const { return steps_done + 1; }
   /// Hooks run on the chief (rank 0) only unless this is true.
   virtual bool on_every_rank() const { return false; }
 };

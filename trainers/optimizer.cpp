@@ -3,6 +3,7 @@
 #include "kernels/errors.h"
 #include "kernels/optimizer.h"
 #include "trainers/adam.h"
+#include "trainers/filled.h"
 #include "trainers/rmsprop.h"
 
 namespace terngrad {
@@ -14,23 +15,23 @@ class GradientDescent final : public Optimizer {
     static const std::string name = "gd";
     return name;
   }
-  void apply(std::span<float> parameters, std::span<const float> gradient, float learning_rate,
-             Stream& stream) override {
-    update_gd(parameters, gradient, learning_rate, stream);
+  void update(std::span<float> parameters, std::span<const float> gradient, float rate, Stream& stream,
+              const StepScalars& scalars) override {
+    update_gd(parameters, gradient, rate, stream, scalars);
   }
 };
 
 class Momentum final : public Optimizer {
  public:
-  Momentum(double momentum, std::int64_t flat_elements)
-      : momentum_(static_cast<float>(momentum)), accumulator_(zeros<float>(flat_elements)) {}
+  Momentum(double momentum, std::int64_t flat_elements, const Device& device)
+      : momentum_(static_cast<float>(momentum)), accumulator_(filled(flat_elements, 0, device)) {}
   const std::string& name() const override {
     static const std::string name = "momentum";
     return name;
   }
-  void apply(std::span<float> parameters, std::span<const float> gradient, float learning_rate,
-             Stream& stream) override {
-    update_momentum(parameters, accumulator_.span(), gradient, learning_rate, momentum_, stream);
+  void update(std::span<float> parameters, std::span<const float> gradient, float rate, Stream& stream,
+              const StepScalars& scalars) override {
+    update_momentum(parameters, accumulator_.span(), gradient, rate, momentum_, stream, scalars);
   }
   std::vector<Slot> slots() override { return {{"momentum", accumulator_.span()}}; }
 
@@ -44,11 +45,11 @@ class Momentum final : public Optimizer {
 std::vector<std::string> optimizer_names() { return {"gd", "momentum", "adam", "rmsprop"}; }
 
 std::unique_ptr<Optimizer> make_optimizer(const std::string& name, const OptimizerOptions& options,
-                                          std::int64_t flat_elements) {
+                                          std::int64_t flat_elements, const Device& device) {
   if (name == "gd") return std::make_unique<GradientDescent>();
-  if (name == "momentum") return std::make_unique<Momentum>(options.momentum, flat_elements);
-  if (name == "adam") return make_adam(flat_elements);
-  if (name == "rmsprop") return make_rmsprop(options.momentum, flat_elements);
+  if (name == "momentum") return std::make_unique<Momentum>(options.momentum, flat_elements, device);
+  if (name == "adam") return make_adam(flat_elements, device);
+  if (name == "rmsprop") return make_rmsprop(options.momentum, flat_elements, device);
   TERNGRAD_THROW(InvalidArgument, "[optimizer] unknown optimizer '", name, "'; accepted: gd, momentum, adam, rmsprop");
 }
 

@@ -10,6 +10,7 @@
 
 #include "kernels/buffer.h"
 #include "kernels/device.h"
+#include "kernels/optimizer.h"
 
 namespace terngrad {
 
@@ -19,14 +20,30 @@ class Optimizer {
   virtual ~Optimizer() = default;
   virtual const std::string& name() const = 0;
 
-  /// Applies one update. Bitwise repeatable, for any number of threads.
-  /// @param parameters     [flat elements] in and out
+  /// Applies one update. Bitwise repeatable, for any number of threads and on any device.
+  /// @param parameters     [flat elements] in and out, on the device of the slots
   /// @param gradient       [flat elements] the mean gradient G
   /// @param learning_rate  lr
-  virtual void apply(std::span<float> parameters, std::span<const float> gradient, float learning_rate,
-                     Stream& stream) = 0;
+  void apply(std::span<float> parameters, std::span<const float> gradient, float learning_rate, Stream& stream) {
+    update(parameters, gradient, rate(learning_rate, 0), stream, {});
+    count_updates(1);
+  }
 
-  /// State that a checkpoint keeps: name and flat buffer of each slot.
+  // The same in parts, for updates that are captured into a CUDA graph and told their rate when they run.
+
+  /// What `update` multiplies by: the learning rate, or what the rule makes of it.
+  /// @param updates_ahead  updates not counted yet that come before this one
+  virtual float rate(float learning_rate, std::uint64_t updates_ahead) const {
+    static_cast<void>(updates_ahead);
+    return learning_rate;
+  }
+  /// Submits one update, by `rate` or by what `scalars` says when it runs.
+  virtual void update(std::span<float> parameters, std::span<const float> gradient, float rate, Stream& stream,
+                      const StepScalars& scalars) = 0;
+  /// Says that `count` updates have been applied.
+  virtual void count_updates(std::uint64_t count) { static_cast<void>(count); }
+
+  /// State that a checkpoint keeps: name and flat buffer of each slot, on the device it was made for.
   struct Slot {
     std::string name;
     std::span<float> values;
@@ -50,8 +67,8 @@ struct OptimizerOptions {
 ///   adam      trainers/adam.h
 ///   rmsprop   trainers/rmsprop.h
 std::vector<std::string> optimizer_names();
-/// @throws InvalidArgument for an unknown name
+/// @param device  where slots are; @throws InvalidArgument for an unknown name
 std::unique_ptr<Optimizer> make_optimizer(const std::string& name, const OptimizerOptions& options,
-                                          std::int64_t flat_elements);
+                                          std::int64_t flat_elements, const Device& device = Device::cpu());
 
 }  // namespace terngrad

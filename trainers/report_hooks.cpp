@@ -69,6 +69,7 @@ class ProgressHook final : public Hook {
     return HookVerdict::kContinue;
   }
   void after_train(const TrainingView&) override { display_.finish(); }
+  std::uint64_t next_look(std::uint64_t) const override { return kNever; }
 
  private:
   ProgressDisplay& display_;
@@ -91,6 +92,9 @@ class MetricsHook final : public Hook {
       write_train(training, step);
     if (telemetry_steps_ != 0 && training.steps_done % telemetry_steps_ == 0) write_tensors(training, step);
     return HookVerdict::kContinue;
+  }
+  std::uint64_t next_look(std::uint64_t steps_done) const override {
+    return next_multiple(telemetry_steps_, steps_done);
   }
 
  private:
@@ -122,13 +126,15 @@ class MetricsHook final : public Hook {
           compression_ratio(training.net.layout(), interval.sent_bytes(), interval.steps, workers);
     }
     line["examples_per_second"] = examples_per_second(training, interval);
-    line["data_seconds"] = step.data_seconds;
-    line["compute_seconds"] = step.compute_seconds;
-    line["measure_seconds"] = report.measure_seconds;
-    line["encode_seconds"] = report.encode_seconds;
-    line["wire_seconds"] = report.wire_seconds;
-    line["decode_seconds"] = report.decode_seconds;
-    line["update_seconds"] = step.update_seconds;
+    if (step.parts_are_timed) {
+      line["data_seconds"] = step.data_seconds;
+      line["compute_seconds"] = step.compute_seconds;
+      line["measure_seconds"] = report.measure_seconds;
+      line["encode_seconds"] = report.encode_seconds;
+      line["wire_seconds"] = report.wire_seconds;
+      line["decode_seconds"] = report.decode_seconds;
+      line["update_seconds"] = step.update_seconds;
+    }
     writer_.write(line);
   }
 
@@ -225,6 +231,10 @@ HookVerdict EvaluationHook::after_step(const TrainingView& training, const StepV
   return HookVerdict::kContinue;
 }
 
+std::uint64_t EvaluationHook::next_look(std::uint64_t steps_done) const {
+  return next_multiple(eval_steps_, steps_done);
+}
+
 void EvaluationHook::after_train(const TrainingView& training) {
   if (training.steps_done == training.total_steps && evaluated_ != training.steps_done) run(training);
 }
@@ -268,6 +278,10 @@ HookVerdict CheckpointHook::after_step(const TrainingView& training, const StepV
                      (before ? before->path.string() + " is intact" : "no checkpoint is saved yet"));
   }
   return HookVerdict::kContinue;
+}
+
+std::uint64_t CheckpointHook::next_look(std::uint64_t steps_done) const {
+  return next_multiple(options_.save_steps, steps_done);
 }
 
 void CheckpointHook::after_train(const TrainingView& training) {

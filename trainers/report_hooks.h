@@ -47,9 +47,9 @@ std::unique_ptr<Hook> make_progress_hook(ProgressDisplay& display, std::uint64_t
 /// over the interval), "learning_rate", bytes of each leg per worker and step (means over the
 /// interval), "compression_ratio" (of the interval's bytes), "skipped_steps",
 /// "nonfinite_steps", "zeroed_elements" and "clipped_gradients" (what transforms changed, in all workers' gradients
-/// over the interval), times}; every `telemetry_steps` (0: never) a line of kind "tensors" with scaler, zero_fraction,
-/// clip_fraction, kept_norm, snr_db, norm and max_abs of every tensor of worker 0. Fields whose names end in _seconds
-/// or _per_second are times; all others are the same for equal runs.
+/// over the interval), times (of parts of a step only where they are known)}; every `telemetry_steps` (0: never) a line
+/// of kind "tensors" with scaler, zero_fraction, clip_fraction, kept_norm, snr_db, norm and max_abs of every tensor of
+/// worker 0. Fields whose names end in _seconds or _per_second are times; all others are the same for equal runs.
 /// @param interval  outlives the hook; not empty in a run that was saved between two lines and is resumed
 std::unique_ptr<Hook> make_metrics_hook(MetricsWriter& writer, std::uint64_t log_steps, std::uint64_t telemetry_steps,
                                         Interval& interval);
@@ -65,6 +65,7 @@ class EvaluationHook final : public Hook {
   void before_train(const TrainingView& training) override;
   HookVerdict after_step(const TrainingView& training, const StepView& step) override;
   void after_train(const TrainingView& training) override;
+  std::uint64_t next_look(std::uint64_t steps_done) const override;
   /// Says that the metrics have the result of this step already: a resumed run writes no line twice.
   void set_evaluated(std::uint64_t step) { evaluated_ = step; }
 
@@ -105,6 +106,7 @@ class CheckpointHook final : public Hook {
   void before_train(const TrainingView& training) override;
   HookVerdict after_step(const TrainingView& training, const StepView& step) override;
   void after_train(const TrainingView& training) override;
+  std::uint64_t next_look(std::uint64_t steps_done) const override;
 
  private:
   void save(const TrainingView& training);

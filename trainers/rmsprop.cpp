@@ -1,27 +1,24 @@
 #include "trainers/rmsprop.h"
 
-#include <algorithm>
-
 #include "kernels/optimizer.h"
+#include "trainers/filled.h"
 
 namespace terngrad {
 namespace {
 
 class Rmsprop final : public Optimizer {
  public:
-  Rmsprop(double momentum, std::int64_t flat_elements)
+  Rmsprop(double momentum, std::int64_t flat_elements, const Device& device)
       : constants_{.momentum = static_cast<float>(momentum)},
-        mean_square_(flat_elements),
-        update_(zeros<float>(flat_elements)) {
-    std::ranges::fill(mean_square_.span(), 1.0f);
-  }
+        mean_square_(filled(flat_elements, 1, device)),
+        update_(filled(flat_elements, 0, device)) {}
   const std::string& name() const override {
     static const std::string name = "rmsprop";
     return name;
   }
-  void apply(std::span<float> parameters, std::span<const float> gradient, float learning_rate,
-             Stream& stream) override {
-    update_rmsprop(parameters, mean_square_.span(), update_.span(), gradient, learning_rate, constants_, stream);
+  void update(std::span<float> parameters, std::span<const float> gradient, float rate, Stream& stream,
+              const StepScalars& scalars) override {
+    update_rmsprop(parameters, mean_square_.span(), update_.span(), gradient, rate, constants_, stream, scalars);
   }
   std::vector<Slot> slots() override { return {{"ms", mean_square_.span()}, {"mom", update_.span()}}; }
 
@@ -33,8 +30,8 @@ class Rmsprop final : public Optimizer {
 
 }  // namespace
 
-std::unique_ptr<Optimizer> make_rmsprop(double momentum, std::int64_t flat_elements) {
-  return std::make_unique<Rmsprop>(momentum, flat_elements);
+std::unique_ptr<Optimizer> make_rmsprop(double momentum, std::int64_t flat_elements, const Device& device) {
+  return std::make_unique<Rmsprop>(momentum, flat_elements, device);
 }
 
 }  // namespace terngrad

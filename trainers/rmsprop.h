@@ -13,6 +13,7 @@ namespace terngrad {
 /// Slots "ms", one at first, and "mom", zero at first. (Slots of padding start as those of elements; what they hold
 /// reaches no parameter.)
 /// @param momentum  from 0 up to, but not, 1
-std::unique_ptr<Optimizer> make_rmsprop(double momentum, std::int64_t flat_elements);
+std::unique_ptr<Optimizer> make_rmsprop(double momentum, std::int64_t flat_elements,
+                                        const Device& device = Device::cpu());
 
 }  // namespace terngrad

@@ -27,6 +27,7 @@ class StopHook final : public Hook {
     display_.message(fmt::format("stopping after step {}: {} seconds have passed", training.steps_done, seconds_));
     return HookVerdict::kStop;
   }
+  std::uint64_t next_look(std::uint64_t) const override { return kNever; }
 
  private:
   const StopSignal& signal_;

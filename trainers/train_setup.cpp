@@ -14,6 +14,7 @@
 #include "trainers/data_fingerprint.h"
 #include "trainers/floating_epochs.h"
 #include "trainers/gradient_transform.h"
+#include "trainers/host_trainer.h"
 
 namespace terngrad {
 namespace {
@@ -193,7 +194,7 @@ TrainSetup make_train_setup(const TrainOptions& o) {
   options.ema_decay = o.ema_decay;
   options.num_threads = num_threads(o);
   options.num_data_threads = o.num_preprocess_threads;
-  setup.trainer = std::make_unique<Trainer>(std::move(parts), options);
+  setup.trainer = std::make_unique<HostTrainer>(std::move(parts), options);
   return setup;
 }
 

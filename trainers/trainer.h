@@ -1,6 +1,7 @@
-// Trainer: the loop.
+// Trainer: a synchronous training run, on whatever devices its steps are computed.
 #pragma once
 
+#include <cstdint>
 #include <memory>
 #include <span>
 #include <vector>
@@ -10,24 +11,11 @@
 #include "kernels/buffer.h"
 #include "nets/net.h"
 #include "trainers/ema.h"
-#include "trainers/gradient_transform.h"
 #include "trainers/hook.h"
 #include "trainers/optimizer.h"
 #include "trainers/schedule.h"
-#include "trainers/strategy.h"
 
 namespace terngrad {
-
-/// What a trainer is put together from; all through interfaces.
-struct TrainerParts {
-  std::unique_ptr<Net> net;
-  std::shared_ptr<const Dataset> dataset;  // training subset
-  std::unique_ptr<Strategy> strategy;
-  std::unique_ptr<Optimizer> optimizer;
-  std::vector<std::unique_ptr<GradientTransform>> transforms;
-  Schedule schedule;
-  WorkerGroup workers;
-};
 
 struct TrainerOptions {
   std::int64_t batch_size = 64;  // of all workers together, a multiple of their number
@@ -39,14 +27,17 @@ struct TrainerOptions {
 };
 
 /// Synchronous training of N workers of which this process holds a contiguous range. Every step: each worker computes
-/// the gradient of its slice of the joint batch, transforms are applied, the strategy combines the gradients, and the
-/// one copy of the parameters that the process's workers share is updated. Final parameters depend on options and seed
-/// alone: not on threads, nor on how workers are spread over processes (contract B3).
+/// the gradient of its slice of the joint batch, transforms are applied, the gradients are combined, and the one copy
+/// of the parameters that the process's workers share is updated. Final parameters depend on options, seed and the kind
+/// of device alone: not on threads, nor on how workers are spread over devices and processes (contract B3).
+///
+/// This class holds what a run is on every device: its state in host memory, its hooks and its place in the run.
+/// HostTrainer and DeviceTrainer compute the steps.
 class Trainer {
  public:
-  /// Parameters are initialized from the seed.
-  Trainer(TrainerParts parts, const TrainerOptions& options);
-  ~Trainer();
+  virtual ~Trainer();
+  Trainer(const Trainer&) = delete;
+  Trainer& operator=(const Trainer&) = delete;
 
   /// Hooks are called in the order in which they were added.
   void add_hook(std::unique_ptr<Hook> hook);
@@ -54,9 +45,9 @@ class Trainer {
   /// Trains up to total_steps, or until a hook asks to stop. @returns steps done in all
   /// @throws whatever a part throws; the parameters are then those of the last whole step; the net's state may have
   /// seen the batch that failed
-  std::uint64_t run();
+  virtual std::uint64_t run() = 0;
 
-  // State, for restoring from a checkpoint before run().
+  // State, for restoring from a checkpoint before run(), and as run() left it. Host memory.
   std::span<float> parameters() { return parameters_.span(); }
   Ema& ema() { return ema_; }
   /// The net's state of a local worker: its moving statistics. A skipped step leaves them as they were.
@@ -64,31 +55,46 @@ class Trainer {
   /// The moving average of the state of local worker 0, with the decay of `ema`: what evaluation of averaged parameters
   /// uses, as the original does.
   Ema& state_ema() { return state_ema_; }
-  int num_local_workers() const { return parts_.workers.num_local_workers; }
-  Optimizer& optimizer() { return *parts_.optimizer; }
-  Net& net() { return *parts_.net; }
+  /// The optimizer's slots.
+  virtual std::vector<Optimizer::Slot> slots() = 0;
+  int num_local_workers() const { return workers_.num_local_workers; }
+  /// For its name, state() and restore_state(); its slots may be in a device's memory.
+  Optimizer& optimizer() { return optimizer_; }
+  Net& net() { return net_; }
   void set_steps_done(std::uint64_t steps) { steps_done_ = steps; }
 
- private:
-  TrainingView view();
-  void step(Pipeline& pipeline);
-  HookVerdict call_hooks(const StepView& step);
+ protected:
+  /// Parameters are initialized from the seed. @param net, optimizer  outlive the trainer
+  Trainer(Net& net, Optimizer& optimizer, const Schedule& schedule, const WorkerGroup& workers,
+          const TrainerOptions& options);
 
-  TrainerParts parts_;
+  TrainingView view();
+  PipelineOptions pipeline_options() const;
+  double learning_rate(std::uint64_t step) const { return schedule_.rate(static_cast<std::int64_t>(step)); }
+  bool is_done() const { return steps_done_ >= options_.total_steps || stop_; }
+  void begin();                           // before_train of the hooks
+  void finish();                          // after_train
+  void after_step(const StepView& step);  // counts the step and calls the hooks
+  /// The least number of steps above those done after which a hook looks.
+  std::uint64_t next_look() const;
+
+  const TrainerOptions& options() const { return options_; }
+  const WorkerGroup& workers() const { return workers_; }
+  std::uint64_t steps_done() const { return steps_done_; }
+  std::vector<Buffer<float>>& states() { return states_; }
+
+ private:
+  bool is_called(const Hook& hook) const;
+
+  Net& net_;
+  Optimizer& optimizer_;
+  Schedule schedule_;
+  WorkerGroup workers_;
   TrainerOptions options_;
-  Stream stream_;
   Buffer<float> parameters_;
   Ema ema_;
-  std::vector<Buffer<float>> states_;         // one per local worker
-  std::vector<Buffer<float>> states_before_;  // the same before the step, to go back to if it is skipped
-  std::vector<float*> state_pointers_;
+  std::vector<Buffer<float>> states_;  // one per local worker
   Ema state_ema_;
-  std::vector<Buffer<float>> gradients_;  // one per local worker
-  std::vector<float*> gradient_pointers_;
-  std::vector<TensorTable> gradient_tables_;
-  Buffer<float> mean_;
-  std::vector<WorkerLoss> losses_;
-  std::vector<TransformCounts> transform_counts_;  // of the step, one per local worker
   std::vector<std::unique_ptr<Hook>> hooks_;
   std::uint64_t steps_done_ = 0;
   bool stop_ = false;

@@ -21,7 +21,7 @@ std::optional<CheckpointState> restore_newest(const std::filesystem::path& direc
   const Layout& layout = trainer.net().layout();
   checkpoint.read_group("parameters", layout, trainer.parameters());
   checkpoint.read_group("ema", layout, trainer.ema().shadow());
-  for (const Optimizer::Slot& slot : trainer.optimizer().slots()) {
+  for (const Optimizer::Slot& slot : trainer.slots()) {
     checkpoint.read_group("slots/" + slot.name, layout, slot.values);
   }
   trainer.optimizer().restore_state(checkpoint.state().more);

@@ -17,7 +17,7 @@
 #include "datasets/synthetic.h"
 #include "nets/net.h"
 #include "tests/support/bits.h"
-#include "trainers/trainer.h"
+#include "trainers/host_trainer.h"
 
 namespace terngrad::testing {
 
@@ -153,7 +153,7 @@ inline std::unique_ptr<Trainer> make_small_trainer(const SmallRun& run) {
   options.seed = run.seed;
   options.num_threads = run.num_threads;
   options.num_data_threads = run.num_data_threads;
-  return std::make_unique<Trainer>(std::move(parts), options);
+  return std::make_unique<HostTrainer>(std::move(parts), options);
 }
 
 /// Bits of everything that a step changes.
@@ -164,7 +164,7 @@ inline std::vector<std::uint32_t> state_bits(Trainer& trainer) {
     all.insert(all.end(), bits.begin(), bits.end());
   };
   append(trainer.ema().shadow());
-  for (const Optimizer::Slot& slot : trainer.optimizer().slots()) append(slot.values);
+  for (const Optimizer::Slot& slot : trainer.slots()) append(slot.values);
   for (int worker = 0; worker < trainer.num_local_workers(); ++worker) append(trainer.state(worker));
   append(trainer.state_ema().shadow());
   return all;

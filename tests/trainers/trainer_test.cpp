@@ -176,7 +176,7 @@ TEST(Trainer, GoingOnFromACheckpointEndsTheSame) {
     const Layout& layout = resumed->net().layout();
     checkpoint.read_group("parameters", layout, resumed->parameters());
     checkpoint.read_group("ema", layout, resumed->ema().shadow());
-    for (const Optimizer::Slot& slot : resumed->optimizer().slots()) {
+    for (const Optimizer::Slot& slot : resumed->slots()) {
       checkpoint.read_group("slots/" + slot.name, layout, slot.values);
     }
     restore_states(checkpoint, *resumed);

@@ -106,7 +106,7 @@ TEST(BeginFrom, TakesParametersAndStateAndNothingElse) {
   checkpoint.read_group(worker_state_group(0), layout, first);
   for (int worker = 0; worker < 2; ++worker) EXPECT_EQ(bits_of(trainer->state(worker)), bits_of(first));
   EXPECT_EQ(bits_of(trainer->state_ema().shadow()), bits_of(first));
-  for (const Optimizer::Slot& slot : trainer->optimizer().slots()) EXPECT_THAT(slot.values, ::testing::Each(0.0f));
+  for (const Optimizer::Slot& slot : trainer->slots()) EXPECT_THAT(slot.values, ::testing::Each(0.0f));
   EXPECT_EQ(trainer->run(), kSteps);  // from step 0
 }
 

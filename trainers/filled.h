@@ -1,0 +1,23 @@
+// A buffer of one value on any device.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <vector>
+
+#include "kernels/buffer.h"
+#include "kernels/copy.h"
+
+namespace terngrad {
+
+/// A buffer with `value` in every element. On a GPU the host waits.
+inline Buffer<float> filled(std::int64_t num_elements, float value, const Device& device) {
+  const std::vector<float> values(static_cast<std::size_t>(num_elements), value);
+  Buffer<float> buffer(num_elements, device);
+  Stream stream(device, 1);
+  copy<float>(values, buffer.span(), stream);
+  stream.synchronize();
+  return buffer;
+}
+
+}  // namespace terngrad

@@ -1,0 +1,48 @@
+// HostTrainer: training on the CPU.
+#pragma once
+
+#include <memory>
+#include <vector>
+
+#include "trainers/gradient_transform.h"
+#include "trainers/strategy.h"
+#include "trainers/trainer.h"
+
+namespace terngrad {
+
+/// What a trainer is put together from; all through interfaces.
+struct TrainerParts {
+  std::unique_ptr<Net> net;
+  std::shared_ptr<const Dataset> dataset;  // training subset
+  std::unique_ptr<Strategy> strategy;
+  std::unique_ptr<Optimizer> optimizer;
+  std::vector<std::unique_ptr<GradientTransform>> transforms;
+  Schedule schedule;
+  WorkerGroup workers;
+};
+
+/// The loop on the CPU, where every call has done its work when it returns.
+class HostTrainer final : public Trainer {
+ public:
+  HostTrainer(TrainerParts parts, const TrainerOptions& options);
+  std::uint64_t run() override;
+  std::vector<Optimizer::Slot> slots() override { return parts_.optimizer->slots(); }
+
+ private:
+  void step(Pipeline& pipeline);
+  void apply_transforms();
+  TransformCounts transform_counts() const;
+
+  TrainerParts parts_;
+  Stream stream_;
+  std::vector<Buffer<float>> states_before_;  // states before the step, to go back to if it is skipped
+  std::vector<float*> state_pointers_;
+  std::vector<Buffer<float>> gradients_;  // one per local worker
+  std::vector<float*> gradient_pointers_;
+  std::vector<TensorTable> gradient_tables_;
+  Buffer<float> mean_;
+  std::vector<WorkerLoss> losses_;
+  std::vector<TransformCounts> transform_counts_;  // of the step, one per local worker
+};
+
+}  // namespace terngrad
