@@ -27,6 +27,9 @@ struct TrainingView {
   std::map<std::string, std::string> optimizer_state = {};
   std::uint64_t steps_done = 0;  // updates applied or skipped so far: the step that comes next
   std::uint64_t total_steps = 0;
+  /// Steps that have run. On a GPU there may be more than steps_done, whose hooks are yet to be called; a run that is
+  /// asked to stop ends after these.
+  std::uint64_t steps_computed = 0;
   int num_workers = 1;
   int num_local_workers = 1;    // of this process
   std::int64_t batch_size = 0;  // of all workers together

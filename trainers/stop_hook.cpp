@@ -17,7 +17,8 @@ class StopHook final : public Hook {
   void before_train(const TrainingView&) override { begin_ = std::chrono::steady_clock::now(); }
 
   HookVerdict after_step(const TrainingView& training, const StepView&) override {
-    if (training.steps_done == training.total_steps) return HookVerdict::kContinue;  // it ends anyway
+    if (training.steps_done == training.total_steps) return HookVerdict::kContinue;    // it ends anyway
+    if (training.steps_done < training.steps_computed) return HookVerdict::kContinue;  // it ends after these
     if (const int signal = signal_.received(); signal != 0) {
       display_.message(fmt::format("stopping after step {}: {}", training.steps_done, signal_name(signal)));
       return HookVerdict::kStop;

@@ -49,6 +49,7 @@ TrainingView Trainer::view() {
           .optimizer_state = optimizer_.state(),
           .steps_done = steps_done_,
           .total_steps = options_.total_steps,
+          .steps_computed = std::max(steps_computed_, steps_done_),
           .num_workers = workers_.num_workers,
           .num_local_workers = workers_.num_local_workers,
           .batch_size = options_.batch_size,

@@ -75,6 +75,8 @@ class Trainer {
   void begin();                           // before_train of the hooks
   void finish();                          // after_train
   void after_step(const StepView& step);  // counts the step and calls the hooks
+  /// Says that steps have run whose hooks are yet to be called.
+  void set_steps_computed(std::uint64_t steps) { steps_computed_ = steps; }
   /// The least number of steps above those done after which a hook looks.
   std::uint64_t next_look() const;
 
@@ -97,6 +99,7 @@ class Trainer {
   Ema state_ema_;
   std::vector<std::unique_ptr<Hook>> hooks_;
   std::uint64_t steps_done_ = 0;
+  std::uint64_t steps_computed_ = 0;
   bool stop_ = false;
 };
 

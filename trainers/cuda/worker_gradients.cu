@@ -1,0 +1,95 @@
+#include "trainers/cuda/worker_gradients.h"
+
+#include <cuda_runtime.h>
+
+#include "kernels/cuda/launch.cuh"
+#include "kernels/layout.h"
+
+namespace terngrad::cuda {
+namespace {
+
+constexpr unsigned kThreads = 256;
+constexpr std::uint32_t kFirstNonfinite = 0x7f800000u;  // the bits of infinity; of NaN are more
+constexpr std::int64_t kLanes = 4;                      // elements of a thread: one access of 16 bytes
+static_assert(kFlatAlignment % kLanes == 0, "a thread's elements lie in one cache line");
+
+dim3 grid_for(std::int64_t flat_elements, int num_workers) {
+  return {num_blocks_for(flat_elements, kThreads * kLanes), static_cast<unsigned>(num_workers), 1};
+}
+
+__device__ std::int64_t first_element() { return (std::int64_t{blockIdx.x} * kThreads + threadIdx.x) * kLanes; }
+
+__global__ void __launch_bounds__(kThreads)
+    weight_decay_kernel(float* gradients, std::int64_t stride, const float* __restrict__ parameters, float decay,
+                        const std::uint8_t* __restrict__ is_decayed, std::int64_t flat_elements) {
+  const std::int64_t first = first_element();
+  if (first >= flat_elements || is_decayed[first / kFlatAlignment] == 0) return;
+  auto* const to = reinterpret_cast<float4*>(gradients + blockIdx.y * stride + first);
+  const float4 w = *reinterpret_cast<const float4*>(parameters + first);
+  float4 g = *to;
+  g.x += decay * w.x;
+  g.y += decay * w.y;
+  g.z += decay * w.z;
+  g.w += decay * w.w;
+  *to = g;
+}
+
+/// One thread, so that the norms' sums have the order of the tensors. There are few.
+__global__ void __launch_bounds__(32)
+    clip_factors_kernel(const Statistics* __restrict__ statistics, int num_workers, int num_tensors, double max_norm,
+                        bool skip_nonfinite, float* factors, StepCounters* counters) {
+  if (threadIdx.x != 0) return;
+  for (int worker = 0; worker < num_workers; ++worker) {
+    double sum_squares = 0;
+    bool leave = false;
+    for (int tensor = 0; tensor < num_tensors; ++tensor) {
+      const Statistics& of_tensor = statistics[worker * num_tensors + tensor];
+      if (of_tensor.max_bits >= kFirstNonfinite) {
+        leave |= !skip_nonfinite;
+      } else {
+        sum_squares += of_tensor.sum_squares;
+      }
+    }
+    const double norm = __dsqrt_rn(sum_squares);
+    const bool clips = !leave && norm > max_norm;
+    factors[worker] = clips ? static_cast<float>(__ddiv_rn(max_norm, norm)) : 1.0f;
+    counters->clipped_gradients += clips ? 1 : 0;
+  }
+}
+
+__global__ void __launch_bounds__(kThreads)
+    scale_workers_kernel(float* gradients, std::int64_t stride, const float* __restrict__ factors,
+                         std::int64_t flat_elements) {
+  const std::int64_t first = first_element();
+  const float factor = factors[blockIdx.y];
+  if (first >= flat_elements || factor == 1.0f) return;
+  auto* const to = reinterpret_cast<float4*>(gradients + blockIdx.y * stride + first);
+  float4 g = *to;
+  g.x *= factor;
+  g.y *= factor;
+  g.z *= factor;
+  g.w *= factor;
+  *to = g;
+}
+
+}  // namespace
+
+void add_weight_decay(WorkerBuffers<float> gradients, int num_workers, const float* parameters, float decay,
+                      const std::uint8_t* is_decayed, std::int64_t flat_elements, const Stream& stream) {
+  launch(weight_decay_kernel, grid_for(flat_elements, num_workers), dim3(kThreads), 0, stream, gradients.data,
+         gradients.stride, parameters, decay, is_decayed, flat_elements);
+}
+
+void clip_factors(const Statistics* statistics, int num_workers, int num_tensors, double max_norm, bool skip_nonfinite,
+                  float* factors, StepCounters* counters, const Stream& stream) {
+  launch(clip_factors_kernel, dim3(1), dim3(32), 0, stream, statistics, num_workers, num_tensors, max_norm,
+         skip_nonfinite, factors, counters);
+}
+
+void scale_workers(WorkerBuffers<float> gradients, int num_workers, const float* factors, std::int64_t flat_elements,
+                   const Stream& stream) {
+  launch(scale_workers_kernel, grid_for(flat_elements, num_workers), dim3(kThreads), 0, stream, gradients.data,
+         gradients.stride, factors, flat_elements);
+}
+
+}  // namespace terngrad::cuda

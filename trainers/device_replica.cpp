@@ -1,0 +1,130 @@
+#include "trainers/device_replica.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "kernels/copy.h"
+#include "kernels/errors.h"
+#include "kernels/optimizer.h"
+
+namespace terngrad {
+namespace {
+
+Buffer<float> zeroed(std::int64_t count, Stream& stream) {
+  Buffer<float> buffer(count, stream.device());
+  fill_zero(buffer.span(), stream);
+  return buffer;
+}
+
+}  // namespace
+
+DeviceReplica::DeviceReplica(DeviceReplicaParts parts, int max_burst)
+    : parts_(std::move(parts)),
+      stream_(parts_.net->stream()),
+      flat_elements_(parts_.net->layout().flat_elements()),
+      state_elements_(parts_.net->state_layout().flat_elements()),
+      ring_(max_burst, stream_),
+      parameters_(zeroed(flat_elements_, stream_)),
+      ema_(zeroed(flat_elements_, stream_)),
+      mean_(zeroed(flat_elements_, stream_)),
+      gradients_(zeroed(flat_elements_ * parts_.num_workers, stream_)),
+      states_(zeroed(state_elements_ * parts_.num_workers, stream_)),
+      states_before_(zeroed(state_elements_ * parts_.num_workers, stream_)),
+      state_ema_(zeroed(state_elements_, stream_)),
+      losses_(parts_.num_workers, stream_.device()),
+      mean_table_(parts_.net->layout(), mean_.data()) {
+  TERNGRAD_REQUIRE(!parts_.exchanges.empty(), "[DeviceReplica] needs an exchange");
+  for (int worker = 0; worker < parts_.num_workers; ++worker) {
+    gradient_tables_.emplace_back(parts_.net->layout(), gradients_.data() + worker * flat_elements_);
+  }
+}
+
+void DeviceReplica::load(const ReplicaState& state) {
+  copy<float>(state.parameters, parameters_.span(), stream_);
+  copy<float>(state.ema, ema_.span(), stream_);
+  copy<float>(state.state_ema, state_ema_.span(), stream_);
+  const auto per_worker = static_cast<std::size_t>(state_elements_);
+  for (std::size_t worker = 0; worker < state.states.size(); ++worker) {
+    copy<float>(state.states[worker], states_.span().subspan(worker * per_worker, per_worker), stream_);
+  }
+  const std::vector<Optimizer::Slot> slots = parts_.optimizer->slots();
+  for (std::size_t i = 0; i < slots.size(); ++i) copy<float>(state.slots.at(i).values, slots[i].values, stream_);
+  stream_.synchronize();
+}
+
+void DeviceReplica::store(const ReplicaState& state) {
+  copy<float>(parameters_.span(), state.parameters, stream_);
+  copy<float>(ema_.span(), state.ema, stream_);
+  copy<float>(state_ema_.span(), state.state_ema, stream_);
+  const auto per_worker = static_cast<std::size_t>(state_elements_);
+  for (std::size_t worker = 0; worker < state.states.size(); ++worker) {
+    copy<float>(states_.span().subspan(worker * per_worker, per_worker), state.states[worker], stream_);
+  }
+  const std::vector<Optimizer::Slot> slots = parts_.optimizer->slots();
+  for (std::size_t i = 0; i < slots.size(); ++i) copy<float>(slots[i].values, state.slots.at(i).values, stream_);
+  stream_.synchronize();
+}
+
+void DeviceReplica::submit_update(DeviceAllReduce& exchange) {
+  const std::uint32_t* skip = exchange.skip();
+  // The rate is what the step's input says.
+  parts_.optimizer->update(parameters_.span(), mean_.span(), 0, stream_, ring_.update_scalars(skip));
+  update_ema(ema_.span(), parameters_.span(), 0, stream_, ring_.average_scalars(skip));
+  if (state_elements_ == 0) return;
+  cuda::copy_if(skip, states_before_.data(), states_.data(), states_.num_elements(), stream_);
+  update_ema(state_ema_.span(), states_.span().first(static_cast<std::size_t>(state_elements_)), 0, stream_,
+             ring_.average_scalars(skip));
+}
+
+void DeviceReplica::submit_step(std::size_t index) {
+  DeviceAllReduce& exchange = *parts_.exchanges[index];
+  ring_.submit_begin();
+  parts_.examples->submit(ring_.step());
+  if (state_elements_ > 0) copy<float>(states_.span(), states_before_.span(), stream_);
+  const WorkerBuffers<float> gradients{gradients_.data(), flat_elements_};
+  parts_.net->submit_gradients(parameters_.data(),
+                               {.images = parts_.examples->images(),
+                                .labels = parts_.examples->labels(),
+                                .step = ring_.step(),
+                                .states = {states_.data(), state_elements_}},
+                               gradients, losses_.data());
+  for (const auto& transform : parts_.transforms) {
+    transform->submit(parameters_.data(), {gradients, parts_.num_workers}, ring_.counters(), stream_);
+  }
+  exchange.submit(gradient_tables_, mean_table_, ring_.step());
+  submit_update(exchange);
+  ring_.submit_end(losses_.data(), parts_.num_workers, exchange.skip());
+}
+
+std::vector<cuda::StepRecord> DeviceReplica::run(std::uint64_t first_step, std::span<const cuda::StepInput> inputs,
+                                                 const std::function<std::size_t(std::uint64_t step)>& exchange_of) {
+  const int count = static_cast<int>(inputs.size());
+  parts_.examples->prepare(first_step, count);
+  ring_.prepare(first_step, inputs);
+  for (std::uint64_t step = first_step; step < first_step + inputs.size(); ++step) {
+    const std::size_t index = exchange_of(step);
+    const auto graph = graphs_.find(index);
+    if (graph != graphs_.end()) {
+      graph->second.launch(stream_);
+      continue;
+    }
+    submit_step(index);
+    if (parts_.captures) graphs_.emplace(index, CapturedGraph(stream_, [&] { submit_step(index); }));
+  }
+  std::vector<cuda::StepRecord> records = ring_.records(first_step, count);
+  const auto num_applied =
+      std::ranges::count_if(records, [](const cuda::StepRecord& record) { return record.skipped == 0; });
+  parts_.optimizer->count_updates(static_cast<std::uint64_t>(num_applied));
+  return records;
+}
+
+std::vector<float> DeviceReplica::gradient(int segment) {
+  const Segment& place = parts_.net->layout().segment(segment);
+  std::vector<float> values(static_cast<std::size_t>(place.num_elements));
+  copy<float>(gradients_.span().subspan(static_cast<std::size_t>(place.offset), values.size()), std::span(values),
+              stream_);
+  stream_.synchronize();
+  return values;
+}
+
+}  // namespace terngrad

@@ -1,0 +1,89 @@
+// DeviceReplica: the part of a training run that one GPU holds.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "compress/device_all_reduce.h"
+#include "datasets/device_examples.h"
+#include "kernels/captured_graph.h"
+#include "nets/device_net.h"
+#include "trainers/device_transform.h"
+#include "trainers/optimizer.h"
+#include "trainers/step_ring.h"
+
+namespace terngrad {
+
+/// What a replica is put together from, all on one stream of one GPU.
+struct DeviceReplicaParts {
+  std::unique_ptr<DeviceNet> net;  // of the workers whose number num_workers says
+  int num_workers = 1;
+  std::unique_ptr<DeviceExamples> examples;  // of the same workers
+  /// The exchange of a step is one of these; see DeviceReplica::run.
+  std::vector<std::unique_ptr<DeviceAllReduce>> exchanges;
+  std::unique_ptr<Optimizer> optimizer;  // with slots on the GPU
+  std::vector<std::unique_ptr<DeviceTransform>> transforms;
+  /// Whether steps are captured into CUDA graphs. Not where an exchange waits for the host: with payloads whose size
+  /// depends on the data (tmask), or a communicator that meets on the host.
+  bool captures = true;
+};
+
+/// State of a run in host memory, to be loaded into a GPU and stored from it.
+struct ReplicaState {
+  std::span<float> parameters;
+  std::span<float> ema;
+  std::span<float> state_ema;
+  std::vector<std::span<float>> states;  // one per worker of the replica
+  std::vector<Optimizer::Slot> slots;    // in the optimizer's order
+};
+
+/// A copy of the parameters, the optimizer's slots and the averages in a GPU's memory, with the workers that the GPU
+/// computes. A step, from the examples to the averages, is captured into a CUDA graph when its exchange has run once,
+/// and replayed: the host neither waits in it nor copies, nor allocates.
+class DeviceReplica {
+ public:
+  /// @param max_burst  most steps that run without the host
+  DeviceReplica(DeviceReplicaParts parts, int max_burst);
+
+  void load(const ReplicaState& state);
+  void store(const ReplicaState& state);
+
+  /// Runs one step per input from `first_step` on, and waits for them. Applied updates are counted.
+  /// @param exchange_of  which of the exchanges a step takes
+  /// @returns a record of each
+  std::vector<cuda::StepRecord> run(std::uint64_t first_step, std::span<const cuda::StepInput> inputs,
+                                    const std::function<std::size_t(std::uint64_t step)>& exchange_of);
+
+  DeviceNet& net() { return *parts_.net; }
+  Optimizer& optimizer() { return *parts_.optimizer; }
+  DeviceAllReduce& exchange(std::size_t index) { return *parts_.exchanges.at(index); }
+  int num_workers() const { return parts_.num_workers; }
+  int max_burst() const { return ring_.num_slots(); }
+  ExamplesPlacement examples_placement() const { return parts_.examples->placement(); }
+  /// Copies tensor `segment` of local worker 0's gradient, transforms applied, to the host.
+  std::vector<float> gradient(int segment);
+
+ private:
+  void submit_step(std::size_t exchange);
+  void submit_update(DeviceAllReduce& exchange);
+
+  DeviceReplicaParts parts_;
+  Stream stream_;
+  std::int64_t flat_elements_;
+  std::int64_t state_elements_;
+  StepRing ring_;
+  Buffer<float> parameters_, ema_, mean_;
+  Buffer<float> gradients_;                           // [workers][flat_elements_]
+  Buffer<float> states_, states_before_, state_ema_;  // [workers][state_elements_], but for the average
+  Buffer<WorkerLoss> losses_;
+  std::vector<TensorTable> gradient_tables_;
+  TensorTable mean_table_;
+  std::map<std::size_t, CapturedGraph> graphs_;  // a step with each of the exchanges that has run
+};
+
+}  // namespace terngrad

@@ -1,0 +1,212 @@
+#include "trainers/device_trainer.h"
+
+#include <algorithm>
+#include <chrono>
+#include <exception>
+#include <thread>
+#include <utility>
+
+#include "kernels/errors.h"
+#include "trainers/ema.h"
+
+namespace terngrad {
+namespace {
+
+/// How long a burst is to take: long beside the host's part of it, short enough for a person to wait.
+constexpr double kBurstSeconds = 0.2;
+
+DeviceReplica& first_of(const DeviceTrainerParts& parts) {
+  TERNGRAD_REQUIRE(!parts.replicas.empty(), "[DeviceTrainer] needs a replica");
+  return *parts.replicas.front();
+}
+
+/// Calls body(i) for every i below `count`, each in a thread of its own if there are several, since they wait for each
+/// other. @throws the first exception
+template <class Body>
+void in_parallel(std::size_t count, const Body& body) {
+  if (count == 1) return body(0);
+  std::vector<std::exception_ptr> errors(count);
+  {
+    std::vector<std::jthread> threads;
+    for (std::size_t i = 0; i < count; ++i) {
+      threads.emplace_back([&, i] {
+        try {
+          body(i);
+        } catch (...) {
+          errors[i] = std::current_exception();
+        }
+      });
+    }
+  }
+  for (const std::exception_ptr& error : errors) {
+    if (error) std::rethrow_exception(error);
+  }
+}
+
+}  // namespace
+
+// The base refers to parts that move to parts_ only after it is made; they stay where they are in memory.
+DeviceTrainer::DeviceTrainer(DeviceTrainerParts parts, const TrainerOptions& options)
+    : Trainer(first_of(parts).net(), first_of(parts).optimizer(), parts.schedule, parts.workers, options),
+      parts_(std::move(parts)),
+      reports_(2),
+      is_reported_(2, false) {
+  int num_workers = 0;
+  for (const auto& replica : parts_.replicas) num_workers += replica->num_workers();
+  TERNGRAD_REQUIRE(num_workers == workers().num_local_workers, "[DeviceTrainer] the process has ",
+                   workers().num_local_workers, " workers, its replicas ", num_workers);
+  // As the optimizer has them at the start.
+  for (const Optimizer::Slot& slot : chief().optimizer().slots()) {
+    slots_.emplace_back(static_cast<std::int64_t>(slot.values.size()));
+    copy<float>(slot.values, slots_.back().span(), chief().net().stream());
+  }
+  chief().net().stream().synchronize();
+}
+
+std::vector<Optimizer::Slot> DeviceTrainer::slots() {
+  std::vector<Optimizer::Slot> slots = chief().optimizer().slots();
+  for (std::size_t i = 0; i < slots.size(); ++i) slots[i].values = slots_[i].span();
+  return slots;
+}
+
+ReplicaState DeviceTrainer::state_of(std::size_t replica) {
+  ReplicaState state{.parameters = parameters(),
+                     .ema = ema().shadow(),
+                     .state_ema = state_ema().shadow(),
+                     .states = {},
+                     .slots = slots()};
+  int first = 0;
+  for (std::size_t r = 0; r < replica; ++r) first += parts_.replicas[r]->num_workers();
+  for (int w = 0; w < parts_.replicas[replica]->num_workers(); ++w) state.states.push_back(this->state(first + w));
+  return state;
+}
+
+void DeviceTrainer::load() {
+  for (std::size_t r = 0; r < parts_.replicas.size(); ++r) {
+    parts_.replicas[r]->load(state_of(r));
+    // What a checkpoint restored besides slots.
+    if (r > 0) parts_.replicas[r]->optimizer().restore_state(chief().optimizer().state());
+  }
+}
+
+void DeviceTrainer::store() {
+  // The first last: the average of its worker 0's state is the one that counts.
+  for (std::size_t r = parts_.replicas.size(); r-- > 0;) parts_.replicas[r]->store(state_of(r));
+}
+
+std::uint64_t DeviceTrainer::run() {
+  load();
+  begin();
+  while (!is_done()) run_burst();
+  store();
+  finish();
+  return steps_done();
+}
+
+std::uint64_t DeviceTrainer::burst_length() const {
+  const std::uint64_t left = std::min(options().total_steps, next_look()) - steps_done();
+  if (parts_.on_nonfinite != OnNonfinite::kStop || seconds_per_step_ == 0) return 1;
+  const double wanted = std::clamp(kBurstSeconds / seconds_per_step_, 1.0, static_cast<double>(kMaxBurst));
+  const auto most = static_cast<std::uint64_t>(parts_.replicas[0]->max_burst());
+  const std::uint64_t longest = std::min({left, most, static_cast<std::uint64_t>(wanted)});
+  // Within a burst a step that is to stop the run keeps later ones from being applied: by the mark of their exchange.
+  std::uint64_t length = 1;
+  while (length < longest && parts_.exchange_of(steps_done() + length) == parts_.exchange_of(steps_done())) ++length;
+  return length;
+}
+
+DeviceTrainer::Records DeviceTrainer::compute(std::uint64_t first_step, std::uint64_t count) {
+  std::vector<cuda::StepInput> inputs;
+  for (std::uint64_t i = 0; i < count; ++i) {
+    const auto rate = static_cast<float>(learning_rate(first_step + i));
+    inputs.push_back({.rate = chief().optimizer().rate(rate, i),
+                      .ema_decay = static_cast<float>(Ema::decay_at(options().ema_decay, first_step + i))});
+  }
+  Records records(parts_.replicas.size());
+  in_parallel(parts_.replicas.size(),
+              [&](std::size_t r) { records[r] = parts_.replicas[r]->run(first_step, inputs, parts_.exchange_of); });
+  return records;
+}
+
+void DeviceTrainer::run_burst() {
+  const std::uint64_t first_step = steps_done();
+  const std::uint64_t count = burst_length();
+  const auto start = std::chrono::steady_clock::now();
+  const Records records = compute(first_step, count);
+  seconds_per_step_ =
+      std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count() / static_cast<double>(count);
+  set_steps_computed(first_step + count);
+  // Hooks look after the last step at the earliest.
+  const std::uint64_t next = next_look();
+  if (next <= first_step + count) store();
+  for (std::size_t i = 0; i < count; ++i) {
+    const bool stops = parts_.on_nonfinite == OnNonfinite::kStop && records[0][i].skipped != 0;
+    if (stops) {
+      // Nothing was applied from this step on.
+      store();
+      const std::uint64_t step = first_step + i;
+      chief().exchange(parts_.exchange_of(step)).report(step);
+      TERNGRAD_THROW(NonFiniteError, "step ", step, ": a gradient holds NaN or infinity");
+    }
+    report_step(records, i, seconds_per_step_);
+  }
+}
+
+const ExchangeReport& DeviceTrainer::report_of(std::size_t exchange, std::uint64_t step) {
+  if (exchange >= reports_.size()) {
+    reports_.resize(exchange + 1);
+    is_reported_.resize(exchange + 1, false);
+  }
+  // Bytes are the same in every step; what is not finite is of interest only where the run goes on after it.
+  if (is_reported_[exchange] && parts_.on_nonfinite == OnNonfinite::kStop) return reports_[exchange];
+  ExchangeReport sum = chief().exchange(exchange).report(step);
+  for (std::size_t r = 1; r < parts_.replicas.size(); ++r) {
+    const ExchangeReport other = parts_.replicas[r]->exchange(exchange).report(step);
+    for (LegBytes ExchangeReport::*leg : {&ExchangeReport::scalers, &ExchangeReport::gradient, &ExchangeReport::mean}) {
+      (sum.*leg).sent += (other.*leg).sent;
+      (sum.*leg).received += (other.*leg).received;
+    }
+  }
+  reports_[exchange] = sum;
+  is_reported_[exchange] = true;
+  return reports_[exchange];
+}
+
+void DeviceTrainer::report_step(const Records& records, std::size_t index, double seconds) {
+  const std::uint64_t step = steps_done();
+  const std::size_t exchange = parts_.exchange_of(step);
+  double loss = 0;
+  std::int64_t correct = 0;
+  TransformCounts counts;
+  for (const auto& of_replica : records) {
+    const cuda::StepRecord& record = of_replica[index];
+    loss += record.loss;
+    correct += record.num_correct;
+    counts +=
+        {.zeroed_elements = record.counters.zeroed_elements, .clipped_gradients = record.counters.clipped_gradients};
+  }
+  const auto num_local = workers().num_local_workers;
+  const std::int64_t local_examples = options().batch_size / workers().num_workers * num_local;
+  const auto gradient = [this](int segment) -> std::span<const float> {
+    gradient_ = chief().gradient(segment);
+    return gradient_;
+  };
+  const auto decode_sent = [this, exchange](int segment, std::span<float> out) {
+    return chief().exchange(exchange).decode_local(0, segment, out);
+  };
+  after_step({
+      .step = step,
+      .loss = loss / num_local,
+      .accuracy = static_cast<double>(correct) / static_cast<double>(local_examples),
+      .learning_rate = learning_rate(step),
+      .step_seconds = seconds,
+      .parts_are_timed = false,
+      .transform_counts = counts,
+      .report = report_of(exchange, step),
+      .telemetry = telemetry_of(gradient, decode_sent),
+      .gradient = gradient,
+      .decode_sent = decode_sent,
+  });
+}
+
+}  // namespace terngrad

@@ -1,0 +1,118 @@
+#include "trainers/device_transform.h"
+
+#include <cstddef>
+#include <string>
+#include <vector>
+
+#include "kernels/buffer.h"
+#include "kernels/copy.h"
+#include "kernels/errors.h"
+#include "kernels/statistics.h"
+#include "kernels/transform.h"
+#include "trainers/cuda/worker_gradients.h"
+
+namespace terngrad {
+namespace {
+
+class NanToZero final : public DeviceTransform {
+ public:
+  void submit(const float*, const DeviceGradients& gradients, cuda::StepCounters* counters, Stream& stream) override {
+    // Padding is zero, so all buffers can be taken as one.
+    const std::int64_t count = gradients.buffers.stride * gradients.num_workers;
+    zero_nonfinite({gradients.buffers.data, static_cast<std::size_t>(count)}, &counters->zeroed_elements, stream);
+  }
+};
+
+class WeightDecay final : public DeviceTransform {
+ public:
+  WeightDecay(const Net& net, double decay, const Device& device)
+      : decay_(static_cast<float>(decay)),
+        flat_elements_(net.layout().flat_elements()),
+        is_decayed_(flat_elements_ / kFlatAlignment, device) {
+    std::vector<std::uint8_t> lines(static_cast<std::size_t>(is_decayed_.num_elements()));
+    for (int index = 0; index < net.layout().num_segments(); ++index) {
+      if (!net.is_regularized(index)) continue;
+      const Segment& segment = net.layout().segment(index);
+      const std::int64_t end = (segment.offset + segment.num_elements + kFlatAlignment - 1) / kFlatAlignment;
+      for (std::int64_t line = segment.offset / kFlatAlignment; line < end; ++line) {
+        lines[static_cast<std::size_t>(line)] = 1;
+      }
+    }
+    Stream stream(device, 1);
+    copy<std::uint8_t>(lines, is_decayed_.span(), stream);
+    stream.synchronize();
+  }
+  void submit(const float* parameters, const DeviceGradients& gradients, cuda::StepCounters*, Stream& stream) override {
+    cuda::add_weight_decay(gradients.buffers, gradients.num_workers, parameters, decay_, is_decayed_.data(),
+                           flat_elements_, stream);
+  }
+
+ private:
+  float decay_;
+  std::int64_t flat_elements_;
+  Buffer<std::uint8_t> is_decayed_;  // one per cache line
+};
+
+/// The tensors of all workers as one layout, so that they are measured in one launch.
+Layout layout_of_workers(const Layout& layout, int num_workers) {
+  Layout all;
+  for (int worker = 0; worker < num_workers; ++worker) {
+    for (const Segment& segment : layout.segments()) {
+      all.add(std::to_string(worker) + "/" + segment.name, segment.shape);
+    }
+  }
+  return all;
+}
+
+class ClipByGlobalNorm final : public DeviceTransform {
+ public:
+  ClipByGlobalNorm(const Layout& layout, double max_norm, int num_local_workers, OnNonfinite on_nonfinite,
+                   const Device& device)
+      : layout_(layout),
+        all_(layout_of_workers(layout, num_local_workers)),
+        max_norm_(max_norm),
+        skip_nonfinite_(on_nonfinite == OnNonfinite::kZero),
+        plan_(whole_segments(all_), device),
+        statistics_(all_.num_segments(), device),
+        factors_(num_local_workers, device) {
+    TERNGRAD_REQUIRE(max_norm > 0, "[clip_by_global_norm] the norm must be above 0, got ", max_norm);
+  }
+  void submit(const float*, const DeviceGradients& gradients, cuda::StepCounters* counters, Stream& stream) override {
+    tensors_.clear();
+    for (int worker = 0; worker < gradients.num_workers; ++worker) {
+      for (const Segment& segment : layout_.segments()) {
+        tensors_.push_back(gradients.buffers.of(worker) + segment.offset);
+      }
+    }
+    plan_.run(TensorTable(all_, tensors_), statistics_.span(), stream);
+    cuda::clip_factors(statistics_.data(), gradients.num_workers, layout_.num_segments(), max_norm_, skip_nonfinite_,
+                       factors_.data(), counters, stream);
+    cuda::scale_workers(gradients.buffers, gradients.num_workers, factors_.data(), layout_.flat_elements(), stream);
+  }
+
+ private:
+  Layout layout_;
+  Layout all_;
+  double max_norm_;
+  bool skip_nonfinite_;
+  StatisticsPlan plan_;
+  Buffer<Statistics> statistics_;  // [workers][tensors]
+  Buffer<float> factors_;
+  std::vector<float*> tensors_;
+};
+
+}  // namespace
+
+std::unique_ptr<DeviceTransform> make_device_nan_to_zero() { return std::make_unique<NanToZero>(); }
+
+std::unique_ptr<DeviceTransform> make_device_weight_decay(const Net& net, double decay, const Device& device) {
+  return std::make_unique<WeightDecay>(net, decay, device);
+}
+
+std::unique_ptr<DeviceTransform> make_device_clip_by_global_norm(const Layout& layout, double max_norm,
+                                                                 int num_local_workers, OnNonfinite on_nonfinite,
+                                                                 const Device& device) {
+  return std::make_unique<ClipByGlobalNorm>(layout, max_norm, num_local_workers, on_nonfinite, device);
+}
+
+}  // namespace terngrad

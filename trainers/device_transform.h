@@ -1,0 +1,40 @@
+// DeviceTransform: what happens to workers' gradients in a GPU's memory before they are encoded.
+#pragma once
+
+#include <memory>
+
+#include "compress/compressed_all_reduce.h"
+#include "kernels/device.h"
+#include "nets/net.h"
+#include "nets/worker_buffers.h"
+#include "trainers/cuda/step_ring.h"
+
+namespace terngrad {
+
+/// The gradients of a GPU's workers: flat buffers at equal distances in one allocation, padding set to zero.
+struct DeviceGradients {
+  WorkerBuffers<float> buffers;
+  int num_workers = 0;
+};
+
+/// GradientTransform for all workers of a GPU at once, with the same bits. Calls only submit work, and can be captured
+/// into a CUDA graph once they have run.
+class DeviceTransform {
+ public:
+  virtual ~DeviceTransform() = default;
+  /// @param parameters  [flat elements]
+  /// @param counters    [1] what is changed is added
+  virtual void submit(const float* parameters, const DeviceGradients& gradients, cuda::StepCounters* counters,
+                      Stream& stream) = 0;
+};
+
+/// make_nan_to_zero on a GPU.
+std::unique_ptr<DeviceTransform> make_device_nan_to_zero();
+/// make_weight_decay on a GPU.
+std::unique_ptr<DeviceTransform> make_device_weight_decay(const Net& net, double decay, const Device& device);
+/// make_clip_by_global_norm on a GPU. @throws InvalidArgument if max_norm is not above 0
+std::unique_ptr<DeviceTransform> make_device_clip_by_global_norm(const Layout& layout, double max_norm,
+                                                                 int num_local_workers, OnNonfinite on_nonfinite,
+                                                                 const Device& device);
+
+}  // namespace terngrad
