@@ -1,10 +1,10 @@
 #include "datasets/augmentation.h"
 
-#include <algorithm>
 #include <array>
 #include <cmath>
 #include <cstddef>
 
+#include "datasets/common/standardize.h"
 #include "kernels/errors.h"
 #include "kernels/philox.h"
 
@@ -22,67 +22,35 @@ struct Window {
   int size;
 };
 
-/// Sums of p and p^2 over one channel of the window. 32 bits hold them for a row, 64 for any window.
-struct ChannelSums {
-  std::uint64_t first = 0;
-  std::uint64_t second = 0;
-};
-
-ChannelSums sum_channel(const Window& window, std::size_t channel) {
-  ChannelSums sums;
-  for (int row = 0; row < window.size; ++row) {
-    const std::uint8_t* pixels = window.planes[channel] + row * window.stride;
-    std::uint32_t first = 0, second = 0;
-    for (int column = 0; column < window.size; ++column) {
-      const std::uint32_t p = pixels[column];
-      first += p;
-      second += p * p;
+/// 32 bits hold the sums of a row, 64 those of any window.
+common::WindowSums sum_window(const Window& window) {
+  common::WindowSums sums{};
+  for (std::size_t channel = 0; channel < window.planes.size(); ++channel) {
+    for (int row = 0; row < window.size; ++row) {
+      const std::uint8_t* pixels = window.planes[channel] + row * window.stride;
+      std::uint32_t first = 0, second = 0;
+      for (int column = 0; column < window.size; ++column) {
+        const std::uint32_t p = pixels[column];
+        first += p;
+        second += p * p;
+      }
+      sums.first[channel] += first;
+      sums.second[channel] += second;
     }
-    sums.first += first;
-    sums.second += second;
   }
   return sums;
 }
 
-/// result = (p - centre of its channel) * scale, the whole of standardize_crop's formula as one affine map a channel.
-struct AffineMap {
-  std::array<float, kAugmentedChannels> centre;
-  float scale;
-};
-
-/// With N = size^2 pixels in a channel, S and Q its sums of p and p^2, and everything in units of p:
-///   mean      M = sum of S / (3 N)
-///   variance  contrast^2 * sum of (N Q - S^2) / (3 N^2)  within the channels
-///             + (3 * sum of S^2 - (sum of S)^2) / (9 N^2)  between their means
-///   y - M     contrast * (p - centre), centre = S / N + (M - S / N) / contrast
-AffineMap standardizing_map(const Window& window, double contrast) {
+common::AffineMap standardizing_map(const Window& window, double contrast) {
   const std::uint64_t pixels = static_cast<std::uint64_t>(window.size) * static_cast<std::uint64_t>(window.size);
-  std::array<ChannelSums, kAugmentedChannels> sums;
-  std::uint64_t within = 0, total = 0, squares = 0;
-  for (std::size_t channel = 0; channel < sums.size(); ++channel) {
-    sums[channel] = sum_channel(window, channel);
-    const std::uint64_t square = sums[channel].first * sums[channel].first;
-    within += pixels * sums[channel].second - square;
-    total += sums[channel].first;
-    squares += square;
-  }
-  const auto count = static_cast<double>(pixels);
-  const double variance = contrast * contrast * (static_cast<double>(within) / (3.0 * count * count)) +
-                          static_cast<double>(3 * squares - total * total) / (9.0 * count * count);
-  const double mean = static_cast<double>(total) / (3.0 * count);
-  const double smallest = 255.0 / std::sqrt(3.0 * count);
-  AffineMap map{};
-  map.scale = static_cast<float>(contrast / std::max(std::sqrt(variance), smallest));
-  for (std::size_t channel = 0; channel < sums.size(); ++channel) {
-    const double channel_mean = static_cast<double>(sums[channel].first) / count;
-    map.centre[channel] = static_cast<float>(channel_mean + (mean - channel_mean) / contrast);
-  }
-  return map;
+  const common::WindowSums sums = sum_window(window);
+  return common::standardizing_map(sums, pixels, contrast, std::sqrt(common::window_variance(sums, pixels, contrast)),
+                                   std::sqrt(3.0 * static_cast<double>(pixels)));
 }
 
 /// A template, so that the step through a row is a constant and the loop becomes vector code.
 template <bool kFlip>
-void write_window(const Window& window, const AffineMap& map, float* image) {
+void write_window(const Window& window, const common::AffineMap& map, float* image) {
   const auto [red_centre, green_centre, blue_centre] = map.centre;
   const float scale = map.scale;
   const std::ptrdiff_t size = window.size;
@@ -127,12 +95,7 @@ Augmentation draw_augmentation(const ExampleVisit& visit, std::int64_t index, in
   TERNGRAD_REQUIRE(visit.epoch >> 40 == 0, "[draw_augmentation] epoch must be below 2^40, got ", visit.epoch);
   const DrawKey key{.seed = visit.seed, .step = visit.epoch, .worker = 0, .purpose = DrawPurpose::kAugmentation};
   const std::array<std::uint32_t, 4> words = draw_block(key, static_cast<std::uint64_t>(index));
-  const auto offsets = static_cast<std::uint64_t>(max_offset) + 1;
-  const std::uint64_t window = words[0] * (offsets * offsets) >> 32;
-  return {.top = static_cast<int>(window / offsets),
-          .left = static_cast<int>(window % offsets),
-          .flip = words[1] >> 31 != 0,
-          .contrast = kMinContrast + (kMaxContrast - kMinContrast) * (static_cast<float>(words[3] >> 8) * 0x1p-24f)};
+  return common::augmentation_of(words, max_offset);
 }
 
 void standardize_crop(std::span<const std::uint8_t> planar, int source_size, const Augmentation& augmentation, int size,
@@ -144,7 +107,7 @@ void standardize_crop(std::span<const std::uint8_t> planar, int source_size, con
     window.planes[static_cast<std::size_t>(channel)] =
         planar.data() + channel * plane + augmentation.top * window.stride + augmentation.left;
   }
-  const AffineMap map = standardizing_map(window, static_cast<double>(augmentation.contrast));
+  const common::AffineMap map = standardizing_map(window, static_cast<double>(augmentation.contrast));
   if (augmentation.flip) {
     write_window<true>(window, map, image.data());
   } else {

@@ -40,6 +40,13 @@ class Cifar10 final : public Dataset {
     standardize_crop(pixels, kCifar10ImageSize, augmentation, image_size_, image);
   }
 
+  bool is_augmented() const override { return subset_ == Subset::kTrain; }
+  std::optional<CropSource> crop_source() const override {
+    return CropSource{.source_size = kCifar10ImageSize,
+                      .is_augmented = is_augmented(),
+                      .planar = [this](std::int64_t index) { return record(index).subspan(1); }};
+  }
+
  private:
   std::span<const std::uint8_t> record(std::int64_t index) const {
     TERNGRAD_REQUIRE(index >= 0 && index < num_examples(), "[cifar10] example index must be in [0, ", num_examples(),

@@ -2,7 +2,9 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -15,6 +17,17 @@ enum class Subset { kTrain, kTest };
 struct ExampleVisit {
   std::uint64_t seed = 0;
   std::uint64_t epoch = 0;
+};
+
+/// Images in memory of which a set's read() takes windows, for a device that does the same: example i is
+/// standardize_crop (datasets/augmentation.h) of planar(i), with the window that draw_augmentation draws for visit and
+/// i where is_augmented, else the middle one (offsets (source_size - height()) / 2) as it is. height() = width() and
+/// channels() = 3.
+struct CropSource {
+  int source_size = 0;        // height and width of a stored image
+  bool is_augmented = false;  // by draws that depend on the visit
+  /// Bytes of image `index`, [3, source_size, source_size], in memory of the set.
+  std::function<std::span<const std::uint8_t>(std::int64_t index)> planar;
 };
 
 /// A labelled image set. Implementations are safe to read from several threads at once.
@@ -37,6 +50,12 @@ class Dataset {
   /// `index` only) as the net takes it.
   /// @param image  [height, width, channels] out, channels fastest
   virtual void read(std::int64_t index, const ExampleVisit& visit, std::span<float> image) const = 0;
+
+  /// Whether what read() writes depends on the visit. A set that says no may be read once and kept.
+  virtual bool is_augmented() const { return true; }
+
+  /// The images that read() takes windows of, if it does nothing else. What it refers to lives as long as the set.
+  virtual std::optional<CropSource> crop_source() const { return std::nullopt; }
 };
 
 struct DatasetOptions {

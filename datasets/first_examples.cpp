@@ -20,6 +20,8 @@ class FirstExamples final : public Dataset {
   void read(std::int64_t index, const ExampleVisit& visit, std::span<float> image) const override {
     whole_->read(index, visit, image);
   }
+  bool is_augmented() const override { return whole_->is_augmented(); }
+  std::optional<CropSource> crop_source() const override { return whole_->crop_source(); }
 
  private:
   std::unique_ptr<Dataset> whole_;

@@ -45,6 +45,7 @@ class GreyImages final : public Dataset {
   std::int32_t label(std::int64_t index) const override;
   /// @throws InvalidArgument if index is not in [0, num_examples()) or image has not image_elements() values
   void read(std::int64_t index, const ExampleVisit& visit, std::span<float> image) const override;
+  bool is_augmented() const override { return false; }
 
  private:
   void require_index(std::int64_t index) const;

@@ -57,6 +57,8 @@ class ImageFolder final : public Dataset {
     resize_to_square(of_this_set([&] { return decode_image_file(path, channels_); }), image_size_, image);
   }
 
+  bool is_augmented() const override { return false; }
+
  private:
   const LabelledFile& file(std::int64_t index) const {
     TERNGRAD_REQUIRE(index >= 0 && index < num_examples(), "[folder] example index must be in [0, ", num_examples(),

@@ -70,6 +70,8 @@ class NpyImages final : public Dataset {
     }
   }
 
+  bool is_augmented() const override { return false; }
+
  private:
   void require_index(std::int64_t index) const {
     TERNGRAD_REQUIRE(index >= 0 && index < num_examples(), "[npy] example index must be in [0, ", num_examples(),

@@ -9,13 +9,13 @@
 #include <utility>
 #include <vector>
 
+#include "datasets/batch_order.h"
 #include "datasets/shuffle.h"
 #include "kernels/errors.h"
 
 namespace terngrad {
-namespace {
 
-void check_options(const Dataset* dataset, const PipelineOptions& options) {
+void check_pipeline_options(const Dataset* dataset, const PipelineOptions& options) {
   TERNGRAD_REQUIRE(dataset != nullptr, "[Pipeline] needs a data set");
   TERNGRAD_REQUIRE(dataset->num_examples() >= 1 && dataset->num_examples() <= kMaxShuffledExamples,
                    "[Pipeline] data set ", dataset->name(), " must have 1 to ", kMaxShuffledExamples, " examples, has ",
@@ -34,42 +34,17 @@ void check_options(const Dataset* dataset, const PipelineOptions& options) {
                    options.prefetch_batches);
 }
 
-/// The permutation of the epoch asked for last: a thread moves through epochs in order and keeps its own.
-class EpochOrder {
- public:
-  EpochOrder(std::uint64_t seed, std::int64_t num_examples) : seed_(seed), num_examples_(num_examples) {}
-
-  std::int64_t example(std::uint64_t epoch, std::uint64_t position) {
-    if (order_.empty() || epoch != epoch_) {
-      epoch_permutation(seed_, epoch, num_examples_, order_);
-      epoch_ = epoch;
-    }
-    return order_[static_cast<std::size_t>(position)];
-  }
-
- private:
-  std::uint64_t seed_;
-  std::int64_t num_examples_;
-  std::uint64_t epoch_ = 0;
-  std::vector<std::uint32_t> order_;
-};
-
-}  // namespace
-
 /// A ring of prefetch_batches + 1 slots (one is with the consumer). Step s lives in slot s mod ring size. Threads claim
 /// steps in order, wait until the slot's former step has been given back, and prepare one batch each.
 class Pipeline::Impl {
  public:
   Impl(std::shared_ptr<const Dataset> dataset, const PipelineOptions& options)
-      : dataset_(std::move(dataset)), options_(options) {
-    check_options(dataset_.get(), options_);
-    slice_size_ = options_.batch_size / options_.num_workers * options_.num_local_workers;
-    slice_begin_ = options_.batch_size / options_.num_workers * options_.first_local_worker;
+      : dataset_(std::move(dataset)), options_(options), order_(dataset_.get(), options_) {
     next_claim_ = next_step_ = options_.first_step;
     slots_.resize(static_cast<std::size_t>(options_.prefetch_batches) + 1);
     for (Slot& slot : slots_) {
-      slot.images.resize(static_cast<std::size_t>(slice_size_ * dataset_->image_elements()));
-      slot.labels.resize(static_cast<std::size_t>(slice_size_));
+      slot.images.resize(static_cast<std::size_t>(order_.local_batch() * dataset_->image_elements()));
+      slot.labels.resize(static_cast<std::size_t>(order_.local_batch()));
     }
     threads_.reserve(static_cast<std::size_t>(options_.num_threads));
     for (int i = 0; i < options_.num_threads; ++i) {
@@ -94,11 +69,7 @@ class Pipeline::Impl {
     lock.unlock();
     // Taking step s gives back the slot of step s - 1.
     slot_free_.notify_all();
-    const std::uint64_t first_position = step * static_cast<std::uint64_t>(options_.batch_size);
-    return {.step = step,
-            .epoch = first_position / static_cast<std::uint64_t>(dataset_->num_examples()),
-            .images = slot.images,
-            .labels = slot.labels};
+    return {.step = step, .epoch = order_.epoch(step), .images = slot.images, .labels = slot.labels};
   }
 
  private:
@@ -116,7 +87,7 @@ class Pipeline::Impl {
   bool is_free_for(std::uint64_t step) const { return step + 1 < next_step_ + slots_.size(); }
 
   void prepare_batches(const std::stop_token& stop) {
-    EpochOrder order(options_.seed, dataset_->num_examples());
+    BatchOrder order = order_;
     while (true) {
       std::unique_lock lock(mutex_);
       const std::uint64_t step = next_claim_++;
@@ -138,26 +109,21 @@ class Pipeline::Impl {
   }
 
   /// Prepares the local workers' part of `step`. False if the pipeline was destroyed meanwhile.
-  bool fill(Slot& slot, std::uint64_t step, EpochOrder& order, const std::stop_token& stop) const {
-    const auto num_examples = static_cast<std::uint64_t>(dataset_->num_examples());
+  bool fill(Slot& slot, std::uint64_t step, BatchOrder& order, const std::stop_token& stop) const {
     const auto image_elements = static_cast<std::size_t>(dataset_->image_elements());
-    const std::uint64_t first_position =
-        step * static_cast<std::uint64_t>(options_.batch_size) + static_cast<std::uint64_t>(slice_begin_);
     for (std::size_t i = 0; i < slot.labels.size(); ++i) {
       if (stop.stop_requested()) return false;
-      const std::uint64_t position = first_position + i;
-      const ExampleVisit visit{.seed = options_.seed, .epoch = position / num_examples};
-      const std::int64_t example = order.example(visit.epoch, position % num_examples);
-      dataset_->read(example, visit, std::span(slot.images).subspan(i * image_elements, image_elements));
-      slot.labels[i] = dataset_->label(example);
+      const OrderedExample example = order.at(step, static_cast<std::int64_t>(i));
+      dataset_->read(example.index, {.seed = options_.seed, .epoch = example.epoch},
+                     std::span(slot.images).subspan(i * image_elements, image_elements));
+      slot.labels[i] = dataset_->label(example.index);
     }
     return true;
   }
 
   std::shared_ptr<const Dataset> dataset_;
   PipelineOptions options_;
-  std::int64_t slice_size_ = 0;   // examples of the local workers per step
-  std::int64_t slice_begin_ = 0;  // first of them in the joint batch
+  BatchOrder order_;  // each thread has a copy
 
   std::mutex mutex_;  // guards what follows; a slot's buffers belong to whoever claimed or took its step
   std::condition_variable slot_ready_;

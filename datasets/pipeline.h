@@ -20,6 +20,10 @@ struct PipelineOptions {
   int prefetch_batches = 2;      // batches prepared ahead of use, at least 1
 };
 
+/// @throws InvalidArgument, naming the option, for options that no Pipeline takes, no data set, or one without examples
+/// or with more than kMaxShuffledExamples
+void check_pipeline_options(const Dataset* dataset, const PipelineOptions& options);
+
 /// One step's examples for the local workers, worker after worker. Valid until the next call of Pipeline::next.
 struct PipelineBatch {
   std::uint64_t step = 0;

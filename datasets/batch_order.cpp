@@ -1,0 +1,31 @@
+#include "datasets/batch_order.h"
+
+#include <cstddef>
+
+#include "datasets/shuffle.h"
+
+namespace terngrad {
+
+BatchOrder::BatchOrder(const Dataset* dataset, const PipelineOptions& options) {
+  check_pipeline_options(dataset, options);
+  num_examples_ = static_cast<std::uint64_t>(dataset->num_examples());
+  batch_size_ = static_cast<std::uint64_t>(options.batch_size);
+  const std::int64_t per_worker = options.batch_size / options.num_workers;
+  local_batch_ = per_worker * options.num_local_workers;
+  local_begin_ = static_cast<std::uint64_t>(per_worker * options.first_local_worker);
+  seed_ = options.seed;
+}
+
+std::uint64_t BatchOrder::epoch(std::uint64_t step) const { return step * batch_size_ / num_examples_; }
+
+OrderedExample BatchOrder::at(std::uint64_t step, std::int64_t place) {
+  const std::uint64_t position = step * batch_size_ + local_begin_ + static_cast<std::uint64_t>(place);
+  const std::uint64_t epoch = position / num_examples_;
+  if (permutation_.empty() || epoch != permuted_epoch_) {
+    epoch_permutation(seed_, epoch, static_cast<std::int64_t>(num_examples_), permutation_);
+    permuted_epoch_ = epoch;
+  }
+  return {.index = permutation_[static_cast<std::size_t>(position % num_examples_)], .epoch = epoch};
+}
+
+}  // namespace terngrad

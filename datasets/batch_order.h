@@ -1,0 +1,46 @@
+// BatchOrder: which examples a step's batch is made of.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "datasets/dataset.h"
+#include "datasets/pipeline.h"
+
+namespace terngrad {
+
+/// One place of a batch.
+struct OrderedExample {
+  std::uint32_t index = 0;  // of the example in its set
+  std::uint64_t epoch = 0;  // in which it is visited
+};
+
+/// The examples of this process's workers, step by step, as Pipeline documents them: place i of step s is position
+/// p = s * batch_size + first_local_worker * batch_size / num_workers + i of the joint stream, which holds example
+/// permutation(epoch)[p mod num_examples] of epoch p / num_examples (datasets/shuffle.h). Depends on seed, step and
+/// options only. Keeps the permutation of the epoch asked for last, so steps in order are cheap; an object serves one
+/// thread, and copies are objects of their own.
+class BatchOrder {
+ public:
+  /// @throws InvalidArgument for what check_pipeline_options refuses
+  BatchOrder(const Dataset* dataset, const PipelineOptions& options);
+
+  /// Examples of the local workers in a step: num_local_workers * batch_size / num_workers.
+  std::int64_t local_batch() const { return local_batch_; }
+  /// Epoch of the step's first example over all workers.
+  std::uint64_t epoch(std::uint64_t step) const;
+  /// @param place  in [0, local_batch())
+  /// @throws InvalidArgument for an epoch of more than 40 bits
+  OrderedExample at(std::uint64_t step, std::int64_t place);
+
+ private:
+  std::uint64_t num_examples_ = 0;
+  std::uint64_t batch_size_ = 0;
+  std::int64_t local_batch_ = 0;
+  std::uint64_t local_begin_ = 0;  // first place of the local workers in the joint batch
+  std::uint64_t seed_ = 0;
+  std::uint64_t permuted_epoch_ = 0;
+  std::vector<std::uint32_t> permutation_;  // of that epoch; empty before the first
+};
+
+}  // namespace terngrad
