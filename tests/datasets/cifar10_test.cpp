@@ -3,9 +3,11 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <array>
 #include <cmath>
 #include <filesystem>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -68,6 +70,12 @@ TEST_F(Cifar10, ReadsTheTestBatchPlainAndPacked) {
   standardize_crop(record, 32, {.top = 4, .left = 4}, 24, expected);
   EXPECT_EQ(read(*plain, 5), expected);
   EXPECT_EQ(read(*plain, 5, {.seed = 2, .epoch = 9}), expected);
+  EXPECT_FALSE(plain->is_augmented());
+  const std::optional<CropSource> source = plain->crop_source();
+  ASSERT_TRUE(source.has_value());
+  EXPECT_EQ(source->source_size, 32);
+  EXPECT_FALSE(source->is_augmented);
+  EXPECT_TRUE(std::ranges::equal(source->planar(5), record));
 
   for (const std::string suffix : {".gz", ".xz"}) {
     std::filesystem::remove_all(folder_.path() / "cifar-10-batches-bin");
@@ -92,6 +100,11 @@ TEST_F(Cifar10, TrainingJoinsFiveBatchesAndAugments) {
   standardize_crop(record, 32, draw_augmentation(visit, 30'006, 12), 20, expected);
   EXPECT_EQ(read(*set, 30'006, visit), expected);
   EXPECT_NE(read(*set, 30'006, {.seed = 11, .epoch = 5}), expected);
+  EXPECT_TRUE(set->is_augmented());
+  const std::optional<CropSource> source = set->crop_source();
+  ASSERT_TRUE(source.has_value());
+  EXPECT_TRUE(source->is_augmented);
+  EXPECT_TRUE(std::ranges::equal(source->planar(30'006), record));
   EXPECT_THROW(set->label(50'000), InvalidArgument);
   EXPECT_THROW(read(*set, -1), InvalidArgument);
   EXPECT_THROW(set->read(0, {}, std::span(expected).first(3)), InvalidArgument);

@@ -30,6 +30,7 @@ TEST(ConstantImages, EveryPixelIsOneHalf) {
   std::vector<float> image(25, -1.0f);
   images->read(59999, {}, image);
   EXPECT_THAT(image, ::testing::Each(0.5f));
+  EXPECT_FALSE(images->is_augmented());
 }
 
 TEST(ConstantImages, LabelsAreUniformBelowTheLastClass) {

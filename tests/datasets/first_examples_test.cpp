@@ -7,6 +7,7 @@
 
 #include "datasets/grey_images.h"
 #include "kernels/errors.h"
+#include "tests/datasets/stored_images.h"
 
 namespace terngrad {
 namespace {
@@ -41,6 +42,15 @@ TEST(FirstExamples, AreTheSameExamples) {
     first->read(i, {}, found);
     EXPECT_EQ(found, expected);
   }
+}
+
+TEST(FirstExamples, OfferWhatTheWholeSetOffers) {
+  EXPECT_FALSE(first_examples(small_set(9), 5)->is_augmented());
+  EXPECT_FALSE(first_examples(small_set(9), 5)->crop_source().has_value());
+  const auto stored = first_examples(std::make_unique<testing::StoredImages>(9, 4, 3, true), 5);
+  EXPECT_TRUE(stored->is_augmented());
+  ASSERT_TRUE(stored->crop_source().has_value());
+  EXPECT_EQ(stored->crop_source()->source_size, 4);
 }
 
 TEST(FirstExamples, AllOfThemIsAccepted) { EXPECT_EQ(first_examples(small_set(4), 4)->num_examples(), 4); }

@@ -34,6 +34,8 @@ TEST(GreyImages, PixelsBecomeMinusOneToOne) {
   EXPECT_NEAR(image[1], -0.6f, 1e-6f);
   EXPECT_EQ(image[2], 1.0f);
   EXPECT_EQ(set.label(0), 4);
+  EXPECT_FALSE(set.is_augmented());
+  EXPECT_FALSE(set.crop_source().has_value());
 }
 
 TEST(GreyImages, CropsTheCentre) {

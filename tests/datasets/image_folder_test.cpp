@@ -62,6 +62,7 @@ TEST_F(ImageFolder, ListsInOrderOfNames) {
   write("train/.git/x", {1});
   const auto set = open();
   EXPECT_EQ(set->name(), "folder");
+  EXPECT_FALSE(set->is_augmented());
   EXPECT_EQ(set->num_examples(), 3);
   EXPECT_EQ(set->num_classes(), 2);
   EXPECT_EQ(set->height(), 3);

@@ -57,6 +57,7 @@ class NpyImages : public ::testing::Test {
 TEST_F(NpyImages, ReadsBytes) {
   const auto set = open();
   EXPECT_EQ(set->name(), "npy");
+  EXPECT_FALSE(set->is_augmented());
   EXPECT_EQ(set->num_examples(), 2);
   EXPECT_EQ(set->height(), 2);
   EXPECT_EQ(set->width(), 3);

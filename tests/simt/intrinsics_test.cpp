@@ -145,6 +145,12 @@ TEST(Arithmetic, RoundsSumsTowardsZero) {
   EXPECT_EQ(__fadd_rz(std::numeric_limits<float>::infinity(), 1.0f), std::numeric_limits<float>::infinity());
 }
 
+TEST(Arithmetic, RoundsRootsToNearest) {
+  EXPECT_EQ(__fsqrt_rn(2.0f), 0x1.6a09e6p0f);
+  EXPECT_EQ(__dsqrt_rn(2.0), 0x1.6a09e667f3bcdp0);
+  EXPECT_TRUE(std::isnan(__dsqrt_rn(-1.0)));
+}
+
 TEST(Arithmetic, MovesBits) {
   EXPECT_EQ(__umulhi(0xffffffffu, 0xffffffffu), 0xfffffffeu);
   EXPECT_EQ(__popc(0xf0f0u), 8);
