@@ -106,7 +106,7 @@ class StreamedExamples final : public DeviceExamples {
                    int max_steps, const Stream& stream)
       : DeviceExamples(local_batch, slot_values_of(local_batch * dataset->image_elements()), max_steps, stream),
         dataset_(std::move(dataset)),
-        options_(options),
+        options_(burst_options(options, max_steps)),
         slot_images_(max_steps * images_.num_elements(), stream.device()),
         slot_labels_(max_steps * local_batch, stream.device()),
         pipeline_(std::make_unique<Pipeline>(dataset_, options_)) {}
@@ -114,9 +114,15 @@ class StreamedExamples final : public DeviceExamples {
   ExamplesPlacement placement() const override { return ExamplesPlacement::kStreamed; }
 
  private:
+  /// The next burst is prepared by the host while the GPU is at one.
+  static PipelineOptions burst_options(PipelineOptions options, int max_steps) {
+    options.prefetch_batches = std::max(options.prefetch_batches, max_steps);
+    return options;
+  }
+
   void upload(std::uint64_t first_step, int count) override {
     for (std::uint64_t step = first_step; step < first_step + static_cast<std::uint64_t>(count); ++step) {
-      if (step != options_.first_step) restart(step);
+      if (step != options_.first_step || pipeline_ == nullptr) restart(step);
       const PipelineBatch batch = pipeline_->next();
       ++options_.first_step;
       const auto slot = static_cast<std::size_t>(slot_of(step));
@@ -142,7 +148,7 @@ class StreamedExamples final : public DeviceExamples {
   }
 
   std::shared_ptr<const Dataset> dataset_;
-  PipelineOptions options_;           // first_step: the step that the pipeline gives next
+  PipelineOptions options_;           // first_step: of the batch that the pipeline gives next
   Buffer<float> slot_images_;         // [max_steps, images_.num_elements()]
   Buffer<std::int32_t> slot_labels_;  // [max_steps, local_batch]
   std::unique_ptr<Pipeline> pipeline_;

@@ -80,7 +80,8 @@ class DeviceExamples {
 /// Puts a set's examples within a GPU's reach: kCropped for sets that offer their stored images (Dataset::crop_source),
 /// else kResident for those that are not augmented, in either case up to kMaxResidentBytes; kStreamed for the rest.
 /// Resident images are all read here, by options.num_threads threads. Streamed ones take max_steps batches of device
-/// memory.
+/// memory, and of the host's as many or options.prefetch_batches, if that is more: a burst is prepared during the one
+/// before.
 /// @param stream  of a GPU; copies of it do all uploads and writes
 /// @throws InvalidArgument for options that Pipeline refuses, max_steps below 1, batches beyond 2^40 values in all, a
 /// CPU's stream; DeviceError, bad_alloc; whatever Dataset::read throws

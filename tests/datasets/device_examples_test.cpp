@@ -230,6 +230,14 @@ TEST_F(CudaDeviceExamplesOfSets, StreamedErrorArrivesAtItsStepAndStays) {
   EXPECT_THROW(examples->prepare(3, 2), DataError);
   EXPECT_THROW(examples->submit({.step = 4}), InvalidArgument);
   expect_steps(*examples, *set, expected, 0, 1, 3, stream);
+
+  // A step whose slot was wanted by one that failed is forgotten.
+  const auto two = make_device_examples(set, {.batch_size = 5}, 2, stream);
+  expect_steps(*two, *set, expected, 0, 2, 2, stream);
+  EXPECT_THROW(two->prepare(4, 1), DataError);
+  EXPECT_THROW(two->submit({.step = 2}), InvalidArgument);
+  two->submit({.step = 3});
+  EXPECT_TRUE(batch_on(*two, *set, stream) == expected[3]);
 }
 
 /// Of the largest sets only what a step needs is on the device: nothing that large is allocated here.
