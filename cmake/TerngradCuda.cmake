@@ -74,13 +74,13 @@ if(TERNGRAD_CUDNN STREQUAL "ON" AND NOT TERNGRAD_WITH_CUDA)
   message(FATAL_ERROR "TERNGRAD_CUDNN=ON needs the CUDA backend, which is not built (TERNGRAD_CUDA=${TERNGRAD_CUDA}, "
                       "TERNGRAD_SANITIZE=${TERNGRAD_SANITIZE}): choose AUTO or OFF")
 elseif(TERNGRAD_WITH_CUDA AND NOT TERNGRAD_CUDNN STREQUAL "OFF")
-  find_package(CUDNN 9 QUIET)
+  find_package(CUDNN 9.8 QUIET)
   if(CUDNN_FOUND AND TARGET CUDA::cublasLt)
     set(TERNGRAD_WITH_CUDNN ON)
     message(STATUS "cuDNN ${CUDNN_VERSION}: ${CUDNN_LIBRARY}")
   elseif(TERNGRAD_CUDNN STREQUAL "ON")
-    message(FATAL_ERROR "TERNGRAD_CUDNN=ON but no cuDNN 9 with cuBLAS: install them beside the CUDA Toolkit, or set "
-                        "CUDNN_INCLUDE_DIR and CUDNN_LIBRARY, or configure with -DTERNGRAD_CUDNN=OFF")
+    message(FATAL_ERROR "TERNGRAD_CUDNN=ON but no cuDNN 9.8 or later with cuBLAS: install them beside the CUDA Toolkit, or "
+                        "set CUDNN_INCLUDE_DIR and CUDNN_LIBRARY, or configure with -DTERNGRAD_CUDNN=OFF")
   endif()
 endif()
 if(NOT TERNGRAD_WITH_CUDNN)

@@ -1,0 +1,229 @@
+#include "nets/cuda/convolution_plan.h"
+
+#include <algorithm>
+#include <array>
+#include <sstream>
+#include <utility>
+
+namespace terngrad::cuda {
+namespace {
+
+using Extents = std::array<std::int64_t, 4>;
+
+/// A float32 tensor whose dimensions cuDNN counts as N, C, H, W (of filters: outputs, inputs, rows, columns) and whose
+/// memory is in the order N, H, W, C.
+GraphDescriptor tensor(ConvolutionTensor id, std::int64_t n, std::int64_t c, std::int64_t h, std::int64_t w) {
+  // Operands are promised to be aligned so; engines use 128-bit loads then.
+  constexpr std::int64_t kAlignment = 16;
+  GraphDescriptor descriptor(CUDNN_BACKEND_TENSOR_DESCRIPTOR);
+  descriptor.set(CUDNN_ATTR_TENSOR_UNIQUE_ID, static_cast<std::int64_t>(id));
+  descriptor.set(CUDNN_ATTR_TENSOR_DATA_TYPE, CUDNN_DATA_FLOAT);
+  descriptor.set_array<std::int64_t>(CUDNN_ATTR_TENSOR_DIMENSIONS, Extents{n, c, h, w});
+  descriptor.set_array<std::int64_t>(CUDNN_ATTR_TENSOR_STRIDES, Extents{h * w * c, 1, w * c, c});
+  descriptor.set(CUDNN_ATTR_TENSOR_BYTE_ALIGNMENT, kAlignment);
+  descriptor.finalize();
+  return descriptor;
+}
+
+GraphDescriptor image_tensor(ConvolutionTensor id, int num_examples, const ImageShape& shape) {
+  return tensor(id, num_examples, shape.channels, shape.height, shape.width);
+}
+
+GraphDescriptor geometry(const ConvolutionShape& shape) {
+  using Pair = std::array<std::int64_t, 2>;
+  const ImagePadding& padding = shape.padding;
+  GraphDescriptor descriptor(CUDNN_BACKEND_CONVOLUTION_DESCRIPTOR);
+  descriptor.set(CUDNN_ATTR_CONVOLUTION_COMP_TYPE, CUDNN_DATA_FLOAT);
+  descriptor.set(CUDNN_ATTR_CONVOLUTION_CONV_MODE, CUDNN_CROSS_CORRELATION);
+  descriptor.set(CUDNN_ATTR_CONVOLUTION_SPATIAL_DIMS, std::int64_t{2});
+  descriptor.set_array<std::int64_t>(CUDNN_ATTR_CONVOLUTION_PRE_PADDINGS, Pair{padding.top, padding.left});
+  descriptor.set_array<std::int64_t>(CUDNN_ATTR_CONVOLUTION_POST_PADDINGS, Pair{padding.bottom, padding.right});
+  descriptor.set_array<std::int64_t>(CUDNN_ATTR_CONVOLUTION_FILTER_STRIDES, Pair{shape.stride, shape.stride});
+  descriptor.set_array<std::int64_t>(CUDNN_ATTR_CONVOLUTION_DILATIONS, Pair{1, 1});
+  descriptor.finalize();
+  return descriptor;
+}
+
+/// What cuDNN calls an operation and its attributes.
+struct OperationNames {
+  cudnnBackendDescriptorType_t type;
+  cudnnBackendAttributeName_t geometry, images, filters, outputs, alpha, beta;
+};
+
+OperationNames names_of(ConvolutionDirection direction) {
+  switch (direction) {
+    case ConvolutionDirection::kForward:
+      return {CUDNN_BACKEND_OPERATION_CONVOLUTION_FORWARD_DESCRIPTOR,
+              CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_CONV_DESC,
+              CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_X,
+              CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_W,
+              CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_Y,
+              CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_ALPHA,
+              CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_BETA};
+    case ConvolutionDirection::kInputGradient:
+      return {CUDNN_BACKEND_OPERATION_CONVOLUTION_BACKWARD_DATA_DESCRIPTOR,
+              CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_DATA_CONV_DESC,
+              CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_DATA_DX,
+              CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_DATA_W,
+              CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_DATA_DY,
+              CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_DATA_ALPHA,
+              CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_DATA_BETA};
+    case ConvolutionDirection::kFilterGradient:
+      break;
+  }
+  return {CUDNN_BACKEND_OPERATION_CONVOLUTION_BACKWARD_FILTER_DESCRIPTOR,
+          CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_FILTER_CONV_DESC,
+          CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_FILTER_X,
+          CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_FILTER_DW,
+          CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_FILTER_DY,
+          CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_FILTER_ALPHA,
+          CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_FILTER_BETA};
+}
+
+std::vector<cudnnBackendNumericalNote_t> notes_of(const GraphDescriptor& engine) {
+  return engine.get_array<cudnnBackendNumericalNote_t>(CUDNN_ATTR_ENGINE_NUMERICAL_NOTE,
+                                                       CUDNN_NUMERICAL_NOTE_TYPE_COUNT);
+}
+
+GraphDescriptor engine_of(const GraphDescriptor& config) {
+  std::vector<GraphDescriptor> engines =
+      config.get_descriptors(CUDNN_ATTR_ENGINECFG_ENGINE, CUDNN_BACKEND_ENGINE_DESCRIPTOR, 1);
+  return std::move(engines.front());
+}
+
+EngineChoice choice_of(const GraphDescriptor& config, const GraphDescriptor& engine) {
+  EngineChoice choice{.engine = engine.get<std::int64_t>(CUDNN_ATTR_ENGINE_GLOBAL_INDEX), .knobs = {}};
+  for (const GraphDescriptor& knob : config.get_descriptors(
+           CUDNN_ATTR_ENGINECFG_KNOB_CHOICES, CUDNN_BACKEND_KNOB_CHOICE_DESCRIPTOR, CUDNN_KNOB_TYPE_COUNTS)) {
+    choice.knobs.push_back({knob.get<cudnnBackendKnobType_t>(CUDNN_ATTR_KNOB_CHOICE_KNOB_TYPE),
+                            knob.get<std::int64_t>(CUDNN_ATTR_KNOB_CHOICE_KNOB_VALUE)});
+  }
+  return choice;
+}
+
+/// Engines with settings, best first as cuDNN's heuristic `mode` thinks.
+std::vector<GraphDescriptor> offered_configs(const GraphDescriptor& graph, cudnnBackendHeurMode_t mode,
+                                             const GraphTarget& target) {
+  GraphDescriptor heuristic(CUDNN_BACKEND_ENGINEHEUR_DESCRIPTOR);
+  heuristic.set(CUDNN_ATTR_ENGINEHEUR_OPERATION_GRAPH, graph);
+  heuristic.set(CUDNN_ATTR_ENGINEHEUR_MODE, mode);
+  if (target.device != nullptr) heuristic.set(CUDNN_ATTR_ENGINEHEUR_DEVICEPROP, *target.device);
+  // A mode that has nothing to say of a shape fails; the other may have.
+  if (heuristic.try_finalize() != CUDNN_STATUS_SUCCESS) return {};
+  const std::int64_t count = heuristic.num_descriptors(CUDNN_ATTR_ENGINEHEUR_RESULTS);
+  if (count == 0) return {};
+  return heuristic.get_descriptors(CUDNN_ATTR_ENGINEHEUR_RESULTS, CUDNN_BACKEND_ENGINECFG_DESCRIPTOR, count);
+}
+
+/// @returns nothing, with the reason, if the engine cannot be made ready
+std::optional<GraphDescriptor> make_ready(const GraphDescriptor& config, const GraphTarget& target,
+                                          std::string& refusal) {
+  GraphDescriptor plan(CUDNN_BACKEND_EXECUTION_PLAN_DESCRIPTOR);
+  if (target.handle != nullptr) plan.set(CUDNN_ATTR_EXECUTION_PLAN_HANDLE, target.handle);
+  if (target.device != nullptr) plan.set(CUDNN_ATTR_EXECUTION_PLAN_DEVICEPROP, *target.device);
+  plan.set(CUDNN_ATTR_EXECUTION_PLAN_ENGINE_CONFIG, config);
+  const cudnnStatus_t status = plan.try_finalize();
+  if (status == CUDNN_STATUS_SUCCESS) return plan;
+  refusal = describe_cudnn_error(status);
+  return std::nullopt;
+}
+
+ConvolutionPlan make_plan(EngineChoice choice, const GraphDescriptor& engine, GraphDescriptor execution_plan) {
+  const auto workspace_bytes = execution_plan.get<std::int64_t>(CUDNN_ATTR_EXECUTION_PLAN_WORKSPACE_SIZE);
+  return {.choice = std::move(choice),
+          .notes = notes_of(engine),
+          .execution_plan = std::move(execution_plan),
+          .workspace_bytes = workspace_bytes};
+}
+
+}  // namespace
+
+GraphDescriptor convolution_graph(ConvolutionDirection direction, const ConvolutionShape& shape,
+                                  const GraphTarget& target) {
+  const OperationNames names = names_of(direction);
+  GraphDescriptor operation(names.type);
+  operation.set(names.geometry, geometry(shape));
+  operation.set(names.images, image_tensor(ConvolutionTensor::kImages, shape.num_examples, shape.input));
+  operation.set(names.filters, tensor(ConvolutionTensor::kFilters, shape.output.channels,
+                                      shape.input.channels / shape.groups, shape.kernel, shape.kernel));
+  operation.set(names.outputs, image_tensor(ConvolutionTensor::kOutputs, shape.num_examples, shape.output));
+  operation.set(names.alpha, 1.0f);
+  operation.set(names.beta, 0.0f);
+  operation.finalize();
+
+  GraphDescriptor graph(CUDNN_BACKEND_OPERATIONGRAPH_DESCRIPTOR);
+  if (target.handle != nullptr) graph.set(CUDNN_ATTR_OPERATIONGRAPH_HANDLE, target.handle);
+  graph.set(CUDNN_ATTR_OPERATIONGRAPH_OPS, operation);
+  graph.finalize();
+  return graph;
+}
+
+bool is_admissible(const std::vector<cudnnBackendNumericalNote_t>& notes, MathMode math) {
+  return std::none_of(notes.begin(), notes.end(), [&](cudnnBackendNumericalNote_t note) {
+    switch (note) {
+      case CUDNN_NUMERICAL_NOTE_TENSOR_CORE:
+        // Tensor cores have no products of float32: they round the factors to TF32.
+        return math == MathMode::kFp32;
+      case CUDNN_NUMERICAL_NOTE_STRICT_NAN_PROP:
+        return false;
+      default:
+        // Not the same bits in every run; or factors rounded to half precision; or partial sums in less than float32;
+        // or transforms (FFT, Winograd), whose errors are not those of a sum of products and which spread a value that
+        // is not finite over its neighbours. Notes that a later cuDNN adds are no better understood.
+        return true;
+    }
+  });
+}
+
+std::optional<ConvolutionPlan> choose_plan(const GraphDescriptor& graph, MathMode math, const GraphTarget& target,
+                                           std::string& refusals) {
+  int num_offered = 0;
+  int num_inadmissible = 0;
+  std::string last_failure;
+  for (const cudnnBackendHeurMode_t mode : {CUDNN_HEUR_MODE_A, CUDNN_HEUR_MODE_FALLBACK}) {
+    for (const GraphDescriptor& config : offered_configs(graph, mode, target)) {
+      ++num_offered;
+      const GraphDescriptor engine = engine_of(config);
+      if (!is_admissible(notes_of(engine), math)) {
+        ++num_inadmissible;
+        continue;
+      }
+      std::optional<GraphDescriptor> ready = make_ready(config, target, last_failure);
+      if (ready) return make_plan(choice_of(config, engine), engine, std::move(*ready));
+    }
+  }
+  std::ostringstream text;
+  text << num_offered << " engines offered, of which " << num_inadmissible
+       << " are not deterministic or less precise than asked for";
+  if (!last_failure.empty()) text << "; the last of the others: " << last_failure;
+  refusals += text.str();
+  return std::nullopt;
+}
+
+std::optional<ConvolutionPlan> repeat_plan(const GraphDescriptor& graph, const EngineChoice& choice,
+                                           const GraphTarget& target) {
+  GraphDescriptor engine(CUDNN_BACKEND_ENGINE_DESCRIPTOR);
+  engine.set(CUDNN_ATTR_ENGINE_OPERATION_GRAPH, graph);
+  engine.set(CUDNN_ATTR_ENGINE_GLOBAL_INDEX, choice.engine);
+  if (target.device != nullptr) engine.set(CUDNN_ATTR_ENGINE_DEVICEPROP, *target.device);
+  if (engine.try_finalize() != CUDNN_STATUS_SUCCESS) return std::nullopt;
+
+  std::vector<GraphDescriptor> knobs;
+  for (const EngineChoice::Knob& knob : choice.knobs) {
+    GraphDescriptor& descriptor = knobs.emplace_back(CUDNN_BACKEND_KNOB_CHOICE_DESCRIPTOR);
+    descriptor.set(CUDNN_ATTR_KNOB_CHOICE_KNOB_TYPE, knob.type);
+    descriptor.set(CUDNN_ATTR_KNOB_CHOICE_KNOB_VALUE, knob.value);
+    descriptor.finalize();
+  }
+  GraphDescriptor config(CUDNN_BACKEND_ENGINECFG_DESCRIPTOR);
+  config.set(CUDNN_ATTR_ENGINECFG_ENGINE, engine);
+  if (!knobs.empty()) config.set_array(CUDNN_ATTR_ENGINECFG_KNOB_CHOICES, knobs);
+  if (config.try_finalize() != CUDNN_STATUS_SUCCESS) return std::nullopt;
+
+  std::string refusal;
+  std::optional<GraphDescriptor> ready = make_ready(config, target, refusal);
+  if (!ready) return std::nullopt;
+  return make_plan(choice, engine, std::move(*ready));
+}
+
+}  // namespace terngrad::cuda

@@ -1,0 +1,57 @@
+#include "nets/cuda/libraries.h"
+
+#include "kernels/errors.h"
+#include "nets/cuda/cudnn_graph.h"
+#include "nets/cuda/library_handles.h"
+
+namespace terngrad::cuda {
+namespace {
+
+void check_runtime(cudaError_t error, const char* call) {
+  if (error == cudaSuccess) return;
+  static_cast<void>(cudaGetLastError());
+  TERNGRAD_THROW(DeviceError, "[Libraries] ", call, " failed: ", cudaGetErrorName(error), " (",
+                 cudaGetErrorString(error), ")");
+}
+
+}  // namespace
+
+CurrentDevice::CurrentDevice(const Stream& stream) {
+  const int device = stream.device().index();
+  check_runtime(cudaGetDevice(&previous_), "cudaGetDevice");
+  if (device != previous_) check_runtime(cudaSetDevice(device), "cudaSetDevice");
+  changed_ = device != previous_;
+}
+
+CurrentDevice::~CurrentDevice() {
+  if (changed_) static_cast<void>(cudaSetDevice(previous_));
+}
+
+Libraries::Handles::Handles(const Stream& stream) {
+  const CurrentDevice current(stream);
+  check_cudnn(cudnnCreate(&cudnn), "cudnnCreate");
+  // A destructor does not run after a constructor that throws.
+  try {
+    check_cudnn(cudnnSetStream(cudnn, native_stream(stream)), "cudnnSetStream");
+    const cublasStatus_t status = cublasLtCreate(&cublas_lt);
+    if (status != CUBLAS_STATUS_SUCCESS) {
+      TERNGRAD_THROW(DeviceError, "[Libraries] cublasLtCreate failed: ", cublasLtGetStatusString(status));
+    }
+  } catch (...) {
+    static_cast<void>(cudnnDestroy(cudnn));
+    throw;
+  }
+}
+
+Libraries::Handles::~Handles() {
+  static_cast<void>(cublasLtDestroy(cublas_lt));
+  static_cast<void>(cudnnDestroy(cudnn));
+}
+
+Libraries::Libraries(const Stream& stream) : stream_(stream) {
+  TERNGRAD_REQUIRE(stream.device().is_cuda(),
+                   "[Libraries] cuDNN and cuBLASLt need the stream of a GPU, this is one of ", stream.device().name());
+  handles_ = std::make_shared<Handles>(stream);
+}
+
+}  // namespace terngrad::cuda

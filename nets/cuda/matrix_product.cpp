@@ -1,0 +1,207 @@
+#include "nets/cuda/matrix_product.h"
+
+#include <array>
+#include <optional>
+#include <sstream>
+#include <string>
+#include <type_traits>
+#include <utility>
+
+#include "kernels/errors.h"
+#include "nets/cuda/library_handles.h"
+
+namespace terngrad::cuda {
+namespace {
+
+// What NVIDIA recommends for the GPUs since Hopper; every algorithm that is worth it fits.
+constexpr std::uint64_t kMaxWorkspaceBytes = std::uint64_t{32} << 20;
+// More than a heuristic offers for one shape.
+constexpr int kMaxOffers = 32;
+
+std::string to_text(const MatrixShape& shape) {
+  std::ostringstream text;
+  text << "[" << shape.rows << ", " << shape.columns << "] = [" << shape.rows << ", " << shape.inner << "]"
+       << (shape.transpose_a ? " (transposed)" : "") << " [" << shape.inner << ", " << shape.columns << "]"
+       << (shape.transpose_b ? " (transposed)" : "");
+  return text.str();
+}
+
+void check(cublasStatus_t status, const char* call, const MatrixShape& shape) {
+  if (status == CUBLAS_STATUS_SUCCESS) return;
+  TERNGRAD_THROW(DeviceError, "[MatrixProduct] ", call, " failed for ", to_text(shape), ": ",
+                 cublasLtGetStatusString(status));
+}
+
+void require_sizes(const MatrixShape& shape) {
+  TERNGRAD_REQUIRE(shape.rows > 0 && shape.columns > 0 && shape.inner > 0,
+                   "[MatrixProduct] rows, columns and inner must be positive: ", to_text(shape));
+}
+
+template <auto destroy>
+struct Destroy {
+  template <class T>
+  void operator()(T* object) const {
+    static_cast<void>(destroy(object));
+  }
+};
+template <class T, auto destroy>
+using Owned = std::unique_ptr<std::remove_pointer_t<T>, Destroy<destroy>>;
+using Operation = Owned<cublasLtMatmulDesc_t, cublasLtMatmulDescDestroy>;
+using MatrixLayout = Owned<cublasLtMatrixLayout_t, cublasLtMatrixLayoutDestroy>;
+using Preference = Owned<cublasLtMatmulPreference_t, cublasLtMatmulPreferenceDestroy>;
+
+MatrixLayout make_layout(std::int64_t rows, std::int64_t columns, const MatrixShape& shape) {
+  cublasLtMatrixLayout_t layout = nullptr;
+  check(cublasLtMatrixLayoutCreate(&layout, CUDA_R_32F, static_cast<std::uint64_t>(rows),
+                                   static_cast<std::uint64_t>(columns), rows),
+        "cublasLtMatrixLayoutCreate", shape);
+  return MatrixLayout(layout);
+}
+
+/// The product as the library sees it. Its matrices are column-major, so that memory which holds a row-major matrix
+/// holds its transpose: it is given C^T = B'^T A'^T, whose first factor is B.
+struct Problem {
+  Operation operation;
+  MatrixLayout b;
+  MatrixLayout a;
+  MatrixLayout c;
+};
+
+Problem make_problem(const MatrixShape& shape, MathMode math) {
+  cublasLtMatmulDesc_t descriptor = nullptr;
+  // COMPUTE_32F multiplies float32 numbers; only FAST_TF32 lets the library round them.
+  check(cublasLtMatmulDescCreate(
+            &descriptor, math == MathMode::kTf32 ? CUBLAS_COMPUTE_32F_FAST_TF32 : CUBLAS_COMPUTE_32F, CUDA_R_32F),
+        "cublasLtMatmulDescCreate", shape);
+  Operation operation(descriptor);
+  const auto set_transposed = [&](cublasLtMatmulDescAttributes_t attribute, bool transposed) {
+    const cublasOperation_t value = transposed ? CUBLAS_OP_T : CUBLAS_OP_N;
+    check(cublasLtMatmulDescSetAttribute(descriptor, attribute, &value, sizeof(value)),
+          "cublasLtMatmulDescSetAttribute", shape);
+  };
+  set_transposed(CUBLASLT_MATMUL_DESC_TRANSA, shape.transpose_b);
+  set_transposed(CUBLASLT_MATMUL_DESC_TRANSB, shape.transpose_a);
+  return {.operation = std::move(operation),
+          .b = shape.transpose_b ? make_layout(shape.inner, shape.columns, shape)
+                                 : make_layout(shape.columns, shape.inner, shape),
+          .a = shape.transpose_a ? make_layout(shape.rows, shape.inner, shape)
+                                 : make_layout(shape.inner, shape.rows, shape),
+          .c = make_layout(shape.columns, shape.rows, shape)};
+}
+
+Preference make_preference(const MatrixShape& shape) {
+  cublasLtMatmulPreference_t preference = nullptr;
+  check(cublasLtMatmulPreferenceCreate(&preference), "cublasLtMatmulPreferenceCreate", shape);
+  Preference owned(preference);
+  const auto set = [&](cublasLtMatmulPreferenceAttributes_t attribute, auto value) {
+    check(cublasLtMatmulPreferenceSetAttribute(preference, attribute, &value, sizeof(value)),
+          "cublasLtMatmulPreferenceSetAttribute", shape);
+  };
+  set(CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES, kMaxWorkspaceBytes);
+  // Where several blocks share a sum (split-K), each writes its part to the workspace and a step of its own adds the
+  // parts. Not INPLACE, where blocks take turns to add to the result: turns are promised, their order is not. A mask
+  // leaves products without shared sums alone.
+  set(CUBLASLT_MATMUL_PREF_REDUCTION_SCHEME_MASK, std::uint32_t{CUBLASLT_REDUCTION_SCHEME_COMPUTE_TYPE});
+  for (const auto attribute :
+       {CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_B_BYTES,
+        CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_C_BYTES, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_D_BYTES}) {
+    set(attribute, std::uint32_t{16});
+  }
+  return owned;
+}
+
+/// Whether an algorithm computes as MathMode says. The compute type asks for it already; but the environment may have
+/// the library emulate float32 by products of bfloat16 on tensor cores, which have other bits.
+bool is_admissible(const cublasLtMatmulAlgo_t& algorithm, MathMode math) {
+  cublasLtNumericalImplFlags_t flags = 0;  // says nothing, as an algorithm may that knows no such flags
+  std::size_t written = 0;
+  static_cast<void>(cublasLtMatmulAlgoCapGetAttribute(&algorithm, CUBLASLT_ALGO_CAP_NUMERICAL_IMPL_FLAGS, &flags,
+                                                      sizeof(flags), &written));
+  cublasLtNumericalImplFlags_t allowed = CUBLASLT_NUMERICAL_IMPL_FLAGS_FMA |
+                                         CUBLASLT_NUMERICAL_IMPL_FLAGS_ACCUMULATOR_32F |
+                                         CUBLASLT_NUMERICAL_IMPL_FLAGS_INPUT_32F;
+  if (math == MathMode::kTf32) {
+    allowed |= CUBLASLT_NUMERICAL_IMPL_FLAGS_HMMA | CUBLASLT_NUMERICAL_IMPL_FLAGS_INPUT_TF32;
+  }
+  return (flags & ~allowed) == 0;
+}
+
+/// The library's first admissible offer.
+std::optional<cublasLtMatmulHeuristicResult_t> choose_algorithm(cublasLtHandle_t handle, const Problem& problem,
+                                                                const MatrixShape& shape, MathMode math) {
+  const Preference preference = make_preference(shape);
+  std::array<cublasLtMatmulHeuristicResult_t, kMaxOffers> offers{};
+  int num_offers = 0;
+  const cublasStatus_t status =
+      cublasLtMatmulAlgoGetHeuristic(handle, problem.operation.get(), problem.b.get(), problem.a.get(), problem.c.get(),
+                                     problem.c.get(), preference.get(), kMaxOffers, offers.data(), &num_offers);
+  if (status == CUBLAS_STATUS_NOT_SUPPORTED) return std::nullopt;
+  check(status, "cublasLtMatmulAlgoGetHeuristic", shape);
+  for (int i = 0; i < num_offers; ++i) {
+    const auto& offer = offers[static_cast<std::size_t>(i)];
+    if (offer.state == CUBLAS_STATUS_SUCCESS && is_admissible(offer.algo, math)) return offer;
+  }
+  return std::nullopt;
+}
+
+}  // namespace
+
+struct MatrixProduct::Plan {
+  MathMode math;
+  Problem problem;
+  cublasLtMatmulAlgo_t algorithm;
+  std::int64_t workspace_bytes;
+};
+
+MatrixProduct::MatrixProduct(const Libraries& libraries, const MatrixShape& shape, MathMode math)
+    : libraries_(libraries), shape_(shape) {
+  require_sizes(shape);
+  const CurrentDevice current(libraries.stream());
+  Problem problem = make_problem(shape, math);
+  const auto chosen = choose_algorithm(libraries.handles().cublas_lt, problem, shape, math);
+  if (!chosen) {
+    TERNGRAD_THROW(NotSupported, "[MatrixProduct] cuBLASLt ", cublasLtGetVersion(), " has no algorithm with ",
+                   math == MathMode::kTf32 ? "TF32" : "float32", " products and sums in a fixed order for ",
+                   to_text(shape));
+  }
+  plan_ = std::make_shared<const Plan>(Plan{.math = math,
+                                            .problem = std::move(problem),
+                                            .algorithm = chosen->algo,
+                                            .workspace_bytes = static_cast<std::int64_t>(chosen->workspaceSize)});
+}
+
+MatrixProduct::MatrixProduct(const Libraries& libraries, const MatrixShape& shape, std::shared_ptr<const Plan> plan)
+    : libraries_(libraries), shape_(shape), plan_(std::move(plan)) {}
+
+std::unique_ptr<MatrixProduct> MatrixProduct::with_rows(std::int64_t rows) const {
+  MatrixShape shape = shape_;
+  shape.rows = rows;
+  require_sizes(shape);
+  const CurrentDevice current(libraries_.stream());
+  Problem problem = make_problem(shape, plan_->math);
+  cublasLtMatmulHeuristicResult_t result{};
+  const cublasStatus_t status =
+      cublasLtMatmulAlgoCheck(libraries_.handles().cublas_lt, problem.operation.get(), problem.b.get(), problem.a.get(),
+                              problem.c.get(), problem.c.get(), &plan_->algorithm, &result);
+  if (status != CUBLAS_STATUS_SUCCESS || result.state != CUBLAS_STATUS_SUCCESS) return nullptr;
+  auto plan = std::make_shared<const Plan>(Plan{.math = plan_->math,
+                                                .problem = std::move(problem),
+                                                .algorithm = plan_->algorithm,
+                                                .workspace_bytes = static_cast<std::int64_t>(result.workspaceSize)});
+  return std::unique_ptr<MatrixProduct>(new MatrixProduct(libraries_, shape, std::move(plan)));
+}
+
+std::int64_t MatrixProduct::workspace_bytes() const { return plan_->workspace_bytes; }
+
+void MatrixProduct::run(const float* a, const float* b, float* c, void* workspace) const {
+  const CurrentDevice current(libraries_.stream());
+  const float one = 1;
+  const float zero = 0;
+  const Problem& problem = plan_->problem;
+  check(cublasLtMatmul(libraries_.handles().cublas_lt, problem.operation.get(), &one, b, problem.b.get(), a,
+                       problem.a.get(), &zero, c, problem.c.get(), c, problem.c.get(), &plan_->algorithm, workspace,
+                       static_cast<std::size_t>(plan_->workspace_bytes), native_stream(libraries_.stream())),
+        "cublasLtMatmul", shape_);
+}
+
+}  // namespace terngrad::cuda
