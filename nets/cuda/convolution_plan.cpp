@@ -217,7 +217,10 @@ std::optional<ConvolutionPlan> repeat_plan(const GraphDescriptor& graph, const E
   }
   GraphDescriptor config(CUDNN_BACKEND_ENGINECFG_DESCRIPTOR);
   config.set(CUDNN_ATTR_ENGINECFG_ENGINE, engine);
-  if (!knobs.empty()) config.set_array(CUDNN_ATTR_ENGINECFG_KNOB_CHOICES, knobs);
+  // The engine may have no such setting for this graph.
+  if (!knobs.empty() && config.try_set_array(CUDNN_ATTR_ENGINECFG_KNOB_CHOICES, knobs) != CUDNN_STATUS_SUCCESS) {
+    return std::nullopt;
+  }
   if (config.try_finalize() != CUDNN_STATUS_SUCCESS) return std::nullopt;
 
   std::string refusal;

@@ -31,14 +31,16 @@ GraphDescriptor::GraphDescriptor(cudnnBackendDescriptorType_t type) {
 }
 
 void GraphDescriptor::set(cudnnBackendAttributeName_t name, const GraphDescriptor& value) {
-  set_array(name, std::span(&value, 1));
+  check_cudnn(try_set_array(name, std::span(&value, 1)), "cudnnBackendSetAttribute");
 }
 
-void GraphDescriptor::set_array(cudnnBackendAttributeName_t name, std::span<const GraphDescriptor> values) {
+cudnnStatus_t GraphDescriptor::try_set_array(cudnnBackendAttributeName_t name,
+                                             std::span<const GraphDescriptor> values) {
   std::vector<cudnnBackendDescriptor_t> natives;
   natives.reserve(values.size());
   for (const GraphDescriptor& value : values) natives.push_back(value.native());
-  set_raw(name, CUDNN_TYPE_BACKEND_DESCRIPTOR, static_cast<std::int64_t>(natives.size()), natives.data());
+  return cudnnBackendSetAttribute(native(), name, CUDNN_TYPE_BACKEND_DESCRIPTOR,
+                                  static_cast<std::int64_t>(natives.size()), natives.data());
 }
 
 void GraphDescriptor::finalize() { check_cudnn(try_finalize(), "cudnnBackendFinalize"); }

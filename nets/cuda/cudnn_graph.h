@@ -49,10 +49,11 @@ class GraphDescriptor {
   }
   /// Attributes that are other descriptors, which must be finalized; cuDNN keeps what it needs of them.
   void set(cudnnBackendAttributeName_t name, const GraphDescriptor& value);
-  void set_array(cudnnBackendAttributeName_t name, std::span<const GraphDescriptor> values);
+  /// Reports failure instead of throwing, for what cuDNN may not support.
+  [[nodiscard]] cudnnStatus_t try_set_array(cudnnBackendAttributeName_t name, std::span<const GraphDescriptor> values);
 
   void finalize();
-  /// For descriptions that cuDNN may not support: reports failure instead of throwing.
+  /// The same for the description as a whole.
   [[nodiscard]] cudnnStatus_t try_finalize();
 
   template <class T>
