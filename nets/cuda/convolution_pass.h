@@ -28,15 +28,19 @@ enum class ConvolutionDirection {
   kFilterGradient,  // (images, gradient of outputs) -> gradient of filters, summed over the examples
 };
 
-/// A pass of one shape. The engine is cuDNN's first choice by heuristic among those that are deterministic (and, with
-/// MathMode::kFp32, do not round factors): never chosen by timing.
+/// A pass of one shape. The engine is cuDNN's first choice by heuristic among those that are deterministic and add the
+/// products themselves, in float32: no FFT, no Winograd and, with MathMode::kFp32, no factors rounded for tensor cores.
+/// It is never chosen by timing. So results depend on the arguments, the shape, the kind of GPU and the version of the
+/// library only.
 class ConvolutionPass {
  public:
-  /// @throws NotSupported, naming the shape, if cuDNN has no such engine
+  /// @throws InvalidArgument if there is no convolution of such a shape; NotSupported, naming it, if cuDNN has no such
+  /// engine
   ConvolutionPass(const Libraries& libraries, ConvolutionDirection direction, const ConvolutionShape& shape,
                   MathMode math);
   /// Of another number of examples, by the very engine and settings of this one, for where one call stands for several:
   /// whether the bits are those of several calls must be tested. @returns null if that engine cannot do it
+  /// @throws InvalidArgument if num_examples is not positive
   std::unique_ptr<ConvolutionPass> with_examples(int num_examples) const;
 
   std::int64_t workspace_bytes() const;

@@ -7,10 +7,11 @@
 
 namespace terngrad::cuda {
 
-/// What products and convolutions of one net share: library handles bound to a stream. Copies are the same handles.
+/// What products and convolutions of one net share: library handles bound to a stream. Copies are the same handles,
+/// which one thread at a time may use.
 class Libraries {
  public:
-  /// @throws DeviceError if a library cannot be used with this GPU
+  /// @throws InvalidArgument if the stream is none of a GPU; DeviceError if a library cannot be used with the GPU
   explicit Libraries(const Stream& stream);
   const Stream& stream() const { return stream_; }
   struct Handles;

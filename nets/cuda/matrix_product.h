@@ -24,10 +24,12 @@ struct MatrixShape {
 /// version of the library only.
 class MatrixProduct {
  public:
-  /// @throws NotSupported, naming the shape, if the library has no such algorithm
+  /// @throws InvalidArgument if a size is not positive; NotSupported, naming the shape, if the library has no such
+  /// algorithm
   MatrixProduct(const Libraries& libraries, const MatrixShape& shape, MathMode math);
   /// Of another number of rows, by the very algorithm of this one, for where one call stands for several: whether the
   /// bits are those of several calls must be tested. @returns null if that algorithm cannot do it
+  /// @throws InvalidArgument if `rows` is not positive
   std::unique_ptr<MatrixProduct> with_rows(std::int64_t rows) const;
 
   std::int64_t workspace_bytes() const;
