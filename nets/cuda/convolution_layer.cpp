@@ -1,5 +1,6 @@
 // Convolutions by cuDNN. Activations stay in NHWC, as on the CPU and as tensor cores take them; filters, which the flat
 // buffers hold with outputs fastest, are turned around for each pass: they are small beside activations.
+#include <algorithm>
 #include <variant>
 
 #include "kernels/buffer.h"
@@ -32,7 +33,8 @@ class Convolution final : public Layer {
                                  .padding = plan.padding,
                                  .kernel = spec.kernel,
                                  .stride = spec.stride,
-                                 .groups = spec.groups};
+                                 .groups = spec.groups,
+                                 .alignment = alignment()};
     forward_ = joint(context, ConvolutionDirection::kForward, slice, plan.name + " forward");
     std::int64_t bytes = forward_.workspace_bytes();
     if (options.mode == Mode::kTraining) {
@@ -49,7 +51,7 @@ class Convolution final : public Layer {
   }
 
   void forward(const Pass& pass, std::span<const float* const> inputs, float* output) override {
-    to_filters(pass.parameters + weights_offset_, filter_rows_, output_.channels, filters_.data(), stream_);
+    to_filters(pass.parameters + weights_offset_, filters_.data(), filter_rows_, output_.channels, stream_);
     forward_.run(inputs[0], filters_.data(), output, pass.workspace);
     add_bias(output, biases_offset_ == kNone ? nullptr : pass.parameters + biases_offset_,
              options_.num_examples() * rows_per_example(), output_.channels, activation_, stream_);
@@ -96,6 +98,13 @@ class Convolution final : public Layer {
             options_.num_workers,
             context,
             name};
+  }
+  /// Slices and workers' filter gradients follow each other, whatever their sizes.
+  int alignment() const {
+    if (options_.num_workers == 1) return kFullAlignment;
+    return std::min({slice_alignment(options_.examples_per_worker * input_elements_),
+                     slice_alignment(options_.examples_per_worker * output_.num_elements()),
+                     slice_alignment(filters_.num_elements())});
   }
   std::int64_t rows_per_example() const { return std::int64_t{output_.height} * output_.width; }
   /// The workers' filter gradients as cuDNN writes them, at the start of the workspace.

@@ -20,6 +20,7 @@ struct ConvolutionShape {
   int kernel = 1;
   int stride = 1;
   int groups = 1;
+  int alignment = kFullAlignment;  // of every operand, in bytes: a power of 2, at least 4
 };
 
 enum class ConvolutionDirection {
@@ -44,7 +45,7 @@ class ConvolutionPass {
   std::unique_ptr<ConvolutionPass> with_examples(int num_examples) const;
 
   std::int64_t workspace_bytes() const;
-  /// Submits the pass. Operands in the order of ConvolutionDirection, device memory, 16-byte aligned.
+  /// Submits the pass. Operands in the order of ConvolutionDirection, device memory, aligned as the shape says.
   /// @param workspace  [workspace_bytes()] device memory, 256-byte aligned, used by nothing else meanwhile
   void run(const float* first, const float* second, float* result, void* workspace) const;
   const ConvolutionShape& shape() const { return shape_; }

@@ -12,21 +12,20 @@ using Extents = std::array<std::int64_t, 4>;
 
 /// A float32 tensor whose dimensions cuDNN counts as N, C, H, W (of filters: outputs, inputs, rows, columns) and whose
 /// memory is in the order N, H, W, C.
-GraphDescriptor tensor(ConvolutionTensor id, std::int64_t n, std::int64_t c, std::int64_t h, std::int64_t w) {
-  // Operands are promised to be aligned so; engines use 128-bit loads then.
-  constexpr std::int64_t kAlignment = 16;
+GraphDescriptor tensor(ConvolutionTensor id, std::int64_t n, std::int64_t c, std::int64_t h, std::int64_t w,
+                       int alignment) {
   GraphDescriptor descriptor(CUDNN_BACKEND_TENSOR_DESCRIPTOR);
   descriptor.set(CUDNN_ATTR_TENSOR_UNIQUE_ID, static_cast<std::int64_t>(id));
   descriptor.set(CUDNN_ATTR_TENSOR_DATA_TYPE, CUDNN_DATA_FLOAT);
   descriptor.set_array<std::int64_t>(CUDNN_ATTR_TENSOR_DIMENSIONS, Extents{n, c, h, w});
   descriptor.set_array<std::int64_t>(CUDNN_ATTR_TENSOR_STRIDES, Extents{h * w * c, 1, w * c, c});
-  descriptor.set(CUDNN_ATTR_TENSOR_BYTE_ALIGNMENT, kAlignment);
+  descriptor.set(CUDNN_ATTR_TENSOR_BYTE_ALIGNMENT, std::int64_t{alignment});
   descriptor.finalize();
   return descriptor;
 }
 
-GraphDescriptor image_tensor(ConvolutionTensor id, int num_examples, const ImageShape& shape) {
-  return tensor(id, num_examples, shape.channels, shape.height, shape.width);
+GraphDescriptor image_tensor(ConvolutionTensor id, int num_examples, const ImageShape& shape, int alignment) {
+  return tensor(id, num_examples, shape.channels, shape.height, shape.width, alignment);
 }
 
 GraphDescriptor geometry(const ConvolutionShape& shape) {
@@ -143,10 +142,13 @@ GraphDescriptor convolution_graph(ConvolutionDirection direction, const Convolut
   const OperationNames names = names_of(direction);
   GraphDescriptor operation(names.type);
   operation.set(names.geometry, geometry(shape));
-  operation.set(names.images, image_tensor(ConvolutionTensor::kImages, shape.num_examples, shape.input));
-  operation.set(names.filters, tensor(ConvolutionTensor::kFilters, shape.output.channels,
-                                      shape.input.channels / shape.groups, shape.kernel, shape.kernel));
-  operation.set(names.outputs, image_tensor(ConvolutionTensor::kOutputs, shape.num_examples, shape.output));
+  operation.set(names.images,
+                image_tensor(ConvolutionTensor::kImages, shape.num_examples, shape.input, shape.alignment));
+  operation.set(names.filters,
+                tensor(ConvolutionTensor::kFilters, shape.output.channels, shape.input.channels / shape.groups,
+                       shape.kernel, shape.kernel, shape.alignment));
+  operation.set(names.outputs,
+                image_tensor(ConvolutionTensor::kOutputs, shape.num_examples, shape.output, shape.alignment));
   operation.set(names.alpha, 1.0f);
   operation.set(names.beta, 0.0f);
   operation.finalize();

@@ -30,7 +30,10 @@ class Dropout final : public Layer {
       copy<float>(std::span(from, count), std::span(to, count), stream_);
       return;
     }
-    apply_dropout({.seed = pass.seed, .step = pass.step, .first_worker = pass.first_worker}, options_.first_draw,
+    apply_dropout({.seed = pass.seed,
+                   .step = pass.step,
+                   .first_worker = pass.first_worker,
+                   .first_draw = static_cast<std::uint64_t>(options_.first_draw)},
                   keep_prob_, from, elements_per_worker_, options_.num_workers, to, stream_);
   }
 

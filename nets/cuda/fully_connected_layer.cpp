@@ -1,4 +1,5 @@
 // Fully connected layers: three matrix products on the flat buffers as they are, [in, out] weights fastest by outputs.
+#include <algorithm>
 #include <variant>
 
 #include "nets/cuda/bias.h"
@@ -25,10 +26,13 @@ class FullyConnected final : public Layer {
         joint_rows(context, {.rows = examples, .columns = num_outputs_, .inner = num_inputs_}, plan.name + " forward");
     std::int64_t bytes = forward_.workspace_bytes();
     if (options.mode == Mode::kTraining) {
-      weight_gradient_ = std::make_unique<MatrixProduct>(
-          context.libraries,
-          MatrixShape{.rows = num_inputs_, .columns = num_outputs_, .inner = examples, .transpose_a = true},
-          options.math);
+      weight_gradient_ = std::make_unique<MatrixProduct>(context.libraries,
+                                                         MatrixShape{.rows = num_inputs_,
+                                                                     .columns = num_outputs_,
+                                                                     .inner = examples,
+                                                                     .transpose_a = true,
+                                                                     .alignment = alignment()},
+                                                         options.math);
       bytes = std::max(bytes, weight_gradient_->workspace_bytes());
       bytes = std::max(bytes, bias_scratch_bytes());
       if (options.input_gradient == InputGradient::kWanted) {
@@ -65,8 +69,8 @@ class FullyConnected final : public Layer {
   }
 
  private:
-  JointSlices<MatrixProduct> joint_rows(const LayerContext& context, const MatrixShape& shape,
-                                        const std::string& name) {
+  JointSlices<MatrixProduct> joint_rows(const LayerContext& context, MatrixShape shape, const std::string& name) {
+    shape.alignment = alignment();
     MatrixProduct slice(context.libraries, shape, options_.math);
     auto joint = options_.num_workers == 1 ? nullptr : slice.with_rows(shape.rows * options_.num_workers);
     return {std::move(slice),
@@ -77,6 +81,12 @@ class FullyConnected final : public Layer {
             options_.num_workers,
             context,
             name};
+  }
+  /// Slices follow each other, whatever their sizes.
+  int alignment() const {
+    if (options_.num_workers == 1) return kFullAlignment;
+    return std::min(slice_alignment(options_.examples_per_worker * num_inputs_),
+                    slice_alignment(std::int64_t{options_.examples_per_worker} * num_outputs_));
   }
   std::int64_t bias_scratch_bytes() const {
     return bias_gradient_scratch(options_.examples_per_worker, num_outputs_, options_.num_workers) *

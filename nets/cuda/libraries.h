@@ -1,11 +1,21 @@
 // Libraries: the handles of cuDNN and cuBLASLt for one stream.
 #pragma once
 
+#include <cstdint>
 #include <memory>
 
 #include "kernels/device.h"
 
 namespace terngrad::cuda {
+
+/// The bytes of which addresses of operands are a multiple unless said otherwise: those of the widest access. Operands
+/// that begin in the midst of a buffer may have less, and then a library takes narrower accesses.
+inline constexpr int kFullAlignment = 16;
+
+/// The alignment of slices of `elements` float32 numbers that follow each other in an aligned buffer.
+constexpr int slice_alignment(std::int64_t elements) {
+  return elements % 4 == 0 ? kFullAlignment : elements % 2 == 0 ? 8 : 4;
+}
 
 /// What products and convolutions of one net share: library handles bound to a stream. Copies are the same handles,
 /// which one thread at a time may use.

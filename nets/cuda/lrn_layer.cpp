@@ -13,22 +13,22 @@ class Lrn final : public Layer {
       : stream_(context.stream()),
         num_pixels_(std::int64_t{options.num_examples()} * plan.output.height * plan.output.width) {
     const auto& spec = std::get<LrnSpec>(plan.operation);
-    window_ = {
+    shape_ = {
         .channels = plan.output.channels, .radius = spec.radius, .k = spec.k, .alpha = spec.alpha, .beta = spec.beta};
   }
   void forward(const Pass&, std::span<const float* const> inputs, float* output) override {
-    lrn_forward(window_, inputs[0], num_pixels_, output, stream_);
+    lrn_forward(shape_, num_pixels_, inputs[0], output, stream_);
   }
   void backward(const Pass&, const BackwardArguments& arguments) override {
     if (arguments.input_gradients[0] == nullptr) return;
-    lrn_backward(window_, arguments.inputs[0], arguments.output_gradient, num_pixels_, arguments.input_gradients[0],
+    lrn_backward(shape_, num_pixels_, arguments.inputs[0], arguments.output_gradient, arguments.input_gradients[0],
                  stream_);
   }
 
  private:
   Stream stream_;
   std::int64_t num_pixels_;
-  LrnWindow window_;
+  LrnShape shape_;
 };
 
 }  // namespace

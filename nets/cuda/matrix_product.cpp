@@ -105,7 +105,7 @@ Preference make_preference(const MatrixShape& shape) {
   for (const auto attribute :
        {CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_B_BYTES,
         CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_C_BYTES, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_D_BYTES}) {
-    set(attribute, std::uint32_t{16});
+    set(attribute, static_cast<std::uint32_t>(shape.alignment));
   }
   return owned;
 }

@@ -17,6 +17,7 @@ struct MatrixShape {
   std::int64_t inner = 0;
   bool transpose_a = false;
   bool transpose_b = false;
+  int alignment = kFullAlignment;  // of every operand, in bytes: a power of 2, at least 4
 };
 
 /// A product of matrices of one shape. The algorithm is the library's first choice by heuristic, among those whose sums
@@ -33,7 +34,7 @@ class MatrixProduct {
   std::unique_ptr<MatrixProduct> with_rows(std::int64_t rows) const;
 
   std::int64_t workspace_bytes() const;
-  /// Submits the product. @param a, b, c  device memory, 16-byte aligned
+  /// Submits the product. @param a, b, c  device memory, aligned as the shape says
   /// @param workspace  [workspace_bytes()] device memory, 256-byte aligned, used by nothing else meanwhile
   void run(const float* a, const float* b, float* c, void* workspace) const;
   const MatrixShape& shape() const { return shape_; }

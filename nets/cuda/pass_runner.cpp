@@ -19,6 +19,7 @@ PassRunner::PassRunner(const Libraries& libraries, const NetPlan& plan, int num_
       stream_(libraries.stream()),
       num_workers_(num_workers),
       examples_per_worker_(examples_per_worker),
+      example_losses_(std::int64_t{num_workers} * examples_per_worker, stream_.device()),
       memory_(plan, std::int64_t{num_workers} * examples_per_worker, mode, stream_.device()) {
   const LayerContext context{.libraries = libraries, .workspace = &workspace_, .notes = &notes};
   const std::vector<std::int64_t> first_draws = first_dropout_draws(plan, examples_per_worker);
@@ -51,7 +52,7 @@ void PassRunner::compute_gradients(const Pass& caller_pass, const float* images,
   const float* logits = forward(caller_pass, images);
   const Pass pass = with_workspace(caller_pass, workspace_.data());
   softmax_cross_entropy(logits, labels, examples_per_worker_, num_workers_, plan_.num_classes,
-                        memory_.place(layers_.size() - 1).output_gradient, losses, stream_);
+                        memory_.place(layers_.size() - 1).output_gradient, example_losses_.data(), losses, stream_);
   for (std::size_t l = layers_.size(); l-- > 0;) {
     if (!plan_.layers[l].needs_gradient) continue;
     const PassMemory::Place& place = memory_.place(l);

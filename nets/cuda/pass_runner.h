@@ -34,6 +34,7 @@ class PassRunner {
   int examples_per_worker_;
   Workspace workspace_;
   std::vector<std::unique_ptr<Layer>> layers_;  // beside plan_.layers
+  Buffer<WorkerLoss> example_losses_;
   PassMemory memory_;
 };
 
