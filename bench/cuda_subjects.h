@@ -14,6 +14,9 @@ void register_cuda_unpack();
 void register_cuda_optimizer();
 void register_cuda_transform();
 void register_cuda_conversion();
+#ifdef TERNGRAD_BENCH_TRAINERS
+void register_cuda_crop();
+#endif
 
 /// Registers nothing on a machine without a GPU.
 inline void register_all_cuda() {
@@ -27,6 +30,9 @@ inline void register_all_cuda() {
   register_cuda_optimizer();
   register_cuda_transform();
   register_cuda_conversion();
+#ifdef TERNGRAD_BENCH_TRAINERS
+  register_cuda_crop();
+#endif
 }
 
 }  // namespace terngrad::bench
