@@ -172,6 +172,15 @@ class CheckKernels(unittest.TestCase):
         self.assertEqual(result.returncode, 1)
         self.assertIn("chunk_statistics_kernel is nowhere for sm_80", result.stderr)
 
+    def test_looks_for_the_kernels_of_the_library(self):
+        for library, kernel in {"kernels": "chunk_statistics_kernel", "datasets": "copy_slot_kernel"}.items():
+            folder = pathlib.Path(self.folder.name) / f"terngrad_{library}.dir"
+            folder.mkdir()
+            obj = shutil.copy(self.good, folder)
+            found = re.findall("check_kernels.py: ([a-z0-9_]*kernel)[^ ]* is nowhere", self.run_script(obj).stderr)
+            self.assertIn(kernel, found)
+            self.assertEqual({wide.kernel for wide in self.script.wanted([str(obj)])}, set(found))
+
     def test_skips_unknown_encodings(self):
         source = pathlib.Path(self.folder.name) / "newer.o"
         older = self.good.read_bytes()
