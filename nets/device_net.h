@@ -22,7 +22,7 @@ struct DeviceBatch {
   const float* images = nullptr;         // [num_local_workers * examples_per_worker, height, width, channels]
   const std::int32_t* labels = nullptr;  // [num_local_workers * examples_per_worker]; one that is not in
                                          // [0, num_classes) makes its worker's loss NaN
-  DeviceStep step;                       // below 2^40
+  DeviceStep step = {};                  // below 2^40
   WorkerBuffers<float> states = {};      // each worker's own state, in and out; nothing if the net has none
 };
 

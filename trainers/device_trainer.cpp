@@ -6,6 +6,7 @@
 #include <thread>
 #include <utility>
 
+#include "kernels/copy.h"
 #include "kernels/errors.h"
 #include "trainers/ema.h"
 

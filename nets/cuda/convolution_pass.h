@@ -4,30 +4,11 @@
 #include <cstdint>
 #include <memory>
 
+#include "nets/cuda/convolution_shape.h"
 #include "nets/cuda/libraries.h"
 #include "nets/device_net.h"
-#include "nets/net_plan.h"
 
 namespace terngrad::cuda {
-
-/// Images are [num_examples, height, width, channels]; filters [outputs, kernel, kernel, channels / groups], the order
-/// that tensor cores take (the net's own tensors have outputs fastest).
-struct ConvolutionShape {
-  int num_examples = 1;
-  ImageShape input;
-  ImageShape output;
-  ImagePadding padding;
-  int kernel = 1;
-  int stride = 1;
-  int groups = 1;
-  int alignment = kFullAlignment;  // of every operand, in bytes: a power of 2, at least 4
-};
-
-enum class ConvolutionDirection {
-  kForward,         // (images, filters) -> outputs, without biases
-  kInputGradient,   // (gradient of outputs, filters) -> gradient of images
-  kFilterGradient,  // (images, gradient of outputs) -> gradient of filters, summed over the examples
-};
 
 /// A pass of one shape. The engine is cuDNN's first choice by heuristic among those that are deterministic and add the
 /// products themselves, in float32: no FFT, no Winograd and, with MathMode::kFp32, no factors rounded for tensor cores.

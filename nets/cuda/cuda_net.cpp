@@ -18,9 +18,9 @@ constexpr int kPredictExamples = 256;
 WorkerBuffers<float> equally_spaced(std::span<float* const> pointers, const char* what) {
   if (pointers.empty()) return {};
   const WorkerBuffers<float> buffers{pointers[0], pointers.size() > 1 ? pointers[1] - pointers[0] : 0};
-  for (std::size_t i = 0; i < pointers.size(); ++i) {
-    TERNGRAD_REQUIRE(pointers[i] == buffers.of(static_cast<int>(i)), "[DeviceNet] the ", what,
-                     " of the workers must lie at equal distances in one allocation");
+  for (std::size_t i = 1; i < pointers.size(); ++i) {
+    TERNGRAD_REQUIRE(buffers.stride > 0 && pointers[i] == buffers.of(static_cast<int>(i)), "[DeviceNet] the ", what,
+                     " of the workers must lie at equal distances in one allocation, in order");
   }
   return buffers;
 }

@@ -37,7 +37,7 @@ struct LayerOptions {
 struct Pass {
   const float* parameters = nullptr;  // flat
   std::uint64_t seed = 0;             // of draws, with the next two
-  DeviceStep step;
+  DeviceStep step = {};
   std::uint32_t first_worker = 0;    // global number of the first local worker
   const float* state = nullptr;      // flat; read in inference mode
   WorkerBuffers<float> states = {};  // moved on in training mode

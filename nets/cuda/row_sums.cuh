@@ -15,6 +15,7 @@ namespace terngrad::cuda {
 /// threads. Rows are cut into chunks of equal size, a block each.
 struct RowSumPlan {
   static constexpr int kThreads = 256;
+  static constexpr int kBlocks = 3;  // of a multiprocessor: leaves a thread 80 registers
   static constexpr int kMaxLanes = 32;
   static constexpr int kMinRowsPerThread = 8;
   static constexpr int kMaxChunks = 256;
@@ -41,7 +42,8 @@ struct RowSumPlan {
 /// Block (chunk, channels, worker). Each thread adds every (threads / lanes)-th row of its chunk in four sums by turns,
 /// and these as (0 + 1) + (2 + 3); then threads of one channel are added in halves.
 template <class Sum, class Term, class Store>
-__global__ void __launch_bounds__(RowSumPlan::kThreads) sum_rows_kernel(RowSumPlan plan, Term term, Store store) {
+__global__ void __launch_bounds__(RowSumPlan::kThreads, RowSumPlan::kBlocks)
+    sum_rows_kernel(RowSumPlan plan, Term term, Store store) {
   constexpr int kSums = 4;
   __shared__ Sum of_thread[RowSumPlan::kThreads];
   const int thread = static_cast<int>(threadIdx.x);
@@ -52,6 +54,7 @@ __global__ void __launch_bounds__(RowSumPlan::kThreads) sum_rows_kernel(RowSumPl
   const std::int64_t end = min(first + plan.rows_per_chunk, plan.rows);
   Sum sums[kSums] = {};
   if (channel < plan.channels) {
+#pragma unroll 1
     for (std::int64_t row = first + thread / plan.lanes; row < end; row += kSums * row_threads) {
 #pragma unroll
       for (int i = 0; i < kSums; ++i) {

@@ -51,7 +51,9 @@ ConvolutionPass::ConvolutionPass(const Libraries& libraries, ConvolutionDirectio
     : ConvolutionPass(libraries, direction, shape, std::make_shared<const Plan>(Plan{math, false})) {}
 ConvolutionPass::ConvolutionPass(const Libraries& libraries, ConvolutionDirection direction,
                                  const ConvolutionShape& shape, std::shared_ptr<const Plan> plan)
-    : libraries_(libraries), direction_(direction), shape_(shape), plan_(std::move(plan)) {}
+    : libraries_(libraries), direction_(direction), shape_(shape), plan_(std::move(plan)) {
+  require_shape(direction, shape);
+}
 
 std::unique_ptr<ConvolutionPass> ConvolutionPass::with_examples(int num_examples) const {
   if (testing::joint_calls == JointCalls::kRefused) return nullptr;

@@ -5,12 +5,15 @@
 
 #include <utility>
 
+#include "kernels/errors.h"
 #include "tests/simt/nets/stand_in.h"
 
 namespace terngrad::cuda {
 
 struct Libraries::Handles {};
-Libraries::Libraries(const Stream& stream) : stream_(stream) {}
+Libraries::Libraries(const Stream& stream) : stream_(stream), handles_(std::make_shared<Handles>()) {
+  TERNGRAD_REQUIRE(stream.device().is_cuda(), "[Libraries] cuDNN and cuBLASLt need the stream of a GPU");
+}
 
 }  // namespace terngrad::cuda
 

@@ -18,6 +18,7 @@ inline float __fmaf_rn(float a, float b, float c) { return std::fma(a, b, c); }
 inline double __dadd_rn(double a, double b) { return a + b; }
 inline double __dmul_rn(double a, double b) { return a * b; }
 inline double __dsqrt_rn(double a) { return std::sqrt(a); }
+inline double __ddiv_rn(double a, double b) { return a / b; }
 inline double __fma_rn(double a, double b, double c) { return std::fma(a, b, c); }
 
 /// The sum rounded towards zero: the nearest one, less its last place where that is beyond the exact sum.

@@ -1,0 +1,355 @@
+#include "trainers/device_trainer.h"
+
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <cmath>
+
+#include "kernels/errors.h"
+#include "tests/nets/branched_net.h"
+#include "tests/support/cuda_device.h"
+#include "tests/support/thread_device_communicator.h"
+#include "tests/trainers/small_training.h"
+
+namespace terngrad {
+namespace {
+
+using testing::kSmallImage;
+using testing::LossRecorder;
+using testing::make_small_trainer;
+using testing::small_digits;
+using testing::SmallRun;
+using testing::state_bits;
+class CudaDeviceTrainer : public testing::CudaTest {};
+
+/// A run on one GPU, or on several replicas that share it.
+struct DeviceRun {
+  SmallRun run;
+  int num_replicas = 1;
+  int max_burst = 4;
+  double clip_by_global_norm = 0;
+  std::string format = "t2";
+  std::uint64_t floating_from = kNever;  // steps from here on exchange fp32
+};
+
+std::unique_ptr<DeviceReplica> make_replica(const DeviceRun& device_run, int rank,
+                                            std::shared_ptr<DeviceCommunicator> communicator) {
+  const SmallRun& run = device_run.run;
+  static const std::shared_ptr<const Dataset> digits = small_digits(40, kSmallImage);
+  const std::shared_ptr<const Dataset> dataset = run.dataset != nullptr ? run.dataset : digits;
+  const WorkerRange workers = worker_range(run.num_workers, rank, device_run.num_replicas);
+  const Stream stream(Device::cuda());
+  const NetOptions net{.num_local_workers = workers.num_local_workers,
+                       .examples_per_worker = static_cast<int>(run.batch_size / run.num_workers),
+                       .first_local_worker = workers.first_local_worker,
+                       .seed = run.seed};
+  DeviceReplicaParts parts;
+  parts.num_workers = workers.num_local_workers;
+  parts.net =
+      make_device_net(run.net ? *run.net : net_spec("lenet"),
+                      {dataset->height(), dataset->width(), dataset->channels()}, 10, net, MathMode::kFp32, stream);
+  PipelineOptions pipeline;
+  pipeline.batch_size = run.batch_size;
+  pipeline.num_workers = run.num_workers;
+  pipeline.first_local_worker = workers.first_local_worker;
+  pipeline.num_local_workers = workers.num_local_workers;
+  pipeline.seed = run.seed;
+  parts.examples = make_device_examples(dataset, pipeline, device_run.max_burst, stream);
+  CompressedAllReduceOptions exchange;
+  exchange.codecs.codec = run.codec;
+  exchange.codecs.codec_options.ternary.clip_factor = 2.5;
+  exchange.codecs.codec_options.ternary.format = ternary_format_from(device_run.format);
+  exchange.on_nonfinite = run.on_nonfinite;
+  exchange.seed = run.seed;
+  const Layout& layout = parts.net->layout();
+  parts.exchanges.push_back(std::make_unique<DeviceAllReduce>(layout, workers, exchange, stream, communicator));
+  exchange.codecs.codec = "fp32";
+  parts.exchanges.push_back(std::make_unique<DeviceAllReduce>(layout, workers, exchange, stream, communicator));
+  parts.captures = device_run.num_replicas == 1 && device_run.format != "tmask";
+  const Device device = stream.device();
+  parts.optimizer = make_optimizer("momentum", {.momentum = 0.9}, layout.flat_elements(), device);
+  if (run.weight_decay > 0) parts.transforms.push_back(make_device_weight_decay(*parts.net, run.weight_decay, device));
+  if (device_run.clip_by_global_norm > 0) {
+    parts.transforms.push_back(make_device_clip_by_global_norm(layout, device_run.clip_by_global_norm,
+                                                               parts.num_workers, run.on_nonfinite, device));
+  }
+  return std::make_unique<DeviceReplica>(std::move(parts), device_run.max_burst);
+}
+
+std::unique_ptr<DeviceTrainer> make_device_trainer(const DeviceRun& device_run) {
+  const SmallRun& run = device_run.run;
+  DeviceTrainerParts parts;
+  const auto meeting = std::make_shared<testing::Meeting>(device_run.num_replicas);
+  for (int rank = 0; rank < device_run.num_replicas; ++rank) {
+    std::shared_ptr<DeviceCommunicator> communicator = make_self_device_communicator();
+    if (device_run.num_replicas > 1) {
+      communicator = std::make_shared<testing::ThreadDeviceCommunicator>(meeting, rank);
+    }
+    parts.replicas.push_back(make_replica(device_run, rank, communicator));
+  }
+  parts.schedule = {.kind = ScheduleKind::kPolynomial,
+                    .initial_rate = run.learning_rate,
+                    .total_steps = static_cast<std::int64_t>(run.total_steps)};
+  parts.workers = make_worker_group(run.num_workers, make_self_communicator());
+  parts.on_nonfinite = run.on_nonfinite;
+  parts.exchange_of = [from = device_run.floating_from](std::uint64_t step) {
+    return step >= from ? std::size_t{1} : std::size_t{0};
+  };
+  TrainerOptions options;
+  options.batch_size = run.batch_size;
+  options.total_steps = run.total_steps;
+  options.seed = run.seed;
+  return std::make_unique<DeviceTrainer>(std::move(parts), options);
+}
+
+/// What a run ends with, and the losses of its steps.
+struct Outcome {
+  std::vector<std::uint32_t> bits;
+  std::vector<double> losses;
+  explicit Outcome(Trainer& trainer) {
+    trainer.add_hook(std::make_unique<LossRecorder>(losses));
+    trainer.run();
+    bits = state_bits(trainer);
+  }
+  friend bool operator==(const Outcome&, const Outcome&) = default;
+};
+
+Outcome outcome_of(const DeviceRun& run) { return Outcome(*make_device_trainer(run)); }
+
+/// A hook that only wants numbers, so that bursts are as long as they can be.
+class OnlyNumbers final : public Hook {
+ public:
+  explicit OnlyNumbers(std::vector<double>& losses) : losses_(losses) {}
+  HookVerdict after_step(const TrainingView&, const StepView& step) override {
+    losses_.push_back(step.loss);
+    return HookVerdict::kContinue;
+  }
+  std::uint64_t next_look(std::uint64_t) const override { return kNever; }
+
+ private:
+  std::vector<double>& losses_;
+};
+
+void expect_near_host(const DeviceRun& device_run, double tolerance) {
+  const auto host = make_small_trainer(device_run.run);
+  const Outcome expected(*host);
+  const auto device = make_device_trainer(device_run);
+  const Outcome found(*device);
+  ASSERT_EQ(found.losses.size(), expected.losses.size());
+  for (std::size_t i = 0; i < found.losses.size(); ++i) {
+    EXPECT_NEAR(found.losses[i], expected.losses[i], tolerance * expected.losses[i]) << "step " << i;
+  }
+  for (std::size_t i = 0; i < host->parameters().size(); ++i) {
+    ASSERT_NEAR(device->parameters()[i], host->parameters()[i], tolerance) << "parameter " << i;
+  }
+  for (std::size_t i = 0; i < host->state_ema().shadow().size(); ++i) {
+    ASSERT_NEAR(device->state_ema().shadow()[i], host->state_ema().shadow()[i], tolerance) << "averaged state " << i;
+  }
+}
+
+TEST_F(CudaDeviceTrainer, FollowsTheCpu) {
+  expect_near_host({.run = {.num_workers = 2, .total_steps = 5}}, 1e-5);
+  expect_near_host({.run = {.num_workers = 2, .total_steps = 4, .net = test::branched_net(0.6f)}}, 1e-4);
+}
+
+TEST_F(CudaDeviceTrainer, TernaryStepsAreTheCpusButForAFewDrawsAtTheEdge) {
+  // A gradient that differs in a last place turns a code now and then, so only the first steps are close.
+  expect_near_host({.run = {.num_workers = 2, .codec = "ternary", .total_steps = 1}}, 2e-4);
+}
+
+TEST_F(CudaDeviceTrainer, BurstsChangeNoBit) {
+  const DeviceRun run{.run = {.num_workers = 2, .codec = "ternary", .total_steps = 9}};
+  const Outcome looked_at = outcome_of(run);  // the recorder looks after each step
+  for (const int max_burst : {1, 3, 8}) {
+    DeviceRun burst = run;
+    burst.max_burst = max_burst;
+    const auto trainer = make_device_trainer(burst);
+    std::vector<double> losses;
+    trainer->add_hook(std::make_unique<OnlyNumbers>(losses));
+    EXPECT_EQ(trainer->run(), 9u);
+    EXPECT_EQ(losses, looked_at.losses) << max_burst;
+    EXPECT_EQ(state_bits(*trainer), looked_at.bits) << max_burst;
+  }
+}
+
+TEST_F(CudaDeviceTrainer, ReplicasChangeNoBit) {
+  for (const char* const codec : {"fp32", "ternary"}) {
+    DeviceRun run{.run = {.num_workers = 4, .codec = codec, .total_steps = 3, .net = test::branched_net(0.6f)}};
+    const Outcome one = outcome_of(run);
+    for (const int replicas : {2, 4}) {
+      run.num_replicas = replicas;
+      EXPECT_EQ(outcome_of(run).bits, one.bits) << codec << ", " << replicas << " replicas";
+    }
+  }
+}
+
+TEST_F(CudaDeviceTrainer, PayloadsWithoutAFixedSizeRunUncaptured) {
+  DeviceRun run{.run = {.num_workers = 2, .codec = "ternary", .total_steps = 3}};
+  const Outcome t2 = outcome_of(run);
+  run.format = "tmask";
+  EXPECT_EQ(outcome_of(run), t2);
+}
+
+TEST_F(CudaDeviceTrainer, GoesOnFromItsStateExactly) {
+  const DeviceRun run{.run = {.num_workers = 2, .codec = "ternary", .total_steps = 7, .net = test::branched_net(0.6f)}};
+  const auto whole = make_device_trainer(run);
+  whole->run();
+  const auto first = make_device_trainer(run);
+  first->add_hook(at_step(3, [](const TrainingView&, const StepView&) { return HookVerdict::kStop; }));
+  ASSERT_EQ(first->run(), 3u);
+  const auto second = make_device_trainer(run);
+  std::ranges::copy(first->parameters(), second->parameters().begin());
+  std::ranges::copy(first->ema().shadow(), second->ema().shadow().begin());
+  std::ranges::copy(first->state_ema().shadow(), second->state_ema().shadow().begin());
+  for (int w = 0; w < 2; ++w) std::ranges::copy(first->state(w), second->state(w).begin());
+  for (std::size_t i = 0; i < first->slots().size(); ++i) {
+    std::ranges::copy(first->slots()[i].values, second->slots()[i].values.begin());
+  }
+  second->set_steps_done(3);
+  second->run();
+  EXPECT_EQ(state_bits(*second), state_bits(*whole));
+}
+
+TEST_F(CudaDeviceTrainer, ChangesTheExchangeBetweenSteps) {
+  DeviceRun run{.run = {.num_workers = 2, .codec = "ternary", .total_steps = 6}, .floating_from = 3};
+  const Outcome mixed = outcome_of(run);
+  run.floating_from = kNever;
+  const Outcome ternary = outcome_of(run);
+  EXPECT_EQ(mixed.losses[3], ternary.losses[3]);
+  EXPECT_NE(mixed.losses[4], ternary.losses[4]);
+}
+
+TEST_F(CudaDeviceTrainer, HooksSeeWhatTheyLookAt) {
+  const DeviceRun run{.run = {.num_workers = 2, .codec = "ternary", .total_steps = 6}, .max_burst = 8};
+  const auto trainer = make_device_trainer(run);
+  int looks = 0;
+  trainer->add_hook(every_steps(2, [&](const TrainingView& training, const StepView& step) {
+    ++looks;
+    EXPECT_EQ(training.steps_done, step.step + 1);
+    EXPECT_EQ(training.steps_computed, training.steps_done);
+    // The state is that after this very step.
+    DeviceRun shorter = run;
+    const auto other = make_device_trainer(shorter);
+    other->add_hook(
+        at_step(training.steps_done, [](const TrainingView&, const StepView&) { return HookVerdict::kStop; }));
+    other->run();
+    EXPECT_TRUE(std::ranges::equal(other->parameters(), training.parameters));
+    EXPECT_TRUE(std::ranges::equal(other->ema().shadow(), training.ema));
+    const TensorTelemetry telemetry = step.telemetry(0);
+    EXPECT_GT(telemetry.zero_fraction, 0.2);
+    EXPECT_LT(telemetry.zero_fraction, 1.0);
+    const auto gradient = step.gradient(0);
+    EXPECT_EQ(gradient.size(), static_cast<std::size_t>(training.net.layout().segment(0).num_elements));
+    EXPECT_FALSE(step.parts_are_timed);
+    EXPECT_GT(step.report.gradient.sent, 0);
+    return HookVerdict::kContinue;
+  }));
+  trainer->run();
+  EXPECT_EQ(looks, 3);
+}
+
+/// Digits of which one is not a number from its second visit on.
+class Poisoned final : public Dataset {
+ public:
+  Poisoned(std::shared_ptr<const Dataset> inner, std::uint64_t from_epoch)
+      : inner_(std::move(inner)), from_epoch_(from_epoch) {}
+  const std::string& name() const override { return inner_->name(); }
+  std::int64_t num_examples() const override { return inner_->num_examples(); }
+  int height() const override { return inner_->height(); }
+  int width() const override { return inner_->width(); }
+  int channels() const override { return inner_->channels(); }
+  int num_classes() const override { return inner_->num_classes(); }
+  std::int32_t label(std::int64_t index) const override { return inner_->label(index); }
+  void read(std::int64_t index, const ExampleVisit& visit, std::span<float> image) const override {
+    inner_->read(index, visit, image);
+    if (index == 0 && visit.epoch >= from_epoch_) image[0] = NAN;
+  }
+
+ private:
+  std::shared_ptr<const Dataset> inner_;
+  std::uint64_t from_epoch_;
+};
+
+/// 8 examples, 4 a step: the image that is not a number comes in step 2 or 3.
+DeviceRun poisoned_run(OnNonfinite on_nonfinite) {
+  return {.run = {.num_workers = 2,
+                  .codec = "ternary",
+                  .on_nonfinite = on_nonfinite,
+                  .total_steps = 8,
+                  .batch_size = 4,
+                  .dataset = std::make_shared<Poisoned>(small_digits(8, kSmallImage), 1),
+                  .net = test::branched_net(0.6f)},
+          .max_burst = 8};
+}
+
+TEST_F(CudaDeviceTrainer, StopsWithTheWordsOfTheStepAndKeepsTheLastWholeOne) {
+  const DeviceRun run = poisoned_run(OnNonfinite::kStop);
+  const auto trainer = make_device_trainer(run);
+  std::vector<double> losses;
+  trainer->add_hook(std::make_unique<OnlyNumbers>(losses));
+  std::string words;
+  try {
+    trainer->run();
+  } catch (const NonFiniteError& error) {
+    words = error.what();
+  }
+  ASSERT_NE(words.find("holds NaN or infinity"), std::string::npos) << words;
+  const std::string step = "step " + std::to_string(losses.size()) + ":";
+  EXPECT_EQ(words.find(step), 0u) << words;
+  for (const double loss : losses) EXPECT_TRUE(std::isfinite(loss));
+
+  const auto until = make_device_trainer(run);
+  until->add_hook(at_step(losses.size(), [](const TrainingView&, const StepView&) { return HookVerdict::kStop; }));
+  until->run();
+  EXPECT_EQ(state_bits(*trainer), state_bits(*until));
+}
+
+TEST_F(CudaDeviceTrainer, SkipsStepsAsTheCpuDoes) {
+  const DeviceRun run = poisoned_run(OnNonfinite::kSkip);
+  const auto count = [](Trainer& trainer) {
+    std::vector<bool> skipped;
+    trainer.add_hook(every_steps(1, [&](const TrainingView&, const StepView& step) {
+      skipped.push_back(step.report.skipped);
+      EXPECT_EQ(step.report.nonfinite.empty(), !step.report.skipped);
+      return HookVerdict::kContinue;
+    }));
+    trainer.run();
+    return skipped;
+  };
+  const auto device = make_device_trainer(run);
+  const auto host = make_small_trainer(run.run);
+  const std::vector<bool> skipped = count(*device);
+  EXPECT_EQ(skipped, count(*host));
+  EXPECT_EQ(std::ranges::count(skipped, true), 3);
+  for (const float parameter : device->parameters()) EXPECT_TRUE(std::isfinite(parameter));
+  for (int w = 0; w < 2; ++w) {
+    for (const float value : device->state(w)) EXPECT_TRUE(std::isfinite(value));
+  }
+}
+
+TEST_F(CudaDeviceTrainer, ClippingIsCounted) {
+  DeviceRun run{.run = {.num_workers = 2, .total_steps = 2}};
+  run.clip_by_global_norm = 1e-3;
+  const auto trainer = make_device_trainer(run);
+  std::int64_t clipped = 0;
+  trainer->add_hook(every_steps(1, [&](const TrainingView&, const StepView& step) {
+    clipped += step.transform_counts.clipped_gradients;
+    return HookVerdict::kContinue;
+  }));
+  trainer->run();
+  EXPECT_EQ(clipped, 4);
+}
+
+TEST_F(CudaDeviceTrainer, RefusesReplicasOfOtherWorkers) {
+  DeviceTrainerParts parts;
+  EXPECT_THROW(DeviceTrainer(std::move(parts), {}), InvalidArgument);
+  DeviceTrainerParts half;
+  half.replicas.push_back(
+      make_replica({.run = {.num_workers = 4}, .num_replicas = 2}, 0,
+                   std::make_shared<testing::ThreadDeviceCommunicator>(std::make_shared<testing::Meeting>(2), 0)));
+  half.workers = make_worker_group(4, make_self_communicator());
+  EXPECT_THROW(DeviceTrainer(std::move(half), {}), InvalidArgument);
+}
+
+}  // namespace
+}  // namespace terngrad
