@@ -35,6 +35,7 @@ class DeviceNet : public Net {
  public:
   /// The stream that the net works on.
   virtual Stream& stream() = 0;
+  Device device() const override = 0;
   /// For people: what was found out about this GPU when the net was made, such as layers that need a call per worker.
   virtual std::vector<std::string> notes() const = 0;
 
@@ -49,6 +50,9 @@ class DeviceNet : public Net {
   virtual void submit_predict(const float* parameters, const float* state, const float* images, int num_examples,
                               float* logits) = 0;
 };
+
+/// Why make_device_net cannot be used in this build; empty if it can.
+std::string why_no_device_nets();
 
 /// Makes a net on the stream's GPU.
 /// @param options  threads have no meaning here

@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "kernels/device.h"
 #include "kernels/layout.h"
 #include "nets/layer_spec.h"
 
@@ -71,6 +72,8 @@ class Net {
   virtual const Layout& state_layout() const = 0;
   virtual ImageShape image_shape() const = 0;
   virtual int num_classes() const = 0;
+  /// Where the spans below are, but for initial values and losses, which are in host memory.
+  virtual Device device() const { return Device::cpu(); }
   /// Whether weight decay applies to this segment (biases never).
   virtual bool is_regularized(int segment) const = 0;
 

@@ -19,6 +19,7 @@
 #include "trainers/checkpoint.h"
 #include "trainers/command_main.h"
 #include "trainers/data_fingerprint.h"
+#include "trainers/device_choice.h"
 #include "trainers/evaluate.h"
 #include "trainers/evaluation_log.h"
 #include "trainers/follow_run.h"
@@ -42,6 +43,8 @@ struct EvalOptions {
   double eval_interval_secs = 0;
   bool run_once = false;
   std::string eval_dir;
+  std::string device = "auto";
+  std::string math = "tf32";
   int threads = 0;
 };
 
@@ -68,16 +71,23 @@ void declare(OptionSet& options, EvalOptions& o) {
   options.add("eval_dir", &o.eval_dir,
               "folder to add results to (metrics.jsonl and TensorBoard events); empty: eval in --checkpoint_dir when "
               "following, else none");
+  options.add("device", &o.device, "where to compute; auto: on a GPU if there is one, else on the CPU",
+              one_of({"auto", "cpu", "cuda"}));
+  options.add("math", &o.math,
+              "products of nets on a GPU: tf32 rounds factors to 10 bits of mantissa for tensor cores, fp32 does not",
+              one_of({"tf32", "fp32"}));
   options.add("threads", &o.threads, "threads; 0: all of the machine", at_least(0));
   // Options of the original that cannot be honoured here; docs/options.md has the whole list.
   options.refuse("batch_size", "how examples are batched does not change the result");
   for (const char* name : {"net", "image_size"}) options.refuse(name, "the checkpoint says it");
   options.refuse("max_steps", "the run's config.json says it");
   options.refuse("tower", "workers share one copy of the parameters");
-  options.refuse("device", "evaluation runs on the CPU");
 }
 
 void check(const OptionSet& options, const EvalOptions& o) {
+  if (choose_devices(o.device, 1, o.math).is_cpu() && options.was_set("math")) {
+    throw UsageError("--math: has no effect here; it needs a GPU (--device cuda)");
+  }
   if (o.checkpoint.empty() == o.checkpoint_dir.empty()) {
     throw UsageError("give exactly one of --checkpoint_dir (a run directory) and --checkpoint (a file)");
   }
@@ -138,8 +148,8 @@ Evaluation evaluate_checkpoint(const EvalOptions& o, const Checkpoint& checkpoin
   net_options.threads_per_worker = num_threads(o);
   net_options.num_threads = num_threads(o);
   const std::unique_ptr<Net> net =
-      make_net(checkpoint.state().net, {dataset.height(), dataset.width(), dataset.channels()}, dataset.num_classes(),
-               net_options);
+      make_net_on(choose_devices(o.device, 1, o.math), checkpoint.state().net,
+                  {dataset.height(), dataset.width(), dataset.channels()}, dataset.num_classes(), net_options);
   Buffer<float> parameters(net->layout().flat_elements());
   checkpoint.read_group(weights_group(o), net->layout(), parameters.span());
   const Buffer<float> state = load_evaluation_state(checkpoint, *net, o.restore_avg_var);

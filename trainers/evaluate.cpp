@@ -5,6 +5,8 @@
 #include <cstdio>
 #include <vector>
 
+#include "kernels/buffer.h"
+#include "kernels/copy.h"
 #include "kernels/errors.h"
 #include "kernels/parallel.h"
 
@@ -13,6 +15,37 @@ namespace {
 
 /// Examples handed to the net at once.
 constexpr std::int64_t kBatch = 256;
+
+/// Values of the host where a net computes: themselves on the CPU, else a copy.
+class OnDevice {
+ public:
+  OnDevice(std::int64_t capacity, const Device& device) : stream_(device, 1) {
+    if (device.is_cuda()) buffer_ = Buffer<float>(capacity, device);
+  }
+  /// Valid until the next call.
+  std::span<const float> put(std::span<const float> host) {
+    if (stream_.device().is_cpu()) return host;
+    const std::span<float> target = buffer_.span().first(host.size());
+    copy<float>(host, target, stream_);
+    stream_.synchronize();
+    return target;
+  }
+  /// Room for values that `take` brings to `host`.
+  std::span<float> room(std::span<float> host) {
+    return stream_.device().is_cpu() ? host : buffer_.span().first(host.size());
+  }
+  void take(std::span<float> host) {
+    if (stream_.device().is_cpu()) return;
+    copy<float>(buffer_.span().first(host.size()), host, stream_);
+    stream_.synchronize();
+  }
+
+ private:
+  Stream stream_;
+  Buffer<float> buffer_;
+};
+
+std::int64_t size_of(std::span<const float> values) { return static_cast<std::int64_t>(values.size()); }
 
 }  // namespace
 
@@ -28,6 +61,12 @@ Evaluation evaluate(Net& net, std::span<const float> parameters, std::span<const
   const auto elements = static_cast<std::size_t>(dataset.image_elements());
   std::vector<float> images(kBatch * elements);
   std::vector<float> logits(kBatch * classes);
+  OnDevice device_parameters(size_of(parameters), net.device());
+  OnDevice device_state(size_of(state), net.device());
+  OnDevice device_images(size_of(images), net.device());
+  OnDevice device_logits(size_of(logits), net.device());
+  const std::span<const float> net_parameters = device_parameters.put(parameters);
+  const std::span<const float> net_state = device_state.put(state);
   Evaluation result;
   result.num_examples = dataset.num_examples();
   std::int64_t top1 = 0;
@@ -41,8 +80,11 @@ Evaluation evaluate(Net& net, std::span<const float> parameters, std::span<const
                      std::span(images).subspan(static_cast<std::size_t>(i) * elements, elements));
       }
     });
-    net.predict(parameters, state, {images.data(), static_cast<std::size_t>(count) * elements}, static_cast<int>(count),
-                {logits.data(), static_cast<std::size_t>(count) * classes});
+    const std::span<float> batch_logits = std::span(logits).first(static_cast<std::size_t>(count) * classes);
+    net.predict(net_parameters, net_state,
+                device_images.put(std::span(images).first(static_cast<std::size_t>(count) * elements)),
+                static_cast<int>(count), device_logits.room(batch_logits));
+    device_logits.take(batch_logits);
     for (std::int64_t i = 0; i < count; ++i) {
       const std::span<const float> row(logits.data() + static_cast<std::size_t>(i) * classes, classes);
       const float own = row[static_cast<std::size_t>(dataset.label(first + i))];

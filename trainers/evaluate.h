@@ -19,8 +19,9 @@ struct Evaluation {
 };
 
 /// Evaluates every example once, in order, without augmentation.
-/// @param parameters  [flat elements]
-/// @param state       [flat elements of the net's state]: empty where it has none
+/// @param net         on any device
+/// @param parameters  [flat elements], in host memory
+/// @param state       [flat elements of the net's state], in host memory: empty where it has none
 /// @param num_threads threads that read examples
 /// @throws InvalidArgument if images or classes are not the net's
 Evaluation evaluate(Net& net, std::span<const float> parameters, std::span<const float> state, const Dataset& dataset,

@@ -156,11 +156,16 @@ class Reports {
   std::optional<EventFile> events_;
 };
 
-void show_start(const TrainOptions& o, const Layout& layout, const StartedRun& run, ProgressDisplay& display) {
+void show_start(const TrainOptions& o, const TrainSetup& setup, const StartedRun& run, ProgressDisplay& display) {
+  const Layout& layout = setup.trainer->net().layout();
+  const DeviceChoice& devices = setup.devices;
   display.message("training " + o.net + " on " + o.dataset + ": " + std::to_string(layout.num_elements()) +
                   " parameters, " + std::to_string(o.num_nodes) + " workers of " +
                   std::to_string(o.batch_size / o.num_nodes) + " examples, codec " + o.codec_name() + ", " +
-                  std::to_string(num_threads(o)) + " threads, in " + run.directory.path().string());
+                  (devices.is_cpu() ? std::to_string(num_threads(o)) + " threads" : devices.description()) + ", in " +
+                  run.directory.path().string());
+  if (!devices.note.empty()) display.message(devices.note + "; computing on the CPU");
+  for (const std::string& note : setup.notes) display.message(note);
   if (!o.resume) return;
   display.message(run.first_step > 0 ? "resumed after step " + std::to_string(run.first_step)
                                      : "there is no checkpoint yet: starting over");
@@ -212,7 +217,7 @@ int train(const TrainOptions& o, RunDescription description) {
   StartedRun run = start_run(o, description, setup);
   Reports reports(o, run);
   ProgressDisplay display;
-  show_start(o, setup.trainer->net().layout(), run, display);
+  show_start(o, setup, run, display);
   add_hooks(o, setup, run, reports, display);
   const StopSignal stop_signal;
   setup.trainer->add_hook(make_stop_hook(stop_signal, o.stop_after_secs, display));

@@ -9,6 +9,7 @@
 #include "kernels/device.h"
 #include "kernels/errors.h"
 #include "nets/net.h"
+#include "trainers/device_choice.h"
 #include "trainers/optimizer.h"
 
 namespace terngrad {
@@ -70,6 +71,27 @@ std::vector<std::string> with_auto(std::vector<std::string> names) {
 void refuse_unused(const OptionSet& options, std::initializer_list<const char*> names, const std::string& needs) {
   for (const char* name : names) {
     if (options.was_set(name)) TERNGRAD_THROW(UsageError, "--", name, ": has no effect here; it needs ", needs);
+  }
+}
+
+/// Options of one kind of device. On GPUs each rank gathers what all workers send and aggregates for itself.
+void check_devices(const OptionSet& options, const TrainOptions& o) {
+  if (choose_devices(o.device, o.num_gpus, o.math).is_cpu()) {
+    refuse_unused(options, {"num_gpus", "math"}, "a GPU (--device cuda)");
+    return;
+  }
+  refuse_unused(options, {"threads_per_worker"}, "--device cpu");
+  if (o.num_gpus > o.num_nodes) {
+    TERNGRAD_THROW(UsageError, "--num_gpus ", o.num_gpus, ": each GPU needs a worker, --num_nodes is ", o.num_nodes,
+                   "; accepted: 1 to ", o.num_nodes);
+  }
+  if (o.exchange != "auto" && o.exchange != "all_gather") {
+    TERNGRAD_THROW(UsageError, "--exchange ", o.exchange,
+                   ": is for the CPU; accepted on GPUs: auto, all_gather (the result has the same bits)");
+  }
+  if (o.return_codec == "sums") {
+    throw UsageError(
+        "--return_codec sums: has no effect on GPUs, where no mean travels back; accepted: fp32, bf16, ternary");
   }
 }
 
@@ -152,7 +174,6 @@ void refuse_options_of_the_original(OptionSet& options) {
                  "use --init_from FILE to begin with another run's parameters, or --resume to go on with a run");
   options.refuse("use_encoding", "messages are always encoded; there is no mode without");
   options.refuse("save_tower", "workers share one copy of the parameters, which is what a checkpoint holds");
-  options.refuse("num_gpus", "nets have no CUDA backend yet; --num_nodes says how many workers to emulate");
   for (const char* name : {"job_name", "ps_hosts", "worker_hosts", "task_id", "num_replicas_to_aggregate"}) {
     options.refuse(name, "runs over several hosts are not supported yet; --num_nodes emulates workers in one process");
   }
@@ -187,7 +208,12 @@ void declare_train_options(OptionSet& options, TrainOptions& o) {
   options.add("stop_after_secs", &o.stop_after_secs,
               "stop, saved, after the step in which this much time has passed; 0: never", at_least(0));
   options.add("seed", &o.seed, "of everything that is drawn");
-  options.add("device", &o.device, "where to compute; auto takes the best there is", one_of({"auto", "cpu", "cuda"}));
+  options.add("device", &o.device, "where to compute; auto: on GPUs if there are any, else on the CPU",
+              one_of({"auto", "cpu", "cuda"}));
+  options.add("num_gpus", &o.num_gpus, "GPUs of this process, each with a run of the workers", at_least(1));
+  options.add("math", &o.math,
+              "products of nets on GPUs: tf32 rounds factors to 10 bits of mantissa for tensor cores, fp32 does not",
+              one_of({"tf32", "fp32"}));
   options.add("threads", &o.threads, "threads of this process; 0: all of the machine", at_least(0));
   options.add("threads_per_worker", &o.threads_per_worker,
               "threads that compute one worker's gradient (results may depend on it); 0: all for one worker, else 1",
@@ -289,11 +315,7 @@ void apply_dataset_defaults(OptionSet& options, const TrainOptions& o) {
 }
 
 void check_train_options(const OptionSet& options, const TrainOptions& o) {
-  if (o.device == "cuda") {
-    TERNGRAD_THROW(UsageError, "--device cuda: nets have no CUDA backend yet",
-                   num_cuda_devices() == 0 ? ", and there is no GPU (" + why_no_cuda_device() + ")" : "",
-                   "; accepted: auto, cpu");
-  }
+  check_devices(options, o);
   const int threads = o.threads == 0 ? num_hardware_threads() : o.threads;
   if (o.threads_per_worker > threads) {
     TERNGRAD_THROW(UsageError, "--threads_per_worker ", o.threads_per_worker, ": must be at most --threads, ", threads,

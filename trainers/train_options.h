@@ -25,6 +25,8 @@ struct TrainOptions {
   double stop_after_secs = 0;
   std::uint64_t seed = 1;
   std::string device = "auto";
+  int num_gpus = 1;
+  std::string math = "tf32";
   int threads = 0;             // 0 = all of the machine's
   int threads_per_worker = 0;  // 0 = all for one worker, else 1
   int num_preprocess_threads = 1;

@@ -12,6 +12,7 @@
 #include "kernels/errors.h"
 #include "nets/net.h"
 #include "trainers/data_fingerprint.h"
+#include "trainers/device_setup.h"
 #include "trainers/floating_epochs.h"
 #include "trainers/gradient_transform.h"
 #include "trainers/host_trainer.h"
@@ -128,7 +129,8 @@ void add_codec_options(const TrainOptions& o, CheckpointState& state) {
   state.more["quantize_logits"] = o.quantize_logits ? "true" : "false";
 }
 
-CheckpointState checkpoint_state(const TrainOptions& o, const Dataset& dataset, std::uint64_t plan_fingerprint) {
+CheckpointState checkpoint_state(const TrainOptions& o, const DeviceChoice& devices, const Dataset& dataset,
+                                 std::uint64_t plan_fingerprint) {
   CheckpointState state;
   state.net = o.net;
   state.dataset = o.benchmark_mode ? o.dataset + kConstantImagesSuffix : o.dataset;
@@ -143,7 +145,7 @@ CheckpointState checkpoint_state(const TrainOptions& o, const Dataset& dataset, 
   state.more["data_fingerprint"] = data_fingerprint(dataset);
   // What else decides the bits of the next step. A run may be made longer, so max_steps may differ: check_max_steps.
   state.more["max_steps"] = std::to_string(o.max_steps);
-  state.more["threads_per_worker"] = std::to_string(threads_per_worker(o));
+  if (devices.is_cpu()) state.more["threads_per_worker"] = std::to_string(threads_per_worker(o));
   state.more["initial_learning_rate"] = fmt::format("{}", o.initial_learning_rate);
   state.more["learning_rate_decay_type"] = o.learning_rate_decay_type;
   state.more["num_epochs_per_decay"] = fmt::format("{}", o.num_epochs_per_decay);
@@ -160,6 +162,20 @@ CheckpointState checkpoint_state(const TrainOptions& o, const Dataset& dataset, 
   return state;
 }
 
+std::unique_ptr<Trainer> make_host_trainer(const TrainOptions& o, const std::shared_ptr<const Dataset>& dataset,
+                                           const WorkerGroup& workers, const Schedule& schedule,
+                                           const TrainerOptions& options, std::uint64_t& plan_fingerprint) {
+  TrainerParts parts;
+  parts.dataset = dataset;
+  parts.net = open_net(o, *dataset, workers);
+  parts.workers = workers;
+  parts.strategy = open_strategy(o, parts.net->layout(), workers, dataset->num_examples(), plan_fingerprint);
+  parts.optimizer = make_optimizer(o.optimizer, {.momentum = o.momentum}, parts.net->layout().flat_elements());
+  parts.transforms = make_transforms(o, *parts.net, workers);
+  parts.schedule = schedule;
+  return std::make_unique<HostTrainer>(std::move(parts), options);
+}
+
 }  // namespace
 
 int num_threads(const TrainOptions& o) { return o.threads == 0 ? num_hardware_threads() : o.threads; }
@@ -174,19 +190,12 @@ void check_test_set(const TrainOptions& o, const Dataset& training_set, const Da
 
 TrainSetup make_train_setup(const TrainOptions& o) {
   TrainSetup setup;
+  setup.devices = choose_devices(o.device, o.num_gpus, o.math);
   const WorkerGroup workers = make_worker_group(o.num_nodes, make_self_communicator());
-  TrainerParts parts;
-  parts.dataset = open_dataset(o, Subset::kTrain);
+  const std::shared_ptr<const Dataset> dataset = open_dataset(o, Subset::kTrain);
   if (!o.benchmark_mode) setup.test_set = open_dataset(o, Subset::kTest);
-  if (setup.test_set != nullptr) check_test_set(o, *parts.dataset, *setup.test_set);
-  parts.net = open_net(o, *parts.dataset, workers);
-  parts.workers = workers;
-  std::uint64_t plan_fingerprint = 0;
-  parts.strategy = open_strategy(o, parts.net->layout(), workers, parts.dataset->num_examples(), plan_fingerprint);
-  parts.optimizer = make_optimizer(o.optimizer, {.momentum = o.momentum}, parts.net->layout().flat_elements());
-  parts.transforms = make_transforms(o, *parts.net, workers);
-  parts.schedule = open_schedule(o, parts.dataset->num_examples());
-  setup.state = checkpoint_state(o, *parts.dataset, plan_fingerprint);
+  if (setup.test_set != nullptr) check_test_set(o, *dataset, *setup.test_set);
+  const Schedule schedule = open_schedule(o, dataset->num_examples());
   TrainerOptions options;
   options.batch_size = o.batch_size;
   options.total_steps = static_cast<std::uint64_t>(o.max_steps);
@@ -194,7 +203,20 @@ TrainSetup make_train_setup(const TrainOptions& o) {
   options.ema_decay = o.ema_decay;
   options.num_threads = num_threads(o);
   options.num_data_threads = o.num_preprocess_threads;
-  setup.trainer = std::make_unique<HostTrainer>(std::move(parts), options);
+  std::uint64_t plan_fingerprint = 0;
+  if (setup.devices.is_cpu()) {
+    setup.trainer = make_host_trainer(o, dataset, workers, schedule, options, plan_fingerprint);
+  } else {
+    try {
+      DeviceSetup on_gpus = make_device_setup(o, setup.devices, dataset, workers, schedule, options);
+      setup.trainer = std::move(on_gpus.trainer);
+      setup.notes = std::move(on_gpus.notes);
+      plan_fingerprint = on_gpus.plan_fingerprint;
+    } catch (const InvalidArgument& error) {
+      throw UsageError(error.what());
+    }
+  }
+  setup.state = checkpoint_state(o, setup.devices, *dataset, plan_fingerprint);
   return setup;
 }
 

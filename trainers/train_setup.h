@@ -2,9 +2,12 @@
 #pragma once
 
 #include <memory>
+#include <string>
+#include <vector>
 
 #include "datasets/dataset.h"
 #include "trainers/checkpoint.h"
+#include "trainers/device_choice.h"
 #include "trainers/train_options.h"
 #include "trainers/trainer.h"
 
@@ -17,6 +20,8 @@ inline constexpr const char* kConstantImagesSuffix = " (constant images)";
 struct TrainSetup {
   std::unique_ptr<Trainer> trainer;
   std::shared_ptr<const Dataset> test_set;  // nullptr in benchmark mode
+  DeviceChoice devices;                     // where it computes
+  std::vector<std::string> notes;           // for people: what was found out about them
   CheckpointState state;                    // of step 0: what a checkpoint must agree in to be gone on from
 };
 
@@ -27,7 +32,7 @@ int num_threads(const TrainOptions& o);
 /// the last one. @throws DataError that names the data set and both shapes
 void check_test_set(const TrainOptions& o, const Dataset& training_set, const Dataset& test_set);
 
-/// Opens the data and makes net, exchange, optimizer and trainer.
+/// Opens the data, chooses devices, and makes net, exchange, optimizer and trainer.
 /// @throws UsageError for options that these parts refuse, DataError for missing or damaged files, and
 /// for a test set whose images or classes are not those of the training set
 TrainSetup make_train_setup(const TrainOptions& o);

@@ -37,6 +37,7 @@ class CudaNet final : public PlannedNet<DeviceNet> {
                  math, notes_) {}
 
   Stream& stream() override { return stream_; }
+  Device device() const override { return stream_.device(); }
   std::vector<std::string> notes() const override { return notes_; }
 
   void submit_gradients(const float* parameters, const DeviceBatch& batch, WorkerBuffers<float> gradients,
@@ -115,6 +116,8 @@ class CudaNet final : public PlannedNet<DeviceNet> {
 };
 
 }  // namespace
+
+std::string why_no_nets() { return ""; }
 
 std::unique_ptr<DeviceNet> make_net(NetPlan plan, const NetOptions& options, MathMode math, const Stream& stream) {
   check_workers(options);

@@ -2,11 +2,15 @@
 #pragma once
 
 #include <memory>
+#include <string>
 
 #include "nets/device_net.h"
 #include "nets/net_plan.h"
 
 namespace terngrad::cuda {
+
+/// As why_no_device_nets.
+std::string why_no_nets();
 
 /// make_device_net for a plan.
 std::unique_ptr<DeviceNet> make_net(NetPlan plan, const NetOptions& options, MathMode math, const Stream& stream);

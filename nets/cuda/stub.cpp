@@ -4,8 +4,10 @@
 
 namespace terngrad::cuda {
 
+std::string why_no_nets() { return "this build has no nets on GPUs (TERNGRAD_CUDNN)"; }
+
 std::unique_ptr<DeviceNet> make_net(NetPlan, const NetOptions&, MathMode, const Stream&) {
-  TERNGRAD_THROW(NotSupported, "[make_device_net] this build has no nets on GPUs (TERNGRAD_CUDNN)");
+  TERNGRAD_THROW(NotSupported, "[make_device_net] ", why_no_nets());
 }
 
 }  // namespace terngrad::cuda

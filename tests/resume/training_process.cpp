@@ -12,6 +12,7 @@
 #include <sstream>
 #include <thread>
 
+#include "tests/support/device_of_tests.h"
 #include "trainers/atomic_file.h"
 #include "trainers/checkpoint.h"
 
@@ -29,7 +30,8 @@ namespace {
   std::vector<char*> argv;
   std::string program = file_from("TERNGRAD_TRAIN_PROGRAM", TERNGRAD_TRAIN_PROGRAM);
   argv.push_back(program.data());
-  for (const std::string& argument : arguments) argv.push_back(const_cast<char*>(argument.c_str()));
+  std::vector<std::string> all = on_device_of_tests(arguments);
+  for (std::string& argument : all) argv.push_back(argument.data());
   argv.push_back(nullptr);
   ::execv(program.c_str(), argv.data());
   ::_exit(127);

@@ -14,6 +14,7 @@
 
 #include "datasets/idx.h"
 #include "datasets/synthetic.h"
+#include "tests/support/device_of_tests.h"
 #include "tests/trainers/temporary_directory.h"
 #include "trainers/command_main.h"
 #include "trainers/eval_command.h"
@@ -54,11 +55,11 @@ inline CommandOutcome run_command(const char* name, const std::function<int(int,
 }
 
 inline CommandOutcome train(const std::vector<std::string>& arguments) {
-  return run_command("terngrad_train", run_train, arguments);
+  return run_command("terngrad_train", run_train, on_device_of_tests(arguments));
 }
 
 inline CommandOutcome eval(const std::vector<std::string>& arguments) {
-  return run_command("terngrad_eval", run_eval, arguments);
+  return run_command("terngrad_eval", run_eval, on_device_of_tests(arguments));
 }
 
 inline std::vector<std::string> operator+(std::vector<std::string> first, const std::vector<std::string>& second) {

@@ -330,7 +330,7 @@ TEST(Commands, ATinyRunOnTheBuiltInSetEvaluatesTenThousandExamples) {
 }
 
 TEST_F(EvalCommand, OptionsOfTheOriginalAreRefusedWithAReason) {
-  for (const char* name : {"--batch_size", "--net", "--image_size", "--max_steps", "--tower", "--device"}) {
+  for (const char* name : {"--batch_size", "--net", "--image_size", "--max_steps", "--tower"}) {
     const CommandOutcome outcome = eval({name, "1"});
     EXPECT_EQ(outcome.exit_code, kExitUsage);
     EXPECT_THAT(outcome.err, AllOf(HasSubstr(name), HasSubstr(": refused: ")));

@@ -403,7 +403,6 @@ TEST(TrainOptions, OptionsOfTheOriginalAreRefusedWithAReason) {
                                           "pretrained_model_checkpoint_path",
                                           "use_encoding",
                                           "save_tower",
-                                          "num_gpus",
                                           "job_name",
                                           "ps_hosts",
                                           "worker_hosts",

@@ -1,0 +1,155 @@
+// terngrad_train on a GPU: the command as a whole, runs that move between devices, and what is refused.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <nlohmann/json.hpp>
+#include <string>
+#include <vector>
+
+#include "tests/support/cuda_device.h"
+#include "tests/trainers/small_training.h"
+#include "tests/trainers/train_runs.h"
+#include "trainers/checkpoint.h"
+#include "trainers/evaluate.h"
+
+namespace terngrad {
+namespace {
+
+namespace fs = std::filesystem;
+using testing::CommandOutcome;
+using testing::expect_usage_error;
+using ::testing::HasSubstr;
+using testing::metrics_of;
+using testing::TemporaryDirectory;
+using testing::train;
+using testing::operator+;
+class CudaTrainCommand : public testing::CudaTest {};
+
+std::vector<std::string> small_run(const fs::path& folder, const std::string& device) {
+  return {"--device",
+          device,
+          "--train_dir",
+          folder.string(),
+          "--benchmark_mode",
+          "--batch_size",
+          "4",
+          "--num_nodes",
+          "2",
+          "--grad_bits",
+          "1",
+          "--clip_factor",
+          "2.5",
+          "--image_size",
+          "12",
+          "--log_steps",
+          "2",
+          "--telemetry_steps",
+          "2",
+          "--save_iter",
+          "2",
+          "--optimizer",
+          "adam",
+          "--weight_decay",
+          "0.004",
+          "--quantize_logits",
+          "--histogram_steps",
+          "2"};
+}
+
+std::vector<std::string> steps(int count) { return {"--max_steps", std::to_string(count)}; }
+
+TEST_F(CudaTrainCommand, TrainsAndWritesWhatTheCpuWrites) {
+  const TemporaryDirectory folder;
+  const CommandOutcome gpu = train(small_run(folder / "gpu", "cuda") + steps(4));
+  ASSERT_EQ(gpu.exit_code, kExitSuccess) << ::testing::PrintToString(gpu);
+  EXPECT_THAT(gpu.err, HasSubstr("TF32"));
+  const CommandOutcome cpu = train(small_run(folder / "cpu", "cpu") + steps(4));
+  ASSERT_EQ(cpu.exit_code, kExitSuccess);
+  const auto gpu_lines = metrics_of(folder / "gpu");
+  const auto cpu_lines = metrics_of(folder / "cpu");
+  ASSERT_EQ(gpu_lines.size(), cpu_lines.size());
+  for (std::size_t i = 0; i < gpu_lines.size(); ++i) {
+    EXPECT_EQ(gpu_lines[i].at("step"), cpu_lines[i].at("step"));
+    EXPECT_EQ(gpu_lines[i].at("kind"), cpu_lines[i].at("kind"));
+    if (gpu_lines[i].at("kind") != "train") continue;
+    EXPECT_NEAR(gpu_lines[i].at("loss"), cpu_lines[i].at("loss"), 0.05);
+    EXPECT_GT(gpu_lines[i].at("compression_ratio"), 10);
+    EXPECT_FALSE(gpu_lines[i].contains("compute_seconds"));
+  }
+}
+
+TEST_F(CudaTrainCommand, ARunGoesOnExactly) {
+  const TemporaryDirectory folder;
+  ASSERT_EQ(train(small_run(folder / "whole", "cuda") + steps(6)).exit_code, kExitSuccess);
+  ASSERT_EQ(train(small_run(folder / "cut", "cuda") + steps(6)).exit_code, kExitSuccess);
+  remove_checkpoints_after(folder / "cut", 2);
+  const CommandOutcome resumed =
+      train(small_run(folder / "cut", "cuda") + steps(6) + std::vector<std::string>{"--resume"});
+  ASSERT_EQ(resumed.exit_code, kExitSuccess) << ::testing::PrintToString(resumed);
+  EXPECT_EQ(read_file_text(checkpoint_path(folder / "cut", 6)), read_file_text(checkpoint_path(folder / "whole", 6)));
+  EXPECT_EQ(metrics_of(folder / "cut"), metrics_of(folder / "whole"));
+}
+
+TEST_F(CudaTrainCommand, ARunMovesBetweenDevices) {
+  const TemporaryDirectory folder;
+  const std::vector<std::string> resume = {"--resume"};
+  ASSERT_EQ(train(small_run(folder / "run", "cuda") + steps(2)).exit_code, kExitSuccess);
+  const CommandOutcome on_cpu = train(small_run(folder / "run", "cpu") + steps(4) + resume);
+  ASSERT_EQ(on_cpu.exit_code, kExitSuccess) << ::testing::PrintToString(on_cpu);
+  EXPECT_THAT(on_cpu.err, HasSubstr("resumed after step 2"));
+  const CommandOutcome back = train(small_run(folder / "run", "cuda") + steps(6) + resume);
+  ASSERT_EQ(back.exit_code, kExitSuccess) << ::testing::PrintToString(back);
+  EXPECT_THAT(back.err, HasSubstr("resumed after step 4"));
+  // The moments of Adam and the count of its updates came along.
+  const Checkpoint checkpoint = load_checkpoint(checkpoint_path(folder / "run", 6));
+  EXPECT_EQ(checkpoint.state().more.at("adam_updates"), "6");
+  EXPECT_TRUE(checkpoint.has_group("slots/v"));
+}
+
+TEST_F(CudaTrainCommand, FloatingEpochsAndFormatsOfDataDependentSizeRun) {
+  const TemporaryDirectory folder;
+  const CommandOutcome floating =
+      train(small_run(folder / "floating", "cuda") + steps(2) + std::vector<std::string>{"--floating_grad_epoch", "2"});
+  EXPECT_EQ(floating.exit_code, kExitSuccess) << ::testing::PrintToString(floating);
+  const CommandOutcome tmask =
+      train(small_run(folder / "tmask", "cuda") + steps(2) + std::vector<std::string>{"--ternary_format", "tmask"});
+  EXPECT_EQ(tmask.exit_code, kExitSuccess) << ::testing::PrintToString(tmask);
+  EXPECT_THAT(tmask.err, HasSubstr("the host waits"));
+}
+
+TEST_F(CudaTrainCommand, OptionsWithoutEffectOnAGpuAreRefused) {
+  const TemporaryDirectory folder;
+  const auto refuse = [&](const std::vector<std::string>& more, const std::vector<std::string>& words) {
+    expect_usage_error(train(small_run(folder / "run", "cuda") + steps(2) + more), words);
+  };
+  refuse({"--threads_per_worker", "1"}, {"--threads_per_worker", "--device cpu"});
+  refuse({"--exchange", "integer_sum"}, {"--exchange integer_sum", "all_gather"});
+  refuse({"--return_codec", "sums"}, {"--return_codec sums"});
+  refuse({"--num_gpus", "3"}, {"--num_gpus 3"});
+  EXPECT_FALSE(fs::exists(folder / "run"));
+}
+
+TEST_F(CudaTrainCommand, EvaluationOnAGpuIsTheCpus) {
+  const auto digits = testing::small_digits(300, 12);
+  const ImageShape shape{12, 12, 1};
+  const auto cpu = make_net("lenet", shape, 10, {});
+  const auto gpu = make_device_net("lenet", shape, 10, {}, MathMode::kFp32, Stream(Device::cuda()));
+  Buffer<float> parameters(cpu->layout().flat_elements());
+  cpu->initialize(3, parameters.span());
+  const Evaluation expected = evaluate(*cpu, parameters.span(), {}, *digits, 1);
+  const Evaluation found = evaluate(*gpu, parameters.span(), {}, *digits, 1);
+  EXPECT_EQ(found.num_examples, 300);
+  EXPECT_NEAR(found.loss, expected.loss, 1e-5);
+  EXPECT_NEAR(found.top1, expected.top1, 0.01);
+}
+
+TEST(TrainOnCpu, OptionsOfGpusAreRefused) {
+  const TemporaryDirectory folder;
+  const std::string run = (folder / "run").string();
+  expect_usage_error(train({"--device", "cpu", "--train_dir", run, "--math", "fp32"}), {"--math", "--device cuda"});
+  expect_usage_error(train({"--device", "cpu", "--train_dir", run, "--num_gpus", "1"}), {"--num_gpus"});
+  EXPECT_FALSE(fs::exists(run));
+}
+
+}  // namespace
+}  // namespace terngrad

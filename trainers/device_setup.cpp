@@ -1,0 +1,130 @@
+#include "trainers/device_setup.h"
+
+#include <utility>
+
+#include "compress/device_all_reduce.h"
+#include "compress/nccl_communicator.h"
+#include "datasets/device_examples.h"
+#include "kernels/errors.h"
+#include "trainers/device_trainer.h"
+#include "trainers/floating_epochs.h"
+
+namespace terngrad {
+namespace {
+
+std::vector<std::shared_ptr<DeviceCommunicator>> communicators_of(const DeviceChoice& choice) {
+  if (choice.gpus.size() == 1) return {make_self_device_communicator()};
+  std::vector<std::shared_ptr<DeviceCommunicator>> communicators;
+  for (auto& communicator : make_nccl_communicators(choice.gpus)) communicators.push_back(std::move(communicator));
+  return communicators;
+}
+
+/// In the order in which they are applied.
+std::vector<std::unique_ptr<DeviceTransform>> make_transforms(const TrainOptions& o, const Net& net, int num_workers,
+                                                              OnNonfinite on_nonfinite, const Device& device) {
+  std::vector<std::unique_ptr<DeviceTransform>> transforms;
+  if (o.nan_to_zero) transforms.push_back(make_device_nan_to_zero());
+  if (o.weight_decay > 0) transforms.push_back(make_device_weight_decay(net, o.weight_decay, device));
+  if (o.clip_by_global_norm > 0) {
+    transforms.push_back(
+        make_device_clip_by_global_norm(net.layout(), o.clip_by_global_norm, num_workers, on_nonfinite, device));
+  }
+  return transforms;
+}
+
+/// The exchange of compressed steps, and that of floating ones if there are any.
+std::vector<std::unique_ptr<DeviceAllReduce>> make_exchanges(const TrainOptions& o, const Layout& layout,
+                                                             const WorkerRange& workers, const Stream& stream,
+                                                             const std::shared_ptr<DeviceCommunicator>& communicator) {
+  std::vector<std::unique_ptr<DeviceAllReduce>> exchanges;
+  exchanges.push_back(
+      std::make_unique<DeviceAllReduce>(layout, workers, exchange_options(o, o.seed, 1), stream, communicator));
+  check_codec_plan(o, exchanges[0]->plan());
+  if (o.floating_grad_epoch > 0) {
+    exchanges.push_back(std::make_unique<DeviceAllReduce>(layout, workers, floating_exchange_options(o, o.seed, 1),
+                                                          stream, communicator));
+  }
+  return exchanges;
+}
+
+PipelineOptions pipeline_options(const WorkerRange& workers, const TrainerOptions& options) {
+  PipelineOptions pipeline;
+  pipeline.batch_size = options.batch_size;
+  pipeline.num_workers = workers.num_workers;
+  pipeline.first_local_worker = workers.first_local_worker;
+  pipeline.num_local_workers = workers.num_local_workers;
+  pipeline.seed = options.seed;
+  pipeline.num_threads = options.num_data_threads;
+  return pipeline;
+}
+
+struct ReplicaPlace {
+  WorkerRange workers;
+  Device device;
+  std::shared_ptr<DeviceCommunicator> communicator;
+};
+
+DeviceReplicaParts make_parts(const TrainOptions& o, const DeviceChoice& choice, const ReplicaPlace& place,
+                              const std::shared_ptr<const Dataset>& dataset, const TrainerOptions& options) {
+  const Stream stream(place.device);
+  NetOptions net;
+  net.num_local_workers = place.workers.num_local_workers;
+  net.examples_per_worker = static_cast<int>(options.batch_size / place.workers.num_workers);
+  net.first_local_worker = place.workers.first_local_worker;
+  net.seed = options.seed;
+  DeviceReplicaParts parts;
+  parts.num_workers = place.workers.num_local_workers;
+  parts.net = make_device_net(o.net, {dataset->height(), dataset->width(), dataset->channels()}, dataset->num_classes(),
+                              net, choice.math, stream, {.dropout_keep_prob = static_cast<float>(o.dropout_keep_prob)});
+  parts.examples = make_device_examples(dataset, pipeline_options(place.workers, options), kMaxBurst, stream);
+  const Layout& layout = parts.net->layout();
+  parts.exchanges = make_exchanges(o, layout, place.workers, stream, place.communicator);
+  parts.optimizer = make_optimizer(o.optimizer, {.momentum = o.momentum}, layout.flat_elements(), stream.device());
+  parts.transforms =
+      make_transforms(o, *parts.net, parts.num_workers, exchange_options(o, o.seed, 1).on_nonfinite, stream.device());
+  // The size of such a payload depends on the data: the host waits for it.
+  parts.captures = o.ternary_format != "tmask";
+  return parts;
+}
+
+}  // namespace
+
+DeviceSetup make_device_setup(const TrainOptions& o, const DeviceChoice& choice,
+                              const std::shared_ptr<const Dataset>& dataset, const WorkerGroup& workers,
+                              const Schedule& schedule, const TrainerOptions& options) {
+  DeviceSetup setup;
+  DeviceTrainerParts parts;
+  const std::vector<std::shared_ptr<DeviceCommunicator>> communicators = communicators_of(choice);
+  const int num_gpus = static_cast<int>(choice.gpus.size());
+  for (int rank = 0; rank < num_gpus; ++rank) {
+    const auto index = static_cast<std::size_t>(rank);
+    const ReplicaPlace place{.workers = worker_range(workers.num_workers, rank, num_gpus),
+                             .device = choice.gpus[index],
+                             .communicator = communicators[index]};
+    parts.replicas.push_back(
+        std::make_unique<DeviceReplica>(make_parts(o, choice, place, dataset, options), kMaxBurst));
+  }
+  DeviceReplica& chief = *parts.replicas[0];
+  setup.plan_fingerprint =
+      o.strategy_name() == "simple" ? chief.net().layout().fingerprint() : chief.exchange(0).plan().fingerprint();
+  setup.notes = chief.net().notes();
+  if (chief.examples_placement() == ExamplesPlacement::kStreamed) {
+    setup.notes.emplace_back("examples are prepared by the CPU and uploaded step by step");
+  }
+  if (o.ternary_format == "tmask") {
+    setup.notes.emplace_back("--ternary_format tmask: the host waits for the sizes of payloads in every step");
+  }
+  parts.schedule = schedule;
+  parts.workers = workers;
+  parts.on_nonfinite = exchange_options(o, o.seed, 1).on_nonfinite;
+  if (o.floating_grad_epoch > 0) {
+    parts.exchange_of = [batch_size = o.batch_size, num_examples = dataset->num_examples(),
+                         period = o.floating_grad_epoch](std::uint64_t step) {
+      return is_floating_step(step, batch_size, num_examples, period) ? std::size_t{1} : std::size_t{0};
+    };
+  }
+  setup.trainer = std::make_unique<DeviceTrainer>(std::move(parts), options);
+  return setup;
+}
+
+}  // namespace terngrad
