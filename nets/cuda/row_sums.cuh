@@ -39,7 +39,7 @@ struct RowSumPlan {
   int num_chunks;
 };
 
-/// Block (chunk, channels, worker). Each thread adds every (threads / lanes)-th row of its chunk in four sums by turns,
+/// Block (channels, chunk, worker). Each thread adds every (threads / lanes)-th row of its chunk in four sums by turns,
 /// and these as (0 + 1) + (2 + 3); then threads of one channel are added in halves.
 template <class Sum, class Term, class Store>
 __global__ void __launch_bounds__(RowSumPlan::kThreads, RowSumPlan::kBlocks)
@@ -48,9 +48,9 @@ __global__ void __launch_bounds__(RowSumPlan::kThreads, RowSumPlan::kBlocks)
   __shared__ Sum of_thread[RowSumPlan::kThreads];
   const int thread = static_cast<int>(threadIdx.x);
   const int worker = static_cast<int>(blockIdx.z);
-  const int channel = static_cast<int>(blockIdx.y) * plan.lanes + thread % plan.lanes;
+  const int channel = static_cast<int>(blockIdx.x) * plan.lanes + thread % plan.lanes;
   const int row_threads = RowSumPlan::kThreads / plan.lanes;
-  const std::int64_t first = blockIdx.x * plan.rows_per_chunk;
+  const std::int64_t first = blockIdx.y * plan.rows_per_chunk;
   const std::int64_t end = min(first + plan.rows_per_chunk, plan.rows);
   Sum sums[kSums] = {};
   if (channel < plan.channels) {
@@ -70,7 +70,7 @@ __global__ void __launch_bounds__(RowSumPlan::kThreads, RowSumPlan::kBlocks)
     __syncthreads();
   }
   if (thread < plan.lanes && channel < plan.channels) {
-    store(worker, static_cast<int>(blockIdx.x), channel, of_thread[thread]);
+    store(worker, static_cast<int>(blockIdx.y), channel, of_thread[thread]);
   }
 }
 
@@ -95,7 +95,7 @@ template <class Sum, class Term, class Store>
 void launch_row_sums(const RowSumPlan& plan, int num_workers, const Term& term, const Store& store,
                      const Stream& stream) {
   const unsigned groups = num_blocks_for(plan.channels, plan.lanes);
-  const dim3 grid(static_cast<unsigned>(plan.num_chunks), groups, static_cast<unsigned>(num_workers));
+  const dim3 grid(groups, static_cast<unsigned>(plan.num_chunks), static_cast<unsigned>(num_workers));
   void (*const kernel)(RowSumPlan, Term, Store) = sum_rows_kernel<Sum, Term, Store>;
   launch(kernel, grid, dim3(RowSumPlan::kThreads), 0, stream, plan, term, store);
 }

