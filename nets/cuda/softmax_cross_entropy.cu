@@ -45,6 +45,9 @@ __device__ T reduce_for_all(T value, Op op) {
 
 __device__ double quiet_nan() { return std::numeric_limits<double>::quiet_NaN(); }
 
+/// Whether there is a logit for the label.
+__device__ bool is_class(int label, int num_classes) { return label >= 0 && label < num_classes; }
+
 /// What there is to know of an example's logits z.
 struct Maximum {
   float greatest;   // of the numbers among z; -infinity without any
@@ -53,7 +56,7 @@ struct Maximum {
 
 template <int kThreads>
 __device__ Maximum find_maximum(const float* z, int num_classes, int label) {
-  const bool has_label = label >= 0 && label < num_classes;
+  const bool has_label = is_class(label, num_classes);
   const float own = has_label ? z[label] : 0.0f;
   float greatest = -std::numeric_limits<float>::infinity();
   bool is_beaten = false;
@@ -81,7 +84,7 @@ __global__ void __launch_bounds__(kThreads, kMultiprocessorThreads / kThreads)
   double sum = 0;
   for (int j = static_cast<int>(threadIdx.x); j < num_classes; j += kThreads) sum += exp(z[j] - greatest);
   sum = reduce_for_all<kThreads>(sum, Add());
-  const bool has_label = label >= 0 && label < num_classes;
+  const bool has_label = is_class(label, num_classes);
   if (!has_label) sum = quiet_nan();
   if (threadIdx.x == 0) {
     const double loss = has_label ? log(sum) - (z[label] - greatest) : quiet_nan();

@@ -5,7 +5,7 @@ Each mutation changes one place of one file in a copy; the source that holds it 
 test and all other kernels. The tests named must then fail, in one of two orders of threads; those of sources that are as
 they are must pass.
 
-Usage: mutations.py --compiler CXX --root FOLDER --objects OBJECT... --link ARGUMENT...
+Usage: mutations.py --of kernels|nets --compiler CXX --root FOLDER --objects OBJECT... --link ARGUMENT...
 """
 
 import argparse
@@ -46,7 +46,7 @@ PACKED_SUMS = "kernels/cuda/packed_sums.cuh"
 WORD_READER = "kernels/cuda/word_reader.cuh"
 LEAF_READER = "kernels/cuda/leaf_reader.cuh"
 
-MUTATIONS = [
+KERNELS_MUTATIONS = [
     Mutation(REDUCE, REDUCE_TEST, "Reductions.*", "__syncthreads();", "", 4),
     Mutation(REDUCE, REDUCE_TEST, "Reductions.*", "__syncthreads();  // of_warp may be written again\n  return value", "return value"),
     Mutation(REDUCE, REDUCE_TEST, "Reductions.*", "distance = kWarpThreads / 2", "distance = kWarpThreads / 4"),
@@ -76,6 +76,56 @@ MUTATIONS = [
     Mutation(TREE_SUM, TREE_SUM, "CudaTreeSums.*", "singles.push(k, v[k])", "singles.push(k ^ 1u, v[k])"),
     Mutation(TERNARY_PACK, TERNARY_PACK, "CudaLanes.*", "__syncthreads();\n  const unsigned first", "const unsigned first"),
 ]  # fmt: skip
+
+BATCH_NORM = "nets/cuda/batch_norm.cu"
+BIAS = "nets/cuda/bias.cu"
+CONCATENATION = "nets/cuda/concatenation.cu"
+DROPOUT = "nets/cuda/dropout.cu"
+FILTER_ORDER = "nets/cuda/filter_order.cu"
+LRN = "nets/cuda/lrn.cu"
+MOVING_STATISTICS = "nets/cuda/moving_statistics.cu"
+POOL = "nets/cuda/pool.cu"
+SOFTMAX = "nets/cuda/softmax_cross_entropy.cu"
+ROW_SUMS = "nets/cuda/row_sums.cuh"
+DIVISOR = "nets/cuda/divisor.h"
+
+NETS_MUTATIONS = [
+    Mutation(ROW_SUMS, BIAS, "CudaBias.*", "of_thread[thread] = (sums[0] + sums[1]) + (sums[2] + sums[3]);\n  __syncthreads();", "of_thread[thread] = (sums[0] + sums[1]) + (sums[2] + sums[3]);"),
+    Mutation(ROW_SUMS, BIAS, "CudaBias.*", "of_thread[thread + half];\n    __syncthreads();", "of_thread[thread + half];"),
+    Mutation(ROW_SUMS, BIAS, "CudaBias.*", "half >= plan.lanes", "half > plan.lanes"),
+    Mutation(ROW_SUMS, BIAS, "CudaBias.*", "min(first + plan.rows_per_chunk, plan.rows)", "first + plan.rows_per_chunk"),
+    Mutation(ROW_SUMS, BATCH_NORM, "CudaBatchNorm.*", "(sums[0] + sums[1]) + (sums[2] + sums[3])", "(sums[0] + sums[1]) + (sums[2] + sums[2])"),
+    Mutation(DIVISOR, POOL, "CudaPool.*", "/ divisor_ + 1)", "/ divisor_)"),
+    Mutation(BIAS, BIAS, "CudaBias.*", "return value > 0 ? value : 0.0f;", "return value < 0 ? 0.0f : value;"),
+    Mutation(BIAS, BIAS, "CudaBias.*", "output <= 0", "output < 0"),
+    Mutation(BIAS, BIAS, "CudaBias.*", "packs.remainder(item) * kLanes", "packs.remainder(item)"),
+    Mutation(POOL, POOL, "CudaPool.*", "greatest.lanes[k] > value.lanes[k]", "greatest.lanes[k] >= value.lanes[k]"),
+    Mutation(POOL, POOL, "CudaPool.*", "y < element.row ? columns.end", "y <= element.row ? columns.end"),
+    Mutation(POOL, POOL, "CudaPool.*", "stride.quotient(place - window) + 1", "stride.quotient(place - window)"),
+    Mutation(POOL, POOL, "CudaPool.*", "kTiles ? share : sum.lanes[k] + share", "sum.lanes[k] + share"),
+    Mutation(POOL, POOL, "CudaPool.*", "if (has_relu) lanes &= positive_lanes(greatest);", ""),
+    Mutation(POOL, POOL, "CudaPool.*", "if (item >= inputs.count) return;", "", 2, sanitizer=ADDRESS),
+    Mutation(SOFTMAX, SOFTMAX, "CudaSoftmaxCrossEntropy.*", "value == own && j < label", "value == own && j > label"),
+    Mutation(SOFTMAX, SOFTMAX, "CudaSoftmaxCrossEntropy.*", "own == own && z[0] == z[0]", "own == own"),
+    Mutation(SOFTMAX, SOFTMAX, "CudaSoftmaxCrossEntropy.*", "result = value;\n  __syncthreads();", "result = value;"),
+    Mutation(SOFTMAX, SOFTMAX, "CudaSoftmaxCrossEntropy.*", "__syncthreads();  // the gradient may take the logits' place", ""),
+    Mutation(SOFTMAX, SOFTMAX, "CudaSoftmaxCrossEntropy.*", "label >= 0 && label < num_classes", "label >= 0 && label <= num_classes"),
+    Mutation(FILTER_ORDER, FILTER_ORDER, "CudaFilterOrder.*", "  __syncthreads();\n", ""),
+    Mutation(FILTER_ORDER, FILTER_ORDER, "CudaFilterOrder.*", "row < t.rows && first_column + x < t.columns", "row < t.rows", sanitizer=ADDRESS),
+    Mutation(LRN, LRN, "CudaLrn.*", "terms[place] = direct * input[e] * powers.reciprocal;\n  }\n  __syncthreads();", "terms[place] = direct * input[e] * powers.reciprocal;\n  }"),
+    Mutation(LRN, LRN, "CudaLrn.*", "clear_margins(rows, terms);", ""),
+    Mutation(LRN, LRN, "CudaLrn.*", "(rows.pixels + 1) * rows.radius", "rows.pixels * rows.radius"),
+    Mutation(DROPOUT, DROPOUT, "CudaDropout.*", "word >> 8 < threshold", "word >> 8 <= threshold"),
+    Mutation(DROPOUT, DROPOUT, "CudaDropout.*", "if (count > 3)", "if (count > 2)"),
+    Mutation(MOVING_STATISTICS, MOVING_STATISTICS, "CudaMovingStatistics.*", "|| !is_finite(variance[c])", ""),
+    Mutation(MOVING_STATISTICS, MOVING_STATISTICS, "CudaMovingStatistics.*", "rate < 1 ? static_cast<float>(from + rate * (batch - from)) : batch", "static_cast<float>(from + rate * (batch - from))"),
+    Mutation(BATCH_NORM, BATCH_NORM, "CudaBatchNorm.*", "difference < 0 ? 0.0f : static_cast<float>(difference)", "static_cast<float>(difference)"),
+    Mutation(BATCH_NORM, BATCH_NORM, "CudaBatchNorm.*", "output.lanes[k] > 0 ? gradient.lanes[k] : 0.0f", "gradient.lanes[k]"),
+    Mutation(BATCH_NORM, BATCH_NORM, "CudaBatchNorm.*", "const bool is_stopped = has_relu &&", "const bool is_stopped = false &&"),
+    Mutation(CONCATENATION, CONCATENATION, "CudaConcatenation.*", "count % kWideLanes == 0 && ", ""),
+]  # fmt: skip
+
+MUTATIONS = {"kernels": KERNELS_MUTATIONS, "nets": NETS_MUTATIONS}
 
 
 class Bench:
@@ -140,6 +190,7 @@ class Bench:
 
 def main():
     parser = argparse.ArgumentParser()
+    parser.add_argument("--of", choices=MUTATIONS, required=True)
     parser.add_argument("--compiler", required=True)
     parser.add_argument("--root", required=True)
     parser.add_argument("--objects", nargs="+", required=True)
@@ -148,18 +199,19 @@ def main():
     split = sys.argv.index("--link")
     arguments = parser.parse_args([*sys.argv[1 : split + 1], "-"])
     arguments.link = sys.argv[split + 1 :]
+    mutations = MUTATIONS[arguments.of]
     num_missed = 0
     with tempfile.TemporaryDirectory() as folder:
         bench = Bench(arguments, folder)
-        for source, tests, sanitizer in sorted({(m.source, m.tests, m.sanitizer) for m in MUTATIONS}):
+        for source, tests, sanitizer in sorted({(m.source, m.tests, m.sanitizer) for m in mutations}):
             if not bench.passes(bench.program(source, sanitizer), tests):
                 print(f"mutations.py: {tests} fail although nothing is changed in {source} {sanitizer}")
                 num_missed += 1
-        for mutation in MUTATIONS:
+        for mutation in mutations:
             if not bench.is_seen(mutation):
                 print(f"mutations.py: {mutation.tests} do not see this in {mutation.file}:\n{mutation.old}\n->\n{mutation.new}\n")
                 num_missed += 1
-    print(f"mutations.py: {len(MUTATIONS)} mutations, {num_missed} failures")
+    print(f"mutations.py: {len(mutations)} mutations, {num_missed} failures")
     return 1 if num_missed else 0
 
 

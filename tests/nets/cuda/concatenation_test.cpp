@@ -62,6 +62,21 @@ TEST_F(CudaConcatenation, OtherChannelsStay) {
   EXPECT_EQ(to.values(), (std::vector<float>{9, 9, 2, 3, 9, 9, 5, 6}));
 }
 
+TEST_F(CudaConcatenation, CopiesLessThanWholePacks) {
+  Stream stream(Device::cuda());
+  const std::vector<float> values = random_floats(3 * 8, 1);
+  GuardedArray<float> from(values, 0, stream);
+  for (const int count : {1, 2, 3}) {
+    GuardedArray<float> to(std::vector<float>(3 * 4, 9.0f), 0, stream);
+    copy_channels({from.data(), 8, 4}, {to.data(), 4, 0}, count, 3, stream);
+    std::vector<float> expected(3 * 4, 9.0f);
+    for (std::size_t p = 0; p < 3; ++p) {
+      for (std::size_t c = 0; c < static_cast<std::size_t>(count); ++c) expected[p * 4 + c] = values[p * 8 + 4 + c];
+    }
+    EXPECT_EQ(to.values(), expected) << count;
+  }
+}
+
 TEST_F(CudaConcatenation, RefusesChannelsBeyondThoseThereAre) {
   Stream stream(Device::cuda());
   EXPECT_THROW(copy_channels({nullptr, 3, 1}, {nullptr, 9, 0}, 3, 1, stream), InvalidArgument);

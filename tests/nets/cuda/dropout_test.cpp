@@ -71,6 +71,18 @@ TEST_F(CudaDropout, ReadsTheStepFromTheDevice) {
   EXPECT_NE(expected, on_cpu({kSeed, {.step = 1}, 0, 40}, 0.5f, input));
 }
 
+TEST_F(CudaDropout, AnElementWhoseDrawIsTheProbabilityIsDropped) {
+  Stream stream(Device::cuda());
+  const std::vector<float> input(40, 1.0f);
+  const float draw = draw_uniform({kSeed, kStep, 0, DrawPurpose::kDropout}, 17);
+  GuardedArray<float> values(input, 0, stream);
+  apply_dropout({kSeed, {.step = kStep}, 0, 0}, draw, values.data(), 40, 1, values.data(), stream);
+  EXPECT_EQ(values.values()[17], 0.0f);
+  GuardedArray<float> above(input, 0, stream);
+  apply_dropout({kSeed, {.step = kStep}, 0, 0}, draw + 0x1p-24f, above.data(), 40, 1, above.data(), stream);
+  EXPECT_GT(above.values()[17], 0.0f);
+}
+
 TEST_F(CudaDropout, RefusesToBeginInsideABlock) {
   Stream stream(Device::cuda());
   EXPECT_THROW(apply_dropout({.first_draw = 2}, 0.5f, nullptr, 1, 1, nullptr, stream), InvalidArgument);

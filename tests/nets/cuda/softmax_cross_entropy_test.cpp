@@ -129,7 +129,9 @@ TEST_F(CudaSoftmaxCrossEntropy, GradientMayTakeTheLogitsPlaceOrBeLeftOut) {
   for (const int classes : {10, 300}) {
     const Batch batch = make_batch(5, 2, classes);
     const Result expected = on_device(batch, stream);
-    EXPECT_EQ(on_device(batch, stream, Gradient::kInPlace).gradient, expected.gradient);
+    const Result in_place = on_device(batch, stream, Gradient::kInPlace);
+    EXPECT_EQ(in_place.gradient, expected.gradient);
+    for (std::size_t w = 0; w < 2; ++w) EXPECT_EQ(in_place.losses[w].entropy_loss, expected.losses[w].entropy_loss);
     const Result without = on_device(batch, stream, Gradient::kUnwanted);
     EXPECT_EQ(without.losses[1].entropy_loss, expected.losses[1].entropy_loss);
     EXPECT_EQ(without.gradient, std::vector<float>(batch.logits.size(), 77.0f));
@@ -176,12 +178,18 @@ TEST_F(CudaSoftmaxCrossEntropy, ALabelOutOfRangeShowsInItsWorkerAlone) {
          {-1, classes, std::numeric_limits<std::int32_t>::min(), std::numeric_limits<std::int32_t>::max()}) {
       Batch batch = make_batch(3, 2, classes);
       const Result good = on_device(batch, stream);
-      batch.labels[1] = label;
+      const std::int32_t before = batch.labels.back();
+      const bool was_correct =
+          on_device({1, 1, classes, {batch.logits.end() - classes, batch.logits.end()}, {before}}, stream)
+              .losses[0]
+              .num_correct == 1;
+      batch.labels.back() = label;
       const Result found = on_device(batch, stream);
-      EXPECT_TRUE(std::isnan(found.losses[0].entropy_loss));
-      EXPECT_EQ(found.losses[1].entropy_loss, good.losses[1].entropy_loss);
+      EXPECT_TRUE(std::isnan(found.losses[1].entropy_loss));
+      EXPECT_EQ(found.losses[1].num_correct, good.losses[1].num_correct - (was_correct ? 1 : 0));
+      EXPECT_EQ(found.losses[0].entropy_loss, good.losses[0].entropy_loss);
       for (std::size_t i = 0; i < found.gradient.size(); ++i) {
-        if (i / static_cast<std::size_t>(classes) == 1) {
+        if (i / static_cast<std::size_t>(classes) == 5) {
           ASSERT_TRUE(std::isnan(found.gradient[i])) << i;
         } else {
           ASSERT_EQ(found.gradient[i], good.gradient[i]) << i;
