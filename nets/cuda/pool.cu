@@ -2,94 +2,13 @@
 
 #include <cuda_runtime.h>
 
-#include <algorithm>
 #include <cstdint>
-#include <type_traits>
 
-#include "nets/cuda/divisor.h"
 #include "nets/cuda/packs.cuh"
+#include "nets/cuda/pool_windows.cuh"
 
 namespace terngrad::cuda {
 namespace {
-
-/// Rows or columns from `begin` up to `end`.
-struct Range {
-  int begin;
-  int end;
-  __device__ int size() const { return end - begin; }
-};
-
-/// One direction of a pool: which elements a window holds, and which windows an element.
-struct Axis {
-  Axis(int input_size, int output_size, int padding_before, int window_size, int stride_size)
-      : input(input_size), output(output_size), padding(padding_before), window(window_size), stride(stride_size) {}
-
-  __device__ Range window_elements(int at) const {
-    const int first = at * stride.divisor() - padding;
-    return {max(first, 0), min(first + window, input)};
-  }
-  /// Windows w with w stride - padding <= at < w stride - padding + window.
-  __device__ Range windows_of(int at) const {
-    const int place = at + padding;
-    const int begin = place < window ? 0 : stride.quotient(place - window) + 1;
-    return {begin, min(stride.quotient(place) + 1, output)};
-  }
-
-  int input;
-  int output;
-  int padding;
-  int window;
-  Divisor stride;
-};
-
-/// What kernels know of a pool.
-struct Pool {
-  explicit Pool(const PoolWindow& w)
-      : rows(w.input.height, w.output.height, w.padding.top, w.window, w.stride),
-        columns(w.input.width, w.output.width, w.padding.left, w.window, w.stride),
-        channels(w.input.channels) {}
-  __device__ std::int64_t input_at(int image, int row, int column) const {
-    return ((std::int64_t{image} * rows.input + row) * columns.input + column) * channels;
-  }
-  __device__ std::int64_t output_at(int image, int row, int column) const {
-    return ((std::int64_t{image} * rows.output + row) * columns.output + column) * channels;
-  }
-
-  Axis rows;
-  Axis columns;
-  int channels;
-};
-
-/// One pack of channels of one pixel.
-struct Place {
-  int image;
-  int row;
-  int column;
-  int channel;
-};
-
-/// Places of all packs of `num_images` images, in memory's order.
-struct Places {
-  Places(int num_images, int image_height, int image_width, int packs_of_pixel)
-      : packs(packs_of_pixel),
-        width(image_width),
-        height(image_height),
-        count(num_images * image_height * image_width * packs_of_pixel) {}
-
-  template <int kLanes>
-  __device__ Place at(int item) const {
-    const int pixel = packs.quotient(item);
-    const int row = width.quotient(pixel);
-    const int image = height.quotient(row);
-    return {image, row - image * height.divisor(), pixel - row * width.divisor(),
-            (item - pixel * packs.divisor()) * kLanes};
-  }
-
-  Divisor packs;
-  Divisor width;
-  Divisor height;
-  int count;
-};
 
 template <int kLanes>
 __global__ void __launch_bounds__(kPackThreads)
@@ -235,24 +154,6 @@ bool tiles(const PoolWindow& w) {
          w.output.width * w.stride >= w.input.width;
 }
 
-/// Calls body(kLanes, places, first image, grid) for launches with a thread for each pack of images of shape `shape`.
-template <class Body>
-void for_each_launch(const PoolWindow& w, int num_images, const ImageShape& shape, bool is_wide, const Body& body) {
-  const std::int64_t elements = std::max(w.input.num_elements(), w.output.num_elements());
-  for_each_part(num_images, elements, [&](std::int64_t first, int count) {
-    const int lanes = is_wide ? kWideLanes : 1;
-    const Places places(count, shape.height, shape.width, shape.channels / lanes);
-    const dim3 grid(num_blocks_for(places.count, kPackThreads));
-    is_wide ? body(std::integral_constant<int, kWideLanes>(), places, first, grid)
-            : body(std::integral_constant<int, 1>(), places, first, grid);
-  });
-}
-
-template <class... Pointers>
-bool is_wide(const PoolWindow& w, Pointers... pointers) {
-  return w.input.channels % kWideLanes == 0 && are_aligned_for_packs(pointers...);
-}
-
 const dim3 kBlock(kPackThreads);
 
 }  // namespace
@@ -261,48 +162,48 @@ void max_pool_forward(const PoolWindow& window, int num_images, const float* inp
                       const Stream& stream) {
   const std::int64_t in = window.input.num_elements();
   const std::int64_t out = window.output.num_elements();
-  for_each_launch(window, num_images, window.output, is_wide(window, input, output),
-                  [&](auto lanes, const Places& outputs, std::int64_t first, dim3 grid) {
-                    launch(max_pool_forward_kernel<decltype(lanes)::value>, grid, kBlock, 0, stream, Pool(window),
-                           outputs, input + first * in, output + first * out);
-                  });
+  for_each_pool_launch(window, num_images, window.output, is_wide_pool(window, input, output),
+                       [&](auto lanes, const Places& outputs, std::int64_t first, dim3 grid) {
+                         launch(max_pool_forward_kernel<decltype(lanes)::value>, grid, kBlock, 0, stream, Pool(window),
+                                outputs, input + first * in, output + first * out);
+                       });
 }
 
 void max_pool_backward(const PoolWindow& window, int num_images, const float* input, const float* output,
                        const float* output_gradient, float* input_gradient, const Stream& stream) {
   const std::int64_t in = window.input.num_elements();
   const std::int64_t out = window.output.num_elements();
-  for_each_launch(window, num_images, window.input, is_wide(window, input, output, input_gradient),
-                  [&](auto lanes, const Places& inputs, std::int64_t first, dim3 grid) {
-                    constexpr int kLanes = decltype(lanes)::value;
-                    const auto kernel = tiles(window) ? max_pool_backward_kernel<kLanes, true>
-                                                      : max_pool_backward_kernel<kLanes, false>;
-                    launch(kernel, grid, kBlock, 0, stream, Pool(window), inputs, window.relu_gradient,
-                           input + first * in, output + first * out, output_gradient + first * out,
-                           input_gradient + first * in);
-                  });
+  for_each_pool_launch(window, num_images, window.input, is_wide_pool(window, input, output, input_gradient),
+                       [&](auto lanes, const Places& inputs, std::int64_t first, dim3 grid) {
+                         constexpr int kLanes = decltype(lanes)::value;
+                         const auto kernel = tiles(window) ? max_pool_backward_kernel<kLanes, true>
+                                                           : max_pool_backward_kernel<kLanes, false>;
+                         launch(kernel, grid, kBlock, 0, stream, Pool(window), inputs, window.relu_gradient,
+                                input + first * in, output + first * out, output_gradient + first * out,
+                                input_gradient + first * in);
+                       });
 }
 
 void average_pool_forward(const PoolWindow& window, int num_images, const float* input, float* output,
                           const Stream& stream) {
   const std::int64_t in = window.input.num_elements();
   const std::int64_t out = window.output.num_elements();
-  for_each_launch(window, num_images, window.output, is_wide(window, input, output),
-                  [&](auto lanes, const Places& outputs, std::int64_t first, dim3 grid) {
-                    launch(average_pool_forward_kernel<decltype(lanes)::value>, grid, kBlock, 0, stream, Pool(window),
-                           outputs, input + first * in, output + first * out);
-                  });
+  for_each_pool_launch(window, num_images, window.output, is_wide_pool(window, input, output),
+                       [&](auto lanes, const Places& outputs, std::int64_t first, dim3 grid) {
+                         launch(average_pool_forward_kernel<decltype(lanes)::value>, grid, kBlock, 0, stream,
+                                Pool(window), outputs, input + first * in, output + first * out);
+                       });
 }
 
 void average_pool_backward(const PoolWindow& window, int num_images, const float* output_gradient,
                            float* input_gradient, const Stream& stream) {
   const std::int64_t in = window.input.num_elements();
   const std::int64_t out = window.output.num_elements();
-  for_each_launch(window, num_images, window.input, is_wide(window, output_gradient, input_gradient),
-                  [&](auto lanes, const Places& inputs, std::int64_t first, dim3 grid) {
-                    launch(average_pool_backward_kernel<decltype(lanes)::value>, grid, kBlock, 0, stream, Pool(window),
-                           inputs, output_gradient + first * out, input_gradient + first * in);
-                  });
+  for_each_pool_launch(window, num_images, window.input, is_wide_pool(window, output_gradient, input_gradient),
+                       [&](auto lanes, const Places& inputs, std::int64_t first, dim3 grid) {
+                         launch(average_pool_backward_kernel<decltype(lanes)::value>, grid, kBlock, 0, stream,
+                                Pool(window), inputs, output_gradient + first * out, input_gradient + first * in);
+                       });
 }
 
 }  // namespace terngrad::cuda

@@ -85,6 +85,7 @@ FILTER_ORDER = "nets/cuda/filter_order.cu"
 LRN = "nets/cuda/lrn.cu"
 MOVING_STATISTICS = "nets/cuda/moving_statistics.cu"
 POOL = "nets/cuda/pool.cu"
+POOL_WINDOWS = "nets/cuda/pool_windows.cuh"
 SOFTMAX = "nets/cuda/softmax_cross_entropy.cu"
 ROW_SUMS = "nets/cuda/row_sums.cuh"
 DIVISOR = "nets/cuda/divisor.h"
@@ -101,7 +102,7 @@ NETS_MUTATIONS = [
     Mutation(BIAS, BIAS, "CudaBias.*", "packs.remainder(item) * kLanes", "packs.remainder(item)"),
     Mutation(POOL, POOL, "CudaPool.*", "greatest.lanes[k] > value.lanes[k]", "greatest.lanes[k] >= value.lanes[k]"),
     Mutation(POOL, POOL, "CudaPool.*", "y < element.row ? columns.end", "y <= element.row ? columns.end"),
-    Mutation(POOL, POOL, "CudaPool.*", "stride.quotient(place - window) + 1", "stride.quotient(place - window)"),
+    Mutation(POOL_WINDOWS, POOL, "CudaPool.*", "stride.quotient(place - window) + 1", "stride.quotient(place - window)"),
     Mutation(POOL, POOL, "CudaPool.*", "kTiles ? share : sum.lanes[k] + share", "sum.lanes[k] + share"),
     Mutation(POOL, POOL, "CudaPool.*", "if (has_relu) lanes &= positive_lanes(greatest);", ""),
     Mutation(POOL, POOL, "CudaPool.*", "if (item >= inputs.count) return;", "", 2, sanitizer=ADDRESS),
