@@ -37,8 +37,9 @@ __global__ void __launch_bounds__(kPackThreads)
   float* to = output + blockIdx.y * elements_per_worker + first;
   if constexpr (kAligned) {
     const Pack<kBlockDraws> in = load_pack<kBlockDraws>(from);
-    store_pack(to, Pack<kBlockDraws>{{mask(words.x, in.lanes[0]), mask(words.y, in.lanes[1]),
-                                      mask(words.z, in.lanes[2]), mask(words.w, in.lanes[3])}});
+    // nvcc takes a plain store of these four apart.
+    __stwb(reinterpret_cast<float4*>(to), make_float4(mask(words.x, in.lanes[0]), mask(words.y, in.lanes[1]),
+                                                      mask(words.z, in.lanes[2]), mask(words.w, in.lanes[3])));
   } else {
     const std::int64_t count = elements_per_worker - first;
     to[0] = mask(words.x, from[0]);
