@@ -73,6 +73,17 @@ std::shared_ptr<void> make_event(int device) {
   return {event, [](void* owned) { static_cast<void>(cudaEventDestroy(static_cast<cudaEvent_t>(owned))); }};
 }
 
+std::shared_ptr<void> make_meeting_point(int device) {
+  const DeviceGuard guard(device);
+  cudaEvent_t event = nullptr;
+  TERNGRAD_CUDA_CHECK(cudaEventCreateWithFlags(&event, cudaEventDisableTiming));
+  return {event, [](void* owned) { static_cast<void>(cudaEventDestroy(static_cast<cudaEvent_t>(owned))); }};
+}
+
+void wait_for(void* event, const Stream& stream) {
+  TERNGRAD_CUDA_CHECK(cudaStreamWaitEvent(native(stream), static_cast<cudaEvent_t>(event), 0));
+}
+
 void record(void* event, const Stream& stream) {
   TERNGRAD_CUDA_CHECK(cudaEventRecord(static_cast<cudaEvent_t>(event), native(stream)));
 }

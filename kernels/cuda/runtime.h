@@ -33,6 +33,10 @@ void fill_zero(void* memory, std::size_t bytes, const Stream& stream);
 /// An event that takes the time, and its owner.
 std::shared_ptr<void> make_event(int device);
 void record(void* event, const Stream& stream);
+/// An event that takes no time, for streams that wait for each other.
+std::shared_ptr<void> make_meeting_point(int device);
+/// What the stream is given from now on runs after what `event` was recorded behind; the host does not wait.
+void wait_for(void* event, const Stream& stream);
 /// Waits for `end`.
 double seconds_between(void* begin, void* end);
 

@@ -35,6 +35,8 @@ void fill_zero(void*, std::size_t, const Stream&) { not_built("fill_zero"); }
 std::shared_ptr<void> make_event(int) { not_built("StreamTimer"); }
 void record(void*, const Stream&) { not_built("StreamTimer"); }
 double seconds_between(void*, void*) { not_built("StreamTimer"); }
+std::shared_ptr<void> make_meeting_point(int) { not_built("StreamFork"); }
+void wait_for(void*, const Stream&) { not_built("StreamFork"); }
 void begin_capture(const Stream&) { not_built("CapturedGraph"); }
 std::shared_ptr<void> end_capture(const Stream&) { not_built("CapturedGraph"); }
 void abandon_capture(const Stream&) noexcept {}

@@ -17,6 +17,7 @@ class Convolution final : public Layer {
  public:
   Convolution(const LayerContext& context, const LayerPlan& plan, const Layout& layout, const LayerOptions& options)
       : stream_(context.stream()),
+        fork_(context.fork),
         options_(options),
         input_elements_(plan.input.num_elements()),
         output_(plan.output),
@@ -40,19 +41,24 @@ class Convolution final : public Layer {
     if (options.mode == Mode::kTraining) {
       filter_gradient_ = std::make_unique<ConvolutionPass>(context.libraries, ConvolutionDirection::kFilterGradient,
                                                            slice, options.math);
-      bytes = std::max(bytes, filter_gradients_bytes() + filter_gradient_->workspace_bytes());
       bytes = std::max(bytes, bias_scratch_bytes());
       if (options.input_gradient == InputGradient::kWanted) {
         input_gradient_ = joint(context, ConvolutionDirection::kInputGradient, slice, plan.name + " input gradient");
         bytes = std::max(bytes, input_gradient_.workspace_bytes());
       }
+      // Beside what the stream itself uses, the branches have memory of their own.
+      branch_bytes_ = Workspace::aligned(filter_gradient_->workspace_bytes());
+      filter_gradients_at_ = Workspace::aligned(bytes);
+      branches_at_ = filter_gradients_at_ + Workspace::aligned(options.num_workers * filters_.num_elements() *
+                                                               static_cast<std::int64_t>(sizeof(float)));
+      bytes = branches_at_ + fork_->num_branches() * branch_bytes_;
     }
     context.workspace->reserve(bytes);
   }
 
   void forward(const Pass& pass, std::span<const float* const> inputs, float* output) override {
     to_filters(pass.parameters + weights_offset_, filters_.data(), filter_rows_, output_.channels, stream_);
-    forward_.run(inputs[0], filters_.data(), output, pass.workspace);
+    forward_.run(inputs[0], filters_.data(), output, pass.workspace, stream_);
     add_bias(output, biases_offset_ == kNone ? nullptr : pass.parameters + biases_offset_,
              options_.num_examples() * rows_per_example(), output_.channels, activation_, stream_);
   }
@@ -63,21 +69,26 @@ class Convolution final : public Layer {
       relu_gradient(arguments.output_gradient, arguments.output, options_.num_examples() * output_.num_elements(),
                     stream_);
     }
+    auto* const filter_gradients = reinterpret_cast<float*>(pass.workspace + filter_gradients_at_);
+    fork_->begin();
+    for (int worker = 0; worker < options_.num_workers; ++worker) {
+      const int branch = worker % fork_->num_branches();
+      filter_gradient_->run(arguments.inputs[0] + worker * examples * input_elements_,
+                            arguments.output_gradient + worker * examples * output_.num_elements(),
+                            filter_gradients + worker * filters_.num_elements(),
+                            pass.workspace + branches_at_ + branch * branch_bytes_, fork_->branch(branch));
+    }
     if (biases_offset_ != kNone) {
       bias_gradient(arguments.output_gradient, examples * rows_per_example(), output_.channels, options_.num_workers,
                     arguments.gradients.from(biases_offset_), reinterpret_cast<float*>(pass.workspace), stream_);
     }
-    auto* const filter_gradients = reinterpret_cast<float*>(pass.workspace);
-    for (int worker = 0; worker < options_.num_workers; ++worker) {
-      filter_gradient_->run(arguments.inputs[0] + worker * examples * input_elements_,
-                            arguments.output_gradient + worker * examples * output_.num_elements(),
-                            filter_gradients + worker * filters_.num_elements(),
-                            pass.workspace + filter_gradients_bytes());
+    if (options_.input_gradient == InputGradient::kWanted) {
+      input_gradient_.run(arguments.output_gradient, filters_.data(), arguments.input_gradients[0], pass.workspace,
+                          stream_);
     }
+    fork_->join();
     from_filters(filter_gradients, filter_rows_, output_.channels, options_.num_workers,
                  arguments.gradients.from(weights_offset_), stream_);
-    if (options_.input_gradient == InputGradient::kSkipped) return;
-    input_gradient_.run(arguments.output_gradient, filters_.data(), arguments.input_gradients[0], pass.workspace);
   }
 
  private:
@@ -107,11 +118,6 @@ class Convolution final : public Layer {
                      slice_alignment(filters_.num_elements())});
   }
   std::int64_t rows_per_example() const { return std::int64_t{output_.height} * output_.width; }
-  /// The workers' filter gradients as cuDNN writes them, at the start of the workspace.
-  std::int64_t filter_gradients_bytes() const {
-    return Workspace::aligned(options_.num_workers * filters_.num_elements() *
-                              static_cast<std::int64_t>(sizeof(float)));
-  }
   std::int64_t bias_scratch_bytes() const {
     return bias_gradient_scratch(options_.examples_per_worker * rows_per_example(), output_.channels,
                                  options_.num_workers) *
@@ -119,6 +125,7 @@ class Convolution final : public Layer {
   }
 
   Stream stream_;
+  std::shared_ptr<StreamFork> fork_;
   LayerOptions options_;
   std::int64_t input_elements_;
   ImageShape output_;
@@ -131,6 +138,11 @@ class Convolution final : public Layer {
   JointSlices<ConvolutionPass> forward_;
   JointSlices<ConvolutionPass> input_gradient_;
   std::unique_ptr<ConvolutionPass> filter_gradient_;
+  // Bytes of the workspace: where the workers' filter gradients lie as cuDNN writes them, and where the branches' own
+  // workspaces begin.
+  std::int64_t filter_gradients_at_ = 0;
+  std::int64_t branches_at_ = 0;
+  std::int64_t branch_bytes_ = 0;
 };
 
 }  // namespace

@@ -69,7 +69,8 @@ std::unique_ptr<ConvolutionPass> ConvolutionPass::with_examples(int num_examples
 
 std::int64_t ConvolutionPass::workspace_bytes() const { return plan_->convolution.workspace_bytes; }
 
-void ConvolutionPass::run(const float* first, const float* second, float* result, void* workspace) const {
+void ConvolutionPass::run(const float* first, const float* second, float* result, void* workspace,
+                          const Stream& stream) const {
   const CurrentDevice current(libraries_.stream());
   std::array<std::int64_t, 3> ids{};
   const Tensors tensors = tensors_of(direction_);
@@ -83,8 +84,11 @@ void ConvolutionPass::run(const float* first, const float* second, float* result
   arguments.set_array<void*>(CUDNN_ATTR_VARIANT_PACK_DATA_POINTERS, pointers);
   arguments.set(CUDNN_ATTR_VARIANT_PACK_WORKSPACE, workspace);
   arguments.finalize();
-  const cudnnStatus_t status =
-      cudnnBackendExecute(libraries_.handles().cudnn, plan_->convolution.execution_plan.native(), arguments.native());
+  const cudnnHandle_t handle = libraries_.handles().cudnn;
+  cudnnStatus_t status = cudnnSetStream(handle, native_stream(stream));
+  if (status == CUDNN_STATUS_SUCCESS) {
+    status = cudnnBackendExecute(handle, plan_->convolution.execution_plan.native(), arguments.native());
+  }
   if (status != CUDNN_STATUS_SUCCESS) {
     TERNGRAD_THROW(DeviceError, "[ConvolutionPass] the ", to_text(direction_, shape_),
                    " failed: ", describe_cudnn_error(status));

@@ -28,7 +28,8 @@ class ConvolutionPass {
   std::int64_t workspace_bytes() const;
   /// Submits the pass. Operands in the order of ConvolutionDirection, device memory, aligned as the shape says.
   /// @param workspace  [workspace_bytes()] device memory, 256-byte aligned, used by nothing else meanwhile
-  void run(const float* first, const float* second, float* result, void* workspace) const;
+  /// @param stream     any of the GPU
+  void run(const float* first, const float* second, float* result, void* workspace, const Stream& stream) const;
   const ConvolutionShape& shape() const { return shape_; }
 
  private:

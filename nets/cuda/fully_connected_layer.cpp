@@ -14,6 +14,7 @@ class FullyConnected final : public Layer {
  public:
   FullyConnected(const LayerContext& context, const LayerPlan& plan, const Layout& layout, const LayerOptions& options)
       : stream_(context.stream()),
+        fork_(context.fork),
         options_(options),
         num_inputs_(plan.input.num_elements()),
         num_outputs_(plan.output.channels),
@@ -33,7 +34,6 @@ class FullyConnected final : public Layer {
                                                                      .transpose_a = true,
                                                                      .alignment = alignment()},
                                                          options.math);
-      bytes = std::max(bytes, weight_gradient_->workspace_bytes());
       bytes = std::max(bytes, bias_scratch_bytes());
       if (options.input_gradient == InputGradient::kWanted) {
         input_gradient_ =
@@ -41,12 +41,16 @@ class FullyConnected final : public Layer {
                        plan.name + " input gradient");
         bytes = std::max(bytes, input_gradient_.workspace_bytes());
       }
+      // Beside what the stream itself uses, the branches have memory of their own.
+      branch_bytes_ = Workspace::aligned(weight_gradient_->workspace_bytes());
+      branches_at_ = Workspace::aligned(bytes);
+      bytes = branches_at_ + fork_->num_branches() * branch_bytes_;
     }
     context.workspace->reserve(bytes);
   }
 
   void forward(const Pass& pass, std::span<const float* const> inputs, float* output) override {
-    forward_.run(inputs[0], pass.parameters + weights_offset_, output, pass.workspace);
+    forward_.run(inputs[0], pass.parameters + weights_offset_, output, pass.workspace, stream_);
     add_bias(output, pass.parameters + biases_offset_, options_.num_examples(), num_outputs_, activation_, stream_);
   }
 
@@ -56,16 +60,21 @@ class FullyConnected final : public Layer {
       relu_gradient(arguments.output_gradient, arguments.output, options_.num_examples() * std::int64_t{num_outputs_},
                     stream_);
     }
-    bias_gradient(arguments.output_gradient, examples, num_outputs_, options_.num_workers,
-                  arguments.gradients.from(biases_offset_), reinterpret_cast<float*>(pass.workspace), stream_);
+    fork_->begin();
     for (int worker = 0; worker < options_.num_workers; ++worker) {
+      const int branch = worker % fork_->num_branches();
       weight_gradient_->run(arguments.inputs[0] + worker * examples * num_inputs_,
                             arguments.output_gradient + worker * examples * num_outputs_,
-                            arguments.gradients.from(weights_offset_).of(worker), pass.workspace);
+                            arguments.gradients.from(weights_offset_).of(worker),
+                            pass.workspace + branches_at_ + branch * branch_bytes_, fork_->branch(branch));
     }
-    if (options_.input_gradient == InputGradient::kSkipped) return;
-    input_gradient_.run(arguments.output_gradient, pass.parameters + weights_offset_, arguments.input_gradients[0],
-                        pass.workspace);
+    bias_gradient(arguments.output_gradient, examples, num_outputs_, options_.num_workers,
+                  arguments.gradients.from(biases_offset_), reinterpret_cast<float*>(pass.workspace), stream_);
+    if (options_.input_gradient == InputGradient::kWanted) {
+      input_gradient_.run(arguments.output_gradient, pass.parameters + weights_offset_, arguments.input_gradients[0],
+                          pass.workspace, stream_);
+    }
+    fork_->join();
   }
 
  private:
@@ -94,6 +103,7 @@ class FullyConnected final : public Layer {
   }
 
   Stream stream_;
+  std::shared_ptr<StreamFork> fork_;
   LayerOptions options_;
   std::int64_t num_inputs_;
   int num_outputs_;
@@ -104,6 +114,8 @@ class FullyConnected final : public Layer {
   JointSlices<MatrixProduct> forward_;
   JointSlices<MatrixProduct> input_gradient_;
   std::unique_ptr<MatrixProduct> weight_gradient_;
+  std::int64_t branches_at_ = 0;  // bytes of the workspace before those of the branches
+  std::int64_t branch_bytes_ = 0;
 };
 
 }  // namespace

@@ -22,9 +22,9 @@ struct SliceElements {
 /// Submits an operation for each slice.
 template <class Operation>
 void run_slices(const Operation& slice, const SliceElements& elements, int num_slices, const float* first,
-                const float* second, float* result, void* workspace) {
+                const float* second, float* result, void* workspace, const Stream& stream) {
   for (int s = 0; s < num_slices; ++s) {
-    slice.run(first + s * elements.first, second, result + s * elements.result, workspace);
+    slice.run(first + s * elements.first, second, result + s * elements.result, workspace, stream);
   }
 }
 
@@ -52,9 +52,11 @@ class JointSlices {
     const auto is_equal = [&] {
       return joint_slices_agree(
           elements, num_slices, std::max(slice_->workspace_bytes(), joint->workspace_bytes()), context.stream(),
-          [&](const float* a, const float* b, float* c, void* workspace) { joint->run(a, b, c, workspace); },
           [&](const float* a, const float* b, float* c, void* workspace) {
-            run_slices(*slice_, elements_, num_slices_, a, b, c, workspace);
+            joint->run(a, b, c, workspace, context.stream());
+          },
+          [&](const float* a, const float* b, float* c, void* workspace) {
+            run_slices(*slice_, elements_, num_slices_, a, b, c, workspace, context.stream());
           });
     };
     if (joint != nullptr && is_equal()) {
@@ -70,11 +72,11 @@ class JointSlices {
     if (slice_ == nullptr) return 0;
     return joint_ != nullptr ? joint_->workspace_bytes() : slice_->workspace_bytes();
   }
-  void run(const float* first, const float* second, float* result, void* workspace) const {
+  void run(const float* first, const float* second, float* result, void* workspace, const Stream& stream) const {
     if (joint_ != nullptr) {
-      joint_->run(first, second, result, workspace);
+      joint_->run(first, second, result, workspace, stream);
     } else {
-      run_slices(*slice_, elements_, num_slices_, first, second, result, workspace);
+      run_slices(*slice_, elements_, num_slices_, first, second, result, workspace, stream);
     }
   }
 

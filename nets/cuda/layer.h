@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "kernels/stream_fork.h"
 #include "nets/cuda/libraries.h"
 #include "nets/cuda/workspace.h"
 #include "nets/device_net.h"
@@ -18,8 +19,9 @@ namespace terngrad::cuda {
 /// What the layers of one net share while they are made.
 struct LayerContext {
   Libraries libraries;
-  Workspace* workspace;             // reserved by layers, allocated after the last is made
-  std::vector<std::string>* notes;  // what a layer found out about this GPU, for people
+  Workspace* workspace;              // reserved by layers, allocated after the last is made
+  std::shared_ptr<StreamFork> fork;  // for workers' gradients of weights; null where there are none
+  std::vector<std::string>* notes;   // what a layer found out about this GPU, for people
   const Stream& stream() const { return libraries.stream(); }
 };
 

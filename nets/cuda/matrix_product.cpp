@@ -193,14 +193,14 @@ std::unique_ptr<MatrixProduct> MatrixProduct::with_rows(std::int64_t rows) const
 
 std::int64_t MatrixProduct::workspace_bytes() const { return plan_->workspace_bytes; }
 
-void MatrixProduct::run(const float* a, const float* b, float* c, void* workspace) const {
+void MatrixProduct::run(const float* a, const float* b, float* c, void* workspace, const Stream& stream) const {
   const CurrentDevice current(libraries_.stream());
   const float one = 1;
   const float zero = 0;
   const Problem& problem = plan_->problem;
   check(cublasLtMatmul(libraries_.handles().cublas_lt, problem.operation.get(), &one, b, problem.b.get(), a,
                        problem.a.get(), &zero, c, problem.c.get(), c, problem.c.get(), &plan_->algorithm, workspace,
-                       static_cast<std::size_t>(plan_->workspace_bytes), native_stream(libraries_.stream())),
+                       static_cast<std::size_t>(plan_->workspace_bytes), native_stream(stream)),
         "cublasLtMatmul", shape_);
 }
 

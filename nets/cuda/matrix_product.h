@@ -36,7 +36,8 @@ class MatrixProduct {
   std::int64_t workspace_bytes() const;
   /// Submits the product. @param a, b, c  device memory, aligned as the shape says
   /// @param workspace  [workspace_bytes()] device memory, 256-byte aligned, used by nothing else meanwhile
-  void run(const float* a, const float* b, float* c, void* workspace) const;
+  /// @param stream     any of the GPU
+  void run(const float* a, const float* b, float* c, void* workspace, const Stream& stream) const;
   const MatrixShape& shape() const { return shape_; }
 
  private:

@@ -1,10 +1,15 @@
 #include "nets/cuda/pass_runner.h"
 
+#include <algorithm>
+
 #include "nets/cuda/concatenation.h"
 #include "nets/cuda/softmax_cross_entropy.h"
 
 namespace terngrad::cuda {
 namespace {
+
+/// More would hardly run side by side, and each needs a workspace.
+constexpr int kMaxBranches = 8;
 
 Pass with_workspace(Pass pass, std::byte* workspace) {
   pass.workspace = workspace;
@@ -21,7 +26,9 @@ PassRunner::PassRunner(const Libraries& libraries, const NetPlan& plan, int num_
       examples_per_worker_(examples_per_worker),
       example_losses_(std::int64_t{num_workers} * examples_per_worker, stream_.device()),
       memory_(plan, std::int64_t{num_workers} * examples_per_worker, mode, stream_.device()) {
-  const LayerContext context{.libraries = libraries, .workspace = &workspace_, .notes = &notes};
+  std::shared_ptr<StreamFork> fork;
+  if (mode == Mode::kTraining) fork = std::make_shared<StreamFork>(stream_, std::min(num_workers, kMaxBranches));
+  const LayerContext context{.libraries = libraries, .workspace = &workspace_, .fork = fork, .notes = &notes};
   const std::vector<std::int64_t> first_draws = first_dropout_draws(plan, examples_per_worker);
   for (std::size_t l = 0; l < plan.layers.size(); ++l) {
     layers_.push_back(make_layer(context, plan.layers[l], plan,

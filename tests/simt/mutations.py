@@ -80,6 +80,7 @@ KERNELS_MUTATIONS = [
 BATCH_NORM = "nets/cuda/batch_norm.cu"
 BIAS = "nets/cuda/bias.cu"
 CONCATENATION = "nets/cuda/concatenation.cu"
+CONVOLUTION_LAYER = "nets/cuda/convolution_layer.cpp"
 DROPOUT = "nets/cuda/dropout.cu"
 FILTER_ORDER = "nets/cuda/filter_order.cu"
 LRN = "nets/cuda/lrn.cu"
@@ -123,6 +124,8 @@ NETS_MUTATIONS = [
     Mutation(BATCH_NORM, BATCH_NORM, "CudaBatchNorm.*", "difference < 0 ? 0.0f : static_cast<float>(difference)", "static_cast<float>(difference)"),
     Mutation(BATCH_NORM, BATCH_NORM, "CudaBatchNorm.*", "output.lanes[k] > 0 ? gradient.lanes[k] : 0.0f", "gradient.lanes[k]"),
     Mutation(BATCH_NORM, BATCH_NORM, "CudaBatchNorm.*", "const bool is_stopped = has_relu &&", "const bool is_stopped = false &&"),
+    Mutation(CONVOLUTION_LAYER, CONVOLUTION_LAYER, "CudaNet.*", "    fork_->join();\n", ""),
+    Mutation(CONVOLUTION_LAYER, CONVOLUTION_LAYER, "CudaNet.*", "pass.workspace + branches_at_ + branch * branch_bytes_", "pass.workspace"),
     Mutation(CONCATENATION, CONCATENATION, "CudaConcatenation.*", "count % kWideLanes == 0 && ", ""),
 ]  # fmt: skip
 

@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "nets/device_net.h"
 #include "tests/support/cuda_device.h"
 #include "tests/trainers/small_training.h"
 #include "tests/trainers/train_runs.h"

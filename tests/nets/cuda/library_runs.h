@@ -85,7 +85,7 @@ struct Operation {
   }
   template <class Pass>
   void submit(const Pass& pass) {
-    pass.run(first.data(), second.data(), result.data(), workspace.data());
+    pass.run(first.data(), second.data(), result.data(), workspace.data(), stream);
   }
   Floats read() { return to_host<float>(result.span(), stream); }
 };

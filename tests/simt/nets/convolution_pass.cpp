@@ -66,8 +66,9 @@ std::unique_ptr<ConvolutionPass> ConvolutionPass::with_examples(int num_examples
 
 std::int64_t ConvolutionPass::workspace_bytes() const { return 64; }
 
-void ConvolutionPass::run(const float* first, const float* second, float* result, void* workspace) const {
-  testing::submit(libraries_.stream(), [=, s = shape_, direction = direction_, plan = *plan_] {
+void ConvolutionPass::run(const float* first, const float* second, float* result, void* workspace,
+                          const Stream& stream) const {
+  testing::submit(stream, [=, s = shape_, direction = direction_, plan = *plan_] {
     *static_cast<char*>(workspace) = 1;  // it is there
     const std::int64_t filters = std::int64_t{s.output.channels} * s.kernel * s.kernel * (s.input.channels / s.groups);
     const std::int64_t results = direction == ConvolutionDirection::kForward ? s.num_examples * s.output.num_elements()

@@ -11,6 +11,7 @@
 
 struct CUevent_st {
   std::chrono::steady_clock::time_point time;
+  cudaStream_t stream = nullptr;  // in which it was recorded last
 };
 using cudaEvent_t = CUevent_st*;
 
@@ -22,8 +23,25 @@ inline cudaError_t cudaEventDestroy(cudaEvent_t event) {
   delete event;
   return cudaSuccess;
 }
-inline cudaError_t cudaEventRecord(cudaEvent_t event, cudaStream_t) {
+constexpr unsigned cudaEventDisableTiming = 2;
+inline cudaError_t cudaEventCreateWithFlags(cudaEvent_t* event, unsigned) { return cudaEventCreate(event); }
+inline cudaError_t cudaEventRecord(cudaEvent_t event, cudaStream_t stream) {
   event->time = std::chrono::steady_clock::now();
+  event->stream = stream;
+  return cudaSuccess;
+}
+inline cudaError_t cudaStreamWaitEvent(cudaStream_t stream, cudaEvent_t event, unsigned) {
+  const cudaStream_t other = event->stream;
+  if (other == nullptr || other == stream) return cudaSuccess;
+  if (other->origin == stream) {
+    // A branch comes back.
+    other->origin = nullptr;
+    std::erase(stream->branches, other);
+    for (std::function<void()>& work : std::exchange(other->held_back, {})) simt::submit(stream, std::move(work));
+  } else if (stream->origin == nullptr) {
+    stream->origin = other;
+    other->branches.push_back(stream);
+  }
   return cudaSuccess;
 }
 inline cudaError_t cudaEventSynchronize(cudaEvent_t) { return cudaSuccess; }
@@ -50,6 +68,15 @@ inline cudaError_t cudaStreamEndCapture(cudaStream_t stream, cudaGraph_t* graph)
   if (!stream->capturing) return simt::remember(cudaErrorInvalidValue);
   stream->capturing = false;
   --simt::num_captures;
+  for (const cudaStream_t branch : std::exchange(stream->branches, {})) {
+    branch->origin = nullptr;
+    branch->held_back.clear();
+    simt::remember(cudaErrorStreamCaptureUnjoined);
+  }
+  if (simt::last_error == cudaErrorStreamCaptureUnjoined) {
+    stream->recorded.clear();
+    return cudaErrorStreamCaptureUnjoined;
+  }
   *graph = new CUgraph_st{std::exchange(stream->recorded, {})};
   return cudaSuccess;
 }

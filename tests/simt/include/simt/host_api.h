@@ -9,10 +9,14 @@
 #include <utility>
 #include <vector>
 
-/// A stream that is being captured records what it is given; else it runs it at once.
+/// A stream that is being captured records what it is given; else it runs it at once. One that has waited for an event
+/// of another stream is a branch of that one, until the other waits for it.
 struct CUstream_st {
   bool capturing = false;
   std::vector<std::function<void()>> recorded;
+  CUstream_st* origin = nullptr;                 // of a branch: the stream whose event it waited for
+  std::vector<std::function<void()>> held_back;  // of a branch, if branches run late
+  std::vector<CUstream_st*> branches;            // that this one is yet to wait for
 };
 using cudaStream_t = CUstream_st*;
 
@@ -22,7 +26,8 @@ enum cudaError_t {
   cudaErrorMemoryAllocation = 2,
   cudaErrorInvalidConfiguration = 9,
   cudaErrorInvalidDevice = 101,
-  cudaErrorStreamCaptureUnsupported = 900
+  cudaErrorStreamCaptureUnsupported = 900,
+  cudaErrorStreamCaptureUnjoined = 904
 };
 enum cudaMemcpyKind { cudaMemcpyHostToDevice = 1, cudaMemcpyDeviceToHost, cudaMemcpyDeviceToDevice, cudaMemcpyDefault };
 enum cudaStreamCaptureStatus { cudaStreamCaptureStatusNone, cudaStreamCaptureStatusActive };
@@ -45,9 +50,19 @@ inline cudaError_t remember(cudaError_t error) {
 /// Streams that this thread captures. Waiting and allocating are errors then, as they are on a GPU.
 inline thread_local int num_captures = 0;
 
+/// Whether the work of a branch runs as late as it may, where the stream that it left waits for it. Else it runs as
+/// early as it may: what a GPU does lies between.
+inline bool branches_run_late() { return std::getenv("SIMT_SEED") != nullptr; }
+
 /// Runs `work`, or records it.
 inline void submit(cudaStream_t stream, std::function<void()> work) {
-  if (stream != nullptr && stream->capturing) {
+  if (stream != nullptr && stream->origin != nullptr) {
+    if (branches_run_late()) {
+      stream->held_back.push_back(std::move(work));
+    } else {
+      submit(stream->origin, std::move(work));
+    }
+  } else if (stream != nullptr && stream->capturing) {
     stream->recorded.push_back(std::move(work));
   } else {
     work();
@@ -75,6 +90,8 @@ inline const char* cudaGetErrorName(cudaError_t error) {
       return "cudaErrorInvalidDevice";
     case cudaErrorStreamCaptureUnsupported:
       return "cudaErrorStreamCaptureUnsupported";
+    case cudaErrorStreamCaptureUnjoined:
+      return "cudaErrorStreamCaptureUnjoined";
   }
   return "unrecognized error code";
 }
@@ -92,6 +109,8 @@ inline const char* cudaGetErrorString(cudaError_t error) {
       return "invalid device ordinal";
     case cudaErrorStreamCaptureUnsupported:
       return "operation not permitted when stream is capturing";
+    case cudaErrorStreamCaptureUnjoined:
+      return "capturing stream has unjoined work";
   }
   return "unrecognized error code";
 }
