@@ -54,6 +54,9 @@ class DeviceNet : public Net {
 /// Why make_device_net cannot be used in this build; empty if it can.
 std::string why_no_device_nets();
 
+/// The libraries that compute them and their versions, for people: bits depend on them. Empty in a build without.
+std::string device_net_libraries();
+
 /// Makes a net on the stream's GPU.
 /// @param options  threads have no meaning here
 /// @throws InvalidArgument as make_net; NotSupported if the build has no cuDNN, the stream is none of a GPU, or a

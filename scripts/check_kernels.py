@@ -73,6 +73,17 @@ WIDE_ACCESSES = [
     Wide("copy_slot_kernel", 4, 4, "", "terngrad_datasets"),
     Wide("crop_images_kernel", 1, 0, "^ILb1E", "terngrad_datasets"),  # staged
     Wide("crop_images_kernel", 0, 1, "^ILb[01]ELb1E", "terngrad_datasets"),  # of whole vectors
+    Wide("add_bias_kernel", 2, 1, "^ILi4E", "terngrad_nets"),
+    Wide("max_pool_forward_kernel", 1, 1, "^ILi4E", "terngrad_nets"),
+    Wide("max_pool_backward_kernel", 1, 1, "^ILi4E", "terngrad_nets"),
+    Wide("average_pool_forward_kernel", 1, 1, "^ILi4E", "terngrad_nets"),
+    Wide("average_pool_backward_kernel", 1, 1, "^ILi4E", "terngrad_nets"),
+    Wide("normalize_kernel", 1, 1, "^ILi4E", "terngrad_nets"),
+    Wide("input_gradient_kernel", 1, 1, "^ILi4E", "terngrad_nets"),
+    Wide("elementwise_kernel", 4, 2, AT_ONCE + "12ReluGradient", "terngrad_nets"),
+    Wide("weight_decay_kernel", 2, 1, "", "terngrad_trainers"),
+    Wide("scale_workers_kernel", 1, 1, "", "terngrad_trainers"),
+    Wide("elementwise_kernel", 2, 2, AT_ONCE + "6CopyIf", "terngrad_trainers"),
 ]
 
 ARCHITECTURES = range(80, 91)  # whose encoding is known here

@@ -16,8 +16,8 @@ std::string why_no_gpu() {
 
 std::string DeviceChoice::description() const {
   if (is_cpu()) return "cpu";
-  return (gpus.size() > 1 ? std::to_string(gpus.size()) + " x " : "") + gpus[0].description() +
-         (math == MathMode::kTf32 ? ", TF32" : ", float32");
+  return (gpus.size() > 1 ? std::to_string(gpus.size()) + " x " : "") + gpus[0].description() + ", " +
+         device_net_libraries() + (math == MathMode::kTf32 ? ", TF32" : ", float32");
 }
 
 DeviceChoice choose_devices(const std::string& device, int num_gpus, const std::string& math) {

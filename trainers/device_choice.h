@@ -17,7 +17,7 @@ struct DeviceChoice {
   std::string note = {};  // why `auto` means the CPU, if it does
 
   bool is_cpu() const { return gpus.empty(); }
-  /// For people: the GPU's model, how many, and how they multiply; "cpu".
+  /// For people: the GPU's model, how many, and what nets compute with; "cpu".
   std::string description() const;
 };
 

@@ -69,6 +69,7 @@ Json start_json(const RunDescription& description, std::uint64_t step) {
           {"version", description.version},
           {"commit", description.commit},
           {"compiler", compiler_name()},
+          {"device", description.device},
           {"machine", machine_json()}};
 }
 

@@ -20,7 +20,8 @@ struct RunDescription {
   std::vector<OptionValue> options;
   std::string version;
   std::string commit;
-  RunIdentity identity;  // what a later start must agree in
+  RunIdentity identity;     // what a later start must agree in
+  std::string device = {};  // what it computes on, for people
 };
 
 /// The compiler and build this library comes from, e.g. "GCC 12.2.0".
@@ -30,7 +31,7 @@ std::string compiler_name();
 /// It contains
 ///   config.json    {"command", "options": {name: value}, "set_by_user": [names], "identity": {name: value},
 ///                  "history": [starts]}: options and identity of the latest start, and for each start its time (UTC),
-///                  step, arguments, options, version, commit, compiler and machine
+///                  step, arguments, options, version, commit, compiler, device and machine
 ///   metrics.jsonl  see MetricsWriter
 ///   events.out.tfevents.*  the same numbers and histograms for TensorBoard, one file for each start; see EventFile
 ///   checkpoint-*.safetensors  see Checkpoint

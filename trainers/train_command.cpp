@@ -214,6 +214,7 @@ int conclude(const TrainOptions& o, const RunDirectory& directory, std::uint64_t
 int train(const TrainOptions& o, RunDescription description) {
   const TrainSetup setup = make_train_setup(o);
   description.identity = identity_of(setup.state);
+  description.device = setup.devices.description();
   StartedRun run = start_run(o, description, setup);
   Reports reports(o, run);
   ProgressDisplay display;

@@ -119,6 +119,8 @@ class CudaNet final : public PlannedNet<DeviceNet> {
 
 std::string why_no_nets() { return ""; }
 
+std::string net_libraries() { return Libraries::versions(); }
+
 std::unique_ptr<DeviceNet> make_net(NetPlan plan, const NetOptions& options, MathMode math, const Stream& stream) {
   check_workers(options);
   return std::make_unique<CudaNet>(std::move(plan), options, math, stream);

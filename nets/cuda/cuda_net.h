@@ -12,6 +12,9 @@ namespace terngrad::cuda {
 /// As why_no_device_nets.
 std::string why_no_nets();
 
+/// As device_net_libraries.
+std::string net_libraries();
+
 /// make_device_net for a plan.
 std::unique_ptr<DeviceNet> make_net(NetPlan plan, const NetOptions& options, MathMode math, const Stream& stream);
 

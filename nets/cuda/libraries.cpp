@@ -54,4 +54,13 @@ Libraries::Libraries(const Stream& stream) : stream_(stream) {
   handles_ = std::make_shared<Handles>(stream);
 }
 
+std::string Libraries::versions() {
+  // 9.19.0 of cuDNN is 91900, 13.1.2 of cuBLASLt 130102.
+  const auto text = [](std::size_t version) {
+    return std::to_string(version / 10000) + "." + std::to_string(version / 100 % 100) + "." +
+           std::to_string(version % 100);
+  };
+  return "cuDNN " + text(cudnnGetVersion()) + ", cuBLASLt " + text(cublasLtGetVersion());
+}
+
 }  // namespace terngrad::cuda

@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <string>
 
 #include "kernels/device.h"
 
@@ -24,6 +25,8 @@ class Libraries {
   /// @throws InvalidArgument if the stream is none of a GPU; DeviceError if a library cannot be used with the GPU
   explicit Libraries(const Stream& stream);
   const Stream& stream() const { return stream_; }
+  /// For people.
+  static std::string versions();
   struct Handles;
   Handles& handles() const { return *handles_; }
 

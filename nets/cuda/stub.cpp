@@ -6,6 +6,8 @@ namespace terngrad::cuda {
 
 std::string why_no_nets() { return "this build has no nets on GPUs (TERNGRAD_CUDNN)"; }
 
+std::string net_libraries() { return ""; }
+
 std::unique_ptr<DeviceNet> make_net(NetPlan, const NetOptions&, MathMode, const Stream&) {
   TERNGRAD_THROW(NotSupported, "[make_device_net] ", why_no_nets());
 }

@@ -28,6 +28,7 @@ class Mutation:
     new: str
     times: int = 1
     sanitizer: str = ""  # needed to see it
+    program: str = ""  # whose tests they are, as <program>_test.cpp; by default the source's own
 
 
 REDUCE = "kernels/cuda/reduce.cuh"
@@ -124,8 +125,8 @@ NETS_MUTATIONS = [
     Mutation(BATCH_NORM, BATCH_NORM, "CudaBatchNorm.*", "difference < 0 ? 0.0f : static_cast<float>(difference)", "static_cast<float>(difference)"),
     Mutation(BATCH_NORM, BATCH_NORM, "CudaBatchNorm.*", "output.lanes[k] > 0 ? gradient.lanes[k] : 0.0f", "gradient.lanes[k]"),
     Mutation(BATCH_NORM, BATCH_NORM, "CudaBatchNorm.*", "const bool is_stopped = has_relu &&", "const bool is_stopped = false &&"),
-    Mutation(CONVOLUTION_LAYER, CONVOLUTION_LAYER, "CudaNet.*", "    fork_->join();\n", ""),
-    Mutation(CONVOLUTION_LAYER, CONVOLUTION_LAYER, "CudaNet.*", "pass.workspace + branches_at_ + branch * branch_bytes_", "pass.workspace"),
+    Mutation(CONVOLUTION_LAYER, CONVOLUTION_LAYER, "CudaNet.*", "    fork_->join();\n", "", program="cuda_net"),
+    Mutation(CONVOLUTION_LAYER, CONVOLUTION_LAYER, "CudaNet.*", "pass.workspace + branches_at_ + branch * branch_bytes_", "pass.workspace + filter_gradients_at_", program="cuda_net"),
     Mutation(CONCATENATION, CONCATENATION, "CudaConcatenation.*", "count % kWideLanes == 0 && ", ""),
 ]  # fmt: skip
 
@@ -151,14 +152,14 @@ class Bench:
             check=True,
         )
 
-    def program(self, source, sanitizer):
+    def program(self, source, sanitizer, tests_of):
         """simt_test with `source` compiled anew. Its header and itself are taken from the folder if they are there."""
         place = self.folder / source if (self.folder / source).exists() else self.root / source
         obj = self.folder / "mutant.o"
         self.compile(place, obj, *([sanitizer] if sanitizer else []))
         # The test of a kernel; a test is the source itself. The kernel's object is in a library, where nothing looks for
         # it any more.
-        others = [other for other in self.objects if other.endswith(f"/{pathlib.Path(source).stem}_test.cpp.o")]
+        others = [other for other in self.objects if other.endswith(f"/{tests_of or pathlib.Path(source).stem}_test.cpp.o")]
         program = self.folder / "mutant"
         sanitizers = [sanitizer] if sanitizer else []
         subprocess.run([self.compiler, *sanitizers, obj, *others, *self.link, "-o", program], check=True)
@@ -187,7 +188,7 @@ class Bench:
         copy.parent.mkdir(parents=True, exist_ok=True)
         copy.write_text(text.replace(mutation.old, mutation.new, 1))
         try:
-            return not self.passes(self.program(mutation.source, mutation.sanitizer), mutation.tests)
+            return not self.passes(self.program(mutation.source, mutation.sanitizer, mutation.program), mutation.tests)
         finally:
             copy.unlink()
 
@@ -207,8 +208,9 @@ def main():
     num_missed = 0
     with tempfile.TemporaryDirectory() as folder:
         bench = Bench(arguments, folder)
-        for source, tests, sanitizer in sorted({(m.source, m.tests, m.sanitizer) for m in mutations}):
-            if not bench.passes(bench.program(source, sanitizer), tests):
+        unchanged = sorted({(m.source, m.tests, m.sanitizer, m.program) for m in mutations})
+        for source, tests, sanitizer, program in unchanged:
+            if not bench.passes(bench.program(source, sanitizer, program), tests):
                 print(f"mutations.py: {tests} fail although nothing is changed in {source} {sanitizer}")
                 num_missed += 1
         for mutation in mutations:
