@@ -50,6 +50,7 @@ DeviceAllReduce::DeviceAllReduce(const Layout& layout, const WorkerRange& worker
       communicator_(std::move(communicator)),
       reports_(2, setup_.device),
       skip_(1, setup_.device),
+      frozen_(1, setup_.device),
       zero_flagged_(FloatPayload::kFloat32, setup_.device),
       round_(FloatPayload::kRoundedBfloat16, setup_.device) {
   const std::vector<WorkerRange> ranks = ranges_of_ranks(workers, *communicator_);
@@ -85,7 +86,7 @@ DeviceAllReduce::DeviceAllReduce(const Layout& layout, const WorkerRange& worker
   mean_flags_ = Buffer<float>(count, setup_.device);
   mean_scratch_ = Buffer<float>(4 * count, setup_.device);
   copy<ScalerPlace>(places, mean_places_.span(), stream_);
-  fill_zero(reports_.span(), stream_);
+  forget_nonfinite();
   fill_zero(skip_.span(), stream_);
   stream_.synchronize();
 }
@@ -106,14 +107,19 @@ void DeviceAllReduce::submit(std::span<const TensorTable> gradients, const Tenso
                    " gradients");
   TERNGRAD_REQUIRE(step.step >> 40 == 0, "[exchange] draws are keyed by 40 bits of the step, got ", step.step);
   if (times != nullptr) times->measure.start(stream_);
-  // A step that is only skipped says so anew each time. One that stops the run leaves its mark and its report: the host
-  // may look only after more steps, none of which is applied.
-  if (options_.on_nonfinite != OnNonfinite::kStop) fill_zero(reports_.span(), stream_);
+  // A step that is only skipped says so anew each time. One that stops the run leaves its mark and its report, which
+  // later steps leave alone: the host may look only after some of them, none of which is applied.
+  const bool stops = options_.on_nonfinite == OnNonfinite::kStop;
+  if (stops) {
+    copy<std::uint32_t>(skip_.span(), frozen_.span(), stream_);
+  } else {
+    fill_zero(reports_.span(), stream_);
+  }
   if (options_.on_nonfinite == OnNonfinite::kSkip) fill_zero(skip_.span(), stream_);
   std::uint32_t* skip = setup_.drops_nonfinite_steps ? skip_.data() : nullptr;
   for (const auto& coder : coders_) coder->measure(gradients, step, stream_);
   gather(scaler_gathers_, times != nullptr ? &times->scalers : nullptr);
-  for (const auto& coder : coders_) coder->share(reports_.data(), skip, stream_);
+  for (const auto& coder : coders_) coder->share(reports_.data(), skip, frozen_.data(), stream_);
   if (times != nullptr) {
     times->measure.stop(stream_);
     times->encode.start(stream_);
@@ -162,7 +168,8 @@ void DeviceAllReduce::check_mean(const TensorTable& mean) {
                  .scales = mean_scratch_.data() + 2 * count,
                  .drawn_with = mean_scratch_.data() + 3 * count,
                  .report = reports_.data() + 1,
-                 .skip = setup_.drops_nonfinite_steps ? skip_.data() : nullptr},
+                 .skip = setup_.drops_nonfinite_steps ? skip_.data() : nullptr,
+                 .frozen = frozen_.data()},
                 stream_);
   if (setup_.drops_nonfinite_steps) return;
   mean_tasks_.clear();
@@ -195,6 +202,12 @@ std::string DeviceAllReduce::nonfinite_text(const NonfiniteReport& gradients, co
             setup_.layout.segment(static_cast<int>(mean.first())).name + "' overflows to infinity" + more(mean.count);
   }
   return text;
+}
+
+void DeviceAllReduce::forget_nonfinite() {
+  fill_zero(reports_.span(), stream_);
+  fill_zero(skip_.span(), stream_);
+  fill_zero(frozen_.span(), stream_);
 }
 
 ExchangeReport DeviceAllReduce::report(std::uint64_t step) {

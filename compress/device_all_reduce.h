@@ -48,6 +48,8 @@ class DeviceAllReduce final : public GradientExchange {
   /// @throws NonFiniteError if asked to stop on NaN or infinity, which any step since the first may have held, not only
   /// the last
   ExchangeReport report(std::uint64_t step);
+  /// Submits the beginning of a new run: what an earlier one met that was not finite is forgotten.
+  void forget_nonfinite();
 
   const CodecPlan& plan() const { return plan_; }
   Stream& stream() { return stream_; }
@@ -78,6 +80,7 @@ class DeviceAllReduce final : public GradientExchange {
   std::vector<DeviceGather> payload_gathers_;
   Buffer<NonfiniteReport> reports_;  // of the gradients, of the mean
   Buffer<std::uint32_t> skip_;
+  Buffer<std::uint32_t> frozen_;  // skip_ as it was before the step, where a step stops the run; else 0
   // The check of means that can overflow.
   std::vector<int> checked_segments_;
   std::unique_ptr<StatisticsPlan> mean_plan_;

@@ -59,7 +59,7 @@ DeviceGather DeviceCoder::gather_payloads(std::span<const WorkerRange> ranks) {
   return gather_rows(payloads_.data(), payload_bytes_, ranks);
 }
 
-void DeviceCoder::share(NonfiniteReport* report, std::uint32_t* skip, Stream& stream) {
+void DeviceCoder::share(NonfiniteReport* report, std::uint32_t* skip, const std::uint32_t* frozen, Stream& stream) {
   if (places_.empty()) return;
   share_scalers({.places = places_on_device_.data(),
                  .num_scalers = num_scalers(),
@@ -72,7 +72,8 @@ void DeviceCoder::share(NonfiniteReport* report, std::uint32_t* skip, Stream& st
                  .scales = scales_.data(),
                  .drawn_with = drawn_with_.data(),
                  .report = report,
-                 .skip = skip},
+                 .skip = skip,
+                 .frozen = frozen},
                 stream);
 }
 

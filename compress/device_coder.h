@@ -49,8 +49,10 @@ class DeviceCoder {
   DeviceGather gather_scalers(std::span<const WorkerRange> ranks);
   /// The payloads of all workers, each rank's part filled by its encode: whole places, used to the end or not.
   DeviceGather gather_payloads(std::span<const WorkerRange> ranks);
-  /// Shares the scalers of all workers. @param skip  null, or set to 1 where a tensor is not finite
-  void share(NonfiniteReport* report, std::uint32_t* skip, Stream& stream);
+  /// Shares the scalers of all workers.
+  /// @param skip    null, or set to 1 where a tensor is not finite
+  /// @param frozen  see ScalerSharingTask
+  void share(NonfiniteReport* report, std::uint32_t* skip, const std::uint32_t* frozen, Stream& stream);
   /// Encodes this process's workers' gradients into their payloads.
   virtual void encode(std::span<const TensorTable> gradients, const DeviceStep& step, Stream& stream) = 0;
   /// Writes the mean of all workers' payloads to the tensors of this group; `sums` asks for integer sums of codes as

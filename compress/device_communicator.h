@@ -59,6 +59,9 @@ class DeviceCommunicator {
   /// operations in it should look now and then: with a peer lost they may never end.
   /// @throws CommunicationError
   virtual void check() = 0;
+  /// Gives the group up on this rank, because it or another one cannot go on: operations under way end, with whatever
+  /// results, so that streams can be waited for. Nothing but destruction may follow.
+  virtual void abandon() noexcept {}
 
  protected:
   // The operations, with arguments that have been checked; those without bytes to move do not come here.

@@ -54,6 +54,12 @@ NcclHandle::~NcclHandle() {
   static_cast<void>(failed_ ? api_->abort(handle_) : api_->destroy(handle_));
 }
 
+void NcclHandle::abort() noexcept {
+  if (handle_ != nullptr) static_cast<void>(api_->abort(std::exchange(handle_, nullptr)));
+}
+
+void NcclCommunicator::abandon() noexcept { handle_.abort(); }
+
 NcclCommunicator::NcclCommunicator(const NcclUniqueId& id, int rank, int size, const Device& device, NcclApi& api)
     : NcclCommunicator(join(id, rank, size, device, api), rank, size, device) {}
 

@@ -30,6 +30,8 @@ class NcclHandle {
   NcclApi& api() const { return *api_; }
   NcclApi::Handle get() const { return handle_; }
   void mark_failed() { failed_ = true; }
+  /// Ends what is under way, at once.
+  void abort() noexcept;
 
  private:
   NcclApi* api_;
@@ -50,6 +52,7 @@ class NcclCommunicator final : public DeviceCommunicator {
   int size() const override { return size_; }
   const Device& device() const { return device_; }
   void check() override;
+  void abandon() noexcept override;
 
  protected:
   void submit_all_gather(std::span<const DeviceGather> gathers, Stream& stream) override;

@@ -108,8 +108,7 @@ class StreamedExamples final : public DeviceExamples {
         dataset_(std::move(dataset)),
         options_(burst_options(options, max_steps)),
         slot_images_(max_steps * images_.num_elements(), stream.device()),
-        slot_labels_(max_steps * local_batch, stream.device()),
-        pipeline_(std::make_unique<Pipeline>(dataset_, options_)) {}
+        slot_labels_(max_steps * local_batch, stream.device()) {}
 
   ExamplesPlacement placement() const override { return ExamplesPlacement::kStreamed; }
 
@@ -148,10 +147,10 @@ class StreamedExamples final : public DeviceExamples {
   }
 
   std::shared_ptr<const Dataset> dataset_;
-  PipelineOptions options_;           // first_step: of the batch that the pipeline gives next
-  Buffer<float> slot_images_;         // [max_steps, images_.num_elements()]
-  Buffer<std::int32_t> slot_labels_;  // [max_steps, local_batch]
-  std::unique_ptr<Pipeline> pipeline_;
+  PipelineOptions options_;             // first_step: of the batch that the pipeline gives next
+  Buffer<float> slot_images_;           // [max_steps, images_.num_elements()]
+  Buffer<std::int32_t> slot_labels_;    // [max_steps, local_batch]
+  std::unique_ptr<Pipeline> pipeline_;  // made for the first step that is asked for
 };
 
 /// Whether the set's images, of `example_bytes` each, may stay in device memory.

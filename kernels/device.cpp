@@ -43,4 +43,6 @@ void Stream::synchronize() const {
   if (device_.is_cuda()) cuda::synchronize(*this);
 }
 
+bool Stream::is_done() const { return device_.is_cpu() || cuda::is_done(*this); }
+
 }  // namespace terngrad

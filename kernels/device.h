@@ -59,6 +59,8 @@ class Stream {
   /// Returns once all work submitted so far has run. Immediate on the CPU.
   /// @throws DeviceError for this or an earlier failure on the device
   void synchronize() const;
+  /// Whether all of it has run, without waiting. True on the CPU. @throws DeviceError as synchronize
+  bool is_done() const;
 
  private:
   Device device_;

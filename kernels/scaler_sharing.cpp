@@ -20,6 +20,7 @@ void share_scalers(const ScalerSharingTask& task, Stream& stream) {
     const int num_flagged = common::share_one(task, s, first);
     if (num_flagged == 0) continue;
     if (task.skip != nullptr) *task.skip = 1;
+    if (task.frozen != nullptr && *task.frozen != 0) continue;
     const ScalerPlace& place = task.places[s];
     if (place.is_first != 0) task.report->count += static_cast<std::uint64_t>(num_flagged);
     const std::uint64_t at =

@@ -42,8 +42,9 @@ struct ScalerSharingTask {
   float* shared = nullptr;       // [num_scalers] out: the combination; NaN counts as 0. Of kOwn the greatest
   float* scales = nullptr;       // [num_scalers] out: fl(shared / N), what a sum of codes is multiplied by
   float* drawn_with = nullptr;   // [num_local_workers * num_scalers] out: shared, or own for kOwn; 0 for NaN
-  NonfiniteReport* report = nullptr;  // updated: set it to zeros before the first call of a step
-  std::uint32_t* skip = nullptr;      // null, or set to 1 where a segment is not finite
+  NonfiniteReport* report = nullptr;      // updated: set it to zeros before the first call of a step
+  std::uint32_t* skip = nullptr;          // null, or set to 1 where a segment is not finite
+  const std::uint32_t* frozen = nullptr;  // null, or [1]: if it is not 0, the report stays as it is
 };
 
 /// Runs the task. Bit-equal on every backend; on a GPU the host does not wait.

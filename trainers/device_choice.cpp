@@ -1,5 +1,7 @@
 #include "trainers/device_choice.h"
 
+#include <cstdlib>
+
 #include "kernels/errors.h"
 
 namespace terngrad {
@@ -23,6 +25,8 @@ std::string DeviceChoice::description() const {
 DeviceChoice choose_devices(const std::string& device, int num_gpus, const std::string& math) {
   DeviceChoice choice;
   if (device == "cpu") return choice;
+  // Code that is loaded when it is first used can wait for another GPU that waits for this one.
+  if (num_gpus > 1) ::setenv("CUDA_MODULE_LOADING", "EAGER", /*overwrite=*/0);
   const std::string reason = why_no_gpu();
   if (!reason.empty()) {
     if (device == "cuda") TERNGRAD_THROW(UsageError, "--device cuda: ", reason, "; accepted: auto, cpu");
@@ -35,6 +39,11 @@ DeviceChoice choose_devices(const std::string& device, int num_gpus, const std::
                    present == 1 ? " GPU" : " GPUs", "; accepted: 1 to ", present);
   }
   for (int index = 0; index < num_gpus; ++index) choice.gpus.push_back(Device::cuda(index));
+  for (const Device& gpu : choice.gpus) {
+    if (gpu.description() == choice.gpus[0].description()) continue;
+    TERNGRAD_THROW(UsageError, "--num_gpus ", num_gpus, ": workers would get other bits on ", gpu.description(),
+                   " than on ", choice.gpus[0].description(), "; choose GPUs of one model with CUDA_VISIBLE_DEVICES");
+  }
   choice.math = math == "tf32" ? MathMode::kTf32 : MathMode::kFp32;
   return choice;
 }

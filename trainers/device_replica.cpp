@@ -1,6 +1,7 @@
 #include "trainers/device_replica.h"
 
 #include <algorithm>
+#include <thread>
 #include <utility>
 
 #include "kernels/copy.h"
@@ -33,13 +34,15 @@ DeviceReplica::DeviceReplica(DeviceReplicaParts parts, int max_burst)
       state_ema_(zeroed(state_elements_, stream_)),
       losses_(parts_.num_workers, stream_.device()),
       mean_table_(parts_.net->layout(), mean_.data()) {
-  TERNGRAD_REQUIRE(!parts_.exchanges.empty(), "[DeviceReplica] needs an exchange");
+  TERNGRAD_REQUIRE(!parts_.exchanges.empty() && parts_.communicator != nullptr,
+                   "[DeviceReplica] needs an exchange and its communicator");
   for (int worker = 0; worker < parts_.num_workers; ++worker) {
     gradient_tables_.emplace_back(parts_.net->layout(), gradients_.data() + worker * flat_elements_);
   }
 }
 
 void DeviceReplica::load(const ReplicaState& state) {
+  for (const auto& exchange : parts_.exchanges) exchange->forget_nonfinite();
   copy<float>(state.parameters, parameters_.span(), stream_);
   copy<float>(state.ema, ema_.span(), stream_);
   copy<float>(state.state_ema, state_ema_.span(), stream_);
@@ -96,12 +99,14 @@ void DeviceReplica::submit_step(std::size_t index) {
   ring_.submit_end(losses_.data(), parts_.num_workers, exchange.skip());
 }
 
-std::vector<cuda::StepRecord> DeviceReplica::run(std::uint64_t first_step, std::span<const cuda::StepInput> inputs,
-                                                 const std::function<std::size_t(std::uint64_t step)>& exchange_of) {
-  const int count = static_cast<int>(inputs.size());
-  parts_.examples->prepare(first_step, count);
+void DeviceReplica::prepare(std::uint64_t first_step, std::span<const cuda::StepInput> inputs) {
+  parts_.examples->prepare(first_step, static_cast<int>(inputs.size()));
   ring_.prepare(first_step, inputs);
-  for (std::uint64_t step = first_step; step < first_step + inputs.size(); ++step) {
+}
+
+void DeviceReplica::submit_steps(std::uint64_t first_step, int count,
+                                 const std::function<std::size_t(std::uint64_t step)>& exchange_of) {
+  for (std::uint64_t step = first_step; step < first_step + static_cast<std::uint64_t>(count); ++step) {
     const std::size_t index = exchange_of(step);
     const auto graph = graphs_.find(index);
     if (graph != graphs_.end()) {
@@ -109,7 +114,32 @@ std::vector<cuda::StepRecord> DeviceReplica::run(std::uint64_t first_step, std::
       continue;
     }
     submit_step(index);
-    if (parts_.captures) graphs_.emplace(index, CapturedGraph(stream_, [&] { submit_step(index); }));
+    if (!parts_.captures) continue;
+    // What fails in the step is to be seen as itself, not as a capture that failed.
+    stream_.synchronize();
+    graphs_.emplace(index, CapturedGraph(stream_, [&] { submit_step(index); }));
+  }
+}
+
+void DeviceReplica::wait(const std::atomic<bool>& lost) {
+  if (parts_.communicator->size() == 1) return stream_.synchronize();
+  while (!stream_.is_done()) {
+    parts_.communicator->check();
+    if (lost) TERNGRAD_THROW(CommunicationError, "[DeviceReplica] another GPU of the run has failed");
+    std::this_thread::yield();
+  }
+}
+
+std::vector<cuda::StepRecord> DeviceReplica::run(std::uint64_t first_step, int count,
+                                                 const std::function<std::size_t(std::uint64_t step)>& exchange_of,
+                                                 std::atomic<bool>& lost) {
+  try {
+    submit_steps(first_step, count, exchange_of);
+    wait(lost);
+  } catch (...) {
+    lost = true;
+    parts_.communicator->abandon();
+    throw;
   }
   std::vector<cuda::StepRecord> records = ring_.records(first_step, count);
   const auto num_applied =

@@ -1,6 +1,7 @@
 // DeviceReplica: the part of a training run that one GPU holds.
 #pragma once
 
+#include <atomic>
 #include <cstdint>
 #include <functional>
 #include <map>
@@ -28,6 +29,7 @@ struct DeviceReplicaParts {
   std::vector<std::unique_ptr<DeviceAllReduce>> exchanges;
   std::unique_ptr<Optimizer> optimizer;  // with slots on the GPU
   std::vector<std::unique_ptr<DeviceTransform>> transforms;
+  std::shared_ptr<DeviceCommunicator> communicator;  // of the exchanges
   /// Whether steps are captured into CUDA graphs. Not where an exchange waits for the host: with payloads whose size
   /// depends on the data (tmask), or a communicator that meets on the host.
   bool captures = true;
@@ -53,11 +55,18 @@ class DeviceReplica {
   void load(const ReplicaState& state);
   void store(const ReplicaState& state);
 
-  /// Runs one step per input from `first_step` on, and waits for them. Applied updates are counted.
+  /// Makes the steps from `first_step` on, one per input, ready to run. Other ranks have no part in it.
+  /// @throws whatever reading the examples throws; fewer steps can still be prepared
+  void prepare(std::uint64_t first_step, std::span<const cuda::StepInput> inputs);
+  /// Runs `count` steps that are prepared, and waits for them. Applied updates are counted. All ranks must run the
+  /// same.
   /// @param exchange_of  which of the exchanges a step takes
-  /// @returns a record of each
-  std::vector<cuda::StepRecord> run(std::uint64_t first_step, std::span<const cuda::StepInput> inputs,
-                                    const std::function<std::size_t(std::uint64_t step)>& exchange_of);
+  /// @param lost         set where this rank fails, or by another one: then operations between ranks are given up
+  /// @returns a record of each step
+  /// @throws CommunicationError if another rank is lost, DeviceError
+  std::vector<cuda::StepRecord> run(std::uint64_t first_step, int count,
+                                    const std::function<std::size_t(std::uint64_t step)>& exchange_of,
+                                    std::atomic<bool>& lost);
 
   DeviceNet& net() { return *parts_.net; }
   Optimizer& optimizer() { return *parts_.optimizer; }
@@ -70,6 +79,9 @@ class DeviceReplica {
 
  private:
   void submit_step(std::size_t exchange);
+  void submit_steps(std::uint64_t first_step, int count,
+                    const std::function<std::size_t(std::uint64_t step)>& exchange_of);
+  void wait(const std::atomic<bool>& lost);
   void submit_update(DeviceAllReduce& exchange);
 
   DeviceReplicaParts parts_;

@@ -1,5 +1,6 @@
 #include "trainers/device_setup.h"
 
+#include <algorithm>
 #include <utility>
 
 #include "compress/device_all_reduce.h"
@@ -15,7 +16,11 @@ namespace {
 std::vector<std::shared_ptr<DeviceCommunicator>> communicators_of(const DeviceChoice& choice) {
   if (choice.gpus.size() == 1) return {make_self_device_communicator()};
   std::vector<std::shared_ptr<DeviceCommunicator>> communicators;
-  for (auto& communicator : make_nccl_communicators(choice.gpus)) communicators.push_back(std::move(communicator));
+  try {
+    for (auto& communicator : make_nccl_communicators(choice.gpus)) communicators.push_back(std::move(communicator));
+  } catch (const NotSupported& error) {
+    TERNGRAD_THROW(UsageError, "--num_gpus ", choice.gpus.size(), ": ", error.what(), "; accepted: 1");
+  }
   return communicators;
 }
 
@@ -47,15 +52,23 @@ std::vector<std::unique_ptr<DeviceAllReduce>> make_exchanges(const TrainOptions&
   return exchanges;
 }
 
-PipelineOptions pipeline_options(const WorkerRange& workers, const TrainerOptions& options) {
+PipelineOptions pipeline_options(const WorkerRange& workers, const TrainerOptions& options, int num_threads) {
   PipelineOptions pipeline;
   pipeline.batch_size = options.batch_size;
   pipeline.num_workers = workers.num_workers;
   pipeline.first_local_worker = workers.first_local_worker;
   pipeline.num_local_workers = workers.num_local_workers;
   pipeline.seed = options.seed;
-  pipeline.num_threads = options.num_data_threads;
+  pipeline.num_threads = num_threads;
   return pipeline;
+}
+
+/// Steps of a burst: as many as there is room for, where a ring holds the batches of them.
+int max_burst(const Dataset& dataset, const WorkerRange& workers, const TrainerOptions& options) {
+  constexpr std::int64_t kMaxRingBytes = std::int64_t{1} << 30;
+  const std::int64_t batch_bytes = options.batch_size / workers.num_workers * workers.num_local_workers *
+                                   dataset.image_elements() * static_cast<std::int64_t>(sizeof(float));
+  return static_cast<int>(std::clamp<std::int64_t>(kMaxRingBytes / batch_bytes, 2, kMaxBurst));
 }
 
 struct ReplicaPlace {
@@ -76,12 +89,15 @@ DeviceReplicaParts make_parts(const TrainOptions& o, const DeviceChoice& choice,
   parts.num_workers = place.workers.num_local_workers;
   parts.net = make_device_net(o.net, {dataset->height(), dataset->width(), dataset->channels()}, dataset->num_classes(),
                               net, choice.math, stream, {.dropout_keep_prob = static_cast<float>(o.dropout_keep_prob)});
-  parts.examples = make_device_examples(dataset, pipeline_options(place.workers, options), kMaxBurst, stream);
+  const int num_threads = std::max(1, options.num_data_threads / static_cast<int>(choice.gpus.size()));
+  parts.examples = make_device_examples(dataset, pipeline_options(place.workers, options, num_threads),
+                                        max_burst(*dataset, place.workers, options), stream);
   const Layout& layout = parts.net->layout();
   parts.exchanges = make_exchanges(o, layout, place.workers, stream, place.communicator);
   parts.optimizer = make_optimizer(o.optimizer, {.momentum = o.momentum}, layout.flat_elements(), stream.device());
   parts.transforms =
       make_transforms(o, *parts.net, parts.num_workers, exchange_options(o, o.seed, 1).on_nonfinite, stream.device());
+  parts.communicator = place.communicator;
   // The size of such a payload depends on the data: the host waits for it.
   parts.captures = o.ternary_format != "tmask";
   return parts;
@@ -101,8 +117,8 @@ DeviceSetup make_device_setup(const TrainOptions& o, const DeviceChoice& choice,
     const ReplicaPlace place{.workers = worker_range(workers.num_workers, rank, num_gpus),
                              .device = choice.gpus[index],
                              .communicator = communicators[index]};
-    parts.replicas.push_back(
-        std::make_unique<DeviceReplica>(make_parts(o, choice, place, dataset, options), kMaxBurst));
+    parts.replicas.push_back(std::make_unique<DeviceReplica>(make_parts(o, choice, place, dataset, options),
+                                                             max_burst(*dataset, place.workers, options)));
   }
   DeviceReplica& chief = *parts.replicas[0];
   setup.plan_fingerprint =
@@ -113,6 +129,9 @@ DeviceSetup make_device_setup(const TrainOptions& o, const DeviceChoice& choice,
   }
   if (o.ternary_format == "tmask") {
     setup.notes.emplace_back("--ternary_format tmask: the host waits for the sizes of payloads in every step");
+  }
+  if (o.on_nonfinite != "stop") {
+    setup.notes.push_back("--on_nonfinite " + o.on_nonfinite + ": the host looks after every step");
   }
   parts.schedule = schedule;
   parts.workers = workers;

@@ -22,7 +22,7 @@ DeviceReplica& first_of(const DeviceTrainerParts& parts) {
 }
 
 /// Calls body(i) for every i below `count`, each in a thread of its own if there are several, since they wait for each
-/// other. @throws the first exception
+/// other. @throws the first exception that is not only about another one
 template <class Body>
 void in_parallel(std::size_t count, const Body& body) {
   if (count == 1) return body(0);
@@ -39,9 +39,16 @@ void in_parallel(std::size_t count, const Body& body) {
       });
     }
   }
+  std::exception_ptr lost;
   for (const std::exception_ptr& error : errors) {
-    if (error) std::rethrow_exception(error);
+    if (!error) continue;
+    try {
+      std::rethrow_exception(error);
+    } catch (const CommunicationError&) {
+      if (!lost) lost = error;
+    }
   }
+  if (lost) std::rethrow_exception(lost);
 }
 
 }  // namespace
@@ -98,7 +105,16 @@ void DeviceTrainer::store() {
 std::uint64_t DeviceTrainer::run() {
   load();
   begin();
-  while (!is_done()) run_burst();
+  try {
+    while (!is_done()) run_burst();
+  } catch (...) {
+    try {
+      store();
+    } catch (const Error&) {
+      // A GPU that has failed has no state to give; the first error says why.
+    }
+    throw;
+  }
   store();
   finish();
   return steps_done();
@@ -116,35 +132,47 @@ std::uint64_t DeviceTrainer::burst_length() const {
   return length;
 }
 
-DeviceTrainer::Records DeviceTrainer::compute(std::uint64_t first_step, std::uint64_t count) {
+void DeviceTrainer::prepare(std::uint64_t count) {
   std::vector<cuda::StepInput> inputs;
-  for (std::uint64_t i = 0; i < count; ++i) {
-    const auto rate = static_cast<float>(learning_rate(first_step + i));
-    inputs.push_back({.rate = chief().optimizer().rate(rate, i),
-                      .ema_decay = static_cast<float>(Ema::decay_at(options().ema_decay, first_step + i))});
+  for (std::uint64_t step = steps_done(); step < steps_done() + count; ++step) {
+    inputs.push_back({.rate = chief().optimizer().rate(static_cast<float>(learning_rate(step)), step - steps_done()),
+                      .ema_decay = static_cast<float>(Ema::decay_at(options().ema_decay, step))});
   }
-  Records records(parts_.replicas.size());
-  in_parallel(parts_.replicas.size(),
-              [&](std::size_t r) { records[r] = parts_.replicas[r]->run(first_step, inputs, parts_.exchange_of); });
-  return records;
+  for (const auto& replica : parts_.replicas) replica->prepare(steps_done(), inputs);
+}
+
+std::uint64_t DeviceTrainer::prepare_burst() {
+  const std::uint64_t length = burst_length();
+  if (length > 1) {
+    try {
+      prepare(length);
+      return length;
+    } catch (...) {
+      // Of the steps before the one whose examples cannot be read each counts: they are run one by one.
+      seconds_per_step_ = kBurstSeconds;
+    }
+  }
+  prepare(1);
+  return 1;
 }
 
 void DeviceTrainer::run_burst() {
-  const std::uint64_t first_step = steps_done();
-  const std::uint64_t count = burst_length();
   const auto start = std::chrono::steady_clock::now();
-  const Records records = compute(first_step, count);
+  const std::uint64_t first_step = steps_done();
+  const std::uint64_t count = prepare_burst();
+  Records records(parts_.replicas.size());
+  std::atomic<bool> lost = false;
+  in_parallel(parts_.replicas.size(), [&](std::size_t r) {
+    records[r] = parts_.replicas[r]->run(first_step, static_cast<int>(count), parts_.exchange_of, lost);
+  });
   seconds_per_step_ =
       std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count() / static_cast<double>(count);
   set_steps_computed(first_step + count);
   // Hooks look after the last step at the earliest.
-  const std::uint64_t next = next_look();
-  if (next <= first_step + count) store();
+  if (next_look() <= first_step + count) store();
   for (std::size_t i = 0; i < count; ++i) {
-    const bool stops = parts_.on_nonfinite == OnNonfinite::kStop && records[0][i].skipped != 0;
-    if (stops) {
+    if (parts_.on_nonfinite == OnNonfinite::kStop && records[0][i].skipped != 0) {
       // Nothing was applied from this step on.
-      store();
       const std::uint64_t step = first_step + i;
       chief().exchange(parts_.exchange_of(step)).report(step);
       TERNGRAD_THROW(NonFiniteError, "step ", step, ": a gradient holds NaN or infinity");

@@ -42,8 +42,9 @@ class DeviceTrainer final : public Trainer {
   void store();
   ReplicaState state_of(std::size_t replica);
   std::uint64_t burst_length() const;
+  void prepare(std::uint64_t count);
+  std::uint64_t prepare_burst();  // how many steps are ready
   void run_burst();
-  Records compute(std::uint64_t first_step, std::uint64_t count);
   void report_step(const Records& records, std::size_t index, double seconds);
   /// Of an exchange, as it is in every step but for what is not finite.
   const ExchangeReport& report_of(std::size_t exchange, std::uint64_t step);

@@ -71,7 +71,7 @@ class ClipByGlobalNorm final : public DeviceTransform {
       : layout_(layout),
         all_(layout_of_workers(layout, num_local_workers)),
         max_norm_(max_norm),
-        skip_nonfinite_(on_nonfinite == OnNonfinite::kZero),
+        zeroes_nonfinite_(on_nonfinite == OnNonfinite::kZero),
         plan_(whole_segments(all_), device),
         statistics_(all_.num_segments(), device),
         factors_(num_local_workers, device) {
@@ -85,7 +85,7 @@ class ClipByGlobalNorm final : public DeviceTransform {
       }
     }
     plan_.run(TensorTable(all_, tensors_), statistics_.span(), stream);
-    cuda::clip_factors(statistics_.data(), gradients.num_workers, layout_.num_segments(), max_norm_, skip_nonfinite_,
+    cuda::clip_factors(statistics_.data(), gradients.num_workers, layout_.num_segments(), max_norm_, zeroes_nonfinite_,
                        factors_.data(), counters, stream);
     cuda::scale_workers(gradients.buffers, gradients.num_workers, factors_.data(), layout_.flat_elements(), stream);
   }
@@ -94,7 +94,7 @@ class ClipByGlobalNorm final : public DeviceTransform {
   Layout layout_;
   Layout all_;
   double max_norm_;
-  bool skip_nonfinite_;
+  bool zeroes_nonfinite_;
   StatisticsPlan plan_;
   Buffer<Statistics> statistics_;  // [workers][tensors]
   Buffer<float> factors_;

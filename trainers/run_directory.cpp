@@ -167,6 +167,14 @@ RunIdentity RunDirectory::recorded_identity() const {
   return identity;
 }
 
+std::string RunDirectory::recorded_device() const {
+  const Json config = read_config(config_path());
+  const Json& history = config["history"];
+  if (history.empty() || !history.back().is_object()) return "";
+  const auto device = history.back().find("device");
+  return device != history.back().end() && device->is_string() ? device->get<std::string>() : "";
+}
+
 bool RunDirectory::holds_run(const fs::path& path) {
   std::error_code error;
   return fs::is_regular_file(path / "config.json", error);

@@ -57,6 +57,10 @@ class RunDirectory {
   /// @throws DataError if config.json is damaged
   RunIdentity recorded_identity() const;
 
+  /// What the latest start computed on (RunDescription::device); empty if that is not recorded.
+  /// @throws DataError if config.json is damaged
+  std::string recorded_device() const;
+
   /// True if `path` holds a run that can be resumed, that is a config.json.
   static bool holds_run(const std::filesystem::path& path);
 

@@ -64,7 +64,8 @@ void check_same_run(const RunIdentity& expected, const RunIdentity& recorded, st
     const std::string ours = value_of(expected, key);
     const std::string theirs = value_of(recorded, key);
     if (ours == theirs || (key == "on_nonfinite" && theirs == "stop")) continue;
-    if (key == "threads_per_worker" && theirs == kNone) continue;
+    // Of runs on CPUs and on GPUs only. A run may go on on the other kind.
+    if ((key == "threads_per_worker" || key == "math") && theirs == kNone) continue;
     TERNGRAD_THROW(UsageError, "cannot go on from ", source, ": this run has ", described(key), " '", ours,
                    "', there it is '", theirs, "'", advice(key, theirs));
   }

@@ -94,6 +94,7 @@ struct StartedRun {
   Interval interval;                       // of the metrics, if the last save fell between two of their lines
   std::optional<std::uint64_t> evaluated;  // step of the last evaluation in the metrics
   std::string max_steps_note = {};         // as check_max_steps
+  std::string device_note = {};            // where the run was before, if that is another device
 };
 
 /// Restores the run in --train_dir and cuts its metrics off where it goes on.
@@ -113,6 +114,10 @@ StartedRun resume_run(const TrainOptions& o, const RunDescription& description, 
     }
   }
   run.max_steps_note = check_max_steps(recorded, o.max_steps, is_set_by_user(description, "max_steps"));
+  const std::string device = run.directory.recorded_device();
+  if (!device.empty() && device != description.device) {
+    run.device_note = "the run was on " + device + ": from here on its bits are those of " + description.device;
+  }
   run.directory.record_start(description, run.first_step);
   truncate_to_step(run.directory.metrics_path(), run.first_step);
   run.evaluated = last_evaluation(run.directory.metrics_path());
@@ -170,6 +175,7 @@ void show_start(const TrainOptions& o, const TrainSetup& setup, const StartedRun
   display.message(run.first_step > 0 ? "resumed after step " + std::to_string(run.first_step)
                                      : "there is no checkpoint yet: starting over");
   if (!run.max_steps_note.empty()) display.message(run.max_steps_note);
+  if (!run.device_note.empty()) display.message(run.device_note);
 }
 
 CheckpointHookOptions checkpoint_options(const TrainOptions& o, const RunDirectory& directory) {

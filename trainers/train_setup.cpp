@@ -145,7 +145,11 @@ CheckpointState checkpoint_state(const TrainOptions& o, const DeviceChoice& devi
   state.more["data_fingerprint"] = data_fingerprint(dataset);
   // What else decides the bits of the next step. A run may be made longer, so max_steps may differ: check_max_steps.
   state.more["max_steps"] = std::to_string(o.max_steps);
-  if (devices.is_cpu()) state.more["threads_per_worker"] = std::to_string(threads_per_worker(o));
+  if (devices.is_cpu()) {
+    state.more["threads_per_worker"] = std::to_string(threads_per_worker(o));
+  } else {
+    state.more["math"] = o.math;
+  }
   state.more["initial_learning_rate"] = fmt::format("{}", o.initial_learning_rate);
   state.more["learning_rate_decay_type"] = o.learning_rate_decay_type;
   state.more["num_epochs_per_decay"] = fmt::format("{}", o.num_epochs_per_decay);

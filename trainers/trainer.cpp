@@ -86,8 +86,9 @@ void Trainer::finish() {
 
 void Trainer::after_step(const StepView& step) {
   ++steps_done_;
+  const TrainingView training = view();
   for (const auto& hook : hooks_) {
-    if (is_called(*hook) && hook->after_step(view(), step) == HookVerdict::kStop) stop_ = true;
+    if (is_called(*hook) && hook->after_step(training, step) == HookVerdict::kStop) stop_ = true;
   }
 }
 

@@ -44,7 +44,8 @@ class Trainer {
 
   /// Trains up to total_steps, or until a hook asks to stop. @returns steps done in all
   /// @throws whatever a part throws; the parameters are then those of the last whole step; the net's state may have
-  /// seen the batch that failed
+  /// seen the batch that failed. On a GPU more steps may have run than hooks were called for if a hook throws: the
+  /// state is then that after them
   virtual std::uint64_t run() = 0;
 
   // State, for restoring from a checkpoint before run(), and as run() left it. Host memory.
@@ -61,7 +62,7 @@ class Trainer {
   /// For its name, state() and restore_state(); its slots may be in a device's memory.
   Optimizer& optimizer() { return optimizer_; }
   Net& net() { return net_; }
-  void set_steps_done(std::uint64_t steps) { steps_done_ = steps; }
+  void set_steps_done(std::uint64_t steps) { steps_done_ = steps_computed_ = steps; }
 
  protected:
   /// Parameters are initialized from the seed. @param net, optimizer  outlive the trainer

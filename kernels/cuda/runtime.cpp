@@ -10,6 +10,13 @@ namespace {
 
 cudaStream_t native(const Stream& stream) { return static_cast<cudaStream_t>(stream.native()); }
 
+/// Whether memory is the host's and not pinned: no copy can be left to the GPU alone.
+bool is_pageable(const void* memory) {
+  cudaPointerAttributes attributes{};
+  TERNGRAD_CUDA_CHECK(cudaPointerGetAttributes(&attributes, memory));
+  return attributes.type == cudaMemoryTypeUnregistered;
+}
+
 }  // namespace
 
 int num_devices() {
@@ -50,7 +57,21 @@ std::shared_ptr<void> make_stream(int device) {
   return {stream, [](void* owned) { static_cast<void>(cudaStreamDestroy(static_cast<cudaStream_t>(owned))); }};
 }
 
-void synchronize(const Stream& stream) { TERNGRAD_CUDA_CHECK(cudaStreamSynchronize(native(stream))); }
+void synchronize(const Stream& stream) {
+  const DeviceGuard guard(stream.device().index());
+  TERNGRAD_CUDA_CHECK(cudaStreamSynchronize(native(stream)));
+}
+
+bool is_done(const Stream& stream) {
+  const DeviceGuard guard(stream.device().index());
+  const cudaError_t status = cudaStreamQuery(native(stream));
+  if (status == cudaErrorNotReady) {
+    static_cast<void>(cudaGetLastError());
+    return false;
+  }
+  TERNGRAD_CUDA_CHECK(status);
+  return true;
+}
 
 bool is_capturing(const Stream& stream) {
   cudaStreamCaptureStatus status = cudaStreamCaptureStatusNone;
@@ -59,11 +80,17 @@ bool is_capturing(const Stream& stream) {
 }
 
 void copy(void* to, const void* from, std::size_t bytes, const Stream& stream) {
-  if (bytes > 0) TERNGRAD_CUDA_CHECK(cudaMemcpyAsync(to, from, bytes, cudaMemcpyDefault, native(stream)));
+  if (bytes == 0) return;
+  const DeviceGuard guard(stream.device().index());
+  TERNGRAD_CUDA_CHECK(cudaMemcpyAsync(to, from, bytes, cudaMemcpyDefault, native(stream)));
+  // When the runtime has read pageable memory is its own affair; here it may be reused at once.
+  if (!is_capturing(stream) && is_pageable(from)) TERNGRAD_CUDA_CHECK(cudaStreamSynchronize(native(stream)));
 }
 
 void fill_zero(void* memory, std::size_t bytes, const Stream& stream) {
-  if (bytes > 0) TERNGRAD_CUDA_CHECK(cudaMemsetAsync(memory, 0, bytes, native(stream)));
+  if (bytes == 0) return;
+  const DeviceGuard guard(stream.device().index());
+  TERNGRAD_CUDA_CHECK(cudaMemsetAsync(memory, 0, bytes, native(stream)));
 }
 
 std::shared_ptr<void> make_event(int device) {
@@ -81,10 +108,12 @@ std::shared_ptr<void> make_meeting_point(int device) {
 }
 
 void wait_for(void* event, const Stream& stream) {
+  const DeviceGuard guard(stream.device().index());
   TERNGRAD_CUDA_CHECK(cudaStreamWaitEvent(native(stream), static_cast<cudaEvent_t>(event), 0));
 }
 
 void record(void* event, const Stream& stream) {
+  const DeviceGuard guard(stream.device().index());
   TERNGRAD_CUDA_CHECK(cudaEventRecord(static_cast<cudaEvent_t>(event), native(stream)));
 }
 
@@ -97,11 +126,13 @@ double seconds_between(void* begin, void* end) {
 }
 
 void begin_capture(const Stream& stream) {
+  const DeviceGuard guard(stream.device().index());
   // Thread-local: other threads of the process may allocate and wait meanwhile.
   TERNGRAD_CUDA_CHECK(cudaStreamBeginCapture(native(stream), cudaStreamCaptureModeThreadLocal));
 }
 
 std::shared_ptr<void> end_capture(const Stream& stream) {
+  const DeviceGuard guard(stream.device().index());
   cudaGraph_t graph = nullptr;
   TERNGRAD_CUDA_CHECK(cudaStreamEndCapture(native(stream), &graph));
   cudaGraphExec_t executable = nullptr;
@@ -121,6 +152,7 @@ void abandon_capture(const Stream& stream) noexcept {
 }
 
 void launch_graph(void* executable, const Stream& stream) {
+  const DeviceGuard guard(stream.device().index());
   TERNGRAD_CUDA_CHECK(cudaGraphLaunch(static_cast<cudaGraphExec_t>(executable), native(stream)));
 }
 

@@ -22,6 +22,8 @@ void deallocate(int device, void* memory) noexcept;
 /// A non-blocking cudaStream_t and its owner.
 std::shared_ptr<void> make_stream(int device);
 void synchronize(const Stream& stream);
+/// Whether all work submitted so far has run. @throws DeviceError for this or an earlier failure
+bool is_done(const Stream& stream);
 /// Whether the stream is being captured into a graph: copies from the host and allocations are errors then.
 bool is_capturing(const Stream& stream);
 

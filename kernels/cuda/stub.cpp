@@ -29,6 +29,7 @@ void* allocate(int, std::size_t) { not_built("Buffer"); }
 void deallocate(int, void*) noexcept {}
 std::shared_ptr<void> make_stream(int) { not_built("Stream"); }
 void synchronize(const Stream&) { not_built("Stream"); }
+bool is_done(const Stream&) { not_built("Stream"); }
 bool is_capturing(const Stream&) { not_built("Stream"); }
 void copy(void*, const void*, std::size_t, const Stream&) { not_built("copy"); }
 void fill_zero(void*, std::size_t, const Stream&) { not_built("fill_zero"); }

@@ -110,9 +110,9 @@ class Convolution final : public Layer {
             context,
             name};
   }
-  /// Slices and workers' filter gradients follow each other, whatever their sizes.
+  /// Slices and workers' filter gradients follow each other, whatever their sizes. The same for one worker: it decides
+  /// which engine cuDNN chooses, which may not depend on how many workers there are (contract B3).
   int alignment() const {
-    if (options_.num_workers == 1) return kFullAlignment;
     return std::min({slice_alignment(options_.examples_per_worker * input_elements_),
                      slice_alignment(options_.examples_per_worker * output_.num_elements()),
                      slice_alignment(filters_.num_elements())});

@@ -91,9 +91,9 @@ class FullyConnected final : public Layer {
             context,
             name};
   }
-  /// Slices follow each other, whatever their sizes.
+  /// Slices follow each other, whatever their sizes. The same for one worker: it decides which algorithm is chosen,
+  /// which may not depend on how many workers there are (contract B3).
   int alignment() const {
-    if (options_.num_workers == 1) return kFullAlignment;
     return std::min(slice_alignment(options_.examples_per_worker * num_inputs_),
                     slice_alignment(std::int64_t{options_.examples_per_worker} * num_outputs_));
   }

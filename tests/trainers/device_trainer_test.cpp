@@ -65,6 +65,7 @@ std::unique_ptr<DeviceReplica> make_replica(const DeviceRun& device_run, int ran
   parts.exchanges.push_back(std::make_unique<DeviceAllReduce>(layout, workers, exchange, stream, communicator));
   exchange.codecs.codec = "fp32";
   parts.exchanges.push_back(std::make_unique<DeviceAllReduce>(layout, workers, exchange, stream, communicator));
+  parts.communicator = communicator;
   parts.captures = device_run.num_replicas == 1 && device_run.format != "tmask";
   const Device device = stream.device();
   parts.optimizer = make_optimizer("momentum", {.momentum = 0.9}, layout.flat_elements(), device);
@@ -282,17 +283,26 @@ DeviceRun poisoned_run(OnNonfinite on_nonfinite) {
           .max_burst = 8};
 }
 
+std::string words_of_failure(Trainer& trainer) {
+  try {
+    trainer.run();
+  } catch (const NonFiniteError& error) {
+    return error.what();
+  }
+  return "no failure";
+}
+
 TEST_F(CudaDeviceTrainer, StopsWithTheWordsOfTheStepAndKeepsTheLastWholeOne) {
   const DeviceRun run = poisoned_run(OnNonfinite::kStop);
   const auto trainer = make_device_trainer(run);
   std::vector<double> losses;
   trainer->add_hook(std::make_unique<OnlyNumbers>(losses));
-  std::string words;
-  try {
-    trainer->run();
-  } catch (const NonFiniteError& error) {
-    words = error.what();
-  }
+  const std::string words = words_of_failure(*trainer);
+  // The same words as step by step, and as on the CPU: what later steps of the burst meet does not count.
+  DeviceRun single = run;
+  single.max_burst = 1;
+  EXPECT_EQ(words_of_failure(*make_device_trainer(single)), words);
+  EXPECT_EQ(words_of_failure(*make_small_trainer(run.run)), words);
   ASSERT_NE(words.find("holds NaN or infinity"), std::string::npos) << words;
   const std::string step = "step " + std::to_string(losses.size()) + ":";
   EXPECT_EQ(words.find(step), 0u) << words;
@@ -325,6 +335,64 @@ TEST_F(CudaDeviceTrainer, SkipsStepsAsTheCpuDoes) {
   for (int w = 0; w < 2; ++w) {
     for (const float value : device->state(w)) EXPECT_TRUE(std::isfinite(value));
   }
+}
+
+/// Digits of which one cannot be read from its second visit on.
+class Unreadable final : public Dataset {
+ public:
+  explicit Unreadable(std::shared_ptr<const Dataset> inner) : inner_(std::move(inner)) {}
+  const std::string& name() const override { return inner_->name(); }
+  std::int64_t num_examples() const override { return inner_->num_examples(); }
+  int height() const override { return inner_->height(); }
+  int width() const override { return inner_->width(); }
+  int channels() const override { return inner_->channels(); }
+  int num_classes() const override { return inner_->num_classes(); }
+  std::int32_t label(std::int64_t index) const override { return inner_->label(index); }
+  void read(std::int64_t index, const ExampleVisit& visit, std::span<float> image) const override {
+    if (index == 0 && visit.epoch >= 2) TERNGRAD_THROW(DataError, "example 0 is damaged");
+    inner_->read(index, visit, image);
+  }
+
+ private:
+  std::shared_ptr<const Dataset> inner_;
+};
+
+TEST_F(CudaDeviceTrainer, AnErrorOfTheDataCostsNoStepBeforeIt) {
+  for (const int replicas : {1, 2}) {
+    DeviceRun run{.run = {.num_workers = 2,
+                          .total_steps = 20,
+                          .batch_size = 4,
+                          .dataset = std::make_shared<Unreadable>(small_digits(16, kSmallImage)),
+                          .net = test::branched_net(1.0f)},
+                  .num_replicas = replicas,
+                  .max_burst = 8};
+    const auto trainer = make_device_trainer(run);
+    std::vector<double> losses;
+    trainer->add_hook(std::make_unique<OnlyNumbers>(losses));
+    EXPECT_THROW(trainer->run(), DataError);
+    const auto host = make_small_trainer(run.run);
+    std::vector<double> host_losses;
+    host->add_hook(std::make_unique<OnlyNumbers>(host_losses));
+    EXPECT_THROW(host->run(), DataError);
+    EXPECT_EQ(losses.size(), host_losses.size()) << replicas;
+    const auto until = make_device_trainer(run);
+    until->add_hook(at_step(losses.size(), [](const TrainingView&, const StepView&) { return HookVerdict::kStop; }));
+    until->run();
+    EXPECT_EQ(state_bits(*trainer), state_bits(*until));
+  }
+}
+
+TEST_F(CudaDeviceTrainer, ARunThatStoppedCanGoOnFromAnEarlierState) {
+  const auto trainer = make_device_trainer(poisoned_run(OnNonfinite::kStop));
+  EXPECT_THROW(trainer->run(), NonFiniteError);
+  // Back to the start: the mark of the first run is forgotten, so its first steps are applied again.
+  trainer->set_steps_done(0);
+  std::uint64_t steps = 0;
+  trainer->add_hook(every_steps(1, [&](const TrainingView& training, const StepView&) {
+    EXPECT_EQ(training.steps_done, ++steps);
+    return steps == 2 ? HookVerdict::kStop : HookVerdict::kContinue;
+  }));
+  EXPECT_EQ(trainer->run(), 2u);
 }
 
 TEST_F(CudaDeviceTrainer, ClippingIsCounted) {

@@ -98,9 +98,14 @@ TEST_F(CudaTrainCommand, ARunMovesBetweenDevices) {
   const CommandOutcome on_cpu = train(small_run(folder / "run", "cpu") + steps(4) + resume);
   ASSERT_EQ(on_cpu.exit_code, kExitSuccess) << ::testing::PrintToString(on_cpu);
   EXPECT_THAT(on_cpu.err, HasSubstr("resumed after step 2"));
+  EXPECT_THAT(on_cpu.err, HasSubstr("from here on its bits are those of cpu"));
   const CommandOutcome back = train(small_run(folder / "run", "cuda") + steps(6) + resume);
   ASSERT_EQ(back.exit_code, kExitSuccess) << ::testing::PrintToString(back);
   EXPECT_THAT(back.err, HasSubstr("resumed after step 4"));
+  EXPECT_THAT(back.err, HasSubstr("the run was on cpu"));
+  expect_usage_error(
+      train(small_run(folder / "run", "cuda") + steps(8) + resume + std::vector<std::string>{"--math", "fp32"}),
+      {"--math", "'fp32'", "'tf32'"});
   // The moments of Adam and the count of its updates came along.
   const Checkpoint checkpoint = load_checkpoint(checkpoint_path(folder / "run", 6));
   EXPECT_EQ(checkpoint.state().more.at("adam_updates"), "6");

@@ -3,6 +3,7 @@
 #include <cuda_runtime.h>
 
 #include "kernels/cuda/launch.cuh"
+#include "kernels/cuda/reduce.cuh"
 #include "kernels/layout.h"
 
 namespace terngrad::cuda {
@@ -34,27 +35,33 @@ __global__ void __launch_bounds__(kThreads)
   *to = g;
 }
 
-/// One thread, so that the norms' sums have the order of the tensors. There are few.
-__global__ void __launch_bounds__(32)
-    clip_factors_kernel(const Statistics* __restrict__ statistics, int num_workers, int num_tensors, double max_norm,
-                        bool skip_nonfinite, float* factors, StepCounters* counters) {
-  if (threadIdx.x != 0) return;
-  for (int worker = 0; worker < num_workers; ++worker) {
-    double sum_squares = 0;
-    bool leave = false;
-    for (int tensor = 0; tensor < num_tensors; ++tensor) {
-      const Statistics& of_tensor = statistics[worker * num_tensors + tensor];
+/// A warp for each worker: its lanes load, and all of them add up the same numbers in the order of the tensors.
+__global__ void __launch_bounds__(kWarpThreads)
+    clip_factors_kernel(const Statistics* __restrict__ statistics, int num_tensors, double max_norm,
+                        bool zeroes_nonfinite, float* factors, StepCounters* counters) {
+  const Statistics* const of_worker = statistics + std::int64_t{blockIdx.x} * num_tensors;
+  const int lane = static_cast<int>(threadIdx.x);
+  double sum_squares = 0;
+  int is_left = 0;
+  for (int first = 0; first < num_tensors; first += static_cast<int>(kWarpThreads)) {
+    double own = 0;
+    if (first + lane < num_tensors) {
+      const Statistics of_tensor = of_worker[first + lane];
       if (of_tensor.max_bits >= kFirstNonfinite) {
-        leave |= !skip_nonfinite;
+        is_left |= zeroes_nonfinite ? 0 : 1;
       } else {
-        sum_squares += of_tensor.sum_squares;
+        own = of_tensor.sum_squares;
       }
     }
-    const double norm = __dsqrt_rn(sum_squares);
-    const bool clips = !leave && norm > max_norm;
-    factors[worker] = clips ? static_cast<float>(__ddiv_rn(max_norm, norm)) : 1.0f;
-    counters->clipped_gradients += clips ? 1 : 0;
+    for (int i = 0; i < static_cast<int>(kWarpThreads); ++i) sum_squares += __shfl_sync(kAllLanes, own, i);
   }
+  is_left = __any_sync(kAllLanes, is_left);
+  if (lane != 0) return;
+  const double norm = __dsqrt_rn(sum_squares);
+  const bool clips = is_left == 0 && norm > max_norm;
+  factors[blockIdx.x] = clips ? static_cast<float>(__ddiv_rn(max_norm, norm)) : 1.0f;
+  using Word = unsigned long long;
+  if (clips) atomicAdd(reinterpret_cast<Word*>(&counters->clipped_gradients), Word{1});
 }
 
 __global__ void __launch_bounds__(kThreads)
@@ -80,10 +87,10 @@ void add_weight_decay(WorkerBuffers<float> gradients, int num_workers, const flo
          gradients.stride, parameters, decay, is_decayed, flat_elements);
 }
 
-void clip_factors(const Statistics* statistics, int num_workers, int num_tensors, double max_norm, bool skip_nonfinite,
-                  float* factors, StepCounters* counters, const Stream& stream) {
-  launch(clip_factors_kernel, dim3(1), dim3(32), 0, stream, statistics, num_workers, num_tensors, max_norm,
-         skip_nonfinite, factors, counters);
+void clip_factors(const Statistics* statistics, int num_workers, int num_tensors, double max_norm,
+                  bool zeroes_nonfinite, float* factors, StepCounters* counters, const Stream& stream) {
+  launch(clip_factors_kernel, dim3(static_cast<unsigned>(num_workers)), dim3(kWarpThreads), 0, stream, statistics,
+         num_tensors, max_norm, zeroes_nonfinite, factors, counters);
 }
 
 void scale_workers(WorkerBuffers<float> gradients, int num_workers, const float* factors, std::int64_t flat_elements,

@@ -18,11 +18,12 @@ void add_weight_decay(WorkerBuffers<float> gradients, int num_workers, const flo
 /// factors[w] = fl(max_norm / ||g_w||) where ||g_w|| > max_norm, else 1; see make_clip_by_global_norm. Counts what is
 /// clipped.
 /// @param statistics      [num_workers][num_tensors], of whole tensors
-/// @param skip_nonfinite  tensors with NaN or infinity add nothing to the norm; else they leave their worker's gradient
+/// @param zeroes_nonfinite  tensors with NaN or infinity add nothing to the norm; else they leave their worker's
+/// gradient
 ///                        as it is
 /// @param factors         [num_workers] out
-void clip_factors(const Statistics* statistics, int num_workers, int num_tensors, double max_norm, bool skip_nonfinite,
-                  float* factors, StepCounters* counters, const Stream& stream);
+void clip_factors(const Statistics* statistics, int num_workers, int num_tensors, double max_norm,
+                  bool zeroes_nonfinite, float* factors, StepCounters* counters, const Stream& stream);
 
 /// g_w = fl(factors[w] * g_w); a factor of 1 leaves every bit.
 void scale_workers(WorkerBuffers<float> gradients, int num_workers, const float* factors, std::int64_t flat_elements,
