@@ -12,8 +12,9 @@ too long does not stop the others.
   --build DIR         build folder (default: build/release, else build/ci); not in a bundle, which has its own programs
   --out DIR           where report.json, report.md, log.txt and bench*.json go (default: runs/gpu-check-DATE); they are
                       kept up to date from part to part
-  --quick             fewer benchmarks (those with a target), one sanitizer, shorter trainings
-  --parts LIST        of tests,targets,trainings,sanitizers,bench (default: all, in this order)
+  --quick             only the benchmarks with a target and those of training steps, one sanitizer, shorter trainings
+  --parts LIST        of tests,trainings,resume,moves,repeats,targets,steps,sanitizers,bench (default: all, in this
+                      order)
   --time_limit SECS   for all parts together: what is then left is cut off or not run (default: none)
   --mnist DIR         folder with MNIST (default: data/mnist if it is there, else the built-in data set)
   --cifar10 DIR       folder with CIFAR-10 (default: data/cifar10 if it is there, else constant images)
@@ -33,7 +34,8 @@ root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
 build=
 out=
 quick=false
-parts=tests,targets,trainings,sanitizers,bench
+all_parts=tests,trainings,resume,moves,repeats,targets,steps,sanitizers,bench
+parts=$all_parts
 time_limit=
 mnist=
 cifar10=
@@ -62,8 +64,8 @@ while (($# > 0)); do
   shift
 done
 for part in ${parts//,/ }; do
-  if [[ ! $part =~ ^(tests|targets|trainings|sanitizers|bench)$ ]]; then
-    refuse "--parts: '$part' is unknown; accepted: tests, targets, trainings, sanitizers, bench"
+  if [[ -z $part || ,$all_parts, != *,$part,* ]]; then
+    refuse "--parts: '$part' is unknown; accepted: ${all_parts//,/, }"
   fi
 done
 if [[ -n $time_limit && ! $time_limit =~ ^[1-9][0-9]*$ ]]; then
@@ -173,6 +175,9 @@ absent() {
   note "$1" "$2" - 0 0 "$3"
 }
 
+# Tests that use a GPU or its libraries, by name.
+device_tests='*Cuda*:ConvolutionPlan*:CudnnGraph*:Libraries*'
+
 run_tests() {
   local name
   # Layouts, options and gradients that a GPU and the CPU must give the same mean for.
@@ -185,12 +190,18 @@ run_tests() {
       note tests "$name" 127 0 0 "$bin/$name is not there: build it"
     fi
   done
-  # Those of other folders that use a GPU.
+  # Those of other folders that use a GPU, or its libraries.
   for name in compress_test nets_test datasets_test trainers_test; do
-    if [[ ! -x $bin/$name ]]; then continue; fi
+    if [[ ! -x $bin/$name ]]; then
+      absent tests "$name" "it is not built"
+      continue
+    fi
     program "$name"
-    if [[ $(timeout -k 5 60 "${command[@]}" --gtest_list_tests '--gtest_filter=*Cuda*' 2>/dev/null) != *Cuda* ]]; then continue; fi
-    part tests "$name" 180 "${command[@]}" '--gtest_filter=*Cuda*' "--gtest_output=json:$state/$name.tests.json"
+    if [[ $(timeout -k 5 60 "${command[@]}" --gtest_list_tests "--gtest_filter=$device_tests" 2>/dev/null) != *Cuda* ]]; then
+      absent tests "$name" "it has no tests of a GPU"
+      continue
+    fi
+    part tests "$name" 180 "${command[@]}" "--gtest_filter=$device_tests" "--gtest_output=json:$state/$name.tests.json"
   done
 }
 
@@ -199,6 +210,13 @@ run_targets() {
   program terngrad_bench
   part bench bench_targets 180 "${command[@]}" "--benchmark_out=$state/bench_targets.bench.json" \
     '--benchmark_filter=^(encode_tensor|aggregate8_t2)/cuda/f32/(n:67108864/memory|n:[0-9]+/cache)|^encode_model/cuda/f32/lenet/cache'
+}
+
+# The parts of a training step.
+run_steps() {
+  program terngrad_bench
+  part bench bench_steps 180 "${command[@]}" "--benchmark_out=$state/bench_steps.bench.json" \
+    '--benchmark_filter=^train_step/cuda/'
 }
 
 run_bench() {
@@ -217,58 +235,133 @@ find_sanitizer() {
   done
 }
 
+# sanitize TOOL LIMIT PROGRAM: the tests of the CUDA backend in a program under one of the sanitizer's tools.
+sanitize() {
+  local path
+  if [[ ! -x $bin/$3 ]]; then return; fi
+  path=$(library_path "$3")
+  # Tests of errors make calls that fail, on purpose.
+  part sanitizer "$1_$3" "$2" env ${path:+"LD_LIBRARY_PATH=$path"} "$sanitizer" --tool "$1" --error-exitcode 9 \
+    --print-limit 20 --report-api-errors no "$bin/$3" '--gtest_filter=*Cuda*'
+}
+
 run_sanitizers() {
-  local sanitizer tool path limit=120 tools=(memcheck racecheck initcheck)
-  if $quick; then
-    tools=(memcheck)
-    limit=90
-  fi
+  local sanitizer tool name limit=120 programs=(kernels_test nets_test datasets_test trainers_test)
+  if $quick; then limit=30; fi
   sanitizer=$(find_sanitizer)
   if [[ -z $sanitizer ]]; then
     absent sanitizer sanitizers "compute-sanitizer is not present on this machine"
     return
   fi
-  path=$(library_path kernels_test)
-  for tool in "${tools[@]}"; do
-    # Tests of errors make calls that fail, on purpose.
-    part sanitizer "$tool" "$limit" env ${path:+"LD_LIBRARY_PATH=$path"} "$sanitizer" --tool "$tool" --error-exitcode 9 \
-      --print-limit 20 --report-api-errors no "$bin/kernels_test" '--gtest_filter=Cuda*'
-  done
+  for name in "${programs[@]}"; do sanitize memcheck "$limit" "$name"; done
+  if $quick; then return; fi
+  for name in "${programs[@]}"; do sanitize racecheck "$limit" "$name"; done
+  # Not where libraries of the toolkit compute, whose kernels read what they do not use.
+  for name in kernels_test datasets_test; do sanitize initcheck "$limit" "$name"; done
 }
 
-# training NAME LIMIT OPTIONS...: a training on the GPU.
-training() {
-  local name=$1 limit=$2
-  shift 2
+# train KIND NAME LIMIT DEVICE OPTIONS...: a training in a folder of its own.
+train() {
+  local kind=$1 name=$2 limit=$3 device=$4
+  shift 4
   program terngrad_train
-  part training "$name" "$limit" "${command[@]}" --device cuda --train_dir "$state/$name.run" --tensorboard=false \
+  part "$kind" "$name" "$limit" "${command[@]}" --device "$device" --train_dir "$state/$name.run" --tensorboard=false \
     --telemetry_steps 0 "$@"
 }
 
-run_trainings() {
-  local steps=1000 cifar_steps=300 data
-  if $quick; then
-    steps=300
-    cifar_steps=60
-  fi
+# can_train KIND NAME: whether there are trainings on a GPU; else they are noted as absent.
+can_train() {
   if [[ ! -x $bin/terngrad_train ]]; then
-    absent training trainings "terngrad_train is not there: trainings are not built"
-    return
+    absent "$1" "$2" "terngrad_train is not there: trainings are not built"
+    return 1
   fi
   program terngrad_train
   # The report sees where --device cuda is refused.
   if [[ $(timeout -k 5 60 "${command[@]}" --help 2>&1) != *--device* ]]; then
-    absent training trainings "trainings on a GPU are not built: terngrad_train has no --device"
+    absent "$1" "$2" "trainings on a GPU are not built: terngrad_train has no --device"
+    return 1
+  fi
+}
+
+ternary=(--grad_bits 1 --clip_factor 2.5)
+digits=(--dataset synthetic)
+if [[ -n $mnist ]]; then digits=(--dataset mnist --data_dir "$mnist"); fi
+pictures=(--dataset cifar10 --benchmark_mode)
+if [[ -n $cifar10 ]]; then pictures=(--dataset cifar10 --data_dir "$cifar10"); fi
+
+run_trainings() {
+  local steps=1000 fp32_steps=1000 least=0.9 cifar_steps=2000
+  if ! can_train training trainings; then return; fi
+  if $quick; then
+    steps=300
+    fp32_steps=300
+    cifar_steps=300
+  fi
+  # The recipe of the original, to the end; in a quick check for the ternary run only.
+  if [[ -n $mnist ]]; then
+    steps=10000
+    least=0.99
+    if ! $quick; then fp32_steps=10000; fi
+  fi
+  echo "$least" >"$state/lenet_ternary.least_top1"
+  if ((fp32_steps < 10000)); then least=0.9; fi
+  echo "$least" >"$state/lenet_fp32.least_top1"
+  train training lenet_ternary 120 cuda "${digits[@]}" "${ternary[@]}" --quantize_logits --num_nodes 8 --max_steps "$steps"
+  train training lenet_fp32 120 cuda "${digits[@]}" --max_steps "$fp32_steps"
+  train training cifarnet_ternary 120 cuda "${pictures[@]}" "${ternary[@]}" --num_nodes 2 --max_steps "$cifar_steps" \
+    --log_steps 20
+}
+
+# Runs that are killed with SIGKILL at random moments and go on, as often as tests/resume asks for.
+run_resume() {
+  if [[ ! -x $bin/resume_test ]]; then
+    absent resume resume_test "it is not built"
     return
   fi
-  data=(--dataset synthetic)
-  if [[ -n $mnist ]]; then data=(--dataset mnist --data_dir "$mnist"); fi
-  training lenet_ternary 120 "${data[@]}" --grad_bits 1 --clip_factor 2.5 --num_nodes 8 --max_steps "$steps"
-  training lenet_fp32 120 "${data[@]}" --max_steps "$steps"
-  data=(--dataset cifar10 --benchmark_mode)
-  if [[ -n $cifar10 ]]; then data=(--dataset cifar10 --data_dir "$cifar10"); fi
-  training cifarnet_ternary 120 "${data[@]}" --grad_bits 1 --clip_factor 2.5 --num_nodes 2 --max_steps "$cifar_steps" \
-    --log_steps 20
+  if ! can_train resume resume_test; then return; fi
+  program resume_test
+  part resume resume_test 180 env TERNGRAD_TEST_DEVICE=cuda "${command[@]}" '--gtest_filter=Kill.*' \
+    "--gtest_output=json:$state/resume_test.tests.json"
+}
+
+# move NAME FROM DEVICE: what the run FROM was at its first checkpoint goes on on another device, to the same step.
+move() {
+  local name=$1 from=$2 device=$3 checkpoints
+  shift 3
+  if [[ -d $state/$from.run ]]; then cp -r "$state/$from.run" "$state/$name.run"; fi
+  # All checkpoints but the first are taken away, in the order of their steps.
+  mapfile -t checkpoints < <(find "$state/$name.run" -maxdepth 1 -name 'checkpoint-*.safetensors' 2>/dev/null | sort -V)
+  if ((${#checkpoints[@]} > 1)); then rm "${checkpoints[@]:1}"; fi
+  echo "$from" >"$state/$name.other"
+  train move "$name" 60 "$device" "$@" --resume
+}
+
+# Float32 exchanges and products, so that devices differ in the order of sums only.
+run_moves() {
+  local run=("${digits[@]}" --num_nodes 4 --max_steps 200 --save_iter 100 --keep_checkpoints 0 --log_steps 10)
+  if ! can_train move moves; then return; fi
+  train training unmoved_gpu 60 cuda "${run[@]}" --math fp32
+  train training unmoved_cpu 60 cpu "${run[@]}"
+  move from_gpu_to_cpu unmoved_gpu cpu "${run[@]}"
+  move from_cpu_to_gpu unmoved_cpu cuda "${run[@]}" --math fp32
+}
+
+# repeat NAME OPTIONS...: a run twice, which must end with the same bits.
+repeat() {
+  local name=$1
+  shift
+  train training "${name}_first" 60 cuda "$@"
+  echo "${name}_first" >"$state/$name.other"
+  train repeat "$name" 60 cuda "$@"
+}
+
+run_repeats() {
+  local steps=(--max_steps 300 --log_steps 50) math
+  if ! can_train repeat repeats; then return; fi
+  for math in tf32 fp32; do
+    repeat "repeated_lenet_$math" "${digits[@]}" "${ternary[@]}" --num_nodes 4 --math "$math" "${steps[@]}"
+    repeat "repeated_cifarnet_$math" "${pictures[@]}" "${ternary[@]}" --num_nodes 4 --math "$math" "${steps[@]}"
+  done
 }
 
 for part in ${parts//,/ }; do

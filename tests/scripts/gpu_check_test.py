@@ -41,27 +41,36 @@ for word in "$@"; do
 done
 echo "[       OK ] CudaX.Y, in $PWD"
 """
-TRAIN = """
+TRAIN = r"""
 if [[ $1 == --help ]]; then
   echo "  --device auto|cpu|cuda"
   exit
 fi
-if [[ "$1 $2" != "--device cuda" ]]; then exit 1; fi
+if [[ "$1" != --device ]]; then exit 1; fi
+words=" $* "
 while [[ $1 != --train_dir ]]; do shift; done
 mkdir -p "$2"
-echo '{"kind": "train", "step": 9, "loss": 0.1, "examples_per_second": 5000}' >"$2/metrics.jsonl"
-echo '{"kind": "test", "step": 9, "top1": 0.98}' >>"$2/metrics.jsonl"
+record() { echo "{\"kind\": \"$1\", \"step\": $2, $3}" >>"$folder/metrics.jsonl"; }
+folder=$2
+rm -f "$folder/metrics.jsonl"
+if [[ $words == *" --resume "* ]]; then echo "resumed after step $(ls "$folder" | sed -nE 's/checkpoint-(.*).safetensors/\1/p')"; fi
+for step in 100 200; do
+  record train $step '"loss": 0.1, "examples_per_second": 5000'
+  echo bits >"$folder/checkpoint-$step.safetensors"
+done
+record test 200 '"top1": 0.995'
 """
-# The real one, on the CPU and for two steps.
+# The real one, on the CPU and for a fiftieth of the steps.
 REAL_TRAIN = """
 arguments=()
 while (($# > 0)); do
   case $1 in
     cuda) arguments+=(cpu) ;;
-    --max_steps)
-      arguments+=("$1" 2)
+    --max_steps | --save_iter | --log_steps)
+      arguments+=("$1" $((($2 + 49) / 50)))
       shift
       ;;
+    --math) shift ;;  # which is for GPUs
     *) arguments+=("$1") ;;
   esac
   shift
@@ -71,7 +80,7 @@ exec PROGRAM "${arguments[@]}"
 SANITIZER = """
 echo "$@"
 tool=$2
-while [[ $1 != */kernels_test ]]; do shift; done
+while [[ $1 != */*_test ]]; do shift; done
 "$@"
 echo "========= ERROR SUMMARY: 0 errors, by $tool"
 """
@@ -105,7 +114,7 @@ class Pretended(unittest.TestCase):
             shutil.copy(SCRIPTS / name, self.root / "scripts")
         self.bin = self.root / "build" / "release" / "bin"
         for name, text in {"terngrad_bench": BENCH, "terngrad_train": TRAIN, "kernels_test": TESTS,
-                           "contracts_test": TESTS, "nets_test": TESTS}.items():
+                           "contracts_test": TESTS, "nets_test": TESTS, "resume_test": TESTS}.items():
             self.write(self.bin / name, text)
         self.tools = self.root / "tools"
         self.write(self.tools / "compute-sanitizer", SANITIZER)
@@ -129,13 +138,18 @@ class Pretended(unittest.TestCase):
 
     def test_runs_all_parts(self):
         report = self.check()
-        self.assertEqual(self.statuses(report), dict.fromkeys(
-            ["kernels_test", "contracts_test", "nets_test", "bench_targets", "lenet_ternary", "lenet_fp32",
-             "cifarnet_ternary", "memcheck", "racecheck", "initcheck", "bench"], "passed"))
+        passed = ["kernels_test", "contracts_test", "nets_test", "lenet_ternary", "lenet_fp32", "cifarnet_ternary",
+                  "resume_test", "unmoved_gpu", "unmoved_cpu", "from_gpu_to_cpu", "from_cpu_to_gpu"]
+        for run in ("lenet_tf32", "cifarnet_tf32", "lenet_fp32", "cifarnet_fp32"):
+            passed += [f"repeated_{run}_first", f"repeated_{run}"]
+        passed += ["bench_targets", "bench_steps", "memcheck_kernels_test", "memcheck_nets_test", "racecheck_kernels_test",
+                   "racecheck_nets_test", "initcheck_kernels_test", "bench"]
+        absent = dict.fromkeys(["compress_test", "datasets_test", "trainers_test"], "absent")
+        self.assertEqual(self.statuses(report), {**dict.fromkeys(passed, "passed"), **absent})
         self.assertEqual(report["machine"]["gpu"], "Some GPU, driver 13.0")
         self.assertEqual(report["machine"]["programs"], "terngrad_bench 0.1.0 (abc)")
         self.assertEqual(sorted(path.name for path in (self.root / "out").iterdir()),
-                         ["bench.json", "bench_targets.json", "log.txt", "report.json", "report.md"])
+                         ["bench.json", "bench_steps.json", "bench_targets.json", "log.txt", "report.json", "report.md"])
         log = (self.root / "out" / "log.txt").read_text()
         self.assertIn("===== kernels_test: exit code 0", log)
         self.assertIn(f"in {self.root}\n", log)
@@ -144,14 +158,17 @@ class Pretended(unittest.TestCase):
 
     def test_quick_and_chosen_parts(self):
         self.assertEqual(list(self.statuses(self.check("--quick", "--parts", "sanitizers,bench,tests"))),
-                         ["memcheck", "kernels_test", "contracts_test", "nets_test"])
+                         ["memcheck_kernels_test", "memcheck_nets_test", "kernels_test", "contracts_test", "compress_test",
+                          "nets_test", "datasets_test", "trainers_test"])
 
     def test_a_failure_stops_nothing(self):
         self.write(self.bin / "kernels_test", 'if [[ $1 == --gtest_out* ]]; then exit 3; fi\n' + TESTS)
         self.write(self.bin / "terngrad_bench", 'if [[ $1 == --benchmark_out* ]]; then exit 1; fi\n' + BENCH)
         report = self.check("--parts=tests,targets,bench", code=1)
-        self.assertEqual(self.statuses(report), {"kernels_test": "failed", "contracts_test": "passed",
-                                                 "nets_test": "passed", "bench_targets": "failed", "bench": "passed"})
+        of_tests = {"kernels_test": "failed", "contracts_test": "passed", "nets_test": "passed"}
+        statuses = self.statuses(report)
+        self.assertEqual({name: statuses[name] for name in of_tests}, of_tests)
+        self.assertEqual((statuses["bench_targets"], statuses["bench"]), ("failed", "passed"))
 
     def test_a_missing_program_is_a_failure(self):
         (self.bin / "kernels_test").unlink()
@@ -165,19 +182,50 @@ class Pretended(unittest.TestCase):
             self.assertEqual(set(self.statuses(report).values()), {"absent"})
             self.assertIn("trainings on a GPU are not built", report["parts"][0]["detail"])
 
-    def test_options_of_trainings_are_accepted(self):
+    def real_train(self):
         program = BUILD / "bin" / "terngrad_train"
         if not program.exists():
             self.skipTest("trainings are not built")
-        self.write(self.bin / "terngrad_train", REAL_TRAIN.replace("PROGRAM", str(program)))
-        # Which are failures, for after two steps LeNet is not where it should be.
-        for part in self.check("--parts", "trainings", code=1)["parts"]:
-            self.assertTrue(part["detail"].startswith("step 2, loss "), part)
+        return REAL_TRAIN.replace("PROGRAM", str(program))
+
+    def test_options_of_trainings_are_accepted(self):
+        self.write(self.bin / "terngrad_train", self.real_train())
+        # Which are failures, for after a few steps LeNet is not where it should be.
+        for part in self.check("--quick", "--parts", "trainings", code=1)["parts"]:
+            self.assertTrue(part["detail"].startswith("step 6, loss "), part)
+
+    def test_runs_move_and_repeat(self):
+        self.write(self.bin / "terngrad_train", self.real_train())
+        parts = {part["name"]: part for part in self.check("--parts", "moves,repeats")["parts"]}
+        for name in ("from_gpu_to_cpu", "from_cpu_to_gpu"):
+            self.assertIn("resumed after step 2; of 2 losses none is more than 0.0 %", parts[name]["detail"])
+        self.assertEqual(sum("two runs end with the same" in part["detail"] for part in parts.values()), 4)
+
+    def test_runs_that_do_not_repeat(self):
+        other_seed = 'arguments+=(--seed $RANDOM)\nexec'
+        self.write(self.bin / "terngrad_train", self.real_train().replace("exec", other_seed))
+        statuses = self.statuses(self.check("--parts", "repeats", code=1))
+        self.assertEqual({name: status for name, status in statuses.items() if not name.endswith("_first")},
+                         dict.fromkeys((f"repeated_{net}_{math}" for net in ("lenet", "cifarnet")
+                                        for math in ("tf32", "fp32")), "failed"))
+
+    def test_resumes_on_the_gpu(self):
+        self.write(self.bin / "resume_test", '[[ $TERNGRAD_TEST_DEVICE == cuda && $* == *=Kill.\\** ]]\n' + TESTS)
+        self.assertEqual(self.statuses(self.check("--parts", "resume")), {"resume_test": "passed"})
+        (self.bin / "resume_test").unlink()
+        self.assertEqual(self.statuses(self.check("--parts", "resume")), {"resume_test": "absent"})
 
     def test_data_is_named_by_the_caller(self):
         (self.root / "digits").mkdir()
         report = self.check("--parts", "trainings", "--mnist", os.path.relpath(self.root / "digits"))
-        self.assertIn(f"--dataset mnist --data_dir {(self.root / 'digits').resolve()} ", report["parts"][0]["text"])
+        of_digits = report["parts"][0]
+        self.assertIn(f"--dataset mnist --data_dir {(self.root / 'digits').resolve()} ", of_digits["text"])
+        # The recipe to its end, of which more is expected.
+        self.assertIn("--max_steps 10000", of_digits["text"])
+        self.write(self.bin / "terngrad_train", TRAIN.replace("0.995", "0.98"))
+        statuses = self.statuses(self.check("--parts", "trainings", "--mnist", str(self.root / "digits"), code=1))
+        self.assertEqual(statuses["lenet_ternary"], "failed")
+        self.assertEqual(set(self.statuses(self.check("--parts", "trainings")).values()), {"passed"})
         self.assertIn("--dataset cifar10 --benchmark_mode", report["parts"][2]["text"])
         (self.root / "data" / "cifar10").mkdir(parents=True)
         report = self.check("--parts", "trainings")

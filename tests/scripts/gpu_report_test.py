@@ -100,6 +100,20 @@ class GpuReport(unittest.TestCase):
         self.assertEqual(status, "failed")
         self.assertIn("skipped though there is a GPU: CudaLanes.Skipped", detail)
 
+    def test_tests_of_the_gpu_that_lack_published_data_are_no_failure(self):
+        log = "[ RUN      ] CudaSets.Mnist\nfile.cpp:288: Skipped\nno mnist in ../data/mnist\n\n[  SKIPPED ] CudaSets.Mnist (0 ms)\n"
+        for reason, code in {"no mnist in ../data/mnist": 0, "no GPU: none in this machine": 1}.items():
+            self.parts = []
+            tests = gtest(case("CudaCopy", "B"), case("CudaSets", "Mnist", "SKIPPED"))
+            self.add("tests", "datasets_test", log=log.replace("no mnist in ../data/mnist", reason), tests=tests)
+            self.only_part(code)
+
+    def test_killed_runs_need_no_test_of_that_name(self):
+        for result, code in {"COMPLETED": 0, "SKIPPED": 1}.items():
+            self.parts = []
+            self.add("resume", "resume_test", tests=gtest(case("Kill", "AtRandomMoments", result)))
+            self.only_part(code)
+
     def test_other_skipped_tests_are_none(self):
         self.add_kernels(case("Simd", "Skipped", "SKIPPED"))
         self.assertEqual(self.only_part(0)[0], "passed")
@@ -180,27 +194,82 @@ class GpuReport(unittest.TestCase):
         self.add("bench", "bench", bench=bench(row(ENCODE, of_copy=0.99)))
         self.assertEqual(self.report()["targets"][0]["measured"], 0.8)
 
-    def add_training(self, name, rc=0, log="", top1=None, **options):
-        self.add("training", name, rc, log, **options)
-        records = [{"kind": "train", "step": step, "loss": 0.5, "examples_per_second": 1000.0 * step} for step in (1, 2, 3)]
+    def add_training(self, name, rc=0, log="", top1=None, kind="training", losses=(0.5, 0.5, 0.5), **options):
+        self.add(kind, name, rc, log, **options)
+        records = [{"kind": "train", "step": step, "loss": loss, "examples_per_second": 1000.0 * step}
+                   for step, loss in enumerate(losses, 1)]
         if top1 is not None:
             records.append({"kind": "test", "step": 3, "top1": top1})
         folder = self.state / f"{name}.run"
         folder.mkdir(exist_ok=True)
         (folder / "metrics.jsonl").write_text("".join(json.dumps(record) + "\n" for record in records))
+        return folder
 
     def test_trainings(self):
         self.add_training("lenet_ternary", top1=0.99)
         self.assertEqual(self.only_part(0), ("passed", "step 3, loss 0.5, 2000 examples/s, top-1 0.9900"))
-        self.parts = []
-        self.add_training("lenet_ternary", top1=0.3)
-        self.assertEqual(self.only_part(1)[0], "failed")
+        (self.state / "lenet_ternary.least_top1").write_text("0.99\n")
+        self.assertEqual(self.only_part(0)[0], "passed")
+        for top1 in (0.9899, None):
+            self.parts = []
+            self.add_training("lenet_ternary", top1=top1)
+            status, detail = self.only_part(1)
+            self.assertEqual(status, "failed")
+            self.assertIn("where top-1 of at least 0.99 is expected", detail)
         self.parts = []
         self.add_training("cifarnet_ternary")
         self.assertEqual(self.only_part(0), ("passed", "step 3, loss 0.5, 2000 examples/s"))
         self.parts = []
         self.add_training("cifarnet_ternary", 1, "terngrad_train: error: [cuda] out of memory\n")
         self.assertEqual(self.only_part(1)[0], "failed")
+
+    def test_a_run_that_moves(self):
+        log = "resumed after step 1\n"
+        self.parts = []
+        self.add_training("stayed", top1=0.98)
+        (self.state / "moved.other").write_text("stayed\n")
+        stayed, = self.parts
+        for losses, top1, told, code, words in (
+            ((9.0, 0.51, 0.5), 0.97, log, 0, "of 2 losses none is more than 2.0 % from"),
+            ((0.5, 0.53, 0.5), 0.98, log, 1, "more than 6.0 %"),
+            ((0.5, 0.5, float("nan")), 0.98, log, 1, "of 2 losses"),
+            ((0.5, None, 0.5), 0.98, log, 1, "exit code 0; what it left cannot be read"),
+            ((0.5, 0.5, 0.5), 0.95, log, 1, "top-1 0.0300"),
+            ((0.5, 0.5), 0.98, log, 1, "metrics after step 1 are of steps [2], expected [2, 3]"),
+            ((0.5, 0.5, 0.5), None, log, 1, "no evaluation"),
+            ((0.5, 0.5, 0.5), 0.98, "training\n", 1, "it did not go on from a checkpoint"),
+        ):
+            self.parts = [stayed]
+            self.add_training("moved", kind="move", log=told, losses=losses, top1=top1)
+            part = self.report(code=code)["parts"][1]
+            self.assertEqual(part["status"], "failed" if code else "passed")
+            self.assertIn(words, part["detail"])
+        self.parts = [stayed]
+        self.add_training("moved", 2, "terngrad_train: error: --resume\n", kind="move")
+        self.assertIn("exit code 2", self.report(code=1)["parts"][1]["detail"])
+
+    def test_a_run_that_is_repeated(self):
+        folders = [self.add_training("first", top1=0.98), self.add_training("again", kind="repeat", top1=0.98)]
+        (self.state / "again.other").write_text("first\n")
+        for folder in folders:
+            (folder / "checkpoint-90.safetensors").write_bytes(b"other")
+            (folder / "checkpoint-100.safetensors").write_bytes(b"bits")
+        (folders[1] / "checkpoint-90.safetensors").write_bytes(b"not looked at")
+        part = self.report()["parts"][1]
+        self.assertEqual(part["detail"], "two runs end with the same 4 bytes of checkpoint-100.safetensors and 4 equal records")
+        (folders[1] / "checkpoint-100.safetensors").write_bytes(b"bats")
+        self.assertIn("different bits in checkpoint-100.safetensors", self.report(code=1)["parts"][1]["detail"])
+        for folder in folders:
+            (folder / "checkpoint-200.safetensors").write_bytes(b"bits")
+        self.assertEqual(self.report()["parts"][1]["status"], "passed")
+        (folders[1] / "metrics.jsonl").write_text('{"kind": "train", "step": 1, "loss": 0.4}\n')
+        self.assertIn("different metrics", self.report(code=1)["parts"][1]["detail"])
+        for folder in folders:
+            (folder / "metrics.jsonl").write_text("")
+        self.assertEqual(self.report(code=1)["parts"][1]["status"], "failed")
+        for path in folders[0].glob("checkpoint*"):
+            path.unlink()
+        self.assertIn("left no checkpoint", self.report(code=1)["parts"][1]["detail"])
 
     def test_a_training_that_is_killed_while_it_writes(self):
         self.add_training("lenet_ternary", 124, "step 3\n")
