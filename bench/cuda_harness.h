@@ -37,6 +37,7 @@ struct CudaMeasurement {
   int rounds = 25;
   int max_runs = 200;                                  // of the work in one round, all sets together
   std::int64_t copy_elements = std::int64_t{1} << 27;  // floats of the copy that stands for the speed of memory
+  int step_examples = 0;                               // of a training step; 0: as many as the net is trained with
 };
 
 /// What register_cuda_subject and the benchmarks go by; to be changed before the first registration.

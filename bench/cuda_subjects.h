@@ -16,6 +16,7 @@ void register_cuda_transform();
 void register_cuda_conversion();
 #ifdef TERNGRAD_BENCH_TRAINERS
 void register_cuda_crop();
+void register_cuda_train_step();
 #endif
 
 /// Registers nothing on a machine without a GPU.
@@ -32,6 +33,7 @@ inline void register_all_cuda() {
   register_cuda_conversion();
 #ifdef TERNGRAD_BENCH_TRAINERS
   register_cuda_crop();
+  register_cuda_train_step();
 #endif
 }
 

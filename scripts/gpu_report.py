@@ -69,6 +69,8 @@ TARGETS = (
     Target("encode_model/cuda/f32/lenet/cache", "median_us", 15, False,
            "encoding LeNet's gradient in the cache: at most 15 us"),
 )
+STEPS = "train_step/cuda/"
+STEP_PARTS = ("examples", "compute", "decay", "encode", "decode", "update")
 CACHE_TARGET = "every benchmark in the cache: of_target at most 1 (empty kernels + bytes at 1.3 of the copy)"
 
 
@@ -327,6 +329,27 @@ def markdown_table(header, lines):
     return ["| " + " | ".join(map(escaped, line)) + " |" for line in [header, rule, *lines]] + [""]
 
 
+def steps_table(rows):
+    """Steps, and their parts beside them; nothing if none was measured."""
+    if not rows:
+        return []
+    text = ["## Training steps", "", "Medians in us. A step is one of a burst of 64 that the host does not look at. Parts are timed",
+            "as graphs of their own, `graph` is all of them in one graph, `no exchange` is it without encode and decode.", ""]
+    return text + markdown_table(
+        ["step", "steps/s", "step", *STEP_PARTS, "sum of parts", "graph", "no exchange", "longest part"],
+        [[row["name"].removeprefix(STEPS), number(row.get("steps_per_s"), 0), number(row.get("step_us"), 1),
+          *(number(row.get(f"{part}_us"), 1) for part in STEP_PARTS), number(row.get("sum_us"), 1),
+          number(row.get("graph_us"), 1), number(row.get("no_exchange_us"), 1), longest_part(row)] for row in rows])
+
+
+def longest_part(row):
+    """What bounds a step, and its part of the sum; of a row that failed, why."""
+    if row.get("error_occurred"):
+        return row.get("error_message", "failed")
+    part = max(STEP_PARTS, key=lambda name: row.get(f"{name}_us", 0))
+    return f"{part}, {percent(row[f'{part}_us'] / row['sum_us'])}" if row.get("sum_us") else ""
+
+
 def markdown(report):
     text = ["# Check on a GPU: " + ("passed" if report["passed"] else "NOT passed"), ""]
     text += [f"- {name}: {value}" for name, value in report["machine"].items()] + ["", "## Parts", ""]
@@ -338,13 +361,14 @@ def markdown(report):
     for target in report["targets"]:
         met = {True: "yes", False: "NO", None: "not measured"}[target["met"]]
         text.append(f"| {target['target']} | {met} | {number(target['measured'], 3)} | {target['benchmark']} |")
-    text += ["", "## Benchmarks", "", "Medians. Percent is of a copy from device to device measured in the same rounds.", ""]
+    text += [""] + steps_table([row for row in report["benchmarks"] if row["name"].startswith(STEPS)])
+    text += ["## Benchmarks", "", "Medians. Percent is of a copy from device to device measured in the same rounds.", ""]
     text += markdown_table(
         ["benchmark", "us", "GB/s moved", "copy GB/s", "of copy", "empty kernels us", "of target"],
         [[row["name"], number(row.get("median_us")), number(row.get("moved_GBps"), 1), number(row.get("copy_GBps"), 1),
           percent(row.get("of_copy")), number(row.get("floor_us")), number(row.get("of_target"))]
          if not row.get("error_occurred") else [row["name"], row.get("error_message", "failed"), "", "", "", "", ""]
-         for row in report["benchmarks"]],
+         for row in report["benchmarks"] if not row["name"].startswith(STEPS)],
     )
     return "\n".join(text)
 

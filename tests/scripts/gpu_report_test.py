@@ -189,6 +189,18 @@ class GpuReport(unittest.TestCase):
         self.assertEqual(report["parts"][0]["status"], "timed out")
         self.assertEqual([r["name"] for r in report["benchmarks"]], [ENCODE, AGGREGATE])
 
+    def test_training_steps_have_a_table(self):
+        parts = {"examples_us": 4.0, "compute_us": 60.0, "decay_us": 6.0, "encode_us": 20.0, "decode_us": 10.0, "update_us": 20.0}
+        steps = [row("train_step/cuda/tf32/lenet/batch:64/workers:8", **parts, sum_us=120.0, graph_us=110.0, no_exchange_us=80.0,
+                     step_us=115.0, steps_per_s=8695.6),
+                 row("train_step/cuda/fp32/lenet/batch:64/workers:8", error_occurred=True, error_message="wrong result")]
+        self.add("bench", "bench_steps", 1, bench=bench(*steps))
+        self.assertEqual(self.only_part(1), ("failed", "2 benchmarks; wrong results: train_step/cuda/fp32/lenet/batch:64/workers:8"))
+        self.assertIn("| tf32/lenet/batch:64/workers:8 | 8696 | 115.0 | 4.0 | 60.0 | 6.0 | 20.0 | 10.0 | 20.0 | 120.0 | 110.0 | 80.0 "
+                      "| compute, 50.0 % |", self.markdown)
+        self.assertRegex(self.markdown, r"fp32/lenet.*\| wrong result \|")
+        self.assertEqual(self.markdown.count("tf32/lenet"), 1)
+
     def test_the_first_measurement_counts(self):
         self.add("bench", "bench_targets", bench=bench(row(ENCODE, of_copy=0.8)))
         self.add("bench", "bench", bench=bench(row(ENCODE, of_copy=0.99)))
