@@ -5,7 +5,7 @@ shopt -s nullglob
 
 usage() {
   cat <<'TEXT'
-Usage: scripts/bundle.sh OUT_DIR [BUILD_DIR]
+Usage: scripts/bundle.sh [OPTION...] OUT_DIR [BUILD_DIR]
 
 Makes OUT_DIR, which must not exist or be empty, from the build in BUILD_DIR (default: build/release):
 
@@ -17,7 +17,9 @@ The other machine needs none of the packages that terngrad is built with. It nee
 MANIFEST names or later, and for programs built with CUDA the toolkit's run-time libraries and a driver, which are not
 bundled.
 
-  --help  print this text and exit
+  --mnist DIR    bring the files of MNIST in DIR along, for scripts/gpu_check.sh there
+  --cifar10 DIR  likewise those of CIFAR-10
+  --help         print this text and exit
 
 Exit codes: 0 done, 1 a library is missing or a file cannot be written, 2 wrong usage.
 TEXT
@@ -28,15 +30,39 @@ refuse() {
   exit 2
 }
 
-case ${1-} in
-  --help | -h)
-    usage
-    exit 0
-    ;;
-  "") refuse "OUT_DIR: missing; see --help" ;;
-  -*) refuse "unknown option '$1'; accepted: --help" ;;
-esac
+words=()
+mnist=
+cifar10=
+while (($# > 0)); do
+  case $1 in
+    --help | -h)
+      usage
+      exit 0
+      ;;
+    --mnist | --cifar10)
+      if [[ ! -d ${2-} ]]; then refuse "$1: there is no folder '${2-}'"; fi
+      printf -v "${1#--}" '%s' "$2"
+      shift
+      ;;
+    -*) refuse "unknown option '$1'; accepted: --mnist, --cifar10, --help" ;;
+    *) words+=("$1") ;;
+  esac
+  shift
+done
+set -- ${words[@]+"${words[@]}"}
+if (($# == 0)); then refuse "OUT_DIR: missing; see --help"; fi
 if (($# > 2)); then refuse "'$3': too many arguments; see --help"; fi
+# The files of the sets, as trainings look for them; with nullglob those that are there.
+data_of_mnist=()
+data_of_cifar10=()
+if [[ -n $mnist ]]; then
+  data_of_mnist=("$mnist"/*-ubyte "$mnist"/*-ubyte.[gx]z)
+  if ((${#data_of_mnist[@]} == 0)); then refuse "--mnist: '$mnist' has no files of MNIST"; fi
+fi
+if [[ -n $cifar10 ]]; then
+  data_of_cifar10=("$cifar10"/*_batch*.bin "$cifar10"/*_batch*.bin.[gx]z)
+  if ((${#data_of_cifar10[@]} == 0)); then refuse "--cifar10: '$cifar10' has no files of CIFAR-10"; fi
+fi
 source=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
 out=$1
 build=${2-$source/build/release}
@@ -61,7 +87,8 @@ is_of_cuda() {
 mkdir -p "$out"/{bin,lib,scripts,docs}
 programs=()
 for file in "$build"/bin/*; do
-  if [[ -f $file && -x $file ]]; then programs+=("$file"); fi
+  # Programs of the emulation need no other machine.
+  if [[ -f $file && -x $file && ${file##*/} != *simt* ]]; then programs+=("$file"); fi
 done
 if ((${#programs[@]} == 0)); then refuse "BUILD_DIR '$build': bin/ holds no programs"; fi
 cp -L "${programs[@]}" "$out/bin/"
@@ -101,6 +128,9 @@ for name in "${!library_of[@]}"; do cp -L "${library_of[$name]}" "$out/lib/$name
 cp "$source/scripts/bundle_run.sh" "$out/run"
 cp "$source"/scripts/gpu_check.sh "$source"/scripts/gpu_report.py "$out/scripts/"
 cp "$source/docs/wire-format.md" "$out/docs/" # read by contracts_test
+# Where scripts/gpu_check.sh looks.
+if [[ -n $mnist ]]; then install -D -m 644 -t "$out/data/mnist" "${data_of_mnist[@]}"; fi
+if [[ -n $cifar10 ]]; then install -D -m 644 -t "$out/data/cifar10" "${data_of_cifar10[@]}"; fi
 chmod -R u+w,a+rX "$out"
 
 # The latest version of glibc's symbols that a file of the bundle asks for.

@@ -55,7 +55,24 @@ library_path() {
     fi
     path+=:$found
   done
-  echo "$path$user"
+  with_compiler "$program" "$path$user"
+}
+
+# cuDNN opens the run-time compiler by name, so that no list of the loader's has it: its folder goes behind a path which
+# leads to cuDNN, where the loader would not find it by itself.
+with_compiler() {
+  local path=$2 libraries major folder
+  libraries=$(LD_LIBRARY_PATH=$path LD_TRACE_LOADED_OBJECTS=1 "$1")
+  if [[ $libraries =~ libcudnn\.so && $libraries =~ libcudart\.so\.([0-9]+) ]]; then
+    major=${BASH_REMATCH[1]}
+    while IFS= read -r folder; do
+      if [[ -e $folder/libnvrtc.so.$major ]]; then
+        if [[ :$path: != *:$folder:* ]]; then path+=:$folder; fi
+        break
+      fi
+    done < <(cuda_folders)
+  fi
+  echo "$path"
 }
 
 case ${1-} in
@@ -82,7 +99,10 @@ if [[ ! -f $program || ! -x $program ]]; then
 fi
 shift
 
-path=$(library_path "$program")
+# What a program starts must find its libraries too.
+needy=$program
+if [[ ${program##*/} == resume_test && -x $bundle/bin/terngrad_train ]]; then needy=$bundle/bin/terngrad_train; fi
+path=$(library_path "$needy")
 if $only_print; then
   echo "$path"
   exit 0

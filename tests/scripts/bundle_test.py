@@ -70,6 +70,11 @@ class WholeBuild(Folder):
         self.assertEqual(version.returncode, 0)
         self.assertTrue(version.stdout.startswith("terngrad_bench "))
         self.assertIn(f"version:    {version.stdout}", self.manifest)
+        # resume_test itself is content with less than what it starts.
+        if (self.bundle / "bin" / "resume_test").exists():
+            paths = [run(self.bundle / "run", "--library_path", name, env=plain_environment()).stdout
+                     for name in ("resume_test", "terngrad_train")]
+            self.assertEqual(*paths)
         contracts = run(self.bundle / "run", "contracts_test", "--gtest_filter=*Document*", cwd=self.bundle)
         self.assertEqual(contracts.returncode, 0, contracts.stdout)
         self.assertIn("[       OK ]", contracts.stdout)
@@ -137,6 +142,54 @@ class SmallPrograms(Folder):
         environment = {**plain_environment(), "LD_LIBRARY_PATH": "/users/own"}
         self.assertEqual(run(self.bundle / "run", "--library_path", "ours", env=environment).stdout,
                          f"{self.bundle}/lib:/users/own\n")
+
+    def test_finds_the_compiler_that_cudnn_opens(self):
+        source = self.folder / "source.cpp"
+        source.write_text('extern "C" int answer() { return 5; }\n')
+        for name in ("libcudart.so.00", "libcudnn.so.0"):
+            self.compile(self.toolkit / "lib64" / name, source, "-shared", "-fPIC", f"-Wl,-soname,{name}")
+        source.write_text('extern "C" int answer(); int main() { return answer(); }\n')
+        self.compile(self.build / "bin" / "net", source, "-Wl,--no-as-needed", self.toolkit / "lib64" / "libcudnn.so.0",
+                     self.toolkit / "lib64" / "libcudart.so.00")
+        compiler = self.folder / "site" / "nvidia" / "some" / "lib" / "libnvrtc.so.00"
+        compiler.parent.mkdir(parents=True)
+        compiler.touch()
+        self.make()
+        environment = {**plain_environment(), "CUDA_HOME": str(self.toolkit), "PYTHONPATH": str(self.folder / "site")}
+        found = run(self.bundle / "run", "--library_path", "net", env=environment).stdout
+        self.assertEqual(found, f"{self.bundle}/lib:{self.toolkit}/lib64:{compiler.parent}\n")
+        self.assertEqual(run(self.bundle / "run", "net", env=environment).returncode, 5)
+        # Others have no use for it.
+        found = run(self.bundle / "run", "--library_path", "gpu", env=environment).stdout
+        self.assertEqual(found, f"{self.bundle}/lib:{self.toolkit}/lib64\n")
+
+    def test_brings_data_along(self):
+        digits = self.folder / "digits"
+        digits.mkdir()
+        for name in ("train-images-idx3-ubyte.gz", "t10k-labels-idx1-ubyte", "notes.txt"):
+            (digits / name).write_text(name)
+        pictures = self.folder / "pictures"
+        pictures.mkdir()
+        (pictures / "test_batch.bin.xz").touch()
+        result = run(SCRIPTS / "bundle.sh", "--mnist", digits, "--cifar10", pictures, self.bundle, self.build)
+        self.assertEqual(result.returncode, 0, result.stderr)
+        files = sorted(str(path.relative_to(self.bundle / "data")) for path in (self.bundle / "data").glob("*/*"))
+        self.assertEqual(files, ["cifar10/test_batch.bin.xz", "mnist/t10k-labels-idx1-ubyte", "mnist/train-images-idx3-ubyte.gz"])
+        self.assertIn(" data/mnist/train-images-idx3-ubyte.gz\n", (self.bundle / "MANIFEST").read_text())
+
+    def test_refuses_folders_without_data(self):
+        for option, name in {"--mnist": "MNIST", "--cifar10": "CIFAR-10"}.items():
+            result = run(SCRIPTS / "bundle.sh", option, self.libraries, self.bundle, self.build)
+            self.assertEqual(result.returncode, 2)
+            self.assertIn(f"{option}: '{self.libraries}' has no files of {name}", result.stderr)
+            result = run(SCRIPTS / "bundle.sh", option, "/nowhere", self.bundle, self.build)
+            self.assertIn(f"{option}: there is no folder '/nowhere'", result.stderr)
+            self.assertFalse(self.bundle.exists())
+
+    def test_programs_of_the_emulation_stay(self):
+        shutil.copy(self.build / "bin" / "ours", self.build / "bin" / "simt_test")
+        self.make()
+        self.assertFalse((self.bundle / "bin" / "simt_test").exists())
 
     def test_says_what_is_missing(self):
         told = self.make()
