@@ -29,7 +29,7 @@ struct DeviceReplicaParts {
   std::vector<std::unique_ptr<DeviceAllReduce>> exchanges;
   std::unique_ptr<Optimizer> optimizer;  // with slots on the GPU
   std::vector<std::unique_ptr<DeviceTransform>> transforms;
-  std::shared_ptr<DeviceCommunicator> communicator;  // of the exchanges
+  std::shared_ptr<DeviceCommunicator> communicator = make_self_device_communicator();  // of the exchanges
   /// Whether steps are captured into CUDA graphs. Not where an exchange waits for the host: with payloads whose size
   /// depends on the data (tmask), or a communicator that meets on the host.
   bool captures = true;

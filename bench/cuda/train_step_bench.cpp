@@ -2,6 +2,7 @@
 #include <benchmark/benchmark.h>
 
 #include <algorithm>
+#include <atomic>
 #include <cmath>
 #include <exception>
 #include <functional>
@@ -73,7 +74,10 @@ class Burst {
   bool run() {
     Stream& stream = replica_->net().stream();
     timer_.start(stream);
-    const auto records = replica_->run(first_step_, inputs_, [](std::uint64_t) { return std::size_t{0}; });
+    replica_->prepare(first_step_, inputs_);
+    std::atomic<bool> lost = false;
+    const auto records = replica_->run(
+        first_step_, static_cast<int>(inputs_.size()), [](std::uint64_t) { return std::size_t{0}; }, lost);
     timer_.stop(stream);
     seconds_.push_back(timer_.seconds() / static_cast<double>(inputs_.size()));
     first_step_ += inputs_.size();
