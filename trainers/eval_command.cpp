@@ -44,7 +44,7 @@ struct EvalOptions {
   bool run_once = false;
   std::string eval_dir;
   std::string device = "auto";
-  std::string math = "tf32";
+  std::string math = "auto";
   int threads = 0;
 };
 
@@ -73,9 +73,10 @@ void declare(OptionSet& options, EvalOptions& o) {
               "following, else none");
   options.add("device", &o.device, "where to compute; auto: on a GPU if there is one, else on the CPU",
               one_of({"auto", "cpu", "cuda"}));
-  options.add("math", &o.math,
-              "products of nets on a GPU: tf32 rounds factors to 10 bits of mantissa for tensor cores, fp32 does not",
-              one_of({"tf32", "fp32"}));
+  options.add(
+      "math", &o.math,
+      "products of nets on a GPU: tf32 rounds factors for tensor cores, fp32 does not; auto: as the run was trained",
+      one_of({"auto", "tf32", "fp32"}));
   options.add("threads", &o.threads, "threads; 0: all of the machine", at_least(0));
   // Options of the original that cannot be honoured here; docs/options.md has the whole list.
   options.refuse("batch_size", "how examples are batched does not change the result");
@@ -143,12 +144,19 @@ std::unique_ptr<Dataset> open_dataset(const EvalOptions& o, const Checkpoint& ch
   return first_examples(std::move(dataset), o.num_examples);
 }
 
+/// What nets are to compute with: that of the run, if it was trained on a GPU.
+std::string math_of(const EvalOptions& o, const Checkpoint& checkpoint) {
+  if (o.math != "auto") return o.math;
+  const auto recorded = checkpoint.state().more.find("math");
+  return recorded != checkpoint.state().more.end() ? recorded->second : "fp32";
+}
+
 Evaluation evaluate_checkpoint(const EvalOptions& o, const Checkpoint& checkpoint, const Dataset& dataset) {
   NetOptions net_options;
   net_options.threads_per_worker = num_threads(o);
   net_options.num_threads = num_threads(o);
   const std::unique_ptr<Net> net =
-      make_net_on(choose_devices(o.device, 1, o.math), checkpoint.state().net,
+      make_net_on(choose_devices(o.device, 1, math_of(o, checkpoint)), checkpoint.state().net,
                   {dataset.height(), dataset.width(), dataset.channels()}, dataset.num_classes(), net_options);
   Buffer<float> parameters(net->layout().flat_elements());
   checkpoint.read_group(weights_group(o), net->layout(), parameters.span());

@@ -5,6 +5,8 @@
 #include <sstream>
 #include <utility>
 
+#include "kernels/errors.h"
+
 namespace terngrad::cuda {
 namespace {
 
@@ -124,6 +126,11 @@ std::optional<GraphDescriptor> make_ready(const GraphDescriptor& config, const G
   const cudnnStatus_t status = plan.try_finalize();
   if (status == CUDNN_STATUS_SUCCESS) return plan;
   refusal = describe_cudnn_error(status);
+  // What another process or another hour would not meet must not decide which engine is taken.
+  const bool is_transient = status == CUDNN_STATUS_INTERNAL_ERROR_HOST_ALLOCATION_FAILED ||
+                            status == CUDNN_STATUS_INTERNAL_ERROR_DEVICE_ALLOCATION_FAILED ||
+                            status == CUDNN_STATUS_SUBLIBRARY_LOADING_FAILED;
+  if (is_transient) TERNGRAD_THROW(DeviceError, "[ConvolutionPass] an engine cannot be made ready: ", refusal);
   return std::nullopt;
 }
 

@@ -159,7 +159,7 @@ TEST_F(CudaDeviceTrainer, TernaryStepsAreTheCpusButForAFewDrawsAtTheEdge) {
 }
 
 TEST_F(CudaDeviceTrainer, BurstsChangeNoBit) {
-  const DeviceRun run{.run = {.num_workers = 2, .codec = "ternary", .total_steps = 9}};
+  const DeviceRun run{.run = {.num_workers = 2, .codec = "ternary", .total_steps = 9, .net = test::branched_net(0.6f)}};
   const Outcome looked_at = outcome_of(run);  // the recorder looks after each step
   for (const int max_burst : {1, 3, 8}) {
     DeviceRun burst = run;
@@ -185,7 +185,7 @@ TEST_F(CudaDeviceTrainer, ReplicasChangeNoBit) {
 }
 
 TEST_F(CudaDeviceTrainer, PayloadsWithoutAFixedSizeRunUncaptured) {
-  DeviceRun run{.run = {.num_workers = 2, .codec = "ternary", .total_steps = 3}};
+  DeviceRun run{.run = {.num_workers = 2, .codec = "ternary", .total_steps = 3, .net = test::branched_net(0.6f)}};
   const Outcome t2 = outcome_of(run);
   run.format = "tmask";
   EXPECT_EQ(outcome_of(run), t2);
@@ -212,7 +212,8 @@ TEST_F(CudaDeviceTrainer, GoesOnFromItsStateExactly) {
 }
 
 TEST_F(CudaDeviceTrainer, ChangesTheExchangeBetweenSteps) {
-  DeviceRun run{.run = {.num_workers = 2, .codec = "ternary", .total_steps = 6}, .floating_from = 3};
+  DeviceRun run{.run = {.num_workers = 2, .codec = "ternary", .total_steps = 6, .net = test::branched_net(0.6f)},
+                .floating_from = 3};
   const Outcome mixed = outcome_of(run);
   run.floating_from = kNever;
   const Outcome ternary = outcome_of(run);
@@ -221,7 +222,8 @@ TEST_F(CudaDeviceTrainer, ChangesTheExchangeBetweenSteps) {
 }
 
 TEST_F(CudaDeviceTrainer, HooksSeeWhatTheyLookAt) {
-  const DeviceRun run{.run = {.num_workers = 2, .codec = "ternary", .total_steps = 6}, .max_burst = 8};
+  const DeviceRun run{.run = {.num_workers = 2, .codec = "ternary", .total_steps = 6, .net = test::branched_net(0.6f)},
+                      .max_burst = 8};
   const auto trainer = make_device_trainer(run);
   int looks = 0;
   trainer->add_hook(every_steps(2, [&](const TrainingView& training, const StepView& step) {
