@@ -29,9 +29,12 @@ TIMED_OUT = ("124", "137")
 STATUSES = {"passed": False, "failed": True, "timed out": True, "not run": True, "absent": False, "cut off": False}
 # A skipped test of the GPU is a failure but for this reason: published data that the machine does not have.
 LACK_OF_DATA = re.compile(r"no \w+ in \S+$")
-# A run that has moved to another device against one that stayed, float32 in both: losses of single batches, and top-1.
-MOVED_LOSS = 0.05
-MOVED_TOP1 = 0.02
+# A run that has moved to another device against one that stayed, float32 in both: losses of single batches, of which
+# small ones count as LEAST_LOSS, and top-1. Another order of sums alone moves losses of LeNet on MNIST by up to 1.3 % in
+# 100 steps, 2.0 % in 200, and top-1 by 0.0001.
+MOVED_LOSS = 0.1
+MOVED_TOP1 = 0.01
+LEAST_LOSS = 0.05
 SANITIZER_FINDING = re.compile(
     r"^=========\s+(Invalid |Uninitialized |Misaligned |Barrier error|Error: |Fatal|Internal|.*hazard detected)"
 )
@@ -194,7 +197,7 @@ def judge_move(part, state, log):
     tops = [record["top1"] for record in (*moved, *stayed) if record["kind"] == "test" and record["step"] > first]
     if len(tops) != 2:
         return "failed", f"it left no evaluation after step {first} to compare"
-    apart = [abs(losses[step] - expected[step]) / max(expected[step], MOVED_LOSS) for step in losses]
+    apart = [abs(losses[step] - expected[step]) / max(expected[step], LEAST_LOSS) for step in losses]
     top1 = abs(tops[0] - tops[1])
     detail = (f"resumed after step {first}; of {len(losses)} losses none is more than {percent(max(apart))} from that of the "
               f"run that stayed, top-1 {top1:.4f} (bounds: {percent(MOVED_LOSS)}, {MOVED_TOP1})")

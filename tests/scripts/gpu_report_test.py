@@ -242,8 +242,8 @@ class GpuReport(unittest.TestCase):
         (self.state / "moved.other").write_text("stayed\n")
         stayed, = self.parts
         for losses, top1, told, code, words in (
-            ((9.0, 0.51, 0.5), 0.97, log, 0, "of 2 losses none is more than 2.0 % from"),
-            ((0.5, 0.53, 0.5), 0.98, log, 1, "more than 6.0 %"),
+            ((9.0, 0.51, 0.5), 0.975, log, 0, "of 2 losses none is more than 2.0 % from"),
+            ((0.5, 0.56, 0.5), 0.98, log, 1, "more than 12.0 %"),
             ((0.5, 0.5, float("nan")), 0.98, log, 1, "of 2 losses"),
             ((0.5, None, 0.5), 0.98, log, 1, "exit code 0; what it left cannot be read"),
             ((0.5, 0.5, 0.5), 0.95, log, 1, "top-1 0.0300"),
