@@ -63,6 +63,12 @@ check_format() {
 is_exempt_from_tests() {
   case $1 in
     kernels/cpu/ternarize_chunk.cpp) return 0 ;; # inner loop of kernels/ternarize, tested there on every SIMD target
+    nets/cuda/*layer.cpp | nets/cuda/pool_layers.cpp) return 0 ;; # all in nets/cuda/cuda_net, tested there beside a reference
+    nets/cuda/pass_runner.cpp) return 0 ;;       # the inside of nets/cuda/cuda_net
+    trainers/device_replica.cpp) return 0 ;;     # the inside of trainers/device_trainer
+    trainers/device_setup.cpp) return 0 ;;       # what the command puts together, tested as trainers/train_on_gpu
+    trainers/cuda/worker_gradients.cu) return 0 ;; # the kernels of trainers/device_transform, tested there
+    trainers/trainer.cpp) return 0 ;;            # the base of trainers/host_trainer and device_trainer, tested there
     compress/*device_coder.cpp) return 0 ;;      # the parts of compress/device_all_reduce, tested there with every option
     */cuda/stub.cpp) return 0 ;;                 # in builds without CUDA, where no device leads to it
     *) return 1 ;;

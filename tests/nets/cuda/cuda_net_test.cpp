@@ -189,15 +189,6 @@ TEST_F(CudaNet, ServesTheCallsOfNet) {
   EXPECT_THROW(ours.net->compute_gradients(ours.parameters.span(), late, gradients, losses), InvalidArgument);
 }
 
-TEST(DeviceNet, RefusesTheCpu) {
-  try {
-    make_device_net("lenet", {12, 12, 1}, 10, {}, MathMode::kFp32, Stream(Device::cpu()));
-    FAIL() << "no error";
-  } catch (const NotSupported& error) {
-    EXPECT_NE(std::string(error.what()).find("make_net"), std::string::npos) << error.what();
-  }
-}
-
 TEST_F(CudaNet, RefusesImpossibleOptions) {
   const Stream stream(Device::cuda());
   EXPECT_THROW(make_device_net("lenet", {12, 12, 1}, 10, {.num_local_workers = 0}, MathMode::kFp32, stream),

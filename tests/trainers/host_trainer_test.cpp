@@ -1,4 +1,4 @@
-#include "trainers/trainer.h"
+#include "trainers/host_trainer.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -42,7 +42,7 @@ std::vector<std::uint32_t> bits_after(const SmallRun& run) {
   return state_bits(*trainer);
 }
 
-TEST(Trainer, EqualRunsGiveEqualBits) {
+TEST(HostTrainer, EqualRunsGiveEqualBits) {
   const SmallRun run{.num_workers = 2, .codec = "ternary"};
   const std::vector<std::uint32_t> bits = bits_after(run);
   EXPECT_EQ(bits_after(run), bits);
@@ -51,7 +51,7 @@ TEST(Trainer, EqualRunsGiveEqualBits) {
   EXPECT_NE(bits_after(other), bits);
 }
 
-TEST(Trainer, ThreadsChangeNoBit) {
+TEST(HostTrainer, ThreadsChangeNoBit) {
   for (const char* codec : {"fp32", "ternary"}) {
     const SmallRun one{.num_workers = 4, .codec = codec, .total_steps = 4};
     const std::vector<std::uint32_t> bits = bits_after(one);
@@ -64,7 +64,7 @@ TEST(Trainer, ThreadsChangeNoBit) {
   }
 }
 
-TEST(Trainer, ThreadsChangeNoBitOfDropoutAndMovingStatistics) {
+TEST(HostTrainer, ThreadsChangeNoBitOfDropoutAndMovingStatistics) {
   const SmallRun one{.num_workers = 4, .codec = "ternary", .total_steps = 4, .net = test::branched_net(0.6f)};
   const std::vector<std::uint32_t> bits = bits_after(one);
   SmallRun more = one;
@@ -72,7 +72,7 @@ TEST(Trainer, ThreadsChangeNoBitOfDropoutAndMovingStatistics) {
   EXPECT_EQ(bits_after(more), bits);
 }
 
-TEST(Trainer, EachWorkerMovesItsOwnStateAndTheAverageFollowsTheFirst) {
+TEST(HostTrainer, EachWorkerMovesItsOwnStateAndTheAverageFollowsTheFirst) {
   SmallRun run{.num_workers = 2, .total_steps = 1, .net = test::branched_net(0.6f)};
   const std::unique_ptr<Trainer> trainer = make_small_trainer(run);
   const std::vector<float> initial(trainer->state(0).begin(), trainer->state(0).end());
@@ -87,7 +87,7 @@ TEST(Trainer, EachWorkerMovesItsOwnStateAndTheAverageFollowsTheFirst) {
   }
 }
 
-TEST(Trainer, DropsOutDifferentlyInEveryStep) {
+TEST(HostTrainer, DropsOutDifferentlyInEveryStep) {
   // One example that stays the same, and no learning: only dropout makes losses differ.
   const auto dataset = testing::small_digits(1, kSmallImage);
   const NetSpec spec{"net",
@@ -103,7 +103,7 @@ TEST(Trainer, DropsOutDifferentlyInEveryStep) {
   EXPECT_EQ(std::set<double>(losses.begin(), losses.end()).size(), 4u);
 }
 
-TEST(Trainer, HooksChangeNoBit) {
+TEST(HostTrainer, HooksChangeNoBit) {
   const SmallRun run{.num_workers = 2, .codec = "ternary"};
   const TemporaryDirectory folder;
   MetricsWriter writer(folder / "m.jsonl");
@@ -122,14 +122,14 @@ TEST(Trainer, HooksChangeNoBit) {
   std::fclose(null_device);
 }
 
-TEST(Trainer, OneWorkerWithoutExchangeEqualsAnExchangeOfOne) {
+TEST(HostTrainer, OneWorkerWithoutExchangeEqualsAnExchangeOfOne) {
   SmallRun run{.simple = true};
   const std::vector<std::uint32_t> bits = bits_after(run);
   run.simple = false;
   EXPECT_EQ(bits_after(run), bits);
 }
 
-TEST(Trainer, FourWorkersWithoutCompressionDoWhatOneDoes) {
+TEST(HostTrainer, FourWorkersWithoutCompressionDoWhatOneDoes) {
   // The same examples in each step; sums are ordered differently, so only roundings may differ.
   const std::unique_ptr<Trainer> one = make_small_trainer({.num_workers = 1});
   const std::unique_ptr<Trainer> four = make_small_trainer({.num_workers = 4});
@@ -147,7 +147,7 @@ TEST(Trainer, FourWorkersWithoutCompressionDoWhatOneDoes) {
   EXPECT_NE(state_bits(*one), state_bits(*four));  // or the test has compared a run with itself
 }
 
-TEST(Trainer, TernaryTrainingLearns) {
+TEST(HostTrainer, TernaryTrainingLearns) {
   const std::vector<double> losses =
       losses_of({.num_workers = 4, .codec = "ternary", .total_steps = 40, .batch_size = 20, .learning_rate = 0.02});
   const double first = std::accumulate(losses.begin(), losses.begin() + 5, 0.0) / 5;
@@ -156,7 +156,7 @@ TEST(Trainer, TernaryTrainingLearns) {
   EXPECT_LT(last, 0.75 * first);
 }
 
-TEST(Trainer, GoingOnFromACheckpointEndsTheSame) {
+TEST(HostTrainer, GoingOnFromACheckpointEndsTheSame) {
   for (const auto& [codec, net] : {std::pair<const char*, std::optional<NetSpec>>{"fp32", std::nullopt},
                                    {"ternary", std::nullopt},
                                    {"ternary", test::branched_net(0.6f)}}) {
@@ -187,7 +187,7 @@ TEST(Trainer, GoingOnFromACheckpointEndsTheSame) {
   }
 }
 
-TEST(Trainer, StopsWhenAHookAsksAndGoesOnExactly) {
+TEST(HostTrainer, StopsWhenAHookAsksAndGoesOnExactly) {
   const SmallRun run{.num_workers = 2, .codec = "ternary"};
   const std::unique_ptr<Trainer> trainer = make_small_trainer(run);
   int calls = 0;
@@ -220,7 +220,7 @@ class Recorder final : public Hook {
   bool everywhere_;
 };
 
-TEST(Trainer, CallsHooksAroundAndAfterEverySteps) {
+TEST(HostTrainer, CallsHooksAroundAndAfterEverySteps) {
   std::vector<std::string> log;
   const std::unique_ptr<Trainer> trainer = make_small_trainer({.simple = true, .total_steps = 2});
   trainer->add_hook(std::make_unique<Recorder>(log));
@@ -241,7 +241,7 @@ class SecondRank final : public Communicator {
   void barrier() override { ADD_FAILURE(); }
 };
 
-TEST(Trainer, OnlyTheChiefRunsHooksThatDoNotAskForEveryRank) {
+TEST(HostTrainer, OnlyTheChiefRunsHooksThatDoNotAskForEveryRank) {
   std::vector<std::string> chief;
   std::vector<std::string> everywhere;
   const std::unique_ptr<Trainer> trainer =
@@ -253,7 +253,7 @@ TEST(Trainer, OnlyTheChiefRunsHooksThatDoNotAskForEveryRank) {
   EXPECT_EQ(everywhere.size(), 3u);
 }
 
-TEST(Trainer, StepsReportTheScheduleAndTheBatch) {
+TEST(HostTrainer, StepsReportTheScheduleAndTheBatch) {
   const std::unique_ptr<Trainer> trainer = make_small_trainer({.num_workers = 2, .learning_rate = 0.04});
   std::vector<double> rates;
   trainer->add_hook(every_steps(1, [&](const TrainingView& training, const StepView& step) {
@@ -271,7 +271,7 @@ TEST(Trainer, StepsReportTheScheduleAndTheBatch) {
   EXPECT_DOUBLE_EQ(rates[3], 0.04 * std::sqrt(0.5));
 }
 
-TEST(Trainer, TelemetryComparesWorkerZeroWithItsMessage) {
+TEST(HostTrainer, TelemetryComparesWorkerZeroWithItsMessage) {
   const std::unique_ptr<Trainer> trainer = make_small_trainer({.num_workers = 2, .codec = "ternary"});
   trainer->add_hook(at_step(3, [](const TrainingView& training, const StepView& step) {
     const int weights = training.net.layout().find("conv2/weights");
@@ -306,7 +306,7 @@ class PoisonedDigits final : public Dataset {
   std::shared_ptr<Dataset> digits_ = testing::small_digits(40, kSmallImage);
 };
 
-TEST(Trainer, StopOnNonfiniteLeavesTheLastWholeStep) {
+TEST(HostTrainer, StopOnNonfiniteLeavesTheLastWholeStep) {
   for (const bool simple : {true, false}) {
     const std::unique_ptr<Trainer> trainer =
         make_small_trainer({.simple = simple, .dataset = std::make_shared<PoisonedDigits>()});
@@ -317,7 +317,7 @@ TEST(Trainer, StopOnNonfiniteLeavesTheLastWholeStep) {
   }
 }
 
-TEST(Trainer, SkippedStepsLeaveParametersAndSlots) {
+TEST(HostTrainer, SkippedStepsLeaveParametersAndSlots) {
   for (const bool simple : {true, false}) {
     // A batch of all forty examples: every step is poisoned.
     const std::unique_ptr<Trainer> trainer = make_small_trainer({.simple = simple,
@@ -337,7 +337,7 @@ TEST(Trainer, SkippedStepsLeaveParametersAndSlots) {
   }
 }
 
-TEST(Trainer, SkippedStepsLeaveMovingStatistics) {
+TEST(HostTrainer, SkippedStepsLeaveMovingStatistics) {
   SmallRun run{.num_workers = 2,
                .on_nonfinite = OnNonfinite::kSkip,
                .total_steps = 2,
@@ -357,7 +357,7 @@ TEST(Trainer, SkippedStepsLeaveMovingStatistics) {
   EXPECT_EQ(state_bits(*trainer), before);
 }
 
-TEST(Trainer, PoisonedTensorsThatCountAsZeroKeepParametersFinite) {
+TEST(HostTrainer, PoisonedTensorsThatCountAsZeroKeepParametersFinite) {
   const std::unique_ptr<Trainer> trainer = make_small_trainer({.num_workers = 4,
                                                                .codec = "ternary",
                                                                .on_nonfinite = OnNonfinite::kZero,
@@ -375,7 +375,7 @@ TEST(Trainer, PoisonedTensorsThatCountAsZeroKeepParametersFinite) {
   for (const float value : trainer->parameters()) ASSERT_TRUE(std::isfinite(value));
 }
 
-TEST(Trainer, ErrorsOfTheDataSetComeThrough) {
+TEST(HostTrainer, ErrorsOfTheDataSetComeThrough) {
   class Broken final : public Dataset {
    public:
     const std::string& name() const override { return name_; }
@@ -444,13 +444,13 @@ std::vector<double> reference_losses(const SmallRun& run, std::uint64_t num_step
   return losses;
 }
 
-TEST(Trainer, LossesFollowAPlainRunInDoublePrecision) {
+TEST(HostTrainer, LossesFollowAPlainRunInDoublePrecision) {
   const std::vector<double> losses = losses_of(kPinnedRun);
   const std::vector<double> expected = reference_losses(kPinnedRun, kReferenceSteps);
   for (std::size_t i = 0; i < expected.size(); ++i) EXPECT_NEAR(losses[i], expected[i], 1e-4) << i;
 }
 
-TEST(Trainer, LossesFollowTheRecordedTrajectory) {
+TEST(HostTrainer, LossesFollowTheRecordedTrajectory) {
   const std::vector<double> losses = losses_of(kPinnedRun);
   ASSERT_EQ(losses.size(), std::size(kPinnedLosses));
   // Another instruction set sums in another order, which changes far less than this; a wrong rate, gradient or order of

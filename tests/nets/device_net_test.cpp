@@ -1,0 +1,37 @@
+#include "nets/device_net.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "kernels/errors.h"
+#include "nets/lenet.h"
+
+namespace terngrad {
+namespace {
+
+using ::testing::HasSubstr;
+
+TEST(DeviceNet, RefusesTheCpu) {
+  const Stream cpu(Device::cpu());
+  try {
+    make_device_net("lenet", {12, 12, 1}, 10, {}, MathMode::kFp32, cpu);
+    FAIL() << "no error";
+  } catch (const NotSupported& error) {
+    EXPECT_THAT(error.what(), HasSubstr("make_net"));
+  }
+  EXPECT_THROW(make_device_net(lenet(), {12, 12, 1}, 10, {}, MathMode::kTf32, cpu), NotSupported);
+  EXPECT_THROW(make_device_net("none", {12, 12, 1}, 10, {}, MathMode::kFp32, cpu), InvalidArgument);
+}
+
+TEST(DeviceNet, SaysWhetherTheBuildHasThem) {
+  // A build that has none says how to get them; one that has names the libraries.
+  if (why_no_device_nets().empty()) {
+    EXPECT_NE(device_net_libraries(), "");
+  } else {
+    EXPECT_THAT(why_no_device_nets(), HasSubstr("TERNGRAD_CUDNN"));
+    EXPECT_EQ(device_net_libraries(), "");
+  }
+}
+
+}  // namespace
+}  // namespace terngrad

@@ -1,0 +1,51 @@
+#include "trainers/device_choice.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "kernels/errors.h"
+
+namespace terngrad {
+namespace {
+
+using ::testing::HasSubstr;
+
+TEST(DeviceChoice, TheCpuIsAlwaysThere) {
+  const DeviceChoice choice = choose_devices("cpu", 1, "tf32");
+  EXPECT_TRUE(choice.is_cpu());
+  EXPECT_EQ(choice.description(), "cpu");
+  EXPECT_EQ(choice.note, "");
+  EXPECT_EQ(make_net_on(choice, "lenet", {12, 12, 1}, 10, {})->device(), Device::cpu());
+}
+
+TEST(DeviceChoice, WithoutAGpuAutoIsTheCpuAndSaysWhy) {
+  if (num_cuda_devices() > 0 && why_no_device_nets().empty()) GTEST_SKIP() << "there is a GPU";
+  const DeviceChoice choice = choose_devices("auto", 1, "tf32");
+  EXPECT_TRUE(choice.is_cpu());
+  EXPECT_THAT(choice.note, HasSubstr("no GPU: "));
+  try {
+    choose_devices("cuda", 1, "tf32");
+    FAIL() << "no error";
+  } catch (const UsageError& error) {
+    EXPECT_THAT(error.what(), HasSubstr("--device cuda: " + choice.note.substr(8)));
+    EXPECT_THAT(error.what(), HasSubstr("accepted: auto, cpu"));
+  }
+}
+
+TEST(DeviceChoice, OnAGpuAutoTakesIt) {
+  if (num_cuda_devices() == 0 || !why_no_device_nets().empty()) GTEST_SKIP() << "no GPU: " << why_no_cuda_device();
+  const DeviceChoice choice = choose_devices("auto", 1, "fp32");
+  ASSERT_EQ(choice.gpus.size(), 1u);
+  EXPECT_EQ(choice.math, MathMode::kFp32);
+  EXPECT_THAT(choice.description(), HasSubstr("float32"));
+  EXPECT_EQ(choose_devices("cuda", 1, "tf32").math, MathMode::kTf32);
+  try {
+    choose_devices("cuda", num_cuda_devices() + 1, "tf32");
+    FAIL() << "no error";
+  } catch (const UsageError& error) {
+    EXPECT_THAT(error.what(), HasSubstr("--num_gpus " + std::to_string(num_cuda_devices() + 1)));
+  }
+}
+
+}  // namespace
+}  // namespace terngrad
