@@ -81,13 +81,13 @@ TEST_F(CudaTrainCommand, TrainsAndWritesWhatTheCpuWrites) {
 
 TEST_F(CudaTrainCommand, ARunGoesOnExactly) {
   const TemporaryDirectory folder;
-  ASSERT_EQ(train(small_run(folder / "whole", "cuda") + steps(6)).exit_code, kExitSuccess);
-  ASSERT_EQ(train(small_run(folder / "cut", "cuda") + steps(6)).exit_code, kExitSuccess);
+  ASSERT_EQ(train(small_run(folder / "whole", "cuda") + steps(4)).exit_code, kExitSuccess);
+  ASSERT_EQ(train(small_run(folder / "cut", "cuda") + steps(4)).exit_code, kExitSuccess);
   remove_checkpoints_after(folder / "cut", 2);
   const CommandOutcome resumed =
-      train(small_run(folder / "cut", "cuda") + steps(6) + std::vector<std::string>{"--resume"});
+      train(small_run(folder / "cut", "cuda") + steps(4) + std::vector<std::string>{"--resume"});
   ASSERT_EQ(resumed.exit_code, kExitSuccess) << ::testing::PrintToString(resumed);
-  EXPECT_EQ(read_file_text(checkpoint_path(folder / "cut", 6)), read_file_text(checkpoint_path(folder / "whole", 6)));
+  EXPECT_EQ(read_file_text(checkpoint_path(folder / "cut", 4)), read_file_text(checkpoint_path(folder / "whole", 4)));
   EXPECT_EQ(metrics_of(folder / "cut"), metrics_of(folder / "whole"));
 }
 
@@ -136,7 +136,7 @@ TEST_F(CudaTrainCommand, OptionsWithoutEffectOnAGpuAreRefused) {
 }
 
 TEST_F(CudaTrainCommand, EvaluationOnAGpuIsTheCpus) {
-  const auto digits = testing::small_digits(300, 12);
+  const auto digits = testing::small_digits(260, 12);
   const ImageShape shape{12, 12, 1};
   const auto cpu = make_net("lenet", shape, 10, {});
   const auto gpu = make_device_net("lenet", shape, 10, {}, MathMode::kFp32, Stream(Device::cuda()));
@@ -144,7 +144,7 @@ TEST_F(CudaTrainCommand, EvaluationOnAGpuIsTheCpus) {
   cpu->initialize(3, parameters.span());
   const Evaluation expected = evaluate(*cpu, parameters.span(), {}, *digits, 1);
   const Evaluation found = evaluate(*gpu, parameters.span(), {}, *digits, 1);
-  EXPECT_EQ(found.num_examples, 300);
+  EXPECT_EQ(found.num_examples, 260);
   EXPECT_NEAR(found.loss, expected.loss, 1e-5);
   EXPECT_NEAR(found.top1, expected.top1, 0.01);
 }
