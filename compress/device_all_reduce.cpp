@@ -210,16 +210,8 @@ void DeviceAllReduce::forget_nonfinite() {
   fill_zero(frozen_.span(), stream_);
 }
 
-ExchangeReport DeviceAllReduce::report(std::uint64_t step) {
-  std::array<NonfiniteReport, 2> reports;
-  copy<NonfiniteReport>(reports_.span(), std::span<NonfiniteReport>(reports), stream_);
-  stream_.synchronize();
+ExchangeReport DeviceAllReduce::bytes() const {
   ExchangeReport result;
-  result.nonfinite = nonfinite_text(reports[0], reports[1], step);
-  if (!result.nonfinite.empty() && options_.on_nonfinite == OnNonfinite::kStop) {
-    throw NonFiniteError(result.nonfinite);
-  }
-  result.skipped = !result.nonfinite.empty() && options_.on_nonfinite == OnNonfinite::kSkip;
   if (setup_.workers.num_workers == 1) return result;
   const std::int64_t others = setup_.workers.num_workers - 1;
   for (const auto& coder : coders_) {
@@ -230,6 +222,19 @@ ExchangeReport DeviceAllReduce::report(std::uint64_t step) {
     result.gradient.sent += payload_bytes;
     result.gradient.received += payload_bytes * others;
   }
+  return result;
+}
+
+ExchangeReport DeviceAllReduce::report(std::uint64_t step) {
+  std::array<NonfiniteReport, 2> reports;
+  copy<NonfiniteReport>(reports_.span(), std::span<NonfiniteReport>(reports), stream_);
+  stream_.synchronize();
+  ExchangeReport result = bytes();
+  result.nonfinite = nonfinite_text(reports[0], reports[1], step);
+  if (!result.nonfinite.empty() && options_.on_nonfinite == OnNonfinite::kStop) {
+    throw NonFiniteError(result.nonfinite);
+  }
+  result.skipped = !result.nonfinite.empty() && options_.on_nonfinite == OnNonfinite::kSkip;
   return result;
 }
 

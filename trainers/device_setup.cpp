@@ -52,17 +52,6 @@ std::vector<std::unique_ptr<DeviceAllReduce>> make_exchanges(const TrainOptions&
   return exchanges;
 }
 
-PipelineOptions pipeline_options(const WorkerRange& workers, const TrainerOptions& options, int num_threads) {
-  PipelineOptions pipeline;
-  pipeline.batch_size = options.batch_size;
-  pipeline.num_workers = workers.num_workers;
-  pipeline.first_local_worker = workers.first_local_worker;
-  pipeline.num_local_workers = workers.num_local_workers;
-  pipeline.seed = options.seed;
-  pipeline.num_threads = num_threads;
-  return pipeline;
-}
-
 /// Steps of a burst: as many as there is room for, where a ring holds the batches of them.
 int max_burst(const Dataset& dataset, const WorkerRange& workers, const TrainerOptions& options) {
   constexpr std::int64_t kMaxRingBytes = std::int64_t{1} << 30;
@@ -89,9 +78,9 @@ DeviceReplicaParts make_parts(const TrainOptions& o, const DeviceChoice& choice,
   parts.num_workers = place.workers.num_local_workers;
   parts.net = make_device_net(o.net, {dataset->height(), dataset->width(), dataset->channels()}, dataset->num_classes(),
                               net, choice.math, stream, {.dropout_keep_prob = static_cast<float>(o.dropout_keep_prob)});
-  const int num_threads = std::max(1, options.num_data_threads / static_cast<int>(choice.gpus.size()));
-  parts.examples = make_device_examples(dataset, pipeline_options(place.workers, options, num_threads),
-                                        max_burst(*dataset, place.workers, options), stream);
+  PipelineOptions examples = pipeline_options(place.workers, options);
+  examples.num_threads = std::max(1, options.num_data_threads / static_cast<int>(choice.gpus.size()));
+  parts.examples = make_device_examples(dataset, examples, max_burst(*dataset, place.workers, options), stream);
   const Layout& layout = parts.net->layout();
   parts.exchanges = make_exchanges(o, layout, place.workers, stream, place.communicator);
   parts.optimizer = make_optimizer(o.optimizer, {.momentum = o.momentum}, layout.flat_elements(), stream.device());

@@ -56,9 +56,7 @@ void in_parallel(std::size_t count, const Body& body) {
 // The base refers to parts that move to parts_ only after it is made; they stay where they are in memory.
 DeviceTrainer::DeviceTrainer(DeviceTrainerParts parts, const TrainerOptions& options)
     : Trainer(first_of(parts).net(), first_of(parts).optimizer(), parts.schedule, parts.workers, options),
-      parts_(std::move(parts)),
-      reports_(2),
-      is_reported_(2, false) {
+      parts_(std::move(parts)) {
   int num_workers = 0;
   for (const auto& replica : parts_.replicas) num_workers += replica->num_workers();
   TERNGRAD_REQUIRE(num_workers == workers().num_local_workers, "[DeviceTrainer] the process has ",
@@ -181,24 +179,19 @@ void DeviceTrainer::run_burst() {
   }
 }
 
-const ExchangeReport& DeviceTrainer::report_of(std::size_t exchange, std::uint64_t step) {
-  if (exchange >= reports_.size()) {
-    reports_.resize(exchange + 1);
-    is_reported_.resize(exchange + 1, false);
-  }
-  // Bytes are the same in every step; what is not finite is of interest only where the run goes on after it.
-  if (is_reported_[exchange] && parts_.on_nonfinite == OnNonfinite::kStop) return reports_[exchange];
-  ExchangeReport sum = chief().exchange(exchange).report(step);
-  for (std::size_t r = 1; r < parts_.replicas.size(); ++r) {
-    const ExchangeReport other = parts_.replicas[r]->exchange(exchange).report(step);
+ExchangeReport DeviceTrainer::report_of(std::size_t exchange, std::uint64_t step) {
+  // Where the run goes on, the GPU is asked what was not finite, after every step. Where it stops, run_burst has asked.
+  const bool stops = parts_.on_nonfinite == OnNonfinite::kStop;
+  ExchangeReport sum = stops ? ExchangeReport{} : chief().exchange(exchange).report(step);
+  sum.scalers = sum.gradient = sum.mean = {};
+  for (const auto& replica : parts_.replicas) {
+    const ExchangeReport own = replica->exchange(exchange).bytes();
     for (LegBytes ExchangeReport::*leg : {&ExchangeReport::scalers, &ExchangeReport::gradient, &ExchangeReport::mean}) {
-      (sum.*leg).sent += (other.*leg).sent;
-      (sum.*leg).received += (other.*leg).received;
+      (sum.*leg).sent += (own.*leg).sent;
+      (sum.*leg).received += (own.*leg).received;
     }
   }
-  reports_[exchange] = sum;
-  is_reported_[exchange] = true;
-  return reports_[exchange];
+  return sum;
 }
 
 void DeviceTrainer::report_step(const Records& records, std::size_t index, double seconds) {
@@ -216,6 +209,7 @@ void DeviceTrainer::report_step(const Records& records, std::size_t index, doubl
   }
   const auto num_local = workers().num_local_workers;
   const std::int64_t local_examples = options().batch_size / workers().num_workers * num_local;
+  const ExchangeReport report = report_of(exchange, step);
   const auto gradient = [this](int segment) -> std::span<const float> {
     gradient_ = chief().gradient(segment);
     return gradient_;
@@ -231,7 +225,7 @@ void DeviceTrainer::report_step(const Records& records, std::size_t index, doubl
       .step_seconds = seconds,
       .parts_are_timed = false,
       .transform_counts = counts,
-      .report = report_of(exchange, step),
+      .report = report,
       .telemetry = telemetry_of(gradient, decode_sent),
       .gradient = gradient,
       .decode_sent = decode_sent,

@@ -46,15 +46,13 @@ class DeviceTrainer final : public Trainer {
   std::uint64_t prepare_burst();  // how many steps are ready
   void run_burst();
   void report_step(const Records& records, std::size_t index, double seconds);
-  /// Of an exchange, as it is in every step but for what is not finite.
-  const ExchangeReport& report_of(std::size_t exchange, std::uint64_t step);
+  /// Of the exchange that a step took, with the bytes of all replicas.
+  ExchangeReport report_of(std::size_t exchange, std::uint64_t step);
 
   DeviceTrainerParts parts_;
-  std::vector<Buffer<float>> slots_;     // the optimizer's, in host memory
-  std::vector<ExchangeReport> reports_;  // of each exchange
-  std::vector<bool> is_reported_;
-  double seconds_per_step_ = 0;  // of the last burst; 0: not known yet
-  std::vector<float> gradient_;  // what a hook asked for last
+  std::vector<Buffer<float>> slots_;  // the optimizer's, in host memory
+  double seconds_per_step_ = 0;       // of the last burst; 0: not known yet
+  std::vector<float> gradient_;       // what a hook asked for last
 };
 
 }  // namespace terngrad

@@ -44,7 +44,9 @@ HostTrainer::HostTrainer(TrainerParts parts, const TrainerOptions& options)
 }
 
 std::uint64_t HostTrainer::run() {
-  Pipeline pipeline(parts_.dataset, pipeline_options());
+  PipelineOptions examples = pipeline_options(workers(), options());
+  examples.first_step = steps_done();
+  Pipeline pipeline(parts_.dataset, examples);
   begin();
   while (!is_done()) step(pipeline);
   finish();

@@ -57,15 +57,14 @@ TrainingView Trainer::view() {
           .ema_state = state_ema_.shadow()};
 }
 
-PipelineOptions Trainer::pipeline_options() const {
+PipelineOptions pipeline_options(const WorkerRange& workers, const TrainerOptions& options) {
   PipelineOptions result;
-  result.batch_size = options_.batch_size;
-  result.num_workers = workers_.num_workers;
-  result.first_local_worker = workers_.first_local_worker;
-  result.num_local_workers = workers_.num_local_workers;
-  result.seed = options_.seed;
-  result.first_step = steps_done_;
-  result.num_threads = options_.num_data_threads;
+  result.batch_size = options.batch_size;
+  result.num_workers = workers.num_workers;
+  result.first_local_worker = workers.first_local_worker;
+  result.num_local_workers = workers.num_local_workers;
+  result.seed = options.seed;
+  result.num_threads = options.num_data_threads;
   return result;
 }
 

@@ -26,6 +26,9 @@ struct TrainerOptions {
   int num_data_threads = 1;  // threads that prepare examples
 };
 
+/// What the pipeline of these workers' examples is made with; its first step is the run's.
+PipelineOptions pipeline_options(const WorkerRange& workers, const TrainerOptions& options);
+
 /// Synchronous training of N workers of which this process holds a contiguous range. Every step: each worker computes
 /// the gradient of its slice of the joint batch, transforms are applied, the gradients are combined, and the one copy
 /// of the parameters that the process's workers share is updated. Final parameters depend on options, seed and the kind
@@ -70,7 +73,6 @@ class Trainer {
           const TrainerOptions& options);
 
   TrainingView view();
-  PipelineOptions pipeline_options() const;
   double learning_rate(std::uint64_t step) const { return schedule_.rate(static_cast<std::int64_t>(step)); }
   bool is_done() const { return steps_done_ >= options_.total_steps || stop_; }
   void begin();                           // before_train of the hooks

@@ -251,11 +251,10 @@ TEST_F(CudaDeviceTrainer, HooksSeeWhatTheyLookAt) {
   EXPECT_EQ(looks, 3);
 }
 
-/// Digits of which one is not a number from its second visit on.
-class Poisoned final : public Dataset {
+/// Another set, whose images may be changed as they are read.
+class Wrapped : public Dataset {
  public:
-  Poisoned(std::shared_ptr<const Dataset> inner, std::uint64_t from_epoch)
-      : inner_(std::move(inner)), from_epoch_(from_epoch) {}
+  explicit Wrapped(std::shared_ptr<const Dataset> inner) : inner_(std::move(inner)) {}
   const std::string& name() const override { return inner_->name(); }
   std::int64_t num_examples() const override { return inner_->num_examples(); }
   int height() const override { return inner_->height(); }
@@ -265,11 +264,23 @@ class Poisoned final : public Dataset {
   std::int32_t label(std::int64_t index) const override { return inner_->label(index); }
   void read(std::int64_t index, const ExampleVisit& visit, std::span<float> image) const override {
     inner_->read(index, visit, image);
-    if (index == 0 && visit.epoch >= from_epoch_) image[0] = NAN;
   }
 
  private:
   std::shared_ptr<const Dataset> inner_;
+};
+
+/// Digits of which one is not a number from an epoch on.
+class Poisoned final : public Wrapped {
+ public:
+  Poisoned(std::shared_ptr<const Dataset> inner, std::uint64_t from_epoch)
+      : Wrapped(std::move(inner)), from_epoch_(from_epoch) {}
+  void read(std::int64_t index, const ExampleVisit& visit, std::span<float> image) const override {
+    Wrapped::read(index, visit, image);
+    if (index == 0 && visit.epoch >= from_epoch_) image[0] = NAN;
+  }
+
+ private:
   std::uint64_t from_epoch_;
 };
 
@@ -300,6 +311,13 @@ TEST_F(CudaDeviceTrainer, StopsWithTheWordsOfTheStepAndKeepsTheLastWholeOne) {
   std::vector<double> losses;
   trainer->add_hook(std::make_unique<OnlyNumbers>(losses));
   const std::string words = words_of_failure(*trainer);
+  // The same where an exchange first runs in the very burst that fails.
+  DeviceRun mixed = run;
+  mixed.floating_from = 1;
+  std::vector<double> mixed_losses;
+  const auto mixed_trainer = make_device_trainer(mixed);
+  mixed_trainer->add_hook(std::make_unique<OnlyNumbers>(mixed_losses));
+  EXPECT_EQ(words_of_failure(*mixed_trainer).find("step " + std::to_string(mixed_losses.size()) + ":"), 0u);
   // The same words as step by step, and as on the CPU: what later steps of the burst meet does not count.
   DeviceRun single = run;
   single.max_burst = 1;
@@ -339,24 +357,14 @@ TEST_F(CudaDeviceTrainer, SkipsStepsAsTheCpuDoes) {
   }
 }
 
-/// Digits of which one cannot be read from its second visit on.
-class Unreadable final : public Dataset {
+/// Digits of which one cannot be read from its third visit on.
+class Unreadable final : public Wrapped {
  public:
-  explicit Unreadable(std::shared_ptr<const Dataset> inner) : inner_(std::move(inner)) {}
-  const std::string& name() const override { return inner_->name(); }
-  std::int64_t num_examples() const override { return inner_->num_examples(); }
-  int height() const override { return inner_->height(); }
-  int width() const override { return inner_->width(); }
-  int channels() const override { return inner_->channels(); }
-  int num_classes() const override { return inner_->num_classes(); }
-  std::int32_t label(std::int64_t index) const override { return inner_->label(index); }
+  using Wrapped::Wrapped;
   void read(std::int64_t index, const ExampleVisit& visit, std::span<float> image) const override {
     if (index == 0 && visit.epoch >= 2) TERNGRAD_THROW(DataError, "example 0 is damaged");
-    inner_->read(index, visit, image);
+    Wrapped::read(index, visit, image);
   }
-
- private:
-  std::shared_ptr<const Dataset> inner_;
 };
 
 TEST_F(CudaDeviceTrainer, AnErrorOfTheDataCostsNoStepBeforeIt) {
