@@ -149,7 +149,7 @@ void expect_near_host(const DeviceRun& device_run, double tolerance) {
 }
 
 TEST_F(CudaDeviceTrainer, FollowsTheCpu) {
-  expect_near_host({.run = {.num_workers = 2, .total_steps = 5}}, 1e-5);
+  expect_near_host({.run = {.num_workers = 2, .total_steps = 2}}, 1e-5);
   expect_near_host({.run = {.num_workers = 2, .total_steps = 4, .net = test::branched_net(0.6f)}}, 1e-4);
 }
 
@@ -406,7 +406,7 @@ TEST_F(CudaDeviceTrainer, ARunThatStoppedCanGoOnFromAnEarlierState) {
 }
 
 TEST_F(CudaDeviceTrainer, ClippingIsCounted) {
-  DeviceRun run{.run = {.num_workers = 2, .total_steps = 2}};
+  DeviceRun run{.run = {.num_workers = 2, .total_steps = 2, .net = test::branched_net(0.6f)}};
   run.clip_by_global_norm = 1e-3;
   const auto trainer = make_device_trainer(run);
   std::int64_t clipped = 0;

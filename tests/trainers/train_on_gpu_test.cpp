@@ -41,7 +41,7 @@ std::vector<std::string> small_run(const fs::path& folder, const std::string& de
           "--clip_factor",
           "2.5",
           "--image_size",
-          "12",
+          "8",
           "--log_steps",
           "2",
           "--telemetry_steps",
@@ -136,8 +136,8 @@ TEST_F(CudaTrainCommand, OptionsWithoutEffectOnAGpuAreRefused) {
 }
 
 TEST_F(CudaTrainCommand, EvaluationOnAGpuIsTheCpus) {
-  const auto digits = testing::small_digits(260, 12);
-  const ImageShape shape{12, 12, 1};
+  const auto digits = testing::small_digits(260, 8);
+  const ImageShape shape{8, 8, 1};
   const auto cpu = make_net("lenet", shape, 10, {});
   const auto gpu = make_device_net("lenet", shape, 10, {}, MathMode::kFp32, Stream(Device::cuda()));
   Buffer<float> parameters(cpu->layout().flat_elements());
