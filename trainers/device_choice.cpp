@@ -9,7 +9,7 @@ namespace {
 
 /// Why no net can run on a GPU here; empty if one can.
 std::string why_no_gpu() {
-  const std::string no_nets = why_no_device_nets();
+  std::string no_nets = why_no_device_nets();
   if (!no_nets.empty()) return no_nets;
   return num_cuda_devices() == 0 ? why_no_cuda_device() : "";
 }
