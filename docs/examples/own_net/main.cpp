@@ -9,7 +9,7 @@
 #include "kernels/device.h"
 #include "nets/net.h"
 #include "trainers/evaluate.h"
-#include "trainers/trainer.h"
+#include "trainers/host_trainer.h"
 
 namespace {
 
@@ -75,7 +75,7 @@ std::unique_ptr<terngrad::Trainer> make_trainer() {
   options.batch_size = kBatch;
   options.total_steps = kSteps;
   options.num_threads = num_hardware_threads();
-  return std::make_unique<Trainer>(std::move(parts), options);
+  return std::make_unique<HostTrainer>(std::move(parts), options);
 }
 
 }  // namespace
