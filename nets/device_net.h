@@ -27,10 +27,11 @@ struct DeviceBatch {
 };
 
 /// A Net whose parameters, states, images, labels, gradients and logits are in a GPU's memory; only initial values and,
-/// where the calls of Net are used, losses are host memory. Those calls wait for the device, take gradients and states
-/// that lie at equal distances, and announce segments when all are done. The calls below only submit work to the stream
-/// the net was made for: having run once, they allocate nothing, so they can be captured into a CUDA graph. Gradients
-/// are bitwise repeatable, and those of a worker do not depend on how many there are.
+/// where the calls of Net are used, losses are host memory. Addresses are aligned as the calls below say. Those calls
+/// wait for the device, take gradients and states that lie at equal distances, and announce segments when all are done.
+/// The calls below only submit work to the stream the net was made for: having run once, they allocate nothing, so they
+/// can be captured into a CUDA graph. Gradients are bitwise repeatable, and those of a worker do not depend on how many
+/// there are.
 class DeviceNet : public Net {
  public:
   /// The stream that the net works on.
@@ -40,13 +41,18 @@ class DeviceNet : public Net {
   virtual std::vector<std::string> notes() const = 0;
 
   /// As Net::compute_gradients.
-  /// @param parameters  [layout().flat_elements()]
-  /// @param gradients   of each local worker, [layout().flat_elements()], 128-byte aligned; padding is left as it is
+  /// @param parameters  [layout().flat_elements()], 64-byte aligned
+  /// @param batch       images 16-byte aligned
+  /// @param gradients   of each local worker, [layout().flat_elements()], 64-byte aligned; padding is left as it is
   /// @param losses      [num_local_workers] out, in device memory
   virtual void submit_gradients(const float* parameters, const DeviceBatch& batch, WorkerBuffers<float> gradients,
                                 WorkerLoss* losses) = 0;
 
   /// As Net::predict.
+  /// @param parameters  [layout().flat_elements()], 64-byte aligned
+  /// @param state       [state_layout().flat_elements()]; not read if the net has none
+  /// @param images      [num_examples, height, width, channels], 16-byte aligned
+  /// @param logits      [num_examples, num_classes] out
   virtual void submit_predict(const float* parameters, const float* state, const float* images, int num_examples,
                               float* logits) = 0;
 };

@@ -27,7 +27,7 @@ class Wide:
     loads: int
     stores: int
     arguments: str = ""  # only instantiations in whose mangled arguments this regular expression is found
-    library: str = "terngrad_kernels"  # whose objects must have it
+    target: str = "terngrad_kernels"  # of CMake, whose objects must have it
 
     def concerns(self, kernel):
         return kernel.function() == self.kernel and re.search(self.arguments, kernel.arguments()) is not None
@@ -253,8 +253,8 @@ def findings(found, wide_accesses):
 def wanted(paths):
     """The entries of the table for the libraries that the objects are of, by the folders in which CMake keeps them; those
     for kernels/ if there is none of that kind."""
-    of_paths = {wide.library for wide in WIDE_ACCESSES if any(f"{wide.library}.dir/" in path for path in paths)}
-    return [wide for wide in WIDE_ACCESSES if wide.library in (of_paths or {"terngrad_kernels"})]
+    of_paths = {wide.target for wide in WIDE_ACCESSES if any(f"{wide.target}.dir/" in path for path in paths)}
+    return [wide for wide in WIDE_ACCESSES if wide.target in (of_paths or {"terngrad_kernels"})]
 
 
 def main(arguments):

@@ -4,7 +4,10 @@
 
 namespace terngrad::cuda {
 
-std::string why_no_nets() { return "this build has no nets on GPUs (TERNGRAD_CUDNN)"; }
+std::string why_no_nets() {
+  return "this build has no nets on GPUs: put cuDNN 9.8 or later beside the CUDA Toolkit and configure with "
+         "-DTERNGRAD_CUDNN=ON";
+}
 
 std::string net_libraries() { return ""; }
 
