@@ -27,6 +27,8 @@ function(terngrad_dependency_calls variable)
         set(call "find_dependency(NCCL)") # by FindNCCL.cmake, which is installed beside the package's files
       elseif(library STREQUAL "CUDNN::cudnn")
         set(call "find_dependency(CUDNN)") # by FindCUDNN.cmake, which is installed so too
+      elseif(library STREQUAL "MPI::MPI_CXX")
+        set(call "set(MPI_CXX_SKIP_MPICXX ON)\nfind_dependency(MPI COMPONENTS CXX)")
       elseif(library STREQUAL "hwy::hwy")
         set(call "find_dependency(hwy)")
       elseif(library STREQUAL "DNNL::dnnl")

@@ -35,20 +35,36 @@ void Parcels::clear() {
   used_ = 0;
 }
 
+void Parcels::reserve(std::size_t words) {
+  if (words <= static_cast<std::size_t>(words_.num_elements())) return;
+  Buffer<std::uint64_t> larger(static_cast<std::int64_t>(std::max(words, 2 * used_)));
+  if (used_ > 0) std::memcpy(larger.data(), words_.data(), used_ * 8);
+  words_ = std::move(larger);
+}
+
 void Parcels::append(std::span<const std::uint8_t> bytes) {
-  const std::size_t end = used_ + (bytes.size() + 7) / 8;
-  if (end > static_cast<std::size_t>(words_.num_elements())) {
-    Buffer<std::uint64_t> larger(static_cast<std::int64_t>(std::max(end, 2 * used_)));
-    if (used_ > 0) std::memcpy(larger.data(), words_.data(), used_ * 8);
-    words_ = std::move(larger);
+  const std::uint64_t size = bytes.size();
+  const std::span<std::uint8_t> storage = extend({&size, 1});
+  if (bytes.empty()) return;
+  std::memset(storage.data() + storage.size() - 8, 0, 8);  // the padding of the last word
+  std::memcpy(storage.data(), bytes.data(), bytes.size());
+}
+
+std::span<std::uint8_t> Parcels::extend(std::span<const std::uint64_t> sizes) {
+  const std::size_t begin = used_;
+  for (const std::uint64_t size : sizes) {
+    offsets_.push_back(used_);
+    sizes_.push_back(size);
+    used_ += (size + 7) / 8;
   }
-  if (!bytes.empty()) {
-    words_.data()[end - 1] = 0;  // the padding of the last word
-    std::memcpy(words_.data() + used_, bytes.data(), bytes.size());
-  }
-  offsets_.push_back(used_);
-  sizes_.push_back(bytes.size());
+  const std::size_t end = std::exchange(used_, begin);
+  reserve(end);
   used_ = end;
+  return {reinterpret_cast<std::uint8_t*>(words_.data() + begin), (end - begin) * 8};
+}
+
+std::span<const std::uint8_t> Parcels::storage() const {
+  return {reinterpret_cast<const std::uint8_t*>(words_.data()), used_ * 8};
 }
 
 std::span<const std::uint8_t> Parcels::parcel(std::size_t index) const {

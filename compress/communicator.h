@@ -17,7 +17,14 @@ class Parcels {
   void clear();
   /// Appends a copy.
   void append(std::span<const std::uint8_t> bytes);
+  /// Appends parcels of these sizes that hold anything, for a transport to fill.
+  /// @returns their storage: each parcel, followed by what makes its length a multiple of 8
+  std::span<std::uint8_t> extend(std::span<const std::uint64_t> sizes);
   std::size_t count() const { return sizes_.size(); }
+  /// Of each parcel, in bytes.
+  std::span<const std::uint64_t> sizes() const { return sizes_; }
+  /// The storage of all parcels, as `extend` would give it.
+  std::span<const std::uint8_t> storage() const;
   std::span<const std::uint8_t> parcel(std::size_t index) const;
   std::span<std::uint8_t> parcel(std::size_t index);
 
@@ -25,7 +32,8 @@ class Parcels {
   Buffer<std::uint64_t> words_;  // uninitialised beyond used_: growing must not cost a pass over memory
   std::size_t used_ = 0;         // words
   std::vector<std::size_t> offsets_;
-  std::vector<std::size_t> sizes_;
+  std::vector<std::uint64_t> sizes_;
+  void reserve(std::size_t words);
 };
 
 /// A group of processes ("ranks"). Every rank calls the same operations in the same order. Failures throw

@@ -23,6 +23,7 @@ packages=(
   libhwy-dev                                            # SIMD
   nlohmann-json3-dev libspdlog-dev                      # JSON, logging
   zlib1g-dev liblzma-dev libjpeg-dev libpng-dev         # data: .gz, .xz, JPEG, PNG
+  libopenmpi-dev openmpi-bin                            # several processes and hosts
   libprotobuf-dev protobuf-compiler                     # TensorBoard event files
   libgtest-dev libgmock-dev libbenchmark-dev            # tests and microbenchmarks
   curl ca-certificates                                  # scripts/download_data.sh
@@ -52,6 +53,7 @@ install_deps.sh: this system has no apt-get. Install these with its own package 
   a C++20 compiler (g++ 12 or later), CMake 3.25 or later, Ninja, ccache, git
   Highway, oneDNN 2.6 or later with its CMake package, Boost.Program_options, nlohmann-json, spdlog, zlib, liblzma,
   libjpeg, libpng, protobuf
+  for several processes and hosts, which are optional: Open MPI 4.1 or another MPI 3
   GoogleTest with GoogleMock, Google Benchmark; for scripts/download_data.sh curl
   for GPUs, which are optional: CUDA Toolkit 12.4 or later, and between several of them NCCL 2.13 or later
 TEXT

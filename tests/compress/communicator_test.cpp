@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include "kernels/errors.h"
+#include "support/communicator_conformance.h"
 #include "support/thread_communicator.h"
 
 namespace terngrad {
@@ -26,6 +27,23 @@ TEST(Parcels, KeepBytesAtMultiplesOf8) {
   }
   parcels.clear();
   EXPECT_EQ(parcels.count(), 0u);
+}
+
+TEST(Parcels, GiveStorageToFill) {
+  Parcels parcels;
+  parcels.append(Bytes{1, 2});
+  const std::vector<std::uint64_t> sizes = {3, 0, 8};
+  const std::span<std::uint8_t> storage = parcels.extend(sizes);
+  ASSERT_EQ(storage.size(), 16u);
+  for (std::size_t i = 0; i < 16; ++i) storage[i] = static_cast<std::uint8_t>(10 + i);
+  ASSERT_EQ(parcels.count(), 4u);
+  EXPECT_THAT(parcels.sizes(), ElementsAre(2, 3, 0, 8));
+  EXPECT_THAT(parcels.parcel(0), ElementsAre(1, 2));
+  EXPECT_THAT(parcels.parcel(1), ElementsAre(10, 11, 12));
+  EXPECT_TRUE(parcels.parcel(2).empty());
+  EXPECT_EQ(parcels.parcel(3)[0], 18);
+  EXPECT_EQ(parcels.storage().size(), 24u);
+  EXPECT_EQ(parcels.storage().data() + 8, storage.data());
 }
 
 TEST(Parcels, RefuseAnIndexOutside) {
@@ -52,6 +70,7 @@ TEST(SelfCommunicator, HandsParcelsBack) {
 
 TEST(SelfCommunicator, LeavesReductionsAsTheyAre) {
   const auto self = make_self_communicator();
+  testing::check_communicator(*self);
   std::vector<std::uint64_t> sums = {1, 2};
   std::vector<std::uint32_t> maxima = {3};
   Bytes bytes = {4};
@@ -101,32 +120,12 @@ TEST(WorkerGroup, RefusesFewerWorkersThanProcesses) {
 }
 
 // The communicator that other tests exchange through does what the interface says.
-TEST(ThreadCommunicator, GathersScattersAndReduces) {
-  const auto errors = testing::run_ranks(3, [](std::shared_ptr<Communicator> c) {
-    const auto rank = static_cast<std::uint8_t>(c->rank());
-    Parcels mine;
-    for (std::uint8_t i = 0; i <= rank; ++i) mine.append(Bytes(i + 1u, rank));
-    Parcels all;
-    c->all_gather(mine, all);
-    ASSERT_EQ(all.count(), 6u);
-    EXPECT_THAT(all.parcel(4), ElementsAre(2, 2));
-    std::vector<Parcels> outgoing(3);
-    for (std::uint8_t to = 0; to < 3; ++to) outgoing[to].append(Bytes{rank, to});
-    c->all_to_all(outgoing, all);
-    ASSERT_EQ(all.count(), 3u);
-    for (std::uint8_t from = 0; from < 3; ++from) EXPECT_THAT(all.parcel(from), ElementsAre(from, rank));
-    std::vector<std::uint64_t> sums = {rank, ~std::uint64_t{0}};
-    c->all_reduce_sum(sums);
-    EXPECT_THAT(sums, ElementsAre(3, ~std::uint64_t{0} - 2));
-    std::vector<std::uint32_t> maxima = {rank};
-    c->all_reduce_max(maxima);
-    EXPECT_THAT(maxima, ElementsAre(2));
-    Bytes bytes = {rank};
-    c->broadcast(bytes, 1);
-    EXPECT_THAT(bytes, ElementsAre(1));
-    c->barrier();
-  });
-  for (const auto& error : errors) EXPECT_FALSE(error);
+TEST(ThreadCommunicator, MovesAndReduces) {
+  for (const int size : {1, 2, 3, 4}) {
+    const auto errors =
+        testing::run_ranks(size, [](const std::shared_ptr<Communicator>& c) { testing::check_communicator(*c); });
+    for (const auto& error : errors) EXPECT_FALSE(error);
+  }
 }
 
 }  // namespace

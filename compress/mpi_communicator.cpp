@@ -1,0 +1,256 @@
+#include "compress/mpi_communicator.h"
+
+#include "kernels/errors.h"
+
+#ifdef TERNGRAD_WITH_MPI
+
+#include <algorithm>
+#include <array>
+#include <cstring>
+#include <utility>
+
+#include "compress/mpi_operation.h"
+
+namespace terngrad {
+namespace {
+
+template <class T>
+std::span<const std::uint8_t> bytes_of(std::span<const T> values) {
+  return {reinterpret_cast<const std::uint8_t*>(values.data()), values.size_bytes()};
+}
+
+template <class T>
+std::span<std::uint8_t> writable_bytes_of(std::span<T> values) {
+  return {reinterpret_cast<std::uint8_t*>(values.data()), values.size_bytes()};
+}
+
+class Mpi final : public MpiCommunicator {
+ public:
+  explicit Mpi(const MpiOptions& options) {
+    group_.timeout_seconds = options.timeout_seconds;
+    group_.chunk_bytes = options.chunk_bytes;
+    // A communicator of our own: its messages meet no others, and its errors come back instead of ending the process.
+    group_.require_success(MPI_Comm_dup(MPI_COMM_WORLD, &group_.communicator), "start");
+    MPI_Comm_set_errhandler(group_.communicator, MPI_ERRORS_RETURN);
+    MPI_Comm_rank(group_.communicator, &group_.rank);
+    MPI_Comm_size(group_.communicator, &group_.size);
+    find_hosts();
+  }
+  Mpi(const Mpi&) = delete;
+  Mpi& operator=(const Mpi&) = delete;
+  ~Mpi() override {
+    // With messages under way it would wait for peers that may never come.
+    if (!group_.is_broken) MPI_Comm_free(&group_.communicator);
+  }
+
+  int rank() const override { return group_.rank; }
+  int size() const override { return group_.size; }
+  const std::vector<std::string>& hosts() const override { return group_.hosts; }
+  int local_size() const override { return static_cast<int>(std::ranges::count(group_.hosts, own_host())); }
+  int local_rank() const override {
+    return static_cast<int>(std::count(group_.hosts.begin(), group_.hosts.begin() + group_.rank, own_host()));
+  }
+
+  void all_gather(Parcels& mine, Parcels& all) override {
+    MpiOperation operation(group_, MpiOperationKind::kAllGather);
+    for_each_peer([&](int peer) { operation.send(peer, mine.sizes(), mine.storage()); });
+    take(operation, mine, all);
+  }
+
+  void all_to_all(std::span<Parcels> outgoing, Parcels& incoming) override {
+    TERNGRAD_REQUIRE(outgoing.size() == static_cast<std::size_t>(group_.size),
+                     "[all_to_all] one list of parcels for each of ", group_.size, " ranks, got ", outgoing.size());
+    MpiOperation operation(group_, MpiOperationKind::kAllToAll);
+    for_each_peer([&](int peer) {
+      const Parcels& parcels = outgoing[static_cast<std::size_t>(peer)];
+      operation.send(peer, parcels.sizes(), parcels.storage());
+    });
+    take(operation, outgoing[static_cast<std::size_t>(group_.rank)], incoming);
+  }
+
+  void all_reduce_sum(std::span<std::uint64_t> values) override {
+    reduce(MpiOperationKind::kSum, values, [](std::uint64_t a, std::uint64_t b) { return a + b; });
+  }
+  void all_reduce_max(std::span<std::uint32_t> values) override {
+    reduce(MpiOperationKind::kMax, values, [](std::uint32_t a, std::uint32_t b) { return std::max(a, b); });
+  }
+
+  void broadcast(std::span<std::uint8_t> values, int root) override {
+    TERNGRAD_REQUIRE(root >= 0 && root < group_.size, "[broadcast] root ", root, " is not in a group of ", group_.size);
+    MpiOperation operation(group_, MpiOperationKind::kBroadcast);
+    const std::array<std::uint64_t, 1> from = {static_cast<std::uint64_t>(root)};
+    for_each_peer([&](int peer) {
+      operation.send(peer, from, group_.rank == root ? std::span<const std::uint8_t>(values) : values.first(0));
+    });
+    operation.await_letters();
+    for_each_peer([&](int peer) {
+      const std::span<const std::uint64_t> theirs = operation.sizes(peer);
+      if (theirs.size() != 1 || theirs[0] != from[0]) {
+        group_.is_broken = true;
+        TERNGRAD_THROW(CommunicationError, "[mpi] broadcast: ", group_.name_of(peer), " has another root than ", root);
+      }
+      operation.receive(peer, values.first(peer == root ? values.size() : 0));
+    });
+    operation.finish();
+  }
+
+  void barrier() override {
+    MpiOperation operation(group_, MpiOperationKind::kBarrier);
+    for_each_peer([&](int peer) { operation.send(peer, {}, {}); });
+    operation.await_letters();
+    operation.finish();
+  }
+
+ private:
+  const std::string& own_host() const { return group_.hosts[static_cast<std::size_t>(group_.rank)]; }
+
+  void find_hosts() {
+    std::array<char, MPI_MAX_PROCESSOR_NAME> own{};
+    int length = 0;
+    MPI_Get_processor_name(own.data(), &length);
+    std::vector<char> all(own.size() * static_cast<std::size_t>(group_.size));
+    group_.hosts.resize(static_cast<std::size_t>(group_.size), own.data());
+    group_.require_success(MPI_Allgather(own.data(), static_cast<int>(own.size()), MPI_CHAR, all.data(),
+                                         static_cast<int>(own.size()), MPI_CHAR, group_.communicator),
+                           "start");
+    for (std::size_t peer = 0; peer < group_.hosts.size(); ++peer) {
+      group_.hosts[peer] = all.data() + peer * own.size();
+    }
+  }
+
+  /// Calls body(peer) for the ranks after this one, then for those before it, so that not all begin with the same one.
+  template <class Body>
+  void for_each_peer(const Body& body) const {
+    for (int i = 1; i < group_.size; ++i) body((group_.rank + i) % group_.size);
+  }
+
+  /// Receives everybody's parcels, in order of ranks, this rank's own among them.
+  void take(MpiOperation& operation, Parcels& own, Parcels& all) {
+    operation.await_letters();
+    Parcels result = std::move(kept_);
+    result.clear();
+    std::vector<std::size_t> begins;
+    std::vector<std::size_t> lengths;
+    for (int peer = 0; peer < group_.size; ++peer) {
+      const std::span<const std::uint64_t> sizes = peer == group_.rank ? own.sizes() : operation.sizes(peer);
+      begins.push_back(result.storage().size());
+      lengths.push_back(result.extend(sizes).size());
+    }
+    // Only now does the storage stay where it is.
+    const std::span<std::uint8_t> storage = writable(result);
+    for (int peer = 0; peer < group_.size; ++peer) {
+      const auto place = static_cast<std::size_t>(peer);
+      const std::span<std::uint8_t> theirs = storage.subspan(begins[place], lengths[place]);
+      if (peer != group_.rank) {
+        operation.receive(peer, theirs);
+      } else if (!theirs.empty()) {
+        std::memcpy(theirs.data(), own.storage().data(), theirs.size());
+      }
+    }
+    operation.finish();
+    kept_ = std::move(all);
+    all = std::move(result);
+  }
+
+  static std::span<std::uint8_t> writable(Parcels& parcels) {
+    const std::span<const std::uint8_t> storage = parcels.storage();
+    return {const_cast<std::uint8_t*>(storage.data()), storage.size()};
+  }
+
+  /// Values [first, last) that a rank reduces.
+  struct Share {
+    std::size_t first = 0;
+    std::size_t count = 0;
+  };
+  Share share_of(int peer, std::size_t num_values) const {
+    const auto begin = [&](int r) {
+      return num_values / static_cast<std::size_t>(group_.size) * static_cast<std::size_t>(r) +
+             std::min(num_values % static_cast<std::size_t>(group_.size), static_cast<std::size_t>(r));
+    };
+    return {begin(peer), begin(peer + 1) - begin(peer)};
+  }
+
+  template <class T, class Combine>
+  void reduce(MpiOperationKind kind, std::span<T> values, const Combine& combine) {
+    if (values.size_bytes() <= kSmallBytes) {
+      reduce_everywhere(kind, values, combine);
+      return;
+    }
+    const Share own = share_of(group_.rank, values.size());
+    std::vector<std::vector<T>> theirs(static_cast<std::size_t>(group_.size));
+    MpiOperation scatter(group_, kind);
+    for_each_peer([&](int peer) {
+      const Share share = share_of(peer, values.size());
+      scatter.send(peer, {}, bytes_of(std::span<const T>(values.subspan(share.first, share.count))));
+    });
+    scatter.await_letters();
+    for_each_peer([&](int peer) {
+      std::vector<T>& part = theirs[static_cast<std::size_t>(peer)];
+      part.resize(own.count);
+      scatter.receive(peer, writable_bytes_of(std::span<T>(part)));
+    });
+    scatter.finish();
+    const std::span<T> sum = values.subspan(own.first, own.count);
+    for_each_peer([&](int peer) {
+      const std::vector<T>& part = theirs[static_cast<std::size_t>(peer)];
+      std::transform(sum.begin(), sum.end(), part.begin(), sum.begin(), combine);
+    });
+    MpiOperation gather(group_, kind);
+    for_each_peer([&](int peer) { gather.send(peer, {}, bytes_of(std::span<const T>(sum))); });
+    gather.await_letters();
+    for_each_peer([&](int peer) {
+      const Share share = share_of(peer, values.size());
+      gather.receive(peer, writable_bytes_of(values.subspan(share.first, share.count)));
+    });
+    gather.finish();
+  }
+
+  /// For few values: every rank gets everybody's.
+  template <class T, class Combine>
+  void reduce_everywhere(MpiOperationKind kind, std::span<T> values, const Combine& combine) {
+    std::vector<std::vector<T>> theirs(static_cast<std::size_t>(group_.size));
+    MpiOperation operation(group_, kind);
+    const std::span<const std::uint8_t> mine = bytes_of(std::span<const T>(values));
+    for_each_peer([&](int peer) { operation.send(peer, {}, mine); });
+    operation.await_letters();
+    for_each_peer([&](int peer) {
+      std::vector<T>& part = theirs[static_cast<std::size_t>(peer)];
+      part.resize(values.size());
+      operation.receive(peer, writable_bytes_of(std::span<T>(part)));
+    });
+    operation.finish();
+    for_each_peer([&](int peer) {
+      const std::vector<T>& part = theirs[static_cast<std::size_t>(peer)];
+      std::transform(values.begin(), values.end(), part.begin(), values.begin(), combine);
+    });
+  }
+
+  // Up to here one round of messages is faster than two rounds of smaller ones.
+  static constexpr std::size_t kSmallBytes = 2048;
+
+  MpiGroup group_;
+  Parcels kept_;  // storage of what was received before
+};
+
+}  // namespace
+
+std::unique_ptr<MpiCommunicator> make_mpi_communicator(const MpiOptions& options) {
+  TERNGRAD_REQUIRE(options.timeout_seconds > 0, "[mpi] timeout_seconds must be above 0, got ", options.timeout_seconds);
+  TERNGRAD_REQUIRE(options.chunk_bytes >= 1 && options.chunk_bytes <= std::size_t{1} << 30,
+                   "[mpi] chunk_bytes must be from 1 to 2^30, got ", options.chunk_bytes);
+  return std::make_unique<Mpi>(options);
+}
+
+}  // namespace terngrad
+
+#else
+
+namespace terngrad {
+
+std::unique_ptr<MpiCommunicator> make_mpi_communicator(const MpiOptions&) {
+  throw NotSupported("[mpi] this build has no MPI: install libopenmpi-dev and configure with -DTERNGRAD_MPI=ON");
+}
+
+}  // namespace terngrad
+
+#endif

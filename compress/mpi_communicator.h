@@ -1,0 +1,39 @@
+// MpiCommunicator: collectives between processes by MPI.
+#pragma once
+
+#include <cstddef>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "compress/communicator.h"
+
+namespace terngrad {
+
+struct MpiOptions {
+  /// A peer from which nothing has come, and to which nothing could be sent, for so long while this rank waits for it
+  /// has failed. Above 0.
+  double timeout_seconds = 600;
+  /// Longer data travel in pieces of this size: MPI counts in int, and each piece that arrives is a sign of life.
+  std::size_t chunk_bytes = std::size_t{4} << 20;
+};
+
+/// All ranks of a launch. Its operations are built of non-blocking messages between pairs of ranks, so that a wait has
+/// a deadline for each peer and an error names rank, host and operation: every rank announces in each operation which
+/// one it is in and what it sends, small data in the same message. Data of any size. Reductions are sums and greatest
+/// of integers, so results do not depend on the order in which messages come; each rank reduces a contiguous share and
+/// sends the result to all: 2 (size - 1) / size times the data in each direction.
+class MpiCommunicator : public Communicator {
+ public:
+  /// The host of each rank.
+  virtual const std::vector<std::string>& hosts() const = 0;
+  /// How many ranks share this rank's host, itself included, and its place among them.
+  virtual int local_size() const = 0;
+  virtual int local_rank() const = 0;
+};
+
+/// Joins all ranks of the launch; a collective call. A MpiSession must exist and outlive it.
+/// @throws NotSupported in a build without MPI, InvalidArgument for options out of range, CommunicationError
+std::unique_ptr<MpiCommunicator> make_mpi_communicator(const MpiOptions& options = {});
+
+}  // namespace terngrad

@@ -1,0 +1,263 @@
+#include "compress/mpi_operation.h"
+
+#include <algorithm>
+#include <array>
+#include <cstring>
+#include <thread>
+
+#include "kernels/errors.h"
+
+namespace terngrad {
+namespace {
+
+// Messages between two ranks with the same tag arrive in the order in which they were sent.
+constexpr int kLetterTag = 1;
+constexpr int kSizesTag = 2;
+constexpr int kDataTag = 3;
+
+const char* name_of(std::uint32_t kind) {
+  static constexpr std::array kNames = {"all_gather",     "all_to_all", "all_reduce_sum",
+                                        "all_reduce_max", "broadcast",  "barrier"};
+  return kind < kNames.size() ? kNames[kind] : "an unknown operation";
+}
+
+/// Leaves the processor to others while nothing comes: at first only for a moment, so that an answer that is under way
+/// is seen at once.
+class Patience {
+ public:
+  void reset() { begin_ = std::chrono::steady_clock::now(); }
+  void wait() const {
+    if (std::chrono::steady_clock::now() - begin_ < std::chrono::microseconds(200)) {
+      std::this_thread::yield();
+    } else {
+      std::this_thread::sleep_for(std::chrono::microseconds(50));
+    }
+  }
+
+ private:
+  std::chrono::steady_clock::time_point begin_ = std::chrono::steady_clock::now();
+};
+
+}  // namespace
+
+std::string MpiGroup::name_of(int peer) const {
+  return "rank " + std::to_string(peer) + " (host " + hosts.at(static_cast<std::size_t>(peer)) + ")";
+}
+
+void MpiGroup::require_success(int result, const char* operation) {
+  if (result == MPI_SUCCESS) return;
+  is_broken = true;
+  std::array<char, MPI_MAX_ERROR_STRING> text{};
+  int length = 0;
+  MPI_Error_string(result, text.data(), &length);
+  TERNGRAD_THROW(CommunicationError, "[mpi] ", name_of(rank), ", ", operation, ": ",
+                 std::string(text.data(), static_cast<std::size_t>(length)));
+}
+
+MpiOperation::MpiOperation(MpiGroup& group, MpiOperationKind kind)
+    : group_(group), kind_(kind), number_(group.num_operations++), places_(index(group.size)) {
+  if (group_.is_broken) {
+    TERNGRAD_THROW(CommunicationError, "[mpi] ", group_.name_of(group_.rank), ", ", name(),
+                   ": an earlier operation failed, so the group cannot be used any more");
+  }
+  const auto now = Clock::now();
+  for (int peer = 0; peer < group_.size; ++peer) {
+    if (peer == group_.rank) continue;
+    Place& place = places_[index(peer)];
+    place.last_heard = now;
+    place.letter.resize(kLetterBytes);
+    post_receive(peer, place.letter.data(), kLetterBytes, kLetterTag, Purpose::kLetter);
+  }
+}
+
+MpiOperation::~MpiOperation() {
+  for (std::size_t i = 0; i < requests_.size(); ++i) {
+    if (requested_[i].purpose == Purpose::kSend || requests_[i] == MPI_REQUEST_NULL) continue;
+    // Its memory will not be there when the message comes.
+    MPI_Cancel(&requests_[i]);
+    MPI_Request_free(&requests_[i]);
+  }
+}
+
+const char* MpiOperation::name() const { return terngrad::name_of(static_cast<std::uint32_t>(kind_)); }
+
+void MpiOperation::post_send(int peer, const void* data, std::size_t bytes, int tag, Purpose purpose) {
+  requests_.emplace_back();
+  requested_.push_back({peer, purpose});
+  group_.require_success(
+      MPI_Isend(data, static_cast<int>(bytes), MPI_BYTE, peer, tag, group_.communicator, &requests_.back()), name());
+}
+
+void MpiOperation::post_receive(int peer, void* data, std::size_t bytes, int tag, Purpose purpose) {
+  requests_.emplace_back();
+  requested_.push_back({peer, purpose});
+  group_.require_success(
+      MPI_Irecv(data, static_cast<int>(bytes), MPI_BYTE, peer, tag, group_.communicator, &requests_.back()), name());
+}
+
+void MpiOperation::send(int peer, std::span<const std::uint64_t> sizes, std::span<const std::uint8_t> data) {
+  Letter letter;
+  letter.number = number_;
+  letter.kind = static_cast<std::uint32_t>(kind_);
+  letter.num_sizes = sizes.size();
+  letter.data_bytes = data.size();
+  letter.chunk_bytes = group_.chunk_bytes;
+  const bool fits = sizes.size() <= kLetterBytes / 8 && data.size() <= kLetterBytes &&
+                    sizeof(letter) + sizes.size_bytes() + data.size() <= kLetterBytes;
+  letter.holds_all = fits ? 1 : 0;
+  std::vector<std::uint8_t>& message = places_[index(peer)].sent_letter;
+  message.resize(sizeof(letter) + (fits ? sizes.size_bytes() + data.size() : 0));
+  std::memcpy(message.data(), &letter, sizeof(letter));
+  if (fits) {
+    if (!sizes.empty()) std::memcpy(message.data() + sizeof(letter), sizes.data(), sizes.size_bytes());
+    if (!data.empty()) {
+      std::memcpy(message.data() + sizeof(letter) + sizes.size_bytes(), data.data(), data.size());
+    }
+  }
+  post_send(peer, message.data(), message.size(), kLetterTag, Purpose::kSend);
+  if (fits) return;
+  const auto* const size_bytes = reinterpret_cast<const std::uint8_t*>(sizes.data());
+  for (std::size_t begin = 0; begin < sizes.size_bytes(); begin += group_.chunk_bytes) {
+    post_send(peer, size_bytes + begin, std::min(group_.chunk_bytes, sizes.size_bytes() - begin), kSizesTag,
+              Purpose::kSend);
+  }
+  for (std::size_t begin = 0; begin < data.size(); begin += group_.chunk_bytes) {
+    post_send(peer, data.data() + begin, std::min(group_.chunk_bytes, data.size() - begin), kDataTag, Purpose::kSend);
+  }
+}
+
+bool MpiOperation::read_letter(int peer) {
+  Place& place = places_[index(peer)];
+  Letter letter;
+  std::memcpy(&letter, place.letter.data(), sizeof(letter));
+  if (letter.number != number_ || letter.kind != static_cast<std::uint32_t>(kind_)) {
+    group_.is_broken = true;
+    TERNGRAD_THROW(CommunicationError, "[mpi] ", group_.name_of(peer), " is in operation ", letter.number, ", ",
+                   terngrad::name_of(letter.kind), ", but ", group_.name_of(group_.rank), " in operation ", number_,
+                   ", ", name(), ": all ranks must do the same operations in the same order");
+  }
+  place.sizes.resize(letter.num_sizes);
+  place.data_bytes = letter.data_bytes;
+  place.chunk_bytes = letter.chunk_bytes;
+  if (letter.holds_all == 0) return letter.num_sizes > 0;
+  if (letter.num_sizes > 0) std::memcpy(place.sizes.data(), place.letter.data() + sizeof(letter), letter.num_sizes * 8);
+  place.data_in_letter = sizeof(letter) + letter.num_sizes * 8;
+  return false;
+}
+
+void MpiOperation::await_letters() {
+  static constexpr std::array kLetters = {Purpose::kLetter};
+  await(kLetters);
+  for (int peer = 0; peer < group_.size; ++peer) {
+    if (peer == group_.rank || !read_letter(peer)) continue;
+    Place& place = places_[index(peer)];
+    auto* const bytes = reinterpret_cast<std::uint8_t*>(place.sizes.data());
+    const std::size_t num_bytes = place.sizes.size() * 8;
+    for (std::size_t begin = 0; begin < num_bytes; begin += place.chunk_bytes) {
+      post_receive(peer, bytes + begin, std::min(place.chunk_bytes, num_bytes - begin), kSizesTag, Purpose::kLetter);
+    }
+  }
+  await(kLetters);
+}
+
+void MpiOperation::receive(int peer, std::span<std::uint8_t> data) {
+  const Place& place = places_[index(peer)];
+  if (data.size() != place.data_bytes) {
+    group_.is_broken = true;
+    TERNGRAD_THROW(CommunicationError, "[mpi] ", name(), ": ", group_.name_of(peer), " sends ", place.data_bytes,
+                   " bytes, ", group_.name_of(group_.rank), " expects ", data.size());
+  }
+  if (data.empty()) return;
+  if (place.data_in_letter != 0) {
+    std::memcpy(data.data(), place.letter.data() + place.data_in_letter, data.size());
+    return;
+  }
+  for (std::size_t begin = 0; begin < data.size(); begin += place.chunk_bytes) {
+    post_receive(peer, data.data() + begin, std::min(place.chunk_bytes, data.size() - begin), kDataTag,
+                 Purpose::kReceive);
+  }
+}
+
+void MpiOperation::finish() {
+  static constexpr std::array kAll = {Purpose::kLetter, Purpose::kReceive, Purpose::kSend};
+  await(kAll);
+}
+
+bool MpiOperation::is_waiting_for(std::span<const Purpose> purposes) const {
+  return std::ranges::any_of(requested_,
+                             [&](const Request& request) { return std::ranges::count(purposes, request.purpose) > 0; });
+}
+
+bool MpiOperation::complete_some() {
+  completed_.resize(requests_.size());
+  statuses_.resize(requests_.size());
+  int count = 0;
+  const int result =
+      MPI_Testsome(static_cast<int>(requests_.size()), requests_.data(), &count, completed_.data(), statuses_.data());
+  if (result == MPI_ERR_IN_STATUS) {
+    for (int i = 0; i < count; ++i) {
+      const auto which = static_cast<std::size_t>(completed_[static_cast<std::size_t>(i)]);
+      const int error = statuses_[static_cast<std::size_t>(i)].MPI_ERROR;
+      if (error == MPI_SUCCESS || error == MPI_ERR_PENDING) continue;
+      const std::string operation = std::string(name()) +
+                                    (requested_[which].purpose == Purpose::kSend ? " to " : " from ") +
+                                    group_.name_of(requested_[which].peer);
+      group_.require_success(error, operation.c_str());
+    }
+  }
+  group_.require_success(result, name());
+  if (count == MPI_UNDEFINED || count == 0) return false;
+  const auto now = Clock::now();
+  for (int i = 0; i < count; ++i) {
+    const auto which = static_cast<std::size_t>(completed_[static_cast<std::size_t>(i)]);
+    places_[index(requested_[which].peer)].last_heard = now;
+  }
+  std::size_t kept = 0;
+  for (std::size_t i = 0; i < requests_.size(); ++i) {
+    if (requests_[i] == MPI_REQUEST_NULL) continue;
+    requests_[kept] = requests_[i];
+    requested_[kept++] = requested_[i];
+  }
+  requests_.resize(kept);
+  requested_.resize(kept);
+  return true;
+}
+
+void MpiOperation::check_deadline() {
+  const auto now = Clock::now();
+  const auto is_late = [&](const Request& request) {
+    return std::chrono::duration<double>(now - places_[index(request.peer)].last_heard).count() >
+           group_.timeout_seconds;
+  };
+  if (std::ranges::none_of(requested_, is_late)) return;
+  // A peer that has not come to this operation keeps others from reading what they are sent, so it is the one to name.
+  auto worst = Purpose::kSend;
+  for (const Request& request : requested_) {
+    if (is_late(request)) worst = std::min(worst, request.purpose);
+  }
+  std::string peers;
+  for (int peer = 0; peer < group_.size; ++peer) {
+    const bool is_named = std::ranges::any_of(requested_, [&](const Request& request) {
+      return request.peer == peer && request.purpose == worst && is_late(request);
+    });
+    if (is_named) peers += (peers.empty() ? "" : ", ") + group_.name_of(peer);
+  }
+  group_.is_broken = true;
+  TERNGRAD_THROW(CommunicationError, "[mpi] ", name(), ": ", group_.name_of(group_.rank), " has ",
+                 worst == Purpose::kSend ? "sent nothing that was taken by " : "heard nothing from ", peers, " for ",
+                 group_.timeout_seconds, " seconds");
+}
+
+void MpiOperation::await(std::span<const Purpose> purposes) {
+  Patience patience;
+  while (is_waiting_for(purposes)) {
+    if (complete_some()) {
+      patience.reset();
+    } else {
+      check_deadline();
+      patience.wait();
+    }
+  }
+}
+
+}  // namespace terngrad

@@ -1,0 +1,107 @@
+// MpiOperation: one collective operation as messages between pairs of ranks, with a deadline. Internal.
+#pragma once
+
+#include <mpi.h>
+
+#include <chrono>
+#include <cstdint>
+#include <span>
+#include <string>
+#include <vector>
+
+namespace terngrad {
+
+/// What the operations of one communicator share.
+struct MpiGroup {
+  MPI_Comm communicator = MPI_COMM_NULL;
+  int rank = 0;
+  int size = 1;
+  std::vector<std::string> hosts;  // [size]
+  double timeout_seconds = 600;
+  std::size_t chunk_bytes = 0;
+  std::uint64_t num_operations = 0;  // begun so far
+  bool is_broken = false;            // an operation failed: its messages may still be under way
+
+  std::string name_of(int peer) const;  // "rank 2 (host node3)"
+  /// @throws CommunicationError that names this rank, the operation and MPI's words
+  void require_success(int result, const char* operation);
+};
+
+enum class MpiOperationKind : std::uint32_t { kAllGather, kAllToAll, kSum, kMax, kBroadcast, kBarrier };
+
+/// Every rank sends something, if only nothing, to every other one:
+///   MpiOperation operation(group, kind);
+///   operation.send(peer, sizes, data);      // for each peer
+///   operation.await_letters();              // what comes is then known
+///   operation.receive(peer, data);          // for each peer
+///   operation.finish();
+/// Each message begins with a letter of fixed greatest size, which says the operation's number and kind and how much
+/// follows, and holds it if it fits: a small operation costs one message to each peer. Sizes and data that do not fit
+/// follow in messages of their own. Memory that was passed in must stay until finish.
+class MpiOperation {
+ public:
+  MpiOperation(MpiGroup& group, MpiOperationKind kind);
+  MpiOperation(const MpiOperation&) = delete;
+  MpiOperation& operator=(const MpiOperation&) = delete;
+  /// After a failure, gives up what was not received yet.
+  ~MpiOperation();
+
+  void send(int peer, std::span<const std::uint64_t> sizes, std::span<const std::uint8_t> data);
+  /// @throws CommunicationError if a peer is silent for too long or in another operation
+  void await_letters();
+  /// What a peer has sent along with its data.
+  std::span<const std::uint64_t> sizes(int peer) const { return places_[index(peer)].sizes; }
+  std::size_t data_bytes(int peer) const { return places_[index(peer)].data_bytes; }
+  /// @param data  [data_bytes(peer)] filled when finish returns
+  void receive(int peer, std::span<std::uint8_t> data);
+  void finish();
+
+ private:
+  using Clock = std::chrono::steady_clock;
+  struct Letter {
+    std::uint64_t number = 0;  // of the operation
+    std::uint32_t kind = 0;
+    std::uint32_t holds_all = 0;  // sizes and data are in this message
+    std::uint64_t num_sizes = 0;
+    std::uint64_t data_bytes = 0;
+    std::uint64_t chunk_bytes = 0;  // the sender's
+  };
+  static constexpr std::size_t kLetterBytes = 4096;
+  /// What a request is for: the earlier in this list, the more a request that does not end says about its peer.
+  enum class Purpose { kLetter, kReceive, kSend };
+  struct Request {
+    int peer;
+    Purpose purpose;
+  };
+  struct Place {  // of one peer
+    std::vector<std::uint8_t> sent_letter;
+    std::vector<std::uint8_t> letter;
+    std::vector<std::uint64_t> sizes;
+    std::size_t data_bytes = 0;
+    std::size_t chunk_bytes = 0;
+    std::size_t data_in_letter = 0;  // where the data begin, 0 if they come by themselves
+    Clock::time_point last_heard;
+  };
+  static std::size_t index(int peer) { return static_cast<std::size_t>(peer); }
+  const char* name() const;
+  void post_send(int peer, const void* data, std::size_t bytes, int tag, Purpose purpose);
+  void post_receive(int peer, void* data, std::size_t bytes, int tag, Purpose purpose);
+  /// Reads a letter that has come. @returns whether sizes come by themselves
+  bool read_letter(int peer);
+  /// Waits until no request for one of these purposes is left.
+  void await(std::span<const Purpose> purposes);
+  bool is_waiting_for(std::span<const Purpose> purposes) const;
+  bool complete_some();
+  void check_deadline();
+
+  MpiGroup& group_;
+  MpiOperationKind kind_;
+  std::uint64_t number_;
+  std::vector<Place> places_;  // [size]
+  std::vector<MPI_Request> requests_;
+  std::vector<Request> requested_;
+  std::vector<int> completed_;
+  std::vector<MPI_Status> statuses_;
+};
+
+}  // namespace terngrad

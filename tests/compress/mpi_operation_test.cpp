@@ -1,0 +1,120 @@
+#include "compress/mpi_operation.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <chrono>
+#include <thread>
+
+#include "compress/mpi_communicator.h"
+#include "kernels/errors.h"
+
+namespace terngrad {
+namespace {
+
+using ::testing::AllOf;
+using ::testing::HasSubstr;
+
+MpiGroup make_group(double timeout_seconds) {
+  MpiGroup group;
+  group.timeout_seconds = timeout_seconds;
+  group.chunk_bytes = 1 << 20;
+  MPI_Comm_dup(MPI_COMM_WORLD, &group.communicator);
+  MPI_Comm_set_errhandler(group.communicator, MPI_ERRORS_RETURN);
+  MPI_Comm_rank(group.communicator, &group.rank);
+  MPI_Comm_size(group.communicator, &group.size);
+  for (int peer = 0; peer < group.size; ++peer) group.hosts.push_back("host" + std::to_string(peer));
+  return group;
+}
+
+TEST(MpiOperation, GivesEachPeerWhatWasSentToIt) {
+  MpiGroup group = make_group(60);
+  for (const std::size_t length : {0u, 1u, 4000u, 5000u, 3000000u}) {
+    MpiOperation operation(group, MpiOperationKind::kAllToAll);
+    std::vector<std::vector<std::uint8_t>> sent(static_cast<std::size_t>(group.size));
+    std::vector<std::vector<std::uint64_t>> sizes(static_cast<std::size_t>(group.size));
+    for (int peer = 0; peer < group.size; ++peer) {
+      if (peer == group.rank) continue;
+      const auto place = static_cast<std::size_t>(peer);
+      sent[place].assign(length, static_cast<std::uint8_t>(16 * group.rank + peer));
+      sizes[place].assign(place, static_cast<std::uint64_t>(group.rank));
+      operation.send(peer, sizes[place], sent[place]);
+    }
+    operation.await_letters();
+    std::vector<std::vector<std::uint8_t>> received(static_cast<std::size_t>(group.size));
+    for (int peer = 0; peer < group.size; ++peer) {
+      if (peer == group.rank) continue;
+      const auto place = static_cast<std::size_t>(peer);
+      ASSERT_EQ(operation.data_bytes(peer), length);
+      EXPECT_THAT(operation.sizes(peer), ::testing::SizeIs(static_cast<std::size_t>(group.rank)));
+      EXPECT_THAT(operation.sizes(peer), ::testing::Each(static_cast<std::uint64_t>(peer)));
+      received[place].resize(length);
+      operation.receive(peer, received[place]);
+    }
+    operation.finish();
+    for (int peer = 0; peer < group.size; ++peer) {
+      if (peer == group.rank) continue;
+      const auto expected = static_cast<std::uint8_t>(16 * peer + group.rank);
+      EXPECT_EQ(received[static_cast<std::size_t>(peer)], std::vector<std::uint8_t>(length, expected));
+    }
+  }
+  MPI_Comm_free(&group.communicator);
+}
+
+TEST(MpiOperation, NamesThePeerThatDoesNotCome) {
+  MpiGroup group = make_group(0.3);
+  if (group.size == 1) GTEST_SKIP() << "takes several ranks";
+  const int late = group.size - 1;
+  const auto barrier = [&] {
+    MpiOperation operation(group, MpiOperationKind::kBarrier);
+    for (int peer = 0; peer < group.size; ++peer) {
+      if (peer != group.rank) operation.send(peer, {}, {});
+    }
+    operation.await_letters();
+    operation.finish();
+  };
+  if (group.rank == late) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(1500));
+    barrier();  // the others' letters are there
+  } else {
+    const auto begin = std::chrono::steady_clock::now();
+    try {
+      barrier();
+      ADD_FAILURE() << "nothing was missed";
+    } catch (const CommunicationError& error) {
+      const std::string peer = "rank " + std::to_string(late) + " (host host" + std::to_string(late) + ")";
+      EXPECT_THAT(error.what(),
+                  AllOf(HasSubstr("barrier"), HasSubstr("heard nothing from " + peer + " for 0.3 seconds"),
+                        HasSubstr("rank " + std::to_string(group.rank) + " (host")));
+    }
+    EXPECT_GE(std::chrono::steady_clock::now() - begin, std::chrono::milliseconds(300));
+    EXPECT_TRUE(group.is_broken);
+    EXPECT_THROW(MpiOperation(group, MpiOperationKind::kBarrier), CommunicationError);
+  }
+  make_mpi_communicator()->barrier();
+}
+
+// Whoever waits for a rank that does not come cannot take what others send it: it is not the one to name.
+TEST(MpiOperation, DoesNotBlameAPeerThatWaitsItself) {
+  MpiGroup group = make_group(0.3);
+  if (group.size < 3) GTEST_SKIP() << "takes three ranks";
+  const int late = group.size - 1;
+  std::vector<std::uint8_t> data(8 << 20);  // more than is taken before it is asked for
+  if (group.rank != late) {
+    MpiOperation operation(group, MpiOperationKind::kAllGather);
+    for (int peer = 0; peer < group.size; ++peer) {
+      if (peer != group.rank) operation.send(peer, {}, data);
+    }
+    try {
+      operation.await_letters();
+      ADD_FAILURE() << "nothing was missed";
+    } catch (const CommunicationError& error) {
+      EXPECT_THAT(error.what(), HasSubstr("nothing from rank " + std::to_string(late) + " (host host" +
+                                          std::to_string(late) + ") for"));
+    }
+  }
+  make_mpi_communicator()->barrier();
+}
+
+}  // namespace
+}  // namespace terngrad

@@ -1,0 +1,18 @@
+#include "compress/mpi_session.h"
+
+#include <gtest/gtest.h>
+
+#include "kernels/errors.h"
+
+namespace terngrad {
+namespace {
+
+TEST(MpiSession, KnowsItsLauncher) {
+  ASSERT_TRUE(has_mpi());
+  EXPECT_TRUE(is_launched_by_mpi());
+}
+
+TEST(MpiSession, IsTheOnlyOne) { EXPECT_THROW(MpiSession(), InvalidArgument); }
+
+}  // namespace
+}  // namespace terngrad

@@ -1,0 +1,10 @@
+// Runs the tests as one rank of several: every rank runs all of them, in the same order.
+#include <gtest/gtest.h>
+
+#include "compress/mpi_session.h"
+
+int main(int argc, char** argv) {
+  ::testing::InitGoogleTest(&argc, argv);
+  const terngrad::MpiSession session;
+  return RUN_ALL_TESTS();
+}

@@ -1,0 +1,122 @@
+// What every Communicator does, whatever it is made of. Each rank calls these with the same arguments.
+#pragma once
+
+#include <gtest/gtest.h>
+
+#include <cstdint>
+#include <vector>
+
+#include "compress/communicator.h"
+
+namespace terngrad::testing {
+
+/// Bytes that tell who made them for whom: sizes from 0 up, not multiples of 8 only.
+inline std::vector<std::uint8_t> parcel_content(int from, int to, std::size_t number, std::size_t scale) {
+  std::vector<std::uint8_t> bytes((static_cast<std::size_t>(from) * 3 + static_cast<std::size_t>(to) + number) * scale %
+                                  (7 * scale + 1));
+  std::uint32_t state = static_cast<std::uint32_t>(from * 1000003 + to * 1009) + static_cast<std::uint32_t>(number);
+  for (std::uint8_t& byte : bytes) {
+    state = state * 1664525u + 1013904223u;
+    byte = static_cast<std::uint8_t>(state >> 24);
+  }
+  return bytes;
+}
+
+/// Ranks send different numbers of parcels: rank r sends r + 1, the last one none.
+inline std::size_t num_parcels(const Communicator& c, int from) {
+  return from == c.size() - 1 && c.size() > 1 ? 0 : static_cast<std::size_t>(from) + 1;
+}
+
+inline void expect_parcel(std::span<const std::uint8_t> parcel, const std::vector<std::uint8_t>& expected) {
+  ASSERT_EQ(parcel.size(), expected.size());
+  EXPECT_TRUE(std::equal(parcel.begin(), parcel.end(), expected.begin()));
+  EXPECT_EQ(reinterpret_cast<std::uintptr_t>(parcel.data()) % 8, 0u);
+}
+
+/// @param scale  of the parcels' sizes, which go up to 7 times it
+inline void check_all_gather(Communicator& c, std::size_t scale) {
+  Parcels mine;
+  Parcels all;
+  for (int round = 0; round < 2; ++round) {  // with storage that was used before
+    mine.clear();
+    for (std::size_t i = 0; i < num_parcels(c, c.rank()); ++i) mine.append(parcel_content(c.rank(), round, i, scale));
+    c.all_gather(mine, all);
+    std::size_t next = 0;
+    for (int from = 0; from < c.size(); ++from) {
+      for (std::size_t i = 0; i < num_parcels(c, from); ++i) {
+        ASSERT_LT(next, all.count());
+        expect_parcel(all.parcel(next++), parcel_content(from, round, i, scale));
+      }
+    }
+    EXPECT_EQ(next, all.count());
+  }
+}
+
+inline void check_all_to_all(Communicator& c, std::size_t scale) {
+  Parcels incoming;
+  for (int round = 0; round < 2; ++round) {
+    std::vector<Parcels> outgoing(static_cast<std::size_t>(c.size()));
+    for (int to = 0; to < c.size(); ++to) {
+      for (std::size_t i = 0; i < num_parcels(c, c.rank()); ++i) {
+        outgoing[static_cast<std::size_t>(to)].append(parcel_content(c.rank(), to, i, scale));
+      }
+    }
+    c.all_to_all(outgoing, incoming);
+    std::size_t next = 0;
+    for (int from = 0; from < c.size(); ++from) {
+      for (std::size_t i = 0; i < num_parcels(c, from); ++i) {
+        ASSERT_LT(next, incoming.count());
+        expect_parcel(incoming.parcel(next++), parcel_content(from, c.rank(), i, scale));
+      }
+    }
+    EXPECT_EQ(next, incoming.count());
+  }
+}
+
+inline void check_reductions(Communicator& c, std::size_t count) {
+  std::vector<std::uint64_t> sums(count);
+  std::vector<std::uint32_t> maxima(count);
+  const auto summand = [](std::size_t i, int rank) {
+    return (std::uint64_t{i} * 0x9E3779B97F4A7C15u) ^ (static_cast<std::uint64_t>(rank) << 60);  // sums wrap
+  };
+  const auto candidate = [](std::size_t i, int rank) {
+    return static_cast<std::uint32_t>(i * 2654435761u + static_cast<std::uint32_t>(rank) * 0x7FFFFFFFu);
+  };
+  for (std::size_t i = 0; i < count; ++i) {
+    sums[i] = summand(i, c.rank());
+    maxima[i] = candidate(i, c.rank());
+  }
+  c.all_reduce_sum(sums);
+  c.all_reduce_max(maxima);
+  for (std::size_t i = 0; i < count; ++i) {
+    std::uint64_t sum = 0;
+    std::uint32_t greatest = 0;
+    for (int rank = 0; rank < c.size(); ++rank) {
+      sum += summand(i, rank);
+      greatest = std::max(greatest, candidate(i, rank));
+    }
+    ASSERT_EQ(sums[i], sum) << i;
+    ASSERT_EQ(maxima[i], greatest) << i;
+  }
+}
+
+inline void check_broadcast(Communicator& c, std::size_t bytes) {
+  for (int root = 0; root < c.size(); ++root) {
+    std::vector<std::uint8_t> values(bytes, static_cast<std::uint8_t>(c.rank() + 1));
+    c.broadcast(values, root);
+    EXPECT_EQ(values, std::vector<std::uint8_t>(bytes, static_cast<std::uint8_t>(root + 1)));
+  }
+}
+
+/// Everything, with nothing, little and much to move.
+inline void check_communicator(Communicator& c) {
+  for (const std::size_t scale : {0u, 1u, 13u, 1000u, 100000u}) {
+    check_all_gather(c, scale);
+    check_all_to_all(c, scale);
+  }
+  for (const std::size_t count : {0u, 1u, 5u, 256u, 257u, 100003u}) check_reductions(c, count);
+  for (const std::size_t bytes : {0u, 1u, 4000u, 4096u, 300007u}) check_broadcast(c, bytes);
+  c.barrier();
+}
+
+}  // namespace terngrad::testing
