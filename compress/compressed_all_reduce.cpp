@@ -101,7 +101,6 @@ CompressedAllReduce::~CompressedAllReduce() = default;
 ExchangeAlgorithm CompressedAllReduce::choose() const {
   if (options_.algorithm != ExchangeAlgorithm::kAuto) return options_.algorithm;
   if (options_.return_codec == ReturnCodec::kSums) return ExchangeAlgorithm::kScatterReduce;
-  if (workers_.communicator->size() == 1) return ExchangeAlgorithm::kAllGather;
   // Bytes that one worker receives: N - 1 whole messages, or N - 1 shares and N - 1 aggregated shares of 32 bits at
   // most.
   double bits = 0;

@@ -21,8 +21,9 @@ enum class ExchangeAlgorithm {
   kAllGather,      // every worker gets every worker's message and aggregates for itself
   kScatterReduce,  // worker j aggregates share j of N and sends the result back to all
   kIntegerSum,     // lanes of codes are added on the way (summable codecs); other tensors go by all-gather
-  kAuto,           // all_gather in one process; else the one of the first two that a worker receives fewer bytes with.
-                   // With return codec sums scatter_reduce: the one whose return leg can be sums of codes
+  kAuto,           // the one of the first two that a worker receives fewer bytes with, whatever process it is in: so
+                   // that what a run reports does not depend on how many there are. With return codec sums
+                   // scatter_reduce: the one whose return leg can be sums of codes
 };
 
 enum class OnNonfinite {

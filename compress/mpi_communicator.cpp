@@ -24,6 +24,10 @@ std::span<std::uint8_t> writable_bytes_of(std::span<T> values) {
   return {reinterpret_cast<std::uint8_t*>(values.data()), values.size_bytes()};
 }
 
+void require_timeout(double seconds) {
+  TERNGRAD_REQUIRE(seconds > 0, "[mpi] timeout_seconds must be above 0, got ", seconds);
+}
+
 class Mpi final : public MpiCommunicator {
  public:
   explicit Mpi(const MpiOptions& options) {
@@ -49,6 +53,11 @@ class Mpi final : public MpiCommunicator {
   int local_size() const override { return static_cast<int>(std::ranges::count(group_.hosts, own_host())); }
   int local_rank() const override {
     return static_cast<int>(std::count(group_.hosts.begin(), group_.hosts.begin() + group_.rank, own_host()));
+  }
+
+  void set_timeout(double seconds) override {
+    require_timeout(seconds);
+    group_.timeout_seconds = seconds;
   }
 
   void all_gather(Parcels& mine, Parcels& all) override {
@@ -235,7 +244,7 @@ class Mpi final : public MpiCommunicator {
 }  // namespace
 
 std::unique_ptr<MpiCommunicator> make_mpi_communicator(const MpiOptions& options) {
-  TERNGRAD_REQUIRE(options.timeout_seconds > 0, "[mpi] timeout_seconds must be above 0, got ", options.timeout_seconds);
+  require_timeout(options.timeout_seconds);
   TERNGRAD_REQUIRE(options.chunk_bytes >= 1 && options.chunk_bytes <= std::size_t{1} << 30,
                    "[mpi] chunk_bytes must be from 1 to 2^30, got ", options.chunk_bytes);
   return std::make_unique<Mpi>(options);

@@ -30,6 +30,8 @@ class MpiCommunicator : public Communicator {
   /// How many ranks share this rank's host, itself included, and its place among them.
   virtual int local_size() const = 0;
   virtual int local_rank() const = 0;
+  /// Replaces MpiOptions::timeout_seconds from the next operation on. @throws InvalidArgument unless above 0
+  virtual void set_timeout(double seconds) = 0;
 };
 
 /// Joins all ranks of the launch; a collective call. A MpiSession must exist and outlive it.

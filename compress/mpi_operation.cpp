@@ -4,6 +4,7 @@
 #include <array>
 #include <cstring>
 #include <thread>
+#include <utility>
 
 #include "kernels/errors.h"
 
@@ -14,6 +15,7 @@ namespace {
 constexpr int kLetterTag = 1;
 constexpr int kSizesTag = 2;
 constexpr int kDataTag = 3;
+constexpr int kWaitingTag = 4;
 
 const char* name_of(std::uint32_t kind) {
   static constexpr std::array kNames = {"all_gather",     "all_to_all", "all_reduce_sum",
@@ -223,35 +225,84 @@ bool MpiOperation::complete_some() {
   return true;
 }
 
+void MpiOperation::tell_that_it_waits() {
+  has_told_ = true;
+  group_.waiting_note = number_;
+  for (int peer = 0; peer < group_.size; ++peer) {
+    if (peer == group_.rank) continue;
+    MPI_Request request = MPI_REQUEST_NULL;
+    group_.require_success(MPI_Isend(&group_.waiting_note, sizeof(group_.waiting_note), MPI_BYTE, peer, kWaitingTag,
+                                     group_.communicator, &request),
+                           name());
+    MPI_Request_free(&request);
+  }
+}
+
+void MpiOperation::hear_who_waits() {
+  for (;;) {
+    int has_come = 0;
+    MPI_Status status;
+    group_.require_success(MPI_Iprobe(MPI_ANY_SOURCE, kWaitingTag, group_.communicator, &has_come, &status), name());
+    if (has_come == 0) return;
+    std::uint64_t number = 0;
+    group_.require_success(MPI_Recv(&number, sizeof(number), MPI_BYTE, status.MPI_SOURCE, kWaitingTag,
+                                    group_.communicator, MPI_STATUS_IGNORE),
+                           name());
+    // Neighbours in the list of operations: where one rank ends an operation, another may be in the next. What is older
+    // was told while waiting for something else.
+    if (number + 1 >= number_) places_[index(status.MPI_SOURCE)].waits_itself = true;
+  }
+}
+
 void MpiOperation::check_deadline() {
   const auto now = Clock::now();
-  const auto is_late = [&](const Request& request) {
-    return std::chrono::duration<double>(now - places_[index(request.peer)].last_heard).count() >
-           group_.timeout_seconds;
+  const auto asleep = now - std::exchange(last_look_, now);
+  if (std::chrono::duration<double>(asleep).count() > group_.timeout_seconds / 10) {
+    // This process itself was stopped, and not the others silent.
+    for (Place& place : places_) place.last_heard += asleep;
+  }
+  const auto seconds_of_silence = [&](const Request& request) {
+    return std::chrono::duration<double>(now - places_[index(request.peer)].last_heard).count();
   };
-  if (std::ranges::none_of(requested_, is_late)) return;
-  // A peer that has not come to this operation keeps others from reading what they are sent, so it is the one to name.
+  double longest = 0;
+  for (const Request& request : requested_) longest = std::max(longest, seconds_of_silence(request));
+  if (longest < group_.timeout_seconds / 4) return;
+  if (!has_told_) tell_that_it_waits();
+  hear_who_waits();
+  const auto is_late = [&](const Request& request) { return seconds_of_silence(request) > group_.timeout_seconds; };
+  if (longest <= group_.timeout_seconds) return;
+  // The ones to name: those that are silent, if there are any, and of these first those that have not come to this
+  // operation, because they keep others from taking what they are sent.
+  const auto is_silent = [&](const Request& request) {
+    return is_late(request) && !places_[index(request.peer)].waits_itself;
+  };
+  const bool some_are_silent = std::ranges::any_of(requested_, is_silent);
+  const auto is_suspect = [&](const Request& request) {
+    return some_are_silent ? is_silent(request) : is_late(request);
+  };
   auto worst = Purpose::kSend;
   for (const Request& request : requested_) {
-    if (is_late(request)) worst = std::min(worst, request.purpose);
+    if (is_suspect(request)) worst = std::min(worst, request.purpose);
   }
   std::string peers;
   for (int peer = 0; peer < group_.size; ++peer) {
     const bool is_named = std::ranges::any_of(requested_, [&](const Request& request) {
-      return request.peer == peer && request.purpose == worst && is_late(request);
+      return request.peer == peer && request.purpose == worst && is_suspect(request);
     });
     if (is_named) peers += (peers.empty() ? "" : ", ") + group_.name_of(peer);
   }
   group_.is_broken = true;
   TERNGRAD_THROW(CommunicationError, "[mpi] ", name(), ": ", group_.name_of(group_.rank), " has ",
                  worst == Purpose::kSend ? "sent nothing that was taken by " : "heard nothing from ", peers, " for ",
-                 group_.timeout_seconds, " seconds");
+                 group_.timeout_seconds, " seconds", some_are_silent ? "" : ", which waits for others itself");
 }
 
 void MpiOperation::await(std::span<const Purpose> purposes) {
   Patience patience;
+  last_look_ = Clock::now();
   while (is_waiting_for(purposes)) {
     if (complete_some()) {
+      last_look_ = Clock::now();
       patience.reset();
     } else {
       check_deadline();

@@ -21,6 +21,7 @@ struct MpiGroup {
   std::size_t chunk_bytes = 0;
   std::uint64_t num_operations = 0;  // begun so far
   bool is_broken = false;            // an operation failed: its messages may still be under way
+  std::uint64_t waiting_note = 0;    // what a rank that waits sends; stays until MPI has taken it
 
   std::string name_of(int peer) const;  // "rank 2 (host node3)"
   /// @throws CommunicationError that names this rank, the operation and MPI's words
@@ -38,6 +39,9 @@ enum class MpiOperationKind : std::uint32_t { kAllGather, kAllToAll, kSum, kMax,
 /// Each message begins with a letter of fixed greatest size, which says the operation's number and kind and how much
 /// follows, and holds it if it fits: a small operation costs one message to each peer. Sizes and data that do not fit
 /// follow in messages of their own. Memory that was passed in must stay until finish.
+///
+/// A rank that waits for long tells the others that it does, so that whoever waits for it in turn does not name it but
+/// the one that is silent.
 class MpiOperation {
  public:
   MpiOperation(MpiGroup& group, MpiOperationKind kind);
@@ -81,6 +85,7 @@ class MpiOperation {
     std::size_t chunk_bytes = 0;
     std::size_t data_in_letter = 0;  // where the data begin, 0 if they come by themselves
     Clock::time_point last_heard;
+    bool waits_itself = false;
   };
   static std::size_t index(int peer) { return static_cast<std::size_t>(peer); }
   const char* name() const;
@@ -93,10 +98,14 @@ class MpiOperation {
   bool is_waiting_for(std::span<const Purpose> purposes) const;
   bool complete_some();
   void check_deadline();
+  void tell_that_it_waits();
+  void hear_who_waits();
 
   MpiGroup& group_;
   MpiOperationKind kind_;
   std::uint64_t number_;
+  bool has_told_ = false;
+  Clock::time_point last_look_ = Clock::now();  // of check_deadline
   std::vector<Place> places_;  // [size]
   std::vector<MPI_Request> requests_;
   std::vector<Request> requested_;

@@ -64,6 +64,8 @@ struct CheckpointFile {
 class Checkpoint {
  public:
   const std::string& source() const { return file_.source(); }
+  /// The whole file, which parse_checkpoint reads.
+  std::span<const std::byte> content() const { return file_.content(); }
   const CheckpointState& state() const { return state_; }
   std::uint64_t layout_fingerprint() const { return layout_fingerprint_; }
   /// Of everything in it; see above.

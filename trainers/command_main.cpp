@@ -7,6 +7,7 @@
 #include <iostream>
 #include <new>
 #include <string>
+#include <utility>
 
 #include "kernels/errors.h"
 
@@ -14,13 +15,17 @@ namespace terngrad {
 namespace {
 
 int report(const char* name, std::string message, int exit_code) {
-  // One line, so that scripts and logs can rely on it.
-  std::ranges::replace(message, '\n', ' ');
-  std::fprintf(stderr, "%s: error: %s\n", name, message.c_str());
+  print_error(name, std::move(message));
   return exit_code;
 }
 
 }  // namespace
+
+void print_error(const char* command, std::string message) {
+  // One line, so that scripts and logs can rely on it.
+  std::ranges::replace(message, '\n', ' ');
+  std::fprintf(stderr, "%s: error: %s\n", command, message.c_str());
+}
 
 int command_main(const char* name, int argc, char** argv, const std::function<int(int argc, char** argv)>& run) {
   std::signal(SIGXFSZ, SIG_IGN);

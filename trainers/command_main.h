@@ -2,6 +2,7 @@
 #pragma once
 
 #include <functional>
+#include <string>
 
 namespace terngrad {
 
@@ -9,6 +10,9 @@ inline constexpr int kExitSuccess = 0;
 inline constexpr int kExitFailure = 1;   // failed at run time
 inline constexpr int kExitUsage = 2;     // an option or a combination of options cannot be honoured
 inline constexpr int kExitSignal = 128;  // plus the signal's number: stopped by it, with everything saved
+
+/// Prints the one line "<command>: error: <message>" to stderr; ends of lines in the message become spaces.
+void print_error(const char* command, std::string message);
 
 /// Runs a command: calls run(argc, argv) and returns its result, or, if it throws, prints one line
 /// "<name>: error: <message>" to stderr and returns kExitUsage for a UsageError and kExitFailure for anything else.

@@ -9,6 +9,7 @@
 #include <string>
 #include <vector>
 
+#include "compress/communicator.h"
 #include "compress/gradient_exchange.h"
 #include "compress/telemetry.h"
 #include "nets/net.h"
@@ -30,13 +31,17 @@ struct TrainingView {
   /// Steps that have run. On a GPU there may be more than steps_done, whose hooks are yet to be called; a run that is
   /// asked to stop ends after these.
   std::uint64_t steps_computed = 0;
-  int num_workers = 1;
+  /// Steps that still run after the one whose hooks ask to stop: several ranks agree on it in the next step.
+  std::uint64_t stop_delay = 0;
+  int num_workers = 1;          // of all ranks
   int num_local_workers = 1;    // of this process
   std::int64_t batch_size = 0;  // of all workers together
   /// State of the net (Net::state_layout), one buffer for each local worker, and the average that goes with `ema`.
   /// Buffers are empty if the net has none.
   std::vector<std::span<const float>> states = {};
   std::span<const float> ema_state = {};
+  /// Between the run's ranks, for hooks that run on every one of them.
+  Communicator* communicator = nullptr;
 };
 
 /// What the step that just ended did.
@@ -48,12 +53,11 @@ struct StepView {
   double step_seconds = 0;  // all of the step
   // Parts of it, and of `report`. On a GPU, where a step is one launch, they are not known: 0.
   bool parts_are_timed = true;
-  double compute_seconds = 0;  // forward and backward
-  double update_seconds = 0;   // optimizer and average
-  double data_seconds = 0;     // waiting for examples
-  /// Over this process's workers.
-  TransformCounts transform_counts = {};
-  const ExchangeReport& report;
+  double compute_seconds = 0;             // forward and backward
+  double update_seconds = 0;              // optimizer and average
+  double data_seconds = 0;                // waiting for examples
+  TransformCounts transform_counts = {};  // over all workers
+  const ExchangeReport& report;           // bytes are those of all workers; times are of this process
   /// Telemetry of tensor `segment` of worker 0 of this process. Costs a pass over the tensor.
   std::function<TensorTelemetry(int segment)> telemetry;
   /// Gradient of tensor `segment` of the same worker as it was encoded, transforms applied.

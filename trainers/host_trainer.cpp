@@ -6,6 +6,7 @@
 
 #include "compress/telemetry.h"
 #include "kernels/parallel.h"
+#include "trainers/step_summary.h"
 
 namespace terngrad {
 namespace {
@@ -100,14 +101,12 @@ void HostTrainer::step(Pipeline& pipeline) {
   }
   const double update_seconds = seconds_since(mark);
 
-  double loss = 0;
-  int correct = 0;
-  for (const WorkerLoss& worker : losses_) {
-    loss += worker.entropy_loss;
-    correct += worker.num_correct;
-  }
-  const auto num_local = static_cast<std::int64_t>(losses_.size());
-  const std::int64_t local_examples = options().batch_size / workers().num_workers * num_local;
+  const StepSummary summary = summarize_step(workers(), losses_, transform_counts(), result.report, stop_is_asked());
+  if (summary.stop) stop();
+  ExchangeReport report = result.report;
+  report.scalers = summary.scalers;
+  report.gradient = summary.gradient;
+  report.mean = summary.mean;
   const auto gradient = [&](int segment) -> std::span<const float> {
     return {gradient_tables_[0].tensor(segment),
             static_cast<std::size_t>(parts_.net->layout().segment(segment).num_elements)};
@@ -117,15 +116,15 @@ void HostTrainer::step(Pipeline& pipeline) {
   };
   after_step({
       .step = step,
-      .loss = loss / static_cast<double>(num_local),
-      .accuracy = correct / static_cast<double>(local_examples),
+      .loss = summary.loss,
+      .accuracy = static_cast<double>(summary.num_correct) / static_cast<double>(options().batch_size),
       .learning_rate = rate,
       .step_seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count(),
       .compute_seconds = compute_seconds,
       .update_seconds = update_seconds,
       .data_seconds = data_seconds,
-      .transform_counts = transform_counts(),
-      .report = result.report,
+      .transform_counts = summary.counts,
+      .report = report,
       .telemetry = telemetry_of(gradient, decode_sent),
       .gradient = gradient,
       .decode_sent = decode_sent,

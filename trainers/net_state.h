@@ -1,6 +1,7 @@
 // A net's state (moving statistics) between a trainer, checkpoints and evaluation.
 #pragma once
 
+#include <span>
 #include <string>
 #include <vector>
 
@@ -17,11 +18,11 @@ std::string worker_state_group(int worker);
 /// Checkpoint group of the averaged state: of worker 0, as Trainer::state_ema has it.
 inline constexpr const char* kEmaStateGroup = "ema_state";
 
-/// The groups to save besides parameters: those of the workers of this process, which begins with worker 0, and the
-/// average. None if the net has no state.
-std::vector<CheckpointGroup> state_groups(const TrainingView& training);
+/// The groups to save besides parameters: those of all workers, and the average. None if the net has no state.
+/// @param states  of every worker, as gather_states gives them
+std::vector<CheckpointGroup> state_groups(const TrainingView& training, std::span<const Buffer<float>> states);
 
-/// Reads what state_groups saved into a trainer of the same net and workers. @throws DataError if something is missing
+/// Reads what state_groups saved of a trainer's own workers. @throws DataError if something is missing
 void restore_states(const Checkpoint& checkpoint, Trainer& trainer);
 
 /// The state to evaluate a checkpoint's parameters with: the averaged one for averaged parameters, else worker 0's.

@@ -96,7 +96,7 @@ ProgressDisplay::Mode ProgressDisplay::detect(std::FILE* stream) {
 }
 
 void ProgressDisplay::update(const ProgressState& state) {
-  if (mode_ == Mode::kLog) return;
+  if (mode_ != Mode::kTerminal) return;
   shown_ = state;
   const auto now = std::chrono::steady_clock::now();
   const bool is_last = state.total_steps > 0 && state.step >= state.total_steps;
@@ -114,12 +114,13 @@ void ProgressDisplay::draw() {
 }
 
 void ProgressDisplay::log(const ProgressState& state) {
-  if (mode_ == Mode::kTerminal) return;
+  if (mode_ != Mode::kLog) return;
   std::fprintf(stream_, "%s\n", format_progress(state).c_str());
   std::fflush(stream_);
 }
 
 void ProgressDisplay::message(std::string_view text) {
+  if (mode_ == Mode::kSilent) return;
   if (line_is_open_) std::fputs("\r\x1b[K", stream_);
   std::fprintf(stream_, "%.*s\n", static_cast<int>(text.size()), text.data());
   std::fflush(stream_);

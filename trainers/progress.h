@@ -36,10 +36,10 @@ std::string format_progress(const ProgressState& state, int width = 0);
 
 /// Shows progress on a stream. On a terminal one line is redrawn in place, at most ten times a second and never wider
 /// than the terminal; elsewhere (a file, a pipe) each call to `log` prints a line of its own and `update` prints none.
-/// Not thread-safe.
+/// A silent one prints nothing: of several processes one shows the run. Not thread-safe.
 class ProgressDisplay {
  public:
-  enum class Mode { kTerminal, kLog };
+  enum class Mode { kTerminal, kLog, kSilent };
 
   /// kTerminal if `stream` is a terminal that can move its cursor (TERM is not "dumb"), else kLog.
   static Mode detect(std::FILE* stream);

@@ -47,7 +47,7 @@ class ProgressHook final : public Hook {
     if (step.report.sent_bytes() > 0) {
       state.wire_bytes_per_step = static_cast<double>(step.report.sent_bytes());
       state.compression_ratio =
-          compression_ratio(training.net.layout(), step.report.sent_bytes(), 1, training.num_local_workers);
+          compression_ratio(training.net.layout(), step.report.sent_bytes(), 1, training.num_workers);
     }
     state.loss = loss_;
     state.accuracy = accuracy_;
@@ -62,7 +62,7 @@ class ProgressHook final : public Hook {
       if (interval.sent_bytes() > 0) {
         state.wire_bytes_per_step = mean_of(static_cast<double>(interval.sent_bytes()), interval.steps);
         state.compression_ratio =
-            compression_ratio(training.net.layout(), interval.sent_bytes(), interval.steps, training.num_local_workers);
+            compression_ratio(training.net.layout(), interval.sent_bytes(), interval.steps, training.num_workers);
       }
       display_.log(state);
     }
@@ -101,7 +101,7 @@ class MetricsHook final : public Hook {
   void write_train(const TrainingView& training, const StepView& step) {
     const Interval interval = std::exchange(interval_, {});
     const ExchangeReport& report = step.report;
-    const int workers = training.num_local_workers;
+    const int workers = training.num_workers;
     const auto per_worker = [&](std::int64_t bytes) {
       return mean_of(static_cast<double>(bytes), interval.steps) / workers;
     };
@@ -199,8 +199,8 @@ Interval parse_interval(const std::string& text) {
   return interval;
 }
 
-double compression_ratio(const Layout& layout, std::int64_t sent_bytes, std::uint64_t steps, int num_local_workers) {
-  return 4.0 * static_cast<double>(layout.num_elements()) * num_local_workers * static_cast<double>(steps) /
+double compression_ratio(const Layout& layout, std::int64_t sent_bytes, std::uint64_t steps, int num_workers) {
+  return 4.0 * static_cast<double>(layout.num_elements()) * num_workers * static_cast<double>(steps) /
          static_cast<double>(sent_bytes);
 }
 
@@ -260,12 +260,22 @@ CheckpointHook::CheckpointHook(CheckpointHookOptions options, CheckpointState st
       interval_(interval),
       display_(display) {}
 
+StateGatherTimes CheckpointHook::gather_times() const {
+  return {.save_steps = options_.save_steps, .save_at_start = options_.save_at_start};
+}
+
+std::span<const Buffer<float>> CheckpointHook::states_of(const TrainingView& training) {
+  if (gathered_ != training.steps_done) states_ = gather_states(training);
+  gathered_ = training.steps_done;
+  return states_;
+}
+
 void CheckpointHook::before_train(const TrainingView& training) {
-  if (options_.save_at_start && training.steps_done == 0) save(training);
+  if (gather_times().at_start(training.steps_done)) save(training);
 }
 
 HookVerdict CheckpointHook::after_step(const TrainingView& training, const StepView&) {
-  if (training.steps_done % options_.save_steps != 0) return HookVerdict::kContinue;
+  if (!gather_times().after_step(training.steps_done)) return HookVerdict::kContinue;
   if (options_.on_error == OnSaveError::kStop) {
     save(training);
     return HookVerdict::kContinue;
@@ -289,6 +299,8 @@ void CheckpointHook::after_train(const TrainingView& training) {
 }
 
 void CheckpointHook::save(const TrainingView& training) {
+  // First, because the other ranks send theirs whatever becomes of the save.
+  const std::span<const Buffer<float>> states = states_of(training);
   sync_reports_();
   CheckpointView view;
   view.state = state_;
@@ -299,7 +311,7 @@ void CheckpointHook::save(const TrainingView& training) {
   view.groups.push_back({"parameters", training.parameters});
   view.groups.push_back({"ema", training.ema});
   for (const Optimizer::Slot& slot : training.slots) view.groups.push_back({"slots/" + slot.name, slot.values});
-  std::ranges::move(state_groups(training), std::back_inserter(view.groups));
+  std::ranges::move(state_groups(training, states), std::back_inserter(view.groups));
   save_checkpoint(options_.directory, view, options_.keep_last);
   saved_ = training.steps_done;
 }

@@ -4,13 +4,16 @@
 #include <functional>
 #include <memory>
 #include <optional>
+#include <span>
 #include <string>
+#include <vector>
 
 #include "trainers/checkpoint.h"
 #include "trainers/evaluate.h"
 #include "trainers/hook.h"
 #include "trainers/metrics.h"
 #include "trainers/progress.h"
+#include "trainers/state_gather.h"
 
 namespace terngrad {
 
@@ -22,7 +25,7 @@ struct Interval {
   std::uint64_t skipped_steps = 0;
   std::uint64_t nonfinite_steps = 0;  // steps, skipped or not, with NaN or infinity in a gradient
   TransformCounts transform_counts;   // sums
-  LegBytes scalers, gradient, mean;   // sums, of all workers of this process; a step that sent nothing adds nothing
+  LegBytes scalers, gradient, mean;   // sums, of all workers; a step that sent nothing adds nothing
   // Time is of this process only: the steps that it ran, and theirs.
   std::uint64_t timed_steps = 0;
   double seconds = 0;
@@ -94,7 +97,8 @@ struct CheckpointHookOptions {
 };
 
 /// Saves a checkpoint every `save_steps` and at the end, after what was reported up to it is on the medium. Earlier
-/// checkpoints are intact until the new one is on the medium, whatever fails.
+/// checkpoints are intact until the new one is on the medium, whatever fails. Where there are several ranks, it runs on
+/// the chief, and the others send their part by make_state_sender_hook.
 class CheckpointHook final : public Hook {
  public:
   /// @param state         its step is filled in at each save
@@ -109,6 +113,9 @@ class CheckpointHook final : public Hook {
   std::uint64_t next_look(std::uint64_t steps_done) const override;
 
  private:
+  StateGatherTimes gather_times() const;
+  /// Every rank's states, gathered once for a step: a save that failed and is tried again asks nobody.
+  std::span<const Buffer<float>> states_of(const TrainingView& training);
   void save(const TrainingView& training);
   CheckpointHookOptions options_;
   CheckpointState state_;
@@ -116,10 +123,12 @@ class CheckpointHook final : public Hook {
   const Interval& interval_;
   ProgressDisplay& display_;
   std::optional<std::uint64_t> saved_;
+  std::vector<Buffer<float>> states_;
+  std::optional<std::uint64_t> gathered_;
 };
 
 /// Float32 bytes of the gradients of `steps` steps over the bytes sent in them: 32-bit elements by definition, messages
-/// as they were. @param sent_bytes  of all workers of this process, above 0
-double compression_ratio(const Layout& layout, std::int64_t sent_bytes, std::uint64_t steps, int num_local_workers);
+/// as they were. @param sent_bytes  of all workers, above 0
+double compression_ratio(const Layout& layout, std::int64_t sent_bytes, std::uint64_t steps, int num_workers);
 
 }  // namespace terngrad

@@ -78,6 +78,8 @@ class SafetensorsFile {
   SafetensorsFile(const SafetensorsFile&) = delete;
   SafetensorsFile& operator=(const SafetensorsFile&) = delete;
 
+  /// The whole file.
+  std::span<const std::byte> content() const { return content_; }
   /// The file's name, for messages.
   const std::string& source() const { return source_; }
   const TensorMetadata& metadata() const { return metadata_; }

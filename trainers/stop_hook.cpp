@@ -17,18 +17,21 @@ class StopHook final : public Hook {
   void before_train(const TrainingView&) override { begin_ = std::chrono::steady_clock::now(); }
 
   HookVerdict after_step(const TrainingView& training, const StepView&) override {
-    if (training.steps_done == training.total_steps) return HookVerdict::kContinue;    // it ends anyway
+    const std::uint64_t last_step = training.steps_done + training.stop_delay;
+    if (last_step >= training.total_steps) return HookVerdict::kContinue;              // it ends anyway
     if (training.steps_done < training.steps_computed) return HookVerdict::kContinue;  // it ends after these
     if (const int signal = signal_.received(); signal != 0) {
-      display_.message(fmt::format("stopping after step {}: {}", training.steps_done, signal_name(signal)));
+      display_.message(fmt::format("stopping after step {}: {}", last_step, signal_name(signal)));
       return HookVerdict::kStop;
     }
     const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin_).count();
     if (seconds_ == 0 || seconds < seconds_) return HookVerdict::kContinue;
-    display_.message(fmt::format("stopping after step {}: {} seconds have passed", training.steps_done, seconds_));
+    display_.message(fmt::format("stopping after step {}: {} seconds have passed", last_step, seconds_));
     return HookVerdict::kStop;
   }
   std::uint64_t next_look(std::uint64_t) const override { return kNever; }
+  // The signal of a launcher that ends a run may come to any of them.
+  bool on_every_rank() const override { return true; }
 
  private:
   const StopSignal& signal_;

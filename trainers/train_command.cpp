@@ -7,6 +7,7 @@
 #include <memory>
 #include <nlohmann/json.hpp>
 #include <optional>
+#include <random>
 #include <sstream>
 #include <string_view>
 #include <utility>
@@ -17,9 +18,12 @@
 #include "trainers/command_main.h"
 #include "trainers/event_file.h"
 #include "trainers/event_hook.h"
+#include "trainers/process_group.h"
+#include "trainers/rank_options.h"
 #include "trainers/report_hooks.h"
 #include "trainers/run_directory.h"
 #include "trainers/run_identity.h"
+#include "trainers/state_gather.h"
 #include "trainers/stop_hook.h"
 #include "trainers/train_failure.h"
 #include "trainers/train_options.h"
@@ -71,12 +75,11 @@ void require_no_warm_start(const RunDirectory& directory) {
                  " began with --init_from and has no checkpoint yet; remove the folder and start it again");
 }
 
-/// Takes the parameters of --init_from.
-void begin_from_file(const TrainOptions& o, Trainer& trainer) {
+/// The checkpoint of --init_from.
+Checkpoint load_init_from(const TrainOptions& o) {
   try {
     // Not load_checkpoint, whose advice is about the folder of a run that is to go on.
-    const Checkpoint checkpoint = parse_checkpoint(read_file_bytes(o.init_from), o.init_from);
-    begin_from(checkpoint, o.fine_tune ? WarmStart::kNoLogits : WarmStart::kAll, trainer);
+    return parse_checkpoint(read_file_bytes(o.init_from), o.init_from);
   } catch (const DataError& error) {
     TERNGRAD_THROW(UsageError, "--init_from ", o.init_from, ": ", error.what());
   }
@@ -87,25 +90,59 @@ bool is_set_by_user(const RunDescription& description, std::string_view name) {
                              [&](const OptionValue& option) { return option.name == name && option.set_by_user; });
 }
 
-/// A run that is about to train: at its beginning, or where it was resumed.
-struct StartedRun {
-  RunDirectory directory;
+/// What a run goes on from, on every rank.
+struct Beginning {
+  std::optional<Checkpoint> checkpoint;  // of the run itself with --resume, of another with --init_from
   std::uint64_t first_step = 0;
-  Interval interval;                       // of the metrics, if the last save fell between two of their lines
-  std::optional<std::uint64_t> evaluated;  // step of the last evaluation in the metrics
-  std::string max_steps_note = {};         // as check_max_steps
-  std::string device_note = {};            // where the run was before, if that is another device
+  Interval interval;  // of the metrics, if the save fell between two of their lines
 };
 
-/// Restores the run in --train_dir and cuts its metrics off where it goes on.
-StartedRun resume_run(const TrainOptions& o, const RunDescription& description, const TrainSetup& setup) {
-  StartedRun run{.directory = RunDirectory::resume(o.train_dir), .interval = {}, .evaluated = {}};
-  const auto restored = restore_newest(run.directory.path(), setup.state, static_cast<std::uint64_t>(o.max_steps),
-                                       *setup.trainer, run.interval);
+/// Puts the checkpoint, if there is one, into the trainer.
+void apply(const TrainOptions& o, const TrainSetup& setup, Beginning& beginning) {
+  if (!beginning.checkpoint) return;
+  const Checkpoint& checkpoint = *beginning.checkpoint;
+  if (o.resume) {
+    restore(checkpoint, setup.state, static_cast<std::uint64_t>(o.max_steps), *setup.trainer, beginning.interval);
+    beginning.first_step = checkpoint.state().step;
+    return;
+  }
+  try {
+    begin_from(checkpoint, o.fine_tune ? WarmStart::kNoLogits : WarmStart::kAll, *setup.trainer);
+  } catch (const DataError& error) {
+    TERNGRAD_THROW(UsageError, "--init_from ", o.init_from, ": ", error.what());
+  }
+}
+
+/// The chief's checkpoint on every rank, which need not see its folder.
+void share_checkpoint(const ProcessGroup& processes, std::optional<Checkpoint>& checkpoint) {
+  if (processes.is_alone()) return;
+  const std::string source = processes.from_chief(checkpoint ? checkpoint->source() : "");
+  if (source.empty()) return;
+  std::string content;
+  if (processes.is_chief()) {
+    content.assign(reinterpret_cast<const char*>(checkpoint->content().data()), checkpoint->content().size());
+  }
+  content = processes.from_chief(content);
+  if (processes.is_chief()) return;
+  const auto* const bytes = reinterpret_cast<const std::byte*>(content.data());
+  checkpoint = parse_checkpoint({bytes, bytes + content.size()}, source);
+}
+
+/// A run that is about to train, as the chief keeps it: at its beginning, or where it was resumed.
+struct StartedRun {
+  RunDirectory directory;
+  std::optional<std::uint64_t> evaluated = {};  // step of the last evaluation in the metrics
+  std::string max_steps_note = {};              // as check_max_steps
+  std::string device_note = {};                 // where the run was before, if that is another device
+};
+
+/// Records that the run in `directory` goes on, and cuts its metrics off where it does.
+StartedRun go_on(const TrainOptions& o, const RunDescription& description, const TrainSetup& setup,
+                 const Beginning& beginning, RunDirectory directory) {
+  StartedRun run{.directory = std::move(directory)};
   RunIdentity recorded;
-  if (restored) {
-    recorded = identity_of(*restored);
-    run.first_step = restored->step;
+  if (beginning.checkpoint) {
+    recorded = identity_of(beginning.checkpoint->state());
   } else {
     require_no_warm_start(run.directory);
     recorded = run.directory.recorded_identity();
@@ -118,16 +155,35 @@ StartedRun resume_run(const TrainOptions& o, const RunDescription& description, 
   if (!device.empty() && device != description.device) {
     run.device_note = "the run was on " + device + ": from here on its bits are those of " + description.device;
   }
-  run.directory.record_start(description, run.first_step);
-  truncate_to_step(run.directory.metrics_path(), run.first_step);
+  run.directory.record_start(description, beginning.first_step);
+  truncate_to_step(run.directory.metrics_path(), beginning.first_step);
   run.evaluated = last_evaluation(run.directory.metrics_path());
   return run;
 }
 
-StartedRun start_run(const TrainOptions& o, const RunDescription& description, const TrainSetup& setup) {
-  if (!o.init_from.empty()) begin_from_file(o, *setup.trainer);
-  if (o.resume) return resume_run(o, description, setup);
-  return {.directory = RunDirectory::create(o.train_dir, description), .interval = {}, .evaluated = {}};
+/// Brings every rank to where the run begins or goes on. @returns the chief's run, nothing on other ranks
+std::optional<StartedRun> start_run(const TrainOptions& o, const RunDescription& description, const TrainSetup& setup,
+                                    const ProcessGroup& processes, Beginning& beginning) {
+  std::optional<RunDirectory> resumed;
+  processes.together([&] {
+    if (!processes.is_chief()) return;
+    if (!o.init_from.empty()) beginning.checkpoint = load_init_from(o);
+    if (!o.resume) return;
+    resumed = RunDirectory::resume(o.train_dir);
+    beginning.checkpoint = load_newest(resumed->path());
+  });
+  share_checkpoint(processes, beginning.checkpoint);
+  std::optional<StartedRun> run;
+  processes.together([&] { apply(o, setup, beginning); });
+  processes.together([&] {
+    if (!processes.is_chief()) return;
+    if (o.resume) {
+      run = go_on(o, description, setup, beginning, *std::move(resumed));
+    } else {
+      run = StartedRun{.directory = RunDirectory::create(o.train_dir, description)};
+    }
+  });
+  return run;
 }
 
 bool goes_on_after_errors(const TrainOptions& o) { return o.on_save_error == "continue"; }
@@ -135,10 +191,11 @@ bool goes_on_after_errors(const TrainOptions& o) { return o.on_save_error == "co
 /// What a run writes besides checkpoints: metrics.jsonl, and an event file unless --tensorboard=false.
 class Reports {
  public:
-  Reports(const TrainOptions& o, const StartedRun& run) : metrics_(run.directory.metrics_path(), on_error(o)) {
+  Reports(const TrainOptions& o, const RunDirectory& directory, std::uint64_t first_step)
+      : metrics_(directory.metrics_path(), on_error(o)) {
     if (!o.tensorboard) return;
-    events_.emplace(run.directory.path(), wall_seconds, on_error(o));
-    if (o.resume) events_->purge_from(run.first_step + 1);
+    events_.emplace(directory.path(), wall_seconds, on_error(o));
+    if (o.resume) events_->purge_from(first_step + 1);
     follow_metrics(metrics_, *events_);
   }
   // The metrics' follower refers to the events.
@@ -161,19 +218,25 @@ class Reports {
   std::optional<EventFile> events_;
 };
 
-void show_start(const TrainOptions& o, const TrainSetup& setup, const StartedRun& run, ProgressDisplay& display) {
+std::string place_text(const TrainOptions& o, const DeviceChoice& devices, const ProcessGroup& processes) {
+  if (!devices.is_cpu()) return devices.description();
+  const std::string threads = std::to_string(num_threads(o)) + " threads";
+  return processes.is_alone() ? threads : std::to_string(processes.size()) + " processes of " + threads;
+}
+
+void show_start(const TrainOptions& o, const TrainSetup& setup, const StartedRun& run, std::uint64_t first_step,
+                const ProcessGroup& processes, ProgressDisplay& display) {
   const Layout& layout = setup.trainer->net().layout();
   const DeviceChoice& devices = setup.devices;
   display.message("training " + o.net + " on " + o.dataset + ": " + std::to_string(layout.num_elements()) +
                   " parameters, " + std::to_string(o.num_nodes) + " workers of " +
                   std::to_string(o.batch_size / o.num_nodes) + " examples, codec " + o.codec_name() + ", " +
-                  (devices.is_cpu() ? std::to_string(num_threads(o)) + " threads" : devices.description()) + ", in " +
-                  run.directory.path().string());
+                  place_text(o, devices, processes) + ", in " + run.directory.path().string());
   if (!devices.note.empty()) display.message(devices.note + "; computing on the CPU");
   for (const std::string& note : setup.notes) display.message(note);
   if (!o.resume) return;
-  display.message(run.first_step > 0 ? "resumed after step " + std::to_string(run.first_step)
-                                     : "there is no checkpoint yet: starting over");
+  display.message(first_step > 0 ? "resumed after step " + std::to_string(first_step)
+                                 : "there is no checkpoint yet: starting over");
   if (!run.max_steps_note.empty()) display.message(run.max_steps_note);
   if (!run.device_note.empty()) display.message(run.device_note);
 }
@@ -187,8 +250,8 @@ CheckpointHookOptions checkpoint_options(const TrainOptions& o, const RunDirecto
 }
 
 /// Adds all that reports and saves, in the order that each hook asks for. The arguments outlive the training.
-void add_hooks(const TrainOptions& o, const TrainSetup& setup, StartedRun& run, Reports& reports,
-               ProgressDisplay& display) {
+void add_hooks(const TrainOptions& o, const TrainSetup& setup, const StartedRun& run, Interval& interval,
+               Reports& reports, ProgressDisplay& display) {
   Trainer& trainer = *setup.trainer;
   const auto log_steps = static_cast<std::uint64_t>(o.log_steps);
   if (reports.events() != nullptr) {
@@ -196,9 +259,9 @@ void add_hooks(const TrainOptions& o, const TrainSetup& setup, StartedRun& run, 
   }
   trainer.add_hook(make_progress_hook(display, log_steps));
   trainer.add_hook(
-      make_metrics_hook(reports.metrics(), log_steps, static_cast<std::uint64_t>(o.telemetry_steps), run.interval));
+      make_metrics_hook(reports.metrics(), log_steps, static_cast<std::uint64_t>(o.telemetry_steps), interval));
   trainer.add_hook(std::make_unique<CheckpointHook>(
-      checkpoint_options(o, run.directory), setup.state, [&reports] { reports.sync(); }, run.interval, display));
+      checkpoint_options(o, run.directory), setup.state, [&reports] { reports.sync(); }, interval, display));
   // After the checkpoint, so that an evaluation that fails costs nothing.
   if (setup.test_set == nullptr) return;
   auto evaluation = std::make_unique<EvaluationHook>(setup.test_set, reports.metrics(), display,
@@ -207,25 +270,27 @@ void add_hooks(const TrainOptions& o, const TrainSetup& setup, StartedRun& run, 
   trainer.add_hook(std::move(evaluation));
 }
 
-/// Says on stdout where the run is and what became of it. @returns the exit code
-int conclude(const TrainOptions& o, const RunDirectory& directory, std::uint64_t steps_done, int signal) {
+/// Says on stdout where the run is and what became of it.
+void conclude(const TrainOptions& o, const RunDirectory& directory, std::uint64_t steps_done) {
   std::cout << "run directory: " << directory.path().string() << "\n";
-  if (steps_done == static_cast<std::uint64_t>(o.max_steps)) return kExitSuccess;
+  if (steps_done == static_cast<std::uint64_t>(o.max_steps)) return;
   std::cout << "stopped after step " << steps_done << " of " << o.max_steps
             << "; go on with the same options, --train_dir " << directory.path().string() << " and --resume\n";
-  return signal == 0 ? kExitSuccess : kExitSignal + signal;
 }
 
-/// Trains and @returns the exit code.
-int train(const TrainOptions& o, RunDescription description) {
-  const TrainSetup setup = make_train_setup(o);
-  description.identity = identity_of(setup.state);
-  description.device = setup.devices.description();
-  StartedRun run = start_run(o, description, setup);
-  Reports reports(o, run);
+/// The exit code of a run that has ended, or was stopped, in good order.
+int exit_code_of(const TrainOptions& o, std::uint64_t steps_done, int signal) {
+  const bool is_whole = steps_done == static_cast<std::uint64_t>(o.max_steps);
+  return is_whole || signal == 0 ? kExitSuccess : kExitSignal + signal;
+}
+
+/// Trains as the chief, which reports and saves. @returns the exit code
+int train_and_report(const TrainOptions& o, const TrainSetup& setup, const StartedRun& run, Beginning& beginning,
+                     const ProcessGroup& processes) {
+  Reports reports(o, run.directory, beginning.first_step);
   ProgressDisplay display;
-  show_start(o, setup, run, display);
-  add_hooks(o, setup, run, reports, display);
+  show_start(o, setup, run, beginning.first_step, processes, display);
+  add_hooks(o, setup, run, beginning.interval, reports, display);
   const StopSignal stop_signal;
   setup.trainer->add_hook(make_stop_hook(stop_signal, o.stop_after_secs, display));
   std::uint64_t steps_done = 0;
@@ -236,34 +301,81 @@ int train(const TrainOptions& o, RunDescription description) {
     display.finish();
     rethrow_with_advice(run.directory.path());
   }
-  return conclude(o, run.directory, steps_done, stop_signal.received());
+  conclude(o, run.directory, steps_done);
+  return exit_code_of(o, steps_done, stop_signal.received());
+}
+
+/// Trains as another rank. @returns the exit code
+int train_along(const TrainOptions& o, const TrainSetup& setup) {
+  ProgressDisplay display(stderr, ProgressDisplay::Mode::kSilent);
+  setup.trainer->add_hook(make_state_sender_hook(
+      {.save_steps = static_cast<std::uint64_t>(o.save_iter), .save_at_start = !o.init_from.empty()}));
+  const StopSignal stop_signal;
+  setup.trainer->add_hook(make_stop_hook(stop_signal, o.stop_after_secs, display));
+  const std::uint64_t steps_done = setup.trainer->run();
+  return exit_code_of(o, steps_done, stop_signal.received());
+}
+
+/// A number that no other run has; for a run of one process, whose messages reach no other, simply the seed.
+std::uint64_t draw_run_id(const TrainOptions& o, const ProcessGroup& processes) {
+  if (processes.is_alone()) return o.seed;
+  std::random_device random;
+  const std::uint64_t drawn = (std::uint64_t{random()} << 32) ^ random();
+  return std::stoull(processes.from_chief(std::to_string(drawn)));
+}
+
+/// Trains and @returns the exit code.
+int train(const TrainOptions& o, RunDescription description, ProcessGroup& processes) {
+  processes.set_timeout(o.exchange_timeout);
+  const TrainPlace place{.communicator = processes.communicator(), .run_id = draw_run_id(o, processes)};
+  TrainSetup setup;
+  processes.together([&] { setup = make_train_setup(o, place); });
+  description.identity = identity_of(setup.state);
+  description.device = setup.devices.description();
+  require_same_on_all_ranks(processes, description.options, description.identity);
+  Beginning beginning;
+  const std::optional<StartedRun> run = start_run(o, description, setup, processes, beginning);
+  beginning.checkpoint.reset();
+  return run ? train_and_report(o, setup, *run, beginning, processes) : train_along(o, setup);
+}
+
+/// Everything that options alone decide. @returns the exit code if that ends the command
+std::optional<int> read_options(int argc, char** argv, OptionSet& options, TrainOptions& o,
+                                const ProcessGroup& processes) {
+  const ParseResult parsed = options.parse(argc, argv);
+  apply_dataset_defaults(options, o);
+  if (parsed.help_requested || parsed.version_requested) {
+    if (!processes.is_chief()) return kExitSuccess;
+    if (parsed.help_requested) std::cout << options.help();
+    if (!parsed.help_requested) std::cout << "terngrad_train " << kVersion << " (" << kCommit << ")\n";
+    return kExitSuccess;
+  }
+  apply_launch(o, processes.size(), processes.num_sharing_processors());
+  check_launch(options, o, processes.size());
+  check_train_options(options, o);
+  if (o.train_dir.empty()) o.train_dir = default_train_dir(o);
+  return std::nullopt;
 }
 
 }  // namespace
 
 int run_train(int argc, char** argv) {
-  TrainOptions o;
-  OptionSet options(kUsage);
-  declare_train_options(options, o);
-  const ParseResult parsed = options.parse(argc, argv);
-  apply_dataset_defaults(options, o);
-  if (parsed.help_requested) {
-    std::cout << options.help();
-    return 0;
-  }
-  if (parsed.version_requested) {
-    std::cout << "terngrad_train " << kVersion << " (" << kCommit << ")\n";
-    return 0;
-  }
-  check_train_options(options, o);
-  if (o.train_dir.empty()) o.train_dir = default_train_dir(o);
-  RunDescription description;
-  description.command = "terngrad_train";
-  description.arguments.assign(argv + 1, argv + argc);
-  description.options = options.values();
-  description.version = kVersion;
-  description.commit = kCommit;
-  return train(o, description);
+  ProcessGroup processes;
+  return processes.run("terngrad_train", [&]() -> int {
+    TrainOptions o;
+    OptionSet options(kUsage);
+    declare_train_options(options, o);
+    std::optional<int> ended;
+    processes.together([&] { ended = read_options(argc, argv, options, o, processes); });
+    if (ended) return *ended;
+    RunDescription description;
+    description.command = "terngrad_train";
+    description.arguments.assign(argv + 1, argv + argc);
+    description.options = options.values();
+    description.version = kVersion;
+    description.commit = kCommit;
+    return train(o, description, processes);
+  });
 }
 
 }  // namespace terngrad

@@ -175,7 +175,8 @@ void refuse_options_of_the_original(OptionSet& options) {
   options.refuse("use_encoding", "messages are always encoded; there is no mode without");
   options.refuse("save_tower", "workers share one copy of the parameters, which is what a checkpoint holds");
   for (const char* name : {"job_name", "ps_hosts", "worker_hosts", "task_id", "num_replicas_to_aggregate"}) {
-    options.refuse(name, "runs over several hosts are not supported yet; --num_nodes emulates workers in one process");
+    options.refuse(name,
+                   "a launcher starts the processes of a run on its hosts: mpirun -np P terngrad_train --num_nodes N");
   }
   options.refuse("save_interval_secs", "checkpoints are counted in steps, so that runs can be repeated: --save_iter");
   options.refuse("save_summaries_secs", "reports are counted in steps, so that runs can be repeated: --log_steps");
@@ -262,6 +263,9 @@ void declare_train_options(OptionSet& options, TrainOptions& o) {
   options.add("on_nonfinite", &o.on_nonfinite,
               "on NaN or infinity in a gradient or their mean: stop, skip the step, or count it as zero",
               one_of({"stop", "skip", "zero"}));
+  options.add("exchange_timeout", &o.exchange_timeout,
+              "seconds after which a process that others wait for has failed; longer than an evaluation takes",
+              greater_than(0));
   options.group("Compression");
   options.add("grad_bits", &o.grad_bits, "32 is fp32, 16 is bf16, 1 is ternary", one_of({32, 16, 1}));
   options.add("codec", &o.codec, "codec by name; auto: what --grad_bits says", one_of(with_auto(codec_names())));
@@ -358,6 +362,28 @@ void check_train_options(const OptionSet& options, const TrainOptions& o) {
   }
   if (!o.tensorboard) refuse_unused(options, {"histogram_steps"}, "--tensorboard");
   check_compression(options, o);
+}
+
+void apply_launch(TrainOptions& o, int num_processes, int num_sharing) {
+  if (num_processes == 1) return;
+  if (o.threads == 0) o.threads = std::max(1, num_hardware_threads() / num_sharing);
+  if (o.device == "auto") o.device = "cpu";
+}
+
+void check_launch(const OptionSet& options, const TrainOptions& o, int num_processes) {
+  if (num_processes == 1) {
+    refuse_unused(options, {"exchange_timeout"}, "several processes (mpirun -np N)");
+    return;
+  }
+  if (o.device == "cuda") {
+    TERNGRAD_THROW(UsageError, "--device cuda: ", num_processes,
+                   " processes compute on their CPUs; accepted with them: cpu, auto. Several GPUs of one process: "
+                   "--num_gpus, without a launcher");
+  }
+  if (o.num_nodes < num_processes) {
+    TERNGRAD_THROW(UsageError, "--num_nodes ", o.num_nodes, ": each of the ", num_processes,
+                   " processes needs a worker; accepted: ", num_processes, " or more");
+  }
 }
 
 void check_codec_plan(const TrainOptions& o, const CodecPlan& plan) {

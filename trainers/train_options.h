@@ -52,6 +52,7 @@ struct TrainOptions {
   std::string exchange = "auto";
   std::string return_codec = "fp32";
   std::string on_nonfinite = "stop";
+  double exchange_timeout = 600;
   // Compression
   int grad_bits = 32;
   std::string codec = "auto";
@@ -91,6 +92,14 @@ void apply_dataset_defaults(OptionSet& options, const TrainOptions& o);
 /// Checks combinations: what contradicts itself, and options that the chosen mode would not use.
 /// @throws UsageError naming the options, their values and what would be accepted
 void check_train_options(const OptionSet& options, const TrainOptions& o);
+
+/// Fits the options to a launch of several processes, of which `num_sharing` share this one's processors: --threads 0
+/// becomes this process's part of them, --device auto the CPU.
+void apply_launch(TrainOptions& o, int num_processes, int num_sharing);
+
+/// Checks what only runs of several processes, or only runs of one, can do.
+/// @throws UsageError as check_train_options
+void check_launch(const OptionSet& options, const TrainOptions& o, int num_processes);
 
 /// Checks the same against the tensors of the net. @throws UsageError if no tensor uses the codec that was asked for
 void check_codec_plan(const TrainOptions& o, const CodecPlan& plan);

@@ -70,19 +70,19 @@ std::unique_ptr<Net> open_net(const TrainOptions& o, const Dataset& dataset, con
 }
 
 std::unique_ptr<Strategy> open_strategy(const TrainOptions& o, const Layout& layout, const WorkerGroup& workers,
-                                        std::int64_t num_examples, std::uint64_t& plan_fingerprint) {
+                                        std::uint64_t run_id, std::int64_t num_examples,
+                                        std::uint64_t& plan_fingerprint) {
   plan_fingerprint = layout.fingerprint();
   if (o.strategy_name() == "simple") return make_simple_strategy(layout, exchange_options(o, o.seed, 1).on_nonfinite);
-  // Messages of one process reach no other, so the seed tells runs apart well enough.
   try {
-    auto exchange = std::make_unique<CompressedAllReduce>(layout, workers, exchange_options(o, o.seed, num_threads(o)));
+    auto exchange = std::make_unique<CompressedAllReduce>(layout, workers, exchange_options(o, run_id, num_threads(o)));
     check_codec_plan(o, exchange->plan());
     plan_fingerprint = exchange->plan().fingerprint();
     auto compressed = make_replicated_strategy(layout, std::move(exchange));
     if (o.floating_grad_epoch == 0) return compressed;
     auto floating = make_replicated_strategy(
         layout,
-        std::make_unique<CompressedAllReduce>(layout, workers, floating_exchange_options(o, o.seed, num_threads(o))));
+        std::make_unique<CompressedAllReduce>(layout, workers, floating_exchange_options(o, run_id, num_threads(o))));
     return make_floating_epochs_strategy(
         std::move(compressed), std::move(floating),
         [batch_size = o.batch_size, num_examples, period = o.floating_grad_epoch](std::uint64_t step) {
@@ -167,13 +167,13 @@ CheckpointState checkpoint_state(const TrainOptions& o, const DeviceChoice& devi
 }
 
 std::unique_ptr<Trainer> make_host_trainer(const TrainOptions& o, const std::shared_ptr<const Dataset>& dataset,
-                                           const WorkerGroup& workers, const Schedule& schedule,
+                                           const WorkerGroup& workers, std::uint64_t run_id, const Schedule& schedule,
                                            const TrainerOptions& options, std::uint64_t& plan_fingerprint) {
   TrainerParts parts;
   parts.dataset = dataset;
   parts.net = open_net(o, *dataset, workers);
   parts.workers = workers;
-  parts.strategy = open_strategy(o, parts.net->layout(), workers, dataset->num_examples(), plan_fingerprint);
+  parts.strategy = open_strategy(o, parts.net->layout(), workers, run_id, dataset->num_examples(), plan_fingerprint);
   parts.optimizer = make_optimizer(o.optimizer, {.momentum = o.momentum}, parts.net->layout().flat_elements());
   parts.transforms = make_transforms(o, *parts.net, workers);
   parts.schedule = schedule;
@@ -192,10 +192,10 @@ void check_test_set(const TrainOptions& o, const Dataset& training_set, const Da
                  ": the training set has ", training, ", the test set ", test, "; both must have the same");
 }
 
-TrainSetup make_train_setup(const TrainOptions& o) {
+TrainSetup make_train_setup(const TrainOptions& o, const TrainPlace& place) {
   TrainSetup setup;
   setup.devices = choose_devices(o.device, o.num_gpus, o.math);
-  const WorkerGroup workers = make_worker_group(o.num_nodes, make_self_communicator());
+  const WorkerGroup workers = make_worker_group(o.num_nodes, place.communicator);
   const std::shared_ptr<const Dataset> dataset = open_dataset(o, Subset::kTrain);
   if (!o.benchmark_mode) setup.test_set = open_dataset(o, Subset::kTest);
   if (setup.test_set != nullptr) check_test_set(o, *dataset, *setup.test_set);
@@ -209,7 +209,7 @@ TrainSetup make_train_setup(const TrainOptions& o) {
   options.num_data_threads = o.num_preprocess_threads;
   std::uint64_t plan_fingerprint = 0;
   if (setup.devices.is_cpu()) {
-    setup.trainer = make_host_trainer(o, dataset, workers, schedule, options, plan_fingerprint);
+    setup.trainer = make_host_trainer(o, dataset, workers, place.run_id, schedule, options, plan_fingerprint);
   } else {
     try {
       DeviceSetup on_gpus = make_device_setup(o, setup.devices, dataset, workers, schedule, options);

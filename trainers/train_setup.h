@@ -1,10 +1,12 @@
 // What terngrad_train is put together from, by its options.
 #pragma once
 
+#include <cstdint>
 #include <memory>
 #include <string>
 #include <vector>
 
+#include "compress/communicator.h"
 #include "datasets/dataset.h"
 #include "trainers/checkpoint.h"
 #include "trainers/device_choice.h"
@@ -25,6 +27,14 @@ struct TrainSetup {
   CheckpointState state;                    // of step 0: what a checkpoint must agree in to be gone on from
 };
 
+/// Where a run takes place.
+struct TrainPlace {
+  std::shared_ptr<Communicator> communicator = make_self_communicator();  // between its ranks
+  /// Of this run alone, the same on all ranks: messages of another one are refused. Those of one process reach no
+  /// other.
+  std::uint64_t run_id = 0;
+};
+
 /// Threads of the process, all of the machine's for --threads 0.
 int num_threads(const TrainOptions& o);
 
@@ -32,9 +42,9 @@ int num_threads(const TrainOptions& o);
 /// the last one. @throws DataError that names the data set and both shapes
 void check_test_set(const TrainOptions& o, const Dataset& training_set, const Dataset& test_set);
 
-/// Opens the data, chooses devices, and makes net, exchange, optimizer and trainer.
+/// Opens the data, chooses devices, and makes net, exchange, optimizer and trainer. Waits for no other rank.
 /// @throws UsageError for options that these parts refuse, DataError for missing or damaged files, and
 /// for a test set whose images or classes are not those of the training set
-TrainSetup make_train_setup(const TrainOptions& o);
+TrainSetup make_train_setup(const TrainOptions& o, const TrainPlace& place = {});
 
 }  // namespace terngrad

@@ -50,11 +50,13 @@ TrainingView Trainer::view() {
           .steps_done = steps_done_,
           .total_steps = options_.total_steps,
           .steps_computed = std::max(steps_computed_, steps_done_),
+          .stop_delay = workers_.communicator->size() > 1 ? 1u : 0u,
           .num_workers = workers_.num_workers,
           .num_local_workers = workers_.num_local_workers,
           .batch_size = options_.batch_size,
           .states = std::move(states),
-          .ema_state = state_ema_.shadow()};
+          .ema_state = state_ema_.shadow(),
+          .communicator = workers_.communicator.get()};
 }
 
 PipelineOptions pipeline_options(const WorkerRange& workers, const TrainerOptions& options) {
@@ -71,7 +73,7 @@ PipelineOptions pipeline_options(const WorkerRange& workers, const TrainerOption
 bool Trainer::is_called(const Hook& hook) const { return workers_.communicator->rank() == 0 || hook.on_every_rank(); }
 
 void Trainer::begin() {
-  stop_ = false;
+  stop_ = stop_is_asked_ = false;
   for (const auto& hook : hooks_) {
     if (is_called(*hook)) hook->before_train(view());
   }
@@ -87,8 +89,9 @@ void Trainer::after_step(const StepView& step) {
   ++steps_done_;
   const TrainingView training = view();
   for (const auto& hook : hooks_) {
-    if (is_called(*hook) && hook->after_step(training, step) == HookVerdict::kStop) stop_ = true;
+    if (is_called(*hook) && hook->after_step(training, step) == HookVerdict::kStop) stop_is_asked_ = true;
   }
+  if (training.stop_delay == 0) stop_ = stop_is_asked_;
 }
 
 std::uint64_t Trainer::next_look() const {

@@ -45,7 +45,8 @@ class Trainer {
   /// Hooks are called in the order in which they were added.
   void add_hook(std::unique_ptr<Hook> hook);
 
-  /// Trains up to total_steps, or until a hook asks to stop. @returns steps done in all
+  /// Trains up to total_steps, or until a hook asks to stop; of several ranks, all stop after the step after the one
+  /// whose hooks asked on any of them. @returns steps done in all
   /// @throws whatever a part throws; the parameters are then those of the last whole step; the net's state may have
   /// seen the batch that failed. On a GPU more steps may have run than hooks were called for if a hook throws: the
   /// state is then that after them
@@ -62,6 +63,8 @@ class Trainer {
   /// The optimizer's slots.
   virtual std::vector<Optimizer::Slot> slots() = 0;
   int num_local_workers() const { return workers_.num_local_workers; }
+  /// Global number of local worker 0.
+  int first_local_worker() const { return workers_.first_local_worker; }
   /// For its name, state() and restore_state(); its slots may be in a device's memory.
   Optimizer& optimizer() { return optimizer_; }
   Net& net() { return net_; }
@@ -78,6 +81,10 @@ class Trainer {
   void begin();                           // before_train of the hooks
   void finish();                          // after_train
   void after_step(const StepView& step);  // counts the step and calls the hooks
+  /// Whether a hook of this rank has asked to stop.
+  bool stop_is_asked() const { return stop_is_asked_; }
+  /// Ends the run after the step that is under way: what several ranks have agreed on.
+  void stop() { stop_ = true; }
   /// Says that steps have run whose hooks are yet to be called.
   void set_steps_computed(std::uint64_t steps) { steps_computed_ = steps; }
   /// The least number of steps above those done after which a hook looks.
@@ -103,6 +110,7 @@ class Trainer {
   std::vector<std::unique_ptr<Hook>> hooks_;
   std::uint64_t steps_done_ = 0;
   std::uint64_t steps_computed_ = 0;
+  bool stop_is_asked_ = false;
   bool stop_ = false;
 };
 

@@ -7,16 +7,19 @@
 
 namespace terngrad {
 
-std::optional<CheckpointState> restore_newest(const std::filesystem::path& directory, const CheckpointState& expected,
-                                              std::uint64_t total_steps, Trainer& trainer, Interval& interval) {
+std::optional<Checkpoint> load_newest(const std::filesystem::path& directory) {
   const std::optional<CheckpointFile> latest = latest_checkpoint(directory);
   if (!latest) return std::nullopt;
-  const Checkpoint checkpoint = load_checkpoint(latest->path);
+  return load_checkpoint(latest->path);
+}
+
+void restore(const Checkpoint& checkpoint, const CheckpointState& expected, std::uint64_t total_steps, Trainer& trainer,
+             Interval& interval) {
   checkpoint.check_same_run(expected);
   const std::uint64_t step = checkpoint.state().step;
   if (step > total_steps) {
-    TERNGRAD_THROW(UsageError, "--max_steps ", total_steps, ": the run in --train_dir ", directory.string(),
-                   " has done ", step, " steps; accepted: ", step, " or more");
+    TERNGRAD_THROW(UsageError, "--max_steps ", total_steps, ": the run of ", checkpoint.source(), " has done ", step,
+                   " steps; accepted: ", step, " or more");
   }
   const Layout& layout = trainer.net().layout();
   checkpoint.read_group("parameters", layout, trainer.parameters());
@@ -29,7 +32,6 @@ std::optional<CheckpointState> restore_newest(const std::filesystem::path& direc
   const auto saved_interval = checkpoint.state().more.find(kIntervalKey);
   if (saved_interval != checkpoint.state().more.end()) interval = parse_interval(saved_interval->second);
   trainer.set_steps_done(step);
-  return checkpoint.state();
 }
 
 void begin_from(const Checkpoint& checkpoint, WarmStart what, Trainer& trainer) {

@@ -116,5 +116,38 @@ TEST(MpiOperation, DoesNotBlameAPeerThatWaitsItself) {
   make_mpi_communicator()->barrier();
 }
 
+// Rank 1 has all that it needs of rank 0 for the first operation but not the other way round: rank 0 stays in it
+// because the last rank does not come, and rank 1, in the second one, must not blame rank 0.
+TEST(MpiOperation, NamesTheSilentOneAndNotTheOneThatWaitsForIt) {
+  MpiGroup group = make_group(1.0);
+  if (group.size < 3) GTEST_SKIP() << "takes three ranks";
+  const int late = group.size - 1;
+  const std::string silent = "rank " + std::to_string(late) + " (host host" + std::to_string(late) + ")";
+  if (group.rank != late) {
+    MpiOperation first(group, MpiOperationKind::kAllGather);
+    for (int peer = 0; peer < group.size; ++peer) {
+      if (peer != group.rank) first.send(peer, {}, {});
+    }
+    const auto second = [&] {
+      MpiOperation operation(group, MpiOperationKind::kBarrier);
+      for (int peer = 0; peer < group.size; ++peer) {
+        if (peer != group.rank) operation.send(peer, {}, {});
+      }
+      operation.await_letters();
+    };
+    try {
+      if (group.rank == 0) {
+        first.await_letters();
+      } else {
+        second();
+      }
+      ADD_FAILURE() << "nothing was missed";
+    } catch (const CommunicationError& error) {
+      EXPECT_THAT(error.what(), HasSubstr("heard nothing from " + silent + " for 1 seconds"));
+    }
+  }
+  make_mpi_communicator()->barrier();
+}
+
 }  // namespace
 }  // namespace terngrad

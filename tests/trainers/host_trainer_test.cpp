@@ -228,31 +228,6 @@ TEST(HostTrainer, CallsHooksAroundAndAfterEverySteps) {
   EXPECT_THAT(log, ElementsAre("before 0", "step 0 done 1", "step 1 done 2", "after 2"));
 }
 
-/// The second of two ranks, alone.
-class SecondRank final : public Communicator {
- public:
-  int rank() const override { return 1; }
-  int size() const override { return 2; }
-  void all_gather(Parcels&, Parcels&) override { ADD_FAILURE(); }
-  void all_to_all(std::span<Parcels>, Parcels&) override { ADD_FAILURE(); }
-  void all_reduce_sum(std::span<std::uint64_t>) override { ADD_FAILURE(); }
-  void all_reduce_max(std::span<std::uint32_t>) override { ADD_FAILURE(); }
-  void broadcast(std::span<std::uint8_t>, int) override { ADD_FAILURE(); }
-  void barrier() override { ADD_FAILURE(); }
-};
-
-TEST(HostTrainer, OnlyTheChiefRunsHooksThatDoNotAskForEveryRank) {
-  std::vector<std::string> chief;
-  std::vector<std::string> everywhere;
-  const std::unique_ptr<Trainer> trainer =
-      make_small_trainer({.simple = true, .total_steps = 1, .communicator = std::make_shared<SecondRank>()});
-  trainer->add_hook(std::make_unique<Recorder>(chief));
-  trainer->add_hook(std::make_unique<Recorder>(everywhere, true));
-  trainer->run();
-  EXPECT_TRUE(chief.empty());
-  EXPECT_EQ(everywhere.size(), 3u);
-}
-
 TEST(HostTrainer, StepsReportTheScheduleAndTheBatch) {
   const std::unique_ptr<Trainer> trainer = make_small_trainer({.num_workers = 2, .learning_rate = 0.04});
   std::vector<double> rates;

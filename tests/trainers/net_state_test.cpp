@@ -13,6 +13,7 @@
 #include "tests/support/bits.h"
 #include "tests/trainers/small_training.h"
 #include "tests/trainers/temporary_directory.h"
+#include "trainers/state_gather.h"
 
 namespace terngrad {
 namespace {
@@ -34,7 +35,8 @@ Checkpoint checkpoint_of(Trainer& trainer, const TemporaryDirectory& folder) {
   trainer.add_hook(at_step(1, [&](const TrainingView& training, const StepView&) {
     CheckpointView view;
     view.layout = &training.net.layout();
-    view.groups = state_groups(training);
+    const std::vector<Buffer<float>> states = gather_states(training);
+    view.groups = state_groups(training, states);
     view.groups.push_back({.name = "parameters", .values = training.parameters});
     path = save_checkpoint(folder.path(), view);
     return HookVerdict::kStop;
@@ -47,7 +49,8 @@ TEST(StateGroups, AreThoseOfEveryWorkerAndTheAverage) {
   const std::unique_ptr<Trainer> trainer = make_small_trainer(kRun);
   std::vector<std::string> names;
   trainer->add_hook(at_step(1, [&](const TrainingView& training, const StepView&) {
-    for (const CheckpointGroup& group : state_groups(training)) {
+    const std::vector<Buffer<float>> states = gather_states(training);
+    for (const CheckpointGroup& group : state_groups(training, states)) {
       names.push_back(group.name);
       EXPECT_EQ(group.layout, &training.net.state_layout());
     }
@@ -61,7 +64,7 @@ TEST(StateGroups, AreThoseOfEveryWorkerAndTheAverage) {
 TEST(StateGroups, AreNoneWithoutState) {
   const std::unique_ptr<Trainer> trainer = make_small_trainer({.simple = true, .total_steps = 1});
   trainer->add_hook(at_step(1, [&](const TrainingView& training, const StepView&) {
-    EXPECT_THAT(state_groups(training), IsEmpty());
+    EXPECT_THAT(state_groups(training, {}), IsEmpty());
     return HookVerdict::kContinue;
   }));
   const TemporaryDirectory folder;

@@ -110,18 +110,19 @@ struct SmallRun {
   int num_data_threads = 1;
   std::function<std::vector<std::unique_ptr<GradientTransform>>(const Net&)> transforms = {};  // after weight decay
   std::shared_ptr<const Dataset> dataset = nullptr;                                            // nullptr: small_digits
-  std::shared_ptr<Communicator> communicator = nullptr;
-  std::optional<NetSpec> net = std::nullopt;  // nullopt: LeNet
+  std::shared_ptr<Communicator> communicator = nullptr;  // nullptr: this process alone
+  std::optional<NetSpec> net = std::nullopt;             // nullopt: LeNet
 };
 
 inline std::unique_ptr<Trainer> make_small_trainer(const SmallRun& run) {
   static const std::shared_ptr<const Dataset> digits = small_digits(40, kSmallImage);
   TrainerParts parts;
   parts.dataset = run.dataset != nullptr ? run.dataset : digits;
-  parts.workers = make_worker_group(run.num_workers, make_self_communicator());
-  if (run.communicator != nullptr) parts.workers.communicator = run.communicator;
+  parts.workers =
+      make_worker_group(run.num_workers, run.communicator != nullptr ? run.communicator : make_self_communicator());
   NetOptions net;
-  net.num_local_workers = run.num_workers;
+  net.num_local_workers = parts.workers.num_local_workers;
+  net.first_local_worker = parts.workers.first_local_worker;
   net.examples_per_worker = static_cast<int>(run.batch_size / run.num_workers);
   net.num_threads = run.num_threads;
   net.seed = run.seed;

@@ -54,12 +54,15 @@ std::unique_ptr<Trainer> train_and_save(const TemporaryDirectory& folder) {
   return trainer;
 }
 
-TEST(RestoreNewest, GoesOnAsTheRunThatSaved) {
+TEST(Restore, GoesOnAsTheRunThatSaved) {
   const TemporaryDirectory folder;
   const std::unique_ptr<Trainer> whole = train_and_save(folder);
   const std::unique_ptr<Trainer> resumed = make_small_trainer(small_run());
   Interval interval;
-  EXPECT_EQ(restore_newest(folder.path(), state_of_run(), kSteps, *resumed, interval).value().step, kSaved);
+  const std::optional<Checkpoint> newest = load_newest(folder.path());
+  ASSERT_TRUE(newest.has_value());
+  EXPECT_EQ(newest->state().step, kSaved);
+  restore(*newest, state_of_run(), kSteps, *resumed, interval);
   EXPECT_EQ(interval.steps, 3u);
   EXPECT_NE(state_bits(*resumed), state_bits(*whole));
   resumed->run();
@@ -69,25 +72,23 @@ TEST(RestoreNewest, GoesOnAsTheRunThatSaved) {
   }
 }
 
-TEST(RestoreNewest, LeavesATrainerAloneWithoutCheckpoint) {
+TEST(LoadNewest, FindsNothingInAnEmptyFolder) {
   const TemporaryDirectory folder;
-  const std::unique_ptr<Trainer> trainer = make_small_trainer(small_run());
-  const auto before = state_bits(*trainer);
-  Interval interval;
-  EXPECT_FALSE(restore_newest(folder.path(), state_of_run(), kSteps, *trainer, interval).has_value());
-  EXPECT_EQ(state_bits(*trainer), before);
+  EXPECT_FALSE(load_newest(folder.path()).has_value());
 }
 
-TEST(RestoreNewest, RefusesOtherRunsAndFewerSteps) {
+TEST(Restore, RefusesOtherRunsAndFewerSteps) {
   const TemporaryDirectory folder;
   train_and_save(folder);
   const std::unique_ptr<Trainer> trainer = make_small_trainer(small_run());
   Interval interval;
+  const std::optional<Checkpoint> newest = load_newest(folder.path());
+  ASSERT_TRUE(newest.has_value());
   CheckpointState other = state_of_run();
   other.seed = 9;
-  EXPECT_THAT(message_of<UsageError>([&] { restore_newest(folder.path(), other, kSteps, *trainer, interval); }),
+  EXPECT_THAT(message_of<UsageError>([&] { restore(*newest, other, kSteps, *trainer, interval); }),
               HasSubstr("seed '9'"));
-  EXPECT_THAT(message_of<UsageError>([&] { restore_newest(folder.path(), state_of_run(), 3, *trainer, interval); }),
+  EXPECT_THAT(message_of<UsageError>([&] { restore(*newest, state_of_run(), 3, *trainer, interval); }),
               AllOf(HasSubstr("--max_steps 3"), HasSubstr("4 or more")));
 }
 

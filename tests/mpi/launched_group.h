@@ -1,0 +1,14 @@
+// The ranks that tests were started as. A process joins them once.
+#pragma once
+
+#include "trainers/process_group.h"
+
+namespace terngrad::testing {
+
+inline ProcessGroup*& launched_group_pointer() {
+  static ProcessGroup* group = nullptr;
+  return group;
+}
+inline ProcessGroup& launched_group() { return *launched_group_pointer(); }
+
+}  // namespace terngrad::testing

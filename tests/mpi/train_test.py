@@ -1,0 +1,312 @@
+"""terngrad_train as several processes of one launch.
+
+Arguments: terngrad_train, the folder of MNIST's files (which may be absent), then the launcher's command up to the number
+of ranks, and the name of a test class to run."""
+
+import json
+import os
+import re
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+import unittest
+
+PROGRAM = ""
+MNIST = ""
+LAUNCHER = []
+
+
+
+def small(**others):
+    """Options of a small run of eight workers, others added or in place of these."""
+    values = {"image_size": 16, "batch_size": 16, "num_nodes": 8, "threads": 1, "device": "cpu", **others}
+    return [f"--{name}={value}" for name, value in values.items()]
+
+
+def ternary(**others):
+    return small(grad_bits=1, clip_factor=2.5, **others)
+
+
+TIMES = re.compile(r"(_seconds|_per_second)$")
+
+
+def without_times(record):
+    return {key: value for key, value in record.items() if not TIMES.search(key)}
+
+
+class Run(unittest.TestCase):
+    def setUp(self):
+        self.folder = tempfile.mkdtemp(prefix="terngrad_mpi_")
+        self.addCleanup(shutil.rmtree, self.folder)
+
+    def path(self, name):
+        return os.path.join(self.folder, name)
+
+    def command(self, ranks, options):
+        launch = [] if ranks == 0 else [*LAUNCHER, str(ranks)]
+        return [*launch, PROGRAM, *options]
+
+    def start(self, ranks, options, **more):
+        return subprocess.Popen(self.command(ranks, options), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, **more)
+
+    def train(self, ranks, name, *options, env=None):
+        """Trains on so many ranks, 0: without a launcher."""
+        result = subprocess.run(self.command(ranks, [*options, "--train_dir", self.path(name)]), capture_output=True,
+                                text=True, env={**os.environ, **(env or {})})
+        return result
+
+    def trained(self, *arguments, **more):
+        result = self.train(*arguments, **more)
+        self.assertEqual(result.returncode, 0, result.stdout + result.stderr)
+        return result
+
+    def checkpoint(self, name):
+        """The bytes of the last checkpoint."""
+        files = sorted(file for file in os.listdir(self.path(name)) if file.startswith("checkpoint-"))
+        with open(os.path.join(self.path(name), files[-1]), "rb") as file:
+            return files[-1], file.read()
+
+    def metrics(self, name):
+        with open(os.path.join(self.path(name), "metrics.jsonl"), encoding="utf-8") as file:
+            return [without_times(json.loads(line)) for line in file]
+
+    def assert_same(self, name, other):
+        self.assertEqual(self.checkpoint(name), self.checkpoint(other), f"{name} {other}")
+        self.assertEqual(self.metrics(name), self.metrics(other), f"{name} {other}")
+
+
+class SameBits(Run):
+    """Contract B3: N workers end with the same bits on any number of processes."""
+
+    def check(self, steps, ranks, *options, env=None):
+        options = [*options, "--max_steps", str(steps), "--log_steps", "3"]
+        self.trained(0, "alone", *options, env=env)
+        for number in ranks:
+            self.trained(number, f"ranks{number}", *options, env=env)
+            self.assert_same("alone", f"ranks{number}")
+
+    def test_lenet_ternary(self):
+        self.check(6, [1, 2, 4, 8], *ternary())
+
+    def test_lenet_fp32(self):
+        self.check(6, [2, 4], *small())
+
+    def test_one_example_per_worker(self):
+        self.check(4, [2, 4], *ternary(batch_size=8))
+
+    def test_without_avx512(self):
+        self.check(4, [2, 4], *ternary(), env={"DNNL_MAX_CPU_ISA": "AVX2"})
+
+    def test_cifar_net(self):
+        net = {"dataset": "cifar10", "benchmark_mode": "true", "image_size": 24}
+        self.check(3, [2, 4], *ternary(quantize_logits="true", **net))
+
+    def test_cifar_net_fp32(self):
+        self.check(3, [2], *small(dataset="cifar10", benchmark_mode="true", image_size=24))
+
+    def test_every_exchange_and_return_codec(self):
+        options = ternary(max_steps=4, num_nodes=3, batch_size=12)
+        for return_codec in ["fp32", "bf16", "ternary"]:
+            self.trained(0, f"alone-{return_codec}", *options, "--return_codec", return_codec)
+            for exchange in ["all_gather", "scatter_reduce", "integer_sum"]:
+                name = f"{exchange}-{return_codec}"
+                self.trained(3, name, *options, "--return_codec", return_codec, "--exchange", exchange)
+                self.assertEqual(self.checkpoint(name), self.checkpoint(f"alone-{return_codec}"), name)
+
+
+class Resume(Run):
+    """Contract B4, on another number of processes."""
+
+    OPTIONS = ternary(max_steps=10, log_steps=4, save_iter=4, eval_steps=5)
+
+    def test_a_run_goes_on_with_other_numbers_of_processes(self):
+        self.trained(0, "whole", *self.OPTIONS)
+        for first, then in [(2, 4), (4, 0), (0, 2)]:
+            name = f"from{first}to{then}"
+            self.trained(first, name, *self.OPTIONS)
+            # As if it had been killed after the step of the first checkpoint.
+            for file in os.listdir(self.path(name)):
+                if file.startswith("checkpoint-") and "0000000004" not in file:
+                    os.unlink(os.path.join(self.path(name), file))
+            result = self.trained(then, name, *self.OPTIONS, "--resume")
+            self.assertIn("resumed after step 4", result.stderr)
+            self.assert_same("whole", name)
+
+    def test_parameters_to_begin_with_reach_all_ranks(self):
+        self.trained(0, "other", *small(max_steps=3))
+        begin = ["--init_from", os.path.join(self.path("other"), self.checkpoint("other")[0]), "--max_steps", "3"]
+        self.trained(0, "alone", *ternary(), *begin)
+        self.trained(2, "ranks2", *ternary(), *begin)
+        self.assert_same("alone", "ranks2")
+
+    def test_a_signal_saves_the_same_step_everywhere(self):
+        options = ternary(max_steps=100000, log_steps=5)
+        # A rank's own process, as another one than the launcher may be sent the signal.
+        run = self.start(2, [*options, "--train_dir", self.path("stopped")])
+        self.wait_for_steps(run, "stopped")
+        os.kill(self.rank_pids(run.pid)[1], signal.SIGTERM)
+        out, err = run.communicate(timeout=60)
+        stopped = re.search(r"stopped after step (\d+) of 100000", out)
+        self.assertTrue(stopped, out + err)
+        step = int(stopped.group(1))
+        self.assertEqual(self.checkpoint("stopped")[0], f"checkpoint-{step:010}.safetensors")
+        # The schedule depends on the number of steps, so the comparison runs with the same one.
+        run = self.start(0, [*options, "--train_dir", self.path("alone"), "--save_iter", str(step)])
+        while not os.path.exists(os.path.join(self.path("alone"), f"checkpoint-{step:010}.safetensors")):
+            time.sleep(0.1)
+            self.assertIsNone(run.poll())
+        run.kill()
+        run.communicate()
+        with open(os.path.join(self.path("alone"), f"checkpoint-{step:010}.safetensors"), "rb") as file:
+            self.assertEqual(file.read(), self.checkpoint("stopped")[1])
+
+    def wait_for_steps(self, run, name):
+        path = os.path.join(self.path(name), "metrics.jsonl")
+        for _ in range(600):
+            self.assertIsNone(run.poll(), "the run has ended")
+            if os.path.exists(path) and os.path.getsize(path) > 0:
+                return
+            time.sleep(0.1)
+        self.fail("no step was reported")
+
+    def rank_pids(self, launcher):
+        """Process numbers of the ranks, in order."""
+        pids = {}
+        for entry in os.listdir("/proc"):
+            try:
+                with open(f"/proc/{entry}/environ", "rb") as file:
+                    environment = dict(part.split(b"=", 1) for part in file.read().split(b"\0") if b"=" in part)
+                with open(f"/proc/{entry}/stat", encoding="utf-8") as file:
+                    parent = int(file.read().rsplit(")", 1)[1].split()[1])
+            except (OSError, ValueError):
+                continue
+            if parent == launcher and b"OMPI_COMM_WORLD_RANK" in environment:
+                pids[int(environment[b"OMPI_COMM_WORLD_RANK"])] = int(entry)
+        return [pids[rank] for rank in sorted(pids)]
+
+
+class Faults(Resume):
+    """A rank that is lost ends the run with a message, and nothing is lost that was saved."""
+
+    OPTIONS = {"max_steps": 100000, "log_steps": 5, "save_iter": 10}
+    test_a_run_goes_on_with_other_numbers_of_processes = None
+    test_parameters_to_begin_with_reach_all_ranks = None
+    test_a_signal_saves_the_same_step_everywhere = None
+
+    def saved(self, name):
+        return [file for file in os.listdir(self.path(name)) if file.startswith("checkpoint-")]
+
+    def wait_for_checkpoint(self, run, name):
+        for _ in range(600):
+            self.assertIsNone(run.poll(), "the run has ended")
+            if os.path.isdir(self.path(name)) and self.saved(name):
+                return
+            time.sleep(0.1)
+        self.fail("no checkpoint was saved")
+
+    def test_a_rank_that_hangs_is_named_in_time(self):
+        for stopped in [0, 2]:
+            name = f"hangs{stopped}"
+            run = self.start(3, [*ternary(**self.OPTIONS, exchange_timeout=2), "--train_dir", self.path(name)])
+            self.wait_for_checkpoint(run, name)
+            pid = self.rank_pids(run.pid)[stopped]
+            os.kill(pid, signal.SIGSTOP)
+            begin = time.monotonic()
+            out, err = run.communicate(timeout=60)
+            self.assertLess(time.monotonic() - begin, 20)
+            self.assertNotEqual(run.returncode, 0, out + err)
+            # Nobody else is suspected; ranks that wait for each other because of it say that they do.
+            suspects = re.findall(r"\[mpi\] .*(?:heard nothing from|was taken by) (rank .*) for 2 seconds", err)
+            self.assertTrue(suspects, err)
+            self.assertTrue(all(re.fullmatch(rf"rank {stopped} \(host \S+\)", suspect) for suspect in suspects), err)
+            if stopped != 0:
+                self.assertRegex(err, r"rank 0 on .* go on from \S+ with --resume")
+            last = max(self.saved(name))
+            step = int(re.search(r"(\d+)", last).group(1))
+            self.assertEqual(step % 10, 0, "only whole checkpoints are there")
+            self.goes_on(name, step)
+
+    def test_a_rank_that_is_killed_ends_the_run(self):
+        run = self.start(3, [*ternary(**self.OPTIONS), "--train_dir", self.path("killed")])
+        self.wait_for_checkpoint(run, "killed")
+        os.kill(self.rank_pids(run.pid)[1], signal.SIGKILL)
+        out, err = run.communicate(timeout=60)
+        self.assertNotEqual(run.returncode, 0, out + err)
+        self.assertRegex(out + err, r"process rank 1 .*exited on signal 9")
+        self.goes_on("killed", int(re.search(r"(\d+)", max(self.saved("killed"))).group(1)))
+
+    def goes_on(self, name, step):
+        """A resumed run gets to the bits of one that nothing happened to."""
+        options = ternary(**self.OPTIONS, stop_after_secs=0.5)
+        result = self.trained(2, name, *options, "--resume")
+        self.assertIn(f"resumed after step {step}", result.stderr)
+        file, content = self.checkpoint(name)
+        end = int(re.search(r"(\d+)", file).group(1))
+        self.assertGreater(end, step)
+        run = self.start(0, [*ternary(**{**self.OPTIONS, "save_iter": end}), "--train_dir", self.path(name + "-whole")])
+        path = os.path.join(self.path(name + "-whole"), file)
+        for _ in range(1200):
+            if os.path.exists(path):
+                break
+            self.assertIsNone(run.poll())
+            time.sleep(0.05)
+        run.kill()
+        run.communicate()
+        with open(path, "rb") as whole:
+            self.assertEqual(whole.read(), content)
+
+
+class Usage(Run):
+    """What cannot be honoured is said once, by the chief, before any work."""
+
+    def error_of(self, ranks, *options):
+        result = self.train(ranks, "refused", *options)
+        errors = [line for line in result.stderr.splitlines() if line.startswith("terngrad_train: error: ")]
+        self.assertEqual(len(errors), 1, result.stderr)
+        self.assertEqual(result.returncode, 2, result.stderr)
+        self.assertFalse(os.path.exists(self.path("refused")))
+        return errors[0]
+
+    def test_a_wrong_option_is_said_once(self):
+        self.assertIn("--grad_bits: '3' is refused", self.error_of(3, "--grad_bits", "3"))
+
+    def test_every_process_needs_a_worker(self):
+        self.assertIn("--num_nodes 2: each of the 3 processes needs a worker; accepted: 3 or more",
+                      self.error_of(3, "--num_nodes", "2"))
+
+    def test_gpus_are_refused(self):
+        self.assertIn("--device cuda: 2 processes", self.error_of(2, "--num_nodes", "2", "--device", "cuda"))
+
+    def test_a_timeout_needs_several_processes(self):
+        self.assertIn("--exchange_timeout", self.error_of(0, "--exchange_timeout", "3"))
+        self.assertIn("greater than 0", self.error_of(2, "--num_nodes", "2", "--exchange_timeout", "0"))
+
+    def test_ranks_with_other_options_are_named(self):
+        command = [*LAUNCHER, "1", PROGRAM, *small(), "--train_dir", self.path("refused"), ":", "-np", "1", PROGRAM,
+                   *small(save_iter=7), "--train_dir", self.path("refused")]
+        result = subprocess.run(command, capture_output=True, text=True)
+        self.assertEqual(result.returncode, 2, result.stderr)
+        self.assertRegex(result.stderr, r"rank 1 on \S+: --save_iter is 7 here and 1000 for rank 0")
+
+    def test_a_folder_that_one_rank_lacks_is_named(self):
+        if not os.path.isdir(MNIST):
+            self.skipTest(f"no {MNIST}")
+        mnist = [*small(dataset="mnist"), "--train_dir", self.path("refused"), "--data_dir"]
+        command = [*LAUNCHER, "1", PROGRAM, *mnist, MNIST, ":", "-np", "1", PROGRAM, *mnist, self.path("nowhere")]
+        result = subprocess.run(command, capture_output=True, text=True)
+        self.assertEqual(result.returncode, 2, result.stderr)
+        self.assertRegex(result.stderr, r"terngrad_train: error: rank 1 on \S+: --data_dir \S+/nowhere: there is no such folder")
+
+    def test_help_is_printed_once(self):
+        result = subprocess.run(self.command(2, ["--help"]), capture_output=True, text=True)
+        self.assertEqual(result.returncode, 0, result.stderr)
+        self.assertEqual(result.stdout.count("terngrad_train: trains"), 1)
+
+
+if __name__ == "__main__":
+    PROGRAM, MNIST, *rest = sys.argv[1:]
+    LAUNCHER = rest[:-1]
+    unittest.main(argv=[sys.argv[0], "-v", rest[-1]])

@@ -1,0 +1,11 @@
+// Runs the tests of what trainers make of several ranks: every rank runs all of them, in the same order.
+#include <gtest/gtest.h>
+
+#include "tests/mpi/launched_group.h"
+
+int main(int argc, char** argv) {
+  ::testing::InitGoogleTest(&argc, argv);
+  terngrad::ProcessGroup group;
+  terngrad::testing::launched_group_pointer() = &group;
+  return RUN_ALL_TESTS();
+}

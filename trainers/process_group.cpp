@@ -1,0 +1,164 @@
+#include "trainers/process_group.h"
+
+#include <sched.h>
+
+#include <array>
+#include <chrono>
+#include <cstdio>
+#include <cstring>
+#include <exception>
+#include <iostream>
+#include <thread>
+#include <utility>
+
+#include "trainers/command_main.h"
+
+namespace terngrad {
+namespace {
+
+/// What became of a rank's part.
+struct Outcome {
+  int exit_code = kExitSuccess;
+  std::string message;
+};
+
+std::span<const std::uint8_t> bytes_of(std::string_view text) {
+  return {reinterpret_cast<const std::uint8_t*>(text.data()), text.size()};
+}
+
+std::string text_of(std::span<const std::uint8_t> bytes) { return {bytes.begin(), bytes.end()}; }
+
+Outcome outcome_of(const std::function<void()>& body) {
+  try {
+    body();
+    return {};
+  } catch (const UsageError& error) {
+    return {kExitUsage, error.what()};
+  } catch (const std::bad_alloc&) {
+    return {kExitFailure, "out of memory"};
+  } catch (const std::exception& error) {
+    return {kExitFailure, error.what()};
+  }
+}
+
+/// Processors that this process may run on.
+std::string processors() {
+  cpu_set_t set;
+  CPU_ZERO(&set);
+  static_cast<void>(sched_getaffinity(0, sizeof(set), &set));
+  return {reinterpret_cast<const char*>(&set), sizeof(set)};
+}
+
+}  // namespace
+
+ProcessGroup::ProcessGroup() {
+  if (!is_launched_by_mpi()) {
+    communicator_ = make_self_communicator();
+    return;
+  }
+  if (!has_mpi()) {
+    const int size = launched_rank().size;
+    if (size > 1) {
+      TERNGRAD_THROW(
+          UsageError, "a launcher started ", size,
+          " processes, but this build has no MPI: install libopenmpi-dev and build it with -DTERNGRAD_MPI=ON");
+    }
+    communicator_ = make_self_communicator();
+    return;
+  }
+  session_ = std::make_unique<MpiSession>();
+  auto communicator = make_mpi_communicator();
+  mpi_ = communicator.get();
+  communicator_ = std::move(communicator);
+  find_sharing();
+}
+
+void ProcessGroup::find_sharing() {
+  const std::string own = mpi_->hosts()[static_cast<std::size_t>(rank())] + '\0' + processors();
+  Parcels mine;
+  Parcels all;
+  mine.append(bytes_of(own));
+  communicator_->all_gather(mine, all);
+  num_sharing_ = 0;
+  for (std::size_t peer = 0; peer < all.count(); ++peer) num_sharing_ += text_of(all.parcel(peer)) == own ? 1 : 0;
+}
+
+std::string ProcessGroup::name_of(int rank) const {
+  std::string name = "rank " + std::to_string(rank);
+  if (mpi_ != nullptr) name += " on " + mpi_->hosts().at(static_cast<std::size_t>(rank));
+  return name;
+}
+
+void ProcessGroup::set_timeout(double seconds) {
+  if (mpi_ != nullptr) mpi_->set_timeout(seconds);
+}
+
+void ProcessGroup::together(const std::function<void()>& body) const {
+  if (is_alone()) {
+    body();
+    return;
+  }
+  const Outcome own = outcome_of(body);
+  Parcels mine;
+  Parcels all;
+  const std::array<std::uint8_t, 1> code = {static_cast<std::uint8_t>(own.exit_code)};
+  mine.append(code);
+  mine.append(bytes_of(own.message));
+  communicator_->all_gather(mine, all);
+  int exit_code = kExitSuccess;
+  int num_failed = 0;
+  bool is_one_message = true;  // the same on all ranks that failed
+  std::string first;
+  std::string listed;
+  for (int peer = 0; peer < size(); ++peer) {
+    const int of_peer = all.parcel(2 * static_cast<std::size_t>(peer))[0];
+    if (of_peer == kExitSuccess) continue;
+    const std::string message = text_of(all.parcel(2 * static_cast<std::size_t>(peer) + 1));
+    if (num_failed++ == 0) {
+      exit_code = of_peer;
+      first = message;
+    }
+    is_one_message = is_one_message && message == first;
+    listed += (listed.empty() ? "" : "; ") + name_of(peer) + ": " + message;
+  }
+  if (num_failed == 0) return;
+  throw GroupError(is_one_message && num_failed == size() ? first : listed, exit_code, is_chief());
+}
+
+std::string ProcessGroup::from_chief(std::string_view text) const {
+  if (is_alone()) return std::string(text);
+  std::uint64_t length = text.size();
+  communicator_->broadcast({reinterpret_cast<std::uint8_t*>(&length), sizeof(length)}, 0);
+  std::string result(text);
+  result.resize(length);
+  communicator_->broadcast({reinterpret_cast<std::uint8_t*>(result.data()), result.size()}, 0);
+  return result;
+}
+
+int ProcessGroup::run(const char* command, const std::function<int()>& body) const {
+  if (is_alone()) return body();
+  bool waits_for_chief = false;
+  Outcome outcome;
+  try {
+    return body();
+  } catch (const GroupError& error) {
+    if (error.is_chief()) print_error(command, error.what());
+    return error.exit_code();
+  } catch (const UsageError& error) {
+    outcome = {kExitUsage, error.what()};
+  } catch (const CommunicationError& error) {
+    // The chief most likely meets the same, and knows from where the run can go on.
+    waits_for_chief = !is_chief();
+    outcome = {kExitFailure, error.what()};
+  } catch (const std::bad_alloc&) {
+    outcome = {kExitFailure, "out of memory"};
+  } catch (const std::exception& error) {
+    outcome = {kExitFailure, error.what()};
+  }
+  std::cout.flush();
+  print_error(command, name_of(rank()) + ": " + outcome.message);
+  if (waits_for_chief) std::this_thread::sleep_for(std::chrono::seconds(2));
+  MpiSession::abort(outcome.exit_code);
+}
+
+}  // namespace terngrad

@@ -1,0 +1,72 @@
+// ProcessGroup: this process among those that a launcher started together.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "compress/communicator.h"
+#include "compress/mpi_communicator.h"
+#include "compress/mpi_session.h"
+#include "kernels/errors.h"
+
+namespace terngrad {
+
+/// Thrown on every rank where one or more could not do a step of the start that all of them do
+/// (ProcessGroup::together). Only the chief's message is for people.
+class GroupError : public Error {
+ public:
+  GroupError(const std::string& message, int exit_code, bool is_chief)
+      : Error(message), exit_code_(exit_code), is_chief_(is_chief) {}
+  int exit_code() const { return exit_code_; }
+  bool is_chief() const { return is_chief_; }
+
+ private:
+  int exit_code_;
+  bool is_chief_;
+};
+
+/// The ranks of a launch (mpirun, srun), or this process alone where nothing launched it. Rank 0 is the chief: it alone
+/// reports and writes.
+class ProcessGroup {
+ public:
+  /// Joins the launch. @throws UsageError if a launcher started several processes of a build without MPI
+  ProcessGroup();
+
+  const std::shared_ptr<Communicator>& communicator() const { return communicator_; }
+  int rank() const { return communicator_->rank(); }
+  int size() const { return communicator_->size(); }
+  bool is_alone() const { return size() == 1; }
+  bool is_chief() const { return rank() == 0; }
+  /// "rank 2 on node3".
+  std::string name_of(int rank) const;
+  /// Ranks of this host that may run on the same processors as this one, itself included.
+  int num_sharing_processors() const { return num_sharing_; }
+
+  /// From here on a peer that is waited for and silent for so long has failed.
+  void set_timeout(double seconds);
+
+  /// Does on every rank what may fail on some of them; a collective call. `body` itself must not wait for other ranks.
+  /// @throws GroupError on all ranks if `body` threw on one; alone, what it threw
+  void together(const std::function<void()>& body) const;
+
+  /// The chief's text on every rank; a collective call.
+  std::string from_chief(std::string_view text) const;
+
+  /// Runs the part of a command after which ranks wait for each other: an exception that is not a GroupError is printed
+  /// with the name of the rank and ends all ranks, because the others would wait in vain. Alone, it is passed on.
+  /// @param command  begins the line that is printed
+  int run(const char* command, const std::function<int()>& body) const;
+
+ private:
+  void find_sharing();
+
+  std::unique_ptr<MpiSession> session_;
+  std::shared_ptr<Communicator> communicator_;
+  MpiCommunicator* mpi_ = nullptr;  // communicator_, if it is one
+  int num_sharing_ = 1;
+};
+
+}  // namespace terngrad

@@ -1,0 +1,18 @@
+// Options that the ranks of a run must have in common.
+#pragma once
+
+#include <vector>
+
+#include "trainers/options.h"
+#include "trainers/process_group.h"
+#include "trainers/run_identity.h"
+
+namespace terngrad {
+
+/// Throws on every rank unless all have the chief's values; a collective call. Where a rank reads its data and how many
+/// threads it has may differ (data_dir, threads, num_preprocess_threads); what it read may not.
+/// @throws GroupError that names the first option or entry of the identity that differs, the ranks and both values
+void require_same_on_all_ranks(const ProcessGroup& processes, const std::vector<OptionValue>& options,
+                               const RunIdentity& identity);
+
+}  // namespace terngrad
