@@ -106,7 +106,7 @@ class MpiOperation {
   std::uint64_t number_;
   bool has_told_ = false;
   Clock::time_point last_look_ = Clock::now();  // of check_deadline
-  std::vector<Place> places_;  // [size]
+  std::vector<Place> places_;                   // [size]
   std::vector<MPI_Request> requests_;
   std::vector<Request> requested_;
   std::vector<int> completed_;
