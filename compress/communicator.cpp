@@ -25,9 +25,14 @@ class SelfCommunicator final : public Communicator {
     TERNGRAD_REQUIRE(root == 0, "[broadcast] root ", root, " is not in a group of 1");
   }
   void barrier() override {}
+  void vendor_sum(const FloatSpan&) override {}
 };
 
 }  // namespace
+
+void Communicator::vendor_sum(const FloatSpan&) {
+  throw NotSupported("[communicator] these processes are not connected by a library with an all-reduce of its own");
+}
 
 void Parcels::clear() {
   offsets_.clear();

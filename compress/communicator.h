@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "kernels/buffer.h"
+#include "kernels/element_type.h"
 
 namespace terngrad {
 
@@ -36,6 +37,13 @@ class Parcels {
   void reserve(std::size_t words);
 };
 
+/// Floating-point numbers of a type, to be worked on in place.
+struct FloatSpan {
+  void* values = nullptr;  // [count], aligned to their size
+  std::int64_t count = 0;
+  ElementType type = ElementType::kFloat32;
+};
+
 /// A group of processes ("ranks"). Every rank calls the same operations in the same order. Failures throw
 /// CommunicationError and leave the group unusable.
 class Communicator {
@@ -57,6 +65,10 @@ class Communicator {
   /// Rank `root`'s values to all ranks, in place.
   virtual void broadcast(std::span<std::uint8_t> values, int root) = 0;
   virtual void barrier() = 0;
+  /// Element-wise sum over ranks, in place, by the all-reduce that the library below was tuned for: the baseline to
+  /// compare exchanges with. Order and rounding of the sum are the library's, those of 16 bits at each addition of two.
+  /// @throws NotSupported where there is no such library, which is what this does unless overridden
+  virtual void vendor_sum(const FloatSpan& values);
 };
 
 /// A group of one: this process, without a launcher.

@@ -6,10 +6,16 @@
 
 #include <algorithm>
 #include <array>
+#include <cstdio>
+#include <cstdlib>
 #include <cstring>
+#include <sstream>
 #include <utility>
 
 #include "compress/mpi_operation.h"
+#include "compress/watchdog.h"
+#include "kernels/bfloat16.h"
+#include "kernels/float16.h"
 
 namespace terngrad {
 namespace {
@@ -27,6 +33,32 @@ std::span<std::uint8_t> writable_bytes_of(std::span<T> values) {
 void require_timeout(double seconds) {
   TERNGRAD_REQUIRE(seconds > 0, "[mpi] timeout_seconds must be above 0, got ", seconds);
 }
+
+std::uint16_t add_bfloat16(std::uint16_t a, std::uint16_t b) {
+  return to_bfloat16(from_bfloat16(a) + from_bfloat16(b));
+}
+std::uint16_t add_float16(std::uint16_t a, std::uint16_t b) { return to_float16(from_float16(a) + from_float16(b)); }
+
+/// A sum that MPI does not know, for its own algorithms.
+template <std::uint16_t (*add)(std::uint16_t, std::uint16_t)>
+void add_elements(void* in, void* in_out, int* count, MPI_Datatype*) {
+  const auto* const from = static_cast<const std::uint16_t*>(in);
+  auto* const to = static_cast<std::uint16_t*>(in_out);
+  for (int i = 0; i < *count; ++i) to[i] = add(from[i], to[i]);
+}
+
+/// Owns an operation of MPI.
+class MpiSum {
+ public:
+  explicit MpiSum(MPI_User_function* function) { MPI_Op_create(function, /*commute=*/1, &operation_); }
+  MpiSum(const MpiSum&) = delete;
+  MpiSum& operator=(const MpiSum&) = delete;
+  ~MpiSum() { MPI_Op_free(&operation_); }
+  MPI_Op get() const { return operation_; }
+
+ private:
+  MPI_Op operation_ = MPI_OP_NULL;
+};
 
 class Mpi final : public MpiCommunicator {
  public:
@@ -110,7 +142,36 @@ class Mpi final : public MpiCommunicator {
     operation.finish();
   }
 
+  void vendor_sum(const FloatSpan& values) override {
+    // Its waits have no deadline: who does not come is found here, and who is lost later by the watchdog.
+    barrier();
+    if (watchdog_ == nullptr) {
+      watchdog_ = std::make_unique<Watchdog>([own = group_.name_of(group_.rank)](const std::string& doing) {
+        std::fprintf(stderr, "[mpi] %s: %s; a rank that took part is silent\n", own.c_str(), doing.c_str());
+        std::_Exit(1);
+      });
+    }
+    const bool is_float32 = values.type == ElementType::kFloat32;
+    const MPI_Op sum = is_float32 ? MPI_SUM : values.type == ElementType::kBfloat16 ? bfloat16_.get() : float16_.get();
+    constexpr std::int64_t kMaxCount = std::int64_t{1} << 30;  // MPI counts in int
+    for (std::int64_t first = 0; first < values.count; first += kMaxCount) {
+      void* const part = element_at(values.values, values.type, first);
+      const auto count = static_cast<int>(std::min(kMaxCount, values.count - first));
+      watchdog_->watch(
+          group_.timeout_seconds, "MPI_Allreduce has not ended in " + text_of(group_.timeout_seconds), [&] {
+            group_.require_success(MPI_Allreduce(MPI_IN_PLACE, part, count, is_float32 ? MPI_FLOAT : MPI_UINT16_T, sum,
+                                                 group_.communicator),
+                                   "MPI_Allreduce");
+          });
+    }
+  }
+
  private:
+  static std::string text_of(double seconds) {
+    std::ostringstream text;
+    text << seconds << " seconds";
+    return text.str();
+  }
   const std::string& own_host() const { return group_.hosts[static_cast<std::size_t>(group_.rank)]; }
 
   void find_hosts() {
@@ -239,6 +300,9 @@ class Mpi final : public MpiCommunicator {
 
   MpiGroup group_;
   Parcels kept_;  // storage of what was received before
+  MpiSum bfloat16_{add_elements<add_bfloat16>};
+  MpiSum float16_{add_elements<add_float16>};
+  std::unique_ptr<Watchdog> watchdog_;  // from the first sum of the vendor's on
 };
 
 }  // namespace

@@ -84,8 +84,7 @@ DeviceReplicaParts make_parts(const TrainOptions& o, const DeviceChoice& choice,
   const Layout& layout = parts.net->layout();
   parts.exchanges = make_exchanges(o, layout, place.workers, stream, place.communicator);
   parts.optimizer = make_optimizer(o.optimizer, {.momentum = o.momentum}, layout.flat_elements(), stream.device());
-  parts.transforms =
-      make_transforms(o, *parts.net, parts.num_workers, exchange_options(o, o.seed, 1).on_nonfinite, stream.device());
+  parts.transforms = make_transforms(o, *parts.net, parts.num_workers, on_nonfinite_of(o), stream.device());
   parts.communicator = place.communicator;
   // The size of such a payload depends on the data: the host waits for it.
   parts.captures = o.ternary_format != "tmask";
@@ -124,7 +123,7 @@ DeviceSetup make_device_setup(const TrainOptions& o, const DeviceChoice& choice,
   }
   parts.schedule = schedule;
   parts.workers = workers;
-  parts.on_nonfinite = exchange_options(o, o.seed, 1).on_nonfinite;
+  parts.on_nonfinite = on_nonfinite_of(o);
   if (o.floating_grad_epoch > 0) {
     parts.exchange_of = [batch_size = o.batch_size, num_examples = dataset->num_examples(),
                          period = o.floating_grad_epoch](std::uint64_t step) {

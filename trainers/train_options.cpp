@@ -62,8 +62,9 @@ bool compresses(const TrainOptions& o) {
                              [](const std::string& rule) { return parse_codec_rule(rule).codec != "fp32"; });
 }
 
-std::vector<std::string> with_auto(std::vector<std::string> names) {
+std::vector<std::string> with_auto_and_fp16(std::vector<std::string> names) {
   names.insert(names.begin(), "auto");
+  names.emplace_back("fp16");
   return names;
 }
 
@@ -95,6 +96,28 @@ void check_devices(const OptionSet& options, const TrainOptions& o) {
   }
 }
 
+/// What the library's own all-reduce leaves to say: the type of the elements.
+void check_vendor(const OptionSet& options, const TrainOptions& o) {
+  if (o.exchange != "vendor") {
+    if (o.codec == "fp16") {
+      TERNGRAD_THROW(UsageError, "--codec fp16: is for --exchange vendor; accepted with --exchange ", o.exchange,
+                     ": auto, fp32, bf16, ternary");
+    }
+    return;
+  }
+  if (uses_ternary(o) || !o.codec_for.empty()) {
+    TERNGRAD_THROW(
+        UsageError, "--exchange vendor: adds floating-point numbers of one type, so the codec must be fp32, ",
+        "bf16 or fp16 for all tensors; got ", o.codec_name(), o.codec_for.empty() ? "" : " with --codec_for");
+  }
+  refuse_unused(options, {"return_codec", "size_to_binarize", "quantize_logits", "floating_grad_epoch"},
+                "an --exchange other than vendor");
+  if (o.on_nonfinite == "zero") {
+    throw UsageError(
+        "--on_nonfinite zero: with --exchange vendor a sum does not tell whose gradient it was; accepted: stop, skip");
+  }
+}
+
 void check_compression(const OptionSet& options, const TrainOptions& o) {
   for (const std::string& rule : o.codec_for) {
     CodecRule parsed;
@@ -123,6 +146,7 @@ void check_compression(const OptionSet& options, const TrainOptions& o) {
   if (o.floating_grad_epoch > 0 && !compresses(o)) {
     refuse_unused(options, {"floating_grad_epoch"}, "a codec other than fp32 for the other epochs");
   }
+  check_vendor(options, o);
   if (o.scaler_scope != "block") refuse_unused(options, {"block_size"}, "--scaler_scope block");
   if (o.clip_factor == 0) refuse_unused(options, {"clip_scope", "scaler"}, "a --clip_factor above 0");
   if (o.clip_scope == "local" && o.scaler_sharing == "none") {
@@ -255,8 +279,10 @@ void declare_train_options(OptionSet& options, TrainOptions& o) {
   options.add("num_nodes", &o.num_nodes, "workers to emulate; divides --batch_size", at_least(1));
   options.add("strategy", &o.strategy, "simple: one worker, nothing exchanged; replicated: synchronous all-reduce",
               one_of({"auto", "simple", "replicated"}));
-  options.add("exchange", &o.exchange, "how messages travel; the result has the same bits with each",
-              one_of({"auto", "all_gather", "scatter_reduce", "integer_sum"}));
+  options.add("exchange", &o.exchange,
+              "how messages travel; the result has the same bits with each. vendor: the baseline, an all-reduce of the "
+              "library between processes, with bits of its own",
+              one_of({"auto", "all_gather", "scatter_reduce", "integer_sum", "vendor"}));
   options.add("return_codec", &o.return_codec,
               "what the mean goes through on its way back; sums of codes change its bytes only, the others its bits",
               one_of({"fp32", "bf16", "sums", "ternary"}));
@@ -268,7 +294,8 @@ void declare_train_options(OptionSet& options, TrainOptions& o) {
               greater_than(0));
   options.group("Compression");
   options.add("grad_bits", &o.grad_bits, "32 is fp32, 16 is bf16, 1 is ternary", one_of({32, 16, 1}));
-  options.add("codec", &o.codec, "codec by name; auto: what --grad_bits says", one_of(with_auto(codec_names())));
+  options.add("codec", &o.codec, "codec by name; auto: what --grad_bits says. fp16 is for --exchange vendor",
+              one_of(with_auto_and_fp16(codec_names())));
   options.add("codec_for", &o.codec_for, "PATTERN=CODEC for tensors by name (* and ?); repeatable, first match wins");
   options.add("clip_factor", &o.clip_factor, "clip at this many standard deviations; 0: no clipping", at_least(0));
   options.add("scaler", &o.scaler, "with clipping: paper is min(max|g|, c sigma), original is c sigma",
@@ -396,6 +423,11 @@ void check_codec_plan(const TrainOptions& o, const CodecPlan& plan) {
                  " by --codec_for, --size_to_binarize and --quantize_logits");
 }
 
+OnNonfinite on_nonfinite_of(const TrainOptions& o) {
+  return pick<OnNonfinite>(o.on_nonfinite,
+                           {{"stop", OnNonfinite::kStop}, {"skip", OnNonfinite::kSkip}, {"zero", OnNonfinite::kZero}});
+}
+
 CompressedAllReduceOptions exchange_options(const TrainOptions& o, std::uint64_t run_id, int num_threads) {
   CompressedAllReduceOptions result;
   result.codecs.codec = o.codec_name();
@@ -420,8 +452,7 @@ CompressedAllReduceOptions exchange_options(const TrainOptions& o, std::uint64_t
                                                            {"bf16", ReturnCodec::kBfloat16},
                                                            {"sums", ReturnCodec::kSums},
                                                            {"ternary", ReturnCodec::kTernary}});
-  result.on_nonfinite = pick<OnNonfinite>(
-      o.on_nonfinite, {{"stop", OnNonfinite::kStop}, {"skip", OnNonfinite::kSkip}, {"zero", OnNonfinite::kZero}});
+  result.on_nonfinite = on_nonfinite_of(o);
   result.seed = o.seed;
   result.run_id = run_id;
   result.num_threads = num_threads;

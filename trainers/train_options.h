@@ -104,7 +104,10 @@ void check_launch(const OptionSet& options, const TrainOptions& o, int num_proce
 /// Checks the same against the tensors of the net. @throws UsageError if no tensor uses the codec that was asked for
 void check_codec_plan(const TrainOptions& o, const CodecPlan& plan);
 
-/// The exchange's part of the options. @param run_id  of this run, the same on all ranks
+/// --on_nonfinite.
+OnNonfinite on_nonfinite_of(const TrainOptions& o);
+
+/// The exchange's part of the options, for any but --exchange vendor. @param run_id  of this run, the same on all ranks
 CompressedAllReduceOptions exchange_options(const TrainOptions& o, std::uint64_t run_id, int num_threads);
 
 /// The same for the steps of floating epochs: every tensor travels as fp32, everything else is as without.

@@ -8,6 +8,7 @@
 #include <utility>
 #include <vector>
 
+#include "compress/vendor_all_reduce.h"
 #include "datasets/constant_images.h"
 #include "kernels/errors.h"
 #include "nets/net.h"
@@ -73,7 +74,16 @@ std::unique_ptr<Strategy> open_strategy(const TrainOptions& o, const Layout& lay
                                         std::uint64_t run_id, std::int64_t num_examples,
                                         std::uint64_t& plan_fingerprint) {
   plan_fingerprint = layout.fingerprint();
-  if (o.strategy_name() == "simple") return make_simple_strategy(layout, exchange_options(o, o.seed, 1).on_nonfinite);
+  if (o.strategy_name() == "simple") return make_simple_strategy(layout, on_nonfinite_of(o));
+  if (o.exchange == "vendor") {
+    VendorAllReduceOptions vendor;
+    vendor.type = o.codec_name() == "fp32"   ? ElementType::kFloat32
+                  : o.codec_name() == "bf16" ? ElementType::kBfloat16
+                                             : ElementType::kFloat16;
+    vendor.on_nonfinite = on_nonfinite_of(o);
+    vendor.num_threads = num_threads(o);
+    return make_replicated_strategy(layout, std::make_unique<VendorAllReduce>(layout, workers, vendor));
+  }
   try {
     auto exchange = std::make_unique<CompressedAllReduce>(layout, workers, exchange_options(o, run_id, num_threads(o)));
     check_codec_plan(o, exchange->plan());
@@ -100,8 +110,8 @@ std::vector<std::unique_ptr<GradientTransform>> make_transforms(const TrainOptio
   if (o.nan_to_zero) transforms.push_back(make_nan_to_zero());
   if (o.weight_decay > 0) transforms.push_back(make_weight_decay(net, o.weight_decay));
   if (o.clip_by_global_norm > 0) {
-    transforms.push_back(make_clip_by_global_norm(net.layout(), o.clip_by_global_norm, workers.num_local_workers,
-                                                  exchange_options(o, o.seed, 1).on_nonfinite));
+    transforms.push_back(
+        make_clip_by_global_norm(net.layout(), o.clip_by_global_norm, workers.num_local_workers, on_nonfinite_of(o)));
   }
   return transforms;
 }
@@ -141,6 +151,8 @@ CheckpointState checkpoint_state(const TrainOptions& o, const DeviceChoice& devi
   state.more["image_size"] = std::to_string(o.image_size);
   add_codec_options(o, state);
   state.more["exchange_fingerprint"] = std::to_string(plan_fingerprint);
+  // All exchanges but the library's own give the same bits.
+  state.more["exchange"] = o.exchange == "vendor" ? "vendor" : "any but vendor";
   state.more["num_examples"] = std::to_string(dataset.num_examples());
   state.more["data_fingerprint"] = data_fingerprint(dataset);
   // What else decides the bits of the next step. A run may be made longer, so max_steps may differ: check_max_steps.

@@ -7,6 +7,8 @@
 #include <vector>
 
 #include "compress/communicator.h"
+#include "kernels/bfloat16.h"
+#include "kernels/float16.h"
 
 namespace terngrad::testing {
 
@@ -108,6 +110,32 @@ inline void check_broadcast(Communicator& c, std::size_t bytes) {
   }
 }
 
+/// Small whole numbers, so that every order of the sum is exact in every type.
+inline void check_vendor_sum(Communicator& c, std::size_t count) {
+  for (const ElementType type : {ElementType::kFloat32, ElementType::kBfloat16, ElementType::kFloat16}) {
+    Stream stream(Device::cpu(), 1);
+    std::vector<float> values(count);
+    for (std::size_t i = 0; i < count; ++i) {
+      values[i] = static_cast<float>(i % 13) - 6 + static_cast<float>(c.rank());
+    }
+    std::vector<std::uint16_t> rounded(count);
+    FloatSpan sum{values.data(), static_cast<std::int64_t>(count), type};
+    if (type != ElementType::kFloat32) {
+      (type == ElementType::kBfloat16 ? encode_bfloat16 : encode_float16)(values, rounded, stream);
+      sum.values = rounded.data();
+    }
+    c.vendor_sum(sum);
+    std::vector<float> result(count);
+    widen(sum.values, type, result, stream);
+    for (std::size_t i = 0; i < count; ++i) {
+      const int n = c.size();
+      ASSERT_EQ(result[i],
+                (static_cast<float>(i % 13) - 6) * static_cast<float>(n) + static_cast<float>(n * (n - 1) / 2))
+          << i;
+    }
+  }
+}
+
 /// Everything, with nothing, little and much to move.
 inline void check_communicator(Communicator& c) {
   for (const std::size_t scale : {0u, 1u, 13u, 1000u, 100000u}) {
@@ -115,6 +143,7 @@ inline void check_communicator(Communicator& c) {
     check_all_to_all(c, scale);
   }
   for (const std::size_t count : {0u, 1u, 5u, 256u, 257u, 100003u}) check_reductions(c, count);
+  for (const std::size_t count : {0u, 1u, 100003u}) check_vendor_sum(c, count);
   for (const std::size_t bytes : {0u, 1u, 4000u, 4096u, 300007u}) check_broadcast(c, bytes);
   c.barrier();
 }

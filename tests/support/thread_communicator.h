@@ -13,7 +13,9 @@
 #include <vector>
 
 #include "compress/communicator.h"
+#include "kernels/bfloat16.h"
 #include "kernels/errors.h"
+#include "kernels/float16.h"
 
 namespace terngrad::testing {
 
@@ -79,6 +81,22 @@ class ThreadCommunicator final : public Communicator {
     });
   }
   void barrier() override { meeting_->wait(); }
+  /// In order of ranks, in float32, rounded once.
+  void vendor_sum(const FloatSpan& values) override {
+    Stream stream(Device::cpu(), 1);
+    std::vector<float> sum(static_cast<std::size_t>(values.count));
+    exchange(values.values, [&](int, void* theirs) {
+      std::vector<float> summand(sum.size());
+      widen(theirs, values.type, summand, stream);
+      for (std::size_t i = 0; i < sum.size(); ++i) sum[i] += summand[i];
+    });
+    if (values.type == ElementType::kFloat32) {
+      std::copy(sum.begin(), sum.end(), static_cast<float*>(values.values));
+      return;
+    }
+    const std::span<std::uint16_t> out(static_cast<std::uint16_t*>(values.values), sum.size());
+    (values.type == ElementType::kBfloat16 ? encode_bfloat16 : encode_float16)(sum, out, stream);
+  }
 
  private:
   static void append_all(const Parcels& from, Parcels& to) {

@@ -180,6 +180,12 @@ TEST(TrainOptions, ContradictionsAreRefused) {
       {{"--grad_bits", "1", "--scaler_sharing", "none", "--exchange", "integer_sum"},
        {"--exchange integer_sum", "max or mean"}},
       {{"--num_nodes", "2", "--exchange", "integer_sum"}, {"--exchange integer_sum", "ternary"}},
+      {{"--num_nodes", "2", "--codec", "fp16"}, {"--codec fp16", "--exchange vendor", "fp32, bf16, ternary"}},
+      {{"--num_nodes", "2", "--codec", "fp16", "--grad_bits", "16"}, {"--codec fp16", "--grad_bits 16", "bf16"}},
+      {{"--num_nodes", "2", "--exchange", "vendor", "--grad_bits", "1"}, {"--exchange vendor", "fp32, bf16 or fp16"}},
+      {{"--num_nodes", "2", "--exchange", "vendor", "--codec_for", "*=bf16"}, {"--exchange vendor", "--codec_for"}},
+      {{"--num_nodes", "2", "--exchange", "vendor", "--on_nonfinite", "zero"},
+       {"--on_nonfinite zero", "--exchange vendor", "stop, skip"}},
       {{"--codec_for", "conv*"}, {"--codec_for conv*", "PATTERN=CODEC"}},
       {{"--codec_for", "*=qsgd"}, {"--codec_for *=qsgd", "fp32, bf16, ternary"}},
       {{"--codec_for", "=fp32"}, {"--codec_for =fp32", "PATTERN=CODEC"}},
@@ -188,6 +194,39 @@ TEST(TrainOptions, ContradictionsAreRefused) {
     const std::string message = refuse(refusal.arguments);
     for (const std::string& words : refusal.said) EXPECT_THAT(message, HasSubstr(words));
   }
+}
+
+TEST(TrainOptions, ALaunchOfSeveralProcessesShares) {
+  TrainOptions o;
+  apply_launch(o, 1, 1);
+  EXPECT_EQ(o.threads, 0);
+  EXPECT_EQ(o.device, "auto");
+  apply_launch(o, 4, 2);
+  EXPECT_EQ(o.threads, std::max(1, num_hardware_threads() / 2));
+  EXPECT_EQ(o.device, "cpu");
+  o.threads = 3;
+  apply_launch(o, 4, 1000000);
+  EXPECT_EQ(o.threads, 3);
+  o.threads = 0;
+  apply_launch(o, 1000000, 1000000);
+  EXPECT_EQ(o.threads, 1);
+}
+
+TEST(TrainOptions, ALaunchThatTheyDoNotFitIsRefused) {
+  const auto refused = [](const std::vector<std::string>& arguments, int num_processes) {
+    TrainOptions o;
+    OptionSet options("usage");
+    declare_train_options(options, o);
+    std::vector<std::string> words = {"train"};
+    words.insert(words.end(), arguments.begin(), arguments.end());
+    std::vector<char*> argv;
+    for (std::string& word : words) argv.push_back(word.data());
+    options.parse(static_cast<int>(argv.size()), argv.data());
+    return testing::message_of<UsageError>([&] { check_launch(options, o, num_processes); });
+  };
+  EXPECT_THAT(refused({"--num_nodes", "3"}, 4), AllOf(HasSubstr("--num_nodes 3"), HasSubstr("accepted: 4 or more")));
+  EXPECT_THAT(refused({"--num_nodes", "4", "--device", "cuda"}, 4), HasSubstr("--device cuda: 4 processes"));
+  EXPECT_THAT(refused({"--exchange_timeout", "4"}, 1), HasSubstr("--exchange_timeout"));
 }
 
 TEST(TrainOptions, OptionsWithoutEffectAreRefused) {
@@ -212,6 +251,9 @@ TEST(TrainOptions, OptionsWithoutEffectAreRefused) {
       {{"--grad_bits", "1", "--clip_factor", "2.5", "--clip_scope", "local"},
        {"--clip_scope", "--num_nodes 2 or more"}},
       {{"--grad_bits", "1", "--return_codec", "sums"}, {"--return_codec", "--num_nodes 2 or more"}},
+      {{"--num_nodes", "2", "--exchange", "vendor", "--return_codec", "bf16"}, {"--return_codec", "other than vendor"}},
+      {{"--num_nodes", "2", "--exchange", "vendor", "--grad_bits", "16", "--quantize_logits"},
+       {"--quantize_logits", "other than vendor"}},
       {{"--num_nodes", "2", "--size_to_binarize", "9"}, {"--size_to_binarize", "other than fp32"}},
       {{"--num_nodes", "2", "--quantize_logits"}, {"--quantize_logits", "other than fp32"}},
       {{"--num_nodes", "2", "--floating_grad_epoch", "2"}, {"--floating_grad_epoch", "other than fp32"}},

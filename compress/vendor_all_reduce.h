@@ -1,0 +1,52 @@
+// VendorAllReduce: the mean of all workers' gradients by the transport library's own all-reduce.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "compress/communicator.h"
+#include "compress/compressed_all_reduce.h"
+#include "compress/gradient_exchange.h"
+#include "kernels/buffer.h"
+#include "kernels/element_type.h"
+
+namespace terngrad {
+
+struct VendorAllReduceOptions {
+  ElementType type = ElementType::kFloat32;  // of the elements that travel
+  OnNonfinite on_nonfinite = OnNonfinite::kStop;
+  int num_threads = 1;  // of this process
+};
+
+/// The baseline that compression is compared with: local gradients are added (in the order of aggregate_tree), scaled
+/// by fl(1 / N), rounded to `type`, and added over ranks by Communicator::vendor_sum. The order of that sum and its
+/// rounding are the library's: results may depend on the number of processes, so neither contract B2 nor B3 holds. NaN
+/// and infinities are found in the mean, so a message names the tensor but not the worker.
+///
+/// Bytes of the report are those of the buffer that each process hands to the library, once as sent and once as
+/// received; how often the library moves each of them is its own affair.
+class VendorAllReduce final : public GradientExchange {
+ public:
+  /// @throws InvalidArgument for OnNonfinite::kZero: which worker's tensor to count as zero is not known
+  VendorAllReduce(const Layout& layout, WorkerGroup workers, const VendorAllReduceOptions& options);
+
+  ExchangeReport exchange(std::span<const TensorTable> gradients, const TensorTable& mean, std::uint64_t step) override;
+  /// The worker's gradient of the last step, rounded as it travels; `gradients` of that exchange must still be there.
+  float decode_local(int local_worker, int segment, std::span<float> out) override;
+
+ private:
+  void add_local(std::span<const TensorTable> gradients);
+  void travel(ExchangeReport& report);
+  /// Copies the result out and looks for what is not finite.
+  void finish(const TensorTable& mean, std::uint64_t step, ExchangeReport& report);
+
+  Layout layout_;
+  WorkerGroup workers_;
+  VendorAllReduceOptions options_;
+  Stream stream_;
+  Buffer<float> sum_;              // all tensors without gaps
+  Buffer<std::uint16_t> rounded_;  // the same, where elements of 16 bits travel
+  std::vector<TensorTable> last_;  // gradients of the last step
+};
+
+}  // namespace terngrad
