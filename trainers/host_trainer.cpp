@@ -99,6 +99,7 @@ void HostTrainer::step(Pipeline& pipeline) {
   } else {
     copy_states(states_before_, states());
   }
+  rebroadcast(step);
   const double update_seconds = seconds_since(mark);
 
   const StepSummary summary = summarize_step(workers(), losses_, transform_counts(), result.report, stop_is_asked());

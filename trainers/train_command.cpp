@@ -20,6 +20,7 @@
 #include "trainers/event_hook.h"
 #include "trainers/process_group.h"
 #include "trainers/rank_options.h"
+#include "trainers/replica_check.h"
 #include "trainers/report_hooks.h"
 #include "trainers/run_directory.h"
 #include "trainers/run_identity.h"
@@ -284,12 +285,19 @@ int exit_code_of(const TrainOptions& o, std::uint64_t steps_done, int signal) {
   return is_whole || signal == 0 ? kExitSuccess : kExitSignal + signal;
 }
 
+/// Adds what comes before anything is saved, on every rank in this order: it waits for the others.
+void add_replica_check(const TrainOptions& o, Trainer& trainer) {
+  if (o.check_replicas == 0) return;
+  trainer.add_hook(make_replica_check_hook(static_cast<std::uint64_t>(o.check_replicas)));
+}
+
 /// Trains as the chief, which reports and saves. @returns the exit code
 int train_and_report(const TrainOptions& o, const TrainSetup& setup, const StartedRun& run, Beginning& beginning,
                      const ProcessGroup& processes) {
   Reports reports(o, run.directory, beginning.first_step);
   ProgressDisplay display;
   show_start(o, setup, run, beginning.first_step, processes, display);
+  add_replica_check(o, *setup.trainer);
   add_hooks(o, setup, run, beginning.interval, reports, display);
   const StopSignal stop_signal;
   setup.trainer->add_hook(make_stop_hook(stop_signal, o.stop_after_secs, display));
@@ -308,6 +316,7 @@ int train_and_report(const TrainOptions& o, const TrainSetup& setup, const Start
 /// Trains as another rank. @returns the exit code
 int train_along(const TrainOptions& o, const TrainSetup& setup) {
   ProgressDisplay display(stderr, ProgressDisplay::Mode::kSilent);
+  add_replica_check(o, *setup.trainer);
   setup.trainer->add_hook(make_state_sender_hook(
       {.save_steps = static_cast<std::uint64_t>(o.save_iter), .save_at_start = !o.init_from.empty()}));
   const StopSignal stop_signal;

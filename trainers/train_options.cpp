@@ -292,6 +292,11 @@ void declare_train_options(OptionSet& options, TrainOptions& o) {
   options.add("exchange_timeout", &o.exchange_timeout,
               "seconds after which a process that others wait for has failed; longer than an evaluation takes",
               greater_than(0));
+  options.add("check_replicas", &o.check_replicas,
+              "steps per comparison of all processes' replicas by checksums; a difference stops the run; 0: none",
+              at_least(0));
+  options.add("rebroadcast_epochs", &o.rebroadcast_epochs,
+              "epochs after which all processes take over the first one's replica; 0: never", at_least(0));
   options.group("Compression");
   options.add("grad_bits", &o.grad_bits, "32 is fp32, 16 is bf16, 1 is ternary", one_of({32, 16, 1}));
   options.add("codec", &o.codec, "codec by name; auto: what --grad_bits says. fp16 is for --exchange vendor",
@@ -399,7 +404,8 @@ void apply_launch(TrainOptions& o, int num_processes, int num_sharing) {
 
 void check_launch(const OptionSet& options, const TrainOptions& o, int num_processes) {
   if (num_processes == 1) {
-    refuse_unused(options, {"exchange_timeout"}, "several processes (mpirun -np N)");
+    refuse_unused(options, {"exchange_timeout", "check_replicas", "rebroadcast_epochs"},
+                  "several processes (mpirun -np N)");
     return;
   }
   if (o.device == "cuda") {

@@ -53,6 +53,8 @@ struct TrainOptions {
   std::string return_codec = "fp32";
   std::string on_nonfinite = "stop";
   double exchange_timeout = 600;
+  std::int64_t check_replicas = 0;
+  std::int64_t rebroadcast_epochs = 0;
   // Compression
   int grad_bits = 32;
   std::string codec = "auto";

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cstdint>
 #include <filesystem>
 #include <string>
@@ -219,6 +220,10 @@ TrainSetup make_train_setup(const TrainOptions& o, const TrainPlace& place) {
   options.ema_decay = o.ema_decay;
   options.num_threads = num_threads(o);
   options.num_data_threads = o.num_preprocess_threads;
+  if (o.rebroadcast_epochs > 0) {
+    const std::int64_t steps = o.rebroadcast_epochs * dataset->num_examples() / o.batch_size;
+    options.rebroadcast_steps = static_cast<std::uint64_t>(std::max<std::int64_t>(steps, 1));
+  }
   std::uint64_t plan_fingerprint = 0;
   if (setup.devices.is_cpu()) {
     setup.trainer = make_host_trainer(o, dataset, workers, place.run_id, schedule, options, plan_fingerprint);

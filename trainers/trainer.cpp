@@ -72,6 +72,16 @@ PipelineOptions pipeline_options(const WorkerRange& workers, const TrainerOption
 
 bool Trainer::is_called(const Hook& hook) const { return workers_.communicator->rank() == 0 || hook.on_every_rank(); }
 
+void Trainer::rebroadcast(std::uint64_t step) {
+  if (options_.rebroadcast_steps == 0 || (step + 1) % options_.rebroadcast_steps != 0) return;
+  const auto share = [this](std::span<float> values) {
+    workers_.communicator->broadcast({reinterpret_cast<std::uint8_t*>(values.data()), values.size_bytes()}, 0);
+  };
+  share(parameters_.span());
+  share(ema_.shadow());
+  for (const Optimizer::Slot& slot : slots()) share(slot.values);
+}
+
 void Trainer::begin() {
   stop_ = stop_is_asked_ = false;
   for (const auto& hook : hooks_) {

@@ -24,6 +24,9 @@ struct TrainerOptions {
   double ema_decay = 0.9999;
   int num_threads = 1;       // of this process
   int num_data_threads = 1;  // threads that prepare examples
+  /// Steps after which all ranks take over rank 0's parameters, average and slots: a guard against replicas that drift
+  /// apart, which exchanges of equal bits do not let happen. 0: never.
+  std::uint64_t rebroadcast_steps = 0;
 };
 
 /// What the pipeline of these workers' examples is made with; its first step is the run's.
@@ -77,6 +80,8 @@ class Trainer {
 
   TrainingView view();
   double learning_rate(std::uint64_t step) const { return schedule_.rate(static_cast<std::int64_t>(step)); }
+  /// Gives every rank the parameters, average and slots of rank 0, if it is time for that after step `step`.
+  void rebroadcast(std::uint64_t step);
   bool is_done() const { return steps_done_ >= options_.total_steps || stop_; }
   void begin();                           // before_train of the hooks
   void finish();                          // after_train

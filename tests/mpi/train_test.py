@@ -94,6 +94,11 @@ class SameBits(Run):
     def test_lenet_fp32(self):
         self.check(6, [2, 4], *small())
 
+    def test_replicas_are_found_equal(self):
+        self.check(4, [], *ternary())
+        self.trained(2, "checked", *ternary(max_steps=4, log_steps=3, check_replicas=1, rebroadcast_epochs=1))
+        self.assert_same("alone", "checked")
+
     def test_one_example_per_worker(self):
         self.check(4, [2, 4], *ternary(batch_size=8))
 

@@ -112,6 +112,7 @@ struct SmallRun {
   std::shared_ptr<const Dataset> dataset = nullptr;                                            // nullptr: small_digits
   std::shared_ptr<Communicator> communicator = nullptr;  // nullptr: this process alone
   std::optional<NetSpec> net = std::nullopt;             // nullopt: LeNet
+  std::uint64_t rebroadcast_steps = 0;
 };
 
 inline std::unique_ptr<Trainer> make_small_trainer(const SmallRun& run) {
@@ -154,6 +155,7 @@ inline std::unique_ptr<Trainer> make_small_trainer(const SmallRun& run) {
   options.seed = run.seed;
   options.num_threads = run.num_threads;
   options.num_data_threads = run.num_data_threads;
+  options.rebroadcast_steps = run.rebroadcast_steps;
   return std::make_unique<HostTrainer>(std::move(parts), options);
 }
 

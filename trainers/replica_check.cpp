@@ -1,0 +1,78 @@
+#include "trainers/replica_check.h"
+
+#include <cstring>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "kernels/errors.h"
+#include "trainers/xxhash64.h"
+
+namespace terngrad {
+namespace {
+
+struct NamedValues {
+  std::string name;
+  std::span<const float> values;
+};
+
+class ReplicaCheckHook final : public Hook {
+ public:
+  explicit ReplicaCheckHook(std::uint64_t steps) : steps_(steps) {}
+
+  HookVerdict after_step(const TrainingView& training, const StepView&) override {
+    if (training.steps_done % steps_ == 0 && training.communicator != nullptr) compare(training);
+    return HookVerdict::kContinue;
+  }
+  std::uint64_t next_look(std::uint64_t steps_done) const override { return next_multiple(steps_, steps_done); }
+  bool on_every_rank() const override { return true; }
+
+ private:
+  static std::vector<NamedValues> tensors_of(const TrainingView& training) {
+    std::vector<NamedValues> tensors;
+    const Layout& layout = training.net.layout();
+    const auto add = [&](const std::string& group, std::span<const float> flat) {
+      for (int index = 0; index < layout.num_segments(); ++index) {
+        const Segment& segment = layout.segment(index);
+        tensors.push_back({group + "/" + segment.name, flat.subspan(static_cast<std::size_t>(segment.offset),
+                                                                    static_cast<std::size_t>(segment.num_elements))});
+      }
+    };
+    add("parameters", training.parameters);
+    for (const Optimizer::Slot& slot : training.slots) add("slots/" + slot.name, slot.values);
+    add("ema", training.ema);
+    return tensors;
+  }
+
+  static void compare(const TrainingView& training) {
+    const std::vector<NamedValues> tensors = tensors_of(training);
+    std::vector<std::uint64_t> sums;
+    for (const NamedValues& tensor : tensors) sums.push_back(Xxhash64().add(std::as_bytes(tensor.values)).value());
+    Parcels mine;
+    Parcels all;
+    mine.append({reinterpret_cast<const std::uint8_t*>(sums.data()), sums.size() * sizeof(std::uint64_t)});
+    training.communicator->all_gather(mine, all);
+    const std::span<const std::uint8_t> chief = all.parcel(0);
+    for (std::size_t i = 0; i < tensors.size(); ++i) {
+      for (std::size_t rank = 1; rank < all.count(); ++rank) {
+        const std::span<const std::uint8_t> theirs = all.parcel(rank);
+        const bool is_same = theirs.size() == chief.size() &&
+                             std::memcmp(theirs.data() + 8 * i, chief.data() + 8 * i, sizeof(std::uint64_t)) == 0;
+        if (is_same) continue;
+        TERNGRAD_THROW(Error, "step ", training.steps_done, ": the replicas have drifted apart: tensor '",
+                       tensors[i].name, "' of rank ", rank, " is not that of rank 0");
+      }
+    }
+  }
+
+  std::uint64_t steps_;
+};
+
+}  // namespace
+
+std::unique_ptr<Hook> make_replica_check_hook(std::uint64_t steps) {
+  TERNGRAD_REQUIRE(steps >= 1, "[make_replica_check_hook] steps must be 1 or more");
+  return std::make_unique<ReplicaCheckHook>(steps);
+}
+
+}  // namespace terngrad
