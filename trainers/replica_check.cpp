@@ -47,6 +47,7 @@ class ReplicaCheckHook final : public Hook {
   static void compare(const TrainingView& training) {
     const std::vector<NamedValues> tensors = tensors_of(training);
     std::vector<std::uint64_t> sums;
+    sums.reserve(tensors.size());
     for (const NamedValues& tensor : tensors) sums.push_back(Xxhash64().add(std::as_bytes(tensor.values)).value());
     Parcels mine;
     Parcels all;

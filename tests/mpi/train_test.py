@@ -5,6 +5,7 @@ of ranks, and the name of a test class to run."""
 
 import json
 import os
+import random
 import re
 import shutil
 import signal
@@ -277,6 +278,65 @@ class Faults(Resume):
         run.communicate()
         with open(path, "rb") as whole:
             self.assertEqual(whole.read(), content)
+
+
+class RandomFaults(Faults):
+    """Ranks that are lost at random moments, from the first step to the last save. TERNGRAD_FAULT_RUNS says how many times
+    of each kind (default 1), TERNGRAD_FAULT_SEED from which moments on."""
+
+    TIMEOUT = 2
+    test_a_rank_that_hangs_is_named_in_time = None
+    test_a_rank_that_is_killed_ends_the_run = None
+
+    def setUp(self):
+        super().setUp()
+        self.options = ternary(max_steps=120, log_steps=10, save_iter=7)
+        begin = time.monotonic()
+        self.trained(3, "whole", *self.options)
+        self.seconds = time.monotonic() - begin
+        self.runs = int(os.environ.get("TERNGRAD_FAULT_RUNS", "1"))
+        seed = os.environ.get("TERNGRAD_FAULT_SEED", str(time.time_ns()))
+        print(f"TERNGRAD_FAULT_SEED={seed}")
+        self.random = random.Random(seed)
+
+    def lose(self, name, how):
+        """Starts a run and sends a rank a signal at some moment. @returns the rank and what was printed, once it had one."""
+        for attempt in range(20):
+            run = self.start(3, [*self.options, "--exchange_timeout", str(self.TIMEOUT), "--train_dir", self.path(name)])
+            time.sleep(self.random.uniform(0, self.seconds))
+            pids = self.rank_pids(run.pid)
+            rank = self.random.randrange(3)
+            # Before there is a folder there is no run to lose.
+            if len(pids) == 3 and os.path.exists(os.path.join(self.path(name), "config.json")):
+                os.kill(pids[rank], how)
+                begin = time.monotonic()
+                out, err = run.communicate(timeout=60)
+                if run.returncode != 0:
+                    self.assertLess(time.monotonic() - begin, self.TIMEOUT + 15)
+                    return rank, out + err
+            else:
+                run.kill()
+                run.communicate()
+                # The launcher's end ends its ranks, in a moment.
+                while any(os.path.exists(f"/proc/{pid}") for pid in pids):
+                    time.sleep(0.05)
+            shutil.rmtree(self.path(name), ignore_errors=True)
+        self.fail("every run was over before a rank could be lost")
+
+    def check(self, how, words):
+        for number in range(self.runs):
+            name = f"lost{number}"
+            rank, text = self.lose(name, how)
+            self.assertRegex(text, words(rank))
+            self.trained(self.random.choice([0, 1, 2, 3]), name, *self.options, "--resume")
+            self.assert_same("whole", name)
+            shutil.rmtree(self.path(name))
+
+    def test_killed_ranks(self):
+        self.check(signal.SIGKILL, lambda rank: rf"process rank {rank} .*exited on signal 9")
+
+    def test_stopped_ranks(self):
+        self.check(signal.SIGSTOP, lambda rank: rf"\[mpi\] .*(heard nothing from|was taken by) rank {rank} \(host \S+\) for")
 
 
 class Usage(Run):
