@@ -7,6 +7,7 @@
 #include "kernels/copy.h"
 #include "kernels/errors.h"
 #include "kernels/optimizer.h"
+#include "kernels/transform.h"
 
 namespace terngrad {
 namespace {
@@ -70,6 +71,7 @@ void DeviceReplica::store(const ReplicaState& state) {
 
 void DeviceReplica::submit_update(DeviceAllReduce& exchange) {
   const std::uint32_t* skip = exchange.skip();
+  if (parts_.mean_factor != 1) scale(mean_.span(), parts_.mean_factor, stream_);
   // The rate is what the step's input says.
   parts_.optimizer->update(parameters_.span(), mean_.span(), 0, stream_, ring_.update_scalars(skip));
   update_ema(ema_.span(), parameters_.span(), 0, stream_, ring_.average_scalars(skip));

@@ -86,6 +86,7 @@ DeviceReplicaParts make_parts(const TrainOptions& o, const DeviceChoice& choice,
   parts.optimizer = make_optimizer(o.optimizer, {.momentum = o.momentum}, layout.flat_elements(), stream.device());
   parts.transforms = make_transforms(o, *parts.net, parts.num_workers, on_nonfinite_of(o), stream.device());
   parts.communicator = place.communicator;
+  parts.mean_factor = options.mean_factor;
   // The size of such a payload depends on the data: the host waits for it.
   parts.captures = o.ternary_format != "tmask";
   return parts;

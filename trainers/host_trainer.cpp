@@ -6,6 +6,7 @@
 
 #include "compress/telemetry.h"
 #include "kernels/parallel.h"
+#include "kernels/transform.h"
 #include "trainers/step_summary.h"
 
 namespace terngrad {
@@ -93,6 +94,7 @@ void HostTrainer::step(Pipeline& pipeline) {
   mark = std::chrono::steady_clock::now();
   const double rate = learning_rate(step);
   if (!result.skip) {
+    if (options().mean_factor != 1) scale(mean_.span(), options().mean_factor, stream_);
     parts_.optimizer->apply(parameters(), mean_.span(), static_cast<float>(rate), stream_);
     ema().update(parameters(), step, stream_);
     state_ema().update(state(0), step, stream_);

@@ -182,7 +182,7 @@ void check_compression(const OptionSet& options, const TrainOptions& o) {
   }
   if (o.num_nodes == 1) {
     const std::string needs = "--num_nodes 2 or more: one worker shares and sends nothing";
-    refuse_unused(options, {"exchange", "scaler_sharing", "clip_scope"}, needs);
+    refuse_unused(options, {"exchange", "scaler_sharing", "clip_scope", "reduce"}, needs);
     if (o.return_codec == "sums") refuse_unused(options, {"return_codec"}, needs);
   }
 }
@@ -286,6 +286,8 @@ void declare_train_options(OptionSet& options, TrainOptions& o) {
   options.add("return_codec", &o.return_codec,
               "what the mean goes through on its way back; sums of codes change its bytes only, the others its bits",
               one_of({"fp32", "bf16", "sums", "ternary"}));
+  options.add("reduce", &o.reduce, "what the update is given of the workers' gradients: their mean, or their sum",
+              one_of({"average", "sum"}));
   options.add("on_nonfinite", &o.on_nonfinite,
               "on NaN or infinity in a gradient or their mean: stop, skip the step, or count it as zero",
               one_of({"stop", "skip", "zero"}));

@@ -51,6 +51,7 @@ struct TrainOptions {
   std::string strategy = "auto";
   std::string exchange = "auto";
   std::string return_codec = "fp32";
+  std::string reduce = "average";
   std::string on_nonfinite = "stop";
   double exchange_timeout = 600;
   std::int64_t check_replicas = 0;

@@ -174,6 +174,7 @@ CheckpointState checkpoint_state(const TrainOptions& o, const DeviceChoice& devi
   state.more["dropout_keep_prob"] = fmt::format("{}", o.dropout_keep_prob);
   state.more["ema_decay"] = fmt::format("{}", o.ema_decay);
   state.more["return_codec"] = o.return_codec;
+  state.more["reduce"] = o.reduce;
   state.more["floating_grad_epoch"] = std::to_string(o.floating_grad_epoch);
   state.more["on_nonfinite"] = o.on_nonfinite;
   return state;
@@ -218,6 +219,7 @@ TrainSetup make_train_setup(const TrainOptions& o, const TrainPlace& place) {
   options.total_steps = static_cast<std::uint64_t>(o.max_steps);
   options.seed = o.seed;
   options.ema_decay = o.ema_decay;
+  if (o.reduce == "sum") options.mean_factor = static_cast<float>(o.num_nodes);
   options.num_threads = num_threads(o);
   options.num_data_threads = o.num_preprocess_threads;
   if (o.rebroadcast_epochs > 0) {

@@ -22,6 +22,9 @@ struct TrainerOptions {
   std::uint64_t total_steps = 1;
   std::uint64_t seed = 1;
   double ema_decay = 0.9999;
+  /// What the update is given, in place of the mean over workers: the mean times this, rounded once. The number of
+  /// workers makes it their sum.
+  float mean_factor = 1;
   int num_threads = 1;       // of this process
   int num_data_threads = 1;  // threads that prepare examples
   /// Steps after which all ranks take over rank 0's parameters, average and slots: a guard against replicas that drift

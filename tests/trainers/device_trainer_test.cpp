@@ -66,6 +66,7 @@ std::unique_ptr<DeviceReplica> make_replica(const DeviceRun& device_run, int ran
   exchange.codecs.codec = "fp32";
   parts.exchanges.push_back(std::make_unique<DeviceAllReduce>(layout, workers, exchange, stream, communicator));
   parts.communicator = communicator;
+  parts.mean_factor = run.mean_factor;
   parts.captures = device_run.num_replicas == 1 && device_run.format != "tmask";
   const Device device = stream.device();
   parts.optimizer = make_optimizer("momentum", {.momentum = 0.9}, layout.flat_elements(), device);
@@ -116,6 +117,21 @@ struct Outcome {
 };
 
 Outcome outcome_of(const DeviceRun& run) { return Outcome(*make_device_trainer(run)); }
+
+TEST_F(CudaDeviceTrainer, TrainsWithTheSum) {
+  // A gradient twice as long at half the rate: products by powers of two are exact.
+  const auto parameters_of = [](const SmallRun& run) {
+    const std::unique_ptr<DeviceTrainer> trainer = make_device_trainer({.run = run});
+    trainer->run();
+    return testing::bits_of(trainer->parameters());
+  };
+  SmallRun run{.num_workers = 2, .total_steps = 3, .learning_rate = 0.02};
+  const auto mean = parameters_of(run);
+  run.mean_factor = 2;
+  EXPECT_NE(parameters_of(run), mean);
+  run.learning_rate = 0.01;
+  EXPECT_EQ(parameters_of(run), mean);
+}
 
 /// A hook that only wants numbers, so that bursts are as long as they can be.
 class OnlyNumbers final : public Hook {

@@ -103,6 +103,21 @@ TEST(HostTrainer, DropsOutDifferentlyInEveryStep) {
   EXPECT_EQ(std::set<double>(losses.begin(), losses.end()).size(), 4u);
 }
 
+TEST(HostTrainer, TrainsWithTheSum) {
+  // A gradient twice as long at half the rate: products by powers of two are exact.
+  const auto parameters_of = [](const SmallRun& run) {
+    const std::unique_ptr<Trainer> trainer = make_small_trainer(run);
+    trainer->run();
+    return testing::bits_of(trainer->parameters());
+  };
+  SmallRun run{.num_workers = 2, .codec = "ternary", .learning_rate = 0.02};
+  const auto mean = parameters_of(run);
+  run.mean_factor = 2;
+  EXPECT_NE(parameters_of(run), mean);
+  run.learning_rate = 0.01;
+  EXPECT_EQ(parameters_of(run), mean);
+}
+
 TEST(HostTrainer, HooksChangeNoBit) {
   const SmallRun run{.num_workers = 2, .codec = "ternary"};
   const TemporaryDirectory folder;

@@ -113,6 +113,7 @@ struct SmallRun {
   std::shared_ptr<Communicator> communicator = nullptr;  // nullptr: this process alone
   std::optional<NetSpec> net = std::nullopt;             // nullopt: LeNet
   std::uint64_t rebroadcast_steps = 0;
+  float mean_factor = 1;
 };
 
 inline std::unique_ptr<Trainer> make_small_trainer(const SmallRun& run) {
@@ -155,6 +156,7 @@ inline std::unique_ptr<Trainer> make_small_trainer(const SmallRun& run) {
   options.seed = run.seed;
   options.num_threads = run.num_threads;
   options.num_data_threads = run.num_data_threads;
+  options.mean_factor = run.mean_factor;
   options.rebroadcast_steps = run.rebroadcast_steps;
   return std::make_unique<HostTrainer>(std::move(parts), options);
 }

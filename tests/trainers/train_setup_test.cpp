@@ -60,6 +60,11 @@ TEST(TrainSetup, StateSaysWhatDecidesTheBits) {
   EXPECT_TRUE(differs([](TrainOptions& o) { o.ema_decay = 0.5; }));
   EXPECT_TRUE(differs([](TrainOptions& o) { o.num_nodes = 2; }));
   EXPECT_TRUE(differs([](TrainOptions& o) { o.grad_bits = 16; }));
+  EXPECT_TRUE(differs([](TrainOptions& o) { o.reduce = "sum"; }));
+  EXPECT_TRUE(differs([](TrainOptions& o) {
+    o.num_nodes = 2;
+    o.exchange = "vendor";
+  }));
   EXPECT_TRUE(differs([](TrainOptions& o) { o.dropout_keep_prob = 0.25; }));
   // Where a run stops, and what it reports, decide nothing.
   TrainOptions longer = base;
