@@ -53,9 +53,11 @@ if ((${#targets[@]} == 0)); then targets=("${all_targets[@]}"); fi
 
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 scripts/install_deps.sh --fuzz
-export CCACHE_BASEDIR=$PWD CCACHE_NOHASHDIR=1
+export CCACHE_BASEDIR=$PWD CCACHE_NOHASHDIR=1 CCACHE_DEPEND=1
+started=$SECONDS
 cmake --preset fuzz
 cmake --build --preset fuzz --parallel "$(nproc)"
+echo "fuzz.sh: $((SECONDS - started)) s to build"
 build/fuzz/bin/fuzz_make_corpus build/fuzz/corpus
 
 # fuzz TARGET: runs one target; its log is shown if it fails.

@@ -1,4 +1,4 @@
-// Contract B4 at every file-system call of a run, and what a full disk does.
+// Contract B4 at the file-system calls of a run, and what a full disk does.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -7,9 +7,11 @@
 #include <fstream>
 #include <ostream>
 #include <set>
+#include <span>
 #include <sstream>
 
 #include "tests/resume/training_process.h"
+#include "tests/support/sanitized.h"
 #include "trainers/atomic_file.h"
 #include "trainers/checkpoint.h"
 
@@ -31,6 +33,7 @@ constexpr int kSaveSteps = 3;
 struct Call {
   std::string name;
   std::string file;
+  friend bool operator==(const Call&, const Call&) = default;
 };
 
 void PrintTo(const Call& call, std::ostream* stream) { *stream << call.name << " of " << call.file; }
@@ -39,9 +42,7 @@ void PrintTo(const Call& call, std::ostream* stream) { *stream << call.name << "
 class FailPoint : public ::testing::Test {
  protected:
   void SetUp() override {
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-    GTEST_SKIP() << "the sanitizer's own library must be the first that is loaded";
-#endif
+    if (testing::kIsSanitized) GTEST_SKIP() << "the sanitizer's own library must be the first that is loaded";
     calls_ = calls_of("whole");
     expected_ = testing::final_state(folder_ / "whole", kSteps);
     for (const char* name : {"mkdir", "open", "write", "fsync", "rename", "remove"}) {
@@ -78,14 +79,27 @@ class FailPoint : public ::testing::Test {
     return noted_calls(name);
   }
 
-  /// Calls `check` with a new folder's name and the number of each call from 1.
+  /// Calls `check` with a new folder's name and the number of each call from 1. Of a series of calls on one file, as
+  /// the dozens of writes that make a checkpoint, those in the middle are alike: the first two and the last two stand
+  /// for all. @returns how many calls were checked
   template <class Check>
-  void at_each_call(const std::vector<Call>& calls, const Check& check) {
+  int at_each_call(const std::vector<Call>& calls, const Check& check) {
+    int num_checked = 0;
     for (std::size_t index = 0; index < calls.size(); ++index) {
+      if (is_inside_a_series(calls, index)) continue;
       SCOPED_TRACE("call " + std::to_string(index + 1) + ", " + ::testing::PrintToString(calls[index]));
       check("run" + std::to_string(index + 1), static_cast<int>(index + 1));
-      if (HasFatalFailure()) return;
+      ++num_checked;
+      if (HasFatalFailure()) break;
     }
+    return num_checked;
+  }
+
+  /// Whether the two calls before and the two after are the same.
+  static bool is_inside_a_series(const std::vector<Call>& calls, std::size_t index) {
+    if (index < 2 || index + 2 >= calls.size()) return false;
+    const auto series = std::span(calls).subspan(index - 2, 5);
+    return std::ranges::count(series, calls[index]) == std::ssize(series);
   }
 
   /// Goes on with a run and expects the end of the uninterrupted one.
@@ -192,7 +206,7 @@ class FailPointForAMoment : public FailPoint, public ::testing::WithParamInterfa
 TEST_P(FailPointForAMoment, IsSurvivedOnRequest) {
   // What comes before the first step, and the last save, must succeed; what lies between may fail.
   int num_survived = 0;
-  at_each_call(calls_, [&](const std::string& name, int call) {
+  const int num_checked = at_each_call(calls_, [&](const std::string& name, int call) {
     const ProcessOutcome outcome = run(name, GetParam(), call, {"--on_save_error", "continue"});
     if (outcome.exit_code == 0) {
       ++num_survived;
@@ -203,7 +217,7 @@ TEST_P(FailPointForAMoment, IsSurvivedOnRequest) {
       expect_resumed_equal(name);
     }
   });
-  EXPECT_GT(num_survived, static_cast<int>(calls_.size()) / 4);
+  EXPECT_GT(num_survived, num_checked / 4);
 }
 
 INSTANTIATE_TEST_SUITE_P(Disk, FailPointForAMoment, ::testing::Values("full_once", "full_twice"));

@@ -15,6 +15,7 @@
 #include <thread>
 #include <vector>
 
+#include "tests/support/sanitized.h"
 #include "tests/trainers/command_runs.h"
 #include "tests/trainers/event_reader.h"
 #include "trainers/atomic_file.h"
@@ -37,12 +38,6 @@ using ::testing::StartsWith;
 using testing::TemporaryDirectory;
 using testing::train;
 using testing::operator+;
-
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-constexpr bool kIsSanitized = true;
-#else
-constexpr bool kIsSanitized = false;
-#endif
 
 /// A finished run of three steps on a small set, made once.
 class EvalCommand : public ::testing::Test {
@@ -315,7 +310,8 @@ TEST_F(EvalCommand, DamagedNewestCheckpointNamesTheOneBefore) {
 }
 
 TEST(Commands, ATinyRunOnTheBuiltInSetEvaluatesTenThousandExamples) {
-  if (kIsSanitized) GTEST_SKIP() << "draws 80,000 digits: too slow under a sanitizer; EvalCommand has the small ones";
+  if (testing::kIsSanitized)
+    GTEST_SKIP() << "draws 80,000 digits: too slow under a sanitizer; EvalCommand has the small ones";
   const TemporaryDirectory folder;
   const std::string run = (folder / "run").string();
   const CommandOutcome trained =

@@ -18,6 +18,7 @@
 #include "nets/lenet.h"
 #include "tests/nets/branched_net.h"
 #include "tests/nets/reference_net.h"
+#include "tests/support/sanitized.h"
 #include "tests/trainers/small_training.h"
 #include "tests/trainers/temporary_directory.h"
 #include "trainers/net_state.h"
@@ -384,11 +385,7 @@ TEST(HostTrainer, ErrorsOfTheDataSetComeThrough) {
   EXPECT_EQ(message_of<DataError>([&] { trainer->run(); }), "worn out");
 }
 
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-constexpr std::uint64_t kReferenceSteps = 1;  // plain loops, slow there
-#else
-constexpr std::uint64_t kReferenceSteps = 5;
-#endif
+constexpr std::uint64_t kReferenceSteps = testing::kIsSanitized ? 1 : 5;  // plain loops, slow under a sanitizer
 
 const SmallRun kPinnedRun{.simple = true, .total_steps = 10, .learning_rate = 0.05, .weight_decay = 0.01};
 
