@@ -67,10 +67,14 @@ function(terngrad_command name)
   install(TARGETS ${name} RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR})
 endfunction()
 
-# terngrad_test(folder LIBS libs NAMES a b ...): one program <folder>_test from <folder>/a_test.cpp ..., its tests
-# registered with ctest one by one so that a skipped test is reported as skipped.
+# terngrad_test(folder [COST cost] LIBS libs NAMES a b ...): one program <folder>_test from <folder>/a_test.cpp ..., its tests
+# registered with ctest one by one so that a skipped test is reported as skipped. Where ctest does not know from an earlier
+# run how long tests take, those of the highest cost start first.
 function(terngrad_test folder)
-  cmake_parse_arguments(ARG "" "" "LIBS;NAMES" ${ARGN})
+  cmake_parse_arguments(ARG "" "COST" "LIBS;NAMES" ${ARGN})
+  if(NOT DEFINED ARG_COST)
+    set(ARG_COST 0)
+  endif()
   set(sources "")
   foreach(test_name IN LISTS ARG_NAMES)
     list(APPEND sources ${folder}/${test_name}_test.cpp)
@@ -84,5 +88,5 @@ function(terngrad_test folder)
     TEST_PREFIX "${folder}."
     WORKING_DIRECTORY ${PROJECT_SOURCE_DIR}
     DISCOVERY_TIMEOUT 120
-    PROPERTIES TIMEOUT 1200)
+    PROPERTIES TIMEOUT 1200 COST ${ARG_COST})
 endfunction()
