@@ -62,11 +62,16 @@ class MpiSum {
 
 class Mpi final : public MpiCommunicator {
  public:
-  explicit Mpi(const MpiOptions& options) {
+  /// All ranks. They get a communicator of their own: its messages meet no others, and its errors come back instead of
+  /// ending the process.
+  explicit Mpi(const MpiOptions& options)
+      : Mpi(options, [](MPI_Comm* made) { return MPI_Comm_dup(MPI_COMM_WORLD, made); }) {}
+  /// @param make  makes the communicator
+  template <class Make>
+  Mpi(const MpiOptions& options, const Make& make) {
     group_.timeout_seconds = options.timeout_seconds;
     group_.chunk_bytes = options.chunk_bytes;
-    // A communicator of our own: its messages meet no others, and its errors come back instead of ending the process.
-    group_.require_success(MPI_Comm_dup(MPI_COMM_WORLD, &group_.communicator), "start");
+    group_.require_success(make(&group_.communicator), "start");
     MPI_Comm_set_errhandler(group_.communicator, MPI_ERRORS_RETURN);
     MPI_Comm_rank(group_.communicator, &group_.rank);
     MPI_Comm_size(group_.communicator, &group_.size);
@@ -85,6 +90,18 @@ class Mpi final : public MpiCommunicator {
   int local_size() const override { return static_cast<int>(std::ranges::count(group_.hosts, own_host())); }
   int local_rank() const override {
     return static_cast<int>(std::count(group_.hosts.begin(), group_.hosts.begin() + group_.rank, own_host()));
+  }
+
+  std::unique_ptr<MpiCommunicator> split(int part) override {
+    const MpiOptions options{.timeout_seconds = group_.timeout_seconds, .chunk_bytes = group_.chunk_bytes};
+    return std::make_unique<Mpi>(
+        options, [&](MPI_Comm* made) { return MPI_Comm_split(group_.communicator, part, group_.rank, made); });
+  }
+
+  bool has_come(int peer) override {
+    int found = 0;
+    group_.require_success(MPI_Iprobe(peer, kMpiLetterTag, group_.communicator, &found, MPI_STATUS_IGNORE), "probe");
+    return found != 0;
   }
 
   void set_timeout(double seconds) override {

@@ -30,6 +30,11 @@ class MpiCommunicator : public Communicator {
   /// How many ranks share this rank's host, itself included, and its place among them.
   virtual int local_size() const = 0;
   virtual int local_rank() const = 0;
+  /// Divides the ranks into groups by `part`, in the order of their ranks here; a collective call.
+  /// @returns this rank's group, with the same options
+  virtual std::unique_ptr<MpiCommunicator> split(int part) = 0;
+  /// Whether `peer` has begun the operation that this rank begins next. Does not wait.
+  virtual bool has_come(int peer) = 0;
   /// Replaces MpiOptions::timeout_seconds from the next operation on. @throws InvalidArgument unless above 0
   virtual void set_timeout(double seconds) = 0;
 };

@@ -12,7 +12,6 @@ namespace terngrad {
 namespace {
 
 // Messages between two ranks with the same tag arrive in the order in which they were sent.
-constexpr int kLetterTag = 1;
 constexpr int kSizesTag = 2;
 constexpr int kDataTag = 3;
 constexpr int kWaitingTag = 4;
@@ -68,7 +67,7 @@ MpiOperation::MpiOperation(MpiGroup& group, MpiOperationKind kind)
     Place& place = places_[index(peer)];
     place.last_heard = now;
     place.letter.resize(kLetterBytes);
-    post_receive(peer, place.letter.data(), kLetterBytes, kLetterTag, Purpose::kLetter);
+    post_receive(peer, place.letter.data(), kLetterBytes, kMpiLetterTag, Purpose::kLetter);
   }
 }
 
@@ -116,7 +115,7 @@ void MpiOperation::send(int peer, std::span<const std::uint64_t> sizes, std::spa
       std::memcpy(message.data() + sizeof(letter) + sizes.size_bytes(), data.data(), data.size());
     }
   }
-  post_send(peer, message.data(), message.size(), kLetterTag, Purpose::kSend);
+  post_send(peer, message.data(), message.size(), kMpiLetterTag, Purpose::kSend);
   if (fits) return;
   const auto* const size_bytes = reinterpret_cast<const std::uint8_t*>(sizes.data());
   for (std::size_t begin = 0; begin < sizes.size_bytes(); begin += group_.chunk_bytes) {

@@ -28,6 +28,9 @@ struct MpiGroup {
   void require_success(int result, const char* operation);
 };
 
+/// Of the messages with which operations begin.
+inline constexpr int kMpiLetterTag = 1;
+
 enum class MpiOperationKind : std::uint32_t { kAllGather, kAllToAll, kSum, kMax, kBroadcast, kBarrier };
 
 /// Every rank sends something, if only nothing, to every other one:

@@ -30,7 +30,7 @@ struct DeviceReplicaParts {
   std::unique_ptr<Optimizer> optimizer;  // with slots on the GPU
   std::vector<std::unique_ptr<DeviceTransform>> transforms;
   std::shared_ptr<DeviceCommunicator> communicator = make_self_device_communicator();  // of the exchanges
-  float mean_factor = 1;  // as TrainerOptions::mean_factor
+  float mean_factor = 1;                                                               // as TrainerOptions::mean_factor
   /// Whether steps are captured into CUDA graphs. Not where an exchange waits for the host: with payloads whose size
   /// depends on the data (tmask), or a communicator that meets on the host.
   bool captures = true;

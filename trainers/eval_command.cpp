@@ -9,10 +9,12 @@
 #include <iostream>
 #include <memory>
 #include <optional>
+#include <ostream>
 #include <string>
 #include <utility>
 #include <vector>
 
+#include "compress/mpi_session.h"
 #include "datasets/first_examples.h"
 #include "kernels/buffer.h"
 #include "kernels/errors.h"
@@ -229,7 +231,31 @@ int follow(const EvalOptions& o) {
 
 }  // namespace
 
+void evaluate_run(const FollowedRun& run, const std::function<bool()>& wait) {
+  EvalOptions o;
+  o.checkpoint_dir = run.directory.string();
+  o.data_dir = run.data_dir;
+  o.threads = run.threads;
+  o.device = "cpu";
+  Evaluator evaluator(o, run.directory / "eval");
+  std::optional<std::uint64_t> evaluated;
+  const auto evaluate = [&](const Checkpoint& checkpoint) {
+    evaluator.run(checkpoint);
+    evaluated = checkpoint.state().step;
+  };
+  std::ostream nowhere(nullptr);
+  if (follow_run(run.directory, evaluate, wait, nowhere)) return;
+  // The run was stopped before its last step: what it saved last may have come since the last look.
+  const std::optional<Checkpoint> newest = load_newest_checkpoint(run.directory);
+  if (newest && newest->state().step != evaluated) evaluate(*newest);
+}
+
 int run_eval(int argc, char** argv) {
+  if (const int size = launched_rank().size; size > 1) {
+    TERNGRAD_THROW(UsageError, "a launcher started ", size,
+                   " processes; terngrad_eval evaluates in one: start it without a launcher, or give terngrad_train "
+                   "--last_rank_evaluates");
+  }
   EvalOptions o;
   OptionSet options(
       "terngrad_eval: evaluates a checkpoint, or each new one of a run; its last line is the result.\n"

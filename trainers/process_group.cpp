@@ -67,10 +67,27 @@ ProcessGroup::ProcessGroup() {
     return;
   }
   session_ = std::make_unique<MpiSession>();
-  auto communicator = make_mpi_communicator();
+  use(make_mpi_communicator());
+  own_name_ = name_of(rank());
+}
+
+void ProcessGroup::use(std::unique_ptr<MpiCommunicator> communicator) {
   mpi_ = communicator.get();
   communicator_ = std::move(communicator);
   find_sharing();
+}
+
+void ProcessGroup::set_last_rank_aside() {
+  TERNGRAD_REQUIRE(size() > 1, "[launch] there is no other rank than the one to set aside");
+  auto launch = std::static_pointer_cast<MpiCommunicator>(communicator_);
+  use(launch->split(launch->rank() == launch->size() - 1 ? 1 : 0));
+  launch_ = std::move(launch);
+}
+
+bool ProcessGroup::others_have_ended() const { return launch_->has_come(0); }
+
+void ProcessGroup::meet_launch() const {
+  if (launch_ != nullptr) launch_->barrier();
 }
 
 void ProcessGroup::find_sharing() {
@@ -91,6 +108,7 @@ std::string ProcessGroup::name_of(int rank) const {
 
 void ProcessGroup::set_timeout(double seconds) {
   if (mpi_ != nullptr) mpi_->set_timeout(seconds);
+  if (launch_ != nullptr) launch_->set_timeout(seconds);
 }
 
 void ProcessGroup::together(const std::function<void()>& body) const {
@@ -156,7 +174,7 @@ int ProcessGroup::run(const char* command, const std::function<int()>& body) con
     outcome = {kExitFailure, error.what()};
   }
   std::cout.flush();
-  print_error(command, name_of(rank()) + ": " + outcome.message);
+  print_error(command, own_name_ + ": " + outcome.message);
   if (waits_for_chief) std::this_thread::sleep_for(std::chrono::seconds(2));
   MpiSession::abort(outcome.exit_code);
 }

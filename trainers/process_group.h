@@ -45,6 +45,15 @@ class ProcessGroup {
   /// Ranks of this host that may run on the same processors as this one, itself included.
   int num_sharing_processors() const { return num_sharing_; }
 
+  /// Sets the last rank of the launch aside: from here on the group is that of the others, or of that one alone; a
+  /// collective call. @throws InvalidArgument if there is no other rank
+  void set_last_rank_aside();
+  bool is_aside() const { return launch_ != nullptr && launch_->rank() == launch_->size() - 1; }
+  /// For the rank aside: whether the others have come to meet_launch. Does not wait.
+  bool others_have_ended() const;
+  /// Waits for the rank aside and the others; does nothing if none was set aside.
+  void meet_launch() const;
+
   /// From here on a peer that is waited for and silent for so long has failed.
   void set_timeout(double seconds);
 
@@ -61,12 +70,15 @@ class ProcessGroup {
   int run(const char* command, const std::function<int()>& body) const;
 
  private:
+  void use(std::unique_ptr<MpiCommunicator> communicator);
   void find_sharing();
 
   std::unique_ptr<MpiSession> session_;
   std::shared_ptr<Communicator> communicator_;
-  MpiCommunicator* mpi_ = nullptr;  // communicator_, if it is one
+  MpiCommunicator* mpi_ = nullptr;           // communicator_, if it is one
+  std::shared_ptr<MpiCommunicator> launch_;  // of all ranks, where one was set aside
   int num_sharing_ = 1;
+  std::string own_name_ = "rank 0";  // in the launch
 };
 
 }  // namespace terngrad

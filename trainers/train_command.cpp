@@ -1,6 +1,7 @@
 #include "trainers/train_command.h"
 
 #include <algorithm>
+#include <chrono>
 #include <ctime>
 #include <filesystem>
 #include <iostream>
@@ -10,12 +11,14 @@
 #include <random>
 #include <sstream>
 #include <string_view>
+#include <thread>
 #include <utility>
 
 #include "kernels/errors.h"
 #include "trainers/atomic_file.h"
 #include "trainers/checkpoint.h"
 #include "trainers/command_main.h"
+#include "trainers/eval_command.h"
 #include "trainers/event_file.h"
 #include "trainers/event_hook.h"
 #include "trainers/process_group.h"
@@ -334,11 +337,13 @@ std::uint64_t draw_run_id(const TrainOptions& o, const ProcessGroup& processes) 
 }
 
 /// Trains and @returns the exit code.
-int train(const TrainOptions& o, RunDescription description, ProcessGroup& processes) {
-  processes.set_timeout(o.exchange_timeout);
+int train(const TrainOptions& o, RunDescription description, const ProcessGroup& processes) {
   const TrainPlace place{.communicator = processes.communicator(), .run_id = draw_run_id(o, processes)};
   TrainSetup setup;
-  processes.together([&] { setup = make_train_setup(o, place); });
+  processes.together([&] {
+    setup = make_train_setup(o, place);
+    if (o.last_rank_evaluates) setup.test_set.reset();
+  });
   description.identity = identity_of(setup.state);
   description.device = setup.devices.description();
   require_same_on_all_ranks(processes, description.options, description.identity);
@@ -346,6 +351,32 @@ int train(const TrainOptions& o, RunDescription description, ProcessGroup& proce
   const std::optional<StartedRun> run = start_run(o, description, setup, processes, beginning);
   beginning.checkpoint.reset();
   return run ? train_and_report(o, setup, *run, beginning, processes) : train_along(o, setup);
+}
+
+/// Evaluates, as the rank that was set aside, what the others save in `directory`. @returns the exit code
+int evaluate_along(const TrainOptions& o, const std::string& directory, const ProcessGroup& processes) {
+  // A signal of the launcher comes to all ranks: the others save and end, and this one ends after them.
+  const StopSignal signal;
+  evaluate_run({.directory = directory, .data_dir = o.data_dir, .threads = o.threads}, [&] {
+    for (int i = 0; i < 10; ++i) {
+      if (processes.others_have_ended()) return true;
+      std::this_thread::sleep_for(std::chrono::milliseconds(100));
+    }
+    return false;
+  });
+  return kExitSuccess;
+}
+
+/// Does this rank's part of a run. @returns the exit code
+int take_part(const TrainOptions& o, RunDescription description, ProcessGroup& processes) {
+  processes.set_timeout(o.exchange_timeout);
+  if (!o.last_rank_evaluates) return train(o, std::move(description), processes);
+  const std::string directory = processes.from_chief(o.train_dir);
+  processes.set_last_rank_aside();
+  const int exit_code =
+      processes.is_aside() ? evaluate_along(o, directory, processes) : train(o, std::move(description), processes);
+  processes.meet_launch();
+  return exit_code;
 }
 
 /// Everything that options alone decide. @returns the exit code if that ends the command
@@ -383,7 +414,7 @@ int run_train(int argc, char** argv) {
     description.options = options.values();
     description.version = kVersion;
     description.commit = kCommit;
-    return train(o, description, processes);
+    return take_part(o, std::move(description), processes);
   });
 }
 

@@ -294,6 +294,9 @@ void declare_train_options(OptionSet& options, TrainOptions& o) {
   options.add("exchange_timeout", &o.exchange_timeout,
               "seconds after which a process that others wait for has failed; longer than an evaluation takes",
               greater_than(0));
+  options.add_flag("last_rank_evaluates", &o.last_rank_evaluates,
+                   "of several processes the last one trains no workers, but evaluates each checkpoint; it must see "
+                   "--train_dir and the data");
   options.add("check_replicas", &o.check_replicas,
               "steps per comparison of all processes' replicas by checksums; a difference stops the run; 0: none",
               at_least(0));
@@ -406,9 +409,15 @@ void apply_launch(TrainOptions& o, int num_processes, int num_sharing) {
 
 void check_launch(const OptionSet& options, const TrainOptions& o, int num_processes) {
   if (num_processes == 1) {
-    refuse_unused(options, {"exchange_timeout", "check_replicas", "rebroadcast_epochs"},
+    refuse_unused(options, {"exchange_timeout", "check_replicas", "rebroadcast_epochs", "last_rank_evaluates"},
                   "several processes (mpirun -np N)");
     return;
+  }
+  if (o.last_rank_evaluates) {
+    refuse_unused(options, {"eval_steps", "benchmark_mode"},
+                  "a run that evaluates itself, without --last_rank_evaluates (which evaluates each checkpoint, see "
+                  "--save_iter)");
+    --num_processes;
   }
   if (o.device == "cuda") {
     TERNGRAD_THROW(UsageError, "--device cuda: ", num_processes,
@@ -417,7 +426,7 @@ void check_launch(const OptionSet& options, const TrainOptions& o, int num_proce
   }
   if (o.num_nodes < num_processes) {
     TERNGRAD_THROW(UsageError, "--num_nodes ", o.num_nodes, ": each of the ", num_processes,
-                   " processes needs a worker; accepted: ", num_processes, " or more");
+                   " training processes needs a worker; accepted: ", num_processes, " or more");
   }
 }
 

@@ -54,6 +54,7 @@ struct TrainOptions {
   std::string reduce = "average";
   std::string on_nonfinite = "stop";
   double exchange_timeout = 600;
+  bool last_rank_evaluates = false;
   std::int64_t check_replicas = 0;
   std::int64_t rebroadcast_epochs = 0;
   // Compression

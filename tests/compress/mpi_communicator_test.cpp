@@ -3,6 +3,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <thread>
+
 #include "compress/mpi_session.h"
 #include "kernels/errors.h"
 #include "support/communicator_conformance.h"
@@ -48,6 +50,32 @@ TEST(MpiCommunicator, GroupsDoNotMeet) {
   other->all_reduce_sum(b);
   EXPECT_EQ(a[0], static_cast<std::uint64_t>(one->size()));
   EXPECT_EQ(b[0], 10 * static_cast<std::uint64_t>(one->size()));
+}
+
+TEST(MpiCommunicator, SplitsIntoGroups) {
+  const auto all = make_mpi_communicator();
+  const int part = all->rank() % 2;
+  const auto group = all->split(part);
+  EXPECT_EQ(group->size(), (all->size() + 1 - part) / 2);
+  EXPECT_EQ(group->rank(), all->rank() / 2);
+  EXPECT_EQ(group->local_size(), group->size());
+  testing::check_communicator(*group);
+  testing::check_communicator(*all);
+}
+
+TEST(MpiCommunicator, TellsWhetherAPeerHasCome) {
+  const auto c = make_mpi_communicator({.timeout_seconds = 60});
+  const auto meet = make_mpi_communicator({.timeout_seconds = 60});
+  if (c->size() == 1) GTEST_SKIP() << "takes several ranks";
+  if (c->rank() == 0) {
+    EXPECT_FALSE(c->has_come(1));
+    meet->barrier();
+    while (!c->has_come(1)) std::this_thread::yield();
+  } else {
+    meet->barrier();
+  }
+  c->barrier();
+  EXPECT_FALSE(c->rank() == 0 && c->has_come(1));
 }
 
 TEST(MpiCommunicator, RanksInDifferentOperationsAreTold) {

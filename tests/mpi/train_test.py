@@ -209,6 +209,39 @@ class Resume(Run):
         return [pids[rank] for rank in sorted(pids)]
 
 
+class Evaluator(Run):
+    """The last rank evaluates what the others save."""
+
+    def test_it_evaluates_every_checkpoint_and_ends_with_the_run(self):
+        options = ternary(max_steps=9, log_steps=3, save_iter=3)
+        self.trained(0, "alone", *options)
+        for ranks in [2, 3]:
+            name = f"with{ranks}"
+            result = self.trained(ranks, name, *options, "--last_rank_evaluates")
+            self.assertEqual(self.checkpoint(name), self.checkpoint("alone"))
+            # The run's own metrics have no evaluation, the evaluator's have the one of the last step at least.
+            self.assertNotIn("test", [line["kind"] for line in self.metrics(name)])
+            with open(os.path.join(self.path(name), "eval", "metrics.jsonl"), encoding="utf-8") as file:
+                results = [json.loads(line) for line in file]
+            self.assertEqual(results[-1]["step"], 9)
+            own = [line for line in self.metrics("alone") if line["kind"] == "test"][-1]
+            self.assertEqual(results[-1]["top1"], own["top1"])
+            self.assertRegex(result.stdout, r"top-1 = \d")
+
+    def test_it_evaluates_a_run_that_was_stopped(self):
+        result = self.trained(2, "stopped", *ternary(max_steps=100000, save_iter=100000, stop_after_secs=1),
+                              "--last_rank_evaluates")
+        step = int(re.search(r"stopped after step (\d+)", result.stdout).group(1))
+        self.assertRegex(result.stdout, rf"step {step}, ema weights")
+
+    def test_what_it_does_not_go_with_is_refused(self):
+        for options, words in [(["--num_nodes", "2", "--eval_steps", "3"], "--eval_steps"),
+                               (["--num_nodes", "1"], "each of the 2 training processes")]:
+            result = self.train(3, "refused", "--last_rank_evaluates", *options)
+            self.assertEqual(result.returncode, 2, result.stderr)
+            self.assertIn(words, result.stderr)
+
+
 class Faults(Resume):
     """A rank that is lost ends the run with a message, and nothing is lost that was saved."""
 
@@ -354,7 +387,7 @@ class Usage(Run):
         self.assertIn("--grad_bits: '3' is refused", self.error_of(3, "--grad_bits", "3"))
 
     def test_every_process_needs_a_worker(self):
-        self.assertIn("--num_nodes 2: each of the 3 processes needs a worker; accepted: 3 or more",
+        self.assertIn("--num_nodes 2: each of the 3 training processes needs a worker; accepted: 3 or more",
                       self.error_of(3, "--num_nodes", "2"))
 
     def test_gpus_are_refused(self):
