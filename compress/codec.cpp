@@ -5,7 +5,8 @@
 
 namespace terngrad {
 
-std::unique_ptr<DeviceCoder> Codec::make_device_coder(const DeviceExchangeSetup&, const std::vector<int>&) const {
+std::unique_ptr<DeviceCoder> Codec::make_device_coder(const DeviceExchangeSetup&, const std::vector<int>&,
+                                                      const DeviceSlots&) const {
   TERNGRAD_THROW(NotSupported, "[", name(), "] the codec has no version for GPUs");
 }
 

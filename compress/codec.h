@@ -83,6 +83,7 @@ class Encoder {
 
 class DeviceCoder;
 struct DeviceExchangeSetup;
+struct DeviceSlots;
 
 /// A compression scheme with its options; has no state, so one object serves all workers and threads.
 class Codec {
@@ -116,9 +117,12 @@ class Codec {
   virtual std::unique_ptr<Encoder> make_encoder(const Layout& layout, std::vector<int> segments) const = 0;
 
   /// The codec's work for gradients that stay in a GPU's memory (compress/device_coder.h).
+  /// @param segments  the layout's tensors that use this codec, in order
+  /// @param slots     the slices of them that are encoded and aggregated, and where their payloads are
   /// @throws NotSupported where the codec has none
   virtual std::unique_ptr<DeviceCoder> make_device_coder(const DeviceExchangeSetup& setup,
-                                                         const std::vector<int>& segments) const;
+                                                         const std::vector<int>& segments,
+                                                         const DeviceSlots& slots) const;
 
   /// Checks a slice from a message: format, length and content. Aggregating it afterwards reads nothing out of bounds.
   /// @throws CommunicationError

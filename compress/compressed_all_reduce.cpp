@@ -52,20 +52,6 @@ std::vector<Slice> select(const Layout& layout, const CodecPlan& plan, bool summ
 
 }  // namespace
 
-std::string to_string(ExchangeAlgorithm algorithm) {
-  switch (algorithm) {
-    case ExchangeAlgorithm::kAllGather:
-      return "all_gather";
-    case ExchangeAlgorithm::kScatterReduce:
-      return "scatter_reduce";
-    case ExchangeAlgorithm::kIntegerSum:
-      return "integer_sum";
-    case ExchangeAlgorithm::kAuto:
-      return "auto";
-  }
-  TERNGRAD_THROW(InvalidArgument, "[exchange] unknown algorithm ", static_cast<int>(algorithm));
-}
-
 CompressedAllReduce::CompressedAllReduce(const Layout& layout, WorkerGroup workers,
                                          const CompressedAllReduceOptions& options)
     : layout_(layout),
@@ -73,7 +59,7 @@ CompressedAllReduce::CompressedAllReduce(const Layout& layout, WorkerGroup worke
       options_(options),
       plan_(layout_, with_workers(options.codecs, workers_.num_workers)),
       stream_(Device::cpu(), options.num_threads),
-      algorithm_(choose()),
+      algorithm_(choose_algorithm(options.algorithm, options.return_codec, layout_, plan_, workers_.num_workers)),
       context_{options.run_id, exchange_fingerprint(plan_, options, algorithm_), 0},
       whole_{{whole_segments(layout_)}, PayloadForm::kNatural},
       shares_{shares(layout_, workers_.num_workers), PayloadForm::kNatural},
@@ -90,29 +76,9 @@ CompressedAllReduce::CompressedAllReduce(const Layout& layout, WorkerGroup worke
   writers_.resize(num_local);
   sent_.resize(num_local);
   outgoing_of_rank_.resize(static_cast<std::size_t>(workers_.communicator->size()));
-  TERNGRAD_REQUIRE(
-      algorithm_ != ExchangeAlgorithm::kIntegerSum || !lanes_.slices[0].empty(),
-      "[exchange] integer_sum needs a codec whose codes add up as integers for at least one tensor: ternary "
-      "with scaler_sharing max or mean");
 }
 
 CompressedAllReduce::~CompressedAllReduce() = default;
-
-ExchangeAlgorithm CompressedAllReduce::choose() const {
-  if (options_.algorithm != ExchangeAlgorithm::kAuto) return options_.algorithm;
-  if (options_.return_codec == ReturnCodec::kSums) return ExchangeAlgorithm::kScatterReduce;
-  // Bytes that one worker receives: N - 1 whole messages, or N - 1 shares and N - 1 aggregated shares of 32 bits at
-  // most.
-  double bits = 0;
-  for (int segment = 0; segment < layout_.num_segments(); ++segment) {
-    bits +=
-        plan_.codec_of(segment).traits().bits_per_element * static_cast<double>(layout_.segment(segment).num_elements);
-  }
-  const double n = workers_.num_workers;
-  const double gathered = (n - 1) * bits;
-  const double scattered = (n - 1) / n * (bits + 32.0 * static_cast<double>(layout_.num_elements()));
-  return gathered <= scattered ? ExchangeAlgorithm::kAllGather : ExchangeAlgorithm::kScatterReduce;
-}
 
 template <class Body>
 void CompressedAllReduce::for_each_worker(const Body& body) {

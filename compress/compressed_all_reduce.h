@@ -9,22 +9,13 @@
 
 #include "compress/codec_plan.h"
 #include "compress/communicator.h"
+#include "compress/exchange_algorithm.h"
 #include "compress/gradient_exchange.h"
 #include "compress/return_leg.h"
 #include "compress/wire_format.h"
 #include "compress/worker_encoder.h"
 
 namespace terngrad {
-
-/// How messages travel. The mean has the same bits with all of them (contract B2).
-enum class ExchangeAlgorithm {
-  kAllGather,      // every worker gets every worker's message and aggregates for itself
-  kScatterReduce,  // worker j aggregates share j of N and sends the result back to all
-  kIntegerSum,     // lanes of codes are added on the way (summable codecs); other tensors go by all-gather
-  kAuto,           // the one of the first two that a worker receives fewer bytes with, whatever process it is in: so
-                   // that what a run reports does not depend on how many there are. With return codec sums
-                   // scatter_reduce: the one whose return leg can be sums of codes
-};
 
 enum class OnNonfinite {
   kStop,  // throw NonFiniteError naming tensor, worker and step
@@ -90,7 +81,6 @@ class CompressedAllReduce final : public GradientExchange {
   std::int64_t sent_bytes(std::span<const std::uint8_t> message) const {
     return workers_.num_workers > 1 ? static_cast<std::int64_t>(message.size()) : 0;
   }
-  ExchangeAlgorithm choose() const;
   /// Calls body(local worker, stream) for all, side by side where there are more workers than threads.
   template <class Body>
   void for_each_worker(const Body& body);
@@ -123,8 +113,5 @@ class CompressedAllReduce final : public GradientExchange {
   std::vector<AggregateJob> jobs_;
   MessageFilter filter_;
 };
-
-/// "all_gather", "scatter_reduce", "integer_sum", "auto".
-std::string to_string(ExchangeAlgorithm algorithm);
 
 }  // namespace terngrad

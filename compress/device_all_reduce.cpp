@@ -1,10 +1,10 @@
 #include "compress/device_all_reduce.h"
 
+#include <algorithm>
 #include <array>
 
 #include "kernels/copy.h"
 #include "kernels/errors.h"
-#include "kernels/scaler.h"
 
 namespace terngrad {
 namespace {
@@ -48,56 +48,62 @@ DeviceAllReduce::DeviceAllReduce(const Layout& layout, const WorkerRange& worker
       plan_(setup_.layout, with_workers(options.codecs, workers.num_workers)),
       stream_(std::move(stream)),
       communicator_(std::move(communicator)),
+      ranks_(ranges_of_ranks(workers, *communicator_)),
+      algorithm_(choose_algorithm(options.algorithm, options.return_codec, setup_.layout, plan_, workers.num_workers)),
       reports_(2, setup_.device),
       skip_(1, setup_.device),
-      frozen_(1, setup_.device),
-      zero_flagged_(FloatPayload::kFloat32, setup_.device),
-      round_(FloatPayload::kRoundedBfloat16, setup_.device) {
-  const std::vector<WorkerRange> ranks = ranges_of_ranks(workers, *communicator_);
-  bool any_summable = false;
-  for (const CodecPlan::Group& group : plan_.groups()) {
-    const bool summable = group.codec->traits().summable;
-    any_summable |= summable;
-    const bool as_codes = options.return_codec == ReturnCodec::kSums || options.return_codec == ReturnCodec::kTernary;
-    TERNGRAD_REQUIRE(!as_codes || group.codec->sharing() != ScalerSharing::kNone, "[return leg] return codec ",
-                     to_string(options.return_codec), " needs a scaler that all workers share; codec ",
-                     group.codec->name(), " has scaler_sharing none");
-    coders_.push_back(group.codec->make_device_coder(setup_, group.segments));
-    scaler_gathers_.push_back(coders_.back()->gather_scalers(ranks));
-    payload_gathers_.push_back(coders_.back()->gather_payloads(ranks));
-    if (!coders_.back()->can_overflow()) continue;
-    for (const int segment : group.segments) {
-      if (layout.segment(segment).num_elements > 0) checked_segments_.push_back(segment);
+      frozen_(1, setup_.device) {
+  make_payloads();
+  std::vector<int> can_overflow;
+  for (std::size_t g = 0; g < plan_.groups().size(); ++g) {
+    const CodecPlan::Group& group = plan_.groups()[g];
+    DeviceSlots slots;
+    for (const auto& payloads : payloads_) {
+      if (!payloads->slots(g).encoded.empty()) slots = payloads->slots(g);
+    }
+    coders_.push_back(group.codec->make_device_coder(setup_, group.segments, slots));
+    scaler_gathers_.push_back(coders_.back()->gather_scalers(ranks_));
+    if (coders_.back()->can_overflow()) {
+      can_overflow.insert(can_overflow.end(), group.segments.begin(), group.segments.end());
     }
   }
-  TERNGRAD_REQUIRE(
-      options.algorithm != ExchangeAlgorithm::kIntegerSum || any_summable,
-      "[exchange] integer_sum needs a codec whose codes add up as integers for at least one tensor: ternary "
-      "with scaler_sharing max or mean");
-  std::vector<Slice> slices;
-  std::vector<ScalerPlace> places;
-  for (const int segment : checked_segments_) {
-    slices.push_back({segment, 0, layout.segment(segment).num_elements});
-    places.push_back({ScalerCombination::kGreatest, static_cast<std::uint32_t>(segment), 1});
-  }
-  const auto count = static_cast<std::int64_t>(slices.size());
-  mean_plan_ = std::make_unique<StatisticsPlan>(slices, setup_.device);
-  mean_places_ = Buffer<ScalerPlace>(count, setup_.device);
-  mean_flags_ = Buffer<float>(count, setup_.device);
-  mean_scratch_ = Buffer<float>(4 * count, setup_.device);
-  copy<ScalerPlace>(places, mean_places_.span(), stream_);
+  return_leg_ = std::make_unique<DeviceReturnLeg>(
+      setup_, plan_, coders_,
+      DeviceReturnLeg::Options{
+          .codec = options.return_codec, .ranks = ranks_, .travels = algorithm_ == ExchangeAlgorithm::kScatterReduce});
+  mean_check_ = std::make_unique<DeviceMeanCheck>(setup_.layout, can_overflow, setup_.device);
   forget_nonfinite();
-  fill_zero(skip_.span(), stream_);
   stream_.synchronize();
 }
 
-bool DeviceAllReduce::wants_sums(const DeviceCoder& coder) const {
-  return options_.return_codec == ReturnCodec::kTernary && !coder.segments().empty() &&
-         plan_.codec_of(coder.segments()[0]).traits().summable;
+void DeviceAllReduce::make_payloads() {
+  DevicePayloadsSetup setup{
+      .layout = setup_.layout, .plan = plan_, .ranks = ranks_, .rank = communicator_->rank(), .device = setup_.device};
+  if (algorithm_ == ExchangeAlgorithm::kScatterReduce) {
+    payloads_.push_back(make_scattered_payloads(setup));
+    return;
+  }
+  if (algorithm_ == ExchangeAlgorithm::kIntegerSum) {
+    setup.serves = [](const Codec& codec) { return codec.traits().summable; };
+    payloads_.push_back(make_summed_payloads(setup));
+    setup.serves = [](const Codec& codec) { return !codec.traits().summable; };
+  }
+  payloads_.push_back(make_gathered_payloads(setup));
 }
 
 void DeviceAllReduce::submit(std::span<const TensorTable> gradients, const TensorTable& mean, const DeviceStep& step) {
   submit(gradients, mean, step, nullptr);
+}
+
+void DeviceAllReduce::begin_step() {
+  // A step that is only skipped says so anew each time. One that stops the run leaves its mark and its report, which
+  // later steps leave alone: the host may look only after some of them, none of which is applied.
+  if (options_.on_nonfinite == OnNonfinite::kStop) {
+    copy<std::uint32_t>(skip_.span(), frozen_.span(), stream_);
+  } else {
+    fill_zero(reports_.span(), stream_);
+  }
+  if (options_.on_nonfinite == OnNonfinite::kSkip) fill_zero(skip_.span(), stream_);
 }
 
 void DeviceAllReduce::submit(std::span<const TensorTable> gradients, const TensorTable& mean, const DeviceStep& step,
@@ -106,81 +112,30 @@ void DeviceAllReduce::submit(std::span<const TensorTable> gradients, const Tenso
                    "[exchange] this process has ", setup_.workers.num_local_workers, " workers, got ", gradients.size(),
                    " gradients");
   TERNGRAD_REQUIRE(step.step >> 40 == 0, "[exchange] draws are keyed by 40 bits of the step, got ", step.step);
-  if (times != nullptr) times->measure.start(stream_);
-  // A step that is only skipped says so anew each time. One that stops the run leaves its mark and its report, which
-  // later steps leave alone: the host may look only after some of them, none of which is applied.
-  const bool stops = options_.on_nonfinite == OnNonfinite::kStop;
-  if (stops) {
-    copy<std::uint32_t>(skip_.span(), frozen_.span(), stream_);
-  } else {
-    fill_zero(reports_.span(), stream_);
-  }
-  if (options_.on_nonfinite == OnNonfinite::kSkip) fill_zero(skip_.span(), stream_);
-  std::uint32_t* skip = setup_.drops_nonfinite_steps ? skip_.data() : nullptr;
-  for (const auto& coder : coders_) coder->measure(gradients, step, stream_);
-  gather(scaler_gathers_, times != nullptr ? &times->scalers : nullptr);
-  for (const auto& coder : coders_) coder->share(reports_.data(), skip, frozen_.data(), stream_);
-  if (times != nullptr) {
-    times->measure.stop(stream_);
-    times->encode.start(stream_);
-  }
-  for (const auto& coder : coders_) coder->encode(gradients, step, stream_);
-  if (times != nullptr) times->encode.stop(stream_);
-  gather(payload_gathers_, times != nullptr ? &times->payloads : nullptr);
-  if (times != nullptr) times->decode.start(stream_);
-  for (const auto& coder : coders_) coder->aggregate(mean, wants_sums(*coder), stream_);
-  apply_return_leg(mean, step);
-  check_mean(mean);
-  if (times != nullptr) times->decode.stop(stream_);
-}
-
-void DeviceAllReduce::gather(std::span<const DeviceGather> gathers, StreamTimer* timer) {
-  if (timer != nullptr) timer->start(stream_);
-  communicator_->all_gather(gathers, stream_);
-  if (timer != nullptr) timer->stop(stream_);
-}
-
-void DeviceAllReduce::apply_return_leg(const TensorTable& mean, const DeviceStep& step) {
-  for (const auto& coder : coders_) {
-    if (wants_sums(*coder)) coder->return_ternary(mean, step, stream_);
-  }
-  if (options_.return_codec != ReturnCodec::kBfloat16) return;
-  round_tasks_.clear();
-  for (int segment = 0; segment < setup_.layout.num_segments(); ++segment) {
-    float* values = mean.tensor(segment);
-    round_tasks_.push_back({.values = values, .count = setup_.layout.segment(segment).num_elements, .payload = values});
-  }
-  round_.run(round_tasks_, stream_);
-}
-
-void DeviceAllReduce::check_mean(const TensorTable& mean) {
-  if (checked_segments_.empty()) return;
-  const std::int64_t count = mean_flags_.num_elements();
-  nonfinite_flags(*mean_plan_, {&mean, 1}, 0x7f800000u, mean_flags_.span(), stream_);
-  share_scalers({.places = mean_places_.data(),
-                 .num_scalers = count,
-                 .num_workers = 1,
-                 .first_local_worker = 0,
-                 .num_local_workers = 1,
-                 .local = mean_flags_.data(),
-                 .own = mean_scratch_.data(),
-                 .shared = mean_scratch_.data() + count,
-                 .scales = mean_scratch_.data() + 2 * count,
-                 .drawn_with = mean_scratch_.data() + 3 * count,
-                 .report = reports_.data() + 1,
-                 .skip = setup_.drops_nonfinite_steps ? skip_.data() : nullptr,
-                 .frozen = frozen_.data()},
-                stream_);
-  if (setup_.drops_nonfinite_steps) return;
-  mean_tasks_.clear();
-  for (std::size_t i = 0; i < checked_segments_.size(); ++i) {
-    float* values = mean.tensor(checked_segments_[i]);
-    mean_tasks_.push_back({.values = values,
-                           .count = setup_.layout.segment(checked_segments_[i]).num_elements,
-                           .flag = mean_flags_.data() + i,
-                           .payload = values});
-  }
-  zero_flagged_.run(mean_tasks_, stream_);
+  const auto timed = [&](StreamTimer Times::*timer, const auto& part) {
+    if (times != nullptr) (times->*timer).start(stream_);
+    part();
+    if (times != nullptr) (times->*timer).stop(stream_);
+  };
+  timed(&Times::measure, [&] {
+    begin_step();
+    for (const auto& coder : coders_) coder->measure(gradients, step, stream_);
+    timed(&Times::scalers, [&] { communicator_->all_gather(scaler_gathers_, stream_); });
+    for (const auto& coder : coders_) coder->share(reports_.data(), skip_mark(), frozen_.data(), stream_);
+  });
+  timed(&Times::encode, [&] {
+    for (const auto& coder : coders_) coder->encode(gradients, step, stream_);
+  });
+  timed(&Times::payloads, [&] {
+    for (const auto& payloads : payloads_) payloads->submit(*communicator_, stream_);
+  });
+  timed(&Times::decode, [&] {
+    for (std::size_t group = 0; group < coders_.size(); ++group) {
+      coders_[group]->aggregate(mean, return_leg_->wants_sums(group), stream_);
+    }
+    return_leg_->submit(mean, step, *communicator_, stream_, times != nullptr ? &times->means : nullptr);
+    mean_check_->submit(mean, {.report = reports_.data() + 1, .skip = skip_mark(), .frozen = frozen_.data()}, stream_);
+  });
 }
 
 std::string DeviceAllReduce::nonfinite_text(const NonfiniteReport& gradients, const NonfiniteReport& mean,
@@ -213,15 +168,13 @@ void DeviceAllReduce::forget_nonfinite() {
 ExchangeReport DeviceAllReduce::bytes() const {
   ExchangeReport result;
   if (setup_.workers.num_workers == 1) return result;
-  const std::int64_t others = setup_.workers.num_workers - 1;
   for (const auto& coder : coders_) {
     const std::int64_t scaler_bytes = coder->num_scalers() * 4 * setup_.workers.num_local_workers;
-    const std::int64_t payload_bytes = coder->payload_bytes() * setup_.workers.num_local_workers;
     result.scalers.sent += scaler_bytes;
-    result.scalers.received += scaler_bytes * others;
-    result.gradient.sent += payload_bytes;
-    result.gradient.received += payload_bytes * others;
+    result.scalers.received += scaler_bytes * (setup_.workers.num_workers - 1);
   }
+  result.mean = return_leg_->bytes();
+  for (const auto& payloads : payloads_) payloads->add_bytes(result);
   return result;
 }
 
@@ -243,10 +196,13 @@ ExchangeReport DeviceAllReduce::exchange(std::span<const TensorTable> gradients,
   Times times(setup_.device);
   submit(gradients, mean, {step, nullptr}, &times);
   ExchangeReport result = report(step);
-  if (communicator_->size() > 1) result.wire_seconds = times.scalers.seconds() + times.payloads.seconds();
+  const double means_seconds = times.means.greatest.seconds() + times.means.means.seconds();
+  if (communicator_->size() > 1) {
+    result.wire_seconds = times.scalers.seconds() + times.payloads.seconds() + means_seconds;
+  }
   result.measure_seconds = times.measure.seconds() - times.scalers.seconds();
   result.encode_seconds = times.encode.seconds();
-  result.decode_seconds = times.decode.seconds();
+  result.decode_seconds = times.decode.seconds() - means_seconds;
   return result;
 }
 
@@ -257,13 +213,30 @@ float DeviceAllReduce::decode_local(int local_worker, int segment, std::span<flo
   TERNGRAD_REQUIRE(static_cast<std::int64_t>(out.size()) == setup_.layout.segment(segment).num_elements,
                    "[exchange] tensor '", setup_.layout.segment(segment).name, "' has ",
                    setup_.layout.segment(segment).num_elements, " elements, out holds ", out.size());
-  if (out.empty()) return 0;
-  DeviceCoder& coder = *coders_[static_cast<std::size_t>(plan_.group_of(segment))];
-  Buffer<float> decoded(static_cast<std::int64_t>(out.size()), setup_.device);
-  coder.decode(local_worker, segment, decoded.span(), stream_);
-  copy<float>(decoded.span(), out, stream_);
-  stream_.synchronize();
-  return coder.greatest_scaler(local_worker, segment, stream_);
+  const auto group = static_cast<std::size_t>(plan_.group_of(segment));
+  const DeviceCoder& coder = *coders_[group];
+  const DeviceSlots& slots = coder.slots();
+  const Codec& codec = *plan_.groups()[group].codec;
+  std::vector<float> row(static_cast<std::size_t>(coder.num_scalers()));
+  copy<float>(coder.drawn_with(local_worker), std::span<float>(row), stream_);
+  std::vector<std::uint64_t> payload;
+  float greatest = 0;
+  for (std::size_t i = 0; i < slots.encoded.size(); ++i) {
+    const Slice& slice = slots.encoded[i];
+    if (slice.segment != segment) continue;
+    const auto bytes = static_cast<std::size_t>(codec.max_payload_bytes(slice, slots.form));
+    payload.resize((bytes + 7) / 8);
+    const std::span<std::uint8_t> on_host(reinterpret_cast<std::uint8_t*>(payload.data()), bytes);
+    const auto n = static_cast<std::size_t>(setup_.workers.num_local_workers);
+    copy<std::uint8_t>({slots.outgoing[i * n + static_cast<std::size_t>(local_worker)], bytes}, on_host, stream_);
+    stream_.synchronize();
+    const auto scalers = std::span<const float>(row).subspan(static_cast<std::size_t>(coder.first_scaler(slice)),
+                                                             static_cast<std::size_t>(codec.scaler_range(slice).count));
+    codec.decode({slice, codec.record_format(slots.form), scalers, on_host},
+                 out.subspan(static_cast<std::size_t>(slice.first), static_cast<std::size_t>(slice.count)));
+    for (const float scaler : scalers) greatest = std::max(greatest, scaler);
+  }
+  return greatest;
 }
 
 }  // namespace terngrad

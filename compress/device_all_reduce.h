@@ -10,22 +10,24 @@
 #include "compress/compressed_all_reduce.h"
 #include "compress/device_coder.h"
 #include "compress/device_communicator.h"
+#include "compress/device_mean_check.h"
+#include "compress/device_payloads.h"
+#include "compress/device_return_leg.h"
+#include "compress/exchange_algorithm.h"
 #include "compress/gradient_exchange.h"
-#include "kernels/float_payload.h"
-#include "kernels/statistics.h"
 #include "kernels/stream_timer.h"
 
 namespace terngrad {
 
 /// Does what CompressedAllReduce does, with the same bits in the mean, for gradients in device memory, for any number
 /// of ranks (contract B2). Codes travel as payloads of fixed size between the workers, without headers and checksums;
-/// scalers beside them. Each rank gathers what the others measured and encoded, and aggregates for itself. The host
-/// takes no part: submit() can be captured into a CUDA graph, if the communicator's operations can.
+/// scalers beside them, gathered from all ranks. The host takes no part: submit() can be captured into a CUDA graph, if
+/// the communicator's operations can.
 class DeviceAllReduce final : public GradientExchange {
  public:
   /// @param workers       of this rank: a WorkerGroup, or what worker_range gives for the communicator's ranks
-  /// @param options       as for CompressedAllReduce, the same on all ranks. All algorithms are one: every rank gets
-  ///                      each worker's payload and aggregates it
+  /// @param options       as for CompressedAllReduce, the same on all ranks. The rank of worker j is who aggregates
+  ///                      share j in scatter_reduce; run_id and num_threads do nothing
   /// @param communicator  between ranks; this process alone by default
   /// @throws InvalidArgument as CompressedAllReduce does, and if the workers are not those of the communicator's rank;
   /// NotSupported for a codec without a version for GPUs
@@ -34,7 +36,7 @@ class DeviceAllReduce final : public GradientExchange {
 
   /// Submits the exchange of one step and waits for it. Gradients and mean are device memory.
   ExchangeReport exchange(std::span<const TensorTable> gradients, const TensorTable& mean, std::uint64_t step) override;
-  /// @param out  host memory
+  /// Decodes on the host, which waits. @param out  host memory
   float decode_local(int local_worker, int segment, std::span<float> out) override;
 
   /// Submits the exchange of one step to the stream, without waiting. Having run once with the same tables, it can be
@@ -49,50 +51,47 @@ class DeviceAllReduce final : public GradientExchange {
   /// the last
   ExchangeReport report(std::uint64_t step);
   /// The bytes of every step, and nothing else: payloads have fixed places, so they are known without asking the GPU.
+  /// Of scalers and payloads, which travel without headers; a payload counts as the room that it has.
   ExchangeReport bytes() const;
   /// Submits the beginning of a new run: what an earlier one met that was not finite is forgotten.
   void forget_nonfinite();
 
   const CodecPlan& plan() const { return plan_; }
+  /// The algorithm in use, kAuto resolved.
+  ExchangeAlgorithm algorithm() const { return algorithm_; }
   Stream& stream() { return stream_; }
 
  private:
   struct Times {
     StreamTimer measure, encode, decode;
     StreamTimer scalers, payloads;  // on their way between ranks
+    DeviceReturnLeg::Times means;
     explicit Times(const Device& device)
-        : measure(device), encode(device), decode(device), scalers(device), payloads(device) {}
+        : measure(device), encode(device), decode(device), scalers(device), payloads(device), means(device) {}
   };
+  void make_payloads();
   void submit(std::span<const TensorTable> gradients, const TensorTable& mean, const DeviceStep& step, Times* times);
-  /// @param timer  null, or what takes the time
-  void gather(std::span<const DeviceGather> gathers, StreamTimer* timer);
-  void apply_return_leg(const TensorTable& mean, const DeviceStep& step);
-  /// Looks for tensors whose mean overflowed, after the return leg.
-  void check_mean(const TensorTable& mean);
+  /// Submits the beginning of a step to what keeps the marks of those before.
+  void begin_step();
   std::string nonfinite_text(const NonfiniteReport& gradients, const NonfiniteReport& mean, std::uint64_t step) const;
-  bool wants_sums(const DeviceCoder& coder) const;
+  /// Of steps that are dropped: null where they are not.
+  std::uint32_t* skip_mark() { return setup_.drops_nonfinite_steps ? skip_.data() : nullptr; }
 
   DeviceExchangeSetup setup_;
   CompressedAllReduceOptions options_;
   CodecPlan plan_;
   Stream stream_;
   std::shared_ptr<DeviceCommunicator> communicator_;
-  std::vector<std::unique_ptr<DeviceCoder>> coders_;  // one per group of the plan
-  std::vector<DeviceGather> scaler_gathers_;          // one per coder
-  std::vector<DeviceGather> payload_gathers_;
+  std::vector<WorkerRange> ranks_;  // the workers of each
+  ExchangeAlgorithm algorithm_;
+  std::vector<std::unique_ptr<DevicePayloads>> payloads_;  // that together serve all groups of the plan
+  std::vector<std::unique_ptr<DeviceCoder>> coders_;       // one per group of the plan
+  std::vector<DeviceGather> scaler_gathers_;               // one per coder
+  std::unique_ptr<DeviceReturnLeg> return_leg_;
+  std::unique_ptr<DeviceMeanCheck> mean_check_;
   Buffer<NonfiniteReport> reports_;  // of the gradients, of the mean
   Buffer<std::uint32_t> skip_;
   Buffer<std::uint32_t> frozen_;  // skip_ as it was before the step, where a step stops the run; else 0
-  // The check of means that can overflow.
-  std::vector<int> checked_segments_;
-  std::unique_ptr<StatisticsPlan> mean_plan_;
-  Buffer<ScalerPlace> mean_places_;
-  Buffer<float> mean_flags_;
-  Buffer<float> mean_scratch_;  // what sharing writes besides its report
-  FloatPacker zero_flagged_;
-  FloatPacker round_;
-  std::vector<FloatPayloadTask> mean_tasks_;
-  std::vector<FloatPayloadTask> round_tasks_;
 };
 
 }  // namespace terngrad

@@ -6,32 +6,20 @@
 #include "kernels/errors.h"
 
 namespace terngrad {
-namespace {
 
-/// Rows of `row_bytes` for each worker, of which each rank fills its workers'.
-DeviceGather gather_rows(void* rows, std::int64_t row_bytes, std::span<const WorkerRange> ranks) {
-  DeviceGather gather{.buffer = static_cast<std::uint8_t*>(rows), .parts = {}};
-  for (const WorkerRange& range : ranks) {
-    gather.parts.push_back({range.first_local_worker * row_bytes, range.num_local_workers * row_bytes});
-  }
-  return gather;
-}
-
-}  // namespace
-
-DeviceCoder::DeviceCoder(const DeviceExchangeSetup& setup, std::vector<int> segments,
-                         std::span<const std::int64_t> scalers_of, std::span<const std::int64_t> bytes_of,
-                         ScalerCombination combination)
-    : setup_(setup), segments_(std::move(segments)) {
+DeviceCoder::DeviceCoder(const Codec& codec, const DeviceExchangeSetup& setup, std::vector<int> segments,
+                         DeviceSlots slots, ScalerCombination combination)
+    : codec_(codec), setup_(setup), segments_(std::move(segments)), slots_(std::move(slots)) {
   first_scaler_.push_back(0);
-  for (std::size_t i = 0; i < segments_.size(); ++i) {
-    for (std::int64_t s = 0; s < scalers_of[i]; ++s) {
-      places_.push_back({combination, static_cast<std::uint32_t>(segments_[i]), s == 0 ? 1u : 0u});
+  for (const int segment : segments_) {
+    const std::int64_t count = codec.num_scalers(setup_.layout.segment(segment).num_elements);
+    for (std::int64_t s = 0; s < count; ++s) {
+      places_.push_back({combination, static_cast<std::uint32_t>(segment), s == 0 ? 1u : 0u});
     }
     first_scaler_.push_back(num_scalers());
-    payload_offset_.push_back(payload_bytes_);
-    payload_bytes_ += (bytes_of[i] + 7) / 8 * 8;
   }
+  encoded_ = with_scalers(slots_.encoded);
+  aggregated_ = with_scalers(slots_.aggregated);
   const Device& device = setup_.device;
   const std::int64_t n = setup_.workers.num_workers;
   places_on_device_ = Buffer<ScalerPlace>(num_scalers(), device);
@@ -40,10 +28,22 @@ DeviceCoder::DeviceCoder(const DeviceExchangeSetup& setup, std::vector<int> segm
   shared_ = Buffer<float>(num_scalers(), device);
   scales_ = Buffer<float>(num_scalers(), device);
   drawn_with_ = Buffer<float>(setup_.workers.num_local_workers * num_scalers(), device);
-  payloads_ = Buffer<std::uint64_t>(n * payload_bytes_ / 8, device);
   Stream stream(device);
   copy<ScalerPlace>(places_, places_on_device_.span(), stream);
   stream.synchronize();
+}
+
+std::int64_t DeviceCoder::first_scaler(const Slice& slice) const {
+  const auto found = std::ranges::lower_bound(segments_, slice.segment);
+  TERNGRAD_REQUIRE(found != segments_.end() && *found == slice.segment, "[exchange] tensor ", slice.segment,
+                   " is not in this group");
+  return first_scaler_[static_cast<std::size_t>(found - segments_.begin())] + codec_.scaler_range(slice).first;
+}
+
+std::vector<DeviceCoder::CodedSlice> DeviceCoder::with_scalers(std::span<const Slice> slices) const {
+  std::vector<CodedSlice> result;
+  for (const Slice& slice : slices) result.push_back({slice, first_scaler(slice)});
+  return result;
 }
 
 std::span<float> DeviceCoder::local_rows() {
@@ -52,11 +52,12 @@ std::span<float> DeviceCoder::local_rows() {
 }
 
 DeviceGather DeviceCoder::gather_scalers(std::span<const WorkerRange> ranks) {
-  return gather_rows(local_.data(), num_scalers() * static_cast<std::int64_t>(sizeof(float)), ranks);
-}
-
-DeviceGather DeviceCoder::gather_payloads(std::span<const WorkerRange> ranks) {
-  return gather_rows(payloads_.data(), payload_bytes_, ranks);
+  const std::int64_t row_bytes = num_scalers() * static_cast<std::int64_t>(sizeof(float));
+  DeviceGather gather{.buffer = reinterpret_cast<std::uint8_t*>(local_.data()), .parts = {}};
+  for (const WorkerRange& range : ranks) {
+    gather.parts.push_back({range.first_local_worker * row_bytes, range.num_local_workers * row_bytes});
+  }
+  return gather;
 }
 
 void DeviceCoder::share(NonfiniteReport* report, std::uint32_t* skip, const std::uint32_t* frozen, Stream& stream) {
@@ -75,24 +76,6 @@ void DeviceCoder::share(NonfiniteReport* report, std::uint32_t* skip, const std:
                  .skip = skip,
                  .frozen = frozen},
                 stream);
-}
-
-void DeviceCoder::return_ternary(const TensorTable&, const DeviceStep&, Stream&) {
-  TERNGRAD_THROW(InvalidArgument, "[return leg] these tensors have no integer sums to ternarize");
-}
-
-std::size_t DeviceCoder::index_of(int segment) const {
-  const auto found = std::find(segments_.begin(), segments_.end(), segment);
-  TERNGRAD_REQUIRE(found != segments_.end(), "[exchange] tensor ", segment, " is not in this group");
-  return static_cast<std::size_t>(found - segments_.begin());
-}
-
-float DeviceCoder::greatest_scaler(int local_worker, int segment, Stream& stream) const {
-  const std::size_t index = index_of(segment);
-  std::vector<float> scalers(static_cast<std::size_t>(scalers_of(index)));
-  copy<float>({drawn_with(local_worker, index), scalers.size()}, std::span<float>(scalers), stream);
-  stream.synchronize();
-  return scalers.empty() ? 0.0f : *std::max_element(scalers.begin(), scalers.end());
 }
 
 }  // namespace terngrad

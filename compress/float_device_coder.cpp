@@ -13,22 +13,6 @@ namespace {
 
 using Width = FloatCodec::Width;
 
-std::int64_t bytes_of(Width width, std::int64_t count) {
-  return (count * (width == Width::kFloat32 ? 4 : 2) + 3) / 4 * 4;
-}
-
-std::vector<std::int64_t> scalers_of_segments(const Layout& layout, std::span<const int> segments) {
-  std::vector<std::int64_t> result;
-  for (const int segment : segments) result.push_back(layout.segment(segment).num_elements > 0 ? 1 : 0);
-  return result;
-}
-
-std::vector<std::int64_t> bytes_of_segments(Width width, const Layout& layout, std::span<const int> segments) {
-  std::vector<std::int64_t> result;
-  for (const int segment : segments) result.push_back(bytes_of(width, layout.segment(segment).num_elements));
-  return result;
-}
-
 std::vector<Slice> slices_of(const Layout& layout, std::span<const int> segments) {
   std::vector<Slice> slices;
   for (const int segment : segments) {
@@ -40,14 +24,13 @@ std::vector<Slice> slices_of(const Layout& layout, std::span<const int> segments
 
 class FloatDeviceCoder final : public DeviceCoder {
  public:
-  FloatDeviceCoder(Width width, const DeviceExchangeSetup& setup, const std::vector<int>& segments)
-      : DeviceCoder(setup, segments, scalers_of_segments(setup.layout, segments),
-                    bytes_of_segments(width, setup.layout, segments), ScalerCombination::kGreatest),
+  FloatDeviceCoder(const FloatCodec& codec, Width width, const DeviceExchangeSetup& setup,
+                   const std::vector<int>& segments, DeviceSlots slots)
+      : DeviceCoder(codec, setup, segments, std::move(slots), ScalerCombination::kGreatest),
         width_(width),
         plan_(slices_of(setup.layout, segments), setup.device),
         packer_(width == Width::kFloat32 ? FloatPayload::kFloat32 : FloatPayload::kBfloat16, setup.device),
-        summer_(setup.device),
-        decoder_(setup.device) {}
+        summer_(setup.device) {}
 
   bool can_overflow() const override { return true; }
 
@@ -63,54 +46,44 @@ class FloatDeviceCoder final : public DeviceCoder {
   void encode(std::span<const TensorTable> gradients, const DeviceStep&, Stream& stream) override {
     pack_tasks_.clear();
     for (std::size_t worker = 0; worker < gradients.size(); ++worker) {
-      const int global = setup().workers.first_local_worker + static_cast<int>(worker);
-      for (std::size_t i = 0; i < segments().size(); ++i) {
-        if (segment(i).num_elements == 0) continue;
-        pack_tasks_.push_back({.values = gradients[worker].tensor(segments()[i]),
-                               .count = segment(i).num_elements,
-                               .flag = local(global, i),
-                               .payload = payload(global, i)});
+      const float* flags = local(global(worker));
+      for (std::size_t i = 0; i < encoded().size(); ++i) {
+        const auto& [slice, first_scaler] = encoded()[i];
+        pack_tasks_.push_back({.values = gradients[worker].slice(slice),
+                               .count = slice.count,
+                               .flag = flags + first_scaler,
+                               .payload = outgoing(i, worker)});
       }
     }
     packer_.run(pack_tasks_, stream);
   }
 
   void aggregate(const TensorTable& mean, bool, Stream& stream) override {
+    const LeafFormat format = width_ == Width::kFloat32 ? LeafFormat::kFloat32 : LeafFormat::kBfloat16;
+    const auto n = static_cast<std::size_t>(slots().num_payloads);
     tasks_.clear();
-    leaves_.resize(segments().size() * static_cast<std::size_t>(setup().workers.num_workers));
-    std::size_t leaf = 0;
-    for (std::size_t i = 0; i < segments().size(); ++i) {
-      const std::size_t first_leaf = leaf;
-      for (int worker = 0; worker < setup().workers.num_workers; ++worker) leaves_[leaf++] = leaf_of(worker, i);
-      if (segment(i).num_elements == 0) continue;
-      tasks_.push_back({.format = format(),
-                        .workers = {leaves_.data() + first_leaf, leaf - first_leaf},
-                        .count = segment(i).num_elements,
+    leaves_.resize(aggregated().size() * n);
+    for (std::size_t i = 0; i < aggregated().size(); ++i) {
+      const Slice& slice = aggregated()[i].slice;
+      const auto bytes = static_cast<std::size_t>(codec().max_payload_bytes(slice, PayloadForm::kNatural));
+      for (std::size_t worker = 0; worker < n; ++worker) {
+        leaves_[i * n + worker] = {.payload = {incoming(i)[worker], bytes}};
+      }
+      tasks_.push_back({.format = format,
+                        .workers = {leaves_.data() + i * n, n},
+                        .first = slice.first,
+                        .count = slice.count,
                         .scale = 1.0f / static_cast<float>(setup().workers.num_workers),
-                        .out = mean.tensor(segments()[i])});
+                        .out = mean.slice(slice)});
     }
     summer_.run(tasks_, stream);
   }
 
-  void decode(int local_worker, int which, std::span<float> out, Stream& stream) override {
-    const std::size_t i = index_of(which);
-    const MeanLeaf leaf = leaf_of(setup().workers.first_local_worker + local_worker, i);
-    const MeanTask task = {
-        .format = format(), .workers = {&leaf, 1}, .count = segment(i).num_elements, .out = out.data()};
-    decoder_.run({&task, 1}, stream);
-  }
-
  private:
-  LeafFormat format() const { return width_ == Width::kFloat32 ? LeafFormat::kFloat32 : LeafFormat::kBfloat16; }
-  MeanLeaf leaf_of(int worker, std::size_t i) {
-    return {.payload = {payload(worker, i), static_cast<std::size_t>(bytes_of(width_, segment(i).num_elements))}};
-  }
-
   Width width_;
   StatisticsPlan plan_;
   FloatPacker packer_;
   TreeSummer summer_;
-  TreeSummer decoder_;
   std::vector<FloatPayloadTask> pack_tasks_;
   std::vector<MeanLeaf> leaves_;
   std::vector<MeanTask> tasks_;
@@ -119,8 +92,9 @@ class FloatDeviceCoder final : public DeviceCoder {
 }  // namespace
 
 std::unique_ptr<DeviceCoder> FloatCodec::make_device_coder(const DeviceExchangeSetup& setup,
-                                                           const std::vector<int>& segments) const {
-  return std::make_unique<FloatDeviceCoder>(width_, setup, segments);
+                                                           const std::vector<int>& segments,
+                                                           const DeviceSlots& slots) const {
+  return std::make_unique<FloatDeviceCoder>(*this, width_, setup, segments, slots);
 }
 
 }  // namespace terngrad

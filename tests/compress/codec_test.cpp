@@ -33,7 +33,7 @@ class OwnCodec final : public Codec {
 TEST(Codec, WithoutAVersionForGpusSaysSo) {
   const OwnCodec codec;
   try {
-    codec.make_device_coder({}, {});
+    codec.make_device_coder({}, {}, {});
     FAIL() << "expected NotSupported";
   } catch (const NotSupported& error) {
     EXPECT_THAT(error.what(), ::testing::HasSubstr("[own]"));

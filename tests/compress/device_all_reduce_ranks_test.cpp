@@ -103,8 +103,9 @@ void expect_cpus_bits(const std::vector<Tensors>& workers, const CompressedAllRe
 }
 
 CompressedAllReduceOptions options_with(const TernaryOptions& ternary,
-                                        ReturnCodec return_codec = ReturnCodec::kFloat32) {
-  CompressedAllReduceOptions options = testing::options_of(ExchangeAlgorithm::kAuto, return_codec);
+                                        ReturnCodec return_codec = ReturnCodec::kFloat32,
+                                        ExchangeAlgorithm algorithm = ExchangeAlgorithm::kAllGather) {
+  CompressedAllReduceOptions options = testing::options_of(algorithm, return_codec);
   options.codecs.codec_options.ternary = ternary;
   return options;
 }

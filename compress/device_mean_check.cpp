@@ -1,0 +1,65 @@
+#include "compress/device_mean_check.h"
+
+#include "kernels/copy.h"
+#include "kernels/scaler.h"
+
+namespace terngrad {
+namespace {
+
+constexpr std::uint32_t kInfinityBits = 0x7f800000u;
+
+std::vector<Slice> whole_tensors(const Layout& layout, const std::vector<int>& segments) {
+  std::vector<Slice> slices;
+  for (const int segment : segments) {
+    const std::int64_t n = layout.segment(segment).num_elements;
+    if (n > 0) slices.push_back({segment, 0, n});
+  }
+  return slices;
+}
+
+}  // namespace
+
+DeviceMeanCheck::DeviceMeanCheck(const Layout& layout, const std::vector<int>& segments, const Device& device)
+    : tensors_(whole_tensors(layout, segments)),
+      plan_(tensors_, device),
+      places_(static_cast<std::int64_t>(tensors_.size()), device),
+      flags_(places_.num_elements(), device),
+      scratch_(4 * places_.num_elements(), device),
+      zero_flagged_(FloatPayload::kFloat32, device) {
+  std::vector<ScalerPlace> places;
+  for (const Slice& tensor : tensors_) {
+    places.push_back({ScalerCombination::kGreatest, static_cast<std::uint32_t>(tensor.segment), 1});
+  }
+  Stream stream(device);
+  copy<ScalerPlace>(places, places_.span(), stream);
+  stream.synchronize();
+}
+
+void DeviceMeanCheck::submit(const TensorTable& mean, const Verdict& verdict, Stream& stream) {
+  if (tensors_.empty()) return;
+  const std::int64_t count = places_.num_elements();
+  nonfinite_flags(plan_, {&mean, 1}, kInfinityBits, flags_.span(), stream);
+  share_scalers({.places = places_.data(),
+                 .num_scalers = count,
+                 .num_workers = 1,
+                 .first_local_worker = 0,
+                 .num_local_workers = 1,
+                 .local = flags_.data(),
+                 .own = scratch_.data(),
+                 .shared = scratch_.data() + count,
+                 .scales = scratch_.data() + 2 * count,
+                 .drawn_with = scratch_.data() + 3 * count,
+                 .report = verdict.report,
+                 .skip = verdict.skip,
+                 .frozen = verdict.frozen},
+                stream);
+  if (verdict.skip != nullptr) return;
+  tasks_.clear();
+  for (std::size_t i = 0; i < tensors_.size(); ++i) {
+    float* values = mean.slice(tensors_[i]);
+    tasks_.push_back({.values = values, .count = tensors_[i].count, .flag = flags_.data() + i, .payload = values});
+  }
+  zero_flagged_.run(tasks_, stream);
+}
+
+}  // namespace terngrad
