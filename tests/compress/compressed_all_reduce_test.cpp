@@ -322,13 +322,6 @@ TEST(CompressedAllReduce, RefusesAnotherNumberOfGradients) {
   EXPECT_THROW(exchange.exchange(tables(workers, 0, 3), mean.table, 0), InvalidArgument);
 }
 
-TEST(ExchangeAlgorithmText, NamesAll) {
-  EXPECT_EQ(to_string(ExchangeAlgorithm::kAllGather), "all_gather");
-  EXPECT_EQ(to_string(ExchangeAlgorithm::kScatterReduce), "scatter_reduce");
-  EXPECT_EQ(to_string(ExchangeAlgorithm::kIntegerSum), "integer_sum");
-  EXPECT_EQ(to_string(ExchangeAlgorithm::kAuto), "auto");
-}
-
 TEST(ExchangeAuto, SendsSumsBackWhereTheyAreAskedFor) {
   CompressedAllReduce exchange =
       local_exchange(mixed_layout(), 8, options_of(ExchangeAlgorithm::kAuto, ReturnCodec::kSums));

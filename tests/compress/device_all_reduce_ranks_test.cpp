@@ -12,103 +12,26 @@
 #include "compress/device_all_reduce.h"
 #include "kernels/errors.h"
 #include "support/cuda_device.h"
-#include "support/device_tensors.h"
+#include "support/device_ranks.h"
 #include "support/exchanges.h"
 #include "support/thread_device_communicator.h"
 
 namespace terngrad {
 namespace {
 
-using testing::bits_of;
 using testing::blank_tensors;
-using testing::DeviceTensors;
+using testing::expect_cpus_bits;
 using testing::local_exchange;
 using testing::mixed_layout;
-using testing::options_text;
+using testing::options_with;
+using testing::RankResult;
+using testing::run_all;
 using testing::tables;
 using testing::Tensors;
 using testing::worker_gradients;
 using CudaDeviceAllReduceOfRanks = testing::CudaTest;
 
 constexpr int kNumWorkers = 5;  // does not divide by 2, 3 and 4
-
-/// What one rank found.
-struct RankResult {
-  Tensors mean = blank_tensors(mixed_layout());
-  ExchangeReport report;
-  std::vector<float> sent;  // tensor 0 of its last worker
-  float scaler = 0;
-  std::uint32_t skip = 0;
-};
-
-RankResult exchange_of_rank(const std::shared_ptr<DeviceCommunicator>& communicator,
-                            const std::vector<Tensors>& workers, const CompressedAllReduceOptions& options,
-                            std::span<const std::uint64_t> steps) {
-  const Layout layout = mixed_layout();
-  const WorkerRange range = worker_range(static_cast<int>(workers.size()), communicator->rank(), communicator->size());
-  Stream stream(Device::cuda());
-  DeviceAllReduce exchange(layout, range, options, stream, communicator);
-  std::vector<DeviceTensors> gradients;
-  std::vector<TensorTable> local;
-  for (int w = range.first_local_worker; w < range.first_local_worker + range.num_local_workers; ++w) {
-    gradients.emplace_back(layout, workers[static_cast<std::size_t>(w)], stream);
-    local.push_back(gradients.back().table);
-  }
-  const DeviceTensors mean(layout, blank_tensors(layout), stream);
-  RankResult result;
-  for (const std::uint64_t step : steps) result.report = exchange.exchange(local, mean.table, step);
-  result.mean = mean.read(layout, stream);
-  result.sent.resize(static_cast<std::size_t>(layout.segment(0).num_elements));
-  result.scaler = exchange.decode_local(range.num_local_workers - 1, 0, result.sent);
-  result.skip = testing::to_host<std::uint32_t>({exchange.skip(), 1}, stream)[0];
-  return result;
-}
-
-/// Each rank's result. Fails the test if a rank threw.
-std::vector<RankResult> run_all(int size, const std::vector<Tensors>& workers,
-                                const CompressedAllReduceOptions& options, std::span<const std::uint64_t> steps) {
-  std::vector<RankResult> results(static_cast<std::size_t>(size));
-  const auto errors = testing::run_device_ranks(size, [&](std::shared_ptr<DeviceCommunicator> communicator) {
-    results[static_cast<std::size_t>(communicator->rank())] = exchange_of_rank(communicator, workers, options, steps);
-  });
-  for (const auto& error : errors) {
-    if (error) std::rethrow_exception(error);
-  }
-  return results;
-}
-
-void expect_cpus_bits(const std::vector<Tensors>& workers, const CompressedAllReduceOptions& options,
-                      std::span<const int> sizes) {
-  constexpr std::array<std::uint64_t, 2> kSteps = {3, 4};
-  const Layout layout = mixed_layout();
-  const auto num_workers = static_cast<int>(workers.size());
-  CompressedAllReduce cpu = local_exchange(layout, num_workers, options);
-  Tensors expected = blank_tensors(layout);
-  ExchangeReport on_cpu;
-  for (const std::uint64_t step : kSteps) on_cpu = cpu.exchange(tables(workers, 0, num_workers), expected.table, step);
-  for (const int size : sizes) {
-    const std::string what = options_text(options) + ", " + std::to_string(size) + " ranks";
-    const std::vector<RankResult> results = run_all(size, workers, options, kSteps);
-    for (int rank = 0; rank < size; ++rank) {
-      const RankResult& found = results[static_cast<std::size_t>(rank)];
-      ASSERT_TRUE(testing::same_bits(expected.values, found.mean)) << what << ", rank " << rank;
-      EXPECT_EQ(found.report.nonfinite, on_cpu.nonfinite) << what;
-      const WorkerRange range = worker_range(num_workers, rank, size);
-      std::vector<float> sent(found.sent.size());
-      const float scaler = cpu.decode_local(range.first_local_worker + range.num_local_workers - 1, 0, sent);
-      ASSERT_EQ(bits_of(scaler), bits_of(found.scaler)) << what;
-      ASSERT_EQ(sent, found.sent) << what << ", rank " << rank;
-    }
-  }
-}
-
-CompressedAllReduceOptions options_with(const TernaryOptions& ternary,
-                                        ReturnCodec return_codec = ReturnCodec::kFloat32,
-                                        ExchangeAlgorithm algorithm = ExchangeAlgorithm::kAllGather) {
-  CompressedAllReduceOptions options = testing::options_of(algorithm, return_codec);
-  options.codecs.codec_options.ternary = ternary;
-  return options;
-}
 
 constexpr std::array kAllSizes = {1, 2, 3, 4};
 
