@@ -33,6 +33,7 @@ constexpr ExchangeAlgorithm kSum = ExchangeAlgorithm::kIntegerSum;
 constexpr int kNumWorkers = 5;  // does not divide by 2, 3 and 4
 constexpr std::array kAllSizes = {1, 2, 3, 4};
 constexpr std::array kTwoAndFour = {2, 4};
+constexpr std::array kOneAndThree = {1, 3};
 constexpr std::array<std::uint64_t, 1> kStep = {1};
 
 bool is_of_codes(ReturnCodec codec) { return codec == ReturnCodec::kSums || codec == ReturnCodec::kTernary; }
@@ -42,30 +43,36 @@ TEST_F(CudaExchangeAlgorithms, ScatterForEverySharingFormatAndReturnCodec) {
   for (const ScalerSharing sharing : {ScalerSharing::kMax, ScalerSharing::kMean, ScalerSharing::kNone}) {
     for (const ReturnCodec codec : testing::kReturns) {
       if (is_of_codes(codec) && sharing == ScalerSharing::kNone) continue;
-      for (const TernaryFormat format : {TernaryFormat::kT2, TernaryFormat::kT5}) {
-        const TernaryOptions ternary{.clip_factor = 2.5, .sharing = sharing, .format = format};
-        expect_cpus_bits(workers, options_with(ternary, codec, kScatter), kAllSizes);
-        if (HasFatalFailure()) return;
-      }
+      const TernaryOptions t2{.clip_factor = 2.5, .sharing = sharing};
+      expect_cpus_bits(workers, options_with(t2, codec, kScatter), kTwoAndFour);
+      const TernaryOptions t5{.sharing = sharing, .format = TernaryFormat::kT5};
+      expect_cpus_bits(workers, options_with(t5, codec, kScatter), kOneAndThree);
+      if (HasFatalFailure()) return;
     }
   }
 }
 
-TEST_F(CudaExchangeAlgorithms, ScatterForEveryScopeAndPayloadsOfAnySize) {
+TEST_F(CudaExchangeAlgorithms, ScatterBlocksThatCutsGoThroughAndOthers) {
   const std::vector<Tensors> workers = worker_gradients(mixed_layout(), kNumWorkers);
   for (const ReturnCodec codec : testing::kReturns) {
-    // Blocks that a cut between shares goes through, and others.
     for (const std::int64_t block : {192, 4096, 8192}) {
       const TernaryOptions ternary{.scope = ScalerScope::kBlock, .block_elements = block};
-      expect_cpus_bits(workers, options_with(ternary, codec, kScatter), kTwoAndFour);
+      expect_cpus_bits(workers, options_with(ternary, codec, kScatter), std::array{block == 4096 ? 4 : 2});
+      if (HasFatalFailure()) return;
     }
-    expect_cpus_bits(workers, options_with({.scope = ScalerScope::kModel}, codec, kScatter), kTwoAndFour);
+  }
+  // With scalers of their own codes are drawn while they are measured, but not those of shares.
+  const TernaryOptions unshared{.sharing = ScalerSharing::kNone, .scope = ScalerScope::kBlock, .block_elements = 4096};
+  expect_cpus_bits(workers, options_with(unshared, ReturnCodec::kFloat32, kScatter), kTwoAndFour);
+}
+
+TEST_F(CudaExchangeAlgorithms, ScatterCodesOfOneScalerAndPayloadsOfAnySize) {
+  const std::vector<Tensors> workers = worker_gradients(mixed_layout(), kNumWorkers);
+  for (const ReturnCodec codec : testing::kReturns) {
+    expect_cpus_bits(workers, options_with({.scope = ScalerScope::kModel}, codec, kScatter), kOneAndThree);
     expect_cpus_bits(workers, options_with({.format = TernaryFormat::kTMask}, codec, kScatter), kTwoAndFour);
     if (HasFatalFailure()) return;
   }
-  // Where all agree on their own scalers, codes are drawn while they are measured, but not those of shares.
-  const TernaryOptions unshared{.sharing = ScalerSharing::kNone, .scope = ScalerScope::kBlock, .block_elements = 4096};
-  expect_cpus_bits(workers, options_with(unshared, ReturnCodec::kFloat32, kScatter), kAllSizes);
 }
 
 TEST_F(CudaExchangeAlgorithms, ScatterGradientsThatTravelAsNumbers) {
@@ -90,7 +97,8 @@ TEST_F(CudaExchangeAlgorithms, SumForEverySharingScopeAndReturnCodec) {
                                      .clip_scope = ClipScope::kLocal,
                                      .scope = scope,
                                      .block_elements = 4096};
-        expect_cpus_bits(workers, options_with(ternary, codec, kSum), kAllSizes);
+        expect_cpus_bits(workers, options_with(ternary, codec, kSum),
+                         sharing == ScalerSharing::kMax ? kTwoAndFour : kOneAndThree);
         if (HasFatalFailure()) return;
       }
     }

@@ -1,7 +1,9 @@
-// Contract B1 between the CPU and a GPU: random layouts, options and gradients, hostile ones among them, give the same
-// mean.
+// Contracts B1 and B2 between the CPU and GPUs: random layouts, options and gradients, hostile ones among them, give
+// the same mean, on one rank and on several.
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <array>
 #include <cmath>
 #include <cstdlib>
 #include <limits>
@@ -9,6 +11,7 @@
 #include <string>
 
 #include "support/device_exchange.h"
+#include "support/device_ranks.h"
 
 namespace terngrad {
 namespace {
@@ -62,6 +65,9 @@ CompressedAllReduceOptions random_options(Random& random) {
   const ReturnCodec returns[] = {ReturnCodec::kFloat32, ReturnCodec::kBfloat16, ReturnCodec::kSums,
                                  ReturnCodec::kTernary};
   options.return_codec = returns[random() % (shared ? 4 : 2)];
+  const ExchangeAlgorithm algorithms[] = {ExchangeAlgorithm::kAuto, ExchangeAlgorithm::kAllGather,
+                                          ExchangeAlgorithm::kScatterReduce};
+  options.algorithm = one_of(random, algorithms);
   options.on_nonfinite = OnNonfinite::kZero;
   options.seed = random();
   return options;
@@ -109,6 +115,30 @@ void expect_same_mean(std::uint64_t seed) {
                            testing::options_text(options) + ", " + std::to_string(num_workers) + " workers";
   EXPECT_EQ(found.nonfinite, on_cpu.nonfinite) << what;
   ASSERT_TRUE(testing::same_bits(expected.values, cuda.mean.read(layout, cuda.stream))) << what;
+}
+
+/// As one of several ranks, each of which has at least one worker. Where codes add up, by integer_sum as well.
+void expect_same_mean_of_ranks(std::uint64_t seed) {
+  Random random(seed);
+  const Layout layout = random_layout(random);
+  CompressedAllReduceOptions options = random_options(random);
+  const int size = static_cast<int>(2 + random() % 3);
+  const int num_workers = size + static_cast<int>(random() % 5);
+  std::vector<Tensors> workers;
+  for (int w = 0; w < num_workers; ++w) workers.push_back(random_gradient(layout, random));
+  testing::expect_cpus_bits(workers, options, std::array{size}, layout);
+  options.algorithm = ExchangeAlgorithm::kIntegerSum;
+  const CodecPlan plan(layout, options.codecs);
+  const bool sums = std::ranges::any_of(plan.groups(), [](const auto& g) { return g.codec->traits().summable; });
+  if (sums) testing::expect_cpus_bits(workers, options, std::array{size}, layout);
+}
+
+TEST_F(CudaSameBits, ForRandomRanks) {
+  for (int i = 0; i < num_layouts(); ++i) {
+    SCOPED_TRACE(i);
+    expect_same_mean_of_ranks(static_cast<std::uint64_t>(i) + 1001);
+    if (HasFatalFailure()) return;
+  }
 }
 
 TEST_F(CudaSameBits, ForRandomLayoutsOptionsAndGradients) {

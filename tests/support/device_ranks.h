@@ -19,17 +19,16 @@ namespace terngrad::testing {
 
 /// What one rank found.
 struct RankResult {
-  Tensors mean = blank_tensors(mixed_layout());
+  Tensors mean;
   ExchangeReport report;
   std::vector<float> sent;  // tensor 0 of its last worker
   float scaler = 0;
   std::uint32_t skip = 0;
 };
 
-inline RankResult exchange_of_rank(const std::shared_ptr<DeviceCommunicator>& communicator,
+inline RankResult exchange_of_rank(const std::shared_ptr<DeviceCommunicator>& communicator, const Layout& layout,
                                    const std::vector<Tensors>& workers, const CompressedAllReduceOptions& options,
                                    std::span<const std::uint64_t> steps) {
-  const Layout layout = mixed_layout();
   const WorkerRange range = worker_range(static_cast<int>(workers.size()), communicator->rank(), communicator->size());
   Stream stream(Device::cuda());
   DeviceAllReduce exchange(layout, range, options, stream, communicator);
@@ -51,11 +50,12 @@ inline RankResult exchange_of_rank(const std::shared_ptr<DeviceCommunicator>& co
 
 /// Each rank's result. Fails the test if a rank threw.
 inline std::vector<RankResult> run_all(int size, const std::vector<Tensors>& workers,
-                                       const CompressedAllReduceOptions& options,
-                                       std::span<const std::uint64_t> steps) {
+                                       const CompressedAllReduceOptions& options, std::span<const std::uint64_t> steps,
+                                       const Layout& layout = mixed_layout()) {
   std::vector<RankResult> results(static_cast<std::size_t>(size));
   const auto errors = run_device_ranks(size, [&](std::shared_ptr<DeviceCommunicator> communicator) {
-    results[static_cast<std::size_t>(communicator->rank())] = exchange_of_rank(communicator, workers, options, steps);
+    results[static_cast<std::size_t>(communicator->rank())] =
+        exchange_of_rank(communicator, layout, workers, options, steps);
   });
   for (const auto& error : errors) {
     if (error) std::rethrow_exception(error);
@@ -66,17 +66,17 @@ inline std::vector<RankResult> run_all(int size, const std::vector<Tensors>& wor
 /// Exchanges twice on the CPU and as ranks of each of `sizes`, and compares means, what was not finite and what was
 /// sent.
 inline void expect_cpus_bits(const std::vector<Tensors>& workers, const CompressedAllReduceOptions& options,
-                             std::span<const int> sizes) {
+                             std::span<const int> sizes, const Layout& layout = mixed_layout()) {
   constexpr std::array<std::uint64_t, 2> kSteps = {3, 4};
-  const Layout layout = mixed_layout();
   const auto num_workers = static_cast<int>(workers.size());
   CompressedAllReduce cpu = local_exchange(layout, num_workers, options);
   Tensors expected = blank_tensors(layout);
   ExchangeReport on_cpu;
   for (const std::uint64_t step : kSteps) on_cpu = cpu.exchange(tables(workers, 0, num_workers), expected.table, step);
   for (const int size : sizes) {
-    const std::string what = options_text(options) + ", " + std::to_string(size) + " ranks";
-    const std::vector<RankResult> results = run_all(size, workers, options, kSteps);
+    const std::string what = options.codecs.codec + ", " + options_text(options) + ", " + std::to_string(num_workers) +
+                             " workers, " + std::to_string(size) + " ranks";
+    const std::vector<RankResult> results = run_all(size, workers, options, kSteps, layout);
     for (int rank = 0; rank < size; ++rank) {
       const RankResult& found = results[static_cast<std::size_t>(rank)];
       ASSERT_TRUE(same_bits(expected.values, found.mean)) << what << ", rank " << rank;
