@@ -151,8 +151,11 @@ TrainStepParts::TrainStepParts(const TrainStepSubject& subject, const Stream& st
                                   .seed = exchange_.seed,
                                   .drops_nonfinite_steps = true,
                                   .device = stream.device()};
-  for (const CodecPlan::Group& group : plan_.groups()) {
-    coders_.push_back(group.codec->make_device_coder(setup, group.segments));
+  payloads_ = make_gathered_payloads(
+      {.layout = layout, .plan = plan_, .ranks = {setup.workers}, .rank = 0, .device = stream.device()});
+  for (std::size_t g = 0; g < plan_.groups().size(); ++g) {
+    const CodecPlan::Group& group = plan_.groups()[g];
+    coders_.push_back(group.codec->make_device_coder(setup, group.segments, payloads_->slots(g)));
   }
   for (int worker = 0; worker < num_workers_; ++worker) {
     gradient_tables_.emplace_back(layout, gradients_.data() + worker * layout.flat_elements());

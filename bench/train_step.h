@@ -9,6 +9,7 @@
 #include "compress/codec_plan.h"
 #include "compress/compressed_all_reduce.h"
 #include "compress/device_coder.h"
+#include "compress/device_payloads.h"
 #include "datasets/device_examples.h"
 #include "kernels/scaler_sharing.h"
 #include "nets/device_net.h"
@@ -59,6 +60,7 @@ class TrainStepParts {
   std::unique_ptr<DeviceExamples> examples_;
   CompressedAllReduceOptions exchange_;
   CodecPlan plan_;
+  std::unique_ptr<DevicePayloads> payloads_;
   std::vector<std::unique_ptr<DeviceCoder>> coders_;
   std::unique_ptr<Optimizer> optimizer_;
   std::unique_ptr<DeviceTransform> transform_;

@@ -218,7 +218,7 @@ float DeviceAllReduce::decode_local(int local_worker, int segment, std::span<flo
   const DeviceSlots& slots = coder.slots();
   const Codec& codec = *plan_.groups()[group].codec;
   std::vector<float> row(static_cast<std::size_t>(coder.num_scalers()));
-  copy<float>(coder.drawn_with(local_worker), std::span<float>(row), stream_);
+  copy<float>(coder.scalers_of(local_worker), std::span<float>(row), stream_);
   std::vector<std::uint64_t> payload;
   float greatest = 0;
   for (std::size_t i = 0; i < slots.encoded.size(); ++i) {

@@ -40,6 +40,11 @@ std::int64_t DeviceCoder::first_scaler(const Slice& slice) const {
   return first_scaler_[static_cast<std::size_t>(found - segments_.begin())] + codec_.scaler_range(slice).first;
 }
 
+std::span<const float> DeviceCoder::scalers_of(int local_worker) const {
+  if (codec_.sharing() != ScalerSharing::kNone) return shared_.span();
+  return row(own_, setup_.workers.first_local_worker + local_worker);
+}
+
 std::vector<DeviceCoder::CodedSlice> DeviceCoder::with_scalers(std::span<const Slice> slices) const {
   std::vector<CodedSlice> result;
   for (const Slice& slice : slices) result.push_back({slice, first_scaler(slice)});

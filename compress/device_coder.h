@@ -46,9 +46,8 @@ class DeviceCoder {
   std::int64_t first_scaler(const Slice& slice) const;
   /// [num_scalers()] in device memory, after share: what sums of codes are multiplied by, fl(s / N).
   std::span<const float> scales() const { return scales_.span(); }
-  /// [num_scalers()] in device memory, after share: what a worker's codes are multiples of.
-  /// @param local_worker  counted from this process's first
-  std::span<const float> drawn_with(int local_worker) const { return row(drawn_with_, local_worker); }
+  /// [num_scalers()] in device memory, after share: what a local worker's codes are multiples of, 0 for numbers.
+  std::span<const float> scalers_of(int local_worker) const;
   /// Whether a mean of these tensors can leave the range of float32 though all gradients are finite.
   virtual bool can_overflow() const = 0;
 
@@ -97,6 +96,10 @@ class DeviceCoder {
   }
   /// Rows of local scalers of this process's workers.
   std::span<float> local_rows();
+  /// What a local worker's codes are drawn with: scalers_of, but 0 where the worker's tensor counts as zero.
+  const float* drawn_with(std::size_t local_worker) const {
+    return row(drawn_with_, static_cast<int>(local_worker)).data();
+  }
   /// Rows of scalers by a worker's global number: as it measured them, and with 0 for NaN.
   const float* local(int worker) const { return row(local_, worker).data(); }
   const float* own(int worker) const { return row(own_, worker).data(); }

@@ -5,7 +5,7 @@
 #include "kernels/copy.h"
 #include "kernels/errors.h"
 #include "kernels/scaler.h"
-#include "kernels/ternary_pack.h"
+#include "kernels/ternary.h"
 #include "kernels/transform.h"
 
 namespace terngrad {
@@ -42,6 +42,9 @@ DeviceReturnLeg::DeviceReturnLeg(const DeviceExchangeSetup& setup, const CodecPl
   add_parts(options.travels ? shares(setup_.layout, setup_.workers.num_workers)
                             : std::vector<std::vector<Slice>>{whole_segments(setup_.layout)});
   place_payloads();
+  if (options.codec == ReturnCodec::kSums) {
+    sum_packer_ = std::make_unique<SumPacker>(setup.workers.num_workers, setup.device);
+  }
   if (options.codec != ReturnCodec::kTernary) return;
   for (std::size_t group = 0; group < sums_.size(); ++group) {
     if (sums_[group] != nullptr) plan_pieces(*sums_[group], group);
@@ -204,6 +207,7 @@ TernarizeTask DeviceReturnLeg::draw_task(const Part& part, const TensorTable& me
 void DeviceReturnLeg::encode(const TensorTable& mean, const DeviceStep& step, Stream& stream) {
   float32_tasks_.clear();
   bfloat16_tasks_.clear();
+  pack_tasks_.clear();
   ternarize_tasks_.clear();
   TernarizeOptions draws{.num_workers = 1, .refine_purpose = DrawPurpose::kReturnLegRefine};
   for (const Part& part : parts_) {
@@ -219,8 +223,7 @@ void DeviceReturnLeg::encode(const TensorTable& mean, const DeviceStep& step, St
         bfloat16_tasks_.push_back(numbers);
         break;
       case Form::kLanes:
-        pack_sums({numbers.values, static_cast<std::size_t>(part.slice.count)}, setup_.workers.num_workers,
-                  part.payload, stream);
+        pack_tasks_.push_back({.sums = numbers.values, .count = numbers.count, .payload = part.payload});
         break;
       case Form::kCodes:
         draws.format = sums_[part.group]->codec.options().format;  // all of them are of the one codec ternary
@@ -230,6 +233,7 @@ void DeviceReturnLeg::encode(const TensorTable& mean, const DeviceStep& step, St
   }
   if (!float32_tasks_.empty()) float32_.run(float32_tasks_, stream);
   if (!bfloat16_tasks_.empty()) bfloat16_.run(bfloat16_tasks_, stream);
+  if (!pack_tasks_.empty()) sum_packer_->run(pack_tasks_, stream);
   if (ternarize_tasks_.empty()) return;
   bytes_.resize(ternarize_tasks_.size());
   const DrawKey key{setup_.seed, step.step, 0, DrawPurpose::kReturnLeg};

@@ -14,6 +14,7 @@
 #include "compress/ternary_codec.h"
 #include "kernels/aggregate.h"
 #include "kernels/float_payload.h"
+#include "kernels/pack_sums.h"
 #include "kernels/statistics.h"
 #include "kernels/stream_timer.h"
 #include "kernels/ternarize.h"
@@ -101,10 +102,12 @@ class DeviceReturnLeg {
   Buffer<std::uint64_t> payloads_;
   DeviceGather gather_;
   FloatPacker float32_, bfloat16_, rounded_;
+  std::unique_ptr<SumPacker> sum_packer_;  // of return codec sums
   Ternarizer ternarizer_;
   TreeSummer floats_;  // of one payload each: reads numbers
   CodeSummer codes_;
   std::vector<FloatPayloadTask> float32_tasks_, bfloat16_tasks_;
+  std::vector<SumPackTask> pack_tasks_;
   std::vector<TernarizeTask> ternarize_tasks_;
   std::vector<std::int64_t> bytes_;
   std::vector<MeanLeaf> leaves_;

@@ -16,11 +16,14 @@ struct LegBytes {
   std::int64_t received = 0;
 };
 
-/// What one exchange did. Bytes are the sizes of the serialized messages, headers, scalers and padding included.
+/// What one exchange did. Bytes are the sizes of the serialized messages, headers, scalers and padding included;
+/// between GPUs, where there are no messages, those of scalers and of payloads with the padding up to the next one's
+/// place.
 struct ExchangeReport {
   LegBytes scalers;   // sharing of scalers before encoding
-  LegBytes gradient;  // workers' encoded gradients
-  LegBytes mean;      // the return leg: aggregated shares; zero where every worker aggregates for itself
+  LegBytes gradient;  // workers' encoded gradients. Lanes that are added on the way are sent only
+  LegBytes mean;      // the return leg: aggregated shares; the sums of lanes, which are received only; zero where every
+                      // worker aggregates for itself
   double measure_seconds = 0;
   double encode_seconds = 0;
   double wire_seconds = 0;  // handing messages over, checksums and taking apart included

@@ -9,6 +9,7 @@
 #include "kernels/aggregate.h"
 #include "kernels/bfloat16.h"
 #include "kernels/errors.h"
+#include "kernels/pack_sums.h"
 #include "kernels/ternarize.h"
 
 namespace terngrad {

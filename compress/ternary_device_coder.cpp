@@ -78,7 +78,7 @@ class TernaryDeviceCoder final : public DeviceCoder {
     const bool clips = options_.clip_scope == ClipScope::kLocal && options_.clip_factor > 0;
     tasks_.clear();
     for (std::size_t worker = 0; worker < gradients.size(); ++worker) {
-      const float* scalers = drawn_with(static_cast<int>(worker)).data();
+      const float* scalers = drawn_with(worker);
       for (std::size_t i = 0; i < encoded().size(); ++i) {
         const auto& [slice, first_scaler] = encoded()[i];
         tasks_.push_back({.gradient = gradients[worker].data(slice),

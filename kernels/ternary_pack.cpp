@@ -271,25 +271,6 @@ std::int64_t pack_codes(std::span<const std::int8_t> codes, TernaryFormat format
   return bytes;
 }
 
-void pack_sums(std::span<const float> sums, int num_workers, std::uint8_t* payload) {
-  const int bits = lane_bits(num_workers);
-  const auto per_word = static_cast<std::size_t>(lanes_per_word(bits));
-  for (std::size_t first = 0; first < sums.size(); first += per_word, payload += 8) {
-    const std::size_t end = std::min(sums.size(), first + per_word);
-    std::uint64_t word = 0;
-    for (std::size_t i = end; i-- > first;) {
-      word = word << bits | static_cast<std::uint64_t>(static_cast<int>(sums[i]) + num_workers);
-    }
-    std::memcpy(payload, &word, 8);
-  }
-}
-
-void pack_sums(std::span<const float> sums, int num_workers, std::uint8_t* payload, Stream& stream) {
-  if (stream.device().is_cpu()) return pack_sums(sums, num_workers, payload);
-  require_lanes(payload, num_workers);
-  cuda::pack_sums(sums, num_workers, payload, stream);
-}
-
 void add_lanes(std::span<std::uint64_t> lanes, std::span<const std::uint64_t> other) {
   TERNGRAD_REQUIRE(lanes.size() == other.size(), "[lanes] lengths differ: ", lanes.size(), " and ", other.size());
   for (std::size_t i = 0; i < lanes.size(); ++i) lanes[i] += other[i];

@@ -37,14 +37,6 @@ void unpack_codes(const PackedCodes& codes, std::int64_t first, std::span<std::i
 std::int64_t pack_codes(std::span<const std::int8_t> codes, TernaryFormat format, int num_workers,
                         std::span<std::uint8_t> payload);
 
-/// Packs integer sums of num_workers codes, given as float32 in [-num_workers, num_workers], into lanes of sum +
-/// num_workers.
-/// @param payload  [payload_bytes(kLanes, sums.size(), num_workers)] out, 8-byte aligned
-void pack_sums(std::span<const float> sums, int num_workers, std::uint8_t* payload);
-/// The same in a stream's order: on a GPU's stream both are device memory. The same bytes on every backend.
-/// @throws InvalidArgument on a GPU for a misaligned payload, and for more than 16383 workers
-void pack_sums(std::span<const float> sums, int num_workers, std::uint8_t* payload, Stream& stream);
-
 /// lanes[i] += other[i]: adds up lanes of different workers. @throws InvalidArgument if lengths differ
 void add_lanes(std::span<std::uint64_t> lanes, std::span<const std::uint64_t> other);
 /// The same in a stream's order: on a GPU's stream both spans are device memory.

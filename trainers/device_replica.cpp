@@ -107,7 +107,8 @@ void DeviceReplica::prepare(std::uint64_t first_step, std::span<const cuda::Step
 }
 
 void DeviceReplica::submit_steps(std::uint64_t first_step, int count,
-                                 const std::function<std::size_t(std::uint64_t step)>& exchange_of) {
+                                 const std::function<std::size_t(std::uint64_t step)>& exchange_of,
+                                 const std::atomic<bool>& lost) {
   for (std::uint64_t step = first_step; step < first_step + static_cast<std::uint64_t>(count); ++step) {
     const std::size_t index = exchange_of(step);
     const auto graph = graphs_.find(index);
@@ -117,8 +118,10 @@ void DeviceReplica::submit_steps(std::uint64_t first_step, int count,
     }
     submit_step(index);
     if (!parts_.captures) continue;
-    // What fails in the step is to be seen as itself, not as a capture that failed.
-    stream_.synchronize();
+    // What fails in the step is to be seen as itself, not as a capture that failed. Nor need a communicator be warmed
+    // up: where it connects peers and allocates at the first operation of a kind and size, it has done so in this step,
+    // whose operations are those of the captured one.
+    wait(lost);
     graphs_.emplace(index, CapturedGraph(stream_, [&] { submit_step(index); }));
   }
 }
@@ -136,7 +139,7 @@ std::vector<cuda::StepRecord> DeviceReplica::run(std::uint64_t first_step, int c
                                                  const std::function<std::size_t(std::uint64_t step)>& exchange_of,
                                                  std::atomic<bool>& lost) {
   try {
-    submit_steps(first_step, count, exchange_of);
+    submit_steps(first_step, count, exchange_of, lost);
     wait(lost);
   } catch (...) {
     lost = true;

@@ -81,7 +81,7 @@ class DeviceReplica {
  private:
   void submit_step(std::size_t exchange);
   void submit_steps(std::uint64_t first_step, int count,
-                    const std::function<std::size_t(std::uint64_t step)>& exchange_of);
+                    const std::function<std::size_t(std::uint64_t step)>& exchange_of, const std::atomic<bool>& lost);
   void wait(const std::atomic<bool>& lost);
   void submit_update(DeviceAllReduce& exchange);
 

@@ -75,7 +75,7 @@ void refuse_unused(const OptionSet& options, std::initializer_list<const char*> 
   }
 }
 
-/// Options of one kind of device. On GPUs each rank gathers what all workers send and aggregates for itself.
+/// Options of one kind of device.
 void check_devices(const OptionSet& options, const TrainOptions& o) {
   if (choose_devices(o.device, o.num_gpus, o.math).is_cpu()) {
     refuse_unused(options, {"num_gpus", "math"}, "a GPU (--device cuda)");
@@ -85,14 +85,6 @@ void check_devices(const OptionSet& options, const TrainOptions& o) {
   if (o.num_gpus > o.num_nodes) {
     TERNGRAD_THROW(UsageError, "--num_gpus ", o.num_gpus, ": each GPU needs a worker, --num_nodes is ", o.num_nodes,
                    "; accepted: 1 to ", o.num_nodes);
-  }
-  if (o.exchange != "auto" && o.exchange != "all_gather") {
-    TERNGRAD_THROW(UsageError, "--exchange ", o.exchange,
-                   ": is for the CPU; accepted on GPUs: auto, all_gather (the result has the same bits)");
-  }
-  if (o.return_codec == "sums") {
-    throw UsageError(
-        "--return_codec sums: has no effect on GPUs, where no mean travels back; accepted: fp32, bf16, ternary");
   }
 }
 

@@ -6,6 +6,7 @@
 #include "bench/cuda_messages.h"
 #include "bench/cuda_subjects.h"
 #include "kernels/copy.h"
+#include "kernels/pack_sums.h"
 #include "kernels/ternary_pack.h"
 
 namespace terngrad::bench {
@@ -71,7 +72,11 @@ CudaSubject pack_lanes(std::int64_t n) {
       copy<float>(sums, sets->back().sums.span(), stream);
       const std::span<const float> of_set = sets->back().sums.span();
       auto* payload = reinterpret_cast<std::uint8_t*>(sets->back().payload.data());
-      works.emplace_back([=, &stream] { pack_sums(of_set, kWorkers, payload, stream); });
+      const auto packer = std::make_shared<SumPacker>(kWorkers, stream.device());
+      works.emplace_back([=, &stream] {
+        const SumPackTask task{.sums = of_set.data(), .count = n, .payload = payload};
+        packer->run({&task, 1}, stream);
+      });
     }
     return works;
   };

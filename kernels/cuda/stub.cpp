@@ -5,6 +5,7 @@
 #include "kernels/cuda/float16.h"
 #include "kernels/cuda/float_payload.h"
 #include "kernels/cuda/optimizer.h"
+#include "kernels/cuda/pack_sums.h"
 #include "kernels/cuda/runtime.h"
 #include "kernels/cuda/scaler_sharing.h"
 #include "kernels/cuda/statistics.h"
@@ -95,7 +96,7 @@ void round_to_float16(std::span<float>, const Stream&) { not_built("round_to_flo
 std::shared_ptr<CodeSumRunner> make_code_sum_runner(const Device&) { not_built("aggregate"); }
 std::shared_ptr<TreeSumRunner> make_tree_sum_runner(const Device&) { not_built("tree sum"); }
 void unpack_codes(const PackedCodes&, std::int64_t, std::span<std::int16_t>, const Stream&) { not_built("unpack"); }
-void pack_sums(std::span<const float>, int, std::uint8_t*, const Stream&) { not_built("lanes"); }
+std::shared_ptr<SumPackRunner> make_sum_pack_runner(int, const Device&) { not_built("lanes"); }
 void add_lanes(std::span<std::uint64_t>, std::span<const std::uint64_t>, const Stream&) { not_built("lanes"); }
 
 }  // namespace terngrad::cuda

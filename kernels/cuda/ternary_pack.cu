@@ -89,28 +89,6 @@ __global__ void __launch_bounds__(kThreads)
   }
 }
 
-/// A thread per word of lanes. Sums come through shared memory, where a word's are together.
-__global__ void __launch_bounds__(kThreads)
-    pack_sums_kernel(const float* __restrict__ sums, std::int64_t count, int num_workers, unsigned bits,
-                     std::uint64_t* __restrict__ words) {
-  constexpr unsigned kMostLanes = 32;
-  __shared__ std::uint16_t lanes[kThreads * kMostLanes];
-  const unsigned per_word = 64 / bits;
-  const unsigned per_block = kThreads * per_word;
-  const std::int64_t begin = std::int64_t{blockIdx.x} * per_block;
-  const auto left = static_cast<unsigned>(min(count - begin, std::int64_t{per_block}));
-  for (unsigned i = threadIdx.x; i < left; i += kThreads) {
-    lanes[i] = static_cast<std::uint16_t>(static_cast<int>(sums[begin + i]) + num_workers);
-  }
-  __syncthreads();
-  const unsigned first = threadIdx.x * per_word;
-  if (first >= left) return;
-  const unsigned end = min(left, first + per_word);
-  std::uint64_t word = 0;
-  for (unsigned i = end; i-- > first;) word = word << bits | lanes[i];
-  words[std::int64_t{blockIdx.x} * kThreads + threadIdx.x] = word;
-}
-
 struct alignas(16) WordPair {
   std::uint64_t low;
   std::uint64_t high;
@@ -151,14 +129,6 @@ void unpack_codes(const PackedCodes& codes, std::int64_t first, std::span<std::i
                     reinterpret_cast<const std::uint64_t*>(codes.payload.data()), range, codes.num_workers,
                     lane_bits(codes.num_workers));
   }
-}
-
-void pack_sums(std::span<const float> sums, int num_workers, std::uint8_t* payload, const Stream& stream) {
-  const int bits = lane_bits(num_workers);
-  const auto count = static_cast<std::int64_t>(sums.size());
-  const dim3 grid(num_blocks_for(count, std::int64_t{kThreads} * lanes_per_word(bits)));
-  launch(pack_sums_kernel, grid, dim3(kThreads), 0, stream, sums.data(), count, num_workers,
-         static_cast<unsigned>(bits), reinterpret_cast<std::uint64_t*>(payload));
 }
 
 void add_lanes(std::span<std::uint64_t> lanes, std::span<const std::uint64_t> other, const Stream& stream) {

@@ -11,7 +11,6 @@ namespace terngrad::cuda {
 
 /// As in kernels/ternary_pack.h, for arguments that have been checked there; all spans are device memory.
 void unpack_codes(const PackedCodes& codes, std::int64_t first, std::span<std::int16_t> out, const Stream& stream);
-void pack_sums(std::span<const float> sums, int num_workers, std::uint8_t* payload, const Stream& stream);
 void add_lanes(std::span<std::uint64_t> lanes, std::span<const std::uint64_t> other, const Stream& stream);
 
 }  // namespace terngrad::cuda

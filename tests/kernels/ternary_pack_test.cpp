@@ -295,27 +295,6 @@ TEST_F(CheckPayload, NeverReadsOutsideRandomBytes) {
   EXPECT_GT(accepted, 0);
 }
 
-TEST(PackSums, MatchesTheReferenceAndUnpacks) {
-  for (const int workers : {1, 2, 3, 4, 5, 8, 16, 1000, 16383}) {
-    std::mt19937_64 random(static_cast<std::uint64_t>(workers));
-    for (const std::size_t n : {0u, 1u, 3u, 15u, 16u, 17u, 100u, 5000u}) {
-      std::vector<float> sums(n);
-      std::vector<int> integers(n);
-      for (std::size_t i = 0; i < n; ++i) {
-        integers[i] = static_cast<int>(random() % static_cast<std::uint64_t>(2 * workers + 1)) - workers;
-        sums[i] = static_cast<float>(integers[i]);
-      }
-      Aligned payload(Bytes(
-          static_cast<std::size_t>(payload_bytes(TernaryFormat::kLanes, static_cast<std::int64_t>(n), workers)), 0));
-      pack_sums(sums, workers, payload.data());
-      ASSERT_EQ(Bytes(payload.span().begin(), payload.span().end()), reference::pack_lanes(integers, workers, workers));
-      std::vector<std::int16_t> out(n);
-      unpack_codes({TernaryFormat::kLanes, payload.span(), static_cast<std::int64_t>(n), workers}, 0, out);
-      for (std::size_t i = 0; i < n; ++i) ASSERT_EQ(out[i], integers[i]) << workers;
-    }
-  }
-}
-
 TEST(AddLanes, SumsTheCodesOfAllWorkers) {
   for (const int workers : {1, 2, 3, 4, 7, 8, 16, 31, 32}) {
     constexpr std::size_t n = 1000;

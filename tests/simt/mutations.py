@@ -43,6 +43,7 @@ CODES = "kernels/cuda/codes.cuh"
 TASKS = "kernels/cuda/tasks.cuh"
 TREE_SUM = "kernels/cuda/tree_sum.cu"
 TERNARY_PACK = "kernels/cuda/ternary_pack.cu"
+PACK_SUMS = "kernels/cuda/pack_sums.cu"
 PACKED_SUMS = "kernels/cuda/packed_sums.cuh"
 WORD_READER = "kernels/cuda/word_reader.cuh"
 LEAF_READER = "kernels/cuda/leaf_reader.cuh"
@@ -75,7 +76,7 @@ KERNELS_MUTATIONS = [
     Mutation(TASKS, AGGREGATE, "CudaCodeSums.*", "((1u << 16) + divisor - 1)", "(1u << 16)"),
     Mutation(LEAF_READER, TREE_SUM, "CudaTreeSums.*", "__syncthreads();  // words may be written again", ""),
     Mutation(TREE_SUM, TREE_SUM, "CudaTreeSums.*", "singles.push(k, v[k])", "singles.push(k ^ 1u, v[k])"),
-    Mutation(TERNARY_PACK, TERNARY_PACK, "CudaLanes.*", "__syncthreads();\n  const unsigned first", "const unsigned first"),
+    Mutation(PACK_SUMS, PACK_SUMS, "CudaPackSums.*", "__syncthreads();\n  const unsigned first", "const unsigned first"),
 ]  # fmt: skip
 
 BATCH_NORM = "nets/cuda/batch_norm.cu"

@@ -29,6 +29,8 @@ struct DeviceRun {
   int max_burst = 4;
   double clip_by_global_norm = 0;
   std::string format = "t2";
+  ExchangeAlgorithm algorithm = ExchangeAlgorithm::kAuto;  // of steps that do not exchange fp32
+  ReturnCodec return_codec = ReturnCodec::kFloat32;
   std::uint64_t floating_from = kNever;  // steps from here on exchange fp32
 };
 
@@ -59,11 +61,14 @@ std::unique_ptr<DeviceReplica> make_replica(const DeviceRun& device_run, int ran
   exchange.codecs.codec = run.codec;
   exchange.codecs.codec_options.ternary.clip_factor = 2.5;
   exchange.codecs.codec_options.ternary.format = ternary_format_from(device_run.format);
+  exchange.algorithm = device_run.algorithm;
+  exchange.return_codec = device_run.return_codec;
   exchange.on_nonfinite = run.on_nonfinite;
   exchange.seed = run.seed;
   const Layout& layout = parts.net->layout();
   parts.exchanges.push_back(std::make_unique<DeviceAllReduce>(layout, workers, exchange, stream, communicator));
   exchange.codecs.codec = "fp32";
+  exchange.algorithm = ExchangeAlgorithm::kAuto;
   parts.exchanges.push_back(std::make_unique<DeviceAllReduce>(layout, workers, exchange, stream, communicator));
   parts.communicator = communicator;
   parts.mean_factor = run.mean_factor;
@@ -196,6 +201,24 @@ TEST_F(CudaDeviceTrainer, ReplicasChangeNoBit) {
     for (const int replicas : {2, 4}) {
       run.num_replicas = replicas;
       EXPECT_EQ(outcome_of(run).bits, one.bits) << codec << ", " << replicas << " replicas";
+    }
+  }
+}
+
+TEST_F(CudaDeviceTrainer, ExchangesBetweenReplicasChangeNoBit) {
+  DeviceRun run{.run = {.num_workers = 4, .codec = "ternary", .total_steps = 3, .net = test::branched_net(0.6f)}};
+  for (const ReturnCodec return_codec : {ReturnCodec::kFloat32, ReturnCodec::kTernary}) {
+    run.algorithm = ExchangeAlgorithm::kAllGather;
+    run.num_replicas = 1;
+    run.return_codec = return_codec;
+    const Outcome gathered = outcome_of(run);
+    for (const ExchangeAlgorithm algorithm : {ExchangeAlgorithm::kScatterReduce, ExchangeAlgorithm::kIntegerSum}) {
+      run.algorithm = algorithm;
+      for (const int replicas : {1, 2, 4}) {
+        run.num_replicas = replicas;
+        EXPECT_EQ(outcome_of(run).bits, gathered.bits)
+            << to_string(algorithm) << ", " << to_string(return_codec) << ", " << replicas << " replicas";
+      }
     }
   }
 }

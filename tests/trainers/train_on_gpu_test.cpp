@@ -3,10 +3,12 @@
 #include <gtest/gtest.h>
 
 #include <nlohmann/json.hpp>
+#include <span>
 #include <string>
 #include <vector>
 
 #include "nets/device_net.h"
+#include "tests/support/bits.h"
 #include "tests/support/cuda_device.h"
 #include "tests/trainers/small_training.h"
 #include "tests/trainers/train_runs.h"
@@ -123,14 +125,30 @@ TEST_F(CudaTrainCommand, FloatingEpochsAndFormatsOfDataDependentSizeRun) {
   EXPECT_THAT(tmask.err, HasSubstr("the host waits"));
 }
 
+TEST_F(CudaTrainCommand, ExchangesChangeNoBitOfTheModel) {
+  const TemporaryDirectory folder;
+  const auto parameters_after = [&](const std::string& name, const std::vector<std::string>& more) {
+    const CommandOutcome outcome = train(small_run(folder / name, "cuda") + steps(3) + more);
+    EXPECT_EQ(outcome.exit_code, kExitSuccess) << ::testing::PrintToString(outcome);
+    const auto net = make_net("lenet", {8, 8, 1}, 10, {});
+    std::vector<float> parameters(static_cast<std::size_t>(net->layout().flat_elements()));
+    load_checkpoint(checkpoint_path(folder / name, 3)).read_group("parameters", net->layout(), parameters);
+    return testing::bits_of(std::span<const float>(parameters));
+  };
+  const auto gathered = parameters_after("gathered", {"--exchange", "all_gather"});
+  EXPECT_EQ(parameters_after("auto", {}), gathered);
+  EXPECT_EQ(parameters_after("scattered", {"--exchange", "scatter_reduce"}), gathered);
+  EXPECT_EQ(parameters_after("sums", {"--return_codec", "sums", "--floating_grad_epoch", "1000"}), gathered);
+  EXPECT_EQ(parameters_after("summed", {"--exchange", "integer_sum"}), gathered);
+}
+
 TEST_F(CudaTrainCommand, OptionsWithoutEffectOnAGpuAreRefused) {
   const TemporaryDirectory folder;
   const auto refuse = [&](const std::vector<std::string>& more, const std::vector<std::string>& words) {
     expect_usage_error(train(small_run(folder / "run", "cuda") + steps(2) + more), words);
   };
   refuse({"--threads_per_worker", "1"}, {"--threads_per_worker", "--device cpu"});
-  refuse({"--exchange", "integer_sum"}, {"--exchange integer_sum", "all_gather"});
-  refuse({"--return_codec", "sums"}, {"--return_codec sums"});
+  refuse({"--exchange", "all_gather", "--return_codec", "sums"}, {"--return_codec sums", "scatter_reduce"});
   refuse({"--num_gpus", "3"}, {"--num_gpus 3"});
   EXPECT_FALSE(fs::exists(folder / "run"));
 }

@@ -7,6 +7,7 @@
 #include <string>
 
 #include "kernels/errors.h"
+#include "kernels/pack_sums.h"
 #include "kernels/slice.h"
 #include "kernels/ternarize.h"
 #include "support/bits.h"

@@ -1,0 +1,98 @@
+#include "compress/device_mean_check.h"
+
+#include <gtest/gtest.h>
+
+#include <array>
+#include <limits>
+#include <vector>
+
+#include "support/bits.h"
+#include "support/gradients.h"
+
+namespace terngrad {
+namespace {
+
+using testing::bits_of;
+using testing::Tensors;
+
+constexpr float kInfinity = std::numeric_limits<float>::infinity();
+constexpr float kNan = std::numeric_limits<float>::quiet_NaN();
+
+Layout four_tensors() {
+  Layout layout;
+  layout.add("summed", {5});
+  layout.add("a", {5000});
+  layout.add("empty", {0});
+  layout.add("b", {3});
+  return layout;
+}
+
+/// A check of all tensors but the first, by the CPU's kernels.
+struct Check {
+  Layout layout = four_tensors();
+  Stream stream{Device::cpu(), 1};
+  DeviceMeanCheck check{layout, {1, 2, 3}, Device::cpu()};
+  NonfiniteReport report;
+  std::uint32_t skip = 0;
+  std::uint32_t frozen = 0;
+
+  void run(const Tensors& mean, bool drops) {
+    check.submit(mean.table, {.report = &report, .skip = drops ? &skip : nullptr, .frozen = &frozen}, stream);
+  }
+};
+
+TEST(DeviceMeanCheck, LeavesFiniteMeansAlone) {
+  for (const bool drops : {true, false}) {
+    Check check;
+    Tensors mean = testing::gaussian_tensors(check.layout, 1);
+    mean.values[1][4999] = std::numeric_limits<float>::max();
+    const auto before = mean.values;
+    check.run(mean, drops);
+    EXPECT_EQ(mean.values, before);
+    EXPECT_EQ(check.report.count, 0u);
+    EXPECT_EQ(check.skip, 0u);
+  }
+}
+
+TEST(DeviceMeanCheck, MarksAStepThatIsToBeDropped) {
+  Check check;
+  Tensors mean = testing::gaussian_tensors(check.layout, 1);
+  mean.values[3][2] = -kInfinity;
+  check.run(mean, /*drops=*/true);
+  EXPECT_EQ(check.skip, 1u);
+  EXPECT_EQ(check.report.count, 1u);
+  EXPECT_EQ(check.report.first(), 3u);
+}
+
+TEST(DeviceMeanCheck, ZeroesWholeTensorsWhereStepsAreKept) {
+  Check check;
+  Tensors mean = testing::gaussian_tensors(check.layout, 1);
+  const auto before = mean.values;
+  mean.values[0][0] = kInfinity;  // not looked at
+  mean.values[1][4321] = kNan;
+  check.run(mean, /*drops=*/false);
+  EXPECT_EQ(check.report.count, 1u);
+  EXPECT_EQ(check.report.first(), 1u);
+  EXPECT_EQ(mean.values[0][0], kInfinity);
+  EXPECT_EQ(bits_of(std::span<const float>(mean.values[1])), std::vector<std::uint32_t>(5000, 0u));
+  EXPECT_EQ(mean.values[3], before[3]);
+}
+
+TEST(DeviceMeanCheck, KeepsTheReportOfAStepThatStoppedTheRun) {
+  Check check;
+  check.frozen = 1;
+  Tensors mean = testing::gaussian_tensors(check.layout, 1);
+  mean.values[1][0] = kInfinity;
+  check.run(mean, /*drops=*/true);
+  EXPECT_EQ(check.report.count, 0u);
+}
+
+TEST(DeviceMeanCheck, TakesNoTensors) {
+  Check check;
+  DeviceMeanCheck none(check.layout, {2}, Device::cpu());
+  Tensors mean = testing::gaussian_tensors(check.layout, 1);
+  EXPECT_NO_THROW(none.submit(mean.table, {.report = &check.report}, check.stream));
+}
+
+}  // namespace
+}  // namespace terngrad
