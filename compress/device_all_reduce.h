@@ -33,6 +33,9 @@ class DeviceAllReduce final : public GradientExchange {
   /// NotSupported for a codec without a version for GPUs
   DeviceAllReduce(const Layout& layout, const WorkerRange& workers, const CompressedAllReduceOptions& options,
                   Stream stream, std::shared_ptr<DeviceCommunicator> communicator = make_self_device_communicator());
+  // Its parts refer to its plan.
+  DeviceAllReduce(const DeviceAllReduce&) = delete;
+  DeviceAllReduce& operator=(const DeviceAllReduce&) = delete;
 
   /// Submits the exchange of one step and waits for it. Gradients and mean are device memory.
   ExchangeReport exchange(std::span<const TensorTable> gradients, const TensorTable& mean, std::uint64_t step) override;

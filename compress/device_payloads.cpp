@@ -118,8 +118,8 @@ class ScatteredPayloads final : public DevicePayloads {
  private:
   std::int64_t bytes_of_shares(const WorkerRange& range) const {
     std::int64_t bytes = 0;
-    for (int share = 0; share < range.num_local_workers; ++share) {
-      bytes += share_bytes_[static_cast<std::size_t>(range.first_local_worker + share)];
+    for (int share = range.first_local_worker; share < range.first_local_worker + range.num_local_workers; ++share) {
+      bytes += share_bytes_[static_cast<std::size_t>(share)];
     }
     return bytes;
   }
@@ -128,8 +128,8 @@ class ScatteredPayloads final : public DevicePayloads {
   void add_shares(std::span<const Run> runs, const WorkerRange& range, std::uint8_t* first, int count,
                   void (ScatteredPayloads::*add)(const Run&, std::span<std::uint8_t* const>)) {
     const std::int64_t row_bytes = bytes_of_shares(range);
-    for (int share = 0; share < range.num_local_workers; ++share) {
-      const Run& run = runs[static_cast<std::size_t>(range.first_local_worker + share)];
+    for (int share = range.first_local_worker; share < range.first_local_worker + range.num_local_workers; ++share) {
+      const Run& run = runs[static_cast<std::size_t>(share)];
       (this->*add)(run, rows_of(first, count, row_bytes));
       first += run.bytes;
     }

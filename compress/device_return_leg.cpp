@@ -9,12 +9,6 @@
 #include "kernels/transform.h"
 
 namespace terngrad {
-namespace {
-
-/// Bytes with those up to the next place: four elements of float32, which kernels load and store at once.
-std::int64_t whole_places(std::int64_t bytes) { return (bytes + 15) / 16 * 16; }
-
-}  // namespace
 
 DeviceReturnLeg::DeviceReturnLeg(const DeviceExchangeSetup& setup, const CodecPlan& plan,
                                  std::span<const std::unique_ptr<DeviceCoder>> coders, const Options& options)
@@ -39,9 +33,14 @@ DeviceReturnLeg::DeviceReturnLeg(const DeviceExchangeSetup& setup, const CodecPl
     if (!sums || !codec.traits().summable) continue;
     sums_.back().reset(new Sums{dynamic_cast<const TernaryCodec&>(codec), *coders[group]});
   }
-  add_parts(options.travels ? shares(setup_.layout, setup_.workers.num_workers)
-                            : std::vector<std::vector<Slice>>{whole_segments(setup_.layout)});
-  place_payloads();
+  shares_ = std::make_unique<DeviceMeanShares>(
+      setup_.layout,
+      DeviceMeanShares::Options{.ranks = options_.ranks,
+                                .own = setup_.workers,
+                                .travels = options_.travels,
+                                .bytes_of = [this](const Slice& slice) { return bytes_of(slice); }},
+      setup_.device);
+  for (const MeanPart& part : shares_->parts()) pointers_.push_back(part.payload);
   if (options.codec == ReturnCodec::kSums) {
     sum_packer_ = std::make_unique<SumPacker>(setup.workers.num_workers, setup.device);
   }
@@ -51,13 +50,16 @@ DeviceReturnLeg::DeviceReturnLeg(const DeviceExchangeSetup& setup, const CodecPl
   }
 }
 
-DeviceReturnLeg::Form DeviceReturnLeg::form_of(std::size_t group) const {
-  if (sums_[group] != nullptr) return options_.codec == ReturnCodec::kSums ? Form::kLanes : Form::kCodes;
+DeviceReturnLeg::Form DeviceReturnLeg::form_of(const Slice& slice) const {
+  if (sums_[group_of(slice)] != nullptr) return options_.codec == ReturnCodec::kSums ? Form::kLanes : Form::kCodes;
   return options_.codec == ReturnCodec::kBfloat16 ? Form::kBfloat16 : Form::kFloat32;
 }
 
-std::int64_t DeviceReturnLeg::bytes_of(const Slice& slice, std::size_t group) const {
-  switch (form_of(group)) {
+std::int64_t DeviceReturnLeg::bytes_of(const Slice& slice) const {
+  const Form form = form_of(slice);
+  // What stays where it is has no payload, but for codes: they are drawn into one.
+  if (!options_.travels && form != Form::kCodes) return 0;
+  switch (form) {
     case Form::kFloat32:
       return 4 * slice.count;
     case Form::kBfloat16:
@@ -65,78 +67,16 @@ std::int64_t DeviceReturnLeg::bytes_of(const Slice& slice, std::size_t group) co
     case Form::kLanes:
       return payload_bytes(TernaryFormat::kLanes, slice.count, setup_.workers.num_workers);
     case Form::kCodes:
-      return payload_bytes(sums_[group]->codec.options().format, slice.count, 1);
+      return payload_bytes(sums_[group_of(slice)]->codec.options().format, slice.count, 1);
   }
-  TERNGRAD_THROW(InvalidArgument, "[return leg] unknown form");
-}
-
-void DeviceReturnLeg::add_parts(const std::vector<std::vector<Slice>>& shares) {
-  const auto first_own = static_cast<std::size_t>(setup_.workers.first_local_worker);
-  const auto end_own = first_own + static_cast<std::size_t>(setup_.workers.num_local_workers);
-  for (std::size_t share = 0; share < shares.size(); ++share) {
-    share_bytes_.push_back(0);
-    for (const Slice& slice : shares[share]) {
-      const auto group = static_cast<std::size_t>(plan_.group_of(slice.segment));
-      const Form form = form_of(group);
-      // What stays where it is has no payload, but for codes: they are drawn into one.
-      if (slice.count == 0 || (!options_.travels && form != Form::kCodes)) continue;
-      const bool is_own = !options_.travels || (share >= first_own && share < end_own);
-      parts_.push_back({slice, group, form, share, is_own, bytes_of(slice, group)});
-      share_bytes_.back() += whole_places(parts_.back().bytes);
-    }
-  }
-}
-
-std::vector<ByteRange> DeviceReturnLeg::ranges_of_ranks() const {
-  if (!options_.travels) return {{0, share_bytes_[0]}};
-  std::vector<ByteRange> ranges;
-  bool equal = true;
-  std::int64_t most = 0;
-  for (const WorkerRange& workers : options_.ranks) {
-    ByteRange range{ranges.empty() ? 0 : ranges.back().offset + ranges.back().count, 0};
-    for (int worker = 0; worker < workers.num_local_workers; ++worker) {
-      range.count += share_bytes_[static_cast<std::size_t>(workers.first_local_worker + worker)];
-    }
-    ranges.push_back(range);
-    most = std::max(most, range.count);
-    equal = equal && workers.num_local_workers == setup_.workers.num_local_workers;
-  }
-  if (!equal) return ranges;
-  // Parts of ranks with equally many workers differ by a few chunks. Equal ones are gathered by a single operation, all
-  // others by a broadcast from each rank.
-  for (std::size_t rank = 0; rank < ranges.size(); ++rank) {
-    ranges[rank] = {static_cast<std::int64_t>(rank) * most, most};
-  }
-  return ranges;
-}
-
-void DeviceReturnLeg::place_payloads() {
-  const std::vector<ByteRange> ranges = ranges_of_ranks();
-  const std::int64_t bytes = ranges.back().offset + ranges.back().count;
-  payloads_ = Buffer<std::uint64_t>(bytes / static_cast<std::int64_t>(sizeof(std::uint64_t)), setup_.device);
-  Stream stream(setup_.device);
-  fill_zero(payloads_.span(), stream);  // what lies between payloads travels with them
-  stream.synchronize();
-  gather_ = {reinterpret_cast<std::uint8_t*>(payloads_.data()), ranges};
-  std::size_t rank = 0;
-  std::int64_t offset = 0;
-  for (Part& part : parts_) {
-    // Shares are numbered like workers.
-    const auto is_before = [&](const WorkerRange& workers) {
-      return options_.travels && static_cast<int>(part.share) >= workers.first_local_worker + workers.num_local_workers;
-    };
-    for (; is_before(options_.ranks[rank]); ++rank) offset = ranges[rank + 1].offset;
-    part.payload = gather_.buffer + offset;
-    pointers_.push_back(part.payload);
-    offset += whole_places(part.bytes);
-  }
+  TERNGRAD_THROW(InvalidArgument, "[return leg] unknown form ", static_cast<int>(form));
 }
 
 void DeviceReturnLeg::plan_pieces(Sums& sums, std::size_t group) {
   const std::int64_t block = sums.codec.kernel_block_elements();
   std::vector<Slice> pieces;
-  for (const Part& part : parts_) {
-    if (!part.is_own || part.group != group) continue;
+  for (const MeanPart& part : shares_->parts()) {
+    if (!part.is_own || group_of(part.slice) != group) continue;
     const std::int64_t end = part.slice.first + part.slice.count;
     for (std::int64_t at = part.slice.first; at < end;) {
       const std::int64_t piece_end = block == 0 ? end : std::min(end, (at / block + 1) * block);
@@ -162,7 +102,7 @@ void DeviceReturnLeg::submit(const TensorTable& mean, const DeviceStep& step, De
   measure(mean, communicator, stream, times != nullptr ? &times->greatest : nullptr);
   encode(mean, step, stream);
   if (times != nullptr) times->means.start(stream);
-  if (options_.travels) communicator.all_gather({&gather_, 1}, stream);
+  shares_->gather(communicator, stream);
   if (times != nullptr) times->means.stop(stream);
   decode(mean, stream);
   if (options_.codec == ReturnCodec::kBfloat16 && !options_.travels) round_all(mean, stream);
@@ -193,8 +133,8 @@ void DeviceReturnLeg::measure(const TensorTable& mean, DeviceCommunicator& commu
       [&](Sums& sums) { multiply(sums.coder.scales(), sums.greatest.span(), sums.factors.span(), stream); });
 }
 
-TernarizeTask DeviceReturnLeg::draw_task(const Part& part, const TensorTable& mean) const {
-  const Sums& sums = *sums_[part.group];
+TernarizeTask DeviceReturnLeg::draw_task(const MeanPart& part, const TensorTable& mean) const {
+  const Sums& sums = *sums_[group_of(part.slice)];
   return {.gradient = mean.slice(part.slice),
           .first = part.slice.first,
           .count = part.slice.count,
@@ -210,11 +150,11 @@ void DeviceReturnLeg::encode(const TensorTable& mean, const DeviceStep& step, St
   pack_tasks_.clear();
   ternarize_tasks_.clear();
   TernarizeOptions draws{.num_workers = 1, .refine_purpose = DrawPurpose::kReturnLegRefine};
-  for (const Part& part : parts_) {
+  for (const MeanPart& part : shares_->parts()) {
     if (!part.is_own) continue;
     const FloatPayloadTask numbers{
         .values = mean.slice(part.slice), .count = part.slice.count, .payload = part.payload};
-    switch (part.form) {
+    switch (form_of(part.slice)) {
       case Form::kFloat32:
         // Alone, it stays where it is.
         if (options_.ranks.size() > 1) float32_tasks_.push_back(numbers);
@@ -226,7 +166,7 @@ void DeviceReturnLeg::encode(const TensorTable& mean, const DeviceStep& step, St
         pack_tasks_.push_back({.sums = numbers.values, .count = numbers.count, .payload = part.payload});
         break;
       case Form::kCodes:
-        draws.format = sums_[part.group]->codec.options().format;  // all of them are of the one codec ternary
+        draws.format = sums_[group_of(part.slice)]->codec.options().format;  // all of them are of the one codec ternary
         ternarize_tasks_.push_back(draw_task(part, mean));
         break;
     }
@@ -241,9 +181,9 @@ void DeviceReturnLeg::encode(const TensorTable& mean, const DeviceStep& step, St
 }
 
 CodeSumTask DeviceReturnLeg::code_task(std::size_t index, const TensorTable& mean) const {
-  const Part& part = parts_[index];
-  const Sums& sums = *sums_[part.group];
-  const bool is_lanes = part.form == Form::kLanes;
+  const MeanPart& part = shares_->parts()[index];
+  const Sums& sums = *sums_[group_of(part.slice)];
+  const bool is_lanes = form_of(part.slice) == Form::kLanes;
   const std::span<const float> scales = is_lanes ? sums.coder.scales() : std::span<const float>(sums.factors.span());
   return {.format = is_lanes ? TernaryFormat::kLanes : sums.codec.options().format,
           .payloads = {&pointers_[index], 1},
@@ -257,18 +197,20 @@ CodeSumTask DeviceReturnLeg::code_task(std::size_t index, const TensorTable& mea
 }
 
 void DeviceReturnLeg::decode(const TensorTable& mean, Stream& stream) {
-  leaves_.resize(parts_.size());
+  const std::span<const MeanPart> parts = shares_->parts();
+  leaves_.resize(parts.size());
   mean_tasks_.clear();
   sum_tasks_.clear();
-  for (std::size_t i = 0; i < parts_.size(); ++i) {
-    const Part& part = parts_[i];
-    if (part.form == Form::kLanes || part.form == Form::kCodes) {
+  for (std::size_t i = 0; i < parts.size(); ++i) {
+    const MeanPart& part = parts[i];
+    const Form form = form_of(part.slice);
+    if (form == Form::kLanes || form == Form::kCodes) {
       sum_tasks_.push_back(code_task(i, mean));
       continue;
     }
-    if (part.is_own && part.form == Form::kFloat32) continue;  // it is there
+    if (part.is_own && form == Form::kFloat32) continue;  // it is there
     leaves_[i] = {.payload = {part.payload, static_cast<std::size_t>(part.bytes)}};
-    mean_tasks_.push_back({.format = part.form == Form::kFloat32 ? LeafFormat::kFloat32 : LeafFormat::kBfloat16,
+    mean_tasks_.push_back({.format = form == Form::kFloat32 ? LeafFormat::kFloat32 : LeafFormat::kBfloat16,
                            .workers = {&leaves_[i], 1},
                            .first = part.slice.first,
                            .count = part.slice.count,
@@ -286,20 +228,6 @@ void DeviceReturnLeg::round_all(const TensorTable& mean, Stream& stream) {
     float32_tasks_.push_back({.values = values, .count = count, .payload = values});
   }
   rounded_.run(float32_tasks_, stream);
-}
-
-LegBytes DeviceReturnLeg::bytes() const {
-  LegBytes bytes;
-  if (!options_.travels || setup_.workers.num_workers == 1) return bytes;
-  const auto first_own = static_cast<std::size_t>(setup_.workers.first_local_worker);
-  const auto num_own = static_cast<std::size_t>(setup_.workers.num_local_workers);
-  std::int64_t all = 0;
-  for (std::size_t share = 0; share < share_bytes_.size(); ++share) {
-    all += share_bytes_[share];
-    if (share >= first_own && share < first_own + num_own) bytes.sent += share_bytes_[share];
-  }
-  bytes.received = all * setup_.workers.num_local_workers - bytes.sent;
-  return bytes;
 }
 
 }  // namespace terngrad

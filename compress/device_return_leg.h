@@ -9,6 +9,7 @@
 #include "compress/codec_plan.h"
 #include "compress/device_coder.h"
 #include "compress/device_communicator.h"
+#include "compress/device_mean_shares.h"
 #include "compress/gradient_exchange.h"
 #include "compress/return_leg.h"
 #include "compress/ternary_codec.h"
@@ -52,20 +53,11 @@ class DeviceReturnLeg {
   void submit(const TensorTable& mean, const DeviceStep& step, DeviceCommunicator& communicator, Stream& stream,
               Times* times);
   /// The bytes of every step, as ExchangeReport counts them.
-  LegBytes bytes() const;
+  LegBytes bytes() const { return shares_->bytes(); }
 
  private:
   /// How a slice of the mean is stored on its way.
   enum class Form { kFloat32, kBfloat16, kLanes, kCodes };
-  struct Part {
-    Slice slice;
-    std::size_t group = 0;
-    Form form = Form::kFloat32;
-    std::size_t share = 0;
-    bool is_own = true;  // aggregated by this rank
-    std::int64_t bytes = 0;
-    std::uint8_t* payload = nullptr;  // in payloads_
-  };
   /// A group whose codes are aggregated to integer sums.
   struct Sums {
     const TernaryCodec& codec;
@@ -77,17 +69,14 @@ class DeviceReturnLeg {
     Buffer<float> factors = {};                        // [num_scalers] fl(fl(s / N) * m)
   };
 
-  Form form_of(std::size_t group) const;
-  std::int64_t bytes_of(const Slice& slice, std::size_t group) const;
-  void add_parts(const std::vector<std::vector<Slice>>& shares);
-  /// The bytes of each rank's parts, one after the other.
-  std::vector<ByteRange> ranges_of_ranks() const;
-  void place_payloads();
+  std::size_t group_of(const Slice& slice) const { return static_cast<std::size_t>(plan_.group_of(slice.segment)); }
+  Form form_of(const Slice& slice) const;
+  std::int64_t bytes_of(const Slice& slice) const;
   void plan_pieces(Sums& sums, std::size_t group);
   void measure(const TensorTable& mean, DeviceCommunicator& communicator, Stream& stream, StreamTimer* timer);
   /// Writes the payloads of this rank's parts.
   void encode(const TensorTable& mean, const DeviceStep& step, Stream& stream);
-  TernarizeTask draw_task(const Part& part, const TensorTable& mean) const;
+  TernarizeTask draw_task(const MeanPart& part, const TensorTable& mean) const;
   /// Reads the payloads of all parts.
   void decode(const TensorTable& mean, Stream& stream);
   CodeSumTask code_task(std::size_t part, const TensorTable& mean) const;
@@ -97,10 +86,7 @@ class DeviceReturnLeg {
   const CodecPlan& plan_;
   Options options_;
   std::vector<std::unique_ptr<Sums>> sums_;  // by group; null where means are aggregated
-  std::vector<Part> parts_;                  // in order of shares
-  std::vector<std::int64_t> share_bytes_;
-  Buffer<std::uint64_t> payloads_;
-  DeviceGather gather_;
+  std::unique_ptr<DeviceMeanShares> shares_;
   FloatPacker float32_, bfloat16_, rounded_;
   std::unique_ptr<SumPacker> sum_packer_;  // of return codec sums
   Ternarizer ternarizer_;
