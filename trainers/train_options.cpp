@@ -86,6 +86,11 @@ void check_devices(const OptionSet& options, const TrainOptions& o) {
     TERNGRAD_THROW(UsageError, "--num_gpus ", o.num_gpus, ": each GPU needs a worker, --num_nodes is ", o.num_nodes,
                    "; accepted: 1 to ", o.num_nodes);
   }
+  if (o.exchange == "vendor") {
+    throw UsageError(
+        "--exchange vendor: is between processes on CPUs; accepted on GPUs: auto, all_gather, "
+        "scatter_reduce, integer_sum");
+  }
 }
 
 /// What the library's own all-reduce leaves to say: the type of the elements.

@@ -23,11 +23,11 @@ CodecPlanOptions codecs_of(const std::string& a, const std::string& b, int num_w
   return options;
 }
 
-ExchangeAlgorithm chosen(const CodecPlanOptions& codecs, int num_ranks, ExchangeAlgorithm asked = kAuto,
+ExchangeAlgorithm chosen(const CodecPlanOptions& codecs, ExchangeAlgorithm asked = kAuto,
                          ReturnCodec return_codec = ReturnCodec::kFloat32) {
   const Layout layout = two_tensors();
   const CodecPlan plan(layout, codecs);
-  return choose_algorithm(asked, return_codec, layout, plan, codecs.codec_options.num_workers, num_ranks);
+  return choose_algorithm(asked, return_codec, layout, plan, codecs.codec_options.num_workers);
 }
 
 TEST(ExchangeAlgorithm, HasNames) {
@@ -41,37 +41,37 @@ TEST(ExchangeAlgorithm, HasNames) {
 TEST(ExchangeAlgorithm, StaysTheOneThatIsAskedFor) {
   for (const ExchangeAlgorithm asked :
        {ExchangeAlgorithm::kAllGather, ExchangeAlgorithm::kScatterReduce, ExchangeAlgorithm::kIntegerSum}) {
-    for (const int num_ranks : {1, 4}) EXPECT_EQ(chosen(codecs_of("ternary", "fp32", 4), num_ranks, asked), asked);
+    EXPECT_EQ(chosen(codecs_of("ternary", "fp32", 4), asked), asked);
   }
 }
 
-TEST(ExchangeAlgorithm, OfOneRankGathersUnlessSumsAreToTravelBack) {
-  EXPECT_EQ(chosen(codecs_of("fp32", "fp32", 64), 1), ExchangeAlgorithm::kAllGather);
-  for (const int num_ranks : {1, 2}) {
-    EXPECT_EQ(chosen(codecs_of("ternary", "ternary", 4), num_ranks, kAuto, ReturnCodec::kSums),
+TEST(ExchangeAlgorithm, OfOneWorkerGathersUnlessSumsAreToTravelBack) {
+  EXPECT_EQ(chosen(codecs_of("fp32", "fp32", 1)), ExchangeAlgorithm::kAllGather);
+  for (const int num_workers : {1, 4}) {
+    EXPECT_EQ(chosen(codecs_of("ternary", "ternary", num_workers), kAuto, ReturnCodec::kSums),
               ExchangeAlgorithm::kScatterReduce);
   }
 }
 
 TEST(ExchangeAlgorithm, TakesTheOneWithFewerBytesToReceive) {
   // b bits per element gathered and 32 back: (N - 1) b <= (N - 1) / N (b + 32) is N <= 1 + 32 / b.
-  EXPECT_EQ(chosen(codecs_of("fp32", "fp32", 2), 2), ExchangeAlgorithm::kAllGather);
-  EXPECT_EQ(chosen(codecs_of("fp32", "fp32", 3), 2), ExchangeAlgorithm::kScatterReduce);
-  EXPECT_EQ(chosen(codecs_of("bf16", "bf16", 3), 3), ExchangeAlgorithm::kAllGather);
-  EXPECT_EQ(chosen(codecs_of("bf16", "bf16", 4), 3), ExchangeAlgorithm::kScatterReduce);
-  EXPECT_EQ(chosen(codecs_of("ternary", "ternary", 17), 2), ExchangeAlgorithm::kAllGather);
-  EXPECT_EQ(chosen(codecs_of("ternary", "ternary", 18), 2), ExchangeAlgorithm::kScatterReduce);
+  EXPECT_EQ(chosen(codecs_of("fp32", "fp32", 2)), ExchangeAlgorithm::kAllGather);
+  EXPECT_EQ(chosen(codecs_of("fp32", "fp32", 3)), ExchangeAlgorithm::kScatterReduce);
+  EXPECT_EQ(chosen(codecs_of("bf16", "bf16", 3)), ExchangeAlgorithm::kAllGather);
+  EXPECT_EQ(chosen(codecs_of("bf16", "bf16", 4)), ExchangeAlgorithm::kScatterReduce);
+  EXPECT_EQ(chosen(codecs_of("ternary", "ternary", 17)), ExchangeAlgorithm::kAllGather);
+  EXPECT_EQ(chosen(codecs_of("ternary", "ternary", 18)), ExchangeAlgorithm::kScatterReduce);
   // Elements count, not tensors: 2 bits of three quarters of them and 32 of the rest are 9.5 of each.
-  EXPECT_EQ(chosen(codecs_of("ternary", "fp32", 4), 4), ExchangeAlgorithm::kAllGather);
-  EXPECT_EQ(chosen(codecs_of("ternary", "fp32", 5), 4), ExchangeAlgorithm::kScatterReduce);
+  EXPECT_EQ(chosen(codecs_of("ternary", "fp32", 4)), ExchangeAlgorithm::kAllGather);
+  EXPECT_EQ(chosen(codecs_of("ternary", "fp32", 5)), ExchangeAlgorithm::kScatterReduce);
 }
 
 TEST(ExchangeAlgorithm, IntegerSumNeedsOneTensorWhoseCodesAddUp) {
-  EXPECT_NO_THROW(chosen(codecs_of("fp32", "ternary", 2), 2, ExchangeAlgorithm::kIntegerSum));
-  EXPECT_THROW(chosen(codecs_of("fp32", "bf16", 2), 2, ExchangeAlgorithm::kIntegerSum), InvalidArgument);
+  EXPECT_NO_THROW(chosen(codecs_of("fp32", "ternary", 2), ExchangeAlgorithm::kIntegerSum));
+  EXPECT_THROW(chosen(codecs_of("fp32", "bf16", 2), ExchangeAlgorithm::kIntegerSum), InvalidArgument);
   CodecPlanOptions unshared = codecs_of("ternary", "ternary", 2);
   unshared.codec_options.ternary.sharing = ScalerSharing::kNone;
-  EXPECT_THROW(chosen(unshared, 2, ExchangeAlgorithm::kIntegerSum), InvalidArgument);
+  EXPECT_THROW(chosen(unshared, ExchangeAlgorithm::kIntegerSum), InvalidArgument);
 }
 
 }  // namespace

@@ -150,6 +150,7 @@ TEST_F(CudaTrainCommand, OptionsWithoutEffectOnAGpuAreRefused) {
   refuse({"--threads_per_worker", "1"}, {"--threads_per_worker", "--device cpu"});
   refuse({"--exchange", "all_gather", "--return_codec", "sums"}, {"--return_codec sums", "scatter_reduce"});
   refuse({"--num_gpus", "3"}, {"--num_gpus 3"});
+  refuse({"--exchange", "vendor"}, {"--exchange vendor", "accepted on GPUs: auto, all_gather"});
   EXPECT_FALSE(fs::exists(folder / "run"));
 }
 
