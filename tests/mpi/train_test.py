@@ -334,7 +334,7 @@ class RandomFaults(Faults):
 
     def lose(self, name, how):
         """Starts a run and sends a rank a signal at some moment. @returns the rank and what was printed, once it had one."""
-        for attempt in range(20):
+        for _ in range(100):
             run = self.start(3, [*self.options, "--exchange_timeout", str(self.TIMEOUT), "--train_dir", self.path(name)])
             time.sleep(self.random.uniform(0, self.seconds))
             pids = self.rank_pids(run.pid)
@@ -348,6 +348,8 @@ class RandomFaults(Faults):
                     self.assertLess(time.monotonic() - begin, self.TIMEOUT + 15)
                     return rank, out + err
             else:
+                # Runs take as long as the machine is busy: too late, or too early.
+                self.seconds *= 0.8 if run.poll() is not None else 1.1
                 run.kill()
                 run.communicate()
                 # The launcher's end ends its ranks, in a moment.
