@@ -4,7 +4,7 @@ set -euo pipefail
 
 usage() {
   cat <<'TEXT'
-Usage: scripts/install_deps.sh [--lint] [--fuzz] [--compare] [--plot]
+Usage: scripts/install_deps.sh [--lint] [--fuzz] [--compare] [--plot] [--hosts]
 
 Installs the packages that terngrad needs (Debian 12, Ubuntu 24.04 or later). Uses sudo unless run as root.
 
@@ -12,6 +12,7 @@ Installs the packages that terngrad needs (Debian 12, Ubuntu 24.04 or later). Us
   --fuzz     also what scripts/fuzz.sh uses: clang with its run-time libraries
   --compare  also what comparisons with PyTorch use: python3-torch, python3-numpy, libopenblas0
   --plot     also what scripts/plot_run.py uses: python3-matplotlib
+  --hosts    also what scripts/slow_link.sh and scripts/run_hosts.sh use: iproute2, iperf3, OpenSSH
   --help     print this text and exit
 TEXT
 }
@@ -35,12 +36,13 @@ while (($# > 0)); do
     --fuzz) packages+=(clang libclang-rt-dev) ;;
     --compare) packages+=(python3-torch python3-numpy libopenblas0) ;;
     --plot) packages+=(python3-matplotlib) ;;
+    --hosts) packages+=(iproute2 iperf3 openssh-server openssh-client) ;;
     --help | -h)
       usage
       exit 0
       ;;
     *)
-      echo "install_deps.sh: unknown option '$1'; accepted: --lint, --fuzz, --compare, --plot, --help" >&2
+      echo "install_deps.sh: unknown option '$1'; accepted: --lint, --fuzz, --compare, --plot, --hosts, --help" >&2
       exit 2
       ;;
   esac
@@ -53,7 +55,8 @@ install_deps.sh: this system has no apt-get. Install these with its own package 
   a C++20 compiler (g++ 12 or later), CMake 3.25 or later, Ninja, ccache, git
   Highway, oneDNN 2.6 or later with its CMake package, Boost.Program_options, nlohmann-json, spdlog, zlib, liblzma,
   libjpeg, libpng, protobuf
-  for several processes and hosts, which are optional: Open MPI 4.1 or another MPI 3
+  for several processes and hosts, which are optional: Open MPI 4.1 or another MPI 3; for scripts/slow_link.sh iproute2 and
+  iperf3, for scripts/run_hosts.sh OpenSSH
   GoogleTest with GoogleMock, Google Benchmark; for scripts/download_data.sh curl
   for GPUs, which are optional: CUDA Toolkit 12.4 or later, and between several of them NCCL 2.13 or later
 TEXT
