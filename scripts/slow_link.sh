@@ -138,14 +138,16 @@ host_processes() {
   for ((host = 0; host < num_hosts; ++host)); do ip netns pids "$(host_name "$host")" 2>/dev/null || true; done
 }
 
-# Ends what is left on the hosts: first by waiting, as daemons of mpirun end on their own.
+# Ends what is left on the hosts: first by waiting a little, as daemons of mpirun end on their own.
 # (A bare `return` in a trap has the exit code of what came before it.)
 end_processes() {
-  local signal i pids
-  for signal in 0 TERM KILL; do
+  local step signal tenths pids i
+  for step in 0:10 TERM:50 KILL:50; do
+    signal=${step%:*}
+    tenths=${step#*:}
     mapfile -t pids < <(host_processes)
     if ((${#pids[@]} > 0)); then kill -s "$signal" "${pids[@]}" 2>/dev/null || true; fi
-    for ((i = 0; i < 50; ++i)); do
+    for ((i = 0; i < tenths; ++i)); do
       if [[ -z $(host_processes) ]]; then return 0; fi
       sleep 0.1
     done
