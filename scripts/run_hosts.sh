@@ -259,29 +259,27 @@ make_command() {
   done
 }
 
-# sort_output: what mpirun prints, into a log for each rank and one for the launcher; and what is for the terminal.
+# sort_output: what mpirun prints, into a log for each rank and one for the launcher; and what is for the terminal. (Not by
+# awk, which may wait for a full buffer of lines before it looks at the first.)
 sort_output() {
-  awk -v logs="$run_dir/logs" '
-    match($0, /^\[[0-9]+,[0-9]+\]<std(out|err|diag)>:/) {
-      tag = substr($0, 1, RLENGTH)
-      text = substr($0, RLENGTH + 1)
-      rank = tag
-      sub(/^\[[0-9]+,/, "", rank)
-      sub(/\].*/, "", rank)
-      print text >>(logs "/rank-" rank ".log")
-      fflush(logs "/rank-" rank ".log")
-      if (text ~ /^rank [0-9]+ on host .* ended with exit code /) print text >(logs "/ended")
-      if (rank == 0) print text
-      else if (tag ~ /stderr/) print "[rank " rank "] " text
-      fflush()
-      next
-    }
-    {
-      print >>(logs "/launcher.log")
-      fflush(logs "/launcher.log")
-      print
-      fflush()
-    }'
+  local line rank stream text of_rank='^\[[0-9]+,([0-9]+)\]<std(out|err|diag)>:(.*)$'
+  while IFS= read -r line || [[ -n $line ]]; do
+    if ! [[ $line =~ $of_rank ]]; then
+      echo "$line" >>"$run_dir/logs/launcher.log"
+      echo "$line"
+      continue
+    fi
+    rank=${BASH_REMATCH[1]}
+    stream=${BASH_REMATCH[2]}
+    text=${BASH_REMATCH[3]}
+    echo "$text" >>"$run_dir/logs/rank-$rank.log"
+    if [[ $text =~ ^rank\ [0-9]+\ on\ host\ .*\ ended\ with\ exit\ code ]]; then echo "$text" >>"$run_dir/logs/ended"; fi
+    if ((rank == 0)); then
+      echo "$text"
+    elif [[ $stream == err ]]; then
+      echo "[rank $rank] $text"
+    fi
+  done
 }
 
 stopped_by=
@@ -344,7 +342,8 @@ run() {
   export -f sort_output
   run_dir=$run_dir setsid bash -c sort_output <"$output" &
   local sorter=$!
-  setsid env --default-signal=INT,QUIT setpriv --pdeathsig TERM "${mpirun[@]}" </dev/null >"$output" 2>&1 &
+  # mpirun ignores the signal that it passes on before and after the time that it does.
+  setsid env --default-signal=INT,QUIT --ignore-signal=USR1 setpriv --pdeathsig TERM "${mpirun[@]}" </dev/null >"$output" 2>&1 &
   mpirun_process=$!
   echo "$(uname -n) $$ $(start_time $$) $mpirun_process $(start_time "$mpirun_process")" >"$run_dir/running"
   say "$rank processes on ${#hosts[@]} hosts, run in $run_dir"

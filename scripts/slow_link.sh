@@ -248,9 +248,10 @@ end_running() {
 }
 
 # Waits until all that runs has ended. The first failure ends the others and is the exit code, in the variable `status`.
-# If this process is to stop, what runs is told so until it has ended, for it may not have begun to listen.
+# If this process is to stop, what runs is told so: once by SIGTERM, otherwise until it has ended, for it may not have begun
+# to listen.
 await_all() {
-  local process left code told=-1
+  local process left code to_tell told=
   status=0
   while ((${#running[@]} > 0)); do
     left=()
@@ -268,8 +269,10 @@ await_all() {
     done
     running=("${left[@]}")
     if ((${#running[@]} == 0)); then return; fi
-    if [[ -n $stopped_by && $told != "$SECONDS" ]]; then
-      told=$SECONDS
+    to_tell=$signal_to_end
+    if [[ $to_tell != TERM ]]; then to_tell+=$SECONDS; fi
+    if [[ -n $stopped_by && $told != "$to_tell" ]]; then
+      told=$to_tell
       end_running "$signal_to_end"
     fi
     sleep 0.1
@@ -305,14 +308,16 @@ count_bytes() {
 # report_counts SECONDS: what was counted since the first `count_bytes`.
 report_counts() {
   local host before after sent received separator='' json
-  json="{\"rate\": \"$rate\", \"iperf3_mbit_per_s\": ${iperf_rate:-null}, \"seconds\": $1, \"exit_code\": $status, \"hosts\": ["
+  json="{\"rate\": \"$rate\", \"iperf3_mbit_per_s\": ${iperf_rate:-null}, \"seconds\": $1, \"exit_code\": $status, "
+  json+='"hosts": ['
   for ((host = 0; host < num_hosts; ++host)); do
     read -ra before <<<"${counts[host]}"
     read -ra after <<<"${counts[num_hosts + host]}"
     sent=$((after[0] - before[0]))
     received=$((after[1] - before[1]))
     say "host $host ($(address "$host")) sent $sent bytes, received $received bytes"
-    json+="$separator{\"host\": $host, \"address\": \"$(address "$host")\", \"sent_bytes\": $sent, \"received_bytes\": $received}"
+    json+="$separator{\"host\": $host, \"address\": \"$(address "$host")\", "
+    json+="\"sent_bytes\": $sent, \"received_bytes\": $received}"
     separator=', '
   done
   if [[ -n $counters ]]; then echo "$json]}" >"$counters"; fi
@@ -328,7 +333,8 @@ start_mpi() {
   # all-reduce reaches two thirds of the link's rate.
   options+=(--mca pml ob1 --mca btl 'tcp,vader,self' --mca btl_tcp_flags 0x1 --mca mpi_yield_when_idle 1)
   signal_to_end=USR1
-  start 0 mpirun "${options[@]}" bash -c "$rank_script" rank "${command[@]}"
+  # mpirun itself ignores the signal, before and after the time that it passes it on.
+  start 0 env --ignore-signal=USR1 mpirun "${options[@]}" bash -c "$rank_script" rank "${command[@]}"
 }
 
 start_without_mpi() {

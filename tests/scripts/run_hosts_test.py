@@ -1,7 +1,7 @@
-"""Tests of scripts/run_hosts.sh and stop_hosts.sh: two hosts of scripts/slow_link.sh, each with an ssh daemon of its own, and
-a small MPI program in terngrad_train's place.
+"""Tests of scripts/run_hosts.sh and stop_hosts.sh: two hosts of scripts/slow_link.sh, each with an ssh daemon of its own.
+RunHosts has a small MPI program in terngrad_train's place.
 
-Run without arguments. Exits with 77 where something is missing. (On the hosts it is run with the folder of the test.)"""
+Arguments: terngrad_train if it knows MPI, or ""; test classes. Exits with 77 where something is missing."""
 
 import os
 import pathlib
@@ -20,6 +20,7 @@ STEPS = pathlib.Path(__file__).with_name("mpi_steps.cpp")
 SSHD = "/usr/sbin/sshd"
 HOSTS = ["10.77.0.1", "10.77.0.2"]
 FOLDER = None
+TRAIN = None
 
 
 def what_is_missing():
@@ -83,18 +84,13 @@ def main_of_host(folder, arguments):
         daemon.wait()
 
 
-class RunHosts(unittest.TestCase):
+class Case(unittest.TestCase):
     def setUp(self):
         self.folder = pathlib.Path(tempfile.mkdtemp(prefix="case_", dir=FOLDER))
-        self.program = self.folder / "mpi_steps"
-        shutil.copy(FOLDER / "mpi_steps", self.program)
+        self.program = self.make_program()
         self.hostfile = self.folder / "hosts"
         self.config = self.folder / "config"
         self.run = self.folder / "run"
-        for name in ("a", "b b"):
-            (self.folder / name).mkdir()
-        self.write_hosts(f"{HOSTS[0]} slots=2", HOSTS[1])
-        self.write_config(max_steps=5)
 
     def write_hosts(self, *lines):
         self.hostfile.write_text("# of the test\n" + "\n".join(lines))
@@ -115,8 +111,8 @@ class RunHosts(unittest.TestCase):
         return subprocess.run([SCRIPTS / "stop_hosts.sh", *options, run or self.run], capture_output=True, text=True,
                               timeout=120)
 
-    def start(self, *options, run=None):
-        """A run that takes long, once it is under way. @returns its process and those of its ranks"""
+    def start_steps(self, *options, run=None):
+        """A run, once it has reported a step."""
         process = subprocess.Popen(self.command(*options, run=run), stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
                                    text=True, start_new_session=True)
         self.addCleanup(process.stdout.close)
@@ -124,20 +120,40 @@ class RunHosts(unittest.TestCase):
         self.addCleanup(process.kill)
         while not process.stdout.readline().startswith("step "):
             self.assertIsNone(process.poll())
-        return process, [int(re.findall(r" process (\d+)\n", self.log(rank, run=run))[-1]) for rank in range(3)]
+        return process
 
     def log(self, rank, run=None):
         return ((run or self.run) / "logs" / f"rank-{rank}.log").read_text()
 
-    def saved(self, run=None):
-        return [int(((run or self.run) / "train" / f"saved-{rank}").read_text()) for rank in range(3)]
+    @staticmethod
+    def is_there(process):
+        return pathlib.Path(f"/proc/{process}").exists()
 
     def assert_ended(self, processes, seconds=0):
         deadline = time.monotonic() + seconds
-        while time.monotonic() < deadline and any(pathlib.Path(f"/proc/{number}").exists() for number in processes):
+        while time.monotonic() < deadline and any(map(self.is_there, processes)):
             time.sleep(0.1)
-        for number in processes:
-            self.assertFalse(pathlib.Path(f"/proc/{number}").exists(), number)
+        self.assertEqual([process for process in processes if self.is_there(process)], [])
+
+
+class RunHosts(Case):
+    def setUp(self):
+        super().setUp()
+        for name in ("a", "b b"):
+            (self.folder / name).mkdir()
+        self.write_hosts(f"{HOSTS[0]} slots=2", HOSTS[1])
+        self.write_config(max_steps=5)
+
+    def make_program(self):
+        return shutil.copy(FOLDER / "mpi_steps", self.folder / "mpi_steps")
+
+    def start(self, *options, run=None):
+        """A run that takes long, once it is under way. @returns its process and those of its ranks"""
+        process = self.start_steps(*options, run=run)
+        return process, [int(re.findall(r" process (\d+)\n", self.log(rank, run=run))[-1]) for rank in range(3)]
+
+    def saved(self, run=None):
+        return [int(((run or self.run) / "train" / f"saved-{rank}").read_text()) for rank in range(3)]
 
     def assert_refused(self, words, *options):
         result = self.run_script(*options)
@@ -264,8 +280,7 @@ class RunHosts(unittest.TestCase):
         self.assert_ended(ranks)
         self.assertEqual(len(set(self.saved())), 1)
         self.assertIsNone(other.poll())
-        for number in other_ranks:
-            self.assertTrue(pathlib.Path(f"/proc/{number}").exists())
+        self.assertTrue(all(map(self.is_there, other_ranks)))
         # Ranks that do not answer: one is held.
         os.kill(other_ranks[1], signal.SIGSTOP)
         result = self.stop("--timeout", "2", run=other_run)
@@ -312,6 +327,61 @@ class RunHosts(unittest.TestCase):
         self.assertEqual(self.stop().returncode, 0)
 
 
+class Training(Case):
+    """A worker on each host. What it ends with are the bits of a run in one process."""
+
+    OPTIONS = {"num_nodes": 2, "grad_bits": 1, "max_steps": 300, "save_iter": 50, "log_steps": 10, "batch_size": 16,
+               "device": "cpu", "threads": 1, "tensorboard": "false", "telemetry_steps": 0}
+
+    def make_program(self):
+        return TRAIN
+
+    def ranks_elsewhere(self):
+        """Processes of the program on another host."""
+        found = []
+        for process in pathlib.Path("/proc").glob("[0-9]*"):
+            try:
+                if os.readlink(process / "exe") == str(TRAIN) and \
+                        os.readlink(process / "ns" / "net") != os.readlink("/proc/self/ns/net"):
+                    found.append(int(process.name))
+            except OSError:
+                pass
+        return found
+
+    def test_a_training_is_stopped_killed_and_resumed(self):
+        if TRAIN is None:
+            self.skipTest("no terngrad_train that knows MPI")
+        self.write_hosts(*HOSTS)
+        self.write_config(**self.OPTIONS)
+        alone = self.folder / "alone"
+        words = [f"--{name}={value}" for name, value in self.OPTIONS.items()]
+        result = subprocess.run([TRAIN, *words, "--train_dir", alone], capture_output=True, text=True, timeout=300)
+        self.assertEqual(result.returncode, 0, result.stderr)
+
+        process = self.start_steps()
+        result = self.stop()
+        self.assertEqual(result.returncode, 0, result.stderr)
+        output, _ = process.communicate(timeout=10)
+        self.assertEqual(process.returncode, 143, output)
+        self.assertIn("stopped by SIGTERM", output.splitlines()[-1])
+        saved = list((self.run / "train").glob("checkpoint-*.safetensors"))
+        self.assertEqual(len(saved), 1)
+        self.assertLess(int(re.search(r"-(\d+)", saved[0].name).group(1)), 300)
+
+        process = self.start_steps("--resume")
+        ranks = self.ranks_elsewhere()
+        self.assertEqual(len(ranks), 1)
+        os.kill(ranks[0], signal.SIGKILL)
+        output, _ = process.communicate(timeout=100)
+        self.assertNotIn(process.returncode, (0, 143), output)
+        self.assertRegex(output.splitlines()[-1], r"failed with exit code \d+: rank 1 on host terngrad\d+-1 ended")
+
+        result = self.run_script("--resume")
+        self.assertEqual(result.returncode, 0, result.stdout + result.stderr)
+        name = "checkpoint-0000000300.safetensors"
+        self.assertEqual((self.run / "train" / name).read_bytes(), (alone / name).read_bytes())
+
+
 def make_folder(folder):
     """Keys, the client's configuration, and the program."""
     for name in ("host_key", "user_key"):
@@ -330,14 +400,19 @@ Host *
 
 
 if __name__ == "__main__":
+    words = sys.argv[1:]
+    if words and not words[0].isidentifier():
+        program = words.pop(0)
+        TRAIN = pathlib.Path(program).resolve() if program else None
     if os.environ.get("TERNGRAD_RUN_HOSTS_TEST"):
         FOLDER = pathlib.Path(os.environ.pop("TERNGRAD_RUN_HOSTS_TEST"))
-        sys.exit(main_of_host(FOLDER, sys.argv[1:]))
+        sys.exit(main_of_host(FOLDER, words))
     missing = what_is_missing()
     if missing is not None:
         print(f"skipped: {missing}")
         sys.exit(77)
     with tempfile.TemporaryDirectory(prefix="terngrad_hosts_") as name:
         make_folder(pathlib.Path(name))
-        command = [SCRIPTS / "slow_link.sh", "--no-mpi", "1gbit", str(len(HOSTS)), "--", sys.executable, __file__, *sys.argv[1:]]
+        command = [SCRIPTS / "slow_link.sh", "--no-mpi", "1gbit", str(len(HOSTS)), "--", sys.executable, __file__]
+        command += sys.argv[1:]
         sys.exit(subprocess.run(command, env={**os.environ, "TERNGRAD_RUN_HOSTS_TEST": name}).returncode)

@@ -20,10 +20,11 @@ SCRIPT = ROOT / "scripts" / "slow_link.sh"
 TRANSFER = pathlib.Path(__file__).with_name("mpi_transfer.cpp")
 PROGRAM = None
 
-# Says which network it is on, leaves a process behind, and goes on for long unless asked to end.
+# Says which network it is on, leaves a process behind, and goes on for long unless asked to end. A second SIGTERM would end
+# it at once.
 LONG = """
 (exec setsid sleep 1000 >/dev/null 2>&1) &
-trap 'sleep 0.5; echo saved; exit 143' TERM
+trap 'trap - TERM; sleep 1.5; echo saved; exit 143' TERM
 readlink /proc/self/ns/net
 for ((i = 0; i < 3000; ++i)); do sleep 0.1; done
 """
@@ -264,7 +265,7 @@ class Hosts(Case):
                     self.assertEqual(list(self.state.iterdir()), [])
 
     def test_a_second_signal_ends_what_does_not_listen(self):
-        process, networks = self.start_long(text=LONG.replace("trap '", "trap '' HUP; trap 'continue; "))
+        process, networks = self.start_long(text=LONG.replace("trap - TERM; sleep", "continue; sleep"))
         process.send_signal(signal.SIGTERM)
         time.sleep(2)
         self.assertIsNone(process.poll())
