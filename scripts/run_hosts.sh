@@ -86,8 +86,8 @@ if $resume && [[ -z $run_dir ]]; then refuse "--resume: needs --run_dir"; fi
 if [[ -z $run_dir ]]; then run_dir=runs/hosts-$(date +%Y%m%d-%H%M%S); fi
 run_dir=$(realpath --canonicalize-missing "$run_dir")
 if $resume && [[ ! -d $run_dir ]]; then refuse "--resume: there is no run in '$run_dir'"; fi
-if [[ -s $run_dir/running ]] && read -r host process start mpirun_process mpirun_start <"$run_dir/running"; then
-  if [[ $host != "$(uname -n)" ]] || is_alive "$process" "$start" || is_alive "$mpirun_process" "$mpirun_start"; then
+if [[ -s $run_dir/running ]] && read -r host launcher launcher_start old_mpirun mpirun_start <"$run_dir/running"; then
+  if [[ $host != "$(uname -n)" ]] || is_alive "$launcher" "$launcher_start" || is_alive "$old_mpirun" "$mpirun_start"; then
     refuse "--run_dir: the run in '$run_dir' is under way on host '$host'; scripts/stop_hosts.sh stops it"
   fi
 fi
@@ -110,7 +110,7 @@ read_hostfile() {
     read -ra words <<<"${line%%#*}"
     if ((${#words[@]} == 0)); then continue; fi
     host=${words[0]}
-    if ! [[ $host =~ ^[A-Za-z0-9_][A-Za-z0-9_.@-]*$ ]]; then refuse "$hostfile:$number: '$host' is no name of a host"; fi
+    if ! [[ $host =~ ^[A-Za-z0-9_][A-Za-z0-9_.-]*$ ]]; then refuse "$hostfile:$number: '$host' is no name of a host"; fi
     if [[ " ${hosts[*]-} " == *" $host "* ]]; then refuse "$hostfile:$number: host '$host' is there twice; use slots="; fi
     hosts+=("$host")
     slots+=(1)
@@ -192,6 +192,10 @@ check_data() {
   for ((i = 0; i < ${#hosts[@]}; ++i)); do
     if [[ -n ${data_dirs[i]} ]]; then with=$i; else without=$i; fi
     if [[ -z ${data_dirs[i]} ]]; then data_dirs[i]=$data_dir; fi
+    # Where a path begins that does not is not the same for ssh and for mpirun.
+    if [[ -n ${data_dirs[i]} && ${data_dirs[i]} != /* ]]; then
+      refuse "data_dir: '${data_dirs[i]}' of host '${hosts[i]}' is refused, expected a path that begins with /"
+    fi
   done
   if ((with >= 0 && without >= 0)) && [[ -z $data_dir ]]; then
     refuse "host '${hosts[with]}' has a data_dir, host '${hosts[without]}' has none, nor has $config"
@@ -282,10 +286,11 @@ sort_output() {
   done
 }
 
+mpirun_process=
 stopped_by=
 signal_to_end=USR1
 ask_to_stop() { # SIGNAL
-  if [[ -n $stopped_by ]]; then
+  if [[ -n $stopped_by && -n $mpirun_process ]]; then
     signal_to_end=
     kill -TERM "$mpirun_process" 2>/dev/null || true
   fi

@@ -214,6 +214,7 @@ class RunHosts(Case):
                 (["'resume'"], "resume = true"),
                 (["'a word'"], "a word"),
                 (["'data_dir'", "twice"], "data_dir = /tmp\ndata_dir = /var"),
+                (["'data'", "begins with /"], "data_dir = data"),
                 (["no data folder", HOSTS[0]], "data_dir = /no such")]:
             with self.subTest(line=line):
                 self.write_config(line, max_steps=5)
