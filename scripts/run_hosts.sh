@@ -19,6 +19,8 @@ CONFIG has lines `name = value`: options of terngrad_train, but for train_dir an
   launch.ssh = COMMAND    how hosts are reached (default: ssh), such as ssh -p 2222; without a password
   launch.network = CIDR   network that messages take, such as 10.0.0.0/24 (default: Open MPI's choice)
   launch.mpirun = OPTIONS more options of mpirun, such as --mca coll_tuned_use_dynamic_rules 1
+  launch.kill_timeout = N seconds that mpirun gives ranks which it ends itself, because one failed or because mpirun was
+                          signalled (default: 5); it waits as long four times over
 
   --run_dir DIR   the run's folder (default: runs/hosts-DATE)
   --resume        goes on with the run in DIR
@@ -44,9 +46,6 @@ say() { echo "run_hosts.sh: $*" >&2; }
 start_time() { sed 's/.*) //' "/proc/$1/stat" | cut -d ' ' -f 20; } # PROCESS, as the kernel counts
 # is_alive PROCESS START: that very process, not a later one with its number.
 is_alive() { [[ -r /proc/$1/stat && $(start_time "$1" 2>/dev/null) == "$2" ]]; }
-
-# Seconds that mpirun gives ranks to end, if it is mpirun that ends them. (It waits as long four times over.)
-readonly kSecondsToEnd=5
 
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 run_dir=
@@ -137,6 +136,7 @@ read_hostfile() {
 # The lines of CONFIG: the launcher's settings, and terngrad_train's as words of its command line.
 program=$here/../build/release/bin/terngrad_train
 ssh=ssh
+kill_timeout=5
 network=
 mpirun_options=
 data_dir=
@@ -160,9 +160,11 @@ read_config() {
       launch.program) program=$value ;;
       launch.ssh) ssh=$value ;;
       launch.network) network=$value ;;
+      launch.kill_timeout) kill_timeout=$value ;;
       launch.mpirun) mpirun_options=$value ;;
       launch.*)
-        refuse "$config:$number: unknown name '$name'; accepted: launch.program, launch.ssh, launch.network, launch.mpirun"
+        refuse "$config:$number: unknown name '$name'; accepted: launch.program, launch.ssh, launch.network," \
+          "launch.mpirun, launch.kill_timeout"
         ;;
       data_dir) data_dir=$value ;;
       train_dir) refuse "$config:$number: 'train_dir' is refused: it is train in --run_dir" ;;
@@ -175,6 +177,9 @@ read_config() {
   done <"$config"
   if [[ -n $network ]] && ! [[ $network =~ ^[0-9.]+/[0-9]+$ ]]; then
     refuse "launch.network: '$network' is refused, expected an IPv4 network such as 10.0.0.0/24"
+  fi
+  if ! [[ $kill_timeout =~ ^[1-9][0-9]{0,3}$ ]]; then
+    refuse "launch.kill_timeout: '$kill_timeout' is refused, expected a positive number of seconds"
   fi
   if [[ $program != /* ]]; then refuse "launch.program: '$program' is refused, expected a path that begins with /"; fi
 }
@@ -244,7 +249,7 @@ make_command() {
   mpirun+=(--mca plm_rsh_agent "$ssh -o BatchMode=yes -o ConnectTimeout=10")
   # Whole names in what mpirun says, of 10.0.0.2 not 10 alone.
   mpirun+=(--mca orte_keep_fqdn_hostnames 1)
-  mpirun+=(--mca odls_base_sigkill_timeout "$kSecondsToEnd" --mca btl_tcp_flags 0x1)
+  mpirun+=(--mca odls_base_sigkill_timeout "$kill_timeout" --mca btl_tcp_flags 0x1)
   if [[ -n $network ]]; then
     mpirun+=(--mca oob_tcp_if_include "$network" --mca btl_tcp_if_include "$network")
     mpirun+=(--mca pml ob1 --mca btl 'tcp,vader,self')

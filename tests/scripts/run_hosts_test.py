@@ -97,7 +97,7 @@ class Case(unittest.TestCase):
 
     def write_config(self, *lines, program=None, **options):
         lines = [f"launch.program = {program or self.program}", f"launch.ssh = ssh -F {FOLDER}/ssh_config",
-                 "launch.network = 10.77.0.0/24", *lines, *(f"{name} = {value}" for name, value in options.items())]
+                 "launch.network = 10.77.0.0/24", "launch.kill_timeout = 1", *lines, *(f"{name} = {value}" for name, value in options.items())]
         self.config.write_text("\n".join(lines))
 
     def command(self, *options, run=None):
@@ -205,7 +205,7 @@ class RunHosts(Case):
                 self.assert_refused(words)
         self.write_hosts(*HOSTS)
         for words, line in [
-                (["'colour'", "no option", ":4:"], "colour = red"),
+                (["'colour'", "no option", ":5:"], "colour = red"),
                 (["'help'"], "help = true"),
                 (["'launch.speed'", "launch.ssh"], "launch.speed = 9"),
                 (["'launch.ssh'", "twice"], "launch.ssh = ssh"),
