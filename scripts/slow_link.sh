@@ -247,11 +247,12 @@ end_running() {
   if ((${#pids[@]} > 0)); then kill -s "$1" "${pids[@]}" 2>/dev/null || true; fi
 }
 
-# Waits until all that runs has ended. The first failure ends the others and is the exit code, in the variable `status`.
+# Waits until all that runs has ended. The first failure ends the others, by SIGTERM and 10 s later by SIGKILL, and is the
+# exit code, in the variable `status`.
 # If this process is to stop, what runs is told so: once by SIGTERM, otherwise until it has ended, for it may not have begun
 # to listen.
 await_all() {
-  local process left code to_tell told=
+  local process left code to_tell told='' patience_ends=
   status=0
   while ((${#running[@]} > 0)); do
     left=()
@@ -265,10 +266,12 @@ await_all() {
       if ((code != 0 && status == 0)); then
         status=$code
         end_running TERM
+        patience_ends=$((SECONDS + 10))
       fi
     done
     running=("${left[@]}")
     if ((${#running[@]} == 0)); then return; fi
+    if [[ -n $patience_ends ]] && ((SECONDS >= patience_ends)); then end_running KILL; fi
     to_tell=$signal_to_end
     if [[ $to_tell != TERM ]]; then to_tell+=$SECONDS; fi
     if [[ -n $stopped_by && $told != "$to_tell" ]]; then

@@ -218,6 +218,11 @@ class Hosts(Case):
                 self.assertIn("host 1 (10.77.0.2) sent", result.stderr)
                 self.assertEqual(list(self.state.iterdir()), [])
 
+    def test_one_failure_ends_even_what_does_not_listen(self):
+        result = self.bash("if ((TERNGRAD_HOST_RANK == 1)); then sleep 1; exit 7; fi; trap '' TERM; exec sleep 1000",
+                           "--no-mpi", "1gbit", 2)
+        self.assertEqual(result.returncode, 7, result.stderr)
+
     def test_a_rank_that_is_killed_is_named(self):
         result = self.bash('if ((OMPI_COMM_WORLD_RANK == 1)); then kill -KILL $$; fi; sleep 1000', "1gbit", 2)
         self.assertEqual(result.returncode, 137, result.stderr)
