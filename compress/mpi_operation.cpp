@@ -56,7 +56,11 @@ void MpiGroup::require_success(int result, const char* operation) {
 }
 
 MpiOperation::MpiOperation(MpiGroup& group, MpiOperationKind kind)
-    : group_(group), kind_(kind), number_(group.num_operations++), places_(index(group.size)) {
+    : group_(group),
+      kind_(kind),
+      number_(group.num_operations++),
+      all_places_(std::make_shared<std::vector<Place>>(index(group.size))),
+      places_(*all_places_) {
   if (group_.is_broken) {
     TERNGRAD_THROW(CommunicationError, "[mpi] ", group_.name_of(group_.rank), ", ", name(),
                    ": an earlier operation failed, so the group cannot be used any more");
@@ -67,30 +71,42 @@ MpiOperation::MpiOperation(MpiGroup& group, MpiOperationKind kind)
     Place& place = places_[index(peer)];
     place.last_heard = now;
     place.letter.resize(kLetterBytes);
-    post_receive(peer, place.letter.data(), kLetterBytes, kMpiLetterTag, Purpose::kLetter);
+    try {
+      post_receive(peer, place.letter.data(), kLetterBytes, kMpiLetterTag, Purpose::kLetter);
+    } catch (...) {
+      abandon();
+      throw;
+    }
   }
 }
 
-MpiOperation::~MpiOperation() {
+MpiOperation::~MpiOperation() { abandon(); }
+
+void MpiOperation::abandon() noexcept {
+  bool is_under_way = false;
   for (std::size_t i = 0; i < requests_.size(); ++i) {
-    if (requested_[i].purpose == Purpose::kSend || requests_[i] == MPI_REQUEST_NULL) continue;
-    // Its memory will not be there when the message comes.
-    MPI_Cancel(&requests_[i]);
+    if (requests_[i] == MPI_REQUEST_NULL) continue;
+    is_under_way = true;
+    // A receive whose message is on its way cannot be cancelled, and will be written.
+    if (requested_[i].purpose != Purpose::kSend) MPI_Cancel(&requests_[i]);
     MPI_Request_free(&requests_[i]);
   }
+  requests_.clear();
+  requested_.clear();
+  if (is_under_way) group_.abandoned.push_back(all_places_);
 }
 
 const char* MpiOperation::name() const { return terngrad::name_of(static_cast<std::uint32_t>(kind_)); }
 
 void MpiOperation::post_send(int peer, const void* data, std::size_t bytes, int tag, Purpose purpose) {
-  requests_.emplace_back();
+  requests_.push_back(MPI_REQUEST_NULL);
   requested_.push_back({peer, purpose});
   group_.require_success(
       MPI_Isend(data, static_cast<int>(bytes), MPI_BYTE, peer, tag, group_.communicator, &requests_.back()), name());
 }
 
 void MpiOperation::post_receive(int peer, void* data, std::size_t bytes, int tag, Purpose purpose) {
-  requests_.emplace_back();
+  requests_.push_back(MPI_REQUEST_NULL);
   requested_.push_back({peer, purpose});
   group_.require_success(
       MPI_Irecv(data, static_cast<int>(bytes), MPI_BYTE, peer, tag, group_.communicator, &requests_.back()), name());
@@ -130,13 +146,19 @@ void MpiOperation::send(int peer, std::span<const std::uint64_t> sizes, std::spa
 bool MpiOperation::read_letter(int peer) {
   Place& place = places_[index(peer)];
   Letter letter;
-  std::memcpy(&letter, place.letter.data(), sizeof(letter));
+  if (place.letter_bytes >= sizeof(letter)) std::memcpy(&letter, place.letter.data(), sizeof(letter));
+  if (place.letter_bytes < sizeof(letter) || letter.magic != kLetterMagic) {
+    group_.is_broken = true;
+    TERNGRAD_THROW(CommunicationError, "[mpi] ", name(), ": what came from ", group_.name_of(peer),
+                   " is no letter of this version of the program");
+  }
   if (letter.number != number_ || letter.kind != static_cast<std::uint32_t>(kind_)) {
     group_.is_broken = true;
     TERNGRAD_THROW(CommunicationError, "[mpi] ", group_.name_of(peer), " is in operation ", letter.number, ", ",
                    terngrad::name_of(letter.kind), ", but ", group_.name_of(group_.rank), " in operation ", number_,
                    ", ", name(), ": all ranks must do the same operations in the same order");
   }
+  require_sound(peer, letter);
   place.sizes.resize(letter.num_sizes);
   place.data_bytes = letter.data_bytes;
   place.chunk_bytes = letter.chunk_bytes;
@@ -144,6 +166,21 @@ bool MpiOperation::read_letter(int peer) {
   if (letter.num_sizes > 0) std::memcpy(place.sizes.data(), place.letter.data() + sizeof(letter), letter.num_sizes * 8);
   place.data_in_letter = sizeof(letter) + letter.num_sizes * 8;
   return false;
+}
+
+void MpiOperation::require_sound(int peer, const Letter& letter) const {
+  constexpr std::uint64_t kMaxSizes = std::uint64_t{1} << 28;
+  const std::size_t room = places_[index(peer)].letter_bytes - sizeof(letter);
+  const bool is_sound =
+      letter.num_sizes <= kMaxSizes && letter.chunk_bytes >= 1 && letter.chunk_bytes <= std::uint64_t{1} << 30 &&
+      letter.data_bytes >> 48 == 0 &&
+      (letter.holds_all != 0 ? letter.num_sizes <= room / 8 && letter.data_bytes == room - letter.num_sizes * 8
+                             : room == 0);
+  if (is_sound) return;
+  group_.is_broken = true;
+  TERNGRAD_THROW(CommunicationError, "[mpi] ", name(), ": the letter of ", group_.name_of(peer),
+                 " contradicts itself: ", letter.num_sizes, " sizes, ", letter.data_bytes, " bytes in pieces of ",
+                 letter.chunk_bytes, ", ", room, " of them in the letter");
 }
 
 void MpiOperation::await_letters() {
@@ -211,7 +248,12 @@ bool MpiOperation::complete_some() {
   const auto now = Clock::now();
   for (int i = 0; i < count; ++i) {
     const auto which = static_cast<std::size_t>(completed_[static_cast<std::size_t>(i)]);
-    places_[index(requested_[which].peer)].last_heard = now;
+    Place& place = places_[index(requested_[which].peer)];
+    place.last_heard = now;
+    if (requested_[which].purpose != Purpose::kLetter || place.letter_bytes != 0) continue;
+    int bytes = 0;
+    MPI_Get_count(&statuses_[static_cast<std::size_t>(i)], MPI_BYTE, &bytes);
+    place.letter_bytes = static_cast<std::size_t>(std::max(bytes, 0));
   }
   std::size_t kept = 0;
   for (std::size_t i = 0; i < requests_.size(); ++i) {
@@ -253,13 +295,19 @@ void MpiOperation::hear_who_waits() {
   }
 }
 
-void MpiOperation::check_deadline() {
+void MpiOperation::forgive_own_sleep() {
   const auto now = Clock::now();
   const auto asleep = now - std::exchange(last_look_, now);
-  if (std::chrono::duration<double>(asleep).count() > group_.timeout_seconds / 10) {
-    // This process itself was stopped, and not the others silent.
-    for (Place& place : places_) place.last_heard += asleep;
-  }
+  if (std::chrono::duration<double>(asleep).count() < group_.timeout_seconds / 10) return;
+  // This process itself was stopped, and perhaps all of them: not the others were silent.
+  for (Place& place : places_) place.last_heard += asleep;
+  const std::chrono::duration<double> patience(group_.timeout_seconds / 2);
+  patient_until_ = now + std::chrono::duration_cast<Clock::duration>(patience);
+}
+
+void MpiOperation::check_deadline() {
+  forgive_own_sleep();
+  const auto now = last_look_;  // and not later: this process may be stopped at any moment
   const auto seconds_of_silence = [&](const Request& request) {
     return std::chrono::duration<double>(now - places_[index(request.peer)].last_heard).count();
   };
@@ -269,7 +317,7 @@ void MpiOperation::check_deadline() {
   if (!has_told_) tell_that_it_waits();
   hear_who_waits();
   const auto is_late = [&](const Request& request) { return seconds_of_silence(request) > group_.timeout_seconds; };
-  if (longest <= group_.timeout_seconds) return;
+  if (longest <= group_.timeout_seconds || now < patient_until_) return;
   // The ones to name: those that are silent, if there are any, and of these first those that have not come to this
   // operation, because they keep others from taking what they are sent.
   const auto is_silent = [&](const Request& request) {
@@ -298,10 +346,9 @@ void MpiOperation::check_deadline() {
 
 void MpiOperation::await(std::span<const Purpose> purposes) {
   Patience patience;
-  last_look_ = Clock::now();
   while (is_waiting_for(purposes)) {
     if (complete_some()) {
-      last_look_ = Clock::now();
+      forgive_own_sleep();
       patience.reset();
     } else {
       check_deadline();

@@ -5,6 +5,7 @@
 
 #include <chrono>
 #include <cstdint>
+#include <memory>
 #include <span>
 #include <string>
 #include <vector>
@@ -19,9 +20,10 @@ struct MpiGroup {
   std::vector<std::string> hosts;  // [size]
   double timeout_seconds = 600;
   std::size_t chunk_bytes = 0;
-  std::uint64_t num_operations = 0;  // begun so far
-  bool is_broken = false;            // an operation failed: its messages may still be under way
-  std::uint64_t waiting_note = 0;    // what a rank that waits sends; stays until MPI has taken it
+  std::uint64_t num_operations = 0;              // begun so far
+  bool is_broken = false;                        // an operation failed: its messages may still be under way
+  std::uint64_t waiting_note = 0;                // what a rank that waits sends; stays until MPI has taken it
+  std::vector<std::shared_ptr<void>> abandoned;  // memory of operations that failed, which MPI may still use
 
   std::string name_of(int peer) const;  // "rank 2 (host node3)"
   /// @throws CommunicationError that names this rank, the operation and MPI's words
@@ -41,7 +43,8 @@ enum class MpiOperationKind : std::uint32_t { kAllGather, kAllToAll, kSum, kMax,
 ///   operation.finish();
 /// Each message begins with a letter of fixed greatest size, which says the operation's number and kind and how much
 /// follows, and holds it if it fits: a small operation costs one message to each peer. Sizes and data that do not fit
-/// follow in messages of their own. Memory that was passed in must stay until finish.
+/// follow in messages of their own. Memory that was passed in must stay until finish; after a failure, which leaves
+/// messages under way, to the end of the process, which should come soon: MPI may still read and write it.
 ///
 /// A rank that waits for long tells the others that it does, so that whoever waits for it in turn does not name it but
 /// the one that is silent.
@@ -65,7 +68,10 @@ class MpiOperation {
 
  private:
   using Clock = std::chrono::steady_clock;
+  static constexpr std::uint64_t kLetterMagic = 0x3152454c44524754;  // changes with the letter's form
+  static constexpr std::size_t kLetterBytes = 4096;
   struct Letter {
+    std::uint64_t magic = kLetterMagic;
     std::uint64_t number = 0;  // of the operation
     std::uint32_t kind = 0;
     std::uint32_t holds_all = 0;  // sizes and data are in this message
@@ -73,7 +79,6 @@ class MpiOperation {
     std::uint64_t data_bytes = 0;
     std::uint64_t chunk_bytes = 0;  // the sender's
   };
-  static constexpr std::size_t kLetterBytes = 4096;
   /// What a request is for: the earlier in this list, the more a request that does not end says about its peer.
   enum class Purpose { kLetter, kReceive, kSend };
   struct Request {
@@ -83,6 +88,7 @@ class MpiOperation {
   struct Place {  // of one peer
     std::vector<std::uint8_t> sent_letter;
     std::vector<std::uint8_t> letter;
+    std::size_t letter_bytes = 0;  // that came
     std::vector<std::uint64_t> sizes;
     std::size_t data_bytes = 0;
     std::size_t chunk_bytes = 0;
@@ -96,6 +102,12 @@ class MpiOperation {
   void post_receive(int peer, void* data, std::size_t bytes, int tag, Purpose purpose);
   /// Reads a letter that has come. @returns whether sizes come by themselves
   bool read_letter(int peer);
+  void require_sound(int peer, const Letter& letter) const;
+  /// Leaves what is under way to MPI.
+  void abandon() noexcept;
+  /// Adds the time since the last look to every peer's, if it is so long that this process itself must have been
+  /// stopped.
+  void forgive_own_sleep();
   /// Waits until no request for one of these purposes is left.
   void await(std::span<const Purpose> purposes);
   bool is_waiting_for(std::span<const Purpose> purposes) const;
@@ -108,8 +120,10 @@ class MpiOperation {
   MpiOperationKind kind_;
   std::uint64_t number_;
   bool has_told_ = false;
-  Clock::time_point last_look_ = Clock::now();  // of check_deadline
-  std::vector<Place> places_;                   // [size]
+  Clock::time_point last_look_ = Clock::now();
+  Clock::time_point patient_until_;  // after a sleep of this process, messages need a moment to come in
+  std::shared_ptr<std::vector<Place>> all_places_;
+  std::vector<Place>& places_;  // [size]
   std::vector<MPI_Request> requests_;
   std::vector<Request> requested_;
   std::vector<int> completed_;

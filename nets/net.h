@@ -53,6 +53,10 @@ struct WorkerLoss {
   int num_correct = 0;      // examples whose label has the greatest logit
 };
 
+/// What computes nets on the CPU: the library, its version, and the number that it gives to the instructions which it
+/// uses here (DNNL_MAX_CPU_ISA bounds them). The bits of its results depend on all three.
+std::string cpu_library();
+
 /// Called when the gradient of `segment` of local worker `worker` is final, in the order in which the backward pass
 /// ends them. Calls for one worker come in sequence; calls for different workers may come from different threads at
 /// once.

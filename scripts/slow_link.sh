@@ -252,7 +252,7 @@ end_running() {
 # If this process is to stop, what runs is told so: once by SIGTERM, otherwise until it has ended, for it may not have begun
 # to listen.
 await_all() {
-  local process left code to_tell told='' patience_ends=
+  local process left code to_tell told='' patience_ends=''
   status=0
   while ((${#running[@]} > 0)); do
     left=()
@@ -265,7 +265,8 @@ await_all() {
       wait "$process" || code=$?
       if ((code != 0 && status == 0)); then
         status=$code
-        end_running TERM
+        # Who was told to stop already is doing so: a second signal would not let it finish.
+        if [[ -z $told ]]; then end_running TERM; fi
         patience_ends=$((SECONDS + 10))
       fi
     done

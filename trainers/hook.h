@@ -33,6 +33,8 @@ struct TrainingView {
   std::uint64_t steps_computed = 0;
   /// Steps that still run after the one whose hooks ask to stop: several ranks agree on it in the next step.
   std::uint64_t stop_delay = 0;
+  /// The ranks have agreed, because a hook of one of them asked: this step is the last.
+  bool stops_now = false;
   int num_workers = 1;          // of all ranks
   int num_local_workers = 1;    // of this process
   std::int64_t batch_size = 0;  // of all workers together

@@ -155,7 +155,8 @@ std::string ProcessGroup::from_chief(std::string_view text) const {
 
 int ProcessGroup::run(const char* command, const std::function<int()>& body) const {
   if (is_alone()) return body();
-  bool waits_for_chief = false;
+  // What all ranks meet is for the chief to say, which knows from where the run can go on: the others give it time.
+  bool all_meet_it = false;
   Outcome outcome;
   try {
     return body();
@@ -165,8 +166,10 @@ int ProcessGroup::run(const char* command, const std::function<int()>& body) con
   } catch (const UsageError& error) {
     outcome = {kExitUsage, error.what()};
   } catch (const CommunicationError& error) {
-    // The chief most likely meets the same, and knows from where the run can go on.
-    waits_for_chief = !is_chief();
+    all_meet_it = true;
+    outcome = {kExitFailure, error.what()};
+  } catch (const NonFiniteError& error) {
+    all_meet_it = true;
     outcome = {kExitFailure, error.what()};
   } catch (const std::bad_alloc&) {
     outcome = {kExitFailure, "out of memory"};
@@ -174,8 +177,9 @@ int ProcessGroup::run(const char* command, const std::function<int()>& body) con
     outcome = {kExitFailure, error.what()};
   }
   std::cout.flush();
-  print_error(command, own_name_ + ": " + outcome.message);
-  if (waits_for_chief) std::this_thread::sleep_for(std::chrono::seconds(2));
+  if (all_meet_it && !is_chief()) std::this_thread::sleep_for(std::chrono::seconds(2));
+  print_error(command, own_name_ + ": " + outcome.message +
+                           (is_chief() ? "" : "; go on from the last checkpoint with --resume"));
   MpiSession::abort(outcome.exit_code);
 }
 

@@ -8,6 +8,8 @@
 #include <variant>
 
 #include "kernels/errors.h"
+#include "nets/net.h"
+#include "version.h"
 
 namespace terngrad {
 namespace {
@@ -19,6 +21,8 @@ using Values = std::map<std::string, std::string>;
 
 Values values_of(const std::vector<OptionValue>& options, const RunIdentity& identity) {
   Values values;
+  // In order of names it is the first to be compared.
+  values["(program)"] = std::string("terngrad ") + kVersion + " (" + kCommit + "), " + cpu_library();
   for (const auto& [name, value] : identity) values[name] = value;
   for (const OptionValue& option : options) {
     if (std::ranges::find(kOwnOfEachRank, option.name) != kOwnOfEachRank.end()) continue;

@@ -9,8 +9,10 @@
 
 namespace terngrad {
 
-/// Throws on every rank unless all have the chief's values; a collective call. Where a rank reads its data and how many
-/// threads it has may differ (data_dir, threads, num_preprocess_threads); what it read may not.
+/// Throws on every rank unless all have the chief's values, the same version of the program, and the same library and
+/// instructions for nets, on which bits depend; a collective call. Where a rank reads its data, how many threads it has
+/// and where it writes may differ (data_dir, threads, num_preprocess_threads, train_dir, config); what it read may not,
+/// as far as data_fingerprint sees.
 /// @throws GroupError that names the first option or entry of the identity that differs, the ranks and both values
 void require_same_on_all_ranks(const ProcessGroup& processes, const std::vector<OptionValue>& options,
                                const RunIdentity& identity);

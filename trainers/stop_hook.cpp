@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <chrono>
+#include <string>
 
 #include "kernels/errors.h"
 
@@ -17,16 +18,14 @@ class StopHook final : public Hook {
   void before_train(const TrainingView&) override { begin_ = std::chrono::steady_clock::now(); }
 
   HookVerdict after_step(const TrainingView& training, const StepView&) override {
-    const std::uint64_t last_step = training.steps_done + training.stop_delay;
-    if (last_step >= training.total_steps) return HookVerdict::kContinue;              // it ends anyway
+    if (training.steps_done == training.total_steps) return HookVerdict::kContinue;    // it ends anyway
     if (training.steps_done < training.steps_computed) return HookVerdict::kContinue;  // it ends after these
-    if (const int signal = signal_.received(); signal != 0) {
-      display_.message(fmt::format("stopping after step {}: {}", last_step, signal_name(signal)));
-      return HookVerdict::kStop;
+    const std::string reason = reason_of(training);
+    if (reason.empty()) return HookVerdict::kContinue;
+    // Several ranks stop when all of them know, one step later, and only then is it sure after which.
+    if (training.stop_delay == 0 || training.stops_now) {
+      display_.message(fmt::format("stopping after step {}: {}", training.steps_done, reason));
     }
-    const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin_).count();
-    if (seconds_ == 0 || seconds < seconds_) return HookVerdict::kContinue;
-    display_.message(fmt::format("stopping after step {}: {} seconds have passed", last_step, seconds_));
     return HookVerdict::kStop;
   }
   std::uint64_t next_look(std::uint64_t) const override { return kNever; }
@@ -34,6 +33,14 @@ class StopHook final : public Hook {
   bool on_every_rank() const override { return true; }
 
  private:
+  /// Why the run is to stop; empty if it is not.
+  std::string reason_of(const TrainingView& training) const {
+    if (const int signal = signal_.received(); signal != 0) return signal_name(signal);
+    const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin_).count();
+    if (seconds_ > 0 && seconds >= seconds_) return fmt::format("{} seconds have passed", seconds_);
+    return training.stops_now ? "another process of the run was asked to" : "";
+  }
+
   const StopSignal& signal_;
   double seconds_;
   ProgressDisplay& display_;

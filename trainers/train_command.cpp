@@ -276,10 +276,12 @@ void add_hooks(const TrainOptions& o, const TrainSetup& setup, const StartedRun&
 
 /// Says on stdout where the run is and what became of it.
 void conclude(const TrainOptions& o, const RunDirectory& directory, std::uint64_t steps_done) {
-  std::cout << "run directory: " << directory.path().string() << "\n";
+  // At once: where other processes end sooner and in another way, the launcher may not wait for this one's exit.
+  std::cout << "run directory: " << directory.path().string() << std::endl;
   if (steps_done == static_cast<std::uint64_t>(o.max_steps)) return;
   std::cout << "stopped after step " << steps_done << " of " << o.max_steps
-            << "; go on with the same options, --train_dir " << directory.path().string() << " and --resume\n";
+            << "; go on with the same options, --train_dir " << directory.path().string() << " and --resume"
+            << std::endl;
 }
 
 /// The exit code of a run that has ended, or was stopped, in good order.
@@ -350,7 +352,10 @@ int train(const TrainOptions& o, RunDescription description, const ProcessGroup&
   Beginning beginning;
   const std::optional<StartedRun> run = start_run(o, description, setup, processes, beginning);
   beginning.checkpoint.reset();
-  return run ? train_and_report(o, setup, *run, beginning, processes) : train_along(o, setup);
+  const int exit_code = run ? train_and_report(o, setup, *run, beginning, processes) : train_along(o, setup);
+  // The end of MPI has no deadline. Here a rank that hangs, in the last evaluation say, is named.
+  if (!processes.is_alone()) processes.communicator()->barrier();
+  return exit_code;
 }
 
 /// Evaluates, as the rank that was set aside, what the others save in `directory`. @returns the exit code
@@ -407,6 +412,11 @@ int run_train(int argc, char** argv) {
     declare_train_options(options, o);
     std::optional<int> ended;
     processes.together([&] { ended = read_options(argc, argv, options, o, processes); });
+    const bool chief_has_ended = !processes.from_chief(ended ? "ended" : "").empty();
+    processes.together([&] {
+      if (ended.has_value() != chief_has_ended)
+        throw UsageError("--help, --version: are for all processes or for none");
+    });
     if (ended) return *ended;
     RunDescription description;
     description.command = "terngrad_train";

@@ -273,7 +273,8 @@ void declare_train_options(OptionSet& options, TrainOptions& o) {
   options.add("dropout_keep_prob", &o.dropout_keep_prob, "fraction that dropout keeps, in nets that have dropout",
               also_as_fp32(number_where("above 0, at most 1", [](double p) { return p > 0 && p <= 1; })));
   options.group("Workers and exchange");
-  options.add("num_nodes", &o.num_nodes, "workers to emulate; divides --batch_size", at_least(1));
+  options.add("num_nodes", &o.num_nodes,
+              "workers, emulated or spread over the processes of a launch; divides --batch_size", at_least(1));
   options.add("strategy", &o.strategy, "simple: one worker, nothing exchanged; replicated: synchronous all-reduce",
               one_of({"auto", "simple", "replicated"}));
   options.add("exchange", &o.exchange,
@@ -298,7 +299,7 @@ void declare_train_options(OptionSet& options, TrainOptions& o) {
               "steps per comparison of all processes' replicas by checksums; a difference stops the run; 0: none",
               at_least(0));
   options.add("rebroadcast_epochs", &o.rebroadcast_epochs,
-              "epochs after which all processes take over the first one's replica; 0: never", at_least(0));
+              "epochs after which all processes take over the first one's replica; 0: never", in_range(0, 1000000));
   options.group("Compression");
   options.add("grad_bits", &o.grad_bits, "32 is fp32, 16 is bf16, 1 is ternary", one_of({32, 16, 1}));
   options.add("codec", &o.codec, "codec by name; auto: what --grad_bits says. fp16 is for --exchange vendor",

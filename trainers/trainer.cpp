@@ -51,6 +51,7 @@ TrainingView Trainer::view() {
           .total_steps = options_.total_steps,
           .steps_computed = std::max(steps_computed_, steps_done_),
           .stop_delay = workers_.communicator->size() > 1 ? 1u : 0u,
+          .stops_now = stop_,
           .num_workers = workers_.num_workers,
           .num_local_workers = workers_.num_local_workers,
           .batch_size = options_.batch_size,

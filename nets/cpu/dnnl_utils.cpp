@@ -2,8 +2,10 @@
 
 #include <algorithm>
 #include <new>
+#include <sstream>
 
 #include "kernels/errors.h"
+#include "nets/net.h"
 
 namespace terngrad::cpu {
 
@@ -81,3 +83,16 @@ Buffer<std::byte> make_buffer(const dnnl::memory::desc& desc) {
 }
 
 }  // namespace terngrad::cpu
+
+namespace terngrad {
+
+std::string cpu_library() {
+  const dnnl_version_t* const version = dnnl_version();
+  std::ostringstream text;
+  // Instruction sets have numbers that grow with what they have.
+  text << "oneDNN " << version->major << "." << version->minor << "." << version->patch << " with instruction set "
+       << std::hex << std::showbase << static_cast<unsigned>(dnnl::get_effective_cpu_isa());
+  return text.str();
+}
+
+}  // namespace terngrad

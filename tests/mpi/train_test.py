@@ -173,6 +173,8 @@ class Resume(Run):
         stopped = re.search(r"stopped after step (\d+) of 100000", out)
         self.assertTrue(stopped, out + err)
         step = int(stopped.group(1))
+        self.assertEqual(re.findall(r"stopping after step .*", err),
+                         [f"stopping after step {step}: another process of the run was asked to"])
         self.assertEqual(self.checkpoint("stopped")[0], f"checkpoint-{step:010}.safetensors")
         # The schedule depends on the number of steps, so the comparison runs with the same one.
         run = self.start(0, [*options, "--train_dir", self.path("alone"), "--save_iter", str(step)])
@@ -283,6 +285,36 @@ class Faults(Resume):
             self.assertEqual(step % 10, 0, "only whole checkpoints are there")
             self.goes_on(name, step)
 
+    def test_a_rank_that_hangs_at_the_end_is_named(self):
+        # The chief in its last evaluation, which the others wait for.
+        run = self.start(3, [*ternary(max_steps=20, log_steps=5), "--exchange_timeout", "3", "--train_dir",
+                             self.path("end")])
+        path = os.path.join(self.path("end"), "checkpoint-0000000020.safetensors")
+        for _ in range(1200):
+            if os.path.exists(path):
+                break
+            self.assertIsNone(run.poll())
+            time.sleep(0.05)
+        os.kill(self.rank_pids(run.pid)[0], signal.SIGSTOP)
+        out, err = run.communicate(timeout=60)
+        self.assertNotEqual(run.returncode, 0, out + err)
+        self.assertRegex(err, r"barrier: .* heard nothing from rank 0 \(host \S+\) for 3 seconds")
+
+    def test_a_job_that_is_suspended_as_a_whole_goes_on(self):
+        options = ternary(max_steps=60, log_steps=10)
+        self.trained(0, "alone", *options)
+        run = self.start(3, [*options, "--exchange_timeout", "2", "--train_dir", self.path("suspended")])
+        self.wait_for_steps(run, "suspended")
+        pids = self.rank_pids(run.pid)
+        for pid in pids:
+            os.kill(pid, signal.SIGSTOP)
+        time.sleep(4)
+        for pid in pids:
+            os.kill(pid, signal.SIGCONT)
+        out, err = run.communicate(timeout=120)
+        self.assertEqual(run.returncode, 0, out + err)
+        self.assert_same("alone", "suspended")
+
     def test_a_rank_that_is_killed_ends_the_run(self):
         run = self.start(3, [*ternary(**self.OPTIONS), "--train_dir", self.path("killed")])
         self.wait_for_checkpoint(run, "killed")
@@ -319,6 +351,8 @@ class RandomFaults(Faults):
 
     TIMEOUT = 2
     test_a_rank_that_hangs_is_named_in_time = None
+    test_a_rank_that_hangs_at_the_end_is_named = None
+    test_a_job_that_is_suspended_as_a_whole_goes_on = None
     test_a_rank_that_is_killed_ends_the_run = None
 
     def setUp(self):
@@ -405,6 +439,19 @@ class Usage(Run):
         result = subprocess.run(command, capture_output=True, text=True)
         self.assertEqual(result.returncode, 2, result.stderr)
         self.assertRegex(result.stderr, r"rank 1 on \S+: --save_iter is 7 here and 1000 for rank 0")
+
+    def test_ranks_that_compute_with_other_instructions_are_named(self):
+        command = [*LAUNCHER, "1", PROGRAM, *small(), "--train_dir", self.path("refused"), ":", "-np", "1", "-x",
+                   "DNNL_MAX_CPU_ISA=SSE41", PROGRAM, *small(), "--train_dir", self.path("refused")]
+        result = subprocess.run(command, capture_output=True, text=True)
+        self.assertEqual(result.returncode, 2, result.stderr)
+        self.assertRegex(result.stderr, r"rank 1 on \S+: \(program\) is .*oneDNN .* here and .*oneDNN .* for rank 0")
+
+    def test_help_of_one_rank_only_is_refused(self):
+        command = [*LAUNCHER, "1", PROGRAM, "--help", ":", "-np", "1", PROGRAM, *small()]
+        result = subprocess.run(command, capture_output=True, text=True, timeout=60)
+        self.assertEqual(result.returncode, 2, result.stderr)
+        self.assertIn("--help, --version: are for all processes or for none", result.stderr)
 
     def test_a_folder_that_one_rank_lacks_is_named(self):
         if not os.path.isdir(MNIST):

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "kernels/errors.h"
+#include "nets/net.h"
 
 namespace terngrad::cpu {
 namespace {
@@ -19,6 +20,13 @@ std::string message_of(dnnl_status_t status) {
     return error.what();
   }
   return {};
+}
+
+TEST(CpuLibrary, SaysVersionAndInstructions) {
+  const std::string text = cpu_library();
+  EXPECT_EQ(text.find("oneDNN " + std::to_string(dnnl_version()->major) + "."), 0u);
+  EXPECT_NE(text.find("instruction set 0x"), std::string::npos);
+  EXPECT_EQ(cpu_library(), text);
 }
 
 TEST(DnnlCall, TurnsEachStatusIntoItsException) {
