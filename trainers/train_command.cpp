@@ -28,6 +28,7 @@
 #include "trainers/run_directory.h"
 #include "trainers/run_identity.h"
 #include "trainers/state_gather.h"
+#include "trainers/step_profile.h"
 #include "trainers/stop_hook.h"
 #include "trainers/train_failure.h"
 #include "trainers/train_options.h"
@@ -306,6 +307,8 @@ int train_and_report(const TrainOptions& o, const TrainSetup& setup, const Start
   add_hooks(o, setup, run, beginning.interval, reports, display);
   const StopSignal stop_signal;
   setup.trainer->add_hook(make_stop_hook(stop_signal, o.stop_after_secs, display));
+  StepProfile profile;
+  if (o.profile) setup.trainer->add_hook(make_profile_hook(profile));
   std::uint64_t steps_done = 0;
   try {
     steps_done = setup.trainer->run();
@@ -315,6 +318,7 @@ int train_and_report(const TrainOptions& o, const TrainSetup& setup, const Start
     rethrow_with_advice(run.directory.path());
   }
   conclude(o, run.directory, steps_done);
+  if (o.profile) std::cout << profile.to_text();
   return exit_code_of(o, steps_done, stop_signal.received());
 }
 

@@ -82,6 +82,9 @@ void check_devices(const OptionSet& options, const TrainOptions& o) {
     return;
   }
   refuse_unused(options, {"threads_per_worker"}, "--device cpu");
+  if (o.profile) {
+    throw UsageError("--profile: the parts of a step are not timed on GPUs, where a step is one launch; it needs --device cpu");
+  }
   if (o.num_gpus > o.num_nodes) {
     TERNGRAD_THROW(UsageError, "--num_gpus ", o.num_gpus, ": each GPU needs a worker, --num_nodes is ", o.num_nodes,
                    "; accepted: 1 to ", o.num_nodes);
@@ -327,6 +330,7 @@ void declare_train_options(OptionSet& options, TrainOptions& o) {
                            [](double n) { return n == 0 || n >= 2; }));
   options.group("Reports");
   options.add("log_steps", &o.log_steps, "steps per line of metrics and log", at_least(1));
+  options.add_flag("profile", &o.profile, "print at the end how the time of a step is split");
   options.add("telemetry_steps", &o.telemetry_steps, "steps per record of what compression did to each tensor; 0: none",
               at_least(0));
   options.add_flag("tensorboard", &o.tensorboard, "write the metrics to TensorBoard event files too");

@@ -73,6 +73,7 @@ struct TrainOptions {
   std::int64_t floating_grad_epoch = 0;
   // Reports
   std::int64_t log_steps = 100;
+  bool profile = false;
   std::int64_t telemetry_steps = 500;
   bool tensorboard = true;
   std::int64_t histogram_steps = 1000;

@@ -4,7 +4,7 @@
 #include "bench/cuda_harness.h"
 #include "bench/cuda_subjects.h"
 #include "bench/harness.h"
-#include "bench/model_layouts.h"
+#include "kernels/model_layouts.h"
 #include "bench/ternary_check.h"
 #include "bench/typed_gradient.h"
 #include "kernels/copy.h"

@@ -173,6 +173,26 @@ TEST(TrainCommand, BenchmarkModeNeedsNoFiles) {
   EXPECT_FALSE(fs::exists(other));
 }
 
+TEST(TrainCommand, ProfileSaysHowAStepIsSplit) {
+  const TemporaryDirectory folder;
+  const std::vector<std::string> options = {"--benchmark_mode", "--image_size", "8", "--batch_size",
+                                            "4",                "--threads",    "1", "--device",
+                                            "cpu",              "--num_nodes",  "2", "--max_steps",
+                                            "5"};
+  const CommandOutcome profiled =
+      train(options + std::vector<std::string>{"--profile", "--train_dir", (folder / "profiled").string()});
+  ASSERT_EQ(profiled.exit_code, kExitSuccess) << ::testing::PrintToString(profiled);
+  EXPECT_THAT(profiled.out, HasSubstr(" ms per step, mean of 2 (the first 3 are left out)\n"));
+  for (const char* part : {"data", "compute", "measure, encode", "wire", "decode", "update", "the rest"}) {
+    EXPECT_THAT(profiled.out, HasSubstr("\n  " + std::string(part) + " ")) << part;
+  }
+  const CommandOutcome plain = train(options + std::vector<std::string>{"--train_dir", (folder / "plain").string()});
+  EXPECT_THAT(plain.out, Not(HasSubstr("profile")));
+  // It watches only.
+  EXPECT_TRUE(read_file_text(checkpoint_path(folder / "profiled", 5)) ==
+              read_file_text(checkpoint_path(folder / "plain", 5)));
+}
+
 TEST(TrainCommand, CodecThatNoTensorUsesIsRefusedBeforeAnyWork) {
   const SmallMnist mnist;
   const TemporaryDirectory folder;

@@ -151,6 +151,7 @@ TEST_F(CudaTrainCommand, OptionsWithoutEffectOnAGpuAreRefused) {
   refuse({"--exchange", "all_gather", "--return_codec", "sums"}, {"--return_codec sums", "scatter_reduce"});
   refuse({"--num_gpus", "3"}, {"--num_gpus 3"});
   refuse({"--exchange", "vendor"}, {"--exchange vendor", "accepted on GPUs: auto, all_gather"});
+  refuse({"--profile"}, {"--profile", "--device cpu"});
   EXPECT_FALSE(fs::exists(folder / "run"));
 }
 

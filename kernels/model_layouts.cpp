@@ -1,8 +1,8 @@
-#include "bench/model_layouts.h"
+#include "kernels/model_layouts.h"
 
 #include "kernels/errors.h"
 
-namespace terngrad::bench {
+namespace terngrad {
 namespace {
 
 /// A convolution of side x side x in weights with a bias (or, with batch normalization, an offset) per output.
@@ -76,7 +76,7 @@ Layout model_layout(const std::string& name) {
   if (name == "cifar10_alexnet") return cifar10_alexnet();
   if (name == "alexnet") return alexnet();
   if (name == "vgg_a") return vgg_a();
-  TERNGRAD_THROW(InvalidArgument, "[bench] no layout is called '", name, "'");
+  TERNGRAD_THROW(InvalidArgument, "[model_layout] no layout is called '", name, "'");
 }
 
 const std::vector<std::string>& model_names() {
@@ -84,4 +84,4 @@ const std::vector<std::string>& model_names() {
   return names;
 }
 
-}  // namespace terngrad::bench
+}  // namespace terngrad

@@ -1,10 +1,10 @@
-#include "bench/model_layouts.h"
+#include "kernels/model_layouts.h"
 
 #include <gtest/gtest.h>
 
 #include "kernels/errors.h"
 
-namespace terngrad::bench {
+namespace terngrad {
 namespace {
 
 std::int64_t num_parameters(const std::string& name) { return model_layout(name).num_elements(); }
@@ -30,4 +30,4 @@ TEST(ModelLayouts, EveryNameHasOne) {
 TEST(ModelLayouts, AnUnknownNameIsRefused) { EXPECT_THROW(model_layout("resnet"), InvalidArgument); }
 
 }  // namespace
-}  // namespace terngrad::bench
+}  // namespace terngrad

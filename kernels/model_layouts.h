@@ -1,4 +1,4 @@
-// Layouts of well-known models, whose gradients are encoded as a whole.
+// Layouts of well-known models, to measure and predict with their sizes where the nets themselves are not needed.
 #pragma once
 
 #include <string>
@@ -6,7 +6,7 @@
 
 #include "kernels/layout.h"
 
-namespace terngrad::bench {
+namespace terngrad {
 
 /// "lenet", "cifar10_alexnet", "alexnet" or "vgg_a": the tensors that the original trains, with 1001 classes for the
 /// last two. @throws InvalidArgument for another name
@@ -15,4 +15,4 @@ Layout model_layout(const std::string& name);
 /// The names above.
 const std::vector<std::string>& model_names();
 
-}  // namespace terngrad::bench
+}  // namespace terngrad

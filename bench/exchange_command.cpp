@@ -1,0 +1,174 @@
+// A command of its own and no part of terngrad_bench: in an exchange every rank takes part as often as the others, while
+// Google Benchmark lets each process choose its iterations by its own clock, and prints for each.
+#include "bench/exchange_command.h"
+
+#include <algorithm>
+#include <iostream>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "bench/exchange_report.h"
+#include "bench/exchange_run.h"
+#include "compress/compared_codecs.h"
+#include "kernels/errors.h"
+#include "kernels/model_layouts.h"
+#include "trainers/atomic_file.h"
+#include "trainers/command_main.h"
+#include "trainers/launched_command.h"
+#include "trainers/options.h"
+#include "trainers/process_group.h"
+
+namespace terngrad::bench {
+namespace {
+
+constexpr const char* kUsage =
+    "terngrad_exchange_bench: times exchanges of gradients between the processes that a launcher started.\n"
+    "Example: mpirun -np 4 terngrad_exchange_bench --layout alexnet --quantize_logits";
+
+struct Options {
+  std::string layout = "lenet";
+  int num_nodes = 0;
+  std::vector<std::string> codecs = compared_codec_names();
+  std::vector<std::string> exchanges = {"auto"};
+  bool quantize_logits = false;
+  double clip_factor = 2.5;
+  int repetitions = 5;
+  int warm_up = 1;
+  bool predict = false;
+  int threads = 0;
+  double exchange_timeout = 600;
+  std::string json;
+};
+
+const std::vector<ExchangeAlgorithm>& algorithms() {
+  static const std::vector<ExchangeAlgorithm> all = {ExchangeAlgorithm::kAuto, ExchangeAlgorithm::kAllGather,
+                                                     ExchangeAlgorithm::kScatterReduce, ExchangeAlgorithm::kIntegerSum};
+  return all;
+}
+
+std::vector<std::string> algorithm_names() {
+  std::vector<std::string> names;
+  for (const ExchangeAlgorithm algorithm : algorithms()) names.push_back(to_string(algorithm));
+  return names;
+}
+
+ExchangeAlgorithm algorithm_from(const std::string& name) {
+  return *std::ranges::find_if(algorithms(), [&](ExchangeAlgorithm algorithm) { return to_string(algorithm) == name; });
+}
+
+void declare(OptionSet& options, Options& o) {
+  options.group("Exchange");
+  options.add("layout", &o.layout, "model whose gradients are exchanged", one_of(model_names()));
+  options.add("num_nodes", &o.num_nodes, "workers, spread over the processes; 0: one for each", at_least(0));
+  options.add("codec", &o.codecs, "codec to measure, repeatable; t2 and t5 are ternary in 2 and 1.6 bits",
+              one_of(compared_codec_names()));
+  options.add("exchange", &o.exchanges, "how messages travel, repeatable", one_of(algorithm_names()));
+  options.add_flag("quantize_logits", &o.quantize_logits,
+                   "compress the logits' weights and biases too, else they travel as fp32");
+  options.add("clip_factor", &o.clip_factor, "ternary: clip at this many standard deviations; 0: no clipping",
+              at_least(0));
+  options.group("Measuring");
+  options.add("repetitions", &o.repetitions, "exchanges that count, of each codec; the median is shown",
+              in_range(1, 1000000));
+  options.add("warm_up", &o.warm_up, "exchanges before them that do not count", in_range(0, 1000000));
+  options.add_flag("predict", &o.predict,
+                   "measure codecs and the link by themselves and print what they predict beside what was measured");
+  options.add("threads", &o.threads, "threads of this process; 0: all of the machine", at_least(0));
+  options.add("exchange_timeout", &o.exchange_timeout,
+              "seconds after which a process that others wait for has failed", greater_than(0));
+  options.add("json", &o.json, "file to write all numbers to, those of every process too");
+}
+
+bool is_ternary(const std::string& codec) { return codec == "t2" || codec == "t5"; }
+
+/// Refuses what cannot be measured as asked. @param num_processes  of the launch
+void check(const OptionSet& options, Options& o, int num_processes) {
+  if (o.num_nodes == 0) o.num_nodes = num_processes;
+  if (o.num_nodes < num_processes) {
+    TERNGRAD_THROW(UsageError, "--num_nodes ", o.num_nodes, ": each of the ", num_processes,
+                   " processes needs a worker; accepted: 0, ", num_processes, " or more");
+  }
+  if (options.was_set("exchange_timeout") && num_processes == 1) {
+    throw UsageError("--exchange_timeout: has no effect here; it needs several processes (mpirun -np N)");
+  }
+  const bool has_ternary = std::ranges::any_of(o.codecs, is_ternary);
+  if (options.was_set("clip_factor") && !has_ternary) {
+    throw UsageError("--clip_factor: has no effect here; it needs --codec t2 or t5");
+  }
+  const auto is_fp32 = [](const std::string& codec) { return codec == "fp32"; };
+  if (options.was_set("quantize_logits") && std::ranges::all_of(o.codecs, is_fp32)) {
+    throw UsageError("--quantize_logits: has no effect here; it needs a --codec other than fp32");
+  }
+  if (std::ranges::find(o.exchanges, "integer_sum") == o.exchanges.end()) return;
+  if (o.codecs != std::vector<std::string>{"t2"}) {
+    throw UsageError(
+        "--exchange integer_sum: sends sums of ternary codes in lanes, whatever their format; accepted with it: --codec "
+        "t2 alone");
+  }
+  if (o.predict) {
+    throw UsageError("--predict: is for --exchange auto, all_gather and scatter_reduce, got integer_sum");
+  }
+}
+
+std::vector<ExchangeResult> measure(const Options& o, ExchangeSubject& subject) {
+  std::vector<ExchangeResult> results;
+  for (const std::string& exchange : o.exchanges) {
+    for (const std::string& codec : o.codecs) {
+      CompressedAllReduceOptions options =
+          compared_codec(codec, {.clip_factor = o.clip_factor, .quantize_logits = o.quantize_logits});
+      options.algorithm = algorithm_from(exchange);
+      ExchangeResult result =
+          run_exchange(subject, codec, options, {.warm_up = o.warm_up, .repetitions = o.repetitions});
+      if (o.predict) {
+        options.algorithm = result.algorithm;
+        result.predicted = predict_exchange(subject, codec, options, o.repetitions);
+      }
+      results.push_back(std::move(result));
+    }
+  }
+  return results;
+}
+
+int run(const Options& o, ProcessGroup& processes) {
+  processes.set_timeout(o.exchange_timeout);
+  const int num_threads = threads_of_process(o.threads, processes);
+  ExchangeSubject subject;
+  processes.together([&] {
+    subject = make_exchange_subject(model_layout(o.layout), make_worker_group(o.num_nodes, processes.communicator()),
+                                    num_threads);
+  });
+  ExchangeReportHeader header{.layout = o.layout,
+                              .num_elements = subject.layout.num_elements(),
+                              .num_segments = subject.layout.num_segments(),
+                              .num_workers = o.num_nodes,
+                              .ranks = {},
+                              .num_threads = num_threads,
+                              .repetitions = o.repetitions,
+                              .link = {}};
+  for (int rank = 0; rank < processes.size(); ++rank) header.ranks.push_back(processes.name_of(rank));
+  if (o.predict) {
+    header.link = processes.is_alone() ? kNoLink : fit_link(measure_link(*processes.communicator()));
+  }
+  const std::vector<ExchangeResult> results = measure(o, subject);
+  processes.together([&] {
+    if (!processes.is_chief()) return;
+    std::cout << to_text(header, results);
+    if (!o.json.empty()) write_file_atomically(o.json, to_json(header, results).dump(2) + "\n");
+  });
+  return kExitSuccess;
+}
+
+}  // namespace
+
+int run_exchange_bench(int argc, char** argv) {
+  Options o;
+  OptionSet options(kUsage);
+  declare(options, o);
+  return run_launched_command("terngrad_exchange_bench", options, argc, argv,
+                              {.check = [&](const ProcessGroup& processes) { check(options, o, processes.size()); },
+                               .run = [&](ProcessGroup& processes) { return run(o, processes); }});
+}
+
+}  // namespace terngrad::bench

@@ -1,0 +1,134 @@
+#include "bench/exchange_run.h"
+
+#include <algorithm>
+#include <array>
+#include <chrono>
+#include <memory>
+#include <utility>
+
+#include "compress/exchange_probe.h"
+#include "compress/gathered_numbers.h"
+#include "compress/metered_communicator.h"
+#include "compress/sample_gradient.h"
+#include "kernels/crc32c.h"
+#include "kernels/errors.h"
+
+namespace terngrad::bench {
+namespace {
+
+constexpr std::array kParts = {&ExchangeTimes::measure_seconds, &ExchangeTimes::encode_seconds,
+                               &ExchangeTimes::wire_seconds,    &ExchangeTimes::decode_seconds,
+                               &ExchangeTimes::total_seconds,   &ExchangeTimes::sent_bytes,
+                               &ExchangeTimes::received_bytes};
+
+ExchangeTimes medians(const std::vector<ExchangeTimes>& all) {
+  ExchangeTimes result;
+  std::vector<double> values(all.size());
+  for (const auto part : kParts) {
+    std::ranges::transform(all, values.begin(), [&](const ExchangeTimes& times) { return times.*part; });
+    const auto middle = values.begin() + static_cast<std::ptrdiff_t>(values.size() / 2);
+    std::ranges::nth_element(values, middle);
+    result.*part = *middle;
+  }
+  return result;
+}
+
+void require_same_mean(Communicator& communicator, const Layout& layout, std::span<const float> mean) {
+  std::uint32_t checksum = 0;
+  for (const Segment& segment : layout.segments()) {
+    const auto values = mean.subspan(static_cast<std::size_t>(segment.offset), static_cast<std::size_t>(segment.num_elements));
+    checksum = crc32c({reinterpret_cast<const std::uint8_t*>(values.data()), values.size_bytes()}, checksum);
+  }
+  const std::array own = {static_cast<double>(checksum)};
+  const std::vector<std::vector<double>> all = gather_numbers(communicator, own);
+  for (std::size_t rank = 1; rank < all.size(); ++rank) {
+    if (all[rank] != all[0]) {
+      TERNGRAD_THROW(CommunicationError, "[exchange] rank ", rank, " has another mean than rank 0");
+    }
+  }
+}
+
+}  // namespace
+
+double ExchangeTimes::bits_per_second() const {
+  return wire_seconds > 0 ? 8 * std::max(sent_bytes, received_bytes) / wire_seconds : 0;
+}
+
+ExchangeTimes ExchangeResult::slowest() const {
+  ExchangeTimes result;
+  for (const ExchangeTimes& times : ranks) {
+    for (const auto part : kParts) result.*part = std::max(result.*part, times.*part);
+  }
+  return result;
+}
+
+ExchangeSubject make_exchange_subject(Layout layout, WorkerGroup workers, int num_threads) {
+  ExchangeSubject subject{.layout = std::move(layout), .workers = std::move(workers), .gradients = {}, .num_threads = num_threads};
+  for (int local = 0; local < subject.workers.num_local_workers; ++local) {
+    Buffer<float>& gradient = subject.gradients.emplace_back(subject.layout.flat_elements());
+    const auto worker = static_cast<std::uint64_t>(subject.workers.first_local_worker + local);
+    fill_sample_gradient(gradient.span(), worker + 1, num_threads);
+  }
+  return subject;
+}
+
+ExchangeResult run_exchange(ExchangeSubject& subject, const std::string& codec, CompressedAllReduceOptions options,
+                            const ExchangeRepetitions& repetitions) {
+  const auto metered = std::make_shared<MeteredCommunicator>(subject.workers.communicator);
+  WorkerGroup workers = subject.workers;
+  workers.communicator = metered;
+  options.num_threads = subject.num_threads;
+  CompressedAllReduce exchange(subject.layout, workers, options);
+  std::vector<TensorTable> tables;
+  for (Buffer<float>& gradient : subject.gradients) tables.emplace_back(subject.layout, gradient.data());
+  Buffer<float> mean(subject.layout.flat_elements());
+  const TensorTable mean_table(subject.layout, mean.data());
+
+  std::vector<ExchangeTimes> all;
+  for (int i = 0; i < repetitions.warm_up + repetitions.repetitions; ++i) {
+    metered->barrier();
+    metered->reset();
+    const auto begin = std::chrono::steady_clock::now();
+    const ExchangeReport report = exchange.exchange(tables, mean_table, static_cast<std::uint64_t>(i));
+    const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
+    if (i < repetitions.warm_up) continue;
+    all.push_back({.measure_seconds = report.measure_seconds,
+                   .encode_seconds = report.encode_seconds,
+                   .wire_seconds = report.wire_seconds,
+                   .decode_seconds = report.decode_seconds,
+                   .total_seconds = seconds,
+                   .sent_bytes = static_cast<double>(metered->sent_bytes()),
+                   .received_bytes = static_cast<double>(metered->received_bytes())});
+  }
+  require_same_mean(*metered, subject.layout, mean.span());
+
+  const ExchangeTimes own = medians(all);
+  std::vector<double> numbers;
+  for (const auto part : kParts) numbers.push_back(own.*part);
+  ExchangeResult result{.codec = codec, .algorithm = exchange.algorithm(), .ranks = {}, .predicted = {}};
+  for (const std::vector<double>& of_rank : gather_numbers(*metered, numbers)) {
+    ExchangeTimes& times = result.ranks.emplace_back();
+    for (std::size_t part = 0; part < kParts.size(); ++part) times.*kParts[part] = of_rank[part];
+  }
+  return result;
+}
+
+ExchangeCost predict_exchange(ExchangeSubject& subject, const std::string& codec, CompressedAllReduceOptions options,
+                              int repetitions) {
+  Communicator& communicator = *subject.workers.communicator;
+  options.num_threads = subject.num_threads;
+  ProbeOptions probe{.codec = codec,
+                     .exchange = options,
+                     .world = {subject.workers.num_workers, communicator.size()},
+                     .repetitions = repetitions};
+  communicator.barrier();  // all measure at the same time, as they work at the same time in an exchange
+  ExchangeCost cost = probe_exchange(subject.layout, subject.gradients[0].span(), probe);
+  const std::array own = {cost.encode_seconds, cost.check_seconds, cost.decode_seconds};
+  const std::vector<double> slowest = greatest_over_ranks(communicator, own);
+  cost.encode_seconds = slowest[0];
+  cost.check_seconds = slowest[1];
+  cost.decode_seconds = slowest[2];
+  return cost;
+}
+
+}  // namespace terngrad::bench

@@ -1,0 +1,65 @@
+// Timed exchanges of gradients between the ranks of a group.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "compress/compressed_all_reduce.h"
+#include "compress/exchange_cost.h"
+#include "kernels/buffer.h"
+
+namespace terngrad::bench {
+
+/// Medians over the repetitions, of one rank. Parts are those of ExchangeReport.
+struct ExchangeTimes {
+  double measure_seconds = 0;
+  double encode_seconds = 0;
+  double wire_seconds = 0;
+  double decode_seconds = 0;
+  double total_seconds = 0;  // from the moment at which all ranks are ready to the mean
+  // That this process exchanges with others (MeteredCommunicator), of its last exchange: all are alike.
+  double sent_bytes = 0;
+  double received_bytes = 0;
+
+  /// Bits per second on the busier direction while messages were on their way; 0 where none were.
+  double bits_per_second() const;
+};
+
+/// One codec and algorithm.
+struct ExchangeResult {
+  std::string codec;
+  ExchangeAlgorithm algorithm = ExchangeAlgorithm::kAllGather;  // auto resolved
+  std::vector<ExchangeTimes> ranks;
+  std::optional<ExchangeCost> predicted;
+
+  /// The greatest of each number over ranks: a step waits for the slowest.
+  ExchangeTimes slowest() const;
+};
+
+/// What is exchanged between whom.
+struct ExchangeSubject {
+  Layout layout;
+  WorkerGroup workers;
+  std::vector<Buffer<float>> gradients;  // of the local workers: sample gradients, different for each
+  int num_threads = 1;
+};
+ExchangeSubject make_exchange_subject(Layout layout, WorkerGroup workers, int num_threads);
+
+struct ExchangeRepetitions {
+  int warm_up = 1;
+  int repetitions = 5;
+};
+
+/// Runs the exchanges; a collective call. All ranks get the same result.
+/// @param codec    its name in the result
+/// @param options  its number of threads is the subject's
+/// @throws CommunicationError, also if the mean has not the same bits on all ranks
+ExchangeResult run_exchange(ExchangeSubject& subject, const std::string& codec, CompressedAllReduceOptions options,
+                            const ExchangeRepetitions& repetitions);
+
+/// The cost of the same exchange by probe_exchange, the slowest rank's; a collective call.
+ExchangeCost predict_exchange(ExchangeSubject& subject, const std::string& codec, CompressedAllReduceOptions options,
+                              int repetitions);
+
+}  // namespace terngrad::bench

@@ -1,0 +1,13 @@
+// Gradients to measure with.
+#pragma once
+
+#include <cstdint>
+#include <span>
+
+namespace terngrad {
+
+/// Fills `values` with numbers of mean 0 and standard deviation 0.01, nearly normal (sums of four uniform ones), drawn
+/// for `seed` by DrawPurpose::kSyntheticData: the same on every machine, with any number of threads.
+void fill_sample_gradient(std::span<float> values, std::uint64_t seed, int num_threads);
+
+}  // namespace terngrad

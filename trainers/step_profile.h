@@ -1,0 +1,49 @@
+// StepProfile: how the time of a training step is split.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+
+#include "trainers/hook.h"
+
+namespace terngrad {
+
+/// Sums of the parts of steps on this process.
+class StepProfile {
+ public:
+  /// Steps of a process that are left out: they touch memory for the first time, and libraries prepare themselves.
+  static constexpr std::uint64_t kWarmUpSteps = 3;
+
+  /// @throws InvalidArgument if the step's parts are not timed
+  void add(const StepView& step);
+
+  /// Steps that count.
+  std::uint64_t num_steps() const { return num_seen_ > kWarmUpSteps ? num_seen_ - kWarmUpSteps : 0; }
+
+  /// Means over the steps that count, in milliseconds and percent of the step:
+  ///   data             waiting for examples
+  ///   compute          forward, backward and transforms of gradients
+  ///   measure, encode  from gradients to messages
+  ///   wire             messages on their way, waiting for other processes, checksums and taking apart included
+  ///   decode           from messages to the mean
+  ///   update           optimizer and moving average
+  ///   the rest         what ranks tell each other about the step, copies of states
+  std::string to_text() const;
+
+ private:
+  std::uint64_t num_seen_ = 0;
+  // Seconds.
+  double step_ = 0;
+  double data_ = 0;
+  double compute_ = 0;
+  double encode_ = 0;
+  double wire_ = 0;
+  double decode_ = 0;
+  double update_ = 0;
+};
+
+/// Adds every step to `profile`, which outlives the hook.
+std::unique_ptr<Hook> make_profile_hook(StepProfile& profile);
+
+}  // namespace terngrad
