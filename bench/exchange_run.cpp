@@ -117,18 +117,11 @@ ExchangeCost predict_exchange(ExchangeSubject& subject, const std::string& codec
                               int repetitions) {
   Communicator& communicator = *subject.workers.communicator;
   options.num_threads = subject.num_threads;
-  ProbeOptions probe{.codec = codec,
-                     .exchange = options,
-                     .world = {subject.workers.num_workers, communicator.size()},
-                     .repetitions = repetitions};
-  communicator.barrier();  // all measure at the same time, as they work at the same time in an exchange
-  ExchangeCost cost = probe_exchange(subject.layout, subject.gradients[0].span(), probe);
-  const std::array own = {cost.encode_seconds, cost.check_seconds, cost.decode_seconds};
-  const std::vector<double> slowest = greatest_over_ranks(communicator, own);
-  cost.encode_seconds = slowest[0];
-  cost.check_seconds = slowest[1];
-  cost.decode_seconds = slowest[2];
-  return cost;
+  const ProbeOptions probe{.codec = codec,
+                           .exchange = options,
+                           .world = {subject.workers.num_workers, communicator.size()},
+                           .repetitions = repetitions};
+  return probe_on_all_ranks(communicator, subject.layout, subject.gradients[0].span(), probe);
 }
 
 }  // namespace terngrad::bench

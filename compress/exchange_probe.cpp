@@ -1,9 +1,11 @@
 #include "compress/exchange_probe.h"
 
 #include <algorithm>
+#include <array>
 #include <chrono>
 #include <vector>
 
+#include "compress/gathered_numbers.h"
 #include "compress/return_leg.h"
 #include "compress/wire_format.h"
 #include "compress/worker_encoder.h"
@@ -261,6 +263,22 @@ ExchangeCost probe_exchange(const Layout& layout, std::span<const float> gradien
   cost.decode_seconds = median(decode);
   cost.wire = wire_volume(cost.algorithm, options.world, process.sizes());
   return cost;
+}
+
+ExchangeCost probe_on_all_ranks(Communicator& communicator, const Layout& layout, std::span<const float> gradient,
+                                const ProbeOptions& options) {
+  communicator.barrier();
+  ExchangeCost cost = probe_exchange(layout, gradient, options);
+  const std::array own = {cost.encode_seconds, cost.check_seconds, cost.decode_seconds};
+  const std::vector<double> slowest = greatest_over_ranks(communicator, own);
+  cost.encode_seconds = slowest[0];
+  cost.check_seconds = slowest[1];
+  cost.decode_seconds = slowest[2];
+  return cost;
+}
+
+ExchangeAlgorithm algorithm_in_use(const Layout& layout, int num_workers, const CompressedAllReduceOptions& options) {
+  return CompressedAllReduce(layout, make_worker_group(num_workers, make_self_communicator()), options).algorithm();
 }
 
 }  // namespace terngrad

@@ -24,4 +24,12 @@ struct ProbeOptions {
 /// @throws InvalidArgument for another algorithm or return codec, repetitions below 1, or a gradient of another size
 ExchangeCost probe_exchange(const Layout& layout, std::span<const float> gradient, const ProbeOptions& options);
 
+/// The same on every rank of a group at the same time, as they work in an exchange; a collective call. All get the
+/// times of the slowest rank.
+ExchangeCost probe_on_all_ranks(Communicator& communicator, const Layout& layout, std::span<const float> gradient,
+                                const ProbeOptions& options);
+
+/// What the algorithm of these options is, auto resolved. @throws InvalidArgument as CompressedAllReduce
+ExchangeAlgorithm algorithm_in_use(const Layout& layout, int num_workers, const CompressedAllReduceOptions& options);
+
 }  // namespace terngrad

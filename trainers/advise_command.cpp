@@ -1,0 +1,205 @@
+#include "trainers/advise_command.h"
+
+#include <initializer_list>
+#include <iostream>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "compress/compared_codecs.h"
+#include "compress/exchange_probe.h"
+#include "compress/sample_gradient.h"
+#include "datasets/constant_images.h"
+#include "kernels/buffer.h"
+#include "kernels/errors.h"
+#include "kernels/model_layouts.h"
+#include "nets/net_plan.h"
+#include "trainers/advice.h"
+#include "trainers/atomic_file.h"
+#include "trainers/command_main.h"
+#include "trainers/launched_command.h"
+#include "trainers/options.h"
+#include "trainers/process_group.h"
+#include "trainers/train_options.h"
+
+namespace terngrad {
+namespace {
+
+constexpr const char* kUsage =
+    "terngrad_advise: says which codec pays between the processes of this launch, or on a link that is given.\n"
+    "Example: mpirun -np 4 terngrad_advise --layout alexnet --quantize_logits\n"
+    "         terngrad_advise --net lenet --num_nodes 8 --bandwidth_mbit 100";
+
+struct AdviseOptions {
+  std::string layout;
+  std::string dataset = "synthetic";
+  std::string net;
+  int image_size = 0;
+  int channels = 0;
+  int num_classes = 0;
+  int num_nodes = 0;
+  double bandwidth_mbit = 0;
+  double latency_us = 50;
+  bool quantize_logits = false;
+  double clip_factor = 2.5;
+  int repetitions = 5;
+  int threads = 0;
+  double exchange_timeout = 600;
+  std::string json;
+};
+
+std::vector<std::string> with_none(std::vector<std::string> names) {
+  names.insert(names.begin(), "");
+  return names;
+}
+
+void declare(OptionSet& options, AdviseOptions& o) {
+  options.group("What is exchanged");
+  options.add("layout", &o.layout, "a well-known model's tensors, in place of a net's", one_of(with_none(model_names())));
+  options.add("dataset", &o.dataset, "data set whose images and classes the net is for; its files are not read",
+              one_of({"synthetic", "mnist", "cifar10"}));
+  options.add("net", &o.net, "network; empty: the data set's", one_of(with_none(net_names())));
+  options.add("image_size", &o.image_size, "height and width of the net's input; 0: the data set's", in_range(0, 1024));
+  options.add("channels", &o.channels, "channels of its images; 0: the data set's", in_range(0, 1024));
+  options.add("num_classes", &o.num_classes, "classes; 0: the data set's", in_range(0, 1 << 20));
+  options.add_flag("quantize_logits", &o.quantize_logits,
+                   "compress the logits' weights and biases too, else they travel as fp32");
+  options.add("clip_factor", &o.clip_factor, "ternary: clip at this many standard deviations; 0: no clipping",
+              at_least(0));
+  options.group("Between whom");
+  options.add("num_nodes", &o.num_nodes,
+              "workers, spread over the processes of the launch (0: one for each); without a launch each is taken to "
+              "have a machine like this one",
+              in_range(0, 65536));
+  options.add("bandwidth_mbit", &o.bandwidth_mbit,
+              "without a launch: megabits (10^6) per second that a process sends, and receives at the same time",
+              at_least(0));
+  options.add("latency_us", &o.latency_us, "without a launch: microseconds that a round of messages takes at least",
+              at_least(0));
+  options.group("Measuring");
+  options.add("repetitions", &o.repetitions, "times that each codec is measured; the median counts",
+              in_range(1, 1000000));
+  options.add("threads", &o.threads, "threads of this process; 0: all of the machine", at_least(0));
+  options.add("exchange_timeout", &o.exchange_timeout,
+              "seconds after which a process that others wait for has failed", greater_than(0));
+  options.add("json", &o.json, "file to write all numbers to");
+}
+
+/// Refuses options that the user set and would not be looked at.
+void refuse_unused(const OptionSet& options, std::initializer_list<const char*> names, const std::string& reason) {
+  for (const char* name : names) {
+    if (options.was_set(name)) TERNGRAD_THROW(UsageError, "--", name, ": has no effect here; ", reason);
+  }
+}
+
+void check_alone(const OptionSet& options, const AdviseOptions& o) {
+  refuse_unused(options, {"exchange_timeout"}, "it needs several processes (mpirun -np N)");
+  if (o.num_nodes < 2) {
+    TERNGRAD_THROW(UsageError, "--num_nodes ", o.num_nodes,
+                   ": one worker exchanges nothing; accepted without a launch (mpirun -np N): 2 or more");
+  }
+  if (o.bandwidth_mbit == 0) {
+    throw UsageError(
+        "--bandwidth_mbit 0: a process alone has no link to measure; say how fast it would be, above 0, or start several "
+        "processes (mpirun -np N)");
+  }
+}
+
+void check(const OptionSet& options, AdviseOptions& o, int num_processes) {
+  if (!o.layout.empty()) {
+    refuse_unused(options, {"dataset", "net", "image_size", "channels", "num_classes"}, "--layout is a whole model's");
+  }
+  if (num_processes == 1) {
+    check_alone(options, o);
+    return;
+  }
+  refuse_unused(options, {"bandwidth_mbit", "latency_us"},
+                "the link between the " + std::to_string(num_processes) + " processes of this launch is measured");
+  if (o.num_nodes == 0) o.num_nodes = num_processes;
+  if (o.num_nodes < num_processes) {
+    TERNGRAD_THROW(UsageError, "--num_nodes ", o.num_nodes, ": each of the ", num_processes,
+                   " processes needs a worker; accepted: 0, ", num_processes, " or more");
+  }
+}
+
+struct NamedLayout {
+  std::string name;
+  Layout layout;
+};
+
+NamedLayout make_layout(const AdviseOptions& o) {
+  if (!o.layout.empty()) return {o.layout, model_layout(o.layout)};
+  TrainOptions recipe;  // for what goes with the data set
+  recipe.dataset = o.dataset;
+  OptionSet recipe_options("");
+  declare_train_options(recipe_options, recipe);
+  apply_dataset_defaults(recipe_options, recipe);
+  const std::string net = o.net.empty() ? recipe.net : o.net;
+  try {
+    const auto images =
+        make_constant_images(o.dataset, o.image_size == 0 ? recipe.image_size : o.image_size, recipe.seed);
+    const ImageShape shape{images->height(), images->width(), o.channels == 0 ? images->channels() : o.channels};
+    return {net, plan_net(net_spec(net), shape, o.num_classes == 0 ? images->num_classes() : o.num_classes).layout};
+  } catch (const InvalidArgument& error) {
+    throw UsageError(error.what());
+  }
+}
+
+std::vector<ExchangeCost> measure_codecs(const AdviseOptions& o, const Layout& layout, const ExchangeWorld& world,
+                                         const ProcessGroup& processes) {
+  const int num_threads = threads_of_process(o.threads, processes);
+  Buffer<float> gradient;
+  processes.together([&] {
+    gradient = Buffer<float>(layout.flat_elements());
+    fill_sample_gradient(gradient.span(), 1, num_threads);
+  });
+  std::vector<ExchangeCost> costs;
+  for (const std::string& codec : compared_codec_names()) {
+    ProbeOptions options{.codec = codec,
+                         .exchange = compared_codec(codec, {.clip_factor = o.clip_factor, .quantize_logits = o.quantize_logits}),
+                         .world = world,
+                         .repetitions = o.repetitions};
+    options.exchange.num_threads = num_threads;
+    options.exchange.algorithm = algorithm_in_use(layout, world.num_workers, options.exchange);
+    costs.push_back(probe_on_all_ranks(*processes.communicator(), layout, gradient.span(), options));
+  }
+  return costs;
+}
+
+int run(const AdviseOptions& o, ProcessGroup& processes) {
+  processes.set_timeout(o.exchange_timeout);
+  NamedLayout named;
+  processes.together([&] { named = make_layout(o); });
+  AdviceSubject subject{.name = named.name,
+                        .num_elements = named.layout.num_elements(),
+                        .num_tensors = named.layout.num_segments(),
+                        .world = {o.num_nodes, processes.is_alone() ? o.num_nodes : processes.size()},
+                        .link = {1e-6 * o.latency_us, 1e6 / 8 * o.bandwidth_mbit},
+                        .samples = {}};
+  if (!processes.is_alone()) {
+    subject.samples = measure_link(*processes.communicator());
+    subject.link = fit_link(subject.samples);
+  }
+  const std::vector<ExchangeCost> costs = measure_codecs(o, named.layout, subject.world, processes);
+  processes.together([&] {
+    if (!processes.is_chief()) return;
+    const Advice advice = make_advice(std::move(subject), costs);
+    std::cout << to_text(advice);
+    if (!o.json.empty()) write_file_atomically(o.json, to_json(advice).dump(2) + "\n");
+  });
+  return kExitSuccess;
+}
+
+}  // namespace
+
+int run_advise(int argc, char** argv) {
+  AdviseOptions o;
+  OptionSet options(kUsage);
+  declare(options, o);
+  return run_launched_command("terngrad_advise", options, argc, argv,
+                              {.check = [&](const ProcessGroup& processes) { check(options, o, processes.size()); },
+                               .run = [&](ProcessGroup& processes) { return run(o, processes); }});
+}
+
+}  // namespace terngrad
