@@ -1,5 +1,5 @@
-// A command of its own and no part of terngrad_bench: in an exchange every rank takes part as often as the others, while
-// Google Benchmark lets each process choose its iterations by its own clock, and prints for each.
+// A command of its own and no part of terngrad_bench: in an exchange every rank takes part as often as the others,
+// while Google Benchmark lets each process choose its iterations by its own clock, and prints for each.
 #include "bench/exchange_command.h"
 
 #include <algorithm>
@@ -76,8 +76,8 @@ void declare(OptionSet& options, Options& o) {
   options.add_flag("predict", &o.predict,
                    "measure codecs and the link by themselves and print what they predict beside what was measured");
   options.add("threads", &o.threads, "threads of this process; 0: all of the machine", at_least(0));
-  options.add("exchange_timeout", &o.exchange_timeout,
-              "seconds after which a process that others wait for has failed", greater_than(0));
+  options.add("exchange_timeout", &o.exchange_timeout, "seconds after which a process that others wait for has failed",
+              greater_than(0));
   options.add("json", &o.json, "file to write all numbers to, those of every process too");
 }
 
@@ -104,7 +104,8 @@ void check(const OptionSet& options, Options& o, int num_processes) {
   if (std::ranges::find(o.exchanges, "integer_sum") == o.exchanges.end()) return;
   if (o.codecs != std::vector<std::string>{"t2"}) {
     throw UsageError(
-        "--exchange integer_sum: sends sums of ternary codes in lanes, whatever their format; accepted with it: --codec "
+        "--exchange integer_sum: sends sums of ternary codes in lanes, whatever their format; accepted with it: "
+        "--codec "
         "t2 alone");
   }
   if (o.predict) {

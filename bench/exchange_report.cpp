@@ -41,15 +41,14 @@ std::string rate_text(double bits_per_second) {
 
 std::string to_text(const ExchangeReportHeader& header, const std::vector<ExchangeResult>& results) {
   const std::size_t num_ranks = header.ranks.size();
-  std::string text =
-      fmt::format("{}: {} elements in {} tensors, {} workers in {} {}, {} threads each\n", header.layout,
-                  header.num_elements, header.num_segments, header.num_workers, num_ranks,
-                  num_ranks == 1 ? "process" : "processes", header.num_threads);
+  std::string text = fmt::format("{}: {} elements in {} tensors, {} workers in {} {}, {} threads each\n", header.layout,
+                                 header.num_elements, header.num_segments, header.num_workers, num_ranks,
+                                 num_ranks == 1 ? "process" : "processes", header.num_threads);
   auto out = std::back_inserter(text);
   if (header.link) {
-    fmt::format_to(out, "link: {:.1f} us and {} Mbit/s for each process\n", 1e6 * header.link->latency_seconds,
-                   std::isfinite(header.link->bytes_per_second) ? rate_text(8 * header.link->bytes_per_second)
-                                                                : "unlimited");
+    fmt::format_to(
+        out, "link: {:.1f} us and {} Mbit/s for each process\n", 1e6 * header.link->latency_seconds,
+        std::isfinite(header.link->bytes_per_second) ? rate_text(8 * header.link->bytes_per_second) : "unlimited");
   }
   fmt::format_to(out, "medians of {}, the slowest process's; ms, MB of a process\n", header.repetitions);
   fmt::format_to(out, "{:<10} {:<15} {:>9} {:>9} {:>9} {:>9} {:>9} {:>9} {:>9} {:>9}\n", "codec", "exchange", "measure",

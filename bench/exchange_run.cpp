@@ -36,7 +36,8 @@ ExchangeTimes medians(const std::vector<ExchangeTimes>& all) {
 void require_same_mean(Communicator& communicator, const Layout& layout, std::span<const float> mean) {
   std::uint32_t checksum = 0;
   for (const Segment& segment : layout.segments()) {
-    const auto values = mean.subspan(static_cast<std::size_t>(segment.offset), static_cast<std::size_t>(segment.num_elements));
+    const auto values =
+        mean.subspan(static_cast<std::size_t>(segment.offset), static_cast<std::size_t>(segment.num_elements));
     checksum = crc32c({reinterpret_cast<const std::uint8_t*>(values.data()), values.size_bytes()}, checksum);
   }
   const std::array own = {static_cast<double>(checksum)};
@@ -63,7 +64,8 @@ ExchangeTimes ExchangeResult::slowest() const {
 }
 
 ExchangeSubject make_exchange_subject(Layout layout, WorkerGroup workers, int num_threads) {
-  ExchangeSubject subject{.layout = std::move(layout), .workers = std::move(workers), .gradients = {}, .num_threads = num_threads};
+  ExchangeSubject subject{
+      .layout = std::move(layout), .workers = std::move(workers), .gradients = {}, .num_threads = num_threads};
   for (int local = 0; local < subject.workers.num_local_workers; ++local) {
     Buffer<float>& gradient = subject.gradients.emplace_back(subject.layout.flat_elements());
     const auto worker = static_cast<std::uint64_t>(subject.workers.first_local_worker + local);

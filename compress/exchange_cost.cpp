@@ -29,8 +29,8 @@ double busiest(const ExchangeWorld& world, const OfProcess& of_process) {
 /// A round of messages of one size, each worker's to all other processes.
 double gather_bytes(const ExchangeWorld& world, std::int64_t message) {
   return busiest(world, [&](const WorkerRange& range) -> RoundBytes {
-    return {.sent = range.num_local_workers * (world.num_processes - 1) * message,
-            .received = (range.num_workers - range.num_local_workers) * message};
+    return {.sent = message * range.num_local_workers * (world.num_processes - 1),
+            .received = message * (range.num_workers - range.num_local_workers)};
   });
 }
 

@@ -50,9 +50,9 @@ struct ExchangeWorld {
 
 /// Sizes of serialized messages, headers and padding included.
 struct MessageSizes {
-  std::int64_t scalers = 0;                     // S
-  std::int64_t gradient = 0;                    // G; of no interest to scatter_reduce, as the others to all_gather
-  std::vector<std::int64_t> shares = {};        // g [N]
+  std::int64_t scalers = 0;                    // S
+  std::int64_t gradient = 0;                   // G; of no interest to scatter_reduce, as the others to all_gather
+  std::vector<std::int64_t> shares = {};       // g [N]
   std::vector<std::int64_t> mean_shares = {};  // f [N]
 };
 

@@ -9,17 +9,17 @@ namespace terngrad {
 
 /// What to measure.
 struct ProbeOptions {
-  std::string codec = {};               // name in the result
+  std::string codec = {};                    // name in the result
   CompressedAllReduceOptions exchange = {};  // its algorithm is all_gather or scatter_reduce; return codec fp32
   ExchangeWorld world = {};
   int repetitions = 5;  // after one that does not count; what is measured is their median
 };
 
-/// Does what CompressedAllReduce does in a step in a process of `world` with the most workers, but for the messages' way, and times
-/// it on this machine with exchange.num_threads threads: measures and encodes a gradient for each of the process's
-/// workers, checks and takes apart the messages that all workers would send it, and aggregates them to the mean. Other
-/// workers' messages are encoded from the same gradient with their own draws. Memory is that of a process of the run,
-/// without its gradients: this one and the mean in fp32, and all messages that it gets.
+/// Does what CompressedAllReduce does in a step in a process of `world` with the most workers, but for the messages'
+/// way, and times it on this machine with exchange.num_threads threads: measures and encodes a gradient for each of the
+/// process's workers, checks and takes apart the messages that all workers would send it, and aggregates them to the
+/// mean. Other workers' messages are encoded from the same gradient with their own draws. Memory is that of a process
+/// of the run, without its gradients: this one and the mean in fp32, and all messages that it gets.
 /// @param gradient  [layout.flat_elements()]
 /// @throws InvalidArgument for another algorithm or return codec, repetitions below 1, or a gradient of another size
 ExchangeCost probe_exchange(const Layout& layout, std::span<const float> gradient, const ProbeOptions& options);

@@ -118,16 +118,17 @@ std::string recommendation_text(const Advice& advice) {
   if (advice.recommended == 0) {
     const AdviceRow& best = fastest_codec(advice);
     return fmt::format(
-        "recommendation: do not compress: fp32 takes {} for an exchange on this link, the fastest codec, {}, {}; it "
-        "pays against fp32: {}",
-        fp32, best.cost.codec, milliseconds(best.cost.seconds(link)), pays_text(best.against_fp32));
+        "recommendation: do not compress: an exchange takes {} on this link with fp32, {} with the fastest codec, {} "
+        "(it "
+        "pays {})",
+        fp32, milliseconds(best.cost.seconds(link)), best.cost.codec, pays_text(best.against_fp32));
   }
   const AdviceRow& chosen = advice.rows[advice.recommended];
   const double factor = advice.rows[0].cost.seconds(link) / chosen.cost.seconds(link);
-  std::string text = fmt::format("recommendation: {} ({}): {} for an exchange on this link, {:.1f} times faster than fp32, {}",
-                                 chosen.cost.codec, train_options(chosen.cost.codec),
-                                 milliseconds(chosen.cost.seconds(link)), factor, fp32);
-  if (advice.recommended != 1) text += fmt::format("; bf16 takes {}", milliseconds(advice.rows[1].cost.seconds(link)));
+  std::string text = fmt::format(
+      "recommendation: {} ({}): an exchange takes {} on this link, with fp32 {} ({:.1f} times as long)",
+      chosen.cost.codec, train_options(chosen.cost.codec), milliseconds(chosen.cost.seconds(link)), fp32, factor);
+  if (advice.recommended != 1) text += ", with bf16 " + milliseconds(advice.rows[1].cost.seconds(link));
   return text;
 }
 

@@ -56,7 +56,8 @@ std::vector<std::string> with_none(std::vector<std::string> names) {
 
 void declare(OptionSet& options, AdviseOptions& o) {
   options.group("What is exchanged");
-  options.add("layout", &o.layout, "a well-known model's tensors, in place of a net's", one_of(with_none(model_names())));
+  options.add("layout", &o.layout, "a well-known model's tensors, in place of a net's",
+              one_of(with_none(model_names())));
   options.add("dataset", &o.dataset, "data set whose images and classes the net is for; its files are not read",
               one_of({"synthetic", "mnist", "cifar10"}));
   options.add("net", &o.net, "network; empty: the data set's", one_of(with_none(net_names())));
@@ -81,8 +82,8 @@ void declare(OptionSet& options, AdviseOptions& o) {
   options.add("repetitions", &o.repetitions, "times that each codec is measured; the median counts",
               in_range(1, 1000000));
   options.add("threads", &o.threads, "threads of this process; 0: all of the machine", at_least(0));
-  options.add("exchange_timeout", &o.exchange_timeout,
-              "seconds after which a process that others wait for has failed", greater_than(0));
+  options.add("exchange_timeout", &o.exchange_timeout, "seconds after which a process that others wait for has failed",
+              greater_than(0));
   options.add("json", &o.json, "file to write all numbers to");
 }
 
@@ -101,7 +102,8 @@ void check_alone(const OptionSet& options, const AdviseOptions& o) {
   }
   if (o.bandwidth_mbit == 0) {
     throw UsageError(
-        "--bandwidth_mbit 0: a process alone has no link to measure; say how fast it would be, above 0, or start several "
+        "--bandwidth_mbit 0: a process alone has no link to measure; say how fast it would be, above 0, or start "
+        "several "
         "processes (mpirun -np N)");
   }
 }
@@ -156,10 +158,11 @@ std::vector<ExchangeCost> measure_codecs(const AdviseOptions& o, const Layout& l
   });
   std::vector<ExchangeCost> costs;
   for (const std::string& codec : compared_codec_names()) {
-    ProbeOptions options{.codec = codec,
-                         .exchange = compared_codec(codec, {.clip_factor = o.clip_factor, .quantize_logits = o.quantize_logits}),
-                         .world = world,
-                         .repetitions = o.repetitions};
+    ProbeOptions options{
+        .codec = codec,
+        .exchange = compared_codec(codec, {.clip_factor = o.clip_factor, .quantize_logits = o.quantize_logits}),
+        .world = world,
+        .repetitions = o.repetitions};
     options.exchange.num_threads = num_threads;
     options.exchange.algorithm = algorithm_in_use(layout, world.num_workers, options.exchange);
     costs.push_back(probe_on_all_ranks(*processes.communicator(), layout, gradient.span(), options));

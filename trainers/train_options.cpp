@@ -83,7 +83,8 @@ void check_devices(const OptionSet& options, const TrainOptions& o) {
   }
   refuse_unused(options, {"threads_per_worker"}, "--device cpu");
   if (o.profile) {
-    throw UsageError("--profile: the parts of a step are not timed on GPUs, where a step is one launch; it needs --device cpu");
+    throw UsageError(
+        "--profile: the parts of a step are not timed on GPUs, where a step is one launch; it needs --device cpu");
   }
   if (o.num_gpus > o.num_nodes) {
     TERNGRAD_THROW(UsageError, "--num_gpus ", o.num_gpus, ": each GPU needs a worker, --num_nodes is ", o.num_nodes,

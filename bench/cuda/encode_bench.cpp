@@ -4,11 +4,11 @@
 #include "bench/cuda_harness.h"
 #include "bench/cuda_subjects.h"
 #include "bench/harness.h"
-#include "kernels/model_layouts.h"
 #include "bench/ternary_check.h"
 #include "bench/typed_gradient.h"
 #include "kernels/copy.h"
 #include "kernels/encode_blocks.h"
+#include "kernels/model_layouts.h"
 #include "kernels/scaler.h"
 #include "kernels/ternarize.h"
 

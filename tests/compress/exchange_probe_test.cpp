@@ -119,7 +119,8 @@ TEST(ExchangeProbe, TimesEveryPart) {
   for (const ExchangeAlgorithm algorithm : {ExchangeAlgorithm::kAllGather, ExchangeAlgorithm::kScatterReduce}) {
     // Also with more local workers than threads, where they are encoded side by side.
     for (const int num_threads : {1, 2, 4}) {
-      const ExchangeCost cost = probe_exchange(layout, gradient.span(), options_of("t2", algorithm, {6, 2}, num_threads));
+      const ExchangeCost cost =
+          probe_exchange(layout, gradient.span(), options_of("t2", algorithm, {6, 2}, num_threads));
       EXPECT_EQ(cost.codec, "t2");
       EXPECT_EQ(cost.algorithm, algorithm);
       EXPECT_EQ(cost.wire.rounds, algorithm == ExchangeAlgorithm::kAllGather ? 2 : 3);

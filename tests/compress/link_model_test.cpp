@@ -106,8 +106,7 @@ TEST(MeasureLink, AllRanksGetTheSameGrowingSamples) {
 
 TEST(MeasureLink, StopsAtTheGreatestSize) {
   const auto errors = testing::run_ranks(2, [&](const std::shared_ptr<Communicator>& communicator) {
-    const auto samples =
-        measure_link(*communicator, {.max_bytes = 20000, .enough_seconds = 1e6, .repetitions = 1});
+    const auto samples = measure_link(*communicator, {.max_bytes = 20000, .enough_seconds = 1e6, .repetitions = 1});
     ASSERT_EQ(samples.size(), 3u);
     EXPECT_EQ(samples.back().bytes, 16 * 1024);
   });
@@ -118,7 +117,8 @@ TEST(MeasureLink, RefusesAGroupOfOneAndEmptyRanges) {
   const auto self = make_self_communicator();
   EXPECT_THROW(measure_link(*self), InvalidArgument);
   for (const LinkMeasureOptions& options :
-       {LinkMeasureOptions{.repetitions = 0}, LinkMeasureOptions{.enough_seconds = 0}, LinkMeasureOptions{.max_bytes = 4095}}) {
+       {LinkMeasureOptions{.repetitions = 0}, LinkMeasureOptions{.enough_seconds = 0},
+        LinkMeasureOptions{.max_bytes = 4095}}) {
     testing::run_ranks(2, [&](const std::shared_ptr<Communicator>& communicator) {
       EXPECT_THROW(measure_link(*communicator, options), InvalidArgument);
     });

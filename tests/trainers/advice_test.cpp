@@ -1,0 +1,127 @@
+// From costs that are easily worked out by hand; compress/exchange_cost_test.cpp has the model's own cases.
+#include "trainers/advice.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <limits>
+#include <string>
+#include <vector>
+
+#include "kernels/errors.h"
+
+namespace terngrad {
+namespace {
+
+using ::testing::HasSubstr;
+using Pays = BreakEven::Pays;
+
+ExchangeCost cost_of(const std::string& codec, double bytes, double encode, double check, double decode) {
+  return {
+      .codec = codec, .wire = {bytes, 2}, .encode_seconds = encode, .check_seconds = check, .decode_seconds = decode};
+}
+
+/// fp32 costs 1 ms and 10 MB; bf16 2 ms and 5 MB; t2 5 ms and 1 MB; t5 8 ms and 0.5 MB.
+std::vector<ExchangeCost> costs() {
+  return {cost_of("fp32", 10e6, 0.0005, 0, 0.0005), cost_of("bf16", 5e6, 0.001, 0.0005, 0.0005),
+          cost_of("t2", 1e6, 0.003, 0.001, 0.001), cost_of("t5", 0.5e6, 0.006, 0.001, 0.001)};
+}
+
+/// Two workers for each of two processes, joined by so many megabits per second.
+Advice advice_at(double megabits, double latency = 1e-4) {
+  return make_advice({.name = "a net",
+                      .num_elements = 2'500'000,
+                      .num_tensors = 8,
+                      .world = {4, 2},
+                      .link = {latency, megabits * 1e6 / 8},
+                      .samples = {}},
+                     costs());
+}
+
+TEST(Advice, ComparesEveryCodecWithBothFloats) {
+  const Advice advice = advice_at(100);
+  ASSERT_EQ(advice.rows.size(), 4u);
+  EXPECT_EQ(advice.rows[0].against_fp32.pays, Pays::kNever);
+  EXPECT_EQ(advice.rows[1].against_bf16.pays, Pays::kNever);
+  // 5 MB for 1 ms, 9 MB for 4 ms, 4 MB for 3 ms.
+  EXPECT_EQ(advice.rows[1].against_fp32.pays, Pays::kBelow);
+  EXPECT_NEAR(advice.rows[1].against_fp32.bytes_per_second, 5e9, 1);
+  EXPECT_NEAR(advice.rows[2].against_fp32.bytes_per_second, 2.25e9, 1);
+  EXPECT_NEAR(advice.rows[2].against_bf16.bytes_per_second, 4e9 / 3, 1);
+  EXPECT_EQ(advice.rows[0].against_bf16.pays, Pays::kAbove);
+  EXPECT_NEAR(advice.rows[0].against_bf16.bytes_per_second, 5e9, 1);
+}
+
+TEST(Advice, RecommendsWhatIsFastestOnThisLink) {
+  EXPECT_EQ(advice_at(100).recommended, 3u);
+  EXPECT_EQ(advice_at(2000).recommended, 2u);    // 0.5 MB take 2 ms, for which t5 works 3 ms more
+  EXPECT_EQ(advice_at(20'000).recommended, 1u);  // 2.5 GB/s
+  EXPECT_EQ(advice_at(80'000).recommended, 0u);  // 10 GB/s
+}
+
+TEST(Advice, IsATableAndALine) {
+  EXPECT_EQ(
+      to_text(advice_at(80)),
+      "a net: 2500000 elements in 8 tensors, 4 workers in 2 processes\n"
+      "link of each process, as given: 80.0 Mbit/s, latency 100.0 us\n"
+      "codec  exchange        wire/worker encode+decode      exchange   pays against fp32       pays against bf16\n"
+      "fp32   all_gather          5.00 MB      1.000 ms   1001.200 ms   -                       above 40000.0 Mbit/s\n"
+      "bf16   all_gather          2.50 MB      2.000 ms    502.200 ms   below 40000.0 Mbit/s    -\n"
+      "t2     all_gather           500 kB      5.000 ms    105.200 ms   below 18000.0 Mbit/s    below 10666.7 Mbit/s\n"
+      "t5     all_gather           250 kB      8.000 ms     58.200 ms   below 10857.1 Mbit/s    below 6000.0 Mbit/s\n"
+      "recommendation: t5 (--grad_bits 1 --ternary_format t5): an exchange takes 58.200 ms on this link, with fp32 "
+      "1001.200 ms (17.2 times as long), with bf16 502.200 ms\n");
+}
+
+TEST(Advice, SaysNotToCompressWithTheReason) {
+  EXPECT_EQ(
+      recommendation_text(advice_at(80'000)),
+      "recommendation: do not compress: an exchange takes 2.200 ms on this link with fp32, 2.700 ms with the fastest "
+      "codec, bf16 (it pays below 40000.0 Mbit/s)");
+}
+
+TEST(Advice, RecommendsBf16WithoutNamingItTwice) {
+  EXPECT_EQ(
+      recommendation_text(advice_at(20'000)),
+      "recommendation: bf16 (--grad_bits 16): an exchange takes 4.200 ms on this link, with fp32 5.200 ms (1.2 times "
+      "as long)");
+}
+
+TEST(Advice, ALinkMayBeMeasuredAndUnlimited) {
+  Advice advice = advice_at(std::numeric_limits<double>::infinity());
+  advice.subject.samples = {{1024, 0.001}, {4096, 0.001}};
+  EXPECT_THAT(to_text(advice), HasSubstr("link of each process, measured: unlimited, latency 100.0 us\n"));
+  const auto json = to_json(advice);
+  EXPECT_TRUE(json["link"]["measured"].get<bool>());
+  EXPECT_TRUE(json["link"]["bytes_per_second"].is_null());
+  EXPECT_EQ(json["link"]["samples"][1]["bytes"], 4096);
+}
+
+TEST(Advice, JsonHasTheNumbers) {
+  const auto json = to_json(advice_at(80));
+  EXPECT_EQ(json["num_workers"], 4);
+  EXPECT_EQ(json["num_processes"], 2);
+  EXPECT_FALSE(json["link"]["measured"].get<bool>());
+  EXPECT_EQ(json["link"]["bytes_per_second"], 1e7);
+  ASSERT_EQ(json["codecs"].size(), 4u);
+  const auto& t2 = json["codecs"][2];
+  EXPECT_EQ(t2["codec"], "t2");
+  EXPECT_EQ(t2["wire_bytes_per_worker"], 5e5);
+  EXPECT_EQ(t2["against_fp32"]["pays"], "below");
+  EXPECT_NEAR(t2["against_fp32"]["bytes_per_second"].get<double>(), 2.25e9, 1);
+  EXPECT_EQ(json["codecs"][0]["against_fp32"]["pays"], "never");
+  EXPECT_EQ(json["codecs"][0]["against_bf16"]["pays"], "above");
+  EXPECT_EQ(json["recommended"], "t5");
+  EXPECT_TRUE(json["compress"].get<bool>());
+  EXPECT_EQ(json["recommendation"], recommendation_text(advice_at(80)));
+  EXPECT_FALSE(to_json(advice_at(80'000))["compress"].get<bool>());
+}
+
+TEST(Advice, NeedsBothFloatsFirst) {
+  EXPECT_THROW(make_advice({}, {}), InvalidArgument);
+  EXPECT_THROW(make_advice({}, {costs()[0]}), InvalidArgument);
+  EXPECT_THROW(make_advice({}, {costs()[1], costs()[0]}), InvalidArgument);
+}
+
+}  // namespace
+}  // namespace terngrad

@@ -1,0 +1,122 @@
+// As one process; tests/mpi/tools_test.py runs the command as several.
+#include "trainers/advise_command.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <nlohmann/json.hpp>
+#include <string>
+#include <vector>
+
+#include "tests/trainers/command_runs.h"
+#include "trainers/atomic_file.h"
+
+namespace terngrad {
+namespace {
+
+using testing::CommandOutcome;
+using ::testing::HasSubstr;
+using ::testing::StartsWith;
+using testing::TemporaryDirectory;
+using testing::operator+;
+
+CommandOutcome advise(const std::vector<std::string>& arguments) {
+  return testing::run_command("terngrad_advise", run_advise, arguments);
+}
+
+/// On a net small enough to measure quickly.
+CommandOutcome advise_small(const std::vector<std::string>& more) {
+  return advise(std::vector<std::string>{"--image_size", "8", "--threads", "1", "--repetitions", "1"} + more);
+}
+
+void expect_refused(const CommandOutcome& outcome, const std::vector<std::string>& words) {
+  EXPECT_EQ(outcome.exit_code, kExitUsage) << ::testing::PrintToString(outcome);
+  EXPECT_EQ(outcome.out, "");
+  EXPECT_THAT(outcome.err, StartsWith("terngrad_advise: error: "));
+  EXPECT_EQ(std::ranges::count(outcome.err, '\n'), 1) << outcome.err;
+  for (const std::string& word : words) EXPECT_THAT(outcome.err, HasSubstr(word));
+}
+
+TEST(AdviseCommand, HelpAndVersionGoToStdout) {
+  const CommandOutcome help = advise({"--help"});
+  EXPECT_EQ(help.exit_code, kExitSuccess);
+  EXPECT_THAT(help.out, HasSubstr("--bandwidth_mbit"));
+  EXPECT_THAT(advise({"--version"}).out, StartsWith("terngrad_advise "));
+}
+
+TEST(AdviseCommand, SlowLinksWantTernary) {
+  const TemporaryDirectory folder;
+  const std::string file = (folder / "advice.json").string();
+  const CommandOutcome outcome =
+      advise_small({"--num_nodes", "4", "--bandwidth_mbit", "0.001", "--quantize_logits", "--json", file});
+  ASSERT_EQ(outcome.exit_code, kExitSuccess) << ::testing::PrintToString(outcome);
+  EXPECT_THAT(outcome.out, StartsWith("lenet: "));
+  EXPECT_THAT(outcome.out, HasSubstr("4 workers, each in a process of its own\n"));
+  EXPECT_THAT(outcome.out, HasSubstr("link of each process, as given: 0.0 Mbit/s, latency 50.0 us\n"));
+  for (const char* codec : {"fp32", "bf16", "t2", "t5"}) {
+    EXPECT_THAT(outcome.out, HasSubstr("\n" + std::string(codec) + " ")) << codec;
+  }
+  // Minutes on the wire and milliseconds of work: whatever else the machine does.
+  EXPECT_THAT(outcome.out, HasSubstr("\nrecommendation: t5 "));
+  const auto json = nlohmann::json::parse(read_file_text(file));
+  EXPECT_EQ(json["recommended"], "t5");
+  EXPECT_EQ(json["codecs"].size(), 4u);
+  // 32 bits against about 2.
+  const double fp32 = json["codecs"][0]["wire_bytes_per_worker"];
+  const double t2 = json["codecs"][2]["wire_bytes_per_worker"];
+  EXPECT_GT(fp32 / t2, 7);
+}
+
+TEST(AdviseCommand, LatencyAloneIsNoReasonToCompress) {
+  // Ten seconds for each round, of which all codecs need at least as many: nothing else matters.
+  const CommandOutcome outcome =
+      advise_small({"--num_nodes", "2", "--bandwidth_mbit", "1000000", "--latency_us", "1e7"});
+  ASSERT_EQ(outcome.exit_code, kExitSuccess) << ::testing::PrintToString(outcome);
+  EXPECT_THAT(outcome.out, HasSubstr("\nrecommendation: do not compress: "));
+}
+
+TEST(AdviseCommand, NetsHaveTheDataSetsShapeUnlessSaid) {
+  const auto first_line = [](const std::vector<std::string>& more) {
+    const CommandOutcome outcome =
+        advise_small(std::vector<std::string>{"--num_nodes", "2", "--bandwidth_mbit", "100"} + more);
+    EXPECT_EQ(outcome.exit_code, kExitSuccess) << ::testing::PrintToString(outcome);
+    return outcome.out.substr(0, outcome.out.find(','));
+  };
+  // conv1 5 x 5 x 1 x 20 + 20, conv2 5 x 5 x 20 x 50 + 50, fc3 2 x 2 x 50 x 500 + 500, logits 500 x 10 + 10.
+  EXPECT_EQ(first_line({}), "lenet: 131080 elements in 8 tensors");
+  EXPECT_EQ(first_line({"--channels", "3", "--num_classes", "7"}), "lenet: 130577 elements in 8 tensors");
+  EXPECT_THAT(first_line({"--dataset", "cifar10"}), StartsWith("cifar10_alexnet: "));
+  EXPECT_THAT(first_line({"--dataset", "cifar10", "--net", "lenet"}), StartsWith("lenet: 132080 "));
+}
+
+TEST(AdviseCommand, AWholeModelTakesAName) {
+  const CommandOutcome outcome = advise(
+      {"--layout", "lenet", "--num_nodes", "2", "--bandwidth_mbit", "100", "--threads", "1", "--repetitions", "1"});
+  ASSERT_EQ(outcome.exit_code, kExitSuccess) << ::testing::PrintToString(outcome);
+  EXPECT_THAT(outcome.out, StartsWith("lenet: 1256080 elements in 8 tensors, 2 workers"));
+}
+
+TEST(AdviseCommand, RefusesWhatItCannotHonour) {
+  expect_refused(advise_small({"--bandwidth_mbit", "100"}), {"--num_nodes 0", "2 or more"});
+  expect_refused(advise_small({"--bandwidth_mbit", "100", "--num_nodes", "1"}), {"--num_nodes 1", "2 or more"});
+  expect_refused(advise_small({"--num_nodes", "2"}), {"--bandwidth_mbit 0", "above 0", "mpirun"});
+  const std::vector<std::string> link = {"--num_nodes", "2", "--bandwidth_mbit", "100"};
+  expect_refused(advise_small(link + std::vector<std::string>{"--exchange_timeout", "5"}), {"--exchange_timeout"});
+  expect_refused(advise(link + std::vector<std::string>{"--layout", "alexnet", "--net", "lenet"}),
+                 {"--net", "--layout"});
+  expect_refused(advise(link + std::vector<std::string>{"--layout", "resnet"}), {"--layout", "alexnet"});
+  expect_refused(advise(link + std::vector<std::string>{"--num_classes", "1048577"}), {"--num_classes"});
+  expect_refused(advise(link + std::vector<std::string>{"--dataset", "folder"}), {"--dataset", "cifar10"});
+}
+
+TEST(AdviseCommand, AFileThatCannotBeWrittenIsAnError) {
+  const TemporaryDirectory folder;
+  const CommandOutcome outcome = advise_small(
+      {"--num_nodes", "2", "--bandwidth_mbit", "100", "--json", (folder / "nowhere" / "advice.json").string()});
+  EXPECT_EQ(outcome.exit_code, kExitFailure);
+  EXPECT_THAT(outcome.err, HasSubstr("nowhere"));
+}
+
+}  // namespace
+}  // namespace terngrad

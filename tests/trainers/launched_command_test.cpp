@@ -14,9 +14,9 @@
 namespace terngrad {
 namespace {
 
+using testing::CommandOutcome;
 using ::testing::HasSubstr;
 using ::testing::StartsWith;
-using testing::CommandOutcome;
 
 struct Calls {
   int checks = 0;

@@ -9,8 +9,8 @@
 namespace terngrad {
 namespace {
 
-using ::testing::HasSubstr;
 using testing::FakeRun;
+using ::testing::HasSubstr;
 
 ExchangeReport report_of(double scale) {
   ExchangeReport report;

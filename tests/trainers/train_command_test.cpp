@@ -175,9 +175,18 @@ TEST(TrainCommand, BenchmarkModeNeedsNoFiles) {
 
 TEST(TrainCommand, ProfileSaysHowAStepIsSplit) {
   const TemporaryDirectory folder;
-  const std::vector<std::string> options = {"--benchmark_mode", "--image_size", "8", "--batch_size",
-                                            "4",                "--threads",    "1", "--device",
-                                            "cpu",              "--num_nodes",  "2", "--max_steps",
+  const std::vector<std::string> options = {"--benchmark_mode",
+                                            "--image_size",
+                                            "8",
+                                            "--batch_size",
+                                            "4",
+                                            "--threads",
+                                            "1",
+                                            "--device",
+                                            "cpu",
+                                            "--num_nodes",
+                                            "2",
+                                            "--max_steps",
                                             "5"};
   const CommandOutcome profiled =
       train(options + std::vector<std::string>{"--profile", "--train_dir", (folder / "profiled").string()});

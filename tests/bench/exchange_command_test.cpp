@@ -1,0 +1,85 @@
+// As one process; tests/mpi/tools_test.py runs the command as several.
+#include "bench/exchange_command.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <nlohmann/json.hpp>
+#include <string>
+#include <vector>
+
+#include "tests/trainers/command_runs.h"
+#include "trainers/atomic_file.h"
+
+namespace terngrad::bench {
+namespace {
+
+using testing::CommandOutcome;
+using ::testing::HasSubstr;
+using ::testing::Not;
+using ::testing::StartsWith;
+using testing::TemporaryDirectory;
+using testing::operator+;
+
+CommandOutcome bench(const std::vector<std::string>& more) {
+  return testing::run_command(
+      "terngrad_exchange_bench", run_exchange_bench,
+      std::vector<std::string>{"--threads", "1", "--repetitions", "1", "--warm_up", "0"} + more);
+}
+
+void expect_refused(const CommandOutcome& outcome, const std::vector<std::string>& words) {
+  EXPECT_EQ(outcome.exit_code, kExitUsage) << ::testing::PrintToString(outcome);
+  EXPECT_EQ(outcome.out, "");
+  EXPECT_THAT(outcome.err, StartsWith("terngrad_exchange_bench: error: "));
+  EXPECT_EQ(std::ranges::count(outcome.err, '\n'), 1) << outcome.err;
+  for (const std::string& word : words) EXPECT_THAT(outcome.err, HasSubstr(word));
+}
+
+TEST(ExchangeBench, HelpAndVersionGoToStdout) {
+  EXPECT_THAT(bench({"--help"}).out, HasSubstr("--quantize_logits"));
+  EXPECT_THAT(bench({"--version"}).out, StartsWith("terngrad_exchange_bench "));
+}
+
+TEST(ExchangeBench, MeasuresAllCodecsByDefault) {
+  const TemporaryDirectory folder;
+  const std::string file = (folder / "exchange.json").string();
+  const CommandOutcome outcome = bench({"--num_nodes", "2", "--json", file});
+  ASSERT_EQ(outcome.exit_code, kExitSuccess) << ::testing::PrintToString(outcome);
+  EXPECT_THAT(outcome.out,
+              StartsWith("lenet: 1256080 elements in 8 tensors, 2 workers in 1 process, 1 threads each\n"));
+  EXPECT_THAT(outcome.out, Not(HasSubstr("predicted")));
+  const auto json = nlohmann::json::parse(read_file_text(file));
+  ASSERT_EQ(json["results"].size(), 4u);
+  for (const auto& result : json["results"]) {
+    EXPECT_GT(result["slowest"]["total_seconds"].get<double>(), 0);
+    EXPECT_EQ(result["slowest"]["sent_bytes"], 0);  // one process
+  }
+}
+
+TEST(ExchangeBench, MeasuresWhatIsAskedFor) {
+  const CommandOutcome outcome = bench({"--num_nodes", "3", "--codec", "t5", "--codec", "bf16", "--exchange",
+                                        "all_gather", "--exchange", "scatter_reduce", "--predict"});
+  ASSERT_EQ(outcome.exit_code, kExitSuccess) << ::testing::PrintToString(outcome);
+  for (const char* row :
+       {"t5         all_gather", "bf16       all_gather", "t5         scatter_reduce", "bf16       scatter_reduce"}) {
+    EXPECT_THAT(outcome.out, HasSubstr("\n" + std::string(row))) << row;
+  }
+  EXPECT_THAT(outcome.out, HasSubstr("\n           predicted "));
+  EXPECT_THAT(outcome.out, Not(HasSubstr("fp32")));
+  const CommandOutcome sums = bench({"--num_nodes", "2", "--codec", "t2", "--exchange", "integer_sum"});
+  EXPECT_THAT(sums.out, HasSubstr("\nt2         integer_sum"));
+}
+
+TEST(ExchangeBench, RefusesWhatItCannotHonour) {
+  expect_refused(bench({"--exchange", "integer_sum"}), {"--exchange integer_sum", "--codec t2"});
+  expect_refused(bench({"--exchange", "integer_sum", "--codec", "t2", "--predict"}), {"--predict", "all_gather"});
+  expect_refused(bench({"--exchange_timeout", "3"}), {"--exchange_timeout", "mpirun"});
+  expect_refused(bench({"--codec", "fp32", "--quantize_logits"}), {"--quantize_logits", "other than fp32"});
+  expect_refused(bench({"--codec", "bf16", "--clip_factor", "2"}), {"--clip_factor", "t2 or t5"});
+  expect_refused(bench({"--codec", "tmask"}), {"--codec", "tmask"});
+  expect_refused(bench({"--layout", "resnet"}), {"--layout", "resnet"});
+}
+
+}  // namespace
+}  // namespace terngrad::bench

@@ -1,0 +1,132 @@
+"""terngrad_exchange_bench, terngrad_advise and terngrad_train --profile as several processes of one launch.
+
+Arguments: the folder with the programs, then the launcher's command up to the number of ranks."""
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+import unittest
+
+PROGRAMS = ""
+LAUNCHER = []
+
+
+class Tool(unittest.TestCase):
+    def setUp(self):
+        self.folder = tempfile.mkdtemp(prefix="terngrad_tools_")
+        self.addCleanup(shutil.rmtree, self.folder)
+        self.json = os.path.join(self.folder, "numbers.json")
+
+    def run_tool(self, ranks, name, *options):
+        command = [*LAUNCHER, str(ranks), os.path.join(PROGRAMS, name), "--threads", "1", *options]
+        return subprocess.run(command, capture_output=True, text=True, check=False)
+
+    def ran(self, ranks, name, *options):
+        result = self.run_tool(ranks, name, *options)
+        self.assertEqual(result.returncode, 0, result.stdout + result.stderr)
+        return result.stdout
+
+    def refused(self, ranks, name, *options):
+        result = self.run_tool(ranks, name, *options)
+        self.assertEqual(result.returncode, 2, result.stdout + result.stderr)
+        errors = [line for line in result.stderr.splitlines() if line.startswith(f"{name}: error: ")]
+        self.assertEqual(len(errors), 1, result.stderr)
+        self.assertEqual(result.stdout, "")
+        return errors[0]
+
+    def numbers(self):
+        with open(self.json, encoding="utf-8") as file:
+            return json.load(file)
+
+
+class ExchangeBench(Tool):
+    NAME = "terngrad_exchange_bench"
+
+    def test_the_chief_prints_what_all_measured(self):
+        out = self.ran(2, self.NAME, "--repetitions", "2", "--json", self.json)
+        self.assertEqual(out.count("lenet: 1256080 elements in 8 tensors, 2 workers in 2 processes"), 1)
+        numbers = self.numbers()
+        self.assertEqual([result["codec"] for result in numbers["results"]], ["fp32", "bf16", "t2", "t5"])
+        for result in numbers["results"]:
+            self.assertEqual(len(result["ranks"]), 2)
+            first, second = result["ranks"]
+            # Two workers of equal messages: what one process sends, the other receives.
+            self.assertEqual(first["sent_bytes"], second["received_bytes"])
+            self.assertEqual(second["sent_bytes"], first["received_bytes"])
+            self.assertGreater(result["slowest"]["bits_per_second"], 0)
+        fp32, bf16, t2, t5 = [result["slowest"]["sent_bytes"] for result in numbers["results"]]
+        self.assertGreater(fp32, 4 * 1256080)
+        self.assertLess(fp32, 4 * 1256080 + 2000)
+        self.assertTrue(fp32 > bf16 > t2 > t5)
+
+    def test_predicted_bytes_are_those_sent(self):
+        for ranks, workers in [(2, 3), (3, 3)]:
+            out = self.ran(ranks, self.NAME, "--repetitions", "1", "--num_nodes", str(workers), "--codec", "t2", "--codec",
+                           "bf16", "--exchange", "all_gather", "--predict", "--json", self.json)
+            self.assertIn("predicted", out)
+            for result in self.numbers()["results"]:
+                self.assertEqual(result["predicted"]["wire_bytes"], result["slowest"]["sent_bytes"])
+
+    def test_every_algorithm(self):
+        out = self.ran(2, self.NAME, "--repetitions", "1", "--num_nodes", "4", "--codec", "t2", "--exchange", "all_gather",
+                       "--exchange", "scatter_reduce", "--exchange", "integer_sum")
+        for algorithm in ["all_gather", "scatter_reduce", "integer_sum"]:
+            self.assertIn(f"t2         {algorithm}", out)
+
+    def test_refusals_are_said_once(self):
+        self.assertIn("--num_nodes 1: each of the 2 processes needs a worker", self.refused(2, self.NAME, "--num_nodes", "1"))
+        self.assertIn("--exchange integer_sum", self.refused(2, self.NAME, "--exchange", "integer_sum"))
+
+    def test_ranks_with_other_options_are_named(self):
+        program = os.path.join(PROGRAMS, self.NAME)
+        command = [*LAUNCHER, "1", program, ":", "-np", "1", program, "--repetitions", "3"]
+        result = subprocess.run(command, capture_output=True, text=True, check=False)
+        self.assertEqual(result.returncode, 2, result.stderr)
+        self.assertRegex(result.stderr, r"rank 1 on \S+: --repetitions is 3 here and 5 for rank 0")
+
+
+class Advise(Tool):
+    NAME = "terngrad_advise"
+
+    def test_it_measures_the_link_of_its_launch(self):
+        out = self.ran(2, self.NAME, "--image_size", "8", "--repetitions", "1", "--json", self.json)
+        self.assertEqual(out.count("lenet: 131080 elements in 8 tensors, 2 workers, each in a process of its own"), 1)
+        self.assertIn("link of each process, measured: ", out)
+        self.assertEqual(out.count("recommendation: "), 1)
+        numbers = self.numbers()
+        self.assertTrue(numbers["link"]["measured"])
+        self.assertGreaterEqual(len(numbers["link"]["samples"]), 2)
+        self.assertIn(numbers["recommended"], ["fp32", "bf16", "t2", "t5"])
+        self.assertEqual(numbers["compress"], numbers["recommended"] != "fp32")
+        # What is recommended is the fastest by the numbers beside it, or fp32 where little is to be gained.
+        seconds = {codec["codec"]: codec["exchange_seconds"] for codec in numbers["codecs"]}
+        best = min(seconds, key=seconds.get)
+        if seconds[best] < 0.95 * seconds["fp32"]:
+            self.assertEqual(numbers["recommended"], best)
+        else:
+            self.assertEqual(numbers["recommended"], "fp32")
+
+    def test_workers_are_spread_over_the_processes(self):
+        out = self.ran(2, self.NAME, "--image_size", "8", "--repetitions", "1", "--num_nodes", "5")
+        self.assertIn("5 workers in 2 processes", out)
+
+    def test_a_measured_link_is_not_given(self):
+        self.assertIn("--bandwidth_mbit: has no effect here; the link between the 2 processes",
+                      self.refused(2, self.NAME, "--bandwidth_mbit", "100"))
+        self.assertIn("--latency_us: has no effect here", self.refused(2, self.NAME, "--latency_us", "5"))
+
+
+class Profile(Tool):
+    def test_the_chief_prints_it_once(self):
+        out = self.ran(2, "terngrad_train", "--benchmark_mode", "--image_size", "8", "--num_nodes", "2", "--batch_size", "4",
+                       "--max_steps", "6", "--profile", "--train_dir", os.path.join(self.folder, "run"))
+        self.assertEqual(out.count("ms per step, mean of 3 (the first 3 are left out)"), 1)
+        self.assertEqual(out.count("  wire  "), 1)
+
+
+if __name__ == "__main__":
+    PROGRAMS, *LAUNCHER = sys.argv[1:]
+    unittest.main(argv=[sys.argv[0], "-v"])
