@@ -68,8 +68,8 @@ ExchangeSubject make_exchange_subject(Layout layout, WorkerGroup workers, int nu
       .layout = std::move(layout), .workers = std::move(workers), .gradients = {}, .num_threads = num_threads};
   for (int local = 0; local < subject.workers.num_local_workers; ++local) {
     Buffer<float>& gradient = subject.gradients.emplace_back(subject.layout.flat_elements());
-    const auto worker = static_cast<std::uint64_t>(subject.workers.first_local_worker + local);
-    fill_sample_gradient(gradient.span(), worker + 1, num_threads);
+    const std::int64_t worker = std::int64_t{subject.workers.first_local_worker} + local;
+    fill_sample_gradient(gradient.span(), static_cast<std::uint64_t>(worker + 1), num_threads);
   }
   return subject;
 }
@@ -106,6 +106,7 @@ ExchangeResult run_exchange(ExchangeSubject& subject, const std::string& codec, 
 
   const ExchangeTimes own = medians(all);
   std::vector<double> numbers;
+  numbers.reserve(kParts.size());
   for (const auto part : kParts) numbers.push_back(own.*part);
   ExchangeResult result{.codec = codec, .algorithm = exchange.algorithm(), .ranks = {}, .predicted = {}};
   for (const std::vector<double>& of_rank : gather_numbers(*metered, numbers)) {

@@ -39,6 +39,7 @@ CodecPlanOptions with_workers(CodecPlanOptions options, int num_workers) {
 
 std::vector<std::int64_t> sizes_of(const std::vector<Bytes>& messages) {
   std::vector<std::int64_t> sizes;
+  sizes.reserve(messages.size());
   for (const Bytes& message : messages) sizes.push_back(static_cast<std::int64_t>(message.size()));
   return sizes;
 }
@@ -136,7 +137,7 @@ double Process::encode() {
   // As the exchange does: one worker after the other, or with many of them side by side. Then as many as run at once
   // stand for all.
   if (num_local < num_threads) return num_local * seconds_of([&] { encode_one(0, stream_); });
-  const double rounds = (num_local + num_threads - 1) / num_threads;
+  const int rounds = (num_local + num_threads - 1) / num_threads;
   return rounds * seconds_of([&] {
            parallel_for(num_threads, num_threads, 1, [&](std::int64_t begin, std::int64_t end) {
              Stream one(Device::cpu(), 1);

@@ -65,8 +65,8 @@ std::vector<LinkSample> measure_link(Communicator& communicator, const LinkMeasu
   for (std::int64_t size = kFirstBytes; size * num_others <= options.max_bytes; size *= kGrowth) {
     bytes.resize(static_cast<std::size_t>(size));
     const double first = time_round(communicator, bytes, mine, all);
-    std::vector<double> seconds;
-    for (int i = 0; i < options.repetitions; ++i) seconds.push_back(time_round(communicator, bytes, mine, all));
+    std::vector<double> seconds(static_cast<std::size_t>(options.repetitions));
+    for (double& each : seconds) each = time_round(communicator, bytes, mine, all);
     const auto middle = seconds.begin() + static_cast<std::ptrdiff_t>(seconds.size() / 2);
     std::ranges::nth_element(seconds, middle);
     samples.push_back({static_cast<double>(size * num_others), *middle});
