@@ -42,6 +42,11 @@ void MeteredCommunicator::all_reduce_max(std::span<std::uint32_t> values) {
   count_reduction(values.size_bytes());
 }
 
+void MeteredCommunicator::vendor_sum(const FloatSpan& values) {
+  inner_->vendor_sum(values);
+  count_reduction(static_cast<std::size_t>(values.count) * element_bytes(values.type));
+}
+
 void MeteredCommunicator::broadcast(std::span<std::uint8_t> values, int root) {
   inner_->broadcast(values, root);
   const auto bytes = static_cast<std::int64_t>(values.size());

@@ -63,6 +63,10 @@ TEST(MeteredCommunicator, CountsReductionsAndBroadcasts) {
     metered.all_reduce_max(greatest);
     EXPECT_EQ(metered.sent_bytes(), 2 * 3 * 400 / 4);
     metered.reset();
+    std::vector<float> summands(100);
+    metered.vendor_sum({summands.data(), 100, ElementType::kFloat32});
+    EXPECT_EQ(metered.sent_bytes(), 2 * 3 * 400 / 4);
+    metered.reset();
     std::vector<std::uint8_t> values(10);
     metered.broadcast(values, 1);
     EXPECT_EQ(metered.sent_bytes(), metered.rank() == 1 ? 30 : 0);

@@ -15,7 +15,8 @@ SCRIPTS = pathlib.Path(__file__).resolve().parents[2] / "scripts"
 BUILD = COMPILER = None
 
 # What the machine brings: glibc with the loader, and CUDA.
-OF_THE_MACHINE = re.compile(r"(lib(c|m|pthread|dl|rt)|ld-linux|linux-vdso|lib(cuda|cublas|cudnn|nccl))")
+OF_THE_MACHINE = re.compile(
+    r"(lib(c|m|pthread|dl|rt|resolv|util|anl|mvec)\.so|ld-linux|linux-vdso|lib(cuda|cublas|cudnn|nccl))")
 
 
 def run(*command, **options):
