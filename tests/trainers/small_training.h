@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <mutex>
 #include <optional>
 #include <span>
 #include <string>
@@ -117,6 +118,10 @@ struct SmallRun {
 };
 
 inline std::unique_ptr<Trainer> make_small_trainer(const SmallRun& run) {
+  // Ranks that are threads come one at a time: oneDNN guards what all its primitives share by locks that
+  // ThreadSanitizer does not see.
+  static std::mutex mutex;
+  const std::lock_guard lock(mutex);
   static const std::shared_ptr<const Dataset> digits = small_digits(40, kSmallImage);
   TrainerParts parts;
   parts.dataset = run.dataset != nullptr ? run.dataset : digits;
