@@ -4,28 +4,45 @@
 #include <iostream>
 
 #include "kernels/device.h"
+#include "kernels/errors.h"
 #include "trainers/command_main.h"
 #include "trainers/rank_options.h"
 #include "version.h"
 
 namespace terngrad {
+namespace {
+
+bool is_question(const ParseResult& parsed) { return parsed.help_requested || parsed.version_requested; }
+
+}  // namespace
+
+bool answer_questions(const char* name, const OptionSet& options, const ParseResult& parsed,
+                      const ProcessGroup& processes) {
+  const bool chief_is_asked = !processes.from_chief(is_question(parsed) ? "asked" : "").empty();
+  processes.together([&] {
+    if (is_question(parsed) != chief_is_asked) {
+      throw UsageError("--help, --version: are for all processes or for none");
+    }
+  });
+  if (!chief_is_asked || !processes.is_chief()) return chief_is_asked;
+  if (parsed.help_requested) {
+    std::cout << options.help();
+  } else {
+    std::cout << name << " " << kVersion << " (" << kCommit << ")\n";
+  }
+  return true;
+}
 
 int run_launched_command(const char* name, OptionSet& options, int argc, const char* const* argv,
                          const LaunchedCommand& command) {
   ProcessGroup processes;
   return processes.run(name, [&]() -> int {
     ParseResult parsed;
-    const auto only_asks = [&] { return parsed.help_requested || parsed.version_requested; };
     processes.together([&] {
       parsed = options.parse(argc, argv);
-      if (!only_asks()) command.check(processes);
+      if (!is_question(parsed)) command.check(processes);
     });
-    if (only_asks()) {
-      if (!processes.is_chief()) return kExitSuccess;
-      if (parsed.help_requested) std::cout << options.help();
-      if (!parsed.help_requested) std::cout << name << " " << kVersion << " (" << kCommit << ")\n";
-      return kExitSuccess;
-    }
+    if (answer_questions(name, options, parsed, processes)) return kExitSuccess;
     require_same_on_all_ranks(processes, options.values(), {});
     return command.run(processes);
   });

@@ -23,6 +23,11 @@ struct LaunchedCommand {
 int run_launched_command(const char* name, OptionSet& options, int argc, const char* const* argv,
                          const LaunchedCommand& command);
 
+/// Answers --help and --version, on the chief; a collective call. @returns whether one of them was asked for
+/// @throws GroupError if some ranks were asked and others not
+bool answer_questions(const char* name, const OptionSet& options, const ParseResult& parsed,
+                      const ProcessGroup& processes);
+
 /// What --threads means: the number itself, or for 0 all processors of the machine, shared with the ranks that may run
 /// on the same ones.
 int threads_of_process(int asked, const ProcessGroup& processes);

@@ -41,6 +41,9 @@ Outcome outcome_of(const std::function<void()>& body) {
   }
 }
 
+/// Lets the chief print what it has to say before this rank ends it.
+void give_chief_time() { std::this_thread::sleep_for(std::chrono::seconds(2)); }
+
 /// Processors that this process may run on.
 std::string processors() {
   cpu_set_t set;
@@ -153,7 +156,7 @@ std::string ProcessGroup::from_chief(std::string_view text) const {
   return result;
 }
 
-int ProcessGroup::run(const char* command, const std::function<int()>& body) const {
+int ProcessGroup::run(const char* command, const std::function<int()>& body, const std::string& advice) const {
   if (is_alone()) return body();
   // What all ranks meet is for the chief to say, which knows from where the run can go on: the others give it time.
   bool all_meet_it = false;
@@ -162,7 +165,9 @@ int ProcessGroup::run(const char* command, const std::function<int()>& body) con
     return body();
   } catch (const GroupError& error) {
     if (error.is_chief()) print_error(command, error.what());
-    return error.exit_code();
+    if (launch_ == nullptr) return error.exit_code();
+    if (!error.is_chief()) give_chief_time();
+    MpiSession::abort(error.exit_code());
   } catch (const UsageError& error) {
     outcome = {kExitUsage, error.what()};
   } catch (const CommunicationError& error) {
@@ -177,9 +182,8 @@ int ProcessGroup::run(const char* command, const std::function<int()>& body) con
     outcome = {kExitFailure, error.what()};
   }
   std::cout.flush();
-  if (all_meet_it && !is_chief()) std::this_thread::sleep_for(std::chrono::seconds(2));
-  print_error(command, own_name_ + ": " + outcome.message +
-                           (is_chief() ? "" : "; go on from the last checkpoint with --resume"));
+  if (all_meet_it && !is_chief()) give_chief_time();
+  print_error(command, own_name_ + ": " + outcome.message + (is_chief() ? "" : advice));
   MpiSession::abort(outcome.exit_code);
 }
 

@@ -66,8 +66,11 @@ class ProcessGroup {
 
   /// Runs the part of a command after which ranks wait for each other: an exception that is not a GroupError is printed
   /// with the name of the rank and ends all ranks, because the others would wait in vain. Alone, it is passed on.
+  /// So is, once the chief has printed it, a GroupError where a rank was set aside, which does not hear of it
+  /// otherwise.
   /// @param command  begins the line that is printed
-  int run(const char* command, const std::function<int()>& body) const;
+  /// @param advice   ends it on ranks other than the chief, whose own errors say how to go on
+  int run(const char* command, const std::function<int()>& body, const std::string& advice = "") const;
 
  private:
   void use(std::unique_ptr<MpiCommunicator> communicator);

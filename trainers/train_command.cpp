@@ -21,6 +21,7 @@
 #include "trainers/eval_command.h"
 #include "trainers/event_file.h"
 #include "trainers/event_hook.h"
+#include "trainers/launched_command.h"
 #include "trainers/process_group.h"
 #include "trainers/rank_options.h"
 #include "trainers/replica_check.h"
@@ -388,40 +389,29 @@ int take_part(const TrainOptions& o, RunDescription description, ProcessGroup& p
   return exit_code;
 }
 
-/// Everything that options alone decide. @returns the exit code if that ends the command
-std::optional<int> read_options(int argc, char** argv, OptionSet& options, TrainOptions& o,
-                                const ProcessGroup& processes) {
+/// Everything that options alone decide.
+ParseResult read_options(int argc, char** argv, OptionSet& options, TrainOptions& o, const ProcessGroup& processes) {
   const ParseResult parsed = options.parse(argc, argv);
   apply_dataset_defaults(options, o);
-  if (parsed.help_requested || parsed.version_requested) {
-    if (!processes.is_chief()) return kExitSuccess;
-    if (parsed.help_requested) std::cout << options.help();
-    if (!parsed.help_requested) std::cout << "terngrad_train " << kVersion << " (" << kCommit << ")\n";
-    return kExitSuccess;
-  }
+  if (parsed.help_requested || parsed.version_requested) return parsed;
   apply_launch(o, processes.size(), processes.num_sharing_processors());
   check_launch(options, o, processes.size());
   check_train_options(options, o);
   if (o.train_dir.empty()) o.train_dir = default_train_dir(o);
-  return std::nullopt;
+  return parsed;
 }
 
 }  // namespace
 
 int run_train(int argc, char** argv) {
   ProcessGroup processes;
-  return processes.run("terngrad_train", [&]() -> int {
+  const auto run = [&]() -> int {
     TrainOptions o;
     OptionSet options(kUsage);
     declare_train_options(options, o);
-    std::optional<int> ended;
-    processes.together([&] { ended = read_options(argc, argv, options, o, processes); });
-    const bool chief_has_ended = !processes.from_chief(ended ? "ended" : "").empty();
-    processes.together([&] {
-      if (ended.has_value() != chief_has_ended)
-        throw UsageError("--help, --version: are for all processes or for none");
-    });
-    if (ended) return *ended;
+    ParseResult parsed;
+    processes.together([&] { parsed = read_options(argc, argv, options, o, processes); });
+    if (answer_questions("terngrad_train", options, parsed, processes)) return kExitSuccess;
     RunDescription description;
     description.command = "terngrad_train";
     description.arguments.assign(argv + 1, argv + argc);
@@ -429,7 +419,8 @@ int run_train(int argc, char** argv) {
     description.version = kVersion;
     description.commit = kCommit;
     return take_part(o, std::move(description), processes);
-  });
+  };
+  return processes.run("terngrad_train", run, "; go on from the last checkpoint, if there is one, with --resume");
 }
 
 }  // namespace terngrad

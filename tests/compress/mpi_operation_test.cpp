@@ -94,6 +94,33 @@ TEST(MpiOperation, NamesThePeerThatDoesNotCome) {
   make_mpi_communicator()->barrier();
 }
 
+TEST(MpiOperation, RefusesWhatIsNoLetter) {
+  for (const std::size_t length : {0u, 8u, 64u, 4096u}) {
+    MpiGroup group = make_group(60);
+    if (group.size == 1) GTEST_SKIP() << "takes several ranks";
+    const int stranger = group.size - 1;
+    const std::vector<std::uint8_t> garbage(length, 0xA5);
+    if (group.rank == stranger) {
+      for (int peer = 0; peer < stranger; ++peer) {
+        MPI_Send(garbage.data(), static_cast<int>(length), MPI_BYTE, peer, kMpiLetterTag, group.communicator);
+      }
+    } else {
+      MpiOperation operation(group, MpiOperationKind::kBarrier);
+      for (int peer = 0; peer < group.size; ++peer) {
+        if (peer != group.rank) operation.send(peer, {}, {});
+      }
+      try {
+        operation.await_letters();
+        ADD_FAILURE() << "nothing was noticed";
+      } catch (const CommunicationError& error) {
+        EXPECT_THAT(error.what(), AllOf(HasSubstr("rank " + std::to_string(stranger)), HasSubstr("is no letter")));
+      }
+      EXPECT_TRUE(group.is_broken);
+    }
+    make_mpi_communicator()->barrier();
+  }
+}
+
 // Whoever waits for a rank that does not come cannot take what others send it: it is not the one to name.
 TEST(MpiOperation, DoesNotBlameAPeerThatWaitsItself) {
   MpiGroup group = make_group(0.3);

@@ -236,6 +236,13 @@ class Evaluator(Run):
         step = int(re.search(r"stopped after step (\d+)", result.stdout).group(1))
         self.assertRegex(result.stdout, rf"step {step}, ema weights")
 
+    def test_it_ends_where_the_others_cannot_start(self):
+        options = ternary(num_nodes=2, batch_size=8)
+        command = self.command(3, [*options, "--last_rank_evaluates", "--resume", "--train_dir", self.path("nowhere")])
+        result = subprocess.run(command, capture_output=True, text=True, timeout=60)
+        self.assertNotEqual(result.returncode, 0)
+        self.assertEqual(len(re.findall(r"terngrad_train: error: .*there is no run", result.stderr)), 1, result.stderr)
+
     def test_what_it_does_not_go_with_is_refused(self):
         for options, words in [(["--num_nodes", "2", "--eval_steps", "3"], "--eval_steps"),
                                (["--num_nodes", "1"], "each of the 2 training processes")]:
