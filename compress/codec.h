@@ -19,7 +19,8 @@ struct CodecTraits {
   bool fixed_size = true;        // bits_per_element is exact; else an upper bound
   bool unbiased = true;          // E[decoded] = gradient
   bool wants_error_feedback = false;
-  bool summable = false;  // codes of different workers add up as integers
+  bool summable = false;   // codes of different workers add up as integers
+  bool per_tensor = true;  // what becomes of a tensor depends on no other tensor, so they may travel apart
 };
 
 /// How the local scalers of a tensor combine over workers before encoding.

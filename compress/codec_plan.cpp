@@ -1,5 +1,7 @@
 #include "compress/codec_plan.h"
 
+#include <algorithm>
+
 #include "kernels/errors.h"
 
 namespace terngrad {
@@ -50,27 +52,28 @@ bool matches_pattern(const std::string& pattern, const std::string& name) {
   return p == pattern.size();
 }
 
+template <class MakeCodec>
+void CodecPlan::add(const Segment& segment, const std::string& codec_name, const MakeCodec& make, Fingerprint& hash) {
+  const int index = static_cast<int>(group_of_.size());
+  const auto has_name = [&](const Group& group) { return group.codec->name() == codec_name; };
+  auto group = std::ranges::find_if(groups_, has_name);
+  if (group == groups_.end()) group = groups_.insert(group, Group{make(), {}});
+  const Codec& codec = *group->codec;
+  group->segments.push_back(index);
+  group_of_.push_back(static_cast<int>(group - groups_.begin()));
+  first_scaler_.push_back(first_scaler_.back() + codec.num_scalers(segment.num_elements));
+  hash.add(codec.name()).add(codec.options_text());
+}
+
 CodecPlan::CodecPlan(const Layout& layout, const CodecPlanOptions& options) {
   std::vector<bool> rule_used(options.rules.size(), false);
   first_scaler_.push_back(0);
   Fingerprint hash;
   hash.add(layout.fingerprint());
-  for (int index = 0; index < layout.num_segments(); ++index) {
-    const Segment& segment = layout.segment(index);
+  for (const Segment& segment : layout.segments()) {
     const std::string name = codec_name_for(segment, options, rule_used);
-    int group = -1;
-    for (std::size_t g = 0; g < groups_.size(); ++g) {
-      if (groups_[g].codec->name() == name) group = static_cast<int>(g);
-    }
-    if (group < 0) {
-      group = static_cast<int>(groups_.size());
-      groups_.push_back({make_codec(name, options.codec_options), {}});
-    }
-    const Codec& codec = *groups_[static_cast<std::size_t>(group)].codec;
-    groups_[static_cast<std::size_t>(group)].segments.push_back(index);
-    group_of_.push_back(group);
-    first_scaler_.push_back(first_scaler_.back() + codec.num_scalers(segment.num_elements));
-    hash.add(codec.name()).add(codec.options_text());
+    add(
+        segment, name, [&] { return make_codec(name, options.codec_options); }, hash);
   }
   // A name or option that no tensor ended up with would otherwise go unchecked.
   make_codec(options.codec, options.codec_options);
@@ -78,6 +81,21 @@ CodecPlan::CodecPlan(const Layout& layout, const CodecPlanOptions& options) {
     TERNGRAD_REQUIRE(rule_used[i], "[codec_for] pattern '", options.rules[i].pattern,
                      "' decides for no tensor: none has such a name, or an earlier rule matches them all");
     make_codec(options.rules[i].codec, options.codec_options);
+  }
+  fingerprint_ = hash.value();
+}
+
+CodecPlan::CodecPlan(const CodecPlan& whole, const Layout& selection, std::span<const int> segments) {
+  TERNGRAD_REQUIRE(static_cast<int>(segments.size()) == selection.num_segments(), "[CodecPlan] ", segments.size(),
+                   " tensors are selected, the layout has ", selection.num_segments());
+  first_scaler_.push_back(0);
+  Fingerprint hash;
+  hash.add(selection.fingerprint());
+  for (int index = 0; index < selection.num_segments(); ++index) {
+    const int group = whole.group_of(segments[static_cast<std::size_t>(index)]);
+    const std::shared_ptr<const Codec>& codec = whole.groups_[static_cast<std::size_t>(group)].codec;
+    add(
+        selection.segment(index), codec->name(), [&] { return codec; }, hash);
   }
   fingerprint_ = hash.value();
 }

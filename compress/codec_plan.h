@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -38,6 +39,8 @@ class CodecPlan {
   /// @throws InvalidArgument for an unknown codec, or a rule that matches no tensor (a typing error otherwise goes
   /// unseen)
   CodecPlan(const Layout& layout, const CodecPlanOptions& options);
+  /// The codecs that `whole` has for some of its tensors. @param selection  whole's layout.select(segments)
+  CodecPlan(const CodecPlan& whole, const Layout& selection, std::span<const int> segments);
 
   struct Group {
     std::shared_ptr<const Codec> codec;
@@ -56,6 +59,10 @@ class CodecPlan {
   std::uint64_t fingerprint() const { return fingerprint_; }
 
  private:
+  /// Adds the next tensor. @param make  gives its codec if no tensor before has one of that name
+  template <class MakeCodec>
+  void add(const Segment& segment, const std::string& codec, const MakeCodec& make, Fingerprint& hash);
+
   std::vector<Group> groups_;
   std::vector<int> group_of_;
   std::vector<std::int64_t> first_scaler_;

@@ -52,12 +52,17 @@ std::vector<Slice> select(const Layout& layout, const CodecPlan& plan, bool summ
 
 }  // namespace
 
-CompressedAllReduce::CompressedAllReduce(const Layout& layout, WorkerGroup workers,
+CompressedAllReduce::CompressedAllReduce(const Layout& layout, const WorkerGroup& workers,
+                                         const CompressedAllReduceOptions& options)
+    : CompressedAllReduce(layout, CodecPlan(layout, with_workers(options.codecs, workers.num_workers)), workers,
+                          options) {}
+
+CompressedAllReduce::CompressedAllReduce(const Layout& layout, CodecPlan plan, WorkerGroup workers,
                                          const CompressedAllReduceOptions& options)
     : layout_(layout),
       workers_(std::move(workers)),
       options_(options),
-      plan_(layout_, with_workers(options.codecs, workers_.num_workers)),
+      plan_(std::move(plan)),
       stream_(Device::cpu(), options.num_threads),
       algorithm_(choose_algorithm(options.algorithm, options.return_codec, layout_, plan_, workers_.num_workers)),
       context_{options.run_id, exchange_fingerprint(plan_, options, algorithm_), 0},
@@ -95,6 +100,14 @@ void CompressedAllReduce::for_each_worker(const Body& body) {
 
 ExchangeReport CompressedAllReduce::exchange(std::span<const TensorTable> gradients, const TensorTable& mean,
                                              std::uint64_t step) {
+  NonfiniteTensors found;
+  ExchangeReport report = exchange_part(gradients, mean, step, found);
+  found.settle(options_.on_nonfinite, step, report);
+  return report;
+}
+
+ExchangeReport CompressedAllReduce::exchange_part(std::span<const TensorTable> gradients, const TensorTable& mean,
+                                                  std::uint64_t step, NonfiniteTensors& found) {
   TERNGRAD_REQUIRE(static_cast<int>(gradients.size()) == workers_.num_local_workers, "[exchange] this process has ",
                    workers_.num_local_workers, " workers, got ", gradients.size(), " gradients");
   TERNGRAD_REQUIRE(mean.type() == ElementType::kFloat32, "[exchange] the mean is written as fp32, got a table of ",
@@ -108,9 +121,13 @@ ExchangeReport CompressedAllReduce::exchange(std::span<const TensorTable> gradie
     encoders_[local]->measure(gradients[local], options_.seed, step, stream);
   });
   timer.next(report.measure_seconds);
-  share_scalers(report);
+  NonfiniteTensors found_here;
+  share_scalers(report, found_here);
   timer.next(report.wire_seconds);
-  if (report.skipped) return report;
+  if (found_here.has_gradients() && drops_nonfinite()) {
+    found.add(found_here);
+    return report;
+  }
   switch (algorithm_) {
     case ExchangeAlgorithm::kScatterReduce:
       scatter_reduce(gradients, mean, report);
@@ -122,12 +139,16 @@ ExchangeReport CompressedAllReduce::exchange(std::span<const TensorTable> gradie
       all_gather(gradients, mean, report);
   }
   PartTimer check_timer;
-  check_mean(mean, report);
+  check_mean(mean, found_here);
   check_timer.next(report.decode_seconds);
+  if (!found_here.empty() && drops_nonfinite()) {
+    for (auto& messages : sent_) messages.clear();
+  }
+  found.add(found_here);
   return report;
 }
 
-void CompressedAllReduce::share_scalers(ExchangeReport& report) {
+void CompressedAllReduce::share_scalers(ExchangeReport& report, NonfiniteTensors& found) {
   outgoing_.clear();
   std::int64_t own = 0;
   for (std::size_t local = 0; local < encoders_.size(); ++local) {
@@ -164,12 +185,10 @@ void CompressedAllReduce::share_scalers(ExchangeReport& report) {
       TERNGRAD_THROW(CommunicationError, "[exchange] scaler message ", i, " is not worker ", i, "'s complete list");
     }
   }
-  combine_scalers(report);
+  combine_scalers(found);
 }
 
-void CompressedAllReduce::combine_scalers(ExchangeReport& report) {
-  std::string nonfinite;
-  int num_nonfinite = 0;
+void CompressedAllReduce::combine_scalers(NonfiniteTensors& found) {
   for (int segment = 0; segment < layout_.num_segments(); ++segment) {
     const auto first = static_cast<std::size_t>(plan_.first_scaler(segment));
     const auto count = static_cast<std::size_t>(plan_.first_scaler(segment + 1)) - first;
@@ -177,9 +196,7 @@ void CompressedAllReduce::combine_scalers(ExchangeReport& report) {
     for (const Message& message : messages_) {
       const std::span<const float> local = message.records[static_cast<std::size_t>(segment)].encoded.scalers;
       if (std::all_of(local.begin(), local.end(), [](float scaler) { return std::isfinite(scaler); })) continue;
-      if (num_nonfinite++ == 0) {
-        nonfinite = "tensor '" + layout_.segment(segment).name + "' of worker " + std::to_string(message.worker);
-      }
+      found.add_gradient(layout_.segment(segment), message.worker);
     }
     for (std::size_t s = 0; s < count; ++s) {
       float greatest = 0;
@@ -194,11 +211,6 @@ void CompressedAllReduce::combine_scalers(ExchangeReport& report) {
       shared_[first + s] = mean ? average : greatest;
     }
   }
-  if (num_nonfinite == 0) return;
-  report.nonfinite = "step " + std::to_string(context_.step) + ": " + nonfinite + " holds NaN or infinity" +
-                     (num_nonfinite > 1 ? " (and " + std::to_string(num_nonfinite - 1) + " more)" : "");
-  if (options_.on_nonfinite == OnNonfinite::kStop) throw NonFiniteError(report.nonfinite);
-  report.skipped = options_.on_nonfinite == OnNonfinite::kSkip;
 }
 
 void CompressedAllReduce::encode(std::span<const TensorTable> gradients, const Parts& parts, std::size_t slot) {
@@ -292,9 +304,7 @@ void CompressedAllReduce::apply_return_leg(const TensorTable& mean) {
   whole_return_.decode(0, messages_[0], mean, stream_);
 }
 
-void CompressedAllReduce::check_mean(const TensorTable& mean, ExchangeReport& report) {
-  std::string overflowed;
-  int num_overflowed = 0;
+void CompressedAllReduce::check_mean(const TensorTable& mean, NonfiniteTensors& found) {
   for (int segment = 0; segment < layout_.num_segments(); ++segment) {
     // Sums of codes are at most N, times a scaler of at most 2^126 over N. Other means are sums of finite numbers too,
     // but those may leave the range of fp32, or the return leg's rounding that of bfloat16.
@@ -302,17 +312,9 @@ void CompressedAllReduce::check_mean(const TensorTable& mean, ExchangeReport& re
     const Segment& tensor = layout_.segment(segment);
     const std::span<float> values(mean.tensor(segment), static_cast<std::size_t>(tensor.num_elements));
     if (all_finite(values, stream_)) continue;
-    if (num_overflowed++ == 0) overflowed = tensor.name;
+    found.add_mean(tensor);
     std::fill(values.begin(), values.end(), 0.0f);
   }
-  if (num_overflowed == 0) return;
-  report.nonfinite += (report.nonfinite.empty() ? "step " + std::to_string(context_.step) + ": " : std::string("; ")) +
-                      "the mean of tensor '" + overflowed + "' overflows to infinity" +
-                      (num_overflowed > 1 ? " (and " + std::to_string(num_overflowed - 1) + " more)" : "");
-  if (options_.on_nonfinite == OnNonfinite::kStop) throw NonFiniteError(report.nonfinite);
-  if (options_.on_nonfinite == OnNonfinite::kZero) return;
-  report.skipped = true;
-  for (auto& messages : sent_) messages.clear();
 }
 
 void CompressedAllReduce::gather_part(const Parts& parts, const TensorTable& mean, ExchangeReport& report) {

@@ -11,17 +11,12 @@
 #include "compress/communicator.h"
 #include "compress/exchange_algorithm.h"
 #include "compress/gradient_exchange.h"
+#include "compress/nonfinite.h"
 #include "compress/return_leg.h"
 #include "compress/wire_format.h"
 #include "compress/worker_encoder.h"
 
 namespace terngrad {
-
-enum class OnNonfinite {
-  kStop,  // throw NonFiniteError naming tensor, worker and step
-  kSkip,  // drop the step everywhere
-  kZero,  // that worker's tensor counts as zero, and is still divided by N; a mean that overflows counts as zero
-};
 
 struct CompressedAllReduceOptions {
   CodecPlanOptions codecs;  // its num_workers is taken from the worker group
@@ -37,11 +32,19 @@ class CompressedAllReduce final : public GradientExchange {
  public:
   /// @throws InvalidArgument for options that cannot be honoured together: integer_sum without a summable codec, return
   /// codec sums or ternary without a shared scaler
-  CompressedAllReduce(const Layout& layout, WorkerGroup workers, const CompressedAllReduceOptions& options);
+  CompressedAllReduce(const Layout& layout, const WorkerGroup& workers, const CompressedAllReduceOptions& options);
+  /// With a plan made before, for a run of so many workers; options.codecs is not looked at.
+  CompressedAllReduce(const Layout& layout, CodecPlan plan, WorkerGroup workers,
+                      const CompressedAllReduceOptions& options);
   ~CompressedAllReduce() override;
 
   ExchangeReport exchange(std::span<const TensorTable> gradients, const TensorTable& mean, std::uint64_t step) override;
   float decode_local(int local_worker, int segment, std::span<float> out) override;
+
+  /// exchange, for one of the parts of a step: what is not finite is added to `found` for the caller to settle, when
+  /// all parts are done, and is not in the report.
+  ExchangeReport exchange_part(std::span<const TensorTable> gradients, const TensorTable& mean, std::uint64_t step,
+                               NonfiniteTensors& found);
 
   const CodecPlan& plan() const { return plan_; }
   /// The algorithm in use, kAuto resolved.
@@ -59,8 +62,8 @@ class CompressedAllReduce final : public GradientExchange {
     PayloadForm form = PayloadForm::kNatural;
   };
 
-  void share_scalers(ExchangeReport& report);
-  void combine_scalers(ExchangeReport& report);
+  void share_scalers(ExchangeReport& report, NonfiniteTensors& found);
+  void combine_scalers(NonfiniteTensors& found);
   /// Encodes all parts of all local workers into their writers from number `slot` on.
   void encode(std::span<const TensorTable> gradients, const Parts& parts, std::size_t slot = 0);
   void all_gather(std::span<const TensorTable> gradients, const TensorTable& mean, ExchangeReport& report);
@@ -76,7 +79,9 @@ class CompressedAllReduce final : public GradientExchange {
                  std::size_t stride, const TensorTable& mean);
   void apply_return_leg(const TensorTable& mean);
   /// Looks for tensors whose mean overflowed, after the return leg: the same in every process, for all have its bits.
-  void check_mean(const TensorTable& mean, ExchangeReport& report);
+  void check_mean(const TensorTable& mean, NonfiniteTensors& found);
+  /// Whether what is not finite drops the step, by an exception or in silence.
+  bool drops_nonfinite() const { return options_.on_nonfinite != OnNonfinite::kZero; }
   /// Bytes of a message that a worker sends to the others: none where there are no others.
   std::int64_t sent_bytes(std::span<const std::uint8_t> message) const {
     return workers_.num_workers > 1 ? static_cast<std::int64_t>(message.size()) : 0;

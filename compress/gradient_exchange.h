@@ -14,6 +14,12 @@ namespace terngrad {
 struct LegBytes {
   std::int64_t sent = 0;
   std::int64_t received = 0;
+
+  LegBytes& operator+=(const LegBytes& other) {
+    sent += other.sent;
+    received += other.received;
+    return *this;
+  }
 };
 
 /// What one exchange did. Bytes are the sizes of the serialized messages, headers, scalers and padding included;
@@ -33,7 +39,20 @@ struct ExchangeReport {
 
   std::int64_t sent_bytes() const { return scalers.sent + gradient.sent + mean.sent; }
   std::int64_t received_bytes() const { return scalers.received + gradient.received + mean.received; }
+  /// Adds the bytes and times of another part of the same step.
+  ExchangeReport& operator+=(const ExchangeReport& part) {
+    scalers += part.scalers;
+    gradient += part.gradient;
+    mean += part.mean;
+    measure_seconds += part.measure_seconds;
+    encode_seconds += part.encode_seconds;
+    wire_seconds += part.wire_seconds;
+    decode_seconds += part.decode_seconds;
+    return *this;
+  }
 };
+
+class BucketedExchange;
 
 /// The top interface of compression. Every process calls exchange in every step.
 class GradientExchange {
@@ -56,6 +75,9 @@ class GradientExchange {
   /// @throws InvalidArgument if local_worker or segment is out of range, out has another size, or no step has run or
   /// the last one was skipped
   virtual float decode_local(int local_worker, int segment, std::span<float> out) = 0;
+
+  /// The same exchange in parts; nullptr if it takes whole gradients only.
+  virtual BucketedExchange* in_buckets() { return nullptr; }
 };
 
 }  // namespace terngrad

@@ -193,7 +193,8 @@ CodecTraits TernaryCodec::traits() const {
           .fixed_size = has_fixed_size(options_.format),
           .unbiased = options_.clip_factor == 0 && options_.sharing != ScalerSharing::kMean,
           .wants_error_feedback = false,
-          .summable = options_.sharing != ScalerSharing::kNone};
+          .summable = options_.sharing != ScalerSharing::kNone,
+          .per_tensor = options_.scope != ScalerScope::kModel};
 }
 
 std::string TernaryCodec::options_text() const {

@@ -48,6 +48,22 @@ int Layout::find(const std::string& name) const {
   return -1;
 }
 
+Layout Layout::select(std::span<const int> segments) const {
+  Layout selection;
+  selection.flat_elements_ = flat_elements_;
+  selection.num_draws_ = num_draws_;
+  selection.is_selection_ = true;
+  for (const int index : segments) {
+    TERNGRAD_REQUIRE(index >= 0 && index < num_segments(), "[Layout] there is no tensor ", index, " to select of ",
+                     num_segments());
+    TERNGRAD_REQUIRE(selection.find(segment(index).name) < 0, "[Layout] tensor '", segment(index).name,
+                     "' is selected twice");
+    selection.segments_.push_back(segment(index));
+    selection.num_elements_ += segment(index).num_elements;
+  }
+  return selection;
+}
+
 std::uint64_t Layout::fingerprint() const {
   Fingerprint hash;
   hash.add(static_cast<std::uint64_t>(num_segments()));
@@ -56,6 +72,7 @@ std::uint64_t Layout::fingerprint() const {
     hash.add(static_cast<std::uint64_t>(segment.shape.size()));
     for (const std::int64_t dimension : segment.shape) hash.add(static_cast<std::uint64_t>(dimension));
     hash.add(segment.is_logits ? 1u : 0u);
+    if (is_selection_) hash.add(static_cast<std::uint64_t>(segment.draw_offset));
   }
   return hash.value();
 }

@@ -40,6 +40,11 @@ class Layout {
   /// Index of the tensor called `name`, or -1.
   int find(const std::string& name) const;
 
+  /// Some of the tensors, in the order given, each where it is here: offsets, draw offsets and the lengths of flat
+  /// buffers and draws are this layout's. So what is drawn for a tensor does not depend on what it is selected with.
+  /// @throws InvalidArgument for an index that there is not, or one given twice
+  Layout select(std::span<const int> segments) const;
+
   /// Sum of the tensors' sizes: the number of parameters.
   std::int64_t num_elements() const { return num_elements_; }
   /// Length of a flat buffer, padding between tensors included; a multiple of kFlatAlignment.
@@ -47,7 +52,8 @@ class Layout {
   /// One past the last draw index in use.
   std::int64_t num_draws() const { return num_draws_; }
 
-  /// 64-bit FNV-1a hash of names, shapes and is_logits in order. Ranks, messages and checkpoints compare it.
+  /// 64-bit FNV-1a hash of names, shapes and is_logits in order; of a selection, of draw offsets too. Ranks, messages
+  /// and checkpoints compare it.
   std::uint64_t fingerprint() const;
 
  private:
@@ -55,6 +61,7 @@ class Layout {
   std::int64_t num_elements_ = 0;
   std::int64_t flat_elements_ = 0;
   std::int64_t num_draws_ = 0;
+  bool is_selection_ = false;
 };
 
 /// Incremental 64-bit FNV-1a over bytes; integers are fed little-endian.

@@ -24,6 +24,12 @@ constexpr std::array kNets = {
 
 }  // namespace
 
+std::vector<int> Net::gradient_order() const {
+  std::vector<int> order;
+  for (int segment = layout().num_segments(); segment-- > 0;) order.push_back(segment);
+  return order;
+}
+
 std::vector<std::string> net_names() {
   std::vector<std::string> names;
   names.reserve(std::size(kNets));

@@ -80,6 +80,9 @@ class Net {
   virtual Device device() const { return Device::cpu(); }
   /// Whether weight decay applies to this segment (biases never).
   virtual bool is_regularized(int segment) const = 0;
+  /// Every segment once, in the order in which a worker's backward pass ends them: that of SegmentReady. By default the
+  /// layout's, backwards.
+  virtual std::vector<int> gradient_order() const;
 
   /// Writes the initial parameters: the draws depend on `seed` and the tensor only (DrawPurpose::kInitializer).
   /// @param parameters  [layout().flat_elements()] out; padding is set to zero

@@ -37,6 +37,14 @@ void initialize_net_state(const NetPlan& plan, std::span<float> state) {
   }
 }
 
+std::vector<int> backward_order(const NetPlan& plan) {
+  std::vector<int> order;
+  for (auto layer = plan.layers.rbegin(); layer != plan.layers.rend(); ++layer) {
+    order.insert(order.end(), layer->tensors.begin(), layer->tensors.end());
+  }
+  return order;
+}
+
 void check_workers(const NetOptions& options) {
   const auto require = [](const char* name, int value) {
     TERNGRAD_REQUIRE(value >= 1, "[make_net] ", name, " must be at least 1, is ", value);

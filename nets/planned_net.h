@@ -5,6 +5,7 @@
 #include <span>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "nets/net.h"
 #include "nets/net_plan.h"
@@ -14,6 +15,9 @@ namespace terngrad {
 /// Writes initial parameters and state as Net says. @throws InvalidArgument for spans of other sizes
 void initialize_parameters(const NetPlan& plan, std::uint64_t seed, std::span<float> parameters);
 void initialize_net_state(const NetPlan& plan, std::span<float> state);
+
+/// Net::gradient_order: layers from the last to the first, the tensors of each in order.
+std::vector<int> backward_order(const NetPlan& plan);
 
 /// Checks the arguments of Net's calls. @throws InvalidArgument, naming the one that is wrong
 void check_workers(const NetOptions& options);
@@ -36,6 +40,7 @@ class PlannedNet : public Base {
   bool is_regularized(int segment) const override {
     return plan_.tensors.at(static_cast<std::size_t>(segment)).is_regularized;
   }
+  std::vector<int> gradient_order() const override { return backward_order(plan_); }
   void initialize(std::uint64_t seed, std::span<float> parameters) const override {
     initialize_parameters(plan_, seed, parameters);
   }

@@ -17,14 +17,20 @@ class FloatingEpochs final : public Strategy {
         last_(compressed_.get()) {}
   const std::string& name() const override { return compressed_->name(); }
   StrategyResult combine(std::span<const TensorTable> gradients, std::span<float> mean, std::uint64_t step) override {
-    last_ = is_floating_(step) ? floating_.get() : compressed_.get();
+    choose(step);
     return last_->combine(gradients, mean, step);
+  }
+  BucketedExchange* in_buckets(std::uint64_t step) override {
+    choose(step);
+    return last_->in_buckets(step);
   }
   float decode_sent(int worker, int segment, std::span<float> out) override {
     return last_->decode_sent(worker, segment, out);
   }
 
  private:
+  void choose(std::uint64_t step) { last_ = is_floating_(step) ? floating_.get() : compressed_.get(); }
+
   std::unique_ptr<Strategy> compressed_;
   std::unique_ptr<Strategy> floating_;
   std::function<bool(std::uint64_t)> is_floating_;

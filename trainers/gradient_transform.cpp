@@ -17,20 +17,31 @@ class NanToZero final : public GradientTransform {
   TransformCounts apply(int, std::span<const float>, std::span<float> gradient, Stream& stream) override {
     return {.zeroed_elements = zero_nonfinite(gradient, stream)};
   }
+  bool is_per_tensor() const override { return true; }
+  TransformCounts apply_to_tensor(int, int, std::span<const float>, std::span<float> gradient,
+                                  Stream& stream) override {
+    return {.zeroed_elements = zero_nonfinite(gradient, stream)};
+  }
 };
 
 class WeightDecay final : public GradientTransform {
  public:
   WeightDecay(const Net& net, double decay) : net_(net), decay_(static_cast<float>(decay)) {}
   std::string name() const override { return "weight_decay"; }
-  TransformCounts apply(int, std::span<const float> parameters, std::span<float> gradient, Stream& stream) override {
+  TransformCounts apply(int worker, std::span<const float> parameters, std::span<float> gradient,
+                        Stream& stream) override {
     for (int index = 0; index < net_.layout().num_segments(); ++index) {
-      if (!net_.is_regularized(index)) continue;
       const Segment& segment = net_.layout().segment(index);
       const auto first = static_cast<std::size_t>(segment.offset);
       const auto count = static_cast<std::size_t>(segment.num_elements);
-      add_weight_decay(gradient.subspan(first, count), parameters.subspan(first, count), decay_, stream);
+      apply_to_tensor(worker, index, parameters.subspan(first, count), gradient.subspan(first, count), stream);
     }
+    return {};
+  }
+  bool is_per_tensor() const override { return true; }
+  TransformCounts apply_to_tensor(int, int segment, std::span<const float> parameters, std::span<float> gradient,
+                                  Stream& stream) override {
+    if (net_.is_regularized(segment)) add_weight_decay(gradient, parameters, decay_, stream);
     return {};
   }
 
@@ -79,6 +90,10 @@ class ClipByGlobalNorm final : public GradientTransform {
 };
 
 }  // namespace
+
+TransformCounts GradientTransform::apply_to_tensor(int, int, std::span<const float>, std::span<float>, Stream&) {
+  TERNGRAD_THROW(InvalidArgument, "[", name(), "] needs the whole gradient, not one tensor");
+}
 
 std::unique_ptr<GradientTransform> make_nan_to_zero() { return std::make_unique<NanToZero>(); }
 

@@ -37,6 +37,16 @@ class GradientTransform {
   /// @returns what it changed
   virtual TransformCounts apply(int worker, std::span<const float> parameters, std::span<float> gradient,
                                 Stream& stream) = 0;
+
+  /// Whether what becomes of a tensor depends on that tensor alone, so that tensors can be changed one by one, as soon
+  /// as each is computed.
+  virtual bool is_per_tensor() const { return false; }
+  /// The part of `apply` that one tensor has in it; calls for all tensors, in any order, do what `apply` does.
+  /// @param segment     index of the tensor
+  /// @param parameters  [elements of the tensor], as `gradient`
+  /// @throws InvalidArgument if the transform is not per tensor
+  virtual TransformCounts apply_to_tensor(int worker, int segment, std::span<const float> parameters,
+                                          std::span<float> gradient, Stream& stream);
 };
 
 /// NaN and infinite elements become 0. Comes first: what follows sees numbers only.

@@ -58,6 +58,8 @@ struct StepView {
   double compute_seconds = 0;             // forward and backward
   double update_seconds = 0;              // optimizer and average
   double data_seconds = 0;                // waiting for examples
+  double hidden_seconds = 0;              // of the exchange, while the backward pass went on
+  double exposed_seconds = 0;             // of the exchange, which the step waited for
   TransformCounts transform_counts = {};  // over all workers
   const ExchangeReport& report;           // bytes are those of all workers; times are of this process
   /// Telemetry of tensor `segment` of worker 0 of this process. Costs a pass over the tensor.

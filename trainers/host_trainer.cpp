@@ -5,8 +5,10 @@
 #include <utility>
 
 #include "compress/telemetry.h"
+#include "kernels/errors.h"
 #include "kernels/parallel.h"
 #include "kernels/transform.h"
+#include "trainers/ready_buckets.h"
 #include "trainers/step_summary.h"
 
 namespace terngrad {
@@ -43,6 +45,13 @@ HostTrainer::HostTrainer(TrainerParts parts, const TrainerOptions& options)
     gradient_pointers_.push_back(gradients_.back().data());
     gradient_tables_.emplace_back(layout, gradients_.back().data());
   }
+  if (!options.overlap) return;
+  TERNGRAD_REQUIRE(parts_.strategy->in_buckets(0) != nullptr, "[overlap] the strategy ", parts_.strategy->name(),
+                   " needs whole gradients");
+  for (const auto& transform : parts_.transforms) {
+    TERNGRAD_REQUIRE(transform->is_per_tensor(), "[overlap] ", transform->name(), " needs the whole gradient");
+  }
+  exchange_thread_ = std::make_unique<ExchangeThread>();
 }
 
 std::uint64_t HostTrainer::run() {
@@ -70,6 +79,58 @@ void HostTrainer::apply_transforms() {
   });
 }
 
+void HostTrainer::apply_transforms_to_tensor(int worker, int segment) {
+  const Segment& tensor = parts_.net->layout().segment(segment);
+  const auto w = static_cast<std::size_t>(worker);
+  const auto first = static_cast<std::size_t>(tensor.offset);
+  const auto count = static_cast<std::size_t>(tensor.num_elements);
+  Stream worker_stream(Device::cpu(), gradients_.size() == 1 ? stream_.num_threads() : 1);
+  for (const auto& transform : parts_.transforms) {
+    transform_counts_[w] += transform->apply_to_tensor(worker, segment, parameters().subspan(first, count),
+                                                       gradients_[w].span().subspan(first, count), worker_stream);
+  }
+}
+
+HostTrainer::Combined HostTrainer::compute_then_combine(const TrainBatch& batch) {
+  Combined combined;
+  auto mark = std::chrono::steady_clock::now();
+  parts_.net->compute_gradients(parameters(), batch, gradient_pointers_, losses_);
+  apply_transforms();
+  combined.compute_seconds = seconds_since(mark);
+  combined.result = parts_.strategy->combine(gradient_tables_, mean_.span(), batch.step);
+  combined.exposed_seconds = seconds_since(mark);
+  return combined;
+}
+
+HostTrainer::Combined HostTrainer::compute_while_combining(const TrainBatch& batch) {
+  Combined combined;
+  auto mark = std::chrono::steady_clock::now();
+  BucketedExchange& exchange = *parts_.strategy->in_buckets(batch.step);
+  exchange.begin(gradient_tables_, TensorTable(parts_.net->layout(), mean_.data()), batch.step);
+  std::ranges::fill(transform_counts_, TransformCounts{});
+  ReadyBuckets ready(exchange.buckets(), static_cast<int>(gradients_.size()), [&](int bucket) {
+    exchange_thread_->submit([&exchange, bucket] { exchange.exchange_bucket(bucket); });
+  });
+  try {
+    parts_.net->compute_gradients(parameters(), batch, gradient_pointers_, losses_, [&](int worker, int segment) {
+      apply_transforms_to_tensor(worker, segment);
+      ready.mark(segment);
+    });
+    TERNGRAD_REQUIRE(ready.all_announced(), "[overlap] the net ", parts_.net->name(), " has not ended every tensor");
+  } catch (...) {
+    // Other ranks may wait for what is dropped here, until they hear of this failure.
+    exchange_thread_->cancel();
+    throw;
+  }
+  combined.compute_seconds = seconds_since(mark);
+  const ExchangeThread::Times times = exchange_thread_->wait();
+  combined.hidden_seconds = times.hidden_seconds;
+  combined.exposed_seconds = times.exposed_seconds;
+  combined.result.report = exchange.finish();
+  combined.result.skip = combined.result.report.skipped;
+  return combined;
+}
+
 TransformCounts HostTrainer::transform_counts() const {
   TransformCounts sum;
   for (const TransformCounts& worker : transform_counts_) sum += worker;
@@ -84,13 +145,9 @@ void HostTrainer::step(Pipeline& pipeline) {
   const double data_seconds = seconds_since(mark);
 
   copy_states(states(), states_before_);
-  parts_.net->compute_gradients(
-      parameters(), {.images = batch.images, .labels = batch.labels, .step = step, .states = state_pointers_},
-      gradient_pointers_, losses_);
-  apply_transforms();
-  const double compute_seconds = seconds_since(mark);
-
-  const StrategyResult result = parts_.strategy->combine(gradient_tables_, mean_.span(), step);
+  const TrainBatch own{.images = batch.images, .labels = batch.labels, .step = step, .states = state_pointers_};
+  const Combined combined = exchange_thread_ ? compute_while_combining(own) : compute_then_combine(own);
+  const StrategyResult& result = combined.result;
   mark = std::chrono::steady_clock::now();
   const double rate = learning_rate(step);
   if (!result.skip) {
@@ -123,9 +180,11 @@ void HostTrainer::step(Pipeline& pipeline) {
       .accuracy = static_cast<double>(summary.num_correct) / static_cast<double>(options().batch_size),
       .learning_rate = rate,
       .step_seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count(),
-      .compute_seconds = compute_seconds,
+      .compute_seconds = combined.compute_seconds,
       .update_seconds = update_seconds,
       .data_seconds = data_seconds,
+      .hidden_seconds = combined.hidden_seconds,
+      .exposed_seconds = combined.exposed_seconds,
       .transform_counts = summary.counts,
       .report = report,
       .telemetry = telemetry_of(gradient, decode_sent),

@@ -4,6 +4,7 @@
 #include <memory>
 #include <vector>
 
+#include "trainers/exchange_thread.h"
 #include "trainers/gradient_transform.h"
 #include "trainers/strategy.h"
 #include "trainers/trainer.h"
@@ -24,13 +25,28 @@ struct TrainerParts {
 /// The loop on the CPU, where every call has done its work when it returns.
 class HostTrainer final : public Trainer {
  public:
+  /// @throws InvalidArgument if options.overlap is set with a strategy that takes whole gradients only
+  /// (Strategy::in_buckets) or a transform that is not per tensor
   HostTrainer(TrainerParts parts, const TrainerOptions& options);
   std::uint64_t run() override;
   std::vector<Optimizer::Slot> slots() override { return parts_.optimizer->slots(); }
 
  private:
+  /// What the workers' gradients of a step became: the mean, unless it is to be skipped.
+  struct Combined {
+    StrategyResult result;
+    double compute_seconds = 0;
+    double hidden_seconds = 0;
+    double exposed_seconds = 0;
+  };
+
   void step(Pipeline& pipeline);
+  /// Computes all gradients, then combines them.
+  Combined compute_then_combine(const TrainBatch& batch);
+  /// Combines buckets of tensors while others are still being computed. The same bits.
+  Combined compute_while_combining(const TrainBatch& batch);
   void apply_transforms();
+  void apply_transforms_to_tensor(int worker, int segment);
   TransformCounts transform_counts() const;
 
   TrainerParts parts_;
@@ -42,7 +58,8 @@ class HostTrainer final : public Trainer {
   std::vector<TensorTable> gradient_tables_;
   Buffer<float> mean_;
   std::vector<WorkerLoss> losses_;
-  std::vector<TransformCounts> transform_counts_;  // of the step, one per local worker
+  std::vector<TransformCounts> transform_counts_;    // of the step, one per local worker
+  std::unique_ptr<ExchangeThread> exchange_thread_;  // where steps overlap; last, as it uses what is above
 };
 
 }  // namespace terngrad

@@ -133,6 +133,8 @@ class MetricsHook final : public Hook {
       line["encode_seconds"] = report.encode_seconds;
       line["wire_seconds"] = report.wire_seconds;
       line["decode_seconds"] = report.decode_seconds;
+      line["hidden_seconds"] = step.hidden_seconds;
+      line["exposed_seconds"] = step.exposed_seconds;
       line["update_seconds"] = step.update_seconds;
     }
     writer_.write(line);

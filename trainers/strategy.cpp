@@ -67,6 +67,7 @@ class Replicated final : public Strategy {
     result.skip = result.report.skipped;
     return result;
   }
+  BucketedExchange* in_buckets(std::uint64_t) override { return exchange_->in_buckets(); }
   float decode_sent(int worker, int segment, std::span<float> out) override {
     return exchange_->decode_local(worker, segment, out);
   }

@@ -5,6 +5,7 @@
 #include <span>
 #include <string>
 
+#include "compress/bucketed_exchange.h"
 #include "compress/compressed_all_reduce.h"
 #include "compress/gradient_exchange.h"
 #include "kernels/layout.h"
@@ -26,6 +27,11 @@ class Strategy {
   /// @param mean       [flat elements] out: the gradient to apply, padding untouched
   /// @throws NonFiniteError if asked to stop on NaN or infinity
   virtual StrategyResult combine(std::span<const TensorTable> gradients, std::span<float> mean, std::uint64_t step) = 0;
+
+  /// The exchange that `combine` does in this step, to be done in buckets while gradients are still being computed;
+  /// nullptr if the strategy takes whole gradients only. Its report is that of `combine`, and `skipped` in it says
+  /// whether to apply nothing.
+  virtual BucketedExchange* in_buckets(std::uint64_t /*step*/) { return nullptr; }
 
   /// What local worker `worker` sent of tensor `segment` in the last step. @param out [elements of the tensor]
   /// @returns as GradientExchange::decode_local

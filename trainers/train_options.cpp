@@ -119,6 +119,25 @@ void check_vendor(const OptionSet& options, const TrainOptions& o) {
   }
 }
 
+/// What is not exchanged in buckets, and why. @returns empty if it can be
+std::string reason_against_buckets(const TrainOptions& o) {
+  if (o.strategy_name() == "simple") return "--strategy replicated: simple exchanges nothing";
+  if (o.scaler_scope == "model" && uses_ternary(o)) {
+    return "another --scaler_scope than model, whose scaler takes all tensors";
+  }
+  if (o.clip_by_global_norm > 0) return "a run without --clip_by_global_norm, which takes the norm of all tensors";
+  return "";
+}
+
+/// Options of the exchange in buckets.
+void check_buckets_and_overlap(const OptionSet& options, const TrainOptions& o) {
+  const bool is_cpu = choose_devices(o.device, o.num_gpus, o.math).is_cpu();
+  const std::string needs = is_cpu ? reason_against_buckets(o) : "--device cpu";
+  if (needs.empty()) return;
+  refuse_unused(options, {"bucket_mb"}, needs);
+  if (o.overlap == "on") TERNGRAD_THROW(UsageError, "--overlap on: needs ", needs, "; accepted here: auto, off");
+}
+
 void check_compression(const OptionSet& options, const TrainOptions& o) {
   for (const std::string& rule : o.codec_for) {
     CodecRule parsed;
@@ -219,6 +238,8 @@ std::string TrainOptions::strategy_name() const {
   return num_nodes == 1 && codec_name() == "fp32" && codec_for.empty() ? "simple" : "replicated";
 }
 
+bool TrainOptions::splits_gradients() const { return reason_against_buckets(*this).empty(); }
+
 void declare_train_options(OptionSet& options, TrainOptions& o) {
   options.group("Run");
   options.add("dataset", &o.dataset, "data set to train on; `synthetic` is built in and needs no files",
@@ -293,6 +314,12 @@ void declare_train_options(OptionSet& options, TrainOptions& o) {
   options.add("on_nonfinite", &o.on_nonfinite,
               "on NaN or infinity in a gradient or their mean: stop, skip the step, or count it as zero",
               one_of({"stop", "skip", "zero"}));
+  options.add("overlap", &o.overlap,
+              "on a CPU, exchange gradients of some tensors while others are still being computed (the result has the "
+              "same bits); auto: with several processes",
+              one_of({"auto", "on", "off"}));
+  options.add("bucket_mb", &o.bucket_mb,
+              "on a CPU, MiB of fp32 gradient that are exchanged together; a tensor is never cut", greater_than(0));
   options.add("exchange_timeout", &o.exchange_timeout,
               "seconds after which a process that others wait for has failed; longer than an evaluation takes",
               greater_than(0));
@@ -400,6 +427,7 @@ void check_train_options(const OptionSet& options, const TrainOptions& o) {
     }
     refuse_unused(options, {"exchange", "return_codec"}, "--strategy replicated");
   }
+  check_buckets_and_overlap(options, o);
   if (!o.tensorboard) refuse_unused(options, {"histogram_steps"}, "--tensorboard");
   check_compression(options, o);
 }
@@ -486,6 +514,18 @@ CompressedAllReduceOptions floating_exchange_options(const TrainOptions& o, std:
   // Float32 elements do not add up as codes; for them this is what auto is left with.
   if (result.algorithm == ExchangeAlgorithm::kIntegerSum) result.algorithm = ExchangeAlgorithm::kAuto;
   return result;
+}
+
+Buckets exchange_buckets(const TrainOptions& o, const Layout& layout, std::span<const int> order) {
+  if (!o.splits_gradients()) return whole_bucket(layout);
+  // No layout has as much as the greatest number of bytes here.
+  const double bytes = std::clamp(o.bucket_mb * 0x1p20, 1.0, 0x1p60);
+  return plan_buckets(layout, order, static_cast<std::int64_t>(bytes));
+}
+
+bool overlaps(const TrainOptions& o, int num_processes) {
+  if (o.overlap == "off" || !o.splits_gradients()) return false;
+  return o.overlap == "on" || num_processes > 1;
 }
 
 Schedule make_schedule(const TrainOptions& o, std::int64_t num_examples) {

@@ -2,9 +2,11 @@
 #pragma once
 
 #include <cstdint>
+#include <span>
 #include <string>
 #include <vector>
 
+#include "compress/bucket_plan.h"
 #include "compress/compressed_all_reduce.h"
 #include "trainers/options.h"
 #include "trainers/schedule.h"
@@ -53,6 +55,8 @@ struct TrainOptions {
   std::string return_codec = "fp32";
   std::string reduce = "average";
   std::string on_nonfinite = "stop";
+  std::string overlap = "auto";
+  double bucket_mb = 4;
   double exchange_timeout = 600;
   bool last_rank_evaluates = false;
   std::int64_t check_replicas = 0;
@@ -86,6 +90,8 @@ struct TrainOptions {
   std::string codec_name() const;
   /// The strategy that `auto` stands for.
   std::string strategy_name() const;
+  /// Whether gradients are exchanged in buckets of tensors: not if anything needs all tensors at once.
+  bool splits_gradients() const;
 };
 
 /// Declares every option over `o`.
@@ -117,6 +123,13 @@ CompressedAllReduceOptions exchange_options(const TrainOptions& o, std::uint64_t
 
 /// The same for the steps of floating epochs: every tensor travels as fp32, everything else is as without.
 CompressedAllReduceOptions floating_exchange_options(const TrainOptions& o, std::uint64_t run_id, int num_threads);
+
+/// The buckets that the options ask for, the same for any number of processes and with or without overlap.
+/// @param order  as Net::gradient_order
+Buckets exchange_buckets(const TrainOptions& o, const Layout& layout, std::span<const int> order);
+
+/// Whether a CPU exchanges while it computes, as one of so many processes.
+bool overlaps(const TrainOptions& o, int num_processes);
 
 /// The learning rate's part. @param num_examples  of one epoch
 Schedule make_schedule(const TrainOptions& o, std::int64_t num_examples);

@@ -9,6 +9,7 @@
 #include <utility>
 #include <vector>
 
+#include "compress/bucketed_all_reduce.h"
 #include "compress/vendor_all_reduce.h"
 #include "datasets/constant_images.h"
 #include "kernels/errors.h"
@@ -71,9 +72,10 @@ std::unique_ptr<Net> open_net(const TrainOptions& o, const Dataset& dataset, con
   }
 }
 
-std::unique_ptr<Strategy> open_strategy(const TrainOptions& o, const Layout& layout, const WorkerGroup& workers,
+std::unique_ptr<Strategy> open_strategy(const TrainOptions& o, const Net& net, const WorkerGroup& workers,
                                         std::uint64_t run_id, std::int64_t num_examples,
                                         std::uint64_t& plan_fingerprint) {
+  const Layout& layout = net.layout();
   plan_fingerprint = layout.fingerprint();
   if (o.strategy_name() == "simple") return make_simple_strategy(layout, on_nonfinite_of(o));
   if (o.exchange == "vendor") {
@@ -86,14 +88,16 @@ std::unique_ptr<Strategy> open_strategy(const TrainOptions& o, const Layout& lay
     return make_replicated_strategy(layout, std::make_unique<VendorAllReduce>(layout, workers, vendor));
   }
   try {
-    auto exchange = std::make_unique<CompressedAllReduce>(layout, workers, exchange_options(o, run_id, num_threads(o)));
+    const Buckets buckets = exchange_buckets(o, layout, net.gradient_order());
+    const auto in_buckets = [&](const CompressedAllReduceOptions& options) {
+      return std::make_unique<BucketedAllReduce>(layout, workers, options, buckets);
+    };
+    auto exchange = in_buckets(exchange_options(o, run_id, num_threads(o)));
     check_codec_plan(o, exchange->plan());
     plan_fingerprint = exchange->plan().fingerprint();
     auto compressed = make_replicated_strategy(layout, std::move(exchange));
     if (o.floating_grad_epoch == 0) return compressed;
-    auto floating = make_replicated_strategy(
-        layout,
-        std::make_unique<CompressedAllReduce>(layout, workers, floating_exchange_options(o, run_id, num_threads(o))));
+    auto floating = make_replicated_strategy(layout, in_buckets(floating_exchange_options(o, run_id, num_threads(o))));
     return make_floating_epochs_strategy(
         std::move(compressed), std::move(floating),
         [batch_size = o.batch_size, num_examples, period = o.floating_grad_epoch](std::uint64_t step) {
@@ -187,7 +191,7 @@ std::unique_ptr<Trainer> make_host_trainer(const TrainOptions& o, const std::sha
   parts.dataset = dataset;
   parts.net = open_net(o, *dataset, workers);
   parts.workers = workers;
-  parts.strategy = open_strategy(o, parts.net->layout(), workers, run_id, dataset->num_examples(), plan_fingerprint);
+  parts.strategy = open_strategy(o, *parts.net, workers, run_id, dataset->num_examples(), plan_fingerprint);
   parts.optimizer = make_optimizer(o.optimizer, {.momentum = o.momentum}, parts.net->layout().flat_elements());
   parts.transforms = make_transforms(o, *parts.net, workers);
   parts.schedule = schedule;
@@ -226,6 +230,7 @@ TrainSetup make_train_setup(const TrainOptions& o, const TrainPlace& place) {
     const std::int64_t steps = o.rebroadcast_epochs * dataset->num_examples() / o.batch_size;
     options.rebroadcast_steps = static_cast<std::uint64_t>(std::max<std::int64_t>(steps, 1));
   }
+  options.overlap = setup.devices.is_cpu() && overlaps(o, place.communicator->size());
   std::uint64_t plan_fingerprint = 0;
   if (setup.devices.is_cpu()) {
     setup.trainer = make_host_trainer(o, dataset, workers, place.run_id, schedule, options, plan_fingerprint);

@@ -30,6 +30,7 @@ struct TrainerOptions {
   /// Steps after which all ranks take over rank 0's parameters, average and slots: a guard against replicas that drift
   /// apart, which exchanges of equal bits do not let happen. 0: never.
   std::uint64_t rebroadcast_steps = 0;
+  bool overlap = false;  // exchange tensors while others are still being computed; no bit depends on it
 };
 
 /// What the pipeline of these workers' examples is made with; its first step is the run's.
