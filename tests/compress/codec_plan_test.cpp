@@ -3,6 +3,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <array>
+
 #include "kernels/errors.h"
 
 namespace terngrad {
@@ -128,6 +130,27 @@ TEST(CodecPlan, FingerprintDiffersInEverythingThatPeersMustAgreeOn) {
   CodecPlanOptions blocks = others[8];
   blocks.codec_options.ternary.block_elements = 64;
   EXPECT_NE(fingerprint(blocks), fingerprint(others[8]));
+}
+
+TEST(CodecPlan, OfSomeTensorsIsTheWholePlansForThem) {
+  Layout layout;
+  layout.add("a*", {9});
+  layout.add("ab", {9});
+  layout.add("c", {9}, true);
+  CodecPlanOptions options;
+  options.rules = {{"ab", "bf16"}};
+  const CodecPlan whole(layout, options);
+  const std::array<int, 2> chosen = {2, 1};
+  const Layout selection = layout.select(chosen);
+  const CodecPlan part(whole, selection, chosen);  // a rule that names none of them is no error here
+  EXPECT_EQ(&part.codec_of(0), &whole.codec_of(2));
+  EXPECT_EQ(&part.codec_of(1), &whole.codec_of(1));
+  EXPECT_EQ(part.groups().size(), 2u);
+  EXPECT_EQ(part.num_scalers(), 2);
+  const std::array<int, 1> other = {0};
+  EXPECT_NE(CodecPlan(whole, layout.select(other), other).fingerprint(), part.fingerprint());
+  EXPECT_NE(part.fingerprint(), whole.fingerprint());
+  EXPECT_THROW(CodecPlan(whole, layout, chosen), InvalidArgument);
 }
 
 TEST(ParseCodecRule, SplitsAtTheLastEqualsSign) {

@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include <array>
+
 #include "kernels/errors.h"
 
 namespace terngrad {
@@ -42,6 +44,40 @@ TEST(Layout, TakesScalarsAndEmptyTensors) {
   EXPECT_EQ(layout.segment(1).num_elements, 0);
   EXPECT_EQ(layout.segment(2).offset, 16);
   EXPECT_EQ(layout.segment(2).draw_offset, 64);
+}
+
+TEST(Layout, SelectedTensorsStayWhereTheyAre) {
+  const Layout layout = three_tensors();
+  const std::array<int, 2> chosen = {2, 1};
+  const Layout selection = layout.select(chosen);
+  ASSERT_EQ(selection.num_segments(), 2);
+  EXPECT_EQ(selection.segment(0).name, "logits/weights");
+  EXPECT_TRUE(selection.segment(0).is_logits);
+  EXPECT_EQ(selection.segment(0).offset, 848);
+  EXPECT_EQ(selection.segment(0).draw_offset, 896);
+  EXPECT_EQ(selection.segment(1).offset, 800);
+  EXPECT_EQ(selection.num_elements(), 103);
+  EXPECT_EQ(selection.flat_elements(), layout.flat_elements());
+  EXPECT_EQ(selection.num_draws(), layout.num_draws());
+}
+
+TEST(Layout, SelectionsHaveFingerprintsOfTheirOwn) {
+  const Layout layout = three_tensors();
+  const std::array<int, 1> second = {1};
+  const std::array<int, 1> last = {2};
+  EXPECT_NE(layout.select(second).fingerprint(), layout.select(last).fingerprint());
+  // The same tensor elsewhere is drawn for otherwise.
+  Layout alone;
+  alone.add("conv1/biases", {33});
+  const std::array<int, 1> only = {0};
+  EXPECT_NE(layout.select(second).fingerprint(), alone.select(only).fingerprint());
+}
+
+TEST(Layout, RefusesToSelectWhatThereIsNot) {
+  const Layout layout = three_tensors();
+  for (const std::array<int, 2>& wrong : {std::array{0, 3}, std::array{-1, 0}, std::array{1, 1}}) {
+    EXPECT_THROW(layout.select(wrong), InvalidArgument);
+  }
 }
 
 TEST(Layout, FindsTensorsByName) {

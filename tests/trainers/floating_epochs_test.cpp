@@ -54,11 +54,33 @@ class Probe final : public Strategy {
     out[0] = static_cast<float>(10 * worker + segment);
     return mark_;
   }
+  BucketedExchange* in_buckets(std::uint64_t step) override {
+    asked.push_back(step);
+    return nullptr;
+  }
+
+  std::vector<std::uint64_t> asked;
 
  private:
   std::string name_;
   float mark_;
 };
+
+TEST(FloatingEpochs, StepsInBucketsAreThoseOfTheirStrategyToo) {
+  auto compressed = std::make_unique<Probe>("compressed", 100.0f);
+  auto floating = std::make_unique<Probe>("floating", 200.0f);
+  const Probe& of_compressed = *compressed;
+  const Probe& of_floating = *floating;
+  const auto strategy =
+      make_floating_epochs_strategy(std::move(compressed), std::move(floating), [](std::uint64_t s) { return s >= 2; });
+  std::vector<float> sent(1);
+  for (const std::uint64_t step : {0u, 1u, 2u, 3u, 1u}) {
+    strategy->in_buckets(step);
+    EXPECT_EQ(strategy->decode_sent(0, 0, sent), step >= 2 ? 200.0f : 100.0f);
+  }
+  EXPECT_EQ(of_compressed.asked, (std::vector<std::uint64_t>{0, 1, 1}));
+  EXPECT_EQ(of_floating.asked, (std::vector<std::uint64_t>{2, 3}));
+}
 
 TEST(FloatingEpochs, EveryStepIsThatOfItsStrategy) {
   const auto strategy = make_floating_epochs_strategy(std::make_unique<Probe>("compressed", 100.0f),

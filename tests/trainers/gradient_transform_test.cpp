@@ -198,6 +198,41 @@ TEST(ClipByGlobalNorm, NormMustBeAboveZero) {
   }
 }
 
+TEST(Transforms, TensorByTensorIsTheWhole) {
+  const auto net = make_net("lenet", {16, 16, 1}, 10, {});
+  const Layout& layout = net->layout();
+  Stream stream(Device::cpu(), 1);
+  std::vector<float> parameters(static_cast<std::size_t>(layout.flat_elements()));
+  std::vector<float> whole(parameters.size());
+  for (std::size_t i = 0; i < whole.size(); ++i) {
+    parameters[i] = static_cast<float>(i % 17) - 8;
+    whole[i] = i % 1000 == 3 ? kNan : static_cast<float>(i % 13) - 6;
+  }
+  std::vector<float> parts = whole;
+  for (const auto& transform : {make_nan_to_zero(), make_weight_decay(*net, 0.25)}) {
+    ASSERT_TRUE(transform->is_per_tensor());
+    const TransformCounts counts = transform->apply(0, parameters, whole, stream);
+    TransformCounts sum;
+    for (const int segment : net->gradient_order()) {
+      const auto first = static_cast<std::size_t>(layout.segment(segment).offset);
+      const auto count = static_cast<std::size_t>(layout.segment(segment).num_elements);
+      sum += transform->apply_to_tensor(0, segment, std::span(parameters).subspan(first, count),
+                                        std::span(parts).subspan(first, count), stream);
+    }
+    EXPECT_GT(whole.size(), 0u);
+    EXPECT_LE(sum.zeroed_elements, counts.zeroed_elements);  // the whole has padding too
+    for (const Segment& segment : layout.segments()) {
+      const auto first = static_cast<std::size_t>(segment.offset);
+      for (std::size_t i = first; i < first + static_cast<std::size_t>(segment.num_elements); ++i) {
+        ASSERT_EQ(whole[i], parts[i]) << transform->name() << " " << segment.name << " " << i - first;
+      }
+    }
+  }
+  const auto clip = make_clip_by_global_norm(layout, 1, 1);
+  EXPECT_FALSE(clip->is_per_tensor());
+  EXPECT_THROW(clip->apply_to_tensor(0, 0, parameters, whole, stream), InvalidArgument);
+}
+
 /// Sets chosen elements of every worker's gradient to NaN, as a transform of its own.
 class Spoil final : public GradientTransform {
  public:

@@ -70,11 +70,11 @@ TEST_F(MetricsHook, FieldsAreTheDocumentedOnes) {
   const Json line = written().at(0);
   std::vector<std::string> keys;
   for (const auto& item : line.items()) keys.push_back(item.key());
-  EXPECT_THAT(keys,
-              ElementsAre("step", "kind", "loss", "accuracy", "learning_rate", "skipped_steps", "nonfinite_steps",
-                          "zeroed_elements", "clipped_gradients", "sent_bytes_per_worker", "received_bytes_per_worker",
-                          "compression_ratio", "examples_per_second", "data_seconds", "compute_seconds",
-                          "measure_seconds", "encode_seconds", "wire_seconds", "decode_seconds", "update_seconds"));
+  EXPECT_THAT(keys, ElementsAre("step", "kind", "loss", "accuracy", "learning_rate", "skipped_steps", "nonfinite_steps",
+                                "zeroed_elements", "clipped_gradients", "sent_bytes_per_worker",
+                                "received_bytes_per_worker", "compression_ratio", "examples_per_second", "data_seconds",
+                                "compute_seconds", "measure_seconds", "encode_seconds", "wire_seconds",
+                                "decode_seconds", "hidden_seconds", "exposed_seconds", "update_seconds"));
   // Bytes are sums over two workers.
   EXPECT_EQ(line["sent_bytes_per_worker"], (Json{{"scalers", 8.0}, {"gradient", 30.0}, {"mean", 6.0}}));
   EXPECT_EQ(line["received_bytes_per_worker"], (Json{{"scalers", 9.0}, {"gradient", 31.0}, {"mean", 7.0}}));

@@ -12,7 +12,7 @@
 #include <utility>
 #include <vector>
 
-#include "compress/compressed_all_reduce.h"
+#include "compress/bucketed_all_reduce.h"
 #include "datasets/dataset.h"
 #include "datasets/grey_images.h"
 #include "datasets/synthetic.h"
@@ -115,6 +115,8 @@ struct SmallRun {
   std::optional<NetSpec> net = std::nullopt;             // nullopt: LeNet
   std::uint64_t rebroadcast_steps = 0;
   float mean_factor = 1;
+  std::int64_t bucket_bytes = 0;                         // 0: gradients are exchanged whole
+  bool overlap = false;
 };
 
 inline std::unique_ptr<Trainer> make_small_trainer(const SmallRun& run) {
@@ -144,8 +146,10 @@ inline std::unique_ptr<Trainer> make_small_trainer(const SmallRun& run) {
     exchange.on_nonfinite = run.on_nonfinite;
     exchange.seed = run.seed;
     exchange.num_threads = run.num_threads;
+    const Buckets buckets = run.bucket_bytes > 0 ? plan_buckets(layout, parts.net->gradient_order(), run.bucket_bytes)
+                                                 : whole_bucket(layout);
     parts.strategy =
-        make_replicated_strategy(layout, std::make_unique<CompressedAllReduce>(layout, parts.workers, exchange));
+        make_replicated_strategy(layout, std::make_unique<BucketedAllReduce>(layout, parts.workers, exchange, buckets));
   }
   parts.optimizer = make_optimizer("momentum", {.momentum = 0.9}, layout.flat_elements());
   if (run.weight_decay > 0) parts.transforms.push_back(make_weight_decay(*parts.net, run.weight_decay));
@@ -163,6 +167,7 @@ inline std::unique_ptr<Trainer> make_small_trainer(const SmallRun& run) {
   options.num_data_threads = run.num_data_threads;
   options.mean_factor = run.mean_factor;
   options.rebroadcast_steps = run.rebroadcast_steps;
+  options.overlap = run.overlap;
   return std::make_unique<HostTrainer>(std::move(parts), options);
 }
 

@@ -9,6 +9,7 @@
 #include <utility>
 #include <vector>
 
+#include "compress/bucketed_all_reduce.h"
 #include "kernels/errors.h"
 #include "tests/support/bits.h"
 #include "tests/trainers/temporary_directory.h"
@@ -170,6 +171,18 @@ TEST(ReplicatedStrategy, PassesThroughWhatTheExchangeGives) {
   std::vector<float> sent(2);
   EXPECT_EQ(strategy->decode_sent(1, 1, sent), 0.5f);
   EXPECT_EQ(sent[0], 11.0f);
+}
+
+TEST(Strategy, InBucketsIsTheExchangesOwn) {
+  const Layout layout = two_tensors();
+  EXPECT_EQ(make_simple_strategy(layout)->in_buckets(0), nullptr);
+  EXPECT_EQ(make_replicated_strategy(layout, std::make_unique<ProbeExchange>())->in_buckets(0), nullptr);
+  CompressedAllReduceOptions options;
+  options.codecs.codec = "fp32";
+  auto exchange = std::make_unique<BucketedAllReduce>(layout, make_worker_group(1, make_self_communicator()), options,
+                                                      Buckets{{1}, {0}});
+  BucketedExchange* const expected = exchange.get();
+  EXPECT_EQ(make_replicated_strategy(layout, std::move(exchange))->in_buckets(7), expected);
 }
 
 }  // namespace

@@ -266,6 +266,15 @@ TEST(TrainOptions, OptionsWithoutEffectAreRefused) {
        {"--clip_scope local", "--scaler_sharing none", "accepted with it: shared"}},
       {{"--grad_bits", "1", "--exchange", "integer_sum", "--ternary_format", "t5"},
        {"--ternary_format", "other than integer_sum"}},
+      {{"--bucket_mb", "1"}, {"--bucket_mb", "--strategy replicated"}},
+      {{"--overlap", "on"}, {"--overlap on", "--strategy replicated", "auto, off"}},
+      {{"--grad_bits", "1", "--scaler_scope", "model", "--bucket_mb", "1"}, {"--bucket_mb", "--scaler_scope"}},
+      {{"--grad_bits", "1", "--scaler_scope", "model", "--overlap", "on"},
+       {"--overlap on", "--scaler_scope", "auto, off"}},
+      {{"--num_nodes", "2", "--clip_by_global_norm", "1", "--bucket_mb", "1"},
+       {"--bucket_mb", "--clip_by_global_norm"}},
+      {{"--num_nodes", "2", "--clip_by_global_norm", "1", "--overlap", "on"},
+       {"--overlap on", "--clip_by_global_norm", "auto, off"}},
   };
   for (const Refusal& refusal : refusals) {
     const std::string message = refuse(refusal.arguments);
@@ -315,12 +324,47 @@ TEST(TrainOptions, CombinationsThatMakeSenseAreAccepted) {
       {"--nan_to_zero=false", "--clip_by_global_norm", "0"},
       {"--strategy", "simple", "--on_nonfinite", "zero"},
       {"--num_nodes", "3", "--batch_size", "9", "--threads", "2", "--threads_per_worker", "2"},
+      {"--grad_bits", "1", "--overlap", "on", "--bucket_mb", "0.25"},
+      {"--num_nodes", "2", "--nan_to_zero", "--overlap", "on"},
+      {"--num_nodes", "2", "--clip_by_global_norm", "1", "--overlap", "off"},
       {"--resume", "--train_dir", "d"},
       {"--resume=false"},
   };
   for (const std::vector<std::string>& arguments : accepted) {
     EXPECT_NO_THROW(accept(arguments)) << ::testing::PrintToString(arguments);
   }
+}
+
+TEST(TrainOptions, BucketsAreOfMebibytesAndWholeWhereNothingCanBeSplit) {
+  Layout layout;
+  for (const char* name : {"a", "b", "c"}) layout.add(name, {1 << 17});  // half a MiB
+  const std::vector<int> order = {2, 1, 0};
+  const auto buckets = [&](std::vector<std::string> arguments) {
+    arguments.insert(arguments.begin(), {"--num_nodes", "2", "--grad_bits", "1"});
+    return exchange_buckets(accept(arguments), layout, order);
+  };
+  EXPECT_EQ(buckets({"--bucket_mb", "0.5"}), (Buckets{{2}, {1}, {0}}));
+  EXPECT_EQ(buckets({"--bucket_mb", "1", "--overlap", "off"}), (Buckets{{1, 2}, {0}}));
+  EXPECT_EQ(buckets({"--bucket_mb", "1e300"}), whole_bucket(layout));
+  EXPECT_EQ(buckets({}), whole_bucket(layout));
+  EXPECT_EQ(buckets({"--bucket_mb", "1e-300"}).size(), 3u);
+  EXPECT_EQ(buckets({"--scaler_scope", "model"}), whole_bucket(layout));
+  EXPECT_EQ(buckets({"--clip_by_global_norm", "1"}), whole_bucket(layout));
+}
+
+TEST(TrainOptions, OverlapIsForSeveralProcessesUnlessAskedFor) {
+  const std::vector<std::string> ternary = {"--grad_bits", "1", "--num_nodes", "2"};
+  const auto with = [&](std::vector<std::string> more) {
+    more.insert(more.begin(), ternary.begin(), ternary.end());
+    return accept(more);
+  };
+  EXPECT_FALSE(overlaps(with({}), 1));
+  EXPECT_TRUE(overlaps(with({}), 2));
+  EXPECT_TRUE(overlaps(with({"--overlap", "on"}), 1));
+  EXPECT_FALSE(overlaps(with({"--overlap", "off"}), 2));
+  EXPECT_FALSE(overlaps(with({"--scaler_scope", "model"}), 2));
+  EXPECT_FALSE(overlaps(with({"--clip_by_global_norm", "1"}), 2));
+  EXPECT_FALSE(overlaps(accept({}), 1));
 }
 
 TEST(TrainOptions, ExchangeOptionsCarryEveryChoice) {

@@ -242,6 +242,27 @@ TEST(CpuNet, AnnouncesEverySegmentOfEveryWorkerOnceInOrder) {
     order.at(static_cast<std::size_t>(worker)).push_back(segment);
   });
   for (const auto& segments : order) EXPECT_EQ(segments, (std::vector<int>{6, 7, 4, 5, 2, 3, 0, 1}));
+  EXPECT_EQ(step.net->gradient_order(), order[0]);
+}
+
+TEST(CpuNet, KnowsTheOrderOfABranchedNetBeforeItRuns) {
+  constexpr ImageShape kShape{9, 8, 4};
+  const auto net = make_net(test::branched_net(0.6f), kShape, kClasses, {});
+  auto parameters = zeros<float>(net->layout().flat_elements());
+  auto state = zeros<float>(net->state_layout().flat_elements());
+  net->initialize(11, parameters.span());
+  net->initialize_state(state.span());
+  auto gradient = zeros<float>(net->layout().flat_elements());
+  float* const gradients[] = {gradient.data()};
+  float* const states[] = {state.data()};
+  WorkerLoss loss;
+  std::vector<int> order;
+  const auto images = test::random_floats(static_cast<std::size_t>(kShape.num_elements()), 5);
+  const auto labels = test::cyclic_labels(1, kClasses);
+  net->compute_gradients(parameters.span(), {.images = images, .labels = labels, .states = states}, gradients,
+                         {&loss, 1}, [&](int, int segment) { order.push_back(segment); });
+  EXPECT_EQ(order, net->gradient_order());
+  EXPECT_EQ(order.size(), static_cast<std::size_t>(net->layout().num_segments()));
 }
 
 TEST(CpuNet, PredictAgreesWithTrainingAndNotWithTheSplit) {
