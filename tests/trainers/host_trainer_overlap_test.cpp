@@ -2,6 +2,9 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <chrono>
+#include <functional>
+#include <future>
 #include <limits>
 #include <memory>
 #include <mutex>
@@ -73,7 +76,7 @@ Result result_of(const SmallRun& run, int size) {
   return result;
 }
 
-SmallRun small_run(const std::string& codec) { return {.num_workers = 4, .codec = codec, .total_steps = 3}; }
+SmallRun small_run(const std::string& codec) { return {.num_workers = 4, .codec = codec, .total_steps = 2}; }
 
 SmallRun with_overlap(SmallRun run, std::int64_t bucket_bytes, bool overlap = true) {
   run.bucket_bytes = bucket_bytes;
@@ -262,14 +265,14 @@ TEST(HostTrainerOverlap, NothingHangsWhenTheBackwardPassOfOneRankThrows) {
   }
 }
 
-/// The communicator of one process, whose n-th gathering fails.
-class Breaking final : public Communicator {
+/// The communicator of one process, which calls a function before each gathering, with its number.
+class Watched final : public Communicator {
  public:
-  explicit Breaking(int fails_at) : fails_at_(fails_at) {}
+  explicit Watched(std::function<void(int call)> on_gather) : on_gather_(std::move(on_gather)) {}
   int rank() const override { return self_->rank(); }
   int size() const override { return self_->size(); }
   void all_gather(Parcels& mine, Parcels& all) override {
-    if (calls_++ == fails_at_) throw CommunicationError("a peer is gone");
+    on_gather_(calls_++);
     self_->all_gather(mine, all);
   }
   void all_to_all(std::span<Parcels> outgoing, Parcels& incoming) override { self_->all_to_all(outgoing, incoming); }
@@ -280,14 +283,60 @@ class Breaking final : public Communicator {
 
  private:
   std::unique_ptr<Communicator> self_ = make_self_communicator();
-  int fails_at_;
+  std::function<void(int)> on_gather_;
   int calls_ = 0;
 };
+
+/// Holds the backward pass up, where it ends the first layer, until the last layer's exchange has been done.
+class WaitForExchange final : public GradientTransform {
+ public:
+  explicit WaitForExchange(std::shared_future<void> exchanged) : exchanged_(std::move(exchanged)) {}
+  std::string name() const override { return "wait"; }
+  TransformCounts apply(int, std::span<const float>, std::span<float>, Stream&) override { return {}; }
+  bool is_per_tensor() const override { return true; }
+  TransformCounts apply_to_tensor(int, int segment, std::span<const float>, std::span<float>, Stream&) override {
+    if (segment == 0) is_in_time = exchanged_.wait_for(std::chrono::seconds(60)) == std::future_status::ready;
+    return {};
+  }
+
+  bool is_in_time = false;
+
+ private:
+  std::shared_future<void> exchanged_;
+};
+
+TEST(HostTrainerOverlap, ExchangesWhileTheBackwardPassGoesOn) {
+  std::promise<void> exchanged;
+  SmallRun run = with_overlap({.num_workers = 1, .codec = "ternary", .total_steps = 1}, 1);
+  // A bucket gathers scalers and gradients: with the third gathering, that of the first bucket is done.
+  run.communicator = std::make_shared<Watched>([&](int call) {
+    if (call == 2) exchanged.set_value();
+  });
+  WaitForExchange* wait = nullptr;
+  run.transforms = [&](const Net&) {
+    std::vector<std::unique_ptr<GradientTransform>> transforms;
+    auto transform = std::make_unique<WaitForExchange>(exchanged.get_future().share());
+    wait = transform.get();
+    transforms.push_back(std::move(transform));
+    return transforms;
+  };
+  const std::unique_ptr<Trainer> trainer = make_small_trainer(run);
+  double hidden = 0;
+  trainer->add_hook(every_steps(1, [&](const TrainingView&, const StepView& step) {
+    hidden = step.hidden_seconds;
+    return HookVerdict::kContinue;
+  }));
+  trainer->run();
+  EXPECT_TRUE(wait->is_in_time);
+  EXPECT_GT(hidden, 0);
+}
 
 TEST(HostTrainerOverlap, AFailedExchangeEndsTheRunWithItsMessage) {
   for (const int fails_at : {0, 5, 15, 16, 20}) {
     SmallRun run = with_overlap(small_run("ternary"), 1);
-    run.communicator = std::make_shared<Breaking>(fails_at);
+    run.communicator = std::make_shared<Watched>([fails_at](int call) {
+      if (call == fails_at) throw CommunicationError("a peer is gone");
+    });
     const std::unique_ptr<Trainer> trainer = make_small_trainer(run);
     try {
       trainer->run();
