@@ -38,7 +38,9 @@ BucketedAllReduce::BucketedAllReduce(const Layout& layout, const WorkerGroup& wo
   if (buckets_.size() == 1) {
     // In order of the layout, whatever order they came in.
     std::ranges::sort(buckets_[0]);
-    parts_.push_back({layout_, std::make_unique<CompressedAllReduce>(layout_, plan_, workers, options), {}, {}});
+    Part& all = parts_.emplace_back();
+    all.layout = layout_;
+    all.exchange = std::make_unique<CompressedAllReduce>(layout_, plan_, workers, options);
   } else {
     for (const CodecPlan::Group& group : plan_.groups()) {
       TERNGRAD_REQUIRE(group.codec->traits().per_tensor, "[buckets] the codec ", group.codec->name(),
@@ -46,15 +48,16 @@ BucketedAllReduce::BucketedAllReduce(const Layout& layout, const WorkerGroup& wo
                        " buckets");
     }
     for (const std::vector<int>& bucket : buckets_) {
-      Layout part = layout_.select(bucket);
+      Part& part = parts_.emplace_back();
+      part.layout = layout_.select(bucket);
       CompressedAllReduceOptions own = options;
       // Tensors that do not add up as integers go by all-gather; a bucket may have no others.
       const bool by_sums = options.algorithm == ExchangeAlgorithm::kIntegerSum;
       if (by_sums && is_summable(plan_, whole_bucket(layout_)[0]) && !is_summable(plan_, bucket)) {
         own.algorithm = ExchangeAlgorithm::kAllGather;
       }
-      auto exchange = std::make_unique<CompressedAllReduce>(part, CodecPlan(plan_, part, bucket), workers, own);
-      parts_.push_back({std::move(part), std::move(exchange), {}, {}});
+      part.exchange =
+          std::make_unique<CompressedAllReduce>(part.layout, CodecPlan(plan_, part.layout, bucket), workers, own);
     }
   }
   for (std::size_t bucket = 0; bucket < buckets_.size(); ++bucket) {
