@@ -35,6 +35,8 @@ void StepProfile::add(const StepView& step) {
   wire_ += step.report.wire_seconds;
   decode_ += step.report.decode_seconds;
   update_ += step.update_seconds;
+  hidden_ += step.hidden_seconds;
+  exposed_ += step.exposed_seconds;
 }
 
 std::string StepProfile::to_text() const {
@@ -44,15 +46,17 @@ std::string StepProfile::to_text() const {
   const double steps = static_cast<double>(num_steps());
   std::string text = fmt::format("profile: {:.3f} ms per step, mean of {} (the first {} are left out)\n",
                                  1e3 * step_ / steps, num_steps(), kWarmUpSteps);
-  const double rest = step_ - data_ - compute_ - encode_ - wire_ - decode_ - update_;
+  const double rest = step_ - data_ - compute_ - exposed_ - update_;
   for (const auto& [name, seconds] : {std::pair{"data", data_},
                                       {"compute", compute_},
-                                      {"measure, encode", encode_},
-                                      {"wire", wire_},
-                                      {"decode", decode_},
+                                      {"exposed exchange", exposed_},
                                       {"update", update_},
-                                      {"the rest", rest}}) {
-    fmt::format_to(std::back_inserter(text), "  {:<15} {:>10.3f} ms {:>6.1f} %\n", name, 1e3 * seconds / steps,
+                                      {"the rest", rest},
+                                      {"hidden exchange", hidden_},
+                                      {"- measure, encode", encode_},
+                                      {"- wire", wire_},
+                                      {"- decode", decode_}}) {
+    fmt::format_to(std::back_inserter(text), "  {:<17} {:>10.3f} ms {:>6.1f} %\n", name, 1e3 * seconds / steps,
                    100 * seconds / step_);
   }
   return text;

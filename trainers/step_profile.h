@@ -22,13 +22,16 @@ class StepProfile {
   std::uint64_t num_steps() const { return num_seen_ > kWarmUpSteps ? num_seen_ - kWarmUpSteps : 0; }
 
   /// Means over the steps that count, in milliseconds and percent of the step:
-  ///   data             waiting for examples
-  ///   compute          forward, backward and transforms of gradients
-  ///   measure, encode  from gradients to messages
-  ///   wire             messages on their way, waiting for other processes, checksums and taking apart included
-  ///   decode           from messages to the mean
-  ///   update           optimizer and moving average
-  ///   the rest         what ranks tell each other about the step, copies of states
+  ///   data               waiting for examples
+  ///   compute            forward, backward and transforms of gradients
+  ///   exposed exchange   the exchange, as far as the step waited for it
+  ///   update             optimizer and moving average
+  ///   the rest           what ranks tell each other about the step, copies of states
+  /// which make up the step; and of the exchange, whether the step waited for it or not:
+  ///   hidden exchange    as far as it went on beside the computation
+  ///   - measure, encode  from gradients to messages
+  ///   - wire             messages on their way, waiting for other processes, checksums and taking apart included
+  ///   - decode           from messages to the mean
   std::string to_text() const;
 
  private:
@@ -41,6 +44,8 @@ class StepProfile {
   double wire_ = 0;
   double decode_ = 0;
   double update_ = 0;
+  double hidden_ = 0;
+  double exposed_ = 0;
 };
 
 /// Adds every step to `profile`, which outlives the hook.

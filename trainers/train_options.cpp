@@ -122,6 +122,7 @@ void check_vendor(const OptionSet& options, const TrainOptions& o) {
 /// What is not exchanged in buckets, and why. @returns empty if it can be
 std::string reason_against_buckets(const TrainOptions& o) {
   if (o.strategy_name() == "simple") return "--strategy replicated: simple exchanges nothing";
+  if (o.exchange == "vendor") return "an --exchange other than vendor, which takes the whole gradient";
   if (o.scaler_scope == "model" && uses_ternary(o)) {
     return "another --scaler_scope than model, whose scaler takes all tensors";
   }

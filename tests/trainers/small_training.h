@@ -115,7 +115,7 @@ struct SmallRun {
   std::optional<NetSpec> net = std::nullopt;             // nullopt: LeNet
   std::uint64_t rebroadcast_steps = 0;
   float mean_factor = 1;
-  std::int64_t bucket_bytes = 0;                         // 0: gradients are exchanged whole
+  std::int64_t bucket_bytes = 0;  // 0: gradients are exchanged whole
   bool overlap = false;
 };
 

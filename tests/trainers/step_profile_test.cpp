@@ -21,12 +21,14 @@ ExchangeReport report_of(double scale) {
   return report;
 }
 
-/// Parts of a step that make up 0.95 of `scale` seconds, so that 0.05 of them are left.
+/// Parts of a step that make up 0.93 of `scale` seconds, so that 0.07 of them are left.
 StepView view_of(double scale, const ExchangeReport& report) {
   return {.step_seconds = scale,
           .compute_seconds = 0.5 * scale,
           .update_seconds = 0.13 * scale,
           .data_seconds = 0.2 * scale,
+          .hidden_seconds = 0.03 * scale,
+          .exposed_seconds = 0.1 * scale,
           .report = report,
           .telemetry = {}};
 }
@@ -43,13 +45,15 @@ TEST(StepProfile, MeansLeaveTheFirstStepsOut) {
   EXPECT_EQ(profile.num_steps(), 2u);
   EXPECT_EQ(profile.to_text(),
             "profile: 2000.000 ms per step, mean of 2 (the first 3 are left out)\n"
-            "  data               400.000 ms   20.0 %\n"
-            "  compute           1000.000 ms   50.0 %\n"
-            "  measure, encode     60.000 ms    3.0 %\n"
-            "  wire                80.000 ms    4.0 %\n"
-            "  decode             100.000 ms    5.0 %\n"
-            "  update             260.000 ms   13.0 %\n"
-            "  the rest           100.000 ms    5.0 %\n");
+            "  data                 400.000 ms   20.0 %\n"
+            "  compute             1000.000 ms   50.0 %\n"
+            "  exposed exchange     200.000 ms   10.0 %\n"
+            "  update               260.000 ms   13.0 %\n"
+            "  the rest             140.000 ms    7.0 %\n"
+            "  hidden exchange       60.000 ms    3.0 %\n"
+            "  - measure, encode     60.000 ms    3.0 %\n"
+            "  - wire                80.000 ms    4.0 %\n"
+            "  - decode             100.000 ms    5.0 %\n");
 }
 
 TEST(StepProfile, SaysThatNothingWasMeasured) {

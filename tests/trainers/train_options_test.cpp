@@ -251,6 +251,8 @@ TEST(TrainOptions, OptionsWithoutEffectAreRefused) {
       {{"--grad_bits", "1", "--clip_factor", "2.5", "--clip_scope", "local"},
        {"--clip_scope", "--num_nodes 2 or more"}},
       {{"--grad_bits", "1", "--return_codec", "sums"}, {"--return_codec", "--num_nodes 2 or more"}},
+      {{"--num_nodes", "2", "--exchange", "vendor", "--overlap", "on"}, {"--overlap on", "other than vendor"}},
+      {{"--num_nodes", "2", "--exchange", "vendor", "--bucket_mb", "1"}, {"--bucket_mb", "other than vendor"}},
       {{"--num_nodes", "2", "--exchange", "vendor", "--return_codec", "bf16"}, {"--return_codec", "other than vendor"}},
       {{"--num_nodes", "2", "--exchange", "vendor", "--grad_bits", "16", "--quantize_logits"},
        {"--quantize_logits", "other than vendor"}},
