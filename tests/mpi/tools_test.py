@@ -124,7 +124,7 @@ class Profile(Tool):
         out = self.ran(2, "terngrad_train", "--benchmark_mode", "--image_size", "8", "--num_nodes", "2", "--batch_size", "4",
                        "--max_steps", "6", "--profile", "--train_dir", os.path.join(self.folder, "run"))
         self.assertEqual(out.count("ms per step, mean of 3 (the first 3 are left out)"), 1)
-        self.assertEqual(out.count("  wire  "), 1)
+        self.assertEqual(out.count("  - wire  "), 1)
 
 
 if __name__ == "__main__":
