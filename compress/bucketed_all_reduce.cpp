@@ -42,6 +42,9 @@ BucketedAllReduce::BucketedAllReduce(const Layout& layout, const WorkerGroup& wo
     all.layout = layout_;
     all.exchange = std::make_unique<CompressedAllReduce>(layout_, plan_, workers, options);
   } else {
+    // An update cannot be taken back if a later bucket drops the step.
+    TERNGRAD_REQUIRE(options.update == nullptr, "[buckets] an update of shares needs all tensors in one bucket, got ",
+                     buckets_.size());
     for (const CodecPlan::Group& group : plan_.groups()) {
       TERNGRAD_REQUIRE(group.codec->traits().per_tensor, "[buckets] the codec ", group.codec->name(),
                        " needs all of its tensors at once (scaler_scope model), so they cannot be in ", buckets_.size(),

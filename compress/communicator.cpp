@@ -90,9 +90,18 @@ WorkerRange worker_range(int num_workers, int rank, int size) {
   return {num_workers, begin_of(rank), begin_of(rank + 1) - begin_of(rank)};
 }
 
-WorkerGroup make_worker_group(int num_workers, std::shared_ptr<Communicator> communicator) {
-  const WorkerRange range = worker_range(num_workers, communicator->rank(), communicator->size());
-  return {range, std::move(communicator)};
+WorkerRange WorkerGroup::range_of(int rank) const {
+  const int num_ranks = communicator->size() - num_servers;
+  if (rank >= num_ranks && rank < communicator->size()) return {num_workers, num_workers, 0};
+  return worker_range(num_workers, rank, num_ranks);
+}
+
+WorkerGroup make_worker_group(int num_workers, std::shared_ptr<Communicator> communicator, int num_servers) {
+  TERNGRAD_REQUIRE(num_servers >= 0 && num_servers < communicator->size(), "[workers] ", num_servers, " servers of ",
+                   communicator->size(), " processes: at least one must have workers");
+  WorkerGroup group{{.num_workers = num_workers}, std::move(communicator), num_servers};
+  static_cast<WorkerRange&>(group) = group.range_of(group.communicator->rank());
+  return group;
 }
 
 }  // namespace terngrad

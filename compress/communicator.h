@@ -87,12 +87,19 @@ struct WorkerRange {
 /// @throws InvalidArgument if num_workers < size, or rank is not in [0, size)
 WorkerRange worker_range(int num_workers, int rank, int size);
 
-/// N workers over the ranks of a communicator, spread by worker_range.
+/// N workers over the ranks of a communicator, spread by worker_range over those that are not servers.
 struct WorkerGroup : WorkerRange {
   std::shared_ptr<Communicator> communicator;
+  int num_servers = 0;  // the last ranks, which have no workers
+
+  /// The workers of a rank; of a server an empty range behind the last worker.
+  WorkerRange range_of(int rank) const;
+  bool is_server() const { return num_local_workers == 0; }
 };
 
-/// @throws InvalidArgument if num_workers < communicator->size()
-WorkerGroup make_worker_group(int num_workers, std::shared_ptr<Communicator> communicator);
+/// @param num_servers  the last so many ranks serve (ShareOwners::kServers) and have no workers
+/// @throws InvalidArgument if num_servers is not in [0, communicator->size()), or there are fewer workers than other
+/// ranks
+WorkerGroup make_worker_group(int num_workers, std::shared_ptr<Communicator> communicator, int num_servers = 0);
 
 }  // namespace terngrad

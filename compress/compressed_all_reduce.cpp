@@ -39,7 +39,29 @@ std::uint64_t exchange_fingerprint(const CodecPlan& plan, const CompressedAllRed
   Fingerprint hash;
   hash.add(plan.fingerprint()).add(to_string(options.return_codec)).add(to_string(algorithm));
   hash.add(static_cast<std::uint64_t>(options.on_nonfinite)).add(options.seed);
+  if (options.owners == ShareOwners::kServers) {
+    hash.add(to_string(options.owners)).add(std::uint64_t{options.update != nullptr});
+  }
   return hash.value();
+}
+
+/// The algorithm in use, kAuto resolved. @throws InvalidArgument for one that these owners cannot do
+ExchangeAlgorithm algorithm_for(const CompressedAllReduceOptions& options, const Layout& layout, const CodecPlan& plan,
+                                const WorkerGroup& workers) {
+  if (options.owners == ShareOwners::kWorkers) {
+    TERNGRAD_REQUIRE(workers.num_servers == 0, "[exchange] ", workers.num_servers,
+                     " servers, but workers own the shares");
+    TERNGRAD_REQUIRE(options.update == nullptr, "[exchange] an update of shares needs servers that own them");
+    return choose_algorithm(options.algorithm, options.return_codec, layout, plan, workers.num_workers);
+  }
+  const bool can_update =
+      options.return_codec == ReturnCodec::kFloat32 || options.return_codec == ReturnCodec::kBfloat16;
+  TERNGRAD_REQUIRE(options.update == nullptr || can_update, "[exchange] what an update makes of the mean travels as ",
+                   "fp32 or bf16, not as ", to_string(options.return_codec));
+  TERNGRAD_REQUIRE(
+      options.algorithm == ExchangeAlgorithm::kAuto || options.algorithm == ExchangeAlgorithm::kScatterReduce,
+      "[exchange] servers aggregate by scatter_reduce, not by ", to_string(options.algorithm));
+  return ExchangeAlgorithm::kScatterReduce;
 }
 
 std::vector<Slice> select(const Layout& layout, const CodecPlan& plan, bool summable) {
@@ -64,10 +86,10 @@ CompressedAllReduce::CompressedAllReduce(const Layout& layout, CodecPlan plan, W
       options_(options),
       plan_(std::move(plan)),
       stream_(Device::cpu(), options.num_threads),
-      algorithm_(choose_algorithm(options.algorithm, options.return_codec, layout_, plan_, workers_.num_workers)),
+      algorithm_(algorithm_for(options, layout_, plan_, workers_)),
       context_{options.run_id, exchange_fingerprint(plan_, options, algorithm_), 0},
       whole_{{whole_segments(layout_)}, PayloadForm::kNatural},
-      shares_{shares(layout_, workers_.num_workers), PayloadForm::kNatural},
+      shares_{shares(layout_, num_shares(workers_, options.owners)), PayloadForm::kNatural},
       lanes_{{select(layout_, plan_, true)}, PayloadForm::kLanes},
       rest_{{select(layout_, plan_, false)}, PayloadForm::kNatural},
       whole_return_(layout_, plan_, whole_.slices, {options.return_codec, workers_.num_workers, options.seed}),
@@ -130,7 +152,7 @@ ExchangeReport CompressedAllReduce::exchange_part(std::span<const TensorTable> g
   }
   switch (algorithm_) {
     case ExchangeAlgorithm::kScatterReduce:
-      scatter_reduce(gradients, mean, report);
+      scatter_reduce(gradients, mean, report, found_here);
       break;
     case ExchangeAlgorithm::kIntegerSum:
       integer_sum(gradients, mean, report);
@@ -139,7 +161,7 @@ ExchangeReport CompressedAllReduce::exchange_part(std::span<const TensorTable> g
       all_gather(gradients, mean, report);
   }
   PartTimer check_timer;
-  check_mean(mean, found_here);
+  if (options_.update == nullptr) check_mean(mean, found_here);
   check_timer.next(report.decode_seconds);
   if (!found_here.empty() && drops_nonfinite()) {
     for (auto& messages : sent_) messages.clear();
@@ -161,7 +183,7 @@ void CompressedAllReduce::share_scalers(ExchangeReport& report, NonfiniteTensors
   workers_.communicator->all_gather(outgoing_, incoming_);
   std::int64_t total = 0;
   for (std::size_t i = 0; i < incoming_.count(); ++i) total += static_cast<std::int64_t>(incoming_.parcel(i).size());
-  report.scalers.received += total * workers_.num_local_workers - own;
+  report.scalers.received += total * num_receivers() - own;
   if (static_cast<int>(incoming_.count()) != workers_.num_workers) {
     TERNGRAD_THROW(CommunicationError, "[exchange] scalers of ", incoming_.count(), " workers came, expected ",
                    workers_.num_workers);
@@ -348,73 +370,110 @@ void CompressedAllReduce::all_gather(std::span<const TensorTable> gradients, con
 }
 
 void CompressedAllReduce::scatter_reduce(std::span<const TensorTable> gradients, const TensorTable& mean,
-                                         ExchangeReport& report) {
+                                         ExchangeReport& report, NonfiniteTensors& found) {
   PartTimer timer;
   encode(gradients, shares_);
   timer.next(report.encode_seconds);
-  // Share j goes to the rank of worker j; a rank's parcels are ordered by worker, then share.
+  const ShareRange own = shares_of(workers_, options_.owners, workers_.communicator->rank());
+  scatter(own, report);
+  timer.next(report.wire_seconds);
+  std::fill(greatest_.begin(), greatest_.end(), 0u);
+  for (std::size_t share = own.first; share < own.end(); ++share) {
+    aggregate(shares_.slices[share], messages_, share - own.first, own.count, mean);
+    if (options_.return_codec == ReturnCodec::kTernary) share_return_.measure(share, mean, greatest_, stream_);
+  }
+  timer.next(report.decode_seconds);
+  if (options_.return_codec == ReturnCodec::kTernary) workers_.communicator->all_reduce_max(greatest_);
+  timer.next(report.wire_seconds);
+  const bool goes_on = options_.update == nullptr || update_shares(own, mean, found);
+  timer.next(report.decode_seconds);
+  if (goes_on) return_shares(own, mean, report);
+}
+
+void CompressedAllReduce::scatter(const ShareRange& own, ExchangeReport& report) {
+  // A rank's parcels are ordered by worker, then share. A worker keeps what it owns; a server is not one of them.
   Communicator& communicator = *workers_.communicator;
-  const auto num_local = static_cast<std::size_t>(workers_.num_local_workers);
+  const bool workers_own = options_.owners == ShareOwners::kWorkers;
   const auto first_local = static_cast<std::size_t>(workers_.first_local_worker);
   for (int rank = 0; rank < communicator.size(); ++rank) {
     Parcels& parcels = outgoing_of_rank_[static_cast<std::size_t>(rank)];
     parcels.clear();
-    const auto begin = static_cast<std::size_t>(std::int64_t{workers_.num_workers} * rank / communicator.size());
-    const auto end = static_cast<std::size_t>(std::int64_t{workers_.num_workers} * (rank + 1) / communicator.size());
-    for (std::size_t local = 0; local < num_local; ++local) {
-      for (std::size_t share = begin; share < end; ++share) {
-        parcels.append(sent_[local][share]);
-        if (share != first_local + local) report.gradient.sent += static_cast<std::int64_t>(sent_[local][share].size());
+    const ShareRange theirs = shares_of(workers_, options_.owners, rank);
+    for (std::size_t local = 0; local < sent_.size(); ++local) {
+      for (std::size_t share = theirs.first; share < theirs.end(); ++share) {
+        const std::span<const std::uint8_t> message = sent_[local][share];
+        parcels.append(message);
+        const bool is_kept = workers_own && share == first_local + local;
+        if (!is_kept) report.gradient.sent += static_cast<std::int64_t>(message.size());
       }
     }
   }
   communicator.all_to_all(outgoing_of_rank_, incoming_);
-  const std::span<const std::vector<Slice>> own(shares_.slices.data() + first_local, num_local);
-  read_gradients(incoming_, own, messages_);
+  read_gradients(incoming_, {shares_.slices.data() + own.first, own.count}, messages_);
   for (std::size_t i = 0; i < incoming_.count(); ++i) {
-    const bool from_self = i / num_local == first_local + i % num_local;
-    if (!from_self) report.gradient.received += static_cast<std::int64_t>(incoming_.parcel(i).size());
+    const bool is_kept = workers_own && i / own.count == own.first + i % own.count;
+    if (!is_kept) report.gradient.received += static_cast<std::int64_t>(incoming_.parcel(i).size());
   }
-  timer.next(report.wire_seconds);
-  std::fill(greatest_.begin(), greatest_.end(), 0u);
-  for (std::size_t local = 0; local < num_local; ++local) {
-    aggregate(own[local], messages_, local, num_local, mean);
-    if (options_.return_codec == ReturnCodec::kTernary)
-      share_return_.measure(first_local + local, mean, greatest_, stream_);
+}
+
+bool CompressedAllReduce::update_shares(const ShareRange& own, const TensorTable& mean, NonfiniteTensors& found) {
+  // Before anything is updated all ranks must agree on what overflowed, of which each owner sees its part.
+  std::vector<std::uint32_t> overflowed(static_cast<std::size_t>(layout_.num_segments()));
+  for (std::size_t share = own.first; share < own.end(); ++share) {
+    for (const Slice& slice : shares_.slices[share]) {
+      const bool is_finite = all_finite({mean.slice(slice), static_cast<std::size_t>(slice.count)}, stream_);
+      if (!is_finite) overflowed[static_cast<std::size_t>(slice.segment)] = 1;
+    }
   }
-  timer.next(report.decode_seconds);
-  if (options_.return_codec == ReturnCodec::kTernary) communicator.all_reduce_max(greatest_);
-  timer.next(report.wire_seconds);
-  std::int64_t own_means = 0;
+  workers_.communicator->all_reduce_max(overflowed);
+  for (int segment = 0; segment < layout_.num_segments(); ++segment) {
+    if (overflowed[static_cast<std::size_t>(segment)] != 0) found.add_mean(layout_.segment(segment));
+  }
+  if (!found.empty() && drops_nonfinite()) return false;
+  for (std::size_t share = own.first; share < own.end(); ++share) {
+    for (const Slice& slice : shares_.slices[share]) {
+      if (overflowed[static_cast<std::size_t>(slice.segment)] == 0) continue;
+      std::fill_n(mean.slice(slice), slice.count, 0.0f);
+    }
+    options_.update->update(share, shares_.slices[share], mean, context_.step);
+  }
+  return true;
+}
+
+void CompressedAllReduce::return_shares(const ShareRange& own, const TensorTable& mean, ExchangeReport& report) {
+  PartTimer timer;
+  std::int64_t own_bytes = 0;
   outgoing_.clear();
-  for (std::size_t local = 0; local < num_local; ++local) {
-    const auto share = first_local + local;
+  for (std::size_t share = own.first; share < own.end(); ++share) {
     const auto message =
         share_return_.encode(share, static_cast<int>(share), mean, shared_, greatest_, context_, mean_writer_, stream_);
     report.mean.sent += sent_bytes(message);
-    own_means += static_cast<std::int64_t>(message.size());
+    own_bytes += static_cast<std::int64_t>(message.size());
     outgoing_.append(message);
   }
   timer.next(report.encode_seconds);
-  communicator.all_gather(outgoing_, incoming_);
-  const auto num_workers = static_cast<std::size_t>(workers_.num_workers);
-  if (incoming_.count() != num_workers) {
+  workers_.communicator->all_gather(outgoing_, incoming_);
+  const std::size_t num_shares = shares_.slices.size();
+  if (incoming_.count() != num_shares) {
     TERNGRAD_THROW(CommunicationError, "[exchange] ", incoming_.count(), " aggregated shares came, expected ",
-                   num_workers);
+                   num_shares);
   }
-  messages_.resize(num_workers);
-  for (std::size_t share = 0; share < num_workers; ++share) {
-    report.mean.received += static_cast<std::int64_t>(incoming_.parcel(share).size()) * workers_.num_local_workers;
+  messages_.resize(num_shares);
+  for (std::size_t share = 0; share < num_shares; ++share) {
+    report.mean.received += static_cast<std::int64_t>(incoming_.parcel(share).size()) * num_receivers();
     read_message(incoming_.parcel(share), MessageKind::kMean, context_, layout_, messages_[share]);
     if (messages_[share].worker != static_cast<int>(share)) {
-      TERNGRAD_THROW(CommunicationError, "[exchange] aggregated share ", share, " came from worker ",
+      TERNGRAD_THROW(CommunicationError, "[exchange] aggregated share ", share, " came from the owner of share ",
                      messages_[share].worker);
     }
   }
-  report.mean.received -= own_means;
+  // A server beside workers sends to them; what an owner has made itself it does not receive.
+  const bool receives_own = options_.owners == ShareOwners::kServers && !workers_.is_server();
+  if (!receives_own) report.mean.received -= own_bytes;
   timer.next(report.wire_seconds);
-  for (std::size_t share = 0; share < num_workers; ++share)
+  for (std::size_t share = 0; share < num_shares; ++share) {
     share_return_.decode(share, messages_[share], mean, stream_);
+  }
   timer.next(report.decode_seconds);
 }
 

@@ -13,6 +13,7 @@
 #include "compress/gradient_exchange.h"
 #include "compress/nonfinite.h"
 #include "compress/return_leg.h"
+#include "compress/share_owners.h"
 #include "compress/wire_format.h"
 #include "compress/worker_encoder.h"
 
@@ -23,6 +24,10 @@ struct CompressedAllReduceOptions {
   ExchangeAlgorithm algorithm = ExchangeAlgorithm::kAuto;
   ReturnCodec return_codec = ReturnCodec::kFloat32;
   OnNonfinite on_nonfinite = OnNonfinite::kStop;
+  ShareOwners owners = ShareOwners::kWorkers;  // servers: kAuto is scatter_reduce, the only one that they can do
+  /// What owners make of their shares, on all ranks or none; not owned by the exchange. What is called mean is then
+  /// what it makes of the mean.
+  ShareUpdate* update = nullptr;
   std::uint64_t seed = 1;
   std::uint64_t run_id = 0;  // the same on all ranks; messages of another run are refused
   int num_threads = 1;       // of this process; results do not depend on it
@@ -31,7 +36,8 @@ struct CompressedAllReduceOptions {
 class CompressedAllReduce final : public GradientExchange {
  public:
   /// @throws InvalidArgument for options that cannot be honoured together: integer_sum without a summable codec, return
-  /// codec sums or ternary without a shared scaler
+  /// codec sums or ternary without a shared scaler, servers of the group that own nothing, an update without servers or
+  /// with a return codec other than fp32 and bf16
   CompressedAllReduce(const Layout& layout, const WorkerGroup& workers, const CompressedAllReduceOptions& options);
   /// With a plan made before, for a run of so many workers; options.codecs is not looked at.
   CompressedAllReduce(const Layout& layout, CodecPlan plan, WorkerGroup workers,
@@ -67,7 +73,17 @@ class CompressedAllReduce final : public GradientExchange {
   /// Encodes all parts of all local workers into their writers from number `slot` on.
   void encode(std::span<const TensorTable> gradients, const Parts& parts, std::size_t slot = 0);
   void all_gather(std::span<const TensorTable> gradients, const TensorTable& mean, ExchangeReport& report);
-  void scatter_reduce(std::span<const TensorTable> gradients, const TensorTable& mean, ExchangeReport& report);
+  /// The whole of it: `scatter`, what owners do, `return_shares`.
+  void scatter_reduce(std::span<const TensorTable> gradients, const TensorTable& mean, ExchangeReport& report,
+                      NonfiniteTensors& found);
+  /// Sends shares to their owners, of which `own` are this rank's, and reads what comes: messages_ by worker, then
+  /// share.
+  void scatter(const ShareRange& own, ExchangeReport& report);
+  /// Sends this rank's aggregated shares to all, and reads all into `mean`.
+  void return_shares(const ShareRange& own, const TensorTable& mean, ExchangeReport& report);
+  /// Lets the update have this rank's shares, unless any rank's are not finite and the step is to be dropped for it.
+  /// @returns whether to go on
+  bool update_shares(const ShareRange& own, const TensorTable& mean, NonfiniteTensors& found);
   void integer_sum(std::span<const TensorTable> gradients, const TensorTable& mean, ExchangeReport& report);
   /// Gathers every worker's message of a single part (writer 0) and aggregates it.
   void gather_part(const Parts& parts, const TensorTable& mean, ExchangeReport& report);
@@ -84,8 +100,11 @@ class CompressedAllReduce final : public GradientExchange {
   bool drops_nonfinite() const { return options_.on_nonfinite != OnNonfinite::kZero; }
   /// Bytes of a message that a worker sends to the others: none where there are no others.
   std::int64_t sent_bytes(std::span<const std::uint8_t> message) const {
-    return workers_.num_workers > 1 ? static_cast<std::int64_t>(message.size()) : 0;
+    const bool has_receivers = workers_.num_workers > 1 || options_.owners == ShareOwners::kServers;
+    return has_receivers ? static_cast<std::int64_t>(message.size()) : 0;
   }
+  /// How many receivers this rank counts as of what goes to all: its workers, or one if it only serves.
+  std::int64_t num_receivers() const { return workers_.is_server() ? 1 : workers_.num_local_workers; }
   /// Calls body(local worker, stream) for all, side by side where there are more workers than threads.
   template <class Body>
   void for_each_worker(const Body& body);

@@ -53,6 +53,8 @@ DeviceAllReduce::DeviceAllReduce(const Layout& layout, const WorkerRange& worker
       reports_(2, setup_.device),
       skip_(1, setup_.device),
       frozen_(1, setup_.device) {
+  TERNGRAD_REQUIRE(options.owners == ShareOwners::kWorkers && options.update == nullptr,
+                   "[exchange] gradients on GPUs have no servers: workers own the shares");
   make_payloads();
   std::vector<int> can_overflow;
   for (std::size_t g = 0; g < plan_.groups().size(); ++g) {

@@ -44,6 +44,9 @@ struct TrainingView {
   std::span<const float> ema_state = {};
   /// Between the run's ranks, for hooks that run on every one of them.
   Communicator* communicator = nullptr;
+  /// Brings `slots` up to date on rank 0, where other ranks hold them between steps; a collective call. Empty if they
+  /// always are.
+  std::function<void()> gather_slots = {};
 };
 
 /// What the step that just ended did.

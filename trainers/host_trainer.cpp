@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <chrono>
+#include <iterator>
+#include <optional>
 #include <utility>
 
 #include "compress/telemetry.h"
@@ -45,7 +47,8 @@ HostTrainer::HostTrainer(TrainerParts parts, const TrainerOptions& options)
     gradient_pointers_.push_back(gradients_.back().data());
     gradient_tables_.emplace_back(layout, gradients_.back().data());
   }
-  if (!options.overlap) return;
+  // A server has nothing to overlap with: it takes bucket after bucket.
+  if (!options.overlap || parts_.workers.is_server()) return;
   TERNGRAD_REQUIRE(parts_.strategy->in_buckets(0) != nullptr, "[overlap] the strategy ", parts_.strategy->name(),
                    " needs whole gradients");
   for (const auto& transform : parts_.transforms) {
@@ -57,11 +60,36 @@ HostTrainer::HostTrainer(TrainerParts parts, const TrainerOptions& options)
 std::uint64_t HostTrainer::run() {
   PipelineOptions examples = pipeline_options(workers(), options());
   examples.first_step = steps_done();
-  Pipeline pipeline(parts_.dataset, examples);
+  std::optional<Pipeline> pipeline;
+  if (!workers().is_server()) pipeline.emplace(parts_.dataset, examples);
+  if (parts_.served != nullptr) parts_.served->begin(parameters(), *parts_.optimizer, steps_done() == 0);
   begin();
-  while (!is_done()) step(pipeline);
+  while (!is_done()) step(pipeline ? &*pipeline : nullptr);
   finish();
   return steps_done();
+}
+
+std::vector<Optimizer::Slot> HostTrainer::slots() {
+  std::vector<Optimizer::Slot> slots = parts_.optimizer->slots();
+  if (parts_.served != nullptr) std::ranges::move(parts_.served->own_slots(), std::back_inserter(slots));
+  return slots;
+}
+
+std::function<void()> HostTrainer::slot_gatherer() {
+  if (parts_.served == nullptr) return {};
+  return [this] { parts_.served->gather(*parts_.optimizer); };
+}
+
+void HostTrainer::update_parameters(double learning_rate) {
+  if (parts_.served == nullptr) {
+    if (options().mean_factor != 1) scale(mean_.span(), options().mean_factor, stream_);
+    parts_.optimizer->apply(parameters(), mean_.span(), static_cast<float>(learning_rate), stream_);
+    return;
+  }
+  for (const Segment& segment : parts_.net->layout().segments()) {
+    std::copy_n(mean_.data() + segment.offset, segment.num_elements, parameters().data() + segment.offset);
+  }
+  parts_.optimizer->count_updates(1);
 }
 
 void HostTrainer::apply_transforms() {
@@ -94,8 +122,10 @@ void HostTrainer::apply_transforms_to_tensor(int worker, int segment) {
 HostTrainer::Combined HostTrainer::compute_then_combine(const TrainBatch& batch) {
   Combined combined;
   auto mark = std::chrono::steady_clock::now();
-  parts_.net->compute_gradients(parameters(), batch, gradient_pointers_, losses_);
-  apply_transforms();
+  if (!workers().is_server()) {
+    parts_.net->compute_gradients(parameters(), batch, gradient_pointers_, losses_);
+    apply_transforms();
+  }
   combined.compute_seconds = seconds_since(mark);
   combined.result = parts_.strategy->combine(gradient_tables_, mean_.span(), batch.step);
   combined.exposed_seconds = seconds_since(mark);
@@ -137,11 +167,11 @@ TransformCounts HostTrainer::transform_counts() const {
   return sum;
 }
 
-void HostTrainer::step(Pipeline& pipeline) {
+void HostTrainer::step(Pipeline* pipeline) {
   const auto begin = std::chrono::steady_clock::now();
   auto mark = begin;
   const std::uint64_t step = steps_done();
-  const PipelineBatch batch = pipeline.next();
+  const PipelineBatch batch = pipeline != nullptr ? pipeline->next() : PipelineBatch{};
   const double data_seconds = seconds_since(mark);
 
   copy_states(states(), states_before_);
@@ -151,10 +181,9 @@ void HostTrainer::step(Pipeline& pipeline) {
   mark = std::chrono::steady_clock::now();
   const double rate = learning_rate(step);
   if (!result.skip) {
-    if (options().mean_factor != 1) scale(mean_.span(), options().mean_factor, stream_);
-    parts_.optimizer->apply(parameters(), mean_.span(), static_cast<float>(rate), stream_);
+    update_parameters(rate);
     ema().update(parameters(), step, stream_);
-    state_ema().update(state(0), step, stream_);
+    if (!workers().is_server()) state_ema().update(state(0), step, stream_);
   } else {
     copy_states(states_before_, states());
   }

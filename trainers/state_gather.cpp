@@ -45,6 +45,7 @@ class StateSenderHook final : public Hook {
 }  // namespace
 
 std::vector<Buffer<float>> gather_states(const TrainingView& training) {
+  if (training.gather_slots) training.gather_slots();
   std::vector<Buffer<float>> states;
   const auto num_elements = static_cast<std::size_t>(training.net.state_layout().flat_elements());
   if (num_elements == 0) return states;

@@ -53,7 +53,7 @@ StepSummary summarize_step(const WorkerGroup& workers, std::span<const WorkerLos
 
   StepSummary summary;
   for (int rank = 0; rank < communicator.size(); ++rank) {
-    const WorkerRange range = worker_range(workers.num_workers, rank, communicator.size());
+    const WorkerRange range = workers.range_of(rank);
     const auto num_local = static_cast<std::size_t>(range.num_local_workers);
     const std::span<const std::uint8_t> parcel = all.parcel(static_cast<std::size_t>(rank));
     if (parcel.size() != sizeof(RankNote) + num_local * sizeof(WorkerNote)) {

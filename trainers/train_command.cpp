@@ -227,7 +227,10 @@ class Reports {
 std::string place_text(const TrainOptions& o, const DeviceChoice& devices, const ProcessGroup& processes) {
   if (!devices.is_cpu()) return devices.description();
   const std::string threads = std::to_string(num_threads(o)) + " threads";
-  return processes.is_alone() ? threads : std::to_string(processes.size()) + " processes of " + threads;
+  if (processes.is_alone()) return threads;
+  const std::string servers =
+      o.num_servers == 0 ? "" : " (the last " + std::to_string(o.num_servers) + " of them serving)";
+  return std::to_string(processes.size()) + " processes" + servers + " of " + threads;
 }
 
 void show_start(const TrainOptions& o, const TrainSetup& setup, const StartedRun& run, std::uint64_t first_step,

@@ -119,6 +119,28 @@ void check_vendor(const OptionSet& options, const TrainOptions& o) {
   }
 }
 
+/// Options of parameter servers.
+void check_servers(const OptionSet& options, const TrainOptions& o) {
+  if (o.strategy_name() != "ps") {
+    refuse_unused(options, {"num_servers", "pull"}, "--strategy ps");
+    return;
+  }
+  if (!choose_devices(o.device, o.num_gpus, o.math).is_cpu()) {
+    throw UsageError("--strategy ps: servers and their workers compute on CPUs; accepted with it: --device cpu");
+  }
+  if (o.exchange != "auto" && o.exchange != "scatter_reduce") {
+    TERNGRAD_THROW(UsageError, "--exchange ", o.exchange,
+                   ": with --strategy ps servers aggregate shares of the gradient; accepted: auto, scatter_reduce");
+  }
+  if (!o.pulls_parameters()) return;
+  if (o.return_codec == "sums" || o.return_codec == "ternary") {
+    TERNGRAD_THROW(UsageError, "--return_codec ", o.return_codec,
+                   ": is of gradients, --pull parameters sends parameters; accepted with it: fp32, bf16");
+  }
+  refuse_unused(options, {"check_replicas", "rebroadcast_epochs"},
+                "--pull gradient; with parameters the replicas take over the servers' in every step");
+}
+
 /// What is not exchanged in buckets, and why. @returns empty if it can be
 std::string reason_against_buckets(const TrainOptions& o) {
   if (o.strategy_name() == "simple") return "--strategy replicated: simple exchanges nothing";
@@ -127,6 +149,7 @@ std::string reason_against_buckets(const TrainOptions& o) {
     return "another --scaler_scope than model, whose scaler takes all tensors";
   }
   if (o.clip_by_global_norm > 0) return "a run without --clip_by_global_norm, which takes the norm of all tensors";
+  if (o.pulls_parameters()) return "--pull gradient: an update cannot be taken back if a later tensor is not finite";
   return "";
 }
 
@@ -301,8 +324,18 @@ void declare_train_options(OptionSet& options, TrainOptions& o) {
   options.group("Workers and exchange");
   options.add("num_nodes", &o.num_nodes,
               "workers, emulated or spread over the processes of a launch; divides --batch_size", at_least(1));
-  options.add("strategy", &o.strategy, "simple: one worker, nothing exchanged; replicated: synchronous all-reduce",
-              one_of({"auto", "simple", "replicated"}));
+  options.add("strategy", &o.strategy,
+              "simple: one worker, nothing exchanged; replicated: synchronous all-reduce; ps: "
+              "synchronous parameter server",
+              one_of({"auto", "simple", "replicated", "ps"}));
+  options.add("num_servers", &o.num_servers,
+              "with --strategy ps: the last so many processes of a launch only serve, each its share of the "
+              "parameters; 0: the first process serves, beside its workers",
+              at_least(0));
+  options.add("pull", &o.pull,
+              "with --strategy ps: gradient: workers get the mean and update their replicas; parameters: servers "
+              "update, workers get the parameters (as --return_codec says)",
+              one_of({"gradient", "parameters"}));
   options.add("exchange", &o.exchange,
               "how messages travel; the result has the same bits with each. vendor: the baseline, an all-reduce of the "
               "library between processes, with bits of its own",
@@ -420,14 +453,15 @@ void check_train_options(const OptionSet& options, const TrainOptions& o) {
   if (o.strategy_name() == "simple") {
     if (o.num_nodes != 1) {
       TERNGRAD_THROW(UsageError, "--strategy simple: is for one worker, --num_nodes is ", o.num_nodes,
-                     "; accepted: auto, replicated");
+                     "; accepted: auto, replicated, ps");
     }
     if (o.codec_name() != "fp32" || !o.codec_for.empty()) {
       TERNGRAD_THROW(UsageError, "--strategy simple: exchanges nothing, so a codec (", o.codec_name(),
-                     ") would do nothing; accepted: auto, replicated");
+                     ") would do nothing; accepted: auto, replicated, ps");
     }
-    refuse_unused(options, {"exchange", "return_codec"}, "--strategy replicated");
+    refuse_unused(options, {"exchange", "return_codec"}, "--strategy replicated or ps");
   }
+  check_servers(options, o);
   check_buckets_and_overlap(options, o);
   if (!o.tensorboard) refuse_unused(options, {"histogram_steps"}, "--tensorboard");
   check_compression(options, o);
@@ -443,6 +477,10 @@ void check_launch(const OptionSet& options, const TrainOptions& o, int num_proce
   if (num_processes == 1) {
     refuse_unused(options, {"exchange_timeout", "check_replicas", "rebroadcast_epochs", "last_rank_evaluates"},
                   "several processes (mpirun -np N)");
+    if (o.num_servers > 0) {
+      TERNGRAD_THROW(UsageError, "--num_servers ", o.num_servers,
+                     ": needs several processes (mpirun -np N); accepted here: 0, this process serves its workers");
+    }
     return;
   }
   if (o.last_rank_evaluates) {
@@ -456,6 +494,11 @@ void check_launch(const OptionSet& options, const TrainOptions& o, int num_proce
                    " processes compute on their CPUs; accepted with them: cpu, auto. Several GPUs of one process: "
                    "--num_gpus, without a launcher");
   }
+  if (o.num_servers >= num_processes) {
+    TERNGRAD_THROW(UsageError, "--num_servers ", o.num_servers, ": of ", num_processes,
+                   " processes at least one must have workers; accepted: 0 to ", num_processes - 1);
+  }
+  num_processes -= o.num_servers;
   if (o.num_nodes < num_processes) {
     TERNGRAD_THROW(UsageError, "--num_nodes ", o.num_nodes, ": each of the ", num_processes,
                    " training processes needs a worker; accepted: ", num_processes, " or more");
@@ -502,6 +545,7 @@ CompressedAllReduceOptions exchange_options(const TrainOptions& o, std::uint64_t
                                                            {"sums", ReturnCodec::kSums},
                                                            {"ternary", ReturnCodec::kTernary}});
   result.on_nonfinite = on_nonfinite_of(o);
+  if (o.strategy_name() == "ps") result.owners = ShareOwners::kServers;
   result.seed = o.seed;
   result.run_id = run_id;
   result.num_threads = num_threads;

@@ -51,6 +51,8 @@ struct TrainOptions {
   // Workers and exchange
   int num_nodes = 1;
   std::string strategy = "auto";
+  int num_servers = 0;
+  std::string pull = "gradient";
   std::string exchange = "auto";
   std::string return_codec = "fp32";
   std::string reduce = "average";
@@ -90,6 +92,8 @@ struct TrainOptions {
   std::string codec_name() const;
   /// The strategy that `auto` stands for.
   std::string strategy_name() const;
+  /// Whether servers update the parameters and send these, rather than the mean gradient.
+  bool pulls_parameters() const { return strategy == "ps" && pull == "parameters"; }
   /// Whether gradients are exchanged in buckets of tensors: not if anything needs all tensors at once.
   bool splits_gradients() const;
 };

@@ -58,8 +58,9 @@ std::string shape_text(const Dataset& dataset) {
 
 std::unique_ptr<Net> open_net(const TrainOptions& o, const Dataset& dataset, const WorkerGroup& workers) {
   NetOptions options;
-  options.num_local_workers = workers.num_local_workers;
-  options.examples_per_worker = static_cast<int>(o.batch_size / o.num_nodes);
+  // A server computes no gradients, but may evaluate.
+  options.num_local_workers = std::max(workers.num_local_workers, 1);
+  options.examples_per_worker = workers.is_server() ? 1 : static_cast<int>(o.batch_size / o.num_nodes);
   options.threads_per_worker = threads_per_worker(o);
   options.num_threads = num_threads(o);
   options.first_local_worker = workers.first_local_worker;
@@ -72,8 +73,24 @@ std::unique_ptr<Net> open_net(const TrainOptions& o, const Dataset& dataset, con
   }
 }
 
+/// What servers hold that update the parameters; nullptr if the workers' replicas do.
+std::unique_ptr<ServedParameters> open_served(const TrainOptions& o, const Net& net, const WorkerGroup& workers,
+                                              const Schedule& schedule, const TrainerOptions& options) {
+  if (!o.pulls_parameters()) return nullptr;
+  ServedParametersOptions served;
+  served.make_optimizer = [name = o.optimizer, momentum = o.momentum](std::int64_t num_elements) {
+    return make_optimizer(name, {.momentum = momentum}, num_elements);
+  };
+  served.schedule = schedule;
+  served.mean_factor = options.mean_factor;
+  served.is_rounded = o.return_codec == "bf16";
+  served.num_threads = options.num_threads;
+  return std::make_unique<ServedParameters>(net.layout(), workers, served);
+}
+
+/// @param update  of the shares that servers own, or nullptr
 std::unique_ptr<Strategy> open_strategy(const TrainOptions& o, const Net& net, const WorkerGroup& workers,
-                                        std::uint64_t run_id, std::int64_t num_examples,
+                                        std::uint64_t run_id, std::int64_t num_examples, ShareUpdate* update,
                                         std::uint64_t& plan_fingerprint) {
   const Layout& layout = net.layout();
   plan_fingerprint = layout.fingerprint();
@@ -89,7 +106,8 @@ std::unique_ptr<Strategy> open_strategy(const TrainOptions& o, const Net& net, c
   }
   try {
     const Buckets buckets = exchange_buckets(o, layout, net.gradient_order());
-    const auto in_buckets = [&](const CompressedAllReduceOptions& options) {
+    const auto in_buckets = [&](CompressedAllReduceOptions options) {
+      options.update = update;
       return std::make_unique<BucketedAllReduce>(layout, workers, options, buckets);
     };
     auto exchange = in_buckets(exchange_options(o, run_id, num_threads(o)));
@@ -178,6 +196,8 @@ CheckpointState checkpoint_state(const TrainOptions& o, const DeviceChoice& devi
   state.more["dropout_keep_prob"] = fmt::format("{}", o.dropout_keep_prob);
   state.more["ema_decay"] = fmt::format("{}", o.ema_decay);
   state.more["return_codec"] = o.return_codec;
+  // Parameters that servers update have the same bits as the replicas' own, unless they are rounded on their way.
+  state.more["pull"] = o.pulls_parameters() && o.return_codec != "fp32" ? "rounded parameters" : "any";
   state.more["reduce"] = o.reduce;
   state.more["floating_grad_epoch"] = std::to_string(o.floating_grad_epoch);
   state.more["on_nonfinite"] = o.on_nonfinite;
@@ -191,7 +211,9 @@ std::unique_ptr<Trainer> make_host_trainer(const TrainOptions& o, const std::sha
   parts.dataset = dataset;
   parts.net = open_net(o, *dataset, workers);
   parts.workers = workers;
-  parts.strategy = open_strategy(o, *parts.net, workers, run_id, dataset->num_examples(), plan_fingerprint);
+  parts.served = open_served(o, *parts.net, workers, schedule, options);
+  parts.strategy =
+      open_strategy(o, *parts.net, workers, run_id, dataset->num_examples(), parts.served.get(), plan_fingerprint);
   parts.optimizer = make_optimizer(o.optimizer, {.momentum = o.momentum}, parts.net->layout().flat_elements());
   parts.transforms = make_transforms(o, *parts.net, workers);
   parts.schedule = schedule;
@@ -213,7 +235,7 @@ void check_test_set(const TrainOptions& o, const Dataset& training_set, const Da
 TrainSetup make_train_setup(const TrainOptions& o, const TrainPlace& place) {
   TrainSetup setup;
   setup.devices = choose_devices(o.device, o.num_gpus, o.math);
-  const WorkerGroup workers = make_worker_group(o.num_nodes, place.communicator);
+  const WorkerGroup workers = make_worker_group(o.num_nodes, place.communicator, o.num_servers);
   const std::shared_ptr<const Dataset> dataset = open_dataset(o, Subset::kTrain);
   if (!o.benchmark_mode) setup.test_set = open_dataset(o, Subset::kTest);
   if (setup.test_set != nullptr) check_test_set(o, *dataset, *setup.test_set);

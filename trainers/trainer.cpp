@@ -33,7 +33,7 @@ Trainer::Trainer(Net& net, Optimizer& optimizer, const Schedule& schedule, const
       parameters_(initial_parameters(net, options.seed)),
       ema_(options.ema_decay, parameters_.span()),
       states_(initial_states(net, workers.num_local_workers)),
-      state_ema_(options.ema_decay, states_.at(0).span()) {}
+      state_ema_(options.ema_decay, initial_states(net, 1)[0].span()) {}
 
 Trainer::~Trainer() = default;
 
@@ -57,7 +57,8 @@ TrainingView Trainer::view() {
           .batch_size = options_.batch_size,
           .states = std::move(states),
           .ema_state = state_ema_.shadow(),
-          .communicator = workers_.communicator.get()};
+          .communicator = workers_.communicator.get(),
+          .gather_slots = slot_gatherer()};
 }
 
 PipelineOptions pipeline_options(const WorkerRange& workers, const TrainerOptions& options) {

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <span>
 #include <vector>
@@ -36,10 +37,11 @@ struct TrainerOptions {
 /// What the pipeline of these workers' examples is made with; its first step is the run's.
 PipelineOptions pipeline_options(const WorkerRange& workers, const TrainerOptions& options);
 
-/// Synchronous training of N workers of which this process holds a contiguous range. Every step: each worker computes
-/// the gradient of its slice of the joint batch, transforms are applied, the gradients are combined, and the one copy
-/// of the parameters that the process's workers share is updated. Final parameters depend on options, seed and the kind
-/// of device alone: not on threads, nor on how workers are spread over devices and processes (contract B3).
+/// Synchronous training of N workers of which this process holds a contiguous range, empty if it is a server. Every
+/// step: each worker computes the gradient of its slice of the joint batch, transforms are applied, the gradients are
+/// combined, and the one copy of the parameters that the process's workers share is updated. Final parameters depend on
+/// options, seed and the kind of device alone: not on threads, nor on how workers are spread over devices and processes
+/// (contract B3).
 ///
 /// This class holds what a run is on every device: its state in host memory, its hooks and its place in the run.
 /// HostTrainer and DeviceTrainer compute the steps.
@@ -67,7 +69,7 @@ class Trainer {
   /// The moving average of the state of local worker 0, with the decay of `ema`: what evaluation of averaged parameters
   /// uses, as the original does.
   Ema& state_ema() { return state_ema_; }
-  /// The optimizer's slots.
+  /// The optimizer's slots, and what else of the parameters' state a checkpoint keeps.
   virtual std::vector<Optimizer::Slot> slots() = 0;
   int num_local_workers() const { return workers_.num_local_workers; }
   /// Global number of local worker 0.
@@ -82,6 +84,8 @@ class Trainer {
   Trainer(Net& net, Optimizer& optimizer, const Schedule& schedule, const WorkerGroup& workers,
           const TrainerOptions& options);
 
+  /// TrainingView::gather_slots.
+  virtual std::function<void()> slot_gatherer() { return {}; }
   TrainingView view();
   double learning_rate(std::uint64_t step) const { return schedule_.rate(static_cast<std::int64_t>(step)); }
   /// Gives every rank the parameters, average and slots of rank 0, if it is time for that after step `step`.

@@ -74,6 +74,30 @@ class Run(unittest.TestCase):
         with open(os.path.join(self.path(name), "metrics.jsonl"), encoding="utf-8") as file:
             return [without_times(json.loads(line)) for line in file]
 
+    def wait_for_steps(self, run, name):
+        path = os.path.join(self.path(name), "metrics.jsonl")
+        for _ in range(600):
+            self.assertIsNone(run.poll(), "the run has ended")
+            if os.path.exists(path) and os.path.getsize(path) > 0:
+                return
+            time.sleep(0.1)
+        self.fail("no step was reported")
+
+    def rank_pids(self, launcher):
+        """Process numbers of the ranks, in order."""
+        pids = {}
+        for entry in os.listdir("/proc"):
+            try:
+                with open(f"/proc/{entry}/environ", "rb") as file:
+                    environment = dict(part.split(b"=", 1) for part in file.read().split(b"\0") if b"=" in part)
+                with open(f"/proc/{entry}/stat", encoding="utf-8") as file:
+                    parent = int(file.read().rsplit(")", 1)[1].split()[1])
+            except (OSError, ValueError):
+                continue
+            if parent == launcher and b"OMPI_COMM_WORLD_RANK" in environment:
+                pids[int(environment[b"OMPI_COMM_WORLD_RANK"])] = int(entry)
+        return [pids[rank] for rank in sorted(pids)]
+
     def assert_same(self, name, other):
         self.assertEqual(self.checkpoint(name), self.checkpoint(other), f"{name} {other}")
         self.assertEqual(self.metrics(name), self.metrics(other), f"{name} {other}")
@@ -121,6 +145,67 @@ class SameBits(Run):
                 name = f"{exchange}-{return_codec}"
                 self.trained(3, name, *options, "--return_codec", return_codec, "--exchange", exchange)
                 self.assertEqual(self.checkpoint(name), self.checkpoint(f"alone-{return_codec}"), name)
+
+
+class Servers(Run):
+    """Parameter servers, of their own or beside workers, end with the bits of replicas that aggregate for themselves."""
+
+    def check(self, launches, options, *of_servers):
+        """Compares with replicas, which know nothing of the options of servers."""
+        self.trained(0, "replicated", *options)
+        for ranks, servers in launches:
+            name = f"{servers}of{ranks}"
+            placed = ["--num_servers", str(servers)] if ranks > 0 else []
+            result = self.trained(ranks, name, *options, "--strategy", "ps", *of_servers, *placed)
+            self.assertEqual(self.checkpoint(name), self.checkpoint("replicated"), name)
+            self.assertEqual(f"(the last {servers} of them serving)" in result.stderr, servers > 0)
+            shutil.rmtree(self.path(name))
+        shutil.rmtree(self.path("replicated"))
+
+    def test_they_send_the_mean_gradient(self):
+        options = ternary(max_steps=4, num_nodes=4, batch_size=16)
+        for return_codec in ["fp32", "bf16", "sums", "ternary"]:
+            self.check([(0, 0), (3, 1)], [*options, "--return_codec", return_codec])
+        self.check([(2, 0), (4, 2)], options)
+
+    def test_they_send_parameters(self):
+        for optimizer in ["adam", "momentum"]:
+            options = ternary(max_steps=5, num_nodes=3, batch_size=12, optimizer=optimizer, save_iter=2)
+            self.check([(0, 0), (2, 0), (4, 1), (4, 3)], options, "--pull", "parameters")
+
+    def test_rounded_parameters_are_those_of_one_process(self):
+        options = ternary(max_steps=10, num_nodes=4, batch_size=16, log_steps=4, save_iter=4, eval_steps=5, strategy="ps",
+                          pull="parameters", return_codec="bf16")
+        self.trained(0, "alone", *options)
+        self.trained(4, "servers", *options, "--num_servers", "2")
+        self.assertEqual(self.checkpoint("servers"), self.checkpoint("alone"))
+        # And go on from a checkpoint with other servers.
+        for file in os.listdir(self.path("servers")):
+            if file.startswith("checkpoint-") and "0000000004" not in file:
+                os.unlink(os.path.join(self.path("servers"), file))
+        result = self.trained(2, "servers", *options, "--num_servers", "1", "--resume")
+        self.assertIn("resumed after step 4", result.stderr)
+        self.assertEqual(self.checkpoint("servers"), self.checkpoint("alone"))
+        # Replicas that update themselves have other bits, so they do not go on with it.
+        result = self.train(0, "servers", *options[:-3], "--resume")
+        self.assertEqual(result.returncode, 2, result.stderr)
+        self.assertRegex(result.stderr, "pull|return_codec")
+
+    def test_a_server_that_hangs_is_named(self):
+        run = self.start(3, [*ternary(max_steps=100000, log_steps=5, exchange_timeout=2, strategy="ps", num_servers=1),
+                             "--train_dir", self.path("hangs")])
+        self.wait_for_steps(run, "hangs")
+        os.kill(self.rank_pids(run.pid)[2], signal.SIGSTOP)
+        out, err = run.communicate(timeout=60)
+        self.assertNotEqual(run.returncode, 0, out + err)
+        self.assertRegex(err, r"heard nothing from rank 2 \(host \S+\) for 2 seconds")
+
+    def test_launches_that_they_do_not_fit_are_refused(self):
+        for ranks, options, words in [(3, ["--num_servers", "3"], "accepted: 0 to 2"),
+                                      (4, ["--num_servers", "1", "--num_nodes", "2"], "each of the 3 training processes")]:
+            result = self.train(ranks, "refused", "--strategy", "ps", *options)
+            self.assertEqual(result.returncode, 2, result.stderr)
+            self.assertIn(words, result.stderr)
 
 
 class Vendor(Run):
@@ -235,30 +320,6 @@ class Resume(Run):
         run.communicate()
         with open(os.path.join(self.path("alone"), f"checkpoint-{step:010}.safetensors"), "rb") as file:
             self.assertEqual(file.read(), self.checkpoint("stopped")[1])
-
-    def wait_for_steps(self, run, name):
-        path = os.path.join(self.path(name), "metrics.jsonl")
-        for _ in range(600):
-            self.assertIsNone(run.poll(), "the run has ended")
-            if os.path.exists(path) and os.path.getsize(path) > 0:
-                return
-            time.sleep(0.1)
-        self.fail("no step was reported")
-
-    def rank_pids(self, launcher):
-        """Process numbers of the ranks, in order."""
-        pids = {}
-        for entry in os.listdir("/proc"):
-            try:
-                with open(f"/proc/{entry}/environ", "rb") as file:
-                    environment = dict(part.split(b"=", 1) for part in file.read().split(b"\0") if b"=" in part)
-                with open(f"/proc/{entry}/stat", encoding="utf-8") as file:
-                    parent = int(file.read().rsplit(")", 1)[1].split()[1])
-            except (OSError, ValueError):
-                continue
-            if parent == launcher and b"OMPI_COMM_WORLD_RANK" in environment:
-                pids[int(environment[b"OMPI_COMM_WORLD_RANK"])] = int(entry)
-        return [pids[rank] for rank in sorted(pids)]
 
 
 class Evaluator(Run):

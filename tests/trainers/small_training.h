@@ -117,6 +117,11 @@ struct SmallRun {
   float mean_factor = 1;
   std::int64_t bucket_bytes = 0;  // 0: gradients are exchanged whole
   bool overlap = false;
+  ShareOwners owners = ShareOwners::kWorkers;
+  int num_servers = 0;
+  bool pulls_parameters = false;
+  ReturnCodec return_codec = ReturnCodec::kFloat32;
+  std::string optimizer = "momentum";
 };
 
 inline std::unique_ptr<Trainer> make_small_trainer(const SmallRun& run) {
@@ -127,16 +132,31 @@ inline std::unique_ptr<Trainer> make_small_trainer(const SmallRun& run) {
   static const std::shared_ptr<const Dataset> digits = small_digits(40, kSmallImage);
   TrainerParts parts;
   parts.dataset = run.dataset != nullptr ? run.dataset : digits;
-  parts.workers =
-      make_worker_group(run.num_workers, run.communicator != nullptr ? run.communicator : make_self_communicator());
+  parts.workers = make_worker_group(
+      run.num_workers, run.communicator != nullptr ? run.communicator : make_self_communicator(), run.num_servers);
   NetOptions net;
-  net.num_local_workers = parts.workers.num_local_workers;
+  net.num_local_workers = std::max(parts.workers.num_local_workers, 1);
   net.first_local_worker = parts.workers.first_local_worker;
   net.examples_per_worker = static_cast<int>(run.batch_size / run.num_workers);
   net.num_threads = run.num_threads;
   net.seed = run.seed;
   parts.net = make_net(run.net ? *run.net : net_spec("lenet"), {kSmallImage, kSmallImage, 1}, 10, net);
   const Layout& layout = parts.net->layout();
+  parts.schedule = {.kind = ScheduleKind::kPolynomial,
+                    .initial_rate = run.learning_rate,
+                    .total_steps = static_cast<std::int64_t>(run.total_steps)};
+  const auto optimizer_of = [name = run.optimizer](std::int64_t num_elements) {
+    return make_optimizer(name, {.momentum = 0.9}, num_elements);
+  };
+  if (run.pulls_parameters) {
+    parts.served = std::make_unique<ServedParameters>(
+        layout, parts.workers,
+        ServedParametersOptions{.make_optimizer = optimizer_of,
+                                .schedule = parts.schedule,
+                                .mean_factor = run.mean_factor,
+                                .is_rounded = run.return_codec == ReturnCodec::kBfloat16,
+                                .num_threads = run.num_threads});
+  }
   if (run.simple) {
     parts.strategy = make_simple_strategy(layout, run.on_nonfinite);
   } else {
@@ -146,19 +166,19 @@ inline std::unique_ptr<Trainer> make_small_trainer(const SmallRun& run) {
     exchange.on_nonfinite = run.on_nonfinite;
     exchange.seed = run.seed;
     exchange.num_threads = run.num_threads;
+    exchange.owners = run.owners;
+    exchange.update = parts.served.get();
+    exchange.return_codec = run.return_codec;
     const Buckets buckets = run.bucket_bytes > 0 ? plan_buckets(layout, parts.net->gradient_order(), run.bucket_bytes)
                                                  : whole_bucket(layout);
     parts.strategy =
         make_replicated_strategy(layout, std::make_unique<BucketedAllReduce>(layout, parts.workers, exchange, buckets));
   }
-  parts.optimizer = make_optimizer("momentum", {.momentum = 0.9}, layout.flat_elements());
+  parts.optimizer = optimizer_of(layout.flat_elements());
   if (run.weight_decay > 0) parts.transforms.push_back(make_weight_decay(*parts.net, run.weight_decay));
   if (run.transforms) {
     for (auto& transform : run.transforms(*parts.net)) parts.transforms.push_back(std::move(transform));
   }
-  parts.schedule = {.kind = ScheduleKind::kPolynomial,
-                    .initial_rate = run.learning_rate,
-                    .total_steps = static_cast<std::int64_t>(run.total_steps)};
   TrainerOptions options;
   options.batch_size = run.batch_size;
   options.total_steps = run.total_steps;

@@ -134,7 +134,7 @@ TEST(TrainOptions, WrongValuesAreRefused) {
       {{"--clip_factor", "-1"}, {"--clip_factor", "-1", "at least 0"}},
       {{"--seed", "-1"}, {"--seed", "-1"}},
       {{"--learning_rate_decay_type", "cosine"}, {"--learning_rate_decay_type", "cosine", "polynomial"}},
-      {{"--strategy", "async"}, {"--strategy", "async", "simple, replicated"}},
+      {{"--strategy", "async"}, {"--strategy", "async", "simple, replicated, ps"}},
       {{"--exchange", "ring"}, {"--exchange", "ring", "all_gather"}},
       {{"--return_codec", "t5"}, {"--return_codec", "t5", "bf16"}},
       {{"--on_nonfinite", "ignore"}, {"--on_nonfinite", "ignore", "stop, skip, zero"}},
@@ -170,9 +170,18 @@ TEST(TrainOptions, ContradictionsAreRefused) {
       {{"--codec", "ternary", "--grad_bits", "32"}, {"--codec ternary", "--grad_bits 32", "fp32"}},
       {{"--dataset", "mnist"}, {"--data_dir", "--dataset mnist"}},
       {{"--resume"}, {"--resume", "--train_dir"}},
-      {{"--strategy", "simple", "--num_nodes", "2"}, {"--strategy simple", "--num_nodes is 2", "auto, replicated"}},
-      {{"--strategy", "simple", "--grad_bits", "1"}, {"--strategy simple", "ternary", "auto, replicated"}},
-      {{"--strategy", "simple", "--codec_for", "*=bf16"}, {"--strategy simple", "auto, replicated"}},
+      {{"--strategy", "simple", "--num_nodes", "2"}, {"--strategy simple", "--num_nodes is 2", "auto, replicated, ps"}},
+      {{"--strategy", "simple", "--grad_bits", "1"}, {"--strategy simple", "ternary", "auto, replicated, ps"}},
+      {{"--strategy", "simple", "--codec_for", "*=bf16"}, {"--strategy simple", "auto, replicated, ps"}},
+      {{"--strategy", "ps", "--num_nodes", "2", "--exchange", "all_gather"},
+       {"--exchange all_gather", "--strategy ps", "accepted: auto, scatter_reduce"}},
+      {{"--strategy", "ps", "--num_nodes", "2", "--exchange", "vendor"}, {"--exchange vendor", "--strategy ps"}},
+      {{"--strategy", "ps", "--grad_bits", "1", "--pull", "parameters", "--return_codec", "sums"},
+       {"--return_codec sums", "--pull parameters", "accepted with it: fp32, bf16"}},
+      {{"--strategy", "ps", "--pull", "parameters", "--overlap", "on"}, {"--overlap on", "--pull gradient"}},
+      {{"--strategy", "ps", "--pull", "parameters", "--check_replicas", "1"}, {"--check_replicas", "--pull gradient"}},
+      {{"--strategy", "ps", "--pull", "parameters", "--rebroadcast_epochs", "1"},
+       {"--rebroadcast_epochs", "--pull gradient"}},
       {{"--grad_bits", "1", "--scaler_sharing", "none", "--return_codec", "sums"},
        {"--return_codec sums", "--scaler_sharing none", "fp32, bf16"}},
       {{"--grad_bits", "1", "--scaler_sharing", "none", "--return_codec", "ternary"},
@@ -227,6 +236,12 @@ TEST(TrainOptions, ALaunchThatTheyDoNotFitIsRefused) {
   EXPECT_THAT(refused({"--num_nodes", "3"}, 4), AllOf(HasSubstr("--num_nodes 3"), HasSubstr("accepted: 4 or more")));
   EXPECT_THAT(refused({"--num_nodes", "4", "--device", "cuda"}, 4), HasSubstr("--device cuda: 4 processes"));
   EXPECT_THAT(refused({"--exchange_timeout", "4"}, 1), HasSubstr("--exchange_timeout"));
+  const auto refused_servers = [&](const char* number, int num_processes) {
+    return refused({"--strategy", "ps", "--num_nodes", "2", "--num_servers", number}, num_processes);
+  };
+  EXPECT_THAT(refused_servers("1", 1), AllOf(HasSubstr("--num_servers 1"), HasSubstr("accepted here: 0")));
+  EXPECT_THAT(refused_servers("3", 3), AllOf(HasSubstr("--num_servers 3"), HasSubstr("accepted: 0 to 2")));
+  EXPECT_THAT(refused_servers("1", 4), HasSubstr("each of the 3 training processes"));
 }
 
 TEST(TrainOptions, OptionsWithoutEffectAreRefused) {
@@ -237,6 +252,8 @@ TEST(TrainOptions, OptionsWithoutEffectAreRefused) {
       {{"--num_epochs_per_decay", "2"}, {"--num_epochs_per_decay", "--learning_rate_decay_type exponential"}},
       {{"--learning_rate_decay_type", "fixed", "--learning_rate_decay_factor", "0.5"},
        {"--learning_rate_decay_factor", "--learning_rate_decay_type exponential"}},
+      {{"--num_servers", "1"}, {"--num_servers", "--strategy ps"}},
+      {{"--pull", "gradient", "--num_nodes", "2"}, {"--pull", "--strategy ps"}},
       {{"--exchange", "all_gather"}, {"--exchange", "--strategy replicated"}},
       {{"--return_codec", "bf16"}, {"--return_codec", "--strategy replicated"}},
       {{"--num_nodes", "2", "--return_codec", "sums"}, {"--return_codec sums", "ternary", "fp32, bf16"}},
