@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <chrono>
 #include <ctime>
+#include <exception>
 #include <filesystem>
 #include <iostream>
 #include <memory>
@@ -346,9 +347,35 @@ std::uint64_t draw_run_id(const TrainOptions& o, const ProcessGroup& processes) 
   return std::stoull(processes.from_chief(std::to_string(drawn)));
 }
 
+/// This process's share of the data, agreed on with the others.
+TrainingData open_shares(const TrainOptions& o, const ProcessGroup& processes) {
+  TrainingData share;
+  processes.together([&] { share = whole_data(open_training_set(o)); });
+  std::exception_ptr failure;
+  TrainingData data;
+  try {
+    data = join_shares(share, *processes.communicator(), o.num_servers);
+  } catch (const DataError&) {
+    failure = std::current_exception();
+  }
+  // All have the same to say.
+  processes.together([&] {
+    if (failure) std::rethrow_exception(failure);
+  });
+  return data;
+}
+
+/// The options with the folder of this process's share of the data, if it has one. The ranks are those of the launch.
+TrainOptions with_share(TrainOptions o, const ProcessGroup& processes) {
+  const int num_others = o.num_servers + (o.last_rank_evaluates ? 1 : 0);
+  if (o.data_shares) o.data_dir = share_folder(o.data_dir, processes.rank(), processes.size() - num_others);
+  return o;
+}
+
 /// Trains and @returns the exit code.
 int train(const TrainOptions& o, RunDescription description, const ProcessGroup& processes) {
-  const TrainPlace place{.communicator = processes.communicator(), .run_id = draw_run_id(o, processes)};
+  TrainPlace place{.communicator = processes.communicator(), .run_id = draw_run_id(o, processes)};
+  if (o.data_shares) place.data = open_shares(o, processes);
   TrainSetup setup;
   processes.together([&] {
     setup = make_train_setup(o, place);
@@ -381,7 +408,8 @@ int evaluate_along(const TrainOptions& o, const std::string& directory, const Pr
 }
 
 /// Does this rank's part of a run. @returns the exit code
-int take_part(const TrainOptions& o, RunDescription description, ProcessGroup& processes) {
+int take_part(const TrainOptions& of_launch, RunDescription description, ProcessGroup& processes) {
+  const TrainOptions o = with_share(of_launch, processes);
   processes.set_timeout(o.exchange_timeout);
   if (!o.last_rank_evaluates) return train(o, std::move(description), processes);
   const std::string directory = processes.from_chief(o.train_dir);

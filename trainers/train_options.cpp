@@ -270,6 +270,9 @@ void declare_train_options(OptionSet& options, TrainOptions& o) {
               one_of(dataset_names()));
   options.alias("dataset_name", "dataset");
   options.add("data_dir", &o.data_dir, "folder with the data set's files");
+  options.add_flag("data_shares", &o.data_shares,
+                   "each process trains its workers on a share of the data of its own, in the folder worker_R_of_P of "
+                   "--data_dir, R being its rank among P with workers (scripts/split_dataset.sh makes them)");
   options.add("train_dir", &o.train_dir, "folder for checkpoints, metrics and config; empty: a new one under runs/");
   options.add_flag("resume", &o.resume, "go on from the newest checkpoint in --train_dir");
   options.add("init_from", &o.init_from, "checkpoint whose parameters a new run begins with");
@@ -431,9 +434,10 @@ void check_train_options(const OptionSet& options, const TrainOptions& o) {
                    " (each worker takes the same number of examples)");
   }
   if (o.benchmark_mode) {
-    refuse_unused(options, {"data_dir", "eval_steps"}, "a run without --benchmark_mode, which reads no data");
+    refuse_unused(options, {"data_dir", "data_shares", "eval_steps"},
+                  "a run without --benchmark_mode, which reads no data");
   } else if (o.dataset == "synthetic") {
-    refuse_unused(options, {"data_dir"}, "a data set with files; synthetic is built in");
+    refuse_unused(options, {"data_dir", "data_shares"}, "a data set with files; synthetic is built in");
   } else if (o.data_dir.empty()) {
     TERNGRAD_THROW(UsageError, "--data_dir: must name the folder with the files of --dataset ", o.dataset);
   }
@@ -475,7 +479,8 @@ void apply_launch(TrainOptions& o, int num_processes, int num_sharing) {
 
 void check_launch(const OptionSet& options, const TrainOptions& o, int num_processes) {
   if (num_processes == 1) {
-    refuse_unused(options, {"exchange_timeout", "check_replicas", "rebroadcast_epochs", "last_rank_evaluates"},
+    refuse_unused(options,
+                  {"exchange_timeout", "check_replicas", "rebroadcast_epochs", "last_rank_evaluates", "data_shares"},
                   "several processes (mpirun -np N)");
     if (o.num_servers > 0) {
       TERNGRAD_THROW(UsageError, "--num_servers ", o.num_servers,

@@ -19,6 +19,7 @@ struct TrainOptions {
   // Run
   std::string dataset = "synthetic";
   std::string data_dir;
+  bool data_shares = false;
   std::string train_dir;
   bool resume = false;
   std::string init_from;

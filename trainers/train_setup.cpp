@@ -14,7 +14,6 @@
 #include "datasets/constant_images.h"
 #include "kernels/errors.h"
 #include "nets/net.h"
-#include "trainers/data_fingerprint.h"
 #include "trainers/device_setup.h"
 #include "trainers/floating_epochs.h"
 #include "trainers/gradient_transform.h"
@@ -162,7 +161,7 @@ void add_codec_options(const TrainOptions& o, CheckpointState& state) {
   state.more["quantize_logits"] = o.quantize_logits ? "true" : "false";
 }
 
-CheckpointState checkpoint_state(const TrainOptions& o, const DeviceChoice& devices, const Dataset& dataset,
+CheckpointState checkpoint_state(const TrainOptions& o, const DeviceChoice& devices, const TrainingData& data,
                                  std::uint64_t plan_fingerprint) {
   CheckpointState state;
   state.net = o.net;
@@ -176,8 +175,8 @@ CheckpointState checkpoint_state(const TrainOptions& o, const DeviceChoice& devi
   state.more["exchange_fingerprint"] = std::to_string(plan_fingerprint);
   // All exchanges but the library's own give the same bits.
   state.more["exchange"] = o.exchange == "vendor" ? "vendor" : "any but vendor";
-  state.more["num_examples"] = std::to_string(dataset.num_examples());
-  state.more["data_fingerprint"] = data_fingerprint(dataset);
+  state.more["num_examples"] = std::to_string(data.num_examples);
+  state.more["data_fingerprint"] = data.fingerprint;
   // What else decides the bits of the next step. A run may be made longer, so max_steps may differ: check_max_steps.
   state.more["max_steps"] = std::to_string(o.max_steps);
   if (devices.is_cpu()) {
@@ -204,16 +203,16 @@ CheckpointState checkpoint_state(const TrainOptions& o, const DeviceChoice& devi
   return state;
 }
 
-std::unique_ptr<Trainer> make_host_trainer(const TrainOptions& o, const std::shared_ptr<const Dataset>& dataset,
-                                           const WorkerGroup& workers, std::uint64_t run_id, const Schedule& schedule,
+std::unique_ptr<Trainer> make_host_trainer(const TrainOptions& o, const TrainingData& data, const WorkerGroup& workers,
+                                           std::uint64_t run_id, const Schedule& schedule,
                                            const TrainerOptions& options, std::uint64_t& plan_fingerprint) {
   TrainerParts parts;
-  parts.dataset = dataset;
-  parts.net = open_net(o, *dataset, workers);
+  parts.dataset = data.dataset;
+  parts.net = open_net(o, *data.dataset, workers);
   parts.workers = workers;
   parts.served = open_served(o, *parts.net, workers, schedule, options);
   parts.strategy =
-      open_strategy(o, *parts.net, workers, run_id, dataset->num_examples(), parts.served.get(), plan_fingerprint);
+      open_strategy(o, *parts.net, workers, run_id, data.num_examples, parts.served.get(), plan_fingerprint);
   parts.optimizer = make_optimizer(o.optimizer, {.momentum = o.momentum}, parts.net->layout().flat_elements());
   parts.transforms = make_transforms(o, *parts.net, workers);
   parts.schedule = schedule;
@@ -221,6 +220,8 @@ std::unique_ptr<Trainer> make_host_trainer(const TrainOptions& o, const std::sha
 }
 
 }  // namespace
+
+std::shared_ptr<const Dataset> open_training_set(const TrainOptions& o) { return open_dataset(o, Subset::kTrain); }
 
 int num_threads(const TrainOptions& o) { return o.threads == 0 ? num_hardware_threads() : o.threads; }
 
@@ -236,29 +237,30 @@ TrainSetup make_train_setup(const TrainOptions& o, const TrainPlace& place) {
   TrainSetup setup;
   setup.devices = choose_devices(o.device, o.num_gpus, o.math);
   const WorkerGroup workers = make_worker_group(o.num_nodes, place.communicator, o.num_servers);
-  const std::shared_ptr<const Dataset> dataset = open_dataset(o, Subset::kTrain);
+  const TrainingData data = place.data.dataset != nullptr ? place.data : whole_data(open_training_set(o));
   if (!o.benchmark_mode) setup.test_set = open_dataset(o, Subset::kTest);
-  if (setup.test_set != nullptr) check_test_set(o, *dataset, *setup.test_set);
-  const Schedule schedule = open_schedule(o, dataset->num_examples());
+  if (setup.test_set != nullptr) check_test_set(o, *data.dataset, *setup.test_set);
+  const Schedule schedule = open_schedule(o, data.num_examples);
   TrainerOptions options;
   options.batch_size = o.batch_size;
   options.total_steps = static_cast<std::uint64_t>(o.max_steps);
   options.seed = o.seed;
   options.ema_decay = o.ema_decay;
   if (o.reduce == "sum") options.mean_factor = static_cast<float>(o.num_nodes);
+  options.has_data_share = data.is_share;
   options.num_threads = num_threads(o);
   options.num_data_threads = o.num_preprocess_threads;
   if (o.rebroadcast_epochs > 0) {
-    const std::int64_t steps = o.rebroadcast_epochs * dataset->num_examples() / o.batch_size;
+    const std::int64_t steps = o.rebroadcast_epochs * data.num_examples / o.batch_size;
     options.rebroadcast_steps = static_cast<std::uint64_t>(std::max<std::int64_t>(steps, 1));
   }
   options.overlap = setup.devices.is_cpu() && overlaps(o, place.communicator->size());
   std::uint64_t plan_fingerprint = 0;
   if (setup.devices.is_cpu()) {
-    setup.trainer = make_host_trainer(o, dataset, workers, place.run_id, schedule, options, plan_fingerprint);
+    setup.trainer = make_host_trainer(o, data, workers, place.run_id, schedule, options, plan_fingerprint);
   } else {
     try {
-      DeviceSetup on_gpus = make_device_setup(o, setup.devices, dataset, workers, schedule, options);
+      DeviceSetup on_gpus = make_device_setup(o, setup.devices, data.dataset, workers, schedule, options);
       setup.trainer = std::move(on_gpus.trainer);
       setup.notes = std::move(on_gpus.notes);
       plan_fingerprint = on_gpus.plan_fingerprint;
@@ -266,7 +268,7 @@ TrainSetup make_train_setup(const TrainOptions& o, const TrainPlace& place) {
       throw UsageError(error.what());
     }
   }
-  setup.state = checkpoint_state(o, setup.devices, *dataset, plan_fingerprint);
+  setup.state = checkpoint_state(o, setup.devices, data, plan_fingerprint);
   return setup;
 }
 

@@ -12,6 +12,7 @@
 #include "trainers/device_choice.h"
 #include "trainers/train_options.h"
 #include "trainers/trainer.h"
+#include "trainers/training_data.h"
 
 namespace terngrad {
 
@@ -33,7 +34,12 @@ struct TrainPlace {
   /// Of this run alone, the same on all ranks: messages of another one are refused. Those of one process reach no
   /// other.
   std::uint64_t run_id = 0;
+  TrainingData data = {};  // opened before, where a share of it has to be agreed on; else it is opened
 };
+
+/// The training subset, or the constant images of benchmark mode.
+/// @throws UsageError for options that it refuses, DataError for missing or damaged files
+std::shared_ptr<const Dataset> open_training_set(const TrainOptions& o);
 
 /// Threads of the process, all of the machine's for --threads 0.
 int num_threads(const TrainOptions& o);

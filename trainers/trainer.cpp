@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <utility>
 
+#include "trainers/xxhash64.h"
+
 namespace terngrad {
 namespace {
 
@@ -68,6 +70,13 @@ PipelineOptions pipeline_options(const WorkerRange& workers, const TrainerOption
   result.first_local_worker = workers.first_local_worker;
   result.num_local_workers = workers.num_local_workers;
   result.seed = options.seed;
+  if (options.has_data_share) {
+    result.batch_size = options.batch_size / workers.num_workers * workers.num_local_workers;
+    result.num_workers = workers.num_local_workers;
+    result.first_local_worker = 0;
+    // Else examples of the same number would be drawn and distorted alike in all shares.
+    result.seed = Xxhash64().add(options.seed).add(static_cast<std::uint64_t>(workers.first_local_worker)).value();
+  }
   result.num_threads = options.num_data_threads;
   return result;
 }

@@ -31,6 +31,8 @@ struct TrainerOptions {
   /// Steps after which all ranks take over rank 0's parameters, average and slots: a guard against replicas that drift
   /// apart, which exchanges of equal bits do not let happen. 0: never.
   std::uint64_t rebroadcast_steps = 0;
+  /// The process's data are a share of its own: its workers take their batches from that alone, in an order of its own.
+  bool has_data_share = false;
   bool overlap = false;  // exchange tensors while others are still being computed; no bit depends on it
 };
 

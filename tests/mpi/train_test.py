@@ -9,11 +9,13 @@ import random
 import re
 import shutil
 import signal
+import struct
 import subprocess
 import sys
 import tempfile
 import time
 import unittest
+import zlib
 
 PROGRAM = ""
 MNIST = ""
@@ -206,6 +208,76 @@ class Servers(Run):
             result = self.train(ranks, "refused", "--strategy", "ps", *options)
             self.assertEqual(result.returncode, 2, result.stderr)
             self.assertIn(words, result.stderr)
+
+
+class Shares(Run):
+    """Each process trains on data of its own."""
+
+    OPTIONS = ternary(max_steps=6, log_steps=3, save_iter=3, dataset="folder", data_shares="true")
+
+    SIDE = 16
+
+    def png(self, draw, channels):
+        """A drawn image."""
+        def chunk(name, content):
+            return struct.pack(">I", len(content)) + name + content + struct.pack(">I", zlib.crc32(name + content))
+
+        header = struct.pack(">IIBBBBB", self.SIDE, self.SIDE, 8, 0 if channels == 1 else 2, 0, 0, 0)
+        rows = b"".join(b"\0" + draw.randbytes(self.SIDE * channels) for _ in range(self.SIDE))
+        return b"\x89PNG\r\n\x1a\n" + chunk(b"IHDR", header) + chunk(b"IDAT", zlib.compress(rows)) + chunk(b"IEND", b"")
+
+    def write_share(self, name, count, seed, channels=1):
+        """A data set of image files in three classes."""
+        draw = random.Random(seed)
+        for subset, number in [("train", count), ("test", 6)]:
+            for index in range(number):
+                folder = os.path.join(self.path(name), subset, f"class{index % 3}")
+                os.makedirs(folder, exist_ok=True)
+                with open(os.path.join(folder, f"{index:03}.png"), "wb") as file:
+                    file.write(self.png(draw, channels))
+
+    def setUp(self):
+        super().setUp()
+        self.write_share("data/worker_0_of_2", 60, 1)
+        self.write_share("data/worker_1_of_2", 41, 2)
+        self.data = ["--data_dir", self.path("data")]
+
+    def test_a_run_on_shares_is_repeatable_and_goes_on(self):
+        self.trained(2, "whole", *self.OPTIONS, *self.data)
+        self.trained(2, "again", *self.OPTIONS, *self.data)
+        self.assert_same("whole", "again")
+        os.unlink(os.path.join(self.path("again"), "checkpoint-0000000006.safetensors"))
+        result = self.trained(2, "again", *self.OPTIONS, *self.data, "--resume")
+        self.assertIn("resumed after step 3", result.stderr)
+        self.assert_same("whole", "again")
+        # Servers have no share.
+        self.trained(3, "served", *self.OPTIONS, *self.data, "--strategy", "ps", "--num_servers", "1")
+        self.assertEqual(self.checkpoint("served"), self.checkpoint("whole"))
+        # Nor has the process that evaluates.
+        self.trained(3, "evaluated", *self.OPTIONS, *self.data, "--last_rank_evaluates")
+        self.assertEqual(self.checkpoint("evaluated"), self.checkpoint("whole"))
+
+    def test_what_a_process_has_decides_the_run(self):
+        self.trained(2, "whole", *self.OPTIONS, *self.data)
+        os.rename(self.path("data/worker_1_of_2"), self.path("other"))
+        self.write_share("data/worker_1_of_2", 41, 3)
+        self.trained(2, "changed", *self.OPTIONS, *self.data)
+        self.assertNotEqual(self.checkpoint("changed"), self.checkpoint("whole"))
+        result = self.train(2, "whole", *self.OPTIONS, *self.data, "--resume")
+        self.assertEqual(result.returncode, 2, result.stderr)
+        self.assertEqual(len(re.findall("data_fingerprint", result.stderr)), 1, result.stderr)
+
+    def test_shares_that_are_not_there_or_not_alike_are_refused_once(self):
+        result = self.train(3, "run", *self.OPTIONS, *self.data)
+        self.assertEqual(result.returncode, 2, result.stderr)
+        self.assertEqual(result.stderr.count("terngrad_train: error"), 1, result.stderr)
+        self.assertIn("worker_1_of_3", result.stderr)
+        os.rename(self.path("data/worker_1_of_2"), self.path("other"))
+        self.write_share("data/worker_1_of_2", 41, 3, channels=3)
+        result = self.train(2, "run", *self.OPTIONS, *self.data)
+        self.assertEqual(result.returncode, 1, result.stderr)
+        self.assertEqual(result.stderr.count("terngrad_train: error"), 1, result.stderr)
+        self.assertIn("rank 0 has images of 16x16x1 in 3 classes, rank 1 images of 16x16x3 in 3", result.stderr)
 
 
 class Vendor(Run):
