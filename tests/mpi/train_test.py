@@ -166,14 +166,13 @@ class Servers(Run):
 
     def test_they_send_the_mean_gradient(self):
         options = ternary(max_steps=4, num_nodes=4, batch_size=16)
-        for return_codec in ["fp32", "bf16", "sums", "ternary"]:
-            self.check([(0, 0), (3, 1)], [*options, "--return_codec", return_codec])
-        self.check([(2, 0), (4, 2)], options)
+        self.check([(0, 0), (2, 0), (4, 2)], options)
+        for return_codec in ["sums", "ternary"]:
+            self.check([(3, 1)], [*options, "--return_codec", return_codec])
 
     def test_they_send_parameters(self):
-        for optimizer in ["adam", "momentum"]:
-            options = ternary(max_steps=5, num_nodes=3, batch_size=12, optimizer=optimizer, save_iter=2)
-            self.check([(0, 0), (2, 0), (4, 1), (4, 3)], options, "--pull", "parameters")
+        options = ternary(max_steps=5, num_nodes=3, batch_size=12, optimizer="adam", save_iter=2)
+        self.check([(0, 0), (2, 0), (3, 1), (4, 3)], options, "--pull", "parameters")
 
     def test_rounded_parameters_are_those_of_one_process(self):
         options = ternary(max_steps=10, num_nodes=4, batch_size=16, log_steps=4, save_iter=4, eval_steps=5, strategy="ps",
@@ -200,7 +199,7 @@ class Servers(Run):
         os.kill(self.rank_pids(run.pid)[2], signal.SIGSTOP)
         out, err = run.communicate(timeout=60)
         self.assertNotEqual(run.returncode, 0, out + err)
-        self.assertRegex(err, r"heard nothing from rank 2 \(host \S+\) for 2 seconds")
+        self.assertRegex(err, r"(heard nothing from|was taken by) rank 2 \(host \S+\) for 2 seconds")
 
     def test_launches_that_they_do_not_fit_are_refused(self):
         for ranks, options, words in [(3, ["--num_servers", "3"], "accepted: 0 to 2"),
