@@ -1,8 +1,10 @@
 #include "trainers/process_group.h"
 
 #include <sched.h>
+#include <unistd.h>
 
 #include <array>
+#include <climits>
 #include <chrono>
 #include <cstdio>
 #include <cstring>
@@ -101,6 +103,12 @@ void ProcessGroup::find_sharing() {
   communicator_->all_gather(mine, all);
   num_sharing_ = 0;
   for (std::size_t peer = 0; peer < all.count(); ++peer) num_sharing_ += text_of(all.parcel(peer)) == own ? 1 : 0;
+}
+
+std::vector<std::string> ProcessGroup::hosts() const {
+  if (mpi_ != nullptr) return mpi_->hosts();
+  std::array<char, HOST_NAME_MAX + 1> name{};
+  return {gethostname(name.data(), name.size() - 1) == 0 ? name.data() : "unknown"};
 }
 
 std::string ProcessGroup::name_of(int rank) const {

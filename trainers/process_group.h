@@ -40,6 +40,8 @@ class ProcessGroup {
   int size() const { return communicator_->size(); }
   bool is_alone() const { return size() == 1; }
   bool is_chief() const { return rank() == 0; }
+  /// The host of each rank, as MPI calls it; alone, as the system does.
+  std::vector<std::string> hosts() const;
   /// "rank 2 on node3".
   std::string name_of(int rank) const;
   /// Ranks of this host that may run on the same processors as this one, itself included.

@@ -70,6 +70,7 @@ Json start_json(const RunDescription& description, std::uint64_t step) {
           {"commit", description.commit},
           {"compiler", compiler_name()},
           {"device", description.device},
+          {"hosts", description.hosts},
           {"machine", machine_json()}};
 }
 

@@ -22,6 +22,8 @@ struct RunDescription {
   std::string commit;
   RunIdentity identity;     // what a later start must agree in
   std::string device = {};  // what it computes on, for people
+  /// The host of each process that takes part, in order of ranks.
+  std::vector<std::string> hosts = {};
 };
 
 /// The compiler and build this library comes from, e.g. "GCC 12.2.0".
@@ -31,7 +33,7 @@ std::string compiler_name();
 /// It contains
 ///   config.json    {"command", "options": {name: value}, "set_by_user": [names], "identity": {name: value},
 ///                  "history": [starts]}: options and identity of the latest start, and for each start its time (UTC),
-///                  step, arguments, options, version, commit, compiler, device and machine
+///                  step, arguments, options, version, commit, compiler, device, machine and the hosts of its processes
 ///   metrics.jsonl  see MetricsWriter
 ///   events.out.tfevents.*  the same numbers and histograms for TensorBoard, one file for each start; see EventFile
 ///   checkpoint-*.safetensors  see Checkpoint

@@ -383,6 +383,7 @@ int train(const TrainOptions& o, RunDescription description, const ProcessGroup&
   });
   description.identity = identity_of(setup.state);
   description.device = setup.devices.description();
+  description.hosts = processes.hosts();
   require_same_on_all_ranks(processes, description.options, description.identity);
   Beginning beginning;
   const std::optional<StartedRun> run = start_run(o, description, setup, processes, beginning);

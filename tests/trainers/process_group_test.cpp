@@ -23,6 +23,8 @@ TEST(ProcessGroup, IsTheLaunch) {
   EXPECT_EQ(group.is_chief(), group.rank() == 0);
   EXPECT_EQ(group.is_alone(), group.size() == 1);
   EXPECT_THAT(group.name_of(group.size() - 1), HasSubstr("rank " + std::to_string(group.size() - 1) + " on "));
+  EXPECT_EQ(group.hosts().size(), static_cast<std::size_t>(group.size()));
+  for (const std::string& host : group.hosts()) EXPECT_FALSE(host.empty());
   // The tests' ranks are not bound to processors.
   EXPECT_EQ(group.num_sharing_processors(), group.size());
 }

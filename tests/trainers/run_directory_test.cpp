@@ -13,6 +13,7 @@ namespace terngrad {
 namespace {
 
 namespace fs = std::filesystem;
+using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using testing::message_of;
 using ::testing::Not;
@@ -29,7 +30,8 @@ RunDescription description() {
                       {"num_gpus", std::int64_t{-1}, false}},
           .version = "0.1.0",
           .commit = "abc",
-          .identity = {{"net", "lenet"}, {"max_steps", "20"}}};
+          .identity = {{"net", "lenet"}, {"max_steps", "20"}},
+          .hosts = {"node1", "node2"}};
 }
 
 nlohmann::json config_in(const fs::path& path) { return nlohmann::json::parse(read_file_text(path / "config.json")); }
@@ -55,6 +57,7 @@ TEST(RunDirectory, CreatesParentsAndRecordsTheStart) {
   EXPECT_EQ(start["step"], 0);
   EXPECT_EQ(start["version"], "0.1.0");
   EXPECT_EQ(start["commit"], "abc");
+  EXPECT_THAT(start["hosts"], ElementsAre("node1", "node2"));
   EXPECT_EQ(start["compiler"], compiler_name());
   EXPECT_EQ(start["arguments"][1], "7");
   EXPECT_GE(start["machine"]["usable_cores"], 1);
