@@ -65,6 +65,9 @@ class Communicator {
   /// Rank `root`'s values to all ranks, in place.
   virtual void broadcast(std::span<std::uint8_t> values, int root) = 0;
   virtual void barrier() = 0;
+  /// Tells ranks that wait for this one that it is busy between two operations, not lost: for work that may take longer
+  /// than they wait, again and again during it. Does not wait itself; does nothing where no wait has a deadline.
+  virtual void tell_busy() {}
   /// Element-wise sum over ranks, in place, by the all-reduce that the library below was tuned for: the baseline to
   /// compare exchanges with. Order and rounding of the sum are the library's, those of 16 bits at each addition of two.
   /// @throws NotSupported where there is no such library, which is what this does unless overridden

@@ -104,6 +104,8 @@ class Mpi final : public MpiCommunicator {
     return found != 0;
   }
 
+  void tell_busy() override { group_.tell_busy(); }
+
   void set_timeout(double seconds) override {
     require_timeout(seconds);
     group_.timeout_seconds = seconds;

@@ -15,6 +15,7 @@ namespace {
 constexpr int kSizesTag = 2;
 constexpr int kDataTag = 3;
 constexpr int kWaitingTag = 4;
+constexpr int kBusyTag = 5;
 
 const char* name_of(std::uint32_t kind) {
   static constexpr std::array kNames = {"all_gather",     "all_to_all", "all_reduce_sum",
@@ -39,6 +40,16 @@ class Patience {
   std::chrono::steady_clock::time_point begin_ = std::chrono::steady_clock::now();
 };
 
+/// Sends a note to all peers without waiting. It is smaller than what MPI waits for a receiver with.
+void send_note(MpiGroup& group, const std::uint64_t& note, int tag, const char* operation) {
+  for (int peer = 0; peer < group.size; ++peer) {
+    if (peer == group.rank) continue;
+    MPI_Request request = MPI_REQUEST_NULL;
+    group.require_success(MPI_Isend(&note, sizeof(note), MPI_BYTE, peer, tag, group.communicator, &request), operation);
+    MPI_Request_free(&request);
+  }
+}
+
 }  // namespace
 
 std::string MpiGroup::name_of(int peer) const {
@@ -53,6 +64,14 @@ void MpiGroup::require_success(int result, const char* operation) {
   MPI_Error_string(result, text.data(), &length);
   TERNGRAD_THROW(CommunicationError, "[mpi] ", name_of(rank), ", ", operation, ": ",
                  std::string(text.data(), static_cast<std::size_t>(length)));
+}
+
+void MpiGroup::tell_busy() {
+  const auto now = std::chrono::steady_clock::now();
+  if (is_broken || std::chrono::duration<double>(now - told_busy).count() < timeout_seconds / 8) return;
+  told_busy = now;
+  busy_note = num_operations;
+  send_note(*this, busy_note, kBusyTag, "tell_busy");
 }
 
 MpiOperation::MpiOperation(MpiGroup& group, MpiOperationKind kind)
@@ -269,30 +288,32 @@ bool MpiOperation::complete_some() {
 void MpiOperation::tell_that_it_waits() {
   has_told_ = true;
   group_.waiting_note = number_;
-  for (int peer = 0; peer < group_.size; ++peer) {
-    if (peer == group_.rank) continue;
-    MPI_Request request = MPI_REQUEST_NULL;
-    group_.require_success(MPI_Isend(&group_.waiting_note, sizeof(group_.waiting_note), MPI_BYTE, peer, kWaitingTag,
-                                     group_.communicator, &request),
-                           name());
-    MPI_Request_free(&request);
+  send_note(group_, group_.waiting_note, kWaitingTag, name());
+}
+
+template <class Heard>
+void MpiOperation::read_notes(int tag, const Heard& heard) {
+  for (;;) {
+    int has_come = 0;
+    MPI_Status status;
+    group_.require_success(MPI_Iprobe(MPI_ANY_SOURCE, tag, group_.communicator, &has_come, &status), name());
+    if (has_come == 0) return;
+    std::uint64_t number = 0;
+    group_.require_success(
+        MPI_Recv(&number, sizeof(number), MPI_BYTE, status.MPI_SOURCE, tag, group_.communicator, MPI_STATUS_IGNORE),
+        name());
+    // Neighbours in the list of operations: where one rank ends an operation, another may be in the next. What is older
+    // was told about something else.
+    if (number + 1 >= number_) heard(status.MPI_SOURCE);
   }
 }
 
 void MpiOperation::hear_who_waits() {
-  for (;;) {
-    int has_come = 0;
-    MPI_Status status;
-    group_.require_success(MPI_Iprobe(MPI_ANY_SOURCE, kWaitingTag, group_.communicator, &has_come, &status), name());
-    if (has_come == 0) return;
-    std::uint64_t number = 0;
-    group_.require_success(MPI_Recv(&number, sizeof(number), MPI_BYTE, status.MPI_SOURCE, kWaitingTag,
-                                    group_.communicator, MPI_STATUS_IGNORE),
-                           name());
-    // Neighbours in the list of operations: where one rank ends an operation, another may be in the next. What is older
-    // was told while waiting for something else.
-    if (number + 1 >= number_) places_[index(status.MPI_SOURCE)].waits_itself = true;
-  }
+  read_notes(kWaitingTag, [this](int peer) { places_[index(peer)].waits_itself = true; });
+}
+
+void MpiOperation::hear_who_is_busy() {
+  read_notes(kBusyTag, [this](int peer) { places_[index(peer)].last_heard = Clock::now(); });
 }
 
 void MpiOperation::forgive_own_sleep() {
@@ -311,8 +332,14 @@ void MpiOperation::check_deadline() {
   const auto seconds_of_silence = [&](const Request& request) {
     return std::chrono::duration<double>(now - places_[index(request.peer)].last_heard).count();
   };
-  double longest = 0;
-  for (const Request& request : requested_) longest = std::max(longest, seconds_of_silence(request));
+  const auto longest_silence = [&] {
+    double longest = 0;
+    for (const Request& request : requested_) longest = std::max(longest, seconds_of_silence(request));
+    return longest;
+  };
+  if (longest_silence() < group_.timeout_seconds / 4) return;
+  hear_who_is_busy();
+  const double longest = longest_silence();
   if (longest < group_.timeout_seconds / 4) return;
   if (!has_told_) tell_that_it_waits();
   hear_who_waits();

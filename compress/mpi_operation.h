@@ -23,11 +23,16 @@ struct MpiGroup {
   std::uint64_t num_operations = 0;              // begun so far
   bool is_broken = false;                        // an operation failed: its messages may still be under way
   std::uint64_t waiting_note = 0;                // what a rank that waits sends; stays until MPI has taken it
+  std::uint64_t busy_note = 0;                   // what a rank that is busy sends, likewise
   std::vector<std::shared_ptr<void>> abandoned;  // memory of operations that failed, which MPI may still use
 
   std::string name_of(int peer) const;  // "rank 2 (host node3)"
   /// @throws CommunicationError that names this rank, the operation and MPI's words
   void require_success(int result, const char* operation);
+  /// Tells all peers that this rank will come to the next operation; at most 8 times in the time that they wait.
+  void tell_busy();
+
+  std::chrono::steady_clock::time_point told_busy = {};  // when it last did
 };
 
 /// Of the messages with which operations begin.
@@ -47,7 +52,7 @@ enum class MpiOperationKind : std::uint32_t { kAllGather, kAllToAll, kSum, kMax,
 /// messages under way, to the end of the process, which should come soon: MPI may still read and write it.
 ///
 /// A rank that waits for long tells the others that it does, so that whoever waits for it in turn does not name it but
-/// the one that is silent.
+/// the one that is silent. One that is busy between operations can tell that (MpiGroup::tell_busy): a sign of life.
 class MpiOperation {
  public:
   MpiOperation(MpiGroup& group, MpiOperationKind kind);
@@ -115,6 +120,10 @@ class MpiOperation {
   void check_deadline();
   void tell_that_it_waits();
   void hear_who_waits();
+  void hear_who_is_busy();
+  /// Calls heard(peer) for each note with this tag that is about this operation or its neighbours.
+  template <class Heard>
+  void read_notes(int tag, const Heard& heard);
 
   MpiGroup& group_;
   MpiOperationKind kind_;

@@ -50,7 +50,7 @@ std::int64_t size_of(std::span<const float> values) { return static_cast<std::in
 }  // namespace
 
 Evaluation evaluate(Net& net, std::span<const float> parameters, std::span<const float> state, const Dataset& dataset,
-                    int num_threads) {
+                    int num_threads, const std::function<void()>& between) {
   const ImageShape shape = net.image_shape();
   const ImageShape found{dataset.height(), dataset.width(), dataset.channels()};
   TERNGRAD_REQUIRE(shape == found && net.num_classes() == dataset.num_classes(), "[evaluate] net ", net.name(),
@@ -73,6 +73,7 @@ Evaluation evaluate(Net& net, std::span<const float> parameters, std::span<const
   std::int64_t top5 = 0;
   double loss = 0;
   for (std::int64_t first = 0; first < dataset.num_examples(); first += kBatch) {
+    if (between) between();
     const std::int64_t count = std::min(kBatch, dataset.num_examples() - first);
     parallel_for(num_threads, count, 32, [&](std::int64_t begin, std::int64_t end) {
       for (std::int64_t i = begin; i < end; ++i) {

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <span>
 #include <string>
 
@@ -23,9 +24,10 @@ struct Evaluation {
 /// @param parameters  [flat elements], in host memory
 /// @param state       [flat elements of the net's state], in host memory: empty where it has none
 /// @param num_threads threads that read examples
+/// @param between     called between batches, for signs of life
 /// @throws InvalidArgument if images or classes are not the net's
 Evaluation evaluate(Net& net, std::span<const float> parameters, std::span<const float> state, const Dataset& dataset,
-                    int num_threads);
+                    int num_threads, const std::function<void()>& between = {});
 
 /// `top-1 = 0.9912 top-5 = 1.0000 [10000 examples]`.
 std::string to_string(const Evaluation& evaluation);

@@ -242,7 +242,12 @@ void EvaluationHook::after_train(const TrainingView& training) {
 }
 
 void EvaluationHook::run(const TrainingView& training) {
-  const Evaluation averaged = evaluate(training.net, training.ema, training.ema_state, *dataset_, num_threads_);
+  // The other ranks may be in the next step, waiting.
+  const auto tell_busy = [&] {
+    if (training.communicator != nullptr) training.communicator->tell_busy();
+  };
+  const Evaluation averaged =
+      evaluate(training.net, training.ema, training.ema_state, *dataset_, num_threads_, tell_busy);
   evaluated_ = training.steps_done;
   writer_.write({{"step", training.steps_done},
                  {"kind", "test"},

@@ -358,7 +358,7 @@ void declare_train_options(OptionSet& options, TrainOptions& o) {
   options.add("bucket_mb", &o.bucket_mb,
               "on a CPU, MiB of fp32 gradient that are exchanged together; a tensor is never cut", greater_than(0));
   options.add("exchange_timeout", &o.exchange_timeout,
-              "seconds after which a process that others wait for has failed; longer than an evaluation takes",
+              "seconds after which a process that others wait for has failed; longer than a step or a save takes",
               greater_than(0));
   options.add_flag("last_rank_evaluates", &o.last_rank_evaluates,
                    "of several processes the last one trains no workers, but evaluates each checkpoint; it must see "

@@ -121,6 +121,33 @@ TEST(MpiOperation, RefusesWhatIsNoLetter) {
   }
 }
 
+// Work between operations may take longer than others wait, if it says so.
+TEST(MpiOperation, WaitsForAPeerThatIsBusy) {
+  MpiGroup group = make_group(1);
+  if (group.size == 1) GTEST_SKIP() << "takes several ranks";
+  const auto barrier = [&] {
+    MpiOperation operation(group, MpiOperationKind::kBarrier);
+    for (int peer = 0; peer < group.size; ++peer) {
+      if (peer != group.rank) operation.send(peer, {}, {});
+    }
+    operation.await_letters();
+    operation.finish();
+  };
+  barrier();
+  const auto begin = std::chrono::steady_clock::now();
+  while (group.rank == 0 && std::chrono::steady_clock::now() - begin < std::chrono::milliseconds(3500)) {
+    group.tell_busy();
+    std::this_thread::sleep_for(std::chrono::milliseconds(20));
+  }
+  EXPECT_NO_THROW(barrier());
+  EXPECT_GE(std::chrono::steady_clock::now() - begin, std::chrono::milliseconds(3000));
+  // What was told then counts for that time only.
+  if (group.rank != 0) {
+    EXPECT_THROW(barrier(), CommunicationError);
+  }
+  make_mpi_communicator()->barrier();
+}
+
 // Whoever waits for a rank that does not come cannot take what others send it: it is not the one to name.
 TEST(MpiOperation, DoesNotBlameAPeerThatWaitsItself) {
   MpiGroup group = make_group(0.3);

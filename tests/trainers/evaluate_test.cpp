@@ -91,6 +91,17 @@ TEST(Evaluate, VisitsEveryExampleOnceWhateverTheBatch) {
   }
 }
 
+TEST(Evaluate, CallsBackBetweenBatches) {
+  const RowDataset dataset(std::vector<std::vector<float>>(515, std::vector<float>(8)), std::vector<std::int32_t>(515),
+                           8);
+  IdentityNet net(8);
+  const std::vector<float> parameters(static_cast<std::size_t>(net.layout().flat_elements()), 0.0f);
+  std::size_t calls = 0;
+  evaluate(net, parameters, {}, dataset, 1, [&] { ++calls; });
+  EXPECT_EQ(calls, net.batches.size());
+  EXPECT_GT(calls, 1u);
+}
+
 TEST(Evaluate, UsesTheParametersGiven) {
   IdentityNet net(8);
   const RowDataset dataset({{0, 1, 0, 0, 0, 0, 0, 0}}, {0}, 8);
