@@ -35,7 +35,7 @@ class BucketedAllReduce final : public GradientExchange, public BucketedExchange
 
   const Buckets& buckets() const override { return buckets_; }
   void begin(std::span<const TensorTable> gradients, const TensorTable& mean, std::uint64_t step) override;
-  void exchange_bucket(int bucket) override;
+  ExchangeReport exchange_bucket(int bucket) override;
   ExchangeReport finish() override;
 
  private:

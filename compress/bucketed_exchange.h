@@ -23,8 +23,9 @@ class BucketedExchange {
 
   /// Exchanges the tensors of a bucket, whose gradients are final in all local workers. The mean of these tensors is
   /// final afterwards, unless finish drops the step.
+  /// @returns the bucket's part of the step's report
   /// @throws InvalidArgument if `bucket` is not the next one, CommunicationError as GradientExchange::exchange
-  virtual void exchange_bucket(int bucket) = 0;
+  virtual ExchangeReport exchange_bucket(int bucket) = 0;
 
   /// Ends the step. @throws InvalidArgument unless all buckets are exchanged; NonFiniteError if asked to stop and any
   /// of them held NaN or infinity

@@ -4,6 +4,7 @@
 #include <chrono>
 #include <iterator>
 #include <optional>
+#include <string>
 #include <utility>
 
 #include "compress/telemetry.h"
@@ -21,6 +22,15 @@ double seconds_since(std::chrono::steady_clock::time_point& begin) {
   const double seconds = std::chrono::duration<double>(now - begin).count();
   begin = now;
   return seconds;
+}
+
+/// What a trace says of a part of an exchange.
+Trace::Numbers numbers_of(const ExchangeReport& report) {
+  return {{"sent_bytes", static_cast<double>(report.sent_bytes())},
+          {"received_bytes", static_cast<double>(report.received_bytes())},
+          {"encode_us", 1e6 * (report.measure_seconds + report.encode_seconds)},
+          {"wire_us", 1e6 * report.wire_seconds},
+          {"decode_us", 1e6 * report.decode_seconds}};
 }
 
 void copy_states(const std::vector<Buffer<float>>& from, std::vector<Buffer<float>>& to) {
@@ -123,12 +133,17 @@ HostTrainer::Combined HostTrainer::compute_then_combine(const TrainBatch& batch)
   Combined combined;
   auto mark = std::chrono::steady_clock::now();
   if (!workers().is_server()) {
+    const TraceSpan span(options().trace, Trace::Row::kStep, "compute");
     parts_.net->compute_gradients(parameters(), batch, gradient_pointers_, losses_);
     apply_transforms();
   }
   combined.compute_seconds = seconds_since(mark);
+  const auto begin = mark;
   combined.result = parts_.strategy->combine(gradient_tables_, mean_.span(), batch.step);
   combined.exposed_seconds = seconds_since(mark);
+  if (options().trace != nullptr) {
+    options().trace->add(Trace::Row::kStep, "exchange", begin, mark, numbers_of(combined.result.report));
+  }
   return combined;
 }
 
@@ -139,11 +154,15 @@ HostTrainer::Combined HostTrainer::compute_while_combining(const TrainBatch& bat
   exchange.begin(gradient_tables_, TensorTable(parts_.net->layout(), mean_.data()), batch.step);
   std::ranges::fill(transform_counts_, TransformCounts{});
   ReadyBuckets ready(exchange.buckets(), static_cast<int>(gradients_.size()), [&](int bucket) {
-    exchange_thread_->submit([&exchange, bucket] { exchange.exchange_bucket(bucket); });
+    exchange_thread_->submit([this, &exchange, bucket] { exchange_bucket(exchange, bucket); });
   });
   try {
     parts_.net->compute_gradients(parameters(), batch, gradient_pointers_, losses_, [&](int worker, int segment) {
       apply_transforms_to_tensor(worker, segment);
+      if (options().trace != nullptr) {
+        options().trace->mark(Trace::Row::kTensors, parts_.net->layout().segment(segment).name + ", worker " +
+                                                        std::to_string(workers().first_local_worker + worker));
+      }
       ready.mark(segment);
     });
     TERNGRAD_REQUIRE(ready.all_announced(), "[overlap] the net ", parts_.net->name(), " has not ended every tensor");
@@ -152,13 +171,26 @@ HostTrainer::Combined HostTrainer::compute_while_combining(const TrainBatch& bat
     exchange_thread_->cancel();
     throw;
   }
+  const auto begin = mark;
   combined.compute_seconds = seconds_since(mark);
-  const ExchangeThread::Times times = exchange_thread_->wait();
+  if (options().trace != nullptr) options().trace->add(Trace::Row::kStep, "compute", begin, mark);
+  const ExchangeThread::Times times = [&] {
+    const TraceSpan span(options().trace, Trace::Row::kStep, "wait for the exchange");
+    return exchange_thread_->wait();
+  }();
   combined.hidden_seconds = times.hidden_seconds;
   combined.exposed_seconds = times.exposed_seconds;
   combined.result.report = exchange.finish();
   combined.result.skip = combined.result.report.skipped;
   return combined;
+}
+
+void HostTrainer::exchange_bucket(BucketedExchange& exchange, int bucket) {
+  const auto begin = Trace::Clock::now();
+  const ExchangeReport report = exchange.exchange_bucket(bucket);
+  if (options().trace == nullptr) return;
+  options().trace->add(Trace::Row::kExchange, "bucket " + std::to_string(bucket), begin, Trace::Clock::now(),
+                       numbers_of(report));
 }
 
 TransformCounts HostTrainer::transform_counts() const {
@@ -171,8 +203,11 @@ void HostTrainer::step(Pipeline* pipeline) {
   const auto begin = std::chrono::steady_clock::now();
   auto mark = begin;
   const std::uint64_t step = steps_done();
+  Trace* const trace = options().trace;
+  if (trace != nullptr) trace->begin_step();
   const PipelineBatch batch = pipeline != nullptr ? pipeline->next() : PipelineBatch{};
   const double data_seconds = seconds_since(mark);
+  if (trace != nullptr) trace->add(Trace::Row::kStep, "data", begin, mark);
 
   copy_states(states(), states_before_);
   const TrainBatch own{.images = batch.images, .labels = batch.labels, .step = step, .states = state_pointers_};
@@ -188,9 +223,12 @@ void HostTrainer::step(Pipeline* pipeline) {
     copy_states(states_before_, states());
   }
   rebroadcast(step);
+  const auto update_begin = mark;
   const double update_seconds = seconds_since(mark);
+  if (trace != nullptr) trace->add(Trace::Row::kStep, "update", update_begin, mark);
 
   const StepSummary summary = summarize_step(workers(), losses_, transform_counts(), result.report, stop_is_asked());
+  if (trace != nullptr) trace->add(Trace::Row::kStep, "summary", mark, Trace::Clock::now());
   if (summary.stop) stop();
   ExchangeReport report = result.report;
   report.scalers = summary.scalers;

@@ -52,6 +52,8 @@ class HostTrainer final : public Trainer {
   Combined compute_then_combine(const TrainBatch& batch);
   /// Combines buckets of tensors while others are still being computed. The same bits.
   Combined compute_while_combining(const TrainBatch& batch);
+  /// One bucket, for the trace too.
+  void exchange_bucket(BucketedExchange& exchange, int bucket);
   /// Takes over what the step came to: the mean gradient, or parameters.
   void update_parameters(double learning_rate);
   void apply_transforms();

@@ -37,6 +37,7 @@ std::string compiler_name();
 ///   metrics.jsonl  see MetricsWriter
 ///   events.out.tfevents.*  the same numbers and histograms for TensorBoard, one file for each start; see EventFile
 ///   checkpoint-*.safetensors  see Checkpoint
+///   trace.json  see make_trace_hook
 ///   eval/  what terngrad_eval found that followed the run; see EvaluationLog
 class RunDirectory {
  public:

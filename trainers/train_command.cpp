@@ -32,6 +32,7 @@
 #include "trainers/state_gather.h"
 #include "trainers/step_profile.h"
 #include "trainers/stop_hook.h"
+#include "trainers/trace.h"
 #include "trainers/train_failure.h"
 #include "trainers/train_options.h"
 #include "trainers/train_setup.h"
@@ -376,6 +377,8 @@ TrainOptions with_share(TrainOptions o, const ProcessGroup& processes) {
 int train(const TrainOptions& o, RunDescription description, const ProcessGroup& processes) {
   TrainPlace place{.communicator = processes.communicator(), .run_id = draw_run_id(o, processes)};
   if (o.data_shares) place.data = open_shares(o, processes);
+  std::optional<Trace> trace;
+  if (o.trace_steps > 0) place.trace = &trace.emplace(static_cast<std::uint64_t>(o.trace_steps));
   TrainSetup setup;
   processes.together([&] {
     setup = make_train_setup(o, place);
@@ -388,6 +391,10 @@ int train(const TrainOptions& o, RunDescription description, const ProcessGroup&
   Beginning beginning;
   const std::optional<StartedRun> run = start_run(o, description, setup, processes, beginning);
   beginning.checkpoint.reset();
+  if (trace) {
+    const std::filesystem::path path = run ? run->directory.path() / "trace.json" : std::filesystem::path();
+    setup.trainer->add_hook(make_trace_hook(*trace, processes.name_of(processes.rank()), path));
+  }
   const int exit_code = run ? train_and_report(o, setup, *run, beginning, processes) : train_along(o, setup);
   // The end of MPI has no deadline. Here a rank that hangs, in the last evaluation say, is named.
   if (!processes.is_alone()) processes.communicator()->barrier();

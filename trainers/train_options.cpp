@@ -86,6 +86,10 @@ void check_devices(const OptionSet& options, const TrainOptions& o) {
     throw UsageError(
         "--profile: the parts of a step are not timed on GPUs, where a step is one launch; it needs --device cpu");
   }
+  if (o.trace_steps > 0) {
+    throw UsageError(
+        "--trace_steps: a step on a GPU is one launch, whose parts its own tools show; it needs --device cpu");
+  }
   if (o.num_gpus > o.num_nodes) {
     TERNGRAD_THROW(UsageError, "--num_gpus ", o.num_gpus, ": each GPU needs a worker, --num_nodes is ", o.num_nodes,
                    "; accepted: 1 to ", o.num_nodes);
@@ -396,6 +400,11 @@ void declare_train_options(OptionSet& options, TrainOptions& o) {
   options.group("Reports");
   options.add("log_steps", &o.log_steps, "steps per line of metrics and log", at_least(1));
   options.add_flag("profile", &o.profile, "print at the end how the time of a step is split");
+  options.add(
+      "trace_steps", &o.trace_steps,
+      "steps, after the first 3, of which trace.json says what each process did when (Chrome's trace format); 0: "
+      "none",
+      at_least(0));
   options.add("telemetry_steps", &o.telemetry_steps, "steps per record of what compression did to each tensor; 0: none",
               at_least(0));
   options.add_flag("tensorboard", &o.tensorboard, "write the metrics to TensorBoard event files too");

@@ -81,6 +81,7 @@ struct TrainOptions {
   // Reports
   std::int64_t log_steps = 100;
   bool profile = false;
+  std::int64_t trace_steps = 0;
   std::int64_t telemetry_steps = 500;
   bool tensorboard = true;
   std::int64_t histogram_steps = 1000;

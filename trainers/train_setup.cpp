@@ -248,6 +248,7 @@ TrainSetup make_train_setup(const TrainOptions& o, const TrainPlace& place) {
   options.ema_decay = o.ema_decay;
   if (o.reduce == "sum") options.mean_factor = static_cast<float>(o.num_nodes);
   options.has_data_share = data.is_share;
+  options.trace = place.trace;
   options.num_threads = num_threads(o);
   options.num_data_threads = o.num_preprocess_threads;
   if (o.rebroadcast_epochs > 0) {

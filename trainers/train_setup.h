@@ -34,6 +34,7 @@ struct TrainPlace {
   /// Of this run alone, the same on all ranks: messages of another one are refused. Those of one process reach no
   /// other.
   std::uint64_t run_id = 0;
+  Trace* trace = nullptr;  // of its steps, where one is kept
   TrainingData data = {};  // opened before, where a share of it has to be agreed on; else it is opened
 };
 

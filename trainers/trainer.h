@@ -15,6 +15,7 @@
 #include "trainers/hook.h"
 #include "trainers/optimizer.h"
 #include "trainers/schedule.h"
+#include "trainers/trace.h"
 
 namespace terngrad {
 
@@ -33,6 +34,8 @@ struct TrainerOptions {
   std::uint64_t rebroadcast_steps = 0;
   /// The process's data are a share of its own: its workers take their batches from that alone, in an order of its own.
   bool has_data_share = false;
+  /// Where the parts of its steps are told; nullptr: nowhere. Outlives the trainer.
+  Trace* trace = nullptr;
   bool overlap = false;  // exchange tensors while others are still being computed; no bit depends on it
 };
 

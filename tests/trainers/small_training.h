@@ -122,6 +122,7 @@ struct SmallRun {
   bool pulls_parameters = false;
   ReturnCodec return_codec = ReturnCodec::kFloat32;
   std::string optimizer = "momentum";
+  Trace* trace = nullptr;
 };
 
 inline std::unique_ptr<Trainer> make_small_trainer(const SmallRun& run) {
@@ -188,6 +189,7 @@ inline std::unique_ptr<Trainer> make_small_trainer(const SmallRun& run) {
   options.mean_factor = run.mean_factor;
   options.rebroadcast_steps = run.rebroadcast_steps;
   options.overlap = run.overlap;
+  options.trace = run.trace;
   return std::make_unique<HostTrainer>(std::move(parts), options);
 }
 
