@@ -4,8 +4,8 @@
 #include <unistd.h>
 
 #include <array>
-#include <climits>
 #include <chrono>
+#include <climits>
 #include <cstdio>
 #include <cstring>
 #include <exception>
