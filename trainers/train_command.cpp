@@ -228,7 +228,7 @@ class Reports {
 
 std::string place_text(const TrainOptions& o, const DeviceChoice& devices, const ProcessGroup& processes) {
   if (!devices.is_cpu()) return devices.description();
-  const std::string threads = std::to_string(num_threads(o)) + " threads";
+  std::string threads = std::to_string(num_threads(o)) + " threads";
   if (processes.is_alone()) return threads;
   const std::string servers =
       o.num_servers == 0 ? "" : " (the last " + std::to_string(o.num_servers) + " of them serving)";
