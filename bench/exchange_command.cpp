@@ -12,6 +12,7 @@
 #include "bench/exchange_report.h"
 #include "bench/exchange_run.h"
 #include "compress/compared_codecs.h"
+#include "compress/vendor_all_reduce.h"
 #include "kernels/errors.h"
 #include "kernels/model_layouts.h"
 #include "trainers/atomic_file.h"
@@ -27,21 +28,6 @@ constexpr const char* kUsage =
     "terngrad_exchange_bench: times exchanges of gradients between the processes that a launcher started.\n"
     "Example: mpirun -np 4 terngrad_exchange_bench --layout alexnet --quantize_logits";
 
-struct Options {
-  std::string layout = "lenet";
-  int num_nodes = 0;
-  std::vector<std::string> codecs = compared_codec_names();
-  std::vector<std::string> exchanges = {"auto"};
-  bool quantize_logits = false;
-  double clip_factor = 2.5;
-  int repetitions = 5;
-  int warm_up = 1;
-  bool predict = false;
-  int threads = 0;
-  double exchange_timeout = 600;
-  std::string json;
-};
-
 const std::vector<ExchangeAlgorithm>& algorithms() {
   static const std::vector<ExchangeAlgorithm> all = {ExchangeAlgorithm::kAuto, ExchangeAlgorithm::kAllGather,
                                                      ExchangeAlgorithm::kScatterReduce, ExchangeAlgorithm::kIntegerSum};
@@ -54,6 +40,42 @@ std::vector<std::string> algorithm_names() {
   return names;
 }
 
+std::vector<std::string> exchange_names() {
+  std::vector<std::string> names = algorithm_names();
+  names.emplace_back(kVendorExchange);
+  return names;
+}
+
+/// Every codec that some exchange takes.
+std::vector<std::string> measured_codec_names() {
+  std::vector<std::string> names = compared_codec_names();
+  for (const std::string& codec : vendor_codec_names()) {
+    if (std::ranges::find(names, codec) == names.end()) names.push_back(codec);
+  }
+  return names;
+}
+
+/// Whether an exchange is measured with a codec.
+bool takes(const std::string& exchange, const std::string& codec) {
+  const std::vector<std::string> codecs = exchange == kVendorExchange ? vendor_codec_names() : compared_codec_names();
+  return std::ranges::find(codecs, codec) != codecs.end();
+}
+
+struct Options {
+  std::string layout = "lenet";
+  int num_nodes = 0;
+  std::vector<std::string> codecs = measured_codec_names();
+  std::vector<std::string> exchanges = {"auto", kVendorExchange};
+  bool quantize_logits = false;
+  double clip_factor = 2.5;
+  int repetitions = 5;
+  int warm_up = 1;
+  bool predict = false;
+  int threads = 0;
+  double exchange_timeout = 600;
+  std::string json;
+};
+
 ExchangeAlgorithm algorithm_from(const std::string& name) {
   return *std::ranges::find_if(algorithms(), [&](ExchangeAlgorithm algorithm) { return to_string(algorithm) == name; });
 }
@@ -62,9 +84,13 @@ void declare(OptionSet& options, Options& o) {
   options.group("Exchange");
   options.add("layout", &o.layout, "model whose gradients are exchanged", one_of(model_names()));
   options.add("num_nodes", &o.num_nodes, "workers, spread over the processes; 0: one for each", at_least(0));
-  options.add("codec", &o.codecs, "codec to measure, repeatable; t2 and t5 are ternary in 2 and 1.6 bits",
-              one_of(compared_codec_names()));
-  options.add("exchange", &o.exchanges, "how messages travel, repeatable", one_of(algorithm_names()));
+  options.add("codec", &o.codecs,
+              "codec to measure, repeatable; t2 and t5 are ternary in 2 and 1.6 bits. fp16 is for --exchange vendor",
+              one_of(measured_codec_names()));
+  options.add("exchange", &o.exchanges,
+              "how messages travel, repeatable. vendor: an all-reduce of the MPI library, with the codecs that it can "
+              "add (fp32, bf16, fp16)",
+              one_of(exchange_names()));
   options.add_flag("quantize_logits", &o.quantize_logits,
                    "compress the logits' weights and biases too, else they travel as fp32");
   options.add("clip_factor", &o.clip_factor, "ternary: clip at this many standard deviations; 0: no clipping",
@@ -83,6 +109,23 @@ void declare(OptionSet& options, Options& o) {
 
 bool is_ternary(const std::string& codec) { return codec == "t2" || codec == "t5"; }
 
+/// Refuses an exchange or a codec that the user named and of which nothing would be measured.
+void check_pairs(const OptionSet& options, const Options& o) {
+  for (const std::string& exchange : o.exchanges) {
+    const bool any = std::ranges::any_of(o.codecs, [&](const std::string& codec) { return takes(exchange, codec); });
+    if (any || !options.was_set("exchange")) continue;
+    TERNGRAD_THROW(UsageError, "--exchange ", exchange, ": takes none of these codecs; accepted with it: --codec ",
+                   exchange == kVendorExchange ? "fp32, bf16, fp16" : "fp32, bf16, t2, t5");
+  }
+  for (const std::string& codec : o.codecs) {
+    const bool any =
+        std::ranges::any_of(o.exchanges, [&](const std::string& exchange) { return takes(exchange, codec); });
+    if (any || !options.was_set("codec")) continue;
+    TERNGRAD_THROW(UsageError, "--codec ", codec, ": is for --exchange ",
+                   takes(kVendorExchange, codec) ? "vendor" : "auto, all_gather, scatter_reduce");
+  }
+}
+
 /// Refuses what cannot be measured as asked. @param num_processes  of the launch
 void check(const OptionSet& options, Options& o, int num_processes) {
   if (o.num_nodes == 0) o.num_nodes = num_processes;
@@ -97,10 +140,15 @@ void check(const OptionSet& options, Options& o, int num_processes) {
   if (options.was_set("clip_factor") && !has_ternary) {
     throw UsageError("--clip_factor: has no effect here; it needs --codec t2 or t5");
   }
-  const auto is_fp32 = [](const std::string& codec) { return codec == "fp32"; };
-  if (options.was_set("quantize_logits") && std::ranges::all_of(o.codecs, is_fp32)) {
-    throw UsageError("--quantize_logits: has no effect here; it needs a --codec other than fp32");
+  const auto travels_whole = [](const std::string& codec) { return codec == "fp32" || codec == "fp16"; };
+  const auto is_vendor = [](const std::string& exchange) { return exchange == kVendorExchange; };
+  if (options.was_set("quantize_logits") &&
+      (std::ranges::all_of(o.codecs, travels_whole) || std::ranges::all_of(o.exchanges, is_vendor))) {
+    throw UsageError(
+        "--quantize_logits: has no effect here; it needs a --codec other than fp32 and an --exchange other than "
+        "vendor");
   }
+  check_pairs(options, o);
   if (std::ranges::find(o.exchanges, "integer_sum") == o.exchanges.end()) return;
   if (o.codecs != std::vector<std::string>{"t2"}) {
     throw UsageError(
@@ -117,13 +165,18 @@ std::vector<ExchangeResult> measure(const Options& o, ExchangeSubject& subject) 
   std::vector<ExchangeResult> results;
   for (const std::string& exchange : o.exchanges) {
     for (const std::string& codec : o.codecs) {
+      if (!takes(exchange, codec)) continue;
+      const ExchangeRepetitions repetitions{.warm_up = o.warm_up, .repetitions = o.repetitions};
+      if (exchange == kVendorExchange) {
+        results.push_back(run_vendor(subject, codec, repetitions));
+        continue;
+      }
       CompressedAllReduceOptions options =
           compared_codec(codec, {.clip_factor = o.clip_factor, .quantize_logits = o.quantize_logits});
       options.algorithm = algorithm_from(exchange);
-      ExchangeResult result =
-          run_exchange(subject, codec, options, {.warm_up = o.warm_up, .repetitions = o.repetitions});
+      ExchangeResult result = run_exchange(subject, codec, options, repetitions);
       if (o.predict) {
-        options.algorithm = result.algorithm;
+        options.algorithm = algorithm_from(result.exchange);
         result.predicted = predict_exchange(subject, codec, options, o.repetitions);
       }
       results.push_back(std::move(result));

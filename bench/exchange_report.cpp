@@ -56,9 +56,9 @@ std::string to_text(const ExchangeReportHeader& header, const std::vector<Exchan
   for (const ExchangeResult& result : results) {
     const ExchangeTimes t = result.slowest();
     fmt::format_to(out, "{:<10} {:<15} {:>9.3f} {:>9.3f} {:>9.3f} {:>9.3f} {:>9.3f} {:>9.3f} {:>9.3f} {:>9}\n",
-                   result.codec, to_string(result.algorithm), 1e3 * t.measure_seconds, 1e3 * t.encode_seconds,
-                   1e3 * t.wire_seconds, 1e3 * t.decode_seconds, 1e3 * t.total_seconds, 1e-6 * t.sent_bytes,
-                   1e-6 * t.received_bytes, rate_text(t.bits_per_second()));
+                   result.codec, result.exchange, 1e3 * t.measure_seconds, 1e3 * t.encode_seconds, 1e3 * t.wire_seconds,
+                   1e3 * t.decode_seconds, 1e3 * t.total_seconds, 1e-6 * t.sent_bytes, 1e-6 * t.received_bytes,
+                   rate_text(t.bits_per_second()));
     if (!result.predicted || !header.link) continue;
     const ExchangeCost& cost = *result.predicted;
     fmt::format_to(out, "{:<10} {:<15} {:>9} {:>9.3f} {:>9.3f} {:>9.3f} {:>9.3f} {:>9.3f} {:>9.3f}\n", "", "predicted",
@@ -83,7 +83,7 @@ nlohmann::ordered_json to_json(const ExchangeReportHeader& header, const std::ve
   if (header.link) json["link"] = to_json(*header.link);
   nlohmann::ordered_json& list = json["results"] = nlohmann::ordered_json::array();
   for (const ExchangeResult& result : results) {
-    nlohmann::ordered_json entry{{"codec", result.codec}, {"exchange", to_string(result.algorithm)}};
+    nlohmann::ordered_json entry{{"codec", result.codec}, {"exchange", result.exchange}};
     entry["slowest"] = to_json(result.slowest());
     for (const ExchangeTimes& times : result.ranks) entry["ranks"].push_back(to_json(times));
     if (result.predicted && header.link) entry["predicted"] = to_json(*result.predicted, *header.link);

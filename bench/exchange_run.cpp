@@ -10,6 +10,7 @@
 #include "compress/gathered_numbers.h"
 #include "compress/metered_communicator.h"
 #include "compress/sample_gradient.h"
+#include "compress/vendor_all_reduce.h"
 #include "kernels/crc32c.h"
 #include "kernels/errors.h"
 
@@ -49,6 +50,68 @@ void require_same_mean(Communicator& communicator, const Layout& layout, std::sp
   }
 }
 
+/// Exchanges and what they took, with a meter between them and the ranks.
+class MeteredRun {
+ public:
+  explicit MeteredRun(ExchangeSubject& subject)
+      : subject_(subject),
+        metered_(std::make_shared<MeteredCommunicator>(subject.workers.communicator)),
+        workers_(subject.workers),
+        mean_(subject.layout.flat_elements()) {
+    workers_.communicator = metered_;
+  }
+
+  const WorkerGroup& workers() const { return workers_; }
+  std::span<const float> mean() const { return mean_.span(); }
+
+  /// Medians of every rank. A collective call.
+  std::vector<ExchangeTimes> time(GradientExchange& exchange, const ExchangeRepetitions& repetitions);
+
+ private:
+  ExchangeTimes time_one(GradientExchange& exchange, std::uint64_t step);
+
+  ExchangeSubject& subject_;
+  std::shared_ptr<MeteredCommunicator> metered_;
+  WorkerGroup workers_;
+  Buffer<float> mean_;
+};
+
+ExchangeTimes MeteredRun::time_one(GradientExchange& exchange, std::uint64_t step) {
+  std::vector<TensorTable> tables;
+  for (Buffer<float>& gradient : subject_.gradients) tables.emplace_back(subject_.layout, gradient.data());
+  const TensorTable mean_table(subject_.layout, mean_.data());
+  metered_->barrier();
+  metered_->reset();
+  const auto begin = std::chrono::steady_clock::now();
+  const ExchangeReport report = exchange.exchange(tables, mean_table, step);
+  const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
+  return {.measure_seconds = report.measure_seconds,
+          .encode_seconds = report.encode_seconds,
+          .wire_seconds = report.wire_seconds,
+          .decode_seconds = report.decode_seconds,
+          .total_seconds = seconds,
+          .sent_bytes = static_cast<double>(metered_->sent_bytes()),
+          .received_bytes = static_cast<double>(metered_->received_bytes())};
+}
+
+std::vector<ExchangeTimes> MeteredRun::time(GradientExchange& exchange, const ExchangeRepetitions& repetitions) {
+  std::vector<ExchangeTimes> counted;
+  for (int i = 0; i < repetitions.warm_up + repetitions.repetitions; ++i) {
+    const ExchangeTimes times = time_one(exchange, static_cast<std::uint64_t>(i));
+    if (i >= repetitions.warm_up) counted.push_back(times);
+  }
+  const ExchangeTimes own = medians(counted);
+  std::vector<double> numbers;
+  numbers.reserve(kParts.size());
+  for (const auto part : kParts) numbers.push_back(own.*part);
+  std::vector<ExchangeTimes> ranks;
+  for (const std::vector<double>& of_rank : gather_numbers(*metered_, numbers)) {
+    ExchangeTimes& times = ranks.emplace_back();
+    for (std::size_t part = 0; part < kParts.size(); ++part) times.*kParts[part] = of_rank[part];
+  }
+  return ranks;
+}
+
 }  // namespace
 
 double ExchangeTimes::bits_per_second() const {
@@ -76,44 +139,22 @@ ExchangeSubject make_exchange_subject(Layout layout, WorkerGroup workers, int nu
 
 ExchangeResult run_exchange(ExchangeSubject& subject, const std::string& codec, CompressedAllReduceOptions options,
                             const ExchangeRepetitions& repetitions) {
-  const auto metered = std::make_shared<MeteredCommunicator>(subject.workers.communicator);
-  WorkerGroup workers = subject.workers;
-  workers.communicator = metered;
+  MeteredRun run(subject);
   options.num_threads = subject.num_threads;
-  CompressedAllReduce exchange(subject.layout, workers, options);
-  std::vector<TensorTable> tables;
-  for (Buffer<float>& gradient : subject.gradients) tables.emplace_back(subject.layout, gradient.data());
-  Buffer<float> mean(subject.layout.flat_elements());
-  const TensorTable mean_table(subject.layout, mean.data());
-
-  std::vector<ExchangeTimes> all;
-  for (int i = 0; i < repetitions.warm_up + repetitions.repetitions; ++i) {
-    metered->barrier();
-    metered->reset();
-    const auto begin = std::chrono::steady_clock::now();
-    const ExchangeReport report = exchange.exchange(tables, mean_table, static_cast<std::uint64_t>(i));
-    const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
-    if (i < repetitions.warm_up) continue;
-    all.push_back({.measure_seconds = report.measure_seconds,
-                   .encode_seconds = report.encode_seconds,
-                   .wire_seconds = report.wire_seconds,
-                   .decode_seconds = report.decode_seconds,
-                   .total_seconds = seconds,
-                   .sent_bytes = static_cast<double>(metered->sent_bytes()),
-                   .received_bytes = static_cast<double>(metered->received_bytes())});
-  }
-  require_same_mean(*metered, subject.layout, mean.span());
-
-  const ExchangeTimes own = medians(all);
-  std::vector<double> numbers;
-  numbers.reserve(kParts.size());
-  for (const auto part : kParts) numbers.push_back(own.*part);
-  ExchangeResult result{.codec = codec, .algorithm = exchange.algorithm(), .ranks = {}, .predicted = {}};
-  for (const std::vector<double>& of_rank : gather_numbers(*metered, numbers)) {
-    ExchangeTimes& times = result.ranks.emplace_back();
-    for (std::size_t part = 0; part < kParts.size(); ++part) times.*kParts[part] = of_rank[part];
-  }
+  CompressedAllReduce exchange(subject.layout, run.workers(), options);
+  ExchangeResult result{.codec = codec,
+                        .exchange = to_string(exchange.algorithm()),
+                        .ranks = run.time(exchange, repetitions),
+                        .predicted = {}};
+  require_same_mean(*subject.workers.communicator, subject.layout, run.mean());
   return result;
+}
+
+ExchangeResult run_vendor(ExchangeSubject& subject, const std::string& codec, const ExchangeRepetitions& repetitions) {
+  MeteredRun run(subject);
+  VendorAllReduce exchange(subject.layout, run.workers(),
+                           {.type = vendor_element_type(codec), .num_threads = subject.num_threads});
+  return {.codec = codec, .exchange = kVendorExchange, .ranks = run.time(exchange, repetitions), .predicted = {}};
 }
 
 ExchangeCost predict_exchange(ExchangeSubject& subject, const std::string& codec, CompressedAllReduceOptions options,

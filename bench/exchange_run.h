@@ -26,10 +26,10 @@ struct ExchangeTimes {
   double bits_per_second() const;
 };
 
-/// One codec and algorithm.
+/// One codec and way to travel.
 struct ExchangeResult {
   std::string codec;
-  ExchangeAlgorithm algorithm = ExchangeAlgorithm::kAllGather;  // auto resolved
+  std::string exchange = to_string(ExchangeAlgorithm::kAllGather);  // auto resolved; or kVendorExchange
   std::vector<ExchangeTimes> ranks;
   std::optional<ExchangeCost> predicted;
 
@@ -58,7 +58,12 @@ struct ExchangeRepetitions {
 ExchangeResult run_exchange(ExchangeSubject& subject, const std::string& codec, CompressedAllReduceOptions options,
                             const ExchangeRepetitions& repetitions);
 
-/// The cost of the same exchange by probe_exchange, the slowest rank's; a collective call.
+/// The same of the transport library's own all-reduce (compress/vendor_all_reduce.h), whose means are not compared: its
+/// order of additions may differ between ranks.
+/// @param codec  of vendor_codec_names(): the type that is added
+ExchangeResult run_vendor(ExchangeSubject& subject, const std::string& codec, const ExchangeRepetitions& repetitions);
+
+/// The cost of the same exchange as run_exchange by probe_exchange, the slowest rank's; a collective call.
 ExchangeCost predict_exchange(ExchangeSubject& subject, const std::string& codec, CompressedAllReduceOptions options,
                               int repetitions);
 

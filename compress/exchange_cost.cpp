@@ -85,13 +85,14 @@ BreakEven break_even(const ExchangeCost& codec, const ExchangeCost& baseline, do
   return {BreakEven::Pays::kNever, 0};
 }
 
-std::size_t recommend(std::span<const ExchangeCost> costs, const LinkModel& link) {
-  TERNGRAD_REQUIRE(!costs.empty(), "[recommend] needs at least one exchange");
-  std::size_t best = 0;
-  for (std::size_t i = 1; i < costs.size(); ++i) {
+std::size_t recommend(std::span<const ExchangeCost> costs, std::size_t baseline, const LinkModel& link) {
+  TERNGRAD_REQUIRE(baseline < costs.size(), "[recommend] there are ", costs.size(), " exchanges, none is number ",
+                   baseline);
+  std::size_t best = baseline;
+  for (std::size_t i = 0; i < costs.size(); ++i) {
     if (costs[i].seconds(link) < costs[best].seconds(link)) best = i;
   }
-  return costs[best].seconds(link) < kWorthwhile * costs[0].seconds(link) ? best : 0;
+  return costs[best].seconds(link) < kWorthwhile * costs[baseline].seconds(link) ? best : baseline;
 }
 
 }  // namespace terngrad

@@ -66,10 +66,13 @@ struct WireVolume {
 /// there are as many shares as workers where they are needed
 WireVolume wire_volume(ExchangeAlgorithm algorithm, const ExchangeWorld& world, const MessageSizes& sizes);
 
+/// How an exchange is called that the transport library makes (compress/vendor_all_reduce.h).
+inline constexpr const char* kVendorExchange = "vendor";
+
 /// One codec's exchange. Seconds are of a process with the most workers, of all of these together.
 struct ExchangeCost {
   std::string codec = {};
-  ExchangeAlgorithm algorithm = ExchangeAlgorithm::kAllGather;
+  std::string exchange = to_string(ExchangeAlgorithm::kAllGather);  // an algorithm, or kVendorExchange
   WireVolume wire = {};
   double encode_seconds = 0;  // scalers and codes; the return leg's too
   double check_seconds = 0;   // checksums and taking messages apart; a part of ExchangeReport::wire_seconds
@@ -93,12 +96,13 @@ struct BreakEven {
 };
 BreakEven break_even(const ExchangeCost& codec, const ExchangeCost& baseline, double latency_seconds);
 
-/// Which exchange to use: the fastest, if it takes less than this fraction of the time of the first one, else the
-/// first. Measurements do not tell smaller differences apart, and the first one's gradients are exact.
+/// Which exchange to use: the fastest, if it takes less than this fraction of the baseline's time, else the baseline.
+/// Measurements do not tell smaller differences apart, and the gradients of fp32, the baseline, are exact.
 inline constexpr double kWorthwhile = 0.95;
 
-/// @param costs  the first is that of fp32
-/// @returns the index of the one to use. @throws InvalidArgument if there is none
-std::size_t recommend(std::span<const ExchangeCost> costs, const LinkModel& link);
+/// @param costs     of all exchanges that may be used
+/// @param baseline  index of the one not to be left without a gain
+/// @returns the index of the one to use. @throws InvalidArgument for a baseline out of range
+std::size_t recommend(std::span<const ExchangeCost> costs, std::size_t baseline, const LinkModel& link);
 
 }  // namespace terngrad

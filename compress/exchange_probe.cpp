@@ -242,10 +242,10 @@ ExchangeCost probe_exchange(const Layout& layout, std::span<const float> gradien
                    options.repetitions);
   TERNGRAD_REQUIRE(options.exchange.return_codec == ReturnCodec::kFloat32,
                    "[probe_exchange] return codec must be fp32, got ", to_string(options.exchange.return_codec));
-  ExchangeCost cost{.codec = options.codec, .algorithm = options.exchange.algorithm};
+  ExchangeCost cost{.codec = options.codec, .exchange = to_string(options.exchange.algorithm)};
   // Refuses what it does not know, before any work.
   const std::vector<std::int64_t> nothing(static_cast<std::size_t>(std::max(options.world.num_workers, 1)));
-  wire_volume(cost.algorithm, options.world, {.shares = nothing, .mean_shares = nothing});
+  wire_volume(options.exchange.algorithm, options.world, {.shares = nothing, .mean_shares = nothing});
   Process process(layout, gradient, options);
   std::vector<double> encode;
   std::vector<double> check;
@@ -262,7 +262,7 @@ ExchangeCost probe_exchange(const Layout& layout, std::span<const float> gradien
   cost.encode_seconds = median(encode);
   cost.check_seconds = median(check);
   cost.decode_seconds = median(decode);
-  cost.wire = wire_volume(cost.algorithm, options.world, process.sizes());
+  cost.wire = wire_volume(options.exchange.algorithm, options.world, process.sizes());
   return cost;
 }
 

@@ -21,6 +21,15 @@ double seconds_since(std::chrono::steady_clock::time_point& begin) {
 
 }  // namespace
 
+std::vector<std::string> vendor_codec_names() { return {"fp32", "bf16", "fp16"}; }
+
+ElementType vendor_element_type(const std::string& codec) {
+  for (const ElementType type : {ElementType::kFloat32, ElementType::kBfloat16, ElementType::kFloat16}) {
+    if (codec == element_type_name(type)) return type;
+  }
+  TERNGRAD_THROW(InvalidArgument, "[vendor] adds fp32, bf16 or fp16, got '", codec, "'");
+}
+
 VendorAllReduce::VendorAllReduce(const Layout& layout, WorkerGroup workers, const VendorAllReduceOptions& options)
     : layout_(layout),
       workers_(std::move(workers)),

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <string>
 #include <vector>
 
 #include "compress/communicator.h"
@@ -11,6 +12,11 @@
 #include "kernels/element_type.h"
 
 namespace terngrad {
+
+/// The types that it adds, called as codecs are: "fp32", "bf16", "fp16".
+std::vector<std::string> vendor_codec_names();
+/// @throws InvalidArgument for another name
+ElementType vendor_element_type(const std::string& codec);
 
 struct VendorAllReduceOptions {
   ElementType type = ElementType::kFloat32;  // of the elements that travel

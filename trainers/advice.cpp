@@ -45,10 +45,17 @@ std::string world_text(const ExchangeWorld& world) {
              : fmt::format("{} workers in {} processes", world.num_workers, world.num_processes);
 }
 
-/// How terngrad_train is told to use a codec.
-std::string train_options(const std::string& codec) {
-  return codec == "bf16" ? "--grad_bits 16" : "--grad_bits 1 --ternary_format " + codec;
+bool is_vendor(const ExchangeCost& cost) { return cost.exchange == kVendorExchange; }
+
+/// How terngrad_train is told to use an exchange.
+std::string train_options(const ExchangeCost& cost) {
+  if (is_vendor(cost)) return cost.codec == "fp32" ? "--exchange vendor" : "--exchange vendor --codec " + cost.codec;
+  if (cost.codec == "fp32") return "--grad_bits 32";
+  return cost.codec == "bf16" ? "--grad_bits 16" : "--grad_bits 1 --ternary_format " + cost.codec;
 }
+
+/// "fp32", "fp32 of vendor".
+std::string name_of(const ExchangeCost& cost) { return cost.codec + (is_vendor(cost) ? " of vendor" : ""); }
 
 Json to_json(const BreakEven& break_even) {
   switch (break_even.pays) {
@@ -66,7 +73,7 @@ Json to_json(const BreakEven& break_even) {
 Json to_json(const Advice& advice, const AdviceRow& row) {
   const ExchangeCost& cost = row.cost;
   return {{"codec", cost.codec},
-          {"exchange", to_string(cost.algorithm)},
+          {"exchange", cost.exchange},
           {"wire_bytes_per_worker", wire_bytes_per_worker(advice, row)},
           {"rounds", cost.wire.rounds},
           {"encode_seconds", cost.encode_seconds},
@@ -86,50 +93,65 @@ Json to_json(const LinkModel& link, const std::vector<LinkSample>& samples) {
   return json;
 }
 
-/// The fastest row of those that compress.
-const AdviceRow& fastest_codec(const Advice& advice) {
+/// Index of the fastest row whose codec `takes_part` accepts; the number of rows if there is none.
+template <class TakesPart>
+std::size_t fastest(const Advice& advice, const TakesPart& takes_part) {
   const LinkModel& link = advice.subject.link;
-  std::size_t best = 1;
-  for (std::size_t i = 2; i < advice.rows.size(); ++i) {
-    if (advice.rows[i].cost.seconds(link) < advice.rows[best].cost.seconds(link)) best = i;
+  const std::vector<AdviceRow>& rows = advice.rows;
+  std::size_t best = rows.size();
+  for (std::size_t i = 0; i < rows.size(); ++i) {
+    if (!takes_part(rows[i].cost.codec)) continue;
+    if (best == rows.size() || rows[i].cost.seconds(link) < rows[best].cost.seconds(link)) best = i;
   }
-  return advice.rows[best];
+  return best;
 }
+
+/// Index of the row that other codecs are compared with.
+std::size_t baseline_of(const Advice& advice, const std::string& codec) {
+  const std::size_t row = fastest(advice, [&](const std::string& of_row) { return of_row == codec; });
+  TERNGRAD_REQUIRE(row < advice.rows.size(), "[make_advice] compares with fp32 and bf16; there is no exchange of ",
+                   codec);
+  return row;
+}
+
+const ExchangeCost& fp32_of(const Advice& advice) { return advice.rows[advice.fp32_baseline].cost; }
+const ExchangeCost& bf16_of(const Advice& advice) { return advice.rows[advice.bf16_baseline].cost; }
 
 }  // namespace
 
 Advice make_advice(AdviceSubject subject, const std::vector<ExchangeCost>& costs) {
-  TERNGRAD_REQUIRE(costs.size() >= 2 && costs[0].codec == "fp32" && costs[1].codec == "bf16",
-                   "[make_advice] compares with fp32 and bf16, which must come first");
   Advice advice{.subject = std::move(subject), .rows = {}};
+  for (const ExchangeCost& cost : costs) advice.rows.push_back({.cost = cost, .against_fp32 = {}, .against_bf16 = {}});
+  advice.fp32_baseline = baseline_of(advice, "fp32");
+  advice.bf16_baseline = baseline_of(advice, "bf16");
   const double latency = advice.subject.link.latency_seconds;
-  for (const ExchangeCost& cost : costs) {
-    advice.rows.push_back({.cost = cost,
-                           .against_fp32 = break_even(cost, costs[0], latency),
-                           .against_bf16 = break_even(cost, costs[1], latency)});
+  for (AdviceRow& row : advice.rows) {
+    row.against_fp32 = break_even(row.cost, fp32_of(advice), latency);
+    row.against_bf16 = break_even(row.cost, bf16_of(advice), latency);
   }
-  advice.recommended = recommend(costs, advice.subject.link);
+  advice.recommended = recommend(costs, advice.fp32_baseline, advice.subject.link);
   return advice;
 }
 
 std::string recommendation_text(const Advice& advice) {
   const LinkModel& link = advice.subject.link;
-  const std::string fp32 = milliseconds(advice.rows[0].cost.seconds(link));
-  if (advice.recommended == 0) {
-    const AdviceRow& best = fastest_codec(advice);
+  const ExchangeCost& fp32 = fp32_of(advice);
+  const std::string fp32_time = milliseconds(fp32.seconds(link));
+  if (!advice.compress()) {
+    const AdviceRow& best = advice.rows[fastest(advice, [](const std::string& codec) { return codec != "fp32"; })];
     return fmt::format(
-        "recommendation: do not compress: an exchange takes {} on this link with fp32, {} with the fastest codec, {} "
-        "(it "
-        "pays {})",
-        fp32, milliseconds(best.cost.seconds(link)), best.cost.codec, pays_text(best.against_fp32));
+        "recommendation: do not compress ({}): an exchange takes {} on this link with {}, {} with the fastest codec, "
+        "{} (it pays {})",
+        train_options(fp32), fp32_time, name_of(fp32), milliseconds(best.cost.seconds(link)), name_of(best.cost),
+        pays_text(best.against_fp32));
   }
-  const AdviceRow& chosen = advice.rows[advice.recommended];
-  const double factor = advice.rows[0].cost.seconds(link) / chosen.cost.seconds(link);
-  std::string text = fmt::format(
-      "recommendation: {} ({}): an exchange takes {} on this link, with fp32 {} ({:.1f} times as long)",
-      chosen.cost.codec, train_options(chosen.cost.codec), milliseconds(chosen.cost.seconds(link)), fp32, factor);
-  if (advice.recommended != 1) text += ", with bf16 " + milliseconds(advice.rows[1].cost.seconds(link));
-  return text;
+  const ExchangeCost& chosen = advice.rows[advice.recommended].cost;
+  std::string text =
+      fmt::format("recommendation: {} ({}): an exchange takes {} on this link, with {} {} ({:.1f} times as long)",
+                  name_of(chosen), train_options(chosen), milliseconds(chosen.seconds(link)), name_of(fp32), fp32_time,
+                  fp32.seconds(link) / chosen.seconds(link));
+  if (advice.recommended == advice.bf16_baseline) return text;
+  return text + fmt::format(", with {} {}", name_of(bf16_of(advice)), milliseconds(bf16_of(advice).seconds(link)));
 }
 
 std::string to_text(const Advice& advice) {
@@ -144,11 +166,14 @@ std::string to_text(const Advice& advice) {
                  "encode+decode", "exchange", "pays against fp32", "pays against bf16");
   for (std::size_t i = 0; i < advice.rows.size(); ++i) {
     const AdviceRow& row = advice.rows[i];
-    fmt::format_to(out, "{:<6} {:<15} {:>11} {:>13} {:>13}   {:<23} {}\n", row.cost.codec,
-                   to_string(row.cost.algorithm), format_bytes(wire_bytes_per_worker(advice, row)),
-                   milliseconds(row.cost.processor_seconds()), milliseconds(row.cost.seconds(subject.link)),
-                   i == 0 ? "-" : pays_text(row.against_fp32), i == 1 ? "-" : pays_text(row.against_bf16));
+    fmt::format_to(out, "{:<6} {:<15} {:>11} {:>13} {:>13}   {:<23} {}\n", row.cost.codec, row.cost.exchange,
+                   format_bytes(wire_bytes_per_worker(advice, row)), milliseconds(row.cost.processor_seconds()),
+                   milliseconds(row.cost.seconds(subject.link)),
+                   i == advice.fp32_baseline ? "-" : pays_text(row.against_fp32),
+                   i == advice.bf16_baseline ? "-" : pays_text(row.against_bf16));
   }
+  fmt::format_to(out, "baselines, the fastest of their type here: fp32 by {}, bf16 by {}\n", fp32_of(advice).exchange,
+                 bf16_of(advice).exchange);
   return text + recommendation_text(advice) + "\n";
 }
 
@@ -165,8 +190,11 @@ nlohmann::ordered_json to_json(const Advice& advice) {
             {"link", to_json(subject.link, subject.samples)},
             {"codecs", Json::array()}};
   for (const AdviceRow& row : advice.rows) json["codecs"].push_back(to_json(advice, row));
-  json["compress"] = advice.recommended != 0;
+  json["baselines"] = {{"fp32", fp32_of(advice).exchange}, {"bf16", bf16_of(advice).exchange}};
+  json["compress"] = advice.compress();
   json["recommended"] = advice.rows[advice.recommended].cost.codec;
+  json["recommended_exchange"] = advice.rows[advice.recommended].cost.exchange;
+  json["recommended_options"] = train_options(advice.rows[advice.recommended].cost);
   json["recommendation"] = recommendation_text(advice);
   return json;
 }

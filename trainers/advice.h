@@ -20,29 +20,34 @@ struct AdviceSubject {
   std::vector<LinkSample> samples;  // what `link` was fitted to; empty if it was given
 };
 
-/// One codec.
+/// One exchange.
 struct AdviceRow {
   ExchangeCost cost;
-  BreakEven against_fp32;  // of fp32 and bf16 themselves: never
+  BreakEven against_fp32;  // against the baselines; of these themselves: never
   BreakEven against_bf16;
 };
 
 struct Advice {
   AdviceSubject subject;
   std::vector<AdviceRow> rows;
-  std::size_t recommended = 0;  // index of a row; 0, fp32: do not compress
+  // Indices of rows. A baseline is the exchange of fp32 (bf16) that takes least on this link.
+  std::size_t fp32_baseline = 0;
+  std::size_t bf16_baseline = 0;
+  std::size_t recommended = 0;  // fp32_baseline: do not compress
+
+  bool compress() const { return recommended != fp32_baseline; }
 };
 
-/// @param costs  that of fp32, of bf16, and of any others
-/// @throws InvalidArgument unless the first two are these
+/// @param costs  of any exchanges, of kVendorExchange too; at least one of fp32 and one of bf16
+/// @throws InvalidArgument for want of these
 Advice make_advice(AdviceSubject subject, const std::vector<ExchangeCost>& costs);
 
-/// The last line of to_text: the codec to use, or that none is to be used, and why.
+/// The last line of to_text: the exchange to use, or that gradients are not to be compressed, and why.
 std::string recommendation_text(const Advice& advice);
 
-/// A table with a line for each codec: bytes on the wire for each step and worker (V / L of exchange_cost.h),
+/// A table with a line for each exchange: bytes on the wire for each step and worker (V / L of exchange_cost.h),
 /// milliseconds of the processor, of a whole exchange on this link, and the bandwidths for which it pays. Then the
-/// recommendation.
+/// baselines and the recommendation.
 std::string to_text(const Advice& advice);
 
 /// All numbers, in bytes, seconds and bytes per second; an infinite bandwidth is null.

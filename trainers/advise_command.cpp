@@ -10,6 +10,8 @@
 #include "compress/compared_codecs.h"
 #include "compress/exchange_probe.h"
 #include "compress/sample_gradient.h"
+#include "compress/vendor_all_reduce.h"
+#include "compress/vendor_probe.h"
 #include "datasets/constant_images.h"
 #include "kernels/buffer.h"
 #include "kernels/errors.h"
@@ -79,7 +81,8 @@ void declare(OptionSet& options, AdviseOptions& o) {
   options.add("latency_us", &o.latency_us, "without a launch: microseconds that a round of messages takes at least",
               at_least(0));
   options.group("Measuring");
-  options.add("repetitions", &o.repetitions, "times that each codec is measured; the median counts",
+  options.add("repetitions", &o.repetitions,
+              "times that each exchange is measured (the MPI library's: no more than 10 s take); the median counts",
               in_range(1, 1000000));
   options.add("threads", &o.threads, "threads of this process; 0: all of the machine", at_least(0));
   options.add("exchange_timeout", &o.exchange_timeout, "seconds after which a process that others wait for has failed",
@@ -148,8 +151,9 @@ NamedLayout make_layout(const AdviseOptions& o) {
   }
 }
 
-std::vector<ExchangeCost> measure_codecs(const AdviseOptions& o, const Layout& layout, const ExchangeWorld& world,
-                                         const ProcessGroup& processes) {
+/// The project's own exchanges, and where there is a launch the transport library's.
+std::vector<ExchangeCost> measure_exchanges(const AdviseOptions& o, const Layout& layout, const ExchangeWorld& world,
+                                            const LinkModel& link, const ProcessGroup& processes) {
   const int num_threads = threads_of_process(o.threads, processes);
   Buffer<float> gradient;
   processes.together([&] {
@@ -166,6 +170,12 @@ std::vector<ExchangeCost> measure_codecs(const AdviseOptions& o, const Layout& l
     options.exchange.num_threads = num_threads;
     options.exchange.algorithm = algorithm_in_use(layout, world.num_workers, options.exchange);
     costs.push_back(probe_on_all_ranks(*processes.communicator(), layout, gradient.span(), options));
+  }
+  if (processes.is_alone()) return costs;
+  for (const std::string& codec : vendor_codec_names()) {
+    costs.push_back(probe_vendor(
+        processes.communicator(), layout, gradient.span(), link,
+        {.codec = codec, .num_workers = world.num_workers, .num_threads = num_threads, .repetitions = o.repetitions}));
   }
   return costs;
 }
@@ -184,7 +194,7 @@ int run(const AdviseOptions& o, ProcessGroup& processes) {
     subject.samples = measure_link(*processes.communicator());
     subject.link = fit_link(subject.samples);
   }
-  const std::vector<ExchangeCost> costs = measure_codecs(o, named.layout, subject.world, processes);
+  const std::vector<ExchangeCost> costs = measure_exchanges(o, named.layout, subject.world, subject.link, processes);
   processes.together([&] {
     if (!processes.is_chief()) return;
     const Advice advice = make_advice(std::move(subject), costs);

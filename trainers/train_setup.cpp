@@ -96,9 +96,7 @@ std::unique_ptr<Strategy> open_strategy(const TrainOptions& o, const Net& net, c
   if (o.strategy_name() == "simple") return make_simple_strategy(layout, on_nonfinite_of(o));
   if (o.exchange == "vendor") {
     VendorAllReduceOptions vendor;
-    vendor.type = o.codec_name() == "fp32"   ? ElementType::kFloat32
-                  : o.codec_name() == "bf16" ? ElementType::kBfloat16
-                                             : ElementType::kFloat16;
+    vendor.type = vendor_element_type(o.codec_name());
     vendor.on_nonfinite = on_nonfinite_of(o);
     vendor.num_threads = num_threads(o);
     return make_replicated_strategy(layout, std::make_unique<VendorAllReduce>(layout, workers, vendor));

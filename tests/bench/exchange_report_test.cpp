@@ -30,7 +30,7 @@ ExchangeResult result() {
                             .total_seconds = 0.0875,
                             .sent_bytes = 1e6,
                             .received_bytes = 0.5e6};
-  return {.codec = "t2", .algorithm = ExchangeAlgorithm::kAllGather, .ranks = {times, {}}, .predicted = {}};
+  return {.codec = "t2", .exchange = "all_gather", .ranks = {times, {}}, .predicted = {}};
 }
 
 ExchangeResult predicted() {

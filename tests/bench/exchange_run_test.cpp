@@ -47,14 +47,14 @@ TEST(RunExchange, AllRanksGetTheSameResult) {
     EXPECT_EQ(subject.gradients.size(), communicator->rank() == 0 ? 1u : 2u);
     ExchangeResult result = run_exchange(subject, "t2", compared_codec("t2", {}), {.warm_up = 1, .repetitions = 3});
     CompressedAllReduceOptions options = compared_codec("t2", {});
-    options.algorithm = result.algorithm;
+    options.algorithm = ExchangeAlgorithm::kAllGather;
     result.predicted = predict_exchange(subject, "t2", options, 1);
     const std::lock_guard lock(mutex);
     of_ranks[static_cast<std::size_t>(communicator->rank())] = result;
   });
   for (const auto& error : errors) EXPECT_EQ(error, nullptr);
   EXPECT_EQ(of_ranks[0].codec, "t2");
-  EXPECT_EQ(of_ranks[0].algorithm, ExchangeAlgorithm::kAllGather);
+  EXPECT_EQ(of_ranks[0].exchange, "all_gather");
   ASSERT_EQ(of_ranks[0].ranks.size(), 2u);
   for (std::size_t rank = 0; rank < 2; ++rank) {
     const ExchangeTimes& times = of_ranks[0].ranks[rank];
@@ -72,6 +72,32 @@ TEST(RunExchange, AllRanksGetTheSameResult) {
   // What is predicted of bytes is what was sent.
   EXPECT_EQ(of_ranks[0].predicted->wire.bytes, of_ranks[0].slowest().sent_bytes);
   EXPECT_EQ(of_ranks[0].predicted->encode_seconds, of_ranks[1].predicted->encode_seconds);
+}
+
+TEST(RunVendor, MeasuresTheLibrarysAllReduce) {
+  std::mutex mutex;
+  std::vector<ExchangeResult> of_ranks(2);
+  const auto errors = testing::run_ranks(2, [&](const std::shared_ptr<Communicator>& communicator) {
+    ExchangeSubject subject = make_exchange_subject(small_layout(), make_worker_group(2, communicator), 1);
+    ExchangeResult result = run_vendor(subject, "bf16", {.warm_up = 1, .repetitions = 3});
+    const std::lock_guard lock(mutex);
+    of_ranks[static_cast<std::size_t>(communicator->rank())] = std::move(result);
+  });
+  for (const auto& error : errors) EXPECT_EQ(error, nullptr);
+  EXPECT_EQ(of_ranks[0].codec, "bf16");
+  EXPECT_EQ(of_ranks[0].exchange, "vendor");
+  ASSERT_EQ(of_ranks[0].ranks.size(), 2u);
+  for (std::size_t rank = 0; rank < 2; ++rank) {
+    const ExchangeTimes& times = of_ranks[0].ranks[rank];
+    EXPECT_EQ(times.total_seconds, of_ranks[1].ranks[rank].total_seconds);
+    EXPECT_EQ(times.measure_seconds, 0);
+    EXPECT_GT(times.encode_seconds, 0);
+    EXPECT_GT(times.wire_seconds, 0);
+    EXPECT_GT(times.decode_seconds, 0);
+    // A reduction by shares among two: half there and half back, of two bytes for each element.
+    EXPECT_EQ(times.sent_bytes, 2 * 10'100);
+    EXPECT_EQ(times.received_bytes, 2 * 10'100);
+  }
 }
 
 }  // namespace

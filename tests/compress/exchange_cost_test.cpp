@@ -140,19 +140,27 @@ TEST(Recommend, TakesTheFastestOnThisLink) {
   const std::vector<ExchangeCost> costs = {cost_of(1000, 2, 0, 0, 0), cost_of(500, 2, 1, 0, 0),
                                            cost_of(100, 2, 3, 0, 0)};
   // 5 + 500 / B = 100 / B + 3 at B = 200; 1000 / B = 500 / B + 1 at B = 500.
-  EXPECT_EQ(recommend(costs, {0, 100}), 2u);
-  EXPECT_EQ(recommend(costs, {0, 250}), 1u);
-  EXPECT_EQ(recommend(costs, {0, 5000}), 0u);
+  EXPECT_EQ(recommend(costs, 0, {0, 100}), 2u);
+  EXPECT_EQ(recommend(costs, 0, {0, 250}), 1u);
+  EXPECT_EQ(recommend(costs, 0, {0, 5000}), 0u);
 }
 
 TEST(Recommend, AGainTooSmallToTellIsNone) {
   const ExchangeCost fp32 = cost_of(1000, 2, 0, 0, 0);
   const std::vector<ExchangeCost> little = {fp32, cost_of(960, 2, 0, 0, 0)};
-  EXPECT_EQ(recommend(little, {0, 1}), 0u);
+  EXPECT_EQ(recommend(little, 0, {0, 1}), 0u);
   const std::vector<ExchangeCost> enough = {fp32, cost_of(940, 2, 0, 0, 0)};
-  EXPECT_EQ(recommend(enough, {0, 1}), 1u);
-  EXPECT_EQ(recommend(std::vector{fp32}, {0, 1}), 0u);
-  EXPECT_THROW(recommend({}, {0, 1}), InvalidArgument);
+  EXPECT_EQ(recommend(enough, 0, {0, 1}), 1u);
+  EXPECT_EQ(recommend(std::vector{fp32}, 0, {0, 1}), 0u);
+  EXPECT_THROW(recommend({}, 0, {0, 1}), InvalidArgument);
+  EXPECT_THROW(recommend(little, 2, {0, 1}), InvalidArgument);
+}
+
+TEST(Recommend, TheBaselineMayStandAnywhere) {
+  const std::vector<ExchangeCost> costs = {cost_of(1000, 2, 0, 0, 0), cost_of(780, 2, 0, 0, 0),
+                                           cost_of(800, 2, 0, 0, 0)};
+  EXPECT_EQ(recommend(costs, 2, {0, 1}), 2u);
+  EXPECT_EQ(recommend(costs, 0, {0, 1}), 1u);
 }
 
 }  // namespace

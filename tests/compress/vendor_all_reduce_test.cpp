@@ -41,6 +41,14 @@ double tolerance(ElementType type, int size) {
   return unit * size;
 }
 
+TEST(VendorCodecs, AreNamesOfTypes) {
+  EXPECT_EQ(vendor_codec_names(), (std::vector<std::string>{"fp32", "bf16", "fp16"}));
+  EXPECT_EQ(vendor_element_type("fp32"), ElementType::kFloat32);
+  EXPECT_EQ(vendor_element_type("bf16"), ElementType::kBfloat16);
+  EXPECT_EQ(vendor_element_type("fp16"), ElementType::kFloat16);
+  EXPECT_THROW(vendor_element_type("t2"), InvalidArgument);
+}
+
 TEST(VendorAllReduce, GivesTheMeanToEveryRank) {
   const Layout layout = mixed_layout();
   const std::vector<Tensors> workers = worker_gradients(layout, kNumWorkers);

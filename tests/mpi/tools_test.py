@@ -49,7 +49,9 @@ class ExchangeBench(Tool):
         out = self.ran(2, self.NAME, "--repetitions", "2", "--json", self.json)
         self.assertEqual(out.count("lenet: 1256080 elements in 8 tensors, 2 workers in 2 processes"), 1)
         numbers = self.numbers()
-        self.assertEqual([result["codec"] for result in numbers["results"]], ["fp32", "bf16", "t2", "t5"])
+        self.assertEqual([f"{result['codec']} {result['exchange']}" for result in numbers["results"]],
+                         ["fp32 all_gather", "bf16 all_gather", "t2 all_gather", "t5 all_gather", "fp32 vendor", "bf16 vendor",
+                          "fp16 vendor"])
         for result in numbers["results"]:
             self.assertEqual(len(result["ranks"]), 2)
             first, second = result["ranks"]
@@ -57,10 +59,12 @@ class ExchangeBench(Tool):
             self.assertEqual(first["sent_bytes"], second["received_bytes"])
             self.assertEqual(second["sent_bytes"], first["received_bytes"])
             self.assertGreater(result["slowest"]["bits_per_second"], 0)
-        fp32, bf16, t2, t5 = [result["slowest"]["sent_bytes"] for result in numbers["results"]]
+        fp32, bf16, t2, t5, *vendor = [result["slowest"]["sent_bytes"] for result in numbers["results"]]
         self.assertGreater(fp32, 4 * 1256080)
         self.assertLess(fp32, 4 * 1256080 + 2000)
         self.assertTrue(fp32 > bf16 > t2 > t5)
+        # Half there and half back.
+        self.assertEqual(vendor, [4 * 1256080, 2 * 1256080, 2 * 1256080])
 
     def test_predicted_bytes_are_those_sent(self):
         for ranks, workers in [(2, 3), (3, 3)]:
@@ -99,15 +103,20 @@ class Advise(Tool):
         numbers = self.numbers()
         self.assertTrue(numbers["link"]["measured"])
         self.assertGreaterEqual(len(numbers["link"]["samples"]), 2)
-        self.assertIn(numbers["recommended"], ["fp32", "bf16", "t2", "t5"])
+        self.assertEqual([f"{codec['codec']} {codec['exchange']}" for codec in numbers["codecs"]],
+                         ["fp32 all_gather", "bf16 all_gather", "t2 all_gather", "t5 all_gather", "fp32 vendor", "bf16 vendor",
+                          "fp16 vendor"])
         self.assertEqual(numbers["compress"], numbers["recommended"] != "fp32")
-        # What is recommended is the fastest by the numbers beside it, or fp32 where little is to be gained.
-        seconds = {codec["codec"]: codec["exchange_seconds"] for codec in numbers["codecs"]}
+        # A baseline is the faster of ours and the library's. What is recommended is the fastest by the numbers beside it,
+        # or fp32 where little is to be gained.
+        seconds = {(codec["codec"], codec["exchange"]): codec["exchange_seconds"] for codec in numbers["codecs"]}
+        for codec in ["fp32", "bf16"]:
+            baseline = numbers["baselines"][codec]
+            self.assertEqual(seconds[codec, baseline], min(seconds[codec, "all_gather"], seconds[codec, "vendor"]))
         best = min(seconds, key=seconds.get)
-        if seconds[best] < 0.95 * seconds["fp32"]:
-            self.assertEqual(numbers["recommended"], best)
-        else:
-            self.assertEqual(numbers["recommended"], "fp32")
+        fp32 = ("fp32", numbers["baselines"]["fp32"])
+        self.assertEqual((numbers["recommended"], numbers["recommended_exchange"]),
+                         best if seconds[best] < 0.95 * seconds[fp32] else fp32)
 
     def test_workers_are_spread_over_the_processes(self):
         out = self.ran(2, self.NAME, "--image_size", "8", "--repetitions", "1", "--num_nodes", "5")

@@ -73,7 +73,7 @@ TEST(AdviseCommand, LatencyAloneIsNoReasonToCompress) {
   const CommandOutcome outcome =
       advise_small({"--num_nodes", "2", "--bandwidth_mbit", "1000000", "--latency_us", "1e7"});
   ASSERT_EQ(outcome.exit_code, kExitSuccess) << ::testing::PrintToString(outcome);
-  EXPECT_THAT(outcome.out, HasSubstr("\nrecommendation: do not compress: "));
+  EXPECT_THAT(outcome.out, HasSubstr("\nrecommendation: do not compress (--grad_bits 32): "));
 }
 
 TEST(AdviseCommand, NetsHaveTheDataSetsShapeUnlessSaid) {
