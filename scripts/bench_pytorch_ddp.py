@@ -1,0 +1,294 @@
+#!/usr/bin/env python3
+"""Measures how fast PyTorch's DistributedDataParallel trains over Gloo, on CPUs: one process of a launch.
+
+    mpirun -np 2 scripts/bench_pytorch_ddp.py --net cifar10_alexnet --master 127.0.0.1:29500
+    sudo scripts/slow_link.sh --no-mpi 100mbit 2 -- scripts/bench_pytorch_ddp.py --net alexnet_layout --hooks fp32
+
+To be set beside terngrad_train and terngrad_exchange_bench between the same hosts. What travels is float32, or by DDP's
+communication hooks fp16 or bf16, which Gloo may refuse: then this says so. A step of cifar10_alexnet is forward, backward
+with the exchange that overlaps it, and a momentum step, on data in memory. The net alexnet_layout is only parameters, shaped
+as terngrad_exchange_bench --layout alexnet has them (61 million): its loss is a sum, so its backward pass costs next to
+nothing, and a step is an exchange of the gradients, without an update.
+
+Rank and number of processes are those of --rank and --world_size, or of Open MPI, slow_link.sh or torchrun. --master is
+where rank 0 listens; otherwise slow_link.sh's first host, or MASTER_ADDR and MASTER_PORT.
+
+Rank 0 prints one JSON object; --out writes it to a file too. Each hook has its own result: steps per second of all
+repetitions and their median, examples per second of all processes together. It is checked that every rank ends with the
+same parameters, and for alexnet_layout that gradients are the mean. A hook that fails is in it with its reason, and the
+exit code is 1 then. Without PyTorch or Gloo: {"skipped": reason}, exit code 77.
+"""
+
+import argparse
+import datetime
+import json
+import math
+import os
+import statistics
+import sys
+import time
+
+SKIPPED = 77
+BATCHES = {"lenet": 64, "cifar10_alexnet": 128, "alexnet_layout": None}  # of each process
+HOOKS = ("fp32", "fp16", "bf16")
+LAUNCHERS = (  # variables with the rank and the number of processes
+    ("TERNGRAD_HOST_RANK", "TERNGRAD_HOST_COUNT"),
+    ("OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE"),
+    ("RANK", "WORLD_SIZE"),
+)
+DEFAULT_PORT = "29500"
+
+
+def alexnet_shapes():
+    """Those of kernels/model_layouts.cpp: two groups as layers of their own."""
+    shapes = []
+    for side, inputs, outputs in ((11, 3, 48), (5, 48, 128), (3, 256, 192), (3, 192, 192), (3, 192, 128)):
+        shapes += 2 * [(side, side, inputs, outputs), (outputs,)]
+    for inputs, outputs in ((9216, 4096), (4096, 4096), (4096, 1001)):
+        shapes += [(inputs, outputs), (outputs,)]
+    return shapes
+
+
+def make_alexnet_layout():
+    class AlexnetLayout(torch.nn.Module):
+        """forward(x) is x times the sum of all parameters: every element's gradient is x."""
+
+        def __init__(self):
+            super().__init__()
+            self.tensors = torch.nn.ParameterList(torch.nn.Parameter(torch.zeros(shape)) for shape in alexnet_shapes())
+
+        def forward(self, x):
+            return x * sum(tensor.sum() for tensor in self.tensors)
+
+    return AlexnetLayout()
+
+
+class LayoutStep:
+    """An exchange of gradients that are rank + 1 everywhere, so that their mean is known."""
+
+    def __init__(self, options):
+        self.net = make_alexnet_layout()
+        self.ddp = torch.nn.parallel.DistributedDataParallel(self.net, bucket_cap_mb=options.bucket_mb)
+        self.x = torch.tensor(float(options.rank + 1))
+        self.mean = (options.world_size + 1) / 2
+
+    def run(self):
+        self.net.zero_grad(set_to_none=True)
+        self.ddp(self.x).backward()
+
+    def check(self):
+        for tensor in self.net.tensors:
+            # Half the sum of two ranks, or a third of three, in 11 or 8 bits.
+            if not torch.allclose(tensor.grad, torch.full_like(tensor.grad, self.mean), rtol=2.0**-7, atol=0):
+                raise RuntimeError(f"a gradient of shape {tuple(tensor.shape)} is not the mean, {self.mean}")
+
+
+class TrainStep:
+    """Forward, backward and a momentum step."""
+
+    def __init__(self, options):
+        torch.manual_seed(1)
+        self.net = NETS[options.net]().to(memory_format=torch.channels_last)
+        self.ddp = torch.nn.parallel.DistributedDataParallel(self.net, bucket_cap_mb=options.bucket_mb)
+        self.optimizer = torch.optim.SGD(self.net.parameters(), lr=0.01, momentum=0.9)
+        height, width, channels = self.net.image_shape
+        torch.manual_seed(2 + options.rank)
+        images = torch.rand(options.batch, channels, height, width)
+        self.images = images.contiguous(memory_format=torch.channels_last)
+        self.labels = torch.arange(options.batch) % 10
+
+    def run(self):
+        self.optimizer.zero_grad(set_to_none=True)
+        loss = torch.nn.functional.cross_entropy(self.ddp(self.images), self.labels)
+        loss.backward()
+        self.optimizer.step()
+        self.loss = loss.item()
+
+    def check(self):
+        if not math.isfinite(self.loss):
+            raise RuntimeError(f"the loss is {self.loss}")
+        own = torch.cat([parameter.detach().flatten() for parameter in self.net.parameters()])
+        of_rank_0 = own.clone()
+        distributed.broadcast(of_rank_0, 0)
+        if not torch.equal(own, of_rank_0):
+            raise RuntimeError("parameters differ between ranks")
+
+
+def say(options, text):
+    print(f"bench_pytorch_ddp.py: rank {options.rank}: {text}", file=sys.stderr)
+
+
+def first_line(error):
+    return str(error).strip().splitlines()[0]
+
+
+def hook_of(name):
+    """DDP's hook, or None for float32."""
+    return {"fp32": None, "fp16": default_hooks.fp16_compress_hook, "bf16": default_hooks.bf16_compress_hook}[name]
+
+
+def why_gloo_refuses(name):
+    """None if Gloo adds numbers of this type."""
+    dtype = {"fp32": torch.float32, "fp16": torch.float16, "bf16": torch.bfloat16}[name]
+    try:
+        distributed.all_reduce(torch.ones(1, dtype=dtype))
+    except RuntimeError as error:
+        return f"Gloo of PyTorch {torch.__version__} does not add {name}: {first_line(error)}"
+    return None
+
+
+def measure(name, options):
+    refusal = why_gloo_refuses(name)
+    if refusal:
+        return {"hook": name, "skipped": refusal}
+    step = (LayoutStep if options.net == "alexnet_layout" else TrainStep)(options)
+    if hook_of(name):
+        step.ddp.register_comm_hook(None, hook_of(name))
+    for _ in range(options.warmup):
+        step.run()
+    rates = []
+    for _ in range(options.repetitions):
+        distributed.barrier()
+        start = time.perf_counter()
+        for _ in range(options.steps):
+            step.run()
+        rates.append(options.steps / (time.perf_counter() - start))
+    step.check()
+    median = statistics.median(rates)
+    result = {"hook": name, "steps_per_s": median, "step_seconds": 1 / median, "all_steps_per_s": rates}
+    if options.batch:
+        result["examples_per_s"] = median * options.batch * options.world_size
+    return result
+
+
+def run(options):
+    os.environ.setdefault("GLOO_SOCKET_IFNAME", os.environ.get("TERNGRAD_HOST_INTERFACE", ""))
+    if not os.environ["GLOO_SOCKET_IFNAME"]:
+        del os.environ["GLOO_SOCKET_IFNAME"]
+    torch.set_num_threads(options.threads)
+    try:
+        distributed.init_process_group("gloo", init_method=f"tcp://{options.master}", rank=options.rank,
+                                       world_size=options.world_size, timeout=datetime.timedelta(seconds=options.timeout))
+    except RuntimeError as error:
+        say(options, f"the {options.world_size} processes did not meet at {options.master}: {first_line(error)}")
+        return 1
+    results = []
+    for name in options.hooks:
+        try:
+            results.append(measure(name, options))
+        except RuntimeError as error:
+            # Where the others are is not known: nothing more can be measured.
+            results.append({"hook": name, "error": first_line(error)})
+            break
+    failed = any("error" in result for result in results)
+    if options.rank == 0:
+        write({**describe(options), "results": results}, options)
+    elif failed:
+        say(options, results[-1]["error"])
+    if not failed:
+        distributed.destroy_process_group()
+    return 1 if failed else 0
+
+
+def describe(options):
+    return {
+        "command": "bench_pytorch_ddp",
+        "torch": torch.__version__,
+        "backend": "gloo",
+        "net": options.net,
+        "processes": options.world_size,
+        "batch_per_process": options.batch,
+        "threads": options.threads,
+        "bucket_mb": options.bucket_mb,
+        "warmup": options.warmup,
+        "steps": options.steps,
+        "repetitions": options.repetitions,
+    }
+
+
+def write(report, options):
+    """To the standard output and to --out."""
+    text = json.dumps(report, indent=1)
+    print(text, flush=True)
+    if options.out:
+        with open(options.out, "w", encoding="utf-8") as file:
+            file.write(text + "\n")
+
+
+def find_place(parser, options):
+    """Fills in rank, number of processes and master from the launcher's environment."""
+    if (options.rank is None) != (options.world_size is None):
+        parser.error("--rank and --world_size: go together")
+    if options.rank is None:
+        found = [(rank, size) for rank, size in LAUNCHERS if rank in os.environ and size in os.environ]
+        rank, size = found[0] if found else (None, None)
+        options.rank, options.world_size = (int(os.environ[rank]), int(os.environ[size])) if found else (0, 1)
+    if options.world_size < 1 or not 0 <= options.rank < options.world_size:
+        parser.error(f"--rank {options.rank}: must be below --world_size {options.world_size}")
+    if options.master:
+        if ":" not in options.master:
+            parser.error(f"--master: '{options.master}' is not ADDRESS:PORT")
+        return
+    hosts = os.environ.get("TERNGRAD_HOST_ADDRESSES", "")
+    address = hosts.split(",")[0] or os.environ.get("MASTER_ADDR") or ("127.0.0.1" if options.world_size == 1 else None)
+    if address is None:
+        parser.error(f"--master: {options.world_size} processes need ADDRESS:PORT, where rank 0 listens")
+    options.master = f"{address}:{os.environ.get('MASTER_PORT', DEFAULT_PORT)}"
+
+
+def parse():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--net", default="cifar10_alexnet", choices=sorted(BATCHES), help="default cifar10_alexnet")
+    parser.add_argument("--hooks", nargs="+", default=list(HOOKS), choices=HOOKS, help="what travels (default: all)")
+    parser.add_argument("--batch", type=int,
+                        help="examples of a process in a step (default: 64 for lenet, 128 for cifar10_alexnet)")
+    parser.add_argument("--steps", type=int, default=10, help="steps in a repetition (default 10)")
+    parser.add_argument("--warmup", type=int, default=3, help="steps before the first repetition (default 3)")
+    parser.add_argument("--repetitions", type=int, default=3, help="repetitions (default 3)")
+    parser.add_argument("--threads", type=int, default=1, help="threads of a process (default 1)")
+    parser.add_argument("--bucket_mb", type=int, default=25, help="DDP's buckets in MiB (default 25, as DDP's)")
+    parser.add_argument("--timeout", type=int, default=600, help="seconds that an operation of Gloo may take (default 600)")
+    parser.add_argument("--rank", type=int, help="of this process (default: the launcher's)")
+    parser.add_argument("--world_size", type=int, help="number of processes (default: the launcher's)")
+    parser.add_argument("--master", help="ADDRESS:PORT of rank 0")
+    parser.add_argument("--out", help="file for the JSON, written by rank 0")
+    options = parser.parse_args()
+    for name in ("steps", "repetitions", "threads", "bucket_mb", "timeout"):
+        if getattr(options, name) < 1:
+            parser.error(f"--{name}: must be at least 1")
+    if options.warmup < 0:
+        parser.error("--warmup: must be at least 0")
+    if options.batch is not None and options.net == "alexnet_layout":
+        parser.error("--batch: has no effect on alexnet_layout, which has no examples")
+    if options.batch is not None and options.batch < 1:
+        parser.error("--batch: must be at least 1")
+    options.batch = options.batch or BATCHES[options.net]
+    find_place(parser, options)
+    return options
+
+
+def main(options):
+    if torch is None:
+        reason = f"no PyTorch: {WHY_NO_TORCH}"
+    elif not (distributed.is_available() and hasattr(distributed, "ProcessGroupGloo")):
+        reason = f"PyTorch {torch.__version__} was built without Gloo"
+    else:
+        return run(options)
+    if options.rank == 0:
+        write({"skipped": reason}, options)
+    return SKIPPED
+
+
+# A preset core type makes OpenBLAS use kernels for another processor, at half the speed; it is read at import.
+os.environ.pop("OPENBLAS_CORETYPE", None)
+try:
+    import torch
+    from torch import distributed
+    from torch.distributed.algorithms.ddp_comm_hooks import default_hooks
+
+    from pytorch_nets import NETS
+except ImportError as error:
+    torch, WHY_NO_TORCH = None, error
+
+if __name__ == "__main__":
+    sys.exit(main(parse()))
