@@ -1,0 +1,342 @@
+#!/usr/bin/env python3
+"""Measures what compression gives between two hosts joined by slow links, beside PyTorch and the MPI library.
+
+    sudo scripts/bench_slow_link.py --programs build/release/bin --out bench-slow-link
+
+For each rate of --rates and each net of --nets, between two hosts of scripts/slow_link.sh with one thread each:
+
+  advise            what terngrad_advise recommends, before anything else is run
+  fp32 bf16 t2 t5   terngrad_train, exchanges overlapping the backward pass; NAME-no-overlap: after it
+  vendor-...        terngrad_train with the MPI library's all-reduce of fp32, bf16, fp16
+  ddp-...           PyTorch's DistributedDataParallel over Gloo (scripts/bench_pytorch_ddp.py), as far as Gloo adds the type
+
+alexnet has no net here, only a layout of 61 million parameters: its rows are exchanges of terngrad_exchange_bench, nothing
+overlaps, and a step is an exchange; of ddp it is forward, backward and update of nothing but parameters. Logits are
+compressed too. Every row is a launch of its own, with iperf3's rate just before it and the bytes that the interfaces counted.
+
+--out gets rows/RATE.NET.ROW.json, one for each, results.json with all of them, the machine and the commit, and results.md.
+A row that is there is not measured again, failed ones are: after Ctrl-C the same command goes on. Rows of another commit or
+other settings are refused. Exit codes: 1 if a row failed, 2 for wrong usage. --dry_run prints commands.
+"""
+
+import argparse
+import datetime
+import fnmatch
+import json
+import os
+import pathlib
+import platform
+import shlex
+import shutil
+import signal
+import subprocess
+import sys
+import time
+
+import slow_link_report
+
+SCRIPTS = pathlib.Path(__file__).resolve().parent
+RATES = ["100mbit", "1gbit", "none"]
+HOSTS = 2
+SKIPPED = 77
+TRAINED = {  # options of terngrad_train, examples of a step on both hosts
+    "cifar10_alexnet": (["--dataset", "cifar10"], 128),
+    "lenet": ([], 64),
+}
+LAYOUTS = ["alexnet"]
+CODECS = ["fp32", "bf16", "t2", "t5"]
+VENDOR = ["fp32", "bf16", "fp16"]
+DDP = ["fp32", "fp16", "bf16"]
+
+
+def codec_options(codec):
+    """How terngrad_train is told."""
+    if codec in ("t2", "t5"):
+        return ["--grad_bits", "1", "--clip_factor", "2.5", "--ternary_format", codec, "--quantize_logits"]
+    return {"fp32": ["--grad_bits", "32"], "bf16": ["--grad_bits", "16", "--quantize_logits"]}[codec]
+
+
+def mbit_of(rate):
+    """Mbit/s; infinite for none."""
+    if rate == "none":
+        return float("inf")
+    number, unit = rate[:-4], rate[-4]
+    return float(number) * {"k": 1e-3, "m": 1, "g": 1e3}[unit]
+
+
+class Row:
+    """One launch: a name and a command, and how its result is read."""
+
+    def __init__(self, options, rate, net, name):
+        self.options, self.rate, self.net, self.name = options, rate, net, name
+        self.key = f"{rate}.{net}.{name}"
+        self.codec = name.replace("-no-overlap", "").removeprefix("vendor-").removeprefix("ddp-")
+        self.system = "vendor" if name.startswith("vendor-") else "ddp" if name.startswith("ddp-") else "terngrad"
+        self.scratch = options.out / "scratch" / self.key
+
+    def repetitions(self):
+        """Exchanges of a layout that count, and those before them: half a minute each on the slowest links."""
+        return (2, 0) if mbit_of(self.rate) < 500 else (5, 1)
+
+    def program(self, name):
+        return str(self.options.programs / name)
+
+    def command(self):
+        if self.name == "advise":
+            what = ["--layout", self.net] if self.net in LAYOUTS else [*TRAINED[self.net][0], "--net", self.net]
+            return [self.program("terngrad_advise"), *what, "--quantize_logits", "--threads", "1", "--json", self.result_file()]
+        if self.system == "ddp":
+            return self.ddp_command()
+        return self.exchange_command() if self.net in LAYOUTS else self.train_command()
+
+    def exchange_command(self):
+        counted, warm_up = self.repetitions()
+        command = [self.program("terngrad_exchange_bench"), "--layout", self.net, "--codec", self.codec, "--exchange",
+                   "vendor" if self.system == "vendor" else "auto", "--threads", "1", "--repetitions", str(counted), "--warm_up",
+                   str(warm_up), "--json", self.result_file()]
+        return command + (["--quantize_logits"] if self.system == "terngrad" and self.codec != "fp32" else [])
+
+    def train_command(self):
+        data, batch = TRAINED[self.net]
+        steps = 2 * self.options.steps
+        if self.system == "vendor":
+            how = ["--exchange", "vendor", "--codec", self.codec]
+        else:
+            how = [*codec_options(self.codec), "--overlap", "off" if self.name.endswith("-no-overlap") else "on"]
+        return [self.program("terngrad_train"), *data, "--net", self.net, "--benchmark_mode", *how, "--num_nodes", str(HOSTS),
+                "--batch_size", str(batch), "--threads", "1", "--max_steps", str(steps), "--log_steps", str(steps // 2),
+                "--telemetry_steps", "0", "--tensorboard=false", "--train_dir", str(self.scratch / "run")]
+
+    def ddp_command(self):
+        command = [self.options.python, str(SCRIPTS / "bench_pytorch_ddp.py"), "--hooks", self.codec, "--threads", "1", "--out",
+                   self.result_file()]
+        if self.net in LAYOUTS:
+            counted, warm_up = self.repetitions()
+            return command + ["--net", f"{self.net}_layout", "--steps", "1", "--repetitions", str(counted), "--warmup",
+                              str(warm_up)]
+        steps, batch = self.options.steps, TRAINED[self.net][1] // HOSTS
+        return command + ["--net", self.net, "--batch", str(batch), "--steps", str(steps), "--repetitions", "1", "--warmup",
+                          str(steps)]
+
+    def result_file(self):
+        return str(self.scratch / "result.json")
+
+    def launch(self):
+        """The whole command line."""
+        mpi = ["--no-mpi"] if self.system == "ddp" else []
+        return [str(SCRIPTS / "slow_link.sh"), "--iperf", "--counters", str(self.scratch / "counters.json"), *mpi, self.rate,
+                str(HOSTS), "--", *self.command()]
+
+    def shown(self):
+        """The command line as the table has it: without folders that say nothing to others."""
+        command = shlex.join(self.launch())
+        for path, short in ((self.scratch, "FILES"), (self.options.programs, ""), (SCRIPTS.parent, "")):
+            command = command.replace(f"{path}/", f"{short}/" if short else "")
+        return command
+
+    def read(self):
+        """What was measured, from the files that the command left."""
+        if self.name == "advise":
+            return {"advice": self.read_json(self.result_file())}
+        if self.system == "ddp":
+            return self.read_ddp()
+        return self.read_exchange() if self.net in LAYOUTS else self.read_train()
+
+    def read_json(self, file):
+        return json.loads(pathlib.Path(file).read_text(encoding="utf-8"))
+
+    def read_ddp(self):
+        (result,) = self.read_json(self.result_file())["results"]
+        if "skipped" in result:
+            return {"skipped": result["skipped"]}
+        return {name: result[name] for name in ("steps_per_s", "examples_per_s", "step_seconds") if name in result}
+
+    def read_exchange(self):
+        (result,) = self.read_json(self.result_file())["results"]
+        slowest = result["slowest"]
+        return {
+            "steps_per_s": 1 / slowest["total_seconds"],
+            "step_seconds": slowest["total_seconds"],
+            "wire_seconds": slowest["wire_seconds"],
+            "exchange": result["exchange"],
+            "sent_bytes": slowest["sent_bytes"],
+            "payload_mbit_per_s": slowest["bits_per_second"] * 1e-6,
+            "num_exchanges": sum(self.repetitions()),
+        }
+
+    def read_train(self):
+        """Of the second half of the steps."""
+        lines = (self.scratch / "run" / "metrics.jsonl").read_text(encoding="utf-8").splitlines()
+        last = [line for line in map(json.loads, lines) if line["kind"] == "train"][-1]
+        steps_per_s = last["examples_per_second"] / TRAINED[self.net][1]
+        return {
+            "steps_per_s": steps_per_s,
+            "examples_per_s": last["examples_per_second"],
+            "step_seconds": 1 / steps_per_s,
+            "wire_seconds": last["wire_seconds"],
+            "exposed_seconds": last["exposed_seconds"],
+            "sent_bytes": sum(last["sent_bytes_per_worker"].values()),
+        }
+
+
+def row_names(net):
+    """In the order in which they run: what is asked beforehand comes first."""
+    ours = CODECS if net in LAYOUTS else [name for codec in CODECS for name in (codec, f"{codec}-no-overlap")]
+    return ["advise", *ours, *(f"vendor-{codec}" for codec in VENDOR), *(f"ddp-{codec}" for codec in DDP)]
+
+
+def rows_of(options):
+    rows = [Row(options, rate, net, name) for rate in options.rates for net in options.nets for name in row_names(net)]
+    return [row for row in rows if any(fnmatch.fnmatch(row.name, pattern) for pattern in options.rows)]
+
+
+def run(command, limit):
+    """(exit code, the end of what it said); exit code None: not done after `limit` seconds. The command gets SIGTERM then, by
+    which slow_link.sh takes its hosts down."""
+    environment = {**os.environ, "OMP_NUM_THREADS": "1", "OMP_WAIT_POLICY": "passive"}
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, env=environment,
+                          stdin=subprocess.DEVNULL, start_new_session=True) as process:
+        try:
+            said, _ = process.communicate(timeout=limit)
+            return process.returncode, said
+        except BaseException as error:
+            process.send_signal(signal.SIGTERM)
+            said, _ = process.communicate()
+            if isinstance(error, subprocess.TimeoutExpired):
+                return None, said
+            raise
+
+
+def reason_in(said):
+    """The line that says what went wrong: a program's own error, or else the last one."""
+    lines = said.strip().splitlines() or ["it said nothing"]
+    return next((line for line in lines if ": error: " in line), lines[-1])
+
+
+def measure(row):
+    shutil.rmtree(row.scratch, ignore_errors=True)
+    row.scratch.mkdir(parents=True)
+    code, said = run(row.launch(), row.options.limit)
+    result = {"rate": row.rate, "net": row.net, "row": row.name, "system": row.system, "codec": row.codec,
+              "command": row.shown()}
+    if code is None:
+        result["error"] = f"not done after {row.options.limit} s"
+    elif code == SKIPPED:
+        result["skipped"] = row.read_json(row.result_file())["skipped"]
+    elif code == 2 and reason_in(said).startswith("slow_link.sh: needs "):
+        raise SystemExit(refusal(reason_in(said)))  # as for all rows
+    elif code != 0:
+        result["error"] = f"exit code {code}: {reason_in(said)}"
+    else:
+        result |= row.read()
+        counters = row.read_json(row.scratch / "counters.json")
+        result |= {"iperf3_mbit_per_s": counters["iperf3_mbit_per_s"], "seconds": counters["seconds"],
+                   "interface_sent_bytes": [host["sent_bytes"] for host in counters["hosts"]]}
+    shutil.rmtree(row.scratch)
+    return result
+
+
+def settings_of(options):
+    """What rows of one result have in common."""
+    version = subprocess.run([str(options.programs / "terngrad_train"), "--version"], capture_output=True, text=True, check=True)
+    return {"version": version.stdout.strip(), "steps": options.steps}
+
+
+def machine():
+    with open("/proc/cpuinfo", encoding="utf-8") as file:
+        models = [line.split(":", 1)[1].strip() for line in file if line.startswith("model name")]
+    return {"processor": models[0] if models else platform.machine(), "processors": os.cpu_count(), "kernel": platform.release()}
+
+
+def open_rows(options):
+    """The rows of earlier runs by key; refuses those that do not belong to this one."""
+    settings = settings_of(options)
+    folder = options.out / "rows"
+    folder.mkdir(parents=True, exist_ok=True)
+    file = options.out / "settings.json"
+    if file.exists() and json.loads(file.read_text(encoding="utf-8")) != settings:
+        raise SystemExit(refusal(f"--out: '{options.out}' has rows of another build or other --steps: {file}"))
+    file.write_text(json.dumps(settings, indent=1) + "\n", encoding="utf-8")
+    return {path.stem: json.loads(path.read_text(encoding="utf-8")) for path in sorted(folder.glob("*.json"))}
+
+
+def refusal(text):
+    print(f"bench_slow_link.py: {text}", file=sys.stderr)
+    return 2
+
+
+def write_results(options, rows):
+    """Rows in the order of their tables, whatever was run when."""
+    order = [f"{rate}.{net}.{name}" for rate in RATES for net in [*TRAINED, *LAYOUTS] for name in row_names(net)]
+    known = sorted(rows, key=lambda key: order.index(key) if key in order else len(order))
+    report = {
+        "command": "bench_slow_link.py",
+        **settings_of(options),
+        "machine": machine(),
+        "written": datetime.datetime.now(datetime.timezone.utc).isoformat(timespec="seconds"),
+        "rows": [rows[key] for key in known],
+    }
+    (options.out / "results.json").write_text(json.dumps(report, indent=1) + "\n", encoding="utf-8")
+    (options.out / "results.md").write_text(slow_link_report.to_markdown(report), encoding="utf-8")
+
+
+def rate_word(word):
+    if word != "none" and not (word[-4:] in ("kbit", "mbit", "gbit") and word[:-4].isdecimal() and int(word[:-4]) > 0):
+        raise argparse.ArgumentTypeError(f"'{word}' is refused, expected a number with kbit, mbit or gbit, or none")
+    return word
+
+
+def parse():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--rates", nargs="+", type=rate_word, default=RATES, help=f"default: {' '.join(RATES)}")
+    parser.add_argument("--nets", nargs="+", default=["cifar10_alexnet", "alexnet"], choices=[*TRAINED, *LAYOUTS],
+                        help="default: cifar10_alexnet alexnet")
+    parser.add_argument("--rows", nargs="+", default=["*"], metavar="PATTERN", help="rows to measure (default: '*')")
+    parser.add_argument("--programs", type=pathlib.Path, default=pathlib.Path("build/release/bin"),
+                        help="folder of terngrad_train and the others (default: build/release/bin)")
+    parser.add_argument("--python", default=sys.executable, help="Python that has PyTorch (default: this one)")
+    parser.add_argument("--out", type=pathlib.Path, default=pathlib.Path("bench-slow-link"), help="default: bench-slow-link")
+    parser.add_argument("--steps", type=int, default=20, help="training steps that count, after as many others (default 20)")
+    parser.add_argument("--limit", type=int, default=300, help="seconds that a row may take (default 300)")
+    parser.add_argument("--dry_run", action="store_true", help="print the commands of rows that are not there, and run nothing")
+    options = parser.parse_args()
+    for name in ("steps", "limit"):
+        if getattr(options, name) < 1:
+            parser.error(f"--{name}: must be at least 1")
+    for name in ("terngrad_train", "terngrad_advise", "terngrad_exchange_bench"):
+        if not os.access(options.programs / name, os.X_OK):
+            parser.error(f"--programs: '{options.programs}' has no program {name}")
+    options.programs, options.out = options.programs.resolve(), options.out.resolve()
+    if not rows_of(options):
+        parser.error(f"--rows: none of {' '.join(row_names(options.nets[0]))} is called {' '.join(options.rows)}")
+    return options
+
+
+def main(options):
+    rows = open_rows(options)
+    failed = False
+    for row in rows_of(options):
+        if row.key in rows and "error" not in rows[row.key]:
+            continue
+        if options.dry_run:
+            print(shlex.join(row.launch()))
+            continue
+        start = time.monotonic()
+        rows[row.key] = measure(row)
+        text = json.dumps(rows[row.key], indent=1) + "\n"
+        (options.out / "rows" / f"{row.key}.json").write_text(text, encoding="utf-8")
+        write_results(options, rows)
+        failed = failed or "error" in rows[row.key]
+        print(f"{row.key}: {slow_link_report.outcome(rows[row.key])} [{time.monotonic() - start:.0f} s]", flush=True)
+    if not options.dry_run:
+        write_results(options, rows)
+        shutil.rmtree(options.out / "scratch", ignore_errors=True)
+        print(f"written: {options.out}/results.md")
+    return 1 if failed else 0
+
+
+if __name__ == "__main__":
+    try:
+        sys.exit(main(parse()))
+    except KeyboardInterrupt:
+        sys.exit(130)
