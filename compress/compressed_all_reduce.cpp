@@ -5,6 +5,7 @@
 #include <cmath>
 #include <cstring>
 
+#include "compress/codec_shares.h"
 #include "kernels/bfloat16.h"
 #include "kernels/errors.h"
 #include "kernels/parallel.h"
@@ -64,6 +65,14 @@ ExchangeAlgorithm algorithm_for(const CompressedAllReduceOptions& options, const
   return ExchangeAlgorithm::kScatterReduce;
 }
 
+/// The shares of scatter_reduce. What an update keeps for a share lasts longer than a plan, if codecs change from step to
+/// step, so its shares depend on the layout alone; and what it sends for them is the bulk of the bytes.
+std::vector<std::vector<Slice>> cut_shares(const CompressedAllReduceOptions& options, const Layout& layout,
+                                           const CodecPlan& plan, const WorkerGroup& workers) {
+  const int count = num_shares(workers, options.owners);
+  return options.update != nullptr ? shares(layout, count) : shares_by_codec(layout, plan, count);
+}
+
 std::vector<Slice> select(const Layout& layout, const CodecPlan& plan, bool summable) {
   std::vector<Slice> slices;
   for (const Slice& slice : whole_segments(layout)) {
@@ -89,7 +98,7 @@ CompressedAllReduce::CompressedAllReduce(const Layout& layout, CodecPlan plan, W
       algorithm_(algorithm_for(options, layout_, plan_, workers_)),
       context_{options.run_id, exchange_fingerprint(plan_, options, algorithm_), 0},
       whole_{{whole_segments(layout_)}, PayloadForm::kNatural},
-      shares_{shares(layout_, num_shares(workers_, options.owners)), PayloadForm::kNatural},
+      shares_{cut_shares(options, layout_, plan_, workers_), PayloadForm::kNatural},
       lanes_{{select(layout_, plan_, true)}, PayloadForm::kLanes},
       rest_{{select(layout_, plan_, false)}, PayloadForm::kNatural},
       whole_return_(layout_, plan_, whole_.slices, {options.return_codec, workers_.num_workers, options.seed}),

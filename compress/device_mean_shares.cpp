@@ -12,10 +12,10 @@ std::int64_t whole_places(std::int64_t bytes) { return (bytes + 15) / 16 * 16; }
 
 }  // namespace
 
-DeviceMeanShares::DeviceMeanShares(const Layout& layout, const Options& options, const Device& device)
+DeviceMeanShares::DeviceMeanShares(const std::vector<std::vector<Slice>>& shares, const Options& options,
+                                   const Device& device)
     : own_(options.own), travels_(options.travels) {
-  add_parts(travels_ ? shares(layout, own_.num_workers) : std::vector<std::vector<Slice>>{whole_segments(layout)},
-            options.bytes_of);
+  add_parts(shares, options.bytes_of);
   const std::vector<ByteRange> ranges =
       travels_ ? ranges_of(options.ranks) : std::vector<ByteRange>{{0, share_bytes_[0]}};
   const std::int64_t bytes = ranges.back().offset + ranges.back().count;

@@ -23,7 +23,7 @@ struct MeanPart {
   std::uint8_t* payload = nullptr;  // begins at a multiple of 16 bytes
 };
 
-/// The payloads of all shares of a mean (shares() of kernels/slice.h), in one buffer with fixed places: each rank fills
+/// The payloads of all shares of a mean (compress/codec_shares.h), in one buffer with fixed places: each rank fills
 /// those of its workers' shares, and gathers the others. Where a mean does not travel, it is one share that every rank
 /// has.
 class DeviceMeanShares {
@@ -35,7 +35,8 @@ class DeviceMeanShares {
     /// Bytes of a slice's payload; a slice of which they are 0 is no part.
     std::function<std::int64_t(const Slice&)> bytes_of;
   };
-  DeviceMeanShares(const Layout& layout, const Options& options, const Device& device);
+  /// @param shares  one for each worker of all ranks; one of the whole layout if they do not travel
+  DeviceMeanShares(const std::vector<std::vector<Slice>>& shares, const Options& options, const Device& device);
 
   /// In order of shares.
   std::span<const MeanPart> parts() const { return parts_; }

@@ -1,5 +1,6 @@
 #include "compress/device_payloads.h"
 
+#include "compress/codec_shares.h"
 #include "kernels/buffer.h"
 #include "kernels/copy.h"
 #include "kernels/slice.h"
@@ -77,7 +78,7 @@ class ScatteredPayloads final : public DevicePayloads {
       : DevicePayloads(setup.plan, served_groups(setup), PayloadForm::kNatural), own_(setup.own()) {
     std::vector<Run> runs;
     std::int64_t row_bytes = 0;
-    for (const std::vector<Slice>& share : shares(setup.layout, own_.num_workers)) {
+    for (const std::vector<Slice>& share : shares_by_codec(setup.layout, setup.plan, own_.num_workers)) {
       runs.push_back(run_of(share));
       share_bytes_.push_back(runs.back().bytes);
       row_bytes += runs.back().bytes;

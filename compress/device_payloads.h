@@ -76,7 +76,7 @@ struct DevicePayloadsSetup {
 
 /// all_gather: whole tensors; every rank gets every worker's payloads.
 std::unique_ptr<DevicePayloads> make_gathered_payloads(const DevicePayloadsSetup& setup);
-/// scatter_reduce, on the way there: every share of the layout (shares() of kernels/slice.h) by itself; each rank gets
+/// scatter_reduce, on the way there: every share of the layout (compress/codec_shares.h) by itself; each rank gets
 /// every worker's payloads of its own workers' shares.
 std::unique_ptr<DevicePayloads> make_scattered_payloads(const DevicePayloadsSetup& setup);
 /// integer_sum: whole tensors as lanes; every rank gets their sum over all workers, exact whatever the order.

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "compress/codec_shares.h"
 #include "kernels/copy.h"
 #include "kernels/errors.h"
 #include "kernels/scaler.h"
@@ -33,8 +34,9 @@ DeviceReturnLeg::DeviceReturnLeg(const DeviceExchangeSetup& setup, const CodecPl
     if (!sums || !codec.traits().summable) continue;
     sums_.back().reset(new Sums{dynamic_cast<const TernaryCodec&>(codec), *coders[group]});
   }
+  const std::vector<std::vector<Slice>> whole = {whole_segments(setup_.layout)};
   shares_ = std::make_unique<DeviceMeanShares>(
-      setup_.layout,
+      options_.travels ? shares_by_codec(setup_.layout, plan, setup_.workers.num_workers) : whole,
       DeviceMeanShares::Options{.ranks = options_.ranks,
                                 .own = setup_.workers,
                                 .travels = options_.travels,

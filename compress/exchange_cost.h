@@ -15,8 +15,8 @@
 //   mean              (P - 1) sum_{j of p} f_j            sum_{j not of p} f_j    of scatter_reduce
 //
 // and V is the sum of B over the R rounds: 2 of all_gather, 3 of scatter_reduce. With one worker for each process and
-// equal shares, V is (N - 1)(S + G), and (N - 1) S + (N - 1) / N (G + F) with F the whole mean. Shares are equal in
-// elements; where a layout's logits travel as fp32 and the rest as codes, they are not in bytes. The exchange takes
+// equal shares, V is (N - 1)(S + G), and (N - 1) S + (N - 1) / N (G + F) with F the whole mean; shares are nearly equal
+// (compress/codec_shares.h). The exchange takes
 //
 //   T = C + R latency + V / bandwidth,   C = encode + check + decode
 //

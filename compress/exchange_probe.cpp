@@ -5,6 +5,7 @@
 #include <chrono>
 #include <vector>
 
+#include "compress/codec_shares.h"
 #include "compress/gathered_numbers.h"
 #include "compress/return_leg.h"
 #include "compress/wire_format.h"
@@ -94,7 +95,8 @@ Process::Process(const Layout& layout, std::span<const float> gradient, const Pr
       stream_(Device::cpu(), options.exchange.num_threads),
       // Tables are of what may be written; encoders read only.
       gradient_(layout, const_cast<float*>(gradient.data())),
-      parts_(scatters() ? shares(layout, world_.num_workers) : std::vector<std::vector<Slice>>{whole_segments(layout)}),
+      parts_(scatters() ? shares_by_codec(layout, plan_, world_.num_workers)
+                        : std::vector<std::vector<Slice>>{whole_segments(layout)}),
       num_own_parts_(scatters() ? static_cast<std::size_t>(world_.num_local_workers()) : 1),
       return_leg_(layout, plan_, parts_, {ReturnCodec::kFloat32, world_.num_workers, exchange_.seed}),
       shared_(static_cast<std::size_t>(plan_.num_scalers())),

@@ -24,7 +24,8 @@ std::vector<WorkerRange> ranks_of(int num_workers, int size) {
 std::int64_t bytes_of(const Slice& slice) { return slice.segment == 4 ? 0 : 3 * slice.count; }
 
 DeviceMeanShares shares_of(const std::vector<WorkerRange>& ranks, int rank, bool travels) {
-  return {mixed_layout(),
+  const std::vector<std::vector<Slice>> whole = {whole_segments(mixed_layout())};
+  return {travels ? shares(mixed_layout(), ranks[0].num_workers) : whole,
           {.ranks = ranks, .own = ranks[static_cast<std::size_t>(rank)], .travels = travels, .bytes_of = bytes_of},
           Device::cpu()};
 }

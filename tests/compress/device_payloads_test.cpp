@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "compress/codec_plan.h"
+#include "compress/codec_shares.h"
 #include "kernels/slice.h"
 #include "kernels/ternary_pack.h"
 #include "support/exchanges.h"
@@ -128,7 +129,8 @@ TEST(DevicePayloads, GatheredAreWholeTensorsForEveryRank) {
 }
 
 TEST(DevicePayloads, ScatteredAreAggregatedByTheRankOfTheSharesWorker) {
-  const std::vector<std::vector<Slice>> all = shares(testing::mixed_layout(), kWorkers);
+  const Layout layout = testing::mixed_layout();
+  const std::vector<std::vector<Slice>> all = shares_by_codec(layout, plan_of(layout, kWorkers), kWorkers);
   std::vector<Key> every;
   for (const auto& share : all) {
     for (const Slice& slice : share) every.push_back(key_of(slice));

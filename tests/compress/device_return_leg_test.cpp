@@ -9,6 +9,7 @@
 #include <memory>
 #include <vector>
 
+#include "compress/codec_shares.h"
 #include "compress/device_payloads.h"
 #include "compress/return_leg.h"
 #include "kernels/errors.h"
@@ -131,7 +132,7 @@ void expect_return_legs_bits(ReturnCodec codec, const TernaryOptions& ternary) {
       const Tensors aggregated = leg.aggregated();
       Tensors mean = blank_tensors(leg.layout);
       for (auto& values : mean.values) std::ranges::fill(values, std::numeric_limits<float>::quiet_NaN());
-      const auto all = shares(leg.layout, kWorkers);
+      const auto all = shares_by_codec(leg.layout, leg.plan, kWorkers);
       for (int w = 0; w < leg.setup.workers.num_local_workers; ++w) {
         for (const Slice& slice : all[static_cast<std::size_t>(leg.setup.workers.first_local_worker + w)]) {
           std::copy_n(aggregated.table.slice(slice), slice.count, mean.table.slice(slice));
@@ -192,7 +193,8 @@ TEST(DeviceReturnLeg, CountsWhatEveryShareTakes) {
   for (const ReturnCodec codec : testing::kReturns) {
     std::vector<std::int64_t> share_bytes;
     std::int64_t all = 0;
-    for (const auto& share : shares(mixed_layout(), kWorkers)) {
+    const Layout layout = mixed_layout();
+    for (const auto& share : shares_by_codec(layout, plan_of(layout, {}), kWorkers)) {
       share_bytes.push_back(0);
       for (const Slice& slice : share) share_bytes.back() += (bytes_of(codec, slice) + 15) / 16 * 16;
       all += share_bytes.back();
