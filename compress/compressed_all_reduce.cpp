@@ -65,8 +65,8 @@ ExchangeAlgorithm algorithm_for(const CompressedAllReduceOptions& options, const
   return ExchangeAlgorithm::kScatterReduce;
 }
 
-/// The shares of scatter_reduce. What an update keeps for a share lasts longer than a plan, if codecs change from step to
-/// step, so its shares depend on the layout alone; and what it sends for them is the bulk of the bytes.
+/// The shares of scatter_reduce. What an update keeps for a share lasts longer than a plan, if codecs change from step
+/// to step, so its shares depend on the layout alone; and what it sends for them is the bulk of the bytes.
 std::vector<std::vector<Slice>> cut_shares(const CompressedAllReduceOptions& options, const Layout& layout,
                                            const CodecPlan& plan, const WorkerGroup& workers) {
   const int count = num_shares(workers, options.owners);
