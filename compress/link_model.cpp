@@ -28,12 +28,12 @@ double time_round(Communicator& communicator, std::span<const std::uint8_t> byte
 }  // namespace
 
 LinkModel fit_link(std::span<const LinkSample> samples) {
-  // Sums of weights w = 1 / t^2 with powers of bytes and seconds.
+  // Sums of weights w = 1 / t with powers of bytes and seconds.
   double w = 0, wb = 0, wbb = 0, wt = 0, wbt = 0;
   for (const LinkSample& sample : samples) {
     TERNGRAD_REQUIRE(sample.seconds > 0 && sample.bytes >= 0, "[fit_link] a round of ", sample.bytes, " bytes took ",
                      sample.seconds, " seconds");
-    const double weight = 1 / (sample.seconds * sample.seconds);
+    const double weight = 1 / sample.seconds;
     w += weight;
     wb += weight * sample.bytes;
     wbb += weight * sample.bytes * sample.bytes;

@@ -28,9 +28,11 @@ struct LinkSample {
   double seconds = 0;
 };
 
-/// Least squares of relative errors: latency a and seconds per byte b that minimize the sum of
-/// ((a + b bytes_i - seconds_i) / seconds_i)^2, so that short rounds tell the latency and long ones the bandwidth.
-/// A negative latency becomes 0, and b is fitted alone; b <= 0 is an infinite bandwidth, and a is fitted alone.
+/// Weighted least squares: latency a and seconds per byte b that minimize the sum of
+/// (a + b bytes_i - seconds_i)^2 / seconds_i, so that short rounds tell the latency and long ones the bandwidth. Short
+/// rounds may be several times as fast as the link, which lets some kilobytes pass at once: if errors counted relative
+/// to the time, one such round would weigh as much as the longest, and double the bandwidth. A negative latency becomes
+/// 0, and b is fitted alone; b <= 0 is an infinite bandwidth, and a is fitted alone.
 /// @throws InvalidArgument for fewer than two sizes, or a time that is not above 0
 LinkModel fit_link(std::span<const LinkSample> samples);
 

@@ -27,21 +27,29 @@ TEST(FitLink, FindsWhatTheTimesWereMadeOf) {
   EXPECT_NEAR(link.bytes_per_second, 125e6, 1);
 }
 
-TEST(FitLink, ErrorsCountRelativeToTheTime) {
+TEST(FitLink, SquaresOfErrorsCountRelativeToTheTime) {
   // Two short rounds of one size and one long: the long one lies on the line through the others' harmonic middle.
-  // With weights 1 / t^2, rounds of 1 and 3 seconds have (1 + 1 / 3) / (1 + 1 / 9) = 1.2 seconds.
-  const std::vector<LinkSample> samples = {{0, 1}, {0, 3}, {100, 21.2}};
+  // With weights 1 / t, rounds of 1 and 3 seconds have (1 + 1) / (1 + 1 / 3) = 1.5 seconds.
+  const std::vector<LinkSample> samples = {{0, 1}, {0, 3}, {100, 21.5}};
   const LinkModel link = fit_link(samples);
-  EXPECT_NEAR(link.latency_seconds, 1.2, 1e-12);
+  EXPECT_NEAR(link.latency_seconds, 1.5, 1e-12);
   EXPECT_NEAR(link.bytes_per_second, 5, 1e-12);
 }
 
 TEST(FitLink, ALatencyBelowZeroBecomesZero) {
-  // Through the origin with weights 1 / t^2: b = sum(x / t) / sum(x^2 / t^2), x / t being 1 and 2 / 3.
+  // Through the origin with weights 1 / t: b = sum(x) / sum(x^2 / t).
   const std::vector<LinkSample> samples = {{1, 1}, {2, 3}};
   const LinkModel link = fit_link(samples);
   EXPECT_EQ(link.latency_seconds, 0);
-  EXPECT_NEAR(link.bytes_per_second, (1 + 4.0 / 9) / (1 + 2.0 / 3), 1e-12);
+  EXPECT_NEAR(link.bytes_per_second, (1 + 4.0 / 3) / 3, 1e-12);
+}
+
+TEST(FitLink, ABurstDoesNotHideTheBandwidth) {
+  // Measured at 100 Mbit/s, of which 95.6 are left for data, with a bucket of 64 KB that lets short messages pass.
+  const std::vector<LinkSample> samples = {{1024, 428e-6},     {4096, 114e-6},     {16384, 562e-6},
+                                           {65536, 5.137e-3},  {262144, 21.49e-3}, {1048576, 87.9e-3},
+                                           {4194304, 362.5e-3}};
+  EXPECT_NEAR(8e-6 * fit_link(samples).bytes_per_second, 95.6, 5);
 }
 
 TEST(FitLink, TimesThatDoNotGrowHaveNoBandwidth) {
