@@ -252,11 +252,12 @@ def open_rows(options):
     """The rows of earlier runs by key; refuses those that do not belong to this one."""
     settings = settings_of(options)
     folder = options.out / "rows"
-    folder.mkdir(parents=True, exist_ok=True)
     file = options.out / "settings.json"
     if file.exists() and json.loads(file.read_text(encoding="utf-8")) != settings:
         raise SystemExit(refusal(f"--out: '{options.out}' has rows of another build or other --steps: {file}"))
-    file.write_text(json.dumps(settings, indent=1) + "\n", encoding="utf-8")
+    if not options.dry_run:
+        folder.mkdir(parents=True, exist_ok=True)
+        file.write_text(json.dumps(settings, indent=1) + "\n", encoding="utf-8")
     return {path.stem: json.loads(path.read_text(encoding="utf-8")) for path in sorted(folder.glob("*.json"))}
 
 

@@ -188,6 +188,7 @@ class OnALinkMadeUp(unittest.TestCase):
         self.assertEqual(output.count("--exchange vendor"), 3)
         self.assertIn(" 500kbit 2 -- ", output)
         self.assertEqual(self.calls(), [])
+        self.assertFalse(self.out.exists())
 
     def test_refuses_wrong_usage(self):
         for words, message in [(["--rates", "fast"], "'fast' is refused"), (["--rates", "0mbit"], "'0mbit' is refused"),
