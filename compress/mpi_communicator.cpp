@@ -12,6 +12,7 @@
 #include <sstream>
 #include <utility>
 
+#include "compress/mpi_mailbox.h"
 #include "compress/mpi_operation.h"
 #include "compress/watchdog.h"
 #include "kernels/bfloat16.h"
@@ -96,6 +97,18 @@ class Mpi final : public MpiCommunicator {
     const MpiOptions options{.timeout_seconds = group_.timeout_seconds, .chunk_bytes = group_.chunk_bytes};
     return std::make_unique<Mpi>(
         options, [&](MPI_Comm* made) { return MPI_Comm_split(group_.communicator, part, group_.rank, made); });
+  }
+
+  std::unique_ptr<Mailbox> make_mailbox() override {
+    MpiGroup group;
+    group.rank = group_.rank;
+    group.size = group_.size;
+    group.hosts = group_.hosts;
+    group.timeout_seconds = group_.timeout_seconds;
+    group.chunk_bytes = group_.chunk_bytes;
+    group_.require_success(MPI_Comm_dup(group_.communicator, &group.communicator), "start");
+    MPI_Comm_set_errhandler(group.communicator, MPI_ERRORS_RETURN);
+    return make_mpi_mailbox(std::move(group));
   }
 
   bool has_come(int peer) override {

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "compress/communicator.h"
+#include "compress/mailbox.h"
 
 namespace terngrad {
 
@@ -33,6 +34,8 @@ class MpiCommunicator : public Communicator {
   /// Divides the ranks into groups by `part`, in the order of their ranks here; a collective call.
   /// @returns this rank's group, with the same options
   virtual std::unique_ptr<MpiCommunicator> split(int part) = 0;
+  /// Makes a mailbox for the same ranks, with the same options; a collective call. Its messages meet no others.
+  virtual std::unique_ptr<Mailbox> make_mailbox() = 0;
   /// Whether `peer` has begun the operation that this rank begins next. Does not wait.
   virtual bool has_come(int peer) = 0;
   /// Replaces MpiOptions::timeout_seconds from the next operation on. @throws InvalidArgument unless above 0

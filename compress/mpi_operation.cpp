@@ -3,9 +3,9 @@
 #include <algorithm>
 #include <array>
 #include <cstring>
-#include <thread>
 #include <utility>
 
+#include "compress/patience.h"
 #include "kernels/errors.h"
 
 namespace terngrad {
@@ -22,23 +22,6 @@ const char* name_of(std::uint32_t kind) {
                                         "all_reduce_max", "broadcast",  "barrier"};
   return kind < kNames.size() ? kNames[kind] : "an unknown operation";
 }
-
-/// Leaves the processor to others while nothing comes: at first only for a moment, so that an answer that is under way
-/// is seen at once.
-class Patience {
- public:
-  void reset() { begin_ = std::chrono::steady_clock::now(); }
-  void wait() const {
-    if (std::chrono::steady_clock::now() - begin_ < std::chrono::microseconds(200)) {
-      std::this_thread::yield();
-    } else {
-      std::this_thread::sleep_for(std::chrono::microseconds(50));
-    }
-  }
-
- private:
-  std::chrono::steady_clock::time_point begin_ = std::chrono::steady_clock::now();
-};
 
 /// Sends a note to all peers without waiting. It is smaller than what MPI waits for a receiver with.
 void send_note(MpiGroup& group, const std::uint64_t& note, int tag, const char* operation) {

@@ -63,6 +63,17 @@ void expect(const char* field, const Expected& expected, const Found& found) {
   }
 }
 
+Header read_header(std::span<const std::uint8_t> bytes) {
+  if (bytes.size() < kWireHeaderBytes) {
+    TERNGRAD_THROW(CommunicationError, "[message] length is ", bytes.size(), " bytes, shorter than a header of ",
+                   kWireHeaderBytes);
+  }
+  const auto header = load<Header>(bytes.data());
+  expect("magic", kWireMagic, header.magic);
+  expect("version", kWireVersion, header.version);
+  return header;
+}
+
 EncodedSlice read_record(const WireRecord& record, std::size_t index, const Layout& layout,
                          std::span<const std::uint8_t> payload) {
   if (record.segment >= static_cast<std::uint32_t>(layout.num_segments())) {
@@ -156,11 +167,19 @@ void MessageWriter::set_bytes(std::size_t index, std::int64_t bytes) {
   std::memcpy(place_of(index), &record, sizeof(record));
 }
 
+void MessageWriter::add_bytes(std::span<const std::uint8_t> bytes) {
+  TERNGRAD_REQUIRE(num_records_ == 0, "[message] bytes are for messages without records, this one has ", num_records_);
+  TERNGRAD_REQUIRE(bytes.size() <= words_.size() * 8 - bytes_, "[message] ", bytes.size(),
+                   " bytes are more than the message has room for");
+  if (!bytes.empty()) std::memcpy(data() + bytes_, bytes.data(), bytes.size());
+  bytes_ += bytes.size();
+}
+
 std::span<const std::uint8_t> MessageWriter::finish() {
   TERNGRAD_REQUIRE(record_ == num_records_, "[message] ", num_records_, " records were announced, ", record_, " came");
   const std::size_t start = payload_start(num_records_);
   auto header = load<Header>(data());
-  std::size_t end = start;
+  std::size_t end = num_records_ == 0 ? bytes_ : start;
   for (std::size_t i = 0; i < num_records_; ++i) {
     auto record = load<WireRecord>(place_of(i));
     const std::size_t target = round_up8(end);
@@ -183,15 +202,14 @@ std::span<const std::uint8_t> MessageWriter::finish() {
   return {data(), bytes_};
 }
 
+MessageLabel read_label(std::span<const std::uint8_t> bytes) {
+  const Header header = read_header(bytes);
+  return {static_cast<MessageKind>(header.kind), header.step, header.worker};
+}
+
 void read_message(std::span<const std::uint8_t> bytes, MessageKind kind, const MessageContext& context,
                   const Layout& layout, Message& message) {
-  if (bytes.size() < kWireHeaderBytes) {
-    TERNGRAD_THROW(CommunicationError, "[message] length is ", bytes.size(), " bytes, shorter than a header of ",
-                   kWireHeaderBytes);
-  }
-  const auto header = load<Header>(bytes.data());
-  expect("magic", kWireMagic, header.magic);
-  expect("version", kWireVersion, header.version);
+  const Header header = read_header(bytes);
   const std::size_t room = (bytes.size() - kWireHeaderBytes) / kWireRecordBytes;
   if (header.num_records > room) {
     TERNGRAD_THROW(CommunicationError, "[message] number of records is ", header.num_records, ", the length allows ",
@@ -208,6 +226,7 @@ void read_message(std::span<const std::uint8_t> bytes, MessageKind kind, const M
   expect("payload checksum", crc32c(payload), header.payload_crc);
   message.kind = kind;
   message.worker = static_cast<int>(header.worker);
+  message.payload = payload;
   message.records.resize(header.num_records);
   std::uint64_t num_elements = 0;
   for (std::size_t i = 0; i < header.num_records; ++i) {

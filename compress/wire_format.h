@@ -18,6 +18,13 @@ enum class MessageKind : std::uint16_t {
   kScalers = 1,   // a worker's local scalers
   kGradient = 2,  // a worker's encoded gradient, or a share of it
   kMean = 3,      // an aggregated share on its way back
+  // Of asynchronous training with a parameter server (compress/push_messages.h).
+  kPull = 4,        // a worker asks for parameters; the server says where the worker goes on
+  kPush = 5,        // what a worker tells with a gradient
+  kState = 6,       // state of a worker's net
+  kParameters = 7,  // the server's, as they are after some number of updates
+  kStop = 8,        // the server's answer to what comes after the end
+  kLeave = 9,       // a process of workers has ended its part
 };
 
 /// What a message must agree with to be accepted.
@@ -43,6 +50,8 @@ class MessageWriter {
   /// States how many bytes the codes of slice `index` really took, at most its max_bytes, which is what counts
   /// otherwise.
   void set_bytes(std::size_t index, std::int64_t bytes);
+  /// Adds bytes to the payload of a message that has no records, as many as max_bytes has room for.
+  void add_bytes(std::span<const std::uint8_t> bytes);
   /// Moves slices together, fills in lengths and checksums. Valid until the next begin.
   std::span<const std::uint8_t> finish();
 
@@ -67,7 +76,19 @@ struct Message {
     EncodedSlice encoded;
   };
   std::vector<Record> records;
+  std::span<const std::uint8_t> payload;  // all of it
 };
+
+/// What a message says of itself, for readers that do not know beforehand whose it is. Nothing is checked but that it
+/// begins like a message; read_message with the same step finds out whether it is true.
+struct MessageLabel {
+  MessageKind kind = MessageKind::kGradient;
+  std::uint64_t step = 0;
+  std::uint32_t worker = 0;
+};
+
+/// @param bytes  8-byte aligned. @throws CommunicationError for what is shorter than a header or begins otherwise
+MessageLabel read_label(std::span<const std::uint8_t> bytes);
 
 /// Takes a message apart. Every field is checked before it is used: magic, version, kind, run, fingerprint, step,
 /// lengths, both checksums, and for each record its segment, range, alignment and bounds against `layout`.

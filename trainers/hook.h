@@ -15,6 +15,7 @@
 #include "nets/net.h"
 #include "trainers/gradient_transform.h"
 #include "trainers/optimizer.h"
+#include "trainers/push_counts.h"
 
 namespace terngrad {
 
@@ -42,6 +43,14 @@ struct TrainingView {
   /// Buffers are empty if the net has none.
   std::vector<std::span<const float>> states = {};
   std::span<const float> ema_state = {};
+  /// What else a checkpoint keeps: entries, and buffers in the layout of the parameters. For what a kind of trainer has
+  /// that others do not.
+  struct MoreTensors {
+    std::string name;
+    std::span<const float> values;
+  };
+  std::map<std::string, std::string> more_state = {};
+  std::vector<MoreTensors> more_tensors = {};
   /// Between the run's ranks, for hooks that run on every one of them.
   Communicator* communicator = nullptr;
   /// Brings `slots` up to date on rank 0, where other ranks hold them between steps; a collective call. Empty if they
@@ -71,6 +80,8 @@ struct StepView {
   std::function<std::span<const float>(int segment)> gradient = {};
   /// What that worker sent of it, decoded, and its scaler; as Strategy::decode_sent. Not after a skipped step.
   std::function<float(int segment, std::span<float> out)> decode_sent = {};
+  /// Of asynchronous training: the pushes that the step is made of.
+  const PushCounts* pushes = nullptr;
 };
 
 enum class HookVerdict { kContinue, kStop };

@@ -26,13 +26,19 @@ void add_bytes(LegBytes& sum, const LegBytes& leg) {
   sum.received += leg.received;
 }
 
+/// About a step with NaN or infinity.
+const char* what_was_done(const StepView& step) {
+  if (step.pushes != nullptr && step.pushes->skipped > 0) return "; the push is dropped";
+  return step.report.skipped ? "; the step is skipped" : "; counted as zero";
+}
+
 class ProgressHook final : public Hook {
  public:
   ProgressHook(ProgressDisplay& display, std::uint64_t log_steps) : display_(display), log_steps_(log_steps) {}
 
   HookVerdict after_step(const TrainingView& training, const StepView& step) override {
     if (!step.report.nonfinite.empty() && interval_.nonfinite_steps == 0) {
-      display_.message(step.report.nonfinite + (step.report.skipped ? "; the step is skipped" : "; counted as zero"));
+      display_.message(step.report.nonfinite + what_was_done(step));
     }
     interval_.add(step);
     // The mean over about the last 50 steps, so that the live line is readable.
@@ -115,6 +121,14 @@ class MetricsHook final : public Hook {
     line["nonfinite_steps"] = interval.nonfinite_steps;
     line["zeroed_elements"] = interval.transform_counts.zeroed_elements;
     line["clipped_gradients"] = interval.transform_counts.clipped_gradients;
+    if (interval.pushes.total() > 0) {
+      nlohmann::ordered_json histogram = nlohmann::ordered_json::object();
+      for (const auto& [staleness, pushes] : interval.pushes.staleness) histogram[std::to_string(staleness)] = pushes;
+      line["staleness"] = std::move(histogram);
+      line["mean_staleness"] = interval.pushes.mean_staleness();
+      line["dropped_pushes"] = interval.pushes.dropped;
+      line["skipped_pushes"] = interval.pushes.skipped;
+    }
     line["sent_bytes_per_worker"] = {{"scalers", per_worker(interval.scalers.sent)},
                                      {"gradient", per_worker(interval.gradient.sent)},
                                      {"mean", per_worker(interval.mean.sent)}};
@@ -174,6 +188,7 @@ void Interval::add(const StepView& step) {
   add_bytes(scalers, step.report.scalers);
   add_bytes(gradient, step.report.gradient);
   add_bytes(mean, step.report.mean);
+  if (step.pushes != nullptr) pushes += *step.pushes;
   ++timed_steps;
   seconds += step.step_seconds;
 }
@@ -183,7 +198,8 @@ std::string Interval::to_text() const {
   return fmt::format("{} {:016x} {:016x} {} {} {} {} {} {} {} {} {} {}", steps, std::bit_cast<std::uint64_t>(loss),
                      std::bit_cast<std::uint64_t>(accuracy), skipped_steps, nonfinite_steps,
                      transform_counts.zeroed_elements, transform_counts.clipped_gradients, scalers.sent,
-                     scalers.received, gradient.sent, gradient.received, mean.sent, mean.received);
+                     scalers.received, gradient.sent, gradient.received, mean.sent, mean.received) +
+         (pushes.total() > 0 ? " " + pushes.to_text() : "");
 }
 
 Interval parse_interval(const std::string& text) {
@@ -197,7 +213,9 @@ Interval parse_interval(const std::string& text) {
       interval.gradient.sent >> interval.gradient.received >> interval.mean.sent >> interval.mean.received;
   interval.loss = std::bit_cast<double>(loss);
   interval.accuracy = std::bit_cast<double>(accuracy);
-  if (!words || interval.to_text() != text) TERNGRAD_THROW(DataError, kIntervalKey, " is '", text, "'");
+  const bool is_sound = static_cast<bool>(words);
+  if (std::string counts; words >> counts) interval.pushes = parse_push_counts(counts);
+  if (!is_sound || interval.to_text() != text) TERNGRAD_THROW(DataError, kIntervalKey, " is '", text, "'");
   return interval;
 }
 
@@ -315,6 +333,8 @@ void CheckpointHook::save(const TrainingView& training) {
   for (const auto& [name, value] : training.optimizer_state) view.state.more[name] = value;
   if (interval_.steps > 0) view.state.more[kIntervalKey] = interval_.to_text();
   view.layout = &training.net.layout();
+  for (const auto& [name, value] : training.more_state) view.state.more[name] = value;
+  for (const auto& [name, values] : training.more_tensors) view.groups.push_back({name, values});
   view.groups.push_back({"parameters", training.parameters});
   view.groups.push_back({"ema", training.ema});
   for (const Optimizer::Slot& slot : training.slots) view.groups.push_back({"slots/" + slot.name, slot.values});

@@ -26,6 +26,7 @@ struct Interval {
   std::uint64_t nonfinite_steps = 0;  // steps, skipped or not, with NaN or infinity in a gradient
   TransformCounts transform_counts;   // sums
   LegBytes scalers, gradient, mean;   // sums, of all workers; a step that sent nothing adds nothing
+  PushCounts pushes;                  // sums, of asynchronous training
   // Time is of this process only: the steps that it ran, and theirs.
   std::uint64_t timed_steps = 0;
   double seconds = 0;
@@ -50,9 +51,11 @@ std::unique_ptr<Hook> make_progress_hook(ProgressDisplay& display, std::uint64_t
 /// over the interval), "learning_rate", bytes of each leg per worker and step (means over the
 /// interval), "compression_ratio" (of the interval's bytes), "skipped_steps",
 /// "nonfinite_steps", "zeroed_elements" and "clipped_gradients" (what transforms changed, in all workers' gradients
-/// over the interval), times (of parts of a step only where they are known)}; every `telemetry_steps` (0: never) a line
-/// of kind "tensors" with scaler, zero_fraction, clip_fraction, kept_norm, snr_db, norm and max_abs of every tensor of
-/// worker 0. Fields whose names end in _seconds or _per_second are times; all others are the same for equal runs.
+/// over the interval), of asynchronous training "staleness" (an object: pushes over the
+/// interval by their staleness), "mean_staleness", "dropped_pushes" and "skipped_pushes", times (of parts of a step
+/// only where they are known)}; every `telemetry_steps` (0: never) a line of kind "tensors" with scaler, zero_fraction,
+/// clip_fraction, kept_norm, snr_db, norm and max_abs of every tensor of worker 0. Fields whose names end in _seconds
+/// or _per_second are times; all others are the same for equal runs.
 /// @param interval  outlives the hook; not empty in a run that was saved between two lines and is resumed
 std::unique_ptr<Hook> make_metrics_hook(MetricsWriter& writer, std::uint64_t log_steps, std::uint64_t telemetry_steps,
                                         Interval& interval);

@@ -44,23 +44,25 @@ void Trainer::add_hook(std::unique_ptr<Hook> hook) { hooks_.push_back(std::move(
 TrainingView Trainer::view() {
   std::vector<std::span<const float>> states;
   for (const Buffer<float>& state : states_) states.push_back(state.span());
-  return {.net = net_,
-          .parameters = parameters_.span(),
-          .ema = ema_.shadow(),
-          .slots = slots(),
-          .optimizer_state = optimizer_.state(),
-          .steps_done = steps_done_,
-          .total_steps = options_.total_steps,
-          .steps_computed = std::max(steps_computed_, steps_done_),
-          .stop_delay = workers_.communicator->size() > 1 ? 1u : 0u,
-          .stops_now = stop_,
-          .num_workers = workers_.num_workers,
-          .num_local_workers = workers_.num_local_workers,
-          .batch_size = options_.batch_size,
-          .states = std::move(states),
-          .ema_state = state_ema_.shadow(),
-          .communicator = workers_.communicator.get(),
-          .gather_slots = slot_gatherer()};
+  TrainingView view{.net = net_,
+                    .parameters = parameters_.span(),
+                    .ema = ema_.shadow(),
+                    .slots = slots(),
+                    .optimizer_state = optimizer_.state(),
+                    .steps_done = steps_done_,
+                    .total_steps = options_.total_steps,
+                    .steps_computed = std::max(steps_computed_, steps_done_),
+                    .stop_delay = workers_.communicator->size() > 1 ? 1u : 0u,
+                    .stops_now = stop_,
+                    .num_workers = workers_.num_workers,
+                    .num_local_workers = workers_.num_local_workers,
+                    .batch_size = options_.batch_size,
+                    .states = std::move(states),
+                    .ema_state = state_ema_.shadow(),
+                    .communicator = workers_.communicator.get(),
+                    .gather_slots = slot_gatherer()};
+  add_to_view(view);
+  return view;
 }
 
 PipelineOptions pipeline_options(const WorkerRange& workers, const TrainerOptions& options) {

@@ -19,6 +19,8 @@
 
 namespace terngrad {
 
+class Checkpoint;
+
 struct TrainerOptions {
   std::int64_t batch_size = 64;  // of all workers together, a multiple of their number
   std::uint64_t total_steps = 1;
@@ -82,6 +84,8 @@ class Trainer {
   /// For its name, state() and restore_state(); its slots may be in a device's memory.
   Optimizer& optimizer() { return optimizer_; }
   Net& net() { return net_; }
+  /// Puts what add_to_view added to a run's checkpoints back. @throws DataError if it is missing or wrong
+  virtual void restore_more(const Checkpoint& /*checkpoint*/) {}
   void set_steps_done(std::uint64_t steps) { steps_done_ = steps_computed_ = steps; }
 
  protected:
@@ -92,6 +96,8 @@ class Trainer {
   /// TrainingView::gather_slots.
   virtual std::function<void()> slot_gatherer() { return {}; }
   TrainingView view();
+  /// Adds what a run has besides parameters, averages, slots and states.
+  virtual void add_to_view(TrainingView& /*view*/) {}
   double learning_rate(std::uint64_t step) const { return schedule_.rate(static_cast<std::int64_t>(step)); }
   /// Gives every rank the parameters, average and slots of rank 0, if it is time for that after step `step`.
   void rebroadcast(std::uint64_t step);
@@ -103,6 +109,8 @@ class Trainer {
   bool stop_is_asked() const { return stop_is_asked_; }
   /// Ends the run after the step that is under way: what several ranks have agreed on.
   void stop() { stop_ = true; }
+  /// Ends the run after the step that is under way, and lets its hooks know.
+  void stop_after_step() { stop_ = stop_is_asked_ = true; }
   /// Says that steps have run whose hooks are yet to be called.
   void set_steps_computed(std::uint64_t steps) { steps_computed_ = steps; }
   /// The least number of steps above those done after which a hook looks.

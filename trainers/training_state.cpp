@@ -29,6 +29,7 @@ void restore(const Checkpoint& checkpoint, const CheckpointState& expected, std:
   }
   trainer.optimizer().restore_state(checkpoint.state().more);
   restore_states(checkpoint, trainer);
+  trainer.restore_more(checkpoint);
   const auto saved_interval = checkpoint.state().more.find(kIntervalKey);
   if (saved_interval != checkpoint.state().more.end()) interval = parse_interval(saved_interval->second);
   trainer.set_steps_done(step);
