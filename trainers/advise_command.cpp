@@ -91,14 +91,15 @@ void declare(OptionSet& options, AdviseOptions& o) {
 }
 
 /// Refuses options that the user set and would not be looked at.
-void refuse_unused(const OptionSet& options, std::initializer_list<const char*> names, const std::string& reason) {
+void refuse_without_effect(const OptionSet& options, std::initializer_list<const char*> names,
+                           const std::string& reason) {
   for (const char* name : names) {
     if (options.was_set(name)) TERNGRAD_THROW(UsageError, "--", name, ": has no effect here; ", reason);
   }
 }
 
 void check_alone(const OptionSet& options, const AdviseOptions& o) {
-  refuse_unused(options, {"exchange_timeout"}, "it needs several processes (mpirun -np N)");
+  refuse_without_effect(options, {"exchange_timeout"}, "it needs several processes (mpirun -np N)");
   if (o.num_nodes < 2) {
     TERNGRAD_THROW(UsageError, "--num_nodes ", o.num_nodes,
                    ": one worker exchanges nothing; accepted without a launch (mpirun -np N): 2 or more");
@@ -113,14 +114,16 @@ void check_alone(const OptionSet& options, const AdviseOptions& o) {
 
 void check(const OptionSet& options, AdviseOptions& o, int num_processes) {
   if (!o.layout.empty()) {
-    refuse_unused(options, {"dataset", "net", "image_size", "channels", "num_classes"}, "--layout is a whole model's");
+    refuse_without_effect(options, {"dataset", "net", "image_size", "channels", "num_classes"},
+                          "--layout is a whole model's");
   }
   if (num_processes == 1) {
     check_alone(options, o);
     return;
   }
-  refuse_unused(options, {"bandwidth_mbit", "latency_us"},
-                "the link between the " + std::to_string(num_processes) + " processes of this launch is measured");
+  refuse_without_effect(
+      options, {"bandwidth_mbit", "latency_us"},
+      "the link between the " + std::to_string(num_processes) + " processes of this launch is measured");
   if (o.num_nodes == 0) o.num_nodes = num_processes;
   if (o.num_nodes < num_processes) {
     TERNGRAD_THROW(UsageError, "--num_nodes ", o.num_nodes, ": each of the ", num_processes,

@@ -209,7 +209,8 @@ void AsyncTrainer::end_step() {
       .compute_seconds = ended.compute_seconds,
       .update_seconds = ended.update_seconds,
       .data_seconds = ended.data_seconds,
-      .exposed_seconds = ended.report.wire_seconds + ended.report.decode_seconds,
+      .exposed_seconds = ended.report.measure_seconds + ended.report.encode_seconds + ended.report.wire_seconds +
+                         ended.report.decode_seconds,
       .transform_counts = ended.transform_counts,
       .report = ended.report,
       .telemetry = {},

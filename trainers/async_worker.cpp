@@ -43,8 +43,13 @@ AsyncWorker::~AsyncWorker() = default;
 
 void AsyncWorker::write_pull(Parcels& parcels) { messages_.add_bare(MessageKind::kPull, 0, parts_.worker, parcels); }
 
-void AsyncWorker::begin(const Parcels& answer) {
+void AsyncWorker::write_leave(Parcels& parcels) {
+  messages_.add_bare(MessageKind::kLeave, push_, parts_.worker, parcels);
+}
+
+std::optional<std::uint64_t> AsyncWorker::begin(const Parcels& answer) {
   const MessageLabel label = messages_.read_bare(answer, 0);
+  if (label.kind == MessageKind::kStop) return label.step;
   if (label.kind != MessageKind::kPull || label.worker != static_cast<std::uint32_t>(parts_.worker)) {
     TERNGRAD_THROW(CommunicationError, "[async] the answer to worker ", parts_.worker, "'s pull is of kind ",
                    static_cast<int>(label.kind), " for worker ", label.worker);
@@ -54,13 +59,14 @@ void AsyncWorker::begin(const Parcels& answer) {
   if (state_.num_elements() > 0) messages_.read_state(answer, 2, push_, parts_.worker, state_.span());
   examples_.first_step = push_;
   pipeline_ = std::make_unique<Pipeline>(parts_.dataset, examples_);
+  return std::nullopt;
 }
 
-bool AsyncWorker::take(const Parcels& answer) {
+std::optional<std::uint64_t> AsyncWorker::take(const Parcels& answer) {
   const MessageLabel label = messages_.read_bare(answer, 0);
-  if (label.kind == MessageKind::kStop) return false;
+  if (label.kind == MessageKind::kStop) return label.step;
   version_ = messages_.read_parameters(answer, 0, parts_.worker, parameters_.span());
-  return true;
+  return std::nullopt;
 }
 
 void AsyncWorker::set_pulled(std::uint64_t version, std::span<const float> parameters) {

@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <span>
 #include <vector>
 
@@ -41,9 +42,12 @@ class AsyncWorker {
   /// Asks for the first parameters.
   void write_pull(Parcels& parcels);
   /// Takes the server's answer to that: where to begin, parameters, state.
-  void begin(const Parcels& answer);
-  /// Takes the server's answer to a push. @returns false if that is to stop
-  bool take(const Parcels& answer);
+  /// @returns the number of steps that the run has done if the answer is to stop
+  std::optional<std::uint64_t> begin(const Parcels& answer);
+  /// Takes the server's answer to a push. @returns as begin
+  std::optional<std::uint64_t> take(const Parcels& answer);
+  /// Says that this worker's process pushes no more.
+  void write_leave(Parcels& parcels);
   /// Goes on with other parameters than the answer had.
   void set_pulled(std::uint64_t version, std::span<const float> parameters);
 

@@ -117,6 +117,11 @@ std::string ProcessGroup::name_of(int rank) const {
   return name;
 }
 
+std::unique_ptr<Mailbox> ProcessGroup::make_mailbox() const {
+  TERNGRAD_REQUIRE(mpi_ != nullptr && !is_alone(), "[launch] a process alone has nobody to write to");
+  return mpi_->make_mailbox();
+}
+
 void ProcessGroup::set_timeout(double seconds) {
   if (mpi_ != nullptr) mpi_->set_timeout(seconds);
   if (launch_ != nullptr) launch_->set_timeout(seconds);

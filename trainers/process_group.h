@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "compress/communicator.h"
+#include "compress/mailbox.h"
 #include "compress/mpi_communicator.h"
 #include "compress/mpi_session.h"
 #include "kernels/errors.h"
@@ -55,6 +56,9 @@ class ProcessGroup {
   bool others_have_ended() const;
   /// Waits for the rank aside and the others; does nothing if none was set aside.
   void meet_launch() const;
+
+  /// A mailbox between the ranks of the group; a collective call. @throws InvalidArgument for a process alone
+  std::unique_ptr<Mailbox> make_mailbox() const;
 
   /// From here on a peer that is waited for and silent for so long has failed.
   void set_timeout(double seconds);

@@ -33,7 +33,7 @@ std::string advice(const std::string& key, const std::string& recorded) {
 
 // Differences are reported by rank: the coarse ones first, fingerprints last.
 int rank_of(const std::string& key) {
-  constexpr std::array<std::string_view, 5> kFirst = {"net", "dataset", "optimizer", "num_workers", "seed"};
+  constexpr std::array<std::string_view, 6> kFirst = {"net", "dataset", "optimizer", "num_workers", "seed", "strategy"};
   if (key.ends_with("fingerprint")) return static_cast<int>(kFirst.size()) + 1;
   return static_cast<int>(std::ranges::find(kFirst, key) - kFirst.begin());
 }
@@ -64,6 +64,8 @@ void check_same_run(const RunIdentity& expected, const RunIdentity& recorded, st
     const std::string ours = value_of(expected, key);
     const std::string theirs = value_of(recorded, key);
     if (ours == theirs || (key == "on_nonfinite" && theirs == "stop")) continue;
+    // Runs before there was another kind are all of this one.
+    if (key == "strategy" && ours == kSynchronousStrategies && theirs == kNone) continue;
     // Of runs on CPUs and on GPUs only. A run may go on on the other kind.
     if ((key == "threads_per_worker" || key == "math") && theirs == kNone) continue;
     TERNGRAD_THROW(UsageError, "cannot go on from ", source, ": this run has ", described(key), " '", ours,

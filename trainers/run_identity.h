@@ -8,6 +8,9 @@
 
 namespace terngrad {
 
+/// The identity's "strategy" of all strategies but async, which have the same bits.
+inline constexpr const char* kSynchronousStrategies = "synchronous";
+
 struct CheckpointState;
 
 /// Values by name: net, dataset, optimizer, num_workers, seed, and each entry of CheckpointState::more. Most are named

@@ -16,6 +16,7 @@
 #include <utility>
 
 #include "kernels/errors.h"
+#include "trainers/async_options.h"
 #include "trainers/atomic_file.h"
 #include "trainers/checkpoint.h"
 #include "trainers/command_main.h"
@@ -107,7 +108,8 @@ struct Beginning {
 
 /// Puts the checkpoint, if there is one, into the trainer.
 void apply(const TrainOptions& o, const TrainSetup& setup, Beginning& beginning) {
-  if (!beginning.checkpoint) return;
+  // Workers of --strategy async have all they need from the server.
+  if (!beginning.checkpoint || setup.trainer == nullptr) return;
   const Checkpoint& checkpoint = *beginning.checkpoint;
   if (o.resume) {
     restore(checkpoint, setup.state, static_cast<std::uint64_t>(o.max_steps), *setup.trainer, beginning.interval);
@@ -324,12 +326,18 @@ int train_and_report(const TrainOptions& o, const TrainSetup& setup, const Start
     rethrow_with_advice(run.directory.path());
   }
   conclude(o, run.directory, steps_done);
+  if (setup.conclusion) std::cout << setup.conclusion();
   if (o.profile) std::cout << profile.to_text();
   return exit_code_of(o, steps_done, stop_signal.received());
 }
 
 /// Trains as another rank. @returns the exit code
 int train_along(const TrainOptions& o, const TrainSetup& setup) {
+  if (setup.async_rank != nullptr) {
+    const StopSignal stop_signal;
+    const std::uint64_t steps_done = setup.async_rank->run([&] { return stop_signal.received() != 0; });
+    return exit_code_of(o, steps_done, stop_signal.received());
+  }
   ProgressDisplay display(stderr, ProgressDisplay::Mode::kSilent);
   add_replica_check(o, *setup.trainer);
   setup.trainer->add_hook(make_state_sender_hook(
@@ -379,6 +387,7 @@ int train(const TrainOptions& o, RunDescription description, const ProcessGroup&
   if (o.data_shares) place.data = open_shares(o, processes);
   std::optional<Trace> trace;
   if (o.trace_steps > 0) place.trace = &trace.emplace(static_cast<std::uint64_t>(o.trace_steps));
+  if (is_async(o) && !processes.is_alone()) place.mailbox = processes.make_mailbox();
   TrainSetup setup;
   processes.together([&] {
     setup = make_train_setup(o, place);
@@ -432,8 +441,11 @@ int take_part(const TrainOptions& of_launch, RunDescription description, Process
 ParseResult read_options(int argc, char** argv, OptionSet& options, TrainOptions& o, const ProcessGroup& processes) {
   const ParseResult parsed = options.parse(argc, argv);
   apply_dataset_defaults(options, o);
+  apply_async_defaults(options, o);
   if (parsed.help_requested || parsed.version_requested) return parsed;
   apply_launch(o, processes.size(), processes.num_sharing_processors());
+  const int num_training = processes.size() - (o.last_rank_evaluates ? 1 : 0);
+  if (is_async(o) && num_training > 1) apply_async_launch(options, o);
   check_launch(options, o, processes.size());
   check_train_options(options, o);
   if (o.train_dir.empty()) o.train_dir = default_train_dir(o);

@@ -9,6 +9,7 @@
 #include "kernels/device.h"
 #include "kernels/errors.h"
 #include "nets/net.h"
+#include "trainers/async_options.h"
 #include "trainers/device_choice.h"
 #include "trainers/optimizer.h"
 
@@ -66,13 +67,6 @@ std::vector<std::string> with_auto_and_fp16(std::vector<std::string> names) {
   names.insert(names.begin(), "auto");
   names.emplace_back("fp16");
   return names;
-}
-
-/// Refuses options that the user set and this run would not look at.
-void refuse_unused(const OptionSet& options, std::initializer_list<const char*> names, const std::string& needs) {
-  for (const char* name : names) {
-    if (options.was_set(name)) TERNGRAD_THROW(UsageError, "--", name, ": has no effect here; it needs ", needs);
-  }
 }
 
 /// Options of one kind of device.
@@ -148,6 +142,7 @@ void check_servers(const OptionSet& options, const TrainOptions& o) {
 /// What is not exchanged in buckets, and why. @returns empty if it can be
 std::string reason_against_buckets(const TrainOptions& o) {
   if (o.strategy_name() == "simple") return "--strategy replicated: simple exchanges nothing";
+  if (is_async(o)) return "--strategy replicated or ps: async pushes whole gradients";
   if (o.exchange == "vendor") return "an --exchange other than vendor, which takes the whole gradient";
   if (o.scaler_scope == "model" && uses_ternary(o)) {
     return "another --scaler_scope than model, whose scaler takes all tensors";
@@ -268,6 +263,12 @@ std::string TrainOptions::strategy_name() const {
 
 bool TrainOptions::splits_gradients() const { return reason_against_buckets(*this).empty(); }
 
+void refuse_unused(const OptionSet& options, std::initializer_list<const char*> names, const std::string& needs) {
+  for (const char* name : names) {
+    if (options.was_set(name)) TERNGRAD_THROW(UsageError, "--", name, ": has no effect here; it needs ", needs);
+  }
+}
+
 void declare_train_options(OptionSet& options, TrainOptions& o) {
   options.group("Run");
   options.add("dataset", &o.dataset, "data set to train on; `synthetic` is built in and needs no files",
@@ -333,8 +334,8 @@ void declare_train_options(OptionSet& options, TrainOptions& o) {
               "workers, emulated or spread over the processes of a launch; divides --batch_size", at_least(1));
   options.add("strategy", &o.strategy,
               "simple: one worker, nothing exchanged; replicated: synchronous all-reduce; ps: "
-              "synchronous parameter server",
-              one_of({"auto", "simple", "replicated", "ps"}));
+              "synchronous parameter server; async: parameter server that applies each worker's gradient on arrival",
+              one_of({"auto", "simple", "replicated", "ps", "async"}));
   options.add("num_servers", &o.num_servers,
               "with --strategy ps: the last so many processes of a launch only serve, each its share of the "
               "parameters; 0: the first process serves, beside its workers",
@@ -343,6 +344,12 @@ void declare_train_options(OptionSet& options, TrainOptions& o) {
               "with --strategy ps: gradient: workers get the mean and update their replicas; parameters: servers "
               "update, workers get the parameters (as --return_codec says)",
               one_of({"gradient", "parameters"}));
+  options.add("async_scale", &o.async_scale,
+              "with --strategy async: factor of every gradient that is applied; 0: 1 / --num_nodes",
+              also_as_fp32(at_least(0)));
+  options.add("max_staleness", &o.max_staleness,
+              "with --strategy async: a gradient whose parameters have seen more updates since is dropped; -1: none is",
+              at_least(-1));
   options.add("exchange", &o.exchange,
               "how messages travel; the result has the same bits with each. vendor: the baseline, an all-reduce of the "
               "library between processes, with bits of its own",
@@ -475,6 +482,7 @@ void check_train_options(const OptionSet& options, const TrainOptions& o) {
     refuse_unused(options, {"exchange", "return_codec"}, "--strategy replicated or ps");
   }
   check_servers(options, o);
+  check_async_options(options, o);
   check_buckets_and_overlap(options, o);
   if (!o.tensorboard) refuse_unused(options, {"histogram_steps"}, "--tensorboard");
   check_compression(options, o);
@@ -512,7 +520,8 @@ void check_launch(const OptionSet& options, const TrainOptions& o, int num_proce
     TERNGRAD_THROW(UsageError, "--num_servers ", o.num_servers, ": of ", num_processes,
                    " processes at least one must have workers; accepted: 0 to ", num_processes - 1);
   }
-  num_processes -= o.num_servers;
+  // Of those that are not alone, the first one of --strategy async only serves.
+  num_processes -= is_async(o) && num_processes > 1 ? 1 : o.num_servers;
   if (o.num_nodes < num_processes) {
     TERNGRAD_THROW(UsageError, "--num_nodes ", o.num_nodes, ": each of the ", num_processes,
                    " training processes needs a worker; accepted: ", num_processes, " or more");

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <initializer_list>
 #include <span>
 #include <string>
 #include <vector>
@@ -54,6 +55,8 @@ struct TrainOptions {
   std::string strategy = "auto";
   int num_servers = 0;
   std::string pull = "gradient";
+  double async_scale = 0;           // 0: 1 / num_nodes
+  std::int64_t max_staleness = -1;  // -1: any
   std::string exchange = "auto";
   std::string return_codec = "fp32";
   std::string reduce = "average";
@@ -102,6 +105,10 @@ struct TrainOptions {
 
 /// Declares every option over `o`.
 void declare_train_options(OptionSet& options, TrainOptions& o);
+
+/// Refuses options that the user set and this run would not look at.
+/// @param needs  what they need to have an effect. @throws UsageError naming the first of them
+void refuse_unused(const OptionSet& options, std::initializer_list<const char*> names, const std::string& needs);
 
 /// Gives `o` the defaults of its data set for what the user did not set.
 void apply_dataset_defaults(OptionSet& options, const TrainOptions& o);

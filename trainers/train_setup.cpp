@@ -14,10 +14,13 @@
 #include "datasets/constant_images.h"
 #include "kernels/errors.h"
 #include "nets/net.h"
+#include "trainers/async_options.h"
+#include "trainers/async_setup.h"
 #include "trainers/device_setup.h"
 #include "trainers/floating_epochs.h"
 #include "trainers/gradient_transform.h"
 #include "trainers/host_trainer.h"
+#include "trainers/run_identity.h"
 
 namespace terngrad {
 namespace {
@@ -198,6 +201,11 @@ CheckpointState checkpoint_state(const TrainOptions& o, const DeviceChoice& devi
   state.more["reduce"] = o.reduce;
   state.more["floating_grad_epoch"] = std::to_string(o.floating_grad_epoch);
   state.more["on_nonfinite"] = o.on_nonfinite;
+  state.more["strategy"] = is_async(o) ? "async" : kSynchronousStrategies;
+  if (is_async(o)) {
+    state.more["async_scale"] = fmt::format("{}", async_scale(o));
+    state.more["max_staleness"] = std::to_string(o.max_staleness);
+  }
   return state;
 }
 
@@ -217,6 +225,47 @@ std::unique_ptr<Trainer> make_host_trainer(const TrainOptions& o, const Training
   return std::make_unique<HostTrainer>(std::move(parts), options);
 }
 
+/// Fills in what --strategy async consists of. @returns the fingerprint of its codec plan
+std::uint64_t make_async(const TrainOptions& o, const TrainPlace& place, const std::shared_ptr<const Dataset>& dataset,
+                         const Schedule& schedule, const TrainerOptions& options, TrainSetup& setup) {
+  WorkerGroup one;
+  one.num_workers = o.num_nodes;
+  AsyncSetupParts parts;
+  parts.dataset = dataset;
+  parts.mailbox = place.mailbox;
+  parts.run_id = place.run_id;
+  parts.make_worker_net = [&](int worker) {
+    TrainOptions own = o;
+    own.threads = own.threads_per_worker = threads_per_worker(o);
+    one.first_local_worker = worker;
+    return open_net(own, *dataset, one);
+  };
+  parts.make_evaluation_net = [&] {
+    WorkerGroup none = one;
+    none.num_local_workers = 0;
+    return open_net(o, *dataset, none);
+  };
+  parts.make_transforms = [&](const Net& net) { return make_transforms(o, net, one); };
+  parts.schedule = schedule;
+  parts.trainer = options;
+  parts.threads_per_worker = threads_per_worker(o);
+  AsyncSetup async;
+  try {
+    async = make_async_setup(o, parts);
+  } catch (const InvalidArgument& error) {
+    throw UsageError(error.what());
+  }
+  if (async.trainer) {
+    setup.conclusion = [trainer = async.trainer.get()] {
+      return "staleness of all pushes, in updates since the pull\n" + trainer->push_counts().to_table();
+    };
+    setup.notes.push_back(async.note);
+  }
+  setup.trainer = std::move(async.trainer);
+  setup.async_rank = std::move(async.rank);
+  return async.plan_fingerprint;
+}
+
 }  // namespace
 
 std::shared_ptr<const Dataset> open_training_set(const TrainOptions& o) { return open_dataset(o, Subset::kTrain); }
@@ -234,7 +283,6 @@ void check_test_set(const TrainOptions& o, const Dataset& training_set, const Da
 TrainSetup make_train_setup(const TrainOptions& o, const TrainPlace& place) {
   TrainSetup setup;
   setup.devices = choose_devices(o.device, o.num_gpus, o.math);
-  const WorkerGroup workers = make_worker_group(o.num_nodes, place.communicator, o.num_servers);
   const TrainingData data = place.data.dataset != nullptr ? place.data : whole_data(open_training_set(o));
   if (!o.benchmark_mode) setup.test_set = open_dataset(o, Subset::kTest);
   if (setup.test_set != nullptr) check_test_set(o, *data.dataset, *setup.test_set);
@@ -255,6 +303,12 @@ TrainSetup make_train_setup(const TrainOptions& o, const TrainPlace& place) {
   }
   options.overlap = setup.devices.is_cpu() && overlaps(o, place.communicator->size());
   std::uint64_t plan_fingerprint = 0;
+  if (is_async(o)) {
+    plan_fingerprint = make_async(o, place, data.dataset, schedule, options, setup);
+    setup.state = checkpoint_state(o, setup.devices, data, plan_fingerprint);
+    return setup;
+  }
+  const WorkerGroup workers = make_worker_group(o.num_nodes, place.communicator, o.num_servers);
   if (setup.devices.is_cpu()) {
     setup.trainer = make_host_trainer(o, data, workers, place.run_id, schedule, options, plan_fingerprint);
   } else {

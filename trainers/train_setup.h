@@ -2,12 +2,15 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <string>
 #include <vector>
 
 #include "compress/communicator.h"
+#include "compress/mailbox.h"
 #include "datasets/dataset.h"
+#include "trainers/async_rank.h"
 #include "trainers/checkpoint.h"
 #include "trainers/device_choice.h"
 #include "trainers/train_options.h"
@@ -21,10 +24,12 @@ inline constexpr const char* kConstantImagesSuffix = " (constant images)";
 
 /// A run that is ready to start or to be restored.
 struct TrainSetup {
-  std::unique_ptr<Trainer> trainer;
+  std::unique_ptr<Trainer> trainer;         // nullptr where async_rank is not
+  std::unique_ptr<AsyncRank> async_rank;    // of --strategy async, on ranks with workers
   std::shared_ptr<const Dataset> test_set;  // nullptr in benchmark mode
   DeviceChoice devices;                     // where it computes
   std::vector<std::string> notes;           // for people: what was found out about them
+  std::function<std::string()> conclusion;  // for people, when the run has ended; may be empty
   CheckpointState state;                    // of step 0: what a checkpoint must agree in to be gone on from
 };
 
@@ -36,6 +41,8 @@ struct TrainPlace {
   std::uint64_t run_id = 0;
   Trace* trace = nullptr;  // of its steps, where one is kept
   TrainingData data = {};  // opened before, where a share of it has to be agreed on; else it is opened
+  /// Between its ranks, with --strategy async; nullptr for one rank.
+  std::shared_ptr<Mailbox> mailbox = nullptr;
 };
 
 /// The training subset, or the constant images of benchmark mode.

@@ -606,6 +606,135 @@ class RandomFaults(Faults):
         self.check(signal.SIGSTOP, lambda rank: rf"\[mpi\] .*(heard nothing from|was taken by) rank {rank} \(host \S+\) for")
 
 
+class Async(Faults):
+    """Asynchronous training: rank 0 serves, the others push."""
+
+    test_a_rank_that_hangs_is_named_in_time = None
+    test_a_rank_that_hangs_at_the_end_is_named = None
+    test_a_job_that_is_suspended_as_a_whole_goes_on = None
+    test_a_rank_that_is_killed_ends_the_run = None
+
+    def options(self, **others):
+        return ternary(strategy="async", num_nodes=4, **others)
+
+    def train_lines(self, name):
+        return [line for line in self.metrics(name) if line["kind"] == "train"]
+
+    def pushes(self, name):
+        """Of the last checkpoint, by worker."""
+        with open(os.path.join(self.path(name), self.checkpoint(name)[0]), "rb") as file:
+            header = json.loads(file.read(int.from_bytes(file.read(8), "little")))
+        return [int(number) for number in header["__metadata__"]["async_pushes"].split()]
+
+    def test_every_push_is_counted(self):
+        for ranks in [2, 3, 5]:
+            name = f"ranks{ranks}"
+            result = self.trained(ranks, name, *self.options(max_steps=30, log_steps=10))
+            lines = self.train_lines(name)
+            self.assertEqual([line["step"] for line in lines], [10, 20, 30])
+            for line in lines:
+                self.assertEqual(sum(line["staleness"].values()), 40)
+                self.assertEqual(line["dropped_pushes"], 0)
+            self.assertIn("rank 0 serves", result.stderr)
+            self.assertRegex(result.stdout, r"staleness +pushes +share\n +0 +\d+")
+            self.assertRegex(result.stdout, r"mean staleness [0-9.]+; 120 pushes, 0 dropped")
+            self.assertEqual(sum(self.pushes(name)), 120)
+
+    def test_one_worker_has_the_bits_of_a_synchronous_run(self):
+        options = ternary(num_nodes=1, max_steps=8, log_steps=4)
+        self.trained(0, "sync", *options)
+        self.trained(2, "async", *options, "--strategy", "async")
+        self.trained(0, "alone", *options, "--strategy", "async")
+        sync, ranks, alone = ([line["loss"] for line in self.metrics(name)] for name in ["sync", "async", "alone"])
+        self.assertEqual(sync, ranks)
+        self.assertEqual(sync, alone)
+
+    def test_alone_it_is_repeatable_and_resumed_exactly(self):
+        options = self.options(max_steps=12, log_steps=5, save_iter=4, max_staleness=2)
+        for name in ["one", "other"]:
+            self.trained(0, name, *options)
+        self.assert_same("one", "other")
+        for file in os.listdir(self.path("other")):
+            if file.startswith("checkpoint-") and "0000000004" not in file:
+                os.unlink(os.path.join(self.path("other"), file))
+        self.assertIn("resumed after step 4", self.trained(0, "other", *options, "--resume").stderr)
+        self.assert_same("one", "other")
+
+    def test_stale_pushes_are_dropped_and_counted(self):
+        result = self.trained(5, "dropping", *self.options(max_steps=60, log_steps=60, max_staleness=0))
+        line = self.train_lines("dropping")[0]
+        stale = sum(count for staleness, count in line["staleness"].items() if staleness != "0")
+        self.assertEqual(line["dropped_pushes"], stale)
+        self.assertGreater(stale, 0)
+        self.assertIn(f"240 pushes, {stale} dropped", result.stdout)
+
+    def test_the_last_rank_may_evaluate(self):
+        self.trained(4, "evaluated", *self.options(max_steps=6), "--last_rank_evaluates")
+        with open(os.path.join(self.path("evaluated"), "eval", "metrics.jsonl"), encoding="utf-8") as file:
+            self.assertEqual([json.loads(line)["step"] for line in file][-1], 6)
+
+    def test_a_signal_saves_and_the_run_goes_on(self):
+        for ranks_signalled in [[1], [0], [0, 1, 2]]:
+            name = "stopped" + "".join(map(str, ranks_signalled))
+            options = self.options(max_steps=100000, log_steps=5)
+            run = self.start(3, [*options, "--train_dir", self.path(name)])
+            self.wait_for_steps(run, name)
+            pids = self.rank_pids(run.pid)
+            for rank in ranks_signalled:
+                os.kill(pids[rank], signal.SIGTERM)
+            out, err = run.communicate(timeout=60)
+            stopped = re.search(r"stopped after step (\d+) of 100000", out)
+            self.assertTrue(stopped, out + err)
+            step = int(stopped.group(1))
+            self.assertEqual(self.checkpoint(name)[0], f"checkpoint-{step:010}.safetensors")
+            self.assertEqual(sum(self.pushes(name)), 4 * step)
+            before = self.pushes(name)
+            result = self.trained(2, name, *options, "--resume", "--stop_after_secs", "0.5")
+            self.assertIn(f"resumed after step {step}", result.stderr)
+            after = self.pushes(name)
+            self.assertTrue(all(b > a for a, b in zip(before, after)), f"{before} {after}")
+            end = int(re.search(r"stopped after step (\d+)", result.stdout).group(1))
+            # The histogram is of the whole run.
+            self.assertRegex(result.stdout, rf"; {4 * end} pushes, ")
+
+    def test_a_rank_that_is_stopped_is_named(self):
+        for stopped in [0, 2]:
+            name = f"hangs{stopped}"
+            run = self.start(3, [*self.options(max_steps=100000, save_iter=10, exchange_timeout=2), "--train_dir",
+                                 self.path(name)])
+            self.wait_for_checkpoint(run, name)
+            pids = self.rank_pids(run.pid)
+            os.kill(pids[stopped], signal.SIGSTOP)
+            begin = time.monotonic()
+            out, err = run.communicate(timeout=60)
+            self.assertLess(time.monotonic() - begin, 20)
+            self.assertNotEqual(run.returncode, 0, out + err)
+            suspects = re.findall(r"\[mpi\] mailbox: .*(?:heard nothing from|was taken by) (rank .*) for 2 seconds", err)
+            self.assertTrue(suspects, err)
+            self.assertTrue(all(re.fullmatch(rf"rank {stopped} \(host \S+\)", suspect) for suspect in suspects), err)
+            if stopped != 0:
+                self.assertRegex(err, r"rank 0 on .* go on from \S+ with --resume")
+            self.trained(3, name, *self.options(max_steps=100000), "--resume", "--stop_after_secs", "0.5")
+
+    def test_a_worker_that_is_killed_ends_the_run(self):
+        run = self.start(3, [*self.options(max_steps=100000, save_iter=10), "--train_dir", self.path("killed")])
+        self.wait_for_checkpoint(run, "killed")
+        os.kill(self.rank_pids(run.pid)[1], signal.SIGKILL)
+        out, err = run.communicate(timeout=60)
+        self.assertNotEqual(run.returncode, 0, out + err)
+        self.assertRegex(out + err, r"process rank 1 .*exited on signal 9")
+        self.trained(3, "killed", *self.options(max_steps=100000), "--resume", "--stop_after_secs", "0.5")
+
+    def test_what_it_cannot_do_is_refused(self):
+        for ranks, option, words in [(6, [], "each of the 5 training processes needs a worker"),
+                                     (3, ["--telemetry_steps", "5"], "--telemetry_steps"),
+                                     (3, ["--scaler_sharing", "max"], "--scaler_sharing max"),
+                                     (0, ["--reduce", "sum"], "--async_scale")]:
+            result = self.train(ranks, "refused", *self.options(max_steps=2), *option)
+            self.assertEqual(result.returncode, 2, result.stderr)
+            self.assertIn(words, result.stderr)
+
+
 class Usage(Run):
     """What cannot be honoured is said once, by the chief, before any work."""
 

@@ -134,7 +134,7 @@ TEST(TrainOptions, WrongValuesAreRefused) {
       {{"--clip_factor", "-1"}, {"--clip_factor", "-1", "at least 0"}},
       {{"--seed", "-1"}, {"--seed", "-1"}},
       {{"--learning_rate_decay_type", "cosine"}, {"--learning_rate_decay_type", "cosine", "polynomial"}},
-      {{"--strategy", "async"}, {"--strategy", "async", "simple, replicated, ps"}},
+      {{"--strategy", "sync"}, {"--strategy", "sync", "simple, replicated, ps, async"}},
       {{"--exchange", "ring"}, {"--exchange", "ring", "all_gather"}},
       {{"--return_codec", "t5"}, {"--return_codec", "t5", "bf16"}},
       {{"--on_nonfinite", "ignore"}, {"--on_nonfinite", "ignore", "stop, skip, zero"}},
