@@ -184,14 +184,15 @@ void AsyncTrainer::take(const Parcels& push, Parcels& answer) {
   report.decode_seconds += result.decode_seconds;
   report.wire_seconds += seconds_since(mark);
   step_.update_seconds += result.update_seconds;
-  // The worker's process was asked to; the run ends after this step.
-  if (result.note.asks_to_stop) stop_after_step();
+  is_asked_to_stop_ = is_asked_to_stop_ || result.note.asks_to_stop;
 }
 
 void AsyncTrainer::end_step() {
   const std::uint64_t step = steps_done();
   Step ended = std::exchange(step_, {});
   counts_ += ended.counts;
+  // The process of a worker was asked to.
+  if (is_asked_to_stop_) stop_after_step();
   const bool has_applied = ended.counts.applied() > 0;
   if (has_applied) {
     ema().update(parameters(), step, stream_);

@@ -83,7 +83,8 @@ class AsyncTrainer final : public Trainer {
   PushCounts counts_;
   Step step_;
   std::chrono::steady_clock::time_point step_begin_;
-  std::vector<Pulled> restored_;  // [workers] or none
+  bool is_asked_to_stop_ = false;  // by a worker
+  std::vector<Pulled> restored_;   // [workers] or none
 };
 
 }  // namespace terngrad

@@ -109,7 +109,7 @@ class Trainer {
   bool stop_is_asked() const { return stop_is_asked_; }
   /// Ends the run after the step that is under way: what several ranks have agreed on.
   void stop() { stop_ = true; }
-  /// Ends the run after the step that is under way, and lets its hooks know.
+  /// Ends the run after the step whose hooks are called next, and lets them know.
   void stop_after_step() { stop_ = stop_is_asked_ = true; }
   /// Says that steps have run whose hooks are yet to be called.
   void set_steps_computed(std::uint64_t steps) { steps_computed_ = steps; }

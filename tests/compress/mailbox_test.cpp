@@ -1,7 +1,12 @@
 // Mailboxes between threads, which other tests are made with: they do what those between processes do.
 #include <gtest/gtest.h>
 
+#include <exception>
+#include <memory>
+#include <vector>
+
 #include "support/mailbox_conformance.h"
+#include "support/thread_communicator.h"
 #include "support/thread_mailbox.h"
 
 namespace terngrad {
@@ -18,8 +23,9 @@ void expect_no_error(const std::vector<std::exception_ptr>& errors) {
 
 TEST(ThreadMailbox, DoesWhatMailboxesDo) {
   for (const int size : {1, 2, 4}) {
-    expect_no_error(
-        run_mailboxes(std::make_shared<PostOffice>(size), [](const auto& m) { testing::check_mailbox(*m); }));
+    testing::Meeting meeting(size);
+    expect_no_error(run_mailboxes(std::make_shared<PostOffice>(size),
+                                  [&](const auto& m) { testing::check_mailbox(*m, [&] { meeting.wait(); }); }));
   }
 }
 

@@ -310,5 +310,40 @@ TEST(MessageWriter, RefusesMisuse) {
   EXPECT_THROW(writer.set_bytes(1, 4), InvalidArgument);
 }
 
+TEST(WireFormat, LabelsSayWhatAMessageIs) {
+  const Bytes bytes = small_message();
+  const MessageLabel label = read_label(bytes);
+  EXPECT_EQ(label.kind, MessageKind::kGradient);
+  EXPECT_EQ(label.step, kContext.step);
+  EXPECT_EQ(label.worker, 5u);
+  for (const std::size_t field : {0u, 4u}) {  // magic, version
+    Bytes bad = bytes;
+    bad[field] ^= 1;
+    EXPECT_THROW(read_label(bad), CommunicationError);
+  }
+  EXPECT_THROW(read_label(std::span(bytes).first(63)), CommunicationError);
+}
+
+TEST(WireFormat, MessagesWithoutRecordsCarryBytes) {
+  MessageWriter writer;
+  const Bytes content = {1, 2, 3, 4, 5};
+  writer.begin(MessageKind::kPush, kContext, 2, 0, max_message_bytes(0, 0, 5));
+  writer.add_bytes(content);
+  const auto written = writer.finish();
+  const Bytes bytes(written.begin(), written.end());
+  ASSERT_EQ(bytes.size(), 64u + 5);
+  Message message;
+  read_message(bytes, MessageKind::kPush, kContext, small_layout(), message);
+  EXPECT_EQ(Bytes(message.payload.begin(), message.payload.end()), content);
+  EXPECT_EQ(message.worker, 2);
+  Bytes damaged = bytes;
+  damaged.back() ^= 1;
+  EXPECT_THROW(read_message(damaged, MessageKind::kPush, kContext, small_layout(), message), CommunicationError);
+  writer.begin(MessageKind::kPush, kContext, 2, 0, max_message_bytes(0, 0, 5));
+  EXPECT_THROW(writer.add_bytes(small_message()), InvalidArgument);
+  writer.begin(MessageKind::kGradient, kContext, 2, 1, max_message_bytes(1, 0, 5));
+  EXPECT_THROW(writer.add_bytes(content), InvalidArgument);
+}
+
 }  // namespace
 }  // namespace terngrad

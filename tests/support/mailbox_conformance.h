@@ -89,10 +89,19 @@ inline void check_refusals(Mailbox& m) {
 }
 
 /// Everything but silence, with nothing, little and much to move.
-inline void check_mailbox(Mailbox& m) {
-  for (const std::size_t scale : {0u, 1u, 13u, 600u, 30000u}) check_crossing_messages(m, scale);
-  for (const std::size_t bytes : {0u, 1u, 3000u, 4096u, 300007u}) check_questions(m, bytes);
+/// @param meet  waits for all ranks, by other means: messages of one check must not meet those of the next one
+template <class Meet>
+void check_mailbox(Mailbox& m, const Meet& meet) {
+  for (const std::size_t scale : {0u, 1u, 13u, 600u, 30000u}) {
+    check_crossing_messages(m, scale);
+    meet();
+  }
+  for (const std::size_t bytes : {0u, 1u, 3000u, 4096u, 300007u}) {
+    check_questions(m, bytes);
+    meet();
+  }
   check_refusals(m);
+  meet();
 }
 
 /// With a timeout of `seconds`: the last rank is silent and named, though the others write all the time.

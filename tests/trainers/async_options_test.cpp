@@ -73,7 +73,7 @@ TEST(AsyncOptions, WhatItDoesNotGoWithIsRefusedByName) {
       {{"--floating_grad_epoch", "2"}, {"--floating_grad_epoch 2", "accepted: 0"}},
       {{"--overlap", "on"}, {"--overlap on", "--strategy replicated"}},
       {{"--bucket_mb", "1"}, {"--bucket_mb", "--strategy replicated"}},
-      {{"--num_servers", "1"}, {"--num_servers", "--strategy ps"}},
+      {{"--num_servers", "1"}, {"--num_servers 1", "accepted here: 0"}},
       {{"--pull", "parameters"}, {"--pull", "--strategy ps"}},
       {{"--max_staleness", "-2"}, {"--max_staleness", "at least -1"}},
       {{"--async_scale", "-1"}, {"--async_scale", "at least 0"}},
@@ -99,6 +99,7 @@ TEST(AsyncOptions, OneProcessServesAndTheOthersHaveWorkers) {
   EXPECT_EQ(accept(async({}), 5).num_nodes, 4);
   EXPECT_THAT(refuse(async({}), 6), HasSubstr("each of the 5 training processes needs a worker; accepted: 5 or more"));
   EXPECT_EQ(accept(async({"--last_rank_evaluates"}), 6).num_nodes, 4);
+  EXPECT_THAT(refuse(async({"--num_servers", "1"}), 3), AllOf(HasSubstr("--num_servers"), HasSubstr("--strategy ps")));
   EXPECT_THAT(refuse(async({"--check_replicas", "1"}), 3), HasSubstr("--check_replicas"));
   EXPECT_THAT(refuse(async({"--rebroadcast_epochs", "1"}), 3), HasSubstr("--rebroadcast_epochs"));
 }
