@@ -700,16 +700,16 @@ class Async(Faults):
     def test_a_rank_that_is_stopped_is_named(self):
         for stopped in [0, 2]:
             name = f"hangs{stopped}"
-            run = self.start(3, [*self.options(max_steps=100000, save_iter=10, exchange_timeout=2), "--train_dir",
+            run = self.start(3, [*self.options(max_steps=100000, save_iter=10, exchange_timeout=4), "--train_dir",
                                  self.path(name)])
             self.wait_for_checkpoint(run, name)
             pids = self.rank_pids(run.pid)
             os.kill(pids[stopped], signal.SIGSTOP)
             begin = time.monotonic()
             out, err = run.communicate(timeout=60)
-            self.assertLess(time.monotonic() - begin, 20)
+            self.assertLess(time.monotonic() - begin, 25)
             self.assertNotEqual(run.returncode, 0, out + err)
-            suspects = re.findall(r"\[mpi\] mailbox: .*(?:heard nothing from|was taken by) (rank .*) for 2 seconds", err)
+            suspects = re.findall(r"\[mpi\] mailbox: .*(?:heard nothing from|was taken by) (rank .*) for 4 seconds", err)
             self.assertTrue(suspects, err)
             self.assertTrue(all(re.fullmatch(rf"rank {stopped} \(host \S+\)", suspect) for suspect in suspects), err)
             if stopped != 0:
