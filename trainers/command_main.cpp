@@ -10,6 +10,7 @@
 #include <utility>
 
 #include "kernels/errors.h"
+#include "trainers/signal_thread.h"
 
 namespace terngrad {
 namespace {
@@ -30,6 +31,7 @@ void print_error(const char* command, std::string message) {
 int command_main(const char* name, int argc, char** argv, const std::function<int(int argc, char** argv)>& run) {
   std::signal(SIGXFSZ, SIG_IGN);
   try {
+    take_stop_signals_in_own_thread();
     const int exit_code = run(argc, argv);
     std::cout.flush();
     if (!std::cout || std::fflush(stdout) != 0 || std::ferror(stdout) != 0) {
