@@ -128,6 +128,8 @@ class MpiMailbox final : public Mailbox {
     return from;
   }
 
+  void tell_busy() override { group_.tell_busy(); }
+
   void flush() override {
     require_whole();
     await([&] { return memory_->outgoing.empty(); },
@@ -302,17 +304,40 @@ class MpiMailbox final : public Mailbox {
     patient_until_ = now + std::chrono::duration_cast<Clock::duration>(moment);
   }
 
+  /// Notes of tell_busy are signs of life.
+  void hear_who_is_busy() {
+    for (;;) {
+      int has_come = 0;
+      MPI_Status status;
+      group_.require_success(MPI_Iprobe(MPI_ANY_SOURCE, kMpiBusyTag, group_.communicator, &has_come, &status), kName);
+      if (has_come == 0) return;
+      std::uint64_t note = 0;
+      group_.require_success(MPI_Recv(&note, sizeof(note), MPI_BYTE, status.MPI_SOURCE, kMpiBusyTag,
+                                      group_.communicator, MPI_STATUS_IGNORE),
+                             kName);
+      of(status.MPI_SOURCE).last_sign = Clock::now();
+    }
+  }
+
+  /// The names of awaited ranks that have been silent for longer than `seconds`.
   template <class IsAwaited>
-  void check_deadline(const IsAwaited& is_awaited, const char* complaint) {
-    forgive_own_absence();
+  std::string silent_for(double seconds, const IsAwaited& is_awaited) {
     const auto now = last_look_;  // and not later: this process may be stopped at any moment
-    if (now < patient_until_) return;
     std::string silent;
     for (int peer = 0; peer < group_.size; ++peer) {
       if (peer == group_.rank || !is_awaited(peer) || has_arrived(peer)) continue;
-      const double seconds = std::chrono::duration<double>(now - of(peer).last_sign).count();
-      if (seconds > group_.timeout_seconds) silent += (silent.empty() ? "" : ", ") + group_.name_of(peer);
+      const double silence = std::chrono::duration<double>(now - of(peer).last_sign).count();
+      if (silence > seconds) silent += (silent.empty() ? "" : ", ") + group_.name_of(peer);
     }
+    return silent;
+  }
+
+  template <class IsAwaited>
+  void check_deadline(const IsAwaited& is_awaited, const char* complaint) {
+    forgive_own_absence();
+    if (last_look_ < patient_until_ || silent_for(group_.timeout_seconds / 4, is_awaited).empty()) return;
+    hear_who_is_busy();
+    const std::string silent = silent_for(group_.timeout_seconds, is_awaited);
     if (silent.empty()) return;
     group_.is_broken = true;
     TERNGRAD_THROW(CommunicationError, "[mpi] mailbox: ", group_.name_of(group_.rank), " has ", complaint, silent,

@@ -15,7 +15,6 @@ namespace {
 constexpr int kSizesTag = 2;
 constexpr int kDataTag = 3;
 constexpr int kWaitingTag = 4;
-constexpr int kBusyTag = 5;
 
 const char* name_of(std::uint32_t kind) {
   static constexpr std::array kNames = {"all_gather",     "all_to_all", "all_reduce_sum",
@@ -54,7 +53,7 @@ void MpiGroup::tell_busy() {
   if (is_broken || std::chrono::duration<double>(now - told_busy).count() < timeout_seconds / 8) return;
   told_busy = now;
   busy_note = num_operations;
-  send_note(*this, busy_note, kBusyTag, "tell_busy");
+  send_note(*this, busy_note, kMpiBusyTag, "tell_busy");
 }
 
 MpiOperation::MpiOperation(MpiGroup& group, MpiOperationKind kind)
@@ -296,7 +295,7 @@ void MpiOperation::hear_who_waits() {
 }
 
 void MpiOperation::hear_who_is_busy() {
-  read_notes(kBusyTag, [this](int peer) { places_[index(peer)].last_heard = Clock::now(); });
+  read_notes(kMpiBusyTag, [this](int peer) { places_[index(peer)].last_heard = Clock::now(); });
 }
 
 void MpiOperation::forgive_own_sleep() {

@@ -37,6 +37,8 @@ struct MpiGroup {
 
 /// Of the messages with which operations begin.
 inline constexpr int kMpiLetterTag = 1;
+/// Of the notes that MpiGroup::tell_busy sends, of 8 bytes.
+inline constexpr int kMpiBusyTag = 5;
 
 enum class MpiOperationKind : std::uint32_t { kAllGather, kAllToAll, kSum, kMax, kBroadcast, kBarrier };
 

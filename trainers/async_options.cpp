@@ -43,7 +43,8 @@ void check_async_options(const OptionSet& options, const TrainOptions& o) {
     TERNGRAD_THROW(UsageError, "--floating_grad_epoch ", o.floating_grad_epoch,
                    ": with --strategy async workers are in different epochs at a time; accepted: 0");
   }
-  refuse_unused(options, {"check_replicas", "rebroadcast_epochs"}, "replicas, --strategy replicated or ps");
+  refuse_unused(options, {"check_replicas", "rebroadcast_epochs", "data_shares", "trace_steps"},
+                "--strategy replicated or ps");
 }
 
 void apply_async_launch(const OptionSet& options, TrainOptions& o) {

@@ -227,6 +227,7 @@ void AsyncTrainer::end_step() {
 }
 
 void AsyncTrainer::add_to_view(TrainingView& view) {
+  if (parts_.mailbox != nullptr) view.tell_busy = [mailbox = parts_.mailbox.get()] { mailbox->tell_busy(); };
   view.more_state = server_.state();
   view.more_state[kCountsKey] = counts_.to_text();
   if (parts_.workers.empty()) return;

@@ -53,6 +53,8 @@ struct TrainingView {
   std::vector<MoreTensors> more_tensors = {};
   /// Between the run's ranks, for hooks that run on every one of them.
   Communicator* communicator = nullptr;
+  /// Tells ranks that wait for this one that it is busy, as Communicator::tell_busy; may be empty.
+  std::function<void()> tell_busy = {};
   /// Brings `slots` up to date on rank 0, where other ranks hold them between steps; a collective call. Empty if they
   /// always are.
   std::function<void()> gather_slots = {};

@@ -262,7 +262,7 @@ void EvaluationHook::after_train(const TrainingView& training) {
 void EvaluationHook::run(const TrainingView& training) {
   // The other ranks may be in the next step, waiting.
   const auto tell_busy = [&] {
-    if (training.communicator != nullptr) training.communicator->tell_busy();
+    if (training.tell_busy) training.tell_busy();
   };
   const Evaluation averaged =
       evaluate(training.net, training.ema, training.ema_state, *dataset_, num_threads_, tell_busy);

@@ -60,6 +60,7 @@ TrainingView Trainer::view() {
                     .states = std::move(states),
                     .ema_state = state_ema_.shadow(),
                     .communicator = workers_.communicator.get(),
+                    .tell_busy = [this] { workers_.communicator->tell_busy(); },
                     .gather_slots = slot_gatherer()};
   add_to_view(view);
   return view;

@@ -90,6 +90,28 @@ TEST(MpiMailbox, TimeThatARankSpendsElsewhereIsNoSilenceOfOthers) {
   meet->barrier();
 }
 
+TEST(MpiMailbox, WhoSaysThatItIsBusyIsAwaited) {
+  const auto meet = make_mpi_communicator({.timeout_seconds = 60});
+  if (meet->size() == 1) GTEST_SKIP() << "takes several ranks";
+  const auto c = make_mpi_communicator({.timeout_seconds = 1});
+  const auto m = c->make_mailbox();
+  if (m->rank() == 1) {
+    for (int i = 0; i < 100; ++i) {
+      m->tell_busy();
+      std::this_thread::sleep_for(std::chrono::milliseconds(25));
+    }
+    for (int to = 0; to < m->size(); ++to) {
+      if (to != 1) m->send(to, testing::test_message(0, 0, 3, 1000));
+    }
+    m->flush();
+  } else {
+    const std::vector<int> awaited = {1};
+    Parcels message;
+    EXPECT_EQ(m->receive(awaited, message), 1);
+  }
+  meet->barrier();
+}
+
 /// A group for messages by MPI itself beside a mailbox's.
 MpiGroup raw_group() {
   MpiGroup group;

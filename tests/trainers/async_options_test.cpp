@@ -101,6 +101,8 @@ TEST(AsyncOptions, OneProcessServesAndTheOthersHaveWorkers) {
   EXPECT_EQ(accept(async({"--last_rank_evaluates"}), 6).num_nodes, 4);
   EXPECT_THAT(refuse(async({"--num_servers", "1"}), 3), AllOf(HasSubstr("--num_servers"), HasSubstr("--strategy ps")));
   EXPECT_THAT(refuse(async({"--check_replicas", "1"}), 3), HasSubstr("--check_replicas"));
+  EXPECT_THAT(refuse(async({"--trace_steps", "2"}), 1), HasSubstr("--trace_steps"));
+  EXPECT_THAT(refuse(async({"--dataset", "mnist", "--data_dir", "d", "--data_shares"}), 3), HasSubstr("--data_shares"));
   EXPECT_THAT(refuse(async({"--rebroadcast_epochs", "1"}), 3), HasSubstr("--rebroadcast_epochs"));
 }
 
