@@ -98,5 +98,16 @@ TEST(ProcessGroup, RunGivesTheExitCodeOfAnErrorOfAll) {
   EXPECT_EQ(code, 2);
 }
 
+TEST(ProcessGroup, MakesMailboxesBetweenItsRanks) {
+  const ProcessGroup& group = launched_group();
+  if (group.is_alone()) {
+    EXPECT_THROW(static_cast<void>(group.make_mailbox()), InvalidArgument);
+    return;
+  }
+  const std::unique_ptr<Mailbox> mailbox = group.make_mailbox();
+  EXPECT_EQ(mailbox->rank(), group.rank());
+  EXPECT_EQ(mailbox->size(), group.size());
+}
+
 }  // namespace
 }  // namespace terngrad
