@@ -30,6 +30,10 @@ class SelfCommunicator final : public Communicator {
 
 }  // namespace
 
+void Communicator::set_timeout(double seconds) {
+  TERNGRAD_REQUIRE(seconds > 0, "[communicator] a limit must be above 0 seconds, got ", seconds);
+}
+
 void Communicator::vendor_sum(const FloatSpan&) {
   throw NotSupported("[communicator] these processes are not connected by a library with an all-reduce of its own");
 }

@@ -68,6 +68,9 @@ class Communicator {
   /// Tells ranks that wait for this one that it is busy between two operations, not lost: for work that may take longer
   /// than they wait, again and again during it. Does not wait itself; does nothing where no wait has a deadline.
   virtual void tell_busy() {}
+  /// From the next operation on, a rank that is waited for and silent for so long has failed. Does nothing where a
+  /// group has no such limit. @throws InvalidArgument unless above 0
+  virtual void set_timeout(double seconds);
   /// Element-wise sum over ranks, in place, by the all-reduce that the library below was tuned for: the baseline to
   /// compare exchanges with. Order and rounding of the sum are the library's, those of 16 bits at each addition of two.
   /// @throws NotSupported where there is no such library, which is what this does unless overridden

@@ -32,6 +32,7 @@ class MeteredCommunicator final : public Communicator {
   void broadcast(std::span<std::uint8_t> values, int root) override;
   void barrier() override { inner_->barrier(); }
   void tell_busy() override { inner_->tell_busy(); }
+  void set_timeout(double seconds) override { inner_->set_timeout(seconds); }
   void vendor_sum(const FloatSpan& values) override;
 
  private:

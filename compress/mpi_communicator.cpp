@@ -6,8 +6,6 @@
 
 #include <algorithm>
 #include <array>
-#include <cstdio>
-#include <cstdlib>
 #include <cstring>
 #include <sstream>
 #include <utility>
@@ -178,10 +176,7 @@ class Mpi final : public MpiCommunicator {
     // Its waits have no deadline: who does not come is found here, and who is lost later by the watchdog.
     barrier();
     if (watchdog_ == nullptr) {
-      watchdog_ = std::make_unique<Watchdog>([own = group_.name_of(group_.rank)](const std::string& doing) {
-        std::fprintf(stderr, "[mpi] %s: %s; a rank that took part is silent\n", own.c_str(), doing.c_str());
-        std::_Exit(1);
-      });
+      watchdog_ = std::make_unique<Watchdog>(end_process("[mpi] " + group_.name_of(group_.rank)));
     }
     const bool is_float32 = values.type == ElementType::kFloat32;
     const MPI_Op sum = is_float32 ? MPI_SUM : values.type == ElementType::kBfloat16 ? bfloat16_.get() : float16_.get();
@@ -190,7 +185,9 @@ class Mpi final : public MpiCommunicator {
       void* const part = element_at(values.values, values.type, first);
       const auto count = static_cast<int>(std::min(kMaxCount, values.count - first));
       watchdog_->watch(
-          group_.timeout_seconds, "MPI_Allreduce has not ended in " + text_of(group_.timeout_seconds), [&] {
+          group_.timeout_seconds,
+          "MPI_Allreduce has not ended in " + text_of(group_.timeout_seconds) + "; a rank that took part is silent",
+          [&] {
             group_.require_success(MPI_Allreduce(MPI_IN_PLACE, part, count, is_float32 ? MPI_FLOAT : MPI_UINT16_T, sum,
                                                  group_.communicator),
                                    "MPI_Allreduce");

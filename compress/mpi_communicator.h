@@ -23,7 +23,8 @@ struct MpiOptions {
 /// a deadline for each peer and an error names rank, host and operation: every rank announces in each operation which
 /// one it is in and what it sends, small data in the same message. Data of any size. Reductions are sums and greatest
 /// of integers, so results do not depend on the order in which messages come; each rank reduces a contiguous share and
-/// sends the result to all: 2 (size - 1) / size times the data in each direction.
+/// sends the result to all: 2 (size - 1) / size times the data in each direction. set_timeout replaces
+/// MpiOptions::timeout_seconds.
 class MpiCommunicator : public Communicator {
  public:
   /// The host of each rank.
@@ -38,8 +39,6 @@ class MpiCommunicator : public Communicator {
   virtual std::unique_ptr<Mailbox> make_mailbox() = 0;
   /// Whether `peer` has begun the operation that this rank begins next. Does not wait.
   virtual bool has_come(int peer) = 0;
-  /// Replaces MpiOptions::timeout_seconds from the next operation on. @throws InvalidArgument unless above 0
-  virtual void set_timeout(double seconds) = 0;
 };
 
 /// Joins all ranks of the launch; a collective call. A MpiSession must exist and outlive it.

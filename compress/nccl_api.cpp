@@ -55,6 +55,27 @@ class Nccl final : public NcclApi {
     handle = made;
     return result;
   }
+  Result init_ranks(std::span<Handle> handles, int size, const NcclUniqueId& id, int first_rank,
+                    std::span<const int> devices) override {
+    ncclUniqueId common;
+    std::copy_n(id.bytes.begin(), id.bytes.size(), common.internal);
+    // Written when the group ends, so they stay where they are until then.
+    std::vector<ncclComm_t> made(devices.size(), nullptr);
+    int previous = 0;
+    if (cudaGetDevice(&previous) != cudaSuccess) return ncclUnhandledCudaError;
+    ncclResult_t result = ncclGroupStart();
+    if (result != ncclSuccess) return result;
+    for (std::size_t i = 0; i < devices.size() && result == ncclSuccess; ++i) {
+      result = cudaSetDevice(devices[i]) == cudaSuccess
+                   ? ncclCommInitRank(&made[i], size, common, first_rank + static_cast<int>(i))
+                   : ncclUnhandledCudaError;
+    }
+    const ncclResult_t ended = ncclGroupEnd();
+    if (result == ncclSuccess) result = ended;
+    if (cudaSetDevice(previous) != cudaSuccess && result == ncclSuccess) result = ncclUnhandledCudaError;
+    std::copy(made.begin(), made.end(), handles.begin());
+    return result;
+  }
   Result init_all(std::span<Handle> handles, std::span<const int> devices) override {
     std::vector<ncclComm_t> made(devices.size());
     const ncclResult_t result = ncclCommInitAll(made.data(), static_cast<int>(devices.size()), devices.data());

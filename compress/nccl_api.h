@@ -34,6 +34,10 @@ class NcclApi {
   virtual Result get_unique_id(NcclUniqueId& id) = 0;
   /// Waits for the other ranks. @param device  is made current for the call, as NCCL wants it
   virtual Result init_rank(Handle& handle, int size, const NcclUniqueId& id, int rank, int device) = 0;
+  /// Makes ranks [first_rank, first_rank + devices.size()) of a group of `size`, in a group of calls; waits for the
+  /// other ranks. @param handles  [devices.size()] of those that were made, null where one was not
+  virtual Result init_ranks(std::span<Handle> handles, int size, const NcclUniqueId& id, int first_rank,
+                            std::span<const int> devices) = 0;
   /// @param handles  [devices.size()]
   virtual Result init_all(std::span<Handle> handles, std::span<const int> devices) = 0;
   virtual Result destroy(Handle handle) = 0;

@@ -1,6 +1,8 @@
 #include "compress/nccl_communicator.h"
 
 #include <algorithm>
+#include <array>
+#include <exception>
 #include <string>
 
 #include "kernels/errors.h"
@@ -46,6 +48,48 @@ bool are_equal_and_touch(std::span<const ByteRange> parts) {
 }
 
 std::size_t bytes_of(const ByteRange& range) { return static_cast<std::size_t>(range.count); }
+
+/// @throws InvalidArgument unless they are different GPUs, at least one
+std::vector<int> indices_of(std::span<const Device> devices) {
+  TERNGRAD_REQUIRE(!devices.empty(), "[nccl] a group needs at least one GPU");
+  std::vector<int> indices;
+  for (const Device& device : devices) {
+    require_gpu(device);
+    TERNGRAD_REQUIRE(std::find(indices.begin(), indices.end(), device.index()) == indices.end(), "[nccl] ",
+                     device.name(), " comes twice: each rank needs a GPU of its own");
+    indices.push_back(device.index());
+  }
+  return indices;
+}
+
+void require_equal_counts(std::uint32_t count, Communicator& processes) {
+  std::array<std::uint32_t, 2> bounds = {count, ~count};  // the greatest, and by its complement the least
+  processes.all_reduce_max(bounds);
+  if (bounds[0] == ~bounds[1]) return;
+  TERNGRAD_THROW(CommunicationError, "[nccl] processes of a group need as many GPUs each; they have from ", ~bounds[1],
+                 " to ", bounds[0], ", this one ", count);
+}
+
+/// The first process's id on all of them.
+NcclUniqueId share_id(Communicator& processes, NcclApi& api) {
+  std::exception_ptr error;
+  NcclUniqueId id;
+  if (processes.rank() == 0) {
+    try {
+      id = make_nccl_unique_id(api);
+    } catch (const CommunicationError&) {
+      error = std::current_exception();
+    }
+  }
+  std::array<std::uint8_t, 1 + sizeof(id.bytes)> message{};
+  message[0] = error ? 0 : 1;
+  std::copy(id.bytes.begin(), id.bytes.end(), message.begin() + 1);
+  processes.broadcast(message, 0);
+  if (error) std::rethrow_exception(error);
+  if (message[0] == 0) TERNGRAD_THROW(CommunicationError, "[nccl] the first process could not make the group's id");
+  std::copy(message.begin() + 1, message.end(), id.bytes.begin());
+  return id;
+}
 
 }  // namespace
 
@@ -166,15 +210,22 @@ NcclUniqueId make_nccl_unique_id(NcclApi& api) {
   return id;
 }
 
-std::vector<std::unique_ptr<NcclCommunicator>> make_nccl_communicators(std::span<const Device> devices, NcclApi& api) {
-  TERNGRAD_REQUIRE(!devices.empty(), "[nccl] a group needs at least one GPU");
-  std::vector<int> indices;
-  for (const Device& device : devices) {
-    require_gpu(device);
-    TERNGRAD_REQUIRE(std::find(indices.begin(), indices.end(), device.index()) == indices.end(), "[nccl] ",
-                     device.name(), " comes twice: each rank needs a GPU of its own");
-    indices.push_back(device.index());
+NcclCommunicator::Group NcclCommunicator::own(NcclApi& api, std::span<const NcclApi::Handle> handles, int first_rank,
+                                              int size, std::span<const Device> devices) {
+  // Owned at once, all of them, so that none is lost if memory runs out.
+  std::vector<NcclHandle> owned;
+  owned.reserve(handles.size());
+  for (const NcclApi::Handle handle : handles) owned.emplace_back(api, handle);
+  Group group;
+  for (std::size_t i = 0; i < owned.size(); ++i) {
+    group.push_back(std::unique_ptr<NcclCommunicator>(
+        new NcclCommunicator(std::move(owned[i]), first_rank + static_cast<int>(i), size, devices[i])));
   }
+  return group;
+}
+
+std::vector<std::unique_ptr<NcclCommunicator>> make_nccl_communicators(std::span<const Device> devices, NcclApi& api) {
+  const std::vector<int> indices = indices_of(devices);
   const auto size = static_cast<int>(devices.size());
   std::vector<NcclApi::Handle> handles(devices.size());
   const Result result = api.init_all(handles, indices);
@@ -182,17 +233,24 @@ std::vector<std::unique_ptr<NcclCommunicator>> make_nccl_communicators(std::span
     TERNGRAD_THROW(CommunicationError, "[nccl] making a group of ", size,
                    " GPUs failed: ", words_of(api, nullptr, result));
   }
-  // Owned at once, all of them, so that none is lost if memory runs out.
-  std::vector<NcclHandle> owned;
-  owned.reserve(handles.size());
-  for (NcclApi::Handle handle : handles) owned.emplace_back(api, handle);
-  std::vector<std::unique_ptr<NcclCommunicator>> group;
-  for (int rank = 0; rank < size; ++rank) {
-    const auto at = static_cast<std::size_t>(rank);
-    group.push_back(
-        std::unique_ptr<NcclCommunicator>(new NcclCommunicator(std::move(owned[at]), rank, size, devices[at])));
-  }
-  return group;
+  return NcclCommunicator::own(api, handles, 0, size, devices);
+}
+
+std::vector<std::unique_ptr<NcclCommunicator>> join_nccl_communicators(std::span<const Device> devices,
+                                                                       Communicator& processes, NcclApi& api) {
+  const std::vector<int> indices = indices_of(devices);
+  require_equal_counts(static_cast<std::uint32_t>(devices.size()), processes);
+  const NcclUniqueId id = share_id(processes, api);
+  const int count = static_cast<int>(devices.size());
+  const int first_rank = processes.rank() * count;
+  const int size = processes.size() * count;
+  std::vector<NcclApi::Handle> handles(devices.size());
+  const Result result = api.init_ranks(handles, size, id, first_rank, indices);
+  if (result == NcclApi::kSuccess) return NcclCommunicator::own(api, handles, first_rank, size, devices);
+  const std::string words = words_of(api, nullptr, result);
+  for (const NcclApi::Handle handle : handles) NcclHandle(api, handle).abort();
+  TERNGRAD_THROW(CommunicationError, "[nccl] ranks ", first_rank, " to ", first_rank + count - 1, " of ", size,
+                 ": joining the group failed: ", words);
 }
 
 }  // namespace terngrad

@@ -6,6 +6,7 @@
 #include <utility>
 #include <vector>
 
+#include "compress/communicator.h"
 #include "compress/device_communicator.h"
 #include "compress/nccl_api.h"
 
@@ -63,8 +64,12 @@ class NcclCommunicator final : public DeviceCommunicator {
   void submit_broadcast(std::span<std::uint8_t> bytes, int root, Stream& stream) override;
 
  private:
-  friend std::vector<std::unique_ptr<NcclCommunicator>> make_nccl_communicators(std::span<const Device> devices,
-                                                                                NcclApi& api);
+  using Group = std::vector<std::unique_ptr<NcclCommunicator>>;
+  friend Group make_nccl_communicators(std::span<const Device> devices, NcclApi& api);
+  friend Group join_nccl_communicators(std::span<const Device> devices, Communicator& processes, NcclApi& api);
+  /// Takes over communicators of NCCL, ranks from `first_rank` on.
+  static Group own(NcclApi& api, std::span<const NcclApi::Handle> handles, int first_rank, int size,
+                   std::span<const Device> devices);
   NcclCommunicator(NcclHandle handle, int rank, int size, const Device& device)
       : handle_(std::move(handle)), rank_(rank), size_(size), device_(device) {}
 
@@ -89,6 +94,17 @@ NcclUniqueId make_nccl_unique_id(NcclApi& api = nccl_api());
 /// A group of GPUs of this process, rank r on devices[r]; each is to be used by a thread of its own.
 /// @throws InvalidArgument if there are none, one is no GPU, or one comes twice; CommunicationError, NotSupported
 std::vector<std::unique_ptr<NcclCommunicator>> make_nccl_communicators(std::span<const Device> devices,
+                                                                       NcclApi& api = nccl_api());
+
+/// A group of the GPUs of all processes, as many of each; a collective call of the processes, through which the first
+/// one's id of the group reaches the others. Rank i of process p's GPUs is rank p devices.size() + i of the group. The
+/// wait for the GPUs of other processes, once all processes have come, has no limit.
+/// @param devices  of this process
+/// @returns those of `devices`, each to be used by a thread of its own
+/// @throws as make_nccl_communicators, and CommunicationError on all processes where the first can make no id, or where
+/// some have other numbers of GPUs than others
+std::vector<std::unique_ptr<NcclCommunicator>> join_nccl_communicators(std::span<const Device> devices,
+                                                                       Communicator& processes,
                                                                        NcclApi& api = nccl_api());
 
 }  // namespace terngrad

@@ -1,6 +1,8 @@
 #include "compress/watchdog.h"
 
 #include <algorithm>
+#include <cstdio>
+#include <cstdlib>
 #include <utility>
 
 #include "kernels/errors.h"
@@ -54,6 +56,13 @@ void Watchdog::run() {
       lock.lock();
     }
   }
+}
+
+Watchdog::Action end_process(std::string who) {
+  return [who = std::move(who)](const std::string& doing) {
+    std::fprintf(stderr, "%s: %s\n", who.c_str(), doing.c_str());
+    std::_Exit(1);
+  };
 }
 
 }  // namespace terngrad

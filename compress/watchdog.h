@@ -41,4 +41,7 @@ class Watchdog {
   std::thread thread_;
 };
 
+/// The usual action: a line on stderr of who it is and what was being done, and the end of the process, exit code 1.
+Watchdog::Action end_process(std::string who);
+
 }  // namespace terngrad

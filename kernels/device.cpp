@@ -22,6 +22,8 @@ std::string Device::description() const {
   return is_cpu() ? "cpu" : cuda::device_name(index_) + ", " + cuda::versions();
 }
 
+std::string Device::unique_id() const { return is_cpu() ? "cpu" : cuda::device_uuid(index_); }
+
 int num_cuda_devices() { return cuda::num_devices(); }
 
 std::string why_no_cuda_device() { return cuda::why_no_device(); }

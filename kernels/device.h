@@ -25,6 +25,9 @@ class Device {
   std::string name() const;
   /// For people: "cpu", or the GPU's model and its software, e.g. "NVIDIA H200, driver 13.0, runtime 13.0".
   std::string description() const;
+  /// Tells the GPUs of a host apart, whichever of them a process sees and in whatever order: the driver's UUID, in
+  /// hexadecimal digits. "cpu" for the CPU.
+  std::string unique_id() const;
 
   friend bool operator==(const Device&, const Device&) = default;
 

@@ -162,6 +162,18 @@ std::string device_name(int device) {
   return properties.name;
 }
 
+std::string device_uuid(int device) {
+  cudaDeviceProp properties{};
+  TERNGRAD_CUDA_CHECK(cudaGetDeviceProperties(&properties, device));
+  constexpr const char* kDigits = "0123456789abcdef";
+  std::string text;
+  for (const char byte : properties.uuid.bytes) {
+    text += kDigits[static_cast<unsigned char>(byte) >> 4];
+    text += kDigits[static_cast<unsigned char>(byte) & 15];
+  }
+  return text;
+}
+
 std::string versions() {
   int driver = 0;
   int runtime = 0;

@@ -50,6 +50,8 @@ void launch_graph(void* executable, const Stream& stream);
 
 /// The model of a GPU, e.g. "NVIDIA H200", and the versions of driver and runtime, e.g. "driver 13.0, runtime 13.0".
 std::string device_name(int device);
+/// In 32 hexadecimal digits.
+std::string device_uuid(int device);
 std::string versions();
 
 }  // namespace terngrad::cuda

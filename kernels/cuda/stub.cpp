@@ -44,6 +44,7 @@ std::shared_ptr<void> end_capture(const Stream&) { not_built("CapturedGraph"); }
 void abandon_capture(const Stream&) noexcept {}
 void launch_graph(void*, const Stream&) { not_built("CapturedGraph"); }
 std::string device_name(int) { not_built("Device"); }
+std::string device_uuid(int) { not_built("Device"); }
 std::string versions() { not_built("Device"); }
 std::shared_ptr<StatisticsRunner> make_statistics_runner(std::span<const Slice>, const Device&) {
   not_built("statistics");

@@ -14,6 +14,7 @@
 #include "kernels/errors.h"
 #include "support/cuda_device.h"
 #include "support/recorded_nccl.h"
+#include "support/thread_communicator.h"
 
 namespace terngrad {
 namespace {
@@ -86,6 +87,44 @@ TEST_F(CudaNcclCommunicator, MakesGroupsOfOneProcessAndIds) {
   }
   EXPECT_THAT(nccl_.calls, ElementsAre("init_all 0", "destroy as 0"));
   EXPECT_EQ(make_nccl_unique_id(nccl_), id_of('i'));
+}
+
+TEST_F(CudaNcclCommunicator, JoinsTheGpusOfAllProcessesByTheIdOfTheFirst) {
+  const std::array devices = {Device::cuda()};
+  std::vector<std::vector<std::string>> calls(3);
+  const auto errors = testing::run_ranks(3, [&](const std::shared_ptr<Communicator>& processes) {
+    RecordedNccl nccl;
+    {
+      const auto group = join_nccl_communicators(devices, *processes, nccl);
+      ASSERT_EQ(group.size(), 1u);
+      EXPECT_EQ(group[0]->rank(), processes->rank());
+      EXPECT_EQ(group[0]->size(), 3);
+    }
+    calls[static_cast<std::size_t>(processes->rank())] = nccl.calls;
+  });
+  for (const auto& error : errors) EXPECT_FALSE(error);
+  EXPECT_THAT(calls[0], ElementsAre("get_unique_id", "init_ranks from 0 of 3 id i devices 0", "destroy as 0"));
+  EXPECT_THAT(calls[1], ElementsAre("init_ranks from 1 of 3 id i devices 0", "destroy as 1"));
+  EXPECT_THAT(calls[2], ElementsAre("init_ranks from 2 of 3 id i devices 0", "destroy as 2"));
+}
+
+TEST_F(CudaNcclCommunicator, AFailureToJoinIsSaidAndNothingIsLeft) {
+  const std::array devices = {Device::cuda()};
+  const auto processes = make_self_communicator();
+  nccl_.failing = "init_ranks";
+  EXPECT_THAT(message_of([&] { join_nccl_communicators(devices, *processes, nccl_); }),
+              AllOf(HasSubstr("ranks 0 to 0 of 1: joining the group failed"), HasSubstr("error 6 (peer 1 left)")));
+  EXPECT_THAT(nccl_.calls, Contains("abort as 0"));
+  // Without an id nobody waits for one.
+  std::vector<std::string> words(2);
+  testing::run_ranks(2, [&](const std::shared_ptr<Communicator>& group) {
+    RecordedNccl nccl;
+    nccl.failing = "get_unique_id";
+    words[static_cast<std::size_t>(group->rank())] =
+        message_of([&] { join_nccl_communicators(devices, *group, nccl); });
+  });
+  EXPECT_THAT(words[0], HasSubstr("making the id of a group failed"));
+  EXPECT_THAT(words[1], HasSubstr("the first process could not make the group's id"));
 }
 
 TEST_F(CudaNcclCommunicator, GathersEqualPartsThatTouchAtOnceAndOthersByBroadcastsInOneGroup) {

@@ -69,6 +69,16 @@ TEST(Watchdog, IsSilentAboutCallsInTime) {
   EXPECT_THAT(complaints.doing(), ElementsAre());
 }
 
+TEST(WatchdogDeathTest, EndsAProcessThatHangsAndSaysWhy) {
+  GTEST_FLAG_SET(death_test_style, "threadsafe");
+  EXPECT_EXIT(
+      {
+        Watchdog watchdog(end_process("rank 1"));
+        watchdog.watch(0.01, "a call has not ended", [] { std::this_thread::sleep_for(std::chrono::hours(1)); });
+      },
+      ::testing::ExitedWithCode(1), "^rank 1: a call has not ended\n$");
+}
+
 TEST(Watchdog, RefusesNoTime) {
   Watchdog watchdog([](const std::string&) {});
   EXPECT_THROW(watchdog.watch(0, "x", [] {}), InvalidArgument);

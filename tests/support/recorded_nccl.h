@@ -33,6 +33,16 @@ class RecordedNccl final : public NcclApi {
     if (result == kSuccess) handle = &handles_[static_cast<std::size_t>(rank)];
     return result;
   }
+  Result init_ranks(std::span<Handle> handles, int size, const NcclUniqueId& id, int first_rank,
+                    std::span<const int> devices) override {
+    std::string list;
+    for (const int device : devices) list += " " + std::to_string(device);
+    const Result result = note("init_ranks from ", first_rank, " of ", size, " id ", id.bytes[0], " devices", list);
+    // One of a group may have been made when another fails.
+    const std::size_t num_made = result == kSuccess ? handles.size() : 1;
+    for (std::size_t i = 0; i < num_made; ++i) handles[i] = &handles_[static_cast<std::size_t>(first_rank) + i];
+    return result;
+  }
   Result init_all(std::span<Handle> handles, std::span<const int> devices) override {
     std::string list;
     for (const int device : devices) list += " " + std::to_string(device);

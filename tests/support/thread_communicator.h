@@ -2,6 +2,7 @@
 #pragma once
 
 #include <algorithm>
+#include <chrono>
 #include <condition_variable>
 #include <cstring>
 #include <exception>
@@ -19,20 +20,28 @@
 
 namespace terngrad::testing {
 
-/// Where the ranks of a group meet. After abort every meeting throws, so that one rank's failure ends all.
+/// Where the ranks of a group meet. After abort every meeting throws, so that one rank's failure ends all, and so does
+/// one that another rank does not come to in time.
 class Meeting {
  public:
   explicit Meeting(int size) : size_(size), places_(static_cast<std::size_t>(size), nullptr) {}
 
-  void wait() {
+  /// @param seconds  how long to wait for the others; 0: for ever
+  void wait(double seconds = 0) {
     std::unique_lock lock(mutex_);
+    if (aborted_) throw CommunicationError("another rank failed");
     const int round = round_;
     if (++arrived_ == size_) {
       arrived_ = 0;
       ++round_;
       changed_.notify_all();
     } else {
-      changed_.wait(lock, [&] { return round_ != round || aborted_; });
+      const auto is_over = [&] { return round_ != round || aborted_; };
+      if (seconds == 0) {
+        changed_.wait(lock, is_over);
+      } else if (!changed_.wait_for(lock, std::chrono::duration<double>(seconds), is_over)) {
+        throw CommunicationError("another rank has not come");
+      }
     }
     if (aborted_ && round_ == round) throw CommunicationError("another rank failed");
   }
@@ -80,7 +89,8 @@ class ThreadCommunicator final : public Communicator {
       if (rank == root && rank != rank_ && !values.empty()) std::memcpy(values.data(), theirs, values.size());
     });
   }
-  void barrier() override { meeting_->wait(); }
+  void barrier() override { meeting_->wait(timeout_seconds_); }
+  void set_timeout(double seconds) override { timeout_seconds_ = seconds; }
   /// In order of ranks, in float32, rounded once.
   void vendor_sum(const FloatSpan& values) override {
     Stream stream(Device::cpu(), 1);
@@ -106,9 +116,9 @@ class ThreadCommunicator final : public Communicator {
   template <class Take>
   void exchange(void* mine, const Take& take) {
     meeting_->place(rank_) = mine;
-    meeting_->wait();
+    meeting_->wait(timeout_seconds_);
     for (int rank = 0; rank < size(); ++rank) take(rank, meeting_->place(rank));
-    meeting_->wait();
+    meeting_->wait(timeout_seconds_);
   }
   template <class T, class Combine>
   void reduce(std::span<T> values, const Combine& combine) {
@@ -120,6 +130,7 @@ class ThreadCommunicator final : public Communicator {
   }
   std::shared_ptr<Meeting> meeting_;
   int rank_;
+  double timeout_seconds_ = 0;
 };
 
 /// Runs body(communicator) as each of `size` ranks at once. @returns each rank's exception, null where it had none

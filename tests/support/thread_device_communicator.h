@@ -21,6 +21,8 @@ class ThreadDeviceCommunicator final : public DeviceCommunicator {
   int rank() const override { return rank_; }
   int size() const override { return meeting_->size(); }
   void check() override {}
+  /// For all ranks: those that wait, or come later, fail.
+  void abandon() noexcept override { meeting_->abort(); }
 
  protected:
   void submit_all_gather(std::span<const DeviceGather> gathers, Stream& stream) override {

@@ -97,11 +97,17 @@ inline cudaError_t cudaGraphLaunch(cudaGraphExec_t executable, cudaStream_t stre
   return cudaSuccess;
 }
 
+struct cudaUUID_t {
+  char bytes[16];
+};
 struct cudaDeviceProp {
   char name[256];
+  cudaUUID_t uuid;
 };
-inline cudaError_t cudaGetDeviceProperties(cudaDeviceProp* properties, int) {
+inline cudaError_t cudaGetDeviceProperties(cudaDeviceProp* properties, int device) {
   std::strcpy(properties->name, "SIMT emulation");
+  properties->uuid = {};
+  properties->uuid.bytes[15] = static_cast<char>(device);
   return cudaSuccess;
 }
 inline cudaError_t cudaDriverGetVersion(int* version) {

@@ -1,5 +1,5 @@
-// The functions of the CUDA runtime that hosts call: one device, whose memory is the host's, and streams that run
-// everything at once.
+// The functions of the CUDA runtime that hosts call: devices, one or as many as SIMT_DEVICES says, whose memory is the
+// host's, and streams that run everything at once.
 #pragma once
 
 #include <cstddef>
@@ -13,6 +13,7 @@
 /// of another stream is a branch of that one, until the other waits for it.
 struct CUstream_st {
   bool capturing = false;
+  bool hangs = false;  // as if its work did not end: set by tests
   std::vector<std::function<void()>> recorded;
   CUstream_st* origin = nullptr;                 // of a branch: the stream whose event it waited for
   std::vector<std::function<void()>> held_back;  // of a branch, if branches run late
@@ -47,6 +48,8 @@ inline cudaError_t remember(cudaError_t error) {
   if (error != cudaSuccess) last_error = error;
   return error;
 }
+
+inline thread_local int current_device = 0;
 
 /// Streams that this thread captures. Waiting and allocating are errors then, as they are on a GPU.
 inline thread_local int num_captures = 0;
@@ -120,16 +123,22 @@ inline const char* cudaGetErrorString(cudaError_t error) {
   return "unrecognized error code";
 }
 
+// All devices are the host, whose memory each of them can use.
 inline cudaError_t cudaGetDeviceCount(int* count) {
-  *count = 1;
+  const char* const devices = std::getenv("SIMT_DEVICES");
+  *count = devices == nullptr ? 1 : std::atoi(devices);
   return cudaSuccess;
 }
 inline cudaError_t cudaGetDevice(int* device) {
-  *device = 0;
+  *device = simt::current_device;
   return cudaSuccess;
 }
 inline cudaError_t cudaSetDevice(int device) {
-  return simt::remember(device == 0 ? cudaSuccess : cudaErrorInvalidDevice);
+  int count = 0;
+  cudaGetDeviceCount(&count);
+  if (device < 0 || device >= count) return simt::remember(cudaErrorInvalidDevice);
+  simt::current_device = device;
+  return cudaSuccess;
 }
 
 template <class T>
@@ -172,7 +181,9 @@ inline cudaError_t cudaStreamIsCapturing(cudaStream_t stream, cudaStreamCaptureS
 inline cudaError_t cudaStreamSynchronize(cudaStream_t stream) {
   return simt::remember(stream->capturing ? cudaErrorStreamCaptureUnsupported : cudaSuccess);
 }
-inline cudaError_t cudaStreamQuery(cudaStream_t stream) { return cudaStreamSynchronize(stream); }
+inline cudaError_t cudaStreamQuery(cudaStream_t stream) {
+  return stream->hangs ? simt::remember(cudaErrorNotReady) : cudaStreamSynchronize(stream);
+}
 
 // The device's memory is the host's, and a copy has read it when it returns.
 enum cudaMemoryType { cudaMemoryTypeUnregistered, cudaMemoryTypeHost, cudaMemoryTypeDevice };
