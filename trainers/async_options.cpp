@@ -18,7 +18,7 @@ void check_async_options(const OptionSet& options, const TrainOptions& o) {
     refuse_unused(options, {"async_scale", "max_staleness"}, "--strategy async");
     return;
   }
-  if (!choose_devices(o.device, o.num_gpus, o.math).is_cpu()) {
+  if (!devices_of(o).is_cpu()) {
     throw UsageError("--strategy async: the server and its workers compute on CPUs; accepted with it: --device cpu");
   }
   if (o.scaler_sharing != "none") {

@@ -2,43 +2,52 @@
 
 #include <cstdlib>
 
+#include "compress/nccl_api.h"
 #include "kernels/errors.h"
 
 namespace terngrad {
 namespace {
 
-/// Why no net can run on a GPU here; empty if one can.
-std::string why_no_gpu() {
-  std::string no_nets = why_no_device_nets();
-  if (!no_nets.empty()) return no_nets;
-  return num_cuda_devices() == 0 ? why_no_cuda_device() : "";
-}
+/// Of code that is loaded when it is first used, which can wait for another GPU that waits for this one. Has an effect
+/// before CUDA is first asked for anything.
+void load_code_at_once() { ::setenv("CUDA_MODULE_LOADING", "EAGER", /*overwrite=*/0); }
 
 }  // namespace
 
-std::string DeviceChoice::description() const {
-  if (is_cpu()) return "cpu";
-  return (gpus.size() > 1 ? std::to_string(gpus.size()) + " x " : "") + gpus[0].description() + ", " +
-         device_net_libraries() + (math == MathMode::kTf32 ? ", TF32" : ", float32");
+std::string why_no_gpu(bool joins_others) {
+  std::string no_nets = why_no_device_nets();
+  if (!no_nets.empty()) return no_nets;
+  if (joins_others && !has_nccl()) return "this build has no NCCL, which connects GPUs of several processes";
+  if (joins_others) load_code_at_once();
+  return num_cuda_devices() == 0 ? why_no_cuda_device() : "";
 }
 
-DeviceChoice choose_devices(const std::string& device, int num_gpus, const std::string& math) {
+std::string DeviceChoice::model() const {
+  if (is_cpu()) return "cpu";
+  return gpus[0].description() + ", " + device_net_libraries() + (math == MathMode::kTf32 ? ", TF32" : ", float32");
+}
+
+std::string DeviceChoice::description() const {
+  return (gpus.size() > 1 ? std::to_string(gpus.size()) + " x " : "") + model();
+}
+
+DeviceChoice choose_devices(const std::string& device, const GpuRange& gpus, const std::string& math) {
   DeviceChoice choice;
   if (device == "cpu") return choice;
-  // Code that is loaded when it is first used can wait for another GPU that waits for this one.
-  if (num_gpus > 1) ::setenv("CUDA_MODULE_LOADING", "EAGER", /*overwrite=*/0);
-  const std::string reason = why_no_gpu();
+  const int num_gpus = gpus.count;
+  if (num_gpus > 1) load_code_at_once();
+  const std::string reason = why_no_gpu(gpus.joins_others);
   if (!reason.empty()) {
     if (device == "cuda") TERNGRAD_THROW(UsageError, "--device cuda: ", reason, "; accepted: auto, cpu");
     choice.note = "no GPU: " + reason;
     return choice;
   }
   const int present = num_cuda_devices();
-  if (num_gpus > present) {
+  if (gpus.first + num_gpus > present) {
     TERNGRAD_THROW(UsageError, "--num_gpus ", num_gpus, ": this process sees ", present,
                    present == 1 ? " GPU" : " GPUs", "; accepted: 1 to ", present);
   }
-  for (int index = 0; index < num_gpus; ++index) choice.gpus.push_back(Device::cuda(index));
+  for (int index = 0; index < num_gpus; ++index) choice.gpus.push_back(Device::cuda(gpus.first + index));
   for (const Device& gpu : choice.gpus) {
     if (gpu.description() == choice.gpus[0].description()) continue;
     TERNGRAD_THROW(UsageError, "--num_gpus ", num_gpus, ": workers would get other bits on ", gpu.description(),

@@ -25,7 +25,7 @@ DeviceReplica::DeviceReplica(DeviceReplicaParts parts, int max_burst)
       stream_(parts_.net->stream()),
       flat_elements_(parts_.net->layout().flat_elements()),
       state_elements_(parts_.net->state_layout().flat_elements()),
-      ring_(max_burst, stream_),
+      ring_(max_burst, parts_.num_workers, stream_),
       parameters_(zeroed(flat_elements_, stream_)),
       ema_(zeroed(flat_elements_, stream_)),
       mean_(zeroed(flat_elements_, stream_)),
@@ -44,13 +44,17 @@ DeviceReplica::DeviceReplica(DeviceReplicaParts parts, int max_burst)
 
 void DeviceReplica::load(const ReplicaState& state) {
   for (const auto& exchange : parts_.exchanges) exchange->forget_nonfinite();
-  copy<float>(state.parameters, parameters_.span(), stream_);
-  copy<float>(state.ema, ema_.span(), stream_);
   copy<float>(state.state_ema, state_ema_.span(), stream_);
   const auto per_worker = static_cast<std::size_t>(state_elements_);
   for (std::size_t worker = 0; worker < state.states.size(); ++worker) {
     copy<float>(state.states[worker], states_.span().subspan(worker * per_worker, per_worker), stream_);
   }
+  load_shared(state);
+}
+
+void DeviceReplica::load_shared(const ReplicaState& state) {
+  copy<float>(state.parameters, parameters_.span(), stream_);
+  copy<float>(state.ema, ema_.span(), stream_);
   const std::vector<Optimizer::Slot> slots = parts_.optimizer->slots();
   for (std::size_t i = 0; i < slots.size(); ++i) copy<float>(state.slots.at(i).values, slots[i].values, stream_);
   stream_.synchronize();
@@ -98,7 +102,7 @@ void DeviceReplica::submit_step(std::size_t index) {
   }
   exchange.submit(gradient_tables_, mean_table_, ring_.step());
   submit_update(exchange);
-  ring_.submit_end(losses_.data(), parts_.num_workers, exchange.skip());
+  ring_.submit_end(losses_.data(), exchange.skip());
 }
 
 void DeviceReplica::prepare(std::uint64_t first_step, std::span<const cuda::StepInput> inputs) {
@@ -131,13 +135,19 @@ void DeviceReplica::wait(const std::atomic<bool>& lost) {
   while (!stream_.is_done()) {
     parts_.communicator->check();
     if (lost) TERNGRAD_THROW(CommunicationError, "[DeviceReplica] another GPU of the run has failed");
+    const std::chrono::duration<double> waited = std::chrono::steady_clock::now() - burst_began_;
+    if (parts_.timeout_seconds > 0 && waited.count() > parts_.timeout_seconds) {
+      TERNGRAD_THROW(CommunicationError, "[DeviceReplica] ", stream_.device().name(), " has waited for other GPUs for ",
+                     parts_.timeout_seconds, " seconds");
+    }
     std::this_thread::yield();
   }
 }
 
-std::vector<cuda::StepRecord> DeviceReplica::run(std::uint64_t first_step, int count,
-                                                 const std::function<std::size_t(std::uint64_t step)>& exchange_of,
-                                                 std::atomic<bool>& lost) {
+std::vector<StepOutcome> DeviceReplica::run(std::uint64_t first_step, int count,
+                                            const std::function<std::size_t(std::uint64_t step)>& exchange_of,
+                                            std::atomic<bool>& lost) {
+  burst_began_ = std::chrono::steady_clock::now();
   try {
     submit_steps(first_step, count, exchange_of, lost);
     wait(lost);
@@ -146,11 +156,10 @@ std::vector<cuda::StepRecord> DeviceReplica::run(std::uint64_t first_step, int c
     parts_.communicator->abandon();
     throw;
   }
-  std::vector<cuda::StepRecord> records = ring_.records(first_step, count);
-  const auto num_applied =
-      std::ranges::count_if(records, [](const cuda::StepRecord& record) { return record.skipped == 0; });
+  std::vector<StepOutcome> outcomes = ring_.outcomes(first_step, count);
+  const auto num_applied = std::ranges::count(outcomes, false, &StepOutcome::skipped);
   parts_.optimizer->count_updates(static_cast<std::uint64_t>(num_applied));
-  return records;
+  return outcomes;
 }
 
 std::vector<float> DeviceReplica::gradient(int segment) {

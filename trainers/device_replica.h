@@ -2,6 +2,7 @@
 #pragma once
 
 #include <atomic>
+#include <chrono>
 #include <cstdint>
 #include <functional>
 #include <map>
@@ -31,6 +32,8 @@ struct DeviceReplicaParts {
   std::vector<std::unique_ptr<DeviceTransform>> transforms;
   std::shared_ptr<DeviceCommunicator> communicator = make_self_device_communicator();  // of the exchanges
   float mean_factor = 1;                                                               // as TrainerOptions::mean_factor
+  /// How long a burst may take where others have a part in it, before they count as lost. 0: for ever.
+  double timeout_seconds = 0;
   /// Whether steps are captured into CUDA graphs. Not where an exchange waits for the host: with payloads whose size
   /// depends on the data (tmask), or a communicator that meets on the host.
   bool captures = true;
@@ -54,6 +57,8 @@ class DeviceReplica {
   DeviceReplica(DeviceReplicaParts parts, int max_burst);
 
   void load(const ReplicaState& state);
+  /// Loads parameters, average and slots alone: what all replicas have in common.
+  void load_shared(const ReplicaState& state);
   void store(const ReplicaState& state);
 
   /// Makes the steps from `first_step` on, one per input, ready to run. Other ranks have no part in it.
@@ -63,11 +68,15 @@ class DeviceReplica {
   /// same.
   /// @param exchange_of  which of the exchanges a step takes
   /// @param lost         set where this rank fails, or by another one: then operations between ranks are given up
-  /// @returns a record of each step
-  /// @throws CommunicationError if another rank is lost, DeviceError
-  std::vector<cuda::StepRecord> run(std::uint64_t first_step, int count,
-                                    const std::function<std::size_t(std::uint64_t step)>& exchange_of,
-                                    std::atomic<bool>& lost);
+  /// @returns what each step gave
+  /// @throws CommunicationError if another rank is lost, or is waited for longer than the parts' timeout_seconds;
+  /// DeviceError. The communicator is given up then, and nothing but store() may follow
+  std::vector<StepOutcome> run(std::uint64_t first_step, int count,
+                               const std::function<std::size_t(std::uint64_t step)>& exchange_of,
+                               std::atomic<bool>& lost);
+
+  /// Gives up the operations between ranks, for good, so that no other rank waits for them.
+  void give_up() noexcept { parts_.communicator->abandon(); }
 
   DeviceNet& net() { return *parts_.net; }
   Optimizer& optimizer() { return *parts_.optimizer; }
@@ -82,6 +91,7 @@ class DeviceReplica {
   void submit_step(std::size_t exchange);
   void submit_steps(std::uint64_t first_step, int count,
                     const std::function<std::size_t(std::uint64_t step)>& exchange_of, const std::atomic<bool>& lost);
+  /// Waits for the stream; where there are other ranks, not longer than the burst may take.
   void wait(const std::atomic<bool>& lost);
   void submit_update(DeviceAllReduce& exchange);
 
@@ -97,6 +107,7 @@ class DeviceReplica {
   std::vector<TensorTable> gradient_tables_;
   TensorTable mean_table_;
   std::map<std::size_t, CapturedGraph> graphs_;  // a step with each of the exchanges that has run
+  std::chrono::steady_clock::time_point burst_began_;
 };
 
 }  // namespace terngrad

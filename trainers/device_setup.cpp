@@ -1,10 +1,13 @@
 #include "trainers/device_setup.h"
 
 #include <algorithm>
+#include <iterator>
+#include <sstream>
 #include <utility>
 
 #include "compress/device_all_reduce.h"
 #include "compress/nccl_communicator.h"
+#include "compress/watchdog.h"
 #include "datasets/device_examples.h"
 #include "kernels/errors.h"
 #include "trainers/device_trainer.h"
@@ -13,15 +16,20 @@
 namespace terngrad {
 namespace {
 
-std::vector<std::shared_ptr<DeviceCommunicator>> communicators_of(const DeviceChoice& choice) {
-  if (choice.gpus.size() == 1) return {make_self_device_communicator()};
-  std::vector<std::shared_ptr<DeviceCommunicator>> communicators;
-  try {
-    for (auto& communicator : make_nccl_communicators(choice.gpus)) communicators.push_back(std::move(communicator));
-  } catch (const NotSupported& error) {
-    TERNGRAD_THROW(UsageError, "--num_gpus ", choice.gpus.size(), ": ", error.what(), "; accepted: 1");
-  }
-  return communicators;
+std::string process_text(const Communicator& processes) {
+  return "terngrad_train: error: rank " + std::to_string(processes.rank());
+}
+
+std::vector<std::unique_ptr<NcclCommunicator>> join(const DeviceChoice& choice, Communicator& processes,
+                                                    double timeout_seconds) {
+  if (timeout_seconds == 0) return join_nccl_communicators(choice.gpus, processes);
+  std::vector<std::unique_ptr<NcclCommunicator>> joined;
+  std::ostringstream doing;
+  doing << "joining the GPUs of " << processes.size() << " processes has not ended in " << timeout_seconds
+        << " seconds; a process that had come is silent, or NCCL cannot reach it";
+  Watchdog watchdog(end_process(process_text(processes)));
+  watchdog.watch(timeout_seconds, doing.str(), [&] { joined = join_nccl_communicators(choice.gpus, processes); });
+  return joined;
 }
 
 /// In the order in which they are applied.
@@ -64,6 +72,7 @@ struct ReplicaPlace {
   WorkerRange workers;
   Device device;
   std::shared_ptr<DeviceCommunicator> communicator;
+  double timeout_seconds = 0;  // of a burst
 };
 
 DeviceReplicaParts make_parts(const TrainOptions& o, const DeviceChoice& choice, const ReplicaPlace& place,
@@ -87,6 +96,7 @@ DeviceReplicaParts make_parts(const TrainOptions& o, const DeviceChoice& choice,
   parts.transforms = make_transforms(o, *parts.net, parts.num_workers, on_nonfinite_of(o), stream.device());
   parts.communicator = place.communicator;
   parts.mean_factor = options.mean_factor;
+  parts.timeout_seconds = place.timeout_seconds;
   // The size of such a payload depends on the data: the host waits for it.
   parts.captures = o.ternary_format != "tmask";
   return parts;
@@ -94,18 +104,33 @@ DeviceReplicaParts make_parts(const TrainOptions& o, const DeviceChoice& choice,
 
 }  // namespace
 
+std::vector<std::shared_ptr<DeviceCommunicator>> connect_gpus(const DeviceChoice& choice, Communicator& processes,
+                                                              double timeout_seconds) {
+  if (processes.size() == 1 && choice.gpus.size() == 1) return {make_self_device_communicator()};
+  try {
+    auto connected =
+        processes.size() == 1 ? make_nccl_communicators(choice.gpus) : join(choice, processes, timeout_seconds);
+    return {std::make_move_iterator(connected.begin()), std::make_move_iterator(connected.end())};
+  } catch (const NotSupported& error) {
+    TERNGRAD_THROW(UsageError, "--num_gpus ", choice.gpus.size(), ": ", error.what(), "; accepted: 1");
+  }
+}
+
 DeviceSetup make_device_setup(const TrainOptions& o, const DeviceChoice& choice,
+                              std::span<const std::shared_ptr<DeviceCommunicator>> communicators,
                               const std::shared_ptr<const Dataset>& dataset, const WorkerGroup& workers,
-                              const Schedule& schedule, const TrainerOptions& options) {
+                              const Schedule& schedule, const TrainerOptions& options, double timeout_seconds) {
+  TERNGRAD_REQUIRE(communicators.size() == choice.gpus.size(), "[make_device_setup] ", choice.gpus.size(),
+                   " GPUs have ", communicators.size(), " communicators");
   DeviceSetup setup;
   DeviceTrainerParts parts;
-  const std::vector<std::shared_ptr<DeviceCommunicator>> communicators = communicators_of(choice);
-  const int num_gpus = static_cast<int>(choice.gpus.size());
-  for (int rank = 0; rank < num_gpus; ++rank) {
-    const auto index = static_cast<std::size_t>(rank);
-    const ReplicaPlace place{.workers = worker_range(workers.num_workers, rank, num_gpus),
+  for (std::size_t index = 0; index < choice.gpus.size(); ++index) {
+    const DeviceCommunicator& among_all = *communicators[index];
+    const ReplicaPlace place{.workers = worker_range(workers.num_workers, among_all.rank(), among_all.size()),
                              .device = choice.gpus[index],
-                             .communicator = communicators[index]};
+                             .communicator = communicators[index],
+                             // The other half is for finding out whom it waits for.
+                             .timeout_seconds = timeout_seconds / 2};
     parts.replicas.push_back(std::make_unique<DeviceReplica>(make_parts(o, choice, place, dataset, options),
                                                              max_burst(*dataset, place.workers, options)));
   }
@@ -125,6 +150,8 @@ DeviceSetup make_device_setup(const TrainOptions& o, const DeviceChoice& choice,
   parts.schedule = schedule;
   parts.workers = workers;
   parts.on_nonfinite = on_nonfinite_of(o);
+  parts.timeout_seconds = timeout_seconds;
+  parts.on_hang = end_process(process_text(*workers.communicator));
   if (o.floating_grad_epoch > 0) {
     parts.exchange_of = [batch_size = o.batch_size, num_examples = dataset->num_examples(),
                          period = o.floating_grad_epoch](std::uint64_t step) {

@@ -88,7 +88,7 @@ void declare(OptionSet& options, EvalOptions& o) {
 }
 
 void check(const OptionSet& options, const EvalOptions& o) {
-  if (choose_devices(o.device, 1, o.math).is_cpu() && options.was_set("math")) {
+  if (choose_devices(o.device, {}, o.math).is_cpu() && options.was_set("math")) {
     throw UsageError("--math: has no effect here; it needs a GPU (--device cuda)");
   }
   if (o.checkpoint.empty() == o.checkpoint_dir.empty()) {
@@ -158,7 +158,7 @@ Evaluation evaluate_checkpoint(const EvalOptions& o, const Checkpoint& checkpoin
   net_options.threads_per_worker = num_threads(o);
   net_options.num_threads = num_threads(o);
   const std::unique_ptr<Net> net =
-      make_net_on(choose_devices(o.device, 1, math_of(o, checkpoint)), checkpoint.state().net,
+      make_net_on(choose_devices(o.device, {}, math_of(o, checkpoint)), checkpoint.state().net,
                   {dataset.height(), dataset.width(), dataset.channels()}, dataset.num_classes(), net_options);
   Buffer<float> parameters(net->layout().flat_elements());
   checkpoint.read_group(weights_group(o), net->layout(), parameters.span());

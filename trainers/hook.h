@@ -51,6 +51,10 @@ struct TrainingView {
   };
   std::map<std::string, std::string> more_state = {};
   std::vector<MoreTensors> more_tensors = {};
+  /// How many copies of parameters, average and slots this process has: one, or one on each of its GPUs. The views are
+  /// of the first; this makes them those of another, for a hook that leaves them with the first (0).
+  int num_replicas = 1;
+  std::function<void(int replica)> show_replica = {};
   /// Between the run's ranks, for hooks that run on every one of them.
   Communicator* communicator = nullptr;
   /// Tells ranks that wait for this one that it is busy, as Communicator::tell_busy; may be empty.

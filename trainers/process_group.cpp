@@ -3,6 +3,7 @@
 #include <sched.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
 #include <chrono>
 #include <climits>
@@ -96,13 +97,8 @@ void ProcessGroup::meet_launch() const {
 }
 
 void ProcessGroup::find_sharing() {
-  const std::string own = mpi_->hosts()[static_cast<std::size_t>(rank())] + '\0' + processors();
-  Parcels mine;
-  Parcels all;
-  mine.append(bytes_of(own));
-  communicator_->all_gather(mine, all);
-  num_sharing_ = 0;
-  for (std::size_t peer = 0; peer < all.count(); ++peer) num_sharing_ += text_of(all.parcel(peer)) == own ? 1 : 0;
+  const std::string own = host_of(rank()) + '\0' + processors();
+  num_sharing_ = static_cast<int>(std::ranges::count(from_all(own), own));
 }
 
 std::vector<std::string> ProcessGroup::hosts() const {
@@ -113,13 +109,17 @@ std::vector<std::string> ProcessGroup::hosts() const {
 
 std::string ProcessGroup::name_of(int rank) const {
   std::string name = "rank " + std::to_string(rank);
-  if (mpi_ != nullptr) name += " on " + mpi_->hosts().at(static_cast<std::size_t>(rank));
+  if (mpi_ != nullptr) name += " on " + host_of(rank);
   return name;
 }
 
 std::unique_ptr<Mailbox> ProcessGroup::make_mailbox() const {
   TERNGRAD_REQUIRE(mpi_ != nullptr && !is_alone(), "[launch] a process alone has nobody to write to");
   return mpi_->make_mailbox();
+}
+
+std::string ProcessGroup::host_of(int rank) const {
+  return mpi_ == nullptr ? "this host" : mpi_->hosts().at(static_cast<std::size_t>(rank));
 }
 
 void ProcessGroup::set_timeout(double seconds) {
@@ -167,6 +167,16 @@ std::string ProcessGroup::from_chief(std::string_view text) const {
   result.resize(length);
   communicator_->broadcast({reinterpret_cast<std::uint8_t*>(result.data()), result.size()}, 0);
   return result;
+}
+
+std::vector<std::string> ProcessGroup::from_all(std::string_view text) const {
+  Parcels mine;
+  Parcels all;
+  mine.append(bytes_of(text));
+  communicator_->all_gather(mine, all);
+  std::vector<std::string> texts;
+  for (std::size_t peer = 0; peer < all.count(); ++peer) texts.push_back(text_of(all.parcel(peer)));
+  return texts;
 }
 
 int ProcessGroup::run(const char* command, const std::function<int()>& body, const std::string& advice) const {

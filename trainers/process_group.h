@@ -45,6 +45,8 @@ class ProcessGroup {
   std::vector<std::string> hosts() const;
   /// "rank 2 on node3".
   std::string name_of(int rank) const;
+  /// "node3"; "this host" without a launcher.
+  std::string host_of(int rank) const;
   /// Ranks of this host that may run on the same processors as this one, itself included.
   int num_sharing_processors() const { return num_sharing_; }
 
@@ -69,6 +71,8 @@ class ProcessGroup {
 
   /// The chief's text on every rank; a collective call.
   std::string from_chief(std::string_view text) const;
+  /// Every rank's text, in the order of ranks; a collective call.
+  std::vector<std::string> from_all(std::string_view text) const;
 
   /// Runs the part of a command after which ranks wait for each other: an exception that is not a GroupError is printed
   /// with the name of the rank and ends all ranks, because the others would wait in vain. Alone, it is passed on.

@@ -46,24 +46,38 @@ class ReplicaCheckHook final : public Hook {
 
   static void compare(const TrainingView& training) {
     const std::vector<NamedValues> tensors = tensors_of(training);
-    std::vector<std::uint64_t> sums;
-    sums.reserve(tensors.size());
-    for (const NamedValues& tensor : tensors) sums.push_back(Xxhash64().add(std::as_bytes(tensor.values)).value());
+    std::vector<std::vector<std::uint64_t>> sums(static_cast<std::size_t>(training.num_replicas));
+    for (int replica = training.num_replicas - 1; replica >= 0; --replica) {
+      if (training.num_replicas > 1) training.show_replica(replica);
+      for (const NamedValues& tensor : tensors) {
+        sums[static_cast<std::size_t>(replica)].push_back(Xxhash64().add(std::as_bytes(tensor.values)).value());
+      }
+    }
     Parcels mine;
     Parcels all;
-    mine.append({reinterpret_cast<const std::uint8_t*>(sums.data()), sums.size() * sizeof(std::uint64_t)});
+    for (const std::vector<std::uint64_t>& of_replica : sums) {
+      mine.append(
+          {reinterpret_cast<const std::uint8_t*>(of_replica.data()), of_replica.size() * sizeof(std::uint64_t)});
+    }
     training.communicator->all_gather(mine, all);
     const std::span<const std::uint8_t> chief = all.parcel(0);
     for (std::size_t i = 0; i < tensors.size(); ++i) {
-      for (std::size_t rank = 1; rank < all.count(); ++rank) {
-        const std::span<const std::uint8_t> theirs = all.parcel(rank);
+      for (std::size_t replica = 1; replica < all.count(); ++replica) {
+        const std::span<const std::uint8_t> theirs = all.parcel(replica);
         const bool is_same = theirs.size() == chief.size() &&
                              std::memcmp(theirs.data() + 8 * i, chief.data() + 8 * i, sizeof(std::uint64_t)) == 0;
         if (is_same) continue;
         TERNGRAD_THROW(Error, "step ", training.steps_done, ": the replicas have drifted apart: tensor '",
-                       tensors[i].name, "' of rank ", rank, " is not that of rank 0");
+                       tensors[i].name, "' of ", name_of(replica, sums.size()), " is not that of ",
+                       name_of(0, sums.size()));
       }
     }
+  }
+
+  /// All ranks have as many replicas. @param replica  of those of all ranks, in order of ranks
+  static std::string name_of(std::size_t replica, std::size_t num_of_rank) {
+    const std::string rank = "rank " + std::to_string(replica / num_of_rank);
+    return num_of_rank == 1 ? rank : "GPU " + std::to_string(replica % num_of_rank) + " of " + rank;
   }
 
   std::uint64_t steps_;

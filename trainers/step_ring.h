@@ -12,23 +12,32 @@
 
 namespace terngrad {
 
+/// A step as its GPU saw it.
+struct StepOutcome {
+  std::vector<WorkerLoss> losses;  // of its workers, in their order
+  cuda::StepCounters counters;     // over these workers
+  bool skipped = false;            // nothing was applied
+};
+
 /// The host works out the inputs of the next steps, the GPU runs them without the host and leaves a record of each. The
 /// same captured work serves every step: it reads its number, and by that its inputs, in device memory.
 class StepRing {
  public:
-  /// @param num_slots  most steps of a burst
-  StepRing(int num_slots, const Stream& stream);
+  /// @param num_slots    most steps of a burst
+  /// @param num_workers  whose losses are kept
+  StepRing(int num_slots, int num_workers, const Stream& stream);
 
   int num_slots() const { return static_cast<int>(inputs_.num_elements()); }
   /// Says that step `first_step` runs next, with these inputs; the steps after it follow.
   /// @param inputs  at most num_slots()
   void prepare(std::uint64_t first_step, std::span<const cuda::StepInput> inputs);
-  /// Waits for the stream. @returns the records of `count` steps from `first_step` on, which were the last to run
-  std::vector<cuda::StepRecord> records(std::uint64_t first_step, int count);
+  /// Waits for the stream. @returns what the `count` steps from `first_step` on gave, which were the last to run
+  std::vector<StepOutcome> outcomes(std::uint64_t first_step, int count);
 
   /// Submits the beginning and the end of a step; see trainers/cuda/step_ring.h.
   void submit_begin();
-  void submit_end(const WorkerLoss* losses, int num_workers, const std::uint32_t* skip);
+  /// @param losses  [num_workers]
+  void submit_end(const WorkerLoss* losses, const std::uint32_t* skip);
 
   /// Of the step that runs, for what is submitted between its beginning and its end.
   DeviceStep step() const { return {.on_device = step_.data()}; }
@@ -46,6 +55,7 @@ class StepRing {
   Buffer<cuda::StepCounters> counters_;
   Buffer<cuda::StepInput> inputs_;
   Buffer<cuda::StepRecord> records_;
+  Buffer<cuda::WorkerRecord> workers_;  // [num_slots][num_workers]
 };
 
 }  // namespace terngrad

@@ -23,6 +23,7 @@
 #include "trainers/eval_command.h"
 #include "trainers/event_file.h"
 #include "trainers/event_hook.h"
+#include "trainers/gpu_share.h"
 #include "trainers/launched_command.h"
 #include "trainers/process_group.h"
 #include "trainers/rank_options.h"
@@ -229,7 +230,9 @@ class Reports {
 };
 
 std::string place_text(const TrainOptions& o, const DeviceChoice& devices, const ProcessGroup& processes) {
-  if (!devices.is_cpu()) return devices.description();
+  if (!devices.is_cpu()) {
+    return (processes.is_alone() ? "" : std::to_string(processes.size()) + " processes of ") + devices.description();
+  }
   std::string threads = std::to_string(num_threads(o)) + " threads";
   if (processes.is_alone()) return threads;
   const std::string servers =
@@ -383,7 +386,7 @@ TrainOptions with_share(TrainOptions o, const ProcessGroup& processes) {
 
 /// Trains and @returns the exit code.
 int train(const TrainOptions& o, RunDescription description, const ProcessGroup& processes) {
-  TrainPlace place{.communicator = processes.communicator(), .run_id = draw_run_id(o, processes)};
+  TrainPlace place = make_train_place(o, processes.communicator(), draw_run_id(o, processes));
   if (o.data_shares) place.data = open_shares(o, processes);
   std::optional<Trace> trace;
   if (o.trace_steps > 0) place.trace = &trace.emplace(static_cast<std::uint64_t>(o.trace_steps));
@@ -394,7 +397,7 @@ int train(const TrainOptions& o, RunDescription description, const ProcessGroup&
     if (o.last_rank_evaluates) setup.test_set.reset();
   });
   description.identity = identity_of(setup.state);
-  description.device = setup.devices.description();
+  description.device = setup.devices.model();
   description.hosts = processes.hosts();
   require_same_on_all_ranks(processes, description.options, description.identity);
   Beginning beginning;
@@ -437,19 +440,38 @@ int take_part(const TrainOptions& of_launch, RunDescription description, Process
   return exit_code;
 }
 
-/// Everything that options alone decide.
+/// The options of the command line and of the launch, yet to be checked.
 ParseResult read_options(int argc, char** argv, OptionSet& options, TrainOptions& o, const ProcessGroup& processes) {
   const ParseResult parsed = options.parse(argc, argv);
   apply_dataset_defaults(options, o);
   apply_async_defaults(options, o);
   if (parsed.help_requested || parsed.version_requested) return parsed;
-  apply_launch(o, processes.size(), processes.num_sharing_processors());
+  apply_launch(
+      o,
+      {.rank = processes.rank(), .num_processes = processes.size(), .num_sharing = processes.num_sharing_processors()});
+  return parsed;
+}
+
+/// Finds this process's GPUs among those of all processes, where several train; a collective call.
+void find_gpus(TrainOptions& o, const ProcessGroup& processes) {
+  if (o.num_processes == 1) return;
+  ProcessGpus own;
+  processes.together([&] { own = own_gpus(processes, o.trains ? o.device : "cpu", o.num_gpus, o.math); });
+  const std::vector<ProcessGpus> all = gather_gpus(processes, own);
+  processes.together([&] {
+    const std::vector<GpuRange> ranges = share_gpus(std::span(all).first(static_cast<std::size_t>(o.num_processes)));
+    o.gpus.joins_others = true;
+    if (o.trains && !ranges.empty()) o.gpus = ranges[static_cast<std::size_t>(processes.rank())];
+  });
+}
+
+/// Everything that options alone decide, and what GPUs there are.
+void check_options(const OptionSet& options, TrainOptions& o, const ProcessGroup& processes) {
   const int num_training = processes.size() - (o.last_rank_evaluates ? 1 : 0);
   if (is_async(o) && num_training > 1) apply_async_launch(options, o);
   check_launch(options, o, processes.size());
   check_train_options(options, o);
   if (o.train_dir.empty()) o.train_dir = default_train_dir(o);
-  return parsed;
 }
 
 }  // namespace
@@ -463,6 +485,8 @@ int run_train(int argc, char** argv) {
     ParseResult parsed;
     processes.together([&] { parsed = read_options(argc, argv, options, o, processes); });
     if (answer_questions("terngrad_train", options, parsed, processes)) return kExitSuccess;
+    find_gpus(o, processes);
+    processes.together([&] { check_options(options, o, processes); });
     RunDescription description;
     description.command = "terngrad_train";
     description.arguments.assign(argv + 1, argv + argc);

@@ -10,7 +10,6 @@
 #include "kernels/errors.h"
 #include "nets/net.h"
 #include "trainers/async_options.h"
-#include "trainers/device_choice.h"
 #include "trainers/optimizer.h"
 
 namespace terngrad {
@@ -71,7 +70,7 @@ std::vector<std::string> with_auto_and_fp16(std::vector<std::string> names) {
 
 /// Options of one kind of device.
 void check_devices(const OptionSet& options, const TrainOptions& o) {
-  if (choose_devices(o.device, o.num_gpus, o.math).is_cpu()) {
+  if (devices_of(o).is_cpu()) {
     refuse_unused(options, {"num_gpus", "math"}, "a GPU (--device cuda)");
     return;
   }
@@ -84,9 +83,10 @@ void check_devices(const OptionSet& options, const TrainOptions& o) {
     throw UsageError(
         "--trace_steps: a step on a GPU is one launch, whose parts its own tools show; it needs --device cpu");
   }
-  if (o.num_gpus > o.num_nodes) {
-    TERNGRAD_THROW(UsageError, "--num_gpus ", o.num_gpus, ": each GPU needs a worker, --num_nodes is ", o.num_nodes,
-                   "; accepted: 1 to ", o.num_nodes);
+  if (o.gpus.count > o.num_nodes / o.num_processes) {
+    TERNGRAD_THROW(UsageError, "--num_gpus ", o.gpus.count, ": each GPU ",
+                   o.num_processes == 1 ? "" : "of the " + std::to_string(o.num_processes) + " processes ",
+                   "needs a worker, --num_nodes is ", o.num_nodes, "; accepted: 1 to ", o.num_nodes / o.num_processes);
   }
   if (o.exchange == "vendor") {
     throw UsageError(
@@ -123,7 +123,7 @@ void check_servers(const OptionSet& options, const TrainOptions& o) {
     refuse_unused(options, {"num_servers", "pull"}, "--strategy ps");
     return;
   }
-  if (!choose_devices(o.device, o.num_gpus, o.math).is_cpu()) {
+  if (!devices_of(o).is_cpu()) {
     throw UsageError("--strategy ps: servers and their workers compute on CPUs; accepted with it: --device cpu");
   }
   if (o.exchange != "auto" && o.exchange != "scatter_reduce") {
@@ -154,7 +154,7 @@ std::string reason_against_buckets(const TrainOptions& o) {
 
 /// Options of the exchange in buckets.
 void check_buckets_and_overlap(const OptionSet& options, const TrainOptions& o) {
-  const bool is_cpu = choose_devices(o.device, o.num_gpus, o.math).is_cpu();
+  const bool is_cpu = devices_of(o).is_cpu();
   const std::string needs = is_cpu ? reason_against_buckets(o) : "--device cpu";
   if (needs.empty()) return;
   refuse_unused(options, {"bucket_mb"}, needs);
@@ -289,7 +289,10 @@ void declare_train_options(OptionSet& options, TrainOptions& o) {
   options.add("seed", &o.seed, "of everything that is drawn");
   options.add("device", &o.device, "where to compute; auto: on GPUs if there are any, else on the CPU",
               one_of({"auto", "cpu", "cuda"}));
-  options.add("num_gpus", &o.num_gpus, "GPUs of this process, each with a run of the workers", at_least(1));
+  options.add(
+      "num_gpus", &o.num_gpus,
+      "GPUs of this process, each with a run of the workers; 0: one, or of several processes each its equal part",
+      at_least(0));
   options.add("math", &o.math,
               "products of nets on GPUs: tf32 rounds factors to 10 bits of mantissa for tensor cores, fp32 does not",
               one_of({"tf32", "fp32"}));
@@ -369,14 +372,16 @@ void declare_train_options(OptionSet& options, TrainOptions& o) {
   options.add("bucket_mb", &o.bucket_mb,
               "on a CPU, MiB of fp32 gradient that are exchanged together; a tensor is never cut", greater_than(0));
   options.add("exchange_timeout", &o.exchange_timeout,
-              "seconds after which a process that others wait for has failed; longer than a step or a save takes",
+              "seconds after which a process that others wait for has failed; longer than a step or a save takes, and "
+              "on GPUs than two steps",
               greater_than(0));
   options.add_flag("last_rank_evaluates", &o.last_rank_evaluates,
                    "of several processes the last one trains no workers, but evaluates each checkpoint; it must see "
                    "--train_dir and the data");
-  options.add("check_replicas", &o.check_replicas,
-              "steps per comparison of all processes' replicas by checksums; a difference stops the run; 0: none",
-              at_least(0));
+  options.add(
+      "check_replicas", &o.check_replicas,
+      "steps per comparison of all processes' and GPUs' replicas by checksums; a difference stops the run; 0: none",
+      at_least(0));
   options.add("rebroadcast_epochs", &o.rebroadcast_epochs,
               "epochs after which all processes take over the first one's replica; 0: never", in_range(0, 1000000));
   options.group("Compression");
@@ -439,7 +444,7 @@ void apply_dataset_defaults(OptionSet& options, const TrainOptions& o) {
 }
 
 void check_train_options(const OptionSet& options, const TrainOptions& o) {
-  check_devices(options, o);
+  if (o.trains) check_devices(options, o);
   const int threads = o.threads == 0 ? num_hardware_threads() : o.threads;
   if (o.threads_per_worker > threads) {
     TERNGRAD_THROW(UsageError, "--threads_per_worker ", o.threads_per_worker, ": must be at most --threads, ", threads,
@@ -483,22 +488,30 @@ void check_train_options(const OptionSet& options, const TrainOptions& o) {
   }
   check_servers(options, o);
   check_async_options(options, o);
-  check_buckets_and_overlap(options, o);
+  if (o.trains) check_buckets_and_overlap(options, o);
   if (!o.tensorboard) refuse_unused(options, {"histogram_steps"}, "--tensorboard");
   check_compression(options, o);
 }
 
-void apply_launch(TrainOptions& o, int num_processes, int num_sharing) {
-  if (num_processes == 1) return;
-  if (o.threads == 0) o.threads = std::max(1, num_hardware_threads() / num_sharing);
-  if (o.device == "auto") o.device = "cpu";
+void apply_launch(TrainOptions& o, const LaunchPlace& place) {
+  o.gpus.count = std::max(1, o.num_gpus);
+  if (place.num_processes == 1) return;
+  if (o.threads == 0) o.threads = std::max(1, num_hardware_threads() / place.num_sharing);
+  // Servers and those that push to them compute on CPUs.
+  if (o.device == "auto" && (o.strategy == "ps" || is_async(o))) o.device = "cpu";
+  o.num_processes = place.num_processes - (o.last_rank_evaluates ? 1 : 0);
+  o.trains = place.rank < o.num_processes;
 }
+
+DeviceChoice devices_of(const TrainOptions& o) { return choose_devices(o.device, o.gpus, o.math); }
 
 void check_launch(const OptionSet& options, const TrainOptions& o, int num_processes) {
   if (num_processes == 1) {
-    refuse_unused(options,
-                  {"exchange_timeout", "check_replicas", "rebroadcast_epochs", "last_rank_evaluates", "data_shares"},
+    refuse_unused(options, {"exchange_timeout", "rebroadcast_epochs", "last_rank_evaluates", "data_shares"},
                   "several processes (mpirun -np N)");
+    if (o.num_gpus <= 1) {
+      refuse_unused(options, {"check_replicas"}, "several processes (mpirun -np N), or several GPUs (--num_gpus M)");
+    }
     if (o.num_servers > 0) {
       TERNGRAD_THROW(UsageError, "--num_servers ", o.num_servers,
                      ": needs several processes (mpirun -np N); accepted here: 0, this process serves its workers");
@@ -510,11 +523,6 @@ void check_launch(const OptionSet& options, const TrainOptions& o, int num_proce
                   "a run that evaluates itself, without --last_rank_evaluates (which evaluates each checkpoint, see "
                   "--save_iter)");
     --num_processes;
-  }
-  if (o.device == "cuda") {
-    TERNGRAD_THROW(UsageError, "--device cuda: ", num_processes,
-                   " processes compute on their CPUs; accepted with them: cpu, auto. Several GPUs of one process: "
-                   "--num_gpus, without a launcher");
   }
   if (o.num_servers >= num_processes) {
     TERNGRAD_THROW(UsageError, "--num_servers ", o.num_servers, ": of ", num_processes,

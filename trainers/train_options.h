@@ -9,6 +9,7 @@
 
 #include "compress/bucket_plan.h"
 #include "compress/compressed_all_reduce.h"
+#include "trainers/device_choice.h"
 #include "trainers/options.h"
 #include "trainers/schedule.h"
 
@@ -29,7 +30,7 @@ struct TrainOptions {
   double stop_after_secs = 0;
   std::uint64_t seed = 1;
   std::string device = "auto";
-  int num_gpus = 1;
+  int num_gpus = 0;  // 0 = one, or of several processes each its equal part
   std::string math = "tf32";
   int threads = 0;             // 0 = all of the machine's
   int threads_per_worker = 0;  // 0 = all for one worker, else 1
@@ -93,6 +94,11 @@ struct TrainOptions {
   int keep_checkpoints = 5;
   std::string on_save_error = "stop";
 
+  // What the launch adds: see apply_launch
+  int num_processes = 1;  // that train
+  bool trains = true;     // whether this one does; else it evaluates
+  GpuRange gpus;          // this process's
+
   /// codec and grad_bits as one name: "fp32", "bf16" or "ternary".
   std::string codec_name() const;
   /// The strategy that `auto` stands for.
@@ -117,9 +123,18 @@ void apply_dataset_defaults(OptionSet& options, const TrainOptions& o);
 /// @throws UsageError naming the options, their values and what would be accepted
 void check_train_options(const OptionSet& options, const TrainOptions& o);
 
-/// Fits the options to a launch of several processes, of which `num_sharing` share this one's processors: --threads 0
-/// becomes this process's part of them, --device auto the CPU.
-void apply_launch(TrainOptions& o, int num_processes, int num_sharing);
+/// A process among those of a launch.
+struct LaunchPlace {
+  int rank = 0;
+  int num_processes = 1;
+  int num_sharing = 1;  // that share this one's processors, itself included
+};
+
+/// Fits the options to a launch: --threads 0 becomes this process's part of them.
+void apply_launch(TrainOptions& o, const LaunchPlace& place);
+
+/// What --device, --num_gpus and --math come to for this process. @throws UsageError as choose_devices
+DeviceChoice devices_of(const TrainOptions& o);
 
 /// Checks what only runs of several processes, or only runs of one, can do.
 /// @throws UsageError as check_train_options

@@ -266,6 +266,11 @@ std::uint64_t make_async(const TrainOptions& o, const TrainPlace& place, const s
   return async.plan_fingerprint;
 }
 
+/// --exchange_timeout, which is for several processes.
+double gpu_timeout(const TrainOptions& o, const Communicator& processes) {
+  return processes.size() > 1 ? o.exchange_timeout : 0;
+}
+
 }  // namespace
 
 std::shared_ptr<const Dataset> open_training_set(const TrainOptions& o) { return open_dataset(o, Subset::kTrain); }
@@ -280,9 +285,21 @@ void check_test_set(const TrainOptions& o, const Dataset& training_set, const Da
                  ": the training set has ", training, ", the test set ", test, "; both must have the same");
 }
 
+TrainPlace make_train_place(const TrainOptions& o, std::shared_ptr<Communicator> communicator, std::uint64_t run_id) {
+  TrainPlace place{
+      .communicator = std::move(communicator), .run_id = run_id, .devices = devices_of(o), .gpu_communicators = {}};
+  if (place.devices.is_cpu()) return place;
+  place.gpu_communicators = connect_gpus(place.devices, *place.communicator, gpu_timeout(o, *place.communicator));
+  return place;
+}
+
+TrainSetup make_train_setup(const TrainOptions& o) {
+  return make_train_setup(o, make_train_place(o, make_self_communicator(), 0));
+}
+
 TrainSetup make_train_setup(const TrainOptions& o, const TrainPlace& place) {
   TrainSetup setup;
-  setup.devices = choose_devices(o.device, o.num_gpus, o.math);
+  setup.devices = place.devices;
   const TrainingData data = place.data.dataset != nullptr ? place.data : whole_data(open_training_set(o));
   if (!o.benchmark_mode) setup.test_set = open_dataset(o, Subset::kTest);
   if (setup.test_set != nullptr) check_test_set(o, *data.dataset, *setup.test_set);
@@ -313,7 +330,8 @@ TrainSetup make_train_setup(const TrainOptions& o, const TrainPlace& place) {
     setup.trainer = make_host_trainer(o, data, workers, place.run_id, schedule, options, plan_fingerprint);
   } else {
     try {
-      DeviceSetup on_gpus = make_device_setup(o, setup.devices, data.dataset, workers, schedule, options);
+      DeviceSetup on_gpus = make_device_setup(o, setup.devices, place.gpu_communicators, data.dataset, workers,
+                                              schedule, options, gpu_timeout(o, *place.communicator));
       setup.trainer = std::move(on_gpus.trainer);
       setup.notes = std::move(on_gpus.notes);
       plan_fingerprint = on_gpus.plan_fingerprint;

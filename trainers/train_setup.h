@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "compress/communicator.h"
+#include "compress/device_communicator.h"
 #include "compress/mailbox.h"
 #include "datasets/dataset.h"
 #include "trainers/async_rank.h"
@@ -43,11 +44,18 @@ struct TrainPlace {
   TrainingData data = {};  // opened before, where a share of it has to be agreed on; else it is opened
   /// Between its ranks, with --strategy async; nullptr for one rank.
   std::shared_ptr<Mailbox> mailbox = nullptr;
+  /// Where it computes, and of GPUs their places among those of all ranks.
+  DeviceChoice devices = {};
+  std::vector<std::shared_ptr<DeviceCommunicator>> gpu_communicators = {};
 };
 
 /// The training subset, or the constant images of benchmark mode.
 /// @throws UsageError for options that it refuses, DataError for missing or damaged files
 std::shared_ptr<const Dataset> open_training_set(const TrainOptions& o);
+
+/// Chooses devices, and connects GPUs with those of all ranks; a collective call.
+/// @throws UsageError as devices_of, CommunicationError
+TrainPlace make_train_place(const TrainOptions& o, std::shared_ptr<Communicator> communicator, std::uint64_t run_id);
 
 /// Threads of the process, all of the machine's for --threads 0.
 int num_threads(const TrainOptions& o);
@@ -56,9 +64,11 @@ int num_threads(const TrainOptions& o);
 /// the last one. @throws DataError that names the data set and both shapes
 void check_test_set(const TrainOptions& o, const Dataset& training_set, const Dataset& test_set);
 
-/// Opens the data, chooses devices, and makes net, exchange, optimizer and trainer. Waits for no other rank.
+/// Opens the data, and makes net, exchange, optimizer and trainer. Waits for no other rank.
 /// @throws UsageError for options that these parts refuse, DataError for missing or damaged files, and
 /// for a test set whose images or classes are not those of the training set
-TrainSetup make_train_setup(const TrainOptions& o, const TrainPlace& place = {});
+TrainSetup make_train_setup(const TrainOptions& o, const TrainPlace& place);
+/// The same for a run of this process alone.
+TrainSetup make_train_setup(const TrainOptions& o);
 
 }  // namespace terngrad

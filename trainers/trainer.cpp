@@ -59,6 +59,8 @@ TrainingView Trainer::view() {
                     .batch_size = options_.batch_size,
                     .states = std::move(states),
                     .ema_state = state_ema_.shadow(),
+                    .num_replicas = num_replicas(),
+                    .show_replica = [this](int replica) { show_replica(replica); },
                     .communicator = workers_.communicator.get(),
                     .tell_busy = [this] { workers_.communicator->tell_busy(); },
                     .gather_slots = slot_gatherer()};

@@ -123,6 +123,9 @@ class Trainer {
 
  private:
   bool is_called(const Hook& hook) const;
+  /// For TrainingView.
+  virtual int num_replicas() const { return 1; }
+  virtual void show_replica(int) {}
 
   Net& net_;
   Optimizer& optimizer_;

@@ -76,13 +76,16 @@ class Burst {
     timer_.start(stream);
     replica_->prepare(first_step_, inputs_);
     std::atomic<bool> lost = false;
-    const auto records = replica_->run(
+    const auto outcomes = replica_->run(
         first_step_, static_cast<int>(inputs_.size()), [](std::uint64_t) { return std::size_t{0}; }, lost);
     timer_.stop(stream);
     seconds_.push_back(timer_.seconds() / static_cast<double>(inputs_.size()));
     first_step_ += inputs_.size();
-    return std::ranges::all_of(
-        records, [](const cuda::StepRecord& record) { return record.skipped == 0 && std::isfinite(record.loss); });
+    return std::ranges::all_of(outcomes, [](const StepOutcome& step) {
+      return !step.skipped && std::ranges::all_of(step.losses, [](const WorkerLoss& worker) {
+        return std::isfinite(worker.entropy_loss);
+      });
+    });
   }
   /// The first steps fill tables and are captured.
   void warm_up() {

@@ -735,6 +735,113 @@ class Async(Faults):
             self.assertIn(words, result.stderr)
 
 
+class Gpus(Resume):
+    """Processes with an emulated GPU each, of a program that MPI stands in for NCCL in."""
+
+    OPTIONS = None
+    test_a_run_goes_on_with_other_numbers_of_processes = None
+    test_parameters_to_begin_with_reach_all_ranks = None
+    test_a_signal_saves_the_same_step_everywhere = None
+
+    def options(self, **others):
+        return ternary(**{"device": "cuda", "image_size": 8, "batch_size": 8, "num_nodes": 4, "benchmark_mode": "true",
+                          "weight_decay": 0.004, "log_steps": 2, "telemetry_steps": 2, "max_steps": 4, "save_iter": 2, **others})
+
+    def on(self, gpus):
+        return {"SIMT_DEVICES": str(gpus)}
+
+    def test_processes_have_the_bits_of_one_gpu(self):
+        self.trained(0, "alone", *self.options())
+        for ranks in [2, 4]:
+            name = f"ranks{ranks}"
+            result = self.trained(ranks, name, *self.options(), "--check_replicas", "2", "--rebroadcast_epochs", "1",
+                                  env=self.on(ranks))
+            self.assertIn(f"{ranks} processes of SIMT emulation", result.stderr)
+            self.assert_same("alone", name)
+            self.assertTrue(self.metrics(name))
+
+    def test_every_exchange_has_the_same_bits(self):
+        checkpoints = set()
+        for exchange in ["all_gather", "scatter_reduce", "integer_sum"]:
+            self.trained(2, exchange, *self.options(max_steps=2, exchange=exchange), env=self.on(2))
+            checkpoints.add(self.checkpoint(exchange))
+        self.trained(0, "alone", *self.options(max_steps=2))
+        self.assertEqual(checkpoints, {self.checkpoint("alone")})
+
+    def test_a_run_goes_on_with_other_numbers_of_gpus(self):
+        self.trained(0, "whole", *self.options())
+        self.trained(2, "cut", *self.options(), env=self.on(2))
+        os.unlink(os.path.join(self.path("cut"), "checkpoint-0000000004.safetensors"))
+        result = self.trained(0, "cut", *self.options(), "--resume")
+        self.assertIn("resumed after step 2", result.stderr)
+        # The kind of GPU is the same, which is what bits depend on.
+        self.assertNotIn("the run was on", result.stderr)
+        self.assert_same("whole", "cut")
+
+    def test_a_signal_to_one_stops_all_after_the_same_step(self):
+        run = self.start(2, [*self.options(max_steps=100000, save_iter=100000), "--train_dir", self.path("stopped")],
+                         env={**os.environ, **self.on(2)})
+        self.wait_for_steps(run, "stopped")
+        os.kill(self.rank_pids(run.pid)[1], signal.SIGTERM)
+        out, err = run.communicate(timeout=120)
+        stopped = re.search(r"stopped after step (\d+) of 100000", out)
+        self.assertTrue(stopped, out + err)
+        step = int(stopped.group(1))
+        self.assertEqual(re.findall(r"stopping after step .*", err),
+                         [f"stopping after step {step}: another process of the run was asked to"])
+        self.assertEqual(self.checkpoint("stopped")[0], f"checkpoint-{step:010}.safetensors")
+
+    def hang(self, name, **environment):
+        """Stops the process of rank 1 in a run. @returns what the run printed, and after how many seconds it had ended."""
+        run = self.start(2, [*self.options(max_steps=100000, exchange_timeout=8), "--train_dir", self.path(name)],
+                         env={**os.environ, **self.on(2), **environment})
+        self.wait_for_steps(run, name)
+        os.kill(self.rank_pids(run.pid)[1], signal.SIGSTOP)
+        begin = time.monotonic()
+        out, err = run.communicate(timeout=120)
+        self.assertNotEqual(run.returncode, 0, out + err)
+        return out + err, time.monotonic() - begin
+
+    def test_a_process_that_hangs_is_named_in_time(self):
+        text, seconds = self.hang("hangs", NCCL_OVER_MPI_PATIENCE="0.5")
+        # Whether it was in a step or between two.
+        self.assertRegex(text, r"rank 0 on .*heard nothing from rank 1 \(host \S+\) for (4|8) seconds")
+        self.assertLess(seconds, 20)
+
+    def test_a_library_that_hangs_ends_the_run_in_time(self):
+        text, seconds = self.hang("hangs")
+        self.assertRegex(text, r"rank 0.*(steps \d+ to \d+ have not ended on GPUs in 8 seconds|heard nothing from rank 1)")
+        self.assertLess(seconds, 20)
+
+    def test_what_cannot_be_shared_is_refused(self):
+        for gpus, options, words in [
+            (1, {}, r"2 processes share the 1 GPU of \S+, and each needs one of its own"),
+            (3, {}, r"--num_gpus: 2 processes cannot share the 3 GPUs of \S+ evenly; say how many each is to take, 1 to 1"),
+            (2, {"num_gpus": 2}, r"--num_gpus 2: 2 processes share 2 GPUs of \S+; accepted: 0 \(an equal part\) to 1"),
+            (8, {}, r"--num_gpus 4: each GPU of the 2 processes needs a worker, --num_nodes is 4; accepted: 1 to 2"),
+            (2, {"profile": "true"}, r"--profile: the parts of a step are not timed on GPUs"),
+        ]:
+            result = self.train(2, "refused", *self.options(**options), env=self.on(gpus))
+            errors = [line for line in result.stderr.splitlines() if line.startswith("terngrad_train: error: ")]
+            self.assertEqual(len(errors), 1, result.stderr)
+            self.assertRegex(errors[0], words)
+            self.assertEqual(result.returncode, 2)
+            self.assertFalse(os.path.exists(self.path("refused")))
+
+    def test_gpus_that_cannot_be_joined_end_the_run(self):
+        # What stands in for NCCL has one for each process.
+        result = self.train(2, "refused", *self.options(), "--num_gpus", "2", env=self.on(4))
+        self.assertNotEqual(result.returncode, 0)
+        self.assertRegex(result.stderr, r"\[nccl\] ranks \d to \d of 4: joining the group failed")
+
+    def test_the_rank_that_evaluates_needs_no_gpu(self):
+        options = [option for option in self.options(max_steps=2) if "benchmark_mode" not in option]
+        self.trained(3, "two", *options, "--last_rank_evaluates", env=self.on(2))
+        # Of two ranks one trains, with one GPU, and is connected with none.
+        self.trained(2, "one", *options, "--last_rank_evaluates", env=self.on(1))
+        self.assertEqual(self.checkpoint("two"), self.checkpoint("one"))
+
+
 class Usage(Run):
     """What cannot be honoured is said once, by the chief, before any work."""
 
@@ -753,8 +860,18 @@ class Usage(Run):
         self.assertIn("--num_nodes 2: each of the 3 training processes needs a worker; accepted: 3 or more",
                       self.error_of(3, "--num_nodes", "2"))
 
-    def test_gpus_are_refused(self):
-        self.assertIn("--device cuda: 2 processes", self.error_of(2, "--num_nodes", "2", "--device", "cuda"))
+    def test_gpus_that_are_not_there_are_refused(self):
+        # On a machine with one GPU too: two processes cannot share it.
+        self.assertRegex(self.error_of(2, "--num_nodes", "2", "--device", "cuda", "--num_gpus", "1000"),
+                         r"--device cuda: rank 0 on \S+ has no GPU \(.+\); accepted: cpu$"
+                         r"|--device cuda: 2 processes share |--num_gpus 1000: 2 processes share ")
+
+    def test_ranks_on_other_devices_are_named(self):
+        command = [*LAUNCHER, "1", PROGRAM, *small(device="cpu"), "--train_dir", self.path("refused"), ":", "-np", "1", PROGRAM,
+                   *small(device="auto"), "--train_dir", self.path("refused")]
+        result = subprocess.run(command, capture_output=True, text=True)
+        self.assertEqual(result.returncode, 2, result.stderr)
+        self.assertRegex(result.stderr, r"--device is auto for rank 1 on \S+ and cpu for rank 0 on \S+; all ranks")
 
     def test_a_timeout_needs_several_processes(self):
         self.assertIn("--exchange_timeout", self.error_of(0, "--exchange_timeout", "3"))

@@ -86,6 +86,19 @@ echo "========= ERROR SUMMARY: 0 errors, by $tool"
 """
 
 
+# Says which GPUs there are.
+SMI = 'if [[ $1 == -L ]]; then for i in $(seq GPUS); do echo "GPU $((i - 1)): Some GPU"; done; fi'
+# Starts one process, whatever it is asked for.
+MPIRUN = """
+[[ $OMPI_ALLOW_RUN_AS_ROOT == 1 && $1 == --bind-to && $3 == -np ]]
+ranks=$4
+shift 4
+echo "launched $ranks"
+exec "$@"
+"""
+LDD = 'echo "libmpi.so.40 => /usr/lib/libmpi.so.40"'
+
+
 class WithoutAGpu(unittest.TestCase):
     def test_says_why_there_is_no_gpu(self):
         bench = subprocess.run([BUILD / "bin" / "terngrad_bench", "--gpu"], capture_output=True, text=True)
@@ -117,7 +130,9 @@ class Pretended(unittest.TestCase):
                            "contracts_test": TESTS, "nets_test": TESTS, "resume_test": TESTS}.items():
             self.write(self.bin / name, text)
         self.tools = self.root / "tools"
-        self.write(self.tools / "compute-sanitizer", SANITIZER)
+        for name, text in {"compute-sanitizer": SANITIZER, "nvidia-smi": SMI.replace("GPUS", "1"), "mpirun": MPIRUN,
+                           "ldd": LDD}.items():
+            self.write(self.tools / name, text)
 
     def write(self, path, text):
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -142,9 +157,10 @@ class Pretended(unittest.TestCase):
                   "resume_test", "unmoved_gpu", "unmoved_cpu", "from_gpu_to_cpu", "from_cpu_to_gpu"]
         for run in ("lenet_tf32", "cifarnet_tf32", "lenet_fp32", "cifarnet_fp32"):
             passed += [f"repeated_{run}_first", f"repeated_{run}"]
+        passed += ["processes_one", "processes_launched"]
         passed += ["bench_targets", "bench_steps", "memcheck_kernels_test", "memcheck_nets_test", "racecheck_kernels_test",
                    "racecheck_nets_test", "initcheck_kernels_test", "bench"]
-        absent = dict.fromkeys(["compress_test", "datasets_test", "trainers_test"], "absent")
+        absent = dict.fromkeys(["compress_test", "datasets_test", "trainers_test", "processes_two"], "absent")
         self.assertEqual(self.statuses(report), {**dict.fromkeys(passed, "passed"), **absent})
         self.assertEqual(report["machine"]["gpu"], "Some GPU, driver 13.0")
         self.assertEqual(report["machine"]["programs"], "terngrad_bench 0.1.0 (abc)")
@@ -207,6 +223,33 @@ class Pretended(unittest.TestCase):
         self.assertEqual({name: status for name, status in statuses.items() if not name.endswith("_first")},
                          dict.fromkeys((f"repeated_{net}_{math}" for net in ("lenet", "cifarnet")
                                         for math in ("tf32", "fp32")), "failed"))
+
+    def test_several_gpus_are_used_by_one_process_and_by_several(self):
+        self.write(self.tools / "nvidia-smi", SMI.replace("GPUS", "4"))
+        parts = {part["name"]: part for part in self.check("--parts", "processes")["parts"]}
+        self.assertEqual({name: part["status"] for name, part in parts.items()},
+                         dict.fromkeys(["processes_one", "processes_two_gpus", "processes_launched", "processes_two"],
+                                       "passed"))
+        self.assertIn("two runs end with the same", parts["processes_two"]["detail"])
+        self.assertRegex(parts["processes_two"]["text"], "mpirun --bind-to none -np 2 .*--num_gpus 1")
+        self.assertRegex(parts["processes_launched"]["text"], "mpirun --bind-to none -np 1 ")
+        self.assertNotIn("mpirun", parts["processes_two_gpus"]["text"])
+        # Other bits on several processes.
+        self.write(self.bin / "terngrad_train", TRAIN.replace("echo bits", "echo ${OTHER_BITS-}"))
+        self.write(self.tools / "mpirun", "export OTHER_BITS=1\n" + MPIRUN)
+        statuses = self.statuses(self.check("--parts", "processes", code=1))
+        self.assertEqual([name for name, status in statuses.items() if status == "failed"],
+                         ["processes_launched", "processes_two"])
+
+    def test_processes_need_a_launcher_and_a_build_for_it(self):
+        self.write(self.tools / "ldd", "echo libc.so.6")
+        self.assertEqual(self.statuses(self.check("--parts", "processes")),
+                         {"processes_one": "passed", "processes_launched": "absent"})
+
+    def test_options_of_processes_are_accepted(self):
+        self.write(self.bin / "terngrad_train", self.real_train())
+        parts = self.check("--parts", "processes")["parts"]
+        self.assertEqual([part["status"] for part in parts], ["passed", "passed", "absent"])
 
     def test_resumes_on_the_gpu(self):
         self.write(self.bin / "resume_test", '[[ $TERNGRAD_TEST_DEVICE == cuda && $* == *=Kill.\\** ]]\n' + TESTS)

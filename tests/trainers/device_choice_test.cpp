@@ -11,7 +11,7 @@ namespace {
 using ::testing::HasSubstr;
 
 TEST(DeviceChoice, TheCpuIsAlwaysThere) {
-  const DeviceChoice choice = choose_devices("cpu", 1, "tf32");
+  const DeviceChoice choice = choose_devices("cpu", {}, "tf32");
   EXPECT_TRUE(choice.is_cpu());
   EXPECT_EQ(choice.description(), "cpu");
   EXPECT_EQ(choice.note, "");
@@ -20,11 +20,11 @@ TEST(DeviceChoice, TheCpuIsAlwaysThere) {
 
 TEST(DeviceChoice, WithoutAGpuAutoIsTheCpuAndSaysWhy) {
   if (num_cuda_devices() > 0 && why_no_device_nets().empty()) GTEST_SKIP() << "there is a GPU";
-  const DeviceChoice choice = choose_devices("auto", 1, "tf32");
+  const DeviceChoice choice = choose_devices("auto", {}, "tf32");
   EXPECT_TRUE(choice.is_cpu());
   EXPECT_THAT(choice.note, HasSubstr("no GPU: "));
   try {
-    choose_devices("cuda", 1, "tf32");
+    choose_devices("cuda", {}, "tf32");
     FAIL() << "no error";
   } catch (const UsageError& error) {
     EXPECT_THAT(error.what(), HasSubstr("--device cuda: " + choice.note.substr(8)));
@@ -34,13 +34,13 @@ TEST(DeviceChoice, WithoutAGpuAutoIsTheCpuAndSaysWhy) {
 
 TEST(DeviceChoice, OnAGpuAutoTakesIt) {
   if (num_cuda_devices() == 0 || !why_no_device_nets().empty()) GTEST_SKIP() << "no GPU: " << why_no_cuda_device();
-  const DeviceChoice choice = choose_devices("auto", 1, "fp32");
+  const DeviceChoice choice = choose_devices("auto", {}, "fp32");
   ASSERT_EQ(choice.gpus.size(), 1u);
   EXPECT_EQ(choice.math, MathMode::kFp32);
   EXPECT_THAT(choice.description(), HasSubstr("float32"));
-  EXPECT_EQ(choose_devices("cuda", 1, "tf32").math, MathMode::kTf32);
+  EXPECT_EQ(choose_devices("cuda", {}, "tf32").math, MathMode::kTf32);
   try {
-    choose_devices("cuda", num_cuda_devices() + 1, "tf32");
+    choose_devices("cuda", {.count = num_cuda_devices() + 1}, "tf32");
     FAIL() << "no error";
   } catch (const UsageError& error) {
     EXPECT_THAT(error.what(), HasSubstr("--num_gpus " + std::to_string(num_cuda_devices() + 1)));

@@ -9,105 +9,22 @@
 #include "tests/nets/branched_net.h"
 #include "tests/support/cuda_device.h"
 #include "tests/support/thread_device_communicator.h"
+#include "tests/trainers/device_runs.h"
 #include "tests/trainers/small_training.h"
 
 namespace terngrad {
 namespace {
 
+using testing::DeviceRun;
 using testing::kSmallImage;
 using testing::LossRecorder;
+using testing::make_device_trainer;
+using testing::make_replica;
 using testing::make_small_trainer;
 using testing::small_digits;
 using testing::SmallRun;
 using testing::state_bits;
 class CudaDeviceTrainer : public testing::CudaTest {};
-
-/// A run on one GPU, or on several replicas that share it.
-struct DeviceRun {
-  SmallRun run;
-  int num_replicas = 1;
-  int max_burst = 4;
-  double clip_by_global_norm = 0;
-  std::string format = "t2";
-  ExchangeAlgorithm algorithm = ExchangeAlgorithm::kAuto;  // of steps that do not exchange fp32
-  ReturnCodec return_codec = ReturnCodec::kFloat32;
-  std::uint64_t floating_from = kNever;  // steps from here on exchange fp32
-};
-
-std::unique_ptr<DeviceReplica> make_replica(const DeviceRun& device_run, int rank,
-                                            std::shared_ptr<DeviceCommunicator> communicator) {
-  const SmallRun& run = device_run.run;
-  static const std::shared_ptr<const Dataset> digits = small_digits(40, kSmallImage);
-  const std::shared_ptr<const Dataset> dataset = run.dataset != nullptr ? run.dataset : digits;
-  const WorkerRange workers = worker_range(run.num_workers, rank, device_run.num_replicas);
-  const Stream stream(Device::cuda());
-  const NetOptions net{.num_local_workers = workers.num_local_workers,
-                       .examples_per_worker = static_cast<int>(run.batch_size / run.num_workers),
-                       .first_local_worker = workers.first_local_worker,
-                       .seed = run.seed};
-  DeviceReplicaParts parts;
-  parts.num_workers = workers.num_local_workers;
-  parts.net =
-      make_device_net(run.net ? *run.net : net_spec("lenet"),
-                      {dataset->height(), dataset->width(), dataset->channels()}, 10, net, MathMode::kFp32, stream);
-  PipelineOptions pipeline;
-  pipeline.batch_size = run.batch_size;
-  pipeline.num_workers = run.num_workers;
-  pipeline.first_local_worker = workers.first_local_worker;
-  pipeline.num_local_workers = workers.num_local_workers;
-  pipeline.seed = run.seed;
-  parts.examples = make_device_examples(dataset, pipeline, device_run.max_burst, stream);
-  CompressedAllReduceOptions exchange;
-  exchange.codecs.codec = run.codec;
-  exchange.codecs.codec_options.ternary.clip_factor = 2.5;
-  exchange.codecs.codec_options.ternary.format = ternary_format_from(device_run.format);
-  exchange.algorithm = device_run.algorithm;
-  exchange.return_codec = device_run.return_codec;
-  exchange.on_nonfinite = run.on_nonfinite;
-  exchange.seed = run.seed;
-  const Layout& layout = parts.net->layout();
-  parts.exchanges.push_back(std::make_unique<DeviceAllReduce>(layout, workers, exchange, stream, communicator));
-  exchange.codecs.codec = "fp32";
-  exchange.algorithm = ExchangeAlgorithm::kAuto;
-  parts.exchanges.push_back(std::make_unique<DeviceAllReduce>(layout, workers, exchange, stream, communicator));
-  parts.communicator = communicator;
-  parts.mean_factor = run.mean_factor;
-  parts.captures = device_run.num_replicas == 1 && device_run.format != "tmask";
-  const Device device = stream.device();
-  parts.optimizer = make_optimizer("momentum", {.momentum = 0.9}, layout.flat_elements(), device);
-  if (run.weight_decay > 0) parts.transforms.push_back(make_device_weight_decay(*parts.net, run.weight_decay, device));
-  if (device_run.clip_by_global_norm > 0) {
-    parts.transforms.push_back(make_device_clip_by_global_norm(layout, device_run.clip_by_global_norm,
-                                                               parts.num_workers, run.on_nonfinite, device));
-  }
-  return std::make_unique<DeviceReplica>(std::move(parts), device_run.max_burst);
-}
-
-std::unique_ptr<DeviceTrainer> make_device_trainer(const DeviceRun& device_run) {
-  const SmallRun& run = device_run.run;
-  DeviceTrainerParts parts;
-  const auto meeting = std::make_shared<testing::Meeting>(device_run.num_replicas);
-  for (int rank = 0; rank < device_run.num_replicas; ++rank) {
-    std::shared_ptr<DeviceCommunicator> communicator = make_self_device_communicator();
-    if (device_run.num_replicas > 1) {
-      communicator = std::make_shared<testing::ThreadDeviceCommunicator>(meeting, rank);
-    }
-    parts.replicas.push_back(make_replica(device_run, rank, communicator));
-  }
-  parts.schedule = {.kind = ScheduleKind::kPolynomial,
-                    .initial_rate = run.learning_rate,
-                    .total_steps = static_cast<std::int64_t>(run.total_steps)};
-  parts.workers = make_worker_group(run.num_workers, make_self_communicator());
-  parts.on_nonfinite = run.on_nonfinite;
-  parts.exchange_of = [from = device_run.floating_from](std::uint64_t step) {
-    return step >= from ? std::size_t{1} : std::size_t{0};
-  };
-  TrainerOptions options;
-  options.batch_size = run.batch_size;
-  options.total_steps = run.total_steps;
-  options.seed = run.seed;
-  return std::make_unique<DeviceTrainer>(std::move(parts), options);
-}
 
 /// What a run ends with, and the losses of its steps.
 struct Outcome {
@@ -200,7 +117,7 @@ TEST_F(CudaDeviceTrainer, ReplicasChangeNoBit) {
     const Outcome one = outcome_of(run);
     for (const int replicas : {2, 4}) {
       run.num_replicas = replicas;
-      EXPECT_EQ(outcome_of(run).bits, one.bits) << codec << ", " << replicas << " replicas";
+      EXPECT_EQ(outcome_of(run), one) << codec << ", " << replicas << " replicas";
     }
   }
 }
@@ -462,7 +379,7 @@ TEST_F(CudaDeviceTrainer, RefusesReplicasOfOtherWorkers) {
   EXPECT_THROW(DeviceTrainer(std::move(parts), {}), InvalidArgument);
   DeviceTrainerParts half;
   half.replicas.push_back(
-      make_replica({.run = {.num_workers = 4}, .num_replicas = 2}, 0,
+      make_replica({.run = {.num_workers = 4}, .num_replicas = 2},
                    std::make_shared<testing::ThreadDeviceCommunicator>(std::make_shared<testing::Meeting>(2), 0)));
   half.workers = make_worker_group(4, make_self_communicator());
   EXPECT_THROW(DeviceTrainer(std::move(half), {}), InvalidArgument);

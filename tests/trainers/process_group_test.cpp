@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 
 #include <string>
+#include <vector>
 
 #include "kernels/errors.h"
 #include "tests/mpi/launched_group.h"
@@ -107,6 +108,22 @@ TEST(ProcessGroup, MakesMailboxesBetweenItsRanks) {
   const std::unique_ptr<Mailbox> mailbox = group.make_mailbox();
   EXPECT_EQ(mailbox->rank(), group.rank());
   EXPECT_EQ(mailbox->size(), group.size());
+}
+
+TEST(ProcessGroup, EveryRanksTextComesInOrder) {
+  const ProcessGroup& group = launched_group();
+  const std::vector<std::string> texts = group.from_all(std::string(static_cast<std::size_t>(group.rank()), 'x'));
+  ASSERT_EQ(texts.size(), static_cast<std::size_t>(group.size()));
+  for (std::size_t rank = 0; rank < texts.size(); ++rank) EXPECT_EQ(texts[rank], std::string(rank, 'x'));
+}
+
+TEST(ProcessGroup, NamesSayTheHost) {
+  const ProcessGroup& group = launched_group();
+  for (int rank = 0; rank < group.size(); ++rank) {
+    EXPECT_FALSE(group.host_of(rank).empty());
+    if (group.is_alone()) continue;
+    EXPECT_EQ(group.name_of(rank), "rank " + std::to_string(rank) + " on " + group.host_of(rank));
+  }
 }
 
 }  // namespace

@@ -15,7 +15,7 @@ class CudaStepRing : public testing::CudaTest {};
 
 TEST_F(CudaStepRing, AReplayedStepTakesItsOwnInputAndLeavesItsOwnRecord) {
   Stream stream(Device::cuda());
-  StepRing ring(4, stream);
+  StepRing ring(4, 2, stream);
   const std::vector<WorkerLoss> losses = {{0.5, 3}, {0.25, 2}};
   const Buffer<WorkerLoss> on_device = to_device<WorkerLoss>(losses, stream);
   const std::vector<std::uint32_t> no = {0};
@@ -28,7 +28,7 @@ TEST_F(CudaStepRing, AReplayedStepTakesItsOwnInputAndLeavesItsOwnRecord) {
   const auto submit = [&] {
     ring.submit_begin();
     update_gd(weight.span(), gradient.span(), 0, stream, ring.update_scalars(skip.data()));
-    ring.submit_end(on_device.data(), 2, skip.data());
+    ring.submit_end(on_device.data(), skip.data());
   };
   // Steps 9 to 13 in bursts of two and three, around the end of the ring.
   const std::vector<cuda::StepInput> first = {{.rate = 1, .ema_decay = 0}, {.rate = 2, .ema_decay = 0}};
@@ -36,25 +36,28 @@ TEST_F(CudaStepRing, AReplayedStepTakesItsOwnInputAndLeavesItsOwnRecord) {
   submit();
   const CapturedGraph graph(stream, submit);
   graph.launch(stream);
-  std::vector<cuda::StepRecord> records = ring.records(9, 2);
+  std::vector<StepOutcome> outcomes = ring.outcomes(9, 2);
   EXPECT_EQ(to_host<float>(weight.span(), stream)[0], -3.0f);
   const std::vector<cuda::StepInput> second = {{.rate = 8}, {.rate = 16}, {.rate = 32}};
   ring.prepare(11, second);
   for (int i = 0; i < 3; ++i) graph.launch(stream);
-  const std::vector<cuda::StepRecord> later = ring.records(11, 3);
-  records.insert(records.end(), later.begin(), later.end());
+  const std::vector<StepOutcome> later = ring.outcomes(11, 3);
+  outcomes.insert(outcomes.end(), later.begin(), later.end());
   EXPECT_EQ(to_host<float>(weight.span(), stream)[0], -59.0f);
-  for (const cuda::StepRecord& record : records) {
-    EXPECT_EQ(record.loss, 0.75);
-    EXPECT_EQ(record.num_correct, 5);
-    EXPECT_EQ(record.skipped, 0u);
-    EXPECT_EQ(record.counters.zeroed_elements, 0);
+  for (const StepOutcome& outcome : outcomes) {
+    ASSERT_EQ(outcome.losses.size(), 2u);
+    EXPECT_EQ(outcome.losses[0].entropy_loss, 0.5);
+    EXPECT_EQ(outcome.losses[1].entropy_loss, 0.25);
+    EXPECT_EQ(outcome.losses[0].num_correct, 3);
+    EXPECT_EQ(outcome.losses[1].num_correct, 2);
+    EXPECT_FALSE(outcome.skipped);
+    EXPECT_EQ(outcome.counters.zeroed_elements, 0);
   }
 }
 
 TEST_F(CudaStepRing, RecordsMarksAndCountersOfTheStepOnly) {
   Stream stream(Device::cuda());
-  StepRing ring(2, stream);
+  StepRing ring(2, 1, stream);
   const std::vector<WorkerLoss> losses = {{1.0, 1}};
   const Buffer<WorkerLoss> on_device = to_device<WorkerLoss>(losses, stream);
   const std::vector<std::uint32_t> marks = {0, 7};
@@ -63,16 +66,38 @@ TEST_F(CudaStepRing, RecordsMarksAndCountersOfTheStepOnly) {
   ring.prepare(0, std::vector<cuda::StepInput>(2));
   ring.submit_begin();
   copy<cuda::StepCounters>(counted, std::span(ring.counters(), 1), stream);
-  ring.submit_end(on_device.data(), 1, skip.data() + 1);
+  ring.submit_end(on_device.data(), skip.data() + 1);
   ring.submit_begin();
-  ring.submit_end(on_device.data(), 1, skip.data());
-  const auto records = ring.records(0, 2);
-  EXPECT_EQ(records[0].skipped, 7u);
-  EXPECT_EQ(records[0].counters.zeroed_elements, 5);
-  EXPECT_EQ(records[0].counters.clipped_gradients, 2);
-  EXPECT_EQ(records[1].skipped, 0u);
-  EXPECT_EQ(records[1].counters.zeroed_elements, 0);
+  ring.submit_end(on_device.data(), skip.data());
+  const auto outcomes = ring.outcomes(0, 2);
+  EXPECT_TRUE(outcomes[0].skipped);
+  EXPECT_EQ(outcomes[0].counters.zeroed_elements, 5);
+  EXPECT_EQ(outcomes[0].counters.clipped_gradients, 2);
+  EXPECT_FALSE(outcomes[1].skipped);
+  EXPECT_EQ(outcomes[1].counters.zeroed_elements, 0);
   EXPECT_THROW(ring.prepare(0, std::vector<cuda::StepInput>(3)), InvalidArgument);
+}
+
+TEST_F(CudaStepRing, KeepsTheLossesOfMoreWorkersThanABlockHasThreads) {
+  Stream stream(Device::cuda());
+  std::vector<WorkerLoss> losses;
+  for (int worker = 0; worker < 71; ++worker) losses.push_back({0.5 * worker, worker});
+  const Buffer<WorkerLoss> on_device = to_device<WorkerLoss>(losses, stream);
+  const std::vector<std::uint32_t> no = {0};
+  const Buffer<std::uint32_t> skip = to_device<std::uint32_t>(no, stream);
+  StepRing ring(3, 71, stream);
+  ring.prepare(4, std::vector<cuda::StepInput>(3));
+  for (int i = 0; i < 3; ++i) {
+    ring.submit_begin();
+    ring.submit_end(on_device.data(), skip.data());
+  }
+  for (const StepOutcome& outcome : ring.outcomes(4, 3)) {
+    ASSERT_EQ(outcome.losses.size(), losses.size());
+    for (std::size_t worker = 0; worker < losses.size(); ++worker) {
+      EXPECT_EQ(outcome.losses[worker].entropy_loss, losses[worker].entropy_loss);
+      EXPECT_EQ(outcome.losses[worker].num_correct, losses[worker].num_correct);
+    }
+  }
 }
 
 TEST_F(CudaStepRing, CopiesOnlyOnCondition) {

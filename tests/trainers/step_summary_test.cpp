@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <mutex>
+#include <string>
 #include <vector>
 
 #include "kernels/errors.h"
@@ -60,6 +61,51 @@ TEST(StepSummary, TellsAllRanksOfOneThatAsksToStop) {
     });
     for (const auto& error : errors) EXPECT_FALSE(error);
   }
+}
+
+TEST(StepSummary, OfSeveralStepsAreThoseOfEach) {
+  for (const int size : {1, 3}) {
+    const auto errors = run_ranks(size, [&](const std::shared_ptr<Communicator>& communicator) {
+      const WorkerGroup workers = make_worker_group(kNumWorkers, communicator);
+      std::vector<LocalStep> steps(3);
+      for (int step = 0; step < 3; ++step) {
+        for (int local = 0; local < workers.num_local_workers; ++local) {
+          WorkerLoss loss = loss_of(workers.first_local_worker + local);
+          loss.entropy_loss += step;
+          steps[static_cast<std::size_t>(step)].losses.push_back(loss);
+          steps[static_cast<std::size_t>(step)].mean.received += step;
+        }
+      }
+      const std::vector<StepSummary> summaries = summarize_steps(workers, steps, false);
+      ASSERT_EQ(summaries.size(), 3u);
+      for (int step = 0; step < 3; ++step) {
+        double sum = 0;
+        for (int worker = 0; worker < kNumWorkers; ++worker) sum += loss_of(worker).entropy_loss + step;
+        EXPECT_EQ(summaries[static_cast<std::size_t>(step)].loss, sum / kNumWorkers);
+        EXPECT_EQ(summaries[static_cast<std::size_t>(step)].mean.received, kNumWorkers * step);
+      }
+    });
+    for (const auto& error : errors) EXPECT_FALSE(error);
+  }
+}
+
+TEST(StepSummary, RanksHearOfEachOthersFailures) {
+  std::mutex mutex;
+  std::vector<std::string> heard;
+  run_ranks(3, [&](const std::shared_ptr<Communicator>& communicator) {
+    const WorkerGroup workers = make_worker_group(kNumWorkers, communicator);
+    try {
+      if (communicator->rank() == 1) {
+        summarize_local(workers, false);
+      } else {
+        report_failed_steps(workers, "waited in vain");
+      }
+    } catch (const CommunicationError& error) {
+      const std::lock_guard lock(mutex);
+      heard.emplace_back(error.what());
+    }
+  });
+  EXPECT_EQ(heard, std::vector<std::string>(3, "rank 0: waited in vain; rank 2: waited in vain"));
 }
 
 TEST(StepSummary, RefusesRanksWithOtherWorkers) {

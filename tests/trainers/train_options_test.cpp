@@ -207,18 +207,33 @@ TEST(TrainOptions, ContradictionsAreRefused) {
 
 TEST(TrainOptions, ALaunchOfSeveralProcessesShares) {
   TrainOptions o;
-  apply_launch(o, 1, 1);
+  apply_launch(o, {});
   EXPECT_EQ(o.threads, 0);
-  EXPECT_EQ(o.device, "auto");
-  apply_launch(o, 4, 2);
+  EXPECT_EQ(o.num_processes, 1);
+  EXPECT_EQ(o.gpus.count, 1);
+  apply_launch(o, {.rank = 3, .num_processes = 4, .num_sharing = 2});
   EXPECT_EQ(o.threads, std::max(1, num_hardware_threads() / 2));
-  EXPECT_EQ(o.device, "cpu");
+  EXPECT_EQ(o.device, "auto");
+  EXPECT_EQ(o.num_processes, 4);
+  EXPECT_TRUE(o.trains);
   o.threads = 3;
-  apply_launch(o, 4, 1000000);
+  o.num_gpus = 2;
+  apply_launch(o, {.num_processes = 4, .num_sharing = 1000000});
   EXPECT_EQ(o.threads, 3);
+  EXPECT_EQ(o.gpus.count, 2);
   o.threads = 0;
-  apply_launch(o, 1000000, 1000000);
+  apply_launch(o, {.num_processes = 1000000, .num_sharing = 1000000});
   EXPECT_EQ(o.threads, 1);
+}
+
+TEST(TrainOptions, TheLastRankOfALaunchMayOnlyEvaluate) {
+  for (const int rank : {1, 2}) {
+    TrainOptions o;
+    o.last_rank_evaluates = true;
+    apply_launch(o, {.rank = rank, .num_processes = 3});
+    EXPECT_EQ(o.num_processes, 2);
+    EXPECT_EQ(o.trains, rank == 1);
+  }
 }
 
 TEST(TrainOptions, ALaunchThatTheyDoNotFitIsRefused) {
@@ -234,7 +249,6 @@ TEST(TrainOptions, ALaunchThatTheyDoNotFitIsRefused) {
     return testing::message_of<UsageError>([&] { check_launch(options, o, num_processes); });
   };
   EXPECT_THAT(refused({"--num_nodes", "3"}, 4), AllOf(HasSubstr("--num_nodes 3"), HasSubstr("accepted: 4 or more")));
-  EXPECT_THAT(refused({"--num_nodes", "4", "--device", "cuda"}, 4), HasSubstr("--device cuda: 4 processes"));
   EXPECT_THAT(refused({"--exchange_timeout", "4"}, 1), HasSubstr("--exchange_timeout"));
   const auto refused_servers = [&](const char* number, int num_processes) {
     return refused({"--strategy", "ps", "--num_nodes", "2", "--num_servers", number}, num_processes);

@@ -1,4 +1,4 @@
-// Bookkeeping of a training step on a GPU: a thread is enough for it.
+// Bookkeeping of a training step on a GPU: a warp is enough for it.
 #include "trainers/cuda/step_ring.h"
 
 #include <cuda_runtime.h>
@@ -18,18 +18,20 @@ __global__ void __launch_bounds__(kWarp) begin_step_kernel(const StepRingMemory 
 }
 
 __global__ void __launch_bounds__(kWarp)
-    end_step_kernel(const StepRingMemory ring, const WorkerLoss* __restrict__ losses, int num_workers,
+    end_step_kernel(const StepRingMemory ring, const WorkerLoss* __restrict__ losses,
                     const std::uint32_t* __restrict__ skip) {
+  const std::uint64_t step = *ring.step;
+  const std::uint64_t slot = step % ring.num_slots;
+  const auto num_workers = static_cast<unsigned>(ring.num_workers);
+  for (unsigned worker = threadIdx.x; worker < num_workers; worker += kWarp) {
+    ring.workers[slot * num_workers + worker] = {losses[worker].entropy_loss, losses[worker].num_correct};
+  }
+  __syncthreads();  // all have read the step
   if (threadIdx.x != 0) return;
   StepRecord record{};
-  for (int worker = 0; worker < num_workers; ++worker) {
-    record.loss += losses[worker].entropy_loss;
-    record.num_correct += losses[worker].num_correct;
-  }
   record.counters = *ring.counters;
   record.skipped = *skip;
-  const std::uint64_t step = *ring.step;
-  ring.records[step % ring.num_slots] = record;
+  ring.records[slot] = record;
   *ring.step = step + 1;
 }
 
@@ -45,9 +47,8 @@ void begin_step(const StepRingMemory& ring, const Stream& stream) {
   launch(begin_step_kernel, dim3(1), dim3(kWarp), 0, stream, ring);
 }
 
-void end_step(const StepRingMemory& ring, const WorkerLoss* losses, int num_workers, const std::uint32_t* skip,
-              const Stream& stream) {
-  launch(end_step_kernel, dim3(1), dim3(kWarp), 0, stream, ring, losses, num_workers, skip);
+void end_step(const StepRingMemory& ring, const WorkerLoss* losses, const std::uint32_t* skip, const Stream& stream) {
+  launch(end_step_kernel, dim3(1), dim3(kWarp), 0, stream, ring, losses, skip);
 }
 
 void copy_if(const std::uint32_t* condition, const float* from, float* to, std::int64_t count, const Stream& stream) {

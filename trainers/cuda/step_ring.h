@@ -20,10 +20,14 @@ struct StepCounters {
   std::int64_t clipped_gradients = 0;
 };
 
-/// What a step gave, over the workers of one GPU.
-struct StepRecord {
-  double loss = 0;  // sum over workers, in their order
+/// What a step gave one worker: WorkerLoss without padding.
+struct WorkerRecord {
+  double loss = 0;
   std::int64_t num_correct = 0;
+};
+
+/// What else a step gave, over the workers of one GPU.
+struct StepRecord {
   StepCounters counters;
   std::uint32_t skipped = 0;  // not 0: nothing was applied
   std::uint32_t reserved = 0;
@@ -36,16 +40,17 @@ struct StepRingMemory {
   StepCounters* counters = nullptr;   // [1] of that step
   const StepInput* inputs = nullptr;  // [num_slots]
   StepRecord* records = nullptr;      // [num_slots]
+  WorkerRecord* workers = nullptr;    // [num_slots][num_workers]
   std::uint64_t num_slots = 1;
+  int num_workers = 1;
 };
 
 /// Takes the step's input out of its slot and sets its counters to zero.
 void begin_step(const StepRingMemory& ring, const Stream& stream);
-/// Writes the step's record to its slot, and makes the next step the one that runs.
-/// @param losses  [num_workers]
+/// Writes the step's records to its slot, and makes the next step the one that runs.
+/// @param losses  [ring.num_workers]
 /// @param skip    [1]
-void end_step(const StepRingMemory& ring, const WorkerLoss* losses, int num_workers, const std::uint32_t* skip,
-              const Stream& stream);
+void end_step(const StepRingMemory& ring, const WorkerLoss* losses, const std::uint32_t* skip, const Stream& stream);
 
 /// to[i] = from[i] if *condition is not 0.
 void copy_if(const std::uint32_t* condition, const float* from, float* to, std::int64_t count, const Stream& stream);

@@ -1,0 +1,116 @@
+// What a process does whose GPU waits for another in vain. Only the emulation has a stream that hangs when it is told
+// to.
+#include <cuda_runtime.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <chrono>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "kernels/errors.h"
+#include "tests/nets/branched_net.h"
+#include "tests/trainers/device_runs.h"
+
+namespace terngrad {
+namespace {
+
+using ::testing::AllOf;
+using testing::DeviceRun;
+using ::testing::HasSubstr;
+
+constexpr double kTimeout = 1;
+
+/// A rank of two whose operations wait for ever, until the group is given up.
+class HangingCommunicator final : public DeviceCommunicator {
+ public:
+  explicit HangingCommunicator(int rank) : rank_(rank) {}
+  int rank() const override { return rank_; }
+  int size() const override { return 2; }
+  void check() override { ++num_checks; }
+  void abandon() noexcept override {
+    if (stream_ != nullptr) stream_->hangs = false;
+  }
+  int num_checks = 0;
+
+ protected:
+  void submit_all_gather(std::span<const DeviceGather>, Stream& stream) override { hang(stream); }
+  void submit_all_reduce_sum(std::span<std::uint64_t>, Stream& stream) override { hang(stream); }
+  void submit_all_reduce_max(std::span<std::uint32_t>, Stream& stream) override { hang(stream); }
+  void submit_all_to_all(const std::uint8_t*, std::span<const ByteRange>, std::uint8_t*, std::span<const ByteRange>,
+                         Stream& stream) override {
+    hang(stream);
+  }
+  void submit_broadcast(std::span<std::uint8_t>, int, Stream& stream) override { hang(stream); }
+
+ private:
+  void hang(Stream& stream) {
+    stream_ = static_cast<cudaStream_t>(stream.native());
+    stream_->hangs = true;
+  }
+  int rank_;
+  cudaStream_t stream_ = nullptr;
+};
+
+/// Trains as one of two processes. @returns the words of its failure
+std::string words_of_run(const std::shared_ptr<Communicator>& communicator, HangingCommunicator*& gpu) {
+  DeviceRun run{.run = {.num_workers = 2,
+                        .codec = "ternary",
+                        .total_steps = 5,
+                        .batch_size = 2,
+                        .communicator = communicator,
+                        .net = test::branched_net(1.0f)},
+                .timeout_seconds = kTimeout};
+  run.gpus = std::make_shared<testing::Meeting>(2);
+  run.communicator_of = [&](int rank) {
+    auto made = std::make_shared<HangingCommunicator>(rank);
+    gpu = made.get();
+    return made;
+  };
+  const auto trainer = testing::make_device_trainer(run);
+  try {
+    trainer->run();
+  } catch (const CommunicationError& error) {
+    EXPECT_GT(gpu->num_checks, 0);
+    return error.what();
+  }
+  return "no failure";
+}
+
+TEST(LostGpu, AProcessThatIsWaitedForIsMissedByTheOthersInTime) {
+  std::string words;
+  double seconds = 0;
+  const auto errors = testing::run_ranks(2, [&](const std::shared_ptr<Communicator>& communicator) {
+    if (communicator->rank() == 1) {
+      // It agrees on the first burst, and is not heard of again.
+      std::uint32_t length = ~std::uint32_t{1};
+      communicator->all_reduce_max({&length, 1});
+      EXPECT_EQ(~length, 1u);
+      return;
+    }
+    HangingCommunicator* gpu = nullptr;
+    const auto begin = std::chrono::steady_clock::now();
+    words = words_of_run(communicator, gpu);
+    seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
+  });
+  for (const auto& error : errors) EXPECT_FALSE(error);
+  EXPECT_EQ(words, "another rank has not come");  // with MPI: its name and host
+  EXPECT_GE(seconds, kTimeout);
+  EXPECT_LT(seconds, 60);
+}
+
+TEST(LostGpu, ProcessesThatAllWaitSaySo) {
+  std::vector<std::string> words(2);
+  testing::run_ranks(2, [&](const std::shared_ptr<Communicator>& communicator) {
+    HangingCommunicator* gpu = nullptr;
+    words[static_cast<std::size_t>(communicator->rank())] = words_of_run(communicator, gpu);
+  });
+  for (const std::string& said : words) {
+    EXPECT_THAT(said, AllOf(HasSubstr("rank 0: [DeviceReplica] cuda:0 has waited for other GPUs for 0.5 seconds"),
+                            HasSubstr("; rank 1: [DeviceReplica] cuda:0 has waited")));
+  }
+}
+
+}  // namespace
+}  // namespace terngrad

@@ -1,0 +1,161 @@
+// Stands in for NCCL where GPUs are emulated: processes with a GPU each, whose operations MPI does. Takes the place of
+// compress/nccl_api.cpp.
+#include <cuda_runtime.h>
+#include <mpi.h>
+
+#include <chrono>
+#include <cstdlib>
+#include <functional>
+#include <string>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include "compress/nccl_api.h"
+
+namespace terngrad {
+namespace {
+
+MPI_Datatype native(NcclApi::Type type) {
+  return type == NcclApi::Type::kUint8 ? MPI_UINT8_T : type == NcclApi::Type::kUint32 ? MPI_UINT32_T : MPI_UINT64_T;
+}
+
+/// Operations run when the stream does, which in the emulation is at once: the host waits in them. A stream in which
+/// one has not ended after NCCL_OVER_MPI_PATIENCE seconds, if that is set, hangs until the group is given up, as a
+/// GPU's does.
+class NcclOverMpi final : public NcclApi {
+ public:
+  Result get_unique_id(NcclUniqueId& id) override {
+    id.bytes[0] = 'm';
+    return kSuccess;
+  }
+  Result init_rank(Handle& handle, int size, const NcclUniqueId& id, int rank, int device) override {
+    return init_ranks({&handle, 1}, size, id, rank, {&device, 1});
+  }
+  Result init_ranks(std::span<Handle> handles, int size, const NcclUniqueId& id, int first_rank,
+                    std::span<const int> devices) override {
+    int processes = 0;
+    int own = 0;
+    MPI_Comm_size(MPI_COMM_WORLD, &processes);
+    MPI_Comm_rank(MPI_COMM_WORLD, &own);
+    if (devices.size() != 1 || size > processes || first_rank != own || id.bytes[0] != 'm') return kInvalidUsage;
+    // The first ones: the last of a launch may have no part in it.
+    MPI_Group all = MPI_GROUP_NULL;
+    MPI_Group members = MPI_GROUP_NULL;
+    int range[1][3] = {{0, size - 1, 1}};
+    MPI_Comm_group(MPI_COMM_WORLD, &all);
+    MPI_Group_range_incl(all, 1, range, &members);
+    MPI_Comm_create_group(MPI_COMM_WORLD, members, 0, &group_);
+    MPI_Group_free(&members);
+    MPI_Group_free(&all);
+    handles[0] = &group_;
+    return kSuccess;
+  }
+  Result init_all(std::span<Handle>, std::span<const int>) override { return kInvalidUsage; }
+  // Freed with MPI: that is a meeting of all ranks, which one that gives up does not come to.
+  Result destroy(Handle) override { return kSuccess; }
+  Result abort(Handle) override {
+    if (hanging_ != nullptr) hanging_->hangs = false;
+    return kSuccess;
+  }
+  Result get_async_error(Handle, Result& error) override {
+    error = kSuccess;
+    return kSuccess;
+  }
+  std::string error_text(Result) override { return "a process has one emulated GPU"; }
+  std::string last_error(Handle) override { return ""; }
+
+  Result group_start() override { return kSuccess; }
+  Result group_end() override {
+    cudaStream_t const stream = std::exchange(stream_, nullptr);
+    if (stream == nullptr) return kSuccess;
+    simt::submit(stream, [this, stream, starts = std::exchange(starts_, {})] {
+      std::vector<MPI_Request> requests;
+      for (const Start& start : starts) requests.push_back(start());
+      wait(requests, stream);
+    });
+    return kSuccess;
+  }
+  Result all_gather(const void* send, void* receive, std::size_t send_count, Type type, Handle, void* stream) override {
+    return add(stream, [=, this](MPI_Request* request) {
+      // In place where NCCL's is: this rank's part is where the whole has it.
+      int rank = 0;
+      MPI_Comm_rank(group_, &rank);
+      const bool in_place = send == static_cast<std::uint8_t*>(receive) + static_cast<std::size_t>(rank) * send_count;
+      const auto count = static_cast<int>(send_count);
+      MPI_Iallgather(in_place ? MPI_IN_PLACE : send, count, native(type), receive, count, native(type), group_,
+                     request);
+    });
+  }
+  Result broadcast(const void*, void* receive, std::size_t count, Type type, int root, Handle, void* stream) override {
+    return add(stream, [=, this](MPI_Request* request) {
+      MPI_Ibcast(receive, static_cast<int>(count), native(type), root, group_, request);
+    });
+  }
+  Result all_reduce(const void*, void* receive, std::size_t count, Type type, Reduction reduction, Handle,
+                    void* stream) override {
+    return add(stream, [=, this](MPI_Request* request) {
+      MPI_Iallreduce(MPI_IN_PLACE, receive, static_cast<int>(count), native(type),
+                     reduction == Reduction::kSum ? MPI_SUM : MPI_MAX, group_, request);
+    });
+  }
+  Result send(const void* from, std::size_t count, Type type, int peer, Handle, void* stream) override {
+    return add(stream, [=, this](MPI_Request* request) {
+      MPI_Isend(from, static_cast<int>(count), native(type), peer, 0, group_, request);
+    });
+  }
+  Result receive(void* to, std::size_t count, Type type, int peer, Handle, void* stream) override {
+    return add(stream, [=, this](MPI_Request* request) {
+      MPI_Irecv(to, static_cast<int>(count), native(type), peer, 0, group_, request);
+    });
+  }
+
+ private:
+  using Start = std::function<MPI_Request()>;
+  static constexpr Result kInvalidUsage = 5;
+
+  template <class Submit>
+  Result add(void* stream, const Submit& submit) {
+    stream_ = static_cast<cudaStream_t>(stream);
+    starts_.push_back([submit] {
+      MPI_Request request = MPI_REQUEST_NULL;
+      submit(&request);
+      return request;
+    });
+    return kSuccess;
+  }
+
+  void wait(std::vector<MPI_Request>& requests, cudaStream_t stream) {
+    if (stream->hangs) return;  // what came before it in the stream has not ended
+    const char* const patience = std::getenv("NCCL_OVER_MPI_PATIENCE");
+    const auto begin = std::chrono::steady_clock::now();
+    for (int done = 0; done == 0;) {
+      MPI_Testall(static_cast<int>(requests.size()), requests.data(), &done, MPI_STATUSES_IGNORE);
+      const std::chrono::duration<double> waited = std::chrono::steady_clock::now() - begin;
+      if (done == 0 && patience != nullptr && waited.count() > std::atof(patience)) {
+        hanging_ = stream;
+        stream->hangs = true;
+        return;
+      }
+      if (done == 0) std::this_thread::yield();
+    }
+  }
+
+  MPI_Comm group_ = MPI_COMM_NULL;
+  std::vector<Start> starts_;  // of the group of calls that is open
+  cudaStream_t stream_ = nullptr;
+  cudaStream_t hanging_ = nullptr;
+};
+
+}  // namespace
+
+bool has_nccl() { return true; }
+
+NcclApi& nccl_api() {
+  static NcclOverMpi library;
+  return library;
+}
+
+std::string nccl_version() { return "NCCL over MPI"; }
+
+}  // namespace terngrad

@@ -1,0 +1,119 @@
+// Small runs on GPUs, or on replicas that share one, for the tests of training on GPUs.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "tests/support/thread_device_communicator.h"
+#include "tests/trainers/small_training.h"
+#include "trainers/device_trainer.h"
+
+namespace terngrad::testing {
+
+/// A run of a process with one GPU, or with several replicas that share it.
+struct DeviceRun {
+  SmallRun run;
+  int num_replicas = 1;                     // of each process
+  std::shared_ptr<Meeting> gpus = nullptr;  // where those of all processes meet; nullptr: this process alone
+  double timeout_seconds = 0;
+  Watchdog::Action on_hang = end_process("test");
+  /// Makes the communicator of a rank; nullptr: a ThreadDeviceCommunicator.
+  std::function<std::shared_ptr<DeviceCommunicator>(int rank)> communicator_of = nullptr;
+  int max_burst = 4;
+  double clip_by_global_norm = 0;
+  std::string format = "t2";
+  ExchangeAlgorithm algorithm = ExchangeAlgorithm::kAuto;  // of steps that do not exchange fp32
+  ReturnCodec return_codec = ReturnCodec::kFloat32;
+  std::uint64_t floating_from = kNever;  // steps from here on exchange fp32
+};
+
+inline std::unique_ptr<DeviceReplica> make_replica(const DeviceRun& device_run,
+                                                   std::shared_ptr<DeviceCommunicator> communicator) {
+  const SmallRun& run = device_run.run;
+  static const std::shared_ptr<const Dataset> digits = small_digits(40, kSmallImage);
+  const std::shared_ptr<const Dataset> dataset = run.dataset != nullptr ? run.dataset : digits;
+  const WorkerRange workers = worker_range(run.num_workers, communicator->rank(), communicator->size());
+  const Stream stream(Device::cuda());
+  const NetOptions net{.num_local_workers = workers.num_local_workers,
+                       .examples_per_worker = static_cast<int>(run.batch_size / run.num_workers),
+                       .first_local_worker = workers.first_local_worker,
+                       .seed = run.seed};
+  DeviceReplicaParts parts;
+  parts.num_workers = workers.num_local_workers;
+  parts.net =
+      make_device_net(run.net ? *run.net : net_spec("lenet"),
+                      {dataset->height(), dataset->width(), dataset->channels()}, 10, net, MathMode::kFp32, stream);
+  PipelineOptions pipeline;
+  pipeline.batch_size = run.batch_size;
+  pipeline.num_workers = run.num_workers;
+  pipeline.first_local_worker = workers.first_local_worker;
+  pipeline.num_local_workers = workers.num_local_workers;
+  pipeline.seed = run.seed;
+  parts.examples = make_device_examples(dataset, pipeline, device_run.max_burst, stream);
+  CompressedAllReduceOptions exchange;
+  exchange.codecs.codec = run.codec;
+  exchange.codecs.codec_options.ternary.clip_factor = 2.5;
+  exchange.codecs.codec_options.ternary.format = ternary_format_from(device_run.format);
+  exchange.algorithm = device_run.algorithm;
+  exchange.return_codec = device_run.return_codec;
+  exchange.on_nonfinite = run.on_nonfinite;
+  exchange.seed = run.seed;
+  const Layout& layout = parts.net->layout();
+  parts.exchanges.push_back(std::make_unique<DeviceAllReduce>(layout, workers, exchange, stream, communicator));
+  exchange.codecs.codec = "fp32";
+  exchange.algorithm = ExchangeAlgorithm::kAuto;
+  parts.exchanges.push_back(std::make_unique<DeviceAllReduce>(layout, workers, exchange, stream, communicator));
+  parts.communicator = communicator;
+  parts.mean_factor = run.mean_factor;
+  parts.timeout_seconds = device_run.timeout_seconds / 2;
+  parts.captures = communicator->size() == 1 && device_run.format != "tmask";
+  const Device device = stream.device();
+  parts.optimizer = make_optimizer("momentum", {.momentum = 0.9}, layout.flat_elements(), device);
+  if (run.weight_decay > 0) parts.transforms.push_back(make_device_weight_decay(*parts.net, run.weight_decay, device));
+  if (device_run.clip_by_global_norm > 0) {
+    parts.transforms.push_back(make_device_clip_by_global_norm(layout, device_run.clip_by_global_norm,
+                                                               parts.num_workers, run.on_nonfinite, device));
+  }
+  return std::make_unique<DeviceReplica>(std::move(parts), device_run.max_burst);
+}
+
+inline std::unique_ptr<DeviceTrainer> make_device_trainer(const DeviceRun& device_run) {
+  const SmallRun& run = device_run.run;
+  const std::shared_ptr<Communicator> processes =
+      run.communicator != nullptr ? run.communicator : make_self_communicator();
+  const int first_rank = processes->rank() * device_run.num_replicas;
+  const auto meeting =
+      device_run.gpus != nullptr ? device_run.gpus : std::make_shared<Meeting>(device_run.num_replicas);
+  DeviceTrainerParts parts;
+  for (int rank = first_rank; rank < first_rank + device_run.num_replicas; ++rank) {
+    std::shared_ptr<DeviceCommunicator> communicator = make_self_device_communicator();
+    if (device_run.communicator_of) {
+      communicator = device_run.communicator_of(rank);
+    } else if (meeting->size() > 1) {
+      communicator = std::make_shared<ThreadDeviceCommunicator>(meeting, rank);
+    }
+    parts.replicas.push_back(make_replica(device_run, communicator));
+  }
+  parts.timeout_seconds = device_run.timeout_seconds;
+  parts.on_hang = device_run.on_hang;
+  parts.schedule = {.kind = ScheduleKind::kPolynomial,
+                    .initial_rate = run.learning_rate,
+                    .total_steps = static_cast<std::int64_t>(run.total_steps)};
+  parts.workers = make_worker_group(run.num_workers, processes);
+  parts.on_nonfinite = run.on_nonfinite;
+  parts.exchange_of = [from = device_run.floating_from](std::uint64_t step) {
+    return step >= from ? std::size_t{1} : std::size_t{0};
+  };
+  TrainerOptions options;
+  options.batch_size = run.batch_size;
+  options.total_steps = run.total_steps;
+  options.seed = run.seed;
+  options.rebroadcast_steps = run.rebroadcast_steps;
+  return std::make_unique<DeviceTrainer>(std::move(parts), options);
+}
+
+}  // namespace terngrad::testing
