@@ -13,8 +13,8 @@ too long does not stop the others.
   --out DIR           where report.json, report.md, log.txt and bench*.json go (default: runs/gpu-check-DATE); they are
                       kept up to date from part to part
   --quick             only the benchmarks with a target and those of training steps, one sanitizer, shorter trainings
-  --parts LIST        of tests,trainings,resume,moves,repeats,targets,steps,sanitizers,bench (default: all, in this
-                      order)
+  --parts LIST        of tests,trainings,resume,moves,repeats,processes,targets,steps,sanitizers,bench (default: all, in
+                      this order)
   --time_limit SECS   for all parts together: what is then left is cut off or not run (default: none)
   --mnist DIR         folder with MNIST (default: data/mnist if it is there, else the built-in data set)
   --cifar10 DIR       folder with CIFAR-10 (default: data/cifar10 if it is there, else constant images)
@@ -34,7 +34,7 @@ root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
 build=
 out=
 quick=false
-all_parts=tests,trainings,resume,moves,repeats,targets,steps,sanitizers,bench
+all_parts=tests,trainings,resume,moves,repeats,processes,targets,steps,sanitizers,bench
 parts=$all_parts
 time_limit=
 mnist=
@@ -260,12 +260,15 @@ run_sanitizers() {
   for name in kernels_test datasets_test; do sanitize initcheck "$limit" "$name"; done
 }
 
+# Words before the command of a training that a launcher of processes starts.
+launcher=()
+
 # train KIND NAME LIMIT DEVICE OPTIONS...: a training in a folder of its own.
 train() {
   local kind=$1 name=$2 limit=$3 device=$4
   shift 4
   program terngrad_train
-  part "$kind" "$name" "$limit" "${command[@]}" --device "$device" --train_dir "$state/$name.run" --tensorboard=false \
+  part "$kind" "$name" "$limit" ${launcher[@]+"${launcher[@]}"} "${command[@]}" --device "$device" --train_dir "$state/$name.run" --tensorboard=false \
     --telemetry_steps 0 "$@"
 }
 
@@ -362,6 +365,53 @@ run_repeats() {
     repeat "repeated_lenet_$math" "${digits[@]}" "${ternary[@]}" --num_nodes 4 --math "$math" "${steps[@]}"
     repeat "repeated_cifarnet_$math" "${pictures[@]}" "${ternary[@]}" --num_nodes 4 --math "$math" "${steps[@]}"
   done
+}
+
+# How many GPUs programs see here, at least the one that was found.
+num_gpus() {
+  local listed
+  if [[ -n ${CUDA_VISIBLE_DEVICES-} ]]; then
+    listed=$(tr ',' '\n' <<<"$CUDA_VISIBLE_DEVICES" | grep -c .)
+  else
+    listed=$(timeout -k 5 30 nvidia-smi -L 2>/dev/null | grep -c '^GPU ') || true
+  fi
+  echo $((listed > 1 ? listed : 1))
+}
+
+# same NAME OPTIONS...: a run that must end with the bits of that of one process with one GPU.
+same() {
+  local name=$1
+  shift
+  echo processes_one >"$state/$name.other"
+  train repeat "$name" 60 cuda "$@"
+}
+
+# A run of one process with one GPU, behind a launcher, on two GPUs of a process, and on a GPU of each of two processes:
+# NCCL refuses ranks that share a GPU.
+run_processes() {
+  local run=("${digits[@]}" "${ternary[@]}" --num_nodes 4 --max_steps 300 --log_steps 50) gpus
+  if ! can_train repeat processes; then return; fi
+  gpus=$(num_gpus)
+  train training processes_one 60 cuda "${run[@]}"
+  if ((gpus > 1)); then same processes_two_gpus "${run[@]}" --num_gpus 2; fi
+  if ! command -v mpirun >/dev/null; then
+    absent repeat processes_launched "mpirun is not present on this machine"
+    return
+  fi
+  if [[ $(ldd "$bin/terngrad_train" 2>/dev/null) != *libmpi* ]]; then
+    absent repeat processes_launched "terngrad_train is built without MPI"
+    return
+  fi
+  # Open MPI wants to be asked twice to run for root, who is the user in a container.
+  launcher=(env OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 mpirun --bind-to none -np)
+  launcher+=(1)
+  same processes_launched "${run[@]}"
+  if ((gpus > 1)); then
+    launcher[-1]=2
+    same processes_two "${run[@]}" --num_gpus 1 --check_replicas 50
+  fi
+  launcher=()
+  if ((gpus == 1)); then absent repeat processes_two "there is one GPU, and each process needs one of its own"; fi
 }
 
 for part in ${parts//,/ }; do
