@@ -27,7 +27,7 @@ TrainOptions accept(std::vector<std::string> arguments, int num_processes = 1) {
   options.parse(static_cast<int>(argv.size()), argv.data());
   apply_dataset_defaults(options, o);
   apply_async_defaults(options, o);
-  apply_launch(o, num_processes, 1);
+  apply_launch(o, {.rank = 0, .num_processes = num_processes, .num_sharing = 1});
   if (is_async(o) && num_processes > 1) apply_async_launch(options, o);
   check_launch(options, o, num_processes);
   check_train_options(options, o);
