@@ -120,15 +120,15 @@ TEST_F(CudaNcclExchange, AddsLanesAndGathersTheOtherTensors) {
 }
 
 TEST_F(CudaNcclExchange, RanksOfUnequallyManyWorkersBroadcast) {
-  // 4 workers, this rank having number 1: shares of chunk 0 | chunk 1 | b and plain by 1, 1 and 2 workers.
+  // 4 workers, one on ranks 0 and 1 and two on rank 2, this being rank 1. Of the ternary tensors worker 1 has chunk 0
+  // and worker 3 the rest; of the others, which fit in a chunk, worker 3 has all.
   RecordedExchange unequal(4, ExchangeAlgorithm::kScatterReduce, ReturnCodec::kBfloat16);
-  EXPECT_THAT(
-      unequal.calls(),
-      ElementsAre("group_start", "broadcast 8 root 0", "broadcast 8 root 1", "broadcast 16 root 2",
-                  "broadcast 4 root 0", "broadcast 4 root 1", "broadcast 8 root 2", "group_end",  //
-                  "group_start", "send 1024 to 0", "receive 16 from 0", "send 16 to 1", "receive 16 from 1",
-                  "send 128 to 2", "receive 32 from 2", "group_end",  //
-                  "group_start", "broadcast 8192 root 0", "broadcast 128 root 1", "broadcast 368 root 2", "group_end"));
+  EXPECT_THAT(unequal.calls(),
+              ElementsAre("group_start", "broadcast 8 root 0", "broadcast 8 root 1", "broadcast 16 root 2",
+                          "broadcast 4 root 0", "broadcast 4 root 1", "broadcast 8 root 2", "group_end",  //
+                          "group_start", "receive 1024 from 0", "send 1024 to 1", "receive 1024 from 1",
+                          "send 144 to 2", "receive 2048 from 2", "group_end",  //
+                          "group_start", "broadcast 8192 root 1", "broadcast 496 root 2", "group_end"));
 }
 
 TEST_F(CudaNcclExchange, CanBeCaptured) {
