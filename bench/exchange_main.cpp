@@ -8,6 +8,6 @@ int main(int argc, char** argv) {
   std::fprintf(stderr, "terngrad_exchange_bench: error: this is a debug build; its figures would mean nothing\n");
   return terngrad::kExitUsage;
 #else
-  return terngrad::command_main("terngrad_exchange_bench", argc, argv, terngrad::bench::run_exchange_bench);
+  return terngrad::program_main("terngrad_exchange_bench", argc, argv, terngrad::bench::run_exchange_bench);
 #endif
 }

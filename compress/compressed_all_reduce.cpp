@@ -192,7 +192,7 @@ void CompressedAllReduce::share_scalers(ExchangeReport& report, NonfiniteTensors
   workers_.communicator->all_gather(outgoing_, incoming_);
   std::int64_t total = 0;
   for (std::size_t i = 0; i < incoming_.count(); ++i) total += static_cast<std::int64_t>(incoming_.parcel(i).size());
-  report.scalers.received += total * num_receivers() - own;
+  report.scalers.received += total * workers_.num_local_workers - own;
   if (static_cast<int>(incoming_.count()) != workers_.num_workers) {
     TERNGRAD_THROW(CommunicationError, "[exchange] scalers of ", incoming_.count(), " workers came, expected ",
                    workers_.num_workers);
@@ -469,16 +469,15 @@ void CompressedAllReduce::return_shares(const ShareRange& own, const TensorTable
   }
   messages_.resize(num_shares);
   for (std::size_t share = 0; share < num_shares; ++share) {
-    report.mean.received += static_cast<std::int64_t>(incoming_.parcel(share).size()) * num_receivers();
+    report.mean.received += static_cast<std::int64_t>(incoming_.parcel(share).size()) * workers_.num_local_workers;
     read_message(incoming_.parcel(share), MessageKind::kMean, context_, layout_, messages_[share]);
     if (messages_[share].worker != static_cast<int>(share)) {
       TERNGRAD_THROW(CommunicationError, "[exchange] aggregated share ", share, " came from the owner of share ",
                      messages_[share].worker);
     }
   }
-  // A server beside workers sends to them; what an owner has made itself it does not receive.
-  const bool receives_own = options_.owners == ShareOwners::kServers && !workers_.is_server();
-  if (!receives_own) report.mean.received -= own_bytes;
+  // What a worker owns it does not receive; servers send to workers, those beside them too.
+  if (options_.owners == ShareOwners::kWorkers) report.mean.received -= own_bytes;
   timer.next(report.wire_seconds);
   for (std::size_t share = 0; share < num_shares; ++share) {
     share_return_.decode(share, messages_[share], mean, stream_);

@@ -103,8 +103,6 @@ class CompressedAllReduce final : public GradientExchange {
     const bool has_receivers = workers_.num_workers > 1 || options_.owners == ShareOwners::kServers;
     return has_receivers ? static_cast<std::int64_t>(message.size()) : 0;
   }
-  /// How many receivers this rank counts as of what goes to all: its workers, or one if it only serves.
-  std::int64_t num_receivers() const { return workers_.is_server() ? 1 : workers_.num_local_workers; }
   /// Calls body(local worker, stream) for all, side by side where there are more workers than threads.
   template <class Body>
   void for_each_worker(const Body& body);

@@ -10,7 +10,8 @@
 namespace terngrad {
 
 /// Bytes of one leg of an exchange, summed over this process's workers. A message that goes to several receivers counts
-/// once as sent and once at each receiver; what a worker keeps for itself counts as neither.
+/// once as sent and once at each worker that receives it; what a worker keeps for itself counts as neither. A server
+/// receives gradients alone: what else reaches it is no part of the exchange.
 struct LegBytes {
   std::int64_t sent = 0;
   std::int64_t received = 0;

@@ -46,10 +46,13 @@ struct PushNote {
 };
 
 /// Writes and reads the parcels of one side; docs/wire-format.md specifies their bytes. Messages between the two are
-///   pull    worker to server: a bare kPull
-///   answer  server to worker: a kPull that says with which push the worker goes on, parameters, state if the net has
-///   it push    worker to server: note, gradient, state if the net has it answer  server to worker: parameters, or a
-///   bare kStop with the number of the run's last step leave   worker to server: a bare kLeave, the last of its process
+///
+/// - a worker's pull: a bare kPull;
+/// - its answer: a kPull that says with which push the worker goes on, parameters, and state if the net has it;
+/// - a worker's push: note, gradient, and state if the net has it;
+/// - its answer: parameters, or a bare kStop with the number of the run's last step;
+/// - the last of a process: a bare kLeave.
+///
 /// Buffers are kept from message to message. What is read throws CommunicationError naming what is wrong.
 class PushMessages {
  public:

@@ -48,9 +48,13 @@ void check_async_options(const OptionSet& options, const TrainOptions& o) {
 }
 
 void apply_async_launch(const OptionSet& options, TrainOptions& o) {
-  refuse_unused(options, {"telemetry_steps", "histogram_steps", "profile"},
-                "a run of one process with --strategy async: gradients of other processes come to the server encoded, "
-                "at times of their own");
+  const std::string needs =
+      "a run of one process with --strategy async: gradients of other processes come to the server encoded, at times "
+      "of "
+      "their own";
+  if (o.telemetry_steps > 0) refuse_unused(options, {"telemetry_steps"}, needs);
+  if (o.histogram_steps > 0) refuse_unused(options, {"histogram_steps"}, needs);
+  if (o.profile) refuse_unused(options, {"profile"}, needs);
   o.telemetry_steps = 0;
   o.histogram_steps = 0;
 }

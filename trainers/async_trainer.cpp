@@ -50,6 +50,8 @@ AsyncTrainer::AsyncTrainer(AsyncTrainerParts parts, const TrainerOptions& option
 AsyncTrainer::~AsyncTrainer() = default;
 
 std::uint64_t AsyncTrainer::run() {
+  // Before the hooks, which may save what workers have pulled.
+  if (parts_.mailbox == nullptr) let_workers_begin();
   begin();
   step_begin_ = std::chrono::steady_clock::now();
   if (parts_.mailbox == nullptr) {
@@ -65,7 +67,6 @@ std::uint64_t AsyncTrainer::run() {
 }
 
 void AsyncTrainer::emulate() {
-  let_workers_begin();
   while (!is_done()) emulate_round();
 }
 
@@ -180,7 +181,7 @@ void AsyncTrainer::take(const Parcels& push, Parcels& answer) {
   ExchangeReport& report = step_.report;
   if (report.nonfinite.empty()) report.nonfinite = result.nonfinite;
   report.gradient += {.sent = bytes_of(push), .received = 0};
-  report.mean += {.sent = 0, .received = bytes_of(answer)};
+  report.mean += {.sent = bytes_of(answer), .received = bytes_of(answer)};
   report.decode_seconds += result.decode_seconds;
   report.wire_seconds += seconds_since(mark);
   step_.update_seconds += result.update_seconds;
@@ -224,6 +225,7 @@ void AsyncTrainer::end_step() {
     view.telemetry = telemetry_of(view.gradient, view.decode_sent);
   }
   after_step(view);
+  step_begin_ = std::chrono::steady_clock::now();
 }
 
 void AsyncTrainer::add_to_view(TrainingView& view) {

@@ -15,7 +15,7 @@ PipelineOptions examples_of(int worker, int num_workers, const TrainerOptions& o
   WorkerRange range;
   range.num_workers = num_workers;
   range.first_local_worker = worker;
-  return pipeline_options(range, options);
+  return pipeline_options(range, range, options);
 }
 
 double seconds_since(std::chrono::steady_clock::time_point begin) {

@@ -31,7 +31,6 @@ void print_error(const char* command, std::string message) {
 int command_main(const char* name, int argc, char** argv, const std::function<int(int argc, char** argv)>& run) {
   std::signal(SIGXFSZ, SIG_IGN);
   try {
-    take_stop_signals_in_own_thread();
     const int exit_code = run(argc, argv);
     std::cout.flush();
     if (!std::cout || std::fflush(stdout) != 0 || std::ferror(stdout) != 0) {
@@ -47,6 +46,13 @@ int command_main(const char* name, int argc, char** argv, const std::function<in
   } catch (...) {
     return report(name, "unknown exception", kExitFailure);
   }
+}
+
+int program_main(const char* name, int argc, char** argv, const std::function<int(int argc, char** argv)>& run) {
+  return command_main(name, argc, argv, [&](int count, char** values) {
+    take_stop_signals_in_own_thread();
+    return run(count, values);
+  });
 }
 
 }  // namespace terngrad

@@ -17,11 +17,16 @@ void print_error(const char* command, std::string message);
 /// Runs a command: calls run(argc, argv) and returns its result, or, if it throws, prints one line
 /// "<name>: error: <message>" to stderr and returns kExitUsage for a UsageError and kExitFailure for anything else.
 /// Output that could not be written to stdout (a full disk) is a failure too. A write beyond the file-size limit
-/// becomes an error of that write instead of a signal. Signals that stop the process are taken by a thread of their own
-/// (trainers/signal_thread.h).
+/// becomes an error of that write instead of a signal.
 ///
-///   int main(int argc, char** argv) { return terngrad::command_main("terngrad_train", argc, argv,
-///   terngrad::run_train); }
+/// A program is this with program_main.
 int command_main(const char* name, int argc, char** argv, const std::function<int(int argc, char** argv)>& run);
+
+/// command_main for a process that runs one command and nothing else: signals that stop it are taken by a thread of
+/// their own (trainers/signal_thread.h).
+///
+///   int main(int argc, char** argv) { return terngrad::program_main("terngrad_train", argc, argv,
+///   terngrad::run_train); }
+int program_main(const char* name, int argc, char** argv, const std::function<int(int argc, char** argv)>& run);
 
 }  // namespace terngrad

@@ -70,6 +70,7 @@ int max_burst(const Dataset& dataset, const WorkerRange& workers, const TrainerO
 
 struct ReplicaPlace {
   WorkerRange workers;
+  WorkerRange of_process;  // of all of its GPUs
   Device device;
   std::shared_ptr<DeviceCommunicator> communicator;
   double timeout_seconds = 0;  // of a burst
@@ -87,7 +88,7 @@ DeviceReplicaParts make_parts(const TrainOptions& o, const DeviceChoice& choice,
   parts.num_workers = place.workers.num_local_workers;
   parts.net = make_device_net(o.net, {dataset->height(), dataset->width(), dataset->channels()}, dataset->num_classes(),
                               net, choice.math, stream, {.dropout_keep_prob = static_cast<float>(o.dropout_keep_prob)});
-  PipelineOptions examples = pipeline_options(place.workers, options);
+  PipelineOptions examples = pipeline_options(place.workers, place.of_process, options);
   examples.num_threads = std::max(1, options.num_data_threads / static_cast<int>(choice.gpus.size()));
   parts.examples = make_device_examples(dataset, examples, max_burst(*dataset, place.workers, options), stream);
   const Layout& layout = parts.net->layout();
@@ -118,15 +119,17 @@ std::vector<std::shared_ptr<DeviceCommunicator>> connect_gpus(const DeviceChoice
 
 DeviceSetup make_device_setup(const TrainOptions& o, const DeviceChoice& choice,
                               std::span<const std::shared_ptr<DeviceCommunicator>> communicators,
-                              const std::shared_ptr<const Dataset>& dataset, const WorkerGroup& workers,
-                              const Schedule& schedule, const TrainerOptions& options, double timeout_seconds) {
+                              const TrainingData& data, const WorkerGroup& workers, const Schedule& schedule,
+                              const TrainerOptions& options, double timeout_seconds) {
   TERNGRAD_REQUIRE(communicators.size() == choice.gpus.size(), "[make_device_setup] ", choice.gpus.size(),
                    " GPUs have ", communicators.size(), " communicators");
+  const std::shared_ptr<const Dataset>& dataset = data.dataset;
   DeviceSetup setup;
   DeviceTrainerParts parts;
   for (std::size_t index = 0; index < choice.gpus.size(); ++index) {
     const DeviceCommunicator& among_all = *communicators[index];
     const ReplicaPlace place{.workers = worker_range(workers.num_workers, among_all.rank(), among_all.size()),
+                             .of_process = workers,
                              .device = choice.gpus[index],
                              .communicator = communicators[index],
                              // The other half is for finding out whom it waits for.
@@ -153,7 +156,7 @@ DeviceSetup make_device_setup(const TrainOptions& o, const DeviceChoice& choice,
   parts.timeout_seconds = timeout_seconds;
   parts.on_hang = end_process(process_text(*workers.communicator));
   if (o.floating_grad_epoch > 0) {
-    parts.exchange_of = [batch_size = o.batch_size, num_examples = dataset->num_examples(),
+    parts.exchange_of = [batch_size = o.batch_size, num_examples = data.num_examples,
                          period = o.floating_grad_epoch](std::uint64_t step) {
       return is_floating_step(step, batch_size, num_examples, period) ? std::size_t{1} : std::size_t{0};
     };

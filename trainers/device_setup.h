@@ -9,10 +9,10 @@
 
 #include "compress/communicator.h"
 #include "compress/device_communicator.h"
-#include "datasets/dataset.h"
 #include "trainers/device_choice.h"
 #include "trainers/train_options.h"
 #include "trainers/trainer.h"
+#include "trainers/training_data.h"
 
 namespace terngrad {
 
@@ -38,7 +38,7 @@ std::vector<std::shared_ptr<DeviceCommunicator>> connect_gpus(const DeviceChoice
 /// @throws UsageError for options that a part refuses, NotSupported where a GPU cannot do what they ask for
 DeviceSetup make_device_setup(const TrainOptions& o, const DeviceChoice& choice,
                               std::span<const std::shared_ptr<DeviceCommunicator>> communicators,
-                              const std::shared_ptr<const Dataset>& dataset, const WorkerGroup& workers,
-                              const Schedule& schedule, const TrainerOptions& options, double timeout_seconds);
+                              const TrainingData& data, const WorkerGroup& workers, const Schedule& schedule,
+                              const TrainerOptions& options, double timeout_seconds);
 
 }  // namespace terngrad

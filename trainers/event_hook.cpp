@@ -65,7 +65,8 @@ std::vector<NamedScalar> scalars_of(const Json& record) {
     return scalars;
   }
   for (const auto& [key, value] : record.items()) {
-    if (key != "step") add_numbers(tag_of(kind, key), value, scalars);
+    // One scalar for each staleness would be no end of them; their mean is there.
+    if (key != "step" && key != "staleness") add_numbers(tag_of(kind, key), value, scalars);
   }
   return scalars;
 }

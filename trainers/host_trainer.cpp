@@ -68,7 +68,7 @@ HostTrainer::HostTrainer(TrainerParts parts, const TrainerOptions& options)
 }
 
 std::uint64_t HostTrainer::run() {
-  PipelineOptions examples = pipeline_options(workers(), options());
+  PipelineOptions examples = pipeline_options(workers(), workers(), options());
   examples.first_step = steps_done();
   std::optional<Pipeline> pipeline;
   if (!workers().is_server()) pipeline.emplace(parts_.dataset, examples);

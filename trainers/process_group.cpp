@@ -115,6 +115,8 @@ std::string ProcessGroup::name_of(int rank) const {
 
 std::unique_ptr<Mailbox> ProcessGroup::make_mailbox() const {
   TERNGRAD_REQUIRE(mpi_ != nullptr && !is_alone(), "[launch] a process alone has nobody to write to");
+  // It is made by MPI, whose waiting has no deadline: a rank that does not come is named here.
+  communicator_->barrier();
   return mpi_->make_mailbox();
 }
 

@@ -27,6 +27,10 @@ std::string described(const std::string& key) {
 }
 
 std::string advice(const std::string& key, const std::string& recorded) {
+  if (key == "strategy" && recorded == "async") return "; the run goes on with --strategy async";
+  if (key == "pull" && recorded != kNone && recorded != "any") {
+    return "; the run goes on with --strategy ps --pull parameters and its --return_codec";
+  }
   if (key != "threads_per_worker" || recorded == kNone) return "";
   return "; the run goes on with --threads_per_worker " + recorded + " (and --threads " + recorded + " or more)";
 }
@@ -36,6 +40,12 @@ int rank_of(const std::string& key) {
   constexpr std::array<std::string_view, 6> kFirst = {"net", "dataset", "optimizer", "num_workers", "seed", "strategy"};
   if (key.ends_with("fingerprint")) return static_cast<int>(kFirst.size()) + 1;
   return static_cast<int>(std::ranges::find(kFirst, key) - kFirst.begin());
+}
+
+/// Whether all runs had this before there was another value, and so no entry.
+bool is_of_all_before(std::string_view key, std::string_view value) {
+  return (key == "strategy" && value == kSynchronousStrategies) || (key == "pull" && value == "any") ||
+         (key == "exchange" && value == "any but vendor") || (key == "reduce" && value == "average");
 }
 
 std::vector<std::string> compared_keys(const RunIdentity& expected) {
@@ -64,8 +74,7 @@ void check_same_run(const RunIdentity& expected, const RunIdentity& recorded, st
     const std::string ours = value_of(expected, key);
     const std::string theirs = value_of(recorded, key);
     if (ours == theirs || (key == "on_nonfinite" && theirs == "stop")) continue;
-    // Runs before there was another kind are all of this one.
-    if (key == "strategy" && ours == kSynchronousStrategies && theirs == kNone) continue;
+    if (theirs == kNone && is_of_all_before(key, ours)) continue;
     // Of runs on CPUs and on GPUs only. A run may go on on the other kind.
     if ((key == "threads_per_worker" || key == "math") && theirs == kNone) continue;
     TERNGRAD_THROW(UsageError, "cannot go on from ", source, ": this run has ", described(key), " '", ours,

@@ -20,9 +20,11 @@ constexpr std::array<int, 3> kSignals = {SIGINT, SIGTERM, SIGHUP};
 std::array<struct sigaction, kSignals.size()> previous_actions;
 
 // A handler may do little more than write: the byte stays in the pipe, so no signal is lost between looking and
-// waiting.
+// waiting. The pipe stays open to the end of the process: a handler may be under way in another thread when a
+// StopSignal ends, and must not find its number given to another file.
 std::array<int, 2> pipe_ends = {-1, -1};
 std::atomic<int> write_end = -1;
+std::atomic<bool> exists = false;
 std::atomic<int> last_signal = 0;
 static_assert(std::atomic<int>::is_always_lock_free);
 
@@ -34,12 +36,22 @@ void on_signal(int signal) {
   errno = saved_errno;
 }
 
+void empty_pipe() {
+  char byte = 0;
+  while (::read(pipe_ends[0], &byte, 1) > 0) {
+  }
+}
+
 }  // namespace
 
 StopSignal::StopSignal() {
-  TERNGRAD_REQUIRE(write_end.load() < 0, "[StopSignal] there is one already");
-  if (::pipe2(pipe_ends.data(), O_CLOEXEC | O_NONBLOCK) != 0) TERNGRAD_THROW(Error, "cannot make a pipe");
-  write_end = pipe_ends[1];
+  TERNGRAD_REQUIRE(!exists.load(), "[StopSignal] there is one already");
+  if (pipe_ends[0] < 0) {
+    if (::pipe2(pipe_ends.data(), O_CLOEXEC | O_NONBLOCK) != 0) TERNGRAD_THROW(Error, "cannot make a pipe");
+    write_end = pipe_ends[1];
+  }
+  exists = true;
+  empty_pipe();
   last_signal = 0;
   struct sigaction action = {};
   action.sa_handler = on_signal;
@@ -53,8 +65,7 @@ StopSignal::StopSignal() {
 
 StopSignal::~StopSignal() {
   for (std::size_t i = 0; i < kSignals.size(); ++i) ::sigaction(kSignals[i], &previous_actions[i], nullptr);
-  write_end = -1;
-  for (const int end : pipe_ends) ::close(end);
+  exists = false;
 }
 
 bool StopSignal::wait(double seconds) {

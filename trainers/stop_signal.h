@@ -7,7 +7,7 @@ namespace terngrad {
 /// ends waiting instead of the process, so that a command can finish what it does and end cleanly; a second one of the
 /// same kind ends the process as usual. A signal that was ignored before, as under nohup, stays ignored. At most one
 /// exists at a time. In a program that computes nets on the CPU it needs take_stop_signals_in_own_thread
-/// (trainers/signal_thread.h), which command_main calls.
+/// (trainers/signal_thread.h), which program_main calls.
 class StopSignal {
  public:
   /// @throws InvalidArgument if there is one already; Error if the system refuses

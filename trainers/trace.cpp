@@ -26,8 +26,9 @@ std::string name_event(const char* what, int rank, std::size_t row, const std::s
 
 class TraceHook final : public Hook {
  public:
-  TraceHook(Trace& trace, std::string process_name, std::filesystem::path path)
-      : trace_(trace), process_name_(std::move(process_name)), path_(std::move(path)) {}
+  TraceHook(Trace& trace, std::string process_name, std::filesystem::path path,
+            std::function<void(const std::string&)> on_error)
+      : trace_(trace), process_name_(std::move(process_name)), path_(std::move(path)), on_error_(std::move(on_error)) {}
 
   void before_train(const TrainingView& training) override { agree_on_origin(training); }
   HookVerdict after_step(const TrainingView& training, const StepView&) override {
@@ -60,12 +61,17 @@ class TraceHook final : public Hook {
       const std::span<const std::uint8_t> theirs = incoming.parcel(rank);
       text.append(rank == 0 ? "" : ",\n").append(theirs.begin(), theirs.end());
     }
-    write_file_atomically(path_, text + "\n]}\n");
+    try {
+      write_file_atomically(path_, text + "\n]}\n");
+    } catch (const DataError& error) {
+      on_error_(error.what());
+    }
   }
 
   Trace& trace_;
   std::string process_name_;
   std::filesystem::path path_;
+  std::function<void(const std::string&)> on_error_;
   bool is_written_ = false;
 };
 
@@ -138,8 +144,9 @@ std::string Trace::to_json(int rank, const std::string& process_name) const {
   return text;
 }
 
-std::unique_ptr<Hook> make_trace_hook(Trace& trace, std::string process_name, std::filesystem::path path) {
-  return std::make_unique<TraceHook>(trace, std::move(process_name), std::move(path));
+std::unique_ptr<Hook> make_trace_hook(Trace& trace, std::string process_name, std::filesystem::path path,
+                                      std::function<void(const std::string& message)> on_error) {
+  return std::make_unique<TraceHook>(trace, std::move(process_name), std::move(path), std::move(on_error));
 }
 
 }  // namespace terngrad

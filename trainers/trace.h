@@ -4,6 +4,7 @@
 #include <chrono>
 #include <cstdint>
 #include <filesystem>
+#include <functional>
 #include <memory>
 #include <mutex>
 #include <span>
@@ -89,7 +90,8 @@ class TraceSpan {
 /// `path`: a file for chrome://tracing and Perfetto. Runs on every rank, and waits for the others.
 /// @param trace  this rank's; outlives the hook
 /// @param process_name  this rank's
-/// @throws DataError on rank 0 if the file cannot be written
-std::unique_ptr<Hook> make_trace_hook(Trace& trace, std::string process_name, std::filesystem::path path);
+/// @param on_error  told on rank 0 if the file cannot be written, which is no reason to end a run
+std::unique_ptr<Hook> make_trace_hook(Trace& trace, std::string process_name, std::filesystem::path path,
+                                      std::function<void(const std::string& message)> on_error);
 
 }  // namespace terngrad

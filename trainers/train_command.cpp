@@ -405,7 +405,8 @@ int train(const TrainOptions& o, RunDescription description, const ProcessGroup&
   beginning.checkpoint.reset();
   if (trace) {
     const std::filesystem::path path = run ? run->directory.path() / "trace.json" : std::filesystem::path();
-    setup.trainer->add_hook(make_trace_hook(*trace, processes.name_of(processes.rank()), path));
+    const auto on_error = [](const std::string& message) { print_error("terngrad_train", "no trace: " + message); };
+    setup.trainer->add_hook(make_trace_hook(*trace, processes.name_of(processes.rank()), path, on_error));
   }
   const int exit_code = run ? train_and_report(o, setup, *run, beginning, processes) : train_along(o, setup);
   // The end of MPI has no deadline. Here a rank that hangs, in the last evaluation say, is named.
@@ -440,15 +441,11 @@ int take_part(const TrainOptions& of_launch, RunDescription description, Process
   return exit_code;
 }
 
-/// The options of the command line and of the launch, yet to be checked.
-ParseResult read_options(int argc, char** argv, OptionSet& options, TrainOptions& o, const ProcessGroup& processes) {
+/// The options of the command line, yet to be checked.
+ParseResult read_options(int argc, char** argv, OptionSet& options, TrainOptions& o) {
   const ParseResult parsed = options.parse(argc, argv);
   apply_dataset_defaults(options, o);
   apply_async_defaults(options, o);
-  if (parsed.help_requested || parsed.version_requested) return parsed;
-  apply_launch(
-      o,
-      {.rank = processes.rank(), .num_processes = processes.size(), .num_sharing = processes.num_sharing_processors()});
   return parsed;
 }
 
@@ -483,8 +480,13 @@ int run_train(int argc, char** argv) {
     OptionSet options(kUsage);
     declare_train_options(options, o);
     ParseResult parsed;
-    processes.together([&] { parsed = read_options(argc, argv, options, o, processes); });
+    processes.together([&] { parsed = read_options(argc, argv, options, o); });
     if (answer_questions("terngrad_train", options, parsed, processes)) return kExitSuccess;
+    // First of all: what the ranks do together from here on depends on their options.
+    require_same_on_all_ranks(processes, options.values(), {});
+    apply_launch(o, {.rank = processes.rank(),
+                     .num_processes = processes.size(),
+                     .num_sharing = processes.num_sharing_processors()});
     find_gpus(o, processes);
     processes.together([&] { check_options(options, o, processes); });
     RunDescription description;

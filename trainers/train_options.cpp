@@ -225,8 +225,10 @@ void check_compression(const OptionSet& options, const TrainOptions& o) {
   }
   if (o.num_nodes == 1) {
     const std::string needs = "--num_nodes 2 or more: one worker shares and sends nothing";
-    refuse_unused(options, {"exchange", "scaler_sharing", "clip_scope", "reduce"}, needs);
-    if (o.return_codec == "sums") refuse_unused(options, {"return_codec"}, needs);
+    refuse_unused(options, {"scaler_sharing", "clip_scope", "reduce"}, needs);
+    const bool has_server = o.strategy == "ps";  // to which it sends
+    if (!has_server) refuse_unused(options, {"exchange"}, needs);
+    if (o.return_codec == "sums" && !has_server) refuse_unused(options, {"return_codec"}, needs);
   }
 }
 
@@ -478,11 +480,11 @@ void check_train_options(const OptionSet& options, const TrainOptions& o) {
   if (o.strategy_name() == "simple") {
     if (o.num_nodes != 1) {
       TERNGRAD_THROW(UsageError, "--strategy simple: is for one worker, --num_nodes is ", o.num_nodes,
-                     "; accepted: auto, replicated, ps");
+                     "; accepted: auto, replicated, ps, async");
     }
     if (o.codec_name() != "fp32" || !o.codec_for.empty()) {
       TERNGRAD_THROW(UsageError, "--strategy simple: exchanges nothing, so a codec (", o.codec_name(),
-                     ") would do nothing; accepted: auto, replicated, ps");
+                     ") would do nothing; accepted: auto, replicated, ps, async");
     }
     refuse_unused(options, {"exchange", "return_codec"}, "--strategy replicated or ps");
   }
@@ -495,10 +497,10 @@ void check_train_options(const OptionSet& options, const TrainOptions& o) {
 
 void apply_launch(TrainOptions& o, const LaunchPlace& place) {
   o.gpus.count = std::max(1, o.num_gpus);
+  // What CPUs alone can do. That there are GPUs is no reason to refuse it.
+  if (o.device == "auto" && (o.strategy == "ps" || is_async(o) || o.exchange == "vendor")) o.device = "cpu";
   if (place.num_processes == 1) return;
   if (o.threads == 0) o.threads = std::max(1, num_hardware_threads() / place.num_sharing);
-  // Servers and those that push to them compute on CPUs.
-  if (o.device == "auto" && (o.strategy == "ps" || is_async(o))) o.device = "cpu";
   o.num_processes = place.num_processes - (o.last_rank_evaluates ? 1 : 0);
   o.trains = place.rank < o.num_processes;
 }
@@ -512,7 +514,7 @@ void check_launch(const OptionSet& options, const TrainOptions& o, int num_proce
     if (o.num_gpus <= 1) {
       refuse_unused(options, {"check_replicas"}, "several processes (mpirun -np N), or several GPUs (--num_gpus M)");
     }
-    if (o.num_servers > 0) {
+    if (o.num_servers > 0 && o.strategy == "ps") {
       TERNGRAD_THROW(UsageError, "--num_servers ", o.num_servers,
                      ": needs several processes (mpirun -np N); accepted here: 0, this process serves its workers");
     }
@@ -524,6 +526,7 @@ void check_launch(const OptionSet& options, const TrainOptions& o, int num_proce
                   "--save_iter)");
     --num_processes;
   }
+  if (o.strategy != "ps") refuse_unused(options, {"num_servers"}, "--strategy ps");
   if (o.num_servers >= num_processes) {
     TERNGRAD_THROW(UsageError, "--num_servers ", o.num_servers, ": of ", num_processes,
                    " processes at least one must have workers; accepted: 0 to ", num_processes - 1);

@@ -330,8 +330,8 @@ TrainSetup make_train_setup(const TrainOptions& o, const TrainPlace& place) {
     setup.trainer = make_host_trainer(o, data, workers, place.run_id, schedule, options, plan_fingerprint);
   } else {
     try {
-      DeviceSetup on_gpus = make_device_setup(o, setup.devices, place.gpu_communicators, data.dataset, workers,
-                                              schedule, options, gpu_timeout(o, *place.communicator));
+      DeviceSetup on_gpus = make_device_setup(o, setup.devices, place.gpu_communicators, data, workers, schedule,
+                                              options, gpu_timeout(o, *place.communicator));
       setup.trainer = std::move(on_gpus.trainer);
       setup.notes = std::move(on_gpus.notes);
       plan_fingerprint = on_gpus.plan_fingerprint;

@@ -68,7 +68,8 @@ TrainingView Trainer::view() {
   return view;
 }
 
-PipelineOptions pipeline_options(const WorkerRange& workers, const TrainerOptions& options) {
+PipelineOptions pipeline_options(const WorkerRange& workers, const WorkerRange& of_process,
+                                 const TrainerOptions& options) {
   PipelineOptions result;
   result.batch_size = options.batch_size;
   result.num_workers = workers.num_workers;
@@ -76,11 +77,11 @@ PipelineOptions pipeline_options(const WorkerRange& workers, const TrainerOption
   result.num_local_workers = workers.num_local_workers;
   result.seed = options.seed;
   if (options.has_data_share) {
-    result.batch_size = options.batch_size / workers.num_workers * workers.num_local_workers;
-    result.num_workers = workers.num_local_workers;
-    result.first_local_worker = 0;
+    result.batch_size = options.batch_size / workers.num_workers * of_process.num_local_workers;
+    result.num_workers = of_process.num_local_workers;
+    result.first_local_worker = workers.first_local_worker - of_process.first_local_worker;
     // Else examples of the same number would be drawn and distorted alike in all shares.
-    result.seed = Xxhash64().add(options.seed).add(static_cast<std::uint64_t>(workers.first_local_worker)).value();
+    result.seed = Xxhash64().add(options.seed).add(static_cast<std::uint64_t>(of_process.first_local_worker)).value();
   }
   result.num_threads = options.num_data_threads;
   return result;

@@ -42,7 +42,9 @@ struct TrainerOptions {
 };
 
 /// What the pipeline of these workers' examples is made with; its first step is the run's.
-PipelineOptions pipeline_options(const WorkerRange& workers, const TrainerOptions& options);
+/// @param of_process  all workers of the process, who have a share of the data in common if there are shares
+PipelineOptions pipeline_options(const WorkerRange& workers, const WorkerRange& of_process,
+                                 const TrainerOptions& options);
 
 /// Synchronous training of N workers of which this process holds a contiguous range, empty if it is a server. Every
 /// step: each worker computes the gradient of its slice of the joint batch, transforms are applied, the gradients are

@@ -54,6 +54,10 @@ TrainingData join_shares(const TrainingData& own, Communicator& communicator, in
   data.is_share = true;
   Xxhash64 hash;
   ShareNote first;
+  if (all.count() != static_cast<std::size_t>(communicator.size())) {
+    TERNGRAD_THROW(CommunicationError, "[data] ", all.count(), " shares are told of by ", communicator.size(),
+                   " ranks");
+  }
   for (int rank = 0; rank < communicator.size() - num_servers; ++rank) {
     ShareNote note;
     const std::span<const std::uint8_t> parcel = all.parcel(static_cast<std::size_t>(rank));

@@ -171,7 +171,7 @@ TEST(AsyncTrainer, ReportsItsSteps) {
     EXPECT_GT(step.loss, 0);
     EXPECT_GT(step.report.gradient.sent, 0);
     EXPECT_GT(step.report.mean.received, 2 * 4 * training.net.layout().num_elements());
-    EXPECT_EQ(step.report.mean.sent, 0);
+    EXPECT_EQ(step.report.mean.sent, step.report.mean.received);
     const TensorTelemetry telemetry = step.telemetry(0);
     EXPECT_GT(telemetry.scaler, 0);
     EXPECT_GT(telemetry.norm, 0);
@@ -269,6 +269,26 @@ TEST(AsyncTrainer, GradientsThatOverflowByTheirScaleAreNotApplied) {
   trainer->run();
   EXPECT_EQ(trainer->push_counts().skipped, 2u);
   EXPECT_EQ(bits_of(trainer->parameters()), before);
+}
+
+// Contract B4, for a run that was stopped before its first step.
+TEST(AsyncTrainer, GoesOnFromTheCheckpointOfItsStart) {
+  SmallAsync async{.run = {.num_workers = 3, .codec = "ternary", .total_steps = 4, .batch_size = 6}};
+  const TemporaryDirectory folder;
+  CheckpointState state;
+  state.net = "lenet";
+  Interval interval;
+  ProgressDisplay display(stderr, ProgressDisplay::Mode::kSilent);
+  const auto whole = make_small_async(async);
+  whole->add_hook(std::make_unique<CheckpointHook>(
+      CheckpointHookOptions{.directory = folder.path(), .save_steps = 100, .save_at_start = true}, state, [] {},
+      interval, display));
+  whole->run();
+  const auto resumed = make_small_async(async);
+  Interval unused;
+  restore(load_checkpoint(checkpoint_path(folder.path(), 0)), state, 4, *resumed, unused);
+  resumed->run();
+  EXPECT_EQ(testing::state_bits(*resumed), testing::state_bits(*whole));
 }
 
 // Contract B4.

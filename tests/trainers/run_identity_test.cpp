@@ -42,6 +42,20 @@ TEST(RunIdentity, DifferencesNameTheOptionWithBothValues) {
   EXPECT_NO_THROW(check_same_run({{"codec", "fp32"}}, {{"codec", "fp32"}, {"adam_updates", "3"}}, "there"));
 }
 
+TEST(RunIdentity, EntriesThatRunsBeforeHadNotAreWhatTheyAllWere) {
+  const RunIdentity now = {
+      {"strategy", kSynchronousStrategies}, {"pull", "any"}, {"exchange", "any but vendor"}, {"reduce", "average"}};
+  EXPECT_NO_THROW(check_same_run(now, {}, "there"));
+  for (const auto& [key, other] :
+       RunIdentity{{"strategy", "async"}, {"pull", "rounded parameters"}, {"exchange", "vendor"}, {"reduce", "sum"}}) {
+    EXPECT_THAT(refusal({{key, other}}, {}), HasSubstr("(none)")) << key;
+    EXPECT_THAT(refusal({{key, now.at(key)}}, {{key, other}}), HasSubstr(other)) << key;
+  }
+  EXPECT_THAT(refusal({{"strategy", kSynchronousStrategies}}, {{"strategy", "async"}}),
+              HasSubstr("goes on with --strategy async"));
+  EXPECT_THAT(refusal({{"pull", "any"}}, {{"pull", "rounded parameters"}}), HasSubstr("--pull parameters"));
+}
+
 TEST(RunIdentity, FingerprintsAreComparedLast) {
   EXPECT_THAT(
       refusal({{"data_fingerprint", "a"}, {"num_examples", "3"}}, {{"data_fingerprint", "b"}, {"num_examples", "4"}}),

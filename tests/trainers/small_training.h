@@ -125,11 +125,15 @@ struct SmallRun {
   Trace* trace = nullptr;
 };
 
-inline std::unique_ptr<Trainer> make_small_trainer(const SmallRun& run) {
-  // Ranks that are threads come one at a time: oneDNN guards what all its primitives share by locks that
-  // ThreadSanitizer does not see.
+/// Ranks that are threads make their nets one at a time: oneDNN guards what all its primitives share by locks that
+/// ThreadSanitizer does not see.
+inline std::mutex& net_mutex() {
   static std::mutex mutex;
-  const std::lock_guard lock(mutex);
+  return mutex;
+}
+
+inline std::unique_ptr<Trainer> make_small_trainer(const SmallRun& run) {
+  const std::lock_guard lock(net_mutex());
   static const std::shared_ptr<const Dataset> digits = small_digits(40, kSmallImage);
   TrainerParts parts;
   parts.dataset = run.dataset != nullptr ? run.dataset : digits;

@@ -111,7 +111,8 @@ Json traced(bool overlap, std::uint64_t num_steps, std::uint64_t total_steps) {
     run.overlap = overlap;
     run.trace = &trace;
     const std::unique_ptr<Trainer> trainer = make_small_trainer(run);
-    trainer->add_hook(make_trace_hook(trace, "rank " + std::to_string(communicator->rank()), path));
+    const auto on_error = [](const std::string& message) { ADD_FAILURE() << message; };
+    trainer->add_hook(make_trace_hook(trace, "rank " + std::to_string(communicator->rank()), path, on_error));
     trainer->run();
   });
   for (const auto& error : errors) {
@@ -151,6 +152,19 @@ TEST(Trace, ShowsTheExchangeAfterTheComputation) {
     if (event["pid"] == 1) names.push_back(event["name"].get<std::string>());
   }
   EXPECT_THAT(names, ::testing::ElementsAre("data", "compute", "exchange", "update", "summary"));
+}
+
+TEST(Trace, ThatCannotBeWrittenEndsNoRun) {
+  const TemporaryDirectory folder;
+  Trace trace(1);
+  SmallRun run{.total_steps = 5};
+  run.trace = &trace;
+  const std::unique_ptr<Trainer> trainer = make_small_trainer(run);
+  std::vector<std::string> messages;
+  trainer->add_hook(make_trace_hook(trace, "rank 0", folder / "nowhere" / "trace.json",
+                                    [&](const std::string& message) { messages.push_back(message); }));
+  EXPECT_EQ(trainer->run(), 5u);
+  EXPECT_THAT(messages, ::testing::ElementsAre(::testing::HasSubstr("trace.json")));
 }
 
 TEST(Trace, OfARunThatEndsBeforeIsWritten) {

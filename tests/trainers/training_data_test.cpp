@@ -93,20 +93,27 @@ TEST(TrainingData, WorkersOfAShareTakeTheirBatchesFromItAlone) {
   options.batch_size = 24;
   options.seed = 9;
   const WorkerRange workers{.num_workers = 6, .first_local_worker = 2, .num_local_workers = 4};
-  const PipelineOptions joint = pipeline_options(workers, options);
+  const PipelineOptions joint = pipeline_options(workers, workers, options);
   EXPECT_EQ(joint.batch_size, 24);
   EXPECT_EQ(joint.first_local_worker, 2);
   EXPECT_EQ(joint.seed, 9u);
   options.has_data_share = true;
-  const PipelineOptions own = pipeline_options(workers, options);
+  const PipelineOptions own = pipeline_options(workers, workers, options);
   EXPECT_EQ(own.batch_size, 16);
   EXPECT_EQ(own.num_workers, 4);
   EXPECT_EQ(own.first_local_worker, 0);
   EXPECT_EQ(own.num_local_workers, 4);
-  const PipelineOptions first =
-      pipeline_options({.num_workers = 6, .first_local_worker = 0, .num_local_workers = 2}, options);
+  const WorkerRange others{.num_workers = 6, .first_local_worker = 0, .num_local_workers = 2};
+  const PipelineOptions first = pipeline_options(others, others, options);
   EXPECT_NE(own.seed, first.seed);
-  EXPECT_EQ(pipeline_options(workers, options).seed, own.seed);
+  // Of a process with several GPUs each takes its workers' part of what they have in common.
+  const WorkerRange of_gpu{.num_workers = 6, .first_local_worker = 5, .num_local_workers = 1};
+  const PipelineOptions part = pipeline_options(of_gpu, workers, options);
+  EXPECT_EQ(part.seed, own.seed);
+  EXPECT_EQ(part.batch_size, 16);
+  EXPECT_EQ(part.num_workers, 4);
+  EXPECT_EQ(part.first_local_worker, 3);
+  EXPECT_EQ(part.num_local_workers, 1);
 }
 
 }  // namespace
