@@ -100,7 +100,7 @@ ExchangeReport BucketedAllReduce::exchange_bucket(int bucket) {
   TERNGRAD_REQUIRE(is_begun_ && next_ < parts_.size() && static_cast<std::size_t>(bucket) == next_, "[buckets] bucket ",
                    bucket, " is not the next one to exchange");
   Part& part = parts_[next_];
-  const ExchangeReport report = part.exchange->exchange_part(part.gradients, part.mean, step_, found_);
+  ExchangeReport report = part.exchange->exchange_part(part.gradients, part.mean, step_, found_);
   report_ += report;
   ++next_;
   return report;

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cmath>
 #include <sstream>
 #include <vector>
 
@@ -56,7 +57,7 @@ std::string PushCounts::to_table() const {
     const std::uint64_t first = line * width;
     const std::string range = width == 1 ? fmt::format("{}", first) : fmt::format("{}-{}", first, first + width - 1);
     const auto pushes = static_cast<double>(lines[line]);
-    const std::string bar(static_cast<std::size_t>(pushes / most * kBarLength + 0.5), '#');
+    const std::string bar(static_cast<std::size_t>(std::lround(pushes / most * kBarLength)), '#');
     text += fmt::format("{:>13} {:>10} {:>7.2f}%{}{}\n", range, lines[line], 100 * pushes / all, bar.empty() ? "" : " ",
                         bar);
   }
