@@ -871,7 +871,7 @@ class Usage(Run):
                    *small(device="auto"), "--train_dir", self.path("refused")]
         result = subprocess.run(command, capture_output=True, text=True)
         self.assertEqual(result.returncode, 2, result.stderr)
-        self.assertRegex(result.stderr, r"--device is auto for rank 1 on \S+ and cpu for rank 0 on \S+; all ranks")
+        self.assertRegex(result.stderr, r'rank 1 on \S+: --device is "auto" here and "cpu" for rank 0 on \S+; all ranks')
 
     def test_a_timeout_needs_several_processes(self):
         self.assertIn("--exchange_timeout", self.error_of(0, "--exchange_timeout", "3"))
