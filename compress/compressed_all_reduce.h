@@ -14,6 +14,7 @@
 #include "compress/nonfinite.h"
 #include "compress/return_leg.h"
 #include "compress/share_owners.h"
+#include "compress/share_update.h"
 #include "compress/wire_format.h"
 #include "compress/worker_encoder.h"
 

@@ -9,17 +9,11 @@
 #include "kernels/bfloat16.h"
 #include "kernels/errors.h"
 #include "kernels/float16.h"
+#include "kernels/seconds_since.h"
 #include "kernels/transform.h"
 
 namespace terngrad {
-namespace {
-
-double seconds_since(std::chrono::steady_clock::time_point& begin) {
-  const auto now = std::chrono::steady_clock::now();
-  return std::chrono::duration<double>(now - std::exchange(begin, now)).count();
-}
-
-}  // namespace
+namespace {}  // namespace
 
 std::vector<std::string> vendor_codec_names() { return {"fp32", "bf16", "fp16"}; }
 

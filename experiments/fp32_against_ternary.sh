@@ -34,12 +34,16 @@ run_seeds() {
   done
 }
 
+# print_accuracy NAME RUN: the last test accuracy of each seed in $out/RUN-seed1 and so on, and their mean.
+print_accuracy() {
+  local seed
+  for seed in 1 2 3; do grep '"kind":"test"' "$out/$2-seed$seed/metrics.jsonl" | tail -n 1; done |
+    sed 's/.*"top1":\([0-9.]*\).*/\1/' |
+    awk -v name="$1" '{ sum += $1; list = list " " $1 } END { printf "%s: top-1%s, mean %.4f\n", name, list, sum / NR }'
+}
+
 # print_accuracies: for fp32 and ternary the last test accuracy of each seed in $out, and their mean.
 print_accuracies() {
-  local bits seed
-  for bits in 32 1; do
-    for seed in 1 2 3; do grep '"kind":"test"' "$out/bits$bits-seed$seed/metrics.jsonl" | tail -n 1; done |
-      sed 's/.*"top1":\([0-9.]*\).*/\1/' |
-      awk -v bits="$bits" '{ sum += $1; list = list " " $1 } END { printf "grad_bits %s: top-1%s, mean %.4f\n", bits, list, sum / NR }'
-  done
+  local bits
+  for bits in 32 1; do print_accuracy "grad_bits $bits" "bits$bits"; done
 }

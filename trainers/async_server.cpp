@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "kernels/errors.h"
+#include "kernels/seconds_since.h"
 #include "kernels/transform.h"
 
 namespace terngrad {
@@ -16,11 +17,6 @@ namespace {
 
 constexpr const char* kPushesKey = "async_pushes";
 constexpr const char* kUpdatesKey = "async_updates";
-
-double seconds_since(std::chrono::steady_clock::time_point& begin) {
-  const auto now = std::chrono::steady_clock::now();
-  return std::chrono::duration<double>(now - std::exchange(begin, now)).count();
-}
 
 std::vector<std::uint64_t> numbers_of(const std::map<std::string, std::string>& entries, const char* key,
                                       std::size_t count) {

@@ -11,6 +11,7 @@
 #include "compress/telemetry.h"
 #include "kernels/errors.h"
 #include "kernels/parallel.h"
+#include "kernels/seconds_since.h"
 #include "trainers/checkpoint.h"
 
 namespace terngrad {
@@ -20,11 +21,6 @@ constexpr const char* kCountsKey = "async_push_counts";
 constexpr const char* kVersionsKey = "async_pulled_versions";
 
 std::string pulled_group(int worker) { return fmt::format("pulled/worker-{:04}", worker); }
-
-double seconds_since(std::chrono::steady_clock::time_point& begin) {
-  const auto now = std::chrono::steady_clock::now();
-  return std::chrono::duration<double>(now - std::exchange(begin, now)).count();
-}
 
 std::int64_t bytes_of(const Parcels& message) {
   const std::span<const std::uint64_t> sizes = message.sizes();

@@ -34,6 +34,7 @@ AsyncWorker::AsyncWorker(AsyncWorkerParts parts, int num_workers, const TrainerO
       gradient_(zeros<float>(parameters_.num_elements())),
       gradient_table_(parts_.net->layout(), gradient_.data()),
       encoder_(parts_.protocol->layout, parts_.protocol->plan, parts_.worker),
+      slices_(whole_segments(parts_.protocol->layout)),
       no_scalers_(static_cast<std::size_t>(parts_.protocol->plan.num_scalers())),
       messages_(*parts_.protocol) {
   check_pipeline_options(parts_.dataset.get(), examples_);
@@ -120,9 +121,8 @@ void AsyncWorker::write_push(bool asks_to_stop, Parcels& parcels, Stream& stream
     std::ranges::copy(state_before_.span(), state_.span().begin());
   }
   messages_.add_note(push_, parts_.worker, note, parcels);
-  const std::vector<Slice> slices = whole_segments(parts_.protocol->layout);
   sent_ = encoder_.gradient_message(
-      gradient_table_, {.slices = slices, .shared = no_scalers_, .form = PayloadForm::kNatural, .seed = seed_},
+      gradient_table_, {.slices = slices_, .shared = no_scalers_, .form = PayloadForm::kNatural, .seed = seed_},
       parts_.protocol->at(push_), gradient_writer_, stream);
   parcels.append(sent_);
   if (state_.num_elements() > 0) messages_.add_state(push_, parts_.worker, state_.span(), parcels, stream);

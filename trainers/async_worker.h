@@ -85,6 +85,7 @@ class AsyncWorker {
   WorkerLoss loss_;
   TransformCounts counts_;
   WorkerEncoder encoder_;
+  std::vector<Slice> slices_;      // all tensors, whole
   std::vector<float> no_scalers_;  // in place of shared ones: zeros, which codecs of numbers send
   MessageWriter gradient_writer_;
   std::span<const std::uint8_t> sent_;  // the last gradient's message

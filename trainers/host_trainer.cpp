@@ -10,19 +10,13 @@
 #include "compress/telemetry.h"
 #include "kernels/errors.h"
 #include "kernels/parallel.h"
+#include "kernels/seconds_since.h"
 #include "kernels/transform.h"
 #include "trainers/ready_buckets.h"
 #include "trainers/step_summary.h"
 
 namespace terngrad {
 namespace {
-
-double seconds_since(std::chrono::steady_clock::time_point& begin) {
-  const auto now = std::chrono::steady_clock::now();
-  const double seconds = std::chrono::duration<double>(now - begin).count();
-  begin = now;
-  return seconds;
-}
 
 /// What a trace says of a part of an exchange.
 Trace::Numbers numbers_of(const ExchangeReport& report) {

@@ -9,6 +9,7 @@
 
 #include "compress/communicator.h"
 #include "compress/share_owners.h"
+#include "compress/share_update.h"
 #include "kernels/buffer.h"
 #include "kernels/layout.h"
 #include "trainers/optimizer.h"
@@ -27,7 +28,9 @@ struct ServedParametersOptions {
   int num_threads = 1;
 };
 
-/// The shares of parameters and optimizer slots that this rank serves, if it serves any. In each step the mean gradient
+/// The shares of parameters and optimizer slots that this rank serves, if it serves any: a synchronous parameter server
+/// (Li et al., "Scaling Distributed Machine Learning with the Parameter Server", OSDI 2014; Wen et al., NIPS 2017,
+/// algorithm 1, with the update at the server). In each step the mean gradient
 /// of a share becomes new parameters of it: scaled by the factor, then applied by the rule with the schedule's rate. An
 /// update of one element depends on that element alone, so the parameters are the bits of replicas that update
 /// themselves, for any number of servers.

@@ -11,6 +11,7 @@
 #include "nets/net.h"
 #include "trainers/async_options.h"
 #include "trainers/optimizer.h"
+#include "trainers/trace.h"
 
 namespace terngrad {
 namespace {
@@ -473,6 +474,11 @@ void check_train_options(const OptionSet& options, const TrainOptions& o) {
   }
   if (!has_dropout(net_spec(o.net))) {
     refuse_unused(options, {"dropout_keep_prob"}, "a net with dropout; " + o.net + " has none");
+  }
+  if (o.trace_steps > 0 && o.max_steps <= static_cast<std::int64_t>(Trace::kWarmUpSteps)) {
+    TERNGRAD_THROW(UsageError, "--trace_steps ", o.trace_steps, ": begins after ", Trace::kWarmUpSteps,
+                   " steps, --max_steps is ", o.max_steps, "; accepted with it: --max_steps ", Trace::kWarmUpSteps + 1,
+                   " or more");
   }
   if (o.resume && o.train_dir.empty()) TERNGRAD_THROW(UsageError, "--resume: needs --train_dir, the run to go on with");
   if (o.resume) refuse_unused(options, {"init_from"}, "a new run; --resume goes on from the run's own checkpoint");

@@ -43,13 +43,18 @@ void wait_until_handled(int times) {
 [[noreturn]] void exit_with_the_thread_of_handlers() {
   take_stop_signals_in_own_thread();
   take_stop_signals_in_own_thread();
-  std::thread other([] { std::this_thread::sleep_for(std::chrono::hours(1)); });
+  std::atomic<long> other_id = 0;
+  std::thread other([&] {
+    other_id = ::syscall(SYS_gettid);
+    std::this_thread::sleep_for(std::chrono::hours(1));
+  });
+  while (other_id == 0) std::this_thread::yield();
   int times = 0;
   for (const int signal : {SIGINT, SIGTERM, SIGHUP}) {
     std::signal(signal, note_thread);
     ::kill(::getpid(), signal);
     wait_until_handled(++times);
-    if (handled_by == ::getpid()) std::_Exit(1);
+    if (handled_by == ::getpid() || handled_by == other_id) std::_Exit(1);
   }
   std::_Exit(0);
 }
