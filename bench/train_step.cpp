@@ -109,8 +109,8 @@ std::unique_ptr<DeviceReplica> make_train_step(const TrainStepSubject& subject, 
   parts.net = make_net_of(subject, *dataset, stream);
   parts.examples = make_examples_of(subject, dataset, max_burst, stream);
   const Layout& layout = parts.net->layout();
-  parts.exchanges.push_back(
-      std::make_unique<DeviceAllReduce>(layout, all_workers(subject.num_workers), exchange_of(subject), stream));
+  parts.exchanges.push_back(std::make_unique<DeviceBucketedAllReduce>(
+      layout, all_workers(subject.num_workers), exchange_of(subject), whole_bucket(layout), stream));
   parts.optimizer = make_optimizer(recipe.optimizer, {}, layout.flat_elements(), stream.device());
   parts.transforms.push_back(make_device_weight_decay(*parts.net, recipe.weight_decay, stream.device()));
   std::vector<float> parameters(static_cast<std::size_t>(layout.flat_elements()));
@@ -179,7 +179,7 @@ void TrainStepParts::submit_compute() {
 
 void TrainStepParts::submit_transform() {
   transform_->submit(parameters_.data(), {{gradients_.data(), net_->layout().flat_elements()}, num_workers_},
-                     counters_.data(), stream_);
+                     whole_range(net_->layout()), counters_.data(), stream_);
 }
 
 void TrainStepParts::submit_encode() {

@@ -1,72 +1,24 @@
 #include "compress/bucketed_all_reduce.h"
 
-#include <algorithm>
 #include <utility>
 
 #include "kernels/errors.h"
 
 namespace terngrad {
-namespace {
-
-CodecPlan whole_plan(const Layout& layout, CodecPlanOptions options, int num_workers) {
-  options.codec_options.num_workers = num_workers;
-  return {layout, options};
-}
-
-bool is_summable(const CodecPlan& plan, std::span<const int> segments) {
-  return std::ranges::any_of(segments, [&](int segment) { return plan.codec_of(segment).traits().summable; });
-}
-
-TensorTable select(const Layout& layout, const TensorTable& whole, std::span<const int> segments) {
-  std::vector<void*> tensors;
-  tensors.reserve(segments.size());
-  for (const int segment : segments) tensors.push_back(const_cast<void*>(whole.data(segment)));
-  return {layout, whole.type(), tensors};
-}
-
-}  // namespace
 
 BucketedAllReduce::BucketedAllReduce(const Layout& layout, const WorkerGroup& workers,
                                      const CompressedAllReduceOptions& options, Buckets buckets)
-    : layout_(layout),
+    : layout_(layout, options.codecs, workers.num_workers, std::move(buckets)),
       options_(options),
-      num_local_workers_(workers.num_local_workers),
-      plan_(whole_plan(layout, options.codecs, workers.num_workers)),
-      buckets_(std::move(buckets)),
-      places_(static_cast<std::size_t>(layout.num_segments())) {
-  check_buckets(layout_, buckets_);
-  if (buckets_.size() == 1) {
-    // In order of the layout, whatever order they came in.
-    std::ranges::sort(buckets_[0]);
-    Part& all = parts_.emplace_back();
-    all.layout = layout_;
-    all.exchange = std::make_unique<CompressedAllReduce>(layout_, plan_, workers, options);
-  } else {
-    // An update cannot be taken back if a later bucket drops the step.
-    TERNGRAD_REQUIRE(options.update == nullptr, "[buckets] an update of shares needs all tensors in one bucket, got ",
-                     buckets_.size());
-    for (const CodecPlan::Group& group : plan_.groups()) {
-      TERNGRAD_REQUIRE(group.codec->traits().per_tensor, "[buckets] the codec ", group.codec->name(),
-                       " needs all of its tensors at once (scaler_scope model), so they cannot be in ", buckets_.size(),
-                       " buckets");
-    }
-    for (const std::vector<int>& bucket : buckets_) {
-      Part& part = parts_.emplace_back();
-      part.layout = layout_.select(bucket);
-      CompressedAllReduceOptions own = options;
-      // Tensors that do not add up as integers go by all-gather; a bucket may have no others.
-      const bool by_sums = options.algorithm == ExchangeAlgorithm::kIntegerSum;
-      if (by_sums && is_summable(plan_, whole_bucket(layout_)[0]) && !is_summable(plan_, bucket)) {
-        own.algorithm = ExchangeAlgorithm::kAllGather;
-      }
-      part.exchange =
-          std::make_unique<CompressedAllReduce>(part.layout, CodecPlan(plan_, part.layout, bucket), workers, own);
-    }
-  }
-  for (std::size_t bucket = 0; bucket < buckets_.size(); ++bucket) {
-    for (std::size_t i = 0; i < buckets_[bucket].size(); ++i) {
-      places_[static_cast<std::size_t>(buckets_[bucket][i])] = {bucket, static_cast<int>(i)};
-    }
+      num_local_workers_(workers.num_local_workers) {
+  // An update cannot be taken back if a later bucket drops the step.
+  TERNGRAD_REQUIRE(options.update == nullptr || layout_.num_buckets() == 1,
+                   "[buckets] an update of shares needs all tensors in one bucket, got ", layout_.num_buckets());
+  for (std::size_t bucket = 0; bucket < layout_.num_buckets(); ++bucket) {
+    CompressedAllReduceOptions own = options;
+    own.algorithm = layout_.algorithm_of(bucket, options.algorithm);
+    parts_.emplace_back().exchange =
+        std::make_unique<CompressedAllReduce>(layout_.layout_of(bucket), layout_.plan_of(bucket), workers, own);
   }
 }
 
@@ -81,12 +33,8 @@ void BucketedAllReduce::begin(std::span<const TensorTable> gradients, const Tens
   TERNGRAD_REQUIRE(static_cast<int>(gradients.size()) == num_local_workers_, "[exchange] this process has ",
                    num_local_workers_, " workers, got ", gradients.size(), " gradients");
   for (std::size_t bucket = 0; bucket < parts_.size(); ++bucket) {
-    Part& part = parts_[bucket];
-    part.gradients.clear();
-    for (const TensorTable& gradient : gradients) {
-      part.gradients.push_back(select(part.layout, gradient, buckets_[bucket]));
-    }
-    part.mean = select(part.layout, mean, buckets_[bucket]);
+    parts_[bucket].gradients = layout_.select(bucket, gradients);
+    parts_[bucket].mean = layout_.select(bucket, mean);
   }
   step_ = step;
   next_ = 0;
@@ -116,9 +64,8 @@ ExchangeReport BucketedAllReduce::finish() {
 }
 
 float BucketedAllReduce::decode_local(int local_worker, int segment, std::span<float> out) {
-  TERNGRAD_REQUIRE(segment >= 0 && segment < layout_.num_segments(), "[exchange] no tensor ", segment);
+  const BucketedLayout::Place place = layout_.place_of(segment);
   TERNGRAD_REQUIRE(has_sent_ || out.empty(), "[exchange] the last step sent nothing of tensor ", segment);
-  const Place place = places_[static_cast<std::size_t>(segment)];
   return parts_[place.bucket].exchange->decode_local(local_worker, place.segment, out);
 }
 

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "compress/bucketed_exchange.h"
+#include "compress/bucketed_layout.h"
 #include "compress/compressed_all_reduce.h"
 
 namespace terngrad {
@@ -27,36 +28,28 @@ class BucketedAllReduce final : public GradientExchange, public BucketedExchange
                     Buckets buckets);
 
   /// Of all tensors.
-  const CodecPlan& plan() const { return plan_; }
+  const CodecPlan& plan() const { return layout_.plan(); }
 
   ExchangeReport exchange(std::span<const TensorTable> gradients, const TensorTable& mean, std::uint64_t step) override;
   float decode_local(int local_worker, int segment, std::span<float> out) override;
   BucketedExchange* in_buckets() override { return this; }
 
-  const Buckets& buckets() const override { return buckets_; }
+  const Buckets& buckets() const override { return layout_.buckets(); }
   void begin(std::span<const TensorTable> gradients, const TensorTable& mean, std::uint64_t step) override;
   ExchangeReport exchange_bucket(int bucket) override;
   ExchangeReport finish() override;
 
  private:
   struct Part {
-    Layout layout;
     std::unique_ptr<CompressedAllReduce> exchange;
     std::vector<TensorTable> gradients;  // of the step, one per local worker
     TensorTable mean;
   };
-  struct Place {
-    std::size_t bucket = 0;
-    int segment = 0;  // in the bucket's layout
-  };
 
-  Layout layout_;
+  BucketedLayout layout_;
   CompressedAllReduceOptions options_;
   int num_local_workers_;
-  CodecPlan plan_;
-  Buckets buckets_;
-  std::vector<Part> parts_;    // one per bucket
-  std::vector<Place> places_;  // of each tensor of the layout
+  std::vector<Part> parts_;  // one per bucket
   // The step.
   std::uint64_t step_ = 0;
   std::size_t next_ = 0;  // bucket

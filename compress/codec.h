@@ -19,8 +19,10 @@ struct CodecTraits {
   bool fixed_size = true;        // bits_per_element is exact; else an upper bound
   bool unbiased = true;          // E[decoded] = gradient
   bool wants_error_feedback = false;
-  bool summable = false;   // codes of different workers add up as integers
-  bool per_tensor = true;  // what becomes of a tensor depends on no other tensor, so they may travel apart
+  bool summable = false;     // codes of different workers add up as integers
+  bool adds_floats = false;  // elements of different workers add up in fp32, in the order of kernels/worker_tree.h:
+                             // sums over subtrees may travel in place of slices
+  bool per_tensor = true;    // what becomes of a tensor depends on no other tensor, so they may travel apart
 };
 
 /// How the local scalers of a tensor combine over workers before encoding.
@@ -55,14 +57,16 @@ struct EncodedSlice {
 
 /// What aggregate writes.
 enum class AggregateUnit {
-  kMean,  // the mean over workers
-  kSums,  // the integer sums of codes, as float32; summable codecs with shared scalers only
+  kMean,     // the mean over workers
+  kSums,     // the integer sums of codes, as float32; summable codecs with shared scalers only
+  kSubtree,  // the sum over the workers of a subtree, in float32; codecs that add floats only
 };
 
 struct AggregateJob {
   Slice slice;
   std::span<const EncodedSlice> messages;  // one per worker in order; of lanes possibly fewer, each a sum over several
   float* out = nullptr;                    // [slice.count]
+  std::span<const int> workers = {};       // where messages are sums over subtrees: fp32, of so many workers each
 };
 
 /// One worker's side of a codec for a set of tensors; holds its workspace. Gradients may be of any element type and

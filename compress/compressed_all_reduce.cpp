@@ -34,14 +34,27 @@ CodecPlanOptions with_workers(CodecPlanOptions options, int num_workers) {
   return options;
 }
 
+/// The workers of each rank.
+std::vector<WorkerRange> ranks_of(const WorkerGroup& workers) {
+  std::vector<WorkerRange> ranks;
+  ranks.reserve(static_cast<std::size_t>(workers.communicator->size()));
+  for (int rank = 0; rank < workers.communicator->size(); ++rank) ranks.push_back(workers.range_of(rank));
+  return ranks;
+}
+
 /// What peers must agree on: the plan, and the options that change the result or who sends what.
-std::uint64_t exchange_fingerprint(const CodecPlan& plan, const CompressedAllReduceOptions& options,
-                                   ExchangeAlgorithm algorithm) {
+std::uint64_t exchange_fingerprint(const Layout& layout, const CodecPlan& plan, const WorkerGroup& workers,
+                                   const CompressedAllReduceOptions& options, ExchangeAlgorithm algorithm) {
   Fingerprint hash;
   hash.add(plan.fingerprint()).add(to_string(options.return_codec)).add(to_string(algorithm));
   hash.add(static_cast<std::uint64_t>(options.on_nonfinite)).add(options.seed);
   if (options.owners == ShareOwners::kServers) {
     hash.add(to_string(options.owners)).add(std::uint64_t{options.update != nullptr});
+    hash.add(static_cast<std::uint64_t>(workers.num_servers));
+  }
+  // Sums over subtrees say where they begin, not where they end: that follows from the ranks.
+  if (GradientMessages(layout, plan, ranks_of(workers), workers.communicator->rank()).adds_any()) {
+    hash.add("subtrees").add(static_cast<std::uint64_t>(workers.communicator->size()));
   }
   return hash.value();
 }
@@ -96,13 +109,14 @@ CompressedAllReduce::CompressedAllReduce(const Layout& layout, CodecPlan plan, W
       plan_(std::move(plan)),
       stream_(Device::cpu(), options.num_threads),
       algorithm_(algorithm_for(options, layout_, plan_, workers_)),
-      context_{options.run_id, exchange_fingerprint(plan_, options, algorithm_), 0},
+      context_{options.run_id, exchange_fingerprint(layout_, plan_, workers_, options, algorithm_), 0},
       whole_{{whole_segments(layout_)}, PayloadForm::kNatural},
       shares_{cut_shares(options, layout_, plan_, workers_), PayloadForm::kNatural},
       lanes_{{select(layout_, plan_, true)}, PayloadForm::kLanes},
       rest_{{select(layout_, plan_, false)}, PayloadForm::kNatural},
       whole_return_(layout_, plan_, whole_.slices, {options.return_codec, workers_.num_workers, options.seed}),
       share_return_(layout_, plan_, shares_.slices, {options.return_codec, workers_.num_workers, options.seed}),
+      gradient_messages_(layout_, plan_, ranks_of(workers_), workers_.communicator->rank()),
       shared_(static_cast<std::size_t>(plan_.num_scalers())),
       greatest_(static_cast<std::size_t>(plan_.num_scalers())) {
   const auto num_local = static_cast<std::size_t>(workers_.num_local_workers);
@@ -259,56 +273,26 @@ void CompressedAllReduce::encode(std::span<const TensorTable> gradients, const P
   });
 }
 
-void CompressedAllReduce::read_gradients(const Parcels& parcels, std::span<const std::vector<Slice>> slices,
-                                         std::vector<Message>& messages) {
-  const std::size_t expected = static_cast<std::size_t>(workers_.num_workers) * slices.size();
-  if (parcels.count() != expected) {
-    TERNGRAD_THROW(CommunicationError, "[exchange] ", parcels.count(), " gradient messages came, expected ", expected);
-  }
-  messages.resize(expected);
-  parallel_for(
-      stream_.num_threads(), static_cast<std::int64_t>(expected), 1, [&](std::int64_t begin, std::int64_t end) {
-        for (auto i = static_cast<std::size_t>(begin); i < static_cast<std::size_t>(end); ++i) {
-          read_message(parcels.parcel(i), MessageKind::kGradient, context_, layout_, messages[i]);
-          const std::vector<Slice>& list = slices[i % slices.size()];
-          const Message& message = messages[i];
-          const auto worker = static_cast<int>(i / slices.size());
-          if (message.worker != worker || message.records.size() != list.size()) {
-            TERNGRAD_THROW(CommunicationError, "[exchange] message ", i, " is worker ", message.worker, "'s with ",
-                           message.records.size(), " slices, expected worker ", worker, "'s with ", list.size());
-          }
-          for (std::size_t r = 0; r < list.size(); ++r) {
-            const Message::Record& record = message.records[r];
-            const Codec& codec = plan_.codec_of(list[r].segment);
-            if (record.encoded.slice != list[r] || record.codec != codec.wire_id() ||
-                record.encoded.format != codec.record_format(PayloadForm::kNatural) ||
-                static_cast<std::int64_t>(record.encoded.scalers.size()) != codec.scaler_range(list[r]).count) {
-              TERNGRAD_THROW(CommunicationError, "[exchange] slice ", r, " of worker ", worker,
-                             "'s message is not the expected ", codec.name(), " slice of tensor '",
-                             layout_.segment(list[r].segment).name, "'");
-            }
-            codec.check(record.encoded);
-          }
-        }
-      });
+void CompressedAllReduce::append_part(std::size_t slot, std::span<const Slice> slices, Parcels& out) {
+  sent_of_part_.clear();
+  for (const auto& messages : sent_) sent_of_part_.push_back(messages[slot]);
+  gradient_messages_.append(sent_of_part_, slices, context_, out, stream_);
 }
 
-void CompressedAllReduce::aggregate(std::span<const Slice> slices, std::span<const Message> messages, std::size_t first,
-                                    std::size_t stride, const TensorTable& mean) {
-  const std::size_t num_messages = (messages.size() - first + stride - 1) / stride;
-  by_slice_.resize(slices.size() * num_messages);
-  for (std::size_t r = 0; r < slices.size(); ++r) {
-    for (std::size_t m = 0; m < num_messages; ++m) {
-      by_slice_[r * num_messages + m] = messages[first + m * stride].records[r].encoded;
-    }
-  }
+template <class AppendSlice>
+void CompressedAllReduce::aggregate(std::span<const Slice> slices, const AppendSlice& append_slice,
+                                    const TensorTable& mean) {
+  by_slice_.clear();
+  sources_.clear();
+  for (std::size_t r = 0; r < slices.size(); ++r) sources_.push_back(append_slice(r, by_slice_));
   for (std::size_t group = 0; group < plan_.groups().size(); ++group) {
     jobs_.clear();
     AggregateUnit unit = AggregateUnit::kMean;
-    for (std::size_t r = 0; r < slices.size(); ++r) {
+    const EncodedSlice* encoded = by_slice_.data();
+    for (std::size_t r = 0; r < slices.size(); encoded += sources_[r].num_messages, ++r) {
       if (plan_.group_of(slices[r].segment) != static_cast<int>(group) || slices[r].count == 0) continue;
       unit = whole_return_.unit(slices[r].segment);
-      jobs_.push_back({slices[r], {by_slice_.data() + r * num_messages, num_messages}, mean.slice(slices[r])});
+      jobs_.push_back({slices[r], {encoded, sources_[r].num_messages}, mean.slice(slices[r]), sources_[r].workers});
     }
     if (unit == AggregateUnit::kSums && options_.return_codec == ReturnCodec::kSums &&
         algorithm_ != ExchangeAlgorithm::kScatterReduce) {
@@ -316,6 +300,13 @@ void CompressedAllReduce::aggregate(std::span<const Slice> slices, std::span<con
     }
     if (!jobs_.empty()) plan_.groups()[group].codec->aggregate(jobs_, unit, stream_);
   }
+}
+
+void CompressedAllReduce::aggregate_part(std::size_t part, std::span<const Slice> slices, const TensorTable& mean) {
+  const auto append_slice = [&](std::size_t index, std::vector<EncodedSlice>& out) {
+    return gradient_messages_.append_slice(part, index, out);
+  };
+  aggregate(slices, append_slice, mean);
 }
 
 void CompressedAllReduce::apply_return_leg(const TensorTable& mean) {
@@ -355,15 +346,15 @@ void CompressedAllReduce::gather_part(const Parts& parts, const TensorTable& mea
   for (const auto& messages : sent_) {
     own += static_cast<std::int64_t>(messages[0].size());
     report.gradient.sent += sent_bytes(messages[0]);
-    outgoing_.append(messages[0]);
   }
+  append_part(0, parts.slices[0], outgoing_);
   workers_.communicator->all_gather(outgoing_, incoming_);
-  read_gradients(incoming_, parts.slices, messages_);
+  gradient_messages_.read(incoming_, parts.slices, context_, stream_);
   std::int64_t total = 0;
-  for (std::size_t i = 0; i < incoming_.count(); ++i) total += static_cast<std::int64_t>(incoming_.parcel(i).size());
+  for (int worker = 0; worker < workers_.num_workers; ++worker) total += gradient_messages_.bytes_of(worker, 0);
   report.gradient.received += total * workers_.num_local_workers - own;
   timer.next(report.wire_seconds);
-  aggregate(parts.slices[0], messages_, 0, 1, mean);
+  aggregate_part(0, parts.slices[0], mean);
   timer.next(report.decode_seconds);
 }
 
@@ -388,7 +379,7 @@ void CompressedAllReduce::scatter_reduce(std::span<const TensorTable> gradients,
   timer.next(report.wire_seconds);
   std::fill(greatest_.begin(), greatest_.end(), 0u);
   for (std::size_t share = own.first; share < own.end(); ++share) {
-    aggregate(shares_.slices[share], messages_, share - own.first, own.count, mean);
+    aggregate_part(share - own.first, shares_.slices[share], mean);
     if (options_.return_codec == ReturnCodec::kTernary) share_return_.measure(share, mean, greatest_, stream_);
   }
   timer.next(report.decode_seconds);
@@ -400,7 +391,7 @@ void CompressedAllReduce::scatter_reduce(std::span<const TensorTable> gradients,
 }
 
 void CompressedAllReduce::scatter(const ShareRange& own, ExchangeReport& report) {
-  // A rank's parcels are ordered by worker, then share. A worker keeps what it owns; a server is not one of them.
+  // A worker keeps what it owns; a server is not one of them.
   Communicator& communicator = *workers_.communicator;
   const bool workers_own = options_.owners == ShareOwners::kWorkers;
   const auto first_local = static_cast<std::size_t>(workers_.first_local_worker);
@@ -408,20 +399,21 @@ void CompressedAllReduce::scatter(const ShareRange& own, ExchangeReport& report)
     Parcels& parcels = outgoing_of_rank_[static_cast<std::size_t>(rank)];
     parcels.clear();
     const ShareRange theirs = shares_of(workers_, options_.owners, rank);
-    for (std::size_t local = 0; local < sent_.size(); ++local) {
-      for (std::size_t share = theirs.first; share < theirs.end(); ++share) {
-        const std::span<const std::uint8_t> message = sent_[local][share];
-        parcels.append(message);
+    for (std::size_t share = theirs.first; share < theirs.end(); ++share) {
+      append_part(share, shares_.slices[share], parcels);
+      for (std::size_t local = 0; local < sent_.size(); ++local) {
         const bool is_kept = workers_own && share == first_local + local;
-        if (!is_kept) report.gradient.sent += static_cast<std::int64_t>(message.size());
+        if (!is_kept) report.gradient.sent += static_cast<std::int64_t>(sent_[local][share].size());
       }
     }
   }
   communicator.all_to_all(outgoing_of_rank_, incoming_);
-  read_gradients(incoming_, {shares_.slices.data() + own.first, own.count}, messages_);
-  for (std::size_t i = 0; i < incoming_.count(); ++i) {
-    const bool is_kept = workers_own && i / own.count == own.first + i % own.count;
-    if (!is_kept) report.gradient.received += static_cast<std::int64_t>(incoming_.parcel(i).size());
+  gradient_messages_.read(incoming_, {shares_.slices.data() + own.first, own.count}, context_, stream_);
+  for (int worker = 0; worker < workers_.num_workers; ++worker) {
+    for (std::size_t share = own.first; share < own.end(); ++share) {
+      const bool is_kept = workers_own && share == static_cast<std::size_t>(worker);
+      if (!is_kept) report.gradient.received += gradient_messages_.bytes_of(worker, share - own.first);
+    }
   }
 }
 
@@ -538,7 +530,11 @@ void CompressedAllReduce::integer_sum(std::span<const TensorTable> gradients, co
     word += encoded.payload.size() / 8;
     plan_.codec_of(slices[r].segment).check(encoded);
   }
-  aggregate(slices, messages_, 0, 1, mean);
+  const auto append_slice = [&](std::size_t index, std::vector<EncodedSlice>& out) -> GradientMessages::Source {
+    out.push_back(messages_[0].records[index].encoded);
+    return {1, {}};
+  };
+  aggregate(slices, append_slice, mean);
   apply_return_leg(mean);
   timer.next(report.decode_seconds);
 }

@@ -11,6 +11,7 @@
 #include "compress/communicator.h"
 #include "compress/exchange_algorithm.h"
 #include "compress/gradient_exchange.h"
+#include "compress/gradient_messages.h"
 #include "compress/nonfinite.h"
 #include "compress/return_leg.h"
 #include "compress/share_owners.h"
@@ -77,8 +78,7 @@ class CompressedAllReduce final : public GradientExchange {
   /// The whole of it: `scatter`, what owners do, `return_shares`.
   void scatter_reduce(std::span<const TensorTable> gradients, const TensorTable& mean, ExchangeReport& report,
                       NonfiniteTensors& found);
-  /// Sends shares to their owners, of which `own` are this rank's, and reads what comes: messages_ by worker, then
-  /// share.
+  /// Sends shares to their owners, of which `own` are this rank's, and reads what comes.
   void scatter(const ShareRange& own, ExchangeReport& report);
   /// Sends this rank's aggregated shares to all, and reads all into `mean`.
   void return_shares(const ShareRange& own, const TensorTable& mean, ExchangeReport& report);
@@ -88,12 +88,13 @@ class CompressedAllReduce final : public GradientExchange {
   void integer_sum(std::span<const TensorTable> gradients, const TensorTable& mean, ExchangeReport& report);
   /// Gathers every worker's message of a single part (writer 0) and aggregates it.
   void gather_part(const Parts& parts, const TensorTable& mean, ExchangeReport& report);
-  /// Takes parcels apart and checks that parcel i is the message of the right worker with slices[i % slices.size()].
-  void read_gradients(const Parcels& parcels, std::span<const std::vector<Slice>> slices,
-                      std::vector<Message>& messages);
-  /// Aggregates messages[first], messages[first + stride], ..., one per worker, which all hold `slices`.
-  void aggregate(std::span<const Slice> slices, std::span<const Message> messages, std::size_t first,
-                 std::size_t stride, const TensorTable& mean);
+  /// Appends what this process's workers send of one part, which is in the writers' slot of that number.
+  void append_part(std::size_t slot, std::span<const Slice> slices, Parcels& out);
+  /// Aggregates slices, each from what append_slice(its index, by_slice_) appends.
+  template <class AppendSlice>
+  void aggregate(std::span<const Slice> slices, const AppendSlice& append_slice, const TensorTable& mean);
+  /// Aggregates a part of those that gradient_messages_ has read.
+  void aggregate_part(std::size_t part, std::span<const Slice> slices, const TensorTable& mean);
   void apply_return_leg(const TensorTable& mean);
   /// Looks for tensors whose mean overflowed, after the return leg: the same in every process, for all have its bits.
   void check_mean(const TensorTable& mean, NonfiniteTensors& found);
@@ -124,6 +125,8 @@ class CompressedAllReduce final : public GradientExchange {
   std::vector<std::unique_ptr<WorkerEncoder>> encoders_;          // one per local worker
   std::vector<std::vector<MessageWriter>> writers_;               // [local worker][part]
   std::vector<std::vector<std::span<const std::uint8_t>>> sent_;  // of the last step: [local worker][part]
+  std::vector<std::span<const std::uint8_t>> sent_of_part_;       // [local worker]
+  GradientMessages gradient_messages_;
   MessageWriter mean_writer_;
   std::vector<float> shared_;
   std::vector<std::uint32_t> greatest_;
@@ -133,6 +136,7 @@ class CompressedAllReduce final : public GradientExchange {
   Parcels incoming_;
   std::vector<Message> messages_;
   std::vector<EncodedSlice> by_slice_;
+  std::vector<GradientMessages::Source> sources_;
   std::vector<AggregateJob> jobs_;
   MessageFilter filter_;
 };

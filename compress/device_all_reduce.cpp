@@ -1,7 +1,7 @@
 #include "compress/device_all_reduce.h"
 
 #include <algorithm>
-#include <array>
+#include <utility>
 
 #include "kernels/copy.h"
 #include "kernels/errors.h"
@@ -10,12 +10,20 @@ namespace terngrad {
 namespace {
 
 DeviceExchangeSetup make_setup(const Layout& layout, const WorkerRange& workers,
-                               const CompressedAllReduceOptions& options, const Device& device) {
+                               const CompressedAllReduceOptions& options, const Device& device,
+                               std::vector<int> numbers) {
   return {.layout = layout,
           .workers = workers,
           .seed = options.seed,
           .drops_nonfinite_steps = options.on_nonfinite != OnNonfinite::kZero,
-          .device = device};
+          .device = device,
+          .numbers = std::move(numbers)};
+}
+
+/// A part that is all there is.
+DeviceAllReduce::Part whole_part(const Layout& layout, const WorkerRange& workers, OnNonfinite policy,
+                                 const Stream& stream) {
+  return {.numbers = {}, .nonfinite = std::make_shared<DeviceNonfinite>(layout, workers.num_workers, policy, stream)};
 }
 
 /// The workers of every rank. @throws InvalidArgument if `own` are not those of this one
@@ -33,6 +41,18 @@ std::vector<WorkerRange> ranges_of_ranks(const WorkerRange& own, const DeviceCom
   return ranks;
 }
 
+/// The algorithm in use, kAuto resolved. @throws InvalidArgument for one that servers cannot do
+ExchangeAlgorithm algorithm_for(const CompressedAllReduceOptions& options, const Layout& layout, const CodecPlan& plan,
+                                int num_workers) {
+  if (options.owners == ShareOwners::kWorkers) {
+    return choose_algorithm(options.algorithm, options.return_codec, layout, plan, num_workers);
+  }
+  TERNGRAD_REQUIRE(
+      options.algorithm == ExchangeAlgorithm::kAuto || options.algorithm == ExchangeAlgorithm::kScatterReduce,
+      "[exchange] servers aggregate by scatter_reduce, not by ", to_string(options.algorithm));
+  return ExchangeAlgorithm::kScatterReduce;
+}
+
 CodecPlanOptions with_workers(CodecPlanOptions options, int num_workers) {
   options.codec_options.num_workers = num_workers;
   return options;
@@ -41,20 +61,23 @@ CodecPlanOptions with_workers(CodecPlanOptions options, int num_workers) {
 }  // namespace
 
 DeviceAllReduce::DeviceAllReduce(const Layout& layout, const WorkerRange& workers,
-                                 const CompressedAllReduceOptions& options, Stream stream,
+                                 const CompressedAllReduceOptions& options, const Stream& stream,
                                  std::shared_ptr<DeviceCommunicator> communicator)
-    : setup_(make_setup(layout, workers, options, stream.device())),
+    : DeviceAllReduce(layout, CodecPlan(layout, with_workers(options.codecs, workers.num_workers)), workers, options,
+                      stream, std::move(communicator), whole_part(layout, workers, options.on_nonfinite, stream)) {}
+
+DeviceAllReduce::DeviceAllReduce(const Layout& layout, CodecPlan plan, const WorkerRange& workers,
+                                 const CompressedAllReduceOptions& options, const Stream& stream,
+                                 std::shared_ptr<DeviceCommunicator> communicator, Part part)
+    : setup_(make_setup(layout, workers, options, stream.device(), std::move(part.numbers))),
       options_(options),
-      plan_(setup_.layout, with_workers(options.codecs, workers.num_workers)),
-      stream_(std::move(stream)),
+      plan_(std::move(plan)),
+      stream_(stream),
       communicator_(std::move(communicator)),
       ranks_(ranges_of_ranks(workers, *communicator_)),
-      algorithm_(choose_algorithm(options.algorithm, options.return_codec, setup_.layout, plan_, workers.num_workers)),
-      reports_(2, setup_.device),
-      skip_(1, setup_.device),
-      frozen_(1, setup_.device) {
-  TERNGRAD_REQUIRE(options.owners == ShareOwners::kWorkers && options.update == nullptr,
-                   "[exchange] gradients on GPUs have no servers: workers own the shares");
+      algorithm_(algorithm_for(options, setup_.layout, plan_, workers.num_workers)),
+      nonfinite_(std::move(part.nonfinite)) {
+  TERNGRAD_REQUIRE(options.update == nullptr, "[exchange] shares of gradients on GPUs cannot be updated by servers");
   make_payloads();
   std::vector<int> can_overflow;
   for (std::size_t g = 0; g < plan_.groups().size(); ++g) {
@@ -71,16 +94,22 @@ DeviceAllReduce::DeviceAllReduce(const Layout& layout, const WorkerRange& worker
   }
   return_leg_ = std::make_unique<DeviceReturnLeg>(
       setup_, plan_, coders_,
-      DeviceReturnLeg::Options{
-          .codec = options.return_codec, .ranks = ranks_, .travels = algorithm_ == ExchangeAlgorithm::kScatterReduce});
-  mean_check_ = std::make_unique<DeviceMeanCheck>(setup_.layout, can_overflow, setup_.device);
-  forget_nonfinite();
+      DeviceReturnLeg::Options{.codec = options.return_codec,
+                               .ranks = ranks_,
+                               .rank = communicator_->rank(),
+                               .owners = options.owners,
+                               .travels = algorithm_ == ExchangeAlgorithm::kScatterReduce});
+  mean_check_ = std::make_unique<DeviceMeanCheck>(setup_, can_overflow);
   stream_.synchronize();
 }
 
 void DeviceAllReduce::make_payloads() {
-  DevicePayloadsSetup setup{
-      .layout = setup_.layout, .plan = plan_, .ranks = ranks_, .rank = communicator_->rank(), .device = setup_.device};
+  DevicePayloadsSetup setup{.layout = setup_.layout,
+                            .plan = plan_,
+                            .ranks = ranks_,
+                            .rank = communicator_->rank(),
+                            .owners = options_.owners,
+                            .device = setup_.device};
   if (algorithm_ == ExchangeAlgorithm::kScatterReduce) {
     payloads_.push_back(make_scattered_payloads(setup));
     return;
@@ -94,82 +123,51 @@ void DeviceAllReduce::make_payloads() {
 }
 
 void DeviceAllReduce::submit(std::span<const TensorTable> gradients, const TensorTable& mean, const DeviceStep& step) {
-  submit(gradients, mean, step, nullptr);
+  nonfinite_->begin_step(stream_);
+  submit(gradients, mean, step, stream_, nullptr);
 }
 
-void DeviceAllReduce::begin_step() {
-  // A step that is only skipped says so anew each time. One that stops the run leaves its mark and its report, which
-  // later steps leave alone: the host may look only after some of them, none of which is applied.
-  if (options_.on_nonfinite == OnNonfinite::kStop) {
-    copy<std::uint32_t>(skip_.span(), frozen_.span(), stream_);
-  } else {
-    fill_zero(reports_.span(), stream_);
-  }
-  if (options_.on_nonfinite == OnNonfinite::kSkip) fill_zero(skip_.span(), stream_);
+void DeviceAllReduce::submit_part(std::span<const TensorTable> gradients, const TensorTable& mean,
+                                  const DeviceStep& step, Stream& stream) {
+  submit(gradients, mean, step, stream, nullptr);
 }
 
 void DeviceAllReduce::submit(std::span<const TensorTable> gradients, const TensorTable& mean, const DeviceStep& step,
-                             Times* times) {
+                             Stream& stream, Times* times) {
   TERNGRAD_REQUIRE(static_cast<int>(gradients.size()) == setup_.workers.num_local_workers,
                    "[exchange] this process has ", setup_.workers.num_local_workers, " workers, got ", gradients.size(),
                    " gradients");
   TERNGRAD_REQUIRE(step.step >> 40 == 0, "[exchange] draws are keyed by 40 bits of the step, got ", step.step);
   const auto timed = [&](StreamTimer Times::*timer, const auto& part) {
-    if (times != nullptr) (times->*timer).start(stream_);
+    if (times != nullptr) (times->*timer).start(stream);
     part();
-    if (times != nullptr) (times->*timer).stop(stream_);
+    if (times != nullptr) (times->*timer).stop(stream);
   };
   timed(&Times::measure, [&] {
-    begin_step();
-    for (const auto& coder : coders_) coder->measure(gradients, step, stream_);
-    timed(&Times::scalers, [&] { communicator_->all_gather(scaler_gathers_, stream_); });
-    for (const auto& coder : coders_) coder->share(reports_.data(), skip_mark(), frozen_.data(), stream_);
+    for (const auto& coder : coders_) coder->measure(gradients, step, stream);
+    timed(&Times::scalers, [&] { communicator_->all_gather(scaler_gathers_, stream); });
+    for (const auto& coder : coders_)
+      coder->share(nonfinite_->gradients(), nonfinite_->skip_mark(), nonfinite_->frozen(), stream);
   });
   timed(&Times::encode, [&] {
-    for (const auto& coder : coders_) coder->encode(gradients, step, stream_);
+    for (const auto& coder : coders_) coder->encode(gradients, step, stream);
   });
   timed(&Times::payloads, [&] {
-    for (const auto& payloads : payloads_) payloads->submit(*communicator_, stream_);
+    for (const auto& payloads : payloads_) payloads->submit(*communicator_, stream);
   });
   timed(&Times::decode, [&] {
     for (std::size_t group = 0; group < coders_.size(); ++group) {
-      coders_[group]->aggregate(mean, return_leg_->wants_sums(group), stream_);
+      coders_[group]->aggregate(mean, return_leg_->wants_sums(group), stream);
     }
-    return_leg_->submit(mean, step, *communicator_, stream_, times != nullptr ? &times->means : nullptr);
-    mean_check_->submit(mean, {.report = reports_.data() + 1, .skip = skip_mark(), .frozen = frozen_.data()}, stream_);
+    return_leg_->submit(mean, step, *communicator_, stream, times != nullptr ? &times->means : nullptr);
+    mean_check_->submit(
+        mean, {.report = nonfinite_->means(), .skip = nonfinite_->skip_mark(), .frozen = nonfinite_->frozen()}, stream);
   });
-}
-
-std::string DeviceAllReduce::nonfinite_text(const NonfiniteReport& gradients, const NonfiniteReport& mean,
-                                            std::uint64_t step) const {
-  const auto more = [](std::uint64_t count) {
-    return count > 1 ? " (and " + std::to_string(count - 1) + " more)" : std::string();
-  };
-  const std::string prefix = "step " + std::to_string(step) + ": ";
-  std::string text;
-  if (gradients.count > 0) {
-    const auto n = static_cast<std::uint64_t>(setup_.workers.num_workers);
-    const Segment& segment = setup_.layout.segment(static_cast<int>(gradients.first() / n));
-    text = prefix + "tensor '" + segment.name + "' of worker " + std::to_string(gradients.first() % n) +
-           " holds NaN or infinity" + more(gradients.count);
-    if (setup_.drops_nonfinite_steps) return text;  // the mean of such gradients says no more
-  }
-  if (mean.count > 0) {
-    text += (text.empty() ? prefix : "; ") + "the mean of tensor '" +
-            setup_.layout.segment(static_cast<int>(mean.first())).name + "' overflows to infinity" + more(mean.count);
-  }
-  return text;
-}
-
-void DeviceAllReduce::forget_nonfinite() {
-  fill_zero(reports_.span(), stream_);
-  fill_zero(skip_.span(), stream_);
-  fill_zero(frozen_.span(), stream_);
 }
 
 ExchangeReport DeviceAllReduce::bytes() const {
   ExchangeReport result;
-  if (setup_.workers.num_workers == 1) return result;
+  if (setup_.workers.num_workers == 1 && options_.owners == ShareOwners::kWorkers) return result;
   for (const auto& coder : coders_) {
     const std::int64_t scaler_bytes = coder->num_scalers() * 4 * setup_.workers.num_local_workers;
     result.scalers.sent += scaler_bytes;
@@ -181,23 +179,17 @@ ExchangeReport DeviceAllReduce::bytes() const {
 }
 
 ExchangeReport DeviceAllReduce::report(std::uint64_t step) {
-  std::array<NonfiniteReport, 2> reports;
-  copy<NonfiniteReport>(reports_.span(), std::span<NonfiniteReport>(reports), stream_);
-  stream_.synchronize();
   ExchangeReport result = bytes();
-  result.nonfinite = nonfinite_text(reports[0], reports[1], step);
-  if (!result.nonfinite.empty() && options_.on_nonfinite == OnNonfinite::kStop) {
-    throw NonFiniteError(result.nonfinite);
-  }
-  result.skipped = !result.nonfinite.empty() && options_.on_nonfinite == OnNonfinite::kSkip;
+  nonfinite_->settle(step, result, stream_);
   return result;
 }
 
-ExchangeReport DeviceAllReduce::exchange(std::span<const TensorTable> gradients, const TensorTable& mean,
-                                         std::uint64_t step) {
+ExchangeReport DeviceAllReduce::exchange_part(std::span<const TensorTable> gradients, const TensorTable& mean,
+                                              std::uint64_t step) {
   Times times(setup_.device);
-  submit(gradients, mean, {step, nullptr}, &times);
-  ExchangeReport result = report(step);
+  submit(gradients, mean, {step, nullptr}, stream_, &times);
+  stream_.synchronize();
+  ExchangeReport result = bytes();
   const double means_seconds = times.means.greatest.seconds() + times.means.means.seconds();
   if (communicator_->size() > 1) {
     result.wire_seconds = times.scalers.seconds() + times.payloads.seconds() + means_seconds;
@@ -205,6 +197,14 @@ ExchangeReport DeviceAllReduce::exchange(std::span<const TensorTable> gradients,
   result.measure_seconds = times.measure.seconds() - times.scalers.seconds();
   result.encode_seconds = times.encode.seconds();
   result.decode_seconds = times.decode.seconds() - means_seconds;
+  return result;
+}
+
+ExchangeReport DeviceAllReduce::exchange(std::span<const TensorTable> gradients, const TensorTable& mean,
+                                         std::uint64_t step) {
+  nonfinite_->begin_step(stream_);
+  ExchangeReport result = exchange_part(gradients, mean, step);
+  nonfinite_->settle(step, result, stream_);
   return result;
 }
 
@@ -221,6 +221,7 @@ float DeviceAllReduce::decode_local(int local_worker, int segment, std::span<flo
   const Codec& codec = *plan_.groups()[group].codec;
   std::vector<float> row(static_cast<std::size_t>(coder.num_scalers()));
   copy<float>(coder.scalers_of(local_worker), std::span<float>(row), stream_);
+  stream_.synchronize();  // an empty tensor has no payload that would be waited for
   std::vector<std::uint64_t> payload;
   float greatest = 0;
   for (std::size_t i = 0; i < slots.encoded.size(); ++i) {

@@ -2,7 +2,6 @@
 #pragma once
 
 #include <memory>
-#include <string>
 #include <vector>
 
 #include "compress/codec_plan.h"
@@ -11,6 +10,7 @@
 #include "compress/device_coder.h"
 #include "compress/device_communicator.h"
 #include "compress/device_mean_check.h"
+#include "compress/device_nonfinite.h"
 #include "compress/device_payloads.h"
 #include "compress/device_return_leg.h"
 #include "compress/exchange_algorithm.h"
@@ -26,14 +26,25 @@ namespace terngrad {
 class DeviceAllReduce final : public GradientExchange {
  public:
   /// @param workers       of this rank: a WorkerGroup, or what worker_range gives for the communicator's ranks
-  /// @param options       as for CompressedAllReduce, the same on all ranks. The rank of worker j is who aggregates
-  ///                      share j in scatter_reduce; run_id and num_threads do nothing
+  /// @param options       as for CompressedAllReduce, the same on all ranks, without an update of shares. In
+  ///                      scatter_reduce the rank of worker j aggregates share j; with servers, the first rank
+  ///                      aggregates everything, beside its workers. run_id and num_threads do nothing
   /// @param communicator  between ranks; this process alone by default
   /// @throws InvalidArgument as CompressedAllReduce does, and if the workers are not those of the communicator's rank;
   /// NotSupported for a codec without a version for GPUs
   DeviceAllReduce(const Layout& layout, const WorkerRange& workers, const CompressedAllReduceOptions& options,
-                  Stream stream, std::shared_ptr<DeviceCommunicator> communicator = make_self_device_communicator());
-  // Its parts refer to its plan.
+                  const Stream& stream,
+                  std::shared_ptr<DeviceCommunicator> communicator = make_self_device_communicator());
+  /// What makes an exchange one of the parts of a larger one.
+  struct Part {
+    std::vector<int> numbers;                    // of its tensors in the layout of all
+    std::shared_ptr<DeviceNonfinite> nonfinite;  // of all parts
+  };
+  /// With a plan made before, for a run of so many workers; options.codecs is not looked at.
+  DeviceAllReduce(const Layout& layout, CodecPlan plan, const WorkerRange& workers,
+                  const CompressedAllReduceOptions& options, const Stream& stream,
+                  std::shared_ptr<DeviceCommunicator> communicator, Part part);
+  // What it is made of refers to its plan.
   DeviceAllReduce(const DeviceAllReduce&) = delete;
   DeviceAllReduce& operator=(const DeviceAllReduce&) = delete;
 
@@ -46,9 +57,16 @@ class DeviceAllReduce final : public GradientExchange {
   /// captured into a graph.
   /// @param step  that keys the draws, on the device where `on_device` is set
   void submit(std::span<const TensorTable> gradients, const TensorTable& mean, const DeviceStep& step);
+  /// submit, for one of the parts of a step, to any stream of the GPU: whoever has all parts begins the step
+  /// (DeviceNonfinite::begin_step), and sees to it that work on the part in different streams comes one after the
+  /// other.
+  void submit_part(std::span<const TensorTable> gradients, const TensorTable& mean, const DeviceStep& step,
+                   Stream& stream);
+  /// The same on the exchange's own stream, waited for. @returns bytes and times
+  ExchangeReport exchange_part(std::span<const TensorTable> gradients, const TensorTable& mean, std::uint64_t step);
   /// [1] on the device: not 0 if the step is to be dropped, because a gradient or a mean was not finite. Where such a
   /// step stops the run, it stays so: no later update is applied before the host has looked. For StepScalars::skip.
-  const std::uint32_t* skip() const { return skip_.data(); }
+  const std::uint32_t* skip() const { return nonfinite_->skip(); }
   /// Waits for the stream, and says what the last step submitted was like (bytes and what was not finite; no times).
   /// @throws NonFiniteError if asked to stop on NaN or infinity, which any step since the first may have held, not only
   /// the last
@@ -57,7 +75,7 @@ class DeviceAllReduce final : public GradientExchange {
   /// Of scalers and payloads, which travel without headers; a payload counts as the room that it has.
   ExchangeReport bytes() const;
   /// Submits the beginning of a new run: what an earlier one met that was not finite is forgotten.
-  void forget_nonfinite();
+  void forget_nonfinite() { nonfinite_->forget(stream_); }
 
   const CodecPlan& plan() const { return plan_; }
   /// The algorithm in use, kAuto resolved.
@@ -73,12 +91,8 @@ class DeviceAllReduce final : public GradientExchange {
         : measure(device), encode(device), decode(device), scalers(device), payloads(device), means(device) {}
   };
   void make_payloads();
-  void submit(std::span<const TensorTable> gradients, const TensorTable& mean, const DeviceStep& step, Times* times);
-  /// Submits the beginning of a step to what keeps the marks of those before.
-  void begin_step();
-  std::string nonfinite_text(const NonfiniteReport& gradients, const NonfiniteReport& mean, std::uint64_t step) const;
-  /// Of steps that are dropped: null where they are not.
-  std::uint32_t* skip_mark() { return setup_.drops_nonfinite_steps ? skip_.data() : nullptr; }
+  void submit(std::span<const TensorTable> gradients, const TensorTable& mean, const DeviceStep& step, Stream& stream,
+              Times* times);
 
   DeviceExchangeSetup setup_;
   CompressedAllReduceOptions options_;
@@ -92,9 +106,7 @@ class DeviceAllReduce final : public GradientExchange {
   std::vector<DeviceGather> scaler_gathers_;               // one per coder
   std::unique_ptr<DeviceReturnLeg> return_leg_;
   std::unique_ptr<DeviceMeanCheck> mean_check_;
-  Buffer<NonfiniteReport> reports_;  // of the gradients, of the mean
-  Buffer<std::uint32_t> skip_;
-  Buffer<std::uint32_t> frozen_;  // skip_ as it was before the step, where a step stops the run; else 0
+  std::shared_ptr<DeviceNonfinite> nonfinite_;
 };
 
 }  // namespace terngrad

@@ -14,7 +14,7 @@ DeviceCoder::DeviceCoder(const Codec& codec, const DeviceExchangeSetup& setup, s
   for (const int segment : segments_) {
     const std::int64_t count = codec.num_scalers(setup_.layout.segment(segment).num_elements);
     for (std::int64_t s = 0; s < count; ++s) {
-      places_.push_back({combination, static_cast<std::uint32_t>(segment), s == 0 ? 1u : 0u});
+      places_.push_back({combination, setup_.number_of(segment), s == 0 ? 1u : 0u});
     }
     first_scaler_.push_back(num_scalers());
   }

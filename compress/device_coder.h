@@ -25,6 +25,11 @@ struct DeviceExchangeSetup {
   std::uint64_t seed = 1;
   bool drops_nonfinite_steps = true;  // else a worker's tensor that is not finite counts as zero
   Device device = Device::cpu();
+  std::vector<int> numbers = {};  // by which reports name the tensors; empty: their places in the layout
+
+  std::uint32_t number_of(int segment) const {
+    return static_cast<std::uint32_t>(numbers.empty() ? segment : numbers.at(static_cast<std::size_t>(segment)));
+  }
 };
 
 /// A group of tensors with one codec, for the workers of this process: their scalers in device memory, worker after

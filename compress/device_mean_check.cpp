@@ -19,18 +19,18 @@ std::vector<Slice> whole_tensors(const Layout& layout, const std::vector<int>& s
 
 }  // namespace
 
-DeviceMeanCheck::DeviceMeanCheck(const Layout& layout, const std::vector<int>& segments, const Device& device)
-    : tensors_(whole_tensors(layout, segments)),
-      plan_(tensors_, device),
-      places_(static_cast<std::int64_t>(tensors_.size()), device),
-      flags_(places_.num_elements(), device),
-      scratch_(4 * places_.num_elements(), device),
-      zero_flagged_(FloatPayload::kFloat32, device) {
+DeviceMeanCheck::DeviceMeanCheck(const DeviceExchangeSetup& setup, const std::vector<int>& segments)
+    : tensors_(whole_tensors(setup.layout, segments)),
+      plan_(tensors_, setup.device),
+      places_(static_cast<std::int64_t>(tensors_.size()), setup.device),
+      flags_(places_.num_elements(), setup.device),
+      scratch_(4 * places_.num_elements(), setup.device),
+      zero_flagged_(FloatPayload::kFloat32, setup.device) {
   std::vector<ScalerPlace> places;
   for (const Slice& tensor : tensors_) {
-    places.push_back({ScalerCombination::kGreatest, static_cast<std::uint32_t>(tensor.segment), 1});
+    places.push_back({ScalerCombination::kGreatest, setup.number_of(tensor.segment), 1});
   }
-  Stream stream(device);
+  Stream stream(setup.device);
   copy<ScalerPlace>(places, places_.span(), stream);
   stream.synchronize();
 }

@@ -5,6 +5,7 @@
 #include <memory>
 #include <vector>
 
+#include "compress/device_coder.h"
 #include "kernels/buffer.h"
 #include "kernels/float_payload.h"
 #include "kernels/scaler_sharing.h"
@@ -17,8 +18,8 @@ namespace terngrad {
 /// cannot. With the table of the step before nothing is allocated, and the host does not wait.
 class DeviceMeanCheck {
  public:
-  /// @param segments  the tensors whose mean can overflow, in order
-  DeviceMeanCheck(const Layout& layout, const std::vector<int>& segments, const Device& device);
+  /// @param segments  of the setup's layout: the tensors whose mean can overflow, in order
+  DeviceMeanCheck(const DeviceExchangeSetup& setup, const std::vector<int>& segments);
 
   /// What is done about a mean that is not finite.
   struct Verdict {

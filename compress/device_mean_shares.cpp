@@ -14,10 +14,11 @@ std::int64_t whole_places(std::int64_t bytes) { return (bytes + 15) / 16 * 16; }
 
 DeviceMeanShares::DeviceMeanShares(const std::vector<std::vector<Slice>>& shares, const Options& options,
                                    const Device& device)
-    : own_(options.own), travels_(options.travels) {
+    : own_(options.ranks[static_cast<std::size_t>(options.rank)]), owners_(options.owners), travels_(options.travels) {
+  const std::vector<ShareRange> owned = shares_of_ranks(options.ranks, owners_);
+  own_shares_ = owned[static_cast<std::size_t>(options.rank)];
   add_parts(shares, options.bytes_of);
-  const std::vector<ByteRange> ranges =
-      travels_ ? ranges_of(options.ranks) : std::vector<ByteRange>{{0, share_bytes_[0]}};
+  const std::vector<ByteRange> ranges = travels_ ? ranges_of(owned) : std::vector<ByteRange>{{0, share_bytes_[0]}};
   const std::int64_t bytes = ranges.back().offset + ranges.back().count;
   payloads_ = Buffer<std::uint64_t>(bytes / static_cast<std::int64_t>(sizeof(std::uint64_t)), device);
   Stream stream(device);
@@ -27,17 +28,13 @@ DeviceMeanShares::DeviceMeanShares(const std::vector<std::vector<Slice>>& shares
   std::size_t rank = 0;
   std::int64_t offset = 0;
   for (MeanPart& part : parts_) {
-    // Shares are numbered like the workers whose rank aggregates them.
-    while (travels_ && part.share >= options.ranks[rank].first_local_worker + options.ranks[rank].num_local_workers) {
+    // Shares are in order of ranks.
+    while (travels_ && static_cast<std::size_t>(part.share) >= owned[rank].end()) {
       offset = ranges[++rank].offset;
     }
     part.payload = gather_.buffer + offset;
     offset += whole_places(part.bytes);
   }
-}
-
-bool DeviceMeanShares::is_own(int share) const {
-  return !travels_ || (share >= own_.first_local_worker && share < own_.first_local_worker + own_.num_local_workers);
 }
 
 void DeviceMeanShares::add_parts(const std::vector<std::vector<Slice>>& shares,
@@ -54,22 +51,19 @@ void DeviceMeanShares::add_parts(const std::vector<std::vector<Slice>>& shares,
   }
 }
 
-std::vector<ByteRange> DeviceMeanShares::ranges_of(std::span<const WorkerRange> ranks) const {
+std::vector<ByteRange> DeviceMeanShares::ranges_of(std::span<const ShareRange> ranks) const {
   std::vector<ByteRange> ranges;
   bool equal = true;
   std::int64_t most = 0;
-  for (const WorkerRange& workers : ranks) {
+  for (const ShareRange& shares : ranks) {
     ByteRange range{ranges.empty() ? 0 : ranges.back().offset + ranges.back().count, 0};
-    const int end = workers.first_local_worker + workers.num_local_workers;
-    for (int share = workers.first_local_worker; share < end; ++share) {
-      range.count += share_bytes_[static_cast<std::size_t>(share)];
-    }
+    for (std::size_t share = shares.first; share < shares.end(); ++share) range.count += share_bytes_[share];
     ranges.push_back(range);
     most = std::max(most, range.count);
-    equal = equal && workers.num_local_workers == own_.num_local_workers;
+    equal = equal && shares.count == own_shares_.count;
   }
   if (!equal) return ranges;
-  // Parts of ranks with equally many workers differ by a few chunks. Equal ones are gathered by a single operation, all
+  // Parts of ranks with equally many shares differ by a few chunks. Equal ones are gathered by a single operation, all
   // others by a broadcast from each rank.
   for (std::size_t rank = 0; rank < ranges.size(); ++rank) {
     ranges[rank] = {static_cast<std::int64_t>(rank) * most, most};
@@ -83,14 +77,15 @@ void DeviceMeanShares::gather(DeviceCommunicator& communicator, Stream& stream) 
 
 LegBytes DeviceMeanShares::bytes() const {
   LegBytes bytes;
-  if (!travels_ || own_.num_workers == 1) return bytes;
+  const bool workers_own = owners_ == ShareOwners::kWorkers;
+  if (!travels_ || (workers_own && own_.num_workers == 1)) return bytes;
   std::int64_t all = 0;
-  for (int share = 0; share < own_.num_workers; ++share) {
-    const std::int64_t of_share = share_bytes_[static_cast<std::size_t>(share)];
-    all += of_share;
-    if (is_own(share)) bytes.sent += of_share;
+  for (std::size_t share = 0; share < share_bytes_.size(); ++share) {
+    all += share_bytes_[share];
+    if (own_shares_.has(share)) bytes.sent += share_bytes_[share];
   }
-  bytes.received = all * own_.num_local_workers - bytes.sent;
+  // What a worker owns it does not receive; servers send to workers, those beside them too.
+  bytes.received = all * own_.num_local_workers - (workers_own ? bytes.sent : 0);
   return bytes;
 }
 

@@ -9,6 +9,7 @@
 #include "compress/communicator.h"
 #include "compress/device_communicator.h"
 #include "compress/gradient_exchange.h"
+#include "compress/share_owners.h"
 #include "kernels/buffer.h"
 #include "kernels/slice.h"
 
@@ -24,18 +25,19 @@ struct MeanPart {
 };
 
 /// The payloads of all shares of a mean (compress/codec_shares.h), in one buffer with fixed places: each rank fills
-/// those of its workers' shares, and gathers the others. Where a mean does not travel, it is one share that every rank
-/// has.
+/// those of its shares (shares_of_ranks), and gathers the others. Where a mean does not travel, it is one share that
+/// every rank has.
 class DeviceMeanShares {
  public:
   struct Options {
     std::span<const WorkerRange> ranks;  // the workers of each rank
-    WorkerRange own;                     // those of this one
+    int rank = 0;                        // which of them this is
+    ShareOwners owners = ShareOwners::kWorkers;
     bool travels = false;
     /// Bytes of a slice's payload; a slice of which they are 0 is no part.
     std::function<std::int64_t(const Slice&)> bytes_of;
   };
-  /// @param shares  one for each worker of all ranks; one of the whole layout if they do not travel
+  /// @param shares  those of all ranks; one of the whole layout if they do not travel
   DeviceMeanShares(const std::vector<std::vector<Slice>>& shares, const Options& options, const Device& device);
 
   /// In order of shares.
@@ -46,13 +48,15 @@ class DeviceMeanShares {
   LegBytes bytes() const;
 
  private:
-  bool is_own(int share) const;
+  bool is_own(int share) const { return !travels_ || own_shares_.has(static_cast<std::size_t>(share)); }
   void add_parts(const std::vector<std::vector<Slice>>& shares,
                  const std::function<std::int64_t(const Slice&)>& bytes_of);
   /// The bytes of each rank's shares in the buffer.
-  std::vector<ByteRange> ranges_of(std::span<const WorkerRange> ranks) const;
+  std::vector<ByteRange> ranges_of(std::span<const ShareRange> ranks) const;
 
   WorkerRange own_;
+  ShareOwners owners_;
+  ShareRange own_shares_;
   bool travels_;
   std::vector<MeanPart> parts_;
   std::vector<std::int64_t> share_bytes_;

@@ -75,30 +75,36 @@ class GatheredPayloads final : public DevicePayloads {
 class ScatteredPayloads final : public DevicePayloads {
  public:
   explicit ScatteredPayloads(const DevicePayloadsSetup& setup)
-      : DevicePayloads(setup.plan, served_groups(setup), PayloadForm::kNatural), own_(setup.own()) {
+      : DevicePayloads(setup.plan, served_groups(setup), PayloadForm::kNatural),
+        own_(setup.own()),
+        owners_(setup.owners) {
+    const std::vector<ShareRange> shares = shares_of_ranks(setup.ranks, owners_);
+    own_shares_ = shares[static_cast<std::size_t>(setup.rank)];
+    std::size_t num_shares = 0;
+    for (const ShareRange& range : shares) num_shares += range.count;
     std::vector<Run> runs;
     std::int64_t row_bytes = 0;
-    for (const std::vector<Slice>& share : shares_by_codec(setup.layout, setup.plan, own_.num_workers)) {
+    for (const std::vector<Slice>& share : shares_by_codec(setup.layout, setup.plan, static_cast<int>(num_shares))) {
       runs.push_back(run_of(share));
       share_bytes_.push_back(runs.back().bytes);
       row_bytes += runs.back().bytes;
     }
     outgoing_ = zeroed_bytes(own_.num_local_workers * row_bytes, setup.device);
     std::int64_t sent = 0;
-    for (const WorkerRange& range : setup.ranks) {
+    for (const ShareRange& range : shares) {
       const std::int64_t bytes = bytes_of_shares(range);
       to_.push_back({sent, own_.num_local_workers * bytes});
       add_shares(runs, range, bytes_of(outgoing_) + sent, own_.num_local_workers, &ScatteredPayloads::add_outgoing);
       sent += own_.num_local_workers * bytes;
     }
-    const std::int64_t own_bytes = bytes_of_shares(own_);
+    const std::int64_t own_bytes = bytes_of_shares(own_shares_);
     for (const WorkerRange& range : setup.ranks) {
       from_.push_back({range.first_local_worker * own_bytes, range.num_local_workers * own_bytes});
     }
     // Alone, what was written is where it is read.
     is_alone_ = setup.ranks.size() == 1;
     if (!is_alone_) incoming_ = zeroed_bytes(own_.num_workers * own_bytes, setup.device);
-    add_shares(runs, own_, bytes_of(is_alone_ ? outgoing_ : incoming_), own_.num_workers,
+    add_shares(runs, own_shares_, bytes_of(is_alone_ ? outgoing_ : incoming_), own_.num_workers,
                &ScatteredPayloads::add_incoming);
   }
 
@@ -107,36 +113,35 @@ class ScatteredPayloads final : public DevicePayloads {
   }
 
   void add_bytes(ExchangeReport& report) const override {
-    for (int share = 0; share < own_.num_workers; ++share) {
-      const std::int64_t bytes = share_bytes_[static_cast<std::size_t>(share)];
-      const bool is_own = share >= own_.first_local_worker && share < own_.first_local_worker + own_.num_local_workers;
-      // A worker keeps its own share.
-      report.gradient.sent += bytes * (own_.num_local_workers - (is_own ? 1 : 0));
-      if (is_own) report.gradient.received += bytes * (own_.num_workers - 1);
+    // A worker keeps its own share; a server is not one of them.
+    const int kept = owners_ == ShareOwners::kWorkers ? 1 : 0;
+    for (std::size_t share = 0; share < share_bytes_.size(); ++share) {
+      const bool is_own = own_shares_.has(share);
+      report.gradient.sent += share_bytes_[share] * (own_.num_local_workers - (is_own ? kept : 0));
+      if (is_own) report.gradient.received += share_bytes_[share] * (own_.num_workers - kept);
     }
   }
 
  private:
-  std::int64_t bytes_of_shares(const WorkerRange& range) const {
+  std::int64_t bytes_of_shares(const ShareRange& range) const {
     std::int64_t bytes = 0;
-    for (int share = range.first_local_worker; share < range.first_local_worker + range.num_local_workers; ++share) {
-      bytes += share_bytes_[static_cast<std::size_t>(share)];
-    }
+    for (std::size_t share = range.first; share < range.end(); ++share) bytes += share_bytes_[share];
     return bytes;
   }
 
   /// Adds the shares of `range`, which lie one after the other in each of `count` rows from `first` on.
-  void add_shares(std::span<const Run> runs, const WorkerRange& range, std::uint8_t* first, int count,
+  void add_shares(std::span<const Run> runs, const ShareRange& range, std::uint8_t* first, int count,
                   void (ScatteredPayloads::*add)(const Run&, std::span<std::uint8_t* const>)) {
     const std::int64_t row_bytes = bytes_of_shares(range);
-    for (int share = range.first_local_worker; share < range.first_local_worker + range.num_local_workers; ++share) {
-      const Run& run = runs[static_cast<std::size_t>(share)];
-      (this->*add)(run, rows_of(first, count, row_bytes));
-      first += run.bytes;
+    for (std::size_t share = range.first; share < range.end(); ++share) {
+      (this->*add)(runs[share], rows_of(first, count, row_bytes));
+      first += runs[share].bytes;
     }
   }
 
   WorkerRange own_;
+  ShareOwners owners_;
+  ShareRange own_shares_;
   std::vector<std::int64_t> share_bytes_;  // of one worker
   bool is_alone_ = false;
   Buffer<std::uint64_t> outgoing_;  // [ranks][local workers][the rank's shares]

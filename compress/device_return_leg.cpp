@@ -35,10 +35,12 @@ DeviceReturnLeg::DeviceReturnLeg(const DeviceExchangeSetup& setup, const CodecPl
     sums_.back().reset(new Sums{dynamic_cast<const TernaryCodec&>(codec), *coders[group]});
   }
   const std::vector<std::vector<Slice>> whole = {whole_segments(setup_.layout)};
+  const int num_shares = options_.owners == ShareOwners::kWorkers ? setup_.workers.num_workers : 1;
   shares_ = std::make_unique<DeviceMeanShares>(
-      options_.travels ? shares_by_codec(setup_.layout, plan, setup_.workers.num_workers) : whole,
+      options_.travels ? shares_by_codec(setup_.layout, plan, num_shares) : whole,
       DeviceMeanShares::Options{.ranks = options_.ranks,
-                                .own = setup_.workers,
+                                .rank = options_.rank,
+                                .owners = options_.owners,
                                 .travels = options_.travels,
                                 .bytes_of = [this](const Slice& slice) { return bytes_of(slice); }},
       setup_.device);

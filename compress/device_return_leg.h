@@ -24,7 +24,7 @@
 namespace terngrad {
 
 /// ReturnLeg's forms of the mean, with its bits, for means in device memory. Either every rank has aggregated all of
-/// the mean, and each does to it what the return codec asks for; or each has aggregated the shares of its workers
+/// the mean, and each does to it what the return codec asks for; or each has aggregated the shares that it owns
 /// (scatter_reduce), which then travel: as payloads of fixed size, without headers, and without scalers, which every
 /// rank has. The host takes no part; with the table of the step before nothing is allocated (but for tmask, for which
 /// the host waits).
@@ -33,7 +33,9 @@ class DeviceReturnLeg {
   struct Options {
     ReturnCodec codec = ReturnCodec::kFloat32;
     std::vector<WorkerRange> ranks;  // the workers of each rank
-    bool travels = false;            // whether each rank has aggregated its workers' shares, in place of everything
+    int rank = 0;                    // which of them this is
+    ShareOwners owners = ShareOwners::kWorkers;
+    bool travels = false;  // whether each rank has aggregated its shares, in place of everything
   };
   /// @param coders  one per group of the plan; they and the plan must outlive the leg
   /// @throws InvalidArgument if codec is sums or ternary and a tensor's scaler is not shared

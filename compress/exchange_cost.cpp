@@ -4,6 +4,7 @@
 #include <numeric>
 
 #include "kernels/errors.h"
+#include "kernels/worker_tree.h"
 
 namespace terngrad {
 
@@ -15,43 +16,67 @@ struct RoundBytes {
   std::int64_t received = 0;
 };
 
-/// B: the most that of_process(range of its workers) gives over processes, in either direction.
+/// The workers of a process, and how many subtrees they make up.
+struct ProcessWorkers {
+  WorkerRange range;
+  std::int64_t num_subtrees = 0;
+
+  ProcessWorkers(const ExchangeWorld& world, int process)
+      : range(worker_range(world.num_workers, process, world.num_processes)),
+        num_subtrees(static_cast<std::int64_t>(
+            subtrees_within(range.num_workers, range.first_local_worker, range.num_local_workers).size())) {}
+  /// Of messages of so many bytes, what this process's workers send to one other.
+  std::int64_t bytes(const GradientSizes& sizes) const {
+    return range.num_local_workers * sizes.of_worker + num_subtrees * sizes.of_sum;
+  }
+};
+
+/// B: the most that of_process(its workers) gives over processes, in either direction.
 template <class OfProcess>
 double busiest(const ExchangeWorld& world, const OfProcess& of_process) {
   std::int64_t most = 0;
   for (int process = 0; process < world.num_processes; ++process) {
-    const RoundBytes bytes = of_process(worker_range(world.num_workers, process, world.num_processes));
+    const RoundBytes bytes = of_process(ProcessWorkers(world, process));
     most = std::max({most, bytes.sent, bytes.received});
   }
   return static_cast<double>(most);
 }
 
-/// A round of messages of one size, each worker's to all other processes.
-double gather_bytes(const ExchangeWorld& world, std::int64_t message) {
-  return busiest(world, [&](const WorkerRange& range) -> RoundBytes {
-    return {.sent = message * range.num_local_workers * (world.num_processes - 1),
-            .received = message * (range.num_workers - range.num_local_workers)};
+/// Of messages of so many bytes, those of all processes.
+std::int64_t bytes_of_all(const ExchangeWorld& world, const GradientSizes& sizes) {
+  std::int64_t all = 0;
+  for (int process = 0; process < world.num_processes; ++process) all += ProcessWorkers(world, process).bytes(sizes);
+  return all;
+}
+
+/// A round of messages of the same sizes, each to all other processes.
+double gather_bytes(const ExchangeWorld& world, const GradientSizes& sizes) {
+  const std::int64_t all = bytes_of_all(world, sizes);
+  return busiest(world, [&](const ProcessWorkers& workers) -> RoundBytes {
+    const std::int64_t own = workers.bytes(sizes);
+    return {.sent = own * (world.num_processes - 1), .received = all - own};
   });
 }
 
-std::int64_t own_bytes(const std::vector<std::int64_t>& shares, const WorkerRange& range) {
+template <class Size>
+Size sum_of(const std::vector<Size>& shares, const WorkerRange& range) {
   const auto first = shares.begin() + range.first_local_worker;
-  return std::accumulate(first, first + range.num_local_workers, std::int64_t{0});
+  return std::accumulate(first, first + range.num_local_workers, Size{});
 }
 
-double scatter_bytes(const ExchangeWorld& world, const std::vector<std::int64_t>& shares) {
-  const std::int64_t all = std::accumulate(shares.begin(), shares.end(), std::int64_t{0});
-  return busiest(world, [&](const WorkerRange& range) -> RoundBytes {
-    const std::int64_t own = own_bytes(shares, range);
-    return {.sent = range.num_local_workers * (all - own),
-            .received = (range.num_workers - range.num_local_workers) * own};
+double scatter_bytes(const ExchangeWorld& world, const std::vector<GradientSizes>& shares) {
+  const GradientSizes all = sum_of(shares, worker_range(world.num_workers, 0, 1));
+  return busiest(world, [&](const ProcessWorkers& workers) -> RoundBytes {
+    const GradientSizes own = sum_of(shares, workers.range);
+    const GradientSizes others{all.of_worker - own.of_worker, all.of_sum - own.of_sum};
+    return {.sent = workers.bytes(others), .received = bytes_of_all(world, own) - workers.bytes(own)};
   });
 }
 
 double mean_bytes(const ExchangeWorld& world, const std::vector<std::int64_t>& shares) {
-  const std::int64_t all = std::accumulate(shares.begin(), shares.end(), std::int64_t{0});
-  return busiest(world, [&](const WorkerRange& range) -> RoundBytes {
-    const std::int64_t own = own_bytes(shares, range);
+  const std::int64_t all = sum_of(shares, worker_range(world.num_workers, 0, 1));
+  return busiest(world, [&](const ProcessWorkers& workers) -> RoundBytes {
+    const std::int64_t own = sum_of(shares, workers.range);
     return {.sent = (world.num_processes - 1) * own, .received = all - own};
   });
 }
@@ -61,7 +86,7 @@ double mean_bytes(const ExchangeWorld& world, const std::vector<std::int64_t>& s
 WireVolume wire_volume(ExchangeAlgorithm algorithm, const ExchangeWorld& world, const MessageSizes& sizes) {
   TERNGRAD_REQUIRE(world.num_processes >= 1 && world.num_processes <= world.num_workers, "[wire_volume] ",
                    world.num_processes, " processes of ", world.num_workers, " workers");
-  const double scalers = gather_bytes(world, sizes.scalers);
+  const double scalers = gather_bytes(world, {sizes.scalers, 0});
   if (algorithm == ExchangeAlgorithm::kAllGather) {
     return {.bytes = scalers + gather_bytes(world, sizes.gradient), .rounds = 2};
   }
@@ -85,14 +110,16 @@ BreakEven break_even(const ExchangeCost& codec, const ExchangeCost& baseline, do
   return {BreakEven::Pays::kNever, 0};
 }
 
-std::size_t recommend(std::span<const ExchangeCost> costs, std::size_t baseline, const LinkModel& link) {
+std::size_t recommend(std::span<const ExchangeCost> costs, std::size_t baseline, const LinkModel& link,
+                      double rest_seconds) {
   TERNGRAD_REQUIRE(baseline < costs.size(), "[recommend] there are ", costs.size(), " exchanges, none is number ",
                    baseline);
   std::size_t best = baseline;
   for (std::size_t i = 0; i < costs.size(); ++i) {
     if (costs[i].seconds(link) < costs[best].seconds(link)) best = i;
   }
-  return costs[best].seconds(link) < kWorthwhile * costs[baseline].seconds(link) ? best : baseline;
+  const double of_baseline = rest_seconds + costs[baseline].seconds(link);
+  return rest_seconds + costs[best].seconds(link) < kWorthwhile * of_baseline ? best : baseline;
 }
 
 }  // namespace terngrad

@@ -5,23 +5,26 @@
 //
 //   latency + B / bandwidth
 //
-// where B are the bytes that the busiest process sends, or receives if these are more. Let S be the bytes of a worker's
-// message of scalers, G those of its encoded gradient, g_j those of share j of it, and f_j those of share j of the mean
-// in fp32, headers included. In a round process p sends and receives
+// where B are the bytes that the busiest process sends, or receives if these are more. Floats of a process's workers
+// are added before they travel, one sum for each of its R_p subtrees of workers (compress/gradient_messages.h). Let S
+// be the bytes of a worker's message of scalers, G those of its encoded gradient but for what is added, H those of a
+// sum, g_j and h_j those of share j of them, and f_j those of share j of the mean in fp32, headers included. With R the
+// sum of R_p, in a round process p sends and receives
 //
-//   scalers           L_p (P - 1) S                       (N - L_p) S
-//   gradient          L_p (P - 1) G                       (N - L_p) G             of all_gather
-//   shares            L_p sum_{j not of p} g_j            (N - L_p) sum_{j of p} g_j   of scatter_reduce
-//   mean              (P - 1) sum_{j of p} f_j            sum_{j not of p} f_j    of scatter_reduce
+//   scalers    L_p (P - 1) S                              (N - L_p) S
+//   gradient   (P - 1) (L_p G + R_p H)                    (N - L_p) G + (R - R_p) H                 of all_gather
+//   shares     sum_{j not of p} (L_p g_j + R_p h_j)       sum_{j of p} ((N - L_p) g_j + (R - R_p) h_j)
+//                                                                                                   of scatter_reduce
+//   mean       (P - 1) sum_{j of p} f_j                   sum_{j not of p} f_j                      of scatter_reduce
 //
-// and V is the sum of B over the R rounds: 2 of all_gather, 3 of scatter_reduce. With one worker for each process and
+// and V is the sum of B over the rounds: 2 of all_gather, 3 of scatter_reduce. With one worker for each process and
 // equal shares, V is (N - 1)(S + G), and (N - 1) S + (N - 1) / N (G + F) with F the whole mean; shares are nearly equal
 // (compress/codec_shares.h). The exchange takes
 //
-//   T = C + R latency + V / bandwidth,   C = encode + check + decode
+//   T = C + rounds latency + V / bandwidth,   C = encode + check + decode
 //
-// and codec c pays against baseline b where T_c < T_b. With dV = V_b - V_c and dC = C_c - C_b + (R_c - R_b) latency,
-// that is where dV / bandwidth > dC:
+// and codec c pays against baseline b where T_c < T_b. With dV = V_b - V_c and dC = C_c - C_b + (rounds_c - rounds_b)
+// latency, that is where dV / bandwidth > dC:
 //
 //   dV > 0, dC > 0    below the bandwidth dV / dC
 //   dV >= 0, dC < 0   always (also dV > 0, dC = 0)
@@ -48,15 +51,27 @@ struct ExchangeWorld {
   int num_local_workers() const { return (num_workers + num_processes - 1) / num_processes; }
 };
 
-/// Sizes of serialized messages, headers and padding included.
+/// Of serialized messages, headers and padding included, up to the next multiple of 8: as they travel one after the
+/// other. A worker's message of gradients, and a sum over a subtree of workers, if floats are added; 0 where there is
+/// none.
+struct GradientSizes {
+  std::int64_t of_worker = 0;
+  std::int64_t of_sum = 0;
+
+  friend GradientSizes operator+(const GradientSizes& a, const GradientSizes& b) {
+    return {a.of_worker + b.of_worker, a.of_sum + b.of_sum};
+  }
+};
+
+/// Sizes of all messages, counted so.
 struct MessageSizes {
   std::int64_t scalers = 0;                    // S
-  std::int64_t gradient = 0;                   // G; of no interest to scatter_reduce, as the others to all_gather
-  std::vector<std::int64_t> shares = {};       // g [N]
+  GradientSizes gradient = {};                 // G, H; of no interest to scatter_reduce, as the others to all_gather
+  std::vector<GradientSizes> shares = {};      // g, h [N]
   std::vector<std::int64_t> mean_shares = {};  // f [N]
 };
 
-/// V and R above.
+/// V above, and how many rounds.
 struct WireVolume {
   double bytes = 0;
   int rounds = 0;
@@ -80,7 +95,7 @@ struct ExchangeCost {
 
   /// C above.
   double processor_seconds() const { return encode_seconds + check_seconds + decode_seconds; }
-  /// R latency + V / bandwidth.
+  /// rounds latency + V / bandwidth.
   double link_seconds(const LinkModel& link) const { return link.seconds(wire.rounds, wire.bytes); }
   /// T above.
   double seconds(const LinkModel& link) const { return processor_seconds() + link_seconds(link); }
@@ -96,13 +111,15 @@ struct BreakEven {
 };
 BreakEven break_even(const ExchangeCost& codec, const ExchangeCost& baseline, double latency_seconds);
 
-/// Which exchange to use: the fastest, if it takes less than this fraction of the baseline's time, else the baseline.
-/// Measurements do not tell smaller differences apart, and the gradients of fp32, the baseline, are exact.
+/// Which exchange to use: the fastest, if a step takes less than this fraction of its time with the baseline, else the
+/// baseline. Measurements do not tell smaller differences apart, and the gradients of fp32, the baseline, are exact.
 inline constexpr double kWorthwhile = 0.95;
 
-/// @param costs     of all exchanges that may be used
-/// @param baseline  index of the one not to be left without a gain
+/// @param costs         of all exchanges that may be used
+/// @param baseline      index of the one not to be left without a gain
+/// @param rest_seconds  what a step takes besides
 /// @returns the index of the one to use. @throws InvalidArgument for a baseline out of range
-std::size_t recommend(std::span<const ExchangeCost> costs, std::size_t baseline, const LinkModel& link);
+std::size_t recommend(std::span<const ExchangeCost> costs, std::size_t baseline, const LinkModel& link,
+                      double rest_seconds = 0);
 
 }  // namespace terngrad

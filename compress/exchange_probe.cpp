@@ -3,10 +3,12 @@
 #include <algorithm>
 #include <array>
 #include <chrono>
+#include <utility>
 #include <vector>
 
 #include "compress/codec_shares.h"
 #include "compress/gathered_numbers.h"
+#include "compress/gradient_messages.h"
 #include "compress/return_leg.h"
 #include "compress/wire_format.h"
 #include "compress/worker_encoder.h"
@@ -38,11 +40,23 @@ CodecPlanOptions with_workers(CodecPlanOptions options, int num_workers) {
   return options;
 }
 
-std::vector<std::int64_t> sizes_of(const std::vector<Bytes>& messages) {
-  std::vector<std::int64_t> sizes;
-  sizes.reserve(messages.size());
-  for (const Bytes& message : messages) sizes.push_back(static_cast<std::int64_t>(message.size()));
-  return sizes;
+std::vector<WorkerRange> ranks_of(const ExchangeWorld& world) {
+  std::vector<WorkerRange> ranks;
+  ranks.reserve(static_cast<std::size_t>(world.num_processes));
+  for (int rank = 0; rank < world.num_processes; ++rank) {
+    ranks.push_back(worker_range(world.num_workers, rank, world.num_processes));
+  }
+  return ranks;
+}
+
+/// What a message takes among others on its way (Parcels).
+std::int64_t parcel_bytes(std::uint64_t message_bytes) {
+  return static_cast<std::int64_t>((message_bytes + 7) / 8 * 8);
+}
+
+/// The first of those that have the most workers.
+int busiest_rank(const std::vector<WorkerRange>& ranks) {
+  return static_cast<int>(std::ranges::max_element(ranks, {}, &WorkerRange::num_local_workers) - ranks.begin());
 }
 
 /// A process of a run, with messages of all its peers at hand.
@@ -58,26 +72,42 @@ class Process {
   double check_mean();
 
   bool scatters() const { return exchange_.algorithm == ExchangeAlgorithm::kScatterReduce; }
+  /// Of what was checked last.
   MessageSizes sizes();
 
  private:
-  void encode_parts(int worker, std::size_t num_parts, Stream& stream);
+  bool is_own(std::size_t part) const { return part >= first_own_part_ && part < first_own_part_ + num_own_parts_; }
+  std::span<const std::vector<Slice>> own_parts() const {
+    return std::span(parts_).subspan(first_own_part_, num_own_parts_);
+  }
+  /// Encodes all parts of a worker of this process, of another those that this one aggregates.
+  void encode_parts(int worker, Stream& stream);
+  /// Appends what the process of so many workers sends of a part.
+  void append_part(GradientMessages& messages, const WorkerRange& workers, std::size_t part, Parcels& out);
+  void receive_gradients();
   void aggregate(std::size_t part);
 
   const Layout& layout_;
   CompressedAllReduceOptions exchange_;
   ExchangeWorld world_;
+  std::vector<WorkerRange> ranks_;
+  int rank_;
+  WorkerRange local_;
   CodecPlan plan_;
   Stream stream_;
   MessageContext context_{.run_id = 1, .fingerprint = 1, .step = 1};
   TensorTable gradient_;
   std::vector<std::vector<Slice>> parts_;  // what messages hold: everything, or the shares
-  std::size_t num_own_parts_ = 1;          // of these, how many this process aggregates
+  std::size_t first_own_part_ = 0;         // of these, which this process aggregates
+  std::size_t num_own_parts_ = 1;
   ReturnLeg return_leg_;
+  GradientMessages gradient_messages_;
   std::vector<WorkerEncoder> encoders_;              // [worker]
   std::vector<std::vector<MessageWriter>> writers_;  // [worker][part]
   std::vector<std::vector<Bytes>> messages_;         // [worker][part]
-  std::vector<Message> read_;                        // [worker * num_own_parts + part]
+  Parcels outgoing_;                                 // this process's, part after part
+  Parcels incoming_;                                 // all processes', of this one's parts
+  std::vector<EncodedSlice> by_slice_;
   std::vector<float> shared_;
   std::vector<std::uint32_t> greatest_;
   Buffer<float> mean_values_;
@@ -91,14 +121,19 @@ Process::Process(const Layout& layout, std::span<const float> gradient, const Pr
     : layout_(layout),
       exchange_(options.exchange),
       world_(options.world),
+      ranks_(ranks_of(world_)),
+      rank_(busiest_rank(ranks_)),
+      local_(ranks_[static_cast<std::size_t>(rank_)]),
       plan_(layout, with_workers(options.exchange.codecs, options.world.num_workers)),
       stream_(Device::cpu(), options.exchange.num_threads),
       // Tables are of what may be written; encoders read only.
       gradient_(layout, const_cast<float*>(gradient.data())),
       parts_(scatters() ? shares_by_codec(layout, plan_, world_.num_workers)
                         : std::vector<std::vector<Slice>>{whole_segments(layout)}),
-      num_own_parts_(scatters() ? static_cast<std::size_t>(world_.num_local_workers()) : 1),
+      first_own_part_(scatters() ? static_cast<std::size_t>(local_.first_local_worker) : 0),
+      num_own_parts_(scatters() ? static_cast<std::size_t>(local_.num_local_workers) : 1),
       return_leg_(layout, plan_, parts_, {ReturnCodec::kFloat32, world_.num_workers, exchange_.seed}),
+      gradient_messages_(layout, plan_, ranks_, rank_),
       shared_(static_cast<std::size_t>(plan_.num_scalers())),
       greatest_(shared_.size()),
       mean_values_(layout.flat_elements()),
@@ -110,31 +145,59 @@ Process::Process(const Layout& layout, std::span<const float> gradient, const Pr
   const auto num_workers = static_cast<std::size_t>(world_.num_workers);
   writers_.resize(num_workers);
   messages_.resize(num_workers);
-  read_.resize(num_workers * num_own_parts_);
   encoders_.reserve(num_workers);
   for (int worker = 0; worker < world_.num_workers; ++worker) encoders_.emplace_back(layout_, plan_, worker);
   for (WorkerEncoder& encoder : encoders_) encoder.measure(gradient_, exchange_.seed, context_.step, stream_);
   // All have the same gradient, so what they share is what each has.
   std::ranges::copy(encoders_[0].local_scalers(), shared_.begin());
-  for (int worker = 0; worker < world_.num_workers; ++worker) encode_parts(worker, num_own_parts_, stream_);
+  receive_gradients();
 }
 
-void Process::encode_parts(int worker, std::size_t num_parts, Stream& stream) {
+void Process::receive_gradients() {
+  for (std::size_t rank = 0; rank < ranks_.size(); ++rank) {
+    const WorkerRange& range = ranks_[rank];
+    const int end = range.first_local_worker + range.num_local_workers;
+    for (int worker = range.first_local_worker; worker < end; ++worker) encode_parts(worker, stream_);
+    GradientMessages messages(layout_, plan_, ranks_, static_cast<int>(rank));
+    for (std::size_t part = 0; part < parts_.size(); ++part) {
+      if (is_own(part)) append_part(messages, range, part, incoming_);
+    }
+    if (static_cast<int>(rank) == rank_) continue;
+    for (int worker = range.first_local_worker; worker < end; ++worker) {
+      writers_[static_cast<std::size_t>(worker)] = {};  // a process of a run has none of others
+    }
+  }
+}
+
+void Process::encode_parts(int worker, Stream& stream) {
   const auto w = static_cast<std::size_t>(worker);
-  writers_[w].resize(std::max(writers_[w].size(), num_parts));
-  messages_[w].resize(writers_[w].size());
-  for (std::size_t part = 0; part < num_parts; ++part) {
+  const bool is_local =
+      worker >= local_.first_local_worker && worker < local_.first_local_worker + local_.num_local_workers;
+  writers_[w].resize(parts_.size());
+  messages_[w].resize(parts_.size());
+  for (std::size_t part = 0; part < parts_.size(); ++part) {
+    if (!is_local && !is_own(part)) continue;
     const WorkerEncoder::GradientPart what{parts_[part], shared_, PayloadForm::kNatural, exchange_.seed};
     messages_[w][part] = encoders_[w].gradient_message(gradient_, what, context_, writers_[w][part], stream);
   }
 }
 
+void Process::append_part(GradientMessages& messages, const WorkerRange& workers, std::size_t part, Parcels& out) {
+  std::vector<Bytes> of_workers;
+  const auto first = static_cast<std::size_t>(workers.first_local_worker);
+  const std::size_t end = first + static_cast<std::size_t>(workers.num_local_workers);
+  of_workers.reserve(end - first);
+  for (std::size_t worker = first; worker < end; ++worker) of_workers.push_back(messages_[worker][part]);
+  messages.append(of_workers, parts_[part], context_, out, stream_);
+}
+
 double Process::encode() {
-  const int num_local = world_.num_local_workers();
+  const int num_local = local_.num_local_workers;
   const int num_threads = stream_.num_threads();
-  const auto encode_one = [&](int worker, Stream& stream) {
+  const auto encode_one = [&](int local, Stream& stream) {
+    const int worker = local_.first_local_worker + local;
     encoders_[static_cast<std::size_t>(worker)].measure(gradient_, exchange_.seed, context_.step, stream);
-    encode_parts(worker, parts_.size(), stream);
+    encode_parts(worker, stream);
   };
   // As the exchange does: one worker after the other, or with many of them side by side. Then as many as run at once
   // stand for all.
@@ -143,40 +206,32 @@ double Process::encode() {
   return rounds * seconds_of([&] {
            parallel_for(num_threads, num_threads, 1, [&](std::int64_t begin, std::int64_t end) {
              Stream one(Device::cpu(), 1);
-             for (std::int64_t worker = begin; worker < end; ++worker) encode_one(static_cast<int>(worker), one);
+             for (std::int64_t local = begin; local < end; ++local) encode_one(static_cast<int>(local), one);
            });
          });
 }
 
 double Process::check() {
   return seconds_of([&] {
-    const auto count = static_cast<std::int64_t>(read_.size());
-    parallel_for(stream_.num_threads(), count, 1, [&](std::int64_t begin, std::int64_t end) {
-      for (auto i = static_cast<std::size_t>(begin); i < static_cast<std::size_t>(end); ++i) {
-        read_message(messages_[i / num_own_parts_][i % num_own_parts_], MessageKind::kGradient, context_, layout_,
-                     read_[i]);
-        for (const Message::Record& record : read_[i].records) {
-          plan_.codec_of(record.encoded.slice.segment).check(record.encoded);
-        }
-      }
-    });
+    outgoing_.clear();
+    for (std::size_t part = 0; part < parts_.size(); ++part) append_part(gradient_messages_, local_, part, outgoing_);
+    gradient_messages_.read(incoming_, own_parts(), context_, stream_);
   });
 }
 
 void Process::aggregate(std::size_t part) {
-  const std::vector<Slice>& slices = parts_[part];
-  const std::size_t num_workers = encoders_.size();
-  std::vector<EncodedSlice> by_slice(slices.size() * num_workers);
+  const std::vector<Slice>& slices = parts_[first_own_part_ + part];
+  by_slice_.clear();
+  std::vector<GradientMessages::Source> sources;
   for (std::size_t r = 0; r < slices.size(); ++r) {
-    for (std::size_t w = 0; w < num_workers; ++w) {
-      by_slice[r * num_workers + w] = read_[w * num_own_parts_ + part].records[r].encoded;
-    }
+    sources.push_back(gradient_messages_.append_slice(part, r, by_slice_));
   }
   for (std::size_t group = 0; group < plan_.groups().size(); ++group) {
     std::vector<AggregateJob> jobs;
-    for (std::size_t r = 0; r < slices.size(); ++r) {
+    const EncodedSlice* encoded = by_slice_.data();
+    for (std::size_t r = 0; r < slices.size(); encoded += sources[r].num_messages, ++r) {
       if (plan_.group_of(slices[r].segment) != static_cast<int>(group) || slices[r].count == 0) continue;
-      jobs.push_back({slices[r], {by_slice.data() + r * num_workers, num_workers}, mean_.slice(slices[r])});
+      jobs.push_back({slices[r], {encoded, sources[r].num_messages}, mean_.slice(slices[r]), sources[r].workers});
     }
     if (!jobs.empty()) plan_.groups()[group].codec->aggregate(jobs, AggregateUnit::kMean, stream_);
   }
@@ -205,11 +260,11 @@ double Process::encode_mean() {
                                               mean_writers_[part], stream_);
   };
   if (!scatters()) return 0;
-  for (std::size_t part = num_own_parts_; part < parts_.size(); ++part) {
-    if (mean_messages_[part].empty()) encode_part(part);  // its owner's work
+  for (std::size_t part = 0; part < parts_.size(); ++part) {
+    if (!is_own(part) && mean_messages_[part].empty()) encode_part(part);  // its owner's work
   }
   return seconds_of([&] {
-    for (std::size_t part = 0; part < num_own_parts_; ++part) encode_part(part);
+    for (std::size_t part = 0; part < num_own_parts_; ++part) encode_part(first_own_part_ + part);
   });
 }
 
@@ -225,13 +280,25 @@ double Process::check_mean() {
 MessageSizes Process::sizes() {
   MessageWriter writer;
   MessageSizes sizes;
-  sizes.scalers = static_cast<std::int64_t>(encoders_[0].scalers_message(context_, writer).size());
-  if (scatters()) {
-    sizes.shares = sizes_of(messages_[0]);
-    sizes.mean_shares = sizes_of(mean_messages_);
-  } else {
-    sizes.gradient = static_cast<std::int64_t>(messages_[0][0].size());
+  sizes.scalers = parcel_bytes(encoders_[0].scalers_message(context_, writer).size());
+  std::vector<GradientSizes> gradients;
+  std::size_t parcel = 0;
+  for (const std::vector<Slice>& slices : parts_) {
+    const GradientMessages::Counts counts = gradient_messages_.counts(slices, rank_);
+    const auto first_size = [&](int count) {
+      const auto size = count == 0 ? std::int64_t{0} : parcel_bytes(outgoing_.sizes()[parcel]);
+      parcel += static_cast<std::size_t>(count);
+      return size;
+    };
+    const std::int64_t of_worker = first_size(counts.of_workers);
+    gradients.push_back({of_worker, first_size(counts.of_sums)});
   }
+  if (!scatters()) {
+    sizes.gradient = gradients[0];
+    return sizes;
+  }
+  sizes.shares = std::move(gradients);
+  for (const Bytes& message : mean_messages_) sizes.mean_shares.push_back(parcel_bytes(message.size()));
   return sizes;
 }
 
@@ -246,8 +313,10 @@ ExchangeCost probe_exchange(const Layout& layout, std::span<const float> gradien
                    "[probe_exchange] return codec must be fp32, got ", to_string(options.exchange.return_codec));
   ExchangeCost cost{.codec = options.codec, .exchange = to_string(options.exchange.algorithm)};
   // Refuses what it does not know, before any work.
-  const std::vector<std::int64_t> nothing(static_cast<std::size_t>(std::max(options.world.num_workers, 1)));
-  wire_volume(options.exchange.algorithm, options.world, {.shares = nothing, .mean_shares = nothing});
+  const auto num_shares = static_cast<std::size_t>(std::max(options.world.num_workers, 1));
+  const MessageSizes nothing{.shares = std::vector<GradientSizes>(num_shares),
+                             .mean_shares = std::vector<std::int64_t>(num_shares)};
+  wire_volume(options.exchange.algorithm, options.world, nothing);
   Process process(layout, gradient, options);
   std::vector<double> encode;
   std::vector<double> check;

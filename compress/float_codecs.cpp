@@ -98,7 +98,8 @@ CodecTraits FloatCodec::traits() const {
           .fixed_size = true,
           .unbiased = width_ == Width::kFloat32,
           .wants_error_feedback = false,
-          .summable = false};
+          .summable = false,
+          .adds_floats = true};
 }
 
 std::string FloatCodec::options_text() const { return "workers=" + std::to_string(num_workers_); }
@@ -126,14 +127,20 @@ void FloatCodec::check(const EncodedSlice& encoded) const {
 }
 
 void FloatCodec::aggregate(std::span<const AggregateJob> jobs, AggregateUnit unit, Stream& stream) const {
-  TERNGRAD_REQUIRE(unit == AggregateUnit::kMean, "[", name(), "] elements are not integer codes");
+  TERNGRAD_REQUIRE(unit != AggregateUnit::kSums, "[", name(), "] elements are not integer codes");
+  const float scale = unit == AggregateUnit::kSubtree ? 1.0f : 1.0f / static_cast<float>(num_workers_);
   for (const AggregateJob& job : jobs) {
-    aggregate_tree(
-        static_cast<int>(job.messages.size()), job.slice.count,
-        [&](int worker, std::int64_t first, std::span<float> out) {
-          read_elements(width_, job.messages[static_cast<std::size_t>(worker)].payload.data(), first, out);
-        },
-        1.0f / static_cast<float>(num_workers_), job.out, stream);
+    const Width width = job.workers.empty() ? width_ : Width::kFloat32;
+    const DecodeLeaf leaf = [&](int message, std::int64_t first, std::span<float> out) {
+      read_elements(width, job.messages[static_cast<std::size_t>(message)].payload.data(), first, out);
+    };
+    if (job.workers.empty()) {
+      aggregate_tree(static_cast<int>(job.messages.size()), job.slice.count, leaf, scale, job.out, stream);
+    } else {
+      TERNGRAD_REQUIRE(job.workers.size() == job.messages.size(), "[", name(), "] ", job.messages.size(),
+                       " sums, but numbers of workers for ", job.workers.size());
+      aggregate_tree(job.workers, job.slice.count, leaf, scale, job.out, stream);
+    }
   }
 }
 

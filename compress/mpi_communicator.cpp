@@ -10,6 +10,8 @@
 #include <sstream>
 #include <utility>
 
+#include "compress/message_pieces.h"
+#include "compress/mpi_group.h"
 #include "compress/mpi_mailbox.h"
 #include "compress/mpi_operation.h"
 #include "compress/watchdog.h"
@@ -338,7 +340,7 @@ class Mpi final : public MpiCommunicator {
 
 std::unique_ptr<MpiCommunicator> make_mpi_communicator(const MpiOptions& options) {
   require_timeout(options.timeout_seconds);
-  TERNGRAD_REQUIRE(options.chunk_bytes >= 1 && options.chunk_bytes <= std::size_t{1} << 30,
+  TERNGRAD_REQUIRE(options.chunk_bytes >= 1 && options.chunk_bytes <= kMaxPieceBytes,
                    "[mpi] chunk_bytes must be from 1 to 2^30, got ", options.chunk_bytes);
   return std::make_unique<Mpi>(options);
 }

@@ -2,22 +2,20 @@
 
 #include <algorithm>
 #include <array>
-#include <chrono>
 #include <cstring>
 #include <deque>
 #include <list>
-#include <mutex>
 #include <string>
 #include <utility>
 #include <vector>
 
+#include "compress/message_pieces.h"
 #include "compress/patience.h"
+#include "compress/signs_of_life.h"
 #include "kernels/errors.h"
 
 namespace terngrad {
 namespace {
-
-using Clock = std::chrono::steady_clock;
 
 // Messages between two ranks with the same tag arrive in the order in which they were sent.
 constexpr int kLetterTag = 1;
@@ -45,7 +43,6 @@ struct Incoming {
   Parcels parcels;  // of the message whose letter has come
   std::vector<MPI_Request> pieces;
   std::uint64_t num_sent = 0;  // messages to it
-  Clock::time_point last_sign;
 };
 
 /// A message that MPI may still read.
@@ -62,23 +59,13 @@ struct Memory {
   std::list<Outgoing> outgoing;
 };
 
-/// Keeps memory that MPI may still use after a failure, to the end of the process.
-void abandon(std::unique_ptr<Memory> memory) {
-  static std::mutex mutex;
-  static std::vector<std::unique_ptr<Memory>> abandoned;
-  const std::lock_guard lock(mutex);
-  abandoned.push_back(std::move(memory));
-}
-
 class MpiMailbox final : public Mailbox {
  public:
-  explicit MpiMailbox(MpiGroup group) : group_(std::move(group)), memory_(std::make_unique<Memory>()) {
+  explicit MpiMailbox(MpiGroup group)
+      : group_(std::move(group)), memory_(std::make_unique<Memory>()), signs_(group_.size, group_.timeout_seconds) {
     memory_->incoming.resize(static_cast<std::size_t>(group_.size));
-    const auto now = Clock::now();
     for (int peer = 0; peer < group_.size; ++peer) {
-      if (peer == group_.rank) continue;
-      of(peer).last_sign = now;
-      post_letter(peer);
+      if (peer != group_.rank) post_letter(peer);
     }
   }
   MpiMailbox(const MpiMailbox&) = delete;
@@ -89,7 +76,7 @@ class MpiMailbox final : public Mailbox {
                          });
     if (group_.is_broken || !is_idle) {
       // The communicator stays too: freeing it would wait for peers that may never come.
-      abandon(std::move(memory_));
+      abandon_to_mpi(std::move(memory_));
       return;
     }
     for (Incoming& from : memory_->incoming) {
@@ -113,7 +100,7 @@ class MpiMailbox final : public Mailbox {
     out.to = to;
     out.parcels = std::move(message);
     post(out);
-    of(to).last_sign = Clock::now();
+    signs_.hear(to);
     progress();
   }
 
@@ -124,7 +111,7 @@ class MpiMailbox final : public Mailbox {
     const int from = arrived_.front().first;
     message = std::move(arrived_.front().second);
     arrived_.pop_front();
-    of(from).last_sign = Clock::now();
+    signs_.hear(from);
     return from;
   }
 
@@ -179,9 +166,8 @@ class MpiMailbox final : public Mailbox {
     if (fits && !data.empty()) std::memcpy(out.letter.data() + begin, data.data(), data.size());
     post_piece(out, out.letter, kLetterTag);
     if (fits) return;
-    for (std::size_t first = 0; first < data.size(); first += group_.chunk_bytes) {
-      post_piece(out, data.subspan(first, std::min(group_.chunk_bytes, data.size() - first)), kDataTag);
-    }
+    for_each_piece(data, group_.chunk_bytes,
+                   [&](std::span<const std::uint8_t> piece) { post_piece(out, piece, kDataTag); });
   }
 
   void post_piece(Outgoing& out, std::span<const std::uint8_t> bytes, int tag) {
@@ -211,7 +197,7 @@ class MpiMailbox final : public Mailbox {
       group_.require_success(MPI_Test(&request, &has_ended, MPI_STATUS_IGNORE), kName);
       if (has_ended == 0) return false;
       any = true;
-      of(peer).last_sign = Clock::now();
+      signs_.hear(peer);
       return true;
     });
     return requests.empty();
@@ -227,7 +213,7 @@ class MpiMailbox final : public Mailbox {
       group_.require_success(MPI_Test(&from.letter_request, &has_come, &status), kName);
       if (has_come == 0) return false;
       any = true;
-      from.last_sign = Clock::now();
+      signs_.hear(peer);
       int bytes = 0;
       MPI_Get_count(&status, MPI_BYTE, &bytes);
       read_letter(peer, static_cast<std::size_t>(std::max(bytes, 0)));
@@ -245,8 +231,7 @@ class MpiMailbox final : public Mailbox {
     if (bytes >= sizeof(letter)) std::memcpy(&letter, from.letter.data(), sizeof(letter));
     std::array<std::uint64_t, kMaxParcels> sizes{};
     bool is_sound = bytes >= sizeof(letter) && letter.magic == kMagic && letter.number == from.number &&
-                    letter.num_parcels <= kMaxParcels && letter.chunk_bytes >= 1 &&
-                    letter.chunk_bytes <= std::uint64_t{1} << 30 && letter.data_bytes >> 48 == 0;
+                    letter.num_parcels <= kMaxParcels && is_sound_message(letter.data_bytes, letter.chunk_bytes);
     const std::size_t begin = sizeof(letter) + 8 * std::size_t{is_sound ? letter.num_parcels : 0};
     is_sound = is_sound && bytes == begin + (letter.holds_all != 0 ? letter.data_bytes : 0);
     std::uint64_t total = 0;
@@ -266,13 +251,12 @@ class MpiMailbox final : public Mailbox {
       if (!data.empty()) std::memcpy(data.data(), from.letter.data() + begin, data.size());
       return;
     }
-    for (std::size_t first = 0; first < data.size(); first += letter.chunk_bytes) {
+    for_each_piece(data, letter.chunk_bytes, [&](std::span<std::uint8_t> piece) {
       from.pieces.push_back(MPI_REQUEST_NULL);
-      const std::size_t count = std::min<std::size_t>(letter.chunk_bytes, data.size() - first);
-      group_.require_success(MPI_Irecv(data.data() + first, static_cast<int>(count), MPI_BYTE, peer, kDataTag,
+      group_.require_success(MPI_Irecv(piece.data(), static_cast<int>(piece.size()), MPI_BYTE, peer, kDataTag,
                                        group_.communicator, &from.pieces.back()),
                              kName);
-    }
+    });
   }
 
   /// Waits until `is_done`, but for no rank that `is_awaited` and gives no sign of life for too long.
@@ -293,50 +277,18 @@ class MpiMailbox final : public Mailbox {
     }
   }
 
-  /// Time that this rank spent elsewhere is no silence of the others.
-  void forgive_own_absence() {
-    const auto now = Clock::now();
-    const auto absence = now - std::exchange(last_look_, now);
-    if (std::chrono::duration<double>(absence).count() < group_.timeout_seconds / 10) return;
-    for (Incoming& from : memory_->incoming) from.last_sign = std::min(now, from.last_sign + absence);
-    // If this process was stopped, perhaps with all others, messages need a moment to come in.
-    const std::chrono::duration<double> moment(group_.timeout_seconds / 2);
-    patient_until_ = now + std::chrono::duration_cast<Clock::duration>(moment);
-  }
-
-  /// Notes of tell_busy are signs of life.
-  void hear_who_is_busy() {
-    for (;;) {
-      int has_come = 0;
-      MPI_Status status;
-      group_.require_success(MPI_Iprobe(MPI_ANY_SOURCE, kMpiBusyTag, group_.communicator, &has_come, &status), kName);
-      if (has_come == 0) return;
-      std::uint64_t note = 0;
-      group_.require_success(MPI_Recv(&note, sizeof(note), MPI_BYTE, status.MPI_SOURCE, kMpiBusyTag,
-                                      group_.communicator, MPI_STATUS_IGNORE),
-                             kName);
-      of(status.MPI_SOURCE).last_sign = Clock::now();
-    }
-  }
-
   /// The names of awaited ranks that have been silent for longer than `seconds`.
   template <class IsAwaited>
-  std::string silent_for(double seconds, const IsAwaited& is_awaited) {
-    const auto now = last_look_;  // and not later: this process may be stopped at any moment
-    std::string silent;
-    for (int peer = 0; peer < group_.size; ++peer) {
-      if (peer == group_.rank || !is_awaited(peer) || has_arrived(peer)) continue;
-      const double silence = std::chrono::duration<double>(now - of(peer).last_sign).count();
-      if (silence > seconds) silent += (silent.empty() ? "" : ", ") + group_.name_of(peer);
-    }
-    return silent;
+  std::string silent_for(double seconds, const IsAwaited& is_awaited) const {
+    return group_.names_where(
+        [&](int peer) { return is_awaited(peer) && !has_arrived(peer) && signs_.seconds_of_silence(peer) > seconds; });
   }
 
   template <class IsAwaited>
   void check_deadline(const IsAwaited& is_awaited, const char* complaint) {
-    forgive_own_absence();
-    if (last_look_ < patient_until_ || silent_for(group_.timeout_seconds / 4, is_awaited).empty()) return;
-    hear_who_is_busy();
+    signs_.look();
+    if (signs_.is_lenient() || silent_for(group_.timeout_seconds / 4, is_awaited).empty()) return;
+    group_.read_notes(kMpiBusyTag, kName, [this](int peer, std::uint64_t) { signs_.hear(peer); });
     const std::string silent = silent_for(group_.timeout_seconds, is_awaited);
     if (silent.empty()) return;
     group_.is_broken = true;
@@ -347,8 +299,7 @@ class MpiMailbox final : public Mailbox {
   MpiGroup group_;
   std::unique_ptr<Memory> memory_;
   std::deque<std::pair<int, Parcels>> arrived_;
-  Clock::time_point last_look_ = Clock::now();
-  Clock::time_point patient_until_;
+  SignsOfLife signs_;
 };
 
 }  // namespace

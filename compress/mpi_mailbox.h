@@ -4,7 +4,7 @@
 #include <memory>
 
 #include "compress/mailbox.h"
-#include "compress/mpi_operation.h"
+#include "compress/mpi_group.h"
 
 namespace terngrad {
 

@@ -3,8 +3,8 @@
 #include <algorithm>
 #include <array>
 #include <cstring>
-#include <utility>
 
+#include "compress/message_pieces.h"
 #include "compress/patience.h"
 #include "kernels/errors.h"
 
@@ -22,58 +22,25 @@ const char* name_of(std::uint32_t kind) {
   return kind < kNames.size() ? kNames[kind] : "an unknown operation";
 }
 
-/// Sends a note to all peers without waiting. It is smaller than what MPI waits for a receiver with.
-void send_note(MpiGroup& group, const std::uint64_t& note, int tag, const char* operation) {
-  for (int peer = 0; peer < group.size; ++peer) {
-    if (peer == group.rank) continue;
-    MPI_Request request = MPI_REQUEST_NULL;
-    group.require_success(MPI_Isend(&note, sizeof(note), MPI_BYTE, peer, tag, group.communicator, &request), operation);
-    MPI_Request_free(&request);
-  }
-}
-
 }  // namespace
-
-std::string MpiGroup::name_of(int peer) const {
-  return "rank " + std::to_string(peer) + " (host " + hosts.at(static_cast<std::size_t>(peer)) + ")";
-}
-
-void MpiGroup::require_success(int result, const char* operation) {
-  if (result == MPI_SUCCESS) return;
-  is_broken = true;
-  std::array<char, MPI_MAX_ERROR_STRING> text{};
-  int length = 0;
-  MPI_Error_string(result, text.data(), &length);
-  TERNGRAD_THROW(CommunicationError, "[mpi] ", name_of(rank), ", ", operation, ": ",
-                 std::string(text.data(), static_cast<std::size_t>(length)));
-}
-
-void MpiGroup::tell_busy() {
-  const auto now = std::chrono::steady_clock::now();
-  if (is_broken || std::chrono::duration<double>(now - told_busy).count() < timeout_seconds / 8) return;
-  told_busy = now;
-  busy_note = num_operations;
-  send_note(*this, busy_note, kMpiBusyTag, "tell_busy");
-}
 
 MpiOperation::MpiOperation(MpiGroup& group, MpiOperationKind kind)
     : group_(group),
       kind_(kind),
       number_(group.num_operations++),
+      signs_(group.size, group.timeout_seconds),
       all_places_(std::make_shared<std::vector<Place>>(index(group.size))),
       places_(*all_places_) {
   if (group_.is_broken) {
     TERNGRAD_THROW(CommunicationError, "[mpi] ", group_.name_of(group_.rank), ", ", name(),
                    ": an earlier operation failed, so the group cannot be used any more");
   }
-  const auto now = Clock::now();
   for (int peer = 0; peer < group_.size; ++peer) {
     if (peer == group_.rank) continue;
     Place& place = places_[index(peer)];
-    place.last_heard = now;
     place.letter.resize(kLetterBytes);
     try {
-      post_receive(peer, place.letter.data(), kLetterBytes, kMpiLetterTag, Purpose::kLetter);
+      post_receive(peer, place.letter, kMpiLetterTag, Purpose::kLetter);
     } catch (...) {
       abandon();
       throw;
@@ -94,23 +61,25 @@ void MpiOperation::abandon() noexcept {
   }
   requests_.clear();
   requested_.clear();
-  if (is_under_way) group_.abandoned.push_back(all_places_);
+  if (is_under_way) abandon_to_mpi(all_places_);
 }
 
 const char* MpiOperation::name() const { return terngrad::name_of(static_cast<std::uint32_t>(kind_)); }
 
-void MpiOperation::post_send(int peer, const void* data, std::size_t bytes, int tag, Purpose purpose) {
+void MpiOperation::post_send(int peer, std::span<const std::uint8_t> data, int tag, Purpose purpose) {
   requests_.push_back(MPI_REQUEST_NULL);
   requested_.push_back({peer, purpose});
-  group_.require_success(
-      MPI_Isend(data, static_cast<int>(bytes), MPI_BYTE, peer, tag, group_.communicator, &requests_.back()), name());
+  group_.require_success(MPI_Isend(data.data(), static_cast<int>(data.size()), MPI_BYTE, peer, tag, group_.communicator,
+                                   &requests_.back()),
+                         name());
 }
 
-void MpiOperation::post_receive(int peer, void* data, std::size_t bytes, int tag, Purpose purpose) {
+void MpiOperation::post_receive(int peer, std::span<std::uint8_t> data, int tag, Purpose purpose) {
   requests_.push_back(MPI_REQUEST_NULL);
   requested_.push_back({peer, purpose});
-  group_.require_success(
-      MPI_Irecv(data, static_cast<int>(bytes), MPI_BYTE, peer, tag, group_.communicator, &requests_.back()), name());
+  group_.require_success(MPI_Irecv(data.data(), static_cast<int>(data.size()), MPI_BYTE, peer, tag, group_.communicator,
+                                   &requests_.back()),
+                         name());
 }
 
 void MpiOperation::send(int peer, std::span<const std::uint64_t> sizes, std::span<const std::uint8_t> data) {
@@ -132,16 +101,14 @@ void MpiOperation::send(int peer, std::span<const std::uint64_t> sizes, std::spa
       std::memcpy(message.data() + sizeof(letter) + sizes.size_bytes(), data.data(), data.size());
     }
   }
-  post_send(peer, message.data(), message.size(), kMpiLetterTag, Purpose::kSend);
+  post_send(peer, message, kMpiLetterTag, Purpose::kSend);
   if (fits) return;
-  const auto* const size_bytes = reinterpret_cast<const std::uint8_t*>(sizes.data());
-  for (std::size_t begin = 0; begin < sizes.size_bytes(); begin += group_.chunk_bytes) {
-    post_send(peer, size_bytes + begin, std::min(group_.chunk_bytes, sizes.size_bytes() - begin), kSizesTag,
-              Purpose::kSend);
-  }
-  for (std::size_t begin = 0; begin < data.size(); begin += group_.chunk_bytes) {
-    post_send(peer, data.data() + begin, std::min(group_.chunk_bytes, data.size() - begin), kDataTag, Purpose::kSend);
-  }
+  const std::span<const std::uint8_t> size_bytes = {reinterpret_cast<const std::uint8_t*>(sizes.data()),
+                                                    sizes.size_bytes()};
+  for_each_piece(size_bytes, group_.chunk_bytes,
+                 [&](std::span<const std::uint8_t> piece) { post_send(peer, piece, kSizesTag, Purpose::kSend); });
+  for_each_piece(data, group_.chunk_bytes,
+                 [&](std::span<const std::uint8_t> piece) { post_send(peer, piece, kDataTag, Purpose::kSend); });
 }
 
 bool MpiOperation::read_letter(int peer) {
@@ -173,8 +140,7 @@ void MpiOperation::require_sound(int peer, const Letter& letter) const {
   constexpr std::uint64_t kMaxSizes = std::uint64_t{1} << 28;
   const std::size_t room = places_[index(peer)].letter_bytes - sizeof(letter);
   const bool is_sound =
-      letter.num_sizes <= kMaxSizes && letter.chunk_bytes >= 1 && letter.chunk_bytes <= std::uint64_t{1} << 30 &&
-      letter.data_bytes >> 48 == 0 &&
+      letter.num_sizes <= kMaxSizes && is_sound_message(letter.data_bytes, letter.chunk_bytes) &&
       (letter.holds_all != 0 ? letter.num_sizes <= room / 8 && letter.data_bytes == room - letter.num_sizes * 8
                              : room == 0);
   if (is_sound) return;
@@ -190,11 +156,9 @@ void MpiOperation::await_letters() {
   for (int peer = 0; peer < group_.size; ++peer) {
     if (peer == group_.rank || !read_letter(peer)) continue;
     Place& place = places_[index(peer)];
-    auto* const bytes = reinterpret_cast<std::uint8_t*>(place.sizes.data());
-    const std::size_t num_bytes = place.sizes.size() * 8;
-    for (std::size_t begin = 0; begin < num_bytes; begin += place.chunk_bytes) {
-      post_receive(peer, bytes + begin, std::min(place.chunk_bytes, num_bytes - begin), kSizesTag, Purpose::kLetter);
-    }
+    const std::span<std::uint8_t> bytes = {reinterpret_cast<std::uint8_t*>(place.sizes.data()), place.sizes.size() * 8};
+    for_each_piece(bytes, place.chunk_bytes,
+                   [&](std::span<std::uint8_t> piece) { post_receive(peer, piece, kSizesTag, Purpose::kLetter); });
   }
   await(kLetters);
 }
@@ -211,10 +175,8 @@ void MpiOperation::receive(int peer, std::span<std::uint8_t> data) {
     std::memcpy(data.data(), place.letter.data() + place.data_in_letter, data.size());
     return;
   }
-  for (std::size_t begin = 0; begin < data.size(); begin += place.chunk_bytes) {
-    post_receive(peer, data.data() + begin, std::min(place.chunk_bytes, data.size() - begin), kDataTag,
-                 Purpose::kReceive);
-  }
+  for_each_piece(data, place.chunk_bytes,
+                 [&](std::span<std::uint8_t> piece) { post_receive(peer, piece, kDataTag, Purpose::kReceive); });
 }
 
 void MpiOperation::finish() {
@@ -246,11 +208,10 @@ bool MpiOperation::complete_some() {
   }
   group_.require_success(result, name());
   if (count == MPI_UNDEFINED || count == 0) return false;
-  const auto now = Clock::now();
   for (int i = 0; i < count; ++i) {
     const auto which = static_cast<std::size_t>(completed_[static_cast<std::size_t>(i)]);
     Place& place = places_[index(requested_[which].peer)];
-    place.last_heard = now;
+    signs_.hear(requested_[which].peer);
     if (requested_[which].purpose != Purpose::kLetter || place.letter_bytes != 0) continue;
     int bytes = 0;
     MPI_Get_count(&statuses_[static_cast<std::size_t>(i)], MPI_BYTE, &bytes);
@@ -270,24 +231,15 @@ bool MpiOperation::complete_some() {
 void MpiOperation::tell_that_it_waits() {
   has_told_ = true;
   group_.waiting_note = number_;
-  send_note(group_, group_.waiting_note, kWaitingTag, name());
+  group_.send_note(group_.waiting_note, kWaitingTag, name());
 }
 
-template <class Heard>
-void MpiOperation::read_notes(int tag, const Heard& heard) {
-  for (;;) {
-    int has_come = 0;
-    MPI_Status status;
-    group_.require_success(MPI_Iprobe(MPI_ANY_SOURCE, tag, group_.communicator, &has_come, &status), name());
-    if (has_come == 0) return;
-    std::uint64_t number = 0;
-    group_.require_success(
-        MPI_Recv(&number, sizeof(number), MPI_BYTE, status.MPI_SOURCE, tag, group_.communicator, MPI_STATUS_IGNORE),
-        name());
+void MpiOperation::read_notes(int tag, const std::function<void(int peer)>& heard) {
+  group_.read_notes(tag, name(), [&](int peer, std::uint64_t number) {
     // Neighbours in the list of operations: where one rank ends an operation, another may be in the next. What is older
     // was told about something else.
-    if (number + 1 >= number_) heard(status.MPI_SOURCE);
-  }
+    if (number + 1 >= number_) heard(peer);
+  });
 }
 
 void MpiOperation::hear_who_waits() {
@@ -295,25 +247,12 @@ void MpiOperation::hear_who_waits() {
 }
 
 void MpiOperation::hear_who_is_busy() {
-  read_notes(kMpiBusyTag, [this](int peer) { places_[index(peer)].last_heard = Clock::now(); });
-}
-
-void MpiOperation::forgive_own_sleep() {
-  const auto now = Clock::now();
-  const auto asleep = now - std::exchange(last_look_, now);
-  if (std::chrono::duration<double>(asleep).count() < group_.timeout_seconds / 10) return;
-  // This process itself was stopped, and perhaps all of them: not the others were silent.
-  for (Place& place : places_) place.last_heard += asleep;
-  const std::chrono::duration<double> patience(group_.timeout_seconds / 2);
-  patient_until_ = now + std::chrono::duration_cast<Clock::duration>(patience);
+  read_notes(kMpiBusyTag, [this](int peer) { signs_.hear(peer); });
 }
 
 void MpiOperation::check_deadline() {
-  forgive_own_sleep();
-  const auto now = last_look_;  // and not later: this process may be stopped at any moment
-  const auto seconds_of_silence = [&](const Request& request) {
-    return std::chrono::duration<double>(now - places_[index(request.peer)].last_heard).count();
-  };
+  signs_.look();
+  const auto seconds_of_silence = [&](const Request& request) { return signs_.seconds_of_silence(request.peer); };
   const auto longest_silence = [&] {
     double longest = 0;
     for (const Request& request : requested_) longest = std::max(longest, seconds_of_silence(request));
@@ -326,7 +265,7 @@ void MpiOperation::check_deadline() {
   if (!has_told_) tell_that_it_waits();
   hear_who_waits();
   const auto is_late = [&](const Request& request) { return seconds_of_silence(request) > group_.timeout_seconds; };
-  if (longest <= group_.timeout_seconds || now < patient_until_) return;
+  if (longest <= group_.timeout_seconds || signs_.is_lenient()) return;
   // The ones to name: those that are silent, if there are any, and of these first those that have not come to this
   // operation, because they keep others from taking what they are sent.
   const auto is_silent = [&](const Request& request) {
@@ -340,13 +279,11 @@ void MpiOperation::check_deadline() {
   for (const Request& request : requested_) {
     if (is_suspect(request)) worst = std::min(worst, request.purpose);
   }
-  std::string peers;
-  for (int peer = 0; peer < group_.size; ++peer) {
-    const bool is_named = std::ranges::any_of(requested_, [&](const Request& request) {
+  const std::string peers = group_.names_where([&](int peer) {
+    return std::ranges::any_of(requested_, [&](const Request& request) {
       return request.peer == peer && request.purpose == worst && is_suspect(request);
     });
-    if (is_named) peers += (peers.empty() ? "" : ", ") + group_.name_of(peer);
-  }
+  });
   group_.is_broken = true;
   TERNGRAD_THROW(CommunicationError, "[mpi] ", name(), ": ", group_.name_of(group_.rank), " has ",
                  worst == Purpose::kSend ? "sent nothing that was taken by " : "heard nothing from ", peers, " for ",
@@ -357,7 +294,7 @@ void MpiOperation::await(std::span<const Purpose> purposes) {
   Patience patience;
   while (is_waiting_for(purposes)) {
     if (complete_some()) {
-      forgive_own_sleep();
+      signs_.look();
       patience.reset();
     } else {
       check_deadline();

@@ -3,42 +3,19 @@
 
 #include <mpi.h>
 
-#include <chrono>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <span>
-#include <string>
 #include <vector>
+
+#include "compress/mpi_group.h"
+#include "compress/signs_of_life.h"
 
 namespace terngrad {
 
-/// What the operations of one communicator share.
-struct MpiGroup {
-  MPI_Comm communicator = MPI_COMM_NULL;
-  int rank = 0;
-  int size = 1;
-  std::vector<std::string> hosts;  // [size]
-  double timeout_seconds = 600;
-  std::size_t chunk_bytes = 0;
-  std::uint64_t num_operations = 0;              // begun so far
-  bool is_broken = false;                        // an operation failed: its messages may still be under way
-  std::uint64_t waiting_note = 0;                // what a rank that waits sends; stays until MPI has taken it
-  std::uint64_t busy_note = 0;                   // what a rank that is busy sends, likewise
-  std::vector<std::shared_ptr<void>> abandoned;  // memory of operations that failed, which MPI may still use
-
-  std::string name_of(int peer) const;  // "rank 2 (host node3)"
-  /// @throws CommunicationError that names this rank, the operation and MPI's words
-  void require_success(int result, const char* operation);
-  /// Tells all peers that this rank will come to the next operation; at most 8 times in the time that they wait.
-  void tell_busy();
-
-  std::chrono::steady_clock::time_point told_busy = {};  // when it last did
-};
-
 /// Of the messages with which operations begin.
 inline constexpr int kMpiLetterTag = 1;
-/// Of the notes that MpiGroup::tell_busy sends, of 8 bytes.
-inline constexpr int kMpiBusyTag = 5;
 
 enum class MpiOperationKind : std::uint32_t { kAllGather, kAllToAll, kSum, kMax, kBroadcast, kBarrier };
 
@@ -74,7 +51,6 @@ class MpiOperation {
   void finish();
 
  private:
-  using Clock = std::chrono::steady_clock;
   static constexpr std::uint64_t kLetterMagic = 0x3152454c44524754;  // changes with the letter's form
   static constexpr std::size_t kLetterBytes = 4096;
   struct Letter {
@@ -100,21 +76,17 @@ class MpiOperation {
     std::size_t data_bytes = 0;
     std::size_t chunk_bytes = 0;
     std::size_t data_in_letter = 0;  // where the data begin, 0 if they come by themselves
-    Clock::time_point last_heard;
     bool waits_itself = false;
   };
   static std::size_t index(int peer) { return static_cast<std::size_t>(peer); }
   const char* name() const;
-  void post_send(int peer, const void* data, std::size_t bytes, int tag, Purpose purpose);
-  void post_receive(int peer, void* data, std::size_t bytes, int tag, Purpose purpose);
+  void post_send(int peer, std::span<const std::uint8_t> data, int tag, Purpose purpose);
+  void post_receive(int peer, std::span<std::uint8_t> data, int tag, Purpose purpose);
   /// Reads a letter that has come. @returns whether sizes come by themselves
   bool read_letter(int peer);
   void require_sound(int peer, const Letter& letter) const;
   /// Leaves what is under way to MPI.
   void abandon() noexcept;
-  /// Adds the time since the last look to every peer's, if it is so long that this process itself must have been
-  /// stopped.
-  void forgive_own_sleep();
   /// Waits until no request for one of these purposes is left.
   void await(std::span<const Purpose> purposes);
   bool is_waiting_for(std::span<const Purpose> purposes) const;
@@ -124,15 +96,13 @@ class MpiOperation {
   void hear_who_waits();
   void hear_who_is_busy();
   /// Calls heard(peer) for each note with this tag that is about this operation or its neighbours.
-  template <class Heard>
-  void read_notes(int tag, const Heard& heard);
+  void read_notes(int tag, const std::function<void(int peer)>& heard);
 
   MpiGroup& group_;
   MpiOperationKind kind_;
   std::uint64_t number_;
   bool has_told_ = false;
-  Clock::time_point last_look_ = Clock::now();
-  Clock::time_point patient_until_;  // after a sleep of this process, messages need a moment to come in
+  SignsOfLife signs_;
   std::shared_ptr<std::vector<Place>> all_places_;
   std::vector<Place>& places_;  // [size]
   std::vector<MPI_Request> requests_;

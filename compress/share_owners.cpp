@@ -21,4 +21,17 @@ ShareRange shares_of(const WorkerGroup& workers, ShareOwners owners, int rank) {
   return {static_cast<std::size_t>(server), 1};
 }
 
+std::vector<ShareRange> shares_of_ranks(std::span<const WorkerRange> ranks, ShareOwners owners) {
+  std::vector<ShareRange> shares;
+  for (const WorkerRange& workers : ranks) {
+    if (owners == ShareOwners::kWorkers) {
+      shares.push_back(
+          {static_cast<std::size_t>(workers.first_local_worker), static_cast<std::size_t>(workers.num_local_workers)});
+    } else {
+      shares.push_back(shares.empty() ? ShareRange{0, 1} : ShareRange{1, 0});
+    }
+  }
+  return shares;
+}
+
 }  // namespace terngrad

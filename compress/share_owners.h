@@ -2,7 +2,9 @@
 #pragma once
 
 #include <cstddef>
+#include <span>
 #include <string>
+#include <vector>
 
 #include "compress/communicator.h"
 
@@ -26,9 +28,14 @@ struct ShareRange {
   std::size_t first = 0;
   std::size_t count = 0;
   std::size_t end() const { return first + count; }
+  bool has(std::size_t share) const { return share >= first && share < end(); }
 };
 
 /// The shares that a rank owns.
 ShareRange shares_of(const WorkerGroup& workers, ShareOwners owners, int rank);
+
+/// The shares of each of several ranks that all have workers: of these, or, of servers, the only share for the first
+/// rank. @param ranks  the workers of each
+std::vector<ShareRange> shares_of_ranks(std::span<const WorkerRange> ranks, ShareOwners owners);
 
 }  // namespace terngrad

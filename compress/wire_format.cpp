@@ -107,6 +107,13 @@ std::int64_t max_message_bytes(std::size_t num_records, std::int64_t num_scalers
   return static_cast<std::int64_t>(payload_start(num_records) + 16 * num_records) + 4 * num_scalers + payload_bytes;
 }
 
+MessageSize::MessageSize(std::size_t num_records) : bytes_(static_cast<std::int64_t>(payload_start(num_records))) {}
+
+void MessageSize::add(std::int64_t num_scalers, std::int64_t bytes) {
+  const auto start = round_up8(static_cast<std::size_t>(bytes_));
+  bytes_ = static_cast<std::int64_t>(start + round_up8(4 * static_cast<std::size_t>(num_scalers))) + bytes;
+}
+
 void MessageWriter::begin(MessageKind kind, const MessageContext& context, int worker, std::size_t num_records,
                           std::int64_t max_bytes) {
   TERNGRAD_REQUIRE(max_bytes >= static_cast<std::int64_t>(payload_start(num_records)), "[message] ", max_bytes,

@@ -25,6 +25,8 @@ enum class MessageKind : std::uint16_t {
   kParameters = 7,  // the server's, as they are after some number of updates
   kStop = 8,        // the server's answer to what comes after the end
   kLeave = 9,       // a process of workers has ended its part
+  // Of exchanges between processes of several workers (compress/gradient_messages.h).
+  kSubtree = 10,  // the sum of the gradients of a subtree of workers, or a share of it
 };
 
 /// What a message must agree with to be accepted.
@@ -66,6 +68,18 @@ class MessageWriter {
 
 /// Upper bound on a message's size: header, records, and each slice's scalers and codes.
 std::int64_t max_message_bytes(std::size_t num_records, std::int64_t num_scalers, std::int64_t payload_bytes);
+
+/// Adds up the size of a message, record after record, as MessageWriter lays it out.
+class MessageSize {
+ public:
+  explicit MessageSize(std::size_t num_records);
+  /// The next record, with so many scalers and bytes of codes.
+  void add(std::int64_t num_scalers, std::int64_t bytes);
+  std::int64_t bytes() const { return bytes_; }
+
+ private:
+  std::int64_t bytes_;
+};
 
 /// A message taken apart; views into its bytes.
 struct Message {

@@ -4,6 +4,7 @@
 #include <array>
 #include <bit>
 #include <cstring>
+#include <numeric>
 #include <vector>
 
 #include "kernels/cuda/aggregate.h"
@@ -11,6 +12,7 @@
 #include "kernels/parallel.h"
 #include "kernels/slice.h"
 #include "kernels/ternarize.h"
+#include "kernels/worker_tree.h"
 
 namespace terngrad {
 namespace {
@@ -99,14 +101,45 @@ void sum_tile_packed(const CodeSumTask& task, std::int64_t begin, std::int64_t c
                  });
 }
 
-/// The sum of leaves [begin, end) over one tile, in `scratch` (one tile for every level of the tree) or where a leaf
-/// is.
-void tree_tile(int begin, int end, std::int64_t first, std::int64_t count, const DecodeLeaf& leaf, float* scratch) {
-  if (end - begin == 1) return leaf(begin, first, {scratch, static_cast<std::size_t>(count)});
-  const int middle = begin + tree_split(end - begin);
-  tree_tile(begin, middle, first, count, leaf, scratch);
-  tree_tile(middle, end, first, count, leaf, scratch + kChunkElements);
+/// How many workers each leaf of a tree has.
+struct LeafSizes {
+  std::span<const int> workers;  // empty: one each
+  int of(int leaf) const { return workers.empty() ? 1 : workers[static_cast<std::size_t>(leaf)]; }
+};
+
+/// The sum over one tile of the subtree of m workers that begins with leaf `at`, in `scratch`: one tile for every level
+/// of the tree. @returns the leaf behind it
+int tree_tile(int at, int m, LeafSizes sizes, std::int64_t first, std::int64_t count, const DecodeLeaf& leaf,
+              float* scratch) {
+  if (sizes.of(at) == m) {
+    leaf(at, first, {scratch, static_cast<std::size_t>(count)});
+    return at + 1;
+  }
+  const int left = tree_split(m);
+  at = tree_tile(at, left, sizes, first, count, leaf, scratch);
+  at = tree_tile(at, m - left, sizes, first, count, leaf, scratch + kChunkElements);
   cpu::add(scratch, scratch + kChunkElements, count, scratch);
+  return at;
+}
+
+void sum_tree(int num_workers, LeafSizes sizes, std::int64_t count, const DecodeLeaf& leaf, float scale, float* out,
+              Stream& stream) {
+  TERNGRAD_REQUIRE(num_workers >= 1, "[aggregate] needs at least one worker, got ", num_workers);
+  TERNGRAD_REQUIRE(stream.device().is_cpu(), "[aggregate] leaves are functions of the host; the stream is for ",
+                   stream.device().name());
+  const auto levels = static_cast<std::size_t>(std::bit_width(static_cast<unsigned>(num_workers))) + 1;
+  const std::int64_t num_tiles = (count + kChunkElements - 1) / kChunkElements;
+  parallel_for(stream.num_threads(), num_tiles, 1, [&](std::int64_t begin, std::int64_t end) {
+    // Kept from call to call: a step allocates nothing.
+    static thread_local std::vector<float> scratch;
+    if (scratch.size() < levels * kChunkElements) scratch.resize(levels * kChunkElements);
+    for (std::int64_t tile = begin; tile < end; ++tile) {
+      const std::int64_t first = tile * kChunkElements;
+      const std::int64_t tile_count = std::min(kChunkElements, count - first);
+      tree_tile(0, num_workers, sizes, first, tile_count, leaf, scratch.data());
+      cpu::scale(scratch.data(), tile_count, scale, out + first);
+    }
+  });
 }
 
 /// Whether a payload of `bytes` bytes can be read as the task's codes.
@@ -174,26 +207,15 @@ void aggregate_code_sums(std::span<const CodeSumTask> tasks, Stream& stream) {
   if (stream.device().is_cuda()) stream.synchronize();
 }
 
-int tree_split(int m) { return static_cast<int>(std::bit_floor(static_cast<unsigned>(m - 1))); }
-
 void aggregate_tree(int num_workers, std::int64_t count, const DecodeLeaf& leaf, float scale, float* out,
                     Stream& stream) {
-  TERNGRAD_REQUIRE(num_workers >= 1, "[aggregate] needs at least one worker, got ", num_workers);
-  TERNGRAD_REQUIRE(stream.device().is_cpu(), "[aggregate] leaves are functions of the host; the stream is for ",
-                   stream.device().name());
-  const auto levels = static_cast<std::size_t>(std::bit_width(static_cast<unsigned>(num_workers))) + 1;
-  const std::int64_t num_tiles = (count + kChunkElements - 1) / kChunkElements;
-  parallel_for(stream.num_threads(), num_tiles, 1, [&](std::int64_t begin, std::int64_t end) {
-    // Kept from call to call: a step allocates nothing.
-    static thread_local std::vector<float> scratch;
-    if (scratch.size() < levels * kChunkElements) scratch.resize(levels * kChunkElements);
-    for (std::int64_t tile = begin; tile < end; ++tile) {
-      const std::int64_t first = tile * kChunkElements;
-      const std::int64_t tile_count = std::min(kChunkElements, count - first);
-      tree_tile(0, num_workers, first, tile_count, leaf, scratch.data());
-      cpu::scale(scratch.data(), tile_count, scale, out + first);
-    }
-  });
+  sum_tree(num_workers, {}, count, leaf, scale, out, stream);
+}
+
+void aggregate_tree(std::span<const int> workers, std::int64_t count, const DecodeLeaf& leaf, float scale, float* out,
+                    Stream& stream) {
+  TERNGRAD_REQUIRE(are_subtrees(workers), "[aggregate] ", workers.size(), " leaves do not make up the tree of workers");
+  sum_tree(std::accumulate(workers.begin(), workers.end(), 0), {workers}, count, leaf, scale, out, stream);
 }
 
 }  // namespace terngrad

@@ -53,20 +53,19 @@ class CodeSummer {
 /// Runs every task once, like CodeSummer. On a GPU's stream the host waits for the result.
 void aggregate_code_sums(std::span<const CodeSumTask> tasks, Stream& stream);
 
-/// Writes elements [first, first + out.size()) of one worker's slice as float32.
-using DecodeLeaf = std::function<void(int worker, std::int64_t first, std::span<float> out)>;
+/// Writes elements [first, first + out.size()) of one leaf as float32: of a worker's slice, or of a sum over several.
+using DecodeLeaf = std::function<void(int leaf, std::int64_t first, std::span<float> out)>;
 
-/// out[i] = scale * tree-sum over workers k of leaf_k[i], in float32, for i in [0, count).
-///
-/// The tree is part of the format (contract B2): a range of m > 1 workers splits at the largest power of two below m,
-/// left plus right. Bit-equal for any number of threads and any split of the tree over processes.
+/// out[i] = scale * tree-sum over workers k of leaf_k[i], in float32, for i in [0, count), in the order of
+/// kernels/worker_tree.h. Bit-equal for any number of threads and any split of the tree over processes.
 /// @param num_workers  leaves, at least 1
 /// @param scale        last factor, fl(1 / N) for a mean; 1 leaves the sum as it is
 void aggregate_tree(int num_workers, std::int64_t count, const DecodeLeaf& leaf, float scale, float* out,
                     Stream& stream);
-
-/// Where a range of m > 1 workers splits: the largest power of two below m.
-int tree_split(int m);
+/// The same where sums over subtrees are there already.
+/// @param workers  of each leaf, in order. @throws InvalidArgument if they are not subtrees that make up a tree
+void aggregate_tree(std::span<const int> workers, std::int64_t count, const DecodeLeaf& leaf, float scale, float* out,
+                    Stream& stream);
 
 namespace cpu {
 /// How results are stored.

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 
 #include "kernels/device.h"
@@ -26,6 +27,11 @@ struct DeviceBatch {
   WorkerBuffers<float> states = {};      // each worker's own state, in and out; nothing if the net has none
 };
 
+/// Called when all that makes the gradient of `segment` has been submitted, of all local workers: what the net's stream
+/// is given from then on finds it final, and the rest of the pass comes after that in the stream. In the order of
+/// Net::gradient_order.
+using SegmentSubmitted = std::function<void(int segment)>;
+
 /// A Net whose parameters, states, images, labels, gradients and logits are in a GPU's memory; only initial values and,
 /// where the calls of Net are used, losses are host memory. Addresses are aligned as the calls below say. Those calls
 /// wait for the device, take gradients and states that lie at equal distances, and announce segments when all are done.
@@ -45,8 +51,9 @@ class DeviceNet : public Net {
   /// @param batch       images 16-byte aligned
   /// @param gradients   of each local worker, [layout().flat_elements()], 64-byte aligned; padding is left as it is
   /// @param losses      [num_local_workers] out, in device memory
+  /// @throws what on_segment throws; the rest of the pass is then not submitted
   virtual void submit_gradients(const float* parameters, const DeviceBatch& batch, WorkerBuffers<float> gradients,
-                                WorkerLoss* losses) = 0;
+                                WorkerLoss* losses, const SegmentSubmitted& on_segment = {}) = 0;
 
   /// As Net::predict.
   /// @param parameters  [layout().flat_elements()], 64-byte aligned

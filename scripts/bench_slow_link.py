@@ -23,6 +23,7 @@ import argparse
 import datetime
 import fnmatch
 import json
+import math
 import os
 import pathlib
 import platform
@@ -73,6 +74,7 @@ class Row:
         self.codec = name.replace("-no-overlap", "").removeprefix("vendor-").removeprefix("ddp-")
         self.system = "vendor" if name.startswith("vendor-") else "ddp" if name.startswith("ddp-") else "terngrad"
         self.scratch = options.out / "scratch" / self.key
+        self.steps = options.steps  # of training, that count
 
     def repetitions(self):
         """Exchanges of a layout that count, and those before them: half a minute each on the slowest links."""
@@ -83,7 +85,10 @@ class Row:
 
     def command(self):
         if self.name == "advise":
-            what = ["--layout", self.net] if self.net in LAYOUTS else [*TRAINED[self.net][0], "--net", self.net]
+            what = ["--layout", self.net]
+            if self.net in TRAINED:
+                data, batch = TRAINED[self.net]
+                what = [*data, "--net", self.net, "--batch_size", str(batch)]
             return [self.program("terngrad_advise"), *what, "--quantize_logits", "--threads", "1", "--json", self.result_file()]
         if self.system == "ddp":
             return self.ddp_command()
@@ -98,7 +103,7 @@ class Row:
 
     def train_command(self):
         data, batch = TRAINED[self.net]
-        steps = 2 * self.options.steps
+        steps = 2 * self.steps
         if self.system == "vendor":
             how = ["--exchange", "vendor", "--codec", self.codec]
         else:
@@ -114,9 +119,19 @@ class Row:
             counted, warm_up = self.repetitions()
             return command + ["--net", f"{self.net}_layout", "--steps", "1", "--repetitions", str(counted), "--warmup",
                               str(warm_up)]
-        steps, batch = self.options.steps, TRAINED[self.net][1] // HOSTS
-        return command + ["--net", self.net, "--batch", str(batch), "--steps", str(steps), "--repetitions", "1", "--warmup",
-                          str(steps)]
+        batch = TRAINED[self.net][1] // HOSTS
+        return command + ["--net", self.net, "--batch", str(batch), "--steps", str(self.steps), "--repetitions", "1",
+                          "--warmup", str(self.steps)]
+
+    def takes_longer(self, result):
+        """Whether the steps that counted took less time than is asked for: then takes as many as will do."""
+        if self.net in LAYOUTS or "step_seconds" not in result:
+            return False
+        enough = math.ceil(self.options.seconds / result["step_seconds"])
+        if enough <= self.steps:
+            return False
+        self.steps = enough
+        return True
 
     def result_file(self):
         return str(self.scratch / "result.json")
@@ -214,6 +229,11 @@ def reason_in(said):
 
 
 def measure(row):
+    result = launch(row)
+    return launch(row) if row.takes_longer(result) else result
+
+
+def launch(row):
     shutil.rmtree(row.scratch, ignore_errors=True)
     row.scratch.mkdir(parents=True)
     code, said = run(row.launch(), row.options.limit)
@@ -239,7 +259,7 @@ def measure(row):
 def settings_of(options):
     """What rows of one result have in common."""
     version = subprocess.run([str(options.programs / "terngrad_train"), "--version"], capture_output=True, text=True, check=True)
-    return {"version": version.stdout.strip(), "steps": options.steps}
+    return {"version": version.stdout.strip(), "steps": options.steps, "seconds": options.seconds}
 
 
 def machine():
@@ -254,7 +274,7 @@ def open_rows(options):
     folder = options.out / "rows"
     file = options.out / "settings.json"
     if file.exists() and json.loads(file.read_text(encoding="utf-8")) != settings:
-        raise SystemExit(refusal(f"--out: '{options.out}' has rows of another build or other --steps: {file}"))
+        raise SystemExit(refusal(f"--out: '{options.out}' has rows of another build, other --steps or --seconds: {file}"))
     if not options.dry_run:
         folder.mkdir(parents=True, exist_ok=True)
         file.write_text(json.dumps(settings, indent=1) + "\n", encoding="utf-8")
@@ -297,11 +317,14 @@ def parse():
                         help="folder of terngrad_train and the others (default: build/release/bin)")
     parser.add_argument("--python", default=sys.executable, help="Python that has PyTorch (default: this one)")
     parser.add_argument("--out", type=pathlib.Path, default=pathlib.Path("bench-slow-link"), help="default: bench-slow-link")
-    parser.add_argument("--steps", type=int, default=20, help="training steps that count, after as many others (default 20)")
+    parser.add_argument("--steps", type=int, default=20,
+                        help="training steps that count at least, after as many others (default 20)")
+    parser.add_argument("--seconds", type=int, default=5,
+                        help="seconds that they take at least: a row whose steps are faster is launched again (default 5)")
     parser.add_argument("--limit", type=int, default=300, help="seconds that a row may take (default 300)")
     parser.add_argument("--dry_run", action="store_true", help="print the commands of rows that are not there, and run nothing")
     options = parser.parse_args()
-    for name in ("steps", "limit"):
+    for name in ("steps", "seconds", "limit"):
         if getattr(options, name) < 1:
             parser.error(f"--{name}: must be at least 1")
     for name in ("terngrad_train", "terngrad_advise", "terngrad_exchange_bench"):

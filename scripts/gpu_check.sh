@@ -386,13 +386,15 @@ same() {
   train repeat "$name" 60 cuda "$@"
 }
 
-# A run of one process with one GPU, behind a launcher, on two GPUs of a process, and on a GPU of each of two processes:
+# A run of one process with one GPU, with the exchange beside the backward pass, behind a launcher, on two GPUs of a process, and
+# on a GPU of each of two processes:
 # NCCL refuses ranks that share a GPU.
 run_processes() {
   local run=("${digits[@]}" "${ternary[@]}" --num_nodes 4 --max_steps 300 --log_steps 50) gpus
   if ! can_train repeat processes; then return; fi
   gpus=$(num_gpus)
   train training processes_one 60 cuda "${run[@]}"
+  same processes_overlap "${run[@]}" --overlap on
   if ((gpus > 1)); then same processes_two_gpus "${run[@]}" --num_gpus 2; fi
   if ! command -v mpirun >/dev/null; then
     absent repeat processes_launched "mpirun is not present on this machine"

@@ -51,7 +51,7 @@ def advised(row, advice):
     """What terngrad_advise said of a row's exchange beforehand, in the words of `verdict`."""
     if advice is None or row["codec"] == "fp32" or row["system"] not in SYSTEMS:
         return "-"
-    seconds = {(entry["codec"], entry["exchange"] == "vendor"): entry["exchange_seconds"] for entry in advice["codecs"]}
+    seconds = {(entry["codec"], entry["exchange"] == "vendor"): entry["step_seconds"] for entry in advice["codecs"]}
 
     def fastest(codec):
         return min(seconds[codec, is_vendor] for is_vendor in (False, True) if (codec, is_vendor) in seconds)

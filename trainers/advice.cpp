@@ -35,6 +35,11 @@ std::string pays_text(const BreakEven& break_even) {
 
 std::string milliseconds(double seconds) { return fmt::format("{:.3f} ms", 1e3 * seconds); }
 
+/// Of a step, one part after the other; of an exchange where no more is known.
+double step_seconds(const Advice& advice, const ExchangeCost& cost) {
+  return advice.subject.compute.seconds + cost.seconds(advice.subject.link);
+}
+
 double wire_bytes_per_worker(const Advice& advice, const AdviceRow& row) {
   return row.cost.wire.bytes / advice.subject.world.num_local_workers();
 }
@@ -80,6 +85,7 @@ Json to_json(const Advice& advice, const AdviceRow& row) {
           {"check_seconds", cost.check_seconds},
           {"decode_seconds", cost.decode_seconds},
           {"exchange_seconds", cost.seconds(advice.subject.link)},
+          {"step_seconds", step_seconds(advice, cost)},
           {"against_fp32", to_json(row.against_fp32)},
           {"against_bf16", to_json(row.against_bf16)}};
 }
@@ -129,29 +135,28 @@ Advice make_advice(AdviceSubject subject, const std::vector<ExchangeCost>& costs
     row.against_fp32 = break_even(row.cost, fp32_of(advice), latency);
     row.against_bf16 = break_even(row.cost, bf16_of(advice), latency);
   }
-  advice.recommended = recommend(costs, advice.fp32_baseline, advice.subject.link);
+  advice.recommended = recommend(costs, advice.fp32_baseline, advice.subject.link, advice.subject.compute.seconds);
   return advice;
 }
 
 std::string recommendation_text(const Advice& advice) {
-  const LinkModel& link = advice.subject.link;
+  const char* what = advice.subject.compute.seconds > 0 ? "a step" : "an exchange";
+  const auto time = [&](const ExchangeCost& cost) { return milliseconds(step_seconds(advice, cost)); };
   const ExchangeCost& fp32 = fp32_of(advice);
-  const std::string fp32_time = milliseconds(fp32.seconds(link));
   if (!advice.compress()) {
     const AdviceRow& best = advice.rows[fastest(advice, [](const std::string& codec) { return codec != "fp32"; })];
     return fmt::format(
-        "recommendation: do not compress ({}): an exchange takes {} on this link with {}, {} with the fastest codec, "
-        "{} (it pays {})",
-        train_options(fp32), fp32_time, name_of(fp32), milliseconds(best.cost.seconds(link)), name_of(best.cost),
+        "recommendation: do not compress ({}): {} takes {} on this link with {}, {} with the fastest codec, {} (its "
+        "exchange pays {})",
+        train_options(fp32), what, time(fp32), name_of(fp32), time(best.cost), name_of(best.cost),
         pays_text(best.against_fp32));
   }
   const ExchangeCost& chosen = advice.rows[advice.recommended].cost;
-  std::string text =
-      fmt::format("recommendation: {} ({}): an exchange takes {} on this link, with {} {} ({:.1f} times as long)",
-                  name_of(chosen), train_options(chosen), milliseconds(chosen.seconds(link)), name_of(fp32), fp32_time,
-                  fp32.seconds(link) / chosen.seconds(link));
+  std::string text = fmt::format("recommendation: {} ({}): {} takes {} on this link, with {} {} ({:.1f} times as long)",
+                                 name_of(chosen), train_options(chosen), what, time(chosen), name_of(fp32), time(fp32),
+                                 step_seconds(advice, fp32) / step_seconds(advice, chosen));
   if (advice.recommended == advice.bf16_baseline) return text;
-  return text + fmt::format(", with {} {}", name_of(bf16_of(advice)), milliseconds(bf16_of(advice).seconds(link)));
+  return text + fmt::format(", with {} {}", name_of(bf16_of(advice)), time(bf16_of(advice)));
 }
 
 std::string to_text(const Advice& advice) {
@@ -174,6 +179,13 @@ std::string to_text(const Advice& advice) {
   }
   fmt::format_to(out, "baselines, the fastest of their type here: fp32 by {}, bf16 by {}\n", fp32_of(advice).exchange,
                  bf16_of(advice).exchange);
+  if (subject.compute.measured_batch > 0) {
+    fmt::format_to(out, "on CPUs a step computes gradients of {} examples in {}", subject.compute.measured_batch,
+                   milliseconds(subject.compute.seconds));
+  } else if (subject.compute.seconds > 0) {
+    fmt::format_to(out, "a step computes for {}, as given", milliseconds(subject.compute.seconds));
+  }
+  if (subject.compute.seconds > 0) text += "; exchanges come on top, less what overlaps\n";
   return text + recommendation_text(advice) + "\n";
 }
 
@@ -188,7 +200,10 @@ nlohmann::ordered_json to_json(const Advice& advice) {
             {"num_workers", subject.world.num_workers},
             {"num_processes", subject.world.num_processes},
             {"link", to_json(subject.link, subject.samples)},
+            {"compute", nullptr},
             {"codecs", Json::array()}};
+  if (subject.compute.seconds > 0) json["compute"] = {{"seconds", subject.compute.seconds}};
+  if (subject.compute.measured_batch > 0) json["compute"]["measured_batch"] = subject.compute.measured_batch;
   for (const AdviceRow& row : advice.rows) json["codecs"].push_back(to_json(advice, row));
   json["baselines"] = {{"fp32", fp32_of(advice).exchange}, {"bf16", bf16_of(advice).exchange}};
   json["compress"] = advice.compress();

@@ -10,6 +10,12 @@
 
 namespace terngrad {
 
+/// The rest of a step: computing the gradients of all workers.
+struct AdviceCompute {
+  std::int64_t measured_batch = 0;  // examples of all workers together, computed on CPUs; 0: not measured
+  double seconds = 0;               // 0: not known, and exchanges are compared by themselves
+};
+
 /// What is exchanged, between whom, and how fast they are joined.
 struct AdviceSubject {
   std::string name;  // of the net or layout
@@ -18,6 +24,7 @@ struct AdviceSubject {
   ExchangeWorld world;
   LinkModel link;
   std::vector<LinkSample> samples;  // what `link` was fitted to; empty if it was given
+  AdviceCompute compute = {};
 };
 
 /// One exchange.
@@ -47,7 +54,7 @@ std::string recommendation_text(const Advice& advice);
 
 /// A table with a line for each exchange: bytes on the wire for each step and worker (V / L of exchange_cost.h),
 /// milliseconds of the processor, of a whole exchange on this link, and the bandwidths for which it pays. Then the
-/// baselines and the recommendation.
+/// baselines and the recommendation, which is by the times of steps where it is known what computing takes.
 std::string to_text(const Advice& advice);
 
 /// All numbers, in bytes, seconds and bytes per second; an infinite bandwidth is null.

@@ -1,5 +1,7 @@
 #include "trainers/advise_command.h"
 
+#include <algorithm>
+#include <array>
 #include <initializer_list>
 #include <iostream>
 #include <memory>
@@ -9,6 +11,7 @@
 
 #include "compress/compared_codecs.h"
 #include "compress/exchange_probe.h"
+#include "compress/gathered_numbers.h"
 #include "compress/sample_gradient.h"
 #include "compress/vendor_all_reduce.h"
 #include "compress/vendor_probe.h"
@@ -20,6 +23,7 @@
 #include "trainers/advice.h"
 #include "trainers/atomic_file.h"
 #include "trainers/command_main.h"
+#include "trainers/compute_probe.h"
 #include "trainers/launched_command.h"
 #include "trainers/options.h"
 #include "trainers/process_group.h"
@@ -41,6 +45,8 @@ struct AdviseOptions {
   int channels = 0;
   int num_classes = 0;
   int num_nodes = 0;
+  std::int64_t batch_size = 0;
+  double compute_ms = -1;
   double bandwidth_mbit = 0;
   double latency_us = 50;
   bool quantize_logits = false;
@@ -75,6 +81,14 @@ void declare(OptionSet& options, AdviseOptions& o) {
               "workers, spread over the processes of the launch (0: one for each); without a launch each is taken to "
               "have a machine like this one",
               in_range(0, 65536));
+  options.add("batch_size", &o.batch_size,
+              "examples of a step, all workers together; 0: the data set's, in whole examples for each worker",
+              in_range(0, 1 << 20));
+  options.add(
+      "compute_ms", &o.compute_ms,
+      "milliseconds that a step computes beside its exchange, for GPUs say, which are not measured; 0: exchanges "
+      "alone decide; -1: a net's are measured, on CPUs",
+      at_least(-1));
   options.add("bandwidth_mbit", &o.bandwidth_mbit,
               "without a launch: megabits (10^6) per second that a process sends, and receives at the same time",
               at_least(0));
@@ -112,13 +126,26 @@ void check_alone(const OptionSet& options, const AdviseOptions& o) {
   }
 }
 
+void check_batch(const OptionSet& options, const AdviseOptions& o) {
+  if (o.compute_ms < 0 && o.compute_ms != -1) {
+    TERNGRAD_THROW(UsageError, "--compute_ms ", o.compute_ms, ": accepted: 0 or more; -1: measured on CPUs");
+  }
+  if (o.compute_ms >= 0) {
+    refuse_without_effect(options, {"batch_size"}, "--compute_ms says what a step computes");
+  }
+  if (o.batch_size % o.num_nodes == 0) return;
+  TERNGRAD_THROW(UsageError, "--batch_size ", o.batch_size, ": must divide evenly over --num_nodes ", o.num_nodes,
+                 " (each worker takes the same number of examples)");
+}
+
 void check(const OptionSet& options, AdviseOptions& o, int num_processes) {
   if (!o.layout.empty()) {
-    refuse_without_effect(options, {"dataset", "net", "image_size", "channels", "num_classes"},
-                          "--layout is a whole model's");
+    refuse_without_effect(options, {"dataset", "net", "image_size", "channels", "num_classes", "batch_size"},
+                          "--layout is a whole model's, of which nothing is computed");
   }
   if (num_processes == 1) {
     check_alone(options, o);
+    check_batch(options, o);
     return;
   }
   refuse_without_effect(
@@ -129,29 +156,65 @@ void check(const OptionSet& options, AdviseOptions& o, int num_processes) {
     TERNGRAD_THROW(UsageError, "--num_nodes ", o.num_nodes, ": each of the ", num_processes,
                    " processes needs a worker; accepted: 0, ", num_processes, " or more");
   }
+  check_batch(options, o);
 }
 
-struct NamedLayout {
+/// What the gradients are of.
+struct Model {
   std::string name;
   Layout layout;
+  // Of a net, of which more is known than the layout:
+  NetSpec spec = {};
+  ImageShape shape = {};
+  int num_classes = 0;
+  std::int64_t batch_size = 0;  // of its data set
 };
 
-NamedLayout make_layout(const AdviseOptions& o) {
-  if (!o.layout.empty()) return {o.layout, model_layout(o.layout)};
+Model make_net_model(const AdviseOptions& o) {
   TrainOptions recipe;  // for what goes with the data set
   recipe.dataset = o.dataset;
   OptionSet recipe_options("");
   declare_train_options(recipe_options, recipe);
   apply_dataset_defaults(recipe_options, recipe);
-  const std::string net = o.net.empty() ? recipe.net : o.net;
+  const std::string name = o.net.empty() ? recipe.net : o.net;
+  const auto images =
+      make_constant_images(o.dataset, o.image_size == 0 ? recipe.image_size : o.image_size, recipe.seed);
+  Model model{.name = name,
+              .layout = {},
+              .spec = net_spec(name),
+              .shape = {images->height(), images->width(), o.channels == 0 ? images->channels() : o.channels},
+              .num_classes = o.num_classes == 0 ? images->num_classes() : o.num_classes,
+              .batch_size = o.batch_size == 0 ? recipe.batch_size : o.batch_size};
+  model.layout = plan_net(model.spec, model.shape, model.num_classes).layout;
+  return model;
+}
+
+Model make_model(const AdviseOptions& o) {
+  if (!o.layout.empty()) return {.name = o.layout, .layout = model_layout(o.layout)};
   try {
-    const auto images =
-        make_constant_images(o.dataset, o.image_size == 0 ? recipe.image_size : o.image_size, recipe.seed);
-    const ImageShape shape{images->height(), images->width(), o.channels == 0 ? images->channels() : o.channels};
-    return {net, plan_net(net_spec(net), shape, o.num_classes == 0 ? images->num_classes() : o.num_classes).layout};
+    return make_net_model(o);
   } catch (const InvalidArgument& error) {
     throw UsageError(error.what());
   }
+}
+
+/// What a step computes: as was said, or of a net what the slowest process takes for its workers, all of them at the
+/// same time.
+AdviceCompute compute_of(const AdviseOptions& o, const Model& model, const ExchangeWorld& world,
+                         const ProcessGroup& processes) {
+  if (o.compute_ms >= 0) return {.seconds = 1e-3 * o.compute_ms};
+  if (model.batch_size == 0) return {};
+  NetOptions net;
+  net.examples_per_worker = static_cast<int>(std::max<std::int64_t>(1, model.batch_size / world.num_workers));
+  net.num_local_workers = worker_range(world.num_workers, processes.rank(), world.num_processes).num_local_workers;
+  net.num_threads = threads_of_process(o.threads, processes);
+  net.threads_per_worker = net.num_local_workers == 1 ? net.num_threads : 1;
+  double seconds = 0;
+  processes.communicator()->barrier();
+  processes.together(
+      [&] { seconds = probe_compute(*make_net(model.spec, model.shape, model.num_classes, net), net, o.repetitions); });
+  seconds = greatest_over_ranks(*processes.communicator(), std::array{seconds})[0];
+  return {.measured_batch = std::int64_t{net.examples_per_worker} * world.num_workers, .seconds = seconds};
 }
 
 /// The project's own exchanges, and where there is a launch the transport library's.
@@ -185,11 +248,11 @@ std::vector<ExchangeCost> measure_exchanges(const AdviseOptions& o, const Layout
 
 int run(const AdviseOptions& o, ProcessGroup& processes) {
   processes.set_timeout(o.exchange_timeout);
-  NamedLayout named;
-  processes.together([&] { named = make_layout(o); });
-  AdviceSubject subject{.name = named.name,
-                        .num_elements = named.layout.num_elements(),
-                        .num_tensors = named.layout.num_segments(),
+  Model model;
+  processes.together([&] { model = make_model(o); });
+  AdviceSubject subject{.name = model.name,
+                        .num_elements = model.layout.num_elements(),
+                        .num_tensors = model.layout.num_segments(),
                         .world = {o.num_nodes, processes.is_alone() ? o.num_nodes : processes.size()},
                         .link = {1e-6 * o.latency_us, 1e6 / 8 * o.bandwidth_mbit},
                         .samples = {}};
@@ -197,7 +260,8 @@ int run(const AdviseOptions& o, ProcessGroup& processes) {
     subject.samples = measure_link(*processes.communicator());
     subject.link = fit_link(subject.samples);
   }
-  const std::vector<ExchangeCost> costs = measure_exchanges(o, named.layout, subject.world, subject.link, processes);
+  subject.compute = compute_of(o, model, subject.world, processes);
+  const std::vector<ExchangeCost> costs = measure_exchanges(o, model.layout, subject.world, subject.link, processes);
   processes.together([&] {
     if (!processes.is_chief()) return;
     const Advice advice = make_advice(std::move(subject), costs);

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "trainers/async_options.h"
+#include "trainers/compression_option_checks.h"
 
 namespace terngrad {
 namespace {

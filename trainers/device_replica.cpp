@@ -8,6 +8,7 @@
 #include "kernels/errors.h"
 #include "kernels/optimizer.h"
 #include "kernels/transform.h"
+#include "trainers/ready_buckets.h"
 
 namespace terngrad {
 namespace {
@@ -37,6 +38,12 @@ DeviceReplica::DeviceReplica(DeviceReplicaParts parts, int max_burst)
       mean_table_(parts_.net->layout(), mean_.data()) {
   TERNGRAD_REQUIRE(!parts_.exchanges.empty() && parts_.communicator != nullptr,
                    "[DeviceReplica] needs an exchange and its communicator");
+  const bool overlaps =
+      std::ranges::any_of(parts_.exchanges, [](const auto& exchange) { return exchange->overlaps(); });
+  for (const auto& transform : parts_.transforms) {
+    TERNGRAD_REQUIRE(!overlaps || transform->is_per_tensor(), "[overlap] ", transform->name(),
+                     " needs the whole gradient");
+  }
   for (int worker = 0; worker < parts_.num_workers; ++worker) {
     gradient_tables_.emplace_back(parts_.net->layout(), gradients_.data() + worker * flat_elements_);
   }
@@ -73,7 +80,7 @@ void DeviceReplica::store(const ReplicaState& state) {
   stream_.synchronize();
 }
 
-void DeviceReplica::submit_update(DeviceAllReduce& exchange) {
+void DeviceReplica::submit_update(DeviceBucketedAllReduce& exchange) {
   const std::uint32_t* skip = exchange.skip();
   if (parts_.mean_factor != 1) scale(mean_.span(), parts_.mean_factor, stream_);
   // The rate is what the step's input says.
@@ -85,22 +92,61 @@ void DeviceReplica::submit_update(DeviceAllReduce& exchange) {
              ring_.average_scalars(skip));
 }
 
-void DeviceReplica::submit_step(std::size_t index) {
-  DeviceAllReduce& exchange = *parts_.exchanges[index];
-  ring_.submit_begin();
-  parts_.examples->submit(ring_.step());
-  if (state_elements_ > 0) copy<float>(states_.span(), states_before_.span(), stream_);
-  const WorkerBuffers<float> gradients{gradients_.data(), flat_elements_};
+void DeviceReplica::submit_gradients(const SegmentSubmitted& on_segment) {
   parts_.net->submit_gradients(parameters_.data(),
                                {.images = parts_.examples->images(),
                                 .labels = parts_.examples->labels(),
                                 .step = ring_.step(),
                                 .states = {states_.data(), state_elements_}},
-                               gradients, losses_.data());
+                               {gradients_.data(), flat_elements_}, losses_.data(), on_segment);
+}
+
+void DeviceReplica::submit_transforms(const FlatRange& range) {
+  const DeviceGradients gradients{{gradients_.data(), flat_elements_}, parts_.num_workers};
   for (const auto& transform : parts_.transforms) {
-    transform->submit(parameters_.data(), {gradients, parts_.num_workers}, ring_.counters(), stream_);
+    transform->submit(parameters_.data(), gradients, range, ring_.counters(), stream_);
   }
+}
+
+void DeviceReplica::compute_then_exchange(DeviceBucketedAllReduce& exchange) {
+  submit_gradients({});
+  submit_transforms(whole_range(parts_.net->layout()));
   exchange.submit(gradient_tables_, mean_table_, ring_.step());
+}
+
+// Transforms stay in the stream: so nothing but the exchange itself runs beside the backward pass, and that touches
+// nothing but gradients that are final, the mean, and memory of its own (see DeviceBucketedAllReduce). What the update
+// and the end of the step read and write comes after `finish` in the stream, and before the next step.
+void DeviceReplica::compute_while_exchanging(DeviceBucketedAllReduce& exchange) {
+  const Layout& layout = parts_.net->layout();
+  exchange.begin(gradient_tables_, mean_table_, ring_.step());
+  // The net ends a tensor for all workers at once.
+  ReadyBuckets ready(exchange.buckets(), 1, [&](int bucket) {
+    for (const FlatRange& range : ranges_of(layout, exchange.buckets()[static_cast<std::size_t>(bucket)])) {
+      submit_transforms(range);
+    }
+    exchange.submit_bucket(bucket);
+  });
+  try {
+    submit_gradients([&](int segment) { ready.mark(segment); });
+    TERNGRAD_REQUIRE(ready.all_announced(), "[overlap] the net ", parts_.net->name(), " has not ended every tensor");
+    exchange.finish();
+  } catch (...) {
+    exchange.cancel();
+    throw;
+  }
+}
+
+void DeviceReplica::submit_step(std::size_t index) {
+  DeviceBucketedAllReduce& exchange = *parts_.exchanges[index];
+  ring_.submit_begin();
+  parts_.examples->submit(ring_.step());
+  if (state_elements_ > 0) copy<float>(states_.span(), states_before_.span(), stream_);
+  if (exchange.overlaps()) {
+    compute_while_exchanging(exchange);
+  } else {
+    compute_then_exchange(exchange);
+  }
   submit_update(exchange);
   ring_.submit_end(losses_.data(), exchange.skip());
 }

@@ -11,7 +11,7 @@
 #include <string>
 #include <vector>
 
-#include "compress/device_all_reduce.h"
+#include "compress/device_bucketed_all_reduce.h"
 #include "datasets/device_examples.h"
 #include "kernels/captured_graph.h"
 #include "nets/device_net.h"
@@ -26,8 +26,9 @@ struct DeviceReplicaParts {
   std::unique_ptr<DeviceNet> net;  // of the workers whose number num_workers says
   int num_workers = 1;
   std::unique_ptr<DeviceExamples> examples;  // of the same workers
-  /// The exchange of a step is one of these; see DeviceReplica::run.
-  std::vector<std::unique_ptr<DeviceAllReduce>> exchanges;
+  /// The exchange of a step is one of these; see DeviceReplica::run. One that overlaps goes on beside the backward
+  /// pass, bucket by bucket; then transforms must be per tensor.
+  std::vector<std::unique_ptr<DeviceBucketedAllReduce>> exchanges;
   std::unique_ptr<Optimizer> optimizer;  // with slots on the GPU
   std::vector<std::unique_ptr<DeviceTransform>> transforms;
   std::shared_ptr<DeviceCommunicator> communicator = make_self_device_communicator();  // of the exchanges
@@ -54,6 +55,7 @@ struct ReplicaState {
 class DeviceReplica {
  public:
   /// @param max_burst  most steps that run without the host
+  /// @throws InvalidArgument without an exchange, or for a transform of whole gradients with one that overlaps
   DeviceReplica(DeviceReplicaParts parts, int max_burst);
 
   void load(const ReplicaState& state);
@@ -80,7 +82,7 @@ class DeviceReplica {
 
   DeviceNet& net() { return *parts_.net; }
   Optimizer& optimizer() { return *parts_.optimizer; }
-  DeviceAllReduce& exchange(std::size_t index) { return *parts_.exchanges.at(index); }
+  DeviceBucketedAllReduce& exchange(std::size_t index) { return *parts_.exchanges.at(index); }
   int num_workers() const { return parts_.num_workers; }
   int max_burst() const { return ring_.num_slots(); }
   ExamplesPlacement examples_placement() const { return parts_.examples->placement(); }
@@ -89,11 +91,17 @@ class DeviceReplica {
 
  private:
   void submit_step(std::size_t exchange);
+  /// All gradients, then the exchange.
+  void compute_then_exchange(DeviceBucketedAllReduce& exchange);
+  /// The exchange of each bucket as soon as it is computed. The same bits.
+  void compute_while_exchanging(DeviceBucketedAllReduce& exchange);
+  void submit_gradients(const SegmentSubmitted& on_segment);
+  void submit_transforms(const FlatRange& range);
   void submit_steps(std::uint64_t first_step, int count,
                     const std::function<std::size_t(std::uint64_t step)>& exchange_of, const std::atomic<bool>& lost);
   /// Waits for the stream; where there are other ranks, not longer than the burst may take.
   void wait(const std::atomic<bool>& lost);
-  void submit_update(DeviceAllReduce& exchange);
+  void submit_update(DeviceBucketedAllReduce& exchange);
 
   DeviceReplicaParts parts_;
   Stream stream_;

@@ -2,14 +2,16 @@
 
 #include <algorithm>
 #include <iterator>
+#include <limits>
 #include <sstream>
 #include <utility>
 
-#include "compress/device_all_reduce.h"
+#include "compress/device_bucketed_all_reduce.h"
 #include "compress/nccl_communicator.h"
 #include "compress/watchdog.h"
 #include "datasets/device_examples.h"
 #include "kernels/errors.h"
+#include "trainers/compression_option_checks.h"
 #include "trainers/device_trainer.h"
 #include "trainers/floating_epochs.h"
 
@@ -46,17 +48,22 @@ std::vector<std::unique_ptr<DeviceTransform>> make_transforms(const TrainOptions
 }
 
 /// The exchange of compressed steps, and that of floating ones if there are any.
-std::vector<std::unique_ptr<DeviceAllReduce>> make_exchanges(const TrainOptions& o, const Layout& layout,
-                                                             const WorkerRange& workers, const Stream& stream,
-                                                             const std::shared_ptr<DeviceCommunicator>& communicator) {
-  std::vector<std::unique_ptr<DeviceAllReduce>> exchanges;
-  exchanges.push_back(
-      std::make_unique<DeviceAllReduce>(layout, workers, exchange_options(o, o.seed, 1), stream, communicator));
+std::vector<std::unique_ptr<DeviceBucketedAllReduce>> make_exchanges(
+    const TrainOptions& o, const DeviceNet& net, const WorkerRange& workers, const Stream& stream,
+    const std::shared_ptr<DeviceCommunicator>& communicator, bool overlaps) {
+  const Layout& layout = net.layout();
+  // With nothing to hide, buckets would only add launches to a step.
+  const bool is_alone = communicator->size() == 1 && !overlaps;
+  const Buckets buckets = exchange_buckets(o, layout, net.gradient_order(),
+                                           is_alone ? std::numeric_limits<double>::infinity() : kDefaultBucketMb);
+  const auto fork = overlaps ? std::make_shared<StreamFork>(stream, 1) : nullptr;
+  const auto in_buckets = [&](const CompressedAllReduceOptions& options) {
+    return std::make_unique<DeviceBucketedAllReduce>(layout, workers, options, buckets, stream, communicator, fork);
+  };
+  std::vector<std::unique_ptr<DeviceBucketedAllReduce>> exchanges;
+  exchanges.push_back(in_buckets(exchange_options(o, o.seed, 1)));
   check_codec_plan(o, exchanges[0]->plan());
-  if (o.floating_grad_epoch > 0) {
-    exchanges.push_back(std::make_unique<DeviceAllReduce>(layout, workers, floating_exchange_options(o, o.seed, 1),
-                                                          stream, communicator));
-  }
+  if (o.floating_grad_epoch > 0) exchanges.push_back(in_buckets(floating_exchange_options(o, o.seed, 1)));
   return exchanges;
 }
 
@@ -92,7 +99,7 @@ DeviceReplicaParts make_parts(const TrainOptions& o, const DeviceChoice& choice,
   examples.num_threads = std::max(1, options.num_data_threads / static_cast<int>(choice.gpus.size()));
   parts.examples = make_device_examples(dataset, examples, max_burst(*dataset, place.workers, options), stream);
   const Layout& layout = parts.net->layout();
-  parts.exchanges = make_exchanges(o, layout, place.workers, stream, place.communicator);
+  parts.exchanges = make_exchanges(o, *parts.net, place.workers, stream, place.communicator, options.overlap);
   parts.optimizer = make_optimizer(o.optimizer, {.momentum = o.momentum}, layout.flat_elements(), stream.device());
   parts.transforms = make_transforms(o, *parts.net, parts.num_workers, on_nonfinite_of(o), stream.device());
   parts.communicator = place.communicator;

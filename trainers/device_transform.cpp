@@ -8,7 +8,6 @@
 #include "kernels/copy.h"
 #include "kernels/errors.h"
 #include "kernels/statistics.h"
-#include "kernels/transform.h"
 #include "trainers/cuda/worker_gradients.h"
 
 namespace terngrad {
@@ -16,19 +15,18 @@ namespace {
 
 class NanToZero final : public DeviceTransform {
  public:
-  void submit(const float*, const DeviceGradients& gradients, cuda::StepCounters* counters, Stream& stream) override {
-    // Padding is zero, so all buffers can be taken as one.
-    const std::int64_t count = gradients.buffers.stride * gradients.num_workers;
-    zero_nonfinite({gradients.buffers.data, static_cast<std::size_t>(count)}, &counters->zeroed_elements, stream);
+  std::string name() const override { return "nan_to_zero"; }
+  bool is_per_tensor() const override { return true; }
+  void submit(const float*, const DeviceGradients& gradients, const FlatRange& range, cuda::StepCounters* counters,
+              Stream& stream) override {
+    cuda::zero_nonfinite(gradients.buffers.from(range.first), gradients.num_workers, range.count, counters, stream);
   }
 };
 
 class WeightDecay final : public DeviceTransform {
  public:
   WeightDecay(const Net& net, double decay, const Device& device)
-      : decay_(static_cast<float>(decay)),
-        flat_elements_(net.layout().flat_elements()),
-        is_decayed_(flat_elements_ / kFlatAlignment, device) {
+      : decay_(static_cast<float>(decay)), is_decayed_(net.layout().flat_elements() / kFlatAlignment, device) {
     std::vector<std::uint8_t> lines(static_cast<std::size_t>(is_decayed_.num_elements()));
     for (int index = 0; index < net.layout().num_segments(); ++index) {
       if (!net.is_regularized(index)) continue;
@@ -42,14 +40,16 @@ class WeightDecay final : public DeviceTransform {
     copy<std::uint8_t>(lines, is_decayed_.span(), stream);
     stream.synchronize();
   }
-  void submit(const float* parameters, const DeviceGradients& gradients, cuda::StepCounters*, Stream& stream) override {
-    cuda::add_weight_decay(gradients.buffers, gradients.num_workers, parameters, decay_, is_decayed_.data(),
-                           flat_elements_, stream);
+  std::string name() const override { return "weight_decay"; }
+  bool is_per_tensor() const override { return true; }
+  void submit(const float* parameters, const DeviceGradients& gradients, const FlatRange& range, cuda::StepCounters*,
+              Stream& stream) override {
+    cuda::add_weight_decay(gradients.buffers.from(range.first), gradients.num_workers, parameters + range.first, decay_,
+                           is_decayed_.data() + range.first / kFlatAlignment, range.count, stream);
   }
 
  private:
   float decay_;
-  std::int64_t flat_elements_;
   Buffer<std::uint8_t> is_decayed_;  // one per cache line
 };
 
@@ -77,7 +77,11 @@ class ClipByGlobalNorm final : public DeviceTransform {
         factors_(num_local_workers, device) {
     TERNGRAD_REQUIRE(max_norm > 0, "[clip_by_global_norm] the norm must be above 0, got ", max_norm);
   }
-  void submit(const float*, const DeviceGradients& gradients, cuda::StepCounters* counters, Stream& stream) override {
+  std::string name() const override { return "clip_by_global_norm"; }
+  bool is_per_tensor() const override { return false; }
+  void submit(const float*, const DeviceGradients& gradients, const FlatRange& range, cuda::StepCounters* counters,
+              Stream& stream) override {
+    TERNGRAD_REQUIRE(range == whole_range(layout_), "[", name(), "] needs the whole gradient, not a part of it");
     tensors_.clear();
     for (int worker = 0; worker < gradients.num_workers; ++worker) {
       for (const Segment& segment : layout_.segments()) {
@@ -102,6 +106,23 @@ class ClipByGlobalNorm final : public DeviceTransform {
 };
 
 }  // namespace
+
+FlatRange whole_range(const Layout& layout) { return {0, layout.flat_elements()}; }
+
+std::vector<FlatRange> ranges_of(const Layout& layout, std::span<const int> segments) {
+  std::vector<FlatRange> ranges;
+  for (const int index : segments) {
+    const Segment& segment = layout.segment(index);
+    const std::int64_t count = (segment.num_elements + kFlatAlignment - 1) / kFlatAlignment * kFlatAlignment;
+    if (count == 0) continue;
+    if (!ranges.empty() && ranges.back().first + ranges.back().count == segment.offset) {
+      ranges.back().count += count;
+    } else {
+      ranges.push_back({segment.offset, count});
+    }
+  }
+  return ranges;
+}
 
 std::unique_ptr<DeviceTransform> make_device_nan_to_zero() { return std::make_unique<NanToZero>(); }
 

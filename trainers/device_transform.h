@@ -1,7 +1,11 @@
 // DeviceTransform: what happens to workers' gradients in a GPU's memory before they are encoded.
 #pragma once
 
+#include <cstdint>
 #include <memory>
+#include <span>
+#include <string>
+#include <vector>
 
 #include "compress/compressed_all_reduce.h"
 #include "kernels/device.h"
@@ -17,15 +21,32 @@ struct DeviceGradients {
   int num_workers = 0;
 };
 
+/// Elements [first, first + count) of a flat buffer: whole tensors, each with the padding behind it.
+struct FlatRange {
+  std::int64_t first = 0;
+  std::int64_t count = 0;
+  friend bool operator==(const FlatRange&, const FlatRange&) = default;
+};
+
+/// All of a flat buffer.
+FlatRange whole_range(const Layout& layout);
+/// The ranges that hold these tensors and no others, as few as there can be.
+/// @param segments  in order
+std::vector<FlatRange> ranges_of(const Layout& layout, std::span<const int> segments);
+
 /// GradientTransform for all workers of a GPU at once, with the same bits. Calls only submit work, and can be captured
 /// into a CUDA graph once they have run.
 class DeviceTransform {
  public:
   virtual ~DeviceTransform() = default;
+  virtual std::string name() const = 0;
+  /// As GradientTransform::is_per_tensor: whether `submit` takes parts.
+  virtual bool is_per_tensor() const = 0;
   /// @param parameters  [flat elements]
+  /// @param range       whose gradients are changed: whole_range, or one of tensors, each of which is to come once
   /// @param counters    [1] what is changed is added
-  virtual void submit(const float* parameters, const DeviceGradients& gradients, cuda::StepCounters* counters,
-                      Stream& stream) = 0;
+  virtual void submit(const float* parameters, const DeviceGradients& gradients, const FlatRange& range,
+                      cuda::StepCounters* counters, Stream& stream) = 0;
 };
 
 /// make_nan_to_zero on a GPU.

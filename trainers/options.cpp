@@ -391,4 +391,10 @@ std::vector<OptionValue> OptionSet::values() const {
   return all;
 }
 
+void refuse_unused(const OptionSet& options, std::initializer_list<const char*> names, const std::string& needs) {
+  for (const char* name : names) {
+    if (options.was_set(name)) TERNGRAD_THROW(UsageError, "--", name, ": has no effect here; it needs ", needs);
+  }
+}
+
 }  // namespace terngrad

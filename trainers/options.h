@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <initializer_list>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -128,6 +129,10 @@ class OptionSet {
   std::vector<std::pair<std::string, std::string>> aliases_;
   std::vector<std::pair<std::string, std::string>> refused_;  // name, reason
 };
+
+/// Refuses options that the user set and this run would not look at.
+/// @param needs  what they need to have an effect. @throws UsageError naming the first of them
+void refuse_unused(const OptionSet& options, std::initializer_list<const char*> names, const std::string& needs);
 
 /// The number of insertions, deletions and replacements of characters that turn `a` into `b` (Levenshtein distance).
 int edit_distance(std::string_view a, std::string_view b);

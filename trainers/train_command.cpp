@@ -1,6 +1,7 @@
 #include "trainers/train_command.h"
 
 #include <algorithm>
+#include <array>
 #include <chrono>
 #include <ctime>
 #include <exception>
@@ -36,6 +37,7 @@
 #include "trainers/stop_hook.h"
 #include "trainers/trace.h"
 #include "trainers/train_failure.h"
+#include "trainers/train_option_checks.h"
 #include "trainers/train_options.h"
 #include "trainers/train_setup.h"
 #include "trainers/trainer.h"
@@ -296,10 +298,19 @@ void conclude(const TrainOptions& o, const RunDirectory& directory, std::uint64_
             << std::endl;
 }
 
-/// The exit code of a run that has ended, or was stopped, in good order.
-int exit_code_of(const TrainOptions& o, std::uint64_t steps_done, int signal) {
-  const bool is_whole = steps_done == static_cast<std::uint64_t>(o.max_steps);
-  return is_whole || signal == 0 ? kExitSuccess : kExitSignal + signal;
+/// How a rank has ended its part of a run, in good order.
+struct Ending {
+  bool is_early = false;  // as the chief sees it: others may not know
+  int signal = 0;         // that came to this rank, 0 for none
+};
+
+/// The exit code of the run, the same on all ranks, whichever of them a signal came to; a collective call. The end of
+/// MPI has no deadline: here a rank that hangs, in the last evaluation say, is named.
+int agreed_exit_code(const Ending& ending, const ProcessGroup& processes) {
+  std::array of_all = {static_cast<std::uint32_t>(ending.signal), std::uint32_t{ending.is_early ? 1u : 0u}};
+  processes.communicator()->all_reduce_max(of_all);
+  const auto [signal, is_early] = of_all;
+  return is_early != 0 && signal != 0 ? kExitSignal + static_cast<int>(signal) : kExitSuccess;
 }
 
 /// Adds what comes before anything is saved, on every rank in this order: it waits for the others.
@@ -308,9 +319,9 @@ void add_replica_check(const TrainOptions& o, Trainer& trainer) {
   trainer.add_hook(make_replica_check_hook(static_cast<std::uint64_t>(o.check_replicas)));
 }
 
-/// Trains as the chief, which reports and saves. @returns the exit code
-int train_and_report(const TrainOptions& o, const TrainSetup& setup, const StartedRun& run, Beginning& beginning,
-                     const ProcessGroup& processes) {
+/// Trains as the chief, which reports and saves.
+Ending train_and_report(const TrainOptions& o, const TrainSetup& setup, const StartedRun& run, Beginning& beginning,
+                        const ProcessGroup& processes) {
   Reports reports(o, run.directory, beginning.first_step);
   ProgressDisplay display;
   show_start(o, setup, run, beginning.first_step, processes, display);
@@ -331,15 +342,15 @@ int train_and_report(const TrainOptions& o, const TrainSetup& setup, const Start
   conclude(o, run.directory, steps_done);
   if (setup.conclusion) std::cout << setup.conclusion();
   if (o.profile) std::cout << profile.to_text();
-  return exit_code_of(o, steps_done, stop_signal.received());
+  return {.is_early = steps_done != static_cast<std::uint64_t>(o.max_steps), .signal = stop_signal.received()};
 }
 
-/// Trains as another rank. @returns the exit code
-int train_along(const TrainOptions& o, const TrainSetup& setup) {
+/// Trains as another rank.
+Ending train_along(const TrainOptions& o, const TrainSetup& setup) {
   if (setup.async_rank != nullptr) {
     const StopSignal stop_signal;
-    const std::uint64_t steps_done = setup.async_rank->run([&] { return stop_signal.received() != 0; });
-    return exit_code_of(o, steps_done, stop_signal.received());
+    setup.async_rank->run([&] { return stop_signal.received() != 0; });
+    return {.signal = stop_signal.received()};
   }
   ProgressDisplay display(stderr, ProgressDisplay::Mode::kSilent);
   add_replica_check(o, *setup.trainer);
@@ -347,8 +358,8 @@ int train_along(const TrainOptions& o, const TrainSetup& setup) {
       {.save_steps = static_cast<std::uint64_t>(o.save_iter), .save_at_start = !o.init_from.empty()}));
   const StopSignal stop_signal;
   setup.trainer->add_hook(make_stop_hook(stop_signal, o.stop_after_secs, display));
-  const std::uint64_t steps_done = setup.trainer->run();
-  return exit_code_of(o, steps_done, stop_signal.received());
+  setup.trainer->run();
+  return {.signal = stop_signal.received()};
 }
 
 /// A number that no other run has; for a run of one process, whose messages reach no other, simply the seed.
@@ -408,10 +419,8 @@ int train(const TrainOptions& o, RunDescription description, const ProcessGroup&
     const auto on_error = [](const std::string& message) { print_error("terngrad_train", "no trace: " + message); };
     setup.trainer->add_hook(make_trace_hook(*trace, processes.name_of(processes.rank()), path, on_error));
   }
-  const int exit_code = run ? train_and_report(o, setup, *run, beginning, processes) : train_along(o, setup);
-  // The end of MPI has no deadline. Here a rank that hangs, in the last evaluation say, is named.
-  if (!processes.is_alone()) processes.communicator()->barrier();
-  return exit_code;
+  const Ending ending = run ? train_and_report(o, setup, *run, beginning, processes) : train_along(o, setup);
+  return agreed_exit_code(ending, processes);
 }
 
 /// Evaluates, as the rank that was set aside, what the others save in `directory`. @returns the exit code

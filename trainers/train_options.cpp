@@ -1,6 +1,7 @@
 #include "trainers/train_options.h"
 
 #include <algorithm>
+#include <initializer_list>
 #include <map>
 #include <utility>
 
@@ -11,7 +12,6 @@
 #include "nets/net.h"
 #include "trainers/async_options.h"
 #include "trainers/optimizer.h"
-#include "trainers/trace.h"
 
 namespace terngrad {
 namespace {
@@ -48,189 +48,10 @@ Value pick(const std::string& name, std::initializer_list<std::pair<const char*,
   TERNGRAD_THROW(UsageError, "unknown value '", name, "'");
 }
 
-bool uses_ternary(const TrainOptions& o) {
-  if (o.codec_name() == "ternary") return true;
-  for (const std::string& rule : o.codec_for) {
-    if (parse_codec_rule(rule).codec == "ternary") return true;
-  }
-  return false;
-}
-
-/// Whether any tensor may travel as something else than fp32.
-bool compresses(const TrainOptions& o) {
-  if (o.codec_name() != "fp32") return true;
-  return std::ranges::any_of(o.codec_for,
-                             [](const std::string& rule) { return parse_codec_rule(rule).codec != "fp32"; });
-}
-
 std::vector<std::string> with_auto_and_fp16(std::vector<std::string> names) {
   names.insert(names.begin(), "auto");
   names.emplace_back("fp16");
   return names;
-}
-
-/// Options of one kind of device.
-void check_devices(const OptionSet& options, const TrainOptions& o) {
-  if (devices_of(o).is_cpu()) {
-    refuse_unused(options, {"num_gpus", "math"}, "a GPU (--device cuda)");
-    return;
-  }
-  refuse_unused(options, {"threads_per_worker"}, "--device cpu");
-  if (o.profile) {
-    throw UsageError(
-        "--profile: the parts of a step are not timed on GPUs, where a step is one launch; it needs --device cpu");
-  }
-  if (o.trace_steps > 0) {
-    throw UsageError(
-        "--trace_steps: a step on a GPU is one launch, whose parts its own tools show; it needs --device cpu");
-  }
-  if (o.gpus.count > o.num_nodes / o.num_processes) {
-    TERNGRAD_THROW(UsageError, "--num_gpus ", o.gpus.count, ": each GPU ",
-                   o.num_processes == 1 ? "" : "of the " + std::to_string(o.num_processes) + " processes ",
-                   "needs a worker, --num_nodes is ", o.num_nodes, "; accepted: 1 to ", o.num_nodes / o.num_processes);
-  }
-  if (o.exchange == "vendor") {
-    throw UsageError(
-        "--exchange vendor: is between processes on CPUs; accepted on GPUs: auto, all_gather, "
-        "scatter_reduce, integer_sum");
-  }
-}
-
-/// What the library's own all-reduce leaves to say: the type of the elements.
-void check_vendor(const OptionSet& options, const TrainOptions& o) {
-  if (o.exchange != "vendor") {
-    if (o.codec == "fp16") {
-      TERNGRAD_THROW(UsageError, "--codec fp16: is for --exchange vendor; accepted with --exchange ", o.exchange,
-                     ": auto, fp32, bf16, ternary");
-    }
-    return;
-  }
-  if (uses_ternary(o) || !o.codec_for.empty()) {
-    TERNGRAD_THROW(
-        UsageError, "--exchange vendor: adds floating-point numbers of one type, so the codec must be fp32, ",
-        "bf16 or fp16 for all tensors; got ", o.codec_name(), o.codec_for.empty() ? "" : " with --codec_for");
-  }
-  refuse_unused(options, {"return_codec", "size_to_binarize", "quantize_logits", "floating_grad_epoch"},
-                "an --exchange other than vendor");
-  if (o.on_nonfinite == "zero") {
-    throw UsageError(
-        "--on_nonfinite zero: with --exchange vendor a sum does not tell whose gradient it was; accepted: stop, skip");
-  }
-}
-
-/// Options of parameter servers.
-void check_servers(const OptionSet& options, const TrainOptions& o) {
-  if (o.strategy_name() != "ps") {
-    refuse_unused(options, {"num_servers", "pull"}, "--strategy ps");
-    return;
-  }
-  if (!devices_of(o).is_cpu()) {
-    throw UsageError("--strategy ps: servers and their workers compute on CPUs; accepted with it: --device cpu");
-  }
-  if (o.exchange != "auto" && o.exchange != "scatter_reduce") {
-    TERNGRAD_THROW(UsageError, "--exchange ", o.exchange,
-                   ": with --strategy ps servers aggregate shares of the gradient; accepted: auto, scatter_reduce");
-  }
-  if (!o.pulls_parameters()) return;
-  if (o.return_codec == "sums" || o.return_codec == "ternary") {
-    TERNGRAD_THROW(UsageError, "--return_codec ", o.return_codec,
-                   ": is of gradients, --pull parameters sends parameters; accepted with it: fp32, bf16");
-  }
-  refuse_unused(options, {"check_replicas", "rebroadcast_epochs"},
-                "--pull gradient; with parameters the replicas take over the servers' in every step");
-}
-
-/// What is not exchanged in buckets, and why. @returns empty if it can be
-std::string reason_against_buckets(const TrainOptions& o) {
-  if (o.strategy_name() == "simple") return "--strategy replicated: simple exchanges nothing";
-  if (is_async(o)) return "--strategy replicated or ps: async pushes whole gradients";
-  if (o.exchange == "vendor") return "an --exchange other than vendor, which takes the whole gradient";
-  if (o.scaler_scope == "model" && uses_ternary(o)) {
-    return "another --scaler_scope than model, whose scaler takes all tensors";
-  }
-  if (o.clip_by_global_norm > 0) return "a run without --clip_by_global_norm, which takes the norm of all tensors";
-  if (o.pulls_parameters()) return "--pull gradient: an update cannot be taken back if a later tensor is not finite";
-  return "";
-}
-
-/// Options of the exchange in buckets.
-void check_buckets_and_overlap(const OptionSet& options, const TrainOptions& o) {
-  const bool is_cpu = devices_of(o).is_cpu();
-  const std::string needs = is_cpu ? reason_against_buckets(o) : "--device cpu";
-  if (needs.empty()) return;
-  refuse_unused(options, {"bucket_mb"}, needs);
-  if (o.overlap == "on") TERNGRAD_THROW(UsageError, "--overlap on: needs ", needs, "; accepted here: auto, off");
-}
-
-void check_compression(const OptionSet& options, const TrainOptions& o) {
-  for (const std::string& rule : o.codec_for) {
-    CodecRule parsed;
-    try {
-      parsed = parse_codec_rule(rule);
-      make_codec(parsed.codec, {});
-    } catch (const InvalidArgument& error) {
-      TERNGRAD_THROW(UsageError, "--codec_for ", rule, ": ", error.what());
-    }
-  }
-  if (options.was_set("codec") && options.was_set("grad_bits")) {
-    const std::string by_bits = o.grad_bits == 32 ? "fp32" : o.grad_bits == 16 ? "bf16" : "ternary";
-    if (o.codec != "auto" && o.codec != by_bits) {
-      TERNGRAD_THROW(UsageError, "--codec ", o.codec, ": contradicts --grad_bits ", o.grad_bits, ", which is ", by_bits,
-                     "; give one of them, or values that agree");
-    }
-  }
-  if (!uses_ternary(o)) {
-    refuse_unused(
-        options,
-        {"clip_factor", "scaler", "scaler_sharing", "clip_scope", "scaler_scope", "block_size", "ternary_format"},
-        "the codec ternary (--grad_bits 1)");
-  }
-  if (o.codec_name() == "fp32")
-    refuse_unused(options, {"size_to_binarize", "quantize_logits"}, "a codec other than fp32");
-  if (o.floating_grad_epoch > 0 && !compresses(o)) {
-    refuse_unused(options, {"floating_grad_epoch"}, "a codec other than fp32 for the other epochs");
-  }
-  check_vendor(options, o);
-  if (o.scaler_scope != "block") refuse_unused(options, {"block_size"}, "--scaler_scope block");
-  if (o.clip_factor == 0) refuse_unused(options, {"clip_scope", "scaler"}, "a --clip_factor above 0");
-  if (o.clip_scope == "local" && o.scaler_sharing == "none") {
-    TERNGRAD_THROW(UsageError,
-                   "--clip_scope local: has no effect with --scaler_sharing none, where each worker saturates at its "
-                   "own scaler; accepted with it: shared");
-  }
-  if ((o.return_codec == "sums" || o.return_codec == "ternary") && !uses_ternary(o)) {
-    TERNGRAD_THROW(UsageError, "--return_codec ", o.return_codec,
-                   ": needs codes that add up as integers, those of the codec ternary (--grad_bits 1); accepted with ",
-                   o.codec_name(), ": fp32, bf16");
-  }
-  if (o.scaler_sharing == "none" && (o.return_codec == "sums" || o.return_codec == "ternary")) {
-    TERNGRAD_THROW(
-        UsageError, "--return_codec ", o.return_codec,
-        ": needs a scaler that all workers share; --scaler_sharing none gives each its own (accepted with it: fp32, "
-        "bf16)");
-  }
-  if (o.exchange == "integer_sum") {
-    if (!uses_ternary(o) || o.scaler_sharing == "none") {
-      TERNGRAD_THROW(
-          UsageError,
-          "--exchange integer_sum: needs codes that add up as integers: the codec ternary with --scaler_sharing max "
-          "or mean");
-    }
-    refuse_unused(options, {"ternary_format"}, "an --exchange other than integer_sum, which sends lanes");
-  }
-  if (o.return_codec == "sums" && o.exchange == "all_gather") {
-    TERNGRAD_THROW(
-        UsageError,
-        "--return_codec sums: has no effect with --exchange all_gather, where no mean travels back; accepted "
-        "with it: fp32, bf16, ternary; accepted with sums: --exchange auto, scatter_reduce, integer_sum");
-  }
-  if (o.num_nodes == 1) {
-    const std::string needs = "--num_nodes 2 or more: one worker shares and sends nothing";
-    refuse_unused(options, {"scaler_sharing", "clip_scope", "reduce"}, needs);
-    const bool has_server = o.strategy == "ps";  // to which it sends
-    if (!has_server) refuse_unused(options, {"exchange"}, needs);
-    if (o.return_codec == "sums" && !has_server) refuse_unused(options, {"return_codec"}, needs);
-  }
 }
 
 /// Options of the original that cannot be honoured here; docs/options.md has the whole list.
@@ -264,13 +85,34 @@ std::string TrainOptions::strategy_name() const {
   return num_nodes == 1 && codec_name() == "fp32" && codec_for.empty() ? "simple" : "replicated";
 }
 
-bool TrainOptions::splits_gradients() const { return reason_against_buckets(*this).empty(); }
-
-void refuse_unused(const OptionSet& options, std::initializer_list<const char*> names, const std::string& needs) {
-  for (const char* name : names) {
-    if (options.was_set(name)) TERNGRAD_THROW(UsageError, "--", name, ": has no effect here; it needs ", needs);
+bool uses_ternary(const TrainOptions& o) {
+  if (o.codec_name() == "ternary") return true;
+  for (const std::string& rule : o.codec_for) {
+    if (parse_codec_rule(rule).codec == "ternary") return true;
   }
+  return false;
 }
+
+std::string reason_against_buckets(const TrainOptions& o) {
+  if (o.strategy_name() == "simple") return "--strategy replicated: simple exchanges nothing";
+  if (is_async(o)) return "--strategy replicated or ps: async pushes whole gradients";
+  if (o.exchange == "vendor") return "an --exchange other than vendor, which takes the whole gradient";
+  if (o.scaler_scope == "model" && uses_ternary(o)) {
+    return "another --scaler_scope than model, whose scaler takes all tensors";
+  }
+  if (o.clip_by_global_norm > 0) return "a run without --clip_by_global_norm, which takes the norm of all tensors";
+  if (o.pulls_parameters()) return "--pull gradient: an update cannot be taken back if a later tensor is not finite";
+  return "";
+}
+
+std::string reason_against_overlap(const TrainOptions& o) {
+  if (o.ternary_format == "tmask" && uses_ternary(o) && !devices_of(o).is_cpu()) {
+    return "another --ternary_format than tmask on a GPU: the host waits for its sizes, and submits nothing meanwhile";
+  }
+  return reason_against_buckets(o);
+}
+
+bool TrainOptions::splits_gradients() const { return reason_against_buckets(*this).empty(); }
 
 void declare_train_options(OptionSet& options, TrainOptions& o) {
   options.group("Run");
@@ -344,11 +186,11 @@ void declare_train_options(OptionSet& options, TrainOptions& o) {
               one_of({"auto", "simple", "replicated", "ps", "async"}));
   options.add("num_servers", &o.num_servers,
               "with --strategy ps: the last so many processes of a launch only serve, each its share of the "
-              "parameters; 0: the first process serves, beside its workers",
+              "parameters; 0: the first process serves, beside its workers; on GPUs the first one does",
               at_least(0));
   options.add("pull", &o.pull,
               "with --strategy ps: gradient: workers get the mean and update their replicas; parameters: servers "
-              "update, workers get the parameters (as --return_codec says)",
+              "update, workers get the parameters (as --return_codec says; on CPUs)",
               one_of({"gradient", "parameters"}));
   options.add("async_scale", &o.async_scale,
               "with --strategy async: factor of every gradient that is applied; 0: 1 / --num_nodes",
@@ -368,12 +210,16 @@ void declare_train_options(OptionSet& options, TrainOptions& o) {
   options.add("on_nonfinite", &o.on_nonfinite,
               "on NaN or infinity in a gradient or their mean: stop, skip the step, or count it as zero",
               one_of({"stop", "skip", "zero"}));
-  options.add("overlap", &o.overlap,
-              "on a CPU, exchange gradients of some tensors while others are still being computed (the result has the "
-              "same bits); auto: with several processes",
-              one_of({"auto", "on", "off"}));
-  options.add("bucket_mb", &o.bucket_mb,
-              "on a CPU, MiB of fp32 gradient that are exchanged together; a tensor is never cut", greater_than(0));
+  options.add(
+      "overlap", &o.overlap,
+      "exchange gradients of some tensors while others are still being computed (the result has the same bits); "
+      "auto: with several processes or GPUs",
+      one_of({"auto", "on", "off"}));
+  options.add(
+      "bucket_mb", &o.bucket_mb,
+      "MiB of fp32 gradient that are exchanged together, a tensor is never cut; 0: 1, or all where a run has one "
+      "GPU and --overlap is not on",
+      at_least(0));
   options.add("exchange_timeout", &o.exchange_timeout,
               "seconds after which a process that others wait for has failed; longer than a step or a save takes, and "
               "on GPUs than two steps",
@@ -446,65 +292,11 @@ void apply_dataset_defaults(OptionSet& options, const TrainOptions& o) {
   options.set_default("weight_decay", defaults.weight_decay);
 }
 
-void check_train_options(const OptionSet& options, const TrainOptions& o) {
-  if (o.trains) check_devices(options, o);
-  const int threads = o.threads == 0 ? num_hardware_threads() : o.threads;
-  if (o.threads_per_worker > threads) {
-    TERNGRAD_THROW(UsageError, "--threads_per_worker ", o.threads_per_worker, ": must be at most --threads, ", threads,
-                   o.threads == 0 ? " (all of this machine)" : "");
-  }
-  if (o.batch_size % o.num_nodes != 0) {
-    TERNGRAD_THROW(UsageError, "--batch_size ", o.batch_size, ": must divide evenly over --num_nodes ", o.num_nodes,
-                   " (each worker takes the same number of examples)");
-  }
-  if (o.benchmark_mode) {
-    refuse_unused(options, {"data_dir", "data_shares", "eval_steps"},
-                  "a run without --benchmark_mode, which reads no data");
-  } else if (o.dataset == "synthetic") {
-    refuse_unused(options, {"data_dir", "data_shares"}, "a data set with files; synthetic is built in");
-  } else if (o.data_dir.empty()) {
-    TERNGRAD_THROW(UsageError, "--data_dir: must name the folder with the files of --dataset ", o.dataset);
-  }
-  if (o.optimizer != "momentum" && o.optimizer != "rmsprop") {
-    refuse_unused(options, {"momentum"}, "--optimizer momentum or rmsprop");
-  }
-  if (o.learning_rate_decay_type != "exponential") {
-    refuse_unused(options, {"num_epochs_per_decay", "learning_rate_decay_factor"},
-                  "--learning_rate_decay_type exponential");
-  }
-  if (!has_dropout(net_spec(o.net))) {
-    refuse_unused(options, {"dropout_keep_prob"}, "a net with dropout; " + o.net + " has none");
-  }
-  if (o.trace_steps > 0 && o.max_steps <= static_cast<std::int64_t>(Trace::kWarmUpSteps)) {
-    TERNGRAD_THROW(UsageError, "--trace_steps ", o.trace_steps, ": begins after ", Trace::kWarmUpSteps,
-                   " steps, --max_steps is ", o.max_steps, "; accepted with it: --max_steps ", Trace::kWarmUpSteps + 1,
-                   " or more");
-  }
-  if (o.resume && o.train_dir.empty()) TERNGRAD_THROW(UsageError, "--resume: needs --train_dir, the run to go on with");
-  if (o.resume) refuse_unused(options, {"init_from"}, "a new run; --resume goes on from the run's own checkpoint");
-  if (o.init_from.empty()) refuse_unused(options, {"fine_tune"}, "--init_from");
-  if (o.strategy_name() == "simple") {
-    if (o.num_nodes != 1) {
-      TERNGRAD_THROW(UsageError, "--strategy simple: is for one worker, --num_nodes is ", o.num_nodes,
-                     "; accepted: auto, replicated, ps, async");
-    }
-    if (o.codec_name() != "fp32" || !o.codec_for.empty()) {
-      TERNGRAD_THROW(UsageError, "--strategy simple: exchanges nothing, so a codec (", o.codec_name(),
-                     ") would do nothing; accepted: auto, replicated, ps, async");
-    }
-    refuse_unused(options, {"exchange", "return_codec"}, "--strategy replicated or ps");
-  }
-  check_servers(options, o);
-  check_async_options(options, o);
-  if (o.trains) check_buckets_and_overlap(options, o);
-  if (!o.tensorboard) refuse_unused(options, {"histogram_steps"}, "--tensorboard");
-  check_compression(options, o);
-}
-
 void apply_launch(TrainOptions& o, const LaunchPlace& place) {
   o.gpus.count = std::max(1, o.num_gpus);
   // What CPUs alone can do. That there are GPUs is no reason to refuse it.
-  if (o.device == "auto" && (o.strategy == "ps" || is_async(o) || o.exchange == "vendor")) o.device = "cpu";
+  const bool cpus_serve = o.strategy == "ps" && (o.num_servers > 0 || o.pulls_parameters());
+  if (o.device == "auto" && (cpus_serve || is_async(o) || o.exchange == "vendor")) o.device = "cpu";
   if (place.num_processes == 1) return;
   if (o.threads == 0) o.threads = std::max(1, num_hardware_threads() / place.num_sharing);
   o.num_processes = place.num_processes - (o.last_rank_evaluates ? 1 : 0);
@@ -512,48 +304,6 @@ void apply_launch(TrainOptions& o, const LaunchPlace& place) {
 }
 
 DeviceChoice devices_of(const TrainOptions& o) { return choose_devices(o.device, o.gpus, o.math); }
-
-void check_launch(const OptionSet& options, const TrainOptions& o, int num_processes) {
-  if (num_processes == 1) {
-    refuse_unused(options, {"exchange_timeout", "rebroadcast_epochs", "last_rank_evaluates", "data_shares"},
-                  "several processes (mpirun -np N)");
-    if (o.num_gpus <= 1) {
-      refuse_unused(options, {"check_replicas"}, "several processes (mpirun -np N), or several GPUs (--num_gpus M)");
-    }
-    if (o.num_servers > 0 && o.strategy == "ps") {
-      TERNGRAD_THROW(UsageError, "--num_servers ", o.num_servers,
-                     ": needs several processes (mpirun -np N); accepted here: 0, this process serves its workers");
-    }
-    return;
-  }
-  if (o.last_rank_evaluates) {
-    refuse_unused(options, {"eval_steps", "benchmark_mode"},
-                  "a run that evaluates itself, without --last_rank_evaluates (which evaluates each checkpoint, see "
-                  "--save_iter)");
-    --num_processes;
-  }
-  if (o.strategy != "ps") refuse_unused(options, {"num_servers"}, "--strategy ps");
-  if (o.num_servers >= num_processes) {
-    TERNGRAD_THROW(UsageError, "--num_servers ", o.num_servers, ": of ", num_processes,
-                   " processes at least one must have workers; accepted: 0 to ", num_processes - 1);
-  }
-  // Of those that are not alone, the first one of --strategy async only serves.
-  num_processes -= is_async(o) && num_processes > 1 ? 1 : o.num_servers;
-  if (o.num_nodes < num_processes) {
-    TERNGRAD_THROW(UsageError, "--num_nodes ", o.num_nodes, ": each of the ", num_processes,
-                   " training processes needs a worker; accepted: ", num_processes, " or more");
-  }
-}
-
-void check_codec_plan(const TrainOptions& o, const CodecPlan& plan) {
-  const std::string codec = o.codec_name();
-  if (codec == "fp32") return;  // nothing was asked for that could go missing
-  const auto uses = [&](const CodecPlan::Group& group) { return group.codec->name() == codec; };
-  if (std::ranges::any_of(plan.groups(), uses)) return;
-  const std::string given = o.codec != "auto" ? "--codec " + o.codec : "--grad_bits " + std::to_string(o.grad_bits);
-  TERNGRAD_THROW(UsageError, given, ": has no effect here; no tensor of --net ", o.net, " is left to travel as ", codec,
-                 " by --codec_for, --size_to_binarize and --quantize_logits");
-}
 
 OnNonfinite on_nonfinite_of(const TrainOptions& o) {
   return pick<OnNonfinite>(o.on_nonfinite,
@@ -601,16 +351,16 @@ CompressedAllReduceOptions floating_exchange_options(const TrainOptions& o, std:
   return result;
 }
 
-Buckets exchange_buckets(const TrainOptions& o, const Layout& layout, std::span<const int> order) {
+Buckets exchange_buckets(const TrainOptions& o, const Layout& layout, std::span<const int> order, double default_mb) {
   if (!o.splits_gradients()) return whole_bucket(layout);
   // No layout has as much as the greatest number of bytes here.
-  const double bytes = std::clamp(o.bucket_mb * 0x1p20, 1.0, 0x1p60);
+  const double bytes = std::clamp((o.bucket_mb == 0 ? default_mb : o.bucket_mb) * 0x1p20, 1.0, 0x1p60);
   return plan_buckets(layout, order, static_cast<std::int64_t>(bytes));
 }
 
-bool overlaps(const TrainOptions& o, int num_processes) {
-  if (o.overlap == "off" || !o.splits_gradients()) return false;
-  return o.overlap == "on" || num_processes > 1;
+bool overlaps(const TrainOptions& o, int num_ranks) {
+  if (o.overlap == "off" || !reason_against_overlap(o).empty()) return false;
+  return o.overlap == "on" || num_ranks > 1;
 }
 
 Schedule make_schedule(const TrainOptions& o, std::int64_t num_examples) {

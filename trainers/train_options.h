@@ -2,7 +2,6 @@
 #pragma once
 
 #include <cstdint>
-#include <initializer_list>
 #include <span>
 #include <string>
 #include <vector>
@@ -63,7 +62,7 @@ struct TrainOptions {
   std::string reduce = "average";
   std::string on_nonfinite = "stop";
   std::string overlap = "auto";
-  double bucket_mb = 4;
+  double bucket_mb = 0;  // 0: kDefaultBucketMb, or one bucket where a GPU is alone
   double exchange_timeout = 600;
   bool last_rank_evaluates = false;
   std::int64_t check_replicas = 0;
@@ -109,19 +108,19 @@ struct TrainOptions {
   bool splits_gradients() const;
 };
 
+/// Whether any tensor may travel as ternary codes.
+bool uses_ternary(const TrainOptions& o);
+
+/// What gradients would need to be exchanged in buckets of tensors; empty if they are (splits_gradients).
+std::string reason_against_buckets(const TrainOptions& o);
+/// What they would need to be exchanged beside the backward pass; empty if they can be.
+std::string reason_against_overlap(const TrainOptions& o);
+
 /// Declares every option over `o`.
 void declare_train_options(OptionSet& options, TrainOptions& o);
 
-/// Refuses options that the user set and this run would not look at.
-/// @param needs  what they need to have an effect. @throws UsageError naming the first of them
-void refuse_unused(const OptionSet& options, std::initializer_list<const char*> names, const std::string& needs);
-
 /// Gives `o` the defaults of its data set for what the user did not set.
 void apply_dataset_defaults(OptionSet& options, const TrainOptions& o);
-
-/// Checks combinations: what contradicts itself, and options that the chosen mode would not use.
-/// @throws UsageError naming the options, their values and what would be accepted
-void check_train_options(const OptionSet& options, const TrainOptions& o);
 
 /// A process among those of a launch.
 struct LaunchPlace {
@@ -136,13 +135,6 @@ void apply_launch(TrainOptions& o, const LaunchPlace& place);
 /// What --device, --num_gpus and --math come to for this process. @throws UsageError as choose_devices
 DeviceChoice devices_of(const TrainOptions& o);
 
-/// Checks what only runs of several processes, or only runs of one, can do.
-/// @throws UsageError as check_train_options
-void check_launch(const OptionSet& options, const TrainOptions& o, int num_processes);
-
-/// Checks the same against the tensors of the net. @throws UsageError if no tensor uses the codec that was asked for
-void check_codec_plan(const TrainOptions& o, const CodecPlan& plan);
-
 /// --on_nonfinite.
 OnNonfinite on_nonfinite_of(const TrainOptions& o);
 
@@ -152,12 +144,19 @@ CompressedAllReduceOptions exchange_options(const TrainOptions& o, std::uint64_t
 /// The same for the steps of floating epochs: every tensor travels as fp32, everything else is as without.
 CompressedAllReduceOptions floating_exchange_options(const TrainOptions& o, std::uint64_t run_id, int num_threads);
 
-/// The buckets that the options ask for, the same for any number of processes and with or without overlap.
-/// @param order  as Net::gradient_order
-Buckets exchange_buckets(const TrainOptions& o, const Layout& layout, std::span<const int> order);
+/// As large as hides most of an exchange and no larger: what ends the backward pass cannot be hidden (README of
+/// bench/results).
+inline constexpr double kDefaultBucketMb = 1;
 
-/// Whether a CPU exchanges while it computes, as one of so many processes.
-bool overlaps(const TrainOptions& o, int num_processes);
+/// The buckets that the options ask for, the same with or without overlap.
+/// @param order       as Net::gradient_order
+/// @param default_mb  MiB where the options leave it open
+Buckets exchange_buckets(const TrainOptions& o, const Layout& layout, std::span<const int> order,
+                         double default_mb = kDefaultBucketMb);
+
+/// Whether gradients are exchanged while others are computed, by one of so many ranks: processes, or GPUs of all
+/// processes.
+bool overlaps(const TrainOptions& o, int num_ranks);
 
 /// The learning rate's part. @param num_examples  of one epoch
 Schedule make_schedule(const TrainOptions& o, std::int64_t num_examples);

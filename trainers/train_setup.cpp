@@ -16,6 +16,7 @@
 #include "nets/net.h"
 #include "trainers/async_options.h"
 #include "trainers/async_setup.h"
+#include "trainers/compression_option_checks.h"
 #include "trainers/device_setup.h"
 #include "trainers/floating_epochs.h"
 #include "trainers/gradient_transform.h"
@@ -318,7 +319,8 @@ TrainSetup make_train_setup(const TrainOptions& o, const TrainPlace& place) {
     const std::int64_t steps = o.rebroadcast_epochs * data.num_examples / o.batch_size;
     options.rebroadcast_steps = static_cast<std::uint64_t>(std::max<std::int64_t>(steps, 1));
   }
-  options.overlap = setup.devices.is_cpu() && overlaps(o, place.communicator->size());
+  const int ranks_per_process = setup.devices.is_cpu() ? 1 : static_cast<int>(setup.devices.gpus.size());
+  options.overlap = overlaps(o, place.communicator->size() * ranks_per_process);
   std::uint64_t plan_fingerprint = 0;
   if (is_async(o)) {
     plan_fingerprint = make_async(o, place, data.dataset, schedule, options, setup);

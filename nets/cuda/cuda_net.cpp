@@ -41,13 +41,13 @@ class CudaNet final : public PlannedNet<DeviceNet> {
   std::vector<std::string> notes() const override { return notes_; }
 
   void submit_gradients(const float* parameters, const DeviceBatch& batch, WorkerBuffers<float> gradients,
-                        WorkerLoss* losses) override {
+                        WorkerLoss* losses, const SegmentSubmitted& on_segment) override {
     trainer_.compute_gradients({.parameters = parameters,
                                 .seed = options_.seed,
                                 .step = batch.step,
                                 .first_worker = static_cast<std::uint32_t>(options_.first_local_worker),
                                 .states = batch.states},
-                               batch.images, batch.labels, gradients, losses);
+                               batch.images, batch.labels, gradients, losses, on_segment);
   }
 
   void submit_predict(const float* parameters, const float* state, const float* images, int num_examples,
@@ -76,15 +76,12 @@ class CudaNet final : public PlannedNet<DeviceNet> {
                                 .step = {.step = batch.step},
                                 .states = equally_spaced(batch.states, "states")};
     if (losses_.num_elements() == 0) losses_ = Buffer<WorkerLoss>(options_.num_local_workers, stream_.device());
-    submit_gradients(parameters.data(), on_device, equally_spaced(gradients, "gradients"), losses_.data());
+    submit_gradients(parameters.data(), on_device, equally_spaced(gradients, "gradients"), losses_.data(), {});
     copy<WorkerLoss>(losses_.span(), losses, stream_);
     stream_.synchronize();
     if (!on_segment_ready) return;
-    for (std::size_t l = plan().layers.size(); l-- > 0;) {
-      if (!plan().layers[l].needs_gradient) continue;
-      for (const int segment : plan().layers[l].tensors) {
-        for (int worker = 0; worker < options_.num_local_workers; ++worker) on_segment_ready(worker, segment);
-      }
+    for (const int segment : gradient_order()) {
+      for (int worker = 0; worker < options_.num_local_workers; ++worker) on_segment_ready(worker, segment);
     }
   }
 

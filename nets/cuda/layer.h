@@ -62,7 +62,8 @@ class Layer {
  public:
   virtual ~Layer() = default;
   virtual void forward(const Pass& pass, std::span<const float* const> inputs, float* output) = 0;
-  /// Only after `forward` with the same inputs, in training mode.
+  /// Only after `forward` with the same inputs, in training mode. Whatever branches of the stream have a part in it
+  /// have come back when it returns, so what the stream is given next finds the gradients of the layer's tensors final.
   virtual void backward(const Pass& pass, const BackwardArguments& arguments) = 0;
 };
 

@@ -55,7 +55,8 @@ const float* PassRunner::forward(const Pass& caller_pass, const float* images) {
 }
 
 void PassRunner::compute_gradients(const Pass& caller_pass, const float* images, const std::int32_t* labels,
-                                   WorkerBuffers<float> gradients, WorkerLoss* losses) {
+                                   WorkerBuffers<float> gradients, WorkerLoss* losses,
+                                   const SegmentSubmitted& on_segment) {
   const float* logits = forward(caller_pass, images);
   const Pass pass = with_workspace(caller_pass, workspace_.data());
   softmax_cross_entropy(logits, labels, examples_per_worker_, num_workers_, plan_.num_classes,
@@ -69,6 +70,8 @@ void PassRunner::compute_gradients(const Pass& caller_pass, const float* images,
                                 .input_gradients = place.input_gradients,
                                 .gradients = gradients});
     for (const PassMemory::Sum& sum : place.sums) add_to(sum.sum, sum.addend, sum.num_elements, stream_);
+    if (!on_segment) continue;
+    for (const int segment : plan_.layers[l].tensors) on_segment(segment);
   }
 }
 

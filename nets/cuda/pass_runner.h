@@ -24,8 +24,9 @@ class PassRunner {
   const float* forward(const Pass& pass, const float* images);
 
   /// Forward, losses and backward.
+  /// @param on_segment  see SegmentSubmitted; may be empty
   void compute_gradients(const Pass& pass, const float* images, const std::int32_t* labels,
-                         WorkerBuffers<float> gradients, WorkerLoss* losses);
+                         WorkerBuffers<float> gradients, WorkerLoss* losses, const SegmentSubmitted& on_segment);
 
  private:
   const NetPlan& plan_;

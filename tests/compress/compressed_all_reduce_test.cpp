@@ -188,6 +188,42 @@ TEST(CompressedAllReduce, GivesTheSameBitsForAnyNumberOfProcesses) {
   }
 }
 
+TEST(CompressedAllReduce, FloatsThatProcessesAddBeforeTheyTravelGiveTheReferenceMean) {
+  const Layout layout = mixed_layout();
+  for (const int num_workers : {6, 7, 8}) {
+    const auto workers = worker_gradients(layout, num_workers);
+    for (const char* codec : {"fp32", "bf16"}) {
+      for (const ExchangeAlgorithm algorithm : {ExchangeAlgorithm::kAllGather, ExchangeAlgorithm::kScatterReduce}) {
+        auto options = options_of(algorithm);
+        options.codecs.codec = codec;
+        CompressedAllReduce alone = local_exchange(layout, num_workers, options);
+        Tensors expected = blank_tensors(layout);
+        const ExchangeReport of_one = alone.exchange(tables(workers, 0, num_workers), expected.table, 4);
+        for (const int size : {2, 3, 5}) {
+          std::vector<Tensors> means;
+          for (int rank = 0; rank < size; ++rank) means.push_back(blank_tensors(layout));
+          std::vector<ExchangeReport> reports(static_cast<std::size_t>(size));
+          const auto errors = testing::run_ranks(size, [&](std::shared_ptr<Communicator> communicator) {
+            const auto rank = static_cast<std::size_t>(communicator->rank());
+            const WorkerGroup group = make_worker_group(num_workers, std::move(communicator));
+            CompressedAllReduce exchange(layout, group, options);
+            reports[rank] = exchange.exchange(tables(workers, group.first_local_worker, group.num_local_workers),
+                                              means[rank].table, 4);
+          });
+          for (const auto& error : errors) ASSERT_FALSE(error);
+          ExchangeReport sum;
+          for (const ExchangeReport& report : reports) sum += report;
+          EXPECT_EQ(sum.sent_bytes(), of_one.sent_bytes()) << codec << to_string(algorithm) << size;
+          EXPECT_EQ(sum.received_bytes(), of_one.received_bytes()) << codec << to_string(algorithm) << size;
+          for (const Tensors& mean : means) {
+            ASSERT_TRUE(same_bits(expected.values, mean)) << codec << to_string(algorithm) << size;
+          }
+        }
+      }
+    }
+  }
+}
+
 TEST(CompressedAllReduce, GivesTheReferenceMeanStepAfterStep) {
   const Layout layout = mixed_layout();
   for (const ExchangeAlgorithm algorithm : kAlgorithms) {

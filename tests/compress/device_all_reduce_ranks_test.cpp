@@ -53,6 +53,45 @@ TEST_F(CudaDeviceAllReduceOfRanks, GiveTheCpusBitsForEveryReturnCodec) {
   }
 }
 
+TEST_F(CudaDeviceAllReduceOfRanks, GiveTheCpusBitsWithAServerOnTheFirst) {
+  const std::vector<Tensors> workers = worker_gradients(mixed_layout(), kNumWorkers);
+  constexpr std::array kSizes = {1, 3};
+  for (const ReturnCodec return_codec : testing::kReturns) {
+    CompressedAllReduceOptions options = options_with({.clip_factor = 2.5}, return_codec, ExchangeAlgorithm::kAuto);
+    options.owners = ShareOwners::kServers;
+    expect_cpus_bits(workers, options, kSizes);
+    if (HasFatalFailure()) return;
+  }
+}
+
+TEST_F(CudaDeviceAllReduceOfRanks, WithAServerSendAllToItAndAllBack) {
+  const std::vector<Tensors> workers = worker_gradients(mixed_layout(), kNumWorkers);
+  CompressedAllReduceOptions options = options_with({}, ReturnCodec::kFloat32, ExchangeAlgorithm::kAuto);
+  options.owners = ShareOwners::kServers;
+  constexpr std::array<std::uint64_t, 1> kSteps = {1};
+  ExchangeReport alone;
+  for (const int size : kAllSizes) {
+    ExchangeReport sum;
+    for (const RankResult& result : run_all(size, workers, options, kSteps)) sum += result.report;
+    EXPECT_EQ(sum.gradient.received, sum.gradient.sent) << size;
+    EXPECT_EQ(sum.mean.received, kNumWorkers * sum.mean.sent) << size;
+    if (size == 1) alone = sum;
+    EXPECT_GT(sum.gradient.sent, 0);
+    EXPECT_EQ(sum.sent_bytes(), alone.sent_bytes()) << size;
+    EXPECT_EQ(sum.received_bytes(), alone.received_bytes()) << size;
+  }
+}
+
+TEST_F(CudaDeviceAllReduceOfRanks, RefuseServersWithAnotherAlgorithm) {
+  Stream stream(Device::cuda());
+  CompressedAllReduceOptions options = options_with({});
+  options.owners = ShareOwners::kServers;
+  for (const ExchangeAlgorithm algorithm : {ExchangeAlgorithm::kAllGather, ExchangeAlgorithm::kIntegerSum}) {
+    options.algorithm = algorithm;
+    EXPECT_THROW(DeviceAllReduce(mixed_layout(), worker_range(2, 0, 1), options, stream), InvalidArgument);
+  }
+}
+
 TEST_F(CudaDeviceAllReduceOfRanks, GiveTheCpusBitsForEveryScopeAndPayloadsOfAnySize) {
   const std::vector<Tensors> workers = worker_gradients(mixed_layout(), kNumWorkers);
   constexpr std::array kSizes = {2, 4};

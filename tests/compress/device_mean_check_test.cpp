@@ -31,7 +31,7 @@ Layout four_tensors() {
 struct Check {
   Layout layout = four_tensors();
   Stream stream{Device::cpu(), 1};
-  DeviceMeanCheck check{layout, {1, 2, 3}, Device::cpu()};
+  DeviceMeanCheck check{{.layout = layout, .workers = {}}, {1, 2, 3}};
   NonfiniteReport report;
   std::uint32_t skip = 0;
   std::uint32_t frozen = 0;
@@ -87,9 +87,19 @@ TEST(DeviceMeanCheck, KeepsTheReportOfAStepThatStoppedTheRun) {
   EXPECT_EQ(check.report.count, 0u);
 }
 
+TEST(DeviceMeanCheck, NamesTensorsByTheirNumbersInALargerLayout) {
+  Check check;
+  DeviceMeanCheck part({.layout = check.layout, .workers = {}, .numbers = {40, 10, 30, 20}}, {1, 2, 3});
+  Tensors mean = testing::gaussian_tensors(check.layout, 1);
+  mean.values[1][0] = mean.values[3][0] = kInfinity;
+  part.submit(mean.table, {.report = &check.report, .skip = &check.skip, .frozen = &check.frozen}, check.stream);
+  EXPECT_EQ(check.report.count, 2u);
+  EXPECT_EQ(check.report.first(), 10u);
+}
+
 TEST(DeviceMeanCheck, TakesNoTensors) {
   Check check;
-  DeviceMeanCheck none(check.layout, {2}, Device::cpu());
+  DeviceMeanCheck none({.layout = check.layout, .workers = {}}, {2});
   Tensors mean = testing::gaussian_tensors(check.layout, 1);
   EXPECT_NO_THROW(none.submit(mean.table, {.report = &check.report}, check.stream));
 }

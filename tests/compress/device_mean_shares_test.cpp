@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <memory>
+#include <mutex>
 #include <vector>
 
 #include "support/exchanges.h"
@@ -26,7 +27,7 @@ std::int64_t bytes_of(const Slice& slice) { return slice.segment == 4 ? 0 : 3 * 
 DeviceMeanShares shares_of(const std::vector<WorkerRange>& ranks, int rank, bool travels) {
   const std::vector<std::vector<Slice>> whole = {whole_segments(mixed_layout())};
   return {travels ? shares(mixed_layout(), ranks[0].num_workers) : whole,
-          {.ranks = ranks, .own = ranks[static_cast<std::size_t>(rank)], .travels = travels, .bytes_of = bytes_of},
+          {.ranks = ranks, .rank = rank, .travels = travels, .bytes_of = bytes_of},
           Device::cpu()};
 }
 
@@ -78,6 +79,38 @@ TEST(DeviceMeanShares, AreTheSharesOfTheLayoutAndOwnedByTheirWorkersRank) {
     EXPECT_EQ(part.share, expected_shares[i]);
     EXPECT_EQ(part.bytes, bytes_of(part.slice));
     EXPECT_EQ(part.is_own, part.share >= ranks[1].first_local_worker && part.share < ranks[2].first_local_worker);
+  }
+}
+
+TEST(DeviceMeanShares, OfAServerAreWholeAndTheFirstRanks) {
+  for (const int size : {1, 2, 3}) {
+    const std::vector<WorkerRange> ranks = ranks_of(5, size);
+    LegBytes sum;
+    const auto errors = testing::run_device_ranks(size, [&](const std::shared_ptr<DeviceCommunicator>& communicator) {
+      const int rank = communicator->rank();
+      DeviceMeanShares mean(
+          shares(mixed_layout(), 1),
+          {.ranks = ranks, .rank = rank, .owners = ShareOwners::kServers, .travels = true, .bytes_of = bytes_of},
+          Device::cpu());
+      Stream stream(Device::cpu(), 1);
+      for (const MeanPart& part : mean.parts()) {
+        EXPECT_EQ(part.is_own, rank == 0);
+        for (std::int64_t i = 0; part.is_own && i < part.bytes; ++i) part.payload[i] = byte_of(part.slice, i);
+      }
+      mean.gather(*communicator, stream);
+      for (const MeanPart& part : mean.parts()) {
+        for (std::int64_t i = 0; i < part.bytes; ++i) ASSERT_EQ(part.payload[i], byte_of(part.slice, i));
+      }
+      const LegBytes bytes = mean.bytes();
+      EXPECT_EQ(bytes.sent > 0, rank == 0);
+      static std::mutex mutex;
+      const std::lock_guard lock(mutex);
+      sum += bytes;
+    });
+    for (const auto& error : errors) {
+      if (error) std::rethrow_exception(error);
+    }
+    EXPECT_EQ(sum.received, 5 * sum.sent) << size;  // to every worker, those beside it too
   }
 }
 

@@ -68,7 +68,8 @@ struct Leg {
       coders.back()->share(&report, &skip, &frozen, stream);
     }
     leg = std::make_unique<DeviceReturnLeg>(
-        setup, plan, coders, DeviceReturnLeg::Options{.codec = codec, .ranks = ranks, .travels = travels});
+        setup, plan, coders,
+        DeviceReturnLeg::Options{.codec = codec, .ranks = ranks, .rank = communicator.rank(), .travels = travels});
   }
 
   /// Sums for tensors that are aggregated to sums, means for the others.

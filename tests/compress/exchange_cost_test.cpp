@@ -40,8 +40,8 @@ TEST(ExchangeWorld, TheBusiestProcessHasTheMostWorkers) {
 MessageSizes equal_shares(std::int64_t num_workers) {
   const auto count = static_cast<std::size_t>(num_workers);
   return {.scalers = 100,
-          .gradient = 4000,
-          .shares = std::vector<std::int64_t>(count, 4000 / num_workers),
+          .gradient = {4000, 0},
+          .shares = std::vector<GradientSizes>(count, {4000 / num_workers, 0}),
           .mean_shares = std::vector<std::int64_t>(count, 6000 / num_workers)};
 }
 
@@ -65,11 +65,26 @@ TEST(WireVolume, TheBusiestProcessCounts) {
   // Three workers over two processes have one and two of them; the second sends two messages and gets one.
   EXPECT_EQ(wire_volume(ExchangeAlgorithm::kAllGather, {3, 2}, equal_shares(3)).bytes, 2 * 4100);
   // The last share is the largest: its owner gets it from two others, and sends its mean to two others.
-  const MessageSizes sizes{.scalers = 100, .shares = {10, 10, 500}, .mean_shares = {20, 20, 700}};
+  const MessageSizes sizes{.scalers = 100, .shares = {{10, 0}, {10, 0}, {500, 0}}, .mean_shares = {20, 20, 700}};
   EXPECT_EQ(wire_volume(ExchangeAlgorithm::kScatterReduce, {3, 3}, sizes).bytes, 2 * 100 + 2 * 500 + 2 * 700);
   // The largest in each round: who keeps the small share sends the others, and gets the mean of the others.
-  const MessageSizes small{.scalers = 0, .shares = {10, 500}, .mean_shares = {700, 20}};
+  const MessageSizes small{.scalers = 0, .shares = {{10, 0}, {500, 0}}, .mean_shares = {700, 20}};
   EXPECT_EQ(wire_volume(ExchangeAlgorithm::kScatterReduce, {2, 2}, small).bytes, 500 + 700);
+}
+
+TEST(WireVolume, SumsTravelOnceForEachSubtree) {
+  // Two processes of two workers, which are a subtree each; a part of the gradient is not added.
+  MessageSizes sizes = equal_shares(4);
+  sizes.gradient = {300, 4000};
+  EXPECT_EQ(wire_volume(ExchangeAlgorithm::kAllGather, {4, 2}, sizes).bytes, 2 * 100 + 2 * 300 + 4000);
+  sizes.shares.assign(4, {75, 1000});
+  EXPECT_EQ(wire_volume(ExchangeAlgorithm::kScatterReduce, {4, 2}, sizes).bytes,
+            2 * 100 + 2 * (2 * 75 + 1000) + 2 * 1500);
+  // Three of six are two subtrees: 2 + 1, and 1 + 2.
+  sizes.gradient = {0, 4000};
+  EXPECT_EQ(wire_volume(ExchangeAlgorithm::kAllGather, {6, 2}, sizes).bytes, 3 * 100 + 2 * 4000);
+  // Of five, the first process has two that are one subtree, the second three: two of the four on the left, and one.
+  EXPECT_EQ(wire_volume(ExchangeAlgorithm::kAllGather, {5, 2}, sizes).bytes, 3 * 100 + 2 * 4000);
 }
 
 TEST(WireVolume, OneProcessSendsNothing) {
@@ -152,6 +167,10 @@ TEST(Recommend, AGainTooSmallToTellIsNone) {
   const std::vector<ExchangeCost> enough = {fp32, cost_of(940, 2, 0, 0, 0)};
   EXPECT_EQ(recommend(enough, 0, {0, 1}), 1u);
   EXPECT_EQ(recommend(std::vector{fp32}, 0, {0, 1}), 0u);
+  // 60 s of 1000 are less of a step that takes 300 s besides, and 160 s are enough.
+  EXPECT_EQ(recommend(enough, 0, {0, 1}, 300), 0u);
+  const std::vector<ExchangeCost> more = {fp32, cost_of(840, 2, 0, 0, 0)};
+  EXPECT_EQ(recommend(more, 0, {0, 1}, 300), 1u);
   EXPECT_THROW(recommend({}, 0, {0, 1}), InvalidArgument);
   EXPECT_THROW(recommend(little, 2, {0, 1}), InvalidArgument);
 }

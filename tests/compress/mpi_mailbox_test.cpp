@@ -11,6 +11,7 @@
 #include "compress/mpi_session.h"
 #include "kernels/errors.h"
 #include "support/mailbox_conformance.h"
+#include "tests/mpi/raw_group.h"
 
 namespace terngrad {
 namespace {
@@ -112,24 +113,11 @@ TEST(MpiMailbox, WhoSaysThatItIsBusyIsAwaited) {
   meet->barrier();
 }
 
-/// A group for messages by MPI itself beside a mailbox's.
-MpiGroup raw_group() {
-  MpiGroup group;
-  MPI_Comm_dup(MPI_COMM_WORLD, &group.communicator);
-  MPI_Comm_set_errhandler(group.communicator, MPI_ERRORS_RETURN);
-  MPI_Comm_rank(group.communicator, &group.rank);
-  MPI_Comm_size(group.communicator, &group.size);
-  group.hosts.assign(static_cast<std::size_t>(group.size), "here");
-  group.timeout_seconds = 60;
-  group.chunk_bytes = 1000;
-  return group;
-}
-
 TEST(MpiMailbox, WhatIsNoLetterIsRefused) {
   const auto meet = make_mpi_communicator({.timeout_seconds = 60});
   if (meet->size() == 1) GTEST_SKIP() << "takes several ranks";
   for (const std::size_t bytes : {std::size_t{3}, std::size_t{48}, std::size_t{4096}}) {
-    const MpiGroup group = raw_group();
+    const MpiGroup group = testing::make_raw_group();
     if (group.rank == 1) {
       const std::vector<std::uint8_t> noise(bytes, 0x5a);
       MPI_Send(noise.data(), static_cast<int>(bytes), MPI_BYTE, 0, 1, group.communicator);
@@ -141,7 +129,7 @@ TEST(MpiMailbox, WhatIsNoLetterIsRefused) {
         m->receive(testing::other_ranks(*m), message);
         ADD_FAILURE() << "noise of " << bytes << " bytes was accepted";
       } catch (const CommunicationError& error) {
-        EXPECT_THAT(error.what(), AllOf(HasSubstr("rank 1 (host here)"), HasSubstr("no letter")));
+        EXPECT_THAT(error.what(), AllOf(HasSubstr("rank 1 (host host1)"), HasSubstr("no letter")));
       }
     }
     meet->barrier();

@@ -69,5 +69,22 @@ TEST(ShareOwners, HaveNames) {
   EXPECT_EQ(to_string(ShareOwners::kServers), "servers");
 }
 
+TEST(ShareOwners, OfRanksThatAllHaveWorkersAreTheseOrTheFirst) {
+  const std::vector<WorkerRange> ranks = {worker_range(5, 0, 2), worker_range(5, 1, 2)};
+  const std::vector<ShareRange> of_workers = shares_of_ranks(ranks, ShareOwners::kWorkers);
+  ASSERT_EQ(of_workers.size(), 2u);
+  EXPECT_EQ(of_workers[0].first, 0u);
+  EXPECT_EQ(of_workers[0].count, 2u);
+  EXPECT_EQ(of_workers[1].first, 2u);
+  EXPECT_EQ(of_workers[1].count, 3u);
+  const std::vector<ShareRange> of_server = shares_of_ranks(ranks, ShareOwners::kServers);
+  ASSERT_EQ(of_server.size(), 2u);
+  EXPECT_TRUE(of_server[0].has(0));
+  EXPECT_EQ(of_server[0].count, 1u);
+  EXPECT_EQ(of_server[1].count, 0u);
+  EXPECT_FALSE(of_server[1].has(0));
+  EXPECT_FALSE(of_server[1].has(1));
+}
+
 }  // namespace
 }  // namespace terngrad

@@ -1,14 +1,19 @@
-// An exchange of two workers, one of whose messages is tampered with on its way.
+// An exchange of two workers, or of two processes of four, one of whose messages is tampered with on its way.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <functional>
 #include <memory>
 #include <span>
+#include <string>
 #include <utility>
 #include <vector>
 
 #include "compress/compressed_all_reduce.h"
+#include "compress/gradient_messages.h"
+#include "compress/worker_encoder.h"
+#include "kernels/transform.h"
 #include "tests/fuzz/fuzz_message.h"
 
 namespace terngrad::fuzz {
@@ -19,7 +24,8 @@ struct ExchangeChoice {
   bool scatters;                // bit 2: scatter_reduce, whose means travel back as sums of codes
   bool own_scalers;             // bit 3: no shared scaler; the mean then goes back as bf16
   bool blocks;                  // bit 4: a scaler for each 4096 elements
-  std::size_t tampered_call;    // bits 5, 6: the collective whose message is tampered with: scalers, gradients, means
+  std::size_t tampered_call;    // bits 5, 6: the collective whose message is tampered with: scalers, gradients, means;
+                                // 3: the gradients of processes, which add the floats of their workers
   const char* codec_of_biases;  // bit 7: fp32 or bf16
 };
 
@@ -92,6 +98,60 @@ inline ExchangeReport tampered_exchange(const ExchangeChoice& choice, const Tamp
   CompressedAllReduce exchange(layout, make_worker_group(2, std::move(communicator)), options);
   const std::vector<TensorTable> gradients(2, TensorTable(layout, gradient.data()));
   return exchange.exchange(gradients, TensorTable(layout, mean.data()), kMessageContext.step);
+}
+
+/// Eight workers' equal gradients of message_layout() in two processes, which add what travels as floats. The last
+/// message, a sum, is tampered with. @param mean  out: [layout.flat_elements()], what is not finite as zero
+/// @throws CommunicationError if the tampered message is refused
+inline void tampered_sums(const ExchangeChoice& choice, const Tamper& tamper, std::vector<float>& mean) {
+  constexpr int kWorkers = 8;
+  const Layout& layout = message_layout();
+  std::vector<float> gradient(static_cast<std::size_t>(layout.flat_elements()), 0.5f);
+  mean.assign(gradient.size(), 0.0f);
+  CodecPlanOptions options;
+  options.rules = {parse_codec_rule(std::string("b=") + choice.codec_of_biases)};
+  options.codec_options.num_workers = kWorkers;
+  options.codec_options.ternary.format = choice.format;
+  const CodecPlan plan(layout, options);
+  const std::vector<WorkerRange> ranks = {worker_range(kWorkers, 0, 2), worker_range(kWorkers, 1, 2)};
+  const std::vector<float> shared(static_cast<std::size_t>(plan.num_scalers()), 1.0f);
+  const std::vector<std::vector<Slice>> parts = {whole_segments(layout)};
+  Stream stream(Device::cpu(), 1);
+  Parcels sent;
+  for (int rank = 0; rank < 2; ++rank) {
+    std::vector<MessageWriter> writers(kWorkers / 2);
+    std::vector<std::span<const std::uint8_t>> messages;
+    for (int local = 0; local < kWorkers / 2; ++local) {
+      WorkerEncoder encoder(layout, plan, ranks[static_cast<std::size_t>(rank)].first_local_worker + local);
+      const TensorTable table(layout, gradient.data());
+      encoder.measure(table, 1, kMessageContext.step, stream);
+      messages.push_back(encoder.gradient_message(table, {parts[0], shared}, kMessageContext,
+                                                  writers[static_cast<std::size_t>(local)], stream));
+    }
+    GradientMessages(layout, plan, ranks, rank).append(messages, parts[0], kMessageContext, sent, stream);
+  }
+  Parcels received;
+  for (std::size_t i = 0; i + 1 < sent.count(); ++i) received.append(sent.parcel(i));
+  received.append(tamper(sent.parcel(sent.count() - 1)));
+  GradientMessages reader(layout, plan, ranks, 0);
+  reader.read(received, parts, kMessageContext, stream);
+  const TensorTable table(layout, mean.data());
+  for (std::size_t i = 0; i < parts[0].size(); ++i) {
+    const Slice& slice = parts[0][i];
+    if (slice.count == 0) continue;
+    std::vector<EncodedSlice> encoded;
+    const GradientMessages::Source source = reader.append_slice(0, i, encoded);
+    const AggregateJob job{slice, encoded, table.slice(slice), source.workers};
+    plan.codec_of(slice.segment).aggregate({&job, 1}, AggregateUnit::kMean, stream);
+    std::span<float> values(table.slice(slice), static_cast<std::size_t>(slice.count));
+    if (!all_finite(values, stream)) std::ranges::fill(values, 0.0f);
+  }
+}
+
+/// What the choice says.
+inline void tampered(const ExchangeChoice& choice, const Tamper& tamper, std::vector<float>& mean) {
+  if (choice.tampered_call == 3) return tampered_sums(choice, tamper, mean);
+  tampered_exchange(choice, tamper, mean);
 }
 
 }  // namespace terngrad::fuzz

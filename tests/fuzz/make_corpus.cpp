@@ -80,7 +80,7 @@ void add_exchanges(Corpus& corpus) {
   for (unsigned choice = 0; choice < 256; ++choice) {
     Bytes message;
     std::vector<float> mean;
-    fuzz::tampered_exchange(
+    fuzz::tampered(
         fuzz::exchange_choice(static_cast<std::uint8_t>(choice)),
         [&](std::span<const std::uint8_t> sent) {
           message.assign(sent.begin(), sent.end());

@@ -11,6 +11,7 @@
 #include "kernels/buffer.h"
 #include "kernels/errors.h"
 #include "kernels/slice.h"
+#include "kernels/worker_tree.h"
 #include "support/bits.h"
 #include "support/gradients.h"
 #include "support/reference.h"
@@ -234,9 +235,46 @@ TEST_F(AggregateRefuses, MoreWorkersThanSixteenBitsHold) {
   expect_refused();
 }
 
-TEST(TreeSplit, IsTheLargestPowerOfTwoBelow) {
-  const std::vector<int> expected_splits = {1, 2, 2, 4, 4, 4, 4, 8, 8};
-  for (int m = 2; m <= 10; ++m) EXPECT_EQ(tree_split(m), expected_splits[static_cast<std::size_t>(m - 2)]) << m;
+/// Gives as leaves the sums over subtrees that `aggregate_tree` made of other leaves before.
+TEST(AggregateTree, SumsOverSubtreesGiveTheSameBits) {
+  constexpr std::size_t kCount = 5000;
+  Stream stream(Device::cpu(), 2);
+  for (int num_workers = 1; num_workers <= 11; ++num_workers) {
+    std::vector<std::vector<float>> workers;
+    for (int k = 0; k < num_workers; ++k) {
+      workers.push_back(testing::gaussian(kCount, static_cast<std::uint64_t>(k), std::exp2(k % 5)));
+    }
+    const auto sum = [&](std::span<const int> sizes, const std::vector<std::vector<float>>& leaves, float scale) {
+      const DecodeLeaf leaf = [&](int i, std::int64_t first, std::span<float> out) {
+        std::copy_n(leaves[static_cast<std::size_t>(i)].begin() + first, out.size(), out.begin());
+      };
+      std::vector<float> out(kCount);
+      aggregate_tree(sizes, kCount, leaf, scale, out.data(), stream);
+      return out;
+    };
+    const float scale = 1.0f / static_cast<float>(num_workers);
+    const std::vector<float> expected = sum(std::vector<int>(workers.size(), 1), workers, scale);
+    for (int middle = 0; middle <= num_workers; ++middle) {
+      std::vector<int> sizes = subtrees_within(num_workers, 0, middle);
+      const std::vector<int> others = subtrees_within(num_workers, middle, num_workers - middle);
+      sizes.insert(sizes.end(), others.begin(), others.end());
+      std::vector<std::vector<float>> sums;
+      auto next = workers.begin();
+      for (const int size : sizes) {
+        sums.push_back(sum(std::vector<int>(static_cast<std::size_t>(size), 1), {next, next + size}, 1.0f));
+        next += size;
+      }
+      ASSERT_EQ(sum(sizes, sums, scale), expected) << middle << " of " << num_workers;
+    }
+  }
+}
+
+TEST(AggregateTree, RefusesLeavesThatAreNoSubtrees) {
+  Stream stream(Device::cpu(), 1);
+  std::vector<float> out(1);
+  const DecodeLeaf leaf = [](int, std::int64_t, std::span<float> values) { std::ranges::fill(values, 0.0f); };
+  const std::vector<int> sizes = {1, 2};
+  EXPECT_THROW(aggregate_tree(sizes, 1, leaf, 1.0f, out.data(), stream), InvalidArgument);
 }
 
 TEST(AggregateTree, AddsInTheOrderOfTheFixedTree) {

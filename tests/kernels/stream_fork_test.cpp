@@ -72,6 +72,48 @@ TEST_F(CudaStreamFork, CanBeCaptured) {
   }
 }
 
+/// What a branch is given in turns with the stream: it sees each time what the stream did before.
+void submit_in_turns(Work& work) {
+  Stream branch = work.fork.branch(0);
+  for (std::size_t turn = 0; turn < 3; ++turn) {
+    scale(work.base.span(), 2.0f, work.stream);
+    copy<float>(work.base.span(), work.parts[turn].span(), work.stream);
+    work.fork.begin();
+    scale(work.parts[turn].span(), work.factors[turn], branch);
+  }
+  work.fork.join();
+  multiply(work.parts[0].span(), work.parts[1].span(), work.product.span(), work.stream);
+  multiply(work.product.span(), work.parts[2].span(), work.product.span(), work.stream);
+}
+
+TEST_F(CudaStreamFork, MayBeginAgainBeforeItIsJoined) {
+  Work work;
+  submit_in_turns(work);
+  EXPECT_EQ(work.result(), 105.0f * 2 * 4 * 8);
+  const CapturedGraph graph(work.stream, [&] { submit_in_turns(work); });
+  graph.launch(work.stream);
+  EXPECT_EQ(work.result(), 105.0f * 16 * 32 * 64);
+}
+
+TEST_F(CudaStreamFork, ABranchCanBeWaitedForByItself) {
+  Work work;
+  scale(work.base.span(), 2.0f, work.stream);
+  work.fork.begin();
+  Stream branch = work.fork.branch(1);
+  copy<float>(work.base.span(), work.parts[1].span(), branch);
+  branch.synchronize();
+  EXPECT_EQ(to_host<float>(work.parts[1].span().first(1), branch)[0], 2.0f);
+  work.fork.join();
+  work.stream.synchronize();
+  // While the stream is captured, its branches are.
+  EXPECT_THROW(CapturedGraph(work.stream,
+                             [&] {
+                               work.fork.begin();
+                               branch.synchronize();
+                             }),
+               DeviceError);
+}
+
 TEST_F(CudaStreamFork, ABranchThatDoesNotComeBackCannotBeCaptured) {
   Work work;
   work.submit();
@@ -81,6 +123,13 @@ TEST_F(CudaStreamFork, ABranchThatDoesNotComeBackCannotBeCaptured) {
                                work.submit_part(0, work.fork.branch(0));
                              }),
                DeviceError);
+}
+
+TEST_F(CudaStreamFork, ABranchOfBeforeACaptureCannotComeBackInIt) {
+  Work work;
+  work.submit();
+  work.fork.begin();
+  EXPECT_THROW(CapturedGraph(work.stream, [&] { work.fork.join(); }), DeviceError);
 }
 
 TEST_F(CudaStreamFork, RefusesNoBranches) { EXPECT_THROW(StreamFork(Stream(Device::cuda()), 0), InvalidArgument); }

@@ -107,9 +107,14 @@ class Advise(Tool):
                          ["fp32 all_gather", "bf16 all_gather", "t2 all_gather", "t5 all_gather", "fp32 vendor", "bf16 vendor",
                           "fp16 vendor"])
         self.assertEqual(numbers["compress"], numbers["recommended"] != "fp32")
+        compute = numbers["compute"]
+        self.assertEqual(compute["measured_batch"], 64)
+        self.assertGreater(compute["seconds"], 0)
+        for codec in numbers["codecs"]:
+            self.assertAlmostEqual(codec["step_seconds"], codec["exchange_seconds"] + compute["seconds"])
         # A baseline is the faster of ours and the library's. What is recommended is the fastest by the numbers beside it,
         # or fp32 where little is to be gained.
-        seconds = {(codec["codec"], codec["exchange"]): codec["exchange_seconds"] for codec in numbers["codecs"]}
+        seconds = {(codec["codec"], codec["exchange"]): codec["step_seconds"] for codec in numbers["codecs"]}
         for codec in ["fp32", "bf16"]:
             baseline = numbers["baselines"][codec]
             self.assertEqual(seconds[codec, baseline], min(seconds[codec, "all_gather"], seconds[codec, "vendor"]))

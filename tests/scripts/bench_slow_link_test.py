@@ -40,7 +40,7 @@ def write(path, value):
 SECONDS = {"fp32": 2.0, "bf16": 1.0, "t2": 0.25, "t5": 0.2, "fp16": 1.1}  # on the wire
 codec = after("--codec") if "--codec" in command else "fp32"
 if "terngrad_advise" in command[0]:
-    codecs = [{"codec": c, "exchange": "all_gather", "exchange_seconds": s} for c, s in SECONDS.items()]
+    codecs = [{"codec": c, "exchange": "all_gather", "step_seconds": s} for c, s in SECONDS.items()]
     write(after("--json"), {"recommendation": "recommendation: t5 (so)", "recommended": "t5",
                             "recommended_exchange": "all_gather", "codecs": codecs})
 elif "terngrad_exchange_bench" in command[0]:
@@ -135,7 +135,7 @@ class OnALinkMadeUp(unittest.TestCase):
         self.assertIn("- ddp-bf16: skipped: Gloo does not", text)
 
     def test_a_net_is_trained_with_and_without_overlap(self):
-        code, output = self.run_script("--rates", "none", "--nets", "cifar10_alexnet", "--steps", "5")
+        code, output = self.run_script("--rates", "none", "--nets", "cifar10_alexnet", "--steps", "5", "--seconds", "1")
         self.assertEqual(code, 0, output)
         rows = self.results()
         self.assertEqual(len(rows), 15)
@@ -153,6 +153,16 @@ class OnALinkMadeUp(unittest.TestCase):
         self.assertIn("| vendor-bf16 | 1 | 128 | 0.5 | 3e-05 | 0.5 | 0.5 | 0.333 | loses | - |", text)
         self.assertIn("| t2 | 2 | 256 | 0.5 | 3e-05 | 1 | 1 | 0.667 | even | pays |", text)
 
+    def test_rows_with_fast_steps_are_launched_again_for_more_of_them(self):
+        code, output = self.run_script("--rates", "none", "--nets", "cifar10_alexnet", "--steps", "5", "--seconds", "4",
+                                       "--rows", "t2", "vendor-fp32", "ddp-fp32")
+        self.assertEqual(code, 0, output)
+        rows = self.results()
+        self.assertIn("--max_steps 16 --log_steps 8 ", rows["t2"]["command"])  # 2 steps/s
+        self.assertIn("--max_steps 10 --log_steps 5 ", rows["vendor-fp32"]["command"])  # 1 step/s
+        self.assertIn("--steps 12 --repetitions 1 --warmup 12", rows["ddp-fp32"]["command"])  # 3 steps/s
+        self.assertEqual(len(self.calls()), 5)
+
     def test_goes_on_where_it_was(self):
         only = ["--rates", "1gbit", "--nets", "alexnet", "--rows", "fp32", "t*"]
         (self.folder / "scripts" / "fails").write_text("t2")
@@ -169,7 +179,7 @@ class OnALinkMadeUp(unittest.TestCase):
         self.assertEqual(self.run_script(*only, "--dry_run"), (0, ""))
         code, output = self.run_script(*only, "--steps", "7")
         self.assertEqual(code, 2)
-        self.assertIn("has rows of another build or other --steps", output)
+        self.assertIn("has rows of another build, other --steps or --seconds", output)
 
     def test_a_row_that_takes_too_long_is_an_error(self):
         self.write_program("scripts/slow_link.sh", "#!/bin/sh\nexec sleep 60\n")
@@ -193,6 +203,7 @@ class OnALinkMadeUp(unittest.TestCase):
     def test_refuses_wrong_usage(self):
         for words, message in [(["--rates", "fast"], "'fast' is refused"), (["--rates", "0mbit"], "'0mbit' is refused"),
                                (["--nets", "resnet"], "--nets"), (["--steps", "0"], "--steps: must be at least 1"),
+                               (["--seconds", "0"], "--seconds: must be at least 1"),
                                (["--rows", "t3"], "--rows: none of advise fp32"), (["--limit", "0"], "--limit"),
                                (["--programs", str(self.out)], "has no program terngrad_train")]:
             code, output = self.run_script(*words)
@@ -216,7 +227,7 @@ class Report(unittest.TestCase):
 
     def test_advice_is_put_in_the_same_words(self):
         def entry(codec, exchange, seconds):
-            return {"codec": codec, "exchange": exchange, "exchange_seconds": seconds}
+            return {"codec": codec, "exchange": exchange, "step_seconds": seconds}
 
         advice = {"recommended": "fp32", "recommended_exchange": "vendor",
                   "codecs": [entry("fp32", "all_gather", 1.0), entry("fp32", "vendor", 0.5), entry("bf16", "all_gather", 0.45),
@@ -242,7 +253,7 @@ class Real(unittest.TestCase):
             self.skipTest("needs root")
         with tempfile.TemporaryDirectory() as folder:
             words = ["--programs", PROGRAMS, "--out", folder, "--rates", "100mbit", "--nets", "lenet", "--rows", "fp32", "t2",
-                     "--steps", "3"]
+                     "--steps", "3", "--seconds", "1"]
             result = subprocess.run([sys.executable, SCRIPTS / "bench_slow_link.py", *words], capture_output=True, text=True,
                                     timeout=280)
             if "slow_link.sh: needs" in result.stderr:

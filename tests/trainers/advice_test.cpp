@@ -79,7 +79,7 @@ TEST(Advice, SaysNotToCompressWithTheReason) {
   EXPECT_EQ(recommendation_text(advice_at(80'000)),
             "recommendation: do not compress (--grad_bits 32): an exchange takes 2.200 ms on this link with fp32, "
             "2.700 ms with the fastest "
-            "codec, bf16 (it pays below 40000.0 Mbit/s)");
+            "codec, bf16 (its exchange pays below 40000.0 Mbit/s)");
 }
 
 TEST(Advice, RecommendsBf16WithoutNamingItTwice) {
@@ -87,6 +87,38 @@ TEST(Advice, RecommendsBf16WithoutNamingItTwice) {
       recommendation_text(advice_at(20'000)),
       "recommendation: bf16 (--grad_bits 16): an exchange takes 4.200 ms on this link, with fp32 5.200 ms (1.2 times "
       "as long)");
+}
+
+TEST(Advice, WhatAStepComputesDecidesToo) {
+  // Exchanges of 58 ms and 1001 ms; a step that computes for half a minute is no place to save them.
+  Advice advice = advice_at(80);
+  const auto with_compute = [&](double seconds) {
+    AdviceSubject subject = advice.subject;
+    subject.compute = {.measured_batch = 64, .seconds = seconds};
+    return make_advice(subject, costs());
+  };
+  const Advice quick = with_compute(0.1);
+  EXPECT_EQ(quick.recommended, 3u);
+  EXPECT_EQ(recommendation_text(quick),
+            "recommendation: t5 (--grad_bits 1 --ternary_format t5): a step takes 158.200 ms on this link, with fp32 "
+            "1101.200 ms (7.0 times as long), with bf16 602.200 ms");
+  EXPECT_THAT(to_text(quick), HasSubstr("\non CPUs a step computes gradients of 64 examples in 100.000 ms; exchanges "
+                                        "come on top, less what overlaps\nrecommendation: "));
+  const Advice slow = with_compute(30);
+  EXPECT_FALSE(slow.compress());
+  EXPECT_EQ(recommendation_text(slow),
+            "recommendation: do not compress (--grad_bits 32): a step takes 31001.200 ms on this link with fp32, "
+            "30058.200 ms with the fastest codec, t5 (its exchange pays below 10857.1 Mbit/s)");
+  const auto json = to_json(quick);
+  EXPECT_EQ(json["compute"]["measured_batch"], 64);
+  EXPECT_EQ(json["compute"]["seconds"], 0.1);
+  EXPECT_NEAR(json["codecs"][3]["step_seconds"].get<double>(), 0.1582, 1e-9);
+  EXPECT_TRUE(to_json(advice)["compute"].is_null());
+  AdviceSubject given = advice.subject;
+  given.compute = {.seconds = 0.25};
+  EXPECT_THAT(to_text(make_advice(given, costs())),
+              HasSubstr("\na step computes for 250.000 ms, as given; exchanges "));
+  EXPECT_FALSE(to_json(make_advice(given, costs()))["compute"].contains("measured_batch"));
 }
 
 TEST(Advice, ALinkMayBeMeasuredAndUnlimited) {
@@ -170,9 +202,10 @@ TEST(Advice, NotToCompressMayMeanTheVendorsSum) {
               HasSubstr("recommendation: fp16 of vendor (--exchange vendor --codec fp16)"));
   const Advice fast = advice_with_vendor(800'000);
   EXPECT_FALSE(fast.compress());
-  EXPECT_THAT(recommendation_text(fast),
-              HasSubstr("recommendation: do not compress (--exchange vendor): an exchange takes 1.066 ms on this link "
-                        "with fp32 of vendor, 1.054 ms with the fastest codec, fp16 of vendor (it pays always)"));
+  EXPECT_THAT(
+      recommendation_text(fast),
+      HasSubstr("recommendation: do not compress (--exchange vendor): an exchange takes 1.066 ms on this link "
+                "with fp32 of vendor, 1.054 ms with the fastest codec, fp16 of vendor (its exchange pays always)"));
   EXPECT_EQ(to_json(fast)["recommended"], "fp32");
   EXPECT_EQ(to_json(fast)["recommended_exchange"], "vendor");
 }

@@ -17,6 +17,7 @@ namespace {
 
 using testing::CommandOutcome;
 using ::testing::HasSubstr;
+using ::testing::Not;
 using ::testing::StartsWith;
 using testing::TemporaryDirectory;
 using testing::operator+;
@@ -68,6 +69,33 @@ TEST(AdviseCommand, SlowLinksWantTernary) {
   EXPECT_GT(fp32 / t2, 7);
 }
 
+TEST(AdviseCommand, StepsOfNetsCountAndAreOfTheBatchThatIsAskedFor) {
+  const auto line = [](const std::vector<std::string>& more) {
+    const CommandOutcome outcome = advise_small(std::vector<std::string>{"--bandwidth_mbit", "0.001"} + more);
+    EXPECT_EQ(outcome.exit_code, kExitSuccess) << ::testing::PrintToString(outcome);
+    EXPECT_THAT(outcome.out, HasSubstr("a step takes ")) << outcome.out;
+    const auto begin = outcome.out.find("on CPUs a step computes");
+    return outcome.out.substr(begin, outcome.out.find(" in ", begin) - begin);
+  };
+  EXPECT_EQ(line({"--num_nodes", "4"}), "on CPUs a step computes gradients of 64 examples");
+  EXPECT_EQ(line({"--num_nodes", "3"}), "on CPUs a step computes gradients of 63 examples");
+  EXPECT_EQ(line({"--num_nodes", "100"}), "on CPUs a step computes gradients of 100 examples");
+  EXPECT_EQ(line({"--num_nodes", "4", "--batch_size", "8"}), "on CPUs a step computes gradients of 8 examples");
+}
+
+TEST(AdviseCommand, WhatAStepComputesMayBeSaid) {
+  const std::vector<std::string> link = {"--num_nodes", "2", "--bandwidth_mbit", "0.001"};
+  const CommandOutcome slow = advise_small(link + std::vector<std::string>{"--compute_ms", "1e12"});
+  EXPECT_THAT(slow.out, HasSubstr("as given; exchanges come on top"));
+  EXPECT_THAT(slow.out, HasSubstr("recommendation: do not compress (--grad_bits 32): a step takes "));
+  const CommandOutcome exchanges = advise_small(link + std::vector<std::string>{"--compute_ms", "0"});
+  EXPECT_THAT(exchanges.out, Not(HasSubstr("a step")));
+  EXPECT_THAT(exchanges.out, HasSubstr("recommendation: t5 (--grad_bits 1 --ternary_format t5): an exchange takes "));
+  const CommandOutcome layout = advise({"--layout", "lenet", "--num_nodes", "2", "--bandwidth_mbit", "100", "--threads",
+                                        "1", "--repetitions", "1", "--compute_ms", "5"});
+  EXPECT_THAT(layout.out, HasSubstr("a step computes for 5.000 ms, as given"));
+}
+
 TEST(AdviseCommand, LatencyAloneIsNoReasonToCompress) {
   // Ten seconds for each round, of which all codecs need at least as many: nothing else matters.
   const CommandOutcome outcome =
@@ -95,6 +123,7 @@ TEST(AdviseCommand, AWholeModelTakesAName) {
       {"--layout", "lenet", "--num_nodes", "2", "--bandwidth_mbit", "100", "--threads", "1", "--repetitions", "1"});
   ASSERT_EQ(outcome.exit_code, kExitSuccess) << ::testing::PrintToString(outcome);
   EXPECT_THAT(outcome.out, StartsWith("lenet: 1256080 elements in 8 tensors, 2 workers"));
+  EXPECT_THAT(outcome.out, Not(HasSubstr("a step")));
 }
 
 TEST(AdviseCommand, RefusesWhatItCannotHonour) {
@@ -105,6 +134,12 @@ TEST(AdviseCommand, RefusesWhatItCannotHonour) {
   expect_refused(advise_small(link + std::vector<std::string>{"--exchange_timeout", "5"}), {"--exchange_timeout"});
   expect_refused(advise(link + std::vector<std::string>{"--layout", "alexnet", "--net", "lenet"}),
                  {"--net", "--layout"});
+  expect_refused(advise(link + std::vector<std::string>{"--layout", "alexnet", "--batch_size", "64"}),
+                 {"--batch_size", "--layout"});
+  expect_refused(advise(link + std::vector<std::string>{"--compute_ms", "-0.5"}), {"--compute_ms -0.5", "-1"});
+  expect_refused(advise(link + std::vector<std::string>{"--compute_ms", "1", "--batch_size", "64"}),
+                 {"--batch_size", "--compute_ms"});
+  expect_refused(advise(link + std::vector<std::string>{"--batch_size", "65"}), {"--batch_size 65", "--num_nodes 2"});
   expect_refused(advise(link + std::vector<std::string>{"--layout", "resnet"}), {"--layout", "alexnet"});
   expect_refused(advise(link + std::vector<std::string>{"--num_classes", "1048577"}), {"--num_classes"});
   expect_refused(advise(link + std::vector<std::string>{"--dataset", "folder"}), {"--dataset", "cifar10"});

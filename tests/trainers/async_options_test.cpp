@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "kernels/errors.h"
+#include "tests/trainers/checked_options.h"
 #include "tests/trainers/temporary_directory.h"
 
 namespace terngrad {
@@ -17,15 +18,10 @@ using ::testing::HasSubstr;
 using testing::message_of;
 
 /// Parses and checks a command line as terngrad_train does, as one of so many processes.
-TrainOptions accept(std::vector<std::string> arguments, int num_processes = 1) {
+TrainOptions accept(const std::vector<std::string>& arguments, int num_processes = 1) {
   TrainOptions o;
   OptionSet options("test");
-  declare_train_options(options, o);
-  arguments.insert(arguments.begin(), "terngrad_train");
-  std::vector<const char*> argv;
-  for (const std::string& argument : arguments) argv.push_back(argument.c_str());
-  options.parse(static_cast<int>(argv.size()), argv.data());
-  apply_dataset_defaults(options, o);
+  testing::parse(options, o, arguments);
   apply_async_defaults(options, o);
   apply_launch(o, {.rank = 0, .num_processes = num_processes, .num_sharing = 1});
   if (is_async(o) && num_processes > 1) apply_async_launch(options, o);

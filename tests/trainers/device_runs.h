@@ -16,14 +16,19 @@ namespace terngrad::testing {
 
 /// A run of a process with one GPU, or with several replicas that share it.
 struct DeviceRun {
-  SmallRun run;
+  SmallRun run;                             // but for its transforms
   int num_replicas = 1;                     // of each process
   std::shared_ptr<Meeting> gpus = nullptr;  // where those of all processes meet; nullptr: this process alone
   double timeout_seconds = 0;
   Watchdog::Action on_hang = end_process("test");
   /// Makes the communicator of a rank; nullptr: a ThreadDeviceCommunicator.
   std::function<std::shared_ptr<DeviceCommunicator>(int rank)> communicator_of = nullptr;
+  /// Makes what stands in for a net; nullptr: the net itself.
+  std::function<std::unique_ptr<DeviceNet>(std::unique_ptr<DeviceNet>)> wrap_net = nullptr;
+  /// After weight decay.
+  std::function<std::vector<std::unique_ptr<DeviceTransform>>(const Net&)> transforms = nullptr;
   int max_burst = 4;
+  bool captures = true;  // steps into graphs, where their exchange can be
   double clip_by_global_norm = 0;
   std::string format = "t2";
   ExchangeAlgorithm algorithm = ExchangeAlgorithm::kAuto;  // of steps that do not exchange fp32
@@ -47,6 +52,7 @@ inline std::unique_ptr<DeviceReplica> make_replica(const DeviceRun& device_run,
   parts.net =
       make_device_net(run.net ? *run.net : net_spec("lenet"),
                       {dataset->height(), dataset->width(), dataset->channels()}, 10, net, MathMode::kFp32, stream);
+  if (device_run.wrap_net) parts.net = device_run.wrap_net(std::move(parts.net));
   PipelineOptions pipeline;
   pipeline.batch_size = run.batch_size;
   pipeline.num_workers = run.num_workers;
@@ -63,20 +69,30 @@ inline std::unique_ptr<DeviceReplica> make_replica(const DeviceRun& device_run,
   exchange.on_nonfinite = run.on_nonfinite;
   exchange.seed = run.seed;
   const Layout& layout = parts.net->layout();
-  parts.exchanges.push_back(std::make_unique<DeviceAllReduce>(layout, workers, exchange, stream, communicator));
+  const Buckets buckets =
+      run.bucket_bytes > 0 ? plan_buckets(layout, parts.net->gradient_order(), run.bucket_bytes) : whole_bucket(layout);
+  const auto fork = run.overlap ? std::make_shared<StreamFork>(stream, 1) : nullptr;
+  const auto add_exchange = [&] {
+    parts.exchanges.push_back(
+        std::make_unique<DeviceBucketedAllReduce>(layout, workers, exchange, buckets, stream, communicator, fork));
+  };
+  add_exchange();
   exchange.codecs.codec = "fp32";
   exchange.algorithm = ExchangeAlgorithm::kAuto;
-  parts.exchanges.push_back(std::make_unique<DeviceAllReduce>(layout, workers, exchange, stream, communicator));
+  add_exchange();
   parts.communicator = communicator;
   parts.mean_factor = run.mean_factor;
   parts.timeout_seconds = device_run.timeout_seconds / 2;
-  parts.captures = communicator->size() == 1 && device_run.format != "tmask";
+  parts.captures = device_run.captures && communicator->size() == 1 && device_run.format != "tmask";
   const Device device = stream.device();
   parts.optimizer = make_optimizer("momentum", {.momentum = 0.9}, layout.flat_elements(), device);
   if (run.weight_decay > 0) parts.transforms.push_back(make_device_weight_decay(*parts.net, run.weight_decay, device));
   if (device_run.clip_by_global_norm > 0) {
     parts.transforms.push_back(make_device_clip_by_global_norm(layout, device_run.clip_by_global_norm,
                                                                parts.num_workers, run.on_nonfinite, device));
+  }
+  if (device_run.transforms) {
+    for (auto& transform : device_run.transforms(*parts.net)) parts.transforms.push_back(std::move(transform));
   }
   return std::make_unique<DeviceReplica>(std::move(parts), device_run.max_burst);
 }

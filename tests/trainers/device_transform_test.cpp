@@ -42,8 +42,8 @@ std::vector<std::uint32_t> bits(const std::vector<float>& values) {
 }
 
 /// Applies both to the same gradients of kWorkers workers and expects equal bits and counts.
-void expect_same(GradientTransform& host, DeviceTransform& device, const Layout& layout,
-                 std::vector<std::vector<float>> gradients) {
+void expect_same_in(const std::vector<FlatRange>& ranges, GradientTransform& host, DeviceTransform& device,
+                    const Layout& layout, std::vector<std::vector<float>> gradients) {
   Stream cpu;
   Stream stream(Device::cuda());
   const std::vector<float> parameters = draws(layout, 99);
@@ -53,8 +53,10 @@ void expect_same(GradientTransform& host, DeviceTransform& device, const Layout&
   const Buffer<float> device_parameters = to_device<float>(parameters, stream);
   const std::vector<cuda::StepCounters> none(1);
   Buffer<cuda::StepCounters> counters = to_device<cuda::StepCounters>(none, stream);
-  device.submit(device_parameters.data(), {{on_device.data(), layout.flat_elements()}, kWorkers}, counters.data(),
-                stream);
+  for (const FlatRange& range : ranges) {
+    device.submit(device_parameters.data(), {{on_device.data(), layout.flat_elements()}, kWorkers}, range,
+                  counters.data(), stream);
+  }
   TransformCounts expected;
   for (int w = 0; w < kWorkers; ++w) {
     auto& gradient = gradients[static_cast<std::size_t>(w)];
@@ -69,10 +71,36 @@ void expect_same(GradientTransform& host, DeviceTransform& device, const Layout&
   EXPECT_EQ(found.clipped_gradients, expected.clipped_gradients);
 }
 
+/// At once, and in parts where that can be.
+void expect_same(GradientTransform& host, DeviceTransform& device, const Layout& layout,
+                 const std::vector<std::vector<float>>& gradients) {
+  expect_same_in({whole_range(layout)}, host, device, layout, gradients);
+  EXPECT_EQ(device.name(), host.name());
+  EXPECT_EQ(device.is_per_tensor(), host.is_per_tensor());
+  if (!device.is_per_tensor()) return;
+  std::vector<FlatRange> parts;
+  for (const std::vector<int>& segments : {std::vector<int>{1, 4, 5}, {0, 2}, {3, 6, 7}}) {
+    const auto ranges = ranges_of(layout, segments);
+    parts.insert(parts.end(), ranges.begin(), ranges.end());
+  }
+  expect_same_in(parts, host, device, layout, gradients);
+}
+
 std::vector<std::vector<float>> gradients_of(const Layout& layout) {
   std::vector<std::vector<float>> gradients;
   for (std::uint32_t w = 0; w < kWorkers; ++w) gradients.push_back(draws(layout, w));
   return gradients;
+}
+
+TEST(RangesOf, AreAsFewAsTheTensorsAllow) {
+  Layout layout;
+  for (const std::int64_t size : {3, 16, 0, 17, 5}) layout.add(std::to_string(layout.num_segments()), {size});
+  const auto ranges = [&](const std::vector<int>& segments) { return ranges_of(layout, segments); };
+  EXPECT_EQ(ranges({0, 1, 2, 3, 4}), (std::vector<FlatRange>{whole_range(layout)}));
+  EXPECT_EQ(whole_range(layout), (FlatRange{0, 16 + 16 + 32 + 16}));
+  EXPECT_EQ(ranges({0, 2, 3}), (std::vector<FlatRange>{{0, 16}, {32, 32}}));
+  EXPECT_EQ(ranges({1, 3}), (std::vector<FlatRange>{{16, 48}}));
+  EXPECT_EQ(ranges({2}), (std::vector<FlatRange>{}));
 }
 
 TEST_F(CudaDeviceTransform, NanToZeroIsTheCpus) {
@@ -109,6 +137,9 @@ TEST_F(CudaDeviceTransform, ClippingByGlobalNormIsTheCpus) {
       expect_same_on(gradients);
     }
   }
+  const auto clip = make_device_clip_by_global_norm(layout, 1, 1, OnNonfinite::kStop, Device::cuda());
+  Stream stream(Device::cuda());
+  EXPECT_THROW(clip->submit(nullptr, {}, ranges_of(layout, std::vector<int>{0})[0], nullptr, stream), InvalidArgument);
   EXPECT_THROW(make_device_clip_by_global_norm(layout, 0, 1, OnNonfinite::kStop, Device::cuda()), InvalidArgument);
 }
 

@@ -283,5 +283,16 @@ TEST(OptionSet, RefusedNamesGiveTheReason) {
   EXPECT_THROW(options.refuse("taken", ""), InvalidArgument);
 }
 
+TEST_F(Options, WhatTheUserSetAndNothingLooksAtIsRefused) {
+  parse({"--num_gpus=1", "--seed=3"});
+  options.set_default("momentum", "0.8");
+  EXPECT_NO_THROW(refuse_unused(options, {"momentum", "grad_bits"}, "more"));
+  EXPECT_EQ(message_of<UsageError>([&] {
+              refuse_unused(options, {"momentum", "num_gpus", "seed"}, "--device cuda");
+            }),
+            "--num_gpus: has no effect here; it needs --device cuda");
+  EXPECT_THROW(refuse_unused(options, {"none"}, "more"), InvalidArgument);
+}
+
 }  // namespace
 }  // namespace terngrad

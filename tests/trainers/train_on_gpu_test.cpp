@@ -119,10 +119,19 @@ TEST_F(CudaTrainCommand, FloatingEpochsAndFormatsOfDataDependentSizeRun) {
   const CommandOutcome floating =
       train(small_run(folder / "floating", "cuda") + steps(2) + std::vector<std::string>{"--floating_grad_epoch", "2"});
   EXPECT_EQ(floating.exit_code, kExitSuccess) << ::testing::PrintToString(floating);
-  const CommandOutcome tmask =
-      train(small_run(folder / "tmask", "cuda") + steps(2) + std::vector<std::string>{"--ternary_format", "tmask"});
+  const CommandOutcome tmask = train(small_run(folder / "tmask", "cuda") + steps(2) +
+                                     std::vector<std::string>{"--ternary_format", "tmask", "--bucket_mb", "0.01"});
   EXPECT_EQ(tmask.exit_code, kExitSuccess) << ::testing::PrintToString(tmask);
   EXPECT_THAT(tmask.err, HasSubstr("the host waits"));
+}
+
+TEST_F(CudaTrainCommand, RefusesServersThatGpusAreNot) {
+  const TemporaryDirectory folder;
+  const auto run = [&](const std::vector<std::string>& more) {
+    return train(small_run(folder / "run", "cuda") + steps(2) + std::vector<std::string>{"--strategy", "ps"} + more);
+  };
+  expect_usage_error(run({"--pull", "parameters"}), {"--pull parameters", "--device cpu", "gradient"});
+  expect_usage_error(run({"--exchange", "all_gather"}), {"--exchange all_gather", "--strategy ps"});
 }
 
 TEST_F(CudaTrainCommand, ExchangesChangeNoBitOfTheModel) {
@@ -138,8 +147,16 @@ TEST_F(CudaTrainCommand, ExchangesChangeNoBitOfTheModel) {
   const auto gathered = parameters_after("gathered", {"--exchange", "all_gather"});
   EXPECT_EQ(parameters_after("auto", {}), gathered);
   EXPECT_EQ(parameters_after("scattered", {"--exchange", "scatter_reduce"}), gathered);
+  EXPECT_EQ(parameters_after("served", {"--strategy", "ps"}), gathered);
+  // To the server and back, whoever sends it.
+  const auto sent = metrics_of(folder / "served").at(0).at("sent_bytes_per_worker");
+  EXPECT_GT(sent.at("gradient"), 0);
+  EXPECT_GT(sent.at("mean"), 0);
   EXPECT_EQ(parameters_after("sums", {"--return_codec", "sums", "--floating_grad_epoch", "1000"}), gathered);
   EXPECT_EQ(parameters_after("summed", {"--exchange", "integer_sum"}), gathered);
+  EXPECT_EQ(parameters_after("in_buckets", {"--bucket_mb", "0.01", "--overlap", "off"}), gathered);
+  EXPECT_EQ(parameters_after("overlapped", {"--bucket_mb", "0.01", "--overlap", "on"}), gathered);
+  EXPECT_EQ(metrics_of(folder / "overlapped"), metrics_of(folder / "in_buckets"));
 }
 
 TEST_F(CudaTrainCommand, OptionsWithoutEffectOnAGpuAreRefused) {
@@ -152,6 +169,11 @@ TEST_F(CudaTrainCommand, OptionsWithoutEffectOnAGpuAreRefused) {
   refuse({"--num_gpus", "3"}, {"--num_gpus 3"});
   refuse({"--exchange", "vendor"}, {"--exchange vendor", "accepted on GPUs: auto, all_gather"});
   refuse({"--profile"}, {"--profile", "--device cpu"});
+  refuse({"--trace_steps", "1"}, {"--trace_steps", "--device cpu"});
+  refuse({"--overlap", "on", "--ternary_format", "tmask"},
+         {"--overlap on", "--ternary_format than tmask", "auto, off"});
+  refuse({"--overlap", "on", "--clip_by_global_norm", "1"}, {"--overlap on", "--clip_by_global_norm", "auto, off"});
+  refuse({"--bucket_mb", "1", "--scaler_scope", "model"}, {"--bucket_mb", "--scaler_scope"});
   EXPECT_FALSE(fs::exists(folder / "run"));
 }
 

@@ -3,40 +3,18 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include <map>
 #include <string>
-#include <variant>
 #include <vector>
 
-#include "kernels/errors.h"
-#include "tests/trainers/temporary_directory.h"
+#include "tests/trainers/checked_options.h"
 
 namespace terngrad {
 namespace {
 
-using ::testing::AllOf;
+using testing::accept;
+using testing::expect_refused;
 using ::testing::HasSubstr;
-using testing::message_of;
-
-/// Parses and checks a command line as terngrad_train does.
-TrainOptions accept(const std::vector<std::string>& arguments) {
-  TrainOptions o;
-  OptionSet options("test");
-  declare_train_options(options, o);
-  std::vector<const char*> argv = {"terngrad_train"};
-  for (const std::string& argument : arguments) argv.push_back(argument.c_str());
-  options.parse(static_cast<int>(argv.size()), argv.data());
-  apply_dataset_defaults(options, o);
-  check_train_options(options, o);
-  return o;
-}
-
-std::string refuse(const std::vector<std::string>& arguments) {
-  SCOPED_TRACE(::testing::PrintToString(arguments));
-  const std::string message = message_of<UsageError>([&] { accept(arguments); });
-  EXPECT_EQ(message.find('\n'), std::string::npos);
-  return message;
-}
+using testing::refuse;
 
 TEST(TrainOptions, DefaultsTrainLenetOnTheBuiltInSet) {
   const TrainOptions o = accept({});
@@ -94,13 +72,8 @@ TEST(TrainOptions, AutoStrategyExchangesWhereThereIsSomethingTo) {
   EXPECT_EQ(accept({"--strategy", "replicated"}).strategy_name(), "replicated");
 }
 
-struct Refusal {
-  std::vector<std::string> arguments;
-  std::vector<std::string> said;  // option, value and what would be accepted
-};
-
 TEST(TrainOptions, WrongValuesAreRefused) {
-  const std::vector<Refusal> refusals = {
+  expect_refused({
       {{"--dataset", "imagenet"}, {"--dataset", "imagenet", "synthetic", "mnist"}},
       {{"--net", "vgg"}, {"--net", "vgg", "lenet"}},
       {{"--optimizer", "adamw"}, {"--optimizer", "adamw", "gd, momentum, adam, rmsprop"}},
@@ -152,58 +125,7 @@ TEST(TrainOptions, WrongValuesAreRefused) {
       {{"--save_iter", "0"}, {"--save_iter", "0", "at least 1"}},
       {{"--keep_checkpoints", "-1"}, {"--keep_checkpoints", "-1", "at least 0"}},
       {{"--grad_bit", "1"}, {"--grad_bit", "unknown", "--grad_bits"}},
-  };
-  for (const Refusal& refusal : refusals) {
-    const std::string message = refuse(refusal.arguments);
-    for (const std::string& words : refusal.said) EXPECT_THAT(message, HasSubstr(words));
-  }
-}
-
-TEST(TrainOptions, ContradictionsAreRefused) {
-  const std::vector<Refusal> refusals = {
-      {{"--device", "cuda"}, {"--device cuda", "accepted: auto, cpu"}},
-      {{"--batch_size", "10", "--num_nodes", "4"}, {"--batch_size 10", "--num_nodes 4", "evenly"}},
-      {{"--batch_size", "2", "--num_nodes", "4"}, {"--batch_size 2", "--num_nodes 4"}},
-      {{"--threads", "2", "--threads_per_worker", "3"}, {"--threads_per_worker 3", "at most --threads, 2"}},
-      {{"--threads_per_worker", "100000"}, {"--threads_per_worker 100000", "at most --threads", "this machine"}},
-      {{"--codec", "fp32", "--grad_bits", "1"}, {"--codec fp32", "--grad_bits 1", "ternary"}},
-      {{"--codec", "ternary", "--grad_bits", "32"}, {"--codec ternary", "--grad_bits 32", "fp32"}},
-      {{"--dataset", "mnist"}, {"--data_dir", "--dataset mnist"}},
-      {{"--resume"}, {"--resume", "--train_dir"}},
-      {{"--trace_steps", "2", "--max_steps", "3"}, {"--trace_steps 2", "--max_steps is 3", "--max_steps 4 or more"}},
-      {{"--strategy", "simple", "--num_nodes", "2"}, {"--strategy simple", "--num_nodes is 2", "auto, replicated, ps"}},
-      {{"--strategy", "simple", "--grad_bits", "1"}, {"--strategy simple", "ternary", "auto, replicated, ps"}},
-      {{"--strategy", "simple", "--codec_for", "*=bf16"}, {"--strategy simple", "auto, replicated, ps"}},
-      {{"--strategy", "ps", "--num_nodes", "2", "--exchange", "all_gather"},
-       {"--exchange all_gather", "--strategy ps", "accepted: auto, scatter_reduce"}},
-      {{"--strategy", "ps", "--num_nodes", "2", "--exchange", "vendor"}, {"--exchange vendor", "--strategy ps"}},
-      {{"--strategy", "ps", "--grad_bits", "1", "--pull", "parameters", "--return_codec", "sums"},
-       {"--return_codec sums", "--pull parameters", "accepted with it: fp32, bf16"}},
-      {{"--strategy", "ps", "--pull", "parameters", "--overlap", "on"}, {"--overlap on", "--pull gradient"}},
-      {{"--strategy", "ps", "--pull", "parameters", "--check_replicas", "1"}, {"--check_replicas", "--pull gradient"}},
-      {{"--strategy", "ps", "--pull", "parameters", "--rebroadcast_epochs", "1"},
-       {"--rebroadcast_epochs", "--pull gradient"}},
-      {{"--grad_bits", "1", "--scaler_sharing", "none", "--return_codec", "sums"},
-       {"--return_codec sums", "--scaler_sharing none", "fp32, bf16"}},
-      {{"--grad_bits", "1", "--scaler_sharing", "none", "--return_codec", "ternary"},
-       {"--return_codec ternary", "--scaler_sharing none", "fp32, bf16"}},
-      {{"--grad_bits", "1", "--scaler_sharing", "none", "--exchange", "integer_sum"},
-       {"--exchange integer_sum", "max or mean"}},
-      {{"--num_nodes", "2", "--exchange", "integer_sum"}, {"--exchange integer_sum", "ternary"}},
-      {{"--num_nodes", "2", "--codec", "fp16"}, {"--codec fp16", "--exchange vendor", "fp32, bf16, ternary"}},
-      {{"--num_nodes", "2", "--codec", "fp16", "--grad_bits", "16"}, {"--codec fp16", "--grad_bits 16", "bf16"}},
-      {{"--num_nodes", "2", "--exchange", "vendor", "--grad_bits", "1"}, {"--exchange vendor", "fp32, bf16 or fp16"}},
-      {{"--num_nodes", "2", "--exchange", "vendor", "--codec_for", "*=bf16"}, {"--exchange vendor", "--codec_for"}},
-      {{"--num_nodes", "2", "--exchange", "vendor", "--on_nonfinite", "zero"},
-       {"--on_nonfinite zero", "--exchange vendor", "stop, skip"}},
-      {{"--codec_for", "conv*"}, {"--codec_for conv*", "PATTERN=CODEC"}},
-      {{"--codec_for", "*=qsgd"}, {"--codec_for *=qsgd", "fp32, bf16, ternary"}},
-      {{"--codec_for", "=fp32"}, {"--codec_for =fp32", "PATTERN=CODEC"}},
-  };
-  for (const Refusal& refusal : refusals) {
-    const std::string message = refuse(refusal.arguments);
-    for (const std::string& words : refusal.said) EXPECT_THAT(message, HasSubstr(words));
-  }
+  });
 }
 
 TEST(TrainOptions, ALaunchOfSeveralProcessesShares) {
@@ -237,138 +159,6 @@ TEST(TrainOptions, TheLastRankOfALaunchMayOnlyEvaluate) {
   }
 }
 
-TEST(TrainOptions, ALaunchThatTheyDoNotFitIsRefused) {
-  const auto refused = [](const std::vector<std::string>& arguments, int num_processes) {
-    TrainOptions o;
-    OptionSet options("usage");
-    declare_train_options(options, o);
-    std::vector<std::string> words = {"train"};
-    words.insert(words.end(), arguments.begin(), arguments.end());
-    std::vector<char*> argv;
-    for (std::string& word : words) argv.push_back(word.data());
-    options.parse(static_cast<int>(argv.size()), argv.data());
-    return testing::message_of<UsageError>([&] { check_launch(options, o, num_processes); });
-  };
-  EXPECT_THAT(refused({"--num_nodes", "3"}, 4), AllOf(HasSubstr("--num_nodes 3"), HasSubstr("accepted: 4 or more")));
-  EXPECT_THAT(refused({"--exchange_timeout", "4"}, 1), HasSubstr("--exchange_timeout"));
-  const auto refused_servers = [&](const char* number, int num_processes) {
-    return refused({"--strategy", "ps", "--num_nodes", "2", "--num_servers", number}, num_processes);
-  };
-  EXPECT_THAT(refused_servers("1", 1), AllOf(HasSubstr("--num_servers 1"), HasSubstr("accepted here: 0")));
-  EXPECT_THAT(refused_servers("3", 3), AllOf(HasSubstr("--num_servers 3"), HasSubstr("accepted: 0 to 2")));
-  EXPECT_THAT(refused_servers("1", 4), HasSubstr("each of the 3 training processes"));
-}
-
-TEST(TrainOptions, OptionsWithoutEffectAreRefused) {
-  const std::vector<Refusal> refusals = {
-      {{"--data_dir", "d"}, {"--data_dir", "synthetic is built in"}},
-      {{"--optimizer", "gd", "--momentum", "0.5"}, {"--momentum", "--optimizer momentum or rmsprop"}},
-      {{"--optimizer", "adam", "--momentum", "0.5"}, {"--momentum", "--optimizer momentum or rmsprop"}},
-      {{"--num_epochs_per_decay", "2"}, {"--num_epochs_per_decay", "--learning_rate_decay_type exponential"}},
-      {{"--learning_rate_decay_type", "fixed", "--learning_rate_decay_factor", "0.5"},
-       {"--learning_rate_decay_factor", "--learning_rate_decay_type exponential"}},
-      {{"--num_servers", "1"}, {"--num_servers", "--strategy ps"}},
-      {{"--pull", "gradient", "--num_nodes", "2"}, {"--pull", "--strategy ps"}},
-      {{"--exchange", "all_gather"}, {"--exchange", "--strategy replicated"}},
-      {{"--return_codec", "bf16"}, {"--return_codec", "--strategy replicated"}},
-      {{"--num_nodes", "2", "--return_codec", "sums"}, {"--return_codec sums", "ternary", "fp32, bf16"}},
-      {{"--grad_bits", "16", "--return_codec", "ternary"}, {"--return_codec ternary", "ternary", "fp32, bf16"}},
-      {{"--num_nodes", "2", "--grad_bits", "1", "--exchange", "all_gather", "--return_codec", "sums"},
-       {"--return_codec sums", "--exchange all_gather", "accepted with it: fp32, bf16, ternary", "scatter_reduce"}},
-      {{"--grad_bits", "1", "--exchange", "scatter_reduce"}, {"--exchange", "--num_nodes 2 or more"}},
-      {{"--strategy", "replicated", "--exchange", "all_gather"}, {"--exchange", "--num_nodes 2 or more"}},
-      {{"--grad_bits", "1", "--exchange", "integer_sum"}, {"--exchange", "--num_nodes 2 or more"}},
-      {{"--grad_bits", "1", "--scaler_sharing", "mean"}, {"--scaler_sharing", "--num_nodes 2 or more"}},
-      {{"--grad_bits", "1", "--scaler_sharing", "none"}, {"--scaler_sharing", "--num_nodes 2 or more"}},
-      {{"--grad_bits", "1", "--clip_factor", "2.5", "--clip_scope", "local"},
-       {"--clip_scope", "--num_nodes 2 or more"}},
-      {{"--grad_bits", "1", "--return_codec", "sums"}, {"--return_codec", "--num_nodes 2 or more"}},
-      {{"--num_nodes", "2", "--exchange", "vendor", "--overlap", "on"}, {"--overlap on", "other than vendor"}},
-      {{"--num_nodes", "2", "--exchange", "vendor", "--bucket_mb", "1"}, {"--bucket_mb", "other than vendor"}},
-      {{"--num_nodes", "2", "--exchange", "vendor", "--return_codec", "bf16"}, {"--return_codec", "other than vendor"}},
-      {{"--num_nodes", "2", "--exchange", "vendor", "--grad_bits", "16", "--quantize_logits"},
-       {"--quantize_logits", "other than vendor"}},
-      {{"--num_nodes", "2", "--size_to_binarize", "9"}, {"--size_to_binarize", "other than fp32"}},
-      {{"--num_nodes", "2", "--quantize_logits"}, {"--quantize_logits", "other than fp32"}},
-      {{"--num_nodes", "2", "--floating_grad_epoch", "2"}, {"--floating_grad_epoch", "other than fp32"}},
-      {{"--num_nodes", "2", "--codec_for", "*=fp32", "--floating_grad_epoch", "2"},
-       {"--floating_grad_epoch", "other than fp32"}},
-      {{"--grad_bits", "1", "--block_size", "64"}, {"--block_size", "--scaler_scope block"}},
-      {{"--grad_bits", "1", "--clip_scope", "local"}, {"--clip_scope", "--clip_factor above 0"}},
-      {{"--grad_bits", "1", "--scaler", "original"}, {"--scaler", "--clip_factor above 0"}},
-      {{"--grad_bits", "1", "--clip_factor", "2.5", "--clip_scope", "local", "--scaler_sharing", "none"},
-       {"--clip_scope local", "--scaler_sharing none", "accepted with it: shared"}},
-      {{"--grad_bits", "1", "--exchange", "integer_sum", "--ternary_format", "t5"},
-       {"--ternary_format", "other than integer_sum"}},
-      {{"--bucket_mb", "1"}, {"--bucket_mb", "--strategy replicated"}},
-      {{"--overlap", "on"}, {"--overlap on", "--strategy replicated", "auto, off"}},
-      {{"--grad_bits", "1", "--scaler_scope", "model", "--bucket_mb", "1"}, {"--bucket_mb", "--scaler_scope"}},
-      {{"--grad_bits", "1", "--scaler_scope", "model", "--overlap", "on"},
-       {"--overlap on", "--scaler_scope", "auto, off"}},
-      {{"--num_nodes", "2", "--clip_by_global_norm", "1", "--bucket_mb", "1"},
-       {"--bucket_mb", "--clip_by_global_norm"}},
-      {{"--num_nodes", "2", "--clip_by_global_norm", "1", "--overlap", "on"},
-       {"--overlap on", "--clip_by_global_norm", "auto, off"}},
-  };
-  for (const Refusal& refusal : refusals) {
-    const std::string message = refuse(refusal.arguments);
-    for (const std::string& words : refusal.said) EXPECT_THAT(message, HasSubstr(words));
-  }
-  const std::map<std::string, std::string> of_ternary = {
-      {"clip_factor", "2.5"},    {"scaler", "original"}, {"scaler_sharing", "mean"}, {"clip_scope", "local"},
-      {"scaler_scope", "block"}, {"block_size", "64"},   {"ternary_format", "t5"}};
-  for (const char* bits : {"16", "32"}) {
-    for (const auto& [name, value] : of_ternary) {
-      EXPECT_THAT(refuse({"--num_nodes", "2", "--grad_bits", bits, "--" + name, value}),
-                  AllOf(HasSubstr("--" + name + ":"), HasSubstr("ternary (--grad_bits 1)")));
-    }
-  }
-}
-
-TEST(TrainOptions, CombinationsThatMakeSenseAreAccepted) {
-  const std::vector<std::vector<std::string>> accepted = {
-      {"--grad_bits", "1", "--num_nodes", "2", "--clip_factor", "2.5", "--scaler", "original", "--clip_scope", "local"},
-      {"--grad_bits", "1", "--clip_factor", "2.5", "--scaler", "original"},
-      // A lossy return leg is part of the result, also of one worker.
-      {"--grad_bits", "1", "--return_codec", "ternary"},
-      {"--grad_bits", "16", "--return_codec", "bf16"},
-      {"--grad_bits", "1", "--num_nodes", "2", "--exchange", "all_gather", "--return_codec", "ternary"},
-      {"--grad_bits", "1", "--num_nodes", "2", "--exchange", "scatter_reduce", "--return_codec", "sums"},
-      {"--grad_bits", "1", "--num_nodes", "2", "--exchange", "integer_sum", "--return_codec", "sums"},
-      {"--grad_bits", "1", "--scaler_scope", "block", "--block_size", "64"},
-      {"--grad_bits", "1", "--num_nodes", "2", "--scaler_sharing", "none", "--return_codec", "bf16"},
-      {"--grad_bits", "1", "--num_nodes", "2", "--scaler_sharing", "mean", "--exchange", "integer_sum",
-       "--return_codec", "ternary"},
-      {"--grad_bits", "1", "--size_to_binarize", "0", "--quantize_logits", "--ternary_format", "tmask"},
-      {"--grad_bits", "16", "--size_to_binarize", "100"},
-      // One tensor with the codec is enough for its options to have an effect.
-      {"--num_nodes", "2", "--codec_for", "fc3/weights=ternary", "--clip_factor", "2.5", "--exchange", "integer_sum"},
-      {"--num_nodes", "2", "--codec_for", "*=ternary", "--return_codec", "sums"},
-      {"--learning_rate_decay_type", "exponential", "--num_epochs_per_decay", "2", "--learning_rate_decay_factor", "1"},
-      {"--optimizer", "gd"},
-      {"--optimizer", "adam", "--learning_rate_decay_type", "exponential"},
-      {"--optimizer", "rmsprop", "--momentum", "0"},
-      {"--on_nonfinite", "skip"},
-      {"--grad_bits", "1", "--floating_grad_epoch", "2"},
-      {"--grad_bits", "16", "--floating_grad_epoch", "20"},
-      {"--codec_for", "*=bf16", "--floating_grad_epoch", "2"},
-      // The original's scripts give it so whatever the codec.
-      {"--floating_grad_epoch", "0"},
-      {"--nan_to_zero", "--clip_by_global_norm", "0.5"},
-      {"--nan_to_zero=false", "--clip_by_global_norm", "0"},
-      {"--strategy", "simple", "--on_nonfinite", "zero"},
-      {"--num_nodes", "3", "--batch_size", "9", "--threads", "2", "--threads_per_worker", "2"},
-      {"--grad_bits", "1", "--overlap", "on", "--bucket_mb", "0.25"},
-      {"--num_nodes", "2", "--nan_to_zero", "--overlap", "on"},
-      {"--num_nodes", "2", "--clip_by_global_norm", "1", "--overlap", "off"},
-      {"--resume", "--train_dir", "d"},
-      {"--resume=false"},
-  };
-  for (const std::vector<std::string>& arguments : accepted) {
-    EXPECT_NO_THROW(accept(arguments)) << ::testing::PrintToString(arguments);
-  }
-}
-
 TEST(TrainOptions, BucketsAreOfMebibytesAndWholeWhereNothingCanBeSplit) {
   Layout layout;
   for (const char* name : {"a", "b", "c"}) layout.add(name, {1 << 17});  // half a MiB
@@ -380,7 +170,10 @@ TEST(TrainOptions, BucketsAreOfMebibytesAndWholeWhereNothingCanBeSplit) {
   EXPECT_EQ(buckets({"--bucket_mb", "0.5"}), (Buckets{{2}, {1}, {0}}));
   EXPECT_EQ(buckets({"--bucket_mb", "1", "--overlap", "off"}), (Buckets{{1, 2}, {0}}));
   EXPECT_EQ(buckets({"--bucket_mb", "1e300"}), whole_bucket(layout));
-  EXPECT_EQ(buckets({}), whole_bucket(layout));
+  EXPECT_EQ(buckets({}), (Buckets{{1, 2}, {0}}));
+  EXPECT_EQ(buckets({"--bucket_mb", "0"}), (Buckets{{1, 2}, {0}}));
+  EXPECT_EQ(exchange_buckets(accept({"--num_nodes", "2"}), layout, order, 1e300), whole_bucket(layout));
+  EXPECT_EQ(exchange_buckets(accept({"--num_nodes", "2", "--bucket_mb", "0.5"}), layout, order, 1e300).size(), 3u);
   EXPECT_EQ(buckets({"--bucket_mb", "1e-300"}).size(), 3u);
   EXPECT_EQ(buckets({"--scaler_scope", "model"}), whole_bucket(layout));
   EXPECT_EQ(buckets({"--clip_by_global_norm", "1"}), whole_bucket(layout));
@@ -458,30 +251,6 @@ TEST(TrainOptions, ExchangeOptionsCarryEveryChoice) {
   EXPECT_EQ(e.num_threads, 3);
 }
 
-TEST(TrainOptions, CodecThatNoTensorUsesIsRefused) {
-  Layout layout;
-  layout.add("fc/weights", {100});
-  layout.add("logits/weights", {10}, /*is_logits=*/true);
-  const auto check = [&](const std::vector<std::string>& arguments) {
-    const TrainOptions o = accept(arguments);
-    check_codec_plan(o, CodecPlan(layout, exchange_options(o, 1, 1).codecs));
-  };
-  const std::vector<Refusal> refusals = {
-      {{"--grad_bits", "1", "--codec_for", "*=fp32"}, {"--grad_bits 1", "ternary", "--codec_for"}},
-      {{"--grad_bits", "1", "--clip_factor", "2.5", "--codec_for", "fc*=bf16"}, {"--grad_bits 1", "--quantize_logits"}},
-      {{"--codec", "bf16", "--size_to_binarize", "101"}, {"--codec bf16", "--size_to_binarize"}},
-  };
-  for (const Refusal& refusal : refusals) {
-    const std::string message = message_of<UsageError>([&] { check(refusal.arguments); });
-    for (const std::string& words : refusal.said) EXPECT_THAT(message, HasSubstr(words));
-  }
-  EXPECT_NO_THROW(check({}));
-  EXPECT_NO_THROW(check({"--grad_bits", "1"}));
-  EXPECT_NO_THROW(check({"--grad_bits", "1", "--size_to_binarize", "100"}));
-  EXPECT_NO_THROW(check({"--grad_bits", "1", "--quantize_logits", "--codec_for", "fc*=bf16"}));
-  EXPECT_NO_THROW(check({"--codec_for", "*=ternary"}));
-}
-
 TEST(TrainOptions, FloatingExchangeIsTheSameInFp32) {
   const TrainOptions o = accept({"--num_nodes", "2", "--grad_bits", "1", "--clip_factor", "2.5", "--codec_for",
                                  "a*=bf16", "--exchange", "scatter_reduce", "--return_codec", "bf16", "--on_nonfinite",
@@ -531,24 +300,6 @@ TEST(TrainOptions, OptionsOfTheOriginalAreRefusedWithAReason) {
                                           "save_interval_secs",
                                           "save_summaries_secs"};
   for (const std::string& name : names) EXPECT_THAT(refuse({"--" + name, "1"}), HasSubstr("--" + name + ": refused: "));
-}
-
-TEST(TrainOptions, DropoutNeedsANetThatHasSome) {
-  for (const char* net : {"lenet", "cifar10_alexnet"}) {
-    EXPECT_THAT(refuse({"--net", net, "--dropout_keep_prob", "0.8"}),
-                AllOf(HasSubstr("--dropout_keep_prob"), HasSubstr(net)));
-  }
-  EXPECT_THAT(refuse({"--dropout_keep_prob", "0"}), HasSubstr("above 0, at most 1"));
-}
-
-TEST(TrainOptions, BenchmarkModeAndWarmStartsRefuseWhatTheyWouldIgnore) {
-  EXPECT_THAT(refuse({"--benchmark_mode", "--data_dir", "d"}), HasSubstr("--data_dir"));
-  EXPECT_THAT(refuse({"--benchmark_mode", "--eval_steps", "2"}), HasSubstr("--eval_steps"));
-  EXPECT_THAT(refuse({"--fine_tune"}), HasSubstr("--init_from"));
-  EXPECT_THAT(refuse({"--init_from", "c", "--resume", "--train_dir", "r"}), HasSubstr("--resume"));
-  EXPECT_THAT(refuse({"--on_save_error", "ignore"}), AllOf(HasSubstr("stop"), HasSubstr("continue")));
-  EXPECT_THAT(refuse({"--stop_after_secs", "-1"}), HasSubstr("--stop_after_secs"));
-  EXPECT_TRUE(accept({"--dataset", "mnist", "--benchmark_mode"}).benchmark_mode);
 }
 
 }  // namespace

@@ -20,6 +20,31 @@ dim3 grid_for(std::int64_t flat_elements, int num_workers) {
 
 __device__ std::int64_t first_element() { return (std::int64_t{blockIdx.x} * kThreads + threadIdx.x) * kLanes; }
 
+using Word = unsigned long long;  // of 64 bits, as atomicAdd takes them
+
+/// @returns 1 if the value was replaced
+__device__ unsigned zero_if_nonfinite(float& value) {
+  if ((__float_as_uint(value) & kFirstNonfinite) != kFirstNonfinite) return 0;
+  value = 0;
+  return 1;
+}
+
+/// Stores only where something was replaced: the pass otherwise costs reading only.
+__global__ void __launch_bounds__(kThreads)
+    zero_nonfinite_kernel(float* gradients, std::int64_t stride, std::int64_t count, StepCounters* counters) {
+  const std::int64_t first = first_element();
+  unsigned of_thread = 0;
+  if (first < count) {
+    auto* const to = reinterpret_cast<float4*>(gradients + blockIdx.y * stride + first);
+    float4 g = *to;
+    of_thread = zero_if_nonfinite(g.x) + zero_if_nonfinite(g.y) + zero_if_nonfinite(g.z) + zero_if_nonfinite(g.w);
+    if (of_thread != 0) *to = g;
+  }
+  const unsigned of_warp = __reduce_add_sync(kAllLanes, of_thread);
+  if (of_warp == 0 || threadIdx.x % kWarpThreads != 0) return;
+  atomicAdd(reinterpret_cast<Word*>(&counters->zeroed_elements), Word{of_warp});
+}
+
 __global__ void __launch_bounds__(kThreads)
     weight_decay_kernel(float* gradients, std::int64_t stride, const float* __restrict__ parameters, float decay,
                         const std::uint8_t* __restrict__ is_decayed, std::int64_t flat_elements) {
@@ -60,7 +85,6 @@ __global__ void __launch_bounds__(kWarpThreads)
   const double norm = __dsqrt_rn(sum_squares);
   const bool clips = is_left == 0 && norm > max_norm;
   factors[blockIdx.x] = clips ? static_cast<float>(__ddiv_rn(max_norm, norm)) : 1.0f;
-  using Word = unsigned long long;
   if (clips) atomicAdd(reinterpret_cast<Word*>(&counters->clipped_gradients), Word{1});
 }
 
@@ -80,6 +104,12 @@ __global__ void __launch_bounds__(kThreads)
 }
 
 }  // namespace
+
+void zero_nonfinite(WorkerBuffers<float> gradients, int num_workers, std::int64_t count, StepCounters* counters,
+                    const Stream& stream) {
+  launch(zero_nonfinite_kernel, grid_for(count, num_workers), dim3(kThreads), 0, stream, gradients.data,
+         gradients.stride, count, counters);
+}
 
 void add_weight_decay(WorkerBuffers<float> gradients, int num_workers, const float* parameters, float decay,
                       const std::uint8_t* is_decayed, std::int64_t flat_elements, const Stream& stream) {

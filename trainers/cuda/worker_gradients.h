@@ -10,6 +10,11 @@
 
 namespace terngrad::cuda {
 
+/// NaN and infinities of the first `count` elements of each worker become 0, and are counted.
+/// @param count  a multiple of kFlatAlignment
+void zero_nonfinite(WorkerBuffers<float> gradients, int num_workers, std::int64_t count, StepCounters* counters,
+                    const Stream& stream);
+
 /// g = fl(g + fl(decay * w)) in the cache lines of kFlatAlignment elements that `is_decayed` marks.
 /// @param is_decayed  [flat_elements / kFlatAlignment]
 void add_weight_decay(WorkerBuffers<float> gradients, int num_workers, const float* parameters, float decay,

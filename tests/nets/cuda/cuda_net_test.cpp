@@ -2,8 +2,10 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <array>
 #include <bit>
+#include <cmath>
 
 #include "kernels/captured_graph.h"
 #include "kernels/errors.h"
@@ -104,6 +106,54 @@ TEST_F(CudaNet, AWorkersGradientDoesNotDependOnTheOthers) {
   }
 }
 
+TEST_F(CudaNet, AnnouncesTensorsWhileOthersAreStillToCome) {
+  for (const NetSpec& spec : {test::branched_net(0.6f), other_layers(), lenet()}) {
+    SCOPED_TRACE(spec.name);
+    NetOnDevice ours(spec, {9, 8, 4}, 5, 3, 2);
+    const Layout& layout = ours.net->layout();
+    // What the stream finds in all gradients when a tensor is announced.
+    std::vector<int> announced;
+    std::vector<Buffer<float>> seen;
+    ours.load_examples(3);
+    ours.net->submit_gradients(ours.parameters.data(), ours.batch({.step = 3}), ours.worker_gradients(),
+                               ours.losses.data(), [&](int segment) {
+                                 announced.push_back(segment);
+                                 seen.emplace_back(ours.gradients.num_elements(), ours.stream.device());
+                                 copy<float>(ours.gradients.span(), seen.back().span(), ours.stream);
+                               });
+    EXPECT_EQ(announced, ours.net->gradient_order());
+    for (std::size_t i = 0; i < seen.size(); ++i) {
+      for (int w = 0; w < 3; ++w) {
+        const std::vector<float> now = ours.part(seen[i], w);
+        const std::vector<float> final = ours.gradient(w);
+        for (std::size_t j = 0; j < announced.size(); ++j) {
+          const Segment& tensor = layout.segment(announced[j]);
+          const auto at = [&](const std::vector<float>& flat) {
+            return std::span(flat).subspan(static_cast<std::size_t>(tensor.offset),
+                                           static_cast<std::size_t>(tensor.num_elements));
+          };
+          if (j <= i) {
+            EXPECT_TRUE(std::ranges::equal(at(now), at(final))) << tensor.name << ", seen with " << announced[i];
+          } else if (i == 0 && j + 1 == announced.size()) {
+            // The pass has not come to the first layer when it ends the last one.
+            EXPECT_TRUE(std::ranges::all_of(at(now), [](float g) { return std::isnan(g); })) << tensor.name;
+          }
+        }
+      }
+    }
+  }
+}
+
+TEST_F(CudaNet, WhatATensorsAnnouncementThrowsEndsThePass) {
+  NetOnDevice ours(test::branched_net(0.6f), {9, 8, 4}, 5, 2, 2);
+  ours.load_examples(3);
+  EXPECT_THROW(ours.net->submit_gradients(ours.parameters.data(), ours.batch({.step = 3}), ours.worker_gradients(),
+                                          ours.losses.data(), [](int) { throw DataError("no more"); }),
+               DataError);
+  ours.run(3);  // the net can go on
+  EXPECT_FALSE(std::isnan(ours.gradient(1)[0]));
+}
+
 TEST_F(CudaNet, ACapturedStepFollowsTheStepOnTheDevice) {
   NetOnDevice direct(test::branched_net(0.5f), {9, 8, 4}, 5, 2, 2);
   NetOnDevice replayed(test::branched_net(0.5f), {9, 8, 4}, 5, 2, 2);
@@ -175,7 +225,7 @@ TEST_F(CudaNet, ServesTheCallsOfNet) {
     announced.at(static_cast<std::size_t>(worker)).push_back(segment);
   });
   EXPECT_EQ(announced[0], announced[1]);
-  EXPECT_EQ(announced[0].size(), static_cast<std::size_t>(ours.net->layout().num_segments()));
+  EXPECT_EQ(announced[0], ours.net->gradient_order());
   for (int w = 0; w < 2; ++w) {
     EXPECT_EQ(losses[static_cast<std::size_t>(w)].entropy_loss,
               submitted.host_losses()[static_cast<std::size_t>(w)].entropy_loss);

@@ -30,7 +30,7 @@ class HangingCommunicator final : public DeviceCommunicator {
   int size() const override { return 2; }
   void check() override { ++num_checks; }
   void abandon() noexcept override {
-    if (stream_ != nullptr) stream_->hangs = false;
+    if (stream_ != nullptr) *stream_->hangs = false;
   }
   int num_checks = 0;
 
@@ -47,20 +47,23 @@ class HangingCommunicator final : public DeviceCommunicator {
  private:
   void hang(Stream& stream) {
     stream_ = static_cast<cudaStream_t>(stream.native());
-    stream_->hangs = true;
+    *stream_->hangs = true;
   }
   int rank_;
   cudaStream_t stream_ = nullptr;
 };
 
 /// Trains as one of two processes. @returns the words of its failure
-std::string words_of_run(const std::shared_ptr<Communicator>& communicator, HangingCommunicator*& gpu) {
+std::string words_of_run(const std::shared_ptr<Communicator>& communicator, HangingCommunicator*& gpu,
+                         bool overlap = false) {
   DeviceRun run{.run = {.num_workers = 2,
                         .codec = "ternary",
                         .total_steps = 5,
                         .batch_size = 2,
                         .communicator = communicator,
-                        .net = test::branched_net(1.0f)},
+                        .net = test::branched_net(1.0f),
+                        .bucket_bytes = 1,
+                        .overlap = overlap},
                 .timeout_seconds = kTimeout};
   run.gpus = std::make_shared<testing::Meeting>(2);
   run.communicator_of = [&](int rank) {
@@ -101,14 +104,17 @@ TEST(LostGpu, AProcessThatIsWaitedForIsMissedByTheOthersInTime) {
 }
 
 TEST(LostGpu, ProcessesThatAllWaitSaySo) {
-  std::vector<std::string> words(2);
-  testing::run_ranks(2, [&](const std::shared_ptr<Communicator>& communicator) {
-    HangingCommunicator* gpu = nullptr;
-    words[static_cast<std::size_t>(communicator->rank())] = words_of_run(communicator, gpu);
-  });
-  for (const std::string& said : words) {
-    EXPECT_THAT(said, AllOf(HasSubstr("rank 0: [DeviceReplica] cuda:0 has waited for other GPUs for 0.5 seconds"),
-                            HasSubstr("; rank 1: [DeviceReplica] cuda:0 has waited")));
+  // What waits may be the stream itself, or what runs beside the backward pass.
+  for (const bool overlap : {false, true}) {
+    std::vector<std::string> words(2);
+    testing::run_ranks(2, [&](const std::shared_ptr<Communicator>& communicator) {
+      HangingCommunicator* gpu = nullptr;
+      words[static_cast<std::size_t>(communicator->rank())] = words_of_run(communicator, gpu, overlap);
+    });
+    for (const std::string& said : words) {
+      EXPECT_THAT(said, AllOf(HasSubstr("rank 0: [DeviceReplica] cuda:0 has waited for other GPUs for 0.5 seconds"),
+                              HasSubstr("; rank 1: [DeviceReplica] cuda:0 has waited")));
+    }
   }
 }
 

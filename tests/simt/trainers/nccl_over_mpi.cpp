@@ -55,7 +55,7 @@ class NcclOverMpi final : public NcclApi {
   // Freed with MPI: that is a meeting of all ranks, which one that gives up does not come to.
   Result destroy(Handle) override { return kSuccess; }
   Result abort(Handle) override {
-    if (hanging_ != nullptr) hanging_->hangs = false;
+    if (hanging_ != nullptr) *hanging_->hangs = false;
     return kSuccess;
   }
   Result get_async_error(Handle, Result& error) override {
@@ -126,7 +126,7 @@ class NcclOverMpi final : public NcclApi {
   }
 
   void wait(std::vector<MPI_Request>& requests, cudaStream_t stream) {
-    if (stream->hangs) return;  // what came before it in the stream has not ended
+    if (*stream->hangs) return;  // what came before it in the stream has not ended
     const char* const patience = std::getenv("NCCL_OVER_MPI_PATIENCE");
     const auto begin = std::chrono::steady_clock::now();
     for (int done = 0; done == 0;) {
@@ -134,7 +134,7 @@ class NcclOverMpi final : public NcclApi {
       const std::chrono::duration<double> waited = std::chrono::steady_clock::now() - begin;
       if (done == 0 && patience != nullptr && waited.count() > std::atof(patience)) {
         hanging_ = stream;
-        stream->hangs = true;
+        *stream->hangs = true;
         return;
       }
       if (done == 0) std::this_thread::yield();

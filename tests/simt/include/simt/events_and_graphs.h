@@ -12,6 +12,8 @@
 struct CUevent_st {
   std::chrono::steady_clock::time_point time;
   cudaStream_t stream = nullptr;  // in which it was recorded last
+  std::uint64_t num_before = 0;   // what that stream had been given, where streams defer
+  std::uint64_t capture = 0;      // in which it was recorded, 0: in none
 };
 using cudaEvent_t = CUevent_st*;
 
@@ -28,23 +30,43 @@ inline cudaError_t cudaEventCreateWithFlags(cudaEvent_t* event, unsigned) { retu
 inline cudaError_t cudaEventRecord(cudaEvent_t event, cudaStream_t stream) {
   event->time = std::chrono::steady_clock::now();
   event->stream = stream;
+  event->num_before = stream->num_submitted;
+  event->capture = simt::capture_of(stream);
   return cudaSuccess;
 }
 inline cudaError_t cudaStreamWaitEvent(cudaStream_t stream, cudaEvent_t event, unsigned) {
   const cudaStream_t other = event->stream;
-  if (other == nullptr || other == stream) return cudaSuccess;
+  if (other == nullptr) return cudaSuccess;
+  // What is captured may wait for events of the same capture only; what is not may join one that is under way.
+  const bool is_under_way = event->capture == simt::capture_of(other);
+  if (event->capture != simt::capture_of(stream) && !(simt::capture_of(stream) == 0 && is_under_way)) {
+    return simt::remember(cudaErrorStreamCaptureIsolation);
+  }
+  if (other == stream) return cudaSuccess;
+  if (simt::streams_defer() && !simt::is_captured(stream) && !simt::is_captured(other)) {
+    simt::share_end(stream, other);
+    simt::defer(stream, {.work = {}, .other = other, .until = event->num_before});
+    stream->peers.insert(other);
+    other->peers.insert(stream);
+    return cudaSuccess;
+  }
   if (other->origin == stream) {
     // A branch comes back.
     other->origin = nullptr;
     std::erase(stream->branches, other);
-    for (std::function<void()>& work : std::exchange(other->held_back, {})) simt::submit(stream, std::move(work));
+    simt::share_end(stream, other);
+    simt::release_held_back(other, stream);
   } else if (stream->origin == nullptr) {
     stream->origin = other;
+    stream->capture = simt::capture_of(other);
     other->branches.push_back(stream);
   }
   return cudaSuccess;
 }
-inline cudaError_t cudaEventSynchronize(cudaEvent_t) { return cudaSuccess; }
+inline cudaError_t cudaEventSynchronize(cudaEvent_t event) {
+  if (simt::streams_defer() && event->stream != nullptr) simt::run_until(event->stream, event->num_before);
+  return cudaSuccess;
+}
 inline cudaError_t cudaEventElapsedTime(float* milliseconds, cudaEvent_t begin, cudaEvent_t end) {
   *milliseconds = std::chrono::duration<float, std::milli>(end->time - begin->time).count();
   return cudaSuccess;
@@ -60,7 +82,9 @@ enum cudaStreamCaptureMode { cudaStreamCaptureModeGlobal, cudaStreamCaptureModeT
 
 inline cudaError_t cudaStreamBeginCapture(cudaStream_t stream, cudaStreamCaptureMode) {
   if (stream->capturing) return simt::remember(cudaErrorStreamCaptureUnsupported);
+  static std::atomic<std::uint64_t> number = 0;
   stream->capturing = true;
+  stream->capture = ++number;
   ++simt::num_captures;
   return cudaSuccess;
 }

@@ -1,23 +1,46 @@
 // The functions of the CUDA runtime that hosts call: devices, one or as many as SIMT_DEVICES says, whose memory is the
-// host's, and streams that run everything at once.
+// host's, and streams that run everything at once, or as late as their events allow (SIMT_STREAMS).
 #pragma once
 
+#include <algorithm>
+#include <atomic>
 #include <cstddef>
+#include <cstdint>
 #include <cstdlib>
 #include <cstring>
+#include <deque>
 #include <functional>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <set>
 #include <utility>
 #include <vector>
 
-/// A stream that is being captured records what it is given; else it runs it at once. One that has waited for an event
-/// of another stream is a branch of that one, until the other waits for it.
+/// A stream that is being captured records what it is given; else it runs or defers it. One that has waited for an
+/// event of another stream is a branch of that one, until the other waits for it.
 struct CUstream_st {
   bool capturing = false;
-  bool hangs = false;  // as if its work did not end: set by tests
+  std::uint64_t capture = 0;  // number of the capture, no other has it; of a branch, that it began in, 0: in none
+  using Flag = std::shared_ptr<std::atomic<bool>>;
+  Flag hangs = std::make_shared<std::atomic<bool>>(false);  // as if its work did not end: set by tests
+  std::vector<Flag> waited_for;                             // those of the streams that it has ever waited for
   std::vector<std::function<void()>> recorded;
   CUstream_st* origin = nullptr;                 // of a branch: the stream whose event it waited for
   std::vector<std::function<void()>> held_back;  // of a branch, if branches run late
   std::vector<CUstream_st*> branches;            // that this one is yet to wait for
+
+  /// What is still to be done where streams defer: work, or to wait until another stream has come so far.
+  struct Deferred {
+    std::function<void()> work;
+    CUstream_st* other = nullptr;
+    std::uint64_t until = 0;
+  };
+  std::deque<Deferred> queue;
+  std::uint64_t num_submitted = 0;
+  std::uint64_t num_done = 0;
+  std::uint64_t number = 0;      // in the order in which streams were made
+  std::set<CUstream_st*> peers;  // with which it shares events
 };
 using cudaStream_t = CUstream_st*;
 
@@ -29,7 +52,8 @@ enum cudaError_t {
   cudaErrorInvalidDevice = 101,
   cudaErrorNotReady = 600,
   cudaErrorStreamCaptureUnsupported = 900,
-  cudaErrorStreamCaptureUnjoined = 904
+  cudaErrorStreamCaptureUnjoined = 904,
+  cudaErrorStreamCaptureIsolation = 905
 };
 enum cudaMemcpyKind { cudaMemcpyHostToDevice = 1, cudaMemcpyDeviceToHost, cudaMemcpyDeviceToDevice, cudaMemcpyDefault };
 enum cudaStreamCaptureStatus { cudaStreamCaptureStatusNone, cudaStreamCaptureStatusActive };
@@ -58,7 +82,69 @@ inline thread_local int num_captures = 0;
 /// early as it may: what a GPU does lies between.
 inline bool branches_run_late() { return std::getenv("SIMT_SEED") != nullptr; }
 
-/// Runs `work`, or records it.
+/// Whether streams do nothing before the host waits for one. Then those that share events with it take their turns,
+/// each running as far ahead of the others as events let it: so a missing event is seen in the results.
+inline bool streams_defer() { return std::getenv("SIMT_STREAMS") != nullptr; }
+/// Which of them is the first: the newest, which is a branch, or the oldest.
+inline bool newest_stream_is_first() { return std::strcmp(std::getenv("SIMT_STREAMS"), "oldest_first") != 0; }
+
+/// Streams that defer work which this thread has given them.
+inline thread_local std::set<cudaStream_t> busy;
+
+inline void run_until(cudaStream_t stream, std::uint64_t count) {
+  while (stream->num_done < count) {
+    const CUstream_st::Deferred next = std::move(stream->queue.front());
+    stream->queue.pop_front();
+    if (next.other != nullptr) {
+      run_until(next.other, next.until);
+    } else {
+      next.work();
+    }
+    ++stream->num_done;
+  }
+}
+
+/// Runs all that the stream defers, and that its peers do.
+inline void drain(cudaStream_t stream) {
+  if (!streams_defer()) return;
+  const auto is_before = [newest = newest_stream_is_first()](cudaStream_t a, cudaStream_t b) {
+    return newest ? a->number > b->number : a->number < b->number;
+  };
+  std::set<cudaStream_t, decltype(is_before)> all(is_before);
+  for (std::vector<cudaStream_t> found = {stream}; !found.empty();) {
+    const cudaStream_t next = found.back();
+    found.pop_back();
+    if (all.insert(next).second) found.insert(found.end(), next->peers.begin(), next->peers.end());
+  }
+  for (const cudaStream_t next : all) {
+    run_until(next, next->num_submitted);
+    busy.erase(next);
+  }
+}
+
+inline void defer(cudaStream_t stream, CUstream_st::Deferred next) {
+  stream->queue.push_back(std::move(next));
+  ++stream->num_submitted;
+  busy.insert(stream);
+}
+
+/// Where streams defer, device memory is told from the host's.
+struct Allocations {
+  std::mutex mutex;
+  std::map<const char*, std::size_t> sizes;
+};
+inline Allocations allocations;
+
+inline bool is_device_memory(const void* memory) {
+  const std::lock_guard lock(allocations.mutex);
+  const auto* const at = static_cast<const char*>(memory);
+  const auto after = allocations.sizes.upper_bound(at);
+  if (after == allocations.sizes.begin()) return false;
+  const auto found = std::prev(after);
+  return at < found->first + found->second;
+}
+
+/// Runs `work`, defers or records it.
 inline void submit(cudaStream_t stream, std::function<void()> work) {
   if (stream != nullptr && stream->origin != nullptr) {
     if (branches_run_late()) {
@@ -68,9 +154,42 @@ inline void submit(cudaStream_t stream, std::function<void()> work) {
     }
   } else if (stream != nullptr && stream->capturing) {
     stream->recorded.push_back(std::move(work));
+  } else if (stream != nullptr && streams_defer()) {
+    defer(stream, {std::move(work)});
   } else {
     work();
   }
+}
+
+/// A branch of a stream that is captured is captured with it.
+inline bool is_captured(cudaStream_t stream) {
+  for (; stream != nullptr; stream = stream->origin) {
+    if (stream->capturing) return true;
+  }
+  return false;
+}
+
+/// The number of the capture that a stream takes part in, 0 if in none.
+inline std::uint64_t capture_of(cudaStream_t stream) {
+  if (stream->capturing) return stream->capture;
+  // A branch of before the capture takes no part in it.
+  return stream->origin != nullptr && capture_of(stream->origin) == stream->capture ? stream->capture : 0;
+}
+
+/// Runs or records what a branch was given so far.
+inline void release_held_back(cudaStream_t branch, cudaStream_t origin) {
+  for (std::function<void()>& work : std::exchange(branch->held_back, {})) submit(origin, std::move(work));
+}
+
+/// A stream that has waited for another one does not end before it.
+inline void share_end(cudaStream_t stream, cudaStream_t other) {
+  if (std::find(stream->waited_for.begin(), stream->waited_for.end(), other->hangs) != stream->waited_for.end()) return;
+  stream->waited_for.push_back(other->hangs);
+}
+
+inline bool never_ends(cudaStream_t stream) {
+  return *stream->hangs || std::any_of(stream->waited_for.begin(), stream->waited_for.end(),
+                                       [](const auto& hangs) { return hangs->load(); });
 }
 
 }  // namespace simt
@@ -98,6 +217,8 @@ inline const char* cudaGetErrorName(cudaError_t error) {
       return "cudaErrorStreamCaptureUnsupported";
     case cudaErrorStreamCaptureUnjoined:
       return "cudaErrorStreamCaptureUnjoined";
+    case cudaErrorStreamCaptureIsolation:
+      return "cudaErrorStreamCaptureIsolation";
   }
   return "unrecognized error code";
 }
@@ -119,6 +240,8 @@ inline const char* cudaGetErrorString(cudaError_t error) {
       return "operation not permitted when stream is capturing";
     case cudaErrorStreamCaptureUnjoined:
       return "capturing stream has unjoined work";
+    case cudaErrorStreamCaptureIsolation:
+      return "dependency created on uncaptured work in another stream";
   }
   return "unrecognized error code";
 }
@@ -149,10 +272,19 @@ cudaError_t cudaMalloc(T** memory, std::size_t bytes) {
     return simt::remember(cudaErrorMemoryAllocation);
   }
   if (bytes > 0) std::memset(allocated, 0xff, bytes);  // NaNs, for its contents are undefined
+  if (simt::streams_defer()) {
+    const std::lock_guard lock(simt::allocations.mutex);
+    simt::allocations.sizes[static_cast<const char*>(allocated)] = bytes;
+  }
   *memory = static_cast<T*>(allocated);
   return cudaSuccess;
 }
 inline cudaError_t cudaFree(void* memory) {
+  if (simt::streams_defer()) {
+    while (!simt::busy.empty()) simt::drain(*simt::busy.begin());
+    const std::lock_guard lock(simt::allocations.mutex);
+    simt::allocations.sizes.erase(static_cast<const char*>(memory));
+  }
   std::free(memory);
   return cudaSuccess;
 }
@@ -167,30 +299,38 @@ inline cudaError_t cudaMemsetAsync(void* memory, int value, std::size_t bytes, c
 }
 
 inline cudaError_t cudaStreamCreateWithFlags(cudaStream_t* stream, unsigned) {
+  static std::atomic<std::uint64_t> count = 0;
   *stream = new CUstream_st;  // an object of its own: the address sanitizer sees one that is never destroyed
+  (*stream)->number = ++count;
   return cudaSuccess;
 }
 inline cudaError_t cudaStreamDestroy(cudaStream_t stream) {
+  simt::drain(stream);
+  for (const cudaStream_t peer : stream->peers) peer->peers.erase(stream);
   delete stream;
   return cudaSuccess;
 }
 inline cudaError_t cudaStreamIsCapturing(cudaStream_t stream, cudaStreamCaptureStatus* status) {
-  *status = stream->capturing ? cudaStreamCaptureStatusActive : cudaStreamCaptureStatusNone;
+  *status = simt::is_captured(stream) ? cudaStreamCaptureStatusActive : cudaStreamCaptureStatusNone;
   return cudaSuccess;
 }
 inline cudaError_t cudaStreamSynchronize(cudaStream_t stream) {
-  return simt::remember(stream->capturing ? cudaErrorStreamCaptureUnsupported : cudaSuccess);
+  if (simt::is_captured(stream)) return simt::remember(cudaErrorStreamCaptureUnsupported);
+  simt::drain(stream);
+  simt::release_held_back(stream, stream->origin);
+  return cudaSuccess;
 }
 inline cudaError_t cudaStreamQuery(cudaStream_t stream) {
-  return stream->hangs ? simt::remember(cudaErrorNotReady) : cudaStreamSynchronize(stream);
+  return simt::never_ends(stream) ? simt::remember(cudaErrorNotReady) : cudaStreamSynchronize(stream);
 }
 
-// The device's memory is the host's, and a copy has read it when it returns.
+// The device's memory is the host's, and a copy has read it when it returns, unless streams defer.
 enum cudaMemoryType { cudaMemoryTypeUnregistered, cudaMemoryTypeHost, cudaMemoryTypeDevice };
 struct cudaPointerAttributes {
   cudaMemoryType type;
 };
-inline cudaError_t cudaPointerGetAttributes(cudaPointerAttributes* attributes, const void*) {
-  attributes->type = cudaMemoryTypeDevice;
+inline cudaError_t cudaPointerGetAttributes(cudaPointerAttributes* attributes, const void* memory) {
+  const bool is_hosts = simt::streams_defer() && !simt::is_device_memory(memory);
+  attributes->type = is_hosts ? cudaMemoryTypeUnregistered : cudaMemoryTypeDevice;
   return cudaSuccess;
 }

@@ -1,0 +1,57 @@
+// MpiGroup: the ranks of a communicator of MPI. Internal.
+#pragma once
+
+#include <mpi.h>
+
+#include <chrono>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+namespace terngrad {
+
+/// What all that uses one communicator shares: operations, or a mailbox.
+struct MpiGroup {
+  MPI_Comm communicator = MPI_COMM_NULL;
+  int rank = 0;
+  int size = 1;
+  std::vector<std::string> hosts;  // [size]
+  double timeout_seconds = 600;
+  std::size_t chunk_bytes = 0;       // of long messages' pieces
+  std::uint64_t num_operations = 0;  // begun so far
+  bool is_broken = false;            // something failed: its messages may still be under way
+  std::uint64_t waiting_note = 0;    // what a rank that waits sends; stays until MPI has taken it
+  std::uint64_t busy_note = 0;       // what a rank that is busy sends, likewise
+
+  std::string name_of(int peer) const;  // "rank 2 (host node3)"
+  /// The names of the other ranks for which is_named(peer), in order: "rank 2 (host node3), rank 5 (host node4)".
+  template <class IsNamed>
+  std::string names_where(const IsNamed& is_named) const {
+    std::string names;
+    for (int peer = 0; peer < size; ++peer) {
+      if (peer != rank && is_named(peer)) names += (names.empty() ? "" : ", ") + name_of(peer);
+    }
+    return names;
+  }
+  /// @throws CommunicationError that names this rank, the operation and MPI's words
+  void require_success(int result, const char* operation);
+
+  /// Sends a note to all peers without waiting. @param note  stays until MPI has taken it
+  void send_note(const std::uint64_t& note, int tag, const char* operation);
+  /// Calls heard(peer, note) for each note with this tag that has come.
+  void read_notes(int tag, const char* operation, const std::function<void(int peer, std::uint64_t note)>& heard);
+  /// Tells all peers that this rank will come to the next operation; at most 8 times in the time that they wait.
+  void tell_busy();
+
+  std::chrono::steady_clock::time_point told_busy = {};  // when it last did
+};
+
+/// Of the notes that MpiGroup::tell_busy sends.
+inline constexpr int kMpiBusyTag = 5;
+
+/// Keeps memory that MPI may still use after a failure, to the end of the process.
+void abandon_to_mpi(std::shared_ptr<void> memory);
+
+}  // namespace terngrad

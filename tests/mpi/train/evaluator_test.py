@@ -1,0 +1,42 @@
+import re
+
+from launched_training import ERROR, LaunchedTraining, main, ternary
+
+
+class Evaluator(LaunchedTraining):
+    """The last rank evaluates what the others save."""
+
+    def test_it_evaluates_every_checkpoint_and_ends_with_the_run(self):
+        options = ternary(max_steps=9, log_steps=3, save_iter=3)
+        self.trained(0, "alone", *options)
+        for ranks in [2, 3]:
+            name = f"with{ranks}"
+            result = self.trained(ranks, name, *options, "--last_rank_evaluates")
+            self.assertEqual(self.checkpoint(name), self.checkpoint("alone"))
+            # The run's own metrics have no evaluation, the evaluator's have the one of the last step at least.
+            self.assertNotIn("test", [record["kind"] for record in self.records(name)])
+            last = self.records(name, "eval")[-1]
+            self.assertEqual(last["step"], 9)
+            own = [record for record in self.records("alone") if record["kind"] == "test"][-1]
+            self.assertEqual(last["top1"], own["top1"])
+            self.assertRegex(result.stdout, r"top-1 = \d")
+
+    def test_it_evaluates_a_run_that_was_stopped(self):
+        result = self.trained(2, "stopped", *ternary(max_steps=100000, save_iter=100000, stop_after_secs=1),
+                              "--last_rank_evaluates")
+        step = int(re.search(r"stopped after step (\d+)", result.stdout).group(1))
+        self.assertRegex(result.stdout, rf"step {step}, ema weights")
+
+    def test_it_ends_where_the_others_cannot_start(self):
+        result = self.train(3, "nowhere", *ternary(num_nodes=2, batch_size=8), "--last_rank_evaluates", "--resume", timeout=60)
+        self.assertNotEqual(result.returncode, 0)
+        self.assertEqual(len(re.findall(f"{ERROR}.*there is no run", result.stderr)), 1, result.stderr)
+
+    def test_what_it_does_not_go_with_is_refused(self):
+        for options, words in [(["--num_nodes", "2", "--eval_steps", "3"], "--eval_steps"),
+                               (["--num_nodes", "1"], "each of the 2 training processes")]:
+            self.assertIn(words, self.refused(3, "--last_rank_evaluates", *options))
+
+
+if __name__ == "__main__":
+    main()

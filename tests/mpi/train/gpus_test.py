@@ -1,0 +1,107 @@
+import subprocess
+
+from launched_training import main, ternary
+from signalled_training import SignalledTraining
+
+
+def on(gpus, **environment):
+    """The environment of processes that see so many emulated GPUs."""
+    return {"SIMT_DEVICES": str(gpus), **environment}
+
+
+class Gpus(SignalledTraining):
+    """Processes with an emulated GPU each, of a program that MPI stands in for NCCL in."""
+
+    def options(self, **others):
+        return ternary(**{"device": "cuda", "image_size": 8, "batch_size": 8, "num_nodes": 4, "benchmark_mode": "true",
+                          "weight_decay": 0.004, "log_steps": 2, "telemetry_steps": 2, "max_steps": 4, "save_iter": 2, **others})
+
+    def test_processes_have_the_bits_of_one_gpu(self):
+        self.trained(0, "alone", *self.options())
+        for ranks in [2, 4]:
+            name = f"ranks{ranks}"
+            result = self.trained(ranks, name, *self.options(), "--check_replicas", "2", "--rebroadcast_epochs", "1",
+                                  env=on(ranks))
+            self.assertIn(f"{ranks} processes of SIMT emulation", result.stderr)
+            self.assert_same("alone", name)
+            self.assertTrue(self.metrics(name))
+
+    def test_every_exchange_has_the_same_bits(self):
+        checkpoints = set()
+        for exchange in ["all_gather", "scatter_reduce", "integer_sum"]:
+            self.trained(2, exchange, *self.options(max_steps=2, exchange=exchange), env=on(2))
+            checkpoints.add(self.checkpoint(exchange))
+        self.trained(2, "served", *self.options(max_steps=2, strategy="ps"), env=on(2))
+        checkpoints.add(self.checkpoint("served"))
+        self.trained(0, "alone", *self.options(max_steps=2))
+        self.assertEqual(checkpoints, {self.checkpoint("alone")})
+
+    def test_overlapping_changes_nothing(self):
+        self.trained(0, "alone", *self.options(bucket_mb=0.01))
+        for overlap in ["auto", "on", "off"]:
+            self.trained(2, overlap, *self.options(bucket_mb=0.01, overlap=overlap), env=on(2))
+            self.assert_same("alone", overlap)
+
+    def test_a_run_goes_on_with_other_numbers_of_gpus(self):
+        self.trained(0, "whole", *self.options())
+        self.trained(2, "cut", *self.options(), env=on(2))
+        self.keep_checkpoint("cut", 2)
+        result = self.trained(0, "cut", *self.options(), "--resume")
+        self.assertIn("resumed after step 2", result.stderr)
+        # The kind of GPU is the same, which is what bits depend on.
+        self.assertNotIn("the run was on", result.stderr)
+        self.assert_same("whole", "cut")
+
+    def test_a_signal_to_one_stops_all_after_the_same_step(self):
+        self.assert_one_stops_all(2, "stopped", *self.options(max_steps=100000, save_iter=100000), env=on(2))
+
+    def hang(self, name, **environment):
+        """Makes rank 1 of a run hang. @returns what the run printed, and after how many seconds it had ended"""
+        run = self.start(2, name, *self.options(max_steps=100000, exchange_timeout=8), env=on(2, **environment))
+        self.wait_for_steps(run, name)
+        out, err, seconds = self.hung(run, 1, timeout=120)
+        return out + err, seconds
+
+    def test_a_process_that_hangs_is_named_in_time(self):
+        text, seconds = self.hang("hangs", NCCL_OVER_MPI_PATIENCE="0.5")
+        # Whether it was in a step or between two.
+        self.assertRegex(text, r"rank 0 on .*heard nothing from rank 1 \(host \S+\) for (4|8) seconds")
+        self.assertLess(seconds, 20)
+
+    def test_a_library_that_hangs_ends_the_run_in_time(self):
+        text, seconds = self.hang("hangs")
+        self.assertRegex(text, r"rank 0.*(steps \d+ to \d+ have not ended on GPUs in 8 seconds|heard nothing from rank 1)")
+        self.assertLess(seconds, 20)
+
+    def test_what_cannot_be_shared_is_refused(self):
+        for gpus, options, words in [
+            (1, {}, r"2 processes share the 1 GPU of \S+, and each needs one of its own"),
+            (3, {}, r"--num_gpus: 2 processes cannot share the 3 GPUs of \S+ evenly; say how many each is to take, 1 to 1"),
+            (2, {"num_gpus": 2}, r"--num_gpus 2: 2 processes share 2 GPUs of \S+; accepted: 0 \(an equal part\) to 1"),
+            (8, {}, r"--num_gpus 4: each GPU of the 2 processes needs a worker, --num_nodes is 4; accepted: 1 to 2"),
+            (2, {"strategy": "ps", "num_servers": 1}, r"--num_servers 1: the first GPU of a run serves, beside its workers"),
+            (2, {"profile": "true"}, r"--profile: the parts of a step are not timed on GPUs"),
+        ]:
+            self.assertRegex(self.refused(2, *self.options(**options), env=on(gpus)), words)
+
+    def test_gpus_that_cannot_be_joined_end_the_run(self):
+        # What stands in for NCCL has one for each process.
+        result = self.train(2, "refused", *self.options(), "--num_gpus", "2", env=on(4))
+        self.assertNotEqual(result.returncode, 0)
+        self.assertRegex(result.stderr, r"\[nccl\] ranks \d to \d of 4: joining the group failed")
+
+    def test_the_rank_that_evaluates_needs_no_gpu(self):
+        options = [option for option in self.options(max_steps=2) if "benchmark_mode" not in option]
+        for strategy in ["replicated", "ps"]:
+            for training in [1, 2]:  # one is connected with none
+                name = f"{strategy}{training}"
+                command = [*options, f"--strategy={strategy}", "--last_rank_evaluates", "--train_dir", self.path(name)]
+                ranks = [*self.launcher, str(training), "-x", f"SIMT_DEVICES={training}", self.program, *command]
+                evaluator = [":", "-n", "1", "-x", "SIMT_DEVICES=0", self.program, *command]
+                result = subprocess.run([*ranks, *evaluator], capture_output=True, text=True, check=False)
+                self.assertEqual(result.returncode, 0, result.stdout + result.stderr)
+                self.assertEqual(self.checkpoint(name), self.checkpoint("replicated1"))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,86 @@
+import os
+import random
+import shutil
+import signal
+import subprocess
+import time
+
+from launched_training import main, ternary
+from signalled_training import SignalledTraining
+
+
+class RandomFaults(SignalledTraining):
+    """Ranks that are lost at random moments, from the first step to the last save. TERNGRAD_FAULT_RUNS says how many times
+    of each kind (default 1), TERNGRAD_FAULT_SEED from which moments on."""
+
+    TIMEOUT = 2
+
+    def setUp(self):
+        super().setUp()
+        self.options = ternary(max_steps=120, log_steps=10, save_iter=7)
+        begin = time.monotonic()
+        self.trained(3, "whole", *self.options)
+        self.seconds = time.monotonic() - begin
+        self.runs = int(os.environ.get("TERNGRAD_FAULT_RUNS", "1"))
+        seed = os.environ.get("TERNGRAD_FAULT_SEED", str(time.time_ns()))
+        print(f"TERNGRAD_FAULT_SEED={seed}")
+        self.random = random.Random(seed)
+
+    def lose(self, name, how):
+        """Starts runs until one has lost a rank by a signal at some moment. @returns the rank and what was printed"""
+        for _ in range(100):
+            run = self.start(3, name, *self.options, "--exchange_timeout", str(self.TIMEOUT))
+            time.sleep(self.random.uniform(0, self.seconds))
+            pids = self.rank_pids(run)
+            rank = self.random.randrange(3)
+            # Before there is a folder there is no run to lose.
+            if len(pids) == 3 and os.path.exists(self.path(name, "config.json")):
+                os.kill(pids[rank], how)
+                text = self.text_of_failure(run, name, pids[rank])
+                if text is not None:
+                    return rank, text
+            else:
+                # Runs take as long as the machine is busy: too late, or too early.
+                self.seconds *= 0.8 if run.poll() is not None else 1.1
+                self.end(run)
+                # The launcher's end ends its ranks, in a moment.
+                while any(os.path.exists(f"/proc/{pid}") for pid in pids):
+                    time.sleep(0.05)
+            shutil.rmtree(self.path(name), ignore_errors=True)
+        self.fail("every run was over before a rank could be lost")
+
+    def text_of_failure(self, run, name, pid):
+        """What a run printed that failed because a process was lost, None if all had been done by then."""
+        begin = time.monotonic()
+        try:
+            out, err = run.communicate(timeout=60)
+        except subprocess.TimeoutExpired:
+            # The end of MPI itself has no deadline; before it everything was done and saved.
+            self.assertEqual(self.checkpoint(name), self.checkpoint("whole"))
+            os.kill(pid, signal.SIGCONT)
+            run.communicate(timeout=60)
+            self.seconds *= 0.8
+            return None
+        if run.returncode == 0:
+            return None
+        self.assertLess(time.monotonic() - begin, self.TIMEOUT + 15)
+        return out + err
+
+    def check(self, how, words):
+        for number in range(self.runs):
+            name = f"lost{number}"
+            rank, text = self.lose(name, how)
+            self.assertRegex(text, words(rank))
+            self.trained(self.random.choice([0, 1, 2, 3]), name, *self.options, "--resume")
+            self.assert_same("whole", name)
+            shutil.rmtree(self.path(name))
+
+    def test_killed_ranks(self):
+        self.check(signal.SIGKILL, lambda rank: rf"process rank {rank} .*exited on signal 9")
+
+    def test_stopped_ranks(self):
+        self.check(signal.SIGSTOP, lambda rank: rf"\[mpi\] .*(heard nothing from|was taken by) rank {rank} \(host \S+\) for")
+
+
+if __name__ == "__main__":
+    main()

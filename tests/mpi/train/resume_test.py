@@ -1,0 +1,33 @@
+from launched_training import main, small, ternary
+from signalled_training import SignalledTraining
+
+
+class Resume(SignalledTraining):
+    """Contract B4, on another number of processes."""
+
+    def test_a_run_goes_on_with_other_numbers_of_processes(self):
+        options = ternary(max_steps=10, log_steps=4, save_iter=4, eval_steps=5)
+        self.trained(0, "whole", *options)
+        for first, then in [(2, 4), (4, 0), (0, 2)]:
+            name = f"from{first}to{then}"
+            self.trained(first, name, *options)
+            self.keep_checkpoint(name, 4)
+            result = self.trained(then, name, *options, "--resume")
+            self.assertIn("resumed after step 4", result.stderr)
+            self.assert_same("whole", name)
+
+    def test_parameters_to_begin_with_reach_all_ranks(self):
+        self.trained(0, "other", *small(max_steps=3))
+        begin = ["--init_from", self.path("other", self.checkpoint("other")[0]), "--max_steps", "3"]
+        self.trained(0, "alone", *ternary(), *begin)
+        self.trained(2, "ranks2", *ternary(), *begin)
+        self.assert_same("alone", "ranks2")
+
+    def test_a_signal_saves_the_same_step_everywhere(self):
+        options = {"max_steps": 100000, "log_steps": 5}
+        self.assert_one_stops_all(2, "stopped", *ternary(**options))
+        self.assert_as_undisturbed("stopped", **options)
+
+
+if __name__ == "__main__":
+    main()

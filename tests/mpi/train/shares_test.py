@@ -1,0 +1,81 @@
+import os
+import random
+import re
+import struct
+import zlib
+
+from launched_training import ERROR, LaunchedTraining, main, ternary
+
+SIDE = 16
+
+
+def png(draw, channels):
+    """A drawn image."""
+    def chunk(name, content):
+        return struct.pack(">I", len(content)) + name + content + struct.pack(">I", zlib.crc32(name + content))
+
+    header = struct.pack(">IIBBBBB", SIDE, SIDE, 8, 0 if channels == 1 else 2, 0, 0, 0)
+    rows = b"".join(b"\0" + draw.randbytes(SIDE * channels) for _ in range(SIDE))
+    return b"\x89PNG\r\n\x1a\n" + chunk(b"IHDR", header) + chunk(b"IDAT", zlib.compress(rows)) + chunk(b"IEND", b"")
+
+
+class Shares(LaunchedTraining):
+    """Each process trains on data of its own."""
+
+    def setUp(self):
+        super().setUp()
+        self.write_share("data/worker_0_of_2", 60, 1)
+        self.write_share("data/worker_1_of_2", 41, 2)
+        self.options = ternary(max_steps=6, log_steps=3, save_iter=3, dataset="folder", data_shares="true",
+                               data_dir=self.path("data"))
+
+    def write_share(self, name, count, seed, channels=1):
+        """A data set of image files in three classes."""
+        draw = random.Random(seed)
+        for subset, number in [("train", count), ("test", 6)]:
+            for index in range(number):
+                folder = self.path(name, subset, f"class{index % 3}")
+                os.makedirs(folder, exist_ok=True)
+                with open(os.path.join(folder, f"{index:03}.png"), "wb") as file:
+                    file.write(png(draw, channels))
+
+    def replace_share(self, **others):
+        """Gives the second process another data set."""
+        os.rename(self.path("data/worker_1_of_2"), self.path("other"))
+        self.write_share("data/worker_1_of_2", 41, 3, **others)
+
+    def test_a_run_on_shares_is_repeatable_and_goes_on(self):
+        self.trained(2, "whole", *self.options)
+        self.trained(2, "again", *self.options)
+        self.assert_same("whole", "again")
+        self.keep_checkpoint("again", 3)
+        result = self.trained(2, "again", *self.options, "--resume")
+        self.assertIn("resumed after step 3", result.stderr)
+        self.assert_same("whole", "again")
+        # Servers have no share.
+        self.trained(3, "served", *self.options, "--strategy", "ps", "--num_servers", "1")
+        self.assertEqual(self.checkpoint("served"), self.checkpoint("whole"))
+        # Nor has the process that evaluates.
+        self.trained(3, "evaluated", *self.options, "--last_rank_evaluates")
+        self.assertEqual(self.checkpoint("evaluated"), self.checkpoint("whole"))
+
+    def test_what_a_process_has_decides_the_run(self):
+        self.trained(2, "whole", *self.options)
+        self.replace_share()
+        self.trained(2, "changed", *self.options)
+        self.assertNotEqual(self.checkpoint("changed"), self.checkpoint("whole"))
+        result = self.train(2, "whole", *self.options, "--resume")
+        self.assertEqual(result.returncode, 2, result.stderr)
+        self.assertEqual(len(re.findall("data_fingerprint", result.stderr)), 1, result.stderr)
+
+    def test_shares_that_are_not_there_or_not_alike_are_refused_once(self):
+        self.assertIn("worker_1_of_3", self.refused(3, *self.options))
+        self.replace_share(channels=3)
+        result = self.train(2, "run", *self.options)
+        self.assertEqual(result.returncode, 1, result.stderr)
+        self.assertEqual(result.stderr.count(ERROR), 1, result.stderr)
+        self.assertIn("rank 0 has images of 16x16x1 in 3 classes, rank 1 images of 16x16x3 in 3", result.stderr)
+
+
+if __name__ == "__main__":
+    main()

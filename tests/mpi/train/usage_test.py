@@ -1,0 +1,68 @@
+import os
+import subprocess
+
+from launched_training import ERROR, LaunchedTraining, main, small
+
+
+class Usage(LaunchedTraining):
+    """What cannot be honoured is said once, by the chief, before any work."""
+
+    def ran(self, command):
+        return subprocess.run(command, capture_output=True, text=True, check=False, timeout=60)
+
+    def refused_apart(self, first, second, *of_launcher):
+        """Two ranks with options of their own, which are refused; what is the launcher's is of the second. @returns stderr"""
+        result = self.ran([*self.command(1, first), ":", "-np", "1", *of_launcher, self.program, *second])
+        self.assertEqual(result.returncode, 2, result.stderr)
+        return result.stderr
+
+    def options(self, **others):
+        return small(train_dir=self.path("refused"), **others)
+
+    def test_a_wrong_option_is_said_once(self):
+        self.assertIn("--grad_bits: '3' is refused", self.refused(3, "--grad_bits", "3"))
+
+    def test_every_process_needs_a_worker(self):
+        self.assertIn("--num_nodes 2: each of the 3 training processes needs a worker; accepted: 3 or more",
+                      self.refused(3, "--num_nodes", "2"))
+
+    def test_gpus_that_are_not_there_are_refused(self):
+        # On a machine with one GPU too: two processes cannot share it.
+        self.assertRegex(self.refused(2, "--num_nodes", "2", "--device", "cuda", "--num_gpus", "1000"),
+                         r"--device cuda: rank 0 on \S+ has no GPU \(.+\); accepted: cpu$"
+                         r"|--device cuda: 2 processes share |--num_gpus 1000: 2 processes share ")
+
+    def test_a_timeout_needs_several_processes(self):
+        self.assertIn("--exchange_timeout", self.refused(0, "--exchange_timeout", "3"))
+        self.assertIn("greater than 0", self.refused(2, "--num_nodes", "2", "--exchange_timeout", "0"))
+
+    def test_ranks_on_other_devices_are_named(self):
+        self.assertRegex(self.refused_apart(self.options(device="cpu"), self.options(device="auto")),
+                         r'rank 1 on \S+: --device is "auto" here and "cpu" for rank 0 on \S+; all ranks')
+
+    def test_ranks_with_other_options_are_named(self):
+        self.assertRegex(self.refused_apart(self.options(), self.options(save_iter=7)),
+                         r"rank 1 on \S+: --save_iter is 7 here and 1000 for rank 0")
+
+    def test_ranks_that_compute_with_other_instructions_are_named(self):
+        self.assertRegex(self.refused_apart(self.options(), self.options(), "-x", "DNNL_MAX_CPU_ISA=SSE41"),
+                         r"rank 1 on \S+: \(program\) is .*oneDNN .* here and .*oneDNN .* for rank 0")
+
+    def test_help_of_one_rank_only_is_refused(self):
+        self.assertIn("--help, --version: are for all processes or for none", self.refused_apart(["--help"], small()))
+
+    def test_a_folder_that_one_rank_lacks_is_named(self):
+        if not os.path.isdir(self.mnist):
+            self.skipTest(f"no {self.mnist}")
+        self.assertRegex(self.refused_apart(self.options(dataset="mnist", data_dir=self.mnist),
+                                            self.options(dataset="mnist", data_dir=self.path("nowhere"))),
+                         rf"{ERROR}rank 1 on \S+: --data_dir \S+/nowhere: there is no such folder")
+
+    def test_help_is_printed_once(self):
+        result = self.ran(self.command(2, ["--help"]))
+        self.assertEqual(result.returncode, 0, result.stderr)
+        self.assertEqual(result.stdout.count("terngrad_train: trains"), 1)
+
+
+if __name__ == "__main__":
+    main()

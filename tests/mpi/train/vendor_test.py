@@ -1,0 +1,20 @@
+from launched_training import LaunchedTraining, main, small
+
+
+class Vendor(LaunchedTraining):
+    """The library's own all-reduce trains as well, to last places."""
+
+    def test_it_follows_the_exchange_of_equal_bits(self):
+        for codec, bound in [("fp32", 1e-5), ("bf16", 3e-2), ("fp16", 3e-3)]:
+            options = small(max_steps=6, log_steps=1, codec=codec)
+            self.trained(3, codec, *options, "--exchange", "vendor")
+            self.trained(0, f"{codec}-alone", *small(max_steps=6, log_steps=1))
+            for ours, theirs in zip(self.metrics(f"{codec}-alone"), self.metrics(codec)):
+                self.assertAlmostEqual(ours["loss"], theirs["loss"], delta=bound)
+                if ours["kind"] == "train":
+                    self.assertEqual(theirs["sent_bytes_per_worker"]["scalers"], 0)
+                    self.assertGreater(theirs["sent_bytes_per_worker"]["gradient"], 0)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,17 @@
+// Which combinations there are of the options of terngrad_train that say how gradients are encoded and sent.
+#pragma once
+
+#include "compress/codec_plan.h"
+#include "trainers/options.h"
+#include "trainers/train_options.h"
+
+namespace terngrad {
+
+/// Checks codecs, scalers, algorithms and return legs against each other; a part of check_train_options.
+/// @throws UsageError as check_train_options
+void check_compression_options(const OptionSet& options, const TrainOptions& o);
+
+/// Checks the codec against the tensors of the net. @throws UsageError if no tensor uses the codec that was asked for
+void check_codec_plan(const TrainOptions& o, const CodecPlan& plan);
+
+}  // namespace terngrad
