@@ -13,7 +13,6 @@
 #include "kernels/transform.h"
 
 namespace terngrad {
-namespace {}  // namespace
 
 std::vector<std::string> vendor_codec_names() { return {"fp32", "bf16", "fp16"}; }
 

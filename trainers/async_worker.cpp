@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "kernels/errors.h"
+#include "kernels/seconds_since.h"
 
 namespace terngrad {
 namespace {
@@ -16,10 +17,6 @@ PipelineOptions examples_of(int worker, int num_workers, const TrainerOptions& o
   range.num_workers = num_workers;
   range.first_local_worker = worker;
   return pipeline_options(range, range, options);
-}
-
-double seconds_since(std::chrono::steady_clock::time_point begin) {
-  return std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
 }
 
 }  // namespace
@@ -107,9 +104,9 @@ void AsyncWorker::note_nonfinite(PushNote& note) const {
 }
 
 void AsyncWorker::write_push(bool asks_to_stop, Parcels& parcels, Stream& stream) {
-  const auto begin = std::chrono::steady_clock::now();
+  auto mark = std::chrono::steady_clock::now();
   encoder_.measure(gradient_table_, seed_, push_, stream);
-  measure_seconds_ = seconds_since(begin);
+  measure_seconds_ = seconds_since(mark);
   PushNote note{.version = version_,
                 .loss = loss_.entropy_loss,
                 .num_correct = static_cast<std::uint64_t>(loss_.num_correct),
@@ -127,7 +124,7 @@ void AsyncWorker::write_push(bool asks_to_stop, Parcels& parcels, Stream& stream
   parcels.append(sent_);
   if (state_.num_elements() > 0) messages_.add_state(push_, parts_.worker, state_.span(), parcels, stream);
   ++push_;
-  encode_seconds_ = seconds_since(begin) - measure_seconds_;
+  encode_seconds_ = seconds_since(mark);
 }
 
 std::span<const float> AsyncWorker::gradient(int segment) const {
