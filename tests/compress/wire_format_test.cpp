@@ -11,7 +11,7 @@
 
 #include "kernels/errors.h"
 #include "support/reference.h"
-#include "support/scale.h"
+#include "support/sanitized.h"
 
 namespace terngrad {
 namespace {

@@ -10,7 +10,7 @@
 #include "kernels/statistics.h"
 #include "kernels/ternarize.h"
 #include "support/gradients.h"
-#include "support/scale.h"
+#include "support/sanitized.h"
 
 namespace terngrad {
 namespace {

@@ -9,7 +9,7 @@
 #include "compress/compressed_all_reduce.h"
 #include "support/bits.h"
 #include "support/gradients.h"
-#include "support/scale.h"
+#include "support/sanitized.h"
 #include "support/simd_targets.h"
 
 namespace terngrad {

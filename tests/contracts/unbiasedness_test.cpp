@@ -14,7 +14,7 @@
 #include "kernels/statistics.h"
 #include "kernels/ternarize.h"
 #include "support/gradients.h"
-#include "support/scale.h"
+#include "support/sanitized.h"
 
 namespace terngrad {
 namespace {
@@ -114,7 +114,7 @@ TEST(Unbiasedness, EveryElementIsNonZeroWithItsProbability) {
     const Counts counts = count_codes(gradient, s, 0, num_draws);
     EXPECT_EQ(counts.wrong_signs, 0u);
     EXPECT_EQ(contradiction(counts, gradient, s, num_draws), "") << "s = " << s;
-    if (testing::kSanitized) break;
+    if (testing::kIsSanitized) break;
   }
 }
 

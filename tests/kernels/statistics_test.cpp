@@ -9,7 +9,7 @@
 #include "support/bits.h"
 #include "support/gradients.h"
 #include "support/reference.h"
-#include "support/scale.h"
+#include "support/sanitized.h"
 #include "support/simd_targets.h"
 
 namespace terngrad {

@@ -11,7 +11,7 @@
 #include "kernels/scaler.h"
 #include "support/gradients.h"
 #include "support/reference.h"
-#include "support/scale.h"
+#include "support/sanitized.h"
 #include "support/simd_targets.h"
 
 namespace terngrad {

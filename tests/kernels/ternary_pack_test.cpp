@@ -8,7 +8,7 @@
 
 #include "kernels/errors.h"
 #include "support/reference.h"
-#include "support/scale.h"
+#include "support/sanitized.h"
 #include "support/simd_targets.h"
 
 namespace terngrad {

@@ -1,6 +1,8 @@
-// Which sanitizer a test was built with, for tests whose sizes are a matter of time there: what a sanitizer sees, it
-// sees at a small size too, and the full size runs in the builds without one.
+// Which sanitizer a test was built with, and how much work tests do then: sanitizers make code many times slower. What
+// one sees, it sees at a small size too, and the full size runs in the builds without one.
 #pragma once
+
+#include <cstdint>
 
 namespace terngrad::testing {
 
@@ -17,5 +19,14 @@ inline constexpr bool kIsThreadSanitized = false;
 #endif
 
 inline constexpr bool kIsSanitized = kIsAddressSanitized || kIsThreadSanitized;
+
+/// `full`, or `reduced` in a sanitizer build.
+template <class T>
+constexpr T scaled(T full, T reduced) {
+  return kIsSanitized ? reduced : full;
+}
+
+/// Step of loops over every length: 1, or a prime that still meets every remainder of 16 and 64 in a sanitizer build.
+inline constexpr std::int64_t kLengthStep = scaled<std::int64_t>(1, 37);
 
 }  // namespace terngrad::testing

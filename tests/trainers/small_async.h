@@ -30,7 +30,7 @@ inline std::unique_ptr<Net> make_small_net(const SmallRun& run, int worker) {
   net.examples_per_worker = static_cast<int>(run.batch_size / run.num_workers);
   net.seed = run.seed;
   const std::lock_guard lock(net_mutex());
-  return make_net(run.net ? *run.net : net_spec("lenet"), {kSmallImage, kSmallImage, 1}, 10, net);
+  return make_net(run.net, {kSmallImage, kSmallImage, 1}, 10, net);
 }
 
 inline std::shared_ptr<const PushProtocol> make_small_protocol(const SmallAsync& async, const Net& net) {

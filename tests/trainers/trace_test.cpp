@@ -107,7 +107,7 @@ Json traced(bool overlap, std::uint64_t num_steps, std::uint64_t total_steps) {
     Trace trace(num_steps);
     SmallRun run{.num_workers = 2, .codec = "ternary", .total_steps = total_steps};
     run.communicator = communicator;
-    run.bucket_bytes = 100000;
+    run.bucket_bytes = 10000;
     run.overlap = overlap;
     run.trace = &trace;
     const std::unique_ptr<Trainer> trainer = make_small_trainer(run);

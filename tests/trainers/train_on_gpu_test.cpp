@@ -10,6 +10,7 @@
 #include "nets/device_net.h"
 #include "tests/support/bits.h"
 #include "tests/support/cuda_device.h"
+#include "tests/support/sanitized.h"
 #include "tests/trainers/small_training.h"
 #include "tests/trainers/train_runs.h"
 #include "trainers/checkpoint.h"
@@ -135,13 +136,14 @@ TEST_F(CudaTrainCommand, RefusesServersThatGpusAreNot) {
 }
 
 TEST_F(CudaTrainCommand, ExchangesChangeNoBitOfTheModel) {
+  constexpr int kSteps = testing::scaled(3, 2);
   const TemporaryDirectory folder;
   const auto parameters_after = [&](const std::string& name, const std::vector<std::string>& more) {
-    const CommandOutcome outcome = train(small_run(folder / name, "cuda") + steps(3) + more);
+    const CommandOutcome outcome = train(small_run(folder / name, "cuda") + steps(kSteps) + more);
     EXPECT_EQ(outcome.exit_code, kExitSuccess) << ::testing::PrintToString(outcome);
     const auto net = make_net("lenet", {8, 8, 1}, 10, {});
     std::vector<float> parameters(static_cast<std::size_t>(net->layout().flat_elements()));
-    load_checkpoint(checkpoint_path(folder / name, 3)).read_group("parameters", net->layout(), parameters);
+    load_checkpoint(checkpoint_path(folder / name, kSteps)).read_group("parameters", net->layout(), parameters);
     return testing::bits_of(std::span<const float>(parameters));
   };
   const auto gathered = parameters_after("gathered", {"--exchange", "all_gather"});
