@@ -49,9 +49,8 @@ inline std::unique_ptr<DeviceReplica> make_replica(const DeviceRun& device_run,
                        .seed = run.seed};
   DeviceReplicaParts parts;
   parts.num_workers = workers.num_local_workers;
-  parts.net =
-      make_device_net(run.net,
-                      {dataset->height(), dataset->width(), dataset->channels()}, 10, net, MathMode::kFp32, stream);
+  parts.net = make_device_net(run.net, {dataset->height(), dataset->width(), dataset->channels()}, 10, net,
+                              MathMode::kFp32, stream);
   if (device_run.wrap_net) parts.net = device_run.wrap_net(std::move(parts.net));
   PipelineOptions pipeline;
   pipeline.batch_size = run.batch_size;

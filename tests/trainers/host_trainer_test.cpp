@@ -163,8 +163,12 @@ TEST(HostTrainer, FourWorkersWithoutCompressionDoWhatOneDoes) {
 }
 
 TEST(HostTrainer, TernaryTrainingLearns) {
-  const std::vector<double> losses =
-      losses_of({.num_workers = 4, .codec = "ternary", .total_steps = 40, .batch_size = 20, .learning_rate = 0.02});
+  const std::vector<double> losses = losses_of({.num_workers = 4,
+                                                .codec = "ternary",
+                                                .total_steps = 40,
+                                                .batch_size = 20,
+                                                .learning_rate = 0.02,
+                                                .net = lenet()});
   const double first = std::accumulate(losses.begin(), losses.begin() + 5, 0.0) / 5;
   const double last = std::accumulate(losses.end() - 5, losses.end(), 0.0) / 5;
   EXPECT_NEAR(first, std::log(10.0), 0.4);
