@@ -99,11 +99,12 @@ def cells(row, rows):
         number(row.get("iperf3_mbit_per_s")),
         "-" if payload is None else f"{100 * payload:.0f} %",
         "-" if counted is None else f"{counted:.3f}",
+        f"{row['stolen_percent']:.1f} %" if "stolen_percent" in row else "-",
     ]
 
 
 HEADERS = ["row", "steps/s", "examples/s", "wire, s", "MB sent", "to fp32", "to bf16", "to DDP", "measured", "advised beforehand",
-           "iperf3, Mbit/s", "payload of it", "interface / payload"]
+           "iperf3, Mbit/s", "payload of it", "interface / payload", "stolen"]
 
 
 def table(rows):
@@ -160,7 +161,7 @@ def to_markdown(report):
         "",
         "Steps per second to those of the fastest fp32, bf16 (ours or vendor's) and DDP row. A codec pays from 1.05 times fp32's "
         "on, and loses below 1. MB are those that a host sends in a step. `interface / payload` are the bytes that an interface "
-        "counted to those of the messages.",
+        "counted to those of the messages. `stolen` is processor time that other machines took while a row was measured.",
         "",
     ]
     groups = {}

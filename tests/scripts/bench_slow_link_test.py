@@ -19,7 +19,8 @@ PROGRAMS = ""
 SKIPPED = 77
 
 # Stands in for slow_link.sh: writes what the command would have. Its folder's file `calls` has a line for each call, and its
-# file `fails`, if there is one, the words of commands that fail.
+# file `fails`, if there is one, the words of commands that fail; `stat` is the machine's, and `stolen` has the percentage of
+# processor time that calls to come lose, none where it ends.
 FAKE_LINK = f"#!{sys.executable}\n" + r'''
 import json, pathlib, sys
 here = pathlib.Path(__file__).parent
@@ -28,6 +29,12 @@ command = words[words.index("--") + 1:]
 rate = words[words.index("--") - 2]
 with open(here / "calls", "a") as calls:
     calls.write(" ".join(command) + "\n")
+thefts = (here / "stolen").read_text().split() if (here / "stolen").exists() else []
+times = [int(field) for field in (here / "stat").read_text().split()[1:]]
+stolen = int(thefts[0]) if thefts else 0
+times = [times[0] + 100 - stolen, *times[1:7], times[7] + stolen, *times[8:]]
+(here / "stat").write_text(" ".join(["cpu", *map(str, times)]) + "\n")
+(here / "stolen").write_text(" ".join(thefts[1:]))
 fails = (here / "fails").read_text().split() if (here / "fails").exists() else []
 if any(word in command for word in fails):
     print("terngrad_train: error: it broke\nslow_link.sh: host 0 sent nothing")
@@ -86,6 +93,9 @@ class OnALinkMadeUp(unittest.TestCase):
         self.write_program("scripts/slow_link.sh", FAKE_LINK)
         self.module = load("bench_slow_link")
         self.module.SCRIPTS = self.folder / "scripts"
+        self.module.PROC_STAT = self.folder / "scripts" / "stat"
+        self.module.PROC_STAT.write_text("cpu 7 0 0 0 0 0 0 50 0 0\n")
+        self.module.PAUSE_SECONDS = 0
 
     def write_program(self, path, text):
         file = self.folder / path
@@ -128,7 +138,7 @@ class OnALinkMadeUp(unittest.TestCase):
         text = (self.out / "results.md").read_text()
         self.assertIn("## alexnet, 100mbit", text)
         # fp32 of the library takes 1.1 s; t2 0.35 s, 3.14 times as fast; 2.1 MB counted of two exchanges of 1 MB.
-        self.assertIn("| t2 | 2.86 | - | 0.25 | 1 | 3.14 | 3.14 | 0.952 | pays | pays | 100 | 90 % | 1.050 |", text)
+        self.assertIn("| t2 | 2.86 | - | 0.25 | 1 | 3.14 | 3.14 | 0.952 | pays | pays | 100 | 90 % | 1.050 | 0.0 % |", text)
         self.assertIn("| t5 | 3.33 | - | 0.2 | 1 | 3.67 | 3.67 | 1.11 | pays | pays (recommended) |", text)
         self.assertIn("- Wire time of t2, scalers included: 1/4.0 of fp32's, 1/4.0 of bf16's, the faster of ours and", text)
         self.assertIn("- Fastest of ours and vendor's: t5. Recommended beforehand: t5, which reaches 100 % of it.", text)
@@ -162,6 +172,31 @@ class OnALinkMadeUp(unittest.TestCase):
         self.assertIn("--max_steps 10 --log_steps 5 ", rows["vendor-fp32"]["command"])  # 1 step/s
         self.assertIn("--steps 12 --repetitions 1 --warmup 12", rows["ddp-fp32"]["command"])  # 3 steps/s
         self.assertEqual(len(self.calls()), 5)
+
+    def test_rows_that_lose_time_to_other_machines_are_launched_again(self):
+        stolen = self.folder / "scripts" / "stolen"
+        only = ["--rates", "1gbit", "--nets", "alexnet", "--rows"]
+        stolen.write_text("8 5 1 9")
+        self.assertEqual(self.run_script(*only, "t2")[0], 0)
+        self.assertAlmostEqual(self.results()["t2"]["stolen_percent"], 1)
+        self.assertEqual(len(self.calls()), 3)
+        self.assertEqual(stolen.read_text(), "9")
+        # Always too much: the least counts, until the same command finds a better one.
+        stolen.write_text("9 7 8")
+        self.assertEqual(self.run_script(*only, "t5")[0], 0)
+        self.assertAlmostEqual(self.results()["t5"]["stolen_percent"], 7)
+        stolen.write_text("9 9 9")
+        self.assertEqual(self.run_script(*only, "t*")[0], 0)
+        self.assertAlmostEqual(self.results()["t5"]["stolen_percent"], 7)
+        self.assertEqual(len(self.calls()), 9)
+        self.assertIn("| 7.0 % |", (self.out / "results.md").read_text())
+        stolen.write_text("2")
+        self.assertEqual(self.run_script(*only, "t*")[0], 0)
+        self.assertAlmostEqual(self.results()["t5"]["stolen_percent"], 2)
+        self.assertEqual(len(self.calls()), 10)
+        stolen.write_text("90")
+        self.assertEqual(self.run_script(*only, "fp32", "--max_stolen", "100")[0], 0)
+        self.assertAlmostEqual(self.results()["fp32"]["stolen_percent"], 90)
 
     def test_goes_on_where_it_was(self):
         only = ["--rates", "1gbit", "--nets", "alexnet", "--rows", "fp32", "t*"]
@@ -205,6 +240,7 @@ class OnALinkMadeUp(unittest.TestCase):
                                (["--nets", "resnet"], "--nets"), (["--steps", "0"], "--steps: must be at least 1"),
                                (["--seconds", "0"], "--seconds: must be at least 1"),
                                (["--rows", "t3"], "--rows: none of advise fp32"), (["--limit", "0"], "--limit"),
+                               (["--max_stolen", "101"], "--max_stolen"),
                                (["--programs", str(self.out)], "has no program terngrad_train")]:
             code, output = self.run_script(*words)
             self.assertEqual(code, 2, words)
@@ -243,7 +279,7 @@ class Report(unittest.TestCase):
         report = {"machine": {"processor": "one", "processors": 1, "kernel": "6"}, "version": "x", "written": "now", "rows": [
             {**self.row("t2", "t2", 5.0), "rate": "1gbit", "net": "alexnet", "command": "a command"}]}
         text = self.report.to_markdown(report)
-        self.assertIn("| t2 | 5 | - | - | - | - | - | - | - | - | - | - | - |", text)
+        self.assertIn("| t2 | 5 | - | - | - | - | - | - | - | - | - | - | - | - |", text)
         self.assertIn("a command", text)
 
 
@@ -253,7 +289,7 @@ class Real(unittest.TestCase):
             self.skipTest("needs root")
         with tempfile.TemporaryDirectory() as folder:
             words = ["--programs", PROGRAMS, "--out", folder, "--rates", "100mbit", "--nets", "lenet", "--rows", "fp32", "t2",
-                     "--steps", "3", "--seconds", "1"]
+                     "--steps", "3", "--seconds", "1", "--max_stolen", "100"]
             result = subprocess.run([sys.executable, SCRIPTS / "bench_slow_link.py", *words], capture_output=True, text=True,
                                     timeout=280)
             if "slow_link.sh: needs" in result.stderr:
