@@ -46,7 +46,8 @@ std::uint64_t checksum(const Dataset& set) {
 }
 
 TEST(Synthetic, ClassesAreBalanced) {
-  for (const Subset subset : {Subset::kTrain, Subset::kTest}) {
+  for (const Subset subset : {Subset::kTest, Subset::kTrain}) {
+    if (testing::kIsSanitized && subset == Subset::kTrain) break;  // draws 60,000 digits by the same code
     const auto set = open(subset);
     EXPECT_EQ(set->num_examples(), subset == Subset::kTrain ? 60'000 : 10'000);
     std::array<std::int64_t, 10> counts{};
@@ -57,7 +58,10 @@ TEST(Synthetic, ClassesAreBalanced) {
 
 TEST(Synthetic, BitsDoNotDependOnThreads) {
   const std::uint64_t expected = checksum(*open(Subset::kTest, 1));
-  for (const int num_threads : {2, 3, 7}) EXPECT_EQ(checksum(*open(Subset::kTest, num_threads)), expected);
+  for (const int num_threads : {7, 3, 2}) {
+    EXPECT_EQ(checksum(*open(Subset::kTest, num_threads)), expected);
+    if (testing::kIsSanitized) break;
+  }
 }
 
 TEST(Synthetic, SetHoldsWhatDrawDraws) {

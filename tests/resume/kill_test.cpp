@@ -21,7 +21,7 @@ using testing::TemporaryDirectory;
 constexpr int kSteps = 60;
 constexpr int kSaveSteps = 7;
 // A sanitizer says nothing of a process that is killed, and of one that goes on after a kill the same each time.
-constexpr int kKills = testing::kIsSanitized ? 4 : 20;
+constexpr int kKills = testing::kIsSanitized ? 2 : 20;
 
 TEST(Kill, AtRandomMomentsChangesNothing) {
   const SmallTraining training;
