@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <charconv>
+#include <cstdint>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
@@ -62,13 +63,27 @@ void run_rounds() {
   }
 }
 
+/// Fills with NaNs. Not by memset where the thread sanitizer watches, which takes it for its own and notes every byte of
+/// it: for all variables of all kernels, that was a quarter of the time that the emulated tests took.
+void fill_undefined(char* begin, std::size_t size) {
+  if (!sanitizer::watches_threads()) {
+    std::memset(begin, 0xff, size);
+    return;
+  }
+  const std::size_t num_words = size / sizeof(std::uint64_t);
+  auto* words = reinterpret_cast<volatile std::uint64_t*>(begin);
+  for (std::size_t i = 0; i < num_words; ++i) words[i] = ~std::uint64_t{0};
+  volatile char* rest = begin;
+  for (std::size_t i = num_words * sizeof(std::uint64_t); i < size; ++i) rest[i] = static_cast<char>(0xff);
+}
+
 /// Shared memory starts undefined: the variables of this OS thread, of which kernels alone have any, become NaNs.
 void make_shared_memory_undefined() {
   dl_iterate_phdr(
       [](dl_phdr_info* info, std::size_t, void*) {
         for (int i = 0; i < info->dlpi_phnum; ++i) {
           if (info->dlpi_phdr[i].p_type == PT_TLS && info->dlpi_tls_data != nullptr) {
-            std::memset(info->dlpi_tls_data, 0xff, info->dlpi_phdr[i].p_memsz);
+            fill_undefined(static_cast<char*>(info->dlpi_tls_data), info->dlpi_phdr[i].p_memsz);
           }
         }
         return 1;  // the program comes first; its libraries' variables are not ours
