@@ -63,8 +63,8 @@ void run_rounds() {
   }
 }
 
-/// Fills with NaNs. Not by memset where the thread sanitizer watches, which takes it for its own and notes every byte of
-/// it: for all variables of all kernels, that was a quarter of the time that the emulated tests took.
+/// Fills with NaNs. Not by memset where the thread sanitizer watches, which takes it for its own and notes every byte
+/// of it: for all variables of all kernels, that was a quarter of the time that the emulated tests took.
 void fill_undefined(char* begin, std::size_t size) {
   if (!sanitizer::watches_threads()) {
     std::memset(begin, 0xff, size);
