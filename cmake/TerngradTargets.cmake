@@ -4,6 +4,10 @@ if(NOT TERNGRAD_THREADS MATCHES "^(openmp|std)$")
   message(FATAL_ERROR "TERNGRAD_THREADS=${TERNGRAD_THREADS}: choose openmp or std")
 endif()
 
+if(NOT TERNGRAD_UNITY_BUILD MATCHES "^(none|tests|all)$")
+  message(FATAL_ERROR "TERNGRAD_UNITY_BUILD=${TERNGRAD_UNITY_BUILD}: choose none, tests or all")
+endif()
+
 find_package(Threads REQUIRED)
 if(TERNGRAD_THREADS STREQUAL "openmp")
   find_package(OpenMP REQUIRED COMPONENTS CXX)
@@ -46,6 +50,15 @@ function(terngrad_target_defaults target)
   endif()
 endfunction()
 
+# terngrad_unity_build(target kind): compiles the sources of a target, of a kind tests or all, several at a time where
+# TERNGRAD_UNITY_BUILD asks for that kind. Not for sources that Highway includes once per instruction set, nor for kernels,
+# whose helpers have the same names from file to file.
+function(terngrad_unity_build target kind)
+  if(TERNGRAD_UNITY_BUILD STREQUAL "all" OR TERNGRAD_UNITY_BUILD STREQUAL kind)
+    set_target_properties(${target} PROPERTIES UNITY_BUILD ON UNITY_BUILD_BATCH_SIZE 8)
+  endif()
+endfunction()
+
 # terngrad_library(name SOURCES ... PUBLIC libs PRIVATE libs): the static library terngrad_<name>, alias terngrad::<name>.
 function(terngrad_library name)
   cmake_parse_arguments(ARG "" "" "SOURCES;PUBLIC;PRIVATE" ${ARGN})
@@ -67,11 +80,15 @@ function(terngrad_command name)
   install(TARGETS ${name} RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR})
 endfunction()
 
-# terngrad_test(folder [COST cost] LIBS libs NAMES a b ...): one program <folder>_test from <folder>/a_test.cpp ..., its tests
-# registered with ctest one by one so that a skipped test is reported as skipped. Where ctest does not know from an earlier
-# run how long tests take, those of the highest cost start first.
+# terngrad_test(folder [COST cost] LIBS libs NAMES a b ... [SEQUENTIAL c d ...]): one program <folder>_test from
+# <folder>/a_test.cpp ..., its tests registered with ctest one by one so that a skipped test is reported as skipped. Where
+# ctest does not know from an earlier run how long tests take, those of the highest cost start first. SEQUENTIAL: names of
+# tests in which a single thread runs, or which run again what others do; the thread sanitizer is spared them.
 function(terngrad_test folder)
-  cmake_parse_arguments(ARG "" "COST" "LIBS;NAMES" ${ARGN})
+  cmake_parse_arguments(ARG "" "COST" "LIBS;NAMES;SEQUENTIAL" ${ARGN})
+  if(NOT TERNGRAD_SANITIZE STREQUAL "thread")
+    list(APPEND ARG_NAMES ${ARG_SEQUENTIAL})
+  endif()
   if(NOT DEFINED ARG_COST)
     set(ARG_COST 0)
   endif()
@@ -81,6 +98,7 @@ function(terngrad_test folder)
   endforeach()
   add_executable(${folder}_test ${sources})
   terngrad_target_defaults(${folder}_test)
+  terngrad_unity_build(${folder}_test tests)
   target_include_directories(${folder}_test PRIVATE ${PROJECT_SOURCE_DIR})
   target_link_libraries(${folder}_test PRIVATE terngrad_test_support ${ARG_LIBS})
   gtest_discover_tests(

@@ -8,11 +8,6 @@
 namespace terngrad {
 namespace {
 
-CodecPlanOptions with_workers(CodecPlanOptions options, int num_workers) {
-  options.codec_options.num_workers = num_workers;
-  return options;
-}
-
 bool is_summable(const CodecPlan& plan, std::span<const int> segments) {
   return std::ranges::any_of(segments, [&](int segment) { return plan.codec_of(segment).traits().summable; });
 }

@@ -21,6 +21,11 @@ std::string codec_name_for(const Segment& segment, const CodecPlanOptions& optio
 
 }  // namespace
 
+CodecPlanOptions with_workers(CodecPlanOptions options, int num_workers) {
+  options.codec_options.num_workers = num_workers;
+  return options;
+}
+
 CodecRule parse_codec_rule(const std::string& text) {
   const std::size_t equals = text.rfind('=');
   TERNGRAD_REQUIRE(equals != std::string::npos && equals > 0 && equals + 1 < text.size(), "[codec_for] '", text,

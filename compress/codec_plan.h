@@ -33,6 +33,9 @@ struct CodecPlanOptions {
   CodecOptions codec_options;
 };
 
+/// The same options among so many workers, which means divide by and lanes must hold.
+CodecPlanOptions with_workers(CodecPlanOptions options, int num_workers);
+
 /// The codec of every tensor; one Codec object for each name in use.
 class CodecPlan {
  public:

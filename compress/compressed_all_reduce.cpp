@@ -29,11 +29,6 @@ class PartTimer {
   std::chrono::steady_clock::time_point begin_ = std::chrono::steady_clock::now();
 };
 
-CodecPlanOptions with_workers(CodecPlanOptions options, int num_workers) {
-  options.codec_options.num_workers = num_workers;
-  return options;
-}
-
 /// The workers of each rank.
 std::vector<WorkerRange> ranks_of(const WorkerGroup& workers) {
   std::vector<WorkerRange> ranks;

@@ -53,11 +53,6 @@ ExchangeAlgorithm algorithm_for(const CompressedAllReduceOptions& options, const
   return ExchangeAlgorithm::kScatterReduce;
 }
 
-CodecPlanOptions with_workers(CodecPlanOptions options, int num_workers) {
-  options.codec_options.num_workers = num_workers;
-  return options;
-}
-
 }  // namespace
 
 DeviceAllReduce::DeviceAllReduce(const Layout& layout, const WorkerRange& workers,

@@ -35,11 +35,6 @@ double median(std::vector<double>& values) {
   return *middle;
 }
 
-CodecPlanOptions with_workers(CodecPlanOptions options, int num_workers) {
-  options.codec_options.num_workers = num_workers;
-  return options;
-}
-
 std::vector<WorkerRange> ranks_of(const ExchangeWorld& world) {
   std::vector<WorkerRange> ranks;
   ranks.reserve(static_cast<std::size_t>(world.num_processes));

@@ -6,7 +6,7 @@ usage() {
   cat <<'TEXT'
 Usage: scripts/lint.sh [--fast | --fix]
 
-  --fast  everything but clang-tidy, which takes minutes
+  --fast  everything but clang-tidy, which takes minutes where much has changed
   --fix   no checks: reformats all sources with clang-format
   --help  print this text and exit
 TEXT
@@ -130,47 +130,10 @@ check_scripts() {
   shellcheck "${shell_files[@]}" || fail "shellcheck found something"
 }
 
-# One file. Kept out of the checks: the static analyzer in benches, where it doubles the time, and in kernels/cpu, where it assumes vector lengths that no target has.
-tidy() {
-  local file=$1 output
-  local options=(--quiet -p build/ci/tidy)
-  # Without the runtime's package clang has no omp.h; g++'s serves, and must come last for its other headers do not.
-  options+=(--extra-arg=-idirafter "--extra-arg=$(g++ -print-file-name=include)")
-  # The build's flags are g++'s; clang knows most of them.
-  options+=(--extra-arg=-Wno-unknown-warning-option)
-  options+=(--extra-arg=-Wreserved-identifier --extra-arg=-Wreserved-macro-identifier)
-  # Steps after which the static analyzer leaves a function, a third of its default: what it finds at all it finds early,
-  # and it spent three quarters of its time, half of all, on following a few functions to the end.
-  options+=(--extra-arg=-Xclang --extra-arg=-analyzer-config --extra-arg=-Xclang --extra-arg=max-nodes=75000)
-  case $file in
-    bench/* | kernels/cpu/*) options+=('--checks=-clang-analyzer-*') ;;
-  esac
-  if ! output=$(clang-tidy "${options[@]}" "$file" 2>&1); then
-    printf '%s\n' "$output"
-    return 1
-  fi
-}
-
 check_tidy() {
-  local files
   cmake --preset ci >/dev/null
   cmake --build --preset ci --target terngrad_generated >/dev/null # headers that sources include
-  # Sources that are part of the build, largest first so that none of the long ones is left for the end. Not the tests: to
-  # follow GoogleTest's macros takes longer than all the rest, and what they get wrong fails when they run. Nor .cu files:
-  # clang would need the toolkit's headers in a version that it knows.
-  # Without the commands of the emulation: it compiles sources of kernels/ again, with headers that clang cannot read.
-  mkdir -p build/ci/tidy
-  python3 -c '
-import json
-commands = json.load(open("build/ci/compile_commands.json"))
-kept = [command for command in commands if "tests/simt/" not in command["command"]]
-json.dump(kept, open("build/ci/tidy/compile_commands.json", "w"), indent=1)'
-  mapfile -t files < <(sed -nE "s,^ *\"file\": \"$PWD/([^\"]*)\".*,\1,p" build/ci/tidy/compile_commands.json | sort -u |
-    grep -vE '^(build|tests)/|\.cu$' | xargs -d '\n' ls -S)
-  export -f tidy
-  # shellcheck disable=SC2016  # the file's name is for the inner shell to expand
-  printf '%s\n' "${files[@]}" | xargs -d '\n' -n 1 -P "$(nproc)" bash -c 'tidy "$1"' tidy ||
-    fail "clang-tidy found something"
+  scripts/tidy.py build/ci/compile_commands.json || fail "clang-tidy found something"
 }
 
 run_check() {

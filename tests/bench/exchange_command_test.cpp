@@ -12,7 +12,7 @@
 #include "tests/trainers/command_runs.h"
 #include "trainers/atomic_file.h"
 
-namespace terngrad::bench {
+namespace terngrad::bench::exchange_command_test {
 namespace {
 
 using testing::CommandOutcome;
@@ -100,4 +100,4 @@ TEST(ExchangeBench, RefusesWhatItCannotHonour) {
 }
 
 }  // namespace
-}  // namespace terngrad::bench
+}  // namespace terngrad::bench::exchange_command_test

@@ -5,7 +5,7 @@
 
 #include <limits>
 
-namespace terngrad::bench {
+namespace terngrad::bench::exchange_report_test {
 namespace {
 
 using ::testing::HasSubstr;
@@ -92,4 +92,4 @@ TEST(ExchangeReport, NoLinkIsUnlimited) {
 }
 
 }  // namespace
-}  // namespace terngrad::bench
+}  // namespace terngrad::bench::exchange_report_test

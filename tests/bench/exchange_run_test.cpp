@@ -8,7 +8,7 @@
 #include "compress/compared_codecs.h"
 #include "tests/support/thread_communicator.h"
 
-namespace terngrad::bench {
+namespace terngrad::bench::exchange_run_test {
 namespace {
 
 Layout small_layout() {
@@ -101,4 +101,4 @@ TEST(RunVendor, MeasuresTheLibrarysAllReduce) {
 }
 
 }  // namespace
-}  // namespace terngrad::bench
+}  // namespace terngrad::bench::exchange_run_test

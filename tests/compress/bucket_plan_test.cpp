@@ -7,7 +7,7 @@
 
 #include "kernels/errors.h"
 
-namespace terngrad {
+namespace terngrad::bucket_plan_test {
 namespace {
 
 using ::testing::ElementsAre;
@@ -83,4 +83,4 @@ TEST(CheckBuckets, WantEveryTensorOnce) {
 }
 
 }  // namespace
-}  // namespace terngrad
+}  // namespace terngrad::bucket_plan_test

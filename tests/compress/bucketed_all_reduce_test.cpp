@@ -12,7 +12,7 @@
 #include "support/exchanges.h"
 #include "support/thread_communicator.h"
 
-namespace terngrad {
+namespace terngrad::bucketed_all_reduce_test {
 namespace {
 
 using testing::blank_tensors;
@@ -274,4 +274,4 @@ TEST(BucketedAllReduce, IntegerSumNeedsSumsInSomeBucket) {
 }
 
 }  // namespace
-}  // namespace terngrad
+}  // namespace terngrad::bucketed_all_reduce_test

@@ -10,7 +10,7 @@
 #include "kernels/errors.h"
 #include "support/exchanges.h"
 
-namespace terngrad {
+namespace terngrad::bucketed_layout_test {
 namespace {
 
 using ::testing::ElementsAre;
@@ -74,4 +74,4 @@ TEST(BucketedLayout, RefusesBucketsThatDoNotGoTogether) {
 }
 
 }  // namespace
-}  // namespace terngrad
+}  // namespace terngrad::bucketed_layout_test

@@ -7,7 +7,7 @@
 
 #include "kernels/errors.h"
 
-namespace terngrad {
+namespace terngrad::codec_plan_test {
 namespace {
 
 Layout lenet_like() {
@@ -179,4 +179,4 @@ TEST(MatchesPattern, KnowsStarsAndQuestionMarks) {
 }
 
 }  // namespace
-}  // namespace terngrad
+}  // namespace terngrad::codec_plan_test

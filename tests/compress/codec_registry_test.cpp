@@ -7,7 +7,7 @@
 
 #include "kernels/errors.h"
 
-namespace terngrad {
+namespace terngrad::codec_registry_test {
 namespace {
 
 TEST(CodecRegistry, MakesEveryCodecThatItNames) {
@@ -47,4 +47,4 @@ TEST(CodecRegistry, RefusesImpossibleOptions) {
 }
 
 }  // namespace
-}  // namespace terngrad
+}  // namespace terngrad::codec_registry_test

@@ -10,7 +10,7 @@
 #include "kernels/errors.h"
 #include "kernels/model_layouts.h"
 
-namespace terngrad {
+namespace terngrad::codec_shares_test {
 namespace {
 
 using Shares = std::vector<std::vector<Slice>>;
@@ -114,4 +114,4 @@ TEST(CodecShares, RefuseFewerThanOne) {
 }
 
 }  // namespace
-}  // namespace terngrad
+}  // namespace terngrad::codec_shares_test

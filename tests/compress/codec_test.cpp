@@ -6,7 +6,7 @@
 #include "compress/device_coder.h"
 #include "kernels/errors.h"
 
-namespace terngrad {
+namespace terngrad::codec_test {
 namespace {
 
 /// A codec of somebody's own, who wrote nothing for GPUs.
@@ -41,4 +41,4 @@ TEST(Codec, WithoutAVersionForGpusSaysSo) {
 }
 
 }  // namespace
-}  // namespace terngrad
+}  // namespace terngrad::codec_test

@@ -7,7 +7,7 @@
 #include "support/communicator_conformance.h"
 #include "support/thread_communicator.h"
 
-namespace terngrad {
+namespace terngrad::communicator_test {
 namespace {
 
 using ::testing::ElementsAre;
@@ -129,4 +129,4 @@ TEST(ThreadCommunicator, MovesAndReduces) {
 }
 
 }  // namespace
-}  // namespace terngrad
+}  // namespace terngrad::communicator_test

@@ -5,7 +5,7 @@
 
 #include "kernels/errors.h"
 
-namespace terngrad {
+namespace terngrad::compared_codecs_test {
 namespace {
 
 using ::testing::ElementsAre;
@@ -29,4 +29,4 @@ TEST(ComparedCodecs, TakeTheirOptions) {
 TEST(ComparedCodecs, AnotherNameIsRefused) { EXPECT_THROW(compared_codec("ternary", {}), InvalidArgument); }
 
 }  // namespace
-}  // namespace terngrad
+}  // namespace terngrad::compared_codecs_test

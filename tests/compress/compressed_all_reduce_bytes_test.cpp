@@ -12,7 +12,7 @@
 #include "support/exchanges.h"
 #include "support/thread_communicator.h"
 
-namespace terngrad {
+namespace terngrad::compressed_all_reduce_bytes_test {
 namespace {
 
 using testing::blank_tensors;
@@ -132,4 +132,4 @@ TEST_F(ByteCounts, DoNotDependOnTheNumberOfProcesses) {
 }
 
 }  // namespace
-}  // namespace terngrad
+}  // namespace terngrad::compressed_all_reduce_bytes_test

@@ -15,7 +15,7 @@
 #include "support/exchanges.h"
 #include "support/thread_communicator.h"
 
-namespace terngrad {
+namespace terngrad::compressed_all_reduce_damage_test {
 namespace {
 
 using testing::blank_tensors;
@@ -106,4 +106,4 @@ TEST(CompressedAllReduce, RefusesPeersOfAnotherRunLayoutOrCodec) {
 }
 
 }  // namespace
-}  // namespace terngrad
+}  // namespace terngrad::compressed_all_reduce_damage_test

@@ -8,7 +8,7 @@
 #include "kernels/errors.h"
 #include "support/exchanges.h"
 
-namespace terngrad {
+namespace terngrad::compressed_all_reduce_decode_test {
 namespace {
 
 using testing::bits_of;
@@ -83,4 +83,4 @@ TEST(CompressedAllReduce, DecodeLocalRefusesWhatIsNotThere) {
 }
 
 }  // namespace
-}  // namespace terngrad
+}  // namespace terngrad::compressed_all_reduce_decode_test

@@ -14,7 +14,7 @@
 #include "kernels/errors.h"
 #include "support/exchanges.h"
 
-namespace terngrad {
+namespace terngrad::compressed_all_reduce_nonfinite_test {
 namespace {
 
 using ::testing::AllOf;
@@ -220,4 +220,4 @@ TEST(CompressedAllReduce, UnsharedScalersWhoseSumOverflowsAreFound) {
 }
 
 }  // namespace
-}  // namespace terngrad
+}  // namespace terngrad::compressed_all_reduce_nonfinite_test

@@ -18,7 +18,7 @@
 #include "support/exchanges.h"
 #include "support/thread_communicator.h"
 
-namespace terngrad {
+namespace terngrad::compressed_all_reduce_servers_test {
 namespace {
 
 using testing::blank_tensors;
@@ -260,4 +260,4 @@ TEST_F(ShareUpdates, OfSomeRanksOnlyAreRefused) {
 }
 
 }  // namespace
-}  // namespace terngrad
+}  // namespace terngrad::compressed_all_reduce_servers_test

@@ -13,7 +13,7 @@
 #include "support/exchanges.h"
 #include "support/thread_communicator.h"
 
-namespace terngrad {
+namespace terngrad::compressed_all_reduce_test {
 namespace {
 
 using testing::bits_of;
@@ -370,4 +370,4 @@ TEST(ExchangeAuto, GathersInOneProcess) {
 }
 
 }  // namespace
-}  // namespace terngrad
+}  // namespace terngrad::compressed_all_reduce_test

@@ -15,7 +15,7 @@
 #include "support/device_ranks.h"
 #include "support/exchanges.h"
 
-namespace terngrad {
+namespace terngrad::device_all_reduce_algorithms_test {
 namespace {
 
 using testing::blank_tensors;
@@ -250,4 +250,4 @@ TEST_F(CudaExchangeAlgorithms, RunFromAGraph) {
 }
 
 }  // namespace
-}  // namespace terngrad
+}  // namespace terngrad::device_all_reduce_algorithms_test

@@ -16,7 +16,7 @@
 #include "support/device_tensors.h"
 #include "support/recorded_nccl.h"
 
-namespace terngrad {
+namespace terngrad::device_all_reduce_nccl_test {
 namespace {
 
 using testing::DeviceTensors;
@@ -149,4 +149,4 @@ TEST_F(CudaNcclExchange, CanBeCaptured) {
 }
 
 }  // namespace
-}  // namespace terngrad
+}  // namespace terngrad::device_all_reduce_nccl_test

@@ -16,7 +16,7 @@
 #include "support/exchanges.h"
 #include "support/thread_device_communicator.h"
 
-namespace terngrad {
+namespace terngrad::device_all_reduce_ranks_test {
 namespace {
 
 using testing::blank_tensors;
@@ -184,4 +184,4 @@ TEST_F(CudaDeviceAllReduceOfRanks, RefuseWorkersOfAnotherRank) {
 }
 
 }  // namespace
-}  // namespace terngrad
+}  // namespace terngrad::device_all_reduce_ranks_test

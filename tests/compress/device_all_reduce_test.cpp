@@ -11,7 +11,7 @@
 #include "support/device_exchange.h"
 #include "support/exchanges.h"
 
-namespace terngrad {
+namespace terngrad::device_all_reduce_test {
 namespace {
 
 using testing::bits_of;
@@ -217,4 +217,4 @@ TEST_F(CudaDeviceAllReduce, RefusesWhatItCannotHonour) {
 }
 
 }  // namespace
-}  // namespace terngrad
+}  // namespace terngrad::device_all_reduce_test

@@ -22,7 +22,7 @@
 #include "support/recorded_nccl.h"
 #include "support/sanitized.h"
 
-namespace terngrad {
+namespace terngrad::device_bucketed_all_reduce_test {
 namespace {
 
 using testing::bits_of;
@@ -421,4 +421,4 @@ TEST_F(CudaDeviceBucketedAllReduce, AsksNcclForBucketAfterBucketInTheBranch) {
 }
 
 }  // namespace
-}  // namespace terngrad
+}  // namespace terngrad::device_bucketed_all_reduce_test

@@ -10,7 +10,7 @@
 #include "support/cuda_device.h"
 #include "support/device_groups.h"
 
-namespace terngrad {
+namespace terngrad::device_communicator_test {
 namespace {
 
 using testing::DeviceGroup;
@@ -193,4 +193,4 @@ INSTANTIATE_TEST_SUITE_P(DeviceCommunicator, EveryDeviceCommunicator, ::testing:
                          [](const auto& test) { return test.param.name(); });
 
 }  // namespace
-}  // namespace terngrad
+}  // namespace terngrad::device_communicator_test

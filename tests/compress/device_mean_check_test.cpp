@@ -9,7 +9,7 @@
 #include "support/bits.h"
 #include "support/gradients.h"
 
-namespace terngrad {
+namespace terngrad::device_mean_check_test {
 namespace {
 
 using testing::bits_of;
@@ -105,4 +105,4 @@ TEST(DeviceMeanCheck, TakesNoTensors) {
 }
 
 }  // namespace
-}  // namespace terngrad
+}  // namespace terngrad::device_mean_check_test

@@ -10,7 +10,7 @@
 #include "support/exchanges.h"
 #include "support/thread_device_communicator.h"
 
-namespace terngrad {
+namespace terngrad::device_mean_shares_test {
 namespace {
 
 using testing::mixed_layout;
@@ -149,4 +149,4 @@ TEST(DeviceMeanShares, CountEachShareOnceAsSentAndAtEachOtherWorkerAsReceived) {
 }
 
 }  // namespace
-}  // namespace terngrad
+}  // namespace terngrad::device_mean_shares_test

@@ -8,7 +8,7 @@
 
 #include "kernels/errors.h"
 
-namespace terngrad {
+namespace terngrad::device_nonfinite_test {
 namespace {
 
 constexpr int kWorkers = 3;
@@ -113,4 +113,4 @@ TEST(DeviceNonfinite, AStopLastsUntilItIsForgotten) {
 }
 
 }  // namespace
-}  // namespace terngrad
+}  // namespace terngrad::device_nonfinite_test

@@ -17,7 +17,7 @@
 #include "support/exchanges.h"
 #include "support/thread_device_communicator.h"
 
-namespace terngrad {
+namespace terngrad::device_payloads_test {
 namespace {
 
 constexpr int kWorkers = 5;
@@ -199,4 +199,4 @@ TEST(DevicePayloads, SummedAreLanesThatHoldTheSumsOfAllWorkers) {
 }
 
 }  // namespace
-}  // namespace terngrad
+}  // namespace terngrad::device_payloads_test

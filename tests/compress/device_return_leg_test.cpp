@@ -16,7 +16,7 @@
 #include "support/exchanges.h"
 #include "support/thread_device_communicator.h"
 
-namespace terngrad {
+namespace terngrad::device_return_leg_test {
 namespace {
 
 using testing::blank_tensors;
@@ -224,4 +224,4 @@ TEST(DeviceReturnLeg, RefusesCodesWithoutASharedScaler) {
 }
 
 }  // namespace
-}  // namespace terngrad
+}  // namespace terngrad::device_return_leg_test

@@ -4,7 +4,7 @@
 
 #include "kernels/errors.h"
 
-namespace terngrad {
+namespace terngrad::exchange_algorithm_test {
 namespace {
 
 constexpr ExchangeAlgorithm kAuto = ExchangeAlgorithm::kAuto;
@@ -75,4 +75,4 @@ TEST(ExchangeAlgorithm, IntegerSumNeedsOneTensorWhoseCodesAddUp) {
 }
 
 }  // namespace
-}  // namespace terngrad
+}  // namespace terngrad::exchange_algorithm_test

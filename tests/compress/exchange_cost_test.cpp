@@ -9,7 +9,7 @@
 
 #include "kernels/errors.h"
 
-namespace terngrad {
+namespace terngrad::exchange_cost_test {
 namespace {
 
 using Pays = BreakEven::Pays;
@@ -183,4 +183,4 @@ TEST(Recommend, TheBaselineMayStandAnywhere) {
 }
 
 }  // namespace
-}  // namespace terngrad
+}  // namespace terngrad::exchange_cost_test

@@ -18,7 +18,7 @@
 #include "kernels/errors.h"
 #include "support/thread_communicator.h"
 
-namespace terngrad {
+namespace terngrad::exchange_probe_test {
 namespace {
 
 Layout small_layout() {
@@ -161,4 +161,4 @@ TEST(ExchangeProbe, RefusesWhatItCannotMeasure) {
 }
 
 }  // namespace
-}  // namespace terngrad
+}  // namespace terngrad::exchange_probe_test

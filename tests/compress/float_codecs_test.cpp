@@ -12,7 +12,7 @@
 #include "support/gradients.h"
 #include "support/reference.h"
 
-namespace terngrad {
+namespace terngrad::float_codecs_test {
 namespace {
 
 using reference::Bytes;
@@ -255,4 +255,4 @@ TEST(FloatCodec, RefusesNoWorkers) {
 }
 
 }  // namespace
-}  // namespace terngrad
+}  // namespace terngrad::float_codecs_test

@@ -8,7 +8,7 @@
 #include "kernels/errors.h"
 #include "support/thread_communicator.h"
 
-namespace terngrad {
+namespace terngrad::gathered_numbers_test {
 namespace {
 
 using ::testing::ElementsAre;
@@ -38,4 +38,4 @@ TEST(GatheredNumbers, RanksMustHaveAsMany) {
 }
 
 }  // namespace
-}  // namespace terngrad
+}  // namespace terngrad::gathered_numbers_test

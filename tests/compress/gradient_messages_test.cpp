@@ -20,7 +20,7 @@
 #include "support/exchanges.h"
 #include "support/thread_communicator.h"
 
-namespace terngrad {
+namespace terngrad::gradient_messages_test {
 namespace {
 
 using testing::blank_tensors;
@@ -289,4 +289,4 @@ TEST(GradientMessages, AProcessSendsAsMuchAsOneWorker) {
 }
 
 }  // namespace
-}  // namespace terngrad
+}  // namespace terngrad::gradient_messages_test

@@ -11,7 +11,7 @@
 #include "kernels/errors.h"
 #include "support/thread_communicator.h"
 
-namespace terngrad {
+namespace terngrad::link_model_test {
 namespace {
 
 TEST(LinkModel, TimeIsLatencyForEachRoundAndBytes) {
@@ -134,4 +134,4 @@ TEST(MeasureLink, RefusesAGroupOfOneAndEmptyRanges) {
 }
 
 }  // namespace
-}  // namespace terngrad
+}  // namespace terngrad::link_model_test

@@ -9,7 +9,7 @@
 #include "support/thread_communicator.h"
 #include "support/thread_mailbox.h"
 
-namespace terngrad {
+namespace terngrad::mailbox_test {
 namespace {
 
 using testing::PostOffice;
@@ -45,4 +45,4 @@ TEST(ThreadMailbox, AFailureOfOneEndsAll) {
 }
 
 }  // namespace
-}  // namespace terngrad
+}  // namespace terngrad::mailbox_test

@@ -6,7 +6,7 @@
 #include <numeric>
 #include <vector>
 
-namespace terngrad {
+namespace terngrad::message_pieces_test {
 namespace {
 
 using ::testing::ElementsAre;
@@ -46,4 +46,4 @@ TEST(MessagePieces, NumbersThatCannotBeAreFound) {
 }
 
 }  // namespace
-}  // namespace terngrad
+}  // namespace terngrad::message_pieces_test

@@ -7,7 +7,7 @@
 #include "support/communicator_conformance.h"
 #include "support/thread_communicator.h"
 
-namespace terngrad {
+namespace terngrad::metered_communicator_test {
 namespace {
 
 /// Calls body(metered communicator) on each of `size` ranks.
@@ -89,4 +89,4 @@ TEST(MeteredCommunicator, AloneNothingCrosses) {
 }
 
 }  // namespace
-}  // namespace terngrad
+}  // namespace terngrad::metered_communicator_test

@@ -9,7 +9,7 @@
 #include "kernels/errors.h"
 #include "support/communicator_conformance.h"
 
-namespace terngrad {
+namespace terngrad::mpi_communicator_test {
 namespace {
 
 using ::testing::AllOf;
@@ -132,4 +132,4 @@ TEST(MpiCommunicator, RefusesWrongArguments) {
 }
 
 }  // namespace
-}  // namespace terngrad
+}  // namespace terngrad::mpi_communicator_test

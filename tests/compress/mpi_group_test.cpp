@@ -10,7 +10,7 @@
 #include "kernels/errors.h"
 #include "tests/mpi/raw_group.h"
 
-namespace terngrad {
+namespace terngrad::mpi_group_test {
 namespace {
 
 using ::testing::AllOf;
@@ -109,4 +109,4 @@ TEST(MpiGroup, AbandonedMemoryStays) {
 }
 
 }  // namespace
-}  // namespace terngrad
+}  // namespace terngrad::mpi_group_test

@@ -13,7 +13,7 @@
 #include "support/mailbox_conformance.h"
 #include "tests/mpi/raw_group.h"
 
-namespace terngrad {
+namespace terngrad::mpi_mailbox_test {
 namespace {
 
 using ::testing::AllOf;
@@ -137,4 +137,4 @@ TEST(MpiMailbox, WhatIsNoLetterIsRefused) {
 }
 
 }  // namespace
-}  // namespace terngrad
+}  // namespace terngrad::mpi_mailbox_test

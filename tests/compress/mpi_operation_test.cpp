@@ -10,7 +10,7 @@
 #include "kernels/errors.h"
 #include "tests/mpi/raw_group.h"
 
-namespace terngrad {
+namespace terngrad::mpi_operation_test {
 namespace {
 
 using ::testing::AllOf;
@@ -192,4 +192,4 @@ TEST(MpiOperation, NamesTheSilentOneAndNotTheOneThatWaitsForIt) {
 }
 
 }  // namespace
-}  // namespace terngrad
+}  // namespace terngrad::mpi_operation_test

@@ -4,7 +4,7 @@
 
 #include "kernels/errors.h"
 
-namespace terngrad {
+namespace terngrad::mpi_session_test {
 namespace {
 
 TEST(MpiSession, KnowsItsLauncher) {
@@ -15,4 +15,4 @@ TEST(MpiSession, KnowsItsLauncher) {
 TEST(MpiSession, IsTheOnlyOne) { EXPECT_THROW(MpiSession(), InvalidArgument); }
 
 }  // namespace
-}  // namespace terngrad
+}  // namespace terngrad::mpi_session_test

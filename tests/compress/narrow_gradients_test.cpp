@@ -7,7 +7,7 @@
 #include "support/exchanges.h"
 #include "support/narrow_gradients.h"
 
-namespace terngrad {
+namespace terngrad::narrow_gradients_test {
 namespace {
 
 using testing::kAlgorithms;
@@ -124,4 +124,4 @@ TEST(NarrowExchange, RefusesAMeanOf16Bits) {
 }
 
 }  // namespace
-}  // namespace terngrad
+}  // namespace terngrad::narrow_gradients_test

@@ -5,7 +5,7 @@
 
 #include "kernels/errors.h"
 
-namespace terngrad {
+namespace terngrad::nccl_api_test {
 namespace {
 
 TEST(NcclApi, IsNccl2OrSaysThatItIsNot) {
@@ -35,4 +35,4 @@ TEST(NcclApi, RefusesWhatNcclRefuses) {
 }
 
 }  // namespace
-}  // namespace terngrad
+}  // namespace terngrad::nccl_api_test

@@ -16,7 +16,7 @@
 #include "support/recorded_nccl.h"
 #include "support/thread_communicator.h"
 
-namespace terngrad {
+namespace terngrad::nccl_communicator_test {
 namespace {
 
 using ::testing::AllOf;
@@ -298,4 +298,4 @@ TEST_F(CudaNcclCommunicator, OwnsItsHandleOnce) {
 }
 
 }  // namespace
-}  // namespace terngrad
+}  // namespace terngrad::nccl_communicator_test

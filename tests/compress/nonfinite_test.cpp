@@ -6,7 +6,7 @@
 
 #include "kernels/errors.h"
 
-namespace terngrad {
+namespace terngrad::nonfinite_test {
 namespace {
 
 Layout three() {
@@ -77,4 +77,4 @@ TEST(NonfiniteTensors, StopThrowsTheSameWords) {
 }
 
 }  // namespace
-}  // namespace terngrad
+}  // namespace terngrad::nonfinite_test

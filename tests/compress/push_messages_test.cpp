@@ -13,7 +13,7 @@
 #include "support/bits.h"
 #include "support/reference.h"
 
-namespace terngrad {
+namespace terngrad::push_messages_test {
 namespace {
 
 using reference::Bytes;
@@ -280,4 +280,4 @@ TEST(PushMessages, SharedScalersAreRefused) {
 }
 
 }  // namespace
-}  // namespace terngrad
+}  // namespace terngrad::push_messages_test

@@ -16,7 +16,7 @@
 #include "support/gradients.h"
 #include "support/reference.h"
 
-namespace terngrad {
+namespace terngrad::return_leg_test {
 namespace {
 
 using testing::bits_of;
@@ -399,4 +399,4 @@ TEST(ReturnCodecText, NamesAll) {
 }
 
 }  // namespace
-}  // namespace terngrad
+}  // namespace terngrad::return_leg_test

@@ -5,7 +5,7 @@
 #include <cmath>
 #include <vector>
 
-namespace terngrad {
+namespace terngrad::sample_gradient_test {
 namespace {
 
 std::vector<float> sample(std::size_t count, std::uint64_t seed, int num_threads) {
@@ -38,4 +38,4 @@ TEST(SampleGradient, DependsOnTheSeedAlone) {
 }
 
 }  // namespace
-}  // namespace terngrad
+}  // namespace terngrad::sample_gradient_test

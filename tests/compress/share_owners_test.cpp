@@ -8,7 +8,7 @@
 #include "kernels/errors.h"
 #include "support/thread_communicator.h"
 
-namespace terngrad {
+namespace terngrad::share_owners_test {
 namespace {
 
 /// The group as rank `rank` of `size` sees it. No two ranks meet.
@@ -87,4 +87,4 @@ TEST(ShareOwners, OfRanksThatAllHaveWorkersAreTheseOrTheFirst) {
 }
 
 }  // namespace
-}  // namespace terngrad
+}  // namespace terngrad::share_owners_test

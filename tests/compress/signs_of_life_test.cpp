@@ -2,7 +2,7 @@
 
 #include <gtest/gtest.h>
 
-namespace terngrad {
+namespace terngrad::signs_of_life_test {
 namespace {
 
 SignsOfLife::Clock::time_point at(double seconds) {
@@ -72,4 +72,4 @@ TEST(SignsOfLife, NobodyIsHeardInTheFuture) {
 }
 
 }  // namespace
-}  // namespace terngrad
+}  // namespace terngrad::signs_of_life_test

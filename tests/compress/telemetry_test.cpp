@@ -7,7 +7,7 @@
 
 #include "kernels/errors.h"
 
-namespace terngrad {
+namespace terngrad::telemetry_test {
 namespace {
 
 TEST(Telemetry, NormsAreThoseOfTheGradient) {
@@ -96,4 +96,4 @@ TEST(Telemetry, LengthsThatDifferAreRefused) {
 }
 
 }  // namespace
-}  // namespace terngrad
+}  // namespace terngrad::telemetry_test

@@ -11,7 +11,7 @@
 #include "support/reference.h"
 #include "support/ternary_messages.h"
 
-namespace terngrad {
+namespace terngrad::ternary_codec_aggregate_test {
 namespace {
 
 using testing::aggregated;
@@ -105,4 +105,4 @@ TEST(TernaryCodecAggregate, RefusesUnitSumsWithoutASharedScaler) {
 }
 
 }  // namespace
-}  // namespace terngrad
+}  // namespace terngrad::ternary_codec_aggregate_test

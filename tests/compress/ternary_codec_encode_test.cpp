@@ -16,7 +16,7 @@
 #include "support/reference.h"
 #include "support/ternary_messages.h"
 
-namespace terngrad {
+namespace terngrad::ternary_codec_encode_test {
 namespace {
 
 using reference::Bytes;
@@ -200,4 +200,4 @@ TEST(TernaryCodecEncode, CodesDrawnAheadFollowTheGradientOfTheLastMeasure) {
 }
 
 }  // namespace
-}  // namespace terngrad
+}  // namespace terngrad::ternary_codec_encode_test

@@ -17,7 +17,7 @@
 #include "support/reference.h"
 #include "support/ternary_messages.h"
 
-namespace terngrad {
+namespace terngrad::ternary_codec_scalers_test {
 namespace {
 
 using testing::all_segments;
@@ -116,4 +116,4 @@ TEST(TernaryCodecScalers, MustHaveOnePlaceEach) {
 }
 
 }  // namespace
-}  // namespace terngrad
+}  // namespace terngrad::ternary_codec_scalers_test

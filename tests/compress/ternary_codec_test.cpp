@@ -16,7 +16,7 @@
 #include "support/reference.h"
 #include "support/ternary_messages.h"
 
-namespace terngrad {
+namespace terngrad::ternary_codec_test {
 namespace {
 
 using reference::Bytes;
@@ -196,4 +196,4 @@ TEST(TernaryCodecDecode, RefusesAnOutputOfAnotherLength) {
 }
 
 }  // namespace
-}  // namespace terngrad
+}  // namespace terngrad::ternary_codec_test

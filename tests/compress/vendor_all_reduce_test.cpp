@@ -15,7 +15,7 @@
 #include "support/exchanges.h"
 #include "support/thread_communicator.h"
 
-namespace terngrad {
+namespace terngrad::vendor_all_reduce_test {
 namespace {
 
 using ::testing::AllOf;
@@ -155,4 +155,4 @@ TEST(VendorAllReduce, RefusesToCountAsZero) {
 }
 
 }  // namespace
-}  // namespace terngrad
+}  // namespace terngrad::vendor_all_reduce_test

@@ -15,7 +15,7 @@
 #include "kernels/errors.h"
 #include "support/thread_communicator.h"
 
-namespace terngrad {
+namespace terngrad::vendor_probe_test {
 namespace {
 
 Layout small_layout() {
@@ -116,4 +116,4 @@ TEST(VendorProbe, RefusesWhatItCannotMeasure) {
 }
 
 }  // namespace
-}  // namespace terngrad
+}  // namespace terngrad::vendor_probe_test

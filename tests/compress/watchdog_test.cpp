@@ -12,7 +12,7 @@
 
 #include "kernels/errors.h"
 
-namespace terngrad {
+namespace terngrad::watchdog_test {
 namespace {
 
 using ::testing::ElementsAre;
@@ -85,4 +85,4 @@ TEST(Watchdog, RefusesNoTime) {
 }
 
 }  // namespace
-}  // namespace terngrad
+}  // namespace terngrad::watchdog_test

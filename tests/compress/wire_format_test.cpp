@@ -13,7 +13,7 @@
 #include "support/reference.h"
 #include "support/sanitized.h"
 
-namespace terngrad {
+namespace terngrad::wire_format_test {
 namespace {
 
 using reference::Bytes;
@@ -346,4 +346,4 @@ TEST(WireFormat, MessagesWithoutRecordsCarryBytes) {
 }
 
 }  // namespace
-}  // namespace terngrad
+}  // namespace terngrad::wire_format_test

@@ -14,7 +14,7 @@
 #include "support/gradients.h"
 #include "support/reference.h"
 
-namespace terngrad {
+namespace terngrad::worker_encoder_test {
 namespace {
 
 using reference::Bytes;
@@ -305,4 +305,4 @@ TEST(WorkerEncoder, IsAsNewInEveryStep) {
 }
 
 }  // namespace
-}  // namespace terngrad
+}  // namespace terngrad::worker_encoder_test

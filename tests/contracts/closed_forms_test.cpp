@@ -12,7 +12,7 @@
 #include "support/gradients.h"
 #include "support/sanitized.h"
 
-namespace terngrad {
+namespace terngrad::closed_forms_test {
 namespace {
 
 constexpr double kClip = 2.5;
@@ -99,4 +99,4 @@ TEST(ClosedForms, LaplaceGradientsAreSparser) {
 }
 
 }  // namespace
-}  // namespace terngrad
+}  // namespace terngrad::closed_forms_test

@@ -13,7 +13,7 @@
 #include "support/device_exchange.h"
 #include "support/device_ranks.h"
 
-namespace terngrad {
+namespace terngrad::device_same_bits_test {
 namespace {
 
 using testing::blank_tensors;
@@ -149,4 +149,4 @@ TEST_F(CudaSameBits, ForRandomLayoutsOptionsAndGradients) {
 }
 
 }  // namespace
-}  // namespace terngrad
+}  // namespace terngrad::device_same_bits_test

@@ -12,7 +12,7 @@
 #include "support/sanitized.h"
 #include "support/simd_targets.h"
 
-namespace terngrad {
+namespace terngrad::same_bits_test {
 namespace {
 
 constexpr int kWorkers = 3;
@@ -134,4 +134,4 @@ TEST(SameBits, DifferForAnotherSeed) {
 }
 
 }  // namespace
-}  // namespace terngrad
+}  // namespace terngrad::same_bits_test

@@ -16,7 +16,7 @@
 #include "support/gradients.h"
 #include "support/sanitized.h"
 
-namespace terngrad {
+namespace terngrad::unbiasedness_test {
 namespace {
 
 constexpr std::size_t kElements = 65536;
@@ -319,4 +319,4 @@ TEST(Draws, OfWorkersAndStepsAreIndependent) {
 }
 
 }  // namespace
-}  // namespace terngrad
+}  // namespace terngrad::unbiasedness_test

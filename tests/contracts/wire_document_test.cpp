@@ -9,7 +9,7 @@
 
 #include "compress/worker_encoder.h"
 
-namespace terngrad {
+namespace terngrad::wire_document_test {
 namespace {
 
 using Bytes = std::vector<std::uint8_t>;
@@ -66,4 +66,4 @@ TEST(WireDocument, ExampleIsWhatTheCodeWrites) {
 }
 
 }  // namespace
-}  // namespace terngrad
+}  // namespace terngrad::wire_document_test

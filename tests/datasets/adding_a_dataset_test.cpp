@@ -9,7 +9,7 @@
 #include <string>
 #include <vector>
 
-namespace terngrad {
+namespace terngrad::adding_a_dataset_test {
 namespace {
 
 using ::testing::HasSubstr;
@@ -69,4 +69,4 @@ TEST_F(AddingADataset, TheLinesElsewhereAreAsThoseOfOtherSets) {
 }
 
 }  // namespace
-}  // namespace terngrad
+}  // namespace terngrad::adding_a_dataset_test

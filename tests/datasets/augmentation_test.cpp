@@ -14,7 +14,7 @@
 
 #include "tests/datasets/data_files.h"
 
-namespace terngrad {
+namespace terngrad::augmentation_test {
 namespace {
 
 /// The recipe word for word, in double: crop, flip, brightness, contrast about each channel's mean, standardization.
@@ -190,4 +190,4 @@ TEST(DrawAugmentation, RefusesWhatHasNoCounter) {
 }
 
 }  // namespace
-}  // namespace terngrad
+}  // namespace terngrad::augmentation_test

@@ -8,7 +8,7 @@
 #include "datasets/shuffle.h"
 #include "kernels/errors.h"
 
-namespace terngrad {
+namespace terngrad::batch_order_test {
 namespace {
 
 ConstantImages set_of(std::int64_t num_examples) {
@@ -65,4 +65,4 @@ TEST(BatchOrder, RefusesWhatPipelineRefuses) {
 }
 
 }  // namespace
-}  // namespace terngrad
+}  // namespace terngrad::batch_order_test

@@ -16,7 +16,7 @@
 #include "tests/datasets/data_files.h"
 #include "tests/support/sanitized.h"
 
-namespace terngrad {
+namespace terngrad::cifar10_test {
 namespace {
 
 using ::testing::AllOf;
@@ -198,4 +198,4 @@ TEST(RealCifar10, TestSubsetOpens) {
 }
 
 }  // namespace
-}  // namespace terngrad
+}  // namespace terngrad::cifar10_test

@@ -9,7 +9,7 @@
 
 #include "tests/datasets/data_files.h"
 
-namespace terngrad {
+namespace terngrad::compressed_file_test {
 namespace {
 
 using ::testing::AllOf;
@@ -177,4 +177,4 @@ TEST_F(CompressedFile, FindsThePlainFileFirst) {
 }
 
 }  // namespace
-}  // namespace terngrad
+}  // namespace terngrad::compressed_file_test

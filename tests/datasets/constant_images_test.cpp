@@ -8,7 +8,7 @@
 
 #include "kernels/errors.h"
 
-namespace terngrad {
+namespace terngrad::constant_images_test {
 namespace {
 
 TEST(ConstantImages, HasTheShapeOfTheSetItStandsFor) {
@@ -72,4 +72,4 @@ TEST(ConstantImages, BadArgumentsAreRefused) {
 }
 
 }  // namespace
-}  // namespace terngrad
+}  // namespace terngrad::constant_images_test

@@ -5,7 +5,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-namespace terngrad {
+namespace terngrad::dataset_test {
 namespace {
 
 using ::testing::AllOf;
@@ -36,4 +36,4 @@ TEST(Dataset, NamesOpenTheirSets) {
 }
 
 }  // namespace
-}  // namespace terngrad
+}  // namespace terngrad::dataset_test

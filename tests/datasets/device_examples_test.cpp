@@ -20,7 +20,7 @@
 #include "tests/support/bits.h"
 #include "tests/support/cuda_device.h"
 
-namespace terngrad {
+namespace terngrad::device_examples_test {
 namespace {
 
 using testing::bits_of;
@@ -308,4 +308,4 @@ TEST_F(CudaDeviceExamplesOfSets, Mnist) {
 }
 
 }  // namespace
-}  // namespace terngrad
+}  // namespace terngrad::device_examples_test

@@ -9,7 +9,7 @@
 #include "kernels/errors.h"
 #include "tests/datasets/stored_images.h"
 
-namespace terngrad {
+namespace terngrad::first_examples_test {
 namespace {
 
 /// Images of 1 x 2 pixels: example i holds i and 0.
@@ -60,4 +60,4 @@ TEST(FirstExamples, NoneOrMoreThanThereAreIsRefused) {
 }
 
 }  // namespace
-}  // namespace terngrad
+}  // namespace terngrad::first_examples_test

@@ -4,7 +4,7 @@
 
 #include <gtest/gtest.h>
 
-namespace terngrad {
+namespace terngrad::glyphs_test {
 namespace {
 
 TEST(Glyphs, EveryDigitHasVariantsOfStrokes) {
@@ -33,4 +33,4 @@ TEST(Glyphs, OnlyDigitsAreKnown) {
 }
 
 }  // namespace
-}  // namespace terngrad
+}  // namespace terngrad::glyphs_test

@@ -6,7 +6,7 @@
 
 #include <vector>
 
-namespace terngrad {
+namespace terngrad::grey_images_test {
 namespace {
 
 /// One image of `height` x `width` pixels 1, 2, 3, ...
@@ -68,4 +68,4 @@ TEST(GreyImages, RefusesWhatCannotBe) {
 }
 
 }  // namespace
-}  // namespace terngrad
+}  // namespace terngrad::grey_images_test

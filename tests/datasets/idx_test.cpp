@@ -7,7 +7,7 @@
 
 #include "tests/datasets/data_files.h"
 
-namespace terngrad {
+namespace terngrad::idx_test {
 namespace {
 
 using ::testing::AllOf;
@@ -83,4 +83,4 @@ TEST(Idx, LabelOutOfRangeIsRefused) {
 }
 
 }  // namespace
-}  // namespace terngrad
+}  // namespace terngrad::idx_test

@@ -7,7 +7,7 @@
 
 #include "tests/datasets/image_files.h"
 
-namespace terngrad {
+namespace terngrad::image_file_test {
 namespace {
 
 using ::testing::HasSubstr;
@@ -55,4 +55,4 @@ TEST(ImageFile, OtherFilesAreRefused) {
 }
 
 }  // namespace
-}  // namespace terngrad
+}  // namespace terngrad::image_file_test

@@ -10,7 +10,7 @@
 
 #include "tests/datasets/image_files.h"
 
-namespace terngrad {
+namespace terngrad::image_folder_test {
 namespace {
 
 using ::testing::AllOf;
@@ -188,4 +188,4 @@ TEST(RealImageFolder, PhotographsOpen) {
 }
 
 }  // namespace
-}  // namespace terngrad
+}  // namespace terngrad::image_folder_test

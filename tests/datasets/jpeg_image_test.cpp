@@ -12,7 +12,7 @@
 #include "datasets/compressed_file.h"
 #include "tests/datasets/image_files.h"
 
-namespace terngrad {
+namespace terngrad::jpeg_image_test {
 namespace {
 
 using ::testing::AllOf;
@@ -171,4 +171,4 @@ TEST(JpegImage, RealPhotographsDecode) {
 }
 
 }  // namespace
-}  // namespace terngrad
+}  // namespace terngrad::jpeg_image_test

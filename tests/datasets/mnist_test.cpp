@@ -10,7 +10,7 @@
 #include "tests/datasets/data_files.h"
 #include "tests/support/sanitized.h"
 
-namespace terngrad {
+namespace terngrad::mnist_test {
 namespace {
 
 using ::testing::AllOf;
@@ -142,4 +142,4 @@ INSTANTIATE_TEST_SUITE_P(Subsets, RealMnist,
                          });
 
 }  // namespace
-}  // namespace terngrad
+}  // namespace terngrad::mnist_test

@@ -12,7 +12,7 @@
 
 #include "tests/datasets/npy_files.h"
 
-namespace terngrad {
+namespace terngrad::npy_images_test {
 namespace {
 
 using ::testing::AllOf;
@@ -176,4 +176,4 @@ TEST(NpyLabels, AllIntegerTypesAndTheirLimits) {
 }
 
 }  // namespace
-}  // namespace terngrad
+}  // namespace terngrad::npy_images_test

@@ -7,7 +7,7 @@
 
 #include "tests/datasets/npy_files.h"
 
-namespace terngrad {
+namespace terngrad::npy_test {
 namespace {
 
 using ::testing::AllOf;
@@ -112,4 +112,4 @@ TEST(Npy, EveryTruncationAndTrailingBytesAreRefused) {
 }
 
 }  // namespace
-}  // namespace terngrad
+}  // namespace terngrad::npy_test

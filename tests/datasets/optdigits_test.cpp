@@ -8,7 +8,7 @@
 
 #include "tests/datasets/data_files.h"
 
-namespace terngrad {
+namespace terngrad::optdigits_test {
 namespace {
 
 using ::testing::HasSubstr;
@@ -53,4 +53,4 @@ TEST(Optdigits, DamagedLinesAreRefused) {
 }
 
 }  // namespace
-}  // namespace terngrad
+}  // namespace terngrad::optdigits_test

@@ -14,7 +14,7 @@
 
 #include "datasets/shuffle.h"
 
-namespace terngrad {
+namespace terngrad::pipeline_test {
 namespace {
 
 /// Examples that say who they are: an image is {index, epoch, seed}, a label the index.
@@ -229,4 +229,4 @@ TEST(Pipeline, RefusesImpossibleOptions) {
 }
 
 }  // namespace
-}  // namespace terngrad
+}  // namespace terngrad::pipeline_test

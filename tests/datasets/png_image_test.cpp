@@ -7,7 +7,7 @@
 
 #include "tests/datasets/image_files.h"
 
-namespace terngrad {
+namespace terngrad::png_image_test {
 namespace {
 
 using ::testing::AllOf;
@@ -105,4 +105,4 @@ TEST(PngImage, ImpossibleSizesAreRefused) {
 }
 
 }  // namespace
-}  // namespace terngrad
+}  // namespace terngrad::png_image_test

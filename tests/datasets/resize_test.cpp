@@ -10,7 +10,7 @@
 
 #include "tests/datasets/data_files.h"
 
-namespace terngrad {
+namespace terngrad::resize_test {
 namespace {
 
 DecodedImage make_image(int height, int width, int channels, const Bytes& pixels) {
@@ -89,4 +89,4 @@ TEST(Resize, RefusesWhatCannotBe) {
 }
 
 }  // namespace
-}  // namespace terngrad
+}  // namespace terngrad::resize_test

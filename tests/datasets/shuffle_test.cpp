@@ -9,7 +9,7 @@
 #include <numeric>
 #include <vector>
 
-namespace terngrad {
+namespace terngrad::shuffle_test {
 namespace {
 
 std::vector<std::uint32_t> permutation(std::uint64_t seed, std::uint64_t epoch, std::int64_t num_examples) {
@@ -63,4 +63,4 @@ TEST(Shuffle, RefusesImpossibleArguments) {
 }
 
 }  // namespace
-}  // namespace terngrad
+}  // namespace terngrad::shuffle_test

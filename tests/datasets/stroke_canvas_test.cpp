@@ -9,7 +9,7 @@
 #include <cmath>
 #include <vector>
 
-namespace terngrad {
+namespace terngrad::stroke_canvas_test {
 namespace {
 
 /// Distance of p from the segment a-b in double, by trying many points of it.
@@ -81,4 +81,4 @@ TEST(StrokeCanvas, EmptyPathAndEmptyCanvas) {
 }
 
 }  // namespace
-}  // namespace terngrad
+}  // namespace terngrad::stroke_canvas_test

@@ -17,7 +17,7 @@
 #include "datasets/shuffle.h"
 #include "tests/support/sanitized.h"
 
-namespace terngrad {
+namespace terngrad::synthetic_test {
 namespace {
 
 constexpr std::size_t kPixels = 28 * 28;
@@ -178,4 +178,4 @@ TEST(Synthetic, IsOutOfReachOfALinearClassifier) {
 }
 
 }  // namespace
-}  // namespace terngrad
+}  // namespace terngrad::synthetic_test

@@ -18,7 +18,7 @@
 #include "support/sanitized.h"
 #include "support/simd_targets.h"
 
-namespace terngrad {
+namespace terngrad::aggregate_test {
 namespace {
 
 using reference::Bytes;
@@ -338,4 +338,4 @@ TEST(CodeSums, StreamingStoresWriteTheSameAtEveryAlignment) {
 }
 
 }  // namespace
-}  // namespace terngrad
+}  // namespace terngrad::aggregate_test

@@ -11,7 +11,7 @@
 #include "support/gradients.h"
 #include "support/reference.h"
 
-namespace terngrad {
+namespace terngrad::bfloat16_test {
 namespace {
 
 using testing::bits_of;
@@ -82,4 +82,4 @@ TEST(Bfloat16, RefusesLengthsThatDiffer) {
 }
 
 }  // namespace
-}  // namespace terngrad
+}  // namespace terngrad::bfloat16_test

@@ -6,7 +6,7 @@
 #include <new>
 #include <utility>
 
-namespace terngrad {
+namespace terngrad::buffer_test {
 namespace {
 
 TEST(Buffer, IsAlignedToACacheLineForEverySize) {
@@ -52,4 +52,4 @@ TEST(Zeros, AreZero) {
 }
 
 }  // namespace
-}  // namespace terngrad
+}  // namespace terngrad::buffer_test

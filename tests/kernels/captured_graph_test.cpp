@@ -12,7 +12,7 @@
 #include "support/cuda_device.h"
 #include "support/gradients.h"
 
-namespace terngrad {
+namespace terngrad::captured_graph_test {
 namespace {
 
 using testing::to_device;
@@ -112,4 +112,4 @@ TEST(CapturedGraph, IsNotForTheCpu) {
 }
 
 }  // namespace
-}  // namespace terngrad
+}  // namespace terngrad::captured_graph_test

@@ -11,7 +11,7 @@
 #include "kernels/errors.h"
 #include "support/cuda_device.h"
 
-namespace terngrad {
+namespace terngrad::copy_test {
 namespace {
 
 std::vector<std::int32_t> numbers(std::size_t count) {
@@ -113,4 +113,4 @@ TEST_F(CudaCopy, RefusesOtherLengths) {
 }
 
 }  // namespace
-}  // namespace terngrad
+}  // namespace terngrad::copy_test

@@ -9,7 +9,7 @@
 
 #include "support/reference.h"
 
-namespace terngrad {
+namespace terngrad::crc32c_test {
 namespace {
 
 std::vector<std::uint8_t> random_bytes(std::size_t n) {
@@ -71,4 +71,4 @@ TEST(Crc32c, GoesOnFromTheBytesBefore) {
 }
 
 }  // namespace
-}  // namespace terngrad
+}  // namespace terngrad::crc32c_test

@@ -4,7 +4,7 @@
 
 #include "kernels/errors.h"
 
-namespace terngrad {
+namespace terngrad::device_test {
 namespace {
 
 TEST(Device, CpuIsCalledCpu) {
@@ -23,4 +23,4 @@ TEST(Stream, RefusesFewerThanOneThread) {
 }
 
 }  // namespace
-}  // namespace terngrad
+}  // namespace terngrad::device_test

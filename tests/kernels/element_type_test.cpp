@@ -10,7 +10,7 @@
 #include "support/bits.h"
 #include "support/reference.h"
 
-namespace terngrad {
+namespace terngrad::element_type_test {
 namespace {
 
 using testing::bits_of;
@@ -64,4 +64,4 @@ TEST(Widen, RefusesMisalignedElementsAndOtherTypes) {
 }
 
 }  // namespace
-}  // namespace terngrad
+}  // namespace terngrad::element_type_test

@@ -11,7 +11,7 @@
 #include "kernels/ternarize.h"
 #include "support/simd_targets.h"
 
-namespace terngrad {
+namespace terngrad::encode_blocks_test {
 namespace {
 
 constexpr DrawKey kKey{7, 3, 1, DrawPurpose::kTernarize};
@@ -115,4 +115,4 @@ TEST(EncodeBlocks, MisalignedBlocksAreRefused) {
 }
 
 }  // namespace
-}  // namespace terngrad
+}  // namespace terngrad::encode_blocks_test

@@ -13,7 +13,7 @@
 #include "support/reference.h"
 #include "support/simd_targets.h"
 
-namespace terngrad {
+namespace terngrad::float16_test {
 namespace {
 
 using testing::bits_of;
@@ -146,4 +146,4 @@ TEST(Float16, RefusesLengthsThatDiffer) {
 }
 
 }  // namespace
-}  // namespace terngrad
+}  // namespace terngrad::float16_test

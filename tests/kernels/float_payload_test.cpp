@@ -9,7 +9,7 @@
 #include "support/cuda_device.h"
 #include "support/gradients.h"
 
-namespace terngrad {
+namespace terngrad::float_payload_test {
 namespace {
 
 using testing::to_device;
@@ -86,4 +86,4 @@ TEST(FloatPayload, RefusesWhatItCannotHonour) {
 }
 
 }  // namespace
-}  // namespace terngrad
+}  // namespace terngrad::float_payload_test

@@ -6,7 +6,7 @@
 
 #include "kernels/errors.h"
 
-namespace terngrad {
+namespace terngrad::layout_test {
 namespace {
 
 Layout three_tensors() {
@@ -150,4 +150,4 @@ TEST(Fingerprint, IsFnv1aOfBytes) {
 }
 
 }  // namespace
-}  // namespace terngrad
+}  // namespace terngrad::layout_test

@@ -4,7 +4,7 @@
 
 #include "kernels/errors.h"
 
-namespace terngrad {
+namespace terngrad::model_layouts_test {
 namespace {
 
 std::int64_t num_parameters(const std::string& name) { return model_layout(name).num_elements(); }
@@ -30,4 +30,4 @@ TEST(ModelLayouts, EveryNameHasOne) {
 TEST(ModelLayouts, AnUnknownNameIsRefused) { EXPECT_THROW(model_layout("resnet"), InvalidArgument); }
 
 }  // namespace
-}  // namespace terngrad
+}  // namespace terngrad::model_layouts_test

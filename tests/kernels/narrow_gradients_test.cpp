@@ -8,7 +8,7 @@
 #include "support/narrow_gradients.h"
 #include "support/simd_targets.h"
 
-namespace terngrad {
+namespace terngrad::narrow_gradients_test {
 namespace {
 
 using testing::bits_of;
@@ -246,4 +246,4 @@ TEST(NarrowEncodeBlocks, RefuseMisalignedGradientsAndMixedTypes) {
 }
 
 }  // namespace
-}  // namespace terngrad
+}  // namespace terngrad::narrow_gradients_test

@@ -13,7 +13,7 @@
 #include "support/gradients.h"
 #include "support/reference.h"
 
-namespace terngrad {
+namespace terngrad::optimizer_test {
 namespace {
 
 using testing::bits_of;
@@ -260,4 +260,4 @@ TEST(Optimizers, RefuseLengthsThatDiffer) {
 }
 
 }  // namespace
-}  // namespace terngrad
+}  // namespace terngrad::optimizer_test

@@ -12,7 +12,7 @@
 #include "support/cuda_device.h"
 #include "support/reference.h"
 
-namespace terngrad {
+namespace terngrad::pack_sums_test {
 namespace {
 
 using testing::to_device;
@@ -145,4 +145,4 @@ TEST_F(CudaPackSums, RefusesAnotherDevicesStream) {
 }
 
 }  // namespace
-}  // namespace terngrad
+}  // namespace terngrad::pack_sums_test

@@ -10,7 +10,7 @@
 #include <utility>
 #include <vector>
 
-namespace terngrad {
+namespace terngrad::parallel_test {
 namespace {
 
 using Ranges = std::vector<std::pair<std::int64_t, std::int64_t>>;
@@ -87,4 +87,4 @@ TEST(LibraryThreads, CanBeNested) {
 }
 
 }  // namespace
-}  // namespace terngrad
+}  // namespace terngrad::parallel_test

@@ -8,7 +8,7 @@
 
 #include "support/reference.h"
 
-namespace terngrad {
+namespace terngrad::philox_test {
 namespace {
 
 using Words = std::array<std::uint32_t, 4>;
@@ -106,4 +106,4 @@ TEST(DrawBlock, DiffersInEveryFieldOfTheKey) {
 }
 
 }  // namespace
-}  // namespace terngrad
+}  // namespace terngrad::philox_test

@@ -12,7 +12,7 @@
 #include "support/bits.h"
 #include "support/cuda_device.h"
 
-namespace terngrad {
+namespace terngrad::scaler_sharing_test {
 namespace {
 
 using testing::bits_of;
@@ -140,4 +140,4 @@ TEST_F(CudaScalerSharing, FlagsWholeSegmentsLikeTheCpu) {
 }
 
 }  // namespace
-}  // namespace terngrad
+}  // namespace terngrad::scaler_sharing_test

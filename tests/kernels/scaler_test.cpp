@@ -10,7 +10,7 @@
 #include "support/gradients.h"
 #include "support/reference.h"
 
-namespace terngrad {
+namespace terngrad::scaler_test {
 namespace {
 
 using testing::bits_of;
@@ -100,4 +100,4 @@ TEST(StandardDeviation, IsZeroBelowRoundingErrorOfTheMean) {
 }
 
 }  // namespace
-}  // namespace terngrad
+}  // namespace terngrad::scaler_test

@@ -6,7 +6,7 @@
 
 #include "kernels/errors.h"
 
-namespace terngrad {
+namespace terngrad::simd_test {
 namespace {
 
 TEST(SimdTargets, AreThereAndHaveNamesOfTheirOwn) {
@@ -42,4 +42,4 @@ TEST(ForceSimdTarget, RefusesAnUnknownNameAndNamesTheKnown) {
 }
 
 }  // namespace
-}  // namespace terngrad
+}  // namespace terngrad::simd_test

@@ -4,7 +4,7 @@
 
 #include "kernels/errors.h"
 
-namespace terngrad {
+namespace terngrad::slice_test {
 namespace {
 
 Layout layout_of(const std::vector<std::int64_t>& sizes) {
@@ -108,4 +108,4 @@ TEST(TensorTable, TakesPointersOfAnyTypeAlignedToIt) {
 }
 
 }  // namespace
-}  // namespace terngrad
+}  // namespace terngrad::slice_test

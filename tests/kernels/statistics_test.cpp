@@ -12,7 +12,7 @@
 #include "support/sanitized.h"
 #include "support/simd_targets.h"
 
-namespace terngrad {
+namespace terngrad::statistics_test {
 namespace {
 
 using testing::bits_of;
@@ -182,4 +182,4 @@ TEST(StatisticsPlan, RefusesAnotherNumberOfResults) {
 }
 
 }  // namespace
-}  // namespace terngrad
+}  // namespace terngrad::statistics_test

@@ -9,7 +9,7 @@
 #include "kernels/transform.h"
 #include "tests/support/cuda_device.h"
 
-namespace terngrad {
+namespace terngrad::stream_fork_test {
 namespace {
 
 using testing::to_device;
@@ -137,4 +137,4 @@ TEST_F(CudaStreamFork, RefusesNoBranches) { EXPECT_THROW(StreamFork(Stream(Devic
 TEST(StreamFork, RefusesTheCpu) { EXPECT_THROW(StreamFork(Stream(Device::cpu()), 2), NotSupported); }
 
 }  // namespace
-}  // namespace terngrad
+}  // namespace terngrad::stream_fork_test

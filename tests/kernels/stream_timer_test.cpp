@@ -7,7 +7,7 @@
 
 #include "support/cuda_device.h"
 
-namespace terngrad {
+namespace terngrad::stream_timer_test {
 namespace {
 
 using CudaStreamTimer = testing::CudaTest;
@@ -34,4 +34,4 @@ TEST_F(CudaStreamTimer, MeasuresTheStreamOnAGpu) {
 }
 
 }  // namespace
-}  // namespace terngrad
+}  // namespace terngrad::stream_timer_test

@@ -14,7 +14,7 @@
 #include "support/sanitized.h"
 #include "support/simd_targets.h"
 
-namespace terngrad {
+namespace terngrad::ternarize_test {
 namespace {
 
 using reference::Bytes;
@@ -524,4 +524,4 @@ TEST(NumBlocks, CountsThoseThatASliceTouches) {
 }
 
 }  // namespace
-}  // namespace terngrad
+}  // namespace terngrad::ternarize_test

@@ -11,7 +11,7 @@
 #include "support/sanitized.h"
 #include "support/simd_targets.h"
 
-namespace terngrad {
+namespace terngrad::ternary_pack_test {
 namespace {
 
 using reference::Bytes;
@@ -331,4 +331,4 @@ TEST(AddLanes, RefusesAnotherLength) {
 }
 
 }  // namespace
-}  // namespace terngrad
+}  // namespace terngrad::ternary_pack_test

@@ -7,7 +7,7 @@
 #include "kernels/errors.h"
 #include "support/reference.h"
 
-namespace terngrad {
+namespace terngrad::ternary_test {
 namespace {
 
 constexpr TernaryFormat kFormats[] = {TernaryFormat::kT2, TernaryFormat::kT5, TernaryFormat::kTMask,
@@ -68,4 +68,4 @@ TEST(TMaskParts, FollowEachOther) {
 }
 
 }  // namespace
-}  // namespace terngrad
+}  // namespace terngrad::ternary_test

@@ -14,7 +14,7 @@
 #include "support/gradients.h"
 #include "support/simd_targets.h"
 
-namespace terngrad {
+namespace terngrad::transform_test {
 namespace {
 
 using testing::bits_of;
@@ -100,4 +100,4 @@ TEST(Scale, RoundsOnce) {
 }
 
 }  // namespace
-}  // namespace terngrad
+}  // namespace terngrad::transform_test

@@ -14,7 +14,7 @@
 #include "support/reference.h"
 #include "support/tree_leaves.h"
 
-namespace terngrad {
+namespace terngrad::tree_sum_test {
 namespace {
 
 using testing::bits_of;
@@ -131,4 +131,4 @@ TEST_F(TreeSummerRefuses, ABlockThatSplitsA64) {
 }
 
 }  // namespace
-}  // namespace terngrad
+}  // namespace terngrad::tree_sum_test

@@ -8,7 +8,7 @@
 
 #include "kernels/errors.h"
 
-namespace terngrad {
+namespace terngrad::worker_tree_test {
 namespace {
 
 TEST(TreeSplit, IsTheLargestPowerOfTwoBelow) {
@@ -85,4 +85,4 @@ TEST(AreSubtrees, RefusesOtherRanges) {
 }
 
 }  // namespace
-}  // namespace terngrad
+}  // namespace terngrad::worker_tree_test

@@ -15,7 +15,7 @@
 #include "nets/net.h"
 #include "tests/nets/cpu/net_comparison.h"
 
-namespace terngrad {
+namespace terngrad::adding_a_net_test {
 namespace {
 
 NetSpec two_branches(float keep_prob) {
@@ -106,4 +106,4 @@ TEST(AddingANet, TheDocumentShowsThisCode) {
 }
 
 }  // namespace
-}  // namespace terngrad
+}  // namespace terngrad::adding_a_net_test

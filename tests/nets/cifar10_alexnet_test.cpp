@@ -7,7 +7,7 @@
 
 #include "nets/net_plan.h"
 
-namespace terngrad {
+namespace terngrad::cifar10_alexnet_test {
 namespace {
 
 struct ExpectedTensor {
@@ -81,4 +81,4 @@ TEST(Cifar10Alexnet, TakesAnyImage) {
 }
 
 }  // namespace
-}  // namespace terngrad
+}  // namespace terngrad::cifar10_alexnet_test

@@ -6,7 +6,7 @@
 #include "kernels/errors.h"
 #include "nets/lenet.h"
 
-namespace terngrad {
+namespace terngrad::device_net_test {
 namespace {
 
 using ::testing::HasSubstr;
@@ -34,4 +34,4 @@ TEST(DeviceNet, SaysWhetherTheBuildHasThem) {
 }
 
 }  // namespace
-}  // namespace terngrad
+}  // namespace terngrad::device_net_test

@@ -7,7 +7,7 @@
 #include <cstddef>
 #include <vector>
 
-namespace terngrad {
+namespace terngrad::initializer_test {
 namespace {
 
 double normal_cdf(double x) { return 0.5 * std::erfc(-x / std::sqrt(2.0)); }
@@ -83,4 +83,4 @@ TEST(FillTensor, GoldenValues) {
 }
 
 }  // namespace
-}  // namespace terngrad
+}  // namespace terngrad::initializer_test

@@ -4,7 +4,7 @@
 
 #include "nets/lenet.h"
 
-namespace terngrad {
+namespace terngrad::layer_spec_test {
 namespace {
 
 TEST(HasDropout, FindsADropoutLayerAnywhere) {
@@ -16,4 +16,4 @@ TEST(HasDropout, FindsADropoutLayerAnywhere) {
 }
 
 }  // namespace
-}  // namespace terngrad
+}  // namespace terngrad::layer_spec_test

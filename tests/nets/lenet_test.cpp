@@ -8,7 +8,7 @@
 
 #include "nets/net_plan.h"
 
-namespace terngrad {
+namespace terngrad::lenet_test {
 namespace {
 
 using Shape = std::vector<std::int64_t>;
@@ -48,4 +48,4 @@ TEST(Lenet, TakesAnyImage) {
 }
 
 }  // namespace
-}  // namespace terngrad
+}  // namespace terngrad::lenet_test

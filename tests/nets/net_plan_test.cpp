@@ -12,7 +12,7 @@
 #include "nets/lenet.h"
 #include "tests/nets/branched_net.h"
 
-namespace terngrad {
+namespace terngrad::net_plan_test {
 namespace {
 
 LayerPlan plan_pool(int size, int window, int stride, Padding padding) {
@@ -226,4 +226,4 @@ TEST(PlanNet, RefusesAnLrnThatCouldRaiseWhatIsNotPositive) {
 }
 
 }  // namespace
-}  // namespace terngrad
+}  // namespace terngrad::net_plan_test

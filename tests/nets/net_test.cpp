@@ -9,7 +9,7 @@
 #include "kernels/errors.h"
 #include "tests/nets/branched_net.h"
 
-namespace terngrad {
+namespace terngrad::net_test {
 namespace {
 
 TEST(MakeNet, KnowsTheNamesItLists) {
@@ -78,4 +78,4 @@ TEST(Net, InitializesEveryTensorAndZeroesPadding) {
 }
 
 }  // namespace
-}  // namespace terngrad
+}  // namespace terngrad::net_test

@@ -8,7 +8,7 @@
 
 #include "tests/nets/branched_net.h"
 
-namespace terngrad {
+namespace terngrad::pass_memory_test {
 namespace {
 
 constexpr std::int64_t kExamples = 3;
@@ -91,4 +91,4 @@ TEST(PassMemory, TheImageNeedsNoGradient) {
 }
 
 }  // namespace
-}  // namespace terngrad
+}  // namespace terngrad::pass_memory_test

@@ -9,7 +9,7 @@
 #include "kernels/errors.h"
 #include "tests/nets/branched_net.h"
 
-namespace terngrad {
+namespace terngrad::planned_net_test {
 namespace {
 
 using ::testing::HasSubstr;
@@ -90,4 +90,4 @@ TEST(PlannedNet, ArgumentsAreNamedWhenTheyDoNotFit) {
 }
 
 }  // namespace
-}  // namespace terngrad
+}  // namespace terngrad::planned_net_test

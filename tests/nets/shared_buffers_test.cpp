@@ -2,7 +2,7 @@
 
 #include <gtest/gtest.h>
 
-namespace terngrad {
+namespace terngrad::shared_buffers_test {
 namespace {
 
 TEST(SharedBuffers, AChainNeedsTwo) {
@@ -40,4 +40,4 @@ TEST(SharedBuffers, AllocateGivesZeros) {
 }
 
 }  // namespace
-}  // namespace terngrad
+}  // namespace terngrad::shared_buffers_test

@@ -8,7 +8,7 @@
 
 #include "kernels/errors.h"
 
-namespace terngrad {
+namespace terngrad::softmax_cross_entropy_test {
 namespace {
 
 TEST(SoftmaxCrossEntropy, UniformLogitsGiveTheLogarithmOfTheNumberOfClasses) {
@@ -76,4 +76,4 @@ TEST(SoftmaxCrossEntropy, RefusesLabelsAndSizesThatCannotBe) {
 }
 
 }  // namespace
-}  // namespace terngrad
+}  // namespace terngrad::softmax_cross_entropy_test

@@ -6,9 +6,8 @@
 #include <random>
 
 #include "tests/resume/training_process.h"
-#include "tests/support/sanitized.h"
 
-namespace terngrad {
+namespace terngrad::kill_test {
 namespace {
 
 using std::chrono::milliseconds;
@@ -20,8 +19,7 @@ using testing::TemporaryDirectory;
 
 constexpr int kSteps = 60;
 constexpr int kSaveSteps = 7;
-// A sanitizer says nothing of a process that is killed, and of one that goes on after a kill the same each time.
-constexpr int kKills = testing::kIsSanitized ? 2 : 20;
+constexpr int kKills = 20;
 
 TEST(Kill, AtRandomMomentsChangesNothing) {
   const SmallTraining training;
@@ -55,4 +53,4 @@ TEST(Kill, AtRandomMomentsChangesNothing) {
 }
 
 }  // namespace
-}  // namespace terngrad
+}  // namespace terngrad::kill_test

@@ -11,7 +11,7 @@
 #include <string>
 #include <vector>
 
-namespace terngrad {
+namespace terngrad::defects_test {
 namespace {
 
 using ::testing::HasSubstr;
@@ -160,4 +160,4 @@ TEST(Seeds, ThatAreNoNumbersAreRefused) {
 }
 
 }  // namespace
-}  // namespace terngrad
+}  // namespace terngrad::defects_test

@@ -9,7 +9,7 @@
 #include "kernels/cuda/launch.cuh"
 #include "support/cuda_device.h"
 
-namespace terngrad::cuda {
+namespace terngrad::cuda::intrinsics_test {
 namespace {
 
 constexpr unsigned kAll = ~0u;
@@ -191,4 +191,4 @@ TEST(NumBlocks, RoundUpAndStayWithinAGrid) {
 }
 
 }  // namespace
-}  // namespace terngrad::cuda
+}  // namespace terngrad::cuda::intrinsics_test

@@ -5,16 +5,19 @@ Each mutation changes one place of one file in a copy; the source that holds it 
 test and all other kernels. The tests named must then fail, in one of two orders of threads; those of sources that are as
 they are must pass.
 
-Usage: mutations.py --of kernels|nets --compiler CXX --root FOLDER --objects OBJECT... --link ARGUMENT...
+Usage: mutations.py --of kernels|nets --compiler CXX [--launcher CCACHE] --root FOLDER --folder FOLDER --objects OBJECT...
+                    --link ARGUMENT...
+
+What is changed is compiled in --folder, which is emptied first: always the same one, so that a compiler cache knows it again.
 """
 
 import argparse
 import dataclasses
 import os
 import pathlib
+import shutil
 import subprocess
 import sys
-import tempfile
 
 ADDRESS = "-fsanitize=address"
 
@@ -137,19 +140,25 @@ MUTATIONS = {"kernels": KERNELS_MUTATIONS, "nets": NETS_MUTATIONS}
 class Bench:
     """Compiles, links and runs."""
 
-    def __init__(self, arguments, folder):
+    def __init__(self, arguments):
         self.compiler = arguments.compiler
+        self.launcher = [arguments.launcher] if arguments.launcher else []
         self.root = pathlib.Path(arguments.root)
         self.objects = arguments.objects
         self.link = arguments.link
-        self.folder = pathlib.Path(folder)
+        self.folder = pathlib.Path(arguments.folder)
+        shutil.rmtree(self.folder, ignore_errors=True)
+        self.folder.mkdir(parents=True)
 
     def compile(self, source, obj, *options):
+        # Changed a moment ago, but not while it is compiled: ccache need not fear that.
+        environment = dict(os.environ, CCACHE_SLOPPINESS="include_file_mtime,include_file_ctime")
         includes = [self.folder, self.root, self.root / "tests", self.root / "tests/simt/include"]
         subprocess.run(
-            [self.compiler, "-std=c++20", "-O1", "-ffp-contract=off", "-Wno-unknown-pragmas", *options]
+            [*self.launcher, self.compiler, "-std=c++20", "-O1", "-ffp-contract=off", "-Wno-unknown-pragmas", *options]
             + [f"-I{include}" for include in includes]
             + ["-x", "c++", "-c", source, "-o", obj],
+            env=environment,
             check=True,
         )
 
@@ -198,7 +207,9 @@ def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("--of", choices=MUTATIONS, required=True)
     parser.add_argument("--compiler", required=True)
+    parser.add_argument("--launcher", default="")
     parser.add_argument("--root", required=True)
+    parser.add_argument("--folder", required=True)
     parser.add_argument("--objects", nargs="+", required=True)
     parser.add_argument("--link", nargs="+", required=True)
     # Options of the linker begin with a dash, as our own do.
@@ -207,17 +218,16 @@ def main():
     arguments.link = sys.argv[split + 1 :]
     mutations = MUTATIONS[arguments.of]
     num_missed = 0
-    with tempfile.TemporaryDirectory() as folder:
-        bench = Bench(arguments, folder)
-        unchanged = sorted({(m.source, m.tests, m.sanitizer, m.program) for m in mutations})
-        for source, tests, sanitizer, program in unchanged:
-            if not bench.passes(bench.program(source, sanitizer, program), tests):
-                print(f"mutations.py: {tests} fail although nothing is changed in {source} {sanitizer}")
-                num_missed += 1
-        for mutation in mutations:
-            if not bench.is_seen(mutation):
-                print(f"mutations.py: {mutation.tests} do not see this in {mutation.file}:\n{mutation.old}\n->\n{mutation.new}\n")
-                num_missed += 1
+    bench = Bench(arguments)
+    unchanged = sorted({(m.source, m.tests, m.sanitizer, m.program) for m in mutations})
+    for source, tests, sanitizer, program in unchanged:
+        if not bench.passes(bench.program(source, sanitizer, program), tests):
+            print(f"mutations.py: {tests} fail although nothing is changed in {source} {sanitizer}")
+            num_missed += 1
+    for mutation in mutations:
+        if not bench.is_seen(mutation):
+            print(f"mutations.py: {mutation.tests} do not see this in {mutation.file}:\n{mutation.old}\n->\n{mutation.new}\n")
+            num_missed += 1
     print(f"mutations.py: {len(mutations)} mutations, {num_missed} failures")
     return 1 if num_missed else 0
 

@@ -10,7 +10,7 @@
 #include "support/cuda_device.h"
 #include "support/gradients.h"
 
-namespace terngrad::cuda {
+namespace terngrad::cuda::reduce_test {
 namespace {
 
 constexpr unsigned kThreads = 256;
@@ -100,4 +100,4 @@ TEST(ExclusiveSum, IsTheSumOverTheThreadsBefore) {
 }
 
 }  // namespace
-}  // namespace terngrad::cuda
+}  // namespace terngrad::cuda::reduce_test

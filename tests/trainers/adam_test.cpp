@@ -15,7 +15,7 @@
 #include "tests/support/reference.h"
 #include "tests/trainers/temporary_directory.h"
 
-namespace terngrad {
+namespace terngrad::adam_test {
 namespace {
 
 using testing::bits_of;
@@ -117,4 +117,4 @@ TEST(Adam, RefusesStateThatIsNone) {
 }
 
 }  // namespace
-}  // namespace terngrad
+}  // namespace terngrad::adam_test

@@ -11,7 +11,7 @@
 
 #include "kernels/errors.h"
 
-namespace terngrad {
+namespace terngrad::advice_test {
 namespace {
 
 using ::testing::HasSubstr;
@@ -218,4 +218,4 @@ TEST(Advice, NeedsBothFloats) {
 }
 
 }  // namespace
-}  // namespace terngrad
+}  // namespace terngrad::advice_test

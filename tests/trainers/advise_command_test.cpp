@@ -12,7 +12,7 @@
 #include "tests/trainers/command_runs.h"
 #include "trainers/atomic_file.h"
 
-namespace terngrad {
+namespace terngrad::advise_command_test {
 namespace {
 
 using testing::CommandOutcome;
@@ -154,4 +154,4 @@ TEST(AdviseCommand, AFileThatCannotBeWrittenIsAnError) {
 }
 
 }  // namespace
-}  // namespace terngrad
+}  // namespace terngrad::advise_command_test

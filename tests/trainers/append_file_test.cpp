@@ -13,7 +13,7 @@
 #include "tests/trainers/temporary_directory.h"
 #include "trainers/atomic_file.h"
 
-namespace terngrad {
+namespace terngrad::append_file_test {
 namespace {
 
 using testing::TemporaryDirectory;
@@ -103,4 +103,4 @@ TEST(AppendFile, FlagsAreThoseOfOpen) {
 }
 
 }  // namespace
-}  // namespace terngrad
+}  // namespace terngrad::append_file_test

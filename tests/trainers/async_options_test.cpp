@@ -10,7 +10,7 @@
 #include "tests/trainers/checked_options.h"
 #include "tests/trainers/temporary_directory.h"
 
-namespace terngrad {
+namespace terngrad::async_options_test {
 namespace {
 
 using ::testing::AllOf;
@@ -114,4 +114,4 @@ TEST(AsyncOptions, NothingIsReportedOfOtherProcessesGradients) {
 }
 
 }  // namespace
-}  // namespace terngrad
+}  // namespace terngrad::async_options_test

@@ -8,7 +8,7 @@
 #include "tests/support/thread_mailbox.h"
 #include "tests/trainers/small_async.h"
 
-namespace terngrad {
+namespace terngrad::async_rank_test {
 namespace {
 
 using ::testing::HasSubstr;
@@ -75,4 +75,4 @@ TEST(AsyncRank, SpeaksForItsOwnWorkersOnly) {
 }
 
 }  // namespace
-}  // namespace terngrad
+}  // namespace terngrad::async_rank_test

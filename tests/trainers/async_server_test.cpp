@@ -9,7 +9,7 @@
 #include "compress/worker_encoder.h"
 #include "kernels/errors.h"
 
-namespace terngrad {
+namespace terngrad::async_server_test {
 namespace {
 
 using ::testing::AllOf;
@@ -204,4 +204,4 @@ TEST(AsyncServer, GoesOnFromItsState) {
 }
 
 }  // namespace
-}  // namespace terngrad
+}  // namespace terngrad::async_server_test

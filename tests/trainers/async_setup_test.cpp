@@ -9,7 +9,7 @@
 #include "trainers/run_identity.h"
 #include "trainers/train_setup.h"
 
-namespace terngrad {
+namespace terngrad::async_setup_test {
 namespace {
 
 using ::testing::AllOf;
@@ -89,4 +89,4 @@ TEST(AsyncSetup, SharedScalersAreRefused) {
 }
 
 }  // namespace
-}  // namespace terngrad
+}  // namespace terngrad::async_setup_test

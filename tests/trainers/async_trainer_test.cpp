@@ -22,7 +22,7 @@
 #include "trainers/report_hooks.h"
 #include "trainers/training_state.h"
 
-namespace terngrad {
+namespace terngrad::async_trainer_test {
 namespace {
 
 using ::testing::AllOf;
@@ -488,4 +488,4 @@ TEST(AsyncTrainerRanks, GoOnWhereTheCheckpointSays) {
 }
 
 }  // namespace
-}  // namespace terngrad
+}  // namespace terngrad::async_trainer_test

@@ -9,7 +9,7 @@
 #include "tests/trainers/small_async.h"
 #include "trainers/async_server.h"
 
-namespace terngrad {
+namespace terngrad::async_worker_test {
 namespace {
 
 using testing::bits_of;
@@ -149,4 +149,4 @@ TEST(AsyncWorker, RefusesAnswersToOthers) {
 }
 
 }  // namespace
-}  // namespace terngrad
+}  // namespace terngrad::async_worker_test

@@ -10,7 +10,7 @@
 #include "kernels/errors.h"
 #include "tests/trainers/temporary_directory.h"
 
-namespace terngrad {
+namespace terngrad::atomic_file_test {
 namespace {
 
 namespace fs = std::filesystem;
@@ -115,4 +115,4 @@ TEST(AtomicFile, ReadRefusesFoldersDevicesAndMissingFiles) {
 }
 
 }  // namespace
-}  // namespace terngrad
+}  // namespace terngrad::atomic_file_test

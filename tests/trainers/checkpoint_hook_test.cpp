@@ -13,7 +13,7 @@
 #include "tests/trainers/temporary_directory.h"
 #include "trainers/report_hooks.h"
 
-namespace terngrad {
+namespace terngrad::checkpoint_hook_test {
 namespace {
 
 using ::testing::AllOf;
@@ -123,4 +123,4 @@ TEST_F(CheckpointHookTest, GoesOnAfterAnErrorOnRequestButNotAfterTheLast) {
 }
 
 }  // namespace
-}  // namespace terngrad
+}  // namespace terngrad::checkpoint_hook_test

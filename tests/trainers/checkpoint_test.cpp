@@ -9,7 +9,7 @@
 #include "tests/trainers/temporary_directory.h"
 #include "trainers/atomic_file.h"
 
-namespace terngrad {
+namespace terngrad::checkpoint_test {
 namespace {
 
 namespace fs = std::filesystem;
@@ -277,4 +277,4 @@ TEST(Checkpoint, SaveRefusesWhatItCouldNotReadBack) {
 }
 
 }  // namespace
-}  // namespace terngrad
+}  // namespace terngrad::checkpoint_test

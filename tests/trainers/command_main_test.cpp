@@ -10,7 +10,7 @@
 
 #include "kernels/errors.h"
 
-namespace terngrad {
+namespace terngrad::command_main_test {
 namespace {
 
 struct Outcome {
@@ -67,4 +67,4 @@ TEST(CommandMainDeathTest, UnwritableOutputIsAFailure) {
 }
 
 }  // namespace
-}  // namespace terngrad
+}  // namespace terngrad::command_main_test

@@ -11,7 +11,7 @@
 #include "tests/trainers/checked_options.h"
 #include "tests/trainers/temporary_directory.h"
 
-namespace terngrad {
+namespace terngrad::compression_option_checks_test {
 namespace {
 
 using testing::accept;
@@ -142,4 +142,4 @@ TEST(CompressionOptionChecks, CodecThatNoTensorUsesIsRefused) {
 }
 
 }  // namespace
-}  // namespace terngrad
+}  // namespace terngrad::compression_option_checks_test

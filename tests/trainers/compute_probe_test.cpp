@@ -14,7 +14,7 @@
 #include "kernels/errors.h"
 #include "tests/nets/branched_net.h"
 
-namespace terngrad {
+namespace terngrad::compute_probe_test {
 namespace {
 
 constexpr NetOptions kOptions = {.num_local_workers = 2, .examples_per_worker = 3};
@@ -69,4 +69,4 @@ TEST(ComputeProbe, RunsStepsOfAllWorkersAndTakesTheMedianOfAllButTheFirst) {
 TEST(ComputeProbe, RefusesNoRepetitions) { EXPECT_THROW(probe_compute(*branched(), kOptions, 0), InvalidArgument); }
 
 }  // namespace
-}  // namespace terngrad
+}  // namespace terngrad::compute_probe_test

@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-namespace terngrad {
+namespace terngrad::data_fingerprint_test {
 namespace {
 
 /// A set whose labels and pixels can be changed.
@@ -53,4 +53,4 @@ TEST(DataFingerprint, SeesLabelsNumbersAndTheImagesAtBothEnds) {
 }
 
 }  // namespace
-}  // namespace terngrad
+}  // namespace terngrad::data_fingerprint_test

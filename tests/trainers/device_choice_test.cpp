@@ -5,7 +5,7 @@
 
 #include "kernels/errors.h"
 
-namespace terngrad {
+namespace terngrad::device_choice_test {
 namespace {
 
 using ::testing::HasSubstr;
@@ -48,4 +48,4 @@ TEST(DeviceChoice, OnAGpuAutoTakesIt) {
 }
 
 }  // namespace
-}  // namespace terngrad
+}  // namespace terngrad::device_choice_test

@@ -20,7 +20,7 @@
 #include "tests/support/sanitized.h"
 #include "tests/trainers/device_runs.h"
 
-namespace terngrad {
+namespace terngrad::device_trainer_overlap_test {
 namespace {
 
 using testing::DeviceRun;
@@ -407,4 +407,4 @@ TEST_F(CudaDeviceTrainerOverlap, AFailedExchangeEndsTheRunWithItsMessage) {
 }
 
 }  // namespace
-}  // namespace terngrad
+}  // namespace terngrad::device_trainer_overlap_test

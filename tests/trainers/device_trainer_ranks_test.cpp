@@ -26,7 +26,7 @@
 #include "trainers/state_gather.h"
 #include "trainers/training_state.h"
 
-namespace terngrad {
+namespace terngrad::device_trainer_ranks_test {
 namespace {
 
 using ::testing::AllOf;
@@ -503,4 +503,4 @@ TEST_F(CudaDeviceTrainerRanks, ABurstInWhichALibraryHangsIsSaidAndEnded) {
 }
 
 }  // namespace
-}  // namespace terngrad
+}  // namespace terngrad::device_trainer_ranks_test

@@ -13,7 +13,7 @@
 #include "tests/trainers/device_runs.h"
 #include "tests/trainers/small_training.h"
 
-namespace terngrad {
+namespace terngrad::device_trainer_test {
 namespace {
 
 using testing::DeviceRun;
@@ -389,4 +389,4 @@ TEST_F(CudaDeviceTrainer, RefusesReplicasOfOtherWorkers) {
 }
 
 }  // namespace
-}  // namespace terngrad
+}  // namespace terngrad::device_trainer_test

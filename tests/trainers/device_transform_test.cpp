@@ -11,7 +11,7 @@
 #include "tests/support/cuda_device.h"
 #include "trainers/gradient_transform.h"
 
-namespace terngrad {
+namespace terngrad::device_transform_test {
 namespace {
 
 using testing::to_device;
@@ -144,4 +144,4 @@ TEST_F(CudaDeviceTransform, ClippingByGlobalNormIsTheCpus) {
 }
 
 }  // namespace
-}  // namespace terngrad
+}  // namespace terngrad::device_transform_test

@@ -11,7 +11,7 @@
 #include "kernels/errors.h"
 #include "tests/support/bits.h"
 
-namespace terngrad {
+namespace terngrad::ema_test {
 namespace {
 
 using testing::bits_of;
@@ -83,4 +83,4 @@ TEST(Ema, DecayOutsideItsRangeIsRefused) {
 }
 
 }  // namespace
-}  // namespace terngrad
+}  // namespace terngrad::ema_test

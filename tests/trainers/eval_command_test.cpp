@@ -22,7 +22,7 @@
 #include "trainers/checkpoint.h"
 #include "trainers/safetensors.h"
 
-namespace terngrad {
+namespace terngrad::eval_command_test {
 namespace {
 
 namespace fs = std::filesystem;
@@ -334,4 +334,4 @@ TEST_F(EvalCommand, OptionsOfTheOriginalAreRefusedWithAReason) {
 }
 
 }  // namespace
-}  // namespace terngrad
+}  // namespace terngrad::eval_command_test

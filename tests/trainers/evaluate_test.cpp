@@ -12,7 +12,7 @@
 #include "tests/trainers/small_training.h"
 #include "tests/trainers/temporary_directory.h"
 
-namespace terngrad {
+namespace terngrad::evaluate_test {
 namespace {
 
 using ::testing::AllOf;
@@ -143,4 +143,4 @@ TEST(Evaluate, TextHasFourDecimals) {
 }
 
 }  // namespace
-}  // namespace terngrad
+}  // namespace terngrad::evaluate_test

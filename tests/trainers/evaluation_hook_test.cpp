@@ -13,7 +13,7 @@
 #include "tests/trainers/temporary_directory.h"
 #include "trainers/report_hooks.h"
 
-namespace terngrad {
+namespace terngrad::evaluation_hook_test {
 namespace {
 
 using Json = nlohmann::ordered_json;
@@ -100,4 +100,4 @@ TEST_F(EvaluationHookTest, WritesNoResultTwice) {
 }
 
 }  // namespace
-}  // namespace terngrad
+}  // namespace terngrad::evaluation_hook_test

@@ -12,7 +12,7 @@
 #include "tests/trainers/event_reader.h"
 #include "tests/trainers/temporary_directory.h"
 
-namespace terngrad {
+namespace terngrad::evaluation_log_test {
 namespace {
 
 using ::testing::AllOf;
@@ -135,4 +135,4 @@ TEST(EvaluationSubject, ReadsAsAPhrase) {
 }
 
 }  // namespace
-}  // namespace terngrad
+}  // namespace terngrad::evaluation_log_test

@@ -12,7 +12,7 @@
 #include "tests/trainers/event_reader.h"
 #include "tests/trainers/temporary_directory.h"
 
-namespace terngrad {
+namespace terngrad::event_file_test {
 namespace {
 
 using ::testing::HasSubstr;
@@ -137,4 +137,4 @@ TEST(WallSeconds, AreSecondsSince1970) {
 }
 
 }  // namespace
-}  // namespace terngrad
+}  // namespace terngrad::event_file_test

@@ -14,7 +14,7 @@
 #include "tests/trainers/small_training.h"
 #include "tests/trainers/temporary_directory.h"
 
-namespace terngrad {
+namespace terngrad::event_hook_test {
 namespace {
 
 using ::testing::ElementsAre;
@@ -134,4 +134,4 @@ TEST(HistogramHook, ASkippedStepHasParametersOnly) {
 }
 
 }  // namespace
-}  // namespace terngrad
+}  // namespace terngrad::event_hook_test

@@ -9,7 +9,7 @@
 
 #include "kernels/errors.h"
 
-namespace terngrad {
+namespace terngrad::exchange_thread_test {
 namespace {
 
 using ::testing::ElementsAre;
@@ -141,4 +141,4 @@ TEST(ExchangeThread, EndsWithWorkLeft) {
 }
 
 }  // namespace
-}  // namespace terngrad
+}  // namespace terngrad::exchange_thread_test

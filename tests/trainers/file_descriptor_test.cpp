@@ -10,7 +10,7 @@
 #include "kernels/errors.h"
 #include "tests/trainers/temporary_directory.h"
 
-namespace terngrad {
+namespace terngrad::file_descriptor_test {
 namespace {
 
 using ::testing::HasSubstr;
@@ -61,4 +61,4 @@ TEST(FileDescriptor, OneOwnerHasTheLock) {
 }
 
 }  // namespace
-}  // namespace terngrad
+}  // namespace terngrad::file_descriptor_test

@@ -9,7 +9,7 @@
 
 #include "kernels/errors.h"
 
-namespace terngrad {
+namespace terngrad::floating_epochs_test {
 namespace {
 
 TEST(IsFloatingStep, IsTheLastOfEveryPeriodOfEpochs) {
@@ -101,4 +101,4 @@ TEST(FloatingEpochs, EveryStepIsThatOfItsStrategy) {
 }
 
 }  // namespace
-}  // namespace terngrad
+}  // namespace terngrad::floating_epochs_test

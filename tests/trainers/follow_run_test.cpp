@@ -13,7 +13,7 @@
 #include "tests/trainers/temporary_directory.h"
 #include "trainers/atomic_file.h"
 
-namespace terngrad {
+namespace terngrad::follow_run_test {
 namespace {
 
 namespace fs = std::filesystem;
@@ -163,4 +163,4 @@ TEST(FollowRun, CheckpointsWithoutAConfigAreAnError) {
 }
 
 }  // namespace
-}  // namespace terngrad
+}  // namespace terngrad::follow_run_test

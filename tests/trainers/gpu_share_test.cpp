@@ -6,7 +6,7 @@
 #include "kernels/errors.h"
 #include "tests/trainers/command_runs.h"
 
-namespace terngrad {
+namespace terngrad::gpu_share_test {
 namespace {
 
 using ::testing::AllOf;
@@ -147,4 +147,4 @@ TEST(GpuShare, OneProcessTellsWhatItSees) {
 }
 
 }  // namespace
-}  // namespace terngrad
+}  // namespace terngrad::gpu_share_test

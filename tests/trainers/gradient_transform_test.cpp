@@ -19,7 +19,7 @@
 #include "tests/trainers/small_training.h"
 #include "tests/trainers/temporary_directory.h"
 
-namespace terngrad {
+namespace terngrad::gradient_transform_test {
 namespace {
 
 using testing::bits_of;
@@ -269,4 +269,4 @@ TEST(Transforms, CountsReachTheHooksSummedOverWorkers) {
 }
 
 }  // namespace
-}  // namespace terngrad
+}  // namespace terngrad::gradient_transform_test

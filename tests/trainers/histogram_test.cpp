@@ -11,7 +11,7 @@
 
 #include "tests/support/bits.h"
 
-namespace terngrad {
+namespace terngrad::histogram_test {
 namespace {
 
 using ::testing::ElementsAre;
@@ -116,4 +116,4 @@ TEST(Histogram, NonfiniteValuesAreCountedApart) {
 }
 
 }  // namespace
-}  // namespace terngrad
+}  // namespace terngrad::histogram_test

@@ -10,7 +10,7 @@
 #include "kernels/errors.h"
 #include "tests/trainers/small_training.h"
 
-namespace terngrad {
+namespace terngrad::hook_test {
 namespace {
 
 using ::testing::ElementsAre;
@@ -79,4 +79,4 @@ TEST(Hook, DefaultsDoNothing) {
 }
 
 }  // namespace
-}  // namespace terngrad
+}  // namespace terngrad::hook_test

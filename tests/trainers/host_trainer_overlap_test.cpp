@@ -18,7 +18,7 @@
 #include "tests/support/thread_communicator.h"
 #include "tests/trainers/small_training.h"
 
-namespace terngrad {
+namespace terngrad::host_trainer_overlap_test {
 namespace {
 
 using ::testing::HasSubstr;
@@ -371,4 +371,4 @@ TEST(HostTrainerOverlap, DecodesWhatWasSentAsWithout) {
 }
 
 }  // namespace
-}  // namespace terngrad
+}  // namespace terngrad::host_trainer_overlap_test

@@ -18,7 +18,7 @@
 #include "trainers/state_gather.h"
 #include "trainers/training_state.h"
 
-namespace terngrad {
+namespace terngrad::host_trainer_ranks_test {
 namespace {
 
 using testing::bits_of;
@@ -205,4 +205,4 @@ TEST(HostTrainerRanks, AFailureOfOneEndsAll) {
 }
 
 }  // namespace
-}  // namespace terngrad
+}  // namespace terngrad::host_trainer_ranks_test

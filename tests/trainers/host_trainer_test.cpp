@@ -23,7 +23,7 @@
 #include "trainers/net_state.h"
 #include "trainers/report_hooks.h"
 
-namespace terngrad {
+namespace terngrad::host_trainer_test {
 namespace {
 
 using ::testing::ElementsAre;
@@ -450,4 +450,4 @@ TEST(HostTrainer, LossesFollowTheRecordedTrajectory) {
 }
 
 }  // namespace
-}  // namespace terngrad
+}  // namespace terngrad::host_trainer_test

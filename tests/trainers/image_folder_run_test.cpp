@@ -11,7 +11,7 @@
 #include "trainers/atomic_file.h"
 #include "trainers/checkpoint.h"
 
-namespace terngrad {
+namespace terngrad::image_folder_run_test {
 namespace {
 
 namespace fs = std::filesystem;
@@ -148,4 +148,4 @@ TEST_F(ImageFolderRun, TheEvaluatorNamesABrokenImage) {
 }
 
 }  // namespace
-}  // namespace terngrad
+}  // namespace terngrad::image_folder_run_test

@@ -5,7 +5,7 @@
 #include <cstdint>
 #include <limits>
 
-namespace terngrad {
+namespace terngrad::integer_power_test {
 namespace {
 
 TEST(IntegerPower, IsTheProductOfTheFactors) {
@@ -28,4 +28,4 @@ TEST(IntegerPower, OfHugeExponentsVanishesOrOverflows) {
 }
 
 }  // namespace
-}  // namespace terngrad
+}  // namespace terngrad::integer_power_test

@@ -11,7 +11,7 @@
 #include "kernels/errors.h"
 #include "tests/trainers/command_runs.h"
 
-namespace terngrad {
+namespace terngrad::launched_command_test {
 namespace {
 
 using testing::CommandOutcome;
@@ -79,4 +79,4 @@ TEST(ThreadsOfProcess, AreAllOfTheMachineUnlessSaid) {
 }
 
 }  // namespace
-}  // namespace terngrad
+}  // namespace terngrad::launched_command_test

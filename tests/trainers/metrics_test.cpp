@@ -10,7 +10,7 @@
 #include "tests/trainers/temporary_directory.h"
 #include "trainers/atomic_file.h"
 
-namespace terngrad {
+namespace terngrad::metrics_test {
 namespace {
 
 using ::testing::HasSubstr;
@@ -120,4 +120,4 @@ TEST(Metrics, TruncateOfAMissingFileDoesNothing) {
 }
 
 }  // namespace
-}  // namespace terngrad
+}  // namespace terngrad::metrics_test

@@ -15,7 +15,7 @@
 #include "tests/trainers/temporary_directory.h"
 #include "trainers/state_gather.h"
 
-namespace terngrad {
+namespace terngrad::net_state_test {
 namespace {
 
 using testing::bits_of;
@@ -108,4 +108,4 @@ TEST(LoadEvaluationState, ACheckpointWithoutItIsRefused) {
 }
 
 }  // namespace
-}  // namespace terngrad
+}  // namespace terngrad::net_state_test

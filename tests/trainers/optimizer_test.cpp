@@ -11,7 +11,7 @@
 #include "tests/support/bits.h"
 #include "tests/trainers/temporary_directory.h"
 
-namespace terngrad {
+namespace terngrad::optimizer_test {
 namespace {
 
 using testing::bits_of;
@@ -117,4 +117,4 @@ TEST(Optimizer, LengthsThatDifferAreRefused) {
 }
 
 }  // namespace
-}  // namespace terngrad
+}  // namespace terngrad::optimizer_test

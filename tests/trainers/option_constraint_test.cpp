@@ -2,7 +2,7 @@
 
 #include <gtest/gtest.h>
 
-namespace terngrad {
+namespace terngrad::option_constraint_test {
 namespace {
 
 TEST(OptionConstraint, OneOfNumbers) {
@@ -51,4 +51,4 @@ TEST(Constraint, AlsoAsFp32RefusesWhatRoundingMakesAnotherNumber) {
 }
 
 }  // namespace
-}  // namespace terngrad
+}  // namespace terngrad::option_constraint_test

@@ -9,7 +9,7 @@
 #include "kernels/errors.h"
 #include "tests/trainers/temporary_directory.h"
 
-namespace terngrad {
+namespace terngrad::options_test {
 namespace {
 
 using ::testing::ElementsAre;
@@ -295,4 +295,4 @@ TEST_F(Options, WhatTheUserSetAndNothingLooksAtIsRefused) {
 }
 
 }  // namespace
-}  // namespace terngrad
+}  // namespace terngrad::options_test

@@ -10,7 +10,7 @@
 #include "kernels/errors.h"
 #include "tests/mpi/launched_group.h"
 
-namespace terngrad {
+namespace terngrad::process_group_test {
 namespace {
 
 using ::testing::AllOf;
@@ -127,4 +127,4 @@ TEST(ProcessGroup, NamesSayTheHost) {
 }
 
 }  // namespace
-}  // namespace terngrad
+}  // namespace terngrad::process_group_test

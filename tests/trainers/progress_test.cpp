@@ -9,7 +9,7 @@
 #include "tests/trainers/temporary_directory.h"
 #include "trainers/atomic_file.h"
 
-namespace terngrad {
+namespace terngrad::progress_test {
 namespace {
 
 using ::testing::EndsWith;
@@ -116,4 +116,4 @@ TEST(Progress, TerminalModeRedrawsOneLineAndEndsIt) {
 }
 
 }  // namespace
-}  // namespace terngrad
+}  // namespace terngrad::progress_test

@@ -5,7 +5,7 @@
 
 #include "kernels/errors.h"
 
-namespace terngrad {
+namespace terngrad::push_counts_test {
 namespace {
 
 using ::testing::HasSubstr;
@@ -54,4 +54,4 @@ TEST(PushCounts, WideOnesAreShownInRanges) {
 }
 
 }  // namespace
-}  // namespace terngrad
+}  // namespace terngrad::push_counts_test

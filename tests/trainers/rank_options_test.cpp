@@ -9,7 +9,7 @@
 #include "kernels/errors.h"
 #include "tests/mpi/launched_group.h"
 
-namespace terngrad {
+namespace terngrad::rank_options_test {
 namespace {
 
 using ::testing::AllOf;
@@ -53,4 +53,4 @@ TEST(RankOptions, OthersAreRefusedByName) {
 }
 
 }  // namespace
-}  // namespace terngrad
+}  // namespace terngrad::rank_options_test

@@ -8,7 +8,7 @@
 
 #include "kernels/errors.h"
 
-namespace terngrad {
+namespace terngrad::ready_buckets_test {
 namespace {
 
 using ::testing::ElementsAre;
@@ -69,4 +69,4 @@ TEST(ReadyBuckets, RefuseMoreThanThereIs) {
 }
 
 }  // namespace
-}  // namespace terngrad
+}  // namespace terngrad::ready_buckets_test

@@ -11,7 +11,7 @@
 #include "tests/support/thread_communicator.h"
 #include "tests/trainers/small_training.h"
 
-namespace terngrad {
+namespace terngrad::replica_check_test {
 namespace {
 
 using ::testing::ElementsAre;
@@ -87,4 +87,4 @@ TEST(ReplicaCheck, FindsNothingAfterParametersWereSentAgain) {
 TEST(ReplicaCheck, RefusesNoSteps) { EXPECT_THROW(make_replica_check_hook(0), InvalidArgument); }
 
 }  // namespace
-}  // namespace terngrad
+}  // namespace terngrad::replica_check_test

@@ -16,7 +16,7 @@
 #include "tests/trainers/fake_run.h"
 #include "tests/trainers/temporary_directory.h"
 
-namespace terngrad {
+namespace terngrad::report_hooks_test {
 namespace {
 
 using ::testing::ElementsAre;
@@ -241,4 +241,4 @@ TEST(ProgressHook, ReportsNonfiniteGradientsOncePerInterval) {
 }
 
 }  // namespace
-}  // namespace terngrad
+}  // namespace terngrad::report_hooks_test

@@ -9,7 +9,7 @@
 #include "tests/support/bits.h"
 #include "tests/support/reference.h"
 
-namespace terngrad {
+namespace terngrad::rmsprop_test {
 namespace {
 
 using testing::bits_of;
@@ -62,4 +62,4 @@ TEST(Rmsprop, FirstUpdateByHand) {
 }
 
 }  // namespace
-}  // namespace terngrad
+}  // namespace terngrad::rmsprop_test

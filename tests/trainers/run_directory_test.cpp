@@ -9,7 +9,7 @@
 #include "tests/trainers/temporary_directory.h"
 #include "trainers/atomic_file.h"
 
-namespace terngrad {
+namespace terngrad::run_directory_test {
 namespace {
 
 namespace fs = std::filesystem;
@@ -139,4 +139,4 @@ TEST(RunDirectory, PathThatIsAFileIsAnError) {
 }
 
 }  // namespace
-}  // namespace terngrad
+}  // namespace terngrad::run_directory_test

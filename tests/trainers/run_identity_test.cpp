@@ -7,7 +7,7 @@
 #include "tests/trainers/temporary_directory.h"
 #include "trainers/checkpoint.h"
 
-namespace terngrad {
+namespace terngrad::run_identity_test {
 namespace {
 
 using ::testing::AllOf;
@@ -84,4 +84,4 @@ TEST(RunIdentity, AnotherNumberOfStepsMustBeAskedFor) {
 }
 
 }  // namespace
-}  // namespace terngrad
+}  // namespace terngrad::run_identity_test

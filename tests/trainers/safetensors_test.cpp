@@ -9,7 +9,7 @@
 #include "tests/trainers/temporary_directory.h"
 #include "trainers/atomic_file.h"
 
-namespace terngrad {
+namespace terngrad::safetensors_test {
 namespace {
 
 using ::testing::HasSubstr;
@@ -227,4 +227,4 @@ TEST(Safetensors, WritesAFileThatReadsBack) {
 }
 
 }  // namespace
-}  // namespace terngrad
+}  // namespace terngrad::safetensors_test

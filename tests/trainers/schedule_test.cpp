@@ -6,7 +6,7 @@
 
 #include "kernels/errors.h"
 
-namespace terngrad {
+namespace terngrad::schedule_test {
 namespace {
 
 TEST(Schedule, FixedNeverChanges) {
@@ -58,4 +58,4 @@ TEST(Schedule, ImpossibleStepsAreRefused) {
 }
 
 }  // namespace
-}  // namespace terngrad
+}  // namespace terngrad::schedule_test

@@ -17,7 +17,7 @@
 #include "tests/trainers/small_training.h"
 #include "trainers/state_gather.h"
 
-namespace terngrad {
+namespace terngrad::served_parameters_test {
 namespace {
 
 using testing::bits_of;
@@ -174,4 +174,4 @@ TEST(ServedParameters, RefuseOtherSharesThanTheirOwn) {
 }
 
 }  // namespace
-}  // namespace terngrad
+}  // namespace terngrad::served_parameters_test

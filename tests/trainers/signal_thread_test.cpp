@@ -19,7 +19,7 @@
 #include "tests/support/bits.h"
 #include "tests/support/gradients.h"
 
-namespace terngrad {
+namespace terngrad::signal_thread_test {
 namespace {
 
 class SignalThread : public ::testing::Test {
@@ -138,4 +138,4 @@ TEST_F(SignalThread, NetsAreComputedUndisturbed) {
 }
 
 }  // namespace
-}  // namespace terngrad
+}  // namespace terngrad::signal_thread_test

@@ -11,7 +11,7 @@
 #include "tests/support/thread_communicator.h"
 #include "tests/trainers/small_training.h"
 
-namespace terngrad {
+namespace terngrad::state_gather_test {
 namespace {
 
 using testing::bits_of;
@@ -93,4 +93,4 @@ TEST(StateSenderHook, SendsWhenACheckpointIsDue) {
 TEST(StateSenderHook, RefusesNoSteps) { EXPECT_THROW(make_state_sender_hook({.save_steps = 0}), InvalidArgument); }
 
 }  // namespace
-}  // namespace terngrad
+}  // namespace terngrad::state_gather_test

@@ -6,7 +6,7 @@
 #include "kernels/errors.h"
 #include "tests/trainers/fake_run.h"
 
-namespace terngrad {
+namespace terngrad::step_profile_test {
 namespace {
 
 using testing::FakeRun;
@@ -83,4 +83,4 @@ TEST(ProfileHook, AddsEveryStepAndStopsNothing) {
 }
 
 }  // namespace
-}  // namespace terngrad
+}  // namespace terngrad::step_profile_test

@@ -6,7 +6,7 @@
 #include "kernels/errors.h"
 #include "tests/support/cuda_device.h"
 
-namespace terngrad {
+namespace terngrad::step_ring_test {
 namespace {
 
 using testing::to_device;
@@ -118,4 +118,4 @@ TEST_F(CudaStepRing, CopiesOnlyOnCondition) {
 }
 
 }  // namespace
-}  // namespace terngrad
+}  // namespace terngrad::step_ring_test

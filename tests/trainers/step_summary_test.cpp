@@ -9,7 +9,7 @@
 #include "kernels/errors.h"
 #include "tests/support/thread_communicator.h"
 
-namespace terngrad {
+namespace terngrad::step_summary_test {
 namespace {
 
 using testing::run_ranks;
@@ -125,4 +125,4 @@ TEST(StepSummary, RefusesRanksWithOtherWorkers) {
 }
 
 }  // namespace
-}  // namespace terngrad
+}  // namespace terngrad::step_summary_test

@@ -9,7 +9,7 @@
 #include "kernels/errors.h"
 #include "tests/trainers/small_training.h"
 
-namespace terngrad {
+namespace terngrad::stop_hook_test {
 namespace {
 
 using testing::make_small_trainer;
@@ -48,4 +48,4 @@ TEST(StopHook, ImpossibleTimesAreRefused) {
 }
 
 }  // namespace
-}  // namespace terngrad
+}  // namespace terngrad::stop_hook_test

@@ -10,7 +10,7 @@
 
 #include "kernels/errors.h"
 
-namespace terngrad {
+namespace terngrad::stop_signal_test {
 namespace {
 
 double seconds_of(StopSignal& stop, double seconds, bool& stopped) {
@@ -101,4 +101,4 @@ TEST(StopSignalDeathTest, TheSecondSignalEndsTheProcess) {
 }
 
 }  // namespace
-}  // namespace terngrad
+}  // namespace terngrad::stop_signal_test

@@ -14,7 +14,7 @@
 #include "tests/support/bits.h"
 #include "tests/trainers/temporary_directory.h"
 
-namespace terngrad {
+namespace terngrad::strategy_test {
 namespace {
 
 using testing::bits_of;
@@ -186,4 +186,4 @@ TEST(Strategy, InBucketsIsTheExchangesOwn) {
 }
 
 }  // namespace
-}  // namespace terngrad
+}  // namespace terngrad::strategy_test

@@ -19,7 +19,7 @@
 #include "tests/trainers/temporary_directory.h"
 #include "trainers/atomic_file.h"
 
-namespace terngrad {
+namespace terngrad::trace_test {
 namespace {
 
 using ::testing::IsEmpty;
@@ -173,4 +173,4 @@ TEST(Trace, OfARunThatEndsBeforeIsWritten) {
 }
 
 }  // namespace
-}  // namespace terngrad
+}  // namespace terngrad::trace_test

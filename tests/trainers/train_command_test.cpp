@@ -14,7 +14,7 @@
 #include "trainers/atomic_file.h"
 #include "trainers/checkpoint.h"
 
-namespace terngrad {
+namespace terngrad::train_command_test {
 namespace {
 
 namespace fs = std::filesystem;
@@ -234,4 +234,4 @@ TEST(TrainCommand, FolderThatCannotBeMadeIsAnError) {
 }
 
 }  // namespace
-}  // namespace terngrad
+}  // namespace terngrad::train_command_test

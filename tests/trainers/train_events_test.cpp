@@ -17,7 +17,7 @@
 #include "trainers/checkpoint.h"
 #include "trainers/event_hook.h"
 
-namespace terngrad {
+namespace terngrad::train_events_test {
 namespace {
 
 namespace fs = std::filesystem;
@@ -110,4 +110,4 @@ TEST(TrainCommand, EventFilesChangeNothingElse) {
 }
 
 }  // namespace
-}  // namespace terngrad
+}  // namespace terngrad::train_events_test

@@ -11,7 +11,7 @@
 #include "kernels/errors.h"
 #include "tests/trainers/temporary_directory.h"
 
-namespace terngrad {
+namespace terngrad::train_failure_test {
 namespace {
 
 using ::testing::AllOf;
@@ -55,4 +55,4 @@ TEST(TrainFailure, NonfiniteGradientsNeedAnotherPolicy) {
 }
 
 }  // namespace
-}  // namespace terngrad
+}  // namespace terngrad::train_failure_test

@@ -16,7 +16,7 @@
 #include "trainers/checkpoint.h"
 #include "trainers/evaluate.h"
 
-namespace terngrad {
+namespace terngrad::train_on_gpu_test {
 namespace {
 
 namespace fs = std::filesystem;
@@ -202,4 +202,4 @@ TEST(TrainOnCpu, OptionsOfGpusAreRefused) {
 }
 
 }  // namespace
-}  // namespace terngrad
+}  // namespace terngrad::train_on_gpu_test

@@ -10,7 +10,7 @@
 #include "tests/trainers/checked_options.h"
 #include "tests/trainers/temporary_directory.h"
 
-namespace terngrad {
+namespace terngrad::train_option_checks_test {
 namespace {
 
 using testing::accept;
@@ -128,4 +128,4 @@ TEST(TrainOptionChecks, BenchmarkModeAndWarmStartsRefuseWhatTheyWouldIgnore) {
 }
 
 }  // namespace
-}  // namespace terngrad
+}  // namespace terngrad::train_option_checks_test

@@ -8,7 +8,7 @@
 
 #include "tests/trainers/checked_options.h"
 
-namespace terngrad {
+namespace terngrad::train_options_test {
 namespace {
 
 using testing::accept;
@@ -303,4 +303,4 @@ TEST(TrainOptions, OptionsOfTheOriginalAreRefusedWithAReason) {
 }
 
 }  // namespace
-}  // namespace terngrad
+}  // namespace terngrad::train_options_test

@@ -13,7 +13,7 @@
 #include "tests/trainers/train_runs.h"
 #include "trainers/checkpoint.h"
 
-namespace terngrad {
+namespace terngrad::train_recipe_test {
 namespace {
 
 using ::testing::AllOf;
@@ -185,4 +185,4 @@ TEST(TrainCommand, FloatingEpochsSendFp32AndTelemetrySaysSo) {
 }
 
 }  // namespace
-}  // namespace terngrad
+}  // namespace terngrad::train_recipe_test

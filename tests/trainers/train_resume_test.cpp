@@ -15,7 +15,7 @@
 #include "trainers/atomic_file.h"
 #include "trainers/checkpoint.h"
 
-namespace terngrad {
+namespace terngrad::train_resume_test {
 namespace {
 
 namespace fs = std::filesystem;
@@ -250,4 +250,4 @@ TEST(TrainCommand, ForeignFileInPlaceOfACheckpointIsRefused) {
 }
 
 }  // namespace
-}  // namespace terngrad
+}  // namespace terngrad::train_resume_test

@@ -11,7 +11,7 @@
 #include "tests/trainers/temporary_directory.h"
 #include "trainers/run_identity.h"
 
-namespace terngrad {
+namespace terngrad::train_setup_test {
 namespace {
 
 using ::testing::AllOf;
@@ -122,4 +122,4 @@ TEST(TrainSetup, ThreadsAreTheMachinesUnlessGiven) {
 }
 
 }  // namespace
-}  // namespace terngrad
+}  // namespace terngrad::train_setup_test

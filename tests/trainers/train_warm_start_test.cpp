@@ -13,7 +13,7 @@
 #include "tests/trainers/train_runs.h"
 #include "trainers/checkpoint.h"
 
-namespace terngrad {
+namespace terngrad::train_warm_start_test {
 namespace {
 
 namespace fs = std::filesystem;
@@ -80,4 +80,4 @@ TEST(TrainCommand, WarmStartThatLostItsBeginningIsNotStartedOver) {
 }
 
 }  // namespace
-}  // namespace terngrad
+}  // namespace terngrad::train_warm_start_test

@@ -15,7 +15,7 @@
 #include "tests/trainers/temporary_directory.h"
 #include "trainers/data_fingerprint.h"
 
-namespace terngrad {
+namespace terngrad::training_data_test {
 namespace {
 
 using ::testing::AllOf;
@@ -117,4 +117,4 @@ TEST(TrainingData, WorkersOfAShareTakeTheirBatchesFromItAlone) {
 }
 
 }  // namespace
-}  // namespace terngrad
+}  // namespace terngrad::training_data_test

@@ -14,7 +14,7 @@
 #include "tests/trainers/temporary_directory.h"
 #include "trainers/net_state.h"
 
-namespace terngrad {
+namespace terngrad::training_state_test {
 namespace {
 
 using ::testing::AllOf;
@@ -123,4 +123,4 @@ TEST(BeginFrom, NeedsTheStateOfANetThatHasState) {
 }
 
 }  // namespace
-}  // namespace terngrad
+}  // namespace terngrad::training_state_test

@@ -9,7 +9,7 @@
 #include "kernels/errors.h"
 #include "tests/trainers/temporary_directory.h"
 
-namespace terngrad {
+namespace terngrad::warm_start_test {
 namespace {
 
 using ::testing::HasSubstr;
@@ -85,4 +85,4 @@ TEST(WarmStart, BufferOfAnotherLengthIsRefused) {
 }
 
 }  // namespace
-}  // namespace terngrad
+}  // namespace terngrad::warm_start_test

@@ -4,7 +4,7 @@
 
 #include <string>
 
-namespace terngrad {
+namespace terngrad::xxhash64_test {
 namespace {
 
 std::string test_bytes(std::size_t num_bytes) {
@@ -48,4 +48,4 @@ TEST(Xxhash64, IntegersAreEightLittleEndianBytes) {
 }
 
 }  // namespace
-}  // namespace terngrad
+}  // namespace terngrad::xxhash64_test

@@ -10,7 +10,7 @@
 #include "tests/support/cuda_device.h"
 #include "tests/support/gradients.h"
 
-namespace terngrad {
+namespace terngrad::cuda_copy_images_test {
 namespace {
 
 using testing::bits_of;
@@ -78,4 +78,4 @@ TEST_F(CudaCopyImages, SlotIsCopiedWhole) {
 }
 
 }  // namespace
-}  // namespace terngrad
+}  // namespace terngrad::cuda_copy_images_test

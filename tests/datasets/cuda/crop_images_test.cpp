@@ -10,7 +10,7 @@
 #include "tests/support/bits.h"
 #include "tests/support/cuda_device.h"
 
-namespace terngrad {
+namespace terngrad::cuda_crop_images_test {
 namespace {
 
 using testing::bits_of;
@@ -95,4 +95,4 @@ INSTANTIATE_TEST_SUITE_P(Sizes, CudaCropImages,
                          });
 
 }  // namespace
-}  // namespace terngrad
+}  // namespace terngrad::cuda_crop_images_test

@@ -7,7 +7,7 @@
 #include "support/conversion_cases.h"
 #include "support/cuda_device.h"
 
-namespace terngrad {
+namespace terngrad::cuda_bfloat16_test {
 namespace {
 
 using CudaBfloat16 = testing::CudaTest;
@@ -28,4 +28,4 @@ TEST_F(CudaBfloat16, RefusesLengthsThatDiffer) {
 }
 
 }  // namespace
-}  // namespace terngrad
+}  // namespace terngrad::cuda_bfloat16_test

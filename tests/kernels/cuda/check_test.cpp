@@ -9,7 +9,7 @@
 
 #include "support/cuda_device.h"
 
-namespace terngrad::cuda {
+namespace terngrad::cuda::check_test {
 namespace {
 
 using ::testing::AllOf;
@@ -70,4 +70,4 @@ TEST_F(CudaCheckOnDevice, DeviceGuardRefusesADeviceThatDoesNotExist) {
 }
 
 }  // namespace
-}  // namespace terngrad::cuda
+}  // namespace terngrad::cuda::check_test

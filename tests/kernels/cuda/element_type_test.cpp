@@ -12,7 +12,7 @@
 #include "support/cuda_device.h"
 #include "support/guarded_array.h"
 
-namespace terngrad {
+namespace terngrad::cuda_element_type_test {
 namespace {
 
 using testing::bits_of;
@@ -66,4 +66,4 @@ TEST_F(CudaElementType, RefusesMisalignedElements) {
 }
 
 }  // namespace
-}  // namespace terngrad
+}  // namespace terngrad::cuda_element_type_test

@@ -12,7 +12,7 @@
 #include "support/cuda_device.h"
 #include "support/gradients.h"
 
-namespace terngrad {
+namespace terngrad::cuda_encode_blocks_test {
 namespace {
 
 using testing::bits_of;
@@ -111,4 +111,4 @@ TEST_F(CudaEncodeBlocks, TakesTheStepFromTheDevice) {
 }
 
 }  // namespace
-}  // namespace terngrad
+}  // namespace terngrad::cuda_encode_blocks_test

@@ -7,7 +7,7 @@
 #include "support/conversion_cases.h"
 #include "support/cuda_device.h"
 
-namespace terngrad {
+namespace terngrad::cuda_float16_test {
 namespace {
 
 using CudaFloat16 = testing::CudaTest;
@@ -28,4 +28,4 @@ TEST_F(CudaFloat16, RefusesLengthsThatDiffer) {
 }
 
 }  // namespace
-}  // namespace terngrad
+}  // namespace terngrad::cuda_float16_test

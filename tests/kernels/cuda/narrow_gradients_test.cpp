@@ -8,7 +8,7 @@
 #include "kernels/scaler.h"
 #include "support/narrow_gradients.h"
 
-namespace terngrad {
+namespace terngrad::cuda_narrow_gradients_test {
 namespace {
 
 using testing::kNarrowTypes;
@@ -180,4 +180,4 @@ TEST_F(CudaNarrowGradients, AreEncodedInBlocks) {
 }
 
 }  // namespace
-}  // namespace terngrad
+}  // namespace terngrad::cuda_narrow_gradients_test

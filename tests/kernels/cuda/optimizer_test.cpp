@@ -12,7 +12,7 @@
 #include "support/gradients.h"
 #include "support/guarded_array.h"
 
-namespace terngrad {
+namespace terngrad::cuda_optimizer_test {
 namespace {
 
 using testing::GuardedArray;
@@ -181,4 +181,4 @@ TEST_F(CudaOptimizer, WritesNothingWhereTheDeviceSaysSkip) {
 }
 
 }  // namespace
-}  // namespace terngrad
+}  // namespace terngrad::cuda_optimizer_test

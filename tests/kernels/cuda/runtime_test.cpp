@@ -9,7 +9,7 @@
 #include "kernels/errors.h"
 #include "support/cuda_device.h"
 
-namespace terngrad {
+namespace terngrad::cuda_runtime_test {
 namespace {
 
 template <class Exception, class Action>
@@ -111,4 +111,4 @@ TEST_F(CudaBuffer, RefusesSizesThatNobodyCanMean) {
 }
 
 }  // namespace
-}  // namespace terngrad
+}  // namespace terngrad::cuda_runtime_test

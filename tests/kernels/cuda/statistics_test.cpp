@@ -12,7 +12,7 @@
 #include "support/cuda_device.h"
 #include "support/gradients.h"
 
-namespace terngrad {
+namespace terngrad::cuda_statistics_test {
 namespace {
 
 using testing::bits_of;
@@ -190,4 +190,4 @@ TEST_F(CudaStatistics, RefuseAnotherDevicesStream) {
 }
 
 }  // namespace
-}  // namespace terngrad
+}  // namespace terngrad::cuda_statistics_test

@@ -11,7 +11,7 @@
 #include "support/cuda_device.h"
 #include "support/gradients.h"
 
-namespace terngrad {
+namespace terngrad::cuda_ternarize_test {
 namespace {
 
 using testing::to_device;
@@ -258,4 +258,4 @@ TEST_F(CudaTernarize, RefusesWhatItCannotHonour) {
 }
 
 }  // namespace
-}  // namespace terngrad
+}  // namespace terngrad::cuda_ternarize_test

@@ -12,7 +12,7 @@
 #include "support/cuda_device.h"
 #include "support/packed_workers.h"
 
-namespace terngrad {
+namespace terngrad::cuda_ternary_pack_test {
 namespace {
 
 using testing::packed_codes;
@@ -199,4 +199,4 @@ TEST_F(CudaLanes, RefuseWhatTheyCannotHold) {
 }
 
 }  // namespace
-}  // namespace terngrad
+}  // namespace terngrad::cuda_ternary_pack_test

@@ -15,7 +15,7 @@
 #include "support/gradients.h"
 #include "support/guarded_array.h"
 
-namespace terngrad {
+namespace terngrad::cuda_transform_test {
 namespace {
 
 using testing::bits_of;
@@ -155,4 +155,4 @@ TEST_F(CudaTransform, MultipliesLikeTheCpu) {
 }
 
 }  // namespace
-}  // namespace terngrad
+}  // namespace terngrad::cuda_transform_test

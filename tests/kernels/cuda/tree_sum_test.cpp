@@ -12,7 +12,7 @@
 #include "support/cuda_device.h"
 #include "support/tree_leaves.h"
 
-namespace terngrad {
+namespace terngrad::cuda_tree_sum_test {
 namespace {
 
 using testing::bits_of;
@@ -265,4 +265,4 @@ TEST_F(CudaTreeSums, RefuseAnotherDevicesStream) {
 }
 
 }  // namespace
-}  // namespace terngrad
+}  // namespace terngrad::cuda_tree_sum_test

@@ -1,6 +1,6 @@
 #include "tests/nets/cpu/layer_comparison.h"
 
-namespace terngrad::test {
+namespace terngrad::test::cpu_average_pool_test {
 namespace {
 
 constexpr double kTolerance = 1e-6;  // float sums of up to 49 values
@@ -50,4 +50,4 @@ TEST(AveragePool, ReferenceAgreesWithCentralDifferences) {
 }
 
 }  // namespace
-}  // namespace terngrad::test
+}  // namespace terngrad::test::cpu_average_pool_test

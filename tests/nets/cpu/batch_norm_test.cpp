@@ -2,7 +2,7 @@
 
 #include "tests/nets/cpu/net_comparison.h"
 
-namespace terngrad::test {
+namespace terngrad::test::cpu_batch_norm_test {
 namespace {
 
 LayerSpec convolution(int num_outputs) {
@@ -123,4 +123,4 @@ TEST(BatchNorm, ABatchThatIsNotFiniteLeavesTheState) {
 }
 
 }  // namespace
-}  // namespace terngrad::test
+}  // namespace terngrad::test::cpu_batch_norm_test

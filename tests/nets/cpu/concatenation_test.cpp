@@ -1,6 +1,6 @@
 #include "tests/nets/cpu/net_comparison.h"
 
-namespace terngrad::test {
+namespace terngrad::test::cpu_concatenation_test {
 namespace {
 
 LayerSpec convolution(const char* name, int num_outputs, std::vector<std::string> inputs) {
@@ -50,4 +50,4 @@ TEST(Concatenation, AnOutputTakenTwiceByOneLayerGetsBothGradients) {
 }
 
 }  // namespace
-}  // namespace terngrad::test
+}  // namespace terngrad::test::cpu_concatenation_test

@@ -2,7 +2,7 @@
 
 #include "tests/nets/cpu/layer_comparison.h"
 
-namespace terngrad::test {
+namespace terngrad::test::cpu_convolution_test {
 namespace {
 
 constexpr double kTolerance = 2e-6;  // float sums of up to 500 products
@@ -96,4 +96,4 @@ TEST(Convolution, MatchesReferenceOnOnePixel) {
 }
 
 }  // namespace
-}  // namespace terngrad::test
+}  // namespace terngrad::test::cpu_convolution_test

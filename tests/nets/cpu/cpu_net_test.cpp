@@ -15,7 +15,7 @@
 #include "tests/nets/branched_net.h"
 #include "tests/nets/reference_net.h"
 
-namespace terngrad {
+namespace terngrad::cpu_cpu_net_test {
 namespace {
 
 constexpr ImageShape kImage{12, 12, 1};
@@ -324,4 +324,4 @@ TEST(CpuNet, RefusesImpossibleOptionsAndSpans) {
 }
 
 }  // namespace
-}  // namespace terngrad
+}  // namespace terngrad::cpu_cpu_net_test

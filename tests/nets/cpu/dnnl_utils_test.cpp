@@ -9,7 +9,7 @@
 #include "kernels/errors.h"
 #include "nets/net.h"
 
-namespace terngrad::cpu {
+namespace terngrad::cpu::dnnl_utils_test {
 namespace {
 
 template <class Exception>
@@ -59,4 +59,4 @@ TEST(Reorder, CopiesHwioToOihw) {
 }
 
 }  // namespace
-}  // namespace terngrad::cpu
+}  // namespace terngrad::cpu::dnnl_utils_test

@@ -10,7 +10,7 @@
 #include "kernels/cpu/simd.h"
 #include "tests/nets/reference_net.h"
 
-namespace terngrad::cpu {
+namespace terngrad::cpu::dropout_mask_test {
 namespace {
 
 /// By the definition; an element that is dropped is 0 whatever it was.
@@ -54,4 +54,4 @@ TEST(ApplyDropout, WorksInPlaceAndDropsWhatIsNotFinite) {
 }
 
 }  // namespace
-}  // namespace terngrad::cpu
+}  // namespace terngrad::cpu::dropout_mask_test

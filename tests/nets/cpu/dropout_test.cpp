@@ -1,6 +1,6 @@
 #include "tests/nets/cpu/net_comparison.h"
 
-namespace terngrad::test {
+namespace terngrad::test::cpu_dropout_test {
 namespace {
 
 LayerSpec dropout(const char* name, float keep_prob) { return {name, DropoutSpec{.keep_prob = keep_prob}}; }
@@ -67,4 +67,4 @@ TEST(Dropout, KeepsTheExpectationInTrainingAndEverythingInEvaluation) {
 }
 
 }  // namespace
-}  // namespace terngrad::test
+}  // namespace terngrad::test::cpu_dropout_test

@@ -1,6 +1,6 @@
 #include "tests/nets/cpu/layer_comparison.h"
 
-namespace terngrad::test {
+namespace terngrad::test::cpu_fully_connected_test {
 namespace {
 
 constexpr double kTolerance = 2e-6;
@@ -33,4 +33,4 @@ TEST(FullyConnected, MatchesReferenceWithOneInputAndOneOutput) {
 }
 
 }  // namespace
-}  // namespace terngrad::test
+}  // namespace terngrad::test::cpu_fully_connected_test

@@ -7,7 +7,7 @@
 
 #include "nets/net_plan.h"
 
-namespace terngrad::cpu {
+namespace terngrad::cpu::layer_test {
 namespace {
 
 TEST(Layer, EveryKindRefusesBackwardInInferenceMode) {
@@ -33,4 +33,4 @@ TEST(Layer, EveryKindRefusesBackwardInInferenceMode) {
 }
 
 }  // namespace
-}  // namespace terngrad::cpu
+}  // namespace terngrad::cpu::layer_test

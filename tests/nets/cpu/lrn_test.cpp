@@ -1,6 +1,6 @@
 #include "tests/nets/cpu/layer_comparison.h"
 
-namespace terngrad::test {
+namespace terngrad::test::cpu_lrn_test {
 namespace {
 
 constexpr double kTolerance = 2e-6;
@@ -63,4 +63,4 @@ TEST(Lrn, DoesNotDependOnTheNumberOfThreads) {
 }
 
 }  // namespace
-}  // namespace terngrad::test
+}  // namespace terngrad::test::cpu_lrn_test

@@ -12,7 +12,7 @@
 #include "tests/support/bits.h"
 #include "tests/support/simd_targets.h"
 
-namespace terngrad::cpu {
+namespace terngrad::cpu::lrn_window_test {
 namespace {
 
 constexpr float kInfinity = std::numeric_limits<float>::infinity();
@@ -147,4 +147,4 @@ TEST(LrnWindow, NoPixelsWriteNothing) {
 }
 
 }  // namespace
-}  // namespace terngrad::cpu
+}  // namespace terngrad::cpu::lrn_window_test

@@ -1,6 +1,6 @@
 #include "tests/nets/cpu/layer_comparison.h"
 
-namespace terngrad::test {
+namespace terngrad::test::cpu_max_pool_test {
 namespace {
 
 constexpr double kExact = 1e-7;  // a maximum rounds nothing; overlapping windows add a few floats
@@ -64,4 +64,4 @@ TEST(MaxPool, GivesTheGradientToTheFirstOfEqualMaxima) {
 }
 
 }  // namespace
-}  // namespace terngrad::test
+}  // namespace terngrad::test::cpu_max_pool_test

@@ -9,7 +9,7 @@
 #include "kernels/cpu/simd.h"
 #include "tests/nets/reference_net.h"
 
-namespace terngrad::cpu {
+namespace terngrad::cpu::max_pool_window_test {
 namespace {
 
 struct Result {
@@ -67,4 +67,4 @@ TEST(MaxPoolWindow, ReluGradientDropsOutputsThatAreNotPositive) {
 }
 
 }  // namespace
-}  // namespace terngrad::cpu
+}  // namespace terngrad::cpu::max_pool_window_test

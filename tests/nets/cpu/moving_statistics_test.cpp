@@ -6,7 +6,7 @@
 #include <limits>
 #include <vector>
 
-namespace terngrad::cpu {
+namespace terngrad::cpu::moving_statistics_test {
 namespace {
 
 struct State {
@@ -69,4 +69,4 @@ TEST(MovingStatistics, StayAsTheyAreWhereABatchIsNotFinite) {
 }
 
 }  // namespace
-}  // namespace terngrad::cpu
+}  // namespace terngrad::cpu::moving_statistics_test

@@ -7,7 +7,7 @@
 
 #include "kernels/parallel.h"
 
-namespace terngrad::cpu {
+namespace terngrad::cpu::relu_test {
 namespace {
 
 TEST(ReluGradient, PassesOnWhereTheOutputIsPositive) {
@@ -25,4 +25,4 @@ TEST(ReluGradient, PassesOnWhereTheOutputIsPositive) {
 }
 
 }  // namespace
-}  // namespace terngrad::cpu
+}  // namespace terngrad::cpu::relu_test

@@ -13,7 +13,7 @@
 #include "tests/nets/reference_net.h"
 #include "tests/support/sanitized.h"
 
-namespace terngrad {
+namespace terngrad::cpu_slice_runner_test {
 namespace {
 
 using test::Doubles;
@@ -155,4 +155,4 @@ TEST(SliceRunner, AnnouncesSegmentsFromTheLastLayerToTheFirst) {
 }
 
 }  // namespace
-}  // namespace terngrad
+}  // namespace terngrad::cpu_slice_runner_test

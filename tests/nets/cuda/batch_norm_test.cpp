@@ -14,7 +14,7 @@
 #include "support/guarded_array.h"
 #include "tests/nets/reference_net.h"
 
-namespace terngrad::cuda {
+namespace terngrad::cuda::batch_norm_test {
 namespace {
 
 using terngrad::testing::bits_of;
@@ -275,4 +275,4 @@ TEST_F(CudaBatchNorm, WhatIsNotFiniteShowsInItsChannelAlone) {
 }
 
 }  // namespace
-}  // namespace terngrad::cuda
+}  // namespace terngrad::cuda::batch_norm_test

@@ -13,7 +13,7 @@
 #include "support/guarded_array.h"
 #include "tests/nets/reference_net.h"
 
-namespace terngrad::cuda {
+namespace terngrad::cuda::bias_test {
 namespace {
 
 using terngrad::testing::bits_of;
@@ -158,4 +158,4 @@ TEST_F(CudaBias, GradientOfOneIsExactForManyRows) {
 }
 
 }  // namespace
-}  // namespace terngrad::cuda
+}  // namespace terngrad::cuda::bias_test

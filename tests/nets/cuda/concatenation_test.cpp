@@ -11,7 +11,7 @@
 #include "support/guarded_array.h"
 #include "tests/nets/reference_net.h"
 
-namespace terngrad::cuda {
+namespace terngrad::cuda::concatenation_test {
 namespace {
 
 using terngrad::testing::bits_of;
@@ -101,4 +101,4 @@ TEST_F(CudaConcatenation, AddsOneGradientToAnother) {
 }
 
 }  // namespace
-}  // namespace terngrad::cuda
+}  // namespace terngrad::cuda::concatenation_test

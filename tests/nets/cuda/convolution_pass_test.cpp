@@ -12,7 +12,7 @@
 #include "nets/cuda/library_runs.h"
 #include "support/gradients.h"
 
-namespace terngrad::cuda {
+namespace terngrad::cuda::convolution_pass_test {
 namespace {
 
 using testing::Floats;
@@ -245,4 +245,4 @@ TEST_F(CudaConvolutionPass, RefusesShapesThatAreNone) {
 }
 
 }  // namespace
-}  // namespace terngrad::cuda
+}  // namespace terngrad::cuda::convolution_pass_test

@@ -12,7 +12,7 @@
 #include "nets/cifar10_alexnet.h"
 #include "nets/lenet.h"
 
-namespace terngrad::cuda {
+namespace terngrad::cuda::convolution_plan_test {
 namespace {
 
 /// A GPU's properties in cuDNN's words: the form is what cuDNN writes of a GPU that it has.
@@ -175,4 +175,4 @@ TEST(ConvolutionPlanTest, NotesDecideWhatIsAdmissible) {
 }
 
 }  // namespace
-}  // namespace terngrad::cuda
+}  // namespace terngrad::cuda::convolution_plan_test

@@ -5,7 +5,7 @@
 
 #include "kernels/errors.h"
 
-namespace terngrad::cuda {
+namespace terngrad::cuda::convolution_shape_test {
 namespace {
 
 constexpr auto kForward = ConvolutionDirection::kForward;
@@ -46,4 +46,4 @@ TEST(SliceAlignment, IsThatOfTheOddestSlice) {
 }
 
 }  // namespace
-}  // namespace terngrad::cuda
+}  // namespace terngrad::cuda::convolution_shape_test

@@ -13,7 +13,7 @@
 #include "tests/nets/branched_net.h"
 #include "tests/nets/cuda/net_on_device.h"
 
-namespace terngrad {
+namespace terngrad::cuda_cuda_net_test {
 namespace {
 
 using test::Doubles;
@@ -247,4 +247,4 @@ TEST_F(CudaNet, RefusesImpossibleOptions) {
 }
 
 }  // namespace
-}  // namespace terngrad
+}  // namespace terngrad::cuda_cuda_net_test

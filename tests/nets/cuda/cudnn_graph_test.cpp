@@ -10,7 +10,7 @@
 
 #include "kernels/errors.h"
 
-namespace terngrad::cuda {
+namespace terngrad::cuda::cudnn_graph_test {
 namespace {
 
 using ::testing::ElementsAre;
@@ -65,4 +65,4 @@ TEST(CudnnGraphTest, AttributesOfAnotherDescriptorAreRefused) {
 TEST(CudnnGraphTest, SuccessIsNoError) { EXPECT_NO_THROW(check_cudnn(CUDNN_STATUS_SUCCESS, "a call")); }
 
 }  // namespace
-}  // namespace terngrad::cuda
+}  // namespace terngrad::cuda::cudnn_graph_test

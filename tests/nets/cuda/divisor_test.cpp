@@ -5,7 +5,7 @@
 #include <limits>
 #include <vector>
 
-namespace terngrad::cuda {
+namespace terngrad::cuda::divisor_test {
 namespace {
 
 static_assert(Divisor(7).quotient(48) == 6 && Divisor(7).remainder(48) == 6);
@@ -40,4 +40,4 @@ TEST(Divisor, DividesAsTheLanguageDoes) {
 }
 
 }  // namespace
-}  // namespace terngrad::cuda
+}  // namespace terngrad::cuda::divisor_test

@@ -13,7 +13,7 @@
 #include "support/guarded_array.h"
 #include "tests/nets/reference_net.h"
 
-namespace terngrad::cuda {
+namespace terngrad::cuda::dropout_test {
 namespace {
 
 using terngrad::testing::bits_of;
@@ -89,4 +89,4 @@ TEST_F(CudaDropout, RefusesToBeginInsideABlock) {
 }
 
 }  // namespace
-}  // namespace terngrad::cuda
+}  // namespace terngrad::cuda::dropout_test

@@ -11,7 +11,7 @@
 #include "support/guarded_array.h"
 #include "tests/nets/reference_net.h"
 
-namespace terngrad::cuda {
+namespace terngrad::cuda::filter_order_test {
 namespace {
 
 using terngrad::testing::GuardedArray;
@@ -64,4 +64,4 @@ TEST_F(CudaFilterOrder, GradientsComeBackForEveryWorker) {
 }
 
 }  // namespace
-}  // namespace terngrad::cuda
+}  // namespace terngrad::cuda::filter_order_test

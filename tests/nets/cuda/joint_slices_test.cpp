@@ -7,7 +7,7 @@
 #include "kernels/transform.h"
 #include "tests/support/cuda_device.h"
 
-namespace terngrad::cuda {
+namespace terngrad::cuda::joint_slices_test {
 namespace {
 
 using ::testing::HasSubstr;
@@ -92,4 +92,4 @@ TEST_F(CudaJointSlices, OneSliceNeedsNoTest) {
 }
 
 }  // namespace
-}  // namespace terngrad::cuda
+}  // namespace terngrad::cuda::joint_slices_test

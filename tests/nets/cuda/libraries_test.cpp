@@ -6,7 +6,7 @@
 #include "kernels/errors.h"
 #include "support/cuda_device.h"
 
-namespace terngrad::cuda {
+namespace terngrad::cuda::libraries_test {
 namespace {
 
 using CudaLibraries = testing::CudaTest;
@@ -23,4 +23,4 @@ TEST_F(CudaLibraries, CopiesHaveTheSameHandles) {
 }
 
 }  // namespace
-}  // namespace terngrad::cuda
+}  // namespace terngrad::cuda::libraries_test

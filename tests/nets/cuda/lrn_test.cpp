@@ -14,7 +14,7 @@
 #include "support/guarded_array.h"
 #include "tests/nets/reference_net.h"
 
-namespace terngrad::cuda {
+namespace terngrad::cuda::lrn_test {
 namespace {
 
 using terngrad::testing::GuardedArray;
@@ -128,4 +128,4 @@ TEST_F(CudaLrn, RefusesMoreChannelsThanABlockHolds) {
 }
 
 }  // namespace
-}  // namespace terngrad::cuda
+}  // namespace terngrad::cuda::lrn_test

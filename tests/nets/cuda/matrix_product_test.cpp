@@ -10,7 +10,7 @@
 #include "nets/cuda/library_runs.h"
 #include "support/gradients.h"
 
-namespace terngrad::cuda {
+namespace terngrad::cuda::matrix_product_test {
 namespace {
 
 using testing::Floats;
@@ -148,4 +148,4 @@ TEST_F(CudaMatrixProduct, RefusesEmptyMatrices) {
 }
 
 }  // namespace
-}  // namespace terngrad::cuda
+}  // namespace terngrad::cuda::matrix_product_test

@@ -13,7 +13,7 @@
 #include "support/guarded_array.h"
 #include "tests/nets/reference_net.h"
 
-namespace terngrad::cuda {
+namespace terngrad::cuda::moving_statistics_test {
 namespace {
 
 using terngrad::testing::bits_of;
@@ -97,4 +97,4 @@ TEST_F(CudaMovingStatistics, AWorkerWhoseBatchIsNotFiniteKeepsItsState) {
 }
 
 }  // namespace
-}  // namespace terngrad::cuda
+}  // namespace terngrad::cuda::moving_statistics_test

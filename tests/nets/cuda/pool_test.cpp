@@ -15,7 +15,7 @@
 #include "support/guarded_array.h"
 #include "tests/nets/reference_net.h"
 
-namespace terngrad::cuda {
+namespace terngrad::cuda::pool_test {
 namespace {
 
 using terngrad::testing::expect_same_values;
@@ -181,4 +181,4 @@ TEST_F(CudaPool, NoImagesAreNoWork) {
 }
 
 }  // namespace
-}  // namespace terngrad::cuda
+}  // namespace terngrad::cuda::pool_test

@@ -16,7 +16,7 @@
 #include "support/guarded_array.h"
 #include "tests/nets/reference_net.h"
 
-namespace terngrad::cuda {
+namespace terngrad::cuda::softmax_cross_entropy_test {
 namespace {
 
 using terngrad::testing::GuardedArray;
@@ -206,4 +206,4 @@ TEST_F(CudaSoftmaxCrossEntropy, RefusesWhatHasNoMean) {
 }
 
 }  // namespace
-}  // namespace terngrad::cuda
+}  // namespace terngrad::cuda::softmax_cross_entropy_test

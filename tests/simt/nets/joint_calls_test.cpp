@@ -6,7 +6,7 @@
 #include "tests/nets/cuda/net_on_device.h"
 #include "tests/simt/nets/stand_in.h"
 
-namespace terngrad {
+namespace terngrad::nets_joint_calls_test {
 namespace {
 
 using test::NetOnDevice;
@@ -44,4 +44,4 @@ TEST_F(JointSlices, AreUsedOnlyWhereTheyChangeNoBit) {
 }
 
 }  // namespace
-}  // namespace terngrad
+}  // namespace terngrad::nets_joint_calls_test

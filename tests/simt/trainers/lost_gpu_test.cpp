@@ -14,7 +14,7 @@
 #include "tests/support/sanitized.h"
 #include "tests/trainers/device_runs.h"
 
-namespace terngrad {
+namespace terngrad::trainers_lost_gpu_test {
 namespace {
 
 using ::testing::AllOf;
@@ -124,4 +124,4 @@ TEST(LostGpu, ProcessesThatAllWaitSaySo) {
 }
 
 }  // namespace
-}  // namespace terngrad
+}  // namespace terngrad::trainers_lost_gpu_test

@@ -1,0 +1,121 @@
+"""Tests of scripts/tidy.py, with programs in place of clang-tidy and clang-scan-deps that only look for words."""
+
+import json
+import os
+import pathlib
+import shutil
+import subprocess
+import tempfile
+import unittest
+
+SCRIPT = pathlib.Path(__file__).resolve().parents[2] / "scripts/tidy.py"
+
+# Notes which source it is asked for; finds the word BAD in it and in header.h.
+TIDY = r"""#!/usr/bin/env bash
+if [[ $1 == --version ]]; then cat "$(dirname "$0")/version"; exit; fi
+source=${*: -1}
+echo "$(basename "$source")" >>"$(dirname "$0")/asked"
+if grep -q BAD "$source" "$(dirname "$source")/header.h"; then echo "found in $source"; exit 1; fi
+"""
+# a.cpp includes header.h, b.cpp nothing, and c.cpp cannot be followed.
+SCAN = r"""#!/usr/bin/env bash
+printf 'a.o: \\\n  %s/kernels/a.cpp \\\n  %s/kernels/header.h\nb.o: %s/kernels/b.cpp\n' "$PWD" "$PWD" "$PWD"
+"""
+
+
+class Tidy(unittest.TestCase):
+    def setUp(self):
+        holder = tempfile.TemporaryDirectory()
+        self.addCleanup(holder.cleanup)
+        self.folder = pathlib.Path(holder.name).resolve()
+        self.root = self.folder / "root"
+        self.tools = self.folder / "tools"
+        self.tools.mkdir()
+        for name, text in [("clang-tidy", TIDY), ("clang-scan-deps", SCAN)]:
+            (self.tools / name).write_text(text)
+            (self.tools / name).chmod(0o755)
+        (self.tools / "version").write_text("14")
+        self.make_root(self.root)
+
+    def make_root(self, root):
+        (root / "kernels").mkdir(parents=True)
+        (root / "tests").mkdir()
+        (root / "scripts").mkdir()
+        (root / "build/ci").mkdir(parents=True)
+        shutil.copy(SCRIPT, root / "scripts")
+        (root / ".clang-tidy").write_text("Checks: all\n")
+        (root / "kernels/header.h").write_text("int header();\n")
+        for name in ["kernels/a.cpp", "kernels/b.cpp", "kernels/d.cu", "tests/e.cpp"]:
+            (root / name).write_text(f"int {pathlib.Path(name).stem}();\n")
+        self.write_commands(root, ["kernels/a.cpp", "kernels/b.cpp", "kernels/d.cu", "tests/e.cpp"])
+
+    def write_commands(self, root, files, option="-O1"):
+        commands = [
+            {"directory": str(root / "build/ci"), "file": str(root / file), "command": f"/usr/bin/ccache g++ {option} -c {root / file}"}
+            for file in files
+        ]
+        (root / "build/ci/compile_commands.json").write_text(json.dumps(commands))
+
+    def run_on(self, root=None):
+        """Runs; gives the exit code, what was printed, and the sources that clang-tidy was asked for."""
+        root = root or self.root
+        (self.tools / "asked").write_text("")
+        environment = dict(os.environ, PATH=f"{self.tools}:{os.environ['PATH']}", TERNGRAD_TIDY_CACHE=str(self.folder / "cache"))
+        result = subprocess.run(
+            [root / "scripts/tidy.py", root / "build/ci/compile_commands.json"], env=environment, capture_output=True, text=True
+        )
+        self.assertEqual(result.stderr, "")
+        return result.returncode, result.stdout, sorted((self.tools / "asked").read_text().split())
+
+    def test_looks_at_sources_once(self):
+        self.assertEqual(self.run_on(), (0, "tidy.py: 2 sources, 0 unchanged since they passed, 0 failed\n", ["a.cpp", "b.cpp"]))
+        self.assertEqual(self.run_on(), (0, "tidy.py: 2 sources, 2 unchanged since they passed, 0 failed\n", []))
+
+    def test_looks_again_at_what_changed(self):
+        self.run_on()
+        (self.root / "kernels/b.cpp").write_text("int other();\n")
+        self.assertEqual(self.run_on()[2], ["b.cpp"])
+        (self.root / "kernels/header.h").write_text("int changed();\n")
+        self.assertEqual(self.run_on()[2], ["a.cpp"])
+        for change in [
+            lambda: self.write_commands(self.root, ["kernels/a.cpp", "kernels/b.cpp"], "-O2"),
+            lambda: (self.root / ".clang-tidy").write_text("Checks: none\n"),
+            lambda: (self.tools / "version").write_text("15"),
+        ]:
+            change()
+            self.assertEqual(self.run_on()[2], ["a.cpp", "b.cpp"])
+        self.assertEqual(self.run_on()[2], [])
+
+    def test_knows_them_in_another_folder(self):
+        self.run_on()
+        self.make_root(self.folder / "clone")
+        (self.root / "kernels/a.cpp").write_text("")  # the clone has what passed
+        (self.tools / "clang-scan-deps").write_text(SCAN)
+        self.assertEqual(self.run_on(self.folder / "clone")[2], [])
+
+    def test_findings_are_found_again(self):
+        (self.root / "kernels/header.h").write_text("BAD\n")
+        for asked in [["a.cpp", "b.cpp"], ["a.cpp", "b.cpp"]]:
+            code, output, seen = self.run_on()
+            self.assertEqual((code, seen), (1, asked))
+            self.assertIn(f"found in {self.root}/kernels/a.cpp\n", output)
+            self.assertIn("2 failed kernels/", output)
+        (self.root / "kernels/header.h").write_text("int header();\n")
+        self.assertEqual(self.run_on()[0], 0)
+
+    def test_sources_that_cannot_be_followed_are_looked_at_every_time(self):
+        (self.root / "kernels/c.cpp").write_text("int c();\n")
+        self.write_commands(self.root, ["kernels/b.cpp", "kernels/c.cpp"])
+        self.assertEqual(self.run_on()[2], ["b.cpp", "c.cpp"])
+        self.assertEqual(self.run_on()[2], ["c.cpp"])
+
+    def test_refuses_a_build_without_sources(self):
+        self.write_commands(self.root, ["tests/e.cpp"])
+        result = subprocess.run([self.root / "scripts/tidy.py", self.root / "build/ci/compile_commands.json"],
+                                env=dict(os.environ, TERNGRAD_TIDY_CACHE=str(self.folder / "cache")), capture_output=True, text=True)
+        self.assertEqual(result.returncode, 1)
+        self.assertIn("has no source to look at", result.stderr)
+
+
+if __name__ == "__main__":
+    unittest.main()
