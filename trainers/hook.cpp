@@ -45,7 +45,7 @@ std::unique_ptr<Hook> every_steps(std::uint64_t n, StepFunction function, HookRa
 }
 
 std::unique_ptr<Hook> at_step(std::uint64_t n, StepFunction function, HookRanks ranks) {
-  return std::make_unique<StepHook>([n](std::uint64_t done) { return done < n ? n : kNever; }, std::move(function),
+  return std::make_unique<StepHook>([n](std::uint64_t done) { return done < n ? n : kNoLook; }, std::move(function),
                                     ranks);
 }
 

@@ -98,11 +98,11 @@ std::function<TensorTelemetry(int segment)> telemetry_of(
     std::function<float(int segment, std::span<float> out)> decode_sent);
 
 /// No number of steps.
-inline constexpr std::uint64_t kNever = ~std::uint64_t{0};
+inline constexpr std::uint64_t kNoLook = ~std::uint64_t{0};
 
-/// The least multiple of n above `steps_done`; kNever for n = 0.
+/// The least multiple of n above `steps_done`; kNoLook for n = 0.
 inline std::uint64_t next_multiple(std::uint64_t n, std::uint64_t steps_done) {
-  return n == 0 ? kNever : (steps_done / n + 1) * n;
+  return n == 0 ? kNoLook : (steps_done / n + 1) * n;
 }
 
 /// Called around training. Hooks observe and may ask to stop; they change nothing, so that a run with other hooks ends

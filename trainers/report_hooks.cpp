@@ -75,7 +75,7 @@ class ProgressHook final : public Hook {
     return HookVerdict::kContinue;
   }
   void after_train(const TrainingView&) override { display_.finish(); }
-  std::uint64_t next_look(std::uint64_t) const override { return kNever; }
+  std::uint64_t next_look(std::uint64_t) const override { return kNoLook; }
 
  private:
   ProgressDisplay& display_;

@@ -37,7 +37,7 @@ class TraceHook final : public Hook {
     return HookVerdict::kContinue;
   }
   void after_train(const TrainingView& training) override { write(training); }
-  std::uint64_t next_look(std::uint64_t) const override { return kNever; }
+  std::uint64_t next_look(std::uint64_t) const override { return kNoLook; }
   bool on_every_rank() const override { return true; }
 
  private:

@@ -122,7 +122,7 @@ void Trainer::after_step(const StepView& step) {
 }
 
 std::uint64_t Trainer::next_look() const {
-  std::uint64_t next = kNever;
+  std::uint64_t next = kNoLook;
   for (const auto& hook : hooks_) {
     if (is_called(*hook)) next = std::min(next, hook->next_look(steps_done_));
   }

@@ -33,7 +33,7 @@ struct DeviceRun {
   std::string format = "t2";
   ExchangeAlgorithm algorithm = ExchangeAlgorithm::kAuto;  // of steps that do not exchange fp32
   ReturnCodec return_codec = ReturnCodec::kFloat32;
-  std::uint64_t floating_from = kNever;  // steps from here on exchange fp32
+  std::uint64_t floating_from = kNoLook;  // steps from here on exchange fp32
 };
 
 inline std::unique_ptr<DeviceReplica> make_replica(const DeviceRun& device_run,

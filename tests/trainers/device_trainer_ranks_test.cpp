@@ -92,7 +92,7 @@ class Recorder final : public Hook {
     result_.clipped += step.transform_counts.clipped_gradients;
     return HookVerdict::kContinue;
   }
-  std::uint64_t next_look(std::uint64_t) const override { return kNever; }
+  std::uint64_t next_look(std::uint64_t) const override { return kNoLook; }
 
  private:
   Result& result_;
@@ -224,7 +224,7 @@ class Stopper final : public Hook {
     return HookVerdict::kStop;
   }
   void after_train(const TrainingView& training) override { EXPECT_EQ(training.steps_done, last_); }
-  std::uint64_t next_look(std::uint64_t) const override { return kNever; }
+  std::uint64_t next_look(std::uint64_t) const override { return kNoLook; }
   bool on_every_rank() const override { return true; }
 
  private:

@@ -64,7 +64,7 @@ class OnlyNumbers final : public Hook {
     losses_.push_back(step.loss);
     return HookVerdict::kContinue;
   }
-  std::uint64_t next_look(std::uint64_t) const override { return kNever; }
+  std::uint64_t next_look(std::uint64_t) const override { return kNoLook; }
 
  private:
   std::vector<double>& losses_;
@@ -174,7 +174,7 @@ TEST_F(CudaDeviceTrainer, ChangesTheExchangeBetweenSteps) {
   DeviceRun run{.run = {.num_workers = 2, .codec = "ternary", .total_steps = 6, .net = test::branched_net(0.6f)},
                 .floating_from = 3};
   const Outcome mixed = outcome_of(run);
-  run.floating_from = kNever;
+  run.floating_from = kNoLook;
   const Outcome ternary = outcome_of(run);
   EXPECT_EQ(mixed.losses[3], ternary.losses[3]);
   EXPECT_NE(mixed.losses[4], ternary.losses[4]);
