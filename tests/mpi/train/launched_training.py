@@ -3,10 +3,13 @@
 Arguments of each test file: terngrad_train, the folder of MNIST's files (which may be absent), and the launcher's command up
 to the number of ranks. What follows a `--` is unittest's, as the name of one test (Faults.test_...)."""
 
+import functools
 import json
 import os
+import random
 import re
 import shutil
+import struct
 import subprocess
 import sys
 import tempfile
@@ -16,9 +19,24 @@ ERROR = "terngrad_train: error: "
 TIMES = re.compile(r"(_seconds|_per_second)$")
 
 
+@functools.cache
+def digits():
+    """A folder with a small set in the format of MNIST: a built-in set would be drawn anew by each process, which takes longer
+    than all else."""
+    folder = tempfile.TemporaryDirectory(prefix="terngrad_mpi_digits_")
+    numbers = random.Random(1)
+    for name, count in [("train", 160), ("t10k", 40)]:
+        for kind, content in [("images-idx3", struct.pack(">4I", 0x803, count, 28, 28) + numbers.randbytes(count * 28 * 28)),
+                              ("labels-idx1", struct.pack(">2I", 0x801, count) + bytes(i % 10 for i in range(count)))]:
+            with open(os.path.join(folder.name, f"{name}-{kind}-ubyte"), "wb") as file:
+                file.write(content)
+    return folder
+
+
 def small(**others):
     """Options of a small run of eight workers, others added or in place of these."""
-    values = {"image_size": 16, "batch_size": 16, "num_nodes": 8, "threads": 1, "device": "cpu", **others}
+    data = {} if "dataset" in others or "benchmark_mode" in others else {"dataset": "mnist", "data_dir": digits().name}
+    values = {"image_size": 16, "batch_size": 16, "num_nodes": 8, "threads": 1, "device": "cpu", **data, **others}
     return [f"--{name}={value}" for name, value in values.items()]
 
 
