@@ -101,7 +101,7 @@ def key_of(commands, files, surroundings, digests):
     """Of all that the result for a source depends on; the same in any folder."""
     parts = [*surroundings, *sorted(commands)]
     parts += sorted(f"{file} {digests.of(file)}" for file in files)
-    return hashlib.sha256("\n".join(parts).replace(f"{ROOT}/", "").encode()).hexdigest()
+    return hashlib.sha256("\n".join(parts).replace(str(ROOT), ".").encode()).hexdigest()
 
 
 def keys_of(commands, database):
