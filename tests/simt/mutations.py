@@ -13,6 +13,7 @@ What is changed is compiled in --folder, which is emptied first: always the same
 
 import argparse
 import dataclasses
+import hashlib
 import os
 import pathlib
 import shutil
@@ -151,11 +152,16 @@ class Bench:
         self.folder.mkdir(parents=True)
 
     def compile(self, source, obj, *options):
+        # A changed header comes before the unchanged one in the order of folders. A cache that looks whether the files of an
+        # earlier compilation are as they were does not see that: it is told by the command.
+        changed = sorted(path for path in self.folder.rglob("*") if path.suffix in (".cuh", ".cu", ".h", ".cpp"))
+        digest = hashlib.sha256(b"".join(path.read_bytes() for path in changed)).hexdigest()
         # Changed a moment ago, but not while it is compiled: ccache need not fear that.
         environment = dict(os.environ, CCACHE_SLOPPINESS="include_file_mtime,include_file_ctime")
         includes = [self.folder, self.root, self.root / "tests", self.root / "tests/simt/include"]
         subprocess.run(
             [*self.launcher, self.compiler, "-std=c++20", "-O1", "-ffp-contract=off", "-Wno-unknown-pragmas", *options]
+            + [f"-DMUTANT_{digest}"]
             + [f"-I{include}" for include in includes]
             + ["-x", "c++", "-c", source, "-o", obj],
             env=environment,
