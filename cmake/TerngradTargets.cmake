@@ -83,7 +83,7 @@ endfunction()
 # terngrad_test(folder [COST cost] LIBS libs NAMES a b ... [SEQUENTIAL c d ...]): one program <folder>_test from
 # <folder>/a_test.cpp ..., its tests registered with ctest one by one so that a skipped test is reported as skipped. Where
 # ctest does not know from an earlier run how long tests take, those of the highest cost start first. SEQUENTIAL: names of
-# tests in which a single thread runs, or which run again what others do; the thread sanitizer is spared them.
+# tests in which a single thread runs, or several that meet as in others; the thread sanitizer is spared them.
 function(terngrad_test folder)
   cmake_parse_arguments(ARG "" "COST" "LIBS;NAMES;SEQUENTIAL" ${ARGN})
   if(NOT TERNGRAD_SANITIZE STREQUAL "thread")
