@@ -119,12 +119,14 @@ def keys_of(commands, database):
     }
 
 
-def passes(source, folder):
-    """Whether clang-tidy finds nothing; else prints what it found."""
+def passes(source, folder, stamp):
+    """Whether clang-tidy finds nothing, which makes the stamp if there is one to make; else prints what it found."""
     options = options_for(os.path.relpath(source, ROOT))
     result = subprocess.run(["clang-tidy", *options, "-p", folder, source], capture_output=True, text=True, cwd=ROOT)
     if result.returncode != 0:
         print(result.stdout + result.stderr, flush=True)
+    elif stamp is not None:
+        stamp.touch()
     return result.returncode == 0
 
 
@@ -148,18 +150,19 @@ def main():
     database = folder / "compile_commands.json"
     database.write_text(json.dumps(commands, indent=1))
 
-    keys = keys_of(commands, database)
+    stamps = {source: key and cache / key for source, key in keys_of(commands, database).items()}
     # The largest first, so that none of the long ones is left for the end.
-    new = [source for source, key in keys.items() if key is None or not (cache / key).exists()]
+    new = [source for source, stamp in stamps.items() if stamp is None or not stamp.exists()]
     new.sort(key=lambda source: -os.path.getsize(source))
+    for stamp in stamps.values():
+        if stamp is not None and stamp.exists():
+            stamp.touch()
     with concurrent.futures.ThreadPoolExecutor(os.cpu_count()) as pool:
-        passed = dict(zip(new, pool.map(lambda source: passes(source, folder), new)))
-    for source, key in keys.items():
-        if key is not None and passed.get(source, True):
-            (cache / key).touch()
+        passed = dict(zip(new, pool.map(lambda source: passes(source, folder, stamps[source]), new)))
     forget_old(cache)
     failed = [os.path.relpath(source, ROOT) for source, has_passed in passed.items() if not has_passed]
-    print(f"tidy.py: {len(keys)} sources, {len(keys) - len(new)} unchanged since they passed, {len(failed)} failed {' '.join(failed)}".rstrip())
+    num_unchanged = len(stamps) - len(new)
+    print(f"tidy.py: {len(stamps)} sources, {num_unchanged} unchanged since they passed, {len(failed)} failed", *failed)
     return 1 if failed else 0
 
 
