@@ -50,13 +50,40 @@ function(terngrad_target_defaults target)
   endif()
 endfunction()
 
-# terngrad_unity_build(target kind): compiles the sources of a target, of a kind tests or all, several at a time where
-# TERNGRAD_UNITY_BUILD asks for that kind. Not for sources that Highway includes once per instruction set, nor for kernels,
-# whose helpers have the same names from file to file.
+# terngrad_unity_build(target kind): where TERNGRAD_UNITY_BUILD asks for that kind, tests or all, compiles the sources that a
+# target of this folder has so far eight at a time. Not for sources that Highway includes once per instruction set, nor for
+# kernels, whose helpers have the same names from file to file. CMake's own unity builds name sources by absolute paths, so
+# that no clone would find in a compiler cache what another one left.
 function(terngrad_unity_build target kind)
-  if(TERNGRAD_UNITY_BUILD STREQUAL "all" OR TERNGRAD_UNITY_BUILD STREQUAL kind)
-    set_target_properties(${target} PROPERTIES UNITY_BUILD ON UNITY_BUILD_BATCH_SIZE 8)
+  if(NOT TERNGRAD_UNITY_BUILD STREQUAL "all" AND NOT TERNGRAD_UNITY_BUILD STREQUAL kind)
+    return()
   endif()
+  get_target_property(sources ${target} SOURCES)
+  set(together "")
+  set(separate "")
+  foreach(source IN LISTS sources)
+    file(REAL_PATH ${source} path BASE_DIRECTORY ${CMAKE_CURRENT_SOURCE_DIR})
+    cmake_path(IS_PREFIX PROJECT_SOURCE_DIR ${path} is_ours)
+    cmake_path(IS_PREFIX PROJECT_BINARY_DIR ${path} is_generated)
+    if(source MATCHES "^[^$]*\\.cpp$" AND is_ours AND NOT is_generated)
+      cmake_path(RELATIVE_PATH path BASE_DIRECTORY ${PROJECT_SOURCE_DIR})
+      list(APPEND together ${path})
+    else()
+      list(APPEND separate ${source})
+    endif()
+  endforeach()
+  list(LENGTH together num_sources)
+  math(EXPR last "${num_sources} - 1")
+  foreach(begin RANGE 0 ${last} 8)
+    list(SUBLIST together ${begin} 8 batch)
+    list(TRANSFORM batch PREPEND "#include \"")
+    list(TRANSFORM batch APPEND "\"")
+    list(JOIN batch "\n" lines)
+    set(file ${CMAKE_CURRENT_BINARY_DIR}/unity/${target}_${begin}.cpp)
+    file(CONFIGURE OUTPUT ${file} CONTENT "${lines}\n" @ONLY)
+    list(APPEND separate ${file})
+  endforeach()
+  set_target_properties(${target} PROPERTIES SOURCES "${separate}")
 endfunction()
 
 # terngrad_library(name SOURCES ... PUBLIC libs PRIVATE libs): the static library terngrad_<name>, alias terngrad::<name>.
