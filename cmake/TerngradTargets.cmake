@@ -51,7 +51,7 @@ function(terngrad_target_defaults target)
 endfunction()
 
 # terngrad_unity_build(target kind): where TERNGRAD_UNITY_BUILD asks for that kind, tests or all, compiles the sources that a
-# target of this folder has so far eight at a time. Not for sources that Highway includes once per instruction set, nor for
+# target of this folder was given so far in batches of eight; what is added later stays separate. Not for sources that Highway includes once per instruction set, nor for
 # kernels, whose helpers have the same names from file to file. CMake's own unity builds name sources by absolute paths, so
 # that no clone would find in a compiler cache what another one left.
 function(terngrad_unity_build target kind)
@@ -62,7 +62,7 @@ function(terngrad_unity_build target kind)
   set(together "")
   set(separate "")
   foreach(source IN LISTS sources)
-    file(REAL_PATH ${source} path BASE_DIRECTORY ${CMAKE_CURRENT_SOURCE_DIR})
+    cmake_path(ABSOLUTE_PATH source BASE_DIRECTORY ${CMAKE_CURRENT_SOURCE_DIR} NORMALIZE OUTPUT_VARIABLE path)
     cmake_path(IS_PREFIX PROJECT_SOURCE_DIR ${path} is_ours)
     cmake_path(IS_PREFIX PROJECT_BINARY_DIR ${path} is_generated)
     if(source MATCHES "^[^$]*\\.cpp$" AND is_ours AND NOT is_generated)
@@ -72,6 +72,9 @@ function(terngrad_unity_build target kind)
       list(APPEND separate ${source})
     endif()
   endforeach()
+  if(NOT together)
+    return()
+  endif()
   list(LENGTH together num_sources)
   math(EXPR last "${num_sources} - 1")
   foreach(begin RANGE 0 ${last} 8)
@@ -110,7 +113,8 @@ endfunction()
 # terngrad_test(folder [COST cost] LIBS libs NAMES a b ... [SEQUENTIAL c d ...]): one program <folder>_test from
 # <folder>/a_test.cpp ..., its tests registered with ctest one by one so that a skipped test is reported as skipped. Where
 # ctest does not know from an earlier run how long tests take, those of the highest cost start first. SEQUENTIAL: names of
-# tests in which a single thread runs, or several that meet as in others; the thread sanitizer is spared them.
+# tests of code in which one thread runs, or in which parallel loops and trainings meet as in tests of others; the thread
+# sanitizer is spared them.
 function(terngrad_test folder)
   cmake_parse_arguments(ARG "" "COST" "LIBS;NAMES;SEQUENTIAL" ${ARGN})
   if(NOT TERNGRAD_SANITIZE STREQUAL "thread")

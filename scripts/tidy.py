@@ -10,6 +10,7 @@ anything.
 """
 
 import concurrent.futures
+import contextlib
 import hashlib
 import json
 import os
@@ -24,6 +25,8 @@ import time
 ROOT = pathlib.Path(__file__).resolve().parents[1]
 # A pass that no run asked for in so long is forgotten.
 KEPT_SECONDS = 30 * 24 * 3600
+STAMP = re.compile(r"[0-9a-f]{64}")
+NUM_PROCESSORS = len(os.sched_getaffinity(0))
 
 # Beside .clang-tidy. The build's flags are g++'s; clang knows most of them.
 OPTIONS = [
@@ -58,7 +61,9 @@ def commands_for_clang(commands):
     gcc_headers = subprocess.run(["g++", "-print-file-name=include"], capture_output=True, text=True, check=True).stdout.strip()
     kept = []
     for entry in commands:
-        file = os.path.relpath(os.path.join(entry["directory"], entry["file"]), ROOT)
+        file = os.path.relpath(os.path.realpath(os.path.join(entry["directory"], entry["file"])), ROOT)
+        if "/unity/terngrad_" in file:
+            sys.exit("tidy.py: this build compiles sources of libraries together (TERNGRAD_UNITY_BUILD=all): take another one")
         if not is_looked_at(file, entry["command"]):
             continue
         words = shlex.split(entry["command"])
@@ -71,16 +76,23 @@ def commands_for_clang(commands):
 
 
 def included_files(database):
-    """What each source is made of, itself included, as the compiler of clang-tidy finds it."""
+    """What each source is made of, itself included, as the compiler of clang-tidy finds it; of none if the scanner fails."""
     scanner = pathlib.Path(shutil.which("clang-tidy")).resolve().with_name("clang-scan-deps")
+    if not scanner.exists():
+        print(f"tidy.py: there is no {scanner}, so that no pass is remembered", file=sys.stderr)
+        return {}
+    # A source that it cannot follow makes it fail too, and is missing in what it prints.
     result = subprocess.run(
-        [scanner, f"-compilation-database={database}", f"-j={os.cpu_count()}"], capture_output=True, text=True, cwd=ROOT
+        [scanner, f"-compilation-database={database}", f"-j={NUM_PROCESSORS}"], capture_output=True, text=True, cwd=ROOT
     )
+    if result.returncode < 0 or not result.stdout.endswith("\n"):
+        print(f"tidy.py: {scanner} ended early, so that no pass is remembered:\n{result.stderr}", file=sys.stderr)
+        return {}
     files = {}
     for rule in re.split(r"(?<!\\)\n", result.stdout):
         names = rule.replace("\\\n", " ").split()[1:]
         if names:
-            source = os.path.normpath(names[0])
+            source = os.path.realpath(names[0])
             files.setdefault(source, set()).update(os.path.normpath(name) for name in names)
     return files
 
@@ -97,49 +109,52 @@ class Digests:
         return self.known[file]
 
 
-def key_of(commands, files, surroundings, digests):
+class Keys:
     """Of all that the result for a source depends on; the same in any folder."""
-    parts = [*surroundings, *sorted(commands)]
-    parts += sorted(f"{file} {digests.of(file)}" for file in files)
-    return hashlib.sha256("\n".join(parts).replace(str(ROOT), ".").encode()).hexdigest()
+
+    def __init__(self, commands, database):
+        self.version = subprocess.run(["clang-tidy", "--version"], capture_output=True, text=True, check=True).stdout
+        self.commands = {}
+        for entry in commands:
+            self.commands.setdefault(entry["file"], []).append(entry["command"])
+        self.files = included_files(database)
+
+    def of(self, source, digests):
+        """None for a source whose includes could not be followed."""
+        if source not in self.files:
+            return None
+        # clang-tidy takes the nearest of these.
+        folders = [folder for folder in pathlib.Path(source).parents if folder.is_relative_to(ROOT)]
+        checks = [folder / ".clang-tidy" for folder in folders if (folder / ".clang-tidy").exists()]
+        files = [*map(str, checks), str(ROOT / "scripts/tidy.py"), *self.files[source]]
+        parts = [self.version, *sorted(self.commands[source]), *sorted(f"{file} {digests.of(file)}" for file in files)]
+        return hashlib.sha256("\n".join(parts).replace(str(ROOT), ".").encode()).hexdigest()
 
 
-def keys_of(commands, database):
-    """The key of each source; none of one whose includes could not be followed."""
-    version = subprocess.run(["clang-tidy", "--version"], capture_output=True, text=True, check=True).stdout
-    surroundings = [version, (ROOT / ".clang-tidy").read_text(), pathlib.Path(__file__).read_text()]
-    of_source = {}
-    for entry in commands:
-        of_source.setdefault(entry["file"], []).append(entry["command"])
-    files = included_files(database)
-    digests = Digests()
-    return {
-        source: key_of(lines, files[source], surroundings, digests) if source in files else None
-        for source, lines in of_source.items()
-    }
-
-
-def passes(source, folder, stamp):
-    """Whether clang-tidy finds nothing, which makes the stamp if there is one to make; else prints what it found."""
+def passes(source, folder):
+    """Whether clang-tidy finds nothing; else prints what it found."""
     options = options_for(os.path.relpath(source, ROOT))
     result = subprocess.run(["clang-tidy", *options, "-p", folder, source], capture_output=True, text=True, cwd=ROOT)
     if result.returncode != 0:
         print(result.stdout + result.stderr, flush=True)
-    elif stamp is not None:
-        stamp.touch()
     return result.returncode == 0
 
 
 def forget_old(cache):
     for stamp in cache.iterdir():
-        if time.time() - stamp.stat().st_mtime > KEPT_SECONDS:
-            stamp.unlink()
+        # Another run may forget it too.
+        with contextlib.suppress(FileNotFoundError):
+            if STAMP.fullmatch(stamp.name) and time.time() - stamp.stat().st_mtime > KEPT_SECONDS:
+                stamp.unlink()
 
 
 def main():
     if len(sys.argv) != 2 or sys.argv[1] in ("--help", "-h"):
         print(__doc__.strip(), file=sys.stdout if sys.argv[1:] in (["--help"], ["-h"]) else sys.stderr)
         return 0 if sys.argv[1:] in (["--help"], ["-h"]) else 2
+    for program in ["clang-tidy", "g++"]:
+        if shutil.which(program) is None:
+            sys.exit(f"tidy.py: there is no {program} (scripts/install_deps.sh --lint)")
     cache = pathlib.Path(os.environ.get("TERNGRAD_TIDY_CACHE") or pathlib.Path.home() / ".cache/terngrad-tidy")
     cache.mkdir(parents=True, exist_ok=True)
     commands = commands_for_clang(json.loads(pathlib.Path(sys.argv[1]).read_text()))
@@ -150,19 +165,34 @@ def main():
     database = folder / "compile_commands.json"
     database.write_text(json.dumps(commands, indent=1))
 
-    stamps = {source: key and cache / key for source, key in keys_of(commands, database).items()}
+    keys = Keys(commands, database)
+    digests = Digests()
+    known = {source: keys.of(source, digests) for source in keys.commands}
+    new = []
+    for source, key in known.items():
+        if key is not None and (cache / key).exists():
+            (cache / key).touch()
+        else:
+            new.append(source)
     # The largest first, so that none of the long ones is left for the end.
-    new = [source for source, stamp in stamps.items() if stamp is None or not stamp.exists()]
     new.sort(key=lambda source: -os.path.getsize(source))
-    for stamp in stamps.values():
-        if stamp is not None and stamp.exists():
-            stamp.touch()
-    with concurrent.futures.ThreadPoolExecutor(os.cpu_count()) as pool:
-        passed = dict(zip(new, pool.map(lambda source: passes(source, folder, stamps[source]), new)))
+
+    def look_at(source):
+        has_passed = passes(source, folder)
+        # What was looked at is what the key is of, unless a file was changed meanwhile.
+        if has_passed and known[source] is not None and keys.of(source, Digests()) == known[source]:
+            (cache / known[source]).touch()
+        return has_passed
+
+    with concurrent.futures.ThreadPoolExecutor(NUM_PROCESSORS) as pool:
+        passed = dict(zip(new, pool.map(look_at, new)))
     forget_old(cache)
     failed = [os.path.relpath(source, ROOT) for source, has_passed in passed.items() if not has_passed]
-    num_unchanged = len(stamps) - len(new)
-    print(f"tidy.py: {len(stamps)} sources, {num_unchanged} unchanged since they passed, {len(failed)} failed", *failed)
+    num_unchanged = len(known) - len(new)
+    print(f"tidy.py: {len(known)} sources, {num_unchanged} unchanged since they passed, {len(failed)} failed", *failed)
+    num_unfollowed = sum(key is None for key in known.values())
+    if num_unfollowed > 0:
+        print(f"tidy.py: the includes of {num_unfollowed} cannot be followed: they are looked at every time")
     return 1 if failed else 0
 
 

@@ -8,7 +8,6 @@
 #include <string>
 
 #include "tests/datasets/data_files.h"
-#include "tests/support/sanitized.h"
 
 namespace terngrad::mnist_test {
 namespace {
@@ -117,7 +116,6 @@ struct Published {
 class RealMnist : public ::testing::TestWithParam<Published> {};
 
 TEST_P(RealMnist, IsThePublishedSet) {
-  if (testing::kIsThreadSanitized) GTEST_SKIP() << "loops of the test's own, in one thread";
   const std::string data_dir = "../shared/data/mnist";
   if (!std::filesystem::exists(data_dir)) GTEST_SKIP() << "no MNIST in " << data_dir;
   const auto set = make_mnist({.data_dir = data_dir, .subset = GetParam().subset});

@@ -10,11 +10,12 @@ import unittest
 
 SCRIPT = pathlib.Path(__file__).resolve().parents[2] / "scripts/tidy.py"
 
-# Notes which source it is asked for; finds the word BAD in it and in header.h.
+# Notes which source it is asked for; edits one that says so, as if somebody had meanwhile; finds the word BAD in it and in header.h.
 TIDY = r"""#!/usr/bin/env bash
 if [[ $1 == --version ]]; then cat "$(dirname "$0")/version"; exit; fi
 source=${*: -1}
 echo "$(basename "$source")" >>"$(dirname "$0")/asked"
+if grep -q EDIT "$source"; then echo "int edited();" >"$source"; exit; fi
 if grep -q BAD "$source" "$(dirname "$source")/header.h"; then echo "found in $source"; exit 1; fi
 """
 # a.cpp includes header.h, b.cpp nothing, and c.cpp cannot be followed.
@@ -56,15 +57,18 @@ class Tidy(unittest.TestCase):
         ]
         (root / "build/ci/compile_commands.json").write_text(json.dumps(commands))
 
-    def run_on(self, root=None):
+    def environment(self):
+        return dict(os.environ, PATH=f"{self.tools}:{os.environ['PATH']}", TERNGRAD_TIDY_CACHE=str(self.folder / "cache"))
+
+    def run_on(self, root=None, errors=""):
         """Runs; gives the exit code, what was printed, and the sources that clang-tidy was asked for."""
         root = root or self.root
         (self.tools / "asked").write_text("")
-        environment = dict(os.environ, PATH=f"{self.tools}:{os.environ['PATH']}", TERNGRAD_TIDY_CACHE=str(self.folder / "cache"))
         result = subprocess.run(
-            [root / "scripts/tidy.py", root / "build/ci/compile_commands.json"], env=environment, capture_output=True, text=True
+            [root / "scripts/tidy.py", root / "build/ci/compile_commands.json"], env=self.environment(), capture_output=True, text=True
         )
-        self.assertEqual(result.stderr, "")
+        self.assertIn(errors, result.stderr)
+        self.assertEqual(bool(errors), bool(result.stderr))
         return result.returncode, result.stdout, sorted((self.tools / "asked").read_text().split())
 
     def test_looks_at_sources_once(self):
@@ -80,6 +84,7 @@ class Tidy(unittest.TestCase):
         for change in [
             lambda: self.write_commands(self.root, ["kernels/a.cpp", "kernels/b.cpp"], "-O2"),
             lambda: (self.root / ".clang-tidy").write_text("Checks: none\n"),
+            lambda: (self.root / "kernels/.clang-tidy").write_text("Checks: some\n"),
             lambda: (self.tools / "version").write_text("15"),
         ]:
             change()
@@ -108,10 +113,40 @@ class Tidy(unittest.TestCase):
         self.assertEqual(self.run_on()[2], ["b.cpp", "c.cpp"])
         self.assertEqual(self.run_on()[2], ["c.cpp"])
 
+    def test_a_source_that_is_edited_meanwhile_has_not_passed(self):
+        (self.root / "kernels/b.cpp").write_text("EDIT\n")
+        self.run_on()
+        (self.root / "kernels/b.cpp").write_text("EDIT\n")
+        self.assertEqual(self.run_on()[2], ["b.cpp"])
+
+    def test_a_scanner_that_ends_early_lets_nothing_be_remembered(self):
+        (self.tools / "clang-scan-deps").write_text(SCAN + "printf 'c.o: '\n")
+        for _ in range(2):
+            code, _, asked = self.run_on(errors="ended early")
+            self.assertEqual((code, asked), (0, ["a.cpp", "b.cpp"]))
+
+    def test_forgets_old_passes_and_no_other_files(self):
+        self.run_on()
+        other = self.folder / "cache/notes"
+        other.write_text("")
+        for file in (self.folder / "cache").iterdir():
+            os.utime(file, (0, 0))
+        self.write_commands(self.root, ["kernels/b.cpp"])
+        self.assertEqual(self.run_on()[2], [])
+        self.assertEqual(len(list((self.folder / "cache").iterdir())), 2)
+        self.assertTrue(other.exists())
+
+    def test_refuses_a_build_that_compiles_sources_of_libraries_together(self):
+        self.write_commands(self.root, ["kernels/a.cpp", "build/ci/trainers/unity/terngrad_trainers_objects_0.cpp"])
+        result = subprocess.run([self.root / "scripts/tidy.py", self.root / "build/ci/compile_commands.json"],
+                                env=self.environment(), capture_output=True, text=True)
+        self.assertEqual(result.returncode, 1)
+        self.assertIn("TERNGRAD_UNITY_BUILD=all", result.stderr)
+
     def test_refuses_a_build_without_sources(self):
         self.write_commands(self.root, ["tests/e.cpp"])
         result = subprocess.run([self.root / "scripts/tidy.py", self.root / "build/ci/compile_commands.json"],
-                                env=dict(os.environ, TERNGRAD_TIDY_CACHE=str(self.folder / "cache")), capture_output=True, text=True)
+                                env=self.environment(), capture_output=True, text=True)
         self.assertEqual(result.returncode, 1)
         self.assertIn("has no source to look at", result.stderr)
 

@@ -148,6 +148,8 @@ class Bench:
         self.objects = arguments.objects
         self.link = arguments.link
         self.folder = pathlib.Path(arguments.folder)
+        if not self.folder.name.endswith("_mutant"):
+            sys.exit(f"mutations.py: --folder {self.folder} is emptied first: its name must end in _mutant")
         shutil.rmtree(self.folder, ignore_errors=True)
         self.folder.mkdir(parents=True)
 
@@ -157,7 +159,8 @@ class Bench:
         changed = sorted(path for path in self.folder.rglob("*") if path.suffix in (".cuh", ".cu", ".h", ".cpp"))
         digest = hashlib.sha256(b"".join(path.read_bytes() for path in changed)).hexdigest()
         # Changed a moment ago, but not while it is compiled: ccache need not fear that.
-        environment = dict(os.environ, CCACHE_SLOPPINESS="include_file_mtime,include_file_ctime")
+        sloppiness = [*os.environ.get("CCACHE_SLOPPINESS", "").split(","), "include_file_mtime", "include_file_ctime"]
+        environment = dict(os.environ, CCACHE_SLOPPINESS=",".join(filter(None, sloppiness)))
         includes = [self.folder, self.root, self.root / "tests", self.root / "tests/simt/include"]
         subprocess.run(
             [*self.launcher, self.compiler, "-std=c++20", "-O1", "-ffp-contract=off", "-Wno-unknown-pragmas", *options]
@@ -176,6 +179,8 @@ class Bench:
         # The test of a kernel; a test is the source itself. The kernel's object is in a library, where nothing looks for
         # it any more.
         others = [other for other in self.objects if other.endswith(f"/{tests_of or pathlib.Path(source).stem}_test.cpp.o")]
+        if not others and not source.startswith("tests/"):
+            sys.exit(f"mutations.py: no object of the tests of {source} among --objects")
         program = self.folder / "mutant"
         sanitizers = [sanitizer] if sanitizer else []
         subprocess.run([self.compiler, *sanitizers, obj, *others, *self.link, "-o", program], check=True)

@@ -27,7 +27,7 @@ def digits():
     numbers = random.Random(1)
     for name, count in [("train", 160), ("t10k", 40)]:
         for kind, content in [("images-idx3", struct.pack(">4I", 0x803, count, 28, 28) + numbers.randbytes(count * 28 * 28)),
-                              ("labels-idx1", struct.pack(">2I", 0x801, count) + bytes(i % 10 for i in range(count)))]:
+                              ("labels-idx1", struct.pack(">2I", 0x801, count) + bytes(numbers.randrange(10) for _ in range(count)))]:
             with open(os.path.join(folder.name, f"{name}-{kind}-ubyte"), "wb") as file:
                 file.write(content)
     return folder
