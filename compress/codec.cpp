@@ -10,4 +10,13 @@ std::unique_ptr<DeviceCoder> Codec::make_device_coder(const DeviceExchangeSetup&
   TERNGRAD_THROW(NotSupported, "[", name(), "] the codec has no version for GPUs");
 }
 
+void check_scalers(const Codec& codec, const EncodedSlice& encoded) {
+  const float greatest = codec.traits().greatest_scaler;
+  for (const float scaler : encoded.scalers) {
+    if (scaler >= 0 && scaler <= greatest) continue;
+    TERNGRAD_THROW(CommunicationError, "[", codec.name(), "] scaler ", scaler, " of segment ", encoded.slice.segment,
+                   " is none from 0 to ", greatest);
+  }
+}
+
 }  // namespace terngrad

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <limits>
 #include <memory>
 #include <span>
 #include <string>
@@ -16,8 +17,9 @@ namespace terngrad {
 
 struct CodecTraits {
   double bits_per_element = 32;  // of the payload, without headers and scalers
-  bool fixed_size = true;        // bits_per_element is exact; else an upper bound
-  bool unbiased = true;          // E[decoded] = gradient
+  bool fixed_size = true;        // bits_per_element is exact; else the most, but for 32 bits a chunk (tmask)
+  float greatest_scaler = std::numeric_limits<float>::max();  // that a message may carry; 0: they say nothing
+  bool unbiased = true;                                       // E[decoded] = gradient
   bool wants_error_feedback = false;
   bool summable = false;     // codes of different workers add up as integers
   bool adds_floats = false;  // elements of different workers add up in fp32, in the order of kernels/worker_tree.h:
@@ -140,5 +142,10 @@ class Codec {
   /// Decodes one worker's slice by itself. @param out [slice.count]
   virtual void decode(const EncodedSlice& encoded, std::span<float> out) const = 0;
 };
+
+/// Checks what a worker's message says of a slice besides its content: scalers are numbers from 0 to
+/// CodecTraits::greatest_scaler.
+/// @throws CommunicationError
+void check_scalers(const Codec& codec, const EncodedSlice& encoded);
 
 }  // namespace terngrad

@@ -61,14 +61,18 @@ void Parcels::append(std::span<const std::uint8_t> bytes) {
 
 std::span<std::uint8_t> Parcels::extend(std::span<const std::uint64_t> sizes) {
   const std::size_t begin = used_;
+  std::size_t end = begin;
+  for (const std::uint64_t size : sizes) end += (size + 7) / 8;
+  // What may throw comes first.
+  reserve(end);
+  const std::size_t count = sizes_.size() + sizes.size();
+  if (count > sizes_.capacity()) sizes_.reserve(std::max(count, 2 * sizes_.capacity()));
+  if (count > offsets_.capacity()) offsets_.reserve(std::max(count, 2 * offsets_.capacity()));
   for (const std::uint64_t size : sizes) {
     offsets_.push_back(used_);
     sizes_.push_back(size);
     used_ += (size + 7) / 8;
   }
-  const std::size_t end = std::exchange(used_, begin);
-  reserve(end);
-  used_ = end;
   return {reinterpret_cast<std::uint8_t*>(words_.data() + begin), (end - begin) * 8};
 }
 

@@ -1,11 +1,12 @@
 #include "compress/compressed_all_reduce.h"
 
 #include <algorithm>
+#include <bit>
 #include <chrono>
-#include <cmath>
 #include <cstring>
 
 #include "compress/codec_shares.h"
+#include "compress/mean_limit.h"
 #include "kernels/bfloat16.h"
 #include "kernels/errors.h"
 #include "kernels/parallel.h"
@@ -43,6 +44,7 @@ std::uint64_t exchange_fingerprint(const Layout& layout, const CodecPlan& plan, 
   Fingerprint hash;
   hash.add(plan.fingerprint()).add(to_string(options.return_codec)).add(to_string(algorithm));
   hash.add(static_cast<std::uint64_t>(options.on_nonfinite)).add(options.seed);
+  if (options.mean_factor != 1) hash.add(std::uint64_t{std::bit_cast<std::uint32_t>(options.mean_factor)});
   if (options.owners == ShareOwners::kServers) {
     hash.add(to_string(options.owners)).add(std::uint64_t{options.update != nullptr});
     hash.add(static_cast<std::uint64_t>(workers.num_servers));
@@ -104,6 +106,7 @@ CompressedAllReduce::CompressedAllReduce(const Layout& layout, CodecPlan plan, W
       plan_(std::move(plan)),
       stream_(Device::cpu(), options.num_threads),
       algorithm_(algorithm_for(options, layout_, plan_, workers_)),
+      greatest_mean_(greatest_mean(options.mean_factor)),
       context_{options.run_id, exchange_fingerprint(layout_, plan_, workers_, options, algorithm_), 0},
       whole_{{whole_segments(layout_)}, PayloadForm::kNatural},
       shares_{cut_shares(options, layout_, plan_, workers_), PayloadForm::kNatural},
@@ -233,9 +236,11 @@ void CompressedAllReduce::combine_scalers(NonfiniteTensors& found) {
     const auto first = static_cast<std::size_t>(plan_.first_scaler(segment));
     const auto count = static_cast<std::size_t>(plan_.first_scaler(segment + 1)) - first;
     const bool mean = plan_.codec_of(segment).sharing() == ScalerSharing::kMean;
+    // A greater one than an encoder can send counts as not finite, as NaN does.
+    const float most = plan_.codec_of(segment).traits().greatest_scaler;
     for (const Message& message : messages_) {
       const std::span<const float> local = message.records[static_cast<std::size_t>(segment)].encoded.scalers;
-      if (std::all_of(local.begin(), local.end(), [](float scaler) { return std::isfinite(scaler); })) continue;
+      if (std::all_of(local.begin(), local.end(), [most](float scaler) { return scaler <= most; })) continue;
       found.add_gradient(layout_.segment(segment), message.worker);
     }
     for (std::size_t s = 0; s < count; ++s) {
@@ -243,7 +248,7 @@ void CompressedAllReduce::combine_scalers(NonfiniteTensors& found) {
       double sum = 0;
       for (const Message& message : messages_) {
         const float local = message.records[static_cast<std::size_t>(segment)].encoded.scalers[s];
-        if (!std::isfinite(local)) continue;  // counts as zero
+        if (!(local <= most)) continue;  // counts as zero
         greatest = std::max(greatest, local);
         sum += static_cast<double>(local);
       }
@@ -325,10 +330,10 @@ void CompressedAllReduce::check_mean(const TensorTable& mean, NonfiniteTensors& 
   for (int segment = 0; segment < layout_.num_segments(); ++segment) {
     // Sums of codes are at most N, times a scaler of at most 2^126 over N. Other means are sums of finite numbers too,
     // but those may leave the range of fp32, or the return leg's rounding that of bfloat16.
-    if (plan_.codec_of(segment).traits().summable) continue;
+    if (plan_.codec_of(segment).traits().summable && options_.mean_factor <= 1) continue;
     const Segment& tensor = layout_.segment(segment);
     const std::span<float> values(mean.tensor(segment), static_cast<std::size_t>(tensor.num_elements));
-    if (all_finite(values, stream_)) continue;
+    if (are_within(values, greatest_mean_, stream_)) continue;
     found.add_mean(tensor);
     std::fill(values.begin(), values.end(), 0.0f);
   }
@@ -417,8 +422,8 @@ bool CompressedAllReduce::update_shares(const ShareRange& own, const TensorTable
   std::vector<std::uint32_t> overflowed(static_cast<std::size_t>(layout_.num_segments()));
   for (std::size_t share = own.first; share < own.end(); ++share) {
     for (const Slice& slice : shares_.slices[share]) {
-      const bool is_finite = all_finite({mean.slice(slice), static_cast<std::size_t>(slice.count)}, stream_);
-      if (!is_finite) overflowed[static_cast<std::size_t>(slice.segment)] = 1;
+      const std::span<const float> values(mean.slice(slice), static_cast<std::size_t>(slice.count));
+      if (!are_within(values, greatest_mean_, stream_)) overflowed[static_cast<std::size_t>(slice.segment)] = 1;
     }
   }
   workers_.communicator->all_reduce_max(overflowed);

@@ -30,6 +30,9 @@ struct CompressedAllReduceOptions {
   /// What owners make of their shares, on all ranks or none; not owned by the exchange. What is called mean is then
   /// what it makes of the mean.
   ShareUpdate* update = nullptr;
+  /// What the mean is multiplied by afterwards, by the caller or the update: one that would then overflow has
+  /// overflowed.
+  float mean_factor = 1;
   std::uint64_t seed = 1;
   std::uint64_t run_id = 0;  // the same on all ranks; messages of another run are refused
   int num_threads = 1;       // of this process; results do not depend on it
@@ -115,6 +118,7 @@ class CompressedAllReduce final : public GradientExchange {
   CodecPlan plan_;
   Stream stream_;
   ExchangeAlgorithm algorithm_;
+  float greatest_mean_;
   MessageContext context_;
   Parts whole_;   // one part: all tensors
   Parts shares_;  // one part per worker

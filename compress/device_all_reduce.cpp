@@ -1,8 +1,10 @@
 #include "compress/device_all_reduce.h"
 
 #include <algorithm>
+#include <array>
 #include <utility>
 
+#include "compress/mean_limit.h"
 #include "kernels/copy.h"
 #include "kernels/errors.h"
 
@@ -83,10 +85,11 @@ DeviceAllReduce::DeviceAllReduce(const Layout& layout, CodecPlan plan, const Wor
     }
     coders_.push_back(group.codec->make_device_coder(setup_, group.segments, slots));
     scaler_gathers_.push_back(coders_.back()->gather_scalers(ranks_));
-    if (coders_.back()->can_overflow()) {
+    if (coders_.back()->can_overflow() || options.mean_factor > 1) {
       can_overflow.insert(can_overflow.end(), group.segments.begin(), group.segments.end());
     }
   }
+  std::ranges::sort(can_overflow);
   return_leg_ = std::make_unique<DeviceReturnLeg>(
       setup_, plan_, coders_,
       DeviceReturnLeg::Options{.codec = options.return_codec,
@@ -94,7 +97,7 @@ DeviceAllReduce::DeviceAllReduce(const Layout& layout, CodecPlan plan, const Wor
                                .rank = communicator_->rank(),
                                .owners = options.owners,
                                .travels = algorithm_ == ExchangeAlgorithm::kScatterReduce});
-  mean_check_ = std::make_unique<DeviceMeanCheck>(setup_, can_overflow);
+  mean_check_ = std::make_unique<DeviceMeanCheck>(setup_, can_overflow, greatest_mean(options.mean_factor));
   stream_.synchronize();
 }
 
@@ -138,6 +141,7 @@ void DeviceAllReduce::submit(std::span<const TensorTable> gradients, const Tenso
     part();
     if (times != nullptr) (times->*timer).stop(stream);
   };
+  has_sent_ = true;
   timed(&Times::measure, [&] {
     for (const auto& coder : coders_) coder->measure(gradients, step, stream);
     timed(&Times::scalers, [&] { communicator_->all_gather(scaler_gathers_, stream); });
@@ -210,6 +214,11 @@ float DeviceAllReduce::decode_local(int local_worker, int segment, std::span<flo
   TERNGRAD_REQUIRE(static_cast<std::int64_t>(out.size()) == setup_.layout.segment(segment).num_elements,
                    "[exchange] tensor '", setup_.layout.segment(segment).name, "' has ",
                    setup_.layout.segment(segment).num_elements, " elements, out holds ", out.size());
+  std::array<std::uint32_t, 1> skipped = {0};
+  if (has_sent_) copy<std::uint32_t>({nonfinite_->skip(), 1}, std::span(skipped), stream_);
+  stream_.synchronize();
+  TERNGRAD_REQUIRE((has_sent_ && skipped[0] == 0) || out.empty(), "[exchange] the last step sent nothing of tensor ",
+                   segment);
   const auto group = static_cast<std::size_t>(plan_.group_of(segment));
   const DeviceCoder& coder = *coders_[group];
   const DeviceSlots& slots = coder.slots();

@@ -107,6 +107,7 @@ class DeviceAllReduce final : public GradientExchange {
   std::unique_ptr<DeviceReturnLeg> return_leg_;
   std::unique_ptr<DeviceMeanCheck> mean_check_;
   std::shared_ptr<DeviceNonfinite> nonfinite_;
+  bool has_sent_ = false;  // a step was submitted
 };
 
 }  // namespace terngrad

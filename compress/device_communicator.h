@@ -60,7 +60,8 @@ class DeviceCommunicator {
   /// @throws CommunicationError
   virtual void check() = 0;
   /// Gives the group up on this rank, because it or another one cannot go on: operations under way end, with whatever
-  /// results, so that streams can be waited for. Nothing but destruction may follow.
+  /// results, so that streams can be waited for. Nothing but destruction may follow. Graphs that have captured
+  /// operations of the group must be gone on this rank, or it may wait for that: NCCL counts them.
   virtual void abandon() noexcept {}
 
  protected:

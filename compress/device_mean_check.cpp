@@ -1,12 +1,12 @@
 #include "compress/device_mean_check.h"
 
+#include <bit>
+
 #include "kernels/copy.h"
 #include "kernels/scaler.h"
 
 namespace terngrad {
 namespace {
-
-constexpr std::uint32_t kInfinityBits = 0x7f800000u;
 
 std::vector<Slice> whole_tensors(const Layout& layout, const std::vector<int>& segments) {
   std::vector<Slice> slices;
@@ -19,8 +19,10 @@ std::vector<Slice> whole_tensors(const Layout& layout, const std::vector<int>& s
 
 }  // namespace
 
-DeviceMeanCheck::DeviceMeanCheck(const DeviceExchangeSetup& setup, const std::vector<int>& segments)
+// Bit patterns of magnitudes are ordered as they are; infinity follows the greatest number, and NaN comes after it.
+DeviceMeanCheck::DeviceMeanCheck(const DeviceExchangeSetup& setup, const std::vector<int>& segments, float greatest)
     : tensors_(whole_tensors(setup.layout, segments)),
+      first_too_great_(std::bit_cast<std::uint32_t>(greatest) + 1),
       plan_(tensors_, setup.device),
       places_(static_cast<std::int64_t>(tensors_.size()), setup.device),
       flags_(places_.num_elements(), setup.device),
@@ -38,7 +40,7 @@ DeviceMeanCheck::DeviceMeanCheck(const DeviceExchangeSetup& setup, const std::ve
 void DeviceMeanCheck::submit(const TensorTable& mean, const Verdict& verdict, Stream& stream) {
   if (tensors_.empty()) return;
   const std::int64_t count = places_.num_elements();
-  nonfinite_flags(plan_, {&mean, 1}, kInfinityBits, flags_.span(), stream);
+  nonfinite_flags(plan_, {&mean, 1}, first_too_great_, flags_.span(), stream);
   share_scalers({.places = places_.data(),
                  .num_scalers = count,
                  .num_workers = 1,

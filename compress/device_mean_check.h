@@ -19,7 +19,8 @@ namespace terngrad {
 class DeviceMeanCheck {
  public:
   /// @param segments  of the setup's layout: the tensors whose mean can overflow, in order
-  DeviceMeanCheck(const DeviceExchangeSetup& setup, const std::vector<int>& segments);
+  /// @param greatest  that a mean may be, as greatest_mean gives it
+  DeviceMeanCheck(const DeviceExchangeSetup& setup, const std::vector<int>& segments, float greatest);
 
   /// What is done about a mean that is not finite.
   struct Verdict {
@@ -31,7 +32,8 @@ class DeviceMeanCheck {
   void submit(const TensorTable& mean, const Verdict& verdict, Stream& stream);
 
  private:
-  std::vector<Slice> tensors_;  // none is empty
+  std::vector<Slice> tensors_;     // none is empty
+  std::uint32_t first_too_great_;  // bits of the magnitude
   StatisticsPlan plan_;
   Buffer<ScalerPlace> places_;
   Buffer<float> flags_;

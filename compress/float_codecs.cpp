@@ -96,6 +96,7 @@ const std::string& FloatCodec::name() const {
 CodecTraits FloatCodec::traits() const {
   return {.bits_per_element = width_ == Width::kFloat32 ? 32.0 : 16.0,
           .fixed_size = true,
+          .greatest_scaler = 0,
           .unbiased = width_ == Width::kFloat32,
           .wants_error_feedback = false,
           .summable = false,
@@ -124,6 +125,11 @@ void FloatCodec::check(const EncodedSlice& encoded) const {
                    encoded.payload.size(), " bytes in format ", static_cast<int>(encoded.format), ", expected ",
                    expected, " in format 0");
   }
+  const std::size_t used = static_cast<std::size_t>(encoded.slice.count) * (width_ == Width::kFloat32 ? 4 : 2);
+  const auto padding = encoded.payload.subspan(used);
+  if (std::ranges::all_of(padding, [](std::uint8_t byte) { return byte == 0; })) return;
+  TERNGRAD_THROW(CommunicationError, "[", name(), "] payload of segment ", encoded.slice.segment,
+                 " is filled up with other bytes than zeros");
 }
 
 void FloatCodec::aggregate(std::span<const AggregateJob> jobs, AggregateUnit unit, Stream& stream) const {

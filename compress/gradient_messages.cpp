@@ -24,6 +24,7 @@ void check_record(const Message::Record& record, const Slice& slice, const Codec
       static_cast<std::int64_t>(record.encoded.scalers.size()) != num_scalers) {
     TERNGRAD_THROW(CommunicationError, "it is not the expected ", codec.name(), " slice");
   }
+  check_scalers(codec, record.encoded);
   codec.check(record.encoded);
 }
 

@@ -7,8 +7,11 @@
 #include <algorithm>
 #include <array>
 #include <cstring>
+#include <exception>
+#include <memory>
 #include <sstream>
 #include <utility>
+#include <vector>
 
 #include "compress/message_pieces.h"
 #include "compress/mpi_group.h"
@@ -59,6 +62,28 @@ class MpiSum {
 
  private:
   MPI_Op operation_ = MPI_OP_NULL;
+};
+
+/// What is sent: where an operation fails, it takes the storage of the parcels over, and their owner gets none back.
+class Lent {
+ public:
+  /// Destroyed before the operation.
+  Lent(MpiOperation& operation, std::span<Parcels> parcels)
+      : parcels_(parcels),
+        kept_(std::make_shared<std::vector<Parcels>>(parcels.size())),
+        exceptions_before_(std::uncaught_exceptions()) {
+    operation.keep(kept_);
+  }
+  Lent(const Lent&) = delete;
+  Lent& operator=(const Lent&) = delete;
+  ~Lent() {
+    if (std::uncaught_exceptions() > exceptions_before_) std::ranges::move(parcels_, kept_->begin());
+  }
+
+ private:
+  std::span<Parcels> parcels_;
+  std::shared_ptr<std::vector<Parcels>> kept_;
+  int exceptions_before_;
 };
 
 class Mpi final : public MpiCommunicator {
@@ -126,6 +151,7 @@ class Mpi final : public MpiCommunicator {
 
   void all_gather(Parcels& mine, Parcels& all) override {
     MpiOperation operation(group_, MpiOperationKind::kAllGather);
+    const Lent lent(operation, {&mine, 1});
     for_each_peer([&](int peer) { operation.send(peer, mine.sizes(), mine.storage()); });
     take(operation, mine, all);
   }
@@ -134,6 +160,7 @@ class Mpi final : public MpiCommunicator {
     TERNGRAD_REQUIRE(outgoing.size() == static_cast<std::size_t>(group_.size),
                      "[all_to_all] one list of parcels for each of ", group_.size, " ranks, got ", outgoing.size());
     MpiOperation operation(group_, MpiOperationKind::kAllToAll);
+    const Lent lent(operation, outgoing);
     for_each_peer([&](int peer) {
       const Parcels& parcels = outgoing[static_cast<std::size_t>(peer)];
       operation.send(peer, parcels.sizes(), parcels.storage());
@@ -228,11 +255,14 @@ class Mpi final : public MpiCommunicator {
   /// Receives everybody's parcels, in order of ranks, this rank's own among them.
   void take(MpiOperation& operation, Parcels& own, Parcels& all) {
     operation.await_letters();
-    Parcels result = std::move(kept_);
+    const auto received = std::make_shared<Parcels>(std::move(kept_));
+    operation.keep(received);
+    Parcels& result = *received;
     result.clear();
     std::vector<std::size_t> begins;
     std::vector<std::size_t> lengths;
     for (int peer = 0; peer < group_.size; ++peer) {
+      if (peer != group_.rank) operation.require_parcels(peer);
       const std::span<const std::uint64_t> sizes = peer == group_.rank ? own.sizes() : operation.sizes(peer);
       begins.push_back(result.storage().size());
       lengths.push_back(result.extend(sizes).size());
@@ -271,6 +301,14 @@ class Mpi final : public MpiCommunicator {
     return {begin(peer), begin(peer + 1) - begin(peer)};
   }
 
+  /// A place for each rank's values, which the operation keeps.
+  template <class T>
+  std::vector<std::vector<T>>& kept_by(MpiOperation& operation) const {
+    const auto places = std::make_shared<std::vector<std::vector<T>>>(static_cast<std::size_t>(group_.size));
+    operation.keep(places);
+    return *places;
+  }
+
   template <class T, class Combine>
   void reduce(MpiOperationKind kind, std::span<T> values, const Combine& combine) {
     if (values.size_bytes() <= kSmallBytes) {
@@ -278,8 +316,8 @@ class Mpi final : public MpiCommunicator {
       return;
     }
     const Share own = share_of(group_.rank, values.size());
-    std::vector<std::vector<T>> theirs(static_cast<std::size_t>(group_.size));
     MpiOperation scatter(group_, kind);
+    std::vector<std::vector<T>>& theirs = kept_by<T>(scatter);
     for_each_peer([&](int peer) {
       const Share share = share_of(peer, values.size());
       scatter.send(peer, {}, bytes_of(std::span<const T>(values.subspan(share.first, share.count))));
@@ -309,8 +347,8 @@ class Mpi final : public MpiCommunicator {
   /// For few values: every rank gets everybody's.
   template <class T, class Combine>
   void reduce_everywhere(MpiOperationKind kind, std::span<T> values, const Combine& combine) {
-    std::vector<std::vector<T>> theirs(static_cast<std::size_t>(group_.size));
     MpiOperation operation(group_, kind);
+    std::vector<std::vector<T>>& theirs = kept_by<T>(operation);
     const std::span<const std::uint8_t> mine = bytes_of(std::span<const T>(values));
     for_each_peer([&](int peer) { operation.send(peer, {}, mine); });
     operation.await_letters();

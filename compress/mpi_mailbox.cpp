@@ -33,8 +33,6 @@ struct Letter {
 };
 static_assert(sizeof(Letter) + 8 * Mailbox::kMaxParcels <= kLetterBytes);
 
-std::uint64_t rounded_up8(std::uint64_t bytes) { return (bytes + 7) / 8 * 8; }
-
 /// What one other rank sends.
 struct Incoming {
   std::vector<std::uint8_t> letter = std::vector<std::uint8_t>(kLetterBytes);
@@ -234,13 +232,10 @@ class MpiMailbox final : public Mailbox {
                     letter.num_parcels <= kMaxParcels && is_sound_message(letter.data_bytes, letter.chunk_bytes);
     const std::size_t begin = sizeof(letter) + 8 * std::size_t{is_sound ? letter.num_parcels : 0};
     is_sound = is_sound && bytes == begin + (letter.holds_all != 0 ? letter.data_bytes : 0);
-    std::uint64_t total = 0;
-    for (std::size_t i = 0; is_sound && i < letter.num_parcels; ++i) {
-      std::memcpy(&sizes[i], from.letter.data() + sizeof(letter) + 8 * i, 8);
-      is_sound = sizes[i] >> 48 == 0;
-      total += rounded_up8(sizes[i]);
+    if (is_sound && letter.num_parcels > 0) {
+      std::memcpy(sizes.data(), from.letter.data() + sizeof(letter), 8 * std::size_t{letter.num_parcels});
     }
-    if (!is_sound || total != letter.data_bytes) {
+    if (!is_sound || !are_sizes_of(letter.data_bytes, {sizes.data(), letter.num_parcels})) {
       group_.is_broken = true;
       TERNGRAD_THROW(CommunicationError, "[mailbox] what came from ", group_.name_of(peer), " as message ", from.number,
                      " is no letter of this version of the program");

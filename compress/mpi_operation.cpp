@@ -61,7 +61,11 @@ void MpiOperation::abandon() noexcept {
   }
   requests_.clear();
   requested_.clear();
-  if (is_under_way) abandon_to_mpi(all_places_);
+  if (!is_under_way) return;
+  // What is still to come would be taken for a part of the next operation.
+  group_.is_broken = true;
+  abandon_to_mpi(all_places_);
+  for (std::shared_ptr<void>& memory : kept_) abandon_to_mpi(std::move(memory));
 }
 
 const char* MpiOperation::name() const { return terngrad::name_of(static_cast<std::uint32_t>(kind_)); }
@@ -148,6 +152,14 @@ void MpiOperation::require_sound(int peer, const Letter& letter) const {
   TERNGRAD_THROW(CommunicationError, "[mpi] ", name(), ": the letter of ", group_.name_of(peer),
                  " contradicts itself: ", letter.num_sizes, " sizes, ", letter.data_bytes, " bytes in pieces of ",
                  letter.chunk_bytes, ", ", room, " of them in the letter");
+}
+
+void MpiOperation::require_parcels(int peer) const {
+  const Place& place = places_[index(peer)];
+  if (are_sizes_of(place.data_bytes, place.sizes)) return;
+  group_.is_broken = true;
+  TERNGRAD_THROW(CommunicationError, "[mpi] ", name(), ": the ", place.sizes.size(), " sizes that ",
+                 group_.name_of(peer), " sends are not those of ", place.data_bytes, " bytes");
 }
 
 void MpiOperation::await_letters() {

@@ -28,7 +28,8 @@ enum class MpiOperationKind : std::uint32_t { kAllGather, kAllToAll, kSum, kMax,
 /// Each message begins with a letter of fixed greatest size, which says the operation's number and kind and how much
 /// follows, and holds it if it fits: a small operation costs one message to each peer. Sizes and data that do not fit
 /// follow in messages of their own. Memory that was passed in must stay until finish; after a failure, which leaves
-/// messages under way, to the end of the process, which should come soon: MPI may still read and write it.
+/// messages under way, to the end of the process, which should come soon: MPI may still read and write it. What is
+/// given to `keep` does.
 ///
 /// A rank that waits for long tells the others that it does, so that whoever waits for it in turn does not name it but
 /// the one that is silent. One that is busy between operations can tell that (MpiGroup::tell_busy): a sign of life.
@@ -46,6 +47,10 @@ class MpiOperation {
   /// What a peer has sent along with its data.
   std::span<const std::uint64_t> sizes(int peer) const { return places_[index(peer)].sizes; }
   std::size_t data_bytes(int peer) const { return places_[index(peer)].data_bytes; }
+  /// @throws CommunicationError unless the peer's sizes are those of parcels that make up its data
+  void require_parcels(int peer) const;
+  /// Takes a share in memory that is received into or sent from, so that it stays for as long as MPI may use it.
+  void keep(std::shared_ptr<void> memory) { kept_.push_back(std::move(memory)); }
   /// @param data  [data_bytes(peer)] filled when finish returns
   void receive(int peer, std::span<std::uint8_t> data);
   void finish();
@@ -103,6 +108,7 @@ class MpiOperation {
   std::uint64_t number_;
   bool has_told_ = false;
   SignsOfLife signs_;
+  std::vector<std::shared_ptr<void>> kept_;
   std::shared_ptr<std::vector<Place>> all_places_;
   std::vector<Place>& places_;  // [size]
   std::vector<MPI_Request> requests_;

@@ -63,6 +63,12 @@ class Nccl final : public NcclApi {
     std::vector<ncclComm_t> made(devices.size(), nullptr);
     int previous = 0;
     if (cudaGetDevice(&previous) != cudaSuccess) return ncclUnhandledCudaError;
+    // Before the group begins: it ends only when all of its ranks have come.
+    for (const int device : devices) {
+      if (cudaSetDevice(device) == cudaSuccess) continue;
+      static_cast<void>(cudaSetDevice(previous));
+      return ncclUnhandledCudaError;
+    }
     ncclResult_t result = ncclGroupStart();
     if (result != ncclSuccess) return result;
     for (std::size_t i = 0; i < devices.size() && result == ncclSuccess; ++i) {

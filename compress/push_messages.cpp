@@ -191,6 +191,7 @@ void PushMessages::open_gradient(std::span<const std::uint8_t> bytes, std::uint6
                      "'s gradient is not the whole tensor '", layout.segment(segment).name, "' in codec ",
                      codec.name());
     }
+    check_scalers(codec, record.encoded);
     codec.check(record.encoded);
   }
 }

@@ -16,7 +16,8 @@ class ShareUpdate {
   virtual ~ShareUpdate() = default;
   /// Called once for each share of this rank, in each step that is not dropped.
   /// @param share   its number, and `slices` what it is made of, in order
-  /// @param values  in: the mean of these slices, finite; out: what travels in its place. Other slices hold anything
+  /// @param values  in: the mean of these slices, finite, and so is it times the exchange's mean_factor; out: what
+  /// travels in its place. Other slices hold anything
   virtual void update(std::size_t share, std::span<const Slice> slices, const TensorTable& values,
                       std::uint64_t step) = 0;
 };

@@ -172,6 +172,8 @@ const char* text(ScalerSharing sharing) {
 TernaryCodec::TernaryCodec(const TernaryOptions& options) : options_(options) {
   TERNGRAD_REQUIRE(std::isfinite(options.clip_factor) && options.clip_factor >= 0,
                    "[ternary] clip_factor must be 0 (no clipping) or positive, got ", options.clip_factor);
+  TERNGRAD_REQUIRE(options.format != TernaryFormat::kLanes, "[ternary] format ", to_string(options.format),
+                   " is for sums over workers (integer_sum, return codec sums); accepted: t2, t5, tmask");
   TERNGRAD_REQUIRE(options.num_workers <= kMaxSummedWorkers, "[ternary] num_workers must be at most ",
                    kMaxSummedWorkers, ", got ", options.num_workers);
   TERNGRAD_REQUIRE(options.block_elements <= kMaxBlockElements, "[ternary] block_elements must be at most ",
@@ -191,6 +193,7 @@ CodecTraits TernaryCodec::traits() const {
   const double bits = options_.format == TernaryFormat::kT2 ? 2.0 : options_.format == TernaryFormat::kT5 ? 1.6 : 2.0;
   return {.bits_per_element = bits,
           .fixed_size = has_fixed_size(options_.format),
+          .greatest_scaler = kMaxScaler,
           .unbiased = options_.clip_factor == 0 && options_.sharing != ScalerSharing::kMean,
           .wants_error_feedback = false,
           .summable = options_.sharing != ScalerSharing::kNone,

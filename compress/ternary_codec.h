@@ -43,12 +43,13 @@ struct TernaryOptions {
 /// of codes (sharing none: the tree-sum of s_k code_k, times fl(1 / N)). Wen et al., "TernGrad: Ternary Gradients to
 /// Reduce Communication in Distributed Deep Learning", NIPS 2017, sections 3 and 3.3; scaler sharing is its equation 4.
 ///
-/// Unbiased with sharing max or none and clip_factor 0, to within 2^-23 |g|. Clipping saturates |g| at s; so does
+/// Unbiased with sharing max or none and clip_factor 0, to within 2^-23 |g| + 2^-40 s: draws have 40 bits, and elements
+/// below 2^-40 s have probability 2^-40. Clipping saturates |g| at s; so does
 /// sharing mean, which is biased even without clipping.
 class TernaryCodec final : public Codec {
  public:
   /// @throws InvalidArgument for a negative or non-finite clip_factor, block_elements that is no positive multiple of
-  /// 64, or num_workers < 1
+  /// 64, format kLanes, or num_workers < 1
   explicit TernaryCodec(const TernaryOptions& options);
 
   const TernaryOptions& options() const { return options_; }

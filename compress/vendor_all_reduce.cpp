@@ -5,6 +5,7 @@
 #include <string>
 #include <utility>
 
+#include "compress/mean_limit.h"
 #include "kernels/aggregate.h"
 #include "kernels/bfloat16.h"
 #include "kernels/errors.h"
@@ -71,6 +72,7 @@ void VendorAllReduce::travel(ExchangeReport& report) {
 
 void VendorAllReduce::finish(const TensorTable& mean, std::uint64_t step, ExchangeReport& report) {
   const float* next = sum_.data();
+  const float greatest = greatest_mean(options_.mean_factor);
   std::string first;
   int num_nonfinite = 0;
   for (int segment = 0; segment < layout_.num_segments(); ++segment) {
@@ -78,7 +80,7 @@ void VendorAllReduce::finish(const TensorTable& mean, std::uint64_t step, Exchan
     const std::span<const float> values(next, count);
     next += count;
     std::ranges::copy(values, mean.tensor(segment));
-    if (all_finite(values, stream_)) continue;
+    if (are_within(values, greatest, stream_)) continue;
     if (num_nonfinite++ == 0) first = layout_.segment(segment).name;
   }
   if (num_nonfinite == 0) return;

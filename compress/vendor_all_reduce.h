@@ -21,7 +21,8 @@ ElementType vendor_element_type(const std::string& codec);
 struct VendorAllReduceOptions {
   ElementType type = ElementType::kFloat32;  // of the elements that travel
   OnNonfinite on_nonfinite = OnNonfinite::kStop;
-  int num_threads = 1;  // of this process
+  float mean_factor = 1;  // as CompressedAllReduceOptions::mean_factor
+  int num_threads = 1;    // of this process
 };
 
 /// The baseline that compression is compared with: local gradients are added (in the order of aggregate_tree), scaled

@@ -163,6 +163,11 @@ void check(const CodeSumTask& task) {
     TERNGRAD_REQUIRE(fits(task, bytes), "[aggregate] a payload of ", bytes, " bytes does not hold ", task.count,
                      " codes in format ", to_string(task.format));
   }
+  const std::uintptr_t alignment = task.format == TernaryFormat::kLanes ? sizeof(std::uint64_t) : sizeof(std::uint32_t);
+  for (const std::uint8_t* payload : task.payloads) {
+    TERNGRAD_REQUIRE(reinterpret_cast<std::uintptr_t>(payload) % alignment == 0, "[aggregate] a payload in format ",
+                     to_string(task.format), " must begin at a multiple of ", alignment, " bytes");
+  }
 }
 
 void sum_on_cpu(std::span<const CodeSumTask> tasks, Stream& stream) {

@@ -13,7 +13,7 @@ namespace terngrad {
 
 namespace detail {
 /// Allocates room for `count` values of `value_bytes` bytes on `device`, aligned to `kBufferAlignment`. 0 give nullptr.
-/// @throws std::bad_alloc, also for a negative count
+/// @throws std::bad_alloc for a negative count and where the host has no room; DeviceError where a GPU has none
 void* allocate(const Device& device, std::int64_t count, std::size_t value_bytes);
 void deallocate(const Device& device, void* memory) noexcept;
 }  // namespace detail

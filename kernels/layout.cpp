@@ -7,8 +7,9 @@
 namespace terngrad {
 namespace {
 
-/// Elements of all tensors together: what 48 bits of block index give 16-bit draws to, and far below overflow.
-constexpr std::int64_t kMaxElements = std::int64_t{1} << 51;
+/// Elements of all tensors together: what 48 bits of block index give 32-bit draws to (refinements), and far below
+/// overflow.
+constexpr std::int64_t kMaxElements = std::int64_t{1} << 50;
 
 std::int64_t round_up(std::int64_t value, std::int64_t multiple) {
   return (value + multiple - 1) / multiple * multiple;

@@ -31,7 +31,7 @@ inline constexpr std::int64_t kFlatAlignment = 16;
 class Layout {
  public:
   /// Appends a tensor and returns its index. @throws InvalidArgument for a repeated or empty name, a negative
-  /// dimension, or more than 2^51 elements in all (the draws that a stream has)
+  /// dimension, or more than 2^50 elements in all (the draws that a stream has)
   int add(std::string name, std::vector<std::int64_t> shape, bool is_logits = false);
 
   int num_segments() const { return static_cast<int>(segments_.size()); }

@@ -36,6 +36,9 @@ void Ternarizer::run(std::span<const TernarizeTask> tasks, const TernarizeOption
                      kDrawAlignment, ", got ", task.draw_offset);
     TERNGRAD_REQUIRE(task.block_elements % kMinBlockElements == 0, "[ternarize] block_elements must be a multiple of ",
                      kMinBlockElements, ", got ", task.block_elements);
+    TERNGRAD_REQUIRE(options.format != TernaryFormat::kTMask || task.count <= kMaxTMaskElements,
+                     "[ternarize] tmask counts bytes of signs in 32 bits: a slice has at most ", kMaxTMaskElements,
+                     " elements, got ", task.count);
     const std::uintptr_t alignment = options.format == TernaryFormat::kLanes ? 8 : 4;
     TERNGRAD_REQUIRE(reinterpret_cast<std::uintptr_t>(task.payload) % alignment == 0, "[ternarize] payload must be ",
                      alignment, "-byte aligned");

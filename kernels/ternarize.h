@@ -21,6 +21,8 @@ inline constexpr float kMinScaler = 0x1p-86f;
 inline constexpr float kMaxScaler = 0x1p126f;
 /// Runs of elements that share one scaler are multiples of this long (but for the last of a segment).
 inline constexpr std::int64_t kMinBlockElements = 64;
+/// Elements of a slice in format tmask, whose offsets of signs have 32 bits: whole chunks with at most 2^32 - 1 bytes.
+inline constexpr std::int64_t kMaxTMaskElements = (std::int64_t{1} << 35) - kChunkElements;
 
 /// One slice to ternarize: where its elements, scalers and codes are.
 struct TernarizeTask {
@@ -44,7 +46,8 @@ struct TernarizeOptions {
 };
 
 /// Ternarizes g: code = sign(g) with probability min(|g| / s, 1), else 0. Unbiased where |g| <= s: E[s * code] = g (Wen
-/// et al., "TernGrad", NIPS 2017, section 3; s there is max|g|).
+/// et al., "TernGrad", NIPS 2017, section 3; s there is max|g|), to within 2^-23 |g| + 2^-40 s: draws have 40 bits, and
+/// what is left of a probability is rounded up.
 ///
 /// The draw, to the bit: inv = fl(1 / s), m = min(|g|, clip); m >= s gives +-1; else t = fl(m * inv) * 65536 and h =
 /// floor(t): non-zero if r16 < h, or if r16 == h and r24 < (t - h) * 2^24, where r16 = draw16(key, d) and r24 =
@@ -54,8 +57,8 @@ struct TernarizeOptions {
 ///
 /// @param tasks  any number, of any sizes; payloads must not overlap. Device memory on a GPU's stream
 /// @param bytes  [tasks.size()] out: bytes written to each payload: payload_bytes(...), or less for tmask. Host memory
-/// @throws InvalidArgument for a misaligned `first`, `block_elements`, gradient or payload, or tasks of different
-/// element types, before anything is written.
+/// @throws InvalidArgument for a misaligned `first`, `block_elements`, gradient or payload, tasks of different
+/// element types, or more than kMaxTMaskElements in one of tmask, before anything is written.
 ///
 /// Elements must be finite, or their scaler NaN or 0; those of 16 bits are widened to float32 first. Bit-equal on every
 /// backend, for any split into slices, any alignment of the gradient, number of threads and SIMD width. On a GPU's

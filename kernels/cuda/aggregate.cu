@@ -191,9 +191,6 @@ class Runner final : public CodeSumRunner {
                       static_cast<std::int32_t>(payloads_.size()), static_cast<std::int32_t>(task.payloads.size()),
                       task.num_workers, is_lanes ? lane_bits(task.num_workers) : 0});
     for (const std::uint8_t* payload : task.payloads) {
-      const std::uintptr_t alignment = is_lanes ? sizeof(std::uint64_t) : sizeof(std::uint32_t);
-      TERNGRAD_REQUIRE(reinterpret_cast<std::uintptr_t>(payload) % alignment == 0, "[aggregate] a payload in format ",
-                       to_string(task.format), " must begin at a multiple of ", alignment, " bytes");
       payloads_.push_back(reinterpret_cast<const std::uint32_t*>(payload));
     }
     if (payloads_.size() % kPayloadBatch != 0)

@@ -10,11 +10,11 @@ namespace {
 
 cudaStream_t native(const Stream& stream) { return static_cast<cudaStream_t>(stream.native()); }
 
-/// Whether memory is the host's and not pinned: no copy can be left to the GPU alone.
-bool is_pageable(const void* memory) {
+/// Whether the host may write memory while the GPU is still to read it.
+bool is_of_host(const void* memory) {
   cudaPointerAttributes attributes{};
   TERNGRAD_CUDA_CHECK(cudaPointerGetAttributes(&attributes, memory));
-  return attributes.type == cudaMemoryTypeUnregistered;
+  return attributes.type != cudaMemoryTypeDevice;
 }
 
 }  // namespace
@@ -83,8 +83,8 @@ void copy(void* to, const void* from, std::size_t bytes, const Stream& stream) {
   if (bytes == 0) return;
   const DeviceGuard guard(stream.device().index());
   TERNGRAD_CUDA_CHECK(cudaMemcpyAsync(to, from, bytes, cudaMemcpyDefault, native(stream)));
-  // When the runtime has read pageable memory is its own affair; here it may be reused at once.
-  if (!is_capturing(stream) && is_pageable(from)) TERNGRAD_CUDA_CHECK(cudaStreamSynchronize(native(stream)));
+  // When the runtime has read the host's memory, pinned or not, is its own affair; here it may be reused at once.
+  if (!is_capturing(stream) && is_of_host(from)) TERNGRAD_CUDA_CHECK(cudaStreamSynchronize(native(stream)));
 }
 
 void fill_zero(void* memory, std::size_t bytes, const Stream& stream) {

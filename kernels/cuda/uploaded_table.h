@@ -32,12 +32,14 @@ class UploadedTable {
     TERNGRAD_REQUIRE(!is_capturing(stream),
                      "[cuda] a table of tensors changed while the stream is captured: run once with it before");
     const auto count = static_cast<std::int64_t>(table.size());
+    last_.clear();  // of what is there if something fails, nothing is known
     if (count > memory_.num_elements()) {
-      stream.synchronize();  // kernels that read the old memory must have run before it is freed
+      // Kernels that read the old memory must have run before it is freed.
+      if (memory_.num_elements() > 0) stream.synchronize();
       memory_ = Buffer<T>(count, device_);
     }
-    last_.assign(table.begin(), table.end());
     copy<T>(table, memory_.span().first(table.size()), stream);
+    last_.assign(table.begin(), table.end());
     return memory_.data();
   }
 

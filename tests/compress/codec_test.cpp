@@ -3,8 +3,16 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <cmath>
+#include <initializer_list>
+#include <limits>
+#include <vector>
+
 #include "compress/device_coder.h"
+#include "compress/float_codecs.h"
+#include "compress/ternary_codec.h"
 #include "kernels/errors.h"
+#include "kernels/ternarize.h"
 
 namespace terngrad::codec_test {
 namespace {
@@ -38,6 +46,31 @@ TEST(Codec, WithoutAVersionForGpusSaysSo) {
   } catch (const NotSupported& error) {
     EXPECT_THAT(error.what(), ::testing::HasSubstr("[own]"));
   }
+}
+
+TEST(Codec, ScalersThatAMessageCannotCarryAreRefused) {
+  const float nan = std::numeric_limits<float>::quiet_NaN();
+  const auto accepts = [](const Codec& codec, float scaler) {
+    const std::vector<float> scalers = {0.0f, scaler};
+    try {
+      check_scalers(codec, {{3, 0, 8}, 0, scalers, {}});
+      return true;
+    } catch (const CommunicationError& error) {
+      EXPECT_THAT(error.what(), ::testing::HasSubstr("segment 3"));
+      return false;
+    }
+  };
+  const TernaryCodec ternary({});
+  const FloatCodec fp32(FloatCodec::Width::kFloat32, 1);
+  for (const Codec* codec : std::initializer_list<const Codec*>{&ternary, &fp32}) {
+    EXPECT_TRUE(accepts(*codec, 0.0f));
+    EXPECT_EQ(accepts(*codec, kMaxScaler), codec == &ternary);
+    for (const float bad : {-1.0f, nan, -nan, std::nextafter(kMaxScaler, 2 * kMaxScaler)}) {
+      EXPECT_FALSE(accepts(*codec, bad)) << codec->name() << " " << bad;
+    }
+  }
+  EXPECT_TRUE(accepts(OwnCodec(), 1e38f));
+  EXPECT_FALSE(accepts(OwnCodec(), std::numeric_limits<float>::infinity()));
 }
 
 }  // namespace

@@ -219,5 +219,29 @@ TEST(CompressedAllReduce, UnsharedScalersWhoseSumOverflowsAreFound) {
   }
 }
 
+TEST(CompressedAllReduce, MeansThatAFactorTakesOutOfRangeAreFound) {
+  Layout layout;
+  layout.add("a", {100});
+  layout.add("b", {3});
+  std::vector<Tensors> workers = worker_gradients(layout, 8);
+  for (Tensors& worker : workers) std::ranges::fill(worker.values[0], 0x1p126f);  // the greatest scaler
+  for (const ExchangeAlgorithm algorithm :
+       {ExchangeAlgorithm::kAllGather, ExchangeAlgorithm::kScatterReduce, ExchangeAlgorithm::kIntegerSum}) {
+    // The mean is 2^126, so twice it is a number.
+    for (const float factor : {2.0f, 8.0f}) {
+      auto options = options_of(algorithm);
+      options.codecs.rules = {};
+      options.mean_factor = factor;
+      options.on_nonfinite = OnNonfinite::kZero;
+      CompressedAllReduce exchange = local_exchange(layout, 8, options);
+      Tensors mean = blank_tensors(layout);
+      const ExchangeReport report = exchange.exchange(tables(workers, 0, 8), mean.table, 0);
+      EXPECT_EQ(report.nonfinite, factor == 2 ? "" : "step 0: the mean of tensor 'a' overflows to infinity");
+      EXPECT_THAT(mean.values[0], ::testing::Each(factor == 2 ? 0x1p126f : 0.0f));
+      EXPECT_THAT(mean.values[1], ::testing::Not(::testing::Each(0.0f)));
+    }
+  }
+}
+
 }  // namespace
 }  // namespace terngrad::compressed_all_reduce_nonfinite_test

@@ -176,6 +176,41 @@ TEST_F(CudaDeviceAllReduce, CountsSuchTensorsAsZeroIfAsked) {
   }
 }
 
+TEST_F(CudaDeviceAllReduce, FindsMeansThatAFactorTakesOutOfRange) {
+  std::vector<Tensors> workers = worker_gradients(mixed_layout(), 3);
+  // Of one tensor that travels as codes, and one as numbers.
+  for (Tensors& worker : workers) worker.values[0][0] = 0x1p126f;
+  for (Tensors& worker : workers) worker.values[6][0] = 1.1e38f;
+  for (const OnNonfinite policy : {OnNonfinite::kSkip, OnNonfinite::kZero}) {
+    CompressedAllReduceOptions options = options_with({});
+    options.on_nonfinite = policy;
+    for (const float factor : {1.0f, 3.0f, 4.0f}) {
+      options.mean_factor = factor;
+      CompressedAllReduce cpu = testing::local_exchange(mixed_layout(), 3, options);
+      OnDevice cuda(mixed_layout(), workers, options);
+      Tensors expected = blank_tensors(mixed_layout());
+      const ExchangeReport on_cpu = cpu.exchange(testing::tables(workers, 0, 3), expected.table, 4);
+      const ExchangeReport found = cuda.exchange.exchange(cuda.tables, cuda.mean.table, 4);
+      EXPECT_EQ(on_cpu.nonfinite.empty(), factor < 4);
+      EXPECT_EQ(found.nonfinite, on_cpu.nonfinite);
+      EXPECT_EQ(found.skipped, on_cpu.skipped);
+      if (found.skipped) continue;
+      expect_same_tensors(expected, cuda.mean.read(mixed_layout(), cuda.stream), std::to_string(factor));
+    }
+  }
+}
+
+TEST_F(CudaDeviceAllReduce, DecodesNothingBeforeAStepNorAfterOneThatWasDropped) {
+  const std::vector<Tensors> workers = damaged_gradients();
+  CompressedAllReduceOptions options = options_with({});
+  options.on_nonfinite = OnNonfinite::kSkip;
+  OnDevice cuda(mixed_layout(), workers, options);
+  std::vector<float> out(static_cast<std::size_t>(mixed_layout().segment(0).num_elements));
+  EXPECT_THROW(cuda.exchange.decode_local(0, 0, out), InvalidArgument);
+  EXPECT_TRUE(cuda.exchange.exchange(cuda.tables, cuda.mean.table, 4).skipped);
+  EXPECT_THROW(cuda.exchange.decode_local(0, 0, out), InvalidArgument);
+}
+
 TEST_F(CudaDeviceAllReduce, RunsFromAGraphWithTheStepOnTheDevice) {
   const Layout layout = mixed_layout();
   for (const ReturnCodec codec : testing::kReturns) {

@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <array>
+#include <cmath>
 #include <limits>
 #include <vector>
 
@@ -13,8 +14,10 @@ namespace terngrad::device_mean_check_test {
 namespace {
 
 using testing::bits_of;
+using testing::blank_tensors;
 using testing::Tensors;
 
+constexpr float kGreatest = std::numeric_limits<float>::max();
 constexpr float kInfinity = std::numeric_limits<float>::infinity();
 constexpr float kNan = std::numeric_limits<float>::quiet_NaN();
 
@@ -31,11 +34,12 @@ Layout four_tensors() {
 struct Check {
   Layout layout = four_tensors();
   Stream stream{Device::cpu(), 1};
-  DeviceMeanCheck check{{.layout = layout, .workers = {}}, {1, 2, 3}};
+  DeviceMeanCheck check;
   NonfiniteReport report;
   std::uint32_t skip = 0;
   std::uint32_t frozen = 0;
 
+  explicit Check(float greatest = kGreatest) : check({.layout = layout, .workers = {}}, {1, 2, 3}, greatest) {}
   void run(const Tensors& mean, bool drops) {
     check.submit(mean.table, {.report = &report, .skip = drops ? &skip : nullptr, .frozen = &frozen}, stream);
   }
@@ -52,6 +56,18 @@ TEST(DeviceMeanCheck, LeavesFiniteMeansAlone) {
     EXPECT_EQ(check.report.count, 0u);
     EXPECT_EQ(check.skip, 0u);
   }
+}
+
+TEST(DeviceMeanCheck, CountsWhatIsAboveItsLimitAsOverflowing) {
+  Check check(8.0f);
+  Tensors mean = blank_tensors(check.layout);
+  mean.values[1][7] = -8.0f;
+  check.run(mean, true);
+  EXPECT_EQ(check.skip, 0u);
+  mean.values[1][7] = std::nextafter(-8.0f, -9.0f);
+  check.run(mean, true);
+  EXPECT_EQ(check.skip, 1u);
+  EXPECT_EQ(check.report.count, 1u);
 }
 
 TEST(DeviceMeanCheck, MarksAStepThatIsToBeDropped) {
@@ -89,7 +105,7 @@ TEST(DeviceMeanCheck, KeepsTheReportOfAStepThatStoppedTheRun) {
 
 TEST(DeviceMeanCheck, NamesTensorsByTheirNumbersInALargerLayout) {
   Check check;
-  DeviceMeanCheck part({.layout = check.layout, .workers = {}, .numbers = {40, 10, 30, 20}}, {1, 2, 3});
+  DeviceMeanCheck part({.layout = check.layout, .workers = {}, .numbers = {40, 10, 30, 20}}, {1, 2, 3}, kGreatest);
   Tensors mean = testing::gaussian_tensors(check.layout, 1);
   mean.values[1][0] = mean.values[3][0] = kInfinity;
   part.submit(mean.table, {.report = &check.report, .skip = &check.skip, .frozen = &check.frozen}, check.stream);
@@ -99,7 +115,7 @@ TEST(DeviceMeanCheck, NamesTensorsByTheirNumbersInALargerLayout) {
 
 TEST(DeviceMeanCheck, TakesNoTensors) {
   Check check;
-  DeviceMeanCheck none({.layout = check.layout, .workers = {}}, {2});
+  DeviceMeanCheck none({.layout = check.layout, .workers = {}}, {2}, kGreatest);
   Tensors mean = testing::gaussian_tensors(check.layout, 1);
   EXPECT_NO_THROW(none.submit(mean.table, {.report = &check.report}, check.stream));
 }

@@ -235,6 +235,14 @@ TEST(FloatCodec, ChecksTheLengthAndTheFormat) {
       damaged.payload = {bytes, length};
       EXPECT_THROW(codec.check(damaged), CommunicationError) << codec.name() << " " << length;
     }
+    if (width == Width::kBfloat16) {
+      // Three elements, and two bytes that fill them up.
+      Bytes copy = sent.payload();
+      damaged.payload = copy;
+      EXPECT_NO_THROW(codec.check(damaged));
+      copy[7] = 1;
+      EXPECT_THROW(codec.check(damaged), CommunicationError);
+    }
     damaged = sent.slice;
     damaged.format = 1;
     EXPECT_THROW(codec.check(damaged), CommunicationError);

@@ -45,5 +45,23 @@ TEST(MessagePieces, NumbersThatCannotBeAreFound) {
   EXPECT_FALSE(is_sound_message(0, kMaxPieceBytes + 1));
 }
 
+TEST(MessagePieces, SizesOfParcelsAddUpToTheirStorage) {
+  const auto are_sizes = [](std::uint64_t bytes, const std::vector<std::uint64_t>& sizes) {
+    return are_sizes_of(bytes, sizes);
+  };
+  EXPECT_TRUE(are_sizes(0, {}));
+  EXPECT_TRUE(are_sizes(0, {0, 0}));
+  EXPECT_TRUE(are_sizes(24, {1, 0, 16}));
+  EXPECT_FALSE(are_sizes(16, {1, 0, 16}));
+  EXPECT_FALSE(are_sizes(32, {1, 0, 16}));
+  EXPECT_FALSE(are_sizes(7, {7}));
+  // Sums that wrap.
+  EXPECT_FALSE(are_sizes(0, {~std::uint64_t{0}}));
+  EXPECT_FALSE(are_sizes(0, std::vector<std::uint64_t>(16, std::uint64_t{1} << 63)));
+  EXPECT_FALSE(are_sizes(8, {~std::uint64_t{0}, 8}));
+  EXPECT_FALSE(are_sizes(std::uint64_t{1} << 60, {std::uint64_t{1} << 60}));
+  EXPECT_FALSE(are_sizes(~std::uint64_t{0}, {~std::uint64_t{0}}));
+}
+
 }  // namespace
 }  // namespace terngrad::message_pieces_test

@@ -109,6 +109,44 @@ TEST(MpiOperation, RefusesWhatIsNoLetter) {
   }
 }
 
+TEST(MpiOperation, RefusesSizesThatAreNotThoseOfTheData) {
+  const std::vector<std::vector<std::uint64_t>> hostile = {
+      {~std::uint64_t{0}}, {9}, std::vector<std::uint64_t>(16, std::uint64_t{1} << 63), {8, 8}};
+  for (const std::vector<std::uint64_t>& sizes : hostile) {
+    MpiGroup group = testing::make_raw_group(60);
+    if (group.size == 1) GTEST_SKIP() << "takes several ranks";
+    const std::vector<std::uint8_t> data(sizes.size() == 16 ? 0 : 8);
+    MpiOperation operation(group, MpiOperationKind::kAllGather);
+    std::vector<std::uint8_t> received(data.size());
+    for (int peer = 0; peer < group.size; ++peer) {
+      if (peer != group.rank) operation.send(peer, sizes, data);
+    }
+    operation.await_letters();
+    for (int peer = 0; peer < group.size; ++peer) {
+      if (peer != group.rank) operation.receive(peer, received);
+    }
+    operation.finish();
+    EXPECT_FALSE(group.is_broken);
+    try {
+      operation.require_parcels((group.rank + 1) % group.size);
+      ADD_FAILURE() << "nothing was noticed";
+    } catch (const CommunicationError& error) {
+      EXPECT_THAT(error.what(), HasSubstr("rank " + std::to_string((group.rank + 1) % group.size)));
+    }
+    EXPECT_TRUE(group.is_broken);
+  }
+}
+
+// What was sent for it would be taken for a part of the next one.
+TEST(MpiOperation, OneThatIsGivenUpBreaksTheGroup) {
+  MpiGroup group = testing::make_raw_group(60);
+  if (group.size == 1) GTEST_SKIP() << "takes several ranks";
+  { const MpiOperation operation(group, MpiOperationKind::kBarrier); }
+  EXPECT_TRUE(group.is_broken);
+  EXPECT_THROW(MpiOperation(group, MpiOperationKind::kBarrier), CommunicationError);
+  make_mpi_communicator()->barrier();
+}
+
 // Work between operations may take longer than others wait, if it says so.
 TEST(MpiOperation, WaitsForAPeerThatIsBusy) {
   MpiGroup group = testing::make_raw_group(1);

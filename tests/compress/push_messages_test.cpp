@@ -3,7 +3,10 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <array>
 #include <functional>
+#include <limits>
 #include <string>
 #include <utility>
 #include <vector>
@@ -270,6 +273,32 @@ TEST(PushMessages, TensorsOfOtherFormsAreRefused) {
   Buffer<float> state = zeros<float>(small_state().flat_elements());
   EXPECT_THAT(refusal([&] { messages.read_state(parcels, 0, 0, 1, state.span()); }),
               HasSubstr("kind is 7, expected 6"));
+}
+
+TEST(PushMessages, GradientsWithScalersThatNoWorkerSendsAreRefused) {
+  const PushProtocol protocol = small_protocol();
+  PushMessages messages(protocol);
+  Buffer<float> read = zeros<float>(protocol.layout.flat_elements());
+  const auto said_of = [&](float scaler) {
+    MessageWriter writer;
+    writer.begin(MessageKind::kGradient, protocol.at(3), 1, 2, max_message_bytes(2, 2, 64));
+    for (int segment = 0; segment < 2; ++segment) {
+      const Slice whole{segment, 0, protocol.layout.segment(segment).num_elements};
+      const Codec& codec = protocol.plan.codec_of(segment);
+      const std::int64_t bytes = codec.max_payload_bytes(whole, PayloadForm::kNatural);
+      const std::array<float, 1> scalers = {segment == 0 ? scaler : 0.0f};
+      std::uint8_t* const codes =
+          writer.add(whole, codec.wire_id(), codec.record_format(PayloadForm::kNatural), scalers, bytes);
+      std::fill_n(codes, bytes, std::uint8_t{0});
+    }
+    Parcels parcels;
+    parcels.append(writer.finish());
+    return refusal([&] { messages.read_gradient(parcels, 0, 3, 1, read.span()); });
+  };
+  EXPECT_EQ(said_of(1.0f), "accepted");
+  EXPECT_THAT(said_of(-1.0f), HasSubstr("scaler -1 of segment 0"));
+  EXPECT_THAT(said_of(std::numeric_limits<float>::quiet_NaN()), HasSubstr("of segment 0"));
+  EXPECT_THAT(said_of(3e38f), HasSubstr("of segment 0"));
 }
 
 TEST(PushMessages, SharedScalersAreRefused) {

@@ -54,6 +54,10 @@ TEST(TernaryCodec, ASliceTouchesTheScalersOfItsBlocks) {
   EXPECT_EQ(great.scaler_range({0, 20480, 4096}).count, 1);
 }
 
+TEST(TernaryCodec, LanesAreNoFormatOfTheirOwn) {
+  EXPECT_THROW(TernaryCodec({.format = TernaryFormat::kLanes}), InvalidArgument);
+}
+
 TEST(TernaryCodec, IsSummableUnlessEveryWorkerKeepsItsScaler) {
   EXPECT_TRUE(TernaryCodec({.sharing = ScalerSharing::kMax}).traits().summable);
   EXPECT_TRUE(TernaryCodec({.sharing = ScalerSharing::kMean}).traits().summable);

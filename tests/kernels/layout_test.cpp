@@ -109,9 +109,9 @@ TEST(Layout, RefusesATensorWhoseSizeOverflows) {
 
 TEST(Layout, RefusesATensorAfterWhichTheTotalOverflows) {
   Layout layout;
-  layout.add("a", {std::int64_t{1} << 50});
-  layout.add("b", {std::int64_t{1} << 50});
-  EXPECT_THROW(layout.add("c", {1}), InvalidArgument);  // 2^51 draws are all there are
+  layout.add("a", {std::int64_t{1} << 49});
+  layout.add("b", {std::int64_t{1} << 49});
+  EXPECT_THROW(layout.add("c", {1}), InvalidArgument);  // 2^50 draws are all there are
   EXPECT_EQ(layout.num_segments(), 2);
 }
 
