@@ -11,6 +11,7 @@
 #include <limits>
 #include <span>
 #include <system_error>
+#include <utility>
 
 namespace terngrad {
 namespace {
@@ -55,31 +56,33 @@ struct InflateStream {
   z_stream z{};
 };
 
+/// What has been unpacked: the first `num_bytes` of `room`. The room stays as it is from member to member, so that many
+/// small ones cost no more than a large one.
+struct Unpacked {
+  Bytes room;
+  std::size_t num_bytes = 0;
+};
+
 /// Unpacks the gzip member at the front of `packed`, appends it to `content` and returns its packed length.
-std::size_t unpack_gzip_member(std::span<const std::uint8_t> packed, const Limits& limits, Bytes& content) {
-  constexpr int kGzipWindow = 15 + 16;  // the largest window; 16 = a gzip header and trailer are required
+/// @param stream  begun, and reset since the member before
+std::size_t unpack_gzip_member(std::span<const std::uint8_t> packed, const Limits& limits, InflateStream& stream,
+                               Unpacked& content) {
   constexpr std::size_t kMaxPiece = std::numeric_limits<uInt>::max();
-  InflateStream stream;
-  if (inflateInit2(&stream.z, kGzipWindow) != Z_OK) {
-    TERNGRAD_THROW(DataError, "'", limits.file,
-                   "': zlib cannot start: ", stream.z.msg ? stream.z.msg : "out of memory");
-  }
   std::size_t position = 0;
-  std::size_t content_bytes = content.size();
   int status = Z_OK;
-  while (status != Z_STREAM_END && !is_enough(content_bytes, limits)) {
-    if (content_bytes == content.size()) grow(content, packed.size(), limits);
+  while (status != Z_STREAM_END && !is_enough(content.num_bytes, limits)) {
+    if (content.num_bytes == content.room.size()) grow(content.room, packed.size(), limits);
     const std::size_t input = std::min(packed.size() - position, kMaxPiece);
-    const std::size_t output = std::min(content.size() - content_bytes, kMaxPiece);
+    const std::size_t output = std::min(content.room.size() - content.num_bytes, kMaxPiece);
     stream.z.next_in = const_cast<Bytef*>(packed.data() + position);
     stream.z.avail_in = static_cast<uInt>(input);
-    stream.z.next_out = content.data() + content_bytes;
+    stream.z.next_out = content.room.data() + content.num_bytes;
     stream.z.avail_out = static_cast<uInt>(output);
     status = inflate(&stream.z, Z_NO_FLUSH);
     const std::size_t taken = input - stream.z.avail_in;
     const std::size_t given = output - stream.z.avail_out;
     position += taken;
-    content_bytes += given;
+    content.num_bytes += given;
     if (status == Z_BUF_ERROR || (status == Z_OK && taken == 0 && given == 0)) {
       TERNGRAD_THROW(DataError, "'", limits.file, "' is truncated: its gzip data end after ", packed.size(),
                      " bytes, before the end of the stream");
@@ -90,19 +93,26 @@ std::size_t unpack_gzip_member(std::span<const std::uint8_t> packed, const Limit
                      position);
     }
   }
-  content.resize(content_bytes);
-  if (content_bytes > limits.max_bytes && !limits.only_beginning) throw_too_large(limits);
+  if (content.num_bytes > limits.max_bytes && !limits.only_beginning) throw_too_large(limits);
   return position;
 }
 
 Bytes unpack_gzip(std::span<const std::uint8_t> packed, const Limits& limits) {
+  constexpr int kGzipWindow = 15 + 16;  // the largest window; 16 = a gzip header and trailer are required
   if (packed.empty()) TERNGRAD_THROW(DataError, "'", limits.file, "' is empty, expected gzip data");
-  Bytes content;
-  while (!packed.empty() && !is_enough(content.size(), limits)) {
-    packed = packed.subspan(unpack_gzip_member(packed, limits, content));
+  InflateStream stream;
+  if (inflateInit2(&stream.z, kGzipWindow) != Z_OK) {
+    TERNGRAD_THROW(DataError, "'", limits.file,
+                   "': zlib cannot start: ", stream.z.msg ? stream.z.msg : "out of memory");
   }
-  finish(content, limits);
-  return content;
+  Unpacked content;
+  while (!packed.empty() && !is_enough(content.num_bytes, limits)) {
+    packed = packed.subspan(unpack_gzip_member(packed, limits, stream, content));
+    inflateReset(&stream.z);
+  }
+  content.room.resize(content.num_bytes);
+  finish(content.room, limits);
+  return std::move(content.room);
 }
 
 /// Memory that unpacking one .xz file may take besides its content: four times what the strongest preset of xz needs.

@@ -41,6 +41,8 @@ class Dataset {
   virtual int width() const = 0;
   virtual int channels() const = 0;
   virtual int num_classes() const = 0;
+  /// Names of the classes by label, of a set whose files say them; else none.
+  virtual std::vector<std::string> class_names() const { return {}; }
   std::int64_t image_elements() const { return std::int64_t{height()} * width() * channels(); }
 
   /// Label of example `index`, in [0, num_classes()).

@@ -16,6 +16,7 @@ class FirstExamples final : public Dataset {
   int width() const override { return whole_->width(); }
   int channels() const override { return whole_->channels(); }
   int num_classes() const override { return whole_->num_classes(); }
+  std::vector<std::string> class_names() const override { return whole_->class_names(); }
   std::int32_t label(std::int64_t index) const override { return whole_->label(index); }
   void read(std::int64_t index, const ExampleVisit& visit, std::span<float> image) const override {
     whole_->read(index, visit, image);

@@ -40,15 +40,16 @@ bool is_grey(const LabelledFile& file) {
 
 class ImageFolder final : public Dataset {
  public:
-  ImageFolder(std::vector<LabelledFile> files, int num_classes, int channels, int image_size)
-      : files_(std::move(files)), num_classes_(num_classes), channels_(channels), image_size_(image_size) {}
+  ImageFolder(std::vector<LabelledFile> files, std::vector<std::string> classes, int channels, int image_size)
+      : files_(std::move(files)), classes_(std::move(classes)), channels_(channels), image_size_(image_size) {}
 
   const std::string& name() const override { return name_; }
   std::int64_t num_examples() const override { return static_cast<std::int64_t>(files_.size()); }
   int height() const override { return image_size_; }
   int width() const override { return image_size_; }
   int channels() const override { return channels_; }
-  int num_classes() const override { return num_classes_; }
+  int num_classes() const override { return static_cast<int>(classes_.size()); }
+  std::vector<std::string> class_names() const override { return classes_; }
 
   std::int32_t label(std::int64_t index) const override { return file(index).label; }
 
@@ -68,7 +69,7 @@ class ImageFolder final : public Dataset {
 
   std::string name_ = "folder";
   std::vector<LabelledFile> files_;
-  int num_classes_;
+  std::vector<std::string> classes_;  // by label
   int channels_;
   int image_size_;
 };
@@ -154,7 +155,7 @@ std::unique_ptr<Dataset> make_image_folder(const DatasetOptions& options) {
   TERNGRAD_REQUIRE(!options.data_dir.empty(), "[folder] needs data_dir, the folder that holds train/ and test/");
   const int num_threads = options.num_threads > 0 ? options.num_threads : num_hardware_threads();
   const Path root = options.data_dir;
-  const std::vector<std::string> classes = list_classes(root / "train");
+  std::vector<std::string> classes = list_classes(root / "train");
   const bool train = options.subset == Subset::kTrain;
   std::vector<LabelledFile> files = list_subset(root / (train ? "train" : "test"), classes);
   const auto num_files = static_cast<std::int64_t>(files.size());
@@ -164,8 +165,7 @@ std::unique_ptr<Dataset> make_image_folder(const DatasetOptions& options) {
     TERNGRAD_THROW(DataError, "[folder] '", files[static_cast<std::size_t>(first_colour)].path,
                    "' has colours, but all training images are grey: expected a grey image");
   }
-  return std::make_unique<ImageFolder>(std::move(files), static_cast<int>(classes.size()), one_channel ? 1 : 3,
-                                       options.image_size);
+  return std::make_unique<ImageFolder>(std::move(files), std::move(classes), one_channel ? 1 : 3, options.image_size);
 }
 
 }  // namespace terngrad

@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <span>
+#include <string>
 #include <vector>
 
 #include "trainers/xxhash64.h"
@@ -16,6 +17,10 @@ std::string data_fingerprint(const Dataset& dataset) {
        {std::int64_t{dataset.height()}, std::int64_t{dataset.width()}, std::int64_t{dataset.channels()},
         dataset.num_examples(), std::int64_t{dataset.num_classes()}}) {
     hash.add(static_cast<std::uint64_t>(number));
+  }
+  for (const std::string& name : dataset.class_names()) {
+    hash.add(std::uint64_t{name.size()});
+    hash.add(std::as_bytes(std::span(name)));
   }
   for (std::int64_t index = 0; index < dataset.num_examples(); ++index) {
     hash.add(static_cast<std::uint64_t>(dataset.label(index)));

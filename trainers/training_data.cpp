@@ -5,7 +5,10 @@
 #include <array>
 #include <cstring>
 #include <filesystem>
+#include <sstream>
+#include <string>
 #include <utility>
+#include <vector>
 
 #include "kernels/errors.h"
 #include "trainers/data_fingerprint.h"
@@ -23,6 +26,34 @@ struct ShareNote {
 
 std::string shape_text(const ShareNote& note) {
   return fmt::format("images of {}x{}x{} in {} classes", note.shape[0], note.shape[1], note.shape[2], note.shape[3]);
+}
+
+/// Names one after the other, each ended by a zero, which no file's name holds.
+std::string joined_names(const Dataset& dataset) {
+  std::string joined;
+  for (const std::string& name : dataset.class_names()) joined.append(name).push_back('\0');
+  return joined;
+}
+
+std::vector<std::string> split_names(const std::string& joined) {
+  std::vector<std::string> names;
+  std::istringstream in(joined);
+  for (std::string name; std::getline(in, name, '\0');) names.push_back(std::move(name));
+  return names;
+}
+
+/// @throws DataError unless a label stands for the same class on `rank` as on rank 0
+void require_same_classes(const std::string& first_joined, int rank, const std::string& joined) {
+  if (joined == first_joined) return;
+  const std::vector<std::string> first = split_names(first_joined);
+  const std::vector<std::string> names = split_names(joined);
+  const auto name_of = [](const std::vector<std::string>& of, std::size_t label) {
+    return label < of.size() ? "'" + of[label] + "'" : std::string("without a name");
+  };
+  std::size_t label = 0;
+  while (label < first.size() && label < names.size() && first[label] == names[label]) ++label;
+  TERNGRAD_THROW(DataError, "--data_shares: class ", label, " is ", name_of(first, label), " for rank 0 and ",
+                 name_of(names, label), " for rank ", rank, "; all shares must have folders for the same classes");
 }
 
 ShareNote note_of(const TrainingData& data) {
@@ -44,32 +75,42 @@ TrainingData whole_data(std::shared_ptr<const Dataset> dataset) {
 }
 
 TrainingData join_shares(const TrainingData& own, Communicator& communicator, int num_servers) {
+  // Of each rank a note, and the names of its classes.
   const ShareNote own_note = note_of(own);
+  const std::string own_names = joined_names(*own.dataset);
   Parcels mine;
   Parcels all;
   mine.append({reinterpret_cast<const std::uint8_t*>(&own_note), sizeof(own_note)});
+  mine.append({reinterpret_cast<const std::uint8_t*>(own_names.data()), own_names.size()});
   communicator.all_gather(mine, all);
   TrainingData data;
   data.dataset = own.dataset;
   data.is_share = true;
   Xxhash64 hash;
   ShareNote first;
-  if (all.count() != static_cast<std::size_t>(communicator.size())) {
-    TERNGRAD_THROW(CommunicationError, "[data] ", all.count(), " shares are told of by ", communicator.size(),
+  std::string first_names;
+  if (all.count() != 2 * static_cast<std::size_t>(communicator.size())) {
+    TERNGRAD_THROW(CommunicationError, "[data] ", all.count(), " parcels tell of the shares of ", communicator.size(),
                    " ranks");
   }
   for (int rank = 0; rank < communicator.size() - num_servers; ++rank) {
     ShareNote note;
-    const std::span<const std::uint8_t> parcel = all.parcel(static_cast<std::size_t>(rank));
+    const std::span<const std::uint8_t> parcel = all.parcel(2 * static_cast<std::size_t>(rank));
     if (parcel.size() != sizeof(note)) {
       TERNGRAD_THROW(CommunicationError, "[data] rank ", rank, " tells of its share in ", parcel.size(), " bytes");
     }
     std::memcpy(&note, parcel.data(), sizeof(note));
-    if (rank == 0) first = note;
+    const std::span<const std::uint8_t> named = all.parcel(2 * static_cast<std::size_t>(rank) + 1);
+    const std::string names(named.begin(), named.end());
+    if (rank == 0) {
+      first = note;
+      first_names = names;
+    }
     if (note.shape != first.shape) {
       TERNGRAD_THROW(DataError, "--data_shares: rank 0 has ", shape_text(first), ", rank ", rank, " ", shape_text(note),
                      "; all shares must have the same");
     }
+    require_same_classes(first_names, rank, names);
     data.num_examples += note.num_examples;
     hash.add(std::as_bytes(std::span(&note, 1)));
   }

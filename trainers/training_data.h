@@ -23,8 +23,8 @@ TrainingData whole_data(std::shared_ptr<const Dataset> dataset);
 /// Data of which each process that has workers has a share, of any size; others, which serve, take part with what they
 /// have open and count for nothing. A collective call.
 /// @param own  of this process's share alone, as whole_data gives it
-/// @throws DataError on all processes, naming two of them, if their shares differ in the images' shape or the number of
-/// classes
+/// @throws DataError on all processes, naming two of them, if their shares differ in the images' shape, the number of
+/// classes, or what the classes are called
 TrainingData join_shares(const TrainingData& own, Communicator& communicator, int num_servers);
 
 /// Folder of a process's share below `data_dir`, as scripts/split_dataset.sh names it: worker_R_of_P.

@@ -54,6 +54,16 @@ TEST_F(CompressedFile, GzipMembersAreJoined) {
   EXPECT_EQ(read_data_file(folder_.write("two.gz", two)), (Bytes{1, 2, 3, 4, 5}));
 }
 
+// Were each member's room made anew, these would take minutes.
+TEST_F(CompressedFile, ManyEmptyGzipMembersCostWhatTheirBytesDo) {
+  const Bytes empty = gzip({});
+  Bytes many;
+  for (int i = 0; i < 200'000; ++i) many.insert(many.end(), empty.begin(), empty.end());
+  const Bytes last = gzip({4, 5});
+  many.insert(many.end(), last.begin(), last.end());
+  EXPECT_EQ(read_data_file(folder_.write("many.gz", many)), (Bytes{4, 5}));
+}
+
 TEST_F(CompressedFile, XzStreamsAndTheirPaddingAreJoined) {
   Bytes two = xz({1, 2, 3});
   two.insert(two.end(), 4, 0);

@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "datasets/first_examples.h"
 #include "tests/datasets/image_files.h"
 
 namespace terngrad::image_folder_test {
@@ -65,6 +66,8 @@ TEST_F(ImageFolder, ListsInOrderOfNames) {
   EXPECT_FALSE(set->is_augmented());
   EXPECT_EQ(set->num_examples(), 3);
   EXPECT_EQ(set->num_classes(), 2);
+  EXPECT_EQ(set->class_names(), (std::vector<std::string>{"cat", "dog"}));
+  EXPECT_EQ(first_examples(open(), 1)->class_names(), set->class_names());
   EXPECT_EQ(set->height(), 3);
   EXPECT_EQ(set->width(), 3);
   EXPECT_EQ(set->channels(), 3);

@@ -24,7 +24,7 @@
 namespace terngrad::testing {
 
 /// Images and labels as given, one row of floats an image.
-class RowDataset final : public Dataset {
+class RowDataset : public Dataset {
  public:
   RowDataset(std::vector<std::vector<float>> rows, std::vector<std::int32_t> labels, int num_classes)
       : rows_(std::move(rows)), labels_(std::move(labels)), num_classes_(num_classes) {}
@@ -187,6 +187,7 @@ inline std::unique_ptr<Trainer> make_small_trainer(const SmallRun& run) {
     exchange.num_threads = run.num_threads;
     exchange.owners = run.owners;
     exchange.update = parts.served.get();
+    exchange.mean_factor = run.mean_factor;
     exchange.return_codec = run.return_codec;
     const Buckets buckets = run.bucket_bytes > 0 ? plan_buckets(layout, parts.net->gradient_order(), run.bucket_bytes)
                                                  : whole_bucket(layout);

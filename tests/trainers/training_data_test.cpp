@@ -7,6 +7,7 @@
 #include <exception>
 #include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "kernels/errors.h"
@@ -80,6 +81,35 @@ TEST(TrainingData, SharesOfOtherImagesAreRefused) {
                                         num_classes);
   };
   EXPECT_THROW(joined({rows(2), rows(3)}), DataError);
+}
+
+/// Two rows of classes that have names.
+class NamedRows final : public RowDataset {
+ public:
+  explicit NamedRows(std::vector<std::string> names)
+      : RowDataset({{1, 2}, {3, 4}}, {0, 1}, static_cast<int>(names.size())), names_(std::move(names)) {}
+  std::vector<std::string> class_names() const override { return names_; }
+
+ private:
+  std::vector<std::string> names_;
+};
+
+TEST(TrainingData, SharesWhoseLabelsStandForOtherClassesAreRefused) {
+  const auto named = [](std::vector<std::string> names) { return std::make_shared<NamedRows>(std::move(names)); };
+  EXPECT_EQ(joined({named({"cat", "dog"}), named({"cat", "dog"})})[1].num_examples, 4);
+  EXPECT_THAT(message_of<DataError>([&] {
+                joined({named({"cat", "dog"}), named({"cat", "dog"}), named({"cat", "fox"})});
+              }),
+              HasSubstr("class 1 is 'dog' for rank 0 and 'fox' for rank 2"));
+  // What serves has no share.
+  EXPECT_EQ(joined({named({"cat", "dog"}), named({"dog", "fox"})}, 1)[0].num_examples, 2);
+}
+
+TEST(TrainingData, NamesOfClassesAreInTheFingerprint) {
+  const auto fingerprint = [](std::vector<std::string> names) { return data_fingerprint(NamedRows(std::move(names))); };
+  EXPECT_EQ(fingerprint({"cat", "dog"}), fingerprint({"cat", "dog"}));
+  EXPECT_NE(fingerprint({"cat", "dog"}), fingerprint({"cat", "fox"}));
+  EXPECT_NE(fingerprint({"cat", "dog"}), fingerprint({"catd", "og"}));
 }
 
 TEST(TrainingData, ShareFoldersAreThoseOfTheScript) {
