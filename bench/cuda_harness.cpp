@@ -61,7 +61,9 @@ void report(benchmark::State& state, const CudaSubject& subject, Residency resid
 void run(benchmark::State& state, double set_bytes, Residency residency, const std::function<CudaSubject()>& make) {
   Stream stream(Device::cuda());
   const int num_sets =
-      residency == Residency::kCache ? 1 : std::clamp(static_cast<int>(std::ceil(kBeyondCache / set_bytes)), 1, 64);
+      residency == Residency::kCache
+          ? 1
+          : std::clamp(static_cast<int>(std::ceil(kBeyondCache / set_bytes)), 1, cuda_measurement().max_runs);
   CudaSubject subject = make();
   const std::vector<std::function<void()>> works = subject.prepare(stream, num_sets);
   for (const auto& work : works) work();

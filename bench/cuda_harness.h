@@ -35,7 +35,7 @@ enum class Residency {
 /// How much is measured. The defaults are for a GPU; the emulation of tests/simt runs everything once.
 struct CudaMeasurement {
   int rounds = 25;
-  int max_runs = 200;                                  // of the work in one round, all sets together
+  int max_runs = 512;                                  // of the work in one round, all sets together
   std::int64_t copy_elements = std::int64_t{1} << 27;  // floats of the copy that stands for the speed of memory
   int step_examples = 0;                               // of a training step; 0: as many as the net is trained with
 };

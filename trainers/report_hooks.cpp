@@ -60,7 +60,7 @@ class ProgressHook final : public Hook {
     state.examples_per_second = static_cast<double>(training.batch_size) / seconds_per_step_;
     state.seconds_left = seconds_per_step_ * static_cast<double>(training.total_steps - training.steps_done);
     display_.update(state);
-    if (training.steps_done % log_steps_ == 0) {
+    if (training.steps_done % log_steps_ == 0 || training.steps_done == training.total_steps) {
       const Interval interval = std::exchange(interval_, {});
       state.loss = mean_of(interval.loss, interval.steps);
       state.accuracy = mean_of(interval.accuracy, interval.steps);
@@ -106,7 +106,6 @@ class MetricsHook final : public Hook {
  private:
   void write_train(const TrainingView& training, const StepView& step) {
     const Interval interval = std::exchange(interval_, {});
-    const ExchangeReport& report = step.report;
     const int workers = training.num_workers;
     const auto per_worker = [&](std::int64_t bytes) {
       return mean_of(static_cast<double>(bytes), interval.steps) / workers;
@@ -140,16 +139,17 @@ class MetricsHook final : public Hook {
           compression_ratio(training.net.layout(), interval.sent_bytes(), interval.steps, workers);
     }
     line["examples_per_second"] = examples_per_second(training, interval);
-    if (step.parts_are_timed) {
-      line["data_seconds"] = step.data_seconds;
-      line["compute_seconds"] = step.compute_seconds;
-      line["measure_seconds"] = report.measure_seconds;
-      line["encode_seconds"] = report.encode_seconds;
-      line["wire_seconds"] = report.wire_seconds;
-      line["decode_seconds"] = report.decode_seconds;
-      line["hidden_seconds"] = step.hidden_seconds;
-      line["exposed_seconds"] = step.exposed_seconds;
-      line["update_seconds"] = step.update_seconds;
+    if (interval.steps_with_parts > 0) {
+      const auto per_step = [&](double seconds) { return mean_of(seconds, interval.steps_with_parts); };
+      line["data_seconds"] = per_step(interval.parts.data);
+      line["compute_seconds"] = per_step(interval.parts.compute);
+      line["measure_seconds"] = per_step(interval.parts.measure);
+      line["encode_seconds"] = per_step(interval.parts.encode);
+      line["wire_seconds"] = per_step(interval.parts.wire);
+      line["decode_seconds"] = per_step(interval.parts.decode);
+      line["hidden_seconds"] = per_step(interval.parts.hidden);
+      line["exposed_seconds"] = per_step(interval.parts.exposed);
+      line["update_seconds"] = per_step(interval.parts.update);
     }
     writer_.write(line);
   }
@@ -178,6 +178,18 @@ class MetricsHook final : public Hook {
 
 }  // namespace
 
+void PartSeconds::add(const StepView& step) {
+  data += step.data_seconds;
+  compute += step.compute_seconds;
+  measure += step.report.measure_seconds;
+  encode += step.report.encode_seconds;
+  wire += step.report.wire_seconds;
+  decode += step.report.decode_seconds;
+  hidden += step.hidden_seconds;
+  exposed += step.exposed_seconds;
+  update += step.update_seconds;
+}
+
 void Interval::add(const StepView& step) {
   ++steps;
   loss += step.loss;
@@ -191,6 +203,9 @@ void Interval::add(const StepView& step) {
   if (step.pushes != nullptr) pushes += *step.pushes;
   ++timed_steps;
   seconds += step.step_seconds;
+  if (!step.parts_are_timed) return;
+  ++steps_with_parts;
+  parts.add(step);
 }
 
 std::string Interval::to_text() const {

@@ -17,6 +17,21 @@
 
 namespace terngrad {
 
+/// Time of the parts of steps, where it is known: names and meaning as in StepView and ExchangeReport. Sums.
+struct PartSeconds {
+  double data = 0;
+  double compute = 0;
+  double measure = 0;
+  double encode = 0;
+  double wire = 0;
+  double decode = 0;
+  double hidden = 0;
+  double exposed = 0;
+  double update = 0;
+
+  void add(const StepView& step);
+};
+
 /// Totals of the steps since the last report.
 struct Interval {
   std::uint64_t steps = 0;
@@ -30,6 +45,8 @@ struct Interval {
   // Time is of this process only: the steps that it ran, and theirs.
   std::uint64_t timed_steps = 0;
   double seconds = 0;
+  std::uint64_t steps_with_parts = 0;  // those of whose parts the time is known
+  PartSeconds parts;
 
   void add(const StepView& step);
   std::int64_t sent_bytes() const { return scalers.sent + gradient.sent + mean.sent; }
@@ -43,8 +60,9 @@ Interval parse_interval(const std::string& text);
 /// Name under which CheckpointHook keeps the interval that a save falls into, in CheckpointState::more.
 inline constexpr const char* kIntervalKey = "metrics_interval";
 
-/// Draws the live line, or one log line every `log_steps`. The first step of each such interval with NaN or infinity in
-/// a gradient gets a line of its own that says where and what was done about it.
+/// Draws the live line, or one log line every `log_steps` and for the steps since at the end of the run. The first step
+/// of each such interval with NaN or infinity in a gradient gets a line of its own that says where and what was done
+/// about it.
 std::unique_ptr<Hook> make_progress_hook(ProgressDisplay& display, std::uint64_t log_steps);
 
 /// Appends to metrics.jsonl: every `log_steps` a line {"step": steps done, "kind": "train", loss and accuracy (means
@@ -52,10 +70,10 @@ std::unique_ptr<Hook> make_progress_hook(ProgressDisplay& display, std::uint64_t
 /// interval), "compression_ratio" (of the interval's bytes), "skipped_steps",
 /// "nonfinite_steps", "zeroed_elements" and "clipped_gradients" (what transforms changed, in all workers' gradients
 /// over the interval), of asynchronous training "staleness" (an object: pushes over the
-/// interval by their staleness), "mean_staleness", "dropped_pushes" and "skipped_pushes", times (of parts of a step
-/// only where they are known)}; every `telemetry_steps` (0: never) a line of kind "tensors" with scaler, zero_fraction,
-/// clip_fraction, kept_norm, snr_db, norm and max_abs of every tensor of worker 0. Fields whose names end in _seconds
-/// or _per_second are times; all others are the same for equal runs.
+/// interval by their staleness), "mean_staleness", "dropped_pushes" and "skipped_pushes", times of parts of a
+/// step (means over the interval's steps, where they are known)}; every `telemetry_steps` (0: never) a line of kind
+/// "tensors" with scaler, zero_fraction, clip_fraction, kept_norm, snr_db, norm and max_abs of every tensor of worker
+/// 0. Fields whose names end in _seconds or _per_second are times; all others are the same for equal runs.
 /// @param interval  outlives the hook; not empty in a run that was saved between two lines and is resumed
 std::unique_ptr<Hook> make_metrics_hook(MetricsWriter& writer, std::uint64_t log_steps, std::uint64_t telemetry_steps,
                                         Interval& interval);

@@ -141,7 +141,8 @@ void register_cuda_unpack() {
       }
       register_cuda_subject(cuda_bench_name("pack_sums", "f32", n), 4.5 * count, residency,
                             [n] { return pack_lanes(n); });
-      register_cuda_subject(cuda_bench_name("add_lanes", "u64", n), 1.5 * count, residency,
+      register_cuda_subject(cuda_bench_name("add_lanes", "u64", n),
+                            2.0 * static_cast<double>(payload_bytes(TernaryFormat::kLanes, n, kWorkers)), residency,
                             [n] { return add_lane_words(n); });
     }
   }

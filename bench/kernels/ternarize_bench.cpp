@@ -29,8 +29,10 @@ Subject ternarize_subject(std::int64_t n, TernaryFormat format, ElementType type
   const DrawKey key{1, 1, 0, DrawPurpose::kTernarize};
   Subject subject;
   subject.elements = static_cast<double>(n);
-  subject.bytes = static_cast<double>(element_bytes(type)) * static_cast<double>(n) +
-                  static_cast<double>(payload_bytes(format, n, kWorkers));
+  // What is written, which with tmask depends on the codes.
+  Stream once(Device::cpu(), num_hardware_threads());
+  ternarize({&state->task, 1}, {.format = format, .num_workers = kWorkers}, key, {&state->bytes, 1}, once);
+  subject.bytes = static_cast<double>(element_bytes(type)) * static_cast<double>(n) + static_cast<double>(state->bytes);
   subject.prepare = [=](Stream& stream) -> std::function<void()> {
     return [=, &stream] {
       const TernarizeOptions options{.format = format, .num_workers = kWorkers};

@@ -48,6 +48,8 @@ class FakeRun {
         .accuracy = 0.125,
         .learning_rate = 0.5 / static_cast<double>(done),
         .step_seconds = 0.25,
+        .parts_are_timed = parts_are_timed,
+        .compute_seconds = 0.5 * static_cast<double>(done),
         .transform_counts = transform_counts,
         .report = report,
         .telemetry =
@@ -63,6 +65,7 @@ class FakeRun {
 
   IdentityNet net{8};
   ExchangeReport report;
+  bool parts_are_timed = true;
   TransformCounts transform_counts;
   std::vector<float> values = std::vector<float>(static_cast<std::size_t>(net.layout().flat_elements()), 0.5f);
   std::vector<float> averaged = std::vector<float>(values.size(), 0.25f);

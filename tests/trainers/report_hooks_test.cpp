@@ -64,6 +64,22 @@ TEST_F(MetricsHook, WritesMeansOverTheInterval) {
   EXPECT_EQ(lines[0]["examples_per_second"], 32 / 0.25);
 }
 
+TEST_F(MetricsHook, TimesOfPartsAreMeansOfTheStepsThatAreTimed) {
+  const auto hook = make_hook(4, 0);
+  for (const double wire : {1.0, 2.0, 6.0}) {
+    run_.report.wire_seconds = wire;
+    run_.step(*hook);
+  }
+  run_.parts_are_timed = false;
+  run_.report.wire_seconds = 100;
+  run_.step(*hook);
+  const Json line = written().at(0);
+  EXPECT_EQ(line["wire_seconds"], 3.0);
+  EXPECT_EQ(line["compute_seconds"], 1.0);
+  for (int i = 0; i < 4; ++i) run_.step(*hook);
+  EXPECT_FALSE(written().at(1).contains("wire_seconds"));
+}
+
 TEST_F(MetricsHook, FieldsAreTheDocumentedOnes) {
   const auto hook = make_hook(1, 0);
   run_.step(*hook);
