@@ -1,5 +1,6 @@
 # Finds cuDNN, which has no CMake package of its own: CUDNN::cudnn, CUDNN_VERSION. Looks beside the CUDA Toolkit too.
-find_path(CUDNN_INCLUDE_DIR cudnn.h HINTS ${CUDAToolkit_INCLUDE_DIRS})
+# The header with the version, which cuDNN before 8 had in another place.
+find_path(CUDNN_INCLUDE_DIR cudnn_version.h HINTS ${CUDAToolkit_INCLUDE_DIRS})
 find_library(CUDNN_LIBRARY cudnn HINTS ${CUDAToolkit_LIBRARY_DIR})
 mark_as_advanced(CUDNN_INCLUDE_DIR CUDNN_LIBRARY)
 

@@ -63,7 +63,8 @@ function(terngrad_dependency_calls variable)
 endfunction()
 
 # terngrad_install_libraries(export_set names...): libraries terngrad_<name> with the headers of their folders. What lies
-# in a backend's folder (cpu/, cuda/) is internal.
+# in a backend's folder (cpu/, cuda/) is internal, and so is what needs MPI's own header. tests/consumer includes all
+# that is installed.
 function(terngrad_install_libraries export_set)
   foreach(name IN LISTS ARGN)
     install(
@@ -77,7 +78,8 @@ function(terngrad_install_libraries export_set)
       PATTERN "*.h"
       PATTERN "cpu" EXCLUDE
       PATTERN "cuda" EXCLUDE
-      PATTERN "common" EXCLUDE)
+      PATTERN "common" EXCLUDE
+      REGEX "/mpi_(group|mailbox|operation)[.]h$" EXCLUDE)
   endforeach()
   install(
     EXPORT ${export_set}

@@ -107,7 +107,9 @@ function(terngrad_command name)
   add_executable(${name} ${ARG_SOURCES})
   terngrad_target_defaults(${name})
   target_link_libraries(${name} PRIVATE ${ARG_LIBS})
-  install(TARGETS ${name} RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR})
+  if(TERNGRAD_INSTALL)
+    install(TARGETS ${name} RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR})
+  endif()
 endfunction()
 
 # terngrad_test(folder [COST cost] LIBS libs NAMES a b ... [SEQUENTIAL c d ...]): one program <folder>_test from

@@ -8,6 +8,7 @@
 #include "kernels/errors.h"
 #include "kernels/optimizer.h"
 #include "kernels/transform.h"
+#include "trainers/cuda/step_ring.h"
 #include "trainers/ready_buckets.h"
 
 namespace terngrad {
@@ -199,13 +200,19 @@ std::vector<StepOutcome> DeviceReplica::run(std::uint64_t first_step, int count,
     wait(lost);
   } catch (...) {
     lost = true;
-    parts_.communicator->abandon();
+    give_up();
     throw;
   }
   std::vector<StepOutcome> outcomes = ring_.outcomes(first_step, count);
   const auto num_applied = std::ranges::count(outcomes, false, &StepOutcome::skipped);
   parts_.optimizer->count_updates(static_cast<std::uint64_t>(num_applied));
   return outcomes;
+}
+
+void DeviceReplica::give_up() noexcept {
+  // First, for the group waits for graphs that hold its operations. One that still runs is freed when it has ended.
+  graphs_.clear();
+  parts_.communicator->abandon();
 }
 
 std::vector<float> DeviceReplica::gradient(int segment) {

@@ -78,7 +78,7 @@ class DeviceReplica {
                                std::atomic<bool>& lost);
 
   /// Gives up the operations between ranks, for good, so that no other rank waits for them.
-  void give_up() noexcept { parts_.communicator->abandon(); }
+  void give_up() noexcept;
 
   DeviceNet& net() { return *parts_.net; }
   Optimizer& optimizer() { return *parts_.optimizer; }

@@ -19,7 +19,7 @@ namespace terngrad {
 namespace {
 
 std::string process_text(const Communicator& processes) {
-  return "terngrad_train: error: rank " + std::to_string(processes.rank());
+  return "terngrad_train: error" + (processes.size() == 1 ? "" : ": rank " + std::to_string(processes.rank()));
 }
 
 std::vector<std::unique_ptr<NcclCommunicator>> join(const DeviceChoice& choice, Communicator& processes,

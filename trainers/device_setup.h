@@ -33,8 +33,8 @@ std::vector<std::shared_ptr<DeviceCommunicator>> connect_gpus(const DeviceChoice
 
 /// Makes a trainer of the GPUs of `choice`: each of all GPUs holds a contiguous range of all workers.
 /// @param communicators    of connect_gpus
-/// @param timeout_seconds  for which one of several processes waits for the others' GPUs in a burst of steps; 0: for
-/// ever
+/// @param timeout_seconds  for which one of several GPUs, of this process or others, waits for the others in a burst of
+/// steps; 0: for ever
 /// @throws UsageError for options that a part refuses, NotSupported where a GPU cannot do what they ask for
 DeviceSetup make_device_setup(const TrainOptions& o, const DeviceChoice& choice,
                               std::span<const std::shared_ptr<DeviceCommunicator>> communicators,

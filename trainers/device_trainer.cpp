@@ -77,7 +77,7 @@ DeviceTrainer::DeviceTrainer(DeviceTrainerParts parts, const TrainerOptions& opt
     copy<float>(slot.values, slots_.back().span(), chief().net().stream());
   }
   chief().net().stream().synchronize();
-  if (workers().communicator->size() > 1 && parts_.timeout_seconds > 0) {
+  if ((workers().communicator->size() > 1 || parts_.replicas.size() > 1) && parts_.timeout_seconds > 0) {
     watchdog_ = std::make_unique<Watchdog>(parts_.on_hang);
   }
 }

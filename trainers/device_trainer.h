@@ -21,8 +21,8 @@ struct DeviceTrainerParts {
   Schedule schedule;
   WorkerGroup workers;
   OnNonfinite on_nonfinite = OnNonfinite::kStop;  // of the exchanges
-  /// How long a burst may take where the run has several processes; 0: for ever. A replica whose own limit is lower
-  /// (DeviceReplicaParts::timeout_seconds) gives up in good order before.
+  /// How long a burst may take where the run has several GPUs, of one process or more; 0: for ever. A replica whose own
+  /// limit is lower (DeviceReplicaParts::timeout_seconds) gives up in good order before.
   double timeout_seconds = 0;
   /// What to do when a burst takes longer than that, in a call of a library that nothing else ends.
   Watchdog::Action on_hang = end_process("terngrad");

@@ -11,7 +11,7 @@
 #include "kernels/device.h"
 #include "nets/net.h"
 #include "nets/worker_buffers.h"
-#include "trainers/cuda/step_ring.h"
+#include "trainers/step_memory.h"
 
 namespace terngrad {
 

@@ -4,6 +4,7 @@
 
 #include "kernels/copy.h"
 #include "kernels/errors.h"
+#include "trainers/cuda/step_ring.h"
 
 namespace terngrad {
 

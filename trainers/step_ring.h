@@ -8,7 +8,8 @@
 #include "kernels/buffer.h"
 #include "kernels/device_step.h"
 #include "kernels/optimizer.h"
-#include "trainers/cuda/step_ring.h"
+#include "nets/net.h"
+#include "trainers/step_memory.h"
 
 namespace terngrad {
 

@@ -28,7 +28,8 @@ struct DeviceRun {
   /// After weight decay.
   std::function<std::vector<std::unique_ptr<DeviceTransform>>(const Net&)> transforms = nullptr;
   int max_burst = 4;
-  bool captures = true;  // steps into graphs, where their exchange can be
+  bool captures = true;            // steps into graphs, where their exchange can be
+  bool can_capture_ranks = false;  // the communicator's operations can be captured
   double clip_by_global_norm = 0;
   std::string format = "t2";
   ExchangeAlgorithm algorithm = ExchangeAlgorithm::kAuto;  // of steps that do not exchange fp32
@@ -82,7 +83,8 @@ inline std::unique_ptr<DeviceReplica> make_replica(const DeviceRun& device_run,
   parts.communicator = communicator;
   parts.mean_factor = run.mean_factor;
   parts.timeout_seconds = device_run.timeout_seconds / 2;
-  parts.captures = device_run.captures && communicator->size() == 1 && device_run.format != "tmask";
+  const bool can_capture = communicator->size() == 1 || device_run.can_capture_ranks;
+  parts.captures = device_run.captures && can_capture && device_run.format != "tmask";
   const Device device = stream.device();
   parts.optimizer = make_optimizer("momentum", {.momentum = 0.9}, layout.flat_elements(), device);
   if (run.weight_decay > 0) parts.transforms.push_back(make_device_weight_decay(*parts.net, run.weight_decay, device));

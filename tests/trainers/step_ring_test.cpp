@@ -5,6 +5,7 @@
 #include "kernels/captured_graph.h"
 #include "kernels/errors.h"
 #include "tests/support/cuda_device.h"
+#include "trainers/cuda/step_ring.h"
 
 namespace terngrad::step_ring_test {
 namespace {

@@ -6,7 +6,7 @@
 #include "kernels/device.h"
 #include "kernels/statistics.h"
 #include "nets/worker_buffers.h"
-#include "trainers/cuda/step_ring.h"
+#include "trainers/step_memory.h"
 
 namespace terngrad::cuda {
 

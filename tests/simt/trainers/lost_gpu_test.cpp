@@ -4,11 +4,13 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <chrono>
 #include <memory>
 #include <string>
 #include <vector>
 
+#include "kernels/copy.h"
 #include "kernels/errors.h"
 #include "tests/nets/branched_net.h"
 #include "tests/support/sanitized.h"
@@ -121,6 +123,65 @@ TEST(LostGpu, ProcessesThatAllWaitSaySo) {
       EXPECT_THAT(said, AllOf(HasSubstr("rank 0: " + waited), HasSubstr("; rank 1: " + waited)));
     }
   }
+}
+
+/// A rank of two to which the other one seems to send what it sends itself, by copies that a graph can hold.
+class EchoCommunicator final : public DeviceCommunicator {
+ public:
+  explicit EchoCommunicator(int rank) : rank_(rank) {}
+  int rank() const override { return rank_; }
+  int size() const override { return 2; }
+  void check() override {}
+  void abandon() noexcept override { graphs_when_given_up = simt::live_graphs; }
+  int graphs_when_given_up = -1;
+
+ protected:
+  void submit_all_gather(std::span<const DeviceGather> gathers, Stream& stream) override {
+    for (const DeviceGather& gather : gathers) {
+      const ByteRange& own = gather.parts[static_cast<std::size_t>(rank_)];
+      const ByteRange& other = gather.parts[static_cast<std::size_t>(1 - rank_)];
+      const auto count = static_cast<std::size_t>(std::min(own.count, other.count));
+      copy<std::uint8_t>({gather.buffer + own.offset, count}, std::span(gather.buffer + other.offset, count), stream);
+    }
+  }
+  void submit_all_reduce_sum(std::span<std::uint64_t>, Stream&) override { ADD_FAILURE() << "nothing is summed"; }
+  void submit_all_reduce_max(std::span<std::uint32_t>, Stream&) override {}
+  void submit_all_to_all(const std::uint8_t*, std::span<const ByteRange>, std::uint8_t*, std::span<const ByteRange>,
+                         Stream&) override {
+    ADD_FAILURE() << "nothing is scattered";
+  }
+  void submit_broadcast(std::span<std::uint8_t>, int, Stream&) override {}
+
+ private:
+  int rank_;
+};
+
+// NCCL counts the graphs that hold operations of a group, and waits at the group's end for their number to be 0.
+TEST(LostGpu, GraphsAreGoneBeforeTheGroupIsGivenUp) {
+  const auto errors = testing::run_ranks(2, [](const std::shared_ptr<Communicator>& communicator) {
+    DeviceRun run{.run = {.num_workers = 2,
+                          .codec = "ternary",
+                          .total_steps = 9,
+                          .batch_size = 2,
+                          .communicator = communicator,
+                          .net = test::branched_net(1.0f)},
+                  .can_capture_ranks = true,
+                  .algorithm = ExchangeAlgorithm::kAllGather};
+    run.gpus = std::make_shared<testing::Meeting>(2);
+    std::shared_ptr<EchoCommunicator> gpu;
+    run.communicator_of = [&](int rank) { return gpu = std::make_shared<EchoCommunicator>(rank); };
+    const auto trainer = testing::make_device_trainer(run);
+    trainer->add_hook(at_step(
+        4,
+        [](const TrainingView&, const StepView&) -> HookVerdict {
+          EXPECT_EQ(simt::live_graphs, 1);
+          TERNGRAD_THROW(DataError, "no room");
+        },
+        HookRanks::kEvery));
+    EXPECT_THROW(trainer->run(), DataError);
+    EXPECT_EQ(gpu->graphs_when_given_up, 0);
+  });
+  for (const auto& error : errors) EXPECT_FALSE(error);
 }
 
 }  // namespace

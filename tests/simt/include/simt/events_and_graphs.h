@@ -104,8 +104,13 @@ inline cudaError_t cudaStreamEndCapture(cudaStream_t stream, cudaGraph_t* graph)
   *graph = new CUgraph_st{std::exchange(stream->recorded, {})};
   return cudaSuccess;
 }
+namespace simt {
+/// Graphs that this thread has instantiated and not destroyed.
+inline thread_local int live_graphs = 0;
+}  // namespace simt
 inline cudaError_t cudaGraphInstantiate(cudaGraphExec_t* executable, cudaGraph_t graph, unsigned long long) {
   *executable = new CUgraph_st(*graph);
+  ++simt::live_graphs;
   return cudaSuccess;
 }
 inline cudaError_t cudaGraphDestroy(cudaGraph_t graph) {
@@ -114,6 +119,7 @@ inline cudaError_t cudaGraphDestroy(cudaGraph_t graph) {
 }
 inline cudaError_t cudaGraphExecDestroy(cudaGraphExec_t executable) {
   delete executable;
+  --simt::live_graphs;
   return cudaSuccess;
 }
 inline cudaError_t cudaGraphLaunch(cudaGraphExec_t executable, cudaStream_t stream) {
