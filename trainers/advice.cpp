@@ -52,11 +52,13 @@ std::string world_text(const ExchangeWorld& world) {
 
 bool is_vendor(const ExchangeCost& cost) { return cost.exchange == kVendorExchange; }
 
-/// How terngrad_train is told to use an exchange.
-std::string train_options(const ExchangeCost& cost) {
+/// How terngrad_train is told to use an exchange as it was measured.
+std::string train_options(const AdviceSubject& subject, const ExchangeCost& cost) {
   if (is_vendor(cost)) return cost.codec == "fp32" ? "--exchange vendor" : "--exchange vendor --codec " + cost.codec;
   if (cost.codec == "fp32") return "--grad_bits 32";
-  return cost.codec == "bf16" ? "--grad_bits 16" : "--grad_bits 1 --ternary_format " + cost.codec;
+  std::string text = cost.codec == "bf16" ? "--grad_bits 16" : "--grad_bits 1 --ternary_format " + cost.codec;
+  if (cost.codec != "bf16" && subject.clip_factor != 0) text += fmt::format(" --clip_factor {}", subject.clip_factor);
+  return subject.quantize_logits ? text + " --quantize_logits" : text;
 }
 
 /// "fp32", "fp32 of vendor".
@@ -148,13 +150,13 @@ std::string recommendation_text(const Advice& advice) {
     return fmt::format(
         "recommendation: do not compress ({}): {} takes {} on this link with {}, {} with the fastest codec, {} (its "
         "exchange pays {})",
-        train_options(fp32), what, time(fp32), name_of(fp32), time(best.cost), name_of(best.cost),
+        train_options(advice.subject, fp32), what, time(fp32), name_of(fp32), time(best.cost), name_of(best.cost),
         pays_text(best.against_fp32));
   }
   const ExchangeCost& chosen = advice.rows[advice.recommended].cost;
   std::string text = fmt::format("recommendation: {} ({}): {} takes {} on this link, with {} {} ({:.1f} times as long)",
-                                 name_of(chosen), train_options(chosen), what, time(chosen), name_of(fp32), time(fp32),
-                                 step_seconds(advice, fp32) / step_seconds(advice, chosen));
+                                 name_of(chosen), train_options(advice.subject, chosen), what, time(chosen),
+                                 name_of(fp32), time(fp32), step_seconds(advice, fp32) / step_seconds(advice, chosen));
   if (advice.recommended == advice.bf16_baseline) return text;
   return text + fmt::format(", with {} {}", name_of(bf16_of(advice)), time(bf16_of(advice)));
 }
@@ -209,7 +211,7 @@ nlohmann::ordered_json to_json(const Advice& advice) {
   json["compress"] = advice.compress();
   json["recommended"] = advice.rows[advice.recommended].cost.codec;
   json["recommended_exchange"] = advice.rows[advice.recommended].cost.exchange;
-  json["recommended_options"] = train_options(advice.rows[advice.recommended].cost);
+  json["recommended_options"] = train_options(advice.subject, advice.rows[advice.recommended].cost);
   json["recommendation"] = recommendation_text(advice);
   return json;
 }

@@ -25,6 +25,9 @@ struct AdviceSubject {
   LinkModel link;
   std::vector<LinkSample> samples;  // what `link` was fitted to; empty if it was given
   AdviceCompute compute = {};
+  // What codecs were measured with, and are to be used with.
+  double clip_factor = 0;        // of ternary
+  bool quantize_logits = false;  // of all but fp32
 };
 
 /// One exchange.

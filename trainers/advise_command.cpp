@@ -255,7 +255,9 @@ int run(const AdviseOptions& o, ProcessGroup& processes) {
                         .num_tensors = model.layout.num_segments(),
                         .world = {o.num_nodes, processes.is_alone() ? o.num_nodes : processes.size()},
                         .link = {1e-6 * o.latency_us, 1e6 / 8 * o.bandwidth_mbit},
-                        .samples = {}};
+                        .samples = {},
+                        .clip_factor = o.clip_factor,
+                        .quantize_logits = o.quantize_logits};
   if (!processes.is_alone()) {
     subject.samples = measure_link(*processes.communicator());
     subject.link = fit_link(subject.samples);

@@ -64,8 +64,10 @@ AsyncSetup make_async_setup(const TrainOptions& o, const AsyncSetupParts& parts)
   serving.threads_per_worker = parts.threads_per_worker;
   serving.mailbox = parts.mailbox;
   setup.note = is_alone ? "asynchronous: workers take turns, and pull after each push of theirs"
-                        : fmt::format("asynchronous: rank 0 serves, {} workers on ranks 1 to {} push", o.num_nodes,
-                                      parts.mailbox->size() - 1);
+               : parts.mailbox->size() == 2
+                   ? fmt::format("asynchronous: rank 0 serves, {} workers on rank 1 push", o.num_nodes)
+                   : fmt::format("asynchronous: rank 0 serves, {} workers on ranks 1 to {} push", o.num_nodes,
+                                 parts.mailbox->size() - 1);
   setup.trainer = std::make_unique<AsyncTrainer>(std::move(serving), parts.trainer);
   return setup;
 }

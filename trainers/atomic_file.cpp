@@ -70,7 +70,12 @@ void write_file_atomically(const fs::path& path, std::span<const std::span<const
   temporary.fill(parts);
   temporary.replace_target();
   // Without this the new name may be lost in a power failure although the content is safe.
-  FileDescriptor(folder_of(path), O_RDONLY | O_DIRECTORY).sync();
+  try {
+    FileDescriptor(folder_of(path), O_RDONLY | O_DIRECTORY).sync();
+  } catch (const DataError& error) {
+    TERNGRAD_THROW(DataError, error.what(), "; '", path.string(),
+                   "' is the new file, but a power failure may bring back what was there before");
+  }
 }
 
 void write_file_atomically(const fs::path& path, std::string_view text) {

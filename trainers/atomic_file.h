@@ -14,7 +14,8 @@ namespace terngrad {
 /// it over `path` and fsyncs the folder. A reader, also after a crash or a kill at any point, finds the old file or the
 /// complete new one. A symbolic link at `path` is replaced, not followed.
 /// @throws DataError with the file's name and the system's reason if anything fails (no folder, no space, no
-/// permission); the temporary is removed then and the old file is intact
+/// permission). The temporary is removed then and the old file is intact, unless it is the folder's fsync that failed:
+/// then the new one is in place, and the message says that a power failure may bring the old one back
 void write_file_atomically(const std::filesystem::path& path, std::span<const std::span<const std::byte>> parts);
 void write_file_atomically(const std::filesystem::path& path, std::string_view text);
 

@@ -5,12 +5,16 @@
 #include <algorithm>
 #include <cstdint>
 #include <cstdlib>
+#include <exception>
 #include <filesystem>
+#include <functional>
 #include <iostream>
 #include <memory>
 #include <optional>
 #include <ostream>
+#include <set>
 #include <string>
+#include <system_error>
 #include <utility>
 #include <vector>
 
@@ -153,7 +157,8 @@ std::string math_of(const EvalOptions& o, const Checkpoint& checkpoint) {
   return recorded != checkpoint.state().more.end() ? recorded->second : "fp32";
 }
 
-Evaluation evaluate_checkpoint(const EvalOptions& o, const Checkpoint& checkpoint, const Dataset& dataset) {
+Evaluation evaluate_checkpoint(const EvalOptions& o, const Checkpoint& checkpoint, const Dataset& dataset,
+                               const std::function<void()>& tell_busy) {
   NetOptions net_options;
   net_options.threads_per_worker = num_threads(o);
   net_options.num_threads = num_threads(o);
@@ -163,14 +168,31 @@ Evaluation evaluate_checkpoint(const EvalOptions& o, const Checkpoint& checkpoin
   Buffer<float> parameters(net->layout().flat_elements());
   checkpoint.read_group(weights_group(o), net->layout(), parameters.span());
   const Buffer<float> state = load_evaluation_state(checkpoint, *net, o.restore_avg_var);
-  return evaluate(*net, parameters.span(), state.span(), dataset, num_threads(o));
+  return evaluate(*net, parameters.span(), state.span(), dataset, num_threads(o), tell_busy);
+}
+
+/// The checkpoint; nothing if the run has deleted it since it was listed. @throws DataError for one that is damaged
+std::optional<Checkpoint> load_if_there(const std::filesystem::path& path) {
+  try {
+    return load_checkpoint(path);
+  } catch (const DataError&) {
+    std::error_code error;
+    if (std::filesystem::exists(path, error) || error) throw;
+    return std::nullopt;
+  }
 }
 
 /// Evaluates checkpoints of one run, which share a data set, and keeps a log of results if there is a folder for it.
 class Evaluator {
  public:
-  Evaluator(const EvalOptions& o, std::filesystem::path log_directory)
-      : o_(o), log_directory_(std::move(log_directory)) {}
+  Evaluator(const EvalOptions& o, std::filesystem::path log_directory, std::function<void()> tell_busy = {})
+      : o_(o), log_directory_(std::move(log_directory)), tell_busy_(std::move(tell_busy)) {}
+
+  /// Whether the log has the checkpoint's result.
+  bool has_result(const Checkpoint& checkpoint) {
+    if (!dataset_) prepare(checkpoint);
+    return log_ && log_->find(checkpoint.state().step, checkpoint.checksum()) != nullptr;
+  }
 
   /// Prints the result; one that the log has is not computed again.
   void run(const Checkpoint& checkpoint) {
@@ -181,7 +203,8 @@ class Evaluator {
       std::cerr << "step " << step << " is evaluated already, its result is in " << log_directory_.string()
                 << std::endl;
     }
-    const Evaluation evaluation = known != nullptr ? *known : evaluate_checkpoint(o_, checkpoint, *dataset_);
+    const Evaluation evaluation =
+        known != nullptr ? *known : evaluate_checkpoint(o_, checkpoint, *dataset_, tell_busy_);
     if (log_ && known == nullptr) log_->write(step, checkpoint.checksum(), evaluation);
     std::cout << checkpoint.source() << ": step " << step << ", " << weights_group(o_) << " weights, "
               << dataset_name(o_, checkpoint) << " " << o_.subset << ", loss " << evaluation.loss << "\n"
@@ -190,17 +213,20 @@ class Evaluator {
 
  private:
   void prepare(const Checkpoint& checkpoint) {
-    dataset_ = open_dataset(o_, checkpoint);
-    if (log_directory_.empty()) return;
-    log_.emplace(log_directory_, EvaluationSubject{.dataset = dataset_name(o_, checkpoint),
-                                                   .subset = o_.subset,
-                                                   .weights = weights_group(o_),
-                                                   .num_examples = dataset_->num_examples(),
-                                                   .data_fingerprint = data_fingerprint(*dataset_)});
+    std::unique_ptr<Dataset> dataset = open_dataset(o_, checkpoint);
+    if (!log_directory_.empty()) {
+      log_.emplace(log_directory_, EvaluationSubject{.dataset = dataset_name(o_, checkpoint),
+                                                     .subset = o_.subset,
+                                                     .weights = weights_group(o_),
+                                                     .num_examples = dataset->num_examples(),
+                                                     .data_fingerprint = data_fingerprint(*dataset)});
+    }
+    dataset_ = std::move(dataset);  // last: with it, this is done
   }
 
   const EvalOptions& o_;
   std::filesystem::path log_directory_;
+  std::function<void()> tell_busy_;
   std::unique_ptr<Dataset> dataset_;
   std::optional<EvaluationLog> log_;
 };
@@ -231,23 +257,52 @@ int follow(const EvalOptions& o) {
 
 }  // namespace
 
-void evaluate_run(const FollowedRun& run, const std::function<bool()>& wait) {
+struct RunEvaluator::Parts {
+  Parts(FollowedRun followed, std::function<void(const std::string& what)> on_problem, std::function<void()> busy)
+      : run(std::move(followed)),
+        problem(std::move(on_problem)),
+        evaluator(o, run.directory / "eval", std::move(busy)) {
+    o.checkpoint_dir = run.directory.string();
+    o.data_dir = run.data_dir;
+    o.threads = run.threads;
+    o.device = "cpu";
+  }
+
+  FollowedRun run;
+  std::function<void(const std::string& what)> problem;
   EvalOptions o;
-  o.checkpoint_dir = run.directory.string();
-  o.data_dir = run.data_dir;
-  o.threads = run.threads;
-  o.device = "cpu";
-  Evaluator evaluator(o, run.directory / "eval");
-  std::optional<std::uint64_t> evaluated;
-  const auto evaluate = [&](const Checkpoint& checkpoint) {
-    evaluator.run(checkpoint);
-    evaluated = checkpoint.state().step;
+  Evaluator evaluator;            // refers to the options
+  std::set<std::uint64_t> ended;  // steps whose checkpoints need no further look
+  std::string told;
+};
+
+RunEvaluator::RunEvaluator(FollowedRun run, std::function<void(const std::string& what)> problem,
+                           std::function<void()> tell_busy)
+    : parts_(std::make_unique<Parts>(std::move(run), std::move(problem), std::move(tell_busy))) {}
+RunEvaluator::~RunEvaluator() = default;
+
+bool RunEvaluator::look() {
+  std::string failed;
+  const auto attempt = [&](const auto& body) {
+    try {
+      body();
+    } catch (const std::exception& error) {
+      if (failed.empty()) failed = error.what();
+    }
   };
-  std::ostream nowhere(nullptr);
-  if (follow_run(run.directory, evaluate, wait, nowhere)) return;
-  // The run was stopped before its last step: what it saved last may have come since the last look.
-  const std::optional<Checkpoint> newest = load_newest_checkpoint(run.directory);
-  if (newest && newest->state().step != evaluated) evaluate(*newest);
+  std::vector<CheckpointFile> files;
+  attempt([&] { files = list_checkpoints(parts_->run.directory); });
+  for (const CheckpointFile& file : files) {
+    if (parts_->ended.contains(file.step)) continue;
+    attempt([&] {
+      const std::optional<Checkpoint> checkpoint = load_if_there(file.path);
+      if (checkpoint && !parts_->evaluator.has_result(*checkpoint)) parts_->evaluator.run(*checkpoint);
+      parts_->ended.insert(file.step);
+    });
+  }
+  if (!failed.empty() && failed != parts_->told) parts_->problem(failed);
+  parts_->told = failed;
+  return failed.empty();
 }
 
 int run_eval(int argc, char** argv) {

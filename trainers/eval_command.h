@@ -3,6 +3,7 @@
 
 #include <filesystem>
 #include <functional>
+#include <memory>
 #include <string>
 
 namespace terngrad {
@@ -14,11 +15,27 @@ struct FollowedRun {
   int threads = 0;  // 0: all of the machine
 };
 
-/// Evaluates each new checkpoint on the CPU as terngrad_eval --eval_interval_secs does: averaged weights, the whole
-/// test set, results on stdout and in the folder `eval` of the run.
-/// @param wait  waits until it is time to look again; @returns true once there will be no further checkpoint
-/// @throws what terngrad_eval would fail with
-void evaluate_run(const FollowedRun& run, const std::function<bool()>& wait);
+/// Evaluates every checkpoint of a run on the CPU as terngrad_eval does: averaged weights, the whole test set, results
+/// on stdout and in the folder `eval` of the run. Those that the folder has results of are left out, and those that the
+/// run has deleted before their turn.
+class RunEvaluator {
+ public:
+  /// @param problem    is told what failed, when that is not what failed the look before
+  /// @param tell_busy  called now and then during an evaluation; may be empty
+  RunEvaluator(FollowedRun run, std::function<void(const std::string& what)> problem,
+               std::function<void()> tell_busy = {});
+  RunEvaluator(const RunEvaluator&) = delete;
+  RunEvaluator& operator=(const RunEvaluator&) = delete;
+  ~RunEvaluator();
+
+  /// Evaluates what is there and was not evaluated yet, in order of steps. What terngrad_eval would fail with is told,
+  /// and tried again at the next look. @returns whether nothing failed
+  bool look();
+
+ private:
+  struct Parts;
+  std::unique_ptr<Parts> parts_;
+};
 
 /// Runs the command. @returns the exit code; throws what command_main maps to one
 int run_eval(int argc, char** argv);

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <iterator>
 #include <limits>
 #include <utility>
 
@@ -22,8 +23,10 @@ Constraint one_of(std::initializer_list<long long> numbers) {
 
 Constraint one_of(std::vector<std::string> words) {
   Constraint constraint;
-  constraint.accepted = fmt::format("one of {}", fmt::join(words, ", "));
-  constraint.value_name = fmt::format("{}", fmt::join(words, "|"));
+  std::vector<std::string> shown;
+  std::ranges::copy_if(words, std::back_inserter(shown), [](const std::string& word) { return !word.empty(); });
+  constraint.accepted = fmt::format("one of {}", fmt::join(shown, ", "));
+  constraint.value_name = fmt::format("{}", fmt::join(shown, "|"));
   constraint.accepts_text = [words = std::move(words)](const std::string& text) {
     return std::ranges::find(words, text) != words.end();
   };

@@ -92,6 +92,14 @@ void ProcessGroup::set_last_rank_aside() {
 
 bool ProcessGroup::others_have_ended() const { return launch_->has_come(0); }
 
+bool ProcessGroup::is_asked_to_end() const {
+  return launch_ != nullptr && !is_aside() && launch_->has_come(launch_->size() - 1);
+}
+
+void ProcessGroup::tell_launch_busy() const {
+  if (launch_ != nullptr) launch_->tell_busy();
+}
+
 void ProcessGroup::meet_launch() const {
   if (launch_ != nullptr) launch_->barrier();
 }

@@ -22,6 +22,12 @@ struct Part {
   int rank = 0;
 };
 
+/// In few columns also where a run has diverged.
+std::string format_loss(double loss) {
+  if (std::isnan(loss)) return "nan";
+  return std::abs(loss) < 1e6 ? fmt::format("{:.4f}", loss) : fmt::format("{:.4g}", loss);
+}
+
 std::vector<Part> progress_parts(const ProgressState& state) {
   std::vector<Part> parts;
   if (state.total_steps > 0) {
@@ -32,7 +38,7 @@ std::vector<Part> progress_parts(const ProgressState& state) {
   } else {
     parts.push_back({fmt::format("step {}", state.step), 0});
   }
-  if (state.loss) parts.push_back({fmt::format("loss {:.4f}", *state.loss), 1});
+  if (state.loss) parts.push_back({"loss " + format_loss(*state.loss), 1});
   if (state.accuracy) parts.push_back({fmt::format("accuracy {:.3f}", *state.accuracy), 3});
   if (state.examples_per_second) parts.push_back({fmt::format("{:.0f} examples/s", *state.examples_per_second), 5});
   if (state.wire_bytes_per_step) {

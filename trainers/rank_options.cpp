@@ -50,7 +50,8 @@ void require_same_on_all_ranks(const ProcessGroup& processes, const std::vector<
       const std::string here = text_of(own, name);
       const std::string there = text_of(chief, name);
       if (here == there) continue;
-      TERNGRAD_THROW(UsageError, name, " is ", here, " here and ", there, " for ", processes.name_of(0),
+      const char* const what = name == "data_fingerprint" ? "other training data (--data_dir): " : "";
+      TERNGRAD_THROW(UsageError, what, name, " is ", here, " here and ", there, " for ", processes.name_of(0),
                      "; all ranks of a run must have the same");
     }
   });

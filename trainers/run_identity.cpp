@@ -26,11 +26,21 @@ std::string described(const std::string& key) {
   return "--" + key;
 }
 
+/// A value in the words of the options that it stands for.
+std::string in_words(const std::string& key, const std::string& value) {
+  if (key == "strategy" && value == kSynchronousStrategies) return "simple, replicated or ps";
+  if (key == "pull" && value == "any") return "gradient, or parameters as fp32";
+  if (key == "pull" && value == "rounded parameters") return "parameters as bf16";
+  return value;
+}
+
 std::string advice(const std::string& key, const std::string& recorded) {
   if (key == "strategy" && recorded == "async") return "; the run goes on with --strategy async";
   if (key == "pull" && recorded != kNone && recorded != "any") {
     return "; the run goes on with --strategy ps --pull parameters and its --return_codec";
   }
+  if (key == "pull" && recorded == "any") return "; the run goes on with --pull gradient, or --return_codec fp32";
+  if (key == "strategy" && recorded == kSynchronousStrategies) return "; the run goes on with one of these";
   if (key != "threads_per_worker" || recorded == kNone) return "";
   return "; the run goes on with --threads_per_worker " + recorded + " (and --threads " + recorded + " or more)";
 }
@@ -77,8 +87,8 @@ void check_same_run(const RunIdentity& expected, const RunIdentity& recorded, st
     if (theirs == kNone && is_of_all_before(key, ours)) continue;
     // Of runs on CPUs and on GPUs only. A run may go on on the other kind.
     if ((key == "threads_per_worker" || key == "math") && theirs == kNone) continue;
-    TERNGRAD_THROW(UsageError, "cannot go on from ", source, ": this run has ", described(key), " '", ours,
-                   "', there it is '", theirs, "'", advice(key, theirs));
+    TERNGRAD_THROW(UsageError, "cannot go on from ", source, ": this run has ", described(key), " '",
+                   in_words(key, ours), "', there it is '", in_words(key, theirs), "'", advice(key, theirs));
   }
 }
 

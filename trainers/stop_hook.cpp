@@ -3,7 +3,9 @@
 #include <fmt/format.h>
 
 #include <chrono>
+#include <functional>
 #include <string>
+#include <utility>
 
 #include "kernels/errors.h"
 
@@ -12,8 +14,9 @@ namespace {
 
 class StopHook final : public Hook {
  public:
-  StopHook(const StopSignal& signal, double stop_after_seconds, ProgressDisplay& display)
-      : signal_(signal), seconds_(stop_after_seconds), display_(display) {}
+  StopHook(const StopSignal& signal, double stop_after_seconds, ProgressDisplay& display,
+           std::function<std::string()> also_asked)
+      : signal_(signal), seconds_(stop_after_seconds), display_(display), also_asked_(std::move(also_asked)) {}
 
   void before_train(const TrainingView&) override { begin_ = std::chrono::steady_clock::now(); }
 
@@ -38,21 +41,26 @@ class StopHook final : public Hook {
     if (const int signal = signal_.received(); signal != 0) return signal_name(signal);
     const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin_).count();
     if (seconds_ > 0 && seconds >= seconds_) return fmt::format("{} seconds have passed", seconds_);
+    if (also_asked_) {
+      if (std::string reason = also_asked_(); !reason.empty()) return reason;
+    }
     return training.stops_now ? "another process of the run was asked to" : "";
   }
 
   const StopSignal& signal_;
   double seconds_;
   ProgressDisplay& display_;
+  std::function<std::string()> also_asked_;
   std::chrono::steady_clock::time_point begin_;
 };
 
 }  // namespace
 
-std::unique_ptr<Hook> make_stop_hook(const StopSignal& signal, double stop_after_seconds, ProgressDisplay& display) {
+std::unique_ptr<Hook> make_stop_hook(const StopSignal& signal, double stop_after_seconds, ProgressDisplay& display,
+                                     std::function<std::string()> also_asked) {
   TERNGRAD_REQUIRE(stop_after_seconds >= 0, "[make_stop_hook] stop_after_seconds must be 0 or more, got ",
                    stop_after_seconds);
-  return std::make_unique<StopHook>(signal, stop_after_seconds, display);
+  return std::make_unique<StopHook>(signal, stop_after_seconds, display, std::move(also_asked));
 }
 
 }  // namespace terngrad

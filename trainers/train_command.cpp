@@ -1,5 +1,7 @@
 #include "trainers/train_command.h"
 
+#include <unistd.h>
+
 #include <algorithm>
 #include <array>
 #include <chrono>
@@ -48,7 +50,8 @@ namespace terngrad {
 namespace {
 
 constexpr const char* kUsage =
-    "terngrad_train: trains a network with N emulated workers whose gradients are compressed and exchanged.\n"
+    "terngrad_train: trains a network with N workers, emulated or on many hosts, whose gradients are compressed and "
+    "exchanged.\n"
     "Example: terngrad_train --grad_bits 1 --clip_factor 2.5 --num_nodes 8";
 
 /// A folder of its own for a run that names none.
@@ -58,8 +61,9 @@ std::string default_train_dir(const TrainOptions& o) {
   localtime_r(&now, &local);
   char stamp[32];
   std::strftime(stamp, sizeof(stamp), "%Y%m%d-%H%M%S", &local);
-  const std::string stem =
-      "runs/" + o.dataset + "-" + o.net + "-" + o.codec_name() + "-n" + std::to_string(o.num_nodes) + "-" + stamp;
+  // The process tells runs apart that begin within a second.
+  const std::string stem = "runs/" + o.dataset + "-" + o.net + "-" + o.codec_name() + "-n" +
+                           std::to_string(o.num_nodes) + "-" + stamp + "-" + std::to_string(::getpid());
   std::string name = stem;
   for (int suffix = 2; std::filesystem::exists(name); ++suffix) name = stem + "-" + std::to_string(suffix);
   return name;
@@ -247,7 +251,7 @@ void show_start(const TrainOptions& o, const TrainSetup& setup, const StartedRun
   const Layout& layout = setup.trainer->net().layout();
   const DeviceChoice& devices = setup.devices;
   display.message("training " + o.net + " on " + o.dataset + ": " + std::to_string(layout.num_elements()) +
-                  " parameters, " + std::to_string(o.num_nodes) + " workers of " +
+                  " parameters, " + std::to_string(o.num_nodes) + (o.num_nodes == 1 ? " worker of " : " workers of ") +
                   std::to_string(o.batch_size / o.num_nodes) + " examples, codec " + o.codec_name() + ", " +
                   place_text(o, devices, processes) + ", in " + run.directory.path().string());
   if (!devices.note.empty()) display.message(devices.note + "; computing on the CPU");
@@ -319,6 +323,14 @@ void add_replica_check(const TrainOptions& o, Trainer& trainer) {
   trainer.add_hook(make_replica_check_hook(static_cast<std::uint64_t>(o.check_replicas)));
 }
 
+/// What stops a run early: time, a signal of this process, or one of the rank that evaluates.
+std::unique_ptr<Hook> make_stop_hook_for(const TrainOptions& o, const StopSignal& signal, ProgressDisplay& display,
+                                         const ProcessGroup& processes) {
+  return make_stop_hook(signal, o.stop_after_secs, display, [&processes]() -> std::string {
+    return processes.is_asked_to_end() ? "the process that evaluates was asked to" : "";
+  });
+}
+
 /// Trains as the chief, which reports and saves.
 Ending train_and_report(const TrainOptions& o, const TrainSetup& setup, const StartedRun& run, Beginning& beginning,
                         const ProcessGroup& processes) {
@@ -328,7 +340,7 @@ Ending train_and_report(const TrainOptions& o, const TrainSetup& setup, const St
   add_replica_check(o, *setup.trainer);
   add_hooks(o, setup, run, beginning.interval, reports, display);
   const StopSignal stop_signal;
-  setup.trainer->add_hook(make_stop_hook(stop_signal, o.stop_after_secs, display));
+  setup.trainer->add_hook(make_stop_hook_for(o, stop_signal, display, processes));
   StepProfile profile;
   if (o.profile) setup.trainer->add_hook(make_profile_hook(profile));
   std::uint64_t steps_done = 0;
@@ -346,7 +358,7 @@ Ending train_and_report(const TrainOptions& o, const TrainSetup& setup, const St
 }
 
 /// Trains as another rank.
-Ending train_along(const TrainOptions& o, const TrainSetup& setup) {
+Ending train_along(const TrainOptions& o, const TrainSetup& setup, const ProcessGroup& processes) {
   if (setup.async_rank != nullptr) {
     const StopSignal stop_signal;
     setup.async_rank->run([&] { return stop_signal.received() != 0; });
@@ -357,7 +369,7 @@ Ending train_along(const TrainOptions& o, const TrainSetup& setup) {
   setup.trainer->add_hook(make_state_sender_hook(
       {.save_steps = static_cast<std::uint64_t>(o.save_iter), .save_at_start = !o.init_from.empty()}));
   const StopSignal stop_signal;
-  setup.trainer->add_hook(make_stop_hook(stop_signal, o.stop_after_secs, display));
+  setup.trainer->add_hook(make_stop_hook_for(o, stop_signal, display, processes));
   setup.trainer->run();
   return {.signal = stop_signal.received()};
 }
@@ -419,22 +431,37 @@ int train(const TrainOptions& o, RunDescription description, const ProcessGroup&
     const auto on_error = [](const std::string& message) { print_error("terngrad_train", "no trace: " + message); };
     setup.trainer->add_hook(make_trace_hook(*trace, processes.name_of(processes.rank()), path, on_error));
   }
-  const Ending ending = run ? train_and_report(o, setup, *run, beginning, processes) : train_along(o, setup);
+  const Ending ending = run ? train_and_report(o, setup, *run, beginning, processes) : train_along(o, setup, processes);
   return agreed_exit_code(ending, processes);
 }
 
-/// Evaluates, as the rank that was set aside, what the others save in `directory`. @returns the exit code
+/// Evaluates, as the rank that was set aside, what the others save in `directory`. What fails in that costs the
+/// training nothing. @returns the exit code
 int evaluate_along(const TrainOptions& o, const std::string& directory, const ProcessGroup& processes) {
-  // A signal of the launcher comes to all ranks: the others save and end, and this one ends after them.
   const StopSignal signal;
-  evaluate_run({.directory = directory, .data_dir = o.data_dir, .threads = o.threads}, [&] {
-    for (int i = 0; i < 10; ++i) {
-      if (processes.others_have_ended()) return true;
-      std::this_thread::sleep_for(std::chrono::milliseconds(100));
-    }
-    return false;
-  });
-  return kExitSuccess;
+  const auto problem = [](const std::string& what) {
+    print_error("terngrad_train", "--last_rank_evaluates: " + what + "; the training goes on");
+  };
+  RunEvaluator evaluator({.directory = directory, .data_dir = o.data_dir, .threads = o.threads}, problem,
+                         [&] { processes.tell_launch_busy(); });
+  const auto is_over = [&] { return processes.others_have_ended() || signal.received() != 0; };
+  while (!is_over()) {
+    evaluator.look();
+    for (int i = 0; i < 10 && !is_over(); ++i) std::this_thread::sleep_for(std::chrono::milliseconds(100));
+  }
+  // Where a signal came to this rank, its coming asks the others to save and end.
+  processes.meet_launch();
+  const bool is_complete = evaluator.look();
+  processes.meet_launch();
+  return is_complete ? kExitSuccess : kExitFailure;
+}
+
+/// Trains beside such a rank, if there is one. @returns the exit code
+int train_beside(const TrainOptions& o, RunDescription description, ProcessGroup& processes) {
+  const int exit_code = train(o, std::move(description), processes);
+  processes.meet_launch();
+  processes.meet_launch();
+  return exit_code;
 }
 
 /// Does this rank's part of a run. @returns the exit code
@@ -444,10 +471,8 @@ int take_part(const TrainOptions& of_launch, RunDescription description, Process
   if (!o.last_rank_evaluates) return train(o, std::move(description), processes);
   const std::string directory = processes.from_chief(o.train_dir);
   processes.set_last_rank_aside();
-  const int exit_code =
-      processes.is_aside() ? evaluate_along(o, directory, processes) : train(o, std::move(description), processes);
-  processes.meet_launch();
-  return exit_code;
+  return processes.is_aside() ? evaluate_along(o, directory, processes)
+                              : train_beside(o, std::move(description), processes);
 }
 
 /// The options of the command line, yet to be checked.

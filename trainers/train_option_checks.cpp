@@ -167,10 +167,11 @@ void check_train_options(const OptionSet& options, const TrainOptions& o) {
 
 void check_launch(const OptionSet& options, const TrainOptions& o, int num_processes) {
   if (num_processes == 1) {
-    refuse_unused(options, {"exchange_timeout", "rebroadcast_epochs", "last_rank_evaluates", "data_shares"},
+    refuse_unused(options, {"rebroadcast_epochs", "last_rank_evaluates", "data_shares"},
                   "several processes (mpirun -np N)");
     if (o.num_gpus <= 1) {
-      refuse_unused(options, {"check_replicas"}, "several processes (mpirun -np N), or several GPUs (--num_gpus M)");
+      refuse_unused(options, {"check_replicas", "exchange_timeout"},
+                    "several processes (mpirun -np N), or several GPUs (--num_gpus M)");
     }
     if (o.num_servers > 0 && o.strategy == "ps") {
       TERNGRAD_THROW(UsageError, "--num_servers ", o.num_servers,

@@ -145,7 +145,8 @@ void declare_train_options(OptionSet& options, TrainOptions& o) {
   options.add("threads_per_worker", &o.threads_per_worker,
               "threads that compute one worker's gradient (results may depend on it); 0: all for one worker, else 1",
               at_least(0));
-  options.add("num_preprocess_threads", &o.num_preprocess_threads, "threads that prepare examples", at_least(1));
+  options.add("num_preprocess_threads", &o.num_preprocess_threads,
+              "threads that prepare examples; where a GPU holds all of them, only while it loads them", at_least(1));
   options.group("Model and optimization (defaults are the data set's)");
   options.add("net", &o.net, "network", one_of(net_names()));
   options.add("image_size", &o.image_size, "height and width of the net's input; 0: the data set's own",
@@ -220,10 +221,11 @@ void declare_train_options(OptionSet& options, TrainOptions& o) {
       "MiB of fp32 gradient that are exchanged together, a tensor is never cut; 0: 1, or all where a run has one "
       "GPU and --overlap is not on",
       at_least(0));
-  options.add("exchange_timeout", &o.exchange_timeout,
-              "seconds after which a process that others wait for has failed; longer than a step or a save takes, and "
-              "on GPUs than two steps",
-              greater_than(0));
+  options.add(
+      "exchange_timeout", &o.exchange_timeout,
+      "seconds after which a process or GPU that others wait for has failed; longer than a step or a save takes, "
+      "and on GPUs than two steps",
+      greater_than(0));
   options.add_flag("last_rank_evaluates", &o.last_rank_evaluates,
                    "of several processes the last one trains no workers, but evaluates each checkpoint; it must see "
                    "--train_dir and the data");
@@ -335,6 +337,7 @@ CompressedAllReduceOptions exchange_options(const TrainOptions& o, std::uint64_t
                                                            {"sums", ReturnCodec::kSums},
                                                            {"ternary", ReturnCodec::kTernary}});
   result.on_nonfinite = on_nonfinite_of(o);
+  result.mean_factor = o.mean_factor();
   if (o.strategy_name() == "ps") result.owners = ShareOwners::kServers;
   result.seed = o.seed;
   result.run_id = run_id;

@@ -102,6 +102,8 @@ struct TrainOptions {
   std::string codec_name() const;
   /// The strategy that `auto` stands for.
   std::string strategy_name() const;
+  /// What the mean is multiplied by: --reduce.
+  float mean_factor() const { return reduce == "sum" ? static_cast<float>(num_nodes) : 1.0f; }
   /// Whether servers update the parameters and send these, rather than the mean gradient.
   bool pulls_parameters() const { return strategy == "ps" && pull == "parameters"; }
   /// Whether gradients are exchanged in buckets of tensors: not if anything needs all tensors at once.

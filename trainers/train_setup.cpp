@@ -102,6 +102,7 @@ std::unique_ptr<Strategy> open_strategy(const TrainOptions& o, const Net& net, c
     VendorAllReduceOptions vendor;
     vendor.type = vendor_element_type(o.codec_name());
     vendor.on_nonfinite = on_nonfinite_of(o);
+    vendor.mean_factor = o.mean_factor();
     vendor.num_threads = num_threads(o);
     return make_replicated_strategy(layout, std::make_unique<VendorAllReduce>(layout, workers, vendor));
   }
@@ -267,9 +268,9 @@ std::uint64_t make_async(const TrainOptions& o, const TrainPlace& place, const s
   return async.plan_fingerprint;
 }
 
-/// --exchange_timeout, which is for several processes.
-double gpu_timeout(const TrainOptions& o, const Communicator& processes) {
-  return processes.size() > 1 ? o.exchange_timeout : 0;
+/// --exchange_timeout, which is for several processes or GPUs.
+double gpu_timeout(const TrainOptions& o, const TrainPlace& place) {
+  return place.communicator->size() > 1 || place.devices.gpus.size() > 1 ? o.exchange_timeout : 0;
 }
 
 }  // namespace
@@ -290,7 +291,7 @@ TrainPlace make_train_place(const TrainOptions& o, std::shared_ptr<Communicator>
   TrainPlace place{
       .communicator = std::move(communicator), .run_id = run_id, .devices = devices_of(o), .gpu_communicators = {}};
   if (place.devices.is_cpu()) return place;
-  place.gpu_communicators = connect_gpus(place.devices, *place.communicator, gpu_timeout(o, *place.communicator));
+  place.gpu_communicators = connect_gpus(place.devices, *place.communicator, gpu_timeout(o, place));
   return place;
 }
 
@@ -310,7 +311,7 @@ TrainSetup make_train_setup(const TrainOptions& o, const TrainPlace& place) {
   options.total_steps = static_cast<std::uint64_t>(o.max_steps);
   options.seed = o.seed;
   options.ema_decay = o.ema_decay;
-  if (o.reduce == "sum") options.mean_factor = static_cast<float>(o.num_nodes);
+  options.mean_factor = o.mean_factor();
   options.has_data_share = data.is_share;
   options.trace = place.trace;
   options.num_threads = num_threads(o);
@@ -333,7 +334,7 @@ TrainSetup make_train_setup(const TrainOptions& o, const TrainPlace& place) {
   } else {
     try {
       DeviceSetup on_gpus = make_device_setup(o, setup.devices, place.gpu_communicators, data, workers, schedule,
-                                              options, gpu_timeout(o, *place.communicator));
+                                              options, gpu_timeout(o, place));
       setup.trainer = std::move(on_gpus.trainer);
       setup.notes = std::move(on_gpus.notes);
       plan_fingerprint = on_gpus.plan_fingerprint;

@@ -165,13 +165,13 @@ class RunHosts(Case):
 
     def test_runs_on_all_hosts_and_collects_logs(self):
         self.write_hosts(f"{HOSTS[0]} slots=2 data_dir={self.folder}/a devices=0,1", f"{HOSTS[1]} data_dir={FOLDER}")
-        self.write_config("note = a 'b' \"c\" $d  # a comment", "num_steps = 7", max_steps=5)
+        self.write_config("# a comment", "  # another = one", "note = a 'b' \"c\" $d #2", "num_steps = 7", max_steps=5)
         result = self.run_script()
         self.assertEqual(result.returncode, 0, result.stdout + result.stderr)
         for rank, (host, data, devices) in enumerate([(0, self.folder / "a", "0,1")] * 2 + [(1, FOLDER, "")]):
             log = self.log(rank)
             self.assertRegex(log, rf"^== \S+ rank {rank} on host {HOSTS[host]}\n")
-            self.assertRegex(log, rf"rank {rank} of 3 on terngrad\d+-{host}: data '{data}' note 'a 'b' \"c\" \$d' "
+            self.assertRegex(log, rf"rank {rank} of 3 on terngrad\d+-{host}: data '{data}' note 'a 'b' \"c\" \$d #2' "
                                   rf"devices '{devices}' variable 'of all ranks' from step 0 ")
         self.assertEqual(self.saved(), [5, 5, 5])
         self.assertIn("step 5\n", self.log(0))

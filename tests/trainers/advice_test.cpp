@@ -195,6 +195,18 @@ TEST(Advice, BaselinesAreTheFasterOfOursAndTheVendors) {
   EXPECT_EQ(json["recommended_options"], "--grad_bits 1 --ternary_format t5");
 }
 
+TEST(Advice, OptionsAreThoseThatCodecsWereMeasuredWith) {
+  Advice advice = advice_at(80);
+  advice.subject.clip_factor = 2.5;
+  advice.subject.quantize_logits = true;
+  EXPECT_EQ(to_json(advice)["recommended_options"],
+            "--grad_bits 1 --ternary_format t5 --clip_factor 2.5 --quantize_logits");
+  advice.recommended = 1;
+  EXPECT_EQ(to_json(advice)["recommended_options"], "--grad_bits 16 --quantize_logits");
+  advice.recommended = 0;
+  EXPECT_EQ(to_json(advice)["recommended_options"], "--grad_bits 32");
+}
+
 TEST(Advice, NotToCompressMayMeanTheVendorsSum) {
   const Advice advice = advice_with_vendor(80'000);  // 10 GB/s: 1.66 ms; with fp16 1.54 ms
   EXPECT_TRUE(advice.compress());

@@ -90,7 +90,8 @@ TEST(AdviseCommand, WhatAStepComputesMayBeSaid) {
   EXPECT_THAT(slow.out, HasSubstr("recommendation: do not compress (--grad_bits 32): a step takes "));
   const CommandOutcome exchanges = advise_small(link + std::vector<std::string>{"--compute_ms", "0"});
   EXPECT_THAT(exchanges.out, Not(HasSubstr("a step")));
-  EXPECT_THAT(exchanges.out, HasSubstr("recommendation: t5 (--grad_bits 1 --ternary_format t5): an exchange takes "));
+  EXPECT_THAT(exchanges.out, HasSubstr("recommendation: t5 (--grad_bits 1 --ternary_format t5 --clip_factor 2.5): an "
+                                       "exchange takes "));
   const CommandOutcome layout = advise({"--layout", "lenet", "--num_nodes", "2", "--bandwidth_mbit", "100", "--threads",
                                         "1", "--repetitions", "1", "--compute_ms", "5"});
   EXPECT_THAT(layout.out, HasSubstr("a step computes for 5.000 ms, as given"));

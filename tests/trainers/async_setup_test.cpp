@@ -73,7 +73,7 @@ TEST(AsyncSetup, IsAnotherRunThanASynchronousOne) {
   const RunIdentity replicated = identity_of(make_train_setup(o).state);
   for (const auto& [ours, theirs] : {std::pair{async, replicated}, {replicated, async}}) {
     EXPECT_THAT(message_of<UsageError>([&] { check_same_run(ours, theirs, "there"); }),
-                AllOf(HasSubstr("--strategy"), HasSubstr("'async'"), HasSubstr("'synchronous'")));
+                AllOf(HasSubstr("--strategy"), HasSubstr("'async'"), HasSubstr("'simple, replicated or ps'")));
   }
   // Runs from before there was a difference are synchronous ones.
   RunIdentity old = replicated;

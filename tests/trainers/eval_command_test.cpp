@@ -309,6 +309,48 @@ TEST_F(EvalCommand, DamagedNewestCheckpointNamesTheOneBefore) {
   EXPECT_THAT(outcome.err, HasSubstr("can be used instead: '" + checkpoint_path(folder.path(), 2).string() + "'"));
 }
 
+TEST_F(EvalCommand, ARunsCheckpointsAreEvaluatedInOrderEachOnce) {
+  const TemporaryDirectory folder;
+  int num_signs_of_life = 0;
+  const FollowedRun followed{.directory = folder.path(), .data_dir = mnist_->path().string(), .threads = 1};
+  const auto problem = [](const std::string& what) { ADD_FAILURE() << what; };
+  RunEvaluator evaluator(followed, problem, [&] { ++num_signs_of_life; });
+  EXPECT_TRUE(evaluator.look());
+  EXPECT_THAT(evaluated_steps(folder.path()), ::testing::IsEmpty());
+  for (const std::uint64_t step : {3u, 2u}) {
+    fs::copy_file(checkpoint_path(run(), step), checkpoint_path(folder.path(), step));
+  }
+  EXPECT_TRUE(evaluator.look());
+  EXPECT_THAT(evaluated_steps(folder.path()), ::testing::ElementsAre(2, 3));
+  EXPECT_GT(num_signs_of_life, 0);
+  EXPECT_TRUE(evaluator.look());
+  // As one does that goes on after a resume.
+  EXPECT_TRUE(RunEvaluator(followed, problem).look());
+  EXPECT_THAT(evaluated_steps(folder.path()), ::testing::ElementsAre(2, 3));
+}
+
+TEST_F(EvalCommand, ALookThatFailsIsToldOnceAndTheNextOnesTryAgain) {
+  const TemporaryDirectory folder;
+  const fs::path second = checkpoint_path(folder.path(), 2);
+  fs::copy_file(checkpoint_path(run(), 2), second);
+  testing::damage(second);
+  std::vector<std::string> problems;
+  const FollowedRun followed{.directory = folder.path(), .data_dir = mnist_->path().string(), .threads = 1};
+  RunEvaluator evaluator(followed, [&](const std::string& what) { problems.push_back(what); });
+  EXPECT_FALSE(evaluator.look());
+  EXPECT_FALSE(evaluator.look());
+  ASSERT_EQ(problems.size(), 1u);
+  EXPECT_THAT(problems[0], HasSubstr(second.string()));
+  // Others are evaluated all the same.
+  fs::copy_file(checkpoint_path(run(), 3), checkpoint_path(folder.path(), 3));
+  EXPECT_FALSE(evaluator.look());
+  EXPECT_THAT(evaluated_steps(folder.path()), ::testing::ElementsAre(3));
+  fs::copy_file(checkpoint_path(run(), 2), second, fs::copy_options::overwrite_existing);
+  EXPECT_TRUE(evaluator.look());
+  EXPECT_THAT(evaluated_steps(folder.path()), ::testing::ElementsAre(3, 2));
+  EXPECT_EQ(problems.size(), 1u);
+}
+
 TEST(Commands, ATinyRunOnTheBuiltInSetEvaluatesTenThousandExamples) {
   if (testing::kIsSanitized)
     GTEST_SKIP() << "draws 80,000 digits: too slow under a sanitizer; EvalCommand has the small ones";

@@ -1,9 +1,11 @@
 import re
+import signal
 
-from launched_training import ERROR, LaunchedTraining, main, ternary
+from launched_training import ERROR, main, ternary
+from signalled_training import SignalledTraining
 
 
-class Evaluator(LaunchedTraining):
+class Evaluator(SignalledTraining):
     """The last rank evaluates what the others save."""
 
     def test_it_evaluates_every_checkpoint_and_ends_with_the_run(self):
@@ -15,8 +17,8 @@ class Evaluator(LaunchedTraining):
             self.assertEqual(self.checkpoint(name), self.checkpoint("alone"))
             # The run's own metrics have no evaluation, the evaluator's have the one of the last step at least.
             self.assertNotIn("test", [record["kind"] for record in self.records(name)])
+            self.assertEqual([record["step"] for record in self.records(name, "eval")], [3, 6, 9])
             last = self.records(name, "eval")[-1]
-            self.assertEqual(last["step"], 9)
             own = [record for record in self.records("alone") if record["kind"] == "test"][-1]
             for figure in ["top1", "top5"]:
                 self.assertEqual(last[figure], own[figure])
@@ -27,6 +29,21 @@ class Evaluator(LaunchedTraining):
                               "--last_rank_evaluates")
         step = int(re.search(r"stopped after step (\d+)", result.stdout).group(1))
         self.assertRegex(result.stdout, rf"step {step}, ema weights")
+
+    def test_a_signal_to_it_stops_the_run(self):
+        run = self.start(3, "signalled", *ternary(max_steps=100000, save_iter=100000, log_steps=5), "--last_rank_evaluates")
+        self.wait_for_steps(run, "signalled")
+        self.send(run, [2], signal.SIGTERM)
+        out, err = run.communicate(timeout=120)
+        self.assertEqual(run.returncode, 0, out + err)
+        step = self.last_step("signalled")
+        self.assertIn(f"stopping after step {step}: the process that evaluates was asked to", err)
+        self.assertEqual([record["step"] for record in self.records("signalled", "eval")], [step])
+
+    def test_it_evaluates_what_a_resumed_run_adds(self):
+        self.trained(3, "more", *ternary(max_steps=3, save_iter=3), "--last_rank_evaluates")
+        self.trained(3, "more", *ternary(max_steps=9, save_iter=3), "--last_rank_evaluates", "--resume")
+        self.assertEqual([record["step"] for record in self.records("more", "eval")], [3, 6, 9])
 
     def test_it_ends_where_the_others_cannot_start(self):
         result = self.train(3, "nowhere", *ternary(num_nodes=2, batch_size=8), "--last_rank_evaluates", "--resume", timeout=60)

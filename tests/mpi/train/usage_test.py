@@ -1,7 +1,6 @@
-import os
 import subprocess
 
-from launched_training import ERROR, LaunchedTraining, main, small
+from launched_training import ERROR, LaunchedTraining, digits, main, small
 
 
 class Usage(LaunchedTraining):
@@ -52,9 +51,7 @@ class Usage(LaunchedTraining):
         self.assertIn("--help, --version: are for all processes or for none", self.refused_apart(["--help"], small()))
 
     def test_a_folder_that_one_rank_lacks_is_named(self):
-        if not os.path.isdir(self.mnist):
-            self.skipTest(f"no {self.mnist}")
-        self.assertRegex(self.refused_apart(self.options(dataset="mnist", data_dir=self.mnist),
+        self.assertRegex(self.refused_apart(self.options(dataset="mnist", data_dir=digits().name),
                                             self.options(dataset="mnist", data_dir=self.path("nowhere"))),
                          rf"{ERROR}rank 1 on \S+: --data_dir \S+/nowhere: there is no such folder")
 
