@@ -12,7 +12,7 @@ agree before anything is started.
 HOSTFILE has a line for each host, ranks being numbered in this order:
   HOST [slots=S] [data_dir=DIR] [devices=LIST]
 S processes (default: 1) that read their data in DIR and see the GPUs in LIST, such as 0,1. If one host has a data_dir,
-all have. # begins a comment.
+all have. # begins a comment, here anywhere, in CONFIG a line.
 
 CONFIG has lines `name = value`: options of terngrad_train, but for train_dir and resume, and settings of the launcher:
   launch.program = FILE   terngrad_train, the same path on all hosts (default: build/release/bin/terngrad_train of here)
@@ -146,8 +146,9 @@ read_config() {
   local line name value number=0 seen=' '
   while IFS= read -r line || [[ -n $line ]]; do
     number=$((number + 1))
-    line=$(trim "${line%%#*}")
-    if [[ -z $line ]]; then continue; fi
+    line=$(trim "$line")
+    # As terngrad_train --config has it: a comment is a line of its own, for a value may hold the sign.
+    if [[ -z $line || $line == "#"* ]]; then continue; fi
     if [[ $line != *=* ]]; then refuse "$config:$number: '$line' is refused, expected name = value"; fi
     name=$(trim "${line%%=*}")
     value=$(trim "${line#*=}")
@@ -241,6 +242,9 @@ check_options() {
   done
 }
 
+# What each rank runs under.
+rank_script=$(cat "$here/mpi_rank.sh")
+
 # mpirun's command line, in the array `mpirun`.
 make_command() {
   local i name shared=() own
@@ -261,7 +265,7 @@ make_command() {
   for ((i = 0; i < ${#hosts[@]}; ++i)); do
     own=(--host "${hosts[i]}:${slots[i]}" -np "${slots[i]}" "${shared[@]}")
     if [[ -n ${devices[i]} ]]; then own+=(-x "CUDA_VISIBLE_DEVICES=${devices[i]}"); fi
-    own+=(bash -c "$(cat "$here/mpi_rank.sh")" rank "$program" --train_dir "$run_dir/train" "${train_options[@]}")
+    own+=(bash -c "$rank_script" rank "$program" --train_dir "$run_dir/train" "${train_options[@]}")
     if [[ -n ${data_dirs[i]} ]]; then own+=(--data_dir "${data_dirs[i]}"); fi
     if ((i > 0)); then mpirun+=(:); fi
     mpirun+=("${own[@]}")
@@ -376,7 +380,12 @@ for ((i = 0; i < ${#hosts[@]}; ++i)); do check_host "$i"; done
 check_options
 make_command
 if $dry_run; then
-  echo "${mpirun[@]@Q}"
+  # For a shell to take again, but with the script by its name.
+  words=()
+  for word in "${mpirun[@]}"; do
+    if [[ $word == "$rank_script" ]]; then words+=("\"\$(cat ${here@Q}/mpi_rank.sh)\""); else words+=("${word@Q}"); fi
+  done
+  echo "${words[*]}"
   exit 0
 fi
 run

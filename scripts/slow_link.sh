@@ -224,7 +224,7 @@ make_agent() {
 host=\$((\${1##*.} - 1))
 name=$(host_name '')\$host
 shift
-export TMPDIR=$state/\$host
+export TMPDIR=$(printf %q "$state")/\$host
 exec ip netns exec "\$name" unshare --uts bash -c "echo \$name >/proc/sys/kernel/hostname; \$*"
 TEXT
   chmod +x "$state/on_host"
