@@ -284,6 +284,11 @@ void MpiOperation::check_deadline() {
     return is_late(request) && !places_[index(request.peer)].waits_itself;
   };
   const bool some_are_silent = std::ranges::any_of(requested_, is_silent);
+  // One that waits itself is named for want of another only: one that will be late in a moment is that other.
+  const auto will_be_silent = [&](const Request& request) {
+    return seconds_of_silence(request) > group_.timeout_seconds / 2 && !places_[index(request.peer)].waits_itself;
+  };
+  if (!some_are_silent && std::ranges::any_of(requested_, will_be_silent)) return;
   const auto is_suspect = [&](const Request& request) {
     return some_are_silent ? is_silent(request) : is_late(request);
   };

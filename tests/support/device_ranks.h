@@ -43,7 +43,7 @@ inline RankResult exchange_of_rank(const std::shared_ptr<DeviceCommunicator>& co
   for (const std::uint64_t step : steps) result.report = exchange.exchange(local, mean.table, step);
   result.mean = mean.read(layout, stream);
   result.sent.resize(static_cast<std::size_t>(layout.segment(0).num_elements));
-  result.scaler = exchange.decode_local(range.num_local_workers - 1, 0, result.sent);
+  if (!result.report.skipped) result.scaler = exchange.decode_local(range.num_local_workers - 1, 0, result.sent);
   result.skip = to_host<std::uint32_t>({exchange.skip(), 1}, stream)[0];
   return result;
 }

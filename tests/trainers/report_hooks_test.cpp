@@ -222,7 +222,9 @@ TEST(ProgressHook, LogsOneLinePerInterval) {
     for (int i = 0; i < 7; ++i) run.step(*hook);
     hook->after_train(run.view());
   });
-  EXPECT_EQ(std::ranges::count(text, '\n'), 2);
+  EXPECT_EQ(std::ranges::count(text, '\n'), 3);  // and one for what is left at the end
+  EXPECT_THAT(text, HasSubstr("step 7/7"));
+  EXPECT_THAT(text, HasSubstr("loss 7.0"));
   EXPECT_THAT(text, HasSubstr("step 3/7"));
   EXPECT_THAT(text, HasSubstr("loss 2.0"));  // the mean of the losses 1, 2, 3
   EXPECT_THAT(text, HasSubstr("step 6/7"));

@@ -49,8 +49,12 @@ TEST(RunIdentity, EntriesThatRunsBeforeHadNotAreWhatTheyAllWere) {
   for (const auto& [key, other] :
        RunIdentity{{"strategy", "async"}, {"pull", "rounded parameters"}, {"exchange", "vendor"}, {"reduce", "sum"}}) {
     EXPECT_THAT(refusal({{key, other}}, {}), HasSubstr("(none)")) << key;
-    EXPECT_THAT(refusal({{key, now.at(key)}}, {{key, other}}), HasSubstr(other)) << key;
+    const std::string in_words = key == "pull" ? "parameters as bf16" : other;
+    EXPECT_THAT(refusal({{key, now.at(key)}}, {{key, other}}), HasSubstr(in_words)) << key;
   }
+  EXPECT_THAT(refusal({{"pull", "rounded parameters"}}, {{"pull", "any"}}), HasSubstr("goes on with --pull gradient"));
+  EXPECT_THAT(refusal({{"strategy", "async"}}, {{"strategy", kSynchronousStrategies}}),
+              HasSubstr("'simple, replicated or ps'; the run goes on with one of these"));
   EXPECT_THAT(refusal({{"strategy", kSynchronousStrategies}}, {{"strategy", "async"}}),
               HasSubstr("goes on with --strategy async"));
   EXPECT_THAT(refusal({{"pull", "any"}}, {{"pull", "rounded parameters"}}), HasSubstr("--pull parameters"));
