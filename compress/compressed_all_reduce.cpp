@@ -12,7 +12,6 @@
 #include "kernels/parallel.h"
 #include "kernels/scaler.h"
 #include "kernels/ternary_pack.h"
-#include "kernels/transform.h"
 
 namespace terngrad {
 namespace {
@@ -328,8 +327,9 @@ void CompressedAllReduce::apply_return_leg(const TensorTable& mean) {
 
 void CompressedAllReduce::check_mean(const TensorTable& mean, NonfiniteTensors& found) {
   for (int segment = 0; segment < layout_.num_segments(); ++segment) {
-    // Sums of codes are at most N, times a scaler of at most 2^126 over N. Other means are sums of finite numbers too,
-    // but those may leave the range of fp32, or the return leg's rounding that of bfloat16.
+    // Sums of codes are at most N, times a scaler of at most 2^126 over N: a number, though perhaps not its product
+    // with a factor above 1. Other means are sums of finite numbers too, but those may leave the range of fp32, or the
+    // return leg's rounding that of bfloat16.
     if (plan_.codec_of(segment).traits().summable && options_.mean_factor <= 1) continue;
     const Segment& tensor = layout_.segment(segment);
     const std::span<float> values(mean.tensor(segment), static_cast<std::size_t>(tensor.num_elements));

@@ -22,7 +22,7 @@ class DeviceMeanCheck {
   /// @param greatest  that a mean may be, as greatest_mean gives it
   DeviceMeanCheck(const DeviceExchangeSetup& setup, const std::vector<int>& segments, float greatest);
 
-  /// What is done about a mean that is not finite.
+  /// What is done about a mean that is above the limit, or NaN.
   struct Verdict {
     NonfiniteReport* report = nullptr;      // counts tensors, as if of one worker
     std::uint32_t* skip = nullptr;          // set to 1; null: the tensor's mean becomes zero

@@ -142,6 +142,15 @@ class Mpi final : public MpiCommunicator {
     return found != 0;
   }
 
+  void send_word(std::uint64_t word) override {
+    word_ = word;
+    group_.send_note(word_, kMpiWordTag, "send_word");
+  }
+  std::optional<std::uint64_t> heard_word() override {
+    group_.read_notes(kMpiWordTag, "heard_word", [this](int, std::uint64_t word) { heard_ = word; });
+    return heard_;
+  }
+
   void tell_busy() override { group_.tell_busy(); }
 
   void set_timeout(double seconds) override {
@@ -368,7 +377,9 @@ class Mpi final : public MpiCommunicator {
   static constexpr std::size_t kSmallBytes = 2048;
 
   MpiGroup group_;
-  Parcels kept_;  // storage of what was received before
+  Parcels kept_;            // storage of what was received before
+  std::uint64_t word_ = 0;  // sent last; stays until MPI has taken it
+  std::optional<std::uint64_t> heard_;
   MpiSum bfloat16_{add_elements<add_bfloat16>};
   MpiSum float16_{add_elements<add_float16>};
   std::unique_ptr<Watchdog> watchdog_;  // from the first sum of the vendor's on

@@ -2,7 +2,9 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -39,6 +41,10 @@ class MpiCommunicator : public Communicator {
   virtual std::unique_ptr<Mailbox> make_mailbox() = 0;
   /// Whether `peer` has begun the operation that this rank begins next. Does not wait.
   virtual bool has_come(int peer) = 0;
+  /// Sends a number to all other ranks, beside all operations and without waiting.
+  virtual void send_word(std::uint64_t word) = 0;
+  /// The last number that another rank has sent so; nothing if none has come. Does not wait.
+  virtual std::optional<std::uint64_t> heard_word() = 0;
 };
 
 /// Joins all ranks of the launch; a collective call. A MpiSession must exist and outlive it.

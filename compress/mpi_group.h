@@ -50,6 +50,8 @@ struct MpiGroup {
 
 /// Of the notes that MpiGroup::tell_busy sends.
 inline constexpr int kMpiBusyTag = 5;
+/// Of those that MpiCommunicator::send_word sends.
+inline constexpr int kMpiWordTag = 6;
 
 /// Keeps memory that MPI may still use after a failure, to the end of the process.
 void abandon_to_mpi(std::shared_ptr<void> memory);

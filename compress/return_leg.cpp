@@ -166,7 +166,7 @@ namespace {
 
 /// A mean that travels as codes is finite: whoever aggregated it had finite scalers of at most kMaxScaler.
 /// @param greatest  the greatest code that a scaler can multiply
-void check_scalers(std::span<const float> scalers, int greatest, int worker) {
+void check_scalers_of_mean(std::span<const float> scalers, int greatest, int worker) {
   for (const float scaler : scalers) {
     // kMaxScaler and the rounding of its division by N.
     if (scaler >= 0 && static_cast<double>(scaler) * greatest <= 2.0 * static_cast<double>(kMaxScaler)) continue;
@@ -203,7 +203,8 @@ void ReturnLeg::decode(std::size_t part, const Message& message, const TensorTab
     }
     check_payload(
         {static_cast<TernaryFormat>(form.format), encoded.payload, encoded.slice.count, options_.num_workers});
-    check_scalers(encoded.scalers, options_.codec == ReturnCodec::kSums ? options_.num_workers : 1, message.worker);
+    check_scalers_of_mean(encoded.scalers, options_.codec == ReturnCodec::kSums ? options_.num_workers : 1,
+                          message.worker);
     const std::uint8_t* payload = encoded.payload.data();
     const auto bytes = static_cast<std::int64_t>(encoded.payload.size());
     const CodeSumTask task{.format = static_cast<TernaryFormat>(form.format),

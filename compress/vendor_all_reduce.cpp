@@ -11,7 +11,6 @@
 #include "kernels/errors.h"
 #include "kernels/float16.h"
 #include "kernels/seconds_since.h"
-#include "kernels/transform.h"
 
 namespace terngrad {
 
@@ -84,7 +83,8 @@ void VendorAllReduce::finish(const TensorTable& mean, std::uint64_t step, Exchan
     if (num_nonfinite++ == 0) first = layout_.segment(segment).name;
   }
   if (num_nonfinite == 0) return;
-  report.nonfinite = "step " + std::to_string(step) + ": the mean of tensor '" + first + "' is NaN or infinite" +
+  report.nonfinite = "step " + std::to_string(step) + ": the mean of tensor '" + first +
+                     "' is NaN or overflows to infinity" +
                      (num_nonfinite > 1 ? " (and " + std::to_string(num_nonfinite - 1) + " more)" : "");
   if (options_.on_nonfinite == OnNonfinite::kStop) throw NonFiniteError(report.nonfinite);
   report.skipped = true;

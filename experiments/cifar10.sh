@@ -3,9 +3,9 @@
 # to 10,000 of its 300,000 steps): Adam 0.0002, total batch 128, weight decay 0.004 on the hidden fully connected layers,
 # random crops, flips and contrast, averaged weights, all tensors ternary, 3 seeds.
 #
-# Expect ternary some 3 points behind fp32 as means over the seeds (3.1 in results/), and fp32 within 1 point of cifar10_pytorch.py, the same
-# recipe in PyTorch. The paper has 86.56 % and 85.64 % after all 300,000 steps (STEPS=300000). Six runs of about 6 minutes
-# on two cores.
+# Expect ternary some 3 points behind fp32 as means over the seeds (3.1 in results/), and fp32 within 1 point of
+# cifar10_pytorch.py, the same recipe in PyTorch. The paper has 86.56 % and 85.64 % after all 300,000 steps (STEPS=300000).
+# Six runs of about 6 minutes on two cores.
 set -euo pipefail
 
 # shellcheck source=experiments/fp32_against_ternary.sh

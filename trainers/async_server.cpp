@@ -16,7 +16,7 @@ namespace terngrad {
 namespace {
 
 constexpr const char* kPushesKey = "async_pushes";
-constexpr const char* kUpdatesKey = "async_updates";
+constexpr const char* kAsyncUpdatesKey = "async_updates";
 
 std::vector<std::uint64_t> numbers_of(const std::map<std::string, std::string>& entries, const char* key,
                                       std::size_t count) {
@@ -125,12 +125,12 @@ void AsyncServer::set_pulled(int worker, std::uint64_t version) {
 }
 
 std::map<std::string, std::string> AsyncServer::state() const {
-  return {{kPushesKey, fmt::format("{}", fmt::join(pushes_, " "))}, {kUpdatesKey, std::to_string(version_)}};
+  return {{kPushesKey, fmt::format("{}", fmt::join(pushes_, " "))}, {kAsyncUpdatesKey, std::to_string(version_)}};
 }
 
 void AsyncServer::restore_state(const std::map<std::string, std::string>& entries) {
   std::vector<std::uint64_t> pushes = numbers_of(entries, kPushesKey, pushes_.size());
-  version_ = numbers_of(entries, kUpdatesKey, 1)[0];
+  version_ = numbers_of(entries, kAsyncUpdatesKey, 1)[0];
   pushes_ = std::move(pushes);
   std::ranges::fill(pulled_, std::nullopt);
 }

@@ -188,6 +188,8 @@ class Evaluator {
   Evaluator(const EvalOptions& o, std::filesystem::path log_directory, std::function<void()> tell_busy = {})
       : o_(o), log_directory_(std::move(log_directory)), tell_busy_(std::move(tell_busy)) {}
 
+  /// Whether the data set and the log, if there is to be one, are open.
+  bool is_prepared() const { return dataset_ != nullptr; }
   /// Whether the log has the checkpoint's result.
   bool has_result(const Checkpoint& checkpoint) {
     if (!dataset_) prepare(checkpoint);
@@ -258,51 +260,75 @@ int follow(const EvalOptions& o) {
 }  // namespace
 
 struct RunEvaluator::Parts {
-  Parts(FollowedRun followed, std::function<void(const std::string& what)> on_problem, std::function<void()> busy)
-      : run(std::move(followed)),
-        problem(std::move(on_problem)),
-        evaluator(o, run.directory / "eval", std::move(busy)) {
-    o.checkpoint_dir = run.directory.string();
-    o.data_dir = run.data_dir;
-    o.threads = run.threads;
-    o.device = "cpu";
-  }
-
   FollowedRun run;
   std::function<void(const std::string& what)> problem;
-  EvalOptions o;
-  Evaluator evaluator;            // refers to the options
-  std::set<std::uint64_t> ended;  // steps whose checkpoints need no further look
-  std::string told;
+  std::function<void(const Checkpoint&)> evaluate;  // unless the log has its result
+  std::function<bool()> is_prepared;                // as Evaluator::is_prepared
+  std::set<std::uint64_t> ended = {};               // steps whose checkpoints need no further look
+  std::set<std::string> told = {};
+
+  void tell(const std::exception& error) {
+    if (told.insert(error.what()).second) problem(error.what());
+  }
 };
 
 RunEvaluator::RunEvaluator(FollowedRun run, std::function<void(const std::string& what)> problem,
-                           std::function<void()> tell_busy)
-    : parts_(std::make_unique<Parts>(std::move(run), std::move(problem), std::move(tell_busy))) {}
+                           std::function<void()> tell_busy) {
+  const auto options = std::make_shared<EvalOptions>();
+  options->checkpoint_dir = run.directory.string();
+  options->data_dir = run.data_dir;
+  options->threads = run.threads;
+  options->device = "cpu";
+  const auto evaluator = std::make_shared<Evaluator>(*options, run.directory / "eval", std::move(tell_busy));
+  const auto evaluate = [options, evaluator](const Checkpoint& checkpoint) {
+    if (!evaluator->has_result(checkpoint)) evaluator->run(checkpoint);
+  };
+  parts_.reset(
+      new Parts{.run = std::move(run), .problem = std::move(problem), .evaluate = evaluate, .is_prepared = [evaluator] {
+                  return evaluator->is_prepared();
+                }});
+}
 RunEvaluator::~RunEvaluator() = default;
 
-bool RunEvaluator::look() {
-  std::string failed;
-  const auto attempt = [&](const auto& body) {
-    try {
-      body();
-    } catch (const std::exception& error) {
-      if (failed.empty()) failed = error.what();
-    }
-  };
-  std::vector<CheckpointFile> files;
-  attempt([&] { files = list_checkpoints(parts_->run.directory); });
+bool RunEvaluator::look(const std::function<bool()>& is_over) {
+  try {
+    return look_at(list_checkpoints(parts_->run.directory), is_over);
+  } catch (const DataError& error) {
+    parts_->tell(error);
+    return false;
+  }
+}
+
+bool RunEvaluator::look_at_newest() {
+  try {
+    std::vector<CheckpointFile> files = list_checkpoints(parts_->run.directory);
+    if (files.size() > 1) files.erase(files.begin(), files.end() - 1);
+    return look_at(files, {});
+  } catch (const DataError& error) {
+    parts_->tell(error);
+    return false;
+  }
+}
+
+bool RunEvaluator::look_at(const std::vector<CheckpointFile>& files, const std::function<bool()>& is_over) {
+  bool all_are_done = true;
   for (const CheckpointFile& file : files) {
     if (parts_->ended.contains(file.step)) continue;
-    attempt([&] {
+    if (is_over && is_over()) return all_are_done;
+    bool is_loaded = false;
+    try {
       const std::optional<Checkpoint> checkpoint = load_if_there(file.path);
-      if (checkpoint && !parts_->evaluator.has_result(*checkpoint)) parts_->evaluator.run(*checkpoint);
+      is_loaded = true;
+      if (checkpoint) parts_->evaluate(*checkpoint);
       parts_->ended.insert(file.step);
-    });
+    } catch (const std::exception& error) {
+      parts_->tell(error);
+      all_are_done = false;
+      // Without the data set or the log no other one can be evaluated either.
+      if (is_loaded && !parts_->is_prepared()) return false;
+    }
   }
-  if (!failed.empty() && failed != parts_->told) parts_->problem(failed);
-  parts_->told = failed;
-  return failed.empty();
+  return all_are_done;
 }
 
 int run_eval(int argc, char** argv) {

@@ -5,6 +5,9 @@
 #include <functional>
 #include <memory>
 #include <string>
+#include <vector>
+
+#include "trainers/checkpoint.h"
 
 namespace terngrad {
 
@@ -20,7 +23,7 @@ struct FollowedRun {
 /// run has deleted before their turn.
 class RunEvaluator {
  public:
-  /// @param problem    is told what failed, when that is not what failed the look before
+  /// @param problem    is told what failed, once in the same words
   /// @param tell_busy  called now and then during an evaluation; may be empty
   RunEvaluator(FollowedRun run, std::function<void(const std::string& what)> problem,
                std::function<void()> tell_busy = {});
@@ -29,11 +32,16 @@ class RunEvaluator {
   ~RunEvaluator();
 
   /// Evaluates what is there and was not evaluated yet, in order of steps. What terngrad_eval would fail with is told,
-  /// and tried again at the next look. @returns whether nothing failed
-  bool look();
+  /// and tried again at the next look.
+  /// @param is_over  asked between checkpoints: whether the rest is to be left; may be empty
+  /// @returns whether nothing failed
+  bool look(const std::function<bool()>& is_over = {});
+  /// The same with the newest checkpoint alone.
+  bool look_at_newest();
 
  private:
   struct Parts;
+  bool look_at(const std::vector<CheckpointFile>& files, const std::function<bool()>& is_over);
   std::unique_ptr<Parts> parts_;
 };
 

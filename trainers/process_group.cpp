@@ -92,12 +92,15 @@ void ProcessGroup::set_last_rank_aside() {
 
 bool ProcessGroup::others_have_ended() const { return launch_->has_come(0); }
 
-bool ProcessGroup::is_asked_to_end() const {
-  return launch_ != nullptr && !is_aside() && launch_->has_come(launch_->size() - 1);
+void ProcessGroup::tell_launch_busy() const {
+  // Before, nobody would read it.
+  if (others_have_ended()) launch_->tell_busy();
 }
 
-void ProcessGroup::tell_launch_busy() const {
-  if (launch_ != nullptr) launch_->tell_busy();
+void ProcessGroup::ask_to_end(int signal) const { launch_->send_word(static_cast<std::uint64_t>(signal)); }
+
+int ProcessGroup::signal_of_aside() const {
+  return launch_ == nullptr || is_aside() ? 0 : static_cast<int>(launch_->heard_word().value_or(0));
 }
 
 void ProcessGroup::meet_launch() const {

@@ -54,16 +54,16 @@ class ProcessGroup {
   /// collective call. @throws InvalidArgument if there is no other rank
   void set_last_rank_aside();
   bool is_aside() const { return launch_ != nullptr && launch_->rank() == launch_->size() - 1; }
-  /// Waits for the rank aside and the others; does nothing if none was set aside. They meet twice: when the others have
-  /// ended, and when the rank aside has.
-  void meet_launch() const;
   /// For the rank aside: whether the others have come to meet_launch. Does not wait.
   bool others_have_ended() const;
-  /// For the others: whether the rank aside has come to their first meeting before them, by which it asks them to end.
-  /// Does not wait.
-  bool is_asked_to_end() const;
-  /// For the rank aside: tells the others, if they wait in meet_launch, that it is busy.
+  /// Waits for the rank aside and the others; does nothing if none was set aside.
+  void meet_launch() const;
+  /// For the rank aside: tells the others, where they wait for it in meet_launch, that it is busy.
   void tell_launch_busy() const;
+  /// For the rank aside: asks the others to end, because of a signal. Does not wait.
+  void ask_to_end(int signal) const;
+  /// For the others: the signal by which the rank aside has asked so, 0 for none. Does not wait.
+  int signal_of_aside() const;
 
   /// A mailbox between the ranks of the group; a collective call. @throws InvalidArgument for a process alone
   std::unique_ptr<Mailbox> make_mailbox() const;

@@ -311,7 +311,8 @@ struct Ending {
 /// The exit code of the run, the same on all ranks, whichever of them a signal came to; a collective call. The end of
 /// MPI has no deadline: here a rank that hangs, in the last evaluation say, is named.
 int agreed_exit_code(const Ending& ending, const ProcessGroup& processes) {
-  std::array of_all = {static_cast<std::uint32_t>(ending.signal), std::uint32_t{ending.is_early ? 1u : 0u}};
+  const int received = ending.signal != 0 ? ending.signal : processes.signal_of_aside();
+  std::array of_all = {static_cast<std::uint32_t>(received), std::uint32_t{ending.is_early ? 1u : 0u}};
   processes.communicator()->all_reduce_max(of_all);
   const auto [signal, is_early] = of_all;
   return is_early != 0 && signal != 0 ? kExitSignal + static_cast<int>(signal) : kExitSuccess;
@@ -327,7 +328,7 @@ void add_replica_check(const TrainOptions& o, Trainer& trainer) {
 std::unique_ptr<Hook> make_stop_hook_for(const TrainOptions& o, const StopSignal& signal, ProgressDisplay& display,
                                          const ProcessGroup& processes) {
   return make_stop_hook(signal, o.stop_after_secs, display, [&processes]() -> std::string {
-    return processes.is_asked_to_end() ? "the process that evaluates was asked to" : "";
+    return processes.signal_of_aside() != 0 ? "the process that evaluates was asked to" : "";
   });
 }
 
@@ -435,33 +436,29 @@ int train(const TrainOptions& o, RunDescription description, const ProcessGroup&
   return agreed_exit_code(ending, processes);
 }
 
-/// Evaluates, as the rank that was set aside, what the others save in `directory`. What fails in that costs the
-/// training nothing. @returns the exit code
+/// Evaluates, as the rank that was set aside, what the others save in `directory`. What fails in that does not disturb
+/// the training. @returns the exit code
 int evaluate_along(const TrainOptions& o, const std::string& directory, const ProcessGroup& processes) {
   const StopSignal signal;
-  const auto problem = [](const std::string& what) {
-    print_error("terngrad_train", "--last_rank_evaluates: " + what + "; the training goes on");
-  };
+  const auto problem = [](const std::string& what) { print_error("terngrad_train", "--last_rank_evaluates: " + what); };
   RunEvaluator evaluator({.directory = directory, .data_dir = o.data_dir, .threads = o.threads}, problem,
                          [&] { processes.tell_launch_busy(); });
   const auto is_over = [&] { return processes.others_have_ended() || signal.received() != 0; };
+  // Looks that fail come less and less often: what they read is the training's processors and file system too.
+  constexpr int kMostTenths = 300;
+  int tenths = 10;
   while (!is_over()) {
-    evaluator.look();
-    for (int i = 0; i < 10 && !is_over(); ++i) std::this_thread::sleep_for(std::chrono::milliseconds(100));
+    tenths = evaluator.look(is_over) ? 10 : std::min(2 * tenths, kMostTenths);
+    for (int i = 0; i < tenths && !is_over(); ++i) std::this_thread::sleep_for(std::chrono::milliseconds(100));
   }
-  // Where a signal came to this rank, its coming asks the others to save and end.
-  processes.meet_launch();
-  const bool is_complete = evaluator.look();
-  processes.meet_launch();
+  if (signal.received() != 0) processes.ask_to_end(signal.received());
+  // They end when they have saved, which takes what it takes.
+  while (!processes.others_have_ended()) std::this_thread::sleep_for(std::chrono::milliseconds(100));
+  // A launcher that has sent signals does not wait for long.
+  const bool is_complete = signal.received() != 0 ? evaluator.look_at_newest() : evaluator.look();
+  if (!is_complete) problem("not all checkpoints that are there are evaluated");
+  if (signal.received() != 0) return kExitSignal + signal.received();
   return is_complete ? kExitSuccess : kExitFailure;
-}
-
-/// Trains beside such a rank, if there is one. @returns the exit code
-int train_beside(const TrainOptions& o, RunDescription description, ProcessGroup& processes) {
-  const int exit_code = train(o, std::move(description), processes);
-  processes.meet_launch();
-  processes.meet_launch();
-  return exit_code;
 }
 
 /// Does this rank's part of a run. @returns the exit code
@@ -471,8 +468,10 @@ int take_part(const TrainOptions& of_launch, RunDescription description, Process
   if (!o.last_rank_evaluates) return train(o, std::move(description), processes);
   const std::string directory = processes.from_chief(o.train_dir);
   processes.set_last_rank_aside();
-  return processes.is_aside() ? evaluate_along(o, directory, processes)
-                              : train_beside(o, std::move(description), processes);
+  const int exit_code =
+      processes.is_aside() ? evaluate_along(o, directory, processes) : train(o, std::move(description), processes);
+  processes.meet_launch();
+  return exit_code;
 }
 
 /// The options of the command line, yet to be checked.

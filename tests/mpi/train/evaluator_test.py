@@ -1,5 +1,4 @@
 import re
-import signal
 
 from launched_training import ERROR, main, ternary
 from signalled_training import SignalledTraining
@@ -31,14 +30,21 @@ class Evaluator(SignalledTraining):
         self.assertRegex(result.stdout, rf"step {step}, ema weights")
 
     def test_a_signal_to_it_stops_the_run(self):
-        run = self.start(3, "signalled", *ternary(max_steps=100000, save_iter=100000, log_steps=5), "--last_rank_evaluates")
-        self.wait_for_steps(run, "signalled")
-        self.send(run, [2], signal.SIGTERM)
-        out, err = run.communicate(timeout=120)
-        self.assertEqual(run.returncode, 0, out + err)
-        step = self.last_step("signalled")
+        options = ternary(max_steps=100000, save_iter=100000, log_steps=5)
+        step, err = self.terminated(3, "signalled", *options, "--last_rank_evaluates", ranks=[2])
         self.assertIn(f"stopping after step {step}: the process that evaluates was asked to", err)
         self.assertEqual([record["step"] for record in self.records("signalled", "eval")], [step])
+
+    def test_what_fails_in_it_does_not_disturb_the_training(self):
+        self.trained(3, "disturbed", *ternary(max_steps=3, save_iter=3), "--last_rank_evaluates")
+        with open(self.path("disturbed", "eval", "metrics.jsonl"), "w", encoding="utf-8") as file:
+            file.write("no result\n")
+        run = self.start(3, "disturbed", *ternary(max_steps=9, save_iter=3), "--last_rank_evaluates", "--resume", records_codes=True)
+        out, err = run.communicate(timeout=120)
+        self.assertEqual(self.exit_codes(3, "disturbed"), [0, 0, 1], out + err)
+        self.assertEqual(err.count("is not a result of terngrad_eval"), 1)
+        self.assertIn("--last_rank_evaluates: not all checkpoints that are there are evaluated", err)
+        self.assertEqual(self.last_step("disturbed"), 9)
 
     def test_it_evaluates_what_a_resumed_run_adds(self):
         self.trained(3, "more", *ternary(max_steps=3, save_iter=3), "--last_rank_evaluates")
