@@ -51,9 +51,9 @@ function(terngrad_target_defaults target)
 endfunction()
 
 # terngrad_unity_build(target kind): where TERNGRAD_UNITY_BUILD asks for that kind, tests or all, compiles the sources that a
-# target of this folder was given so far in batches of eight; what is added later stays separate. Not for sources that Highway includes once per instruction set, nor for
-# kernels, whose helpers have the same names from file to file. CMake's own unity builds name sources by absolute paths, so
-# that no clone would find in a compiler cache what another one left.
+# target of this folder was given so far in batches of eight; what is added later stays separate. Not for sources that
+# Highway includes once per instruction set, nor for kernels, whose helpers have the same names from file to file. CMake's
+# own unity builds name sources by absolute paths, so that no clone would find in a compiler cache what another one left.
 function(terngrad_unity_build target kind)
   if(NOT TERNGRAD_UNITY_BUILD STREQUAL "all" AND NOT TERNGRAD_UNITY_BUILD STREQUAL kind)
     return()

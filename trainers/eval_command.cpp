@@ -14,7 +14,6 @@
 #include <ostream>
 #include <set>
 #include <string>
-#include <system_error>
 #include <utility>
 #include <vector>
 
@@ -171,17 +170,6 @@ Evaluation evaluate_checkpoint(const EvalOptions& o, const Checkpoint& checkpoin
   return evaluate(*net, parameters.span(), state.span(), dataset, num_threads(o), tell_busy);
 }
 
-/// The checkpoint; nothing if the run has deleted it since it was listed. @throws DataError for one that is damaged
-std::optional<Checkpoint> load_if_there(const std::filesystem::path& path) {
-  try {
-    return load_checkpoint(path);
-  } catch (const DataError&) {
-    std::error_code error;
-    if (std::filesystem::exists(path, error) || error) throw;
-    return std::nullopt;
-  }
-}
-
 /// Evaluates checkpoints of one run, which share a data set, and keeps a log of results if there is a folder for it.
 class Evaluator {
  public:
@@ -290,27 +278,19 @@ RunEvaluator::RunEvaluator(FollowedRun run, std::function<void(const std::string
 }
 RunEvaluator::~RunEvaluator() = default;
 
-bool RunEvaluator::look(const std::function<bool()>& is_over) {
+bool RunEvaluator::look(const std::function<bool()>& is_over) { return look_at(Which::kAll, is_over); }
+
+bool RunEvaluator::look_at_newest() { return look_at(Which::kNewest, {}); }
+
+bool RunEvaluator::look_at(Which which, const std::function<bool()>& is_over) {
+  std::vector<CheckpointFile> files;
   try {
-    return look_at(list_checkpoints(parts_->run.directory), is_over);
+    files = list_checkpoints(parts_->run.directory);
   } catch (const DataError& error) {
     parts_->tell(error);
     return false;
   }
-}
-
-bool RunEvaluator::look_at_newest() {
-  try {
-    std::vector<CheckpointFile> files = list_checkpoints(parts_->run.directory);
-    if (files.size() > 1) files.erase(files.begin(), files.end() - 1);
-    return look_at(files, {});
-  } catch (const DataError& error) {
-    parts_->tell(error);
-    return false;
-  }
-}
-
-bool RunEvaluator::look_at(const std::vector<CheckpointFile>& files, const std::function<bool()>& is_over) {
+  if (which == Which::kNewest && files.size() > 1) files.erase(files.begin(), files.end() - 1);
   bool all_are_done = true;
   for (const CheckpointFile& file : files) {
     if (parts_->ended.contains(file.step)) continue;

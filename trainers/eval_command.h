@@ -5,9 +5,6 @@
 #include <functional>
 #include <memory>
 #include <string>
-#include <vector>
-
-#include "trainers/checkpoint.h"
 
 namespace terngrad {
 
@@ -41,7 +38,8 @@ class RunEvaluator {
 
  private:
   struct Parts;
-  bool look_at(const std::vector<CheckpointFile>& files, const std::function<bool()>& is_over);
+  enum class Which { kAll, kNewest };
+  bool look_at(Which which, const std::function<bool()>& is_over);
   std::unique_ptr<Parts> parts_;
 };
 

@@ -11,19 +11,25 @@ namespace terngrad {
 
 namespace fs = std::filesystem;
 
+std::optional<Checkpoint> load_if_there(const fs::path& path, const CheckpointLoader& load) {
+  try {
+    return load(path);
+  } catch (const DataError&) {
+    std::error_code error;
+    if (fs::exists(path, error) || error) throw;
+    return std::nullopt;
+  }
+}
+
 std::optional<Checkpoint> load_newest_checkpoint(const fs::path& directory, const CheckpointLoader& load) {
   fs::path missing;
   for (;;) {
     const std::optional<CheckpointFile> newest = latest_checkpoint(directory);
     if (!newest) return std::nullopt;
-    try {
-      return load(newest->path);
-    } catch (const DataError&) {
-      std::error_code error;
-      // A name that is listed again without a file behind it is no deleted checkpoint.
-      if (fs::exists(newest->path, error) || error || newest->path == missing) throw;
-      missing = newest->path;
-    }
+    // A name that is listed again without a file behind it is no deleted checkpoint.
+    if (newest->path == missing) return load(newest->path);
+    if (std::optional<Checkpoint> checkpoint = load_if_there(newest->path, load)) return checkpoint;
+    missing = newest->path;
   }
 }
 

@@ -13,6 +13,11 @@ namespace terngrad {
 
 using CheckpointLoader = std::function<Checkpoint(const std::filesystem::path&)>;
 
+/// The checkpoint in a file that was listed; nothing if the run has deleted it since.
+/// @throws DataError as load_checkpoint, for one that is there and damaged
+std::optional<Checkpoint> load_if_there(const std::filesystem::path& path,
+                                        const CheckpointLoader& load = load_checkpoint);
+
 /// The newest checkpoint in `directory`, loaded; nothing if there is none. One that the run deletes between being
 /// listed and being opened is no error: there is a newer one then.
 /// @throws DataError as load_checkpoint, for one that is there and damaged

@@ -178,18 +178,6 @@ class MetricsHook final : public Hook {
 
 }  // namespace
 
-void PartSeconds::add(const StepView& step) {
-  data += step.data_seconds;
-  compute += step.compute_seconds;
-  measure += step.report.measure_seconds;
-  encode += step.report.encode_seconds;
-  wire += step.report.wire_seconds;
-  decode += step.report.decode_seconds;
-  hidden += step.hidden_seconds;
-  exposed += step.exposed_seconds;
-  update += step.update_seconds;
-}
-
 void Interval::add(const StepView& step) {
   ++steps;
   loss += step.loss;

@@ -12,25 +12,11 @@
 #include "trainers/evaluate.h"
 #include "trainers/hook.h"
 #include "trainers/metrics.h"
+#include "trainers/part_seconds.h"
 #include "trainers/progress.h"
 #include "trainers/state_gather.h"
 
 namespace terngrad {
-
-/// Time of the parts of steps, where it is known: names and meaning as in StepView and ExchangeReport. Sums.
-struct PartSeconds {
-  double data = 0;
-  double compute = 0;
-  double measure = 0;
-  double encode = 0;
-  double wire = 0;
-  double decode = 0;
-  double hidden = 0;
-  double exposed = 0;
-  double update = 0;
-
-  void add(const StepView& step);
-};
 
 /// Totals of the steps since the last report.
 struct Interval {

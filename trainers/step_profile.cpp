@@ -28,15 +28,8 @@ class ProfileHook final : public Hook {
 void StepProfile::add(const StepView& step) {
   TERNGRAD_REQUIRE(step.parts_are_timed, "[profile] the parts of step ", step.step, " are not timed");
   if (++num_seen_ <= kWarmUpSteps) return;
-  step_ += step.step_seconds;
-  data_ += step.data_seconds;
-  compute_ += step.compute_seconds;
-  encode_ += step.report.measure_seconds + step.report.encode_seconds;
-  wire_ += step.report.wire_seconds;
-  decode_ += step.report.decode_seconds;
-  update_ += step.update_seconds;
-  hidden_ += step.hidden_seconds;
-  exposed_ += step.exposed_seconds;
+  step_seconds_ += step.step_seconds;
+  parts_.add(step);
 }
 
 std::string StepProfile::to_text() const {
@@ -45,19 +38,19 @@ std::string StepProfile::to_text() const {
   }
   const double steps = static_cast<double>(num_steps());
   std::string text = fmt::format("profile: {:.3f} ms per step, mean of {} (the first {} are left out)\n",
-                                 1e3 * step_ / steps, num_steps(), kWarmUpSteps);
-  const double rest = step_ - data_ - compute_ - exposed_ - update_;
-  for (const auto& [name, seconds] : {std::pair{"data", data_},
-                                      {"compute", compute_},
-                                      {"exposed exchange", exposed_},
-                                      {"update", update_},
+                                 1e3 * step_seconds_ / steps, num_steps(), kWarmUpSteps);
+  const double rest = step_seconds_ - parts_.data - parts_.compute - parts_.exposed - parts_.update;
+  for (const auto& [name, seconds] : {std::pair{"data", parts_.data},
+                                      {"compute", parts_.compute},
+                                      {"exposed exchange", parts_.exposed},
+                                      {"update", parts_.update},
                                       {"the rest", rest},
-                                      {"hidden exchange", hidden_},
-                                      {"- measure, encode", encode_},
-                                      {"- wire", wire_},
-                                      {"- decode", decode_}}) {
+                                      {"hidden exchange", parts_.hidden},
+                                      {"- measure, encode", parts_.measure + parts_.encode},
+                                      {"- wire", parts_.wire},
+                                      {"- decode", parts_.decode}}) {
     fmt::format_to(std::back_inserter(text), "  {:<17} {:>10.3f} ms {:>6.1f} %\n", name, 1e3 * seconds / steps,
-                   100 * seconds / step_);
+                   100 * seconds / step_seconds_);
   }
   return text;
 }

@@ -6,6 +6,7 @@
 #include <string>
 
 #include "trainers/hook.h"
+#include "trainers/part_seconds.h"
 
 namespace terngrad {
 
@@ -36,16 +37,8 @@ class StepProfile {
 
  private:
   std::uint64_t num_seen_ = 0;
-  // Seconds.
-  double step_ = 0;
-  double data_ = 0;
-  double compute_ = 0;
-  double encode_ = 0;
-  double wire_ = 0;
-  double decode_ = 0;
-  double update_ = 0;
-  double hidden_ = 0;
-  double exposed_ = 0;
+  double step_seconds_ = 0;  // sum
+  PartSeconds parts_;
 };
 
 /// Adds every step to `profile`, which outlives the hook.

@@ -101,6 +101,12 @@ TEST(TrainOptionChecks, ALaunchThatTheyDoNotFitIsRefused) {
   };
   EXPECT_THAT(refused({"--num_nodes", "3"}, 4), AllOf(HasSubstr("--num_nodes 3"), HasSubstr("accepted: 4 or more")));
   EXPECT_THAT(refused({"--exchange_timeout", "4"}, 1), HasSubstr("--exchange_timeout"));
+  EXPECT_NO_THROW({
+    TrainOptions o;
+    OptionSet options("test");
+    parse(options, o, {"--exchange_timeout", "4", "--num_gpus", "2"});
+    check_launch(options, o, 1);
+  });
   const auto refused_servers = [&](const char* number, int num_processes) {
     return refused({"--strategy", "ps", "--num_nodes", "2", "--num_servers", number}, num_processes);
   };
