@@ -4,8 +4,8 @@ if(NOT TERNGRAD_THREADS MATCHES "^(openmp|std)$")
   message(FATAL_ERROR "TERNGRAD_THREADS=${TERNGRAD_THREADS}: choose openmp or std")
 endif()
 
-if(NOT TERNGRAD_UNITY_BUILD MATCHES "^(none|tests|all)$")
-  message(FATAL_ERROR "TERNGRAD_UNITY_BUILD=${TERNGRAD_UNITY_BUILD}: choose none, tests or all")
+if(NOT TERNGRAD_UNITY_BUILD MATCHES "^(none|tests|libraries|all)$")
+  message(FATAL_ERROR "TERNGRAD_UNITY_BUILD=${TERNGRAD_UNITY_BUILD}: choose none, tests, libraries or all")
 endif()
 
 find_package(Threads REQUIRED)
@@ -50,12 +50,16 @@ function(terngrad_target_defaults target)
   endif()
 endfunction()
 
-# terngrad_unity_build(target kind): where TERNGRAD_UNITY_BUILD asks for that kind, tests or all, compiles the sources that a
-# target of this folder was given so far in batches of eight; what is added later stays separate. Not for sources that
-# Highway includes once per instruction set, nor for kernels, whose helpers have the same names from file to file. CMake's
-# own unity builds name sources by absolute paths, so that no clone would find in a compiler cache what another one left.
+# terngrad_unity_build(target kind): where TERNGRAD_UNITY_BUILD asks for that kind (tests, libraries or all) or a later one,
+# compiles the sources that a target of this folder was given so far in batches of eight; what is added later stays separate.
+# Not for sources that Highway includes once per instruction set, nor for kernels, whose helpers have the same names from file
+# to file. CMake's own unity builds name sources by absolute paths, so that no clone would find in a compiler cache what
+# another one left.
 function(terngrad_unity_build target kind)
-  if(NOT TERNGRAD_UNITY_BUILD STREQUAL "all" AND NOT TERNGRAD_UNITY_BUILD STREQUAL kind)
+  set(kinds none tests libraries all)
+  list(FIND kinds "${kind}" needed)
+  list(FIND kinds "${TERNGRAD_UNITY_BUILD}" asked)
+  if(asked LESS needed)
     return()
   endif()
   get_target_property(sources ${target} SOURCES)

@@ -378,24 +378,26 @@ num_gpus() {
   echo $((listed > 1 ? listed : 1))
 }
 
-# same NAME OPTIONS...: a run that must end with the bits of that of one process with one GPU.
+# same OTHER NAME OPTIONS...: a run that must end with the bits of the run OTHER.
 same() {
-  local name=$1
-  shift
-  echo processes_one >"$state/$name.other"
+  local other=$1 name=$2
+  shift 2
+  echo "$other" >"$state/$name.other"
   train repeat "$name" 60 cuda "$@"
 }
 
 # A run of one process with one GPU, with the exchange beside the backward pass, behind a launcher, on two GPUs of a process, and
-# on a GPU of each of two processes:
-# NCCL refuses ranks that share a GPU.
+# on a GPU of each of two processes: NCCL refuses ranks that share a GPU. Where gradients are exchanged in host memory, two
+# processes take one GPU.
 run_processes() {
   local run=("${digits[@]}" "${ternary[@]}" --num_nodes 4 --max_steps 300 --log_steps 50) gpus
+  local served=(--strategy ps --pull parameters)
   if ! can_train repeat processes; then return; fi
   gpus=$(num_gpus)
   train training processes_one 60 cuda "${run[@]}"
-  same processes_overlap "${run[@]}" --overlap on
-  if ((gpus > 1)); then same processes_two_gpus "${run[@]}" --num_gpus 2; fi
+  same processes_one processes_overlap "${run[@]}" --overlap on
+  if ((gpus > 1)); then same processes_one processes_two_gpus "${run[@]}" --num_gpus 2; fi
+  train training processes_served 60 cuda "${run[@]}" "${served[@]}"
   if ! command -v mpirun >/dev/null; then
     absent repeat processes_launched "mpirun is not present on this machine"
     return
@@ -407,11 +409,10 @@ run_processes() {
   # Open MPI wants to be asked twice to run for root, who is the user in a container.
   launcher=(env OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 mpirun --bind-to none -np)
   launcher+=(1)
-  same processes_launched "${run[@]}"
-  if ((gpus > 1)); then
-    launcher[-1]=2
-    same processes_two "${run[@]}" --num_gpus 1 --check_replicas 50
-  fi
+  same processes_one processes_launched "${run[@]}"
+  launcher[-1]=2
+  if ((gpus > 1)); then same processes_one processes_two "${run[@]}" --num_gpus 1 --check_replicas 50; fi
+  same processes_served processes_two_served "${run[@]}" "${served[@]}"
   launcher=()
   if ((gpus == 1)); then absent repeat processes_two "there is one GPU, and each process needs one of its own"; fi
 }

@@ -4,7 +4,8 @@ is looked at again only if it, a header that it includes, its compile command, .
 
 Usage: scripts/tidy.py COMPILE_COMMANDS
 
-COMPILE_COMMANDS is the compile_commands.json of a build. Sources that pass are remembered in the folder TERNGRAD_TIDY_CACHE,
+COMPILE_COMMANDS is the compile_commands.json of a build. Sources that it compiles together are also looked at together, in a
+fraction of the time, but for what clang-tidy finds in the file alone that it is given. Sources that pass are remembered in the folder TERNGRAD_TIDY_CACHE,
 ~/.cache/terngrad-tidy by default; what clang-tidy finds is printed, and found again by the next run. Exit code 1 if it found
 anything.
 """
@@ -21,6 +22,7 @@ import shutil
 import subprocess
 import sys
 import time
+import typing
 
 ROOT = pathlib.Path(__file__).resolve().parents[1]
 # A pass that no run asked for in so long is forgotten.
@@ -41,11 +43,30 @@ for word in ["-analyzer-config", "max-nodes=75000"]:
     OPTIONS += ["--extra-arg=-Xclang", f"--extra-arg={word}"]
 
 
-def options_for(file):
+# What clang-tidy finds in its main file alone; the others of .clang-tidy it finds in what that includes too.
+OF_MAIN_FILE = ["clang-analyzer-core*", "clang-analyzer-cplusplus*", "misc-unused-alias-decls", "misc-unused-using-decls"]
+
+
+def options_for(job):
+    if job.is_batch:
+        without = [f"-{check}" for check in ["clang-analyzer-*", *OF_MAIN_FILE[2:], "bugprone-suspicious-include"]]
+        header_filter = re.search(r"HeaderFilterRegex: '(.*)'", (ROOT / ".clang-tidy").read_text()).group(1)
+        sources = header_filter.replace(r"\.h$", r"\.(h|cpp)$")
+        return [*OPTIONS, f"--checks={','.join(without)}", f"--header-filter={sources}"]
+    if job.is_of_batch:
+        return [*OPTIONS, f"--checks={','.join(['-*', *OF_MAIN_FILE])}"]
     # Kept out: the static analyzer in benches, where it doubles the time, and in kernels/cpu, where it assumes vector lengths
     # that no target has.
-    without_analyzer = file.startswith(("bench/", "kernels/cpu/"))
+    without_analyzer = os.path.relpath(job.source, ROOT).startswith(("bench/", "kernels/cpu/"))
     return OPTIONS + (["--checks=-clang-analyzer-*"] if without_analyzer else [])
+
+
+class Job(typing.NamedTuple):
+    """A file that clang-tidy is given."""
+
+    source: str
+    is_batch: bool = False  # of sources that it includes
+    is_of_batch: bool = False
 
 
 def is_looked_at(file, command):
@@ -55,24 +76,39 @@ def is_looked_at(file, command):
     return not file.startswith(("..", "build", "tests/")) and file.endswith(".cpp") and "tests/simt/" not in command
 
 
+def sources_of(batch):
+    """The sources that are compiled together (terngrad_unity_build)."""
+    return [str(ROOT / name) for name in re.findall(r'#include "(.*)"', pathlib.Path(batch).read_text())]
+
+
 def commands_for_clang(commands):
-    """Of the sources that are looked at, without launchers. Without the runtime's package clang has no omp.h; g++'s serves,
+    """Jobs and their commands. Commands are without launchers. Without the runtime's package clang has no omp.h; g++'s serves,
     and must come last, for its other headers do not."""
     gcc_headers = subprocess.run(["g++", "-print-file-name=include"], capture_output=True, text=True, check=True).stdout.strip()
+    jobs = {}
     kept = []
+
+    def add(job, entry, command):
+        # All is looked for in a source that is compiled alone too.
+        if not (job.is_of_batch and job.source in jobs):
+            jobs[job.source] = job
+        kept.append({"directory": entry["directory"], "file": job.source, "command": command})
+
     for entry in commands:
-        file = os.path.relpath(os.path.realpath(os.path.join(entry["directory"], entry["file"])), ROOT)
-        if "/unity/terngrad_" in file:
-            sys.exit("tidy.py: this build compiles sources of libraries together (TERNGRAD_UNITY_BUILD=all): take another one")
-        if not is_looked_at(file, entry["command"]):
+        path = os.path.realpath(os.path.join(entry["directory"], entry["file"]))
+        file = os.path.relpath(path, ROOT)
+        # Of libraries; those of tests are not looked at.
+        is_batch = re.search("/unity/terngrad_[^/]*$", file) is not None
+        if not is_batch and not is_looked_at(file, entry["command"]):
             continue
         words = shlex.split(entry["command"])
         if pathlib.Path(words[0]).name == "ccache":
             words = words[1:]
-        kept.append(
-            {"directory": entry["directory"], "file": str(ROOT / file), "command": shlex.join([*words, "-idirafter", gcc_headers])}
-        )
-    return kept
+        command = shlex.join([*words, "-idirafter", gcc_headers])
+        add(Job(path, is_batch=is_batch), entry, command)
+        for source in sources_of(path) if is_batch else []:
+            add(Job(source, is_of_batch=True), entry, command.replace(entry["file"], source))
+    return jobs, kept
 
 
 def included_files(database):
@@ -110,9 +146,10 @@ class Digests:
 
 
 class Keys:
-    """Of all that the result for a source depends on; the same in any folder."""
+    """Of all that the result of a job depends on; the same in any folder."""
 
-    def __init__(self, commands, database):
+    def __init__(self, jobs, commands, database):
+        self.jobs = jobs
         self.version = subprocess.run(["clang-tidy", "--version"], capture_output=True, text=True, check=True).stdout
         self.commands = {}
         for entry in commands:
@@ -127,14 +164,13 @@ class Keys:
         folders = [folder for folder in pathlib.Path(source).parents if folder.is_relative_to(ROOT)]
         checks = [folder / ".clang-tidy" for folder in folders if (folder / ".clang-tidy").exists()]
         files = [*map(str, checks), str(ROOT / "scripts/tidy.py"), *self.files[source]]
-        parts = [self.version, *sorted(self.commands[source]), *sorted(f"{file} {digests.of(file)}" for file in files)]
+        parts = [self.version, *options_for(self.jobs[source]), *sorted(self.commands[source]), *sorted(f"{file} {digests.of(file)}" for file in files)]
         return hashlib.sha256("\n".join(parts).replace(str(ROOT), ".").encode()).hexdigest()
 
 
-def passes(source, folder):
+def passes(job, folder):
     """Whether clang-tidy finds nothing; else prints what it found."""
-    options = options_for(os.path.relpath(source, ROOT))
-    result = subprocess.run(["clang-tidy", *options, "-p", folder, source], capture_output=True, text=True, cwd=ROOT)
+    result = subprocess.run(["clang-tidy", *options_for(job), "-p", folder, job.source], capture_output=True, text=True, cwd=ROOT)
     if result.returncode != 0:
         print(result.stdout + result.stderr, flush=True)
     return result.returncode == 0
@@ -157,7 +193,7 @@ def main():
             sys.exit(f"tidy.py: there is no {program} (scripts/install_deps.sh --lint)")
     cache = pathlib.Path(os.environ.get("TERNGRAD_TIDY_CACHE") or pathlib.Path.home() / ".cache/terngrad-tidy")
     cache.mkdir(parents=True, exist_ok=True)
-    commands = commands_for_clang(json.loads(pathlib.Path(sys.argv[1]).read_text()))
+    jobs, commands = commands_for_clang(json.loads(pathlib.Path(sys.argv[1]).read_text()))
     if not commands:
         sys.exit(f"tidy.py: {sys.argv[1]} has no source to look at")
     folder = pathlib.Path(sys.argv[1]).resolve().parent / "tidy"
@@ -165,7 +201,7 @@ def main():
     database = folder / "compile_commands.json"
     database.write_text(json.dumps(commands, indent=1))
 
-    keys = Keys(commands, database)
+    keys = Keys(jobs, commands, database)
     digests = Digests()
     known = {source: keys.of(source, digests) for source in keys.commands}
     new = []
@@ -174,11 +210,11 @@ def main():
             (cache / key).touch()
         else:
             new.append(source)
-    # The largest first, so that none of the long ones is left for the end.
-    new.sort(key=lambda source: -os.path.getsize(source))
+    # The longest first, so that none of them is left for the end.
+    new.sort(key=lambda source: (not jobs[source].is_batch, -os.path.getsize(source)))
 
     def look_at(source):
-        has_passed = passes(source, folder)
+        has_passed = passes(jobs[source], folder)
         # What was looked at is what the key is of, unless a file was changed meanwhile.
         if has_passed and known[source] is not None and keys.of(source, Digests()) == known[source]:
             (cache / known[source]).touch()
@@ -189,7 +225,7 @@ def main():
     forget_old(cache)
     failed = [os.path.relpath(source, ROOT) for source, has_passed in passed.items() if not has_passed]
     num_unchanged = len(known) - len(new)
-    print(f"tidy.py: {len(known)} sources, {num_unchanged} unchanged since they passed, {len(failed)} failed", *failed)
+    print(f"tidy.py: {len(known)} files, {num_unchanged} unchanged since they passed, {len(failed)} failed", *failed)
     num_unfollowed = sum(key is None for key in known.values())
     if num_unfollowed > 0:
         print(f"tidy.py: the includes of {num_unfollowed} cannot be followed: they are looked at every time")

@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 
 #include "kernels/errors.h"
-#include "trainers/device_choice.h"
 
 namespace terngrad {
 
@@ -17,9 +16,6 @@ void check_async_options(const OptionSet& options, const TrainOptions& o) {
   if (!is_async(o)) {
     refuse_unused(options, {"async_scale", "max_staleness"}, "--strategy async");
     return;
-  }
-  if (!devices_of(o).is_cpu()) {
-    throw UsageError("--strategy async: the server and its workers compute on CPUs; accepted with it: --device cpu");
   }
   if (o.scaler_sharing != "none") {
     TERNGRAD_THROW(UsageError, "--scaler_sharing ", o.scaler_sharing,

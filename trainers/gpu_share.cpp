@@ -41,22 +41,32 @@ bool are_on_gpus(std::span<const ProcessGpus> processes) {
 bool share(const ProcessGpus& a, const ProcessGpus& b) { return a.host == b.host && a.ids == b.ids; }
 
 /// Of one process. @param rank  its own
-GpuRange range_of(std::span<const ProcessGpus> processes, std::size_t rank) {
+GpuRange range_of(std::span<const ProcessGpus> processes, std::size_t rank, GpuUse use) {
   const ProcessGpus& own = processes[rank];
   const auto sharing = [&](const ProcessGpus& other) { return share(own, other); };
   const auto num_sharing = static_cast<std::size_t>(std::ranges::count_if(processes, sharing));
   const auto place = static_cast<std::size_t>(std::ranges::count_if(processes.first(rank), sharing));
   const std::size_t present = own.ids.size();
+  const auto wanted = static_cast<std::size_t>(own.num_gpus);
+  if (use == GpuUse::kApart) {
+    const std::size_t most = std::max<std::size_t>(1, present / num_sharing);
+    const std::size_t count = wanted == 0 ? most : wanted;
+    if (count > most) {
+      TERNGRAD_THROW(UsageError, "--num_gpus ", count, ": ", num_sharing, " processes share the ", gpus_text(present),
+                     " of ", own.host, "; accepted: 0 (as many as there are for each, or one for several) to ", most);
+    }
+    return {.first = static_cast<int>(place * count % present), .count = static_cast<int>(count)};
+  }
   if (num_sharing > present) {
     TERNGRAD_THROW(UsageError, "--device ", own.device, ": ", num_sharing, " processes share the ", gpus_text(present),
                    " of ", own.host, ", and each needs one of its own; accepted: cpu, or at most ", present,
                    present == 1 ? " process" : " processes", " there");
   }
-  if (own.num_gpus == 0 && present % num_sharing != 0) {
+  if (wanted == 0 && present % num_sharing != 0) {
     TERNGRAD_THROW(UsageError, "--num_gpus: ", num_sharing, " processes cannot share the ", gpus_text(present), " of ",
                    own.host, " evenly; say how many each is to take, 1 to ", present / num_sharing);
   }
-  const std::size_t count = own.num_gpus == 0 ? present / num_sharing : static_cast<std::size_t>(own.num_gpus);
+  const std::size_t count = wanted == 0 ? present / num_sharing : wanted;
   if (count * num_sharing > present) {
     const std::string who =
         num_sharing == 1 ? own.process + " sees " : std::to_string(num_sharing) + " processes share ";
@@ -77,7 +87,8 @@ void require_equal_counts(std::span<const ProcessGpus> processes, std::span<cons
 }
 
 /// Of processes that see some GPUs in common, but not all.
-void require_own_gpus_of_one_model(std::span<const ProcessGpus> processes, std::span<const GpuRange> ranges) {
+void require_own_gpus_of_one_model(std::span<const ProcessGpus> processes, std::span<const GpuRange> ranges,
+                                   GpuUse use) {
   std::map<std::pair<std::string, std::string>, std::string> owners;
   const std::string& model = processes[0].models.at(static_cast<std::size_t>(ranges[0].first));
   for (std::size_t rank = 0; rank < ranges.size(); ++rank) {
@@ -85,7 +96,7 @@ void require_own_gpus_of_one_model(std::span<const ProcessGpus> processes, std::
     for (int index = ranges[rank].first; index < ranges[rank].first + ranges[rank].count; ++index) {
       const auto at = static_cast<std::size_t>(index);
       const auto [owner, is_new] = owners.emplace(std::pair(process.host, process.ids[at]), process.process);
-      if (!is_new) {
+      if (!is_new && use == GpuUse::kJoined) {
         TERNGRAD_THROW(UsageError, "--num_gpus: ", process.process, " and ", owner->second, " would both take the GPU ",
                        process.ids[at],
                        "; let processes of a host see the same GPUs, or none in common, by CUDA_VISIBLE_DEVICES");
@@ -100,18 +111,19 @@ void require_own_gpus_of_one_model(std::span<const ProcessGpus> processes, std::
 
 }  // namespace
 
-std::vector<GpuRange> share_gpus(std::span<const ProcessGpus> processes) {
+std::vector<GpuRange> share_gpus(std::span<const ProcessGpus> processes, GpuUse use) {
   TERNGRAD_REQUIRE(!processes.empty(), "[share_gpus] there is no process");
   require_same_wishes(processes);
   if (!are_on_gpus(processes)) return {};
   std::vector<GpuRange> ranges;
-  for (std::size_t rank = 0; rank < processes.size(); ++rank) ranges.push_back(range_of(processes, rank));
+  for (std::size_t rank = 0; rank < processes.size(); ++rank) ranges.push_back(range_of(processes, rank, use));
   require_equal_counts(processes, ranges);
-  require_own_gpus_of_one_model(processes, ranges);
+  require_own_gpus_of_one_model(processes, ranges, use);
   return ranges;
 }
 
-ProcessGpus own_gpus(const ProcessGroup& processes, const std::string& device, int num_gpus, const std::string& math) {
+ProcessGpus own_gpus(const ProcessGroup& processes, const std::string& device, int num_gpus, const std::string& math,
+                     GpuUse use) {
   ProcessGpus own{.process = processes.name_of(processes.rank()),
                   .host = processes.host_of(processes.rank()),
                   .device = device,
@@ -120,7 +132,7 @@ ProcessGpus own_gpus(const ProcessGroup& processes, const std::string& device, i
                   .ids = {},
                   .models = {}};
   if (device == "cpu") return own;
-  own.why_none = why_no_gpu(/*joins_others=*/true);
+  own.why_none = why_no_gpu(/*joins_others=*/use == GpuUse::kJoined);
   if (!own.why_none.empty()) return own;
   for (int index = 0; index < num_cuda_devices(); ++index) {
     const Device gpu = Device::cuda(index);

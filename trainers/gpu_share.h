@@ -10,6 +10,12 @@
 
 namespace terngrad {
 
+/// How processes use the GPUs of a host.
+enum class GpuUse {
+  kJoined,  // each has its own, and NCCL connects them
+  kApart,   // gradients travel between the processes' memory: several processes may compute on one GPU
+};
+
 /// What a process tells the others before it computes.
 struct ProcessGpus {
   std::string process;              // its name: "rank 1 on node2"
@@ -23,15 +29,17 @@ struct ProcessGpus {
 };
 
 /// Which GPUs each process takes: processes that see the same GPUs of a host share them, in the order of their ranks,
-/// by contiguous parts of equal size; a process that sees others than its neighbours takes its own. All processes take
-/// as many, of one model, since bits depend on it.
+/// by contiguous parts of equal size; a process that sees others than its neighbours takes its own. Used apart, GPUs of
+/// which there are not enough for that are taken in turn, one by each process. All processes take as many, of one
+/// model, since bits depend on it.
 /// @returns one range for each process, none on the CPU
 /// @throws UsageError that names the option and the processes if they differ in what they ask for or in whether they
-/// have GPUs, if GPUs cannot be shared so, or if two processes would take the same one
-std::vector<GpuRange> share_gpus(std::span<const ProcessGpus> processes);
+/// have GPUs, if GPUs cannot be shared so, or, unless they are used apart, if two processes would take the same one
+std::vector<GpuRange> share_gpus(std::span<const ProcessGpus> processes, GpuUse use);
 
 /// What this process tells. @param device, num_gpus, math  options; no GPU is looked for where `device` is "cpu"
-ProcessGpus own_gpus(const ProcessGroup& processes, const std::string& device, int num_gpus, const std::string& math);
+ProcessGpus own_gpus(const ProcessGroup& processes, const std::string& device, int num_gpus, const std::string& math,
+                     GpuUse use);
 
 /// What each process of the launch tells, in the order of ranks; a collective call.
 std::vector<ProcessGpus> gather_gpus(const ProcessGroup& processes, const ProcessGpus& own);

@@ -485,12 +485,14 @@ ParseResult read_options(int argc, char** argv, OptionSet& options, TrainOptions
 /// Finds this process's GPUs among those of all processes, where several train; a collective call.
 void find_gpus(TrainOptions& o, const ProcessGroup& processes) {
   if (o.num_processes == 1) return;
+  const GpuUse use = o.exchanges_on_host() ? GpuUse::kApart : GpuUse::kJoined;
   ProcessGpus own;
-  processes.together([&] { own = own_gpus(processes, o.trains ? o.device : "cpu", o.num_gpus, o.math); });
+  processes.together([&] { own = own_gpus(processes, o.trains ? o.device : "cpu", o.num_gpus, o.math, use); });
   const std::vector<ProcessGpus> all = gather_gpus(processes, own);
   processes.together([&] {
-    const std::vector<GpuRange> ranges = share_gpus(std::span(all).first(static_cast<std::size_t>(o.num_processes)));
-    o.gpus.joins_others = true;
+    const std::vector<GpuRange> ranges =
+        share_gpus(std::span(all).first(static_cast<std::size_t>(o.num_processes)), use);
+    o.gpus.joins_others = use == GpuUse::kJoined;
     if (o.trains && !ranges.empty()) o.gpus = ranges[static_cast<std::size_t>(processes.rank())];
   });
 }

@@ -13,6 +13,11 @@
 namespace terngrad {
 namespace {
 
+int num_processes_with_workers(const TrainOptions& o) {
+  if (o.num_processes == 1) return 1;
+  return o.num_processes - (is_async(o) ? 1 : o.num_servers);
+}
+
 /// Options of one kind of device.
 void check_devices(const OptionSet& options, const TrainOptions& o) {
   if (devices_of(o).is_cpu()) {
@@ -20,23 +25,19 @@ void check_devices(const OptionSet& options, const TrainOptions& o) {
     return;
   }
   refuse_unused(options, {"threads_per_worker"}, "--device cpu");
-  if (o.profile) {
+  if (o.profile && !o.exchanges_on_host()) {
     throw UsageError(
         "--profile: the parts of a step are not timed on GPUs, where a step is one launch; it needs --device cpu");
   }
-  if (o.trace_steps > 0) {
+  if (o.trace_steps > 0 && !o.exchanges_on_host()) {
     throw UsageError(
         "--trace_steps: a step on a GPU is one launch, whose parts its own tools show; it needs --device cpu");
   }
-  if (o.gpus.count > o.num_nodes / o.num_processes) {
+  const int num_working = num_processes_with_workers(o);
+  if (o.gpus.count > o.num_nodes / num_working) {
     TERNGRAD_THROW(UsageError, "--num_gpus ", o.gpus.count, ": each GPU ",
-                   o.num_processes == 1 ? "" : "of the " + std::to_string(o.num_processes) + " processes ",
-                   "needs a worker, --num_nodes is ", o.num_nodes, "; accepted: 1 to ", o.num_nodes / o.num_processes);
-  }
-  if (o.exchange == "vendor") {
-    throw UsageError(
-        "--exchange vendor: is between processes on CPUs; accepted on GPUs: auto, all_gather, "
-        "scatter_reduce, integer_sum");
+                   num_working == 1 ? "" : "of the " + std::to_string(num_working) + " processes ",
+                   "needs a worker, --num_nodes is ", o.num_nodes, "; accepted: 1 to ", o.num_nodes / num_working);
   }
 }
 
@@ -114,17 +115,6 @@ void check_servers(const OptionSet& options, const TrainOptions& o) {
     refuse_unused(options, {"num_servers", "pull"}, "--strategy ps");
     return;
   }
-  if (o.trains && !devices_of(o).is_cpu()) {
-    if (o.num_servers > 0) {
-      TERNGRAD_THROW(
-          UsageError, "--num_servers ", o.num_servers,
-          ": the first GPU of a run serves, beside its workers; accepted on GPUs: 0; with --device cpu: any");
-    }
-    if (o.pulls_parameters()) {
-      throw UsageError(
-          "--pull parameters: servers update parameters on CPUs; accepted on GPUs: gradient; with --device cpu: both");
-    }
-  }
   if (o.exchange != "auto" && o.exchange != "scatter_reduce") {
     TERNGRAD_THROW(UsageError, "--exchange ", o.exchange,
                    ": with --strategy ps servers aggregate shares of the gradient; accepted: auto, scatter_reduce");
@@ -169,9 +159,9 @@ void check_launch(const OptionSet& options, const TrainOptions& o, int num_proce
   if (num_processes == 1) {
     refuse_unused(options, {"rebroadcast_epochs", "last_rank_evaluates", "data_shares"},
                   "several processes (mpirun -np N)");
-    if (o.num_gpus <= 1) {
+    if (o.num_gpus <= 1 || o.exchanges_on_host()) {
       refuse_unused(options, {"check_replicas", "exchange_timeout"},
-                    "several processes (mpirun -np N), or several GPUs (--num_gpus M)");
+                    "several processes (mpirun -np N), or several GPUs (--num_gpus M) that exchange gradients");
     }
     if (o.num_servers > 0 && o.strategy == "ps") {
       TERNGRAD_THROW(UsageError, "--num_servers ", o.num_servers,

@@ -85,6 +85,11 @@ std::string TrainOptions::strategy_name() const {
   return num_nodes == 1 && codec_name() == "fp32" && codec_for.empty() ? "simple" : "replicated";
 }
 
+bool TrainOptions::exchanges_on_host() const {
+  const bool servers_do_more = strategy == "ps" && (num_servers > 0 || pull == "parameters");
+  return is_async(*this) || servers_do_more || exchange == "vendor";
+}
+
 bool uses_ternary(const TrainOptions& o) {
   if (o.codec_name() == "ternary") return true;
   for (const std::string& rule : o.codec_for) {
@@ -106,6 +111,10 @@ std::string reason_against_buckets(const TrainOptions& o) {
 }
 
 std::string reason_against_overlap(const TrainOptions& o) {
+  if (o.exchanges_on_host() && !devices_of(o).is_cpu()) {
+    return "--device cpu, or gradients that are exchanged on GPUs: those that travel from the host come there when all "
+           "are computed";
+  }
   if (o.ternary_format == "tmask" && uses_ternary(o) && !devices_of(o).is_cpu()) {
     return "another --ternary_format than tmask on a GPU: the host waits for its sizes, and submits nothing meanwhile";
   }
@@ -187,11 +196,11 @@ void declare_train_options(OptionSet& options, TrainOptions& o) {
               one_of({"auto", "simple", "replicated", "ps", "async"}));
   options.add("num_servers", &o.num_servers,
               "with --strategy ps: the last so many processes of a launch only serve, each its share of the "
-              "parameters; 0: the first process serves, beside its workers; on GPUs the first one does",
+              "parameters; 0: the first process serves, beside its workers",
               at_least(0));
   options.add("pull", &o.pull,
               "with --strategy ps: gradient: workers get the mean and update their replicas; parameters: servers "
-              "update, workers get the parameters (as --return_codec says; on CPUs)",
+              "update, workers get the parameters (as --return_codec says)",
               one_of({"gradient", "parameters"}));
   options.add("async_scale", &o.async_scale,
               "with --strategy async: factor of every gradient that is applied; 0: 1 / --num_nodes",
@@ -296,9 +305,6 @@ void apply_dataset_defaults(OptionSet& options, const TrainOptions& o) {
 
 void apply_launch(TrainOptions& o, const LaunchPlace& place) {
   o.gpus.count = std::max(1, o.num_gpus);
-  // What CPUs alone can do. That there are GPUs is no reason to refuse it.
-  const bool cpus_serve = o.strategy == "ps" && (o.num_servers > 0 || o.pulls_parameters());
-  if (o.device == "auto" && (cpus_serve || is_async(o) || o.exchange == "vendor")) o.device = "cpu";
   if (place.num_processes == 1) return;
   if (o.threads == 0) o.threads = std::max(1, num_hardware_threads() / place.num_sharing);
   o.num_processes = place.num_processes - (o.last_rank_evaluates ? 1 : 0);

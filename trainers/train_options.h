@@ -106,6 +106,9 @@ struct TrainOptions {
   float mean_factor() const { return reduce == "sum" ? static_cast<float>(num_nodes) : 1.0f; }
   /// Whether servers update the parameters and send these, rather than the mean gradient.
   bool pulls_parameters() const { return strategy == "ps" && pull == "parameters"; }
+  /// Whether gradients are encoded, exchanged and applied in host memory, even where GPUs compute them: by asynchronous
+  /// servers, by those that update parameters or are processes of their own, and by MPI's own all-reduce.
+  bool exchanges_on_host() const;
   /// Whether gradients are exchanged in buckets of tensors: not if anything needs all tensors at once.
   bool splits_gradients() const;
 };

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cstdint>
 #include <filesystem>
+#include <iterator>
 #include <string>
 #include <utility>
 #include <vector>
@@ -14,6 +15,7 @@
 #include "datasets/constant_images.h"
 #include "kernels/errors.h"
 #include "nets/net.h"
+#include "nets/offloaded_net.h"
 #include "trainers/async_options.h"
 #include "trainers/async_setup.h"
 #include "trainers/compression_option_checks.h"
@@ -59,7 +61,11 @@ std::string shape_text(const Dataset& dataset) {
                      dataset.num_classes());
 }
 
-std::unique_ptr<Net> open_net(const TrainOptions& o, const Dataset& dataset, const WorkerGroup& workers) {
+/// A net in host memory.
+/// @param devices  what computes it; GPUs in the order of its workers
+/// @param notes    appended to: what was found out about GPUs
+std::unique_ptr<Net> open_net(const TrainOptions& o, const Dataset& dataset, const WorkerGroup& workers,
+                              const DeviceChoice& devices, std::vector<std::string>& notes) {
   NetOptions options;
   // A server computes no gradients, but may evaluate.
   options.num_local_workers = std::max(workers.num_local_workers, 1);
@@ -68,9 +74,13 @@ std::unique_ptr<Net> open_net(const TrainOptions& o, const Dataset& dataset, con
   options.num_threads = num_threads(o);
   options.first_local_worker = workers.first_local_worker;
   options.seed = o.seed;
+  const ImageShape shape{dataset.height(), dataset.width(), dataset.channels()};
   try {
-    return make_net(o.net, {dataset.height(), dataset.width(), dataset.channels()}, dataset.num_classes(), options,
-                    {.dropout_keep_prob = static_cast<float>(o.dropout_keep_prob)});
+    const NetSpec spec = net_spec(o.net, {.dropout_keep_prob = static_cast<float>(o.dropout_keep_prob)});
+    if (devices.is_cpu()) return make_net(spec, shape, dataset.num_classes(), options);
+    auto net = std::make_unique<OffloadedNet>(spec, shape, dataset.num_classes(), options, devices.math, devices.gpus);
+    std::ranges::copy(net->notes(), std::back_inserter(notes));
+    return net;
   } catch (const InvalidArgument& error) {
     throw UsageError(error.what());
   }
@@ -211,12 +221,14 @@ CheckpointState checkpoint_state(const TrainOptions& o, const DeviceChoice& devi
   return state;
 }
 
+/// A trainer in host memory. @param setup  whose devices compute; notes are appended
 std::unique_ptr<Trainer> make_host_trainer(const TrainOptions& o, const TrainingData& data, const WorkerGroup& workers,
                                            std::uint64_t run_id, const Schedule& schedule,
-                                           const TrainerOptions& options, std::uint64_t& plan_fingerprint) {
+                                           const TrainerOptions& options, TrainSetup& setup,
+                                           std::uint64_t& plan_fingerprint) {
   TrainerParts parts;
   parts.dataset = data.dataset;
-  parts.net = open_net(o, *data.dataset, workers);
+  parts.net = open_net(o, *data.dataset, workers, workers.is_server() ? DeviceChoice{} : setup.devices, setup.notes);
   parts.workers = workers;
   parts.served = open_served(o, *parts.net, workers, schedule, options);
   parts.strategy =
@@ -236,16 +248,21 @@ std::uint64_t make_async(const TrainOptions& o, const TrainPlace& place, const s
   parts.dataset = dataset;
   parts.mailbox = place.mailbox;
   parts.run_id = place.run_id;
+  // The GPUs take turns in computing workers' nets; the first one evaluates.
+  std::vector<DeviceChoice> places;
+  for (const Device& gpu : place.devices.gpus) places.push_back({.gpus = {gpu}, .math = place.devices.math});
+  if (places.empty()) places.emplace_back();
+  std::vector<std::string> known;  // what is found out is the same for all workers
   parts.make_worker_net = [&](int worker) {
     TrainOptions own = o;
     own.threads = own.threads_per_worker = threads_per_worker(o);
     one.first_local_worker = worker;
-    return open_net(own, *dataset, one);
+    return open_net(own, *dataset, one, places[static_cast<std::size_t>(worker) % places.size()], known);
   };
   parts.make_evaluation_net = [&] {
     WorkerGroup none = one;
     none.num_local_workers = 0;
-    return open_net(o, *dataset, none);
+    return open_net(o, *dataset, none, places.front(), setup.notes);
   };
   parts.make_transforms = [&](const Net& net) { return make_transforms(o, net, one); };
   parts.schedule = schedule;
@@ -290,7 +307,7 @@ void check_test_set(const TrainOptions& o, const Dataset& training_set, const Da
 TrainPlace make_train_place(const TrainOptions& o, std::shared_ptr<Communicator> communicator, std::uint64_t run_id) {
   TrainPlace place{
       .communicator = std::move(communicator), .run_id = run_id, .devices = devices_of(o), .gpu_communicators = {}};
-  if (place.devices.is_cpu()) return place;
+  if (place.devices.is_cpu() || o.exchanges_on_host()) return place;
   place.gpu_communicators = connect_gpus(place.devices, *place.communicator, gpu_timeout(o, place));
   return place;
 }
@@ -320,7 +337,11 @@ TrainSetup make_train_setup(const TrainOptions& o, const TrainPlace& place) {
     const std::int64_t steps = o.rebroadcast_epochs * data.num_examples / o.batch_size;
     options.rebroadcast_steps = static_cast<std::uint64_t>(std::max<std::int64_t>(steps, 1));
   }
-  const int ranks_per_process = setup.devices.is_cpu() ? 1 : static_cast<int>(setup.devices.gpus.size());
+  const bool is_on_host = setup.devices.is_cpu() || o.exchanges_on_host();
+  if (is_on_host && !setup.devices.is_cpu()) {
+    setup.notes.emplace_back("GPUs compute gradients, which are encoded, exchanged and applied by the CPU");
+  }
+  const int ranks_per_process = is_on_host ? 1 : static_cast<int>(setup.devices.gpus.size());
   options.overlap = overlaps(o, place.communicator->size() * ranks_per_process);
   std::uint64_t plan_fingerprint = 0;
   if (is_async(o)) {
@@ -329,14 +350,14 @@ TrainSetup make_train_setup(const TrainOptions& o, const TrainPlace& place) {
     return setup;
   }
   const WorkerGroup workers = make_worker_group(o.num_nodes, place.communicator, o.num_servers);
-  if (setup.devices.is_cpu()) {
-    setup.trainer = make_host_trainer(o, data, workers, place.run_id, schedule, options, plan_fingerprint);
+  if (is_on_host) {
+    setup.trainer = make_host_trainer(o, data, workers, place.run_id, schedule, options, setup, plan_fingerprint);
   } else {
     try {
       DeviceSetup on_gpus = make_device_setup(o, setup.devices, place.gpu_communicators, data, workers, schedule,
                                               options, gpu_timeout(o, place));
       setup.trainer = std::move(on_gpus.trainer);
-      setup.notes = std::move(on_gpus.notes);
+      std::ranges::move(on_gpus.notes, std::back_inserter(setup.notes));
       plan_fingerprint = on_gpus.plan_fingerprint;
     } catch (const InvalidArgument& error) {
       throw UsageError(error.what());

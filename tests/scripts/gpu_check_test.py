@@ -157,7 +157,7 @@ class Pretended(unittest.TestCase):
                   "resume_test", "unmoved_gpu", "unmoved_cpu", "from_gpu_to_cpu", "from_cpu_to_gpu"]
         for run in ("lenet_tf32", "cifarnet_tf32", "lenet_fp32", "cifarnet_fp32"):
             passed += [f"repeated_{run}_first", f"repeated_{run}"]
-        passed += ["processes_one", "processes_overlap", "processes_launched"]
+        passed += ["processes_one", "processes_overlap", "processes_served", "processes_launched", "processes_two_served"]
         passed += ["bench_targets", "bench_steps", "memcheck_kernels_test", "memcheck_nets_test", "racecheck_kernels_test",
                    "racecheck_nets_test", "initcheck_kernels_test", "bench"]
         absent = dict.fromkeys(["compress_test", "datasets_test", "trainers_test", "processes_two"], "absent")
@@ -228,8 +228,8 @@ class Pretended(unittest.TestCase):
         self.write(self.tools / "nvidia-smi", SMI.replace("GPUS", "4"))
         parts = {part["name"]: part for part in self.check("--parts", "processes")["parts"]}
         self.assertEqual({name: part["status"] for name, part in parts.items()},
-                         dict.fromkeys(["processes_one", "processes_overlap", "processes_two_gpus", "processes_launched",
-                                        "processes_two"], "passed"))
+                         dict.fromkeys(["processes_one", "processes_overlap", "processes_two_gpus", "processes_served",
+                                        "processes_launched", "processes_two", "processes_two_served"], "passed"))
         self.assertIn("two runs end with the same", parts["processes_two"]["detail"])
         self.assertRegex(parts["processes_two"]["text"], "mpirun --bind-to none -np 2 .*--num_gpus 1")
         self.assertRegex(parts["processes_launched"]["text"], "mpirun --bind-to none -np 1 ")
@@ -239,12 +239,13 @@ class Pretended(unittest.TestCase):
         self.write(self.tools / "mpirun", "export OTHER_BITS=1\n" + MPIRUN)
         statuses = self.statuses(self.check("--parts", "processes", code=1))
         self.assertEqual([name for name, status in statuses.items() if status == "failed"],
-                         ["processes_launched", "processes_two"])
+                         ["processes_launched", "processes_two", "processes_two_served"])
 
     def test_processes_need_a_launcher_and_a_build_for_it(self):
         self.write(self.tools / "ldd", "echo libc.so.6")
         self.assertEqual(self.statuses(self.check("--parts", "processes")),
-                         {"processes_one": "passed", "processes_overlap": "passed", "processes_launched": "absent"})
+                         {"processes_one": "passed", "processes_overlap": "passed", "processes_served": "passed",
+                          "processes_launched": "absent"})
 
     def test_options_of_processes_are_accepted(self):
         self.write(self.bin / "terngrad_train", self.real_train())

@@ -15,11 +15,14 @@ TIDY = r"""#!/usr/bin/env bash
 if [[ $1 == --version ]]; then cat "$(dirname "$0")/version"; exit; fi
 source=${*: -1}
 echo "$(basename "$source")" >>"$(dirname "$0")/asked"
+echo "$(basename "$source") $*" >>"$(dirname "$0")/arguments"
 if grep -q EDIT "$source"; then echo "int edited();" >"$source"; exit; fi
 if grep -q BAD "$source" "$(dirname "$source")/header.h"; then echo "found in $source"; exit 1; fi
 """
-# a.cpp includes header.h, b.cpp nothing, and c.cpp cannot be followed.
+# a.cpp includes header.h, b.cpp nothing, a batch both, and c.cpp cannot be followed.
 SCAN = r"""#!/usr/bin/env bash
+batch=$PWD/build/ci/kernels/unity/terngrad_kernels_0.cpp
+if [[ -e $batch ]]; then printf 'u.o: %s %s/kernels/a.cpp %s/kernels/header.h %s/kernels/b.cpp\n' "$batch" "$PWD" "$PWD" "$PWD"; fi
 printf 'a.o: \\\n  %s/kernels/a.cpp \\\n  %s/kernels/header.h\nb.o: %s/kernels/b.cpp\n' "$PWD" "$PWD" "$PWD"
 """
 
@@ -72,8 +75,8 @@ class Tidy(unittest.TestCase):
         return result.returncode, result.stdout, sorted((self.tools / "asked").read_text().split())
 
     def test_looks_at_sources_once(self):
-        self.assertEqual(self.run_on(), (0, "tidy.py: 2 sources, 0 unchanged since they passed, 0 failed\n", ["a.cpp", "b.cpp"]))
-        self.assertEqual(self.run_on(), (0, "tidy.py: 2 sources, 2 unchanged since they passed, 0 failed\n", []))
+        self.assertEqual(self.run_on(), (0, "tidy.py: 2 files, 0 unchanged since they passed, 0 failed\n", ["a.cpp", "b.cpp"]))
+        self.assertEqual(self.run_on(), (0, "tidy.py: 2 files, 2 unchanged since they passed, 0 failed\n", []))
 
     def test_looks_again_at_what_changed(self):
         self.run_on()
@@ -136,12 +139,34 @@ class Tidy(unittest.TestCase):
         self.assertEqual(len(list((self.folder / "cache").iterdir())), 2)
         self.assertTrue(other.exists())
 
-    def test_refuses_a_build_that_compiles_sources_of_libraries_together(self):
-        self.write_commands(self.root, ["kernels/a.cpp", "build/ci/trainers/unity/terngrad_trainers_objects_0.cpp"])
-        result = subprocess.run([self.root / "scripts/tidy.py", self.root / "build/ci/compile_commands.json"],
-                                env=self.environment(), capture_output=True, text=True)
-        self.assertEqual(result.returncode, 1)
-        self.assertIn("TERNGRAD_UNITY_BUILD=all", result.stderr)
+    def write_batch(self):
+        (self.root / ".clang-tidy").write_text("HeaderFilterRegex: '(kernels|nets)/.*\\.h$'\n")
+        folder = self.root / "build/ci/kernels/unity"
+        folder.mkdir(parents=True)
+        (folder / "terngrad_kernels_0.cpp").write_text('#include "kernels/a.cpp"\n#include "kernels/b.cpp"\n')
+        self.write_commands(self.root, ["build/ci/kernels/unity/terngrad_kernels_0.cpp"])
+
+    def test_sources_that_are_compiled_together_are_looked_at_together_and_alone(self):
+        self.write_batch()
+        batch = "terngrad_kernels_0.cpp"
+        self.assertEqual(self.run_on()[2], ["a.cpp", "b.cpp", batch])
+        arguments = dict(line.split(" ", 1) for line in (self.tools / "arguments").read_text().splitlines())
+        self.assertIn("--checks=-clang-analyzer-*,-misc-unused-alias-decls,", arguments[batch])
+        self.assertIn("--header-filter=(kernels|nets)/.*\\.(h|cpp)$", arguments[batch])
+        self.assertIn("--checks=-*,clang-analyzer-core*,", arguments["a.cpp"])
+        self.assertEqual(self.run_on()[2], [])
+        (self.root / "kernels/b.cpp").write_text("int other();\n")
+        self.assertEqual(self.run_on()[2], ["b.cpp", batch])
+        (self.root / "kernels/b.cpp").write_text("BAD\n")
+        self.assertEqual(self.run_on()[0], 1)
+
+    def test_a_source_that_is_also_compiled_alone_is_looked_at_for_all(self):
+        self.write_batch()
+        for order in [1, -1]:
+            self.write_commands(self.root, ["build/ci/kernels/unity/terngrad_kernels_0.cpp", "kernels/a.cpp"][::order])
+            self.run_on()
+        arguments = dict(line.split(" ", 1) for line in (self.tools / "arguments").read_text().splitlines())
+        self.assertNotIn("--checks", arguments["a.cpp"])
 
     def test_refuses_a_build_without_sources(self):
         self.write_commands(self.root, ["tests/e.cpp"])

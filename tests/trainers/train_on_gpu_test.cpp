@@ -126,38 +126,94 @@ TEST_F(CudaTrainCommand, FloatingEpochsAndFormatsOfDataDependentSizeRun) {
   EXPECT_THAT(tmask.err, HasSubstr("the host waits"));
 }
 
-TEST_F(CudaTrainCommand, RefusesServersThatGpusAreNot) {
+/// The parameters that a run on one or more GPUs ends with.
+std::vector<std::uint32_t> parameters_after(const fs::path& run, int num_steps, const std::vector<std::string>& more) {
+  const CommandOutcome outcome = train(small_run(run, "cuda") + steps(num_steps) + more);
+  EXPECT_EQ(outcome.exit_code, kExitSuccess) << ::testing::PrintToString(outcome);
+  const auto net = make_net("lenet", {8, 8, 1}, 10, {});
+  std::vector<float> parameters(static_cast<std::size_t>(net->layout().flat_elements()));
+  load_checkpoint(checkpoint_path(run, static_cast<std::uint64_t>(num_steps)))
+      .read_group("parameters", net->layout(), parameters);
+  return testing::bits_of(std::span<const float>(parameters));
+}
+
+TEST_F(CudaTrainCommand, GradientsThatTheCpuExchangesGiveTheBitsOfThoseThatGpusDo) {
+  constexpr int kSteps = testing::scaled(3, 2);
   const TemporaryDirectory folder;
-  const auto run = [&](const std::vector<std::string>& more) {
-    return train(small_run(folder / "run", "cuda") + steps(2) + std::vector<std::string>{"--strategy", "ps"} + more);
+  const auto on_gpus = parameters_after(folder / "gpus", kSteps, {});
+  const std::vector<std::string> served = {"--strategy", "ps", "--pull", "parameters"};
+  EXPECT_EQ(parameters_after(folder / "served", kSteps, served), on_gpus);
+  const std::vector<std::string> two = {"--num_gpus", "2"};
+  if (num_cuda_devices() > 1) {
+    EXPECT_EQ(parameters_after(folder / "two", kSteps, served + two), on_gpus);
+  }
+  expect_usage_error(train(small_run(folder / "scattered", "cuda") + steps(2) +
+                           std::vector<std::string>{"--strategy", "ps", "--exchange", "all_gather"}),
+                     {"--exchange all_gather", "--strategy ps"});
+}
+
+TEST_F(CudaTrainCommand, WhatServersHoldGoesOnExactly) {
+  const TemporaryDirectory folder;
+  const std::vector<std::string> rounded = {"--strategy", "ps", "--pull", "parameters", "--return_codec", "bf16"};
+  ASSERT_EQ(train(small_run(folder / "whole", "cuda") + steps(4) + rounded).exit_code, kExitSuccess);
+  ASSERT_EQ(train(small_run(folder / "cut", "cuda") + steps(4) + rounded).exit_code, kExitSuccess);
+  remove_checkpoints_after(folder / "cut", 2);
+  const CommandOutcome resumed =
+      train(small_run(folder / "cut", "cuda") + steps(4) + rounded + std::vector<std::string>{"--resume"});
+  ASSERT_EQ(resumed.exit_code, kExitSuccess) << ::testing::PrintToString(resumed);
+  EXPECT_EQ(read_file_text(checkpoint_path(folder / "cut", 4)), read_file_text(checkpoint_path(folder / "whole", 4)));
+}
+
+TEST_F(CudaTrainCommand, TimesAreTakenWhereTheCpuHasAPartInEachStep) {
+  const TemporaryDirectory folder;
+  const CommandOutcome run =
+      train(small_run(folder / "run", "cuda") + steps(12) +
+            std::vector<std::string>{"--strategy", "ps", "--pull", "parameters", "--profile", "--trace_steps", "1"});
+  ASSERT_EQ(run.exit_code, kExitSuccess) << ::testing::PrintToString(run);
+  EXPECT_THAT(run.err, HasSubstr("GPUs compute gradients, which are encoded, exchanged and applied by the CPU"));
+  EXPECT_THAT(run.out, HasSubstr("compute"));
+  EXPECT_TRUE(fs::exists(folder / "run" / "trace.json"));
+}
+
+TEST_F(CudaTrainCommand, AsynchronousWorkersComputeOnGpus) {
+  constexpr int kSteps = 6;
+  const TemporaryDirectory folder;
+  const auto losses = [&](const std::string& name, const std::string& device, const std::vector<std::string>& more) {
+    const CommandOutcome outcome = train(small_run(folder / name, device) + steps(kSteps) +
+                                         std::vector<std::string>{"--strategy", "async"} + more);
+    EXPECT_EQ(outcome.exit_code, kExitSuccess) << ::testing::PrintToString(outcome);
+    std::vector<double> found;
+    for (const auto& line : metrics_of(folder / name)) {
+      if (line.at("kind") == "train") found.push_back(line.at("loss"));
+    }
+    return found;
   };
-  expect_usage_error(run({"--pull", "parameters"}), {"--pull parameters", "--device cpu", "gradient"});
-  expect_usage_error(run({"--exchange", "all_gather"}), {"--exchange all_gather", "--strategy ps"});
+  const std::vector<double> on_gpu = losses("gpu", "cuda", {"--math", "fp32"});
+  EXPECT_FALSE(on_gpu.empty());
+  EXPECT_THAT(losses("cpu", "cpu", {}), ::testing::Pointwise(::testing::DoubleNear(0.05), on_gpu));
+  if (num_cuda_devices() > 1) {
+    EXPECT_EQ(losses("two", "cuda", {"--math", "fp32", "--num_gpus", "2"}), on_gpu);
+  }
 }
 
 TEST_F(CudaTrainCommand, ExchangesChangeNoBitOfTheModel) {
   constexpr int kSteps = testing::scaled(3, 2);
   const TemporaryDirectory folder;
-  const auto parameters_after = [&](const std::string& name, const std::vector<std::string>& more) {
-    const CommandOutcome outcome = train(small_run(folder / name, "cuda") + steps(kSteps) + more);
-    EXPECT_EQ(outcome.exit_code, kExitSuccess) << ::testing::PrintToString(outcome);
-    const auto net = make_net("lenet", {8, 8, 1}, 10, {});
-    std::vector<float> parameters(static_cast<std::size_t>(net->layout().flat_elements()));
-    load_checkpoint(checkpoint_path(folder / name, kSteps)).read_group("parameters", net->layout(), parameters);
-    return testing::bits_of(std::span<const float>(parameters));
+  const auto after = [&](const std::string& name, const std::vector<std::string>& more) {
+    return parameters_after(folder / name, kSteps, more);
   };
-  const auto gathered = parameters_after("gathered", {"--exchange", "all_gather"});
-  EXPECT_EQ(parameters_after("auto", {}), gathered);
-  EXPECT_EQ(parameters_after("scattered", {"--exchange", "scatter_reduce"}), gathered);
-  EXPECT_EQ(parameters_after("served", {"--strategy", "ps"}), gathered);
+  const auto gathered = after("gathered", {"--exchange", "all_gather"});
+  EXPECT_EQ(after("auto", {}), gathered);
+  EXPECT_EQ(after("scattered", {"--exchange", "scatter_reduce"}), gathered);
+  EXPECT_EQ(after("served", {"--strategy", "ps"}), gathered);
   // To the server and back, whoever sends it.
   const auto sent = metrics_of(folder / "served").at(0).at("sent_bytes_per_worker");
   EXPECT_GT(sent.at("gradient"), 0);
   EXPECT_GT(sent.at("mean"), 0);
-  EXPECT_EQ(parameters_after("sums", {"--return_codec", "sums", "--floating_grad_epoch", "1000"}), gathered);
-  EXPECT_EQ(parameters_after("summed", {"--exchange", "integer_sum"}), gathered);
-  EXPECT_EQ(parameters_after("in_buckets", {"--bucket_mb", "0.01", "--overlap", "off"}), gathered);
-  EXPECT_EQ(parameters_after("overlapped", {"--bucket_mb", "0.01", "--overlap", "on"}), gathered);
+  EXPECT_EQ(after("sums", {"--return_codec", "sums", "--floating_grad_epoch", "1000"}), gathered);
+  EXPECT_EQ(after("summed", {"--exchange", "integer_sum"}), gathered);
+  EXPECT_EQ(after("in_buckets", {"--bucket_mb", "0.01", "--overlap", "off"}), gathered);
+  EXPECT_EQ(after("overlapped", {"--bucket_mb", "0.01", "--overlap", "on"}), gathered);
   EXPECT_EQ(metrics_of(folder / "overlapped"), metrics_of(folder / "in_buckets"));
 }
 
@@ -169,7 +225,9 @@ TEST_F(CudaTrainCommand, OptionsWithoutEffectOnAGpuAreRefused) {
   refuse({"--threads_per_worker", "1"}, {"--threads_per_worker", "--device cpu"});
   refuse({"--exchange", "all_gather", "--return_codec", "sums"}, {"--return_codec sums", "scatter_reduce"});
   refuse({"--num_gpus", "3"}, {"--num_gpus 3"});
-  refuse({"--exchange", "vendor"}, {"--exchange vendor", "accepted on GPUs: auto, all_gather"});
+  refuse({"--strategy", "ps", "--pull", "parameters", "--num_gpus", "2", "--exchange_timeout", "5"},
+         {"--exchange_timeout", "that exchange gradients"});
+  refuse({"--strategy", "ps", "--pull", "parameters", "--overlap", "on"}, {"--overlap on", "--device cpu"});
   refuse({"--profile"}, {"--profile", "--device cpu"});
   refuse({"--trace_steps", "1"}, {"--trace_steps", "--device cpu"});
   refuse({"--overlap", "on", "--ternary_format", "tmask"},

@@ -1,6 +1,6 @@
 import subprocess
 
-from launched_training import main, ternary
+from launched_training import main, small, ternary
 from signalled_training import SignalledTraining
 
 
@@ -35,6 +35,34 @@ class Gpus(SignalledTraining):
         checkpoints.add(self.checkpoint("served"))
         self.trained(0, "alone", *self.options(max_steps=2))
         self.assertEqual(checkpoints, {self.checkpoint("alone")})
+
+    def test_gradients_that_cpus_exchange_have_the_same_bits(self):
+        """With servers that update, beside workers or as processes of their own, and several processes on a GPU."""
+        self.trained(0, "alone", *self.options(max_steps=2))
+        parameters = {"strategy": "ps", "pull": "parameters"}
+        for name, ranks, gpus, options in [
+            ("beside", 2, 2, parameters),
+            ("one_gpu", 2, 1, parameters),
+            ("apart", 3, 1, {**parameters, "num_servers": 1}),
+            ("gradients", 3, 2, {"strategy": "ps", "num_servers": 1}),
+        ]:
+            result = self.trained(ranks, name, *self.options(max_steps=2, **options), env=on(gpus))
+            self.assertIn("GPUs compute gradients, which are encoded, exchanged and applied by the CPU", result.stderr)
+            self.assertEqual(self.checkpoint(name), self.checkpoint("alone"), name)
+
+    def test_the_librarys_all_reduce_serves_gradients_of_gpus(self):
+        options = small(device="cuda", image_size=8, batch_size=8, num_nodes=4, benchmark_mode="true", max_steps=2, log_steps=2)
+        self.trained(0, "alone", *options)
+        self.trained(2, "vendor", *options, "--exchange=vendor", env=on(1))
+        # In an order of its own, so with other last places.
+        for ours, of_library in zip(self.metrics("alone"), self.metrics("vendor"), strict=True):
+            self.assertAlmostEqual(ours["loss"], of_library["loss"], places=4)
+
+    def test_asynchronous_workers_share_a_gpu(self):
+        options = [option for option in self.options(strategy="async", max_steps=12) if "telemetry" not in option]
+        result = self.trained(3, "async", *options, env=on(1))
+        self.assertIn("rank 0 serves, 4 workers on ranks 1 to 2 push", result.stderr)
+        self.assertIn("staleness of all pushes", result.stdout)
 
     def test_overlapping_changes_nothing(self):
         self.trained(0, "alone", *self.options(bucket_mb=0.01))
@@ -79,7 +107,10 @@ class Gpus(SignalledTraining):
             (3, {}, r"--num_gpus: 2 processes cannot share the 3 GPUs of \S+ evenly; say how many each is to take, 1 to 1"),
             (2, {"num_gpus": 2}, r"--num_gpus 2: 2 processes share 2 GPUs of \S+; accepted: 0 \(an equal part\) to 1"),
             (8, {}, r"--num_gpus 4: each GPU of the 2 processes needs a worker, --num_nodes is 4; accepted: 1 to 2"),
-            (2, {"strategy": "ps", "num_servers": 1}, r"--num_servers 1: the first GPU of a run serves, beside its workers"),
+            (2, {"strategy": "ps", "num_servers": 1, "num_gpus": 2},
+             r"--num_gpus 2: 2 processes share the 2 GPUs of \S+; accepted: 0 \(as many as there are for each, or one for several\) to 1"),
+            (8, {"strategy": "ps", "pull": "parameters", "num_gpus": 3},
+             r"--num_gpus 3: each GPU of the 2 processes needs a worker, --num_nodes is 4; accepted: 1 to 2"),
             (2, {"profile": "true"}, r"--profile: the parts of a step are not timed on GPUs"),
         ]:
             self.assertRegex(self.refused(2, *self.options(**options), env=on(gpus)), words)
