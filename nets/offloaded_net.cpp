@@ -68,7 +68,7 @@ void OffloadedNet::submit(Share& share, std::span<const float> parameters, const
   copy<float>(own(batch.images, pixels), share.images.span(), stream);
   copy<std::int32_t>(own(batch.labels, labels), share.labels.span(), stream);
   for (int w = 0; state > 0 && w < share.num_workers; ++w) {
-    const float* const from = batch.states[static_cast<std::size_t>(share.first_worker + w)];
+    const float* const from = batch.states[share.index_of(w)];
     copy<float>(std::span(from, static_cast<std::size_t>(state)), part_of(share.states.span(), w, state), stream);
   }
   share.net->submit_gradients(share.parameters.data(),
@@ -84,7 +84,7 @@ void OffloadedNet::bring_back(Share& share, const TrainBatch& batch, std::span<f
   Stream& stream = share.net->stream();
   const std::int64_t state = state_layout().flat_elements();
   for (int w = 0; w < share.num_workers; ++w) {
-    const auto worker = static_cast<std::size_t>(share.first_worker + w);
+    const std::size_t worker = share.index_of(w);
     const std::span<float> flat = part_of(share.gradients.span(), w, layout().flat_elements());
     // Tensor by tensor: what lies between them is the caller's.
     for (const Segment& tensor : layout().segments()) {

@@ -1,6 +1,7 @@
 // OffloadedNet: a net whose spans are in host memory and whose passes run on GPUs.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <memory>
 #include <span>
@@ -49,6 +50,10 @@ class OffloadedNet final : public PlannedNet<Net> {
     Buffer<float> states;     // [num_workers][state_layout().flat_elements()]
     Buffer<float> gradients;  // [num_workers][layout().flat_elements()]
     Buffer<WorkerLoss> losses;
+    /// Of one of its workers, among the local ones.
+    std::size_t index_of(int worker) const {
+      return static_cast<std::size_t>(first_worker) + static_cast<std::size_t>(worker);
+    }
   };
 
   Share make_share(const NetSpec& spec, NetOptions options, MathMode math, int first_worker, int num_workers,

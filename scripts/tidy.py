@@ -51,8 +51,12 @@ def options_for(job):
     if job.is_batch:
         without = [f"-{check}" for check in ["clang-analyzer-*", *OF_MAIN_FILE[2:], "bugprone-suspicious-include"]]
         header_filter = re.search(r"HeaderFilterRegex: '(.*)'", (ROOT / ".clang-tidy").read_text()).group(1)
-        sources = header_filter.replace(r"\.h$", r"\.(h|cpp)$")
-        return [*OPTIONS, f"--checks={','.join(without)}", f"--header-filter={sources}"]
+        if not header_filter.endswith(r"\.h$"):
+            sys.exit(f"tidy.py: HeaderFilterRegex of .clang-tidy must end in \\.h$, to be widened to sources: {header_filter}")
+        sources = header_filter.removesuffix(r"\.h$") + r"\.(h|cpp)$"
+        # Batches may lie outside the project, where no .clang-tidy is found.
+        config = f"--config-file={ROOT / '.clang-tidy'}"
+        return [*OPTIONS, config, f"--checks={','.join(without)}", f"--header-filter={sources}"]
     if job.is_of_batch:
         return [*OPTIONS, f"--checks={','.join(['-*', *OF_MAIN_FILE])}"]
     # Kept out: the static analyzer in benches, where it doubles the time, and in kernels/cpu, where it assumes vector lengths

@@ -33,7 +33,9 @@ std::string DeviceChoice::description() const {
 
 DeviceChoice choose_devices(const std::string& device, const GpuRange& gpus, const std::string& math) {
   DeviceChoice choice;
-  if (device == "cpu") return choice;
+  if (device == "cpu" || gpus.ignored) return choice;
+  choice.serves_gpus = gpus.count == 0;
+  if (choice.serves_gpus) return choice;
   const int num_gpus = gpus.count;
   if (num_gpus > 1) load_code_at_once();
   const std::string reason = why_no_gpu(gpus.joins_others);

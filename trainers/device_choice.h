@@ -13,17 +13,21 @@ namespace terngrad {
 /// GPUs of those that a process sees.
 struct GpuRange {
   int first = 0;
-  int count = 1;
+  int count = 1;              // 0: this process serves others, which compute on GPUs
+  bool ignored = false;       // no process of the run computes on GPUs, whatever this one sees
   bool joins_others = false;  // those of other processes of the run
 };
 
 /// What --device, --num_gpus and --math come to on this machine.
 struct DeviceChoice {
   std::vector<Device> gpus;  // empty: the CPU
+  bool serves_gpus = false;  // this process computes nothing, and others of the run do on GPUs
   MathMode math = MathMode::kFp32;
   std::string note = {};  // why `auto` means the CPU, if it does
 
   bool is_cpu() const { return gpus.empty(); }
+  /// Whether no process of the run computes on GPUs.
+  bool is_cpu_run() const { return gpus.empty() && !serves_gpus; }
   /// For people: what bits depend on, the GPU's model and what nets compute with; "cpu".
   std::string model() const;
   /// The same, and how many.

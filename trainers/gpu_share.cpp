@@ -48,14 +48,14 @@ GpuRange range_of(std::span<const ProcessGpus> processes, std::size_t rank, GpuU
   const auto place = static_cast<std::size_t>(std::ranges::count_if(processes.first(rank), sharing));
   const std::size_t present = own.ids.size();
   const auto wanted = static_cast<std::size_t>(own.num_gpus);
-  if (use == GpuUse::kApart) {
-    const std::size_t most = std::max<std::size_t>(1, present / num_sharing);
-    const std::size_t count = wanted == 0 ? most : wanted;
-    if (count > most) {
-      TERNGRAD_THROW(UsageError, "--num_gpus ", count, ": ", num_sharing, " processes share the ", gpus_text(present),
-                     " of ", own.host, "; accepted: 0 (as many as there are for each, or one for several) to ", most);
+  if (use == GpuUse::kShared) {
+    if (wanted <= 1) return {.first = static_cast<int>(place % present), .count = 1};
+    if (wanted * num_sharing > present) {
+      TERNGRAD_THROW(UsageError, "--num_gpus ", wanted, ": ", num_sharing,
+                     num_sharing == 1 ? " process has " : " processes share ", "the ", gpus_text(present), " of ",
+                     own.host, "; accepted: 0 or 1 (in turn) to ", std::max<std::size_t>(1, present / num_sharing));
     }
-    return {.first = static_cast<int>(place * count % present), .count = static_cast<int>(count)};
+    return {.first = static_cast<int>(place * wanted), .count = static_cast<int>(wanted)};
   }
   if (num_sharing > present) {
     TERNGRAD_THROW(UsageError, "--device ", own.device, ": ", num_sharing, " processes share the ", gpus_text(present),
@@ -96,7 +96,7 @@ void require_own_gpus_of_one_model(std::span<const ProcessGpus> processes, std::
     for (int index = ranges[rank].first; index < ranges[rank].first + ranges[rank].count; ++index) {
       const auto at = static_cast<std::size_t>(index);
       const auto [owner, is_new] = owners.emplace(std::pair(process.host, process.ids[at]), process.process);
-      if (!is_new && use == GpuUse::kJoined) {
+      if (!is_new && use == GpuUse::kExclusive) {
         TERNGRAD_THROW(UsageError, "--num_gpus: ", process.process, " and ", owner->second, " would both take the GPU ",
                        process.ids[at],
                        "; let processes of a host see the same GPUs, or none in common, by CUDA_VISIBLE_DEVICES");
@@ -132,7 +132,7 @@ ProcessGpus own_gpus(const ProcessGroup& processes, const std::string& device, i
                   .ids = {},
                   .models = {}};
   if (device == "cpu") return own;
-  own.why_none = why_no_gpu(/*joins_others=*/use == GpuUse::kJoined);
+  own.why_none = why_no_gpu(/*joins_others=*/use == GpuUse::kExclusive);
   if (!own.why_none.empty()) return own;
   for (int index = 0; index < num_cuda_devices(); ++index) {
     const Device gpu = Device::cuda(index);

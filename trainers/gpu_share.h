@@ -12,8 +12,8 @@ namespace terngrad {
 
 /// How processes use the GPUs of a host.
 enum class GpuUse {
-  kJoined,  // each has its own, and NCCL connects them
-  kApart,   // gradients travel between the processes' memory: several processes may compute on one GPU
+  kExclusive,  // each has its own, and NCCL connects them
+  kShared,     // gradients travel between the processes' memory: several processes may compute on one GPU
 };
 
 /// What a process tells the others before it computes.
@@ -29,12 +29,12 @@ struct ProcessGpus {
 };
 
 /// Which GPUs each process takes: processes that see the same GPUs of a host share them, in the order of their ranks,
-/// by contiguous parts of equal size; a process that sees others than its neighbours takes its own. Used apart, GPUs of
-/// which there are not enough for that are taken in turn, one by each process. All processes take as many, of one
-/// model, since bits depend on it.
+/// by contiguous parts of equal size; a process that sees others than its neighbours takes its own. Where a GPU may
+/// serve several, each process takes one, in turn, or a part of as many as it is told. All take as many, of one model,
+/// since bits depend on it.
 /// @returns one range for each process, none on the CPU
 /// @throws UsageError that names the option and the processes if they differ in what they ask for or in whether they
-/// have GPUs, if GPUs cannot be shared so, or, unless they are used apart, if two processes would take the same one
+/// have GPUs, if GPUs cannot be shared so, or if two processes would take the same one and may not
 std::vector<GpuRange> share_gpus(std::span<const ProcessGpus> processes, GpuUse use);
 
 /// What this process tells. @param device, num_gpus, math  options; no GPU is looked for where `device` is "cpu"

@@ -236,14 +236,14 @@ class Reports {
 };
 
 std::string place_text(const TrainOptions& o, const DeviceChoice& devices, const ProcessGroup& processes) {
-  if (!devices.is_cpu()) {
-    return (processes.is_alone() ? "" : std::to_string(processes.size()) + " processes of ") + devices.description();
+  std::string text = devices.is_cpu() ? "" : devices.description();
+  if (devices.is_cpu() || o.exchanges_on_host()) {
+    text += (text.empty() ? "" : " and ") + std::to_string(num_threads(o)) + " threads";
   }
-  std::string threads = std::to_string(num_threads(o)) + " threads";
-  if (processes.is_alone()) return threads;
+  if (processes.is_alone()) return text;
   const std::string servers =
       o.num_servers == 0 ? "" : " (the last " + std::to_string(o.num_servers) + " of them serving)";
-  return std::to_string(processes.size()) + " processes" + servers + " of " + threads;
+  return std::to_string(processes.size()) + " processes" + servers + " of " + text;
 }
 
 void show_start(const TrainOptions& o, const TrainSetup& setup, const StartedRun& run, std::uint64_t first_step,
@@ -485,15 +485,25 @@ ParseResult read_options(int argc, char** argv, OptionSet& options, TrainOptions
 /// Finds this process's GPUs among those of all processes, where several train; a collective call.
 void find_gpus(TrainOptions& o, const ProcessGroup& processes) {
   if (o.num_processes == 1) return;
-  const GpuUse use = o.exchanges_on_host() ? GpuUse::kApart : GpuUse::kJoined;
+  const GpuUse use = o.exchanges_on_host() ? GpuUse::kShared : GpuUse::kExclusive;
+  // Processes that only serve are the last ones, and need no GPU.
+  const int num_serving = o.strategy == "ps" ? o.num_servers : 0;
+  const int num_computing = std::max(1, o.num_processes - num_serving);
+  const bool computes = processes.rank() < num_computing;
   ProcessGpus own;
-  processes.together([&] { own = own_gpus(processes, o.trains ? o.device : "cpu", o.num_gpus, o.math, use); });
+  processes.together([&] { own = own_gpus(processes, computes ? o.device : "cpu", o.num_gpus, o.math, use); });
   const std::vector<ProcessGpus> all = gather_gpus(processes, own);
   processes.together([&] {
-    const std::vector<GpuRange> ranges =
-        share_gpus(std::span(all).first(static_cast<std::size_t>(o.num_processes)), use);
-    o.gpus.joins_others = use == GpuUse::kJoined;
-    if (o.trains && !ranges.empty()) o.gpus = ranges[static_cast<std::size_t>(processes.rank())];
+    const std::vector<GpuRange> ranges = share_gpus(std::span(all).first(static_cast<std::size_t>(num_computing)), use);
+    o.gpus.joins_others = use == GpuUse::kExclusive;
+    if (!o.trains) return;
+    if (!computes) {
+      // As the others, whether there is a GPU here or not.
+      o.gpus.ignored = ranges.empty();
+      o.gpus.count = 0;
+    } else if (!ranges.empty()) {
+      o.gpus = ranges[static_cast<std::size_t>(processes.rank())];
+    }
   });
 }
 

@@ -20,7 +20,7 @@ int num_processes_with_workers(const TrainOptions& o) {
 
 /// Options of one kind of device.
 void check_devices(const OptionSet& options, const TrainOptions& o) {
-  if (devices_of(o).is_cpu()) {
+  if (devices_of(o).is_cpu_run()) {
     refuse_unused(options, {"num_gpus", "math"}, "a GPU (--device cuda)");
     return;
   }

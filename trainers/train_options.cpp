@@ -111,14 +111,17 @@ std::string reason_against_buckets(const TrainOptions& o) {
 }
 
 std::string reason_against_overlap(const TrainOptions& o) {
-  if (o.exchanges_on_host() && !devices_of(o).is_cpu()) {
-    return "--device cpu, or gradients that are exchanged on GPUs: those that travel from the host come there when all "
-           "are computed";
+  std::string buckets = reason_against_buckets(o);
+  if (!buckets.empty() || devices_of(o).is_cpu_run()) return buckets;
+  if (o.exchanges_on_host()) {
+    return "--num_servers 0 on GPUs, which then exchange gradients themselves: those that are exchanged by the CPU "
+           "come "
+           "to it when all are computed";
   }
-  if (o.ternary_format == "tmask" && uses_ternary(o) && !devices_of(o).is_cpu()) {
+  if (o.ternary_format == "tmask" && uses_ternary(o)) {
     return "another --ternary_format than tmask on a GPU: the host waits for its sizes, and submits nothing meanwhile";
   }
-  return reason_against_buckets(o);
+  return "";
 }
 
 bool TrainOptions::splits_gradients() const { return reason_against_buckets(*this).empty(); }
@@ -145,7 +148,8 @@ void declare_train_options(OptionSet& options, TrainOptions& o) {
               one_of({"auto", "cpu", "cuda"}));
   options.add(
       "num_gpus", &o.num_gpus,
-      "GPUs of this process, each with a run of the workers; 0: one, or of several processes each its equal part",
+      "GPUs of this process, each with a part of the workers; 0: one, or of several processes whose GPUs exchange "
+      "gradients each its equal part",
       at_least(0));
   options.add("math", &o.math,
               "products of nets on GPUs: tf32 rounds factors to 10 bits of mantissa for tensor cores, fp32 does not",

@@ -192,7 +192,7 @@ CheckpointState checkpoint_state(const TrainOptions& o, const DeviceChoice& devi
   state.more["data_fingerprint"] = data.fingerprint;
   // What else decides the bits of the next step. A run may be made longer, so max_steps may differ: check_max_steps.
   state.more["max_steps"] = std::to_string(o.max_steps);
-  if (devices.is_cpu()) {
+  if (devices.is_cpu_run()) {
     state.more["threads_per_worker"] = std::to_string(threads_per_worker(o));
   } else {
     state.more["math"] = o.math;
@@ -228,7 +228,7 @@ std::unique_ptr<Trainer> make_host_trainer(const TrainOptions& o, const Training
                                            std::uint64_t& plan_fingerprint) {
   TrainerParts parts;
   parts.dataset = data.dataset;
-  parts.net = open_net(o, *data.dataset, workers, workers.is_server() ? DeviceChoice{} : setup.devices, setup.notes);
+  parts.net = open_net(o, *data.dataset, workers, setup.devices, setup.notes);
   parts.workers = workers;
   parts.served = open_served(o, *parts.net, workers, schedule, options);
   parts.strategy =
@@ -252,17 +252,20 @@ std::uint64_t make_async(const TrainOptions& o, const TrainPlace& place, const s
   std::vector<DeviceChoice> places;
   for (const Device& gpu : place.devices.gpus) places.push_back({.gpus = {gpu}, .math = place.devices.math});
   if (places.empty()) places.emplace_back();
-  std::vector<std::string> known;  // what is found out is the same for all workers
+  std::vector<std::string> known;  // of other workers than the first: what is found out is the same for all
   parts.make_worker_net = [&](int worker) {
     TrainOptions own = o;
     own.threads = own.threads_per_worker = threads_per_worker(o);
     one.first_local_worker = worker;
-    return open_net(own, *dataset, one, places[static_cast<std::size_t>(worker) % places.size()], known);
+    const DeviceChoice& its_place = places[static_cast<std::size_t>(worker) % places.size()];
+    return open_net(own, *dataset, one, its_place, worker == 0 ? setup.notes : known);
   };
   parts.make_evaluation_net = [&] {
     WorkerGroup none = one;
     none.num_local_workers = 0;
-    return open_net(o, *dataset, none, places.front(), setup.notes);
+    // On ranks of workers it says what the net is made of, and no more.
+    const bool evaluates = place.mailbox == nullptr || place.mailbox->rank() == 0;
+    return open_net(o, *dataset, none, evaluates ? places.front() : DeviceChoice{}, known);
   };
   parts.make_transforms = [&](const Net& net) { return make_transforms(o, net, one); };
   parts.schedule = schedule;
@@ -337,8 +340,8 @@ TrainSetup make_train_setup(const TrainOptions& o, const TrainPlace& place) {
     const std::int64_t steps = o.rebroadcast_epochs * data.num_examples / o.batch_size;
     options.rebroadcast_steps = static_cast<std::uint64_t>(std::max<std::int64_t>(steps, 1));
   }
-  const bool is_on_host = setup.devices.is_cpu() || o.exchanges_on_host();
-  if (is_on_host && !setup.devices.is_cpu()) {
+  const bool is_on_host = setup.devices.is_cpu_run() || o.exchanges_on_host();
+  if (is_on_host && !setup.devices.is_cpu_run()) {
     setup.notes.emplace_back("GPUs compute gradients, which are encoded, exchanged and applied by the CPU");
   }
   const int ranks_per_process = is_on_host ? 1 : static_cast<int>(setup.devices.gpus.size());

@@ -250,7 +250,7 @@ class Pretended(unittest.TestCase):
     def test_options_of_processes_are_accepted(self):
         self.write(self.bin / "terngrad_train", self.real_train())
         parts = self.check("--parts", "processes")["parts"]
-        self.assertEqual([part["status"] for part in parts], ["passed", "passed", "passed", "absent"])
+        self.assertEqual([part["status"] for part in parts], [*["passed"] * 5, "absent"])
 
     def test_resumes_on_the_gpu(self):
         self.write(self.bin / "resume_test", '[[ $TERNGRAD_TEST_DEVICE == cuda && $* == *=Kill.\\** ]]\n' + TESTS)

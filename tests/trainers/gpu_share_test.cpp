@@ -37,16 +37,16 @@ Processes on_hosts(const std::vector<int>& hosts, int gpus_per_host, int num_gpu
 }
 
 /// "first+count" of each.
-std::string shared(const Processes& processes, GpuUse use = GpuUse::kJoined) {
+std::string shared(const Processes& processes, GpuUse use = GpuUse::kExclusive) {
   std::string text;
   for (const GpuRange& range : share_gpus(processes, use)) {
-    EXPECT_EQ(range.joins_others, use == GpuUse::kJoined);
+    EXPECT_EQ(range.joins_others, use == GpuUse::kExclusive);
     text += (text.empty() ? "" : " ") + std::to_string(range.first) + "+" + std::to_string(range.count);
   }
   return text;
 }
 
-std::string refusal(const Processes& processes, GpuUse use = GpuUse::kJoined) {
+std::string refusal(const Processes& processes, GpuUse use = GpuUse::kExclusive) {
   return testing::message_of<UsageError>([&] { share_gpus(processes, use); });
 }
 
@@ -77,14 +77,14 @@ TEST(GpuShare, WithoutGpusAutoIsTheCpu) {
     each.device = "auto";
     each.why_none = "no driver";
   }
-  EXPECT_THAT(share_gpus(processes, GpuUse::kJoined), ::testing::IsEmpty());
+  EXPECT_THAT(share_gpus(processes, GpuUse::kExclusive), ::testing::IsEmpty());
   processes[1].why_none = "";
   EXPECT_THAT(refusal(processes), AllOf(HasSubstr("--device auto: rank 0 on node0 has no GPU (no driver), others have"),
                                         HasSubstr("accepted: cpu")));
   for (ProcessGpus& each : processes) each.device = "cuda";
   EXPECT_THAT(refusal(processes), HasSubstr("--device cuda: rank 0 on node0 has no GPU (no driver); accepted: cpu"));
   for (ProcessGpus& each : processes) each.device = "cpu";
-  EXPECT_THAT(share_gpus(processes, GpuUse::kJoined), ::testing::IsEmpty());
+  EXPECT_THAT(share_gpus(processes, GpuUse::kExclusive), ::testing::IsEmpty());
 }
 
 TEST(GpuShare, WhatCannotBeSharedIsRefused) {
@@ -108,22 +108,23 @@ TEST(GpuShare, NoGpuIsTakenTwice) {
               HasSubstr("rank 2 on a and rank 0 on a would both take the GPU x"));
 }
 
-TEST(GpuShare, GpusThatAreUsedApartMayServeSeveralProcesses) {
-  const auto apart = [](const Processes& processes) { return shared(processes, GpuUse::kApart); };
-  EXPECT_EQ(apart(on_hosts({0, 0}, 8)), "0+4 4+4");
-  EXPECT_EQ(apart(on_hosts({0, 0, 0}, 1)), "0+1 0+1 0+1");
-  EXPECT_EQ(apart(on_hosts({0, 0, 0}, 2)), "0+1 1+1 0+1");
-  EXPECT_EQ(apart(on_hosts({0, 0, 0}, 2, 1)), "0+1 1+1 0+1");
-  EXPECT_EQ(apart(on_hosts({0, 0, 0}, 8)), "0+2 2+2 4+2");
-  EXPECT_EQ(apart({process(0, "a", {"x", "y"}, 1), process(1, "a", {"y", "x"}, 1), process(2, "a", {"x"}, 1)}),
+TEST(GpuShare, GpusThatMayServeSeveralProcessesAreTakenInTurn) {
+  const auto in_turn = [](const Processes& processes) { return shared(processes, GpuUse::kShared); };
+  EXPECT_EQ(in_turn(on_hosts({0, 0, 0}, 1)), "0+1 0+1 0+1");
+  EXPECT_EQ(in_turn(on_hosts({0, 0, 0}, 2)), "0+1 1+1 0+1");
+  EXPECT_EQ(in_turn(on_hosts({0, 0, 0}, 2, 1)), "0+1 1+1 0+1");
+  EXPECT_EQ(in_turn(on_hosts({0, 0}, 8)), "0+1 1+1");
+  EXPECT_EQ(in_turn(on_hosts({0, 0, 0}, 8, 2)), "0+2 2+2 4+2");
+  EXPECT_EQ(in_turn(on_hosts({0, 0, 1}, 4)), "0+1 1+1 0+1");
+  EXPECT_EQ(in_turn({process(0, "a", {"x", "y"}, 1), process(1, "a", {"y", "x"}, 1), process(2, "a", {"x"}, 1)}),
             "0+1 0+1 0+1");
-  EXPECT_THAT(refusal(on_hosts({0, 0}, 2, 2), GpuUse::kApart),
-              HasSubstr("--num_gpus 2: 2 processes share the 2 GPUs of node0; accepted: 0 (as many as there are for "
-                        "each, or one for several) to 1"));
-  EXPECT_THAT(refusal(on_hosts({0, 0, 1}, 4), GpuUse::kApart), HasSubstr("say how many each is to take, 1 to 2"));
+  EXPECT_THAT(refusal(on_hosts({0, 0}, 3, 2), GpuUse::kShared),
+              HasSubstr("--num_gpus 2: 2 processes share the 3 GPUs of node0; accepted: 0 or 1 (in turn) to 1"));
+  EXPECT_THAT(refusal(on_hosts({0, 1}, 2, 3), GpuUse::kShared),
+              HasSubstr("--num_gpus 3: 1 process has the 2 GPUs of node0; accepted: 0 or 1 (in turn) to 2"));
   Processes others = on_hosts({0, 1}, 1);
   others[1].models[0] = "other";
-  EXPECT_THAT(refusal(others, GpuUse::kApart), HasSubstr("other bits on other of rank 1"));
+  EXPECT_THAT(refusal(others, GpuUse::kShared), HasSubstr("other bits on other of rank 1"));
 }
 
 TEST(GpuShare, AllGpusAreOfOneModel) {
@@ -148,11 +149,11 @@ TEST(GpuShare, ProcessesAskForTheSame) {
 
 TEST(GpuShare, OneProcessTellsWhatItSees) {
   const ProcessGroup alone;
-  const ProcessGpus none = own_gpus(alone, "cpu", 3, "fp32", GpuUse::kJoined);
+  const ProcessGpus none = own_gpus(alone, "cpu", 3, "fp32", GpuUse::kExclusive);
   EXPECT_EQ(none.process, "rank 0");
   EXPECT_EQ(none.num_gpus, 3);
   EXPECT_THAT(none.ids, ::testing::IsEmpty());
-  const ProcessGpus own = own_gpus(alone, "auto", 0, "tf32", GpuUse::kJoined);
+  const ProcessGpus own = own_gpus(alone, "auto", 0, "tf32", GpuUse::kExclusive);
   EXPECT_EQ(own.why_none, why_no_gpu(true));
   EXPECT_EQ(own.ids.size(), own.why_none.empty() ? static_cast<std::size_t>(num_cuda_devices()) : 0u);
   const Processes all = gather_gpus(alone, own);

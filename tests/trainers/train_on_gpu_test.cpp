@@ -143,10 +143,6 @@ TEST_F(CudaTrainCommand, GradientsThatTheCpuExchangesGiveTheBitsOfThoseThatGpusD
   const auto on_gpus = parameters_after(folder / "gpus", kSteps, {});
   const std::vector<std::string> served = {"--strategy", "ps", "--pull", "parameters"};
   EXPECT_EQ(parameters_after(folder / "served", kSteps, served), on_gpus);
-  const std::vector<std::string> two = {"--num_gpus", "2"};
-  if (num_cuda_devices() > 1) {
-    EXPECT_EQ(parameters_after(folder / "two", kSteps, served + two), on_gpus);
-  }
   expect_usage_error(train(small_run(folder / "scattered", "cuda") + steps(2) +
                            std::vector<std::string>{"--strategy", "ps", "--exchange", "all_gather"}),
                      {"--exchange all_gather", "--strategy ps"});
@@ -191,8 +187,29 @@ TEST_F(CudaTrainCommand, AsynchronousWorkersComputeOnGpus) {
   const std::vector<double> on_gpu = losses("gpu", "cuda", {"--math", "fp32"});
   EXPECT_FALSE(on_gpu.empty());
   EXPECT_THAT(losses("cpu", "cpu", {}), ::testing::Pointwise(::testing::DoubleNear(0.05), on_gpu));
-  if (num_cuda_devices() > 1) {
-    EXPECT_EQ(losses("two", "cuda", {"--math", "fp32", "--num_gpus", "2"}), on_gpu);
+}
+
+TEST_F(CudaTrainCommand, AsynchronousWorkersGoOnExactlyAndMoveBetweenDevices) {
+  const TemporaryDirectory folder;
+  const std::vector<std::string> async = {"--strategy", "async"};
+  const std::vector<std::string> resume = {"--resume"};
+  ASSERT_EQ(train(small_run(folder / "whole", "cuda") + steps(4) + async).exit_code, kExitSuccess);
+  ASSERT_EQ(train(small_run(folder / "cut", "cuda") + steps(4) + async).exit_code, kExitSuccess);
+  remove_checkpoints_after(folder / "cut", 2);
+  ASSERT_EQ(train(small_run(folder / "cut", "cuda") + steps(4) + async + resume).exit_code, kExitSuccess);
+  EXPECT_EQ(read_file_text(checkpoint_path(folder / "cut", 4)), read_file_text(checkpoint_path(folder / "whole", 4)));
+  const CommandOutcome on_cpu = train(small_run(folder / "cut", "cpu") + steps(6) + async + resume);
+  ASSERT_EQ(on_cpu.exit_code, kExitSuccess) << ::testing::PrintToString(on_cpu);
+  EXPECT_THAT(on_cpu.err, HasSubstr("from here on its bits are those of cpu"));
+}
+
+TEST_F(CudaTrainCommand, GpusAreTakenWhereThereAreAny) {
+  const TemporaryDirectory folder;
+  for (const auto& options : std::vector<std::vector<std::string>>{
+           {"--strategy", "async"}, {"--strategy", "ps", "--pull", "parameters"}, {"--strategy", "replicated"}}) {
+    const CommandOutcome run = train(small_run(folder / options[1], "auto") + steps(2) + options);
+    ASSERT_EQ(run.exit_code, kExitSuccess) << ::testing::PrintToString(run);
+    EXPECT_THAT(run.err, HasSubstr("TF32")) << options[1];
   }
 }
 
@@ -227,7 +244,7 @@ TEST_F(CudaTrainCommand, OptionsWithoutEffectOnAGpuAreRefused) {
   refuse({"--num_gpus", "3"}, {"--num_gpus 3"});
   refuse({"--strategy", "ps", "--pull", "parameters", "--num_gpus", "2", "--exchange_timeout", "5"},
          {"--exchange_timeout", "that exchange gradients"});
-  refuse({"--strategy", "ps", "--pull", "parameters", "--overlap", "on"}, {"--overlap on", "--device cpu"});
+  refuse({"--strategy", "ps", "--pull", "parameters", "--overlap", "on"}, {"--overlap on", "--pull gradient"});
   refuse({"--profile"}, {"--profile", "--device cpu"});
   refuse({"--trace_steps", "1"}, {"--trace_steps", "--device cpu"});
   refuse({"--overlap", "on", "--ternary_format", "tmask"},

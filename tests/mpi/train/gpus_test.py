@@ -41,7 +41,9 @@ class Gpus(SignalledTraining):
         self.trained(0, "alone", *self.options(max_steps=2))
         parameters = {"strategy": "ps", "pull": "parameters"}
         for name, ranks, gpus, options in [
-            ("beside", 2, 2, parameters),
+            ("of_one_process", 0, 2, {**parameters, "num_gpus": 2}),
+            ("beside", 2, 8, parameters),
+            ("two_each", 2, 4, {**parameters, "num_gpus": 2}),
             ("one_gpu", 2, 1, parameters),
             ("apart", 3, 1, {**parameters, "num_servers": 1}),
             ("gradients", 3, 2, {"strategy": "ps", "num_servers": 1}),
@@ -58,11 +60,33 @@ class Gpus(SignalledTraining):
         for ours, of_library in zip(self.metrics("alone"), self.metrics("vendor"), strict=True):
             self.assertAlmostEqual(ours["loss"], of_library["loss"], places=4)
 
+    def test_processes_that_only_serve_need_no_gpu(self):
+        self.trained(0, "alone", *self.options(max_steps=2))
+        for device, servers_gpus in [("auto", 0), ("cuda", 0), ("auto", 1)]:
+            name = f"{device}{servers_gpus}"
+            command = [*self.options(max_steps=2, strategy="ps", num_servers=1, device=device), "--train_dir", self.path(name)]
+            self.launch_apart(command, 2, 1, servers_gpus)
+            self.assertEqual(self.checkpoint(name), self.checkpoint("alone"), name)
+        # Nor does one that has a GPU take it where the others have none.
+        options = self.options(max_steps=2, strategy="ps", num_servers=1, device="auto")
+        self.launch_apart([*options, "--train_dir", self.path("on_cpus")], 2, 0, 1)
+        self.trained(0, "cpu", *self.options(max_steps=2, device="cpu"))
+        self.assertEqual(self.checkpoint("on_cpus"), self.checkpoint("cpu"))
+
     def test_asynchronous_workers_share_a_gpu(self):
         options = [option for option in self.options(strategy="async", max_steps=12) if "telemetry" not in option]
-        result = self.trained(3, "async", *options, env=on(1))
-        self.assertIn("rank 0 serves, 4 workers on ranks 1 to 2 push", result.stderr)
-        self.assertIn("staleness of all pushes", result.stdout)
+        for gpus in [1, 8]:
+            result = self.trained(3, f"async{gpus}", *options, env=on(gpus))
+            self.assertIn("rank 0 serves, 4 workers on ranks 1 to 2 push", result.stderr)
+            self.assertIn("staleness of all pushes", result.stdout)
+        self.assertRegex(self.refused(3, *options, "--num_gpus", "2", env=on(8)),
+                         "--num_gpus 2: with --strategy async the workers of one of several processes take turns")
+        # Of one process they are on several.
+        losses = []
+        for gpus in [1, 2]:
+            self.trained(0, f"alone{gpus}", *options, "--num_gpus", str(gpus), env=on(2))
+            losses.append([record["loss"] for record in self.train_records(f"alone{gpus}")])
+        self.assertEqual(losses[0], losses[1])
 
     def test_overlapping_changes_nothing(self):
         self.trained(0, "alone", *self.options(bucket_mb=0.01))
@@ -107,8 +131,9 @@ class Gpus(SignalledTraining):
             (3, {}, r"--num_gpus: 2 processes cannot share the 3 GPUs of \S+ evenly; say how many each is to take, 1 to 1"),
             (2, {"num_gpus": 2}, r"--num_gpus 2: 2 processes share 2 GPUs of \S+; accepted: 0 \(an equal part\) to 1"),
             (8, {}, r"--num_gpus 4: each GPU of the 2 processes needs a worker, --num_nodes is 4; accepted: 1 to 2"),
-            (2, {"strategy": "ps", "num_servers": 1, "num_gpus": 2},
-             r"--num_gpus 2: 2 processes share the 2 GPUs of \S+; accepted: 0 \(as many as there are for each, or one for several\) to 1"),
+            (3, {"strategy": "ps", "pull": "parameters", "num_gpus": 2},
+             r"--num_gpus 2: 2 processes share the 3 GPUs of \S+; accepted: 0 or 1 \(in turn\) to 1"),
+            (2, {"strategy": "ps", "num_servers": 1, "overlap": "on"}, r"--overlap on: needs --num_servers 0 on GPUs"),
             (8, {"strategy": "ps", "pull": "parameters", "num_gpus": 3},
              r"--num_gpus 3: each GPU of the 2 processes needs a worker, --num_nodes is 4; accepted: 1 to 2"),
             (2, {"profile": "true"}, r"--profile: the parts of a step are not timed on GPUs"),
@@ -121,16 +146,20 @@ class Gpus(SignalledTraining):
         self.assertNotEqual(result.returncode, 0)
         self.assertRegex(result.stderr, r"\[nccl\] ranks \d to \d of 4: joining the group failed")
 
+    def launch_apart(self, command, ranks, gpus, gpus_of_last):
+        """A run of so many processes that see so many GPUs, and a last one that sees others."""
+        first = [*self.launcher, str(ranks), "-x", f"SIMT_DEVICES={gpus}", self.program, *command]
+        last = [":", "-n", "1", "-x", f"SIMT_DEVICES={gpus_of_last}", self.program, *command]
+        result = subprocess.run([*first, *last], capture_output=True, text=True, check=False)
+        self.assertEqual(result.returncode, 0, result.stdout + result.stderr)
+
     def test_the_rank_that_evaluates_needs_no_gpu(self):
         options = [option for option in self.options(max_steps=2) if "benchmark_mode" not in option]
-        for strategy in ["replicated", "ps"]:
+        for strategy in [["replicated"], ["ps"], ["ps", "--pull=parameters"]]:
             for training in [1, 2]:  # one is connected with none
-                name = f"{strategy}{training}"
-                command = [*options, f"--strategy={strategy}", "--last_rank_evaluates", "--train_dir", self.path(name)]
-                ranks = [*self.launcher, str(training), "-x", f"SIMT_DEVICES={training}", self.program, *command]
-                evaluator = [":", "-n", "1", "-x", "SIMT_DEVICES=0", self.program, *command]
-                result = subprocess.run([*ranks, *evaluator], capture_output=True, text=True, check=False)
-                self.assertEqual(result.returncode, 0, result.stdout + result.stderr)
+                name = f"{''.join(strategy)}{training}"
+                command = [*options, "--strategy", *strategy, "--last_rank_evaluates", "--train_dir", self.path(name)]
+                self.launch_apart(command, training, training, 0)
                 self.assertEqual(self.checkpoint(name), self.checkpoint("replicated1"))
 
 
