@@ -1,6 +1,7 @@
 #include <limits>
 
 #include "tests/nets/cpu/net_comparison.h"
+#include "tests/support/sanitized.h"
 
 namespace terngrad::test::cpu_batch_norm_test {
 namespace {
@@ -14,11 +15,11 @@ LayerSpec norm(Activation activation, std::optional<Initializer> gamma = std::nu
 }
 
 TEST(BatchNorm, MatchesReferenceForEveryKindAndNumberOfChannels) {
-  for (const int channels : {1, 3, 8, 16, 20, 33}) {
+  for (const int channels : testing::few({3, 33, 1, 8, 16, 20})) {
     for (const Activation activation : {Activation::kNone, Activation::kRelu}) {
       for (const bool has_gamma : {false, true}) {
-        SCOPED_TRACE(testing::Message() << channels << " channels, ReLU " << (activation == Activation::kRelu)
-                                        << ", gamma " << has_gamma);
+        SCOPED_TRACE(::testing::Message()
+                     << channels << " channels, ReLU " << (activation == Activation::kRelu) << ", gamma " << has_gamma);
         const auto gamma = has_gamma ? std::optional(Initializer::constant(1)) : std::nullopt;
         expect_net_matches_reference({"net", {convolution(channels), norm(activation, gamma), logits_layer()}},
                                      {5, 4, 2}, 3, 3);

@@ -12,6 +12,7 @@
 #include "support/bits.h"
 #include "support/cuda_device.h"
 #include "support/guarded_array.h"
+#include "support/sanitized.h"
 #include "tests/nets/reference_net.h"
 
 namespace terngrad::cuda::batch_norm_test {
@@ -168,7 +169,7 @@ void expect_matches_reference(const Case& c, const Result& found) {
 TEST_F(CudaBatchNorm, MatchesTheReferenceForEachWorkerAlone) {
   Stream stream(Device::cuda());
   constexpr int kWorkers = 2;
-  for (const int channels : {1, 3, 8, 20, 33, 64}) {
+  for (const int channels : testing::few({3, 33, 1, 8, 20, 64})) {
     for (const std::int64_t rows : {1, 2, 50, 300}) {
       for (const Activation activation : {Activation::kNone, Activation::kRelu}) {
         for (const bool has_gamma : {false, true}) {

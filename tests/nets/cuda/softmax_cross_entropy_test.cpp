@@ -14,6 +14,7 @@
 #include "support/bits.h"
 #include "support/cuda_device.h"
 #include "support/guarded_array.h"
+#include "support/sanitized.h"
 #include "tests/nets/reference_net.h"
 
 namespace terngrad::cuda::softmax_cross_entropy_test {
@@ -92,7 +93,7 @@ void expect_near(const Result& found, const Result& expected) {
 
 TEST_F(CudaSoftmaxCrossEntropy, EachWorkerHasWhatTheCpuGivesItsSlice) {
   Stream stream(Device::cuda());
-  for (const int classes : {1, 2, 10, 31, 32, 33, 128, 129, 256, 1000}) {
+  for (const int classes : testing::few({10, 129, 1, 2, 31, 32, 33, 128, 256, 1000})) {
     for (const int examples : {1, 2, 17, 300}) {
       if (examples * classes > 6000) continue;
       constexpr int kWorkers = 3;
