@@ -52,10 +52,9 @@ void apply_async_launch(const OptionSet& options, TrainOptions& o) {
   if (o.histogram_steps > 0) refuse_unused(options, {"histogram_steps"}, needs);
   if (o.profile) refuse_unused(options, {"profile"}, needs);
   if (o.num_gpus > 1) {
-    TERNGRAD_THROW(
-        UsageError, "--num_gpus ", o.num_gpus,
-        ": with --strategy async the workers of one of several processes take turns, on one GPU; accepted: 0, "
-        "1; for more GPUs give more processes");
+    TERNGRAD_THROW(UsageError, "--num_gpus ", o.num_gpus,
+                   ": with --strategy async the workers of one of several processes take turns, on one GPU; "
+                   "accepted: 0, 1; for more GPUs give more processes");
   }
   o.telemetry_steps = 0;
   o.histogram_steps = 0;

@@ -114,9 +114,8 @@ std::string reason_against_overlap(const TrainOptions& o) {
   std::string buckets = reason_against_buckets(o);
   if (!buckets.empty() || devices_of(o).is_cpu_run()) return buckets;
   if (o.exchanges_on_host()) {
-    return "--num_servers 0 on GPUs, which then exchange gradients themselves: those that are exchanged by the CPU "
-           "come "
-           "to it when all are computed";
+    return "--num_servers 0 on GPUs, which then exchange gradients themselves: those that the CPU exchanges come to "
+           "it when all are computed";
   }
   if (o.ternary_format == "tmask" && uses_ternary(o)) {
     return "another --ternary_format than tmask on a GPU: the host waits for its sizes, and submits nothing meanwhile";
