@@ -18,7 +18,7 @@ LayerSpec convolution(int num_outputs, int kernel, int stride, Padding padding, 
 TEST(Convolution, MatchesReferenceOnOddShapes) {
   for (const int channels : {1, 3, 16, 20}) {
     for (const int outputs : {1, 7, 50}) {
-      SCOPED_TRACE(testing::Message() << channels << " -> " << outputs);
+      SCOPED_TRACE(::testing::Message() << channels << " -> " << outputs);
       const NetPlan plan = plan_of_layer(convolution(outputs, 5, 1, Padding::kSame, Activation::kNone),
                                          {6, 9, channels}, 6 * 9 * outputs);
       expect_layer_matches_reference(plan, 3, kTolerance);
@@ -52,7 +52,7 @@ TEST(Convolution, MatchesReferenceWithoutPadding) {
 TEST(Convolution, MatchesReferenceWithStridesLargerThanTheKernelAndTwoThatAreNot) {
   for (const int stride : {2, 3, 4}) {
     for (const int kernel : {1, 3, 5}) {
-      SCOPED_TRACE(testing::Message() << "kernel " << kernel << ", stride " << stride);
+      SCOPED_TRACE(::testing::Message() << "kernel " << kernel << ", stride " << stride);
       const int rows = (11 + stride - 1) / stride;
       const int columns = (8 + stride - 1) / stride;
       expect_layer_matches_reference(plan_of_layer(convolution(7, kernel, stride, Padding::kSame, Activation::kRelu),
@@ -69,7 +69,7 @@ TEST(Convolution, MatchesReferenceWithGroups) {
   for (const auto& [channels, outputs, groups] :
        {std::tuple{4, 6, 2}, {6, 3, 3}, {32, 32, 2}, {48, 16, 2}, {5, 5, 5}, {8, 16, 8}}) {
     for (const int stride : {1, 2}) {
-      SCOPED_TRACE(testing::Message() << channels << " -> " << outputs << " in " << groups << ", stride " << stride);
+      SCOPED_TRACE(::testing::Message() << channels << " -> " << outputs << " in " << groups << ", stride " << stride);
       LayerSpec layer = convolution(outputs, 3, stride, Padding::kSame, Activation::kRelu);
       std::get<ConvolutionSpec>(layer.operation).groups = groups;
       const NetPlan plan = plan_of_layer(layer, {6, 4, channels}, 24 / stride / stride * outputs);

@@ -13,7 +13,7 @@ LayerSpec lrn(int radius, float beta = 0.75f) {
 TEST(Lrn, MatchesReferenceOnAwkwardNumbersOfChannels) {
   for (const int channels : {1, 3, 5, 20, 64, 65}) {
     for (const int radius : {0, 1, 2, 4, 5, 100}) {
-      SCOPED_TRACE(testing::Message() << channels << " channels, radius " << radius);
+      SCOPED_TRACE(::testing::Message() << channels << " channels, radius " << radius);
       expect_layer_matches_reference(plan_of_layer(lrn(radius), {3, 5, channels}, 15 * channels), 3, kTolerance);
     }
   }

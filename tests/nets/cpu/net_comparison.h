@@ -37,7 +37,7 @@ inline void expect_net_matches_reference(const NetSpec& spec, const ImageShape& 
   EXPECT_LT(central_difference_error(plan, widen(parameters), widen(images), labels, reference_pass), 2e-6);
 
   for (const int num_threads : {1, 2}) {
-    SCOPED_TRACE(testing::Message() << num_threads << " threads");
+    SCOPED_TRACE(::testing::Message() << num_threads << " threads");
     const LibraryThreads threads(num_threads);
     const dnnl::engine engine(dnnl::engine::kind::cpu, 0);
     cpu::SliceRunner runner(engine, plan, num_examples, num_threads, Mode::kTraining);
@@ -46,7 +46,7 @@ inline void expect_net_matches_reference(const NetSpec& spec, const ImageShape& 
     reference_pass.state = initial_state(plan);
     std::vector<float> state(reference_pass.state.begin(), reference_pass.state.end());
     for (const std::uint64_t step : {3u, 4u}) {
-      SCOPED_TRACE(testing::Message() << "step " << step);
+      SCOPED_TRACE(::testing::Message() << "step " << step);
       reference_pass.step = step;
       const ReferenceResult expected = reference_net(plan, widen(parameters), widen(images), labels, reference_pass);
       // Full of NaN: whatever is not written shows.
