@@ -38,7 +38,9 @@ class StopHook final : public Hook {
  private:
   /// Why the run is to stop; empty if it is not.
   std::string reason_of(const TrainingView& training) const {
-    if (const int signal = signal_.received(); signal != 0) return signal_name(signal);
+    if (const int signal = signal_.received(); signal != 0) {
+      return fmt::format("{} (a second one stops at once, without saving)", signal_name(signal));
+    }
     const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin_).count();
     if (seconds_ > 0 && seconds >= seconds_) return fmt::format("{} seconds have passed", seconds_);
     if (also_asked_) {

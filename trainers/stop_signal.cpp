@@ -10,6 +10,8 @@
 #include <cerrno>
 #include <chrono>
 #include <csignal>
+#include <cstdint>
+#include <ctime>
 
 #include "kernels/errors.h"
 
@@ -17,6 +19,7 @@ namespace terngrad {
 namespace {
 
 constexpr std::array<int, 3> kSignals = {SIGINT, SIGTERM, SIGHUP};
+constexpr std::int64_t kRepeatNanoseconds = std::int64_t{StopSignal::kRepeatMilliseconds} * 1'000'000;
 std::array<struct sigaction, kSignals.size()> previous_actions;
 
 // A handler may do little more than write: the byte stays in the pipe, so no signal is lost between looking and
@@ -26,10 +29,31 @@ std::array<int, 2> pipe_ends = {-1, -1};
 std::atomic<int> write_end = -1;
 std::atomic<bool> exists = false;
 std::atomic<int> last_signal = 0;
-static_assert(std::atomic<int>::is_always_lock_free);
+// When the first signal of each kind arrived, by the monotonic clock; 0 if none has.
+std::array<std::atomic<std::int64_t>, kSignals.size()> first_arrival = {};
+static_assert(std::atomic<int>::is_always_lock_free && std::atomic<std::int64_t>::is_always_lock_free);
+
+std::int64_t monotonic_nanoseconds() {
+  struct timespec now = {};
+  ::clock_gettime(CLOCK_MONOTONIC, &now);
+  return std::int64_t{now.tv_sec} * 1'000'000'000 + now.tv_nsec;
+}
+
+/// Whether one of this kind arrived kRepeatMilliseconds ago or earlier. Notes the time of the first one.
+bool is_repeated(int signal) {
+  const auto kind = static_cast<std::size_t>(std::ranges::find(kSignals, signal) - kSignals.begin());
+  const std::int64_t now = monotonic_nanoseconds();
+  std::int64_t first = 0;
+  return !first_arrival[kind].compare_exchange_strong(first, now) && now - first >= kRepeatNanoseconds;
+}
 
 void on_signal(int signal) {
   const int saved_errno = errno;
+  if (is_repeated(signal)) {
+    // Ends the process as soon as this handler returns: until then the signal is blocked.
+    std::signal(signal, SIG_DFL);
+    std::raise(signal);
+  }
   last_signal = signal;
   const char byte = 1;
   [[maybe_unused]] const ssize_t ignored = ::write(write_end.load(), &byte, 1);
@@ -53,9 +77,10 @@ StopSignal::StopSignal() {
   exists = true;
   empty_pipe();
   last_signal = 0;
+  for (std::atomic<std::int64_t>& arrival : first_arrival) arrival = 0;
   struct sigaction action = {};
   action.sa_handler = on_signal;
-  action.sa_flags = SA_RESTART | static_cast<int>(SA_RESETHAND);
+  action.sa_flags = SA_RESTART;
   for (std::size_t i = 0; i < kSignals.size(); ++i) {
     ::sigaction(kSignals[i], nullptr, &previous_actions[i]);
     // Who started the process decided that it does not end by this signal, as nohup does for SIGHUP.

@@ -6,6 +6,7 @@
 #include <chrono>
 #include <csignal>
 #include <cstdlib>
+#include <initializer_list>
 #include <thread>
 
 #include "kernels/errors.h"
@@ -88,16 +89,26 @@ TEST(StopSignal, AnIgnoredSignalStaysIgnored) {
   std::signal(SIGHUP, SIG_DFL);
 }
 
-TEST(StopSignalDeathTest, TheSecondSignalEndsTheProcess) {
+/// Raises `signals` one after the other, with a pause between them.
+[[noreturn]] void exit_after(std::initializer_list<int> signals, std::chrono::milliseconds pause) {
+  const StopSignal stop;
+  for (const int signal : signals) {
+    std::raise(signal);
+    std::this_thread::sleep_for(pause);
+  }
+  std::_Exit(stop.received() == *(signals.end() - 1) ? 0 : 1);
+}
+
+TEST(StopSignalDeathTest, ASecondSignalRightAfterTheFirstIsTheSameRequest) {
   GTEST_FLAG_SET(death_test_style, "threadsafe");
-  EXPECT_EXIT(
-      {
-        const StopSignal stop;
-        std::raise(SIGTERM);
-        std::raise(SIGTERM);
-        std::exit(0);
-      },
-      ::testing::KilledBySignal(SIGTERM), "");
+  EXPECT_EXIT(exit_after({SIGTERM, SIGTERM, SIGTERM}, {}), ::testing::ExitedWithCode(0), "");
+}
+
+TEST(StopSignalDeathTest, ASecondSignalASecondLaterEndsTheProcess) {
+  GTEST_FLAG_SET(death_test_style, "threadsafe");
+  const std::chrono::milliseconds pause(StopSignal::kRepeatMilliseconds + 10);
+  EXPECT_EXIT(exit_after({SIGTERM, SIGTERM}, pause), ::testing::KilledBySignal(SIGTERM), "");
+  EXPECT_EXIT(exit_after({SIGTERM, SIGINT}, pause), ::testing::ExitedWithCode(0), "");
 }
 
 }  // namespace
