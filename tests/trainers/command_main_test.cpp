@@ -1,9 +1,12 @@
 #include "trainers/command_main.h"
 
 #include <gtest/gtest.h>
+#include <unistd.h>
 
+#include <array>
 #include <cstdio>
 #include <cstdlib>
+#include <iostream>
 #include <new>
 #include <stdexcept>
 #include <string>
@@ -64,6 +67,25 @@ TEST(CommandMainDeathTest, UnwritableOutputIsAFailure) {
   ::testing::GTEST_FLAG(death_test_style) = "threadsafe";
   EXPECT_EXIT(run_with_full_stdout(), ::testing::ExitedWithCode(kExitFailure),
               "terngrad_eval: error: cannot write to the standard output");
+}
+
+// Ends the process with the exit code of a command that writes to a pipe which nobody reads any more.
+[[noreturn]] void run_without_a_reader() {
+  std::array<int, 2> ends = {};
+  if (::pipe(ends.data()) != 0 || ::dup2(ends[1], STDOUT_FILENO) < 0) std::_Exit(99);
+  ::close(ends[0]);
+  ::close(ends[1]);
+  char program[] = "program";
+  char* arguments[] = {program, nullptr};
+  std::_Exit(command_main("terngrad_eval", 1, arguments, [](int, char**) {
+    std::cout << "top-1 = 1.0" << std::endl;
+    return 7;
+  }));
+}
+
+TEST(CommandMainDeathTest, AReaderThatHasLeftIsNoFailure) {
+  ::testing::GTEST_FLAG(death_test_style) = "threadsafe";
+  EXPECT_EXIT(run_without_a_reader(), ::testing::ExitedWithCode(7), "");
 }
 
 }  // namespace
