@@ -4,26 +4,37 @@ set -euo pipefail
 
 usage() {
   cat <<'TEXT'
-Usage: scripts/lint.sh [--fast | --fix]
+Usage: scripts/lint.sh [--fast | --all | --since COMMIT | --fix]
 
-  --fast  everything but clang-tidy, which takes minutes where much has changed
-  --fix   no checks: reformats all sources with clang-format
-  --help  print this text and exit
+  --fast          everything except clang-tidy, which takes minutes where much has changed
+  --all           also clang's static analyzer, which takes three times as long
+  --since COMMIT  clang-tidy only for what includes a file that differs from COMMIT
+  --fix           no checks: reformats all sources with clang-format
+  --help          print this text and exit
 TEXT
 }
 
 fast=false
 fix=false
+tidy_options=()
 case ${1-} in
   "") ;;
   --fast) fast=true ;;
+  --all) tidy_options=(--all) ;;
+  --since)
+    if [[ -z ${2-} ]]; then
+      echo "lint.sh: --since: expected a commit" >&2
+      exit 2
+    fi
+    tidy_options=(--since "$2")
+    ;;
   --fix) fix=true ;;
   --help | -h)
     usage
     exit 0
     ;;
   *)
-    echo "lint.sh: unknown option '$1'; accepted: --fast, --fix, --help" >&2
+    echo "lint.sh: unknown option '$1'; accepted: --fast, --all, --since, --fix, --help" >&2
     exit 2
     ;;
 esac
@@ -143,7 +154,7 @@ check_scripts() {
 check_tidy() {
   cmake --preset ci >/dev/null
   cmake --build --preset ci --target terngrad_generated >/dev/null # headers that sources include
-  scripts/tidy.py build/ci/compile_commands.json || fail "clang-tidy found something"
+  scripts/tidy.py "${tidy_options[@]}" build/ci/compile_commands.json || fail "clang-tidy found something"
 }
 
 run_check() {

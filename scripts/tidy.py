@@ -2,14 +2,18 @@
 """Runs clang-tidy on the sources of a build, as many at a time as there are processors, and remembers which passed: a source
 is looked at again only if it, a header that it includes, its compile command, .clang-tidy or clang-tidy itself changed.
 
-Usage: scripts/tidy.py COMPILE_COMMANDS
+Usage: scripts/tidy.py [--all] [--since COMMIT] COMPILE_COMMANDS
 
-COMPILE_COMMANDS is the compile_commands.json of a build. Sources that it compiles together are also looked at together, in a
-fraction of the time, but for what clang-tidy finds in the file alone that it is given. Sources that pass are remembered in the folder TERNGRAD_TIDY_CACHE,
-~/.cache/terngrad-tidy by default; what clang-tidy finds is printed, and found again by the next run. Exit code 1 if it found
-anything.
+COMPILE_COMMANDS is the compile_commands.json of a build. Sources that it compiles together are also checked together, in a
+fraction of the time. Sources that pass are remembered in the folder TERNGRAD_TIDY_CACHE, ~/.cache/terngrad-tidy by default;
+what clang-tidy finds is printed, and found again by the next run. Exit code 1 if it found anything.
+
+  --all           also the static analyzer, and of sources that are compiled together each alone, for the checks that
+                  clang-tidy makes in its main file only: three times the time
+  --since COMMIT  only what includes a file that differs from COMMIT
 """
 
+import argparse
 import concurrent.futures
 import contextlib
 import hashlib
@@ -48,6 +52,7 @@ OF_MAIN_FILE = ["clang-analyzer-core*", "clang-analyzer-cplusplus*", "misc-unuse
 
 
 def options_for(job):
+    """For the job. One without the analyzer has a key of its own, so that its pass is none of --all."""
     if job.is_batch:
         without = [f"-{check}" for check in ["clang-analyzer-*", *OF_MAIN_FILE[2:], "bugprone-suspicious-include"]]
         header_filter = re.search(r"HeaderFilterRegex: '(.*)'", (ROOT / ".clang-tidy").read_text()).group(1)
@@ -59,10 +64,12 @@ def options_for(job):
         return [*OPTIONS, config, f"--checks={','.join(without)}", f"--header-filter={sources}"]
     if job.is_of_batch:
         return [*OPTIONS, f"--checks={','.join(['-*', *OF_MAIN_FILE])}"]
-    # Kept out: the static analyzer in benches, where it doubles the time, and in kernels/cpu, where it assumes vector lengths
-    # that no target has.
-    without_analyzer = os.path.relpath(job.source, ROOT).startswith(("bench/", "kernels/cpu/"))
-    return OPTIONS + (["--checks=-clang-analyzer-*"] if without_analyzer else [])
+    return OPTIONS + ([] if job.is_analyzed else ["--checks=-clang-analyzer-*"])
+
+
+def is_worth_analyzing(source):
+    """Not benches, where the analyzer doubles the time, nor kernels/cpu, where it assumes vector lengths that no target has."""
+    return not os.path.relpath(source, ROOT).startswith(("bench/", "kernels/cpu/"))
 
 
 class Job(typing.NamedTuple):
@@ -71,6 +78,7 @@ class Job(typing.NamedTuple):
     source: str
     is_batch: bool = False  # of sources that it includes
     is_of_batch: bool = False
+    is_analyzed: bool = False
 
 
 def is_looked_at(file, command):
@@ -85,7 +93,7 @@ def sources_of(batch):
     return [str(ROOT / name) for name in re.findall(r'#include "(.*)"', pathlib.Path(batch).read_text())]
 
 
-def commands_for_clang(commands):
+def commands_for_clang(commands, looks_at_all):
     """Jobs and their commands. Commands are without launchers. Without the runtime's package clang has no omp.h; g++'s serves,
     and must come last, for its other headers do not."""
     gcc_headers = subprocess.run(["g++", "-print-file-name=include"], capture_output=True, text=True, check=True).stdout.strip()
@@ -109,8 +117,8 @@ def commands_for_clang(commands):
         if pathlib.Path(words[0]).name == "ccache":
             words = words[1:]
         command = shlex.join([*words, "-idirafter", gcc_headers])
-        add(Job(path, is_batch=is_batch), entry, command)
-        for source in sources_of(path) if is_batch else []:
+        add(Job(path, is_batch=is_batch, is_analyzed=looks_at_all and not is_batch and is_worth_analyzing(path)), entry, command)
+        for source in sources_of(path) if is_batch and looks_at_all else []:
             add(Job(source, is_of_batch=True), entry, command.replace(entry["file"], source))
     return jobs, kept
 
@@ -188,19 +196,39 @@ def forget_old(cache):
                 stamp.unlink()
 
 
+def changed_since(commit):
+    """Files that differ from those of `commit`, as git knows them, and files that git does not know."""
+    changed = subprocess.run(["git", "diff", "--name-only", commit, "--"], capture_output=True, text=True, cwd=ROOT)
+    if changed.returncode != 0:
+        sys.exit(f"tidy.py: --since {commit}: {changed.stderr.strip()}")
+    added = subprocess.run(["git", "ls-files", "--others", "--exclude-standard"], capture_output=True, text=True, cwd=ROOT, check=True)
+    return {str(ROOT / name) for name in (changed.stdout + added.stdout).splitlines()}
+
+
+def parse_arguments():
+    parser = argparse.ArgumentParser(usage=argparse.SUPPRESS, add_help=False)
+    parser.add_argument("--all", action="store_true")
+    parser.add_argument("--since")
+    parser.add_argument("--help", "-h", action="store_true")
+    parser.add_argument("commands", nargs="?")
+    arguments = parser.parse_args()
+    if arguments.help or arguments.commands is None:
+        print(__doc__.strip(), file=sys.stdout if arguments.help else sys.stderr)
+        sys.exit(0 if arguments.help else 2)
+    return arguments
+
+
 def main():
-    if len(sys.argv) != 2 or sys.argv[1] in ("--help", "-h"):
-        print(__doc__.strip(), file=sys.stdout if sys.argv[1:] in (["--help"], ["-h"]) else sys.stderr)
-        return 0 if sys.argv[1:] in (["--help"], ["-h"]) else 2
+    arguments = parse_arguments()
     for program in ["clang-tidy", "g++"]:
         if shutil.which(program) is None:
             sys.exit(f"tidy.py: there is no {program} (scripts/install_deps.sh --lint)")
     cache = pathlib.Path(os.environ.get("TERNGRAD_TIDY_CACHE") or pathlib.Path.home() / ".cache/terngrad-tidy")
     cache.mkdir(parents=True, exist_ok=True)
-    jobs, commands = commands_for_clang(json.loads(pathlib.Path(sys.argv[1]).read_text()))
+    jobs, commands = commands_for_clang(json.loads(pathlib.Path(arguments.commands).read_text()), arguments.all)
     if not commands:
-        sys.exit(f"tidy.py: {sys.argv[1]} has no source to look at")
-    folder = pathlib.Path(sys.argv[1]).resolve().parent / "tidy"
+        sys.exit(f"tidy.py: {arguments.commands} has no source to look at")
+    folder = pathlib.Path(arguments.commands).resolve().parent / "tidy"
     folder.mkdir(exist_ok=True)
     database = folder / "compile_commands.json"
     database.write_text(json.dumps(commands, indent=1))
@@ -208,6 +236,12 @@ def main():
     keys = Keys(jobs, commands, database)
     digests = Digests()
     known = {source: keys.of(source, digests) for source in keys.commands}
+    num_same = 0
+    if arguments.since is not None:
+        changed = changed_since(arguments.since)
+        differing = {source: key for source, key in known.items() if key is None or not changed.isdisjoint(keys.files[source])}
+        num_same = len(known) - len(differing)
+        known = differing
     new = []
     for source, key in known.items():
         if key is not None and (cache / key).exists():
@@ -229,7 +263,8 @@ def main():
     forget_old(cache)
     failed = [os.path.relpath(source, ROOT) for source, has_passed in passed.items() if not has_passed]
     num_unchanged = len(known) - len(new)
-    print(f"tidy.py: {len(known)} files, {num_unchanged} unchanged since they passed, {len(failed)} failed", *failed)
+    as_before = f", {num_same} as in {arguments.since}" if arguments.since is not None else ""
+    print(f"tidy.py: {len(known)} files{as_before}, {num_unchanged} unchanged since they passed, {len(failed)} failed", *failed)
     num_unfollowed = sum(key is None for key in known.values())
     if num_unfollowed > 0:
         print(f"tidy.py: the includes of {num_unfollowed} cannot be followed: they are looked at every time")

@@ -63,12 +63,13 @@ class Tidy(unittest.TestCase):
     def environment(self):
         return dict(os.environ, PATH=f"{self.tools}:{os.environ['PATH']}", TERNGRAD_TIDY_CACHE=str(self.folder / "cache"))
 
-    def run_on(self, root=None, errors=""):
+    def run_on(self, root=None, errors="", options=()):
         """Runs; gives the exit code, what was printed, and the sources that clang-tidy was asked for."""
         root = root or self.root
         (self.tools / "asked").write_text("")
         result = subprocess.run(
-            [root / "scripts/tidy.py", root / "build/ci/compile_commands.json"], env=self.environment(), capture_output=True, text=True
+            [root / "scripts/tidy.py", *options, root / "build/ci/compile_commands.json"],
+            env=self.environment(), capture_output=True, text=True
         )
         self.assertIn(errors, result.stderr)
         self.assertEqual(bool(errors), bool(result.stderr))
@@ -149,24 +150,52 @@ class Tidy(unittest.TestCase):
     def test_sources_that_are_compiled_together_are_looked_at_together_and_alone(self):
         self.write_batch()
         batch = "terngrad_kernels_0.cpp"
-        self.assertEqual(self.run_on()[2], ["a.cpp", "b.cpp", batch])
-        arguments = dict(line.split(" ", 1) for line in (self.tools / "arguments").read_text().splitlines())
+        self.assertEqual(self.run_on()[2], [batch])
+        self.assertEqual(self.run_on(options=["--all"])[2], ["a.cpp", "b.cpp"])
+        (self.root / "kernels/header.h").write_text("int other();\n")
+        self.assertEqual(self.run_on(options=["--all"])[2], ["a.cpp", batch])
+        arguments = self.arguments()
         self.assertIn("--checks=-clang-analyzer-*,-misc-unused-alias-decls,", arguments[batch])
         self.assertIn("--header-filter=(kernels|nets)/.*\\.(h|cpp)$", arguments[batch])
         self.assertIn("--checks=-*,clang-analyzer-core*,", arguments["a.cpp"])
-        self.assertEqual(self.run_on()[2], [])
+        self.assertEqual(self.run_on(options=["--all"])[2], [])
         (self.root / "kernels/b.cpp").write_text("int other();\n")
-        self.assertEqual(self.run_on()[2], ["b.cpp", batch])
+        self.assertEqual(self.run_on(options=["--all"])[2], ["b.cpp", batch])
         (self.root / "kernels/b.cpp").write_text("BAD\n")
-        self.assertEqual(self.run_on()[0], 1)
+        self.assertEqual(self.run_on(options=["--all"])[0], 1)
 
     def test_a_source_that_is_also_compiled_alone_is_looked_at_for_all(self):
         self.write_batch()
         for order in [1, -1]:
             self.write_commands(self.root, ["build/ci/kernels/unity/terngrad_kernels_0.cpp", "kernels/a.cpp"][::order])
-            self.run_on()
-        arguments = dict(line.split(" ", 1) for line in (self.tools / "arguments").read_text().splitlines())
-        self.assertNotIn("--checks", arguments["a.cpp"])
+            self.run_on(options=["--all"])
+        self.assertNotIn("--checks", self.arguments()["a.cpp"])
+
+    def arguments(self):
+        """Of the last call for each source."""
+        return dict(line.split(" ", 1) for line in (self.tools / "arguments").read_text().splitlines())
+
+    def test_the_analyzer_runs_with_all_only(self):
+        self.run_on()
+        self.assertIn("--checks=-clang-analyzer-*", self.arguments()["a.cpp"])
+        self.assertEqual(self.run_on(options=["--all"])[2], ["a.cpp", "b.cpp"])
+        self.assertNotIn("--checks", self.arguments()["a.cpp"])
+
+    def git(self, *words):
+        names = ["-c", "user.name=nobody", "-c", "user.email=nobody@localhost"]
+        subprocess.run(["git", *names, *words], cwd=self.root, check=True, capture_output=True)
+
+    def test_since_a_commit_only_what_includes_a_changed_file(self):
+        self.git("init")
+        self.git("add", "kernels")
+        self.git("commit", "-m", "first")
+        self.assertEqual(self.run_on(options=["--since", "HEAD"]), (0, "tidy.py: 0 files, 2 as in HEAD, 0 unchanged since they passed, 0 failed\n", []))
+        (self.root / "kernels/header.h").write_text("int changed();\n")
+        self.assertEqual(self.run_on(options=["--since", "HEAD"])[2], ["a.cpp"])
+        self.git("commit", "-am", "second")
+        self.assertEqual(self.run_on(options=["--since", "HEAD"])[2], [])
+        code, _, _ = self.run_on(options=["--since", "nowhere"], errors="--since nowhere")
+        self.assertEqual(code, 1)
 
     def test_refuses_a_build_without_sources(self):
         self.write_commands(self.root, ["tests/e.cpp"])
