@@ -9,7 +9,8 @@ Usage: scripts/gpu_check.sh [OPTION...]
 Runs what needs a GPU, from a build folder or from a bundle (scripts/bundle.sh), and reports. A part that fails or takes
 too long does not stop the others.
 
-  --build DIR         build folder (default: build/release, else build/ci); not in a bundle, which has its own programs
+  --build DIR         build folder (default: build/release; build/ci if that alone has tests); not in a bundle, which
+                      has its own programs
   --out DIR           where report.json, report.md, log.txt and bench*.json go (default: runs/gpu-check-DATE); they are
                       kept up to date from part to part
   --quick             only the benchmarks with a target and those of training steps, one sanitizer, shorter trainings
@@ -91,7 +92,10 @@ if [[ -f $root/MANIFEST && -x $root/run ]]; then
 else
   if [[ -z $build ]]; then
     build=$root/build/release
-    if [[ ! -x $build/bin/terngrad_bench ]]; then build=$root/build/ci; fi
+    # The preset release leaves tests out.
+    if [[ ! -x $build/bin/terngrad_bench || (! -x $build/bin/kernels_test && -x $root/build/ci/bin/kernels_test) ]]; then
+      build=$root/build/ci
+    fi
   fi
   bin=$(cd "$build/bin" 2>/dev/null && pwd) || refuse "--build: '$build' has no bin/; build there first"
   launch() { :; }
@@ -124,7 +128,7 @@ cd "$root"
 # What the report says of the machine.
 describe_machine() {
   printf 'gpu\t%s\n' "$gpu"
-  printf 'programs\t%s\n' "$("${command[@]}" --version 2>&1)"
+  printf 'programs\t%s\n' "$("${command[@]}" --version 2>&1 | paste -sd ';')"
   printf 'date\t%s\n' "$(date -u +%Y-%m-%dT%H:%M:%SZ)"
   printf 'system\t%s\n' "$(uname -srm)"
   printf 'processor\t%s, %s threads\n' "$(sed -nE 's/^model name[[:space:]]*: //p' /proc/cpuinfo | head -n 1)" "$(nproc)"
@@ -187,7 +191,7 @@ run_tests() {
       program "$name"
       part tests "$name" 180 "${command[@]}" "--gtest_output=json:$state/$name.tests.json"
     else
-      note tests "$name" 127 0 0 "$bin/$name is not there: build it"
+      note tests "$name" 127 0 0 "$bin/$name is not there: build it, with -DTERNGRAD_BUILD_TESTS=ON"
     fi
   done
   # Those of other folders that use a GPU, or its libraries.

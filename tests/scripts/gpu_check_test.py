@@ -186,6 +186,11 @@ class Pretended(unittest.TestCase):
         self.assertEqual({name: statuses[name] for name in of_tests}, of_tests)
         self.assertEqual((statuses["bench_targets"], statuses["bench"]), ("failed", "passed"))
 
+    def test_a_build_with_tests_is_preferred(self):
+        shutil.copytree(self.bin, self.bin.parents[1] / "ci" / "bin")
+        (self.bin / "kernels_test").unlink()
+        self.assertEqual(self.statuses(self.check("--parts", "tests"))["kernels_test"], "passed")
+
     def test_a_missing_program_is_a_failure(self):
         (self.bin / "kernels_test").unlink()
         self.assertEqual(self.statuses(self.check("--parts", "tests", code=1))["kernels_test"], "failed")
