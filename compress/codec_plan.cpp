@@ -19,6 +19,17 @@ std::string codec_name_for(const Segment& segment, const CodecPlanOptions& optio
   return options.codec;
 }
 
+/// The names of the tensors, of a large model not all of them.
+std::string names_of(const Layout& layout) {
+  constexpr int kMostNames = 50;
+  std::string names;
+  for (int index = 0; index < std::min(layout.num_segments(), kMostNames); ++index) {
+    names += (index == 0 ? "" : ", ") + layout.segment(index).name;
+  }
+  if (layout.num_segments() <= kMostNames) return names;
+  return names + " and " + std::to_string(layout.num_segments() - kMostNames) + " more";
+}
+
 }  // namespace
 
 CodecPlanOptions with_workers(CodecPlanOptions options, int num_workers) {
@@ -84,7 +95,8 @@ CodecPlan::CodecPlan(const Layout& layout, const CodecPlanOptions& options) {
   make_codec(options.codec, options.codec_options);
   for (std::size_t i = 0; i < options.rules.size(); ++i) {
     TERNGRAD_REQUIRE(rule_used[i], "[codec_for] pattern '", options.rules[i].pattern,
-                     "' decides for no tensor: none has such a name, or an earlier rule matches them all");
+                     "' decides for no tensor: none has such a name, or an earlier rule matches them all; tensors are ",
+                     names_of(layout));
     make_codec(options.rules[i].codec, options.codec_options);
   }
   fingerprint_ = hash.value();

@@ -49,6 +49,15 @@ LaunchedRank launched_rank() {
 
 bool has_mpi() { return true; }
 
+std::string mpi_version() {
+  std::array<char, MPI_MAX_LIBRARY_VERSION_STRING> words{};
+  int length = 0;
+  if (MPI_Get_library_version(words.data(), &length) != MPI_SUCCESS) return "of an unknown version";
+  // Who packaged it, and when, comes behind the first comma or line.
+  const std::string text(words.data());
+  return text.substr(0, text.find_first_of(",\n"));
+}
+
 MpiSession::MpiSession() {
   int is_initialized = 0;
   MPI_Initialized(&is_initialized);
@@ -72,6 +81,7 @@ void MpiSession::abort(int exit_code) {
 #else
 
 bool has_mpi() { return false; }
+std::string mpi_version() { return ""; }
 
 MpiSession::MpiSession() {
   throw NotSupported("[mpi] this build has no MPI: install libopenmpi-dev and configure with -DTERNGRAD_MPI=ON");

@@ -1,6 +1,8 @@
 // MpiSession: the Message Passing Interface in this process.
 #pragma once
 
+#include <string>
+
 namespace terngrad {
 
 /// Whether a launcher of MPI (mpirun, srun with PMIx or PMI) started this process: by the variables that it sets for
@@ -16,6 +18,8 @@ LaunchedRank launched_rank();
 
 /// Whether this build has MPI.
 bool has_mpi();
+/// What the library calls itself, e.g. "Open MPI v4.1.4"; empty in a build without MPI. Needs no MpiSession.
+std::string mpi_version();
 
 /// MPI from its initialization to its end, for calls by one thread at a time. At most one in the life of a process.
 class MpiSession {

@@ -30,6 +30,15 @@ std::vector<std::string> names(const CodecPlanOptions& options) {
 
 using Names = std::vector<std::string>;
 
+std::string refusal(const Layout& layout, const CodecPlanOptions& options) {
+  try {
+    const CodecPlan plan(layout, options);
+  } catch (const InvalidArgument& error) {
+    return error.what();
+  }
+  return "";
+}
+
 TEST(CodecPlan, SendsLogitsAsFp32UnlessAsked) {
   EXPECT_EQ(names({}), (Names{"ternary", "ternary", "ternary", "fp32", "fp32"}));
   CodecPlanOptions options;
@@ -53,12 +62,23 @@ TEST(CodecPlan, TakesTheFirstRuleThatMatchesBeforeAnythingElse) {
   EXPECT_EQ(names(options), (Names{"bf16", "fp32", "bf16", "ternary", "ternary"}));
 }
 
-TEST(CodecPlan, RefusesARuleThatDecidesForNoTensor) {
+TEST(CodecPlan, RefusesARuleThatDecidesForNoTensorAndNamesTheTensors) {
   CodecPlanOptions options;
   options.rules = {{"conv2/*", "fp32"}};
-  EXPECT_THROW(names(options), InvalidArgument);
+  EXPECT_THAT(refusal(lenet_like(), options),
+              ::testing::AllOf(::testing::HasSubstr("'conv2/*'"),
+                               ::testing::EndsWith("tensors are conv1/weights, conv1/biases, fc/weights, "
+                                                   "logits/weights, logits/biases")));
   options.rules = {{"*", "fp32"}, {"fc/*", "bf16"}};  // the first one takes them all
   EXPECT_THROW(names(options), InvalidArgument);
+}
+
+TEST(CodecPlan, NamesNotAllTensorsOfALargeModel) {
+  Layout layout;
+  for (int i = 0; i < 53; ++i) layout.add("layer" + std::to_string(i), {1});
+  CodecPlanOptions options;
+  options.rules = {{"none", "fp32"}};
+  EXPECT_THAT(refusal(layout, options), ::testing::EndsWith("layer48, layer49 and 3 more"));
 }
 
 TEST(CodecPlan, RefusesAnUnknownCodecAndNamesTheKnown) {
