@@ -13,6 +13,7 @@
 #include "bench/exchange_run.h"
 #include "compress/compared_codecs.h"
 #include "compress/vendor_all_reduce.h"
+#include "kernels/aggregate.h"
 #include "kernels/errors.h"
 #include "kernels/model_layouts.h"
 #include "trainers/atomic_file.h"
@@ -83,7 +84,8 @@ ExchangeAlgorithm algorithm_from(const std::string& name) {
 void declare(OptionSet& options, Options& o) {
   options.group("Exchange");
   options.add("layout", &o.layout, "model whose gradients are exchanged", one_of(model_names()));
-  options.add("num_nodes", &o.num_nodes, "workers, spread over the processes; 0: one for each", at_least(0));
+  options.add("num_nodes", &o.num_nodes, "workers, spread over the processes; 0: one for each",
+              in_range(0, kMaxSummedWorkers));
   options.add("codec", &o.codecs,
               "codec to measure, repeatable; t2 and t5 are ternary in 2 and 1.6 bits. fp16 is for --exchange vendor",
               one_of(measured_codec_names()));
@@ -133,20 +135,13 @@ void check(const OptionSet& options, Options& o, int num_processes) {
     TERNGRAD_THROW(UsageError, "--num_nodes ", o.num_nodes, ": each of the ", num_processes,
                    " processes needs a worker; accepted: 0, ", num_processes, " or more");
   }
-  if (options.was_set("exchange_timeout") && num_processes == 1) {
-    throw UsageError("--exchange_timeout: has no effect here; it needs several processes (mpirun -np N)");
-  }
+  if (num_processes == 1) refuse_unused(options, {"exchange_timeout"}, "several processes (mpirun -np N)");
   const bool has_ternary = std::ranges::any_of(o.codecs, is_ternary);
-  if (options.was_set("clip_factor") && !has_ternary) {
-    throw UsageError("--clip_factor: has no effect here; it needs --codec t2 or t5");
-  }
+  if (!has_ternary) refuse_unused(options, {"clip_factor"}, "--codec t2 or t5");
   const auto travels_whole = [](const std::string& codec) { return codec == "fp32" || codec == "fp16"; };
   const auto is_vendor = [](const std::string& exchange) { return exchange == kVendorExchange; };
-  if (options.was_set("quantize_logits") &&
-      (std::ranges::all_of(o.codecs, travels_whole) || std::ranges::all_of(o.exchanges, is_vendor))) {
-    throw UsageError(
-        "--quantize_logits: has no effect here; it needs a --codec other than fp32 and an --exchange other than "
-        "vendor");
+  if (std::ranges::all_of(o.codecs, travels_whole) || std::ranges::all_of(o.exchanges, is_vendor)) {
+    refuse_unused(options, {"quantize_logits"}, "a --codec other than fp32 and an --exchange other than vendor");
   }
   check_pairs(options, o);
   if (std::ranges::find(o.exchanges, "integer_sum") == o.exchanges.end()) return;

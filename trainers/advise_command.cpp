@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <array>
-#include <initializer_list>
 #include <iostream>
 #include <memory>
 #include <string>
@@ -16,6 +15,7 @@
 #include "compress/vendor_all_reduce.h"
 #include "compress/vendor_probe.h"
 #include "datasets/constant_images.h"
+#include "kernels/aggregate.h"
 #include "kernels/buffer.h"
 #include "kernels/errors.h"
 #include "kernels/model_layouts.h"
@@ -80,7 +80,7 @@ void declare(OptionSet& options, AdviseOptions& o) {
   options.add("num_nodes", &o.num_nodes,
               "workers, spread over the processes of the launch (0: one for each); without a launch each is taken to "
               "have a machine like this one",
-              in_range(0, 65536));
+              in_range(0, kMaxSummedWorkers));
   options.add("batch_size", &o.batch_size,
               "examples of a step, all workers together; 0: the data set's, in whole examples for each worker",
               in_range(0, 1 << 20));
@@ -102,14 +102,6 @@ void declare(OptionSet& options, AdviseOptions& o) {
   options.add("exchange_timeout", &o.exchange_timeout, "seconds after which a process that others wait for has failed",
               greater_than(0));
   options.add("json", &o.json, "file to write all numbers to");
-}
-
-/// Refuses options that the user set and would not be looked at.
-void refuse_without_effect(const OptionSet& options, std::initializer_list<const char*> names,
-                           const std::string& reason) {
-  for (const char* name : names) {
-    if (options.was_set(name)) TERNGRAD_THROW(UsageError, "--", name, ": has no effect here; ", reason);
-  }
 }
 
 void check_alone(const OptionSet& options, const AdviseOptions& o) {

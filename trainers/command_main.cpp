@@ -13,6 +13,7 @@
 #include <utility>
 
 #include "kernels/errors.h"
+#include "trainers/printable.h"
 #include "trainers/signal_thread.h"
 
 namespace terngrad {
@@ -34,7 +35,7 @@ int report(const char* name, std::string message, int exit_code) {
 void print_error(const char* command, std::string message) {
   // One line, so that scripts and logs can rely on it.
   std::ranges::replace(message, '\n', ' ');
-  std::fprintf(stderr, "%s: error: %s\n", command, message.c_str());
+  std::fprintf(stderr, "%s: error: %s\n", command, printable(message).c_str());
 }
 
 int command_main(const char* name, int argc, char** argv, const std::function<int(int argc, char** argv)>& run) {

@@ -11,7 +11,8 @@ inline constexpr int kExitFailure = 1;   // failed at run time
 inline constexpr int kExitUsage = 2;     // an option or a combination of options cannot be honoured
 inline constexpr int kExitSignal = 128;  // plus the signal's number: stopped by it, with everything saved
 
-/// Prints the one line "<command>: error: <message>" to stderr; ends of lines in the message become spaces.
+/// Prints the one line "<command>: error: <message>" to stderr; ends of lines in the message become spaces, and
+/// what a terminal would act on or could not show is escaped (trainers/printable.h).
 void print_error(const char* command, std::string message);
 
 /// Runs a command: calls run(argc, argv) and returns its result, or, if it throws, prints one line

@@ -1,6 +1,7 @@
 #include "trainers/compression_option_checks.h"
 
 #include <algorithm>
+#include <cstdint>
 #include <string>
 
 #include "compress/codec_registry.h"
@@ -123,6 +124,12 @@ void check_number_of_workers(const OptionSet& options, const TrainOptions& o) {
   if (o.return_codec == "sums" && !has_server) refuse_unused(options, {"return_codec"}, needs);
 }
 
+/// Whether some scaler of a tensor is of one element alone.
+bool has_scaler_of_one_element(const TrainOptions& o, std::int64_t num_elements) {
+  if (o.scaler_scope == "block") return num_elements % o.block_size == 1;
+  return o.scaler_scope == "layer" && num_elements == 1;
+}
+
 }  // namespace
 
 void check_compression_options(const OptionSet& options, const TrainOptions& o) {
@@ -142,6 +149,23 @@ void check_codec_plan(const TrainOptions& o, const CodecPlan& plan) {
   const std::string given = o.codec != "auto" ? "--codec " + o.codec : "--grad_bits " + std::to_string(o.grad_bits);
   TERNGRAD_THROW(UsageError, given, ": has no effect here; no tensor of --net ", o.net, " is left to travel as ", codec,
                  " by --codec_for, --size_to_binarize and --quantize_logits");
+}
+
+std::string note_on_scalers(const TrainOptions& o, const Layout& layout) {
+  if (o.scaler != "original" || !uses_ternary(o)) return "";
+  const CodecPlan plan(layout, exchange_options(o, 0, 1).codecs);
+  std::string names;
+  for (const CodecPlan::Group& group : plan.groups()) {
+    if (group.codec->name() != "ternary") continue;
+    for (const int index : group.segments) {
+      const Segment& segment = layout.segment(index);
+      if (has_scaler_of_one_element(o, segment.num_elements)) names += (names.empty() ? "" : ", ") + segment.name;
+    }
+  }
+  if (names.empty()) return "";
+  return "--scaler original: a scaler of one element is 0, as its standard deviation is, so that element never changes "
+         "in " +
+         names + "; --scaler paper sends it, and so does --codec_for NAME=fp32";
 }
 
 }  // namespace terngrad

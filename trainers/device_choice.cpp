@@ -4,6 +4,7 @@
 
 #include "compress/nccl_api.h"
 #include "kernels/errors.h"
+#include "kernels/machine.h"
 
 namespace terngrad {
 namespace {
@@ -41,7 +42,7 @@ DeviceChoice choose_devices(const std::string& device, const GpuRange& gpus, con
   const std::string reason = why_no_gpu(gpus.joins_others);
   if (!reason.empty()) {
     if (device == "cuda") TERNGRAD_THROW(UsageError, "--device cuda: ", reason, "; accepted: auto, cpu");
-    choice.note = "no GPU: " + reason;
+    choice.note = has_gpu_driver() ? "no GPU: " + reason : "no GPU here";
     return choice;
   }
   const int present = num_cuda_devices();

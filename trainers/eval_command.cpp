@@ -31,6 +31,7 @@
 #include "trainers/net_state.h"
 #include "trainers/options.h"
 #include "trainers/stop_signal.h"
+#include "trainers/terminal_width.h"
 #include "trainers/train_setup.h"
 #include "version.h"
 
@@ -91,9 +92,7 @@ void declare(OptionSet& options, EvalOptions& o) {
 }
 
 void check(const OptionSet& options, const EvalOptions& o) {
-  if (choose_devices(o.device, {}, o.math).is_cpu() && options.was_set("math")) {
-    throw UsageError("--math: has no effect here; it needs a GPU (--device cuda)");
-  }
+  if (choose_devices(o.device, {}, o.math).is_cpu()) refuse_unused(options, {"math"}, "a GPU (--device cuda)");
   if (o.checkpoint.empty() == o.checkpoint_dir.empty()) {
     throw UsageError("give exactly one of --checkpoint_dir (a run directory) and --checkpoint (a file)");
   }
@@ -324,7 +323,7 @@ int run_eval(int argc, char** argv) {
   declare(options, o);
   const ParseResult parsed = options.parse(argc, argv);
   if (parsed.help_requested) {
-    std::cout << options.help();
+    std::cout << options.help(text_width(stdout));
     return 0;
   }
   if (parsed.version_requested) {

@@ -1,12 +1,14 @@
 #include "trainers/launched_command.h"
 
 #include <algorithm>
+#include <cstdio>
 #include <iostream>
 
 #include "kernels/device.h"
 #include "kernels/errors.h"
 #include "trainers/command_main.h"
 #include "trainers/rank_options.h"
+#include "trainers/terminal_width.h"
 #include "version.h"
 
 namespace terngrad {
@@ -26,7 +28,7 @@ bool answer_questions(const char* name, const OptionSet& options, const ParseRes
   });
   if (!chief_is_asked || !processes.is_chief()) return chief_is_asked;
   if (parsed.help_requested) {
-    std::cout << options.help();
+    std::cout << options.help(text_width(stdout));
   } else {
     std::cout << name << " " << kVersion << " (" << kCommit << ")\n";
   }

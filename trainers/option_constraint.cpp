@@ -47,24 +47,33 @@ Constraint text_where(std::string accepted, std::function<bool(const std::string
   return constraint;
 }
 
+namespace {
+
+/// @param words  follow "a number" and "an integer"
+Constraint range(const std::string& words, std::function<bool(double)> accepts) {
+  Constraint constraint = number_where("a number " + words, std::move(accepts));
+  constraint.accepted_integers = "an integer " + words;
+  return constraint;
+}
+
+}  // namespace
+
 Constraint at_least(double minimum) {
-  return number_where(fmt::format("a number of at least {}", minimum),
-                      [=](double number) { return number >= minimum; });
+  return range(fmt::format("of at least {}", minimum), [=](double number) { return number >= minimum; });
 }
 
 Constraint greater_than(double minimum) {
-  return number_where(fmt::format("a number greater than {}", minimum),
-                      [=](double number) { return number > minimum; });
+  return range(fmt::format("greater than {}", minimum), [=](double number) { return number > minimum; });
 }
 
 Constraint in_range(double minimum, double maximum) {
-  return number_where(fmt::format("a number from {} to {}", minimum, maximum),
-                      [=](double number) { return number >= minimum && number <= maximum; });
+  return range(fmt::format("from {} to {}", minimum, maximum),
+               [=](double number) { return number >= minimum && number <= maximum; });
 }
 
 Constraint from_up_to(double minimum, double limit) {
-  return number_where(fmt::format("a number from {} up to, but not, {}", minimum, limit),
-                      [=](double number) { return number >= minimum && number < limit; });
+  return range(fmt::format("from {} up to, but not, {}", minimum, limit),
+               [=](double number) { return number >= minimum && number < limit; });
 }
 
 Constraint also_as_fp32(Constraint constraint) {

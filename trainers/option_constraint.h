@@ -11,7 +11,8 @@ namespace terngrad {
 
 /// A test of an option's value and the words that say what passes it. Empty functions accept everything.
 struct Constraint {
-  std::string accepted;                                  // "one of 1, 2, 4"; completes "expected ..."
+  std::string accepted;                                  // "a number of at least 1"; completes "expected ..."
+  std::string accepted_integers = {};                    // the same for an option of integers, if it differs
   std::string value_name;                                // shown by --help, e.g. "1|2|4"; empty: by type
   std::function<bool(double)> accepts_number;            // for integers and doubles
   std::function<bool(const std::string&)> accepts_text;  // for strings

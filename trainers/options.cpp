@@ -4,16 +4,14 @@
 
 #include <algorithm>
 #include <boost/program_options.hpp>
-#include <charconv>
-#include <cmath>
 #include <limits>
 #include <numeric>
-#include <sstream>
 #include <type_traits>
 #include <utility>
 
 #include "kernels/errors.h"
-#include "trainers/atomic_file.h"
+#include "trainers/config_file.h"
+#include "trainers/read_number.h"
 
 namespace terngrad {
 namespace {
@@ -21,16 +19,8 @@ namespace {
 namespace po = boost::program_options;
 
 constexpr std::string_view kGeneralGroup = "General";
-constexpr unsigned kHelpColumns = 110;
 
 bool is_built_in(std::string_view name) { return name == "config" || name == "help" || name == "version"; }
-
-std::string_view trim(std::string_view text) {
-  constexpr std::string_view kBlanks = " \t\r";
-  const std::size_t begin = text.find_first_not_of(kBlanks);
-  if (begin == std::string_view::npos) return {};
-  return text.substr(begin, text.find_last_not_of(kBlanks) + 1 - begin);
-}
 
 template <class Number>
 std::string type_words() {
@@ -49,6 +39,8 @@ std::string scalar_text(const OptionScalar& scalar) {
       },
       scalar);
 }
+
+std::string expected(const std::string& words) { return ", expected " + words; }
 
 // Only long options, nothing guessed: "-1" is then a value and never an option.
 constexpr int kStyle = po::command_line_style::allow_long | po::command_line_style::long_allow_adjacent |
@@ -72,7 +64,8 @@ int edit_distance(std::string_view a, std::string_view b) {
 
 OptionSet::OptionSet(std::string usage) : usage_(std::move(usage)) {
   group(std::string(kGeneralGroup));
-  add("config", &config_file_, "read options from FILE: lines 'name = value'; the command line wins");
+  add("config", &config_files_,
+      "read options from FILE: lines 'name = value'; repeatable, a later file wins, and the command line over all");
   options_.back().value_name = "FILE";
   add_flag("help", &help_, "print this text and exit");
   options_.back().value_name.clear();
@@ -93,32 +86,30 @@ OptionSet::Option& OptionSet::declare(std::string name, std::string help, std::s
   return options_.emplace_back(std::move(option));
 }
 
-void OptionSet::finish_declaration(Option& option) { option.default_text = scalar_text(option.value()); }
-
 template <class Number>
 void OptionSet::add_number(std::string name, Number* target, std::string help, Constraint constraint) {
   const auto accepts = [check = constraint.accepts_number](Number number) {
     return !check || check(static_cast<double>(number));
   };
+  constexpr bool kIsInteger = !std::is_floating_point_v<Number>;
+  const std::string& words =
+      kIsInteger && !constraint.accepted_integers.empty() ? constraint.accepted_integers : constraint.accepted;
   TERNGRAD_REQUIRE(accepts(*target), "[OptionSet] the default ", *target, " of '", name, "' is not ",
                    constraint.accepted);
   Option& option =
       declare(std::move(name), std::move(help), constraint.value_name.empty() ? "N" : constraint.value_name);
-  option.assign = [=, words = constraint.accepted](const std::string& text) -> std::string {
-    Number number{};
-    const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
-    bool is_number = error == std::errc{} && end == text.data() + text.size();
-    if constexpr (std::is_floating_point_v<Number>) is_number = is_number && std::isfinite(number);
-    if (!is_number) return words.empty() ? type_words<Number>() : words;
-    if (!accepts(number)) return words;
-    *target = number;
+  option.assign = [=, words = words.empty() ? type_words<Number>() : words](const std::string& text) -> std::string {
+    const ReadNumber<Number> read = read_number<Number>(text);
+    if (!read.problem.empty()) return ": " + read.problem + "; expected " + words;
+    if (!read.number || !accepts(*read.number)) return expected(words);
+    *target = *read.number;
     return {};
   };
   option.value = [target]() -> OptionScalar {
     if constexpr (std::is_same_v<Number, std::int32_t>) return std::int64_t{*target};
     if constexpr (!std::is_same_v<Number, std::int32_t>) return *target;
   };
-  finish_declaration(option);
+  option.default_value = option.value();
 }
 
 void OptionSet::add(std::string name, std::int32_t* target, std::string help, Constraint constraint) {
@@ -140,12 +131,12 @@ void OptionSet::add(std::string name, std::string* target, std::string help, Con
   Option& option =
       declare(std::move(name), std::move(help), constraint.value_name.empty() ? "TEXT" : constraint.value_name);
   option.assign = [target, constraint = std::move(constraint)](const std::string& text) -> std::string {
-    if (constraint.accepts_text && !constraint.accepts_text(text)) return constraint.accepted;
+    if (constraint.accepts_text && !constraint.accepts_text(text)) return expected(constraint.accepted);
     *target = text;
     return {};
   };
   option.value = [target]() -> OptionScalar { return *target; };
-  finish_declaration(option);
+  option.default_value = option.value();
 }
 
 void OptionSet::add(std::string name, std::vector<std::string>* target, std::string help, Constraint constraint) {
@@ -153,25 +144,25 @@ void OptionSet::add(std::string name, std::vector<std::string>* target, std::str
       declare(std::move(name), std::move(help), constraint.value_name.empty() ? "TEXT" : constraint.value_name);
   option.is_repeatable = true;
   option.assign = [target, constraint = std::move(constraint)](const std::string& text) -> std::string {
-    if (constraint.accepts_text && !constraint.accepts_text(text)) return constraint.accepted;
+    if (constraint.accepts_text && !constraint.accepts_text(text)) return expected(constraint.accepted);
     target->push_back(text);
     return {};
   };
   option.value = [target]() -> OptionScalar { return *target; };
   option.clear = [target] { target->clear(); };
-  finish_declaration(option);
+  option.default_value = option.value();
 }
 
 void OptionSet::add_flag(std::string name, bool* target, std::string help) {
   Option& option = declare(std::move(name), std::move(help), "[=true|false]");
   option.is_flag = true;
   option.assign = [target](const std::string& text) -> std::string {
-    if (text != "true" && text != "false") return "true or false";
+    if (text != "true" && text != "false") return expected("true or false");
     *target = text == "true";
     return {};
   };
   option.value = [target]() -> OptionScalar { return *target; };
-  finish_declaration(option);
+  option.default_value = option.value();
 }
 
 void OptionSet::alias(std::string alias, std::string name) {
@@ -195,6 +186,12 @@ const OptionSet::Option* OptionSet::find(std::string_view name) const {
 
 OptionSet::Option* OptionSet::find(std::string_view name) {
   return const_cast<Option*>(std::as_const(*this).find(name));
+}
+
+const OptionSet::Option& OptionSet::declared(std::string_view name) const {
+  const Option* option = find(name);
+  TERNGRAD_REQUIRE(option != nullptr, "[OptionSet] no option '", name, "'");
+  return *option;
 }
 
 std::string OptionSet::nearest(std::string_view name) const {
@@ -275,28 +272,21 @@ std::vector<OptionSet::Given> OptionSet::read_command_line(int argc, const char*
 }
 
 std::vector<OptionSet::Given> OptionSet::read_config_file(const std::string& path) const {
-  std::string text;
+  std::vector<ConfigLine> lines;
   try {
-    text = read_file_text(path);
+    lines = read_config_lines(path);
   } catch (const DataError& error) {
     TERNGRAD_THROW(UsageError, "--config: ", error.what());
   }
   std::vector<Given> all;
-  std::istringstream lines(text);
-  std::string line;
-  for (int number = 1; std::getline(lines, line); ++number) {
-    const std::string_view content = trim(line);
-    if (content.empty() || content[0] == '#') continue;
-    const std::size_t equals = content.find('=');
-    Given given;
-    given.name = trim(content.substr(0, equals));
-    const bool has_value = equals != std::string_view::npos;
-    given.value = has_value ? trim(content.substr(equals + 1)) : "true";
-    given.place = fmt::format("{}:{}: {}", path, number, given.name);
+  for (const ConfigLine& line : lines) {
+    Given given{.name = line.name,
+                .value = line.has_value ? line.value : "true",
+                .place = fmt::format("{}:{}: {}", path, line.number, line.name)};
     const Option* option = find(given.name);
     if (option == nullptr) refuse_unknown(given, "");
     if (is_built_in(option->name)) TERNGRAD_THROW(UsageError, given.place, ": belongs on the command line");
-    if (!has_value && !option->is_flag) {
+    if (!line.has_value && !option->is_flag) {
       TERNGRAD_THROW(UsageError, given.place, ": needs a value, as in ", given.name, " = VALUE");
     }
     all.push_back(std::move(given));
@@ -304,96 +294,109 @@ std::vector<OptionSet::Given> OptionSet::read_config_file(const std::string& pat
   return all;
 }
 
-void OptionSet::apply(const std::vector<Given>& given) {
+void OptionSet::apply(const std::vector<Given>& given, Repeated repeated) {
   std::vector<const Option*> seen;
   for (const Given& each : given) {
     Option& option = *find(each.name);
     const bool is_repeated = std::ranges::find(seen, &option) != seen.end();
-    if (is_repeated && !option.is_repeatable) {
-      TERNGRAD_THROW(UsageError, each.place, ": given twice, the second time with '", each.value, "'; expected once");
+    if (is_repeated && !option.is_repeatable && repeated == Repeated::kRefused) {
+      TERNGRAD_THROW(UsageError, each.place, ": given twice in this file, the second time with '", each.value,
+                     "'; expected once");
     }
     if (!is_repeated && option.clear) option.clear();
     seen.push_back(&option);
-    const std::string expected = option.assign(each.value);
-    if (!expected.empty()) {
-      TERNGRAD_THROW(UsageError, each.place, ": '", each.value, "' is refused, expected ", expected);
-    }
-    option.set_by_user = true;
+    const std::string refusal = option.assign(each.value);
+    if (!refusal.empty()) TERNGRAD_THROW(UsageError, each.place, ": '", each.value, "' is refused", refusal);
+    option.given = option.value();
   }
 }
 
 ParseResult OptionSet::parse(int argc, const char* const* argv) {
   ParseResult result;
   const std::vector<Given> command_line = read_command_line(argc, argv, result);
-  apply(command_line);
-  if (!config_file_.empty()) {
-    // The file second because its name comes from the command line, which then overrides what the file set.
-    apply(read_config_file(config_file_));
-    apply(command_line);
+  apply(command_line, Repeated::kLastCounts);
+  if (!config_files_.empty()) {
+    // The files second because their names come from the command line, which then overrides what they set.
+    for (const std::string& path : config_files_) apply(read_config_file(path), Repeated::kRefused);
+    apply(command_line, Repeated::kLastCounts);
   }
   result.help_requested = result.help_requested || help_;
   result.version_requested = version_;
   return result;
 }
 
-bool OptionSet::was_set(std::string_view name) const {
-  const Option* option = find(name);
-  TERNGRAD_REQUIRE(option != nullptr, "[OptionSet] no option '", name, "'");
-  return option->set_by_user;
+bool OptionSet::was_set(std::string_view name) const { return declared(name).given.has_value(); }
+
+bool OptionSet::was_changed(std::string_view name) const {
+  const Option& option = declared(name);
+  return option.given && *option.given != option.default_value;
 }
 
 void OptionSet::set_default(std::string_view name, const std::string& value) {
   Option* option = find(name);
   TERNGRAD_REQUIRE(option != nullptr && !option->is_repeatable, "[OptionSet] no single-valued option '", name, "'");
   const std::string user_text = scalar_text(option->value());
-  const std::string expected = option->assign(value);
-  TERNGRAD_REQUIRE(expected.empty(), "[OptionSet] the default '", value, "' of '", name, "' is not ", expected);
-  option->default_text = value;
-  if (option->set_by_user) option->assign(user_text);
+  const std::string refusal = option->assign(value);
+  TERNGRAD_REQUIRE(refusal.empty(), "[OptionSet] the default '", value, "' of '", name, "' is refused", refusal);
+  option->default_value = option->value();
+  if (option->given) option->assign(user_text);
 }
 
-std::string OptionSet::help() const {
-  std::vector<std::string> captions;
+HelpEntry OptionSet::help_entry(const Option& option) const {
+  HelpEntry entry{.name = "--" + option.name, .description = option.help};
+  if (option.name == "help") entry.name = "-h, --help";
+  for (const auto& [other_name, real_name] : aliases_) {
+    if (real_name == option.name) entry.description += fmt::format(" (also --{})", other_name);
+  }
+  if (!option.value_name.empty()) entry.name += " " + option.value_name;
+  if (is_built_in(option.name)) return entry;
+  const std::string default_text = scalar_text(option.default_value);
+  const char* const nothing = option.is_repeatable ? "none" : "''";
+  entry.name += fmt::format(" (={})", default_text.empty() ? nothing : default_text);
+  return entry;
+}
+
+std::string OptionSet::help(int width) const {
+  std::vector<HelpSection> sections;
+  HelpSection general{std::string(kGeneralGroup), {}};
   for (const Option& option : options_) {
-    if (std::ranges::find(captions, option.group) == captions.end()) captions.push_back(option.group);
-  }
-  std::rotate(captions.begin(), std::find(captions.begin(), captions.end(), kGeneralGroup) + 1, captions.end());
-  std::ostringstream text;
-  text << usage_ << "\n";
-  for (const std::string& caption : captions) {
-    po::options_description section(caption, kHelpColumns, kHelpColumns / 2);
-    for (const Option& option : options_) {
-      if (option.group != caption) continue;
-      if (option.value_name.empty()) {  // --help and --version take none
-        section.add_options()(option.name.c_str(), option.help.c_str());
-        continue;
-      }
-      auto* value = po::value<std::string>()->value_name(option.value_name);
-      const std::string shown = option.default_text.empty() ? "''" : option.default_text;
-      if (!is_built_in(option.name)) value->default_value("", option.is_repeatable && shown == "''" ? "none" : shown);
-      std::string names = option.name;
-      std::string help = option.help;
-      for (const auto& [other_name, real_name] : aliases_) {
-        if (real_name == option.name) help += fmt::format(" (also --{})", other_name);
-      }
-      section.add_options()(names.c_str(), value, help.c_str());
+    HelpSection* section = &general;
+    if (option.group != kGeneralGroup) {
+      const auto found = std::ranges::find(sections, option.group, &HelpSection::caption);
+      section = found != sections.end() ? &*found : &sections.emplace_back(HelpSection{option.group, {}});
     }
-    text << "\n" << section;
+    section->entries.push_back(help_entry(option));
   }
-  return text.str();
+  sections.push_back(std::move(general));
+  std::string text;
+  for (const std::string& line : wrap(usage_, width)) text += line + "\n";
+  return text + format_help(sections, width);
 }
 
 std::vector<OptionValue> OptionSet::values() const {
   std::vector<OptionValue> all;
   for (const Option& option : options_) {
-    if (!is_built_in(option.name)) all.push_back({option.name, option.value(), option.set_by_user});
+    if (!is_built_in(option.name)) all.push_back({option.name, option.value(), option.given.has_value()});
   }
   return all;
 }
 
+void OptionSet::throw_without_effect(std::string_view name, const std::string& reason) const {
+  const Option& option = declared(name);
+  const std::string value = option.given ? scalar_text(*option.given) : "";
+  const std::string default_text = scalar_text(option.default_value);
+  TERNGRAD_THROW(UsageError, "--", name, option.is_flag ? "=" : " ", value, ": has no effect here; ", reason,
+                 default_text.empty() ? "" : "; accepted here: " + default_text + ", its default");
+}
+
 void refuse_unused(const OptionSet& options, std::initializer_list<const char*> names, const std::string& needs) {
+  refuse_without_effect(options, names, "it needs " + needs);
+}
+
+void refuse_without_effect(const OptionSet& options, std::initializer_list<const char*> names,
+                           const std::string& reason) {
   for (const char* name : names) {
-    if (options.was_set(name)) TERNGRAD_THROW(UsageError, "--", name, ": has no effect here; it needs ", needs);
+    if (options.was_changed(name)) options.throw_without_effect(name, reason);
   }
 }
 

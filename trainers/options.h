@@ -4,12 +4,14 @@
 #include <cstdint>
 #include <functional>
 #include <initializer_list>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <utility>
 #include <variant>
 #include <vector>
 
+#include "trainers/help_text.h"
 #include "trainers/option_constraint.h"
 
 namespace terngrad {
@@ -39,9 +41,11 @@ struct ParseResult {
 ///   const ParseResult result = options.parse(argc, argv);
 ///
 /// Syntax: `--name value` or `--name=value`, names in full; a flag is bare, `=true` or `=false`; `-h` is `--help`.
-/// `--config FILE` reads lines `name = value` with the same names (bare names for flags, `#` begins a comment line);
-/// what the command line sets wins. Numbers are decimal, read in full and finite. An option may be given once in each
-/// place, one over a vector any number of times. --config, --help and --version are declared by the constructor.
+/// `--config FILE` reads lines `name = value` with the same names (bare names for flags, `#` begins a comment line).
+/// Numbers are decimal, read in full and finite. Of an option that a command line gives several times the last value
+/// counts, though each must be one that is accepted; one over a vector collects them. What a file says counts less than
+/// a later file, and than the command line; twice in one file is a mistake. --config, --help and --version are declared
+/// by the constructor.
 class OptionSet {
  public:
   /// @param usage  the first lines of --help
@@ -72,20 +76,25 @@ class OptionSet {
   /// Parses a command line, argv[0] being the program. Nothing wins over an error: a bad option next to --help is still
   /// refused.
   /// @throws UsageError of one line that names the option, the value and what would be accepted: for an option that is
-  /// unknown (with the nearest known name), repeated or without value, a value that is refused, or an argument that is
-  /// no option; in a file with its name and line. Variables may then be partly filled
+  /// unknown (with the nearest known name), without value or repeated in a file, a value that is refused, or an
+  /// argument that is no option; in a file with its name and line. Variables may then be partly filled
   ParseResult parse(int argc, const char* const* argv);
 
   /// True if the user set the option. @throws InvalidArgument if it is not declared
   bool was_set(std::string_view name) const;
+  /// True if the user set the option to another value than its default. The default is an option's neutral value: where
+  /// the option has no effect, it is as good as not given. @throws InvalidArgument if it is not declared
+  bool was_changed(std::string_view name) const;
   /// Replaces the default, for defaults that depend on another option: --help and values() show it, and the variable
   /// gets it unless the user set the option. @throws InvalidArgument if the option would not accept it
   void set_default(std::string_view name, const std::string& value);
 
-  /// The text of --help: groups of options with defaults and accepted values.
-  std::string help() const;
+  /// The text of --help: groups of options with defaults and accepted values. @param width  characters in a line
+  std::string help(int width = 80) const;
   /// Every option but --config, --help and --version, in order of declaration.
   std::vector<OptionValue> values() const;
+  /// Throws UsageError that the option, which the user set, has no effect here. @param reason  why, and what would help
+  [[noreturn]] void throw_without_effect(std::string_view name, const std::string& reason) const;
 
  private:
   struct Option {
@@ -93,11 +102,11 @@ class OptionSet {
     std::string group;
     std::string help;
     std::string value_name;
-    std::string default_text;
+    OptionScalar default_value;
+    std::optional<OptionScalar> given;  // by the user; a command may change the variable
     bool is_flag = false;
     bool is_repeatable = false;
-    bool set_by_user = false;
-    // Parses and stores a value; returns what was expected instead if it is refused.
+    // Parses and stores a value; returns what follows "'value' is refused" if it is, e.g. ", expected true or false".
     std::function<std::string(const std::string& text)> assign;
     std::function<OptionScalar()> value;
     std::function<void()> clear;  // of a repeatable option: before the user's first value
@@ -107,22 +116,24 @@ class OptionSet {
     std::string value;  // "true" for a bare flag
     std::string place;  // "--name" or "FILE:12: name": begins each message about it
   };
+  enum class Repeated { kLastCounts, kRefused };
 
   template <class Number>
   void add_number(std::string name, Number* target, std::string help, Constraint constraint);
   Option& declare(std::string name, std::string help, std::string value_name);
-  void finish_declaration(Option& option);
+  const Option& declared(std::string_view name) const;
   const Option* find(std::string_view name) const;
   Option* find(std::string_view name);
   std::string nearest(std::string_view name) const;
   [[noreturn]] void refuse_unknown(const Given& given, std::string_view prefix) const;
   std::vector<Given> read_command_line(int argc, const char* const* argv, ParseResult& result) const;
   std::vector<Given> read_config_file(const std::string& path) const;
-  void apply(const std::vector<Given>& given);
+  void apply(const std::vector<Given>& given, Repeated repeated);
+  HelpEntry help_entry(const Option& option) const;
 
   std::string usage_;
   std::string current_group_ = "Options";
-  std::string config_file_;
+  std::vector<std::string> config_files_;
   bool help_ = false;
   bool version_ = false;
   std::vector<Option> options_;
@@ -130,9 +141,12 @@ class OptionSet {
   std::vector<std::pair<std::string, std::string>> refused_;  // name, reason
 };
 
-/// Refuses options that the user set and this run would not look at.
-/// @param needs  what they need to have an effect. @throws UsageError naming the first of them
+/// Refuses options that this run does not look at and that the user changed (was_changed).
+/// @param needs  what they need to have an effect. @throws UsageError naming the first of them, its value and default
 void refuse_unused(const OptionSet& options, std::initializer_list<const char*> names, const std::string& needs);
+/// The same. @param reason  why they have none
+void refuse_without_effect(const OptionSet& options, std::initializer_list<const char*> names,
+                           const std::string& reason);
 
 /// The number of insertions, deletions and replacements of characters that turn `a` into `b` (Levenshtein distance).
 int edit_distance(std::string_view a, std::string_view b);

@@ -1,7 +1,6 @@
 #include "trainers/progress.h"
 
 #include <fmt/format.h>
-#include <sys/ioctl.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -9,6 +8,9 @@
 #include <cmath>
 #include <cstdlib>
 #include <vector>
+
+#include "trainers/printable.h"
+#include "trainers/terminal_width.h"
 
 namespace terngrad {
 namespace {
@@ -53,12 +55,6 @@ std::string join(const std::vector<Part>& parts) {
   std::string line;
   for (const Part& part : parts) line += (line.empty() ? "" : " ") + part.text;
   return line;
-}
-
-int terminal_width(std::FILE* stream) {
-  struct winsize size = {};
-  if (::ioctl(::fileno(stream), TIOCGWINSZ, &size) != 0 || size.ws_col == 0) return kDefaultWidth;
-  return size.ws_col;
 }
 
 }  // namespace
@@ -113,7 +109,7 @@ void ProgressDisplay::update(const ProgressState& state) {
 
 void ProgressDisplay::draw() {
   // One column stays free: a full line would make many terminals wrap. \x1b[K clears what a longer line left.
-  const std::string line = format_progress(shown_, std::max(1, terminal_width(stream_) - 1));
+  const std::string line = format_progress(shown_, std::max(1, terminal_width(stream_).value_or(kDefaultWidth) - 1));
   std::fprintf(stream_, "\r%s\x1b[K", line.c_str());
   std::fflush(stream_);
   line_is_open_ = true;
@@ -128,7 +124,7 @@ void ProgressDisplay::log(const ProgressState& state) {
 void ProgressDisplay::message(std::string_view text) {
   if (mode_ == Mode::kSilent) return;
   if (line_is_open_) std::fputs("\r\x1b[K", stream_);
-  std::fprintf(stream_, "%.*s\n", static_cast<int>(text.size()), text.data());
+  std::fprintf(stream_, "%s\n", printable(text).c_str());
   std::fflush(stream_);
   if (line_is_open_) draw();
 }

@@ -7,6 +7,7 @@
 
 #include "compress/codec_registry.h"
 #include "datasets/dataset.h"
+#include "kernels/aggregate.h"
 #include "kernels/device.h"
 #include "kernels/errors.h"
 #include "nets/net.h"
@@ -192,7 +193,8 @@ void declare_train_options(OptionSet& options, TrainOptions& o) {
               also_as_fp32(number_where("above 0, at most 1", [](double p) { return p > 0 && p <= 1; })));
   options.group("Workers and exchange");
   options.add("num_nodes", &o.num_nodes,
-              "workers, emulated or spread over the processes of a launch; divides --batch_size", at_least(1));
+              "workers, emulated or spread over the processes of a launch; divides --batch_size",
+              in_range(1, kMaxSummedWorkers));
   options.add("strategy", &o.strategy,
               "simple: one worker, nothing exchanged; replicated: synchronous all-reduce; ps: "
               "synchronous parameter server; async: parameter server that applies each worker's gradient on arrival",
@@ -253,7 +255,7 @@ void declare_train_options(OptionSet& options, TrainOptions& o) {
               one_of(with_auto_and_fp16(codec_names())));
   options.add("codec_for", &o.codec_for, "PATTERN=CODEC for tensors by name (* and ?); repeatable, first match wins");
   options.add("clip_factor", &o.clip_factor, "clip at this many standard deviations; 0: no clipping", at_least(0));
-  options.add("scaler", &o.scaler, "with clipping: paper is min(max|g|, c sigma), original is c sigma",
+  options.add("scaler", &o.scaler, "with clipping: paper is min(max|g|, c sigma), original is c sigma: 0 for a tensor of one element, for ever",
               one_of({"paper", "original"}));
   options.add("scaler_sharing", &o.scaler_sharing, "how workers' scalers combine (mean is biased)",
               one_of({"max", "mean", "none"}));
@@ -268,10 +270,11 @@ void declare_train_options(OptionSet& options, TrainOptions& o) {
   options.add("size_to_binarize", &o.size_to_binarize, "tensors with fewer elements travel as fp32", at_least(0));
   options.add_flag("quantize_logits", &o.quantize_logits,
                    "compress the logits' weights and biases too, else they travel as fp32");
-  options.add("floating_grad_epoch", &o.floating_grad_epoch,
-              "the last of every this many epochs exchanges fp32 gradients; 0: none does",
-              number_where("0, or a number of at least 2 (1 would make every epoch floating, which is --grad_bits 32)",
-                           [](double n) { return n == 0 || n >= 2; }));
+  options.add(
+      "floating_grad_epoch", &o.floating_grad_epoch,
+      "the last of every this many epochs exchanges fp32 gradients; 0: none does",
+      number_where("0, or an integer of at least 2 (1 would make every epoch floating, which is --grad_bits 32)",
+                   [](double n) { return n == 0 || n >= 2; }));
   options.group("Reports");
   options.add("log_steps", &o.log_steps, "steps per line of metrics and log", at_least(1));
   options.add_flag("profile", &o.profile, "print at the end how the time of a step is split");

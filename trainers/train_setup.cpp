@@ -288,6 +288,12 @@ std::uint64_t make_async(const TrainOptions& o, const TrainPlace& place, const s
   return async.plan_fingerprint;
 }
 
+void add_note_on_scalers(const TrainOptions& o, TrainSetup& setup) {
+  if (setup.trainer == nullptr) return;  // a rank of --strategy async that only computes
+  std::string note = note_on_scalers(o, setup.trainer->net().layout());
+  if (!note.empty()) setup.notes.push_back(std::move(note));
+}
+
 /// --exchange_timeout, which is for several processes or GPUs.
 double gpu_timeout(const TrainOptions& o, const TrainPlace& place) {
   return place.communicator->size() > 1 || place.devices.gpus.size() > 1 ? o.exchange_timeout : 0;
@@ -350,6 +356,7 @@ TrainSetup make_train_setup(const TrainOptions& o, const TrainPlace& place) {
   if (is_async(o)) {
     plan_fingerprint = make_async(o, place, data.dataset, schedule, options, setup);
     setup.state = checkpoint_state(o, setup.devices, data, plan_fingerprint);
+    add_note_on_scalers(o, setup);
     return setup;
   }
   const WorkerGroup workers = make_worker_group(o.num_nodes, place.communicator, o.num_servers);
@@ -367,6 +374,7 @@ TrainSetup make_train_setup(const TrainOptions& o, const TrainPlace& place) {
     }
   }
   setup.state = checkpoint_state(o, setup.devices, data, plan_fingerprint);
+  add_note_on_scalers(o, setup);
   return setup;
 }
 

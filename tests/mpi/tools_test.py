@@ -128,9 +128,9 @@ class Advise(Tool):
         self.assertIn("5 workers in 2 processes", out)
 
     def test_a_measured_link_is_not_given(self):
-        self.assertIn("--bandwidth_mbit: has no effect here; the link between the 2 processes",
+        self.assertIn("--bandwidth_mbit 100: has no effect here; the link between the 2 processes",
                       self.refused(2, self.NAME, "--bandwidth_mbit", "100"))
-        self.assertIn("--latency_us: has no effect here", self.refused(2, self.NAME, "--latency_us", "5"))
+        self.assertIn("--latency_us 5: has no effect here", self.refused(2, self.NAME, "--latency_us", "5"))
 
 
 class Profile(Tool):

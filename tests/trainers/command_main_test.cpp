@@ -52,6 +52,11 @@ TEST(CommandMain, OtherErrorsExit1InOneLine) {
   EXPECT_EQ(outcome_of([](int, char**) -> int { throw 3; }).exit_code, kExitFailure);
 }
 
+TEST(CommandMain, ErrorsHoldNothingThatATerminalActsOn) {
+  const Outcome outcome = outcome_of([](int, char**) -> int { throw DataError("'\x1b[2J\xff\nö'"); });
+  EXPECT_EQ(outcome.stderr_text, "terngrad_train: error: '\\x1b[2J\\xff ö'\n");
+}
+
 // Ends the process with the exit code of a command whose output goes to a full disk.
 [[noreturn]] void run_with_full_stdout() {
   if (std::freopen("/dev/full", "w", stdout) == nullptr) std::_Exit(99);

@@ -85,7 +85,7 @@ TEST(CompressionOptionChecks, OptionsOfTernaryNeedIt) {
   for (const char* bits : {"16", "32"}) {
     for (const auto& [name, value] : of_ternary) {
       EXPECT_THAT(refuse({"--num_nodes", "2", "--grad_bits", bits, "--" + name, value}),
-                  AllOf(HasSubstr("--" + name + ":"), HasSubstr("ternary (--grad_bits 1)")));
+                  AllOf(HasSubstr("--" + name + " " + value + ":"), HasSubstr("ternary (--grad_bits 1)")));
     }
   }
 }
@@ -139,6 +139,28 @@ TEST(CompressionOptionChecks, CodecThatNoTensorUsesIsRefused) {
   EXPECT_NO_THROW(check({"--grad_bits", "1", "--size_to_binarize", "100"}));
   EXPECT_NO_THROW(check({"--grad_bits", "1", "--quantize_logits", "--codec_for", "fc*=bf16"}));
   EXPECT_NO_THROW(check({"--codec_for", "*=ternary"}));
+}
+
+TEST(CompressionOptionChecks, ScalersOfOneElementAreNoted) {
+  Layout layout;
+  layout.add("fc/weights", {100});
+  layout.add("fc/gain", {1});
+  layout.add("fc/biases", {65});
+  const auto note = [&](std::vector<std::string> arguments) {
+    for (const char* word : {"--grad_bits", "1", "--clip_factor", "2.5"}) arguments.emplace_back(word);
+    return note_on_scalers(accept(arguments), layout);
+  };
+  EXPECT_THAT(note({"--scaler", "original"}), AllOf(HasSubstr("--scaler original"), HasSubstr("in fc/gain;")));
+  EXPECT_THAT(note({"--scaler", "original", "--scaler_scope", "block", "--block_size", "64"}),
+              HasSubstr("in fc/gain, fc/biases;"));
+  for (const std::vector<std::string>& arguments :
+       std::vector<std::vector<std::string>>{{"--scaler", "paper"},
+                                             {"--scaler", "original", "--scaler_scope", "model"},
+                                             {"--scaler", "original", "--codec_for", "*/gain=fp32"},
+                                             {"--scaler", "original", "--size_to_binarize", "2"}}) {
+    EXPECT_EQ(note(arguments), "") << ::testing::PrintToString(arguments);
+  }
+  EXPECT_EQ(note_on_scalers(accept({}), layout), "");
 }
 
 }  // namespace

@@ -31,6 +31,7 @@ TEST(OptionConstraint, RangesHaveTheEndsTheySay) {
   EXPECT_TRUE(from_up_to(0, 1).accepts_number(0));
   EXPECT_FALSE(from_up_to(0, 1).accepts_number(1));
   EXPECT_EQ(in_range(0, 0.5).accepted, "a number from 0 to 0.5");
+  EXPECT_EQ(in_range(0, 5).accepted_integers, "an integer from 0 to 5");
 }
 
 TEST(OptionConstraint, OwnTests) {

@@ -56,7 +56,7 @@ TEST(TrainOptionChecks, OptionsWithoutEffectAreRefused) {
       {{"--learning_rate_decay_type", "fixed", "--learning_rate_decay_factor", "0.5"},
        {"--learning_rate_decay_factor", "--learning_rate_decay_type exponential"}},
       {{"--num_servers", "1"}, {"--num_servers", "--strategy ps"}},
-      {{"--pull", "gradient", "--num_nodes", "2"}, {"--pull", "--strategy ps"}},
+      {{"--pull", "parameters", "--num_nodes", "2"}, {"--pull", "--strategy ps"}},
       {{"--exchange", "all_gather"}, {"--exchange", "--strategy replicated"}},
       {{"--return_codec", "bf16"}, {"--return_codec", "--strategy replicated"}},
       {{"--num_nodes", "2", "--exchange", "vendor", "--overlap", "on"}, {"--overlap on", "other than vendor"}},
@@ -71,6 +71,22 @@ TEST(TrainOptionChecks, OptionsWithoutEffectAreRefused) {
       {{"--num_nodes", "2", "--clip_by_global_norm", "1", "--overlap", "on"},
        {"--overlap on", "--clip_by_global_norm", "auto, off"}},
   });
+}
+
+TEST(TrainOptionChecks, OptionsWithoutEffectMayHaveTheirDefault) {
+  expect_accepted({
+      {"--optimizer", "gd", "--momentum", "0.9", "--num_epochs_per_decay", "20"},
+      {"--num_gpus", "0", "--math", "tf32", "--device", "cpu"},
+      {"--num_servers", "0", "--pull", "gradient", "--max_staleness", "-1", "--async_scale", "0"},
+      {"--grad_bits", "32", "--clip_factor", "0", "--scaler", "paper", "--block_size", "32768", "--ternary_format",
+       "t2"},
+      {"--exchange", "auto", "--return_codec", "fp32", "--scaler_sharing", "max", "--bucket_mb", "0"},
+      {"--benchmark_mode", "--eval_steps", "0", "--tensorboard=false", "--histogram_steps", "1000"},
+      {"--dropout_keep_prob", "0.5", "--fine_tune=false"},
+  });
+  // Accepted is the default alone.
+  EXPECT_THAT(refuse({"--grad_bits", "32", "--clip_factor", "2.5"}),
+              AllOf(HasSubstr("--clip_factor 2.5:"), HasSubstr("accepted here: 0, its default")));
 }
 
 TEST(TrainOptionChecks, CombinationsThatMakeSenseAreAccepted) {
@@ -101,12 +117,15 @@ TEST(TrainOptionChecks, ALaunchThatTheyDoNotFitIsRefused) {
   };
   EXPECT_THAT(refused({"--num_nodes", "3"}, 4), AllOf(HasSubstr("--num_nodes 3"), HasSubstr("accepted: 4 or more")));
   EXPECT_THAT(refused({"--exchange_timeout", "4"}, 1), HasSubstr("--exchange_timeout"));
-  EXPECT_NO_THROW({
+  const std::vector<std::vector<std::string>> accepted = {
+      {"--exchange_timeout", "4", "--num_gpus", "2"},
+      {"--exchange_timeout", "600", "--check_replicas", "0", "--num_servers", "0", "--data_shares=false"}};
+  for (const std::vector<std::string>& arguments : accepted) {
     TrainOptions o;
     OptionSet options("test");
-    parse(options, o, {"--exchange_timeout", "4", "--num_gpus", "2"});
-    check_launch(options, o, 1);
-  });
+    parse(options, o, arguments);
+    EXPECT_NO_THROW(check_launch(options, o, 1));
+  }
   const auto refused_servers = [&](const char* number, int num_processes) {
     return refused({"--strategy", "ps", "--num_nodes", "2", "--num_servers", number}, num_processes);
   };
