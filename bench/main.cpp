@@ -11,6 +11,9 @@
 #include "bench/subjects.h"
 #include "kernels/cpu/simd.h"
 #include "kernels/device.h"
+#ifdef TERNGRAD_BENCH_TRAINERS
+#include "trainers/build_info.h"
+#endif
 #include "version.h"
 
 namespace {
@@ -30,7 +33,11 @@ int print_gpu() {
 int main(int argc, char** argv) {
   for (int i = 1; i < argc; ++i) {
     if (std::strcmp(argv[i], "--version") == 0) {
+#ifdef TERNGRAD_BENCH_TRAINERS
+      std::fputs(terngrad::version_text("terngrad_bench").c_str(), stdout);
+#else
       std::printf("terngrad_bench %s (%s)\n", terngrad::kVersion, terngrad::kCommit);
+#endif
       return 0;
     }
     if (std::strcmp(argv[i], "--gpu") == 0) return print_gpu();

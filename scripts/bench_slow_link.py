@@ -288,7 +288,7 @@ def launch(row):
 def settings_of(options):
     """What rows of one result have in common."""
     version = subprocess.run([str(options.programs / "terngrad_train"), "--version"], capture_output=True, text=True, check=True)
-    return {"version": version.stdout.strip(), "steps": options.steps, "seconds": options.seconds}
+    return {"version": version.stdout.splitlines()[0], "steps": options.steps, "seconds": options.seconds}
 
 
 def machine():

@@ -7,7 +7,8 @@ usage() {
   cat <<'TEXT'
 Usage: scripts/bundle.sh [OPTION...] OUT_DIR [BUILD_DIR]
 
-Makes OUT_DIR, which must not exist or be empty, from the build in BUILD_DIR (default: build/release):
+Makes OUT_DIR, which must not exist or be empty, from the build in BUILD_DIR (default: build/release; if it has no tests
+and build/ci does, build/ci):
 
   OUT_DIR/run PROGRAM ARGUMENT...  runs a program with the bundle's libraries
   OUT_DIR/scripts/gpu_check.sh     checks programs and measures kernels on a machine with a GPU
@@ -66,6 +67,8 @@ fi
 source=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
 out=$1
 build=${2-$source/build/release}
+# The preset release leaves tests out.
+if (($# == 1)) && [[ ! -x $build/bin/kernels_test && -x $source/build/ci/bin/kernels_test ]]; then build=$source/build/ci; fi
 if [[ ! -d $build/bin ]]; then refuse "BUILD_DIR '$build': has no bin/; build there first, or name another folder"; fi
 if [[ -e $out && (! -d $out || -n $(ls -A "$out")) ]]; then refuse "OUT_DIR '$out': exists and is no empty folder"; fi
 for tool in ldd readelf; do
@@ -143,12 +146,13 @@ needed_glibc() {
 compilers() { readelf -p .comment "${programs[@]}" | sed -nE 's,^ *\[[^]]*\] +,,p' | sort -u | paste -sd ';'; }
 nvcc_version() { sed -nE 's,^set\(CMAKE_CUDA_COMPILER_VERSION "(.+)"\),nvcc \1,p' "$build"/CMakeFiles/*/CMakeCUDACompiler.cmake 2>/dev/null; }
 cached() { sed -nE "s,^$1:[A-Z]+=,,p" "$build/CMakeCache.txt" 2>/dev/null; }
-# --version of any program, from inside the bundle.
+# The first line of --version of any program, from inside the bundle.
 version() {
-  local name
+  local name said
   for name in terngrad_bench terngrad_train terngrad_eval; do
-    if [[ -x $out/bin/$name ]]; then
-      "$out/run" "$name" --version && return
+    if [[ -x $out/bin/$name ]] && said=$("$out/run" "$name" --version); then
+      echo "${said%%$'\n'*}"
+      return
     fi
   done
   echo unknown

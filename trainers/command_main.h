@@ -18,8 +18,8 @@ void print_error(const char* command, std::string message);
 /// Runs a command: calls run(argc, argv) and returns its result, or, if it throws, prints one line
 /// "<name>: error: <message>" to stderr and returns kExitUsage for a UsageError and kExitFailure for anything else.
 /// Output that could not be written to stdout (a full disk) is a failure too, unless its reader has left (a pipe to
-/// head, a closed terminal). SIGPIPE and SIGXFSZ are ignored: a write to a pipe without a reader or beyond the file-size
-/// limit fails as a write.
+/// head, a closed terminal). SIGPIPE and SIGXFSZ are ignored: a write to a pipe without a reader or beyond the
+/// file-size limit fails as a write.
 ///
 /// A program is this with program_main.
 int command_main(const char* name, int argc, char** argv, const std::function<int(int argc, char** argv)>& run);

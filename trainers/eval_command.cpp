@@ -21,6 +21,7 @@
 #include "datasets/first_examples.h"
 #include "kernels/buffer.h"
 #include "kernels/errors.h"
+#include "trainers/build_info.h"
 #include "trainers/checkpoint.h"
 #include "trainers/command_main.h"
 #include "trainers/data_fingerprint.h"
@@ -33,7 +34,6 @@
 #include "trainers/stop_signal.h"
 #include "trainers/terminal_width.h"
 #include "trainers/train_setup.h"
-#include "version.h"
 
 namespace terngrad {
 namespace {
@@ -327,7 +327,7 @@ int run_eval(int argc, char** argv) {
     return 0;
   }
   if (parsed.version_requested) {
-    std::cout << "terngrad_eval " << kVersion << " (" << kCommit << ")\n";
+    std::cout << version_text("terngrad_eval");
     return 0;
   }
   check(options, o);

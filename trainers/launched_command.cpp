@@ -6,10 +6,10 @@
 
 #include "kernels/device.h"
 #include "kernels/errors.h"
+#include "trainers/build_info.h"
 #include "trainers/command_main.h"
 #include "trainers/rank_options.h"
 #include "trainers/terminal_width.h"
-#include "version.h"
 
 namespace terngrad {
 namespace {
@@ -30,7 +30,7 @@ bool answer_questions(const char* name, const OptionSet& options, const ParseRes
   if (parsed.help_requested) {
     std::cout << options.help(text_width(stdout));
   } else {
-    std::cout << name << " " << kVersion << " (" << kCommit << ")\n";
+    std::cout << version_text(name);
   }
   return true;
 }

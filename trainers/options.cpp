@@ -69,7 +69,7 @@ OptionSet::OptionSet(std::string usage) : usage_(std::move(usage)) {
   options_.back().value_name = "FILE";
   add_flag("help", &help_, "print this text and exit");
   options_.back().value_name.clear();
-  add_flag("version", &version_, "print the version and exit");
+  add_flag("version", &version_, "print the version and what is built in, and exit");
   options_.back().value_name.clear();
   group("Options");
 }

@@ -255,8 +255,10 @@ void declare_train_options(OptionSet& options, TrainOptions& o) {
               one_of(with_auto_and_fp16(codec_names())));
   options.add("codec_for", &o.codec_for, "PATTERN=CODEC for tensors by name (* and ?); repeatable, first match wins");
   options.add("clip_factor", &o.clip_factor, "clip at this many standard deviations; 0: no clipping", at_least(0));
-  options.add("scaler", &o.scaler, "with clipping: paper is min(max|g|, c sigma), original is c sigma: 0 for a tensor of one element, for ever",
-              one_of({"paper", "original"}));
+  options.add(
+      "scaler", &o.scaler,
+      "with clipping: paper is min(max|g|, c sigma), original is c sigma: 0 for a tensor of one element, for ever",
+      one_of({"paper", "original"}));
   options.add("scaler_sharing", &o.scaler_sharing, "how workers' scalers combine (mean is biased)",
               one_of({"max", "mean", "none"}));
   options.add("clip_scope", &o.clip_scope, "saturate at the shared scaler, or at the worker's own first",
