@@ -5,13 +5,28 @@
 
 #include <cstdint>
 #include <span>
+#include <utility>
 
 #include "kernels/errors.h"
+#include "trainers/atomic_file.h"
 
 namespace terngrad {
 
+namespace {
+
+// Readable too, so that what a deleted file holds can be saved.
+constexpr int kFlags = O_RDWR | O_APPEND;
+
+}  // namespace
+
+AppendFile::AppendFile(Folder folder, std::string name, int flags, OnWriteError on_error)
+    : folder_(std::move(folder)),
+      name_(std::move(name)),
+      file_(folder_.open(name_, kFlags | O_CREAT | flags)),
+      on_error_(on_error) {}
+
 AppendFile::AppendFile(const std::filesystem::path& path, int flags, OnWriteError on_error)
-    : file_(path, O_WRONLY | O_CREAT | O_APPEND | flags), on_error_(on_error) {}
+    : AppendFile(Folder::of(path), path.filename().string(), flags, on_error) {}
 
 void AppendFile::append(std::string_view record) {
   pending_ += record;
@@ -24,9 +39,22 @@ void AppendFile::append(std::string_view record) {
   }
 }
 
-void AppendFile::sync() {
+bool AppendFile::sync() {
   write_pending();
+  const bool is_lost = !folder_.leads_to(name_, file_);
+  if (is_lost) restore();
   file_.sync();
+  return is_lost;
+}
+
+void AppendFile::restore() {
+  if (folder_.has(name_)) {
+    TERNGRAD_THROW(DataError, "'", (folder_.path() / name_).string(),
+                   "' is another file than the one that was being written: move it away, so that this one can be saved "
+                   "under its name");
+  }
+  write_file_atomically(folder_, name_, read_file_text(file_));
+  file_ = folder_.open(name_, kFlags);
 }
 
 void AppendFile::write_pending() {

@@ -8,6 +8,7 @@
 #include <string_view>
 
 #include "trainers/file_descriptor.h"
+#include "trainers/folder.h"
 
 namespace terngrad {
 
@@ -17,12 +18,14 @@ enum class OnWriteError {
   kKeep,   // the record is kept in memory and written, in order, with the next one that can be
 };
 
-/// Appends records to a file. Each is handed to the operating system at once, so that it outlives this process; one
-/// that fails half-way is taken back, so that the file ends with a whole record. Only a crash can leave a part of one.
+/// Appends records to a file. It is found where its folder is, wherever that is moved. Each record is handed to the
+/// operating system at once, so that it outlives this process; one that fails half-way is taken back, so that the file
+/// ends with a whole record. Only a crash can leave a part of one.
 class AppendFile {
  public:
-  /// Opens `path` for appending and creates it if needed.
+  /// Opens the file `name` for appending and creates it if needed.
   /// @param flags  more flags of open(2): O_EXCL. @throws DataError if it cannot be opened
+  AppendFile(Folder folder, std::string name, int flags, OnWriteError on_error);
   AppendFile(const std::filesystem::path& path, int flags, OnWriteError on_error);
 
   const std::filesystem::path& path() const { return file_.path(); }
@@ -31,12 +34,17 @@ class AppendFile {
   /// @throws with kThrow, DataError if the record cannot be written: the file is then as before and the record dropped
   void append(std::string_view record);
 
-  /// Returns once all records, kept ones included, are on the medium. @throws DataError
-  void sync();
+  /// Returns once all records, kept ones included, are on the medium, under the file's name. A file that was deleted
+  /// in the meantime is still open here: it is written again with all that it held.
+  /// @returns whether it was. @throws DataError, also if another file has taken the name
+  bool sync();
 
  private:
   void write_pending();
+  void restore();
 
+  Folder folder_;
+  std::string name_;
   FileDescriptor file_;
   OnWriteError on_error_;
   std::string pending_;  // records not yet written

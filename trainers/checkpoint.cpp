@@ -117,10 +117,26 @@ void remove_file(const fs::path& path) {
   if (error) throw_file_error("remove", path, error.value());
 }
 
-void remove_older(const fs::path& directory, std::uint64_t step, int keep_last) {
-  std::vector<CheckpointFile> files = list_checkpoints(directory);
+std::vector<CheckpointFile> to_checkpoint_files(const std::vector<std::string>& names, const fs::path& directory) {
+  std::vector<CheckpointFile> files;
+  for (const std::string& name : names) {
+    if (const std::optional<std::uint64_t> step = step_of(name)) files.push_back({*step, directory / name});
+  }
+  std::ranges::sort(files, {}, &CheckpointFile::step);
+  return files;
+}
+
+std::optional<CheckpointFile> newest_of(const std::vector<CheckpointFile>& files) {
+  if (files.empty()) return std::nullopt;
+  return files.back();
+}
+
+void remove_older(const Folder& folder, std::uint64_t step, int keep_last) {
+  std::vector<CheckpointFile> files = list_checkpoints(folder);
   std::erase_if(files, [&](const CheckpointFile& file) { return file.step > step; });
-  for (std::size_t i = 0; i + static_cast<std::size_t>(keep_last) < files.size(); ++i) remove_file(files[i].path);
+  for (std::size_t i = 0; i + static_cast<std::size_t>(keep_last) < files.size(); ++i) {
+    folder.remove(files[i].path.filename().string());
+  }
 }
 
 }  // namespace
@@ -227,37 +243,37 @@ fs::path checkpoint_path(const fs::path& directory, std::uint64_t step) {
 }
 
 std::vector<CheckpointFile> list_checkpoints(const fs::path& directory) {
-  std::vector<CheckpointFile> files;
   std::error_code error;
-  for (fs::directory_iterator entry(directory, error), end; !error && entry != end; entry.increment(error)) {
-    const std::optional<std::uint64_t> step = step_of(entry->path().filename().string());
-    if (step) files.push_back({*step, entry->path()});
-  }
-  if (error && error != std::errc::no_such_file_or_directory) {
-    throw_file_error("read the folder", directory, error.value());
-  }
-  std::ranges::sort(files, {}, &CheckpointFile::step);
-  return files;
+  if (fs::status(directory, error).type() == fs::file_type::not_found) return {};
+  return list_checkpoints(Folder(directory));
+}
+
+std::vector<CheckpointFile> list_checkpoints(const Folder& folder) {
+  return to_checkpoint_files(folder.names(), folder.path());
 }
 
 std::optional<CheckpointFile> latest_checkpoint(const fs::path& directory) {
-  const std::vector<CheckpointFile> files = list_checkpoints(directory);
-  if (files.empty()) return std::nullopt;
-  return files.back();
+  return newest_of(list_checkpoints(directory));
 }
 
+std::optional<CheckpointFile> latest_checkpoint(const Folder& folder) { return newest_of(list_checkpoints(folder)); }
+
 fs::path save_checkpoint(const fs::path& directory, const CheckpointView& view, int keep_last) {
+  return save_checkpoint(Folder(directory), view, keep_last);
+}
+
+fs::path save_checkpoint(const Folder& folder, const CheckpointView& view, int keep_last) {
   TERNGRAD_REQUIRE(view.layout != nullptr, "[save_checkpoint] the net's layout is missing");
   TERNGRAD_REQUIRE(keep_last >= 0, "[save_checkpoint] keep_last must not be negative, got ", keep_last);
   const std::vector<TensorRecord> records = to_records(view);
   TensorMetadata metadata = to_metadata(view);
   metadata["checksum"] = state_checksum(metadata, records);
   // Before writing: what a killed run left may hold the very space that this one needs.
-  remove_stale_temporaries(directory, kPrefix);
-  fs::path path = checkpoint_path(directory, view.state.step);
-  write_safetensors(path, records, metadata);
-  if (keep_last > 0) remove_older(directory, view.state.step, keep_last);
-  return path;
+  remove_stale_temporaries(folder, kPrefix);
+  const std::string name = checkpoint_path("", view.state.step).string();
+  write_safetensors(folder, name, records, metadata);
+  if (keep_last > 0) remove_older(folder, view.state.step, keep_last);
+  return folder.path() / name;
 }
 
 Checkpoint parse_checkpoint(std::vector<std::byte> content, std::string source) {

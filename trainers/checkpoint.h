@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "kernels/layout.h"
+#include "trainers/folder.h"
 #include "trainers/safetensors.h"
 
 namespace terngrad {
@@ -110,16 +111,19 @@ std::filesystem::path checkpoint_path(const std::filesystem::path& directory, st
 /// The checkpoints in `directory`, oldest step first; other files are ignored. A missing directory has none.
 /// @throws DataError if the directory cannot be read
 std::vector<CheckpointFile> list_checkpoints(const std::filesystem::path& directory);
+std::vector<CheckpointFile> list_checkpoints(const Folder& folder);
 
 /// The one with the highest step, unopened.
 std::optional<CheckpointFile> latest_checkpoint(const std::filesystem::path& directory);
+std::optional<CheckpointFile> latest_checkpoint(const Folder& folder);
 
-/// Saves `view` in `directory` (write_file_atomically), then, once it is durable, deletes all but the `keep_last`
+/// Saves `view` in `folder` (write_file_atomically), then, once it is durable, deletes all but the `keep_last`
 /// newest of the checkpoints up to this step, and what a killed run left half-written. Equal views give equal bytes.
 /// @param keep_last  0 keeps all
 /// @returns the new file
 /// @throws DataError if it cannot be written (older checkpoints are intact), InvalidArgument if a group does not fit
 /// its layout or an entry of state.more has a reserved name
+std::filesystem::path save_checkpoint(const Folder& folder, const CheckpointView& view, int keep_last = 0);
 std::filesystem::path save_checkpoint(const std::filesystem::path& directory, const CheckpointView& view,
                                       int keep_last = 0);
 

@@ -28,6 +28,7 @@
 #include "trainers/device_choice.h"
 #include "trainers/evaluate.h"
 #include "trainers/evaluation_log.h"
+#include "trainers/folder.h"
 #include "trainers/follow_run.h"
 #include "trainers/net_state.h"
 #include "trainers/options.h"
@@ -172,7 +173,9 @@ Evaluation evaluate_checkpoint(const EvalOptions& o, const Checkpoint& checkpoin
 /// Evaluates checkpoints of one run, which share a data set, and keeps a log of results if there is a folder for it.
 class Evaluator {
  public:
-  Evaluator(const EvalOptions& o, std::filesystem::path log_directory, std::function<void()> tell_busy = {})
+  /// @param log_directory  asked once, when the first checkpoint comes; empty for no log
+  Evaluator(const EvalOptions& o, std::function<std::filesystem::path()> log_directory,
+            std::function<void()> tell_busy = {})
       : o_(o), log_directory_(std::move(log_directory)), tell_busy_(std::move(tell_busy)) {}
 
   /// Whether the data set and the log, if there is to be one, are open.
@@ -189,8 +192,7 @@ class Evaluator {
     const std::uint64_t step = checkpoint.state().step;
     const Evaluation* known = log_ ? log_->find(step, checkpoint.checksum()) : nullptr;
     if (known != nullptr) {
-      std::cerr << "step " << step << " is evaluated already, its result is in " << log_directory_.string()
-                << std::endl;
+      std::cerr << "step " << step << " is evaluated already, its result is in " << log_->path().string() << std::endl;
     }
     const Evaluation evaluation =
         known != nullptr ? *known : evaluate_checkpoint(o_, checkpoint, *dataset_, tell_busy_);
@@ -203,25 +205,25 @@ class Evaluator {
  private:
   void prepare(const Checkpoint& checkpoint) {
     std::unique_ptr<Dataset> dataset = open_dataset(o_, checkpoint);
-    if (!log_directory_.empty()) {
-      log_.emplace(log_directory_, EvaluationSubject{.dataset = dataset_name(o_, checkpoint),
-                                                     .subset = o_.subset,
-                                                     .weights = weights_group(o_),
-                                                     .num_examples = dataset->num_examples(),
-                                                     .data_fingerprint = data_fingerprint(*dataset)});
+    if (const std::filesystem::path directory = log_directory_(); !directory.empty()) {
+      log_.emplace(directory, EvaluationSubject{.dataset = dataset_name(o_, checkpoint),
+                                                .subset = o_.subset,
+                                                .weights = weights_group(o_),
+                                                .num_examples = dataset->num_examples(),
+                                                .data_fingerprint = data_fingerprint(*dataset)});
     }
     dataset_ = std::move(dataset);  // last: with it, this is done
   }
 
   const EvalOptions& o_;
-  std::filesystem::path log_directory_;
+  std::function<std::filesystem::path()> log_directory_;
   std::function<void()> tell_busy_;
   std::unique_ptr<Dataset> dataset_;
   std::optional<EvaluationLog> log_;
 };
 
 void evaluate_once(const EvalOptions& o) {
-  Evaluator evaluator(o, o.eval_dir);
+  Evaluator evaluator(o, [&] { return o.eval_dir; });
   if (!o.checkpoint.empty()) {
     evaluator.run(load_checkpoint(o.checkpoint));
     return;
@@ -234,7 +236,7 @@ void evaluate_once(const EvalOptions& o) {
 /// @returns the exit code
 int follow(const EvalOptions& o) {
   const std::filesystem::path run = o.checkpoint_dir;
-  Evaluator evaluator(o, o.eval_dir.empty() ? run / "eval" : std::filesystem::path(o.eval_dir));
+  Evaluator evaluator(o, [&] { return o.eval_dir.empty() ? run / "eval" : std::filesystem::path(o.eval_dir); });
   StopSignal stop;
   const bool is_finished = follow_run(
       run, [&](const Checkpoint& checkpoint) { evaluator.run(checkpoint); },
@@ -249,6 +251,7 @@ int follow(const EvalOptions& o) {
 struct RunEvaluator::Parts {
   FollowedRun run;
   std::function<void(const std::string& what)> problem;
+  std::shared_ptr<std::optional<Folder>> folder;    // of the run, once it is there
   std::function<void(const Checkpoint&)> evaluate;  // unless the log has its result
   std::function<bool()> is_prepared;                // as Evaluator::is_prepared
   std::set<std::uint64_t> ended = {};               // steps whose checkpoints need no further look
@@ -266,14 +269,17 @@ RunEvaluator::RunEvaluator(FollowedRun run, std::function<void(const std::string
   options->data_dir = run.data_dir;
   options->threads = run.threads;
   options->device = "cpu";
-  const auto evaluator = std::make_shared<Evaluator>(*options, run.directory / "eval", std::move(tell_busy));
+  const auto folder = std::make_shared<std::optional<Folder>>();
+  const auto evaluator = std::make_shared<Evaluator>(
+      *options, [folder] { return (*folder)->path() / "eval"; }, std::move(tell_busy));
   const auto evaluate = [options, evaluator](const Checkpoint& checkpoint) {
     if (!evaluator->has_result(checkpoint)) evaluator->run(checkpoint);
   };
-  parts_.reset(
-      new Parts{.run = std::move(run), .problem = std::move(problem), .evaluate = evaluate, .is_prepared = [evaluator] {
-                  return evaluator->is_prepared();
-                }});
+  parts_.reset(new Parts{.run = std::move(run),
+                         .problem = std::move(problem),
+                         .folder = folder,
+                         .evaluate = evaluate,
+                         .is_prepared = [evaluator] { return evaluator->is_prepared(); }});
 }
 RunEvaluator::~RunEvaluator() = default;
 
@@ -284,7 +290,9 @@ bool RunEvaluator::look_at_newest() { return look_at(Which::kNewest, {}); }
 bool RunEvaluator::look_at(Which which, const std::function<bool()>& is_over) {
   std::vector<CheckpointFile> files;
   try {
-    files = list_checkpoints(parts_->run.directory);
+    std::optional<Folder>& folder = *parts_->folder;
+    if (!folder && std::filesystem::exists(parts_->run.directory)) folder.emplace(parts_->run.directory);
+    if (folder) files = list_checkpoints(*folder);
   } catch (const DataError& error) {
     parts_->tell(error);
     return false;

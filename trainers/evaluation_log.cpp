@@ -17,6 +17,8 @@ namespace {
 
 namespace fs = std::filesystem;
 
+constexpr const char* kMetricsName = "metrics.jsonl";
+
 fs::path created(const fs::path& directory) {
   std::error_code error;
   fs::create_directories(directory, error);
@@ -24,8 +26,8 @@ fs::path created(const fs::path& directory) {
   return directory;
 }
 
-FileDescriptor locked(const fs::path& directory) {
-  FileDescriptor folder(created(directory), O_RDONLY | O_DIRECTORY);
+Folder locked(const fs::path& directory) {
+  Folder folder(created(directory));
   if (folder.try_lock()) return folder;
   TERNGRAD_THROW(UsageError, "--eval_dir ", directory.string(),
                  ": is in use by another process; wait for it, or give each a folder of its own");
@@ -37,9 +39,10 @@ double number_of(const nlohmann::json& value) {
 }
 
 /// The results in a metrics file, by step.
-std::map<std::uint64_t, RecordedEvaluation> recorded_results(const fs::path& path, const EvaluationSubject& subject) {
+std::map<std::uint64_t, RecordedEvaluation> recorded_results(const Folder& folder, const EvaluationSubject& subject) {
   std::map<std::uint64_t, RecordedEvaluation> results;
-  std::istringstream lines(read_file_text(path));
+  const FileDescriptor file = folder.open(kMetricsName, O_RDONLY);
+  std::istringstream lines(read_file_text(file));
   std::int64_t line_number = 0;
   for (std::string text; std::getline(lines, text);) {
     ++line_number;
@@ -57,10 +60,10 @@ std::map<std::uint64_t, RecordedEvaluation> recorded_results(const fs::path& pat
                                                                       .loss = number_of(line.at("loss")),
                                                                       .num_examples = found.num_examples}};
     } catch (const nlohmann::json::exception&) {
-      TERNGRAD_THROW(DataError, "'", path.string(), "' line ", line_number, " is not a result of terngrad_eval");
+      TERNGRAD_THROW(DataError, "'", file.path().string(), "' line ", line_number, " is not a result of terngrad_eval");
     }
     if (found != subject) {
-      TERNGRAD_THROW(UsageError, "--eval_dir ", path.parent_path().string(), ": holds results of ", to_string(found),
+      TERNGRAD_THROW(UsageError, "--eval_dir ", folder.path().string(), ": holds results of ", to_string(found),
                      ", these would be of ", to_string(subject), "; give these a folder of their own");
     }
   }
@@ -77,12 +80,11 @@ std::string to_string(const EvaluationSubject& subject) {
 
 // The writer is opened before the results are read, for it cuts a half-written line off.
 EvaluationLog::EvaluationLog(const fs::path& directory, EvaluationSubject subject)
-    : directory_(directory),
-      subject_(std::move(subject)),
-      lock_(locked(directory)),
-      metrics_(directory / "metrics.jsonl"),
-      results_(recorded_results(directory / "metrics.jsonl", subject_)),
-      events_(directory) {
+    : subject_(std::move(subject)),
+      folder_(locked(directory)),
+      metrics_(folder_, kMetricsName),
+      results_(recorded_results(folder_, subject_)),
+      events_(folder_) {
   follow_metrics(metrics_, events_);
 }
 
@@ -104,8 +106,8 @@ const Evaluation* EvaluationLog::find(std::uint64_t step, const std::string& che
   const auto result = results_.find(step);
   if (result == results_.end()) return nullptr;
   if (result->second.checksum != checksum) {
-    TERNGRAD_THROW(UsageError, "--eval_dir ", directory_.string(), ": holds the result of another checkpoint of step ",
-                   step, "; give each run a folder of its own");
+    TERNGRAD_THROW(UsageError, "--eval_dir ", folder_.path().string(),
+                   ": holds the result of another checkpoint of step ", step, "; give each run a folder of its own");
   }
   return &result->second.evaluation;
 }

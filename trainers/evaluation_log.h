@@ -8,7 +8,7 @@
 
 #include "trainers/evaluate.h"
 #include "trainers/event_file.h"
-#include "trainers/file_descriptor.h"
+#include "trainers/folder.h"
 #include "trainers/metrics.h"
 
 namespace terngrad {
@@ -47,6 +47,9 @@ class EvaluationLog {
   EvaluationLog(const EvaluationLog&) = delete;
   EvaluationLog& operator=(const EvaluationLog&) = delete;
 
+  /// Where the folder is now.
+  std::filesystem::path path() const { return folder_.path(); }
+
   /// The result of a step, nullptr if the folder has none.
   /// @param checksum  of the checkpoint
   /// @throws UsageError if the folder's result is that of another checkpoint of the same step
@@ -55,9 +58,8 @@ class EvaluationLog {
   void write(std::uint64_t step, const std::string& checksum, const Evaluation& evaluation);
 
  private:
-  std::filesystem::path directory_;
   EvaluationSubject subject_;
-  FileDescriptor lock_;  // on the folder
+  Folder folder_;  // locked
   MetricsWriter metrics_;
   std::map<std::uint64_t, RecordedEvaluation> results_;
   EventFile events_;

@@ -8,7 +8,6 @@
 #include <chrono>
 #include <cmath>
 #include <cstdio>
-#include <system_error>
 #include <utility>
 
 #include "kernels/crc32c.h"
@@ -17,8 +16,6 @@
 
 namespace terngrad {
 namespace {
-
-namespace fs = std::filesystem;
 
 constexpr std::string_view kPrefix = "events.out.tfevents.";
 
@@ -37,19 +34,15 @@ std::uint64_t seconds_of(std::string_view name) {
   return seconds;
 }
 
-fs::path new_path(const fs::path& directory, double now) {
+std::string new_name(const Folder& folder, double now) {
   // Two starts within a second, or a clock that was set back, must not change the order.
   auto seconds = static_cast<std::uint64_t>(std::max(now, 0.0));
-  std::error_code error;
-  for (fs::directory_iterator entry(directory, error), end; !error && entry != end; entry.increment(error)) {
-    seconds = std::max(seconds, seconds_of(entry->path().filename().string()) + 1);
-  }
-  if (error) throw_file_error("read the folder", directory, error.value());
+  for (const std::string& name : folder.names()) seconds = std::max(seconds, seconds_of(name) + 1);
   char digits[32];
   std::snprintf(digits, sizeof(digits), "%010llu", static_cast<unsigned long long>(seconds));
   struct utsname system = {};
   ::uname(&system);
-  return directory / (std::string(kPrefix) + digits + "." + system.nodename + "." + std::to_string(::getpid()));
+  return std::string(kPrefix) + digits + "." + system.nodename + "." + std::to_string(::getpid());
 }
 
 tensorboard::Event event_at(double wall_time, std::uint64_t step) {
@@ -80,8 +73,8 @@ double wall_seconds() {
   return std::chrono::duration<double>(std::chrono::system_clock::now().time_since_epoch()).count();
 }
 
-EventFile::EventFile(const fs::path& directory, std::function<double()> clock, OnWriteError on_error)
-    : clock_(std::move(clock)), file_(new_path(directory, clock_()), O_EXCL, on_error) {
+EventFile::EventFile(const Folder& folder, std::function<double()> clock, OnWriteError on_error)
+    : clock_(std::move(clock)), file_(folder, new_name(folder, clock_()), O_EXCL, on_error) {
   tensorboard::Event event = event_at(clock_(), 0);
   event.set_file_version("brain.Event:2");
   write(event.SerializeAsString());

@@ -41,11 +41,11 @@ double wall_seconds();
 class EventFile {
  public:
   /// Creates events.out.tfevents.<seconds>.<host>.<process>, whose name sorts after those of all event files in
-  /// `directory`: readers take a folder's files in order of names. Its first record is the version.
+  /// `folder`: readers take a folder's files in order of names. Its first record is the version.
   /// @param clock  gives the time of each event, in seconds since 1970
   /// @param on_error  what is done about an event that cannot be written
   /// @throws DataError if the file cannot be created
-  explicit EventFile(const std::filesystem::path& directory, std::function<double()> clock = wall_seconds,
+  explicit EventFile(const Folder& folder, std::function<double()> clock = wall_seconds,
                      OnWriteError on_error = OnWriteError::kThrow);
 
   const std::filesystem::path& path() const { return file_.path(); }
@@ -60,8 +60,9 @@ class EventFile {
   /// Histograms without values are left out.
   void write_histograms(std::uint64_t step, std::span<const NamedHistogram> histograms);
 
-  /// Returns once all events, kept ones included, are on the medium. @throws DataError
-  void sync() { file_.sync(); }
+  /// Returns once all events, kept ones included, are on the medium. @returns whether the file had been deleted and is
+  /// written again, as AppendFile::sync. @throws DataError
+  bool sync() { return file_.sync(); }
 
  private:
   void write(std::string_view event);  // serialized

@@ -18,6 +18,8 @@ class FileDescriptor {
   FileDescriptor() = default;
   /// Opens `path` as open(2) does, always close-on-exec. @throws DataError
   FileDescriptor(const std::filesystem::path& path, int flags, unsigned mode = 0666);
+  /// Owns `fd`, an open file that messages call `path`.
+  FileDescriptor(int fd, std::filesystem::path path) : path_(std::move(path)), fd_(fd) {}
   FileDescriptor(FileDescriptor&& other) noexcept : path_(std::move(other.path_)), fd_(std::exchange(other.fd_, -1)) {}
   FileDescriptor& operator=(FileDescriptor&& other) noexcept {
     std::swap(path_, other.path_);
@@ -32,8 +34,6 @@ class FileDescriptor {
   bool is_open() const { return fd_ >= 0; }
   const std::filesystem::path& path() const { return path_; }
   void close() noexcept;
-  /// Makes messages name `path` instead of the file opened, for temporaries that stand for another file.
-  void report_as(std::filesystem::path path) { path_ = std::move(path); }
 
   /// Writes all bytes at the file's position. @throws DataError (no space, file-size limit); part may be written then
   void write_all(std::span<const std::byte> bytes) const;

@@ -1,5 +1,7 @@
 #include "trainers/metrics.h"
 
+#include <fcntl.h>
+
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <string>
@@ -26,11 +28,15 @@ std::optional<std::uint64_t> step_of_line(std::string_view line) {
 
 }  // namespace
 
-MetricsWriter::MetricsWriter(const std::filesystem::path& path, OnWriteError on_error) : file_(path, 0, on_error) {
+MetricsWriter::MetricsWriter(Folder folder, std::string name, OnWriteError on_error)
+    : file_(std::move(folder), std::move(name), 0, on_error) {
   if (file_.file().num_bytes() == 0) return;
-  const std::string text = read_file_text(path);
+  const std::string text = read_file_text(file_.file());
   if (text.back() != '\n') file_.file().truncate(static_cast<std::int64_t>(text.rfind('\n') + 1));
 }
+
+MetricsWriter::MetricsWriter(const std::filesystem::path& path, OnWriteError on_error)
+    : MetricsWriter(Folder::of(path), path.filename().string(), on_error) {}
 
 void MetricsWriter::write(const nlohmann::ordered_json& record) {
   TERNGRAD_REQUIRE(step_of(record).has_value(), "[MetricsWriter] a record needs an integer \"step\" of 0 or more");
@@ -39,8 +45,12 @@ void MetricsWriter::write(const nlohmann::ordered_json& record) {
 }
 
 std::int64_t truncate_to_step(const std::filesystem::path& path, std::uint64_t step) {
-  if (!std::filesystem::exists(path)) return 0;
-  const std::string text = read_file_text(path);
+  return truncate_to_step(Folder::of(path), path.filename().string(), step);
+}
+
+std::int64_t truncate_to_step(const Folder& folder, const std::string& name, std::uint64_t step) {
+  if (!folder.has(name)) return 0;
+  const std::string text = read_file_text(folder.open(name, O_RDONLY));
   std::string kept;
   std::int64_t num_removed = 0;
   std::int64_t line_number = 0;
@@ -55,7 +65,7 @@ std::int64_t truncate_to_step(const std::filesystem::path& path, std::uint64_t s
     const std::optional<std::uint64_t> line_step = is_complete ? step_of_line(line) : std::nullopt;
     if (!line_step && !first_bad_line) first_bad_line = line_number;
     if (line_step && first_bad_line) {
-      TERNGRAD_THROW(DataError, "'", path.string(), "' line ", *first_bad_line,
+      TERNGRAD_THROW(DataError, "'", (folder.path() / name).string(), "' line ", *first_bad_line,
                      " is not a JSON object with a \"step\"");
     }
     if (line_step && *line_step <= step) {
@@ -64,7 +74,7 @@ std::int64_t truncate_to_step(const std::filesystem::path& path, std::uint64_t s
       ++num_removed;
     }
   }
-  if (num_removed > 0) write_file_atomically(path, kept);
+  if (num_removed > 0) write_file_atomically(folder, name, kept);
   return num_removed;
 }
 

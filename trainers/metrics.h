@@ -5,6 +5,7 @@
 #include <filesystem>
 #include <functional>
 #include <nlohmann/json_fwd.hpp>
+#include <string>
 #include <utility>
 
 #include "trainers/append_file.h"
@@ -15,8 +16,9 @@ namespace terngrad {
 /// cut short at the end of the file; a line without its newline counts as not written.
 class MetricsWriter {
  public:
-  /// Opens `path` for appending and creates it if needed; cuts a half-written last line off first.
+  /// Opens the file `name` for appending and creates it if needed; cuts a half-written last line off first.
   /// @throws DataError if it cannot be opened
+  MetricsWriter(Folder folder, std::string name, OnWriteError on_error = OnWriteError::kThrow);
   explicit MetricsWriter(const std::filesystem::path& path, OnWriteError on_error = OnWriteError::kThrow);
 
   /// Appends one line and hands it to the operating system, so that it outlives this process. Doubles are written with
@@ -27,8 +29,9 @@ class MetricsWriter {
   void write(const nlohmann::ordered_json& record);
 
   /// Returns once all lines, kept ones included, are on the medium: called before a checkpoint, so that no line up to
-  /// its step is missing after a power failure. @throws DataError
-  void sync() { file_.sync(); }
+  /// its step is missing after a power failure. @returns whether the file had been deleted and is written again, as
+  /// AppendFile::sync. @throws DataError
+  bool sync() { return file_.sync(); }
   /// Gives each record to `follower` too, once its line is written: for other forms of the same numbers.
   void set_follower(std::function<void(const nlohmann::ordered_json&)> follower) { follower_ = std::move(follower); }
 
@@ -42,6 +45,7 @@ class MetricsWriter {
 /// @returns the number of lines removed
 /// @throws DataError naming the line if one before the last good line is not an object with a "step", or if the file
 /// cannot be read or replaced
+std::int64_t truncate_to_step(const Folder& folder, const std::string& name, std::uint64_t step);
 std::int64_t truncate_to_step(const std::filesystem::path& path, std::uint64_t step);
 
 }  // namespace terngrad

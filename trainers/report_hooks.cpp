@@ -311,7 +311,7 @@ HookVerdict CheckpointHook::after_step(const TrainingView& training, const StepV
   try {
     save(training);
   } catch (const DataError& error) {
-    const auto before = latest_checkpoint(options_.directory);
+    const auto before = latest_checkpoint(options_.folder);
     display_.message("step " + std::to_string(training.steps_done) + ": " + error.what() + "; training goes on, " +
                      (before ? before->path.string() + " is intact" : "no checkpoint is saved yet"));
   }
@@ -342,7 +342,7 @@ void CheckpointHook::save(const TrainingView& training) {
   view.groups.push_back({"ema", training.ema});
   for (const Optimizer::Slot& slot : training.slots) view.groups.push_back({"slots/" + slot.name, slot.values});
   std::ranges::move(state_groups(training, states), std::back_inserter(view.groups));
-  save_checkpoint(options_.directory, view, options_.keep_last);
+  save_checkpoint(options_.folder, view, options_.keep_last);
   saved_ = training.steps_done;
 }
 

@@ -96,7 +96,7 @@ enum class OnSaveError {
 };
 
 struct CheckpointHookOptions {
-  std::filesystem::path directory;
+  Folder folder;
   std::uint64_t save_steps = 1;
   int keep_last = 0;  // newest checkpoints to keep; 0: all
   OnSaveError on_error = OnSaveError::kStop;

@@ -23,6 +23,8 @@ namespace {
 namespace fs = std::filesystem;
 using Json = nlohmann::ordered_json;
 
+constexpr const char* kConfigName = "config.json";
+
 std::string cpu_model() {
   std::ifstream file("/proc/cpuinfo");
   for (std::string line; std::getline(file, line);) {
@@ -74,7 +76,7 @@ Json start_json(const RunDescription& description, std::uint64_t step) {
           {"machine", machine_json()}};
 }
 
-void write_config(const fs::path& path, const RunDescription& description, Json history, std::uint64_t step) {
+std::string config_text(const RunDescription& description, Json history, std::uint64_t step) {
   history.push_back(start_json(description, step));
   Json set_by_user = Json::array();
   for (const OptionValue& option : description.options) {
@@ -87,26 +89,24 @@ void write_config(const fs::path& path, const RunDescription& description, Json 
   config["identity"] = description.identity;
   config["history"] = std::move(history);
   // Arguments are bytes of any kind; what is not UTF-8 is shown by a replacement character.
-  write_file_atomically(path, config.dump(2, ' ', false, Json::error_handler_t::replace) + "\n");
+  return config.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
 }
 
-Json read_config(const fs::path& path) {
-  const std::string text = read_file_text(path);
+Json read_config(const Folder& folder) {
+  const FileDescriptor file = folder.open(kConfigName, O_RDONLY);
+  const std::string text = read_file_text(file);
   Json config = Json::parse(text, nullptr, /*allow_exceptions=*/false);
   if (!config.is_object() || !config.contains("history") || !config["history"].is_array()) {
-    TERNGRAD_THROW(DataError, "'", path.string(), "' is damaged: it is not a JSON object with a list 'history'");
+    TERNGRAD_THROW(DataError, "'", file.path().string(), "' is damaged: it is not a JSON object with a list 'history'");
   }
   return config;
 }
 
 // The first name in a folder in alphabetical order, or empty.
-std::string first_entry(const fs::path& path) {
-  std::string first;
-  for (const fs::directory_entry& entry : fs::directory_iterator(path)) {
-    const std::string name = entry.path().filename().string();
-    if (!is_temporary_name(name) && (first.empty() || name < first)) first = name;
-  }
-  return first;
+std::string first_entry(const Folder& folder) {
+  const std::vector<std::string> names = folder.names();
+  const auto first = std::ranges::find_if_not(names, is_temporary_name);
+  return first == names.end() ? "" : *first;
 }
 
 }  // namespace
@@ -119,9 +119,9 @@ std::string compiler_name() {
 #endif
 }
 
-RunDirectory::RunDirectory(fs::path path) : path_(std::move(path)), lock_(path_, O_RDONLY | O_DIRECTORY) {
-  if (lock_.try_lock()) return;
-  TERNGRAD_THROW(UsageError, "the run directory '", path_.string(),
+RunDirectory::RunDirectory(const fs::path& path) : folder_(path) {
+  if (folder_.try_lock()) return;
+  TERNGRAD_THROW(UsageError, "the run directory '", path.string(),
                  "' is in use by another process: wait for it, or choose another --train_dir");
 }
 
@@ -130,14 +130,14 @@ RunDirectory RunDirectory::create(const fs::path& path, const RunDescription& de
   fs::create_directories(path, error);
   if (error) throw_file_error("create the folder", path, error.value());
   RunDirectory directory(path);
-  const std::string first = first_entry(path);
+  const std::string first = first_entry(directory.folder_);
   if (!first.empty()) {
     TERNGRAD_THROW(UsageError, "the run directory '", path.string(), "' is not empty (it holds '", first,
                    "'): choose another --train_dir",
                    holds_run(path) ? ", or go on with the run in it with --resume" : "");
   }
-  remove_stale_temporaries(path);
-  write_config(directory.config_path(), description, Json::array(), 0);
+  remove_stale_temporaries(directory.folder_);
+  directory.write_config(config_text(description, Json::array(), 0));
   return directory;
 }
 
@@ -147,16 +147,27 @@ RunDirectory RunDirectory::resume(const fs::path& path) {
                    "' (no config.json): check --train_dir, or start a new run without --resume");
   }
   RunDirectory directory(path);
-  remove_stale_temporaries(path);
+  remove_stale_temporaries(directory.folder_);
   return directory;
 }
 
-void RunDirectory::record_start(const RunDescription& description, std::uint64_t step) const {
-  write_config(config_path(), description, read_config(config_path())["history"], step);
+void RunDirectory::record_start(const RunDescription& description, std::uint64_t step) {
+  write_config(config_text(description, read_config(folder_)["history"], step));
+}
+
+void RunDirectory::write_config(std::string text) {
+  write_file_atomically(folder_, kConfigName, text);
+  config_text_ = std::move(text);
+}
+
+bool RunDirectory::restore_config() const {
+  if (config_text_.empty() || folder_.has(kConfigName)) return false;
+  write_file_atomically(folder_, kConfigName, config_text_);
+  return true;
 }
 
 RunIdentity RunDirectory::recorded_identity() const {
-  const Json config = read_config(config_path());
+  const Json config = read_config(folder_);
   RunIdentity identity;
   if (!config.contains("identity")) return identity;
   for (const auto& [name, value] : config["identity"].items()) {
@@ -169,7 +180,7 @@ RunIdentity RunDirectory::recorded_identity() const {
 }
 
 std::string RunDirectory::recorded_device() const {
-  const Json config = read_config(config_path());
+  const Json config = read_config(folder_);
   const Json& history = config["history"];
   if (history.empty() || !history.back().is_object()) return "";
   const auto device = history.back().find("device");

@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "trainers/file_descriptor.h"
+#include "trainers/folder.h"
 #include "trainers/options.h"
 #include "trainers/run_identity.h"
 
@@ -30,6 +30,7 @@ struct RunDescription {
 std::string compiler_name();
 
 /// A run directory in use by this process, which holds a lock on it (released by the system however the process ends).
+/// It is held open: a run whose folder is renamed or moved stays in it, and touches none that takes its name.
 /// It contains
 ///   config.json    {"command", "options": {name: value}, "set_by_user": [names], "identity": {name: value},
 ///                  "history": [starts]}: options and identity of the latest start, and for each start its time (UTC),
@@ -41,6 +42,8 @@ std::string compiler_name();
 ///   eval/  what terngrad_eval found that followed the run; see EvaluationLog
 class RunDirectory {
  public:
+  static constexpr const char* kMetricsName = "metrics.jsonl";
+
   /// Creates `path`, parents included, for a new run and writes config.json.
   /// @throws UsageError if the folder is not empty (left-over temporaries aside) or in use, saying how to go on;
   /// DataError if it cannot be written
@@ -54,7 +57,10 @@ class RunDirectory {
   /// Appends a start to the history in config.json, whose options become those of this start.
   /// @param step  the step of the checkpoint that the run goes on from, 0 if it starts over
   /// @throws DataError if config.json is damaged or cannot be written
-  void record_start(const RunDescription& description, std::uint64_t step) const;
+  void record_start(const RunDescription& description, std::uint64_t step);
+
+  /// Writes config.json again if it was deleted since. @returns whether it was. @throws DataError
+  bool restore_config() const;
 
   /// The identity in config.json, which says whose run it is while there is no checkpoint; empty if it has none.
   /// @throws DataError if config.json is damaged
@@ -67,15 +73,18 @@ class RunDirectory {
   /// True if `path` holds a run that can be resumed, that is a config.json.
   static bool holds_run(const std::filesystem::path& path);
 
-  const std::filesystem::path& path() const { return path_; }
-  std::filesystem::path config_path() const { return path_ / "config.json"; }
-  std::filesystem::path metrics_path() const { return path_ / "metrics.jsonl"; }
+  const Folder& folder() const { return folder_; }
+  /// Where it is now, as Folder::path.
+  std::filesystem::path path() const { return folder_.path(); }
+  std::filesystem::path config_path() const { return path() / "config.json"; }
+  std::filesystem::path metrics_path() const { return path() / kMetricsName; }
 
  private:
-  explicit RunDirectory(std::filesystem::path path);
+  explicit RunDirectory(const std::filesystem::path& path);
+  void write_config(std::string text);
 
-  std::filesystem::path path_;
-  FileDescriptor lock_;
+  Folder folder_;
+  std::string config_text_;  // as this process has written it
 };
 
 }  // namespace terngrad

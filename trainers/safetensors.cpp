@@ -250,6 +250,12 @@ std::string SafetensorsImage::to_string() const {
   return text;
 }
 
+void write_safetensors(const Folder& folder, const std::string& name, std::span<const TensorRecord> records,
+                       const TensorMetadata& metadata) {
+  const SafetensorsImage image(records, metadata);
+  write_file_atomically(folder, name, image.parts());
+}
+
 void write_safetensors(const std::filesystem::path& path, std::span<const TensorRecord> records,
                        const TensorMetadata& metadata) {
   const SafetensorsImage image(records, metadata);

@@ -10,6 +10,8 @@
 #include <string_view>
 #include <vector>
 
+#include "trainers/folder.h"
+
 namespace terngrad {
 
 /// Element types of the format. Names and sizes: tensor_type_name, tensor_type_bytes.
@@ -59,8 +61,10 @@ class SafetensorsImage {
   std::vector<std::span<const std::byte>> tensors_;
 };
 
-/// Writes `records` and `metadata` to `path` as write_file_atomically does.
+/// Writes `records` and `metadata` to the file `name` in a folder as write_file_atomically does.
 /// @throws InvalidArgument as SafetensorsImage, DataError if the file cannot be written
+void write_safetensors(const Folder& folder, const std::string& name, std::span<const TensorRecord> records,
+                       const TensorMetadata& metadata);
 void write_safetensors(const std::filesystem::path& path, std::span<const TensorRecord> records,
                        const TensorMetadata& metadata);
 

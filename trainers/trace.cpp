@@ -26,9 +26,12 @@ std::string name_event(const char* what, int rank, std::size_t row, const std::s
 
 class TraceHook final : public Hook {
  public:
-  TraceHook(Trace& trace, std::string process_name, std::filesystem::path path,
+  TraceHook(Trace& trace, std::string process_name, std::optional<Folder> folder,
             std::function<void(const std::string&)> on_error)
-      : trace_(trace), process_name_(std::move(process_name)), path_(std::move(path)), on_error_(std::move(on_error)) {}
+      : trace_(trace),
+        process_name_(std::move(process_name)),
+        folder_(std::move(folder)),
+        on_error_(std::move(on_error)) {}
 
   void before_train(const TrainingView& training) override { agree_on_origin(training); }
   HookVerdict after_step(const TrainingView& training, const StepView&) override {
@@ -62,7 +65,7 @@ class TraceHook final : public Hook {
       text.append(rank == 0 ? "" : ",\n").append(theirs.begin(), theirs.end());
     }
     try {
-      write_file_atomically(path_, text + "\n]}\n");
+      write_file_atomically(*folder_, "trace.json", text + "\n]}\n");
     } catch (const DataError& error) {
       on_error_(error.what());
     }
@@ -70,7 +73,7 @@ class TraceHook final : public Hook {
 
   Trace& trace_;
   std::string process_name_;
-  std::filesystem::path path_;
+  std::optional<Folder> folder_;  // on rank 0
   std::function<void(const std::string&)> on_error_;
   bool is_written_ = false;
 };
@@ -144,9 +147,9 @@ std::string Trace::to_json(int rank, const std::string& process_name) const {
   return text;
 }
 
-std::unique_ptr<Hook> make_trace_hook(Trace& trace, std::string process_name, std::filesystem::path path,
+std::unique_ptr<Hook> make_trace_hook(Trace& trace, std::string process_name, std::optional<Folder> folder,
                                       std::function<void(const std::string& message)> on_error) {
-  return std::make_unique<TraceHook>(trace, std::move(process_name), std::move(path), std::move(on_error));
+  return std::make_unique<TraceHook>(trace, std::move(process_name), std::move(folder), std::move(on_error));
 }
 
 }  // namespace terngrad

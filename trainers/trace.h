@@ -3,15 +3,16 @@
 
 #include <chrono>
 #include <cstdint>
-#include <filesystem>
 #include <functional>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <span>
 #include <string>
 #include <utility>
 #include <vector>
 
+#include "trainers/folder.h"
 #include "trainers/hook.h"
 
 namespace terngrad {
@@ -87,11 +88,12 @@ class TraceSpan {
 };
 
 /// Brings the traces of all ranks together when their steps are over, or the run is, and writes them on rank 0 to
-/// `path`: a file for chrome://tracing and Perfetto. Runs on every rank, and waits for the others.
+/// trace.json in `folder`: a file for chrome://tracing and Perfetto. Runs on every rank, and waits for the others.
 /// @param trace  this rank's; outlives the hook
 /// @param process_name  this rank's
+/// @param folder  of the run, on rank 0
 /// @param on_error  told on rank 0 if the file cannot be written, which is no reason to end a run
-std::unique_ptr<Hook> make_trace_hook(Trace& trace, std::string process_name, std::filesystem::path path,
+std::unique_ptr<Hook> make_trace_hook(Trace& trace, std::string process_name, std::optional<Folder> folder,
                                       std::function<void(const std::string& message)> on_error);
 
 }  // namespace terngrad

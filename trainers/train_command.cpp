@@ -173,7 +173,7 @@ StartedRun go_on(const TrainOptions& o, const RunDescription& description, const
     run.device_note = "the run was on " + device + ": from here on its bits are those of " + description.device;
   }
   run.directory.record_start(description, beginning.first_step);
-  truncate_to_step(run.directory.metrics_path(), beginning.first_step);
+  truncate_to_step(run.directory.folder(), RunDirectory::kMetricsName, beginning.first_step);
   run.evaluated = last_evaluation(run.directory.metrics_path());
   return run;
 }
@@ -209,9 +209,9 @@ bool goes_on_after_errors(const TrainOptions& o) { return o.on_save_error == "co
 class Reports {
  public:
   Reports(const TrainOptions& o, const RunDirectory& directory, std::uint64_t first_step)
-      : metrics_(directory.metrics_path(), on_error(o)) {
+      : directory_(directory), metrics_(directory.folder(), RunDirectory::kMetricsName, on_error(o)) {
     if (!o.tensorboard) return;
-    events_.emplace(directory.path(), wall_seconds, on_error(o));
+    events_.emplace(directory.folder(), wall_seconds, on_error(o));
     if (o.resume) events_->purge_from(first_step + 1);
     follow_metrics(metrics_, *events_);
   }
@@ -221,16 +221,23 @@ class Reports {
 
   MetricsWriter& metrics() { return metrics_; }
   EventFile* events() { return events_ ? &*events_ : nullptr; }
-  /// Returns once both files, what was kept back while the disk was full included, are on the medium.
-  void sync() {
-    metrics_.sync();
-    if (events_) events_->sync();
+  /// Returns once both files, what was kept back while the disk was full included, are on the medium. What was deleted
+  /// under way, config.json included, is written again, and `display` told.
+  void sync(ProgressDisplay& display) {
+    const auto tell = [&](bool is_restored, const std::filesystem::path& path) {
+      if (is_restored)
+        display.message("'" + path.string() + "' was deleted during the run: it is written again, whole");
+    };
+    tell(directory_.restore_config(), directory_.config_path());
+    tell(metrics_.sync(), directory_.metrics_path());
+    if (events_) tell(events_->sync(), events_->path());
   }
 
  private:
   static OnWriteError on_error(const TrainOptions& o) {
     return goes_on_after_errors(o) ? OnWriteError::kKeep : OnWriteError::kThrow;
   }
+  const RunDirectory& directory_;
   MetricsWriter metrics_;
   std::optional<EventFile> events_;
 };
@@ -264,7 +271,7 @@ void show_start(const TrainOptions& o, const TrainSetup& setup, const StartedRun
 }
 
 CheckpointHookOptions checkpoint_options(const TrainOptions& o, const RunDirectory& directory) {
-  return {.directory = directory.path(),
+  return {.folder = directory.folder(),
           .save_steps = static_cast<std::uint64_t>(o.save_iter),
           .keep_last = o.keep_checkpoints,
           .on_error = goes_on_after_errors(o) ? OnSaveError::kContinue : OnSaveError::kStop,
@@ -283,7 +290,8 @@ void add_hooks(const TrainOptions& o, const TrainSetup& setup, const StartedRun&
   trainer.add_hook(
       make_metrics_hook(reports.metrics(), log_steps, static_cast<std::uint64_t>(o.telemetry_steps), interval));
   trainer.add_hook(std::make_unique<CheckpointHook>(
-      checkpoint_options(o, run.directory), setup.state, [&reports] { reports.sync(); }, interval, display));
+      checkpoint_options(o, run.directory), setup.state, [&reports, &display] { reports.sync(display); }, interval,
+      display));
   // After the checkpoint, so that an evaluation that fails costs nothing.
   if (setup.test_set == nullptr) return;
   auto evaluation = std::make_unique<EvaluationHook>(setup.test_set, reports.metrics(), display,
@@ -347,10 +355,10 @@ Ending train_and_report(const TrainOptions& o, const TrainSetup& setup, const St
   std::uint64_t steps_done = 0;
   try {
     steps_done = setup.trainer->run();
-    reports.sync();
+    reports.sync(display);
   } catch (const std::exception&) {
     display.finish();
-    rethrow_with_advice(run.directory.path());
+    rethrow_with_advice(run.directory.folder());
   }
   conclude(o, run.directory, steps_done);
   if (setup.conclusion) std::cout << setup.conclusion();
@@ -428,9 +436,9 @@ int train(const TrainOptions& o, RunDescription description, const ProcessGroup&
   const std::optional<StartedRun> run = start_run(o, description, setup, processes, beginning);
   beginning.checkpoint.reset();
   if (trace) {
-    const std::filesystem::path path = run ? run->directory.path() / "trace.json" : std::filesystem::path();
+    const auto folder = run ? std::optional(run->directory.folder()) : std::nullopt;
     const auto on_error = [](const std::string& message) { print_error("terngrad_train", "no trace: " + message); };
-    setup.trainer->add_hook(make_trace_hook(*trace, processes.name_of(processes.rank()), path, on_error));
+    setup.trainer->add_hook(make_trace_hook(*trace, processes.name_of(processes.rank()), folder, on_error));
   }
   const Ending ending = run ? train_and_report(o, setup, *run, beginning, processes) : train_along(o, setup, processes);
   return agreed_exit_code(ending, processes);

@@ -11,12 +11,12 @@
 namespace terngrad {
 namespace {
 
-std::string advice(const std::filesystem::path& train_dir) {
+std::string advice(const Folder& train_dir) {
   std::optional<CheckpointFile> saved;
   try {
     saved = latest_checkpoint(train_dir);
   } catch (const DataError&) {
-    return "; the folder " + train_dir.string() + " cannot be read";  // what failed first is what counts
+    return "; the folder " + train_dir.path().string() + " cannot be read";  // what failed first is what counts
   }
   if (!saved) return "; no checkpoint was saved yet";
   return "; go on from " + saved->path.string() + " with --resume";
@@ -24,7 +24,7 @@ std::string advice(const std::filesystem::path& train_dir) {
 
 }  // namespace
 
-void rethrow_with_advice(const std::filesystem::path& train_dir) {
+void rethrow_with_advice(const Folder& train_dir) {
   try {
     throw;
   } catch (const UsageError& error) {

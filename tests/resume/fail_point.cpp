@@ -1,7 +1,8 @@
 // A library to preload (LD_PRELOAD) that makes one file-system call of a program fail, or kills the program there. It
 // counts the calls on the folder TERNGRAD_FAIL_FOLDER and files in it, from 1, and acts at call number
-// TERNGRAD_FAIL_CALL. Counted are open, write, ftruncate, fsync, rename, unlink, remove and mkdir: all by which the
-// commands change files, the last two through the C++ library's std::filesystem.
+// TERNGRAD_FAIL_CALL. Counted are open, write, ftruncate, fsync, rename, unlink and mkdir, the names that are noted,
+// and openat, renameat and unlinkat, which are noted as the calls without the at: all by which the commands change
+// files, the last through the C++ library's std::filesystem.
 //   TERNGRAD_FAIL_ACTION=kill_before  SIGKILL in place of the call; of a write, half is done first
 //   TERNGRAD_FAIL_ACTION=kill_after   SIGKILL once the call is done
 //   TERNGRAD_FAIL_ACTION=full_once    the call fails with ENOSPC (a write after half of it is done)
@@ -87,6 +88,14 @@ std::string path_of(int fd) {
   return length <= 0 ? "" : std::string(path, static_cast<std::size_t>(length));
 }
 
+/// The path of a file that a call names from a folder.
+std::string path_at(int folder, const char* path) {
+  const std::string name = text_of(path);
+  if (folder == AT_FDCWD || name.starts_with('/')) return name;
+  const std::string base = path_of(folder);
+  return name == "." ? base : base + "/" + name;
+}
+
 [[noreturn]] void die() {
   kill(getpid(), SIGKILL);
   while (true) pause();
@@ -157,6 +166,16 @@ int open(const char* path, int flags, ...) {
   return guarded("open", text_of(path), (flags & O_ACCMODE) != O_RDONLY, [&] { return function(path, flags, mode); });
 }
 
+int openat(int folder, const char* path, int flags, ...) {
+  va_list arguments;
+  va_start(arguments, flags);
+  const mode_t mode = (flags & O_CREAT) != 0 ? va_arg(arguments, mode_t) : 0;
+  va_end(arguments);
+  static const auto function = real<int (*)(int, const char*, int, ...)>("openat");
+  return guarded("open", path_at(folder, path), (flags & O_ACCMODE) != O_RDONLY,
+                 [&] { return function(folder, path, flags, mode); });
+}
+
 ssize_t write(int fd, const void* data, size_t count) {
   const Fate fate = next("write", path_of(fd), true);
   if (fate == Fate::kDone) return real_write(fd, data, count);
@@ -182,14 +201,19 @@ int rename(const char* from, const char* to) {
   return guarded("rename", text_of(to), true, [&] { return function(from, to); });
 }
 
+int renameat(int from_folder, const char* from, int to_folder, const char* to) {
+  static const auto function = real<int (*)(int, const char*, int, const char*)>("renameat");
+  return guarded("rename", path_at(to_folder, to), true, [&] { return function(from_folder, from, to_folder, to); });
+}
+
 int unlink(const char* path) {
   static const auto function = real<int (*)(const char*)>("unlink");
   return guarded("unlink", text_of(path), true, [&] { return function(path); });
 }
 
-int remove(const char* path) {
-  static const auto function = real<int (*)(const char*)>("remove");
-  return guarded("remove", text_of(path), true, [&] { return function(path); });
+int unlinkat(int folder, const char* path, int flags) {
+  static const auto function = real<int (*)(int, const char*, int)>("unlinkat");
+  return guarded("unlink", path_at(folder, path), true, [&] { return function(folder, path, flags); });
 }
 
 int mkdir(const char* path, mode_t mode) {

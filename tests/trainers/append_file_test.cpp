@@ -95,6 +95,31 @@ TEST(AppendFile, NothingFollowsAPartThatCannotBeTakenBack) {
   ::close(sealed);
 }
 
+TEST(AppendFile, OneThatIsDeletedIsWrittenAgainWithAllThatItHeld) {
+  const TemporaryDirectory folder;
+  folder.write("f", "old,");
+  AppendFile file(folder / "f", 0, OnWriteError::kThrow);
+  file.append("one,");
+  EXPECT_FALSE(file.sync());
+  std::filesystem::remove(folder / "f");
+  file.append("two,");
+  EXPECT_TRUE(file.sync());
+  file.append("three");
+  EXPECT_FALSE(file.sync());
+  EXPECT_EQ(read_file_text(folder / "f"), "old,one,two,three");
+}
+
+TEST(AppendFile, AnotherFileOfItsNameIsNotOverwritten) {
+  const TemporaryDirectory folder;
+  AppendFile file(folder / "f", 0, OnWriteError::kThrow);
+  file.append("mine");
+  std::filesystem::rename(folder / "f", folder / "g");
+  folder.write("f", "theirs");
+  EXPECT_NE(testing::message_of<DataError>([&] { file.sync(); }).find("another file"), std::string::npos);
+  EXPECT_EQ(read_file_text(folder / "f"), "theirs");
+  EXPECT_EQ(read_file_text(folder / "g"), "mine");
+}
+
 TEST(AppendFile, FlagsAreThoseOfOpen) {
   const TemporaryDirectory folder;
   folder.write("f", "");

@@ -281,7 +281,7 @@ TEST(AsyncTrainer, GoesOnFromTheCheckpointOfItsStart) {
   ProgressDisplay display(stderr, ProgressDisplay::Mode::kSilent);
   const auto whole = make_small_async(async);
   whole->add_hook(std::make_unique<CheckpointHook>(
-      CheckpointHookOptions{.directory = folder.path(), .save_steps = 100, .save_at_start = true}, state, [] {},
+      CheckpointHookOptions{.folder = Folder(folder.path()), .save_steps = 100, .save_at_start = true}, state, [] {},
       interval, display));
   whole->run();
   const auto resumed = make_small_async(async);
@@ -308,7 +308,7 @@ TEST(AsyncTrainer, GoesOnFromItsCheckpoints) {
     ProgressDisplay display(stderr, ProgressDisplay::Mode::kSilent);
     const auto save_in = [&](Trainer& trainer, const std::filesystem::path& path) {
       trainer.add_hook(std::make_unique<CheckpointHook>(
-          CheckpointHookOptions{.directory = path, .save_steps = 3}, state, [] {}, interval, display));
+          CheckpointHookOptions{.folder = Folder(path), .save_steps = 3}, state, [] {}, interval, display));
     };
     const auto whole = make_small_async(async);
     save_in(*whole, folder.path());
@@ -463,7 +463,7 @@ TEST(AsyncTrainerRanks, GoOnWhereTheCheckpointSays) {
   ProgressDisplay display(stderr, ProgressDisplay::Mode::kSilent);
   run_over_ranks(async, 3, [&](AsyncTrainer& trainer) {
     trainer.add_hook(std::make_unique<CheckpointHook>(
-        CheckpointHookOptions{.directory = folder.path(), .save_steps = 4}, state, [] {}, interval, display));
+        CheckpointHookOptions{.folder = Folder(folder.path()), .save_steps = 4}, state, [] {}, interval, display));
   });
   const Checkpoint checkpoint = load_checkpoint(checkpoint_path(folder.path(), 4));
   const auto pushes_of = [](const Checkpoint& saved) {

@@ -101,9 +101,9 @@ TEST(AtomicFile, TemporaryOfAKilledWriterIsInTheWayOfNobody) {
 TEST(AtomicFile, RemovesStaleTemporariesOnly) {
   const TemporaryDirectory folder;
   for (const char* name : {".a.0.tmp", ".b.17.tmp", ".a.tmp", "a.0.tmp", ".a.x.tmp", "a"}) folder.write(name, "x");
-  EXPECT_EQ(remove_stale_temporaries(folder.path(), "a"), 1);
+  EXPECT_EQ(remove_stale_temporaries(Folder(folder.path()), "a"), 1);
   EXPECT_FALSE(fs::exists(folder / ".a.0.tmp"));
-  EXPECT_EQ(remove_stale_temporaries(folder.path()), 1);
+  EXPECT_EQ(remove_stale_temporaries(Folder(folder.path())), 1);
   EXPECT_EQ(num_entries(folder.path()), 4);
 }
 

@@ -33,6 +33,14 @@ class CheckpointHookTest : public ::testing::Test {
   Checkpoint load(std::uint64_t step) const { return load_checkpoint(checkpoint_path(folder_.path(), step)); }
   bool is_saved(std::uint64_t step) const { return std::filesystem::exists(checkpoint_path(folder_.path(), step)); }
 
+  /// One that was deleted while a run had it open.
+  Folder deleted_folder() const {
+    std::filesystem::create_directory(folder_ / "gone");
+    Folder folder(folder_ / "gone");
+    std::filesystem::remove(folder_ / "gone");
+    return folder;
+  }
+
   TemporaryDirectory folder_;
   CheckpointState state_;
   std::function<void()> sync_reports_ = [] {};
@@ -44,7 +52,7 @@ class CheckpointHookTest : public ::testing::Test {
 TEST_F(CheckpointHookTest, SavesEveryNStepsAndAtTheEnd) {
   state_.net = "identity";
   state_.more["codec"] = "fp32";
-  CheckpointHook hook = make_hook({.directory = folder_.path(), .save_steps = 2, .keep_last = 2});
+  CheckpointHook hook = make_hook({.folder = Folder(folder_.path()), .save_steps = 2, .keep_last = 2});
   for (int i = 0; i < 7; ++i) EXPECT_EQ(run_.step(hook), HookVerdict::kContinue);
   hook.after_train(run_.view());
   std::vector<std::uint64_t> steps;
@@ -69,7 +77,7 @@ TEST_F(CheckpointHookTest, SyncsWhatWasReportedBeforeEachSave) {
     EXPECT_FALSE(is_saved(run_.done));
     synced.push_back(run_.done);
   };
-  CheckpointHook hook = make_hook({.directory = folder_.path(), .save_steps = 3, .save_at_start = true});
+  CheckpointHook hook = make_hook({.folder = Folder(folder_.path()), .save_steps = 3, .save_at_start = true});
   hook.before_train(run_.view());
   for (int i = 0; i < 7; ++i) run_.step(hook);
   hook.after_train(run_.view());
@@ -78,7 +86,7 @@ TEST_F(CheckpointHookTest, SyncsWhatWasReportedBeforeEachSave) {
 
 TEST_F(CheckpointHookTest, DoesNotSaveWhatReportsDoNotReach) {
   sync_reports_ = [] { throw DataError("the medium is gone"); };
-  CheckpointHook hook = make_hook({.directory = folder_.path()});
+  CheckpointHook hook = make_hook({.folder = Folder(folder_.path())});
   EXPECT_THAT(message_of<DataError>([&] { run_.step(hook); }), HasSubstr("the medium is gone"));
   EXPECT_FALSE(is_saved(1));
 }
@@ -86,7 +94,7 @@ TEST_F(CheckpointHookTest, DoesNotSaveWhatReportsDoNotReach) {
 TEST_F(CheckpointHookTest, KeepsTheIntervalOfASaveBetweenTwoLines) {
   MetricsWriter writer(folder_ / "m.jsonl");
   const auto metrics = make_metrics_hook(writer, 3, 0, interval_);
-  CheckpointHook hook = make_hook({.directory = folder_.path()});
+  CheckpointHook hook = make_hook({.folder = Folder(folder_.path())});
   for (int i = 0; i < 3; ++i) {
     run_.step(*metrics);
     --run_.done;
@@ -98,7 +106,7 @@ TEST_F(CheckpointHookTest, KeepsTheIntervalOfASaveBetweenTwoLines) {
 }
 
 TEST_F(CheckpointHookTest, SavesTheBeginningOnRequest) {
-  const CheckpointHookOptions options{.directory = folder_.path(), .save_steps = 100, .save_at_start = true};
+  const CheckpointHookOptions options{.folder = Folder(folder_.path()), .save_steps = 100, .save_at_start = true};
   make_hook(options).before_train(run_.view());
   EXPECT_TRUE(is_saved(0));
   run_.done = 3;  // a resumed run has its checkpoint
@@ -106,15 +114,31 @@ TEST_F(CheckpointHookTest, SavesTheBeginningOnRequest) {
   EXPECT_FALSE(is_saved(3));
 }
 
+TEST_F(CheckpointHookTest, SavesIntoItsFolderWhereverThatIs) {
+  const std::filesystem::path first = folder_ / "first";
+  std::filesystem::create_directory(first);
+  CheckpointHook hook = make_hook({.folder = Folder(first), .keep_last = 1});
+  run_.step(hook);
+  std::filesystem::rename(first, folder_ / "second");
+  // With a checkpoint that would be the oldest one to delete.
+  std::filesystem::create_directory(first);
+  std::filesystem::copy(folder_ / "second", first);
+  run_.step(hook);
+  EXPECT_EQ(latest_checkpoint(first)->step, 1u);
+  const std::vector<CheckpointFile> own = list_checkpoints(folder_ / "second");
+  ASSERT_EQ(own.size(), 1u);
+  EXPECT_EQ(own[0].step, 2u);
+}
+
 TEST_F(CheckpointHookTest, FolderThatIsGoneIsAnError) {
-  CheckpointHook hook = make_hook({.directory = folder_ / "gone"});
+  CheckpointHook hook = make_hook({.folder = deleted_folder()});
   EXPECT_THAT(message_of<DataError>([&] { run_.step(hook); }), HasSubstr("gone"));
 }
 
 TEST_F(CheckpointHookTest, GoesOnAfterAnErrorOnRequestButNotAfterTheLast) {
   const std::string text = shown_by([&](ProgressDisplay& display) {
     CheckpointHook hook =
-        make_hook({.directory = folder_ / "gone", .save_steps = 3, .on_error = OnSaveError::kContinue}, display);
+        make_hook({.folder = deleted_folder(), .save_steps = 3, .on_error = OnSaveError::kContinue}, display);
     for (int i = 0; i < 7; ++i) EXPECT_EQ(run_.step(hook), HookVerdict::kContinue);
     EXPECT_THROW(hook.after_train(run_.view()), DataError);
   });

@@ -272,7 +272,7 @@ TEST_F(CudaDeviceTrainerRanks, GoOnFromEachOthersCheckpoints) {
     result_of(run, saving, [&](Trainer& trainer, int process) {
       if (process == 0) {
         trainer.add_hook(std::make_unique<CheckpointHook>(
-            CheckpointHookOptions{.directory = folder.path(), .save_steps = 2}, state, [] {}, interval, display));
+            CheckpointHookOptions{.folder = Folder(folder.path()), .save_steps = 2}, state, [] {}, interval, display));
       } else {
         trainer.add_hook(make_state_sender_hook({.save_steps = 2}));
       }

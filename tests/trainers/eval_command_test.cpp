@@ -331,6 +331,23 @@ TEST_F(EvalCommand, ARunsCheckpointsAreEvaluatedInOrderEachOnce) {
   EXPECT_THAT(evaluated_steps(folder.path()), ::testing::ElementsAre(2, 3));
 }
 
+TEST_F(EvalCommand, EvaluatorOfARunStaysWithItsFolder) {
+  const TemporaryDirectory folder;
+  const fs::path followed = folder / "run";
+  const auto problem = [](const std::string& what) { ADD_FAILURE() << what; };
+  RunEvaluator evaluator({.directory = followed, .data_dir = mnist_->path().string(), .threads = 1}, problem);
+  EXPECT_TRUE(evaluator.look());
+  fs::create_directory(followed);
+  EXPECT_TRUE(evaluator.look());
+  fs::rename(followed, folder / "moved");
+  fs::create_directory(followed);
+  fs::copy_file(checkpoint_path(run(), 2), checkpoint_path(followed, 2));
+  fs::copy_file(checkpoint_path(run(), 3), checkpoint_path(folder / "moved", 3));
+  EXPECT_TRUE(evaluator.look());
+  EXPECT_THAT(evaluated_steps(folder / "moved"), ::testing::ElementsAre(3));
+  EXPECT_FALSE(fs::exists(followed / "eval"));
+}
+
 TEST_F(EvalCommand, ALookThatFailsIsToldOnceAndTheNextOnesTryAgain) {
   const TemporaryDirectory folder;
   const fs::path second = checkpoint_path(folder.path(), 2);

@@ -57,7 +57,7 @@ TEST(MaskedCrc32c, RotatesAndAddsTheConstant) {
 
 TEST(EventFile, BytesAreTheGoldenOnes) {
   const TemporaryDirectory folder;
-  EventFile events(folder.path(), fixed_clock);
+  EventFile events(Folder(folder.path()), fixed_clock);
   EXPECT_EQ(hex(read_file_text(events.path())), kVersion);
   events.purge_from(11);
   events.write_scalars(300, std::vector<NamedScalar>{{"train/loss", 0.1}, {"zero", 0}});
@@ -75,7 +75,7 @@ TEST(EventFile, BytesAreTheGoldenOnes) {
 
 TEST(EventFile, NameSaysWhatItIs) {
   const TemporaryDirectory folder;
-  const EventFile events(folder.path(), [] { return 1234567890.75; });
+  const EventFile events(Folder(folder.path()), [] { return 1234567890.75; });
   EXPECT_THAT(events.path().filename().string(), MatchesRegex("events\\.out\\.tfevents\\.1234567890\\..+\\.[0-9]+"));
   EXPECT_EQ(events.path().parent_path(), folder.path());
 }
@@ -87,7 +87,7 @@ TEST(EventFile, ALaterFileSortsAfterTheEarlierOnesWhateverTheClockSays) {
   std::vector<std::filesystem::path> made;
   for (const double then : {5000.0, 5000.9, 10.0, 9999999.0}) {
     now = then;
-    made.push_back(EventFile(folder.path(), [&now] { return now; }).path());
+    made.push_back(EventFile(Folder(folder.path()), [&now] { return now; }).path());
   }
   EXPECT_EQ(testing::event_files(folder.path()), made);
   EXPECT_THAT(made[0].string(), HasSubstr("tfevents.0000005000."));
@@ -96,7 +96,7 @@ TEST(EventFile, ALaterFileSortsAfterTheEarlierOnesWhateverTheClockSays) {
 
 TEST(EventFile, NonfiniteNumbersAreKept) {
   const TemporaryDirectory folder;
-  EventFile events(folder.path(), fixed_clock);
+  EventFile events(Folder(folder.path()), fixed_clock);
   constexpr double kInfinity = std::numeric_limits<double>::infinity();
   events.write_scalars(1, std::vector<NamedScalar>{{"a", kInfinity}, {"b", std::nan("")}, {"c", -1e300}});
   const auto read = read_events(events.path());
@@ -108,7 +108,7 @@ TEST(EventFile, NonfiniteNumbersAreKept) {
 
 TEST(EventFile, HistogramsWithoutValuesAreLeftOut) {
   const TemporaryDirectory folder;
-  EventFile events(folder.path(), fixed_clock);
+  EventFile events(Folder(folder.path()), fixed_clock);
   events.write_histograms(
       7, std::vector<NamedHistogram>{{"none", make_histogram({})}, {"one", make_histogram(std::vector<float>{2.0f})}});
   const auto read = read_events(events.path());
@@ -121,14 +121,14 @@ TEST(EventFile, HistogramsWithoutValuesAreLeftOut) {
 
 TEST(EventFile, StepsBeyond32BitsAreKept) {
   const TemporaryDirectory folder;
-  EventFile events(folder.path(), fixed_clock);
+  EventFile events(Folder(folder.path()), fixed_clock);
   events.purge_from((std::uint64_t{1} << 40) + 1);
   EXPECT_EQ(read_events(events.path()).at(1).step(), (std::int64_t{1} << 40) + 1);
 }
 
 TEST(EventFile, FolderThatIsMissingIsAnError) {
   const TemporaryDirectory folder;
-  EXPECT_THAT(message_of<DataError>([&] { EventFile(folder / "none"); }), HasSubstr("none"));
+  EXPECT_THAT(message_of<DataError>([&] { EventFile(Folder(folder / "none")); }), HasSubstr("none"));
 }
 
 TEST(WallSeconds, AreSecondsSince1970) {

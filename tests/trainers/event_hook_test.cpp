@@ -47,7 +47,7 @@ TEST(ScalarsOf, GroupsTensorsByQuantity) {
 
 TEST(FollowMetrics, EveryRecordReachesTheEvents) {
   const TemporaryDirectory folder;
-  EventFile events(folder.path());
+  EventFile events{Folder(folder.path())};
   MetricsWriter metrics(folder / "m.jsonl");
   follow_metrics(metrics, events);
   metrics.write({{"step", 3}, {"kind", "train"}, {"loss", 0.75}});
@@ -60,7 +60,7 @@ TEST(FollowMetrics, EveryRecordReachesTheEvents) {
 std::map<std::int64_t, std::map<std::string, tensorboard::HistogramProto>> histograms_of(Trainer& trainer,
                                                                                          std::uint64_t steps) {
   const TemporaryDirectory folder;
-  EventFile events(folder.path());
+  EventFile events{Folder(folder.path())};
   trainer.add_hook(make_histogram_hook(events, steps));
   trainer.run();
   std::map<std::int64_t, std::map<std::string, tensorboard::HistogramProto>> histograms;
@@ -117,7 +117,7 @@ TEST(HistogramHook, ZeroStepsWritesNone) {
 
 TEST(HistogramHook, ASkippedStepHasParametersOnly) {
   const TemporaryDirectory folder;
-  EventFile events(folder.path());
+  EventFile events{Folder(folder.path())};
   const auto hook = make_histogram_hook(events, 1);
   testing::IdentityNet net(8);
   const std::vector<float> values(static_cast<std::size_t>(net.layout().flat_elements()), 0.5f);

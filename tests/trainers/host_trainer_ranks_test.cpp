@@ -167,7 +167,7 @@ TEST(HostTrainerRanks, GoOnFromEachOthersCheckpoints) {
     result_of(run, saving, [&](Trainer& trainer, bool is_chief) {
       if (is_chief) {
         trainer.add_hook(std::make_unique<CheckpointHook>(
-            CheckpointHookOptions{.directory = folder.path(), .save_steps = 2}, state, [] {}, interval, display));
+            CheckpointHookOptions{.folder = Folder(folder.path()), .save_steps = 2}, state, [] {}, interval, display));
       } else {
         trainer.add_hook(make_state_sender_hook({.save_steps = 2}));
       }

@@ -130,7 +130,7 @@ TEST(HostTrainer, HooksChangeNoBit) {
   trainer->add_hook(make_metrics_hook(writer, 1, 1, interval));
   trainer->add_hook(std::make_unique<EvaluationHook>(testing::small_digits(7, kSmallImage), writer, display, 2, 1));
   trainer->add_hook(std::make_unique<CheckpointHook>(
-      CheckpointHookOptions{.directory = folder.path(), .save_steps = 2, .keep_last = 1}, CheckpointState{},
+      CheckpointHookOptions{.folder = Folder(folder.path()), .save_steps = 2, .keep_last = 1}, CheckpointState{},
       [&] { writer.sync(); }, interval, display));
   trainer->run();
   EXPECT_EQ(state_bits(*trainer), bits_after(run));
@@ -186,8 +186,8 @@ TEST(HostTrainer, GoingOnFromACheckpointEndsTheSame) {
     const std::unique_ptr<Trainer> whole = make_small_trainer(run);
     ProgressDisplay display(stderr, ProgressDisplay::Mode::kLog);
     whole->add_hook(std::make_unique<CheckpointHook>(
-        CheckpointHookOptions{.directory = folder.path(), .save_steps = 4}, CheckpointState{}, [&] { writer.sync(); },
-        interval, display));
+        CheckpointHookOptions{.folder = Folder(folder.path()), .save_steps = 4}, CheckpointState{},
+        [&] { writer.sync(); }, interval, display));
     whole->run();
 
     const std::unique_ptr<Trainer> resumed = make_small_trainer(run);

@@ -131,6 +131,31 @@ TEST(RunDirectory, TwoProcessesCannotShareOne) {
   EXPECT_NO_THROW(RunDirectory::resume(folder.path()));
 }
 
+TEST(RunDirectory, RenamedOneIsKnownByItsNewNameAndStillLocked) {
+  const TemporaryDirectory folder;
+  const RunDirectory run = RunDirectory::create(folder / "run", description());
+  fs::rename(folder / "run", folder / "moved");
+  EXPECT_EQ(run.path(), folder / "moved");
+  EXPECT_THAT(message_of<UsageError>([&] { RunDirectory::resume(folder / "moved"); }), HasSubstr("in use"));
+  // Another run may take the name, and is not disturbed.
+  const RunDirectory other = RunDirectory::create(folder / "run", description());
+  fs::remove(folder / "run/config.json");
+  EXPECT_FALSE(run.restore_config());
+  EXPECT_FALSE(fs::exists(folder / "run/config.json"));
+}
+
+TEST(RunDirectory, DeletedConfigIsWrittenAgain) {
+  const TemporaryDirectory folder;
+  { const RunDirectory run = RunDirectory::create(folder.path(), description()); }
+  RunDirectory run = RunDirectory::resume(folder.path());
+  run.record_start(description(), 5);
+  const std::string text = read_file_text(folder / "config.json");
+  EXPECT_FALSE(run.restore_config());
+  fs::remove(folder / "config.json");
+  EXPECT_TRUE(run.restore_config());
+  EXPECT_EQ(read_file_text(folder / "config.json"), text);
+}
+
 TEST(RunDirectory, PathThatIsAFileIsAnError) {
   const TemporaryDirectory folder;
   folder.write("file", "");

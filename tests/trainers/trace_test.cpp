@@ -102,7 +102,6 @@ TEST(Trace, SpansMayHaveNoTrace) {
 /// The trace file of a run of two ranks.
 Json traced(bool overlap, std::uint64_t num_steps, std::uint64_t total_steps) {
   const TemporaryDirectory folder;
-  const std::filesystem::path path = folder / "trace.json";
   const auto errors = run_ranks(2, [&](const std::shared_ptr<Communicator>& communicator) {
     Trace trace(num_steps);
     SmallRun run{.num_workers = 2, .codec = "ternary", .total_steps = total_steps};
@@ -112,13 +111,14 @@ Json traced(bool overlap, std::uint64_t num_steps, std::uint64_t total_steps) {
     run.trace = &trace;
     const std::unique_ptr<Trainer> trainer = make_small_trainer(run);
     const auto on_error = [](const std::string& message) { ADD_FAILURE() << message; };
-    trainer->add_hook(make_trace_hook(trace, "rank " + std::to_string(communicator->rank()), path, on_error));
+    trainer->add_hook(
+        make_trace_hook(trace, "rank " + std::to_string(communicator->rank()), Folder(folder.path()), on_error));
     trainer->run();
   });
   for (const auto& error : errors) {
     if (error) std::rethrow_exception(error);
   }
-  return Json::parse(read_file_text(path))["traceEvents"];
+  return Json::parse(read_file_text(folder / "trace.json"))["traceEvents"];
 }
 
 TEST(Trace, ShowsBucketsInARowOfTheirOwn) {
@@ -160,9 +160,12 @@ TEST(Trace, ThatCannotBeWrittenEndsNoRun) {
   SmallRun run{.total_steps = 5};
   run.trace = &trace;
   const std::unique_ptr<Trainer> trainer = make_small_trainer(run);
+  std::filesystem::create_directory(folder / "nowhere");
+  const Folder nowhere(folder / "nowhere");
+  std::filesystem::remove(folder / "nowhere");
   std::vector<std::string> messages;
-  trainer->add_hook(make_trace_hook(trace, "rank 0", folder / "nowhere" / "trace.json",
-                                    [&](const std::string& message) { messages.push_back(message); }));
+  trainer->add_hook(
+      make_trace_hook(trace, "rank 0", nowhere, [&](const std::string& message) { messages.push_back(message); }));
   EXPECT_EQ(trainer->run(), 5u);
   EXPECT_THAT(messages, ::testing::ElementsAre(::testing::HasSubstr("trace.json")));
 }

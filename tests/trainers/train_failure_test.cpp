@@ -25,7 +25,7 @@ std::string advised(const std::filesystem::path& folder, const Thrown& thrown) {
     try {
       throw thrown;
     } catch (const std::exception&) {
-      rethrow_with_advice(folder);
+      rethrow_with_advice(Folder(folder));
     }
   });
 }

@@ -47,8 +47,8 @@ std::unique_ptr<Trainer> train_and_save(const TemporaryDirectory& folder) {
   ProgressDisplay display(stderr, ProgressDisplay::Mode::kLog);
   std::unique_ptr<Trainer> trainer = make_small_trainer(small_run());
   trainer->add_hook(std::make_unique<CheckpointHook>(
-      CheckpointHookOptions{.directory = folder.path(), .save_steps = kSaved}, state_of_run(), [&] { writer.sync(); },
-      interval, display));
+      CheckpointHookOptions{.folder = Folder(folder.path()), .save_steps = kSaved}, state_of_run(),
+      [&] { writer.sync(); }, interval, display));
   trainer->run();
   std::filesystem::remove(checkpoint_path(folder.path(), kSteps));
   return trainer;
