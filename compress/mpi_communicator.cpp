@@ -142,10 +142,7 @@ class Mpi final : public MpiCommunicator {
     return found != 0;
   }
 
-  void send_word(std::uint64_t word) override {
-    word_ = word;
-    group_.send_note(word_, kMpiWordTag, "send_word");
-  }
+  void send_word(std::uint64_t word) override { group_.send_note(word_, word, kMpiWordTag, "send_word"); }
   std::optional<std::uint64_t> heard_word() override {
     group_.read_notes(kMpiWordTag, "heard_word", [this](int, std::uint64_t word) { heard_ = word; });
     return heard_;
@@ -377,8 +374,8 @@ class Mpi final : public MpiCommunicator {
   static constexpr std::size_t kSmallBytes = 2048;
 
   MpiGroup group_;
-  Parcels kept_;            // storage of what was received before
-  std::uint64_t word_ = 0;  // sent last; stays until MPI has taken it
+  Parcels kept_;  // storage of what was received before
+  MpiNote word_;  // sent last; stays until MPI has taken it
   std::optional<std::uint64_t> heard_;
   MpiSum bfloat16_{add_elements<add_bfloat16>};
   MpiSum float16_{add_elements<add_float16>};

@@ -12,6 +12,20 @@
 
 namespace terngrad {
 
+/// A number that ranks tell each other beside all operations.
+struct MpiNote {
+  std::uint64_t value = 0;
+  std::uint32_t checksum = 0;  // CRC32C of the value
+  std::uint32_t reserved = 0;
+};
+static_assert(sizeof(MpiNote) == 16);
+
+/// How a rank is found to be silent.
+enum class Silence {
+  kSendsNothing,  // what is waited for does not come
+  kTakesNothing,  // what is sent to it stays here
+};
+
 /// What all that uses one communicator shares: operations, or a mailbox.
 struct MpiGroup {
   MPI_Comm communicator = MPI_COMM_NULL;
@@ -22,8 +36,8 @@ struct MpiGroup {
   std::size_t chunk_bytes = 0;       // of long messages' pieces
   std::uint64_t num_operations = 0;  // begun so far
   bool is_broken = false;            // something failed: its messages may still be under way
-  std::uint64_t waiting_note = 0;    // what a rank that waits sends; stays until MPI has taken it
-  std::uint64_t busy_note = 0;       // what a rank that is busy sends, likewise
+  MpiNote waiting_note;              // what a rank that waits sends; stays until MPI has taken it
+  MpiNote busy_note;                 // what a rank that is busy sends, likewise
 
   std::string name_of(int peer) const;  // "rank 2 (host node3)"
   /// The names of the other ranks for which is_named(peer), in order: "rank 2 (host node3), rank 5 (host node4)".
@@ -35,13 +49,17 @@ struct MpiGroup {
     }
     return names;
   }
+  /// Says that `peers`, as names_where lists them, have been silent for the time that they have. Its subject is the
+  /// rank that is heard in vain, or the one that takes nothing.
+  /// @param waits_itself  whether they said that they wait for others
+  std::string silence_text(Silence silence, const std::string& peers, bool waits_itself = false) const;
   /// @throws CommunicationError that names this rank, the operation and MPI's words
   void require_success(int result, const char* operation);
 
-  /// Sends a note to all peers without waiting. @param note  stays until MPI has taken it
-  void send_note(const std::uint64_t& note, int tag, const char* operation);
-  /// Calls heard(peer, note) for each note with this tag that has come.
-  void read_notes(int tag, const char* operation, const std::function<void(int peer, std::uint64_t note)>& heard);
+  /// Sends a note to all peers without waiting. @param note  holds the value, until MPI has taken it
+  void send_note(MpiNote& note, std::uint64_t value, int tag, const char* operation);
+  /// Calls heard(peer, value) for each note with this tag that has come. @throws CommunicationError for a damaged one
+  void read_notes(int tag, const char* operation, const std::function<void(int peer, std::uint64_t value)>& heard);
   /// Tells all peers that this rank will come to the next operation; at most 8 times in the time that they wait.
   void tell_busy();
 

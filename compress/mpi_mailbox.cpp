@@ -5,11 +5,13 @@
 #include <cstring>
 #include <deque>
 #include <list>
+#include <span>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include "compress/message_pieces.h"
+#include "compress/operation_header.h"
 #include "compress/patience.h"
 #include "compress/signs_of_life.h"
 #include "kernels/errors.h"
@@ -20,18 +22,9 @@ namespace {
 // Messages between two ranks with the same tag arrive in the order in which they were sent.
 constexpr int kLetterTag = 1;
 constexpr int kDataTag = 2;
-constexpr std::uint64_t kMagic = 0x31584f424c49414d;  // changes with the letter's form
 constexpr std::size_t kLetterBytes = 4096;
-
-struct Letter {
-  std::uint64_t magic = kMagic;
-  std::uint64_t number = 0;  // of this pair's messages in this direction
-  std::uint32_t num_parcels = 0;
-  std::uint32_t holds_all = 0;   // the data are in this message, after the parcels' sizes
-  std::uint64_t data_bytes = 0;  // of the parcels' storage
-  std::uint64_t chunk_bytes = 0;
-};
-static_assert(sizeof(Letter) + 8 * Mailbox::kMaxParcels <= kLetterBytes);
+constexpr std::uint8_t kKind = 6;  // after those of MpiOperationKind
+static_assert(sizeof(OperationHeader) + 8 * Mailbox::kMaxParcels <= kLetterBytes);
 
 /// What one other rank sends.
 struct Incoming {
@@ -105,7 +98,7 @@ class MpiMailbox final : public Mailbox {
   int receive(std::span<const int> awaited, Parcels& message) override {
     require_whole();
     await([&] { return !arrived_.empty(); }, [&](int peer) { return std::ranges::count(awaited, peer) > 0; },
-          "heard nothing from ");
+          Silence::kSendsNothing);
     const int from = arrived_.front().first;
     message = std::move(arrived_.front().second);
     arrived_.pop_front();
@@ -121,7 +114,7 @@ class MpiMailbox final : public Mailbox {
           [&](int peer) {
             return std::ranges::any_of(memory_->outgoing, [&](const Outgoing& out) { return out.to == peer; });
           },
-          "sent nothing that was taken by ");
+          Silence::kTakesNothing);
   }
 
  private:
@@ -150,17 +143,19 @@ class MpiMailbox final : public Mailbox {
   void post(Outgoing& out) {
     const std::span<const std::uint64_t> sizes = out.parcels.sizes();
     const std::span<const std::uint8_t> data = out.parcels.storage();
-    Letter letter;
-    letter.number = of(out.to).num_sent++;
-    letter.num_parcels = static_cast<std::uint32_t>(sizes.size());
-    letter.data_bytes = data.size();
-    letter.chunk_bytes = group_.chunk_bytes;
-    const std::size_t begin = sizeof(letter) + sizes.size_bytes();
+    OperationHeader header;
+    header.kind = kKind;
+    header.number = of(out.to).num_sent++;
+    header.num_sizes = static_cast<std::uint32_t>(sizes.size());
+    header.data_bytes = data.size();
+    header.chunk_bytes = group_.chunk_bytes;
+    const std::size_t begin = sizeof(header) + sizes.size_bytes();
     const bool fits = data.size() <= kLetterBytes - begin;
-    letter.holds_all = fits ? 1 : 0;
+    header.holds_all = fits ? 1 : 0;
+    header.seal(sizes, data);
     out.letter.resize(begin + (fits ? data.size() : 0));
-    std::memcpy(out.letter.data(), &letter, sizeof(letter));
-    if (!sizes.empty()) std::memcpy(out.letter.data() + sizeof(letter), sizes.data(), sizes.size_bytes());
+    std::memcpy(out.letter.data(), &header, sizeof(header));
+    if (!sizes.empty()) std::memcpy(out.letter.data() + sizeof(header), sizes.data(), sizes.size_bytes());
     if (fits && !data.empty()) std::memcpy(out.letter.data() + begin, data.data(), data.size());
     post_piece(out, out.letter, kLetterTag);
     if (fits) return;
@@ -223,30 +218,50 @@ class MpiMailbox final : public Mailbox {
     return any;
   }
 
+  /// What a letter holds, once it is found to be sound.
+  struct Content {
+    OperationHeader header;
+    std::array<std::uint64_t, kMaxParcels> all_sizes{};
+    std::span<const std::uint8_t> data;  // those that came with it
+    std::span<const std::uint64_t> sizes() const { return {all_sizes.data(), header.num_sizes}; }
+  };
+
+  /// @returns what is wrong with a letter, or nothing
+  std::string read_content(const Incoming& from, std::span<const std::uint8_t> letter, Content& content) const {
+    OperationHeader& header = content.header;
+    if (std::string problem = read_operation_header(letter, header); !problem.empty()) return problem;
+    if (header.kind != kKind) return "its kind is " + std::to_string(header.kind);
+    if (header.number != from.number) return "its number is " + std::to_string(header.number);
+    const std::size_t room = letter.size() - sizeof(header);
+    if (header.num_sizes > kMaxParcels || header.num_sizes > room / 8 ||
+        !is_sound_message(header.data_bytes, header.chunk_bytes) ||
+        room - 8 * std::size_t{header.num_sizes} != (header.holds_all != 0 ? header.data_bytes : 0)) {
+      return "its sizes are inconsistent";
+    }
+    const std::size_t size_bytes = 8 * std::size_t{header.num_sizes};
+    if (size_bytes > 0) std::memcpy(content.all_sizes.data(), letter.data() + sizeof(header), size_bytes);
+    content.data = letter.subspan(sizeof(header) + size_bytes);
+    if (!are_sizes_of(header.data_bytes, content.sizes())) return "its sizes are not those of its data";
+    return check_operation_content(header, content.sizes(), content.data);
+  }
+
   void read_letter(int peer, std::size_t bytes) {
     Incoming& from = of(peer);
-    Letter letter;
-    if (bytes >= sizeof(letter)) std::memcpy(&letter, from.letter.data(), sizeof(letter));
-    std::array<std::uint64_t, kMaxParcels> sizes{};
-    bool is_sound = bytes >= sizeof(letter) && letter.magic == kMagic && letter.number == from.number &&
-                    letter.num_parcels <= kMaxParcels && is_sound_message(letter.data_bytes, letter.chunk_bytes);
-    const std::size_t begin = sizeof(letter) + 8 * std::size_t{is_sound ? letter.num_parcels : 0};
-    is_sound = is_sound && bytes == begin + (letter.holds_all != 0 ? letter.data_bytes : 0);
-    if (is_sound && letter.num_parcels > 0) {
-      std::memcpy(sizes.data(), from.letter.data() + sizeof(letter), 8 * std::size_t{letter.num_parcels});
-    }
-    if (!is_sound || !are_sizes_of(letter.data_bytes, {sizes.data(), letter.num_parcels})) {
+    Content content;
+    const std::string problem = read_content(from, std::span(from.letter).first(bytes), content);
+    if (!problem.empty()) {
       group_.is_broken = true;
       TERNGRAD_THROW(CommunicationError, "[mailbox] what came from ", group_.name_of(peer), " as message ", from.number,
-                     " is no letter of this version of the program");
+                     " is not as this version of the program sends it: ", problem);
     }
     ++from.number;
-    const std::span<std::uint8_t> data = from.parcels.extend({sizes.data(), letter.num_parcels});
-    if (letter.holds_all != 0) {
-      if (!data.empty()) std::memcpy(data.data(), from.letter.data() + begin, data.size());
+    const OperationHeader& header = content.header;
+    const std::span<std::uint8_t> data = from.parcels.extend(content.sizes());
+    if (header.holds_all != 0) {
+      if (!data.empty()) std::memcpy(data.data(), content.data.data(), data.size());
       return;
     }
-    for_each_piece(data, letter.chunk_bytes, [&](std::span<std::uint8_t> piece) {
+    for_each_piece(data, header.chunk_bytes, [&](std::span<std::uint8_t> piece) {
       from.pieces.push_back(MPI_REQUEST_NULL);
       group_.require_success(MPI_Irecv(piece.data(), static_cast<int>(piece.size()), MPI_BYTE, peer, kDataTag,
                                        group_.communicator, &from.pieces.back()),
@@ -256,13 +271,13 @@ class MpiMailbox final : public Mailbox {
 
   /// Waits until `is_done`, but for no rank that `is_awaited` and gives no sign of life for too long.
   template <class IsDone, class IsAwaited>
-  void await(const IsDone& is_done, const IsAwaited& is_awaited, const char* complaint) {
+  void await(const IsDone& is_done, const IsAwaited& is_awaited, Silence silence) {
     Patience patience;
     for (;;) {
       // What has come in meanwhile is heard before anybody is called silent; and who is silent is found also where
       // others keep this rank busy.
       const bool any = progress();
-      check_deadline(is_awaited, complaint);
+      check_deadline(is_awaited, silence);
       if (is_done()) return;
       if (any) {
         patience.reset();
@@ -280,15 +295,14 @@ class MpiMailbox final : public Mailbox {
   }
 
   template <class IsAwaited>
-  void check_deadline(const IsAwaited& is_awaited, const char* complaint) {
+  void check_deadline(const IsAwaited& is_awaited, Silence silence) {
     signs_.look();
     if (signs_.is_lenient() || silent_for(group_.timeout_seconds / 4, is_awaited).empty()) return;
     group_.read_notes(kMpiBusyTag, kName, [this](int peer, std::uint64_t) { signs_.hear(peer); });
     const std::string silent = silent_for(group_.timeout_seconds, is_awaited);
     if (silent.empty()) return;
     group_.is_broken = true;
-    TERNGRAD_THROW(CommunicationError, "[mpi] mailbox: ", group_.name_of(group_.rank), " has ", complaint, silent,
-                   " for ", group_.timeout_seconds, " seconds");
+    TERNGRAD_THROW(CommunicationError, "[mpi] mailbox: ", group_.silence_text(silence, silent));
   }
 
   MpiGroup group_;

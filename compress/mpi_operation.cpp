@@ -16,6 +16,8 @@ constexpr int kSizesTag = 2;
 constexpr int kDataTag = 3;
 constexpr int kWaitingTag = 4;
 
+constexpr std::uint64_t kMaxSizes = std::uint64_t{1} << 28;
+
 const char* name_of(std::uint32_t kind) {
   static constexpr std::array kNames = {"all_gather",     "all_to_all", "all_reduce_sum",
                                         "all_reduce_max", "broadcast",  "barrier"};
@@ -87,22 +89,25 @@ void MpiOperation::post_receive(int peer, std::span<std::uint8_t> data, int tag,
 }
 
 void MpiOperation::send(int peer, std::span<const std::uint64_t> sizes, std::span<const std::uint8_t> data) {
-  Letter letter;
-  letter.number = number_;
-  letter.kind = static_cast<std::uint32_t>(kind_);
-  letter.num_sizes = sizes.size();
-  letter.data_bytes = data.size();
-  letter.chunk_bytes = group_.chunk_bytes;
+  OperationHeader header;
+  header.number = number_;
+  header.kind = static_cast<std::uint8_t>(kind_);
+  TERNGRAD_REQUIRE(sizes.size() <= kMaxSizes, "[mpi] an operation sends at most ", kMaxSizes, " sizes, got ",
+                   sizes.size());
+  header.num_sizes = static_cast<std::uint32_t>(sizes.size());
+  header.data_bytes = data.size();
+  header.chunk_bytes = group_.chunk_bytes;
   const bool fits = sizes.size() <= kLetterBytes / 8 && data.size() <= kLetterBytes &&
-                    sizeof(letter) + sizes.size_bytes() + data.size() <= kLetterBytes;
-  letter.holds_all = fits ? 1 : 0;
+                    sizeof(header) + sizes.size_bytes() + data.size() <= kLetterBytes;
+  header.holds_all = fits ? 1 : 0;
+  header.seal(sizes, data);
   std::vector<std::uint8_t>& message = places_[index(peer)].sent_letter;
-  message.resize(sizeof(letter) + (fits ? sizes.size_bytes() + data.size() : 0));
-  std::memcpy(message.data(), &letter, sizeof(letter));
+  message.resize(sizeof(header) + (fits ? sizes.size_bytes() + data.size() : 0));
+  std::memcpy(message.data(), &header, sizeof(header));
   if (fits) {
-    if (!sizes.empty()) std::memcpy(message.data() + sizeof(letter), sizes.data(), sizes.size_bytes());
+    if (!sizes.empty()) std::memcpy(message.data() + sizeof(header), sizes.data(), sizes.size_bytes());
     if (!data.empty()) {
-      std::memcpy(message.data() + sizeof(letter) + sizes.size_bytes(), data.data(), data.size());
+      std::memcpy(message.data() + sizeof(header) + sizes.size_bytes(), data.data(), data.size());
     }
   }
   post_send(peer, message, kMpiLetterTag, Purpose::kSend);
@@ -115,51 +120,63 @@ void MpiOperation::send(int peer, std::span<const std::uint64_t> sizes, std::spa
                  [&](std::span<const std::uint8_t> piece) { post_send(peer, piece, kDataTag, Purpose::kSend); });
 }
 
+void MpiOperation::refuse(int peer, const std::string& problem) const {
+  group_.is_broken = true;
+  TERNGRAD_THROW(CommunicationError, "[mpi] ", name(), ": what came from ", group_.name_of(peer),
+                 " is not as this version of the program sends it: ", problem);
+}
+
 bool MpiOperation::read_letter(int peer) {
   Place& place = places_[index(peer)];
-  Letter letter;
-  if (place.letter_bytes >= sizeof(letter)) std::memcpy(&letter, place.letter.data(), sizeof(letter));
-  if (place.letter_bytes < sizeof(letter) || letter.magic != kLetterMagic) {
+  OperationHeader& header = place.header;
+  const std::string problem = read_operation_header({place.letter.data(), place.letter_bytes}, header);
+  if (!problem.empty()) refuse(peer, problem);
+  if (header.number != number_ || header.kind != static_cast<std::uint32_t>(kind_)) {
     group_.is_broken = true;
-    TERNGRAD_THROW(CommunicationError, "[mpi] ", name(), ": what came from ", group_.name_of(peer),
-                   " is no letter of this version of the program");
-  }
-  if (letter.number != number_ || letter.kind != static_cast<std::uint32_t>(kind_)) {
-    group_.is_broken = true;
-    TERNGRAD_THROW(CommunicationError, "[mpi] ", group_.name_of(peer), " is in operation ", letter.number, ", ",
-                   terngrad::name_of(letter.kind), ", but ", group_.name_of(group_.rank), " in operation ", number_,
+    TERNGRAD_THROW(CommunicationError, "[mpi] ", group_.name_of(peer), " is in operation ", header.number, ", ",
+                   terngrad::name_of(header.kind), ", but ", group_.name_of(group_.rank), " in operation ", number_,
                    ", ", name(), ": all ranks must do the same operations in the same order");
   }
-  require_sound(peer, letter);
-  place.sizes.resize(letter.num_sizes);
-  place.data_bytes = letter.data_bytes;
-  place.chunk_bytes = letter.chunk_bytes;
-  if (letter.holds_all == 0) return letter.num_sizes > 0;
-  if (letter.num_sizes > 0) std::memcpy(place.sizes.data(), place.letter.data() + sizeof(letter), letter.num_sizes * 8);
-  place.data_in_letter = sizeof(letter) + letter.num_sizes * 8;
+  require_sound(peer);
+  place.sizes.resize(header.num_sizes);
+  if (header.holds_all == 0) return header.num_sizes > 0;
+  if (header.num_sizes > 0) {
+    std::memcpy(place.sizes.data(), place.letter.data() + sizeof(header), std::size_t{header.num_sizes} * 8);
+  }
+  place.data_in_letter = sizeof(header) + std::size_t{header.num_sizes} * 8;
   return false;
 }
 
-void MpiOperation::require_sound(int peer, const Letter& letter) const {
-  constexpr std::uint64_t kMaxSizes = std::uint64_t{1} << 28;
-  const std::size_t room = places_[index(peer)].letter_bytes - sizeof(letter);
+void MpiOperation::require_sound(int peer) const {
+  const OperationHeader& header = places_[index(peer)].header;
+  const std::size_t room = places_[index(peer)].letter_bytes - sizeof(header);
   const bool is_sound =
-      letter.num_sizes <= kMaxSizes && is_sound_message(letter.data_bytes, letter.chunk_bytes) &&
-      (letter.holds_all != 0 ? letter.num_sizes <= room / 8 && letter.data_bytes == room - letter.num_sizes * 8
+      header.num_sizes <= kMaxSizes && is_sound_message(header.data_bytes, header.chunk_bytes) &&
+      (header.holds_all != 0 ? header.num_sizes <= room / 8 && header.data_bytes == room - header.num_sizes * 8
                              : room == 0);
   if (is_sound) return;
   group_.is_broken = true;
-  TERNGRAD_THROW(CommunicationError, "[mpi] ", name(), ": the letter of ", group_.name_of(peer),
-                 " contradicts itself: ", letter.num_sizes, " sizes, ", letter.data_bytes, " bytes in pieces of ",
-                 letter.chunk_bytes, ", ", room, " of them in the letter");
+  TERNGRAD_THROW(CommunicationError, "[mpi] ", name(), ": the header of ", group_.name_of(peer),
+                 " is inconsistent: ", header.num_sizes, " sizes, ", header.data_bytes, " bytes in pieces of ",
+                 header.chunk_bytes, ", ", room, " of them in its message");
+}
+
+void MpiOperation::require_content(int peer) const {
+  const Place& place = places_[index(peer)];
+  std::span<const std::uint8_t> data;
+  if (place.data_in_letter != 0) {
+    data = std::span(place.letter).subspan(place.data_in_letter, place.header.data_bytes);
+  }
+  const std::string problem = check_operation_content(place.header, place.sizes, data);
+  if (!problem.empty()) refuse(peer, problem);
 }
 
 void MpiOperation::require_parcels(int peer) const {
   const Place& place = places_[index(peer)];
-  if (are_sizes_of(place.data_bytes, place.sizes)) return;
+  if (are_sizes_of(place.header.data_bytes, place.sizes)) return;
   group_.is_broken = true;
   TERNGRAD_THROW(CommunicationError, "[mpi] ", name(), ": the ", place.sizes.size(), " sizes that ",
-                 group_.name_of(peer), " sends are not those of ", place.data_bytes, " bytes");
+                 group_.name_of(peer), " sends are not those of ", place.header.data_bytes, " bytes");
 }
 
 void MpiOperation::await_letters() {
@@ -169,17 +186,20 @@ void MpiOperation::await_letters() {
     if (peer == group_.rank || !read_letter(peer)) continue;
     Place& place = places_[index(peer)];
     const std::span<std::uint8_t> bytes = {reinterpret_cast<std::uint8_t*>(place.sizes.data()), place.sizes.size() * 8};
-    for_each_piece(bytes, place.chunk_bytes,
+    for_each_piece(bytes, place.header.chunk_bytes,
                    [&](std::span<std::uint8_t> piece) { post_receive(peer, piece, kSizesTag, Purpose::kLetter); });
   }
   await(kLetters);
+  for (int peer = 0; peer < group_.size; ++peer) {
+    if (peer != group_.rank) require_content(peer);
+  }
 }
 
 void MpiOperation::receive(int peer, std::span<std::uint8_t> data) {
   const Place& place = places_[index(peer)];
-  if (data.size() != place.data_bytes) {
+  if (data.size() != place.header.data_bytes) {
     group_.is_broken = true;
-    TERNGRAD_THROW(CommunicationError, "[mpi] ", name(), ": ", group_.name_of(peer), " sends ", place.data_bytes,
+    TERNGRAD_THROW(CommunicationError, "[mpi] ", name(), ": ", group_.name_of(peer), " sends ", place.header.data_bytes,
                    " bytes, ", group_.name_of(group_.rank), " expects ", data.size());
   }
   if (data.empty()) return;
@@ -187,7 +207,7 @@ void MpiOperation::receive(int peer, std::span<std::uint8_t> data) {
     std::memcpy(data.data(), place.letter.data() + place.data_in_letter, data.size());
     return;
   }
-  for_each_piece(data, place.chunk_bytes,
+  for_each_piece(data, place.header.chunk_bytes,
                  [&](std::span<std::uint8_t> piece) { post_receive(peer, piece, kDataTag, Purpose::kReceive); });
 }
 
@@ -242,8 +262,7 @@ bool MpiOperation::complete_some() {
 
 void MpiOperation::tell_that_it_waits() {
   has_told_ = true;
-  group_.waiting_note = number_;
-  group_.send_note(group_.waiting_note, kWaitingTag, name());
+  group_.send_note(group_.waiting_note, number_, kWaitingTag, name());
 }
 
 void MpiOperation::read_notes(int tag, const std::function<void(int peer)>& heard) {
@@ -302,9 +321,8 @@ void MpiOperation::check_deadline() {
     });
   });
   group_.is_broken = true;
-  TERNGRAD_THROW(CommunicationError, "[mpi] ", name(), ": ", group_.name_of(group_.rank), " has ",
-                 worst == Purpose::kSend ? "sent nothing that was taken by " : "heard nothing from ", peers, " for ",
-                 group_.timeout_seconds, " seconds", some_are_silent ? "" : ", which waits for others itself");
+  const Silence silence = worst == Purpose::kSend ? Silence::kTakesNothing : Silence::kSendsNothing;
+  TERNGRAD_THROW(CommunicationError, "[mpi] ", name(), ": ", group_.silence_text(silence, peers, !some_are_silent));
 }
 
 void MpiOperation::await(std::span<const Purpose> purposes) {

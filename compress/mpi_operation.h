@@ -7,9 +7,11 @@
 #include <functional>
 #include <memory>
 #include <span>
+#include <string>
 #include <vector>
 
 #include "compress/mpi_group.h"
+#include "compress/operation_header.h"
 #include "compress/signs_of_life.h"
 
 namespace terngrad {
@@ -25,11 +27,11 @@ enum class MpiOperationKind : std::uint32_t { kAllGather, kAllToAll, kSum, kMax,
 ///   operation.await_letters();              // what comes is then known
 ///   operation.receive(peer, data);          // for each peer
 ///   operation.finish();
-/// Each message begins with a letter of fixed greatest size, which says the operation's number and kind and how much
-/// follows, and holds it if it fits: a small operation costs one message to each peer. Sizes and data that do not fit
-/// follow in messages of their own. Memory that was passed in must stay until finish; after a failure, which leaves
-/// messages under way, to the end of the process, which should come soon: MPI may still read and write it. What is
-/// given to `keep` does.
+/// Each message begins with a letter of fixed greatest size: an OperationHeader, which says the operation's number and
+/// kind and how much follows, and that if it fits: a small operation costs one message to each peer. Sizes and data
+/// that do not fit follow in messages of their own. Memory that was passed in must stay until finish; after a failure,
+/// which leaves messages under way, to the end of the process, which should come soon: MPI may still read and write it.
+/// What is given to `keep` does.
 ///
 /// A rank that waits for long tells the others that it does, so that whoever waits for it in turn does not name it but
 /// the one that is silent. One that is busy between operations can tell that (MpiGroup::tell_busy): a sign of life.
@@ -46,7 +48,7 @@ class MpiOperation {
   void await_letters();
   /// What a peer has sent along with its data.
   std::span<const std::uint64_t> sizes(int peer) const { return places_[index(peer)].sizes; }
-  std::size_t data_bytes(int peer) const { return places_[index(peer)].data_bytes; }
+  std::size_t data_bytes(int peer) const { return places_[index(peer)].header.data_bytes; }
   /// @throws CommunicationError unless the peer's sizes are those of parcels that make up its data
   void require_parcels(int peer) const;
   /// Takes a share in memory that is received into or sent from, so that it stays for as long as MPI may use it.
@@ -56,17 +58,7 @@ class MpiOperation {
   void finish();
 
  private:
-  static constexpr std::uint64_t kLetterMagic = 0x3152454c44524754;  // changes with the letter's form
   static constexpr std::size_t kLetterBytes = 4096;
-  struct Letter {
-    std::uint64_t magic = kLetterMagic;
-    std::uint64_t number = 0;  // of the operation
-    std::uint32_t kind = 0;
-    std::uint32_t holds_all = 0;  // sizes and data are in this message
-    std::uint64_t num_sizes = 0;
-    std::uint64_t data_bytes = 0;
-    std::uint64_t chunk_bytes = 0;  // the sender's
-  };
   /// What a request is for: the earlier in this list, the more a request that does not end says about its peer.
   enum class Purpose { kLetter, kReceive, kSend };
   struct Request {
@@ -77,9 +69,8 @@ class MpiOperation {
     std::vector<std::uint8_t> sent_letter;
     std::vector<std::uint8_t> letter;
     std::size_t letter_bytes = 0;  // that came
+    OperationHeader header;
     std::vector<std::uint64_t> sizes;
-    std::size_t data_bytes = 0;
-    std::size_t chunk_bytes = 0;
     std::size_t data_in_letter = 0;  // where the data begin, 0 if they come by themselves
     bool waits_itself = false;
   };
@@ -89,7 +80,10 @@ class MpiOperation {
   void post_receive(int peer, std::span<std::uint8_t> data, int tag, Purpose purpose);
   /// Reads a letter that has come. @returns whether sizes come by themselves
   bool read_letter(int peer);
-  void require_sound(int peer, const Letter& letter) const;
+  void require_sound(int peer) const;
+  /// Compares what has come with a letter with its checksum.
+  void require_content(int peer) const;
+  [[noreturn]] void refuse(int peer, const std::string& problem) const;
   /// Leaves what is under way to MPI.
   void abandon() noexcept;
   /// Waits until no request for one of these purposes is left.

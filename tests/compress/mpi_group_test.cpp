@@ -29,6 +29,27 @@ TEST(MpiGroup, NamesRanksByTheirHosts) {
   EXPECT_EQ(group.names_where([](int) { return false; }), "");
 }
 
+TEST(MpiGroup, SilenceIsSaidOfTheRankThatIsSilent) {
+  MpiGroup group;
+  group.size = 4;
+  group.hosts = {"a", "b", "c", "d"};
+  group.timeout_seconds = 20;
+  const std::string one = group.names_where([](int peer) { return peer == 2; });
+  const std::string two = group.names_where([](int peer) { return peer >= 2; });
+  EXPECT_EQ(group.silence_text(Silence::kTakesNothing, one),
+            "rank 2 (host c) has taken nothing from rank 0 (host a) for 20 seconds: it hangs or is gone");
+  EXPECT_EQ(group.silence_text(Silence::kTakesNothing, two),
+            "rank 2 (host c), rank 3 (host d) have taken nothing from rank 0 (host a) for 20 seconds: they hang or are "
+            "gone");
+  EXPECT_EQ(group.silence_text(Silence::kTakesNothing, one, true),
+            "rank 2 (host c) has taken nothing from rank 0 (host a) for 20 seconds: it waits for others");
+  EXPECT_EQ(group.silence_text(Silence::kSendsNothing, one),
+            "rank 0 (host a) has heard nothing from rank 2 (host c) for 20 seconds");
+  EXPECT_EQ(group.silence_text(Silence::kSendsNothing, two, true),
+            "rank 0 (host a) has heard nothing from rank 2 (host c), rank 3 (host d) for 20 seconds, which wait for "
+            "others");
+}
+
 TEST(MpiGroup, AFailureIsSaidInTheWordsOfMpiAndLasts) {
   MpiGroup group = testing::make_raw_group();
   EXPECT_NO_THROW(group.require_success(MPI_SUCCESS, "probe"));
@@ -69,8 +90,8 @@ TEST(MpiGroup, NotesReachAllOthers) {
   for (int peer = 0; peer < group.size; ++peer) {
     if (peer != group.rank) expected[peer] = 100u + static_cast<std::uint64_t>(peer);
   }
-  const std::uint64_t note = 100u + static_cast<std::uint64_t>(group.rank);
-  group.send_note(note, kTag, "test");
+  MpiNote note;
+  group.send_note(note, 100u + static_cast<std::uint64_t>(group.rank), kTag, "test");
   meet->barrier();
   Notes others;
   read(group, kTag + 1, others);
@@ -80,6 +101,26 @@ TEST(MpiGroup, NotesReachAllOthers) {
   read(group, kTag, notes);  // none is read again
   meet->barrier();
   MPI_Comm_free(&group.communicator);
+}
+
+TEST(MpiGroup, DamagedNoteIsRefused) {
+  const auto meet = make_mpi_communicator({.timeout_seconds = 60});
+  if (meet->size() == 1) GTEST_SKIP() << "takes several ranks";
+  MpiGroup group = testing::make_raw_group();
+  if (group.rank == 1) {
+    MpiNote note{.value = 7, .checksum = 7};
+    MPI_Send(&note, sizeof(note), MPI_BYTE, 0, kTag, group.communicator);
+  }
+  if (group.rank == 0) {
+    try {
+      await_notes(group, kTag);
+      ADD_FAILURE() << "it was accepted";
+    } catch (const CommunicationError& error) {
+      EXPECT_THAT(error.what(), AllOf(HasSubstr("rank 1 (host host1)"), HasSubstr("its checksum is 7")));
+    }
+    EXPECT_TRUE(group.is_broken);
+  }
+  meet->barrier();
 }
 
 TEST(MpiGroup, BusyRanksSaySoNowAndThen) {

@@ -113,7 +113,7 @@ TEST(MpiMailbox, WhoSaysThatItIsBusyIsAwaited) {
   meet->barrier();
 }
 
-TEST(MpiMailbox, WhatIsNoLetterIsRefused) {
+TEST(MpiMailbox, WhatHasNoHeaderIsRefused) {
   const auto meet = make_mpi_communicator({.timeout_seconds = 60});
   if (meet->size() == 1) GTEST_SKIP() << "takes several ranks";
   for (const std::size_t bytes : {std::size_t{3}, std::size_t{48}, std::size_t{4096}}) {
@@ -129,7 +129,8 @@ TEST(MpiMailbox, WhatIsNoLetterIsRefused) {
         m->receive(testing::other_ranks(*m), message);
         ADD_FAILURE() << "noise of " << bytes << " bytes was accepted";
       } catch (const CommunicationError& error) {
-        EXPECT_THAT(error.what(), AllOf(HasSubstr("rank 1 (host host1)"), HasSubstr("no letter")));
+        EXPECT_THAT(error.what(), AllOf(HasSubstr("rank 1 (host host1)"),
+                                        HasSubstr("is not as this version of the program sends it")));
       }
     }
     meet->barrier();

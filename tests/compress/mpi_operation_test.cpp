@@ -82,7 +82,7 @@ TEST(MpiOperation, NamesThePeerThatDoesNotCome) {
   make_mpi_communicator()->barrier();
 }
 
-TEST(MpiOperation, RefusesWhatIsNoLetter) {
+TEST(MpiOperation, RefusesWhatHasNoHeader) {
   for (const std::size_t length : {0u, 8u, 64u, 4096u}) {
     MpiGroup group = testing::make_raw_group(60);
     if (group.size == 1) GTEST_SKIP() << "takes several ranks";
@@ -101,7 +101,8 @@ TEST(MpiOperation, RefusesWhatIsNoLetter) {
         operation.await_letters();
         ADD_FAILURE() << "nothing was noticed";
       } catch (const CommunicationError& error) {
-        EXPECT_THAT(error.what(), AllOf(HasSubstr("rank " + std::to_string(stranger)), HasSubstr("is no letter")));
+        EXPECT_THAT(error.what(), AllOf(HasSubstr("rank " + std::to_string(stranger)),
+                                        HasSubstr("is not as this version of the program sends it")));
       }
       EXPECT_TRUE(group.is_broken);
     }
@@ -170,6 +171,29 @@ TEST(MpiOperation, WaitsForAPeerThatIsBusy) {
   // What was told then counts for that time only.
   if (group.rank != 0) {
     EXPECT_THROW(barrier(), CommunicationError);
+  }
+  make_mpi_communicator()->barrier();
+}
+
+// A rank that stops after it has said what it sends: the others are done but for what it is to take.
+TEST(MpiOperation, NamesThePeerThatTakesNothing) {
+  MpiGroup group = testing::make_raw_group(1);
+  if (group.size == 1) GTEST_SKIP() << "takes several ranks";
+  const int stopped = group.size - 1;
+  const std::vector<std::uint8_t> data(8 << 20);  // more than is taken before it is asked for
+  MpiOperation operation(group, MpiOperationKind::kAllToAll);
+  for (int peer = 0; peer < group.size; ++peer) {
+    if (peer != group.rank) operation.send(peer, {}, std::span(data).first(peer == stopped ? data.size() : 0));
+  }
+  if (group.rank != stopped) {
+    try {
+      operation.await_letters();
+      operation.finish();
+      ADD_FAILURE() << "nothing was missed";
+    } catch (const CommunicationError& error) {
+      EXPECT_THAT(error.what(), AllOf(HasSubstr("all_to_all: " + group.name_of(stopped) + " has taken nothing from " +
+                                                group.name_of(group.rank) + " for 1 seconds: it hangs or is gone")));
+    }
   }
   make_mpi_communicator()->barrier();
 }

@@ -79,7 +79,7 @@ class RandomFaults(SignalledTraining):
         self.check(signal.SIGKILL, lambda rank: rf"process rank {rank} .*exited on signal 9")
 
     def test_stopped_ranks(self):
-        self.check(signal.SIGSTOP, lambda rank: rf"\[mpi\] .*(heard nothing from|was taken by) rank {rank} \(host \S+\) for")
+        self.check(signal.SIGSTOP, lambda rank: rf"\[mpi\] .*(heard nothing from rank {rank} \(host \S+\) for|rank {rank} \(host \S+\) has taken nothing from)")
 
 
 if __name__ == "__main__":

@@ -115,7 +115,8 @@ class SignalledTraining(LaunchedTraining):
 
     def assert_only_suspect(self, err, rank, seconds, where=""):
         """Nobody else is suspected; ranks that wait for each other because of it say that they do."""
-        suspects = re.findall(rf"\[mpi\] {where}.*(?:heard nothing from|was taken by) (rank .*) for {seconds} seconds", err)
+        suspects = re.findall(rf"\[mpi\] {where}.*heard nothing from (rank .*) for {seconds} seconds", err)
+        suspects += re.findall(rf"\[mpi\] {where}[a-z_]*:? ?(rank .*) ha(?:s|ve) taken nothing from rank .* for {seconds} seconds", err)
         self.assertTrue(suspects, err)
         self.assertTrue(all(re.fullmatch(rf"rank {rank} \(host \S+\)", suspect) for suspect in suspects), err)
         if rank != 0:
