@@ -46,15 +46,20 @@ std::optional<std::uint64_t> last_step_of_run(const fs::path& directory) {
 bool follow_run(const fs::path& directory, const std::function<void(const Checkpoint&)>& evaluate,
                 const std::function<bool()>& wait, std::ostream& messages) {
   std::optional<std::uint64_t> evaluated;
+  std::string said;
+  const auto say_once = [&](const std::string& text) {
+    if (text != said) messages << text << std::endl;
+    said = text;
+  };
   do {
     const std::optional<CheckpointFile> newest = latest_checkpoint(directory);
     if (newest && newest->step == evaluated) {
-      messages << "step " << *evaluated << " is evaluated already: waiting for the next checkpoint" << std::endl;
+      say_once("step " + std::to_string(*evaluated) + " is evaluated already: waiting for the next checkpoint");
     } else if (const std::optional<Checkpoint> checkpoint = load_newest_checkpoint(directory)) {
       evaluate(*checkpoint);
       evaluated = checkpoint->state().step;
     } else {
-      messages << "no checkpoint in " << directory.string() << " yet: waiting for the first" << std::endl;
+      say_once("no checkpoint in " + directory.string() + " yet: waiting for the first");
     }
     if (evaluated) {
       // Read each time, for a run may be made longer.

@@ -30,7 +30,7 @@ std::optional<std::uint64_t> last_step_of_run(const std::filesystem::path& direc
 
 /// Calls `evaluate` with the newest checkpoint of a run, waits, and looks again, until that was the run's last step or
 /// `wait` says to stop. Checkpoints that come and are followed by others between two looks are left out. The run need
-/// not have begun. Where there is nothing new a line to `messages` says so.
+/// not have begun. Where there is nothing new a line to `messages` says so, once until there is.
 /// @param wait  waits until it is time to look again; @returns true to stop
 /// @returns true if the last step has been evaluated
 /// @throws DataError for a damaged checkpoint, or checkpoints without a config.json, whose last step nobody knows

@@ -120,7 +120,7 @@ TEST(FollowRun, EvaluatesNewCheckpointsUntilTheLastStep) {
                                            fs::create_directory(run);
                                            write_config(run, 9);
                                          },
-                                         [&] { save(run, 2); }, [] {},
+                                         [&] { save(run, 2); }, [] {}, [] {},
                                          [&] {
                                            save(run, 4);
                                            save(run, 6, 1);
@@ -129,7 +129,6 @@ TEST(FollowRun, EvaluatesNewCheckpointsUntilTheLastStep) {
   EXPECT_TRUE(followed.is_finished);
   EXPECT_THAT(followed.steps, ElementsAre(2, 6, 9));
   EXPECT_EQ(followed.messages, "no checkpoint in " + run.string() + " yet: waiting for the first\n" +
-                                   "no checkpoint in " + run.string() + " yet: waiting for the first\n" +
                                    "step 2 is evaluated already: waiting for the next checkpoint\n");
 }
 
