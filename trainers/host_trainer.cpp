@@ -198,7 +198,7 @@ void HostTrainer::step(Pipeline* pipeline) {
   auto mark = begin;
   const std::uint64_t step = steps_done();
   Trace* const trace = options().trace;
-  if (trace != nullptr) trace->begin_step();
+  if (trace != nullptr) trace->begin_step(step + 1);
   const PipelineBatch batch = pipeline != nullptr ? pipeline->next() : PipelineBatch{};
   const double data_seconds = seconds_since(mark);
   if (trace != nullptr) trace->add(Trace::Row::kStep, "data", begin, mark);
@@ -222,7 +222,11 @@ void HostTrainer::step(Pipeline* pipeline) {
   if (trace != nullptr) trace->add(Trace::Row::kStep, "update", update_begin, mark);
 
   const StepSummary summary = summarize_step(workers(), losses_, transform_counts(), result.report, stop_is_asked());
-  if (trace != nullptr) trace->add(Trace::Row::kStep, "summary", mark, Trace::Clock::now());
+  if (trace != nullptr) {
+    const auto end = Trace::Clock::now();
+    trace->add(Trace::Row::kStep, "summary", mark, end);
+    trace->add(Trace::Row::kStep, "step", begin, end);
+  }
   if (summary.stop) stop();
   ExchangeReport report = result.report;
   report.scalers = summary.scalers;

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <array>
 #include <iterator>
 #include <nlohmann/json.hpp>
@@ -84,9 +85,10 @@ Trace::Trace(std::uint64_t num_steps) : num_steps_(num_steps) {
   TERNGRAD_REQUIRE(num_steps >= 1, "[trace] a trace has one step or more");
 }
 
-void Trace::begin_step() {
+void Trace::begin_step(std::uint64_t step) {
   const std::lock_guard lock(mutex_);
   ++num_begun_;
+  step_ = step;
   if (!is_recording() || has_origin_) return;
   has_origin_ = true;
   origin_ = Clock::now();
@@ -110,13 +112,13 @@ bool Trace::has_ended() const {
 
 void Trace::add(Row row, std::string name, Clock::time_point begin, Clock::time_point end, Numbers numbers) {
   const std::lock_guard lock(mutex_);
-  if (is_recording()) events_.push_back({row, std::move(name), begin, end - begin, false, std::move(numbers)});
+  if (is_recording()) events_.push_back({row, std::move(name), begin, end - begin, false, step_, std::move(numbers)});
 }
 
 void Trace::mark(Row row, std::string name) {
   const auto now = Clock::now();
   const std::lock_guard lock(mutex_);
-  if (is_recording()) events_.push_back({row, std::move(name), now, {}, true, {}});
+  if (is_recording()) events_.push_back({row, std::move(name), now, {}, true, step_, {}});
 }
 
 std::size_t Trace::num_events() const {
@@ -130,7 +132,13 @@ std::string Trace::to_json(int rank, const std::string& process_name) const {
   for (std::size_t row = 0; row < kRows.size(); ++row) {
     text += ",\n" + name_event("thread_name", rank, row, std::string(kRows[row]));
   }
-  for (const Event& event : events_) {
+  std::vector<const Event*> in_order;
+  for (const Event& event : events_) in_order.push_back(&event);
+  std::ranges::stable_sort(in_order, [](const Event* left, const Event* right) {
+    return left->begin != right->begin ? left->begin < right->begin : left->duration > right->duration;
+  });
+  for (const Event* const found : in_order) {
+    const Event& event = *found;
     nlohmann::json json = {{"name", event.name},
                            {"ph", event.is_mark ? "i" : "X"},
                            {"pid", rank},
@@ -141,6 +149,7 @@ std::string Trace::to_json(int rank, const std::string& process_name) const {
     } else {
       json["dur"] = microseconds(event.duration);
     }
+    json["args"]["step"] = event.step;
     for (const auto& [name, number] : event.numbers) json["args"][name] = number;
     text += ",\n" + json.dump();
   }

@@ -33,8 +33,9 @@ class Trace {
   /// @param num_steps  at least 1
   explicit Trace(std::uint64_t num_steps);
 
-  /// Counts a step that begins. The origin of times is set by the first one that is recorded, unless it was set.
-  void begin_step();
+  /// Counts a step that begins, and gives what is added until the next one its number: as metrics have it, from 1. The
+  /// origin of times is set by the first one that is recorded, unless it was set.
+  void begin_step(std::uint64_t step);
   /// Sets the origin of times to now: where ranks do it at once, their events fit together.
   void set_origin();
   /// Whether the next step is the first that is recorded; whether the last one was.
@@ -48,7 +49,8 @@ class Trace {
 
   std::size_t num_events() const;
   /// The events as elements of a list in Chrome's trace-event format (times in microseconds), separated by commas:
-  /// those of process `rank`, called `process_name`.
+  /// those of process `rank`, called `process_name`. Each has the number of its step among its arguments. They are in
+  /// the order of their times, the longer first of those that begin at once: viewers nest them so.
   std::string to_json(int rank, const std::string& process_name) const;
 
  private:
@@ -58,6 +60,7 @@ class Trace {
     Clock::time_point begin;
     Clock::duration duration;
     bool is_mark;
+    std::uint64_t step;
     Numbers numbers;
   };
   bool is_recording() const { return num_begun_ > kWarmUpSteps && num_begun_ <= kWarmUpSteps + num_steps_; }
@@ -65,6 +68,7 @@ class Trace {
   mutable std::mutex mutex_;
   std::uint64_t num_steps_;
   std::uint64_t num_begun_ = 0;
+  std::uint64_t step_ = 0;  // that has begun
   bool has_origin_ = false;
   Clock::time_point origin_;
   std::vector<Event> events_;

@@ -40,7 +40,7 @@ std::vector<Json> told(const Json& events) {
 }
 
 void begin_steps(Trace& trace, std::uint64_t count) {
-  for (std::uint64_t i = 0; i < count; ++i) trace.begin_step();
+  for (std::uint64_t i = 1; i <= count; ++i) trace.begin_step(i);
 }
 
 TEST(Trace, RecordsItsStepsAlone) {
@@ -50,7 +50,7 @@ TEST(Trace, RecordsItsStepsAlone) {
   for (int step = 0; step < 7; ++step) {
     EXPECT_EQ(trace.begins_next(), step == 3);
     EXPECT_EQ(trace.has_ended(), step >= 5);
-    trace.begin_step();
+    trace.begin_step(static_cast<std::uint64_t>(step));
     trace.add(Trace::Row::kStep, "data", now, now);
     trace.mark(Trace::Row::kTensors, "weights");
     found.push_back(trace.num_events());
@@ -64,7 +64,7 @@ TEST(Trace, WritesWhatViewersRead) {
   begin_steps(trace, Trace::kWarmUpSteps);
   trace.set_origin();
   const auto begin = Trace::Clock::now();
-  trace.begin_step();
+  trace.begin_step(41);
   trace.add(Trace::Row::kExchange, "bucket \"0\"", begin, begin + std::chrono::milliseconds(2), {{"sent_bytes", 12}});
   trace.mark(Trace::Row::kTensors, "conv1/weights");
   const Json events = events_of(trace);
@@ -85,9 +85,23 @@ TEST(Trace, WritesWhatViewersRead) {
   EXPECT_NEAR(found[0]["dur"].get<double>(), 2000, 1e-6);
   EXPECT_GE(found[0]["ts"].get<double>(), 0);
   EXPECT_LT(found[0]["ts"].get<double>(), 10e6);
-  EXPECT_EQ(found[0]["args"]["sent_bytes"], 12);
+  EXPECT_EQ(found[0]["args"], (Json{{"sent_bytes", 12}, {"step", 41}}));
   EXPECT_EQ(found[1]["ph"], "i");
   EXPECT_EQ(found[1]["tid"], 2);
+  EXPECT_EQ(found[1]["args"], (Json{{"step", 41}}));
+}
+
+TEST(Trace, IsInOrderWithTheLongerSliceFirst) {
+  Trace trace(1);
+  begin_steps(trace, Trace::kWarmUpSteps + 1);
+  const auto begin = Trace::Clock::now();
+  const auto later = begin + std::chrono::milliseconds(1);
+  trace.add(Trace::Row::kStep, "compute", later, later + std::chrono::milliseconds(1));
+  trace.add(Trace::Row::kStep, "data", begin, later);
+  trace.add(Trace::Row::kStep, "step", begin, begin + std::chrono::milliseconds(2));
+  std::vector<std::string> names;
+  for (const Json& event : told(events_of(trace))) names.push_back(event["name"].get<std::string>());
+  EXPECT_THAT(names, ::testing::ElementsAre("step", "data", "compute"));
 }
 
 TEST(Trace, SpansMayHaveNoTrace) {
@@ -126,9 +140,11 @@ TEST(Trace, ShowsBucketsInARowOfTheirOwn) {
   for (int rank = 0; rank < 2; ++rank) {
     std::map<std::string, int> times;
     std::multiset<std::string> buckets;
+    std::set<int> steps;
     for (const Json& event : found) {
       if (event["pid"] != rank) continue;
       const auto name = event["name"].get<std::string>();
+      steps.insert(event["args"]["step"].get<int>());
       if (event["tid"] == 0) ++times[name];
       if (event["tid"] == 1) {
         buckets.insert(name);
@@ -138,8 +154,11 @@ TEST(Trace, ShowsBucketsInARowOfTheirOwn) {
         EXPECT_THAT(name, ::testing::EndsWith(", worker " + std::to_string(rank)));
       }
     }
-    EXPECT_EQ(times, (std::map<std::string, int>{
-                         {"data", 2}, {"compute", 2}, {"wait for the exchange", 2}, {"update", 2}, {"summary", 2}}));
+    EXPECT_EQ(
+        times,
+        (std::map<std::string, int>{
+            {"step", 2}, {"data", 2}, {"compute", 2}, {"wait for the exchange", 2}, {"update", 2}, {"summary", 2}}));
+    EXPECT_EQ(steps, (std::set<int>{4, 5})) << "after three that are left out";
     EXPECT_EQ(buckets.count("bucket 0"), 2u);
     EXPECT_GT(buckets.size(), 2u);
   }
@@ -151,7 +170,7 @@ TEST(Trace, ShowsTheExchangeAfterTheComputation) {
   for (const Json& event : found) {
     if (event["pid"] == 1) names.push_back(event["name"].get<std::string>());
   }
-  EXPECT_THAT(names, ::testing::ElementsAre("data", "compute", "exchange", "update", "summary"));
+  EXPECT_THAT(names, ::testing::ElementsAre("step", "data", "compute", "exchange", "update", "summary"));
 }
 
 TEST(Trace, ThatCannotBeWrittenEndsNoRun) {
@@ -172,7 +191,7 @@ TEST(Trace, ThatCannotBeWrittenEndsNoRun) {
 
 TEST(Trace, OfARunThatEndsBeforeIsWritten) {
   EXPECT_THAT(told(traced(false, 10, 2)), IsEmpty());
-  EXPECT_THAT(told(traced(false, 10, 5)), SizeIs(2 * 2 * 5));
+  EXPECT_THAT(told(traced(false, 10, 5)), SizeIs(2 * 2 * 6));
 }
 
 }  // namespace
