@@ -92,15 +92,38 @@ void ProcessGroup::set_last_rank_aside() {
 
 bool ProcessGroup::others_have_ended() const { return launch_->has_come(0); }
 
-void ProcessGroup::tell_launch_busy() const {
-  // Before, nobody would read it.
-  if (others_have_ended()) launch_->tell_busy();
+void ProcessGroup::tell_launch_busy() {
+  if (others_have_ended()) {
+    launch_->tell_busy();
+    return;
+  }
+  const auto now = std::chrono::steady_clock::now();
+  if (std::chrono::duration<double>(now - last_heartbeat_).count() < timeout_seconds_ / 8) return;
+  send_heartbeat();
 }
 
-void ProcessGroup::ask_to_end(int signal) const { launch_->send_word(static_cast<std::uint64_t>(signal)); }
+void ProcessGroup::ask_to_end(int signal) {
+  signal_to_others_ = signal;
+  send_heartbeat();
+}
+
+// Heartbeats and signals travel as one number, of which the others see the last.
+void ProcessGroup::send_heartbeat() {
+  last_heartbeat_ = std::chrono::steady_clock::now();
+  launch_->send_word(++num_heartbeats_ << 8 | static_cast<std::uint64_t>(signal_to_others_));
+}
 
 int ProcessGroup::signal_of_aside() const {
-  return launch_ == nullptr || is_aside() ? 0 : static_cast<int>(launch_->heard_word().value_or(0));
+  return launch_ == nullptr || is_aside() ? 0 : static_cast<int>(launch_->heard_word().value_or(0) & 0xff);
+}
+
+std::uint64_t ProcessGroup::heartbeats_of_aside() const {
+  return launch_ == nullptr || is_aside() ? 0 : launch_->heard_word().value_or(0) >> 8;
+}
+
+std::string ProcessGroup::name_of_aside() const {
+  if (launch_ == nullptr) return "";
+  return "rank " + std::to_string(launch_->size() - 1) + " on " + launch_->hosts().back();
 }
 
 void ProcessGroup::meet_launch() const {
@@ -136,6 +159,7 @@ std::string ProcessGroup::host_of(int rank) const {
 }
 
 void ProcessGroup::set_timeout(double seconds) {
+  timeout_seconds_ = seconds;
   if (mpi_ != nullptr) mpi_->set_timeout(seconds);
   if (launch_ != nullptr) launch_->set_timeout(seconds);
 }

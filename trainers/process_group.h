@@ -1,6 +1,8 @@
 // ProcessGroup: this process among those that a launcher started together.
 #pragma once
 
+#include <chrono>
+#include <cstdint>
 #include <functional>
 #include <memory>
 #include <string>
@@ -58,12 +60,17 @@ class ProcessGroup {
   bool others_have_ended() const;
   /// Waits for the rank aside and the others; does nothing if none was set aside.
   void meet_launch() const;
-  /// For the rank aside: tells the others, where they wait for it in meet_launch, that it is busy.
-  void tell_launch_busy() const;
+  /// For the rank aside: tells the others that it is alive, by a heartbeat as long as they train, and where they wait
+  /// for it in meet_launch as busy; at most about 8 times in the time after which it would be missed. Does not wait.
+  void tell_launch_busy();
   /// For the rank aside: asks the others to end, because of a signal. Does not wait.
-  void ask_to_end(int signal) const;
+  void ask_to_end(int signal);
   /// For the others: the signal by which the rank aside has asked so, 0 for none. Does not wait.
   int signal_of_aside() const;
+  /// For the others: heartbeats of the rank aside so far. Does not wait.
+  std::uint64_t heartbeats_of_aside() const;
+  /// "rank 2 on node3", the rank aside in the launch.
+  std::string name_of_aside() const;
 
   /// A mailbox between the ranks of the group; a collective call. @throws InvalidArgument for a process alone
   std::unique_ptr<Mailbox> make_mailbox() const;
@@ -91,11 +98,17 @@ class ProcessGroup {
  private:
   void use(std::unique_ptr<MpiCommunicator> communicator);
   void find_sharing();
+  void send_heartbeat();
 
   std::unique_ptr<MpiSession> session_;
   std::shared_ptr<Communicator> communicator_;
   MpiCommunicator* mpi_ = nullptr;           // communicator_, if it is one
   std::shared_ptr<MpiCommunicator> launch_;  // of all ranks, where one was set aside
+  // Of the rank aside: what it says to the others.
+  std::uint64_t num_heartbeats_ = 0;
+  int signal_to_others_ = 0;
+  std::chrono::steady_clock::time_point last_heartbeat_ = {};
+  double timeout_seconds_ = MpiOptions{}.timeout_seconds;
   int num_sharing_ = 1;
   std::string own_name_ = "rank 0";  // in the launch
 };

@@ -24,6 +24,7 @@
 #include "trainers/checkpoint.h"
 #include "trainers/command_main.h"
 #include "trainers/eval_command.h"
+#include "trainers/evaluator_watch.h"
 #include "trainers/event_file.h"
 #include "trainers/event_hook.h"
 #include "trainers/gpu_share.h"
@@ -350,6 +351,10 @@ Ending train_and_report(const TrainOptions& o, const TrainSetup& setup, const St
   add_hooks(o, setup, run, beginning.interval, reports, display);
   const StopSignal stop_signal;
   setup.trainer->add_hook(make_stop_hook_for(o, stop_signal, display, processes));
+  if (o.last_rank_evaluates) {
+    setup.trainer->add_hook(make_evaluator_watch_hook(o.exchange_timeout, processes.name_of_aside(), display,
+                                                      [&processes] { return processes.heartbeats_of_aside(); }));
+  }
   StepProfile profile;
   if (o.profile) setup.trainer->add_hook(make_profile_hook(profile));
   std::uint64_t steps_done = 0;
@@ -446,12 +451,15 @@ int train(const TrainOptions& o, RunDescription description, const ProcessGroup&
 
 /// Evaluates, as the rank that was set aside, what the others save in `directory`. What fails in that does not disturb
 /// the training. @returns the exit code
-int evaluate_along(const TrainOptions& o, const std::string& directory, const ProcessGroup& processes) {
+int evaluate_along(const TrainOptions& o, const std::string& directory, ProcessGroup& processes) {
   const StopSignal signal;
   const auto problem = [](const std::string& what) { print_error("terngrad_train", "--last_rank_evaluates: " + what); };
   RunEvaluator evaluator({.directory = directory, .data_dir = o.data_dir, .threads = o.threads}, problem,
                          [&] { processes.tell_launch_busy(); });
-  const auto is_over = [&] { return processes.others_have_ended() || signal.received() != 0; };
+  const auto is_over = [&] {
+    processes.tell_launch_busy();
+    return processes.others_have_ended() || signal.received() != 0;
+  };
   // Looks that fail come less and less often: what they read is the training's processors and file system too.
   constexpr int kMostTenths = 300;
   int tenths = 10;
@@ -461,7 +469,10 @@ int evaluate_along(const TrainOptions& o, const std::string& directory, const Pr
   }
   if (signal.received() != 0) processes.ask_to_end(signal.received());
   // They end when they have saved, which takes what it takes.
-  while (!processes.others_have_ended()) std::this_thread::sleep_for(std::chrono::milliseconds(100));
+  while (!processes.others_have_ended()) {
+    processes.tell_launch_busy();
+    std::this_thread::sleep_for(std::chrono::milliseconds(100));
+  }
   // A launcher that has sent signals does not wait for long.
   const bool is_complete = signal.received() != 0 ? evaluator.look_at_newest() : evaluator.look();
   if (!is_complete) problem("not all checkpoints that are there are evaluated");

@@ -35,6 +35,14 @@ class Evaluator(SignalledTraining):
         self.assertIn(f"stopping after step {step}: the process that evaluates was asked to", err)
         self.assertEqual([record["step"] for record in self.records("signalled", "eval")], [step])
 
+    def test_one_that_hangs_is_said_while_the_run_goes_on(self):
+        options = ternary(max_steps=100000, save_iter=100000, log_steps=5, exchange_timeout=1, stop_after_secs=4)
+        run = self.start(2, "hangs", *options, "--last_rank_evaluates")
+        self.wait_for_steps(run, "hangs")
+        _, err, _ = self.hung(run, 1)
+        self.assertRegex(err, r"warning: step \d+: rank 1 on \S+, which evaluates, has given no sign of life for 1 seconds"
+                              r"[\s\S]*stopping after step \d+")
+
     def test_what_fails_in_it_does_not_disturb_the_training(self):
         self.trained(3, "disturbed", *ternary(max_steps=3, save_iter=3), "--last_rank_evaluates")
         with open(self.path("disturbed", "eval", "metrics.jsonl"), "w", encoding="utf-8") as file:
