@@ -55,7 +55,7 @@ export CCACHE_BASEDIR=$PWD CCACHE_NOHASHDIR=1 CCACHE_DEPEND=1
 
 started=$SECONDS
 cmake --preset "$preset" -DTERNGRAD_BUILD_TESTS=ON # which release leaves out
-# Test programs list their tests while they are built, so the build too runs in the sanitizer's surroundings.
+# With TERNGRAD_TEST_SHARDS=OFF programs list their tests while they are built: the build too runs in the sanitizer's surroundings.
 "${run[@]}" cmake --build --preset "$preset" --parallel "$jobs"
 built=$SECONDS
 
