@@ -116,18 +116,17 @@ function(terngrad_command name)
   endif()
 endfunction()
 
-# terngrad_test(folder [COST cost] LIBS libs NAMES a b ... [SEQUENTIAL c d ...]): one program <folder>_test from
-# <folder>/a_test.cpp ..., its tests registered with ctest one by one so that a skipped test is reported as skipped. Where
-# ctest does not know from an earlier run how long tests take, those of the highest cost start first. SEQUENTIAL: names of
-# tests of code in which one thread runs, or in which parallel loops and trainings meet as in tests of others; the thread
-# sanitizer is spared them.
+# terngrad_test(folder LIBS libs NAMES a b ... [SEQUENTIAL c d ...] [ENTRIES option...]): one program <folder>_test from
+# <folder>/a_test.cpp ..., registered with ctest by terngrad_test_entries with these options (LABELS unit if there are none).
+# SEQUENTIAL: names of tests of code in which one thread runs, or in which parallel loops and trainings meet as in tests of
+# others; the thread sanitizer is spared them.
 function(terngrad_test folder)
-  cmake_parse_arguments(ARG "" "COST" "LIBS;NAMES;SEQUENTIAL" ${ARGN})
+  cmake_parse_arguments(ARG "" "" "LIBS;NAMES;SEQUENTIAL;ENTRIES" ${ARGN})
   if(NOT TERNGRAD_SANITIZE STREQUAL "thread")
     list(APPEND ARG_NAMES ${ARG_SEQUENTIAL})
   endif()
-  if(NOT DEFINED ARG_COST)
-    set(ARG_COST 0)
+  if(NOT ARG_ENTRIES)
+    set(ARG_ENTRIES LABELS unit)
   endif()
   set(sources "")
   foreach(test_name IN LISTS ARG_NAMES)
@@ -138,10 +137,5 @@ function(terngrad_test folder)
   terngrad_unity_build(${folder}_test tests)
   target_include_directories(${folder}_test PRIVATE ${PROJECT_SOURCE_DIR})
   target_link_libraries(${folder}_test PRIVATE terngrad_test_support ${ARG_LIBS})
-  gtest_discover_tests(
-    ${folder}_test
-    TEST_PREFIX "${folder}."
-    WORKING_DIRECTORY ${PROJECT_SOURCE_DIR}
-    DISCOVERY_TIMEOUT 120
-    PROPERTIES TIMEOUT 1200 COST ${ARG_COST})
+  terngrad_test_entries(${folder}_test PREFIX ${folder}. SOURCES ${sources} ${ARG_ENTRIES})
 endfunction()
