@@ -3,12 +3,11 @@
 #include <algorithm>
 #include <exception>
 #include <memory>
-#include <vector>
 
 #if defined(TERNGRAD_THREADS_OPENMP)
 #include <omp.h>
 #else
-#include <thread>
+#include "kernels/thread_team.h"
 #endif
 
 namespace terngrad {
@@ -41,11 +40,7 @@ void detail::parallel_ranges(int num_threads, std::int64_t count, std::int64_t g
 #pragma omp parallel for num_threads(num_ranges) schedule(static, 1)
   for (int index = 0; index < num_ranges; ++index) run(index);
 #else
-  std::vector<std::thread> threads;
-  threads.reserve(static_cast<std::size_t>(num_ranges - 1));
-  for (int index = 1; index < num_ranges; ++index) threads.emplace_back(run, index);
-  run(0);
-  for (std::thread& thread : threads) thread.join();
+  ThreadTeam::of_this_thread().run(num_ranges, run);
 #endif
   for (int index = 0; index < num_ranges; ++index) {
     if (errors[static_cast<std::size_t>(index)]) std::rethrow_exception(errors[static_cast<std::size_t>(index)]);
