@@ -303,6 +303,9 @@ void expect_real_set(const std::string& name, const std::string& data_dir, Subse
 TEST_F(CudaDeviceExamplesOfSets, Cifar10Train) {
   expect_real_set("cifar10", "../shared/data/cifar-10", Subset::kTrain, ExamplesPlacement::kCropped);
 }
+TEST_F(CudaDeviceExamplesOfSets, Cifar10Test) {
+  expect_real_set("cifar10", "../shared/data/cifar-10", Subset::kTest, ExamplesPlacement::kCropped);
+}
 TEST_F(CudaDeviceExamplesOfSets, Mnist) {
   expect_real_set("mnist", "../shared/data/mnist", Subset::kTest, ExamplesPlacement::kResident);
 }

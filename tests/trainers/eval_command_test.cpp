@@ -375,8 +375,8 @@ TEST(Commands, ATinyRunOnTheBuiltInSetEvaluatesTenThousandExamples) {
     GTEST_SKIP() << "draws 80,000 digits: too slow under a sanitizer; EvalCommand has the small ones";
   const TemporaryDirectory folder;
   const std::string run = (folder / "run").string();
-  const CommandOutcome trained =
-      train({"--max_steps", "20", "--num_nodes", "4", "--grad_bits", "1", "--batch_size", "16", "--train_dir", run});
+  const CommandOutcome trained = train({"--max_steps", "20", "--num_nodes", "4", "--grad_bits", "1", "--batch_size",
+                                        "16", "--image_size", "12", "--train_dir", run});
   ASSERT_EQ(trained.exit_code, kExitSuccess) << ::testing::PrintToString(trained);
   const CommandOutcome outcome = eval({"--checkpoint_dir", run});
   EXPECT_EQ(outcome.exit_code, kExitSuccess) << ::testing::PrintToString(outcome);
