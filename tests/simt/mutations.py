@@ -5,10 +5,11 @@ Each mutation changes one place of one file in a copy; the source that holds it 
 test and all other kernels. The tests named must then fail, in one of two orders of threads; those of sources that are as
 they are must pass.
 
-Usage: mutations.py --of kernels|nets --compiler CXX [--launcher CCACHE] --root FOLDER --folder FOLDER --objects OBJECT...
-                    --link ARGUMENT...
+Usage: mutations.py --of kernels|nets (--file FILE | --sample N) --compiler CXX [--launcher CCACHE] --root FOLDER
+                    --folder FOLDER --objects OBJECT... --link ARGUMENT...
+       mutations.py --of kernels|nets --list
 
-What is changed is compiled in --folder, which is emptied first: always the same one, so that a compiler cache knows it again.
+--file takes the mutations of one file, --sample N of all, drawn by TERNGRAD_TEST_SEED (1 if unset). --list prints the files. What is changed is compiled in --folder, which is emptied first: always the same one, so that a compiler cache knows it again.
 """
 
 import argparse
@@ -16,6 +17,7 @@ import dataclasses
 import hashlib
 import os
 import pathlib
+import random
 import shutil
 import subprocess
 import sys
@@ -214,20 +216,48 @@ class Bench:
             copy.unlink()
 
 
-def main():
-    parser = argparse.ArgumentParser()
+def parse_arguments():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--of", choices=MUTATIONS, required=True)
-    parser.add_argument("--compiler", required=True)
+    which = parser.add_mutually_exclusive_group(required=True)
+    which.add_argument("--file")
+    which.add_argument("--sample", type=int, metavar="N")
+    which.add_argument("--list", action="store_true")
+    parser.add_argument("--compiler")
     parser.add_argument("--launcher", default="")
-    parser.add_argument("--root", required=True)
-    parser.add_argument("--folder", required=True)
-    parser.add_argument("--objects", nargs="+", required=True)
-    parser.add_argument("--link", nargs="+", required=True)
+    parser.add_argument("--root")
+    parser.add_argument("--folder")
+    parser.add_argument("--objects", nargs="+")
     # Options of the linker begin with a dash, as our own do.
-    split = sys.argv.index("--link")
-    arguments = parser.parse_args([*sys.argv[1 : split + 1], "-"])
+    split = sys.argv.index("--link") if "--link" in sys.argv else len(sys.argv)
+    arguments = parser.parse_args(sys.argv[1:split])
     arguments.link = sys.argv[split + 1 :]
+    missing = [f"--{name}" for name in ("compiler", "root", "folder", "objects", "link") if not getattr(arguments, name)]
+    if missing and not arguments.list:
+        parser.error(f"missing: {', '.join(missing)}")
+    return arguments
+
+
+def chosen_mutations(arguments):
     mutations = MUTATIONS[arguments.of]
+    if arguments.file:
+        mutations = [mutation for mutation in mutations if mutation.file == arguments.file]
+        if not mutations:
+            sys.exit(f"mutations.py: --file: '{arguments.file}' has no mutations; --list prints the files that have")
+        return mutations
+    if not 1 <= arguments.sample <= len(mutations):
+        sys.exit(f"mutations.py: --sample: {arguments.sample} is refused, expected 1 to {len(mutations)}")
+    seed = int(os.environ.get("TERNGRAD_TEST_SEED", "1"))
+    print(f"mutations.py: drawn by TERNGRAD_TEST_SEED={seed}")
+    return random.Random(seed).sample(mutations, arguments.sample)
+
+
+def main():
+    arguments = parse_arguments()
+    if arguments.list:
+        print("\n".join(dict.fromkeys(mutation.file for mutation in MUTATIONS[arguments.of])))
+        return 0
+    mutations = chosen_mutations(arguments)
     num_missed = 0
     bench = Bench(arguments)
     unchanged = sorted({(m.source, m.tests, m.sanitizer, m.program) for m in mutations})
@@ -239,7 +269,8 @@ def main():
         if not bench.is_seen(mutation):
             print(f"mutations.py: {mutation.tests} do not see this in {mutation.file}:\n{mutation.old}\n->\n{mutation.new}\n")
             num_missed += 1
-    print(f"mutations.py: {len(mutations)} mutations, {num_missed} failures")
+    files = ", ".join(dict.fromkeys(mutation.file for mutation in mutations))
+    print(f"mutations.py: {len(mutations)} mutations of {files}: {num_missed} failures")
     return 1 if num_missed else 0
 
 
