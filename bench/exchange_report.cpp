@@ -6,7 +6,7 @@
 #include <cmath>
 #include <iterator>
 
-#include "version.h"
+#include "kernels/version.h"
 
 namespace terngrad::bench {
 namespace {
@@ -71,8 +71,8 @@ std::string to_text(const ExchangeReportHeader& header, const std::vector<Exchan
 
 nlohmann::ordered_json to_json(const ExchangeReportHeader& header, const std::vector<ExchangeResult>& results) {
   nlohmann::ordered_json json{{"command", "terngrad_exchange_bench"},
-                              {"version", kVersion},
-                              {"commit", kCommit},
+                              {"version", version()},
+                              {"commit", commit()},
                               {"layout", header.layout},
                               {"num_elements", header.num_elements},
                               {"num_tensors", header.num_segments},

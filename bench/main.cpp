@@ -11,10 +11,10 @@
 #include "bench/subjects.h"
 #include "kernels/cpu/simd.h"
 #include "kernels/device.h"
+#include "kernels/version.h"
 #ifdef TERNGRAD_BENCH_TRAINERS
 #include "trainers/build_info.h"
 #endif
-#include "version.h"
 
 namespace {
 
@@ -36,7 +36,7 @@ int main(int argc, char** argv) {
 #ifdef TERNGRAD_BENCH_TRAINERS
       std::fputs(terngrad::version_text("terngrad_bench").c_str(), stdout);
 #else
-      std::printf("terngrad_bench %s (%s)\n", terngrad::kVersion, terngrad::kCommit);
+      std::printf("terngrad_bench %s (%s)\n", terngrad::version(), terngrad::commit());
 #endif
       return 0;
     }
@@ -46,7 +46,7 @@ int main(int argc, char** argv) {
   std::fprintf(stderr, "terngrad_bench: error: this is a debug build; its figures would mean nothing\n");
   return 2;
 #endif
-  benchmark::AddCustomContext("terngrad", std::string(terngrad::kVersion) + " (" + terngrad::kCommit + ")");
+  benchmark::AddCustomContext("terngrad", std::string(terngrad::version()) + " (" + terngrad::commit() + ")");
   benchmark::AddCustomContext("simd", terngrad::cpu::simd_targets().front().name);
   benchmark::AddCustomContext("threads", std::to_string(terngrad::num_hardware_threads()));
   terngrad::cpu::force_simd_target("");

@@ -1,7 +1,7 @@
 # Installation: headers, static libraries, and the CMake package that find_package(terngrad) reads.
 #
 # Two export sets, so that a program which only compresses needs neither oneDNN nor Boost:
-#   terngradTargets          terngrad::kernels, terngrad::compress
+#   terngradTargets          terngrad::kernels, terngrad::compress, terngrad::version
 #   terngradTrainersTargets  terngrad::nets, terngrad::datasets, terngrad::trainers; only if TERNGRAD_BUILD_TRAINERS
 # Commands install themselves (terngrad_command).
 include(CMakePackageConfigHelpers)
@@ -87,6 +87,10 @@ function(terngrad_install_libraries export_set)
     DESTINATION ${TERNGRAD_PACKAGE_DIR})
 endfunction()
 
+install(
+  TARGETS terngrad_version
+  EXPORT terngradTargets
+  ARCHIVE DESTINATION ${CMAKE_INSTALL_LIBDIR})
 terngrad_install_libraries(terngradTargets kernels compress)
 terngrad_dependency_calls(TERNGRAD_FIND_DEPENDENCIES terngrad_kernels terngrad_compress)
 set(TERNGRAD_FIND_TRAINERS_DEPENDENCIES "")

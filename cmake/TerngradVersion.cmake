@@ -1,16 +1,15 @@
-# The commit this build comes from, for --version, config.json and benchmark contexts.
-set(TERNGRAD_COMMIT "unknown")
+# terngrad::version: the version and the commit that this build comes from, for --version, config.json and benchmark
+# contexts. Asked of git in each build that needs it; only the one source is compiled again where the commit is another.
 find_package(Git QUIET)
-if(Git_FOUND)
-  execute_process(
-    COMMAND ${GIT_EXECUTABLE} describe --always --dirty --abbrev=12
-    WORKING_DIRECTORY ${PROJECT_SOURCE_DIR}
-    OUTPUT_VARIABLE TERNGRAD_GIT_DESCRIBE
-    OUTPUT_STRIP_TRAILING_WHITESPACE ERROR_QUIET
-    RESULT_VARIABLE TERNGRAD_GIT_RESULT)
-  if(TERNGRAD_GIT_RESULT EQUAL 0)
-    set(TERNGRAD_COMMIT ${TERNGRAD_GIT_DESCRIBE})
-  endif()
-endif()
-
-configure_file(${PROJECT_SOURCE_DIR}/cmake/version.h.in ${PROJECT_BINARY_DIR}/generated/version.h @ONLY)
+set(version_source ${PROJECT_BINARY_DIR}/generated/version.cpp)
+add_custom_target(
+  terngrad_write_version
+  COMMAND
+    ${CMAKE_COMMAND} -D TERNGRAD_VERSION=${PROJECT_VERSION} -D SOURCE_DIR=${PROJECT_SOURCE_DIR} -D GIT=${GIT_EXECUTABLE} -D
+    TEMPLATE=${PROJECT_SOURCE_DIR}/cmake/version.cpp.in -D OUTPUT=${version_source} -P
+    ${PROJECT_SOURCE_DIR}/cmake/WriteVersion.cmake
+  BYPRODUCTS ${version_source}
+  COMMENT "Asking git for the commit"
+  VERBATIM)
+terngrad_library(version SOURCES ${version_source})
+add_dependencies(terngrad_version terngrad_write_version)

@@ -7,8 +7,8 @@
 #include <utility>
 
 #include "kernels/errors.h"
+#include "kernels/version.h"
 #include "trainers/progress.h"
-#include "version.h"
 
 namespace terngrad {
 namespace {
@@ -194,8 +194,8 @@ std::string to_text(const Advice& advice) {
 nlohmann::ordered_json to_json(const Advice& advice) {
   const AdviceSubject& subject = advice.subject;
   Json json{{"command", "terngrad_advise"},
-            {"version", kVersion},
-            {"commit", kCommit},
+            {"version", version()},
+            {"commit", commit()},
             {"name", subject.name},
             {"num_elements", subject.num_elements},
             {"num_tensors", subject.num_tensors},

@@ -3,9 +3,9 @@
 #include "compress/mpi_session.h"
 #include "compress/nccl_api.h"
 #include "kernels/machine.h"
+#include "kernels/version.h"
 #include "nets/device_net.h"
 #include "nets/net.h"
-#include "version.h"
 
 namespace terngrad {
 namespace {
@@ -34,7 +34,7 @@ std::string line(const std::string& part, const std::string& what) {
 }  // namespace
 
 std::string version_text(const std::string& command) {
-  return command + " " + kVersion + " (" + kCommit + ")\n" + line("compiler", compiler() + ", " + build_type()) +
+  return command + " " + version() + " (" + commit() + ")\n" + line("compiler", compiler() + ", " + build_type()) +
          line("kernels", simd_instructions() + ", threads of " TERNGRAD_THREADS_OF) + line("nets", cpu_library()) +
          line("CUDA", TERNGRAD_CUDA_TEXT) + line("cuDNN", device_net_libraries()) +
          line("NCCL", has_nccl() ? nccl_version() : "") + line("MPI", mpi_version());

@@ -8,8 +8,8 @@
 #include <variant>
 
 #include "kernels/errors.h"
+#include "kernels/version.h"
 #include "nets/net.h"
-#include "version.h"
 
 namespace terngrad {
 namespace {
@@ -22,7 +22,7 @@ using Values = std::map<std::string, std::string>;
 Values values_of(const std::vector<OptionValue>& options, const RunIdentity& identity) {
   Values values;
   // In order of names it is the first to be compared.
-  values["(program)"] = std::string("terngrad ") + kVersion + " (" + kCommit + "), " + cpu_library();
+  values["(program)"] = std::string("terngrad ") + version() + " (" + commit() + "), " + cpu_library();
   for (const auto& [name, value] : identity) values[name] = value;
   for (const OptionValue& option : options) {
     if (std::ranges::find(kOwnOfEachRank, option.name) != kOwnOfEachRank.end()) continue;

@@ -19,6 +19,7 @@
 #include <utility>
 
 #include "kernels/errors.h"
+#include "kernels/version.h"
 #include "trainers/async_options.h"
 #include "trainers/atomic_file.h"
 #include "trainers/checkpoint.h"
@@ -45,7 +46,6 @@
 #include "trainers/train_setup.h"
 #include "trainers/trainer.h"
 #include "trainers/training_state.h"
-#include "version.h"
 
 namespace terngrad {
 namespace {
@@ -557,8 +557,8 @@ int run_train(int argc, char** argv) {
     description.command = "terngrad_train";
     description.arguments.assign(argv + 1, argv + argc);
     description.options = options.values();
-    description.version = kVersion;
-    description.commit = kCommit;
+    description.version = version();
+    description.commit = commit();
     return take_part(o, std::move(description), processes);
   };
   return processes.run("terngrad_train", run, "; go on from the last checkpoint, if there is one, with --resume");
