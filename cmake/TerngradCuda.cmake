@@ -84,5 +84,8 @@ elseif(TERNGRAD_WITH_CUDA AND NOT TERNGRAD_CUDNN STREQUAL "OFF")
   endif()
 endif()
 if(NOT TERNGRAD_WITH_CUDNN)
+    # Nets load cuBLASLt by name: in the build folder, from where it was found.
+    cmake_path(GET CUDA_cublasLt_LIBRARY PARENT_PATH folder)
+    list(APPEND CMAKE_BUILD_RPATH ${folder})
   message(STATUS "nets on GPUs not built (TERNGRAD_CUDNN=${TERNGRAD_CUDNN})")
 endif()

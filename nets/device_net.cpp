@@ -10,6 +10,8 @@ namespace terngrad {
 
 std::string why_no_device_nets() { return cuda::why_no_nets(); }
 
+std::string why_no_device_net_libraries() { return cuda::why_no_net_libraries(); }
+
 std::string device_net_libraries() { return cuda::net_libraries(); }
 
 std::unique_ptr<DeviceNet> make_device_net(const NetSpec& spec, const ImageShape& shape, int num_classes,

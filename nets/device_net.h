@@ -67,13 +67,18 @@ class DeviceNet : public Net {
 /// Why make_device_net cannot be used in this build; empty if it can.
 std::string why_no_device_nets();
 
+/// Which library that computes them this machine lacks, and what to install; empty if it lacks none, and in a build
+/// without. Loads them, which takes a tenth of a second: ask where there is a GPU.
+std::string why_no_device_net_libraries();
+
 /// The libraries that compute them and their versions, for people: bits depend on them. Empty in a build without.
+/// @throws NotSupported if the machine lacks one
 std::string device_net_libraries();
 
 /// Makes a net on the stream's GPU.
 /// @param options  threads have no meaning here
-/// @throws InvalidArgument as make_net; NotSupported if the build has no cuDNN, the stream is none of a GPU, or a
-/// library has no deterministic way to run a layer
+/// @throws InvalidArgument as make_net; NotSupported if the build has no cuDNN, the machine lacks a library, the stream
+/// is none of a GPU, or a library has no deterministic way to run a layer
 std::unique_ptr<DeviceNet> make_device_net(const NetSpec& spec, const ImageShape& shape, int num_classes,
                                            const NetOptions& options, MathMode math, const Stream& stream);
 std::unique_ptr<DeviceNet> make_device_net(const std::string& name, const ImageShape& shape, int num_classes,

@@ -137,6 +137,8 @@ if [[ -n $cifar10 ]]; then install -D -m 644 -t "$out/data/cifar10" "${data_of_c
 chmod -R u+w,a+rX "$out"
 
 # The latest version of glibc's symbols that a file of the bundle asks for.
+  # Opened by name when a net is first put on a GPU, so that ldd does not list it.
+  while IFS= read -r name; do machine+=("$name"); done < <(grep -aoE 'libcublasLt\.so\.[0-9]+' "$file" | sort -u)
 needed_glibc() {
   local file
   for file in "$out"/bin/* "$out"/lib/*; do readelf -V "$file"; done |

@@ -55,22 +55,25 @@ library_path() {
     fi
     path+=:$found
   done
-  with_compiler "$program" "$path$user"
+  with_opened "$program" "$path$user"
 }
 
-# cuDNN opens the run-time compiler by name, so that no list of the loader's has it: its folder goes behind a path which
-# leads to cuDNN, where the loader would not find it by itself.
-with_compiler() {
-  local path=$2 libraries major folder
+# cuDNN opens the run-time compiler by name, and nets open cuBLASLt, so that no list of the loader's has them: their folders
+# go behind a path which leads to cuDNN, where the loader would not find them by itself. A program that uses no GPU needs
+# neither, and one that does says which it lacks.
+with_opened() {
+  local path=$2 libraries major name folder
   libraries=$(LD_LIBRARY_PATH=$path LD_TRACE_LOADED_OBJECTS=1 "$1")
   if [[ $libraries =~ libcudnn\.so && $libraries =~ libcudart\.so\.([0-9]+) ]]; then
     major=${BASH_REMATCH[1]}
-    while IFS= read -r folder; do
-      if [[ -e $folder/libnvrtc.so.$major ]]; then
-        if [[ :$path: != *:$folder:* ]]; then path+=:$folder; fi
-        break
-      fi
-    done < <(cuda_folders)
+    for name in libcublasLt.so.$major libnvrtc.so.$major; do
+      while IFS= read -r folder; do
+        if [[ -e $folder/$name ]]; then
+          if [[ :$path: != *:$folder:* ]]; then path+=:$folder; fi
+          break
+        fi
+      done < <(cuda_folders)
+    done
   fi
   echo "$path"
 }

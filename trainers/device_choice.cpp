@@ -20,7 +20,7 @@ std::string why_no_gpu(bool joins_others) {
   if (!no_nets.empty()) return no_nets;
   if (joins_others && !has_nccl()) return "this build has no NCCL, which connects GPUs of several processes";
   if (joins_others) load_code_at_once();
-  return num_cuda_devices() == 0 ? why_no_cuda_device() : "";
+  return num_cuda_devices() == 0 ? why_no_cuda_device() : why_no_device_net_libraries();
 }
 
 std::string DeviceChoice::model() const {

@@ -116,6 +116,8 @@ class CudaNet final : public PlannedNet<DeviceNet> {
 
 std::string why_no_nets() { return ""; }
 
+std::string why_no_net_libraries() { return Libraries::why_missing(); }
+
 std::string net_libraries() { return Libraries::versions(); }
 
 std::unique_ptr<DeviceNet> make_net(NetPlan plan, const NetOptions& options, MathMode math, const Stream& stream) {

@@ -12,6 +12,9 @@ namespace terngrad::cuda {
 /// As why_no_device_nets.
 std::string why_no_nets();
 
+/// As why_no_device_net_libraries.
+std::string why_no_net_libraries();
+
 /// As device_net_libraries.
 std::string net_libraries();
 

@@ -1,6 +1,7 @@
 #include "nets/cuda/libraries.h"
 
 #include "kernels/errors.h"
+#include "nets/cuda/cublas_lt_api.h"
 #include "nets/cuda/cudnn_graph.h"
 #include "nets/cuda/library_handles.h"
 
@@ -33,9 +34,9 @@ Libraries::Handles::Handles(const Stream& stream) {
   // A destructor does not run after a constructor that throws.
   try {
     check_cudnn(cudnnSetStream(cudnn, native_stream(stream)), "cudnnSetStream");
-    const cublasStatus_t status = cublasLtCreate(&cublas_lt);
+    const cublasStatus_t status = cublas_lt_api().create(&cublas_lt);
     if (status != CUBLAS_STATUS_SUCCESS) {
-      TERNGRAD_THROW(DeviceError, "[Libraries] cublasLtCreate failed: ", cublasLtGetStatusString(status));
+      TERNGRAD_THROW(DeviceError, "[Libraries] cublasLtCreate failed: ", cublas_lt_api().get_status_string(status));
     }
   } catch (...) {
     static_cast<void>(cudnnDestroy(cudnn));
@@ -44,7 +45,7 @@ Libraries::Handles::Handles(const Stream& stream) {
 }
 
 Libraries::Handles::~Handles() {
-  static_cast<void>(cublasLtDestroy(cublas_lt));
+  static_cast<void>(cublas_lt_api().destroy(cublas_lt));
   static_cast<void>(cudnnDestroy(cudnn));
 }
 
@@ -54,13 +55,22 @@ Libraries::Libraries(const Stream& stream) : stream_(stream) {
   handles_ = std::make_shared<Handles>(stream);
 }
 
+std::string Libraries::why_missing() {
+  try {
+    cublas_lt_api();
+    return "";
+  } catch (const NotSupported& error) {
+    return error.what();
+  }
+}
+
 std::string Libraries::versions() {
   // 9.19.0 of cuDNN is 91900, 13.1.2 of cuBLASLt 130102.
   const auto text = [](std::size_t version) {
     return std::to_string(version / 10000) + "." + std::to_string(version / 100 % 100) + "." +
            std::to_string(version % 100);
   };
-  return "cuDNN " + text(cudnnGetVersion()) + ", cuBLASLt " + text(cublasLtGetVersion());
+  return "cuDNN " + text(cudnnGetVersion()) + ", cuBLASLt " + text(cublas_lt_api().get_version());
 }
 
 }  // namespace terngrad::cuda

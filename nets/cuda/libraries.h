@@ -22,10 +22,13 @@ constexpr int slice_alignment(std::int64_t elements) {
 /// which one thread at a time may use.
 class Libraries {
  public:
-  /// @throws InvalidArgument if the stream is none of a GPU; DeviceError if a library cannot be used with the GPU
+  /// @throws InvalidArgument if the stream is none of a GPU; NotSupported if a library cannot be
+  /// loaded; DeviceError if one cannot be used with the GPU
   explicit Libraries(const Stream& stream);
   const Stream& stream() const { return stream_; }
-  /// For people.
+  /// Why a library cannot be loaded on this machine; empty if all can.
+  static std::string why_missing();
+  /// For people. @throws NotSupported if a library cannot be loaded
   static std::string versions();
   struct Handles;
   Handles& handles() const { return *handles_; }

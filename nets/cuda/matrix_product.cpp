@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "kernels/errors.h"
+#include "nets/cuda/cublas_lt_api.h"
 #include "nets/cuda/library_handles.h"
 
 namespace terngrad::cuda {
@@ -29,7 +30,7 @@ std::string to_text(const MatrixShape& shape) {
 void check(cublasStatus_t status, const char* call, const MatrixShape& shape) {
   if (status == CUBLAS_STATUS_SUCCESS) return;
   TERNGRAD_THROW(DeviceError, "[MatrixProduct] ", call, " failed for ", to_text(shape), ": ",
-                 cublasLtGetStatusString(status));
+                 cublas_lt_api().get_status_string(status));
 }
 
 void require_sizes(const MatrixShape& shape) {
@@ -41,19 +42,19 @@ template <auto destroy>
 struct Destroy {
   template <class T>
   void operator()(T* object) const {
-    static_cast<void>(destroy(object));
+    static_cast<void>((cublas_lt_api().*destroy)(object));
   }
 };
 template <class T, auto destroy>
 using Owned = std::unique_ptr<std::remove_pointer_t<T>, Destroy<destroy>>;
-using Operation = Owned<cublasLtMatmulDesc_t, cublasLtMatmulDescDestroy>;
-using MatrixLayout = Owned<cublasLtMatrixLayout_t, cublasLtMatrixLayoutDestroy>;
-using Preference = Owned<cublasLtMatmulPreference_t, cublasLtMatmulPreferenceDestroy>;
+using Operation = Owned<cublasLtMatmulDesc_t, &CublasLtApi::matmul_desc_destroy>;
+using MatrixLayout = Owned<cublasLtMatrixLayout_t, &CublasLtApi::matrix_layout_destroy>;
+using Preference = Owned<cublasLtMatmulPreference_t, &CublasLtApi::matmul_preference_destroy>;
 
 MatrixLayout make_layout(std::int64_t rows, std::int64_t columns, const MatrixShape& shape) {
   cublasLtMatrixLayout_t layout = nullptr;
-  check(cublasLtMatrixLayoutCreate(&layout, CUDA_R_32F, static_cast<std::uint64_t>(rows),
-                                   static_cast<std::uint64_t>(columns), rows),
+  check(cublas_lt_api().matrix_layout_create(&layout, CUDA_R_32F, static_cast<std::uint64_t>(rows),
+                                             static_cast<std::uint64_t>(columns), rows),
         "cublasLtMatrixLayoutCreate", shape);
   return MatrixLayout(layout);
 }
@@ -70,13 +71,13 @@ struct Problem {
 Problem make_problem(const MatrixShape& shape, MathMode math) {
   cublasLtMatmulDesc_t descriptor = nullptr;
   // COMPUTE_32F multiplies float32 numbers; only FAST_TF32 lets the library round them.
-  check(cublasLtMatmulDescCreate(
+  check(cublas_lt_api().matmul_desc_create(
             &descriptor, math == MathMode::kTf32 ? CUBLAS_COMPUTE_32F_FAST_TF32 : CUBLAS_COMPUTE_32F, CUDA_R_32F),
         "cublasLtMatmulDescCreate", shape);
   Operation operation(descriptor);
   const auto set_transposed = [&](cublasLtMatmulDescAttributes_t attribute, bool transposed) {
     const cublasOperation_t value = transposed ? CUBLAS_OP_T : CUBLAS_OP_N;
-    check(cublasLtMatmulDescSetAttribute(descriptor, attribute, &value, sizeof(value)),
+    check(cublas_lt_api().matmul_desc_set_attribute(descriptor, attribute, &value, sizeof(value)),
           "cublasLtMatmulDescSetAttribute", shape);
   };
   set_transposed(CUBLASLT_MATMUL_DESC_TRANSA, shape.transpose_b);
@@ -91,10 +92,10 @@ Problem make_problem(const MatrixShape& shape, MathMode math) {
 
 Preference make_preference(const MatrixShape& shape) {
   cublasLtMatmulPreference_t preference = nullptr;
-  check(cublasLtMatmulPreferenceCreate(&preference), "cublasLtMatmulPreferenceCreate", shape);
+  check(cublas_lt_api().matmul_preference_create(&preference), "cublasLtMatmulPreferenceCreate", shape);
   Preference owned(preference);
   const auto set = [&](cublasLtMatmulPreferenceAttributes_t attribute, auto value) {
-    check(cublasLtMatmulPreferenceSetAttribute(preference, attribute, &value, sizeof(value)),
+    check(cublas_lt_api().matmul_preference_set_attribute(preference, attribute, &value, sizeof(value)),
           "cublasLtMatmulPreferenceSetAttribute", shape);
   };
   set(CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES, kMaxWorkspaceBytes);
@@ -115,8 +116,8 @@ Preference make_preference(const MatrixShape& shape) {
 bool is_admissible(const cublasLtMatmulAlgo_t& algorithm, MathMode math) {
   cublasLtNumericalImplFlags_t flags = 0;  // says nothing, as an algorithm may that knows no such flags
   std::size_t written = 0;
-  static_cast<void>(cublasLtMatmulAlgoCapGetAttribute(&algorithm, CUBLASLT_ALGO_CAP_NUMERICAL_IMPL_FLAGS, &flags,
-                                                      sizeof(flags), &written));
+  static_cast<void>(cublas_lt_api().matmul_algo_cap_get_attribute(&algorithm, CUBLASLT_ALGO_CAP_NUMERICAL_IMPL_FLAGS,
+                                                                  &flags, sizeof(flags), &written));
   cublasLtNumericalImplFlags_t allowed = CUBLASLT_NUMERICAL_IMPL_FLAGS_FMA |
                                          CUBLASLT_NUMERICAL_IMPL_FLAGS_ACCUMULATOR_32F |
                                          CUBLASLT_NUMERICAL_IMPL_FLAGS_INPUT_32F;
@@ -132,9 +133,9 @@ std::optional<cublasLtMatmulHeuristicResult_t> choose_algorithm(cublasLtHandle_t
   const Preference preference = make_preference(shape);
   std::array<cublasLtMatmulHeuristicResult_t, kMaxOffers> offers{};
   int num_offers = 0;
-  const cublasStatus_t status =
-      cublasLtMatmulAlgoGetHeuristic(handle, problem.operation.get(), problem.b.get(), problem.a.get(), problem.c.get(),
-                                     problem.c.get(), preference.get(), kMaxOffers, offers.data(), &num_offers);
+  const cublasStatus_t status = cublas_lt_api().matmul_algo_get_heuristic(
+      handle, problem.operation.get(), problem.b.get(), problem.a.get(), problem.c.get(), problem.c.get(),
+      preference.get(), kMaxOffers, offers.data(), &num_offers);
   if (status == CUBLAS_STATUS_NOT_SUPPORTED) return std::nullopt;
   check(status, "cublasLtMatmulAlgoGetHeuristic", shape);
   for (int i = 0; i < num_offers; ++i) {
@@ -160,7 +161,7 @@ MatrixProduct::MatrixProduct(const Libraries& libraries, const MatrixShape& shap
   Problem problem = make_problem(shape, math);
   const auto chosen = choose_algorithm(libraries.handles().cublas_lt, problem, shape, math);
   if (!chosen) {
-    TERNGRAD_THROW(NotSupported, "[MatrixProduct] cuBLASLt ", cublasLtGetVersion(), " has no algorithm with ",
+    TERNGRAD_THROW(NotSupported, "[MatrixProduct] cuBLASLt ", cublas_lt_api().get_version(), " has no algorithm with ",
                    math == MathMode::kTf32 ? "TF32" : "float32", " products and sums in a fixed order for ",
                    to_text(shape));
   }
@@ -181,8 +182,8 @@ std::unique_ptr<MatrixProduct> MatrixProduct::with_rows(std::int64_t rows) const
   Problem problem = make_problem(shape, plan_->math);
   cublasLtMatmulHeuristicResult_t result{};
   const cublasStatus_t status =
-      cublasLtMatmulAlgoCheck(libraries_.handles().cublas_lt, problem.operation.get(), problem.b.get(), problem.a.get(),
-                              problem.c.get(), problem.c.get(), &plan_->algorithm, &result);
+      cublas_lt_api().matmul_algo_check(libraries_.handles().cublas_lt, problem.operation.get(), problem.b.get(),
+                                        problem.a.get(), problem.c.get(), problem.c.get(), &plan_->algorithm, &result);
   if (status != CUBLAS_STATUS_SUCCESS || result.state != CUBLAS_STATUS_SUCCESS) return nullptr;
   auto plan = std::make_shared<const Plan>(Plan{.math = plan_->math,
                                                 .problem = std::move(problem),
@@ -198,9 +199,9 @@ void MatrixProduct::run(const float* a, const float* b, float* c, void* workspac
   const float one = 1;
   const float zero = 0;
   const Problem& problem = plan_->problem;
-  check(cublasLtMatmul(libraries_.handles().cublas_lt, problem.operation.get(), &one, b, problem.b.get(), a,
-                       problem.a.get(), &zero, c, problem.c.get(), c, problem.c.get(), &plan_->algorithm, workspace,
-                       static_cast<std::size_t>(plan_->workspace_bytes), native_stream(stream)),
+  check(cublas_lt_api().matmul(libraries_.handles().cublas_lt, problem.operation.get(), &one, b, problem.b.get(), a,
+                               problem.a.get(), &zero, c, problem.c.get(), c, problem.c.get(), &plan_->algorithm,
+                               workspace, static_cast<std::size_t>(plan_->workspace_bytes), native_stream(stream)),
         "cublasLtMatmul", shape_);
 }
 

@@ -9,6 +9,8 @@ std::string why_no_nets() {
          "-DTERNGRAD_CUDNN=ON";
 }
 
+std::string why_no_net_libraries() { return ""; }
+
 std::string net_libraries() { return ""; }
 
 std::unique_ptr<DeviceNet> make_net(NetPlan, const NetOptions&, MathMode, const Stream&) {

@@ -73,6 +73,9 @@ class WholeBuild(Folder):
         self.assertIn(f"version:    {version.stdout}", self.manifest)
         # resume_test itself is content with less than what it starts.
         if (self.bundle / "bin" / "resume_test").exists():
+        # What nets on GPUs are linked with, and what they open by name.
+        self.assertEqual("\n  libcudnn.so." in self.manifest, "\n  libcublasLt.so." in self.manifest)
+        self.assertEqual(len(set(re.findall(r"libcublasLt\S*", self.manifest))), int("libcudnn" in self.manifest))
             paths = [run(self.bundle / "run", "--library_path", name, env=plain_environment()).stdout
                      for name in ("resume_test", "terngrad_train")]
             self.assertEqual(*paths)
@@ -144,23 +147,27 @@ class SmallPrograms(Folder):
         self.assertEqual(run(self.bundle / "run", "--library_path", "ours", env=environment).stdout,
                          f"{self.bundle}/lib:/users/own\n")
 
-    def test_finds_the_compiler_that_cudnn_opens(self):
+    def test_finds_what_is_opened_by_name(self):
         source = self.folder / "source.cpp"
         source.write_text('extern "C" int answer() { return 5; }\n')
         for name in ("libcudart.so.00", "libcudnn.so.0"):
             self.compile(self.toolkit / "lib64" / name, source, "-shared", "-fPIC", f"-Wl,-soname,{name}")
-        source.write_text('extern "C" int answer(); int main() { return answer(); }\n')
+        source.write_text('extern "C" int answer(); const char* volatile opened = "libcublasLt.so.00";\n'
+                          'int main() { return answer(); }\n')
         self.compile(self.build / "bin" / "net", source, "-Wl,--no-as-needed", self.toolkit / "lib64" / "libcudnn.so.0",
                      self.toolkit / "lib64" / "libcudart.so.00")
-        compiler = self.folder / "site" / "nvidia" / "some" / "lib" / "libnvrtc.so.00"
-        compiler.parent.mkdir(parents=True)
-        compiler.touch()
+        site = self.folder / "site" / "nvidia"
+        products, compiler = site / "some" / "lib" / "libcublasLt.so.00", site / "other" / "lib" / "libnvrtc.so.00"
+        for path in (products, compiler):
+            path.parent.mkdir(parents=True)
+            path.touch()
         self.make()
         environment = {**plain_environment(), "CUDA_HOME": str(self.toolkit), "PYTHONPATH": str(self.folder / "site")}
         found = run(self.bundle / "run", "--library_path", "net", env=environment).stdout
-        self.assertEqual(found, f"{self.bundle}/lib:{self.toolkit}/lib64:{compiler.parent}\n")
+        self.assertIn("\n  libcublasLt.so.00\n", (self.bundle / "MANIFEST").read_text())
+        self.assertEqual(found, f"{self.bundle}/lib:{self.toolkit}/lib64:{products.parent}:{compiler.parent}\n")
         self.assertEqual(run(self.bundle / "run", "net", env=environment).returncode, 5)
-        # Others have no use for it.
+        # Others have no use for them.
         found = run(self.bundle / "run", "--library_path", "gpu", env=environment).stdout
         self.assertEqual(found, f"{self.bundle}/lib:{self.toolkit}/lib64\n")
 

@@ -1,5 +1,5 @@
 """Programs built with CUDA start on a machine without a driver: they load the CUDA runtime, which looks for the driver
-when it is first used, and nothing that the driver brings.
+when it is first used, and nothing that the driver brings. Nor do they load what only nets on GPUs use and takes long.
 
 Arguments: the programs."""
 
@@ -33,6 +33,12 @@ class NoDriver(unittest.TestCase):
     def test_the_runtime_is_linked(self):
         for program in PROGRAMS:
             self.assertTrue(any(name.startswith("libcudart.so") for name in needed(program)), needed(program))
+
+    def test_cublas_is_loaded_when_a_net_uses_it(self):
+        for program in PROGRAMS:
+            files = loaded(program)
+            self.assertTrue(any("/libcudart.so" in file for file in files), files)
+            self.assertEqual([file for file in files if "/libcublas" in file], [], program)
 
     def test_nothing_of_the_driver_is_linked(self):
         for program in PROGRAMS:

@@ -15,6 +15,8 @@ Libraries::Libraries(const Stream& stream) : stream_(stream), handles_(std::make
   TERNGRAD_REQUIRE(stream.device().is_cuda(), "[Libraries] cuDNN and cuBLASLt need the stream of a GPU");
 }
 
+std::string Libraries::why_missing() { return testing::missing_library; }
+
 std::string Libraries::versions() { return "plain loops"; }
 
 }  // namespace terngrad::cuda

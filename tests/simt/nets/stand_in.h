@@ -4,6 +4,7 @@
 #include <bit>
 #include <cstdint>
 #include <functional>
+#include <string>
 
 #include "nets/device_net.h"
 
@@ -16,6 +17,9 @@ enum class JointCalls {
   kRefused,    // the library has no such call
 };
 inline JointCalls joint_calls = JointCalls::kSameBits;
+
+/// What Libraries::why_missing says.
+inline std::string missing_library;
 
 /// A factor as tensor cores take it: with 10 bits of mantissa in TF32, rounded to nearest.
 inline float factor(float value, MathMode math) {
