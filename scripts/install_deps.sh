@@ -4,10 +4,11 @@ set -euo pipefail
 
 usage() {
   cat <<'TEXT'
-Usage: scripts/install_deps.sh [--lint] [--fuzz] [--compare] [--plot] [--hosts]
+Usage: scripts/install_deps.sh [--test] [--lint] [--fuzz] [--compare] [--plot] [--hosts]
 
 Installs the packages that terngrad needs (Debian 12, Ubuntu 24.04 or later). Uses sudo unless run as root.
 
+  --test     also what makes scripts/test.sh faster: lld; where it cannot be installed, all goes on without
   --lint     also what scripts/lint.sh uses: clang-format, clang-tidy, shellcheck
   --fuzz     also what scripts/fuzz.sh uses: clang with its run-time libraries
   --compare  also what comparisons with PyTorch use: python3-torch, python3-numpy, libopenblas0
@@ -31,8 +32,12 @@ packages=(
   python3                                               # runs and counts cases of tests; scripts
 )
 
+# What a machine may do without.
+optional=()
+
 while (($# > 0)); do
   case $1 in
+    --test) optional+=(lld) ;;
     --lint) packages+=(clang-format clang-tidy shellcheck) ;;
     --fuzz) packages+=(clang libclang-rt-dev) ;;
     --compare) packages+=(python3-torch python3-numpy libopenblas0) ;;
@@ -43,7 +48,7 @@ while (($# > 0)); do
       exit 0
       ;;
     *)
-      echo "install_deps.sh: unknown option '$1'; accepted: --lint, --fuzz, --compare, --plot, --hosts, --help" >&2
+      echo "install_deps.sh: unknown option '$1'; accepted: --test, --lint, --fuzz, --compare, --plot, --hosts, --help" >&2
       exit 2
       ;;
   esac
@@ -64,26 +69,40 @@ TEXT
   exit 1
 fi
 
+is_installed() { [[ $(dpkg-query -W -f='${db:Status-Status}' "$1" 2>/dev/null || true) == installed ]]; }
 missing=()
 for package in "${packages[@]}"; do
-  status=$(dpkg-query -W -f='${db:Status-Status}' "$package" 2>/dev/null || true)
-  if [[ $status != installed ]]; then missing+=("$package"); fi
+  if ! is_installed "$package"; then missing+=("$package"); fi
 done
-if ((${#missing[@]} == 0)); then
-  echo "install_deps.sh: all ${#packages[@]} packages are installed"
+missing_optional=()
+for package in "${optional[@]}"; do
+  if ! is_installed "$package"; then missing_optional+=("$package"); fi
+done
+if ((${#missing[@]} + ${#missing_optional[@]} == 0)); then
+  echo "install_deps.sh: all $((${#packages[@]} + ${#optional[@]})) packages are installed"
   exit 0
 fi
 
 as_root=()
 if ((EUID != 0)); then
-  if ! command -v sudo >/dev/null; then
+  if command -v sudo >/dev/null; then
+    as_root=(sudo)
+  elif ((${#missing[@]} == 0)); then
+    echo "install_deps.sh: not root and no sudo: going on without ${missing_optional[*]}" >&2
+    exit 0
+  else
     echo "install_deps.sh: not root and no sudo; as root run: apt-get install ${missing[*]}" >&2
     exit 1
   fi
-  as_root=(sudo)
 fi
-echo "install_deps.sh: installing ${missing[*]}"
+install_packages() {
+  "${as_root[@]}" env DEBIAN_FRONTEND=noninteractive apt-get install -q -y --no-install-recommends "$@" </dev/null
+}
+echo "install_deps.sh: installing ${missing[*]} ${missing_optional[*]}"
 # A repository that cannot be reached need not be the one that has these packages.
 "${as_root[@]}" apt-get update -q || echo "install_deps.sh: apt-get update failed, going on with the lists there are" >&2
-"${as_root[@]}" env DEBIAN_FRONTEND=noninteractive apt-get install -q -y --no-install-recommends "${missing[@]}" </dev/null
+if ((${#missing[@]} > 0)); then install_packages "${missing[@]}"; fi
+if ((${#missing_optional[@]} > 0)); then
+  install_packages "${missing_optional[@]}" || echo "install_deps.sh: going on without ${missing_optional[*]}" >&2
+fi
 echo "install_deps.sh: done"

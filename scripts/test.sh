@@ -37,7 +37,7 @@ case ${1-} in
 esac
 
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
-scripts/install_deps.sh
+scripts/install_deps.sh --test
 jobs=$(nproc)
 
 run=()
