@@ -76,6 +76,8 @@ if [[ -n $corpus ]]; then corpus=$(realpath -m -- "$corpus"); fi
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 scripts/install_deps.sh --fuzz
 export CCACHE_BASEDIR=$PWD CCACHE_NOHASHDIR=1 CCACHE_DEPEND=1
+# As in scripts/test.sh: a smaller limit here would take away what that compiled.
+if [[ -z ${CCACHE_MAXSIZE-} && $(ccache --get-config max_size 2>/dev/null) == 5.0* ]]; then export CCACHE_MAXSIZE=15G; fi
 started=$SECONDS
 cmake --preset fuzz
 cmake --build --preset fuzz --parallel "$(nproc)"

@@ -54,6 +54,8 @@ export UBSAN_OPTIONS=${UBSAN_OPTIONS-print_stacktrace=1}
 
 # Let clones in different folders share compilations, and save the preprocessing of what is compiled anew.
 export CCACHE_BASEDIR=$PWD CCACHE_NOHASHDIR=1 CCACHE_DEPEND=1
+# Objects of all presets do not fit into the cache's default of 5 GB; a size that someone chose stays.
+if [[ -z ${CCACHE_MAXSIZE-} && $(ccache --get-config max_size 2>/dev/null) == 5.0* ]]; then export CCACHE_MAXSIZE=15G; fi
 
 started=$SECONDS
 cmake --preset "$preset" -DTERNGRAD_BUILD_TESTS=ON # which release leaves out
