@@ -18,6 +18,11 @@ The other machine needs none of the packages that terngrad is built with. It nee
 MANIFEST names or later, and for programs built with CUDA the toolkit's run-time libraries and a driver, which are not
 bundled.
 
+Tests that need a GPU are a part of it: BUILD_DIR must be configured with -DTERNGRAD_GPU_TESTS=ON where it has CUDA and this
+machine has no GPU.
+
+  --without_gpu_tests
+                 make a bundle of a build that lacks them; scripts/gpu_check.sh there then fails in its part `tests`
   --mnist DIR    bring the files of MNIST in DIR along, for scripts/gpu_check.sh there
   --cifar10 DIR  likewise those of CIFAR-10
   --help         print this text and exit
@@ -34,6 +39,7 @@ refuse() {
 words=()
 mnist=
 cifar10=
+with_gpu_tests=true
 while (($# > 0)); do
   case $1 in
     --help | -h)
@@ -45,7 +51,8 @@ while (($# > 0)); do
       printf -v "${1#--}" '%s' "$2"
       shift
       ;;
-    -*) refuse "unknown option '$1'; accepted: --mnist, --cifar10, --help" ;;
+    --without_gpu_tests) with_gpu_tests=false ;;
+    -*) refuse "unknown option '$1'; accepted: --without_gpu_tests, --mnist, --cifar10, --help" ;;
     *) words+=("$1") ;;
   esac
   shift
@@ -71,6 +78,14 @@ build=${2-$source/build/release}
 if (($# == 1)) && [[ ! -x $build/bin/kernels_test && -x $source/build/ci/bin/kernels_test ]]; then build=$source/build/ci; fi
 if [[ ! -d $build/bin ]]; then refuse "BUILD_DIR '$build': has no bin/; build there first, or name another folder"; fi
 if [[ -e $out && (! -d $out || -n $(ls -A "$out")) ]]; then refuse "OUT_DIR '$out': exists and is no empty folder"; fi
+cached() { sed -nE "s,^$1:[A-Z]+=,,p" "$build/CMakeCache.txt" 2>/dev/null || true; }
+lacks_gpu_tests=$(cached TERNGRAD_LACKS_GPU_TESTS)
+gpu_tests_hint="cmake -DTERNGRAD_GPU_TESTS=ON $build && cmake --build $build"
+if $with_gpu_tests && [[ $lacks_gpu_tests == ON ]]; then
+  refuse "BUILD_DIR '$build': has no tests that need a GPU; run $gpu_tests_hint, or say --without_gpu_tests"
+elif ! $with_gpu_tests && [[ $lacks_gpu_tests != ON ]]; then
+  refuse "--without_gpu_tests: BUILD_DIR '$build' does not lack them"
+fi
 for tool in ldd readelf; do
   if ! command -v "$tool" >/dev/null; then refuse "$tool is missing: install binutils and libc-bin"; fi
 done
@@ -96,6 +111,7 @@ done
 if ((${#programs[@]} == 0)); then refuse "BUILD_DIR '$build': bin/ holds no programs"; fi
 cp -L "${programs[@]}" "$out/bin/"
 missing=()
+if ! $with_gpu_tests; then missing+=("tests that need a GPU (not built: $gpu_tests_hint)"); fi
 for name in "${expected[@]}"; do
   if [[ ! -x $out/bin/$name ]]; then missing+=("bin/$name (not built: cmake --build $build --target $name)"); fi
 done
@@ -121,6 +137,8 @@ for file in "$out"/bin/* "$out"/lib/*; do
       absent+=("$name, needed by ${file##*/}")
     fi
   done < <(ldd "$file")
+  # Opened by name when a net is first put on a GPU, so that ldd does not list it.
+  while IFS= read -r name; do machine+=("$name"); done < <(grep -aoE 'libcublasLt\.so\.[0-9]+' "$file" | sort -u)
 done
 if ((${#absent[@]} > 0)); then
   printf 'bundle.sh: this machine lacks %s\n' "${absent[@]}" >&2
@@ -137,8 +155,6 @@ if [[ -n $cifar10 ]]; then install -D -m 644 -t "$out/data/cifar10" "${data_of_c
 chmod -R u+w,a+rX "$out"
 
 # The latest version of glibc's symbols that a file of the bundle asks for.
-  # Opened by name when a net is first put on a GPU, so that ldd does not list it.
-  while IFS= read -r name; do machine+=("$name"); done < <(grep -aoE 'libcublasLt\.so\.[0-9]+' "$file" | sort -u)
 needed_glibc() {
   local file
   for file in "$out"/bin/* "$out"/lib/*; do readelf -V "$file"; done |
@@ -147,7 +163,6 @@ needed_glibc() {
 # What compiled the programs, as they say themselves.
 compilers() { readelf -p .comment "${programs[@]}" | sed -nE 's,^ *\[[^]]*\] +,,p' | sort -u | paste -sd ';'; }
 nvcc_version() { sed -nE 's,^set\(CMAKE_CUDA_COMPILER_VERSION "(.+)"\),nvcc \1,p' "$build"/CMakeFiles/*/CMakeCUDACompiler.cmake 2>/dev/null; }
-cached() { sed -nE "s,^$1:[A-Z]+=,,p" "$build/CMakeCache.txt" 2>/dev/null; }
 # The first line of --version of any program, from inside the bundle.
 version() {
   local name said

@@ -189,6 +189,10 @@ run_tests() {
   for name in kernels_test contracts_test; do
     if [[ -x $bin/$name ]]; then
       program "$name"
+      if [[ $(timeout -k 5 60 "${command[@]}" --gtest_list_tests "--gtest_filter=$device_tests" 2>/dev/null) != *Cuda* ]]; then
+        note tests "$name" 127 0 0 "$bin/$name is compiled without its tests of a GPU: configure with -DTERNGRAD_GPU_TESTS=ON"
+        continue
+      fi
       part tests "$name" 180 "${command[@]}" "--gtest_output=json:$state/$name.tests.json"
     else
       note tests "$name" 127 0 0 "$bin/$name is not there: build it, with -DTERNGRAD_BUILD_TESTS=ON"

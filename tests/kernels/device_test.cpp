@@ -22,5 +22,16 @@ TEST(Stream, RefusesFewerThanOneThread) {
   EXPECT_THROW(Stream(Device::cpu(), -2), InvalidArgument);
 }
 
+TEST(NoGpu, IsNoErrorUntilOneIsAskedFor) {
+  EXPECT_EQ(why_no_cuda_device().empty(), num_cuda_devices() > 0);
+  if (num_cuda_devices() > 0) GTEST_SKIP() << "there is a GPU";
+  try {
+    Device::cuda();
+    FAIL() << "no error";
+  } catch (const NotSupported& error) {
+    EXPECT_EQ(error.what(), "[Device] no GPU to use: " + why_no_cuda_device());
+  }
+}
+
 }  // namespace
 }  // namespace terngrad::device_test

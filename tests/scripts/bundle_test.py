@@ -45,7 +45,9 @@ class Folder(unittest.TestCase):
 class WholeBuild(Folder):
     def setUp(self):
         super().setUp()
-        result = run(SCRIPTS / "bundle.sh", self.bundle, BUILD)
+        lacks_gpu_tests = "TERNGRAD_LACKS_GPU_TESTS:INTERNAL=ON" in (BUILD / "CMakeCache.txt").read_text()
+        options = ["--without_gpu_tests"] if lacks_gpu_tests else []
+        result = run(SCRIPTS / "bundle.sh", *options, self.bundle, BUILD)
         self.assertEqual(result.returncode, 0, result.stderr)
         self.manifest = (self.bundle / "MANIFEST").read_text()
 
@@ -71,11 +73,11 @@ class WholeBuild(Folder):
         self.assertEqual(version.returncode, 0)
         self.assertTrue(version.stdout.startswith("terngrad_bench "))
         self.assertIn(f"version:    {version.stdout}", self.manifest)
-        # resume_test itself is content with less than what it starts.
-        if (self.bundle / "bin" / "resume_test").exists():
         # What nets on GPUs are linked with, and what they open by name.
         self.assertEqual("\n  libcudnn.so." in self.manifest, "\n  libcublasLt.so." in self.manifest)
         self.assertEqual(len(set(re.findall(r"libcublasLt\S*", self.manifest))), int("libcudnn" in self.manifest))
+        # resume_test itself is content with less than what it starts.
+        if (self.bundle / "bin" / "resume_test").exists():
             paths = [run(self.bundle / "run", "--library_path", name, env=plain_environment()).stdout
                      for name in ("resume_test", "terngrad_train")]
             self.assertEqual(*paths)
@@ -162,9 +164,9 @@ class SmallPrograms(Folder):
             path.parent.mkdir(parents=True)
             path.touch()
         self.make()
+        self.assertIn("\n  libcublasLt.so.00\n", (self.bundle / "MANIFEST").read_text())
         environment = {**plain_environment(), "CUDA_HOME": str(self.toolkit), "PYTHONPATH": str(self.folder / "site")}
         found = run(self.bundle / "run", "--library_path", "net", env=environment).stdout
-        self.assertIn("\n  libcublasLt.so.00\n", (self.bundle / "MANIFEST").read_text())
         self.assertEqual(found, f"{self.bundle}/lib:{self.toolkit}/lib64:{products.parent}:{compiler.parent}\n")
         self.assertEqual(run(self.bundle / "run", "net", env=environment).returncode, 5)
         # Others have no use for them.
@@ -184,6 +186,19 @@ class SmallPrograms(Folder):
         files = sorted(str(path.relative_to(self.bundle / "data")) for path in (self.bundle / "data").glob("*/*"))
         self.assertEqual(files, ["cifar10/test_batch.bin.xz", "mnist/t10k-labels-idx1-ubyte", "mnist/train-images-idx3-ubyte.gz"])
         self.assertIn(" data/mnist/train-images-idx3-ubyte.gz\n", (self.bundle / "MANIFEST").read_text())
+
+    def test_tests_that_need_a_gpu_are_left_out_where_it_is_said_only(self):
+        arguments = SCRIPTS / "bundle.sh", "--without_gpu_tests", self.bundle, self.build
+        result = run(*arguments)
+        self.assertEqual(result.returncode, 2)
+        self.assertIn("--without_gpu_tests: BUILD_DIR", result.stderr)
+        (self.build / "CMakeCache.txt").write_text("TERNGRAD_LACKS_GPU_TESTS:INTERNAL=ON\n")
+        self.assertIn("run cmake -DTERNGRAD_GPU_TESTS=ON", self.make(code=2))
+        self.assertFalse(self.bundle.exists())
+        result = run(*arguments)
+        self.assertEqual(result.returncode, 0, result.stderr)
+        self.assertIn("missing: tests that need a GPU (not built: cmake -DTERNGRAD_GPU_TESTS=ON", result.stderr)
+        self.assertIn("\n  tests that need a GPU (not built: ", (self.bundle / "MANIFEST").read_text())
 
     def test_refuses_folders_without_data(self):
         for option, name in {"--mnist": "MNIST", "--cifar10": "CIFAR-10"}.items():

@@ -195,6 +195,13 @@ class Pretended(unittest.TestCase):
         (self.bin / "kernels_test").unlink()
         self.assertEqual(self.statuses(self.check("--parts", "tests", code=1))["kernels_test"], "failed")
 
+    def test_tests_that_were_left_out_are_a_failure(self):
+        self.write(self.bin / "kernels_test", 'if [[ $1 == --gtest_list* ]]; then exit; fi\n' + TESTS)
+        report = self.check("--parts", "tests", code=1)
+        self.assertEqual({name: self.statuses(report)[name] for name in ("kernels_test", "contracts_test")},
+                         {"kernels_test": "failed", "contracts_test": "passed"})
+        self.assertIn("-DTERNGRAD_GPU_TESTS=ON", report["parts"][0]["detail"])
+
     def test_trainings_that_are_not_built(self):
         refusal = "terngrad_train: error: --device cuda: this program was built without CUDA; accepted: auto, cpu"
         for text in (f'if [[ $1 != --help ]]; then echo "{refusal}" >&2; exit 2; fi\n' + TRAIN, "echo --help\n"):

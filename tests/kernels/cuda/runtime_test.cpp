@@ -22,12 +22,6 @@ std::string message_of(Action action) {
   return "nothing was thrown";
 }
 
-TEST(NoGpu, IsNoErrorUntilOneIsAskedFor) {
-  EXPECT_EQ(why_no_cuda_device().empty(), num_cuda_devices() > 0);
-  if (num_cuda_devices() > 0) GTEST_SKIP() << "there is a GPU";
-  EXPECT_EQ(message_of<NotSupported>([] { Device::cuda(); }), "[Device] no GPU to use: " + why_no_cuda_device());
-}
-
 using CudaDevice = testing::CudaTest;
 
 TEST_F(CudaDevice, IsCalledByItsNumber) {
