@@ -2,11 +2,14 @@
 """Draws runs: loss, accuracy, bits sent for each element of the gradient, and the fraction sent as zero, over steps.
 
     scripts/plot_run.py runs/ternary runs/fp32 -o comparison.png
+    scripts/plot_run.py runs/ternary runs/fp32 --x bytes -o bytes.png
     scripts/plot_run.py --group out/bits32-seed* out/bits1-seed* -o seeds.png
 
-Reads metrics.jsonl (and eval/metrics.jsonl, if there is one) of each run directory. With --group, runs whose options differ
-in the seed only are one line, their mean, in a band from their least to their greatest value. Exits 77 if there is no
-matplotlib (Debian and Ubuntu: python3-matplotlib).
+Reads metrics.jsonl (and eval/metrics.jsonl, if there is one) of each run directory. Labels have the options in which the runs
+differ. With --group, runs whose options differ in the seed only are one line, their mean, in a band from their least to their
+greatest value. --x bytes draws over the megabytes that a worker has sent or received, whichever is more, and --x seconds over
+the time of the steps, evaluations and saves left out. Exits 77 if there is no matplotlib (Debian and Ubuntu:
+python3-matplotlib).
 """
 
 import argparse
@@ -16,11 +19,18 @@ import pathlib
 import re
 import sys
 
+import missing_package
+
 SKIPPED = 77
+# Options that a label shows at most.
+MOST_OPTIONS = 4
 # What may differ between runs of one group: the seed, places, and how often things are reported.
 NOT_COMPARED = {"seed", "train_dir", "data_dir", "resume", "threads", "num_preprocess_threads", "log_steps",
                 "telemetry_steps", "eval_steps", "save_iter", "keep_checkpoints", "tensorboard", "histogram_steps",
-                "stop_after_secs", "on_save_error", "device"}
+                "stop_after_secs", "on_save_error", "device", "profile", "trace_steps", "dump_messages", "dump_steps"}
+# By --x: the axis' name, and what it counts per unit.
+AXES = {"step": ("step", 1), "bytes": ("MB sent or received by a worker, the busier direction", 1e6),
+        "seconds": ("seconds of steps", 1)}
 
 
 def read_lines(path):
@@ -50,8 +60,49 @@ def tensor_sizes(run):
     return sizes
 
 
+def bytes_of_step(line):
+    """Of a worker, in the busier direction, as a record of training has it; None where it does not."""
+    directions = [line.get(f"{direction}_bytes_per_worker") for direction in ("sent", "received")]
+    known = [sum(legs.values()) for legs in directions if legs]
+    return max(known) if known else None
+
+
+def seconds_of_step(line, batch_size):
+    rate = line.get("examples_per_second")
+    return batch_size / rate if rate and batch_size else None
+
+
+class Progress:
+    """What a run has used up at each of its records: {step: total}, 0 at step 0."""
+
+    def __init__(self):
+        self.totals = {0: 0}
+        self.is_known = True
+
+    def add(self, step, per_step):
+        """A record of the steps since the last one. Numbers of a step may be unknown, and so is all that follows then."""
+        last = max(self.totals)
+        if step <= last:
+            return
+        if per_step is None:
+            self.is_known = False
+        if self.is_known:
+            self.totals[step] = self.totals[last] + (step - last) * per_step
+
+    def at(self, step):
+        """The total at a step, on a line between records; None where it is not known."""
+        after = min((known for known in self.totals if known >= step), default=None)
+        if after is None:
+            return None
+        before = max(known for known in self.totals if known <= step)
+        if after == before:
+            return self.totals[step]
+        part = (step - before) / (after - before)
+        return self.totals[before] + part * (self.totals[after] - self.totals[before])
+
+
 class Run:
-    """The curves of one run: {name: {step: value}}."""
+    """The curves of one run: {name: {step: value}}, and by --x what the run has used up at a step."""
 
     def __init__(self, path):
         self.path = path
@@ -63,6 +114,7 @@ class Run:
         self.sizes = tensor_sizes(path)
         self.curves = {}
         self.tensors = {}  # {tensor: {step: fraction of zeros}}
+        self.progress = {"bytes": Progress(), "seconds": Progress()}
         for line in read_lines(path / "metrics.jsonl") + read_lines(path / "eval" / "metrics.jsonl"):
             self.add(line)
 
@@ -75,6 +127,8 @@ class Run:
         if line["kind"] == "train" and "learning_rate" in line:
             self.put("train loss", step, line["loss"])
             self.put("train accuracy", step, 100 * line["accuracy"])
+            self.progress["bytes"].add(step, bytes_of_step(line))
+            self.progress["seconds"].add(step, seconds_of_step(line, self.options.get("batch_size")))
             if line.get("compression_ratio"):
                 self.put("bits", step, 32 / line["compression_ratio"])
         elif line["kind"] == "test" and line["weights"] == "ema":
@@ -89,6 +143,13 @@ class Run:
             total = sum(weights.values())
             self.put("zeros", step, 100 * sum(weights[name] * fractions[name] for name in fractions) / total)
 
+    def places(self, steps, x):
+        """Where steps are on the axis, in its unit; None where that is not known."""
+        if x == "step":
+            return list(steps)
+        totals = [self.progress[x].at(step) for step in steps]
+        return [None if total is None else total / AXES[x][1] for total in totals]
+
 
 class Group:
     """Runs that are one line."""
@@ -97,16 +158,20 @@ class Group:
         self.label = label
         self.runs = runs
 
-    def draw(self, axes, name, color, dots=False, **style):
-        """Draws one curve where all runs have it. True if there is any."""
+    def draw(self, axes, name, color, x, dots=False, **style):
+        """Draws one curve where all runs have it, at the mean of their places. True if there is any."""
         curves = [run.curves.get(name, {}) for run in self.runs]
         steps = sorted(set.intersection(*(set(curve) for curve in curves)))
-        if not steps:
+        of_runs = zip(*(run.places(steps, x) for run in self.runs))
+        known = [(step, sum(at) / len(at)) for step, at in zip(steps, of_runs) if None not in at]
+        if not known:
             return False
-        values = [[curve[step] for curve in curves] for step in steps]
-        axes.plot(steps, [sum(v) / len(v) for v in values], color=color, **style, **(marked(steps) if dots else {}))
+        values = [[curve[step] for curve in curves] for step, _ in known]
+        places = [place for _, place in known]
+        is_marked = dots or len(places) == 1  # a line of one point is none
+        axes.plot(places, [sum(v) / len(v) for v in values], color=color, **style, **(marked(places) if is_marked else {}))
         if len(self.runs) > 1:
-            axes.fill_between(steps, [min(v) for v in values], [max(v) for v in values], color=color, alpha=0.2, lw=0)
+            axes.fill_between(places, [min(v) for v in values], [max(v) for v in values], color=color, alpha=0.2, lw=0)
         return True
 
 
@@ -116,9 +181,29 @@ def labels_of(paths):
     return names if len(set(names)) == len(names) else [str(path) for path in paths]
 
 
+def value_text(value):
+    if isinstance(value, list):
+        return ",".join(map(str, value)) or "none"
+    return f"{value:g}" if isinstance(value, float) else str(value)
+
+
+def with_differences(groups, not_compared):
+    """The groups with labels that also say in which options they differ: a number of them."""
+    options = [group.runs[0].options for group in groups]
+    names = [name for name in dict.fromkeys(name for of_run in options for name in of_run) if name not in not_compared]
+    differing = [name for name in names if len({json.dumps(of_run.get(name)) for of_run in options}) > 1]
+    for group, of_run in zip(groups, options):
+        texts = [f"{name} {value_text(of_run[name])}" for name in differing[:MOST_OPTIONS] if name in of_run]
+        if len(differing) > MOST_OPTIONS:
+            texts.append("...")
+        if texts:
+            group.label += f": {', '.join(texts)}"
+    return groups
+
+
 def group_runs(runs, labels, by_options):
     if not by_options:
-        return [Group(label, [run]) for run, label in zip(runs, labels)]
+        return with_differences([Group(label, [run]) for run, label in zip(runs, labels)], NOT_COMPARED - {"seed"})
     groups = {}
     for run, label in zip(runs, labels):
         key = json.dumps({k: v for k, v in run.options.items() if k not in NOT_COMPARED}, sort_keys=True)
@@ -131,7 +216,7 @@ def group_runs(runs, labels, by_options):
             label = re.sub(r"[-_/.]*(seed)?[-_/.]*$", "", prefix) or label
             label = f"{label} (mean and range of {len(members)} runs)"
         result.append(Group(label, [run for run, _ in members]))
-    return result
+    return with_differences(result, NOT_COMPARED)
 
 
 def marked(steps):
@@ -143,18 +228,18 @@ def say(axes, text):
     axes.text(0.5, 0.5, text, transform=axes.transAxes, ha="center", va="center", color="0.4")
 
 
-def draw_pair(axes, groups, colors, quantity):
+def draw_pair(axes, groups, colors, quantity, x):
     """Training (solid) and test (dashed) curves of loss or accuracy."""
     drawn = False
     for group, color in zip(groups, colors):
-        drawn |= group.draw(axes, f"train {quantity}", color, lw=1.3, alpha=0.9)
-        drawn |= group.draw(axes, f"test {quantity}", color, lw=1.3, ls="--", dots=True)
+        drawn |= group.draw(axes, f"train {quantity}", color, x, lw=1.3, alpha=0.9)
+        drawn |= group.draw(axes, f"test {quantity}", color, x, lw=1.3, ls="--", dots=True)
     if not drawn:
-        say(axes, "no records")
+        say(axes, "no records" if x == "step" else f"no records that have {x}")
 
 
-def draw_bits(axes, groups, colors):
-    drawn = [group.draw(axes, "bits", color, lw=1.5) for group, color in zip(groups, colors)]
+def draw_bits(axes, groups, colors, x):
+    drawn = [group.draw(axes, "bits", color, x, lw=1.5) for group, color in zip(groups, colors)]
     if not any(drawn):
         return say(axes, "nothing was sent")
     axes.set_yscale("log", base=2)
@@ -165,7 +250,7 @@ def draw_bits(axes, groups, colors):
     axes.minorticks_off()
 
 
-def draw_zeros(axes, groups, colors):
+def draw_zeros(axes, groups, colors, x):
     """One run: a line for each tensor. Several: the mean over all elements of each."""
     axes.set_ylim(-3, 103)
     if len(groups) == 1 and len(groups[0].runs) == 1 and 1 <= len(groups[0].runs[0].tensors) <= 12:
@@ -175,37 +260,42 @@ def draw_zeros(axes, groups, colors):
         for name, curve in tensors.items():
             layer, _, kind = name.rpartition("/")
             steps = sorted(curve)
-            axes.plot(steps, [curve[step] for step in steps], color=pyplot.get_cmap("tab10")(layers.index(layer) % 10),
+            at = groups[0].runs[0].places(steps, x)
+            known = [(place, curve[step]) for place, step in zip(at, steps) if place is not None]
+            axes.plot([place for place, _ in known], [value for _, value in known],
+                      color=pyplot.get_cmap("tab10")(layers.index(layer) % 10),
                       lw=1.3, ls=":" if kind == "biases" else "-", **marked(steps), label=name)
         axes.legend(loc="center left", bbox_to_anchor=(1.01, 0.5), frameon=False, fontsize="small")
         return
     axes.set_title("Elements sent as zero (worker 0), all tensors")
-    if not any([group.draw(axes, "zeros", color, lw=1.5, dots=True) for group, color in zip(groups, colors)]):
+    if not any([group.draw(axes, "zeros", color, x, lw=1.5, dots=True) for group, color in zip(groups, colors)]):
         say(axes, "no telemetry")
 
 
-def draw(groups, path):
+def draw(groups, path, x):
     colors = [pyplot.get_cmap("tab10")(index % 10) for index in range(len(groups))]
     figure, panels = pyplot.subplots(2, 2, figsize=(11, 7.5))
     (loss, accuracy), (bits, zeros) = panels
-    draw_pair(loss, groups, colors, "loss")
-    draw_pair(accuracy, groups, colors, "accuracy")
-    draw_bits(bits, groups, colors)
-    draw_zeros(zeros, groups, colors)
+    draw_pair(loss, groups, colors, "loss", x)
+    draw_pair(accuracy, groups, colors, "accuracy", x)
+    draw_bits(bits, groups, colors, x)
+    draw_zeros(zeros, groups, colors, x)
     loss.set(title="Loss", ylabel="cross-entropy (nats)")
     accuracy.set(title="Top-1 accuracy", ylabel="accuracy (%)")
     bits.set(title="Sent by a worker, everything counted", ylabel="bits per element of the gradient")
     zeros.set(ylabel="zeros (%)")
-    last_step = max((step for g in groups for run in g.runs for curve in run.curves.values() for step in curve), default=1)
+    places = [place for g in groups for run in g.runs for curve in run.curves.values() for place in run.places(curve, x)]
+    last = max((place for place in places if place is not None), default=1) or 1
     for axes in panels.flat:
-        axes.set_xlabel("step")
-        axes.set_xlim(0, last_step * 1.02)
+        axes.set_xlabel(AXES[x][0])
+        axes.set_xlim(0, last * 1.02)
         axes.grid(True, color="0.9")
         axes.set_axisbelow(True)
     handles = [Line2D([], [], color=color, lw=2, label=group.label) for group, color in zip(groups, colors)]
     handles += [Line2D([], [], color="0.3", lw=1.3, label="training batches"),
                 Line2D([], [], color="0.3", lw=1.3, ls="--", marker="o", ms=3, label="test set (averaged weights)")]
-    columns = 2 if max(len(group.label) for group in groups) > 30 else 4
+    longest = max(len(group.label) for group in groups)
+    columns = 1 if longest > 75 else 2 if longest > 30 else 4
     rows = -(-len(handles) // columns)
     figure.legend(handles=handles, loc="lower center", ncol=columns, frameon=False)
     figure.tight_layout(rect=(0, 0.015 + 0.032 * rows, 1, 1), h_pad=2)
@@ -215,19 +305,24 @@ def draw(groups, path):
         sys.exit(f"plot_run.py: cannot write {path}: {error}")
 
 
-def main():
+def parse():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("runs", nargs="+", type=pathlib.Path, metavar="RUN", help="run directory")
     parser.add_argument("-o", "--output", type=pathlib.Path, default=pathlib.Path("run.png"),
                         help="file to write; its suffix says the format (default run.png)")
     parser.add_argument("--group", action="store_true", help="runs that differ in the seed only become one line")
-    options = parser.parse_args()
+    parser.add_argument("--x", choices=tuple(AXES), default="step", help="what to draw over (default step)")
+    return parser.parse_args()
+
+
+def main(options):
     runs = [Run(path) for path in options.runs]
-    draw(group_runs(runs, labels_of(options.runs), options.group), options.output)
+    draw(group_runs(runs, labels_of(options.runs), options.group), options.output, options.x)
     print(options.output)
 
 
 if __name__ == "__main__":
+    arguments = parse()
     try:
         import matplotlib
 
@@ -235,6 +330,6 @@ if __name__ == "__main__":
         from matplotlib import pyplot
         from matplotlib.lines import Line2D
     except ImportError as missing:
-        print(f"skipped: {missing} (Debian and Ubuntu: python3-matplotlib)", file=sys.stderr)
+        print(f"skipped: {missing_package.hint(missing)}", file=sys.stderr)
         sys.exit(SKIPPED)
-    main()
+    main(arguments)

@@ -64,6 +64,24 @@ class PlotRun(unittest.TestCase):
             paths = [run if run == "--group" else self.folder / run for run in runs]
             self.expect_image(plot(*paths, "-o", image), image)
 
+    def test_draws_over_bytes(self):
+        write_run(self.folder / "a")
+        image = self.folder / "bytes.png"
+        self.expect_image(plot(self.folder / "a", "--x", "bytes", "-o", image), image)
+
+    def test_a_curve_of_one_record_is_a_dot(self):
+        class Axes:
+            def plot(self, places, values, **style):
+                self.drawn = (places, values, style.get("marker"))
+
+        axes = Axes()
+        write_run(self.folder / "a")
+        for steps, marker in (([10], "o"), ([10, 20], None)):
+            run = plot_run.Run(self.folder / "a")
+            run.curves["train loss"] = {step: 2.5 for step in steps}
+            self.assertTrue(plot_run.Group("a", [run]).draw(axes, "train loss", "blue", "step"))
+            self.assertEqual(axes.drawn, (steps, [2.5] * len(steps), marker))
+
     def test_other_formats_by_suffix(self):
         write_run(self.folder / "a")
         result = plot(self.folder / "a", "-o", self.folder / "a.svg")
@@ -103,6 +121,25 @@ class PlotRun(unittest.TestCase):
         self.assertNotIn("test loss", run.curves)
         self.assertEqual(run.curves["zeros"], {10: 75.0, 20: 75.0})  # no sizes: tensors count alike
 
+    def test_places_are_what_was_used_up(self):
+        def line(step, **fields):
+            return {"step": step, "kind": "train", "loss": 1, "accuracy": 0, "learning_rate": 1, **fields}
+
+        write_run(self.folder / "a")
+        (self.folder / "a" / "config.json").write_text(json.dumps({"options": {"batch_size": 100}}))
+        lines = [line(10, examples_per_second=50, sent_bytes_per_worker={"scalers": 1e6, "gradient": 2e6},
+                      received_bytes_per_worker={"scalers": 1e6, "gradient": 4e6}),
+                 line(20, examples_per_second=200, sent_bytes_per_worker={"gradient": 3e6})]
+        (self.folder / "a" / "metrics.jsonl").write_text("".join(json.dumps(each) + "\n" for each in lines))
+        run = plot_run.Run(self.folder / "a")
+        self.assertEqual(run.places([0, 5, 10, 15, 20, 21], "bytes"), [0, 25, 50, 65, 80, None])
+        self.assertEqual(run.places([0, 10, 20], "seconds"), [0, 20, 25])
+        self.assertEqual(run.places([0, 10, 20], "step"), [0, 10, 20])
+        # What an older run does not have is left out from there on.
+        lines.insert(1, line(15))
+        (self.folder / "a" / "metrics.jsonl").write_text("".join(json.dumps(each) + "\n" for each in lines))
+        self.assertEqual(plot_run.Run(self.folder / "a").places([10, 15, 20], "bytes"), [50, None, None])
+
     def test_zeros_are_of_elements_where_sizes_are_known(self):
         write_run(self.folder / "a")
         write_checkpoint(self.folder / "a" / "checkpoint-0000000020.safetensors",
@@ -122,8 +159,26 @@ class PlotRun(unittest.TestCase):
         names = ["t-seed1", "f-seed1", "t-seed2"]
         runs = [plot_run.Run(self.folder / name) for name in names]
         groups = plot_run.group_runs(runs, names, True)
-        self.assertEqual([group.label for group in groups], ["t (mean and range of 2 runs)", "f-seed1"])
+        self.assertEqual([group.label for group in groups], ["t (mean and range of 2 runs): grad_bits 1",
+                                                           "f-seed1: grad_bits 32"])
         self.assertEqual([len(group.runs) for group in plot_run.group_runs(runs, names, False)], [1, 1, 1])
+
+    def test_labels_say_in_what_runs_differ(self):
+        def labels(*options):
+            runs = []
+            for of_run in options:
+                run = plot_run.Run.__new__(plot_run.Run)
+                run.options = of_run
+                runs.append(run)
+            return [group.label for group in plot_run.group_runs(runs, ["a", "b"], False)]
+
+        self.assertEqual(labels({"seed": 1, "clip_factor": 2.5, "codec_for": []}, {"seed": 1, "clip_factor": 0.0, "codec_for": ["x=fp32"]}),
+                         ["a: clip_factor 2.5, codec_for none", "b: clip_factor 0, codec_for x=fp32"])
+        self.assertEqual(labels({"seed": 1}, {"seed": 2}), ["a: seed 1", "b: seed 2"])
+        self.assertEqual(labels({"train_dir": "x"}, {"train_dir": "y"}), ["a", "b"])
+        self.assertEqual(labels({}, {"seed": 2}), ["a", "b: seed 2"])
+        many = [{f"option{i}": value for i in range(6)} for value in (1, 2)]
+        self.assertEqual(labels(*many)[0], "a: option0 1, option1 1, option2 1, option3 1, ...")
 
 
 if __name__ == "__main__":

@@ -1,0 +1,15 @@
+"""What to say where a script lacks a Python package."""
+
+import sys
+
+DEBIAN = {"matplotlib": "python3-matplotlib", "numpy": "python3-numpy", "torch": "python3-torch"}
+
+
+def hint(error):
+    """One line for an ImportError: what is missing, for which interpreter, and where it comes from."""
+    name = (error.name or "").partition(".")[0]
+    if name in DEBIAN:
+        return f"{error} for {sys.executable} (Debian and Ubuntu: {DEBIAN[name]}, for /usr/bin/python3)"
+    if name:
+        return f"{error} for {sys.executable} ({sys.executable} -m pip install {name})"
+    return f"{error} for {sys.executable}"
