@@ -84,7 +84,7 @@ ExchangeAlgorithm algorithm_from(const std::string& name) {
 void declare(OptionSet& options, Options& o) {
   options.group("Exchange");
   options.add("layout", &o.layout, "model whose gradients are exchanged", one_of(model_names()));
-  options.add("num_nodes", &o.num_nodes, "workers, spread over the processes; 0: one for each",
+  options.add("num_nodes", &o.num_nodes, "workers, 2 or more, spread over the processes; 0: one for each",
               in_range(0, kMaxSummedWorkers));
   options.add("codec", &o.codecs,
               "codec to measure, repeatable; t2 and t5 are ternary in 2 and 1.6 bits. fp16 is for --exchange vendor",
@@ -134,6 +134,11 @@ void check(const OptionSet& options, Options& o, int num_processes) {
   if (o.num_nodes < num_processes) {
     TERNGRAD_THROW(UsageError, "--num_nodes ", o.num_nodes, ": each of the ", num_processes,
                    " processes needs a worker; accepted: 0, ", num_processes, " or more");
+  }
+  if (o.num_nodes == 1) {
+    throw UsageError(
+        "--num_nodes 1: one worker exchanges nothing; accepted without a launch (mpirun -np N): 2 or more, whose "
+        "messages stay in this process");
   }
   if (num_processes == 1) refuse_unused(options, {"exchange_timeout"}, "several processes (mpirun -np N)");
   const bool has_ternary = std::ranges::any_of(o.codecs, is_ternary);
@@ -216,7 +221,11 @@ int run_exchange_bench(int argc, char** argv) {
   OptionSet options(kUsage);
   declare(options, o);
   return run_launched_command("terngrad_exchange_bench", options, argc, argv,
-                              {.check = [&](const ProcessGroup& processes) { check(options, o, processes.size()); },
+                              {.check =
+                                   [&](const ProcessGroup& processes) {
+                                     check(options, o, processes.size());
+                                     check_output_file("json", o.json, processes);
+                                   },
                                .run = [&](ProcessGroup& processes) { return run(o, processes); }});
 }
 

@@ -33,6 +33,12 @@ nlohmann::ordered_json to_json(const ExchangeCost& cost, const LinkModel& link) 
           {"wire_bytes", cost.wire.bytes}};
 }
 
+/// "1 worker", "2 workers".
+template <class Count>
+std::string counted(Count count, const char* one, const char* many) {
+  return fmt::format("{} {}", count, count == 1 ? one : many);
+}
+
 std::string rate_text(double bits_per_second) {
   return bits_per_second > 0 ? fmt::format("{:.1f}", bits_per_second * 1e-6) : "-";
 }
@@ -41,10 +47,12 @@ std::string rate_text(double bits_per_second) {
 
 std::string to_text(const ExchangeReportHeader& header, const std::vector<ExchangeResult>& results) {
   const std::size_t num_ranks = header.ranks.size();
-  std::string text = fmt::format("{}: {} elements in {} tensors, {} workers in {} {}, {} threads each\n", header.layout,
-                                 header.num_elements, header.num_segments, header.num_workers, num_ranks,
-                                 num_ranks == 1 ? "process" : "processes", header.num_threads);
+  std::string text =
+      fmt::format("{}: {} elements in {} tensors, {} in {}, {} each\n", header.layout, header.num_elements,
+                  header.num_segments, counted(header.num_workers, "worker", "workers"),
+                  counted(num_ranks, "process", "processes"), counted(header.num_threads, "thread", "threads"));
   auto out = std::back_inserter(text);
+  if (num_ranks == 1) text += "nothing travels between processes: wire is what copies in memory and checksums take\n";
   if (header.link) {
     fmt::format_to(
         out, "link: {:.1f} us and {} Mbit/s for each process\n", 1e6 * header.link->latency_seconds,

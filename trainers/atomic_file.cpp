@@ -93,6 +93,16 @@ void write_file_atomically(const fs::path& path, std::string_view text) {
   write_file_atomically(path, std::span(&part, 1));
 }
 
+void require_writable(const fs::path& path) {
+  std::error_code ignored;  // what cannot be looked at cannot be written either
+  const fs::file_status status = fs::status(path, ignored);
+  if (fs::is_directory(status) || !path.has_filename()) throw_file_error("write", path, EISDIR);
+  if (fs::exists(status) && !fs::is_regular_file(status)) {
+    TERNGRAD_THROW(DataError, "cannot write '", path.string(), "': not a regular file");
+  }
+  const TemporaryFile temporary(path);
+}
+
 bool is_temporary_name(std::string_view name) {
   if (!name.starts_with('.') || !name.ends_with(kTemporarySuffix)) return false;
   name.remove_suffix(kTemporarySuffix.size());

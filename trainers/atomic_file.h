@@ -25,6 +25,11 @@ void write_file_atomically(const Folder& folder, const std::string& name, std::s
 void write_file_atomically(const std::filesystem::path& path, std::span<const std::span<const std::byte>> parts);
 void write_file_atomically(const std::filesystem::path& path, std::string_view text);
 
+/// For a result that takes long: whether write_file_atomically can write `path`, before there is anything to write. A
+/// file that is there stays as it is; of one that is not, nothing is left behind.
+/// @throws DataError with the file's name and the reason if it cannot, or if `path` is a folder, a device or a pipe
+void require_writable(const std::filesystem::path& path);
+
 /// True if `name` is one that write_file_atomically gives to its temporaries (".<file>.<number>.tmp").
 bool is_temporary_name(std::string_view name);
 

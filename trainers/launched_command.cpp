@@ -6,6 +6,7 @@
 
 #include "kernels/device.h"
 #include "kernels/errors.h"
+#include "trainers/atomic_file.h"
 #include "trainers/build_info.h"
 #include "trainers/command_main.h"
 #include "trainers/rank_options.h"
@@ -48,6 +49,15 @@ int run_launched_command(const char* name, OptionSet& options, int argc, const c
     require_same_on_all_ranks(processes, options.values(), {});
     return command.run(processes);
   });
+}
+
+void check_output_file(const char* option, const std::string& path, const ProcessGroup& processes) {
+  if (path.empty() || !processes.is_chief()) return;
+  try {
+    require_writable(path);
+  } catch (const DataError& error) {
+    TERNGRAD_THROW(UsageError, "--", option, " ", path, ": ", error.what());
+  }
 }
 
 int threads_of_process(int asked, const ProcessGroup& processes) {

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <functional>
+#include <string>
 
 #include "trainers/options.h"
 #include "trainers/process_group.h"
@@ -27,6 +28,10 @@ int run_launched_command(const char* name, OptionSet& options, int argc, const c
 /// @throws GroupError if some ranks were asked and others not
 bool answer_questions(const char* name, const OptionSet& options, const ParseResult& parsed,
                       const ProcessGroup& processes);
+
+/// Refuses an option that names a file which the chief is to write at the end, and cannot. Empty: no file.
+/// @throws UsageError, on the chief
+void check_output_file(const char* option, const std::string& path, const ProcessGroup& processes);
 
 /// What --threads means: the number itself, or for 0 all processors of the machine, shared with the ranks that may run
 /// on the same ones.

@@ -47,8 +47,8 @@ TEST(ExchangeBench, MeasuresAllCodecsByDefault) {
   const std::string file = (folder / "exchange.json").string();
   const CommandOutcome outcome = bench({"--num_nodes", "2", "--json", file});
   ASSERT_EQ(outcome.exit_code, kExitSuccess) << ::testing::PrintToString(outcome);
-  EXPECT_THAT(outcome.out,
-              StartsWith("lenet: 1256080 elements in 8 tensors, 2 workers in 1 process, 1 threads each\n"));
+  EXPECT_THAT(outcome.out, StartsWith("lenet: 1256080 elements in 8 tensors, 2 workers in 1 process, 1 thread "
+                                      "each\nnothing travels between processes"));
   EXPECT_THAT(outcome.out, Not(HasSubstr("predicted")));
   const auto json = nlohmann::json::parse(read_file_text(file));
   std::vector<std::string> measured;
@@ -83,20 +83,33 @@ TEST(ExchangeBench, MeasuresWhatIsAskedFor) {
   EXPECT_THAT(sums.out, HasSubstr("\nt2         integer_sum"));
 }
 
+TEST(ExchangeBench, RefusesAFileThatCannotBeWritten) {
+  const TemporaryDirectory folder;
+  const std::string nowhere = (folder / "nowhere" / "exchange.json").string();
+  expect_refused(bench({"--num_nodes", "2", "--json", nowhere}), {"--json " + nowhere, "No such file"});
+}
+
 TEST(ExchangeBench, RefusesWhatItCannotHonour) {
-  expect_refused(bench({"--exchange", "integer_sum"}), {"--exchange integer_sum", "--codec t2"});
-  expect_refused(bench({"--exchange", "integer_sum", "--codec", "t2", "--predict"}), {"--predict", "all_gather"});
-  expect_refused(bench({"--exchange", "vendor", "--codec", "t2"}), {"--exchange vendor", "fp32, bf16, fp16"});
-  expect_refused(bench({"--exchange", "vendor", "--codec", "fp32", "--codec", "t5"}), {"--codec t5", "all_gather"});
-  expect_refused(bench({"--exchange", "auto", "--codec", "fp32", "--codec", "fp16"}), {"--codec fp16", "vendor"});
-  expect_refused(bench({"--exchange", "auto", "--exchange", "vendor", "--codec", "fp16"}),
+  expect_refused(bench({"--num_nodes", "2", "--exchange", "integer_sum"}), {"--exchange integer_sum", "--codec t2"});
+  expect_refused(bench({"--num_nodes", "2", "--exchange", "integer_sum", "--codec", "t2", "--predict"}),
+                 {"--predict", "all_gather"});
+  expect_refused(bench({"--num_nodes", "2", "--exchange", "vendor", "--codec", "t2"}),
+                 {"--exchange vendor", "fp32, bf16, fp16"});
+  expect_refused(bench({"--num_nodes", "2", "--exchange", "vendor", "--codec", "fp32", "--codec", "t5"}),
+                 {"--codec t5", "all_gather"});
+  expect_refused(bench({"--num_nodes", "2", "--exchange", "auto", "--codec", "fp32", "--codec", "fp16"}),
+                 {"--codec fp16", "vendor"});
+  expect_refused(bench({"--num_nodes", "2", "--exchange", "auto", "--exchange", "vendor", "--codec", "fp16"}),
                  {"--exchange auto", "--codec fp32, bf16, t2, t5"});
-  expect_refused(bench({"--exchange_timeout", "3"}), {"--exchange_timeout", "mpirun"});
-  expect_refused(bench({"--codec", "fp32", "--quantize_logits"}), {"--quantize_logits", "other than fp32"});
-  expect_refused(bench({"--exchange", "vendor", "--quantize_logits"}), {"--quantize_logits", "other than vendor"});
-  expect_refused(bench({"--codec", "bf16", "--clip_factor", "2"}), {"--clip_factor", "t2 or t5"});
-  expect_refused(bench({"--codec", "tmask"}), {"--codec", "tmask"});
-  expect_refused(bench({"--layout", "resnet"}), {"--layout", "resnet"});
+  expect_refused(bench({}), {"--num_nodes 1", "exchanges nothing", "2 or more"});
+  expect_refused(bench({"--num_nodes", "2", "--exchange_timeout", "3"}), {"--exchange_timeout", "mpirun"});
+  expect_refused(bench({"--num_nodes", "2", "--codec", "fp32", "--quantize_logits"}),
+                 {"--quantize_logits", "other than fp32"});
+  expect_refused(bench({"--num_nodes", "2", "--exchange", "vendor", "--quantize_logits"}),
+                 {"--quantize_logits", "other than vendor"});
+  expect_refused(bench({"--num_nodes", "2", "--codec", "bf16", "--clip_factor", "2"}), {"--clip_factor", "t2 or t5"});
+  expect_refused(bench({"--num_nodes", "2", "--codec", "tmask"}), {"--codec", "tmask"});
+  expect_refused(bench({"--num_nodes", "2", "--layout", "resnet"}), {"--layout", "resnet"});
 }
 
 }  // namespace

@@ -86,7 +86,8 @@ TEST(ExchangeReport, NoLinkIsUnlimited) {
   ExchangeReportHeader alone = header();
   alone.ranks = {"rank 0"};
   alone.link = kNoLink;
-  EXPECT_THAT(to_text(alone, {}), HasSubstr("2 workers in 1 process, "));
+  EXPECT_THAT(to_text(alone, {}),
+              HasSubstr("2 workers in 1 process, 3 threads each\nnothing travels between processes: "));
   EXPECT_THAT(to_text(alone, {}), HasSubstr("link: 0.0 us and unlimited Mbit/s"));
   EXPECT_TRUE(to_json(alone, {})["link"]["bytes_per_second"].is_null());
 }

@@ -90,6 +90,20 @@ TEST(AtomicFile, TargetThatIsAFolderIsRefusedAndTheTemporaryRemoved) {
   EXPECT_EQ(num_entries(folder.path()), 1);
 }
 
+TEST(AtomicFile, SaysBeforehandWhatCannotBeWritten) {
+  const TemporaryDirectory folder;
+  write_file_atomically(folder / "old", "content");
+  require_writable(folder / "old");
+  require_writable(folder / "new");
+  EXPECT_EQ(read_file_text(folder / "old"), "content");
+  EXPECT_EQ(num_entries(folder.path()), 1);
+  const auto refusal = [](const fs::path& path) { return message_of<DataError>([&] { require_writable(path); }); };
+  EXPECT_THAT(refusal(folder / "nowhere" / "file"), HasSubstr("No such file or directory"));
+  EXPECT_THAT(refusal(folder.path()), HasSubstr("Is a directory"));
+  EXPECT_THAT(refusal("/dev/null"), HasSubstr("not a regular file"));
+  EXPECT_THAT(refusal(""), HasSubstr("Is a directory"));
+}
+
 TEST(AtomicFile, TemporaryOfAKilledWriterIsInTheWayOfNobody) {
   const TemporaryDirectory folder;
   folder.write(".a.0.tmp", "half");
