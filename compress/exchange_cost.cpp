@@ -99,6 +99,17 @@ WireVolume wire_volume(ExchangeAlgorithm algorithm, const ExchangeWorld& world, 
   return {.bytes = scalers + scatter_bytes(world, sizes.shares) + mean_bytes(world, sizes.mean_shares), .rounds = 3};
 }
 
+std::optional<Spread> ExchangeCost::spread(const LinkModel& link, const LinkBounds& bounds) const {
+  if (samples.size() < 2) return std::nullopt;
+  Spread spread = middle_half(samples);
+  if (exchange != kVendorExchange) {
+    spread.low += std::min(link_seconds(bounds.fast), link_seconds(link));
+    spread.high += std::max(link_seconds(bounds.slow), link_seconds(link));
+  }
+  // Medians of parts need not add up to that of the whole.
+  return Spread{std::min(spread.low, seconds(link)), std::max(spread.high, seconds(link))};
+}
+
 BreakEven break_even(const ExchangeCost& codec, const ExchangeCost& baseline, double latency_seconds) {
   const double saved_bytes = baseline.wire.bytes - codec.wire.bytes;
   const double more_seconds = codec.processor_seconds() - baseline.processor_seconds() +

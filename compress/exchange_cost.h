@@ -33,12 +33,14 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
 
 #include "compress/compressed_all_reduce.h"
 #include "compress/link_model.h"
+#include "compress/spread.h"
 
 namespace terngrad {
 
@@ -92,6 +94,8 @@ struct ExchangeCost {
   double encode_seconds = 0;  // scalers and codes; the return leg's too
   double check_seconds = 0;   // checksums and taking messages apart; a part of ExchangeReport::wire_seconds
   double decode_seconds = 0;  // from messages to the mean
+  /// Of each repetition, by the slowest process: C; of kVendorExchange T. Empty where nothing was measured.
+  std::vector<double> samples = {};
 
   /// C above.
   double processor_seconds() const { return encode_seconds + check_seconds + decode_seconds; }
@@ -99,6 +103,9 @@ struct ExchangeCost {
   double link_seconds(const LinkModel& link) const { return link.seconds(wire.rounds, wire.bytes); }
   /// T above.
   double seconds(const LinkModel& link) const { return processor_seconds() + link_seconds(link); }
+  /// Between what T lies: the middle half of the samples, on the link within its bounds. Of fewer than two samples
+  /// nothing, as one says nothing of how far others are.
+  std::optional<Spread> spread(const LinkModel& link, const LinkBounds& bounds) const;
 };
 
 /// For which bandwidths one exchange is faster than another, latency being what it is.

@@ -1,7 +1,6 @@
 #include "compress/exchange_probe.h"
 
 #include <algorithm>
-#include <array>
 #include <chrono>
 #include <utility>
 #include <vector>
@@ -9,6 +8,7 @@
 #include "compress/codec_shares.h"
 #include "compress/gathered_numbers.h"
 #include "compress/gradient_messages.h"
+#include "compress/probe_samples.h"
 #include "compress/return_leg.h"
 #include "compress/wire_format.h"
 #include "compress/worker_encoder.h"
@@ -27,12 +27,6 @@ double seconds_of(const Work& work) {
   const auto begin = std::chrono::steady_clock::now();
   work();
   return std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
-}
-
-double median(std::vector<double>& values) {
-  const auto middle = values.begin() + static_cast<std::ptrdiff_t>(values.size() / 2);
-  std::ranges::nth_element(values, middle);
-  return *middle;
 }
 
 std::vector<WorkerRange> ranks_of(const ExchangeWorld& world) {
@@ -59,18 +53,19 @@ class Process {
  public:
   Process(const Layout& layout, std::span<const float> gradient, const ProbeOptions& options);
 
-  /// Seconds of the parts of one step.
-  double encode();
-  double check();
-  double decode();
-  double encode_mean();
-  double check_mean();
+  /// Seconds of encoding, checking and decoding in one step.
+  ProbeSamples::Parts step();
 
   bool scatters() const { return exchange_.algorithm == ExchangeAlgorithm::kScatterReduce; }
   /// Of what was checked last.
   MessageSizes sizes();
 
  private:
+  double encode();
+  double check();
+  double decode();
+  double encode_mean();
+  double check_mean();
   bool is_own(std::size_t part) const { return part >= first_own_part_ && part < first_own_part_ + num_own_parts_; }
   std::span<const std::vector<Slice>> own_parts() const {
     return std::span(parts_).subspan(first_own_part_, num_own_parts_);
@@ -186,6 +181,14 @@ void Process::append_part(GradientMessages& messages, const WorkerRange& workers
   messages.append(of_workers, parts_[part], context_, out, stream_);
 }
 
+ProbeSamples::Parts Process::step() {
+  // One after the other: what is checked is what was encoded.
+  const double encode_seconds = encode() + encode_mean();
+  const double check_seconds = check() + check_mean();
+  const double decode_seconds = decode();
+  return {encode_seconds, check_seconds, decode_seconds};
+}
+
 double Process::encode() {
   const int num_local = local_.num_local_workers;
   const int num_threads = stream_.num_threads();
@@ -297,9 +300,10 @@ MessageSizes Process::sizes() {
   return sizes;
 }
 
-}  // namespace
-
-ExchangeCost probe_exchange(const Layout& layout, std::span<const float> gradient, const ProbeOptions& options) {
+/// @param slowest  from what a repetition took here to what it took the slowest rank
+template <class Slowest>
+ExchangeCost probe(const Layout& layout, std::span<const float> gradient, const ProbeOptions& options,
+                   const Slowest& slowest) {
   TERNGRAD_REQUIRE(static_cast<std::int64_t>(gradient.size()) == layout.flat_elements(), "[probe_exchange] layout has ",
                    layout.flat_elements(), " elements, the gradient ", gradient.size());
   TERNGRAD_REQUIRE(options.repetitions >= 1, "[probe_exchange] repetitions must be at least 1, got ",
@@ -313,35 +317,34 @@ ExchangeCost probe_exchange(const Layout& layout, std::span<const float> gradien
                              .mean_shares = std::vector<std::int64_t>(num_shares)};
   wire_volume(options.exchange.algorithm, options.world, nothing);
   Process process(layout, gradient, options);
-  std::vector<double> encode;
-  std::vector<double> check;
-  std::vector<double> decode;
-  for (int i = 0; i <= options.repetitions; ++i) {
-    const double encode_seconds = process.encode() + process.encode_mean();
-    const double check_seconds = process.check() + process.check_mean();
-    const double decode_seconds = process.decode();
-    if (i == 0) continue;
-    encode.push_back(encode_seconds);
-    check.push_back(check_seconds);
-    decode.push_back(decode_seconds);
-  }
-  cost.encode_seconds = median(encode);
-  cost.check_seconds = median(check);
-  cost.decode_seconds = median(decode);
+  slowest(process.step());
   cost.wire = wire_volume(options.exchange.algorithm, options.world, process.sizes());
+  ProbeSamples samples;
+  while (samples.count() < options.repetitions &&
+         !samples.are_beaten(options.beaten_seconds, cost.link_seconds(options.link))) {
+    samples.add(slowest(process.step()));
+  }
+  const auto [encode, check, decode] = samples.medians();
+  cost.encode_seconds = encode;
+  cost.check_seconds = check;
+  cost.decode_seconds = decode;
+  cost.samples = samples.sums();
   return cost;
+}
+
+}  // namespace
+
+ExchangeCost probe_exchange(const Layout& layout, std::span<const float> gradient, const ProbeOptions& options) {
+  return probe(layout, gradient, options, [](const ProbeSamples::Parts& own) { return own; });
 }
 
 ExchangeCost probe_on_all_ranks(Communicator& communicator, const Layout& layout, std::span<const float> gradient,
                                 const ProbeOptions& options) {
   communicator.barrier();
-  ExchangeCost cost = probe_exchange(layout, gradient, options);
-  const std::array own = {cost.encode_seconds, cost.check_seconds, cost.decode_seconds};
-  const std::vector<double> slowest = greatest_over_ranks(communicator, own);
-  cost.encode_seconds = slowest[0];
-  cost.check_seconds = slowest[1];
-  cost.decode_seconds = slowest[2];
-  return cost;
+  return probe(layout, gradient, options, [&](const ProbeSamples::Parts& own) {
+    const std::vector<double> slowest = greatest_over_ranks(communicator, own);
+    return ProbeSamples::Parts{slowest[0], slowest[1], slowest[2]};
+  });
 }
 
 ExchangeAlgorithm algorithm_in_use(const Layout& layout, int num_workers, const CompressedAllReduceOptions& options) {

@@ -1,6 +1,7 @@
 // Measures what an exchange costs a process, without one.
 #pragma once
 
+#include <limits>
 #include <string>
 
 #include "compress/exchange_cost.h"
@@ -13,6 +14,10 @@ struct ProbeOptions {
   CompressedAllReduceOptions exchange = {};  // its algorithm is all_gather or scatter_reduce; return codec fp32
   ExchangeWorld world = {};
   int repetitions = 5;  // after one that does not count; what is measured is their median
+  /// An exchange that on `link` takes longer than this in each of its first samples is not measured any further
+  /// (ProbeSamples::are_beaten).
+  double beaten_seconds = std::numeric_limits<double>::infinity();
+  LinkModel link = kNoLink;
 };
 
 /// Does what CompressedAllReduce does in a step in a process of `world` with the most workers, but for the messages'
@@ -25,7 +30,7 @@ struct ProbeOptions {
 ExchangeCost probe_exchange(const Layout& layout, std::span<const float> gradient, const ProbeOptions& options);
 
 /// The same on every rank of a group at the same time, as they work in an exchange; a collective call. All get the
-/// times of the slowest rank.
+/// times of the slowest rank in each repetition.
 ExchangeCost probe_on_all_ranks(Communicator& communicator, const Layout& layout, std::span<const float> gradient,
                                 const ProbeOptions& options);
 

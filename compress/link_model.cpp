@@ -50,6 +50,18 @@ LinkModel fit_link(std::span<const LinkSample> samples) {
   return {latency, 1 / seconds_per_byte};
 }
 
+LinkBounds fit_link_bounds(std::span<const LinkSample> samples) {
+  std::vector<LinkSample> fast(samples.begin(), samples.end());
+  std::vector<LinkSample> slow = fast;
+  for (std::size_t i = 0; i < samples.size(); ++i) {
+    const Spread& spread = samples[i].spread;
+    if (spread == Spread{}) continue;
+    fast[i].seconds = spread.low;
+    slow[i].seconds = spread.high;
+  }
+  return {fit_link(fast), fit_link(slow)};
+}
+
 std::vector<LinkSample> measure_link(Communicator& communicator, const LinkMeasureOptions& options) {
   TERNGRAD_REQUIRE(communicator.size() > 1, "[measure_link] a process alone has no link");
   TERNGRAD_REQUIRE(options.repetitions >= 1 && options.enough_seconds > 0,
@@ -67,11 +79,11 @@ std::vector<LinkSample> measure_link(Communicator& communicator, const LinkMeasu
     const double first = time_round(communicator, bytes, mine, all);
     std::vector<double> seconds(static_cast<std::size_t>(options.repetitions));
     for (double& each : seconds) each = time_round(communicator, bytes, mine, all);
-    const auto middle = seconds.begin() + static_cast<std::ptrdiff_t>(seconds.size() / 2);
-    std::ranges::nth_element(seconds, middle);
-    samples.push_back({static_cast<double>(size * num_others), *middle});
+    const double middle = median_of(seconds);
+    samples.push_back({static_cast<double>(size * num_others), middle, {}});
+    if (seconds.size() > 1) samples.back().spread = middle_half(seconds);
     // All ranks have the same times, so all stop here.
-    if (samples.size() >= 2 && std::max(first, *middle) * kGrowth > options.enough_seconds) break;
+    if (samples.size() >= 2 && std::max(first, middle) * kGrowth > options.enough_seconds) break;
   }
   return samples;
 }

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "compress/communicator.h"
+#include "compress/spread.h"
 
 namespace terngrad {
 
@@ -22,10 +23,11 @@ struct LinkModel {
 /// Where nothing is sent.
 inline constexpr LinkModel kNoLink{0, std::numeric_limits<double>::infinity()};
 
-/// One timed round.
+/// Timed rounds of one size.
 struct LinkSample {
   double bytes = 0;  // that a process sent
   double seconds = 0;
+  Spread spread = {};  // of the repetitions whose median `seconds` is; zeros if there was one only
 };
 
 /// Weighted least squares: latency a and seconds per byte b that minimize the sum of
@@ -36,6 +38,15 @@ struct LinkSample {
 /// @throws InvalidArgument for fewer than two sizes, or a time that is not above 0
 LinkModel fit_link(std::span<const LinkSample> samples);
 
+/// What fit_link gives where every round takes the lower, and the upper, end of its spread: between these links the
+/// measured one lies.
+struct LinkBounds {
+  LinkModel fast;
+  LinkModel slow;
+};
+/// @throws InvalidArgument as fit_link
+LinkBounds fit_link_bounds(std::span<const LinkSample> samples);
+
 struct LinkMeasureOptions {
   std::int64_t max_bytes = std::int64_t{64} << 20;  // that a process sends in a round
   double enough_seconds = 0.5;                      // no longer round is tried
@@ -44,7 +55,8 @@ struct LinkMeasureOptions {
 
 /// Times all-gathers of growing size, each process sending the same: 1 KiB to each other one, then four times more each
 /// time until a round takes `enough_seconds` or sends more than `max_bytes`. A sample is the median over the
-/// repetitions of the time of the slowest process. A collective call; all ranks get the same samples.
+/// repetitions of the time of the slowest process, with their middle half. A collective call; all ranks get the same
+/// samples.
 /// @throws InvalidArgument for a group of one, or options out of range; CommunicationError
 std::vector<LinkSample> measure_link(Communicator& communicator, const LinkMeasureOptions& options = {});
 

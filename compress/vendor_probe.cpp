@@ -1,39 +1,16 @@
 #include "compress/vendor_probe.h"
 
-#include <algorithm>
-#include <array>
 #include <cmath>
 #include <cstdint>
-#include <numeric>
 #include <vector>
 
 #include "compress/gathered_numbers.h"
+#include "compress/probe_samples.h"
 #include "compress/vendor_all_reduce.h"
 #include "kernels/buffer.h"
 #include "kernels/errors.h"
 
 namespace terngrad {
-namespace {
-
-/// Seconds of the parts of an exchange: to its handing over, on its way, and after it.
-using Parts = std::array<double, 3>;
-
-double sum(const Parts& parts) { return std::accumulate(parts.begin(), parts.end(), 0.0); }
-
-/// Of each part its own.
-Parts medians(const std::vector<Parts>& all) {
-  Parts result{};
-  std::vector<double> values(all.size());
-  for (std::size_t part = 0; part < result.size(); ++part) {
-    std::ranges::transform(all, values.begin(), [&](const Parts& parts) { return parts[part]; });
-    const auto middle = values.begin() + static_cast<std::ptrdiff_t>(values.size() / 2);
-    std::ranges::nth_element(values, middle);
-    result[part] = *middle;
-  }
-  return result;
-}
-
-}  // namespace
 
 ExchangeCost probe_vendor(const std::shared_ptr<Communicator>& communicator, const Layout& layout,
                           std::span<const float> gradient, const LinkModel& link, const VendorProbeOptions& options) {
@@ -53,19 +30,26 @@ ExchangeCost probe_vendor(const std::shared_ptr<Communicator>& communicator, con
   const auto run_one = [&] {
     communicator->barrier();
     const ExchangeReport report = exchange.exchange(gradients, mean_table, 1);
-    const Parts own = {report.encode_seconds, report.wire_seconds, report.decode_seconds};
+    const ProbeSamples::Parts own = {report.encode_seconds, report.wire_seconds, report.decode_seconds};
     const std::vector<double> slowest = greatest_over_ranks(*communicator, own);
-    return Parts{slowest[0], slowest[1], slowest[2]};
+    return ProbeSamples::Parts{slowest[0], slowest[1], slowest[2]};
   };
-  const Parts first = run_one();
-  double seconds = sum(first);
-  std::vector<Parts> all;
-  while (static_cast<int>(all.size()) < options.repetitions && seconds < options.enough_seconds) {
-    seconds += sum(all.emplace_back(run_one()));
+  const ProbeSamples::Parts first = run_one();
+  double seconds = sum_of(first);
+  ProbeSamples samples;
+  while (samples.count() < options.repetitions && seconds < options.enough_seconds &&
+         !samples.are_beaten(options.beaten_seconds, 0)) {
+    const ProbeSamples::Parts parts = run_one();
+    samples.add(parts);
+    seconds += sum_of(parts);
   }
-  const auto [encode, wire, decode] = all.empty() ? first : medians(all);
-  ExchangeCost cost{
-      .codec = options.codec, .exchange = kVendorExchange, .encode_seconds = encode, .decode_seconds = decode};
+  if (samples.empty()) samples.add(first);
+  const auto [encode, wire, decode] = samples.medians();
+  ExchangeCost cost{.codec = options.codec,
+                    .exchange = kVendorExchange,
+                    .encode_seconds = encode,
+                    .decode_seconds = decode,
+                    .samples = samples.sums()};
   if (std::isfinite(link.bytes_per_second)) {
     cost.wire.bytes = wire * link.bytes_per_second;
     return cost;

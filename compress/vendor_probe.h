@@ -1,6 +1,7 @@
 // Measures what the transport library's own all-reduce of a gradient takes, between the ranks of a group.
 #pragma once
 
+#include <limits>
 #include <memory>
 #include <span>
 #include <string>
@@ -18,6 +19,7 @@ struct VendorProbeOptions {
   int num_threads = 1;         // of this process
   int repetitions = 5;         // at most; what is measured is their median
   double enough_seconds = 10;  // no exchange is begun when those before took this long
+  double beaten_seconds = std::numeric_limits<double>::infinity();  // as in ProbeOptions
 };
 
 /// Runs exchanges of VendorAllReduce and gives their time as the model of exchange_cost.h has it, by the slowest rank:

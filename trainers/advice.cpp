@@ -52,6 +52,21 @@ std::string world_text(const ExchangeWorld& world) {
 
 bool is_vendor(const ExchangeCost& cost) { return cost.exchange == kVendorExchange; }
 
+/// A fit that no latency above zero explains has none to show.
+std::string latency_text(const AdviceSubject& subject) {
+  if (!subject.samples.empty() && subject.link.latency_seconds == 0) return "latency below what this measures";
+  return fmt::format("latency {:.1f} us", 1e6 * subject.link.latency_seconds);
+}
+
+/// How often a byte of the library's crosses the link is not known.
+std::string wire_text(const Advice& advice, const AdviceRow& row) {
+  return is_vendor(row.cost) ? "-" : format_bytes(wire_bytes_per_worker(advice, row));
+}
+
+std::string spread_text(const AdviceRow& row) {
+  return row.spread ? fmt::format("{:.3f} to {:.3f} ms", 1e3 * row.spread->low, 1e3 * row.spread->high) : "-";
+}
+
 /// How terngrad_train is told to use an exchange as it was measured.
 std::string train_options(const AdviceSubject& subject, const ExchangeCost& cost) {
   if (is_vendor(cost)) return cost.codec == "fp32" ? "--exchange vendor" : "--exchange vendor --codec " + cost.codec;
@@ -79,17 +94,22 @@ Json to_json(const BreakEven& break_even) {
 
 Json to_json(const Advice& advice, const AdviceRow& row) {
   const ExchangeCost& cost = row.cost;
-  return {{"codec", cost.codec},
-          {"exchange", cost.exchange},
-          {"wire_bytes_per_worker", wire_bytes_per_worker(advice, row)},
-          {"rounds", cost.wire.rounds},
-          {"encode_seconds", cost.encode_seconds},
-          {"check_seconds", cost.check_seconds},
-          {"decode_seconds", cost.decode_seconds},
-          {"exchange_seconds", cost.seconds(advice.subject.link)},
-          {"step_seconds", step_seconds(advice, cost)},
-          {"against_fp32", to_json(row.against_fp32)},
-          {"against_bf16", to_json(row.against_bf16)}};
+  Json json{{"codec", cost.codec},
+            {"exchange", cost.exchange},
+            {"wire_bytes_per_worker", wire_bytes_per_worker(advice, row)},
+            {"rounds", cost.wire.rounds},
+            {"encode_seconds", cost.encode_seconds},
+            {"check_seconds", cost.check_seconds},
+            {"decode_seconds", cost.decode_seconds},
+            {"samples", cost.samples},
+            {"exchange_seconds", cost.seconds(advice.subject.link)},
+            {"exchange_spread", nullptr},
+            {"step_seconds", step_seconds(advice, cost)},
+            {"against_fp32", to_json(row.against_fp32)},
+            {"against_bf16", to_json(row.against_bf16)}};
+  if (row.spread) json["exchange_spread"] = {row.spread->low, row.spread->high};
+  if (is_vendor(cost)) json["wire_bytes_per_worker"] = nullptr;
+  return json;
 }
 
 Json to_json(const LinkModel& link, const std::vector<LinkSample>& samples) {
@@ -97,6 +117,7 @@ Json to_json(const LinkModel& link, const std::vector<LinkSample>& samples) {
   if (std::isfinite(link.bytes_per_second)) json["bytes_per_second"] = link.bytes_per_second;
   for (const LinkSample& sample : samples) {
     json["samples"].push_back({{"bytes", sample.bytes}, {"seconds", sample.seconds}});
+    if (sample.spread != Spread{}) json["samples"].back()["spread"] = {sample.spread.low, sample.spread.high};
   }
   return json;
 }
@@ -122,6 +143,26 @@ std::size_t baseline_of(const Advice& advice, const std::string& codec) {
   return row;
 }
 
+/// The rows that the recommended one is not told apart from.
+std::vector<std::size_t> ties_of(const Advice& advice) {
+  std::vector<std::size_t> ties;
+  const std::optional<Spread>& chosen = advice.rows[advice.recommended].spread;
+  for (std::size_t i = 0; chosen && i < advice.rows.size(); ++i) {
+    const std::optional<Spread>& other = advice.rows[i].spread;
+    if (i != advice.recommended && other && other->overlaps(*chosen)) ties.push_back(i);
+  }
+  return ties;
+}
+
+/// What a recommendation begins with.
+std::string beginning_text(const Advice& advice) {
+  if (advice.ties.empty()) return "recommendation: ";
+  std::vector<std::string> names;
+  for (const std::size_t row : advice.ties) names.push_back(name_of(advice.rows[row].cost));
+  return fmt::format("recommendation: no clear winner, as the spread of {} overlaps with that of {}; by medians ",
+                     name_of(advice.rows[advice.recommended].cost), fmt::join(names, ", "));
+}
+
 const ExchangeCost& fp32_of(const Advice& advice) { return advice.rows[advice.fp32_baseline].cost; }
 const ExchangeCost& bf16_of(const Advice& advice) { return advice.rows[advice.bf16_baseline].cost; }
 
@@ -129,15 +170,21 @@ const ExchangeCost& bf16_of(const Advice& advice) { return advice.rows[advice.bf
 
 Advice make_advice(AdviceSubject subject, const std::vector<ExchangeCost>& costs) {
   Advice advice{.subject = std::move(subject), .rows = {}};
-  for (const ExchangeCost& cost : costs) advice.rows.push_back({.cost = cost, .against_fp32 = {}, .against_bf16 = {}});
+  const LinkModel& link = advice.subject.link;
+  const std::vector<LinkSample>& samples = advice.subject.samples;
+  const LinkBounds bounds = samples.empty() ? LinkBounds{link, link} : fit_link_bounds(samples);
+  for (const ExchangeCost& cost : costs) {
+    advice.rows.push_back({.cost = cost, .spread = cost.spread(link, bounds), .against_fp32 = {}, .against_bf16 = {}});
+  }
   advice.fp32_baseline = baseline_of(advice, "fp32");
   advice.bf16_baseline = baseline_of(advice, "bf16");
-  const double latency = advice.subject.link.latency_seconds;
+  const double latency = link.latency_seconds;
   for (AdviceRow& row : advice.rows) {
     row.against_fp32 = break_even(row.cost, fp32_of(advice), latency);
     row.against_bf16 = break_even(row.cost, bf16_of(advice), latency);
   }
-  advice.recommended = recommend(costs, advice.fp32_baseline, advice.subject.link, advice.subject.compute.seconds);
+  advice.recommended = recommend(costs, advice.fp32_baseline, link, advice.subject.compute.seconds);
+  advice.ties = ties_of(advice);
   return advice;
 }
 
@@ -148,15 +195,16 @@ std::string recommendation_text(const Advice& advice) {
   if (!advice.compress()) {
     const AdviceRow& best = advice.rows[fastest(advice, [](const std::string& codec) { return codec != "fp32"; })];
     return fmt::format(
-        "recommendation: do not compress ({}): {} takes {} on this link with {}, {} with the fastest codec, {} (its "
+        "{}do not compress ({}): {} takes {} on this link with {}, {} with the fastest codec, {} (its "
         "exchange pays {})",
-        train_options(advice.subject, fp32), what, time(fp32), name_of(fp32), time(best.cost), name_of(best.cost),
-        pays_text(best.against_fp32));
+        beginning_text(advice), train_options(advice.subject, fp32), what, time(fp32), name_of(fp32), time(best.cost),
+        name_of(best.cost), pays_text(best.against_fp32));
   }
   const ExchangeCost& chosen = advice.rows[advice.recommended].cost;
-  std::string text = fmt::format("recommendation: {} ({}): {} takes {} on this link, with {} {} ({:.1f} times as long)",
-                                 name_of(chosen), train_options(advice.subject, chosen), what, time(chosen),
-                                 name_of(fp32), time(fp32), step_seconds(advice, fp32) / step_seconds(advice, chosen));
+  std::string text =
+      fmt::format("{}{} ({}): {} takes {} on this link, with {} {} ({:.1f} times as long)", beginning_text(advice),
+                  name_of(chosen), train_options(advice.subject, chosen), what, time(chosen), name_of(fp32), time(fp32),
+                  step_seconds(advice, fp32) / step_seconds(advice, chosen));
   if (advice.recommended == advice.bf16_baseline) return text;
   return text + fmt::format(", with {} {}", name_of(bf16_of(advice)), time(bf16_of(advice)));
 }
@@ -166,16 +214,15 @@ std::string to_text(const Advice& advice) {
   std::string text = fmt::format("{}: {} elements in {} tensors, {}\n", subject.name, subject.num_elements,
                                  subject.num_tensors, world_text(subject.world));
   auto out = std::back_inserter(text);
-  fmt::format_to(out, "link of each process, {}: {}, latency {:.1f} us\n",
-                 subject.samples.empty() ? "as given" : "measured", bandwidth_text(subject.link.bytes_per_second),
-                 1e6 * subject.link.latency_seconds);
-  fmt::format_to(out, "{:<6} {:<15} {:>11} {:>13} {:>13}   {:<23} {}\n", "codec", "exchange", "wire/worker",
-                 "encode+decode", "exchange", "pays against fp32", "pays against bf16");
+  fmt::format_to(out, "link of each process, {}: {}, {}\n", subject.samples.empty() ? "as given" : "measured",
+                 bandwidth_text(subject.link.bytes_per_second), latency_text(subject));
+  fmt::format_to(out, "{:<6} {:<15} {:>11} {:>13} {:>13} {:>24}   {:<23} {}\n", "codec", "exchange", "wire/worker",
+                 "encode+decode", "exchange", "spread (middle half)", "pays against fp32", "pays against bf16");
   for (std::size_t i = 0; i < advice.rows.size(); ++i) {
     const AdviceRow& row = advice.rows[i];
-    fmt::format_to(out, "{:<6} {:<15} {:>11} {:>13} {:>13}   {:<23} {}\n", row.cost.codec, row.cost.exchange,
-                   format_bytes(wire_bytes_per_worker(advice, row)), milliseconds(row.cost.processor_seconds()),
-                   milliseconds(row.cost.seconds(subject.link)),
+    fmt::format_to(out, "{:<6} {:<15} {:>11} {:>13} {:>13} {:>24}   {:<23} {}\n", row.cost.codec, row.cost.exchange,
+                   wire_text(advice, row), milliseconds(row.cost.processor_seconds()),
+                   milliseconds(row.cost.seconds(subject.link)), spread_text(row),
                    i == advice.fp32_baseline ? "-" : pays_text(row.against_fp32),
                    i == advice.bf16_baseline ? "-" : pays_text(row.against_bf16));
   }
@@ -209,6 +256,8 @@ nlohmann::ordered_json to_json(const Advice& advice) {
   for (const AdviceRow& row : advice.rows) json["codecs"].push_back(to_json(advice, row));
   json["baselines"] = {{"fp32", fp32_of(advice).exchange}, {"bf16", bf16_of(advice).exchange}};
   json["compress"] = advice.compress();
+  json["not_told_apart"] = Json::array();
+  for (const std::size_t row : advice.ties) json["not_told_apart"].push_back(name_of(advice.rows[row].cost));
   json["recommended"] = advice.rows[advice.recommended].cost.codec;
   json["recommended_exchange"] = advice.rows[advice.recommended].cost.exchange;
   json["recommended_options"] = train_options(advice.subject, advice.rows[advice.recommended].cost);

@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <nlohmann/json.hpp>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -33,7 +34,8 @@ struct AdviceSubject {
 /// One exchange.
 struct AdviceRow {
   ExchangeCost cost;
-  BreakEven against_fp32;  // against the baselines; of these themselves: never
+  std::optional<Spread> spread;  // between what the exchange's time on this link lies, if it was measured repeatedly
+  BreakEven against_fp32;        // against the baselines; of these themselves: never
   BreakEven against_bf16;
 };
 
@@ -44,6 +46,9 @@ struct Advice {
   std::size_t fp32_baseline = 0;
   std::size_t bf16_baseline = 0;
   std::size_t recommended = 0;  // fp32_baseline: do not compress
+
+  /// Rows whose spreads overlap with that of the recommended one: the measurement does not tell them apart.
+  std::vector<std::size_t> ties = {};
 
   bool compress() const { return recommended != fp32_baseline; }
 };

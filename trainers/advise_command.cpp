@@ -1,8 +1,11 @@
 #include "trainers/advise_command.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <array>
 #include <iostream>
+#include <limits>
 #include <memory>
 #include <string>
 #include <utility>
@@ -27,10 +30,15 @@
 #include "trainers/launched_command.h"
 #include "trainers/options.h"
 #include "trainers/process_group.h"
+#include "trainers/progress.h"
 #include "trainers/train_options.h"
 
 namespace terngrad {
 namespace {
+
+/// An exchange that takes so much longer than the fastest one before it is clearly apart from it, and not measured as
+/// often as the others.
+constexpr double kClearlySlower = 1.5;
 
 constexpr const char* kUsage =
     "terngrad_advise: says which codec pays between the processes of this launch, or on a link that is given.\n"
@@ -95,9 +103,11 @@ void declare(OptionSet& options, AdviseOptions& o) {
   options.add("latency_us", &o.latency_us, "without a launch: microseconds that a round of messages takes at least",
               at_least(0));
   options.group("Measuring");
-  options.add("repetitions", &o.repetitions,
-              "times that each exchange is measured (the MPI library's: no more than 10 s take); the median counts",
-              in_range(1, 1000000));
+  options.add(
+      "repetitions", &o.repetitions,
+      "times that each exchange is measured; the median counts. At most: of the MPI library's no more than take "
+      "10 s, and two of an exchange that takes half as long again as another",
+      in_range(1, 1000000));
   options.add("threads", &o.threads, "threads of this process; 0: all of the machine", at_least(0));
   options.add("exchange_timeout", &o.exchange_timeout, "seconds after which a process that others wait for has failed",
               greater_than(0));
@@ -209,9 +219,17 @@ AdviceCompute compute_of(const AdviseOptions& o, const Model& model, const Excha
   return {.measured_batch = std::int64_t{net.examples_per_worker} * world.num_workers, .seconds = seconds};
 }
 
+/// Seconds above which an exchange is clearly slower than one of those.
+double clearly_slower(const std::vector<ExchangeCost>& costs, const LinkModel& link) {
+  double fastest = std::numeric_limits<double>::infinity();
+  for (const ExchangeCost& cost : costs) fastest = std::min(fastest, cost.seconds(link));
+  return kClearlySlower * fastest;
+}
+
 /// The project's own exchanges, and where there is a launch the transport library's.
 std::vector<ExchangeCost> measure_exchanges(const AdviseOptions& o, const Layout& layout, const ExchangeWorld& world,
-                                            const LinkModel& link, const ProcessGroup& processes) {
+                                            const LinkModel& link, const ProcessGroup& processes,
+                                            ProgressDisplay& display) {
   const int num_threads = threads_of_process(o.threads, processes);
   Buffer<float> gradient;
   processes.together([&] {
@@ -219,21 +237,32 @@ std::vector<ExchangeCost> measure_exchanges(const AdviseOptions& o, const Layout
     fill_sample_gradient(gradient.span(), 1, num_threads);
   });
   std::vector<ExchangeCost> costs;
+  const std::size_t num_rows = compared_codec_names().size() + (processes.is_alone() ? 0 : vendor_codec_names().size());
+  const auto show_next = [&](const std::string& codec, const std::string& exchange) {
+    display.message(fmt::format("measuring {} by {} ({} of {})", codec, exchange, costs.size() + 1, num_rows));
+  };
   for (const std::string& codec : compared_codec_names()) {
     ProbeOptions options{
         .codec = codec,
         .exchange = compared_codec(codec, {.clip_factor = o.clip_factor, .quantize_logits = o.quantize_logits}),
         .world = world,
-        .repetitions = o.repetitions};
+        .repetitions = o.repetitions,
+        .beaten_seconds = clearly_slower(costs, link),
+        .link = link};
     options.exchange.num_threads = num_threads;
     options.exchange.algorithm = algorithm_in_use(layout, world.num_workers, options.exchange);
+    show_next(codec, to_string(options.exchange.algorithm));
     costs.push_back(probe_on_all_ranks(*processes.communicator(), layout, gradient.span(), options));
   }
   if (processes.is_alone()) return costs;
   for (const std::string& codec : vendor_codec_names()) {
-    costs.push_back(probe_vendor(
-        processes.communicator(), layout, gradient.span(), link,
-        {.codec = codec, .num_workers = world.num_workers, .num_threads = num_threads, .repetitions = o.repetitions}));
+    show_next(codec, kVendorExchange);
+    costs.push_back(probe_vendor(processes.communicator(), layout, gradient.span(), link,
+                                 {.codec = codec,
+                                  .num_workers = world.num_workers,
+                                  .num_threads = num_threads,
+                                  .repetitions = o.repetitions,
+                                  .beaten_seconds = clearly_slower(costs, link)}));
   }
   return costs;
 }
@@ -250,12 +279,16 @@ int run(const AdviseOptions& o, ProcessGroup& processes) {
                         .samples = {},
                         .clip_factor = o.clip_factor,
                         .quantize_logits = o.quantize_logits};
+  ProgressDisplay display(stderr, processes.is_chief() ? ProgressDisplay::Mode::kLog : ProgressDisplay::Mode::kSilent);
   if (!processes.is_alone()) {
+    display.message(fmt::format("measuring the link between {} processes", processes.size()));
     subject.samples = measure_link(*processes.communicator());
     subject.link = fit_link(subject.samples);
   }
+  if (o.compute_ms < 0 && model.batch_size != 0) display.message("measuring what a step computes");
   subject.compute = compute_of(o, model, subject.world, processes);
-  const std::vector<ExchangeCost> costs = measure_exchanges(o, model.layout, subject.world, subject.link, processes);
+  const std::vector<ExchangeCost> costs =
+      measure_exchanges(o, model.layout, subject.world, subject.link, processes, display);
   processes.together([&] {
     if (!processes.is_chief()) return;
     const Advice advice = make_advice(std::move(subject), costs);
@@ -272,7 +305,11 @@ int run_advise(int argc, char** argv) {
   OptionSet options(kUsage);
   declare(options, o);
   return run_launched_command("terngrad_advise", options, argc, argv,
-                              {.check = [&](const ProcessGroup& processes) { check(options, o, processes.size()); },
+                              {.check =
+                                   [&](const ProcessGroup& processes) {
+                                     check(options, o, processes.size());
+                                     check_output_file("json", o.json, processes);
+                                   },
                                .run = [&](ProcessGroup& processes) { return run(o, processes); }});
 }
 

@@ -109,6 +109,20 @@ TEST(ExchangeCost, IsProcessorLatencyAndBytes) {
   EXPECT_EQ(cost.seconds({2, std::numeric_limits<double>::infinity()}), 6.875);
 }
 
+TEST(ExchangeCost, LiesBetweenItsSamplesOnTheLinkWithinItsBounds) {
+  const LinkModel link{0, 100};
+  const LinkBounds bounds{.fast = {0, 200}, .slow = {0, 50}};
+  ExchangeCost cost{.codec = "t2", .wire = {100, 0}, .encode_seconds = 5, .samples = {4, 5, 6, 5, 90}};
+  // Of five samples 5 to 6, and 100 bytes take 1/2 to 2 seconds.
+  EXPECT_EQ(cost.spread(link, bounds), (Spread{5.5, 8}));
+  // The library's samples are of the link already.
+  cost.exchange = kVendorExchange;
+  cost.wire.bytes = 0;
+  EXPECT_EQ(cost.spread(link, bounds), (Spread{5, 6}));
+  cost.samples = {5};
+  EXPECT_EQ(cost.spread(link, bounds), std::nullopt);
+}
+
 TEST(BreakEven, LessBytesForMoreWorkPayBelowABandwidth) {
   const ExchangeCost fp32 = cost_of(1000, 2, 0.25, 0, 0.25);
   const ExchangeCost codec = cost_of(200, 2, 1.25, 0.5, 0.75);

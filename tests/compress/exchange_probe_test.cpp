@@ -131,6 +131,20 @@ TEST(ExchangeProbe, TimesEveryPart) {
   }
 }
 
+TEST(ExchangeProbe, RepetitionsAreSamplesUnlessItIsBeaten) {
+  const Layout layout = small_layout();
+  const Buffer<float> gradient = sample(layout);
+  ProbeOptions options = options_of("t2", ExchangeAlgorithm::kAllGather, {2, 2});
+  options.repetitions = 5;
+  EXPECT_EQ(probe_exchange(layout, gradient.span(), options).samples.size(), 5u);
+  // On a link of seconds for each round a second is beaten, whatever the work.
+  options.link = {5, 1e9};
+  options.beaten_seconds = 1;
+  EXPECT_EQ(probe_exchange(layout, gradient.span(), options).samples.size(), 2u);
+  options.beaten_seconds = 1000;
+  EXPECT_EQ(probe_exchange(layout, gradient.span(), options).samples.size(), 5u);
+}
+
 TEST(ExchangeProbe, LogitsCountAsTheyTravel) {
   const Layout layout = small_layout();
   const Buffer<float> gradient = sample(layout);

@@ -59,6 +59,19 @@ TEST(FitLink, TimesThatDoNotGrowHaveNoBandwidth) {
   EXPECT_EQ(link.bytes_per_second, std::numeric_limits<double>::infinity());
 }
 
+TEST(FitLink, BoundsAreOfTheEndsOfTheSpreads) {
+  const std::vector<LinkSample> samples = {{1000, 3, {2, 4}}, {2000, 5, {3, 8}}};
+  const LinkBounds bounds = fit_link_bounds(samples);
+  EXPECT_NEAR(bounds.fast.latency_seconds, 1, 1e-12);
+  EXPECT_NEAR(bounds.fast.bytes_per_second, 1000, 1e-9);
+  EXPECT_NEAR(bounds.slow.latency_seconds, 0, 1e-12);
+  EXPECT_NEAR(bounds.slow.bytes_per_second, 250, 1e-9);
+  // Rounds that were timed once have no ends.
+  const LinkBounds none = fit_link_bounds(std::vector<LinkSample>{{1000, 3}, {2000, 5}});
+  EXPECT_NEAR(none.fast.latency_seconds, 1, 1e-12);
+  EXPECT_EQ(none.fast.bytes_per_second, none.slow.bytes_per_second);
+}
+
 TEST(FitLink, RefusesTooLittle) {
   EXPECT_THROW(fit_link({}), InvalidArgument);
   EXPECT_THROW(fit_link(std::vector<LinkSample>{{5, 1}, {5, 2}}), InvalidArgument);
@@ -108,6 +121,9 @@ TEST(MeasureLink, AllRanksGetTheSameGrowingSamples) {
       EXPECT_EQ(samples[i].bytes, 2 * 1024 * (i == 0 ? 1 : i == 1 ? 4 : 16));
       EXPECT_GE(samples[i].seconds, samples[i].bytes * 1e-6);
       EXPECT_EQ(samples[i].seconds, of_ranks[0][i].seconds);
+      EXPECT_LE(samples[i].spread.low, samples[i].seconds);
+      EXPECT_GE(samples[i].spread.high, samples[i].seconds);
+      EXPECT_GT(samples[i].spread.low, 0);
     }
   }
 }
@@ -117,6 +133,7 @@ TEST(MeasureLink, StopsAtTheGreatestSize) {
     const auto samples = measure_link(*communicator, {.max_bytes = 20000, .enough_seconds = 1e6, .repetitions = 1});
     ASSERT_EQ(samples.size(), 3u);
     EXPECT_EQ(samples.back().bytes, 16 * 1024);
+    EXPECT_EQ(samples.back().spread, Spread{});
   });
   for (const auto& error : errors) EXPECT_EQ(error, nullptr);
 }

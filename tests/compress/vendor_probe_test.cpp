@@ -103,6 +103,15 @@ TEST(VendorProbe, StopsWhenItHasTakenEnough) {
   EXPECT_LE(probe(2, 0.05, kNoLink, {.num_workers = 2, .repetitions = 5, .enough_seconds = 0.12}).num_sums, 3);
 }
 
+TEST(VendorProbe, StopsWhenOthersAreFaster) {
+  // One that does not count and two that are above a millisecond.
+  const Probed probed = probe(2, 0.002, kNoLink, {.num_workers = 2, .repetitions = 5, .beaten_seconds = 0.001});
+  EXPECT_EQ(probed.num_sums, 3);
+  EXPECT_EQ(probed.of_ranks[0].samples.size(), 2u);
+  EXPECT_GE(probed.of_ranks[0].samples[0], 0.002);
+  EXPECT_EQ(probed.of_ranks[0].samples, probed.of_ranks[1].samples);
+}
+
 TEST(VendorProbe, RefusesWhatItCannotMeasure) {
   const Layout layout = small_layout();
   const Buffer<float> gradient(layout.flat_elements());

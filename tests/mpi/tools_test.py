@@ -27,6 +27,7 @@ class Tool(unittest.TestCase):
     def ran(self, ranks, name, *options):
         result = self.run_tool(ranks, name, *options)
         self.assertEqual(result.returncode, 0, result.stdout + result.stderr)
+        self.progress = [line for line in result.stderr.splitlines() if line.startswith("measuring ")]
         return result.stdout
 
     def refused(self, ranks, name, *options):
@@ -100,6 +101,10 @@ class Advise(Tool):
         self.assertEqual(out.count("lenet: 131080 elements in 8 tensors, 2 workers, each in a process of its own"), 1)
         self.assertIn("link of each process, measured: ", out)
         self.assertEqual(out.count("recommendation: "), 1)
+        self.assertEqual(self.progress, ["measuring the link between 2 processes", "measuring what a step computes"] +
+                         [f"measuring {row} ({i} of 7)" for i, row in
+                          enumerate(["fp32 by all_gather", "bf16 by all_gather", "t2 by all_gather", "t5 by all_gather",
+                                     "fp32 by vendor", "bf16 by vendor", "fp16 by vendor"], 1)])
         numbers = self.numbers()
         self.assertTrue(numbers["link"]["measured"])
         self.assertGreaterEqual(len(numbers["link"]["samples"]), 2)
@@ -111,6 +116,7 @@ class Advise(Tool):
         self.assertEqual(compute["measured_batch"], 64)
         self.assertGreater(compute["seconds"], 0)
         for codec in numbers["codecs"]:
+            self.assertEqual(codec["wire_bytes_per_worker"] is None, codec["exchange"] == "vendor")
             self.assertAlmostEqual(codec["step_seconds"], codec["exchange_seconds"] + compute["seconds"])
         # A baseline is the faster of ours and the library's. What is recommended is the fastest by the numbers beside it,
         # or fp32 where little is to be gained.

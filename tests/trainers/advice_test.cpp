@@ -14,7 +14,10 @@
 namespace terngrad::advice_test {
 namespace {
 
+using ::testing::ElementsAre;
 using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+using ::testing::StartsWith;
 using Pays = BreakEven::Pays;
 
 ExchangeCost cost_of(const std::string& codec, double bytes, double encode, double check, double decode) {
@@ -65,11 +68,16 @@ TEST(Advice, IsATableAndALine) {
       to_text(advice_at(80)),
       "a net: 2500000 elements in 8 tensors, 4 workers in 2 processes\n"
       "link of each process, as given: 80.0 Mbit/s, latency 100.0 us\n"
-      "codec  exchange        wire/worker encode+decode      exchange   pays against fp32       pays against bf16\n"
-      "fp32   all_gather          5.00 MB      1.000 ms   1001.200 ms   -                       above 40000.0 Mbit/s\n"
-      "bf16   all_gather          2.50 MB      2.000 ms    502.200 ms   below 40000.0 Mbit/s    -\n"
-      "t2     all_gather           500 kB      5.000 ms    105.200 ms   below 18000.0 Mbit/s    below 10666.7 Mbit/s\n"
-      "t5     all_gather           250 kB      8.000 ms     58.200 ms   below 10857.1 Mbit/s    below 6000.0 Mbit/s\n"
+      "codec  exchange        wire/worker encode+decode      exchange     spread (middle half)   pays against fp32     "
+      "  pays against bf16\n"
+      "fp32   all_gather          5.00 MB      1.000 ms   1001.200 ms                        -   -                     "
+      "  above 40000.0 Mbit/s\n"
+      "bf16   all_gather          2.50 MB      2.000 ms    502.200 ms                        -   below 40000.0 Mbit/s  "
+      "  -\n"
+      "t2     all_gather           500 kB      5.000 ms    105.200 ms                        -   below 18000.0 Mbit/s  "
+      "  below 10666.7 Mbit/s\n"
+      "t5     all_gather           250 kB      8.000 ms     58.200 ms                        -   below 10857.1 Mbit/s  "
+      "  below 6000.0 Mbit/s\n"
       "baselines, the fastest of their type here: fp32 by all_gather, bf16 by all_gather\n"
       "recommendation: t5 (--grad_bits 1 --ternary_format t5): an exchange takes 58.200 ms on this link, with fp32 "
       "1001.200 ms (17.2 times as long), with bf16 502.200 ms\n");
@@ -131,6 +139,60 @@ TEST(Advice, ALinkMayBeMeasuredAndUnlimited) {
   EXPECT_EQ(json["link"]["samples"][1]["bytes"], 4096);
 }
 
+TEST(Advice, ALatencyThatTheFitDoesNotFindIsNotZero) {
+  Advice advice = advice_at(80, 0);
+  EXPECT_THAT(to_text(advice), HasSubstr("as given: 80.0 Mbit/s, latency 0.0 us\n"));
+  advice.subject.samples = {{1024, 0.001}, {4096, 0.005}};
+  EXPECT_THAT(to_text(advice), HasSubstr("measured: 80.0 Mbit/s, latency below what this measures\n"));
+}
+
+/// advice_at(80) from two samples of each exchange, so far above and below its work.
+Advice advice_with_spread(double seconds) {
+  std::vector<ExchangeCost> measured = costs();
+  for (ExchangeCost& cost : measured) {
+    cost.samples = {cost.processor_seconds() - seconds, cost.processor_seconds() + seconds};
+  }
+  return make_advice(advice_at(80).subject, measured);
+}
+
+TEST(Advice, WhatSpreadsTellApartHasAWinner) {
+  const Advice advice = advice_with_spread(0.0005);
+  EXPECT_THAT(advice.ties, IsEmpty());
+  EXPECT_THAT(to_text(advice), HasSubstr(" 58.200 ms      57.700 to 58.700 ms   below 10857.1"));
+  EXPECT_THAT(recommendation_text(advice), StartsWith("recommendation: t5 ("));
+  const auto json = to_json(advice);
+  EXPECT_THAT(json["not_told_apart"], IsEmpty());
+  EXPECT_NEAR(json["codecs"][3]["exchange_spread"][1].get<double>(), 0.0587, 1e-12);
+  EXPECT_EQ(json["codecs"][3]["samples"].size(), 2u);
+}
+
+TEST(Advice, SpreadsThatOverlapHaveNoClearWinner) {
+  // t5 takes 58 ms and t2 105 ms: 24 ms each way are enough; bf16 is at 502 ms.
+  const Advice advice = advice_with_spread(0.024);
+  EXPECT_EQ(
+      recommendation_text(advice),
+      "recommendation: no clear winner, as the spread of t5 overlaps with that of t2; by medians t5 (--grad_bits 1 "
+      "--ternary_format t5): an exchange takes 58.200 ms on this link, with fp32 1001.200 ms (17.2 times as "
+      "long), with bf16 502.200 ms");
+  EXPECT_EQ(to_json(advice)["not_told_apart"], nlohmann::json::array({"t2"}));
+  EXPECT_EQ(to_json(advice)["recommended"], "t5");
+  EXPECT_THAT(advice_with_spread(0.0234).ties, IsEmpty());
+}
+
+TEST(Advice, AnUnsteadyLinkSpreadsWhatItCarries) {
+  // Rounds of 1 MB in 5 to 20 ms: t5's half a megabyte takes 2.5 to 10 ms, besides its 8 ms of work, and t2's
+  // megabyte 5 to 20, besides 5.
+  AdviceSubject subject = advice_at(800, 0).subject;
+  subject.samples = {{1e6, 0.010, {0.005, 0.020}}, {2e6, 0.020, {0.010, 0.040}}};
+  std::vector<ExchangeCost> measured = costs();
+  for (ExchangeCost& cost : measured) cost.samples = {cost.processor_seconds(), cost.processor_seconds()};
+  const Advice advice = make_advice(subject, measured);
+  ASSERT_EQ(advice.recommended, 3u);
+  EXPECT_NEAR(advice.rows[3].spread->low, 0.0105, 1e-9);
+  EXPECT_NEAR(advice.rows[3].spread->high, 0.018, 1e-9);
+  EXPECT_THAT(advice.ties, ElementsAre(2u));
+}
+
 TEST(Advice, JsonHasTheNumbers) {
   const auto json = to_json(advice_at(80));
   EXPECT_EQ(json["num_workers"], 4);
@@ -182,7 +244,9 @@ TEST(Advice, BaselinesAreTheFasterOfOursAndTheVendors) {
   // Our own fp32 sends 3.4 MB more and 0.2 ms longer.
   EXPECT_EQ(advice.rows[0].against_fp32.pays, Pays::kNever);
   const std::string text = to_text(advice);
-  EXPECT_THAT(text, HasSubstr("\nfp32   vendor              6.60 MB      1.000 ms    529.000 ms   -  "));
+  EXPECT_THAT(
+      text,
+      HasSubstr("\nfp32   vendor                    -      1.000 ms    529.000 ms                        -   -  "));
   EXPECT_THAT(text, HasSubstr("\nbaselines, the fastest of their type here: fp32 by vendor, bf16 by all_gather\n"));
   EXPECT_THAT(text,
               HasSubstr("\nrecommendation: t5 (--grad_bits 1 --ternary_format t5): an exchange takes 48.200 ms on "
@@ -191,6 +255,9 @@ TEST(Advice, BaselinesAreTheFasterOfOursAndTheVendors) {
   EXPECT_EQ(json["baselines"]["fp32"], "vendor");
   EXPECT_EQ(json["baselines"]["bf16"], "all_gather");
   EXPECT_EQ(json["codecs"][4]["exchange"], "vendor");
+  // Time times bandwidth, which nobody has sent.
+  EXPECT_TRUE(json["codecs"][4]["wire_bytes_per_worker"].is_null());
+  EXPECT_EQ(json["codecs"][0]["wire_bytes_per_worker"], 10e6);
   EXPECT_EQ(json["recommended_exchange"], "all_gather");
   EXPECT_EQ(json["recommended_options"], "--grad_bits 1 --ternary_format t5");
 }
