@@ -2,6 +2,7 @@
 
 #include <cstdio>
 #include <cstring>
+#include <sstream>
 #include <string>
 
 #ifdef TERNGRAD_BENCH_CUDA
@@ -26,6 +27,16 @@ int print_gpu() {
   }
   std::printf("%s\n", terngrad::Device::cuda().description().c_str());
   return 0;
+}
+
+/// Whether Google Benchmark will warn that it was built without NDEBUG, which it says nowhere but in its report.
+bool warns_of_debug_library() {
+  std::ostringstream text;
+  benchmark::ConsoleReporter reporter;
+  reporter.SetOutputStream(&text);
+  reporter.SetErrorStream(&text);
+  reporter.ReportContext({});
+  return text.str().find("Library was built as DEBUG") != std::string::npos;
 }
 
 }  // namespace
@@ -58,6 +69,11 @@ int main(int argc, char** argv) {
                                                                       : "none: " + terngrad::why_no_cuda_device());
   benchmark::Initialize(&argc, argv);
   if (benchmark::ReportUnrecognizedArguments(argc, argv)) return 2;
+  if (warns_of_debug_library()) {
+    std::fprintf(stderr,
+                 "terngrad_bench: note: the warning of a DEBUG library is of Google Benchmark, which Debian and Ubuntu "
+                 "build with its assertions; terngrad and the timed loops are optimized\n");
+  }
   if (benchmark::RunSpecifiedBenchmarks() == 0) {
     std::fprintf(stderr, "terngrad_bench: error: no benchmark matches --benchmark_filter\n");
     return 2;
