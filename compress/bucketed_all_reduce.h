@@ -29,6 +29,8 @@ class BucketedAllReduce final : public GradientExchange, public BucketedExchange
 
   /// Of all tensors.
   const CodecPlan& plan() const { return layout_.plan(); }
+  /// Of the tensors of one bucket.
+  const CompressedAllReduce& exchange_of(std::size_t bucket) const { return *parts_.at(bucket).exchange; }
 
   ExchangeReport exchange(std::span<const TensorTable> gradients, const TensorTable& mean, std::uint64_t step) override;
   float decode_local(int local_worker, int segment, std::span<float> out) override;

@@ -58,6 +58,9 @@ class CompressedAllReduce final : public GradientExchange {
                                NonfiniteTensors& found);
 
   const CodecPlan& plan() const { return plan_; }
+  const Layout& layout() const { return layout_; }
+  /// What all its messages carry: of layout, codecs, and the options that ranks must agree on.
+  std::uint64_t fingerprint() const { return context_.fingerprint; }
   /// The algorithm in use, kAuto resolved.
   ExchangeAlgorithm algorithm() const { return algorithm_; }
 

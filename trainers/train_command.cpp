@@ -427,6 +427,10 @@ int train(const TrainOptions& o, RunDescription description, const ProcessGroup&
   if (o.data_shares) place.data = open_shares(o, processes);
   std::optional<Trace> trace;
   if (o.trace_steps > 0) place.trace = &trace.emplace(static_cast<std::uint64_t>(o.trace_steps));
+  if (!o.dump_messages.empty()) {
+    place.dump = std::make_shared<MessageDump>(o.dump_messages, processes.rank(), o.num_nodes,
+                                               static_cast<std::uint64_t>(o.dump_steps));
+  }
   if (is_async(o) && !processes.is_alone()) place.mailbox = processes.make_mailbox();
   TrainSetup setup;
   processes.together([&] {

@@ -8,6 +8,7 @@
 #include "nets/net.h"
 #include "trainers/async_options.h"
 #include "trainers/compression_option_checks.h"
+#include "trainers/message_dump.h"
 #include "trainers/trace.h"
 
 namespace terngrad {
@@ -138,6 +139,28 @@ void check_buckets_and_overlap(const OptionSet& options, const TrainOptions& o) 
   }
 }
 
+/// What --dump_messages needs and does not have here: exchanges that send messages.
+std::string reason_against_dump(const TrainOptions& o) {
+  if (is_async(o)) return "--strategy replicated or ps; pushes to an asynchronous server are not dumped";
+  if (o.strategy_name() == "simple") return "--num_nodes 2 or more, or --strategy replicated; one worker sends nothing";
+  if (o.exchange == "vendor") return "an --exchange other than vendor, which adds numbers and sends no messages";
+  if (o.exchange == "integer_sum") {
+    return "--exchange auto, all_gather or scatter_reduce; integer_sum adds codes on their way, without messages";
+  }
+  if (!o.trains || devices_of(o).is_cpu_run() || o.exchanges_on_host()) return "";
+  return "--device cpu, or --pull parameters; GPUs send each other payloads without messages around them";
+}
+
+void check_dump(const OptionSet& options, const TrainOptions& o) {
+  if (o.dump_messages.empty()) {
+    refuse_unused(options, {"dump_messages", "dump_steps"}, "--dump_messages with the name of a folder");
+    return;
+  }
+  const std::string needs = reason_against_dump(o);
+  if (!needs.empty()) TERNGRAD_THROW(UsageError, "--dump_messages ", o.dump_messages, ": needs ", needs);
+  check_dump_folder(o.dump_messages);
+}
+
 }  // namespace
 
 void check_train_options(const OptionSet& options, const TrainOptions& o) {
@@ -146,6 +169,7 @@ void check_train_options(const OptionSet& options, const TrainOptions& o) {
   check_data(options, o);
   check_optimization(options, o);
   check_trace(o);
+  check_dump(options, o);
   check_start(options, o);
   check_simple(options, o);
   check_servers(options, o);

@@ -85,6 +85,8 @@ struct TrainOptions {
   std::int64_t log_steps = 100;
   bool profile = false;
   std::int64_t trace_steps = 0;
+  std::string dump_messages;
+  std::int64_t dump_steps = 1;
   std::int64_t telemetry_steps = 500;
   bool tensorboard = true;
   std::int64_t histogram_steps = 1000;

@@ -6,11 +6,13 @@
 #include <cstdint>
 #include <filesystem>
 #include <iterator>
+#include <span>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include "compress/bucketed_all_reduce.h"
+#include "compress/observed_communicator.h"
 #include "compress/vendor_all_reduce.h"
 #include "datasets/constant_images.h"
 #include "kernels/errors.h"
@@ -101,9 +103,24 @@ std::unique_ptr<ServedParameters> open_served(const TrainOptions& o, const Net& 
   return std::make_unique<ServedParameters>(net.layout(), workers, served);
 }
 
+/// The same workers, whose messages are written as they send them.
+WorkerGroup with_dump(WorkerGroup workers, const std::shared_ptr<MessageDump>& dump) {
+  if (dump == nullptr) return workers;
+  workers.communicator = std::make_shared<ObservedCommunicator>(
+      workers.communicator, [dump](std::span<const std::uint8_t> message) { dump->write(message); });
+  return workers;
+}
+
+void describe_messages(const BucketedAllReduce& exchange, MessageDump& dump) {
+  for (std::size_t bucket = 0; bucket < exchange.buckets().size(); ++bucket) {
+    const CompressedAllReduce& part = exchange.exchange_of(bucket);
+    dump.add_layout(part.fingerprint(), part.layout(), part.plan());
+  }
+}
+
 /// @param update  of the shares that servers own, or nullptr
 std::unique_ptr<Strategy> open_strategy(const TrainOptions& o, const Net& net, const WorkerGroup& workers,
-                                        std::uint64_t run_id, std::int64_t num_examples, ShareUpdate* update,
+                                        const TrainPlace& place, std::int64_t num_examples, ShareUpdate* update,
                                         std::uint64_t& plan_fingerprint) {
   const Layout& layout = net.layout();
   plan_fingerprint = layout.fingerprint();
@@ -120,14 +137,17 @@ std::unique_ptr<Strategy> open_strategy(const TrainOptions& o, const Net& net, c
     const Buckets buckets = exchange_buckets(o, layout, net.gradient_order());
     const auto in_buckets = [&](CompressedAllReduceOptions options) {
       options.update = update;
-      return std::make_unique<BucketedAllReduce>(layout, workers, options, buckets);
+      auto exchange = std::make_unique<BucketedAllReduce>(layout, with_dump(workers, place.dump), options, buckets);
+      if (place.dump != nullptr) describe_messages(*exchange, *place.dump);
+      return exchange;
     };
-    auto exchange = in_buckets(exchange_options(o, run_id, num_threads(o)));
+    auto exchange = in_buckets(exchange_options(o, place.run_id, num_threads(o)));
     check_codec_plan(o, exchange->plan());
     plan_fingerprint = exchange->plan().fingerprint();
     auto compressed = make_replicated_strategy(layout, std::move(exchange));
     if (o.floating_grad_epoch == 0) return compressed;
-    auto floating = make_replicated_strategy(layout, in_buckets(floating_exchange_options(o, run_id, num_threads(o))));
+    auto floating =
+        make_replicated_strategy(layout, in_buckets(floating_exchange_options(o, place.run_id, num_threads(o))));
     return make_floating_epochs_strategy(
         std::move(compressed), std::move(floating),
         [batch_size = o.batch_size, num_examples, period = o.floating_grad_epoch](std::uint64_t step) {
@@ -223,7 +243,7 @@ CheckpointState checkpoint_state(const TrainOptions& o, const DeviceChoice& devi
 
 /// A trainer in host memory. @param setup  whose devices compute; notes are appended
 std::unique_ptr<Trainer> make_host_trainer(const TrainOptions& o, const TrainingData& data, const WorkerGroup& workers,
-                                           std::uint64_t run_id, const Schedule& schedule,
+                                           const TrainPlace& place, const Schedule& schedule,
                                            const TrainerOptions& options, TrainSetup& setup,
                                            std::uint64_t& plan_fingerprint) {
   TrainerParts parts;
@@ -232,7 +252,7 @@ std::unique_ptr<Trainer> make_host_trainer(const TrainOptions& o, const Training
   parts.workers = workers;
   parts.served = open_served(o, *parts.net, workers, schedule, options);
   parts.strategy =
-      open_strategy(o, *parts.net, workers, run_id, data.num_examples, parts.served.get(), plan_fingerprint);
+      open_strategy(o, *parts.net, workers, place, data.num_examples, parts.served.get(), plan_fingerprint);
   parts.optimizer = make_optimizer(o.optimizer, {.momentum = o.momentum}, parts.net->layout().flat_elements());
   parts.transforms = make_transforms(o, *parts.net, workers);
   parts.schedule = schedule;
@@ -361,7 +381,7 @@ TrainSetup make_train_setup(const TrainOptions& o, const TrainPlace& place) {
   }
   const WorkerGroup workers = make_worker_group(o.num_nodes, place.communicator, o.num_servers);
   if (is_on_host) {
-    setup.trainer = make_host_trainer(o, data, workers, place.run_id, schedule, options, setup, plan_fingerprint);
+    setup.trainer = make_host_trainer(o, data, workers, place, schedule, options, setup, plan_fingerprint);
   } else {
     try {
       DeviceSetup on_gpus = make_device_setup(o, setup.devices, place.gpu_communicators, data, workers, schedule,

@@ -14,6 +14,7 @@
 #include "trainers/async_rank.h"
 #include "trainers/checkpoint.h"
 #include "trainers/device_choice.h"
+#include "trainers/message_dump.h"
 #include "trainers/train_options.h"
 #include "trainers/trainer.h"
 #include "trainers/training_data.h"
@@ -40,7 +41,8 @@ struct TrainPlace {
   /// Of this run alone, the same on all ranks: messages of another one are refused. Those of one process reach no
   /// other.
   std::uint64_t run_id = 0;
-  Trace* trace = nullptr;  // of its steps, where one is kept
+  Trace* trace = nullptr;                       // of its steps, where one is kept
+  std::shared_ptr<MessageDump> dump = nullptr;  // of the messages of its first steps, where one is asked for
   TrainingData data = {};  // opened before, where a share of it has to be agreed on; else it is opened
   /// Between its ranks, with --strategy async; nullptr for one rank.
   std::shared_ptr<Mailbox> mailbox = nullptr;

@@ -203,6 +203,39 @@ TEST(TrainCommand, ProfileSaysHowAStepIsSplit) {
               read_file_text(checkpoint_path(folder / "plain", 5)));
 }
 
+TEST(TrainCommand, DumpedMessagesAreThoseOfTheFirstSteps) {
+  const TemporaryDirectory folder;
+  const std::vector<std::string> options = {"--benchmark_mode",
+                                            "--image_size",
+                                            "8",
+                                            "--batch_size",
+                                            "4",
+                                            "--threads",
+                                            "1",
+                                            "--device",
+                                            "cpu",
+                                            "--num_nodes",
+                                            "2",
+                                            "--max_steps",
+                                            "3",
+                                            "--grad_bits",
+                                            "1"};
+  const std::vector<std::string> dump = {"--dump_messages", (folder / "dump").string(), "--dump_steps", "2"};
+  const std::vector<std::string> dumped = options + dump;
+  const CommandOutcome outcome = train(dumped + std::vector<std::string>{"--train_dir", (folder / "dumped").string()});
+  ASSERT_EQ(outcome.exit_code, kExitSuccess) << ::testing::PrintToString(outcome);
+  // layout.json, and in each of two steps scalers and a gradient of both workers.
+  EXPECT_EQ(std::distance(fs::directory_iterator(folder / "dump"), fs::directory_iterator()), 1 + 2 * 4);
+  EXPECT_TRUE(fs::exists(folder / "dump" / "step-000001-rank-0-0003-gradient-worker-1.msg"));
+  // It watches only.
+  train(options + std::vector<std::string>{"--train_dir", (folder / "plain").string()});
+  EXPECT_TRUE(read_file_text(checkpoint_path(folder / "dumped", 3)) ==
+              read_file_text(checkpoint_path(folder / "plain", 3)));
+  expect_usage_error(train(dumped + std::vector<std::string>{"--train_dir", (folder / "again").string()}),
+                     {"--dump_messages", "is not empty"});
+  EXPECT_FALSE(fs::exists(folder / "again"));
+}
+
 TEST(TrainCommand, CodecThatNoTensorUsesIsRefusedBeforeAnyWork) {
   const SmallMnist mnist;
   const TemporaryDirectory folder;

@@ -21,6 +21,7 @@ using ::testing::HasSubstr;
 using testing::message_of;
 using testing::parse;
 using testing::refuse;
+using testing::TemporaryDirectory;
 
 TEST(TrainOptionChecks, ContradictionsAreRefused) {
   expect_refused({
@@ -44,6 +45,25 @@ TEST(TrainOptionChecks, ContradictionsAreRefused) {
       {{"--strategy", "ps", "--pull", "parameters", "--check_replicas", "1"}, {"--check_replicas", "--pull gradient"}},
       {{"--strategy", "ps", "--pull", "parameters", "--rebroadcast_epochs", "1"},
        {"--rebroadcast_epochs", "--pull gradient"}},
+  });
+}
+
+TEST(TrainOptionChecks, MessagesAreDumpedWhereThereAreSome) {
+  const TemporaryDirectory folder;
+  const std::string dump = (folder / "dump").string();
+  expect_refused({
+      {{"--dump_steps", "2"}, {"--dump_steps", "--dump_messages"}},
+      {{"--dump_messages", dump}, {"--dump_messages " + dump, "--num_nodes 2"}},
+      {{"--dump_messages", dump, "--num_nodes", "2", "--strategy", "async"}, {"--dump_messages", "replicated or ps"}},
+      {{"--dump_messages", dump, "--num_nodes", "2", "--exchange", "vendor"}, {"--dump_messages", "other than vendor"}},
+      {{"--dump_messages", dump, "--num_nodes", "2", "--grad_bits", "1", "--exchange", "integer_sum"},
+       {"--dump_messages", "all_gather or scatter_reduce"}},
+      {{"--dump_messages", "/dev/null", "--num_nodes", "2"}, {"--dump_messages /dev/null", "is not a folder"}},
+  });
+  expect_accepted({
+      {"--dump_messages", dump, "--num_nodes", "2", "--dump_steps", "3"},
+      {"--dump_messages", dump, "--strategy", "replicated"},
+      {"--dump_messages", dump, "--num_nodes", "2", "--strategy", "ps"},
   });
 }
 

@@ -1,0 +1,261 @@
+"""Reads messages between workers as docs/wire-format.md specifies them, without any of the project's code.
+
+    message = read_message(open("x.msg", "rb").read())
+    for record in message.records:
+        values = record.values(num_workers=8)   # fp32, as the receiver takes them
+
+What is refused raises DamagedMessage, which names the field, what was expected and what came. Layouts and codecs are not in
+messages: see Record.values for what it needs of them.
+"""
+
+import dataclasses
+import struct
+
+import numpy as np
+
+KINDS = {1: "scalers", 2: "gradient", 3: "mean", 4: "pull", 5: "push", 6: "state", 7: "parameters", 8: "stop", 9: "leave",
+         10: "sum"}
+CODECS = {1: "fp32", 2: "bf16", 3: "ternary"}
+TERNARY_FORMATS = {1: "t2", 2: "t5", 3: "tmask", 4: "lanes"}
+HEADER = struct.Struct("<4sHHQQQIIQQII")
+RECORD = struct.Struct("<IBBHQQQQII")
+CHUNK = 4096  # elements: slices begin at its multiples, and tmask is made of chunks
+
+
+class DamagedMessage(Exception):
+    """Bytes that are no message of this format."""
+
+
+def require(condition, field, expected, came):
+    if not condition:
+        raise DamagedMessage(f"{field}: expected {expected}, got {came}")
+
+
+def rounded_up(number, multiple):
+    return -(-number // multiple) * multiple
+
+
+class Crc32c:
+    """CRC32C of long byte strings: rows of ROW bytes side by side, then joined, since the remainder is linear."""
+
+    ROW = 1024
+
+    def __init__(self):
+        self.table = np.arange(256, dtype=np.uint32)
+        for _ in range(8):
+            self.table = (self.table >> 1) ^ np.where(self.table & 1, np.uint32(0x82F63B78), np.uint32(0))
+        # What a register becomes after ROW zero bytes, for each value of each of its four bytes.
+        bits = np.uint32(1) << np.arange(32, dtype=np.uint32)
+        for _ in range(self.ROW):
+            bits = self.table[bits & 0xFF] ^ (bits >> 8)
+        values = np.arange(256)
+        skip = [np.bitwise_xor.reduce(np.where((values[:, None] >> np.arange(8)) & 1, bits[8 * byte : 8 * byte + 8], 0), axis=1)
+                     for byte in range(4)]
+
+        # The same as numbers, of which a few are quicker one by one.
+        self.numbers = self.table.tolist()
+        self.skips = [of_byte.tolist() for of_byte in skip]
+
+    def __call__(self, data):
+        table, skip = self.numbers, self.skips
+        register = 0xFFFFFFFF
+        beginning = len(data) % self.ROW
+        for byte in data[:beginning]:
+            register = (register >> 8) ^ table[(register ^ byte) & 0xFF]
+        rows = np.frombuffer(data, np.uint8, offset=beginning).reshape(-1, self.ROW)
+        registers = np.zeros(len(rows), np.uint32)
+        for column in rows.T:
+            registers = self.table[(registers ^ column) & 0xFF] ^ (registers >> 8)
+        for of_row in registers.tolist():
+            register = (skip[0][register & 0xFF] ^ skip[1][(register >> 8) & 0xFF] ^ skip[2][(register >> 16) & 0xFF]
+                        ^ skip[3][register >> 24] ^ of_row)
+        return register ^ 0xFFFFFFFF
+
+
+crc32c = Crc32c()
+
+
+@dataclasses.dataclass
+class Record:
+    """One slice of one segment."""
+
+    segment: int
+    codec: int
+    format: int
+    first: int
+    count: int
+    scalers: np.ndarray
+    payload: bytes
+
+    def codec_name(self):
+        """'fp32', 'ternary t5'."""
+        name = CODECS.get(self.codec, f"codec {self.codec}")
+        return f"{name} {TERNARY_FORMATS.get(self.format, self.format)}" if self.codec == 3 and self.format else name
+
+    def codes(self, num_workers=None):
+        """What stands for the elements: codes -1, 0, +1 of ternary, sums of codes of its lanes, numbers of fp32 and bf16.
+
+        Lanes need the number of workers."""
+        if self.codec in (1, 2):
+            return (float32_payload if self.codec == 1 else bfloat16_payload)(self.payload, self.count)
+        decoder = TERNARY_DECODERS.get(self.format)
+        require(self.codec == 3 and decoder, "codec, format", "a known one", f"{self.codec}, {self.format}")
+        if self.format == 4:
+            return decoder(self.payload, self.count, num_workers)
+        return decoder(self.payload, self.count)
+
+    def values(self, num_workers=None, block_size=None):
+        """The elements in fp32: each code times its scaler. Several scalers need the elements that each is for."""
+        codes = self.codes(num_workers)
+        if self.codec != 3:
+            return codes
+        if len(self.scalers) <= 1:
+            scaler = self.scalers[0] if len(self.scalers) else np.float32(0)
+            return codes.astype(np.float32) * scaler
+        if not block_size:
+            raise ValueError(f"segment {self.segment} has {len(self.scalers)} scalers; for how many elements each is not known")
+        run = (self.first + np.arange(self.count)) // block_size - self.first // block_size
+        require(run[-1] + 1 == len(self.scalers), "number of scalers", run[-1] + 1, len(self.scalers))
+        return codes.astype(np.float32) * self.scalers[run]
+
+
+@dataclasses.dataclass
+class Message:
+    kind: int
+    run_id: int
+    fingerprint: int
+    step: int
+    worker: int
+    num_bytes: int
+    records: list
+    payload: bytes
+
+    def kind_name(self):
+        return KINDS[self.kind]
+
+
+def read_record(data, index, payload, begin):
+    """The record of that index, whose scalers begin at the first multiple of 8 from `begin` on, and where its codes end."""
+    where = f"record {index}: "
+    at = HEADER.size + index * RECORD.size
+    segment, codec, form, zero, first, count, offset, num_bytes, num_scalers, zero2 = RECORD.unpack_from(data, at)
+    require(zero == 0 and zero2 == 0, where + "reserved", 0, (zero, zero2))
+    require(first % CHUNK == 0, where + "first", f"a multiple of {CHUNK}", first)
+    require(offset == rounded_up(begin, 8), where + "offset", rounded_up(begin, 8), offset)
+    end_of_scalers = offset + 4 * num_scalers
+    codes = rounded_up(end_of_scalers, 8)
+    require(codes + num_bytes <= len(payload), where + "bytes", f"at most {len(payload) - codes}", num_bytes)
+    between = payload[begin:offset] + payload[end_of_scalers:codes]
+    require(not any(between), where + "padding", "zeros", between.hex())
+    scalers = np.frombuffer(payload, "<f4", num_scalers, offset) if num_scalers else np.zeros(0, np.float32)
+    return Record(segment, codec, form, first, count, scalers, payload[codes : codes + num_bytes]), codes + num_bytes
+
+
+def read_message(data):
+    """Takes a message apart and checks all that needs no layout, checksums included."""
+    require(len(data) >= HEADER.size, "length", f"at least {HEADER.size}", len(data))
+    (magic, version, kind, run_id, fingerprint, step, worker, num_records, payload_bytes, num_elements, payload_checksum,
+     header_checksum) = HEADER.unpack_from(data)
+    require(magic == b"TGRD", "magic", "TGRD", magic)
+    require(version == 1, "version", 1, version)
+    begin = HEADER.size + num_records * RECORD.size
+    require(begin <= len(data), "number of records", f"at most {(len(data) - HEADER.size) // RECORD.size}", num_records)
+    covered = data[: HEADER.size - 4] + data[HEADER.size : begin]
+    require(crc32c(covered) == header_checksum, "header checksum", f"{crc32c(covered):08x}", f"{header_checksum:08x}")
+    require(kind in KINDS, "kind", "1 to 10", kind)
+    payload = data[begin:]
+    require(payload_bytes == len(payload), "payload length", len(payload), payload_bytes)
+    require(crc32c(payload) == payload_checksum, "payload checksum", f"{crc32c(payload):08x}", f"{payload_checksum:08x}")
+    records = []
+    end = 0
+    for index in range(num_records):
+        record, end = read_record(data, index, payload, end)
+        records.append(record)
+    if records:
+        require(end == len(payload), "end of the last codes", len(payload), end)
+    total = sum(record.count for record in records)
+    require(total == num_elements, "number of elements", total, num_elements)
+    return Message(kind, run_id, fingerprint, step, worker, len(data), records, payload)
+
+
+def require_length(payload, expected):
+    require(len(payload) == expected, "length of the codes", expected, len(payload))
+
+
+def without_padding(values, count, what):
+    """The first `count`, if the rest is zero."""
+    require(not values[count:].any(), "padding", f"zeros behind the last {what}", values[count:])
+    return values[:count]
+
+
+def float32_payload(payload, count):
+    require_length(payload, 4 * count)
+    return np.frombuffer(payload, "<f4")
+
+
+def bfloat16_payload(payload, count):
+    require_length(payload, rounded_up(2 * count, 4))
+    halves = without_padding(np.frombuffer(payload, "<u2"), count, "element")
+    return (halves.astype(np.uint32) << 16).view(np.float32)
+
+
+def bits_of(words, width, fields):
+    """Fields of so many bits of each word, low bits first, one after the other."""
+    shifts = (width * np.arange(fields)).astype(words.dtype)
+    mask = words.dtype.type((1 << width) - 1)
+    return ((words[:, None] >> shifts) & mask).reshape(-1)
+
+
+def t2_codes(payload, count):
+    require_length(payload, 4 * -(-count // 16))
+    fields = without_padding(bits_of(np.frombuffer(payload, "<u4"), 2, 16), count, "code")
+    require(not (fields == 2).any(), "t2", "bits 00, 01 or 11", "10")
+    return np.array([0, 1, 0, -1], np.int8)[fields]
+
+
+def t5_codes(payload, count):
+    num_bytes = -(-count // 5)
+    require_length(payload, rounded_up(num_bytes, 4))
+    numbers = without_padding(np.frombuffer(payload, np.uint8), num_bytes, "code").astype(np.int16)
+    require((numbers <= 242).all(), "t5", "bytes of at most 242", numbers.max(initial=0))
+    digits = (numbers[:, None] // 3 ** np.arange(5) % 3).reshape(-1)
+    return (without_padding(digits, count, "code") - 1).astype(np.int8)
+
+
+def tmask_codes(payload, count):
+    num_chunks = -(-count // CHUNK)
+    mask_bytes = 4 * -(-count // 32)
+    begin = 4 * (num_chunks + 1) + mask_bytes
+    require(len(payload) >= begin, "length of the codes", f"at least {begin}", len(payload))
+    offsets = np.frombuffer(payload, "<u4", num_chunks + 1)
+    words = np.frombuffer(payload, "<u4", mask_bytes // 4, 4 * (num_chunks + 1))
+    mask = without_padding(bits_of(words, 1, 32), count, "bit of the mask")
+    codes = np.zeros(count, np.int8)
+    at = 0
+    for chunk in range(num_chunks):
+        require(offsets[chunk] == at, f"tmask: offset of chunk {chunk}", at, offsets[chunk])
+        places = CHUNK * chunk + np.flatnonzero(mask[CHUNK * chunk : CHUNK * (chunk + 1)])
+        end = at + -(-len(places) // 8)
+        require(begin + end <= len(payload), "length of the codes", f"at least {begin + end}", len(payload))
+        signs = np.unpackbits(np.frombuffer(payload[begin + at : begin + end], np.uint8), bitorder="little")
+        codes[places] = 1 - 2 * without_padding(signs, len(places), "sign").astype(np.int8)
+        at = end
+    require(offsets[num_chunks] == at, "tmask: bytes of signs", at, offsets[num_chunks])
+    require_length(payload, begin + rounded_up(at, 4))
+    require(not any(payload[begin + at :]), "padding", "zeros behind the signs", payload[begin + at :].hex())
+    return codes
+
+
+def lane_sums(payload, count, num_workers):
+    """Sums of the codes of all workers, of a mean; a single worker's code - N + 1 where it is its contribution."""
+    if not num_workers:
+        raise ValueError("lanes are as wide as the number of workers needs, which is not known")
+    width = (2 * num_workers).bit_length()  # ceil(log2(2 N + 1))
+    lanes = 64 // width
+    require_length(payload, 8 * -(-count // lanes))
+    fields = without_padding(bits_of(np.frombuffer(payload, "<u8"), width, lanes), count, "lane")
+    require((fields <= 2 * num_workers).all(), "lanes", f"at most {2 * num_workers}", fields.max(initial=0))
+    return fields.astype(np.int32) - num_workers
+
+
+TERNARY_DECODERS = {1: t2_codes, 2: t5_codes, 3: tmask_codes, 4: lane_sums}
