@@ -14,16 +14,9 @@ import os
 import sys
 import time
 
-try:
-    import numpy as np
-    import torch
-except ImportError as error:
-    sys.exit(f"cifar10_pytorch.py: needs PyTorch and NumPy (Debian: python3-torch, python3-numpy): {error}")
-
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "scripts"))
-from pytorch_nets import Cifar10Alexnet  # noqa: E402
+import missing_package  # noqa: E402
 
-F = torch.nn.functional
 CROP = 24
 
 
@@ -79,7 +72,7 @@ def accuracy(net, images, labels):
     return hits / len(labels)
 
 
-def main():
+def parse():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("data_dir")
     parser.add_argument("--steps", type=int, default=10000)
@@ -89,7 +82,10 @@ def main():
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--threads", type=int, default=0, help="0: as many as PyTorch takes")
     parser.add_argument("--eval_steps", type=int, default=1000)
-    options = parser.parse_args()
+    return parser.parse_args()
+
+
+def main(options):
     if options.threads > 0:
         torch.set_num_threads(options.threads)
     torch.manual_seed(options.seed)
@@ -120,7 +116,7 @@ def main():
             order = random.permutation(len(labels))
             chosen = np.concatenate([chosen, order[:position]])
         batch = torch.from_numpy(augment(images[chosen], random)).contiguous(memory_format=channels_last)
-        loss = F.cross_entropy(net(batch), torch.from_numpy(labels[chosen]))
+        loss = torch.nn.functional.cross_entropy(net(batch), torch.from_numpy(labels[chosen]))
         penalty = (net.fc3.weight.square().sum() + net.fc4.weight.square().sum()) * (options.weight_decay / 2)
         adam.zero_grad()
         (loss + penalty).backward()
@@ -141,4 +137,11 @@ def main():
 
 
 if __name__ == "__main__":
-    main()
+    arguments = parse()
+    try:
+        import numpy as np
+        import torch
+        from pytorch_nets import Cifar10Alexnet
+    except ImportError as missing:
+        sys.exit(f"cifar10_pytorch.py: {missing_package.hint(missing)}")
+    main(arguments)

@@ -16,6 +16,8 @@ import subprocess
 import sys
 import time
 
+import missing_package
+
 SKIPPED = 77
 LAYOUTS = ("nchw", "channels_last")
 BATCHES = {"lenet": 64, "cifar10_alexnet": 128}  # those of the original's run scripts
@@ -66,7 +68,7 @@ def report(layout, options):
     )
 
 
-def main():
+def parse():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--threads", type=int, default=os.cpu_count(), help="threads (default: all processors)")
     parser.add_argument("--net", default="lenet", choices=sorted(BATCHES), help="the net (default lenet)")
@@ -77,6 +79,10 @@ def main():
     parser.add_argument("--repetitions", type=int, default=9, help="repetitions (default 9)")
     options = parser.parse_args()
     options.batch = options.batch or BATCHES[options.net]
+    return options
+
+
+def main(options):
     if options.layout:
         torch.set_num_threads(options.threads)
         report(options.layout, options)
@@ -88,12 +94,13 @@ def main():
 
 
 if __name__ == "__main__":
+    arguments = parse()
     # A preset core type makes OpenBLAS use kernels for another processor, at half the speed; it is read at import.
     os.environ.pop("OPENBLAS_CORETYPE", None)
     try:
         import torch
         from pytorch_nets import NETS
     except ImportError as missing:
-        print(f"skipped: {missing} (Debian and Ubuntu: python3-torch)")
+        print(f"skipped: {missing_package.hint(missing)}")
         sys.exit(SKIPPED)
-    sys.exit(main())
+    sys.exit(main(arguments))

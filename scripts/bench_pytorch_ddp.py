@@ -28,6 +28,8 @@ import statistics
 import sys
 import time
 
+import missing_package
+
 SKIPPED = 77
 BATCHES = {"lenet": 64, "cifar10_alexnet": 128, "alexnet_layout": None}  # of each process
 HOOKS = ("fp32", "fp16", "bf16")
@@ -288,7 +290,7 @@ try:
 
     from pytorch_nets import NETS
 except ImportError as error:
-    torch, WHY_NO_TORCH = None, error
+    torch, WHY_NO_TORCH = None, missing_package.hint(error)
 
 if __name__ == "__main__":
     sys.exit(main(parse()))

@@ -25,6 +25,8 @@ import subprocess
 import sys
 import time
 
+import missing_package
+
 SKIPPED = 77
 BATCHES = {"lenet": 64, "cifar10_alexnet": 128}  # those of the original's run scripts
 MODES = ("eager", "compiled")
@@ -190,7 +192,7 @@ try:
     import torch
     from pytorch_nets import NETS
 except ImportError as error:
-    torch, WHY_NO_TORCH = None, error
+    torch, WHY_NO_TORCH = None, missing_package.hint(error)
 
 if __name__ == "__main__":
     sys.exit(main(parse()))

@@ -18,6 +18,8 @@ import subprocess
 import sys
 import tempfile
 
+import missing_package
+
 SKIPPED = 77
 LAST_STEP = 40
 RESUMED_FROM = 20
@@ -184,16 +186,20 @@ def check(options, folder):
     return all(results)
 
 
-def main():
+def parse():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--train", required=True, type=pathlib.Path, help="the built terngrad_train")
     parser.add_argument("--eval", required=True, type=pathlib.Path, help="the built terngrad_eval")
-    options = parser.parse_args()
+    return parser.parse_args()
+
+
+def main(options):
     with tempfile.TemporaryDirectory() as folder:
         return 0 if check(options, pathlib.Path(folder)) else 1
 
 
 if __name__ == "__main__":
+    arguments = parse()
     try:
         import numpy
         from safetensors import safe_open
@@ -202,6 +208,6 @@ if __name__ == "__main__":
         logging.disable(logging.WARNING)
         from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
     except ImportError as missing:
-        print(f"skipped: {missing} (pip install tensorboard safetensors)")
+        print(f"skipped: {missing_package.hint(missing)}")
         sys.exit(SKIPPED)
-    sys.exit(main())
+    sys.exit(main(arguments))

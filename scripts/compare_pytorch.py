@@ -13,6 +13,9 @@ import subprocess
 import sys
 import tempfile
 
+import missing_package
+
+NAMES = ("branched", "cifar10_alexnet", "lenet")  # of pytorch_nets.NETS, which needs PyTorch
 BOUND = 1e-4
 SKIPPED = 77
 
@@ -59,23 +62,27 @@ def compare(net, folder):
     return all(results)
 
 
-def main():
+def parse():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--net", default="lenet", choices=sorted(NETS), help="the net (default lenet)")
+    parser.add_argument("--net", default="lenet", choices=NAMES, help="the net (default lenet)")
     parser.add_argument("--program", required=True, type=pathlib.Path, help="the built terngrad_dump_gradients")
     parser.add_argument("--examples", type=int, default=64, help="examples in the batch (default 64)")
-    options = parser.parse_args()
+    return parser.parse_args()
+
+
+def main(options):
     with tempfile.TemporaryDirectory() as folder:
         subprocess.run([options.program.resolve(), options.net, folder, str(options.examples)], check=True)
         return 0 if compare(NETS[options.net](), pathlib.Path(folder)) else 1
 
 
 if __name__ == "__main__":
+    arguments = parse()
     try:
         import numpy
         import torch
         from pytorch_nets import NETS, load, parameter_of, to_pytorch
     except ImportError as missing:
-        print(f"skipped: {missing} (Debian and Ubuntu: python3-torch)")
+        print(f"skipped: {missing_package.hint(missing)}")
         sys.exit(SKIPPED)
-    sys.exit(main())
+    sys.exit(main(arguments))

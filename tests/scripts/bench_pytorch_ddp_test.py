@@ -65,7 +65,7 @@ class BenchPytorchDdp(unittest.TestCase):
         missing = "raise ImportError('it is not there')\n"
         out = self.folder / "report.json"
         report = self.ended(self.start("--out", str(out), torch=missing), code=77)
-        self.assertEqual(json.loads(report), {"skipped": "no PyTorch: it is not there"})
+        self.assertEqual(json.loads(report), {"skipped": f"no PyTorch: it is not there for {sys.executable}"})
         self.assertEqual(out.read_text(), report)
         # Of several processes the first says it.
         other = {"TERNGRAD_HOST_RANK": "1", "TERNGRAD_HOST_COUNT": "2", "TERNGRAD_HOST_ADDRESSES": "10.0.0.1,10.0.0.2"}

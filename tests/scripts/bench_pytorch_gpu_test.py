@@ -36,7 +36,7 @@ class BenchPytorchGpu(unittest.TestCase):
 
     def test_says_that_there_is_no_pytorch(self):
         report = self.run_script(code=77, torch="raise ImportError('it is not there')\n")
-        self.assertEqual(report, {"skipped": "no PyTorch: it is not there"})
+        self.assertEqual(report, {"skipped": f"no PyTorch: it is not there for {sys.executable}"})
 
     def test_says_that_there_is_no_gpu(self):
         (self.folder / "torch" / "nn").mkdir(parents=True)
