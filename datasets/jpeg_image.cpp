@@ -2,6 +2,7 @@
 
 #include "kernels/errors.h"
 
+#include <algorithm>
 #include <csetjmp>
 #include <cstdio>
 
@@ -26,6 +27,7 @@ struct JpegSession {
   jpeg_error_mgr errors{};
   jpeg_progress_mgr progress{};
   std::jmp_buf jump{};
+  const JOCTET* first_byte = nullptr;  // of the input
   char message[JMSG_LENGTH_MAX] = "";
 };
 
@@ -39,10 +41,19 @@ void on_error(j_common_ptr z) {
 }
 
 /// Bytes that libjpeg passed over on its way to a marker. In front of the first scan no pixels get lost; later they may
-/// be coded pixels that it could not use, so only a few pass, as padding.
+/// be coded pixels that it could not use: what a flipped bit leaves over, as the codes behind it are taken for others.
+/// So only a few pass, and only if they are padding: all zeros or all ones.
 bool is_padding(j_common_ptr z) {
-  const bool before_scans = reinterpret_cast<j_decompress_ptr>(z)->input_scan_number == 0;
-  return before_scans || z->err->msg_parm.i[0] <= kMaxPadBytes;
+  const auto& image = *reinterpret_cast<j_decompress_ptr>(z);
+  if (image.input_scan_number == 0) return true;
+  const int count = z->err->msg_parm.i[0];
+  if (count > kMaxPadBytes) return false;
+  // The last of them was taken from the input just now; bits that the decoder had taken before count too.
+  const auto& session = *static_cast<const JpegSession*>(z->client_data);
+  const JOCTET* const end = image.src->next_input_byte;
+  const JOCTET* const begin = end - std::min<std::ptrdiff_t>(count, end - session.first_byte);
+  const bool is_zero = std::all_of(begin, end, [](JOCTET byte) { return byte == 0; });
+  return is_zero || std::all_of(begin, end, [](JOCTET byte) { return byte == 0xff; });
 }
 
 /// Warnings (level -1) of damaged data end the decoding too: libjpeg would make up the missing pixels. Those of odd but
@@ -90,6 +101,7 @@ bool run(JpegSession& session, const Work& work) {
 }
 
 ImageHeader start(JpegSession& session, const std::string& file, std::span<const std::uint8_t> bytes) {
+  session.first_byte = bytes.data();
   const bool ok = run(session, [&](jpeg_decompress_struct& z) {
     jpeg_create_decompress(&z);
     z.progress = &session.progress;

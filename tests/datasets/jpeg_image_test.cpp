@@ -145,6 +145,22 @@ TEST(JpegImage, BytesBehindAScanAreDamageUnlessTheyAreFew) {
   }
 }
 
+// A flipped bit shifts the codes behind it, and libjpeg ends with a few bytes too many as its only sign.
+TEST(JpegImage, FewBytesBehindAScanAreDamageUnlessTheyArePadding) {
+  const Bytes bytes = jpeg(counting_bytes(3 * 24 * 24), 24, 24);
+  const auto padded = [&](int count, std::uint8_t value) {
+    Bytes result = bytes;
+    result.insert(result.end() - 2, static_cast<std::size_t>(count), value);  // before the marker of the end
+    return result;
+  };
+  for (const std::uint8_t padding : Bytes{0x00, 0xff}) {
+    EXPECT_EQ(decode_jpeg("some.jpg", padded(30, padding), 3).pixels, decode_jpeg("some.jpg", bytes, 3).pixels);
+  }
+  for (const int count : {10, 30, 60}) {
+    EXPECT_THAT(refusal(padded(count, 0x5a)), HasSubstr("extraneous bytes before marker")) << count;
+  }
+}
+
 TEST(JpegImage, RealPhotographsDecode) {
   const std::filesystem::path folder = "../shared/data/imagenet-sample";
   if (!std::filesystem::exists(folder)) GTEST_SKIP() << "no images in " << folder;
