@@ -6,6 +6,7 @@
 
 #include "datasets/augmentation.h"
 #include "datasets/compressed_file.h"
+#include "datasets/input_file.h"
 #include "kernels/device.h"
 #include "kernels/errors.h"
 #include "kernels/parallel.h"
@@ -61,9 +62,27 @@ class Cifar10 final : public Dataset {
   int image_size_;
 };
 
+/// How to come by the files that `folder` lacks.
+std::string advice(const std::filesystem::path& folder) {
+  const auto holds = [&](const char* name) {
+    std::error_code ignored;
+    return std::filesystem::exists(folder / name, ignored);
+  };
+  if (holds("cifar-10-binary.tar.gz")) {
+    const std::string text = folder.string();
+    return "unpack what is there: tar -xzf '" + text + "/cifar-10-binary.tar.gz' -C '" + text + "'";
+  }
+  for (const char* name : {"cifar-10-python.tar.gz", "cifar-10-batches-py", "data_batch_1", "test_batch"}) {
+    if (!holds(name)) continue;
+    return "'" + std::string(name) + "' there is of the version for Python, but the binary version is read, " +
+           "which scripts/download_data.sh cifar10 fetches";
+  }
+  return "scripts/download_data.sh cifar10 fetches them";
+}
+
 std::vector<std::filesystem::path> find_files(const std::string& data_dir, Subset subset) {
   std::filesystem::path folder = data_dir;
-  if (std::error_code ignored; std::filesystem::is_directory(folder / kSubfolder, ignored)) folder /= kSubfolder;
+  if (is_folder(folder / kSubfolder)) folder /= kSubfolder;
   std::vector<std::string> names = {"test_batch.bin"};
   if (subset == Subset::kTrain) {
     names = {"data_batch_1.bin", "data_batch_2.bin", "data_batch_3.bin", "data_batch_4.bin", "data_batch_5.bin"};
@@ -72,8 +91,8 @@ std::vector<std::filesystem::path> find_files(const std::string& data_dir, Subse
   for (const std::string& name : names) {
     try {
       paths.push_back(find_data_file(folder, name));
-    } catch (const DataError& error) {
-      TERNGRAD_THROW(DataError, "[cifar10] ", error.what(), "; scripts/download_data.sh cifar10 fetches them");
+    } catch (const MissingFileError& error) {
+      TERNGRAD_THROW(DataError, "[cifar10] ", error.what(), "; ", advice(folder));
     }
   }
   return paths;

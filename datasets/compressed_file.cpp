@@ -1,5 +1,6 @@
 #include "datasets/compressed_file.h"
 
+#include "datasets/input_file.h"
 #include "kernels/errors.h"
 
 #include <lzma.h>
@@ -7,10 +8,8 @@
 
 #include <algorithm>
 #include <array>
-#include <fstream>
 #include <limits>
 #include <span>
-#include <system_error>
 #include <utility>
 
 namespace terngrad {
@@ -23,9 +22,14 @@ struct Limits {
   std::string file;  // for messages
   std::size_t max_bytes = 0;
   bool only_beginning = false;  // unpack max_bytes and leave the rest, instead of refusing content that has more
+  bool is_told = false;         // max_bytes is what the content's own header says
 };
 
 [[noreturn]] void throw_too_large(const Limits& limits) {
+  if (limits.is_told) {
+    TERNGRAD_THROW(DataError, "'", limits.file, "' has trailing bytes: its header says ", limits.max_bytes,
+                   " bytes, and there are more");
+  }
   TERNGRAD_THROW(DataError, "'", limits.file, "' holds more than the ", limits.max_bytes, " bytes accepted here");
 }
 
@@ -63,12 +67,12 @@ struct Unpacked {
   std::size_t num_bytes = 0;
 };
 
-/// Unpacks the gzip member at the front of `packed`, appends it to `content` and returns its packed length.
+/// Unpacks the gzip member of the file `packed` that begins at `position`, appends it to `content` and returns where it
+/// ends.
 /// @param stream  begun, and reset since the member before
-std::size_t unpack_gzip_member(std::span<const std::uint8_t> packed, const Limits& limits, InflateStream& stream,
-                               Unpacked& content) {
+std::size_t unpack_gzip_member(std::span<const std::uint8_t> packed, std::size_t position, const Limits& limits,
+                               InflateStream& stream, Unpacked& content) {
   constexpr std::size_t kMaxPiece = std::numeric_limits<uInt>::max();
-  std::size_t position = 0;
   int status = Z_OK;
   while (status != Z_STREAM_END && !is_enough(content.num_bytes, limits)) {
     if (content.num_bytes == content.room.size()) grow(content.room, packed.size(), limits);
@@ -97,6 +101,16 @@ std::size_t unpack_gzip_member(std::span<const std::uint8_t> packed, const Limit
   return position;
 }
 
+/// Refuses bytes behind the last member that begin no other.
+void require_gzip_member(std::span<const std::uint8_t> packed, std::size_t position, const Limits& limits) {
+  constexpr std::array<std::uint8_t, 2> kMagic = {0x1f, 0x8b};
+  const std::span<const std::uint8_t> rest = packed.subspan(position);
+  // One byte may be the beginning of a truncated member.
+  if (std::equal(rest.begin(), rest.begin() + std::min<std::ptrdiff_t>(2, std::ssize(rest)), kMagic.begin())) return;
+  TERNGRAD_THROW(DataError, "'", limits.file, "' has trailing bytes: its gzip data end at byte ", position, " of ",
+                 packed.size(), ", and what follows is not gzip data");
+}
+
 Bytes unpack_gzip(std::span<const std::uint8_t> packed, const Limits& limits) {
   constexpr int kGzipWindow = 15 + 16;  // the largest window; 16 = a gzip header and trailer are required
   if (packed.empty()) TERNGRAD_THROW(DataError, "'", limits.file, "' is empty, expected gzip data");
@@ -106,8 +120,9 @@ Bytes unpack_gzip(std::span<const std::uint8_t> packed, const Limits& limits) {
                    "': zlib cannot start: ", stream.z.msg ? stream.z.msg : "out of memory");
   }
   Unpacked content;
-  while (!packed.empty() && !is_enough(content.num_bytes, limits)) {
-    packed = packed.subspan(unpack_gzip_member(packed, limits, stream, content));
+  for (std::size_t position = 0; position < packed.size() && !is_enough(content.num_bytes, limits);) {
+    if (position > 0) require_gzip_member(packed, position, limits);
+    position = unpack_gzip_member(packed, position, limits, stream, content);
     inflateReset(&stream.z);
   }
   content.room.resize(content.num_bytes);
@@ -145,9 +160,13 @@ struct XzStream {
     case LZMA_UNSUPPORTED_CHECK:
     case LZMA_OPTIONS_ERROR:
       TERNGRAD_THROW(DataError, "'", limits.file, "' uses a filter or check that this liblzma does not know");
+    case LZMA_DATA_ERROR:
+      TERNGRAD_THROW(DataError, "'", limits.file,
+                     "' is not intact xz data: damaged, or followed by other bytes, near byte ", position, " of ",
+                     packed_bytes);
     default:
-      TERNGRAD_THROW(DataError, "'", limits.file, "' is not intact xz data: liblzma error ", int{status}, " near byte ",
-                     position);
+      TERNGRAD_THROW(DataError, "'", limits.file, "' cannot be unpacked: liblzma does not work here (its error ",
+                     int{status}, ") near byte ", position, " of ", packed_bytes);
   }
 }
 
@@ -190,27 +209,6 @@ const CompressedFormat* find_format(const std::filesystem::path& path) {
   return nullptr;
 }
 
-/// The file as it is, or its first max_bytes if that is enough.
-Bytes read_raw(const std::filesystem::path& path, std::size_t max_bytes, bool only_beginning = false) {
-  std::error_code error;
-  const std::filesystem::file_status status = std::filesystem::status(path, error);
-  if (!std::filesystem::exists(status)) TERNGRAD_THROW(DataError, "'", path.string(), "' does not exist");
-  if (!std::filesystem::is_regular_file(status)) TERNGRAD_THROW(DataError, "'", path.string(), "' is not a file");
-  std::uintmax_t file_bytes = std::filesystem::file_size(path, error);
-  if (error) TERNGRAD_THROW(DataError, "'", path.string(), "' cannot be read: ", error.message());
-  if (file_bytes > max_bytes && !only_beginning) throw_too_large({path.string(), max_bytes});
-  file_bytes = std::min<std::uintmax_t>(file_bytes, max_bytes);
-  std::ifstream stream(path, std::ios::binary);
-  if (!stream) TERNGRAD_THROW(DataError, "'", path.string(), "' cannot be opened for reading");
-  Bytes content(static_cast<std::size_t>(file_bytes));
-  stream.read(reinterpret_cast<char*>(content.data()), static_cast<std::streamsize>(content.size()));
-  if (static_cast<std::uintmax_t>(stream.gcount()) != file_bytes) {
-    TERNGRAD_THROW(DataError, "'", path.string(), "' cannot be read: got ", stream.gcount(), " of ", file_bytes,
-                   " bytes");
-  }
-  return content;
-}
-
 }  // namespace
 
 std::vector<std::string> compressed_suffixes() {
@@ -228,15 +226,40 @@ std::vector<std::uint8_t> unpack_data(const std::filesystem::path& path, std::ve
 }
 
 std::vector<std::uint8_t> read_data_file(const std::filesystem::path& path, std::size_t max_bytes) {
-  return unpack_data(path, read_raw(path, max_bytes), max_bytes);
+  const InputFile file(path);
+  if (file.num_bytes() > max_bytes) throw_too_large({.file = path.string(), .max_bytes = max_bytes});
+  return unpack_data(path, file.read_all(), max_bytes);
 }
 
 std::vector<std::uint8_t> read_beginning_of_data(const std::filesystem::path& path, std::size_t num_bytes) {
+  const InputFile file(path);
   const CompressedFormat* format = find_format(path);
-  if (format == nullptr) return read_raw(path, num_bytes, /*only_beginning=*/true);
+  if (format == nullptr) return file.read_beginning(num_bytes);
   // As many packed bytes may be needed as there are; they are fewer than the content.
-  return format->unpack(read_raw(path, std::numeric_limits<std::size_t>::max()),
-                        {.file = path.string(), .max_bytes = num_bytes, .only_beginning = true});
+  return format->unpack(file.read_all(), {.file = path.string(), .max_bytes = num_bytes, .only_beginning = true});
+}
+
+std::vector<std::uint8_t> read_sized_data_file(const std::filesystem::path& path, std::size_t header_bytes,
+                                               const ContentBytes& content_bytes, std::size_t max_bytes) {
+  const std::string name = path.string();
+  const InputFile file(path);
+  const CompressedFormat* format = find_format(path);
+  if (format == nullptr) {
+    const std::uint64_t told = content_bytes(name, file.read_beginning(header_bytes));
+    if (file.num_bytes() > told) {
+      TERNGRAD_THROW(DataError, "'", name, "' has trailing bytes: its header says ", told, " bytes, found ",
+                     file.num_bytes());
+    }
+    if (file.num_bytes() > max_bytes) throw_too_large({.file = name, .max_bytes = max_bytes});
+    return file.read_all();
+  }
+  if (file.num_bytes() > max_bytes) throw_too_large({.file = name, .max_bytes = max_bytes});
+  const Bytes packed = file.read_all();
+  const std::uint64_t told =
+      content_bytes(name, format->unpack(packed, {.file = name, .max_bytes = header_bytes, .only_beginning = true}));
+  const bool is_told = told <= max_bytes;
+  return format->unpack(
+      packed, {.file = name, .max_bytes = is_told ? static_cast<std::size_t>(told) : max_bytes, .is_told = is_told});
 }
 
 std::filesystem::path find_data_file(const std::filesystem::path& folder, const std::string& name) {
@@ -244,11 +267,11 @@ std::filesystem::path find_data_file(const std::filesystem::path& folder, const 
   for (const std::string& suffix : compressed_suffixes()) names.push_back(name + suffix);
   std::string looked_for;
   for (const std::string& candidate : names) {
-    std::error_code error;
-    if (std::filesystem::exists(folder / candidate, error)) return folder / candidate;
+    if (path_exists(folder / candidate)) return folder / candidate;
     looked_for += (looked_for.empty() ? "" : " or ") + candidate;
   }
-  TERNGRAD_THROW(DataError, "no ", looked_for, " in folder '", folder.string(), "'");
+  if (!is_folder(folder)) TERNGRAD_THROW(MissingFileError, "there is no folder '", folder.string(), "'");
+  TERNGRAD_THROW(MissingFileError, "no ", looked_for, " in folder '", folder.string(), "'");
 }
 
 }  // namespace terngrad

@@ -4,8 +4,12 @@
 #include <cstddef>
 #include <cstdint>
 #include <filesystem>
+#include <functional>
+#include <span>
 #include <string>
 #include <vector>
+
+#include "kernels/errors.h"
 
 namespace terngrad {
 
@@ -32,8 +36,27 @@ std::vector<std::uint8_t> unpack_data(const std::filesystem::path& path, std::ve
 /// @throws DataError as read_data_file, but for too much content
 std::vector<std::uint8_t> read_beginning_of_data(const std::filesystem::path& path, std::size_t num_bytes);
 
+/// How many bytes a content has, its header included, by what its beginning says.
+/// @throws DataError, naming `file`, if it cannot say that
+using ContentBytes = std::function<std::uint64_t(const std::string& file, std::span<const std::uint8_t> beginning)>;
+
+/// read_data_file for content whose header says how long it is: unpacking stops there, whatever the file holds.
+/// @param header_bytes   length of a beginning that is enough for content_bytes, which gets less of shorter content
+/// @throws DataError as read_data_file and content_bytes, and for content that is longer than its header says. Shorter
+/// content is the caller's to refuse
+std::vector<std::uint8_t> read_sized_data_file(const std::filesystem::path& path, std::size_t header_bytes,
+                                               const ContentBytes& content_bytes,
+                                               std::size_t max_bytes = kMaxDataFileBytes);
+
+/// Thrown where a file or its folder is not there, so that whoever knows the set can say where to get it.
+class MissingFileError : public DataError {
+ public:
+  using DataError::DataError;
+};
+
 /// The path of `name` in `folder`, or of `name` with one of compressed_suffixes(), in this order.
-/// @throws DataError if there is none: the message names the folder and every name that was looked for
+/// @throws MissingFileError if there is none: the message names the folder and every name that was looked for; or no
+/// such folder; DataError as path_exists (datasets/input_file.h) where that cannot be found out
 std::filesystem::path find_data_file(const std::filesystem::path& folder, const std::string& name);
 
 }  // namespace terngrad

@@ -43,6 +43,8 @@ class IdxReader {
     return static_cast<int>(side);
   }
 
+  std::size_t position() const { return position_; }
+
   /// The rest of the file, which must be `expected` bytes.
   std::span<const std::uint8_t> read_rest(const char* what, std::uint64_t expected) {
     const std::span<const std::uint8_t> rest = bytes_.subspan(position_);
@@ -60,17 +62,42 @@ class IdxReader {
   std::size_t position_ = 0;
 };
 
+/// An image file's header, yet without pixels.
+IdxImages read_images_header(IdxReader& reader) {
+  reader.expect_magic(kIdxImagesMagic);
+  const std::uint32_t count = reader.read_count();
+  return {.count = count, .height = reader.read_side("rows"), .width = reader.read_side("columns"), .pixels = {}};
+}
+
+std::uint64_t num_pixels(const IdxImages& images) {
+  return static_cast<std::uint64_t>(images.count) * static_cast<std::uint64_t>(images.height) *
+         static_cast<std::uint64_t>(images.width);
+}
+
+/// A label file's header. @returns the number of labels
+std::uint32_t read_labels_header(IdxReader& reader) {
+  reader.expect_magic(kIdxLabelsMagic);
+  return reader.read_count();
+}
+
 }  // namespace
+
+std::uint64_t idx_images_bytes(const std::string& file, std::span<const std::uint8_t> beginning) {
+  IdxReader reader(file, beginning);
+  const IdxImages images = read_images_header(reader);
+  return reader.position() + num_pixels(images);
+}
+
+std::uint64_t idx_labels_bytes(const std::string& file, std::span<const std::uint8_t> beginning) {
+  IdxReader reader(file, beginning);
+  const std::uint64_t count = read_labels_header(reader);
+  return reader.position() + count;
+}
 
 IdxImages parse_idx_images(const std::string& file, std::span<const std::uint8_t> bytes) {
   IdxReader reader(file, bytes);
-  reader.expect_magic(kIdxImagesMagic);
-  const std::uint32_t count = reader.read_count();
-  IdxImages images{
-      .count = count, .height = reader.read_side("rows"), .width = reader.read_side("columns"), .pixels = {}};
-  const std::uint64_t image_bytes =
-      static_cast<std::uint64_t>(images.height) * static_cast<std::uint64_t>(images.width);
-  const std::span<const std::uint8_t> pixels = reader.read_rest("pixels", count * image_bytes);
+  IdxImages images = read_images_header(reader);
+  const std::span<const std::uint8_t> pixels = reader.read_rest("pixels", num_pixels(images));
   images.pixels.assign(pixels.begin(), pixels.end());
   return images;
 }
@@ -78,8 +105,7 @@ IdxImages parse_idx_images(const std::string& file, std::span<const std::uint8_t
 std::vector<std::uint8_t> parse_idx_labels(const std::string& file, std::span<const std::uint8_t> bytes,
                                            int num_classes) {
   IdxReader reader(file, bytes);
-  reader.expect_magic(kIdxLabelsMagic);
-  const std::uint32_t count = reader.read_count();
+  const std::uint32_t count = read_labels_header(reader);
   const std::span<const std::uint8_t> labels = reader.read_rest("labels", count);
   for (std::size_t i = 0; i < labels.size(); ++i) {
     if (labels[i] >= num_classes) {

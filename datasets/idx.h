@@ -1,6 +1,7 @@
 // IDX: the file format of MNIST.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <span>
 #include <string>
@@ -30,5 +31,13 @@ IdxImages parse_idx_images(const std::string& file, std::span<const std::uint8_t
 /// @throws DataError as above, and for a label that is not in [0, num_classes)
 std::vector<std::uint8_t> parse_idx_labels(const std::string& file, std::span<const std::uint8_t> bytes,
                                            int num_classes);
+
+/// Length of the longer header, an image file's.
+inline constexpr std::size_t kIdxHeaderBytes = 16;
+
+/// Lengths of the two files, headers included, by their first kIdxHeaderBytes bytes.
+/// @throws DataError as parse_idx_images and parse_idx_labels for a header that is short or wrong
+std::uint64_t idx_images_bytes(const std::string& file, std::span<const std::uint8_t> beginning);
+std::uint64_t idx_labels_bytes(const std::string& file, std::span<const std::uint8_t> beginning);
 
 }  // namespace terngrad

@@ -3,12 +3,11 @@
 #include <algorithm>
 #include <array>
 #include <cstdint>
-#include <fstream>
 #include <span>
 #include <string>
 #include <vector>
 
-#include "datasets/compressed_file.h"
+#include "datasets/input_file.h"
 #include "datasets/jpeg_image.h"
 #include "datasets/png_image.h"
 #include "kernels/errors.h"
@@ -39,14 +38,12 @@ const ImageFormat& find_format(const std::string& file, std::span<const std::uin
                  bytes.empty() ? "an empty file" : "neither");
 }
 
-std::vector<std::uint8_t> read_beginning(const std::filesystem::path& path) {
-  std::ifstream stream(path, std::ios::binary);
-  if (!stream) TERNGRAD_THROW(DataError, "'", path.string(), "' cannot be opened for reading");
-  std::vector<std::uint8_t> bytes(kHeaderBytes);
-  stream.read(reinterpret_cast<char*>(bytes.data()), static_cast<std::streamsize>(bytes.size()));
-  if (stream.bad()) TERNGRAD_THROW(DataError, "'", path.string(), "' cannot be read");
-  bytes.resize(static_cast<std::size_t>(stream.gcount()));
-  return bytes;
+std::vector<std::uint8_t> read_whole(const InputFile& file) {
+  if (file.num_bytes() > kMaxFileBytes) {
+    TERNGRAD_THROW(DataError, "'", file.path().string(), "' holds more than the ", kMaxFileBytes,
+                   " bytes accepted here");
+  }
+  return file.read_all();
 }
 
 }  // namespace
@@ -61,20 +58,21 @@ bool has_image_suffix(const std::filesystem::path& path) {
 
 ImageHeader read_image_file_header(const std::filesystem::path& path) {
   const std::string file = path.string();
-  const std::vector<std::uint8_t> beginning = read_beginning(path);
+  const InputFile input(path);
+  const std::vector<std::uint8_t> beginning = input.read_beginning(kHeaderBytes);
   const ImageFormat& format = find_format(file, beginning);
   if (beginning.size() < kHeaderBytes) return format.read_header(file, beginning);
   try {
     return format.read_header(file, beginning);
   } catch (const DataError&) {
     // The header may just be longer.
-    return format.read_header(file, read_data_file(path, kMaxFileBytes));
+    return format.read_header(file, read_whole(input));
   }
 }
 
 DecodedImage decode_image_file(const std::filesystem::path& path, int channels) {
   const std::string file = path.string();
-  const std::vector<std::uint8_t> bytes = read_data_file(path, kMaxFileBytes);
+  const std::vector<std::uint8_t> bytes = read_whole(InputFile(path));
   return find_format(file, bytes).decode(file, bytes, channels);
 }
 

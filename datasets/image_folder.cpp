@@ -9,6 +9,7 @@
 
 #include "datasets/grey_images.h"
 #include "datasets/image_file.h"
+#include "datasets/input_file.h"
 #include "datasets/resize.h"
 #include "kernels/device.h"
 #include "kernels/errors.h"
@@ -74,13 +75,22 @@ class ImageFolder final : public Dataset {
   int image_size_;
 };
 
-/// What is in a folder, but for names that begin with a dot, in the byte order of the names.
+/// Whether a name is of a file that systems put among images: hidden ones (.DS_Store, ._x of macOS), and those of
+/// Windows.
+bool is_passed_over(std::string name) {
+  for (char& letter : name) {
+    if (letter >= 'A' && letter <= 'Z') letter = static_cast<char>(letter - 'A' + 'a');
+  }
+  return name.starts_with('.') || name == "thumbs.db" || name == "desktop.ini";
+}
+
+/// What is in a folder, but for names that are passed over, in the byte order of the names.
 std::vector<Path> list_folder(const Path& folder) {
   std::error_code error;
   std::vector<Path> entries;
   std::filesystem::directory_iterator at(folder, error);
   for (; !error && at != std::filesystem::directory_iterator(); at.increment(error)) {
-    if (!at->path().filename().string().starts_with('.')) entries.push_back(at->path());
+    if (!is_passed_over(at->path().filename().string())) entries.push_back(at->path());
   }
   if (error) TERNGRAD_THROW(DataError, "[folder] '", folder.string(), "' cannot be listed: ", error.message());
   std::sort(entries.begin(), entries.end(),
@@ -92,7 +102,7 @@ std::vector<Path> list_folder(const Path& folder) {
 std::vector<std::string> list_classes(const Path& folder) {
   std::vector<std::string> names;
   for (const Path& entry : list_folder(folder)) {
-    if (std::error_code ignored; !std::filesystem::is_directory(entry, ignored)) {
+    if (!of_this_set([&] { return is_folder(entry); })) {
       TERNGRAD_THROW(DataError, "[folder] '", entry.string(), "': expected folders only, one for each class");
     }
     names.push_back(entry.filename().string());

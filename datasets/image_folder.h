@@ -10,8 +10,8 @@ namespace terngrad {
 /// Opens `options.data_dir` laid out as
 ///   train/<class>/<image>   and   test/<class>/<image>
 /// with images in files that end in .jpg, .jpeg or .png, in any case. Classes are the folders of train/ in the byte
-/// order of their names; a class may be missing from test/. Names that begin with a dot are passed over; anything else
-/// is refused, so that nothing is left out silently.
+/// order of their names; a class may be missing from test/. Names that begin with a dot are passed over, and Thumbs.db
+/// and desktop.ini, which Windows makes; anything else is refused, so that nothing is left out silently.
 ///
 /// Opening lists the files and checks the header of each, with `options.num_threads` threads; read() decodes. Images
 /// have one channel if all training images are grey, otherwise three (RGB; a grey one gets three equal channels). They

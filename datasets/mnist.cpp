@@ -19,7 +19,7 @@ constexpr int kMnistClasses = 10;
 std::filesystem::path find_mnist_file(const std::string& data_dir, const std::string& name) {
   try {
     return find_data_file(data_dir, name);
-  } catch (const DataError& error) {
+  } catch (const MissingFileError& error) {
     TERNGRAD_THROW(DataError, "[mnist] ", error.what(), "; scripts/download_data.sh mnist fetches them");
   }
 }
@@ -32,8 +32,10 @@ std::unique_ptr<Dataset> make_mnist(const DatasetOptions& options) {
   const std::string prefix = options.subset == Subset::kTrain ? "train" : "t10k";
   const std::filesystem::path images_path = find_mnist_file(options.data_dir, prefix + "-images-idx3-ubyte");
   const std::filesystem::path labels_path = find_mnist_file(options.data_dir, prefix + "-labels-idx1-ubyte");
-  IdxImages images = parse_idx_images(images_path.string(), read_data_file(images_path));
-  std::vector<std::uint8_t> labels = parse_idx_labels(labels_path.string(), read_data_file(labels_path), kMnistClasses);
+  IdxImages images =
+      parse_idx_images(images_path.string(), read_sized_data_file(images_path, kIdxHeaderBytes, idx_images_bytes));
+  std::vector<std::uint8_t> labels = parse_idx_labels(
+      labels_path.string(), read_sized_data_file(labels_path, kIdxHeaderBytes, idx_labels_bytes), kMnistClasses);
   if (images.height != kMnistImageSize || images.width != kMnistImageSize) {
     TERNGRAD_THROW(DataError, "[mnist] '", images_path.string(), "': fields rows and columns: expected 28 x 28, found ",
                    images.height, " x ", images.width);

@@ -196,10 +196,18 @@ NpyArray take_header(const std::string& file, std::span<const std::uint8_t>& res
   const std::span<const std::uint8_t> length = take_bytes(file, rest, version[0] == 1 ? 2 : 4, "header length");
   std::size_t header_bytes = 0;
   for (std::size_t i = length.size(); i-- > 0;) header_bytes = header_bytes << 8 | length[i];
+  if (header_bytes > kMaxNpyHeaderBytes) {
+    TERNGRAD_THROW(DataError, "[npy] '", file, "': field header length: expected at most ", kMaxNpyHeaderBytes,
+                   ", found ", header_bytes);
+  }
   NpyArray array;
   HeaderParser(file, as_text(take_bytes(file, rest, header_bytes, "header"))).parse(array);
   array.num_elements = count_elements(file, array.shape);
   return array;
+}
+
+std::uint64_t num_data_bytes(const NpyArray& array) {
+  return static_cast<std::uint64_t>(array.num_elements) * array.element_bytes;
 }
 
 }  // namespace
@@ -208,10 +216,16 @@ NpyArray parse_npy_header(const std::string& file, std::span<const std::uint8_t>
   return take_header(file, bytes);
 }
 
+std::uint64_t npy_file_bytes(const std::string& file, std::span<const std::uint8_t> beginning) {
+  std::span<const std::uint8_t> rest = beginning;
+  const NpyArray array = take_header(file, rest);
+  return beginning.size() - rest.size() + num_data_bytes(array);
+}
+
 NpyArray parse_npy(const std::string& file, std::span<const std::uint8_t> bytes) {
   std::span<const std::uint8_t> rest = bytes;
   NpyArray array = take_header(file, rest);
-  const std::uint64_t expected = static_cast<std::uint64_t>(array.num_elements) * array.element_bytes;
+  const std::uint64_t expected = num_data_bytes(array);
   if (rest.size() != expected) {
     TERNGRAD_THROW(DataError, "[npy] '", file,
                    rest.size() < expected ? "' is truncated: " : "' has trailing bytes: ", "shape ",

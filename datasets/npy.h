@@ -25,7 +25,8 @@ struct NpyArray {
 /// (little-endian, 2 bytes in 1.0 and 4 since), a Python dictionary with the keys descr, fortran_order and shape, and
 /// the elements.
 /// @param file  name for messages
-/// @throws DataError, naming file, field, expected and found, if the header is short or not such a dictionary, the
+/// @throws DataError, naming file, field, expected and found, if the header is short, too long or not such a
+/// dictionary, the
 /// elements are no plain little-endian integers or floats (structures, objects, strings and big-endian numbers are
 /// refused), the array is in Fortran order, or the bytes after the header are fewer or more than the shape says
 NpyArray parse_npy(const std::string& file, std::span<const std::uint8_t> bytes);
@@ -33,6 +34,16 @@ NpyArray parse_npy(const std::string& file, std::span<const std::uint8_t> bytes)
 /// The same from the beginning of a file, as far as the elements at least: their number is not checked and `data` is
 /// empty.
 NpyArray parse_npy_header(const std::string& file, std::span<const std::uint8_t> bytes);
+
+/// Longest header that is taken: far more than any array of numbers has.
+inline constexpr std::size_t kMaxNpyHeaderBytes = std::size_t{1} << 16;
+
+/// Length of a beginning that holds every header that is taken: magic, version and length come before it.
+inline constexpr std::size_t kNpyBeginningBytes = kMaxNpyHeaderBytes + 12;
+
+/// Length of a .npy file, header included, by its first kNpyBeginningBytes bytes.
+/// @throws DataError as parse_npy for a header that is short or wrong
+std::uint64_t npy_file_bytes(const std::string& file, std::span<const std::uint8_t> beginning);
 
 /// "[60000, 28, 28]", for messages.
 std::string shape_text(const std::vector<std::int64_t>& shape);

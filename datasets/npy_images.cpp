@@ -11,6 +11,7 @@
 #include "datasets/centred_range.h"
 #include "datasets/compressed_file.h"
 #include "datasets/grey_images.h"
+#include "datasets/input_file.h"
 #include "kernels/errors.h"
 
 namespace terngrad {
@@ -96,6 +97,12 @@ class NpyImages final : public Dataset {
   std::array<float, 256> values_;  // preprocessed value of each byte
 };
 
+/// Throws `error` with the set's name in front, which messages of the parser have.
+[[noreturn]] void throw_of_this_set(const DataError& error) {
+  const std::string text = error.what();
+  TERNGRAD_THROW(DataError, text.starts_with("[npy]") ? "" : "[npy] ", text);
+}
+
 /// A file's path and what it holds once unpacked.
 struct ArrayFile {
   std::string name;
@@ -105,9 +112,9 @@ struct ArrayFile {
 ArrayFile read_array_file(const std::string& data_dir, const std::string& name) {
   try {
     const std::filesystem::path path = find_data_file(data_dir, name);
-    return {path.string(), read_data_file(path, kMaxArrayBytes)};
+    return {path.string(), read_sized_data_file(path, kNpyBeginningBytes, npy_file_bytes, kMaxArrayBytes)};
   } catch (const DataError& error) {
-    TERNGRAD_THROW(DataError, "[npy] ", error.what());
+    throw_of_this_set(error);
   }
 }
 
@@ -121,6 +128,31 @@ void refuse_non_finite(const std::string& file, const NpyArray& array, std::int6
   }
 }
 
+/// Refuses images as PyTorch keeps them: their rows would be trained on as if they were channels.
+void refuse_channels_first(const std::string& file, const NpyArray& array) {
+  const auto is_usual = [](std::int64_t channels) { return channels == 1 || channels == 3 || channels == 4; };
+  if (array.shape.size() != 4) return;
+  // Two channels are unusual, but images two pixels wide are more so.
+  if (is_usual(array.shape[3]) || array.shape[3] == 2 || !is_usual(array.shape[1])) return;
+  TERNGRAD_THROW(DataError, "[npy] '", file, "': field shape: expected [n, height, width, channels], found ",
+                 shape_text(array.shape), ", which looks like [n, channels, height, width]; save ",
+                 "numpy.ascontiguousarray(images.transpose(0, 2, 3, 1)) instead");
+}
+
+/// n, height, width and channels.
+std::array<std::int64_t, 4> images_shape(const std::string& file, const NpyArray& array) {
+  std::array<std::int64_t, 4> shape = {0, 0, 0, 1};
+  const std::size_t num_dimensions = array.shape.size();
+  if (num_dimensions == 3 || num_dimensions == 4) std::copy_n(array.shape.begin(), num_dimensions, shape.begin());
+  const auto is_in = [](std::int64_t value, std::int64_t greatest) { return value >= 1 && value <= greatest; };
+  if (shape[0] < 1 || !is_in(shape[1], kMaxSide) || !is_in(shape[2], kMaxSide) || !is_in(shape[3], kMaxChannels)) {
+    TERNGRAD_THROW(DataError, "[npy] '", file, "': field shape: expected [n, height, width] or [n, height, width, ",
+                   "channels] with n at least 1, sides 1 to ", kMaxSide, " and 1 to ", kMaxChannels,
+                   " channels, found ", shape_text(array.shape));
+  }
+  return shape;
+}
+
 ArrayPixels read_pixels(ArrayFile file) {
   const NpyArray array = parse_npy(file.name, file.bytes);
   const bool is_float = array.kind == NpyKind::kFloat && array.element_bytes == 4;
@@ -129,17 +161,8 @@ ArrayPixels read_pixels(ArrayFile file) {
                    "': field descr: expected uint8 ('|u1') or float32 ('<f4') images, ", "found elements of ",
                    array.element_bytes, array.kind == NpyKind::kFloat ? " bytes, float" : " bytes, integer");
   }
-  std::vector<std::int64_t> shape = array.shape;
-  if (shape.size() == 3) shape.push_back(1);
-  const bool fits = shape.size() == 4 && shape[0] >= 1 && std::clamp(shape[1], std::int64_t{1}, kMaxSide) == shape[1] &&
-                    std::clamp(shape[2], std::int64_t{1}, kMaxSide) == shape[2] &&
-                    std::clamp(shape[3], std::int64_t{1}, kMaxChannels) == shape[3];
-  if (!fits) {
-    TERNGRAD_THROW(DataError, "[npy] '", file.name,
-                   "': field shape: expected [n, height, width] or [n, height, width, ",
-                   "channels] with n at least 1, sides 1 to ", kMaxSide, " and 1 to ", kMaxChannels,
-                   " channels, found ", shape_text(array.shape));
-  }
+  refuse_channels_first(file.name, array);
+  const std::array<std::int64_t, 4> shape = images_shape(file.name, array);
   if (is_float) refuse_non_finite(file.name, array, shape[1] * shape[2] * shape[3]);
   const std::size_t data_offset = file.bytes.size() - array.data.size();
   return {.bytes = std::move(file.bytes),
@@ -154,16 +177,14 @@ ArrayPixels read_pixels(ArrayFile file) {
 /// Refuses test images of another type or size than the training images, whose header is read for that: bytes and
 /// floats are preprocessed differently, so no accuracy on them would mean anything.
 void require_like_training_images(const std::string& data_dir, const ArrayFile& test) {
-  constexpr std::size_t kHeaderBytes = std::size_t{1} << 17;  // of a header, far more than any has
   std::string file = "train_images.npy";
   NpyArray train;
   try {
     const std::filesystem::path path = find_data_file(data_dir, file);
     file = path.string();
-    train = parse_npy_header(file, read_beginning_of_data(path, kHeaderBytes));
+    train = parse_npy_header(file, read_beginning_of_data(path, kNpyBeginningBytes));
   } catch (const DataError& error) {
-    const std::string text = error.what();
-    TERNGRAD_THROW(DataError, text.starts_with("[npy]") ? "" : "[npy] ", text);
+    throw_of_this_set(error);
   }
   const NpyArray own = parse_npy(test.name, test.bytes);
   const auto image = [](const NpyArray& array) {
@@ -180,7 +201,7 @@ void require_like_training_images(const std::string& data_dir, const ArrayFile& 
 /// Lines of classes.txt, the last one with or without a newline; 0 if there is no such file.
 int count_named_classes(const std::string& data_dir) {
   const std::filesystem::path path = std::filesystem::path(data_dir) / "classes.txt";
-  if (std::error_code ignored; !std::filesystem::exists(path, ignored)) return 0;
+  if (!path_exists(path)) return 0;
   const std::vector<std::uint8_t> text = read_data_file(path, std::size_t{1} << 28);
   const std::ptrdiff_t newlines = std::count(text.begin(), text.end(), std::uint8_t{'\n'});
   const std::ptrdiff_t lines = newlines + (!text.empty() && text.back() != '\n' ? 1 : 0);
@@ -205,6 +226,20 @@ SubsetLabels read_labels(const std::string& data_dir, const std::string& subset,
                    named_classes - 1, ", for classes.txt has ", named_classes, " lines, found ", *beyond);
   }
   return {file.name, std::move(labels)};
+}
+
+/// 1 + the greatest label. @throws DataError for more classes than labels make plausible
+int count_labelled_classes(const SubsetLabels& first, const SubsetLabels& second) {
+  const auto of_first = std::max_element(first.labels.begin(), first.labels.end());
+  const auto of_second = std::max_element(second.labels.begin(), second.labels.end());
+  const bool is_in_first = *of_first >= *of_second;
+  const int num_classes = 1 + (is_in_first ? *of_first : *of_second);
+  const std::size_t num_labels = first.labels.size() + second.labels.size();
+  if (num_classes <= kMaxUnnamedClasses || static_cast<std::size_t>(num_classes) <= num_labels) return num_classes;
+  const std::ptrdiff_t example = is_in_first ? of_first - first.labels.begin() : of_second - second.labels.begin();
+  TERNGRAD_THROW(DataError, "[npy] '", (is_in_first ? first : second).file, "': label of example ", example, ": found ",
+                 num_classes - 1, ", which makes ", num_classes, " classes, but both subsets have ", num_labels,
+                 " examples in all; if it is right, say so with a file classes.txt of one name a line");
 }
 
 }  // namespace
@@ -238,8 +273,7 @@ std::unique_ptr<Dataset> make_npy_images(const DatasetOptions& options) {
   SubsetLabels own = read_labels(options.data_dir, train ? "train" : "test", num_classes);
   if (num_classes == 0) {
     const SubsetLabels other = read_labels(options.data_dir, train ? "test" : "train", 0);
-    num_classes = 1 + std::max(*std::max_element(own.labels.begin(), own.labels.end()),
-                               *std::max_element(other.labels.begin(), other.labels.end()));
+    num_classes = count_labelled_classes(own, other);
   }
   ArrayFile file = read_array_file(options.data_dir, train ? "train_images.npy" : "test_images.npy");
   const std::string images_name = file.name;

@@ -13,6 +13,8 @@
 namespace terngrad {
 
 inline constexpr int kMaxArrayClasses = 1 << 20;
+/// Most classes that labels alone may make where there are fewer examples than classes.
+inline constexpr int kMaxUnnamedClasses = 1 << 16;
 
 /// The labels in an array of any integer type, [num_examples].
 /// @param file  name for messages
@@ -29,9 +31,11 @@ std::vector<std::int32_t> read_npy_labels(const std::string& file, const NpyArra
 /// Nothing is drawn: training and test subsets are read alike.
 ///
 /// The number of classes is 1 + the greatest label of both subsets; so the label files of both must be there. Where a
-/// class may be missing from both, a text file classes.txt with one name a line says how many there are.
+/// class may be missing from both, a text file classes.txt with one name a line says how many there are. Without it,
+/// more than kMaxUnnamedClasses that are also more than the examples of both subsets are taken for a damaged label.
 /// @throws InvalidArgument if data_dir is empty or image_size is bad; DataError, naming the file, for a file that is
-/// missing or damaged, an array of another type or shape, values that are no finite numbers, different numbers of
+/// missing or damaged, an array of another type or shape, one that looks like [n, channels, height, width] (dimension 1
+/// is 1, 3 or 4, the last is above 4), values that are no finite numbers, different numbers of
 /// images and labels, or a label beyond classes.txt
 std::unique_ptr<Dataset> make_npy_images(const DatasetOptions& options);
 

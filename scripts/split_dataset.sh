@@ -12,7 +12,8 @@ all of test/.
 
 Of each class, in the byte order of names, a worker gets a run; so all workers have all classes, which is what numbers the
 labels. What does not divide evenly goes to the workers in turn: the numbers of images that two workers have differ by one
-at most. Names that begin with a dot are passed over. The same arguments always give the same shares.
+at most. Names that begin with a dot, Thumbs.db and desktop.ini are passed over. The same arguments always give the same
+shares.
 
   --out DIR  where the folders are made (default: DATA_DIR)
   --lists    no folders but files worker_W_of_N.txt, one path a line, relative to DATA_DIR: for
@@ -98,11 +99,13 @@ trap 'rm -rf "$aside"' EXIT
 # entries FOLDER TYPE: names in FOLDER, all of one type (d, f), in byte order, in the array `names`.
 entries() {
   local other
-  other=$(find "$1/" -mindepth 1 -maxdepth 1 ! -name '.*' ! -xtype "$2" -print -quit)
+  # What --dataset folder passes over.
+  local -a find_named=(find "$1/" -mindepth 1 -maxdepth 1 ! -name '.*' ! -iname thumbs.db ! -iname desktop.ini)
+  other=$("${find_named[@]}" ! -xtype "$2" -print -quit)
   if [[ -n $other ]]; then fail "'$other' is not a $([[ $2 == d ]] && echo folder || echo file)"; fi
-  other=$(find "$1/" -mindepth 1 -maxdepth 1 ! -name '.*' -name $'*\n*' -print -quit)
+  other=$("${find_named[@]}" -name $'*\n*' -print -quit)
   if [[ -n $other ]]; then fail "'$other' has a line break in its name"; fi
-  mapfile -t names < <(find "$1/" -mindepth 1 -maxdepth 1 ! -name '.*' -printf '%f\n' | LC_ALL=C sort)
+  mapfile -t names < <("${find_named[@]}" -printf '%f\n' | LC_ALL=C sort)
 }
 
 # give WORKER FOLDER NAME...: adds files of DATA_DIR/FOLDER to a share.

@@ -119,6 +119,18 @@ TEST_F(Cifar10, MissingFilesAreNamed) {
   EXPECT_THAT(data_error([&] { open(Subset::kTrain); }), HasSubstr("no data_batch_1.bin or"));
 }
 
+TEST_F(Cifar10, OtherDownloadsAreRecognized) {
+  folder_.write("cifar-10-python.tar.gz", {1});
+  EXPECT_THAT(refusal(), AllOf(HasSubstr("'cifar-10-python.tar.gz' there is of the version for Python"),
+                               HasSubstr("scripts/download_data.sh cifar10")));
+  std::filesystem::remove(folder_.path() / "cifar-10-python.tar.gz");
+  folder_.write("test_batch", {1});
+  EXPECT_THAT(refusal(), HasSubstr("'test_batch' there is of the version for Python"));
+  folder_.write("cifar-10-binary.tar.gz", {1});
+  EXPECT_THAT(refusal(), HasSubstr("tar -xzf '" + (folder_.path() / "cifar-10-binary.tar.gz").string() + "' -C '" +
+                                   folder_.path().string() + "'"));
+}
+
 TEST_F(Cifar10, SizesOutOfRangeAreRefused) {
   EXPECT_THROW(open(Subset::kTest, 33), InvalidArgument);
   EXPECT_THROW(open(Subset::kTest, -1), InvalidArgument);

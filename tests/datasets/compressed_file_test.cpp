@@ -101,7 +101,9 @@ TEST_F(CompressedFile, NotGzipAndTrailingBytesAreRefused) {
   Bytes packed = gzip(content_);
   packed.push_back(7);
   packed.push_back(7);
-  EXPECT_THAT(refusal("tail.gz", packed), HasSubstr("tail.gz"));
+  EXPECT_THAT(refusal("tail.gz", packed),
+              HasSubstr("tail.gz' has trailing bytes: its gzip data end at byte " + std::to_string(packed.size() - 2) +
+                        " of " + std::to_string(packed.size())));
 }
 
 TEST_F(CompressedFile, EveryTruncationOfXzIsRefused) {
@@ -125,7 +127,21 @@ TEST_F(CompressedFile, NotXzAndTrailingBytesAreRefused) {
   EXPECT_THAT(refusal("plain.xz", content_), HasSubstr("plain.xz' is not xz data"));
   Bytes packed = xz(content_);
   packed.insert(packed.end(), 4, 7);
-  EXPECT_THAT(refusal("tail.xz", packed), HasSubstr("tail.xz"));
+  EXPECT_THAT(refusal("tail.xz", packed), AllOf(HasSubstr("tail.xz' is not intact xz data: damaged, or followed by"),
+                                                HasSubstr(" of " + std::to_string(packed.size()))));
+}
+
+// Where damage is said, it is said as the place in the file, not in the member.
+TEST_F(CompressedFile, DamageOfALaterGzipMemberHasItsPlaceInTheFile) {
+  Bytes two = gzip(content_);
+  const std::size_t first_bytes = two.size();
+  Bytes second = gzip({4, 5});
+  second[2] = 7;  // compression method: there is only 8
+  two.insert(two.end(), second.begin(), second.end());
+  const std::string message = refusal("two.gz", two);
+  const std::size_t at = message.find("near byte ");
+  ASSERT_NE(at, std::string::npos) << message;
+  EXPECT_GE(std::stoul(message.substr(at + 10)), first_bytes);
 }
 
 TEST_F(CompressedFile, XzThatNeedsMuchMemoryIsRefused) {
@@ -175,6 +191,55 @@ TEST_F(CompressedFile, TheBeginningIsEnough) {
     }
   }
   EXPECT_EQ(read_beginning_of_data(folder_.path() / "a.xz", 1'000'000), content_);
+}
+
+/// The first byte says how many follow, in thousands.
+std::uint64_t told_bytes(const std::string&, std::span<const std::uint8_t> beginning) {
+  return 1 + std::uint64_t{1000} * beginning[0];
+}
+
+TEST_F(CompressedFile, ContentEndsWhereItsHeaderSays) {
+  Bytes content(3001, 9);
+  content[0] = 3;
+  Bytes longer = content;
+  longer.push_back(9);
+  for (const bool is_longer : {false, true}) {
+    const Bytes& written = is_longer ? longer : content;
+    for (const auto& path :
+         {folder_.write("a", written), folder_.write("a.gz", gzip(written)), folder_.write("a.xz", xz(written))}) {
+      if (!is_longer) {
+        EXPECT_EQ(read_sized_data_file(path, 1, told_bytes), content) << path;
+        continue;
+      }
+      EXPECT_THAT(data_error([&] { read_sized_data_file(path, 1, told_bytes); }),
+                  AllOf(HasSubstr(path.string()), HasSubstr("has trailing bytes: its header says 3001 bytes,")));
+    }
+  }
+  // Shorter content is as it is, and the limit holds whatever the header says.
+  const auto shorter = folder_.write("shorter.gz", gzip({5, 1}));
+  EXPECT_EQ(read_sized_data_file(shorter, 1, told_bytes), (Bytes{5, 1}));
+  EXPECT_THAT(data_error([&] { read_sized_data_file(folder_.write("a.gz", gzip(content)), 1, told_bytes, 3000); }),
+              HasSubstr("holds more than the 3000 bytes accepted here"));
+}
+
+// What comes behind is not looked at, however much it would unpack to: its damage goes unnoticed.
+TEST_F(CompressedFile, UnpackingStopsWhereTheHeaderSays) {
+  Bytes bomb = gzip(Bytes(1001, 1));
+  Bytes zeros = gzip(Bytes(std::size_t{1} << 20, 0));
+  bomb.insert(bomb.end(), zeros.begin(), zeros.end());
+  zeros[zeros.size() / 2] ^= 0x55;
+  bomb.insert(bomb.end(), zeros.begin(), zeros.end());
+  const auto path = folder_.write("bomb.gz", bomb);
+  EXPECT_THAT(data_error([&] { read_data_file(path); }), HasSubstr("not intact"));
+  EXPECT_THAT(data_error([&] { read_sized_data_file(path, 1, told_bytes); }), HasSubstr("its header says 1001 bytes"));
+}
+
+TEST_F(CompressedFile, AFolderThatIsNotThereIsToldFromAMissingFile) {
+  EXPECT_THAT(data_error([&] { find_data_file(folder_.path() / "none", "set"); }),
+              AllOf(HasSubstr("there is no folder"), HasSubstr("/none'")));
+  std::filesystem::create_symlink("set.gz", folder_.path() / "set.gz");
+  EXPECT_THAT(data_error([&] { find_data_file(folder_.path(), "set"); }),
+              HasSubstr("set.gz' cannot be opened: Too many levels of symbolic links"));
 }
 
 TEST_F(CompressedFile, FindsThePlainFileFirst) {

@@ -57,6 +57,15 @@ TEST(Idx, TruncationNamesTheFieldOrTheSizes) {
               HasSubstr("expected 12 bytes of pixels, found 4"));
 }
 
+TEST(Idx, HeadersSayHowLongFilesAre) {
+  EXPECT_EQ(idx_images_bytes("some-images", std::span(kImages).first(kIdxHeaderBytes)), kImages.size());
+  EXPECT_EQ(idx_labels_bytes("some-labels", std::span(kLabels).first(8)), kLabels.size());
+  EXPECT_EQ(idx_images_bytes("some-images", with(kImages, 4, 255)), 16 + 6ull * 0xff000002);
+  EXPECT_THAT(data_error([&] { idx_images_bytes("some-images", std::span(kImages).first(15)); }),
+              HasSubstr("field columns"));
+  EXPECT_THAT(data_error([&] { idx_labels_bytes("some-labels", kImages); }), HasSubstr("field magic"));
+}
+
 TEST(Idx, WrongMagicIsRefused) {
   EXPECT_THAT(images_refusal(kLabels), HasSubstr("field magic: expected 2051, found 2049"));
   EXPECT_THAT(labels_refusal(kImages), HasSubstr("field magic: expected 2049, found 2051"));

@@ -11,6 +11,8 @@
 #include "datasets/first_examples.h"
 #include "tests/datasets/image_files.h"
 
+#include <sys/stat.h>
+
 namespace terngrad::image_folder_test {
 namespace {
 
@@ -60,6 +62,9 @@ int colour(const Dataset& set, std::int64_t index) {
 
 TEST_F(ImageFolder, ListsInOrderOfNames) {
   write("train/dog/.hidden", {1});
+  write("train/dog/Thumbs.db", {1});
+  write("train/cat/desktop.ini", {1});
+  write("train/Desktop.ini", {1});
   write("train/.git/x", {1});
   const auto set = open();
   EXPECT_EQ(set->name(), "folder");
@@ -125,6 +130,19 @@ TEST_F(ImageFolder, OtherFilesAreRefused) {
   std::filesystem::remove(folder_.path() / "train/dog/notes.txt");
   write("train/readme", {1});
   EXPECT_THAT(refusal(), AllOf(HasSubstr("train/readme"), HasSubstr("expected folders only")));
+}
+
+TEST_F(ImageFolder, APipeAmongTheImagesIsNamed) {
+  ASSERT_EQ(::mkfifo((folder_.path() / "train/dog/c.jpg").c_str(), 0600), 0);
+  EXPECT_THAT(refusal(), AllOf(StartsWith("[folder] '"), HasSubstr("train/dog/c.jpg' is not a file")));
+}
+
+TEST_F(ImageFolder, LinksThatLeadNowhereAreNamed) {
+  std::filesystem::create_directory_symlink("none", folder_.path() / "train/owl");
+  EXPECT_THAT(refusal(), AllOf(StartsWith("[folder] '"), HasSubstr("train/owl' is a symbolic link to something")));
+  std::filesystem::remove(folder_.path() / "train/owl");
+  std::filesystem::create_symlink("c.jpg", folder_.path() / "train/dog/c.jpg");
+  EXPECT_THAT(refusal(), HasSubstr("train/dog/c.jpg' cannot be opened: Too many levels of symbolic links"));
 }
 
 TEST_F(ImageFolder, BrokenHeadersAreRefusedAtOpeningAndBrokenPixelsInRead) {

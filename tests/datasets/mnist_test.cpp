@@ -94,6 +94,19 @@ TEST_F(Mnist, OtherImageSizesAreRefused) {
   EXPECT_THAT(refusal(), HasSubstr("expected 28 x 28, found 14 x 56"));
 }
 
+TEST_F(Mnist, UnpackingEndsWhereTheHeaderSays) {
+  folder_.write("t10k-labels-idx1-ubyte", labels_);
+  images_.push_back(0);
+  folder_.write("t10k-images-idx3-ubyte.gz", gzip(images_));
+  EXPECT_THAT(refusal(),
+              HasSubstr("images-idx3-ubyte.gz' has trailing bytes: its header says 2368 bytes, and there are"));
+}
+
+TEST_F(Mnist, WhereToGetTheFilesIsSaidOnlyOfMissingOnes) {
+  std::filesystem::create_symlink("t10k-images-idx3-ubyte", folder_.path() / "t10k-images-idx3-ubyte");
+  EXPECT_THAT(refusal(), AllOf(HasSubstr("Too many levels"), ::testing::Not(HasSubstr("download_data"))));
+}
+
 TEST_F(Mnist, DamagedFilesAreRefused) {
   folder_.write("t10k-images-idx3-ubyte", images_);
   labels_[9] = 10;

@@ -134,6 +134,42 @@ TEST_F(NpyImages, OtherArraysAreRefused) {
   EXPECT_THAT(refusal(), HasSubstr("found shape [2, 1]"));
 }
 
+TEST_F(NpyImages, ChannelsBeforeRowsAreRefused) {
+  for (const std::string shape : {"(2, 3, 8, 8)", "(2, 1, 28, 28)", "(2, 4, 1, 5)"}) {
+    write("train_images.npy", "|u1", shape, Bytes(shape == "(2, 1, 28, 28)" ? 1568u : shape[4] == '3' ? 384u : 40u));
+    EXPECT_THAT(refusal(),
+                AllOf(HasSubstr("train_images.npy': field shape: expected [n, height, width, channels], found [2, "),
+                      HasSubstr("looks like [n, channels, height, width]"), HasSubstr("images.transpose(0, 2, 3, 1)")))
+        << shape;
+  }
+  // Rows of 1, 3 and 4 pixels, and many channels of larger images, are nothing unusual.
+  for (const std::string shape : {"(2, 3, 4, 1)", "(2, 1, 4, 3)", "(2, 4, 3, 1)", "(2, 1, 6, 2)", "(2, 2, 1, 6)"}) {
+    write("train_images.npy", "|u1", shape, Bytes(24));
+    EXPECT_NO_THROW(open()) << shape;
+  }
+}
+
+TEST_F(NpyImages, ALabelFarBeyondTheExamplesNeedsClassesToBeNamed) {
+  write("train_labels.npy", "<i4", "(2,)", {0xff, 0xff, 0, 0, 0, 0, 0, 0});
+  EXPECT_EQ(open()->num_classes(), kMaxUnnamedClasses);
+  write("train_labels.npy", "<i4", "(2,)", {3, 0, 0, 0, 0x40, 0x42, 0x0f, 0});
+  for (const Subset subset : {Subset::kTrain, Subset::kTest}) {
+    EXPECT_THAT(data_error([&] { open(subset); }),
+                AllOf(HasSubstr("train_labels.npy': label of example 1: found 1000000, which makes 1000001 classes"),
+                      HasSubstr("both subsets have 3 examples"), HasSubstr("classes.txt")));
+  }
+  const Bytes names(1'000'001, '\n');
+  folder_.write("classes.txt", names);
+  EXPECT_EQ(open()->num_classes(), 1'000'001);
+}
+
+TEST_F(NpyImages, TrailingBytesOfPackedFilesAreNotUnpacked) {
+  std::filesystem::remove(folder_.path() / "train_images.npy");
+  folder_.write("train_images.npy.gz", gzip(npy_file(npy_header("|u1", "(2, 2, 3, 2)"), Bytes(25))));
+  EXPECT_THAT(refusal(),
+              AllOf(HasSubstr("[npy] '"), HasSubstr("train_images.npy.gz' has trailing bytes: its header says")));
+}
+
 TEST_F(NpyImages, NumbersThatAreNoneAreRefused) {
   const float infinity = std::numeric_limits<float>::infinity();
   write("train_images.npy", "<f4", "(2, 1, 2)", float_bytes({0, 1, 2, infinity}));

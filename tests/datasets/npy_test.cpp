@@ -85,6 +85,17 @@ TEST(Npy, DamagedHeadersAreRefused) {
   }
 }
 
+TEST(Npy, TheBeginningSaysHowLongAFileIs) {
+  for (const int version : {1, 2}) {
+    const Bytes bytes = npy_file(npy_header("<u2", "(3, 2)"), Bytes(12), version);
+    for (const std::size_t missing : {0u, 12u}) {
+      EXPECT_EQ(npy_file_bytes("some.npy", std::span(bytes).first(bytes.size() - missing)), bytes.size());
+    }
+    EXPECT_THAT(data_error([&] { npy_file_bytes("some.npy", std::span(bytes).first(bytes.size() - 13)); }),
+                HasSubstr("truncated in field header"));
+  }
+}
+
 TEST(Npy, ImpossibleShapesAreRefused) {
   EXPECT_THAT(header_refusal(npy_header("|u1", "(99999999999999999999999,)")), HasSubstr("a dimension above 2^48"));
   EXPECT_THAT(header_refusal(npy_header("<f8", "(281474976710656, 281474976710656)")),
@@ -107,6 +118,8 @@ TEST(Npy, EveryTruncationAndTrailingBytesAreRefused) {
   bytes[0] = 'x';
   EXPECT_THAT(refusal(bytes), HasSubstr("not a .npy file"));
   bytes[0] = 0x93;
+  EXPECT_THAT(refusal(npy_file(npy_header("<u2", "(3,)") + std::string(kMaxNpyHeaderBytes, ' '), Bytes(6), 2)),
+              HasSubstr("field header length: expected at most 65536, found 656"));
   bytes[6] = 4;
   EXPECT_THAT(refusal(bytes), HasSubstr("expected 1.0, 2.0 or 3.0, found 4.0"));
 }

@@ -41,7 +41,8 @@ class SplitDataset(unittest.TestCase):
                 folder.mkdir(parents=True)
                 for j in range(number):
                     (folder / f"image & {j} é.png").write_bytes(png(60 * i + j))
-        (self.data / "train" / "-bird" / ".hidden").write_bytes(b"")
+        for name in (".hidden", "Thumbs.db", "desktop.ini"):
+            (self.data / "train" / "-bird" / name).write_bytes(b"")
 
     def run_script(self, *arguments, cwd=None):
         return subprocess.run([SCRIPT, *map(str, arguments)], capture_output=True, text=True, cwd=cwd or self.folder,
