@@ -119,7 +119,10 @@ int remove_stale_temporaries(const Folder& folder, std::string_view prefix) {
   return num_removed;
 }
 
-std::vector<std::byte> read_file_bytes(const fs::path& path) { return read_file_bytes(FileDescriptor(path, O_RDONLY)); }
+std::vector<std::byte> read_file_bytes(const fs::path& path) {
+  // Without waiting: a pipe is refused, not waited for.
+  return read_file_bytes(FileDescriptor(path, O_RDONLY | O_NONBLOCK));
+}
 
 std::vector<std::byte> read_file_bytes(const FileDescriptor& file) {
   const fs::path& path = file.path();

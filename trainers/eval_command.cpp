@@ -32,6 +32,8 @@
 #include "trainers/follow_run.h"
 #include "trainers/net_state.h"
 #include "trainers/options.h"
+#include "trainers/out_of_memory.h"
+#include "trainers/recorded_data.h"
 #include "trainers/stop_signal.h"
 #include "trainers/terminal_width.h"
 #include "trainers/train_setup.h"
@@ -67,7 +69,7 @@ void declare(OptionSet& options, EvalOptions& o) {
                 return name.empty() || std::ranges::find(names, name) != names.end();
               }));
   options.alias("dataset_name", "dataset");
-  options.add("data_dir", &o.data_dir, "folder with the data set's files");
+  options.add("data_dir", &o.data_dir, "folder with the data set's files; empty: the run's, as its config.json says");
   options.add("subset", &o.subset, "which part of it", one_of({"train", "test"}));
   options.add("num_examples", &o.num_examples, "evaluate the first n examples only; 0: all", at_least(0));
   options.group("Run");
@@ -125,22 +127,35 @@ std::string dataset_name(const EvalOptions& o, const Checkpoint& checkpoint) {
 
 int num_threads(const EvalOptions& o) { return o.threads == 0 ? num_hardware_threads() : o.threads; }
 
+/// --data_dir, or where it is not given the folder of the run that the checkpoint is of.
+std::string data_dir_of(const EvalOptions& o, const Checkpoint& checkpoint, const std::string& dataset) {
+  if (!o.data_dir.empty() || dataset == "synthetic") return o.data_dir;
+  const std::string must = "--data_dir: must name the folder with the files of data set " + dataset;
+  const std::optional<RecordedData> run = recorded_data(std::filesystem::path(checkpoint.source()).parent_path());
+  if (!run || run->dataset != dataset || run->data_dir.empty()) throw UsageError(must);
+  if (run->data_shares) {
+    TERNGRAD_THROW(UsageError, must, "; the run's processes had shares of it below '", run->data_dir, "'");
+  }
+  if (std::error_code ignored; !std::filesystem::is_directory(run->data_dir, ignored)) {
+    TERNGRAD_THROW(UsageError, must, "; the run's, '", run->data_dir, "', is not a folder here");
+  }
+  return run->data_dir;
+}
+
 /// The data set that goes with `checkpoint`.
 std::unique_ptr<Dataset> open_dataset(const EvalOptions& o, const Checkpoint& checkpoint) {
   const std::string name = dataset_name(o, checkpoint);
   if (name == "synthetic" && !o.data_dir.empty()) {
     throw UsageError("--data_dir: has no effect here; it needs a data set with files, synthetic is built in");
   }
-  if (name != "synthetic" && o.data_dir.empty()) {
-    throw UsageError("--data_dir: must name the folder with the files of data set " + name);
-  }
   DatasetOptions options;
-  options.data_dir = o.data_dir;
+  options.data_dir = data_dir_of(o, checkpoint, name);
   options.subset = o.subset == "train" ? Subset::kTrain : Subset::kTest;
   const auto image_size = checkpoint.state().more.find("image_size");
   if (image_size != checkpoint.state().more.end()) options.image_size = std::atoi(image_size->second.c_str());
   options.num_threads = num_threads(o);
-  std::unique_ptr<Dataset> dataset = make_dataset(name, options);
+  std::unique_ptr<Dataset> dataset =
+      say_when_out_of_memory("opening data set " + name, [&] { return make_dataset(name, options); });
   if (o.num_examples == 0) return dataset;
   if (o.num_examples > dataset->num_examples()) {
     TERNGRAD_THROW(UsageError, "--num_examples ", o.num_examples, ": ", name, " ", o.subset, " has ",
@@ -195,7 +210,9 @@ class Evaluator {
       std::cerr << "step " << step << " is evaluated already, its result is in " << log_->path().string() << std::endl;
     }
     const Evaluation evaluation =
-        known != nullptr ? *known : evaluate_checkpoint(o_, checkpoint, *dataset_, tell_busy_);
+        known != nullptr ? *known : say_when_out_of_memory("evaluating " + checkpoint.source(), [&] {
+          return evaluate_checkpoint(o_, checkpoint, *dataset_, tell_busy_);
+        });
     if (log_ && known == nullptr) log_->write(step, checkpoint.checksum(), evaluation);
     std::cout << checkpoint.source() << ": step " << step << ", " << weights_group(o_) << " weights, "
               << dataset_name(o_, checkpoint) << " " << o_.subset << ", loss " << evaluation.loss << "\n"

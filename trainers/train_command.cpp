@@ -258,6 +258,7 @@ void show_start(const TrainOptions& o, const TrainSetup& setup, const StartedRun
                 const ProcessGroup& processes, ProgressDisplay& display) {
   const Layout& layout = setup.trainer->net().layout();
   const DeviceChoice& devices = setup.devices;
+  display.message(setup.data_summary);
   display.message("training " + o.net + " on " + o.dataset + ": " + std::to_string(layout.num_elements()) +
                   " parameters, " + std::to_string(o.num_nodes) + (o.num_nodes == 1 ? " worker of " : " workers of ") +
                   std::to_string(o.batch_size / o.num_nodes) + " examples, codec " + o.codec_name() + ", " +

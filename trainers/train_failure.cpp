@@ -33,7 +33,7 @@ void rethrow_with_advice(const Folder& train_dir) {
     TERNGRAD_THROW(Error, error.what(), advice(train_dir),
                    "; the same options stop there again; add --on_nonfinite skip or zero to --resume");
   } catch (const std::bad_alloc&) {
-    TERNGRAD_THROW(Error, "out of memory", advice(train_dir));
+    TERNGRAD_THROW(Error, "out of memory while training", advice(train_dir));
   } catch (const std::exception& error) {
     TERNGRAD_THROW(Error, error.what(), advice(train_dir));
   }

@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <cstdint>
-#include <filesystem>
 #include <iterator>
 #include <span>
 #include <string>
@@ -15,8 +14,11 @@
 #include "compress/observed_communicator.h"
 #include "compress/vendor_all_reduce.h"
 #include "datasets/constant_images.h"
+#include "datasets/input_file.h"
+#include "datasets/pipeline.h"
 #include "kernels/errors.h"
 #include "nets/net.h"
+#include "nets/net_plan.h"
 #include "nets/offloaded_net.h"
 #include "trainers/async_options.h"
 #include "trainers/async_setup.h"
@@ -25,6 +27,8 @@
 #include "trainers/floating_epochs.h"
 #include "trainers/gradient_transform.h"
 #include "trainers/host_trainer.h"
+#include "trainers/memory_estimate.h"
+#include "trainers/out_of_memory.h"
 #include "trainers/run_identity.h"
 
 namespace terngrad {
@@ -35,6 +39,19 @@ int threads_per_worker(const TrainOptions& o) {
   return o.num_nodes == 1 ? num_threads(o) : 1;
 }
 
+bool is_data_folder(const std::string& data_dir) {
+  try {
+    return is_folder(data_dir);
+  } catch (const DataError& error) {
+    TERNGRAD_THROW(UsageError, "--data_dir: ", error.what());
+  }
+}
+
+/// The data set as the user names it, for messages.
+std::string data_name(const TrainOptions& o) {
+  return o.dataset + (o.data_dir.empty() ? "" : " in '" + o.data_dir + "'");
+}
+
 std::shared_ptr<Dataset> open_dataset(const TrainOptions& o, Subset subset) {
   if (o.benchmark_mode) {
     try {
@@ -43,7 +60,7 @@ std::shared_ptr<Dataset> open_dataset(const TrainOptions& o, Subset subset) {
       TERNGRAD_THROW(UsageError, "--benchmark_mode: ", error.what());
     }
   }
-  if (!o.data_dir.empty() && !std::filesystem::is_directory(o.data_dir)) {
+  if (!o.data_dir.empty() && !is_data_folder(o.data_dir)) {
     TERNGRAD_THROW(UsageError, "--data_dir ", o.data_dir, ": there is no such folder");
   }
   DatasetOptions options;
@@ -52,7 +69,7 @@ std::shared_ptr<Dataset> open_dataset(const TrainOptions& o, Subset subset) {
   options.image_size = o.image_size;
   options.num_threads = num_threads(o);
   try {
-    return make_dataset(o.dataset, options);
+    return say_when_out_of_memory("opening data set " + data_name(o), [&] { return make_dataset(o.dataset, options); });
   } catch (const InvalidArgument& error) {
     throw UsageError(error.what());
   }
@@ -61,6 +78,45 @@ std::shared_ptr<Dataset> open_dataset(const TrainOptions& o, Subset subset) {
 std::string shape_text(const Dataset& dataset) {
   return fmt::format("images of {}x{}x{} in {} classes", dataset.height(), dataset.width(), dataset.channels(),
                      dataset.num_classes());
+}
+
+NetSpec spec_of(const TrainOptions& o) {
+  return net_spec(o.net, {.dropout_keep_prob = static_cast<float>(o.dropout_keep_prob)});
+}
+
+/// Buffers as long as the parameters that an optimizer has for its slots.
+int num_slots(const std::string& optimizer) {
+  if (optimizer == "gd") return 0;
+  return optimizer == "momentum" ? 1 : 2;
+}
+
+/// What this rank needs of host memory, where gradients are exchanged there.
+/// @param num_local_workers  that this rank computes gradients of
+/// @param is_cpu             whether their nets are in host memory too
+MemoryUse memory_use(const TrainOptions& o, int num_local_workers, bool is_cpu) {
+  MemoryUse use{.num_workers = num_local_workers, .examples_per_worker = o.batch_size / o.num_nodes};
+  // A worker of --strategy async has parameters of its own.
+  use.buffers_per_worker = is_async(o) ? 2 : 1;
+  // Parameters, their averages, the mean gradient. Servers that update parameters divide the slots.
+  use.shared_buffers = 3 + (o.pulls_parameters() ? 0 : num_slots(o.optimizer));
+  if (is_cpu) {
+    const bool one_by_one = threads_per_worker(o) > 1 && !is_async(o);
+    const int at_once = is_async(o) ? num_local_workers : std::min(num_threads(o), num_local_workers);
+    use.slices_at_once = one_by_one ? std::min(1, num_local_workers) : at_once;
+  }
+  use.batches_at_once = PipelineOptions{}.prefetch_batches + 1;
+  use.data = data_name(o);
+  return use;
+}
+
+/// @throws UsageError as require_memory
+void check_memory(const TrainOptions& o, const Dataset& dataset, const MemoryUse& use) {
+  try {
+    const ImageShape shape{dataset.height(), dataset.width(), dataset.channels()};
+    require_memory(estimate_memory(plan_net(spec_of(o), shape, dataset.num_classes()), use), memory_limit());
+  } catch (const InvalidArgument& error) {
+    throw UsageError(error.what());
+  }
 }
 
 /// A net in host memory.
@@ -78,7 +134,7 @@ std::unique_ptr<Net> open_net(const TrainOptions& o, const Dataset& dataset, con
   options.seed = o.seed;
   const ImageShape shape{dataset.height(), dataset.width(), dataset.channels()};
   try {
-    const NetSpec spec = net_spec(o.net, {.dropout_keep_prob = static_cast<float>(o.dropout_keep_prob)});
+    const NetSpec spec = spec_of(o);
     if (devices.is_cpu()) return make_net(spec, shape, dataset.num_classes(), options);
     auto net = std::make_unique<OffloadedNet>(spec, shape, dataset.num_classes(), options, devices.math, devices.gpus);
     std::ranges::copy(net->notes(), std::back_inserter(notes));
@@ -314,43 +370,23 @@ void add_note_on_scalers(const TrainOptions& o, TrainSetup& setup) {
   if (!note.empty()) setup.notes.push_back(std::move(note));
 }
 
+/// memory_use of --strategy async: alone, a process has all workers; else the first one only serves.
+MemoryUse async_memory_use(const TrainOptions& o, const TrainPlace& place) {
+  if (place.mailbox == nullptr) return memory_use(o, o.num_nodes, place.devices.is_cpu());
+  const bool serves = place.mailbox->rank() == 0;
+  const int num_workers = serves ? 0 : o.num_nodes / (place.communicator->size() - 1);
+  MemoryUse use = memory_use(o, num_workers, place.devices.is_cpu());
+  if (!serves) use.shared_buffers = 0;
+  return use;
+}
+
 /// --exchange_timeout, which is for several processes or GPUs.
 double gpu_timeout(const TrainOptions& o, const TrainPlace& place) {
   return place.communicator->size() > 1 || place.devices.gpus.size() > 1 ? o.exchange_timeout : 0;
 }
 
-}  // namespace
-
-std::shared_ptr<const Dataset> open_training_set(const TrainOptions& o) { return open_dataset(o, Subset::kTrain); }
-
-int num_threads(const TrainOptions& o) { return o.threads == 0 ? num_hardware_threads() : o.threads; }
-
-void check_test_set(const TrainOptions& o, const Dataset& training_set, const Dataset& test_set) {
-  const std::string training = shape_text(training_set);
-  const std::string test = shape_text(test_set);
-  if (training == test) return;
-  TERNGRAD_THROW(DataError, "data set ", o.dataset, o.data_dir.empty() ? "" : " in '" + o.data_dir + "'",
-                 ": the training set has ", training, ", the test set ", test, "; both must have the same");
-}
-
-TrainPlace make_train_place(const TrainOptions& o, std::shared_ptr<Communicator> communicator, std::uint64_t run_id) {
-  TrainPlace place{
-      .communicator = std::move(communicator), .run_id = run_id, .devices = devices_of(o), .gpu_communicators = {}};
-  if (place.devices.is_cpu() || o.exchanges_on_host()) return place;
-  place.gpu_communicators = connect_gpus(place.devices, *place.communicator, gpu_timeout(o, place));
-  return place;
-}
-
-TrainSetup make_train_setup(const TrainOptions& o) {
-  return make_train_setup(o, make_train_place(o, make_self_communicator(), 0));
-}
-
-TrainSetup make_train_setup(const TrainOptions& o, const TrainPlace& place) {
-  TrainSetup setup;
-  setup.devices = place.devices;
-  const TrainingData data = place.data.dataset != nullptr ? place.data : whole_data(open_training_set(o));
-  if (!o.benchmark_mode) setup.test_set = open_dataset(o, Subset::kTest);
-  if (setup.test_set != nullptr) check_test_set(o, *data.dataset, *setup.test_set);
+/// Makes all of `setup` that comes after the data.
+void make_trainer(const TrainOptions& o, const TrainPlace& place, const TrainingData& data, TrainSetup& setup) {
   const Schedule schedule = open_schedule(o, data.num_examples);
   TrainerOptions options;
   options.batch_size = o.batch_size;
@@ -374,13 +410,14 @@ TrainSetup make_train_setup(const TrainOptions& o, const TrainPlace& place) {
   options.overlap = overlaps(o, place.communicator->size() * ranks_per_process);
   std::uint64_t plan_fingerprint = 0;
   if (is_async(o)) {
+    check_memory(o, *data.dataset, async_memory_use(o, place));
     plan_fingerprint = make_async(o, place, data.dataset, schedule, options, setup);
     setup.state = checkpoint_state(o, setup.devices, data, plan_fingerprint);
-    add_note_on_scalers(o, setup);
-    return setup;
+    return;
   }
   const WorkerGroup workers = make_worker_group(o.num_nodes, place.communicator, o.num_servers);
   if (is_on_host) {
+    check_memory(o, *data.dataset, memory_use(o, workers.num_local_workers, setup.devices.is_cpu()));
     setup.trainer = make_host_trainer(o, data, workers, place, schedule, options, setup, plan_fingerprint);
   } else {
     try {
@@ -394,6 +431,44 @@ TrainSetup make_train_setup(const TrainOptions& o, const TrainPlace& place) {
     }
   }
   setup.state = checkpoint_state(o, setup.devices, data, plan_fingerprint);
+}
+
+}  // namespace
+
+std::shared_ptr<const Dataset> open_training_set(const TrainOptions& o) { return open_dataset(o, Subset::kTrain); }
+
+int num_threads(const TrainOptions& o) { return o.threads == 0 ? num_hardware_threads() : o.threads; }
+
+void check_test_set(const TrainOptions& o, const Dataset& training_set, const Dataset& test_set) {
+  const std::string training = shape_text(training_set);
+  const std::string test = shape_text(test_set);
+  if (training == test) return;
+  TERNGRAD_THROW(DataError, "data set ", data_name(o), ": the training set has ", training, ", the test set ", test,
+                 "; both must have the same");
+}
+
+TrainPlace make_train_place(const TrainOptions& o, std::shared_ptr<Communicator> communicator, std::uint64_t run_id) {
+  TrainPlace place{
+      .communicator = std::move(communicator), .run_id = run_id, .devices = devices_of(o), .gpu_communicators = {}};
+  if (place.devices.is_cpu() || o.exchanges_on_host()) return place;
+  place.gpu_communicators = connect_gpus(place.devices, *place.communicator, gpu_timeout(o, place));
+  return place;
+}
+
+TrainSetup make_train_setup(const TrainOptions& o) {
+  return make_train_setup(o, make_train_place(o, make_self_communicator(), 0));
+}
+
+TrainSetup make_train_setup(const TrainOptions& o, const TrainPlace& place) {
+  TrainSetup setup;
+  setup.devices = place.devices;
+  const TrainingData data = place.data.dataset != nullptr ? place.data : whole_data(open_training_set(o));
+  if (!o.benchmark_mode) setup.test_set = open_dataset(o, Subset::kTest);
+  if (setup.test_set != nullptr) check_test_set(o, *data.dataset, *setup.test_set);
+  setup.data_summary = data_summary(data, setup.test_set.get());
+  say_when_out_of_memory(
+      fmt::format("setting up {} of {} workers of {} examples", o.net, o.num_nodes, o.batch_size / o.num_nodes),
+      [&] { make_trainer(o, place, data, setup); });
   add_note_on_scalers(o, setup);
   return setup;
 }

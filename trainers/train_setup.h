@@ -30,7 +30,8 @@ struct TrainSetup {
   std::unique_ptr<AsyncRank> async_rank;    // of --strategy async, on ranks with workers
   std::shared_ptr<const Dataset> test_set;  // nullptr in benchmark mode
   DeviceChoice devices;                     // where it computes
-  std::vector<std::string> notes;           // for people: what was found out about them
+  std::string data_summary;                 // for people: see data_summary
+  std::vector<std::string> notes;           // for people: what was found out about the devices
   std::function<std::string()> conclusion;  // for people, when the run has ended; may be empty
   CheckpointState state;                    // of step 0: what a checkpoint must agree in to be gone on from
 };
@@ -67,8 +68,9 @@ int num_threads(const TrainOptions& o);
 void check_test_set(const TrainOptions& o, const Dataset& training_set, const Dataset& test_set);
 
 /// Opens the data, and makes net, exchange, optimizer and trainer. Waits for no other rank.
-/// @throws UsageError for options that these parts refuse, DataError for missing or damaged files, and
-/// for a test set whose images or classes are not those of the training set
+/// @throws UsageError for options that these parts refuse, and for a run in host memory that needs more of it than
+/// there is (require_memory); DataError for missing or damaged files, and for a test set whose images or classes are
+/// not those of the training set; Error that says what there was no memory for
 TrainSetup make_train_setup(const TrainOptions& o, const TrainPlace& place);
 /// The same for a run of this process alone.
 TrainSetup make_train_setup(const TrainOptions& o);

@@ -118,6 +118,15 @@ TrainingData join_shares(const TrainingData& own, Communicator& communicator, in
   return data;
 }
 
+std::string data_summary(const TrainingData& data, const Dataset* test_set) {
+  const Dataset& set = *data.dataset;
+  const std::string shares =
+      data.is_share ? fmt::format(" in shares ({} in this process's)", set.num_examples()) : std::string();
+  const std::string test = test_set != nullptr ? fmt::format(" and {} test", test_set->num_examples()) : std::string();
+  return fmt::format("data {}: {} x {} x {}, {} classes, {} training{}{} examples", set.name(), set.height(),
+                     set.width(), set.channels(), set.num_classes(), data.num_examples, shares, test);
+}
+
 std::string share_folder(const std::string& data_dir, int rank, int num_processes) {
   const int share = rank < num_processes ? rank : 0;
   return (std::filesystem::path(data_dir) / fmt::format("worker_{}_of_{}", share, num_processes)).string();

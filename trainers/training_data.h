@@ -27,6 +27,10 @@ TrainingData whole_data(std::shared_ptr<const Dataset> dataset);
 /// classes, or what the classes are called
 TrainingData join_shares(const TrainingData& own, Communicator& communicator, int num_servers);
 
+/// One line for the user: name, shape, classes, numbers of examples; of a share also those of this process.
+/// @param test_set  nullptr for none
+std::string data_summary(const TrainingData& data, const Dataset* test_set);
+
 /// Folder of a process's share below `data_dir`, as scripts/split_dataset.sh names it: worker_R_of_P.
 /// @param num_processes  that have workers; ranks beyond them get the first one's
 std::string share_folder(const std::string& data_dir, int rank, int num_processes);

@@ -81,6 +81,31 @@ TEST_F(EvalCommand, LastLineIsTheResult) {
                                         "top-1 = [01]\\.[0-9]{4} top-5 = [01]\\.[0-9]{4} \\[20 examples\\]\n"));
 }
 
+TEST_F(EvalCommand, DataIsTheRunsWhereNotGiven) {
+  const CommandOutcome given = eval(data() + std::vector<std::string>{"--checkpoint_dir", run().string()});
+  EXPECT_EQ(eval({"--threads", "1", "--checkpoint_dir", run().string()}).out, given.out);
+  const std::string file = checkpoint_path(run(), 3).string();
+  EXPECT_EQ(eval({"--threads", "1", "--checkpoint", file}).out, given.out);
+  // Away from its run, a checkpoint does not say it.
+  const TemporaryDirectory folder;
+  fs::copy_file(file, folder / "checkpoint-3.safetensors");
+  const auto refusal = [&] {
+    const CommandOutcome outcome =
+        eval({"--threads", "1", "--checkpoint", (folder / "checkpoint-3.safetensors").string()});
+    EXPECT_EQ(outcome.exit_code, kExitUsage);
+    return outcome.err;
+  };
+  EXPECT_THAT(refusal(), HasSubstr("--data_dir: must name the folder with the files of data set mnist\n"));
+  const auto write_config = [&](const std::string& data_dir, bool shares) {
+    const nlohmann::json options = {{"dataset", "mnist"}, {"data_dir", data_dir}, {"data_shares", shares}};
+    folder.write("config.json", nlohmann::json{{"options", options}}.dump());
+  };
+  write_config("/nowhere", false);
+  EXPECT_THAT(refusal(), HasSubstr("; the run's, '/nowhere', is not a folder here"));
+  write_config(mnist_->path().string(), true);
+  EXPECT_THAT(refusal(), HasSubstr("shares of it below '" + mnist_->path().string() + "'"));
+}
+
 TEST_F(EvalCommand, EvaluatesTheCheckpointWeightsAndSubsetAskedFor) {
   const std::string file = checkpoint_path(run(), 2).string();
   const CommandOutcome outcome =
@@ -99,7 +124,7 @@ TEST_F(EvalCommand, WrongUsageExits2InOneLine) {
   const Case cases[] = {
       {{}, {"--checkpoint_dir", "--checkpoint"}},
       {{"--checkpoint_dir", dir, "--checkpoint", "x"}, {"--checkpoint_dir", "--checkpoint"}},
-      {{"--checkpoint_dir", dir}, {"--data_dir", "mnist"}},
+      {{"--checkpoint_dir", dir, "--dataset", "npy"}, {"--data_dir", "npy"}},
       {{"--checkpoint_dir", dir, "--data_dir", "d", "--dataset", "synthetic"}, {"--data_dir", "synthetic"}},
       {{"--checkpoint_dir", dir, "--dataset", "imagenet"}, {"--dataset", "imagenet", "synthetic", "mnist"}},
       {{"--checkpoint_dir", dir, "--dataset_name", "imagenet"}, {"imagenet", "synthetic", "mnist"}},

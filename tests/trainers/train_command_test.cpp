@@ -72,6 +72,27 @@ TEST(TrainCommand, RuleForNoTensorIsRefused) {
   EXPECT_FALSE(fs::exists(folder / "run"));
 }
 
+TEST(TrainCommand, FirstLineSaysWhatTheDataAre) {
+  const SmallMnist mnist;
+  const TemporaryDirectory folder;
+  const CommandOutcome outcome = train(mnist.options(folder / "run") + std::vector<std::string>{"--max_steps", "1"});
+  EXPECT_THAT(
+      outcome.err,
+      StartsWith("data mnist: 16 x 16 x 1, 10 classes, 48 training and 20 test examples\ntraining lenet on mnist: "));
+}
+
+TEST(TrainCommand, RunsThatNeedMoreMemoryThanThereIsAreRefused) {
+  const SmallMnist mnist;
+  const TemporaryDirectory folder;
+  expect_usage_error(
+      testing::run_command(
+          "terngrad_train", run_train,
+          {"--dataset", "mnist", "--data_dir", mnist.path().string(), "--train_dir", (folder / "run").string(),
+           "--image_size", "512", "--num_nodes", "8192", "--batch_size", "8192", "--threads", "1", "--device", "cpu"}),
+      {"this run needs at least ", "GB for the gradients of 8192 workers", "data set mnist in '", "lower --num_nodes"});
+  EXPECT_FALSE(fs::exists(folder / "run"));
+}
+
 TEST(TrainCommand, BadDataFilesExit1NamingTheFile) {
   struct Damage {
     const char* file;

@@ -49,6 +49,19 @@ TEST(TrainingData, WholeIsTheDataSet) {
   EXPECT_EQ(data.fingerprint, data_fingerprint(*digits));
 }
 
+TEST(TrainingData, SummaryHasShapeClassesAndNumbers) {
+  const std::shared_ptr<const Dataset> digits = small_digits(20, 12);
+  const std::shared_ptr<const Dataset> test = small_digits(5, 12);
+  TrainingData data = whole_data(digits);
+  EXPECT_EQ(data_summary(data, test.get()),
+            "data " + digits->name() + ": 12 x 12 x 1, 10 classes, 20 training and 5 test examples");
+  EXPECT_THAT(data_summary(data, nullptr), ::testing::EndsWith("10 classes, 20 training examples"));
+  data.is_share = true;
+  data.num_examples = 71;
+  EXPECT_THAT(data_summary(data, test.get()),
+              ::testing::EndsWith("71 training in shares (20 in this process's) and 5 test examples"));
+}
+
 TEST(TrainingData, SharesAddUpAndHaveOneFingerprint) {
   const std::shared_ptr<const Dataset> few = small_digits(20, 12);
   const std::shared_ptr<const Dataset> more = small_digits(31, 12);
