@@ -58,7 +58,8 @@ std::string to_text(const ExchangeReportHeader& header, const std::vector<Exchan
         out, "link: {:.1f} us and {} Mbit/s for each process\n", 1e6 * header.link->latency_seconds,
         std::isfinite(header.link->bytes_per_second) ? rate_text(8 * header.link->bytes_per_second) : "unlimited");
   }
-  fmt::format_to(out, "medians of {}, the slowest process's; ms, MB of a process\n", header.repetitions);
+  fmt::format_to(out, "medians of {}, the slowest process's; ms; MB over a process's link in each direction\n",
+                 header.repetitions);
   fmt::format_to(out, "{:<10} {:<15} {:>9} {:>9} {:>9} {:>9} {:>9} {:>9} {:>9} {:>9}\n", "codec", "exchange", "measure",
                  "encode", "wire", "decode", "total", "sent", "received", "Mbit/s");
   for (const ExchangeResult& result : results) {

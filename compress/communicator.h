@@ -37,6 +37,11 @@ class Parcels {
   void reserve(std::size_t words);
 };
 
+/// What a message of so many bytes takes among others on its way: up to the next multiple of 8.
+constexpr std::int64_t parcel_bytes(std::uint64_t message_bytes) {
+  return static_cast<std::int64_t>((message_bytes + 7) / 8 * 8);
+}
+
 /// Floating-point numbers of a type, to be worked on in place.
 struct FloatSpan {
   void* values = nullptr;  // [count], aligned to their size

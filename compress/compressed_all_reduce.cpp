@@ -6,6 +6,7 @@
 #include <cstring>
 
 #include "compress/codec_shares.h"
+#include "compress/exchange_bytes.h"
 #include "compress/mean_limit.h"
 #include "kernels/bfloat16.h"
 #include "kernels/errors.h"
@@ -82,14 +83,6 @@ std::vector<std::vector<Slice>> cut_shares(const CompressedAllReduceOptions& opt
   return options.update != nullptr ? shares(layout, count) : shares_by_codec(layout, plan, count);
 }
 
-std::vector<Slice> select(const Layout& layout, const CodecPlan& plan, bool summable) {
-  std::vector<Slice> slices;
-  for (const Slice& slice : whole_segments(layout)) {
-    if (plan.codec_of(slice.segment).traits().summable == summable) slices.push_back(slice);
-  }
-  return slices;
-}
-
 }  // namespace
 
 CompressedAllReduce::CompressedAllReduce(const Layout& layout, const WorkerGroup& workers,
@@ -102,6 +95,7 @@ CompressedAllReduce::CompressedAllReduce(const Layout& layout, CodecPlan plan, W
     : layout_(layout),
       workers_(std::move(workers)),
       options_(options),
+      nodes_(workers_, options.owners),
       plan_(std::move(plan)),
       stream_(Device::cpu(), options.num_threads),
       algorithm_(algorithm_for(options, layout_, plan_, workers_)),
@@ -109,8 +103,8 @@ CompressedAllReduce::CompressedAllReduce(const Layout& layout, CodecPlan plan, W
       context_{options.run_id, exchange_fingerprint(layout_, plan_, workers_, options, algorithm_), 0},
       whole_{{whole_segments(layout_)}, PayloadForm::kNatural},
       shares_{cut_shares(options, layout_, plan_, workers_), PayloadForm::kNatural},
-      lanes_{{select(layout_, plan_, true)}, PayloadForm::kLanes},
-      rest_{{select(layout_, plan_, false)}, PayloadForm::kNatural},
+      lanes_{{select_summable(layout_, plan_, true)}, PayloadForm::kLanes},
+      rest_{{select_summable(layout_, plan_, false)}, PayloadForm::kNatural},
       whole_return_(layout_, plan_, whole_.slices, {options.return_codec, workers_.num_workers, options.seed}),
       share_return_(layout_, plan_, shares_.slices, {options.return_codec, workers_.num_workers, options.seed}),
       gradient_messages_(layout_, plan_, ranks_of(workers_), workers_.communicator->rank()),
@@ -158,6 +152,7 @@ ExchangeReport CompressedAllReduce::exchange_part(std::span<const TensorTable> g
   context_.step = step;
   for (auto& messages : sent_) messages.clear();
   ExchangeReport report;
+  nodes_.count_nodes(report);
   PartTimer timer;
   for_each_worker([&](std::size_t local, Stream& stream) {
     encoders_[local]->measure(gradients[local], options_.seed, step, stream);
@@ -192,18 +187,18 @@ ExchangeReport CompressedAllReduce::exchange_part(std::span<const TensorTable> g
 
 void CompressedAllReduce::share_scalers(ExchangeReport& report, NonfiniteTensors& found) {
   outgoing_.clear();
-  std::int64_t own = 0;
+  std::vector<std::int64_t> own;
   for (std::size_t local = 0; local < encoders_.size(); ++local) {
     if (writers_[local].empty()) writers_[local].resize(1);
     const auto message = encoders_[local]->scalers_message(context_, writers_[local][0]);
-    report.scalers.sent += sent_bytes(message);
-    own += static_cast<std::int64_t>(message.size());
+    own.push_back(parcel_bytes(message.size()));
     outgoing_.append(message);
   }
   workers_.communicator->all_gather(outgoing_, incoming_);
   std::int64_t total = 0;
-  for (std::size_t i = 0; i < incoming_.count(); ++i) total += static_cast<std::int64_t>(incoming_.parcel(i).size());
-  report.scalers.received += total * workers_.num_local_workers - own;
+  for (std::size_t i = 0; i < incoming_.count(); ++i) total += parcel_bytes(incoming_.parcel(i).size());
+  nodes_.add_gathered(
+      report, &ExchangeBytes::scalers, [&](int local) { return own[static_cast<std::size_t>(local)]; }, total);
   if (static_cast<int>(incoming_.count()) != workers_.num_workers) {
     TERNGRAD_THROW(CommunicationError, "[exchange] scalers of ", incoming_.count(), " workers came, expected ",
                    workers_.num_workers);
@@ -342,17 +337,15 @@ void CompressedAllReduce::check_mean(const TensorTable& mean, NonfiniteTensors& 
 void CompressedAllReduce::gather_part(const Parts& parts, const TensorTable& mean, ExchangeReport& report) {
   PartTimer timer;
   outgoing_.clear();
-  std::int64_t own = 0;
-  for (const auto& messages : sent_) {
-    own += static_cast<std::int64_t>(messages[0].size());
-    report.gradient.sent += sent_bytes(messages[0]);
-  }
   append_part(0, parts.slices[0], outgoing_);
   workers_.communicator->all_gather(outgoing_, incoming_);
   gradient_messages_.read(incoming_, parts.slices, context_, stream_);
   std::int64_t total = 0;
-  for (int worker = 0; worker < workers_.num_workers; ++worker) total += gradient_messages_.bytes_of(worker, 0);
-  report.gradient.received += total * workers_.num_local_workers - own;
+  for (int worker = 0; worker < workers_.num_workers; ++worker) {
+    total += parcel_bytes(static_cast<std::uint64_t>(gradient_messages_.bytes_of(worker, 0)));
+  }
+  const auto own = [&](int local) { return parcel_bytes(sent_[static_cast<std::size_t>(local)][0].size()); };
+  nodes_.add_gathered(report, &ExchangeBytes::gradient, own, total);
   timer.next(report.wire_seconds);
   aggregate_part(0, parts.slices[0], mean);
   timer.next(report.decode_seconds);
@@ -383,18 +376,18 @@ void CompressedAllReduce::scatter_reduce(std::span<const TensorTable> gradients,
     if (options_.return_codec == ReturnCodec::kTernary) share_return_.measure(share, mean, greatest_, stream_);
   }
   timer.next(report.decode_seconds);
-  if (options_.return_codec == ReturnCodec::kTernary) workers_.communicator->all_reduce_max(greatest_);
+  if (options_.return_codec == ReturnCodec::kTernary) {
+    workers_.communicator->all_reduce_max(greatest_);
+    nodes_.add_all_reduce(report, &ExchangeBytes::mean, static_cast<std::int64_t>(4 * greatest_.size()));
+  }
   timer.next(report.wire_seconds);
-  const bool goes_on = options_.update == nullptr || update_shares(own, mean, found);
+  const bool goes_on = options_.update == nullptr || update_shares(own, mean, report, found);
   timer.next(report.decode_seconds);
   if (goes_on) return_shares(own, mean, report);
 }
 
 void CompressedAllReduce::scatter(const ShareRange& own, ExchangeReport& report) {
-  // A worker keeps what it owns; a server is not one of them.
   Communicator& communicator = *workers_.communicator;
-  const bool workers_own = options_.owners == ShareOwners::kWorkers;
-  const auto first_local = static_cast<std::size_t>(workers_.first_local_worker);
   for (int rank = 0; rank < communicator.size(); ++rank) {
     Parcels& parcels = outgoing_of_rank_[static_cast<std::size_t>(rank)];
     parcels.clear();
@@ -402,8 +395,8 @@ void CompressedAllReduce::scatter(const ShareRange& own, ExchangeReport& report)
     for (std::size_t share = theirs.first; share < theirs.end(); ++share) {
       append_part(share, shares_.slices[share], parcels);
       for (std::size_t local = 0; local < sent_.size(); ++local) {
-        const bool is_kept = workers_own && share == first_local + local;
-        if (!is_kept) report.gradient.sent += static_cast<std::int64_t>(sent_[local][share].size());
+        const int worker = workers_.first_local_worker + static_cast<int>(local);
+        if (!nodes_.keeps(worker, share)) report.gradient.sent += parcel_bytes(sent_[local][share].size());
       }
     }
   }
@@ -411,13 +404,15 @@ void CompressedAllReduce::scatter(const ShareRange& own, ExchangeReport& report)
   gradient_messages_.read(incoming_, {shares_.slices.data() + own.first, own.count}, context_, stream_);
   for (int worker = 0; worker < workers_.num_workers; ++worker) {
     for (std::size_t share = own.first; share < own.end(); ++share) {
-      const bool is_kept = workers_own && share == static_cast<std::size_t>(worker);
-      if (!is_kept) report.gradient.received += gradient_messages_.bytes_of(worker, share - own.first);
+      if (nodes_.keeps(worker, share)) continue;
+      const std::int64_t bytes = gradient_messages_.bytes_of(worker, share - own.first);
+      nodes_.of_owner(report, &ExchangeBytes::gradient).received += parcel_bytes(static_cast<std::uint64_t>(bytes));
     }
   }
 }
 
-bool CompressedAllReduce::update_shares(const ShareRange& own, const TensorTable& mean, NonfiniteTensors& found) {
+bool CompressedAllReduce::update_shares(const ShareRange& own, const TensorTable& mean, ExchangeReport& report,
+                                        NonfiniteTensors& found) {
   // Before anything is updated all ranks must agree on what overflowed, of which each owner sees its part.
   std::vector<std::uint32_t> overflowed(static_cast<std::size_t>(layout_.num_segments()));
   for (std::size_t share = own.first; share < own.end(); ++share) {
@@ -427,6 +422,7 @@ bool CompressedAllReduce::update_shares(const ShareRange& own, const TensorTable
     }
   }
   workers_.communicator->all_reduce_max(overflowed);
+  nodes_.add_all_reduce(report, &ExchangeBytes::mean, static_cast<std::int64_t>(4 * overflowed.size()));
   for (int segment = 0; segment < layout_.num_segments(); ++segment) {
     if (overflowed[static_cast<std::size_t>(segment)] != 0) found.add_mean(layout_.segment(segment));
   }
@@ -443,13 +439,10 @@ bool CompressedAllReduce::update_shares(const ShareRange& own, const TensorTable
 
 void CompressedAllReduce::return_shares(const ShareRange& own, const TensorTable& mean, ExchangeReport& report) {
   PartTimer timer;
-  std::int64_t own_bytes = 0;
   outgoing_.clear();
   for (std::size_t share = own.first; share < own.end(); ++share) {
     const auto message =
         share_return_.encode(share, static_cast<int>(share), mean, shared_, greatest_, context_, mean_writer_, stream_);
-    report.mean.sent += sent_bytes(message);
-    own_bytes += static_cast<std::int64_t>(message.size());
     outgoing_.append(message);
   }
   timer.next(report.encode_seconds);
@@ -461,15 +454,13 @@ void CompressedAllReduce::return_shares(const ShareRange& own, const TensorTable
   }
   messages_.resize(num_shares);
   for (std::size_t share = 0; share < num_shares; ++share) {
-    report.mean.received += static_cast<std::int64_t>(incoming_.parcel(share).size()) * workers_.num_local_workers;
+    nodes_.add_share(report, &ExchangeBytes::mean, own, share, parcel_bytes(incoming_.parcel(share).size()));
     read_message(incoming_.parcel(share), MessageKind::kMean, context_, layout_, messages_[share]);
     if (messages_[share].worker != static_cast<int>(share)) {
       TERNGRAD_THROW(CommunicationError, "[exchange] aggregated share ", share, " came from the owner of share ",
                      messages_[share].worker);
     }
   }
-  // What a worker owns it does not receive; servers send to workers, those beside them too.
-  if (options_.owners == ShareOwners::kWorkers) report.mean.received -= own_bytes;
   timer.next(report.wire_seconds);
   for (std::size_t share = 0; share < num_shares; ++share) {
     share_return_.decode(share, messages_[share], mean, stream_);
@@ -496,7 +487,6 @@ void CompressedAllReduce::integer_sum(std::span<const TensorTable> gradients, co
   for (std::size_t w = 0; w < encoders_.size(); ++w) {
     outgoing_.clear();
     outgoing_.append(sent_[w][slot]);
-    report.gradient.sent += sent_bytes(sent_[w][slot]);
     read_message(outgoing_.parcel(0), MessageKind::kGradient, context_, layout_, local[w]);
     std::size_t word = 0;
     for (std::size_t r = 0; r < slices.size(); ++r) {
@@ -515,9 +505,7 @@ void CompressedAllReduce::integer_sum(std::span<const TensorTable> gradients, co
     }
   }
   workers_.communicator->all_reduce_sum(lane_words_);
-  if (workers_.num_workers > 1) {
-    report.mean.received += static_cast<std::int64_t>(lane_words_.size()) * 8 * workers_.num_local_workers;
-  }
+  nodes_.add_all_reduce(report, &ExchangeBytes::gradient, static_cast<std::int64_t>(8 * lane_words_.size()));
   timer.next(report.wire_seconds);
   messages_.resize(1);
   messages_[0] = local[0];  // its slices and shared scalers; the payloads are the sums

@@ -16,6 +16,7 @@
 #include "compress/return_leg.h"
 #include "compress/share_owners.h"
 #include "compress/share_update.h"
+#include "compress/wire_bytes.h"
 #include "compress/wire_format.h"
 #include "compress/worker_encoder.h"
 
@@ -90,7 +91,7 @@ class CompressedAllReduce final : public GradientExchange {
   void return_shares(const ShareRange& own, const TensorTable& mean, ExchangeReport& report);
   /// Lets the update have this rank's shares, unless any rank's are not finite and the step is to be dropped for it.
   /// @returns whether to go on
-  bool update_shares(const ShareRange& own, const TensorTable& mean, NonfiniteTensors& found);
+  bool update_shares(const ShareRange& own, const TensorTable& mean, ExchangeReport& report, NonfiniteTensors& found);
   void integer_sum(std::span<const TensorTable> gradients, const TensorTable& mean, ExchangeReport& report);
   /// Gathers every worker's message of a single part (writer 0) and aggregates it.
   void gather_part(const Parts& parts, const TensorTable& mean, ExchangeReport& report);
@@ -106,11 +107,6 @@ class CompressedAllReduce final : public GradientExchange {
   void check_mean(const TensorTable& mean, NonfiniteTensors& found);
   /// Whether what is not finite drops the step, by an exception or in silence.
   bool drops_nonfinite() const { return options_.on_nonfinite != OnNonfinite::kZero; }
-  /// Bytes of a message that a worker sends to the others: none where there are no others.
-  std::int64_t sent_bytes(std::span<const std::uint8_t> message) const {
-    const bool has_receivers = workers_.num_workers > 1 || options_.owners == ShareOwners::kServers;
-    return has_receivers ? static_cast<std::int64_t>(message.size()) : 0;
-  }
   /// Calls body(local worker, stream) for all, side by side where there are more workers than threads.
   template <class Body>
   void for_each_worker(const Body& body);
@@ -118,6 +114,7 @@ class CompressedAllReduce final : public GradientExchange {
   Layout layout_;
   WorkerGroup workers_;
   CompressedAllReduceOptions options_;
+  WireNodes nodes_;
   CodecPlan plan_;
   Stream stream_;
   ExchangeAlgorithm algorithm_;

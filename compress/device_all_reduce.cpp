@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "compress/mean_limit.h"
+#include "compress/wire_bytes.h"
 #include "kernels/copy.h"
 #include "kernels/errors.h"
 
@@ -166,13 +167,14 @@ void DeviceAllReduce::submit(std::span<const TensorTable> gradients, const Tenso
 
 ExchangeReport DeviceAllReduce::bytes() const {
   ExchangeReport result;
-  if (setup_.workers.num_workers == 1 && options_.owners == ShareOwners::kWorkers) return result;
+  const WireNodes nodes(setup_.workers, 0, options_.owners);
+  nodes.count_nodes(result);
   for (const auto& coder : coders_) {
-    const std::int64_t scaler_bytes = coder->num_scalers() * 4 * setup_.workers.num_local_workers;
-    result.scalers.sent += scaler_bytes;
-    result.scalers.received += scaler_bytes * (setup_.workers.num_workers - 1);
+    const std::int64_t bytes = 4 * coder->num_scalers();
+    nodes.add_gathered(
+        result, &ExchangeBytes::scalers, [&](int) { return bytes; }, bytes * setup_.workers.num_workers);
   }
-  result.mean = return_leg_->bytes();
+  return_leg_->add_bytes(result);
   for (const auto& payloads : payloads_) payloads->add_bytes(result);
   return result;
 }

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "compress/wire_bytes.h"
 #include "kernels/copy.h"
 
 namespace terngrad {
@@ -75,18 +76,12 @@ void DeviceMeanShares::gather(DeviceCommunicator& communicator, Stream& stream) 
   if (travels_) communicator.all_gather({&gather_, 1}, stream);
 }
 
-LegBytes DeviceMeanShares::bytes() const {
-  LegBytes bytes;
-  const bool workers_own = owners_ == ShareOwners::kWorkers;
-  if (!travels_ || (workers_own && own_.num_workers == 1)) return bytes;
-  std::int64_t all = 0;
+void DeviceMeanShares::add_bytes(ExchangeBytes& report) const {
+  if (!travels_) return;
+  const WireNodes nodes(own_, 0, owners_);
   for (std::size_t share = 0; share < share_bytes_.size(); ++share) {
-    all += share_bytes_[share];
-    if (own_shares_.has(share)) bytes.sent += share_bytes_[share];
+    nodes.add_share(report, &ExchangeBytes::mean, own_shares_, share, share_bytes_[share]);
   }
-  // What a worker owns it does not receive; servers send to workers, those beside them too.
-  bytes.received = all * own_.num_local_workers - (workers_own ? bytes.sent : 0);
-  return bytes;
 }
 
 }  // namespace terngrad

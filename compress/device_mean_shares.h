@@ -44,8 +44,8 @@ class DeviceMeanShares {
   std::span<const MeanPart> parts() const { return parts_; }
   /// Submits the gathering of all parts, if they travel. Allocates nothing; the host does not wait.
   void gather(DeviceCommunicator& communicator, Stream& stream);
-  /// The bytes of every step, as ExchangeReport counts them.
-  LegBytes bytes() const;
+  /// Adds the bytes of every step, as ExchangeReport counts them.
+  void add_bytes(ExchangeBytes& report) const;
 
  private:
   bool is_own(int share) const { return !travels_ || own_shares_.has(static_cast<std::size_t>(share)); }

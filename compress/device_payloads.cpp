@@ -1,6 +1,7 @@
 #include "compress/device_payloads.h"
 
 #include "compress/codec_shares.h"
+#include "compress/wire_bytes.h"
 #include "kernels/buffer.h"
 #include "kernels/copy.h"
 #include "kernels/slice.h"
@@ -57,10 +58,10 @@ class GatheredPayloads final : public DevicePayloads {
     communicator.all_gather({&gather_, 1}, stream);
   }
 
-  void add_bytes(ExchangeReport& report) const override {
-    if (own_.num_workers == 1) return;
-    report.gradient.sent += row_bytes_ * own_.num_local_workers;
-    report.gradient.received += row_bytes_ * own_.num_local_workers * (own_.num_workers - 1);
+  void add_bytes(ExchangeBytes& report) const override {
+    const WireNodes nodes(own_, 0, ShareOwners::kWorkers);
+    nodes.add_gathered(
+        report, &ExchangeBytes::gradient, [&](int) { return row_bytes_; }, row_bytes_ * own_.num_workers);
   }
 
  private:
@@ -112,13 +113,14 @@ class ScatteredPayloads final : public DevicePayloads {
     if (!is_alone_) communicator.all_to_all(bytes_of(outgoing_), to_, bytes_of(incoming_), from_, stream);
   }
 
-  void add_bytes(ExchangeReport& report) const override {
-    // A worker keeps its own share; a server is not one of them.
-    const int kept = owners_ == ShareOwners::kWorkers ? 1 : 0;
+  void add_bytes(ExchangeBytes& report) const override {
+    // The owner of each share is one of the workers' nodes, which keeps what it has for itself.
+    const WireNodes nodes(own_, 0, owners_);
     for (std::size_t share = 0; share < share_bytes_.size(); ++share) {
       const bool is_own = own_shares_.has(share);
-      report.gradient.sent += share_bytes_[share] * (own_.num_local_workers - (is_own ? kept : 0));
-      if (is_own) report.gradient.received += share_bytes_[share] * (own_.num_workers - kept);
+      report.gradient.sent += share_bytes_[share] * (own_.num_local_workers - (is_own ? 1 : 0));
+      if (!is_own) continue;
+      nodes.of_owner(report, &ExchangeBytes::gradient).received += share_bytes_[share] * nodes.num_peers();
     }
   }
 
@@ -172,10 +174,8 @@ class SummedPayloads final : public DevicePayloads {
     communicator.all_reduce_sum(sums_.span(), stream);
   }
 
-  void add_bytes(ExchangeReport& report) const override {
-    if (own_.num_workers == 1) return;
-    report.gradient.sent += row_bytes_ * own_.num_local_workers;
-    report.mean.received += row_bytes_ * own_.num_local_workers;
+  void add_bytes(ExchangeBytes& report) const override {
+    WireNodes(own_, 0, ShareOwners::kWorkers).add_all_reduce(report, &ExchangeBytes::gradient, row_bytes_);
   }
 
  private:

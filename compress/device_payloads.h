@@ -40,7 +40,7 @@ class DevicePayloads {
   /// Submits what brings payloads from outgoing to incoming places. Allocates nothing; the host does not wait.
   virtual void submit(DeviceCommunicator& communicator, Stream& stream) = 0;
   /// Adds the bytes of every step, as ExchangeReport counts them.
-  virtual void add_bytes(ExchangeReport& report) const = 0;
+  virtual void add_bytes(ExchangeBytes& report) const = 0;
 
  protected:
   /// Payloads of some slices, one after the other.

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "compress/codec_shares.h"
+#include "compress/wire_bytes.h"
 #include "kernels/copy.h"
 #include "kernels/errors.h"
 #include "kernels/scaler.h"
@@ -110,6 +111,17 @@ void DeviceReturnLeg::submit(const TensorTable& mean, const DeviceStep& step, De
   if (times != nullptr) times->means.stop(stream);
   decode(mean, stream);
   if (options_.codec == ReturnCodec::kBfloat16 && !options_.travels) round_all(mean, stream);
+}
+
+void DeviceReturnLeg::add_bytes(ExchangeBytes& report) const {
+  shares_->add_bytes(report);
+  if (!options_.travels) return;
+  const WireNodes nodes(setup_.workers, 0, options_.owners);
+  for (const auto& sums : sums_) {
+    if (sums == nullptr || sums->pieces == nullptr) continue;
+    const auto bytes = static_cast<std::int64_t>(sums->greatest.span().size_bytes());
+    nodes.add_all_reduce(report, &ExchangeBytes::mean, bytes);
+  }
 }
 
 void DeviceReturnLeg::measure(const TensorTable& mean, DeviceCommunicator& communicator, Stream& stream,

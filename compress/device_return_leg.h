@@ -54,8 +54,8 @@ class DeviceReturnLeg {
   /// @param times  null, or what takes the time
   void submit(const TensorTable& mean, const DeviceStep& step, DeviceCommunicator& communicator, Stream& stream,
               Times* times);
-  /// The bytes of every step, as ExchangeReport counts them.
-  LegBytes bytes() const { return shares_->bytes(); }
+  /// Adds the bytes of every step, as ExchangeReport counts them.
+  void add_bytes(ExchangeBytes& report) const;
 
  private:
   /// How a slice of the mean is stored on its way.

@@ -1,7 +1,9 @@
 #include "compress/exchange_algorithm.h"
 
 #include <algorithm>
+#include <cstdint>
 
+#include "compress/exchange_bytes.h"
 #include "kernels/errors.h"
 
 namespace terngrad {
@@ -22,24 +24,31 @@ std::string to_string(ExchangeAlgorithm algorithm) {
 
 ExchangeAlgorithm choose_algorithm(ExchangeAlgorithm asked, ReturnCodec return_codec, const Layout& layout,
                                    const CodecPlan& plan, int num_workers) {
+  const bool any_summable =
+      std::ranges::any_of(plan.groups(), [](const CodecPlan::Group& g) { return g.codec->traits().summable; });
   if (asked == ExchangeAlgorithm::kIntegerSum) {
-    const bool any_summable =
-        std::ranges::any_of(plan.groups(), [](const CodecPlan::Group& g) { return g.codec->traits().summable; });
     TERNGRAD_REQUIRE(any_summable,
                      "[exchange] integer_sum needs a codec whose codes add up as integers for at least one tensor: "
                      "ternary with scaler_sharing max or mean");
   }
   if (asked != ExchangeAlgorithm::kAuto) return asked;
   if (return_codec == ReturnCodec::kSums) return ExchangeAlgorithm::kScatterReduce;
-  double bits = 0;
-  for (int segment = 0; segment < layout.num_segments(); ++segment) {
-    bits +=
-        plan.codec_of(segment).traits().bits_per_element * static_cast<double>(layout.segment(segment).num_elements);
-  }
-  const double n = num_workers;
-  const double gathered = (n - 1) * bits;
-  const double scattered = (n - 1) / n * (bits + 32.0 * static_cast<double>(layout.num_elements()));
-  return gathered <= scattered ? ExchangeAlgorithm::kAllGather : ExchangeAlgorithm::kScatterReduce;
+  if (num_workers == 1) return ExchangeAlgorithm::kAllGather;
+  const auto bytes = [&](ExchangeAlgorithm algorithm) {
+    return busiest_worker_bytes(algorithm, return_codec, layout, plan, num_workers);
+  };
+  // Of equal ones that with the fewest rounds of messages.
+  ExchangeAlgorithm best = ExchangeAlgorithm::kAllGather;
+  std::int64_t least = bytes(best);
+  const auto consider = [&](ExchangeAlgorithm algorithm) {
+    const std::int64_t moved = bytes(algorithm);
+    if (moved >= least) return;
+    best = algorithm;
+    least = moved;
+  };
+  consider(ExchangeAlgorithm::kScatterReduce);
+  if (any_summable) consider(ExchangeAlgorithm::kIntegerSum);
+  return best;
 }
 
 }  // namespace terngrad

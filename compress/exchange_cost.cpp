@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <numeric>
 
+#include "compress/wire_bytes.h"
 #include "kernels/errors.h"
 #include "kernels/worker_tree.h"
 
@@ -90,8 +91,14 @@ WireVolume wire_volume(ExchangeAlgorithm algorithm, const ExchangeWorld& world, 
   if (algorithm == ExchangeAlgorithm::kAllGather) {
     return {.bytes = scalers + gather_bytes(world, sizes.gradient), .rounds = 2};
   }
-  TERNGRAD_REQUIRE(algorithm == ExchangeAlgorithm::kScatterReduce,
-                   "[wire_volume] is known for all_gather and scatter_reduce, not for ", to_string(algorithm));
+  if (algorithm == ExchangeAlgorithm::kIntegerSum) {
+    const double lanes = static_cast<double>(all_reduce_bytes(sizes.lanes, world.num_processes));
+    const double gathered = gather_bytes(world, sizes.gradient);
+    const bool gathers = sizes.gradient.of_worker + sizes.gradient.of_sum > 0;
+    return {.bytes = scalers + gathered + lanes, .rounds = gathers ? 4 : 3};
+  }
+  TERNGRAD_REQUIRE(algorithm == ExchangeAlgorithm::kScatterReduce, "[wire_volume] is that of an algorithm, got ",
+                   to_string(algorithm));
   const auto num_shares = static_cast<std::size_t>(world.num_workers);
   TERNGRAD_REQUIRE(sizes.shares.size() == num_shares && sizes.mean_shares.size() == num_shares,
                    "[wire_volume] needs a share for each of ", num_shares, " workers, got ", sizes.shares.size(),

@@ -17,7 +17,9 @@
 //                                                                                                   of scatter_reduce
 //   mean       (P - 1) sum_{j of p} f_j                   sum_{j not of p} f_j                      of scatter_reduce
 //
-// and V is the sum of B over the rounds: 2 of all_gather, 3 of scatter_reduce. With one worker for each process and
+// and V is the sum of B over the rounds: 2 of all_gather, 3 of scatter_reduce. integer_sum has the rounds of all_gather
+// for tensors whose codes do not add up, and two more for the sum of the lanes, L bytes, of the others: V has
+// all_reduce_bytes(L, P) for them. With one worker for each process and
 // equal shares, V is (N - 1)(S + G), and (N - 1) S + (N - 1) / N (G + F) with F the whole mean; shares are nearly equal
 // (compress/codec_shares.h). The exchange takes
 //
@@ -68,9 +70,10 @@ struct GradientSizes {
 /// Sizes of all messages, counted so.
 struct MessageSizes {
   std::int64_t scalers = 0;                    // S
-  GradientSizes gradient = {};                 // G, H; of no interest to scatter_reduce, as the others to all_gather
-  std::vector<GradientSizes> shares = {};      // g, h [N]
-  std::vector<std::int64_t> mean_shares = {};  // f [N]
+  GradientSizes gradient = {};                 // G, H; of integer_sum those of tensors whose codes do not add up
+  std::vector<GradientSizes> shares = {};      // g, h [N] of scatter_reduce
+  std::vector<std::int64_t> mean_shares = {};  // f [N] of scatter_reduce
+  std::int64_t lanes = 0;                      // L of integer_sum
 };
 
 /// V above, and how many rounds.
@@ -79,7 +82,7 @@ struct WireVolume {
   int rounds = 0;
 };
 
-/// @throws InvalidArgument unless algorithm is all_gather or scatter_reduce, 1 <= num_processes <= num_workers, and
+/// @throws InvalidArgument for kAuto, and unless 1 <= num_processes <= num_workers, and
 /// there are as many shares as workers where they are needed
 WireVolume wire_volume(ExchangeAlgorithm algorithm, const ExchangeWorld& world, const MessageSizes& sizes);
 
@@ -91,6 +94,7 @@ struct ExchangeCost {
   std::string codec = {};
   std::string exchange = to_string(ExchangeAlgorithm::kAllGather);  // an algorithm, or kVendorExchange
   WireVolume wire = {};
+  double moved_bytes = 0;     // over the busiest process's link in its busier direction; V, but for vendor
   double encode_seconds = 0;  // scalers and codes; the return leg's too
   double check_seconds = 0;   // checksums and taking messages apart; a part of ExchangeReport::wire_seconds
   double decode_seconds = 0;  // from messages to the mean

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "compress/codec_shares.h"
+#include "compress/exchange_bytes.h"
 #include "compress/gathered_numbers.h"
 #include "compress/gradient_messages.h"
 #include "compress/probe_samples.h"
@@ -15,6 +16,7 @@
 #include "kernels/buffer.h"
 #include "kernels/errors.h"
 #include "kernels/parallel.h"
+#include "kernels/ternary_pack.h"
 #include "kernels/transform.h"
 
 namespace terngrad {
@@ -38,14 +40,20 @@ std::vector<WorkerRange> ranks_of(const ExchangeWorld& world) {
   return ranks;
 }
 
-/// What a message takes among others on its way (Parcels).
-std::int64_t parcel_bytes(std::uint64_t message_bytes) {
-  return static_cast<std::int64_t>((message_bytes + 7) / 8 * 8);
-}
-
 /// The first of those that have the most workers.
 int busiest_rank(const std::vector<WorkerRange>& ranks) {
   return static_cast<int>(std::ranges::max_element(ranks, {}, &WorkerRange::num_local_workers) - ranks.begin());
+}
+
+/// What messages hold: everything, the shares, or what does not add up, if there is any, and the lanes of what does.
+std::vector<std::vector<Slice>> parts_of(ExchangeAlgorithm algorithm, const Layout& layout, const CodecPlan& plan,
+                                         int num_workers) {
+  if (algorithm == ExchangeAlgorithm::kScatterReduce) return shares_by_codec(layout, plan, num_workers);
+  if (algorithm == ExchangeAlgorithm::kAllGather) return {whole_segments(layout)};
+  std::vector<std::vector<Slice>> parts{select_summable(layout, plan, false), select_summable(layout, plan, true)};
+  TERNGRAD_REQUIRE(!parts[1].empty(), "[probe_exchange] integer_sum needs codes that add up as integers");
+  if (parts[0].empty()) parts.erase(parts.begin());
+  return parts;
 }
 
 /// A process of a run, with messages of all its peers at hand.
@@ -57,6 +65,8 @@ class Process {
   ProbeSamples::Parts step();
 
   bool scatters() const { return exchange_.algorithm == ExchangeAlgorithm::kScatterReduce; }
+  /// Then the last part are lanes, which are added up, and the one before it, if there is any, is gathered.
+  bool sums() const { return exchange_.algorithm == ExchangeAlgorithm::kIntegerSum; }
   /// Of what was checked last.
   MessageSizes sizes();
 
@@ -66,6 +76,7 @@ class Process {
   double decode();
   double encode_mean();
   double check_mean();
+  bool is_lanes(std::size_t part) const { return sums() && part + 1 == parts_.size(); }
   bool is_own(std::size_t part) const { return part >= first_own_part_ && part < first_own_part_ + num_own_parts_; }
   std::span<const std::vector<Slice>> own_parts() const {
     return std::span(parts_).subspan(first_own_part_, num_own_parts_);
@@ -75,7 +86,13 @@ class Process {
   /// Appends what the process of so many workers sends of a part.
   void append_part(GradientMessages& messages, const WorkerRange& workers, std::size_t part, Parcels& out);
   void receive_gradients();
+  /// Reads the lanes of a worker of this process and adds them to `words`, which are none before the first.
+  void read_lanes(int worker, std::vector<std::uint64_t>& words);
+  /// Adds up lanes of this process's workers, and of other processes those that this one sums.
+  void sum_lanes();
   void aggregate(std::size_t part);
+  void aggregate_lanes();
+  void aggregate(const std::vector<Slice>& slices, const std::vector<GradientMessages::Source>& sources);
 
   const Layout& layout_;
   CompressedAllReduceOptions exchange_;
@@ -87,7 +104,7 @@ class Process {
   Stream stream_;
   MessageContext context_{.run_id = 1, .fingerprint = 1, .step = 1};
   TensorTable gradient_;
-  std::vector<std::vector<Slice>> parts_;  // what messages hold: everything, or the shares
+  std::vector<std::vector<Slice>> parts_;  // parts_of
   std::size_t first_own_part_ = 0;         // of these, which this process aggregates
   std::size_t num_own_parts_ = 1;
   ReturnLeg return_leg_;
@@ -98,6 +115,9 @@ class Process {
   Parcels outgoing_;                                 // this process's, part after part
   Parcels incoming_;                                 // all processes', of this one's parts
   std::vector<EncodedSlice> by_slice_;
+  Message lanes_;                          // of the worker that was read last
+  std::vector<std::uint64_t> lane_words_;  // of this process's workers
+  std::vector<std::uint64_t> lane_sums_;   // of all workers
   std::vector<float> shared_;
   std::vector<std::uint32_t> greatest_;
   Buffer<float> mean_values_;
@@ -118,10 +138,10 @@ Process::Process(const Layout& layout, std::span<const float> gradient, const Pr
       stream_(Device::cpu(), options.exchange.num_threads),
       // Tables are of what may be written; encoders read only.
       gradient_(layout, const_cast<float*>(gradient.data())),
-      parts_(scatters() ? shares_by_codec(layout, plan_, world_.num_workers)
-                        : std::vector<std::vector<Slice>>{whole_segments(layout)}),
+      parts_(parts_of(exchange_.algorithm, layout, plan_, world_.num_workers)),
       first_own_part_(scatters() ? static_cast<std::size_t>(local_.first_local_worker) : 0),
-      num_own_parts_(scatters() ? static_cast<std::size_t>(local_.num_local_workers) : 1),
+      num_own_parts_(scatters() ? static_cast<std::size_t>(local_.num_local_workers)
+                                : parts_.size() - (sums() ? 1 : 0)),
       return_leg_(layout, plan_, parts_, {ReturnCodec::kFloat32, world_.num_workers, exchange_.seed}),
       gradient_messages_(layout, plan_, ranks_, rank_),
       shared_(static_cast<std::size_t>(plan_.num_scalers())),
@@ -152,6 +172,7 @@ void Process::receive_gradients() {
     for (std::size_t part = 0; part < parts_.size(); ++part) {
       if (is_own(part)) append_part(messages, range, part, incoming_);
     }
+    for (int worker = range.first_local_worker; sums() && worker < end; ++worker) read_lanes(worker, lane_sums_);
     if (static_cast<int>(rank) == rank_) continue;
     for (int worker = range.first_local_worker; worker < end; ++worker) {
       writers_[static_cast<std::size_t>(worker)] = {};  // a process of a run has none of others
@@ -166,8 +187,9 @@ void Process::encode_parts(int worker, Stream& stream) {
   writers_[w].resize(parts_.size());
   messages_[w].resize(parts_.size());
   for (std::size_t part = 0; part < parts_.size(); ++part) {
-    if (!is_local && !is_own(part)) continue;
-    const WorkerEncoder::GradientPart what{parts_[part], shared_, PayloadForm::kNatural, exchange_.seed};
+    if (!is_local && !is_own(part) && !is_lanes(part)) continue;
+    const PayloadForm form = is_lanes(part) ? PayloadForm::kLanes : PayloadForm::kNatural;
+    const WorkerEncoder::GradientPart what{parts_[part], shared_, form, exchange_.seed};
     messages_[w][part] = encoders_[w].gradient_message(gradient_, what, context_, writers_[w][part], stream);
   }
 }
@@ -212,9 +234,54 @@ double Process::encode() {
 double Process::check() {
   return seconds_of([&] {
     outgoing_.clear();
-    for (std::size_t part = 0; part < parts_.size(); ++part) append_part(gradient_messages_, local_, part, outgoing_);
-    gradient_messages_.read(incoming_, own_parts(), context_, stream_);
+    for (std::size_t part = 0; part < parts_.size(); ++part) {
+      if (!is_lanes(part)) append_part(gradient_messages_, local_, part, outgoing_);
+    }
+    if (num_own_parts_ > 0) gradient_messages_.read(incoming_, own_parts(), context_, stream_);
+    if (sums()) sum_lanes();
   });
+}
+
+void Process::read_lanes(int worker, std::vector<std::uint64_t>& words) {
+  read_message(messages_[static_cast<std::size_t>(worker)].back(), MessageKind::kGradient, context_, layout_, lanes_);
+  std::size_t word = 0;
+  const bool is_first = words.empty();
+  for (const Message::Record& record : lanes_.records) {
+    const EncodedSlice& encoded = record.encoded;
+    plan_.codec_of(encoded.slice.segment).check(encoded);
+    const std::span<const std::uint64_t> lanes(reinterpret_cast<const std::uint64_t*>(encoded.payload.data()),
+                                               encoded.payload.size() / 8);
+    if (is_first) {
+      words.insert(words.end(), lanes.begin(), lanes.end());
+    } else {
+      add_lanes(std::span(words).subspan(word, lanes.size()), lanes);
+    }
+    word += lanes.size();
+  }
+}
+
+void Process::sum_lanes() {
+  lane_words_.clear();
+  const int end = local_.first_local_worker + local_.num_local_workers;
+  for (int worker = local_.first_local_worker; worker < end; ++worker) read_lanes(worker, lane_words_);
+  // An all-reduce by shares: of each other process what this one sums. Which lanes they are makes no difference.
+  const std::size_t own = lane_words_.size() / static_cast<std::size_t>(world_.num_processes);
+  for (int peer = 1; peer < world_.num_processes; ++peer) {
+    add_lanes(std::span(lane_words_).first(own), std::span<const std::uint64_t>(lane_sums_).first(own));
+  }
+}
+
+void Process::aggregate_lanes() {
+  by_slice_.clear();
+  std::vector<GradientMessages::Source> sources;
+  std::size_t word = 0;
+  for (const Message::Record& record : lanes_.records) {
+    EncodedSlice& sum = by_slice_.emplace_back(record.encoded);
+    sum.payload = {reinterpret_cast<const std::uint8_t*>(lane_sums_.data() + word), record.encoded.payload.size()};
+    word += record.encoded.payload.size() / 8;
+    sources.push_back({1, {}});
+  }
+  aggregate(parts_.back(), sources);
 }
 
 void Process::aggregate(std::size_t part) {
@@ -224,6 +291,10 @@ void Process::aggregate(std::size_t part) {
   for (std::size_t r = 0; r < slices.size(); ++r) {
     sources.push_back(gradient_messages_.append_slice(part, r, by_slice_));
   }
+  aggregate(slices, sources);
+}
+
+void Process::aggregate(const std::vector<Slice>& slices, const std::vector<GradientMessages::Source>& sources) {
   for (std::size_t group = 0; group < plan_.groups().size(); ++group) {
     std::vector<AggregateJob> jobs;
     const EncodedSlice* encoded = by_slice_.data();
@@ -238,6 +309,7 @@ void Process::aggregate(std::size_t part) {
 double Process::decode() {
   return seconds_of([&] {
     for (std::size_t part = 0; part < num_own_parts_; ++part) aggregate(part);
+    if (sums()) aggregate_lanes();
     if (scatters()) {
       for (std::size_t part = 0; part < parts_.size(); ++part) {
         return_leg_.decode(part, read_means_[part], mean_, stream_);
@@ -281,8 +353,10 @@ MessageSizes Process::sizes() {
   sizes.scalers = parcel_bytes(encoders_[0].scalers_message(context_, writer).size());
   std::vector<GradientSizes> gradients;
   std::size_t parcel = 0;
-  for (const std::vector<Slice>& slices : parts_) {
-    const GradientMessages::Counts counts = gradient_messages_.counts(slices, rank_);
+  sizes.lanes = static_cast<std::int64_t>(8 * lane_words_.size());
+  for (std::size_t part = 0; part < parts_.size(); ++part) {
+    if (is_lanes(part)) continue;
+    const GradientMessages::Counts counts = gradient_messages_.counts(parts_[part], rank_);
     const auto first_size = [&](int count) {
       const auto size = count == 0 ? std::int64_t{0} : parcel_bytes(outgoing_.sizes()[parcel]);
       parcel += static_cast<std::size_t>(count);
@@ -292,7 +366,7 @@ MessageSizes Process::sizes() {
     gradients.push_back({of_worker, first_size(counts.of_sums)});
   }
   if (!scatters()) {
-    sizes.gradient = gradients[0];
+    if (!gradients.empty()) sizes.gradient = gradients[0];
     return sizes;
   }
   sizes.shares = std::move(gradients);
@@ -329,6 +403,7 @@ ExchangeCost probe(const Layout& layout, std::span<const float> gradient, const 
   cost.check_seconds = check;
   cost.decode_seconds = decode;
   cost.samples = samples.sums();
+  cost.moved_bytes = cost.wire.bytes;
   return cost;
 }
 

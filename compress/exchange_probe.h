@@ -11,7 +11,7 @@ namespace terngrad {
 /// What to measure.
 struct ProbeOptions {
   std::string codec = {};                    // name in the result
-  CompressedAllReduceOptions exchange = {};  // its algorithm is all_gather or scatter_reduce; return codec fp32
+  CompressedAllReduceOptions exchange = {};  // its algorithm is not auto; return codec fp32
   ExchangeWorld world = {};
   int repetitions = 5;  // after one that does not count; what is measured is their median
   /// An exchange that on `link` takes longer than this in each of its first samples is not measured any further

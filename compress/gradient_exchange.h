@@ -1,6 +1,7 @@
 // GradientExchange: local workers' gradients in, one mean gradient out.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <span>
 #include <string>
@@ -9,9 +10,9 @@
 
 namespace terngrad {
 
-/// Bytes of one leg of an exchange, summed over this process's workers. A message that goes to several receivers counts
-/// once as sent and once at each worker that receives it; what a worker keeps for itself counts as neither. A server
-/// receives gradients alone: what else reaches it is no part of the exchange.
+/// Bytes of one leg of an exchange over the links of this process's workers, each counted as a process of its own
+/// (compress/wire_bytes.h): a message that goes to k others counts k times as sent, and once at each that receives it;
+/// what a node keeps for itself counts as neither.
 struct LegBytes {
   std::int64_t sent = 0;
   std::int64_t received = 0;
@@ -23,14 +24,36 @@ struct LegBytes {
   }
 };
 
-/// What one exchange did. Bytes are the sizes of the serialized messages, headers, scalers and padding included;
-/// between GPUs, where there are no messages, those of scalers and of payloads with the padding up to the next one's
-/// place.
-struct ExchangeReport {
-  LegBytes scalers;   // sharing of scalers before encoding
-  LegBytes gradient;  // workers' encoded gradients. Lanes that are added on the way are sent only
-  LegBytes mean;      // the return leg: aggregated shares; the sums of lanes, which are received only; zero where every
-                      // worker aggregates for itself
+/// What some nodes, workers and servers, moved. Sizes are those of the serialized messages as they travel, headers,
+/// scalers and padding included; between GPUs, where there are no messages, those of scalers and of payloads with the
+/// padding up to the next one's place. docs/measuring.md says what each exchange moves.
+struct ExchangeBytes {
+  LegBytes scalers = {};         // sharing of scalers before encoding
+  LegBytes gradient = {};        // workers' encoded gradients; where they are added on the way, the sums' all-reduce
+  LegBytes mean = {};            // the return leg: aggregated shares; zero where every worker aggregates for itself
+  LegBytes servers = {};         // all legs of servers, of their own or beside worker 0
+  std::int64_t num_workers = 0;  // whose bytes are in the first three; 0 where nothing is exchanged
+  std::int64_t num_servers = 0;  // whose bytes are in `servers`
+
+  LegBytes workers() const {
+    return {scalers.sent + gradient.sent + mean.sent, scalers.received + gradient.received + mean.received};
+  }
+  std::int64_t sent_bytes() const { return workers().sent + servers.sent; }
+  std::int64_t received_bytes() const { return workers().received + servers.received; }
+  /// Adds those of other nodes, or of another step.
+  ExchangeBytes& operator+=(const ExchangeBytes& other) {
+    scalers += other.scalers;
+    gradient += other.gradient;
+    mean += other.mean;
+    servers += other.servers;
+    num_workers += other.num_workers;
+    num_servers += other.num_servers;
+    return *this;
+  }
+};
+
+/// What one exchange did: bytes of this process's nodes, and times.
+struct ExchangeReport : ExchangeBytes {
   double measure_seconds = 0;
   double encode_seconds = 0;
   double wire_seconds = 0;  // handing messages over, checksums and taking apart included
@@ -38,13 +61,13 @@ struct ExchangeReport {
   bool skipped = false;   // a gradient or the mean was not finite and the step is to be dropped everywhere
   std::string nonfinite;  // empty, or which tensor of which worker was not finite, or which tensor's mean overflowed
 
-  std::int64_t sent_bytes() const { return scalers.sent + gradient.sent + mean.sent; }
-  std::int64_t received_bytes() const { return scalers.received + gradient.received + mean.received; }
-  /// Adds the bytes and times of another part of the same step.
+  /// Adds the bytes and times of another part of the same step, between the same nodes.
   ExchangeReport& operator+=(const ExchangeReport& part) {
-    scalers += part.scalers;
-    gradient += part.gradient;
-    mean += part.mean;
+    const ExchangeBytes nodes{.num_workers = std::max(num_workers, part.num_workers),
+                              .num_servers = std::max(num_servers, part.num_servers)};
+    ExchangeBytes::operator+=(part);
+    num_workers = nodes.num_workers;
+    num_servers = nodes.num_servers;
     measure_seconds += part.measure_seconds;
     encode_seconds += part.encode_seconds;
     wire_seconds += part.wire_seconds;

@@ -1,5 +1,7 @@
 #include "compress/metered_communicator.h"
 
+#include "compress/wire_bytes.h"
+
 namespace terngrad {
 namespace {
 
@@ -27,7 +29,7 @@ void MeteredCommunicator::all_to_all(std::span<Parcels> outgoing, Parcels& incom
 }
 
 void MeteredCommunicator::count_reduction(std::size_t num_bytes) {
-  const auto bytes = static_cast<std::int64_t>(num_bytes) * 2 * (size() - 1) / size();
+  const std::int64_t bytes = all_reduce_bytes(static_cast<std::int64_t>(num_bytes), size());
   sent_ += bytes;
   received_ += bytes;
 }

@@ -12,8 +12,8 @@ namespace terngrad {
 
 /// Passes everything on to another communicator and counts what crosses between processes: each copy that goes to a
 /// peer or comes from one, parcels with the padding between them. What a rank keeps for itself does not count, nor does
-/// what a transport adds (sizes, headers of packets). Reductions count as those by shares of 1 / size:
-/// 2 (size - 1) / size times the values in each direction.
+/// what a transport adds (sizes, headers of packets). Reductions count as those by shares:
+/// all_reduce_bytes in each direction.
 class MeteredCommunicator final : public Communicator {
  public:
   explicit MeteredCommunicator(std::shared_ptr<Communicator> inner) : inner_(std::move(inner)) {}

@@ -93,6 +93,16 @@ std::int64_t ReturnLeg::max_bytes(const Slice& slice) const {
   return payload_bytes(static_cast<TernaryFormat>(form.format), slice.count, options_.num_workers);
 }
 
+std::int64_t ReturnLeg::max_message_bytes(std::size_t part) const {
+  const Part& p = parts_[part];
+  MessageSize size(p.slices.size());
+  for (std::size_t i = 0; i < p.slices.size(); ++i) {
+    const bool summed = unit(p.slices[i].segment) == AggregateUnit::kSums;
+    size.add(summed ? p.num_scalers[i] : 0, max_bytes(p.slices[i]));
+  }
+  return size.bytes();
+}
+
 void ReturnLeg::measure(std::size_t part, const TensorTable& aggregated, std::span<std::uint32_t> greatest,
                         Stream& stream) {
   Part& p = parts_[part];
@@ -114,7 +124,7 @@ std::span<const std::uint8_t> ReturnLeg::encode(std::size_t part, int worker, co
     bytes += max_bytes(p.slices[i]);
   }
   writer.begin(MessageKind::kMean, context, worker, p.slices.size(),
-               max_message_bytes(p.slices.size(), num_scalers, bytes));
+               terngrad::max_message_bytes(p.slices.size(), num_scalers, bytes));
   std::vector<float> factors;
   std::vector<float> maxima;
   for (std::size_t i = 0; i < p.slices.size(); ++i) {

@@ -44,6 +44,10 @@ class ReturnLeg {
   /// What a tensor must be aggregated to before encode: integer sums or the mean.
   AggregateUnit unit(int segment) const;
 
+  /// Size of a part's message; exact but for codes of a format whose size depends on them (tmask), where it is the
+  /// most.
+  std::int64_t max_message_bytes(std::size_t part) const;
+
   /// Greatest |sum| of this part for each scaler (bit patterns of float32), merged into `greatest`
   /// [plan.num_scalers()]. Needed by ternary only; has to be reduced over all parts before encode.
   void measure(std::size_t part, const TensorTable& aggregated, std::span<std::uint32_t> greatest, Stream& stream);

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "compress/mean_limit.h"
+#include "compress/wire_bytes.h"
 #include "kernels/aggregate.h"
 #include "kernels/bfloat16.h"
 #include "kernels/errors.h"
@@ -64,9 +65,10 @@ void VendorAllReduce::travel(ExchangeReport& report) {
     (is_bfloat16 ? decode_bfloat16 : decode_float16)(rounded_.span(), sum_.span(), stream_);
   }
   report.decode_seconds += seconds_since(begin);
-  if (workers_.communicator->size() == 1) return;
-  const std::int64_t bytes = values.count * static_cast<std::int64_t>(element_bytes(values.type));
-  report.gradient = {.sent = bytes, .received = bytes};
+  const WireNodes nodes(workers_);
+  nodes.count_nodes(report);
+  nodes.add_all_reduce(report, &ExchangeBytes::gradient,
+                       values.count * static_cast<std::int64_t>(element_bytes(values.type)));
 }
 
 void VendorAllReduce::finish(const TensorTable& mean, std::uint64_t step, ExchangeReport& report) {

@@ -30,8 +30,8 @@ struct VendorAllReduceOptions {
 /// rounding are the library's: results may depend on the number of processes, so neither contract B2 nor B3 holds. NaN
 /// and infinities are found in the mean, so a message names the tensor but not the worker.
 ///
-/// Bytes of the report are those of the buffer that each process hands to the library, once as sent and once as
-/// received; how often the library moves each of them is its own affair.
+/// Bytes of the report are those of an all-reduce by shares between the N workers (all_reduce_bytes), whatever the
+/// processes: what the library's own algorithms move for gradients that are not small.
 class VendorAllReduce final : public GradientExchange {
  public:
   /// @throws InvalidArgument for OnNonfinite::kZero: which worker's tensor to count as zero is not known

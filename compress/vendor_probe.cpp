@@ -7,6 +7,7 @@
 #include "compress/gathered_numbers.h"
 #include "compress/probe_samples.h"
 #include "compress/vendor_all_reduce.h"
+#include "compress/wire_bytes.h"
 #include "kernels/buffer.h"
 #include "kernels/errors.h"
 
@@ -50,12 +51,13 @@ ExchangeCost probe_vendor(const std::shared_ptr<Communicator>& communicator, con
                     .encode_seconds = encode,
                     .decode_seconds = decode,
                     .samples = samples.sums()};
+  const std::int64_t bytes = layout.num_elements() * static_cast<std::int64_t>(element_bytes(type));
+  cost.moved_bytes = static_cast<double>(all_reduce_bytes(bytes, communicator->size()));
   if (std::isfinite(link.bytes_per_second)) {
     cost.wire.bytes = wire * link.bytes_per_second;
     return cost;
   }
-  const double bytes = static_cast<double>(layout.num_elements()) * static_cast<double>(element_bytes(type));
-  cost.wire.bytes = bytes * 2 * (communicator->size() - 1) / communicator->size();
+  cost.wire.bytes = cost.moved_bytes;
   cost.check_seconds = wire;
   return cost;
 }

@@ -6,6 +6,7 @@
 #include <iterator>
 #include <utility>
 
+#include "compress/wire_bytes.h"
 #include "kernels/errors.h"
 #include "kernels/version.h"
 #include "trainers/progress.h"
@@ -40,8 +41,10 @@ double step_seconds(const Advice& advice, const ExchangeCost& cost) {
   return advice.subject.compute.seconds + cost.seconds(advice.subject.link);
 }
 
-double wire_bytes_per_worker(const Advice& advice, const AdviceRow& row) {
-  return row.cost.wire.bytes / advice.subject.world.num_local_workers();
+/// By how much less an exchange moves than the best one of plain fp32 between these processes.
+double wire_ratio(const Advice& advice, const AdviceRow& row) {
+  const double plain = fp32_all_reduce_bytes(advice.subject.num_elements, advice.subject.world.num_processes);
+  return row.cost.moved_bytes > 0 ? plain / row.cost.moved_bytes : 0;
 }
 
 std::string world_text(const ExchangeWorld& world) {
@@ -56,11 +59,6 @@ bool is_vendor(const ExchangeCost& cost) { return cost.exchange == kVendorExchan
 std::string latency_text(const AdviceSubject& subject) {
   if (!subject.samples.empty() && subject.link.latency_seconds == 0) return "latency below what this measures";
   return fmt::format("latency {:.1f} us", 1e6 * subject.link.latency_seconds);
-}
-
-/// How often a byte of the library's crosses the link is not known.
-std::string wire_text(const Advice& advice, const AdviceRow& row) {
-  return is_vendor(row.cost) ? "-" : format_bytes(wire_bytes_per_worker(advice, row));
 }
 
 std::string spread_text(const AdviceRow& row) {
@@ -96,7 +94,8 @@ Json to_json(const Advice& advice, const AdviceRow& row) {
   const ExchangeCost& cost = row.cost;
   Json json{{"codec", cost.codec},
             {"exchange", cost.exchange},
-            {"wire_bytes_per_worker", wire_bytes_per_worker(advice, row)},
+            {"wire_bytes_per_process", cost.moved_bytes},
+            {"wire_ratio", wire_ratio(advice, row)},
             {"rounds", cost.wire.rounds},
             {"encode_seconds", cost.encode_seconds},
             {"check_seconds", cost.check_seconds},
@@ -108,7 +107,6 @@ Json to_json(const Advice& advice, const AdviceRow& row) {
             {"against_fp32", to_json(row.against_fp32)},
             {"against_bf16", to_json(row.against_bf16)}};
   if (row.spread) json["exchange_spread"] = {row.spread->low, row.spread->high};
-  if (is_vendor(cost)) json["wire_bytes_per_worker"] = nullptr;
   return json;
 }
 
@@ -216,14 +214,15 @@ std::string to_text(const Advice& advice) {
   auto out = std::back_inserter(text);
   fmt::format_to(out, "link of each process, {}: {}, {}\n", subject.samples.empty() ? "as given" : "measured",
                  bandwidth_text(subject.link.bytes_per_second), latency_text(subject));
-  fmt::format_to(out, "{:<6} {:<15} {:>11} {:>13} {:>13} {:>24}   {:<23} {}\n", "codec", "exchange", "wire/worker",
-                 "encode+decode", "exchange", "spread (middle half)", "pays against fp32", "pays against bf16");
+  fmt::format_to(out, "{:<6} {:<15} {:>12} {:>6} {:>13} {:>13} {:>24}   {:<23} {}\n", "codec", "exchange",
+                 "wire/process", "ratio", "encode+decode", "exchange", "spread (middle half)", "pays against fp32",
+                 "pays against bf16");
   for (std::size_t i = 0; i < advice.rows.size(); ++i) {
     const AdviceRow& row = advice.rows[i];
-    fmt::format_to(out, "{:<6} {:<15} {:>11} {:>13} {:>13} {:>24}   {:<23} {}\n", row.cost.codec, row.cost.exchange,
-                   wire_text(advice, row), milliseconds(row.cost.processor_seconds()),
-                   milliseconds(row.cost.seconds(subject.link)), spread_text(row),
-                   i == advice.fp32_baseline ? "-" : pays_text(row.against_fp32),
+    fmt::format_to(out, "{:<6} {:<15} {:>12} {:>5.1f}x {:>13} {:>13} {:>24}   {:<23} {}\n", row.cost.codec,
+                   row.cost.exchange, format_bytes(row.cost.moved_bytes), wire_ratio(advice, row),
+                   milliseconds(row.cost.processor_seconds()), milliseconds(row.cost.seconds(subject.link)),
+                   spread_text(row), i == advice.fp32_baseline ? "-" : pays_text(row.against_fp32),
                    i == advice.bf16_baseline ? "-" : pays_text(row.against_bf16));
   }
   fmt::format_to(out, "baselines, the fastest of their type here: fp32 by {}, bf16 by {}\n", fp32_of(advice).exchange,

@@ -176,8 +176,10 @@ void AsyncTrainer::take(const Parcels& push, Parcels& answer) {
                       .clipped_gradients = static_cast<std::int64_t>(result.note.clipped_gradients)};
   ExchangeReport& report = step_.report;
   if (report.nonfinite.empty()) report.nonfinite = result.nonfinite;
-  report.gradient += {.sent = bytes_of(push), .received = 0};
-  report.mean += {.sent = bytes_of(answer), .received = bytes_of(answer)};
+  // The worker is a process of its own, and so is the server.
+  report.gradient.sent += bytes_of(push);
+  report.mean.received += bytes_of(answer);
+  report.servers += {.sent = bytes_of(answer), .received = bytes_of(push)};
   report.decode_seconds += result.decode_seconds;
   report.wire_seconds += seconds_since(mark);
   step_.update_seconds += result.update_seconds;
@@ -196,6 +198,8 @@ void AsyncTrainer::end_step() {
     state_ema().update(state(0), step, stream_);
   }
   ended.report.skipped = !has_applied;
+  ended.report.num_workers = workers().num_workers;
+  ended.report.num_servers = 1;
   const bool is_alone = parts_.mailbox == nullptr;
   StepView view{
       .step = step,

@@ -261,20 +261,15 @@ ExchangeReport DeviceTrainer::report_of(std::size_t exchange, std::uint64_t step
   // Where the run goes on, the GPU is asked what was not finite, after every step. Where it stops, run_burst has asked.
   const bool stops = parts_.on_nonfinite == OnNonfinite::kStop;
   ExchangeReport sum = stops ? ExchangeReport{} : chief().exchange(exchange).report(step);
-  sum.scalers = sum.gradient = sum.mean = {};
-  for (const auto& replica : parts_.replicas) {
-    const ExchangeReport own = replica->exchange(exchange).bytes();
-    for (LegBytes ExchangeReport::*leg : {&ExchangeReport::scalers, &ExchangeReport::gradient, &ExchangeReport::mean}) {
-      (sum.*leg).sent += (own.*leg).sent;
-      (sum.*leg).received += (own.*leg).received;
-    }
-  }
+  // Bytes are those of all replicas of this process.
+  ExchangeBytes& bytes = sum;
+  bytes = {};
+  for (const auto& replica : parts_.replicas) bytes += replica->exchange(exchange).bytes();
   return sum;
 }
 
 LocalStep DeviceTrainer::local_step(const Outcomes& outcomes, std::size_t index, const ExchangeReport& report) const {
-  LocalStep step{
-      .losses = {}, .counts = {}, .scalers = report.scalers, .gradient = report.gradient, .mean = report.mean};
+  LocalStep step{.losses = {}, .counts = {}, .bytes = report};
   for (const auto& of_replica : outcomes) {
     const StepOutcome& outcome = of_replica[index];
     step.losses.insert(step.losses.end(), outcome.losses.begin(), outcome.losses.end());
@@ -286,9 +281,7 @@ LocalStep DeviceTrainer::local_step(const Outcomes& outcomes, std::size_t index,
 
 void DeviceTrainer::report_step(const StepSummary& summary, ExchangeReport report, double seconds) {
   const std::uint64_t step = steps_done();
-  report.scalers = summary.scalers;
-  report.gradient = summary.gradient;
-  report.mean = summary.mean;
+  static_cast<ExchangeBytes&>(report) = summary.bytes;
   const auto gradient = [this](int segment) -> std::span<const float> {
     gradient_ = chief().gradient(segment);
     return gradient_;

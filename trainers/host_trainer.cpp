@@ -229,9 +229,7 @@ void HostTrainer::step(Pipeline* pipeline) {
   }
   if (summary.stop) stop();
   ExchangeReport report = result.report;
-  report.scalers = summary.scalers;
-  report.gradient = summary.gradient;
-  report.mean = summary.mean;
+  static_cast<ExchangeBytes&>(report) = summary.bytes;
   const auto gradient = [&](int segment) -> std::span<const float> {
     return {gradient_tables_[0].tensor(segment),
             static_cast<std::size_t>(parts_.net->layout().segment(segment).num_elements)};

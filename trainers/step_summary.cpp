@@ -1,6 +1,5 @@
 #include "trainers/step_summary.h"
 
-#include <array>
 #include <cstring>
 #include <string_view>
 
@@ -19,7 +18,7 @@ struct RankNote {
 struct StepNote {
   std::int64_t zeroed_elements = 0;
   std::int64_t clipped_gradients = 0;
-  std::array<LegBytes, 3> legs;
+  ExchangeBytes bytes;
 };
 
 struct WorkerNote {
@@ -62,11 +61,6 @@ class NoteReader {
   std::span<const std::uint8_t> bytes_;
 };
 
-void add(LegBytes& sum, const LegBytes& leg) {
-  sum.sent += leg.sent;
-  sum.received += leg.received;
-}
-
 /// Gathers each rank's note and what it met, which is empty where its steps are done.
 Parcels gather_notes(const WorkerGroup& workers, std::span<const std::uint8_t> note, std::string_view failure) {
   Parcels mine;
@@ -96,9 +90,7 @@ void require_no_failure(const Parcels& notes) {
 void add_step(NoteReader& notes, std::size_t num_workers, StepSummary& summary) {
   const auto step = notes.take<StepNote>();
   summary.counts += {.zeroed_elements = step.zeroed_elements, .clipped_gradients = step.clipped_gradients};
-  add(summary.scalers, step.legs[0]);
-  add(summary.gradient, step.legs[1]);
-  add(summary.mean, step.legs[2]);
+  summary.bytes += step.bytes;
   for (std::size_t i = 0; i < num_workers; ++i) {
     const auto worker = notes.take<WorkerNote>();
     summary.loss += worker.loss;
@@ -114,7 +106,7 @@ std::vector<StepSummary> summarize_steps(const WorkerGroup& workers, std::span<c
   for (const LocalStep& step : steps) {
     own.add(StepNote{.zeroed_elements = step.counts.zeroed_elements,
                      .clipped_gradients = step.counts.clipped_gradients,
-                     .legs = {step.scalers, step.gradient, step.mean}});
+                     .bytes = step.bytes});
     for (const WorkerLoss& worker : step.losses) own.add(WorkerNote{worker.entropy_loss, worker.num_correct});
   }
   const Parcels notes = gather_notes(workers, own.bytes(), "");
@@ -143,11 +135,7 @@ std::vector<StepSummary> summarize_steps(const WorkerGroup& workers, std::span<c
 
 StepSummary summarize_step(const WorkerGroup& workers, std::span<const WorkerLoss> losses,
                            const TransformCounts& counts, const ExchangeReport& report, bool stop) {
-  const LocalStep step{.losses = {losses.begin(), losses.end()},
-                       .counts = counts,
-                       .scalers = report.scalers,
-                       .gradient = report.gradient,
-                       .mean = report.mean};
+  const LocalStep step{.losses = {losses.begin(), losses.end()}, .counts = counts, .bytes = report};
   return summarize_steps(workers, std::span(&step, 1), stop)[0];
 }
 

@@ -15,18 +15,18 @@ namespace terngrad {
 
 /// A step as one rank saw it.
 struct LocalStep {
-  std::vector<WorkerLoss> losses;    // of the local workers
-  TransformCounts counts;            // of the local workers together
-  LegBytes scalers, gradient, mean;  // of this rank's exchange
+  std::vector<WorkerLoss> losses;  // of the local workers
+  TransformCounts counts;          // of the local workers together
+  ExchangeBytes bytes;             // of this rank's exchange
 };
 
 /// A step as all ranks together see it.
 struct StepSummary {
-  double loss = 0;                   // mean over all workers of the mean cross-entropy of their slices
-  std::int64_t num_correct = 0;      // of all workers
-  TransformCounts counts;            // of all workers
-  LegBytes scalers, gradient, mean;  // of all workers, as ExchangeReport has them for those of a process
-  bool stop = false;                 // a rank asked to stop
+  double loss = 0;               // mean over all workers of the mean cross-entropy of their slices
+  std::int64_t num_correct = 0;  // of all workers
+  TransformCounts counts;        // of all workers
+  ExchangeBytes bytes;           // of all workers and servers
+  bool stop = false;             // a rank asked to stop
 };
 
 /// Gives every rank the same summary of each step, whose numbers are the same bits for any split of the workers over

@@ -44,7 +44,7 @@ TEST(ExchangeReport, IsATable) {
   EXPECT_EQ(
       to_text(header(), {result()}),
       "a model: 1000 elements in 4 tensors, 2 workers in 2 processes, 3 threads each\n"
-      "medians of 5, the slowest process's; ms, MB of a process\n"
+      "medians of 5, the slowest process's; ms; MB over a process's link in each direction\n"
       "codec      exchange          measure    encode      wire    decode     total      sent  received    Mbit/s\n"
       "t2         all_gather          1.000     2.000    80.000     4.000    87.500     1.000     0.500     100.0\n");
 }

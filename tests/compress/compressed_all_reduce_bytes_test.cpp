@@ -25,11 +25,11 @@ using testing::worker_gradients;
 
 std::int64_t up8(std::int64_t bytes) { return (bytes + 7) / 8 * 8; }
 
-/// Header, and for each (scalers, code bytes) a record, its scalers and its codes, all but the last filled up to 8.
+/// Header, and for each (scalers, code bytes) a record, its scalers and its codes, filled up to 8.
 std::int64_t message_bytes(const std::vector<std::pair<std::int64_t, std::int64_t>>& slices) {
   std::int64_t bytes = 64 + 48 * static_cast<std::int64_t>(slices.size());
   for (const auto& [scalers, codes] : slices) bytes = up8(bytes) + up8(4 * scalers) + codes;
-  return bytes;
+  return up8(bytes);
 }
 
 class ByteCounts : public ::testing::Test {
@@ -52,13 +52,13 @@ TEST_F(ByteCounts, OfAllGatherAreWholeMessagesToEveryOther) {
   const ExchangeReport report = run(3, ExchangeAlgorithm::kAllGather);
   const std::int64_t scalers = message_bytes({{1, 0}, {1, 0}});
   const std::int64_t gradient = message_bytes({{1, (3 * 4096 + 16) / 16 * 4}, {1, 40}});
-  EXPECT_EQ(report.scalers.sent, 3 * scalers);
+  EXPECT_EQ(report.scalers.sent, 3 * 2 * scalers);
   EXPECT_EQ(report.scalers.received, 3 * 2 * scalers);
-  EXPECT_EQ(report.gradient.sent, 3 * gradient);
+  EXPECT_EQ(report.gradient.sent, 3 * 2 * gradient);
   EXPECT_EQ(report.gradient.received, 3 * 2 * gradient);
   EXPECT_EQ(report.mean.sent, 0);
   EXPECT_EQ(report.mean.received, 0);
-  EXPECT_EQ(report.sent_bytes(), 3 * (scalers + gradient));
+  EXPECT_EQ(report.sent_bytes(), 6 * (scalers + gradient));
   EXPECT_EQ(report.received_bytes(), 6 * (scalers + gradient));
 }
 
@@ -79,7 +79,8 @@ TEST_F(ByteCounts, OfReturnLegsAreThoseOfTheirFormat) {
   const auto mean_sent = [&](ReturnCodec codec) { return run(2, ExchangeAlgorithm::kScatterReduce, codec).mean.sent; };
   EXPECT_EQ(mean_sent(ReturnCodec::kBfloat16),
             message_bytes({{0, 2 * 4096 * 2}}) + message_bytes({{0, 4097 * 2 + 2}, {0, 20}}));
-  EXPECT_EQ(mean_sent(ReturnCodec::kTernary), message_bytes({{1, 2048}}) + message_bytes({{1, 1028}, {0, 40}}));
+  EXPECT_EQ(mean_sent(ReturnCodec::kTernary), message_bytes({{1, 2048}}) + message_bytes({{1, 1028}, {0, 40}}) +
+                                                  2 * 4 * 2);  // and the greatest sum of each of two tensors
   // N = 2: lanes of 3 bits, 21 in a word: 391 words for 8192 sums, 196 for 4097.
   EXPECT_EQ(mean_sent(ReturnCodec::kSums), message_bytes({{1, 391 * 8}}) + message_bytes({{1, 196 * 8}, {0, 40}}));
 }
@@ -87,11 +88,10 @@ TEST_F(ByteCounts, OfReturnLegsAreThoseOfTheirFormat) {
 TEST_F(ByteCounts, OfIntegerSumAreLanesAndTheirSums) {
   const ExchangeReport report = run(3, ExchangeAlgorithm::kIntegerSum);
   // N = 3: lanes of 3 bits, 21 in a word: 586 words for 12289 codes. b goes by all-gather.
-  const std::int64_t lanes = message_bytes({{1, 586 * 8}});
   const std::int64_t rest = message_bytes({{1, 40}});
-  EXPECT_EQ(report.gradient.sent, 3 * (lanes + rest));
-  EXPECT_EQ(report.gradient.received, 3 * 2 * rest);
-  EXPECT_EQ(report.mean.received, 3 * 586 * 8);
+  EXPECT_EQ(report.gradient.sent, 3 * (all_reduce_bytes(586 * 8, 3) + 2 * rest));
+  EXPECT_EQ(report.gradient.received, report.gradient.sent);
+  EXPECT_EQ(report.mean.sent + report.mean.received, 0);
 }
 
 TEST_F(ByteCounts, OfOneWorkerAreZero) {

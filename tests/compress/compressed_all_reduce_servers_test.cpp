@@ -110,25 +110,38 @@ TEST(CompressedAllReduceServers, ReportTheBytesOfAllLegs) {
   // Ranks 0 and 1 have one and two workers, 2 and 3 serve a share each.
   EXPECT_EQ(outcome.reports[0].gradient.sent, 2 * share);
   EXPECT_EQ(outcome.reports[1].gradient.sent, 4 * share);
-  EXPECT_EQ(outcome.reports[2].gradient.received, 3 * share);
-  EXPECT_EQ(outcome.reports[3].gradient.received, 3 * share);
   EXPECT_EQ(outcome.reports[0].gradient.received + outcome.reports[1].gradient.received, 0);
-  EXPECT_EQ(outcome.reports[2].mean.sent, mean);
   EXPECT_EQ(outcome.reports[0].mean.received, 2 * mean);
   EXPECT_EQ(outcome.reports[1].mean.received, 4 * mean);
-  EXPECT_EQ(outcome.reports[2].mean.received, 0);
-  EXPECT_EQ(outcome.reports[1].scalers.sent, 2 * scalers);
+  // Scalers go to servers too.
+  EXPECT_EQ(outcome.reports[1].scalers.sent, 4 * 2 * scalers);
   EXPECT_EQ(outcome.reports[1].scalers.received, (3 + 3 - 2) * scalers);
-  EXPECT_EQ(outcome.reports[2].scalers.received, 0);
+  EXPECT_EQ(outcome.reports[1].num_workers, 2);
+  for (const std::size_t server : {2u, 3u}) {
+    // A share of the mean to three workers and the other server.
+    EXPECT_EQ(outcome.reports[server].servers.sent, 4 * mean);
+    EXPECT_EQ(outcome.reports[server].servers.received, 3 * scalers + 3 * share + mean);
+    EXPECT_EQ(outcome.reports[server].workers().sent + outcome.reports[server].workers().received, 0);
+    EXPECT_EQ(outcome.reports[server].num_workers, 0);
+    EXPECT_EQ(outcome.reports[server].num_servers, 1);
+  }
 }
 
-TEST(CompressedAllReduceServers, BesideWorkersSendToThemAll) {
+TEST(CompressedAllReduceServers, BesideWorkersSendToTheOthers) {
   Layout layout;
   layout.add("a", {kChunkElements});
   const Outcome outcome = run(layout, worker_gradients(layout, 3), plain_servers(), {});
-  EXPECT_EQ(outcome.reports[0].gradient.sent, outcome.reports[0].gradient.received);
-  EXPECT_EQ(outcome.reports[0].mean.received, 3 * outcome.reports[0].mean.sent);
-  EXPECT_GT(outcome.reports[0].mean.sent, kChunkElements * 4);
+  const ExchangeReport& report = outcome.reports[0];
+  const std::int64_t share = 64 + 48 + 8 + kChunkElements / 4;
+  const std::int64_t mean = 64 + 48 + kChunkElements * 4;
+  const std::int64_t scalers = 64 + 48 + 8;
+  // Worker 0's process serves: it is not one of the workers, and keeps its own gradient.
+  EXPECT_EQ(report.num_workers, 2);
+  EXPECT_EQ(report.num_servers, 1);
+  EXPECT_EQ(report.gradient.sent, 2 * share);
+  EXPECT_EQ(report.mean.received, 2 * mean);
+  EXPECT_EQ(report.servers.sent, 2 * (scalers + mean));
+  EXPECT_EQ(report.servers.received, 2 * (scalers + share));
 }
 
 /// Adds a number to every element, and notes which shares it saw.

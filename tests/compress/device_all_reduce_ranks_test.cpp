@@ -73,8 +73,10 @@ TEST_F(CudaDeviceAllReduceOfRanks, WithAServerSendAllToItAndAllBack) {
   for (const int size : kAllSizes) {
     ExchangeReport sum;
     for (const RankResult& result : run_all(size, workers, options, kSteps)) sum += result.report;
-    EXPECT_EQ(sum.gradient.received, sum.gradient.sent) << size;
-    EXPECT_EQ(sum.mean.received, kNumWorkers * sum.mean.sent) << size;
+    // All but scalers are between the server, beside worker 0, and the others.
+    EXPECT_EQ(sum.servers.received - sum.scalers.sent / (kNumWorkers - 1), sum.gradient.sent) << size;
+    EXPECT_EQ(sum.servers.sent - sum.scalers.sent / (kNumWorkers - 1), sum.mean.received) << size;
+    EXPECT_EQ(sum.mean.sent + sum.gradient.received, 0) << size;
     if (size == 1) alone = sum;
     EXPECT_GT(sum.gradient.sent, 0);
     EXPECT_EQ(sum.sent_bytes(), alone.sent_bytes()) << size;

@@ -85,7 +85,7 @@ TEST(DeviceMeanShares, AreTheSharesOfTheLayoutAndOwnedByTheirWorkersRank) {
 TEST(DeviceMeanShares, OfAServerAreWholeAndTheFirstRanks) {
   for (const int size : {1, 2, 3}) {
     const std::vector<WorkerRange> ranks = ranks_of(5, size);
-    LegBytes sum;
+    ExchangeBytes sum;
     const auto errors = testing::run_device_ranks(size, [&](const std::shared_ptr<DeviceCommunicator>& communicator) {
       const int rank = communicator->rank();
       DeviceMeanShares mean(
@@ -101,8 +101,9 @@ TEST(DeviceMeanShares, OfAServerAreWholeAndTheFirstRanks) {
       for (const MeanPart& part : mean.parts()) {
         for (std::int64_t i = 0; i < part.bytes; ++i) ASSERT_EQ(part.payload[i], byte_of(part.slice, i));
       }
-      const LegBytes bytes = mean.bytes();
-      EXPECT_EQ(bytes.sent > 0, rank == 0);
+      ExchangeBytes bytes;
+      mean.add_bytes(bytes);
+      EXPECT_EQ(bytes.servers.sent > 0, rank == 0);
       static std::mutex mutex;
       const std::lock_guard lock(mutex);
       sum += bytes;
@@ -110,7 +111,10 @@ TEST(DeviceMeanShares, OfAServerAreWholeAndTheFirstRanks) {
     for (const auto& error : errors) {
       if (error) std::rethrow_exception(error);
     }
-    EXPECT_EQ(sum.received, 5 * sum.sent) << size;  // to every worker, those beside it too
+    // To every worker but the one that it is beside.
+    EXPECT_EQ(sum.servers.received, 0);
+    EXPECT_EQ(sum.mean.received, sum.servers.sent) << size;
+    EXPECT_EQ(sum.mean.sent, 0);
   }
 }
 
@@ -124,28 +128,27 @@ TEST(DeviceMeanShares, ThatStayAreWholeTensorsOfEveryRank) {
     EXPECT_EQ(mean.parts()[i].slice, whole[i]);
     EXPECT_TRUE(mean.parts()[i].is_own);
   }
-  EXPECT_EQ(mean.bytes().sent, 0);
-  EXPECT_EQ(mean.bytes().received, 0);
+  ExchangeBytes bytes;
+  mean.add_bytes(bytes);
+  EXPECT_EQ(bytes.sent_bytes() + bytes.received_bytes(), 0);
 }
 
-TEST(DeviceMeanShares, CountEachShareOnceAsSentAndAtEachOtherWorkerAsReceived) {
+TEST(DeviceMeanShares, CountEachShareOnceForEachOtherWorker) {
   for (const int size : {1, 2, 5}) {
     const std::vector<WorkerRange> ranks = ranks_of(5, size);
-    LegBytes sum;
-    for (int rank = 0; rank < size; ++rank) {
-      const LegBytes bytes = shares_of(ranks, rank, /*travels=*/true).bytes();
-      sum.sent += bytes.sent;
-      sum.received += bytes.received;
-    }
+    ExchangeBytes sum;
+    for (int rank = 0; rank < size; ++rank) shares_of(ranks, rank, /*travels=*/true).add_bytes(sum);
     std::int64_t all = 0;
     for (const auto& share : shares(mixed_layout(), 5)) {
       for (const Slice& slice : share) all += (bytes_of(slice) + 15) / 16 * 16;
     }
-    EXPECT_EQ(sum.sent, all);
-    EXPECT_EQ(sum.received, 4 * all);
+    EXPECT_EQ(sum.mean.sent, 4 * all);
+    EXPECT_EQ(sum.mean.received, 4 * all);
   }
   const std::vector<WorkerRange> one = ranks_of(1, 1);
-  EXPECT_EQ(shares_of(one, 0, /*travels=*/true).bytes().sent, 0);
+  ExchangeBytes alone;
+  shares_of(one, 0, /*travels=*/true).add_bytes(alone);
+  EXPECT_EQ(alone.sent_bytes() + alone.received_bytes(), 0);
 }
 
 }  // namespace

@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include "compress/exchange_bytes.h"
+#include "compress/wire_bytes.h"
 #include "kernels/errors.h"
 
 namespace terngrad::exchange_algorithm_test {
@@ -11,8 +13,8 @@ constexpr ExchangeAlgorithm kAuto = ExchangeAlgorithm::kAuto;
 
 Layout two_tensors() {
   Layout layout;
-  layout.add("a", {3000});
-  layout.add("b", {1000});
+  layout.add("a", {300 * 4096});  // chunks for the shares of a hundred workers
+  layout.add("b", {100 * 4096});
   return layout;
 }
 
@@ -53,17 +55,59 @@ TEST(ExchangeAlgorithm, OfOneWorkerGathersUnlessSumsAreToTravelBack) {
   }
 }
 
-TEST(ExchangeAlgorithm, TakesTheOneWithFewerBytesToReceive) {
-  // b bits per element gathered and 32 back: (N - 1) b <= (N - 1) / N (b + 32) is N <= 1 + 32 / b.
+/// The first number of workers for which auto is not what it is for two, and what it is then.
+struct Threshold {
+  int num_workers = 0;
+  ExchangeAlgorithm algorithm = kAuto;
+  friend bool operator==(const Threshold&, const Threshold&) = default;
+};
+Threshold threshold_of(const std::string& a, const std::string& b, const TernaryOptions& ternary = {},
+                       ReturnCodec return_codec = ReturnCodec::kFloat32) {
+  for (int num_workers = 3; num_workers < 100; ++num_workers) {
+    CodecPlanOptions codecs = codecs_of(a, b, num_workers);
+    codecs.codec_options.ternary = ternary;
+    codecs.codec_options.num_workers = num_workers;
+    const ExchangeAlgorithm algorithm = chosen(codecs, kAuto, return_codec);
+    if (algorithm != ExchangeAlgorithm::kAllGather) return {num_workers, algorithm};
+  }
+  return {};
+}
+
+TEST(ExchangeAlgorithm, TakesTheOneWithTheFewestBytesOverALink) {
+  const Threshold from3{3, ExchangeAlgorithm::kScatterReduce};
+  // b bits per element gathered, and 32 back: (N - 1) b <= (N - 1) / N (b + 32) is N <= 1 + 32 / b.
   EXPECT_EQ(chosen(codecs_of("fp32", "fp32", 2)), ExchangeAlgorithm::kAllGather);
-  EXPECT_EQ(chosen(codecs_of("fp32", "fp32", 3)), ExchangeAlgorithm::kScatterReduce);
-  EXPECT_EQ(chosen(codecs_of("bf16", "bf16", 3)), ExchangeAlgorithm::kAllGather);
-  EXPECT_EQ(chosen(codecs_of("bf16", "bf16", 4)), ExchangeAlgorithm::kScatterReduce);
-  EXPECT_EQ(chosen(codecs_of("ternary", "ternary", 17)), ExchangeAlgorithm::kAllGather);
-  EXPECT_EQ(chosen(codecs_of("ternary", "ternary", 18)), ExchangeAlgorithm::kScatterReduce);
-  // Elements count, not tensors: 2 bits of three quarters of them and 32 of the rest are 9.5 of each.
-  EXPECT_EQ(chosen(codecs_of("ternary", "fp32", 4)), ExchangeAlgorithm::kAllGather);
+  EXPECT_EQ(threshold_of("fp32", "fp32"), from3);
+  EXPECT_EQ(threshold_of("bf16", "bf16"), (Threshold{4, ExchangeAlgorithm::kScatterReduce}));
+  EXPECT_EQ(threshold_of("bf16", "bf16", {}, ReturnCodec::kBfloat16), from3);
+  // Where codes do not add up: 1 + 32 / 2 is 17, where headers of one round more decide.
+  EXPECT_EQ(threshold_of("ternary", "ternary", {.sharing = ScalerSharing::kNone}),
+            (Threshold{18, ExchangeAlgorithm::kScatterReduce}));
+}
+
+TEST(ExchangeAlgorithm, AddsUpCodesWhereThatMovesLess) {
+  // Lanes hold sums up to N of codes: 3 bits for N up to 3, 4 up to 7, of which 16 fit a word, 5 up to 15, of which 12
+  // do. 2 (N - 1) / N 64 / 16 <= 2 (N - 1) is N >= 4, where sums, which travel without headers, move less.
+  EXPECT_EQ(threshold_of("ternary", "ternary"), (Threshold{4, ExchangeAlgorithm::kIntegerSum}));
+  // 1.6 bits: 8 (N - 1) / N <= 1.6 (N - 1) is N >= 5.
+  EXPECT_EQ(threshold_of("ternary", "ternary", {.format = TernaryFormat::kT5}),
+            (Threshold{5, ExchangeAlgorithm::kIntegerSum}));
+  // All that do not add up are gathered with it: where they are many, scatter_reduce is less.
+  EXPECT_EQ(chosen(codecs_of("ternary", "fp32", 3)), ExchangeAlgorithm::kAllGather);
   EXPECT_EQ(chosen(codecs_of("ternary", "fp32", 5)), ExchangeAlgorithm::kScatterReduce);
+}
+
+TEST(ExchangeAlgorithm, NeverTakesOneThatMovesMoreThanAPlainAllReduce) {
+  // A gather of 2 bits from each of 32 others is as much as an all-reduce of fp32.
+  const Layout layout = two_tensors();
+  for (int num_workers = 2; num_workers < 100; ++num_workers) {
+    const CodecPlanOptions codecs = codecs_of("ternary", "ternary", num_workers);
+    const CodecPlan plan(layout, codecs);
+    const ExchangeAlgorithm algorithm = choose_algorithm(kAuto, ReturnCodec::kFloat32, layout, plan, num_workers);
+    const std::int64_t bytes = busiest_worker_bytes(algorithm, ReturnCodec::kFloat32, layout, plan, num_workers);
+    EXPECT_LT(static_cast<double>(bytes), 0.3 * fp32_all_reduce_bytes(layout.num_elements(), num_workers))
+        << num_workers << " " << to_string(algorithm);
+  }
 }
 
 TEST(ExchangeAlgorithm, IntegerSumNeedsOneTensorWhoseCodesAddUp) {

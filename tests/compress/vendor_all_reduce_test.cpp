@@ -9,6 +9,7 @@
 #include <string>
 #include <vector>
 
+#include "compress/wire_bytes.h"
 #include "kernels/bfloat16.h"
 #include "kernels/errors.h"
 #include "kernels/float16.h"
@@ -62,8 +63,10 @@ TEST(VendorAllReduce, GivesTheMeanToEveryRank) {
         for (int step = 0; step < 2; ++step) {  // with buffers that were used before
           const ExchangeReport report = exchange.exchange(gradients, mean.table, 3);
           const auto bytes = layout.num_elements() * static_cast<std::int64_t>(element_bytes(type));
-          EXPECT_EQ(report.gradient.sent, size == 1 ? 0 : bytes);
-          EXPECT_EQ(report.gradient.received, size == 1 ? 0 : bytes);
+          // Those between the workers, whatever the ranks.
+          EXPECT_EQ(report.gradient.sent, group.num_local_workers * all_reduce_bytes(bytes, kNumWorkers));
+          EXPECT_EQ(report.gradient.received, report.gradient.sent);
+          EXPECT_EQ(report.num_workers, group.num_local_workers);
           EXPECT_EQ(report.scalers.sent + report.mean.sent, 0);
           EXPECT_FALSE(report.skipped);
         }

@@ -91,6 +91,7 @@ TEST(VendorProbe, OnALinkWithoutABandwidthTimeIsWork) {
   for (const auto& [codec, bytes] : {std::pair{"fp32", 4.0}, {"fp16", 2.0}}) {
     const ExchangeCost cost = probe(4, 0.02, kNoLink, {.codec = codec, .num_workers = 4, .repetitions = 1}).of_ranks[0];
     EXPECT_EQ(cost.wire.bytes, 3100 * bytes * 2 * 3 / 4);
+    EXPECT_EQ(cost.moved_bytes, cost.wire.bytes);
     EXPECT_GE(cost.check_seconds, 0.02);
     EXPECT_EQ(cost.seconds(kNoLink), cost.processor_seconds());
   }

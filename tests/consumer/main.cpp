@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "compress/compressed_all_reduce.h"
+#include "compress/wire_bytes.h"
 
 namespace {
 
@@ -65,10 +66,11 @@ int main() {
   const std::vector<terngrad::TensorTable> tables = {gradients[0].table(layout), gradients[1].table(layout)};
   const terngrad::ExchangeReport report = all_reduce.exchange(tables, mean.table(layout), /*step=*/0);
 
-  const auto plain_bytes = static_cast<double>(4 * layout.num_elements() * kNumWorkers);
-  std::printf("sent %lld bytes for %lld parameters and %d workers: %.1f times less than float32\n",
-              static_cast<long long>(report.sent_bytes()), static_cast<long long>(layout.num_elements()), kNumWorkers,
-              plain_bytes / static_cast<double>(report.sent_bytes()));
+  const terngrad::NodeBytes moved = terngrad::bytes_of_busiest(report);
+  std::printf(
+      "each of %d workers sent %.0f bytes and received %.0f for %lld parameters: %.1f times less than float32\n",
+      kNumWorkers, moved.sent, moved.received, static_cast<long long>(layout.num_elements()),
+      *terngrad::wire_ratio(report, layout.num_elements(), kNumWorkers));
 
   std::vector<float> sent_weights(mean.weights.size());
   std::vector<float> sent_biases(mean.biases.size());

@@ -21,8 +21,12 @@ using ::testing::StartsWith;
 using Pays = BreakEven::Pays;
 
 ExchangeCost cost_of(const std::string& codec, double bytes, double encode, double check, double decode) {
-  return {
-      .codec = codec, .wire = {bytes, 2}, .encode_seconds = encode, .check_seconds = check, .decode_seconds = decode};
+  return {.codec = codec,
+          .wire = {bytes, 2},
+          .moved_bytes = bytes,
+          .encode_seconds = encode,
+          .check_seconds = check,
+          .decode_seconds = decode};
 }
 
 /// fp32 costs 1 ms and 10 MB; bf16 2 ms and 5 MB; t2 5 ms and 1 MB; t5 8 ms and 0.5 MB.
@@ -68,16 +72,16 @@ TEST(Advice, IsATableAndALine) {
       to_text(advice_at(80)),
       "a net: 2500000 elements in 8 tensors, 4 workers in 2 processes\n"
       "link of each process, as given: 80.0 Mbit/s, latency 100.0 us\n"
-      "codec  exchange        wire/worker encode+decode      exchange     spread (middle half)   pays against fp32     "
-      "  pays against bf16\n"
-      "fp32   all_gather          5.00 MB      1.000 ms   1001.200 ms                        -   -                     "
-      "  above 40000.0 Mbit/s\n"
-      "bf16   all_gather          2.50 MB      2.000 ms    502.200 ms                        -   below 40000.0 Mbit/s  "
-      "  -\n"
-      "t2     all_gather           500 kB      5.000 ms    105.200 ms                        -   below 18000.0 Mbit/s  "
-      "  below 10666.7 Mbit/s\n"
-      "t5     all_gather           250 kB      8.000 ms     58.200 ms                        -   below 10857.1 Mbit/s  "
-      "  below 6000.0 Mbit/s\n"
+      "codec  exchange        wire/process  ratio encode+decode      exchange     spread (middle half)   pays against "
+      "fp32       pays against bf16\n"
+      "fp32   all_gather           10.0 MB   1.0x      1.000 ms   1001.200 ms                        -   -             "
+      "          above 40000.0 Mbit/s\n"
+      "bf16   all_gather           5.00 MB   2.0x      2.000 ms    502.200 ms                        -   below 40000.0 "
+      "Mbit/s    -\n"
+      "t2     all_gather           1.00 MB  10.0x      5.000 ms    105.200 ms                        -   below 18000.0 "
+      "Mbit/s    below 10666.7 Mbit/s\n"
+      "t5     all_gather            500 kB  20.0x      8.000 ms     58.200 ms                        -   below 10857.1 "
+      "Mbit/s    below 6000.0 Mbit/s\n"
       "baselines, the fastest of their type here: fp32 by all_gather, bf16 by all_gather\n"
       "recommendation: t5 (--grad_bits 1 --ternary_format t5): an exchange takes 58.200 ms on this link, with fp32 "
       "1001.200 ms (17.2 times as long), with bf16 502.200 ms\n");
@@ -202,7 +206,8 @@ TEST(Advice, JsonHasTheNumbers) {
   ASSERT_EQ(json["codecs"].size(), 4u);
   const auto& t2 = json["codecs"][2];
   EXPECT_EQ(t2["codec"], "t2");
-  EXPECT_EQ(t2["wire_bytes_per_worker"], 5e5);
+  EXPECT_EQ(t2["wire_bytes_per_process"], 1e6);
+  EXPECT_EQ(t2["wire_ratio"], 10);  // two processes exchange 10 MB of fp32
   EXPECT_EQ(t2["against_fp32"]["pays"], "below");
   EXPECT_NEAR(t2["against_fp32"]["bytes_per_second"].get<double>(), 2.25e9, 1);
   EXPECT_EQ(json["codecs"][0]["against_fp32"]["pays"], "never");
@@ -220,6 +225,8 @@ std::vector<ExchangeCost> costs_with_vendor() {
     all.push_back(cost_of(codec, bytes, 0.0005, 0, 0.0005));
     all.back().exchange = "vendor";
     all.back().wire.rounds = 0;
+    // What it moves is known, whatever it takes.
+    all.back().moved_bytes = codec == std::string("fp32") ? 10e6 : 5e6;
   }
   return all;
 }
@@ -246,7 +253,8 @@ TEST(Advice, BaselinesAreTheFasterOfOursAndTheVendors) {
   const std::string text = to_text(advice);
   EXPECT_THAT(
       text,
-      HasSubstr("\nfp32   vendor                    -      1.000 ms    529.000 ms                        -   -  "));
+      HasSubstr(
+          "\nfp32   vendor               10.0 MB   1.0x      1.000 ms    529.000 ms                        -   - "));
   EXPECT_THAT(text, HasSubstr("\nbaselines, the fastest of their type here: fp32 by vendor, bf16 by all_gather\n"));
   EXPECT_THAT(text,
               HasSubstr("\nrecommendation: t5 (--grad_bits 1 --ternary_format t5): an exchange takes 48.200 ms on "
@@ -255,9 +263,7 @@ TEST(Advice, BaselinesAreTheFasterOfOursAndTheVendors) {
   EXPECT_EQ(json["baselines"]["fp32"], "vendor");
   EXPECT_EQ(json["baselines"]["bf16"], "all_gather");
   EXPECT_EQ(json["codecs"][4]["exchange"], "vendor");
-  // Time times bandwidth, which nobody has sent.
-  EXPECT_TRUE(json["codecs"][4]["wire_bytes_per_worker"].is_null());
-  EXPECT_EQ(json["codecs"][0]["wire_bytes_per_worker"], 10e6);
+  EXPECT_EQ(json["codecs"][4]["wire_bytes_per_process"], 10e6);
   EXPECT_EQ(json["recommended_exchange"], "all_gather");
   EXPECT_EQ(json["recommended_options"], "--grad_bits 1 --ternary_format t5");
 }

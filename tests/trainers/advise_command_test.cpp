@@ -64,8 +64,8 @@ TEST(AdviseCommand, SlowLinksWantTernary) {
   EXPECT_EQ(json["recommended"], "t5");
   EXPECT_EQ(json["codecs"].size(), 4u);
   // 32 bits against about 2.
-  const double fp32 = json["codecs"][0]["wire_bytes_per_worker"];
-  const double t2 = json["codecs"][2]["wire_bytes_per_worker"];
+  const double fp32 = json["codecs"][0]["wire_bytes_per_process"];
+  const double t2 = json["codecs"][2]["wire_bytes_per_process"];
   EXPECT_GT(fp32 / t2, 7);
 }
 

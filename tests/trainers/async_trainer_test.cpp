@@ -171,7 +171,12 @@ TEST(AsyncTrainer, ReportsItsSteps) {
     EXPECT_GT(step.loss, 0);
     EXPECT_GT(step.report.gradient.sent, 0);
     EXPECT_GT(step.report.mean.received, 2 * 4 * training.net.layout().num_elements());
-    EXPECT_EQ(step.report.mean.sent, step.report.mean.received);
+    // What workers send the server receives, and the other way round.
+    EXPECT_EQ(step.report.servers.sent, step.report.mean.received);
+    EXPECT_EQ(step.report.servers.received, step.report.gradient.sent);
+    EXPECT_EQ(step.report.mean.sent + step.report.gradient.received, 0);
+    EXPECT_EQ(step.report.num_workers, 2);
+    EXPECT_EQ(step.report.num_servers, 1);
     const TensorTelemetry telemetry = step.telemetry(0);
     EXPECT_GT(telemetry.scaler, 0);
     EXPECT_GT(telemetry.norm, 0);

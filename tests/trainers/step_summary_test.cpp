@@ -29,6 +29,8 @@ StepSummary summarize_local(const WorkerGroup& workers, bool stop) {
     report.scalers.sent += 10;
     report.gradient.received += 100 + worker;
     report.mean.sent += 1000;
+    report.servers.sent += 7;
+    ++report.num_workers;
   }
   return summarize_step(workers, losses, counts, report, stop);
 }
@@ -43,10 +45,13 @@ TEST(StepSummary, IsTheSameForAnySplit) {
       EXPECT_EQ(summary.num_correct, 10);
       EXPECT_EQ(summary.counts.zeroed_elements, 10);
       EXPECT_EQ(summary.counts.clipped_gradients, 5);
-      EXPECT_EQ(summary.scalers.sent, 50);
-      EXPECT_EQ(summary.scalers.received, 0);
-      EXPECT_EQ(summary.gradient.received, 510);
-      EXPECT_EQ(summary.mean.sent, 5000);
+      EXPECT_EQ(summary.bytes.scalers.sent, 50);
+      EXPECT_EQ(summary.bytes.scalers.received, 0);
+      EXPECT_EQ(summary.bytes.gradient.received, 510);
+      EXPECT_EQ(summary.bytes.mean.sent, 5000);
+      EXPECT_EQ(summary.bytes.servers.sent, 35);
+      EXPECT_EQ(summary.bytes.num_workers, 5);
+      EXPECT_EQ(summary.bytes.num_servers, 0);
       EXPECT_FALSE(summary.stop);
     });
     for (const auto& error : errors) EXPECT_FALSE(error);
@@ -73,7 +78,7 @@ TEST(StepSummary, OfSeveralStepsAreThoseOfEach) {
           WorkerLoss loss = loss_of(workers.first_local_worker + local);
           loss.entropy_loss += step;
           steps[static_cast<std::size_t>(step)].losses.push_back(loss);
-          steps[static_cast<std::size_t>(step)].mean.received += step;
+          steps[static_cast<std::size_t>(step)].bytes.mean.received += step;
         }
       }
       const std::vector<StepSummary> summaries = summarize_steps(workers, steps, false);
@@ -82,7 +87,7 @@ TEST(StepSummary, OfSeveralStepsAreThoseOfEach) {
         double sum = 0;
         for (int worker = 0; worker < kNumWorkers; ++worker) sum += loss_of(worker).entropy_loss + step;
         EXPECT_EQ(summaries[static_cast<std::size_t>(step)].loss, sum / kNumWorkers);
-        EXPECT_EQ(summaries[static_cast<std::size_t>(step)].mean.received, kNumWorkers * step);
+        EXPECT_EQ(summaries[static_cast<std::size_t>(step)].bytes.mean.received, kNumWorkers * step);
       }
     });
     for (const auto& error : errors) EXPECT_FALSE(error);
