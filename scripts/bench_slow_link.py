@@ -197,7 +197,7 @@ class Row:
             "step_seconds": 1 / steps_per_s,
             "wire_seconds": last["wire_seconds"],
             "exposed_seconds": last["exposed_seconds"],
-            "sent_bytes": sum(last["sent_bytes_per_worker"].values()),
+            "sent_bytes": sum(last["wire_bytes_per_worker"]["sent"].values()),
         }
 
 

@@ -1,15 +1,16 @@
 #!/usr/bin/env python3
-"""Draws runs: loss, accuracy, bits sent for each element of the gradient, and the fraction sent as zero, over steps.
+"""Draws runs: loss, accuracy, bits on the wire for each element of the gradient, and the fraction sent as zero, over steps.
 
     scripts/plot_run.py runs/ternary runs/fp32 -o comparison.png
     scripts/plot_run.py runs/ternary runs/fp32 --x bytes -o bytes.png
     scripts/plot_run.py --group out/bits32-seed* out/bits1-seed* -o seeds.png
 
 Reads metrics.jsonl (and eval/metrics.jsonl, if there is one) of each run directory. Labels have the options in which the runs
-differ. With --group, runs whose options differ in the seed only are one line, their mean, in a band from their least to their
-greatest value. --x bytes draws over the megabytes that a worker has sent or received, whichever is more, and --x seconds over
-the time of the steps, evaluations and saves left out. Exits 77 if there is no matplotlib (Debian and Ubuntu:
-python3-matplotlib).
+differ. With --group, runs whose options differ in the seed only are one line, their mean, in a band from their min to their
+max value. Bits on the wire are those of the busiest link in its busier direction (docs/measuring.md); of runs of versions that
+did not count them so, the larger of what a worker received and what it sent, each message once, which is said on stderr.
+--x bytes draws over the megabytes of that link, and --x seconds over the time of the steps, evaluations and saves left out.
+Exits 77 if there is no matplotlib (Debian and Ubuntu: python3-matplotlib).
 """
 
 import argparse
@@ -61,9 +62,9 @@ def tensor_sizes(run):
 
 
 def bytes_of_step(line):
-    """Of a worker, in the busier direction, as a record of training has it; None where it does not."""
-    directions = [line.get(f"{direction}_bytes_per_worker") for direction in ("sent", "received")]
-    known = [sum(legs.values()) for legs in directions if legs]
+    """Over the busiest link, in its busier direction, as a record of training has it; None where it does not."""
+    worker = line.get("wire_bytes_per_worker") or {way: line.get(f"{way}_bytes_per_worker") for way in ("sent", "received")}
+    known = [sum(legs.values()) for legs in worker.values() if legs] + list(line.get("wire_bytes_per_server", {}).values())
     return max(known) if known else None
 
 
@@ -115,12 +116,32 @@ class Run:
         self.curves = {}
         self.tensors = {}  # {tensor: {step: fraction of zeros}}
         self.progress = {"bytes": Progress(), "seconds": Progress()}
+        self.notes = {}  # said once
         for line in read_lines(path / "metrics.jsonl") + read_lines(path / "eval" / "metrics.jsonl"):
             self.add(line)
+        for note in self.notes:
+            print(f"plot_run.py: {path}: {note}", file=sys.stderr)
 
     def put(self, name, step, value):
         if value is not None:
             self.curves.setdefault(name, {})[step] = value
+
+    def put_bits(self, line):
+        """Bits over the busiest link in a step, in its busier direction, for each element of the gradient."""
+        if line.get("wire_ratio"):
+            workers = self.options.get("num_nodes")
+            if workers is None:
+                self.notes["config.json does not say num_nodes: no bits on the wire"] = None
+                return
+            # What a ring moves of fp32 over what was moved.
+            self.put("bits", line["step"], 64 * (workers - 1) / workers / line["wire_ratio"])
+        elif line.get("compression_ratio") and "received_bytes_per_worker" in line:
+            # That ratio is of a gradient in fp32 to what was sent.
+            sent, received = (sum(line[f"{way}_bytes_per_worker"].values()) for way in ("sent", "received"))
+            elements = line["compression_ratio"] * sent / 4
+            self.put("bits", line["step"], 8 * max(sent, received) / elements)
+            self.notes["bytes are of a version that counted what a worker sends to several others once: bits on the wire "
+                       "are those that a worker received, or sent if these are more"] = None
 
     def add(self, line):
         step = line["step"]
@@ -129,8 +150,7 @@ class Run:
             self.put("train accuracy", step, 100 * line["accuracy"])
             self.progress["bytes"].add(step, bytes_of_step(line))
             self.progress["seconds"].add(step, seconds_of_step(line, self.options.get("batch_size")))
-            if line.get("compression_ratio"):
-                self.put("bits", step, 32 / line["compression_ratio"])
+            self.put_bits(line)
         elif line["kind"] == "test" and line["weights"] == "ema":
             self.put("test loss", step, line["loss"])
             self.put("test accuracy", step, 100 * line["top1"])
@@ -241,11 +261,11 @@ def draw_pair(axes, groups, colors, quantity, x):
 def draw_bits(axes, groups, colors, x):
     drawn = [group.draw(axes, "bits", color, x, lw=1.5) for group, color in zip(groups, colors)]
     if not any(drawn):
-        return say(axes, "nothing was sent")
+        return say(axes, "no bytes are known")
     axes.set_yscale("log", base=2)
     low, high = axes.get_ylim()
-    axes.set_ylim(min(low, 1), max(high, 40))
-    ticks = [1, 1.6, 2, 4, 8, 16, 32]
+    axes.set_ylim(min(low, 1), max(high, 80))
+    ticks = [1, 2, 4, 8, 16, 32, 64]
     axes.set_yticks(ticks, [f"{tick:g}" for tick in ticks])
     axes.minorticks_off()
 
@@ -282,7 +302,7 @@ def draw(groups, path, x):
     draw_zeros(zeros, groups, colors, x)
     loss.set(title="Loss", ylabel="cross-entropy (nats)")
     accuracy.set(title="Top-1 accuracy", ylabel="accuracy (%)")
-    bits.set(title="Sent by a worker, everything counted", ylabel="bits per element of the gradient")
+    bits.set(title="Over the busiest link, in its busier direction", ylabel="bits per element of the gradient")
     zeros.set(ylabel="zeros (%)")
     places = [place for g in groups for run in g.runs for curve in run.curves.values() for place in run.places(curve, x)]
     last = max((place for place in places if place is not None), default=1) or 1

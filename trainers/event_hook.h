@@ -15,7 +15,7 @@ namespace terngrad {
 /// The numbers of a metrics record as scalars, so that both files say the same as far as both could be written: a crash
 /// or a full disk may leave the last records in one of them only. A record of kind "tensors" gives
 /// "<quantity>/<tensor>" ("zero_fraction/conv1/weights"), one section for each quantity; any other gives "<kind>/<names
-/// joined by />" ("train/sent_bytes_per_worker/gradient"). What is no number is left out, and so is "step".
+/// joined by />" ("train/wire_bytes_per_worker/sent/gradient"). What is no number is left out, and so is "step".
 std::vector<NamedScalar> scalars_of(const nlohmann::ordered_json& record);
 
 /// From here on what `metrics` writes goes to `events` too. @param events  outlives the last write to `metrics`

@@ -43,8 +43,12 @@ std::vector<Part> progress_parts(const ProgressState& state) {
   if (state.loss) parts.push_back({"loss " + format_loss(*state.loss), 1});
   if (state.accuracy) parts.push_back({fmt::format("accuracy {:.3f}", *state.accuracy), 3});
   if (state.examples_per_second) parts.push_back({fmt::format("{:.0f} examples/s", *state.examples_per_second), 5});
-  if (state.wire_bytes_per_step) {
-    parts.push_back({fmt::format("sent {}/step", format_bytes(*state.wire_bytes_per_step)), 7});
+  if (state.skipped_steps > 0) parts.push_back({fmt::format("skipped {}", state.skipped_steps), 1});
+  if (state.sent_bytes_per_step && state.received_bytes_per_step) {
+    parts.push_back(
+        {fmt::format("{} sent {} received {}/step", state.is_server ? "server" : "worker",
+                     format_bytes(*state.sent_bytes_per_step), format_bytes(*state.received_bytes_per_step)),
+         7});
   }
   if (state.compression_ratio) parts.push_back({fmt::format("ratio {:.1f}x", *state.compression_ratio), 6});
   if (state.seconds_left) parts.push_back({fmt::format("eta {}", format_duration(*state.seconds_left)), 2});

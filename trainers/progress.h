@@ -17,8 +17,12 @@ struct ProgressState {
   std::optional<double> loss = {};
   std::optional<double> accuracy = {};  // a fraction
   std::optional<double> examples_per_second = {};
-  std::optional<double> wire_bytes_per_step = {};
+  // Of the busiest node's link (docs/measuring.md):
+  std::optional<double> sent_bytes_per_step = {};
+  std::optional<double> received_bytes_per_step = {};
+  bool is_server = false;  // else a worker's
   std::optional<double> compression_ratio = {};
+  std::int64_t skipped_steps = 0;  // since the last report; shown if there are any
   std::optional<double> seconds_left = {};
 };
 
@@ -29,7 +33,8 @@ std::string format_bytes(double num_bytes);
 std::string format_duration(double seconds);
 
 /// One line, without its end, e.g.
-///   step 500/10000 5% loss 0.1234 accuracy 0.981 4512 examples/s sent 320 kB/step ratio 15.9x eta 1m32s
+///   step 500/10000 5% loss 0.1234 accuracy 0.981 4512 examples/s worker sent 320 kB received
+///   320 kB/step ratio 15.9x eta 1m32s
 /// @param width  longest line wanted: the least important parts are left out until it fits, and the rest is cut; 0 is
 /// no limit
 std::string format_progress(const ProgressState& state, int width = 0);

@@ -9,11 +9,15 @@
 #include <sstream>
 #include <utility>
 
+#include "compress/wire_bytes.h"
 #include "kernels/errors.h"
 #include "trainers/net_state.h"
 
 namespace terngrad {
 namespace {
+
+/// The first word of an interval's text; versions before had none.
+constexpr const char* kIntervalVersion = "v2";
 
 double mean_of(double sum, std::uint64_t count) { return sum / static_cast<double>(std::max<std::uint64_t>(count, 1)); }
 
@@ -21,9 +25,36 @@ double examples_per_second(const TrainingView& training, const Interval& interva
   return static_cast<double>(training.batch_size) * static_cast<double>(interval.timed_steps) / interval.seconds;
 }
 
-void add_bytes(LegBytes& sum, const LegBytes& leg) {
-  sum.sent += leg.sent;
-  sum.received += leg.received;
+/// What the progress line says of exchanges; nothing of no bytes.
+void show_bytes(const TrainingView& training, const ExchangeBytes& bytes, ProgressState& state) {
+  state.sent_bytes_per_step = state.received_bytes_per_step = state.compression_ratio = std::nullopt;
+  const NodeBytes busiest = bytes_of_busiest(bytes);
+  if (busiest.busier() == 0) return;
+  state.is_server = servers_are_busier(bytes);
+  state.sent_bytes_per_step = busiest.sent;
+  state.received_bytes_per_step = busiest.received;
+  state.compression_ratio = wire_ratio(bytes, training.net.layout().num_elements(), training.num_workers);
+}
+
+/// A number of each leg, per node and step.
+nlohmann::ordered_json legs_of(const ExchangeBytes& bytes, std::int64_t LegBytes::*direction) {
+  const auto mean = [&](const LegBytes& leg) {
+    return static_cast<double>(leg.*direction) / static_cast<double>(std::max<std::int64_t>(bytes.num_workers, 1));
+  };
+  return {{"scalers", mean(bytes.scalers)}, {"gradient", mean(bytes.gradient)}, {"mean", mean(bytes.mean)}};
+}
+
+void write_bytes(const TrainingView& training, const ExchangeBytes& bytes, nlohmann::ordered_json& line) {
+  if (bytes_of_busiest(bytes).busier() == 0) return;
+  line["wire_bytes_per_worker"] = {{"sent", legs_of(bytes, &LegBytes::sent)},
+                                   {"received", legs_of(bytes, &LegBytes::received)}};
+  if (bytes.num_servers > 0) {
+    const NodeBytes server = bytes_per_server(bytes);
+    line["wire_bytes_per_server"] = {{"sent", server.sent}, {"received", server.received}};
+  }
+  if (const auto ratio = wire_ratio(bytes, training.net.layout().num_elements(), training.num_workers)) {
+    line["wire_ratio"] = *ratio;
+  }
 }
 
 /// About a step with NaN or infinity.
@@ -34,13 +65,16 @@ const char* what_was_done(const StepView& step) {
 
 class ProgressHook final : public Hook {
  public:
-  ProgressHook(ProgressDisplay& display, std::uint64_t log_steps) : display_(display), log_steps_(log_steps) {}
+  ProgressHook(ProgressDisplay& display, std::uint64_t log_steps, Interval begun)
+      : display_(display), log_steps_(log_steps), interval_(std::move(begun)) {}
 
   HookVerdict after_step(const TrainingView& training, const StepView& step) override {
-    if (!step.report.nonfinite.empty() && interval_.nonfinite_steps == 0) {
+    if (!step.report.nonfinite.empty() && !std::exchange(has_told_, true)) {
       display_.message(step.report.nonfinite + what_was_done(step));
     }
     interval_.add(step);
+    skipped_steps_ += step.report.skipped ? 1u : 0u;
+    if (!step.report.skipped) bytes_ = step.report;
     // The mean over about the last 50 steps, so that the live line is readable.
     seconds_per_step_ =
         seconds_per_step_ == 0 ? step.step_seconds : seconds_per_step_ + (step.step_seconds - seconds_per_step_) / 50;
@@ -50,11 +84,8 @@ class ProgressHook final : public Hook {
     ProgressState state;
     state.step = static_cast<std::int64_t>(training.steps_done);
     state.total_steps = static_cast<std::int64_t>(training.total_steps);
-    if (step.report.sent_bytes() > 0) {
-      state.wire_bytes_per_step = static_cast<double>(step.report.sent_bytes());
-      state.compression_ratio =
-          compression_ratio(training.net.layout(), step.report.sent_bytes(), 1, training.num_workers);
-    }
+    state.skipped_steps = static_cast<std::int64_t>(interval_.skipped_steps);
+    show_bytes(training, bytes_, state);
     state.loss = loss_;
     state.accuracy = accuracy_;
     state.examples_per_second = static_cast<double>(training.batch_size) / seconds_per_step_;
@@ -62,25 +93,31 @@ class ProgressHook final : public Hook {
     display_.update(state);
     if (training.steps_done % log_steps_ == 0 || training.steps_done == training.total_steps) {
       const Interval interval = std::exchange(interval_, {});
+      has_told_ = false;
       state.loss = mean_of(interval.loss, interval.steps);
       state.accuracy = mean_of(interval.accuracy, interval.steps);
       state.examples_per_second = examples_per_second(training, interval);
-      if (interval.sent_bytes() > 0) {
-        state.wire_bytes_per_step = mean_of(static_cast<double>(interval.sent_bytes()), interval.steps);
-        state.compression_ratio =
-            compression_ratio(training.net.layout(), interval.sent_bytes(), interval.steps, training.num_workers);
-      }
+      show_bytes(training, interval.bytes, state);
       display_.log(state);
     }
     return HookVerdict::kContinue;
   }
-  void after_train(const TrainingView&) override { display_.finish(); }
+  void after_train(const TrainingView& training) override {
+    display_.finish();
+    if (skipped_steps_ == 0) return;
+    const std::uint64_t before = training.steps_done - shown_;
+    display_.message(fmt::format("{} of {} steps{} were skipped: a gradient or the mean was not finite", skipped_steps_,
+                                 shown_, before > 0 ? fmt::format(" after step {}", before) : ""));
+  }
   std::uint64_t next_look(std::uint64_t) const override { return kNoLook; }
 
  private:
   ProgressDisplay& display_;
   std::uint64_t log_steps_;
   Interval interval_;
+  ExchangeBytes bytes_;    // of the last step that was not skipped
+  bool has_told_ = false;  // of a gradient of this interval that was not finite
+  std::uint64_t skipped_steps_ = 0;
   std::uint64_t shown_ = 0;
   double seconds_per_step_ = 0;
   double loss_ = 0;
@@ -106,10 +143,6 @@ class MetricsHook final : public Hook {
  private:
   void write_train(const TrainingView& training, const StepView& step) {
     const Interval interval = std::exchange(interval_, {});
-    const int workers = training.num_workers;
-    const auto per_worker = [&](std::int64_t bytes) {
-      return mean_of(static_cast<double>(bytes), interval.steps) / workers;
-    };
     nlohmann::ordered_json line;
     line["step"] = training.steps_done;
     line["kind"] = "train";
@@ -128,16 +161,7 @@ class MetricsHook final : public Hook {
       line["dropped_pushes"] = interval.pushes.dropped;
       line["skipped_pushes"] = interval.pushes.skipped;
     }
-    line["sent_bytes_per_worker"] = {{"scalers", per_worker(interval.scalers.sent)},
-                                     {"gradient", per_worker(interval.gradient.sent)},
-                                     {"mean", per_worker(interval.mean.sent)}};
-    line["received_bytes_per_worker"] = {{"scalers", per_worker(interval.scalers.received)},
-                                         {"gradient", per_worker(interval.gradient.received)},
-                                         {"mean", per_worker(interval.mean.received)}};
-    if (interval.sent_bytes() > 0) {
-      line["compression_ratio"] =
-          compression_ratio(training.net.layout(), interval.sent_bytes(), interval.steps, workers);
-    }
+    write_bytes(training, interval.bytes, line);
     line["examples_per_second"] = examples_per_second(training, interval);
     if (interval.steps_with_parts > 0) {
       const auto per_step = [&](double seconds) { return mean_of(seconds, interval.steps_with_parts); };
@@ -185,9 +209,7 @@ void Interval::add(const StepView& step) {
   skipped_steps += step.report.skipped ? 1u : 0u;
   nonfinite_steps += step.report.nonfinite.empty() ? 0u : 1u;
   transform_counts += step.transform_counts;
-  add_bytes(scalers, step.report.scalers);
-  add_bytes(gradient, step.report.gradient);
-  add_bytes(mean, step.report.mean);
+  if (!step.report.skipped) bytes += step.report;
   if (step.pushes != nullptr) pushes += *step.pushes;
   ++timed_steps;
   seconds += step.step_seconds;
@@ -198,37 +220,43 @@ void Interval::add(const StepView& step) {
 
 std::string Interval::to_text() const {
   // Bit patterns, because sums that go on must be the very same.
-  return fmt::format("{} {:016x} {:016x} {} {} {} {} {} {} {} {} {} {}", steps, std::bit_cast<std::uint64_t>(loss),
-                     std::bit_cast<std::uint64_t>(accuracy), skipped_steps, nonfinite_steps,
-                     transform_counts.zeroed_elements, transform_counts.clipped_gradients, scalers.sent,
-                     scalers.received, gradient.sent, gradient.received, mean.sent, mean.received) +
-         (pushes.total() > 0 ? " " + pushes.to_text() : "");
+  std::string text =
+      fmt::format("{} {} {:016x} {:016x} {} {} {} {}", kIntervalVersion, steps, std::bit_cast<std::uint64_t>(loss),
+                  std::bit_cast<std::uint64_t>(accuracy), skipped_steps, nonfinite_steps,
+                  transform_counts.zeroed_elements, transform_counts.clipped_gradients);
+  for (const LegBytes& leg : {bytes.scalers, bytes.gradient, bytes.mean, bytes.servers}) {
+    text += fmt::format(" {} {}", leg.sent, leg.received);
+  }
+  text += fmt::format(" {} {}", bytes.num_workers, bytes.num_servers);
+  return pushes.total() > 0 ? text + " " + pushes.to_text() : text;
 }
 
 Interval parse_interval(const std::string& text) {
+  std::istringstream words(text);
+  const bool has_version = text.starts_with(kIntervalVersion);
+  if (std::string version; has_version) words >> version;
   Interval interval;
   std::uint64_t loss = 0;
   std::uint64_t accuracy = 0;
-  std::istringstream words(text);
   words >> interval.steps >> std::hex >> loss >> accuracy >> std::dec >> interval.skipped_steps >>
       interval.nonfinite_steps >> interval.transform_counts.zeroed_elements >>
-      interval.transform_counts.clipped_gradients >> interval.scalers.sent >> interval.scalers.received >>
-      interval.gradient.sent >> interval.gradient.received >> interval.mean.sent >> interval.mean.received;
+      interval.transform_counts.clipped_gradients;
   interval.loss = std::bit_cast<double>(loss);
   interval.accuracy = std::bit_cast<double>(accuracy);
-  const bool is_sound = static_cast<bool>(words);
+  ExchangeBytes& bytes = interval.bytes;
+  for (LegBytes* leg : {&bytes.scalers, &bytes.gradient, &bytes.mean}) words >> leg->sent >> leg->received;
+  if (has_version) words >> bytes.servers.sent >> bytes.servers.received >> bytes.num_workers >> bytes.num_servers;
+  const bool is_complete = static_cast<bool>(words);
   if (std::string counts; words >> counts) interval.pushes = parse_push_counts(counts);
-  if (!is_sound || interval.to_text() != text) TERNGRAD_THROW(DataError, kIntervalKey, " is '", text, "'");
+  words >> std::ws;
+  const bool is_sound = is_complete && words.eof() && (!has_version || interval.to_text() == text);
+  if (!is_sound) TERNGRAD_THROW(DataError, kIntervalKey, " is '", text, "'");
+  if (!has_version) bytes = {};
   return interval;
 }
 
-double compression_ratio(const Layout& layout, std::int64_t sent_bytes, std::uint64_t steps, int num_workers) {
-  return 4.0 * static_cast<double>(layout.num_elements()) * num_workers * static_cast<double>(steps) /
-         static_cast<double>(sent_bytes);
-}
-
-std::unique_ptr<Hook> make_progress_hook(ProgressDisplay& display, std::uint64_t log_steps) {
-  return std::make_unique<ProgressHook>(display, log_steps);
+std::unique_ptr<Hook> make_progress_hook(ProgressDisplay& display, std::uint64_t log_steps, const Interval& begun) {
+  return std::make_unique<ProgressHook>(display, log_steps, begun);
 }
 
 std::unique_ptr<Hook> make_metrics_hook(MetricsWriter& writer, std::uint64_t log_steps, std::uint64_t telemetry_steps,

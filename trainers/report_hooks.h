@@ -26,7 +26,7 @@ struct Interval {
   std::uint64_t skipped_steps = 0;
   std::uint64_t nonfinite_steps = 0;  // steps, skipped or not, with NaN or infinity in a gradient
   TransformCounts transform_counts;   // sums
-  LegBytes scalers, gradient, mean;   // sums, of all workers; a step that sent nothing adds nothing
+  ExchangeBytes bytes;                // sums, of the steps that were not skipped
   PushCounts pushes;                  // sums, of asynchronous training
   // Time is of this process only: the steps that it ran, and theirs.
   std::uint64_t timed_steps = 0;
@@ -35,12 +35,13 @@ struct Interval {
   PartSeconds parts;
 
   void add(const StepView& step);
-  std::int64_t sent_bytes() const { return scalers.sent + gradient.sent + mean.sent; }
   /// All but the times, exactly, as text that parse_interval reads.
   std::string to_text() const;
 };
 
-/// @throws DataError if `text` is not what Interval::to_text writes
+/// Also reads what versions before wrote, whose bytes are left out: they counted what a worker sends to several others
+/// once.
+/// @throws DataError if `text` is neither
 Interval parse_interval(const std::string& text);
 
 /// Name under which CheckpointHook keeps the interval that a save falls into, in CheckpointState::more.
@@ -48,18 +49,13 @@ inline constexpr const char* kIntervalKey = "metrics_interval";
 
 /// Draws the live line, or one log line every `log_steps` and for the steps since at the end of the run. The first step
 /// of each such interval with NaN or infinity in a gradient gets a line of its own that says where and what was done
-/// about it.
-std::unique_ptr<Hook> make_progress_hook(ProgressDisplay& display, std::uint64_t log_steps);
+/// about it, and the end of the run one that says how many steps were skipped, if any were.
+/// @param begun  of the metrics hook, as a resumed run begins: log lines are means over the steps of metrics.jsonl's
+std::unique_ptr<Hook> make_progress_hook(ProgressDisplay& display, std::uint64_t log_steps, const Interval& begun = {});
 
-/// Appends to metrics.jsonl: every `log_steps` a line {"step": steps done, "kind": "train", loss and accuracy (means
-/// over the interval), "learning_rate", bytes of each leg per worker and step (means over the
-/// interval), "compression_ratio" (of the interval's bytes), "skipped_steps",
-/// "nonfinite_steps", "zeroed_elements" and "clipped_gradients" (what transforms changed, in all workers' gradients
-/// over the interval), of asynchronous training "staleness" (an object: pushes over the
-/// interval by their staleness), "mean_staleness", "dropped_pushes" and "skipped_pushes", times of parts of a
-/// step (means over the interval's steps, where they are known)}; every `telemetry_steps` (0: never) a line of kind
-/// "tensors" with scaler, zero_fraction, clip_fraction, kept_norm, snr_db, norm and max_abs of every tensor of worker
-/// 0. Fields whose names end in _seconds or _per_second are times; all others are the same for equal runs.
+/// Appends to metrics.jsonl: every `log_steps` a line of kind "train", every `telemetry_steps` (0: never) one of kind
+/// "tensors". docs/measuring.md lists their fields. Those whose names end in _seconds or _per_second are times; all
+/// others are the same for equal runs.
 /// @param interval  outlives the hook; not empty in a run that was saved between two lines and is resumed
 std::unique_ptr<Hook> make_metrics_hook(MetricsWriter& writer, std::uint64_t log_steps, std::uint64_t telemetry_steps,
                                         Interval& interval);
@@ -133,9 +129,5 @@ class CheckpointHook final : public Hook {
   std::vector<Buffer<float>> states_;
   std::optional<std::uint64_t> gathered_;
 };
-
-/// Float32 bytes of the gradients of `steps` steps over the bytes sent in them: 32-bit elements by definition, messages
-/// as they were. @param sent_bytes  of all workers, above 0
-double compression_ratio(const Layout& layout, std::int64_t sent_bytes, std::uint64_t steps, int num_workers);
 
 }  // namespace terngrad

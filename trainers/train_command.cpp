@@ -288,7 +288,7 @@ void add_hooks(const TrainOptions& o, const TrainSetup& setup, const StartedRun&
   if (reports.events() != nullptr) {
     trainer.add_hook(make_histogram_hook(*reports.events(), static_cast<std::uint64_t>(o.histogram_steps)));
   }
-  trainer.add_hook(make_progress_hook(display, log_steps));
+  trainer.add_hook(make_progress_hook(display, log_steps, interval));
   trainer.add_hook(
       make_metrics_hook(reports.metrics(), log_steps, static_cast<std::uint64_t>(o.telemetry_steps), interval));
   trainer.add_hook(std::make_unique<CheckpointHook>(

@@ -217,8 +217,7 @@ void declare_train_options(OptionSet& options, TrainOptions& o) {
       "exchange", &o.exchange,
       "how messages travel; the result has the same bits with each. auto: the one that moves the fewest bytes over "
       "a worker's link; it may add codes up on the way, which no --ternary_format shortens. vendor: the baseline, an "
-      "all-reduce of the "
-      "library between processes, with bits of its own",
+      "all-reduce of the library between processes, with bits of its own",
       one_of({"auto", "all_gather", "scatter_reduce", "integer_sum", "vendor"}));
   options.add("return_codec", &o.return_codec,
               "what the mean goes through on its way back; sums of codes change its bytes only, the others its bits",

@@ -64,7 +64,7 @@ elif "--hooks" in command:
 else:
     write(pathlib.Path(after("--train_dir")) / "metrics.jsonl",
           {"kind": "train", "examples_per_second": 256.0 if "--grad_bits" in command else 128.0, "wire_seconds": 0.5,
-           "exposed_seconds": 0.25, "sent_bytes_per_worker": {"scalers": 10.0, "gradient": 20.0, "mean": 0.0}})
+           "exposed_seconds": 0.25, "wire_bytes_per_worker": {"sent": {"scalers": 10.0, "gradient": 20.0, "mean": 0.0}}})
 write(words[words.index("--counters") + 1],
       {"rate": rate, "iperf3_mbit_per_s": 100.0, "seconds": 5.0, "exit_code": 0,
        "hosts": [{"sent_bytes": 2100000}, {"sent_bytes": 2000000}]})

@@ -1,6 +1,8 @@
 #!/usr/bin/env python3
 """Tests scripts/plot_run.py on small run directories. Exits 77 (skipped) if there is no matplotlib."""
 
+import contextlib
+import io
 import json
 import pathlib
 import subprocess
@@ -17,14 +19,14 @@ def plot(*arguments):
     return subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, check=False)
 
 
-def write_run(path, seed=1, grad_bits=1, ratio=16.0, last_line=""):
-    """A run of 20 steps, saved at no step. Losses and accuracies depend on the seed."""
+def write_run(path, seed=1, grad_bits=1, last_line="", options=None, **numbers):
+    """A run of 20 steps, saved at no step. Losses and accuracies depend on the seed. @param numbers  more of training"""
     path.mkdir(parents=True)
-    (path / "config.json").write_text(json.dumps({"options": {"seed": seed, "grad_bits": grad_bits}}))
+    (path / "config.json").write_text(json.dumps({"options": {"seed": seed, "grad_bits": grad_bits, "num_nodes": 4} if options is None else options}))
     lines = []
     for step in (10, 20):
         lines.append({"step": step, "kind": "train", "loss": 2 / step + seed, "accuracy": 0.01 * step,
-                      "learning_rate": 0.1, "compression_ratio": ratio})
+                      "learning_rate": 0.1, **(numbers or {"wire_ratio": 8.0})})
         lines.append({"step": step, "kind": "tensors",
                       "tensors": {"a/weights": {"zero_fraction": 0.5}, "a/biases": {"zero_fraction": 1.0}}})
         lines.append({"step": step, "kind": "test", "weights": "ema", "top1": 0.5, "loss": None})
@@ -116,7 +118,7 @@ class PlotRun(unittest.TestCase):
         write_run(self.folder / "a", seed=3)
         run = plot_run.Run(self.folder / "a")
         self.assertEqual(run.curves["train loss"], {10: 3.2, 20: 3.1})
-        self.assertEqual(run.curves["bits"], {10: 2.0, 20: 2.0})
+        self.assertEqual(run.curves["bits"], {10: 6.0, 20: 6.0})  # an eighth of the 48 bits of a ring of four
         self.assertEqual(run.curves["test accuracy"], {10: 50.0, 20: 50.0})
         self.assertNotIn("test loss", run.curves)
         self.assertEqual(run.curves["zeros"], {10: 75.0, 20: 75.0})  # no sizes: tensors count alike
@@ -129,7 +131,7 @@ class PlotRun(unittest.TestCase):
         (self.folder / "a" / "config.json").write_text(json.dumps({"options": {"batch_size": 100}}))
         lines = [line(10, examples_per_second=50, sent_bytes_per_worker={"scalers": 1e6, "gradient": 2e6},
                       received_bytes_per_worker={"scalers": 1e6, "gradient": 4e6}),
-                 line(20, examples_per_second=200, sent_bytes_per_worker={"gradient": 3e6})]
+                 line(20, examples_per_second=200, wire_bytes_per_worker={"sent": {"gradient": 3e6}, "received": {"mean": 1e6}})]
         (self.folder / "a" / "metrics.jsonl").write_text("".join(json.dumps(each) + "\n" for each in lines))
         run = plot_run.Run(self.folder / "a")
         self.assertEqual(run.places([0, 5, 10, 15, 20, 21], "bytes"), [0, 25, 50, 65, 80, None])
@@ -139,6 +141,22 @@ class PlotRun(unittest.TestCase):
         lines.insert(1, line(15))
         (self.folder / "a" / "metrics.jsonl").write_text("".join(json.dumps(each) + "\n" for each in lines))
         self.assertEqual(plot_run.Run(self.folder / "a").places([10, 15, 20], "bytes"), [50, None, None])
+
+    def test_bytes_that_were_counted_otherwise_are_still_drawn_and_said(self):
+        # 100 elements: a worker of four sent 32 bytes of 400 and received three times as many.
+        write_run(self.folder / "old", compression_ratio=12.5, sent_bytes_per_worker={"scalers": 12.0, "gradient": 20.0},
+                  received_bytes_per_worker={"scalers": 36.0, "gradient": 60.0})
+        with contextlib.redirect_stderr(io.StringIO()) as said:
+            run = plot_run.Run(self.folder / "old")
+        self.assertEqual(run.curves["bits"], {10: 7.68, 20: 7.68})
+        self.assertEqual(said.getvalue().count("counted what a worker sends to several others once"), 1)
+
+    def test_what_is_missing_is_said(self):
+        write_run(self.folder / "a", options={"seed": 1})
+        with contextlib.redirect_stderr(io.StringIO()) as said:
+            run = plot_run.Run(self.folder / "a")
+        self.assertNotIn("bits", run.curves)
+        self.assertIn("num_nodes", said.getvalue())
 
     def test_zeros_are_of_elements_where_sizes_are_known(self):
         write_run(self.folder / "a")

@@ -26,6 +26,7 @@ class FakeRun {
     report.scalers = {.sent = 16, .received = 18};
     report.gradient = {.sent = 60, .received = 62};
     report.mean = {.sent = 12, .received = 14};
+    report.num_workers = 2;
   }
   TrainingView view() {
     return {.net = net,

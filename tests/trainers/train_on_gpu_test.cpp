@@ -77,7 +77,7 @@ TEST_F(CudaTrainCommand, TrainsAndWritesWhatTheCpuWrites) {
     EXPECT_EQ(gpu_lines[i].at("kind"), cpu_lines[i].at("kind"));
     if (gpu_lines[i].at("kind") != "train") continue;
     EXPECT_NEAR(gpu_lines[i].at("loss"), cpu_lines[i].at("loss"), 0.05);
-    EXPECT_GT(gpu_lines[i].at("compression_ratio"), 10);
+    EXPECT_GT(gpu_lines[i].at("wire_ratio"), 10);
     EXPECT_FALSE(gpu_lines[i].contains("compute_seconds"));
   }
 }
@@ -224,9 +224,10 @@ TEST_F(CudaTrainCommand, ExchangesChangeNoBitOfTheModel) {
   EXPECT_EQ(after("scattered", {"--exchange", "scatter_reduce"}), gathered);
   EXPECT_EQ(after("served", {"--strategy", "ps"}), gathered);
   // To the server and back, whoever sends it.
-  const auto sent = metrics_of(folder / "served").at(0).at("sent_bytes_per_worker");
-  EXPECT_GT(sent.at("gradient"), 0);
-  EXPECT_GT(sent.at("mean"), 0);
+  const auto served = metrics_of(folder / "served").at(0);
+  EXPECT_GT(served.at("wire_bytes_per_worker").at("sent").at("gradient"), 0);
+  EXPECT_GT(served.at("wire_bytes_per_worker").at("received").at("mean"), 0);
+  EXPECT_GT(served.at("wire_bytes_per_server").at("sent"), 0);
   EXPECT_EQ(after("sums", {"--return_codec", "sums", "--floating_grad_epoch", "1000"}), gathered);
   EXPECT_EQ(after("summed", {"--exchange", "integer_sum"}), gathered);
   EXPECT_EQ(after("in_buckets", {"--bucket_mb", "0.01", "--overlap", "off"}), gathered);

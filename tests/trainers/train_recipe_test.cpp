@@ -168,7 +168,7 @@ TEST(TrainCommand, FloatingEpochsSendFp32AndTelemetrySaysSo) {
     const bool floating = step / 6 % 2 == 1;
     if (line["kind"] == "train") {
       num_floating += floating ? 1 : 0;
-      const double ratio = line["compression_ratio"];
+      const double ratio = line["wire_ratio"];
       // Headers cost a little of 1, and of the 16 of two bits per element.
       EXPECT_TRUE(floating ? ratio > 0.9 && ratio < 1 : ratio > 12 && ratio < 16) << step << " " << ratio;
     } else if (line["kind"] == "tensors") {
