@@ -1,0 +1,134 @@
+#!/usr/bin/env python3
+"""Puts the bytes that terngrad_train reports beside those that network interfaces count.
+
+    sudo scripts/bench_wire_bytes.py --programs build/release/bin --out bench-wire-bytes
+
+Trains LeNet for --steps steps with N workers, each on a host of its own (scripts/slow_link.sh: network namespaces of this
+machine), for each N of --workers, and each codec and exchange of --rows. --out gets results.json, with the machine and the
+commit, and results.md. What interfaces count besides are headers of packets, acknowledgements, the start of the launch, and
+what ranks tell each other of a step. Exit codes: 1 if a run failed, 2 for wrong usage.
+"""
+
+import argparse
+import json
+import os
+import pathlib
+import platform
+import re
+import subprocess
+import sys
+import tempfile
+
+SCRIPTS = pathlib.Path(__file__).resolve().parent
+ROWS = {  # options of terngrad_train, servers that are hosts of their own
+    "fp32": (["--grad_bits", "32"], 0),
+    "bf16": (["--grad_bits", "16"], 0),
+    "t2": (["--grad_bits", "1"], 0),
+    "t5": (["--grad_bits", "1", "--ternary_format", "t5"], 0),
+    "t2-all_gather": (["--grad_bits", "1", "--exchange", "all_gather"], 0),
+    "t2-scatter_reduce": (["--grad_bits", "1", "--exchange", "scatter_reduce"], 0),
+    "t2-integer_sum": (["--grad_bits", "1", "--exchange", "integer_sum"], 0),
+    "vendor-fp32": (["--exchange", "vendor"], 0),
+    "vendor-bf16": (["--exchange", "vendor", "--codec", "bf16"], 0),
+    "ps-t2": (["--grad_bits", "1", "--strategy", "ps"], 0),
+    "ps-t2-server": (["--grad_bits", "1", "--strategy", "ps", "--num_servers", "1"], 1),
+}
+AS_ROOT = {"OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1"}
+
+
+def command_of(options, workers, name, folder):
+    of_row, servers = ROWS[name]
+    return [str(SCRIPTS / "slow_link.sh"), "--counters", str(folder / "counters.json"), "none", str(workers + servers), "--",
+            str(options.programs / "terngrad_train"), "--num_nodes", str(workers), *of_row, "--max_steps", str(options.steps),
+            "--log_steps", str(options.steps), "--eval_steps", "0", "--telemetry_steps", "0", "--tensorboard=false",
+            "--save_iter", str(options.steps), "--device", "cpu", "--threads", "1", "--train_dir", str(folder / "run")]
+
+
+def busiest(nodes):
+    """Of several (sent, received), that with the greatest of all numbers."""
+    return max(nodes, key=max)
+
+
+def reported(line):
+    """(sent, received) of the busiest node in a step, as a line of metrics.jsonl has it."""
+    nodes = [tuple(sum(line["wire_bytes_per_worker"][way].values()) for way in ("sent", "received"))]
+    if "wire_bytes_per_server" in line:
+        nodes.append(tuple(line["wire_bytes_per_server"][way] for way in ("sent", "received")))
+    return busiest(nodes)
+
+
+def counted(counters, steps):
+    """The same of the interfaces, all that they counted shared out among the steps."""
+    return busiest([(host["sent_bytes"] / steps, host["received_bytes"] / steps) for host in counters["hosts"]])
+
+
+def shown_in(said):
+    """The bytes and the ratio of the last progress line."""
+    found = re.findall(r"((?:worker|server) sent .*?/step)(?: ratio ([0-9.]+)x)?", said)
+    return found[-1] if found else ("", "")
+
+
+def measure(options, workers, name):
+    with tempfile.TemporaryDirectory() as scratch:
+        folder = pathlib.Path(scratch)
+        command = command_of(options, workers, name, folder)
+        done = subprocess.run(command, capture_output=True, text=True, check=False, env={**os.environ, **AS_ROOT})
+        if done.returncode != 0:
+            raise SystemExit(f"bench_wire_bytes.py: {' '.join(command)}: exit code {done.returncode}: {done.stderr[-2000:]}")
+        lines = (folder / "run" / "metrics.jsonl").read_text(encoding="utf-8").splitlines()
+        line = [line for line in map(json.loads, lines) if line["kind"] == "train"][-1]
+        sent, received = reported(line)
+        counters = json.loads((folder / "counters.json").read_text(encoding="utf-8"))
+        sent_counted, received_counted = counted(counters, options.steps)
+        shown, ratio = shown_in(done.stderr)
+        return {"row": name, "workers": workers, "options": ROWS[name][0], "reported": {"sent": sent, "received": received},
+                "counted": {"sent": sent_counted, "received": received_counted}, "ratio": line["wire_ratio"],
+                "progress": shown, "progress_ratio": ratio, "hosts": counters["hosts"]}
+
+
+def to_markdown(report):
+    """A table: for each row the busiest node's MB in a step, as reported and as counted, and by what factor they differ; the
+    ratio, and what the interfaces counted of row fp32 over what they counted of this one."""
+    lines = ["| N | row | sent, reported | counted | received, reported | counted | counted / reported | ratio | ratio by counters |",
+             "| --- | --- | --- | --- | --- | --- | --- | --- | --- |"]
+    for row in sorted(report["rows"], key=lambda row: row["workers"]):
+        baseline = next((other for other in report["rows"] if other["row"] == "fp32" and other["workers"] == row["workers"]),
+                        None)
+        of_fp32 = max(baseline["counted"].values()) / max(row["counted"].values()) if baseline else None
+        numbers = [row[of][way] * 1e-6 for way in ("sent", "received") for of in ("reported", "counted")]
+        factor = max(row["counted"].values()) / max(row["reported"].values())
+        lines.append(f"| {row['workers']} | {row['row']} | " + " | ".join(f"{number:.3f}" for number in numbers) +
+                     f" | {factor:.3f} | {row['ratio']:.2f} | {'-' if of_fp32 is None else f'{of_fp32:.2f}'} |")
+    return "\n".join(lines) + "\n"
+
+
+def version_of(options):
+    done = subprocess.run([str(options.programs / "terngrad_train"), "--version"], capture_output=True, text=True, check=True)
+    return done.stdout.strip()
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--programs", type=pathlib.Path, required=True, help="folder of terngrad_train")
+    parser.add_argument("--out", type=pathlib.Path, required=True, help="folder of the results")
+    parser.add_argument("--workers", type=int, nargs="+", default=[2, 4, 8])
+    parser.add_argument("--rows", nargs="+", choices=list(ROWS), default=list(ROWS))
+    parser.add_argument("--steps", type=int, default=20)
+    options = parser.parse_args()
+    if options.steps < 1 or min(options.workers) < 2:
+        parser.error("--steps must be at least 1, and --workers at least 2")
+    options.programs = options.programs.resolve()
+    options.out.mkdir(parents=True, exist_ok=True)
+    report = {"command": "bench_wire_bytes.py", "version": version_of(options), "steps": options.steps,
+              "machine": {"processors": os.cpu_count(), "kernel": platform.release()}, "rows": []}
+    for workers in options.workers:
+        for name in options.rows:
+            row = measure(options, workers, name)
+            print(f"{workers} workers, {name}: {row['progress']}, ratio {row['progress_ratio']}", file=sys.stderr)
+            report["rows"].append(row)
+    (options.out / "results.json").write_text(json.dumps(report, indent=1) + "\n", encoding="utf-8")
+    (options.out / "results.md").write_text(to_markdown(report), encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()
