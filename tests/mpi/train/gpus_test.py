@@ -18,35 +18,20 @@ class Gpus(SignalledTraining):
 
     def test_processes_have_the_bits_of_one_gpu(self):
         self.trained(0, "alone", *self.options())
-        for ranks in [2, 4]:
-            name = f"ranks{ranks}"
-            result = self.trained(ranks, name, *self.options(), "--check_replicas", "2", "--rebroadcast_epochs", "1",
-                                  env=on(ranks))
-            self.assertIn(f"{ranks} processes of SIMT emulation", result.stderr)
-            self.assert_same("alone", name)
-            self.assertTrue(self.metrics(name))
-
-    def test_every_exchange_has_the_same_bits(self):
-        checkpoints = set()
-        for exchange in ["all_gather", "scatter_reduce", "integer_sum"]:
-            self.trained(2, exchange, *self.options(max_steps=2, exchange=exchange), env=on(2))
-            checkpoints.add(self.checkpoint(exchange))
-        self.trained(2, "served", *self.options(max_steps=2, strategy="ps"), env=on(2))
-        checkpoints.add(self.checkpoint("served"))
-        self.trained(0, "alone", *self.options(max_steps=2))
-        self.assertEqual(checkpoints, {self.checkpoint("alone")})
+        result = self.trained(2, "ranks2", *self.options(), "--check_replicas", "2", "--rebroadcast_epochs", "1", env=on(2))
+        self.assertIn("2 processes of SIMT emulation", result.stderr)
+        self.assert_same("alone", "ranks2")
+        self.assertTrue(self.metrics("ranks2"))
 
     def test_gradients_that_cpus_exchange_have_the_same_bits(self):
-        """With servers that update, beside workers or as processes of their own, and several processes on a GPU."""
+        """With several GPUs to a process, and several processes on a GPU; the rows of launch_table.py have one each."""
         self.trained(0, "alone", *self.options(max_steps=2))
         parameters = {"strategy": "ps", "pull": "parameters"}
         for name, ranks, gpus, options in [
             ("of_one_process", 0, 2, {**parameters, "num_gpus": 2}),
-            ("beside", 2, 8, parameters),
             ("two_each", 2, 4, {**parameters, "num_gpus": 2}),
             ("one_gpu", 2, 1, parameters),
             ("apart", 3, 1, {**parameters, "num_servers": 1}),
-            ("gradients", 3, 2, {"strategy": "ps", "num_servers": 1}),
         ]:
             result = self.trained(ranks, name, *self.options(max_steps=2, **options), env=on(gpus))
             self.assertIn("GPUs compute gradients, which are encoded, exchanged and applied by the CPU", result.stderr)
@@ -88,12 +73,6 @@ class Gpus(SignalledTraining):
             losses.append([record["loss"] for record in self.train_records(f"alone{gpus}")])
         self.assertEqual(losses[0], losses[1])
 
-    def test_overlapping_changes_nothing(self):
-        self.trained(0, "alone", *self.options(bucket_mb=0.01))
-        for overlap in ["auto", "on", "off"]:
-            self.trained(2, overlap, *self.options(bucket_mb=0.01, overlap=overlap), env=on(2))
-            self.assert_same("alone", overlap)
-
     def test_a_run_goes_on_with_other_numbers_of_gpus(self):
         self.trained(0, "whole", *self.options())
         self.trained(2, "cut", *self.options(), env=on(2))
@@ -109,7 +88,7 @@ class Gpus(SignalledTraining):
 
     def hang(self, name, **environment):
         """Makes rank 1 of a run hang. @returns what the run printed, and after how many seconds it had ended"""
-        run = self.start(2, name, *self.options(max_steps=100000, exchange_timeout=8), env=on(2, **environment))
+        run = self.start(2, name, *self.options(max_steps=100000, exchange_timeout=4), env=on(2, **environment))
         self.wait_for_steps(run, name)
         out, err, seconds = self.hung(run, 1, timeout=120)
         return out + err, seconds
@@ -117,12 +96,12 @@ class Gpus(SignalledTraining):
     def test_a_process_that_hangs_is_named_in_time(self):
         text, seconds = self.hang("hangs", NCCL_OVER_MPI_PATIENCE="0.5")
         # Whether it was in a step or between two.
-        self.assertRegex(text, r"rank 0 on .*heard nothing from rank 1 \(host \S+\) for (4|8) seconds")
+        self.assertRegex(text, r"rank 0 on .*heard nothing from rank 1 \(host \S+\) for (2|4) seconds")
         self.assertLess(seconds, 20)
 
     def test_a_library_that_hangs_ends_the_run_in_time(self):
         text, seconds = self.hang("hangs")
-        self.assertRegex(text, r"rank 0.*(steps \d+ to \d+ have not ended on GPUs in 8 seconds|heard nothing from rank 1)")
+        self.assertRegex(text, r"rank 0.*(steps \d+ to \d+ have not ended on GPUs in 4 seconds|heard nothing from rank 1)")
         self.assertLess(seconds, 20)
 
     def test_what_cannot_be_shared_is_refused(self):
@@ -155,12 +134,11 @@ class Gpus(SignalledTraining):
 
     def test_the_rank_that_evaluates_needs_no_gpu(self):
         options = [option for option in self.options(max_steps=2) if "benchmark_mode" not in option]
-        for strategy in [["replicated"], ["ps"], ["ps", "--pull=parameters"]]:
-            for training in [1, 2]:  # one is connected with none
-                name = f"{''.join(strategy)}{training}"
-                command = [*options, "--strategy", *strategy, "--last_rank_evaluates", "--train_dir", self.path(name)]
-                self.launch_apart(command, training, training, 0)
-                self.assertEqual(self.checkpoint(name), self.checkpoint("replicated1"))
+        for training, strategy in [(1, ["replicated"]), (2, ["replicated"]), (2, ["ps"]), (1, ["ps", "--pull=parameters"])]:
+            name = f"{''.join(strategy)}{training}"  # one that trains is connected with none
+            command = [*options, "--strategy", *strategy, "--last_rank_evaluates", "--train_dir", self.path(name)]
+            self.launch_apart(command, training, training, 0)
+            self.assertEqual(self.checkpoint(name), self.checkpoint("replicated1"))
 
 
 if __name__ == "__main__":

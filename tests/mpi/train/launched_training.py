@@ -20,12 +20,12 @@ TIMES = re.compile(r"(_seconds|_per_second)$")
 
 
 @functools.cache
-def digits():
+def digits(num_train=160, num_test=40):
     """A folder with a small set in the format of MNIST: a built-in set would be drawn anew by each process, which takes longer
     than all else."""
     folder = tempfile.TemporaryDirectory(prefix="terngrad_mpi_digits_")
     numbers = random.Random(1)
-    for name, count in [("train", 160), ("t10k", 40)]:
+    for name, count in [("train", num_train), ("t10k", num_test)]:
         for kind, content in [("images-idx3", struct.pack(">4I", 0x803, count, 28, 28) + numbers.randbytes(count * 28 * 28)),
                               ("labels-idx1", struct.pack(">2I", 0x801, count) + bytes(numbers.randrange(10) for _ in range(count)))]:
             with open(os.path.join(folder.name, f"{name}-{kind}-ubyte"), "wb") as file:

@@ -1,5 +1,3 @@
-import shutil
-
 from launched_training import main, ternary
 from signalled_training import SignalledTraining
 
@@ -7,27 +5,19 @@ from signalled_training import SignalledTraining
 class Servers(SignalledTraining):
     """Parameter servers, of their own or beside workers, end with the bits of replicas that aggregate for themselves."""
 
-    def check(self, launches, options, *of_servers):
-        """Compares with replicas, which know nothing of the options of servers."""
-        self.trained(0, "replicated", *options)
-        for ranks, servers in launches:
-            name = f"{servers}of{ranks}"
-            placed = ["--num_servers", str(servers)] if ranks > 0 else []
-            result = self.trained(ranks, name, *options, "--strategy", "ps", *of_servers, *placed)
-            self.assertEqual(self.checkpoint(name), self.checkpoint("replicated"), name)
-            self.assertEqual(f"(the last {servers} of them serving)" in result.stderr, servers > 0)
-            shutil.rmtree(self.path(name))
-        shutil.rmtree(self.path("replicated"))
-
-    def test_they_send_the_mean_gradient(self):
+    def test_one_process_that_serves_itself_has_the_bits_of_replicas(self):
         options = ternary(max_steps=4, num_nodes=4, batch_size=16)
-        self.check([(0, 0), (2, 0), (4, 2)], options)
-        for return_codec in ["sums", "ternary"]:
-            self.check([(3, 1)], [*options, "--return_codec", return_codec])
+        self.trained(0, "replicated", *options)
+        for pull in ["gradient", "parameters"]:
+            self.trained(0, pull, *options, "--strategy", "ps", "--pull", pull)
+            self.assertEqual(self.checkpoint(pull), self.checkpoint("replicated"), pull)
 
-    def test_they_send_parameters(self):
+    def test_more_processes_may_serve_than_train(self):
         options = ternary(max_steps=5, num_nodes=3, batch_size=12, optimizer="adam", save_iter=2)
-        self.check([(0, 0), (2, 0), (3, 1), (4, 3)], options, "--pull", "parameters")
+        self.trained(0, "replicated", *options)
+        result = self.trained(4, "served", *options, "--strategy", "ps", "--pull", "parameters", "--num_servers", "3")
+        self.assertEqual(self.checkpoint("served"), self.checkpoint("replicated"))
+        self.assertIn("(the last 3 of them serving)", result.stderr)
 
     def test_rounded_parameters_are_those_of_one_process(self):
         options = ternary(max_steps=10, num_nodes=4, batch_size=16, log_steps=4, save_iter=4, eval_steps=5, strategy="ps",
