@@ -19,7 +19,8 @@ struct DeviceRun {
   SmallRun run;                             // but for its transforms
   int num_replicas = 1;                     // of each process
   std::shared_ptr<Meeting> gpus = nullptr;  // where those of all processes meet; nullptr: this process alone
-  double timeout_seconds = 0;
+  double timeout_seconds = 0;               // of processes that wait for each other
+  double gpu_timeout_seconds = 0;           // of GPUs that do; 0: half of that, as trainings have it
   Watchdog::Action on_hang = end_process("test");
   /// Makes the communicator of a rank; nullptr: a ThreadDeviceCommunicator.
   std::function<std::shared_ptr<DeviceCommunicator>(int rank)> communicator_of = nullptr;
@@ -82,7 +83,8 @@ inline std::unique_ptr<DeviceReplica> make_replica(const DeviceRun& device_run,
   add_exchange();
   parts.communicator = communicator;
   parts.mean_factor = run.mean_factor;
-  parts.timeout_seconds = device_run.timeout_seconds / 2;
+  parts.timeout_seconds =
+      device_run.gpu_timeout_seconds > 0 ? device_run.gpu_timeout_seconds : device_run.timeout_seconds / 2;
   const bool can_capture = communicator->size() == 1 || device_run.can_capture_ranks;
   parts.captures = device_run.captures && can_capture && device_run.format != "tmask";
   const Device device = stream.device();
