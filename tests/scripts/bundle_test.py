@@ -52,8 +52,8 @@ class WholeBuild(Folder):
         self.manifest = (self.bundle / "MANIFEST").read_text()
 
     def trained(self):
-        options = ["--dataset", "synthetic", "--max_steps", "3", "--log_steps", "1", "--batch_size", "8", "--grad_bits", "1"]
-        options += ["--num_nodes", "2", "--tensorboard=false", "--eval_steps", "0", "--train_dir", self.folder / "run"]
+        options = ["--dataset", "cifar10", "--benchmark_mode", "--max_steps", "3", "--log_steps", "1", "--batch_size", "8"]
+        options += ["--grad_bits", "1", "--num_nodes", "2", "--tensorboard=false", "--train_dir", self.folder / "run"]
         result = run(self.bundle / "run", "terngrad_train", *options, cwd=self.folder, env=plain_environment())
         self.assertEqual(result.returncode, 0, result.stderr)
         return result.stdout + result.stderr

@@ -6,7 +6,6 @@ import json
 import os
 import pathlib
 import shutil
-import struct
 import subprocess
 import sys
 import tempfile
@@ -14,6 +13,9 @@ import time
 import unittest
 
 SCRIPTS = pathlib.Path(__file__).resolve().parents[2] / "scripts"
+sys.path.append(str(pathlib.Path(__file__).resolve().parents[1] / "support"))
+from few_digits import write_digits  # noqa: E402
+
 BUILD = None
 
 BENCH = """
@@ -224,14 +226,10 @@ class Pretended(unittest.TestCase):
         return REAL_TRAIN.replace("PROGRAM", str(program))
 
     def few_digits(self):
-        """The option of a folder with a small set in the format of MNIST: each training would draw the built-in one anew."""
+        """The option of a folder with a small set of digits."""
         folder = self.root / "few_digits"
         folder.mkdir()
-        for name, count in (("train", 128), ("t10k", 8)):
-            pixels = bytes(i * i % 251 for i in range(count * 28 * 28))
-            (folder / f"{name}-images-idx3-ubyte").write_bytes(struct.pack(">4I", 0x803, count, 28, 28) + pixels)
-            labels = bytes(i % 10 for i in range(count))
-            (folder / f"{name}-labels-idx1-ubyte").write_bytes(struct.pack(">2I", 0x801, count) + labels)
+        write_digits(folder)
         return ["--mnist", folder]
 
     def test_options_of_trainings_are_accepted(self):

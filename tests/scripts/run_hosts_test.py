@@ -15,6 +15,9 @@ import time
 import unittest
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
+sys.path.append(str(ROOT / "tests" / "support"))
+from few_digits import write_digits  # noqa: E402
+
 SCRIPTS = ROOT / "scripts"
 STEPS = pathlib.Path(__file__).with_name("mpi_steps.cpp")
 SSHD = "/usr/sbin/sshd"
@@ -331,8 +334,8 @@ class RunHosts(Case):
 class Training(Case):
     """A worker on each host. What it ends with are the bits of a run in one process."""
 
-    OPTIONS = {"num_nodes": 2, "grad_bits": 1, "max_steps": 300, "save_iter": 50, "log_steps": 10, "batch_size": 16,
-               "device": "cpu", "threads": 1, "tensorboard": "false", "telemetry_steps": 0}
+    OPTIONS = {"dataset": "mnist", "num_nodes": 2, "grad_bits": 1, "max_steps": 300, "save_iter": 50, "log_steps": 10,
+               "batch_size": 16, "device": "cpu", "threads": 1, "tensorboard": "false", "telemetry_steps": 0}
 
     def make_program(self):
         return TRAIN
@@ -352,10 +355,13 @@ class Training(Case):
     def test_a_training_is_stopped_killed_and_resumed(self):
         if TRAIN is None:
             self.skipTest("no terngrad_train that knows MPI")
+        options = {**self.OPTIONS, "data_dir": self.folder / "digits"}
+        options["data_dir"].mkdir()
+        write_digits(options["data_dir"])
         self.write_hosts(*HOSTS)
-        self.write_config(**self.OPTIONS)
+        self.write_config(**options)
         alone = self.folder / "alone"
-        words = [f"--{name}={value}" for name, value in self.OPTIONS.items()]
+        words = [f"--{name}={value}" for name, value in options.items()]
         result = subprocess.run([TRAIN, *words, "--train_dir", alone], capture_output=True, text=True, timeout=300)
         self.assertEqual(result.returncode, 0, result.stderr)
 

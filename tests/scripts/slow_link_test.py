@@ -256,18 +256,22 @@ class Hosts(Case):
         self.assert_gone(result.stdout.split())
         self.assertEqual(list(self.state.iterdir()), [])
 
+    def check_signal(self, number, options):
+        process, networks = self.start_long(*options)
+        process.send_signal(number)
+        output, errors = process.communicate(timeout=60)
+        self.assertEqual(process.returncode, 128 + number, errors)
+        # Every process of the command was asked, and had the time that it took.
+        self.assertEqual(output.split(), ["saved", "saved"])
+        self.assert_gone(networks)
+
     def test_is_taken_down_after_signals(self):
-        for options in ([], ["--no-mpi"]):
-            for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
-                with self.subTest(signal=number, options=options):
-                    process, networks = self.start_long(*options)
-                    process.send_signal(number)
-                    output, errors = process.communicate(timeout=60)
-                    self.assertEqual(process.returncode, 128 + number, errors)
-                    # Every process of the command was asked, and had the time that it took.
-                    self.assertEqual(output.split(), ["saved", "saved"])
-                    self.assert_gone(networks)
-                    self.assertEqual(list(self.state.iterdir()), [])
+        with concurrent.futures.ThreadPoolExecutor() as pool:  # they wait, most of the time
+            runs = [pool.submit(self.check_signal, number, options) for options in ([], ["--no-mpi"])
+                    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)]
+        for run in runs:
+            run.result()
+        self.assertEqual(list(self.state.iterdir()), [])
 
     def test_a_second_signal_ends_what_does_not_listen(self):
         process, networks = self.start_long(text=LONG.replace("trap - TERM; sleep", "continue; sleep"))

@@ -6,14 +6,16 @@ to the number of ranks. What follows a `--` is unittest's, as the name of one te
 import functools
 import json
 import os
-import random
+import pathlib
 import re
 import shutil
-import struct
 import subprocess
 import sys
 import tempfile
 import unittest
+
+sys.path.append(str(pathlib.Path(__file__).resolve().parents[2] / "support"))
+from few_digits import write_digits  # noqa: E402
 
 ERROR = "terngrad_train: error: "
 TIMES = re.compile(r"(_seconds|_per_second)$")
@@ -21,15 +23,9 @@ TIMES = re.compile(r"(_seconds|_per_second)$")
 
 @functools.cache
 def digits(num_train=160, num_test=40):
-    """A folder with a small set in the format of MNIST: a built-in set would be drawn anew by each process, which takes longer
-    than all else."""
+    """A folder with so many digits."""
     folder = tempfile.TemporaryDirectory(prefix="terngrad_mpi_digits_")
-    numbers = random.Random(1)
-    for name, count in [("train", num_train), ("t10k", num_test)]:
-        for kind, content in [("images-idx3", struct.pack(">4I", 0x803, count, 28, 28) + numbers.randbytes(count * 28 * 28)),
-                              ("labels-idx1", struct.pack(">2I", 0x801, count) + bytes(numbers.randrange(10) for _ in range(count)))]:
-            with open(os.path.join(folder.name, f"{name}-{kind}-ubyte"), "wb") as file:
-                file.write(content)
+    write_digits(folder.name, num_train, num_test)
     return folder
 
 
