@@ -6,7 +6,7 @@
 Trains a small run, goes on with it from an older checkpoint, evaluates it, and compares what the packages read with
 metrics.jsonl: every scalar of every step (also that nothing of the time before the resume is left), histograms with the
 tensors in the checkpoint and with the telemetry. Prints a line for each check and exits 1 if one fails, 77 (skipped) if a
-package is missing (pip install tensorboard safetensors).
+package is missing (scripts/install_deps.sh --formats).
 """
 
 import argparse
@@ -18,7 +18,6 @@ import subprocess
 import sys
 import tempfile
 
-import missing_package
 
 SKIPPED = 77
 LAST_STEP = 40
@@ -208,6 +207,6 @@ if __name__ == "__main__":
         logging.disable(logging.WARNING)
         from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
     except ImportError as missing:
-        print(f"skipped: {missing_package.hint(missing)}")
+        print(f"skipped: {missing} (scripts/install_deps.sh --formats)")
         sys.exit(SKIPPED)
     sys.exit(main(arguments))

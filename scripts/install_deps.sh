@@ -4,7 +4,7 @@ set -euo pipefail
 
 usage() {
   cat <<'TEXT'
-Usage: scripts/install_deps.sh [--test] [--lint] [--fuzz] [--compare] [--plot] [--hosts]
+Usage: scripts/install_deps.sh [--test] [--lint] [--fuzz] [--compare] [--plot] [--hosts] [--formats]
 
 Installs the packages that terngrad needs (Debian 12, Ubuntu 24.04 or later). Uses sudo unless run as root.
 
@@ -14,6 +14,9 @@ Installs the packages that terngrad needs (Debian 12, Ubuntu 24.04 or later). Us
   --compare  also what comparisons with PyTorch use: python3-torch, python3-numpy, libopenblas0
   --plot     also what scripts/plot_run.py uses: python3-matplotlib
   --hosts    also what scripts/slow_link.sh and scripts/run_hosts.sh use: iproute2, iperf3, OpenSSH
+  --formats  also what scripts/check_formats.py uses: python3-venv, and TensorBoard's and safetensors' packages of PyPI, in the
+             versions of scripts/formats_requirements.txt, in an environment of their own in
+             ${XDG_CACHE_HOME:-~/.cache}/terngrad/formats-venv, where the build finds it
   --help     print this text and exit
 TEXT
 }
@@ -35,6 +38,7 @@ packages=(
 # What a machine may do without.
 optional=()
 
+formats=false
 while (($# > 0)); do
   case $1 in
     --test) optional+=(lld) ;;
@@ -43,12 +47,16 @@ while (($# > 0)); do
     --compare) packages+=(python3-torch python3-numpy libopenblas0) ;;
     --plot) packages+=(python3-matplotlib) ;;
     --hosts) packages+=(iproute2 iperf3 openssh-server openssh-client) ;;
+    --formats)
+      formats=true
+      packages+=(python3-venv)
+      ;;
     --help | -h)
       usage
       exit 0
       ;;
     *)
-      echo "install_deps.sh: unknown option '$1'; accepted: --test, --lint, --fuzz, --compare, --plot, --hosts, --help" >&2
+      echo "install_deps.sh: unknown option '$1'; accepted: --test, --lint, --fuzz, --compare, --plot, --hosts, --formats, --help" >&2
       exit 2
       ;;
   esac
@@ -70,6 +78,25 @@ TEXT
 fi
 
 is_installed() { [[ $(dpkg-query -W -f='${db:Status-Status}' "$1" 2>/dev/null || true) == installed ]]; }
+
+# The environment of --formats, unless it is there with these versions. What was installed last is its copy of the list.
+make_formats_environment() {
+  if ! $formats; then return; fi
+  local list folder=${XDG_CACHE_HOME:-$HOME/.cache}/terngrad/formats-venv
+  list=$(dirname "${BASH_SOURCE[0]}")/formats_requirements.txt
+  if cmp -s "$list" "$folder/installed.txt"; then
+    echo "install_deps.sh: $folder is there"
+    return
+  fi
+  echo "install_deps.sh: making $folder"
+  rm -rf "$folder"
+  # The distribution's Python, as tests have it, whatever else is on the path.
+  /usr/bin/python3 -m venv "$folder"
+  "$folder/bin/python" -m pip install -q --disable-pip-version-check --only-binary :all: --no-deps -r "$list"
+  "$folder/bin/python" -m pip check --disable-pip-version-check
+  cp "$list" "$folder/installed.txt"
+}
+
 missing=()
 for package in "${packages[@]}"; do
   if ! is_installed "$package"; then missing+=("$package"); fi
@@ -80,6 +107,7 @@ for package in "${optional[@]}"; do
 done
 if ((${#missing[@]} + ${#missing_optional[@]} == 0)); then
   echo "install_deps.sh: all $((${#packages[@]} + ${#optional[@]})) packages are installed"
+  make_formats_environment
   exit 0
 fi
 
@@ -105,4 +133,5 @@ if ((${#missing[@]} > 0)); then install_packages "${missing[@]}"; fi
 if ((${#missing_optional[@]} > 0)); then
   install_packages "${missing_optional[@]}" || echo "install_deps.sh: going on without ${missing_optional[*]}" >&2
 fi
+make_formats_environment
 echo "install_deps.sh: done"
