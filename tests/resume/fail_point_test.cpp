@@ -3,13 +3,20 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <array>
+#include <charconv>
 #include <csignal>
+#include <cstdlib>
 #include <fstream>
+#include <iostream>
+#include <optional>
 #include <ostream>
 #include <set>
 #include <span>
 #include <sstream>
+#include <string_view>
 
+#include "kernels/errors.h"
 #include "tests/resume/training_process.h"
 #include "trainers/atomic_file.h"
 #include "trainers/checkpoint.h"
@@ -28,6 +35,24 @@ using testing::TemporaryDirectory;
 constexpr int kSteps = 6;
 constexpr int kSaveSteps = 3;
 
+/// What happens at each call of a run, in the order in which they take turns.
+constexpr std::array<std::string_view, 7> kActions = {
+    "kill_before", "kill_after", "kill_before_in_resumed", "full_after", "full_then_kill", "full_once", "full_twice"};
+
+/// The action whose turn it is: where the environment has TERNGRAD_RESUME_TURN, a number (of a commit, say), the one of
+/// that number modulo theirs; else all are run.
+std::optional<std::string_view> action_in_turn() {
+  const char* turn = std::getenv("TERNGRAD_RESUME_TURN");
+  if (turn == nullptr) return std::nullopt;
+  const std::string_view text = turn;
+  std::uint64_t number = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
+  if (error != std::errc() || end != text.data() + text.size()) {
+    TERNGRAD_THROW(InvalidArgument, "TERNGRAD_RESUME_TURN: '", text, "' is refused, expected a number from 0");
+  }
+  return kActions[number % kActions.size()];
+}
+
 /// A call that changes a file of a run, or opens it.
 struct Call {
   std::string name;
@@ -40,7 +65,17 @@ void PrintTo(const Call& call, std::ostream* stream) { *stream << call.name << "
 /// A finished run and the file-system calls it made in its folder, in order.
 class FailPoint : public ::testing::Test {
  protected:
-  void SetUp() override {
+  /// Begins a test of an action, if it is its turn.
+  void begin(std::string_view action) {
+    ASSERT_THAT(kActions, ::testing::Contains(action));
+    if (const auto in_turn = action_in_turn(); in_turn.value_or(action) != action) {
+      GTEST_SKIP() << "action " << action << ": TERNGRAD_RESUME_TURN says " << *in_turn;
+    }
+    std::cout << "action " << action << "\n";
+    train_whole();
+  }
+
+  void train_whole() {
     calls_ = calls_of("whole");
     expected_ = testing::final_state(folder_ / "whole", kSteps);
     for (const char* name : {"mkdir", "open", "write", "fsync", "rename", "unlink"}) {
@@ -117,6 +152,7 @@ class FailPoint : public ::testing::Test {
 };
 
 TEST_F(FailPoint, EverythingReportedIsOnTheMediumBeforeTheCheckpointIs) {
+  ASSERT_NO_FATAL_FAILURE(train_whole());
   std::set<std::string> unsynced;
   std::set<std::string> written;
   int num_checkpoints = 0;
@@ -136,6 +172,8 @@ TEST_F(FailPoint, EverythingReportedIsOnTheMediumBeforeTheCheckpointIs) {
 }
 
 TEST_F(FailPoint, KilledBeforeEachCall) {
+  begin("kill_before");
+  if (IsSkipped() || HasFatalFailure()) return;
   at_each_call(calls_, [&](const std::string& name, int call) {
     ASSERT_EQ(run(name, "kill_before", call).signal, SIGKILL);
     expect_resumed_equal(name);
@@ -143,6 +181,8 @@ TEST_F(FailPoint, KilledBeforeEachCall) {
 }
 
 TEST_F(FailPoint, KilledAfterEachCall) {
+  begin("kill_after");
+  if (IsSkipped() || HasFatalFailure()) return;
   at_each_call(calls_, [&](const std::string& name, int call) {
     ASSERT_EQ(run(name, "kill_after", call).signal, SIGKILL);
     expect_resumed_equal(name);
@@ -150,6 +190,8 @@ TEST_F(FailPoint, KilledAfterEachCall) {
 }
 
 TEST_F(FailPoint, KilledAgainBeforeEachCallOfTheResumedRun) {
+  begin("kill_before_in_resumed");
+  if (IsSkipped() || HasFatalFailure()) return;
   // Killed before the second checkpoint has its name, with a line of metrics half written, it has most to put in order.
   const fs::path second = checkpoint_path("", 2 * kSaveSteps);
   const auto renamed = std::ranges::find_if(
@@ -173,6 +215,8 @@ TEST_F(FailPoint, KilledAgainBeforeEachCallOfTheResumedRun) {
 }
 
 TEST_F(FailPoint, FullDiskStopsTheRunWithAllSavedCheckpointsIntact) {
+  begin("full_after");
+  if (IsSkipped() || HasFatalFailure()) return;
   at_each_call(calls_, [&](const std::string& name, int call) {
     const ProcessOutcome outcome = run(name, "full_after", call);
     ASSERT_EQ(outcome.exit_code, 1) << ::testing::PrintToString(outcome);
@@ -183,6 +227,8 @@ TEST_F(FailPoint, FullDiskStopsTheRunWithAllSavedCheckpointsIntact) {
 }
 
 TEST_F(FailPoint, KilledWhileItCleansUpAfterAFullDisk) {
+  begin("full_then_kill");
+  if (IsSkipped() || HasFatalFailure()) return;
   std::set<std::string> killed_before;
   at_each_call(calls_, [&](const std::string& name, int call) {
     const ProcessOutcome outcome = run(name, "full_then_kill", call);
@@ -203,6 +249,8 @@ TEST_F(FailPoint, KilledWhileItCleansUpAfterAFullDisk) {
 class FailPointForAMoment : public FailPoint, public ::testing::WithParamInterface<const char*> {};
 
 TEST_P(FailPointForAMoment, IsSurvivedOnRequest) {
+  begin(GetParam());
+  if (IsSkipped() || HasFatalFailure()) return;
   // What comes before the first step, and the last save, must succeed; what lies between may fail.
   int num_survived = 0;
   const int num_checked = at_each_call(calls_, [&](const std::string& name, int call) {
