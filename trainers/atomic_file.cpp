@@ -100,7 +100,7 @@ void require_writable(const fs::path& path) {
   if (fs::exists(status) && !fs::is_regular_file(status)) {
     TERNGRAD_THROW(DataError, "cannot write '", path.string(), "': not a regular file");
   }
-  const TemporaryFile temporary(path);
+  const TemporaryFile temporary(Folder::of(path), path.filename().string());
 }
 
 bool is_temporary_name(std::string_view name) {
