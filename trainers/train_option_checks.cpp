@@ -145,7 +145,7 @@ std::string reason_against_dump(const TrainOptions& o) {
   if (o.strategy_name() == "simple") return "--num_nodes 2 or more, or --strategy replicated; one worker sends nothing";
   if (o.exchange == "vendor") return "an --exchange other than vendor, which adds numbers and sends no messages";
   if (o.exchange == "integer_sum") {
-    return "--exchange auto, all_gather or scatter_reduce; integer_sum adds codes on their way, without messages";
+    return "--exchange all_gather or scatter_reduce; integer_sum adds codes on their way, without messages";
   }
   if (!o.trains || devices_of(o).is_cpu_run() || o.exchanges_on_host()) return "";
   return "--device cpu, or --pull parameters; GPUs send each other payloads without messages around them";

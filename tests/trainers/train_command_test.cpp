@@ -255,6 +255,12 @@ TEST(TrainCommand, DumpedMessagesAreThoseOfTheFirstSteps) {
   expect_usage_error(train(dumped + std::vector<std::string>{"--train_dir", (folder / "again").string()}),
                      {"--dump_messages", "is not empty"});
   EXPECT_FALSE(fs::exists(folder / "again"));
+  // Of many workers auto adds codes on their way, which has no messages.
+  expect_usage_error(train({"--benchmark_mode", "--image_size", "8", "--batch_size", "8", "--num_nodes", "8",
+                            "--threads", "1", "--device", "cpu", "--grad_bits", "1", "--quantize_logits",
+                            "--dump_messages", (folder / "sums").string(), "--train_dir", (folder / "again").string()}),
+                     {"--dump_messages", "auto is integer_sum", "all_gather, scatter_reduce"});
+  EXPECT_FALSE(fs::exists(folder / "again"));
 }
 
 TEST(TrainCommand, CodecThatNoTensorUsesIsRefusedBeforeAnyWork) {
