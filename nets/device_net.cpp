@@ -14,6 +14,8 @@ std::string why_no_device_net_libraries() { return cuda::why_no_net_libraries();
 
 std::string device_net_libraries() { return cuda::net_libraries(); }
 
+std::string device_net_libraries_of_build() { return cuda::net_libraries_of_build(); }
+
 std::unique_ptr<DeviceNet> make_device_net(const NetSpec& spec, const ImageShape& shape, int num_classes,
                                            const NetOptions& options, MathMode math, const Stream& stream) {
   if (!stream.device().is_cuda()) {

@@ -75,6 +75,9 @@ std::string why_no_device_net_libraries();
 /// @throws NotSupported if the machine lacks one
 std::string device_net_libraries();
 
+/// The same where none of them need be there: what is loaded when a GPU is chosen has its major version only.
+std::string device_net_libraries_of_build();
+
 /// Makes a net on the stream's GPU.
 /// @param options  threads have no meaning here
 /// @throws InvalidArgument as make_net; NotSupported if the build has no cuDNN, the machine lacks a library, the stream

@@ -36,7 +36,7 @@ std::string line(const std::string& part, const std::string& what) {
 std::string version_text(const std::string& command) {
   return command + " " + version() + " (" + commit() + ")\n" + line("compiler", compiler() + ", " + build_type()) +
          line("kernels", simd_instructions() + ", threads of " TERNGRAD_THREADS_OF) + line("nets", cpu_library()) +
-         line("CUDA", TERNGRAD_CUDA_TEXT) + line("cuDNN", device_net_libraries()) +
+         line("CUDA", TERNGRAD_CUDA_TEXT) + line("cuDNN", device_net_libraries_of_build()) +
          line("NCCL", has_nccl() ? nccl_version() : "") + line("MPI", mpi_version());
 }
 

@@ -120,6 +120,8 @@ std::string why_no_net_libraries() { return Libraries::why_missing(); }
 
 std::string net_libraries() { return Libraries::versions(); }
 
+std::string net_libraries_of_build() { return Libraries::versions_of_build(); }
+
 std::unique_ptr<DeviceNet> make_net(NetPlan plan, const NetOptions& options, MathMode math, const Stream& stream) {
   check_workers(options);
   return std::make_unique<CudaNet>(std::move(plan), options, math, stream);

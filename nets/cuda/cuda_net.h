@@ -18,6 +18,9 @@ std::string why_no_net_libraries();
 /// As device_net_libraries.
 std::string net_libraries();
 
+/// As device_net_libraries_of_build.
+std::string net_libraries_of_build();
+
 /// make_device_net for a plan.
 std::unique_ptr<DeviceNet> make_net(NetPlan plan, const NetOptions& options, MathMode math, const Stream& stream);
 

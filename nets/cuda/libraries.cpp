@@ -15,6 +15,12 @@ void check_runtime(cudaError_t error, const char* call) {
                  cudaGetErrorString(error), ")");
 }
 
+/// 9.19.0 of cuDNN is 91900, 13.1.2 of cuBLASLt 130102.
+std::string text_of(std::size_t version) {
+  return std::to_string(version / 10000) + "." + std::to_string(version / 100 % 100) + "." +
+         std::to_string(version % 100);
+}
+
 }  // namespace
 
 CurrentDevice::CurrentDevice(const Stream& stream) {
@@ -65,12 +71,11 @@ std::string Libraries::why_missing() {
 }
 
 std::string Libraries::versions() {
-  // 9.19.0 of cuDNN is 91900, 13.1.2 of cuBLASLt 130102.
-  const auto text = [](std::size_t version) {
-    return std::to_string(version / 10000) + "." + std::to_string(version / 100 % 100) + "." +
-           std::to_string(version % 100);
-  };
-  return "cuDNN " + text(cudnnGetVersion()) + ", cuBLASLt " + text(cublas_lt_api().get_version());
+  return "cuDNN " + text_of(cudnnGetVersion()) + ", cuBLASLt " + text_of(cublas_lt_api().get_version());
+}
+
+std::string Libraries::versions_of_build() {
+  return "cuDNN " + text_of(cudnnGetVersion()) + ", cuBLASLt " + std::to_string(CUBLAS_VER_MAJOR);
 }
 
 }  // namespace terngrad::cuda

@@ -30,6 +30,8 @@ class Libraries {
   static std::string why_missing();
   /// For people. @throws NotSupported if a library cannot be loaded
   static std::string versions();
+  /// The same without loading what is loaded by name: of that, the major version that is asked for.
+  static std::string versions_of_build();
   struct Handles;
   Handles& handles() const { return *handles_; }
 

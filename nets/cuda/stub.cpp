@@ -13,6 +13,8 @@ std::string why_no_net_libraries() { return ""; }
 
 std::string net_libraries() { return ""; }
 
+std::string net_libraries_of_build() { return ""; }
+
 std::unique_ptr<DeviceNet> make_net(NetPlan, const NetOptions&, MathMode, const Stream&) {
   TERNGRAD_THROW(NotSupported, "[make_device_net] ", why_no_nets());
 }

@@ -3,6 +3,7 @@ when it is first used, and nothing that the driver brings. Nor do they load what
 
 Arguments: the programs."""
 
+import os
 import re
 import subprocess
 import sys
@@ -39,6 +40,11 @@ class NoDriver(unittest.TestCase):
             files = loaded(program)
             self.assertTrue(any("/libcudart.so" in file for file in files), files)
             self.assertEqual([file for file in files if "/libcublas" in file], [], program)
+            # Nor is it opened by name to say what the program is built with.
+            result = subprocess.run([program, "--version"], check=True, capture_output=True, text=True,
+                                    env={**os.environ, "LD_DEBUG": "files"})
+            self.assertIn("libcudart", result.stderr)
+            self.assertNotIn("libcublas", result.stderr)
 
     def test_nothing_of_the_driver_is_linked(self):
         for program in PROGRAMS:

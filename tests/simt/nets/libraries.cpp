@@ -19,6 +19,8 @@ std::string Libraries::why_missing() { return testing::missing_library; }
 
 std::string Libraries::versions() { return "plain loops"; }
 
+std::string Libraries::versions_of_build() { return versions(); }
+
 }  // namespace terngrad::cuda
 
 namespace terngrad::testing {
