@@ -1,17 +1,20 @@
 #!/usr/bin/env bash
-# Builds one preset and runs all its tests.
+# Builds one preset and runs its tests.
 set -euo pipefail
 
 usage() {
   cat <<'TEXT'
-Usage: scripts/test.sh [PRESET] [CTEST-OPTION...]
+Usage: scripts/test.sh [PRESET] [--all] [--targets "TARGET ..."] [CTEST-OPTION...]
 
-Installs what is missing, builds the preset in build/PRESET and runs every test. Presets:
+Installs what is missing, builds the preset in build/PRESET and runs its tests except slow ones. Presets:
 
   ci (default)  optimised, warnings are errors, ccache
   asan          address and undefined-behaviour sanitizers
   tsan          thread sanitizer
   debug, release
+
+  --all        slow tests too, and in ci those that need a GPU compiled
+  --targets T  builds these targets only; none if T is empty
 
 Further arguments go to ctest, for example: scripts/test.sh ci -L '^nets_test$' (tests/README.md has the labels, and how to run one
 case). TERNGRAD_TEST_SEED, 1 to 99999, draws the order of the cases in a process; by default it is that of the commit. The
@@ -35,6 +38,27 @@ case ${1-} in
     exit 2
     ;;
 esac
+configure_options=(-DTERNGRAD_BUILD_TESTS=ON) # which release leaves out
+targets=(all)
+selection=(-LE '^slow$')
+while true; do
+  case ${1-} in
+    --all)
+      selection=()
+      if [[ $preset == ci ]]; then configure_options+=(-DTERNGRAD_GPU_TESTS=ON); fi
+      ;;
+    --targets)
+      read -ra targets <<<"${2-}"
+      shift
+      ;;
+    *) break ;;
+  esac
+  shift
+done
+# Who names labels means them.
+for argument in "$@"; do
+  if [[ $argument == -L* || $argument == --label* ]]; then selection=(); fi
+done
 
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 scripts/install_deps.sh --test
@@ -58,9 +82,11 @@ export CCACHE_BASEDIR=$PWD CCACHE_NOHASHDIR=1 CCACHE_DEPEND=1
 if [[ -z ${CCACHE_MAXSIZE-} && $(ccache --get-config max_size 2>/dev/null) == 5.0* ]]; then export CCACHE_MAXSIZE=15G; fi
 
 started=$SECONDS
-cmake --preset "$preset" -DTERNGRAD_BUILD_TESTS=ON # which release leaves out
+cmake --preset "$preset" "${configure_options[@]}"
 # With TERNGRAD_TEST_SHARDS=OFF programs list their tests while they are built: the build too runs in the sanitizer's surroundings.
-"${run[@]}" cmake --build --preset "$preset" --parallel "$jobs"
+if ((${#targets[@]} > 0)); then
+  "${run[@]}" cmake --build --preset "$preset" --parallel "$jobs" --target "${targets[@]}"
+fi
 built=$SECONDS
 
 # Cases of a program must pass in any order. That of a commit is always the same, so that a failure can be repeated.
@@ -70,7 +96,8 @@ export TERNGRAD_TEST_SEED=${TERNGRAD_TEST_SEED-$((16#$commit % 99999 + 1))}
 results=$PWD/build/$preset/Testing
 rm -rf "$results/cases" "$results/entries.xml"
 status=0
-"${run[@]}" ctest --preset "$preset" --parallel "$jobs" --no-tests=error --output-junit "$results/entries.xml" "$@" || status=$?
+"${run[@]}" ctest --preset "$preset" --parallel "$jobs" --no-tests=error --output-junit "$results/entries.xml" \
+  "${selection[@]}" "$@" || status=$?
 
 echo "test.sh ($preset): $((built - started)) s to build, $((SECONDS - built)) s to test in the order of TERNGRAD_TEST_SEED=$TERNGRAD_TEST_SEED"
 # There is none where ctest refused its arguments.

@@ -1,0 +1,62 @@
+# shellcheck shell=bash
+# Stages of .ci/run and scripts/check_all.sh: each command with its wall time and CPU seconds. To be sourced in the root.
+
+# Fuzzing continues from what it has kept, and tests replay that.
+export TERNGRAD_FUZZ_CORPUS=${TERNGRAD_FUZZ_CORPUS-${XDG_CACHE_HOME:-$HOME/.cache}/terngrad-fuzz}
+
+stage_logs=$(mktemp -d)
+trap 'rm -rf "$stage_logs"' EXIT
+stage_times=()
+stage_failures=()
+stages_started=$SECONDS
+
+# child_cpu VARIABLE: user and system seconds of all children that have ended so far. (A subshell would only know its own.)
+child_cpu() {
+  times >"$stage_logs/times"
+  printf -v "$1" '%s' "$(awk 'NR == 2 { gsub(/[ms]/, " "); printf "%d", 60 * $1 + $2 + 60 * $3 + $4 }' "$stage_logs/times")"
+}
+
+# run_stage NAME COMMAND...: runs a command, shows and keeps its output, and notes its time. Its failure is kept for
+# finish_stages, so that one run shows all that is wrong.
+run_stage() {
+  local name=$1 started=$SECONDS before after verdict=passed
+  shift
+  child_cpu before
+  echo "=== $name: $*"
+  if ! "$@" 2>&1 | tee "$stage_logs/$name"; then
+    verdict=FAILED
+    stage_failures+=("$name")
+  fi
+  child_cpu after
+  stage_times+=("$(printf '%-10s %5d s wall  %5d s CPU  %s' "$name" $((SECONDS - started)) $((after - before)) "$verdict")")
+  echo "=== ${stage_times[-1]}"
+}
+
+# Prints the table of stages. Fails if one has failed.
+finish_stages() {
+  local all
+  child_cpu all
+  echo
+  printf '%s\n' "${stage_times[@]}"
+  printf '%-10s %5d s wall  %5d s CPU\n' total $((SECONDS - stages_started)) "$all"
+  if ((${#stage_failures[@]} > 0)); then
+    echo "failed: ${stage_failures[*]}" >&2
+    return 1
+  fi
+}
+
+# build_against PREFIX FOLDER PROGRAM: builds a program outside the project against an installed package and runs it.
+build_against() {
+  local build=$stage_logs/$3-build
+  # Joined by && because a shell function whose failure is tested does not stop at the first error by itself.
+  cmake -S "$2" -B "$build" -G Ninja -DCMAKE_BUILD_TYPE=Release -DCMAKE_PREFIX_PATH="$1" &&
+    cmake --build "$build" &&
+    "$build/$3"
+}
+
+# Installs the ci build and uses it as others do, for compression only and for training.
+check_consumers() {
+  cmake --install build/ci --prefix "$stage_logs/prefix" >/dev/null &&
+    build_against "$stage_logs/prefix" tests/consumer consumer &&
+    build_against "$stage_logs/prefix" docs/examples/own_net own_net
+}
