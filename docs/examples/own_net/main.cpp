@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "compress/compressed_all_reduce.h"
+#include "compress/wire_bytes.h"
 #include "datasets/dataset.h"
 #include "kernels/device.h"
 #include "nets/net.h"
@@ -85,9 +86,9 @@ int main() {
   const std::unique_ptr<Trainer> trainer = make_trainer();
   trainer->add_hook(every_steps(50, [](const TrainingView& training, const StepView& step) {
     const TensorTelemetry sent = step.telemetry(2);  // tensors are in the order of layers: conv2's weights
-    std::printf("step %3d loss %.3f accuracy %.2f sent %.1f kB, %.0f %% of conv2 as zeros\n",
+    std::printf("step %3d loss %.3f accuracy %.2f, each worker sent %.1f kB, %.0f %% of conv2 as zeros\n",
                 static_cast<int>(training.steps_done), step.loss, step.accuracy,
-                static_cast<double>(step.report.sent_bytes()) * 1e-3, 100 * sent.zero_fraction);
+                bytes_per_worker(step.report).sent * 1e-3, 100 * sent.zero_fraction);
     return HookVerdict::kContinue;
   }));
   trainer->add_hook(std::make_unique<StopAtLoss>(0.15));
