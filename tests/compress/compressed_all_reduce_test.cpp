@@ -365,9 +365,12 @@ TEST(ExchangeAuto, SendsSumsBackWhereTheyAreAskedFor) {
   EXPECT_EQ(exchange.algorithm(), ExchangeAlgorithm::kScatterReduce);
 }
 
-TEST(ExchangeAuto, GathersInOneProcess) {
-  EXPECT_EQ(local_exchange(mixed_layout(), 8, options_of(ExchangeAlgorithm::kAuto)).algorithm(),
-            ExchangeAlgorithm::kAllGather);
+TEST(ExchangeAuto, GoesByWorkersInOneProcessToo) {
+  const auto algorithm_of = [](int num_workers) {
+    return local_exchange(mixed_layout(), num_workers, options_of(ExchangeAlgorithm::kAuto)).algorithm();
+  };
+  EXPECT_EQ(algorithm_of(2), ExchangeAlgorithm::kAllGather);
+  EXPECT_EQ(algorithm_of(8), ExchangeAlgorithm::kIntegerSum);
 }
 
 }  // namespace

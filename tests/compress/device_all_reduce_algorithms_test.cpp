@@ -221,7 +221,8 @@ TEST_F(CudaExchangeAlgorithms, ChooseByThemselvesAsOnTheCpu) {
     options.codecs.rules.clear();
     return DeviceAllReduce(mixed_layout(), worker_range(num_workers, 1, 2), options, stream, communicator).algorithm();
   };
-  EXPECT_EQ(algorithm_of("ternary", 5), ExchangeAlgorithm::kAllGather);
+  EXPECT_EQ(algorithm_of("ternary", 3), ExchangeAlgorithm::kAllGather);
+  EXPECT_EQ(algorithm_of("ternary", 5), kSum);
   EXPECT_EQ(algorithm_of("fp32", 2), ExchangeAlgorithm::kAllGather);
   EXPECT_EQ(algorithm_of("fp32", 5), kScatter);
 }
