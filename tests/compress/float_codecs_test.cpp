@@ -151,8 +151,6 @@ TEST(FloatCodec, MeasuresZeroOrTheFlagOfEachTensor) {
     const auto encoder = FloatCodec(width, 1).make_encoder(layout, {0, 1, 2, 3});
     encoder->measure(tensors.table, scalers, {}, stream);
     EXPECT_EQ(bits_of(scalers), bits_of(expected));
-    scalers.push_back(0);
-    EXPECT_THROW(encoder->measure(tensors.table, scalers, {}, stream), InvalidArgument);
   }
 }
 
@@ -218,43 +216,18 @@ TEST(FloatCodec, DecodesWhatWasSent) {
     std::vector<float> decoded(values.size());
     codec.decode(sent.slice, decoded);
     EXPECT_EQ(bits_of(decoded), bits_of(width == Width::kFloat32 ? values : rounded));
-    decoded.pop_back();
-    EXPECT_THROW(codec.decode(sent.slice, decoded), InvalidArgument);
   }
 }
 
-TEST(FloatCodec, ChecksTheLengthAndTheFormat) {
-  const std::vector<float> values = gaussian(3, 6);
-  for (const Width width : kWidths) {
-    const FloatCodec codec(width, 1);
-    const Sent sent = send(codec, values);
-    EXPECT_NO_THROW(codec.check(sent.slice));
-    alignas(8) std::uint8_t bytes[32] = {};
-    EncodedSlice damaged = sent.slice;
-    for (const std::size_t length : {0u, 1u, 4u, 6u, 11u, 13u, 16u, 32u}) {
-      damaged.payload = {bytes, length};
-      EXPECT_THROW(codec.check(damaged), CommunicationError) << codec.name() << " " << length;
-    }
-    if (width == Width::kBfloat16) {
-      // Three elements, and two bytes that fill them up.
-      Bytes copy = sent.payload();
-      damaged.payload = copy;
-      EXPECT_NO_THROW(codec.check(damaged));
-      copy[7] = 1;
-      EXPECT_THROW(codec.check(damaged), CommunicationError);
-    }
-    damaged = sent.slice;
-    damaged.format = 1;
-    EXPECT_THROW(codec.check(damaged), CommunicationError);
-  }
-}
-
-TEST(FloatCodec, RefusesUnitSums) {
-  for (const Width width : kWidths) {
-    const FloatCodec codec(width, 1);
-    const Sent sent = send(codec, gaussian(3, 6));
-    EXPECT_THROW(aggregated(codec, {sent.slice}, AggregateUnit::kSums), InvalidArgument);
-  }
+TEST(FloatCodec, ChecksWhatFillsABf16PayloadUp) {
+  const FloatCodec codec(Width::kBfloat16, 1);
+  const Sent sent = send(codec, gaussian(3, 6));
+  EncodedSlice damaged = sent.slice;
+  Bytes copy = sent.payload();  // three elements, and two bytes
+  damaged.payload = copy;
+  EXPECT_NO_THROW(codec.check(damaged));
+  copy[7] = 1;
+  EXPECT_THROW(codec.check(damaged), CommunicationError);
 }
 
 TEST(FloatCodec, RefusesNoWorkers) {

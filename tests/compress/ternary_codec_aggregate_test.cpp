@@ -98,11 +98,5 @@ TEST(TernaryCodecAggregate, OfUnsharedScalersIsTheTreeSumOfWhatEachWorkerMeans) 
   EXPECT_EQ(aggregated(codec, workers.messages), expected);
 }
 
-TEST(TernaryCodecAggregate, RefusesUnitSumsWithoutASharedScaler) {
-  const TernaryCodec codec({.sharing = ScalerSharing::kNone, .num_workers = 3});
-  const ThreeWorkers workers(codec, {});
-  EXPECT_THROW(aggregated(codec, workers.messages, AggregateUnit::kSums), InvalidArgument);
-}
-
 }  // namespace
 }  // namespace terngrad::ternary_codec_aggregate_test

@@ -9,7 +9,6 @@
 #include <span>
 #include <vector>
 
-#include "kernels/errors.h"
 #include "kernels/scaler.h"
 #include "kernels/statistics.h"
 #include "support/bits.h"
@@ -20,7 +19,6 @@
 namespace terngrad::ternary_codec_scalers_test {
 namespace {
 
-using testing::all_segments;
 using testing::bits_of;
 using ::testing::Each;
 using testing::gaussian_tensors;
@@ -104,15 +102,6 @@ TEST(TernaryCodecScalers, OneBlockThatIsNotFiniteFlagsItsWholeTensor) {
     std::fill_n(expected.begin(), codec.num_scalers(layout.segment(0).num_elements), canonical_nan());
     EXPECT_EQ(bits_of(measured(codec, layout, tensors)), bits_of(expected)) << block;
   }
-}
-
-TEST(TernaryCodecScalers, MustHaveOnePlaceEach) {
-  const Layout layout = small_layout();
-  const Tensors tensors = gaussian_tensors(layout, 3);
-  Stream stream;
-  std::vector<float> scalers(3);
-  const auto encoder = TernaryCodec({}).make_encoder(layout, all_segments(layout));
-  EXPECT_THROW(encoder->measure(tensors.table, scalers, {}, stream), InvalidArgument);
 }
 
 }  // namespace

@@ -19,8 +19,6 @@
 namespace terngrad::ternary_codec_test {
 namespace {
 
-using reference::Bytes;
-using testing::aggregated;
 using testing::gaussian_tensors;
 using testing::kFormats;
 using testing::reference_codes;
@@ -111,7 +109,7 @@ TEST(TernaryCodec, RefusesImpossibleOptions) {
   EXPECT_NO_THROW(TernaryCodec({.block_elements = 64}));
 }
 
-TEST(TernaryCodecCheck, AcceptsItsOwnFormsAndRefusesOtherFormats) {
+TEST(TernaryCodecCheck, AcceptsItsOwnFormsAndRefusesThoseOfOthers) {
   const Layout layout = small_layout();
   const Tensors tensors = gaussian_tensors(layout, 4);
   for (const TernaryFormat format : kFormats) {
@@ -125,11 +123,6 @@ TEST(TernaryCodecCheck, AcceptsItsOwnFormsAndRefusesOtherFormats) {
       const Sent foreign = send(TernaryCodec({.format = other, .num_workers = 2}), layout, tensors, 0, {{0, 0, 9000}});
       EXPECT_THROW(codec.check(foreign.slices[0]), CommunicationError) << to_string(other);
     }
-    EncodedSlice unknown = natural.slices[0];
-    for (const std::uint8_t number : Bytes{0, 5, 255}) {
-      unknown.format = number;
-      EXPECT_THROW(codec.check(unknown), CommunicationError) << int{number};
-    }
   }
 }
 
@@ -142,35 +135,13 @@ TEST(TernaryCodecCheck, RefusesLanesWhereCodesCannotBeSummed) {
   EXPECT_THROW(codec.check(lanes.slices[0]), CommunicationError);
 }
 
-TEST(TernaryCodecCheck, RefusesAWrongLengthAndACodeThatNeverOccurs) {
-  const TernaryCodec codec({});
+TEST(TernaryCodecCheck, RefusesACodeThatNeverOccurs) {
   const std::vector<float> scaler = {1.0f};
   alignas(8) std::uint8_t bytes[8] = {};
-  EncodedSlice encoded{.slice = {0, 0, 16}, .format = 1, .scalers = scaler, .payload = {bytes, 4}};
-  EXPECT_NO_THROW(codec.check(encoded));
-  encoded.payload = {bytes, 8};
-  EXPECT_THROW(codec.check(encoded), CommunicationError);
-  encoded.payload = {bytes, 0};
-  EXPECT_THROW(codec.check(encoded), CommunicationError);
-  encoded.payload = {bytes, 4};
+  const EncodedSlice encoded{.slice = {0, 0, 16}, .format = 1, .scalers = scaler, .payload = {bytes, 4}};
+  EXPECT_NO_THROW(TernaryCodec({}).check(encoded));
   bytes[1] = 0x08;  // negative, but zero
-  EXPECT_THROW(codec.check(encoded), CommunicationError);
-}
-
-TEST(TernaryCodecDecode, OfALoneWorkerIsTheAggregateOfItsMessage) {
-  const Layout layout = small_layout();
-  const Tensors tensors = gaussian_tensors(layout, 9);
-  for (const TernaryFormat format : kFormats) {
-    for (const ScalerSharing sharing : {ScalerSharing::kMax, ScalerSharing::kNone}) {
-      for (const ScalerScope scope : {ScalerScope::kLayer, ScalerScope::kBlock}) {
-        const TernaryCodec codec({.sharing = sharing, .scope = scope, .block_elements = 1984, .format = format});
-        const Sent sent = send(codec, layout, tensors, 0, {{0, 4096, 4904}});
-        std::vector<float> decoded(4904);
-        codec.decode(sent.slices[0], decoded);
-        EXPECT_EQ(decoded, aggregated(codec, sent.slices)) << codec.options_text();
-      }
-    }
-  }
+  EXPECT_THROW(TernaryCodec({}).check(encoded), CommunicationError);
 }
 
 TEST(TernaryCodecDecode, IsScalerTimesCodeInEveryForm) {
@@ -190,13 +161,6 @@ TEST(TernaryCodecDecode, IsScalerTimesCodeInEveryForm) {
       EXPECT_EQ(decoded, expected) << static_cast<int>(sent.slices[0].format);
     }
   }
-}
-
-TEST(TernaryCodecDecode, RefusesAnOutputOfAnotherLength) {
-  const Layout layout = small_layout();
-  const Sent sent = send(TernaryCodec({}), layout, gaussian_tensors(layout, 9), 0, {{2, 0, 7}});
-  std::vector<float> out(6);
-  EXPECT_THROW(TernaryCodec({}).decode(sent.slices[0], out), InvalidArgument);
 }
 
 }  // namespace
