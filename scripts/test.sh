@@ -93,6 +93,11 @@ built=$SECONDS
 commit=$(git rev-parse --short=8 HEAD 2>/dev/null || echo 0)
 export TERNGRAD_TEST_SEED=${TERNGRAD_TEST_SEED-$((16#$commit % 99999 + 1))}
 
+# Of the ways in which resume_test makes a run fail, a quick look takes one, by the number of commits.
+if ((${#selection[@]} > 0)); then
+  export TERNGRAD_RESUME_TURN=${TERNGRAD_RESUME_TURN-$(git rev-list --count HEAD 2>/dev/null || echo 0)}
+fi
+
 results=$PWD/build/$preset/Testing
 rm -rf "$results/cases" "$results/entries.xml"
 status=0
