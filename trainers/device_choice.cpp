@@ -42,7 +42,8 @@ DeviceChoice choose_devices(const std::string& device, const GpuRange& gpus, con
   const std::string reason = why_no_gpu(gpus.joins_others);
   if (!reason.empty()) {
     if (device == "cuda") TERNGRAD_THROW(UsageError, "--device cuda: ", reason, "; accepted: auto, cpu");
-    choice.note = has_gpu_driver() ? "no GPU: " + reason : "no GPU here";
+    const bool is_plain = num_cuda_devices() == 0 && !has_gpu_driver();
+    choice.note = is_plain ? "no GPU here" : "no GPU: " + reason;
     return choice;
   }
   const int present = num_cuda_devices();

@@ -381,7 +381,7 @@ void add_note_on_scalers(const TrainOptions& o, TrainSetup& setup) {
 MemoryUse async_memory_use(const TrainOptions& o, const TrainPlace& place) {
   if (place.mailbox == nullptr) return memory_use(o, o.num_nodes, place.devices.is_cpu());
   const bool serves = place.mailbox->rank() == 0;
-  const int num_workers = serves ? 0 : o.num_nodes / (place.communicator->size() - 1);
+  const int num_workers = serves ? 0 : o.num_nodes / (place.mailbox->size() - 1);
   MemoryUse use = memory_use(o, num_workers, place.devices.is_cpu());
   if (!serves) use.shared_buffers = 0;
   return use;

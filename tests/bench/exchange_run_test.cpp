@@ -45,9 +45,9 @@ TEST(RunExchange, AllRanksGetTheSameResult) {
   const auto errors = testing::run_ranks(2, [&](const std::shared_ptr<Communicator>& communicator) {
     ExchangeSubject subject = make_exchange_subject(small_layout(), make_worker_group(3, communicator), 1);
     EXPECT_EQ(subject.gradients.size(), communicator->rank() == 0 ? 1u : 2u);
-    ExchangeResult result = run_exchange(subject, "t2", compared_codec("t2", {}), {.warm_up = 1, .repetitions = 3});
     CompressedAllReduceOptions options = compared_codec("t2", {});
     options.algorithm = ExchangeAlgorithm::kAllGather;
+    ExchangeResult result = run_exchange(subject, "t2", options, {.warm_up = 1, .repetitions = 3});
     result.predicted = predict_exchange(subject, "t2", options, 1);
     const std::lock_guard lock(mutex);
     of_ranks[static_cast<std::size_t>(communicator->rank())] = result;

@@ -8,7 +8,9 @@
 #include <memory>
 #include <vector>
 
+#include "compress/codec_plan.h"
 #include "compress/device_all_reduce.h"
+#include "compress/exchange_algorithm.h"
 #include "compress/wire_bytes.h"
 #include "kernels/captured_graph.h"
 #include "support/cuda_device.h"
@@ -219,9 +221,15 @@ TEST_F(CudaExchangeAlgorithms, ChooseByThemselvesAsOnTheCpu) {
     CompressedAllReduceOptions options = options_with({}, ReturnCodec::kFloat32, ExchangeAlgorithm::kAuto);
     options.codecs.codec = codec;
     options.codecs.rules.clear();
-    return DeviceAllReduce(mixed_layout(), worker_range(num_workers, 1, 2), options, stream, communicator).algorithm();
+    const ExchangeAlgorithm chosen =
+        DeviceAllReduce(mixed_layout(), worker_range(num_workers, 1, 2), options, stream, communicator).algorithm();
+    const Layout layout = mixed_layout();
+    const CodecPlan plan(layout, with_workers(options.codecs, num_workers));
+    EXPECT_EQ(chosen, choose_algorithm(options.algorithm, options.return_codec, layout, plan, num_workers))
+        << codec << ", " << num_workers;
+    return chosen;
   };
-  EXPECT_EQ(algorithm_of("ternary", 3), ExchangeAlgorithm::kAllGather);
+  EXPECT_EQ(algorithm_of("ternary", 2), ExchangeAlgorithm::kAllGather);
   EXPECT_EQ(algorithm_of("ternary", 5), kSum);
   EXPECT_EQ(algorithm_of("fp32", 2), ExchangeAlgorithm::kAllGather);
   EXPECT_EQ(algorithm_of("fp32", 5), kScatter);

@@ -150,14 +150,14 @@ class Profile(Tool):
 class Dump(Tool):
     def test_every_process_writes_what_it_sends(self):
         dump = os.path.join(self.folder, "dump")
-        self.ran(2, "terngrad_train", "--benchmark_mode", "--image_size", "8", "--num_nodes", "3", "--batch_size", "3",
-                 "--max_steps", "2", "--bucket_mb", "0.2", "--dump_messages", dump, "--train_dir",
+        self.ran(2, "terngrad_train", "--benchmark_mode", "--image_size", "8", "--num_nodes", "4", "--batch_size", "4",
+                 "--max_steps", "2", "--bucket_mb", "0.2", "--exchange", "all_gather", "--dump_messages", dump, "--train_dir",
                  os.path.join(self.folder, "run"))
         names = os.listdir(dump)
-        # Rank 0 has one worker, rank 1 two, whose floats are added.
-        self.assertTrue({"step-000000-rank-0-0000-scalers-worker-0.msg", "step-000000-rank-1-0000-scalers-worker-1.msg",
-                         "step-000000-rank-1-0001-scalers-worker-2.msg"} <= set(names), sorted(names))
-        self.assertTrue(any(name.endswith("sum-worker-1.msg") for name in names))
+        # Each rank has two workers, whose floats are added.
+        self.assertTrue({"step-000000-rank-0-0000-scalers-worker-0.msg", "step-000000-rank-1-0000-scalers-worker-2.msg",
+                         "step-000000-rank-1-0001-scalers-worker-3.msg"} <= set(names), sorted(names))
+        self.assertTrue(any(name.endswith("sum-worker-2.msg") for name in names), sorted(names))
         self.assertFalse(any(name.startswith("step-000001") for name in names))
         with open(os.path.join(dump, "layout.json"), encoding="utf-8") as file:
             layouts = json.load(file)["layouts"]

@@ -67,7 +67,7 @@ class SplitDataset(unittest.TestCase):
         found = []
         for path in sorted((folder / subset).glob("*/*"), key=os.fsencode):
             self.assertTrue(path.is_file(), path)
-            if not path.name.startswith("."):
+            if not path.name.startswith(".") and path.name not in ("Thumbs.db", "desktop.ini"):
                 found.append((path.parent.name, path.name))
         return found
 

@@ -390,6 +390,7 @@ TEST_F(CudaDeviceTrainerOverlap, AFailedExchangeEndsTheRunWithItsMessage) {
   // In the first bucket and later ones, of the step that runs directly and of the one that is captured.
   for (const int fails_at : {0, 5, per_step - 1, per_step, per_step + 5}) {
     DeviceRun run = with_buckets(small_run("ternary"), 1);
+    run.algorithm = ExchangeAlgorithm::kAllGather;  // as in the log
     run.communicator_of = [fails_at](int) {
       return std::make_shared<WatchedGroup>([fails_at](int call, const Stream&) {
         if (call == fails_at) throw CommunicationError("a peer is gone");

@@ -8,6 +8,7 @@
 
 #include "kernels/errors.h"
 #include "tests/trainers/small_training.h"
+#include "tests/trainers/temporary_directory.h"
 
 namespace terngrad::memory_estimate_test {
 namespace {

@@ -6,7 +6,7 @@ from launched_training import LaunchedTraining, digits, main, small
 STEPS = {"max_steps": 5, "log_steps": 2, "save_iter": 2}
 RESUMED_FROM = 2
 # Of the records of a run what depends on how messages travel.
-OF_MESSAGES = {"sent_bytes_per_worker", "received_bytes_per_worker", "compression_ratio"}
+OF_MESSAGES = {"wire_bytes_per_worker", "wire_bytes_per_server", "wire_ratio"}
 
 
 def options_of_bits(row):
