@@ -142,6 +142,25 @@ check_open_ends() {
   if [[ -n $found ]]; then fail "finish these, or open an issue and cite it: $found"; fi
 }
 
+# Links of documents lead to files of the project.
+check_links() {
+  local file target
+  while IFS= read -r file; do
+    while IFS= read -r target; do
+      if [[ ! -e $(dirname "$file")/$target ]]; then fail "$file links to $target, which is not there"; fi
+    done < <(grep -oE '\]\([A-Za-z0-9_./-]+(#[^) ]*)?\)' "$file" | sed -E 's/^..//; s/(#.*)?\)$//' | grep '[./]')
+  done < <(list_files '*.md')
+}
+
+# Subjects of the newest commits: the room first, at most 72 characters.
+check_commit_subjects() {
+  local subject
+  while IFS= read -r subject; do
+    if ((${#subject} > 72)); then fail "commit subject of ${#subject} characters, at most 72: $subject"; fi
+    if [[ ! $subject =~ ^[a-z_/]+(,\ [a-z_/]+)*:\ [^\ ] ]]; then fail "commit subject without its room (compress: ...): $subject"; fi
+  done < <(git log -20 --no-merges --format=%s 2>/dev/null)
+}
+
 check_scripts() {
   local script
   for script in "${shell_files[@]}"; do
@@ -169,6 +188,8 @@ run_check check_tests_mirror_sources
 run_check check_test_namespaces
 run_check check_includes
 run_check check_open_ends
+run_check check_links
+run_check check_commit_subjects
 run_check check_scripts
 if ! $fast; then run_check check_tidy; fi
 
