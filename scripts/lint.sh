@@ -104,6 +104,17 @@ check_tests_mirror_sources() {
   done
 }
 
+# A test that no CMakeLists.txt names is never compiled.
+check_tests_are_registered() {
+  local test name
+  while IFS= read -r test; do
+    name=$(basename "$test" _test.cpp)
+    if ! list_files 'tests/*CMakeLists.txt' | xargs grep -qE "(^|[ /])$name(_test\.cpp)?([ )]|\$)"; then
+      fail "$test is in no CMakeLists.txt"
+    fi
+  done < <(list_files 'tests/*_test.cpp')
+}
+
 # Each test has a namespace of its own, named after the file: tests are compiled several at a time.
 check_test_namespaces() {
   local test
@@ -185,6 +196,7 @@ run_check() {
 
 run_check check_format
 run_check check_tests_mirror_sources
+run_check check_tests_are_registered
 run_check check_test_namespaces
 run_check check_includes
 run_check check_open_ends
