@@ -5,7 +5,7 @@
 
 #include "bench/cuda_harness.h"
 #include "bench/harness.h"
-#include "kernels/copy.h"
+#include "kernels/runtime/copy.h"
 
 namespace terngrad::bench {
 namespace {

@@ -5,8 +5,8 @@
 #include <string>
 #include <vector>
 
-#include "kernels/buffer.h"
-#include "kernels/device.h"
+#include "kernels/runtime/buffer.h"
+#include "kernels/runtime/device.h"
 
 namespace terngrad::bench {
 

@@ -7,9 +7,9 @@
 #include <exception>
 
 #include "bench/harness.h"
-#include "kernels/captured_graph.h"
-#include "kernels/copy.h"
-#include "kernels/stream_timer.h"
+#include "kernels/runtime/captured_graph.h"
+#include "kernels/runtime/copy.h"
+#include "kernels/runtime/stream_timer.h"
 
 namespace terngrad::bench {
 namespace {

@@ -7,9 +7,9 @@
 #include <string>
 #include <vector>
 
-#include "kernels/buffer.h"
-#include "kernels/device.h"
-#include "kernels/layout.h"
+#include "kernels/runtime/buffer.h"
+#include "kernels/runtime/device.h"
+#include "kernels/tensor/layout.h"
 
 namespace terngrad::bench {
 

@@ -1,8 +1,8 @@
 #include "bench/cuda_messages.h"
 
 #include "bench/cuda_harness.h"
-#include "kernels/copy.h"
-#include "kernels/ternarize.h"
+#include "kernels/codes/ternarize.h"
+#include "kernels/runtime/copy.h"
 
 namespace terngrad::bench {
 

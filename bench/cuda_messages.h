@@ -4,9 +4,9 @@
 #include <cstdint>
 #include <vector>
 
-#include "kernels/buffer.h"
-#include "kernels/device.h"
-#include "kernels/ternary_pack.h"
+#include "kernels/codes/ternary_pack.h"
+#include "kernels/runtime/buffer.h"
+#include "kernels/runtime/device.h"
 
 namespace terngrad::bench {
 

@@ -1,7 +1,7 @@
 // The list of all subjects on a GPU; one function per file, named after what it measures.
 #pragma once
 
-#include "kernels/device.h"
+#include "kernels/runtime/device.h"
 
 namespace terngrad::bench {
 

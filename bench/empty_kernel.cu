@@ -1,7 +1,7 @@
 #include <cuda_runtime.h>
 
 #include "bench/cuda_harness.h"
-#include "kernels/cuda/launch.cuh"
+#include "kernels/runtime/cuda/launch.cuh"
 
 namespace terngrad::bench {
 namespace {

@@ -11,16 +11,16 @@
 
 #include "bench/exchange_report.h"
 #include "bench/exchange_run.h"
-#include "compress/compared_codecs.h"
-#include "compress/vendor_all_reduce.h"
-#include "kernels/aggregate.h"
-#include "kernels/errors.h"
-#include "kernels/model_layouts.h"
-#include "trainers/atomic_file.h"
-#include "trainers/command_main.h"
-#include "trainers/launched_command.h"
-#include "trainers/options.h"
-#include "trainers/process_group.h"
+#include "compress/cost/compared_codecs.h"
+#include "compress/exchange/vendor_all_reduce.h"
+#include "kernels/codes/code_sum.h"
+#include "kernels/runtime/errors.h"
+#include "kernels/tensor/model_layouts.h"
+#include "trainers/commands/launched_command.h"
+#include "trainers/io/atomic_file.h"
+#include "trainers/launch/command_main.h"
+#include "trainers/launch/process_group.h"
+#include "trainers/options/option_set.h"
 
 namespace terngrad::bench {
 namespace {

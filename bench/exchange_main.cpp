@@ -1,7 +1,7 @@
 #include <cstdio>
 
 #include "bench/exchange_command.h"
-#include "trainers/command_main.h"
+#include "trainers/launch/command_main.h"
 
 int main(int argc, char** argv) {
 #ifndef NDEBUG

@@ -6,7 +6,7 @@
 #include <cmath>
 #include <iterator>
 
-#include "kernels/version.h"
+#include "kernels/runtime/version.h"
 
 namespace terngrad::bench {
 namespace {

@@ -6,13 +6,13 @@
 #include <memory>
 #include <utility>
 
-#include "compress/exchange_probe.h"
-#include "compress/gathered_numbers.h"
-#include "compress/metered_communicator.h"
-#include "compress/sample_gradient.h"
-#include "compress/vendor_all_reduce.h"
-#include "kernels/crc32c.h"
-#include "kernels/errors.h"
+#include "compress/comm/all_gather_doubles.h"
+#include "compress/comm/metered_communicator.h"
+#include "compress/cost/exchange_probe.h"
+#include "compress/cost/sample_gradient.h"
+#include "compress/exchange/vendor_all_reduce.h"
+#include "kernels/runtime/errors.h"
+#include "kernels/tensor/crc32c.h"
 
 namespace terngrad::bench {
 namespace {

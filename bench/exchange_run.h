@@ -5,9 +5,9 @@
 #include <string>
 #include <vector>
 
-#include "compress/compressed_all_reduce.h"
-#include "compress/exchange_cost.h"
-#include "kernels/buffer.h"
+#include "compress/cost/exchange_cost.h"
+#include "compress/exchange/compressed_all_reduce.h"
+#include "kernels/runtime/buffer.h"
 
 namespace terngrad::bench {
 
@@ -58,8 +58,8 @@ struct ExchangeRepetitions {
 ExchangeResult run_exchange(ExchangeSubject& subject, const std::string& codec, CompressedAllReduceOptions options,
                             const ExchangeRepetitions& repetitions);
 
-/// The same of the transport library's own all-reduce (compress/vendor_all_reduce.h), whose means are not compared: its
-/// order of additions may differ between ranks.
+/// The same of the transport library's own all-reduce (compress/exchange/vendor_all_reduce.h), whose means are not
+/// compared: its order of additions may differ between ranks.
 /// @param codec  of vendor_codec_names(): the type that is added
 ExchangeResult run_vendor(ExchangeSubject& subject, const std::string& codec, const ExchangeRepetitions& repetitions);
 

@@ -10,11 +10,11 @@
 #endif
 #include "bench/harness.h"
 #include "bench/subjects.h"
-#include "kernels/cpu/simd.h"
-#include "kernels/device.h"
-#include "kernels/version.h"
+#include "kernels/runtime/cpu/simd.h"
+#include "kernels/runtime/device.h"
+#include "kernels/runtime/version.h"
 #ifdef TERNGRAD_BENCH_TRAINERS
-#include "trainers/build_info.h"
+#include "trainers/launch/build_info.h"
 #endif
 
 namespace {

@@ -8,7 +8,7 @@
 
 #include <atomic>
 
-#include "kernels/parallel.h"
+#include "kernels/runtime/parallel.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace terngrad::bench::HWY_NAMESPACE {

@@ -1,8 +1,8 @@
 // Checks ternary codes against the definition of the draw, element by element.
 #pragma once
 
-#include "kernels/philox.h"
-#include "kernels/ternary_pack.h"
+#include "kernels/codes/ternary_pack.h"
+#include "kernels/tensor/philox.h"
 
 namespace terngrad::bench {
 

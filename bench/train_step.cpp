@@ -6,13 +6,13 @@
 #include <span>
 #include <utility>
 
-#include "compress/device_all_reduce.h"
-#include "datasets/augmentation.h"
-#include "datasets/constant_images.h"
-#include "kernels/copy.h"
-#include "kernels/errors.h"
-#include "kernels/optimizer.h"
-#include "kernels/philox.h"
+#include "compress/exchange/device/device_all_reduce.h"
+#include "datasets/sets/constant_images.h"
+#include "datasets/transforms/augmentation.h"
+#include "kernels/optimizer/optimizer.h"
+#include "kernels/runtime/copy.h"
+#include "kernels/runtime/errors.h"
+#include "kernels/tensor/philox.h"
 
 namespace terngrad::bench {
 namespace {

@@ -6,16 +6,16 @@
 #include <string>
 #include <vector>
 
-#include "compress/codec_plan.h"
-#include "compress/compressed_all_reduce.h"
-#include "compress/device_coder.h"
-#include "compress/device_payloads.h"
+#include "compress/codecs/codec_plan.h"
+#include "compress/codecs/device_coder.h"
+#include "compress/exchange/compressed_all_reduce.h"
+#include "compress/exchange/device/device_payloads.h"
 #include "datasets/device_examples.h"
-#include "kernels/scaler_sharing.h"
+#include "kernels/statistics/scaler_sharing.h"
 #include "nets/device_net.h"
-#include "trainers/device_replica.h"
-#include "trainers/device_transform.h"
-#include "trainers/optimizer.h"
+#include "trainers/loop/device_replica.h"
+#include "trainers/optim/device_transform.h"
+#include "trainers/optim/optimizer.h"
 
 namespace terngrad::bench {
 

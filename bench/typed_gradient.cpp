@@ -3,9 +3,9 @@
 #include <span>
 
 #include "bench/harness.h"
-#include "kernels/bfloat16.h"
-#include "kernels/copy.h"
-#include "kernels/float16.h"
+#include "kernels/runtime/copy.h"
+#include "kernels/tensor/bfloat16.h"
+#include "kernels/tensor/float16.h"
 
 namespace terngrad::bench {
 namespace {

@@ -5,9 +5,9 @@
 #include <string>
 #include <vector>
 
-#include "kernels/buffer.h"
-#include "kernels/device.h"
-#include "kernels/element_type.h"
+#include "kernels/runtime/buffer.h"
+#include "kernels/runtime/device.h"
+#include "kernels/tensor/element_type.h"
 
 namespace terngrad::bench {
 

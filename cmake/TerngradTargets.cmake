@@ -93,6 +93,32 @@ function(terngrad_unity_build target kind)
   set_target_properties(${target} PROPERTIES SOURCES "${separate}")
 endfunction()
 
+# terngrad_room(library room [SOURCES a.cpp ...] [SEPARATE b.cpp ...] [LIBS libs]): the OBJECT library terngrad_<library>_<room>, of
+# a folder's sources. SEPARATE: those that are never compiled in batches.
+function(terngrad_room library room)
+  cmake_parse_arguments(ARG "" "" "SOURCES;SEPARATE;LIBS" ${ARGN})
+  set(target terngrad_${library}_${room})
+  add_library(${target} OBJECT ${ARG_SOURCES})
+  terngrad_target_defaults(${target})
+  if(ARG_SOURCES)
+    terngrad_unity_build(${target} libraries)
+  endif()
+  target_sources(${target} PRIVATE ${ARG_SEPARATE})
+  target_include_directories(${target} PRIVATE ${PROJECT_SOURCE_DIR})
+  target_link_libraries(${target} PRIVATE ${ARG_LIBS})
+  set_property(GLOBAL APPEND PROPERTY TERNGRAD_ROOMS_OF_${library} ${target})
+  set(sources ${ARG_SOURCES} ${ARG_SEPARATE})
+  list(TRANSFORM sources PREPEND ${CMAKE_CURRENT_SOURCE_DIR}/)
+  set_property(GLOBAL APPEND PROPERTY TERNGRAD_SOURCES_OF_${library} ${sources})
+endfunction()
+
+# terngrad_room_objects(variable library): the objects of all rooms of a library.
+function(terngrad_room_objects variable library)
+  get_property(objects GLOBAL PROPERTY TERNGRAD_ROOMS_OF_${library})
+  list(TRANSFORM objects REPLACE "(.+)" "$<TARGET_OBJECTS:\\1>")
+  set(${variable} ${objects} PARENT_SCOPE)
+endfunction()
+
 # terngrad_library(name SOURCES ... PUBLIC libs PRIVATE libs): the static library terngrad_<name>, alias terngrad::<name>.
 function(terngrad_library name)
   cmake_parse_arguments(ARG "" "" "SOURCES;PUBLIC;PRIVATE" ${ARGN})

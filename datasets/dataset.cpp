@@ -2,12 +2,12 @@
 
 #include <array>
 
-#include "datasets/cifar10.h"
-#include "datasets/image_folder.h"
-#include "datasets/mnist.h"
-#include "datasets/npy_images.h"
-#include "datasets/synthetic.h"
-#include "kernels/errors.h"
+#include "datasets/sets/cifar10.h"
+#include "datasets/sets/image_folder.h"
+#include "datasets/sets/mnist.h"
+#include "datasets/sets/npy_images.h"
+#include "datasets/sets/synthetic.h"
+#include "kernels/runtime/errors.h"
 
 namespace terngrad {
 namespace {

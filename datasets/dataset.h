@@ -20,9 +20,9 @@ struct ExampleVisit {
 };
 
 /// Images in memory of which a set's read() takes windows, for a device that does the same: example i is
-/// standardize_crop (datasets/augmentation.h) of planar(i), with the window that draw_augmentation draws for visit and
-/// i where is_augmented, else the middle one (offsets (source_size - height()) / 2) as it is. height() = width() and
-/// channels() = 3.
+/// standardize_crop (datasets/transforms/augmentation.h) of planar(i), with the window that draw_augmentation draws for
+/// visit and i where is_augmented, else the middle one (offsets (source_size - height()) / 2) as it is. height() =
+/// width() and channels() = 3.
 struct CropSource {
   int source_size = 0;        // height and width of a stored image
   bool is_augmented = false;  // by draws that depend on the visit

@@ -6,13 +6,13 @@
 #include <span>
 #include <utility>
 
-#include "datasets/augmentation.h"
 #include "datasets/batch_order.h"
 #include "datasets/common/entry_ring.h"
 #include "datasets/cuda/copy_images.h"
 #include "datasets/cuda/crop_images.h"
-#include "kernels/copy.h"
-#include "kernels/errors.h"
+#include "datasets/transforms/augmentation.h"
+#include "kernels/runtime/copy.h"
+#include "kernels/runtime/errors.h"
 
 namespace terngrad {
 namespace {

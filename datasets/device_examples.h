@@ -7,9 +7,9 @@
 
 #include "datasets/dataset.h"
 #include "datasets/pipeline.h"
-#include "kernels/buffer.h"
-#include "kernels/device.h"
-#include "kernels/device_step.h"
+#include "kernels/runtime/buffer.h"
+#include "kernels/runtime/device.h"
+#include "kernels/runtime/device_step.h"
 
 namespace terngrad {
 

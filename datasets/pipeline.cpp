@@ -11,7 +11,7 @@
 
 #include "datasets/batch_order.h"
 #include "datasets/shuffle.h"
-#include "kernels/errors.h"
+#include "kernels/runtime/errors.h"
 
 namespace terngrad {
 

@@ -5,8 +5,8 @@
 #include <numeric>
 #include <utility>
 
-#include "kernels/errors.h"
-#include "kernels/philox.h"
+#include "kernels/runtime/errors.h"
+#include "kernels/tensor/philox.h"
 
 namespace terngrad {
 namespace {

@@ -2,7 +2,7 @@
 
 #include <utility>
 
-#include "kernels/errors.h"
+#include "kernels/runtime/errors.h"
 #include "nets/cuda/cuda_net.h"
 #include "nets/net_plan.h"
 

@@ -5,8 +5,8 @@
 #include <functional>
 #include <memory>
 
-#include "kernels/device.h"
-#include "kernels/device_step.h"
+#include "kernels/runtime/device.h"
+#include "kernels/runtime/device_step.h"
 #include "nets/net.h"
 #include "nets/worker_buffers.h"
 

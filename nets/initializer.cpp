@@ -5,7 +5,7 @@
 #include <cmath>
 #include <cstddef>
 
-#include "kernels/philox.h"
+#include "kernels/tensor/philox.h"
 
 namespace terngrad {
 namespace {

@@ -4,7 +4,7 @@
 #include <cstdint>
 #include <span>
 
-#include "kernels/layout.h"
+#include "kernels/tensor/layout.h"
 #include "nets/layer_spec.h"
 
 namespace terngrad {

@@ -2,10 +2,10 @@
 
 #include <array>
 
-#include "kernels/errors.h"
-#include "nets/cifar10_alexnet.h"
+#include "kernels/runtime/errors.h"
 #include "nets/cpu/cpu_net.h"
-#include "nets/lenet.h"
+#include "nets/models/cifar10_alexnet.h"
+#include "nets/models/lenet.h"
 #include "nets/net_plan.h"
 
 namespace terngrad {

@@ -8,8 +8,8 @@
 #include <string>
 #include <vector>
 
-#include "kernels/device.h"
-#include "kernels/layout.h"
+#include "kernels/runtime/device.h"
+#include "kernels/tensor/layout.h"
 #include "nets/layer_spec.h"
 
 namespace terngrad {

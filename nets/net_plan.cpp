@@ -7,7 +7,7 @@
 #include <limits>
 #include <utility>
 
-#include "kernels/errors.h"
+#include "kernels/runtime/errors.h"
 
 namespace terngrad {
 namespace {

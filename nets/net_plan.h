@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "kernels/layout.h"
+#include "kernels/tensor/layout.h"
 #include "nets/layer_spec.h"
 #include "nets/net.h"
 

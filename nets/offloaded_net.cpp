@@ -3,8 +3,8 @@
 #include <cstddef>
 #include <utility>
 
-#include "kernels/copy.h"
-#include "kernels/errors.h"
+#include "kernels/runtime/copy.h"
+#include "kernels/runtime/errors.h"
 
 namespace terngrad {
 namespace {

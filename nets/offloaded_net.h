@@ -8,8 +8,8 @@
 #include <string>
 #include <vector>
 
-#include "kernels/buffer.h"
-#include "kernels/device.h"
+#include "kernels/runtime/buffer.h"
+#include "kernels/runtime/device.h"
 #include "nets/device_net.h"
 #include "nets/net_plan.h"
 #include "nets/planned_net.h"

@@ -5,7 +5,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "kernels/device.h"
+#include "kernels/runtime/device.h"
 #include "nets/mode.h"
 #include "nets/net_plan.h"
 #include "nets/shared_buffers.h"

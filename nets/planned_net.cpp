@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <cstddef>
 
-#include "kernels/errors.h"
+#include "kernels/runtime/errors.h"
 #include "nets/initializer.h"
 
 namespace terngrad {

@@ -5,7 +5,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "kernels/buffer.h"
+#include "kernels/runtime/buffer.h"
 
 namespace terngrad {
 

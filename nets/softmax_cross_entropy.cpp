@@ -4,7 +4,7 @@
 #include <cmath>
 #include <cstddef>
 
-#include "kernels/errors.h"
+#include "kernels/runtime/errors.h"
 
 namespace terngrad {
 namespace {

@@ -42,7 +42,7 @@ DEFAULT_PORT = "29500"
 
 
 def alexnet_shapes():
-    """Those of kernels/model_layouts.cpp: two groups as layers of their own."""
+    """Those of kernels/tensor/model_layouts.cpp: two groups as layers of their own."""
     shapes = []
     for side, inputs, outputs in ((11, 3, 48), (5, 48, 128), (3, 256, 192), (3, 192, 192), (3, 192, 128)):
         shapes += 2 * [(side, side, inputs, outputs), (outputs,)]

@@ -49,7 +49,7 @@ list_files() {
   done
 }
 mapfile -t cpp_files < <(list_files '*.h' '*.cpp' '*.cu' '*.cuh')
-mapfile -t sources < <(list_files {kernels,compress,nets,datasets,trainers}/'*.cpp' {kernels,nets,datasets,trainers}/cuda/'*.cu')
+mapfile -t sources < <(list_files {kernels,compress,nets,datasets,trainers}/'*.cpp' {kernels,nets,datasets,trainers}/'*.cu')
 mapfile -t shell_files < <(list_files 'scripts/*.sh' '.ci/run')
 
 if $fix; then
@@ -73,21 +73,21 @@ check_format() {
 # Sources without a test of their own name, each with the reason.
 is_exempt_from_tests() {
   case $1 in
-    kernels/cpu/ternarize_chunk.cpp) return 0 ;; # inner loop of kernels/ternarize, tested there on every SIMD target
+    kernels/codes/cpu/ternarize_chunk.cpp) return 0 ;; # inner loop of kernels/ternarize, tested there on every SIMD target
     nets/cuda/*layer.cpp | nets/cuda/pool_layers.cpp) return 0 ;; # all in nets/cuda/cuda_net, tested there beside a reference
     nets/cuda/pass_runner.cpp) return 0 ;;       # the inside of nets/cuda/cuda_net
-    trainers/device_replica.cpp) return 0 ;;     # the inside of trainers/device_trainer
-    trainers/device_setup.cpp) return 0 ;;       # what the command puts together, tested as trainers/train_on_gpu
-    trainers/cuda/worker_gradients.cu) return 0 ;; # the kernels of trainers/device_transform, tested there
-    trainers/trainer.cpp) return 0 ;;            # the base of trainers/host_trainer and device_trainer, tested there
-    compress/*device_coder.cpp) return 0 ;;      # the parts of compress/device_all_reduce, tested there with every option
+    trainers/loop/device_replica.cpp) return 0 ;;     # the inside of trainers/device_trainer
+    trainers/run/device_factory.cpp) return 0 ;;       # what the command puts together, tested as trainers/train_on_gpu
+    trainers/optim/cuda/worker_gradients.cu) return 0 ;; # the kernels of trainers/device_transform, tested there
+    trainers/loop/trainer.cpp) return 0 ;;            # the base of trainers/host_trainer and device_trainer, tested there
+    compress/codecs/*device_coder.cpp) return 0 ;;      # the parts of compress/device_all_reduce, tested there with every option
     */cuda/stub.cpp) return 0 ;;                 # in builds without CUDA, where no device leads to it
     *) return 1 ;;
   esac
 }
 
 # Every source x.cpp has tests/<folder>/x_test.cpp. One test serves an operation and its implementation in a backend's
-# folder (kernels/ternarize.cpp and kernels/cpu/ternarize.cpp); a file only a backend has may have its test in that
+# folder (kernels/codes/ternarize.cpp and kernels/codes/cpu/ternarize.cpp); a file only a backend has may have its test in that
 # backend's folder too. A CUDA source has a test of its own, which compares it with the CPU's. Main programs are tested
 # through the commands.
 check_tests_mirror_sources() {
@@ -96,7 +96,7 @@ check_tests_mirror_sources() {
     folder=$(dirname "$source")
     name=$(basename "${source%.*}")
     if [[ -f tests/$folder/${name}_test.cpp ]]; then continue; fi
-    test=tests/${folder%%/*}/${name}_test.cpp
+    test=tests/$(dirname "$folder")/${name}_test.cpp
     # Of a CUDA source it must say that it has tests for a GPU.
     if [[ -f $test ]] && { [[ $source != *.cu ]] || grep -q 'testing::CudaTest' "$test"; }; then continue; fi
     if is_exempt_from_tests "$source" || grep -qE '^int main\(' "$source"; then continue; fi
@@ -140,9 +140,9 @@ check_includes() {
     if [[ -n $wrong ]]; then fail "$file may include from $allowed only, by paths from the root: $wrong"; fi
     # What lies in a backend's folder is internal to the folder above it; but what CUDA kernels are made of serves all.
     while IFS= read -r included; do
-      if [[ $file == */cuda/* && $included == kernels/cuda/*.cuh ]]; then continue; fi
+      if [[ $file == */cuda/* && $included == kernels/*/cuda/*.cuh ]]; then continue; fi
       if [[ ${included%%/*} != "$folder" ]]; then fail "$file includes $included, which is internal"; fi
-    done < <(sed -nE 's,^ *# *include "([a-z]+/(cpu|cuda|common)/[^"]*)".*,\1,p' "$file")
+    done < <(sed -nE 's,^ *# *include "([a-z_/]+/(cpu|cuda|common)/[^"]*)".*,\1,p' "$file")
   done
 }
 

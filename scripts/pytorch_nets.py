@@ -5,7 +5,7 @@ from torch.nn.functional import local_response_norm, max_pool2d, relu
 
 
 class LeNet(torch.nn.Module):
-    """nets/lenet.cpp. Tensors have PyTorch's shapes; load() takes ours."""
+    """nets/models/lenet.cpp. Tensors have PyTorch's shapes; load() takes ours."""
 
     image_shape = (28, 28, 1)  # rows, columns, channels
 
@@ -23,7 +23,7 @@ class LeNet(torch.nn.Module):
 
 
 class Cifar10Alexnet(torch.nn.Module):
-    """nets/cifar10_alexnet.cpp."""
+    """nets/models/cifar10_alexnet.cpp."""
 
     image_shape = (24, 24, 3)
 

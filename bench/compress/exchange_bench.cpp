@@ -5,7 +5,7 @@
 
 #include "bench/harness.h"
 #include "bench/subjects.h"
-#include "compress/compressed_all_reduce.h"
+#include "compress/exchange/compressed_all_reduce.h"
 
 namespace terngrad::bench {
 namespace {

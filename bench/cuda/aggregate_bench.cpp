@@ -1,5 +1,5 @@
 // Sums of the codes of eight messages.
-#include "kernels/aggregate.h"
+#include "kernels/codes/code_sum.h"
 
 #include <algorithm>
 #include <memory>
@@ -8,7 +8,7 @@
 #include "bench/cuda_harness.h"
 #include "bench/cuda_messages.h"
 #include "bench/cuda_subjects.h"
-#include "kernels/copy.h"
+#include "kernels/runtime/copy.h"
 
 namespace terngrad::bench {
 namespace {

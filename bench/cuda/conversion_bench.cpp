@@ -1,8 +1,8 @@
 // Conversions between float32 and types of 16 bits.
 #include "bench/cuda_elementwise.h"
 #include "bench/cuda_subjects.h"
-#include "kernels/bfloat16.h"
-#include "kernels/float16.h"
+#include "kernels/tensor/bfloat16.h"
+#include "kernels/tensor/float16.h"
 
 namespace terngrad::bench {
 namespace {

@@ -8,10 +8,10 @@
 
 #include "bench/cuda_harness.h"
 #include "bench/cuda_subjects.h"
-#include "datasets/augmentation.h"
 #include "datasets/cuda/crop_images.h"
-#include "kernels/copy.h"
-#include "kernels/philox.h"
+#include "datasets/transforms/augmentation.h"
+#include "kernels/runtime/copy.h"
+#include "kernels/tensor/philox.h"
 
 namespace terngrad::bench {
 namespace {

@@ -6,11 +6,11 @@
 #include "bench/harness.h"
 #include "bench/ternary_check.h"
 #include "bench/typed_gradient.h"
-#include "kernels/copy.h"
-#include "kernels/encode_blocks.h"
-#include "kernels/model_layouts.h"
-#include "kernels/scaler.h"
-#include "kernels/ternarize.h"
+#include "kernels/codes/encode_blocks.h"
+#include "kernels/codes/ternarize.h"
+#include "kernels/runtime/copy.h"
+#include "kernels/statistics/scaler.h"
+#include "kernels/tensor/model_layouts.h"
 
 namespace terngrad::bench {
 namespace {

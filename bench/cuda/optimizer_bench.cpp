@@ -1,4 +1,4 @@
-#include "kernels/optimizer.h"
+#include "kernels/optimizer/optimizer.h"
 
 #include "bench/cuda_elementwise.h"
 #include "bench/cuda_subjects.h"

@@ -1,4 +1,4 @@
-#include "kernels/statistics.h"
+#include "kernels/statistics/statistics.h"
 
 #include <cmath>
 #include <memory>
@@ -8,7 +8,7 @@
 #include "bench/cuda_subjects.h"
 #include "bench/harness.h"
 #include "bench/typed_gradient.h"
-#include "kernels/copy.h"
+#include "kernels/runtime/copy.h"
 
 namespace terngrad::bench {
 namespace {

@@ -1,4 +1,4 @@
-#include "kernels/ternarize.h"
+#include "kernels/codes/ternarize.h"
 
 #include <memory>
 
@@ -7,7 +7,7 @@
 #include "bench/harness.h"
 #include "bench/ternary_check.h"
 #include "bench/typed_gradient.h"
-#include "kernels/copy.h"
+#include "kernels/runtime/copy.h"
 
 namespace terngrad::bench {
 namespace {

@@ -14,8 +14,8 @@
 #include "bench/cuda_subjects.h"
 #include "bench/harness.h"
 #include "bench/train_step.h"
-#include "kernels/captured_graph.h"
-#include "kernels/stream_timer.h"
+#include "kernels/runtime/captured_graph.h"
+#include "kernels/runtime/stream_timer.h"
 
 namespace terngrad::bench {
 namespace {

@@ -1,10 +1,10 @@
-#include "kernels/transform.h"
+#include "kernels/tensor/transform.h"
 
 #include <limits>
 
 #include "bench/cuda_elementwise.h"
 #include "bench/cuda_subjects.h"
-#include "kernels/copy.h"
+#include "kernels/runtime/copy.h"
 
 namespace terngrad::bench {
 namespace {

@@ -1,5 +1,5 @@
 // Tree sums of eight workers: of floating-point values, and of codes with a scaler for each worker.
-#include "kernels/tree_sum.h"
+#include "kernels/codes/tree_sum.h"
 
 #include <memory>
 #include <utility>
@@ -9,8 +9,8 @@
 #include "bench/cuda_messages.h"
 #include "bench/cuda_subjects.h"
 #include "bench/harness.h"
-#include "kernels/bfloat16.h"
-#include "kernels/copy.h"
+#include "kernels/runtime/copy.h"
+#include "kernels/tensor/bfloat16.h"
 
 namespace terngrad::bench {
 namespace {

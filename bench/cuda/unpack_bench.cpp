@@ -5,9 +5,9 @@
 #include "bench/cuda_harness.h"
 #include "bench/cuda_messages.h"
 #include "bench/cuda_subjects.h"
-#include "kernels/copy.h"
-#include "kernels/pack_sums.h"
-#include "kernels/ternary_pack.h"
+#include "kernels/codes/pack_sums.h"
+#include "kernels/codes/ternary_pack.h"
+#include "kernels/runtime/copy.h"
 
 namespace terngrad::bench {
 namespace {

@@ -1,10 +1,10 @@
 // What a CIFAR-10 training image costs once its file is in memory: draws, crop, flip, contrast, standardization.
-#include "datasets/augmentation.h"
+#include "datasets/transforms/augmentation.h"
 
 #include "bench/harness.h"
 #include "bench/subjects.h"
-#include "kernels/parallel.h"
-#include "kernels/philox.h"
+#include "kernels/runtime/parallel.h"
+#include "kernels/tensor/philox.h"
 
 #include <array>
 #include <cmath>

@@ -1,4 +1,4 @@
-#include "kernels/aggregate.h"
+#include "kernels/codes/code_sum.h"
 
 #include <cstring>
 #include <memory>
@@ -6,7 +6,7 @@
 
 #include "bench/harness.h"
 #include "bench/subjects.h"
-#include "kernels/ternarize.h"
+#include "kernels/codes/ternarize.h"
 
 namespace terngrad::bench {
 namespace {

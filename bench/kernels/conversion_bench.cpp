@@ -6,8 +6,8 @@
 
 #include "bench/harness.h"
 #include "bench/subjects.h"
-#include "kernels/bfloat16.h"
-#include "kernels/float16.h"
+#include "kernels/tensor/bfloat16.h"
+#include "kernels/tensor/float16.h"
 
 namespace terngrad::bench {
 namespace {

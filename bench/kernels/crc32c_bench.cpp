@@ -1,4 +1,4 @@
-#include "kernels/crc32c.h"
+#include "kernels/tensor/crc32c.h"
 
 #include <memory>
 

@@ -6,9 +6,9 @@
 #include "bench/subjects.h"
 #include "bench/ternary_check.h"
 #include "bench/typed_gradient.h"
-#include "kernels/encode_blocks.h"
-#include "kernels/statistics.h"
-#include "kernels/ternarize.h"
+#include "kernels/codes/encode_blocks.h"
+#include "kernels/codes/ternarize.h"
+#include "kernels/statistics/statistics.h"
 
 namespace terngrad::bench {
 namespace {

@@ -1,4 +1,4 @@
-#include "kernels/optimizer.h"
+#include "kernels/optimizer/optimizer.h"
 
 #include <cmath>
 #include <memory>

@@ -1,4 +1,4 @@
-#include "kernels/ternarize.h"
+#include "kernels/codes/ternarize.h"
 
 #include <memory>
 

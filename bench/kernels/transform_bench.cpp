@@ -1,4 +1,4 @@
-#include "kernels/transform.h"
+#include "kernels/tensor/transform.h"
 
 #include <algorithm>
 #include <memory>

@@ -3,8 +3,8 @@
 
 #include "bench/harness.h"
 #include "bench/subjects.h"
-#include "kernels/ternarize.h"
-#include "kernels/ternary_pack.h"
+#include "kernels/codes/ternarize.h"
+#include "kernels/codes/ternary_pack.h"
 
 namespace terngrad::bench {
 namespace {

@@ -9,8 +9,8 @@
 
 #include "bench/harness.h"
 #include "bench/subjects.h"
-#include "compress/compressed_all_reduce.h"
-#include "kernels/optimizer.h"
+#include "compress/exchange/compressed_all_reduce.h"
+#include "kernels/optimizer/optimizer.h"
 #include "nets/net.h"
 
 namespace terngrad::bench {

@@ -12,9 +12,9 @@
 #include "datasets/batch_order.h"
 #include "datasets/cuda/slot_ring.h"
 #include "datasets/dataset.h"
-#include "kernels/buffer.h"
-#include "kernels/copy.h"
-#include "kernels/parallel.h"
+#include "kernels/runtime/buffer.h"
+#include "kernels/runtime/copy.h"
+#include "kernels/runtime/parallel.h"
 
 namespace terngrad::common {
 

@@ -1,12 +1,12 @@
-// The arithmetic of draw_augmentation and standardize_crop, one for both backends: datasets/augmentation.h documents
-// it.
+// The arithmetic of draw_augmentation and standardize_crop, one for both backends: datasets/transforms/augmentation.h
+// documents it.
 #pragma once
 
 #include <algorithm>
 #include <array>
 #include <cstdint>
 
-#include "datasets/augmentation.h"
+#include "datasets/transforms/augmentation.h"
 
 namespace terngrad::common {
 

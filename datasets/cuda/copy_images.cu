@@ -6,7 +6,7 @@
 #include <algorithm>
 
 #include "datasets/cuda/slot_ring.cuh"
-#include "kernels/cuda/launch.cuh"
+#include "kernels/runtime/cuda/launch.cuh"
 
 namespace terngrad::cuda {
 namespace {

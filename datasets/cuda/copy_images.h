@@ -4,7 +4,7 @@
 #include <cstdint>
 
 #include "datasets/cuda/slot_ring.h"
-#include "kernels/device.h"
+#include "kernels/runtime/device.h"
 
 namespace terngrad::cuda {
 

@@ -4,12 +4,12 @@
 
 #include <cuda_runtime.h>
 
-#include "datasets/augmentation.h"
 #include "datasets/common/standardize.h"
 #include "datasets/cuda/slot_ring.cuh"
-#include "kernels/cuda/launch.cuh"
-#include "kernels/cuda/reduce.cuh"
-#include "kernels/philox.h"
+#include "datasets/transforms/augmentation.h"
+#include "kernels/runtime/cuda/launch.cuh"
+#include "kernels/tensor/cuda/reduce.cuh"
+#include "kernels/tensor/philox.h"
 
 namespace terngrad::cuda {
 namespace {

@@ -1,11 +1,11 @@
-// Windows of stored images, distorted and standardized on a GPU: standardize_crop of datasets/augmentation.h, same
-// bits.
+// Windows of stored images, distorted and standardized on a GPU: standardize_crop of
+// datasets/transforms/augmentation.h, same bits.
 #pragma once
 
 #include <cstdint>
 
 #include "datasets/cuda/slot_ring.h"
-#include "kernels/device.h"
+#include "kernels/runtime/device.h"
 
 namespace terngrad::cuda {
 

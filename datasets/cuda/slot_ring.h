@@ -3,7 +3,7 @@
 
 #include <cstdint>
 
-#include "kernels/device_step.h"
+#include "kernels/runtime/device_step.h"
 
 namespace terngrad::cuda {
 

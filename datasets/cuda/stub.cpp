@@ -1,7 +1,7 @@
 // Stands in for the CUDA backend in builds without it: there is no device, so nothing else can be reached.
 #include "datasets/cuda/copy_images.h"
 #include "datasets/cuda/crop_images.h"
-#include "kernels/errors.h"
+#include "kernels/runtime/errors.h"
 
 namespace terngrad::cuda {
 namespace {

@@ -1,5 +1,5 @@
 // Concatenation along channels: a copy in each direction.
-#include "kernels/parallel.h"
+#include "kernels/runtime/parallel.h"
 #include "nets/cpu/layer.h"
 
 #include <algorithm>

@@ -7,8 +7,8 @@
 #include <utility>
 #include <vector>
 
-#include "kernels/errors.h"
-#include "kernels/parallel.h"
+#include "kernels/runtime/errors.h"
+#include "kernels/runtime/parallel.h"
 #include "nets/cpu/slice_runner.h"
 #include "nets/planned_net.h"
 

@@ -4,7 +4,7 @@
 #include <new>
 #include <sstream>
 
-#include "kernels/errors.h"
+#include "kernels/runtime/errors.h"
 #include "nets/net.h"
 
 namespace terngrad::cpu {

@@ -9,7 +9,7 @@
 #include <utility>
 #include <vector>
 
-#include "kernels/buffer.h"
+#include "kernels/runtime/buffer.h"
 #include "nets/net.h"
 
 namespace terngrad::cpu {

@@ -1,5 +1,5 @@
 // Dropout: draws in training, a copy otherwise.
-#include "kernels/parallel.h"
+#include "kernels/runtime/parallel.h"
 #include "nets/cpu/dropout_mask.h"
 #include "nets/cpu/layer.h"
 

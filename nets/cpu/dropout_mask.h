@@ -3,7 +3,7 @@
 
 #include <cstdint>
 
-#include "kernels/philox.h"
+#include "kernels/tensor/philox.h"
 
 namespace terngrad::cpu {
 

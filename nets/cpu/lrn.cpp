@@ -1,6 +1,6 @@
 // Local response normalization: pixels are independent, so threads share them out.
-#include "kernels/buffer.h"
-#include "kernels/parallel.h"
+#include "kernels/runtime/buffer.h"
+#include "kernels/runtime/parallel.h"
 #include "nets/cpu/layer.h"
 #include "nets/cpu/lrn_window.h"
 

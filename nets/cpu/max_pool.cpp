@@ -1,5 +1,5 @@
 // Max pooling, an image at a time.
-#include "kernels/parallel.h"
+#include "kernels/runtime/parallel.h"
 #include "nets/cpu/layer.h"
 #include "nets/cpu/max_pool_window.h"
 

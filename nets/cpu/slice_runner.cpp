@@ -1,6 +1,6 @@
 #include "nets/cpu/slice_runner.h"
 
-#include "kernels/parallel.h"
+#include "kernels/runtime/parallel.h"
 #include "nets/softmax_cross_entropy.h"
 
 namespace terngrad::cpu {

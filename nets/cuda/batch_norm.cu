@@ -4,7 +4,7 @@
 
 #include <cstddef>
 
-#include "kernels/cuda/launch.cuh"
+#include "kernels/runtime/cuda/launch.cuh"
 #include "nets/cuda/divisor.h"
 #include "nets/cuda/packs.cuh"
 #include "nets/cuda/row_sums.cuh"

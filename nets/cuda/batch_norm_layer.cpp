@@ -2,7 +2,7 @@
 #include <algorithm>
 #include <variant>
 
-#include "kernels/buffer.h"
+#include "kernels/runtime/buffer.h"
 #include "nets/cuda/batch_norm.h"
 #include "nets/cuda/layer.h"
 #include "nets/cuda/moving_statistics.h"

@@ -2,7 +2,7 @@
 
 #include <cuda_runtime.h>
 
-#include "kernels/cuda/elementwise.cuh"
+#include "kernels/tensor/cuda/elementwise.cuh"
 #include "nets/cuda/divisor.h"
 #include "nets/cuda/packs.cuh"
 #include "nets/cuda/row_sums.cuh"

@@ -4,8 +4,8 @@
 
 #include <cstddef>
 
-#include "kernels/cuda/elementwise.cuh"
-#include "kernels/errors.h"
+#include "kernels/runtime/errors.h"
+#include "kernels/tensor/cuda/elementwise.cuh"
 #include "nets/cuda/divisor.h"
 #include "nets/cuda/packs.cuh"
 

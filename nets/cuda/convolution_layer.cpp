@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <variant>
 
-#include "kernels/buffer.h"
+#include "kernels/runtime/buffer.h"
 #include "nets/cuda/bias.h"
 #include "nets/cuda/convolution_pass.h"
 #include "nets/cuda/filter_order.h"

@@ -5,7 +5,7 @@
 #include <string>
 #include <utility>
 
-#include "kernels/errors.h"
+#include "kernels/runtime/errors.h"
 #include "nets/cuda/convolution_plan.h"
 #include "nets/cuda/library_handles.h"
 

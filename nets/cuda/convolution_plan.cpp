@@ -5,7 +5,7 @@
 #include <sstream>
 #include <utility>
 
-#include "kernels/errors.h"
+#include "kernels/runtime/errors.h"
 
 namespace terngrad::cuda {
 namespace {

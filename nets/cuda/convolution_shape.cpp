@@ -4,7 +4,7 @@
 #include <cstddef>
 #include <sstream>
 
-#include "kernels/errors.h"
+#include "kernels/runtime/errors.h"
 
 namespace terngrad::cuda {
 

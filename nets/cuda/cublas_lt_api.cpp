@@ -2,7 +2,7 @@
 
 #include <dlfcn.h>
 
-#include "kernels/errors.h"
+#include "kernels/runtime/errors.h"
 
 namespace terngrad::cuda {
 namespace {

@@ -3,8 +3,8 @@
 #include <algorithm>
 #include <utility>
 
-#include "kernels/copy.h"
-#include "kernels/errors.h"
+#include "kernels/runtime/copy.h"
+#include "kernels/runtime/errors.h"
 #include "nets/cuda/pass_runner.h"
 #include "nets/planned_net.h"
 

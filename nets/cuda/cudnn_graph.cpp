@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <array>
 
-#include "kernels/errors.h"
+#include "kernels/runtime/errors.h"
 
 namespace terngrad::cuda {
 

@@ -4,9 +4,9 @@
 
 #include <cmath>
 
-#include "kernels/cuda/draws.cuh"
-#include "kernels/cuda/launch.cuh"
-#include "kernels/errors.h"
+#include "kernels/codes/cuda/draws.cuh"
+#include "kernels/runtime/cuda/launch.cuh"
+#include "kernels/runtime/errors.h"
 #include "nets/cuda/packs.cuh"
 
 namespace terngrad::cuda {

@@ -3,8 +3,8 @@
 
 #include <cstdint>
 
-#include "kernels/device.h"
-#include "kernels/device_step.h"
+#include "kernels/runtime/device.h"
+#include "kernels/runtime/device_step.h"
 
 namespace terngrad::cuda {
 

@@ -1,7 +1,7 @@
 // Dropout as a layer: what is kept is drawn again in the backward pass.
 #include <variant>
 
-#include "kernels/copy.h"
+#include "kernels/runtime/copy.h"
 #include "nets/cuda/dropout.h"
 #include "nets/cuda/layer.h"
 

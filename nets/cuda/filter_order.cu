@@ -2,7 +2,7 @@
 
 #include <cuda_runtime.h>
 
-#include "kernels/cuda/launch.cuh"
+#include "kernels/runtime/cuda/launch.cuh"
 
 namespace terngrad::cuda {
 namespace {

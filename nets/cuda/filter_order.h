@@ -3,7 +3,7 @@
 
 #include <cstdint>
 
-#include "kernels/device.h"
+#include "kernels/runtime/device.h"
 #include "nets/worker_buffers.h"
 
 namespace terngrad::cuda {

@@ -4,8 +4,8 @@
 #include <cstring>
 #include <vector>
 
-#include "kernels/buffer.h"
-#include "kernels/copy.h"
+#include "kernels/runtime/buffer.h"
+#include "kernels/runtime/copy.h"
 
 namespace terngrad::cuda {
 namespace {

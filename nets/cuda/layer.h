@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "kernels/stream_fork.h"
+#include "kernels/runtime/stream_fork.h"
 #include "nets/cuda/libraries.h"
 #include "nets/cuda/workspace.h"
 #include "nets/device_net.h"

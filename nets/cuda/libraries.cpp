@@ -1,6 +1,6 @@
 #include "nets/cuda/libraries.h"
 
-#include "kernels/errors.h"
+#include "kernels/runtime/errors.h"
 #include "nets/cuda/cublas_lt_api.h"
 #include "nets/cuda/cudnn_graph.h"
 #include "nets/cuda/library_handles.h"

@@ -5,7 +5,7 @@
 #include <memory>
 #include <string>
 
-#include "kernels/device.h"
+#include "kernels/runtime/device.h"
 
 namespace terngrad::cuda {
 

@@ -7,7 +7,7 @@
 #include <type_traits>
 #include <utility>
 
-#include "kernels/errors.h"
+#include "kernels/runtime/errors.h"
 #include "nets/cuda/cublas_lt_api.h"
 #include "nets/cuda/library_handles.h"
 

@@ -4,8 +4,8 @@
 
 #include <cstdint>
 
-#include "kernels/cuda/launch.cuh"
-#include "kernels/cuda/reduce.cuh"
+#include "kernels/runtime/cuda/launch.cuh"
+#include "kernels/tensor/cuda/reduce.cuh"
 
 namespace terngrad::cuda {
 namespace {

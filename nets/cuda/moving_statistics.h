@@ -1,7 +1,7 @@
 // Moving statistics of batch norm on a GPU, for all workers at once.
 #pragma once
 
-#include "kernels/device.h"
+#include "kernels/runtime/device.h"
 #include "nets/worker_buffers.h"
 
 namespace terngrad::cuda {

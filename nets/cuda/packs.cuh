@@ -7,8 +7,8 @@
 #include <cstddef>
 #include <cstdint>
 
-#include "kernels/cuda/launch.cuh"
-#include "kernels/errors.h"
+#include "kernels/runtime/cuda/launch.cuh"
+#include "kernels/runtime/errors.h"
 
 namespace terngrad::cuda {
 

@@ -1,7 +1,7 @@
 // Pooling on a GPU, for any window, in NHWC.
 #pragma once
 
-#include "kernels/device.h"
+#include "kernels/runtime/device.h"
 #include "nets/net.h"
 #include "nets/net_plan.h"
 

@@ -7,7 +7,7 @@
 #include <bit>
 #include <cstdint>
 
-#include "kernels/cuda/launch.cuh"
+#include "kernels/runtime/cuda/launch.cuh"
 
 namespace terngrad::cuda {
 

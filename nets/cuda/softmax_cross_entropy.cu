@@ -5,9 +5,9 @@
 #include <cmath>
 #include <limits>
 
-#include "kernels/cuda/launch.cuh"
-#include "kernels/cuda/reduce.cuh"
-#include "kernels/errors.h"
+#include "kernels/runtime/cuda/launch.cuh"
+#include "kernels/runtime/errors.h"
+#include "kernels/tensor/cuda/reduce.cuh"
 
 namespace terngrad::cuda {
 namespace {

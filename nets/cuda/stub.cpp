@@ -1,5 +1,5 @@
 // Stands in for the nets' CUDA backend in builds without cuDNN.
-#include "kernels/errors.h"
+#include "kernels/runtime/errors.h"
 #include "nets/cuda/cuda_net.h"
 
 namespace terngrad::cuda {

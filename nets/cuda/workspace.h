@@ -5,7 +5,7 @@
 #include <cstddef>
 #include <cstdint>
 
-#include "kernels/buffer.h"
+#include "kernels/runtime/buffer.h"
 
 namespace terngrad::cuda {
 

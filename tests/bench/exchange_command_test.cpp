@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "tests/trainers/command_runs.h"
-#include "trainers/atomic_file.h"
+#include "trainers/io/atomic_file.h"
 
 namespace terngrad::bench::exchange_command_test {
 namespace {

@@ -5,7 +5,7 @@
 #include <mutex>
 #include <vector>
 
-#include "compress/compared_codecs.h"
+#include "compress/cost/compared_codecs.h"
 #include "tests/support/thread_communicator.h"
 
 namespace terngrad::bench::exchange_run_test {

@@ -6,8 +6,8 @@
 #include <random>
 #include <vector>
 
-#include "compress/compressed_all_reduce.h"
-#include "compress/wire_bytes.h"
+#include "compress/exchange/compressed_all_reduce.h"
+#include "compress/exchange/wire_bytes.h"
 
 namespace {
 

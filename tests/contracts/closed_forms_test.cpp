@@ -6,9 +6,9 @@
 #include <cmath>
 #include <vector>
 
-#include "kernels/scaler.h"
-#include "kernels/statistics.h"
-#include "kernels/ternarize.h"
+#include "kernels/codes/ternarize.h"
+#include "kernels/statistics/scaler.h"
+#include "kernels/statistics/statistics.h"
 #include "support/gradients.h"
 #include "support/sanitized.h"
 

@@ -6,7 +6,7 @@
 #include <random>
 #include <string>
 
-#include "compress/compressed_all_reduce.h"
+#include "compress/exchange/compressed_all_reduce.h"
 #include "support/bits.h"
 #include "support/gradients.h"
 #include "support/sanitized.h"

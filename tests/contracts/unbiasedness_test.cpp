@@ -9,10 +9,10 @@
 #include <string>
 #include <vector>
 
-#include "compress/compressed_all_reduce.h"
-#include "kernels/scaler.h"
-#include "kernels/statistics.h"
-#include "kernels/ternarize.h"
+#include "compress/exchange/compressed_all_reduce.h"
+#include "kernels/codes/ternarize.h"
+#include "kernels/statistics/scaler.h"
+#include "kernels/statistics/statistics.h"
 #include "support/gradients.h"
 #include "support/sanitized.h"
 

@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "compress/worker_encoder.h"
+#include "compress/wire/worker_encoder.h"
 
 namespace terngrad::wire_document_test {
 namespace {

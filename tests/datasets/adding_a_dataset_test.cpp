@@ -50,7 +50,7 @@ class AddingADataset : public ::testing::Test {
 TEST_F(AddingADataset, TheDocumentShowsTheFilesThatAreCompiled) {
   EXPECT_EQ(blocks_[0], text_of("tests/datasets/adding_a_dataset/datasets/optdigits.h"));
   EXPECT_EQ(blocks_[1], text_of("tests/datasets/adding_a_dataset/datasets/optdigits.cpp"));
-  EXPECT_EQ(blocks_[2], text_of("tests/datasets/optdigits_test.cpp"));
+  EXPECT_EQ(blocks_[2], text_of("tests/datasets/sets/optdigits_test.cpp"));
 }
 
 // The lines elsewhere cannot be compiled without the set in the registry. They must look as those of sets that are.
@@ -58,7 +58,7 @@ TEST_F(AddingADataset, TheLinesElsewhereAreAsThoseOfOtherSets) {
   const std::string entry = with_replaced(blocks_[3], "optdigits", "mnist");
   const std::size_t first = entry.find_first_not_of(' ');
   EXPECT_THAT(text_of("datasets/dataset.cpp"), HasSubstr(entry.substr(first, entry.find('\n') - first)));
-  const std::string options = text_of("trainers/train_options.cpp");
+  const std::string options = text_of("trainers/options/train_options.cpp");
   const std::size_t row = options.find("{\"mnist\", {");
   ASSERT_NE(row, std::string::npos);
   const std::string known = options.substr(row, options.find('\n', row) - row);

@@ -4,9 +4,9 @@
 
 #include <vector>
 
-#include "datasets/constant_images.h"
+#include "datasets/sets/constant_images.h"
 #include "datasets/shuffle.h"
-#include "kernels/errors.h"
+#include "kernels/runtime/errors.h"
 
 namespace terngrad::batch_order_test {
 namespace {

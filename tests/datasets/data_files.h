@@ -1,7 +1,7 @@
 // What the tests of readers share: a temporary folder, packed bytes and the message of an expected DataError.
 #pragma once
 
-#include "kernels/errors.h"
+#include "kernels/runtime/errors.h"
 
 #include <gtest/gtest.h>
 #include <lzma.h>

@@ -1,6 +1,6 @@
 #include "datasets/dataset.h"
 
-#include "kernels/errors.h"
+#include "kernels/runtime/errors.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -10,12 +10,12 @@
 #include <string>
 #include <vector>
 
-#include "datasets/constant_images.h"
-#include "datasets/first_examples.h"
-#include "datasets/grey_images.h"
+#include "datasets/sets/constant_images.h"
+#include "datasets/sets/first_examples.h"
+#include "datasets/sets/grey_images.h"
 #include "datasets/shuffle.h"
-#include "kernels/captured_graph.h"
-#include "kernels/errors.h"
+#include "kernels/runtime/captured_graph.h"
+#include "kernels/runtime/errors.h"
 #include "tests/datasets/stored_images.h"
 #include "tests/support/bits.h"
 #include "tests/support/cuda_device.h"

@@ -1,6 +1,6 @@
 #include "datasets/pipeline.h"
 
-#include "kernels/errors.h"
+#include "kernels/runtime/errors.h"
 
 #include <gtest/gtest.h>
 

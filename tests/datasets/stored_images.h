@@ -9,9 +9,9 @@
 #include <string>
 #include <vector>
 
-#include "datasets/augmentation.h"
 #include "datasets/dataset.h"
-#include "kernels/philox.h"
+#include "datasets/transforms/augmentation.h"
+#include "kernels/tensor/philox.h"
 
 namespace terngrad::testing {
 

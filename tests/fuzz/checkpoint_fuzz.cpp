@@ -1,10 +1,10 @@
 // A safetensors file, which may be a checkpoint.
-#include "trainers/checkpoint.h"
+#include "trainers/checkpoint/checkpoint.h"
 
 #include <vector>
 
 #include "tests/fuzz/fuzz_input.h"
-#include "trainers/safetensors.h"
+#include "trainers/io/safetensors.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   using namespace terngrad;

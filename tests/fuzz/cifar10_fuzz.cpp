@@ -1,10 +1,10 @@
 // A choice of augmentation, then CIFAR-10 records.
-#include "datasets/cifar10.h"
+#include "datasets/sets/cifar10.h"
 
 #include <cmath>
 #include <vector>
 
-#include "datasets/augmentation.h"
+#include "datasets/transforms/augmentation.h"
 #include "tests/fuzz/fuzz_input.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {

@@ -1,5 +1,5 @@
 // Choice 0: a .gz file; 1: a .xz file. At most 1 MiB once unpacked.
-#include "datasets/compressed_file.h"
+#include "datasets/formats/compressed_file.h"
 #include "tests/fuzz/fuzz_input.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {

@@ -10,10 +10,10 @@
 #include <utility>
 #include <vector>
 
-#include "compress/compressed_all_reduce.h"
-#include "compress/gradient_messages.h"
-#include "compress/worker_encoder.h"
-#include "kernels/transform.h"
+#include "compress/exchange/compressed_all_reduce.h"
+#include "compress/wire/gradient_transport.h"
+#include "compress/wire/worker_encoder.h"
+#include "kernels/tensor/transform.h"
 #include "tests/fuzz/fuzz_message.h"
 
 namespace terngrad::fuzz {

@@ -2,7 +2,7 @@
 // so any other exception, sanitizer report, time-out or use of gigabytes is a finding.
 #pragma once
 
-#include "kernels/errors.h"
+#include "kernels/runtime/errors.h"
 
 #include <cstddef>
 #include <cstdint>

@@ -1,8 +1,8 @@
 // The layout and context that fuzzed messages are read with.
 #pragma once
 
-#include "compress/wire_format.h"
-#include "kernels/layout.h"
+#include "compress/wire/wire_format.h"
+#include "kernels/tensor/layout.h"
 
 namespace terngrad::fuzz {
 

@@ -1,5 +1,5 @@
 // Choice 0: an IDX image file; 1: a label file of 10 classes.
-#include "datasets/idx.h"
+#include "datasets/formats/idx.h"
 #include "tests/fuzz/fuzz_input.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {

@@ -1,7 +1,7 @@
 // What the fuzz targets of image decoders share.
 #pragma once
 
-#include "datasets/decoded_image.h"
+#include "datasets/formats/decoded_image.h"
 #include "tests/fuzz/fuzz_input.h"
 
 #include <cstdint>

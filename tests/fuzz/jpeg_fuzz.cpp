@@ -1,5 +1,5 @@
 // A JPEG file.
-#include "datasets/jpeg_image.h"
+#include "datasets/formats/jpeg_image.h"
 
 #include "tests/fuzz/image_fuzz.h"
 

@@ -7,12 +7,12 @@
 #include <string>
 #include <vector>
 
-#include "datasets/cifar10.h"
+#include "datasets/sets/cifar10.h"
 #include "tests/datasets/image_files.h"
 #include "tests/datasets/npy_files.h"
 #include "tests/fuzz/fuzz_exchange.h"
 #include "tests/fuzz/fuzz_message.h"
-#include "trainers/checkpoint.h"
+#include "trainers/checkpoint/checkpoint.h"
 
 namespace terngrad {
 namespace {

@@ -1,6 +1,6 @@
 // Choice 0: a message as it is; 1: a message whose checksums are put right first, so that what lies behind them is
 // reached.
-#include "compress/wire_format.h"
+#include "compress/wire/wire_format.h"
 
 #include <vector>
 

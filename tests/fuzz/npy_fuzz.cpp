@@ -1,7 +1,7 @@
 // A .npy file, which may hold labels.
-#include "datasets/npy.h"
+#include "datasets/formats/npy.h"
 
-#include "datasets/npy_images.h"
+#include "datasets/sets/npy_images.h"
 #include "tests/fuzz/fuzz_input.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {

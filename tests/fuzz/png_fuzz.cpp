@@ -1,5 +1,5 @@
 // A PNG file.
-#include "datasets/png_image.h"
+#include "datasets/formats/png_image.h"
 
 #include "tests/fuzz/image_fuzz.h"
 

@@ -5,8 +5,8 @@
 #include <cstring>
 #include <span>
 
-#include "compress/wire_format.h"
-#include "kernels/crc32c.h"
+#include "compress/wire/wire_format.h"
+#include "kernels/tensor/crc32c.h"
 
 namespace terngrad::fuzz {
 

@@ -1,7 +1,7 @@
 // The ranks that tests were started as. A process joins them once.
 #pragma once
 
-#include "trainers/process_group.h"
+#include "trainers/launch/process_group.h"
 
 namespace terngrad::testing {
 

@@ -1,7 +1,7 @@
 // Runs the tests as one rank of several: every rank runs all of them, in the same order.
 #include <gtest/gtest.h>
 
-#include "compress/mpi_session.h"
+#include "compress/comm/mpi/mpi_session.h"
 
 int main(int argc, char** argv) {
   ::testing::InitGoogleTest(&argc, argv);

@@ -5,7 +5,7 @@
 
 #include <string>
 
-#include "compress/mpi_group.h"
+#include "compress/comm/mpi/mpi_group.h"
 
 namespace terngrad::testing {
 

@@ -10,8 +10,8 @@
 #include <string>
 #include <vector>
 
-#include "kernels/buffer.h"
-#include "kernels/optimizer.h"
+#include "kernels/optimizer/optimizer.h"
+#include "kernels/runtime/buffer.h"
 #include "nets/net.h"
 #include "tests/nets/cpu/net_comparison.h"
 

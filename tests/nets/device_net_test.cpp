@@ -3,8 +3,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "kernels/errors.h"
-#include "nets/lenet.h"
+#include "kernels/runtime/errors.h"
+#include "nets/models/lenet.h"
 
 namespace terngrad::device_net_test {
 namespace {

@@ -12,8 +12,8 @@
 #include <string>
 #include <vector>
 
-#include "kernels/buffer.h"
-#include "kernels/errors.h"
+#include "kernels/runtime/buffer.h"
+#include "kernels/runtime/errors.h"
 #include "nets/net.h"
 #include "tests/nets/branched_net.h"
 #include "tests/nets/reference_net.h"

@@ -2,7 +2,7 @@
 
 #include <gtest/gtest.h>
 
-#include "nets/lenet.h"
+#include "nets/models/lenet.h"
 
 namespace terngrad::layer_spec_test {
 namespace {

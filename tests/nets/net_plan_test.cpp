@@ -8,8 +8,8 @@
 #include <utility>
 #include <vector>
 
-#include "kernels/errors.h"
-#include "nets/lenet.h"
+#include "kernels/runtime/errors.h"
+#include "nets/models/lenet.h"
 #include "tests/nets/branched_net.h"
 
 namespace terngrad::net_plan_test {

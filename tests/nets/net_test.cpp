@@ -5,8 +5,8 @@
 #include <algorithm>
 #include <string>
 
-#include "kernels/buffer.h"
-#include "kernels/errors.h"
+#include "kernels/runtime/buffer.h"
+#include "kernels/runtime/errors.h"
 #include "tests/nets/branched_net.h"
 
 namespace terngrad::net_test {

@@ -7,7 +7,7 @@
 #include <utility>
 #include <vector>
 
-#include "kernels/errors.h"
+#include "kernels/runtime/errors.h"
 #include "tests/nets/branched_net.h"
 #include "tests/nets/cuda/net_on_device.h"
 

@@ -6,7 +6,7 @@
 #include <cmath>
 #include <vector>
 
-#include "kernels/errors.h"
+#include "kernels/runtime/errors.h"
 #include "tests/nets/branched_net.h"
 
 namespace terngrad::planned_net_test {

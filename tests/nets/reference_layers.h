@@ -8,7 +8,7 @@
 #include <variant>
 #include <vector>
 
-#include "kernels/philox.h"
+#include "kernels/tensor/philox.h"
 #include "nets/net_plan.h"
 
 namespace terngrad::test {

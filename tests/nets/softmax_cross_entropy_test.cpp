@@ -6,7 +6,7 @@
 #include <limits>
 #include <vector>
 
-#include "kernels/errors.h"
+#include "kernels/runtime/errors.h"
 
 namespace terngrad::softmax_cross_entropy_test {
 namespace {

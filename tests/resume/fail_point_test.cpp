@@ -16,10 +16,10 @@
 #include <sstream>
 #include <string_view>
 
-#include "kernels/errors.h"
+#include "kernels/runtime/errors.h"
 #include "tests/resume/training_process.h"
-#include "trainers/atomic_file.h"
-#include "trainers/checkpoint.h"
+#include "trainers/checkpoint/checkpoint.h"
+#include "trainers/io/atomic_file.h"
 
 namespace terngrad::fail_point_test {
 namespace {

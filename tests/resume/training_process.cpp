@@ -13,8 +13,8 @@
 #include <thread>
 
 #include "tests/support/device_of_tests.h"
-#include "trainers/atomic_file.h"
-#include "trainers/checkpoint.h"
+#include "trainers/checkpoint/checkpoint.h"
+#include "trainers/io/atomic_file.h"
 
 namespace terngrad::testing {
 namespace {

@@ -6,7 +6,7 @@
 #include <limits>
 #include <vector>
 
-#include "kernels/cuda/launch.cuh"
+#include "kernels/runtime/cuda/launch.cuh"
 #include "support/cuda_device.h"
 
 namespace terngrad::cuda::intrinsics_test {

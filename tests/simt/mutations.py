@@ -37,22 +37,22 @@ class Mutation:
     program: str = ""  # whose tests they are, as <program>_test.cpp; by default the source's own
 
 
-REDUCE = "kernels/cuda/reduce.cuh"
+REDUCE = "kernels/tensor/cuda/reduce.cuh"
 REDUCE_TEST = "tests/simt/reduce_test.cpp"
-STATISTICS = "kernels/cuda/statistics.cu"
-STATISTICS_CHUNK = "kernels/cuda/statistics_chunk.cuh"
-TERNARIZE = "kernels/cuda/ternarize.cu"
-TERNARIZE_CHUNK = "kernels/cuda/ternarize_chunk.cuh"
-ENCODE_BLOCKS = "kernels/cuda/encode_blocks.cu"
-AGGREGATE = "kernels/cuda/aggregate.cu"
-CODES = "kernels/cuda/codes.cuh"
-TASKS = "kernels/cuda/tasks.cuh"
-TREE_SUM = "kernels/cuda/tree_sum.cu"
-TERNARY_PACK = "kernels/cuda/ternary_pack.cu"
-PACK_SUMS = "kernels/cuda/pack_sums.cu"
-PACKED_SUMS = "kernels/cuda/packed_sums.cuh"
-WORD_READER = "kernels/cuda/word_reader.cuh"
-LEAF_READER = "kernels/cuda/leaf_reader.cuh"
+STATISTICS = "kernels/statistics/cuda/statistics.cu"
+STATISTICS_CHUNK = "kernels/statistics/cuda/statistics_chunk.cuh"
+TERNARIZE = "kernels/codes/cuda/ternarize.cu"
+TERNARIZE_CHUNK = "kernels/codes/cuda/ternarize_chunk.cuh"
+ENCODE_BLOCKS = "kernels/codes/cuda/encode_blocks.cu"
+AGGREGATE = "kernels/codes/cuda/code_sum.cu"
+CODES = "kernels/codes/cuda/codes.cuh"
+TASKS = "kernels/codes/cuda/tasks.cuh"
+TREE_SUM = "kernels/codes/cuda/tree_sum.cu"
+TERNARY_PACK = "kernels/codes/cuda/ternary_pack.cu"
+PACK_SUMS = "kernels/codes/cuda/pack_sums.cu"
+PACKED_SUMS = "kernels/codes/cuda/packed_sums.cuh"
+WORD_READER = "kernels/codes/cuda/word_reader.cuh"
+LEAF_READER = "kernels/codes/cuda/leaf_reader.cuh"
 
 KERNELS_MUTATIONS = [
     Mutation(REDUCE, REDUCE_TEST, "Reductions.*", "__syncthreads();", "", 4),

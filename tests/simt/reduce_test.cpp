@@ -1,11 +1,11 @@
-// The reductions of kernels/cuda/reduce.cuh, in the order that they promise.
-#include "kernels/cuda/reduce.cuh"
+// The reductions of kernels/tensor/cuda/reduce.cuh, in the order that they promise.
+#include "kernels/tensor/cuda/reduce.cuh"
 
 #include <gtest/gtest.h>
 
 #include <vector>
 
-#include "kernels/cuda/launch.cuh"
+#include "kernels/runtime/cuda/launch.cuh"
 #include "support/bits.h"
 #include "support/cuda_device.h"
 #include "support/gradients.h"

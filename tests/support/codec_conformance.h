@@ -11,8 +11,8 @@
 #include <string>
 #include <vector>
 
-#include "compress/codec.h"
-#include "kernels/errors.h"
+#include "compress/codecs/codec.h"
+#include "kernels/runtime/errors.h"
 #include "support/bits.h"
 #include "support/codec_messages.h"
 #include "support/gradients.h"

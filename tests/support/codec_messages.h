@@ -8,7 +8,7 @@
 #include <utility>
 #include <vector>
 
-#include "compress/codec.h"
+#include "compress/codecs/codec.h"
 #include "support/gradients.h"
 #include "support/reference.h"
 

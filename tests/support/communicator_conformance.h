@@ -6,9 +6,9 @@
 #include <cstdint>
 #include <vector>
 
-#include "compress/communicator.h"
-#include "kernels/bfloat16.h"
-#include "kernels/float16.h"
+#include "compress/comm/communicator.h"
+#include "kernels/tensor/bfloat16.h"
+#include "kernels/tensor/float16.h"
 
 namespace terngrad::testing {
 

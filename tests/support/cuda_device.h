@@ -6,9 +6,9 @@
 #include <span>
 #include <vector>
 
-#include "kernels/buffer.h"
-#include "kernels/copy.h"
-#include "kernels/device.h"
+#include "kernels/runtime/buffer.h"
+#include "kernels/runtime/copy.h"
+#include "kernels/runtime/device.h"
 
 namespace terngrad::testing {
 

@@ -3,7 +3,7 @@
 
 #include <vector>
 
-#include "compress/device_all_reduce.h"
+#include "compress/exchange/device/device_all_reduce.h"
 #include "support/device_tensors.h"
 #include "support/exchanges.h"
 

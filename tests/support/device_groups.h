@@ -9,8 +9,8 @@
 #include <string>
 #include <vector>
 
-#include "compress/device_communicator.h"
-#include "compress/nccl_communicator.h"
+#include "compress/comm/device_communicator.h"
+#include "compress/comm/nccl/nccl_communicator.h"
 #include "support/thread_device_communicator.h"
 
 namespace terngrad::testing {

@@ -9,7 +9,7 @@
 #include <string>
 #include <vector>
 
-#include "compress/device_all_reduce.h"
+#include "compress/exchange/device/device_all_reduce.h"
 #include "support/cuda_device.h"
 #include "support/device_tensors.h"
 #include "support/exchanges.h"

@@ -5,9 +5,9 @@
 #include <utility>
 #include <vector>
 
-#include "kernels/buffer.h"
-#include "kernels/copy.h"
-#include "kernels/slice.h"
+#include "kernels/runtime/buffer.h"
+#include "kernels/runtime/copy.h"
+#include "kernels/tensor/slice.h"
 #include "support/cuda_device.h"
 #include "support/exchanges.h"
 

@@ -6,7 +6,7 @@
 #include <cstddef>
 #include <string>
 
-#include "kernels/device.h"
+#include "kernels/runtime/device.h"
 #include "support/simd_targets.h"
 
 namespace terngrad::testing {

@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "compress/compressed_all_reduce.h"
+#include "compress/exchange/compressed_all_reduce.h"
 #include "support/bits.h"
 #include "support/gradients.h"
 #include "support/reference_exchange.h"

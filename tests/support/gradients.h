@@ -6,8 +6,8 @@
 #include <random>
 #include <vector>
 
-#include "kernels/layout.h"
-#include "kernels/slice.h"
+#include "kernels/tensor/layout.h"
+#include "kernels/tensor/slice.h"
 
 namespace terngrad::testing {
 

@@ -9,8 +9,8 @@
 #include <thread>
 #include <vector>
 
-#include "compress/mailbox.h"
-#include "kernels/errors.h"
+#include "compress/comm/mailbox.h"
+#include "kernels/runtime/errors.h"
 #include "support/communicator_conformance.h"
 
 namespace terngrad::testing {

@@ -10,12 +10,12 @@
 #include <string>
 #include <vector>
 
-#include "kernels/bfloat16.h"
-#include "kernels/element_type.h"
-#include "kernels/encode_blocks.h"
-#include "kernels/float16.h"
-#include "kernels/statistics.h"
-#include "kernels/ternarize.h"
+#include "kernels/codes/encode_blocks.h"
+#include "kernels/codes/ternarize.h"
+#include "kernels/statistics/statistics.h"
+#include "kernels/tensor/bfloat16.h"
+#include "kernels/tensor/element_type.h"
+#include "kernels/tensor/float16.h"
 #include "support/bits.h"
 #include "support/cuda_device.h"
 #include "support/gradients.h"

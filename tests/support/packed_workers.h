@@ -5,9 +5,9 @@
 #include <random>
 #include <vector>
 
-#include "kernels/buffer.h"
-#include "kernels/copy.h"
-#include "kernels/ternary_pack.h"
+#include "kernels/codes/ternary_pack.h"
+#include "kernels/runtime/buffer.h"
+#include "kernels/runtime/copy.h"
 
 namespace terngrad::testing {
 

@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-#include "compress/nccl_api.h"
+#include "compress/comm/nccl/nccl_api.h"
 
 namespace terngrad::testing {
 

@@ -65,7 +65,7 @@ struct Statistics {
   std::uint32_t max_bits = 0;
 };
 
-/// The tree of kernels/statistics.h, in its order of additions.
+/// The tree of kernels/statistics/statistics.h, in its order of additions.
 inline Statistics statistics(std::span<const float> values) {
   constexpr std::size_t kChunk = 4096;
   Statistics result;

@@ -7,8 +7,8 @@
 #include <string>
 #include <vector>
 
-#include "compress/compressed_all_reduce.h"
-#include "compress/ternary_codec.h"
+#include "compress/codecs/ternary_codec.h"
+#include "compress/exchange/compressed_all_reduce.h"
 #include "support/gradients.h"
 #include "support/reference.h"
 

@@ -4,7 +4,7 @@
 #include <string>
 #include <utility>
 
-#include "kernels/cpu/simd.h"
+#include "kernels/runtime/cpu/simd.h"
 
 namespace terngrad::testing {
 

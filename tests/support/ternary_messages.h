@@ -5,7 +5,7 @@
 #include <span>
 #include <vector>
 
-#include "compress/ternary_codec.h"
+#include "compress/codecs/ternary_codec.h"
 #include "support/codec_messages.h"
 #include "support/gradients.h"
 #include "support/reference.h"

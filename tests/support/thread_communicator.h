@@ -13,10 +13,10 @@
 #include <utility>
 #include <vector>
 
-#include "compress/communicator.h"
-#include "kernels/bfloat16.h"
-#include "kernels/errors.h"
-#include "kernels/float16.h"
+#include "compress/comm/communicator.h"
+#include "kernels/runtime/errors.h"
+#include "kernels/tensor/bfloat16.h"
+#include "kernels/tensor/float16.h"
 
 namespace terngrad::testing {
 

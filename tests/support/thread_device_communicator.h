@@ -8,8 +8,8 @@
 #include <utility>
 #include <vector>
 
-#include "compress/device_communicator.h"
-#include "kernels/copy.h"
+#include "compress/comm/device_communicator.h"
+#include "kernels/runtime/copy.h"
 #include "support/thread_communicator.h"
 
 namespace terngrad::testing {

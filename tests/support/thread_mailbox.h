@@ -13,8 +13,8 @@
 #include <utility>
 #include <vector>
 
-#include "compress/mailbox.h"
-#include "kernels/errors.h"
+#include "compress/comm/mailbox.h"
+#include "kernels/runtime/errors.h"
 
 namespace terngrad::testing {
 

@@ -4,9 +4,9 @@
 #include <cstring>
 #include <vector>
 
-#include "kernels/bfloat16.h"
-#include "kernels/ternarize.h"
-#include "kernels/tree_sum.h"
+#include "kernels/codes/ternarize.h"
+#include "kernels/codes/tree_sum.h"
+#include "kernels/tensor/bfloat16.h"
 #include "support/gradients.h"
 #include "support/packed_workers.h"
 

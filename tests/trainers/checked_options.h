@@ -7,10 +7,10 @@
 #include <string>
 #include <vector>
 
-#include "kernels/errors.h"
+#include "kernels/runtime/errors.h"
 #include "tests/trainers/temporary_directory.h"
-#include "trainers/train_option_checks.h"
-#include "trainers/train_options.h"
+#include "trainers/options/train_option_checks.h"
+#include "trainers/options/train_options.h"
 
 namespace terngrad::testing {
 

@@ -12,13 +12,13 @@
 #include <string>
 #include <vector>
 
-#include "datasets/idx.h"
-#include "datasets/synthetic.h"
+#include "datasets/formats/idx.h"
+#include "datasets/sets/synthetic.h"
 #include "tests/support/device_of_tests.h"
 #include "tests/trainers/temporary_directory.h"
-#include "trainers/command_main.h"
-#include "trainers/eval_command.h"
-#include "trainers/train_command.h"
+#include "trainers/commands/eval_command.h"
+#include "trainers/commands/train_command.h"
+#include "trainers/launch/command_main.h"
 
 namespace terngrad::testing {
 

@@ -10,7 +10,7 @@
 
 #include "tests/support/thread_device_communicator.h"
 #include "tests/trainers/small_training.h"
-#include "trainers/device_trainer.h"
+#include "trainers/loop/device_trainer.h"
 
 namespace terngrad::testing {
 

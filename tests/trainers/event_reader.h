@@ -10,8 +10,8 @@
 #include <string_view>
 #include <vector>
 
-#include "trainers/atomic_file.h"
-#include "trainers/tensorboard.pb.h"
+#include "trainers/io/atomic_file.h"
+#include "trainers/io/tensorboard.pb.h"
 
 namespace terngrad::testing {
 

@@ -13,9 +13,9 @@
 #include <vector>
 
 #include "tests/trainers/small_training.h"
-#include "trainers/atomic_file.h"
-#include "trainers/hook.h"
-#include "trainers/progress.h"
+#include "trainers/io/atomic_file.h"
+#include "trainers/launch/progress.h"
+#include "trainers/loop/hook.h"
 
 namespace terngrad::testing {
 

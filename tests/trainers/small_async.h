@@ -9,8 +9,8 @@
 #include <vector>
 
 #include "tests/trainers/small_training.h"
-#include "trainers/async_rank.h"
-#include "trainers/async_trainer.h"
+#include "trainers/async/async_rank.h"
+#include "trainers/async/async_trainer.h"
 
 namespace terngrad::testing {
 

@@ -12,14 +12,14 @@
 #include <variant>
 #include <vector>
 
-#include "compress/bucketed_all_reduce.h"
+#include "compress/exchange/bucketed_all_reduce.h"
 #include "datasets/dataset.h"
-#include "datasets/grey_images.h"
-#include "datasets/synthetic.h"
-#include "nets/lenet.h"
+#include "datasets/sets/grey_images.h"
+#include "datasets/sets/synthetic.h"
+#include "nets/models/lenet.h"
 #include "nets/net.h"
 #include "tests/support/bits.h"
-#include "trainers/host_trainer.h"
+#include "trainers/loop/host_trainer.h"
 
 namespace terngrad::testing {
 

@@ -15,8 +15,8 @@
 
 #include "tests/trainers/event_reader.h"
 #include "tests/trainers/train_runs.h"
-#include "trainers/atomic_file.h"
-#include "trainers/checkpoint.h"
+#include "trainers/checkpoint/checkpoint.h"
+#include "trainers/io/atomic_file.h"
 
 namespace terngrad::train_folder_test {
 namespace {

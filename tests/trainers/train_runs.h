@@ -13,8 +13,8 @@
 #include <vector>
 
 #include "tests/trainers/command_runs.h"
-#include "trainers/atomic_file.h"
-#include "trainers/checkpoint.h"
+#include "trainers/checkpoint/checkpoint.h"
+#include "trainers/io/atomic_file.h"
 
 namespace terngrad::testing {
 

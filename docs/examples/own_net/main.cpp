@@ -4,13 +4,13 @@
 #include <memory>
 #include <utility>
 
-#include "compress/compressed_all_reduce.h"
-#include "compress/wire_bytes.h"
+#include "compress/exchange/compressed_all_reduce.h"
+#include "compress/exchange/wire_bytes.h"
 #include "datasets/dataset.h"
-#include "kernels/device.h"
+#include "kernels/runtime/device.h"
 #include "nets/net.h"
-#include "trainers/evaluate.h"
-#include "trainers/host_trainer.h"
+#include "trainers/evaluate/evaluate.h"
+#include "trainers/loop/host_trainer.h"
 
 namespace {
 

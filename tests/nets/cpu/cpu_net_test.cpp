@@ -10,8 +10,8 @@
 #include <string>
 #include <vector>
 
-#include "kernels/buffer.h"
-#include "kernels/errors.h"
+#include "kernels/runtime/buffer.h"
+#include "kernels/runtime/errors.h"
 #include "tests/nets/branched_net.h"
 #include "tests/nets/reference_net.h"
 #include "tests/support/sanitized.h"

@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "kernels/errors.h"
+#include "kernels/runtime/errors.h"
 #include "nets/net.h"
 
 namespace terngrad::cpu::dnnl_utils_test {

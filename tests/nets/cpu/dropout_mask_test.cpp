@@ -7,7 +7,7 @@
 #include <limits>
 #include <vector>
 
-#include "kernels/cpu/simd.h"
+#include "kernels/runtime/cpu/simd.h"
 #include "tests/nets/reference_net.h"
 
 namespace terngrad::cpu::dropout_mask_test {

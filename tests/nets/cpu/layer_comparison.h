@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-#include "kernels/parallel.h"
+#include "kernels/runtime/parallel.h"
 #include "nets/cpu/layer.h"
 #include "tests/nets/reference_net.h"
 

@@ -7,7 +7,7 @@
 #include <limits>
 #include <vector>
 
-#include "kernels/buffer.h"
+#include "kernels/runtime/buffer.h"
 #include "tests/nets/reference_net.h"
 #include "tests/support/bits.h"
 #include "tests/support/simd_targets.h"

@@ -6,7 +6,7 @@
 #include <cstddef>
 #include <vector>
 
-#include "kernels/cpu/simd.h"
+#include "kernels/runtime/cpu/simd.h"
 #include "tests/nets/reference_net.h"
 
 namespace terngrad::cpu::max_pool_window_test {

@@ -8,7 +8,7 @@
 #include <span>
 #include <vector>
 
-#include "kernels/parallel.h"
+#include "kernels/runtime/parallel.h"
 #include "nets/cpu/slice_runner.h"
 #include "tests/nets/reference_net.h"
 

@@ -5,7 +5,7 @@
 #include <limits>
 #include <vector>
 
-#include "kernels/parallel.h"
+#include "kernels/runtime/parallel.h"
 
 namespace terngrad::cpu::relu_test {
 namespace {

@@ -6,8 +6,8 @@
 #include <cstddef>
 #include <vector>
 
-#include "kernels/parallel.h"
-#include "nets/lenet.h"
+#include "kernels/runtime/parallel.h"
+#include "nets/models/lenet.h"
 #include "tests/nets/branched_net.h"
 #include "tests/nets/cpu/net_comparison.h"
 #include "tests/nets/reference_net.h"

@@ -5,7 +5,7 @@
 #include <cstddef>
 #include <vector>
 
-#include "kernels/errors.h"
+#include "kernels/runtime/errors.h"
 #include "support/bits.h"
 #include "support/cuda_device.h"
 #include "support/guarded_array.h"

@@ -8,7 +8,7 @@
 #include <memory>
 #include <string>
 
-#include "kernels/errors.h"
+#include "kernels/runtime/errors.h"
 #include "nets/cuda/library_runs.h"
 #include "support/gradients.h"
 

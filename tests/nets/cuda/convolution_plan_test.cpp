@@ -9,8 +9,8 @@
 #include <string>
 #include <variant>
 
-#include "nets/cifar10_alexnet.h"
-#include "nets/lenet.h"
+#include "nets/models/cifar10_alexnet.h"
+#include "nets/models/lenet.h"
 
 namespace terngrad::cuda::convolution_plan_test {
 namespace {

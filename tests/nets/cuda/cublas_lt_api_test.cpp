@@ -5,7 +5,7 @@
 
 #include <string>
 
-#include "kernels/errors.h"
+#include "kernels/runtime/errors.h"
 #include "nets/cuda/libraries.h"
 
 namespace terngrad::cuda::cublas_lt_api_test {

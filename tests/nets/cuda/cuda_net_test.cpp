@@ -7,9 +7,9 @@
 #include <bit>
 #include <cmath>
 
-#include "kernels/captured_graph.h"
-#include "kernels/errors.h"
-#include "nets/lenet.h"
+#include "kernels/runtime/captured_graph.h"
+#include "kernels/runtime/errors.h"
+#include "nets/models/lenet.h"
 #include "tests/nets/branched_net.h"
 #include "tests/nets/cuda/net_on_device.h"
 

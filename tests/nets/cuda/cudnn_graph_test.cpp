@@ -8,7 +8,7 @@
 #include <string>
 #include <utility>
 
-#include "kernels/errors.h"
+#include "kernels/runtime/errors.h"
 
 namespace terngrad::cuda::cudnn_graph_test {
 namespace {

@@ -3,8 +3,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "kernels/copy.h"
-#include "kernels/transform.h"
+#include "kernels/runtime/copy.h"
+#include "kernels/tensor/transform.h"
 #include "tests/support/cuda_device.h"
 
 namespace terngrad::cuda::joint_slices_test {

@@ -3,7 +3,7 @@
 
 #include <gtest/gtest.h>
 
-#include "kernels/errors.h"
+#include "kernels/runtime/errors.h"
 #include "support/cuda_device.h"
 
 namespace terngrad::cuda::libraries_test {

@@ -11,8 +11,8 @@
 #include <random>
 #include <vector>
 
-#include "kernels/buffer.h"
-#include "kernels/captured_graph.h"
+#include "kernels/runtime/buffer.h"
+#include "kernels/runtime/captured_graph.h"
 #include "nets/cuda/libraries.h"
 #include "nets/device_net.h"
 #include "support/cuda_device.h"

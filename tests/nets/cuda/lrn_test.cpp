@@ -7,8 +7,8 @@
 #include <limits>
 #include <vector>
 
-#include "kernels/buffer.h"
-#include "kernels/errors.h"
+#include "kernels/runtime/buffer.h"
+#include "kernels/runtime/errors.h"
 #include "nets/cpu/lrn_window.h"
 #include "support/cuda_device.h"
 #include "support/guarded_array.h"

@@ -6,7 +6,7 @@
 #include <array>
 #include <memory>
 
-#include "kernels/errors.h"
+#include "kernels/runtime/errors.h"
 #include "nets/cuda/library_runs.h"
 #include "support/gradients.h"
 

@@ -8,7 +8,7 @@
 #include <variant>
 #include <vector>
 
-#include "kernels/parallel.h"
+#include "kernels/runtime/parallel.h"
 #include "nets/cpu/layer.h"
 #include "nets/cpu/max_pool_window.h"
 #include "support/cuda_device.h"

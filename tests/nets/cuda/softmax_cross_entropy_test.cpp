@@ -8,8 +8,8 @@
 #include <span>
 #include <vector>
 
-#include "kernels/buffer.h"
-#include "kernels/errors.h"
+#include "kernels/runtime/buffer.h"
+#include "kernels/runtime/errors.h"
 #include "nets/softmax_cross_entropy.h"
 #include "support/bits.h"
 #include "support/cuda_device.h"

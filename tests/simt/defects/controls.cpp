@@ -1,6 +1,6 @@
 // Correct kernels of the same kinds.
 #include "defects/defect.h"
-#include "kernels/cuda/reduce.cuh"
+#include "kernels/tensor/cuda/reduce.cuh"
 
 namespace terngrad::testing {
 namespace {

@@ -8,9 +8,9 @@
 #include <cstring>
 #include <span>
 
-#include "kernels/buffer.h"
-#include "kernels/copy.h"
-#include "kernels/cuda/launch.cuh"
+#include "kernels/runtime/buffer.h"
+#include "kernels/runtime/copy.h"
+#include "kernels/runtime/cuda/launch.cuh"
 
 namespace terngrad::testing {
 

@@ -3,7 +3,7 @@
 
 #include <algorithm>
 
-#include "kernels/errors.h"
+#include "kernels/runtime/errors.h"
 #include "tests/simt/nets/stand_in.h"
 
 namespace terngrad::cuda {

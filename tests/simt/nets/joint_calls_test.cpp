@@ -1,7 +1,7 @@
 // How nets on a GPU use libraries whose operations on several slices give other bits, or do not exist.
 #include <gtest/gtest.h>
 
-#include "nets/lenet.h"
+#include "nets/models/lenet.h"
 #include "tests/nets/branched_net.h"
 #include "tests/nets/cuda/net_on_device.h"
 #include "tests/simt/nets/stand_in.h"

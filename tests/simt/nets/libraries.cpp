@@ -5,7 +5,7 @@
 
 #include <utility>
 
-#include "kernels/errors.h"
+#include "kernels/runtime/errors.h"
 #include "tests/simt/nets/stand_in.h"
 
 namespace terngrad::cuda {

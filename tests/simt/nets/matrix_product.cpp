@@ -1,7 +1,7 @@
 // Stands in for nets/cuda/matrix_product.cpp where there is no GPU: plain loops.
 #include "nets/cuda/matrix_product.h"
 
-#include "kernels/errors.h"
+#include "kernels/runtime/errors.h"
 #include "tests/simt/nets/stand_in.h"
 
 namespace terngrad::cuda {

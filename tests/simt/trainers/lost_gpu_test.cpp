@@ -10,8 +10,8 @@
 #include <string>
 #include <vector>
 
-#include "kernels/copy.h"
-#include "kernels/errors.h"
+#include "kernels/runtime/copy.h"
+#include "kernels/runtime/errors.h"
 #include "tests/nets/branched_net.h"
 #include "tests/trainers/device_runs.h"
 

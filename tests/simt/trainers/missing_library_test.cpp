@@ -2,9 +2,9 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "kernels/errors.h"
+#include "kernels/runtime/errors.h"
 #include "tests/simt/nets/stand_in.h"
-#include "trainers/device_choice.h"
+#include "trainers/options/device_choice.h"
 
 namespace terngrad::missing_library_test {
 namespace {

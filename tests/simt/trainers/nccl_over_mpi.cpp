@@ -1,5 +1,5 @@
 // Stands in for NCCL where GPUs are emulated: processes with a GPU each, whose operations MPI does. Takes the place of
-// compress/nccl_api.cpp.
+// compress/comm/nccl/nccl_api.cpp.
 #include <cuda_runtime.h>
 #include <mpi.h>
 
@@ -11,7 +11,7 @@
 #include <utility>
 #include <vector>
 
-#include "compress/nccl_api.h"
+#include "compress/comm/nccl/nccl_api.h"
 
 namespace terngrad {
 namespace {

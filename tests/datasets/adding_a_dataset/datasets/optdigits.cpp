@@ -5,8 +5,8 @@
 #include <string_view>
 #include <utility>
 
-#include "datasets/compressed_file.h"
-#include "kernels/errors.h"
+#include "datasets/formats/compressed_file.h"
+#include "kernels/runtime/errors.h"
 
 namespace terngrad {
 namespace {

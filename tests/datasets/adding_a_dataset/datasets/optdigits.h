@@ -7,7 +7,7 @@
 #include <string>
 
 #include "datasets/dataset.h"
-#include "datasets/grey_images.h"
+#include "datasets/sets/grey_images.h"
 
 namespace terngrad {
 

@@ -1,7 +1,7 @@
 // The words that CUDA adds to C++, as the host's compiler shall read them.
 #pragma once
 
-// For the few places where a source cannot be the same for nvcc and the emulation: see kernels/cuda/launch.cuh.
+// For the few places where a source cannot be the same for nvcc and the emulation: see kernels/runtime/cuda/launch.cuh.
 #define SIMT_EMULATION 1
 
 #define __global__

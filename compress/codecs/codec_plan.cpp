@@ -1,0 +1,120 @@
+#include "compress/codecs/codec_plan.h"
+
+#include <algorithm>
+
+#include "kernels/runtime/errors.h"
+
+namespace terngrad {
+namespace {
+
+std::string codec_name_for(const Segment& segment, const CodecPlanOptions& options, std::vector<bool>& rule_used) {
+  for (std::size_t i = 0; i < options.rules.size(); ++i) {
+    if (matches_pattern(options.rules[i].pattern, segment.name)) {
+      rule_used[i] = true;
+      return options.rules[i].codec;
+    }
+  }
+  if (segment.num_elements < options.size_to_binarize) return "fp32";
+  if (segment.is_logits && !options.quantize_logits) return "fp32";
+  return options.codec;
+}
+
+/// The names of the tensors, of a large model not all of them.
+std::string names_of(const Layout& layout) {
+  constexpr int kMostNames = 50;
+  std::string names;
+  for (int index = 0; index < std::min(layout.num_segments(), kMostNames); ++index) {
+    names += (index == 0 ? "" : ", ") + layout.segment(index).name;
+  }
+  if (layout.num_segments() <= kMostNames) return names;
+  return names + " and " + std::to_string(layout.num_segments() - kMostNames) + " more";
+}
+
+}  // namespace
+
+CodecPlanOptions with_workers(CodecPlanOptions options, int num_workers) {
+  options.codec_options.num_workers = num_workers;
+  return options;
+}
+
+CodecRule parse_codec_rule(const std::string& text) {
+  const std::size_t equals = text.rfind('=');
+  TERNGRAD_REQUIRE(equals != std::string::npos && equals > 0 && equals + 1 < text.size(), "[codec_for] '", text,
+                   "' is not PATTERN=CODEC, for example conv*/weights=ternary");
+  return {text.substr(0, equals), text.substr(equals + 1)};
+}
+
+bool matches_pattern(const std::string& pattern, const std::string& name) {
+  // The last star takes one character more whenever the rest does not fit.
+  std::size_t p = 0;
+  std::size_t n = 0;
+  std::size_t star = std::string::npos;
+  std::size_t star_name = 0;
+  while (n < name.size()) {
+    if (p < pattern.size() && pattern[p] == '*') {
+      star = p++;
+      star_name = n;
+    } else if (p < pattern.size() && (pattern[p] == '?' || pattern[p] == name[n])) {
+      ++p;
+      ++n;
+    } else if (star != std::string::npos) {
+      p = star + 1;
+      n = ++star_name;
+    } else {
+      return false;
+    }
+  }
+  while (p < pattern.size() && pattern[p] == '*') ++p;
+  return p == pattern.size();
+}
+
+template <class MakeCodec>
+void CodecPlan::add(const Segment& segment, const std::string& codec_name, const MakeCodec& make, Fingerprint& hash) {
+  const int index = static_cast<int>(group_of_.size());
+  const auto has_name = [&](const Group& group) { return group.codec->name() == codec_name; };
+  auto group = std::ranges::find_if(groups_, has_name);
+  if (group == groups_.end()) group = groups_.insert(group, Group{make(), {}});
+  const Codec& codec = *group->codec;
+  group->segments.push_back(index);
+  group_of_.push_back(static_cast<int>(group - groups_.begin()));
+  first_scaler_.push_back(first_scaler_.back() + codec.num_scalers(segment.num_elements));
+  hash.add(codec.name()).add(codec.options_text());
+}
+
+CodecPlan::CodecPlan(const Layout& layout, const CodecPlanOptions& options) {
+  std::vector<bool> rule_used(options.rules.size(), false);
+  first_scaler_.push_back(0);
+  Fingerprint hash;
+  hash.add(layout.fingerprint());
+  for (const Segment& segment : layout.segments()) {
+    const std::string name = codec_name_for(segment, options, rule_used);
+    add(
+        segment, name, [&] { return make_codec(name, options.codec_options); }, hash);
+  }
+  // A name or option that no tensor ended up with would otherwise go unchecked.
+  make_codec(options.codec, options.codec_options);
+  for (std::size_t i = 0; i < options.rules.size(); ++i) {
+    TERNGRAD_REQUIRE(rule_used[i], "[codec_for] pattern '", options.rules[i].pattern,
+                     "' decides for no tensor: none has such a name, or an earlier rule matches them all; tensors are ",
+                     names_of(layout));
+    make_codec(options.rules[i].codec, options.codec_options);
+  }
+  fingerprint_ = hash.value();
+}
+
+CodecPlan::CodecPlan(const CodecPlan& whole, const Layout& selection, std::span<const int> segments) {
+  TERNGRAD_REQUIRE(static_cast<int>(segments.size()) == selection.num_segments(), "[CodecPlan] ", segments.size(),
+                   " tensors are selected, the layout has ", selection.num_segments());
+  first_scaler_.push_back(0);
+  Fingerprint hash;
+  hash.add(selection.fingerprint());
+  for (int index = 0; index < selection.num_segments(); ++index) {
+    const int group = whole.group_of(segments[static_cast<std::size_t>(index)]);
+    const std::shared_ptr<const Codec>& codec = whole.groups_[static_cast<std::size_t>(group)].codec;
+    add(
+        selection.segment(index), codec->name(), [&] { return codec; }, hash);
+  }
+  fingerprint_ = hash.value();
+}
+
+}  // namespace terngrad

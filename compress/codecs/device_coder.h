@@ -1,0 +1,133 @@
+// DeviceCoder: a codec's work in an exchange whose gradients, payloads and mean stay in a GPU's memory.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <vector>
+
+#include "compress/codecs/codec.h"
+#include "compress/comm/communicator.h"
+#include "compress/comm/device_communicator.h"
+#include "compress/exchange/device/device_payloads.h"
+#include "kernels/runtime/buffer.h"
+#include "kernels/runtime/device_step.h"
+#include "kernels/statistics/scaler_sharing.h"
+#include "kernels/tensor/layout.h"
+#include "kernels/tensor/slice.h"
+
+namespace terngrad {
+
+/// What the coders of one exchange share.
+struct DeviceExchangeSetup {
+  Layout layout;
+  WorkerRange workers;
+  std::uint64_t seed = 1;
+  bool drops_nonfinite_steps = true;  // else a worker's tensor that is not finite counts as zero
+  Device device = Device::cpu();
+  std::vector<int> numbers = {};  // by which reports name the tensors; empty: their places in the layout
+
+  std::uint32_t number_of(int segment) const {
+    return static_cast<std::uint32_t>(numbers.empty() ? segment : numbers.at(static_cast<std::size_t>(segment)));
+  }
+};
+
+/// A group of tensors with one codec, for the workers of this process: their scalers in device memory, worker after
+/// worker, and their payloads in the places of DeviceSlots. Calls come in the order measure, share, encode, aggregate,
+/// with what gather_scalers names gathered from all ranks before share, and payloads brought to their incoming places
+/// before aggregate; they only submit work to the stream. With the tables of the step before, they allocate nothing and
+/// wait for nothing (but for payloads whose size depends on the data).
+class DeviceCoder {
+ public:
+  virtual ~DeviceCoder() = default;
+  DeviceCoder(const DeviceCoder&) = delete;
+  DeviceCoder& operator=(const DeviceCoder&) = delete;
+
+  const std::vector<int>& segments() const { return segments_; }
+  const DeviceSlots& slots() const { return slots_; }
+  /// Scalers of one worker: a row, tensor after tensor.
+  std::int64_t num_scalers() const { return static_cast<std::int64_t>(places_.size()); }
+  /// Place in a row of the first scaler that a slice of one of the tensors touches.
+  std::int64_t first_scaler(const Slice& slice) const;
+  /// [num_scalers()] in device memory, after share: what sums of codes are multiplied by, fl(s / N).
+  std::span<const float> scales() const { return scales_.span(); }
+  /// [num_scalers()] in device memory, after share: what a local worker's codes are multiples of, 0 for numbers.
+  std::span<const float> scalers_of(int local_worker) const;
+  /// Whether a mean of these tensors can leave the range of float32 though all gradients are finite.
+  virtual bool can_overflow() const = 0;
+
+  /// Measures the local scalers of this process's workers.
+  virtual void measure(std::span<const TensorTable> gradients, const DeviceStep& step, Stream& stream) = 0;
+  /// The local scalers of all workers, each rank's part filled by its measure.
+  /// @param ranks  the workers of each rank
+  DeviceGather gather_scalers(std::span<const WorkerRange> ranks);
+  /// Shares the scalers of all workers.
+  /// @param skip    null, or set to 1 where a tensor is not finite
+  /// @param frozen  see ScalerSharingTask
+  void share(NonfiniteReport* report, std::uint32_t* skip, const std::uint32_t* frozen, Stream& stream);
+  /// Encodes the slices of this process's workers' gradients into their outgoing places.
+  virtual void encode(std::span<const TensorTable> gradients, const DeviceStep& step, Stream& stream) = 0;
+  /// Writes the mean over all workers of the aggregated slices; `sums` asks for integer sums of codes as float32, in
+  /// place of the mean.
+  virtual void aggregate(const TensorTable& mean, bool sums, Stream& stream) = 0;
+
+ protected:
+  /// @param codec  of `segments`; must outlive the coder
+  DeviceCoder(const Codec& codec, const DeviceExchangeSetup& setup, std::vector<int> segments, DeviceSlots slots,
+              ScalerCombination combination);
+
+  const Codec& codec() const { return codec_; }
+  const DeviceExchangeSetup& setup() const { return setup_; }
+  /// A slice, and the place in a row of the first scaler that it touches.
+  struct CodedSlice {
+    Slice slice;
+    std::int64_t first_scaler = 0;
+  };
+  std::span<const CodedSlice> encoded() const { return encoded_; }
+  std::span<const CodedSlice> aggregated() const { return aggregated_; }
+  /// Where an encoded slice's payload goes.
+  std::uint8_t* outgoing(std::size_t encoded, std::size_t local_worker) const {
+    return slots_.outgoing[encoded * static_cast<std::size_t>(setup_.workers.num_local_workers) + local_worker];
+  }
+  /// Where an aggregated slice's payloads are.
+  std::span<const std::uint8_t* const> incoming(std::size_t aggregated) const {
+    const auto n = static_cast<std::size_t>(slots_.num_payloads);
+    return std::span(slots_.incoming).subspan(aggregated * n, n);
+  }
+
+  /// Global number of a local worker.
+  int global(std::size_t local_worker) const {
+    return setup_.workers.first_local_worker + static_cast<int>(local_worker);
+  }
+  /// Rows of local scalers of this process's workers.
+  std::span<float> local_rows();
+  /// What a local worker's codes are drawn with: scalers_of, but 0 where the worker's tensor counts as zero.
+  const float* drawn_with(std::size_t local_worker) const {
+    return row(drawn_with_, static_cast<int>(local_worker)).data();
+  }
+  /// Rows of scalers by a worker's global number: as it measured them, and with 0 for NaN.
+  const float* local(int worker) const { return row(local_, worker).data(); }
+  const float* own(int worker) const { return row(own_, worker).data(); }
+  /// Place in a row of each of segments()'s first scaler, then num_scalers().
+  std::span<const std::int64_t> first_scalers() const { return first_scaler_; }
+
+ private:
+  std::span<const float> row(const Buffer<float>& rows, int number) const {
+    return rows.span().subspan(static_cast<std::size_t>(number) * places_.size(), places_.size());
+  }
+  std::vector<CodedSlice> with_scalers(std::span<const Slice> slices) const;
+
+  const Codec& codec_;
+  DeviceExchangeSetup setup_;
+  std::vector<int> segments_;  // in order
+  DeviceSlots slots_;
+  std::vector<std::int64_t> first_scaler_;
+  std::vector<CodedSlice> encoded_, aggregated_;
+  std::vector<ScalerPlace> places_;
+  Buffer<ScalerPlace> places_on_device_;
+  Buffer<float> local_, own_;  // [N][num_scalers]
+  Buffer<float> shared_, scales_;
+  Buffer<float> drawn_with_;  // [local workers][num_scalers]
+};
+
+}  // namespace terngrad

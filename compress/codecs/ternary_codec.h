@@ -1,0 +1,84 @@
+// The TernGrad codec: {-1, 0, +1} times one scaler.
+#pragma once
+
+#include "compress/codecs/codec.h"
+#include "kernels/codes/ternary.h"
+#include "kernels/statistics/scaler.h"
+
+namespace terngrad {
+
+/// What shares one scaler.
+enum class ScalerScope {
+  kLayer,  // each tensor (the paper's)
+  kBlock,  // each run of block_elements of a tensor
+  kModel,  // all tensors that use this codec
+};
+
+/// Where |g| saturates when clipping is on.
+enum class ClipScope {
+  kShared,  // at the shared scaler, as the authors' public code does
+  kLocal,   // at the worker's own scaler first, as the paper describes
+};
+
+/// Longest block: far beyond any tensor, and short enough that sums of positions and blocks fit 64 bits.
+inline constexpr std::int64_t kMaxBlockElements = std::int64_t{1} << 50;
+
+/// The runs of elements of tensors that have statistics, and so scalers, of their own: whole tensors, or blocks of
+/// `block_elements` where it is not 0.
+std::vector<Slice> statistics_slices(const Layout& layout, const std::vector<int>& segments,
+                                     std::int64_t block_elements);
+
+struct TernaryOptions {
+  double clip_factor = 0;  // c, in standard deviations; 0 = no clipping
+  ScalerRule rule = ScalerRule::kPaper;
+  ScalerSharing sharing = ScalerSharing::kMax;
+  ClipScope clip_scope = ClipScope::kShared;
+  ScalerScope scope = ScalerScope::kLayer;
+  std::int64_t block_elements = 32768;  // of ScalerScope::kBlock; a multiple of 64
+  TernaryFormat format = TernaryFormat::kT2;
+  int num_workers = 1;  // N of the run: what a mean divides by and lanes must hold
+};
+
+/// TernGrad: code_i = sign(g_i) with probability min(|g_i| / s, 1), else 0; the mean over N workers is fl(s / N) * sum
+/// of codes (sharing none: the tree-sum of s_k code_k, times fl(1 / N)). Wen et al., "TernGrad: Ternary Gradients to
+/// Reduce Communication in Distributed Deep Learning", NIPS 2017, sections 3 and 3.3; scaler sharing is its equation 4.
+///
+/// Unbiased with sharing max or none and clip_factor 0, to within 2^-23 |g| + 2^-40 s: draws have 40 bits, and elements
+/// below 2^-40 s have probability 2^-40. Clipping saturates |g| at s; so does
+/// sharing mean, which is biased even without clipping.
+class TernaryCodec final : public Codec {
+ public:
+  /// @throws InvalidArgument for a negative or non-finite clip_factor, block_elements that is no positive multiple of
+  /// 64, format kLanes, or num_workers < 1
+  explicit TernaryCodec(const TernaryOptions& options);
+
+  const TernaryOptions& options() const { return options_; }
+
+  const std::string& name() const override;
+  std::uint8_t wire_id() const override { return 3; }
+  CodecTraits traits() const override;
+  ScalerSharing sharing() const override { return options_.sharing; }
+  std::string options_text() const override;
+  std::int64_t num_scalers(std::int64_t num_elements) const override;
+  ScalerRange scaler_range(const Slice& slice) const override;
+  std::uint8_t record_format(PayloadForm form) const override;
+  std::int64_t max_payload_bytes(const Slice& slice, PayloadForm form) const override;
+  std::unique_ptr<Encoder> make_encoder(const Layout& layout, std::vector<int> segments) const override;
+  std::unique_ptr<DeviceCoder> make_device_coder(const DeviceExchangeSetup& setup, const std::vector<int>& segments,
+                                                 const DeviceSlots& slots) const override;
+  void check(const EncodedSlice& encoded) const override;
+  void aggregate(std::span<const AggregateJob> jobs, AggregateUnit unit, Stream& stream) const override;
+  void decode(const EncodedSlice& encoded, std::span<float> out) const override;
+
+  /// Elements per scaler as kernels take it: 0 unless the scope is block.
+  std::int64_t kernel_block_elements() const {
+    return options_.scope == ScalerScope::kBlock ? options_.block_elements : 0;
+  }
+
+ private:
+  void aggregate_shared(std::span<const AggregateJob> jobs, AggregateUnit unit, Stream& stream) const;
+  void aggregate_unshared(const AggregateJob& job, Stream& stream) const;
+  TernaryOptions options_;
+};
+
+}  // namespace terngrad

@@ -1,0 +1,212 @@
+// TernGrad between workers on a GPU.
+#include <algorithm>
+#include <vector>
+
+#include "compress/codecs/device_coder.h"
+#include "compress/codecs/ternary_codec.h"
+#include "kernels/codes/code_sum.h"
+#include "kernels/codes/encode_blocks.h"
+#include "kernels/codes/ternarize.h"
+#include "kernels/codes/ternary.h"
+#include "kernels/codes/tree_sum.h"
+#include "kernels/runtime/copy.h"
+#include "kernels/statistics/scaler.h"
+
+namespace terngrad {
+namespace {
+
+/// Blocks up to which a thread block that encodes one in a single pass is quick (kernels/codes/encode_blocks.h).
+constexpr std::int64_t kMaxFusedBlock = 131072;
+
+ScalerCombination combination_of(ScalerSharing sharing) {
+  switch (sharing) {
+    case ScalerSharing::kMean:
+      return ScalerCombination::kMean;
+    case ScalerSharing::kNone:
+      return ScalerCombination::kOwn;
+    default:
+      return ScalerCombination::kGreatest;
+  }
+}
+
+class TernaryDeviceCoder final : public DeviceCoder {
+ public:
+  TernaryDeviceCoder(const TernaryCodec& codec, const DeviceExchangeSetup& setup, const std::vector<int>& segments,
+                     DeviceSlots slots)
+      : DeviceCoder(codec, setup, segments, std::move(slots), combination_of(codec.sharing())),
+        options_(codec.options()),
+        format_(static_cast<TernaryFormat>(codec.record_format(this->slots().form))),
+        block_elements_(codec.kernel_block_elements()),
+        plan_(statistics_slices(setup.layout, segments, block_elements_), setup.device),
+        ternarizer_(setup.device),
+        block_encoder_(setup.device),
+        code_summer_(setup.device),
+        tree_summer_(setup.device) {
+    // Codes can be drawn with a block still in the caches where no other worker's scaler and no flag of another block
+    // has a say in them. Such a pass writes the payload of a whole tensor.
+    const bool own_scalers = options_.sharing == ScalerSharing::kNone || options_.num_workers == 1;
+    draws_ahead_ = own_scalers && setup.drops_nonfinite_steps && format_ == TernaryFormat::kT2 && encodes_whole() &&
+                   block_elements_ > 0 && block_elements_ % kChunkElements == 0 && block_elements_ <= kMaxFusedBlock;
+    const auto num_payloads = static_cast<std::size_t>(this->slots().num_payloads);
+    for (const CodedSlice& coded : aggregated()) {
+      lengths_.insert(lengths_.end(), num_payloads, payload_bytes(format_, coded.slice.count, options_.num_workers));
+    }
+    if (block_elements_ == 0) return;
+    Stream stream(setup.device);
+    first_scalers_ = Buffer<std::int64_t>(static_cast<std::int64_t>(first_scalers().size()), setup.device);
+    copy<std::int64_t>(first_scalers(), first_scalers_.span(), stream);
+    stream.synchronize();
+  }
+
+  bool can_overflow() const override { return options_.sharing == ScalerSharing::kNone; }
+
+  void measure(std::span<const TensorTable> gradients, const DeviceStep& step, Stream& stream) override {
+    if (draws_ahead_) {
+      draw_ahead(gradients, step, stream);
+    } else if (options_.scope == ScalerScope::kModel) {
+      model_scalers(plan_, gradients, options_.clip_factor, options_.rule, local_rows(), stream);
+    } else {
+      local_scalers(plan_, gradients, options_.clip_factor, options_.rule, local_rows(), stream);
+    }
+    if (block_elements_ == 0) return;
+    flag_whole_segments(local_rows().data(), setup().workers.num_local_workers, first_scalers_.data(),
+                        static_cast<std::int64_t>(segments().size()), num_scalers(), stream);
+  }
+
+  void encode(std::span<const TensorTable> gradients, const DeviceStep& step, Stream& stream) override {
+    if (draws_ahead_) return;
+    const bool clips = options_.clip_scope == ClipScope::kLocal && options_.clip_factor > 0;
+    tasks_.clear();
+    for (std::size_t worker = 0; worker < gradients.size(); ++worker) {
+      const float* scalers = drawn_with(worker);
+      for (std::size_t i = 0; i < encoded().size(); ++i) {
+        const auto& [slice, first_scaler] = encoded()[i];
+        tasks_.push_back({.gradient = gradients[worker].data(slice),
+                          .first = slice.first,
+                          .count = slice.count,
+                          .draw_offset = setup().layout.segment(slice.segment).draw_offset,
+                          .block_elements = block_elements_,
+                          .scalers = scalers + first_scaler,
+                          .clips = clips ? local(global(worker)) + first_scaler : nullptr,
+                          .payload = outgoing(i, worker),
+                          .worker = static_cast<std::uint32_t>(worker),
+                          .type = gradients[worker].type()});
+      }
+    }
+    bytes_.resize(tasks_.size());
+    ternarizer_.run(tasks_, {.format = format_, .num_workers = options_.num_workers}, draw_key(step), bytes_, stream,
+                    step.on_device);
+  }
+
+  void aggregate(const TensorTable& mean, bool sums, Stream& stream) override {
+    if (options_.sharing == ScalerSharing::kNone) return aggregate_unshared(mean, stream);
+    const float* scales_of = sums ? ones() : scales().data();
+    const auto n = static_cast<std::size_t>(slots().num_payloads);
+    sum_tasks_.clear();
+    for (std::size_t i = 0; i < aggregated().size(); ++i) {
+      const auto& [slice, first_scaler] = aggregated()[i];
+      sum_tasks_.push_back({.format = format_,
+                            .payloads = incoming(i),
+                            .payload_bytes = {lengths_.data() + i * n, n},
+                            .num_workers = options_.num_workers,
+                            .first = slice.first,
+                            .count = slice.count,
+                            .block_elements = block_elements_,
+                            .scales = scales_of + first_scaler,
+                            .out = mean.slice(slice)});
+    }
+    code_summer_.run(sum_tasks_, stream);
+  }
+
+ private:
+  DrawKey draw_key(const DeviceStep& step) const {
+    return {setup().seed, step.step, static_cast<std::uint32_t>(setup().workers.first_local_worker),
+            DrawPurpose::kTernarize};
+  }
+
+  bool encodes_whole() const {
+    return std::ranges::all_of(encoded(), [&](const CodedSlice& coded) {
+      return coded.slice.count == setup().layout.segment(coded.slice.segment).num_elements;
+    });
+  }
+
+  void draw_ahead(std::span<const TensorTable> gradients, const DeviceStep& step, Stream& stream) {
+    block_tasks_.clear();
+    for (std::size_t worker = 0; worker < gradients.size(); ++worker) {
+      float* row = local_rows().data() + static_cast<std::int64_t>(worker) * num_scalers();
+      for (std::size_t i = 0; i < encoded().size(); ++i) {
+        const auto& [slice, first_scaler] = encoded()[i];
+        block_tasks_.push_back({.gradient = gradients[worker].data(slice),
+                                .count = slice.count,
+                                .draw_offset = setup().layout.segment(slice.segment).draw_offset,
+                                .block_elements = block_elements_,
+                                .scalers = row + first_scaler,
+                                .payload = outgoing(i, worker),
+                                .worker = static_cast<std::uint32_t>(worker),
+                                .type = gradients[worker].type()});
+      }
+    }
+    block_encoder_.run(block_tasks_, options_.clip_factor, options_.rule, draw_key(step), stream, step.on_device);
+  }
+
+  void aggregate_unshared(const TensorTable& mean, Stream& stream) {
+    const auto n = static_cast<std::size_t>(slots().num_payloads);
+    leaves_.resize(aggregated().size() * n);
+    mean_tasks_.clear();
+    for (std::size_t i = 0; i < aggregated().size(); ++i) {
+      const auto& [slice, first_scaler] = aggregated()[i];
+      for (std::size_t worker = 0; worker < n; ++worker) {
+        leaves_[i * n + worker] = {.payload = {incoming(i)[worker], static_cast<std::size_t>(lengths_[i * n])},
+                                   .scalers = own(static_cast<int>(worker)) + first_scaler};
+      }
+      mean_tasks_.push_back({.format = leaf_format(format_),
+                             .workers = {leaves_.data() + i * n, n},
+                             .first = slice.first,
+                             .count = slice.count,
+                             .block_elements = block_elements_,
+                             .scale = 1.0f / static_cast<float>(options_.num_workers),
+                             .out = mean.slice(slice)});
+    }
+    tree_summer_.run(mean_tasks_, stream);
+  }
+
+  /// Scales that leave sums as they are: a row.
+  const float* ones() {
+    if (ones_.num_elements() == 0 && num_scalers() > 0) {
+      Stream stream(setup().device);
+      ones_ = Buffer<float>(num_scalers(), setup().device);
+      copy<float>(std::vector<float>(static_cast<std::size_t>(num_scalers()), 1.0f), ones_.span(), stream);
+      stream.synchronize();
+    }
+    return ones_.data();
+  }
+
+  TernaryOptions options_;
+  TernaryFormat format_;  // of payloads
+  std::int64_t block_elements_;
+  bool draws_ahead_ = false;
+  StatisticsPlan plan_;
+  Ternarizer ternarizer_;
+  BlockEncoder block_encoder_;
+  CodeSummer code_summer_;
+  TreeSummer tree_summer_;
+  Buffer<std::int64_t> first_scalers_;  // of scope block
+  Buffer<float> ones_;
+  std::vector<std::int64_t> lengths_;  // [aggregated][num_payloads] bytes of the payloads, or room that they have
+  std::vector<TernarizeTask> tasks_;
+  std::vector<EncodeBlocksTask> block_tasks_;
+  std::vector<CodeSumTask> sum_tasks_;
+  std::vector<MeanTask> mean_tasks_;
+  std::vector<MeanLeaf> leaves_;
+  std::vector<std::int64_t> bytes_;
+};
+
+}  // namespace
+
+std::unique_ptr<DeviceCoder> TernaryCodec::make_device_coder(const DeviceExchangeSetup& setup,
+                                                             const std::vector<int>& segments,
+                                                             const DeviceSlots& slots) const {
+  return std::make_unique<TernaryDeviceCoder>(*this, setup, segments, slots);
+}
+
+}  // namespace terngrad

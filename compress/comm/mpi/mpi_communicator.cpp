@@ -1,0 +1,406 @@
+#include "compress/comm/mpi/mpi_communicator.h"
+
+#include "kernels/runtime/errors.h"
+
+#ifdef TERNGRAD_WITH_MPI
+
+#include <algorithm>
+#include <array>
+#include <cstring>
+#include <exception>
+#include <memory>
+#include <sstream>
+#include <utility>
+#include <vector>
+
+#include "compress/comm/mpi/message_chunks.h"
+#include "compress/comm/mpi/mpi_group.h"
+#include "compress/comm/mpi/mpi_mailbox.h"
+#include "compress/comm/mpi/mpi_operation.h"
+#include "compress/comm/watchdog.h"
+#include "kernels/tensor/bfloat16.h"
+#include "kernels/tensor/float16.h"
+
+namespace terngrad {
+namespace {
+
+template <class T>
+std::span<const std::uint8_t> bytes_of(std::span<const T> values) {
+  return {reinterpret_cast<const std::uint8_t*>(values.data()), values.size_bytes()};
+}
+
+template <class T>
+std::span<std::uint8_t> writable_bytes_of(std::span<T> values) {
+  return {reinterpret_cast<std::uint8_t*>(values.data()), values.size_bytes()};
+}
+
+void require_timeout(double seconds) {
+  TERNGRAD_REQUIRE(seconds > 0, "[mpi] timeout_seconds must be above 0, got ", seconds);
+}
+
+std::uint16_t add_bfloat16(std::uint16_t a, std::uint16_t b) {
+  return to_bfloat16(from_bfloat16(a) + from_bfloat16(b));
+}
+std::uint16_t add_float16(std::uint16_t a, std::uint16_t b) { return to_float16(from_float16(a) + from_float16(b)); }
+
+/// A sum that MPI does not know, for its own algorithms.
+template <std::uint16_t (*add)(std::uint16_t, std::uint16_t)>
+void add_elements(void* in, void* in_out, int* count, MPI_Datatype*) {
+  const auto* const from = static_cast<const std::uint16_t*>(in);
+  auto* const to = static_cast<std::uint16_t*>(in_out);
+  for (int i = 0; i < *count; ++i) to[i] = add(from[i], to[i]);
+}
+
+/// Owns an operation of MPI.
+class MpiSum {
+ public:
+  explicit MpiSum(MPI_User_function* function) { MPI_Op_create(function, /*commute=*/1, &operation_); }
+  MpiSum(const MpiSum&) = delete;
+  MpiSum& operator=(const MpiSum&) = delete;
+  ~MpiSum() { MPI_Op_free(&operation_); }
+  MPI_Op get() const { return operation_; }
+
+ private:
+  MPI_Op operation_ = MPI_OP_NULL;
+};
+
+/// What is sent: where an operation fails, it takes the storage of the parcels over, and their owner gets none back.
+class Lent {
+ public:
+  /// Destroyed before the operation.
+  Lent(MpiOperation& operation, std::span<Parcels> parcels)
+      : parcels_(parcels),
+        kept_(std::make_shared<std::vector<Parcels>>(parcels.size())),
+        exceptions_before_(std::uncaught_exceptions()) {
+    operation.keep(kept_);
+  }
+  Lent(const Lent&) = delete;
+  Lent& operator=(const Lent&) = delete;
+  ~Lent() {
+    if (std::uncaught_exceptions() > exceptions_before_) std::ranges::move(parcels_, kept_->begin());
+  }
+
+ private:
+  std::span<Parcels> parcels_;
+  std::shared_ptr<std::vector<Parcels>> kept_;
+  int exceptions_before_;
+};
+
+class Mpi final : public MpiCommunicator {
+ public:
+  /// All ranks. They get a communicator of their own: its messages meet no others, and its errors come back instead of
+  /// ending the process.
+  explicit Mpi(const MpiOptions& options)
+      : Mpi(options, [](MPI_Comm* made) { return MPI_Comm_dup(MPI_COMM_WORLD, made); }) {}
+  /// @param make  makes the communicator
+  template <class Make>
+  Mpi(const MpiOptions& options, const Make& make) {
+    group_.timeout_seconds = options.timeout_seconds;
+    group_.chunk_bytes = options.chunk_bytes;
+    group_.require_success(make(&group_.communicator), "start");
+    MPI_Comm_set_errhandler(group_.communicator, MPI_ERRORS_RETURN);
+    MPI_Comm_rank(group_.communicator, &group_.rank);
+    MPI_Comm_size(group_.communicator, &group_.size);
+    find_hosts();
+  }
+  Mpi(const Mpi&) = delete;
+  Mpi& operator=(const Mpi&) = delete;
+  ~Mpi() override {
+    // With messages under way it would wait for peers that may never come.
+    if (!group_.is_broken) MPI_Comm_free(&group_.communicator);
+  }
+
+  int rank() const override { return group_.rank; }
+  int size() const override { return group_.size; }
+  const std::vector<std::string>& hosts() const override { return group_.hosts; }
+  int local_size() const override { return static_cast<int>(std::ranges::count(group_.hosts, own_host())); }
+  int local_rank() const override {
+    return static_cast<int>(std::count(group_.hosts.begin(), group_.hosts.begin() + group_.rank, own_host()));
+  }
+
+  std::unique_ptr<MpiCommunicator> split(int part) override {
+    const MpiOptions options{.timeout_seconds = group_.timeout_seconds, .chunk_bytes = group_.chunk_bytes};
+    return std::make_unique<Mpi>(
+        options, [&](MPI_Comm* made) { return MPI_Comm_split(group_.communicator, part, group_.rank, made); });
+  }
+
+  std::unique_ptr<Mailbox> make_mailbox() override {
+    MpiGroup group;
+    group.rank = group_.rank;
+    group.size = group_.size;
+    group.hosts = group_.hosts;
+    group.timeout_seconds = group_.timeout_seconds;
+    group.chunk_bytes = group_.chunk_bytes;
+    group_.require_success(MPI_Comm_dup(group_.communicator, &group.communicator), "start");
+    MPI_Comm_set_errhandler(group.communicator, MPI_ERRORS_RETURN);
+    return make_mpi_mailbox(std::move(group));
+  }
+
+  bool has_come(int peer) override {
+    int found = 0;
+    group_.require_success(MPI_Iprobe(peer, kMpiLetterTag, group_.communicator, &found, MPI_STATUS_IGNORE), "probe");
+    return found != 0;
+  }
+
+  void send_word(std::uint64_t word) override { group_.send_note(word_, word, kMpiWordTag, "send_word"); }
+  std::optional<std::uint64_t> heard_word() override {
+    group_.read_notes(kMpiWordTag, "heard_word", [this](int, std::uint64_t word) { heard_ = word; });
+    return heard_;
+  }
+
+  void tell_busy() override { group_.tell_busy(); }
+
+  void set_timeout(double seconds) override {
+    require_timeout(seconds);
+    group_.timeout_seconds = seconds;
+  }
+
+  void all_gather(Parcels& mine, Parcels& all) override {
+    MpiOperation operation(group_, MpiOperationKind::kAllGather);
+    const Lent lent(operation, {&mine, 1});
+    for_each_peer([&](int peer) { operation.send(peer, mine.sizes(), mine.storage()); });
+    take(operation, mine, all);
+  }
+
+  void all_to_all(std::span<Parcels> outgoing, Parcels& incoming) override {
+    TERNGRAD_REQUIRE(outgoing.size() == static_cast<std::size_t>(group_.size),
+                     "[all_to_all] one list of parcels for each of ", group_.size, " ranks, got ", outgoing.size());
+    MpiOperation operation(group_, MpiOperationKind::kAllToAll);
+    const Lent lent(operation, outgoing);
+    for_each_peer([&](int peer) {
+      const Parcels& parcels = outgoing[static_cast<std::size_t>(peer)];
+      operation.send(peer, parcels.sizes(), parcels.storage());
+    });
+    take(operation, outgoing[static_cast<std::size_t>(group_.rank)], incoming);
+  }
+
+  void all_reduce_sum(std::span<std::uint64_t> values) override {
+    reduce(MpiOperationKind::kSum, values, [](std::uint64_t a, std::uint64_t b) { return a + b; });
+  }
+  void all_reduce_max(std::span<std::uint32_t> values) override {
+    reduce(MpiOperationKind::kMax, values, [](std::uint32_t a, std::uint32_t b) { return std::max(a, b); });
+  }
+
+  void broadcast(std::span<std::uint8_t> values, int root) override {
+    TERNGRAD_REQUIRE(root >= 0 && root < group_.size, "[broadcast] root ", root, " is not in a group of ", group_.size);
+    MpiOperation operation(group_, MpiOperationKind::kBroadcast);
+    const std::array<std::uint64_t, 1> from = {static_cast<std::uint64_t>(root)};
+    for_each_peer([&](int peer) {
+      operation.send(peer, from, group_.rank == root ? std::span<const std::uint8_t>(values) : values.first(0));
+    });
+    operation.await_letters();
+    for_each_peer([&](int peer) {
+      const std::span<const std::uint64_t> theirs = operation.sizes(peer);
+      if (theirs.size() != 1 || theirs[0] != from[0]) {
+        group_.is_broken = true;
+        TERNGRAD_THROW(CommunicationError, "[mpi] broadcast: ", group_.name_of(peer), " has another root than ", root);
+      }
+      operation.receive(peer, values.first(peer == root ? values.size() : 0));
+    });
+    operation.finish();
+  }
+
+  void barrier() override {
+    MpiOperation operation(group_, MpiOperationKind::kBarrier);
+    for_each_peer([&](int peer) { operation.send(peer, {}, {}); });
+    operation.await_letters();
+    operation.finish();
+  }
+
+  void vendor_sum(const FloatSpan& values) override {
+    // Its waits have no deadline: who does not come is found here, and who is lost later by the watchdog.
+    barrier();
+    if (watchdog_ == nullptr) {
+      watchdog_ = std::make_unique<Watchdog>(end_process("[mpi] " + group_.name_of(group_.rank)));
+    }
+    const bool is_float32 = values.type == ElementType::kFloat32;
+    const MPI_Op sum = is_float32 ? MPI_SUM : values.type == ElementType::kBfloat16 ? bfloat16_.get() : float16_.get();
+    constexpr std::int64_t kMaxCount = std::int64_t{1} << 30;  // MPI counts in int
+    for (std::int64_t first = 0; first < values.count; first += kMaxCount) {
+      void* const part = element_at(values.values, values.type, first);
+      const auto count = static_cast<int>(std::min(kMaxCount, values.count - first));
+      watchdog_->watch(
+          group_.timeout_seconds,
+          "MPI_Allreduce has not ended in " + text_of(group_.timeout_seconds) + "; a rank that took part is silent",
+          [&] {
+            group_.require_success(MPI_Allreduce(MPI_IN_PLACE, part, count, is_float32 ? MPI_FLOAT : MPI_UINT16_T, sum,
+                                                 group_.communicator),
+                                   "MPI_Allreduce");
+          });
+    }
+  }
+
+ private:
+  static std::string text_of(double seconds) {
+    std::ostringstream text;
+    text << seconds << " seconds";
+    return text.str();
+  }
+  const std::string& own_host() const { return group_.hosts[static_cast<std::size_t>(group_.rank)]; }
+
+  void find_hosts() {
+    std::array<char, MPI_MAX_PROCESSOR_NAME> own{};
+    int length = 0;
+    MPI_Get_processor_name(own.data(), &length);
+    std::vector<char> all(own.size() * static_cast<std::size_t>(group_.size));
+    group_.hosts.resize(static_cast<std::size_t>(group_.size), own.data());
+    group_.require_success(MPI_Allgather(own.data(), static_cast<int>(own.size()), MPI_CHAR, all.data(),
+                                         static_cast<int>(own.size()), MPI_CHAR, group_.communicator),
+                           "start");
+    for (std::size_t peer = 0; peer < group_.hosts.size(); ++peer) {
+      group_.hosts[peer] = all.data() + peer * own.size();
+    }
+  }
+
+  /// Calls body(peer) for the ranks after this one, then for those before it, so that not all begin with the same one.
+  template <class Body>
+  void for_each_peer(const Body& body) const {
+    for (int i = 1; i < group_.size; ++i) body((group_.rank + i) % group_.size);
+  }
+
+  /// Receives everybody's parcels, in order of ranks, this rank's own among them.
+  void take(MpiOperation& operation, Parcels& own, Parcels& all) {
+    operation.await_letters();
+    const auto received = std::make_shared<Parcels>(std::move(kept_));
+    operation.keep(received);
+    Parcels& result = *received;
+    result.clear();
+    std::vector<std::size_t> begins;
+    std::vector<std::size_t> lengths;
+    for (int peer = 0; peer < group_.size; ++peer) {
+      if (peer != group_.rank) operation.require_parcels(peer);
+      const std::span<const std::uint64_t> sizes = peer == group_.rank ? own.sizes() : operation.sizes(peer);
+      begins.push_back(result.storage().size());
+      lengths.push_back(result.extend(sizes).size());
+    }
+    // Only now does the storage stay where it is.
+    const std::span<std::uint8_t> storage = writable(result);
+    for (int peer = 0; peer < group_.size; ++peer) {
+      const auto place = static_cast<std::size_t>(peer);
+      const std::span<std::uint8_t> theirs = storage.subspan(begins[place], lengths[place]);
+      if (peer != group_.rank) {
+        operation.receive(peer, theirs);
+      } else if (!theirs.empty()) {
+        std::memcpy(theirs.data(), own.storage().data(), theirs.size());
+      }
+    }
+    operation.finish();
+    kept_ = std::move(all);
+    all = std::move(result);
+  }
+
+  static std::span<std::uint8_t> writable(Parcels& parcels) {
+    const std::span<const std::uint8_t> storage = parcels.storage();
+    return {const_cast<std::uint8_t*>(storage.data()), storage.size()};
+  }
+
+  /// Values [first, last) that a rank reduces.
+  struct Share {
+    std::size_t first = 0;
+    std::size_t count = 0;
+  };
+  Share share_of(int peer, std::size_t num_values) const {
+    const auto begin = [&](int r) {
+      return num_values / static_cast<std::size_t>(group_.size) * static_cast<std::size_t>(r) +
+             std::min(num_values % static_cast<std::size_t>(group_.size), static_cast<std::size_t>(r));
+    };
+    return {begin(peer), begin(peer + 1) - begin(peer)};
+  }
+
+  /// A place for each rank's values, which the operation keeps.
+  template <class T>
+  std::vector<std::vector<T>>& kept_by(MpiOperation& operation) const {
+    const auto places = std::make_shared<std::vector<std::vector<T>>>(static_cast<std::size_t>(group_.size));
+    operation.keep(places);
+    return *places;
+  }
+
+  template <class T, class Combine>
+  void reduce(MpiOperationKind kind, std::span<T> values, const Combine& combine) {
+    if (values.size_bytes() <= kSmallBytes) {
+      reduce_everywhere(kind, values, combine);
+      return;
+    }
+    const Share own = share_of(group_.rank, values.size());
+    MpiOperation scatter(group_, kind);
+    std::vector<std::vector<T>>& theirs = kept_by<T>(scatter);
+    for_each_peer([&](int peer) {
+      const Share share = share_of(peer, values.size());
+      scatter.send(peer, {}, bytes_of(std::span<const T>(values.subspan(share.first, share.count))));
+    });
+    scatter.await_letters();
+    for_each_peer([&](int peer) {
+      std::vector<T>& part = theirs[static_cast<std::size_t>(peer)];
+      part.resize(own.count);
+      scatter.receive(peer, writable_bytes_of(std::span<T>(part)));
+    });
+    scatter.finish();
+    const std::span<T> sum = values.subspan(own.first, own.count);
+    for_each_peer([&](int peer) {
+      const std::vector<T>& part = theirs[static_cast<std::size_t>(peer)];
+      std::transform(sum.begin(), sum.end(), part.begin(), sum.begin(), combine);
+    });
+    MpiOperation gather(group_, kind);
+    for_each_peer([&](int peer) { gather.send(peer, {}, bytes_of(std::span<const T>(sum))); });
+    gather.await_letters();
+    for_each_peer([&](int peer) {
+      const Share share = share_of(peer, values.size());
+      gather.receive(peer, writable_bytes_of(values.subspan(share.first, share.count)));
+    });
+    gather.finish();
+  }
+
+  /// For few values: every rank gets everybody's.
+  template <class T, class Combine>
+  void reduce_everywhere(MpiOperationKind kind, std::span<T> values, const Combine& combine) {
+    MpiOperation operation(group_, kind);
+    std::vector<std::vector<T>>& theirs = kept_by<T>(operation);
+    const std::span<const std::uint8_t> mine = bytes_of(std::span<const T>(values));
+    for_each_peer([&](int peer) { operation.send(peer, {}, mine); });
+    operation.await_letters();
+    for_each_peer([&](int peer) {
+      std::vector<T>& part = theirs[static_cast<std::size_t>(peer)];
+      part.resize(values.size());
+      operation.receive(peer, writable_bytes_of(std::span<T>(part)));
+    });
+    operation.finish();
+    for_each_peer([&](int peer) {
+      const std::vector<T>& part = theirs[static_cast<std::size_t>(peer)];
+      std::transform(values.begin(), values.end(), part.begin(), values.begin(), combine);
+    });
+  }
+
+  // Up to here one round of messages is faster than two rounds of smaller ones.
+  static constexpr std::size_t kSmallBytes = 2048;
+
+  MpiGroup group_;
+  Parcels kept_;  // storage of what was received before
+  MpiNote word_;  // sent last; stays until MPI has taken it
+  std::optional<std::uint64_t> heard_;
+  MpiSum bfloat16_{add_elements<add_bfloat16>};
+  MpiSum float16_{add_elements<add_float16>};
+  std::unique_ptr<Watchdog> watchdog_;  // from the first sum of the vendor's on
+};
+
+}  // namespace
+
+std::unique_ptr<MpiCommunicator> make_mpi_communicator(const MpiOptions& options) {
+  require_timeout(options.timeout_seconds);
+  TERNGRAD_REQUIRE(options.chunk_bytes >= 1 && options.chunk_bytes <= kMaxPieceBytes,
+                   "[mpi] chunk_bytes must be from 1 to 2^30, got ", options.chunk_bytes);
+  return std::make_unique<Mpi>(options);
+}
+
+}  // namespace terngrad
+
+#else
+
+namespace terngrad {
+
+std::unique_ptr<MpiCommunicator> make_mpi_communicator(const MpiOptions&) {
+  throw NotSupported("[mpi] this build has no MPI: install libopenmpi-dev and configure with -DTERNGRAD_MPI=ON");
+}
+
+}  // namespace terngrad
+
+#endif

@@ -1,0 +1,54 @@
+// MpiCommunicator: collectives between processes by MPI.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "compress/comm/communicator.h"
+#include "compress/comm/mailbox.h"
+
+namespace terngrad {
+
+struct MpiOptions {
+  /// A peer from which nothing has come, and to which nothing could be sent, for so long while this rank waits for it
+  /// has failed. Above 0.
+  double timeout_seconds = 600;
+  /// Longer data travel in pieces of this size: MPI counts in int, and each piece that arrives is a sign of life.
+  std::size_t chunk_bytes = std::size_t{4} << 20;
+};
+
+/// All ranks of a launch. Its operations are built of non-blocking messages between pairs of ranks, so that a wait has
+/// a deadline for each peer and an error names rank, host and operation: every rank announces in each operation which
+/// one it is in and what it sends, small data in the same message. Data of any size. Reductions are sums and greatest
+/// of integers, so results do not depend on the order in which messages come; each rank reduces a contiguous share and
+/// sends the result to all: 2 (size - 1) / size times the data in each direction. set_timeout replaces
+/// MpiOptions::timeout_seconds.
+class MpiCommunicator : public Communicator {
+ public:
+  /// The host of each rank.
+  virtual const std::vector<std::string>& hosts() const = 0;
+  /// How many ranks share this rank's host, itself included, and its place among them.
+  virtual int local_size() const = 0;
+  virtual int local_rank() const = 0;
+  /// Divides the ranks into groups by `part`, in the order of their ranks here; a collective call.
+  /// @returns this rank's group, with the same options
+  virtual std::unique_ptr<MpiCommunicator> split(int part) = 0;
+  /// Makes a mailbox for the same ranks, with the same options; a collective call. Its messages meet no others.
+  virtual std::unique_ptr<Mailbox> make_mailbox() = 0;
+  /// Whether `peer` has begun the operation that this rank begins next. Does not wait.
+  virtual bool has_come(int peer) = 0;
+  /// Sends a number to all other ranks, beside all operations and without waiting.
+  virtual void send_word(std::uint64_t word) = 0;
+  /// The last number that another rank has sent so; nothing if none has come. Does not wait.
+  virtual std::optional<std::uint64_t> heard_word() = 0;
+};
+
+/// Joins all ranks of the launch; a collective call. A MpiSession must exist and outlive it.
+/// @throws NotSupported in a build without MPI, InvalidArgument for options out of range, CommunicationError
+std::unique_ptr<MpiCommunicator> make_mpi_communicator(const MpiOptions& options = {});
+
+}  // namespace terngrad

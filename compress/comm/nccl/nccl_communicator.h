@@ -1,0 +1,110 @@
+// NcclCommunicator: collectives between GPUs by NCCL 2.
+#pragma once
+
+#include <memory>
+#include <span>
+#include <utility>
+#include <vector>
+
+#include "compress/comm/communicator.h"
+#include "compress/comm/device_communicator.h"
+#include "compress/comm/nccl/nccl_api.h"
+
+namespace terngrad {
+
+/// Owns a communicator of NCCL: destroys it, or aborts it where an operation failed and peers may never come.
+class NcclHandle {
+ public:
+  NcclHandle(NcclApi& api, NcclApi::Handle handle) : api_(&api), handle_(handle) {}
+  NcclHandle(NcclHandle&& other) noexcept
+      : api_(other.api_), handle_(std::exchange(other.handle_, nullptr)), failed_(other.failed_) {}
+  NcclHandle& operator=(NcclHandle&& other) noexcept {
+    std::swap(api_, other.api_);
+    std::swap(handle_, other.handle_);
+    std::swap(failed_, other.failed_);
+    return *this;
+  }
+  NcclHandle(const NcclHandle&) = delete;
+  NcclHandle& operator=(const NcclHandle&) = delete;
+  ~NcclHandle();
+
+  NcclApi& api() const { return *api_; }
+  NcclApi::Handle get() const { return handle_; }
+  void mark_failed() { failed_ = true; }
+  /// Ends what is under way, at once.
+  void abort() noexcept;
+
+ private:
+  NcclApi* api_;
+  NcclApi::Handle handle_;
+  bool failed_ = false;
+};
+
+/// One rank of a group of GPUs, one GPU each. Parts of equal size that touch are gathered by ncclAllGather, others by a
+/// group of broadcasts. Operations can be captured into a CUDA graph. Destroy it after its streams have been waited
+/// for, on all ranks.
+class NcclCommunicator final : public DeviceCommunicator {
+ public:
+  /// Joins the group; returns once all ranks have, from processes or threads of their own.
+  /// @param id  of make_nccl_unique_id, the same on all ranks
+  /// @throws InvalidArgument if rank is not in [0, size) or the device is no GPU; CommunicationError
+  NcclCommunicator(const NcclUniqueId& id, int rank, int size, const Device& device, NcclApi& api = nccl_api());
+  int rank() const override { return rank_; }
+  int size() const override { return size_; }
+  const Device& device() const { return device_; }
+  void check() override;
+  void abandon() noexcept override;
+
+ protected:
+  void submit_all_gather(std::span<const DeviceGather> gathers, Stream& stream) override;
+  void submit_all_reduce_sum(std::span<std::uint64_t> values, Stream& stream) override;
+  void submit_all_reduce_max(std::span<std::uint32_t> values, Stream& stream) override;
+  void submit_all_to_all(const std::uint8_t* outgoing, std::span<const ByteRange> to, std::uint8_t* incoming,
+                         std::span<const ByteRange> from, Stream& stream) override;
+  void submit_broadcast(std::span<std::uint8_t> bytes, int root, Stream& stream) override;
+
+ private:
+  using Group = std::vector<std::unique_ptr<NcclCommunicator>>;
+  friend Group make_nccl_communicators(std::span<const Device> devices, NcclApi& api);
+  friend Group join_nccl_communicators(std::span<const Device> devices, Communicator& processes, NcclApi& api);
+  /// Takes over communicators of NCCL, ranks from `first_rank` on.
+  static Group own(NcclApi& api, std::span<const NcclApi::Handle> handles, int first_rank, int size,
+                   std::span<const Device> devices);
+  NcclCommunicator(NcclHandle handle, int rank, int size, const Device& device)
+      : handle_(std::move(handle)), rank_(rank), size_(size), device_(device) {}
+
+  NcclApi& api() const { return handle_.api(); }
+  /// Runs submit, which returns NCCL's result, as one group: its calls become one launch and cannot wait for each
+  /// other.
+  template <class Submit>
+  void submit_group(const char* operation, const Stream& stream, const Submit& submit);
+  NcclApi::Result gather(const DeviceGather& gather, void* stream);
+  /// @throws CommunicationError that says rank, operation, NCCL's words and the place
+  void require_success(NcclApi::Result result, const char* operation, const char* file, int line);
+
+  NcclHandle handle_;
+  int rank_;
+  int size_;
+  Device device_;
+};
+
+/// For one of the ranks to make. @throws CommunicationError, NotSupported
+NcclUniqueId make_nccl_unique_id(NcclApi& api = nccl_api());
+
+/// A group of GPUs of this process, rank r on devices[r]; each is to be used by a thread of its own.
+/// @throws InvalidArgument if there are none, one is no GPU, or one comes twice; CommunicationError, NotSupported
+std::vector<std::unique_ptr<NcclCommunicator>> make_nccl_communicators(std::span<const Device> devices,
+                                                                       NcclApi& api = nccl_api());
+
+/// A group of the GPUs of all processes, as many of each; a collective call of the processes, through which the first
+/// one's id of the group reaches the others. Rank i of process p's GPUs is rank p devices.size() + i of the group. The
+/// wait for the GPUs of other processes, once all processes have come, has no limit.
+/// @param devices  of this process
+/// @returns those of `devices`, each to be used by a thread of its own
+/// @throws as make_nccl_communicators, and CommunicationError on all processes where the first can make no id, or where
+/// some have other numbers of GPUs than others
+std::vector<std::unique_ptr<NcclCommunicator>> join_nccl_communicators(std::span<const Device> devices,
+                                                                       Communicator& processes,
+                                                                       NcclApi& api = nccl_api());
+
+}  // namespace terngrad

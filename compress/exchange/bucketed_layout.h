@@ -1,0 +1,54 @@
+// BucketedLayout: the tensors of a layout and their codecs, dealt to buckets.
+#pragma once
+
+#include <cstddef>
+#include <span>
+#include <vector>
+
+#include "compress/codecs/codec_plan.h"
+#include "compress/exchange/bucket_plan.h"
+#include "compress/exchange/exchange_algorithm.h"
+#include "kernels/tensor/slice.h"
+
+namespace terngrad {
+
+/// What each bucket of an exchange is made for. Tensors keep their codecs and draws; a single bucket is the very layout
+/// and plan of everything.
+class BucketedLayout {
+ public:
+  /// @param codecs  of all tensors; its num_workers is not looked at
+  /// @throws InvalidArgument for codecs that CodecPlan refuses or buckets that check_buckets refuses; for several
+  /// buckets with a codec that needs all tensors at once (CodecTraits::per_tensor)
+  BucketedLayout(const Layout& layout, CodecPlanOptions codecs, int num_workers, Buckets buckets);
+
+  /// Of all tensors.
+  const Layout& layout() const { return layout_; }
+  const CodecPlan& plan() const { return plan_; }
+
+  const Buckets& buckets() const { return buckets_; }
+  std::size_t num_buckets() const { return buckets_.size(); }
+  const Layout& layout_of(std::size_t bucket) const { return layouts_.at(bucket); }
+  CodecPlan plan_of(std::size_t bucket) const;
+  /// What a bucket does of the algorithm that was asked for: with integer_sum, tensors that do not add up as integers
+  /// go by all-gather, and a bucket may have no others.
+  ExchangeAlgorithm algorithm_of(std::size_t bucket, ExchangeAlgorithm asked) const;
+  /// A bucket's tensors of a table of all.
+  TensorTable select(std::size_t bucket, const TensorTable& whole) const;
+  std::vector<TensorTable> select(std::size_t bucket, std::span<const TensorTable> whole) const;
+
+  struct Place {
+    std::size_t bucket = 0;
+    int segment = 0;  // in the bucket's layout
+  };
+  /// Where a tensor is. @throws InvalidArgument if there is no such tensor
+  Place place_of(int segment) const;
+
+ private:
+  Layout layout_;
+  CodecPlan plan_;
+  Buckets buckets_;
+  std::vector<Layout> layouts_;  // one per bucket
+  std::vector<Place> places_;    // of each tensor of the layout
+};
+
+}  // namespace terngrad

@@ -1,0 +1,148 @@
+// CompressedAllReduce: the mean of all workers' gradients, exchanged in encoded form.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "compress/codecs/codec_plan.h"
+#include "compress/comm/communicator.h"
+#include "compress/exchange/downlink.h"
+#include "compress/exchange/exchange_algorithm.h"
+#include "compress/exchange/gradient_exchange.h"
+#include "compress/exchange/nonfinite.h"
+#include "compress/exchange/shard_owners.h"
+#include "compress/exchange/shard_update.h"
+#include "compress/exchange/wire_bytes.h"
+#include "compress/wire/gradient_transport.h"
+#include "compress/wire/wire_format.h"
+#include "compress/wire/worker_encoder.h"
+
+namespace terngrad {
+
+struct CompressedAllReduceOptions {
+  CodecPlanOptions codecs;  // its num_workers is taken from the worker group
+  ExchangeAlgorithm algorithm = ExchangeAlgorithm::kAuto;
+  ReturnCodec return_codec = ReturnCodec::kFloat32;
+  OnNonfinite on_nonfinite = OnNonfinite::kStop;
+  ShareOwners owners = ShareOwners::kWorkers;  // servers: kAuto is scatter_reduce, the only one that they can do
+  /// What owners make of their shares, on all ranks or none; not owned by the exchange. What is called mean is then
+  /// what it makes of the mean.
+  ShareUpdate* update = nullptr;
+  /// What the mean is multiplied by afterwards, by the caller or the update: one that would then overflow has
+  /// overflowed.
+  float mean_factor = 1;
+  std::uint64_t seed = 1;
+  std::uint64_t run_id = 0;  // the same on all ranks; messages of another run are refused
+  int num_threads = 1;       // of this process; results do not depend on it
+};
+
+class CompressedAllReduce final : public GradientExchange {
+ public:
+  /// @throws InvalidArgument for options that cannot be honoured together: integer_sum without a summable codec, return
+  /// codec sums or ternary without a shared scaler, servers of the group that own nothing, an update without servers or
+  /// with a return codec other than fp32 and bf16
+  CompressedAllReduce(const Layout& layout, const WorkerGroup& workers, const CompressedAllReduceOptions& options);
+  /// With a plan made before, for a run of so many workers; options.codecs is not looked at.
+  CompressedAllReduce(const Layout& layout, CodecPlan plan, WorkerGroup workers,
+                      const CompressedAllReduceOptions& options);
+  ~CompressedAllReduce() override;
+
+  ExchangeReport exchange(std::span<const TensorTable> gradients, const TensorTable& mean, std::uint64_t step) override;
+  float decode_local(int local_worker, int segment, std::span<float> out) override;
+
+  /// exchange, for one of the parts of a step: what is not finite is added to `found` for the caller to settle, when
+  /// all parts are done, and is not in the report.
+  ExchangeReport exchange_part(std::span<const TensorTable> gradients, const TensorTable& mean, std::uint64_t step,
+                               NonfiniteTensors& found);
+
+  const CodecPlan& plan() const { return plan_; }
+  const Layout& layout() const { return layout_; }
+  /// What all its messages carry: of layout, codecs, and the options that ranks must agree on.
+  std::uint64_t fingerprint() const { return context_.fingerprint; }
+  /// The algorithm in use, kAuto resolved.
+  ExchangeAlgorithm algorithm() const { return algorithm_; }
+
+  /// Called with each gradient message between its encoding and its transport, for several workers at once where there
+  /// are more of them than threads. Tests damage messages with it.
+  using MessageFilter = std::function<void(int worker, std::span<std::uint8_t> message)>;
+  void set_message_filter(MessageFilter filter) { filter_ = std::move(filter); }
+
+ private:
+  /// Lists of slices, and for each local worker and list the message in the making.
+  struct Parts {
+    std::vector<std::vector<Slice>> slices;
+    PayloadForm form = PayloadForm::kNatural;
+  };
+
+  void share_scalers(ExchangeReport& report, NonfiniteTensors& found);
+  void combine_scalers(NonfiniteTensors& found);
+  /// Encodes all parts of all local workers into their writers from number `slot` on.
+  void encode(std::span<const TensorTable> gradients, const Parts& parts, std::size_t slot = 0);
+  void all_gather(std::span<const TensorTable> gradients, const TensorTable& mean, ExchangeReport& report);
+  /// The whole of it: `scatter`, what owners do, `return_shares`.
+  void scatter_reduce(std::span<const TensorTable> gradients, const TensorTable& mean, ExchangeReport& report,
+                      NonfiniteTensors& found);
+  /// Sends shares to their owners, of which `own` are this rank's, and reads what comes.
+  void scatter(const ShareRange& own, ExchangeReport& report);
+  /// Sends this rank's aggregated shares to all, and reads all into `mean`.
+  void return_shares(const ShareRange& own, const TensorTable& mean, ExchangeReport& report);
+  /// Lets the update have this rank's shares, unless any rank's are not finite and the step is to be dropped for it.
+  /// @returns whether to go on
+  bool update_shares(const ShareRange& own, const TensorTable& mean, ExchangeReport& report, NonfiniteTensors& found);
+  void integer_sum(std::span<const TensorTable> gradients, const TensorTable& mean, ExchangeReport& report);
+  /// Gathers every worker's message of a single part (writer 0) and aggregates it.
+  void gather_part(const Parts& parts, const TensorTable& mean, ExchangeReport& report);
+  /// Appends what this process's workers send of one part, which is in the writers' slot of that number.
+  void append_part(std::size_t slot, std::span<const Slice> slices, Parcels& out);
+  /// Aggregates slices, each from what append_slice(its index, by_slice_) appends.
+  template <class AppendSlice>
+  void aggregate(std::span<const Slice> slices, const AppendSlice& append_slice, const TensorTable& mean);
+  /// Aggregates a part of those that gradient_messages_ has read.
+  void aggregate_part(std::size_t part, std::span<const Slice> slices, const TensorTable& mean);
+  void apply_return_leg(const TensorTable& mean);
+  /// Looks for tensors whose mean overflowed, after the return leg: the same in every process, for all have its bits.
+  void check_mean(const TensorTable& mean, NonfiniteTensors& found);
+  /// Whether what is not finite drops the step, by an exception or in silence.
+  bool drops_nonfinite() const { return options_.on_nonfinite != OnNonfinite::kZero; }
+  /// Calls body(local worker, stream) for all, side by side where there are more workers than threads.
+  template <class Body>
+  void for_each_worker(const Body& body);
+
+  Layout layout_;
+  WorkerGroup workers_;
+  CompressedAllReduceOptions options_;
+  WireNodes nodes_;
+  CodecPlan plan_;
+  Stream stream_;
+  ExchangeAlgorithm algorithm_;
+  float greatest_mean_;
+  MessageContext context_;
+  Parts whole_;   // one part: all tensors
+  Parts shares_;  // one part per worker
+  Parts lanes_;   // one part: the summable tensors, as lanes
+  Parts rest_;    // one part: the others
+  ReturnLeg whole_return_;
+  ReturnLeg share_return_;
+  std::vector<std::unique_ptr<WorkerEncoder>> encoders_;          // one per local worker
+  std::vector<std::vector<MessageWriter>> writers_;               // [local worker][part]
+  std::vector<std::vector<std::span<const std::uint8_t>>> sent_;  // of the last step: [local worker][part]
+  std::vector<std::span<const std::uint8_t>> sent_of_part_;       // [local worker]
+  GradientMessages gradient_messages_;
+  MessageWriter mean_writer_;
+  std::vector<float> shared_;
+  std::vector<std::uint32_t> greatest_;
+  std::vector<std::uint64_t> lane_words_;
+  Parcels outgoing_;
+  std::vector<Parcels> outgoing_of_rank_;
+  Parcels incoming_;
+  std::vector<Message> messages_;
+  std::vector<EncodedSlice> by_slice_;
+  std::vector<GradientMessages::Source> sources_;
+  std::vector<AggregateJob> jobs_;
+  MessageFilter filter_;
+};
+
+}  // namespace terngrad

@@ -1,0 +1,113 @@
+// DeviceAllReduce: the mean of workers' gradients that are in one GPU's memory, exchanged in encoded form.
+#pragma once
+
+#include <memory>
+#include <vector>
+
+#include "compress/codecs/codec_plan.h"
+#include "compress/codecs/device_coder.h"
+#include "compress/comm/communicator.h"
+#include "compress/comm/device_communicator.h"
+#include "compress/exchange/compressed_all_reduce.h"
+#include "compress/exchange/device/device_downlink.h"
+#include "compress/exchange/device/device_mean_check.h"
+#include "compress/exchange/device/device_nonfinite.h"
+#include "compress/exchange/device/device_payloads.h"
+#include "compress/exchange/exchange_algorithm.h"
+#include "compress/exchange/gradient_exchange.h"
+#include "kernels/runtime/stream_timer.h"
+
+namespace terngrad {
+
+/// Does what CompressedAllReduce does, with the same bits in the mean, for gradients in device memory, for any number
+/// of ranks (contract B2). Codes travel as payloads of fixed size between the workers, without headers and checksums;
+/// scalers beside them, gathered from all ranks. The host takes no part: submit() can be captured into a CUDA graph, if
+/// the communicator's operations can.
+class DeviceAllReduce final : public GradientExchange {
+ public:
+  /// @param workers       of this rank: a WorkerGroup, or what worker_range gives for the communicator's ranks
+  /// @param options       as for CompressedAllReduce, the same on all ranks, without an update of shares. In
+  ///                      scatter_reduce the rank of worker j aggregates share j; with servers, the first rank
+  ///                      aggregates everything, beside its workers. run_id and num_threads do nothing
+  /// @param communicator  between ranks; this process alone by default
+  /// @throws InvalidArgument as CompressedAllReduce does, and if the workers are not those of the communicator's rank;
+  /// NotSupported for a codec without a version for GPUs
+  DeviceAllReduce(const Layout& layout, const WorkerRange& workers, const CompressedAllReduceOptions& options,
+                  const Stream& stream,
+                  std::shared_ptr<DeviceCommunicator> communicator = make_self_device_communicator());
+  /// What makes an exchange one of the parts of a larger one.
+  struct Part {
+    std::vector<int> numbers;                    // of its tensors in the layout of all
+    std::shared_ptr<DeviceNonfinite> nonfinite;  // of all parts
+  };
+  /// With a plan made before, for a run of so many workers; options.codecs is not looked at.
+  DeviceAllReduce(const Layout& layout, CodecPlan plan, const WorkerRange& workers,
+                  const CompressedAllReduceOptions& options, const Stream& stream,
+                  std::shared_ptr<DeviceCommunicator> communicator, Part part);
+  // What it is made of refers to its plan.
+  DeviceAllReduce(const DeviceAllReduce&) = delete;
+  DeviceAllReduce& operator=(const DeviceAllReduce&) = delete;
+
+  /// Submits the exchange of one step and waits for it. Gradients and mean are device memory.
+  ExchangeReport exchange(std::span<const TensorTable> gradients, const TensorTable& mean, std::uint64_t step) override;
+  /// Decodes on the host, which waits. @param out  host memory
+  float decode_local(int local_worker, int segment, std::span<float> out) override;
+
+  /// Submits the exchange of one step to the stream, without waiting. Having run once with the same tables, it can be
+  /// captured into a graph.
+  /// @param step  that keys the draws, on the device where `on_device` is set
+  void submit(std::span<const TensorTable> gradients, const TensorTable& mean, const DeviceStep& step);
+  /// submit, for one of the parts of a step, to any stream of the GPU: whoever has all parts begins the step
+  /// (DeviceNonfinite::begin_step), and sees to it that work on the part in different streams comes one after the
+  /// other.
+  void submit_part(std::span<const TensorTable> gradients, const TensorTable& mean, const DeviceStep& step,
+                   Stream& stream);
+  /// The same on the exchange's own stream, waited for. @returns bytes and times
+  ExchangeReport exchange_part(std::span<const TensorTable> gradients, const TensorTable& mean, std::uint64_t step);
+  /// [1] on the device: not 0 if the step is to be dropped, because a gradient or a mean was not finite. Where such a
+  /// step stops the run, it stays so: no later update is applied before the host has looked. For StepScalars::skip.
+  const std::uint32_t* skip() const { return nonfinite_->skip(); }
+  /// Waits for the stream, and says what the last step submitted was like (bytes and what was not finite; no times).
+  /// @throws NonFiniteError if asked to stop on NaN or infinity, which any step since the first may have held, not only
+  /// the last
+  ExchangeReport report(std::uint64_t step);
+  /// The bytes of every step, and nothing else: payloads have fixed places, so they are known without asking the GPU.
+  /// Of scalers and payloads, which travel without headers; a payload counts as the room that it has.
+  ExchangeReport bytes() const;
+  /// Submits the beginning of a new run: what an earlier one met that was not finite is forgotten.
+  void forget_nonfinite() { nonfinite_->forget(stream_); }
+
+  const CodecPlan& plan() const { return plan_; }
+  /// The algorithm in use, kAuto resolved.
+  ExchangeAlgorithm algorithm() const { return algorithm_; }
+  Stream& stream() { return stream_; }
+
+ private:
+  struct Times {
+    StreamTimer measure, encode, decode;
+    StreamTimer scalers, payloads;  // on their way between ranks
+    DeviceReturnLeg::Times means;
+    explicit Times(const Device& device)
+        : measure(device), encode(device), decode(device), scalers(device), payloads(device), means(device) {}
+  };
+  void make_payloads();
+  void submit(std::span<const TensorTable> gradients, const TensorTable& mean, const DeviceStep& step, Stream& stream,
+              Times* times);
+
+  DeviceExchangeSetup setup_;
+  CompressedAllReduceOptions options_;
+  CodecPlan plan_;
+  Stream stream_;
+  std::shared_ptr<DeviceCommunicator> communicator_;
+  std::vector<WorkerRange> ranks_;  // the workers of each
+  ExchangeAlgorithm algorithm_;
+  std::vector<std::unique_ptr<DevicePayloads>> payloads_;  // that together serve all groups of the plan
+  std::vector<std::unique_ptr<DeviceCoder>> coders_;       // one per group of the plan
+  std::vector<DeviceGather> scaler_gathers_;               // one per coder
+  std::unique_ptr<DeviceReturnLeg> return_leg_;
+  std::unique_ptr<DeviceMeanCheck> mean_check_;
+  std::shared_ptr<DeviceNonfinite> nonfinite_;
+  bool has_sent_ = false;  // a step was submitted
+};
+
+}  // namespace terngrad

@@ -1,0 +1,112 @@
+#include "compress/exchange/device/device_bucketed_all_reduce.h"
+
+#include <utility>
+
+#include "kernels/runtime/errors.h"
+
+namespace terngrad {
+
+DeviceBucketedAllReduce::DeviceBucketedAllReduce(const Layout& layout, const WorkerRange& workers,
+                                                 const CompressedAllReduceOptions& options, Buckets buckets,
+                                                 const Stream& stream,
+                                                 const std::shared_ptr<DeviceCommunicator>& communicator,
+                                                 std::shared_ptr<StreamFork> fork)
+    : layout_(layout, options.codecs, workers.num_workers, std::move(buckets)),
+      num_local_workers_(workers.num_local_workers),
+      stream_(stream),
+      fork_(std::move(fork)),
+      exchange_stream_(fork_ != nullptr ? fork_->branch(0) : stream_),
+      nonfinite_(std::make_shared<DeviceNonfinite>(layout, workers.num_workers, options.on_nonfinite, stream_)) {
+  for (std::size_t bucket = 0; bucket < layout_.num_buckets(); ++bucket) {
+    CompressedAllReduceOptions own = options;
+    own.algorithm = layout_.algorithm_of(bucket, options.algorithm);
+    parts_.emplace_back().exchange = std::make_unique<DeviceAllReduce>(
+        layout_.layout_of(bucket), layout_.plan_of(bucket), workers, own, stream_, communicator,
+        DeviceAllReduce::Part{.numbers = layout_.buckets()[bucket], .nonfinite = nonfinite_});
+  }
+}
+
+void DeviceBucketedAllReduce::begin(std::span<const TensorTable> gradients, const TensorTable& mean,
+                                    const DeviceStep& step) {
+  TERNGRAD_REQUIRE(static_cast<int>(gradients.size()) == num_local_workers_, "[exchange] this process has ",
+                   num_local_workers_, " workers, got ", gradients.size(), " gradients");
+  for (std::size_t bucket = 0; bucket < parts_.size(); ++bucket) {
+    parts_[bucket].gradients = layout_.select(bucket, gradients);
+    parts_[bucket].mean = layout_.select(bucket, mean);
+  }
+  step_ = step;
+  next_ = 0;
+  is_begun_ = true;
+}
+
+void DeviceBucketedAllReduce::submit_bucket(int bucket) {
+  TERNGRAD_REQUIRE(is_begun_ && next_ < parts_.size() && static_cast<std::size_t>(bucket) == next_, "[buckets] bucket ",
+                   bucket, " is not the next one to exchange");
+  // Each bucket waits anew, for what the stream was given since the one before.
+  if (fork_ != nullptr) {
+    is_forked_ = true;
+    fork_->begin();
+  }
+  if (next_ == 0) nonfinite_->begin_step(exchange_stream_);
+  Part& part = parts_[next_++];
+  part.exchange->submit_part(part.gradients, part.mean, step_, exchange_stream_);
+}
+
+void DeviceBucketedAllReduce::finish() {
+  TERNGRAD_REQUIRE(is_begun_ && next_ == parts_.size(), "[buckets] the step ends with ", next_, " of ", parts_.size(),
+                   " buckets exchanged");
+  is_begun_ = false;
+  if (std::exchange(is_forked_, false)) fork_->join();
+}
+
+void DeviceBucketedAllReduce::cancel() noexcept {
+  is_begun_ = false;
+  if (!std::exchange(is_forked_, false)) return;
+  try {
+    fork_->join();
+  } catch (const Error&) {
+    // The device has failed, which whoever waits for the stream will be told.
+  }
+}
+
+void DeviceBucketedAllReduce::submit(std::span<const TensorTable> gradients, const TensorTable& mean,
+                                     const DeviceStep& step) {
+  begin(gradients, mean, step);
+  try {
+    for (std::size_t bucket = 0; bucket < parts_.size(); ++bucket) submit_bucket(static_cast<int>(bucket));
+    finish();
+  } catch (...) {
+    cancel();
+    throw;
+  }
+}
+
+ExchangeReport DeviceBucketedAllReduce::exchange(std::span<const TensorTable> gradients, const TensorTable& mean,
+                                                 std::uint64_t step) {
+  begin(gradients, mean, {step, nullptr});
+  is_begun_ = false;
+  nonfinite_->begin_step(stream_);
+  ExchangeReport sum;
+  for (const Part& part : parts_) sum += part.exchange->exchange_part(part.gradients, part.mean, step);
+  nonfinite_->settle(step, sum, stream_);
+  return sum;
+}
+
+ExchangeReport DeviceBucketedAllReduce::bytes() const {
+  ExchangeReport sum;
+  for (const Part& part : parts_) sum += part.exchange->bytes();
+  return sum;
+}
+
+ExchangeReport DeviceBucketedAllReduce::report(std::uint64_t step) {
+  ExchangeReport result = bytes();
+  nonfinite_->settle(step, result, stream_);
+  return result;
+}
+
+float DeviceBucketedAllReduce::decode_local(int local_worker, int segment, std::span<float> out) {
+  const BucketedLayout::Place place = layout_.place_of(segment);
+  return parts_[place.bucket].exchange->decode_local(local_worker, place.segment, out);
+}
+
+}  // namespace terngrad

@@ -1,0 +1,249 @@
+#include "compress/exchange/device/device_downlink.h"
+
+#include <algorithm>
+
+#include "compress/exchange/codec_shards.h"
+#include "compress/exchange/wire_bytes.h"
+#include "kernels/codes/ternary.h"
+#include "kernels/runtime/copy.h"
+#include "kernels/runtime/errors.h"
+#include "kernels/statistics/scaler.h"
+#include "kernels/tensor/transform.h"
+
+namespace terngrad {
+
+DeviceReturnLeg::DeviceReturnLeg(const DeviceExchangeSetup& setup, const CodecPlan& plan,
+                                 std::span<const std::unique_ptr<DeviceCoder>> coders, const Options& options)
+    : setup_(setup),
+      plan_(plan),
+      options_(options),
+      float32_(FloatPayload::kFloat32, setup.device),
+      bfloat16_(FloatPayload::kBfloat16, setup.device),
+      rounded_(FloatPayload::kRoundedBfloat16, setup.device),
+      ternarizer_(setup.device),
+      floats_(setup.device),
+      codes_(setup.device) {
+  const bool as_codes = options.codec == ReturnCodec::kSums || options.codec == ReturnCodec::kTernary;
+  // Sums that go nowhere need not be: the mean they stand for has the same bits.
+  const bool sums = options.codec == ReturnCodec::kTernary || (options.codec == ReturnCodec::kSums && options.travels);
+  for (std::size_t group = 0; group < plan.groups().size(); ++group) {
+    const Codec& codec = *plan.groups()[group].codec;
+    TERNGRAD_REQUIRE(!as_codes || codec.sharing() != ScalerSharing::kNone, "[return leg] return codec ",
+                     to_string(options.codec), " needs a scaler that all workers share; codec ", codec.name(),
+                     " has scaler_sharing none");
+    sums_.push_back(nullptr);
+    if (!sums || !codec.traits().summable) continue;
+    sums_.back().reset(new Sums{dynamic_cast<const TernaryCodec&>(codec), *coders[group]});
+  }
+  const std::vector<std::vector<Slice>> whole = {whole_segments(setup_.layout)};
+  const int num_shares = options_.owners == ShareOwners::kWorkers ? setup_.workers.num_workers : 1;
+  shares_ = std::make_unique<DeviceMeanShares>(
+      options_.travels ? shares_by_codec(setup_.layout, plan, num_shares) : whole,
+      DeviceMeanShares::Options{.ranks = options_.ranks,
+                                .rank = options_.rank,
+                                .owners = options_.owners,
+                                .travels = options_.travels,
+                                .bytes_of = [this](const Slice& slice) { return bytes_of(slice); }},
+      setup_.device);
+  for (const MeanPart& part : shares_->parts()) pointers_.push_back(part.payload);
+  if (options.codec == ReturnCodec::kSums) {
+    sum_packer_ = std::make_unique<SumPacker>(setup.workers.num_workers, setup.device);
+  }
+  if (options.codec != ReturnCodec::kTernary) return;
+  for (std::size_t group = 0; group < sums_.size(); ++group) {
+    if (sums_[group] != nullptr) plan_pieces(*sums_[group], group);
+  }
+}
+
+DeviceReturnLeg::Form DeviceReturnLeg::form_of(const Slice& slice) const {
+  if (sums_[group_of(slice)] != nullptr) return options_.codec == ReturnCodec::kSums ? Form::kLanes : Form::kCodes;
+  return options_.codec == ReturnCodec::kBfloat16 ? Form::kBfloat16 : Form::kFloat32;
+}
+
+std::int64_t DeviceReturnLeg::bytes_of(const Slice& slice) const {
+  const Form form = form_of(slice);
+  // What stays where it is has no payload, but for codes: they are drawn into one.
+  if (!options_.travels && form != Form::kCodes) return 0;
+  switch (form) {
+    case Form::kFloat32:
+      return 4 * slice.count;
+    case Form::kBfloat16:
+      return (2 * slice.count + 3) / 4 * 4;
+    case Form::kLanes:
+      return payload_bytes(TernaryFormat::kLanes, slice.count, setup_.workers.num_workers);
+    case Form::kCodes:
+      return payload_bytes(sums_[group_of(slice)]->codec.options().format, slice.count, 1);
+  }
+  TERNGRAD_THROW(InvalidArgument, "[return leg] unknown form ", static_cast<int>(form));
+}
+
+void DeviceReturnLeg::plan_pieces(Sums& sums, std::size_t group) {
+  const std::int64_t block = sums.codec.kernel_block_elements();
+  std::vector<Slice> pieces;
+  for (const MeanPart& part : shares_->parts()) {
+    if (!part.is_own || group_of(part.slice) != group) continue;
+    const std::int64_t end = part.slice.first + part.slice.count;
+    for (std::int64_t at = part.slice.first; at < end;) {
+      const std::int64_t piece_end = block == 0 ? end : std::min(end, (at / block + 1) * block);
+      // A rank's shares are neighbours, so what has the same scaler is one run.
+      const bool continues =
+          !pieces.empty() && pieces.back().segment == part.slice.segment && (block == 0 || at % block != 0);
+      if (continues) {
+        pieces.back().count += piece_end - at;
+      } else {
+        pieces.push_back({part.slice.segment, at, piece_end - at});
+      }
+      at = piece_end;
+    }
+  }
+  if (!pieces.empty()) sums.first_piece = static_cast<std::size_t>(sums.coder.first_scaler(pieces.front()));
+  sums.pieces = std::make_unique<StatisticsPlan>(pieces, setup_.device);
+  sums.greatest = Buffer<float>(sums.coder.num_scalers(), setup_.device);
+  sums.factors = Buffer<float>(sums.coder.num_scalers(), setup_.device);
+}
+
+void DeviceReturnLeg::submit(const TensorTable& mean, const DeviceStep& step, DeviceCommunicator& communicator,
+                             Stream& stream, Times* times) {
+  measure(mean, communicator, stream, times != nullptr ? &times->greatest : nullptr);
+  encode(mean, step, stream);
+  if (times != nullptr) times->means.start(stream);
+  shares_->gather(communicator, stream);
+  if (times != nullptr) times->means.stop(stream);
+  decode(mean, stream);
+  if (options_.codec == ReturnCodec::kBfloat16 && !options_.travels) round_all(mean, stream);
+}
+
+void DeviceReturnLeg::add_bytes(ExchangeBytes& report) const {
+  shares_->add_bytes(report);
+  if (!options_.travels) return;
+  const WireNodes nodes(setup_.workers, 0, options_.owners);
+  for (const auto& sums : sums_) {
+    if (sums == nullptr || sums->pieces == nullptr) continue;
+    const auto bytes = static_cast<std::int64_t>(sums->greatest.span().size_bytes());
+    nodes.add_all_reduce(report, &ExchangeBytes::mean, bytes);
+  }
+}
+
+void DeviceReturnLeg::measure(const TensorTable& mean, DeviceCommunicator& communicator, Stream& stream,
+                              StreamTimer* timer) {
+  const auto for_each_measured = [&](const auto& body) {
+    for (const auto& sums : sums_) {
+      if (sums != nullptr && sums->pieces != nullptr) body(*sums);
+    }
+  };
+  for_each_measured([&](Sums& sums) {
+    fill_zero(sums.greatest.span(), stream);
+    // The greatest |sum| is the scaler that clipping at 0 gives; sums are small integers.
+    local_scalers(*sums.pieces, {&mean, 1}, 0, ScalerRule::kPaper,
+                  sums.greatest.span().subspan(sums.first_piece, sums.pieces->slices().size()), stream);
+  });
+  if (timer != nullptr) timer->start(stream);
+  for_each_measured([&](Sums& sums) {
+    if (!options_.travels) return;
+    // Bit patterns of numbers that are not negative are ordered as they are.
+    auto* const bits = reinterpret_cast<std::uint32_t*>(sums.greatest.data());
+    communicator.all_reduce_max({bits, sums.greatest.span().size()}, stream);
+  });
+  if (timer != nullptr) timer->stop(stream);
+  for_each_measured(
+      [&](Sums& sums) { multiply(sums.coder.scales(), sums.greatest.span(), sums.factors.span(), stream); });
+}
+
+TernarizeTask DeviceReturnLeg::draw_task(const MeanPart& part, const TensorTable& mean) const {
+  const Sums& sums = *sums_[group_of(part.slice)];
+  return {.gradient = mean.slice(part.slice),
+          .first = part.slice.first,
+          .count = part.slice.count,
+          .draw_offset = setup_.layout.segment(part.slice.segment).draw_offset,
+          .block_elements = sums.codec.kernel_block_elements(),
+          .scalers = sums.greatest.data() + sums.coder.first_scaler(part.slice),
+          .payload = part.payload};
+}
+
+void DeviceReturnLeg::encode(const TensorTable& mean, const DeviceStep& step, Stream& stream) {
+  float32_tasks_.clear();
+  bfloat16_tasks_.clear();
+  pack_tasks_.clear();
+  ternarize_tasks_.clear();
+  TernarizeOptions draws{.num_workers = 1, .refine_purpose = DrawPurpose::kReturnLegRefine};
+  for (const MeanPart& part : shares_->parts()) {
+    if (!part.is_own) continue;
+    const FloatPayloadTask numbers{
+        .values = mean.slice(part.slice), .count = part.slice.count, .payload = part.payload};
+    switch (form_of(part.slice)) {
+      case Form::kFloat32:
+        // Alone, it stays where it is.
+        if (options_.ranks.size() > 1) float32_tasks_.push_back(numbers);
+        break;
+      case Form::kBfloat16:
+        bfloat16_tasks_.push_back(numbers);
+        break;
+      case Form::kLanes:
+        pack_tasks_.push_back({.sums = numbers.values, .count = numbers.count, .payload = part.payload});
+        break;
+      case Form::kCodes:
+        draws.format = sums_[group_of(part.slice)]->codec.options().format;  // all of them are of the one codec ternary
+        ternarize_tasks_.push_back(draw_task(part, mean));
+        break;
+    }
+  }
+  if (!float32_tasks_.empty()) float32_.run(float32_tasks_, stream);
+  if (!bfloat16_tasks_.empty()) bfloat16_.run(bfloat16_tasks_, stream);
+  if (!pack_tasks_.empty()) sum_packer_->run(pack_tasks_, stream);
+  if (ternarize_tasks_.empty()) return;
+  bytes_.resize(ternarize_tasks_.size());
+  const DrawKey key{setup_.seed, step.step, 0, DrawPurpose::kReturnLeg};
+  ternarizer_.run(ternarize_tasks_, draws, key, bytes_, stream, step.on_device);
+}
+
+CodeSumTask DeviceReturnLeg::code_task(std::size_t index, const TensorTable& mean) const {
+  const MeanPart& part = shares_->parts()[index];
+  const Sums& sums = *sums_[group_of(part.slice)];
+  const bool is_lanes = form_of(part.slice) == Form::kLanes;
+  const std::span<const float> scales = is_lanes ? sums.coder.scales() : std::span<const float>(sums.factors.span());
+  return {.format = is_lanes ? TernaryFormat::kLanes : sums.codec.options().format,
+          .payloads = {&pointers_[index], 1},
+          .payload_bytes = {&part.bytes, 1},
+          .num_workers = is_lanes ? setup_.workers.num_workers : 1,
+          .first = part.slice.first,
+          .count = part.slice.count,
+          .block_elements = sums.codec.kernel_block_elements(),
+          .scales = scales.data() + sums.coder.first_scaler(part.slice),
+          .out = mean.slice(part.slice)};
+}
+
+void DeviceReturnLeg::decode(const TensorTable& mean, Stream& stream) {
+  const std::span<const MeanPart> parts = shares_->parts();
+  leaves_.resize(parts.size());
+  mean_tasks_.clear();
+  sum_tasks_.clear();
+  for (std::size_t i = 0; i < parts.size(); ++i) {
+    const MeanPart& part = parts[i];
+    const Form form = form_of(part.slice);
+    if (form == Form::kLanes || form == Form::kCodes) {
+      sum_tasks_.push_back(code_task(i, mean));
+      continue;
+    }
+    if (part.is_own && form == Form::kFloat32) continue;  // it is there
+    leaves_[i] = {.payload = {part.payload, static_cast<std::size_t>(part.bytes)}};
+    mean_tasks_.push_back({.format = form == Form::kFloat32 ? LeafFormat::kFloat32 : LeafFormat::kBfloat16,
+                           .workers = {&leaves_[i], 1},
+                           .first = part.slice.first,
+                           .count = part.slice.count,
+                           .out = mean.slice(part.slice)});
+  }
+  if (!mean_tasks_.empty()) floats_.run(mean_tasks_, stream);
+  if (!sum_tasks_.empty()) codes_.run(sum_tasks_, stream);
+}
+
+void DeviceReturnLeg::round_all(const TensorTable& mean, Stream& stream) {
+  float32_tasks_.clear();
+  for (int segment = 0; segment < setup_.layout.num_segments(); ++segment) {
+    float* values = mean.tensor(segment);
+    const std::int64_t count = setup_.layout.segment(segment).num_elements;
+    float32_tasks_.push_back({.values = values, .count = count, .payload = values});
+  }
+  rounded_.run(float32_tasks_, stream);
+}
+
+}  // namespace terngrad

@@ -1,0 +1,107 @@
+// DeviceReturnLeg: what the mean goes through on its way back to the workers, in a GPU's memory.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <vector>
+
+#include "compress/codecs/codec_plan.h"
+#include "compress/codecs/device_coder.h"
+#include "compress/codecs/ternary_codec.h"
+#include "compress/comm/device_communicator.h"
+#include "compress/exchange/device/downlink_payloads.h"
+#include "compress/exchange/downlink.h"
+#include "compress/exchange/gradient_exchange.h"
+#include "kernels/codes/code_sum.h"
+#include "kernels/codes/float_payload.h"
+#include "kernels/codes/pack_sums.h"
+#include "kernels/codes/ternarize.h"
+#include "kernels/codes/tree_sum.h"
+#include "kernels/runtime/stream_timer.h"
+#include "kernels/statistics/statistics.h"
+
+namespace terngrad {
+
+/// ReturnLeg's forms of the mean, with its bits, for means in device memory. Either every rank has aggregated all of
+/// the mean, and each does to it what the return codec asks for; or each has aggregated the shares that it owns
+/// (scatter_reduce), which then travel: as payloads of fixed size, without headers, and without scalers, which every
+/// rank has. The host takes no part; with the table of the step before nothing is allocated (but for tmask, for which
+/// the host waits).
+class DeviceReturnLeg {
+ public:
+  struct Options {
+    ReturnCodec codec = ReturnCodec::kFloat32;
+    std::vector<WorkerRange> ranks;  // the workers of each rank
+    int rank = 0;                    // which of them this is
+    ShareOwners owners = ShareOwners::kWorkers;
+    bool travels = false;  // whether each rank has aggregated its shares, in place of everything
+  };
+  /// @param coders  one per group of the plan; they and the plan must outlive the leg
+  /// @throws InvalidArgument if codec is sums or ternary and a tensor's scaler is not shared
+  DeviceReturnLeg(const DeviceExchangeSetup& setup, const CodecPlan& plan,
+                  std::span<const std::unique_ptr<DeviceCoder>> coders, const Options& options);
+
+  /// Whether submit wants integer sums of a group's codes, as float32, in place of their mean.
+  bool wants_sums(std::size_t group) const { return sums_.at(group) != nullptr; }
+
+  /// Time on the way between ranks.
+  struct Times {
+    StreamTimer greatest, means;
+    explicit Times(const Device& device) : greatest(device), means(device) {}
+  };
+  /// Makes the mean, as all ranks get it, of what has been aggregated, in place.
+  /// @param times  null, or what takes the time
+  void submit(const TensorTable& mean, const DeviceStep& step, DeviceCommunicator& communicator, Stream& stream,
+              Times* times);
+  /// Adds the bytes of every step, as ExchangeReport counts them.
+  void add_bytes(ExchangeBytes& report) const;
+
+ private:
+  /// How a slice of the mean is stored on its way.
+  enum class Form { kFloat32, kBfloat16, kLanes, kCodes };
+  /// A group whose codes are aggregated to integer sums.
+  struct Sums {
+    const TernaryCodec& codec;
+    const DeviceCoder& coder;
+    // Of return codec ternary:
+    std::unique_ptr<StatisticsPlan> pieces = nullptr;  // the runs of this rank's sums that share a scaler
+    std::size_t first_piece = 0;                       // whose scaler this is; the others' follow
+    Buffer<float> greatest = {};                       // [num_scalers] m = max|k|
+    Buffer<float> factors = {};                        // [num_scalers] fl(fl(s / N) * m)
+  };
+
+  std::size_t group_of(const Slice& slice) const { return static_cast<std::size_t>(plan_.group_of(slice.segment)); }
+  Form form_of(const Slice& slice) const;
+  std::int64_t bytes_of(const Slice& slice) const;
+  void plan_pieces(Sums& sums, std::size_t group);
+  void measure(const TensorTable& mean, DeviceCommunicator& communicator, Stream& stream, StreamTimer* timer);
+  /// Writes the payloads of this rank's parts.
+  void encode(const TensorTable& mean, const DeviceStep& step, Stream& stream);
+  TernarizeTask draw_task(const MeanPart& part, const TensorTable& mean) const;
+  /// Reads the payloads of all parts.
+  void decode(const TensorTable& mean, Stream& stream);
+  CodeSumTask code_task(std::size_t part, const TensorTable& mean) const;
+  void round_all(const TensorTable& mean, Stream& stream);
+
+  DeviceExchangeSetup setup_;
+  const CodecPlan& plan_;
+  Options options_;
+  std::vector<std::unique_ptr<Sums>> sums_;  // by group; null where means are aggregated
+  std::unique_ptr<DeviceMeanShares> shares_;
+  FloatPacker float32_, bfloat16_, rounded_;
+  std::unique_ptr<SumPacker> sum_packer_;  // of return codec sums
+  Ternarizer ternarizer_;
+  TreeSummer floats_;  // of one payload each: reads numbers
+  CodeSummer codes_;
+  std::vector<FloatPayloadTask> float32_tasks_, bfloat16_tasks_;
+  std::vector<SumPackTask> pack_tasks_;
+  std::vector<TernarizeTask> ternarize_tasks_;
+  std::vector<std::int64_t> bytes_;
+  std::vector<MeanLeaf> leaves_;
+  std::vector<MeanTask> mean_tasks_;
+  std::vector<const std::uint8_t*> pointers_;  // of each part
+  std::vector<CodeSumTask> sum_tasks_;
+};
+
+}  // namespace terngrad

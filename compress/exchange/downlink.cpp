@@ -1,0 +1,233 @@
+#include "compress/exchange/downlink.h"
+
+#include <algorithm>
+#include <bit>
+#include <cstring>
+
+#include "compress/codecs/float_codecs.h"
+#include "compress/codecs/ternary_codec.h"
+#include "kernels/codes/code_sum.h"
+#include "kernels/codes/pack_sums.h"
+#include "kernels/codes/ternarize.h"
+#include "kernels/runtime/errors.h"
+#include "kernels/tensor/bfloat16.h"
+
+namespace terngrad {
+namespace {
+
+constexpr std::uint8_t kFloat32Id = 1;
+constexpr std::uint8_t kBfloat16Id = 2;
+
+const TernaryCodec& ternary_of(const CodecPlan& plan, int segment) {
+  return dynamic_cast<const TernaryCodec&>(plan.codec_of(segment));
+}
+
+}  // namespace
+
+std::string to_string(ReturnCodec codec) {
+  switch (codec) {
+    case ReturnCodec::kFloat32:
+      return "fp32";
+    case ReturnCodec::kBfloat16:
+      return "bf16";
+    case ReturnCodec::kSums:
+      return "sums";
+    case ReturnCodec::kTernary:
+      return "ternary";
+  }
+  TERNGRAD_THROW(InvalidArgument, "[return leg] unknown codec ", static_cast<int>(codec));
+}
+
+ReturnLeg::ReturnLeg(const Layout& layout, const CodecPlan& plan, const std::vector<std::vector<Slice>>& parts,
+                     const Options& options)
+    : layout_(layout), plan_(plan), options_(options) {
+  if (options.codec == ReturnCodec::kSums || options.codec == ReturnCodec::kTernary) {
+    for (const CodecPlan::Group& group : plan.groups()) {
+      TERNGRAD_REQUIRE(group.codec->sharing() != ScalerSharing::kNone, "[return leg] ", to_string(options.codec),
+                       " needs a scaler that all workers share, scaler_sharing is none");
+    }
+  }
+  for (const std::vector<Slice>& slices : parts) {
+    std::vector<Slice> runs;
+    std::vector<std::int64_t> run_scaler;
+    std::vector<std::int64_t> first_scaler;
+    std::vector<std::int64_t> num_scalers;
+    for (const Slice& slice : slices) {
+      const Codec::ScalerRange range = plan.codec_of(slice.segment).scaler_range(slice);
+      first_scaler.push_back(plan.first_scaler(slice.segment) + range.first);
+      num_scalers.push_back(range.count);
+      if (options.codec != ReturnCodec::kTernary || unit(slice.segment) != AggregateUnit::kSums) continue;
+      const std::int64_t block = ternary_of(plan, slice.segment).kernel_block_elements();
+      const std::int64_t end = slice.first + slice.count;
+      for (std::int64_t at = slice.first, b = 0; at < end; ++b) {
+        const std::int64_t run_end = block == 0 ? end : std::min(end, (range.first + b + 1) * block);
+        runs.push_back({slice.segment, at, run_end - at});
+        run_scaler.push_back(first_scaler.back() + b);
+        at = run_end;
+      }
+    }
+    StatisticsPlan statistics_plan(runs);
+    parts_.push_back({slices, std::move(first_scaler), std::move(num_scalers), std::move(statistics_plan),
+                      std::move(run_scaler), std::vector<Statistics>(runs.size())});
+  }
+}
+
+AggregateUnit ReturnLeg::unit(int segment) const {
+  const bool integer = options_.codec == ReturnCodec::kSums || options_.codec == ReturnCodec::kTernary;
+  return integer && plan_.codec_of(segment).traits().summable ? AggregateUnit::kSums : AggregateUnit::kMean;
+}
+
+ReturnLeg::Form ReturnLeg::form_of(int segment) const {
+  if (unit(segment) == AggregateUnit::kSums) {
+    const Codec& codec = plan_.codec_of(segment);
+    return {codec.wire_id(),
+            codec.record_format(options_.codec == ReturnCodec::kSums ? PayloadForm::kLanes : PayloadForm::kNatural)};
+  }
+  return {options_.codec == ReturnCodec::kBfloat16 ? kBfloat16Id : kFloat32Id, 0};
+}
+
+std::int64_t ReturnLeg::max_bytes(const Slice& slice) const {
+  const Form form = form_of(slice.segment);
+  if (form.codec == kFloat32Id) return 4 * slice.count;
+  if (form.codec == kBfloat16Id) return (2 * slice.count + 3) / 4 * 4;
+  return payload_bytes(static_cast<TernaryFormat>(form.format), slice.count, options_.num_workers);
+}
+
+std::int64_t ReturnLeg::max_message_bytes(std::size_t part) const {
+  const Part& p = parts_[part];
+  MessageSize size(p.slices.size());
+  for (std::size_t i = 0; i < p.slices.size(); ++i) {
+    const bool summed = unit(p.slices[i].segment) == AggregateUnit::kSums;
+    size.add(summed ? p.num_scalers[i] : 0, max_bytes(p.slices[i]));
+  }
+  return size.bytes();
+}
+
+void ReturnLeg::measure(std::size_t part, const TensorTable& aggregated, std::span<std::uint32_t> greatest,
+                        Stream& stream) {
+  Part& p = parts_[part];
+  p.runs.run(aggregated, p.statistics, stream);
+  for (std::size_t i = 0; i < p.statistics.size(); ++i) {
+    std::uint32_t& entry = greatest[static_cast<std::size_t>(p.run_scaler[i])];
+    entry = std::max(entry, p.statistics[i].max_bits);
+  }
+}
+
+std::span<const std::uint8_t> ReturnLeg::encode(std::size_t part, int worker, const TensorTable& aggregated,
+                                                std::span<const float> shared, std::span<const std::uint32_t> greatest,
+                                                const MessageContext& context, MessageWriter& writer, Stream& stream) {
+  const Part& p = parts_[part];
+  std::int64_t num_scalers = 0;
+  std::int64_t bytes = 0;
+  for (std::size_t i = 0; i < p.slices.size(); ++i) {
+    num_scalers += p.num_scalers[i];
+    bytes += max_bytes(p.slices[i]);
+  }
+  writer.begin(MessageKind::kMean, context, worker, p.slices.size(),
+               terngrad::max_message_bytes(p.slices.size(), num_scalers, bytes));
+  std::vector<float> factors;
+  std::vector<float> maxima;
+  for (std::size_t i = 0; i < p.slices.size(); ++i) {
+    const Slice& slice = p.slices[i];
+    const Form form = form_of(slice.segment);
+    const auto count = static_cast<std::size_t>(slice.count);
+    const float* values = aggregated.slice(slice);
+    factors.clear();
+    maxima.clear();
+    if (unit(slice.segment) == AggregateUnit::kSums) {
+      for (std::int64_t s = p.first_scaler[i]; s < p.first_scaler[i] + p.num_scalers[i]; ++s) {
+        const float step = shared[static_cast<std::size_t>(s)] / static_cast<float>(options_.num_workers);
+        const float most = std::bit_cast<float>(greatest[static_cast<std::size_t>(s)]);
+        maxima.push_back(most);
+        factors.push_back(options_.codec == ReturnCodec::kTernary ? step * most : step);
+      }
+    }
+    std::uint8_t* payload = writer.add(slice, form.codec, form.format, factors, max_bytes(slice));
+    if (count == 0 && form.codec == kFloat32Id) continue;  // an empty tensor may have no address
+    if (form.codec == kFloat32Id) {
+      std::memcpy(payload, values, 4 * count);
+    } else if (form.codec == kBfloat16Id) {
+      std::memset(payload, 0, static_cast<std::size_t>(max_bytes(slice)));
+      encode_bfloat16({values, count}, {reinterpret_cast<std::uint16_t*>(payload), count}, stream);
+    } else if (options_.codec == ReturnCodec::kSums) {
+      pack_sums({values, count}, options_.num_workers, payload);
+    } else {
+      const TernarizeTask task{.gradient = values,
+                               .first = slice.first,
+                               .count = slice.count,
+                               .draw_offset = layout_.segment(slice.segment).draw_offset,
+                               .block_elements = ternary_of(plan_, slice.segment).kernel_block_elements(),
+                               .scalers = maxima.data(),
+                               .clips = nullptr,
+                               .payload = payload};
+      const TernarizeOptions kernel_options{.format = static_cast<TernaryFormat>(form.format),
+                                            .num_workers = options_.num_workers,
+                                            .refine_purpose = DrawPurpose::kReturnLegRefine};
+      const DrawKey key{options_.seed, context.step, 0, DrawPurpose::kReturnLeg};
+      std::int64_t used = 0;
+      ternarize({&task, 1}, kernel_options, key, {&used, 1}, stream);
+      writer.set_bytes(i, used);
+    }
+  }
+  return writer.finish();
+}
+
+namespace {
+
+/// A mean that travels as codes is finite: whoever aggregated it had finite scalers of at most kMaxScaler.
+/// @param greatest  the greatest code that a scaler can multiply
+void check_scalers_of_mean(std::span<const float> scalers, int greatest, int worker) {
+  for (const float scaler : scalers) {
+    // kMaxScaler and the rounding of its division by N.
+    if (scaler >= 0 && static_cast<double>(scaler) * greatest <= 2.0 * static_cast<double>(kMaxScaler)) continue;
+    TERNGRAD_THROW(CommunicationError, "[return leg] scaler ", scaler, " of worker ", worker,
+                   " is none that a mean can have");
+  }
+}
+
+}  // namespace
+
+void ReturnLeg::decode(std::size_t part, const Message& message, const TensorTable& mean, Stream& stream) const {
+  const Part& p = parts_[part];
+  if (message.records.size() != p.slices.size()) {
+    TERNGRAD_THROW(CommunicationError, "[return leg] message of worker ", message.worker, " has ",
+                   message.records.size(), " slices, its share has ", p.slices.size());
+  }
+  for (std::size_t i = 0; i < p.slices.size(); ++i) {
+    const Message::Record& record = message.records[i];
+    const EncodedSlice& encoded = record.encoded;
+    const Form form = form_of(p.slices[i].segment);
+    const bool summed = unit(p.slices[i].segment) == AggregateUnit::kSums;
+    if (encoded.slice != p.slices[i] || record.codec != form.codec || encoded.format != form.format ||
+        static_cast<std::int64_t>(encoded.scalers.size()) != (summed ? p.num_scalers[i] : 0)) {
+      TERNGRAD_THROW(CommunicationError, "[return leg] slice ", i, " of worker ", message.worker,
+                     " is not the one of its share");
+    }
+    float* out = mean.slice(encoded.slice);
+    const auto count = static_cast<std::size_t>(encoded.slice.count);
+    if (!summed) {
+      const FloatCodec codec(form.codec == kFloat32Id ? FloatCodec::Width::kFloat32 : FloatCodec::Width::kBfloat16, 1);
+      codec.check(encoded);
+      codec.decode(encoded, {out, count});
+      continue;
+    }
+    check_payload(
+        {static_cast<TernaryFormat>(form.format), encoded.payload, encoded.slice.count, options_.num_workers});
+    check_scalers_of_mean(encoded.scalers, options_.codec == ReturnCodec::kSums ? options_.num_workers : 1,
+                          message.worker);
+    const std::uint8_t* payload = encoded.payload.data();
+    const auto bytes = static_cast<std::int64_t>(encoded.payload.size());
+    const CodeSumTask task{.format = static_cast<TernaryFormat>(form.format),
+                           .payloads = {&payload, 1},
+                           .payload_bytes = {&bytes, 1},
+                           .num_workers = options_.num_workers,
+                           .first = encoded.slice.first,
+                           .count = encoded.slice.count,
+                           .block_elements = ternary_of(plan_, encoded.slice.segment).kernel_block_elements(),
+                           .scales = encoded.scalers.data(),
+                           .out = out};
+    aggregate_code_sums({&task, 1}, stream);
+  }
+}
+
+}  // namespace terngrad

@@ -1,0 +1,87 @@
+// ReturnLeg: what the mean goes through on its way back to the workers.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "compress/codecs/codec_plan.h"
+#include "compress/wire/wire_format.h"
+#include "kernels/statistics/statistics.h"
+
+namespace terngrad {
+
+/// How the aggregated gradient travels back. Part of the result: every algorithm applies it, also where nothing
+/// travels.
+enum class ReturnCodec {
+  kFloat32,   // as it is
+  kBfloat16,  // every tensor rounded to bfloat16
+  kSums,      // integer sums of codes in lanes, exact; tensors whose codec is not summable as float32
+  kTernary,  // ternarized again: scale fl(fl(s / N) * m), code sign(k) with probability |k| / m, where k is the integer
+             // sum and m = max|k| of the tensor (scope block: of the block); tensors whose codec is not summable as
+             // float32
+};
+
+/// "fp32", "bf16", "sums", "ternary".
+std::string to_string(ReturnCodec codec);
+
+/// Encodes and decodes the return leg of parts of a layout (shares, or everything). Draws use DrawPurpose::kReturnLeg
+/// and worker 0, so they do not depend on who aggregates what.
+class ReturnLeg {
+ public:
+  struct Options {
+    ReturnCodec codec = ReturnCodec::kFloat32;
+    int num_workers = 1;
+    std::uint64_t seed = 1;
+  };
+  /// @param parts  the lists of slices that will be encoded, each with a workspace of its own
+  /// @throws InvalidArgument if codec is sums or ternary and a tensor's scaler is not shared
+  ReturnLeg(const Layout& layout, const CodecPlan& plan, const std::vector<std::vector<Slice>>& parts,
+            const Options& options);
+
+  /// Whether the mean comes back changed.
+  bool is_lossy() const { return options_.codec == ReturnCodec::kBfloat16 || options_.codec == ReturnCodec::kTernary; }
+  /// What a tensor must be aggregated to before encode: integer sums or the mean.
+  AggregateUnit unit(int segment) const;
+
+  /// Size of a part's message; exact but for codes of a format whose size depends on them (tmask), where it is the
+  /// most.
+  std::int64_t max_message_bytes(std::size_t part) const;
+
+  /// Greatest |sum| of this part for each scaler (bit patterns of float32), merged into `greatest`
+  /// [plan.num_scalers()]. Needed by ternary only; has to be reduced over all parts before encode.
+  void measure(std::size_t part, const TensorTable& aggregated, std::span<std::uint32_t> greatest, Stream& stream);
+
+  /// Writes the message of a part.
+  /// @param aggregated  in the units of `unit`
+  /// @param shared      [plan.num_scalers()] the scalers that the step was encoded with
+  std::span<const std::uint8_t> encode(std::size_t part, int worker, const TensorTable& aggregated,
+                                       std::span<const float> shared, std::span<const std::uint32_t> greatest,
+                                       const MessageContext& context, MessageWriter& writer, Stream& stream);
+
+  /// Writes the mean from a message. @throws CommunicationError if it is not the return leg of `part`
+  void decode(std::size_t part, const Message& message, const TensorTable& mean, Stream& stream) const;
+
+ private:
+  struct Form {
+    std::uint8_t codec;
+    std::uint8_t format;
+  };
+  Form form_of(int segment) const;
+  std::int64_t max_bytes(const Slice& slice) const;
+
+  const Layout& layout_;
+  const CodecPlan& plan_;
+  Options options_;
+  struct Part {
+    std::vector<Slice> slices;
+    std::vector<std::int64_t> first_scaler;  // of each slice, in the list of all scalers
+    std::vector<std::int64_t> num_scalers;
+    StatisticsPlan runs;  // the pieces of its slices that share a scaler
+    std::vector<std::int64_t> run_scaler;
+    std::vector<Statistics> statistics;
+  };
+  std::vector<Part> parts_;
+};
+
+}  // namespace terngrad

@@ -1,0 +1,54 @@
+#include "compress/exchange/exchange_algorithm.h"
+
+#include <algorithm>
+#include <cstdint>
+
+#include "compress/exchange/exchange_bytes.h"
+#include "kernels/runtime/errors.h"
+
+namespace terngrad {
+
+std::string to_string(ExchangeAlgorithm algorithm) {
+  switch (algorithm) {
+    case ExchangeAlgorithm::kAllGather:
+      return "all_gather";
+    case ExchangeAlgorithm::kScatterReduce:
+      return "scatter_reduce";
+    case ExchangeAlgorithm::kIntegerSum:
+      return "integer_sum";
+    case ExchangeAlgorithm::kAuto:
+      return "auto";
+  }
+  TERNGRAD_THROW(InvalidArgument, "[exchange] unknown algorithm ", static_cast<int>(algorithm));
+}
+
+ExchangeAlgorithm choose_algorithm(ExchangeAlgorithm asked, ReturnCodec return_codec, const Layout& layout,
+                                   const CodecPlan& plan, int num_workers) {
+  const bool any_summable =
+      std::ranges::any_of(plan.groups(), [](const CodecPlan::Group& g) { return g.codec->traits().summable; });
+  if (asked == ExchangeAlgorithm::kIntegerSum) {
+    TERNGRAD_REQUIRE(any_summable,
+                     "[exchange] integer_sum needs a codec whose codes add up as integers for at least one tensor: "
+                     "ternary with scaler_sharing max or mean");
+  }
+  if (asked != ExchangeAlgorithm::kAuto) return asked;
+  if (return_codec == ReturnCodec::kSums) return ExchangeAlgorithm::kScatterReduce;
+  if (num_workers == 1) return ExchangeAlgorithm::kAllGather;
+  const auto bytes = [&](ExchangeAlgorithm algorithm) {
+    return busiest_worker_bytes(algorithm, return_codec, layout, plan, num_workers);
+  };
+  // Of equal ones that with the fewest rounds of messages.
+  ExchangeAlgorithm best = ExchangeAlgorithm::kAllGather;
+  std::int64_t least = bytes(best);
+  const auto consider = [&](ExchangeAlgorithm algorithm) {
+    const std::int64_t moved = bytes(algorithm);
+    if (moved >= least) return;
+    best = algorithm;
+    least = moved;
+  };
+  consider(ExchangeAlgorithm::kScatterReduce);
+  if (any_summable) consider(ExchangeAlgorithm::kIntegerSum);
+  return best;
+}
+
+}  // namespace terngrad

@@ -1,0 +1,33 @@
+// ExchangeAlgorithm: how messages travel between workers.
+#pragma once
+
+#include <string>
+
+#include "compress/codecs/codec_plan.h"
+#include "compress/exchange/downlink.h"
+#include "kernels/tensor/layout.h"
+
+namespace terngrad {
+
+/// How messages travel. The mean has the same bits with all of them (contract B2).
+enum class ExchangeAlgorithm {
+  kAllGather,      // every worker gets every worker's message and aggregates for itself
+  kScatterReduce,  // worker j aggregates share j of N and sends the result back to all
+  kIntegerSum,     // lanes of codes are added on the way (summable codecs); other tensors go by all-gather
+  kAuto,  // the one that moves the fewest bytes over a worker's link (compress/exchange/exchange_bytes.h), each worker
+          // taken as a process of its own: so that what a run reports does not depend on how many there are.
+          // With return codec sums scatter_reduce: the one whose return leg can be sums of codes
+};
+
+/// "all_gather", "scatter_reduce", "integer_sum", "auto".
+std::string to_string(ExchangeAlgorithm algorithm);
+
+/// The algorithm in use where `asked` is asked for: kAuto is resolved, all others stay what they are. With kAuto that
+/// of the least busiest_worker_bytes; of equals all_gather, which has the fewest rounds, then scatter_reduce. With t2
+/// and every tensor summable that is all_gather up to N = 3 and integer_sum above; with fp32, all_gather of two workers
+/// and scatter_reduce above. A function of its arguments alone, so all ranks choose the same.
+/// @throws InvalidArgument for integer_sum where no tensor has a codec that is summable
+ExchangeAlgorithm choose_algorithm(ExchangeAlgorithm asked, ReturnCodec return_codec, const Layout& layout,
+                                   const CodecPlan& plan, int num_workers);
+
+}  // namespace terngrad

@@ -1,0 +1,47 @@
+#include "compress/exchange/overflow.h"
+
+#include <algorithm>
+#include <atomic>
+#include <cmath>
+#include <cstdint>
+#include <limits>
+
+#include "kernels/runtime/errors.h"
+#include "kernels/runtime/parallel.h"
+#include "kernels/tensor/transform.h"
+
+namespace terngrad {
+namespace {
+
+constexpr float kGreatest = std::numeric_limits<float>::max();
+constexpr std::int64_t kGrain = 1 << 16;
+
+}  // namespace
+
+float greatest_mean(float factor) {
+  TERNGRAD_REQUIRE(std::isfinite(factor) && factor > 0, "[mean] a factor must be finite and above 0, got ", factor);
+  if (factor <= 1) return kGreatest;
+  // The quotient is rounded, and so is the product: the limit is it or a neighbour.
+  float greatest = kGreatest / factor;
+  while (!std::isfinite(greatest * factor)) greatest = std::nextafter(greatest, 0.0f);
+  while (std::isfinite(std::nextafter(greatest, kGreatest) * factor)) greatest = std::nextafter(greatest, kGreatest);
+  return greatest;
+}
+
+bool are_within(std::span<const float> values, float greatest, Stream& stream) {
+  if (!stream.device().is_cpu()) TERNGRAD_THROW(NotSupported, "[mean] limits are looked at by the CPU");
+  if (greatest == kGreatest) return all_finite(values, stream);
+  std::atomic<bool> all{true};
+  parallel_for(stream.num_threads(), static_cast<std::int64_t>(values.size()), kGrain,
+               [&](std::int64_t begin, std::int64_t end) {
+                 const auto part =
+                     values.subspan(static_cast<std::size_t>(begin), static_cast<std::size_t>(end - begin));
+                 // NaN is within nothing.
+                 if (!std::ranges::all_of(part, [greatest](float value) { return std::abs(value) <= greatest; })) {
+                   all = false;
+                 }
+               });
+  return all;
+}
+
+}  // namespace terngrad

@@ -1,0 +1,79 @@
+#include "datasets/formats/image_file.h"
+
+#include <algorithm>
+#include <array>
+#include <cstdint>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "datasets/formats/input_file.h"
+#include "datasets/formats/jpeg_image.h"
+#include "datasets/formats/png_image.h"
+#include "kernels/runtime/errors.h"
+
+namespace terngrad {
+namespace {
+
+constexpr std::size_t kMaxFileBytes = std::size_t{1} << 28;
+constexpr std::size_t kHeaderBytes = std::size_t{1} << 16;  // enough for most: large profiles go beyond
+
+struct ImageFormat {
+  std::array<std::uint8_t, 3> magic;
+  ImageHeader (*read_header)(const std::string& file, std::span<const std::uint8_t> bytes);
+  DecodedImage (*decode)(const std::string& file, std::span<const std::uint8_t> bytes, int channels);
+};
+constexpr std::array kFormats = {
+    ImageFormat{{0xff, 0xd8, 0xff}, read_jpeg_header, decode_jpeg},
+    ImageFormat{{0x89, 'P', 'N'}, read_png_header, decode_png},
+};
+
+const ImageFormat& find_format(const std::string& file, std::span<const std::uint8_t> bytes) {
+  for (const ImageFormat& format : kFormats) {
+    if (bytes.size() >= format.magic.size() && std::equal(format.magic.begin(), format.magic.end(), bytes.begin())) {
+      return format;
+    }
+  }
+  TERNGRAD_THROW(DataError, "'", file, "': expected a JPEG or PNG image, found ",
+                 bytes.empty() ? "an empty file" : "neither");
+}
+
+std::vector<std::uint8_t> read_whole(const InputFile& file) {
+  if (file.num_bytes() > kMaxFileBytes) {
+    TERNGRAD_THROW(DataError, "'", file.path().string(), "' holds more than the ", kMaxFileBytes,
+                   " bytes accepted here");
+  }
+  return file.read_all();
+}
+
+}  // namespace
+
+bool has_image_suffix(const std::filesystem::path& path) {
+  std::string suffix = path.extension().string();
+  for (char& letter : suffix) {
+    if (letter >= 'A' && letter <= 'Z') letter = static_cast<char>(letter - 'A' + 'a');
+  }
+  return suffix == ".jpg" || suffix == ".jpeg" || suffix == ".png";
+}
+
+ImageHeader read_image_file_header(const std::filesystem::path& path) {
+  const std::string file = path.string();
+  const InputFile input(path);
+  const std::vector<std::uint8_t> beginning = input.read_beginning(kHeaderBytes);
+  const ImageFormat& format = find_format(file, beginning);
+  if (beginning.size() < kHeaderBytes) return format.read_header(file, beginning);
+  try {
+    return format.read_header(file, beginning);
+  } catch (const DataError&) {
+    // The header may just be longer.
+    return format.read_header(file, read_whole(input));
+  }
+}
+
+DecodedImage decode_image_file(const std::filesystem::path& path, int channels) {
+  const std::string file = path.string();
+  const std::vector<std::uint8_t> bytes = read_whole(InputFile(path));
+  return find_format(file, bytes).decode(file, bytes, channels);
+}
+
+}  // namespace terngrad

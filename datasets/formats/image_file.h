@@ -1,0 +1,23 @@
+// Image files of any format that is known here.
+#pragma once
+
+#include <filesystem>
+
+#include "datasets/formats/decoded_image.h"
+
+namespace terngrad {
+
+/// Whether a file's name says that decode_image_file reads it: it ends in .jpg, .jpeg or .png, in any case.
+bool has_image_suffix(const std::filesystem::path& path);
+
+/// Size and kind of an image file, from as much of its beginning as it takes. The format is the one that the content
+/// says, not the name, for there are .jpg files with PNG content in well-known sets.
+/// @throws DataError, naming the file, if it cannot be read or is neither an intact JPEG nor PNG header
+ImageHeader read_image_file_header(const std::filesystem::path& path);
+
+/// Decodes an image file: decode_jpeg, decode_png.
+/// @throws DataError as above, also for damaged pixels; InvalidArgument for channels other than 1 and 3, or 1 channel
+/// of an image with colours
+DecodedImage decode_image_file(const std::filesystem::path& path, int channels);
+
+}  // namespace terngrad

@@ -1,0 +1,140 @@
+#include "datasets/sets/cifar10.h"
+
+#include <filesystem>
+#include <utility>
+#include <vector>
+
+#include "datasets/formats/compressed_file.h"
+#include "datasets/formats/input_file.h"
+#include "datasets/transforms/augmentation.h"
+#include "kernels/runtime/device.h"
+#include "kernels/runtime/errors.h"
+#include "kernels/runtime/parallel.h"
+
+namespace terngrad {
+namespace {
+
+constexpr std::size_t kFileBytes = kCifar10FileRecords * kCifar10RecordBytes;
+constexpr const char* kSubfolder = "cifar-10-batches-bin";
+
+class Cifar10 final : public Dataset {
+ public:
+  /// @param files  checked contents, kCifar10FileRecords records each
+  Cifar10(std::vector<std::vector<std::uint8_t>> files, Subset subset, int image_size)
+      : files_(std::move(files)), subset_(subset), image_size_(image_size) {}
+
+  const std::string& name() const override { return name_; }
+  std::int64_t num_examples() const override { return static_cast<std::int64_t>(files_.size()) * kCifar10FileRecords; }
+  int height() const override { return image_size_; }
+  int width() const override { return image_size_; }
+  int channels() const override { return kAugmentedChannels; }
+  int num_classes() const override { return kCifar10Classes; }
+
+  std::int32_t label(std::int64_t index) const override { return record(index)[0]; }
+
+  void read(std::int64_t index, const ExampleVisit& visit, std::span<float> image) const override {
+    const std::span<const std::uint8_t> pixels = record(index).subspan(1);
+    const int max_offset = kCifar10ImageSize - image_size_;
+    const Augmentation augmentation = subset_ == Subset::kTrain
+                                          ? draw_augmentation(visit, index, max_offset)
+                                          : Augmentation{.top = max_offset / 2, .left = max_offset / 2};
+    standardize_crop(pixels, kCifar10ImageSize, augmentation, image_size_, image);
+  }
+
+  bool is_augmented() const override { return subset_ == Subset::kTrain; }
+  std::optional<CropSource> crop_source() const override {
+    return CropSource{.source_size = kCifar10ImageSize,
+                      .is_augmented = is_augmented(),
+                      .planar = [this](std::int64_t index) { return record(index).subspan(1); }};
+  }
+
+ private:
+  std::span<const std::uint8_t> record(std::int64_t index) const {
+    TERNGRAD_REQUIRE(index >= 0 && index < num_examples(), "[cifar10] example index must be in [0, ", num_examples(),
+                     "), got ", index);
+    return std::span(files_[static_cast<std::size_t>(index / kCifar10FileRecords)])
+        .subspan(static_cast<std::size_t>(index % kCifar10FileRecords) * kCifar10RecordBytes, kCifar10RecordBytes);
+  }
+
+  std::string name_ = "cifar10";
+  std::vector<std::vector<std::uint8_t>> files_;
+  Subset subset_;
+  int image_size_;
+};
+
+/// How to come by the files that `folder` lacks.
+std::string advice(const std::filesystem::path& folder) {
+  const auto holds = [&](const char* name) {
+    std::error_code ignored;
+    return std::filesystem::exists(folder / name, ignored);
+  };
+  if (holds("cifar-10-binary.tar.gz")) {
+    const std::string text = folder.string();
+    return "unpack what is there: tar -xzf '" + text + "/cifar-10-binary.tar.gz' -C '" + text + "'";
+  }
+  for (const char* name : {"cifar-10-python.tar.gz", "cifar-10-batches-py", "data_batch_1", "test_batch"}) {
+    if (!holds(name)) continue;
+    return "'" + std::string(name) + "' there is of the version for Python, but the binary version is read, " +
+           "which scripts/download_data.sh cifar10 fetches";
+  }
+  return "scripts/download_data.sh cifar10 fetches them";
+}
+
+std::vector<std::filesystem::path> find_files(const std::string& data_dir, Subset subset) {
+  std::filesystem::path folder = data_dir;
+  if (is_folder(folder / kSubfolder)) folder /= kSubfolder;
+  std::vector<std::string> names = {"test_batch.bin"};
+  if (subset == Subset::kTrain) {
+    names = {"data_batch_1.bin", "data_batch_2.bin", "data_batch_3.bin", "data_batch_4.bin", "data_batch_5.bin"};
+  }
+  std::vector<std::filesystem::path> paths;
+  for (const std::string& name : names) {
+    try {
+      paths.push_back(find_data_file(folder, name));
+    } catch (const MissingFileError& error) {
+      TERNGRAD_THROW(DataError, "[cifar10] ", error.what(), "; ", advice(folder));
+    }
+  }
+  return paths;
+}
+
+}  // namespace
+
+void check_cifar10_records(const std::string& file, std::span<const std::uint8_t> bytes, std::int64_t num_records) {
+  const std::size_t expected = static_cast<std::size_t>(num_records) * kCifar10RecordBytes;
+  if (bytes.size() != expected) {
+    TERNGRAD_THROW(DataError, "[cifar10] '", file,
+                   bytes.size() < expected ? "' is truncated: " : "' has trailing bytes: ", "expected ", num_records,
+                   " records of ", kCifar10RecordBytes, " bytes, which are ", expected, " bytes, found ", bytes.size());
+  }
+  for (std::int64_t i = 0; i < num_records; ++i) {
+    const int label = bytes[static_cast<std::size_t>(i) * kCifar10RecordBytes];
+    if (label >= kCifar10Classes) {
+      TERNGRAD_THROW(DataError, "[cifar10] '", file, "': label of record ", i, ": expected 0 to ", kCifar10Classes - 1,
+                     ", found ", label);
+    }
+  }
+}
+
+std::unique_ptr<Dataset> make_cifar10(const DatasetOptions& options) {
+  TERNGRAD_REQUIRE(options.image_size >= 0 && options.image_size <= kCifar10ImageSize,
+                   "[cifar10] image_size must be 0 (", kCifar10CropSize, ") or 1 to ", kCifar10ImageSize, ", got ",
+                   options.image_size);
+  TERNGRAD_REQUIRE(options.num_threads >= 0, "[cifar10] num_threads must not be negative, got ", options.num_threads);
+  TERNGRAD_REQUIRE(!options.data_dir.empty(), "[cifar10] needs data_dir, the folder with its files");
+  const std::vector<std::filesystem::path> paths = find_files(options.data_dir, options.subset);
+  std::vector<std::vector<std::uint8_t>> files(paths.size());
+  const int num_threads = options.num_threads > 0 ? options.num_threads : num_hardware_threads();
+  parallel_for(num_threads, static_cast<std::int64_t>(paths.size()), 1, [&](std::int64_t begin, std::int64_t end) {
+    for (auto i = static_cast<std::size_t>(begin); i < static_cast<std::size_t>(end); ++i) {
+      // Somewhat more than a file holds, so that a file with trailing bytes is told what it should hold.
+      files[i] = read_data_file(paths[i], 2 * kFileBytes);
+      check_cifar10_records(paths[i].string(), files[i], kCifar10FileRecords);
+      files[i].shrink_to_fit();
+    }
+  });
+  return std::make_unique<Cifar10>(std::move(files), options.subset,
+                                   options.image_size > 0 ? options.image_size : kCifar10CropSize);
+}
+
+}  // namespace terngrad

@@ -1,0 +1,124 @@
+#include "kernels/codes/ternarize.h"
+
+#include <algorithm>
+#include <cstring>
+
+#include "kernels/codes/ternary_pack.h"
+#include "kernels/runtime/parallel.h"
+#include "kernels/tensor/cpu/widened_chunk.h"
+
+namespace terngrad::cpu {
+namespace {
+
+/// The widest group: 32 lanes of 2 bits.
+constexpr std::int64_t kMaxGroupChunks = 32;
+
+/// Chunks after which codes end on a unit of the format, so that groups can be packed independently of each other.
+std::int64_t group_chunks(const TernarizeOptions& options) {
+  switch (options.format) {
+    case TernaryFormat::kT5:
+      return 5;
+    case TernaryFormat::kLanes:
+      return lanes_per_word(lane_bits(options.num_workers));
+    default:
+      return 1;
+  }
+}
+
+/// The bit planes of the chunk that begins `begin` codes into the task. While draws are made, float32 elements come
+/// into the cache, and of others, which widening has read, the next chunk's.
+void ternarize_planes(const TernarizeTask& task, std::int64_t begin, std::int64_t count,
+                      const TernarizeOptions& options, const DrawKey& key, WidenedChunk& widened, CodePlanes& planes) {
+  const std::int64_t next = begin + count;
+  const auto prefetch = task.type == ElementType::kFloat32
+                            ? memory_of(task.gradient, task.type, begin, count)
+                            : memory_of(task.gradient, task.type, next, std::min(kChunkElements, task.count - next));
+  ternarize_chunk(task, widened.of(task.gradient, task.type, begin, count), begin, count, key, options.refine_purpose,
+                  prefetch, planes);
+}
+
+/// Packs one group of codes that begins `begin` codes into the task.
+void ternarize_group(const TernarizeTask& task, std::int64_t begin, std::int64_t count, const TernarizeOptions& options,
+                     const DrawKey& key) {
+  CodePlanes planes;
+  WidenedChunk widened;
+  if (options.format == TernaryFormat::kTMask) {
+    // Signs go where they would be if all codes were non-zero; close_gaps moves them together.
+    ternarize_planes(task, begin, count, options, key, widened, planes);
+    const TMaskParts parts = tmask_parts(task.count);
+    const std::int64_t chunk = begin / kChunkElements;
+    std::memcpy(task.payload + parts.masks_offset + begin / 8, planes.nonzero,
+                static_cast<std::size_t>((count + 31) / 32 * 4));
+    std::uint8_t signs[kChunkElements / 8];
+    const auto num_bytes = static_cast<std::uint32_t>(compact_signs(planes, count, signs));
+    std::memcpy(task.payload + parts.signs_offset + chunk * (kChunkElements / 8), signs, num_bytes);
+    std::memcpy(task.payload + 4 * chunk, &num_bytes, 4);
+    return;
+  }
+  alignas(64) std::uint32_t local[kMaxGroupChunks * kChunkElements / 16 + 4];
+  const bool in_place = options.format == TernaryFormat::kT2;
+  std::uint32_t* words = in_place ? reinterpret_cast<std::uint32_t*>(task.payload) + begin / 16 : local;
+  for (std::int64_t done = 0; done < count; done += kChunkElements) {
+    const std::int64_t chunk_count = std::min(kChunkElements, count - done);
+    ternarize_planes(task, begin + done, chunk_count, options, key, widened, planes);
+    planes_to_t2(planes, chunk_count, words + done / 16);
+  }
+  if (options.format == TernaryFormat::kT5) {
+    t2_to_t5(local, count, task.payload + begin / 5);
+  } else if (options.format == TernaryFormat::kLanes) {
+    const int bits = lane_bits(options.num_workers);
+    t2_to_lanes(local, count, bits, reinterpret_cast<std::uint64_t*>(task.payload) + begin / lanes_per_word(bits));
+  }
+}
+
+/// Turns the byte counts of chunks into offsets and moves their signs together. @returns bytes of the payload
+std::int64_t close_gaps(const TernarizeTask& task) {
+  const TMaskParts parts = tmask_parts(task.count);
+  std::uint32_t offset = 0;
+  for (std::int64_t chunk = 0; chunk < parts.num_chunks; ++chunk) {
+    std::uint32_t num_bytes;
+    std::memcpy(&num_bytes, task.payload + 4 * chunk, 4);
+    std::memcpy(task.payload + 4 * chunk, &offset, 4);
+    std::uint8_t* signs = task.payload + parts.signs_offset;
+    std::memmove(signs + offset, signs + chunk * (kChunkElements / 8), num_bytes);
+    offset += num_bytes;
+  }
+  std::memcpy(task.payload + 4 * parts.num_chunks, &offset, 4);
+  const std::int64_t padded = (std::int64_t{offset} + 3) / 4 * 4;
+  std::memset(task.payload + parts.signs_offset + offset, 0, static_cast<std::size_t>(padded - offset));
+  return parts.signs_offset + padded;
+}
+
+}  // namespace
+
+void ternarize(std::span<const TernarizeTask> tasks, const TernarizeOptions& options, const DrawKey& key,
+               std::span<std::int64_t> bytes, Stream& stream) {
+  const std::int64_t group = group_chunks(options) * kChunkElements;
+  std::int64_t num_groups = 0;
+  for (const TernarizeTask& task : tasks) num_groups += (task.count + group - 1) / group;
+  parallel_for(stream.num_threads(), num_groups, 1, [&](std::int64_t begin, std::int64_t end) {
+    std::int64_t index = 0;  // of the task's first group
+    for (const TernarizeTask& task : tasks) {
+      const std::int64_t task_groups = (task.count + group - 1) / group;
+      for (std::int64_t g = std::max(begin, index); g < std::min(end, index + task_groups); ++g) {
+        const std::int64_t first = (g - index) * group;
+        DrawKey task_key = key;
+        task_key.worker += task.worker;
+        ternarize_group(task, first, std::min(group, task.count - first), options, task_key);
+      }
+      index += task_groups;
+    }
+  });
+  for (std::size_t i = 0; i < tasks.size(); ++i) {
+    const TernarizeTask& task = tasks[i];
+    bytes[i] = payload_bytes(options.format, task.count, options.num_workers);
+    if (options.format == TernaryFormat::kTMask) {
+      bytes[i] = close_gaps(task);
+    } else if (options.format == TernaryFormat::kT5 && task.count > 0) {
+      const std::int64_t used = (task.count + 4) / 5;
+      std::memset(task.payload + used, 0, static_cast<std::size_t>(bytes[i] - used));
+    }
+  }
+}
+
+}  // namespace terngrad::cpu

@@ -1,0 +1,211 @@
+// Sums of codes on a GPU: a block per chunk, in which a thread adds up 16 codes of all payloads in registers, several
+// to a word; shared memory then hands neighbouring elements to neighbouring threads, which scale and store them.
+#include "kernels/codes/cuda/code_sum.h"
+
+#include <cuda_runtime.h>
+
+#include <array>
+#include <cstdint>
+#include <type_traits>
+#include <vector>
+
+#include "kernels/codes/cuda/codes.cuh"
+#include "kernels/codes/cuda/packed_sums.cuh"
+#include "kernels/codes/cuda/tasks.cuh"
+#include "kernels/codes/cuda/word_reader.cuh"
+#include "kernels/runtime/cuda/launch.cuh"
+#include "kernels/runtime/cuda/uploaded_table.h"
+
+namespace terngrad::cuda {
+namespace {
+
+constexpr unsigned kThreads = kChunkWords;  // a word of 16 codes each
+/// Groups of four elements of a chunk, and those that a thread stores.
+constexpr unsigned kGroupsPerThread = static_cast<unsigned>(kChunkElements) / 4 / kThreads;
+
+struct Task {
+  std::int64_t first_tile;
+  std::int64_t count;
+  const float* scales;
+  float* out;
+  BlockUnits units;
+  std::int32_t first_payload;
+  std::int32_t num_payloads;
+  std::int32_t num_workers;
+  std::int32_t lane_bits;  // of kLanes
+};
+
+/// Blocks that share a multiprocessor: fewer than fit, so that registers are left for the addresses and words of a
+/// whole batch. With 8 the compiler waits for memory three times a batch.
+constexpr unsigned blocks_per_processor(TernaryFormat format) { return format == TernaryFormat::kT2 ? 5 : 4; }
+
+template <TernaryFormat kFormat, bool kWide>
+__global__ void __launch_bounds__(kThreads, blocks_per_processor(kFormat))
+    code_sum_kernel(const Task* __restrict__ tasks, std::int32_t num_tasks,
+                    const std::uint32_t* const* __restrict__ payloads) {
+  const Task& task = tasks[find_task(tasks, num_tasks, blockIdx.x)];
+  const std::int64_t chunk = blockIdx.x - task.first_tile;
+  const int num_payloads = task.num_payloads;
+  const std::uint32_t* const* of_task = payloads + task.first_payload;
+
+  const std::int64_t begin = chunk * kChunkElements;
+  const TileBlocks blocks(task.units, static_cast<std::uint32_t>(begin / kMinBlockElements));
+  const float* __restrict__ scales = task.scales;
+  const float first_scale = __ldg(scales + blocks.first);
+
+  const WordReader<kFormat> reader(task.count, chunk);
+  std::conditional_t<kWide, WideSums, ByteSums> sums;
+  for (int first = 0; first < num_payloads; first += kPayloadBatch) {
+    std::uint32_t words[kPayloadBatch];
+    reader.read(of_task + first, num_payloads - first, words);
+    sums.add(words);
+  }
+  __shared__ __align__(16) std::uint32_t staged[kChunkWords * (kWide ? 8 : 4)];
+  sums.stage(staged);
+  __syncthreads();
+
+  const auto count = static_cast<unsigned>(min(kChunkElements, task.count - begin));
+  float* out = task.out + begin;
+  const bool is_aligned = reinterpret_cast<std::uintptr_t>(out) % sizeof(float4) == 0;
+  const float bias = static_cast<float>(kBias * static_cast<unsigned>(num_payloads));
+  const auto scaled_group = [&](unsigned group, float scale) {
+    const uint4 biased = staged_group<kWide>(staged, group);
+    const auto scaled = [&](std::uint32_t sum) { return scale * (static_cast<float>(sum) - bias); };
+    return make_float4(scaled(biased.x), scaled(biased.y), scaled(biased.z), scaled(biased.w));
+  };
+  if (is_aligned && count == kChunkElements && blocks.is_one() && first_scale == first_scale) {
+#pragma unroll
+    for (unsigned i = 0; i < kGroupsPerThread; ++i) {
+      const unsigned group = i * kThreads + threadIdx.x;
+      __stwb(reinterpret_cast<float4*>(out) + group, scaled_group(group, first_scale));
+    }
+    return;
+  }
+#pragma unroll 1
+  for (unsigned group = threadIdx.x; 4 * group < count; group += kThreads) {
+    const float scale = with_canonical_nan(__ldg(scales + blocks.of(4 * group)));
+    // A NaN stays the one it is.
+    const float4 values = scale == scale ? scaled_group(group, scale) : make_float4(scale, scale, scale, scale);
+    store_group(out, 4 * group, count, is_aligned, values);
+  }
+}
+
+/// Lanes: every payload's bias of num_workers is in all payloads together once.
+__global__ void __launch_bounds__(kThreads) lane_sum_kernel(const Task* __restrict__ tasks, std::int32_t num_tasks,
+                                                            const std::uint32_t* const* __restrict__ payloads) {
+  const Task& task = tasks[find_task(tasks, num_tasks, blockIdx.x)];
+  const std::int64_t chunk = blockIdx.x - task.first_tile;
+  const std::int64_t begin = chunk * kChunkElements;
+  const auto count = static_cast<unsigned>(min(kChunkElements, task.count - begin));
+  const int num_payloads = task.num_payloads;
+  const std::uint32_t* const* of_task = payloads + task.first_payload;
+
+  const LaneReader reader(task.count, chunk, task.lane_bits);
+  int sums[kGroupsPerThread][4];
+#pragma unroll
+  for (auto& group : sums) {
+#pragma unroll
+    for (int& sum : group) sum = -task.num_workers;
+  }
+  for (int k = 0; k < num_payloads; ++k) {
+    const auto* words = reinterpret_cast<const std::uint64_t*>(of_task[k]);
+#pragma unroll
+    for (unsigned i = 0; i < kGroupsPerThread; ++i) {
+      const unsigned element = 4 * (i * kThreads + threadIdx.x);
+      if (element < count) reader.add_group(words, element, sums[i]);
+    }
+  }
+
+  float* out = task.out + begin;
+  const bool is_aligned = reinterpret_cast<std::uintptr_t>(out) % sizeof(float4) == 0;
+  const TileBlocks blocks(task.units, static_cast<std::uint32_t>(begin / kMinBlockElements));
+  const float* __restrict__ scales = task.scales;
+#pragma unroll
+  for (unsigned i = 0; i < kGroupsPerThread; ++i) {
+    const unsigned element = 4 * (i * kThreads + threadIdx.x);
+    if (element >= count) break;
+    const float scale = scales[blocks.of(element)];
+    const auto scaled = [&](int sum) { return with_canonical_nan(scale * static_cast<float>(sum)); };
+    store_group(out, element, count, is_aligned,
+                make_float4(scaled(sums[i][0]), scaled(sums[i][1]), scaled(sums[i][2]), scaled(sums[i][3])));
+  }
+}
+
+/// The kernels, and the tasks that each can run.
+enum Kind : unsigned { kT2Bytes, kT2Wide, kT5Bytes, kT5Wide, kTMaskBytes, kTMaskWide, kLaneSums, kNumKinds };
+
+Kind kind_of(const CodeSumTask& task) {
+  const bool wide = task.payloads.size() > static_cast<std::size_t>(kBytePayloads);
+  switch (task.format) {
+    case TernaryFormat::kT2:
+      return wide ? kT2Wide : kT2Bytes;
+    case TernaryFormat::kT5:
+      return wide ? kT5Wide : kT5Bytes;
+    case TernaryFormat::kTMask:
+      return wide ? kTMaskWide : kTMaskBytes;
+    case TernaryFormat::kLanes:
+      return kLaneSums;
+  }
+  TERNGRAD_THROW(InvalidArgument, "[aggregate] unknown format ", static_cast<int>(task.format));
+}
+
+using Kernel = void (*)(const Task*, std::int32_t, const std::uint32_t* const*);
+constexpr std::array<Kernel, kNumKinds> kKernels = {code_sum_kernel<TernaryFormat::kT2, false>,
+                                                    code_sum_kernel<TernaryFormat::kT2, true>,
+                                                    code_sum_kernel<TernaryFormat::kT5, false>,
+                                                    code_sum_kernel<TernaryFormat::kT5, true>,
+                                                    code_sum_kernel<TernaryFormat::kTMask, false>,
+                                                    code_sum_kernel<TernaryFormat::kTMask, true>,
+                                                    lane_sum_kernel};
+
+class Runner final : public CodeSumRunner {
+ public:
+  explicit Runner(const Device& device) : tasks_table_(device), payloads_table_(device) {}
+
+  void run(std::span<const CodeSumTask> tasks, Stream& stream) override {
+    tasks_.clear();
+    payloads_.clear();
+    std::array<std::size_t, kNumKinds + 1> first_task{};
+    std::array<std::int64_t, kNumKinds> num_tiles{};
+    for (unsigned kind = 0; kind < kNumKinds; ++kind) {
+      for (const CodeSumTask& task : tasks) {
+        if (kind_of(task) == kind && task.count > 0) num_tiles[kind] += append(task, num_tiles[kind]);
+      }
+      first_task[kind + 1] = tasks_.size();
+    }
+    const Task* on_device = tasks_table_.on_device(tasks_, stream);
+    const std::uint32_t* const* payloads = payloads_table_.on_device(payloads_, stream);
+    for (unsigned kind = 0; kind < kNumKinds; ++kind) {
+      const auto count = static_cast<std::int32_t>(first_task[kind + 1] - first_task[kind]);
+      launch(kKernels[kind], dim3(num_blocks_for(num_tiles[kind], 1)), dim3(kThreads), 0, stream,
+             on_device + first_task[kind], count, payloads);
+    }
+  }
+
+ private:
+  /// @returns its tiles
+  std::int64_t append(const CodeSumTask& task, std::int64_t first_tile) {
+    const bool is_lanes = task.format == TernaryFormat::kLanes;
+    tasks_.push_back({first_tile, task.count, task.scales, task.out,
+                      block_units(task.first, task.count, task.block_elements),
+                      static_cast<std::int32_t>(payloads_.size()), static_cast<std::int32_t>(task.payloads.size()),
+                      task.num_workers, is_lanes ? lane_bits(task.num_workers) : 0});
+    for (const std::uint8_t* payload : task.payloads) {
+      payloads_.push_back(reinterpret_cast<const std::uint32_t*>(payload));
+    }
+    if (payloads_.size() % kPayloadBatch != 0)
+      payloads_.resize((payloads_.size() / kPayloadBatch + 1) * kPayloadBatch, payloads_.back());
+    return (task.count + kChunkElements - 1) / kChunkElements;
+  }
+
+  std::vector<Task> tasks_;                     // by kind
+  std::vector<const std::uint32_t*> payloads_;  // a task's fill whole batches, the last repeated
+  UploadedTable<Task> tasks_table_;
+  UploadedTable<const std::uint32_t*> payloads_table_;
+};
+
+}  // namespace
+
+std::shared_ptr<CodeSumRunner> make_code_sum_runner(const Device& device) { return std::make_shared<Runner>(device); }
+
+}  // namespace terngrad::cuda

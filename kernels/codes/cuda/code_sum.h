@@ -1,0 +1,20 @@
+// Sums of codes on a GPU: the part of CodeSummer that lives there.
+#pragma once
+
+#include <memory>
+#include <span>
+
+#include "kernels/codes/code_sum.h"
+
+namespace terngrad::cuda {
+
+/// Runs tasks that have been checked, but for what only this backend asks for.
+class CodeSumRunner {
+ public:
+  virtual ~CodeSumRunner() = default;
+  virtual void run(std::span<const CodeSumTask> tasks, Stream& stream) = 0;
+};
+
+std::shared_ptr<CodeSumRunner> make_code_sum_runner(const Device& device);
+
+}  // namespace terngrad::cuda

@@ -1,0 +1,67 @@
+// Draws inside kernels: kernels/tensor/philox.h with what is the same for all threads worked out by the host.
+#pragma once
+
+#include <cuda_runtime.h>
+
+#include <cstdint>
+
+#include "kernels/tensor/philox.h"
+
+namespace terngrad::cuda {
+
+/// One stream of draws as a kernel's parameter.
+struct DrawStream {
+  std::uint32_t key0[10];  // the keys of the ten rounds
+  std::uint32_t key1[10];
+  std::uint32_t worker;
+  std::uint32_t purpose;
+  std::uint64_t step;
+  const std::uint64_t* device_step;  // null, or where the step is
+};
+
+inline DrawStream make_draw_stream(const DrawKey& key, const std::uint64_t* device_step) {
+  DrawStream stream{};
+  auto key0 = static_cast<std::uint32_t>(key.seed);
+  auto key1 = static_cast<std::uint32_t>(key.seed >> 32);
+  for (int round = 0; round < 10; ++round) {
+    stream.key0[round] = key0;
+    stream.key1[round] = key1;
+    key0 += 0x9E3779B9u;
+    key1 += 0xBB67AE85u;
+  }
+  stream.worker = key.worker;
+  stream.purpose = static_cast<std::uint32_t>(key.purpose);
+  stream.step = key.step;
+  stream.device_step = device_step;
+  return stream;
+}
+
+__device__ inline std::uint64_t step_of(const DrawStream& stream) {
+  return stream.device_step == nullptr ? stream.step : *stream.device_step;
+}
+
+/// 128 random bits: draw_block() of kernels/tensor/philox.h for block `block` of worker `stream.worker + worker`.
+__device__ inline uint4 draw_block(const DrawStream& stream, std::uint64_t step, std::uint32_t worker,
+                                   std::uint32_t purpose, std::uint64_t block) {
+  uint4 c = {static_cast<std::uint32_t>(block), stream.worker + worker, static_cast<std::uint32_t>(step),
+             static_cast<std::uint32_t>(block >> 32 & 0xffff) | static_cast<std::uint32_t>(step >> 32 & 0xff) << 16 |
+                 purpose << 24};
+#pragma unroll
+  for (int round = 0; round < 10; ++round) {
+    const std::uint64_t p0 = std::uint64_t{0xD2511F53u} * c.x;
+    const std::uint64_t p1 = std::uint64_t{0xCD9E8D57u} * c.z;
+    c = {static_cast<std::uint32_t>(p1 >> 32) ^ c.y ^ stream.key0[round], static_cast<std::uint32_t>(p1),
+         static_cast<std::uint32_t>(p0 >> 32) ^ c.w ^ stream.key1[round], static_cast<std::uint32_t>(p0)};
+  }
+  return c;
+}
+
+/// 32 random bits for draw `index`.
+__device__ inline std::uint32_t draw32(const DrawStream& stream, std::uint64_t step, std::uint32_t worker,
+                                       std::uint32_t purpose, std::uint64_t index) {
+  const uint4 words = draw_block(stream, step, worker, purpose, index / 4);
+  const unsigned word = static_cast<unsigned>(index % 4);
+  return word == 0 ? words.x : word == 1 ? words.y : word == 2 ? words.z : words.w;
+}
+
+}  // namespace terngrad::cuda

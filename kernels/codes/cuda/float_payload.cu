@@ -1,0 +1,127 @@
+// Float payloads on a GPU: a block per chunk of a slice, 8 elements per thread and turn.
+#include "kernels/codes/cuda/float_payload.h"
+
+#include <cuda_runtime.h>
+
+#include <cstdint>
+#include <vector>
+
+#include "kernels/runtime/cuda/launch.cuh"
+#include "kernels/runtime/cuda/uploaded_table.h"
+#include "kernels/tensor/bfloat16.h"
+#include "kernels/tensor/slice.h"
+
+namespace terngrad::cuda {
+namespace {
+
+constexpr unsigned kThreads = 256;
+constexpr int kPack = 4;
+static_assert(kChunkElements % (kThreads * kPack) == 0, "whole turns of a block cover a chunk");
+
+/// FloatPayloadTask as kernels read it.
+struct Job {
+  const float* values;
+  const float* flag;
+  void* payload;
+  std::int64_t count;
+};
+
+struct Tile {
+  std::int32_t job;
+  std::int32_t chunk;
+};
+
+struct ToFloat32 {
+  using Element = float;
+  using Pack = float4;
+  __device__ static float convert(float value) { return value; }
+  __device__ static Pack convert(float4 v) { return v; }
+};
+
+struct ToBfloat16 {
+  using Element = std::uint16_t;
+  using Pack = ushort4;
+  __device__ static std::uint16_t convert(float value) { return to_bfloat16(value); }
+  __device__ static Pack convert(float4 v) {
+    return {to_bfloat16(v.x), to_bfloat16(v.y), to_bfloat16(v.z), to_bfloat16(v.w)};
+  }
+};
+
+struct ToRoundedBfloat16 {
+  using Element = float;
+  using Pack = float4;
+  __device__ static float convert(float value) { return __uint_as_float(std::uint32_t{to_bfloat16(value)} << 16); }
+  __device__ static Pack convert(float4 v) { return {convert(v.x), convert(v.y), convert(v.z), convert(v.w)}; }
+};
+
+template <class To>
+__global__ void __launch_bounds__(kThreads)
+    float_payload_kernel(const Job* __restrict__ jobs, const Tile* __restrict__ tiles) {
+  const Tile tile = tiles[blockIdx.x];
+  const Job job = jobs[tile.job];
+  const float flag = job.flag == nullptr ? 0.0f : *job.flag;
+  const bool zeros = flag != flag;
+  const std::int64_t begin = std::int64_t{tile.chunk} * kChunkElements;
+  const std::int64_t count = min(kChunkElements, job.count - begin);
+  const float* values = job.values + begin;
+  typename To::Element* out = static_cast<typename To::Element*>(job.payload) + begin;
+  const bool aligned = reinterpret_cast<std::uintptr_t>(values) % sizeof(float4) == 0 &&
+                       reinterpret_cast<std::uintptr_t>(out) % sizeof(typename To::Pack) == 0;
+#pragma unroll
+  for (int turn = 0; turn < static_cast<int>(kChunkElements / (kThreads * kPack)); ++turn) {
+    const std::int64_t i = (static_cast<std::int64_t>(turn) * kThreads + threadIdx.x) * kPack;
+    if (aligned && i + kPack <= count) {
+      const float4 v = *reinterpret_cast<const float4*>(values + i);
+      *reinterpret_cast<typename To::Pack*>(out + i) = To::convert(zeros ? make_float4(0, 0, 0, 0) : v);
+    } else {
+      for (int e = 0; e < kPack && i + e < count; ++e) out[i + e] = To::convert(zeros ? 0.0f : values[i + e]);
+    }
+  }
+  // A payload of 16-bit elements ends on 4 bytes.
+  if (sizeof(typename To::Element) == 2 && threadIdx.x == 0 && begin + count == job.count && count % 2 != 0) {
+    out[count] = 0;
+  }
+}
+
+class Runner final : public FloatPayloadRunner {
+ public:
+  Runner(FloatPayload form, const Device& device) : form_(form), jobs_table_(device), tiles_table_(device) {}
+
+  void run(std::span<const FloatPayloadTask> tasks, Stream& stream) override {
+    jobs_.clear();
+    tiles_.clear();
+    for (const FloatPayloadTask& task : tasks) {
+      const auto job = static_cast<std::int32_t>(jobs_.size());
+      for (std::int64_t begin = 0; begin < task.count; begin += kChunkElements) {
+        tiles_.push_back({job, static_cast<std::int32_t>(begin / kChunkElements)});
+      }
+      jobs_.push_back({task.values, task.flag, task.payload, task.count});
+    }
+    const dim3 grid(num_blocks_for(static_cast<std::int64_t>(tiles_.size()), 1));
+    const Job* jobs = jobs_table_.on_device(jobs_, stream);
+    const Tile* tiles = tiles_table_.on_device(tiles_, stream);
+    switch (form_) {
+      case FloatPayload::kFloat32:
+        return launch(float_payload_kernel<ToFloat32>, grid, dim3(kThreads), 0, stream, jobs, tiles);
+      case FloatPayload::kBfloat16:
+        return launch(float_payload_kernel<ToBfloat16>, grid, dim3(kThreads), 0, stream, jobs, tiles);
+      case FloatPayload::kRoundedBfloat16:
+        return launch(float_payload_kernel<ToRoundedBfloat16>, grid, dim3(kThreads), 0, stream, jobs, tiles);
+    }
+  }
+
+ private:
+  FloatPayload form_;
+  std::vector<Job> jobs_;
+  std::vector<Tile> tiles_;
+  UploadedTable<Job> jobs_table_;
+  UploadedTable<Tile> tiles_table_;
+};
+
+}  // namespace
+
+std::shared_ptr<FloatPayloadRunner> make_float_payload_runner(FloatPayload form, const Device& device) {
+  return std::make_shared<Runner>(form, device);
+}
+
+}  // namespace terngrad::cuda

@@ -1,0 +1,131 @@
+// Reading four neighbouring elements of several leaves of a tree sum, in any format, as floats.
+#pragma once
+
+#include <cuda_runtime.h>
+
+#include <cstdint>
+
+#include "kernels/codes/cuda/codes.cuh"
+#include "kernels/codes/cuda/tasks.cuh"
+#include "kernels/codes/tree_sum.h"
+#include "kernels/tensor/bfloat16.h"
+
+namespace terngrad::cuda {
+
+/// Threads of a block, which adds up a tile: four elements a thread.
+inline constexpr unsigned kTreeThreads = 256;
+inline constexpr unsigned kTreeTileElements = 4 * kTreeThreads;
+inline constexpr unsigned kTreeTileWords = kTreeTileElements / kCodesPerWord;
+/// Workers whose elements are loaded before any is used.
+inline constexpr int kLeafBatch = 8;
+static_assert(kLeafBatch == kTreeThreads / kWarpThreads && kTreeTileElements == kWarpCodes,
+              "a warp reads the codes of a tile of one worker");
+
+/// One worker's elements or codes.
+struct TreeLeaf {
+  const void* values;
+  const float* scalers;
+};
+
+/// The part of a task that a block adds up.
+struct TreeTile {
+  std::int64_t begin;
+  std::int64_t count;  // of the task
+  BlockUnits units;
+  bool is_aligned;
+
+  /// Elements of the task from this thread's first on; may be negative.
+  __device__ std::int64_t left() const { return count - begin - 4 * threadIdx.x; }
+};
+
+/// Reads this thread's four elements of a batch of leaves; what lies past the end or belongs to no leaf is arbitrary.
+/// @param leaves  kLeafBatch of them, absent ones repeating the last, so that no branch keeps the loads apart
+/// @param present leaves that are there
+template <LeafFormat kFormat>
+__device__ void read_batch(const TreeLeaf* __restrict__ leaves, int present, const TreeTile& tile,
+                           float4 (&values)[kLeafBatch]) {
+  // Codes: each warp converts those of one worker for the whole block.
+  __shared__ std::uint32_t words[kLeafBatch][kTreeTileWords];
+  const unsigned warp = threadIdx.x / kWarpThreads;
+  if (static_cast<int>(warp) < present) {
+    const auto* payload = static_cast<const std::uint32_t*>(leaves[warp].values);
+    const unsigned lane = threadIdx.x % kWarpThreads;
+    uint2 pair;
+    if constexpr (kFormat == LeafFormat::kTMask) {
+      const auto part = static_cast<unsigned>(tile.begin % kChunkElements) / kWarpCodes;
+      pair = TMaskView(payload, tile.count).part_of_chunk(tile.begin / kChunkElements, part);
+    } else {
+      const std::int64_t last = (tile.count - 1) / kCodesPerWord;
+      const std::int64_t word = min(tile.begin / kCodesPerWord + 2 * lane, last);
+      const auto word_at = [&](std::int64_t index) {
+        if constexpr (kFormat == LeafFormat::kT2) {
+          return __ldg(payload + index);
+        } else {
+          const T5Place place(index * kCodesPerWord, tile.count);
+          return t5_as_t2(__ldg(payload + place.word), __ldg(payload + place.word + (place.is_split ? 1 : 0)), place);
+        }
+      };
+      pair = make_uint2(word_at(word), word_at(min(word + 1, last)));
+    }
+    words[warp][2 * lane] = pair.x;
+    words[warp][2 * lane + 1] = pair.y;
+  }
+  __syncthreads();
+  const TileBlocks blocks(tile.units, static_cast<std::uint32_t>(tile.begin / kMinBlockElements));
+  // Threads past the end look up the scaler of the tile's first element.
+  const std::uint32_t scaler_index = blocks.of(tile.left() > 0 ? 4 * threadIdx.x : 0);
+#pragma unroll
+  for (int k = 0; k < kLeafBatch; ++k) {
+    const float scaler = __ldg(leaves[k].scalers + scaler_index);
+    const std::uint32_t four =
+        k < present ? words[k][threadIdx.x / 4] >> (8 * (threadIdx.x % 4)) : 0;  // codes, two bits each
+    values[k] =
+        make_float4(scaler * static_cast<float>(code_at(four, 0)), scaler * static_cast<float>(code_at(four, 1)),
+                    scaler * static_cast<float>(code_at(four, 2)), scaler * static_cast<float>(code_at(four, 3)));
+  }
+  __syncthreads();  // words may be written again
+}
+
+/// Elements of any width: four at once where they are aligned and there, else one by one.
+/// @param convert_four, convert_one  from what a leaf holds to floats
+template <class Four, class One, class ConvertFour, class ConvertOne>
+__device__ void read_elements(const TreeLeaf* __restrict__ leaves, const TreeTile& tile, float4 (&values)[kLeafBatch],
+                              const ConvertFour& convert_four, const ConvertOne& convert_one) {
+  const std::int64_t at = tile.begin + 4 * threadIdx.x;
+  const std::int64_t left = tile.left();
+  if (tile.is_aligned && left >= 4) {
+    Four loaded[kLeafBatch];
+#pragma unroll
+    for (int k = 0; k < kLeafBatch; ++k) loaded[k] = __ldg(static_cast<const Four*>(leaves[k].values) + at / 4);
+#pragma unroll
+    for (int k = 0; k < kLeafBatch; ++k) values[k] = convert_four(loaded[k]);
+    return;
+  }
+#pragma unroll
+  for (int k = 0; k < kLeafBatch; ++k) {
+    const One* first = static_cast<const One*>(leaves[k].values) + at;
+    const auto element = [&](int j) { return j < left ? convert_one(__ldg(first + j)) : 0.0f; };
+    values[k] = make_float4(element(0), element(1), element(2), element(3));
+  }
+}
+
+template <>
+__device__ inline void read_batch<LeafFormat::kFloat32>(const TreeLeaf* __restrict__ leaves, int, const TreeTile& tile,
+                                                        float4 (&values)[kLeafBatch]) {
+  read_elements<float4, float>(
+      leaves, tile, values, [](const float4& four) { return four; }, [](float one) { return one; });
+}
+
+template <>
+__device__ inline void read_batch<LeafFormat::kBfloat16>(const TreeLeaf* __restrict__ leaves, int, const TreeTile& tile,
+                                                         float4 (&values)[kLeafBatch]) {
+  const auto upper = [](std::uint32_t bits) { return __uint_as_float(bits & 0xffff0000u); };
+  read_elements<uint2, std::uint16_t>(
+      leaves, tile, values,
+      [&](const uint2& four) {
+        return make_float4(upper(four.x << 16), upper(four.x), upper(four.y << 16), upper(four.y));
+      },
+      [](std::uint16_t one) { return from_bfloat16(one); });
+}
+
+}  // namespace terngrad::cuda

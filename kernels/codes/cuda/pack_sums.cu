@@ -1,0 +1,80 @@
+// Packing of sums into lanes on a GPU: a thread per word. Sums come through shared memory, where a word's are together.
+#include "kernels/codes/cuda/pack_sums.h"
+
+#include <cuda_runtime.h>
+
+#include <cstdint>
+#include <vector>
+
+#include "kernels/codes/cuda/tasks.cuh"
+#include "kernels/codes/ternary.h"
+#include "kernels/runtime/cuda/launch.cuh"
+#include "kernels/runtime/cuda/uploaded_table.h"
+
+namespace terngrad::cuda {
+namespace {
+
+constexpr unsigned kThreads = 256;
+/// Of a word, for one worker: lanes have at least 2 bits.
+constexpr unsigned kMostLanes = 32;
+
+struct Task {
+  std::int64_t first_tile;  // of kThreads words
+  std::int64_t count;
+  const float* sums;
+  std::uint64_t* words;
+};
+
+__global__ void __launch_bounds__(kThreads)
+    pack_sums_kernel(const Task* __restrict__ tasks, std::int32_t num_tasks, int num_workers, unsigned bits) {
+  __shared__ std::uint16_t lanes[kThreads * kMostLanes];
+  const Task task = tasks[find_task(tasks, num_tasks, blockIdx.x)];
+  const std::int64_t tile = blockIdx.x - task.first_tile;
+  const unsigned per_word = 64 / bits;
+  const unsigned per_block = kThreads * per_word;
+  const std::int64_t begin = tile * per_block;
+  const auto left = static_cast<unsigned>(min(task.count - begin, std::int64_t{per_block}));
+  for (unsigned i = threadIdx.x; i < left; i += kThreads) {
+    lanes[i] = static_cast<std::uint16_t>(static_cast<int>(task.sums[begin + i]) + num_workers);
+  }
+  __syncthreads();
+  const unsigned first = threadIdx.x * per_word;
+  if (first >= left) return;
+  const unsigned end = min(left, first + per_word);
+  std::uint64_t word = 0;
+  for (unsigned i = end; i-- > first;) word = word << bits | lanes[i];
+  task.words[tile * kThreads + threadIdx.x] = word;
+}
+
+class Runner final : public SumPackRunner {
+ public:
+  Runner(int num_workers, const Device& device) : num_workers_(num_workers), tasks_table_(device) {}
+
+  void run(std::span<const SumPackTask> tasks, Stream& stream) override {
+    const int bits = lane_bits(num_workers_);
+    const std::int64_t per_tile = std::int64_t{kThreads} * lanes_per_word(bits);
+    tasks_.clear();
+    std::int64_t num_tiles = 0;
+    for (const SumPackTask& task : tasks) {
+      if (task.count == 0) continue;
+      tasks_.push_back({num_tiles, task.count, task.sums, reinterpret_cast<std::uint64_t*>(task.payload)});
+      num_tiles += (task.count + per_tile - 1) / per_tile;
+    }
+    launch(pack_sums_kernel, dim3(num_blocks_for(num_tiles, 1)), dim3(kThreads), 0, stream,
+           tasks_table_.on_device(tasks_, stream), static_cast<std::int32_t>(tasks_.size()), num_workers_,
+           static_cast<unsigned>(bits));
+  }
+
+ private:
+  int num_workers_;
+  std::vector<Task> tasks_;
+  UploadedTable<Task> tasks_table_;
+};
+
+}  // namespace
+
+std::shared_ptr<SumPackRunner> make_sum_pack_runner(int num_workers, const Device& device) {
+  return std::make_shared<Runner>(num_workers, device);
+}
+
+}  // namespace terngrad::cuda

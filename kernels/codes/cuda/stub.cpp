@@ -1,0 +1,24 @@
+// Stands in for the CUDA backend in builds without it: there is no device, so nothing else can be reached.
+#include "kernels/codes/cuda/code_sum.h"
+#include "kernels/codes/cuda/encode_blocks.h"
+#include "kernels/codes/cuda/float_payload.h"
+#include "kernels/codes/cuda/pack_sums.h"
+#include "kernels/codes/cuda/ternarize.h"
+#include "kernels/codes/cuda/ternary_pack.h"
+#include "kernels/codes/cuda/tree_sum.h"
+#include "kernels/runtime/cuda/not_built.h"
+
+namespace terngrad::cuda {
+
+std::shared_ptr<EncodeBlocksRunner> make_encode_blocks_runner(const Device&) { not_built("encode_blocks"); }
+std::shared_ptr<FloatPayloadRunner> make_float_payload_runner(FloatPayload, const Device&) {
+  not_built("float_payload");
+}
+std::shared_ptr<TernarizeRunner> make_ternarize_runner(const Device&) { not_built("ternarize"); }
+std::shared_ptr<CodeSumRunner> make_code_sum_runner(const Device&) { not_built("aggregate"); }
+std::shared_ptr<TreeSumRunner> make_tree_sum_runner(const Device&) { not_built("tree sum"); }
+void unpack_codes(const PackedCodes&, std::int64_t, std::span<std::int16_t>, const Stream&) { not_built("unpack"); }
+std::shared_ptr<SumPackRunner> make_sum_pack_runner(int, const Device&) { not_built("lanes"); }
+void add_lanes(std::span<std::uint64_t>, std::span<const std::uint64_t>, const Stream&) { not_built("lanes"); }
+
+}  // namespace terngrad::cuda

@@ -1,0 +1,315 @@
+// Ternarize and pack on a GPU: a block per chunk, or per group of chunks after which codes end on a unit of the format.
+#include "kernels/codes/cuda/ternarize.h"
+
+#include <cuda_runtime.h>
+
+#include <cstdint>
+#include <vector>
+
+#include "kernels/codes/cuda/ternarize_chunk.cuh"
+#include "kernels/runtime/cuda/launch.cuh"
+#include "kernels/runtime/cuda/uploaded_table.h"
+#include "kernels/tensor/cuda/elements.cuh"
+#include "kernels/tensor/cuda/reduce.cuh"
+
+namespace terngrad::cuda {
+namespace {
+
+constexpr unsigned kThreads = kTernarizeThreads;
+constexpr std::int64_t kT5GroupChunks = 5;
+/// Sign bits of a chunk in the scratch of tmask, as words.
+constexpr unsigned kSignWords = static_cast<unsigned>(kChunkElements / 32);
+
+/// What all kernels are given.
+struct Work {
+  const TernarizeJob* jobs;
+  const TernarizeTile* tiles;
+  DrawStream stream;
+  std::uint32_t refine_purpose;
+};
+
+/// t2: the words go straight out.
+template <class Element>
+__global__ void __launch_bounds__(kThreads) ternarize_t2_kernel(const Work work) {
+  const TernarizeTile tile = work.tiles[blockIdx.x];
+  const TernarizeJob job = work.jobs[tile.job];
+  const std::int64_t begin = std::int64_t{tile.group} * kChunkElements;
+  const std::int64_t count = min(kChunkElements, job.count - begin);
+  const ThreadWord mine = ternarize_chunk<Element>(job, tile, begin, 0, count, work.stream, work.refine_purpose);
+  if (mine.index * 16 < count) {
+    __stcg(reinterpret_cast<std::uint32_t*>(job.payload) + begin / 16 + mine.index, mine.word);
+  }
+}
+
+/// The t2 words of a group of chunks in shared memory, two words of zeros behind them. Ends with a barrier.
+template <class Element>
+__device__ void ternarize_group(const TernarizeJob& job, const TernarizeTile& tile, std::int64_t begin,
+                                std::int64_t count, const Work& work, std::uint32_t* words) {
+  for (unsigned done = 0; done < count; done += static_cast<unsigned>(kChunkElements)) {
+    const ThreadWord mine = ternarize_chunk<Element>(job, tile, begin, done, min(kChunkElements, count - done),
+                                                     work.stream, work.refine_purpose);
+    words[done / 16 + mine.index] = mine.word;
+  }
+  const auto end = static_cast<unsigned>((count + kChunkElements - 1) / kChunkElements) * kChunkWords;
+  if (threadIdx.x < 2) words[end + threadIdx.x] = 0;
+  __syncthreads();
+}
+
+/// Code + 1 of a 2-bit code.
+__device__ std::uint32_t code_plus_one(std::uint32_t code) { return (code + 1) & 3u; }
+
+/// t5: byte j holds codes 5j to 5j + 4, which are 10 bits of t2; absent codes count as digit 0.
+template <class Element>
+__global__ void __launch_bounds__(kThreads) ternarize_t5_kernel(const Work work) {
+  auto* words = dynamic_shared<std::uint32_t>();
+  const TernarizeTile tile = work.tiles[blockIdx.x];
+  const TernarizeJob job = work.jobs[tile.job];
+  const std::int64_t begin = std::int64_t{tile.group} * kT5GroupChunks * kChunkElements;
+  const std::int64_t count = min(kT5GroupChunks * kChunkElements, job.count - begin);
+  ternarize_group<Element>(job, tile, begin, count, work, words);
+  const auto num_codes = static_cast<unsigned>(count);
+  const unsigned num_bytes = (num_codes + 4) / 5;
+  auto* out = reinterpret_cast<std::uint32_t*>(job.payload + begin / 5);
+  for (unsigned word = threadIdx.x; word * 4 < num_bytes; word += kThreads) {
+    std::uint32_t bytes = 0;
+    for (unsigned byte = 0; byte < 4; ++byte) {
+      const unsigned first = (word * 4 + byte) * 5;
+      if (first >= num_codes) break;
+      const unsigned bit = first * 2;
+      const std::uint32_t codes = __funnelshift_r(words[bit / 32], words[bit / 32 + 1], bit % 32);
+      std::uint32_t value = 0;
+      std::uint32_t power = 1;
+      for (unsigned i = 0; i < 5 && first + i < num_codes; ++i, power *= 3) {
+        value += power * code_plus_one(codes >> (2 * i) & 3u);
+      }
+      bytes |= value << (8 * byte);
+    }
+    out[word] = bytes;
+  }
+}
+
+/// Lanes of code + 1: `per_word` codes in each uint64.
+template <class Element>
+__global__ void __launch_bounds__(kThreads) ternarize_lanes_kernel(const Work work, int bits, int per_word) {
+  auto* words = dynamic_shared<std::uint32_t>();
+  const TernarizeTile tile = work.tiles[blockIdx.x];
+  const TernarizeJob job = work.jobs[tile.job];
+  const std::int64_t group_elements = per_word * kChunkElements;
+  const std::int64_t begin = tile.group * group_elements;
+  const std::int64_t count = min(group_elements, job.count - begin);
+  ternarize_group<Element>(job, tile, begin, count, work, words);
+  const auto num_codes = static_cast<unsigned>(count);
+  const auto lanes = static_cast<unsigned>(per_word);
+  auto* out = reinterpret_cast<std::uint64_t*>(job.payload) + begin / per_word;
+  for (unsigned word = threadIdx.x; word * lanes < num_codes; word += kThreads) {
+    std::uint64_t value = 0;
+    const unsigned end = min((word + 1) * lanes, num_codes);
+    for (unsigned i = end; i-- > word * lanes;) {
+      value = value << bits | code_plus_one(words[i / 16] >> (2 * (i % 16)) & 3u);
+    }
+    out[word] = value;
+  }
+}
+
+/// Where the parts of a tmask payload begin: tmask_parts() for kernels.
+struct MaskParts {
+  std::int64_t num_chunks;
+  std::int64_t masks_offset;
+  std::int64_t signs_offset;
+  __device__ explicit MaskParts(std::int64_t count)
+      : num_chunks((count + kChunkElements - 1) / kChunkElements),
+        masks_offset(4 * (num_chunks + 1)),
+        signs_offset(masks_offset + 4 * ((count + 31) / 32)) {}
+};
+
+/// The even bits of a word, moved together.
+__device__ std::uint32_t even_bits(std::uint32_t word) {
+  word &= 0x55555555u;
+  word = (word | word >> 1) & 0x33333333u;
+  word = (word | word >> 2) & 0x0f0f0f0fu;
+  word = (word | word >> 4) & 0x00ff00ffu;
+  return (word | word >> 8) & 0x0000ffffu;
+}
+
+/// tmask, first of three: masks into the payload, a chunk's signs and their number of bytes into scratch.
+template <class Element>
+__global__ void __launch_bounds__(kThreads)
+    ternarize_masks_kernel(const Work work, std::uint32_t* __restrict__ signs, std::uint32_t* __restrict__ sign_bytes) {
+  __shared__ std::uint32_t words[kChunkWords];
+  __shared__ std::uint32_t compacted[kSignWords];
+  const TernarizeTile tile = work.tiles[blockIdx.x];
+  const TernarizeJob job = work.jobs[tile.job];
+  const std::int64_t begin = std::int64_t{tile.group} * kChunkElements;
+  const std::int64_t count = min(kChunkElements, job.count - begin);
+  const ThreadWord mine = ternarize_chunk<Element>(job, tile, begin, 0, count, work.stream, work.refine_purpose);
+  words[mine.index] = mine.word;
+  if (threadIdx.x < kSignWords) compacted[threadIdx.x] = 0;
+  __syncthreads();
+  const std::uint32_t word = words[threadIdx.x];
+  const std::uint32_t nonzero = even_bits(word);
+  const std::uint32_t negative = even_bits(word >> 1);
+  auto* masks = reinterpret_cast<std::uint16_t*>(job.payload + MaskParts(job.count).masks_offset + begin / 8);
+  if (threadIdx.x < (count + 31) / 32 * 2) masks[threadIdx.x] = static_cast<std::uint16_t>(nonzero);
+  unsigned total = 0;
+  const unsigned place = block_exclusive_sum<kThreads>(static_cast<unsigned>(__popc(nonzero)), total);
+  std::uint64_t bits = 0;
+  unsigned rank = place % 32;
+  for (std::uint32_t left = nonzero; left != 0; left &= left - 1, ++rank) {
+    const int bit = __ffs(static_cast<int>(left)) - 1;
+    bits |= std::uint64_t{negative >> bit & 1u} << rank;
+  }
+  if (static_cast<std::uint32_t>(bits) != 0) atomicOr(&compacted[place / 32], static_cast<std::uint32_t>(bits));
+  if (bits >> 32 != 0) atomicOr(&compacted[place / 32 + 1], static_cast<std::uint32_t>(bits >> 32));
+  __syncthreads();
+  if (threadIdx.x < (total + 31) / 32)
+    signs[std::int64_t{blockIdx.x} * kSignWords + threadIdx.x] = compacted[threadIdx.x];
+  if (threadIdx.x == 0) sign_bytes[blockIdx.x] = (total + 7) / 8;
+}
+
+/// tmask, second: a block per job turns byte counts into offsets, in order of chunks, and knows the payload's length.
+__global__ void __launch_bounds__(kThreads)
+    tmask_offsets_kernel(const TernarizeJob* __restrict__ jobs, const std::int64_t* __restrict__ first_tiles,
+                         const std::uint32_t* __restrict__ sign_bytes, std::int64_t* __restrict__ bytes) {
+  const TernarizeJob job = jobs[blockIdx.x];
+  const MaskParts parts(job.count);
+  auto* offsets = reinterpret_cast<std::uint32_t*>(job.payload);
+  const std::uint32_t* counts = sign_bytes + first_tiles[blockIdx.x];
+  std::uint32_t before = 0;
+  for (std::int64_t begin = 0; begin < parts.num_chunks; begin += kThreads) {
+    const std::int64_t chunk = begin + threadIdx.x;
+    unsigned total = 0;
+    const unsigned sum = block_exclusive_sum<kThreads>(chunk < parts.num_chunks ? counts[chunk] : 0, total);
+    if (chunk < parts.num_chunks) offsets[chunk] = before + sum;
+    before += total;
+  }
+  if (threadIdx.x == 0) {
+    offsets[parts.num_chunks] = before;
+    bytes[blockIdx.x] = parts.signs_offset + (std::int64_t{before} + 3) / 4 * 4;
+  }
+}
+
+/// tmask, third: a block per chunk copies its signs to their place, the last one with the zeros behind them.
+__global__ void __launch_bounds__(kThreads)
+    tmask_signs_kernel(const TernarizeJob* __restrict__ jobs, const TernarizeTile* __restrict__ tiles,
+                       const std::uint32_t* __restrict__ signs) {
+  const TernarizeTile tile = tiles[blockIdx.x];
+  const TernarizeJob job = jobs[tile.job];
+  const MaskParts parts(job.count);
+  const auto* offsets = reinterpret_cast<const std::uint32_t*>(job.payload);
+  const std::uint32_t begin = offsets[tile.group];
+  const std::uint32_t end = offsets[tile.group + 1];
+  const auto* from = reinterpret_cast<const std::uint8_t*>(signs + std::int64_t{blockIdx.x} * kSignWords);
+  std::uint8_t* to = job.payload + parts.signs_offset;
+  for (std::uint32_t i = begin + threadIdx.x; i < end; i += kThreads) to[i] = from[i - begin];
+  if (tile.group + 1 == parts.num_chunks && threadIdx.x < 3 && end + threadIdx.x < (end + 3) / 4 * 4) {
+    to[end + threadIdx.x] = 0;
+  }
+}
+
+class Runner final : public TernarizeRunner {
+ public:
+  explicit Runner(const Device& device)
+      : device_(device),
+        jobs_table_(device),
+        tiles_table_(device),
+        first_tiles_table_(device),
+        signs_(0, device),
+        sign_bytes_(0, device),
+        bytes_(0, device) {}
+
+  void run(std::span<const TernarizeTask> tasks, ElementType type, const TernarizeOptions& options, const DrawKey& key,
+           const std::uint64_t* device_step, std::span<std::int64_t> bytes, Stream& stream) override {
+    if (tasks.empty()) return;
+    const int bits = lane_bits(options.num_workers);
+    const std::int64_t group_chunks = options.format == TernaryFormat::kT5      ? kT5GroupChunks
+                                      : options.format == TernaryFormat::kLanes ? lanes_per_word(bits)
+                                                                                : 1;
+    prepare(tasks, group_chunks * kChunkElements);
+    const TernarizeJob* jobs = jobs_table_.on_device(jobs_, stream);
+    const Work work = {jobs, tiles_table_.on_device(tiles_, stream), make_draw_stream(key, device_step),
+                       static_cast<std::uint32_t>(options.refine_purpose)};
+    const std::size_t shared_bytes = (static_cast<std::size_t>(group_chunks) * kChunkWords + 2) * sizeof(std::uint32_t);
+    for (std::size_t i = 0; i < tasks.size(); ++i) {
+      bytes[i] = payload_bytes(options.format, tasks[i].count, options.num_workers);
+    }
+    if (options.format == TernaryFormat::kTMask) return run_tmask(work, type, bytes, stream);
+    const dim3 grid(static_cast<unsigned>(tiles_.size()));
+    with_element(type, [&]<class Element>(Element) {
+      if (options.format == TernaryFormat::kT2) {
+        launch(ternarize_t2_kernel<Element>, grid, dim3(kThreads), 0, stream, work);
+      } else if (options.format == TernaryFormat::kT5) {
+        launch(ternarize_t5_kernel<Element>, grid, dim3(kThreads), shared_bytes, stream, work);
+      } else {
+        launch(ternarize_lanes_kernel<Element>, grid, dim3(kThreads), shared_bytes, stream, work, bits,
+               lanes_per_word(bits));
+      }
+    });
+  }
+
+ private:
+  /// Tables of jobs, and of their groups of `group_elements` elements.
+  void prepare(std::span<const TernarizeTask> tasks, std::int64_t group_elements) {
+    jobs_.clear();
+    tiles_.clear();
+    first_tiles_.clear();
+    for (const TernarizeTask& task : tasks) {
+      first_tiles_.push_back(static_cast<std::int64_t>(tiles_.size()));
+      const std::int64_t num_groups = (task.count + group_elements - 1) / group_elements;
+      TERNGRAD_REQUIRE(num_groups + static_cast<std::int64_t>(tiles_.size()) <= 0x7fffffff,
+                       "[ternarize] more chunks than one launch can hold");
+      const auto job = static_cast<std::int32_t>(jobs_.size());
+      for (std::int64_t group = 0; group < num_groups; ++group) {
+        TernarizeTile tile = {job, static_cast<std::int32_t>(group), 0, 0};
+        if (task.block_elements > 0) {
+          const std::int64_t position = task.first + group * group_elements;
+          tile.first_scaler = position / task.block_elements - task.first / task.block_elements;
+          tile.into_block = position % task.block_elements;
+        }
+        tiles_.push_back(tile);
+      }
+      jobs_.push_back({task.gradient, task.scalers, task.clips, task.payload, task.first, task.count, task.draw_offset,
+                       task.block_elements, task.worker});
+    }
+  }
+
+  void run_tmask(const Work& work, ElementType type, std::span<std::int64_t> bytes, Stream& stream) {
+    TERNGRAD_REQUIRE(!is_capturing(stream),
+                     "[ternarize] tmask cannot be captured into a graph: its size depends on the data");
+    const auto num_tiles = static_cast<std::int64_t>(tiles_.size());
+    const auto num_jobs = static_cast<std::int64_t>(jobs_.size());
+    if (sign_bytes_.num_elements() < num_tiles || bytes_.num_elements() < num_jobs) {
+      stream.synchronize();
+      signs_ = Buffer<std::uint32_t>(num_tiles * kSignWords, device_);
+      sign_bytes_ = Buffer<std::uint32_t>(num_tiles, device_);
+      bytes_ = Buffer<std::int64_t>(num_jobs, device_);
+    }
+    const dim3 grid(static_cast<unsigned>(num_tiles));
+    with_element(type, [&]<class Element>(Element) {
+      launch(ternarize_masks_kernel<Element>, grid, dim3(kThreads), 0, stream, work, signs_.data(), sign_bytes_.data());
+    });
+    launch(tmask_offsets_kernel, dim3(static_cast<unsigned>(num_jobs)), dim3(kThreads), 0, stream, work.jobs,
+           first_tiles_table_.on_device(first_tiles_, stream), sign_bytes_.data(), bytes_.data());
+    launch(tmask_signs_kernel, grid, dim3(kThreads), 0, stream, work.jobs, work.tiles, signs_.data());
+    copy<std::int64_t>(bytes_.span().first(bytes.size()), bytes, stream);
+    stream.synchronize();
+  }
+
+  Device device_;
+  std::vector<TernarizeJob> jobs_;
+  std::vector<TernarizeTile> tiles_;
+  std::vector<std::int64_t> first_tiles_;
+  UploadedTable<TernarizeJob> jobs_table_;
+  UploadedTable<TernarizeTile> tiles_table_;
+  UploadedTable<std::int64_t> first_tiles_table_;
+  Buffer<std::uint32_t> signs_;       // of tmask: kSignWords per tile
+  Buffer<std::uint32_t> sign_bytes_;  // of tmask: one per tile
+  Buffer<std::int64_t> bytes_;        // of tmask: one per job
+};
+
+}  // namespace
+
+std::shared_ptr<TernarizeRunner> make_ternarize_runner(const Device& device) {
+  return std::make_shared<Runner>(device);
+}
+
+}  // namespace terngrad::cuda

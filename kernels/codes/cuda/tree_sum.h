@@ -1,0 +1,20 @@
+// Tree sums on a GPU: the part of TreeSummer that lives there.
+#pragma once
+
+#include <memory>
+#include <span>
+
+#include "kernels/codes/tree_sum.h"
+
+namespace terngrad::cuda {
+
+/// Runs tasks that have been checked, but for what only this backend asks for.
+class TreeSumRunner {
+ public:
+  virtual ~TreeSumRunner() = default;
+  virtual void run(std::span<const MeanTask> tasks, Stream& stream) = 0;
+};
+
+std::shared_ptr<TreeSumRunner> make_tree_sum_runner(const Device& device);
+
+}  // namespace terngrad::cuda

@@ -1,0 +1,56 @@
+#include "kernels/codes/ternarize.h"
+
+#include "kernels/codes/cuda/ternarize.h"
+#include "kernels/runtime/errors.h"
+#include "kernels/tensor/common/gradient_tasks.h"
+
+namespace terngrad {
+
+namespace cpu {
+void ternarize(std::span<const TernarizeTask> tasks, const TernarizeOptions& options, const DrawKey& key,
+               std::span<std::int64_t> bytes, Stream& stream);
+}  // namespace cpu
+
+std::int64_t num_blocks(std::int64_t first, std::int64_t count, std::int64_t block_elements) {
+  if (count == 0) return 0;
+  if (block_elements == 0) return 1;
+  return (first + count - 1) / block_elements - first / block_elements + 1;
+}
+
+Ternarizer::Ternarizer(Device device) : device_(device) {
+  if (device.is_cuda()) cuda_ = cuda::make_ternarize_runner(device);
+}
+
+void Ternarizer::run(std::span<const TernarizeTask> tasks, const TernarizeOptions& options, const DrawKey& key,
+                     std::span<std::int64_t> bytes, Stream& stream, const std::uint64_t* device_step) {
+  TERNGRAD_REQUIRE(stream.device() == device_, "[ternarize] made for ", device_.name(), ", the stream is for ",
+                   stream.device().name());
+  TERNGRAD_REQUIRE(device_step == nullptr || device_.is_cuda(), "[ternarize] device_step is for a GPU's stream");
+  TERNGRAD_REQUIRE(bytes.size() == tasks.size(), "[ternarize] bytes must hold one entry per task: need ", tasks.size(),
+                   ", have ", bytes.size());
+  const ElementType type = common::element_type_of(tasks, "ternarize");
+  for (const TernarizeTask& task : tasks) {
+    TERNGRAD_REQUIRE(task.first % kChunkElements == 0, "[ternarize] first must be a multiple of ", kChunkElements,
+                     ", got ", task.first);
+    TERNGRAD_REQUIRE(task.draw_offset % kDrawAlignment == 0, "[ternarize] draw_offset must be a multiple of ",
+                     kDrawAlignment, ", got ", task.draw_offset);
+    TERNGRAD_REQUIRE(task.block_elements % kMinBlockElements == 0, "[ternarize] block_elements must be a multiple of ",
+                     kMinBlockElements, ", got ", task.block_elements);
+    TERNGRAD_REQUIRE(options.format != TernaryFormat::kTMask || task.count <= kMaxTMaskElements,
+                     "[ternarize] tmask counts bytes of signs in 32 bits: a slice has at most ", kMaxTMaskElements,
+                     " elements, got ", task.count);
+    const std::uintptr_t alignment = options.format == TernaryFormat::kLanes ? 8 : 4;
+    TERNGRAD_REQUIRE(reinterpret_cast<std::uintptr_t>(task.payload) % alignment == 0, "[ternarize] payload must be ",
+                     alignment, "-byte aligned");
+  }
+  if (device_.is_cuda()) return cuda_->run(tasks, type, options, key, device_step, bytes, stream);
+  cpu::ternarize(tasks, options, key, bytes, stream);
+}
+
+void ternarize(std::span<const TernarizeTask> tasks, const TernarizeOptions& options, const DrawKey& key,
+               std::span<std::int64_t> bytes, Stream& stream) {
+  Ternarizer(stream.device()).run(tasks, options, key, bytes, stream);
+  stream.synchronize();  // the tables on a GPU are gone then
+}
+
+}  // namespace terngrad

@@ -1,0 +1,66 @@
+#include "kernels/codes/ternary.h"
+
+#include <bit>
+
+#include "kernels/runtime/errors.h"
+#include "kernels/tensor/slice.h"
+
+namespace terngrad {
+namespace {
+
+std::int64_t divide_up(std::int64_t a, std::int64_t b) { return (a + b - 1) / b; }
+
+}  // namespace
+
+std::string to_string(TernaryFormat format) {
+  switch (format) {
+    case TernaryFormat::kT2:
+      return "t2";
+    case TernaryFormat::kT5:
+      return "t5";
+    case TernaryFormat::kTMask:
+      return "tmask";
+    case TernaryFormat::kLanes:
+      return "lanes";
+  }
+  TERNGRAD_THROW(InvalidArgument, "[ternary] unknown format ", static_cast<int>(format));
+}
+
+TernaryFormat ternary_format_from(const std::string& name) {
+  if (name == "t2") return TernaryFormat::kT2;
+  if (name == "t5") return TernaryFormat::kT5;
+  if (name == "tmask") return TernaryFormat::kTMask;
+  TERNGRAD_THROW(InvalidArgument, "[ternary] unknown format '", name, "'; accepted: t2, t5, tmask");
+}
+
+int lane_bits(int num_workers) {
+  TERNGRAD_REQUIRE(num_workers >= 1, "[lanes] num_workers must be at least 1, got ", num_workers);
+  return static_cast<int>(
+      std::bit_width(2 * static_cast<std::uint64_t>(num_workers)));  // 2N + 1 values: ceil(log2(2N + 1)) = width(2N)
+}
+
+std::int64_t payload_bytes(TernaryFormat format, std::int64_t n, int num_workers) {
+  TERNGRAD_REQUIRE(n >= 0, "[ternary] number of codes must not be negative, got ", n);
+  switch (format) {
+    case TernaryFormat::kT2:
+      return divide_up(n, 16) * 4;
+    case TernaryFormat::kT5:
+      return divide_up(divide_up(n, 5), 4) * 4;
+    case TernaryFormat::kTMask:
+      // A chunk's signs are whole bytes, and all chunks but the last have 4096 / 8 of them at most.
+      return tmask_parts(n).signs_offset + divide_up(divide_up(n, 8), 4) * 4;
+    case TernaryFormat::kLanes:
+      return divide_up(n, lanes_per_word(lane_bits(num_workers))) * 8;
+  }
+  TERNGRAD_THROW(InvalidArgument, "[ternary] unknown format ", static_cast<int>(format));
+}
+
+TMaskParts tmask_parts(std::int64_t n) {
+  TMaskParts parts;
+  parts.num_chunks = divide_up(n, kChunkElements);
+  parts.masks_offset = 4 * (parts.num_chunks + 1);
+  parts.signs_offset = parts.masks_offset + 4 * divide_up(n, 32);
+  return parts;
+}
+
+}  // namespace terngrad

@@ -1,0 +1,125 @@
+#include "kernels/codes/tree_sum.h"
+
+#include <algorithm>
+#include <array>
+#include <cstring>
+
+#include "kernels/codes/code_sum.h"
+#include "kernels/codes/cuda/tree_sum.h"
+#include "kernels/codes/ternarize.h"
+#include "kernels/codes/ternary_pack.h"
+#include "kernels/runtime/errors.h"
+#include "kernels/tensor/bfloat16.h"
+#include "kernels/tensor/slice.h"
+
+namespace terngrad {
+namespace {
+
+bool is_codes(LeafFormat format) { return format != LeafFormat::kFloat32 && format != LeafFormat::kBfloat16; }
+
+TernaryFormat ternary_format(LeafFormat format) {
+  return format == LeafFormat::kT2   ? TernaryFormat::kT2
+         : format == LeafFormat::kT5 ? TernaryFormat::kT5
+                                     : TernaryFormat::kTMask;
+}
+
+/// What a payload must be a multiple of in memory.
+std::uintptr_t alignment(LeafFormat format) { return format == LeafFormat::kBfloat16 ? 2 : 4; }
+
+/// Bytes that every payload of the task has at least.
+std::int64_t least_bytes(const MeanTask& task) {
+  if (!is_codes(task.format)) return task.count * (task.format == LeafFormat::kFloat32 ? 4 : 2);
+  if (task.format == LeafFormat::kTMask) return tmask_parts(task.count).signs_offset;
+  return payload_bytes(ternary_format(task.format), task.count, 1);
+}
+
+/// @throws InvalidArgument
+void check(const MeanTask& task) {
+  TERNGRAD_REQUIRE(!task.workers.empty(), "[tree sum] needs at least one worker");
+  TERNGRAD_REQUIRE(task.first % kChunkElements == 0, "[tree sum] first must be a multiple of ", kChunkElements,
+                   ", got ", task.first);
+  TERNGRAD_REQUIRE(task.block_elements % kMinBlockElements == 0, "[tree sum] block_elements must be a multiple of ",
+                   kMinBlockElements, ", got ", task.block_elements);
+  const std::int64_t least = least_bytes(task);
+  for (const MeanLeaf& leaf : task.workers) {
+    TERNGRAD_REQUIRE(static_cast<std::int64_t>(leaf.payload.size()) >= least, "[tree sum] a payload of ",
+                     leaf.payload.size(), " bytes does not hold ", task.count, " elements in format ",
+                     to_string(task.format), ", which need ", least);
+    TERNGRAD_REQUIRE(reinterpret_cast<std::uintptr_t>(leaf.payload.data()) % alignment(task.format) == 0,
+                     "[tree sum] a payload in format ", to_string(task.format), " must begin at a multiple of ",
+                     alignment(task.format), " bytes");
+    TERNGRAD_REQUIRE(leaf.scalers != nullptr || task.count == 0 || !is_codes(task.format),
+                     "[tree sum] codes in format ", to_string(task.format), " need scalers");
+  }
+}
+
+void read_codes(const MeanTask& task, const MeanLeaf& leaf, std::int64_t first, std::span<float> out) {
+  std::array<std::int16_t, kChunkElements> codes;
+  unpack_codes({ternary_format(task.format), leaf.payload, task.count, 1}, first, {codes.data(), out.size()});
+  const std::int64_t block = task.block_elements;
+  for (std::size_t i = 0; i < out.size();) {
+    std::size_t end = out.size();
+    std::int64_t scaler = 0;
+    if (block != 0) {
+      const std::int64_t position = task.first + first + static_cast<std::int64_t>(i);
+      scaler = position / block - task.first / block;
+      end = std::min(end, i + static_cast<std::size_t>(block - position % block));
+    }
+    for (const float s = leaf.scalers[scaler]; i < end; ++i) out[i] = s * static_cast<float>(codes[i]);
+  }
+}
+
+void read_leaf(const MeanTask& task, const MeanLeaf& leaf, std::int64_t first, std::span<float> out) {
+  if (out.empty()) return;
+  if (task.format == LeafFormat::kFloat32) {
+    std::memcpy(out.data(), leaf.payload.data() + 4 * first, out.size_bytes());
+  } else if (task.format == LeafFormat::kBfloat16) {
+    const auto* values = reinterpret_cast<const std::uint16_t*>(leaf.payload.data()) + first;
+    for (std::size_t i = 0; i < out.size(); ++i) out[i] = from_bfloat16(values[i]);
+  } else {
+    read_codes(task, leaf, first, out);
+  }
+}
+
+}  // namespace
+
+std::string to_string(LeafFormat format) {
+  if (format == LeafFormat::kFloat32) return "fp32";
+  if (format == LeafFormat::kBfloat16) return "bf16";
+  return to_string(ternary_format(format));
+}
+
+LeafFormat leaf_format(TernaryFormat format) {
+  switch (format) {
+    case TernaryFormat::kT2:
+      return LeafFormat::kT2;
+    case TernaryFormat::kT5:
+      return LeafFormat::kT5;
+    case TernaryFormat::kTMask:
+      return LeafFormat::kTMask;
+    case TernaryFormat::kLanes:
+      break;
+  }
+  TERNGRAD_THROW(InvalidArgument, "[tree sum] codes of one worker come in t2, t5 or tmask, not in ", to_string(format));
+}
+
+TreeSummer::TreeSummer(Device device) : device_(device) {
+  if (device.is_cuda()) cuda_ = cuda::make_tree_sum_runner(device);
+}
+
+void TreeSummer::run(std::span<const MeanTask> tasks, Stream& stream) {
+  TERNGRAD_REQUIRE(stream.device() == device_, "[tree sum] the summer is for ", device_.name(), ", the stream for ",
+                   stream.device().name());
+  for (const MeanTask& task : tasks) check(task);
+  if (cuda_ != nullptr) return cuda_->run(tasks, stream);
+  for (const MeanTask& task : tasks) {
+    aggregate_tree(
+        static_cast<int>(task.workers.size()), task.count,
+        [&](int worker, std::int64_t first, std::span<float> out) {
+          read_leaf(task, task.workers[static_cast<std::size_t>(worker)], first, out);
+        },
+        task.scale, task.out, stream);
+  }
+}
+
+}  // namespace terngrad

@@ -1,0 +1,188 @@
+#include "kernels/runtime/cuda/runtime.h"
+
+#include <cuda_runtime.h>
+
+#include "kernels/runtime/cuda/check.h"
+#include "kernels/runtime/errors.h"
+
+namespace terngrad::cuda {
+namespace {
+
+cudaStream_t native(const Stream& stream) { return static_cast<cudaStream_t>(stream.native()); }
+
+/// Whether the host may write memory while the GPU is still to read it.
+bool is_of_host(const void* memory) {
+  cudaPointerAttributes attributes{};
+  TERNGRAD_CUDA_CHECK(cudaPointerGetAttributes(&attributes, memory));
+  return attributes.type != cudaMemoryTypeDevice;
+}
+
+}  // namespace
+
+int num_devices() {
+  // Without a driver the call fails and leaves its argument alone.
+  int count = 0;
+  const cudaError_t error = cudaGetDeviceCount(&count);
+  if (error == cudaSuccess) return count;
+  static_cast<void>(cudaGetLastError());
+  return 0;
+}
+
+std::string why_no_device() {
+  int count = 0;
+  const cudaError_t error = cudaGetDeviceCount(&count);
+  static_cast<void>(cudaGetLastError());
+  if (error == cudaSuccess) return count > 0 ? "" : "the driver reports no device";
+  return std::string(cudaGetErrorName(error)) + " (" + cudaGetErrorString(error) + ")";
+}
+
+void* allocate(int device, std::size_t bytes) {
+  const DeviceGuard guard(device);
+  void* memory = nullptr;
+  const cudaError_t error = cudaMalloc(&memory, bytes);
+  if (error == cudaErrorMemoryAllocation) {
+    static_cast<void>(cudaGetLastError());
+    TERNGRAD_THROW(DeviceError, "[Buffer] out of memory on cuda:", device, ": ", bytes, " bytes asked for");
+  }
+  TERNGRAD_CUDA_CHECK(error);
+  return memory;
+}
+
+void deallocate(int, void* memory) noexcept { static_cast<void>(cudaFree(memory)); }
+
+std::shared_ptr<void> make_stream(int device) {
+  const DeviceGuard guard(device);
+  cudaStream_t stream = nullptr;
+  TERNGRAD_CUDA_CHECK(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking));
+  return {stream, [](void* owned) { static_cast<void>(cudaStreamDestroy(static_cast<cudaStream_t>(owned))); }};
+}
+
+void synchronize(const Stream& stream) {
+  const DeviceGuard guard(stream.device().index());
+  TERNGRAD_CUDA_CHECK(cudaStreamSynchronize(native(stream)));
+}
+
+bool is_done(const Stream& stream) {
+  const DeviceGuard guard(stream.device().index());
+  const cudaError_t status = cudaStreamQuery(native(stream));
+  if (status == cudaErrorNotReady) {
+    static_cast<void>(cudaGetLastError());
+    return false;
+  }
+  TERNGRAD_CUDA_CHECK(status);
+  return true;
+}
+
+bool is_capturing(const Stream& stream) {
+  cudaStreamCaptureStatus status = cudaStreamCaptureStatusNone;
+  TERNGRAD_CUDA_CHECK(cudaStreamIsCapturing(native(stream), &status));
+  return status != cudaStreamCaptureStatusNone;
+}
+
+void copy(void* to, const void* from, std::size_t bytes, const Stream& stream) {
+  if (bytes == 0) return;
+  const DeviceGuard guard(stream.device().index());
+  TERNGRAD_CUDA_CHECK(cudaMemcpyAsync(to, from, bytes, cudaMemcpyDefault, native(stream)));
+  // When the runtime has read the host's memory, pinned or not, is its own affair; here it may be reused at once.
+  if (!is_capturing(stream) && is_of_host(from)) TERNGRAD_CUDA_CHECK(cudaStreamSynchronize(native(stream)));
+}
+
+void fill_zero(void* memory, std::size_t bytes, const Stream& stream) {
+  if (bytes == 0) return;
+  const DeviceGuard guard(stream.device().index());
+  TERNGRAD_CUDA_CHECK(cudaMemsetAsync(memory, 0, bytes, native(stream)));
+}
+
+std::shared_ptr<void> make_event(int device) {
+  const DeviceGuard guard(device);
+  cudaEvent_t event = nullptr;
+  TERNGRAD_CUDA_CHECK(cudaEventCreate(&event));
+  return {event, [](void* owned) { static_cast<void>(cudaEventDestroy(static_cast<cudaEvent_t>(owned))); }};
+}
+
+std::shared_ptr<void> make_meeting_point(int device) {
+  const DeviceGuard guard(device);
+  cudaEvent_t event = nullptr;
+  TERNGRAD_CUDA_CHECK(cudaEventCreateWithFlags(&event, cudaEventDisableTiming));
+  return {event, [](void* owned) { static_cast<void>(cudaEventDestroy(static_cast<cudaEvent_t>(owned))); }};
+}
+
+void wait_for(void* event, const Stream& stream) {
+  const DeviceGuard guard(stream.device().index());
+  TERNGRAD_CUDA_CHECK(cudaStreamWaitEvent(native(stream), static_cast<cudaEvent_t>(event), 0));
+}
+
+void record(void* event, const Stream& stream) {
+  const DeviceGuard guard(stream.device().index());
+  TERNGRAD_CUDA_CHECK(cudaEventRecord(static_cast<cudaEvent_t>(event), native(stream)));
+}
+
+double seconds_between(void* begin, void* end) {
+  TERNGRAD_CUDA_CHECK(cudaEventSynchronize(static_cast<cudaEvent_t>(end)));
+  float milliseconds = 0;
+  TERNGRAD_CUDA_CHECK(
+      cudaEventElapsedTime(&milliseconds, static_cast<cudaEvent_t>(begin), static_cast<cudaEvent_t>(end)));
+  return static_cast<double>(milliseconds) * 1e-3;
+}
+
+void begin_capture(const Stream& stream) {
+  const DeviceGuard guard(stream.device().index());
+  // Thread-local: other threads of the process may allocate and wait meanwhile.
+  TERNGRAD_CUDA_CHECK(cudaStreamBeginCapture(native(stream), cudaStreamCaptureModeThreadLocal));
+}
+
+std::shared_ptr<void> end_capture(const Stream& stream) {
+  const DeviceGuard guard(stream.device().index());
+  cudaGraph_t graph = nullptr;
+  TERNGRAD_CUDA_CHECK(cudaStreamEndCapture(native(stream), &graph));
+  cudaGraphExec_t executable = nullptr;
+  const cudaError_t error = cudaGraphInstantiate(&executable, graph, 0);
+  static_cast<void>(cudaGraphDestroy(graph));
+  TERNGRAD_CUDA_CHECK(error);
+  return {executable,
+          [](void* owned) { static_cast<void>(cudaGraphExecDestroy(static_cast<cudaGraphExec_t>(owned))); }};
+}
+
+void abandon_capture(const Stream& stream) noexcept {
+  cudaGraph_t graph = nullptr;
+  if (cudaStreamEndCapture(native(stream), &graph) == cudaSuccess && graph != nullptr) {
+    static_cast<void>(cudaGraphDestroy(graph));
+  }
+  static_cast<void>(cudaGetLastError());
+}
+
+void launch_graph(void* executable, const Stream& stream) {
+  const DeviceGuard guard(stream.device().index());
+  TERNGRAD_CUDA_CHECK(cudaGraphLaunch(static_cast<cudaGraphExec_t>(executable), native(stream)));
+}
+
+std::string device_name(int device) {
+  cudaDeviceProp properties{};
+  TERNGRAD_CUDA_CHECK(cudaGetDeviceProperties(&properties, device));
+  return properties.name;
+}
+
+std::string device_uuid(int device) {
+  cudaDeviceProp properties{};
+  TERNGRAD_CUDA_CHECK(cudaGetDeviceProperties(&properties, device));
+  constexpr const char* kDigits = "0123456789abcdef";
+  std::string text;
+  for (const char byte : properties.uuid.bytes) {
+    text += kDigits[static_cast<unsigned char>(byte) >> 4];
+    text += kDigits[static_cast<unsigned char>(byte) & 15];
+  }
+  return text;
+}
+
+std::string versions() {
+  int driver = 0;
+  int runtime = 0;
+  TERNGRAD_CUDA_CHECK(cudaDriverGetVersion(&driver));
+  TERNGRAD_CUDA_CHECK(cudaRuntimeGetVersion(&runtime));
+  const auto text = [](int version) {
+    return std::to_string(version / 1000) + "." + std::to_string(version % 1000 / 10);
+  };
+  return "driver " + text(driver) + ", runtime " + text(runtime);
+}
+
+}  // namespace terngrad::cuda

@@ -1,0 +1,50 @@
+#include "kernels/runtime/device.h"
+
+#include <sched.h>
+
+#include "kernels/runtime/cuda/runtime.h"
+#include "kernels/runtime/errors.h"
+
+namespace terngrad {
+
+Device Device::cuda(int index) {
+  const int count = num_cuda_devices();
+  if (count == 0) TERNGRAD_THROW(NotSupported, "[Device] no GPU to use: ", why_no_cuda_device());
+  if (index < 0 || index >= count) {
+    TERNGRAD_THROW(NotSupported, "[Device] cuda:", index, " does not exist; there are GPUs 0 to ", count - 1);
+  }
+  return Device(DeviceKind::kCuda, index);
+}
+
+std::string Device::name() const { return is_cpu() ? "cpu" : "cuda:" + std::to_string(index_); }
+
+std::string Device::description() const {
+  return is_cpu() ? "cpu" : cuda::device_name(index_) + ", " + cuda::versions();
+}
+
+std::string Device::unique_id() const { return is_cpu() ? "cpu" : cuda::device_uuid(index_); }
+
+int num_cuda_devices() { return cuda::num_devices(); }
+
+std::string why_no_cuda_device() { return cuda::why_no_device(); }
+
+int num_hardware_threads() {
+  cpu_set_t set;
+  CPU_ZERO(&set);
+  if (sched_getaffinity(0, sizeof(set), &set) != 0) return 1;
+  const int count = CPU_COUNT(&set);
+  return count > 0 ? count : 1;
+}
+
+Stream::Stream(Device device, int num_threads) : device_(device), num_threads_(device.is_cpu() ? num_threads : 1) {
+  TERNGRAD_REQUIRE(num_threads >= 1, "[Stream] num_threads must be at least 1, got ", num_threads);
+  if (device.is_cuda()) native_ = cuda::make_stream(device.index());
+}
+
+void Stream::synchronize() const {
+  if (device_.is_cuda()) cuda::synchronize(*this);
+}
+
+bool Stream::is_done() const { return device_.is_cpu() || cuda::is_done(*this); }
+
+}  // namespace terngrad

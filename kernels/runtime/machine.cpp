@@ -1,0 +1,19 @@
+#include "kernels/runtime/machine.h"
+
+#include <unistd.h>
+
+#include "kernels/runtime/cpu/simd.h"
+
+namespace terngrad {
+
+std::string simd_instructions() { return cpu::simd_targets().front().name; }
+
+bool has_gpu_driver(const std::string& root) {
+  // Of Linux, in a container that was not given its GPUs too, and of Windows' subsystem for Linux.
+  for (const char* const path : {"/dev/nvidiactl", "/proc/driver/nvidia/version", "/dev/dxg"}) {
+    if (::access((root + path).c_str(), F_OK) == 0) return true;
+  }
+  return false;
+}
+
+}  // namespace terngrad

@@ -1,0 +1,40 @@
+// The local scaler of one slice, shared by both backends: kernels/statistics/scaler.h documents it.
+#pragma once
+
+#include <cmath>
+#include <cstdint>
+
+#include "kernels/codes/ternarize.h"
+#include "kernels/statistics/scaler.h"
+#include "kernels/statistics/statistics.h"
+#include "kernels/tensor/common/host_device.h"
+
+namespace terngrad::common {
+
+TERNGRAD_HOST_DEVICE inline double standard_deviation(const Statistics& statistics, std::int64_t count) {
+  if (count == 0) return 0;
+  const auto n = static_cast<double>(count);
+  const double mean_square = statistics.sum_squares / n;
+  const double mean = statistics.sum / n;
+  const double spread = mean_square - mean * mean;
+  const double variance = spread > 0 ? spread : 0.0;
+  // Below this the difference is rounding error of equal elements, not spread.
+  return variance < 0x1p-40 * mean_square ? 0.0 : std::sqrt(variance);
+}
+
+/// @param max_abs, nan  statistics.max_abs() and canonical_nan(), which each backend makes of their bits in its own way
+TERNGRAD_HOST_DEVICE inline float local_scaler(const Statistics& statistics, float max_abs, float nan,
+                                               std::int64_t count, double clip_factor, ScalerRule rule) {
+  if (statistics.max_bits >= 0x7f800000u) return nan;
+  float scaler = max_abs;
+  if (clip_factor > 0) {
+    const double sigma = common::standard_deviation(statistics, count);
+    const auto clipped = static_cast<float>(clip_factor * sigma);
+    const bool clips = sigma > 0 && clipped < scaler;
+    if (rule == ScalerRule::kOriginal || clips) scaler = clipped;
+  }
+  if (scaler < kMinScaler) return 0.0f;
+  return scaler > kMaxScaler ? nan : scaler;
+}
+
+}  // namespace terngrad::common

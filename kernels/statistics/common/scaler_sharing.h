@@ -1,0 +1,44 @@
+// The sharing of one scaler, for both backends.
+#pragma once
+
+#include <cstdint>
+
+#include "kernels/statistics/scaler_sharing.h"
+#include "kernels/tensor/common/host_device.h"
+
+namespace terngrad::common {
+
+/// Whether a scaler marks a segment that is not finite.
+TERNGRAD_HOST_DEVICE inline bool is_flag(float scaler) { return scaler != scaler; }
+
+/// Writes everything of scaler `s` but the report.
+/// @returns the number of workers whose segment is not finite, and in `first` the first of them
+TERNGRAD_HOST_DEVICE inline int share_one(const ScalerSharingTask& task, std::int64_t s, int& first) {
+  int num_flagged = 0;
+  float greatest = 0;
+  double sum = 0;
+  for (int worker = 0; worker < task.num_workers; ++worker) {
+    const std::int64_t at = worker * task.num_scalers + s;
+    const float local = task.local[at];
+    const bool flagged = is_flag(local);
+    const float own = flagged ? 0.0f : local;
+    task.own[at] = own;
+    if (flagged && num_flagged++ == 0) first = worker;
+    if (own > greatest) greatest = own;
+    sum += static_cast<double>(own);
+  }
+  const ScalerCombination combination = task.places[s].combination;
+  const float shared = combination == ScalerCombination::kMean
+                           ? static_cast<float>(sum / static_cast<double>(task.num_workers))
+                           : greatest;
+  task.shared[s] = shared;
+  task.scales[s] = shared / static_cast<float>(task.num_workers);
+  for (int i = 0; i < task.num_local_workers; ++i) {
+    const std::int64_t at = (task.first_local_worker + i) * task.num_scalers + s;
+    const float drawn_with = combination == ScalerCombination::kOwn ? task.own[at] : shared;
+    task.drawn_with[i * task.num_scalers + s] = is_flag(task.local[at]) ? 0.0f : drawn_with;
+  }
+  return num_flagged;
+}
+
+}  // namespace terngrad::common

@@ -1,0 +1,16 @@
+// Stands in for the CUDA backend in builds without it: there is no device, so nothing else can be reached.
+#include "kernels/runtime/cuda/not_built.h"
+#include "kernels/statistics/cuda/scaler_sharing.h"
+#include "kernels/statistics/cuda/statistics.h"
+
+namespace terngrad::cuda {
+
+std::shared_ptr<StatisticsRunner> make_statistics_runner(std::span<const Slice>, const Device&) {
+  not_built("statistics");
+}
+void share_scalers(const ScalerSharingTask&, const Stream&) { not_built("scaler_sharing"); }
+void flag_whole_segments(float*, std::int64_t, const std::int64_t*, std::int64_t, std::int64_t, const Stream&) {
+  not_built("scaler_sharing");
+}
+
+}  // namespace terngrad::cuda

@@ -1,0 +1,34 @@
+// bfloat16: the upper half of a float32.
+#pragma once
+
+#include <bit>
+#include <cstdint>
+#include <span>
+
+#include "kernels/runtime/device.h"
+
+namespace terngrad {
+
+/// Rounds to nearest, ties to even. Infinity stays; NaN becomes a quiet NaN of the same sign; values above the greatest
+/// bfloat16 by half a step become infinity.
+constexpr std::uint16_t to_bfloat16(float value) {
+  const auto bits = std::bit_cast<std::uint32_t>(value);
+  if ((bits & 0x7fffffffu) > 0x7f800000u) return static_cast<std::uint16_t>(bits >> 16 | 0x0040u);
+  return static_cast<std::uint16_t>((bits + 0x7fffu + (bits >> 16 & 1)) >> 16);
+}
+
+/// Exact.
+constexpr float from_bfloat16(std::uint16_t value) {
+  return std::bit_cast<float>(static_cast<std::uint32_t>(value) << 16);
+}
+
+/// out[i] = to_bfloat16(values[i]); lengths must agree. On a GPU's stream all spans are device memory, and the host
+/// does not wait.
+/// @throws InvalidArgument
+void encode_bfloat16(std::span<const float> values, std::span<std::uint16_t> out, Stream& stream);
+/// out[i] = from_bfloat16(values[i]). @throws InvalidArgument
+void decode_bfloat16(std::span<const std::uint16_t> values, std::span<float> out, Stream& stream);
+/// values[i] = from_bfloat16(to_bfloat16(values[i])).
+void round_to_bfloat16(std::span<float> values, Stream& stream);
+
+}  // namespace terngrad

@@ -1,0 +1,51 @@
+// Elements of gradients in kernels: float32, and types of 16 bits, which are widened when they are loaded.
+#pragma once
+
+#include <cuda_runtime.h>
+
+#include <cstdint>
+
+#include "kernels/tensor/bfloat16.h"
+#include "kernels/tensor/element_type.h"
+#include "kernels/tensor/float16.h"
+
+namespace terngrad::cuda {
+
+/// ElementType as types that kernels are instantiated with; float stands for itself.
+struct Bfloat16 {
+  std::uint16_t bits;
+};
+struct Float16 {
+  std::uint16_t bits;
+};
+
+__device__ inline float widened(float value) { return value; }
+__device__ inline float widened(Bfloat16 value) { return from_bfloat16(value.bits); }
+__device__ inline float widened(Float16 value) { return from_float16(value.bits); }
+
+/// The two elements of 16 bits in a word, in memory order.
+template <class Element>
+__device__ float2 widened_pair(std::uint32_t word) {
+  return {widened(Element{static_cast<std::uint16_t>(word)}), widened(Element{static_cast<std::uint16_t>(word >> 16)})};
+}
+
+/// The bytes of one vector access, and whether it can begin at `values`.
+inline constexpr std::uintptr_t kVectorBytes = 16;
+__device__ inline bool is_vector_aligned(const void* values) {
+  return reinterpret_cast<std::uintptr_t>(values) % kVectorBytes == 0;
+}
+
+/// Calls visit(element) with an element of the type that `type` stands for.
+template <class Visit>
+void with_element(ElementType type, const Visit& visit) {
+  switch (type) {
+    case ElementType::kFloat32:
+      return visit(float{});
+    case ElementType::kBfloat16:
+      return visit(Bfloat16{});
+    case ElementType::kFloat16:
+      return visit(Float16{});
+  }
+}
+
+}  // namespace terngrad::cuda

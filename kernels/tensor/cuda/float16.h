@@ -1,0 +1,15 @@
+// Conversions to and from float16 on a GPU: kernels/tensor/float16.h documents them. Lengths agree.
+#pragma once
+
+#include <cstdint>
+#include <span>
+
+#include "kernels/runtime/device.h"
+
+namespace terngrad::cuda {
+
+void encode_float16(std::span<const float> values, std::span<std::uint16_t> out, const Stream& stream);
+void decode_float16(std::span<const std::uint16_t> values, std::span<float> out, const Stream& stream);
+void round_to_float16(std::span<float> values, const Stream& stream);
+
+}  // namespace terngrad::cuda

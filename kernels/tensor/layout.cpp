@@ -1,0 +1,91 @@
+#include "kernels/tensor/layout.h"
+
+#include <utility>
+
+#include "kernels/runtime/errors.h"
+
+namespace terngrad {
+namespace {
+
+/// Elements of all tensors together: what 48 bits of block index give 32-bit draws to (refinements), and far below
+/// overflow.
+constexpr std::int64_t kMaxElements = std::int64_t{1} << 50;
+
+std::int64_t round_up(std::int64_t value, std::int64_t multiple) {
+  return (value + multiple - 1) / multiple * multiple;
+}
+
+}  // namespace
+
+int Layout::add(std::string name, std::vector<std::int64_t> shape, bool is_logits) {
+  TERNGRAD_REQUIRE(!name.empty(), "[Layout] a tensor needs a name");
+  TERNGRAD_REQUIRE(find(name) < 0, "[Layout] two tensors are called '", name, "'");
+  Segment segment;
+  segment.num_elements = 1;
+  for (const std::int64_t dimension : shape) {
+    TERNGRAD_REQUIRE(dimension >= 0, "[Layout] tensor '", name, "' has a negative dimension ", dimension);
+    TERNGRAD_REQUIRE(dimension == 0 || segment.num_elements <= kMaxElements / dimension, "[Layout] tensor '", name,
+                     "' has more than ", kMaxElements, " elements");
+    segment.num_elements *= dimension;
+  }
+  TERNGRAD_REQUIRE(num_draws_ <= kMaxElements - segment.num_elements, "[Layout] with tensor '", name,
+                   "' there are more than ", kMaxElements, " elements");
+  segment.name = std::move(name);
+  segment.shape = std::move(shape);
+  segment.is_logits = is_logits;
+  segment.offset = flat_elements_;
+  segment.draw_offset = num_draws_;
+  num_elements_ += segment.num_elements;
+  flat_elements_ += round_up(segment.num_elements, kFlatAlignment);
+  num_draws_ += round_up(segment.num_elements, kDrawAlignment);
+  segments_.push_back(std::move(segment));
+  return num_segments() - 1;
+}
+
+int Layout::find(const std::string& name) const {
+  for (int index = 0; index < num_segments(); ++index) {
+    if (segment(index).name == name) return index;
+  }
+  return -1;
+}
+
+Layout Layout::select(std::span<const int> segments) const {
+  Layout selection;
+  selection.flat_elements_ = flat_elements_;
+  selection.num_draws_ = num_draws_;
+  selection.is_selection_ = true;
+  for (const int index : segments) {
+    TERNGRAD_REQUIRE(index >= 0 && index < num_segments(), "[Layout] there is no tensor ", index, " to select of ",
+                     num_segments());
+    TERNGRAD_REQUIRE(selection.find(segment(index).name) < 0, "[Layout] tensor '", segment(index).name,
+                     "' is selected twice");
+    selection.segments_.push_back(segment(index));
+    selection.num_elements_ += segment(index).num_elements;
+  }
+  return selection;
+}
+
+std::uint64_t Layout::fingerprint() const {
+  Fingerprint hash;
+  hash.add(static_cast<std::uint64_t>(num_segments()));
+  for (const Segment& segment : segments_) {
+    hash.add(static_cast<std::uint64_t>(segment.name.size())).add(segment.name);
+    hash.add(static_cast<std::uint64_t>(segment.shape.size()));
+    for (const std::int64_t dimension : segment.shape) hash.add(static_cast<std::uint64_t>(dimension));
+    hash.add(segment.is_logits ? 1u : 0u);
+    if (is_selection_) hash.add(static_cast<std::uint64_t>(segment.draw_offset));
+  }
+  return hash.value();
+}
+
+Fingerprint& Fingerprint::add(std::string_view text) {
+  for (const char c : text) value_ = (value_ ^ static_cast<unsigned char>(c)) * 0x100000001b3ull;
+  return *this;
+}
+
+Fingerprint& Fingerprint::add(std::uint64_t value) {
+  for (int byte = 0; byte < 8; ++byte) value_ = (value_ ^ (value >> (8 * byte) & 0xff)) * 0x100000001b3ull;
+  return *this;
+}
+
+}  // namespace terngrad

@@ -1,0 +1,63 @@
+// Slice: a run of elements of one segment, the unit in which kernels are given work.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "kernels/tensor/element_type.h"
+#include "kernels/tensor/layout.h"
+
+namespace terngrad {
+
+/// Elements per chunk: the grain of the statistics' reduction tree, of sign offsets in `tmask`, and of every cut
+/// through a segment (shares, buckets). Part of the format.
+inline constexpr std::int64_t kChunkElements = 4096;
+
+/// Elements [first, first + count) of segment `segment`, counted from the segment's start.
+struct Slice {
+  int segment = 0;
+  std::int64_t first = 0;
+  std::int64_t count = 0;
+  friend bool operator==(const Slice&, const Slice&) = default;
+};
+
+/// One slice per segment.
+std::vector<Slice> whole_segments(const Layout& layout);
+
+/// Cuts a layout into `num_shares` lists of slices of nearly equal size that together cover every element once, in
+/// order. Cuts fall on multiples of kChunkElements from a segment's start. Shares may be empty.
+/// @throws InvalidArgument if num_shares < 1
+std::vector<std::vector<Slice>> shares(const Layout& layout, int num_shares);
+
+/// A table of pointers to the tensors of one gradient (or parameter set), one per segment, all of one element type and
+/// aligned to its size. This is how kernels see both a flat buffer and tensors that live elsewhere.
+class TensorTable {
+ public:
+  TensorTable() = default;
+  /// The tensors of a flat buffer of layout.flat_elements() elements.
+  TensorTable(const Layout& layout, float* flat);
+  /// External tensors, one pointer per segment.
+  /// @throws InvalidArgument if the number of pointers differs or one is misaligned
+  TensorTable(const Layout& layout, std::span<float* const> tensors);
+  /// As above, of elements of `type`. What reads gradients takes any, as if they had been widened to float32 first.
+  TensorTable(const Layout& layout, ElementType type, void* flat);
+  TensorTable(const Layout& layout, ElementType type, std::span<void* const> tensors);
+
+  ElementType type() const { return type_; }
+  int num_segments() const { return static_cast<int>(tensors_.size()); }
+
+  /// A tensor's elements, and a slice's; of type().
+  const void* data(int segment) const { return tensors_[static_cast<std::size_t>(segment)]; }
+  const void* data(const Slice& slice) const;
+
+  /// The same as float32, to read and write. @throws InvalidArgument for a table of another type
+  float* tensor(int segment) const;
+  float* slice(const Slice& slice) const { return tensor(slice.segment) + slice.first; }
+
+ private:
+  ElementType type_ = ElementType::kFloat32;
+  std::vector<void*> tensors_;
+};
+
+}  // namespace terngrad

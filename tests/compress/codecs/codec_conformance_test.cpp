@@ -1,0 +1,45 @@
+// Every codec of the registry keeps what codec.h promises of all.
+#include "support/codec_conformance.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <string>
+#include <vector>
+
+#include "compress/codecs/codec_registry.h"
+
+namespace terngrad::codec_conformance_test {
+namespace {
+
+using testing::MakeCodec;
+
+MakeCodec maker(const std::string& name, const TernaryOptions& ternary = {}) {
+  return [=](int num_workers) { return make_codec(name, {.num_workers = num_workers, .ternary = ternary}); };
+}
+
+TEST(CodecConformance, OfEveryCodecWithItsDefaults) {
+  for (const std::string& name : codec_names()) testing::check_codec(maker(name));
+}
+
+TEST(CodecConformance, OfTernaryWithEveryFormatAndItsOptions) {
+  for (const TernaryFormat format : {TernaryFormat::kT2, TernaryFormat::kT5, TernaryFormat::kTMask}) {
+    testing::check_codec(maker("ternary", {.clip_factor = 2.5, .format = format}));
+    testing::check_codec(maker("ternary", {.sharing = ScalerSharing::kNone, .format = format}));
+  }
+  testing::check_codec(maker("ternary", {.sharing = ScalerSharing::kMean, .scope = ScalerScope::kModel}));
+  for (const std::int64_t block : {1984, 4096}) {  // 4096: drawn ahead
+    testing::check_codec(maker("ternary", {.scope = ScalerScope::kBlock, .block_elements = block}));
+    testing::check_codec(
+        maker("ternary", {.sharing = ScalerSharing::kNone, .scope = ScalerScope::kBlock, .block_elements = block}));
+  }
+}
+
+TEST(CodecConformance, ABiasIsNoticed) {
+  EXPECT_GT(testing::check_bias(maker("ternary", {.clip_factor = 1.5})), 20);
+  EXPECT_GT(testing::check_bias(maker("bf16")), 20);
+  EXPECT_EQ(testing::check_bias(maker("fp32")), 0);
+}
+
+}  // namespace
+}  // namespace terngrad::codec_conformance_test

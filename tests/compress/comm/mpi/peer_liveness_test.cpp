@@ -1,0 +1,75 @@
+#include "compress/comm/mpi/peer_liveness.h"
+
+#include <gtest/gtest.h>
+
+namespace terngrad::peer_liveness_test {
+namespace {
+
+SignsOfLife::Clock::time_point at(double seconds) {
+  return SignsOfLife::Clock::time_point() +
+         std::chrono::duration_cast<SignsOfLife::Clock::duration>(std::chrono::duration<double>(1000 + seconds));
+}
+
+/// Looks often, as one who waits.
+void wait(SignsOfLife& signs, double from, double to) {
+  for (int i = 1; i <= 200; ++i) signs.look(at(from + (to - from) * i / 200));
+}
+
+TEST(SignsOfLife, SilenceIsSinceTheLastSign) {
+  SignsOfLife signs(3, 10, at(0));
+  wait(signs, 0, 4);
+  signs.hear(1, at(4));
+  wait(signs, 4, 7);
+  EXPECT_NEAR(signs.seconds_of_silence(0), 7, 1e-6);
+  EXPECT_NEAR(signs.seconds_of_silence(1), 3, 1e-6);
+  EXPECT_NEAR(signs.seconds_of_silence(2), 7, 1e-6);
+  EXPECT_FALSE(signs.is_lenient());
+}
+
+TEST(SignsOfLife, TimePassesWithLooksOnly) {
+  SignsOfLife signs(1, 10, at(0));
+  signs.look(at(0.9));
+  signs.hear(0, at(0.5));
+  EXPECT_NEAR(signs.seconds_of_silence(0), 0.4, 1e-6);
+  signs.look(at(1.8));
+  EXPECT_NEAR(signs.seconds_of_silence(0), 1.3, 1e-6);
+}
+
+TEST(SignsOfLife, OwnAbsenceIsNoSilenceOfOthers) {
+  SignsOfLife signs(2, 10, at(0));
+  wait(signs, 0, 3);
+  signs.look(at(103));
+  EXPECT_NEAR(signs.seconds_of_silence(0), 3, 1e-6);
+  wait(signs, 103, 106);
+  EXPECT_NEAR(signs.seconds_of_silence(0), 6, 1e-6);
+}
+
+TEST(SignsOfLife, AbsenceBeginsWithATenthOfTheTimeout) {
+  SignsOfLife signs(1, 10, at(0));
+  signs.look(at(0.99));
+  EXPECT_NEAR(signs.seconds_of_silence(0), 0.99, 1e-6);
+  EXPECT_FALSE(signs.is_lenient());
+  signs.look(at(2));
+  EXPECT_NEAR(signs.seconds_of_silence(0), 0.99, 1e-6);
+  EXPECT_TRUE(signs.is_lenient());
+}
+
+TEST(SignsOfLife, AfterAnAbsenceMessagesHaveAMoment) {
+  SignsOfLife signs(1, 10, at(0));
+  signs.look(at(100));
+  wait(signs, 100, 104.9);
+  EXPECT_TRUE(signs.is_lenient());
+  wait(signs, 104.9, 105.1);
+  EXPECT_FALSE(signs.is_lenient());
+}
+
+TEST(SignsOfLife, NobodyIsHeardInTheFuture) {
+  SignsOfLife signs(2, 10, at(0));
+  signs.hear(0, at(99));  // found on the return, before the look
+  signs.look(at(100));
+  EXPECT_NEAR(signs.seconds_of_silence(0), 0, 1e-6);
+  EXPECT_NEAR(signs.seconds_of_silence(1), 0, 1e-6);
+}
+
+}  // namespace
+}  // namespace terngrad::peer_liveness_test

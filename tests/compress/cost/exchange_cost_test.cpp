@@ -1,0 +1,211 @@
+// Closed-form cases: numbers small enough to be worked out by hand.
+#include "compress/cost/exchange_cost.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <limits>
+#include <vector>
+
+#include "kernels/runtime/errors.h"
+
+namespace terngrad::exchange_cost_test {
+namespace {
+
+using Pays = BreakEven::Pays;
+
+ExchangeCost cost_of(double bytes, int rounds, double encode, double check, double decode) {
+  return {.codec = "x",
+          .wire = {bytes, rounds},
+          .encode_seconds = encode,
+          .check_seconds = check,
+          .decode_seconds = decode};
+}
+
+TEST(ExchangeWorld, TheBusiestProcessHasTheMostWorkers) {
+  EXPECT_EQ((ExchangeWorld{8, 8}).num_local_workers(), 1);
+  EXPECT_EQ((ExchangeWorld{8, 3}).num_local_workers(), 3);
+  EXPECT_EQ((ExchangeWorld{8, 1}).num_local_workers(), 8);
+  for (int workers = 1; workers < 20; ++workers) {
+    for (int processes = 1; processes <= workers; ++processes) {
+      int most = 0;
+      for (int rank = 0; rank < processes; ++rank) {
+        most = std::max(most, worker_range(workers, rank, processes).num_local_workers);
+      }
+      EXPECT_EQ((ExchangeWorld{workers, processes}).num_local_workers(), most) << workers << " over " << processes;
+    }
+  }
+}
+
+MessageSizes equal_shares(std::int64_t num_workers) {
+  const auto count = static_cast<std::size_t>(num_workers);
+  return {.scalers = 100,
+          .gradient = {4000, 0},
+          .shares = std::vector<GradientSizes>(count, {4000 / num_workers, 0}),
+          .mean_shares = std::vector<std::int64_t>(count, 6000 / num_workers)};
+}
+
+TEST(WireVolume, OneWorkerForEachProcess) {
+  const WireVolume gathered = wire_volume(ExchangeAlgorithm::kAllGather, {4, 4}, equal_shares(4));
+  EXPECT_EQ(gathered.bytes, 3 * 4100);
+  EXPECT_EQ(gathered.rounds, 2);
+  const WireVolume scattered = wire_volume(ExchangeAlgorithm::kScatterReduce, {4, 4}, equal_shares(4));
+  EXPECT_EQ(scattered.bytes, 3 * 100 + 3 * 1000 + 3 * 1500);
+  EXPECT_EQ(scattered.rounds, 3);
+}
+
+TEST(WireVolume, SeveralWorkersOfAProcess) {
+  // Two processes of two: each sends both of its workers' messages to the other.
+  EXPECT_EQ(wire_volume(ExchangeAlgorithm::kAllGather, {4, 2}, equal_shares(4)).bytes, 2 * 4100);
+  // Half of each worker's shares, and half of the mean.
+  EXPECT_EQ(wire_volume(ExchangeAlgorithm::kScatterReduce, {4, 2}, equal_shares(4)).bytes, 2 * 100 + 2 * 2000 + 3000);
+}
+
+TEST(WireVolume, TheBusiestProcessCounts) {
+  // Three workers over two processes have one and two of them; the second sends two messages and gets one.
+  EXPECT_EQ(wire_volume(ExchangeAlgorithm::kAllGather, {3, 2}, equal_shares(3)).bytes, 2 * 4100);
+  // The last share is the largest: its owner gets it from two others, and sends its mean to two others.
+  const MessageSizes sizes{.scalers = 100, .shares = {{10, 0}, {10, 0}, {500, 0}}, .mean_shares = {20, 20, 700}};
+  EXPECT_EQ(wire_volume(ExchangeAlgorithm::kScatterReduce, {3, 3}, sizes).bytes, 2 * 100 + 2 * 500 + 2 * 700);
+  // The largest in each round: who keeps the small share sends the others, and gets the mean of the others.
+  const MessageSizes small{.scalers = 0, .shares = {{10, 0}, {500, 0}}, .mean_shares = {700, 20}};
+  EXPECT_EQ(wire_volume(ExchangeAlgorithm::kScatterReduce, {2, 2}, small).bytes, 500 + 700);
+}
+
+TEST(WireVolume, SumsTravelOnceForEachSubtree) {
+  // Two processes of two workers, which are a subtree each; a part of the gradient is not added.
+  MessageSizes sizes = equal_shares(4);
+  sizes.gradient = {300, 4000};
+  EXPECT_EQ(wire_volume(ExchangeAlgorithm::kAllGather, {4, 2}, sizes).bytes, 2 * 100 + 2 * 300 + 4000);
+  sizes.shares.assign(4, {75, 1000});
+  EXPECT_EQ(wire_volume(ExchangeAlgorithm::kScatterReduce, {4, 2}, sizes).bytes,
+            2 * 100 + 2 * (2 * 75 + 1000) + 2 * 1500);
+  // Three of six are two subtrees: 2 + 1, and 1 + 2.
+  sizes.gradient = {0, 4000};
+  EXPECT_EQ(wire_volume(ExchangeAlgorithm::kAllGather, {6, 2}, sizes).bytes, 3 * 100 + 2 * 4000);
+  // Of five, the first process has two that are one subtree, the second three: two of the four on the left, and one.
+  EXPECT_EQ(wire_volume(ExchangeAlgorithm::kAllGather, {5, 2}, sizes).bytes, 3 * 100 + 2 * 4000);
+}
+
+TEST(WireVolume, OfLanesIsAnAllReduce) {
+  MessageSizes sizes{.scalers = 100, .lanes = 8000};
+  const WireVolume all_lanes = wire_volume(ExchangeAlgorithm::kIntegerSum, {4, 4}, sizes);
+  EXPECT_EQ(all_lanes.bytes, 3 * 100 + 2 * 3 * 2000);
+  EXPECT_EQ(all_lanes.rounds, 3);
+  // What does not add up is gathered. Processes add up their workers' lanes first.
+  sizes.gradient = {40, 0};
+  const WireVolume mixed = wire_volume(ExchangeAlgorithm::kIntegerSum, {4, 2}, sizes);
+  EXPECT_EQ(mixed.bytes, 2 * 100 + 2 * 40 + 8000);
+  EXPECT_EQ(mixed.rounds, 4);
+}
+
+TEST(WireVolume, OneProcessSendsNothing) {
+  EXPECT_EQ(wire_volume(ExchangeAlgorithm::kAllGather, {4, 1}, equal_shares(4)).bytes, 0);
+  EXPECT_EQ(wire_volume(ExchangeAlgorithm::kScatterReduce, {4, 1}, equal_shares(4)).bytes, 0);
+}
+
+TEST(WireVolume, RefusesWhatItDoesNotKnow) {
+  EXPECT_THROW(wire_volume(ExchangeAlgorithm::kAuto, {2, 2}, equal_shares(2)), InvalidArgument);
+  EXPECT_THROW(wire_volume(ExchangeAlgorithm::kAllGather, {2, 3}, {}), InvalidArgument);
+  EXPECT_THROW(wire_volume(ExchangeAlgorithm::kAllGather, {2, 0}, {}), InvalidArgument);
+  EXPECT_THROW(wire_volume(ExchangeAlgorithm::kScatterReduce, {2, 2}, equal_shares(4)), InvalidArgument);
+}
+
+TEST(ExchangeCost, IsProcessorLatencyAndBytes) {
+  const ExchangeCost cost = cost_of(1000, 3, 0.5, 0.25, 0.125);
+  EXPECT_EQ(cost.processor_seconds(), 0.875);
+  const LinkModel link{.latency_seconds = 2, .bytes_per_second = 500};
+  EXPECT_EQ(cost.link_seconds(link), 3 * 2 + 2);
+  EXPECT_EQ(cost.seconds(link), 8.875);
+  EXPECT_EQ(cost.seconds({2, std::numeric_limits<double>::infinity()}), 6.875);
+}
+
+TEST(ExchangeCost, LiesBetweenItsSamplesOnTheLinkWithinItsBounds) {
+  const LinkModel link{0, 100};
+  const LinkBounds bounds{.fast = {0, 200}, .slow = {0, 50}};
+  ExchangeCost cost{.codec = "t2", .wire = {100, 0}, .encode_seconds = 5, .samples = {4, 5, 6, 5, 90}};
+  // Of five samples 5 to 6, and 100 bytes take 1/2 to 2 seconds.
+  EXPECT_EQ(cost.spread(link, bounds), (Spread{5.5, 8}));
+  // The library's samples are of the link already.
+  cost.exchange = kVendorExchange;
+  cost.wire.bytes = 0;
+  EXPECT_EQ(cost.spread(link, bounds), (Spread{5, 6}));
+  cost.samples = {5};
+  EXPECT_EQ(cost.spread(link, bounds), std::nullopt);
+}
+
+TEST(BreakEven, LessBytesForMoreWorkPayBelowABandwidth) {
+  const ExchangeCost fp32 = cost_of(1000, 2, 0.25, 0, 0.25);
+  const ExchangeCost codec = cost_of(200, 2, 1.25, 0.5, 0.75);
+  const BreakEven result = break_even(codec, fp32, 7);  // as many rounds: latency is no matter
+  EXPECT_EQ(result, (BreakEven{Pays::kBelow, 400}));
+  // There both take the same time, and on either side one is the faster.
+  for (const double latency : {0.0, 7.0}) {
+    EXPECT_EQ(codec.seconds({latency, 400}), fp32.seconds({latency, 400}));
+    EXPECT_LT(codec.seconds({latency, 399}), fp32.seconds({latency, 399}));
+    EXPECT_GT(codec.seconds({latency, 401}), fp32.seconds({latency, 401}));
+  }
+}
+
+TEST(BreakEven, ARoundMoreCostsALatency) {
+  const ExchangeCost baseline = cost_of(1000, 2, 1, 0, 0);
+  EXPECT_EQ(break_even(cost_of(600, 3, 1, 0, 0), baseline, 0.5), (BreakEven{Pays::kBelow, 800}));
+  // A round less is worth one: it pays for the work.
+  EXPECT_EQ(break_even(cost_of(600, 1, 1.25, 0, 0), baseline, 0.5), (BreakEven{Pays::kAlways, 0}));
+}
+
+TEST(BreakEven, MoreBytesForLessWorkPayAboveABandwidth) {
+  const ExchangeCost baseline = cost_of(1000, 2, 2, 0, 0);
+  const ExchangeCost codec = cost_of(1500, 2, 1, 0, 0);
+  EXPECT_EQ(break_even(codec, baseline, 0), (BreakEven{Pays::kAbove, 500}));
+  EXPECT_GT(codec.seconds({0, 499}), baseline.seconds({0, 499}));
+  EXPECT_LT(codec.seconds({0, 501}), baseline.seconds({0, 501}));
+}
+
+TEST(BreakEven, AlwaysAndNever) {
+  const ExchangeCost baseline = cost_of(1000, 2, 1, 0, 0);
+  const BreakEven always{Pays::kAlways, 0};
+  const BreakEven never{Pays::kNever, 0};
+  EXPECT_EQ(break_even(cost_of(999, 2, 0.5, 0, 0), baseline, 0), always);
+  EXPECT_EQ(break_even(cost_of(999, 2, 1, 0, 0), baseline, 0), always);
+  EXPECT_EQ(break_even(cost_of(1000, 2, 0.5, 0, 0), baseline, 0), always);
+  EXPECT_EQ(break_even(cost_of(1001, 2, 1.5, 0, 0), baseline, 0), never);
+  EXPECT_EQ(break_even(cost_of(1001, 2, 1, 0, 0), baseline, 0), never);
+  EXPECT_EQ(break_even(cost_of(1000, 2, 1.5, 0, 0), baseline, 0), never);
+  // No codec pays against itself.
+  EXPECT_EQ(break_even(baseline, baseline, 0), never);
+}
+
+TEST(Recommend, TakesTheFastestOnThisLink) {
+  const std::vector<ExchangeCost> costs = {cost_of(1000, 2, 0, 0, 0), cost_of(500, 2, 1, 0, 0),
+                                           cost_of(100, 2, 3, 0, 0)};
+  // 5 + 500 / B = 100 / B + 3 at B = 200; 1000 / B = 500 / B + 1 at B = 500.
+  EXPECT_EQ(recommend(costs, 0, {0, 100}), 2u);
+  EXPECT_EQ(recommend(costs, 0, {0, 250}), 1u);
+  EXPECT_EQ(recommend(costs, 0, {0, 5000}), 0u);
+}
+
+TEST(Recommend, AGainTooSmallToTellIsNone) {
+  const ExchangeCost fp32 = cost_of(1000, 2, 0, 0, 0);
+  const std::vector<ExchangeCost> little = {fp32, cost_of(960, 2, 0, 0, 0)};
+  EXPECT_EQ(recommend(little, 0, {0, 1}), 0u);
+  const std::vector<ExchangeCost> enough = {fp32, cost_of(940, 2, 0, 0, 0)};
+  EXPECT_EQ(recommend(enough, 0, {0, 1}), 1u);
+  EXPECT_EQ(recommend(std::vector{fp32}, 0, {0, 1}), 0u);
+  // 60 s of 1000 are less of a step that takes 300 s besides, and 160 s are enough.
+  EXPECT_EQ(recommend(enough, 0, {0, 1}, 300), 0u);
+  const std::vector<ExchangeCost> more = {fp32, cost_of(840, 2, 0, 0, 0)};
+  EXPECT_EQ(recommend(more, 0, {0, 1}, 300), 1u);
+  EXPECT_THROW(recommend({}, 0, {0, 1}), InvalidArgument);
+  EXPECT_THROW(recommend(little, 2, {0, 1}), InvalidArgument);
+}
+
+TEST(Recommend, TheBaselineMayStandAnywhere) {
+  const std::vector<ExchangeCost> costs = {cost_of(1000, 2, 0, 0, 0), cost_of(780, 2, 0, 0, 0),
+                                           cost_of(800, 2, 0, 0, 0)};
+  EXPECT_EQ(recommend(costs, 2, {0, 1}), 2u);
+  EXPECT_EQ(recommend(costs, 0, {0, 1}), 1u);
+}
+
+}  // namespace
+}  // namespace terngrad::exchange_cost_test

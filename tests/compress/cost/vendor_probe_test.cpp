@@ -1,0 +1,129 @@
+// Times are of threads of this process; what must hold is what the model makes of them.
+#include "compress/cost/vendor_probe.h"
+
+#include <gtest/gtest.h>
+
+#include <chrono>
+#include <memory>
+#include <mutex>
+#include <thread>
+#include <vector>
+
+#include "compress/cost/sample_gradient.h"
+#include "compress/exchange/vendor_all_reduce.h"
+#include "kernels/runtime/buffer.h"
+#include "kernels/runtime/errors.h"
+#include "support/thread_communicator.h"
+
+namespace terngrad::vendor_probe_test {
+namespace {
+
+Layout small_layout() {
+  Layout layout;
+  layout.add("weights", {100, 30});
+  layout.add("biases", {100});
+  return layout;
+}
+
+/// A library that takes so long for each sum, and counts them.
+class SlowLibrary final : public Communicator {
+ public:
+  SlowLibrary(std::shared_ptr<Communicator> inner, double seconds) : inner_(std::move(inner)), seconds_(seconds) {}
+  int rank() const override { return inner_->rank(); }
+  int size() const override { return inner_->size(); }
+  void all_gather(Parcels& mine, Parcels& all) override { inner_->all_gather(mine, all); }
+  void all_to_all(std::span<Parcels>, Parcels&) override { FAIL() << "not of these exchanges"; }
+  void all_reduce_sum(std::span<std::uint64_t>) override { FAIL() << "not of these exchanges"; }
+  void all_reduce_max(std::span<std::uint32_t>) override { FAIL() << "not of these exchanges"; }
+  void broadcast(std::span<std::uint8_t>, int) override { FAIL() << "not of these exchanges"; }
+  void barrier() override { inner_->barrier(); }
+  void vendor_sum(const FloatSpan& values) override {
+    ++num_sums;
+    std::this_thread::sleep_for(std::chrono::duration<double>(seconds_));
+    inner_->vendor_sum(values);
+  }
+  int num_sums = 0;
+
+ private:
+  std::shared_ptr<Communicator> inner_;
+  double seconds_;
+};
+
+struct Probed {
+  std::vector<ExchangeCost> of_ranks;
+  int num_sums = 0;  // of rank 0
+};
+
+Probed probe(int num_ranks, double seconds, const LinkModel& link, const VendorProbeOptions& options) {
+  const Layout layout = small_layout();
+  Buffer<float> gradient(layout.flat_elements());
+  fill_sample_gradient(gradient.span(), 1, 1);
+  Probed probed{.of_ranks = std::vector<ExchangeCost>(static_cast<std::size_t>(num_ranks))};
+  std::mutex mutex;
+  const auto errors = testing::run_ranks(num_ranks, [&](const std::shared_ptr<Communicator>& communicator) {
+    const auto library = std::make_shared<SlowLibrary>(communicator, seconds);
+    const ExchangeCost cost = probe_vendor(library, layout, gradient.span(), link, options);
+    const std::lock_guard lock(mutex);
+    probed.of_ranks[static_cast<std::size_t>(communicator->rank())] = cost;
+    if (communicator->rank() == 0) probed.num_sums = library->num_sums;
+  });
+  for (const auto& error : errors) EXPECT_EQ(error, nullptr);
+  return probed;
+}
+
+TEST(VendorProbe, OnThisLinkAnExchangeTakesWhatWasMeasured) {
+  const LinkModel link{0.001, 1e6};
+  const Probed probed = probe(2, 0.02, link, {.codec = "bf16", .num_workers = 3, .repetitions = 2});
+  const ExchangeCost& cost = probed.of_ranks[0];
+  EXPECT_EQ(cost.codec, "bf16");
+  EXPECT_EQ(cost.exchange, "vendor");
+  EXPECT_EQ(cost.wire.rounds, 0);
+  EXPECT_GE(cost.wire.bytes, 0.02 * 1e6);
+  EXPECT_EQ(cost.check_seconds, 0);
+  EXPECT_GT(cost.encode_seconds, 0);
+  EXPECT_GT(cost.decode_seconds, 0);
+  EXPECT_EQ(cost.seconds(link), cost.processor_seconds() + cost.wire.bytes / 1e6);
+  EXPECT_EQ(probed.of_ranks[1].wire.bytes, cost.wire.bytes);
+  EXPECT_EQ(probed.of_ranks[1].encode_seconds, cost.encode_seconds);
+}
+
+TEST(VendorProbe, OnALinkWithoutABandwidthTimeIsWork) {
+  for (const auto& [codec, bytes] : {std::pair{"fp32", 4.0}, {"fp16", 2.0}}) {
+    const ExchangeCost cost = probe(4, 0.02, kNoLink, {.codec = codec, .num_workers = 4, .repetitions = 1}).of_ranks[0];
+    EXPECT_EQ(cost.wire.bytes, 3100 * bytes * 2 * 3 / 4);
+    EXPECT_EQ(cost.moved_bytes, cost.wire.bytes);
+    EXPECT_GE(cost.check_seconds, 0.02);
+    EXPECT_EQ(cost.seconds(kNoLink), cost.processor_seconds());
+  }
+}
+
+TEST(VendorProbe, StopsWhenItHasTakenEnough) {
+  // One that does not count and five, one that is enough by itself, one and two more.
+  EXPECT_EQ(probe(2, 0, kNoLink, {.num_workers = 2, .repetitions = 5, .enough_seconds = 60}).num_sums, 6);
+  EXPECT_EQ(probe(2, 0.05, kNoLink, {.num_workers = 2, .repetitions = 5, .enough_seconds = 0.04}).num_sums, 1);
+  EXPECT_LE(probe(2, 0.05, kNoLink, {.num_workers = 2, .repetitions = 5, .enough_seconds = 0.12}).num_sums, 3);
+}
+
+TEST(VendorProbe, StopsWhenOthersAreFaster) {
+  // One that does not count and two that are above a millisecond.
+  const Probed probed = probe(2, 0.002, kNoLink, {.num_workers = 2, .repetitions = 5, .beaten_seconds = 0.001});
+  EXPECT_EQ(probed.num_sums, 3);
+  EXPECT_EQ(probed.of_ranks[0].samples.size(), 2u);
+  EXPECT_GE(probed.of_ranks[0].samples[0], 0.002);
+  EXPECT_EQ(probed.of_ranks[0].samples, probed.of_ranks[1].samples);
+}
+
+TEST(VendorProbe, RefusesWhatItCannotMeasure) {
+  const Layout layout = small_layout();
+  const Buffer<float> gradient(layout.flat_elements());
+  const std::shared_ptr<Communicator> alone = make_self_communicator();
+  const auto of = [&](std::span<const float> values, const VendorProbeOptions& options) {
+    return probe_vendor(alone, layout, values, kNoLink, options);
+  };
+  EXPECT_THROW(of(gradient.span(), {.codec = "ternary"}), InvalidArgument);
+  EXPECT_THROW(of(gradient.span(), {.repetitions = 0}), InvalidArgument);
+  EXPECT_THROW(of(gradient.span().first(5), {}), InvalidArgument);
+}
+
+}  // namespace
+}  // namespace terngrad::vendor_probe_test

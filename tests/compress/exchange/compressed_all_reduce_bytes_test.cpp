@@ -1,0 +1,135 @@
+// The bytes that an exchange reports are those of its messages.
+#include "compress/exchange/compressed_all_reduce.h"
+
+#include <gtest/gtest.h>
+
+#include <cstdint>
+#include <memory>
+#include <mutex>
+#include <utility>
+#include <vector>
+
+#include "support/exchanges.h"
+#include "support/thread_communicator.h"
+
+namespace terngrad::compressed_all_reduce_bytes_test {
+namespace {
+
+using testing::blank_tensors;
+using testing::kAlgorithms;
+using testing::local_exchange;
+using testing::options_of;
+using testing::tables;
+using testing::Tensors;
+using testing::worker_gradients;
+
+std::int64_t up8(std::int64_t bytes) { return (bytes + 7) / 8 * 8; }
+
+/// Header, and for each (scalers, code bytes) a record, its scalers and its codes, filled up to 8.
+std::int64_t message_bytes(const std::vector<std::pair<std::int64_t, std::int64_t>>& slices) {
+  std::int64_t bytes = 64 + 48 * static_cast<std::int64_t>(slices.size());
+  for (const auto& [scalers, codes] : slices) bytes = up8(bytes) + up8(4 * scalers) + codes;
+  return up8(bytes);
+}
+
+class ByteCounts : public ::testing::Test {
+ protected:
+  ByteCounts() {
+    layout_.add("a", {3 * 4096 + 1});  // 4 chunks: one per worker
+    layout_.add("b", {10});            // in the last share
+  }
+  ExchangeReport run(int n, ExchangeAlgorithm algorithm, ReturnCodec return_codec = ReturnCodec::kFloat32) {
+    auto options = options_of(algorithm, return_codec);
+    options.codecs.rules = {{"b", "fp32"}};
+    CompressedAllReduce exchange = local_exchange(layout_, n, options);
+    Tensors mean = blank_tensors(layout_);
+    return exchange.exchange(tables(worker_gradients(layout_, n), 0, n), mean.table, 0);
+  }
+  Layout layout_;
+};
+
+TEST_F(ByteCounts, OfAllGatherAreWholeMessagesToEveryOther) {
+  const ExchangeReport report = run(3, ExchangeAlgorithm::kAllGather);
+  const std::int64_t scalers = message_bytes({{1, 0}, {1, 0}});
+  const std::int64_t gradient = message_bytes({{1, (3 * 4096 + 16) / 16 * 4}, {1, 40}});
+  EXPECT_EQ(report.scalers.sent, 3 * 2 * scalers);
+  EXPECT_EQ(report.scalers.received, 3 * 2 * scalers);
+  EXPECT_EQ(report.gradient.sent, 3 * 2 * gradient);
+  EXPECT_EQ(report.gradient.received, 3 * 2 * gradient);
+  EXPECT_EQ(report.mean.sent, 0);
+  EXPECT_EQ(report.mean.received, 0);
+  EXPECT_EQ(report.sent_bytes(), 6 * (scalers + gradient));
+  EXPECT_EQ(report.received_bytes(), 6 * (scalers + gradient));
+}
+
+TEST_F(ByteCounts, OfScatterReduceAreSharesToTheirOwners) {
+  const ExchangeReport report = run(2, ExchangeAlgorithm::kScatterReduce);
+  // Five chunks: share 0 has two of a, share 1 two of a (one element in the last) and b.
+  const std::int64_t share0 = message_bytes({{1, 2 * 1024}});
+  const std::int64_t share1 = message_bytes({{1, 1024 + 4}, {1, 40}});
+  EXPECT_EQ(report.gradient.sent, share0 + share1);
+  EXPECT_EQ(report.gradient.received, share0 + share1);
+  const std::int64_t mean0 = message_bytes({{0, 2 * 4096 * 4}});
+  const std::int64_t mean1 = message_bytes({{0, 4097 * 4}, {0, 40}});
+  EXPECT_EQ(report.mean.sent, mean0 + mean1);
+  EXPECT_EQ(report.mean.received, mean0 + mean1);
+}
+
+TEST_F(ByteCounts, OfReturnLegsAreThoseOfTheirFormat) {
+  const auto mean_sent = [&](ReturnCodec codec) { return run(2, ExchangeAlgorithm::kScatterReduce, codec).mean.sent; };
+  EXPECT_EQ(mean_sent(ReturnCodec::kBfloat16),
+            message_bytes({{0, 2 * 4096 * 2}}) + message_bytes({{0, 4097 * 2 + 2}, {0, 20}}));
+  EXPECT_EQ(mean_sent(ReturnCodec::kTernary), message_bytes({{1, 2048}}) + message_bytes({{1, 1028}, {0, 40}}) +
+                                                  2 * 4 * 2);  // and the greatest sum of each of two tensors
+  // N = 2: lanes of 3 bits, 21 in a word: 391 words for 8192 sums, 196 for 4097.
+  EXPECT_EQ(mean_sent(ReturnCodec::kSums), message_bytes({{1, 391 * 8}}) + message_bytes({{1, 196 * 8}, {0, 40}}));
+}
+
+TEST_F(ByteCounts, OfIntegerSumAreLanesAndTheirSums) {
+  const ExchangeReport report = run(3, ExchangeAlgorithm::kIntegerSum);
+  // N = 3: lanes of 3 bits, 21 in a word: 586 words for 12289 codes. b goes by all-gather.
+  const std::int64_t rest = message_bytes({{1, 40}});
+  EXPECT_EQ(report.gradient.sent, 3 * (all_reduce_bytes(586 * 8, 3) + 2 * rest));
+  EXPECT_EQ(report.gradient.received, report.gradient.sent);
+  EXPECT_EQ(report.mean.sent + report.mean.received, 0);
+}
+
+TEST_F(ByteCounts, OfOneWorkerAreZero) {
+  // What a worker keeps for itself counts as neither sent nor received.
+  for (const ExchangeAlgorithm algorithm : kAlgorithms) {
+    const ExchangeReport report = run(1, algorithm);
+    EXPECT_EQ(report.sent_bytes(), 0) << to_string(algorithm);
+    EXPECT_EQ(report.received_bytes(), 0) << to_string(algorithm);
+  }
+}
+
+TEST_F(ByteCounts, DoNotDependOnTheNumberOfProcesses) {
+  const auto workers = worker_gradients(layout_, 4);
+  for (const ExchangeAlgorithm algorithm :
+       {ExchangeAlgorithm::kAllGather, ExchangeAlgorithm::kScatterReduce, ExchangeAlgorithm::kIntegerSum}) {
+    const auto total = [&](int size) {
+      std::mutex mutex;
+      ExchangeReport sum;
+      testing::run_ranks(size, [&](std::shared_ptr<Communicator> communicator) {
+        const WorkerGroup group = make_worker_group(4, std::move(communicator));
+        auto options = options_of(algorithm);
+        options.codecs.rules = {{"b", "fp32"}};
+        CompressedAllReduce exchange(layout_, group, options);
+        Tensors mean = blank_tensors(layout_);
+        const auto report =
+            exchange.exchange(tables(workers, group.first_local_worker, group.num_local_workers), mean.table, 0);
+        const std::lock_guard lock(mutex);
+        sum.gradient.sent += report.sent_bytes();
+        sum.gradient.received += report.received_bytes();
+      });
+      return std::pair(sum.gradient.sent, sum.gradient.received);
+    };
+    const auto alone = total(1);
+    EXPECT_GT(alone.first, 0);
+    EXPECT_EQ(total(2), alone) << to_string(algorithm);
+    EXPECT_EQ(total(4), alone) << to_string(algorithm);
+  }
+}
+
+}  // namespace
+}  // namespace terngrad::compressed_all_reduce_bytes_test

@@ -1,0 +1,247 @@
+// What an exchange does about NaN and infinity, and about means that overflow.
+#include "compress/exchange/compressed_all_reduce.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <bit>
+#include <limits>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "kernels/runtime/errors.h"
+#include "support/exchanges.h"
+
+namespace terngrad::compressed_all_reduce_nonfinite_test {
+namespace {
+
+using ::testing::AllOf;
+using testing::blank_tensors;
+using ::testing::HasSubstr;
+using testing::local_exchange;
+using testing::mixed_layout;
+using testing::options_of;
+using testing::ReferenceExchange;
+using testing::same_bits;
+using testing::tables;
+using testing::Tensors;
+using testing::worker_gradients;
+
+class OnNonfiniteTest : public ::testing::TestWithParam<ExchangeAlgorithm> {
+ protected:
+  Layout layout_ = mixed_layout();
+  std::vector<Tensors> workers_ = worker_gradients(layout_, 3);
+  Tensors mean_ = blank_tensors(layout_);
+  ExchangeReport run(const CompressedAllReduceOptions& options) {
+    CompressedAllReduce exchange = local_exchange(layout_, 3, options);
+    return exchange.exchange(tables(workers_, 0, 3), mean_.table, 12);
+  }
+  void spoil(const char* tensor, int worker, float value) {
+    workers_[static_cast<std::size_t>(worker)].values[static_cast<std::size_t>(layout_.find(tensor))].back() = value;
+  }
+};
+
+TEST_P(OnNonfiniteTest, StopNamesTensorWorkerAndStep) {
+  for (const char* tensor : {"fc/weights", "plain", "half"}) {
+    workers_ = worker_gradients(layout_, 3);
+    spoil(tensor, 2, std::numeric_limits<float>::quiet_NaN());
+    try {
+      run(options_of(GetParam()));
+      FAIL() << "nothing was thrown";
+    } catch (const NonFiniteError& error) {
+      EXPECT_THAT(error.what(), AllOf(HasSubstr(tensor), HasSubstr("worker 2"), HasSubstr("step 12")));
+    }
+  }
+}
+
+TEST_P(OnNonfiniteTest, SkipDropsTheStep) {
+  spoil("plain", 1, std::numeric_limits<float>::infinity());
+  auto options = options_of(GetParam());
+  options.on_nonfinite = OnNonfinite::kSkip;
+  const ExchangeReport report = run(options);
+  EXPECT_TRUE(report.skipped);
+  EXPECT_THAT(report.nonfinite, AllOf(HasSubstr("plain"), HasSubstr("worker 1"), HasSubstr("step 12")));
+}
+
+TEST_P(OnNonfiniteTest, ZeroCountsTheTensorAsZeroAndStillDividesByN) {
+  for (const ScalerSharing sharing : {ScalerSharing::kMax, ScalerSharing::kMean, ScalerSharing::kNone}) {
+    if (sharing == ScalerSharing::kNone && GetParam() == ExchangeAlgorithm::kIntegerSum) continue;
+    for (const auto& [scope, block] : {std::pair(ScalerScope::kLayer, 64), std::pair(ScalerScope::kModel, 64),
+                                       std::pair(ScalerScope::kBlock, 1344), std::pair(ScalerScope::kBlock, 4096)}) {
+      workers_ = worker_gradients(layout_, 3);
+      spoil("fc/weights", 1, -std::numeric_limits<float>::infinity());
+      spoil("plain", 0, std::numeric_limits<float>::quiet_NaN());
+      spoil("half", 2, std::numeric_limits<float>::infinity());
+      auto options = options_of(GetParam());
+      options.on_nonfinite = OnNonfinite::kZero;
+      TernaryOptions& ternary = options.codecs.codec_options.ternary;
+      ternary.sharing = sharing;
+      ternary.scope = scope;
+      ternary.block_elements = block;
+      ternary.clip_factor = 2.5;
+      ternary.clip_scope = ClipScope::kLocal;
+      const ExchangeReport report = run(options);
+      EXPECT_FALSE(report.skipped);
+      EXPECT_THAT(report.nonfinite, HasSubstr("and 2 more"));
+      ReferenceExchange reference{layout_,
+                                  {"ternary", "ternary", "fp32", "ternary", "ternary", "fp32", "bf16"},
+                                  ternary,
+                                  ReturnCodec::kFloat32,
+                                  options.seed,
+                                  12,
+                                  {},
+                                  {},
+                                  {}};
+      EXPECT_TRUE(same_bits(reference.run(workers_), mean_)) << to_string(GetParam());
+    }
+  }
+}
+
+TEST_P(OnNonfiniteTest, ASkippedStepLeavesNothingToDecode) {
+  auto options = options_of(GetParam());
+  options.on_nonfinite = OnNonfinite::kSkip;
+  CompressedAllReduce exchange = local_exchange(layout_, 3, options);
+  exchange.exchange(tables(workers_, 0, 3), mean_.table, 0);
+  spoil("plain", 1, std::numeric_limits<float>::infinity());
+  EXPECT_TRUE(exchange.exchange(tables(workers_, 0, 3), mean_.table, 1).skipped);
+  std::vector<float> out(7);
+  EXPECT_THROW(exchange.decode_local(0, 1, out), InvalidArgument);
+  workers_ = worker_gradients(layout_, 3);
+  EXPECT_FALSE(exchange.exchange(tables(workers_, 0, 3), mean_.table, 2).skipped);  // and it goes on
+  EXPECT_NO_THROW(exchange.decode_local(0, 1, out));
+}
+
+/// Means of tensors of finite elements that are beyond fp32 or bfloat16, by return codec.
+struct Overflow {
+  const char* tensor;
+  float value;
+  ReturnCodec return_codec;
+};
+constexpr Overflow kOverflows[] = {
+    {"plain", 3e38f, ReturnCodec::kFloat32},    // the sum of three
+    {"plain", -3e38f, ReturnCodec::kBfloat16},  // infinite before it is rounded
+    {"half", 2e38f, ReturnCodec::kFloat32},     // bfloat16 on the way there
+    {"half", -3.3e38f, ReturnCodec::kSums},     // goes back as fp32
+};
+
+TEST_P(OnNonfiniteTest, AMeanThatOverflowsIsFound) {
+  for (const auto& [tensor, value, return_codec] : kOverflows) {
+    workers_ = worker_gradients(layout_, 3);
+    for (const int worker : {0, 1, 2}) spoil(tensor, worker, value);
+    auto options = options_of(GetParam(), return_codec);
+    try {
+      run(options);
+      FAIL() << "nothing was thrown";
+    } catch (const NonFiniteError& error) {
+      EXPECT_EQ(error.what(), "step 12: the mean of tensor '" + std::string(tensor) + "' overflows to infinity");
+    }
+    options.on_nonfinite = OnNonfinite::kSkip;
+    CompressedAllReduce exchange = local_exchange(layout_, 3, options);
+    const ExchangeReport skipped = exchange.exchange(tables(workers_, 0, 3), mean_.table, 12);
+    EXPECT_TRUE(skipped.skipped);
+    EXPECT_THAT(skipped.nonfinite, HasSubstr(tensor));
+    std::vector<float> out(7);
+    EXPECT_THROW(exchange.decode_local(0, 1, out), InvalidArgument);
+    options.on_nonfinite = OnNonfinite::kZero;
+    const ExchangeReport zeroed = run(options);
+    EXPECT_FALSE(zeroed.skipped);
+    EXPECT_EQ(zeroed.nonfinite, skipped.nonfinite);
+    const auto index = static_cast<std::size_t>(layout_.find(tensor));
+    EXPECT_THAT(mean_.values[index], ::testing::Each(0.0f));
+    // All others are as ever.
+    ReferenceExchange reference{layout_,
+                                {"ternary", "ternary", "fp32", "ternary", "ternary", "fp32", "bf16"},
+                                options.codecs.codec_options.ternary,
+                                return_codec,
+                                options.seed,
+                                12,
+                                {},
+                                {},
+                                {}};
+    auto expected = reference.run(workers_);
+    std::ranges::fill(expected[index], 0.0f);
+    EXPECT_TRUE(same_bits(expected, mean_)) << tensor;
+  }
+}
+
+TEST_P(OnNonfiniteTest, WorkersAndMeansAreNamedTogether) {
+  spoil("fc/weights", 1, std::numeric_limits<float>::quiet_NaN());
+  for (const int worker : {0, 1, 2}) spoil("plain", worker, 3e38f);
+  auto options = options_of(GetParam());
+  options.on_nonfinite = OnNonfinite::kZero;
+  EXPECT_EQ(run(options).nonfinite,
+            "step 12: tensor 'fc/weights' of worker 1 holds NaN or infinity; the mean of tensor 'plain' overflows to "
+            "infinity");
+}
+
+INSTANTIATE_TEST_SUITE_P(CompressedAllReduce, OnNonfiniteTest,
+                         ::testing::Values(ExchangeAlgorithm::kAllGather, ExchangeAlgorithm::kScatterReduce,
+                                           ExchangeAlgorithm::kIntegerSum));
+
+TEST(CompressedAllReduce, ReturnLegThatRoundsToInfinityIsFound) {
+  // One worker, whose gradient is finite as it is: the greatest bfloat16 goes through, what lies half a step above not.
+  Layout layout;
+  layout.add("a", {3});
+  for (const ExchangeAlgorithm algorithm : {ExchangeAlgorithm::kAllGather, ExchangeAlgorithm::kScatterReduce}) {
+    for (const auto& [bits, overflows] : {std::pair(0x7f7f7fffu, false), std::pair(0xff7f8000u, true)}) {
+      Tensors gradient = blank_tensors(layout);
+      gradient.values[0] = {1.0f, std::bit_cast<float>(bits), 2.0f};
+      auto options = options_of(algorithm, ReturnCodec::kBfloat16);
+      options.codecs.rules = {};
+      options.codecs.codec = "fp32";
+      options.on_nonfinite = OnNonfinite::kSkip;
+      CompressedAllReduce exchange = local_exchange(layout, 1, options);
+      Tensors mean = blank_tensors(layout);
+      const TensorTable tables[] = {gradient.table};
+      EXPECT_EQ(exchange.exchange(tables, mean.table, 0).skipped, overflows) << to_string(algorithm);
+    }
+  }
+}
+
+TEST(CompressedAllReduce, UnsharedScalersWhoseSumOverflowsAreFound) {
+  Layout layout;
+  layout.add("a", {100});
+  std::vector<Tensors> workers = worker_gradients(layout, 8);
+  for (Tensors& worker : workers) std::ranges::fill(worker.values[0], 0x1p126f);  // the greatest scaler
+  for (const ScalerSharing sharing : {ScalerSharing::kMax, ScalerSharing::kNone}) {
+    for (const ExchangeAlgorithm algorithm : {ExchangeAlgorithm::kAllGather, ExchangeAlgorithm::kScatterReduce}) {
+      auto options = options_of(algorithm);
+      options.codecs.rules = {};
+      options.codecs.codec_options.ternary.sharing = sharing;
+      options.on_nonfinite = OnNonfinite::kSkip;
+      CompressedAllReduce exchange = local_exchange(layout, 8, options);
+      Tensors mean = blank_tensors(layout);
+      // The sum is 2^129; the integer sum is 8.
+      EXPECT_EQ(exchange.exchange(tables(workers, 0, 8), mean.table, 0).skipped, sharing == ScalerSharing::kNone);
+    }
+  }
+}
+
+TEST(CompressedAllReduce, MeansThatAFactorTakesOutOfRangeAreFound) {
+  Layout layout;
+  layout.add("a", {100});
+  layout.add("b", {3});
+  std::vector<Tensors> workers = worker_gradients(layout, 8);
+  for (Tensors& worker : workers) std::ranges::fill(worker.values[0], 0x1p126f);  // the greatest scaler
+  for (const ExchangeAlgorithm algorithm :
+       {ExchangeAlgorithm::kAllGather, ExchangeAlgorithm::kScatterReduce, ExchangeAlgorithm::kIntegerSum}) {
+    // The mean is 2^126, so twice it is a number.
+    for (const float factor : {2.0f, 8.0f}) {
+      auto options = options_of(algorithm);
+      options.codecs.rules = {};
+      options.mean_factor = factor;
+      options.on_nonfinite = OnNonfinite::kZero;
+      CompressedAllReduce exchange = local_exchange(layout, 8, options);
+      Tensors mean = blank_tensors(layout);
+      const ExchangeReport report = exchange.exchange(tables(workers, 0, 8), mean.table, 0);
+      EXPECT_EQ(report.nonfinite, factor == 2 ? "" : "step 0: the mean of tensor 'a' overflows to infinity");
+      EXPECT_THAT(mean.values[0], ::testing::Each(factor == 2 ? 0x1p126f : 0.0f));
+      EXPECT_THAT(mean.values[1], ::testing::Not(::testing::Each(0.0f)));
+    }
+  }
+}
+
+}  // namespace
+}  // namespace terngrad::compressed_all_reduce_nonfinite_test

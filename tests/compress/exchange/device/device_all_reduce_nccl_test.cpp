@@ -1,0 +1,152 @@
+// What an exchange between GPUs asks of NCCL, by a stand-in that records and moves nothing: which operations, in which
+// groups, with how many bytes.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <memory>
+#include <regex>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "compress/comm/nccl/nccl_communicator.h"
+#include "compress/exchange/device/device_all_reduce.h"
+#include "kernels/runtime/captured_graph.h"
+#include "support/cuda_device.h"
+#include "support/device_tensors.h"
+#include "support/recorded_nccl.h"
+
+namespace terngrad::device_all_reduce_nccl_test {
+namespace {
+
+using testing::DeviceTensors;
+using ::testing::ElementsAre;
+using ::testing::ElementsAreArray;
+using testing::RecordedNccl;
+
+/// Two tensors that travel as ternary codes, of two chunks and of one, and one as fp32.
+Layout four_chunks() {
+  Layout layout;
+  layout.add("a", {4096 + 64});
+  layout.add("b", {160});
+  layout.add("plain", {20});
+  return layout;
+}
+
+/// An exchange of rank 1 of 3, with one of `num_workers` workers.
+struct RecordedExchange {
+  Layout layout = four_chunks();
+  RecordedNccl nccl;
+  Stream stream{Device::cuda()};
+  WorkerRange workers;
+  std::unique_ptr<DeviceAllReduce> exchange;
+  std::vector<DeviceTensors> gradients;
+  std::vector<TensorTable> tables;
+  DeviceTensors mean{layout, testing::blank_tensors(layout), stream};
+
+  RecordedExchange(int num_workers, ExchangeAlgorithm algorithm, ReturnCodec return_codec)
+      : workers(worker_range(num_workers, 1, 3)) {
+    nccl.stream = stream.native();
+    const auto communicator = std::make_shared<NcclCommunicator>(NcclUniqueId(), 1, 3, Device::cuda(), nccl);
+    CompressedAllReduceOptions options;
+    options.algorithm = algorithm;
+    options.return_codec = return_codec;
+    options.codecs.rules = {{"plain", "fp32"}};
+    exchange = std::make_unique<DeviceAllReduce>(layout, workers, options, stream, communicator);
+    for (int w = 0; w < workers.num_local_workers; ++w) {
+      gradients.emplace_back(layout, testing::gaussian_tensors(layout, static_cast<std::uint64_t>(w) + 1), stream);
+    }
+    for (const DeviceTensors& worker : gradients) tables.push_back(worker.table);
+  }
+  void submit() { exchange->submit(tables, mean.table, {5, nullptr}); }
+  /// What a step asks, addresses left out.
+  std::vector<std::string> calls() {
+    nccl.calls.clear();
+    submit();
+    stream.synchronize();
+    std::vector<std::string> calls;
+    for (const std::string& call : std::exchange(nccl.calls, {})) {
+      calls.push_back(
+          std::regex_replace(call, std::regex(" \\+-?[0-9]+( in(to| place)( \\+-?[0-9]+)?)?| uint8| as 1 stream"), ""));
+    }
+    return calls;
+  }
+};
+
+class CudaNcclExchange : public testing::CudaTest {};
+
+/// Scalers of all tensors: two of ternary, one of fp32, 4 bytes each.
+const std::vector<std::string> kScalers = {"group_start", "all_gather 8", "all_gather 4", "group_end"};
+
+std::vector<std::string> after_scalers(const std::vector<std::string>& calls) {
+  std::vector<std::string> all = kScalers;
+  all.insert(all.end(), calls.begin(), calls.end());
+  return all;
+}
+
+TEST_F(CudaNcclExchange, GathersAllPayloadsAtOnce) {
+  // 4160 and 160 codes of 2 bits, 20 elements of fp32.
+  RecordedExchange equal(3, ExchangeAlgorithm::kAllGather, ReturnCodec::kFloat32);
+  EXPECT_THAT(
+      equal.calls(),
+      ElementsAreArray(after_scalers({"group_start", "all_gather " + std::to_string(1040 + 48 + 80), "group_end"})));
+}
+
+TEST_F(CudaNcclExchange, SendsEachPeerItsSharesAndGathersTheirMean) {
+  // Shares of 3 workers are chunk 0; chunk 1; and tensors b and plain.
+  RecordedExchange equal(3, ExchangeAlgorithm::kScatterReduce, ReturnCodec::kFloat32);
+  EXPECT_THAT(equal.calls(),
+              ElementsAreArray(after_scalers({"group_start", "send 1024 to 0", "receive 16 from 0", "send 16 to 1",
+                                              "receive 16 from 1", "send 128 to 2", "receive 16 from 2", "group_end",
+                                              // Equally many shares: as much room as the greatest needs.
+                                              "group_start", "all_gather 16384", "group_end"})));
+}
+
+TEST_F(CudaNcclExchange, TernaryMeansAreMeasuredByAllBeforeTheyAreDrawn) {
+  RecordedExchange equal(3, ExchangeAlgorithm::kScatterReduce, ReturnCodec::kTernary);
+  EXPECT_THAT(equal.calls(),
+              ElementsAreArray(after_scalers({"group_start", "send 1024 to 0", "receive 16 from 0", "send 16 to 1",
+                                              "receive 16 from 1", "send 128 to 2", "receive 16 from 2", "group_end",
+                                              "group_start", "all_reduce 2 uint32 max", "group_end",  //
+                                              "group_start", "all_gather 1024", "group_end"})));
+}
+
+TEST_F(CudaNcclExchange, AddsLanesAndGathersTheOtherTensors) {
+  // 3 workers take 3 bits: 21 lanes a word.
+  RecordedExchange equal(3, ExchangeAlgorithm::kIntegerSum, ReturnCodec::kFloat32);
+  EXPECT_THAT(equal.calls(),
+              ElementsAreArray(after_scalers({"group_start", "all_reduce " + std::to_string(200 + 8) + " uint64 sum",
+                                              "group_end", "group_start", "all_gather 80", "group_end"})));
+}
+
+TEST_F(CudaNcclExchange, RanksOfUnequallyManyWorkersBroadcast) {
+  // 4 workers, one on ranks 0 and 1 and two on rank 2, this being rank 1. Of the ternary tensors worker 1 has chunk 0
+  // and worker 3 the rest; of the others, which fit in a chunk, worker 3 has all.
+  RecordedExchange unequal(4, ExchangeAlgorithm::kScatterReduce, ReturnCodec::kBfloat16);
+  EXPECT_THAT(unequal.calls(),
+              ElementsAre("group_start", "broadcast 8 root 0", "broadcast 8 root 1", "broadcast 16 root 2",
+                          "broadcast 4 root 0", "broadcast 4 root 1", "broadcast 8 root 2", "group_end",  //
+                          "group_start", "receive 1024 from 0", "send 1024 to 1", "receive 1024 from 1",
+                          "send 144 to 2", "receive 2048 from 2", "group_end",  //
+                          "group_start", "broadcast 8192 root 1", "broadcast 496 root 2", "group_end"));
+}
+
+TEST_F(CudaNcclExchange, CanBeCaptured) {
+  for (const ExchangeAlgorithm algorithm :
+       {ExchangeAlgorithm::kAllGather, ExchangeAlgorithm::kScatterReduce, ExchangeAlgorithm::kIntegerSum}) {
+    for (const ReturnCodec codec :
+         {ReturnCodec::kFloat32, ReturnCodec::kBfloat16, ReturnCodec::kSums, ReturnCodec::kTernary}) {
+      RecordedExchange recorded(4, algorithm, codec);
+      const std::vector<std::string> calls = recorded.calls();
+      // Nothing is allocated, copied from the host or waited for, or this would throw.
+      recorded.nccl.calls.clear();
+      const CapturedGraph graph(recorded.stream, [&] { recorded.submit(); });
+      EXPECT_EQ(recorded.nccl.calls.size(), calls.size());
+      EXPECT_NO_THROW(graph.launch(recorded.stream));
+      recorded.stream.synchronize();
+    }
+  }
+}
+
+}  // namespace
+}  // namespace terngrad::device_all_reduce_nccl_test

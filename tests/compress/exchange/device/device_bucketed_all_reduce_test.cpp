@@ -1,0 +1,424 @@
+// Exchanges in buckets in a GPU's memory, in a stream and beside it, against one exchange of everything.
+#include "compress/exchange/device/device_bucketed_all_reduce.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <limits>
+#include <memory>
+#include <regex>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "compress/comm/nccl/nccl_communicator.h"
+#include "kernels/runtime/captured_graph.h"
+#include "kernels/runtime/errors.h"
+#include "support/cuda_device.h"
+#include "support/device_exchange.h"
+#include "support/device_ranks.h"
+#include "support/exchanges.h"
+#include "support/recorded_nccl.h"
+#include "support/sanitized.h"
+
+namespace terngrad::device_bucketed_all_reduce_test {
+namespace {
+
+using testing::bits_of;
+using testing::blank_tensors;
+using testing::DeviceTensors;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using testing::kReturns;
+using testing::mixed_layout;
+using testing::options_of;
+using testing::options_text;
+using testing::same_bits;
+using testing::Tensors;
+using testing::to_host;
+using testing::worker_gradients;
+class CudaDeviceBucketedAllReduce : public testing::CudaTest {};
+
+constexpr float kInfinity = std::numeric_limits<float>::infinity();
+
+/// From one tensor each to everything, in several orders. "empty" is tensor 2.
+const Buckets kBuckets[] = {
+    {{6}, {5}, {4}, {2, 3}, {1}, {0}}, {{5, 6}, {2, 3, 4}, {0, 1}}, {{0, 3, 6}, {1, 2, 4, 5}}, {{0, 1, 2, 3, 4, 5, 6}}};
+
+/// An exchange of a rank in buckets. Its gradients are brought bucket by bucket, as a backward pass ends them, and are
+/// gone when a step is over.
+struct InBuckets {
+  Layout layout;
+  Stream stream{Device::cuda()};
+  std::shared_ptr<StreamFork> fork;
+  WorkerRange workers;
+  DeviceBucketedAllReduce exchange;
+  std::vector<DeviceTensors> sources, gradients;
+  std::vector<TensorTable> tables;
+  DeviceTensors mean, result;
+
+  InBuckets(const Layout& shapes, const std::vector<Tensors>& of_all, const CompressedAllReduceOptions& options,
+            const Buckets& buckets, bool overlaps,
+            const std::shared_ptr<DeviceCommunicator>& communicator = make_self_device_communicator())
+      : layout(shapes),
+        fork(overlaps ? std::make_shared<StreamFork>(stream, 1) : nullptr),
+        workers(worker_range(static_cast<int>(of_all.size()), communicator->rank(), communicator->size())),
+        exchange(layout, workers, options, buckets, stream, communicator, fork),
+        mean(layout, blank_tensors(layout), stream),
+        result(layout, blank_tensors(layout), stream) {
+    for (int w = 0; w < workers.num_local_workers; ++w) {
+      const Tensors& own = of_all[static_cast<std::size_t>(workers.first_local_worker + w)];
+      sources.emplace_back(layout, own, stream);
+      gradients.emplace_back(layout, blank_tensors(layout), stream);
+    }
+    for (const DeviceTensors& worker : gradients) tables.push_back(worker.table);
+  }
+
+  void submit(const DeviceStep& step) {
+    exchange.begin(tables, mean.table, step);
+    for (std::size_t bucket = 0; bucket < exchange.buckets().size(); ++bucket) {
+      for (const int segment : exchange.buckets()[bucket]) bring(static_cast<std::size_t>(segment));
+      exchange.submit_bucket(static_cast<int>(bucket));
+    }
+    exchange.finish();
+    for (std::size_t t = 0; t < mean.buffers.size(); ++t) {
+      copy<float>(mean.buffers[t].span(), result.buffers[t].span(), stream);
+      for (DeviceTensors& worker : gradients) fill_zero(worker.buffers[t].span(), stream);
+      fill_zero(mean.buffers[t].span(), stream);
+    }
+  }
+  void bring(std::size_t segment) {
+    for (std::size_t w = 0; w < gradients.size(); ++w) {
+      copy<float>(sources[w].buffers[segment].span(), gradients[w].buffers[segment].span(), stream);
+    }
+  }
+  Tensors read() { return result.read(layout, stream); }
+  std::uint32_t skip() { return to_host<std::uint32_t>({exchange.skip(), 1}, stream)[0]; }
+};
+
+/// Every algorithm with every return codec, sharing and scope that goes with it and with buckets.
+std::vector<CompressedAllReduceOptions> all_options() {
+  std::vector<CompressedAllReduceOptions> all;
+  for (const ExchangeAlgorithm algorithm :
+       {ExchangeAlgorithm::kAllGather, ExchangeAlgorithm::kScatterReduce, ExchangeAlgorithm::kIntegerSum}) {
+    for (const ReturnCodec return_codec : kReturns) {
+      CompressedAllReduceOptions options = options_of(algorithm, return_codec);
+      options.codecs.codec_options.ternary.clip_factor = 2.5;
+      all.push_back(options);
+    }
+  }
+  for (const ScalerSharing sharing : {ScalerSharing::kMean, ScalerSharing::kNone}) {
+    CompressedAllReduceOptions options = options_of(ExchangeAlgorithm::kAuto);
+    TernaryOptions& ternary = options.codecs.codec_options.ternary;
+    ternary.sharing = sharing;
+    ternary.scope = ScalerScope::kBlock;
+    ternary.block_elements = 4096;
+    all.push_back(options);
+  }
+  return all;
+}
+
+// Contracts B1 and B2.
+TEST_F(CudaDeviceBucketedAllReduce, HasTheCpusBitsForAnyBuckets) {
+  const Layout layout = mixed_layout();
+  const std::vector<Tensors> workers = worker_gradients(layout, 3);
+  for (const CompressedAllReduceOptions& options : all_options()) {
+    CompressedAllReduce cpu = testing::local_exchange(layout, 3, options);
+    Tensors expected = blank_tensors(layout);
+    cpu.exchange(testing::tables(workers, 0, 3), expected.table, 5);
+    for (const Buckets& buckets : kBuckets) {
+      for (const bool overlaps : {false, true}) {
+        if (testing::kIsSanitized && !overlaps && options.return_codec != ReturnCodec::kFloat32) continue;
+        const std::string what = options_text(options) + ", buckets " + std::to_string(buckets.size());
+        InBuckets cuda(layout, workers, options, buckets, overlaps);
+        // A second time without uploads of tables, for which the host waits.
+        for (int time = 0; time < (overlaps ? 2 : 1); ++time) cuda.submit({.step = 5});
+        ASSERT_TRUE(same_bits(expected.values, cuda.read())) << what;
+        EXPECT_EQ(cuda.exchange.plan().fingerprint(), cpu.plan().fingerprint());
+        EXPECT_EQ(cuda.exchange.report(5).nonfinite, "");
+        if (!overlaps) continue;
+        for (int segment = 0; segment < layout.num_segments(); ++segment) {
+          std::vector<float> sent(static_cast<std::size_t>(layout.segment(segment).num_elements));
+          std::vector<float> sent_by_cpu(sent.size());
+          EXPECT_EQ(cuda.exchange.decode_local(1, segment, sent), cpu.decode_local(1, segment, sent_by_cpu));
+          EXPECT_EQ(sent, sent_by_cpu) << what << ", tensor " << segment;
+        }
+      }
+    }
+  }
+}
+
+TEST_F(CudaDeviceBucketedAllReduce, ExchangesWithAHostThatWaits) {
+  const Layout layout = mixed_layout();
+  const std::vector<Tensors> workers = worker_gradients(layout, 3);
+  testing::DeviceExchange whole(layout, workers, options_of(ExchangeAlgorithm::kAllGather));
+  const ExchangeReport expected = whole.exchange.exchange(whole.tables, whole.mean.table, 5);
+  InBuckets cuda(layout, workers, options_of(ExchangeAlgorithm::kAllGather), kBuckets[1], true);
+  for (std::size_t t = 0; t < 7; ++t) cuda.bring(t);
+  const ExchangeReport report = cuda.exchange.exchange(cuda.tables, cuda.mean.table, 5);
+  EXPECT_TRUE(same_bits(whole.mean.read(layout, whole.stream).values, cuda.mean.read(layout, cuda.stream)));
+  EXPECT_GE(report.encode_seconds, 0);
+  EXPECT_EQ(report.sent_bytes(), expected.sent_bytes());
+  EXPECT_EQ(report.received_bytes(), expected.received_bytes());
+}
+
+TEST_F(CudaDeviceBucketedAllReduce, BytesDependOnTheBucketsAlone) {
+  const Layout layout = mixed_layout();
+  const std::vector<Tensors> workers = worker_gradients(layout, 3);
+  for (const ExchangeAlgorithm algorithm : testing::kAlgorithms) {
+    testing::DeviceExchange whole(layout, workers, options_of(algorithm));
+    for (const Buckets& buckets : kBuckets) {
+      InBuckets beside(layout, workers, options_of(algorithm), buckets, true);
+      InBuckets after(layout, workers, options_of(algorithm), buckets, false);
+      EXPECT_EQ(beside.exchange.bytes().sent_bytes(), after.exchange.bytes().sent_bytes());
+      EXPECT_EQ(beside.exchange.bytes().received_bytes(), after.exchange.bytes().received_bytes());
+      EXPECT_EQ(beside.exchange.bytes().scalers.sent, whole.exchange.bytes().scalers.sent);
+      if (buckets.size() > 1 && algorithm != ExchangeAlgorithm::kAllGather) continue;
+      EXPECT_EQ(beside.exchange.bytes().sent_bytes(), whole.exchange.bytes().sent_bytes()) << to_string(algorithm);
+      EXPECT_EQ(beside.exchange.bytes().received_bytes(), whole.exchange.bytes().received_bytes());
+    }
+  }
+}
+
+TEST_F(CudaDeviceBucketedAllReduce, HasTheSameBitsAndBytesOnAnyNumberOfRanks) {
+  const Layout layout = mixed_layout();
+  const std::vector<Tensors> workers = worker_gradients(layout, 4);
+  for (const CompressedAllReduceOptions& options : all_options()) {
+    InBuckets alone(layout, workers, options, kBuckets[1], false);
+    alone.submit({.step = 9});
+    const Tensors expected = alone.read();
+    const ExchangeReport all = alone.exchange.bytes();
+    for (const int size : {2, 3}) {
+      std::vector<ExchangeReport> reports(static_cast<std::size_t>(size));
+      const auto errors = testing::run_device_ranks(size, [&](const std::shared_ptr<DeviceCommunicator>& communicator) {
+        InBuckets rank(layout, workers, options, kBuckets[1], true, communicator);
+        // Twice: the second step finds everything as the first has left it.
+        for (const std::uint64_t step : {8u, 9u}) rank.submit({.step = step});
+        EXPECT_TRUE(same_bits(expected.values, rank.read())) << options_text(options) << ", ranks " << size;
+        reports[static_cast<std::size_t>(communicator->rank())] = rank.exchange.report(9);
+      });
+      for (const auto& error : errors) {
+        if (error) std::rethrow_exception(error);
+      }
+      ExchangeReport sum;
+      for (const ExchangeReport& report : reports) sum += report;
+      EXPECT_EQ(sum.scalers.sent, all.scalers.sent);
+      EXPECT_EQ(sum.gradient.sent, all.gradient.sent) << options_text(options);
+      EXPECT_EQ(sum.gradient.received, all.gradient.received);
+    }
+  }
+}
+
+/// Gradients of three workers with something that is not finite, or whose mean is not, in several buckets.
+std::vector<std::vector<Tensors>> damaged_gradients(const Layout& layout) {
+  std::vector<Tensors> spoiled = worker_gradients(layout, 3);
+  spoiled[2].values[0].back() = kInfinity;
+  spoiled[1].values[3].back() = -kInfinity;
+  spoiled[0].values[5].back() = kInfinity;
+  std::vector<Tensors> overflowing = worker_gradients(layout, 3);
+  for (Tensors& worker : overflowing) worker.values[5].back() = worker.values[6].back() = 3e38f;
+  std::vector<std::vector<Tensors>> all;
+  all.push_back(std::move(spoiled));
+  all.push_back(std::move(overflowing));
+  return all;
+}
+
+/// What a step comes to, as the host is told.
+ExchangeReport told(const std::function<ExchangeReport()>& report) {
+  try {
+    return report();
+  } catch (const NonFiniteError& error) {
+    ExchangeReport stopped;
+    stopped.nonfinite = std::string("thrown: ") + error.what();
+    return stopped;
+  }
+}
+
+TEST_F(CudaDeviceBucketedAllReduce, AStepIsDroppedAsAWholeWhicheverBucketWasNotFinite) {
+  const Layout layout = mixed_layout();
+  for (const std::vector<Tensors>& workers : damaged_gradients(layout)) {
+    for (const OnNonfinite policy : {OnNonfinite::kStop, OnNonfinite::kSkip, OnNonfinite::kZero}) {
+      CompressedAllReduceOptions options = options_of(ExchangeAlgorithm::kScatterReduce);
+      options.on_nonfinite = policy;
+      CompressedAllReduce cpu = testing::local_exchange(layout, 3, options);
+      Tensors expected = blank_tensors(layout);
+      const ExchangeReport on_cpu =
+          told([&] { return cpu.exchange(testing::tables(workers, 0, 3), expected.table, 4); });
+      ASSERT_FALSE(on_cpu.nonfinite.empty());
+      for (const Buckets& buckets : kBuckets) {
+        InBuckets cuda(layout, workers, options, buckets, true);
+        cuda.submit({.step = 4});
+        const ExchangeReport found = told([&] { return cuda.exchange.report(4); });
+        EXPECT_EQ(found.nonfinite, on_cpu.nonfinite);
+        EXPECT_EQ(found.skipped, on_cpu.skipped);
+        EXPECT_EQ(cuda.skip(), policy == OnNonfinite::kZero ? 0u : 1u);
+        if (policy != OnNonfinite::kZero) continue;
+        EXPECT_TRUE(same_bits(expected.values, cuda.read()));
+      }
+    }
+  }
+}
+
+TEST_F(CudaDeviceBucketedAllReduce, AStopIsKeptByLaterStepsAndASkipIsNot) {
+  const Layout layout = mixed_layout();
+  for (const OnNonfinite policy : {OnNonfinite::kStop, OnNonfinite::kSkip}) {
+    CompressedAllReduceOptions options = options_of(ExchangeAlgorithm::kAllGather);
+    options.on_nonfinite = policy;
+    std::vector<Tensors> workers = worker_gradients(layout, 3);
+    workers[1].values[0][5] = kInfinity;  // of the last bucket: the first ones of the step are finite
+    InBuckets cuda(layout, workers, options, kBuckets[0], true);
+    cuda.submit({.step = 4});
+    const std::vector<Tensors> finite = worker_gradients(layout, 3);
+    for (std::size_t w = 0; w < 3; ++w) cuda.sources[w].write(finite[w], cuda.stream);
+    cuda.submit({.step = 5});
+    EXPECT_EQ(cuda.skip(), policy == OnNonfinite::kStop ? 1u : 0u);
+    if (policy == OnNonfinite::kSkip) {
+      EXPECT_FALSE(cuda.exchange.report(5).skipped);
+      continue;
+    }
+    EXPECT_THAT(told([&] { return cuda.exchange.report(5); }).nonfinite, HasSubstr("'conv/weights' of worker 1"));
+    cuda.exchange.forget_nonfinite();
+    cuda.submit({.step = 6});
+    EXPECT_EQ(cuda.skip(), 0u);
+    EXPECT_NO_THROW(cuda.exchange.report(6));
+  }
+}
+
+TEST_F(CudaDeviceBucketedAllReduce, RunsFromAGraphWithTheStepOnTheDevice) {
+  const Layout layout = mixed_layout();
+  for (const bool overlaps : {false, true}) {
+    for (const ReturnCodec codec : {ReturnCodec::kFloat32, ReturnCodec::kTernary}) {
+      const CompressedAllReduceOptions options = options_of(ExchangeAlgorithm::kScatterReduce, codec);
+      CompressedAllReduce cpu = testing::local_exchange(layout, 4, options);
+      InBuckets cuda(layout, worker_gradients(layout, 4), options, kBuckets[1], overlaps);
+      Buffer<std::uint64_t> step = testing::to_device<std::uint64_t>(std::vector<std::uint64_t>{0}, cuda.stream);
+      const auto submit = [&] { cuda.submit({0, step.data()}); };
+      submit();
+      // Nothing is allocated, copied from the host or waited for, or this would throw.
+      const CapturedGraph graph(cuda.stream, submit);
+      for (const std::uint64_t now : {7u, 8u, 9u}) {
+        const std::vector<Tensors> gradients = worker_gradients(layout, 4, now);
+        for (std::size_t w = 0; w < 4; ++w) cuda.sources[w].write(gradients[w], cuda.stream);
+        copy<std::uint64_t>(std::vector<std::uint64_t>{now}, step.span(), cuda.stream);
+        graph.launch(cuda.stream);
+        Tensors expected = blank_tensors(layout);
+        cpu.exchange(testing::tables(gradients, 0, 4), expected.table, now);
+        EXPECT_EQ(cuda.exchange.report(now).nonfinite, "");
+        ASSERT_TRUE(same_bits(expected.values, cuda.read())) << to_string(codec) << " " << overlaps;
+      }
+    }
+  }
+}
+
+TEST_F(CudaDeviceBucketedAllReduce, RefusesBucketsOutOfOrder) {
+  const Layout layout = mixed_layout();
+  InBuckets cuda(layout, worker_gradients(layout, 2), options_of(ExchangeAlgorithm::kAuto), kBuckets[2], true);
+  DeviceBucketedAllReduce& exchange = cuda.exchange;
+  EXPECT_TRUE(exchange.overlaps());
+  EXPECT_THROW(exchange.submit_bucket(0), InvalidArgument);
+  EXPECT_THROW(exchange.begin({cuda.tables.data(), 1}, cuda.mean.table, {}), InvalidArgument);
+  exchange.begin(cuda.tables, cuda.mean.table, {});
+  EXPECT_THROW(exchange.submit_bucket(1), InvalidArgument);
+  exchange.submit_bucket(0);
+  EXPECT_THROW(exchange.submit_bucket(0), InvalidArgument);
+  EXPECT_THROW(exchange.finish(), InvalidArgument);
+  exchange.submit_bucket(1);
+  EXPECT_THROW(exchange.submit_bucket(2), InvalidArgument);
+  EXPECT_NO_THROW(exchange.finish());
+  EXPECT_THROW(exchange.finish(), InvalidArgument);
+}
+
+TEST_F(CudaDeviceBucketedAllReduce, GoesOnAfterAStepThatWasGivenUp) {
+  const Layout layout = mixed_layout();
+  const std::vector<Tensors> workers = worker_gradients(layout, 2);
+  InBuckets cuda(layout, workers, options_of(ExchangeAlgorithm::kAuto), kBuckets[0], true);
+  cuda.submit({.step = 1});
+  for (const int submitted : {0, 1, 6}) {
+    // In a capture too: a branch that does not come back would spoil the stream.
+    for (const bool captures : {false, true}) {
+      const auto give_up = [&] {
+        cuda.exchange.begin(cuda.tables, cuda.mean.table, {.step = 2});
+        for (int bucket = 0; bucket < submitted; ++bucket) cuda.exchange.submit_bucket(bucket);
+        cuda.exchange.cancel();
+        throw DataError("the step is lost");
+      };
+      if (captures) {
+        EXPECT_THROW(CapturedGraph(cuda.stream, give_up), DataError);
+      } else {
+        EXPECT_THROW(give_up(), DataError);
+      }
+    }
+  }
+  cuda.submit({.step = 3});
+  CompressedAllReduce cpu = testing::local_exchange(layout, 2, options_of(ExchangeAlgorithm::kAuto));
+  Tensors expected = blank_tensors(layout);
+  cpu.exchange(testing::tables(workers, 0, 2), expected.table, 3);
+  EXPECT_TRUE(same_bits(expected.values, cuda.read()));
+}
+
+TEST_F(CudaDeviceBucketedAllReduce, RefusesWhatItCannotHonour) {
+  const Layout layout = mixed_layout();
+  const std::vector<Tensors> workers = worker_gradients(layout, 2);
+  CompressedAllReduceOptions of_model = options_of(ExchangeAlgorithm::kAuto);
+  of_model.codecs.codec_options.ternary.scope = ScalerScope::kModel;
+  EXPECT_NO_THROW(InBuckets(layout, workers, of_model, kBuckets[3], true));
+  EXPECT_THROW(InBuckets(layout, workers, of_model, kBuckets[2], true), InvalidArgument);
+  EXPECT_THROW(InBuckets(layout, workers, options_of(ExchangeAlgorithm::kAuto), {{0, 1}}, true), InvalidArgument);
+  CompressedAllReduceOptions sums = options_of(ExchangeAlgorithm::kIntegerSum);
+  sums.codecs.rules = {};
+  sums.codecs.codec = "fp32";
+  for (const Buckets& buckets : kBuckets)
+    EXPECT_THROW(InBuckets(layout, workers, sums, buckets, true), InvalidArgument);
+}
+
+/// Two tensors that travel as ternary codes, of two chunks and of one, and one as fp32.
+Layout four_chunks() {
+  Layout layout;
+  layout.add("a", {4096 + 64});
+  layout.add("b", {160});
+  layout.add("plain", {20});
+  return layout;
+}
+
+/// What rank 1 of 3, with a worker each, asks of NCCL in a step: addresses are left out, streams are not.
+std::vector<std::string> nccl_calls(ExchangeAlgorithm algorithm, const Buckets& buckets, bool overlaps) {
+  const Layout layout = four_chunks();
+  testing::RecordedNccl nccl;
+  const auto communicator = std::make_shared<NcclCommunicator>(NcclUniqueId(), 1, 3, Device::cuda(), nccl);
+  CompressedAllReduceOptions options;
+  options.algorithm = algorithm;
+  options.codecs.rules = {{"plain", "fp32"}};
+  InBuckets rank(layout, worker_gradients(layout, 3), options, buckets, overlaps, communicator);
+  nccl.stream = overlaps ? rank.fork->branch(0).native() : rank.stream.native();
+  rank.submit({.step = 5});
+  rank.stream.synchronize();
+  nccl.calls.clear();
+  rank.submit({.step = 6});
+  rank.stream.synchronize();
+  std::vector<std::string> calls;
+  for (const std::string& call : std::exchange(nccl.calls, {})) {
+    calls.push_back(
+        std::regex_replace(call, std::regex(" \\+-?[0-9]+( in(to| place)( \\+-?[0-9]+)?)?| uint8| as 1 stream"), ""));
+  }
+  return calls;
+}
+
+TEST_F(CudaDeviceBucketedAllReduce, AsksNcclForBucketAfterBucketInTheBranch) {
+  for (const bool overlaps : {true, false}) {
+    EXPECT_THAT(nccl_calls(ExchangeAlgorithm::kAllGather, {{1, 2}, {0}}, overlaps),
+                ElementsAre("group_start", "all_gather 4", "all_gather 4", "group_end",  // scalers of b, of plain
+                            "group_start", "all_gather " + std::to_string(48 + 80), "group_end",  //
+                            "group_start", "all_gather 4", "group_end",                           // of a
+                            "group_start", "all_gather 1040", "group_end"));
+    // The bucket of "plain" has nothing that adds up.
+    EXPECT_THAT(nccl_calls(ExchangeAlgorithm::kIntegerSum, {{2}, {0, 1}}, overlaps),
+                ElementsAre("group_start", "all_gather 4", "group_end",   //
+                            "group_start", "all_gather 80", "group_end",  //
+                            "group_start", "all_gather 8", "group_end",   //
+                            "group_start", "all_reduce " + std::to_string(200 + 8) + " uint64 sum", "group_end"));
+  }
+}
+
+}  // namespace
+}  // namespace terngrad::device_bucketed_all_reduce_test

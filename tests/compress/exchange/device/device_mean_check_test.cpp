@@ -1,0 +1,126 @@
+#include "compress/exchange/device/device_mean_check.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <limits>
+#include <vector>
+
+#include "support/bits.h"
+#include "support/gradients.h"
+
+namespace terngrad::device_mean_check_test {
+namespace {
+
+using testing::bits_of;
+using testing::blank_tensors;
+using testing::Tensors;
+
+constexpr float kGreatest = std::numeric_limits<float>::max();
+constexpr float kInfinity = std::numeric_limits<float>::infinity();
+constexpr float kNan = std::numeric_limits<float>::quiet_NaN();
+
+Layout four_tensors() {
+  Layout layout;
+  layout.add("summed", {5});
+  layout.add("a", {5000});
+  layout.add("empty", {0});
+  layout.add("b", {3});
+  return layout;
+}
+
+/// A check of all tensors but the first, by the CPU's kernels.
+struct Check {
+  Layout layout = four_tensors();
+  Stream stream{Device::cpu(), 1};
+  DeviceMeanCheck check;
+  NonfiniteReport report;
+  std::uint32_t skip = 0;
+  std::uint32_t frozen = 0;
+
+  explicit Check(float greatest = kGreatest) : check({.layout = layout, .workers = {}}, {1, 2, 3}, greatest) {}
+  void run(const Tensors& mean, bool drops) {
+    check.submit(mean.table, {.report = &report, .skip = drops ? &skip : nullptr, .frozen = &frozen}, stream);
+  }
+};
+
+TEST(DeviceMeanCheck, LeavesFiniteMeansAlone) {
+  for (const bool drops : {true, false}) {
+    Check check;
+    Tensors mean = testing::gaussian_tensors(check.layout, 1);
+    mean.values[1][4999] = std::numeric_limits<float>::max();
+    const auto before = mean.values;
+    check.run(mean, drops);
+    EXPECT_EQ(mean.values, before);
+    EXPECT_EQ(check.report.count, 0u);
+    EXPECT_EQ(check.skip, 0u);
+  }
+}
+
+TEST(DeviceMeanCheck, CountsWhatIsAboveItsLimitAsOverflowing) {
+  Check check(8.0f);
+  Tensors mean = blank_tensors(check.layout);
+  for (std::vector<float>& tensor : mean.values) std::ranges::fill(tensor, 1.0f);
+  mean.values[1][7] = -8.0f;
+  check.run(mean, true);
+  EXPECT_EQ(check.skip, 0u);
+  mean.values[1][7] = std::nextafter(-8.0f, -9.0f);
+  check.run(mean, true);
+  EXPECT_EQ(check.skip, 1u);
+  EXPECT_EQ(check.report.count, 1u);
+}
+
+TEST(DeviceMeanCheck, MarksAStepThatIsToBeDropped) {
+  Check check;
+  Tensors mean = testing::gaussian_tensors(check.layout, 1);
+  mean.values[3][2] = -kInfinity;
+  check.run(mean, /*drops=*/true);
+  EXPECT_EQ(check.skip, 1u);
+  EXPECT_EQ(check.report.count, 1u);
+  EXPECT_EQ(check.report.first(), 3u);
+}
+
+TEST(DeviceMeanCheck, ZeroesWholeTensorsWhereStepsAreKept) {
+  Check check;
+  Tensors mean = testing::gaussian_tensors(check.layout, 1);
+  const auto before = mean.values;
+  mean.values[0][0] = kInfinity;  // not looked at
+  mean.values[1][4321] = kNan;
+  check.run(mean, /*drops=*/false);
+  EXPECT_EQ(check.report.count, 1u);
+  EXPECT_EQ(check.report.first(), 1u);
+  EXPECT_EQ(mean.values[0][0], kInfinity);
+  EXPECT_EQ(bits_of(std::span<const float>(mean.values[1])), std::vector<std::uint32_t>(5000, 0u));
+  EXPECT_EQ(mean.values[3], before[3]);
+}
+
+TEST(DeviceMeanCheck, KeepsTheReportOfAStepThatStoppedTheRun) {
+  Check check;
+  check.frozen = 1;
+  Tensors mean = testing::gaussian_tensors(check.layout, 1);
+  mean.values[1][0] = kInfinity;
+  check.run(mean, /*drops=*/true);
+  EXPECT_EQ(check.report.count, 0u);
+}
+
+TEST(DeviceMeanCheck, NamesTensorsByTheirNumbersInALargerLayout) {
+  Check check;
+  DeviceMeanCheck part({.layout = check.layout, .workers = {}, .numbers = {40, 10, 30, 20}}, {1, 2, 3}, kGreatest);
+  Tensors mean = testing::gaussian_tensors(check.layout, 1);
+  mean.values[1][0] = mean.values[3][0] = kInfinity;
+  part.submit(mean.table, {.report = &check.report, .skip = &check.skip, .frozen = &check.frozen}, check.stream);
+  EXPECT_EQ(check.report.count, 2u);
+  EXPECT_EQ(check.report.first(), 10u);
+}
+
+TEST(DeviceMeanCheck, TakesNoTensors) {
+  Check check;
+  DeviceMeanCheck none({.layout = check.layout, .workers = {}}, {2}, kGreatest);
+  Tensors mean = testing::gaussian_tensors(check.layout, 1);
+  EXPECT_NO_THROW(none.submit(mean.table, {.report = &check.report}, check.stream));
+}
+
+}  // namespace
+}  // namespace terngrad::device_mean_check_test

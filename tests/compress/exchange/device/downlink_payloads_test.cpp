@@ -1,0 +1,155 @@
+#include "compress/exchange/device/downlink_payloads.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <memory>
+#include <mutex>
+#include <vector>
+
+#include "support/exchanges.h"
+#include "support/thread_device_communicator.h"
+
+namespace terngrad::downlink_payloads_test {
+namespace {
+
+using testing::mixed_layout;
+
+std::vector<WorkerRange> ranks_of(int num_workers, int size) {
+  std::vector<WorkerRange> ranks;
+  for (int rank = 0; rank < size; ++rank) ranks.push_back(worker_range(num_workers, rank, size));
+  return ranks;
+}
+
+/// Three bytes an element, in tensors whose number is not 4.
+std::int64_t bytes_of(const Slice& slice) { return slice.segment == 4 ? 0 : 3 * slice.count; }
+
+DeviceMeanShares shares_of(const std::vector<WorkerRange>& ranks, int rank, bool travels) {
+  const std::vector<std::vector<Slice>> whole = {whole_segments(mixed_layout())};
+  return {travels ? shares(mixed_layout(), ranks[0].num_workers) : whole,
+          {.ranks = ranks, .rank = rank, .travels = travels, .bytes_of = bytes_of},
+          Device::cpu()};
+}
+
+/// What is in the payload of a slice.
+std::uint8_t byte_of(const Slice& slice, std::int64_t at) {
+  return static_cast<std::uint8_t>(31 * slice.segment + 7 * (slice.first / kChunkElements) + at % 5 + 1);
+}
+
+TEST(DeviceMeanShares, BringEveryRankTheOthersParts) {
+  for (const int num_workers : {4, 5, 13}) {
+    for (const int size : {1, 2, 3, 4}) {
+      const std::vector<WorkerRange> ranks = ranks_of(num_workers, size);
+      const auto errors = testing::run_device_ranks(size, [&](const std::shared_ptr<DeviceCommunicator>& communicator) {
+        DeviceMeanShares mean = shares_of(ranks, communicator->rank(), /*travels=*/true);
+        Stream stream(Device::cpu(), 1);
+        for (const MeanPart& part : mean.parts()) {
+          for (std::int64_t i = 0; part.is_own && i < part.bytes; ++i) part.payload[i] = byte_of(part.slice, i);
+        }
+        mean.gather(*communicator, stream);
+        for (const MeanPart& part : mean.parts()) {
+          EXPECT_EQ(reinterpret_cast<std::uintptr_t>(part.payload) % 16, 0u);
+          for (std::int64_t i = 0; i < part.bytes; ++i) ASSERT_EQ(part.payload[i], byte_of(part.slice, i));
+        }
+      });
+      for (const auto& error : errors) {
+        if (error) std::rethrow_exception(error);
+      }
+    }
+  }
+}
+
+TEST(DeviceMeanShares, AreTheSharesOfTheLayoutAndOwnedByTheirWorkersRank) {
+  const std::vector<WorkerRange> ranks = ranks_of(5, 3);
+  const DeviceMeanShares mean = shares_of(ranks, 1, /*travels=*/true);
+  std::vector<Slice> expected;
+  std::vector<int> expected_shares;
+  const auto all = shares(mixed_layout(), 5);
+  for (std::size_t share = 0; share < all.size(); ++share) {
+    for (const Slice& slice : all[share]) {
+      if (bytes_of(slice) == 0) continue;
+      expected.push_back(slice);
+      expected_shares.push_back(static_cast<int>(share));
+    }
+  }
+  ASSERT_EQ(mean.parts().size(), expected.size());
+  for (std::size_t i = 0; i < expected.size(); ++i) {
+    const MeanPart& part = mean.parts()[i];
+    EXPECT_EQ(part.slice, expected[i]);
+    EXPECT_EQ(part.share, expected_shares[i]);
+    EXPECT_EQ(part.bytes, bytes_of(part.slice));
+    EXPECT_EQ(part.is_own, part.share >= ranks[1].first_local_worker && part.share < ranks[2].first_local_worker);
+  }
+}
+
+TEST(DeviceMeanShares, OfAServerAreWholeAndTheFirstRanks) {
+  for (const int size : {1, 2, 3}) {
+    const std::vector<WorkerRange> ranks = ranks_of(5, size);
+    ExchangeBytes sum;
+    const auto errors = testing::run_device_ranks(size, [&](const std::shared_ptr<DeviceCommunicator>& communicator) {
+      const int rank = communicator->rank();
+      DeviceMeanShares mean(
+          shares(mixed_layout(), 1),
+          {.ranks = ranks, .rank = rank, .owners = ShareOwners::kServers, .travels = true, .bytes_of = bytes_of},
+          Device::cpu());
+      Stream stream(Device::cpu(), 1);
+      for (const MeanPart& part : mean.parts()) {
+        EXPECT_EQ(part.is_own, rank == 0);
+        for (std::int64_t i = 0; part.is_own && i < part.bytes; ++i) part.payload[i] = byte_of(part.slice, i);
+      }
+      mean.gather(*communicator, stream);
+      for (const MeanPart& part : mean.parts()) {
+        for (std::int64_t i = 0; i < part.bytes; ++i) ASSERT_EQ(part.payload[i], byte_of(part.slice, i));
+      }
+      ExchangeBytes bytes;
+      mean.add_bytes(bytes);
+      EXPECT_EQ(bytes.servers.sent > 0, rank == 0);
+      static std::mutex mutex;
+      const std::lock_guard lock(mutex);
+      sum += bytes;
+    });
+    for (const auto& error : errors) {
+      if (error) std::rethrow_exception(error);
+    }
+    // To every worker but the one that it is beside.
+    EXPECT_EQ(sum.servers.received, 0);
+    EXPECT_EQ(sum.mean.received, sum.servers.sent) << size;
+    EXPECT_EQ(sum.mean.sent, 0);
+  }
+}
+
+TEST(DeviceMeanShares, ThatStayAreWholeTensorsOfEveryRank) {
+  const std::vector<WorkerRange> ranks = ranks_of(5, 3);
+  const DeviceMeanShares mean = shares_of(ranks, 2, /*travels=*/false);
+  std::vector<Slice> whole = whole_segments(mixed_layout());
+  std::erase_if(whole, [](const Slice& slice) { return bytes_of(slice) == 0; });
+  ASSERT_EQ(mean.parts().size(), whole.size());
+  for (std::size_t i = 0; i < whole.size(); ++i) {
+    EXPECT_EQ(mean.parts()[i].slice, whole[i]);
+    EXPECT_TRUE(mean.parts()[i].is_own);
+  }
+  ExchangeBytes bytes;
+  mean.add_bytes(bytes);
+  EXPECT_EQ(bytes.sent_bytes() + bytes.received_bytes(), 0);
+}
+
+TEST(DeviceMeanShares, CountEachShareOnceForEachOtherWorker) {
+  for (const int size : {1, 2, 5}) {
+    const std::vector<WorkerRange> ranks = ranks_of(5, size);
+    ExchangeBytes sum;
+    for (int rank = 0; rank < size; ++rank) shares_of(ranks, rank, /*travels=*/true).add_bytes(sum);
+    std::int64_t all = 0;
+    for (const auto& share : shares(mixed_layout(), 5)) {
+      for (const Slice& slice : share) all += (bytes_of(slice) + 15) / 16 * 16;
+    }
+    EXPECT_EQ(sum.mean.sent, 4 * all);
+    EXPECT_EQ(sum.mean.received, 4 * all);
+  }
+  const std::vector<WorkerRange> one = ranks_of(1, 1);
+  ExchangeBytes alone;
+  shares_of(one, 0, /*travels=*/true).add_bytes(alone);
+  EXPECT_EQ(alone.sent_bytes() + alone.received_bytes(), 0);
+}
+
+}  // namespace
+}  // namespace terngrad::downlink_payloads_test

@@ -1,0 +1,122 @@
+#include "compress/exchange/exchange_algorithm.h"
+
+#include <gtest/gtest.h>
+
+#include "compress/exchange/exchange_bytes.h"
+#include "compress/exchange/wire_bytes.h"
+#include "kernels/runtime/errors.h"
+
+namespace terngrad::exchange_algorithm_test {
+namespace {
+
+constexpr ExchangeAlgorithm kAuto = ExchangeAlgorithm::kAuto;
+
+Layout two_tensors() {
+  Layout layout;
+  layout.add("a", {300 * 4096});  // chunks for the shares of a hundred workers
+  layout.add("b", {100 * 4096});
+  return layout;
+}
+
+CodecPlanOptions codecs_of(const std::string& a, const std::string& b, int num_workers) {
+  CodecPlanOptions options;
+  options.rules = {{"a", a}, {"b", b}};
+  options.codec_options.num_workers = num_workers;
+  return options;
+}
+
+ExchangeAlgorithm chosen(const CodecPlanOptions& codecs, ExchangeAlgorithm asked = kAuto,
+                         ReturnCodec return_codec = ReturnCodec::kFloat32) {
+  const Layout layout = two_tensors();
+  const CodecPlan plan(layout, codecs);
+  return choose_algorithm(asked, return_codec, layout, plan, codecs.codec_options.num_workers);
+}
+
+TEST(ExchangeAlgorithm, HasNames) {
+  EXPECT_EQ(to_string(ExchangeAlgorithm::kAllGather), "all_gather");
+  EXPECT_EQ(to_string(ExchangeAlgorithm::kScatterReduce), "scatter_reduce");
+  EXPECT_EQ(to_string(ExchangeAlgorithm::kIntegerSum), "integer_sum");
+  EXPECT_EQ(to_string(ExchangeAlgorithm::kAuto), "auto");
+  EXPECT_THROW(to_string(static_cast<ExchangeAlgorithm>(9)), InvalidArgument);
+}
+
+TEST(ExchangeAlgorithm, StaysTheOneThatIsAskedFor) {
+  for (const ExchangeAlgorithm asked :
+       {ExchangeAlgorithm::kAllGather, ExchangeAlgorithm::kScatterReduce, ExchangeAlgorithm::kIntegerSum}) {
+    EXPECT_EQ(chosen(codecs_of("ternary", "fp32", 4), asked), asked);
+  }
+}
+
+TEST(ExchangeAlgorithm, OfOneWorkerGathersUnlessSumsAreToTravelBack) {
+  EXPECT_EQ(chosen(codecs_of("fp32", "fp32", 1)), ExchangeAlgorithm::kAllGather);
+  for (const int num_workers : {1, 4}) {
+    EXPECT_EQ(chosen(codecs_of("ternary", "ternary", num_workers), kAuto, ReturnCodec::kSums),
+              ExchangeAlgorithm::kScatterReduce);
+  }
+}
+
+/// The first number of workers for which auto is not what it is for two, and what it is then.
+struct Threshold {
+  int num_workers = 0;
+  ExchangeAlgorithm algorithm = kAuto;
+  friend bool operator==(const Threshold&, const Threshold&) = default;
+};
+Threshold threshold_of(const std::string& a, const std::string& b, const TernaryOptions& ternary = {},
+                       ReturnCodec return_codec = ReturnCodec::kFloat32) {
+  for (int num_workers = 3; num_workers < 100; ++num_workers) {
+    CodecPlanOptions codecs = codecs_of(a, b, num_workers);
+    codecs.codec_options.ternary = ternary;
+    codecs.codec_options.num_workers = num_workers;
+    const ExchangeAlgorithm algorithm = chosen(codecs, kAuto, return_codec);
+    if (algorithm != ExchangeAlgorithm::kAllGather) return {num_workers, algorithm};
+  }
+  return {};
+}
+
+TEST(ExchangeAlgorithm, TakesTheOneWithTheFewestBytesOverALink) {
+  const Threshold from3{3, ExchangeAlgorithm::kScatterReduce};
+  // b bits per element gathered, and 32 back: (N - 1) b <= (N - 1) / N (b + 32) is N <= 1 + 32 / b.
+  EXPECT_EQ(chosen(codecs_of("fp32", "fp32", 2)), ExchangeAlgorithm::kAllGather);
+  EXPECT_EQ(threshold_of("fp32", "fp32"), from3);
+  EXPECT_EQ(threshold_of("bf16", "bf16"), (Threshold{4, ExchangeAlgorithm::kScatterReduce}));
+  EXPECT_EQ(threshold_of("bf16", "bf16", {}, ReturnCodec::kBfloat16), from3);
+  // Where codes do not add up: 1 + 32 / 2 is 17, where headers of one round more decide.
+  EXPECT_EQ(threshold_of("ternary", "ternary", {.sharing = ScalerSharing::kNone}),
+            (Threshold{18, ExchangeAlgorithm::kScatterReduce}));
+}
+
+TEST(ExchangeAlgorithm, AddsUpCodesWhereThatMovesLess) {
+  // Lanes hold sums up to N of codes: 3 bits for N up to 3, 4 up to 7, of which 16 fit a word, 5 up to 15, of which 12
+  // do. 2 (N - 1) / N 64 / 16 <= 2 (N - 1) is N >= 4, where sums, which travel without headers, move less.
+  EXPECT_EQ(threshold_of("ternary", "ternary"), (Threshold{4, ExchangeAlgorithm::kIntegerSum}));
+  // 1.6 bits: 8 (N - 1) / N <= 1.6 (N - 1) is N >= 5.
+  EXPECT_EQ(threshold_of("ternary", "ternary", {.format = TernaryFormat::kT5}),
+            (Threshold{5, ExchangeAlgorithm::kIntegerSum}));
+  // All that do not add up are gathered with it: where they are many, scatter_reduce is less.
+  EXPECT_EQ(chosen(codecs_of("ternary", "fp32", 3)), ExchangeAlgorithm::kAllGather);
+  EXPECT_EQ(chosen(codecs_of("ternary", "fp32", 5)), ExchangeAlgorithm::kScatterReduce);
+}
+
+TEST(ExchangeAlgorithm, NeverTakesOneThatMovesMoreThanAPlainAllReduce) {
+  // A gather of 2 bits from each of 32 others is as much as an all-reduce of fp32.
+  const Layout layout = two_tensors();
+  for (int num_workers = 2; num_workers < 100; ++num_workers) {
+    const CodecPlanOptions codecs = codecs_of("ternary", "ternary", num_workers);
+    const CodecPlan plan(layout, codecs);
+    const ExchangeAlgorithm algorithm = choose_algorithm(kAuto, ReturnCodec::kFloat32, layout, plan, num_workers);
+    const std::int64_t bytes = busiest_worker_bytes(algorithm, ReturnCodec::kFloat32, layout, plan, num_workers);
+    EXPECT_LT(static_cast<double>(bytes), 0.3 * fp32_all_reduce_bytes(layout.num_elements(), num_workers))
+        << num_workers << " " << to_string(algorithm);
+  }
+}
+
+TEST(ExchangeAlgorithm, IntegerSumNeedsOneTensorWhoseCodesAddUp) {
+  EXPECT_NO_THROW(chosen(codecs_of("fp32", "ternary", 2), ExchangeAlgorithm::kIntegerSum));
+  EXPECT_THROW(chosen(codecs_of("fp32", "bf16", 2), ExchangeAlgorithm::kIntegerSum), InvalidArgument);
+  CodecPlanOptions unshared = codecs_of("ternary", "ternary", 2);
+  unshared.codec_options.ternary.sharing = ScalerSharing::kNone;
+  EXPECT_THROW(chosen(unshared, ExchangeAlgorithm::kIntegerSum), InvalidArgument);
+}
+
+}  // namespace
+}  // namespace terngrad::exchange_algorithm_test

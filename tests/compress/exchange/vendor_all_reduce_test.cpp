@@ -1,0 +1,161 @@
+#include "compress/exchange/vendor_all_reduce.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <limits>
+#include <mutex>
+#include <string>
+#include <vector>
+
+#include "compress/exchange/wire_bytes.h"
+#include "kernels/runtime/errors.h"
+#include "kernels/tensor/bfloat16.h"
+#include "kernels/tensor/float16.h"
+#include "support/exchanges.h"
+#include "support/thread_communicator.h"
+
+namespace terngrad::vendor_all_reduce_test {
+namespace {
+
+using ::testing::AllOf;
+using testing::blank_tensors;
+using ::testing::HasSubstr;
+using testing::mixed_layout;
+using testing::run_ranks;
+using testing::tables;
+using testing::Tensors;
+using testing::worker_gradients;
+
+constexpr int kNumWorkers = 5;
+
+float rounded(float value, ElementType type) {
+  if (type == ElementType::kBfloat16) return from_bfloat16(to_bfloat16(value));
+  if (type == ElementType::kFloat16) return from_float16(to_float16(value));
+  return value;
+}
+
+/// Half a unit in the last place of numbers up to 1, and of what a sum of `size` of them loses.
+double tolerance(ElementType type, int size) {
+  const double unit = type == ElementType::kFloat32 ? 0x1p-24 : type == ElementType::kFloat16 ? 0x1p-11 : 0x1p-8;
+  return unit * size;
+}
+
+TEST(VendorCodecs, AreNamesOfTypes) {
+  EXPECT_EQ(vendor_codec_names(), (std::vector<std::string>{"fp32", "bf16", "fp16"}));
+  EXPECT_EQ(vendor_element_type("fp32"), ElementType::kFloat32);
+  EXPECT_EQ(vendor_element_type("bf16"), ElementType::kBfloat16);
+  EXPECT_EQ(vendor_element_type("fp16"), ElementType::kFloat16);
+  EXPECT_THROW(vendor_element_type("t2"), InvalidArgument);
+}
+
+TEST(VendorAllReduce, GivesTheMeanToEveryRank) {
+  const Layout layout = mixed_layout();
+  const std::vector<Tensors> workers = worker_gradients(layout, kNumWorkers);
+  for (const ElementType type : {ElementType::kFloat32, ElementType::kBfloat16, ElementType::kFloat16}) {
+    for (const int size : {1, 2, 3, 5}) {
+      const auto errors = run_ranks(size, [&](const std::shared_ptr<Communicator>& communicator) {
+        const WorkerGroup group = make_worker_group(kNumWorkers, communicator);
+        VendorAllReduce exchange(layout, group, {.type = type});
+        Tensors mean = blank_tensors(layout);
+        const auto gradients = tables(workers, group.first_local_worker, group.num_local_workers);
+        for (int step = 0; step < 2; ++step) {  // with buffers that were used before
+          const ExchangeReport report = exchange.exchange(gradients, mean.table, 3);
+          const auto bytes = layout.num_elements() * static_cast<std::int64_t>(element_bytes(type));
+          // Those between the workers, whatever the ranks.
+          EXPECT_EQ(report.gradient.sent, group.num_local_workers * all_reduce_bytes(bytes, kNumWorkers));
+          EXPECT_EQ(report.gradient.received, report.gradient.sent);
+          EXPECT_EQ(report.num_workers, group.num_local_workers);
+          EXPECT_EQ(report.scalers.sent + report.mean.sent, 0);
+          EXPECT_FALSE(report.skipped);
+        }
+        for (std::size_t t = 0; t < mean.values.size(); ++t) {
+          for (std::size_t i = 0; i < mean.values[t].size(); ++i) {
+            double sum = 0;
+            double size_of_sum = 0;
+            for (const Tensors& worker : workers) {
+              sum += worker.values[t][i];
+              size_of_sum += std::abs(worker.values[t][i]);
+            }
+            ASSERT_NEAR(mean.values[t][i], sum / kNumWorkers,
+                        tolerance(type, size + kNumWorkers) * (size_of_sum / kNumWorkers + 1e-6))
+                << size << " " << element_type_name(type) << " " << t << " " << i;
+          }
+        }
+      });
+      for (const auto& error : errors) EXPECT_FALSE(error);
+    }
+  }
+}
+
+TEST(VendorAllReduce, DecodesWhatAWorkerGives) {
+  const Layout layout = mixed_layout();
+  const std::vector<Tensors> workers = worker_gradients(layout, 2);
+  for (const ElementType type : {ElementType::kFloat32, ElementType::kBfloat16, ElementType::kFloat16}) {
+    VendorAllReduce exchange(layout, make_worker_group(2, make_self_communicator()), {.type = type});
+    std::vector<float> out(7);
+    EXPECT_THROW(exchange.decode_local(0, 1, out), InvalidArgument);  // no step yet
+    Tensors mean = blank_tensors(layout);
+    exchange.exchange(tables(workers, 0, 2), mean.table, 0);
+    EXPECT_EQ(exchange.decode_local(1, 1, out), 0);
+    for (std::size_t i = 0; i < out.size(); ++i) EXPECT_EQ(out[i], rounded(workers[1].values[1][i], type));
+    EXPECT_THROW(exchange.decode_local(2, 1, out), InvalidArgument);
+    EXPECT_THROW(exchange.decode_local(0, 99, out), InvalidArgument);
+    EXPECT_THROW(exchange.decode_local(0, 0, out), InvalidArgument);
+  }
+}
+
+TEST(VendorAllReduce, FindsWhatIsNotFiniteInTheMean) {
+  const Layout layout = mixed_layout();
+  for (const bool skips : {false, true}) {
+    std::mutex mutex;
+    int met = 0;
+    run_ranks(2, [&](const std::shared_ptr<Communicator>& communicator) {
+      std::vector<Tensors> workers = worker_gradients(layout, 2);
+      if (communicator->rank() == 1) workers[1].values[3].back() = std::numeric_limits<float>::quiet_NaN();
+      const WorkerGroup group = make_worker_group(2, communicator);
+      VendorAllReduce exchange(layout, group, {.on_nonfinite = skips ? OnNonfinite::kSkip : OnNonfinite::kStop});
+      Tensors mean = blank_tensors(layout);
+      std::string message;
+      try {
+        const ExchangeReport report = exchange.exchange(tables(workers, communicator->rank(), 1), mean.table, 12);
+        EXPECT_TRUE(skips && report.skipped);
+        message = report.nonfinite;
+        std::vector<float> out(7);
+        EXPECT_THROW(exchange.decode_local(0, 1, out), InvalidArgument);
+      } catch (const NonFiniteError& error) {
+        EXPECT_FALSE(skips);
+        message = error.what();
+      }
+      const std::lock_guard lock(mutex);
+      EXPECT_THAT(message, AllOf(HasSubstr("step 12"), HasSubstr("fc/weights")));
+      ++met;
+    });
+    EXPECT_EQ(met, 2);
+  }
+}
+
+TEST(VendorAllReduce, ScalesBeforeItRounds) {
+  // The sum of the gradients is beyond the range of float16, their mean is not.
+  Layout layout;
+  layout.add("w", {1});
+  const auto errors = run_ranks(2, [&](const std::shared_ptr<Communicator>& communicator) {
+    std::vector<Tensors> workers = worker_gradients(layout, 2);
+    for (Tensors& worker : workers) worker.values[0][0] = 60000;
+    VendorAllReduce exchange(layout, make_worker_group(2, communicator), {.type = ElementType::kFloat16});
+    Tensors mean = blank_tensors(layout);
+    exchange.exchange(tables(workers, communicator->rank(), 1), mean.table, 0);
+    EXPECT_NEAR(mean.values[0][0], 60000, 32);
+  });
+  for (const auto& error : errors) EXPECT_FALSE(error);
+}
+
+TEST(VendorAllReduce, RefusesToCountAsZero) {
+  EXPECT_THROW(VendorAllReduce(mixed_layout(), make_worker_group(1, make_self_communicator()),
+                               {.on_nonfinite = OnNonfinite::kZero}),
+               InvalidArgument);
+}
+
+}  // namespace
+}  // namespace terngrad::vendor_all_reduce_test

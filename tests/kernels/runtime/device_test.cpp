@@ -1,0 +1,37 @@
+#include "kernels/runtime/device.h"
+
+#include <gtest/gtest.h>
+
+#include "kernels/runtime/errors.h"
+
+namespace terngrad::device_test {
+namespace {
+
+TEST(Device, CpuIsCalledCpu) {
+  EXPECT_EQ(Device::cpu().name(), "cpu");
+  EXPECT_TRUE(Device::cpu().is_cpu());
+  EXPECT_EQ(Device::cpu(), Device::cpu());
+}
+
+TEST(HardwareThreads, AreAtLeastOne) { EXPECT_GE(num_hardware_threads(), 1); }
+
+TEST(Stream, KeepsItsNumberOfThreads) { EXPECT_EQ(Stream(Device::cpu(), 3).num_threads(), 3); }
+
+TEST(Stream, RefusesFewerThanOneThread) {
+  EXPECT_THROW(Stream(Device::cpu(), 0), InvalidArgument);
+  EXPECT_THROW(Stream(Device::cpu(), -2), InvalidArgument);
+}
+
+TEST(NoGpu, IsNoErrorUntilOneIsAskedFor) {
+  EXPECT_EQ(why_no_cuda_device().empty(), num_cuda_devices() > 0);
+  if (num_cuda_devices() > 0) GTEST_SKIP() << "there is a GPU";
+  try {
+    Device::cuda();
+    FAIL() << "no error";
+  } catch (const NotSupported& error) {
+    EXPECT_EQ(error.what(), "[Device] no GPU to use: " + why_no_cuda_device());
+  }
+}
+
+}  // namespace
+}  // namespace terngrad::device_test

@@ -1,0 +1,91 @@
+#include "trainers/checkpoint/run_identity.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "kernels/runtime/errors.h"
+#include "tests/trainers/temporary_directory.h"
+#include "trainers/checkpoint/checkpoint.h"
+
+namespace terngrad::run_identity_test {
+namespace {
+
+using ::testing::AllOf;
+using ::testing::HasSubstr;
+using testing::message_of;
+using ::testing::Not;
+
+std::string refusal(const RunIdentity& expected, const RunIdentity& recorded) {
+  return message_of<UsageError>([&] { check_same_run(expected, recorded, "there"); });
+}
+
+TEST(RunIdentity, IsTheStateWithoutItsStep) {
+  CheckpointState state;
+  state.net = "lenet";
+  state.seed = 7;
+  state.more["codec"] = "ternary";
+  const RunIdentity identity = identity_of(state);
+  EXPECT_EQ(identity.at("net"), "lenet");
+  EXPECT_EQ(identity.at("seed"), "7");
+  EXPECT_EQ(identity.at("codec"), "ternary");
+  state.step = 9;
+  EXPECT_EQ(identity_of(state), identity);
+}
+
+TEST(RunIdentity, DifferencesNameTheOptionWithBothValues) {
+  EXPECT_THAT(refusal({{"clip_factor", "2"}}, {{"clip_factor", "0"}}),
+              AllOf(HasSubstr("there"), HasSubstr("--clip_factor '2'"), HasSubstr("'0'")));
+  EXPECT_THAT(refusal({{"num_workers", "2"}}, {{"num_workers", "4"}}), HasSubstr("--num_nodes '2'"));
+  EXPECT_THAT(refusal({{"scaler", "paper"}}, {}), HasSubstr("(none)"));
+  EXPECT_THAT(refusal({{"threads_per_worker", "1"}}, {{"threads_per_worker", "4"}}),
+              HasSubstr("goes on with --threads_per_worker 4"));
+  EXPECT_NO_THROW(check_same_run({{"codec", "fp32"}}, {{"codec", "fp32"}, {"adam_updates", "3"}}, "there"));
+}
+
+TEST(RunIdentity, EntriesThatRunsBeforeHadNotAreWhatTheyAllWere) {
+  const RunIdentity now = {
+      {"strategy", kSynchronousStrategies}, {"pull", "any"}, {"exchange", "any but vendor"}, {"reduce", "average"}};
+  EXPECT_NO_THROW(check_same_run(now, {}, "there"));
+  for (const auto& [key, other] :
+       RunIdentity{{"strategy", "async"}, {"pull", "rounded parameters"}, {"exchange", "vendor"}, {"reduce", "sum"}}) {
+    EXPECT_THAT(refusal({{key, other}}, {}), HasSubstr("(none)")) << key;
+    const std::string in_words = key == "pull" ? "parameters as bf16" : other;
+    EXPECT_THAT(refusal({{key, now.at(key)}}, {{key, other}}), HasSubstr(in_words)) << key;
+  }
+  EXPECT_THAT(refusal({{"pull", "rounded parameters"}}, {{"pull", "any"}}), HasSubstr("goes on with --pull gradient"));
+  EXPECT_THAT(refusal({{"strategy", "async"}}, {{"strategy", kSynchronousStrategies}}),
+              HasSubstr("'simple, replicated or ps'; the run goes on with one of these"));
+  EXPECT_THAT(refusal({{"strategy", kSynchronousStrategies}}, {{"strategy", "async"}}),
+              HasSubstr("goes on with --strategy async"));
+  EXPECT_THAT(refusal({{"pull", "any"}}, {{"pull", "rounded parameters"}}), HasSubstr("--pull parameters"));
+}
+
+TEST(RunIdentity, FingerprintsAreComparedLast) {
+  EXPECT_THAT(
+      refusal({{"data_fingerprint", "a"}, {"num_examples", "3"}}, {{"data_fingerprint", "b"}, {"num_examples", "4"}}),
+      AllOf(HasSubstr("num_examples"), HasSubstr("--data_dir"), Not(HasSubstr("fingerprint"))));
+  EXPECT_THAT(refusal({{"exchange_fingerprint", "1"}, {"scaler", "paper"}},
+                      {{"exchange_fingerprint", "2"}, {"scaler", "original"}}),
+              HasSubstr("--scaler"));
+  EXPECT_THAT(refusal({{"clip_factor", "1"}, {"net", "lenet"}}, {{"clip_factor", "2"}, {"net", "other"}}),
+              HasSubstr("--net"));
+}
+
+TEST(RunIdentity, ARunThatWouldHaveStoppedMayGoOnWithAnotherPolicy) {
+  EXPECT_NO_THROW(check_same_run({{"on_nonfinite", "skip"}}, {{"on_nonfinite", "stop"}}, "there"));
+  EXPECT_THAT(refusal({{"on_nonfinite", "zero"}}, {{"on_nonfinite", "skip"}}), HasSubstr("--on_nonfinite 'zero'"));
+  EXPECT_THAT(refusal({{"on_nonfinite", "stop"}}, {{"on_nonfinite", "skip"}}), HasSubstr("--on_nonfinite 'stop'"));
+}
+
+TEST(RunIdentity, AnotherNumberOfStepsMustBeAskedFor) {
+  const RunIdentity recorded = {{"max_steps", "20"}};
+  EXPECT_NO_THROW(check_same_run({{"max_steps", "30"}}, recorded, "there"));
+  EXPECT_EQ(check_max_steps(recorded, 20, false), "");
+  EXPECT_EQ(check_max_steps({}, 30, false), "");
+  EXPECT_THAT(check_max_steps(recorded, 30, true), AllOf(HasSubstr("20"), HasSubstr("30")));
+  EXPECT_THAT(message_of<UsageError>([&] { check_max_steps(recorded, 30, false); }),
+              HasSubstr("--max_steps: the run had 20; give it again, or another number"));
+}
+
+}  // namespace
+}  // namespace terngrad::run_identity_test

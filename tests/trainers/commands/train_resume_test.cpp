@@ -1,0 +1,253 @@
+// Contract B4 for runs of terngrad_train that stop between steps, and resumes that are refused.
+#include "trainers/commands/train_command.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cstdint>
+#include <filesystem>
+#include <nlohmann/json.hpp>
+#include <sstream>
+#include <string>
+#include <vector>
+
+#include "tests/trainers/train_runs.h"
+#include "trainers/checkpoint/checkpoint.h"
+#include "trainers/io/atomic_file.h"
+
+namespace terngrad::train_resume_test {
+namespace {
+
+namespace fs = std::filesystem;
+using ::testing::AllOf;
+using testing::CommandOutcome;
+using testing::expect_equal_resume;
+using testing::expect_usage_error;
+using ::testing::HasSubstr;
+using testing::metrics_of;
+using ::testing::Not;
+using testing::SmallMnist;
+using testing::TemporaryDirectory;
+using testing::train;
+using Json = nlohmann::json;
+
+using testing::operator+;
+TEST(TrainCommand, ResumeEndsLikeTheUninterruptedRun) {
+  expect_equal_resume({"--num_nodes", "4", "--grad_bits", "1", "--clip_factor", "2.5", "--log_steps", "5",
+                       "--eval_steps", "5", "--telemetry_steps", "5"},
+                      10);
+  expect_equal_resume({"--log_steps", "5"}, 10);
+}
+
+TEST(TrainCommand, ResumeOfEveryOptimizerEndsLikeTheUninterruptedRun) {
+  for (const char* optimizer : {"gd", "adam", "rmsprop"}) {
+    expect_equal_resume({"--optimizer", optimizer, "--num_nodes", "2", "--grad_bits", "1"}, 10);
+  }
+}
+
+TEST(TrainCommand, ResumeInTheMiddleOfALoggingIntervalKeepsItsMeans) {
+  expect_equal_resume({"--log_steps", "7", "--telemetry_steps", "3"}, 10);
+}
+
+TEST(TrainCommand, ResumeOfAFinishedRunChangesNothing) {
+  expect_equal_resume({"--log_steps", "6", "--num_nodes", "2"}, 20);
+}
+
+TEST(TrainCommand, ResumeWithTransformsKeepsTheirCounts) {
+  expect_equal_resume({"--clip_by_global_norm", "0.5", "--nan_to_zero", "--num_nodes", "2", "--log_steps", "7"}, 10);
+}
+
+TEST(TrainCommand, ResumeInsideAFloatingEpochEndsLikeTheUninterruptedRun) {
+  expect_equal_resume({"--num_nodes", "2", "--grad_bits", "1", "--floating_grad_epoch", "2", "--log_steps", "7",
+                       "--telemetry_steps", "4"},
+                      10);
+}
+
+TEST(TrainCommand, StopsAfterATimeAndGoesOnToTheSameEnd) {
+  const SmallMnist mnist;
+  const TemporaryDirectory folder;
+  const std::vector<std::string> steps = {"--max_steps", "6", "--log_steps",  "4", "--num_nodes", "2",
+                                          "--grad_bits", "1", "--eval_steps", "4", "--save_iter", "100"};
+  ASSERT_EQ(train(mnist.options(folder / "whole") + steps).exit_code, kExitSuccess);
+  const std::vector<std::string> options = mnist.options(folder / "run") + steps;
+  CommandOutcome outcome = train(options + std::vector<std::string>{"--stop_after_secs", "1e-9"});
+  for (int step = 1; step < 6; ++step) {
+    ASSERT_EQ(outcome.exit_code, kExitSuccess) << ::testing::PrintToString(outcome);
+    EXPECT_THAT(outcome.err, HasSubstr("stopping after step " + std::to_string(step) + ": "));
+    EXPECT_THAT(outcome.out, AllOf(HasSubstr("stopped after step " + std::to_string(step) + " of 6"),
+                                   HasSubstr("--train_dir " + (folder / "run").string() + " and --resume")));
+    outcome = train(options + std::vector<std::string>{"--resume", "--stop_after_secs", "1e-9"});
+  }
+  EXPECT_EQ(outcome.exit_code, kExitSuccess);
+  EXPECT_THAT(outcome.out, Not(HasSubstr("stopped")));
+  EXPECT_TRUE(read_file_text(checkpoint_path(folder / "run", 6)) ==
+              read_file_text(checkpoint_path(folder / "whole", 6)));
+  EXPECT_EQ(metrics_of(folder / "run"), metrics_of(folder / "whole"));
+}
+
+TEST(TrainCommand, ResumeWithoutACheckpointStartsOver) {
+  const SmallMnist mnist;
+  const TemporaryDirectory folder;
+  const fs::path run = folder / "run";
+  const std::vector<std::string> options = mnist.options(run) + std::vector<std::string>{"--max_steps", "2"};
+  // No run at all is refused.
+  expect_usage_error(train(options + std::vector<std::string>{"--resume"}), {"no run to go on with", run.string()});
+  EXPECT_FALSE(fs::exists(run));
+  ASSERT_EQ(train(options).exit_code, kExitSuccess);
+  const std::string checkpoint = read_file_text(checkpoint_path(run, 2));
+  const std::vector<Json> metrics = metrics_of(run);
+  fs::remove(checkpoint_path(run, 2));
+  const CommandOutcome outcome = train(options + std::vector<std::string>{"--resume"});
+  EXPECT_EQ(outcome.exit_code, kExitSuccess);
+  EXPECT_THAT(outcome.err, HasSubstr("starting over"));
+  EXPECT_TRUE(read_file_text(checkpoint_path(run, 2)) == checkpoint);
+  EXPECT_EQ(metrics_of(run), metrics);
+}
+
+TEST(TrainCommand, ResumeOfAnotherRunIsRefused) {
+  const SmallMnist mnist;
+  const TemporaryDirectory folder;
+  const fs::path run = folder / "run";
+  const std::vector<std::string> options =
+      mnist.options(run) + std::vector<std::string>{"--num_nodes", "2", "--grad_bits", "1"};
+  ASSERT_EQ(train(options + std::vector<std::string>{"--max_steps", "2"}).exit_code, kExitSuccess);
+  const std::string config = read_file_text(run / "config.json");
+  const auto resume = [&](const std::vector<std::string>& with) {
+    return train(mnist.options(run) + std::vector<std::string>{"--resume"} + with);
+  };
+  expect_usage_error(resume({"--num_nodes", "4", "--grad_bits", "1"}), {"--num_nodes '4'", "'2'"});
+  expect_usage_error(resume({"--num_nodes", "2"}), {"codec 'fp32'", "'ternary'"});
+  expect_usage_error(resume({"--num_nodes", "2", "--grad_bits", "1", "--clip_factor", "2"}),
+                     {"--clip_factor '2'", "'0'"});
+  expect_usage_error(resume({"--num_nodes", "2", "--grad_bits", "1", "--seed", "2"}), {"seed '2'", "'1'"});
+  expect_usage_error(resume({"--num_nodes", "2", "--grad_bits", "1", "--optimizer", "gd"}), {"optimizer 'gd'"});
+  expect_usage_error(resume({"--num_nodes", "2", "--grad_bits", "1", "--clip_by_global_norm", "3"}),
+                     {"clip_by_global_norm '3'", "'0'"});
+  expect_usage_error(resume({"--num_nodes", "2", "--grad_bits", "1", "--nan_to_zero"}), {"nan_to_zero 'true'"});
+  expect_usage_error(resume({"--num_nodes", "2", "--grad_bits", "1", "--max_steps", "1"}),
+                     {"--max_steps 1", "has done 2 steps", "2 or more"});
+  EXPECT_EQ(read_file_text(run / "config.json"), config);
+}
+
+TEST(TrainCommand, ResumeOnOtherDataIsRefused) {
+  const SmallMnist mnist;
+  const TemporaryDirectory folder;
+  const std::vector<std::string> options = mnist.options(folder / "run") + std::vector<std::string>{"--max_steps"};
+  ASSERT_EQ(train(options + std::vector<std::string>{"1"}).exit_code, kExitSuccess);
+  std::string labels = testing::idx_labels(testing::kSmallTrainExamples);
+  labels[20] = static_cast<char>((labels[20] + 1) % 10);
+  mnist.folder().write("train-labels-idx1-ubyte", labels);
+  expect_usage_error(train(options + std::vector<std::string>{"2", "--resume"}), {"--data_dir", "data_fingerprint"});
+  mnist.folder().write("train-labels-idx1-ubyte", testing::idx_labels(40));
+  mnist.folder().write("train-images-idx3-ubyte", testing::idx_images(40));
+  expect_usage_error(train(options + std::vector<std::string>{"2", "--resume"}), {"num_examples '40'", "'48'"});
+}
+
+TEST(TrainCommand, AnotherNumberOfStepsMustBeAskedForAndIsTold) {
+  const SmallMnist mnist;
+  const TemporaryDirectory folder;
+  const std::vector<std::string> options = mnist.options(folder / "run");
+  ASSERT_EQ(train(options + std::vector<std::string>{"--max_steps", "2"}).exit_code, kExitSuccess);
+  expect_usage_error(train(options + std::vector<std::string>{"--resume"}), {"--max_steps: the run had 2"});
+  const CommandOutcome longer = train(options + std::vector<std::string>{"--resume", "--max_steps", "3"});
+  EXPECT_EQ(longer.exit_code, kExitSuccess);
+  EXPECT_THAT(longer.err, HasSubstr("--max_steps was 2 and is 3 now"));
+}
+
+TEST(TrainCommand, ResumeBeforeTheFirstCheckpointComparesToo) {
+  const SmallMnist mnist;
+  const TemporaryDirectory folder;
+  const std::vector<std::string> options = mnist.options(folder / "run");
+  ASSERT_EQ(train(options + std::vector<std::string>{"--max_steps", "2"}).exit_code, kExitSuccess);
+  fs::remove(checkpoint_path(folder / "run", 2));
+  const std::vector<std::string> resume = options + std::vector<std::string>{"--resume"};
+  expect_usage_error(train(resume + std::vector<std::string>{"--max_steps", "2", "--seed", "2"}),
+                     {"--seed '2'", "'1'"});
+  expect_usage_error(train(resume), {"--max_steps: the run had 2"});
+  EXPECT_EQ(train(resume + std::vector<std::string>{"--max_steps", "2"}).exit_code, kExitSuccess);
+}
+
+TEST(TrainCommand, RunKilledBetweenCheckpointAndEvaluationIsEvaluatedOnResume) {
+  const SmallMnist mnist;
+  for (const std::uint64_t killed_at : {10u, 20u}) {
+    const TemporaryDirectory folder;
+    const fs::path run = folder / "run";
+    const std::vector<std::string> options =
+        mnist.options(run) + std::vector<std::string>{"--max_steps",        "20", "--save_iter", "10",
+                                                      "--eval_steps",       "5",  "--log_steps", "5",
+                                                      "--keep_checkpoints", "0"};
+    ASSERT_EQ(train(options).exit_code, kExitSuccess);
+    const std::vector<Json> whole = metrics_of(run);
+    std::string kept;
+    std::istringstream lines(read_file_text(run / "metrics.jsonl"));
+    for (std::string line; std::getline(lines, line);) {
+      const Json record = Json::parse(line);
+      if (record["step"] == killed_at && record["kind"] == "test") break;
+      kept += line + "\n";
+    }
+    write_file_atomically(run / "metrics.jsonl", kept);
+    remove_checkpoints_after(run, killed_at);
+    ASSERT_EQ(train(options + std::vector<std::string>{"--resume"}).exit_code, kExitSuccess);
+    EXPECT_EQ(metrics_of(run), whole) << killed_at;
+  }
+}
+
+TEST(TrainCommand, EvaluationThatFailsCostsNoStep) {
+  const SmallMnist mnist;
+  const TemporaryDirectory folder;
+  const std::vector<std::string> options =
+      mnist.options(folder / "run") +
+      std::vector<std::string>{"--max_steps", "2", "--save_iter", "2", "--eval_steps", "2"};
+  ASSERT_EQ(train(options).exit_code, kExitSuccess);
+  // The checkpoint is older than the line of the evaluation after the same step.
+  EXPECT_LE(fs::last_write_time(checkpoint_path(folder / "run", 2)),
+            fs::last_write_time(folder / "run" / "metrics.jsonl"));
+}
+
+TEST(TrainCommand, NonfiniteGradientsCanBeResumedPastWithAnotherPolicy) {
+  const SmallMnist mnist;
+  const TemporaryDirectory folder;
+  const std::vector<std::string> options =
+      mnist.options(folder / "run") +
+      std::vector<std::string>{"--initial_learning_rate", "1e30", "--max_steps", "8", "--save_iter", "1"};
+  const CommandOutcome stopped = train(options);
+  EXPECT_EQ(stopped.exit_code, kExitFailure);
+  EXPECT_THAT(stopped.last_error_line(), HasSubstr("add --on_nonfinite skip or zero to --resume"));
+  EXPECT_EQ(train(options + std::vector<std::string>{"--resume"}).exit_code, kExitFailure);
+  const CommandOutcome resumed = train(options + std::vector<std::string>{"--resume", "--on_nonfinite", "skip"});
+  EXPECT_EQ(resumed.exit_code, kExitSuccess) << ::testing::PrintToString(resumed);
+}
+
+TEST(TrainCommand, DamagedCheckpointNamesTheOneBefore) {
+  const SmallMnist mnist;
+  const TemporaryDirectory folder;
+  const fs::path run = folder / "run";
+  const std::vector<std::string> options =
+      mnist.options(run) + std::vector<std::string>{"--max_steps", "3", "--save_iter", "1"};
+  ASSERT_EQ(train(options).exit_code, kExitSuccess);
+  const std::string metrics = read_file_text(run / "metrics.jsonl");
+  testing::damage(checkpoint_path(run, 3));
+  const CommandOutcome outcome = train(options + std::vector<std::string>{"--resume"});
+  EXPECT_EQ(outcome.exit_code, kExitFailure);
+  EXPECT_THAT(outcome.err, AllOf(HasSubstr(checkpoint_path(run, 3).string()), HasSubstr("damaged"),
+                                 HasSubstr("can be used instead: '" + checkpoint_path(run, 2).string() + "'")));
+  EXPECT_EQ(read_file_text(run / "metrics.jsonl"), metrics);
+  // What the message says is enough to go on.
+  fs::remove(checkpoint_path(run, 3));
+  EXPECT_EQ(train(options + std::vector<std::string>{"--resume"}).exit_code, kExitSuccess);
+}
+
+TEST(TrainCommand, ForeignFileInPlaceOfACheckpointIsRefused) {
+  const SmallMnist mnist;
+  const TemporaryDirectory folder;
+  const fs::path run = folder / "run";
+  const std::vector<std::string> options = mnist.options(run) + std::vector<std::string>{"--max_steps", "1"};
+  ASSERT_EQ(train(options).exit_code, kExitSuccess);
+  write_file_atomically(checkpoint_path(run, 9), "not a checkpoint");
+  const CommandOutcome outcome = train(options + std::vector<std::string>{"--resume"});
+  EXPECT_EQ(outcome.exit_code, kExitFailure);
+  EXPECT_THAT(outcome.err, HasSubstr(checkpoint_path(run, 9).string()));
+}
+
+}  // namespace
+}  // namespace terngrad::train_resume_test

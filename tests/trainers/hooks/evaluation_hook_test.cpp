@@ -1,0 +1,103 @@
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cstdint>
+#include <filesystem>
+#include <memory>
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "tests/trainers/fake_run.h"
+#include "tests/trainers/temporary_directory.h"
+#include "trainers/hooks/checkpoint_hook.h"
+
+namespace terngrad::evaluation_hook_test {
+namespace {
+
+using Json = nlohmann::ordered_json;
+using testing::FakeRun;
+using ::testing::HasSubstr;
+using testing::lines_of;
+using testing::RowDataset;
+using testing::shown_by;
+using testing::TemporaryDirectory;
+
+/// A hook of a run on a test set of one image of label 0.
+class EvaluationHookTest : public ::testing::Test {
+ protected:
+  /// Calls `use` with a hook. @returns what it shows
+  template <class Use>
+  std::string with_hook(std::uint64_t eval_steps, const Use& use) {
+    return shown_by([&](ProgressDisplay& display) {
+      MetricsWriter writer(folder_ / "m.jsonl");
+      EvaluationHook hook(
+          std::make_shared<RowDataset>(std::vector<std::vector<float>>{image_}, std::vector<std::int32_t>{0}, 8),
+          writer, display, eval_steps, 1);
+      use(hook);
+    });
+  }
+  std::vector<Json> written() const { return lines_of(folder_ / "m.jsonl"); }
+
+  TemporaryDirectory folder_;
+  std::vector<float> image_ = std::vector<float>(8);
+  FakeRun run_;
+};
+
+TEST_F(EvaluationHookTest, EvaluatesTheAverageEveryNStepsAndAtTheEnd) {
+  image_[1] = 0.375;
+  const std::string text = with_hook(3, [&](EvaluationHook& hook) {
+    for (int i = 0; i < 7; ++i) EXPECT_EQ(run_.step(hook), HookVerdict::kContinue);
+    hook.after_train(run_.view());
+    hook.after_train(run_.view());
+  });
+  EXPECT_EQ(run_.net.last_state, run_.averaged_state);
+  const std::vector<Json> lines = written();
+  ASSERT_EQ(lines.size(), 3u);
+  EXPECT_EQ(lines[0]["step"], 3);
+  EXPECT_EQ(lines[1]["step"], 6);
+  EXPECT_EQ(lines[2]["step"], 7);
+  EXPECT_EQ(lines[0]["kind"], "test");
+  EXPECT_EQ(lines[0]["examples"], 1);
+  // Class 0 gets the first parameter: 0.25 of the average loses against 0.375, 0.5 of the raw weights would win.
+  EXPECT_EQ(lines[0]["weights"], "ema");
+  EXPECT_EQ(lines[0]["top1"], 0.0);
+  EXPECT_EQ(lines[0]["top5"], 1.0);
+  EXPECT_THAT(text, HasSubstr("step 7 test top-1 = 0.0000 top-5 = 1.0000 [1 examples]\n"));
+}
+
+TEST_F(EvaluationHookTest, ResumedRunBeginsWithTheLineThatIsMissing) {
+  const auto lines_at = [&](std::uint64_t done, std::optional<std::uint64_t> evaluated) {
+    const std::size_t before = std::filesystem::exists(folder_ / "m.jsonl") ? written().size() : 0;
+    run_.done = done;
+    with_hook(3, [&](EvaluationHook& hook) {
+      if (evaluated) hook.set_evaluated(*evaluated);
+      hook.before_train(run_.view());
+    });
+    return written().size() - before;
+  };
+  EXPECT_EQ(lines_at(3, std::nullopt), 1u);
+  EXPECT_EQ(lines_at(6, 3), 1u);
+  EXPECT_EQ(lines_at(6, 6), 0u);
+  EXPECT_EQ(lines_at(4, 3), 0u);
+  EXPECT_EQ(lines_at(0, std::nullopt), 0u);
+}
+
+TEST_F(EvaluationHookTest, DoesNotEvaluateARunThatIsStoppedEarly) {
+  run_.done = run_.total - 1;
+  with_hook(0, [&](EvaluationHook& hook) { hook.after_train(run_.view()); });
+  EXPECT_TRUE(written().empty());
+}
+
+TEST_F(EvaluationHookTest, WritesNoResultTwice) {
+  run_.done = run_.total;
+  with_hook(0, [&](EvaluationHook& resumed) {
+    resumed.set_evaluated(run_.total);
+    resumed.after_train(run_.view());
+  });
+  EXPECT_TRUE(written().empty());
+}
+
+}  // namespace
+}  // namespace terngrad::evaluation_hook_test

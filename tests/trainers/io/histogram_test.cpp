@@ -1,0 +1,119 @@
+#include "trainers/io/histogram.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <numeric>
+#include <vector>
+
+#include "tests/support/bits.h"
+
+namespace terngrad::histogram_test {
+namespace {
+
+using ::testing::ElementsAre;
+
+TEST(HistogramLimits, GrowByATenthOnBothSidesOfZero) {
+  const std::span<const double> limits = histogram_limits();
+  ASSERT_EQ(limits.size(), 1551u);
+  EXPECT_TRUE(std::ranges::is_sorted(limits));
+  EXPECT_EQ(limits.front(), -std::numeric_limits<double>::max());
+  EXPECT_EQ(limits.back(), std::numeric_limits<double>::max());
+  EXPECT_EQ(limits[775], 0.0);
+  EXPECT_EQ(limits[776], 1e-12);
+  EXPECT_EQ(limits[777], 1e-12 * 1.1);
+  EXPECT_EQ(limits[778], 1e-12 * 1.1 * 1.1);
+  for (std::size_t i = 0; i < limits.size(); ++i) EXPECT_EQ(limits[i], -limits[limits.size() - 1 - i]);
+  EXPECT_LT(limits[1549], 1e20);
+  EXPECT_GE(limits[1549] * 1.1, 1e20);
+  // One of them to the bit: 1e-12 times 1.1, 300 times over.
+  double limit = 1e-12;
+  for (int i = 0; i < 300; ++i) limit *= 1.1;
+  EXPECT_EQ(testing::bits_of(limits[1076]), testing::bits_of(limit));
+}
+
+TEST(Histogram, ABucketHoldsItsLowerLimitAndNotItsUpper) {
+  // Powers of two that are limits do not exist; zero is one.
+  const Histogram histogram = make_histogram(std::vector<float>{0.0f, -0.0f, 1e-13f, -1e-13f, 2e-12f});
+  EXPECT_THAT(histogram.counts, ElementsAre(1, 3, 0, 1));
+  EXPECT_EQ(histogram.limits[0], 0.0);
+  EXPECT_EQ(histogram.limits[1], 1e-12);
+  EXPECT_LE(histogram.limits[2], 2e-12);
+  EXPECT_GT(histogram.limits[3], 2e-12);
+}
+
+TEST(Histogram, EveryValueIsInTheBucketThatEnclosesIt) {
+  std::vector<float> values;
+  for (int exponent = -45; exponent <= 38; ++exponent) {
+    const auto magnitude = static_cast<float>(std::pow(10.0, exponent));
+    for (const float value : {magnitude, -magnitude, 3 * magnitude}) {
+      if (std::isfinite(value)) values.push_back(value);
+    }
+  }
+  for (const float value : values) {
+    const Histogram histogram = make_histogram(std::vector<float>{value});
+    ASSERT_THAT(histogram.counts, ElementsAre(1)) << value;
+    const auto limit = std::ranges::find(histogram_limits(), histogram.limits[0]);
+    ASSERT_NE(limit, histogram_limits().end());
+    EXPECT_LT(static_cast<double>(value), *limit);
+    EXPECT_GE(static_cast<double>(value), *(limit - 1));
+    EXPECT_EQ(histogram.min, static_cast<double>(value));
+    EXPECT_EQ(histogram.max, static_cast<double>(value));
+  }
+  for (const double limit : histogram_limits()) {  // and the floats next to every limit
+    const auto at = static_cast<float>(limit);
+    for (const float value : {std::nextafterf(at, -1e38f), at, std::nextafterf(at, 1e38f)}) {
+      if (!std::isfinite(value)) continue;
+      const Histogram histogram = make_histogram(std::vector<float>{value});
+      EXPECT_EQ(histogram.limits.at(0), *std::ranges::upper_bound(histogram_limits(), static_cast<double>(value)));
+      values.push_back(value);
+    }
+  }
+  const Histogram all = make_histogram(values);
+  EXPECT_EQ(all.num, static_cast<std::int64_t>(values.size()));
+  EXPECT_EQ(std::accumulate(all.counts.begin(), all.counts.end(), std::int64_t{0}), all.num);
+}
+
+TEST(Histogram, RunsOfEmptyBucketsAreOne) {
+  const Histogram histogram = make_histogram(std::vector<float>{-1.0f, 0.0f, 0.0f, 1.0f, 1.0f, 1.0f});
+  EXPECT_THAT(histogram.counts, ElementsAre(1, 0, 2, 0, 3));
+  EXPECT_TRUE(std::ranges::is_sorted(histogram.limits));
+  EXPECT_EQ(histogram.limits[1], 0.0);
+  EXPECT_EQ(histogram.limits[2], 1e-12);
+  EXPECT_EQ(histogram.num, 6);
+  EXPECT_EQ(histogram.sum, 2.0);
+  EXPECT_EQ(histogram.sum_squares, 4.0);
+}
+
+TEST(Histogram, SumsAreInDoublePrecision) {
+  const std::vector<float> values(1000, 16777217.0f / 3);
+  const Histogram histogram = make_histogram(values);
+  EXPECT_EQ(histogram.sum, 1000.0 * static_cast<double>(values[0]));
+  EXPECT_THAT(histogram.counts, ElementsAre(1000));
+}
+
+TEST(Histogram, NothingGivesNoBuckets) {
+  for (const std::vector<float>& values : {std::vector<float>{}, std::vector<float>{std::nanf("")}}) {
+    const Histogram histogram = make_histogram(values);
+    EXPECT_EQ(histogram.num, 0);
+    EXPECT_EQ(histogram.min, 0.0);
+    EXPECT_EQ(histogram.max, 0.0);
+    EXPECT_TRUE(histogram.limits.empty());
+    EXPECT_TRUE(histogram.counts.empty());
+  }
+}
+
+TEST(Histogram, NonfiniteValuesAreCountedApart) {
+  constexpr float kInfinity = std::numeric_limits<float>::infinity();
+  const Histogram histogram = make_histogram(std::vector<float>{std::nanf(""), 2.0f, kInfinity, -kInfinity});
+  EXPECT_EQ(histogram.num_nonfinite, 3);
+  EXPECT_EQ(histogram.num, 1);
+  EXPECT_EQ(histogram.sum, 2.0);
+  EXPECT_THAT(histogram.counts, ElementsAre(1));
+}
+
+}  // namespace
+}  // namespace terngrad::histogram_test

@@ -1,0 +1,272 @@
+#include "trainers/optim/gradient_transform.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <cstdint>
+#include <limits>
+#include <memory>
+#include <utility>
+#include <vector>
+
+#include "kernels/runtime/errors.h"
+#include "kernels/statistics/statistics.h"
+#include "tests/support/bits.h"
+#include "tests/support/gradients.h"
+#include "tests/support/reference.h"
+#include "tests/support/simd_targets.h"
+#include "tests/trainers/small_training.h"
+#include "tests/trainers/temporary_directory.h"
+
+namespace terngrad::gradient_transform_test {
+namespace {
+
+using testing::bits_of;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using testing::message_of;
+
+constexpr float kInf = std::numeric_limits<float>::infinity();
+constexpr float kNan = std::numeric_limits<float>::quiet_NaN();
+
+TEST(WeightDecay, AddsToRegularizedTensorsOnly) {
+  const testing::IdentityNet net(5);
+  const auto length = static_cast<std::size_t>(net.layout().flat_elements());
+  std::vector<float> parameters(length);
+  for (std::size_t i = 0; i < length; ++i) parameters[i] = 0.37f * static_cast<float>(i) - 1.1f;
+  std::vector<float> gradient(length, 0.25f);
+  std::vector<float> expected = gradient;
+  const Segment& weights = net.layout().segment(0);
+  for (std::int64_t i = weights.offset; i < weights.offset + weights.num_elements; ++i) {
+    const volatile float decay = 0.0005f * parameters[static_cast<std::size_t>(i)];
+    expected[static_cast<std::size_t>(i)] += decay;
+  }
+  const auto transform = make_weight_decay(net, 0.0005);
+  EXPECT_EQ(transform->name(), "weight_decay");
+  Stream stream(Device::cpu(), 2);
+  transform->apply(0, parameters, gradient, stream);
+  // Biases and the padding between tensors are as before.
+  EXPECT_EQ(bits_of(gradient), bits_of(expected));
+}
+
+TEST(WeightDecay, OfLenetTouchesWeightsAndNoBias) {
+  const std::unique_ptr<Net> net = make_net("lenet", {16, 16, 1}, 10, {});
+  const auto length = static_cast<std::size_t>(net->layout().flat_elements());
+  const std::vector<float> parameters(length, 2.0f);
+  std::vector<float> gradient(length, 0.0f);
+  Stream stream(Device::cpu(), 1);
+  make_weight_decay(*net, 0.5)->apply(0, parameters, gradient, stream);
+  for (const Segment& segment : net->layout().segments()) {
+    const float expected = segment.name.ends_with("/biases") ? 0.0f : 1.0f;
+    for (std::int64_t i = 0; i < segment.num_elements; ++i) {
+      ASSERT_EQ(gradient[static_cast<std::size_t>(segment.offset + i)], expected) << segment.name;
+    }
+  }
+}
+
+TEST(NanToZero, ZeroesAndCounts) {
+  const auto transform = make_nan_to_zero();
+  EXPECT_EQ(transform->name(), "nan_to_zero");
+  Stream stream(Device::cpu(), 1);
+  std::vector<float> gradient = {1, kNan, -2, kInf, -kInf, 3e38f};
+  const TransformCounts counts = transform->apply(0, {}, gradient, stream);
+  EXPECT_THAT(gradient, ElementsAre(1, 0, -2, 0, 0, 3e38f));
+  EXPECT_EQ(counts.zeroed_elements, 3);
+  EXPECT_EQ(counts.clipped_gradients, 0);
+  EXPECT_EQ(transform->apply(0, {}, gradient, stream).zeroed_elements, 0);
+}
+
+/// Two tensors, the first with several chunks and an odd end, and a gradient over them.
+struct TwoTensors {
+  TwoTensors() {
+    layout.add("a", {9001});
+    layout.add("b", {77});
+    gradient.resize(static_cast<std::size_t>(layout.flat_elements()));
+    for (int index = 0; index < 2; ++index) {
+      const Segment& segment = layout.segment(index);
+      const std::vector<float> values = testing::gaussian(static_cast<std::size_t>(segment.num_elements), 1);
+      std::ranges::copy(values, gradient.begin() + segment.offset);
+    }
+  }
+  double norm() const {
+    double sum = 0;
+    for (int index = 0; index < 2; ++index) {
+      const Segment& segment = layout.segment(index);
+      sum += reference::statistics(std::span(gradient).subspan(static_cast<std::size_t>(segment.offset),
+                                                               static_cast<std::size_t>(segment.num_elements)))
+                 .sum_squares;
+    }
+    return std::sqrt(sum);
+  }
+  Layout layout;
+  std::vector<float> gradient;
+};
+
+TEST(ClipByGlobalNorm, ShortensToTheNormWithTheSameBitsEverywhere) {
+  const TwoTensors original;
+  const double norm = original.norm();
+  for (const double max_norm : {norm / 3, norm * 0.999, 1e-3}) {
+    std::vector<std::uint32_t> want;
+    const auto factor = static_cast<float>(max_norm / norm);
+    for (const float value : original.gradient) {
+      const float scaled = factor * value;
+      want.push_back(bits_of(scaled));
+    }
+    testing::for_each_target([&](const std::string& target) {
+      for (const int threads : {1, 3}) {
+        TwoTensors clipped;
+        Stream stream(Device::cpu(), threads);
+        const auto transform = make_clip_by_global_norm(clipped.layout, max_norm, 1);
+        EXPECT_EQ(transform->apply(0, {}, clipped.gradient, stream).clipped_gradients, 1);
+        EXPECT_EQ(bits_of(clipped.gradient), want) << target << threads;
+        EXPECT_NEAR(clipped.norm(), max_norm, 1e-6 * max_norm);
+      }
+    });
+  }
+}
+
+TEST(ClipByGlobalNorm, LeavesShorterGradientsAlone) {
+  const TwoTensors original;
+  Stream stream(Device::cpu(), 1);
+  for (const double max_norm : {original.norm(), original.norm() * 1.001, 1e300}) {
+    TwoTensors same;
+    const auto transform = make_clip_by_global_norm(same.layout, max_norm, 1);
+    EXPECT_EQ(transform->apply(0, {}, same.gradient, stream).clipped_gradients, 0);
+    EXPECT_EQ(bits_of(same.gradient), bits_of(original.gradient));
+  }
+  std::vector<float> zeros(original.gradient.size(), 0.0f);
+  EXPECT_EQ(make_clip_by_global_norm(original.layout, 1, 1)->apply(0, {}, zeros, stream).clipped_gradients, 0);
+  EXPECT_EQ(bits_of(zeros), std::vector<std::uint32_t>(zeros.size(), 0));
+}
+
+TEST(ClipByGlobalNorm, HugeGradientsKeepTheirDirection) {
+  // The squares of these elements are beyond fp32, not beyond fp64.
+  Layout layout;
+  layout.add("a", {2});
+  std::vector<float> gradient(static_cast<std::size_t>(layout.flat_elements()), 0.0f);
+  gradient[0] = 3e30f;
+  gradient[1] = -4e30f;
+  Stream stream(Device::cpu(), 1);
+  EXPECT_EQ(make_clip_by_global_norm(layout, 10, 1)->apply(0, {}, gradient, stream).clipped_gradients, 1);
+  EXPECT_NEAR(gradient[0], 6, 1e-5);
+  EXPECT_NEAR(gradient[1], -8, 1e-5);
+}
+
+TEST(ClipByGlobalNorm, LeavesNonfiniteGradientsToTheExchange) {
+  for (const float bad : {kNan, kInf, -kInf}) {
+    TwoTensors tensors;
+    tensors.gradient[5] = bad;
+    const std::vector<std::uint32_t> before = bits_of(tensors.gradient);
+    Stream stream(Device::cpu(), 1);
+    const auto transform = make_clip_by_global_norm(tensors.layout, 1e-3, 1);
+    EXPECT_EQ(transform->name(), "clip_by_global_norm");
+    EXPECT_EQ(transform->apply(0, {}, tensors.gradient, stream).clipped_gradients, 0);
+    EXPECT_EQ(bits_of(tensors.gradient), before);
+  }
+}
+
+TEST(ClipByGlobalNorm, ClipsTheOtherTensorsWhereNonfiniteOnesCountAsZero) {
+  for (const float bad : {kNan, kInf, -kInf}) {
+    TwoTensors tensors;
+    const Segment& spoilt = tensors.layout.segment(0);
+    const Segment& good = tensors.layout.segment(1);
+    const auto first = static_cast<std::size_t>(good.offset);
+    const auto values = std::span(tensors.gradient).subspan(first, static_cast<std::size_t>(good.num_elements));
+    const double norm = std::sqrt(reference::statistics(values).sum_squares);
+    std::vector<std::uint32_t> want;
+    const auto factor = static_cast<float>(0.5 * norm / norm);
+    for (const float value : values) {
+      const float scaled = factor * value;
+      want.push_back(bits_of(scaled));
+    }
+    tensors.gradient[static_cast<std::size_t>(spoilt.offset) + 5] = bad;
+    Stream stream(Device::cpu(), 1);
+    const auto transform = make_clip_by_global_norm(tensors.layout, 0.5 * norm, 1, OnNonfinite::kZero);
+    EXPECT_EQ(transform->apply(0, {}, tensors.gradient, stream).clipped_gradients, 1);
+    EXPECT_EQ(bits_of(values), want);
+    // The exchange must still find it.
+    EXPECT_FALSE(std::isfinite(tensors.gradient[static_cast<std::size_t>(spoilt.offset) + 5]));
+  }
+}
+
+TEST(ClipByGlobalNorm, NormMustBeAboveZero) {
+  const TwoTensors tensors;
+  for (const double norm : {0.0, -1.0, std::nan("")}) {
+    EXPECT_THAT(message_of<InvalidArgument>([&] { make_clip_by_global_norm(tensors.layout, norm, 1); }),
+                HasSubstr("above 0"));
+  }
+}
+
+TEST(Transforms, TensorByTensorIsTheWhole) {
+  const auto net = make_net("lenet", {16, 16, 1}, 10, {});
+  const Layout& layout = net->layout();
+  Stream stream(Device::cpu(), 1);
+  std::vector<float> parameters(static_cast<std::size_t>(layout.flat_elements()));
+  std::vector<float> whole(parameters.size());
+  for (std::size_t i = 0; i < whole.size(); ++i) {
+    parameters[i] = static_cast<float>(i % 17) - 8;
+    whole[i] = i % 1000 == 3 ? kNan : static_cast<float>(i % 13) - 6;
+  }
+  std::vector<float> parts = whole;
+  for (const auto& transform : {make_nan_to_zero(), make_weight_decay(*net, 0.25)}) {
+    ASSERT_TRUE(transform->is_per_tensor());
+    const TransformCounts counts = transform->apply(0, parameters, whole, stream);
+    TransformCounts sum;
+    for (const int segment : net->gradient_order()) {
+      const auto first = static_cast<std::size_t>(layout.segment(segment).offset);
+      const auto count = static_cast<std::size_t>(layout.segment(segment).num_elements);
+      sum += transform->apply_to_tensor(0, segment, std::span(parameters).subspan(first, count),
+                                        std::span(parts).subspan(first, count), stream);
+    }
+    EXPECT_GT(whole.size(), 0u);
+    EXPECT_LE(sum.zeroed_elements, counts.zeroed_elements);  // the whole has padding too
+    for (const Segment& segment : layout.segments()) {
+      const auto first = static_cast<std::size_t>(segment.offset);
+      for (std::size_t i = first; i < first + static_cast<std::size_t>(segment.num_elements); ++i) {
+        ASSERT_EQ(whole[i], parts[i]) << transform->name() << " " << segment.name << " " << i - first;
+      }
+    }
+  }
+  const auto clip = make_clip_by_global_norm(layout, 1, 1);
+  EXPECT_FALSE(clip->is_per_tensor());
+  EXPECT_THROW(clip->apply_to_tensor(0, 0, parameters, whole, stream), InvalidArgument);
+}
+
+/// Sets chosen elements of every worker's gradient to NaN, as a transform of its own.
+class Spoil final : public GradientTransform {
+ public:
+  std::string name() const override { return "spoil"; }
+  TransformCounts apply(int worker, std::span<const float>, std::span<float> gradient, Stream&) override {
+    for (int i = 0; i <= worker; ++i) gradient[static_cast<std::size_t>(i)] = kNan;
+    return {};
+  }
+};
+
+TEST(Transforms, CountsReachTheHooksSummedOverWorkers) {
+  for (const int threads : {1, 4}) {
+    testing::SmallRun run{.num_workers = 4, .num_threads = threads};
+    run.transforms = [](const Net& net) {
+      std::vector<std::unique_ptr<GradientTransform>> transforms;
+      transforms.push_back(std::make_unique<Spoil>());
+      transforms.push_back(make_nan_to_zero());
+      transforms.push_back(make_clip_by_global_norm(net.layout(), 1e-6, 4));
+      return transforms;
+    };
+    const auto trainer = testing::make_small_trainer(run);
+    std::vector<TransformCounts> seen;
+    trainer->add_hook(every_steps(1, [&](const TrainingView&, const StepView& step) {
+      seen.push_back(step.transform_counts);
+      return HookVerdict::kContinue;
+    }));
+    EXPECT_EQ(trainer->run(), 6u);
+    ASSERT_EQ(seen.size(), 6u);
+    for (const TransformCounts& counts : seen) {
+      EXPECT_EQ(counts.zeroed_elements, 1 + 2 + 3 + 4);
+      EXPECT_EQ(counts.clipped_gradients, 4);
+    }
+  }
+}
+
+}  // namespace
+}  // namespace terngrad::gradient_transform_test

@@ -1,0 +1,167 @@
+#include "trainers/options/compression_option_checks.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <map>
+#include <string>
+#include <vector>
+
+#include "kernels/runtime/errors.h"
+#include "tests/trainers/checked_options.h"
+#include "tests/trainers/temporary_directory.h"
+
+namespace terngrad::compression_option_checks_test {
+namespace {
+
+using testing::accept;
+using ::testing::AllOf;
+using testing::expect_accepted;
+using testing::expect_refused;
+using ::testing::HasSubstr;
+using testing::message_of;
+using testing::Refusal;
+using testing::refuse;
+
+TEST(CompressionOptionChecks, ContradictionsAreRefused) {
+  expect_refused({
+      {{"--codec", "fp32", "--grad_bits", "1"}, {"--codec fp32", "--grad_bits 1", "ternary"}},
+      {{"--codec", "ternary", "--grad_bits", "32"}, {"--codec ternary", "--grad_bits 32", "fp32"}},
+      {{"--grad_bits", "1", "--scaler_sharing", "none", "--return_codec", "sums"},
+       {"--return_codec sums", "--scaler_sharing none", "fp32, bf16"}},
+      {{"--grad_bits", "1", "--scaler_sharing", "none", "--return_codec", "ternary"},
+       {"--return_codec ternary", "--scaler_sharing none", "fp32, bf16"}},
+      {{"--grad_bits", "1", "--scaler_sharing", "none", "--exchange", "integer_sum"},
+       {"--exchange integer_sum", "max or mean"}},
+      {{"--num_nodes", "2", "--exchange", "integer_sum"}, {"--exchange integer_sum", "ternary"}},
+      {{"--num_nodes", "2", "--codec", "fp16"}, {"--codec fp16", "--exchange vendor", "fp32, bf16, ternary"}},
+      {{"--num_nodes", "2", "--codec", "fp16", "--grad_bits", "16"}, {"--codec fp16", "--grad_bits 16", "bf16"}},
+      {{"--num_nodes", "2", "--exchange", "vendor", "--grad_bits", "1"}, {"--exchange vendor", "fp32, bf16 or fp16"}},
+      {{"--num_nodes", "2", "--exchange", "vendor", "--codec_for", "*=bf16"}, {"--exchange vendor", "--codec_for"}},
+      {{"--num_nodes", "2", "--exchange", "vendor", "--on_nonfinite", "zero"},
+       {"--on_nonfinite zero", "--exchange vendor", "stop, skip"}},
+      {{"--codec_for", "conv*"}, {"--codec_for conv*", "PATTERN=CODEC"}},
+      {{"--codec_for", "*=qsgd"}, {"--codec_for *=qsgd", "fp32, bf16, ternary"}},
+      {{"--codec_for", "=fp32"}, {"--codec_for =fp32", "PATTERN=CODEC"}},
+  });
+}
+
+TEST(CompressionOptionChecks, OptionsWithoutEffectAreRefused) {
+  expect_refused({
+      {{"--num_nodes", "2", "--return_codec", "sums"}, {"--return_codec sums", "ternary", "fp32, bf16"}},
+      {{"--grad_bits", "16", "--return_codec", "ternary"}, {"--return_codec ternary", "ternary", "fp32, bf16"}},
+      {{"--num_nodes", "2", "--grad_bits", "1", "--exchange", "all_gather", "--return_codec", "sums"},
+       {"--return_codec sums", "--exchange all_gather", "accepted with it: fp32, bf16, ternary", "scatter_reduce"}},
+      {{"--grad_bits", "1", "--exchange", "scatter_reduce"}, {"--exchange", "--num_nodes 2 or more"}},
+      {{"--strategy", "replicated", "--exchange", "all_gather"}, {"--exchange", "--num_nodes 2 or more"}},
+      {{"--grad_bits", "1", "--exchange", "integer_sum"}, {"--exchange", "--num_nodes 2 or more"}},
+      {{"--grad_bits", "1", "--scaler_sharing", "mean"}, {"--scaler_sharing", "--num_nodes 2 or more"}},
+      {{"--grad_bits", "1", "--scaler_sharing", "none"}, {"--scaler_sharing", "--num_nodes 2 or more"}},
+      {{"--grad_bits", "1", "--clip_factor", "2.5", "--clip_scope", "local"},
+       {"--clip_scope", "--num_nodes 2 or more"}},
+      {{"--grad_bits", "1", "--return_codec", "sums"}, {"--return_codec", "--num_nodes 2 or more"}},
+      {{"--num_nodes", "2", "--exchange", "vendor", "--return_codec", "bf16"}, {"--return_codec", "other than vendor"}},
+      {{"--num_nodes", "2", "--exchange", "vendor", "--grad_bits", "16", "--quantize_logits"},
+       {"--quantize_logits", "other than vendor"}},
+      {{"--num_nodes", "2", "--size_to_binarize", "9"}, {"--size_to_binarize", "other than fp32"}},
+      {{"--num_nodes", "2", "--quantize_logits"}, {"--quantize_logits", "other than fp32"}},
+      {{"--num_nodes", "2", "--floating_grad_epoch", "2"}, {"--floating_grad_epoch", "other than fp32"}},
+      {{"--num_nodes", "2", "--codec_for", "*=fp32", "--floating_grad_epoch", "2"},
+       {"--floating_grad_epoch", "other than fp32"}},
+      {{"--grad_bits", "1", "--block_size", "64"}, {"--block_size", "--scaler_scope block"}},
+      {{"--grad_bits", "1", "--clip_scope", "local"}, {"--clip_scope", "--clip_factor above 0"}},
+      {{"--grad_bits", "1", "--scaler", "original"}, {"--scaler", "--clip_factor above 0"}},
+      {{"--grad_bits", "1", "--clip_factor", "2.5", "--clip_scope", "local", "--scaler_sharing", "none"},
+       {"--clip_scope local", "--scaler_sharing none", "accepted with it: shared"}},
+      {{"--grad_bits", "1", "--exchange", "integer_sum", "--ternary_format", "t5"},
+       {"--ternary_format", "other than integer_sum"}},
+  });
+}
+
+TEST(CompressionOptionChecks, OptionsOfTernaryNeedIt) {
+  const std::map<std::string, std::string> of_ternary = {
+      {"clip_factor", "2.5"},    {"scaler", "original"}, {"scaler_sharing", "mean"}, {"clip_scope", "local"},
+      {"scaler_scope", "block"}, {"block_size", "64"},   {"ternary_format", "t5"}};
+  for (const char* bits : {"16", "32"}) {
+    for (const auto& [name, value] : of_ternary) {
+      EXPECT_THAT(refuse({"--num_nodes", "2", "--grad_bits", bits, "--" + name, value}),
+                  AllOf(HasSubstr("--" + name + " " + value + ":"), HasSubstr("ternary (--grad_bits 1)")));
+    }
+  }
+}
+
+TEST(CompressionOptionChecks, CombinationsThatMakeSenseAreAccepted) {
+  expect_accepted({
+      {"--grad_bits", "1", "--num_nodes", "2", "--clip_factor", "2.5", "--scaler", "original", "--clip_scope", "local"},
+      {"--grad_bits", "1", "--clip_factor", "2.5", "--scaler", "original"},
+      // A lossy return leg is part of the result, also of one worker.
+      {"--grad_bits", "1", "--return_codec", "ternary"},
+      {"--grad_bits", "16", "--return_codec", "bf16"},
+      {"--grad_bits", "1", "--num_nodes", "2", "--exchange", "all_gather", "--return_codec", "ternary"},
+      {"--grad_bits", "1", "--num_nodes", "2", "--exchange", "scatter_reduce", "--return_codec", "sums"},
+      {"--grad_bits", "1", "--num_nodes", "2", "--exchange", "integer_sum", "--return_codec", "sums"},
+      {"--grad_bits", "1", "--scaler_scope", "block", "--block_size", "64"},
+      {"--grad_bits", "1", "--num_nodes", "2", "--scaler_sharing", "none", "--return_codec", "bf16"},
+      {"--grad_bits", "1", "--num_nodes", "2", "--scaler_sharing", "mean", "--exchange", "integer_sum",
+       "--return_codec", "ternary"},
+      {"--grad_bits", "1", "--size_to_binarize", "0", "--quantize_logits", "--ternary_format", "tmask"},
+      {"--grad_bits", "16", "--size_to_binarize", "100"},
+      // One tensor with the codec is enough for its options to have an effect.
+      {"--num_nodes", "2", "--codec_for", "fc3/weights=ternary", "--clip_factor", "2.5", "--exchange", "integer_sum"},
+      {"--num_nodes", "2", "--codec_for", "*=ternary", "--return_codec", "sums"},
+      {"--grad_bits", "1", "--floating_grad_epoch", "2"},
+      {"--grad_bits", "16", "--floating_grad_epoch", "20"},
+      {"--codec_for", "*=bf16", "--floating_grad_epoch", "2"},
+      // The original's scripts give it so whatever the codec.
+      {"--floating_grad_epoch", "0"},
+  });
+}
+
+TEST(CompressionOptionChecks, CodecThatNoTensorUsesIsRefused) {
+  Layout layout;
+  layout.add("fc/weights", {100});
+  layout.add("logits/weights", {10}, /*is_logits=*/true);
+  const auto check = [&](const std::vector<std::string>& arguments) {
+    const TrainOptions o = accept(arguments);
+    check_codec_plan(o, CodecPlan(layout, exchange_options(o, 1, 1).codecs));
+  };
+  const std::vector<Refusal> refusals = {
+      {{"--grad_bits", "1", "--codec_for", "*=fp32"}, {"--grad_bits 1", "ternary", "--codec_for"}},
+      {{"--grad_bits", "1", "--clip_factor", "2.5", "--codec_for", "fc*=bf16"}, {"--grad_bits 1", "--quantize_logits"}},
+      {{"--codec", "bf16", "--size_to_binarize", "101"}, {"--codec bf16", "--size_to_binarize"}},
+  };
+  for (const Refusal& refusal : refusals) {
+    const std::string message = message_of<UsageError>([&] { check(refusal.arguments); });
+    for (const std::string& words : refusal.said) EXPECT_THAT(message, HasSubstr(words));
+  }
+  EXPECT_NO_THROW(check({}));
+  EXPECT_NO_THROW(check({"--grad_bits", "1"}));
+  EXPECT_NO_THROW(check({"--grad_bits", "1", "--size_to_binarize", "100"}));
+  EXPECT_NO_THROW(check({"--grad_bits", "1", "--quantize_logits", "--codec_for", "fc*=bf16"}));
+  EXPECT_NO_THROW(check({"--codec_for", "*=ternary"}));
+}
+
+TEST(CompressionOptionChecks, ScalersOfOneElementAreNoted) {
+  Layout layout;
+  layout.add("fc/weights", {100});
+  layout.add("fc/gain", {1});
+  layout.add("fc/biases", {65});
+  const auto note = [&](std::vector<std::string> arguments) {
+    for (const char* word : {"--grad_bits", "1", "--clip_factor", "2.5"}) arguments.emplace_back(word);
+    return note_on_scalers(accept(arguments), layout);
+  };
+  EXPECT_THAT(note({"--scaler", "original"}), AllOf(HasSubstr("--scaler original"), HasSubstr("in fc/gain;")));
+  EXPECT_THAT(note({"--scaler", "original", "--scaler_scope", "block", "--block_size", "64"}),
+              HasSubstr("in fc/gain, fc/biases;"));
+  for (const std::vector<std::string>& arguments :
+       std::vector<std::vector<std::string>>{{"--scaler", "paper"},
+                                             {"--scaler", "original", "--scaler_scope", "model"},
+                                             {"--scaler", "original", "--codec_for", "*/gain=fp32"},
+                                             {"--scaler", "original", "--size_to_binarize", "2"}}) {
+    EXPECT_EQ(note(arguments), "") << ::testing::PrintToString(arguments);
+  }
+  EXPECT_EQ(note_on_scalers(accept({}), layout), "");
+}
+
+}  // namespace
+}  // namespace terngrad::compression_option_checks_test

@@ -1,0 +1,53 @@
+#include "trainers/options/device_choice.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "kernels/runtime/errors.h"
+#include "kernels/runtime/machine.h"
+
+namespace terngrad::device_choice_test {
+namespace {
+
+using ::testing::HasSubstr;
+
+TEST(DeviceChoice, TheCpuIsAlwaysThere) {
+  const DeviceChoice choice = choose_devices("cpu", {}, "tf32");
+  EXPECT_TRUE(choice.is_cpu());
+  EXPECT_EQ(choice.description(), "cpu");
+  EXPECT_EQ(choice.note, "");
+  EXPECT_EQ(make_net_on(choice, "lenet", {12, 12, 1}, 10, {})->device(), Device::cpu());
+}
+
+TEST(DeviceChoice, WithoutAGpuAutoIsTheCpuAndSaysWhy) {
+  if (num_cuda_devices() > 0 && why_no_device_nets().empty()) GTEST_SKIP() << "there is a GPU";
+  const DeviceChoice choice = choose_devices("auto", {}, "tf32");
+  EXPECT_TRUE(choice.is_cpu());
+  const std::string reason = why_no_gpu(/*joins_others=*/false);
+  EXPECT_EQ(choice.note, has_gpu_driver() ? "no GPU: " + reason : "no GPU here");
+  try {
+    choose_devices("cuda", {}, "tf32");
+    FAIL() << "no error";
+  } catch (const UsageError& error) {
+    EXPECT_THAT(error.what(), HasSubstr("--device cuda: " + reason));
+    EXPECT_THAT(error.what(), HasSubstr("accepted: auto, cpu"));
+  }
+}
+
+TEST(DeviceChoice, OnAGpuAutoTakesIt) {
+  if (num_cuda_devices() == 0 || !why_no_device_nets().empty()) GTEST_SKIP() << "no GPU: " << why_no_cuda_device();
+  const DeviceChoice choice = choose_devices("auto", {}, "fp32");
+  ASSERT_EQ(choice.gpus.size(), 1u);
+  EXPECT_EQ(choice.math, MathMode::kFp32);
+  EXPECT_THAT(choice.description(), HasSubstr("float32"));
+  EXPECT_EQ(choose_devices("cuda", {}, "tf32").math, MathMode::kTf32);
+  try {
+    choose_devices("cuda", {.count = num_cuda_devices() + 1}, "tf32");
+    FAIL() << "no error";
+  } catch (const UsageError& error) {
+    EXPECT_THAT(error.what(), HasSubstr("--num_gpus " + std::to_string(num_cuda_devices() + 1)));
+  }
+}
+
+}  // namespace
+}  // namespace terngrad::device_choice_test

@@ -1,0 +1,176 @@
+#include "trainers/options/train_option_checks.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <string>
+#include <vector>
+
+#include "kernels/runtime/errors.h"
+#include "tests/trainers/checked_options.h"
+#include "tests/trainers/temporary_directory.h"
+
+namespace terngrad::train_option_checks_test {
+namespace {
+
+using testing::accept;
+using ::testing::AllOf;
+using testing::expect_accepted;
+using testing::expect_refused;
+using ::testing::HasSubstr;
+using testing::message_of;
+using testing::parse;
+using testing::refuse;
+using testing::TemporaryDirectory;
+
+TEST(TrainOptionChecks, ContradictionsAreRefused) {
+  expect_refused({
+      {{"--device", "cuda"}, {"--device cuda", "accepted: auto, cpu"}},
+      {{"--batch_size", "10", "--num_nodes", "4"}, {"--batch_size 10", "--num_nodes 4", "evenly"}},
+      {{"--batch_size", "2", "--num_nodes", "4"}, {"--batch_size 2", "--num_nodes 4"}},
+      {{"--threads", "2", "--threads_per_worker", "3"}, {"--threads_per_worker 3", "at most --threads, 2"}},
+      {{"--threads_per_worker", "100000"}, {"--threads_per_worker 100000", "at most --threads", "this machine"}},
+      {{"--dataset", "mnist"}, {"--data_dir", "--dataset mnist"}},
+      {{"--resume"}, {"--resume", "--train_dir"}},
+      {{"--trace_steps", "2", "--max_steps", "3"}, {"--trace_steps 2", "--max_steps is 3", "--max_steps 4 or more"}},
+      {{"--strategy", "simple", "--num_nodes", "2"}, {"--strategy simple", "--num_nodes is 2", "auto, replicated, ps"}},
+      {{"--strategy", "simple", "--grad_bits", "1"}, {"--strategy simple", "ternary", "auto, replicated, ps"}},
+      {{"--strategy", "simple", "--codec_for", "*=bf16"}, {"--strategy simple", "auto, replicated, ps"}},
+      {{"--strategy", "ps", "--num_nodes", "2", "--exchange", "all_gather"},
+       {"--exchange all_gather", "--strategy ps", "accepted: auto, scatter_reduce"}},
+      {{"--strategy", "ps", "--num_nodes", "2", "--exchange", "vendor"}, {"--exchange vendor", "--strategy ps"}},
+      {{"--strategy", "ps", "--grad_bits", "1", "--pull", "parameters", "--return_codec", "sums"},
+       {"--return_codec sums", "--pull parameters", "accepted with it: fp32, bf16"}},
+      {{"--strategy", "ps", "--pull", "parameters", "--overlap", "on"}, {"--overlap on", "--pull gradient"}},
+      {{"--strategy", "ps", "--pull", "parameters", "--check_replicas", "1"}, {"--check_replicas", "--pull gradient"}},
+      {{"--strategy", "ps", "--pull", "parameters", "--rebroadcast_epochs", "1"},
+       {"--rebroadcast_epochs", "--pull gradient"}},
+  });
+}
+
+TEST(TrainOptionChecks, MessagesAreDumpedWhereThereAreSome) {
+  const TemporaryDirectory folder;
+  const std::string dump = (folder / "dump").string();
+  expect_refused({
+      {{"--dump_steps", "2"}, {"--dump_steps", "--dump_messages"}},
+      {{"--dump_messages", dump}, {"--dump_messages " + dump, "--num_nodes 2"}},
+      {{"--dump_messages", dump, "--num_nodes", "2", "--strategy", "async"}, {"--dump_messages", "replicated or ps"}},
+      {{"--dump_messages", dump, "--num_nodes", "2", "--exchange", "vendor"}, {"--dump_messages", "other than vendor"}},
+      {{"--dump_messages", dump, "--num_nodes", "2", "--grad_bits", "1", "--exchange", "integer_sum"},
+       {"--dump_messages", "all_gather or scatter_reduce"}},
+      {{"--dump_messages", "/dev/null", "--num_nodes", "2"}, {"--dump_messages /dev/null", "is not a folder"}},
+  });
+  expect_accepted({
+      {"--dump_messages", dump, "--num_nodes", "2", "--dump_steps", "3"},
+      {"--dump_messages", dump, "--strategy", "replicated"},
+      {"--dump_messages", dump, "--num_nodes", "2", "--strategy", "ps"},
+  });
+}
+
+TEST(TrainOptionChecks, OptionsWithoutEffectAreRefused) {
+  expect_refused({
+      {{"--data_dir", "d"}, {"--data_dir", "synthetic is built in"}},
+      {{"--optimizer", "gd", "--momentum", "0.5"}, {"--momentum", "--optimizer momentum or rmsprop"}},
+      {{"--optimizer", "adam", "--momentum", "0.5"}, {"--momentum", "--optimizer momentum or rmsprop"}},
+      {{"--num_epochs_per_decay", "2"}, {"--num_epochs_per_decay", "--learning_rate_decay_type exponential"}},
+      {{"--learning_rate_decay_type", "fixed", "--learning_rate_decay_factor", "0.5"},
+       {"--learning_rate_decay_factor", "--learning_rate_decay_type exponential"}},
+      {{"--num_servers", "1"}, {"--num_servers", "--strategy ps"}},
+      {{"--pull", "parameters", "--num_nodes", "2"}, {"--pull", "--strategy ps"}},
+      {{"--exchange", "all_gather"}, {"--exchange", "--strategy replicated"}},
+      {{"--return_codec", "bf16"}, {"--return_codec", "--strategy replicated"}},
+      {{"--num_nodes", "2", "--exchange", "vendor", "--overlap", "on"}, {"--overlap on", "other than vendor"}},
+      {{"--num_nodes", "2", "--exchange", "vendor", "--bucket_mb", "1"}, {"--bucket_mb", "other than vendor"}},
+      {{"--bucket_mb", "1"}, {"--bucket_mb", "--strategy replicated"}},
+      {{"--overlap", "on"}, {"--overlap on", "--strategy replicated", "auto, off"}},
+      {{"--grad_bits", "1", "--scaler_scope", "model", "--bucket_mb", "1"}, {"--bucket_mb", "--scaler_scope"}},
+      {{"--grad_bits", "1", "--scaler_scope", "model", "--overlap", "on"},
+       {"--overlap on", "--scaler_scope", "auto, off"}},
+      {{"--num_nodes", "2", "--clip_by_global_norm", "1", "--bucket_mb", "1"},
+       {"--bucket_mb", "--clip_by_global_norm"}},
+      {{"--num_nodes", "2", "--clip_by_global_norm", "1", "--overlap", "on"},
+       {"--overlap on", "--clip_by_global_norm", "auto, off"}},
+  });
+}
+
+TEST(TrainOptionChecks, OptionsWithoutEffectMayHaveTheirDefault) {
+  expect_accepted({
+      {"--optimizer", "gd", "--momentum", "0.9", "--num_epochs_per_decay", "20"},
+      {"--num_gpus", "0", "--math", "tf32", "--device", "cpu"},
+      {"--num_servers", "0", "--pull", "gradient", "--max_staleness", "-1", "--async_scale", "0"},
+      {"--grad_bits", "32", "--clip_factor", "0", "--scaler", "paper", "--block_size", "32768", "--ternary_format",
+       "t2"},
+      {"--exchange", "auto", "--return_codec", "fp32", "--scaler_sharing", "max", "--bucket_mb", "0"},
+      {"--benchmark_mode", "--eval_steps", "0", "--tensorboard=false", "--histogram_steps", "1000"},
+      {"--dropout_keep_prob", "0.5", "--fine_tune=false"},
+  });
+  // Accepted is the default alone.
+  EXPECT_THAT(refuse({"--grad_bits", "32", "--clip_factor", "2.5"}),
+              AllOf(HasSubstr("--clip_factor 2.5:"), HasSubstr("accepted here: 0, its default")));
+}
+
+TEST(TrainOptionChecks, CombinationsThatMakeSenseAreAccepted) {
+  expect_accepted({
+      {"--learning_rate_decay_type", "exponential", "--num_epochs_per_decay", "2", "--learning_rate_decay_factor", "1"},
+      {"--optimizer", "gd"},
+      {"--optimizer", "adam", "--learning_rate_decay_type", "exponential"},
+      {"--optimizer", "rmsprop", "--momentum", "0"},
+      {"--on_nonfinite", "skip"},
+      {"--nan_to_zero", "--clip_by_global_norm", "0.5"},
+      {"--nan_to_zero=false", "--clip_by_global_norm", "0"},
+      {"--strategy", "simple", "--on_nonfinite", "zero"},
+      {"--num_nodes", "3", "--batch_size", "9", "--threads", "2", "--threads_per_worker", "2"},
+      {"--grad_bits", "1", "--overlap", "on", "--bucket_mb", "0.25"},
+      {"--num_nodes", "2", "--nan_to_zero", "--overlap", "on"},
+      {"--num_nodes", "2", "--clip_by_global_norm", "1", "--overlap", "off"},
+      {"--resume", "--train_dir", "d"},
+      {"--resume=false"},
+  });
+}
+
+TEST(TrainOptionChecks, ALaunchThatTheyDoNotFitIsRefused) {
+  const auto refused = [](const std::vector<std::string>& arguments, int num_processes) {
+    TrainOptions o;
+    OptionSet options("test");
+    parse(options, o, arguments);
+    return message_of<UsageError>([&] { check_launch(options, o, num_processes); });
+  };
+  EXPECT_THAT(refused({"--num_nodes", "3"}, 4), AllOf(HasSubstr("--num_nodes 3"), HasSubstr("accepted: 4 or more")));
+  EXPECT_THAT(refused({"--exchange_timeout", "4"}, 1), HasSubstr("--exchange_timeout"));
+  const std::vector<std::vector<std::string>> accepted = {
+      {"--exchange_timeout", "4", "--num_gpus", "2"},
+      {"--exchange_timeout", "600", "--check_replicas", "0", "--num_servers", "0", "--data_shares=false"}};
+  for (const std::vector<std::string>& arguments : accepted) {
+    TrainOptions o;
+    OptionSet options("test");
+    parse(options, o, arguments);
+    EXPECT_NO_THROW(check_launch(options, o, 1));
+  }
+  const auto refused_servers = [&](const char* number, int num_processes) {
+    return refused({"--strategy", "ps", "--num_nodes", "2", "--num_servers", number}, num_processes);
+  };
+  EXPECT_THAT(refused_servers("1", 1), AllOf(HasSubstr("--num_servers 1"), HasSubstr("accepted here: 0")));
+  EXPECT_THAT(refused_servers("3", 3), AllOf(HasSubstr("--num_servers 3"), HasSubstr("accepted: 0 to 2")));
+  EXPECT_THAT(refused_servers("1", 4), HasSubstr("each of the 3 training processes"));
+}
+
+TEST(TrainOptionChecks, DropoutNeedsANetThatHasSome) {
+  for (const char* net : {"lenet", "cifar10_alexnet"}) {
+    EXPECT_THAT(refuse({"--net", net, "--dropout_keep_prob", "0.8"}),
+                AllOf(HasSubstr("--dropout_keep_prob"), HasSubstr(net)));
+  }
+  EXPECT_THAT(refuse({"--dropout_keep_prob", "0"}), HasSubstr("above 0, at most 1"));
+}
+
+TEST(TrainOptionChecks, BenchmarkModeAndWarmStartsRefuseWhatTheyWouldIgnore) {
+  EXPECT_THAT(refuse({"--benchmark_mode", "--data_dir", "d"}), HasSubstr("--data_dir"));
+  EXPECT_THAT(refuse({"--benchmark_mode", "--eval_steps", "2"}), HasSubstr("--eval_steps"));
+  EXPECT_THAT(refuse({"--fine_tune"}), HasSubstr("--init_from"));
+  EXPECT_THAT(refuse({"--init_from", "c", "--resume", "--train_dir", "r"}), HasSubstr("--resume"));
+  EXPECT_THAT(refuse({"--on_save_error", "ignore"}), AllOf(HasSubstr("stop"), HasSubstr("continue")));
+  EXPECT_THAT(refuse({"--stop_after_secs", "-1"}), HasSubstr("--stop_after_secs"));
+  EXPECT_TRUE(accept({"--dataset", "mnist", "--benchmark_mode"}).benchmark_mode);
+}
+
+}  // namespace
+}  // namespace terngrad::train_option_checks_test

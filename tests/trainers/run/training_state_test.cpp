@@ -1,0 +1,126 @@
+#include "trainers/run/training_state.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "kernels/runtime/errors.h"
+#include "tests/nets/branched_net.h"
+#include "tests/support/bits.h"
+#include "tests/trainers/small_training.h"
+#include "tests/trainers/temporary_directory.h"
+#include "trainers/hooks/net_state.h"
+
+namespace terngrad::training_state_test {
+namespace {
+
+using ::testing::AllOf;
+using testing::bits_of;
+using ::testing::HasSubstr;
+using testing::make_small_trainer;
+using testing::message_of;
+using testing::SmallRun;
+using testing::state_bits;
+using testing::TemporaryDirectory;
+
+constexpr std::uint64_t kSaved = 4;
+constexpr std::uint64_t kSteps = 6;
+
+/// A net with batch norm and dropout, two workers.
+SmallRun small_run() { return {.num_workers = 2, .total_steps = kSteps, .net = test::branched_net(0.6f)}; }
+
+CheckpointState state_of_run() {
+  CheckpointState state;
+  state.net = "branched";
+  state.num_workers = 2;
+  return state;
+}
+
+/// Trains to the end with a checkpoint after step kSaved.
+std::unique_ptr<Trainer> train_and_save(const TemporaryDirectory& folder) {
+  MetricsWriter writer(folder / "m.jsonl");
+  Interval interval;
+  interval.steps = 3;
+  ProgressDisplay display(stderr, ProgressDisplay::Mode::kLog);
+  std::unique_ptr<Trainer> trainer = make_small_trainer(small_run());
+  trainer->add_hook(std::make_unique<CheckpointHook>(
+      CheckpointHookOptions{.folder = Folder(folder.path()), .save_steps = kSaved}, state_of_run(),
+      [&] { writer.sync(); }, interval, display));
+  trainer->run();
+  std::filesystem::remove(checkpoint_path(folder.path(), kSteps));
+  return trainer;
+}
+
+TEST(Restore, GoesOnAsTheRunThatSaved) {
+  const TemporaryDirectory folder;
+  const std::unique_ptr<Trainer> whole = train_and_save(folder);
+  const std::unique_ptr<Trainer> resumed = make_small_trainer(small_run());
+  Interval interval;
+  const std::optional<Checkpoint> newest = load_newest(folder.path());
+  ASSERT_TRUE(newest.has_value());
+  EXPECT_EQ(newest->state().step, kSaved);
+  restore(*newest, state_of_run(), kSteps, *resumed, interval);
+  EXPECT_EQ(interval.steps, 3u);
+  EXPECT_NE(state_bits(*resumed), state_bits(*whole));
+  resumed->run();
+  EXPECT_EQ(state_bits(*resumed), state_bits(*whole));
+  for (int worker = 0; worker < 2; ++worker) {
+    EXPECT_EQ(bits_of(resumed->state(worker)), bits_of(whole->state(worker)));
+  }
+}
+
+TEST(LoadNewest, FindsNothingInAnEmptyFolder) {
+  const TemporaryDirectory folder;
+  EXPECT_FALSE(load_newest(folder.path()).has_value());
+}
+
+TEST(Restore, RefusesOtherRunsAndFewerSteps) {
+  const TemporaryDirectory folder;
+  train_and_save(folder);
+  const std::unique_ptr<Trainer> trainer = make_small_trainer(small_run());
+  Interval interval;
+  const std::optional<Checkpoint> newest = load_newest(folder.path());
+  ASSERT_TRUE(newest.has_value());
+  CheckpointState other = state_of_run();
+  other.seed = 9;
+  EXPECT_THAT(message_of<UsageError>([&] { restore(*newest, other, kSteps, *trainer, interval); }),
+              HasSubstr("seed '9'"));
+  EXPECT_THAT(message_of<UsageError>([&] { restore(*newest, state_of_run(), 3, *trainer, interval); }),
+              AllOf(HasSubstr("--max_steps 3"), HasSubstr("4 or more")));
+}
+
+TEST(BeginFrom, TakesParametersAndStateAndNothingElse) {
+  const TemporaryDirectory folder;
+  train_and_save(folder);
+  const Checkpoint checkpoint = load_checkpoint(checkpoint_path(folder.path(), kSaved));
+  const std::unique_ptr<Trainer> trainer = make_small_trainer(small_run());
+  const std::vector<float> initial(trainer->parameters().begin(), trainer->parameters().end());
+  begin_from(checkpoint, WarmStart::kAll, *trainer);
+  EXPECT_NE(bits_of(trainer->parameters()), bits_of(initial));
+  EXPECT_EQ(bits_of(trainer->parameters()), bits_of(trainer->ema().shadow()));
+  // Every worker, and the average, begins with the first worker's moving statistics.
+  const Layout& layout = trainer->net().state_layout();
+  std::vector<float> first(static_cast<std::size_t>(layout.flat_elements()));
+  checkpoint.read_group(worker_state_group(0), layout, first);
+  for (int worker = 0; worker < 2; ++worker) EXPECT_EQ(bits_of(trainer->state(worker)), bits_of(first));
+  EXPECT_EQ(bits_of(trainer->state_ema().shadow()), bits_of(first));
+  for (const Optimizer::Slot& slot : trainer->slots()) EXPECT_THAT(slot.values, ::testing::Each(0.0f));
+  EXPECT_EQ(trainer->run(), kSteps);  // from step 0
+}
+
+TEST(BeginFrom, NeedsTheStateOfANetThatHasState) {
+  const TemporaryDirectory folder;
+  const std::unique_ptr<Trainer> trainer = make_small_trainer(small_run());
+  CheckpointView view;
+  view.layout = &trainer->net().layout();
+  view.groups = {{.name = "parameters", .values = trainer->parameters()}};
+  const Checkpoint checkpoint = load_checkpoint(save_checkpoint(folder.path(), view));
+  EXPECT_THAT(message_of<DataError>([&] { begin_from(checkpoint, WarmStart::kAll, *trainer); }),
+              HasSubstr("state/worker-0000"));
+}
+
+}  // namespace
+}  // namespace terngrad::training_state_test

@@ -1,4 +1,0 @@
-#include "trainers/advise_command.h"
-#include "trainers/command_main.h"
-
-int main(int argc, char** argv) { return terngrad::program_main("terngrad_advise", argc, argv, terngrad::run_advise); }

@@ -1,0 +1,140 @@
+#include "trainers/async/async_worker.h"
+
+#include <algorithm>
+#include <array>
+#include <chrono>
+#include <cmath>
+#include <utility>
+
+#include "kernels/runtime/errors.h"
+#include "kernels/runtime/stopwatch.h"
+
+namespace terngrad {
+namespace {
+
+PipelineOptions examples_of(int worker, int num_workers, const TrainerOptions& options) {
+  WorkerRange range;
+  range.num_workers = num_workers;
+  range.first_local_worker = worker;
+  return pipeline_options(range, range, options);
+}
+
+}  // namespace
+
+AsyncWorker::AsyncWorker(AsyncWorkerParts parts, int num_workers, const TrainerOptions& options)
+    : parts_(std::move(parts)),
+      examples_(examples_of(parts_.worker, num_workers, options)),
+      seed_(options.seed),
+      parameters_(zeros<float>(parts_.net->layout().flat_elements())),
+      state_(zeros<float>(parts_.net->state_layout().flat_elements())),
+      state_before_(zeros<float>(state_.num_elements())),
+      gradient_(zeros<float>(parameters_.num_elements())),
+      gradient_table_(parts_.net->layout(), gradient_.data()),
+      encoder_(parts_.protocol->layout, parts_.protocol->plan, parts_.worker),
+      slices_(whole_segments(parts_.protocol->layout)),
+      no_scalers_(static_cast<std::size_t>(parts_.protocol->plan.num_scalers())),
+      messages_(*parts_.protocol) {
+  check_pipeline_options(parts_.dataset.get(), examples_);
+}
+
+AsyncWorker::~AsyncWorker() = default;
+
+void AsyncWorker::write_pull(Parcels& parcels) { messages_.add_bare(MessageKind::kPull, 0, parts_.worker, parcels); }
+
+void AsyncWorker::write_leave(Parcels& parcels) {
+  messages_.add_bare(MessageKind::kLeave, push_, parts_.worker, parcels);
+}
+
+std::optional<std::uint64_t> AsyncWorker::begin(const Parcels& answer) {
+  const MessageLabel label = messages_.read_bare(answer, 0);
+  if (label.kind == MessageKind::kStop) return label.step;
+  if (label.kind != MessageKind::kPull || label.worker != static_cast<std::uint32_t>(parts_.worker)) {
+    TERNGRAD_THROW(CommunicationError, "[async] the answer to worker ", parts_.worker, "'s pull is of kind ",
+                   static_cast<int>(label.kind), " for worker ", label.worker);
+  }
+  push_ = label.step;
+  version_ = messages_.read_parameters(answer, 1, parts_.worker, parameters_.span());
+  if (state_.num_elements() > 0) messages_.read_state(answer, 2, push_, parts_.worker, state_.span());
+  examples_.first_step = push_;
+  pipeline_ = std::make_unique<Pipeline>(parts_.dataset, examples_);
+  return std::nullopt;
+}
+
+std::optional<std::uint64_t> AsyncWorker::take(const Parcels& answer) {
+  const MessageLabel label = messages_.read_bare(answer, 0);
+  if (label.kind == MessageKind::kStop) return label.step;
+  version_ = messages_.read_parameters(answer, 0, parts_.worker, parameters_.span());
+  return std::nullopt;
+}
+
+void AsyncWorker::set_pulled(std::uint64_t version, std::span<const float> parameters) {
+  TERNGRAD_REQUIRE(std::cmp_equal(parameters.size(), parameters_.num_elements()), "[async] ", parameters.size(),
+                   " parameters, expected ", parameters_.num_elements());
+  version_ = version;
+  std::ranges::copy(parameters, parameters_.span().begin());
+}
+
+void AsyncWorker::fetch() {
+  TERNGRAD_REQUIRE(pipeline_ != nullptr, "[async] worker ", parts_.worker, " has not pulled yet");
+  batch_ = pipeline_->next();
+}
+
+void AsyncWorker::compute(Stream& stream) {
+  std::ranges::copy(state_.span(), state_before_.span().begin());
+  const std::array<float*, 1> states = {state_.data()};
+  const std::array<float*, 1> gradients = {gradient_.data()};
+  const TrainBatch batch{.images = batch_.images, .labels = batch_.labels, .step = push_, .states = states};
+  parts_.net->compute_gradients(parameters_.span(), batch, gradients, {&loss_, 1});
+  counts_ = {};
+  for (const auto& transform : parts_.transforms) {
+    counts_ += transform->apply(0, parameters_.span(), gradient_.span(), stream);
+  }
+}
+
+void AsyncWorker::note_nonfinite(PushNote& note) const {
+  const CodecPlan& plan = parts_.protocol->plan;
+  const std::span<const float> scalers = encoder_.local_scalers();
+  for (int segment = parts_.protocol->layout.num_segments() - 1; segment >= 0; --segment) {
+    const auto first = static_cast<std::size_t>(plan.first_scaler(segment));
+    const auto count = static_cast<std::size_t>(plan.first_scaler(segment + 1)) - first;
+    if (std::ranges::none_of(scalers.subspan(first, count), [](float s) { return std::isnan(s); })) continue;
+    ++note.nonfinite_tensors;
+    note.first_nonfinite = static_cast<std::uint32_t>(segment);
+  }
+}
+
+void AsyncWorker::write_push(bool asks_to_stop, Parcels& parcels, Stream& stream) {
+  auto mark = std::chrono::steady_clock::now();
+  encoder_.measure(gradient_table_, seed_, push_, stream);
+  measure_seconds_ = seconds_since(mark);
+  PushNote note{.version = version_,
+                .loss = loss_.entropy_loss,
+                .num_correct = static_cast<std::uint64_t>(loss_.num_correct),
+                .zeroed_elements = static_cast<std::uint64_t>(counts_.zeroed_elements),
+                .clipped_gradients = static_cast<std::uint64_t>(counts_.clipped_gradients),
+                .asks_to_stop = asks_to_stop};
+  note_nonfinite(note);
+  if (note.nonfinite_tensors > 0 && !parts_.keeps_state_of_nonfinite) {
+    std::ranges::copy(state_before_.span(), state_.span().begin());
+  }
+  messages_.add_note(push_, parts_.worker, note, parcels);
+  sent_ = encoder_.gradient_message(
+      gradient_table_, {.slices = slices_, .shared = no_scalers_, .form = PayloadForm::kNatural, .seed = seed_},
+      parts_.protocol->at(push_), gradient_writer_, stream);
+  parcels.append(sent_);
+  if (state_.num_elements() > 0) messages_.add_state(push_, parts_.worker, state_.span(), parcels, stream);
+  ++push_;
+  encode_seconds_ = seconds_since(mark);
+}
+
+std::span<const float> AsyncWorker::gradient(int segment) const {
+  return {gradient_table_.tensor(segment),
+          static_cast<std::size_t>(parts_.protocol->layout.segment(segment).num_elements)};
+}
+
+float AsyncWorker::decode_sent(int segment, std::span<float> out) {
+  TERNGRAD_REQUIRE(push_ > 0 && !sent_.empty(), "[async] worker ", parts_.worker, " has not pushed yet");
+  return messages_.read_tensor(sent_, push_ - 1, parts_.worker, segment, out);
+}
+
+}  // namespace terngrad

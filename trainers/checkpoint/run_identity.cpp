@@ -1,0 +1,105 @@
+#include "trainers/checkpoint/run_identity.h"
+
+#include <algorithm>
+#include <array>
+#include <vector>
+
+#include "kernels/runtime/errors.h"
+#include "trainers/checkpoint/checkpoint.h"
+
+namespace terngrad {
+namespace {
+
+constexpr const char* kNone = "(none)";
+
+std::string value_of(const RunIdentity& identity, const std::string& key) {
+  const auto entry = identity.find(key);
+  return entry == identity.end() ? kNone : entry->second;
+}
+
+std::string described(const std::string& key) {
+  if (key == "codec") return "--grad_bits or --codec";
+  if (key == "num_workers") return "--num_nodes";
+  if (key == "num_examples") return "other training data (--data_dir): num_examples";
+  if (key == "data_fingerprint") return "other training data (--data_dir): data_fingerprint";
+  if (key == "exchange_fingerprint") return "another net or exchange: exchange_fingerprint";
+  return "--" + key;
+}
+
+/// A value in the words of the options that it stands for.
+std::string in_words(const std::string& key, const std::string& value) {
+  if (key == "strategy" && value == kSynchronousStrategies) return "simple, replicated or ps";
+  if (key == "pull" && value == "any") return "gradient, or parameters as fp32";
+  if (key == "pull" && value == "rounded parameters") return "parameters as bf16";
+  return value;
+}
+
+std::string advice(const std::string& key, const std::string& recorded) {
+  if (key == "strategy" && recorded == "async") return "; the run goes on with --strategy async";
+  if (key == "pull" && recorded != kNone && recorded != "any") {
+    return "; the run goes on with --strategy ps --pull parameters and its --return_codec";
+  }
+  if (key == "pull" && recorded == "any") return "; the run goes on with --pull gradient, or --return_codec fp32";
+  if (key == "strategy" && recorded == kSynchronousStrategies) return "; the run goes on with one of these";
+  if (key != "threads_per_worker" || recorded == kNone) return "";
+  return "; the run goes on with --threads_per_worker " + recorded + " (and --threads " + recorded + " or more)";
+}
+
+// Differences are reported by rank: the coarse ones first, fingerprints last.
+int rank_of(const std::string& key) {
+  constexpr std::array<std::string_view, 6> kFirst = {"net", "dataset", "optimizer", "num_workers", "seed", "strategy"};
+  if (key.ends_with("fingerprint")) return static_cast<int>(kFirst.size()) + 1;
+  return static_cast<int>(std::ranges::find(kFirst, key) - kFirst.begin());
+}
+
+/// Whether all runs had this before there was another value, and so no entry.
+bool is_of_all_before(std::string_view key, std::string_view value) {
+  return (key == "strategy" && value == kSynchronousStrategies) || (key == "pull" && value == "any") ||
+         (key == "exchange" && value == "any but vendor") || (key == "reduce" && value == "average");
+}
+
+std::vector<std::string> compared_keys(const RunIdentity& expected) {
+  std::vector<std::string> keys;
+  for (const auto& [key, value] : expected) {
+    if (key != "max_steps") keys.push_back(key);
+  }
+  std::ranges::stable_sort(keys, {}, rank_of);
+  return keys;
+}
+
+}  // namespace
+
+RunIdentity identity_of(const CheckpointState& state) {
+  RunIdentity identity = state.more;
+  identity["net"] = state.net;
+  identity["dataset"] = state.dataset;
+  identity["optimizer"] = state.optimizer;
+  identity["num_workers"] = std::to_string(state.num_workers);
+  identity["seed"] = std::to_string(state.seed);
+  return identity;
+}
+
+void check_same_run(const RunIdentity& expected, const RunIdentity& recorded, std::string_view source) {
+  for (const std::string& key : compared_keys(expected)) {
+    const std::string ours = value_of(expected, key);
+    const std::string theirs = value_of(recorded, key);
+    if (ours == theirs || (key == "on_nonfinite" && theirs == "stop")) continue;
+    if (theirs == kNone && is_of_all_before(key, ours)) continue;
+    // Of runs on CPUs and on GPUs only. A run may go on on the other kind.
+    if ((key == "threads_per_worker" || key == "math") && theirs == kNone) continue;
+    TERNGRAD_THROW(UsageError, "cannot go on from ", source, ": this run has ", described(key), " '",
+                   in_words(key, ours), "', there it is '", in_words(key, theirs), "'", advice(key, theirs));
+  }
+}
+
+std::string check_max_steps(const RunIdentity& recorded, std::int64_t max_steps, bool is_given) {
+  const auto entry = recorded.find("max_steps");
+  if (entry == recorded.end() || entry->second == std::to_string(max_steps)) return "";
+  if (!is_given) {
+    TERNGRAD_THROW(UsageError, "--max_steps: the run had ", entry->second, "; give it again, or another number");
+  }
+  return "--max_steps was " + entry->second + " and is " + std::to_string(max_steps) +
+         " now: the learning-rate schedule goes by the new number";
+}
+
+}  // namespace terngrad

@@ -1,0 +1,116 @@
+#include "trainers/evaluate/evaluate.h"
+
+#include <algorithm>
+#include <cmath>
+#include <cstdio>
+#include <vector>
+
+#include "kernels/runtime/buffer.h"
+#include "kernels/runtime/copy.h"
+#include "kernels/runtime/errors.h"
+#include "kernels/runtime/parallel.h"
+
+namespace terngrad {
+namespace {
+
+/// Examples handed to the net at once.
+constexpr std::int64_t kBatch = 256;
+
+/// Values of the host where a net computes: themselves on the CPU, else a copy.
+class OnDevice {
+ public:
+  OnDevice(std::int64_t capacity, const Device& device) : stream_(device, 1) {
+    if (device.is_cuda()) buffer_ = Buffer<float>(capacity, device);
+  }
+  /// Valid until the next call.
+  std::span<const float> put(std::span<const float> host) {
+    if (stream_.device().is_cpu()) return host;
+    const std::span<float> target = buffer_.span().first(host.size());
+    copy<float>(host, target, stream_);
+    stream_.synchronize();
+    return target;
+  }
+  /// Room for values that `take` brings to `host`.
+  std::span<float> room(std::span<float> host) {
+    return stream_.device().is_cpu() ? host : buffer_.span().first(host.size());
+  }
+  void take(std::span<float> host) {
+    if (stream_.device().is_cpu()) return;
+    copy<float>(buffer_.span().first(host.size()), host, stream_);
+    stream_.synchronize();
+  }
+
+ private:
+  Stream stream_;
+  Buffer<float> buffer_;
+};
+
+std::int64_t size_of(std::span<const float> values) { return static_cast<std::int64_t>(values.size()); }
+
+}  // namespace
+
+Evaluation evaluate(Net& net, std::span<const float> parameters, std::span<const float> state, const Dataset& dataset,
+                    int num_threads, const std::function<void()>& between) {
+  const ImageShape shape = net.image_shape();
+  const ImageShape found{dataset.height(), dataset.width(), dataset.channels()};
+  TERNGRAD_REQUIRE(shape == found && net.num_classes() == dataset.num_classes(), "[evaluate] net ", net.name(),
+                   " takes ", shape.height, "x", shape.width, "x", shape.channels, " images of ", net.num_classes(),
+                   " classes, data set ", dataset.name(), " has ", found.height, "x", found.width, "x", found.channels,
+                   " of ", dataset.num_classes());
+  const auto classes = static_cast<std::size_t>(net.num_classes());
+  const auto elements = static_cast<std::size_t>(dataset.image_elements());
+  std::vector<float> images(kBatch * elements);
+  std::vector<float> logits(kBatch * classes);
+  OnDevice device_parameters(size_of(parameters), net.device());
+  OnDevice device_state(size_of(state), net.device());
+  OnDevice device_images(size_of(images), net.device());
+  OnDevice device_logits(size_of(logits), net.device());
+  const std::span<const float> net_parameters = device_parameters.put(parameters);
+  const std::span<const float> net_state = device_state.put(state);
+  Evaluation result;
+  result.num_examples = dataset.num_examples();
+  std::int64_t top1 = 0;
+  std::int64_t top5 = 0;
+  double loss = 0;
+  for (std::int64_t first = 0; first < dataset.num_examples(); first += kBatch) {
+    if (between) between();
+    const std::int64_t count = std::min(kBatch, dataset.num_examples() - first);
+    parallel_for(num_threads, count, 32, [&](std::int64_t begin, std::int64_t end) {
+      for (std::int64_t i = begin; i < end; ++i) {
+        dataset.read(first + i, ExampleVisit{},
+                     std::span(images).subspan(static_cast<std::size_t>(i) * elements, elements));
+      }
+    });
+    const std::span<float> batch_logits = std::span(logits).first(static_cast<std::size_t>(count) * classes);
+    net.predict(net_parameters, net_state,
+                device_images.put(std::span(images).first(static_cast<std::size_t>(count) * elements)),
+                static_cast<int>(count), device_logits.room(batch_logits));
+    device_logits.take(batch_logits);
+    for (std::int64_t i = 0; i < count; ++i) {
+      const std::span<const float> row(logits.data() + static_cast<std::size_t>(i) * classes, classes);
+      const float own = row[static_cast<std::size_t>(dataset.label(first + i))];
+      // Written so that NaN, be it the label's logit or another, never makes a hit.
+      const auto better = std::count_if(row.begin(), row.end(), [own](float logit) { return !(logit <= own); });
+      top1 += better < 1;
+      top5 += better < 5;
+      const auto greatest = static_cast<double>(*std::max_element(row.begin(), row.end()));
+      double sum = 0;
+      for (const float logit : row) sum += std::exp(static_cast<double>(logit) - greatest);
+      loss += greatest + std::log(sum) - static_cast<double>(own);
+    }
+  }
+  const auto n = static_cast<double>(std::max<std::int64_t>(result.num_examples, 1));
+  result.top1 = static_cast<double>(top1) / n;
+  result.top5 = static_cast<double>(top5) / n;
+  result.loss = loss / n;
+  return result;
+}
+
+std::string to_string(const Evaluation& evaluation) {
+  char text[128];
+  std::snprintf(text, sizeof(text), "top-1 = %.4f top-5 = %.4f [%lld examples]", evaluation.top1, evaluation.top5,
+                static_cast<long long>(evaluation.num_examples));
+  return text;
+}
+
+}  // namespace terngrad

@@ -1,0 +1,32 @@
+// A net's state (moving statistics) between a trainer, checkpoints and evaluation.
+#pragma once
+
+#include <span>
+#include <string>
+#include <vector>
+
+#include "kernels/runtime/buffer.h"
+#include "nets/net.h"
+#include "trainers/checkpoint/checkpoint.h"
+#include "trainers/loop/hook.h"
+#include "trainers/loop/trainer.h"
+
+namespace terngrad {
+
+/// Checkpoint group of the state of a worker, by its global number: "state/worker-0003".
+std::string worker_state_group(int worker);
+/// Checkpoint group of the averaged state: of worker 0, as Trainer::state_ema has it.
+inline constexpr const char* kEmaStateGroup = "ema_state";
+
+/// The groups to save besides parameters: those of all workers, and the average. None if the net has no state.
+/// @param states  of every worker, as gather_states gives them
+std::vector<CheckpointGroup> state_groups(const TrainingView& training, std::span<const Buffer<float>> states);
+
+/// Reads what state_groups saved of a trainer's own workers. @throws DataError if something is missing
+void restore_states(const Checkpoint& checkpoint, Trainer& trainer);
+
+/// The state to evaluate a checkpoint's parameters with: the averaged one for averaged parameters, else worker 0's.
+/// Empty if the net has none. @throws DataError if it is missing
+Buffer<float> load_evaluation_state(const Checkpoint& checkpoint, const Net& net, bool averaged);
+
+}  // namespace terngrad

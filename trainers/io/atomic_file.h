@@ -1,0 +1,51 @@
+// Whole files: reading one, and replacing one so that a crash leaves either the old content or the new.
+#pragma once
+
+#include <cstddef>
+#include <filesystem>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "trainers/io/folder.h"
+
+namespace terngrad {
+
+/// Replaces the file `name` in a folder by the concatenation of `parts`: writes a temporary in the same folder, fsyncs
+/// it, renames it over `name` and fsyncs the folder. A reader, also after a crash or a kill at any point, finds the old
+/// file or the complete new one. A symbolic link of that name is replaced, not followed.
+/// @throws DataError with the file's name and the system's reason if anything fails (no folder, no space, no
+/// permission). The temporary is removed then and the old file is intact, unless it is the folder's fsync that failed:
+/// then the new one is in place, and the message says that a power failure may bring the old one back
+void write_file_atomically(const Folder& folder, const std::string& name,
+                           std::span<const std::span<const std::byte>> parts);
+void write_file_atomically(const Folder& folder, const std::string& name, std::string_view text);
+/// The same for a file by its path.
+void write_file_atomically(const std::filesystem::path& path, std::span<const std::span<const std::byte>> parts);
+void write_file_atomically(const std::filesystem::path& path, std::string_view text);
+
+/// For a result that takes long: whether write_file_atomically can write `path`, before there is anything to write. A
+/// file that is there stays as it is; of one that is not, nothing is left behind.
+/// @throws DataError with the file's name and the reason if it cannot, or if `path` is a folder, a device or a pipe
+void require_writable(const std::filesystem::path& path);
+
+/// True if `name` is one that write_file_atomically gives to its temporaries (".<file>.<number>.tmp").
+bool is_temporary_name(std::string_view name);
+
+/// Removes the temporaries that killed writers of files called `prefix...` left in `folder`, and returns how many.
+/// Call it only while nobody else writes such files there.
+/// @throws DataError if the folder cannot be read or a temporary cannot be removed
+int remove_stale_temporaries(const Folder& folder, std::string_view prefix = "");
+
+/// The bytes of a regular file. @throws DataError if it is missing, not a regular file, or cannot be read
+std::vector<std::byte> read_file_bytes(const std::filesystem::path& path);
+
+/// The same of a file that is open for reading, from its beginning.
+std::vector<std::byte> read_file_bytes(const FileDescriptor& file);
+
+/// The same as text.
+std::string read_file_text(const std::filesystem::path& path);
+std::string read_file_text(const FileDescriptor& file);
+
+}  // namespace terngrad

@@ -1,0 +1,73 @@
+#include "trainers/launch/command_main.h"
+
+#include <poll.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <csignal>
+#include <cstdio>
+#include <exception>
+#include <iostream>
+#include <new>
+#include <string>
+#include <utility>
+
+#include "kernels/runtime/errors.h"
+#include "trainers/io/printable.h"
+#include "trainers/launch/signal_thread.h"
+
+namespace terngrad {
+namespace {
+
+/// Whether what `file` leads to is gone: a pipe without a reader, a terminal that was closed.
+bool has_lost_its_reader(int file) {
+  struct pollfd polled = {.fd = file, .events = POLLOUT, .revents = 0};
+  return ::poll(&polled, 1, 0) == 1 && (polled.revents & (POLLERR | POLLHUP)) != 0;
+}
+
+int report(const char* name, std::string message, int exit_code) {
+  print_error(name, std::move(message));
+  return exit_code;
+}
+
+}  // namespace
+
+void print_error(const char* command, std::string message) {
+  // One line, so that scripts and logs can rely on it.
+  std::ranges::replace(message, '\n', ' ');
+  std::fprintf(stderr, "%s: error: %s\n", command, printable(message).c_str());
+}
+
+int command_main(const char* name, int argc, char** argv, const std::function<int(int argc, char** argv)>& run) {
+  // A file that may not grow and a pipe that nobody reads any more fail the write, not the process: a run goes on, and
+  // is saved, when the reader of its messages has ended, as tee has by the Ctrl-C that stops the run.
+  std::signal(SIGXFSZ, SIG_IGN);
+  std::signal(SIGPIPE, SIG_IGN);
+  try {
+    const int exit_code = run(argc, argv);
+    std::cout.flush();
+    const bool is_written = std::cout && std::fflush(stdout) == 0 && std::ferror(stdout) == 0;
+    // A reader that has left, as head does, has what it wanted.
+    if (!is_written && !has_lost_its_reader(STDOUT_FILENO)) {
+      return report(name, "cannot write to the standard output", kExitFailure);
+    }
+    return exit_code;
+  } catch (const UsageError& error) {
+    return report(name, error.what(), kExitUsage);
+  } catch (const std::bad_alloc&) {
+    return report(name, "out of memory", kExitFailure);
+  } catch (const std::exception& error) {
+    return report(name, error.what(), kExitFailure);
+  } catch (...) {
+    return report(name, "unknown exception", kExitFailure);
+  }
+}
+
+int program_main(const char* name, int argc, char** argv, const std::function<int(int argc, char** argv)>& run) {
+  return command_main(name, argc, argv, [&](int count, char** values) {
+    take_stop_signals_in_own_thread();
+    return run(count, values);
+  });
+}
+
+}  // namespace terngrad

@@ -1,0 +1,250 @@
+#include "trainers/launch/process_group.h"
+
+#include <sched.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <chrono>
+#include <climits>
+#include <cstdio>
+#include <cstring>
+#include <exception>
+#include <iostream>
+#include <thread>
+#include <utility>
+
+#include "trainers/launch/command_main.h"
+
+namespace terngrad {
+namespace {
+
+/// What became of a rank's part.
+struct Outcome {
+  int exit_code = kExitSuccess;
+  std::string message;
+};
+
+std::span<const std::uint8_t> bytes_of(std::string_view text) {
+  return {reinterpret_cast<const std::uint8_t*>(text.data()), text.size()};
+}
+
+std::string text_of(std::span<const std::uint8_t> bytes) { return {bytes.begin(), bytes.end()}; }
+
+Outcome outcome_of(const std::function<void()>& body) {
+  try {
+    body();
+    return {};
+  } catch (const UsageError& error) {
+    return {kExitUsage, error.what()};
+  } catch (const std::bad_alloc&) {
+    return {kExitFailure, "out of memory"};
+  } catch (const std::exception& error) {
+    return {kExitFailure, error.what()};
+  }
+}
+
+/// Lets the chief print what it has to say before this rank ends it.
+void give_chief_time() { std::this_thread::sleep_for(std::chrono::seconds(2)); }
+
+/// Processors that this process may run on.
+std::string processors() {
+  cpu_set_t set;
+  CPU_ZERO(&set);
+  static_cast<void>(sched_getaffinity(0, sizeof(set), &set));
+  return {reinterpret_cast<const char*>(&set), sizeof(set)};
+}
+
+}  // namespace
+
+ProcessGroup::ProcessGroup() {
+  if (!is_launched_by_mpi()) {
+    communicator_ = make_self_communicator();
+    return;
+  }
+  if (!has_mpi()) {
+    const int size = launched_rank().size;
+    if (size > 1) {
+      TERNGRAD_THROW(
+          UsageError, "a launcher started ", size,
+          " processes, but this build has no MPI: install libopenmpi-dev and build it with -DTERNGRAD_MPI=ON");
+    }
+    communicator_ = make_self_communicator();
+    return;
+  }
+  session_ = std::make_unique<MpiSession>();
+  use(make_mpi_communicator());
+  own_name_ = name_of(rank());
+}
+
+void ProcessGroup::use(std::unique_ptr<MpiCommunicator> communicator) {
+  mpi_ = communicator.get();
+  communicator_ = std::move(communicator);
+  find_sharing();
+}
+
+void ProcessGroup::set_last_rank_aside() {
+  TERNGRAD_REQUIRE(size() > 1, "[launch] there is no other rank than the one to set aside");
+  auto launch = std::static_pointer_cast<MpiCommunicator>(communicator_);
+  use(launch->split(launch->rank() == launch->size() - 1 ? 1 : 0));
+  launch_ = std::move(launch);
+}
+
+bool ProcessGroup::others_have_ended() const { return launch_->has_come(0); }
+
+void ProcessGroup::tell_launch_busy() {
+  if (others_have_ended()) {
+    launch_->tell_busy();
+    return;
+  }
+  const auto now = std::chrono::steady_clock::now();
+  if (std::chrono::duration<double>(now - last_heartbeat_).count() < timeout_seconds_ / 8) return;
+  send_heartbeat();
+}
+
+void ProcessGroup::ask_to_end(int signal) {
+  signal_to_others_ = signal;
+  send_heartbeat();
+}
+
+// Heartbeats and signals travel as one number, of which the others see the last.
+void ProcessGroup::send_heartbeat() {
+  last_heartbeat_ = std::chrono::steady_clock::now();
+  launch_->send_word(++num_heartbeats_ << 8 | static_cast<std::uint64_t>(signal_to_others_));
+}
+
+int ProcessGroup::signal_of_aside() const {
+  return launch_ == nullptr || is_aside() ? 0 : static_cast<int>(launch_->heard_word().value_or(0) & 0xff);
+}
+
+std::uint64_t ProcessGroup::heartbeats_of_aside() const {
+  return launch_ == nullptr || is_aside() ? 0 : launch_->heard_word().value_or(0) >> 8;
+}
+
+std::string ProcessGroup::name_of_aside() const {
+  if (launch_ == nullptr) return "";
+  return "rank " + std::to_string(launch_->size() - 1) + " on " + launch_->hosts().back();
+}
+
+void ProcessGroup::meet_launch() const {
+  if (launch_ != nullptr) launch_->barrier();
+}
+
+void ProcessGroup::find_sharing() {
+  const std::string own = host_of(rank()) + '\0' + processors();
+  num_sharing_ = static_cast<int>(std::ranges::count(from_all(own), own));
+}
+
+std::vector<std::string> ProcessGroup::hosts() const {
+  if (mpi_ != nullptr) return mpi_->hosts();
+  std::array<char, HOST_NAME_MAX + 1> name{};
+  return {gethostname(name.data(), name.size() - 1) == 0 ? name.data() : "unknown"};
+}
+
+std::string ProcessGroup::name_of(int rank) const {
+  std::string name = "rank " + std::to_string(rank);
+  if (mpi_ != nullptr) name += " on " + host_of(rank);
+  return name;
+}
+
+std::unique_ptr<Mailbox> ProcessGroup::make_mailbox() const {
+  TERNGRAD_REQUIRE(mpi_ != nullptr && !is_alone(), "[launch] a process alone has nobody to write to");
+  // It is made by MPI, whose waiting has no deadline: a rank that does not come is named here.
+  communicator_->barrier();
+  return mpi_->make_mailbox();
+}
+
+std::string ProcessGroup::host_of(int rank) const {
+  return mpi_ == nullptr ? "this host" : mpi_->hosts().at(static_cast<std::size_t>(rank));
+}
+
+void ProcessGroup::set_timeout(double seconds) {
+  timeout_seconds_ = seconds;
+  if (mpi_ != nullptr) mpi_->set_timeout(seconds);
+  if (launch_ != nullptr) launch_->set_timeout(seconds);
+}
+
+void ProcessGroup::together(const std::function<void()>& body) const {
+  if (is_alone()) {
+    body();
+    return;
+  }
+  const Outcome own = outcome_of(body);
+  Parcels mine;
+  Parcels all;
+  const std::array<std::uint8_t, 1> code = {static_cast<std::uint8_t>(own.exit_code)};
+  mine.append(code);
+  mine.append(bytes_of(own.message));
+  communicator_->all_gather(mine, all);
+  int exit_code = kExitSuccess;
+  int num_failed = 0;
+  bool is_one_message = true;  // the same on all ranks that failed
+  std::string first;
+  std::string listed;
+  for (int peer = 0; peer < size(); ++peer) {
+    const int of_peer = all.parcel(2 * static_cast<std::size_t>(peer))[0];
+    if (of_peer == kExitSuccess) continue;
+    const std::string message = text_of(all.parcel(2 * static_cast<std::size_t>(peer) + 1));
+    if (num_failed++ == 0) {
+      exit_code = of_peer;
+      first = message;
+    }
+    is_one_message = is_one_message && message == first;
+    listed += (listed.empty() ? "" : "; ") + name_of(peer) + ": " + message;
+  }
+  if (num_failed == 0) return;
+  throw GroupError(is_one_message && num_failed == size() ? first : listed, exit_code, is_chief());
+}
+
+std::string ProcessGroup::from_chief(std::string_view text) const {
+  if (is_alone()) return std::string(text);
+  std::uint64_t length = text.size();
+  communicator_->broadcast({reinterpret_cast<std::uint8_t*>(&length), sizeof(length)}, 0);
+  std::string result(text);
+  result.resize(length);
+  communicator_->broadcast({reinterpret_cast<std::uint8_t*>(result.data()), result.size()}, 0);
+  return result;
+}
+
+std::vector<std::string> ProcessGroup::from_all(std::string_view text) const {
+  Parcels mine;
+  Parcels all;
+  mine.append(bytes_of(text));
+  communicator_->all_gather(mine, all);
+  std::vector<std::string> texts;
+  for (std::size_t peer = 0; peer < all.count(); ++peer) texts.push_back(text_of(all.parcel(peer)));
+  return texts;
+}
+
+int ProcessGroup::run(const char* command, const std::function<int()>& body, const std::string& advice) const {
+  if (is_alone()) return body();
+  // What all ranks meet is for the chief to say, which knows from where the run can go on: the others give it time.
+  bool all_meet_it = false;
+  Outcome outcome;
+  try {
+    return body();
+  } catch (const GroupError& error) {
+    if (error.is_chief()) print_error(command, error.what());
+    if (launch_ == nullptr) return error.exit_code();
+    if (!error.is_chief()) give_chief_time();
+    MpiSession::abort(error.exit_code());
+  } catch (const UsageError& error) {
+    outcome = {kExitUsage, error.what()};
+  } catch (const CommunicationError& error) {
+    all_meet_it = true;
+    outcome = {kExitFailure, error.what()};
+  } catch (const NonFiniteError& error) {
+    all_meet_it = true;
+    outcome = {kExitFailure, error.what()};
+  } catch (const std::bad_alloc&) {
+    outcome = {kExitFailure, "out of memory"};
+  } catch (const std::exception& error) {
+    outcome = {kExitFailure, error.what()};
+  }
+  std::cout.flush();
+  if (all_meet_it && !is_chief()) give_chief_time();
+  print_error(command, own_name_ + ": " + outcome.message + (is_chief() ? "" : advice));
+  MpiSession::abort(outcome.exit_code);
+}
+
+}  // namespace terngrad

@@ -1,0 +1,60 @@
+// Bookkeeping of a training step on a GPU: a warp is enough for it.
+#include "trainers/loop/cuda/step_ring.h"
+
+#include <cuda_runtime.h>
+
+#include "kernels/runtime/cuda/launch.cuh"
+#include "kernels/tensor/cuda/elementwise.cuh"
+
+namespace terngrad::cuda {
+namespace {
+
+constexpr unsigned kWarp = 32;  // the smallest block
+
+__global__ void __launch_bounds__(kWarp) begin_step_kernel(const StepRingMemory ring) {
+  if (threadIdx.x != 0) return;
+  *ring.input = ring.inputs[*ring.step % ring.num_slots];
+  *ring.counters = {};
+}
+
+__global__ void __launch_bounds__(kWarp)
+    end_step_kernel(const StepRingMemory ring, const WorkerLoss* __restrict__ losses,
+                    const std::uint32_t* __restrict__ skip) {
+  const std::uint64_t step = *ring.step;
+  const std::uint64_t slot = step % ring.num_slots;
+  const auto num_workers = static_cast<unsigned>(ring.num_workers);
+  for (unsigned worker = threadIdx.x; worker < num_workers; worker += kWarp) {
+    ring.workers[slot * num_workers + worker] = {losses[worker].entropy_loss, losses[worker].num_correct};
+  }
+  __syncthreads();  // all have read the step
+  if (threadIdx.x != 0) return;
+  StepRecord record{};
+  record.counters = *ring.counters;
+  record.skipped = *skip;
+  ring.records[slot] = record;
+  *ring.step = step + 1;
+}
+
+struct CopyIf : ElementwiseOp {
+  const std::uint32_t* condition;
+  __device__ bool begin() const { return *condition != 0; }
+  __device__ void operator()(float from, float& to) const { to = from; }
+};
+
+}  // namespace
+
+void begin_step(const StepRingMemory& ring, const Stream& stream) {
+  launch(begin_step_kernel, dim3(1), dim3(kWarp), 0, stream, ring);
+}
+
+void end_step(const StepRingMemory& ring, const WorkerLoss* losses, const std::uint32_t* skip, const Stream& stream) {
+  launch(end_step_kernel, dim3(1), dim3(kWarp), 0, stream, ring, losses, skip);
+}
+
+void copy_if(const std::uint32_t* condition, const float* from, float* to, std::int64_t count, const Stream& stream) {
+  CopyIf op;
+  op.condition = condition;
+  launch_elementwise(static_cast<std::size_t>(count), stream, op, Input<float>{from}, Output<float>{to});
+}
+
+}  // namespace terngrad::cuda

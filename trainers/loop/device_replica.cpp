@@ -1,0 +1,227 @@
+#include "trainers/loop/device_replica.h"
+
+#include <algorithm>
+#include <thread>
+#include <utility>
+
+#include "kernels/optimizer/optimizer.h"
+#include "kernels/runtime/copy.h"
+#include "kernels/runtime/errors.h"
+#include "kernels/tensor/transform.h"
+#include "trainers/loop/cuda/step_ring.h"
+#include "trainers/loop/ready_buckets.h"
+
+namespace terngrad {
+namespace {
+
+Buffer<float> zeroed(std::int64_t count, Stream& stream) {
+  Buffer<float> buffer(count, stream.device());
+  fill_zero(buffer.span(), stream);
+  return buffer;
+}
+
+}  // namespace
+
+DeviceReplica::DeviceReplica(DeviceReplicaParts parts, int max_burst)
+    : parts_(std::move(parts)),
+      stream_(parts_.net->stream()),
+      flat_elements_(parts_.net->layout().flat_elements()),
+      state_elements_(parts_.net->state_layout().flat_elements()),
+      ring_(max_burst, parts_.num_workers, stream_),
+      parameters_(zeroed(flat_elements_, stream_)),
+      ema_(zeroed(flat_elements_, stream_)),
+      mean_(zeroed(flat_elements_, stream_)),
+      gradients_(zeroed(flat_elements_ * parts_.num_workers, stream_)),
+      states_(zeroed(state_elements_ * parts_.num_workers, stream_)),
+      states_before_(zeroed(state_elements_ * parts_.num_workers, stream_)),
+      state_ema_(zeroed(state_elements_, stream_)),
+      losses_(parts_.num_workers, stream_.device()),
+      mean_table_(parts_.net->layout(), mean_.data()) {
+  TERNGRAD_REQUIRE(!parts_.exchanges.empty() && parts_.communicator != nullptr,
+                   "[DeviceReplica] needs an exchange and its communicator");
+  const bool overlaps =
+      std::ranges::any_of(parts_.exchanges, [](const auto& exchange) { return exchange->overlaps(); });
+  for (const auto& transform : parts_.transforms) {
+    TERNGRAD_REQUIRE(!overlaps || transform->is_per_tensor(), "[overlap] ", transform->name(),
+                     " needs the whole gradient");
+  }
+  for (int worker = 0; worker < parts_.num_workers; ++worker) {
+    gradient_tables_.emplace_back(parts_.net->layout(), gradients_.data() + worker * flat_elements_);
+  }
+}
+
+void DeviceReplica::load(const ReplicaState& state) {
+  for (const auto& exchange : parts_.exchanges) exchange->forget_nonfinite();
+  copy<float>(state.state_ema, state_ema_.span(), stream_);
+  const auto per_worker = static_cast<std::size_t>(state_elements_);
+  for (std::size_t worker = 0; worker < state.states.size(); ++worker) {
+    copy<float>(state.states[worker], states_.span().subspan(worker * per_worker, per_worker), stream_);
+  }
+  load_shared(state);
+}
+
+void DeviceReplica::load_shared(const ReplicaState& state) {
+  copy<float>(state.parameters, parameters_.span(), stream_);
+  copy<float>(state.ema, ema_.span(), stream_);
+  const std::vector<Optimizer::Slot> slots = parts_.optimizer->slots();
+  for (std::size_t i = 0; i < slots.size(); ++i) copy<float>(state.slots.at(i).values, slots[i].values, stream_);
+  stream_.synchronize();
+}
+
+void DeviceReplica::store(const ReplicaState& state) {
+  copy<float>(parameters_.span(), state.parameters, stream_);
+  copy<float>(ema_.span(), state.ema, stream_);
+  copy<float>(state_ema_.span(), state.state_ema, stream_);
+  const auto per_worker = static_cast<std::size_t>(state_elements_);
+  for (std::size_t worker = 0; worker < state.states.size(); ++worker) {
+    copy<float>(states_.span().subspan(worker * per_worker, per_worker), state.states[worker], stream_);
+  }
+  const std::vector<Optimizer::Slot> slots = parts_.optimizer->slots();
+  for (std::size_t i = 0; i < slots.size(); ++i) copy<float>(slots[i].values, state.slots.at(i).values, stream_);
+  stream_.synchronize();
+}
+
+void DeviceReplica::submit_update(DeviceBucketedAllReduce& exchange) {
+  const std::uint32_t* skip = exchange.skip();
+  if (parts_.mean_factor != 1) scale(mean_.span(), parts_.mean_factor, stream_);
+  // The rate is what the step's input says.
+  parts_.optimizer->update(parameters_.span(), mean_.span(), 0, stream_, ring_.update_scalars(skip));
+  update_ema(ema_.span(), parameters_.span(), 0, stream_, ring_.average_scalars(skip));
+  if (state_elements_ == 0) return;
+  cuda::copy_if(skip, states_before_.data(), states_.data(), states_.num_elements(), stream_);
+  update_ema(state_ema_.span(), states_.span().first(static_cast<std::size_t>(state_elements_)), 0, stream_,
+             ring_.average_scalars(skip));
+}
+
+void DeviceReplica::submit_gradients(const SegmentSubmitted& on_segment) {
+  parts_.net->submit_gradients(parameters_.data(),
+                               {.images = parts_.examples->images(),
+                                .labels = parts_.examples->labels(),
+                                .step = ring_.step(),
+                                .states = {states_.data(), state_elements_}},
+                               {gradients_.data(), flat_elements_}, losses_.data(), on_segment);
+}
+
+void DeviceReplica::submit_transforms(const FlatRange& range) {
+  const DeviceGradients gradients{{gradients_.data(), flat_elements_}, parts_.num_workers};
+  for (const auto& transform : parts_.transforms) {
+    transform->submit(parameters_.data(), gradients, range, ring_.counters(), stream_);
+  }
+}
+
+void DeviceReplica::compute_then_exchange(DeviceBucketedAllReduce& exchange) {
+  submit_gradients({});
+  submit_transforms(whole_range(parts_.net->layout()));
+  exchange.submit(gradient_tables_, mean_table_, ring_.step());
+}
+
+// Transforms stay in the stream: so nothing but the exchange itself runs beside the backward pass, and that touches
+// nothing but gradients that are final, the mean, and memory of its own (see DeviceBucketedAllReduce). What the update
+// and the end of the step read and write comes after `finish` in the stream, and before the next step.
+void DeviceReplica::compute_while_exchanging(DeviceBucketedAllReduce& exchange) {
+  const Layout& layout = parts_.net->layout();
+  exchange.begin(gradient_tables_, mean_table_, ring_.step());
+  // The net ends a tensor for all workers at once.
+  ReadyBuckets ready(exchange.buckets(), 1, [&](int bucket) {
+    for (const FlatRange& range : ranges_of(layout, exchange.buckets()[static_cast<std::size_t>(bucket)])) {
+      submit_transforms(range);
+    }
+    exchange.submit_bucket(bucket);
+  });
+  try {
+    submit_gradients([&](int segment) { ready.mark(segment); });
+    TERNGRAD_REQUIRE(ready.all_announced(), "[overlap] the net ", parts_.net->name(), " has not ended every tensor");
+    exchange.finish();
+  } catch (...) {
+    exchange.cancel();
+    throw;
+  }
+}
+
+void DeviceReplica::submit_step(std::size_t index) {
+  DeviceBucketedAllReduce& exchange = *parts_.exchanges[index];
+  ring_.submit_begin();
+  parts_.examples->submit(ring_.step());
+  if (state_elements_ > 0) copy<float>(states_.span(), states_before_.span(), stream_);
+  if (exchange.overlaps()) {
+    compute_while_exchanging(exchange);
+  } else {
+    compute_then_exchange(exchange);
+  }
+  submit_update(exchange);
+  ring_.submit_end(losses_.data(), exchange.skip());
+}
+
+void DeviceReplica::prepare(std::uint64_t first_step, std::span<const cuda::StepInput> inputs) {
+  parts_.examples->prepare(first_step, static_cast<int>(inputs.size()));
+  ring_.prepare(first_step, inputs);
+}
+
+void DeviceReplica::submit_steps(std::uint64_t first_step, int count,
+                                 const std::function<std::size_t(std::uint64_t step)>& exchange_of,
+                                 const std::atomic<bool>& lost) {
+  for (std::uint64_t step = first_step; step < first_step + static_cast<std::uint64_t>(count); ++step) {
+    const std::size_t index = exchange_of(step);
+    const auto graph = graphs_.find(index);
+    if (graph != graphs_.end()) {
+      graph->second.launch(stream_);
+      continue;
+    }
+    submit_step(index);
+    if (!parts_.captures) continue;
+    // What fails in the step is to be seen as itself, not as a capture that failed. Nor need a communicator be warmed
+    // up: where it connects peers and allocates at the first operation of a kind and size, it has done so in this step,
+    // whose operations are those of the captured one.
+    wait(lost);
+    graphs_.emplace(index, CapturedGraph(stream_, [&] { submit_step(index); }));
+  }
+}
+
+void DeviceReplica::wait(const std::atomic<bool>& lost) {
+  if (parts_.communicator->size() == 1) return stream_.synchronize();
+  while (!stream_.is_done()) {
+    parts_.communicator->check();
+    if (lost) TERNGRAD_THROW(CommunicationError, "[DeviceReplica] another GPU of the run has failed");
+    const std::chrono::duration<double> waited = std::chrono::steady_clock::now() - burst_began_;
+    if (parts_.timeout_seconds > 0 && waited.count() > parts_.timeout_seconds) {
+      TERNGRAD_THROW(CommunicationError, "[DeviceReplica] ", stream_.device().name(), " has waited for other GPUs for ",
+                     parts_.timeout_seconds, " seconds");
+    }
+    std::this_thread::yield();
+  }
+}
+
+std::vector<StepOutcome> DeviceReplica::run(std::uint64_t first_step, int count,
+                                            const std::function<std::size_t(std::uint64_t step)>& exchange_of,
+                                            std::atomic<bool>& lost) {
+  burst_began_ = std::chrono::steady_clock::now();
+  try {
+    submit_steps(first_step, count, exchange_of, lost);
+    wait(lost);
+  } catch (...) {
+    lost = true;
+    give_up();
+    throw;
+  }
+  std::vector<StepOutcome> outcomes = ring_.outcomes(first_step, count);
+  const auto num_applied = std::ranges::count(outcomes, false, &StepOutcome::skipped);
+  parts_.optimizer->count_updates(static_cast<std::uint64_t>(num_applied));
+  return outcomes;
+}
+
+void DeviceReplica::give_up() noexcept {
+  // First, for the group waits for graphs that hold its operations. One that still runs is freed when it has ended.
+  graphs_.clear();
+  parts_.communicator->abandon();
+}
+
+std::vector<float> DeviceReplica::gradient(int segment) {
+  const Segment& place = parts_.net->layout().segment(segment);
+  std::vector<float> values(static_cast<std::size_t>(place.num_elements));
+  copy<float>(gradients_.span().subspan(static_cast<std::size_t>(place.offset), values.size()), std::span(values),
+              stream_);
+  stream_.synchronize();
+  return values;
+}
+
+}  // namespace terngrad

@@ -1,0 +1,121 @@
+// DeviceReplica: the part of a training run that one GPU holds.
+#pragma once
+
+#include <atomic>
+#include <chrono>
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "compress/exchange/device/device_bucketed_all_reduce.h"
+#include "datasets/device_examples.h"
+#include "kernels/runtime/captured_graph.h"
+#include "nets/device_net.h"
+#include "trainers/loop/step_ring.h"
+#include "trainers/optim/device_transform.h"
+#include "trainers/optim/optimizer.h"
+
+namespace terngrad {
+
+/// What a replica is put together from, all on one stream of one GPU.
+struct DeviceReplicaParts {
+  std::unique_ptr<DeviceNet> net;  // of the workers whose number num_workers says
+  int num_workers = 1;
+  std::unique_ptr<DeviceExamples> examples;  // of the same workers
+  /// The exchange of a step is one of these; see DeviceReplica::run. One that overlaps goes on beside the backward
+  /// pass, bucket by bucket; then transforms must be per tensor.
+  std::vector<std::unique_ptr<DeviceBucketedAllReduce>> exchanges;
+  std::unique_ptr<Optimizer> optimizer;  // with slots on the GPU
+  std::vector<std::unique_ptr<DeviceTransform>> transforms;
+  std::shared_ptr<DeviceCommunicator> communicator = make_self_device_communicator();  // of the exchanges
+  float mean_factor = 1;                                                               // as TrainerOptions::mean_factor
+  /// How long a burst may take where others have a part in it, before they count as lost. 0: for ever.
+  double timeout_seconds = 0;
+  /// Whether steps are captured into CUDA graphs. Not where an exchange waits for the host: with payloads whose size
+  /// depends on the data (tmask), or a communicator that meets on the host.
+  bool captures = true;
+};
+
+/// State of a run in host memory, to be loaded into a GPU and stored from it.
+struct ReplicaState {
+  std::span<float> parameters;
+  std::span<float> ema;
+  std::span<float> state_ema;
+  std::vector<std::span<float>> states;  // one per worker of the replica
+  std::vector<Optimizer::Slot> slots;    // in the optimizer's order
+};
+
+/// A copy of the parameters, the optimizer's slots and the averages in a GPU's memory, with the workers that the GPU
+/// computes. A step, from the examples to the averages, is captured into a CUDA graph when its exchange has run once,
+/// and replayed: the host neither waits in it nor copies, nor allocates.
+class DeviceReplica {
+ public:
+  /// @param max_burst  most steps that run without the host
+  /// @throws InvalidArgument without an exchange, or for a transform of whole gradients with one that overlaps
+  DeviceReplica(DeviceReplicaParts parts, int max_burst);
+
+  void load(const ReplicaState& state);
+  /// Loads parameters, average and slots alone: what all replicas have in common.
+  void load_shared(const ReplicaState& state);
+  void store(const ReplicaState& state);
+
+  /// Makes the steps from `first_step` on, one per input, ready to run. Other ranks have no part in it.
+  /// @throws whatever reading the examples throws; fewer steps can still be prepared
+  void prepare(std::uint64_t first_step, std::span<const cuda::StepInput> inputs);
+  /// Runs `count` steps that are prepared, and waits for them. Applied updates are counted. All ranks must run the
+  /// same.
+  /// @param exchange_of  which of the exchanges a step takes
+  /// @param lost         set where this rank fails, or by another one: then operations between ranks are given up
+  /// @returns what each step gave
+  /// @throws CommunicationError if another rank is lost, or is waited for longer than the parts' timeout_seconds;
+  /// DeviceError. The communicator is given up then, and nothing but store() may follow
+  std::vector<StepOutcome> run(std::uint64_t first_step, int count,
+                               const std::function<std::size_t(std::uint64_t step)>& exchange_of,
+                               std::atomic<bool>& lost);
+
+  /// Gives up the operations between ranks, for good, so that no other rank waits for them.
+  void give_up() noexcept;
+
+  DeviceNet& net() { return *parts_.net; }
+  Optimizer& optimizer() { return *parts_.optimizer; }
+  DeviceBucketedAllReduce& exchange(std::size_t index) { return *parts_.exchanges.at(index); }
+  int num_workers() const { return parts_.num_workers; }
+  int max_burst() const { return ring_.num_slots(); }
+  ExamplesPlacement examples_placement() const { return parts_.examples->placement(); }
+  /// Copies tensor `segment` of local worker 0's gradient, transforms applied, to the host.
+  std::vector<float> gradient(int segment);
+
+ private:
+  void submit_step(std::size_t exchange);
+  /// All gradients, then the exchange.
+  void compute_then_exchange(DeviceBucketedAllReduce& exchange);
+  /// The exchange of each bucket as soon as it is computed. The same bits.
+  void compute_while_exchanging(DeviceBucketedAllReduce& exchange);
+  void submit_gradients(const SegmentSubmitted& on_segment);
+  void submit_transforms(const FlatRange& range);
+  void submit_steps(std::uint64_t first_step, int count,
+                    const std::function<std::size_t(std::uint64_t step)>& exchange_of, const std::atomic<bool>& lost);
+  /// Waits for the stream; where there are other ranks, not longer than the burst may take.
+  void wait(const std::atomic<bool>& lost);
+  void submit_update(DeviceBucketedAllReduce& exchange);
+
+  DeviceReplicaParts parts_;
+  Stream stream_;
+  std::int64_t flat_elements_;
+  std::int64_t state_elements_;
+  StepRing ring_;
+  Buffer<float> parameters_, ema_, mean_;
+  Buffer<float> gradients_;                           // [workers][flat_elements_]
+  Buffer<float> states_, states_before_, state_ema_;  // [workers][state_elements_], but for the average
+  Buffer<WorkerLoss> losses_;
+  std::vector<TensorTable> gradient_tables_;
+  TensorTable mean_table_;
+  std::map<std::size_t, CapturedGraph> graphs_;  // a step with each of the exchanges that has run
+  std::chrono::steady_clock::time_point burst_began_;
+};
+
+}  // namespace terngrad

@@ -1,0 +1,307 @@
+#include "trainers/loop/device_trainer.h"
+
+#include <algorithm>
+#include <chrono>
+#include <exception>
+#include <sstream>
+#include <string>
+#include <thread>
+#include <utility>
+
+#include "kernels/runtime/copy.h"
+#include "kernels/runtime/errors.h"
+#include "trainers/optim/ema.h"
+
+namespace terngrad {
+namespace {
+
+/// How long a burst is to take: long beside the host's part of it, short enough for a person to wait.
+constexpr double kBurstSeconds = 0.2;
+
+DeviceReplica& first_of(const DeviceTrainerParts& parts) {
+  TERNGRAD_REQUIRE(!parts.replicas.empty(), "[DeviceTrainer] needs a replica");
+  return *parts.replicas.front();
+}
+
+/// What a watchdog says of a burst that does not end.
+std::string burst_text(std::uint64_t first_step, std::uint64_t count, double seconds) {
+  std::ostringstream text;
+  text << "steps " << first_step << " to " << first_step + count - 1 << " have not ended on GPUs in " << seconds
+       << " seconds";
+  return text.str();
+}
+
+/// Calls body(i) for every i below `count`, each in a thread of its own if there are several, since they wait for each
+/// other. @throws the first exception that is not only about another one
+template <class Body>
+void in_parallel(std::size_t count, const Body& body) {
+  if (count == 1) return body(0);
+  std::vector<std::exception_ptr> errors(count);
+  {
+    std::vector<std::jthread> threads;
+    for (std::size_t i = 0; i < count; ++i) {
+      threads.emplace_back([&, i] {
+        try {
+          body(i);
+        } catch (...) {
+          errors[i] = std::current_exception();
+        }
+      });
+    }
+  }
+  std::exception_ptr lost;
+  for (const std::exception_ptr& error : errors) {
+    if (!error) continue;
+    try {
+      std::rethrow_exception(error);
+    } catch (const CommunicationError&) {
+      if (!lost) lost = error;
+    }
+  }
+  if (lost) std::rethrow_exception(lost);
+}
+
+}  // namespace
+
+// The base refers to parts that move to parts_ only after it is made; they stay where they are in memory.
+DeviceTrainer::DeviceTrainer(DeviceTrainerParts parts, const TrainerOptions& options)
+    : Trainer(first_of(parts).net(), first_of(parts).optimizer(), parts.schedule, parts.workers, options),
+      parts_(std::move(parts)) {
+  int num_workers = 0;
+  for (const auto& replica : parts_.replicas) num_workers += replica->num_workers();
+  TERNGRAD_REQUIRE(num_workers == workers().num_local_workers, "[DeviceTrainer] the process has ",
+                   workers().num_local_workers, " workers, its replicas ", num_workers);
+  // As the optimizer has them at the start.
+  for (const Optimizer::Slot& slot : chief().optimizer().slots()) {
+    slots_.emplace_back(static_cast<std::int64_t>(slot.values.size()));
+    copy<float>(slot.values, slots_.back().span(), chief().net().stream());
+  }
+  chief().net().stream().synchronize();
+  if ((workers().communicator->size() > 1 || parts_.replicas.size() > 1) && parts_.timeout_seconds > 0) {
+    watchdog_ = std::make_unique<Watchdog>(parts_.on_hang);
+  }
+}
+
+std::vector<Optimizer::Slot> DeviceTrainer::slots() {
+  std::vector<Optimizer::Slot> slots = chief().optimizer().slots();
+  for (std::size_t i = 0; i < slots.size(); ++i) slots[i].values = slots_[i].span();
+  return slots;
+}
+
+ReplicaState DeviceTrainer::state_of(std::size_t replica) {
+  ReplicaState state{.parameters = parameters(),
+                     .ema = ema().shadow(),
+                     .state_ema = state_ema().shadow(),
+                     .states = {},
+                     .slots = slots()};
+  int first = 0;
+  for (std::size_t r = 0; r < replica; ++r) first += parts_.replicas[r]->num_workers();
+  for (int w = 0; w < parts_.replicas[replica]->num_workers(); ++w) state.states.push_back(this->state(first + w));
+  return state;
+}
+
+void DeviceTrainer::load() {
+  for (std::size_t r = 0; r < parts_.replicas.size(); ++r) {
+    parts_.replicas[r]->load(state_of(r));
+    // What a checkpoint restored besides slots.
+    if (r > 0) parts_.replicas[r]->optimizer().restore_state(chief().optimizer().state());
+  }
+}
+
+void DeviceTrainer::store() {
+  // The first last: the average of its worker 0's state is the one that counts.
+  for (std::size_t r = parts_.replicas.size(); r-- > 0;) parts_.replicas[r]->store(state_of(r));
+}
+
+void DeviceTrainer::show_replica(int replica) {
+  const auto index = static_cast<std::size_t>(replica);
+  parts_.replicas.at(index)->store(state_of(index));
+}
+
+std::uint64_t DeviceTrainer::run() {
+  load();
+  begin();
+  try {
+    while (!is_done()) run_burst();
+  } catch (...) {
+    try {
+      store();
+    } catch (const Error&) {
+      // A GPU that has failed has no state to give; the first error says why.
+    }
+    // Nobody is to wait for this process's GPUs, nor these at their end for others.
+    if (workers().communicator->size() > 1) {
+      for (const auto& replica : parts_.replicas) replica->give_up();
+    }
+    throw;
+  }
+  store();
+  finish();
+  return steps_done();
+}
+
+std::uint64_t DeviceTrainer::burst_length() const {
+  const std::uint64_t period = options().rebroadcast_steps;
+  const std::uint64_t end = std::min({options().total_steps, next_look(), next_multiple(period, steps_done())});
+  const std::uint64_t left = end - steps_done();
+  if (parts_.on_nonfinite != OnNonfinite::kStop || seconds_per_step_ == 0) return 1;
+  const double wanted = std::clamp(kBurstSeconds / seconds_per_step_, 1.0, static_cast<double>(kMaxBurst));
+  const auto most = static_cast<std::uint64_t>(parts_.replicas[0]->max_burst());
+  const std::uint64_t longest = std::min({left, most, static_cast<std::uint64_t>(wanted)});
+  // Within a burst a step that is to stop the run keeps later ones from being applied: by the mark of their exchange.
+  std::uint64_t length = 1;
+  while (length < longest && parts_.exchange_of(steps_done() + length) == parts_.exchange_of(steps_done())) ++length;
+  return length;
+}
+
+std::uint64_t DeviceTrainer::least_of_all(std::uint64_t number) const {
+  std::uint32_t below_greatest = ~static_cast<std::uint32_t>(number);
+  workers().communicator->all_reduce_max({&below_greatest, 1});
+  return ~below_greatest;
+}
+
+std::uint64_t DeviceTrainer::agreed_length() {
+  const std::uint64_t length = least_of_all(stop_is_asked() ? 0 : burst_length());
+  if (length > 0) return length;
+  stop();
+  return 1;
+}
+
+void DeviceTrainer::prepare(std::uint64_t count) {
+  std::vector<cuda::StepInput> inputs;
+  for (std::uint64_t step = steps_done(); step < steps_done() + count; ++step) {
+    inputs.push_back({.rate = chief().optimizer().rate(static_cast<float>(learning_rate(step)), step - steps_done()),
+                      .ema_decay = static_cast<float>(Ema::decay_at(options().ema_decay, step))});
+  }
+  for (const auto& replica : parts_.replicas) replica->prepare(steps_done(), inputs);
+}
+
+bool DeviceTrainer::can_prepare(std::uint64_t count) {
+  try {
+    prepare(count);
+    return true;
+  } catch (...) {
+    // Of the steps before the one whose examples cannot be read each counts: they are run one by one.
+    seconds_per_step_ = kBurstSeconds;
+    return false;
+  }
+}
+
+std::uint64_t DeviceTrainer::prepare_burst(std::uint64_t length) {
+  if (length > 1 && least_of_all(can_prepare(length) ? 1 : 0) == 1) return length;
+  prepare(1);
+  return 1;
+}
+
+DeviceTrainer::Outcomes DeviceTrainer::run_steps(std::uint64_t first_step, std::uint64_t count) {
+  Outcomes outcomes(parts_.replicas.size());
+  std::atomic<bool> lost = false;
+  const auto run = [&] {
+    in_parallel(parts_.replicas.size(), [&](std::size_t r) {
+      outcomes[r] = parts_.replicas[r]->run(first_step, static_cast<int>(count), parts_.exchange_of, lost);
+    });
+  };
+  Communicator& processes = *workers().communicator;
+  try {
+    if (watchdog_ == nullptr) {
+      run();
+    } else {
+      watchdog_->watch(parts_.timeout_seconds, burst_text(first_step, count, parts_.timeout_seconds), run);
+    }
+  } catch (const CommunicationError& error) {
+    if (processes.size() == 1) throw;
+    // Another process has not done its part. It is known by not coming here, in the time that is left.
+    if (parts_.timeout_seconds > 0) processes.set_timeout(parts_.timeout_seconds / 2);
+    report_failed_steps(workers(), error.what());
+  }
+  return outcomes;
+}
+
+void DeviceTrainer::rebroadcast_at(std::uint64_t steps_done) {
+  if (options().rebroadcast_steps == 0 || steps_done % options().rebroadcast_steps != 0) return;
+  store();
+  rebroadcast(steps_done - 1);
+  for (std::size_t r = 0; r < parts_.replicas.size(); ++r) parts_.replicas[r]->load_shared(state_of(r));
+}
+
+void DeviceTrainer::run_burst() {
+  const std::uint64_t first_step = steps_done();
+  const std::uint64_t length = agreed_length();
+  // From here on, since another process may have been long in coming: a hook of it evaluates, say.
+  const auto start = std::chrono::steady_clock::now();
+  const std::uint64_t count = prepare_burst(length);
+  const Outcomes outcomes = run_steps(first_step, count);
+  // Nothing was applied from the first skipped step on, on any rank, where such a step stops the run.
+  std::size_t num_applied = count;
+  if (parts_.on_nonfinite == OnNonfinite::kStop) {
+    const auto skipped = std::ranges::find(outcomes[0], true, &StepOutcome::skipped);
+    num_applied = static_cast<std::size_t>(skipped - outcomes[0].begin());
+  }
+  std::vector<ExchangeReport> reports;
+  std::vector<LocalStep> steps;
+  for (std::size_t i = 0; i < num_applied; ++i) {
+    reports.push_back(report_of(parts_.exchange_of(first_step + i), first_step + i));
+    steps.push_back(local_step(outcomes, i, reports[i]));
+  }
+  const std::vector<StepSummary> summaries = summarize_steps(workers(), steps, false);
+  seconds_per_step_ =
+      std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count() / static_cast<double>(count);
+  set_steps_computed(first_step + count);
+  if (num_applied == count) rebroadcast_at(first_step + count);
+  // Hooks look after the last step at the earliest.
+  if (next_look() <= first_step + count) store();
+  for (std::size_t i = 0; i < num_applied; ++i) report_step(summaries[i], reports[i], seconds_per_step_);
+  if (num_applied == count) return;
+  const std::uint64_t step = first_step + num_applied;
+  chief().exchange(parts_.exchange_of(step)).report(step);
+  TERNGRAD_THROW(NonFiniteError, "step ", step, ": a gradient holds NaN or infinity");
+}
+
+ExchangeReport DeviceTrainer::report_of(std::size_t exchange, std::uint64_t step) {
+  // Where the run goes on, the GPU is asked what was not finite, after every step. Where it stops, run_burst has asked.
+  const bool stops = parts_.on_nonfinite == OnNonfinite::kStop;
+  ExchangeReport sum = stops ? ExchangeReport{} : chief().exchange(exchange).report(step);
+  // Bytes are those of all replicas of this process.
+  ExchangeBytes& bytes = sum;
+  bytes = {};
+  for (const auto& replica : parts_.replicas) bytes += replica->exchange(exchange).bytes();
+  return sum;
+}
+
+LocalStep DeviceTrainer::local_step(const Outcomes& outcomes, std::size_t index, const ExchangeReport& report) const {
+  LocalStep step{.losses = {}, .counts = {}, .bytes = report};
+  for (const auto& of_replica : outcomes) {
+    const StepOutcome& outcome = of_replica[index];
+    step.losses.insert(step.losses.end(), outcome.losses.begin(), outcome.losses.end());
+    step.counts +=
+        {.zeroed_elements = outcome.counters.zeroed_elements, .clipped_gradients = outcome.counters.clipped_gradients};
+  }
+  return step;
+}
+
+void DeviceTrainer::report_step(const StepSummary& summary, ExchangeReport report, double seconds) {
+  const std::uint64_t step = steps_done();
+  static_cast<ExchangeBytes&>(report) = summary.bytes;
+  const auto gradient = [this](int segment) -> std::span<const float> {
+    gradient_ = chief().gradient(segment);
+    return gradient_;
+  };
+  const auto decode_sent = [this, exchange = parts_.exchange_of(step)](int segment, std::span<float> out) {
+    return chief().exchange(exchange).decode_local(0, segment, out);
+  };
+  after_step({
+      .step = step,
+      .loss = summary.loss,
+      .accuracy = static_cast<double>(summary.num_correct) / static_cast<double>(options().batch_size),
+      .learning_rate = learning_rate(step),
+      .step_seconds = seconds,
+      .parts_are_timed = false,
+      .transform_counts = summary.counts,
+      .report = report,
+      .telemetry = telemetry_of(gradient, decode_sent),
+      .gradient = gradient,
+      .decode_sent = decode_sent,
+  });
+}
+
+}  // namespace terngrad

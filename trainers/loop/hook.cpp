@@ -1,0 +1,52 @@
+#include "trainers/loop/hook.h"
+
+#include <utility>
+
+#include "kernels/runtime/errors.h"
+
+namespace terngrad {
+namespace {
+
+class StepHook final : public Hook {
+ public:
+  /// @param next  the next number of steps after which the function is called
+  StepHook(std::function<std::uint64_t(std::uint64_t)> next, StepFunction function, HookRanks ranks)
+      : next_(std::move(next)), function_(std::move(function)), ranks_(ranks) {}
+  HookVerdict after_step(const TrainingView& training, const StepView& step) override {
+    const bool applies = next_(training.steps_done - 1) == training.steps_done;
+    return applies ? function_(training, step) : HookVerdict::kContinue;
+  }
+  std::uint64_t next_look(std::uint64_t steps_done) const override { return next_(steps_done); }
+  bool on_every_rank() const override { return ranks_ == HookRanks::kEvery; }
+
+ private:
+  std::function<std::uint64_t(std::uint64_t)> next_;
+  StepFunction function_;
+  HookRanks ranks_;
+};
+
+}  // namespace
+
+std::function<TensorTelemetry(int segment)> telemetry_of(
+    std::function<std::span<const float>(int segment)> gradient,
+    std::function<float(int segment, std::span<float> out)> decode_sent) {
+  return [gradient = std::move(gradient), decode_sent = std::move(decode_sent)](int segment) {
+    const std::span<const float> encoded = gradient(segment);
+    std::vector<float> sent(encoded.size());
+    const float scaler = decode_sent(segment, sent);
+    return compare_with_sent(encoded, sent, static_cast<double>(scaler));
+  };
+}
+
+std::unique_ptr<Hook> every_steps(std::uint64_t n, StepFunction function, HookRanks ranks) {
+  TERNGRAD_REQUIRE(n >= 1, "[every_steps] n must be at least 1");
+  return std::make_unique<StepHook>([n](std::uint64_t done) { return next_multiple(n, done); }, std::move(function),
+                                    ranks);
+}
+
+std::unique_ptr<Hook> at_step(std::uint64_t n, StepFunction function, HookRanks ranks) {
+  return std::make_unique<StepHook>([n](std::uint64_t done) { return done < n ? n : kNoLook; }, std::move(function),
+                                    ranks);
+}
+
+}  // namespace terngrad

@@ -1,0 +1,133 @@
+// Hook: code that watches a training run.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "compress/codecs/telemetry.h"
+#include "compress/comm/communicator.h"
+#include "compress/exchange/gradient_exchange.h"
+#include "nets/net.h"
+#include "trainers/loop/push_counts.h"
+#include "trainers/optim/gradient_transform.h"
+#include "trainers/optim/optimizer.h"
+
+namespace terngrad {
+
+/// A run as hooks see it. Views; valid during the call.
+struct TrainingView {
+  Net& net;  // for evaluation; parameters are passed to it
+  std::span<const float> parameters;
+  std::span<const float> ema;
+  std::vector<Optimizer::Slot> slots;
+  /// As Optimizer::state gives it.
+  std::map<std::string, std::string> optimizer_state = {};
+  std::uint64_t steps_done = 0;  // updates applied or skipped so far: the step that comes next
+  std::uint64_t total_steps = 0;
+  /// Steps that have run. On a GPU there may be more than steps_done, whose hooks are yet to be called; a run that is
+  /// asked to stop ends after these.
+  std::uint64_t steps_computed = 0;
+  /// Steps that still run after the one whose hooks ask to stop: several ranks agree on it in the next step.
+  std::uint64_t stop_delay = 0;
+  /// The ranks have agreed, because a hook of one of them asked: this step is the last.
+  bool stops_now = false;
+  int num_workers = 1;          // of all ranks
+  int num_local_workers = 1;    // of this process
+  std::int64_t batch_size = 0;  // of all workers together
+  /// State of the net (Net::state_layout), one buffer for each local worker, and the average that goes with `ema`.
+  /// Buffers are empty if the net has none.
+  std::vector<std::span<const float>> states = {};
+  std::span<const float> ema_state = {};
+  /// What else a checkpoint keeps: entries, and buffers in the layout of the parameters. For what a kind of trainer has
+  /// that others do not.
+  struct MoreTensors {
+    std::string name;
+    std::span<const float> values;
+  };
+  std::map<std::string, std::string> more_state = {};
+  std::vector<MoreTensors> more_tensors = {};
+  /// How many copies of parameters, average and slots this process has: one, or one on each of its GPUs. The views are
+  /// of the first; this makes them those of another, for a hook that leaves them with the first (0).
+  int num_replicas = 1;
+  std::function<void(int replica)> show_replica = {};
+  /// Between the run's ranks, for hooks that run on every one of them.
+  Communicator* communicator = nullptr;
+  /// Tells ranks that wait for this one that it is busy, as Communicator::tell_busy; may be empty.
+  std::function<void()> tell_busy = {};
+  /// Brings `slots` up to date on rank 0, where other ranks hold them between steps; a collective call. Empty if they
+  /// always are.
+  std::function<void()> gather_slots = {};
+};
+
+/// What the step that just ended did.
+struct StepView {
+  std::uint64_t step = 0;  // 0-based
+  double loss = 0;         // mean over workers of the mean cross-entropy of their slices
+  double accuracy = 0;     // fraction of the batch classified right, before the update
+  double learning_rate = 0;
+  double step_seconds = 0;  // all of the step
+  // Parts of it, and of `report`. On a GPU, where a step is one launch, they are not known: 0.
+  bool parts_are_timed = true;
+  double compute_seconds = 0;             // forward and backward
+  double update_seconds = 0;              // optimizer and average
+  double data_seconds = 0;                // waiting for examples
+  double hidden_seconds = 0;              // of the exchange, while the backward pass went on
+  double exposed_seconds = 0;             // of the exchange, which the step waited for
+  TransformCounts transform_counts = {};  // over all workers
+  const ExchangeReport& report;           // bytes are those of all workers; times are of this process
+  /// Telemetry of tensor `segment` of worker 0 of this process. Costs a pass over the tensor.
+  std::function<TensorTelemetry(int segment)> telemetry;
+  /// Gradient of tensor `segment` of the same worker as it was encoded, transforms applied.
+  std::function<std::span<const float>(int segment)> gradient = {};
+  /// What that worker sent of it, decoded, and its scaler; as Strategy::decode_sent. Not after a skipped step.
+  std::function<float(int segment, std::span<float> out)> decode_sent = {};
+  /// Of asynchronous training: the pushes that the step is made of.
+  const PushCounts* pushes = nullptr;
+};
+
+enum class HookVerdict { kContinue, kStop };
+
+/// StepView::telemetry from the other two: compares what was encoded with what was sent.
+std::function<TensorTelemetry(int segment)> telemetry_of(
+    std::function<std::span<const float>(int segment)> gradient,
+    std::function<float(int segment, std::span<float> out)> decode_sent);
+
+/// No number of steps.
+inline constexpr std::uint64_t kNoLook = ~std::uint64_t{0};
+
+/// The least multiple of n above `steps_done`; kNoLook for n = 0.
+inline std::uint64_t next_multiple(std::uint64_t n, std::uint64_t steps_done) {
+  return n == 0 ? kNoLook : (steps_done / n + 1) * n;
+}
+
+/// Called around training. Hooks observe and may ask to stop; they change nothing, so that a run with other hooks ends
+/// with the same bits. The default of every call does nothing.
+class Hook {
+ public:
+  virtual ~Hook() = default;
+  virtual void before_train(const TrainingView&) {}
+  virtual HookVerdict after_step(const TrainingView&, const StepView&) { return HookVerdict::kContinue; }
+  virtual void after_train(const TrainingView&) {}
+  /// The least number of steps above `steps_done` after which after_step reads more of the run than numbers: its
+  /// parameters, slots, states, gradients or what was sent. Runs on a GPU go on without waiting until some hook looks,
+  /// and then call after_step for each of the steps since; before that step, these views hold what they may.
+  virtual std::uint64_t next_look(std::uint64_t steps_done) const { return steps_done + 1; }
+  /// Hooks run on the chief (rank 0) only unless this is true.
+  virtual bool on_every_rank() const { return false; }
+};
+
+/// On which ranks a hook runs.
+enum class HookRanks { kChief, kEvery };
+
+using StepFunction = std::function<HookVerdict(const TrainingView&, const StepView&)>;
+/// Calls `function` after steps n, 2n, 3n, ... (counted from 1). @throws InvalidArgument if n < 1
+std::unique_ptr<Hook> every_steps(std::uint64_t n, StepFunction function, HookRanks ranks = HookRanks::kChief);
+/// Calls `function` once, after `n` steps.
+std::unique_ptr<Hook> at_step(std::uint64_t n, StepFunction function, HookRanks ranks = HookRanks::kChief);
+
+}  // namespace terngrad

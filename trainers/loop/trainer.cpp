@@ -1,0 +1,132 @@
+#include "trainers/loop/trainer.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "trainers/io/xxhash64.h"
+
+namespace terngrad {
+namespace {
+
+Buffer<float> initial_parameters(const Net& net, std::uint64_t seed) {
+  Buffer<float> parameters(net.layout().flat_elements());
+  net.initialize(seed, parameters.span());
+  return parameters;
+}
+
+std::vector<Buffer<float>> initial_states(const Net& net, int num_workers) {
+  std::vector<Buffer<float>> states;
+  for (int worker = 0; worker < num_workers; ++worker) {
+    states.emplace_back(net.state_layout().flat_elements());
+    net.initialize_state(states.back().span());
+  }
+  return states;
+}
+
+}  // namespace
+
+Trainer::Trainer(Net& net, Optimizer& optimizer, const Schedule& schedule, const WorkerGroup& workers,
+                 const TrainerOptions& options)
+    : net_(net),
+      optimizer_(optimizer),
+      schedule_(schedule),
+      workers_(workers),
+      options_(options),
+      parameters_(initial_parameters(net, options.seed)),
+      ema_(options.ema_decay, parameters_.span()),
+      states_(initial_states(net, workers.num_local_workers)),
+      state_ema_(options.ema_decay, initial_states(net, 1)[0].span()) {}
+
+Trainer::~Trainer() = default;
+
+void Trainer::add_hook(std::unique_ptr<Hook> hook) { hooks_.push_back(std::move(hook)); }
+
+TrainingView Trainer::view() {
+  std::vector<std::span<const float>> states;
+  for (const Buffer<float>& state : states_) states.push_back(state.span());
+  TrainingView view{.net = net_,
+                    .parameters = parameters_.span(),
+                    .ema = ema_.shadow(),
+                    .slots = slots(),
+                    .optimizer_state = optimizer_.state(),
+                    .steps_done = steps_done_,
+                    .total_steps = options_.total_steps,
+                    .steps_computed = std::max(steps_computed_, steps_done_),
+                    .stop_delay = workers_.communicator->size() > 1 ? 1u : 0u,
+                    .stops_now = stop_,
+                    .num_workers = workers_.num_workers,
+                    .num_local_workers = workers_.num_local_workers,
+                    .batch_size = options_.batch_size,
+                    .states = std::move(states),
+                    .ema_state = state_ema_.shadow(),
+                    .num_replicas = num_replicas(),
+                    .show_replica = [this](int replica) { show_replica(replica); },
+                    .communicator = workers_.communicator.get(),
+                    .tell_busy = [this] { workers_.communicator->tell_busy(); },
+                    .gather_slots = slot_gatherer()};
+  add_to_view(view);
+  return view;
+}
+
+PipelineOptions pipeline_options(const WorkerRange& workers, const WorkerRange& of_process,
+                                 const TrainerOptions& options) {
+  PipelineOptions result;
+  result.batch_size = options.batch_size;
+  result.num_workers = workers.num_workers;
+  result.first_local_worker = workers.first_local_worker;
+  result.num_local_workers = workers.num_local_workers;
+  result.seed = options.seed;
+  if (options.has_data_share) {
+    result.batch_size = options.batch_size / workers.num_workers * of_process.num_local_workers;
+    result.num_workers = of_process.num_local_workers;
+    result.first_local_worker = workers.first_local_worker - of_process.first_local_worker;
+    // Else examples of the same number would be drawn and distorted alike in all shares.
+    result.seed = Xxhash64().add(options.seed).add(static_cast<std::uint64_t>(of_process.first_local_worker)).value();
+  }
+  result.num_threads = options.num_data_threads;
+  return result;
+}
+
+bool Trainer::is_called(const Hook& hook) const { return workers_.communicator->rank() == 0 || hook.on_every_rank(); }
+
+void Trainer::rebroadcast(std::uint64_t step) {
+  if (options_.rebroadcast_steps == 0 || (step + 1) % options_.rebroadcast_steps != 0) return;
+  const auto share = [this](std::span<float> values) {
+    workers_.communicator->broadcast({reinterpret_cast<std::uint8_t*>(values.data()), values.size_bytes()}, 0);
+  };
+  share(parameters_.span());
+  share(ema_.shadow());
+  for (const Optimizer::Slot& slot : slots()) share(slot.values);
+}
+
+void Trainer::begin() {
+  stop_ = stop_is_asked_ = false;
+  for (const auto& hook : hooks_) {
+    if (is_called(*hook)) hook->before_train(view());
+  }
+}
+
+void Trainer::finish() {
+  for (const auto& hook : hooks_) {
+    if (is_called(*hook)) hook->after_train(view());
+  }
+}
+
+void Trainer::after_step(const StepView& step) {
+  ++steps_done_;
+  const TrainingView training = view();
+  for (const auto& hook : hooks_) {
+    if (is_called(*hook) && hook->after_step(training, step) == HookVerdict::kStop) stop_is_asked_ = true;
+  }
+  if (training.stop_delay == 0) stop_ = stop_is_asked_;
+}
+
+std::uint64_t Trainer::next_look() const {
+  std::uint64_t next = kNoLook;
+  for (const auto& hook : hooks_) {
+    if (is_called(*hook)) next = std::min(next, hook->next_look(steps_done_));
+  }
+  return next;
+}
+
+}  // namespace terngrad

@@ -1,0 +1,148 @@
+// Trainer: a synchronous training run, on whatever devices its steps are computed.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <span>
+#include <vector>
+
+#include "compress/comm/communicator.h"
+#include "datasets/pipeline.h"
+#include "kernels/runtime/buffer.h"
+#include "nets/net.h"
+#include "trainers/loop/hook.h"
+#include "trainers/loop/trace.h"
+#include "trainers/optim/ema.h"
+#include "trainers/optim/optimizer.h"
+#include "trainers/optim/schedule.h"
+
+namespace terngrad {
+
+class Checkpoint;
+
+struct TrainerOptions {
+  std::int64_t batch_size = 64;  // of all workers together, a multiple of their number
+  std::uint64_t total_steps = 1;
+  std::uint64_t seed = 1;
+  double ema_decay = 0.9999;
+  /// What the update is given, in place of the mean over workers: the mean times this, rounded once. The number of
+  /// workers makes it their sum.
+  float mean_factor = 1;
+  int num_threads = 1;       // of this process
+  int num_data_threads = 1;  // threads that prepare examples
+  /// Steps after which all ranks take over rank 0's parameters, average and slots: a guard against replicas that drift
+  /// apart, which exchanges of equal bits do not let happen. 0: never.
+  std::uint64_t rebroadcast_steps = 0;
+  /// The process's data are a share of its own: its workers take their batches from that alone, in an order of its own.
+  bool has_data_share = false;
+  /// Where the parts of its steps are told; nullptr: nowhere. Outlives the trainer.
+  Trace* trace = nullptr;
+  bool overlap = false;  // exchange tensors while others are still being computed; no bit depends on it
+};
+
+/// What the pipeline of these workers' examples is made with; its first step is the run's.
+/// @param of_process  all workers of the process, who have a share of the data in common if there are shares
+PipelineOptions pipeline_options(const WorkerRange& workers, const WorkerRange& of_process,
+                                 const TrainerOptions& options);
+
+/// Synchronous training of N workers of which this process holds a contiguous range, empty if it is a server. Every
+/// step: each worker computes the gradient of its slice of the joint batch, transforms are applied, the gradients are
+/// combined, and the one copy of the parameters that the process's workers share is updated. Final parameters depend on
+/// options, seed and the kind of device alone: not on threads, nor on how workers are spread over devices and processes
+/// (contract B3).
+///
+/// This class holds what a run is on every device: its state in host memory, its hooks and its place in the run.
+/// HostTrainer and DeviceTrainer compute the steps.
+class Trainer {
+ public:
+  virtual ~Trainer();
+  Trainer(const Trainer&) = delete;
+  Trainer& operator=(const Trainer&) = delete;
+
+  /// Hooks are called in the order in which they were added.
+  void add_hook(std::unique_ptr<Hook> hook);
+
+  /// Trains up to total_steps, or until a hook asks to stop; of several ranks, all stop after the step after the one
+  /// whose hooks asked on any of them. @returns steps done in all
+  /// @throws whatever a part throws; the parameters are then those of the last whole step; the net's state may have
+  /// seen the batch that failed. On a GPU more steps may have run than hooks were called for if a hook throws: the
+  /// state is then that after them
+  virtual std::uint64_t run() = 0;
+
+  // State, for restoring from a checkpoint before run(), and as run() left it. Host memory.
+  std::span<float> parameters() { return parameters_.span(); }
+  Ema& ema() { return ema_; }
+  /// The net's state of a local worker: its moving statistics. A skipped step leaves them as they were.
+  std::span<float> state(int local_worker) { return states_.at(static_cast<std::size_t>(local_worker)).span(); }
+  /// The moving average of the state of local worker 0, with the decay of `ema`: what evaluation of averaged parameters
+  /// uses, as the original does.
+  Ema& state_ema() { return state_ema_; }
+  /// The optimizer's slots, and what else of the parameters' state a checkpoint keeps.
+  virtual std::vector<Optimizer::Slot> slots() = 0;
+  int num_local_workers() const { return workers_.num_local_workers; }
+  /// Global number of local worker 0.
+  int first_local_worker() const { return workers_.first_local_worker; }
+  /// For its name, state() and restore_state(); its slots may be in a device's memory.
+  Optimizer& optimizer() { return optimizer_; }
+  Net& net() { return net_; }
+  /// Puts what add_to_view added to a run's checkpoints back. @throws DataError if it is missing or wrong
+  virtual void restore_more(const Checkpoint& /*checkpoint*/) {}
+  void set_steps_done(std::uint64_t steps) { steps_done_ = steps_computed_ = steps; }
+
+ protected:
+  /// Parameters are initialized from the seed. @param net, optimizer  outlive the trainer
+  Trainer(Net& net, Optimizer& optimizer, const Schedule& schedule, const WorkerGroup& workers,
+          const TrainerOptions& options);
+
+  /// TrainingView::gather_slots.
+  virtual std::function<void()> slot_gatherer() { return {}; }
+  TrainingView view();
+  /// Adds what a run has besides parameters, averages, slots and states.
+  virtual void add_to_view(TrainingView& /*view*/) {}
+  double learning_rate(std::uint64_t step) const { return schedule_.rate(static_cast<std::int64_t>(step)); }
+  /// Gives every rank the parameters, average and slots of rank 0, if it is time for that after step `step`.
+  void rebroadcast(std::uint64_t step);
+  bool is_done() const { return steps_done_ >= options_.total_steps || stop_; }
+  void begin();                           // before_train of the hooks
+  void finish();                          // after_train
+  void after_step(const StepView& step);  // counts the step and calls the hooks
+  /// Whether a hook of this rank has asked to stop.
+  bool stop_is_asked() const { return stop_is_asked_; }
+  /// Ends the run after the step that is under way: what several ranks have agreed on.
+  void stop() { stop_ = true; }
+  /// Ends the run after the step whose hooks are called next, and lets them know.
+  void stop_after_step() { stop_ = stop_is_asked_ = true; }
+  /// Says that steps have run whose hooks are yet to be called.
+  void set_steps_computed(std::uint64_t steps) { steps_computed_ = steps; }
+  /// The least number of steps above those done after which a hook looks.
+  std::uint64_t next_look() const;
+
+  const TrainerOptions& options() const { return options_; }
+  const WorkerGroup& workers() const { return workers_; }
+  std::uint64_t steps_done() const { return steps_done_; }
+  std::vector<Buffer<float>>& states() { return states_; }
+
+ private:
+  bool is_called(const Hook& hook) const;
+  /// For TrainingView.
+  virtual int num_replicas() const { return 1; }
+  virtual void show_replica(int) {}
+
+  Net& net_;
+  Optimizer& optimizer_;
+  Schedule schedule_;
+  WorkerGroup workers_;
+  TrainerOptions options_;
+  Buffer<float> parameters_;
+  Ema ema_;
+  std::vector<Buffer<float>> states_;  // one per local worker
+  Ema state_ema_;
+  std::vector<std::unique_ptr<Hook>> hooks_;
+  std::uint64_t steps_done_ = 0;
+  std::uint64_t steps_computed_ = 0;
+  bool stop_is_asked_ = false;
+  bool stop_ = false;
+};
+
+}  // namespace terngrad

@@ -1,0 +1,139 @@
+#include "trainers/optim/device_transform.h"
+
+#include <cstddef>
+#include <string>
+#include <vector>
+
+#include "kernels/runtime/buffer.h"
+#include "kernels/runtime/copy.h"
+#include "kernels/runtime/errors.h"
+#include "kernels/statistics/statistics.h"
+#include "trainers/optim/cuda/worker_gradients.h"
+
+namespace terngrad {
+namespace {
+
+class NanToZero final : public DeviceTransform {
+ public:
+  std::string name() const override { return "nan_to_zero"; }
+  bool is_per_tensor() const override { return true; }
+  void submit(const float*, const DeviceGradients& gradients, const FlatRange& range, cuda::StepCounters* counters,
+              Stream& stream) override {
+    cuda::zero_nonfinite(gradients.buffers.from(range.first), gradients.num_workers, range.count, counters, stream);
+  }
+};
+
+class WeightDecay final : public DeviceTransform {
+ public:
+  WeightDecay(const Net& net, double decay, const Device& device)
+      : decay_(static_cast<float>(decay)), is_decayed_(net.layout().flat_elements() / kFlatAlignment, device) {
+    std::vector<std::uint8_t> lines(static_cast<std::size_t>(is_decayed_.num_elements()));
+    for (int index = 0; index < net.layout().num_segments(); ++index) {
+      if (!net.is_regularized(index)) continue;
+      const Segment& segment = net.layout().segment(index);
+      const std::int64_t end = (segment.offset + segment.num_elements + kFlatAlignment - 1) / kFlatAlignment;
+      for (std::int64_t line = segment.offset / kFlatAlignment; line < end; ++line) {
+        lines[static_cast<std::size_t>(line)] = 1;
+      }
+    }
+    Stream stream(device, 1);
+    copy<std::uint8_t>(lines, is_decayed_.span(), stream);
+    stream.synchronize();
+  }
+  std::string name() const override { return "weight_decay"; }
+  bool is_per_tensor() const override { return true; }
+  void submit(const float* parameters, const DeviceGradients& gradients, const FlatRange& range, cuda::StepCounters*,
+              Stream& stream) override {
+    cuda::add_weight_decay(gradients.buffers.from(range.first), gradients.num_workers, parameters + range.first, decay_,
+                           is_decayed_.data() + range.first / kFlatAlignment, range.count, stream);
+  }
+
+ private:
+  float decay_;
+  Buffer<std::uint8_t> is_decayed_;  // one per cache line
+};
+
+/// The tensors of all workers as one layout, so that they are measured in one launch.
+Layout layout_of_workers(const Layout& layout, int num_workers) {
+  Layout all;
+  for (int worker = 0; worker < num_workers; ++worker) {
+    for (const Segment& segment : layout.segments()) {
+      all.add(std::to_string(worker) + "/" + segment.name, segment.shape);
+    }
+  }
+  return all;
+}
+
+class ClipByGlobalNorm final : public DeviceTransform {
+ public:
+  ClipByGlobalNorm(const Layout& layout, double max_norm, int num_local_workers, OnNonfinite on_nonfinite,
+                   const Device& device)
+      : layout_(layout),
+        all_(layout_of_workers(layout, num_local_workers)),
+        max_norm_(max_norm),
+        zeroes_nonfinite_(on_nonfinite == OnNonfinite::kZero),
+        plan_(whole_segments(all_), device),
+        statistics_(all_.num_segments(), device),
+        factors_(num_local_workers, device) {
+    TERNGRAD_REQUIRE(max_norm > 0, "[clip_by_global_norm] the norm must be above 0, got ", max_norm);
+  }
+  std::string name() const override { return "clip_by_global_norm"; }
+  bool is_per_tensor() const override { return false; }
+  void submit(const float*, const DeviceGradients& gradients, const FlatRange& range, cuda::StepCounters* counters,
+              Stream& stream) override {
+    TERNGRAD_REQUIRE(range == whole_range(layout_), "[", name(), "] needs the whole gradient, not a part of it");
+    tensors_.clear();
+    for (int worker = 0; worker < gradients.num_workers; ++worker) {
+      for (const Segment& segment : layout_.segments()) {
+        tensors_.push_back(gradients.buffers.of(worker) + segment.offset);
+      }
+    }
+    plan_.run(TensorTable(all_, tensors_), statistics_.span(), stream);
+    cuda::clip_factors(statistics_.data(), gradients.num_workers, layout_.num_segments(), max_norm_, zeroes_nonfinite_,
+                       factors_.data(), counters, stream);
+    cuda::scale_workers(gradients.buffers, gradients.num_workers, factors_.data(), layout_.flat_elements(), stream);
+  }
+
+ private:
+  Layout layout_;
+  Layout all_;
+  double max_norm_;
+  bool zeroes_nonfinite_;
+  StatisticsPlan plan_;
+  Buffer<Statistics> statistics_;  // [workers][tensors]
+  Buffer<float> factors_;
+  std::vector<float*> tensors_;
+};
+
+}  // namespace
+
+FlatRange whole_range(const Layout& layout) { return {0, layout.flat_elements()}; }
+
+std::vector<FlatRange> ranges_of(const Layout& layout, std::span<const int> segments) {
+  std::vector<FlatRange> ranges;
+  for (const int index : segments) {
+    const Segment& segment = layout.segment(index);
+    const std::int64_t count = (segment.num_elements + kFlatAlignment - 1) / kFlatAlignment * kFlatAlignment;
+    if (count == 0) continue;
+    if (!ranges.empty() && ranges.back().first + ranges.back().count == segment.offset) {
+      ranges.back().count += count;
+    } else {
+      ranges.push_back({segment.offset, count});
+    }
+  }
+  return ranges;
+}
+
+std::unique_ptr<DeviceTransform> make_device_nan_to_zero() { return std::make_unique<NanToZero>(); }
+
+std::unique_ptr<DeviceTransform> make_device_weight_decay(const Net& net, double decay, const Device& device) {
+  return std::make_unique<WeightDecay>(net, decay, device);
+}
+
+std::unique_ptr<DeviceTransform> make_device_clip_by_global_norm(const Layout& layout, double max_norm,
+                                                                 int num_local_workers, OnNonfinite on_nonfinite,
+                                                                 const Device& device) {
+  return std::make_unique<ClipByGlobalNorm>(layout, max_norm, num_local_workers, on_nonfinite, device);
+}
+
+}  // namespace terngrad

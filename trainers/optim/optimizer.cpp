@@ -1,0 +1,56 @@
+#include "trainers/optim/optimizer.h"
+
+#include "kernels/optimizer/optimizer.h"
+#include "kernels/runtime/errors.h"
+#include "kernels/tensor/filled.h"
+#include "trainers/optim/adam.h"
+#include "trainers/optim/rmsprop.h"
+
+namespace terngrad {
+namespace {
+
+class GradientDescent final : public Optimizer {
+ public:
+  const std::string& name() const override {
+    static const std::string name = "gd";
+    return name;
+  }
+  void update(std::span<float> parameters, std::span<const float> gradient, float rate, Stream& stream,
+              const StepScalars& scalars) override {
+    update_gd(parameters, gradient, rate, stream, scalars);
+  }
+};
+
+class Momentum final : public Optimizer {
+ public:
+  Momentum(double momentum, std::int64_t flat_elements, const Device& device)
+      : momentum_(static_cast<float>(momentum)), accumulator_(filled(flat_elements, 0, device)) {}
+  const std::string& name() const override {
+    static const std::string name = "momentum";
+    return name;
+  }
+  void update(std::span<float> parameters, std::span<const float> gradient, float rate, Stream& stream,
+              const StepScalars& scalars) override {
+    update_momentum(parameters, accumulator_.span(), gradient, rate, momentum_, stream, scalars);
+  }
+  std::vector<Slot> slots() override { return {{"momentum", accumulator_.span()}}; }
+
+ private:
+  float momentum_;
+  Buffer<float> accumulator_;
+};
+
+}  // namespace
+
+std::vector<std::string> optimizer_names() { return {"gd", "momentum", "adam", "rmsprop"}; }
+
+std::unique_ptr<Optimizer> make_optimizer(const std::string& name, const OptimizerOptions& options,
+                                          std::int64_t flat_elements, const Device& device) {
+  if (name == "gd") return std::make_unique<GradientDescent>();
+  if (name == "momentum") return std::make_unique<Momentum>(options.momentum, flat_elements, device);
+  if (name == "adam") return make_adam(flat_elements, device);
+  if (name == "rmsprop") return make_rmsprop(options.momentum, flat_elements, device);
+  TERNGRAD_THROW(InvalidArgument, "[optimizer] unknown optimizer '", name, "'; accepted: gd, momentum, adam, rmsprop");
+}
+
+}  // namespace terngrad

@@ -1,0 +1,37 @@
+#include "trainers/optim/rmsprop.h"
+
+#include "kernels/optimizer/optimizer.h"
+#include "kernels/tensor/filled.h"
+
+namespace terngrad {
+namespace {
+
+class Rmsprop final : public Optimizer {
+ public:
+  Rmsprop(double momentum, std::int64_t flat_elements, const Device& device)
+      : constants_{.momentum = static_cast<float>(momentum)},
+        mean_square_(filled(flat_elements, 1, device)),
+        update_(filled(flat_elements, 0, device)) {}
+  const std::string& name() const override {
+    static const std::string name = "rmsprop";
+    return name;
+  }
+  void update(std::span<float> parameters, std::span<const float> gradient, float rate, Stream& stream,
+              const StepScalars& scalars) override {
+    update_rmsprop(parameters, mean_square_.span(), update_.span(), gradient, rate, constants_, stream, scalars);
+  }
+  std::vector<Slot> slots() override { return {{"ms", mean_square_.span()}, {"mom", update_.span()}}; }
+
+ private:
+  RmspropConstants constants_;
+  Buffer<float> mean_square_;
+  Buffer<float> update_;
+};
+
+}  // namespace
+
+std::unique_ptr<Optimizer> make_rmsprop(double momentum, std::int64_t flat_elements, const Device& device) {
+  return std::make_unique<Rmsprop>(momentum, flat_elements, device);
+}
+
+}  // namespace terngrad

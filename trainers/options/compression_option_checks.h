@@ -1,0 +1,23 @@
+// Which combinations there are of the options of terngrad_train that say how gradients are encoded and sent.
+#pragma once
+
+#include <string>
+
+#include "compress/codecs/codec_plan.h"
+#include "trainers/options/option_set.h"
+#include "trainers/options/train_options.h"
+
+namespace terngrad {
+
+/// Checks codecs, scalers, algorithms and return legs against each other; a part of check_train_options.
+/// @throws UsageError as check_train_options
+void check_compression_options(const OptionSet& options, const TrainOptions& o);
+
+/// Checks the codec against the tensors of the net. @throws UsageError if no tensor uses the codec that was asked for
+void check_codec_plan(const TrainOptions& o, const CodecPlan& plan);
+
+/// What a run should be told of scalers that are always 0, and codes with them: with --scaler original the standard
+/// deviation of one element is 0. Empty if no scaler of `layout` has a single element.
+std::string note_on_scalers(const TrainOptions& o, const Layout& layout);
+
+}  // namespace terngrad

@@ -1,0 +1,70 @@
+#include "trainers/options/device_choice.h"
+
+#include <cstdlib>
+
+#include "compress/comm/nccl/nccl_api.h"
+#include "kernels/runtime/errors.h"
+#include "kernels/runtime/machine.h"
+
+namespace terngrad {
+namespace {
+
+/// Of code that is loaded when it is first used, which can wait for another GPU that waits for this one. Has an effect
+/// before CUDA is first asked for anything.
+void load_code_at_once() { ::setenv("CUDA_MODULE_LOADING", "EAGER", /*overwrite=*/0); }
+
+}  // namespace
+
+std::string why_no_gpu(bool joins_others) {
+  std::string no_nets = why_no_device_nets();
+  if (!no_nets.empty()) return no_nets;
+  if (joins_others && !has_nccl()) return "this build has no NCCL, which connects GPUs of several processes";
+  if (joins_others) load_code_at_once();
+  return num_cuda_devices() == 0 ? why_no_cuda_device() : why_no_device_net_libraries();
+}
+
+std::string DeviceChoice::model() const {
+  if (is_cpu()) return "cpu";
+  return gpus[0].description() + ", " + device_net_libraries() + (math == MathMode::kTf32 ? ", TF32" : ", float32");
+}
+
+std::string DeviceChoice::description() const {
+  return (gpus.size() > 1 ? std::to_string(gpus.size()) + " x " : "") + model();
+}
+
+DeviceChoice choose_devices(const std::string& device, const GpuRange& gpus, const std::string& math) {
+  DeviceChoice choice;
+  if (device == "cpu" || gpus.ignored) return choice;
+  choice.serves_gpus = gpus.count == 0;
+  if (choice.serves_gpus) return choice;
+  const int num_gpus = gpus.count;
+  if (num_gpus > 1) load_code_at_once();
+  const std::string reason = why_no_gpu(gpus.joins_others);
+  if (!reason.empty()) {
+    if (device == "cuda") TERNGRAD_THROW(UsageError, "--device cuda: ", reason, "; accepted: auto, cpu");
+    const bool is_plain = num_cuda_devices() == 0 && !has_gpu_driver();
+    choice.note = is_plain ? "no GPU here" : "no GPU: " + reason;
+    return choice;
+  }
+  const int present = num_cuda_devices();
+  if (gpus.first + num_gpus > present) {
+    TERNGRAD_THROW(UsageError, "--num_gpus ", num_gpus, ": this process sees ", present,
+                   present == 1 ? " GPU" : " GPUs", "; accepted: 1 to ", present);
+  }
+  for (int index = 0; index < num_gpus; ++index) choice.gpus.push_back(Device::cuda(gpus.first + index));
+  for (const Device& gpu : choice.gpus) {
+    if (gpu.description() == choice.gpus[0].description()) continue;
+    TERNGRAD_THROW(UsageError, "--num_gpus ", num_gpus, ": workers would get other bits on ", gpu.description(),
+                   " than on ", choice.gpus[0].description(), "; choose GPUs of one model with CUDA_VISIBLE_DEVICES");
+  }
+  choice.math = math == "tf32" ? MathMode::kTf32 : MathMode::kFp32;
+  return choice;
+}
+
+std::unique_ptr<Net> make_net_on(const DeviceChoice& choice, const std::string& name, const ImageShape& shape,
+                                 int num_classes, const NetOptions& options, const NetConfig& config) {
+  if (choice.is_cpu()) return make_net(name, shape, num_classes, options, config);
+  return make_device_net(name, shape, num_classes, options, choice.math, Stream(choice.gpus[0]), config);
+}
+
+}  // namespace terngrad

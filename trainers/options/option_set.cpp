@@ -1,0 +1,403 @@
+#include "trainers/options/option_set.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <boost/program_options.hpp>
+#include <limits>
+#include <numeric>
+#include <type_traits>
+#include <utility>
+
+#include "kernels/runtime/errors.h"
+#include "trainers/options/config_file.h"
+#include "trainers/options/read_number.h"
+
+namespace terngrad {
+namespace {
+
+namespace po = boost::program_options;
+
+constexpr std::string_view kGeneralGroup = "General";
+
+bool is_built_in(std::string_view name) { return name == "config" || name == "help" || name == "version"; }
+
+template <class Number>
+std::string type_words() {
+  if constexpr (std::is_floating_point_v<Number>) return "a finite number";
+  return fmt::format("an integer from {} to {}", std::numeric_limits<Number>::min(),
+                     std::numeric_limits<Number>::max());
+}
+
+std::string scalar_text(const OptionScalar& scalar) {
+  return std::visit(
+      [](const auto& value) -> std::string {
+        using Value = std::decay_t<decltype(value)>;
+        if constexpr (std::is_same_v<Value, std::string>) return value;
+        if constexpr (std::is_same_v<Value, std::vector<std::string>>) return fmt::format("{}", fmt::join(value, " "));
+        if constexpr (std::is_arithmetic_v<Value>) return fmt::format("{}", value);
+      },
+      scalar);
+}
+
+std::string expected(const std::string& words) { return ", expected " + words; }
+
+// Only long options, nothing guessed: "-1" is then a value and never an option.
+constexpr int kStyle = po::command_line_style::allow_long | po::command_line_style::long_allow_adjacent |
+                       po::command_line_style::long_allow_next;
+
+}  // namespace
+
+int edit_distance(std::string_view a, std::string_view b) {
+  std::vector<int> row(b.size() + 1);
+  std::iota(row.begin(), row.end(), 0);
+  for (std::size_t i = 0; i < a.size(); ++i) {
+    int diagonal = std::exchange(row[0], static_cast<int>(i) + 1);
+    for (std::size_t j = 0; j < b.size(); ++j) {
+      const int replaced = diagonal + (a[i] == b[j] ? 0 : 1);
+      diagonal = row[j + 1];
+      row[j + 1] = std::min({replaced, row[j] + 1, row[j + 1] + 1});
+    }
+  }
+  return row[b.size()];
+}
+
+OptionSet::OptionSet(std::string usage) : usage_(std::move(usage)) {
+  group(std::string(kGeneralGroup));
+  add("config", &config_files_,
+      "read options from FILE: lines 'name = value'; repeatable, a later file wins, and the command line over all");
+  options_.back().value_name = "FILE";
+  add_flag("help", &help_, "print this text and exit");
+  options_.back().value_name.clear();
+  add_flag("version", &version_, "print the version and what is built in, and exit");
+  options_.back().value_name.clear();
+  group("Options");
+}
+
+void OptionSet::group(std::string caption) { current_group_ = std::move(caption); }
+
+OptionSet::Option& OptionSet::declare(std::string name, std::string help, std::string value_name) {
+  TERNGRAD_REQUIRE(!name.empty() && find(name) == nullptr, "[OptionSet] the option '", name, "' is declared already");
+  Option option;
+  option.name = std::move(name);
+  option.group = current_group_;
+  option.help = std::move(help);
+  option.value_name = std::move(value_name);
+  return options_.emplace_back(std::move(option));
+}
+
+template <class Number>
+void OptionSet::add_number(std::string name, Number* target, std::string help, Constraint constraint) {
+  const auto accepts = [check = constraint.accepts_number](Number number) {
+    return !check || check(static_cast<double>(number));
+  };
+  constexpr bool kIsInteger = !std::is_floating_point_v<Number>;
+  const std::string& words =
+      kIsInteger && !constraint.accepted_integers.empty() ? constraint.accepted_integers : constraint.accepted;
+  TERNGRAD_REQUIRE(accepts(*target), "[OptionSet] the default ", *target, " of '", name, "' is not ",
+                   constraint.accepted);
+  Option& option =
+      declare(std::move(name), std::move(help), constraint.value_name.empty() ? "N" : constraint.value_name);
+  option.assign = [=, words = words.empty() ? type_words<Number>() : words](const std::string& text) -> std::string {
+    const ReadNumber<Number> read = read_number<Number>(text);
+    if (!read.problem.empty()) return ": " + read.problem + "; expected " + words;
+    if (!read.number || !accepts(*read.number)) return expected(words);
+    *target = *read.number;
+    return {};
+  };
+  option.value = [target]() -> OptionScalar {
+    if constexpr (std::is_same_v<Number, std::int32_t>) return std::int64_t{*target};
+    if constexpr (!std::is_same_v<Number, std::int32_t>) return *target;
+  };
+  option.default_value = option.value();
+}
+
+void OptionSet::add(std::string name, std::int32_t* target, std::string help, Constraint constraint) {
+  add_number(std::move(name), target, std::move(help), std::move(constraint));
+}
+void OptionSet::add(std::string name, std::int64_t* target, std::string help, Constraint constraint) {
+  add_number(std::move(name), target, std::move(help), std::move(constraint));
+}
+void OptionSet::add(std::string name, std::uint64_t* target, std::string help, Constraint constraint) {
+  add_number(std::move(name), target, std::move(help), std::move(constraint));
+}
+void OptionSet::add(std::string name, double* target, std::string help, Constraint constraint) {
+  add_number(std::move(name), target, std::move(help), std::move(constraint));
+}
+
+void OptionSet::add(std::string name, std::string* target, std::string help, Constraint constraint) {
+  TERNGRAD_REQUIRE(!constraint.accepts_text || constraint.accepts_text(*target), "[OptionSet] the default '", *target,
+                   "' of '", name, "' is not ", constraint.accepted);
+  Option& option =
+      declare(std::move(name), std::move(help), constraint.value_name.empty() ? "TEXT" : constraint.value_name);
+  option.assign = [target, constraint = std::move(constraint)](const std::string& text) -> std::string {
+    if (constraint.accepts_text && !constraint.accepts_text(text)) return expected(constraint.accepted);
+    *target = text;
+    return {};
+  };
+  option.value = [target]() -> OptionScalar { return *target; };
+  option.default_value = option.value();
+}
+
+void OptionSet::add(std::string name, std::vector<std::string>* target, std::string help, Constraint constraint) {
+  Option& option =
+      declare(std::move(name), std::move(help), constraint.value_name.empty() ? "TEXT" : constraint.value_name);
+  option.is_repeatable = true;
+  option.assign = [target, constraint = std::move(constraint)](const std::string& text) -> std::string {
+    if (constraint.accepts_text && !constraint.accepts_text(text)) return expected(constraint.accepted);
+    target->push_back(text);
+    return {};
+  };
+  option.value = [target]() -> OptionScalar { return *target; };
+  option.clear = [target] { target->clear(); };
+  option.default_value = option.value();
+}
+
+void OptionSet::add_flag(std::string name, bool* target, std::string help) {
+  Option& option = declare(std::move(name), std::move(help), "[=true|false]");
+  option.is_flag = true;
+  option.assign = [target](const std::string& text) -> std::string {
+    if (text != "true" && text != "false") return expected("true or false");
+    *target = text == "true";
+    return {};
+  };
+  option.value = [target]() -> OptionScalar { return *target; };
+  option.default_value = option.value();
+}
+
+void OptionSet::alias(std::string alias, std::string name) {
+  TERNGRAD_REQUIRE(find(alias) == nullptr, "[OptionSet] the option '", alias, "' is declared already");
+  TERNGRAD_REQUIRE(find(name) != nullptr, "[OptionSet] no option '", name, "' to give another name");
+  aliases_.emplace_back(std::move(alias), std::move(name));
+}
+
+void OptionSet::refuse(std::string name, std::string reason) {
+  TERNGRAD_REQUIRE(find(name) == nullptr, "[OptionSet] the option '", name, "' is declared already");
+  refused_.emplace_back(std::move(name), std::move(reason));
+}
+
+const OptionSet::Option* OptionSet::find(std::string_view name) const {
+  for (const auto& [other_name, real_name] : aliases_) {
+    if (other_name == name) name = real_name;
+  }
+  const auto option = std::ranges::find(options_, name, &Option::name);
+  return option == options_.end() ? nullptr : &*option;
+}
+
+OptionSet::Option* OptionSet::find(std::string_view name) {
+  return const_cast<Option*>(std::as_const(*this).find(name));
+}
+
+const OptionSet::Option& OptionSet::declared(std::string_view name) const {
+  const Option* option = find(name);
+  TERNGRAD_REQUIRE(option != nullptr, "[OptionSet] no option '", name, "'");
+  return *option;
+}
+
+std::string OptionSet::nearest(std::string_view name) const {
+  std::string best;
+  // Further away than a third of its letters, a name is no likely slip.
+  int best_distance = std::max(2, static_cast<int>(name.size()) / 3) + 1;
+  const auto consider = [&](const std::string& candidate) {
+    const int distance = edit_distance(name, candidate);
+    if (distance < best_distance) {
+      best = candidate;
+      best_distance = distance;
+    }
+  };
+  for (const Option& option : options_) consider(option.name);
+  for (const auto& [other_name, real_name] : aliases_) consider(other_name);
+  return best;
+}
+
+void OptionSet::refuse_unknown(const Given& given, std::string_view prefix) const {
+  for (const auto& [name, reason] : refused_) {
+    if (name == given.name) TERNGRAD_THROW(UsageError, given.place, ": refused: ", reason);
+  }
+  const std::string close = nearest(given.name);
+  TERNGRAD_THROW(UsageError, given.place, ": unknown option; ",
+                 close.empty() ? "--help lists all options" : fmt::format("did you mean {}{}?", prefix, close));
+}
+
+std::vector<OptionSet::Given> OptionSet::read_command_line(int argc, const char* const* argv,
+                                                           ParseResult& result) const {
+  po::options_description description;
+  for (const Option& option : options_) description.add_options()(option.name.c_str(), po::value<std::string>());
+  for (const auto& alias : aliases_) description.add_options()(alias.first.c_str(), po::value<std::string>());
+
+  std::vector<std::string> arguments(argv + std::min(argc, 1), argv + argc);
+  for (std::string& argument : arguments) {
+    // The parser would give a bare flag the next argument as its value.
+    const Option* option = argument.starts_with("--") ? find(argument.substr(2)) : nullptr;
+    if (option != nullptr && option->is_flag) argument += "=true";
+  }
+  po::parsed_options parsed(&description);
+  try {
+    parsed = po::command_line_parser(arguments).options(description).style(kStyle).allow_unregistered().run();
+  } catch (const po::error_with_option_name& error) {
+    const std::string name = error.get_option_name();
+    TERNGRAD_THROW(UsageError, name.empty() ? error.what() : name + ": needs a value, as in " + name + " VALUE");
+  } catch (const po::error& error) {
+    throw UsageError(error.what());
+  }
+  std::vector<Given> all;
+  for (const po::option& each : parsed.options) {
+    const std::string token = each.original_tokens.empty() ? "" : each.original_tokens[0];
+    if (each.position_key >= 0 || !token.starts_with("--")) {
+      const std::string text = token.empty() && !each.value.empty() ? each.value[0] : token;
+      if (text == "-h") {
+        result.help_requested = true;
+        continue;
+      }
+      const bool is_dashed = text.size() > 1 && text[0] == '-';
+      TERNGRAD_THROW(UsageError, "unexpected argument '", text, "': expected --name value or --name=value",
+                     is_dashed ? "; names begin with two dashes" : "");
+    }
+    Given given{.name = each.string_key, .value = {}, .place = {}};
+    const Option* option = find(given.name);
+    if (each.unregistered || option == nullptr) {
+      given.name = token.substr(2, token.find('=') - 2);
+      given.place = "--" + given.name;
+      refuse_unknown(given, "--");
+    }
+    given.place = "--" + given.name;
+    if (!each.value.empty()) given.value = each.value[0];
+    // An option that follows where a value should is a value forgotten; a value of that form is written with '='.
+    if (token.find('=') == std::string::npos && given.value.starts_with("--")) {
+      TERNGRAD_THROW(UsageError, given.place, ": needs a value, found '", given.value, "'");
+    }
+    all.push_back(std::move(given));
+  }
+  return all;
+}
+
+std::vector<OptionSet::Given> OptionSet::read_config_file(const std::string& path) const {
+  std::vector<ConfigLine> lines;
+  try {
+    lines = read_config_lines(path);
+  } catch (const DataError& error) {
+    TERNGRAD_THROW(UsageError, "--config: ", error.what());
+  }
+  std::vector<Given> all;
+  for (const ConfigLine& line : lines) {
+    Given given{.name = line.name,
+                .value = line.has_value ? line.value : "true",
+                .place = fmt::format("{}:{}: {}", path, line.number, line.name)};
+    const Option* option = find(given.name);
+    if (option == nullptr) refuse_unknown(given, "");
+    if (is_built_in(option->name)) TERNGRAD_THROW(UsageError, given.place, ": belongs on the command line");
+    if (!line.has_value && !option->is_flag) {
+      TERNGRAD_THROW(UsageError, given.place, ": needs a value, as in ", given.name, " = VALUE");
+    }
+    all.push_back(std::move(given));
+  }
+  return all;
+}
+
+void OptionSet::apply(const std::vector<Given>& given, Repeated repeated) {
+  std::vector<const Option*> seen;
+  for (const Given& each : given) {
+    Option& option = *find(each.name);
+    const bool is_repeated = std::ranges::find(seen, &option) != seen.end();
+    if (is_repeated && !option.is_repeatable && repeated == Repeated::kRefused) {
+      TERNGRAD_THROW(UsageError, each.place, ": given twice in this file, the second time with '", each.value,
+                     "'; expected once");
+    }
+    if (!is_repeated && option.clear) option.clear();
+    seen.push_back(&option);
+    const std::string refusal = option.assign(each.value);
+    if (!refusal.empty()) TERNGRAD_THROW(UsageError, each.place, ": '", each.value, "' is refused", refusal);
+    option.given = option.value();
+  }
+}
+
+ParseResult OptionSet::parse(int argc, const char* const* argv) {
+  ParseResult result;
+  const std::vector<Given> command_line = read_command_line(argc, argv, result);
+  apply(command_line, Repeated::kLastCounts);
+  if (!config_files_.empty()) {
+    // The files second because their names come from the command line, which then overrides what they set.
+    for (const std::string& path : config_files_) apply(read_config_file(path), Repeated::kRefused);
+    apply(command_line, Repeated::kLastCounts);
+  }
+  result.help_requested = result.help_requested || help_;
+  result.version_requested = version_;
+  return result;
+}
+
+bool OptionSet::was_set(std::string_view name) const { return declared(name).given.has_value(); }
+
+bool OptionSet::was_changed(std::string_view name) const {
+  const Option& option = declared(name);
+  return option.given && *option.given != option.default_value;
+}
+
+void OptionSet::set_default(std::string_view name, const std::string& value) {
+  Option* option = find(name);
+  TERNGRAD_REQUIRE(option != nullptr && !option->is_repeatable, "[OptionSet] no single-valued option '", name, "'");
+  const std::string user_text = scalar_text(option->value());
+  const std::string refusal = option->assign(value);
+  TERNGRAD_REQUIRE(refusal.empty(), "[OptionSet] the default '", value, "' of '", name, "' is refused", refusal);
+  option->default_value = option->value();
+  if (option->given) option->assign(user_text);
+}
+
+HelpEntry OptionSet::help_entry(const Option& option) const {
+  HelpEntry entry{.name = "--" + option.name, .description = option.help};
+  if (option.name == "help") entry.name = "-h, --help";
+  for (const auto& [other_name, real_name] : aliases_) {
+    if (real_name == option.name) entry.description += fmt::format(" (also --{})", other_name);
+  }
+  if (!option.value_name.empty()) entry.name += " " + option.value_name;
+  if (is_built_in(option.name)) return entry;
+  const std::string default_text = scalar_text(option.default_value);
+  const char* const nothing = option.is_repeatable ? "none" : "''";
+  entry.name += fmt::format(" (={})", default_text.empty() ? nothing : default_text);
+  return entry;
+}
+
+std::string OptionSet::help(int width) const {
+  std::vector<HelpSection> sections;
+  HelpSection general{std::string(kGeneralGroup), {}};
+  for (const Option& option : options_) {
+    HelpSection* section = &general;
+    if (option.group != kGeneralGroup) {
+      const auto found = std::ranges::find(sections, option.group, &HelpSection::caption);
+      section = found != sections.end() ? &*found : &sections.emplace_back(HelpSection{option.group, {}});
+    }
+    section->entries.push_back(help_entry(option));
+  }
+  sections.push_back(std::move(general));
+  std::string text;
+  for (const std::string& line : wrap(usage_, width)) text += line + "\n";
+  return text + format_help(sections, width);
+}
+
+std::vector<OptionValue> OptionSet::values() const {
+  std::vector<OptionValue> all;
+  for (const Option& option : options_) {
+    if (!is_built_in(option.name)) all.push_back({option.name, option.value(), option.given.has_value()});
+  }
+  return all;
+}
+
+void OptionSet::throw_without_effect(std::string_view name, const std::string& reason) const {
+  const Option& option = declared(name);
+  const std::string value = option.given ? scalar_text(*option.given) : "";
+  const std::string default_text = scalar_text(option.default_value);
+  TERNGRAD_THROW(UsageError, "--", name, option.is_flag ? "=" : " ", value, ": has no effect here; ", reason,
+                 default_text.empty() ? "" : "; accepted here: " + default_text + ", its default");
+}
+
+void refuse_unused(const OptionSet& options, std::initializer_list<const char*> names, const std::string& needs) {
+  refuse_without_effect(options, names, "it needs " + needs);
+}
+
+void refuse_without_effect(const OptionSet& options, std::initializer_list<const char*> names,
+                           const std::string& reason) {
+  for (const char* name : names) {
+    if (options.was_changed(name)) options.throw_without_effect(name, reason);
+  }
+}
+
+}  // namespace terngrad

@@ -1,0 +1,154 @@
+// OptionSet: the options of a command, each declared once.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <initializer_list>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <variant>
+#include <vector>
+
+#include "trainers/options/help_text.h"
+#include "trainers/options/option_constraint.h"
+
+namespace terngrad {
+
+/// The value of an option, by type.
+using OptionScalar = std::variant<bool, std::int64_t, std::uint64_t, double, std::string, std::vector<std::string>>;
+
+/// An option as it stands after parsing.
+struct OptionValue {
+  std::string name;
+  OptionScalar value;
+  bool set_by_user = false;  // on the command line or in a --config file
+};
+
+struct ParseResult {
+  bool help_requested = false;
+  bool version_requested = false;
+};
+
+/// Declares options over the variables that hold their values and fills these from a command line. The value a variable
+/// has when it is declared is the option's default.
+///
+///   options.group("Compression");
+///   options.add("grad_bits", &o.grad_bits, "bits per gradient element on the wire", one_of({1, 2, 4, 8, 16, 32}));
+///   options.add_flag("quantize_logits", &o.quantize_logits, "compress the logits' gradients too");
+///   options.add("codec_for", &o.codec_for, "PATTERN=CODEC; may be repeated, first match wins");
+///   const ParseResult result = options.parse(argc, argv);
+///
+/// Syntax: `--name value` or `--name=value`, names in full; a flag is bare, `=true` or `=false`; `-h` is `--help`.
+/// `--config FILE` reads lines `name = value` with the same names (bare names for flags, `#` begins a comment line).
+/// Numbers are decimal, read in full and finite. Of an option that a command line gives several times the last value
+/// counts, though each must be one that is accepted; one over a vector collects them. What a file says counts less than
+/// a later file, and than the command line; twice in one file is a mistake. --config, --help and --version are declared
+/// by the constructor.
+class OptionSet {
+ public:
+  /// @param usage  the first lines of --help
+  explicit OptionSet(std::string usage);
+  OptionSet(const OptionSet&) = delete;
+  OptionSet& operator=(const OptionSet&) = delete;
+
+  /// Options declared from here on appear under this caption.
+  void group(std::string caption);
+
+  /// Declares `--name` over `*target`, which outlives this object. @throws InvalidArgument for a name declared already,
+  /// or a default that the constraint refuses
+  void add(std::string name, std::int32_t* target, std::string help, Constraint constraint = {});
+  void add(std::string name, std::int64_t* target, std::string help, Constraint constraint = {});
+  void add(std::string name, std::uint64_t* target, std::string help, Constraint constraint = {});
+  void add(std::string name, double* target, std::string help, Constraint constraint = {});
+  void add(std::string name, std::string* target, std::string help, Constraint constraint = {});
+  /// A repeatable option: values in the order given. The constraint holds for each.
+  void add(std::string name, std::vector<std::string>* target, std::string help, Constraint constraint = {});
+  void add_flag(std::string name, bool* target, std::string help);
+  /// Makes `--alias` another name of `--name`.
+  void alias(std::string alias, std::string name);
+
+  /// Makes `--name` a known name that is always refused, with `reason`, which says what to do instead: for options of
+  /// other programs that users may bring along. @throws InvalidArgument for a name declared already
+  void refuse(std::string name, std::string reason);
+
+  /// Parses a command line, argv[0] being the program. Nothing wins over an error: a bad option next to --help is still
+  /// refused.
+  /// @throws UsageError of one line that names the option, the value and what would be accepted: for an option that is
+  /// unknown (with the nearest known name), without value or repeated in a file, a value that is refused, or an
+  /// argument that is no option; in a file with its name and line. Variables may then be partly filled
+  ParseResult parse(int argc, const char* const* argv);
+
+  /// True if the user set the option. @throws InvalidArgument if it is not declared
+  bool was_set(std::string_view name) const;
+  /// True if the user set the option to another value than its default. The default is an option's neutral value: where
+  /// the option has no effect, it is as good as not given. @throws InvalidArgument if it is not declared
+  bool was_changed(std::string_view name) const;
+  /// Replaces the default, for defaults that depend on another option: --help and values() show it, and the variable
+  /// gets it unless the user set the option. @throws InvalidArgument if the option would not accept it
+  void set_default(std::string_view name, const std::string& value);
+
+  /// The text of --help: groups of options with defaults and accepted values. @param width  characters in a line
+  std::string help(int width = 80) const;
+  /// Every option but --config, --help and --version, in order of declaration.
+  std::vector<OptionValue> values() const;
+  /// Throws UsageError that the option, which the user set, has no effect here. @param reason  why, and what would help
+  [[noreturn]] void throw_without_effect(std::string_view name, const std::string& reason) const;
+
+ private:
+  struct Option {
+    std::string name;
+    std::string group;
+    std::string help;
+    std::string value_name;
+    OptionScalar default_value;
+    std::optional<OptionScalar> given;  // by the user; a command may change the variable
+    bool is_flag = false;
+    bool is_repeatable = false;
+    // Parses and stores a value; returns what follows "'value' is refused" if it is, e.g. ", expected true or false".
+    std::function<std::string(const std::string& text)> assign;
+    std::function<OptionScalar()> value;
+    std::function<void()> clear;  // of a repeatable option: before the user's first value
+  };
+  struct Given {
+    std::string name;
+    std::string value;  // "true" for a bare flag
+    std::string place;  // "--name" or "FILE:12: name": begins each message about it
+  };
+  enum class Repeated { kLastCounts, kRefused };
+
+  template <class Number>
+  void add_number(std::string name, Number* target, std::string help, Constraint constraint);
+  Option& declare(std::string name, std::string help, std::string value_name);
+  const Option& declared(std::string_view name) const;
+  const Option* find(std::string_view name) const;
+  Option* find(std::string_view name);
+  std::string nearest(std::string_view name) const;
+  [[noreturn]] void refuse_unknown(const Given& given, std::string_view prefix) const;
+  std::vector<Given> read_command_line(int argc, const char* const* argv, ParseResult& result) const;
+  std::vector<Given> read_config_file(const std::string& path) const;
+  void apply(const std::vector<Given>& given, Repeated repeated);
+  HelpEntry help_entry(const Option& option) const;
+
+  std::string usage_;
+  std::string current_group_ = "Options";
+  std::vector<std::string> config_files_;
+  bool help_ = false;
+  bool version_ = false;
+  std::vector<Option> options_;
+  std::vector<std::pair<std::string, std::string>> aliases_;
+  std::vector<std::pair<std::string, std::string>> refused_;  // name, reason
+};
+
+/// Refuses options that this run does not look at and that the user changed (was_changed).
+/// @param needs  what they need to have an effect. @throws UsageError naming the first of them, its value and default
+void refuse_unused(const OptionSet& options, std::initializer_list<const char*> names, const std::string& needs);
+/// The same. @param reason  why they have none
+void refuse_without_effect(const OptionSet& options, std::initializer_list<const char*> names,
+                           const std::string& reason);
+
+/// The number of insertions, deletions and replacements of characters that turn `a` into `b` (Levenshtein distance).
+int edit_distance(std::string_view a, std::string_view b);
+
+}  // namespace terngrad

@@ -1,0 +1,171 @@
+// TrainOptions: the options of terngrad_train.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "compress/exchange/bucket_plan.h"
+#include "compress/exchange/compressed_all_reduce.h"
+#include "trainers/optim/schedule.h"
+#include "trainers/options/device_choice.h"
+#include "trainers/options/option_set.h"
+
+namespace terngrad {
+
+/// Values of all options; the initial ones are the defaults for the data set `synthetic`. Names are the original's
+/// where it has the option.
+struct TrainOptions {
+  // Run
+  std::string dataset = "synthetic";
+  std::string data_dir;
+  bool data_shares = false;
+  std::string train_dir;
+  bool resume = false;
+  std::string init_from;
+  bool fine_tune = false;
+  bool benchmark_mode = false;
+  double stop_after_secs = 0;
+  std::uint64_t seed = 1;
+  std::string device = "auto";
+  int num_gpus = 0;  // 0 = one, or of several processes each its equal part
+  std::string math = "tf32";
+  int threads = 0;             // 0 = all of the machine's
+  int threads_per_worker = 0;  // 0 = all for one worker, else 1
+  int num_preprocess_threads = 1;
+  // Model and optimization
+  std::string net = "lenet";
+  int image_size = 28;
+  std::int64_t batch_size = 64;
+  std::int64_t max_steps = 3000;
+  std::string optimizer = "momentum";
+  double initial_learning_rate = 0.01;
+  double momentum = 0.9;
+  std::string learning_rate_decay_type = "polynomial";
+  double num_epochs_per_decay = 20;
+  double learning_rate_decay_factor = 0.1;
+  double weight_decay = 0.0005;
+  double clip_by_global_norm = 0;
+  bool nan_to_zero = false;
+  double ema_decay = 0.9999;
+  double dropout_keep_prob = 0.5;
+  // Workers and exchange
+  int num_nodes = 1;
+  std::string strategy = "auto";
+  int num_servers = 0;
+  std::string pull = "gradient";
+  double async_scale = 0;           // 0: 1 / num_nodes
+  std::int64_t max_staleness = -1;  // -1: any
+  std::string exchange = "auto";
+  std::string return_codec = "fp32";
+  std::string reduce = "average";
+  std::string on_nonfinite = "stop";
+  std::string overlap = "auto";
+  double bucket_mb = 0;  // 0: kDefaultBucketMb, or one bucket where a GPU is alone
+  double exchange_timeout = 600;
+  bool last_rank_evaluates = false;
+  std::int64_t check_replicas = 0;
+  std::int64_t rebroadcast_epochs = 0;
+  // Compression
+  int grad_bits = 32;
+  std::string codec = "auto";
+  std::vector<std::string> codec_for;
+  double clip_factor = 0;
+  std::string scaler = "paper";
+  std::string scaler_sharing = "max";
+  std::string clip_scope = "shared";
+  std::string scaler_scope = "layer";
+  std::int64_t block_size = 32768;
+  std::string ternary_format = "t2";
+  std::int64_t size_to_binarize = 1;
+  bool quantize_logits = false;
+  std::int64_t floating_grad_epoch = 0;
+  // Reports
+  std::int64_t log_steps = 100;
+  bool profile = false;
+  std::int64_t trace_steps = 0;
+  std::string dump_messages;
+  std::int64_t dump_steps = 1;
+  std::int64_t telemetry_steps = 500;
+  bool tensorboard = true;
+  std::int64_t histogram_steps = 1000;
+  std::int64_t eval_steps = 0;
+  std::int64_t save_iter = 1000;
+  int keep_checkpoints = 5;
+  std::string on_save_error = "stop";
+
+  // What the launch adds: see apply_launch
+  int num_processes = 1;  // that train
+  bool trains = true;     // whether this one does; else it evaluates
+  GpuRange gpus;          // this process's
+
+  /// codec and grad_bits as one name: "fp32", "bf16" or "ternary".
+  std::string codec_name() const;
+  /// The strategy that `auto` stands for.
+  std::string strategy_name() const;
+  /// What the mean is multiplied by: --reduce.
+  float mean_factor() const { return reduce == "sum" ? static_cast<float>(num_nodes) : 1.0f; }
+  /// Whether servers update the parameters and send these, rather than the mean gradient.
+  bool pulls_parameters() const { return strategy == "ps" && pull == "parameters"; }
+  /// Whether gradients are encoded, exchanged and applied in host memory, even where GPUs compute them: by asynchronous
+  /// servers, by those that update parameters or are processes of their own, and by MPI's own all-reduce.
+  bool exchanges_on_host() const;
+  /// Whether gradients are exchanged in buckets of tensors: not if anything needs all tensors at once.
+  bool splits_gradients() const;
+};
+
+/// Whether any tensor may travel as ternary codes.
+bool uses_ternary(const TrainOptions& o);
+
+/// What gradients would need to be exchanged in buckets of tensors; empty if they are (splits_gradients).
+std::string reason_against_buckets(const TrainOptions& o);
+/// What they would need to be exchanged beside the backward pass; empty if they can be.
+std::string reason_against_overlap(const TrainOptions& o);
+
+/// Declares every option over `o`.
+void declare_train_options(OptionSet& options, TrainOptions& o);
+
+/// Gives `o` the defaults of its data set for what the user did not set.
+void apply_dataset_defaults(OptionSet& options, const TrainOptions& o);
+
+/// A process among those of a launch.
+struct LaunchPlace {
+  int rank = 0;
+  int num_processes = 1;
+  int num_sharing = 1;  // that share this one's processors, itself included
+};
+
+/// Fits the options to a launch: --threads 0 becomes this process's part of them.
+void apply_launch(TrainOptions& o, const LaunchPlace& place);
+
+/// What --device, --num_gpus and --math come to for this process. @throws UsageError as choose_devices
+DeviceChoice devices_of(const TrainOptions& o);
+
+/// --on_nonfinite.
+OnNonfinite on_nonfinite_of(const TrainOptions& o);
+
+/// The exchange's part of the options, for any but --exchange vendor. @param run_id  of this run, the same on all ranks
+CompressedAllReduceOptions exchange_options(const TrainOptions& o, std::uint64_t run_id, int num_threads);
+
+/// The same for the steps of floating epochs: every tensor travels as fp32, everything else is as without.
+CompressedAllReduceOptions floating_exchange_options(const TrainOptions& o, std::uint64_t run_id, int num_threads);
+
+/// As large as hides most of an exchange and no larger: what ends the backward pass cannot be hidden (README of
+/// bench/results).
+inline constexpr double kDefaultBucketMb = 1;
+
+/// The buckets that the options ask for, the same with or without overlap.
+/// @param order       as Net::gradient_order
+/// @param default_mb  MiB where the options leave it open
+Buckets exchange_buckets(const TrainOptions& o, const Layout& layout, std::span<const int> order,
+                         double default_mb = kDefaultBucketMb);
+
+/// Whether gradients are exchanged while others are computed, by one of so many ranks: processes, or GPUs of all
+/// processes.
+bool overlaps(const TrainOptions& o, int num_ranks);
+
+/// The learning rate's part. @param num_examples  of one epoch
+Schedule make_schedule(const TrainOptions& o, std::int64_t num_examples);
+
+}  // namespace terngrad

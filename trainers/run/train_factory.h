@@ -1,0 +1,78 @@
+// What terngrad_train is put together from, by its options.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "compress/comm/communicator.h"
+#include "compress/comm/device_communicator.h"
+#include "compress/comm/mailbox.h"
+#include "datasets/dataset.h"
+#include "trainers/async/async_rank.h"
+#include "trainers/checkpoint/checkpoint.h"
+#include "trainers/loop/message_dump.h"
+#include "trainers/loop/trainer.h"
+#include "trainers/loop/training_data.h"
+#include "trainers/options/device_choice.h"
+#include "trainers/options/train_options.h"
+
+namespace terngrad {
+
+/// Ends CheckpointState::dataset of runs in benchmark mode.
+inline constexpr const char* kConstantImagesSuffix = " (constant images)";
+
+/// A run that is ready to start or to be restored.
+struct TrainSetup {
+  std::unique_ptr<Trainer> trainer;         // nullptr where async_rank is not
+  std::unique_ptr<AsyncRank> async_rank;    // of --strategy async, on ranks with workers
+  std::shared_ptr<const Dataset> test_set;  // nullptr in benchmark mode
+  DeviceChoice devices;                     // where it computes
+  std::string data_summary;                 // for people: see data_summary
+  std::vector<std::string> notes;           // for people: what was found out about the devices
+  std::function<std::string()> conclusion;  // for people, when the run has ended; may be empty
+  CheckpointState state;                    // of step 0: what a checkpoint must agree in to be gone on from
+};
+
+/// Where a run takes place.
+struct TrainPlace {
+  std::shared_ptr<Communicator> communicator = make_self_communicator();  // between its ranks
+  /// Of this run alone, the same on all ranks: messages of another one are refused. Those of one process reach no
+  /// other.
+  std::uint64_t run_id = 0;
+  Trace* trace = nullptr;                       // of its steps, where one is kept
+  std::shared_ptr<MessageDump> dump = nullptr;  // of the messages of its first steps, where one is asked for
+  TrainingData data = {};  // opened before, where a share of it has to be agreed on; else it is opened
+  /// Between its ranks, with --strategy async; nullptr for one rank.
+  std::shared_ptr<Mailbox> mailbox = nullptr;
+  /// Where it computes, and of GPUs their places among those of all ranks.
+  DeviceChoice devices = {};
+  std::vector<std::shared_ptr<DeviceCommunicator>> gpu_communicators = {};
+};
+
+/// The training subset, or the constant images of benchmark mode.
+/// @throws UsageError for options that it refuses, DataError for missing or damaged files
+std::shared_ptr<const Dataset> open_training_set(const TrainOptions& o);
+
+/// Chooses devices, and connects GPUs with those of all ranks; a collective call.
+/// @throws UsageError as devices_of, CommunicationError
+TrainPlace make_train_place(const TrainOptions& o, std::shared_ptr<Communicator> communicator, std::uint64_t run_id);
+
+/// Threads of the process, all of the machine's for --threads 0.
+int num_threads(const TrainOptions& o);
+
+/// Throws unless a net for the training set can be evaluated on the test set: better before the first step than after
+/// the last one. @throws DataError that names the data set and both shapes
+void check_test_set(const TrainOptions& o, const Dataset& training_set, const Dataset& test_set);
+
+/// Opens the data, and makes net, exchange, optimizer and trainer. Waits for no other rank.
+/// @throws UsageError for options that these parts refuse, and for a run in host memory that needs more of it than
+/// there is (require_memory); DataError for missing or damaged files, and for a test set whose images or classes are
+/// not those of the training set; Error that says what there was no memory for
+TrainSetup make_train_setup(const TrainOptions& o, const TrainPlace& place);
+/// The same for a run of this process alone.
+TrainSetup make_train_setup(const TrainOptions& o);
+
+}  // namespace terngrad
