@@ -146,6 +146,11 @@ check_includes() {
   done
 }
 
+# Rooms, their floors, circles of includes, and crowded folders.
+check_rooms() {
+  scripts/dev/check_rooms.py || fail "check_rooms.py found something"
+}
+
 check_open_ends() {
   local found
   found=$(list_files '*.h' '*.cpp' '*.cu' '*.cuh' '*.cmake' '*CMakeLists.txt' '*.sh' '*.md' '.ci/run' |
@@ -199,6 +204,7 @@ run_check check_tests_mirror_sources
 run_check check_tests_are_registered
 run_check check_test_namespaces
 run_check check_includes
+run_check check_rooms
 run_check check_open_ends
 run_check check_links
 run_check check_commit_subjects

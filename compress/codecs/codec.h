@@ -24,7 +24,7 @@ struct CodecTraits {
   bool summable = false;     // codes of different workers add up as integers
   bool adds_floats = false;  // elements of different workers add up in fp32, in the order of
                              // kernels/tensor/worker_tree.h: sums over subtrees may travel in place of slices
-  bool per_tensor = true;  // what becomes of a tensor depends on no other tensor, so they may travel apart
+  bool per_tensor = true;    // what becomes of a tensor depends on no other tensor, so they may travel apart
 };
 
 /// How the local scalers of a tensor combine over workers before encoding.

@@ -7,9 +7,9 @@
 #include <vector>
 
 #include "compress/codecs/codec.h"
+#include "compress/codecs/device_slots.h"
 #include "compress/comm/communicator.h"
 #include "compress/comm/device_communicator.h"
-#include "compress/exchange/device/device_payloads.h"
 #include "kernels/runtime/buffer.h"
 #include "kernels/runtime/device_step.h"
 #include "kernels/statistics/scaler_sharing.h"

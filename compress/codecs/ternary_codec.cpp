@@ -10,6 +10,7 @@
 #include "kernels/codes/encode_blocks.h"
 #include "kernels/codes/ternarize.h"
 #include "kernels/runtime/errors.h"
+#include "kernels/statistics/scaler_limits.h"
 #include "kernels/statistics/statistics.h"
 
 namespace terngrad {

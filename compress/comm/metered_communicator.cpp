@@ -1,6 +1,6 @@
 #include "compress/comm/metered_communicator.h"
 
-#include "compress/exchange/wire_bytes.h"
+#include "compress/comm/all_reduce_bytes.h"
 
 namespace terngrad {
 namespace {

@@ -60,24 +60,24 @@ double gather_bytes(const ExchangeWorld& world, const GradientSizes& sizes) {
 }
 
 template <class Size>
-Size sum_of(const std::vector<Size>& shares, const WorkerRange& range) {
+Size sum_over(const std::vector<Size>& shares, const WorkerRange& range) {
   const auto first = shares.begin() + range.first_local_worker;
   return std::accumulate(first, first + range.num_local_workers, Size{});
 }
 
 double scatter_bytes(const ExchangeWorld& world, const std::vector<GradientSizes>& shares) {
-  const GradientSizes all = sum_of(shares, worker_range(world.num_workers, 0, 1));
+  const GradientSizes all = sum_over(shares, worker_range(world.num_workers, 0, 1));
   return busiest(world, [&](const ProcessWorkers& workers) -> RoundBytes {
-    const GradientSizes own = sum_of(shares, workers.range);
+    const GradientSizes own = sum_over(shares, workers.range);
     const GradientSizes others{all.of_worker - own.of_worker, all.of_sum - own.of_sum};
     return {.sent = workers.bytes(others), .received = bytes_of_all(world, own) - workers.bytes(own)};
   });
 }
 
 double mean_bytes(const ExchangeWorld& world, const std::vector<std::int64_t>& shares) {
-  const std::int64_t all = sum_of(shares, worker_range(world.num_workers, 0, 1));
+  const std::int64_t all = sum_over(shares, worker_range(world.num_workers, 0, 1));
   return busiest(world, [&](const ProcessWorkers& workers) -> RoundBytes {
-    const std::int64_t own = sum_of(shares, workers.range);
+    const std::int64_t own = sum_over(shares, workers.range);
     return {.sent = (world.num_processes - 1) * own, .received = all - own};
   });
 }

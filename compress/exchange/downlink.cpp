@@ -10,6 +10,7 @@
 #include "kernels/codes/pack_sums.h"
 #include "kernels/codes/ternarize.h"
 #include "kernels/runtime/errors.h"
+#include "kernels/statistics/scaler_limits.h"
 #include "kernels/tensor/bfloat16.h"
 
 namespace terngrad {

@@ -2,10 +2,6 @@
 
 namespace terngrad {
 
-std::int64_t all_reduce_bytes(std::int64_t num_bytes, int num_nodes) {
-  return num_bytes * 2 * (num_nodes - 1) / num_nodes;
-}
-
 double fp32_all_reduce_bytes(std::int64_t num_elements, int num_workers) {
   return 8.0 * static_cast<double>(num_elements) * (num_workers - 1) / num_workers;
 }

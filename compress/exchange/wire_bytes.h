@@ -4,15 +4,12 @@
 #include <cstdint>
 #include <optional>
 
+#include "compress/comm/all_reduce_bytes.h"
 #include "compress/comm/communicator.h"
 #include "compress/exchange/gradient_exchange.h"
 #include "compress/exchange/shard_owners.h"
 
 namespace terngrad {
-
-/// Bytes that a node sends, and as many that it receives, in an all-reduce of `num_bytes` between `num_nodes` by shares
-/// or around a ring, the least there is: 2 (n - 1) / n times num_bytes, rounded down.
-std::int64_t all_reduce_bytes(std::int64_t num_bytes, int num_nodes);
 
 /// The same of a gradient in fp32, 2 (N - 1) / N * 4 bytes per element, unrounded: what ratios compare with.
 double fp32_all_reduce_bytes(std::int64_t num_elements, int num_workers);

@@ -200,10 +200,10 @@ struct CompressedFormat {
   const char* suffix;
   Bytes (*unpack)(std::span<const std::uint8_t> packed, const Limits& limits);
 };
-constexpr std::array kFormats = {CompressedFormat{".gz", unpack_gzip}, CompressedFormat{".xz", unpack_xz}};
+constexpr std::array kCompressedFormats = {CompressedFormat{".gz", unpack_gzip}, CompressedFormat{".xz", unpack_xz}};
 
 const CompressedFormat* find_format(const std::filesystem::path& path) {
-  for (const CompressedFormat& format : kFormats) {
+  for (const CompressedFormat& format : kCompressedFormats) {
     if (path.extension() == format.suffix) return &format;
   }
   return nullptr;
@@ -213,8 +213,8 @@ const CompressedFormat* find_format(const std::filesystem::path& path) {
 
 std::vector<std::string> compressed_suffixes() {
   std::vector<std::string> result;
-  result.reserve(std::size(kFormats));
-  for (const CompressedFormat& format : kFormats) result.emplace_back(format.suffix);
+  result.reserve(std::size(kCompressedFormats));
+  for (const CompressedFormat& format : kCompressedFormats) result.emplace_back(format.suffix);
   return result;
 }
 

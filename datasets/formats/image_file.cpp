@@ -23,13 +23,13 @@ struct ImageFormat {
   ImageHeader (*read_header)(const std::string& file, std::span<const std::uint8_t> bytes);
   DecodedImage (*decode)(const std::string& file, std::span<const std::uint8_t> bytes, int channels);
 };
-constexpr std::array kFormats = {
+constexpr std::array kImageFormats = {
     ImageFormat{{0xff, 0xd8, 0xff}, read_jpeg_header, decode_jpeg},
     ImageFormat{{0x89, 'P', 'N'}, read_png_header, decode_png},
 };
 
 const ImageFormat& find_format(const std::string& file, std::span<const std::uint8_t> bytes) {
-  for (const ImageFormat& format : kFormats) {
+  for (const ImageFormat& format : kImageFormats) {
     if (bytes.size() >= format.magic.size() && std::equal(format.magic.begin(), format.magic.end(), bytes.begin())) {
       return format;
     }

@@ -15,10 +15,6 @@
 
 namespace terngrad {
 
-/// Scalers below this count as 0 (all codes zero), so that 1 / s is always a normal float32.
-inline constexpr float kMinScaler = 0x1p-86f;
-/// Scalers above this count as non-finite.
-inline constexpr float kMaxScaler = 0x1p126f;
 /// Runs of elements that share one scaler are multiples of this long (but for the last of a segment).
 inline constexpr std::int64_t kMinBlockElements = 64;
 /// Elements of a slice in format tmask, whose offsets of signs have 32 bits: whole chunks with at most 2^32 - 1 bytes.

@@ -48,8 +48,8 @@ class AddingADataset : public ::testing::Test {
 };
 
 TEST_F(AddingADataset, TheDocumentShowsTheFilesThatAreCompiled) {
-  EXPECT_EQ(blocks_[0], text_of("tests/datasets/adding_a_dataset/datasets/optdigits.h"));
-  EXPECT_EQ(blocks_[1], text_of("tests/datasets/adding_a_dataset/datasets/optdigits.cpp"));
+  EXPECT_EQ(blocks_[0], text_of("tests/datasets/adding_a_dataset/datasets/sets/optdigits.h"));
+  EXPECT_EQ(blocks_[1], text_of("tests/datasets/adding_a_dataset/datasets/sets/optdigits.cpp"));
   EXPECT_EQ(blocks_[2], text_of("tests/datasets/sets/optdigits_test.cpp"));
 }
 

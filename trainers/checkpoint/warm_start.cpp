@@ -11,10 +11,10 @@ namespace {
 
 // What the layout has no place for would be lost without a word: the checkpoint is of a larger net.
 void require_no_others(const Checkpoint& checkpoint, const Layout& layout) {
-  constexpr std::string_view kPrefix = "parameters/";
+  constexpr std::string_view kParametersPrefix = "parameters/";
   for (const TensorRecord& tensor : checkpoint.tensors()) {
-    if (!tensor.name.starts_with(kPrefix)) continue;
-    const std::string_view name = std::string_view(tensor.name).substr(kPrefix.size());
+    if (!tensor.name.starts_with(kParametersPrefix)) continue;
+    const std::string_view name = std::string_view(tensor.name).substr(kParametersPrefix.size());
     if (std::ranges::find(layout.segments(), name, &Segment::name) != layout.segments().end()) continue;
     TERNGRAD_THROW(DataError, "checkpoint '", checkpoint.source(), "' (net ", checkpoint.state().net,
                    ") does not fit: found tensor '", tensor.name, "' ", describe_tensor(tensor.type, tensor.shape),

@@ -40,7 +40,7 @@ namespace {
 /// often as the others.
 constexpr double kClearlySlower = 1.5;
 
-constexpr const char* kUsage =
+constexpr const char* kAdviseUsage =
     "terngrad_advise: says which codec pays between the processes of this launch, or on a link that is given.\n"
     "Example: mpirun -np 4 terngrad_advise --layout alexnet --quantize_logits\n"
     "         terngrad_advise --net lenet --num_nodes 8 --bandwidth_mbit 100";
@@ -302,7 +302,7 @@ int run(const AdviseOptions& o, ProcessGroup& processes) {
 
 int run_advise(int argc, char** argv) {
   AdviseOptions o;
-  OptionSet options(kUsage);
+  OptionSet options(kAdviseUsage);
   declare(options, o);
   return run_launched_command("terngrad_advise", options, argc, argv,
                               {.check =

@@ -33,6 +33,7 @@
 #include "trainers/hooks/stop_hook.h"
 #include "trainers/io/atomic_file.h"
 #include "trainers/io/event_file.h"
+#include "trainers/io/metrics_events.h"
 #include "trainers/launch/command_main.h"
 #include "trainers/launch/gpu_assignment.h"
 #include "trainers/launch/process_group.h"
@@ -50,7 +51,7 @@
 namespace terngrad {
 namespace {
 
-constexpr const char* kUsage =
+constexpr const char* kTrainUsage =
     "terngrad_train: trains a network with N workers, emulated or on many hosts, whose gradients are compressed and "
     "exchanged.\n"
     "Example: terngrad_train --grad_bits 1 --clip_factor 2.5 --num_nodes 8";
@@ -546,7 +547,7 @@ int run_train(int argc, char** argv) {
   ProcessGroup processes;
   const auto run = [&]() -> int {
     TrainOptions o;
-    OptionSet options(kUsage);
+    OptionSet options(kTrainUsage);
     declare_train_options(options, o);
     ParseResult parsed;
     processes.together([&] { parsed = read_options(argc, argv, options, o); });

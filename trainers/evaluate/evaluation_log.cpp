@@ -9,8 +9,8 @@
 #include <utility>
 
 #include "kernels/runtime/errors.h"
-#include "trainers/hooks/histogram_hook.h"
 #include "trainers/io/atomic_file.h"
+#include "trainers/io/metrics_events.h"
 
 namespace terngrad {
 namespace {

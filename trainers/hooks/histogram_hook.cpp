@@ -1,26 +1,11 @@
 #include "trainers/hooks/histogram_hook.h"
 
-#include <nlohmann/json.hpp>
 #include <span>
 #include <string>
+#include <vector>
 
 namespace terngrad {
 namespace {
-
-using Json = nlohmann::ordered_json;
-
-std::string tag_of(const std::string& section, const std::string& name) {
-  std::string tag = section;
-  tag += '/';
-  tag += name;
-  return tag;
-}
-
-void add_numbers(const std::string& tag, const Json& value, std::vector<NamedScalar>& scalars) {
-  if (value.is_number()) scalars.push_back({tag, value.get<double>()});
-  if (!value.is_object()) return;
-  for (const auto& [key, member] : value.items()) add_numbers(tag_of(tag, key), member, scalars);
-}
 
 class HistogramHook final : public Hook {
  public:
@@ -54,28 +39,6 @@ class HistogramHook final : public Hook {
 };
 
 }  // namespace
-
-std::vector<NamedScalar> scalars_of(const Json& record) {
-  std::vector<NamedScalar> scalars;
-  const auto kind = record.at("kind").get<std::string>();
-  if (kind == "tensors") {
-    for (const auto& [tensor, quantities] : record.at("tensors").items()) {
-      for (const auto& [quantity, value] : quantities.items()) add_numbers(tag_of(quantity, tensor), value, scalars);
-    }
-    return scalars;
-  }
-  for (const auto& [key, value] : record.items()) {
-    // One scalar for each staleness would be no end of them; their mean is there.
-    if (key != "step" && key != "staleness") add_numbers(tag_of(kind, key), value, scalars);
-  }
-  return scalars;
-}
-
-void follow_metrics(MetricsWriter& metrics, EventFile& events) {
-  metrics.set_follower([&events](const Json& record) {
-    events.write_scalars(record.at("step").get<std::uint64_t>(), scalars_of(record));
-  });
-}
 
 std::unique_ptr<Hook> make_histogram_hook(EventFile& events, std::uint64_t histogram_steps) {
   return std::make_unique<HistogramHook>(events, histogram_steps);

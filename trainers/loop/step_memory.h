@@ -3,18 +3,14 @@
 
 #include <cstdint>
 
+#include "trainers/optim/step_counters.h"
+
 namespace terngrad::cuda {
 
 /// What the host works out for a step before it runs.
 struct StepInput {
   float rate = 0;       // of the optimizer's update
   float ema_decay = 0;  // of the moving averages
-};
-
-/// What transforms changed in a step, added up in device memory.
-struct StepCounters {
-  std::int64_t zeroed_elements = 0;
-  std::int64_t clipped_gradients = 0;
 };
 
 /// What a step gave one worker: WorkerLoss without padding.

@@ -13,7 +13,7 @@
 namespace terngrad {
 namespace {
 
-class NanToZero final : public DeviceTransform {
+class DeviceNanToZero final : public DeviceTransform {
  public:
   std::string name() const override { return "nan_to_zero"; }
   bool is_per_tensor() const override { return true; }
@@ -23,9 +23,9 @@ class NanToZero final : public DeviceTransform {
   }
 };
 
-class WeightDecay final : public DeviceTransform {
+class DeviceWeightDecay final : public DeviceTransform {
  public:
-  WeightDecay(const Net& net, double decay, const Device& device)
+  DeviceWeightDecay(const Net& net, double decay, const Device& device)
       : decay_(static_cast<float>(decay)), is_decayed_(net.layout().flat_elements() / kFlatAlignment, device) {
     std::vector<std::uint8_t> lines(static_cast<std::size_t>(is_decayed_.num_elements()));
     for (int index = 0; index < net.layout().num_segments(); ++index) {
@@ -64,10 +64,10 @@ Layout layout_of_workers(const Layout& layout, int num_workers) {
   return all;
 }
 
-class ClipByGlobalNorm final : public DeviceTransform {
+class DeviceClipByGlobalNorm final : public DeviceTransform {
  public:
-  ClipByGlobalNorm(const Layout& layout, double max_norm, int num_local_workers, OnNonfinite on_nonfinite,
-                   const Device& device)
+  DeviceClipByGlobalNorm(const Layout& layout, double max_norm, int num_local_workers, OnNonfinite on_nonfinite,
+                         const Device& device)
       : layout_(layout),
         all_(layout_of_workers(layout, num_local_workers)),
         max_norm_(max_norm),
@@ -124,16 +124,16 @@ std::vector<FlatRange> ranges_of(const Layout& layout, std::span<const int> segm
   return ranges;
 }
 
-std::unique_ptr<DeviceTransform> make_device_nan_to_zero() { return std::make_unique<NanToZero>(); }
+std::unique_ptr<DeviceTransform> make_device_nan_to_zero() { return std::make_unique<DeviceNanToZero>(); }
 
 std::unique_ptr<DeviceTransform> make_device_weight_decay(const Net& net, double decay, const Device& device) {
-  return std::make_unique<WeightDecay>(net, decay, device);
+  return std::make_unique<DeviceWeightDecay>(net, decay, device);
 }
 
 std::unique_ptr<DeviceTransform> make_device_clip_by_global_norm(const Layout& layout, double max_norm,
                                                                  int num_local_workers, OnNonfinite on_nonfinite,
                                                                  const Device& device) {
-  return std::make_unique<ClipByGlobalNorm>(layout, max_norm, num_local_workers, on_nonfinite, device);
+  return std::make_unique<DeviceClipByGlobalNorm>(layout, max_norm, num_local_workers, on_nonfinite, device);
 }
 
 }  // namespace terngrad

@@ -11,7 +11,7 @@
 #include "kernels/runtime/device.h"
 #include "nets/net.h"
 #include "nets/worker_buffers.h"
-#include "trainers/loop/step_memory.h"
+#include "trainers/optim/step_counters.h"
 
 namespace terngrad {
 

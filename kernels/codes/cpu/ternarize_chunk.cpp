@@ -1,5 +1,6 @@
 // The arithmetic of ternarizing one chunk: draws, comparison, bit planes.
 #include "kernels/codes/ternarize.h"
+#include "kernels/statistics/scaler_limits.h"
 
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "kernels/codes/cpu/ternarize_chunk.cpp"

@@ -8,6 +8,7 @@
 
 #include "kernels/codes/cuda/draws.cuh"
 #include "kernels/codes/ternarize.h"
+#include "kernels/statistics/scaler_limits.h"
 #include "kernels/tensor/cuda/elements.cuh"
 #include "kernels/tensor/cuda/reduce.cuh"
 #include "kernels/tensor/slice.h"

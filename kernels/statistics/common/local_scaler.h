@@ -4,8 +4,8 @@
 #include <cmath>
 #include <cstdint>
 
-#include "kernels/codes/ternarize.h"
 #include "kernels/statistics/scaler.h"
+#include "kernels/statistics/scaler_limits.h"
 #include "kernels/statistics/statistics.h"
 #include "kernels/tensor/common/host_device.h"
 

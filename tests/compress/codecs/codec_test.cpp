@@ -1,4 +1,5 @@
 #include "compress/codecs/codec.h"
+#include "kernels/statistics/scaler_limits.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

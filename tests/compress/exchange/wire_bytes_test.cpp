@@ -7,13 +7,7 @@
 namespace terngrad::wire_bytes_test {
 namespace {
 
-TEST(WireBytes, OfAnAllReduceAreTwiceAllButOneShare) {
-  EXPECT_EQ(all_reduce_bytes(800, 1), 0);
-  EXPECT_EQ(all_reduce_bytes(800, 2), 800);
-  EXPECT_EQ(all_reduce_bytes(800, 8), 1400);
-  EXPECT_EQ(all_reduce_bytes(10, 3), 13);  // rounded down
-  EXPECT_EQ(fp32_all_reduce_bytes(100, 8), 700);
-}
+TEST(WireBytes, OfFp32AreTwiceAllButOneShare) { EXPECT_EQ(fp32_all_reduce_bytes(100, 8), 700); }
 
 ExchangeBytes of_workers(std::int64_t sent, std::int64_t received, int num_workers) {
   return {.gradient = {sent, received}, .num_workers = num_workers};

@@ -1,4 +1,4 @@
-#include "datasets/optdigits.h"
+#include "datasets/sets/optdigits.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

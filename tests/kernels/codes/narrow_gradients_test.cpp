@@ -5,6 +5,7 @@
 
 #include "kernels/runtime/errors.h"
 #include "kernels/statistics/scaler.h"
+#include "kernels/statistics/scaler_limits.h"
 #include "support/narrow_gradients.h"
 #include "support/simd_targets.h"
 

@@ -1,4 +1,5 @@
 #include "kernels/codes/ternarize.h"
+#include "kernels/statistics/scaler_limits.h"
 
 #include <gtest/gtest.h>
 

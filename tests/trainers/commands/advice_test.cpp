@@ -1,4 +1,4 @@
-// From costs that are easily worked out by hand; compress/exchange_cost_test.cpp has the model's own cases.
+// From costs that are easily worked out by hand; compress/cost/exchange_cost_test.cpp has the model's own cases.
 #include "trainers/commands/advice.h"
 
 #include <gmock/gmock.h>

@@ -16,6 +16,7 @@
 #include "trainers/checkpoint/checkpoint.h"
 #include "trainers/hooks/histogram_hook.h"
 #include "trainers/io/atomic_file.h"
+#include "trainers/io/metrics_events.h"
 
 namespace terngrad::train_events_test {
 namespace {

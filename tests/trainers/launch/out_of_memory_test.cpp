@@ -7,6 +7,7 @@
 
 #include "kernels/runtime/errors.h"
 #include "tests/trainers/small_training.h"
+#include "tests/trainers/temporary_directory.h"
 
 namespace terngrad::out_of_memory_test {
 namespace {

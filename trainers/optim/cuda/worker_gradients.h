@@ -6,7 +6,7 @@
 #include "kernels/runtime/device.h"
 #include "kernels/statistics/statistics.h"
 #include "nets/worker_buffers.h"
-#include "trainers/loop/step_memory.h"
+#include "trainers/optim/step_counters.h"
 
 namespace terngrad::cuda {
 

@@ -14,7 +14,7 @@
 #include "support/cuda_device.h"
 #include "support/packed_workers.h"
 
-namespace terngrad::cuda_aggregate_test {
+namespace terngrad::cuda_code_sum_test {
 namespace {
 
 using testing::bits_of;
@@ -314,4 +314,4 @@ TEST_F(CudaCodeSums, RefuseWhatTheyCannotRead) {
 }
 
 }  // namespace
-}  // namespace terngrad::cuda_aggregate_test
+}  // namespace terngrad::cuda_code_sum_test

@@ -6,6 +6,7 @@
 
 #include "kernels/runtime/errors.h"
 #include "kernels/statistics/scaler.h"
+#include "kernels/statistics/scaler_limits.h"
 #include "support/narrow_gradients.h"
 
 namespace terngrad::cuda_narrow_gradients_test {

@@ -1,5 +1,6 @@
 // Ternarize and pack on a GPU against the CPU backend, byte for byte.
 #include "kernels/codes/ternarize.h"
+#include "kernels/statistics/scaler_limits.h"
 
 #include <gtest/gtest.h>
 

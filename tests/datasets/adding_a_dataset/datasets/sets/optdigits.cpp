@@ -1,4 +1,4 @@
-#include "datasets/optdigits.h"
+#include "datasets/sets/optdigits.h"
 
 #include <charconv>
 #include <filesystem>

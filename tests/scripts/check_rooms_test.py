@@ -1,0 +1,53 @@
+#!/usr/bin/env python3
+"""Tests scripts/dev/check_rooms.py on includes made up, and on the project's own."""
+
+import pathlib
+import subprocess
+import sys
+import unittest
+
+SCRIPT = pathlib.Path(__file__).resolve().parents[2] / "scripts/dev/check_rooms.py"
+sys.path.insert(0, str(SCRIPT.parent))
+import check_rooms  # noqa: E402
+
+
+def violations(includes, files=None):
+    for included in list(includes.values()):
+        for name in included:
+            includes.setdefault(name, [])
+    return list(check_rooms.violations(files or list(includes), includes))
+
+
+class CheckRooms(unittest.TestCase):
+    def test_includes_go_down(self):
+        self.assertEqual(violations({"compress/wire/a.cpp": ["compress/codecs/b.h", "compress/wire/c.h", "kernels/codes/d.h"]}), [])
+        for file, included in [("compress/codecs/a.h", "compress/wire/b.h"), ("kernels/statistics/a.h", "kernels/codes/b.h"),
+                               ("kernels/statistics/a.h", "kernels/optimizer/b.h"), ("kernels/codes/a.h", "compress/comm/b.h"),
+                               ("nets/a.h", "datasets/b.h"), ("trainers/io/a.h", "trainers/commands/cuda/b.h")]:
+            found = violations({file: [included]})
+            self.assertEqual(found, [f"{file} includes {included}, which is on a floor above"])
+
+    def test_a_file_beside_the_rooms_is_named(self):
+        found = violations({"trainers/a.cpp": []})
+        self.assertEqual(len(found), 1)
+        self.assertIn("trainers/a.cpp is in no room of trainers", found[0])
+        self.assertEqual(violations({"datasets/a.cpp": ["datasets/formats/b.h"]}), [])
+
+    def test_circles_are_named(self):
+        found = violations({"nets/a.h": ["nets/b.h"], "nets/b.h": ["nets/c.h"], "nets/c.h": ["nets/b.h"]})
+        self.assertEqual(found, ["a circle of includes: nets/b.h -> nets/c.h -> nets/b.h"])
+
+    def test_crowded_folders_are_named(self):
+        files = [f"nets/cpu/f{i}.cpp" for i in range(check_rooms.MAX_FILES)]
+        self.assertEqual(violations({}, files), [])
+        found = violations({}, [*files, "nets/cpu/one_more.h"])
+        self.assertEqual(len(found), 1)
+        self.assertIn("nets/cpu has 46 files, at most 45", found[0])
+
+    def test_the_project_keeps_them(self):
+        result = subprocess.run([sys.executable, SCRIPT], capture_output=True, text=True)
+        self.assertEqual((result.returncode, result.stderr), (0, ""))
+
+
+if __name__ == "__main__":
+    unittest.main()
