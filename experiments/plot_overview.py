@@ -21,9 +21,9 @@ LINKS = ROOT / "bench/results/slow-link/cifarnet.json"
 FP32, TERNARY, DDP, DDP16 = "#4c566a", "#c8553d", "#5e81ac", "#9fb8d6"
 # Files of the left panel, with the option that is theirs alone.
 GROUPS = [("fp32", "bits32-seed*.jsonl", FP32), ("ternary", "bits1-seed*.jsonl", TERNARY),
-          ("ternary, rate × 1.5 (one seed)", "bits1-rate0.0003-seed*.jsonl", TERNARY)]
+          ("ternary, learning rate × 1.5 (one seed)", "bits1-rate0.0003-seed*.jsonl", TERNARY)]
 # Rows of the right panel, each the fastest of those named.
-ROWS = [("terngrad, ternary", ["t2", "t5"], TERNARY), ("terngrad, fp32", ["fp32", "vendor-fp32"], FP32),
+ROWS = [("ternary", ["t2", "t5"], TERNARY), ("fp32 (our exchange or MPI's)", ["fp32", "vendor-fp32"], FP32),
         ("PyTorch DDP (Gloo), fp32", ["ddp-fp32"], DDP), ("PyTorch DDP (Gloo), fp16", ["ddp-fp16"], DDP16)]
 RATES = {"100mbit": "100 Mbit/s", "1gbit": "1 Gbit/s", "none": "no limit"}
 
@@ -49,7 +49,7 @@ def draw_curves(axes):
         style = "-" if len(curves) > 1 else ":"
         axes.plot(steps, [sum(v) / len(v) for v in values], style, color=colour, label=label)
         axes.fill_between(steps, [min(v) for v in values], [max(v) for v in values], color=colour, alpha=0.25, linewidth=0)
-    axes.set(title="CIFAR-10, 2 workers", xlabel="step", ylabel="top-1 accuracy, %")
+    axes.set(title="CIFAR-10, cifar10_alexnet, 2 workers", xlabel="step", ylabel="top-1 accuracy, %")
     axes.legend(loc="lower right", frameon=False)
 
 
@@ -60,7 +60,7 @@ def draw_links(axes):
         values = [steps_per_second(rows, rate, names) for rate in RATES]
         axes.bar([x + (i - (len(ROWS) - 1) / 2) * width for x in range(len(RATES))], values, width, color=colour, label=label)
     axes.set_xticks(range(len(RATES)), RATES.values())
-    axes.set(title="The same net, 2 hosts with 1 core each", xlabel="bandwidth between the hosts", ylabel="training steps per second")
+    axes.set(title="cifar10_alexnet, 2 emulated hosts with 1 core each", xlabel="bandwidth between the hosts", ylabel="training steps per second")
     axes.legend(loc="upper left", frameon=False, fontsize="small")
     axes.set_ylim(top=axes.get_ylim()[1] * 1.35)
 
