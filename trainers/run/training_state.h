@@ -7,7 +7,7 @@
 
 #include "trainers/checkpoint/checkpoint.h"
 #include "trainers/checkpoint/warm_start.h"
-#include "trainers/hooks/checkpoint_hook.h"
+#include "trainers/hooks/interval.h"
 #include "trainers/loop/trainer.h"
 
 namespace terngrad {

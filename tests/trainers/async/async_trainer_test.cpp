@@ -19,6 +19,8 @@
 #include "tests/trainers/small_async.h"
 #include "tests/trainers/temporary_directory.h"
 #include "trainers/hooks/checkpoint_hook.h"
+#include "trainers/hooks/interval.h"
+#include "trainers/hooks/metrics_hook.h"
 #include "trainers/io/atomic_file.h"
 #include "trainers/run/training_state.h"
 

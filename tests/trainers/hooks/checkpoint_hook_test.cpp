@@ -1,362 +1,151 @@
-// The hooks of metrics and progress; evaluation_hook_test.cpp and checkpoint_hook_test.cpp have the others.
-#include "trainers/hooks/checkpoint_hook.h"
-
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include <algorithm>
-#include <cmath>
-#include <limits>
-#include <memory>
-#include <nlohmann/json.hpp>
+#include <cstdint>
+#include <filesystem>
+#include <functional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "kernels/runtime/errors.h"
 #include "tests/trainers/fake_run.h"
 #include "tests/trainers/temporary_directory.h"
+#include "trainers/hooks/checkpoint_hook.h"
+#include "trainers/hooks/interval.h"
+#include "trainers/hooks/metrics_hook.h"
 
 namespace terngrad::checkpoint_hook_test {
 namespace {
 
+using ::testing::AllOf;
 using ::testing::ElementsAre;
-using ::testing::EndsWith;
-using ::testing::HasSubstr;
-using ::testing::Not;
-using Json = nlohmann::ordered_json;
 using testing::FakeRun;
-using testing::lines_of;
+using ::testing::HasSubstr;
+using testing::message_of;
 using testing::shown_by;
 using testing::TemporaryDirectory;
 
-Json without_times(const Json& line) {
-  Json kept = Json::object();
-  for (const auto& [key, value] : line.items()) {
-    if (!key.ends_with("_seconds") && !key.ends_with("_per_second")) kept[key] = value;
-  }
-  return kept;
-}
-
-class MetricsHook : public ::testing::Test {
+class CheckpointHookTest : public ::testing::Test {
  protected:
-  std::unique_ptr<Hook> make_hook(std::uint64_t log_steps, std::uint64_t telemetry_steps) {
-    return make_metrics_hook(writer_, log_steps, telemetry_steps, interval_);
+  CheckpointHook make_hook(CheckpointHookOptions options, ProgressDisplay& display) {
+    return {std::move(options), state_, sync_reports_, interval_, display};
   }
-  std::vector<Json> written() const { return lines_of(folder_ / "m.jsonl"); }
+  CheckpointHook make_hook(CheckpointHookOptions options) { return make_hook(std::move(options), display_); }
+  Checkpoint load(std::uint64_t step) const { return load_checkpoint(checkpoint_path(folder_.path(), step)); }
+  bool is_saved(std::uint64_t step) const { return std::filesystem::exists(checkpoint_path(folder_.path(), step)); }
+
+  /// One that was deleted while a run had it open.
+  Folder deleted_folder() const {
+    std::filesystem::create_directory(folder_ / "gone");
+    Folder folder(folder_ / "gone");
+    std::filesystem::remove(folder_ / "gone");
+    return folder;
+  }
 
   TemporaryDirectory folder_;
-  MetricsWriter writer_{folder_ / "m.jsonl"};
+  CheckpointState state_;
+  std::function<void()> sync_reports_ = [] {};
   Interval interval_;
+  ProgressDisplay display_{stderr, ProgressDisplay::Mode::kLog};
   FakeRun run_;
 };
 
-TEST_F(MetricsHook, WritesMeansOverTheInterval) {
-  const auto hook = make_hook(3, 0);
-  for (int i = 0; i < 7; ++i) EXPECT_EQ(run_.step(*hook), HookVerdict::kContinue);
-  const std::vector<Json> lines = written();
-  ASSERT_EQ(lines.size(), 3u);  // steps 3 and 6, and the last one
-  EXPECT_EQ(lines[0]["step"], 3);
-  EXPECT_EQ(lines[0]["kind"], "train");
-  EXPECT_EQ(lines[0]["loss"], 2.0);
-  EXPECT_EQ(lines[1]["loss"], 5.0);
-  EXPECT_EQ(lines[2]["step"], 7);
-  EXPECT_EQ(lines[2]["loss"], 7.0);
-  EXPECT_EQ(lines[0]["accuracy"], 0.125);
-  EXPECT_EQ(lines[1]["learning_rate"], 0.5 / 6);
-  EXPECT_EQ(lines[0]["examples_per_second"], 32 / 0.25);
-}
-
-TEST_F(MetricsHook, TimesOfPartsAreMeansOfTheStepsThatAreTimed) {
-  const auto hook = make_hook(4, 0);
-  for (const double wire : {1.0, 2.0, 6.0}) {
-    run_.report.wire_seconds = wire;
-    run_.step(*hook);
-  }
-  run_.parts_are_timed = false;
-  run_.report.wire_seconds = 100;
-  run_.step(*hook);
-  const Json line = written().at(0);
-  EXPECT_EQ(line["wire_seconds"], 3.0);
-  EXPECT_EQ(line["compute_seconds"], 1.0);
-  for (int i = 0; i < 4; ++i) run_.step(*hook);
-  EXPECT_FALSE(written().at(1).contains("wire_seconds"));
-}
-
-TEST_F(MetricsHook, FieldsAreTheDocumentedOnes) {
-  const auto hook = make_hook(1, 0);
-  run_.step(*hook);
-  const Json line = written().at(0);
-  std::vector<std::string> keys;
-  for (const auto& item : line.items()) keys.push_back(item.key());
-  EXPECT_THAT(keys,
-              ElementsAre("step", "kind", "loss", "accuracy", "learning_rate", "skipped_steps", "nonfinite_steps",
-                          "zeroed_elements", "clipped_gradients", "wire_bytes_per_worker", "wire_ratio",
-                          "examples_per_second", "data_seconds", "compute_seconds", "measure_seconds", "encode_seconds",
-                          "wire_seconds", "decode_seconds", "hidden_seconds", "exposed_seconds", "update_seconds"));
-  // Bytes are sums over two workers.
-  const Json& bytes = line["wire_bytes_per_worker"];
-  EXPECT_EQ(bytes["sent"], (Json{{"scalers", 8.0}, {"gradient", 30.0}, {"mean", 6.0}}));
-  EXPECT_EQ(bytes["received"], (Json{{"scalers", 9.0}, {"gradient", 31.0}, {"mean", 7.0}}));
-  // A ring of two workers with 11 float32 each, over the 47 bytes that a worker receives.
-  EXPECT_EQ(line["wire_ratio"], 11 * 4 / 47.0);
-}
-
-TEST_F(MetricsHook, BytesAreMeansOverTheInterval) {
-  const auto hook = make_hook(2, 0);
-  run_.step(*hook);
-  // Resumed in between; the last step moved nothing.
-  interval_ = parse_interval(interval_.to_text());
-  run_.report = {};
-  run_.report.num_workers = 2;
-  run_.step(*hook);
-  const Json line = written().at(0);
-  const Json& bytes = line["wire_bytes_per_worker"];
-  EXPECT_EQ(bytes["sent"], (Json{{"scalers", 4.0}, {"gradient", 15.0}, {"mean", 3.0}}));
-  EXPECT_EQ(bytes["received"], (Json{{"scalers", 4.5}, {"gradient", 15.5}, {"mean", 3.5}}));
-  EXPECT_EQ(line["wire_ratio"], 2 * 11 * 4 / 47.0);
-}
-
-TEST_F(MetricsHook, SkippedStepsDoNotCountInTheBytes) {
-  const auto hook = make_hook(2, 0);
-  run_.step(*hook);
-  run_.report.skipped = true;
-  run_.report.gradient = {};  // scalers had travelled
-  run_.step(*hook);
-  EXPECT_EQ(written().at(0)["wire_ratio"], 11 * 4 / 47.0);
-  EXPECT_EQ(written().at(0)["wire_bytes_per_worker"]["sent"]["scalers"], 8.0);
-  for (int i = 0; i < 2; ++i) run_.step(*hook);
-  EXPECT_EQ(written().at(1)["skipped_steps"], 2);
-  EXPECT_FALSE(written().at(1).contains("wire_ratio"));
-  EXPECT_FALSE(written().at(1).contains("wire_bytes_per_worker"));
-}
-
-TEST_F(MetricsHook, TheBusiestLinkIsAServers) {
-  const auto hook = make_hook(1, 0);
-  run_.report.servers = {.sent = 60, .received = 500};
-  run_.report.num_servers = 2;
-  run_.step(*hook);
-  const Json line = written().at(0);
-  EXPECT_EQ(line["wire_bytes_per_server"], (Json{{"sent", 30.0}, {"received", 250.0}}));
-  EXPECT_EQ(line["wire_ratio"], 11 * 4 / 250.0);
-}
-
-TEST_F(MetricsHook, WithoutMessagesThereIsNoRatio) {
-  const auto hook = make_hook(1, 0);
-  run_.report = {};
-  run_.step(*hook);
-  EXPECT_FALSE(written().at(0).contains("wire_ratio"));
-  EXPECT_FALSE(written().at(0).contains("wire_bytes_per_worker"));
-}
-
-TEST_F(MetricsHook, CountsSkippedAndNonfiniteSteps) {
-  const auto hook = make_hook(3, 1);
-  run_.step(*hook);
-  run_.report.nonfinite = "step 1: tensor 'a' of worker 1 holds NaN or infinity";
-  run_.step(*hook);
-  run_.report.skipped = true;
-  run_.step(*hook);
-  run_.report.skipped = false;
-  run_.report.nonfinite = "";
-  for (int i = 0; i < 3; ++i) run_.step(*hook);
-  std::vector<Json> train;
-  std::vector<std::uint64_t> tensors;
-  for (const Json& line : written()) {
-    if (line["kind"] == "train") train.push_back(line);
-    if (line["kind"] == "tensors") tensors.push_back(line["step"]);
-  }
-  ASSERT_EQ(train.size(), 2u);
-  EXPECT_EQ(train[0]["skipped_steps"], 1);
-  EXPECT_EQ(train[0]["nonfinite_steps"], 2);
-  EXPECT_EQ(train[1]["skipped_steps"], 0);
-  EXPECT_EQ(train[1]["nonfinite_steps"], 0);
-  // A skipped step sent nothing that could be compared.
-  EXPECT_THAT(tensors, ElementsAre(1, 2, 4, 5, 6));
-}
-
-TEST_F(MetricsHook, SumsWhatTransformsChanged) {
-  const auto hook = make_hook(3, 0);
-  run_.transform_counts = {.zeroed_elements = 5'000'000'000, .clipped_gradients = 2};
-  for (int i = 0; i < 3; ++i) run_.step(*hook);
-  run_.transform_counts = {};
-  for (int i = 0; i < 3; ++i) run_.step(*hook);
-  const std::vector<Json> lines = written();
-  ASSERT_EQ(lines.size(), 2u);
-  EXPECT_EQ(lines[0]["zeroed_elements"], 15'000'000'000);
-  EXPECT_EQ(lines[0]["clipped_gradients"], 6);
-  EXPECT_EQ(lines[1]["zeroed_elements"], 0);
-  EXPECT_EQ(lines[1]["clipped_gradients"], 0);
-}
-
-TEST_F(MetricsHook, TelemetryNamesEveryTensor) {
-  const auto hook = make_hook(100, 2);
-  for (int i = 0; i < 5; ++i) run_.step(*hook);
-  const std::vector<Json> lines = written();
-  ASSERT_EQ(lines.size(), 2u);
-  EXPECT_EQ(lines[0]["step"], 2);
-  EXPECT_EQ(lines[1]["step"], 4);
-  EXPECT_EQ(lines[0]["kind"], "tensors");
-  EXPECT_EQ(lines[0]["tensors"]["a"]["scaler"], 10.0);
-  EXPECT_EQ(lines[0]["tensors"]["b"]["scaler"], 11.0);
-  EXPECT_TRUE(lines[0]["tensors"]["b"]["snr_db"].is_null());  // infinite
-  for (const char* key : {"scaler", "zero_fraction", "clip_fraction", "kept_norm", "snr_db", "norm", "max_abs"}) {
-    EXPECT_TRUE(lines[0]["tensors"]["a"].contains(key)) << key;
+TEST_F(CheckpointHookTest, SavesEveryNStepsAndAtTheEnd) {
+  state_.net = "identity";
+  state_.more["codec"] = "fp32";
+  CheckpointHook hook = make_hook({.folder = Folder(folder_.path()), .save_steps = 2, .keep_last = 2});
+  for (int i = 0; i < 7; ++i) EXPECT_EQ(run_.step(hook), HookVerdict::kContinue);
+  hook.after_train(run_.view());
+  std::vector<std::uint64_t> steps;
+  for (const CheckpointFile& file : list_checkpoints(folder_.path())) steps.push_back(file.step);
+  EXPECT_THAT(steps, ElementsAre(6, 7));  // the newest two
+  const Checkpoint checkpoint = load(7);
+  EXPECT_EQ(checkpoint.state().step, 7u);
+  EXPECT_EQ(checkpoint.state().net, "identity");
+  // What the run said, and what its optimizer says now.
+  state_.more["updates"] = "3";
+  EXPECT_EQ(checkpoint.state().more, state_.more);
+  std::vector<float> values(run_.values.size());
+  for (const auto& [group, value] : {std::pair{"parameters", 0.5f}, {"ema", 0.25f}, {"slots/momentum", -1.0f}}) {
+    checkpoint.read_group(group, run_.net.layout(), values);
+    EXPECT_EQ(values[0], value) << group;
   }
 }
 
-TEST_F(MetricsHook, EqualRunsGiveEqualLinesLessTimes) {
-  std::vector<std::vector<Json>> runs;
-  for (const char* name : {"1.jsonl", "2.jsonl"}) {
-    MetricsWriter writer(folder_ / name);
-    Interval interval;
-    const auto trainer = testing::make_small_trainer({.num_workers = 2, .codec = "ternary"});
-    trainer->add_hook(make_metrics_hook(writer, 2, 3, interval));
-    trainer->run();
-    std::vector<Json> lines;
-    for (const Json& line : lines_of(folder_ / name)) lines.push_back(without_times(line));
-    runs.push_back(std::move(lines));
-  }
-  ASSERT_EQ(runs[0].size(), 5u);
-  EXPECT_EQ(runs[0], runs[1]);
-  EXPECT_GT(runs[0][0]["wire_ratio"], 5.0);
-}
-
-TEST(Interval, TextKeepsAllButTimesExactly) {
-  Interval interval;
-  interval.steps = 3;
-  interval.loss = 0.1 + 0.2;
-  interval.accuracy = -0.0;
-  interval.skipped_steps = 1;
-  interval.nonfinite_steps = 2;
-  interval.transform_counts = {.zeroed_elements = 5'000'000'000, .clipped_gradients = 7};
-  interval.bytes.gradient = {.sent = 1, .received = 2};
-  interval.bytes.servers = {.sent = 3, .received = 4};
-  interval.bytes.num_workers = 6;
-  interval.bytes.num_servers = 5;
-  interval.seconds = 9;
-  const Interval read = parse_interval(interval.to_text());
-  EXPECT_EQ(read.steps, 3u);
-  EXPECT_EQ(testing::bits_of(read.loss), testing::bits_of(interval.loss));
-  EXPECT_EQ(testing::bits_of(read.accuracy), testing::bits_of(interval.accuracy));
-  EXPECT_EQ(read.skipped_steps, 1u);
-  EXPECT_EQ(read.nonfinite_steps, 2u);
-  EXPECT_EQ(read.transform_counts.zeroed_elements, 5'000'000'000);
-  EXPECT_EQ(read.transform_counts.clipped_gradients, 7);
-  EXPECT_EQ(read.seconds, 0);
-  EXPECT_EQ(read.bytes.gradient.received, 2);
-  EXPECT_EQ(read.bytes.servers.sent, 3);
-  EXPECT_EQ(read.bytes.num_workers, 6);
-  EXPECT_EQ(read.bytes.num_servers, 5);
-  interval.loss = std::numeric_limits<double>::quiet_NaN();
-  EXPECT_TRUE(std::isnan(parse_interval(interval.to_text()).loss));
-  for (const std::string& text : {std::string(), std::string("1 2 3"), interval.to_text() + " 1", std::string("x")}) {
-    EXPECT_THROW(parse_interval(text), DataError) << text;
-  }
-}
-
-TEST(Interval, OfAVersionBeforeIsReadButForItsBytes) {
-  // 3 steps, loss 1.5, accuracy 0.5, counts, and bytes of three legs.
-  const std::string text = "3 3ff8000000000000 3fe0000000000000 1 2 5 7 80 90 300 310 60 70";
-  const Interval read = parse_interval(text);
-  EXPECT_EQ(read.steps, 3u);
-  EXPECT_EQ(read.loss, 1.5);
-  EXPECT_EQ(read.accuracy, 0.5);
-  EXPECT_EQ(read.transform_counts.clipped_gradients, 7);
-  EXPECT_EQ(read.bytes.sent_bytes() + read.bytes.received_bytes() + read.bytes.num_workers, 0);
-  EXPECT_EQ(parse_interval(text + " 0:2,3:4;1;0").pushes.total(), 6u);
-  EXPECT_THROW(parse_interval(text + " 1 2"), DataError);
-}
-
-TEST(ProgressHook, LogsOneLinePerInterval) {
-  const std::string text = shown_by([](ProgressDisplay& display) {
-    const auto hook = make_progress_hook(display, 3);
-    FakeRun run;
-    for (int i = 0; i < 7; ++i) run.step(*hook);
-    hook->after_train(run.view());
-  });
-  EXPECT_EQ(std::ranges::count(text, '\n'), 3);  // and one for what is left at the end
-  EXPECT_THAT(text, HasSubstr("step 7/7"));
-  EXPECT_THAT(text, HasSubstr("loss 7.0"));
-  EXPECT_THAT(text, HasSubstr("step 3/7"));
-  EXPECT_THAT(text, HasSubstr("loss 2.0"));  // the mean of the losses 1, 2, 3
-  EXPECT_THAT(text, HasSubstr("step 6/7"));
-  EXPECT_THAT(text, HasSubstr("128 examples/s"));
-  EXPECT_THAT(text, HasSubstr("worker sent 44 B received 47 B/step ratio 0.9x"));
-}
-
-TEST(ProgressHook, LogsMeanBytesOfTheInterval) {
-  const std::string text = shown_by([](ProgressDisplay& display) {
-    const auto hook = make_progress_hook(display, 2);
-    FakeRun run;
-    run.step(*hook);
-    run.report = {};
-    run.report.num_workers = 2;
-    run.step(*hook);
-  });
-  EXPECT_THAT(text, HasSubstr("worker sent 22 B received 24 B/step ratio 1.9x"));
-}
-
-TEST(ProgressHook, SaysHowManyStepsWereSkipped) {
-  const auto shown = [](int steps_before) {
-    return shown_by([&](ProgressDisplay& display) {
-      const auto hook = make_progress_hook(display, 3);
-      FakeRun run;
-      run.done = static_cast<std::uint64_t>(steps_before);
-      for (int i = 0; i < 5; ++i) {
-        run.report.skipped = i == 1 || i == 4;
-        run.step(*hook);
-      }
-      hook->after_train(run.view());
-    });
+TEST_F(CheckpointHookTest, SyncsWhatWasReportedBeforeEachSave) {
+  std::vector<std::uint64_t> synced;
+  sync_reports_ = [&] {
+    EXPECT_FALSE(is_saved(run_.done));
+    synced.push_back(run_.done);
   };
-  const std::string text = shown(0);
-  EXPECT_THAT(text, HasSubstr("step 3/7 42% loss 2.0000 accuracy 0.125 128 examples/s skipped 1 worker sent 44 B"));
-  EXPECT_THAT(text, EndsWith("\n2 of 5 steps were skipped: a gradient or the mean was not finite\n"));
-  EXPECT_THAT(shown(2), EndsWith("\n2 of 5 steps after step 2 were skipped: a gradient or the mean was not finite\n"));
+  CheckpointHook hook = make_hook({.folder = Folder(folder_.path()), .save_steps = 3, .save_at_start = true});
+  hook.before_train(run_.view());
+  for (int i = 0; i < 7; ++i) run_.step(hook);
+  hook.after_train(run_.view());
+  EXPECT_THAT(synced, ElementsAre(0, 3, 6, 7));
 }
 
-TEST(ProgressHook, HasNoRatioOfStepsThatWereAllSkipped) {
-  const std::string text = shown_by([](ProgressDisplay& display) {
-    const auto hook = make_progress_hook(display, 2);
-    FakeRun run;
-    for (int i = 0; i < 2; ++i) run.step(*hook);
-    run.report.skipped = true;
-    for (int i = 0; i < 2; ++i) run.step(*hook);
-  });
-  EXPECT_THAT(text.substr(0, text.find('\n')), HasSubstr("ratio"));
-  EXPECT_THAT(text.substr(text.find('\n')), HasSubstr("skipped 2"));
-  EXPECT_THAT(text.substr(text.find('\n')), Not(HasSubstr("ratio")));
+TEST_F(CheckpointHookTest, DoesNotSaveWhatReportsDoNotReach) {
+  sync_reports_ = [] { throw DataError("the medium is gone"); };
+  CheckpointHook hook = make_hook({.folder = Folder(folder_.path())});
+  EXPECT_THAT(message_of<DataError>([&] { run_.step(hook); }), HasSubstr("the medium is gone"));
+  EXPECT_FALSE(is_saved(1));
 }
 
-TEST(ProgressHook, AveragesOverTheStepsOfTheMetricsAfterAResume) {
-  Interval begun;
-  begun.steps = 2;
-  begun.loss = 11;
-  begun.skipped_steps = 1;
+TEST_F(CheckpointHookTest, KeepsTheIntervalOfASaveBetweenTwoLines) {
+  MetricsWriter writer(folder_ / "m.jsonl");
+  const auto metrics = make_metrics_hook(writer, 3, 0, interval_);
+  CheckpointHook hook = make_hook({.folder = Folder(folder_.path())});
+  for (int i = 0; i < 3; ++i) {
+    run_.step(*metrics);
+    --run_.done;
+    run_.step(hook);
+  }
+  EXPECT_EQ(parse_interval(load(2).state().more.at(kIntervalKey)).steps, 2u);
+  EXPECT_EQ(parse_interval(load(2).state().more.at(kIntervalKey)).loss, 3.0);
+  EXPECT_FALSE(load(3).state().more.contains(kIntervalKey));
+}
+
+TEST_F(CheckpointHookTest, SavesTheBeginningOnRequest) {
+  const CheckpointHookOptions options{.folder = Folder(folder_.path()), .save_steps = 100, .save_at_start = true};
+  make_hook(options).before_train(run_.view());
+  EXPECT_TRUE(is_saved(0));
+  run_.done = 3;  // a resumed run has its checkpoint
+  make_hook(options).before_train(run_.view());
+  EXPECT_FALSE(is_saved(3));
+}
+
+TEST_F(CheckpointHookTest, SavesIntoItsFolderWhereverThatIs) {
+  const std::filesystem::path first = folder_ / "first";
+  std::filesystem::create_directory(first);
+  CheckpointHook hook = make_hook({.folder = Folder(first), .keep_last = 1});
+  run_.step(hook);
+  std::filesystem::rename(first, folder_ / "second");
+  // With a checkpoint that would be the oldest one to delete.
+  std::filesystem::create_directory(first);
+  std::filesystem::copy(folder_ / "second", first);
+  run_.step(hook);
+  EXPECT_EQ(latest_checkpoint(first)->step, 1u);
+  const std::vector<CheckpointFile> own = list_checkpoints(folder_ / "second");
+  ASSERT_EQ(own.size(), 1u);
+  EXPECT_EQ(own[0].step, 2u);
+}
+
+TEST_F(CheckpointHookTest, FolderThatIsGoneIsAnError) {
+  CheckpointHook hook = make_hook({.folder = deleted_folder()});
+  EXPECT_THAT(message_of<DataError>([&] { run_.step(hook); }), HasSubstr("gone"));
+}
+
+TEST_F(CheckpointHookTest, GoesOnAfterAnErrorOnRequestButNotAfterTheLast) {
   const std::string text = shown_by([&](ProgressDisplay& display) {
-    const auto hook = make_progress_hook(display, 3, begun);
-    FakeRun run;
-    run.done = 2;
-    run.step(*hook);
-    hook->after_train(run.view());
+    CheckpointHook hook =
+        make_hook({.folder = deleted_folder(), .save_steps = 3, .on_error = OnSaveError::kContinue}, display);
+    for (int i = 0; i < 7; ++i) EXPECT_EQ(run_.step(hook), HookVerdict::kContinue);
+    EXPECT_THROW(hook.after_train(run_.view()), DataError);
   });
-  EXPECT_THAT(text, HasSubstr("step 3/7 42% loss 4.6667"));  // of 11 and 3
-  EXPECT_THAT(text, HasSubstr("skipped 1"));
-  EXPECT_THAT(text, Not(HasSubstr("were skipped")));  // since the resume none was
-}
-
-TEST(ProgressHook, ReportsNonfiniteGradientsOncePerInterval) {
-  const std::string text = shown_by([](ProgressDisplay& display) {
-    const auto hook = make_progress_hook(display, 4);
-    FakeRun run;
-    run.report.nonfinite = "step 0: tensor 'a' of worker 1 holds NaN or infinity";
-    for (int i = 0; i < 4; ++i) run.step(*hook);
-    run.report.nonfinite = "step 4: tensor 'b' of worker 0 holds NaN or infinity";
-    run.report.skipped = true;
-    for (int i = 0; i < 2; ++i) run.step(*hook);
-  });
-  EXPECT_THAT(text, HasSubstr("step 0: tensor 'a' of worker 1 holds NaN or infinity; counted as zero\n"));
-  EXPECT_THAT(text, HasSubstr("step 4: tensor 'b' of worker 0 holds NaN or infinity; the step is skipped\n"));
-  EXPECT_EQ(std::ranges::count(text, '\n'), 3);
+  EXPECT_THAT(text, AllOf(HasSubstr("step 3: "), HasSubstr("step 6: "), HasSubstr("gone"),
+                          HasSubstr("training goes on, no checkpoint is saved yet\n")));
 }
 
 }  // namespace

@@ -11,7 +11,7 @@
 
 #include "tests/trainers/fake_run.h"
 #include "tests/trainers/temporary_directory.h"
-#include "trainers/hooks/checkpoint_hook.h"
+#include "trainers/hooks/evaluation_hook.h"
 
 namespace terngrad::evaluation_hook_test {
 namespace {

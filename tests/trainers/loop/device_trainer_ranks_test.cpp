@@ -22,6 +22,7 @@
 #include "tests/trainers/device_runs.h"
 #include "tests/trainers/temporary_directory.h"
 #include "trainers/hooks/checkpoint_hook.h"
+#include "trainers/hooks/interval.h"
 #include "trainers/hooks/replica_check.h"
 #include "trainers/hooks/state_gather.h"
 #include "trainers/run/training_state.h"

@@ -15,6 +15,7 @@
 #include "tests/trainers/small_training.h"
 #include "tests/trainers/temporary_directory.h"
 #include "trainers/hooks/checkpoint_hook.h"
+#include "trainers/hooks/interval.h"
 #include "trainers/hooks/state_gather.h"
 #include "trainers/run/training_state.h"
 

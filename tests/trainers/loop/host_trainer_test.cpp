@@ -21,7 +21,11 @@
 #include "tests/trainers/small_training.h"
 #include "tests/trainers/temporary_directory.h"
 #include "trainers/hooks/checkpoint_hook.h"
+#include "trainers/hooks/evaluation_hook.h"
+#include "trainers/hooks/interval.h"
+#include "trainers/hooks/metrics_hook.h"
 #include "trainers/hooks/net_state.h"
+#include "trainers/hooks/progress_hook.h"
 
 namespace terngrad::host_trainer_test {
 namespace {

@@ -12,7 +12,10 @@
 #include "tests/support/bits.h"
 #include "tests/trainers/small_training.h"
 #include "tests/trainers/temporary_directory.h"
+#include "trainers/hooks/checkpoint_hook.h"
 #include "trainers/hooks/net_state.h"
+#include "trainers/io/metrics.h"
+#include "trainers/launch/progress.h"
 
 namespace terngrad::training_state_test {
 namespace {

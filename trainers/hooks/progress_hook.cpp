@@ -1,0 +1,100 @@
+#include "trainers/hooks/progress_hook.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <iterator>
+#include <optional>
+#include <string>
+#include <utility>
+
+#include "compress/exchange/wire_bytes.h"
+
+namespace terngrad {
+namespace {
+
+/// What the progress line says of exchanges; nothing of no bytes.
+void show_bytes(const TrainingView& training, const ExchangeBytes& bytes, ProgressState& state) {
+  state.sent_bytes_per_step = state.received_bytes_per_step = state.compression_ratio = std::nullopt;
+  const NodeBytes busiest = bytes_of_busiest(bytes);
+  if (busiest.busier() == 0) return;
+  state.is_server = servers_are_busier(bytes);
+  state.sent_bytes_per_step = busiest.sent;
+  state.received_bytes_per_step = busiest.received;
+  state.compression_ratio = wire_ratio(bytes, training.net.layout().num_elements(), training.num_workers);
+}
+
+/// About a step with NaN or infinity.
+const char* what_was_done(const StepView& step) {
+  if (step.pushes != nullptr && step.pushes->skipped > 0) return "; the push is dropped";
+  return step.report.skipped ? "; the step is skipped" : "; counted as zero";
+}
+
+class ProgressHook final : public Hook {
+ public:
+  ProgressHook(ProgressDisplay& display, std::uint64_t log_steps, Interval begun)
+      : display_(display), log_steps_(log_steps), interval_(std::move(begun)) {}
+
+  HookVerdict after_step(const TrainingView& training, const StepView& step) override {
+    if (!step.report.nonfinite.empty() && !std::exchange(has_told_, true)) {
+      display_.message(step.report.nonfinite + what_was_done(step));
+    }
+    interval_.add(step);
+    skipped_steps_ += step.report.skipped ? 1u : 0u;
+    if (!step.report.skipped) bytes_ = step.report;
+    // The mean over about the last 50 steps, so that the live line is readable.
+    seconds_per_step_ =
+        seconds_per_step_ == 0 ? step.step_seconds : seconds_per_step_ + (step.step_seconds - seconds_per_step_) / 50;
+    loss_ = shown_ == 0 ? step.loss : loss_ + (step.loss - loss_) / 50;
+    accuracy_ = shown_ == 0 ? step.accuracy : accuracy_ + (step.accuracy - accuracy_) / 50;
+    ++shown_;
+    ProgressState state;
+    state.step = static_cast<std::int64_t>(training.steps_done);
+    state.total_steps = static_cast<std::int64_t>(training.total_steps);
+    state.skipped_steps = static_cast<std::int64_t>(interval_.skipped_steps);
+    show_bytes(training, bytes_, state);
+    state.loss = loss_;
+    state.accuracy = accuracy_;
+    state.examples_per_second = static_cast<double>(training.batch_size) / seconds_per_step_;
+    state.seconds_left = seconds_per_step_ * static_cast<double>(training.total_steps - training.steps_done);
+    display_.update(state);
+    if (training.steps_done % log_steps_ == 0 || training.steps_done == training.total_steps) {
+      const Interval interval = std::exchange(interval_, {});
+      has_told_ = false;
+      state.loss = Interval::mean_of(interval.loss, interval.steps);
+      state.accuracy = Interval::mean_of(interval.accuracy, interval.steps);
+      state.examples_per_second = interval.examples_per_second(static_cast<std::uint64_t>(training.batch_size));
+      show_bytes(training, interval.bytes, state);
+      display_.log(state);
+    }
+    return HookVerdict::kContinue;
+  }
+  void after_train(const TrainingView& training) override {
+    display_.finish();
+    if (skipped_steps_ == 0) return;
+    const std::uint64_t before = training.steps_done - shown_;
+    display_.message(fmt::format("{} of {} steps{} were skipped: a gradient or the mean was not finite", skipped_steps_,
+                                 shown_, before > 0 ? fmt::format(" after step {}", before) : ""));
+  }
+  std::uint64_t next_look(std::uint64_t) const override { return kNoLook; }
+
+ private:
+  ProgressDisplay& display_;
+  std::uint64_t log_steps_;
+  Interval interval_;
+  ExchangeBytes bytes_;    // of the last step that was not skipped
+  bool has_told_ = false;  // of a gradient of this interval that was not finite
+  std::uint64_t skipped_steps_ = 0;
+  std::uint64_t shown_ = 0;
+  double seconds_per_step_ = 0;
+  double loss_ = 0;
+  double accuracy_ = 0;
+};
+
+}  // namespace
+
+std::unique_ptr<Hook> make_progress_hook(ProgressDisplay& display, std::uint64_t log_steps, const Interval& begun) {
+  return std::make_unique<ProgressHook>(display, log_steps, begun);
+}
+
+}  // namespace terngrad
