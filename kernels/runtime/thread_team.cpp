@@ -4,6 +4,7 @@
 
 #include <condition_variable>
 #include <mutex>
+#include <new>
 #include <thread>
 #include <utility>
 
@@ -66,9 +67,10 @@ ThreadTeam::ThreadTeam() : process_(::getpid()) {}
 
 ThreadTeam::~ThreadTeam() {
   if (process_ == ::getpid()) return;
-  // Threads of another process: there is nothing to join. Kept where a leak checker finds them.
-  static auto& abandoned = *new std::vector<std::unique_ptr<Worker>>;
-  abandoned = std::move(workers_);
+  // Threads of another process: there is nothing to join. Kept where a leak checker finds them, if there is memory.
+  static auto* const abandoned = new (std::nothrow) std::vector<std::unique_ptr<Worker>>;
+  if (abandoned != nullptr) abandoned->swap(workers_);
+  for (std::unique_ptr<Worker>& worker : workers_) static_cast<void>(worker.release());
 }
 
 ThreadTeam& ThreadTeam::of_this_thread() {

@@ -150,10 +150,10 @@ bool MpiOperation::read_letter(int peer) {
 void MpiOperation::require_sound(int peer) const {
   const OperationHeader& header = places_[index(peer)].header;
   const std::size_t room = places_[index(peer)].letter_bytes - sizeof(header);
-  const bool is_sound =
-      header.num_sizes <= kMaxSizes && is_sound_message(header.data_bytes, header.chunk_bytes) &&
-      (header.holds_all != 0 ? header.num_sizes <= room / 8 && header.data_bytes == room - header.num_sizes * 8
-                             : room == 0);
+  const bool is_sound = header.num_sizes <= kMaxSizes && is_sound_message(header.data_bytes, header.chunk_bytes) &&
+                        (header.holds_all != 0 ? header.num_sizes <= room / 8 &&
+                                                     header.data_bytes == room - std::size_t{header.num_sizes} * 8
+                                               : room == 0);
   if (is_sound) return;
   group_.is_broken = true;
   TERNGRAD_THROW(CommunicationError, "[mpi] ", name(), ": the header of ", group_.name_of(peer),
