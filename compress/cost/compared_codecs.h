@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-#include "compress/exchange/compressed_all_reduce.h"
+#include "compress/exchange/all_reduce_options.h"
 
 namespace terngrad {
 

@@ -42,7 +42,7 @@
 
 #include "compress/cost/link_model.h"
 #include "compress/cost/spread.h"
-#include "compress/exchange/compressed_all_reduce.h"
+#include "compress/exchange/exchange_algorithm.h"
 
 namespace terngrad {
 

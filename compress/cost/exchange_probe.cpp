@@ -8,6 +8,7 @@
 #include "compress/comm/all_gather_doubles.h"
 #include "compress/cost/probe_samples.h"
 #include "compress/exchange/codec_shards.h"
+#include "compress/exchange/compressed_all_reduce.h"
 #include "compress/exchange/downlink.h"
 #include "compress/exchange/exchange_bytes.h"
 #include "compress/wire/gradient_transport.h"

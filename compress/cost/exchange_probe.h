@@ -5,6 +5,7 @@
 #include <string>
 
 #include "compress/cost/exchange_cost.h"
+#include "compress/exchange/all_reduce_options.h"
 
 namespace terngrad {
 

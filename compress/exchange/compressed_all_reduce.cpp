@@ -8,6 +8,7 @@
 #include "compress/exchange/codec_shards.h"
 #include "compress/exchange/exchange_bytes.h"
 #include "compress/exchange/overflow.h"
+#include "compress/exchange/shard_update.h"
 #include "kernels/codes/ternary_pack.h"
 #include "kernels/runtime/errors.h"
 #include "kernels/runtime/parallel.h"
@@ -75,6 +76,18 @@ ExchangeAlgorithm algorithm_for(const CompressedAllReduceOptions& options, const
   return ExchangeAlgorithm::kScatterReduce;
 }
 
+/// Whether auto has chosen integer_sum, though this process has all workers, for the bytes between processes that it
+/// emulates. Where integer_sum is asked for by name its lanes are summed in any case: benchmarks measure them.
+bool sums_in_process(const CompressedAllReduceOptions& options, ExchangeAlgorithm algorithm, const CodecPlan& plan,
+                     const WorkerGroup& workers) {
+  if (options.algorithm != ExchangeAlgorithm::kAuto || algorithm != ExchangeAlgorithm::kIntegerSum) return false;
+  // Bytes of payloads of no fixed size are known from messages of their own only.
+  const auto known = [](const CodecPlan::Group& group) {
+    return group.codec->traits().summable || group.codec->traits().fixed_size;
+  };
+  return workers.communicator->size() == 1 && std::ranges::all_of(plan.groups(), known);
+}
+
 /// The shares of scatter_reduce. What an update keeps for a share lasts longer than a plan, if codecs change from step
 /// to step, so its shares depend on the layout alone; and what it sends for them is the bulk of the bytes.
 std::vector<std::vector<Slice>> cut_shares(const CompressedAllReduceOptions& options, const Layout& layout,
@@ -99,6 +112,7 @@ CompressedAllReduce::CompressedAllReduce(const Layout& layout, CodecPlan plan, W
       plan_(std::move(plan)),
       stream_(Device::cpu(), options.num_threads),
       algorithm_(algorithm_for(options, layout_, plan_, workers_)),
+      sums_in_process_(sums_in_process(options, algorithm_, plan_, workers_)),
       greatest_mean_(greatest_mean(options.mean_factor)),
       context_{options.run_id, exchange_fingerprint(layout_, plan_, workers_, options, algorithm_), 0},
       whole_{{whole_segments(layout_)}, PayloadForm::kNatural},
@@ -170,7 +184,7 @@ ExchangeReport CompressedAllReduce::exchange_part(std::span<const TensorTable> g
       scatter_reduce(gradients, mean, report, found_here);
       break;
     case ExchangeAlgorithm::kIntegerSum:
-      integer_sum(gradients, mean, report);
+      sums_in_process_ ? sum_in_process(gradients, mean, report) : integer_sum(gradients, mean, report);
       break;
     default:
       all_gather(gradients, mean, report);
@@ -525,6 +539,16 @@ void CompressedAllReduce::integer_sum(std::span<const TensorTable> gradients, co
   aggregate(slices, append_slice, mean);
   apply_return_leg(mean);
   timer.next(report.decode_seconds);
+}
+
+void CompressedAllReduce::sum_in_process(std::span<const TensorTable> gradients, const TensorTable& mean,
+                                         ExchangeReport& report) {
+  all_gather(gradients, mean, report);
+  const SummedBytes bytes = summed_bytes(layout_, plan_);
+  report.gradient = {};
+  nodes_.add_gathered(
+      report, &ExchangeBytes::gradient, [&](int) { return bytes.gathered; }, bytes.gathered * workers_.num_workers);
+  nodes_.add_all_reduce(report, &ExchangeBytes::gradient, bytes.lanes);
 }
 
 float CompressedAllReduce::decode_local(int local_worker, int segment, std::span<float> out) {

@@ -7,37 +7,17 @@
 #include <utility>
 #include <vector>
 
-#include "compress/codecs/codec_plan.h"
 #include "compress/comm/communicator.h"
+#include "compress/exchange/all_reduce_options.h"
 #include "compress/exchange/downlink.h"
-#include "compress/exchange/exchange_algorithm.h"
 #include "compress/exchange/gradient_exchange.h"
 #include "compress/exchange/nonfinite.h"
-#include "compress/exchange/shard_owners.h"
-#include "compress/exchange/shard_update.h"
 #include "compress/exchange/wire_bytes.h"
 #include "compress/wire/gradient_transport.h"
 #include "compress/wire/wire_format.h"
 #include "compress/wire/worker_encoder.h"
 
 namespace terngrad {
-
-struct CompressedAllReduceOptions {
-  CodecPlanOptions codecs;  // its num_workers is taken from the worker group
-  ExchangeAlgorithm algorithm = ExchangeAlgorithm::kAuto;
-  ReturnCodec return_codec = ReturnCodec::kFloat32;
-  OnNonfinite on_nonfinite = OnNonfinite::kStop;
-  ShareOwners owners = ShareOwners::kWorkers;  // servers: kAuto is scatter_reduce, the only one that they can do
-  /// What owners make of their shares, on all ranks or none; not owned by the exchange. What is called mean is then
-  /// what it makes of the mean.
-  ShareUpdate* update = nullptr;
-  /// What the mean is multiplied by afterwards, by the caller or the update: one that would then overflow has
-  /// overflowed.
-  float mean_factor = 1;
-  std::uint64_t seed = 1;
-  std::uint64_t run_id = 0;  // the same on all ranks; messages of another run are refused
-  int num_threads = 1;       // of this process; results do not depend on it
-};
 
 class CompressedAllReduce final : public GradientExchange {
  public:
@@ -93,6 +73,9 @@ class CompressedAllReduce final : public GradientExchange {
   /// @returns whether to go on
   bool update_shares(const ShareRange& own, const TensorTable& mean, ExchangeReport& report, NonfiniteTensors& found);
   void integer_sum(std::span<const TensorTable> gradients, const TensorTable& mean, ExchangeReport& report);
+  /// integer_sum where this process has all workers, so that nothing travels: computed as all_gather does, which has
+  /// the same bits (contract B2) and needs no lanes; its bytes are those of integer_sum.
+  void sum_in_process(std::span<const TensorTable> gradients, const TensorTable& mean, ExchangeReport& report);
   /// Gathers every worker's message of a single part (writer 0) and aggregates it.
   void gather_part(const Parts& parts, const TensorTable& mean, ExchangeReport& report);
   /// Appends what this process's workers send of one part, which is in the writers' slot of that number.
@@ -118,6 +101,7 @@ class CompressedAllReduce final : public GradientExchange {
   CodecPlan plan_;
   Stream stream_;
   ExchangeAlgorithm algorithm_;
+  bool sums_in_process_;
   float greatest_mean_;
   MessageContext context_;
   Parts whole_;   // one part: all tensors

@@ -6,24 +6,11 @@
 #include <vector>
 
 #include "compress/codecs/codec_plan.h"
+#include "compress/exchange/return_codec.h"
 #include "compress/wire/wire_format.h"
 #include "kernels/statistics/statistics.h"
 
 namespace terngrad {
-
-/// How the aggregated gradient travels back. Part of the result: every algorithm applies it, also where nothing
-/// travels.
-enum class ReturnCodec {
-  kFloat32,   // as it is
-  kBfloat16,  // every tensor rounded to bfloat16
-  kSums,      // integer sums of codes in lanes, exact; tensors whose codec is not summable as float32
-  kTernary,  // ternarized again: scale fl(fl(s / N) * m), code sign(k) with probability |k| / m, where k is the integer
-             // sum and m = max|k| of the tensor (scope block: of the block); tensors whose codec is not summable as
-             // float32
-};
-
-/// "fp32", "bf16", "sums", "ternary".
-std::string to_string(ReturnCodec codec);
 
 /// Encodes and decodes the return leg of parts of a layout (shares, or everything). Draws use DrawPurpose::kReturnLeg
 /// and worker 0, so they do not depend on who aggregates what.

@@ -3,11 +3,12 @@
 
 #include <string>
 
-#include "compress/codecs/codec_plan.h"
-#include "compress/exchange/downlink.h"
-#include "kernels/tensor/layout.h"
+#include "compress/exchange/return_codec.h"
 
 namespace terngrad {
+
+class CodecPlan;
+class Layout;
 
 /// How messages travel. The mean has the same bits with all of them (contract B2).
 enum class ExchangeAlgorithm {

@@ -33,18 +33,6 @@ std::int64_t scattered_bytes(ReturnCodec return_codec, const Layout& layout, con
   return most + all_reduce_bytes(greatest, num_workers);
 }
 
-std::int64_t summed_bytes(const Layout& layout, const CodecPlan& plan, int num_workers) {
-  const std::vector<Slice> lanes = select_summable(layout, plan, true);
-  TERNGRAD_REQUIRE(!lanes.empty(), "[exchange] integer_sum needs a codec whose codes add up as integers");
-  std::int64_t lane_bytes = 0;
-  for (const Slice& slice : lanes) {
-    lane_bytes += plan.codec_of(slice.segment).max_payload_bytes(slice, PayloadForm::kLanes);
-  }
-  const std::vector<Slice> rest = select_summable(layout, plan, false);
-  const std::int64_t gathered = rest.empty() ? 0 : gradient_message_bytes(plan, rest, PayloadForm::kNatural);
-  return (num_workers - 1) * gathered + all_reduce_bytes(lane_bytes, num_workers);
-}
-
 }  // namespace
 
 std::int64_t scalers_message_bytes(const Layout& layout, const CodecPlan& plan) {
@@ -73,11 +61,25 @@ std::int64_t busiest_worker_bytes(ExchangeAlgorithm algorithm, ReturnCodec retur
       return scalers + peers * gradient_message_bytes(plan, whole_segments(layout), PayloadForm::kNatural);
     case ExchangeAlgorithm::kScatterReduce:
       return scalers + scattered_bytes(return_codec, layout, plan, num_workers);
-    case ExchangeAlgorithm::kIntegerSum:
-      return scalers + summed_bytes(layout, plan, num_workers);
+    case ExchangeAlgorithm::kIntegerSum: {
+      const SummedBytes bytes = summed_bytes(layout, plan);
+      return scalers + peers * bytes.gathered + all_reduce_bytes(bytes.lanes, num_workers);
+    }
     default:
       TERNGRAD_THROW(InvalidArgument, "[exchange] bytes are those of an algorithm, got ", to_string(algorithm));
   }
+}
+
+SummedBytes summed_bytes(const Layout& layout, const CodecPlan& plan) {
+  const std::vector<Slice> lanes = select_summable(layout, plan, true);
+  TERNGRAD_REQUIRE(!lanes.empty(), "[exchange] integer_sum needs a codec whose codes add up as integers");
+  SummedBytes bytes;
+  for (const Slice& slice : lanes) {
+    bytes.lanes += plan.codec_of(slice.segment).max_payload_bytes(slice, PayloadForm::kLanes);
+  }
+  const std::vector<Slice> rest = select_summable(layout, plan, false);
+  if (!rest.empty()) bytes.gathered = gradient_message_bytes(plan, rest, PayloadForm::kNatural);
+  return bytes;
 }
 
 std::vector<Slice> select_summable(const Layout& layout, const CodecPlan& plan, bool summable) {

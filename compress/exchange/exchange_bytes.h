@@ -36,6 +36,14 @@ std::int64_t gradient_message_bytes(const CodecPlan& plan, std::span<const Slice
 std::int64_t busiest_worker_bytes(ExchangeAlgorithm algorithm, ReturnCodec return_codec, const Layout& layout,
                                   const CodecPlan& plan, int num_workers);
 
+/// What integer_sum moves: R of a worker to each other one, and L by an all-reduce, as above.
+/// @throws InvalidArgument if no tensor has a codec that is summable
+struct SummedBytes {
+  std::int64_t gathered = 0;  // R
+  std::int64_t lanes = 0;     // L
+};
+SummedBytes summed_bytes(const Layout& layout, const CodecPlan& plan);
+
 /// The slices of whole tensors whose codes add up as integers (integer_sum's lanes), or of the others.
 std::vector<Slice> select_summable(const Layout& layout, const CodecPlan& plan, bool summable);
 

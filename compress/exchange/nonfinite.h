@@ -5,15 +5,10 @@
 #include <string>
 
 #include "compress/exchange/gradient_exchange.h"
+#include "compress/exchange/on_nonfinite.h"
 #include "kernels/tensor/layout.h"
 
 namespace terngrad {
-
-enum class OnNonfinite {
-  kStop,  // throw NonFiniteError naming tensor, worker and step
-  kSkip,  // drop the step everywhere
-  kZero,  // that worker's tensor counts as zero, and is still divided by N; a mean that overflows counts as zero
-};
 
 /// Workers' tensors that hold NaN or infinity, and tensors whose mean overflowed. What the parts of an exchange find
 /// adds up to what one exchange of everything would find, in whatever order the parts are added.

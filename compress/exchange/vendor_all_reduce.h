@@ -6,9 +6,10 @@
 #include <vector>
 
 #include "compress/comm/communicator.h"
-#include "compress/exchange/compressed_all_reduce.h"
 #include "compress/exchange/gradient_exchange.h"
+#include "compress/exchange/on_nonfinite.h"
 #include "kernels/runtime/buffer.h"
+#include "kernels/runtime/device.h"
 #include "kernels/tensor/element_type.h"
 
 namespace terngrad {

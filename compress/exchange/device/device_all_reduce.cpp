@@ -4,10 +4,14 @@
 #include <array>
 #include <utility>
 
+#include "compress/exchange/device/device_downlink.h"
+#include "compress/exchange/device/device_mean_check.h"
+#include "compress/exchange/device/device_payloads.h"
 #include "compress/exchange/overflow.h"
 #include "compress/exchange/wire_bytes.h"
 #include "kernels/runtime/copy.h"
 #include "kernels/runtime/errors.h"
+#include "kernels/runtime/stream_timer.h"
 
 namespace terngrad {
 namespace {
@@ -58,6 +62,14 @@ ExchangeAlgorithm algorithm_for(const CompressedAllReduceOptions& options, const
 
 }  // namespace
 
+struct DeviceAllReduce::Times {
+  StreamTimer measure, encode, decode;
+  StreamTimer scalers, payloads;  // on their way between ranks
+  DeviceReturnLeg::Times means;
+  explicit Times(const Device& device)
+      : measure(device), encode(device), decode(device), scalers(device), payloads(device), means(device) {}
+};
+
 DeviceAllReduce::DeviceAllReduce(const Layout& layout, const WorkerRange& workers,
                                  const CompressedAllReduceOptions& options, const Stream& stream,
                                  std::shared_ptr<DeviceCommunicator> communicator)
@@ -101,6 +113,8 @@ DeviceAllReduce::DeviceAllReduce(const Layout& layout, CodecPlan plan, const Wor
   mean_check_ = std::make_unique<DeviceMeanCheck>(setup_, can_overflow, greatest_mean(options.mean_factor));
   stream_.synchronize();
 }
+
+DeviceAllReduce::~DeviceAllReduce() = default;
 
 void DeviceAllReduce::make_payloads() {
   DevicePayloadsSetup setup{.layout = setup_.layout,

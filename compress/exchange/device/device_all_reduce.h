@@ -8,16 +8,16 @@
 #include "compress/codecs/device_coder.h"
 #include "compress/comm/communicator.h"
 #include "compress/comm/device_communicator.h"
-#include "compress/exchange/compressed_all_reduce.h"
-#include "compress/exchange/device/device_downlink.h"
-#include "compress/exchange/device/device_mean_check.h"
+#include "compress/exchange/all_reduce_options.h"
 #include "compress/exchange/device/device_nonfinite.h"
-#include "compress/exchange/device/device_payloads.h"
 #include "compress/exchange/exchange_algorithm.h"
 #include "compress/exchange/gradient_exchange.h"
-#include "kernels/runtime/stream_timer.h"
 
 namespace terngrad {
+
+class DeviceMeanCheck;
+class DevicePayloads;
+class DeviceReturnLeg;
 
 /// Does what CompressedAllReduce does, with the same bits in the mean, for gradients in device memory, for any number
 /// of ranks (contract B2). Codes travel as payloads of fixed size between the workers, without headers and checksums;
@@ -45,6 +45,7 @@ class DeviceAllReduce final : public GradientExchange {
                   const CompressedAllReduceOptions& options, const Stream& stream,
                   std::shared_ptr<DeviceCommunicator> communicator, Part part);
   // What it is made of refers to its plan.
+  ~DeviceAllReduce() override;
   DeviceAllReduce(const DeviceAllReduce&) = delete;
   DeviceAllReduce& operator=(const DeviceAllReduce&) = delete;
 
@@ -83,13 +84,7 @@ class DeviceAllReduce final : public GradientExchange {
   Stream& stream() { return stream_; }
 
  private:
-  struct Times {
-    StreamTimer measure, encode, decode;
-    StreamTimer scalers, payloads;  // on their way between ranks
-    DeviceReturnLeg::Times means;
-    explicit Times(const Device& device)
-        : measure(device), encode(device), decode(device), scalers(device), payloads(device), means(device) {}
-  };
+  struct Times;
   void make_payloads();
   void submit(std::span<const TensorTable> gradients, const TensorTable& mean, const DeviceStep& step, Stream& stream,
               Times* times);

@@ -1,4 +1,5 @@
 // Servers that aggregate, in ranks of their own or beside workers.
+#include "compress/exchange/all_reduce_options.h"
 #include "compress/exchange/compressed_all_reduce.h"
 
 #include <gmock/gmock.h>
@@ -14,6 +15,7 @@
 #include <vector>
 
 #include "compress/exchange/bucketed_all_reduce.h"
+#include "compress/exchange/shard_update.h"
 #include "kernels/runtime/errors.h"
 #include "support/exchanges.h"
 #include "support/thread_communicator.h"

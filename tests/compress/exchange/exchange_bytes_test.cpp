@@ -126,6 +126,29 @@ TEST(ExchangeBytes, AreThoseThatCrossAndAreKnownBefore) {
   }
 }
 
+TEST(ExchangeBytes, OfAutoInOneProcessAreThoseOfTheAlgorithmThatItChose) {
+  for (const ReturnCodec return_codec : kReturns) {
+    for (const TernaryFormat format : {TernaryFormat::kT2, TernaryFormat::kT5, TernaryFormat::kTMask}) {
+      CompressedAllReduceOptions options = options_of(ExchangeAlgorithm::kAuto, return_codec);
+      options.codecs.codec_options.ternary.format = format;
+      const Layout layout = mixed_layout();
+      const std::vector<Tensors> workers = worker_gradients(layout, 8);
+      CompressedAllReduce chosen = testing::local_exchange(layout, 8, options);
+      Tensors mean = blank_tensors(layout);
+      const ExchangeReport found = chosen.exchange(tables(workers, 0, 8), mean.table, 4);
+      options.algorithm = chosen.algorithm();
+      CompressedAllReduce named = testing::local_exchange(layout, 8, options);
+      Tensors expected_mean = blank_tensors(layout);
+      SCOPED_TRACE(testing::options_text(options));
+      const ExchangeReport expected = named.exchange(tables(workers, 0, 8), expected_mean.table, 4);
+      expect_same(expected, found);
+      EXPECT_EQ(found.gradient.sent, expected.gradient.sent);
+      EXPECT_EQ(found.mean.sent, expected.mean.sent);
+      EXPECT_EQ(mean.values, expected_mean.values);
+    }
+  }
+}
+
 TEST(ExchangeBytes, OfNumbersAndBlocksAreThoseThatCross) {
   for (const int num_workers : kWorlds) {
     for (const char* codec : {"fp32", "bf16", "ternary"}) {
