@@ -6,13 +6,17 @@
 #include <span>
 #include <utility>
 
+#include "compress/exchange/bucket_plan.h"
 #include "compress/exchange/device/device_all_reduce.h"
+#include "compress/exchange/device/device_bucketed_all_reduce.h"
+#include "datasets/device_examples.h"
 #include "datasets/sets/constant_images.h"
 #include "datasets/transforms/augmentation.h"
 #include "kernels/optimizer/optimizer.h"
 #include "kernels/runtime/copy.h"
 #include "kernels/runtime/errors.h"
 #include "kernels/tensor/philox.h"
+#include "trainers/optim/device_transform.h"
 
 namespace terngrad::bench {
 namespace {

@@ -7,16 +7,11 @@
 
 #include "kernels/runtime/device.h"
 #include "kernels/runtime/device_step.h"
+#include "nets/math_mode.h"
 #include "nets/net.h"
 #include "nets/worker_buffers.h"
 
 namespace terngrad {
-
-/// How matrix products and convolutions compute with float32 numbers on a GPU.
-enum class MathMode {
-  kFp32,  // products of float32, sums in float32
-  kTf32,  // factors rounded to 10 bits of mantissa (TensorFloat-32), sums in float32: tensor cores
-};
 
 /// The training examples of this process's workers, as TrainBatch, in device memory.
 struct DeviceBatch {

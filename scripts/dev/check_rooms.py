@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""Checks the structure of the product folders: which room may include which, no circles of includes, and how many files a folder
-has.
+"""Checks the structure of the product folders: which room may include which, no circles of includes, how many files a folder has,
+and how many headers a source pulls in.
 
 Usage: scripts/dev/check_rooms.py [--list]
 
@@ -33,6 +33,8 @@ FLOORS = {
 MAX_FILES = 45
 # Two files for each kind of layer, and kernels beside them.
 MAX_FILES_OF = {"nets/cuda": 60}
+# Of ours, directly or not: whoever needs more does several jobs, or includes what a declaration would do for.
+MAX_HEADERS = 55
 INCLUDE = re.compile(r'^[ \t]*#[ \t]*include "([^"]+)"', re.MULTILINE)
 
 
@@ -114,6 +116,10 @@ def violations(files, includes):
     circle = find_circle(includes)
     if circle:
         yield f"a circle of includes: {' -> '.join(circle)}"
+    for file in includes:
+        count = len(pulled(file, includes))
+        if count > MAX_HEADERS:
+            yield f"{file} pulls in {count} headers, at most {MAX_HEADERS}"
     for folder, inside in files_by_folder(files).items():
         limit = MAX_FILES_OF.get(folder, MAX_FILES)
         if len(inside) > limit:

@@ -8,9 +8,15 @@
 #include <utility>
 #include <vector>
 
+#include "compress/exchange/device/device_bucketed_all_reduce.h"
+#include "datasets/device_examples.h"
+#include "kernels/runtime/device.h"
+#include "nets/device_net.h"
 #include "tests/support/thread_device_communicator.h"
 #include "tests/trainers/small_training.h"
+#include "trainers/loop/device_replica.h"
 #include "trainers/loop/device_trainer.h"
+#include "trainers/optim/device_transform.h"
 
 namespace terngrad::testing {
 

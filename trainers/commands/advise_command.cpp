@@ -17,13 +17,13 @@
 #include "compress/cost/sample_gradient.h"
 #include "compress/cost/vendor_probe.h"
 #include "compress/exchange/vendor_all_reduce.h"
-#include "datasets/sets/constant_images.h"
 #include "kernels/codes/code_sum.h"
 #include "kernels/runtime/buffer.h"
 #include "kernels/runtime/errors.h"
 #include "kernels/tensor/model_layouts.h"
 #include "nets/net_plan.h"
 #include "trainers/commands/advice.h"
+#include "trainers/commands/advised_model.h"
 #include "trainers/commands/compute_benchmark.h"
 #include "trainers/commands/launched_command.h"
 #include "trainers/io/atomic_file.h"
@@ -31,7 +31,6 @@
 #include "trainers/launch/process_group.h"
 #include "trainers/launch/progress.h"
 #include "trainers/options/option_set.h"
-#include "trainers/options/train_options.h"
 
 namespace terngrad {
 namespace {
@@ -45,15 +44,8 @@ constexpr const char* kAdviseUsage =
     "Example: mpirun -np 4 terngrad_advise --layout alexnet --quantize_logits\n"
     "         terngrad_advise --net lenet --num_nodes 8 --bandwidth_mbit 100";
 
-struct AdviseOptions {
-  std::string layout;
-  std::string dataset = "synthetic";
-  std::string net;
-  int image_size = 0;
-  int channels = 0;
-  int num_classes = 0;
+struct AdviseOptions : AdvisedModelOptions {
   int num_nodes = 0;
-  std::int64_t batch_size = 0;
   double compute_ms = -1;
   double bandwidth_mbit = 0;
   double latency_us = 50;
@@ -162,47 +154,9 @@ void check(const OptionSet& options, AdviseOptions& o, int num_processes) {
 }
 
 /// What the gradients are of.
-struct Model {
-  std::string name;
-  Layout layout;
-  // Of a net, of which more is known than the layout:
-  NetSpec spec = {};
-  ImageShape shape = {};
-  int num_classes = 0;
-  std::int64_t batch_size = 0;  // of its data set
-};
-
-Model make_net_model(const AdviseOptions& o) {
-  TrainOptions recipe;  // for what goes with the data set
-  recipe.dataset = o.dataset;
-  OptionSet recipe_options("");
-  declare_train_options(recipe_options, recipe);
-  apply_dataset_defaults(recipe_options, recipe);
-  const std::string name = o.net.empty() ? recipe.net : o.net;
-  const auto images =
-      make_constant_images(o.dataset, o.image_size == 0 ? recipe.image_size : o.image_size, recipe.seed);
-  Model model{.name = name,
-              .layout = {},
-              .spec = net_spec(name),
-              .shape = {images->height(), images->width(), o.channels == 0 ? images->channels() : o.channels},
-              .num_classes = o.num_classes == 0 ? images->num_classes() : o.num_classes,
-              .batch_size = o.batch_size == 0 ? recipe.batch_size : o.batch_size};
-  model.layout = plan_net(model.spec, model.shape, model.num_classes).layout;
-  return model;
-}
-
-Model make_model(const AdviseOptions& o) {
-  if (!o.layout.empty()) return {.name = o.layout, .layout = model_layout(o.layout)};
-  try {
-    return make_net_model(o);
-  } catch (const InvalidArgument& error) {
-    throw UsageError(error.what());
-  }
-}
-
 /// What a step computes: as was said, or of a net what the slowest process takes for its workers, all of them at the
 /// same time.
-AdviceCompute compute_of(const AdviseOptions& o, const Model& model, const ExchangeWorld& world,
+AdviceCompute compute_of(const AdviseOptions& o, const AdvisedModel& model, const ExchangeWorld& world,
                          const ProcessGroup& processes) {
   if (o.compute_ms >= 0) return {.seconds = 1e-3 * o.compute_ms};
   if (model.batch_size == 0) return {};
@@ -269,8 +223,8 @@ std::vector<ExchangeCost> measure_exchanges(const AdviseOptions& o, const Layout
 
 int run(const AdviseOptions& o, ProcessGroup& processes) {
   processes.set_timeout(o.exchange_timeout);
-  Model model;
-  processes.together([&] { model = make_model(o); });
+  AdvisedModel model;
+  processes.together([&] { model = make_advised_model(o); });
   AdviceSubject subject{.name = model.name,
                         .num_elements = model.layout.num_elements(),
                         .num_tensors = model.layout.num_segments(),

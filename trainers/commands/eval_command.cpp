@@ -21,6 +21,7 @@
 #include "datasets/sets/first_examples.h"
 #include "kernels/runtime/buffer.h"
 #include "kernels/runtime/errors.h"
+#include "nets/device_net.h"
 #include "trainers/checkpoint/checkpoint.h"
 #include "trainers/evaluate/evaluate.h"
 #include "trainers/evaluate/evaluation_log.h"
@@ -35,8 +36,8 @@
 #include "trainers/loop/data_fingerprint.h"
 #include "trainers/options/device_choice.h"
 #include "trainers/options/option_set.h"
+#include "trainers/run/dataset_factory.h"
 #include "trainers/run/recorded_data.h"
-#include "trainers/run/train_factory.h"
 
 namespace terngrad {
 namespace {
@@ -169,6 +170,13 @@ std::string math_of(const EvalOptions& o, const Checkpoint& checkpoint) {
   if (o.math != "auto") return o.math;
   const auto recorded = checkpoint.state().more.find("math");
   return recorded != checkpoint.state().more.end() ? recorded->second : "fp32";
+}
+
+/// The net of a checkpoint: on the first GPU of `choice` if it has any.
+std::unique_ptr<Net> make_net_on(const DeviceChoice& choice, const std::string& name, const ImageShape& shape,
+                                 int num_classes, const NetOptions& options) {
+  if (choice.is_cpu()) return make_net(name, shape, num_classes, options);
+  return make_device_net(name, shape, num_classes, options, choice.math, Stream(choice.gpus[0]));
 }
 
 Evaluation evaluate_checkpoint(const EvalOptions& o, const Checkpoint& checkpoint, const Dataset& dataset,

@@ -10,6 +10,7 @@
 #include "trainers/io/terminal_width.h"
 #include "trainers/launch/build_info.h"
 #include "trainers/launch/command_main.h"
+#include "trainers/launch/group_error.h"
 #include "trainers/run/rank_consistency.h"
 
 namespace terngrad {

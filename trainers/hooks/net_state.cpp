@@ -2,6 +2,9 @@
 
 #include <fmt/format.h>
 
+#include "trainers/loop/hook.h"
+#include "trainers/loop/trainer.h"
+
 namespace terngrad {
 namespace {
 

@@ -8,10 +8,11 @@
 #include "kernels/runtime/buffer.h"
 #include "nets/net.h"
 #include "trainers/checkpoint/checkpoint.h"
-#include "trainers/loop/hook.h"
-#include "trainers/loop/trainer.h"
 
 namespace terngrad {
+
+class Trainer;
+struct TrainingView;
 
 /// Checkpoint group of the state of a worker, by its global number: "state/worker-0003".
 std::string worker_state_group(int worker);

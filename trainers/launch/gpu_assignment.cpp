@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "kernels/runtime/errors.h"
+#include "nets/device_net.h"
 
 namespace terngrad {
 namespace {

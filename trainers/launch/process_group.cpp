@@ -14,7 +14,11 @@
 #include <thread>
 #include <utility>
 
+#include "compress/comm/mpi/mpi_communicator.h"
+#include "compress/comm/mpi/mpi_session.h"
+#include "kernels/runtime/errors.h"
 #include "trainers/launch/command_main.h"
+#include "trainers/launch/group_error.h"
 
 namespace terngrad {
 namespace {
@@ -57,7 +61,7 @@ std::string processors() {
 
 }  // namespace
 
-ProcessGroup::ProcessGroup() {
+ProcessGroup::ProcessGroup() : timeout_seconds_(MpiOptions{}.timeout_seconds) {
   if (!is_launched_by_mpi()) {
     communicator_ = make_self_communicator();
     return;
@@ -76,6 +80,10 @@ ProcessGroup::ProcessGroup() {
   use(make_mpi_communicator());
   own_name_ = name_of(rank());
 }
+
+ProcessGroup::~ProcessGroup() = default;
+
+bool ProcessGroup::is_aside() const { return launch_ != nullptr && launch_->rank() == launch_->size() - 1; }
 
 void ProcessGroup::use(std::unique_ptr<MpiCommunicator> communicator) {
   mpi_ = communicator.get();

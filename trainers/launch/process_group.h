@@ -11,25 +11,11 @@
 
 #include "compress/comm/communicator.h"
 #include "compress/comm/mailbox.h"
-#include "compress/comm/mpi/mpi_communicator.h"
-#include "compress/comm/mpi/mpi_session.h"
-#include "kernels/runtime/errors.h"
 
 namespace terngrad {
 
-/// Thrown on every rank where one or more could not do a step of the start that all of them do
-/// (ProcessGroup::together). Only the chief's message is for people.
-class GroupError : public Error {
- public:
-  GroupError(const std::string& message, int exit_code, bool is_chief)
-      : Error(message), exit_code_(exit_code), is_chief_(is_chief) {}
-  int exit_code() const { return exit_code_; }
-  bool is_chief() const { return is_chief_; }
-
- private:
-  int exit_code_;
-  bool is_chief_;
-};
+class MpiCommunicator;
+class MpiSession;
 
 /// The ranks of a launch (mpirun, srun), or this process alone where nothing launched it. Rank 0 is the chief: it alone
 /// reports and writes.
@@ -37,6 +23,7 @@ class ProcessGroup {
  public:
   /// Joins the launch. @throws UsageError if a launcher started several processes of a build without MPI
   ProcessGroup();
+  ~ProcessGroup();
 
   const std::shared_ptr<Communicator>& communicator() const { return communicator_; }
   int rank() const { return communicator_->rank(); }
@@ -55,7 +42,7 @@ class ProcessGroup {
   /// Sets the last rank of the launch aside: from here on the group is that of the others, or of that one alone; a
   /// collective call. @throws InvalidArgument if there is no other rank
   void set_last_rank_aside();
-  bool is_aside() const { return launch_ != nullptr && launch_->rank() == launch_->size() - 1; }
+  bool is_aside() const;
   /// For the rank aside: whether the others have come to meet_launch. Does not wait.
   bool others_have_ended() const;
   /// Waits for the rank aside and the others; does nothing if none was set aside.
@@ -108,7 +95,7 @@ class ProcessGroup {
   std::uint64_t num_heartbeats_ = 0;
   int signal_to_others_ = 0;
   std::chrono::steady_clock::time_point last_heartbeat_ = {};
-  double timeout_seconds_ = MpiOptions{}.timeout_seconds;
+  double timeout_seconds_;
   int num_sharing_ = 1;
   std::string own_name_ = "rank 0";  // in the launch
 };

@@ -4,12 +4,15 @@
 #include <thread>
 #include <utility>
 
+#include "compress/exchange/device/device_bucketed_all_reduce.h"
+#include "datasets/device_examples.h"
 #include "kernels/optimizer/optimizer.h"
 #include "kernels/runtime/copy.h"
 #include "kernels/runtime/errors.h"
 #include "kernels/tensor/transform.h"
 #include "trainers/loop/cuda/step_ring.h"
 #include "trainers/loop/ready_buckets.h"
+#include "trainers/optim/device_transform.h"
 
 namespace terngrad {
 namespace {
@@ -49,6 +52,12 @@ DeviceReplica::DeviceReplica(DeviceReplicaParts parts, int max_burst)
     gradient_tables_.emplace_back(parts_.net->layout(), gradients_.data() + worker * flat_elements_);
   }
 }
+
+DeviceReplica::~DeviceReplica() = default;
+
+std::uint64_t DeviceReplica::plan_fingerprint() const { return parts_.exchanges.at(0)->plan().fingerprint(); }
+
+ExamplesPlacement DeviceReplica::examples_placement() const { return parts_.examples->placement(); }
 
 void DeviceReplica::load(const ReplicaState& state) {
   for (const auto& exchange : parts_.exchanges) exchange->forget_nonfinite();

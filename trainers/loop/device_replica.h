@@ -11,15 +11,24 @@
 #include <string>
 #include <vector>
 
-#include "compress/exchange/device/device_bucketed_all_reduce.h"
-#include "datasets/device_examples.h"
+#include "compress/comm/device_communicator.h"
 #include "kernels/runtime/captured_graph.h"
+#include "kernels/tensor/layout.h"
+#include "kernels/tensor/slice.h"
 #include "nets/device_net.h"
 #include "trainers/loop/step_ring.h"
-#include "trainers/optim/device_transform.h"
 #include "trainers/optim/optimizer.h"
 
 namespace terngrad {
+
+class DeviceBucketedAllReduce;
+class DeviceExamples;
+class DeviceTransform;
+enum class ExamplesPlacement;
+struct FlatRange;
+
+/// Steps that a GPU may run without the host.
+inline constexpr int kMaxBurst = 64;
 
 /// What a replica is put together from, all on one stream of one GPU.
 struct DeviceReplicaParts {
@@ -57,6 +66,7 @@ class DeviceReplica {
   /// @param max_burst  most steps that run without the host
   /// @throws InvalidArgument without an exchange, or for a transform of whole gradients with one that overlaps
   DeviceReplica(DeviceReplicaParts parts, int max_burst);
+  ~DeviceReplica();
 
   void load(const ReplicaState& state);
   /// Loads parameters, average and slots alone: what all replicas have in common.
@@ -83,9 +93,11 @@ class DeviceReplica {
   DeviceNet& net() { return *parts_.net; }
   Optimizer& optimizer() { return *parts_.optimizer; }
   DeviceBucketedAllReduce& exchange(std::size_t index) { return *parts_.exchanges.at(index); }
+  /// Of the codec plan of the first exchange.
+  std::uint64_t plan_fingerprint() const;
   int num_workers() const { return parts_.num_workers; }
   int max_burst() const { return ring_.num_slots(); }
-  ExamplesPlacement examples_placement() const { return parts_.examples->placement(); }
+  ExamplesPlacement examples_placement() const;
   /// Copies tensor `segment` of local worker 0's gradient, transforms applied, to the host.
   std::vector<float> gradient(int segment);
 

@@ -10,6 +10,8 @@
 
 #include "kernels/runtime/copy.h"
 #include "kernels/runtime/errors.h"
+#include "trainers/loop/device_replica.h"
+#include "trainers/loop/step_summary.h"
 #include "trainers/optim/ema.h"
 
 namespace terngrad {
@@ -117,6 +119,8 @@ void DeviceTrainer::show_replica(int replica) {
   const auto index = static_cast<std::size_t>(replica);
   parts_.replicas.at(index)->store(state_of(index));
 }
+
+DeviceTrainer::~DeviceTrainer() = default;
 
 std::uint64_t DeviceTrainer::run() {
   load();

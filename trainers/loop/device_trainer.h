@@ -6,14 +6,15 @@
 #include <vector>
 
 #include "compress/comm/watchdog.h"
-#include "trainers/loop/device_replica.h"
-#include "trainers/loop/step_summary.h"
 #include "trainers/loop/trainer.h"
 
 namespace terngrad {
 
-/// Steps that a GPU may run without the host.
-inline constexpr int kMaxBurst = 64;
+class DeviceReplica;
+struct LocalStep;
+struct ReplicaState;
+struct StepOutcome;
+struct StepSummary;
 
 struct DeviceTrainerParts {
   /// One per GPU of this process, in the order of their workers; together they hold the process's workers.
@@ -42,6 +43,7 @@ class DeviceTrainer final : public Trainer {
  public:
   /// @throws InvalidArgument if the replicas' workers are not those of the process
   DeviceTrainer(DeviceTrainerParts parts, const TrainerOptions& options);
+  ~DeviceTrainer() override;
   /// As Trainer::run. @throws CommunicationError if GPUs wait in vain; of several processes that which is lost is named
   std::uint64_t run() override;
   std::vector<Optimizer::Slot> slots() override;

@@ -14,6 +14,7 @@
 #include "kernels/tensor/transform.h"
 #include "trainers/loop/ready_buckets.h"
 #include "trainers/loop/step_summary.h"
+#include "trainers/loop/trace.h"
 
 namespace terngrad {
 namespace {

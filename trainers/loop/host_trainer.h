@@ -4,6 +4,7 @@
 #include <memory>
 #include <vector>
 
+#include "datasets/pipeline.h"
 #include "trainers/loop/exchange_thread.h"
 #include "trainers/loop/served_parameters.h"
 #include "trainers/loop/strategy.h"

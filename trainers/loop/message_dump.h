@@ -7,10 +7,10 @@
 #include <optional>
 #include <span>
 
-#include "compress/codecs/codec_plan.h"
-#include "kernels/tensor/layout.h"
-
 namespace terngrad {
+
+class CodecPlan;
+class Layout;
 
 /// Throws unless `folder` is empty or not there, so that files of two runs are never taken for one's.
 /// @throws UsageError that names --dump_messages

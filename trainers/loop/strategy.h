@@ -6,8 +6,8 @@
 #include <string>
 
 #include "compress/exchange/bucketed_exchange.h"
-#include "compress/exchange/compressed_all_reduce.h"
 #include "compress/exchange/gradient_exchange.h"
+#include "compress/exchange/on_nonfinite.h"
 #include "kernels/tensor/layout.h"
 
 namespace terngrad {

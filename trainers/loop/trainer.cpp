@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "datasets/pipeline.h"
 #include "trainers/io/xxhash64.h"
 
 namespace terngrad {

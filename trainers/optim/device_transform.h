@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "compress/exchange/compressed_all_reduce.h"
+#include "compress/exchange/on_nonfinite.h"
 #include "kernels/runtime/device.h"
 #include "nets/net.h"
 #include "nets/worker_buffers.h"

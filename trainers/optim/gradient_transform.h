@@ -6,7 +6,7 @@
 #include <span>
 #include <string>
 
-#include "compress/exchange/compressed_all_reduce.h"
+#include "compress/exchange/on_nonfinite.h"
 #include "kernels/runtime/device.h"
 #include "nets/net.h"
 

@@ -4,8 +4,12 @@
 #include <cstdint>
 #include <string>
 
+#include "compress/codecs/codec_plan.h"
 #include "compress/codecs/codec_registry.h"
+#include "compress/exchange/all_reduce_options.h"
 #include "kernels/runtime/errors.h"
+#include "trainers/options/option_set.h"
+#include "trainers/options/train_options.h"
 
 namespace terngrad {
 namespace {

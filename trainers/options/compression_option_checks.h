@@ -3,11 +3,12 @@
 
 #include <string>
 
-#include "compress/codecs/codec_plan.h"
-#include "trainers/options/option_set.h"
-#include "trainers/options/train_options.h"
-
 namespace terngrad {
+
+class CodecPlan;
+class Layout;
+class OptionSet;
+struct TrainOptions;
 
 /// Checks codecs, scalers, algorithms and return legs against each other; a part of check_train_options.
 /// @throws UsageError as check_train_options

@@ -5,6 +5,7 @@
 #include "compress/comm/nccl/nccl_api.h"
 #include "kernels/runtime/errors.h"
 #include "kernels/runtime/machine.h"
+#include "nets/device_net.h"
 
 namespace terngrad {
 namespace {
@@ -59,12 +60,6 @@ DeviceChoice choose_devices(const std::string& device, const GpuRange& gpus, con
   }
   choice.math = math == "tf32" ? MathMode::kTf32 : MathMode::kFp32;
   return choice;
-}
-
-std::unique_ptr<Net> make_net_on(const DeviceChoice& choice, const std::string& name, const ImageShape& shape,
-                                 int num_classes, const NetOptions& options, const NetConfig& config) {
-  if (choice.is_cpu()) return make_net(name, shape, num_classes, options, config);
-  return make_device_net(name, shape, num_classes, options, choice.math, Stream(choice.gpus[0]), config);
 }
 
 }  // namespace terngrad

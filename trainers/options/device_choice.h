@@ -1,22 +1,14 @@
 // DeviceChoice: where a command computes.
 #pragma once
 
-#include <memory>
 #include <string>
 #include <vector>
 
 #include "kernels/runtime/device.h"
-#include "nets/device_net.h"
+#include "nets/math_mode.h"
+#include "trainers/options/gpu_range.h"
 
 namespace terngrad {
-
-/// GPUs of those that a process sees.
-struct GpuRange {
-  int first = 0;
-  int count = 1;              // 0: this process serves others, which compute on GPUs
-  bool ignored = false;       // no process of the run computes on GPUs, whatever this one sees
-  bool joins_others = false;  // those of other processes of the run
-};
 
 /// What --device, --num_gpus and --math come to on this machine.
 struct DeviceChoice {
@@ -42,9 +34,5 @@ std::string why_no_gpu(bool joins_others);
 /// @param math      "fp32" or "tf32"
 /// @throws UsageError, naming the option, if the machine or the build has no such GPUs
 DeviceChoice choose_devices(const std::string& device, const GpuRange& gpus, const std::string& math);
-
-/// make_net where `choice` says: on its first GPU if it has any.
-std::unique_ptr<Net> make_net_on(const DeviceChoice& choice, const std::string& name, const ImageShape& shape,
-                                 int num_classes, const NetOptions& options, const NetConfig& config = {});
 
 }  // namespace terngrad

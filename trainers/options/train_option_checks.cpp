@@ -10,6 +10,7 @@
 #include "trainers/loop/trace.h"
 #include "trainers/options/async_options.h"
 #include "trainers/options/compression_option_checks.h"
+#include "trainers/options/device_choice.h"
 
 namespace terngrad {
 namespace {

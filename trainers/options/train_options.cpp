@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "compress/codecs/codec_registry.h"
+#include "compress/exchange/all_reduce_options.h"
 #include "datasets/dataset.h"
 #include "kernels/codes/code_sum.h"
 #include "kernels/runtime/device.h"
@@ -13,6 +14,8 @@
 #include "nets/net.h"
 #include "trainers/optim/optimizer.h"
 #include "trainers/options/async_options.h"
+#include "trainers/options/device_choice.h"
+#include "trainers/options/option_set.h"
 
 namespace terngrad {
 namespace {
@@ -323,6 +326,13 @@ void apply_launch(TrainOptions& o, const LaunchPlace& place) {
   if (o.threads == 0) o.threads = std::max(1, num_hardware_threads() / place.num_sharing);
   o.num_processes = place.num_processes - (o.last_rank_evaluates ? 1 : 0);
   o.trains = place.rank < o.num_processes;
+}
+
+int num_threads(const TrainOptions& o) { return o.threads == 0 ? num_hardware_threads() : o.threads; }
+
+int threads_per_worker(const TrainOptions& o) {
+  if (o.threads_per_worker != 0) return o.threads_per_worker;
+  return o.num_nodes == 1 ? num_threads(o) : 1;
 }
 
 DeviceChoice devices_of(const TrainOptions& o) { return choose_devices(o.device, o.gpus, o.math); }

@@ -7,12 +7,15 @@
 #include <vector>
 
 #include "compress/exchange/bucket_plan.h"
-#include "compress/exchange/compressed_all_reduce.h"
+#include "compress/exchange/on_nonfinite.h"
 #include "trainers/optim/schedule.h"
-#include "trainers/options/device_choice.h"
-#include "trainers/options/option_set.h"
+#include "trainers/options/gpu_range.h"
 
 namespace terngrad {
+
+class OptionSet;
+struct CompressedAllReduceOptions;
+struct DeviceChoice;
 
 /// Values of all options; the initial ones are the defaults for the data set `synthetic`. Names are the original's
 /// where it has the option.
@@ -138,6 +141,11 @@ struct LaunchPlace {
 
 /// Fits the options to a launch: --threads 0 becomes this process's part of them.
 void apply_launch(TrainOptions& o, const LaunchPlace& place);
+
+/// Threads of the process, all of the machine's for --threads 0.
+int num_threads(const TrainOptions& o);
+/// Of one worker's net: --threads_per_worker, or all of the process for one worker and else 1.
+int threads_per_worker(const TrainOptions& o);
 
 /// What --device, --num_gpus and --math come to for this process. @throws UsageError as choose_devices
 DeviceChoice devices_of(const TrainOptions& o);

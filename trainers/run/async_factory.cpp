@@ -4,8 +4,12 @@
 
 #include <utility>
 
+#include "compress/exchange/all_reduce_options.h"
+#include "trainers/async/async_rank.h"
+#include "trainers/async/async_trainer.h"
 #include "trainers/options/async_options.h"
 #include "trainers/options/compression_option_checks.h"
+#include "trainers/options/train_options.h"
 
 namespace terngrad {
 namespace {
@@ -46,8 +50,9 @@ AsyncSetup make_async_setup(const TrainOptions& o, const AsyncSetupParts& parts)
   const bool is_alone = parts.mailbox == nullptr;
   if (!is_alone && parts.mailbox->rank() != 0) {
     const WorkerRange range = worker_range(o.num_nodes, parts.mailbox->rank() - 1, parts.mailbox->size() - 1);
-    setup.rank =
-        std::make_unique<AsyncRank>(make_workers(o, parts, range, protocol), parts.mailbox, parts.trainer.num_threads);
+    const auto rank =
+        std::make_shared<AsyncRank>(make_workers(o, parts, range, protocol), parts.mailbox, parts.trainer.num_threads);
+    setup.run_workers = [rank](const std::function<bool()>& asks_to_stop) { rank->run(asks_to_stop); };
     return setup;
   }
   AsyncTrainerParts serving;
@@ -68,7 +73,11 @@ AsyncSetup make_async_setup(const TrainOptions& o, const AsyncSetupParts& parts)
                    ? fmt::format("asynchronous: rank 0 serves, {} workers on rank 1 push", o.num_nodes)
                    : fmt::format("asynchronous: rank 0 serves, {} workers on ranks 1 to {} push", o.num_nodes,
                                  parts.mailbox->size() - 1);
-  setup.trainer = std::make_unique<AsyncTrainer>(std::move(serving), parts.trainer);
+  auto trainer = std::make_unique<AsyncTrainer>(std::move(serving), parts.trainer);
+  setup.conclusion = [&trainer = *trainer] {
+    return "staleness of all pushes, in updates since the pull\n" + trainer.push_counts().to_table();
+  };
+  setup.trainer = std::move(trainer);
   return setup;
 }
 

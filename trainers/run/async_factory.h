@@ -9,11 +9,15 @@
 
 #include "compress/comm/mailbox.h"
 #include "datasets/dataset.h"
-#include "trainers/async/async_rank.h"
-#include "trainers/async/async_trainer.h"
-#include "trainers/options/train_options.h"
+#include "trainers/loop/trainer_options.h"
+#include "trainers/optim/schedule.h"
 
 namespace terngrad {
+
+class GradientTransform;
+class Net;
+class Trainer;
+struct TrainOptions;
 
 struct AsyncSetupParts {
   std::shared_ptr<const Dataset> dataset;
@@ -30,10 +34,12 @@ struct AsyncSetupParts {
 
 /// One of the two: the chief serves, other ranks have workers. Alone, the chief has all of them.
 struct AsyncSetup {
-  std::unique_ptr<AsyncTrainer> trainer;
-  std::unique_ptr<AsyncRank> rank;
+  std::unique_ptr<Trainer> trainer;
+  /// Runs this rank's workers until the server says stop. @param asks_to_stop  as AsyncRank::run
+  std::function<void(const std::function<bool()>& asks_to_stop)> run_workers;
   std::uint64_t plan_fingerprint = 0;
-  std::string note;  // for people: who does what
+  std::string note;                         // human-readable: who does what
+  std::function<std::string()> conclusion;  // of the chief, human-readable, when the run has ended
 };
 
 /// @throws InvalidArgument, UsageError for options that a part refuses

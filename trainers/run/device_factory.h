@@ -8,13 +8,16 @@
 #include <vector>
 
 #include "compress/comm/communicator.h"
-#include "compress/comm/device_communicator.h"
-#include "trainers/loop/trainer.h"
-#include "trainers/loop/training_data.h"
 #include "trainers/options/device_choice.h"
-#include "trainers/options/train_options.h"
 
 namespace terngrad {
+
+class DeviceCommunicator;
+class Trainer;
+struct Schedule;
+struct TrainOptions;
+struct TrainerOptions;
+struct TrainingData;
 
 /// A trainer on GPUs, and what goes with it.
 struct DeviceSetup {

@@ -10,6 +10,7 @@
 #include "kernels/runtime/errors.h"
 #include "kernels/runtime/version.h"
 #include "nets/net.h"
+#include "trainers/launch/group_error.h"
 
 namespace terngrad {
 namespace {

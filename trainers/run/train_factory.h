@@ -8,26 +8,24 @@
 #include <vector>
 
 #include "compress/comm/communicator.h"
-#include "compress/comm/device_communicator.h"
-#include "compress/comm/mailbox.h"
-#include "datasets/dataset.h"
-#include "trainers/async/async_rank.h"
 #include "trainers/checkpoint/checkpoint.h"
-#include "trainers/loop/message_dump.h"
-#include "trainers/loop/trainer.h"
 #include "trainers/loop/training_data.h"
 #include "trainers/options/device_choice.h"
-#include "trainers/options/train_options.h"
 
 namespace terngrad {
 
-/// Ends CheckpointState::dataset of runs in benchmark mode.
-inline constexpr const char* kConstantImagesSuffix = " (constant images)";
+class DeviceCommunicator;
+class Mailbox;
+class MessageDump;
+class Trace;
+class Trainer;
+struct TrainOptions;
 
 /// A run that is ready to start or to be restored.
 struct TrainSetup {
-  std::unique_ptr<Trainer> trainer;         // nullptr where async_rank is not
-  std::unique_ptr<AsyncRank> async_rank;    // of --strategy async, on ranks with workers
+  std::unique_ptr<Trainer> trainer;  // nullptr where run_workers is not
+  /// Of --strategy async, on ranks with workers: as AsyncSetup::run_workers.
+  std::function<void(const std::function<bool()>& asks_to_stop)> run_workers;
   std::shared_ptr<const Dataset> test_set;  // nullptr in benchmark mode
   DeviceChoice devices;                     // where it computes
   std::string data_summary;                 // for people: see data_summary
@@ -52,20 +50,9 @@ struct TrainPlace {
   std::vector<std::shared_ptr<DeviceCommunicator>> gpu_communicators = {};
 };
 
-/// The training subset, or the constant images of benchmark mode.
-/// @throws UsageError for options that it refuses, DataError for missing or damaged files
-std::shared_ptr<const Dataset> open_training_set(const TrainOptions& o);
-
 /// Chooses devices, and connects GPUs with those of all ranks; a collective call.
 /// @throws UsageError as devices_of, CommunicationError
 TrainPlace make_train_place(const TrainOptions& o, std::shared_ptr<Communicator> communicator, std::uint64_t run_id);
-
-/// Threads of the process, all of the machine's for --threads 0.
-int num_threads(const TrainOptions& o);
-
-/// Throws unless a net for the training set can be evaluated on the test set: better before the first step than after
-/// the last one. @throws DataError that names the data set and both shapes
-void check_test_set(const TrainOptions& o, const Dataset& training_set, const Dataset& test_set);
 
 /// Opens the data, and makes net, exchange, optimizer and trainer. Waits for no other rank.
 /// @throws UsageError for options that these parts refuse, and for a run in host memory that needs more of it than

@@ -3,7 +3,9 @@
 #include <algorithm>
 
 #include "kernels/runtime/errors.h"
+#include "trainers/hooks/interval.h"
 #include "trainers/hooks/net_state.h"
+#include "trainers/loop/trainer.h"
 
 namespace terngrad {
 

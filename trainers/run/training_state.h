@@ -7,10 +7,11 @@
 
 #include "trainers/checkpoint/checkpoint.h"
 #include "trainers/checkpoint/warm_start.h"
-#include "trainers/hooks/interval.h"
-#include "trainers/loop/trainer.h"
 
 namespace terngrad {
+
+class Trainer;
+struct Interval;
 
 /// The newest checkpoint in a run's folder, nothing if there is none. @throws DataError if it is damaged
 std::optional<Checkpoint> load_newest(const std::filesystem::path& directory);

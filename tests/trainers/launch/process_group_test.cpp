@@ -1,5 +1,7 @@
 // As one rank of several (tests/mpi), and alone where there is one.
 #include "trainers/launch/process_group.h"
+#include "compress/comm/mpi/mpi_session.h"
+#include "trainers/launch/group_error.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

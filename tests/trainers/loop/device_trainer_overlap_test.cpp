@@ -13,12 +13,14 @@
 #include <vector>
 
 #include "kernels/runtime/copy.h"
+#include "kernels/runtime/device.h"
 #include "kernels/runtime/errors.h"
 #include "tests/nets/branched_net.h"
 #include "tests/support/bits.h"
 #include "tests/support/cuda_device.h"
 #include "tests/support/sanitized.h"
 #include "tests/trainers/device_runs.h"
+#include "trainers/optim/device_transform.h"
 
 namespace terngrad::device_trainer_overlap_test {
 namespace {

@@ -1,4 +1,6 @@
 #include "trainers/options/compression_option_checks.h"
+#include "compress/codecs/codec_plan.h"
+#include "compress/exchange/all_reduce_options.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

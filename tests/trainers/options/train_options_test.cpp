@@ -1,4 +1,6 @@
 #include "trainers/options/train_options.h"
+#include "compress/exchange/all_reduce_options.h"
+#include "kernels/runtime/device.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -1,4 +1,5 @@
 #include "trainers/run/async_factory.h"
+#include "trainers/options/train_options.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -34,7 +35,7 @@ TrainOptions small_options() {
 TEST(AsyncSetup, AloneAllWorkersAreHere) {
   const TrainSetup setup = make_train_setup(small_options());
   ASSERT_NE(setup.trainer, nullptr);
-  EXPECT_EQ(setup.async_rank, nullptr);
+  EXPECT_EQ(setup.run_workers, nullptr);
   EXPECT_EQ(setup.trainer->run(), 3u);
   EXPECT_THAT(setup.conclusion(), AllOf(HasSubstr("staleness of all pushes"), HasSubstr("12 pushes")));
 }
@@ -46,7 +47,7 @@ TEST(AsyncSetup, OverRanksTheFirstServes) {
     place.mailbox = std::make_shared<testing::ThreadMailbox>(office, rank);
     const TrainSetup setup = make_train_setup(small_options(), place);
     EXPECT_EQ(setup.trainer != nullptr, rank == 0);
-    EXPECT_EQ(setup.async_rank != nullptr, rank != 0);
+    EXPECT_EQ(setup.run_workers != nullptr, rank != 0);
     EXPECT_EQ(setup.conclusion != nullptr, rank == 0);
     // All ranks agree on what the run is.
     EXPECT_EQ(setup.state, make_train_setup(small_options()).state);

@@ -1,5 +1,6 @@
 // As one rank of several (tests/mpi).
 #include "trainers/run/rank_consistency.h"
+#include "trainers/launch/group_error.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

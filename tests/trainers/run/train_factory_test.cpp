@@ -1,4 +1,6 @@
 #include "trainers/run/train_factory.h"
+#include "trainers/options/train_options.h"
+#include "trainers/run/dataset_factory.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -1,0 +1,42 @@
+#include "trainers/commands/advised_model.h"
+
+#include "datasets/sets/constant_images.h"
+#include "kernels/runtime/errors.h"
+#include "kernels/tensor/model_layouts.h"
+#include "trainers/options/option_set.h"
+#include "trainers/options/train_options.h"
+
+namespace terngrad {
+namespace {
+
+AdvisedModel make_net_model(const AdvisedModelOptions& o) {
+  TrainOptions recipe;  // for what goes with the data set
+  recipe.dataset = o.dataset;
+  OptionSet recipe_options("");
+  declare_train_options(recipe_options, recipe);
+  apply_dataset_defaults(recipe_options, recipe);
+  const std::string name = o.net.empty() ? recipe.net : o.net;
+  const auto images =
+      make_constant_images(o.dataset, o.image_size == 0 ? recipe.image_size : o.image_size, recipe.seed);
+  AdvisedModel model{.name = name,
+                     .layout = {},
+                     .spec = net_spec(name),
+                     .shape = {images->height(), images->width(), o.channels == 0 ? images->channels() : o.channels},
+                     .num_classes = o.num_classes == 0 ? images->num_classes() : o.num_classes,
+                     .batch_size = o.batch_size == 0 ? recipe.batch_size : o.batch_size};
+  model.layout = plan_net(model.spec, model.shape, model.num_classes).layout;
+  return model;
+}
+
+}  // namespace
+
+AdvisedModel make_advised_model(const AdvisedModelOptions& o) {
+  if (!o.layout.empty()) return {.name = o.layout, .layout = model_layout(o.layout)};
+  try {
+    return make_net_model(o);
+  } catch (const InvalidArgument& error) {
+    throw UsageError(error.what());
+  }
+}
+
+}  // namespace terngrad

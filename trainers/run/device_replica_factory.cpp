@@ -1,0 +1,95 @@
+#include "trainers/run/device_replica_factory.h"
+
+#include <algorithm>
+#include <cstdint>
+#include <limits>
+#include <utility>
+#include <vector>
+
+#include "compress/exchange/device/device_bucketed_all_reduce.h"
+#include "datasets/device_examples.h"
+#include "kernels/runtime/stream_fork.h"
+#include "nets/device_net.h"
+#include "trainers/loop/device_replica.h"
+#include "trainers/loop/trainer_options.h"
+#include "trainers/optim/device_transform.h"
+#include "trainers/options/compression_option_checks.h"
+#include "trainers/options/device_choice.h"
+#include "trainers/options/train_options.h"
+
+namespace terngrad {
+namespace {
+
+/// In the order in which they are applied.
+std::vector<std::unique_ptr<DeviceTransform>> make_transforms(const TrainOptions& o, const Net& net, int num_workers,
+                                                              OnNonfinite on_nonfinite, const Device& device) {
+  std::vector<std::unique_ptr<DeviceTransform>> transforms;
+  if (o.nan_to_zero) transforms.push_back(make_device_nan_to_zero());
+  if (o.weight_decay > 0) transforms.push_back(make_device_weight_decay(net, o.weight_decay, device));
+  if (o.clip_by_global_norm > 0) {
+    transforms.push_back(
+        make_device_clip_by_global_norm(net.layout(), o.clip_by_global_norm, num_workers, on_nonfinite, device));
+  }
+  return transforms;
+}
+
+/// The exchange of compressed steps, and that of floating ones if there are any.
+std::vector<std::unique_ptr<DeviceBucketedAllReduce>> make_exchanges(
+    const TrainOptions& o, const DeviceNet& net, const WorkerRange& workers, const Stream& stream,
+    const std::shared_ptr<DeviceCommunicator>& communicator, bool overlaps) {
+  const Layout& layout = net.layout();
+  // With nothing to hide, buckets would only add launches to a step.
+  const bool is_alone = communicator->size() == 1 && !overlaps;
+  const Buckets buckets = exchange_buckets(o, layout, net.gradient_order(),
+                                           is_alone ? std::numeric_limits<double>::infinity() : kDefaultBucketMb);
+  const auto fork = overlaps ? std::make_shared<StreamFork>(stream, 1) : nullptr;
+  const auto in_buckets = [&](const CompressedAllReduceOptions& options) {
+    return std::make_unique<DeviceBucketedAllReduce>(layout, workers, options, buckets, stream, communicator, fork);
+  };
+  std::vector<std::unique_ptr<DeviceBucketedAllReduce>> exchanges;
+  exchanges.push_back(in_buckets(exchange_options(o, o.seed, 1)));
+  check_codec_plan(o, exchanges[0]->plan());
+  if (o.floating_grad_epoch > 0) exchanges.push_back(in_buckets(floating_exchange_options(o, o.seed, 1)));
+  return exchanges;
+}
+
+/// Steps of a burst: as many as there is room for, where a ring holds the batches of them.
+int max_burst(const Dataset& dataset, const WorkerRange& workers, const TrainerOptions& options) {
+  constexpr std::int64_t kMaxRingBytes = std::int64_t{1} << 30;
+  const std::int64_t batch_bytes = options.batch_size / workers.num_workers * workers.num_local_workers *
+                                   dataset.image_elements() * static_cast<std::int64_t>(sizeof(float));
+  return static_cast<int>(std::clamp<std::int64_t>(kMaxRingBytes / batch_bytes, 2, kMaxBurst));
+}
+
+}  // namespace
+
+std::unique_ptr<DeviceReplica> make_device_replica(const TrainOptions& o, const DeviceChoice& choice,
+                                                   const ReplicaPlace& place,
+                                                   const std::shared_ptr<const Dataset>& dataset,
+                                                   const TrainerOptions& options) {
+  const Stream stream(place.device);
+  NetOptions net;
+  net.num_local_workers = place.workers.num_local_workers;
+  net.examples_per_worker = static_cast<int>(options.batch_size / place.workers.num_workers);
+  net.first_local_worker = place.workers.first_local_worker;
+  net.seed = options.seed;
+  DeviceReplicaParts parts;
+  parts.num_workers = place.workers.num_local_workers;
+  parts.net = make_device_net(o.net, {dataset->height(), dataset->width(), dataset->channels()}, dataset->num_classes(),
+                              net, choice.math, stream, {.dropout_keep_prob = static_cast<float>(o.dropout_keep_prob)});
+  PipelineOptions examples = pipeline_options(place.workers, place.of_process, options);
+  examples.num_threads = std::max(1, options.num_data_threads / static_cast<int>(choice.gpus.size()));
+  parts.examples = make_device_examples(dataset, examples, max_burst(*dataset, place.workers, options), stream);
+  const Layout& layout = parts.net->layout();
+  parts.exchanges = make_exchanges(o, *parts.net, place.workers, stream, place.communicator, options.overlap);
+  parts.optimizer = make_optimizer(o.optimizer, {.momentum = o.momentum}, layout.flat_elements(), stream.device());
+  parts.transforms = make_transforms(o, *parts.net, parts.num_workers, on_nonfinite_of(o), stream.device());
+  parts.communicator = place.communicator;
+  parts.mean_factor = options.mean_factor;
+  parts.timeout_seconds = place.timeout_seconds;
+  // The size of such a payload depends on the data: the host waits for it.
+  parts.captures = o.ternary_format != "tmask";
+  return std::make_unique<DeviceReplica>(std::move(parts), max_burst(*dataset, place.workers, options));
+}
+
+}  // namespace terngrad

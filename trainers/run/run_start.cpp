@@ -1,0 +1,144 @@
+#include "trainers/run/run_start.h"
+
+#include <algorithm>
+#include <cstddef>
+#include <filesystem>
+#include <nlohmann/json.hpp>
+#include <sstream>
+#include <string_view>
+#include <utility>
+
+#include "kernels/runtime/errors.h"
+#include "trainers/checkpoint/run_identity.h"
+#include "trainers/checkpoint/warm_start.h"
+#include "trainers/io/atomic_file.h"
+#include "trainers/io/metrics.h"
+#include "trainers/launch/process_group.h"
+#include "trainers/options/train_options.h"
+#include "trainers/run/train_factory.h"
+#include "trainers/run/training_state.h"
+
+namespace terngrad {
+namespace {
+
+/// The step of the last evaluation in a metrics file.
+std::optional<std::uint64_t> last_evaluation(const std::filesystem::path& path) {
+  if (!std::filesystem::exists(path)) return std::nullopt;
+  std::optional<std::uint64_t> step;
+  std::istringstream lines(read_file_text(path));
+  for (std::string text; std::getline(lines, text);) {
+    const auto line = nlohmann::json::parse(text, nullptr, /*allow_exceptions=*/false);
+    if (line.is_object() && line.value("kind", nlohmann::json()) == "test") step = line.at("step").get<std::uint64_t>();
+  }
+  return step;
+}
+
+/// Refuses to start over a run that began with another's parameters: without a checkpoint of its own they are not
+/// known.
+void require_no_warm_start(const RunDirectory& directory) {
+  const auto config = nlohmann::json::parse(read_file_text(directory.config_path()), nullptr, false);
+  const nlohmann::json::json_pointer first_start("/history/0/options/init_from");
+  if (!config.contains(first_start) || config.value(first_start, "").empty()) return;
+  TERNGRAD_THROW(UsageError, "--resume: the run in ", directory.path().string(),
+                 " began with --init_from and has no checkpoint yet; remove the folder and start it again");
+}
+
+/// The checkpoint of --init_from.
+Checkpoint load_init_from(const TrainOptions& o) {
+  try {
+    // Not load_checkpoint, whose advice is about the folder of a run that is to go on.
+    return parse_checkpoint(read_file_bytes(o.init_from), o.init_from);
+  } catch (const DataError& error) {
+    TERNGRAD_THROW(UsageError, "--init_from ", o.init_from, ": ", error.what());
+  }
+}
+
+bool is_set_by_user(const RunDescription& description, std::string_view name) {
+  return std::ranges::any_of(description.options,
+                             [&](const OptionValue& option) { return option.name == name && option.set_by_user; });
+}
+
+/// Puts the checkpoint, if there is one, into the trainer.
+void apply(const TrainOptions& o, const TrainSetup& setup, RunStart& start) {
+  // Workers of --strategy async have all they need from the server.
+  if (!start.checkpoint || setup.trainer == nullptr) return;
+  const Checkpoint& checkpoint = *start.checkpoint;
+  if (o.resume) {
+    restore(checkpoint, setup.state, static_cast<std::uint64_t>(o.max_steps), *setup.trainer, start.interval);
+    start.first_step = checkpoint.state().step;
+    return;
+  }
+  try {
+    begin_from(checkpoint, o.fine_tune ? WarmStart::kNoLogits : WarmStart::kAll, *setup.trainer);
+  } catch (const DataError& error) {
+    TERNGRAD_THROW(UsageError, "--init_from ", o.init_from, ": ", error.what());
+  }
+}
+
+/// The chief's checkpoint on every rank, which need not see its folder.
+void share_checkpoint(const ProcessGroup& processes, std::optional<Checkpoint>& checkpoint) {
+  if (processes.is_alone()) return;
+  const std::string source = processes.from_chief(checkpoint ? checkpoint->source() : "");
+  if (source.empty()) return;
+  std::string content;
+  if (processes.is_chief()) {
+    content.assign(reinterpret_cast<const char*>(checkpoint->content().data()), checkpoint->content().size());
+  }
+  content = processes.from_chief(content);
+  if (processes.is_chief()) return;
+  const auto* const bytes = reinterpret_cast<const std::byte*>(content.data());
+  checkpoint = parse_checkpoint({bytes, bytes + content.size()}, source);
+}
+
+/// Records that the run in `directory` goes on, and cuts its metrics off where it does.
+StartedRun resume_run(const TrainOptions& o, const RunDescription& description, const TrainSetup& setup,
+                      const RunStart& start, RunDirectory directory) {
+  StartedRun run{.directory = std::move(directory)};
+  RunIdentity recorded;
+  if (start.checkpoint) {
+    recorded = identity_of(start.checkpoint->state());
+  } else {
+    require_no_warm_start(run.directory);
+    recorded = run.directory.recorded_identity();
+    if (!recorded.empty()) {
+      check_same_run(identity_of(setup.state), recorded, "the run in '" + run.directory.path().string() + "'");
+    }
+  }
+  run.max_steps_note = check_max_steps(recorded, o.max_steps, is_set_by_user(description, "max_steps"));
+  const std::string device = run.directory.recorded_device();
+  if (!device.empty() && device != description.device) {
+    run.device_note = "the run was on " + device + ": from here on its bits are those of " + description.device;
+  }
+  run.directory.record_start(description, start.first_step);
+  truncate_to_step(run.directory.folder(), RunDirectory::kMetricsName, start.first_step);
+  run.evaluated = last_evaluation(run.directory.metrics_path());
+  return run;
+}
+
+}  // namespace
+
+std::optional<StartedRun> start_run(const TrainOptions& o, const RunDescription& description, const TrainSetup& setup,
+                                    const ProcessGroup& processes, RunStart& start) {
+  std::optional<RunDirectory> resumed;
+  processes.together([&] {
+    if (!processes.is_chief()) return;
+    if (!o.init_from.empty()) start.checkpoint = load_init_from(o);
+    if (!o.resume) return;
+    resumed = RunDirectory::resume(o.train_dir);
+    start.checkpoint = load_newest(resumed->path());
+  });
+  share_checkpoint(processes, start.checkpoint);
+  std::optional<StartedRun> run;
+  processes.together([&] { apply(o, setup, start); });
+  processes.together([&] {
+    if (!processes.is_chief()) return;
+    if (o.resume) {
+      run = resume_run(o, description, setup, start, *std::move(resumed));
+    } else {
+      run = StartedRun{.directory = RunDirectory::create(o.train_dir, description)};
+    }
+  });
+  return run;
+}
+
+}  // namespace terngrad

@@ -1,0 +1,89 @@
+#include "trainers/run/train_run.h"
+
+#include <cstdint>
+#include <exception>
+#include <memory>
+#include <optional>
+#include <random>
+#include <string>
+#include <utility>
+
+#include "kernels/runtime/errors.h"
+#include "trainers/checkpoint/run_identity.h"
+#include "trainers/launch/command_main.h"
+#include "trainers/launch/process_group.h"
+#include "trainers/loop/message_dump.h"
+#include "trainers/loop/trace.h"
+#include "trainers/loop/trainer.h"
+#include "trainers/options/async_options.h"
+#include "trainers/options/train_options.h"
+#include "trainers/run/dataset_factory.h"
+#include "trainers/run/rank_consistency.h"
+#include "trainers/run/run_start.h"
+#include "trainers/run/train_factory.h"
+#include "trainers/run/train_rank.h"
+
+namespace terngrad {
+namespace {
+
+/// A number that no other run has; for a run of one process, whose messages reach no other, simply the seed.
+std::uint64_t draw_run_id(const TrainOptions& o, const ProcessGroup& processes) {
+  if (processes.is_alone()) return o.seed;
+  std::random_device random;
+  const std::uint64_t drawn = (std::uint64_t{random()} << 32) ^ random();
+  return std::stoull(processes.from_chief(std::to_string(drawn)));
+}
+
+/// This process's share of the data, agreed on with the others.
+TrainingData open_shares(const TrainOptions& o, const ProcessGroup& processes) {
+  TrainingData share;
+  processes.together([&] { share = whole_data(open_dataset(o, Subset::kTrain)); });
+  std::exception_ptr failure;
+  TrainingData data;
+  try {
+    data = join_shares(share, *processes.communicator(), o.num_servers);
+  } catch (const DataError&) {
+    failure = std::current_exception();
+  }
+  // All have the same to say.
+  processes.together([&] {
+    if (failure) std::rethrow_exception(failure);
+  });
+  return data;
+}
+
+}  // namespace
+
+int train(const TrainOptions& o, RunDescription description, const ProcessGroup& processes) {
+  TrainPlace place = make_train_place(o, processes.communicator(), draw_run_id(o, processes));
+  if (o.data_shares) place.data = open_shares(o, processes);
+  std::optional<Trace> trace;
+  if (o.trace_steps > 0) place.trace = &trace.emplace(static_cast<std::uint64_t>(o.trace_steps));
+  if (!o.dump_messages.empty()) {
+    place.dump = std::make_shared<MessageDump>(o.dump_messages, processes.rank(), o.num_nodes,
+                                               static_cast<std::uint64_t>(o.dump_steps));
+  }
+  if (is_async(o) && !processes.is_alone()) place.mailbox = processes.make_mailbox();
+  TrainSetup setup;
+  processes.together([&] {
+    setup = make_train_setup(o, place);
+    if (o.last_rank_evaluates) setup.test_set.reset();
+  });
+  description.identity = identity_of(setup.state);
+  description.device = setup.devices.model();
+  description.hosts = processes.hosts();
+  require_same_on_all_ranks(processes, description.options, description.identity);
+  RunStart start;
+  const std::optional<StartedRun> run = start_run(o, description, setup, processes, start);
+  start.checkpoint.reset();
+  if (trace) {
+    std::optional<Folder> folder;
+    if (run) folder = run->directory.folder();
+    const auto on_error = [](const std::string& message) { print_error("terngrad_train", "no trace: " + message); };
+    setup.trainer->add_hook(make_trace_hook(*trace, processes.name_of(processes.rank()), folder, on_error));
+  }
+  const RunEnd end = run ? train_and_report(o, setup, *run, start, processes) : train_along(o, setup, processes);
+  return agreed_exit_code(end, processes);
+}
+
+}  // namespace terngrad
