@@ -102,7 +102,7 @@ void run(benchmark::State& state, double set_bytes, Residency residency, const s
   report(state, subject, residency, seconds, copies, floors);
 }
 
-/// A benchmark that throws, for want of memory say, fails alone.
+/// A benchmark that throws, without memory say, fails alone.
 void run_or_fail(benchmark::State& state, double set_bytes, Residency residency,
                  const std::function<CudaSubject()>& make) {
   try {

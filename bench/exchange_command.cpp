@@ -189,7 +189,7 @@ int run(const Options& o, ProcessGroup& processes) {
   processes.set_timeout(o.exchange_timeout);
   const int num_threads = threads_of_process(o.threads, processes);
   ExchangeSubject subject;
-  processes.together([&] {
+  processes.run_collective([&] {
     subject = make_exchange_subject(model_layout(o.layout), make_worker_group(o.num_nodes, processes.communicator()),
                                     num_threads);
   });
@@ -206,7 +206,7 @@ int run(const Options& o, ProcessGroup& processes) {
     header.link = processes.is_alone() ? kNoLink : fit_link(measure_link(*processes.communicator()));
   }
   const std::vector<ExchangeResult> results = measure(o, subject);
-  processes.together([&] {
+  processes.run_collective([&] {
     if (!processes.is_chief()) return;
     std::cout << to_text(header, results);
     if (!o.json.empty()) write_file_atomically(o.json, to_json(header, results).dump(2) + "\n");

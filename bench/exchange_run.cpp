@@ -42,7 +42,7 @@ void require_same_mean(Communicator& communicator, const Layout& layout, std::sp
     checksum = crc32c({reinterpret_cast<const std::uint8_t*>(values.data()), values.size_bytes()}, checksum);
   }
   const std::array own = {static_cast<double>(checksum)};
-  const std::vector<std::vector<double>> all = gather_numbers(communicator, own);
+  const std::vector<std::vector<double>> all = all_gather_doubles(communicator, own);
   for (std::size_t rank = 1; rank < all.size(); ++rank) {
     if (all[rank] != all[0]) {
       TERNGRAD_THROW(CommunicationError, "[exchange] rank ", rank, " has another mean than rank 0");
@@ -105,7 +105,7 @@ std::vector<ExchangeTimes> MeteredRun::time(GradientExchange& exchange, const Ex
   numbers.reserve(kParts.size());
   for (const auto part : kParts) numbers.push_back(own.*part);
   std::vector<ExchangeTimes> ranks;
-  for (const std::vector<double>& of_rank : gather_numbers(*metered_, numbers)) {
+  for (const std::vector<double>& of_rank : all_gather_doubles(*metered_, numbers)) {
     ExchangeTimes& times = ranks.emplace_back();
     for (std::size_t part = 0; part < kParts.size(); ++part) times.*kParts[part] = of_rank[part];
   }

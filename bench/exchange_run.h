@@ -33,7 +33,7 @@ struct ExchangeResult {
   std::vector<ExchangeTimes> ranks;
   std::optional<ExchangeCost> predicted;
 
-  /// The greatest of each number over ranks: a step waits for the slowest.
+  /// The largest of each number over ranks: a step waits for the slowest.
   ExchangeTimes slowest() const;
 };
 

@@ -22,7 +22,7 @@ namespace {
 /// --gpu: what the benchmarks on a GPU would run on. Scripts ask for it before they begin. @returns the exit code
 int print_gpu() {
   if (terngrad::num_cuda_devices() == 0) {
-    std::fprintf(stderr, "terngrad_bench: error: no GPU: %s\n", terngrad::why_no_cuda_device().c_str());
+    std::fprintf(stderr, "terngrad_bench: error: no GPU: %s\n", terngrad::cuda_unavailable_reason().c_str());
     return 2;
   }
   std::printf("%s\n", terngrad::Device::cuda().description().c_str());
@@ -66,7 +66,7 @@ int main(int argc, char** argv) {
   terngrad::bench::register_all_cuda();
 #endif
   benchmark::AddCustomContext("gpu", terngrad::num_cuda_devices() > 0 ? terngrad::Device::cuda().description()
-                                                                      : "none: " + terngrad::why_no_cuda_device());
+                                                                      : "none: " + terngrad::cuda_unavailable_reason());
   benchmark::Initialize(&argc, argv);
   if (benchmark::ReportUnrecognizedArguments(argc, argv)) return 2;
   if (warns_of_debug_library()) {

@@ -188,7 +188,8 @@ void TrainStepParts::submit_transform() {
 
 void TrainStepParts::submit_encode() {
   for (const auto& coder : coders_) coder->measure(gradient_tables_, {}, stream_);
-  for (const auto& coder : coders_) coder->share(report_.data(), skip_.data(), /*frozen=*/nullptr, stream_);
+  for (const auto& coder : coders_)
+    coder->combine_scalers(report_.data(), skip_.data(), /*stop_latched=*/nullptr, stream_);
   for (const auto& coder : coders_) coder->encode(gradient_tables_, {}, stream_);
 }
 

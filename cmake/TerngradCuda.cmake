@@ -126,7 +126,7 @@ if(TERNGRAD_GPU_TESTS STREQUAL "ON")
 elseif(TERNGRAD_WITH_CUDA AND TERNGRAD_GPU_TESTS STREQUAL "AUTO")
   terngrad_find_gpu(TERNGRAD_WITH_GPU_TESTS)
 endif()
-# For scripts/bundle.sh: whether the programs could have such tests and have none.
+# For scripts/gpu/bundle.sh: whether the programs could have such tests and have none.
 set(TERNGRAD_LACKS_GPU_TESTS OFF)
 if(TERNGRAD_WITH_CUDA AND TERNGRAD_BUILD_TESTS AND NOT TERNGRAD_WITH_GPU_TESTS)
   set(TERNGRAD_LACKS_GPU_TESTS ON)

@@ -10,7 +10,7 @@ endif()
 if(NOT TERNGRAD_LLD STREQUAL "OFF")
   check_linker_flag(CXX -fuse-ld=lld TERNGRAD_FOUND_LLD)
   if(TERNGRAD_FOUND_LLD)
-    # nvcc, which links code for GPUs, has a linker of its own.
+    # nvcc, which links code for GPUs, has its own linker.
     add_link_options($<HOST_LINK:-fuse-ld=lld>)
   elseif(TERNGRAD_LLD STREQUAL "ON")
     message(FATAL_ERROR "TERNGRAD_LLD=ON but ${CMAKE_CXX_COMPILER} links nothing with -fuse-ld=lld: install lld, or choose "

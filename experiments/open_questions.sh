@@ -24,7 +24,7 @@ compare() {
 ternary=(--grad_bits 1 --clip_factor 2.5)
 compare fp32
 compare ternary "${ternary[@]}"
-compare return-ternary "${ternary[@]}" --return_codec ternary
+compare return-ternary "${ternary[@]}" --downlink_codec ternary
 compare blocks "${ternary[@]}" --scaler_scope block --block_size 4096
 compare async "${ternary[@]}" --strategy async
 for name in fp32 ternary return-ternary blocks async; do print_accuracy "$name" "$name"; done

@@ -49,9 +49,9 @@ scripts/install_deps.sh --lint --fuzz --hosts --plot --formats
 for name in "${stages[@]}"; do
   case $name in
     test) run_stage test scripts/test.sh ci --all ;;
-    lint) run_stage lint scripts/lint.sh --all ;;
+    lint) run_stage lint scripts/dev/lint.sh --all ;;
     asan | tsan) run_stage "$name" scripts/test.sh "$name" --all ;;
-    fuzz) run_stage fuzz scripts/fuzz.sh --seconds 60 ;;
+    fuzz) run_stage fuzz scripts/dev/fuzz.sh --seconds 60 ;;
     consumer) run_stage consumer check_consumers ;;
   esac
 done

@@ -7,7 +7,7 @@ usage() {
 Usage: scripts/download_data.sh mnist|cifar10 [--data_dir DIR] [--mirror URL] [--checksums FILE]
 
 Downloads a data set to DIR (default: data/mnist, data/cifar10). What is there and right is left alone, so the script can
-be run again after an interruption: it goes on where it stopped. Every file is checked against the MD5 published for it;
+be run again after an interruption: it continues where it stopped. Every file is checked against the MD5 published for it;
 one that differs is thrown away, one that was there before is renamed to FILE.other.
 
   mnist    four .gz files, 12 MB
@@ -105,7 +105,7 @@ size_of() { # FILE: its bytes, 0 if there is none
   if [[ -f $1 ]]; then stat -c %s "$1"; else echo 0; fi
 }
 
-# download URL PART: fetches what PART lacks, and goes on after a broken connection for as long as PART grows. A PART that
+# download URL PART: fetches what PART lacks, and continues after a broken connection for as long as PART grows. A PART that
 # cannot be completed is kept for another time.
 download() {
   local url=$1 part=$2 anew=false before status

@@ -8,14 +8,14 @@ Usage: scripts/install_deps.sh [--test] [--lint] [--fuzz] [--compare] [--plot] [
 
 Installs the packages that terngrad needs (Debian 12, Ubuntu 24.04 or later). Uses sudo unless run as root.
 
-  --test     also what makes scripts/test.sh faster: lld; where it cannot be installed, all goes on without
-  --lint     also what scripts/lint.sh uses: clang-format, clang-tidy, shellcheck
-  --fuzz     also what scripts/fuzz.sh uses: clang with its run-time libraries
+  --test     also what makes scripts/test.sh faster: lld; where it cannot be installed, all continues without
+  --lint     also what scripts/dev/lint.sh uses: clang-format, clang-tidy, shellcheck
+  --fuzz     also what scripts/dev/fuzz.sh uses: clang with its run-time libraries
   --compare  also what comparisons with PyTorch use: python3-torch, python3-numpy, libopenblas0
   --plot     also what scripts/plot_run.py uses: python3-matplotlib
-  --hosts    also what scripts/slow_link.sh and scripts/run_hosts.sh use: iproute2, iperf3, OpenSSH
-  --formats  also what scripts/check_formats.py uses: python3-venv, and TensorBoard's and safetensors' packages of PyPI, in the
-             versions of scripts/formats_requirements.txt, in an environment of their own in
+  --hosts    also what scripts/hosts/slow_link.sh and scripts/hosts/run_hosts.sh use: iproute2, iperf3, OpenSSH
+  --formats  also what scripts/dev/check_formats.py uses: python3-venv, and TensorBoard's and safetensors' packages of PyPI, in the
+             versions of scripts/dev/formats_requirements.txt, in their own environment in
              ${XDG_CACHE_HOME:-~/.cache}/terngrad/formats-venv, where the build finds it
   --help     print this text and exit
 TEXT
@@ -69,8 +69,8 @@ install_deps.sh: this system has no apt-get. Install these with its own package 
   a C++20 compiler (g++ 12 or later), CMake 3.25 or later, Ninja, ccache, git
   Highway, oneDNN 2.6 or later with its CMake package, Boost.Program_options, nlohmann-json, spdlog, zlib, liblzma,
   libjpeg, libpng, protobuf
-  for several processes and hosts, which are optional: Open MPI 4.1 or another MPI 3; for scripts/slow_link.sh iproute2 and
-  iperf3, for scripts/run_hosts.sh OpenSSH
+  for several processes and hosts, which are optional: Open MPI 4.1 or another MPI 3; for scripts/hosts/slow_link.sh iproute2 and
+  iperf3, for scripts/hosts/run_hosts.sh OpenSSH
   GoogleTest with GoogleMock, Google Benchmark, Python 3.10 or later; for scripts/download_data.sh curl
   for GPUs, which are optional: CUDA Toolkit 12.4 or later, and between several of them NCCL 2.13 or later
 TEXT
@@ -83,7 +83,7 @@ is_installed() { [[ $(dpkg-query -W -f='${db:Status-Status}' "$1" 2>/dev/null ||
 make_formats_environment() {
   if ! $formats; then return; fi
   local list folder=${XDG_CACHE_HOME:-$HOME/.cache}/terngrad/formats-venv
-  list=$(dirname "${BASH_SOURCE[0]}")/formats_requirements.txt
+  list=$(dirname "${BASH_SOURCE[0]}")/dev/formats_requirements.txt
   if cmp -s "$list" "$folder/installed.txt"; then
     echo "install_deps.sh: $folder is there"
     return
@@ -116,7 +116,7 @@ if ((EUID != 0)); then
   if command -v sudo >/dev/null; then
     as_root=(sudo)
   elif ((${#missing[@]} == 0)); then
-    echo "install_deps.sh: not root and no sudo: going on without ${missing_optional[*]}" >&2
+    echo "install_deps.sh: not root and no sudo: continuing without ${missing_optional[*]}" >&2
     exit 0
   else
     echo "install_deps.sh: not root and no sudo; as root run: apt-get install ${missing[*]}" >&2
@@ -128,10 +128,10 @@ install_packages() {
 }
 echo "install_deps.sh: installing ${missing[*]} ${missing_optional[*]}"
 # A repository that cannot be reached need not be the one that has these packages.
-"${as_root[@]}" apt-get update -q || echo "install_deps.sh: apt-get update failed, going on with the lists there are" >&2
+"${as_root[@]}" apt-get update -q || echo "install_deps.sh: apt-get update failed, continuing with the lists there are" >&2
 if ((${#missing[@]} > 0)); then install_packages "${missing[@]}"; fi
 if ((${#missing_optional[@]} > 0)); then
-  install_packages "${missing_optional[@]}" || echo "install_deps.sh: going on without ${missing_optional[*]}" >&2
+  install_packages "${missing_optional[@]}" || echo "install_deps.sh: continuing without ${missing_optional[*]}" >&2
 fi
 make_formats_environment
 echo "install_deps.sh: done"

@@ -20,6 +20,7 @@ import pathlib
 import re
 import sys
 
+sys.path.append(str(pathlib.Path(__file__).resolve().parent / "common"))
 import missing_package
 
 SKIPPED = 77

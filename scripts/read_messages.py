@@ -17,6 +17,7 @@ import pathlib
 import re
 import sys
 
+sys.path.append(str(pathlib.Path(__file__).resolve().parent / "common"))
 import missing_package
 
 np = wire_format = None  # imported once the arguments are read
@@ -70,7 +71,7 @@ def codes_text(codes, num_codes):
 
 
 def header_text(message):
-    whose = {3: "share", 10: "workers from"}.get(message.kind, "worker")
+    whose = {3: "shard", 10: "workers from"}.get(message.kind, "worker")
     return (f"{message.kind_name()} of {whose} {message.worker}, step {message.step}: {message.num_bytes} bytes, run "
             f"{message.run_id:016x}, fingerprint {message.fingerprint:016x}, checksums right")
 

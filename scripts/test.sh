@@ -71,7 +71,7 @@ if [[ $preset == tsan ]]; then
   # Kernels that randomise more address bits than this sanitizer's runtime expects make it refuse to start.
   if setarch "$(uname -m)" -R true 2>/dev/null; then run=(setarch "$(uname -m)" -R); fi
   # Before it exits, a program that has made threads sleeps for this long, a second by default, to see those that are
-  # still running race with the end. Threads of ours have ended by then, and the emulation's fibers do not go on.
+  # still running race with the end. Threads of ours have ended by then, and the emulation's fibers do not continue.
   export TSAN_OPTIONS=${TSAN_OPTIONS-atexit_sleep_ms=20}
 fi
 export UBSAN_OPTIONS=${UBSAN_OPTIONS-print_stacktrace=1}

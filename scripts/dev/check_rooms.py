@@ -33,7 +33,7 @@ FLOORS = {
 MAX_FILES = 45
 # Two files for each kind of layer, and kernels beside them.
 MAX_FILES_OF = {"nets/cuda": 60}
-# Of ours, directly or not: whoever needs more does several jobs, or includes what a declaration would do for.
+# Of ours, directly or not: who needs more does several jobs, or includes what a declaration would do for.
 MAX_HEADERS = 55
 INCLUDE = re.compile(r'^[ \t]*#[ \t]*include "([^"]+)"', re.MULTILINE)
 

@@ -9,7 +9,7 @@
 
 namespace terngrad::testing {
 
-/// All ranks, by a communicator of their own whose errors come back. Hosts are host0, host1, ...
+/// All ranks, by their own communicator whose errors come back. Hosts are host0, host1, ...
 inline MpiGroup make_raw_group(double timeout_seconds = 60, std::size_t chunk_bytes = 1 << 20) {
   MpiGroup group;
   group.timeout_seconds = timeout_seconds;

@@ -98,7 +98,7 @@ class Advise(Tool):
 
     def test_it_measures_the_link_of_its_launch(self):
         out = self.ran(2, self.NAME, "--image_size", "8", "--repetitions", "1", "--json", self.json)
-        self.assertEqual(out.count("lenet: 131080 elements in 8 tensors, 2 workers, each in a process of its own"), 1)
+        self.assertEqual(out.count("lenet: 131080 elements in 8 tensors, 2 workers, each in its own process"), 1)
         self.assertIn("link of each process, measured: ", out)
         self.assertEqual(out.count("recommendation: "), 1)
         self.assertEqual(self.progress, ["measuring the link between 2 processes", "measuring what a step computes"] +

@@ -1,4 +1,4 @@
-"""Tests of scripts/bench_pytorch_ddp.py as one process and as two, and of what it says where something is missing."""
+"""Tests of scripts/bench/bench_pytorch_ddp.py as one process and as two, and of what it says where something is missing."""
 
 import importlib.util
 import json
@@ -9,7 +9,7 @@ import sys
 import tempfile
 import unittest
 
-SCRIPT = pathlib.Path(__file__).resolve().parents[2] / "scripts" / "bench_pytorch_ddp.py"
+SCRIPT = pathlib.Path(__file__).resolve().parents[2] / "scripts/bench/bench_pytorch_ddp.py"
 QUICK = ["--net", "lenet", "--batch", "4", "--steps", "2", "--warmup", "1", "--repetitions", "2", "--timeout", "60"]
 
 

@@ -1,4 +1,4 @@
-"""Tests of scripts/bench_pytorch_gpu.py on the CPU, and of what it says where something is missing."""
+"""Tests of scripts/bench/bench_pytorch_gpu.py on the CPU, and of what it says where something is missing."""
 
 import importlib.util
 import json
@@ -8,7 +8,7 @@ import sys
 import tempfile
 import unittest
 
-SCRIPT = pathlib.Path(__file__).resolve().parents[2] / "scripts" / "bench_pytorch_gpu.py"
+SCRIPT = pathlib.Path(__file__).resolve().parents[2] / "scripts/bench/bench_pytorch_gpu.py"
 
 
 class BenchPytorchGpu(unittest.TestCase):

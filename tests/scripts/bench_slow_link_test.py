@@ -1,4 +1,4 @@
-"""Tests of scripts/bench_slow_link.py and of its tables: on links that a script of this test makes up, and on a real one.
+"""Tests of scripts/bench/bench_slow_link.py and of its tables: on links that a script of this test makes up, and on a real one.
 
 Arguments: the folder of the programs, then a class of tests."""
 
@@ -23,7 +23,7 @@ SKIPPED = 77
 # processor time that calls to come lose, none where it ends.
 FAKE_LINK = f"#!{sys.executable}\n" + r'''
 import json, pathlib, sys
-here = pathlib.Path(__file__).parent
+here = pathlib.Path(__file__).parents[1]
 words = sys.argv[1:]
 command = words[words.index("--") + 1:]
 rate = words[words.index("--") - 2]
@@ -72,14 +72,14 @@ write(words[words.index("--counters") + 1],
 
 
 def load(name):
-    sys.path.insert(0, str(SCRIPTS))
+    sys.path.insert(0, str(SCRIPTS / "bench"))
     try:
-        spec = importlib.util.spec_from_file_location(name, SCRIPTS / f"{name}.py")
+        spec = importlib.util.spec_from_file_location(name, SCRIPTS / "bench" / f"{name}.py")
         module = importlib.util.module_from_spec(spec)
         spec.loader.exec_module(module)
         return module
     finally:
-        sys.path.remove(str(SCRIPTS))
+        sys.path.remove(str(SCRIPTS / "bench"))
 
 
 class OnALinkMadeUp(unittest.TestCase):
@@ -90,7 +90,7 @@ class OnALinkMadeUp(unittest.TestCase):
         self.out = self.folder / "out"
         for name in ("terngrad_train", "terngrad_advise", "terngrad_exchange_bench"):
             self.write_program(f"programs/{name}", "#!/bin/sh\necho \"$0 1.2 (abc)\" | sed 's,.*/,,'\n")
-        self.write_program("scripts/slow_link.sh", FAKE_LINK)
+        self.write_program("scripts/hosts/slow_link.sh", FAKE_LINK)
         self.module = load("bench_slow_link")
         self.module.SCRIPTS = self.folder / "scripts"
         self.module.PROC_STAT = self.folder / "scripts" / "stat"
@@ -99,7 +99,7 @@ class OnALinkMadeUp(unittest.TestCase):
 
     def write_program(self, path, text):
         file = self.folder / path
-        file.parent.mkdir(exist_ok=True)
+        file.parent.mkdir(parents=True, exist_ok=True)
         file.write_text(text)
         file.chmod(0o755)
 
@@ -217,13 +217,13 @@ class OnALinkMadeUp(unittest.TestCase):
         self.assertIn("has rows of another build, other --steps or --seconds", output)
 
     def test_a_row_that_takes_too_long_is_an_error(self):
-        self.write_program("scripts/slow_link.sh", "#!/bin/sh\nexec sleep 60\n")
+        self.write_program("scripts/hosts/slow_link.sh", "#!/bin/sh\nexec sleep 60\n")
         code, output = self.run_script("--rates", "none", "--nets", "alexnet", "--rows", "t2", "--limit", "1")
         self.assertEqual(code, 1)
         self.assertIn("none.alexnet.t2: error: not done after 1 s", output)
 
     def test_what_is_missing_for_all_rows_ends_it(self):
-        self.write_program("scripts/slow_link.sh", "#!/bin/sh\necho 'slow_link.sh: needs root, to make networks' >&2\nexit 2\n")
+        self.write_program("scripts/hosts/slow_link.sh", "#!/bin/sh\necho 'slow_link.sh: needs root, to make networks' >&2\nexit 2\n")
         code, output = self.run_script("--nets", "alexnet")
         self.assertEqual((code, output), (2, "bench_slow_link.py: slow_link.sh: needs root, to make networks\n"))
 
@@ -290,7 +290,7 @@ class Real(unittest.TestCase):
         with tempfile.TemporaryDirectory() as folder:
             words = ["--programs", PROGRAMS, "--out", folder, "--rates", "100mbit", "--nets", "lenet", "--rows", "fp32", "t2",
                      "--steps", "3", "--seconds", "1", "--max_stolen", "100"]
-            result = subprocess.run([sys.executable, SCRIPTS / "bench_slow_link.py", *words], capture_output=True, text=True,
+            result = subprocess.run([sys.executable, SCRIPTS / "bench/bench_slow_link.py", *words], capture_output=True, text=True,
                                     timeout=280)
             if "slow_link.sh: needs" in result.stderr:
                 self.skipTest(result.stderr.strip())

@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
-"""Tests what scripts/bench_wire_bytes.py makes of metrics and counters, without running anything."""
+"""Tests what scripts/bench/bench_wire_bytes.py makes of metrics and counters, without running anything."""
 
 import pathlib
 import sys
 import unittest
 
-sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2] / "scripts"))
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2] / "scripts/bench"))
 
 import bench_wire_bytes  # noqa: E402
 

@@ -1,4 +1,4 @@
-"""Tests of scripts/bundle.sh, on the whole build and on small programs compiled here.
+"""Tests of scripts/gpu/bundle.sh, on the whole build and on small programs compiled here.
 
 Arguments: the build folder, a C++ compiler."""
 
@@ -47,7 +47,7 @@ class WholeBuild(Folder):
         super().setUp()
         lacks_gpu_tests = "TERNGRAD_LACKS_GPU_TESTS:INTERNAL=ON" in (BUILD / "CMakeCache.txt").read_text()
         options = ["--without_gpu_tests"] if lacks_gpu_tests else []
-        result = run(SCRIPTS / "bundle.sh", *options, self.bundle, BUILD)
+        result = run(SCRIPTS / "gpu/bundle.sh", *options, self.bundle, BUILD)
         self.assertEqual(result.returncode, 0, result.stderr)
         self.manifest = (self.bundle / "MANIFEST").read_text()
 
@@ -94,7 +94,7 @@ class WholeBuild(Folder):
         self.assertLess(sum(path.stat().st_size for path in files), 300e6)
         self.assertRegex(self.manifest, r"(?m)^  glibc 2\.\d+ or later$")
         self.assertRegex(self.manifest, r"(?m)^compilers:  \S")
-        check = run(self.bundle / "scripts" / "gpu_check.sh", "--help")
+        check = run(self.bundle / "scripts/gpu/gpu_check.sh", "--help")
         self.assertEqual(check.returncode, 0, check.stderr)
 
 
@@ -122,7 +122,7 @@ class SmallPrograms(Folder):
         self.assertEqual(result.returncode, 0, result.stderr)
 
     def make(self, code=0):
-        result = run(SCRIPTS / "bundle.sh", self.bundle, self.build)
+        result = run(SCRIPTS / "gpu/bundle.sh", self.bundle, self.build)
         self.assertEqual(result.returncode, code, result.stderr)
         return result.stderr
 
@@ -181,14 +181,14 @@ class SmallPrograms(Folder):
         pictures = self.folder / "pictures"
         pictures.mkdir()
         (pictures / "test_batch.bin.xz").touch()
-        result = run(SCRIPTS / "bundle.sh", "--mnist", digits, "--cifar10", pictures, self.bundle, self.build)
+        result = run(SCRIPTS / "gpu/bundle.sh", "--mnist", digits, "--cifar10", pictures, self.bundle, self.build)
         self.assertEqual(result.returncode, 0, result.stderr)
         files = sorted(str(path.relative_to(self.bundle / "data")) for path in (self.bundle / "data").glob("*/*"))
         self.assertEqual(files, ["cifar10/test_batch.bin.xz", "mnist/t10k-labels-idx1-ubyte", "mnist/train-images-idx3-ubyte.gz"])
         self.assertIn(" data/mnist/train-images-idx3-ubyte.gz\n", (self.bundle / "MANIFEST").read_text())
 
     def test_tests_that_need_a_gpu_are_left_out_where_it_is_said_only(self):
-        arguments = SCRIPTS / "bundle.sh", "--without_gpu_tests", self.bundle, self.build
+        arguments = SCRIPTS / "gpu/bundle.sh", "--without_gpu_tests", self.bundle, self.build
         result = run(*arguments)
         self.assertEqual(result.returncode, 2)
         self.assertIn("--without_gpu_tests: BUILD_DIR", result.stderr)
@@ -202,10 +202,10 @@ class SmallPrograms(Folder):
 
     def test_refuses_folders_without_data(self):
         for option, name in {"--mnist": "MNIST", "--cifar10": "CIFAR-10"}.items():
-            result = run(SCRIPTS / "bundle.sh", option, self.libraries, self.bundle, self.build)
+            result = run(SCRIPTS / "gpu/bundle.sh", option, self.libraries, self.bundle, self.build)
             self.assertEqual(result.returncode, 2)
             self.assertIn(f"{option}: '{self.libraries}' has no files of {name}", result.stderr)
-            result = run(SCRIPTS / "bundle.sh", option, "/nowhere", self.bundle, self.build)
+            result = run(SCRIPTS / "gpu/bundle.sh", option, "/nowhere", self.bundle, self.build)
             self.assertIn(f"{option}: there is no folder '/nowhere'", result.stderr)
             self.assertFalse(self.bundle.exists())
 
@@ -234,7 +234,7 @@ class SmallPrograms(Folder):
             (self.bundle, self.libraries): "has no bin/",
             (self.bundle, self.build, "more"): "too many arguments",
         }.items():
-            result = run(SCRIPTS / "bundle.sh", *arguments, *([self.build] if arguments == (self.build,) else []))
+            result = run(SCRIPTS / "gpu/bundle.sh", *arguments, *([self.build] if arguments == (self.build,) else []))
             self.assertEqual(result.returncode, 2)
             self.assertIn(reason, result.stderr)
         self.make()

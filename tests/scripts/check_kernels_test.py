@@ -1,4 +1,4 @@
-"""Tests of scripts/check_kernels.py on kernels compiled here.
+"""Tests of scripts/dev/check_kernels.py on kernels compiled here.
 
 Arguments: the nvcc to compile with. Exits with 77 where there is none."""
 
@@ -13,7 +13,7 @@ import tempfile
 import unittest
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
-SCRIPT = ROOT / "scripts" / "check_kernels.py"
+SCRIPT = ROOT / "scripts/dev/check_kernels.py"
 NVCC = None
 
 SOURCE = """

@@ -1,4 +1,4 @@
-"""Tests of scripts/gpu_check.sh: against the build without a GPU, and against programs that only pretend.
+"""Tests of scripts/gpu/gpu_check.sh: against the build without a GPU, and against programs that only pretend.
 
 Arguments: the build folder."""
 
@@ -117,7 +117,7 @@ class WithoutAGpu(unittest.TestCase):
         reason = bench.stderr.strip().removeprefix("terngrad_bench: error: no GPU: ")
         self.assertTrue(reason)
         with tempfile.TemporaryDirectory() as folder:
-            result = subprocess.run([SCRIPTS / "gpu_check.sh", "--build", BUILD, "--out", f"{folder}/out"],
+            result = subprocess.run([SCRIPTS / "gpu/gpu_check.sh", "--build", BUILD, "--out", f"{folder}/out"],
                                     capture_output=True, text=True)
             self.assertEqual((result.returncode, result.stdout), (2, ""))
             self.assertEqual(result.stderr, f"gpu_check.sh: no GPU to check on: {reason}\n")
@@ -131,9 +131,9 @@ class Pretended(unittest.TestCase):
         temporary = tempfile.TemporaryDirectory()
         self.addCleanup(temporary.cleanup)
         self.root = pathlib.Path(temporary.name) / "root"
-        (self.root / "scripts").mkdir(parents=True)
+        (self.root / "scripts/gpu").mkdir(parents=True)
         for name in ("gpu_check.sh", "gpu_report.py"):
-            shutil.copy(SCRIPTS / name, self.root / "scripts")
+            shutil.copy(SCRIPTS / "gpu" / name, self.root / "scripts/gpu")
         self.bin = self.root / "build" / "release" / "bin"
         for name, text in {"terngrad_bench": BENCH, "terngrad_train": TRAIN, "kernels_test": TESTS,
                            "contracts_test": TESTS, "nets_test": TESTS, "resume_test": TESTS}.items():
@@ -151,7 +151,7 @@ class Pretended(unittest.TestCase):
     def check(self, *arguments, code=0, out=True):
         environment = {**os.environ, "PATH": f"{self.tools}:{os.environ['PATH']}"}
         options = ["--out", self.root / "out"] if out else []
-        self.result = subprocess.run([self.root / "scripts" / "gpu_check.sh", *options, *arguments],
+        self.result = subprocess.run([self.root / "scripts/gpu/gpu_check.sh", *options, *arguments],
                                      capture_output=True, text=True, env=environment, timeout=120)
         self.assertEqual(self.result.returncode, code, self.result.stdout + self.result.stderr)
         report = self.root / "out" / "report.json"
@@ -326,7 +326,7 @@ class Pretended(unittest.TestCase):
 
     def test_help(self):
         self.check("--help", out=False)
-        self.assertTrue(self.result.stdout.startswith("Usage: scripts/gpu_check.sh"))
+        self.assertTrue(self.result.stdout.startswith("Usage: scripts/gpu/gpu_check.sh"))
 
 
 if __name__ == "__main__":

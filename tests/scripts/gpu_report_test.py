@@ -1,4 +1,4 @@
-"""Tests of scripts/gpu_report.py on small samples of what scripts/gpu_check.sh leaves."""
+"""Tests of scripts/gpu/gpu_report.py on small samples of what scripts/gpu/gpu_check.sh leaves."""
 
 import json
 import pathlib
@@ -7,7 +7,7 @@ import sys
 import tempfile
 import unittest
 
-SCRIPT = pathlib.Path(__file__).resolve().parents[2] / "scripts" / "gpu_report.py"
+SCRIPT = pathlib.Path(__file__).resolve().parents[2] / "scripts/gpu/gpu_report.py"
 
 ENCODE = "encode_tensor/cuda/f32/n:67108864/memory"
 AGGREGATE = "aggregate8_t2/cuda/f32/n:67108864/memory"
@@ -220,7 +220,7 @@ class GpuReport(unittest.TestCase):
     def test_trainings(self):
         self.add_training("lenet_ternary", top1=0.99)
         self.assertEqual(self.only_part(0), ("passed", "step 3, loss 0.5, 2000 examples/s, top-1 0.9900"))
-        (self.state / "lenet_ternary.least_top1").write_text("0.99\n")
+        (self.state / "lenet_ternary.min_top1").write_text("0.99\n")
         self.assertEqual(self.only_part(0)[0], "passed")
         for top1 in (0.9899, None):
             self.parts = []
@@ -249,7 +249,7 @@ class GpuReport(unittest.TestCase):
             ((0.5, 0.5, 0.5), 0.95, log, 1, "top-1 0.0300"),
             ((0.5, 0.5), 0.98, log, 1, "metrics after step 1 are of steps [2], expected [2, 3]"),
             ((0.5, 0.5, 0.5), None, log, 1, "no evaluation"),
-            ((0.5, 0.5, 0.5), 0.98, "training\n", 1, "it did not go on from a checkpoint"),
+            ((0.5, 0.5, 0.5), 0.98, "training\n", 1, "it did not continue from a checkpoint"),
         ):
             self.parts = [stayed]
             self.add_training("moved", kind="move", log=told, losses=losses, top1=top1)

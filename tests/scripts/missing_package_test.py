@@ -8,7 +8,7 @@ import tempfile
 import unittest
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
-sys.path.insert(0, str(ROOT / "scripts"))
+sys.path.insert(0, str(ROOT / "scripts/common"))
 import missing_package  # noqa: E402
 
 
@@ -18,8 +18,8 @@ def run_bare(*command):
 
 
 class MissingPackage(unittest.TestCase):
-    SCRIPTS = ["scripts/bench_pytorch.py", "scripts/bench_pytorch_ddp.py", "scripts/bench_pytorch_gpu.py",
-               "scripts/check_formats.py", "scripts/compare_pytorch.py", "scripts/plot_run.py", "scripts/read_messages.py",
+    SCRIPTS = ["scripts/bench/bench_pytorch.py", "scripts/bench/bench_pytorch_ddp.py", "scripts/bench/bench_pytorch_gpu.py",
+               "scripts/dev/check_formats.py", "scripts/dev/compare_pytorch.py", "scripts/plot_run.py", "scripts/read_messages.py",
                "experiments/cifar10_pytorch.py"]
 
     def test_help_needs_no_package(self):
@@ -39,9 +39,9 @@ class MissingPackage(unittest.TestCase):
 
     def test_what_is_missing_is_said_with_its_interpreter(self):
         with tempfile.NamedTemporaryFile() as file, tempfile.TemporaryDirectory() as folder:
-            self.expect_hint(77, "torch", "scripts/bench_pytorch.py")
-            self.expect_hint(77, "torch", "scripts/bench_pytorch_gpu.py")
-            self.expect_hint(77, "numpy", "scripts/compare_pytorch.py", "--program", file.name)
+            self.expect_hint(77, "torch", "scripts/bench/bench_pytorch.py")
+            self.expect_hint(77, "torch", "scripts/bench/bench_pytorch_gpu.py")
+            self.expect_hint(77, "numpy", "scripts/dev/compare_pytorch.py", "--program", file.name)
             self.expect_hint(77, "matplotlib", "scripts/plot_run.py", folder)
             self.expect_hint(1, "numpy", "scripts/read_messages.py", file.name)
             self.expect_hint(1, "numpy", "experiments/cifar10_pytorch.py", folder)

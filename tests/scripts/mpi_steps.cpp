@@ -1,5 +1,5 @@
-// Stands in for terngrad_train in the test of scripts/run_hosts.sh: steps that all ranks take together, and a stop that
-// they agree on. Every rank then writes its number of steps to saved-RANK in --train_dir.
+// Stands in for terngrad_train in the test of scripts/hosts/run_hosts.sh: steps that all ranks take together, and a
+// stop that they agree on. Every rank then writes its number of steps to saved-RANK in --train_dir.
 #include <mpi.h>
 #include <unistd.h>
 
@@ -63,7 +63,7 @@ int main(int argc, char** argv) {
     std::puts(
         "Run:\n  --max_steps N (=100)    steps (also\n                          --num_steps)\n  --note TEXT (='')      "
         " to print\n"
-        "  --data_dir TEXT (='')   data\n  --train_dir TEXT (='')  folder\n  --resume [=true|false]  go on\n"
+        "  --data_dir TEXT (='')   data\n  --train_dir TEXT (='')  folder\n  --resume [=true|false]  continue\n"
         "  --help                  print this\n");
     return 0;
   }

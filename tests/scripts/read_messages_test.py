@@ -13,7 +13,7 @@ import tempfile
 import unittest
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
-sys.path.insert(0, str(ROOT / "scripts"))
+sys.path.insert(0, str(ROOT / "scripts/common"))
 TRAIN = None
 CODES = [0, -1, 0, -1, -1, -1, 0, 0, 0, 0, 0, 0, 1, 0, 1, 0, 1, 0]  # of the document's example
 
@@ -162,8 +162,8 @@ def local_scaler(gradient, clip_factor):
     mean, mean_square = sum_of(wide) / len(wide), sum_of(wide * wide) / len(wide)
     variance = mean_square - mean * mean
     sigma = np.sqrt(variance) if variance > 0 and variance >= 2.0**-40 * mean_square else 0.0
-    greatest, clipped = np.abs(gradient).max(), np.float32(clip_factor * sigma)
-    return float(clipped if sigma > 0 and clipped < greatest else greatest)
+    largest, clipped = np.abs(gradient).max(), np.float32(clip_factor * sigma)
+    return float(clipped if sigma > 0 and clipped < largest else largest)
 
 
 class Training(Folder):
@@ -221,8 +221,8 @@ class Training(Folder):
         self.assertEqual(checked, 2 * 6)
 
     def test_means_are_those_of_the_gradients(self):
-        # Shares of both workers, blocks with scalers of their own, masks there and sums in lanes back.
-        messages = self.train("--exchange", "scatter_reduce", "--return_codec", "sums", "--ternary_format", "tmask",
+        # Shards of both workers, blocks with scalers of their own, masks there and sums in lanes back.
+        messages = self.train("--exchange", "scatter_reduce", "--downlink_codec", "sums", "--ternary_format", "tmask",
                               "--scaler_scope", "block", "--block_size", "640")
         sums = {}
         checked = 0

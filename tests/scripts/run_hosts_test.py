@@ -1,4 +1,4 @@
-"""Tests of scripts/run_hosts.sh and stop_hosts.sh: two hosts of scripts/slow_link.sh, each with an ssh daemon of its own.
+"""Tests of scripts/hosts/run_hosts.sh and stop_hosts.sh: two hosts of scripts/hosts/slow_link.sh, each with an ssh daemon of its own.
 RunHosts has a small MPI program in terngrad_train's place.
 
 Arguments: terngrad_train if it knows MPI, or ""; test classes. Exits with 77 where something is missing."""
@@ -104,14 +104,14 @@ class Case(unittest.TestCase):
         self.config.write_text("\n".join(lines))
 
     def command(self, *options, run=None):
-        return [SCRIPTS / "run_hosts.sh", "--run_dir", run or self.run, *options, self.hostfile, self.config]
+        return [SCRIPTS / "hosts/run_hosts.sh", "--run_dir", run or self.run, *options, self.hostfile, self.config]
 
     def run_script(self, *options, **more):
         environment = {**os.environ, "TERNGRAD_X": "of all ranks"}
         return subprocess.run(self.command(*options, **more), capture_output=True, text=True, timeout=120, env=environment)
 
     def stop(self, *options, run=None):
-        return subprocess.run([SCRIPTS / "stop_hosts.sh", *options, run or self.run], capture_output=True, text=True,
+        return subprocess.run([SCRIPTS / "hosts/stop_hosts.sh", *options, run or self.run], capture_output=True, text=True,
                               timeout=120)
 
     def start_steps(self, *options, run=None):
@@ -420,6 +420,6 @@ if __name__ == "__main__":
         sys.exit(77)
     with tempfile.TemporaryDirectory(prefix="terngrad_hosts_") as name:
         make_folder(pathlib.Path(name))
-        command = [SCRIPTS / "slow_link.sh", "--no-mpi", "1gbit", str(len(HOSTS)), "--", sys.executable, __file__]
+        command = [SCRIPTS / "hosts/slow_link.sh", "--no-mpi", "1gbit", str(len(HOSTS)), "--", sys.executable, __file__]
         command += sys.argv[1:]
         sys.exit(subprocess.run(command, env={**os.environ, "TERNGRAD_RUN_HOSTS_TEST": name}).returncode)

@@ -1,4 +1,4 @@
-"""Tests of scripts/slow_link.sh: on hosts of its own making, with a small MPI program built here.
+"""Tests of scripts/hosts/slow_link.sh: on hosts of its own making, with a small MPI program built here.
 
 Arguments: the test classes to run. Exits with 77 where what they need is missing."""
 
@@ -16,11 +16,11 @@ import time
 import unittest
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
-SCRIPT = ROOT / "scripts" / "slow_link.sh"
+SCRIPT = ROOT / "scripts/hosts/slow_link.sh"
 TRANSFER = pathlib.Path(__file__).with_name("mpi_transfer.cpp")
 PROGRAM = None
 
-# Says which network it is on, leaves a process behind, and goes on for long unless asked to end. A second SIGTERM would end
+# Says which network it is on, leaves a process behind, and continues for long unless asked to end. A second SIGTERM would end
 # it at once.
 LONG = """
 (exec setsid sleep 1000 >/dev/null 2>&1) &

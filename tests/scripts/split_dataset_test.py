@@ -1,4 +1,4 @@
-"""Tests of scripts/split_dataset.sh.
+"""Tests of scripts/hosts/split_dataset.sh.
 
 Arguments: optionally terngrad_train, to read what was split."""
 
@@ -12,7 +12,7 @@ import tempfile
 import unittest
 import zlib
 
-SCRIPT = pathlib.Path(__file__).resolve().parents[2] / "scripts" / "split_dataset.sh"
+SCRIPT = pathlib.Path(__file__).resolve().parents[2] / "scripts/hosts/split_dataset.sh"
 TRAIN = None
 
 # Names as people give them.
@@ -71,48 +71,48 @@ class SplitDataset(unittest.TestCase):
                 found.append((path.parent.name, path.name))
         return found
 
-    def assert_shares(self, shares):
+    def assert_shards(self, shards):
         """Each is a data set, together they are the whole, and they are as equal as can be."""
         everything = []
-        for share in shares:
-            images = self.images(share, "train")
+        for shard in shards:
+            images = self.images(shard, "train")
             self.assertEqual({name for name, _ in images}, set(CLASSES))
-            self.assertEqual(self.images(share, "test"), self.images(self.data, "test"))
+            self.assertEqual(self.images(shard, "test"), self.images(self.data, "test"))
             for name, file in images:
-                link = share / "train" / name / file
+                link = shard / "train" / name / file
                 self.assertTrue(link.is_symlink())
                 self.assertFalse(os.readlink(link).startswith("/"))
                 self.assertEqual(link.resolve(), self.data / "train" / name / file)
             everything += images
         self.assertEqual(sorted(everything), sorted(self.images(self.data, "train")))
-        sizes = [len(self.images(share, "train")) for share in shares]
+        sizes = [len(self.images(shard, "train")) for shard in shards]
         self.assertLessEqual(max(sizes) - min(sizes), 1)
         for name in CLASSES:
-            runs = [[file for found, file in self.images(share, "train") if found == name] for share in shares]
+            runs = [[file for found, file in self.images(shard, "train") if found == name] for shard in shards]
             self.assertEqual(sum(runs, []), [file for found, file in self.images(self.data, "train") if found == name])
             self.assertLessEqual(max(map(len, runs)) - min(map(len, runs)), 1)
 
     def test_uneven_shares_cover_everything_once(self):
         for num_workers in (1, 2, 3):
             printed = self.split(self.data, num_workers)
-            shares = [self.data / f"worker_{worker}_of_{num_workers}" for worker in range(num_workers)]
-            self.assert_shares(shares)
-            for share in shares:
-                self.assertIn(f"{share}: {len(self.images(share, 'train'))} training images\n", printed)
+            shards = [self.data / f"worker_{worker}_of_{num_workers}" for worker in range(num_workers)]
+            self.assert_shards(shards)
+            for shard in shards:
+                self.assertIn(f"{shard}: {len(self.images(shard, 'train'))} training images\n", printed)
         self.assertEqual([path for path in self.data.iterdir() if path.name.startswith(".")], [])
 
     def test_paths_may_be_relative(self):
-        self.split("../data set", 2, "--out", "shares/../shares", cwd=self.make("elsewhere"))
-        self.assert_shares([self.folder / "elsewhere" / "shares" / f"worker_{worker}_of_2" for worker in range(2)])
+        self.split("../data set", 2, "--out", "shards/../shards", cwd=self.make("elsewhere"))
+        self.assert_shards([self.folder / "elsewhere" / "shards" / f"worker_{worker}_of_2" for worker in range(2)])
         self.split(".", 2, cwd=self.data)
-        self.assert_shares([self.data / f"worker_{worker}_of_2" for worker in range(2)])
+        self.assert_shards([self.data / f"worker_{worker}_of_2" for worker in range(2)])
 
     def test_paths_may_lead_through_links(self):
         (self.folder / "deep" / "er").mkdir(parents=True)
         (self.folder / "deep" / "er" / "out").symlink_to(self.make("real"))
         (self.folder / "link").symlink_to(self.data)
         self.split("link", 2, "--out=deep/er/out")
-        self.assert_shares([self.folder / "real" / f"worker_{worker}_of_2" for worker in range(2)])
+        self.assert_shards([self.folder / "real" / f"worker_{worker}_of_2" for worker in range(2)])
 
     def make(self, name):
         (self.folder / name).mkdir()
@@ -121,7 +121,7 @@ class SplitDataset(unittest.TestCase):
     def test_shares_move_with_the_data(self):
         self.split(self.data, 3)
         self.data = self.data.rename(self.folder / "moved")
-        self.assert_shares([self.data / f"worker_{worker}_of_3" for worker in range(3)])
+        self.assert_shards([self.data / f"worker_{worker}_of_3" for worker in range(3)])
 
     def test_one_worker_gets_what_it_gets_with_all(self):
         self.split(self.data, 3)
@@ -136,9 +136,9 @@ class SplitDataset(unittest.TestCase):
         self.split(self.data, 3, "--lists", "--out", "lists")
         for worker in range(3):
             lines = (self.folder / "lists" / f"worker_{worker}_of_3.txt").read_text().splitlines()
-            share = self.data / f"worker_{worker}_of_3"
+            shard = self.data / f"worker_{worker}_of_3"
             expected = [f"{subset}/{name}/{file}" for subset in ("train", "test")
-                        for name, file in self.images(share, subset)]
+                        for name, file in self.images(shard, subset)]
             self.assertEqual(sorted(lines), sorted(expected))
             for line in lines:
                 self.assertTrue((self.data / line).is_file(), line)
@@ -147,7 +147,7 @@ class SplitDataset(unittest.TestCase):
         self.split(self.data, 2, 1)
         self.assert_refused(["worker_1_of_2", "is there already"], self.data, 2)
         self.split(self.data, 2, 0)
-        self.assert_shares([self.data / f"worker_{worker}_of_2" for worker in range(2)])
+        self.assert_shards([self.data / f"worker_{worker}_of_2" for worker in range(2)])
 
     def test_wrong_arguments_are_refused_by_name(self):
         (self.data / "train" / "file").touch()

@@ -1,4 +1,4 @@
-"""Tests of scripts/test_times.py, on files made here in the formats of ctest, GoogleTest and tests/support/run_shard.py."""
+"""Tests of scripts/dev/test_times.py, on files made here in the formats of ctest, GoogleTest and tests/support/run_shard.py."""
 
 import json
 import pathlib
@@ -7,7 +7,7 @@ import sys
 import tempfile
 import unittest
 
-SCRIPT = pathlib.Path(__file__).resolve().parents[2] / "scripts" / "test_times.py"
+SCRIPT = pathlib.Path(__file__).resolve().parents[2] / "scripts/dev/test_times.py"
 ENTRIES = """<?xml version="1.0" encoding="UTF-8"?>
 <testsuite name="Linux-c++" tests="3" failures="0" disabled="0" skipped="1" hostname="" time="6">
   <testcase name="scripts.cheap" classname="scripts.cheap" time="0.25" status="run"><system-out>a</system-out></testcase>

@@ -1,4 +1,4 @@
-"""Tests of scripts/tidy.py, with programs in place of clang-tidy and clang-scan-deps that only look for words."""
+"""Tests of scripts/dev/tidy.py, with programs in place of clang-tidy and clang-scan-deps that only look for words."""
 
 import json
 import os
@@ -8,7 +8,7 @@ import subprocess
 import tempfile
 import unittest
 
-SCRIPT = pathlib.Path(__file__).resolve().parents[2] / "scripts/tidy.py"
+SCRIPT = pathlib.Path(__file__).resolve().parents[2] / "scripts/dev/tidy.py"
 
 # Notes which source it is asked for; edits one that says so, as if somebody had meanwhile; finds the word BAD in it and in header.h.
 TIDY = r"""#!/usr/bin/env bash
@@ -44,9 +44,9 @@ class Tidy(unittest.TestCase):
     def make_root(self, root):
         (root / "kernels").mkdir(parents=True)
         (root / "tests").mkdir()
-        (root / "scripts").mkdir()
+        (root / "scripts/dev").mkdir(parents=True)
         (root / "build/ci").mkdir(parents=True)
-        shutil.copy(SCRIPT, root / "scripts")
+        shutil.copy(SCRIPT, root / "scripts/dev")
         (root / ".clang-tidy").write_text("Checks: all\n")
         (root / "kernels/header.h").write_text("int header();\n")
         for name in ["kernels/a.cpp", "kernels/b.cpp", "kernels/d.cu", "tests/e.cpp"]:
@@ -68,7 +68,7 @@ class Tidy(unittest.TestCase):
         root = root or self.root
         (self.tools / "asked").write_text("")
         result = subprocess.run(
-            [root / "scripts/tidy.py", *options, root / "build/ci/compile_commands.json"],
+            [root / "scripts/dev/tidy.py", *options, root / "build/ci/compile_commands.json"],
             env=self.environment(), capture_output=True, text=True
         )
         self.assertIn(errors, result.stderr)
@@ -199,7 +199,7 @@ class Tidy(unittest.TestCase):
 
     def test_refuses_a_build_without_sources(self):
         self.write_commands(self.root, ["tests/e.cpp"])
-        result = subprocess.run([self.root / "scripts/tidy.py", self.root / "build/ci/compile_commands.json"],
+        result = subprocess.run([self.root / "scripts/dev/tidy.py", self.root / "build/ci/compile_commands.json"],
                                 env=self.environment(), capture_output=True, text=True)
         self.assertEqual(result.returncode, 1)
         self.assertIn("has no source to look at", result.stderr)

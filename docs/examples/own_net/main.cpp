@@ -1,4 +1,4 @@
-// Trains a net of its own with ternary gradients of four workers, watched by hooks of its own, through the installed
+// Trains its own net with ternary gradients of four workers, watched by hooks of its own, through the installed
 // library. It uses the built-in data set and ends, after some seconds, with the accuracy on the test set.
 #include <cstdio>
 #include <memory>

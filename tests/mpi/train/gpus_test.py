@@ -5,7 +5,7 @@ from signalled_training import SignalledTraining
 
 
 def on(gpus, **environment):
-    """The environment of processes that see so many emulated GPUs."""
+    """The environment of processes that see that many emulated GPUs."""
     return {"SIMT_DEVICES": str(gpus), **environment}
 
 
@@ -41,7 +41,7 @@ class Gpus(SignalledTraining):
         options = small(device="cuda", image_size=8, batch_size=8, num_nodes=4, benchmark_mode="true", max_steps=2, log_steps=2)
         self.trained(0, "alone", *options)
         self.trained(2, "vendor", *options, "--exchange=vendor", env=on(1))
-        # In an order of its own, so with other last places.
+        # In its own order, so with other last places.
         for ours, of_library in zip(self.metrics("alone"), self.metrics("vendor"), strict=True):
             self.assertAlmostEqual(ours["loss"], of_library["loss"], places=4)
 
@@ -126,7 +126,7 @@ class Gpus(SignalledTraining):
         self.assertRegex(result.stderr, r"\[nccl\] ranks \d to \d of 4: joining the group failed")
 
     def launch_apart(self, command, ranks, gpus, gpus_of_last):
-        """A run of so many processes that see so many GPUs, and a last one that sees others."""
+        """A run of that many processes that see that many GPUs, and a last one that sees others."""
         first = [*self.launcher, str(ranks), "-x", f"SIMT_DEVICES={gpus}", self.program, *command]
         last = [":", "-n", "1", "-x", f"SIMT_DEVICES={gpus_of_last}", self.program, *command]
         result = subprocess.run([*first, *last], capture_output=True, text=True, check=False)

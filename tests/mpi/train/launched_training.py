@@ -23,7 +23,7 @@ TIMES = re.compile(r"(_seconds|_per_second)$")
 
 @functools.cache
 def digits(num_train=160, num_test=40):
-    """A folder with so many digits."""
+    """A folder with that many digits."""
     folder = tempfile.TemporaryDirectory(prefix="terngrad_mpi_digits_")
     write_digits(folder.name, num_train, num_test)
     return folder
@@ -55,7 +55,7 @@ class LaunchedTraining(unittest.TestCase):
         return os.path.join(self.folder, *parts)
 
     def command(self, ranks, options):
-        """That of so many ranks, 0: without a launcher."""
+        """That of that many ranks, 0: without a launcher."""
         launch = [] if ranks == 0 else [*self.launcher, str(ranks)]
         return [*launch, self.program, *options]
 

@@ -2,7 +2,7 @@ from launched_training import LaunchedTraining, main, ternary
 
 
 class Overlap(LaunchedTraining):
-    """What is exchanged while the backward pass goes on has the bits and bytes of what is exchanged after it."""
+    """What is exchanged while the backward pass continues has the bits and bytes of what is exchanged after it."""
 
     def hidden_seconds(self, name):
         return [record["hidden_seconds"] for record in self.train_records(name)]

@@ -13,7 +13,7 @@ def options_of_bits(row):
     """What decides the bits that a row's run ends with, and what a checkpoint records."""
     workers = int(row["workers"])
     options = {"device": row["device"], "num_nodes": workers, "batch_size": workers * int(row["examples"]),
-               "optimizer": row["optimizer"], "return_codec": row["return"], **STEPS}
+               "optimizer": row["optimizer"], "downlink_codec": row["return"], **STEPS}
     if row["net"] == "alexnet":
         options.update(dataset="cifar10", benchmark_mode="true", image_size=24)
     else:  # with epochs of 12 examples, so that some of the steps are of a floating one
@@ -74,7 +74,7 @@ class Rows(LaunchedTraining):
         self.assertEqual(f"resumed after step {RESUMED_FROM}" in result.stderr, row["begin"] == "resumed", result.stderr)
         self.assertEqual(f"(the last {num_serving(row)} of them serving)" in result.stderr, row["serving"] == "apart",
                          result.stderr)
-        # How much is hidden is up to the machine, but for where nothing may be.
+        # How much is hidden is up to the machine, except for where nothing may be.
         if row["overlap"] == "off" or row["scope"] == "model" or row["exchange"] == "parameters":
             self.assertFalse(any(record.get("hidden_seconds") for record in self.train_records("launched")))
 

@@ -21,19 +21,19 @@ class Servers(SignalledTraining):
 
     def test_rounded_parameters_are_those_of_one_process(self):
         options = ternary(max_steps=10, num_nodes=4, batch_size=16, log_steps=4, save_iter=4, eval_steps=5, strategy="ps",
-                          pull="parameters", return_codec="bf16")
+                          pull="parameters", downlink_codec="bf16")
         self.trained(0, "alone", *options)
         self.trained(4, "servers", *options, "--num_servers", "2")
         self.assertEqual(self.checkpoint("servers"), self.checkpoint("alone"))
-        # And go on from a checkpoint with other servers.
+        # And continue from a checkpoint with other servers.
         self.keep_checkpoint("servers", 4)
         result = self.trained(2, "servers", *options, "--num_servers", "1", "--resume")
         self.assertIn("resumed after step 4", result.stderr)
         self.assertEqual(self.checkpoint("servers"), self.checkpoint("alone"))
-        # Replicas that update themselves have other bits, so they do not go on with it.
+        # Replicas that update themselves have other bits, so they do not continue with it.
         result = self.train(0, "servers", *options[:-3], "--resume")
         self.assertEqual(result.returncode, 2, result.stderr)
-        self.assertRegex(result.stderr, "pull|return_codec")
+        self.assertRegex(result.stderr, "pull|downlink_codec")
 
     def test_a_server_that_hangs_is_named(self):
         run = self.start(3, "hangs", *ternary(max_steps=100000, log_steps=5, exchange_timeout=2, strategy="ps", num_servers=1))

@@ -41,7 +41,7 @@ class SignalledTraining(LaunchedTraining):
             run.communicate()
 
     def wait_until(self, run, has_happened, what):
-        """Waits while the run goes on."""
+        """Waits while the run continues."""
         for _ in range(2400):
             self.assertIsNone(run.poll(), f"the run has ended before {what}")
             if has_happened():
@@ -120,7 +120,7 @@ class SignalledTraining(LaunchedTraining):
         self.assertTrue(suspects, err)
         self.assertTrue(all(re.fullmatch(rf"rank {rank} \(host \S+\)", suspect) for suspect in suspects), err)
         if rank != 0:
-            self.assertRegex(err, r"rank 0 on .* go on from \S+ with --resume")
+            self.assertRegex(err, r"rank 0 on .* continue from \S+ with --resume")
 
     def terminated(self, num_ranks, name, *options, ranks, env=None):
         """Asks ranks of a run of 100000 steps to stop, at which it is saved. @returns after which step, and stderr"""

@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
 """Measures how fast PyTorch trains one of our nets on a GPU: forward, backward and an update, on data that stays there.
 
-    scripts/bench_pytorch_gpu.py --out pytorch.json
+    scripts/bench/bench_pytorch_gpu.py --out pytorch.json
 
 To be set beside `terngrad_bench --benchmark_filter=^train_step/cuda/` and terngrad_train on the same GPU. In each of
 float32 with TF32 products and without: as written (eager) and by torch.compile(mode="reduce-overhead"), which replays
-CUDA graphs; channels_last, Adam (lenet: SGD with momentum) as one fused update. Each mode is a process of its own: warm-up,
+CUDA graphs; channels_last, Adam (lenet: SGD with momentum) as one fused update. Each mode is its own process: warm-up,
 then some repetitions of as many steps, timed from a synchronized GPU to a synchronized GPU. The loss at the end must
 be a number below that of the first step. What is measured less than our steps do: no data pipeline, no weight decay, no
 moving average, and one worker.
@@ -16,6 +16,7 @@ runs the same code on the CPU, where the figures mean little. PyTorch before 2.0
 skipped then.
 """
 
+import pathlib
 import argparse
 import json
 import math
@@ -25,6 +26,7 @@ import subprocess
 import sys
 import time
 
+sys.path.append(str(pathlib.Path(__file__).resolve().parents[1] / "common"))
 import missing_package
 
 SKIPPED = 77
@@ -107,7 +109,7 @@ def measure(options):
 
 
 def measure_apart(mode, precision, options):
-    """The result of a mode in a process of its own, or why there is none."""
+    """The result of a mode in its own process, or why there is none."""
     words = ["--mode", mode, "--math", precision]
     for name in ("device", "net", "batch", "steps", "warmup", "repetitions"):
         words += [f"--{name}", str(getattr(options, name))]

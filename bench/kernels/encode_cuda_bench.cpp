@@ -77,7 +77,7 @@ CudaSubject encode_layout(const Layout& layout) {
     return works;
   };
   subject.check = [=](Stream& stream) {
-    // The greatest tensor, with the scaler that the CPU finds.
+    // The largest tensor, with the scaler that the CPU finds.
     int largest = 0;
     for (int index = 0; index < state->layout.num_segments(); ++index) {
       if (state->layout.segment(index).num_elements > state->layout.segment(largest).num_elements) largest = index;

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
-"""Makes report.json and report.md of what scripts/gpu_check.sh has run, and says whether it passed.
+"""Makes report.json and report.md of what scripts/gpu/gpu_check.sh has run, and says whether it passed.
 
-Usage: scripts/gpu_report.py [--require_targets] STATE_DIR OUT_DIR
+Usage: scripts/gpu/gpu_report.py [--require_targets] STATE_DIR OUT_DIR
 
 STATE_DIR holds
   machine.tsv       what the machine is: name, value
@@ -11,7 +11,7 @@ STATE_DIR holds
   NAME.tests.json   of kinds tests and resume: GoogleTest's
   NAME.bench.json   of kind bench: Google Benchmark's
   NAME.run          of kinds training, move and repeat: the run's folder
-  NAME.least_top1   of kind training: what the last evaluation must reach
+  NAME.min_top1   of kind training: what the last evaluation must reach
   NAME.other        of kinds move and repeat: name of the part whose run this one is compared with
 
 Exit codes: 0 passed, 1 not, 2 wrong usage. With --require_targets a benchmark that misses its target does not pass.
@@ -27,7 +27,7 @@ import sys
 TIMED_OUT = ("124", "137")
 # Status of a part: whether it stands for a failure.
 STATUSES = {"passed": False, "failed": True, "timed out": True, "not run": True, "absent": False, "cut off": False}
-# A skipped test of the GPU is a failure but for this reason: published data that the machine does not have.
+# A skipped test of the GPU is a failure except for this reason: published data that the machine does not have.
 LACK_OF_DATA = re.compile(r"no \w+ in \S+$")
 # A run that has moved to another device against one that stayed, float32 in both: losses of single batches, of which
 # small ones count as LEAST_LOSS, and top-1. Another order of sums alone moves losses of LeNet on MNIST by up to 1.3 % in
@@ -175,19 +175,19 @@ def judge_training(part, state, log):
         detail = f"step {train[-1]['step']}, loss {train[-1]['loss']}, {speed:.0f} examples/s"
     if test:
         detail += f", top-1 {test[-1]['top1']:.4f}"
-    least = read_text(state / f"{part.name}.least_top1").strip()
+    least = read_text(state / f"{part.name}.min_top1").strip()
     if part.rc == "0" and least and (not test or test[-1]["top1"] < float(least)):
         return "failed", f"{detail}, where top-1 of at least {least} is expected"
     return outcome(part, log, detail)
 
 
 def judge_move(part, state, log):
-    """A run that went on on another device, line by line against the one that stayed."""
+    """A run that continued on another device, line by line against the one that stayed."""
     if part.rc != "0":
         return outcome(part, log, "")
     resumed = re.search(r"resumed after step (\d+)", log)
     if not resumed:
-        return "failed", f"it did not go on from a checkpoint: {last_line(log)}"
+        return "failed", f"it did not continue from a checkpoint: {last_line(log)}"
     first = int(resumed[1])
     moved, stayed = runs_of(part, state)
     losses, expected = ({record["step"]: record["loss"] for record in records

@@ -4,11 +4,11 @@ set -euo pipefail
 
 usage() {
   cat <<'TEXT'
-Usage: scripts/fuzz.sh [--seconds N | --replay] [--corpus DIR] [TARGET...]
+Usage: scripts/dev/fuzz.sh [--seconds N | --replay] [--corpus DIR] [TARGET...]
 
 Builds the libFuzzer targets of tests/fuzz with clang, address and undefined-behaviour sanitizers, and runs each for a
 while, as many at a time as there are cores. Starts from small valid files; what is found on the way is kept in
-DIR/TARGET, so a later run goes on from there: the smallest set of inputs that reaches all that was reached. An input that
+DIR/TARGET, so a later run continues from there: the smallest set of inputs that reaches all that was reached. An input that
 fails is left in build/fuzz/findings/TARGET; build/fuzz/bin/fuzz_TARGET FILE runs it again.
 
   --seconds N   time for each target (default: 60)
@@ -73,7 +73,7 @@ fi
 seconds=${seconds:-60}
 if [[ -n $corpus ]]; then corpus=$(realpath -m -- "$corpus"); fi
 
-cd "$(dirname "${BASH_SOURCE[0]}")/.."
+cd "$(dirname "${BASH_SOURCE[0]}")/../.."
 scripts/install_deps.sh --fuzz
 export CCACHE_BASEDIR=$PWD CCACHE_NOHASHDIR=1 CCACHE_DEPEND=1
 # As in scripts/test.sh: a smaller limit here would take away what that compiled.
@@ -114,7 +114,7 @@ shrink() {
   fi
 }
 
-# fuzz TARGET: replays what is there, or goes on from it for a while.
+# fuzz TARGET: replays what is there, or continues from it for a while.
 fuzz() {
   local target=$1 did
   mkdir -p "$corpus/$target"

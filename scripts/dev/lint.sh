@@ -4,7 +4,7 @@ set -euo pipefail
 
 usage() {
   cat <<'TEXT'
-Usage: scripts/lint.sh [--fast | --all | --since COMMIT | --fix]
+Usage: scripts/dev/lint.sh [--fast | --all | --since COMMIT | --fix]
 
   --fast          everything except clang-tidy, which takes minutes where much has changed
   --all           also clang's static analyzer, which takes three times as long
@@ -39,7 +39,7 @@ case ${1-} in
     ;;
 esac
 
-cd "$(dirname "${BASH_SOURCE[0]}")/.."
+cd "$(dirname "${BASH_SOURCE[0]}")/../.."
 scripts/install_deps.sh --lint
 
 # Files of the working tree, those not yet added included; a deleted one is still in git's index.
@@ -67,17 +67,19 @@ check_format() {
   local output differing
   output=$(clang-format --dry-run -Werror "${cpp_files[@]}" 2>&1) && return
   differing=$(sed -nE 's/^([^:]+):[0-9]+:[0-9]+: error: code should be clang-formatted.*/\1/p' <<<"$output" | sort -u)
-  fail "layout differs (scripts/lint.sh --fix repairs it): ${differing:-$output}"
+  fail "layout differs (scripts/dev/lint.sh --fix repairs it): ${differing:-$output}"
 }
 
-# Sources without a test of their own name, each with the reason.
+# Sources without their own test name, each with the reason.
 is_exempt_from_tests() {
   case $1 in
     kernels/codes/cpu/ternarize_chunk.cpp) return 0 ;; # inner loop of kernels/ternarize, tested there on every SIMD target
     nets/cuda/*layer.cpp | nets/cuda/pool_layers.cpp) return 0 ;; # all in nets/cuda/cuda_net, tested there beside a reference
     nets/cuda/pass_runner.cpp) return 0 ;;       # the inside of nets/cuda/cuda_net
     trainers/loop/device_replica.cpp) return 0 ;;     # the inside of trainers/device_trainer
-    trainers/run/device_factory.cpp) return 0 ;;       # what the command puts together, tested as trainers/train_on_gpu
+    trainers/run/device_factory.cpp | trainers/run/device_replica_factory.cpp) return 0 ;; # tested as trainers/train_on_gpu
+    trainers/run/run_start.cpp) return 0 ;;      # tested as trainers/commands/train_resume
+    trainers/run/train_run.cpp | trainers/run/train_rank.cpp | trainers/run/run_reports.cpp) return 0 ;; # tested as the command
     trainers/optim/cuda/worker_gradients.cu) return 0 ;; # the kernels of trainers/device_transform, tested there
     trainers/loop/trainer.cpp) return 0 ;;            # the base of trainers/host_trainer and device_trainer, tested there
     compress/codecs/*device_coder.cpp) return 0 ;;      # the parts of compress/device_all_reduce, tested there with every option
@@ -88,7 +90,7 @@ is_exempt_from_tests() {
 
 # Every source x.cpp has tests/<folder>/x_test.cpp. One test serves an operation and its implementation in a backend's
 # folder (kernels/codes/ternarize.cpp and kernels/codes/cpu/ternarize.cpp); a file only a backend has may have its test in that
-# backend's folder too. A CUDA source has a test of its own, which compares it with the CPU's. Main programs are tested
+# backend's folder too. A CUDA source has its own test, which compares it with the CPU's. Main programs are tested
 # through the commands.
 check_tests_mirror_sources() {
   local source folder name test
@@ -115,7 +117,7 @@ check_tests_are_registered() {
   done < <(list_files 'tests/*_test.cpp')
 }
 
-# Each test has a namespace of its own, named after the file: tests are compiled several at a time.
+# Each test has its own namespace, named after the file: tests are compiled several at a time.
 check_test_namespaces() {
   local test
   while IFS= read -r test; do
@@ -149,6 +151,11 @@ check_includes() {
 # Rooms, their floors, circles of includes, and crowded folders.
 check_rooms() {
   scripts/dev/check_rooms.py || fail "check_rooms.py found something"
+}
+
+# Private words where the field has a term.
+check_words() {
+  scripts/dev/check_words.py || fail "check_words.py found something"
 }
 
 check_open_ends() {
@@ -190,7 +197,7 @@ check_scripts() {
 check_tidy() {
   cmake --preset ci >/dev/null
   cmake --build --preset ci --target terngrad_generated >/dev/null # headers that sources include
-  scripts/tidy.py "${tidy_options[@]}" build/ci/compile_commands.json || fail "clang-tidy found something"
+  scripts/dev/tidy.py "${tidy_options[@]}" build/ci/compile_commands.json || fail "clang-tidy found something"
 }
 
 run_check() {
@@ -205,6 +212,7 @@ run_check check_tests_are_registered
 run_check check_test_namespaces
 run_check check_includes
 run_check check_rooms
+run_check check_words
 run_check check_open_ends
 run_check check_links
 run_check check_commit_subjects

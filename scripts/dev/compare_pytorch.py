@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Compares our gradients of a net with PyTorch's, on the same weights and examples.
 
-    scripts/compare_pytorch.py --net lenet --program build/release/bin/terngrad_dump_gradients
+    scripts/dev/compare_pytorch.py --net lenet --program build/release/bin/terngrad_dump_gradients
 
 Prints a line per tensor with max|ours - theirs| / max|theirs| and exits 1 if one is beyond the bound, 77 (skipped) if
 there is no PyTorch (Debian and Ubuntu: python3-torch).
@@ -13,6 +13,7 @@ import subprocess
 import sys
 import tempfile
 
+sys.path.append(str(pathlib.Path(__file__).resolve().parents[1] / "common"))
 import missing_package
 
 NAMES = ("branched", "cifar10_alexnet", "lenet")  # of pytorch_nets.NETS, which needs PyTorch

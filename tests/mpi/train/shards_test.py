@@ -19,17 +19,17 @@ def png(draw, channels):
     return b"\x89PNG\r\n\x1a\n" + chunk(b"IHDR", header) + chunk(b"IDAT", zlib.compress(rows)) + chunk(b"IEND", b"")
 
 
-class Shares(LaunchedTraining):
+class Shards(LaunchedTraining):
     """Each process trains on data of its own."""
 
     def setUp(self):
         super().setUp()
-        self.write_share("data/worker_0_of_2", 60, 1)
-        self.write_share("data/worker_1_of_2", 41, 2)
-        self.options = ternary(max_steps=6, log_steps=3, save_iter=3, dataset="folder", data_shares="true",
+        self.write_shard("data/worker_0_of_2", 60, 1)
+        self.write_shard("data/worker_1_of_2", 41, 2)
+        self.options = ternary(max_steps=6, log_steps=3, save_iter=3, dataset="folder", data_shards="true",
                                data_dir=self.path("data"))
 
-    def write_share(self, name, count, seed, channels=1):
+    def write_shard(self, name, count, seed, channels=1):
         """A data set of image files in three classes."""
         draw = random.Random(seed)
         for subset, number in [("train", count), ("test", 6)]:
@@ -39,10 +39,10 @@ class Shares(LaunchedTraining):
                 with open(os.path.join(folder, f"{index:03}.png"), "wb") as file:
                     file.write(png(draw, channels))
 
-    def replace_share(self, **others):
+    def replace_shard(self, **others):
         """Gives the second process another data set."""
         os.rename(self.path("data/worker_1_of_2"), self.path("other"))
-        self.write_share("data/worker_1_of_2", 41, 3, **others)
+        self.write_shard("data/worker_1_of_2", 41, 3, **others)
 
     def test_a_run_on_shares_is_repeatable_and_goes_on(self):
         self.trained(2, "whole", *self.options)
@@ -52,7 +52,7 @@ class Shares(LaunchedTraining):
         result = self.trained(2, "again", *self.options, "--resume")
         self.assertIn("resumed after step 3", result.stderr)
         self.assert_same("whole", "again")
-        # Servers have no share.
+        # Servers have no shard.
         self.trained(3, "served", *self.options, "--strategy", "ps", "--num_servers", "1")
         self.assertEqual(self.checkpoint("served"), self.checkpoint("whole"))
         # Nor has the process that evaluates.
@@ -61,7 +61,7 @@ class Shares(LaunchedTraining):
 
     def test_what_a_process_has_decides_the_run(self):
         self.trained(2, "whole", *self.options)
-        self.replace_share()
+        self.replace_shard()
         self.trained(2, "changed", *self.options)
         self.assertNotEqual(self.checkpoint("changed"), self.checkpoint("whole"))
         result = self.train(2, "whole", *self.options, "--resume")
@@ -70,7 +70,7 @@ class Shares(LaunchedTraining):
 
     def test_shares_that_are_not_there_or_not_alike_are_refused_once(self):
         self.assertIn("worker_1_of_3", self.refused(3, *self.options))
-        self.replace_share(channels=3)
+        self.replace_shard(channels=3)
         result = self.train(2, "run", *self.options)
         self.assertEqual(result.returncode, 1, result.stderr)
         self.assertEqual(result.stderr.count(ERROR), 1, result.stderr)

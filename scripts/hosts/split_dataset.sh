@@ -1,10 +1,10 @@
 #!/usr/bin/env bash
-# Gives each worker its share of a data set of image files: folders of symbolic links, or lists of files.
+# Gives each worker its shard of a data set of image files: folders of symbolic links, or lists of files.
 set -euo pipefail
 
 usage() {
   cat <<'TEXT'
-Usage: scripts/split_dataset.sh [OPTION...] DATA_DIR NUM_WORKERS [WORKER]
+Usage: scripts/hosts/split_dataset.sh [OPTION...] DATA_DIR NUM_WORKERS [WORKER]
 
 Divides train/CLASS/* of DATA_DIR among NUM_WORKERS workers and makes for each (or for WORKER alone, counted from 0) a
 folder DATA_DIR/worker_W_of_N: a data set for --dataset folder, whose images are symbolic links to those of DATA_DIR, with
@@ -13,14 +13,14 @@ all of test/.
 Of each class, in the byte order of names, a worker gets a run; so all workers have all classes, which is what numbers the
 labels. What does not divide evenly goes to the workers in turn: the numbers of images that two workers have differ by one
 at most. Names that begin with a dot, Thumbs.db and desktop.ini are passed over. The same arguments always give the same
-shares.
+shards.
 
   --out DIR  where the folders are made (default: DATA_DIR)
   --lists    no folders but files worker_W_of_N.txt, one path a line, relative to DATA_DIR: for
              rsync --files-from=worker_0_of_4.txt DATA_DIR HOST:DIR
   --help     print this text and exit
 
-Links are relative to where they are: DATA_DIR and DIR can be moved, together. To copy a share to another host, follow
+Links are relative to where they are: DATA_DIR and DIR can be moved, together. To copy a shard to another host, follow
 them: rsync -rL DATA_DIR/worker_0_of_4/ HOST:DIR
 TEXT
 }
@@ -86,10 +86,10 @@ workers=("$only_worker")
 if [[ -z $only_worker ]]; then mapfile -t workers < <(seq 0 $((num_workers - 1))); fi
 suffix=
 if $lists; then suffix=.txt; fi
-share_of() { echo "worker_$1_of_$num_workers$suffix"; } # WORKER
+shard_of() { echo "worker_$1_of_$num_workers$suffix"; } # WORKER
 for worker in "${workers[@]}"; do
-  share=$out/$(share_of "$worker")
-  if [[ -e $share ]]; then refuse "'$share' is there already; remove it, or choose another --out"; fi
+  shard=$out/$(shard_of "$worker")
+  if [[ -e $shard ]]; then refuse "'$shard' is there already; remove it, or choose another --out"; fi
 done
 
 # Made aside and renamed at the end: an interruption leaves no share that looks complete and is not.
@@ -108,21 +108,21 @@ entries() {
   mapfile -t names < <("${find_named[@]}" -printf '%f\n' | LC_ALL=C sort)
 }
 
-# give WORKER FOLDER NAME...: adds files of DATA_DIR/FOLDER to a share.
+# give WORKER FOLDER NAME...: adds files of DATA_DIR/FOLDER to a shard.
 give() {
-  local worker=$1 folder=$2 share up=$2 name paths=()
-  share=$aside/$(share_of "$worker")
+  local worker=$1 folder=$2 shard up=$2 name paths=()
+  shard=$aside/$(shard_of "$worker")
   shift 2
   if ! $lists; then
-    up=$(realpath --canonicalize-missing --relative-to "$out/$(share_of "$worker")/$folder" "$data_dir/$folder")
+    up=$(realpath --canonicalize-missing --relative-to "$out/$(shard_of "$worker")/$folder" "$data_dir/$folder")
   fi
   for name; do paths+=("$up/$name"); done
   if $lists; then
-    printf '%s\n' "${paths[@]}" >>"$share"
+    printf '%s\n' "${paths[@]}" >>"$shard"
     return
   fi
-  mkdir -p "$share/$folder"
-  printf '%s\0' "${paths[@]}" | xargs -0 ln -s -t "$share/$folder" --
+  mkdir -p "$shard/$folder"
+  printf '%s\0' "${paths[@]}" | xargs -0 ln -s -t "$shard/$folder" --
 }
 
 entries "$data_dir/train" d
@@ -159,6 +159,6 @@ for class in "${names[@]}"; do
 done
 
 for worker in "${workers[@]}"; do
-  mv -T "$aside/$(share_of "$worker")" "$out/$(share_of "$worker")"
-  echo "split_dataset.sh: $out/$(share_of "$worker"): ${num_images[worker]} training images"
+  mv -T "$aside/$(shard_of "$worker")" "$out/$(shard_of "$worker")"
+  echo "split_dataset.sh: $out/$(shard_of "$worker"): ${num_images[worker]} training images"
 done

@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
 """Puts the bytes that terngrad_train reports beside those that network interfaces count.
 
-    sudo scripts/bench_wire_bytes.py --programs build/release/bin --out bench-wire-bytes
+    sudo scripts/bench/bench_wire_bytes.py --programs build/release/bin --out bench-wire-bytes
 
-Trains LeNet for --steps steps with N workers, each on a host of its own (scripts/slow_link.sh: network namespaces of this
+Trains LeNet for --steps steps with N workers, each on its own host (scripts/hosts/slow_link.sh: network namespaces of this
 machine), for each N of --workers, and each codec and exchange of --rows. --out gets results.json, with the machine and the
 commit, and results.md. What interfaces count besides are headers of packets, acknowledgements, the start of the launch, and
 what ranks tell each other of a step. Exit codes: 1 if a run failed, 2 for wrong usage.
@@ -19,7 +19,7 @@ import subprocess
 import sys
 import tempfile
 
-SCRIPTS = pathlib.Path(__file__).resolve().parent
+SCRIPTS = pathlib.Path(__file__).resolve().parents[1]
 ROWS = {  # options of terngrad_train, servers that are hosts of their own
     "fp32": (["--grad_bits", "32"], 0),
     "bf16": (["--grad_bits", "16"], 0),
@@ -38,14 +38,14 @@ AS_ROOT = {"OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1"}
 
 def command_of(options, workers, name, folder):
     of_row, servers = ROWS[name]
-    return [str(SCRIPTS / "slow_link.sh"), "--counters", str(folder / "counters.json"), "none", str(workers + servers), "--",
+    return [str(SCRIPTS / "hosts/slow_link.sh"), "--counters", str(folder / "counters.json"), "none", str(workers + servers), "--",
             str(options.programs / "terngrad_train"), "--num_nodes", str(workers), *of_row, "--max_steps", str(options.steps),
             "--log_steps", str(options.steps), "--eval_steps", "0", "--telemetry_steps", "0", "--tensorboard=false",
             "--save_iter", str(options.steps), "--device", "cpu", "--threads", "1", "--train_dir", str(folder / "run")]
 
 
 def busiest(nodes):
-    """Of several (sent, received), that with the greatest of all numbers."""
+    """Of several (sent, received), that with the largest of all numbers."""
     return max(nodes, key=max)
 
 

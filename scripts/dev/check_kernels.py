@@ -2,7 +2,7 @@
 """Checks the machine code of the CUDA kernels in object files: that none uses local memory, and that those which stream
 through tensors do so by accesses of 128 bits. Either is lost by small changes of a source and costs half the speed.
 
-Usage: scripts/check_kernels.py OBJECT... | --list OBJECT...
+Usage: scripts/dev/check_kernels.py OBJECT... | --list OBJECT...
 
 Exit codes: 0 nothing found, 1 something found, 2 wrong usage, 77 only code for GPUs whose encoding is unknown here.
 
@@ -20,7 +20,7 @@ import sys
 
 @dataclasses.dataclass(frozen=True)
 class Wide:
-    """The least number of loads and of stores of 128 bits in the code of a kernel, for every architecture and
+    """The smallest number of loads and of stores of 128 bits in the code of a kernel, for every architecture and
     instantiation. An access in an unrolled loop counts as often as the loop is copied."""
 
     kernel: str

@@ -1,13 +1,13 @@
 #!/usr/bin/env python3
 """Prints where the time of a test run went: its dearest entries and cases, and the CPU seconds of its programs.
 
-    scripts/test_times.py [--top N] PATH...
+    scripts/dev/test_times.py [--top N] PATH...
 
 A PATH is a file of ctest's (ctest --output-junit FILE), a JSON file of a test program's cases, or a folder, of which all *.xml
 and *.json files are read. JSON files are GoogleTest's own (--gtest_output=json:FILE) or those of tests/support/run_shard.py, which
 have CPU seconds too. For the run of a preset:
 
-    scripts/test_times.py build/ci/Testing/entries.xml build/ci/Testing/cases
+    scripts/dev/test_times.py build/ci/Testing/entries.xml build/ci/Testing/cases
 
 Entries are what ctest starts, cases what a program of GoogleTest runs; both have the seconds that passed, which on a busy machine
 are more than those of the CPU. A program of several shards is their sum. Exit status: 0, or 2 for a file that cannot be read.

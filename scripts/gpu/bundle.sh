@@ -5,13 +5,13 @@ shopt -s nullglob
 
 usage() {
   cat <<'TEXT'
-Usage: scripts/bundle.sh [OPTION...] OUT_DIR [BUILD_DIR]
+Usage: scripts/gpu/bundle.sh [OPTION...] OUT_DIR [BUILD_DIR]
 
 Makes OUT_DIR, which must not exist or be empty, from the build in BUILD_DIR (default: build/release; if it has no tests
 and build/ci does, build/ci):
 
   OUT_DIR/run PROGRAM ARGUMENT...  runs a program with the bundle's libraries
-  OUT_DIR/scripts/gpu_check.sh     checks programs and measures kernels on a machine with a GPU
+  OUT_DIR/scripts/gpu/gpu_check.sh     checks programs and measures kernels on a machine with a GPU
   OUT_DIR/MANIFEST                 where it comes from, what is in it, what is not, what the machine must have
 
 The other machine needs none of the packages that terngrad is built with. It needs bash, glibc in the version that
@@ -22,8 +22,8 @@ Tests that need a GPU are a part of it: BUILD_DIR must be configured with -DTERN
 machine has no GPU.
 
   --without_gpu_tests
-                 make a bundle of a build that lacks them; scripts/gpu_check.sh there then fails in its part `tests`
-  --mnist DIR    bring the files of MNIST in DIR along, for scripts/gpu_check.sh there
+                 make a bundle of a build that lacks them; scripts/gpu/gpu_check.sh there then fails in its part `tests`
+  --mnist DIR    bring the files of MNIST in DIR along, for scripts/gpu/gpu_check.sh there
   --cifar10 DIR  likewise those of CIFAR-10
   --help         print this text and exit
 
@@ -71,7 +71,7 @@ if [[ -n $cifar10 ]]; then
   data_of_cifar10=("$cifar10"/*_batch*.bin "$cifar10"/*_batch*.bin.[gx]z)
   if ((${#data_of_cifar10[@]} == 0)); then refuse "--cifar10: '$cifar10' has no files of CIFAR-10"; fi
 fi
-source=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
+source=$(cd "$(dirname "${BASH_SOURCE[0]}")/../.." && pwd)
 out=$1
 build=${2-$source/build/release}
 # The preset release leaves tests out.
@@ -102,7 +102,7 @@ is_of_cuda() {
   [[ $1 =~ ^lib(cuda|cudart|cublas|cublasLt|cudnn.*|nccl|nvrtc.*|nvJitLink|nvToolsExt|cufft|curand|cusolver.*|cusparse|nvidia-.*)\.so ]]
 }
 
-mkdir -p "$out"/{bin,lib,scripts,docs}
+mkdir -p "$out"/{bin,lib,scripts/gpu,docs}
 programs=()
 for file in "$build"/bin/*; do
   # Programs of the emulation need no other machine.
@@ -146,10 +146,10 @@ if ((${#absent[@]} > 0)); then
 fi
 for name in "${!library_of[@]}"; do cp -L "${library_of[$name]}" "$out/lib/$name"; done
 
-cp "$source/scripts/bundle_run.sh" "$out/run"
-cp "$source"/scripts/gpu_check.sh "$source"/scripts/gpu_report.py "$out/scripts/"
+cp "$source/scripts/gpu/bundle_run.sh" "$out/run"
+cp "$source"/scripts/gpu/gpu_check.sh "$source"/scripts/gpu/gpu_report.py "$out/scripts/gpu/"
 cp "$source/docs/wire-format.md" "$out/docs/" # read by contracts_test
-# Where scripts/gpu_check.sh looks.
+# Where scripts/gpu/gpu_check.sh looks.
 if [[ -n $mnist ]]; then install -D -m 644 -t "$out/data/mnist" "${data_of_mnist[@]}"; fi
 if [[ -n $cifar10 ]]; then install -D -m 644 -t "$out/data/cifar10" "${data_of_cifar10[@]}"; fi
 chmod -R u+w,a+rX "$out"
@@ -184,7 +184,7 @@ list() { if (($# > 0)); then printf '  %s\n' "$@"; else echo "  nothing"; fi; }
   echo "compilers:  $(compilers)$(nvcc_version | sed 's/^/; /')"
   echo
   echo "needed on the machine:"
-  list "glibc $(needed_glibc) or later" bash "python3 and timeout for scripts/gpu_check.sh" \
+  list "glibc $(needed_glibc) or later" bash "python3 and timeout for scripts/gpu/gpu_check.sh" \
     ${machine[@]+"${machine[@]}"} | awk '!seen[$0]++'
   echo
   echo "missing:"

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Runs programs of a bundle that scripts/bundle.sh made; there it is called `run`.
+# Runs programs of a bundle that scripts/gpu/bundle.sh made; there it is called `run`.
 set -euo pipefail
 
 usage() {

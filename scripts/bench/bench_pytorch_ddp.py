@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 """Measures how fast PyTorch's DistributedDataParallel trains over Gloo, on CPUs: one process of a launch.
 
-    mpirun -np 2 scripts/bench_pytorch_ddp.py --net cifar10_alexnet --master 127.0.0.1:29500
-    sudo scripts/slow_link.sh --no-mpi 100mbit 2 -- scripts/bench_pytorch_ddp.py --net alexnet_layout --hooks fp32
+    mpirun -np 2 scripts/bench/bench_pytorch_ddp.py --net cifar10_alexnet --master 127.0.0.1:29500
+    sudo scripts/hosts/slow_link.sh --no-mpi 100mbit 2 -- scripts/bench/bench_pytorch_ddp.py --net alexnet_layout --hooks fp32
 
 To be set beside terngrad_train and terngrad_exchange_bench between the same hosts. What travels is float32, or by DDP's
 communication hooks fp16 or bf16, which Gloo may refuse: then this says so. A step of cifar10_alexnet is forward, backward
@@ -19,6 +19,7 @@ same parameters, and for alexnet_layout that gradients are the mean. A hook that
 exit code is 1 then. Without PyTorch or Gloo: {"skipped": reason}, exit code 77.
 """
 
+import pathlib
 import argparse
 import datetime
 import json
@@ -28,6 +29,7 @@ import statistics
 import sys
 import time
 
+sys.path.append(str(pathlib.Path(__file__).resolve().parents[1] / "common"))
 import missing_package
 
 SKIPPED = 77

@@ -4,7 +4,7 @@ set -euo pipefail
 
 usage() {
   cat <<'TEXT'
-Usage: scripts/run_hosts.sh [OPTION...] HOSTFILE CONFIG
+Usage: scripts/hosts/run_hosts.sh [OPTION...] HOSTFILE CONFIG
 
 Runs terngrad_train on the hosts of HOSTFILE with the settings of CONFIG, by mpirun over ssh. Refuses hosts that do not
 agree before anything is started.
@@ -14,7 +14,7 @@ HOSTFILE has a line for each host, ranks being numbered in this order:
 S processes (default: 1) that read their data in DIR and see the GPUs in LIST, such as 0,1. If one host has a data_dir,
 all have. # begins a comment, here anywhere, in CONFIG a line.
 
-CONFIG has lines `name = value`: options of terngrad_train, but for train_dir and resume, and settings of the launcher:
+CONFIG has lines `name = value`: options of terngrad_train, except for train_dir and resume, and settings of the launcher:
   launch.program = FILE   terngrad_train, the same path on all hosts (default: build/release/bin/terngrad_train of here)
   launch.ssh = COMMAND    how hosts are reached (default: ssh), such as ssh -p 2222; without a password
   launch.network = CIDR   network that messages take, such as 10.0.0.0/24 (default: Open MPI's choice)
@@ -23,13 +23,13 @@ CONFIG has lines `name = value`: options of terngrad_train, but for train_dir an
                           signalled (default: 5); it waits as long four times over
 
   --run_dir DIR   the run's folder (default: runs/hosts-DATE)
-  --resume        goes on with the run in DIR
+  --resume        continues with the run in DIR
   --dry_run       checks, prints mpirun's command line, and starts nothing
   --help          print this text and exit
 
 DIR holds train/ (--train_dir, written by rank 0, the first process of the first host: the path must be right there too),
 logs/rank-R.log with what each rank prints, logs/launcher.log with what mpirun says, and, while the run is under way,
-`running`, by which scripts/stop_hosts.sh DIR stops it. The terminal shows what rank 0 prints and what others print on
+`running`, by which scripts/hosts/stop_hosts.sh DIR stops it. The terminal shows what rank 0 prints and what others print on
 stderr. Variables TERNGRAD_*, DNNL_* and OMP_* of the environment reach all ranks.
 
 Ctrl-C, SIGTERM and SIGHUP ask all ranks to stop, which then save; the second time mpirun ends them. The exit code is
@@ -87,10 +87,10 @@ run_dir=$(realpath --canonicalize-missing "$run_dir")
 if $resume && [[ ! -d $run_dir ]]; then refuse "--resume: there is no run in '$run_dir'"; fi
 if [[ -s $run_dir/running ]] && read -r host launcher launcher_start old_mpirun mpirun_start <"$run_dir/running"; then
   if [[ $host != "$(uname -n)" ]] || is_alive "$launcher" "$launcher_start" || is_alive "$old_mpirun" "$mpirun_start"; then
-    refuse "--run_dir: the run in '$run_dir' is under way on host '$host'; scripts/stop_hosts.sh stops it"
+    refuse "--run_dir: the run in '$run_dir' is under way on host '$host'; scripts/hosts/stop_hosts.sh stops it"
   fi
 fi
-if ! $resume && [[ -e $run_dir ]]; then refuse "--run_dir: '$run_dir' is there already; --resume goes on with it"; fi
+if ! $resume && [[ -e $run_dir ]]; then refuse "--run_dir: '$run_dir' is there already; --resume continues with it"; fi
 
 trim() { # TEXT
   local text=${1#"${1%%[![:space:]]*}"}
@@ -134,7 +134,7 @@ read_hostfile() {
 }
 
 # The lines of CONFIG: the launcher's settings, and terngrad_train's as words of its command line.
-program=$here/../build/release/bin/terngrad_train
+program=$here/../../build/release/bin/terngrad_train
 ssh=ssh
 kill_timeout=5
 network=
@@ -147,7 +147,7 @@ read_config() {
   while IFS= read -r line || [[ -n $line ]]; do
     number=$((number + 1))
     line=$(trim "$line")
-    # As terngrad_train --config has it: a comment is a line of its own, for a value may hold the sign.
+    # As terngrad_train --config has it: a comment is its own line, for a value may hold the sign.
     if [[ -z $line || $line == "#"* ]]; then continue; fi
     if [[ $line != *=* ]]; then refuse "$config:$number: '$line' is refused, expected name = value"; fi
     name=$(trim "${line%%=*}")
@@ -368,7 +368,7 @@ run() {
   if ((status != 0)); then
     say "failed with exit code $status: $(who_failed)"
   elif [[ -n $stopped_by ]]; then
-    say "stopped by SIG$stopped_by; --resume --run_dir $run_dir goes on"
+    say "stopped by SIG$stopped_by; --resume --run_dir $run_dir continues"
   fi
   if ((status == 0)) && [[ -n $stopped_by ]]; then status=$((128 + $(kill -l "$stopped_by"))); fi
 }

@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
 """Checks the files of a run with the packages that others read them with: tensorboard and safetensors.
 
-    scripts/check_formats.py --train build/release/bin/terngrad_train --eval build/release/bin/terngrad_eval
+    scripts/dev/check_formats.py --train build/release/bin/terngrad_train --eval build/release/bin/terngrad_eval
 
-Trains a small run, goes on with it from an older checkpoint, evaluates it, and compares what the packages read with
+Trains a small run, continues with it from an older checkpoint, evaluates it, and compares what the packages read with
 metrics.jsonl: every scalar of every step (also that nothing of the time before the resume is left), histograms with the
 tensors in the checkpoint and with the telemetry. Prints a line for each check and exits 1 if one fails, 77 (skipped) if a
 package is missing (scripts/install_deps.sh --formats).

@@ -1,13 +1,14 @@
 #!/usr/bin/env python3
 """Measures how fast PyTorch trains one of our nets on the CPU: forward, backward and a momentum SGD step, float32.
 
-    scripts/bench_pytorch.py --net cifar10_alexnet --threads 2
+    scripts/bench/bench_pytorch.py --net cifar10_alexnet --threads 2
 
 Prints examples/s (median and best of the repetitions) and peak memory for both memory layouts, each in a process of its
 own, so that a run can be alternated with one of terngrad_bench (--benchmark_filter=training_step) or terngrad_train on
 the same cores. Exits 77 (skipped) if there is no PyTorch (Debian and Ubuntu: python3-torch).
 """
 
+import pathlib
 import argparse
 import os
 import resource
@@ -16,6 +17,7 @@ import subprocess
 import sys
 import time
 
+sys.path.append(str(pathlib.Path(__file__).resolve().parents[1] / "common"))
 import missing_package
 
 SKIPPED = 77

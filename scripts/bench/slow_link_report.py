@@ -113,7 +113,7 @@ def table(rows):
 
 
 def wire_lines(rows):
-    """How much shorter the wire is with ternary, where it is a time of its own."""
+    """How much shorter the wire is with ternary, where it is told apart."""
     lines = []
     for row in measured(rows, "num_exchanges"):
         if row["codec"] not in ("t2", "t5"):
@@ -135,8 +135,8 @@ def comparison_lines(rows):
     fastest = max(ours, key=lambda row: row["steps_per_s"])
     best = max((row["steps_per_s"] for row in ours if is_recommended(row, advice)), default=None)
     name = ("vendor-" if advice["recommended_exchange"] == "vendor" else "") + advice["recommended"]
-    share = "which was not measured" if best is None else f"which reaches {100 * best / fastest['steps_per_s']:.0f} % of it"
-    return [f"- Fastest of ours and vendor's: {fastest['row']}. Recommended beforehand: {name}, {share}."]
+    part = "which was not measured" if best is None else f"which reaches {100 * best / fastest['steps_per_s']:.0f} % of it"
+    return [f"- Fastest of ours and vendor's: {fastest['row']}. Recommended beforehand: {name}, {part}."]
 
 
 def group_lines(rate, net, rows):

@@ -4,9 +4,9 @@ set -euo pipefail
 
 usage() {
   cat <<'TEXT'
-Usage: scripts/gpu_check.sh [OPTION...]
+Usage: scripts/gpu/gpu_check.sh [OPTION...]
 
-Runs what needs a GPU, from a build folder or from a bundle (scripts/bundle.sh), and reports. A part that fails or takes
+Runs what needs a GPU, from a build folder or from a bundle (scripts/gpu/bundle.sh), and reports. A part that fails or takes
 too long does not stop the others.
 
   --build DIR         build folder (default: build/release; build/ci if that alone has tests); not in a bundle, which
@@ -31,7 +31,7 @@ refuse() {
   exit 2
 }
 
-root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
+root=$(cd "$(dirname "${BASH_SOURCE[0]}")/../.." && pwd)
 build=
 out=
 quick=false
@@ -140,7 +140,7 @@ describe_machine() {
 }
 describe_machine >"$state/machine.tsv"
 
-report() { python3 "$root/scripts/gpu_report.py" ${report_options[@]+"${report_options[@]}"} "$state" "$out"; }
+report() { python3 "$root/scripts/gpu/gpu_report.py" ${report_options[@]+"${report_options[@]}"} "$state" "$out"; }
 
 # note KIND NAME RC SECONDS LIMIT TEXT: one line for the report. In place of an exit code: - for a part that cannot be run
 # here, late for one that there was no time for; TEXT says why then, and else is the command.
@@ -271,7 +271,7 @@ run_sanitizers() {
 # Words before the command of a training that a launcher of processes starts.
 launcher=()
 
-# train KIND NAME LIMIT DEVICE OPTIONS...: a training in a folder of its own.
+# train KIND NAME LIMIT DEVICE OPTIONS...: a training in its own folder.
 train() {
   local kind=$1 name=$2 limit=$3 device=$4
   shift 4
@@ -301,7 +301,7 @@ pictures=(--dataset cifar10 --benchmark_mode)
 if [[ -n $cifar10 ]]; then pictures=(--dataset cifar10 --data_dir "$cifar10"); fi
 
 run_trainings() {
-  local steps=1000 fp32_steps=1000 least=0.9 cifar_steps=2000
+  local steps=1000 fp32_steps=1000 min=0.9 cifar_steps=2000
   if ! can_train training trainings; then return; fi
   if $quick; then
     steps=300
@@ -311,19 +311,19 @@ run_trainings() {
   # The recipe of the original, to the end; in a quick check for the ternary run only.
   if [[ -n $mnist ]]; then
     steps=10000
-    least=0.99
+    min=0.99
     if ! $quick; then fp32_steps=10000; fi
   fi
-  echo "$least" >"$state/lenet_ternary.least_top1"
-  if ((fp32_steps < 10000)); then least=0.9; fi
-  echo "$least" >"$state/lenet_fp32.least_top1"
+  echo "$min" >"$state/lenet_ternary.min_top1"
+  if ((fp32_steps < 10000)); then min=0.9; fi
+  echo "$min" >"$state/lenet_fp32.min_top1"
   train training lenet_ternary 120 cuda "${digits[@]}" "${ternary[@]}" --quantize_logits --num_nodes 8 --max_steps "$steps"
   train training lenet_fp32 120 cuda "${digits[@]}" --max_steps "$fp32_steps"
   train training cifarnet_ternary 120 cuda "${pictures[@]}" "${ternary[@]}" --num_nodes 2 --max_steps "$cifar_steps" \
     --log_steps 20
 }
 
-# Runs that are killed with SIGKILL at random moments and go on, as often as tests/resume asks for.
+# Runs that are killed with SIGKILL at random moments and continue, as often as tests/resume asks for.
 run_resume() {
   if [[ ! -x $bin/resume_test ]]; then
     absent resume resume_test "it is not built"
@@ -335,7 +335,7 @@ run_resume() {
     "--gtest_output=json:$state/resume_test.tests.json"
 }
 
-# move NAME FROM DEVICE: what the run FROM was at its first checkpoint goes on on another device, to the same step.
+# move NAME FROM DEVICE: what the run FROM was at its first checkpoint continues on another device, to the same step.
 move() {
   local name=$1 from=$2 device=$3 checkpoints
   shift 3

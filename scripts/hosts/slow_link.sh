@@ -4,7 +4,7 @@ set -euo pipefail
 
 usage() {
   cat <<'TEXT'
-Usage: scripts/slow_link.sh [OPTION...] RATE N -- COMMAND...
+Usage: scripts/hosts/slow_link.sh [OPTION...] RATE N -- COMMAND...
 
 Makes N hosts on this machine, joined by a switch through full-duplex links of RATE, and runs COMMAND on them with
 mpirun, one process on each. Then says on stderr how many bytes the interface of each host sent and received, and takes

@@ -29,7 +29,7 @@ CudaSubject code_sums(std::int64_t n, TernaryFormat format) {
     Buffer<float> scale{1, Device::cuda()};
   };
   const auto state = std::make_shared<State>();
-  // The same on both backends, but for where its memory is.
+  // The same on both backends, except for where its memory is.
   CodeSumTask common;
   common.format = format;
   common.num_workers = format == TernaryFormat::kLanes ? kMessages : 1;

@@ -155,7 +155,7 @@ void run_or_fail(benchmark::State& state, const TrainStepSubject& subject) {
 }  // namespace
 
 void register_cuda_train_step() {
-  if (!why_no_device_nets().empty()) return;
+  if (!device_nets_unavailable_reason().empty()) return;
   for (const char* const net : {"lenet", "cifar10_alexnet"}) {
     const int own_batch = std::string(net) == "lenet" ? 64 : 128;  // those of the original's run scripts
     const int batch = cuda_measurement().step_examples > 0 ? cuda_measurement().step_examples : own_batch;

@@ -3,7 +3,7 @@
 # this turns it into SIGTERM for the command. (To SIGTERM and Ctrl-C mpirun itself answers by ending its ranks in its own
 # time: after odls_base_sigkill_timeout seconds, all of which it waits even if they have ended, and long before they
 # have saved if it is short.) Used by slow_link.sh and run_hosts.sh:
-#   mpirun ... bash -c "$(cat scripts/mpi_rank.sh)" rank COMMAND...
+#   mpirun ... bash -c "$(cat scripts/hosts/mpi_rank.sh)" rank COMMAND...
 # needs no file on other hosts.
 if (($# == 0)) || [[ $1 == --help ]]; then
   echo "Usage: mpi_rank.sh COMMAND...: runs a rank of an MPI program, which gets SIGTERM for the first SIGUSR1 or SIGTERM"
@@ -21,7 +21,7 @@ pass_on() {
 trap pass_on USR1 TERM
 trap '' INT
 
-# In a session of its own, out of reach of mpirun's signals to the group; but gone with this process.
+# In its own session, out of reach of mpirun's signals to the group; but gone with this process.
 setsid env --default-signal=INT,QUIT setpriv --pdeathsig KILL "$@" <&0 &
 child=$!
 while true; do

@@ -1,25 +1,25 @@
 #!/usr/bin/env python3
 """Measures what compression gives between two hosts joined by slow links, beside PyTorch and the MPI library.
 
-    sudo scripts/bench_slow_link.py --programs build/release/bin --out bench-slow-link
+    sudo scripts/bench/bench_slow_link.py --programs build/release/bin --out bench-slow-link
 
-For each rate of --rates and each net of --nets, between two hosts of scripts/slow_link.sh with one thread each:
+For each rate of --rates and each net of --nets, between two hosts of scripts/hosts/slow_link.sh with one thread each:
 
   advise            what terngrad_advise recommends, before anything else is run
   fp32 bf16 t2 t5   terngrad_train, exchanges overlapping the backward pass; NAME-no-overlap: after it
   vendor-...        terngrad_train with the MPI library's all-reduce of fp32, bf16, fp16
-  ddp-...           PyTorch's DistributedDataParallel over Gloo (scripts/bench_pytorch_ddp.py), as far as Gloo adds the type
+  ddp-...           PyTorch's DistributedDataParallel over Gloo (scripts/bench/bench_pytorch_ddp.py), as far as Gloo adds the type
 
 alexnet has no net here, only a layout of 61 million parameters: its rows are exchanges of terngrad_exchange_bench, nothing
 overlaps, and a step is an exchange; of ddp it is forward, backward and update of nothing but parameters. Logits are
-compressed too. Every row is a launch of its own, with iperf3's rate just before it and the bytes that the interfaces counted.
+compressed too. Every row is its own launch, with iperf3's rate just before it and the bytes that the interfaces counted.
 
 On a virtual machine others may take processor time away, from one row and not the next. A row that lost more of it than
 --max_stolen is launched again, 20 s later, three times in all, and the launch that lost the least counts.
 
 --out gets rows/RATE.NET.ROW.json, one for each, results.json with all of them, the machine and the commit, and results.md.
 A row that is there is not measured again, but failed ones are, and those that lost more than --max_stolen: after Ctrl-C the
-same command goes on. Rows of another commit or other settings are refused. Exit codes: 1 if a row failed, 2 for wrong usage.
+same command continues. Rows of another commit or other settings are refused. Exit codes: 1 if a row failed, 2 for wrong usage.
 --dry_run prints commands.
 """
 
@@ -40,7 +40,7 @@ import time
 
 import slow_link_report
 
-SCRIPTS = pathlib.Path(__file__).resolve().parent
+SCRIPTS = pathlib.Path(__file__).resolve().parents[1]
 RATES = ["100mbit", "1gbit", "none"]
 HOSTS = 2
 SKIPPED = 77
@@ -120,7 +120,7 @@ class Row:
                 "--telemetry_steps", "0", "--tensorboard=false", "--train_dir", str(self.scratch / "run")]
 
     def ddp_command(self):
-        command = [self.options.python, str(SCRIPTS / "bench_pytorch_ddp.py"), "--hooks", self.codec, "--threads", "1", "--out",
+        command = [self.options.python, str(SCRIPTS / "bench/bench_pytorch_ddp.py"), "--hooks", self.codec, "--threads", "1", "--out",
                    self.result_file()]
         if self.net in LAYOUTS:
             counted, warm_up = self.repetitions()
@@ -146,7 +146,7 @@ class Row:
     def launch(self):
         """The whole command line."""
         mpi = ["--no-mpi"] if self.system == "ddp" else []
-        return [str(SCRIPTS / "slow_link.sh"), "--iperf", "--counters", str(self.scratch / "counters.json"), *mpi, self.rate,
+        return [str(SCRIPTS / "hosts/slow_link.sh"), "--iperf", "--counters", str(self.scratch / "counters.json"), *mpi, self.rate,
                 str(HOSTS), "--", *self.command()]
 
     def shown(self):

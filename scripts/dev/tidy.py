@@ -2,7 +2,7 @@
 """Runs clang-tidy on the sources of a build, as many at a time as there are processors, and remembers which passed: a source
 is looked at again only if it, a header that it includes, its compile command, .clang-tidy or clang-tidy itself changed.
 
-Usage: scripts/tidy.py [--all] [--since COMMIT] COMPILE_COMMANDS
+Usage: scripts/dev/tidy.py [--all] [--since COMMIT] COMPILE_COMMANDS
 
 COMPILE_COMMANDS is the compile_commands.json of a build. Sources that it compiles together are also checked together, in a
 fraction of the time. Sources that pass are remembered in the folder TERNGRAD_TIDY_CACHE, ~/.cache/terngrad-tidy by default;
@@ -28,7 +28,7 @@ import sys
 import time
 import typing
 
-ROOT = pathlib.Path(__file__).resolve().parents[1]
+ROOT = pathlib.Path(__file__).resolve().parents[2]
 # A pass that no run asked for in so long is forgotten.
 KEPT_SECONDS = 30 * 24 * 3600
 STAMP = re.compile(r"[0-9a-f]{64}")
@@ -52,7 +52,7 @@ OF_MAIN_FILE = ["clang-analyzer-core*", "clang-analyzer-cplusplus*", "misc-unuse
 
 
 def options_for(job):
-    """For the job. One without the analyzer has a key of its own, so that its pass is none of --all."""
+    """For the job. One without the analyzer has its own key, so that its pass is none of --all."""
     if job.is_batch:
         without = [f"-{check}" for check in ["clang-analyzer-*", *OF_MAIN_FILE[2:], "bugprone-suspicious-include"]]
         header_filter = re.search(r"HeaderFilterRegex: '(.*)'", (ROOT / ".clang-tidy").read_text()).group(1)
@@ -175,7 +175,7 @@ class Keys:
         # clang-tidy takes the nearest of these.
         folders = [folder for folder in pathlib.Path(source).parents if folder.is_relative_to(ROOT)]
         checks = [folder / ".clang-tidy" for folder in folders if (folder / ".clang-tidy").exists()]
-        files = [*map(str, checks), str(ROOT / "scripts/tidy.py"), *self.files[source]]
+        files = [*map(str, checks), str(ROOT / "scripts/dev/tidy.py"), *self.files[source]]
         parts = [self.version, *options_for(self.jobs[source]), *sorted(self.commands[source]), *sorted(f"{file} {digests.of(file)}" for file in files)]
         return hashlib.sha256("\n".join(parts).replace(str(ROOT), ".").encode()).hexdigest()
 

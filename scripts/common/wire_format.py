@@ -200,7 +200,7 @@ def bfloat16_payload(payload, count):
 
 
 def bits_of(words, width, fields):
-    """Fields of so many bits of each word, low bits first, one after the other."""
+    """Fields of that many bits of each word, low bits first, one after the other."""
     shifts = (width * np.arange(fields)).astype(words.dtype)
     mask = words.dtype.type((1 << width) - 1)
     return ((words[:, None] >> shifts) & mask).reshape(-1)
