@@ -172,7 +172,7 @@ std::int64_t checked_local_batch(const Dataset* dataset, const PipelineOptions& 
   return local_batch;
 }
 
-/// A set's offer is taken at its word but for what would make kernels leave its memory.
+/// A set's offer is taken at its word except for what would make kernels leave its memory.
 void check_crop_source(const Dataset& dataset, const CropSource& source) {
   TERNGRAD_REQUIRE(dataset.height() == dataset.width() && dataset.channels() == kAugmentedChannels &&
                        dataset.height() <= source.source_size && source.source_size <= kMaxAugmentedSide,

@@ -20,7 +20,7 @@ enum class ExamplesPlacement {
   kStreamed,  // in the host's memory or files: a Pipeline prepares each step's batch, which is uploaded
 };
 
-/// Greatest size of a set's images that are kept in device memory: MNIST takes 0.2 GB, CIFAR-10 0.2 GB, and there is
+/// Largest size of a set's images that are kept in device memory: MNIST takes 0.2 GB, CIFAR-10 0.2 GB, and there is
 /// room for a net on any GPU of data centres. Larger sets are streamed.
 inline constexpr std::int64_t kMaxResidentBytes = std::int64_t{4} << 30;
 

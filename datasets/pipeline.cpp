@@ -125,7 +125,7 @@ class Pipeline::Impl {
   PipelineOptions options_;
   BatchOrder order_;  // each thread has a copy
 
-  std::mutex mutex_;  // guards what follows; a slot's buffers belong to whoever claimed or took its step
+  std::mutex mutex_;  // guards what follows; a slot's buffers belong to the thread that claimed or took its step
   std::condition_variable slot_ready_;
   std::condition_variable_any slot_free_;
   std::uint64_t next_claim_ = 0;  // first step that no thread has claimed

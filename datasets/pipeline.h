@@ -15,8 +15,8 @@ struct PipelineOptions {
   int first_local_worker = 0;   // this process owns workers [first_local_worker, + num_local_workers)
   int num_local_workers = 1;
   std::uint64_t seed = 1;
-  std::uint64_t first_step = 0;  // step of the first batch: where a resumed run goes on
-  int num_threads = 1;           // threads that prepare batches, each a batch of its own at a time
+  std::uint64_t first_step = 0;  // step of the first batch: where a resumed run continues
+  int num_threads = 1;           // threads that prepare batches, each its own batch at a time
   int prefetch_batches = 2;      // batches prepared ahead of use, at least 1
 };
 

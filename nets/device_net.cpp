@@ -8,9 +8,9 @@
 
 namespace terngrad {
 
-std::string why_no_device_nets() { return cuda::why_no_nets(); }
+std::string device_nets_unavailable_reason() { return cuda::nets_unavailable_reason(); }
 
-std::string why_no_device_net_libraries() { return cuda::why_no_net_libraries(); }
+std::string device_net_libraries_unavailable_reason() { return cuda::net_libraries_unavailable_reason(); }
 
 std::string device_net_libraries() { return cuda::net_libraries(); }
 

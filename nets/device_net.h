@@ -60,13 +60,13 @@ class DeviceNet : public Net {
 };
 
 /// Why make_device_net cannot be used in this build; empty if it can.
-std::string why_no_device_nets();
+std::string device_nets_unavailable_reason();
 
 /// Which library that computes them this machine lacks, and what to install; empty if it lacks none, and in a build
 /// without. Loads them, which takes a tenth of a second: ask where there is a GPU.
-std::string why_no_device_net_libraries();
+std::string device_net_libraries_unavailable_reason();
 
-/// The libraries that compute them and their versions, for people: bits depend on them. Empty in a build without.
+/// The libraries that compute them and their versions, human-readable: bits depend on them. Empty in a build without.
 /// @throws NotSupported if the machine lacks one
 std::string device_net_libraries();
 

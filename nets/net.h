@@ -50,7 +50,7 @@ struct TrainBatch {
 /// What one worker's slice gave.
 struct WorkerLoss {
   double entropy_loss = 0;  // mean softmax cross-entropy over the slice, in nats
-  int num_correct = 0;      // examples whose label has the greatest logit
+  int num_correct = 0;      // examples whose label has the largest logit
 };
 
 /// What computes nets on the CPU: the library, its version, and the number that it gives to the instructions which it
@@ -76,7 +76,7 @@ class Net {
   virtual const Layout& state_layout() const = 0;
   virtual ImageShape image_shape() const = 0;
   virtual int num_classes() const = 0;
-  /// Where the spans below are, but for initial values and losses, which are in host memory.
+  /// Where the spans below are, except for initial values and losses, which are in host memory.
   virtual Device device() const { return Device::cpu(); }
   /// Whether weight decay applies to this segment (biases never).
   virtual bool is_regularized(int segment) const = 0;

@@ -43,8 +43,8 @@ class Planner {
 
   void add(const LayerSpec& spec) {
     TERNGRAD_REQUIRE(!spec.name.empty() && spec.name != kImageInput && find(spec.name) == kNotFound, "[", plan_.name,
-                     "] each layer must have a name of its own, other than '", kImageInput, "'; layer ",
-                     plan_.layers.size(), " is called '", spec.name, "'");
+                     "] each layer must have its own name, other than '", kImageInput, "'; layer ", plan_.layers.size(),
+                     " is called '", spec.name, "'");
     LayerPlan layer;
     layer.name = spec.name;
     layer.operation = spec.operation;

@@ -16,7 +16,7 @@ std::span<T> part_of(std::span<T> values, int index, std::int64_t size) {
 }
 
 /// Uploads values into the beginning of a buffer, which grows to hold them. @returns where they are
-const float* put(std::span<const float> values, Buffer<float>& buffer, Stream& stream) {
+const float* upload(std::span<const float> values, Buffer<float>& buffer, Stream& stream) {
   const auto count = static_cast<std::int64_t>(values.size());
   if (buffer.num_elements() < count) buffer = Buffer<float>(count, stream.device());
   copy<float>(values, buffer.span().first(values.size()), stream);
@@ -35,12 +35,12 @@ OffloadedNet::OffloadedNet(const NetSpec& spec, const ImageShape& shape, int num
   for (int i = 0; i < num_gpus; ++i) {
     const int first = i * options.num_local_workers / num_gpus;
     const int end = (i + 1) * options.num_local_workers / num_gpus;
-    shares_.push_back(make_share(spec, options, math, first, end - first, gpus[static_cast<std::size_t>(i)]));
+    parts_.push_back(make_part(spec, options, math, first, end - first, gpus[static_cast<std::size_t>(i)]));
   }
 }
 
-OffloadedNet::Share OffloadedNet::make_share(const NetSpec& spec, NetOptions options, MathMode math, int first_worker,
-                                             int num_workers, const Device& gpu) const {
+OffloadedNet::Part OffloadedNet::make_part(const NetSpec& spec, NetOptions options, MathMode math, int first_worker,
+                                           int num_workers, const Device& gpu) const {
   options.first_local_worker += first_worker;
   options.num_local_workers = num_workers;
   const std::int64_t num_examples = std::int64_t{num_workers} * options.examples_per_worker;
@@ -55,37 +55,37 @@ OffloadedNet::Share OffloadedNet::make_share(const NetSpec& spec, NetOptions opt
           .losses = Buffer<WorkerLoss>(num_workers, gpu)};
 }
 
-void OffloadedNet::submit(Share& share, std::span<const float> parameters, const TrainBatch& batch) {
-  Stream& stream = share.net->stream();
+void OffloadedNet::submit(Part& part, std::span<const float> parameters, const TrainBatch& batch) {
+  Stream& stream = part.net->stream();
   const std::int64_t labels = options_.examples_per_worker;
   const std::int64_t pixels = labels * image_shape().num_elements();
   const std::int64_t state = state_layout().flat_elements();
-  copy<float>(parameters, share.parameters.span(), stream);
+  copy<float>(parameters, part.parameters.span(), stream);
   const auto own = [&](auto values, std::int64_t per_worker) {
-    return values.subspan(static_cast<std::size_t>(share.first_worker * per_worker),
-                          static_cast<std::size_t>(share.num_workers * per_worker));
+    return values.subspan(static_cast<std::size_t>(part.first_worker * per_worker),
+                          static_cast<std::size_t>(part.num_workers * per_worker));
   };
-  copy<float>(own(batch.images, pixels), share.images.span(), stream);
-  copy<std::int32_t>(own(batch.labels, labels), share.labels.span(), stream);
-  for (int w = 0; state > 0 && w < share.num_workers; ++w) {
-    const float* const from = batch.states[share.index_of(w)];
-    copy<float>(std::span(from, static_cast<std::size_t>(state)), part_of(share.states.span(), w, state), stream);
+  copy<float>(own(batch.images, pixels), part.images.span(), stream);
+  copy<std::int32_t>(own(batch.labels, labels), part.labels.span(), stream);
+  for (int w = 0; state > 0 && w < part.num_workers; ++w) {
+    const float* const from = batch.states[part.index_of(w)];
+    copy<float>(std::span(from, static_cast<std::size_t>(state)), part_of(part.states.span(), w, state), stream);
   }
-  share.net->submit_gradients(share.parameters.data(),
-                              {.images = share.images.data(),
-                               .labels = share.labels.data(),
-                               .step = {.step = batch.step},
-                               .states = {share.states.data(), state}},
-                              {share.gradients.data(), layout().flat_elements()}, share.losses.data());
+  part.net->submit_gradients(part.parameters.data(),
+                             {.images = part.images.data(),
+                              .labels = part.labels.data(),
+                              .step = {.step = batch.step},
+                              .states = {part.states.data(), state}},
+                             {part.gradients.data(), layout().flat_elements()}, part.losses.data());
 }
 
-void OffloadedNet::bring_back(Share& share, const TrainBatch& batch, std::span<float* const> gradients,
-                              std::span<WorkerLoss> losses) {
-  Stream& stream = share.net->stream();
+void OffloadedNet::download(Part& part, const TrainBatch& batch, std::span<float* const> gradients,
+                            std::span<WorkerLoss> losses) {
+  Stream& stream = part.net->stream();
   const std::int64_t state = state_layout().flat_elements();
-  for (int w = 0; w < share.num_workers; ++w) {
-    const std::size_t worker = share.index_of(w);
-    const std::span<float> flat = part_of(share.gradients.span(), w, layout().flat_elements());
+  for (int w = 0; w < part.num_workers; ++w) {
+    const std::size_t worker = part.index_of(w);
+    const std::span<float> flat = part_of(part.gradients.span(), w, layout().flat_elements());
     // Tensor by tensor: what lies between them is the caller's.
     for (const Segment& tensor : layout().segments()) {
       const auto size = static_cast<std::size_t>(tensor.num_elements);
@@ -93,13 +93,12 @@ void OffloadedNet::bring_back(Share& share, const TrainBatch& batch, std::span<f
                   std::span(gradients[worker] + tensor.offset, size), stream);
     }
     if (state == 0) continue;
-    copy<float>(part_of(share.states.span(), w, state),
-                std::span(batch.states[worker], static_cast<std::size_t>(state)), stream);
+    copy<float>(part_of(part.states.span(), w, state), std::span(batch.states[worker], static_cast<std::size_t>(state)),
+                stream);
   }
   copy<WorkerLoss>(
-      share.losses.span(),
-      losses.subspan(static_cast<std::size_t>(share.first_worker), static_cast<std::size_t>(share.num_workers)),
-      stream);
+      part.losses.span(),
+      losses.subspan(static_cast<std::size_t>(part.first_worker), static_cast<std::size_t>(part.num_workers)), stream);
 }
 
 void OffloadedNet::compute_gradients(std::span<const float> parameters, const TrainBatch& batch,
@@ -110,9 +109,9 @@ void OffloadedNet::compute_gradients(std::span<const float> parameters, const Tr
     TERNGRAD_REQUIRE(label >= 0 && label < num_classes(), "[Net] label ", label, " is not in [0, ", num_classes(), ")");
   }
   // All GPUs are at work before the first one is waited for.
-  for (Share& share : shares_) submit(share, parameters, batch);
-  for (Share& share : shares_) bring_back(share, batch, gradients, losses);
-  for (Share& share : shares_) share.net->stream().synchronize();
+  for (Part& part : parts_) submit(part, parameters, batch);
+  for (Part& part : parts_) download(part, batch, gradients, losses);
+  for (Part& part : parts_) part.net->stream().synchronize();
   if (!on_segment_ready) return;
   for (const int segment : gradient_order()) {
     for (int worker = 0; worker < options_.num_local_workers; ++worker) on_segment_ready(worker, segment);
@@ -122,13 +121,13 @@ void OffloadedNet::compute_gradients(std::span<const float> parameters, const Tr
 void OffloadedNet::predict(std::span<const float> parameters, std::span<const float> state,
                            std::span<const float> images, int num_examples, std::span<float> logits) {
   check_predict(plan(), parameters, state, images, num_examples, logits);
-  Share& share = shares_[0];
-  Stream& stream = share.net->stream();
+  Part& part = parts_[0];
+  Stream& stream = part.net->stream();
   const auto count = static_cast<std::int64_t>(logits.size());
   if (logits_.num_elements() < count) logits_ = Buffer<float>(count, stream.device());
-  const float* const on_gpu = put(parameters, share.parameters, stream);
-  const float* const its_state = put(state, predicted_state_, stream);
-  share.net->submit_predict(on_gpu, its_state, put(images, predicted_images_, stream), num_examples, logits_.data());
+  const float* const on_gpu = upload(parameters, part.parameters, stream);
+  const float* const its_state = upload(state, predicted_state_, stream);
+  part.net->submit_predict(on_gpu, its_state, upload(images, predicted_images_, stream), num_examples, logits_.data());
   copy<float>(logits_.span().first(logits.size()), logits, stream);
   stream.synchronize();
 }

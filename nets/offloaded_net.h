@@ -18,8 +18,8 @@ namespace terngrad {
 
 /// What a trainer that exchanges and updates in host memory computes with on GPUs. A pass uploads parameters, examples
 /// and states, and brings gradients, losses and states back: per step 4 bytes per parameter to each GPU, and from it 4
-/// bytes per parameter and worker. Gradients have the bits of DeviceNet's, whichever GPU of one model computes a worker
-/// (contract B3).
+/// bytes per parameter and worker. Gradients are bit-identical to DeviceNet's, whichever GPU of one model computes a
+/// worker (contract B3).
 class OffloadedNet final : public PlannedNet<Net> {
  public:
   /// @param options  of all workers, of which GPU i of M computes [i * n / M, (i + 1) * n / M); threads have no meaning
@@ -29,7 +29,7 @@ class OffloadedNet final : public PlannedNet<Net> {
                std::span<const Device> gpus);
 
   /// As DeviceNet::notes, of the first GPU.
-  std::vector<std::string> notes() const { return shares_[0].net->notes(); }
+  std::vector<std::string> notes() const { return parts_[0].net->notes(); }
 
   /// As Net says; segments are announced when all are there, since they come to the host at the end.
   void compute_gradients(std::span<const float> parameters, const TrainBatch& batch, std::span<float* const> gradients,
@@ -40,7 +40,7 @@ class OffloadedNet final : public PlannedNet<Net> {
 
  private:
   /// What one GPU computes.
-  struct Share {
+  struct Part {
     std::unique_ptr<DeviceNet> net;
     int first_worker = 0;  // among the local ones
     int num_workers = 0;
@@ -56,14 +56,13 @@ class OffloadedNet final : public PlannedNet<Net> {
     }
   };
 
-  Share make_share(const NetSpec& spec, NetOptions options, MathMode math, int first_worker, int num_workers,
-                   const Device& gpu) const;
-  void submit(Share& share, std::span<const float> parameters, const TrainBatch& batch);
-  void bring_back(Share& share, const TrainBatch& batch, std::span<float* const> gradients,
-                  std::span<WorkerLoss> losses);
+  Part make_part(const NetSpec& spec, NetOptions options, MathMode math, int first_worker, int num_workers,
+                 const Device& gpu) const;
+  void submit(Part& part, std::span<const float> parameters, const TrainBatch& batch);
+  void download(Part& part, const TrainBatch& batch, std::span<float* const> gradients, std::span<WorkerLoss> losses);
 
   NetOptions options_;
-  std::vector<Share> shares_;
+  std::vector<Part> parts_;
   // Of predict, grown as needed.
   Buffer<float> predicted_state_, predicted_images_, logits_;
 };

@@ -26,7 +26,7 @@ class PassMemory {
     std::int64_t num_elements = 0;
   };
   /// What one layer works on. The consumers of an output are visited in backward order, and inputs of one layer in
-  /// their own: the first writes the output's gradient, later ones write an addend of their own.
+  /// their own: the first writes the output's gradient, later ones write their own addend.
   struct Place {
     float* output = nullptr;
     std::int64_t num_outputs = 0;         // elements of `output`

@@ -11,14 +11,14 @@ namespace {
 
 /// Loss of one example; writes its gradient, times `scale`, if there is room for it.
 double example_loss(std::span<const float> z, std::size_t label, double scale, std::span<float> gradient) {
-  const double greatest = *std::max_element(z.begin(), z.end());
+  const double max = *std::max_element(z.begin(), z.end());
   double sum = 0;
-  for (const float value : z) sum += std::exp(value - greatest);
+  for (const float value : z) sum += std::exp(value - max);
   for (std::size_t j = 0; j < gradient.size(); ++j) {
-    const double probability = std::exp(z[j] - greatest) / sum;
+    const double probability = std::exp(z[j] - max) / sum;
     gradient[j] = static_cast<float>((probability - (j == label ? 1.0 : 0.0)) * scale);
   }
-  return std::log(sum) - (z[label] - greatest);
+  return std::log(sum) - (z[label] - max);
 }
 
 }  // namespace

@@ -11,11 +11,11 @@ std::unique_ptr<DeviceCoder> Codec::make_device_coder(const DeviceExchangeSetup&
 }
 
 void check_scalers(const Codec& codec, const EncodedSlice& encoded) {
-  const float greatest = codec.traits().greatest_scaler;
+  const float max = codec.traits().max_scaler;
   for (const float scaler : encoded.scalers) {
-    if (scaler >= 0 && scaler <= greatest) continue;
+    if (scaler >= 0 && scaler <= max) continue;
     TERNGRAD_THROW(CommunicationError, "[", codec.name(), "] scaler ", scaler, " of segment ", encoded.slice.segment,
-                   " is none from 0 to ", greatest);
+                   " is none from 0 to ", max);
   }
 }
 

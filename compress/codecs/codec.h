@@ -17,19 +17,19 @@ namespace terngrad {
 
 struct CodecTraits {
   double bits_per_element = 32;  // of the payload, without headers and scalers
-  bool fixed_size = true;        // bits_per_element is exact; else the most, but for 32 bits a chunk (tmask)
-  float greatest_scaler = std::numeric_limits<float>::max();  // that a message may carry; 0: they say nothing
-  bool unbiased = true;                                       // E[decoded] = gradient
+  bool fixed_size = true;        // bits_per_element is exact; else the most, except for 32 bits a chunk (tmask)
+  float max_scaler = std::numeric_limits<float>::max();  // that a message may carry; 0: they say nothing
+  bool unbiased = true;                                  // E[decoded] = gradient
   bool wants_error_feedback = false;
-  bool summable = false;     // codes of different workers add up as integers
-  bool adds_floats = false;  // elements of different workers add up in fp32, in the order of
-                             // kernels/tensor/worker_tree.h: sums over subtrees may travel in place of slices
-  bool per_tensor = true;    // what becomes of a tensor depends on no other tensor, so they may travel apart
+  bool summable = false;       // codes of different workers add up as integers
+  bool sums_as_float = false;  // elements of different workers add up in fp32, in the order of
+                               // kernels/tensor/worker_tree.h: sums over subtrees may travel in place of slices
+  bool per_tensor = true;      // what becomes of a tensor depends on no other tensor, so they may travel apart
 };
 
 /// How the local scalers of a tensor combine over workers before encoding.
 enum class ScalerSharing {
-  kMax,   // the greatest
+  kMax,   // the largest
   kMean,  // the mean in float64, in worker order, rounded once
   kNone,  // every worker keeps its own
 };
@@ -59,16 +59,16 @@ struct EncodedSlice {
 
 /// What aggregate writes.
 enum class AggregateUnit {
-  kMean,     // the mean over workers
-  kSums,     // the integer sums of codes, as float32; summable codecs with shared scalers only
-  kSubtree,  // the sum over the workers of a subtree, in float32; codecs that add floats only
+  kMean,        // the mean over workers
+  kSums,        // the integer sums of codes, as float32; summable codecs with shared scalers only
+  kPartialSum,  // the sum over the workers of a subtree, in float32; codecs that add floats only
 };
 
 struct AggregateJob {
   Slice slice;
   std::span<const EncodedSlice> messages;  // one per worker in order; of lanes possibly fewer, each a sum over several
   float* out = nullptr;                    // [slice.count]
-  std::span<const int> workers = {};       // where messages are sums over subtrees: fp32, of so many workers each
+  std::span<const int> workers = {};       // where messages are sums over subtrees: fp32, of that many workers each
 };
 
 /// One worker's side of a codec for a set of tensors; holds its workspace. Gradients may be of any element type and
@@ -144,7 +144,7 @@ class Codec {
 };
 
 /// Checks what a worker's message says of a slice besides its content: scalers are numbers from 0 to
-/// CodecTraits::greatest_scaler.
+/// CodecTraits::max_scaler.
 /// @throws CommunicationError
 void check_scalers(const Codec& codec, const EncodedSlice& encoded);
 

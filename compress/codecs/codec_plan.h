@@ -33,7 +33,7 @@ struct CodecPlanOptions {
   CodecOptions codec_options;
 };
 
-/// The same options for so many workers: the number that a mean divides by, and whose sums a lane has to hold.
+/// The same options for that many workers: the number that a mean divides by, and whose sums a lane has to hold.
 CodecPlanOptions with_workers(CodecPlanOptions options, int num_workers);
 
 /// The codec of every tensor; one Codec object for each name in use.

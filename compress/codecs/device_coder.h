@@ -33,10 +33,10 @@ struct DeviceExchangeSetup {
 };
 
 /// A group of tensors with one codec, for the workers of this process: their scalers in device memory, worker after
-/// worker, and their payloads in the places of DeviceSlots. Calls come in the order measure, share, encode, aggregate,
-/// with what gather_scalers names gathered from all ranks before share, and payloads brought to their incoming places
-/// before aggregate; they only submit work to the stream. With the tables of the step before, they allocate nothing and
-/// wait for nothing (but for payloads whose size depends on the data).
+/// worker, and their payloads in the places of DeviceSlots. Calls come in the order measure, combine_scalers, encode,
+/// aggregate, with what gather_scalers names gathered from all ranks before combine_scalers, and payloads brought to
+/// their incoming places before aggregate; they only submit work to the stream. With the tables of the step before,
+/// they allocate nothing and wait for nothing (except for payloads whose size depends on the data).
 class DeviceCoder {
  public:
   virtual ~DeviceCoder() = default;
@@ -49,9 +49,10 @@ class DeviceCoder {
   std::int64_t num_scalers() const { return static_cast<std::int64_t>(places_.size()); }
   /// Place in a row of the first scaler that a slice of one of the tensors touches.
   std::int64_t first_scaler(const Slice& slice) const;
-  /// [num_scalers()] in device memory, after share: what sums of codes are multiplied by, fl(s / N).
+  /// [num_scalers()] in device memory, after combine_scalers: what sums of codes are multiplied by, fl(s / N).
   std::span<const float> scales() const { return scales_.span(); }
-  /// [num_scalers()] in device memory, after share: what a local worker's codes are multiples of, 0 for numbers.
+  /// [num_scalers()] in device memory, after combine_scalers: what a local worker's codes are multiples of, 0 for
+  /// numbers.
   std::span<const float> scalers_of(int local_worker) const;
   /// Whether a mean of these tensors can leave the range of float32 though all gradients are finite.
   virtual bool can_overflow() const = 0;
@@ -61,10 +62,10 @@ class DeviceCoder {
   /// The local scalers of all workers, each rank's part filled by its measure.
   /// @param ranks  the workers of each rank
   DeviceGather gather_scalers(std::span<const WorkerRange> ranks);
-  /// Shares the scalers of all workers.
+  /// Combines the scalers of all workers.
   /// @param skip    null, or set to 1 where a tensor is not finite
-  /// @param frozen  see ScalerSharingTask
-  void share(NonfiniteReport* report, std::uint32_t* skip, const std::uint32_t* frozen, Stream& stream);
+  /// @param stop_latched  see ScalerSharingTask
+  void combine_scalers(NonfiniteReport* report, std::uint32_t* skip, const std::uint32_t* stop_latched, Stream& stream);
   /// Encodes the slices of this process's workers' gradients into their outgoing places.
   virtual void encode(std::span<const TensorTable> gradients, const DeviceStep& step, Stream& stream) = 0;
   /// Writes the mean over all workers of the aggregated slices; `sums` asks for integer sums of codes as float32, in

@@ -96,11 +96,11 @@ const std::string& FloatCodec::name() const {
 CodecTraits FloatCodec::traits() const {
   return {.bits_per_element = width_ == Width::kFloat32 ? 32.0 : 16.0,
           .fixed_size = true,
-          .greatest_scaler = 0,
+          .max_scaler = 0,
           .unbiased = width_ == Width::kFloat32,
           .wants_error_feedback = false,
           .summable = false,
-          .adds_floats = true};
+          .sums_as_float = true};
 }
 
 std::string FloatCodec::options_text() const { return "workers=" + std::to_string(num_workers_); }
@@ -134,7 +134,7 @@ void FloatCodec::check(const EncodedSlice& encoded) const {
 
 void FloatCodec::aggregate(std::span<const AggregateJob> jobs, AggregateUnit unit, Stream& stream) const {
   TERNGRAD_REQUIRE(unit != AggregateUnit::kSums, "[", name(), "] elements are not integer codes");
-  const float scale = unit == AggregateUnit::kSubtree ? 1.0f : 1.0f / static_cast<float>(num_workers_);
+  const float scale = unit == AggregateUnit::kPartialSum ? 1.0f : 1.0f / static_cast<float>(num_workers_);
   for (const AggregateJob& job : jobs) {
     const Width width = job.workers.empty() ? width_ : Width::kFloat32;
     const DecodeLeaf leaf = [&](int message, std::int64_t first, std::span<float> out) {

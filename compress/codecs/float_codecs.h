@@ -13,7 +13,7 @@ class FloatCodec final : public Codec {
   enum class Width { kFloat32, kBfloat16 };
   FloatCodec(Width width, int num_workers);
 
-  /// Bit pattern of the least magnitude that is not finite on the wire.
+  /// Bit pattern of the smallest magnitude that is not finite on the wire.
   static std::uint32_t first_nonfinite(Width width);
 
   const std::string& name() const override;

@@ -26,7 +26,7 @@ class FloatDeviceCoder final : public DeviceCoder {
  public:
   FloatDeviceCoder(const FloatCodec& codec, Width width, const DeviceExchangeSetup& setup,
                    const std::vector<int>& segments, DeviceSlots slots)
-      : DeviceCoder(codec, setup, segments, std::move(slots), ScalerCombination::kGreatest),
+      : DeviceCoder(codec, setup, segments, std::move(slots), ScalerCombination::kMax),
         width_(width),
         plan_(slices_of(setup.layout, segments), setup.device),
         packer_(width == Width::kFloat32 ? FloatPayload::kFloat32 : FloatPayload::kBfloat16, setup.device),

@@ -9,8 +9,8 @@ namespace terngrad {
 /// One worker's tensor, compared with what its message says.
 struct TensorTelemetry {
   double norm = 0;           // |g|, Euclidean
-  double max_abs = 0;        // greatest |g|
-  double scaler = 0;         // greatest magnitude that was sent: s where codes were drawn
+  double max_abs = 0;        // largest |g|
+  double scaler = 0;         // largest magnitude that was sent: s where codes were drawn
   double zero_fraction = 0;  // elements sent as 0
   double clip_fraction = 0;  // elements with |g| > scaler
   double kept_norm = 0;      // |clip(g, scaler)| / |g|: what clipping leaves of the length; 1 if |g| is 0

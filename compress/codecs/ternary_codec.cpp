@@ -194,7 +194,7 @@ CodecTraits TernaryCodec::traits() const {
   const double bits = options_.format == TernaryFormat::kT2 ? 2.0 : options_.format == TernaryFormat::kT5 ? 1.6 : 2.0;
   return {.bits_per_element = bits,
           .fixed_size = has_fixed_size(options_.format),
-          .greatest_scaler = kMaxScaler,
+          .max_scaler = kMaxScaler,
           .unbiased = options_.clip_factor == 0 && options_.sharing != ScalerSharing::kMean,
           .wants_error_feedback = false,
           .summable = options_.sharing != ScalerSharing::kNone,

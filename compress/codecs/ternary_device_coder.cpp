@@ -25,7 +25,7 @@ ScalerCombination combination_of(ScalerSharing sharing) {
     case ScalerSharing::kNone:
       return ScalerCombination::kOwn;
     default:
-      return ScalerCombination::kGreatest;
+      return ScalerCombination::kMax;
   }
 }
 

@@ -7,7 +7,7 @@
 
 namespace terngrad {
 
-std::vector<std::vector<double>> gather_numbers(Communicator& communicator, std::span<const double> own) {
+std::vector<std::vector<double>> all_gather_doubles(Communicator& communicator, std::span<const double> own) {
   Parcels mine;
   Parcels all;
   mine.append({reinterpret_cast<const std::uint8_t*>(own.data()), own.size_bytes()});
@@ -16,7 +16,7 @@ std::vector<std::vector<double>> gather_numbers(Communicator& communicator, std:
   for (std::size_t rank = 0; rank < all.count(); ++rank) {
     const std::span<const std::uint8_t> bytes = all.parcel(rank);
     if (bytes.size() != own.size_bytes()) {
-      TERNGRAD_THROW(CommunicationError, "[gather_numbers] rank ", rank, " has ", bytes.size() / sizeof(double),
+      TERNGRAD_THROW(CommunicationError, "[all_gather_doubles] rank ", rank, " has ", bytes.size() / sizeof(double),
                      " numbers, this one ", own.size());
     }
     numbers[rank].resize(own.size());
@@ -25,12 +25,12 @@ std::vector<std::vector<double>> gather_numbers(Communicator& communicator, std:
   return numbers;
 }
 
-std::vector<double> greatest_over_ranks(Communicator& communicator, std::span<const double> own) {
-  std::vector<double> greatest(own.begin(), own.end());
-  for (const std::vector<double>& numbers : gather_numbers(communicator, own)) {
-    std::ranges::transform(greatest, numbers, greatest.begin(), [](double a, double b) { return std::max(a, b); });
+std::vector<double> max_over_ranks(Communicator& communicator, std::span<const double> own) {
+  std::vector<double> max(own.begin(), own.end());
+  for (const std::vector<double>& numbers : all_gather_doubles(communicator, own)) {
+    std::ranges::transform(max, numbers, max.begin(), [](double a, double b) { return std::max(a, b); });
   }
-  return greatest;
+  return max;
 }
 
 }  // namespace terngrad

@@ -37,7 +37,7 @@ class Parcels {
   void reserve(std::size_t words);
 };
 
-/// What a message of so many bytes takes among others on its way: up to the next multiple of 8.
+/// What a message of that many bytes takes among others on its way: up to the next multiple of 8.
 constexpr std::int64_t parcel_bytes(std::uint64_t message_bytes) {
   return static_cast<std::int64_t>((message_bytes + 7) / 8 * 8);
 }
@@ -65,14 +65,14 @@ class Communicator {
   virtual void all_to_all(std::span<Parcels> outgoing, Parcels& incoming) = 0;
   /// Element-wise sum over ranks, wrapping; in place. Exact, so the order does not matter.
   virtual void all_reduce_sum(std::span<std::uint64_t> values) = 0;
-  /// Element-wise greatest over ranks, in place.
+  /// Element-wise largest over ranks, in place.
   virtual void all_reduce_max(std::span<std::uint32_t> values) = 0;
   /// Rank `root`'s values to all ranks, in place.
   virtual void broadcast(std::span<std::uint8_t> values, int root) = 0;
   virtual void barrier() = 0;
   /// Tells ranks that wait for this one that it is busy between two operations, not lost: for work that may take longer
   /// than they wait, again and again during it. Does not wait itself; does nothing where no wait has a deadline.
-  virtual void tell_busy() {}
+  virtual void send_heartbeat() {}
   /// From the next operation on, a rank that is waited for and silent for so long has failed. Does nothing where a
   /// group has no such limit. @throws InvalidArgument unless above 0
   virtual void set_timeout(double seconds);
@@ -108,7 +108,7 @@ struct WorkerGroup : WorkerRange {
   bool is_server() const { return num_local_workers == 0; }
 };
 
-/// @param num_servers  the last so many ranks serve (ShareOwners::kServers) and have no workers
+/// @param num_servers  the last that many ranks serve (ShardOwners::kServers) and have no workers
 /// @throws InvalidArgument if num_servers is not in [0, communicator->size()), or there are fewer workers than other
 /// ranks
 WorkerGroup make_worker_group(int num_workers, std::shared_ptr<Communicator> communicator, int num_servers = 0);

@@ -44,7 +44,7 @@ class DeviceCommunicator {
   void all_gather(std::span<const DeviceGather> gathers, Stream& stream);
   /// values[i] = sum over ranks of values[i], modulo 2^64; in place.
   void all_reduce_sum(std::span<std::uint64_t> values, Stream& stream);
-  /// values[i] = greatest of all ranks' values[i], in place.
+  /// values[i] = largest of all ranks' values[i], in place.
   void all_reduce_max(std::span<std::uint32_t> values, Stream& stream);
   /// Rank s's bytes `to[r]` of `outgoing` become rank r's bytes `from[s]` of `incoming`, for all s and r. The buffers
   /// do not overlap.
@@ -59,8 +59,8 @@ class DeviceCommunicator {
   /// operations in it should look now and then: with a peer lost they may never end.
   /// @throws CommunicationError
   virtual void check() = 0;
-  /// Gives the group up on this rank, because it or another one cannot go on: operations under way end, with whatever
-  /// results, so that streams can be waited for. Nothing but destruction may follow. Graphs that have captured
+  /// Gives the group up on this rank, because it or another one cannot continue: operations under way end, with
+  /// whatever results, so that streams can be waited for. Nothing but destruction may follow. Graphs that have captured
   /// operations of the group must be gone on this rank, or it may wait for that: NCCL counts them.
   virtual void abandon() noexcept {}
 

@@ -35,9 +35,9 @@ class Mailbox {
   /// @throws CommunicationError naming the ranks that do not take what they were sent, after the timeout
   virtual void flush() = 0;
 
-  /// Tells ranks that await this one that it is busy, not lost, as Communicator::tell_busy: for work between two calls
-  /// that may take longer than the timeout. Cheap: may be called as often as is convenient.
-  virtual void tell_busy() {}
+  /// Tells ranks that await this one that it is busy, not lost, as Communicator::send_heartbeat: for work between two
+  /// calls that may take longer than the timeout. Cheap: may be called as often as is convenient.
+  virtual void send_heartbeat() {}
 
   static constexpr std::size_t kMaxParcels = 256;
 };

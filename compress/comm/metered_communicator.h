@@ -31,7 +31,7 @@ class MeteredCommunicator final : public Communicator {
   void all_reduce_max(std::span<std::uint32_t> values) override;
   void broadcast(std::span<std::uint8_t> values, int root) override;
   void barrier() override { inner_->barrier(); }
-  void tell_busy() override { inner_->tell_busy(); }
+  void send_heartbeat() override { inner_->send_heartbeat(); }
   void set_timeout(double seconds) override { inner_->set_timeout(seconds); }
   void vendor_sum(const FloatSpan& values) override;
 

@@ -26,7 +26,7 @@ struct ProcessWorkers {
       : range(worker_range(world.num_workers, process, world.num_processes)),
         num_subtrees(static_cast<std::int64_t>(
             subtrees_within(range.num_workers, range.first_local_worker, range.num_local_workers).size())) {}
-  /// Of messages of so many bytes, what this process's workers send to one other.
+  /// Of messages of that many bytes, what this process's workers send to one other.
   std::int64_t bytes(const GradientSizes& sizes) const {
     return range.num_local_workers * sizes.of_worker + num_subtrees * sizes.of_sum;
   }
@@ -43,7 +43,7 @@ double busiest(const ExchangeWorld& world, const OfProcess& of_process) {
   return static_cast<double>(most);
 }
 
-/// Of messages of so many bytes, those of all processes.
+/// Of messages of that many bytes, those of all processes.
 std::int64_t bytes_of_all(const ExchangeWorld& world, const GradientSizes& sizes) {
   std::int64_t all = 0;
   for (int process = 0; process < world.num_processes; ++process) all += ProcessWorkers(world, process).bytes(sizes);
@@ -60,24 +60,24 @@ double gather_bytes(const ExchangeWorld& world, const GradientSizes& sizes) {
 }
 
 template <class Size>
-Size sum_over(const std::vector<Size>& shares, const WorkerRange& range) {
-  const auto first = shares.begin() + range.first_local_worker;
+Size sum_over(const std::vector<Size>& shards, const WorkerRange& range) {
+  const auto first = shards.begin() + range.first_local_worker;
   return std::accumulate(first, first + range.num_local_workers, Size{});
 }
 
-double scatter_bytes(const ExchangeWorld& world, const std::vector<GradientSizes>& shares) {
-  const GradientSizes all = sum_over(shares, worker_range(world.num_workers, 0, 1));
+double scatter_bytes(const ExchangeWorld& world, const std::vector<GradientSizes>& shards) {
+  const GradientSizes all = sum_over(shards, worker_range(world.num_workers, 0, 1));
   return busiest(world, [&](const ProcessWorkers& workers) -> RoundBytes {
-    const GradientSizes own = sum_over(shares, workers.range);
+    const GradientSizes own = sum_over(shards, workers.range);
     const GradientSizes others{all.of_worker - own.of_worker, all.of_sum - own.of_sum};
     return {.sent = workers.bytes(others), .received = bytes_of_all(world, own) - workers.bytes(own)};
   });
 }
 
-double mean_bytes(const ExchangeWorld& world, const std::vector<std::int64_t>& shares) {
-  const std::int64_t all = sum_over(shares, worker_range(world.num_workers, 0, 1));
+double mean_bytes(const ExchangeWorld& world, const std::vector<std::int64_t>& shards) {
+  const std::int64_t all = sum_over(shards, worker_range(world.num_workers, 0, 1));
   return busiest(world, [&](const ProcessWorkers& workers) -> RoundBytes {
-    const std::int64_t own = sum_over(shares, workers.range);
+    const std::int64_t own = sum_over(shards, workers.range);
     return {.sent = (world.num_processes - 1) * own, .received = all - own};
   });
 }
@@ -99,11 +99,12 @@ WireVolume wire_volume(ExchangeAlgorithm algorithm, const ExchangeWorld& world, 
   }
   TERNGRAD_REQUIRE(algorithm == ExchangeAlgorithm::kScatterReduce, "[wire_volume] is that of an algorithm, got ",
                    to_string(algorithm));
-  const auto num_shares = static_cast<std::size_t>(world.num_workers);
-  TERNGRAD_REQUIRE(sizes.shares.size() == num_shares && sizes.mean_shares.size() == num_shares,
-                   "[wire_volume] needs a share for each of ", num_shares, " workers, got ", sizes.shares.size(),
-                   " of the gradient and ", sizes.mean_shares.size(), " of the mean");
-  return {.bytes = scalers + scatter_bytes(world, sizes.shares) + mean_bytes(world, sizes.mean_shares), .rounds = 3};
+  const auto num_shards = static_cast<std::size_t>(world.num_workers);
+  TERNGRAD_REQUIRE(sizes.shards.size() == num_shards && sizes.downlink_payloads.size() == num_shards,
+                   "[wire_volume] needs a shard for each of ", num_shards, " workers, got ", sizes.shards.size(),
+                   " of the gradient and ", sizes.downlink_payloads.size(), " of the mean");
+  return {.bytes = scalers + scatter_bytes(world, sizes.shards) + mean_bytes(world, sizes.downlink_payloads),
+          .rounds = 3};
 }
 
 std::optional<Spread> ExchangeCost::spread(const LinkModel& link, const LinkBounds& bounds) const {

@@ -1,26 +1,26 @@
 // ExchangeCost: what an exchange of gradients takes, as a function of the codec, the workers and the link.
 //
-// N workers are spread over P processes by worker_range; process p has L_p of them. Each process has a link of its own
+// N workers are spread over P processes by worker_range; process p has L_p of them. Each process has its own link
 // to all others, full duplex: a round, in which every process sends something to every other one, takes
 //
 //   latency + B / bandwidth
 //
 // where B are the bytes that the busiest process sends, or receives if these are more. Floats of a process's workers
 // are added before they travel, one sum for each of its R_p subtrees of workers (compress/wire/gradient_transport.h).
-// Let S be the bytes of a worker's message of scalers, G those of its encoded gradient but for what is added, H those
-// of a sum, g_j and h_j those of share j of them, and f_j those of share j of the mean in fp32, headers included. With
-// R the sum of R_p, in a round process p sends and receives
+// Let S be the bytes of a worker's message of scalers, G those of its encoded gradient except for what is added, H
+// those of a sum, g_j and h_j those of shard j of them, and f_j those of shard j of the mean in fp32, headers included.
+// With R the sum of R_p, in a round process p sends and receives
 //
 //   scalers    L_p (P - 1) S                              (N - L_p) S
 //   gradient   (P - 1) (L_p G + R_p H)                    (N - L_p) G + (R - R_p) H                 of all_gather
-//   shares     sum_{j not of p} (L_p g_j + R_p h_j)       sum_{j of p} ((N - L_p) g_j + (R - R_p) h_j)
+//   shards     sum_{j not of p} (L_p g_j + R_p h_j)       sum_{j of p} ((N - L_p) g_j + (R - R_p) h_j)
 //                                                                                                   of scatter_reduce
 //   mean       (P - 1) sum_{j of p} f_j                   sum_{j not of p} f_j                      of scatter_reduce
 //
 // and V is the sum of B over the rounds: 2 of all_gather, 3 of scatter_reduce. integer_sum has the rounds of all_gather
 // for tensors whose codes do not add up, and two more for the sum of the lanes, L bytes, of the others: V has
 // all_reduce_bytes(L, P) for them. With one worker for each process and
-// equal shares, V is (N - 1)(S + G), and (N - 1) S + (N - 1) / N (G + F) with F the whole mean; shares are nearly equal
+// equal shards, V is (N - 1)(S + G), and (N - 1) S + (N - 1) / N (G + F) with F the whole mean; shards are nearly equal
 // (compress/exchange/codec_shards.h). The exchange takes
 //
 //   T = C + rounds latency + V / bandwidth,   C = encode + check + decode
@@ -69,11 +69,11 @@ struct GradientSizes {
 
 /// Sizes of all messages, counted so.
 struct MessageSizes {
-  std::int64_t scalers = 0;                    // S
-  GradientSizes gradient = {};                 // G, H; of integer_sum those of tensors whose codes do not add up
-  std::vector<GradientSizes> shares = {};      // g, h [N] of scatter_reduce
-  std::vector<std::int64_t> mean_shares = {};  // f [N] of scatter_reduce
-  std::int64_t lanes = 0;                      // L of integer_sum
+  std::int64_t scalers = 0;                          // S
+  GradientSizes gradient = {};                       // G, H; of integer_sum those of tensors whose codes do not add up
+  std::vector<GradientSizes> shards = {};            // g, h [N] of scatter_reduce
+  std::vector<std::int64_t> downlink_payloads = {};  // f [N] of scatter_reduce
+  std::int64_t lanes = 0;                            // L of integer_sum
 };
 
 /// V above, and how many rounds.
@@ -83,7 +83,7 @@ struct WireVolume {
 };
 
 /// @throws InvalidArgument for kAuto, and unless 1 <= num_processes <= num_workers, and
-/// there are as many shares as workers where they are needed
+/// there are as many shards as workers where they are needed
 WireVolume wire_volume(ExchangeAlgorithm algorithm, const ExchangeWorld& world, const MessageSizes& sizes);
 
 /// How an exchange is called that the transport library makes (compress/exchange/vendor_all_reduce.h).
@@ -94,8 +94,8 @@ struct ExchangeCost {
   std::string codec = {};
   std::string exchange = to_string(ExchangeAlgorithm::kAllGather);  // an algorithm, or kVendorExchange
   WireVolume wire = {};
-  double moved_bytes = 0;     // over the busiest process's link in its busier direction; V, but for vendor
-  double encode_seconds = 0;  // scalers and codes; the return leg's too
+  double moved_bytes = 0;     // over the busiest process's link in its busier direction; V, except for vendor
+  double encode_seconds = 0;  // scalers and codes; the downlink's too
   double check_seconds = 0;   // checksums and taking messages apart; a part of ExchangeReport::wire_seconds
   double decode_seconds = 0;  // from messages to the mean
   /// Of each repetition, by the slowest process: C; of kVendorExchange T. Empty where nothing was measured.

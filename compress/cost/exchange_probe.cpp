@@ -46,10 +46,10 @@ int busiest_rank(const std::vector<WorkerRange>& ranks) {
   return static_cast<int>(std::ranges::max_element(ranks, {}, &WorkerRange::num_local_workers) - ranks.begin());
 }
 
-/// What messages hold: everything, the shares, or what does not add up, if there is any, and the lanes of what does.
+/// What messages hold: everything, the shards, or what does not add up, if there is any, and the lanes of what does.
 std::vector<std::vector<Slice>> parts_of(ExchangeAlgorithm algorithm, const Layout& layout, const CodecPlan& plan,
                                          int num_workers) {
-  if (algorithm == ExchangeAlgorithm::kScatterReduce) return shares_by_codec(layout, plan, num_workers);
+  if (algorithm == ExchangeAlgorithm::kScatterReduce) return shards_by_codec(layout, plan, num_workers);
   if (algorithm == ExchangeAlgorithm::kAllGather) return {whole_segments(layout)};
   std::vector<std::vector<Slice>> parts{select_summable(layout, plan, false), select_summable(layout, plan, true)};
   TERNGRAD_REQUIRE(!parts[1].empty(), "[probe_exchange] integer_sum needs codes that add up as integers");
@@ -84,8 +84,8 @@ class Process {
   }
   /// Encodes all parts of a worker of this process, of another those that this one aggregates.
   void encode_parts(int worker, Stream& stream);
-  /// Appends what the process of so many workers sends of a part.
-  void append_part(GradientMessages& messages, const WorkerRange& workers, std::size_t part, Parcels& out);
+  /// Appends what the process of that many workers sends of a part.
+  void append_part(GradientTransport& messages, const WorkerRange& workers, std::size_t part, Parcels& out);
   void receive_gradients();
   /// Reads the lanes of a worker of this process and adds them to `words`, which are none before the first.
   void read_lanes(int worker, std::vector<std::uint64_t>& words);
@@ -93,7 +93,7 @@ class Process {
   void sum_lanes();
   void aggregate(std::size_t part);
   void aggregate_lanes();
-  void aggregate(const std::vector<Slice>& slices, const std::vector<GradientMessages::Source>& sources);
+  void aggregate(const std::vector<Slice>& slices, const std::vector<GradientTransport::Source>& sources);
 
   const Layout& layout_;
   CompressedAllReduceOptions exchange_;
@@ -108,8 +108,8 @@ class Process {
   std::vector<std::vector<Slice>> parts_;  // parts_of
   std::size_t first_own_part_ = 0;         // of these, which this process aggregates
   std::size_t num_own_parts_ = 1;
-  ReturnLeg return_leg_;
-  GradientMessages gradient_messages_;
+  Downlink downlink_;
+  GradientTransport transport_;
   std::vector<WorkerEncoder> encoders_;              // [worker]
   std::vector<std::vector<MessageWriter>> writers_;  // [worker][part]
   std::vector<std::vector<Bytes>> messages_;         // [worker][part]
@@ -120,7 +120,7 @@ class Process {
   std::vector<std::uint64_t> lane_words_;  // of this process's workers
   std::vector<std::uint64_t> lane_sums_;   // of all workers
   std::vector<float> shared_;
-  std::vector<std::uint32_t> greatest_;
+  std::vector<std::uint32_t> max_;
   Buffer<float> mean_values_;
   TensorTable mean_;
   std::vector<MessageWriter> mean_writers_;  // [part]
@@ -143,10 +143,10 @@ Process::Process(const Layout& layout, std::span<const float> gradient, const Pr
       first_own_part_(scatters() ? static_cast<std::size_t>(local_.first_local_worker) : 0),
       num_own_parts_(scatters() ? static_cast<std::size_t>(local_.num_local_workers)
                                 : parts_.size() - (sums() ? 1 : 0)),
-      return_leg_(layout, plan_, parts_, {ReturnCodec::kFloat32, world_.num_workers, exchange_.seed}),
-      gradient_messages_(layout, plan_, ranks_, rank_),
+      downlink_(layout, plan_, parts_, {DownlinkCodec::kFloat32, world_.num_workers, exchange_.seed}),
+      transport_(layout, plan_, ranks_, rank_),
       shared_(static_cast<std::size_t>(plan_.num_scalers())),
-      greatest_(shared_.size()),
+      max_(shared_.size()),
       mean_values_(layout.flat_elements()),
       mean_(layout, mean_values_.data()),
       mean_writers_(parts_.size()),
@@ -169,7 +169,7 @@ void Process::receive_gradients() {
     const WorkerRange& range = ranks_[rank];
     const int end = range.first_local_worker + range.num_local_workers;
     for (int worker = range.first_local_worker; worker < end; ++worker) encode_parts(worker, stream_);
-    GradientMessages messages(layout_, plan_, ranks_, static_cast<int>(rank));
+    GradientTransport messages(layout_, plan_, ranks_, static_cast<int>(rank));
     for (std::size_t part = 0; part < parts_.size(); ++part) {
       if (is_own(part)) append_part(messages, range, part, incoming_);
     }
@@ -195,7 +195,7 @@ void Process::encode_parts(int worker, Stream& stream) {
   }
 }
 
-void Process::append_part(GradientMessages& messages, const WorkerRange& workers, std::size_t part, Parcels& out) {
+void Process::append_part(GradientTransport& messages, const WorkerRange& workers, std::size_t part, Parcels& out) {
   std::vector<Bytes> of_workers;
   const auto first = static_cast<std::size_t>(workers.first_local_worker);
   const std::size_t end = first + static_cast<std::size_t>(workers.num_local_workers);
@@ -236,9 +236,9 @@ double Process::check() {
   return seconds_of([&] {
     outgoing_.clear();
     for (std::size_t part = 0; part < parts_.size(); ++part) {
-      if (!is_lanes(part)) append_part(gradient_messages_, local_, part, outgoing_);
+      if (!is_lanes(part)) append_part(transport_, local_, part, outgoing_);
     }
-    if (num_own_parts_ > 0) gradient_messages_.read(incoming_, own_parts(), context_, stream_);
+    if (num_own_parts_ > 0) transport_.read(incoming_, own_parts(), context_, stream_);
     if (sums()) sum_lanes();
   });
 }
@@ -265,7 +265,7 @@ void Process::sum_lanes() {
   lane_words_.clear();
   const int end = local_.first_local_worker + local_.num_local_workers;
   for (int worker = local_.first_local_worker; worker < end; ++worker) read_lanes(worker, lane_words_);
-  // An all-reduce by shares: of each other process what this one sums. Which lanes they are makes no difference.
+  // An all-reduce by shards: of each other process what this one sums. Which lanes they are makes no difference.
   const std::size_t own = lane_words_.size() / static_cast<std::size_t>(world_.num_processes);
   for (int peer = 1; peer < world_.num_processes; ++peer) {
     add_lanes(std::span(lane_words_).first(own), std::span<const std::uint64_t>(lane_sums_).first(own));
@@ -274,7 +274,7 @@ void Process::sum_lanes() {
 
 void Process::aggregate_lanes() {
   by_slice_.clear();
-  std::vector<GradientMessages::Source> sources;
+  std::vector<GradientTransport::Source> sources;
   std::size_t word = 0;
   for (const Message::Record& record : lanes_.records) {
     EncodedSlice& sum = by_slice_.emplace_back(record.encoded);
@@ -288,14 +288,14 @@ void Process::aggregate_lanes() {
 void Process::aggregate(std::size_t part) {
   const std::vector<Slice>& slices = parts_[first_own_part_ + part];
   by_slice_.clear();
-  std::vector<GradientMessages::Source> sources;
+  std::vector<GradientTransport::Source> sources;
   for (std::size_t r = 0; r < slices.size(); ++r) {
-    sources.push_back(gradient_messages_.append_slice(part, r, by_slice_));
+    sources.push_back(transport_.append_slice(part, r, by_slice_));
   }
   aggregate(slices, sources);
 }
 
-void Process::aggregate(const std::vector<Slice>& slices, const std::vector<GradientMessages::Source>& sources) {
+void Process::aggregate(const std::vector<Slice>& slices, const std::vector<GradientTransport::Source>& sources) {
   for (std::size_t group = 0; group < plan_.groups().size(); ++group) {
     std::vector<AggregateJob> jobs;
     const EncodedSlice* encoded = by_slice_.data();
@@ -313,7 +313,7 @@ double Process::decode() {
     if (sums()) aggregate_lanes();
     if (scatters()) {
       for (std::size_t part = 0; part < parts_.size(); ++part) {
-        return_leg_.decode(part, read_means_[part], mean_, stream_);
+        downlink_.decode(part, read_means_[part], mean_, stream_);
       }
     }
     // Means of other codecs may overflow, and are looked at.
@@ -327,8 +327,8 @@ double Process::decode() {
 
 double Process::encode_mean() {
   const auto encode_part = [&](std::size_t part) {
-    mean_messages_[part] = return_leg_.encode(part, static_cast<int>(part), mean_, shared_, greatest_, context_,
-                                              mean_writers_[part], stream_);
+    mean_messages_[part] =
+        downlink_.encode(part, static_cast<int>(part), mean_, shared_, max_, context_, mean_writers_[part], stream_);
   };
   if (!scatters()) return 0;
   for (std::size_t part = 0; part < parts_.size(); ++part) {
@@ -357,7 +357,7 @@ MessageSizes Process::sizes() {
   sizes.lanes = static_cast<std::int64_t>(8 * lane_words_.size());
   for (std::size_t part = 0; part < parts_.size(); ++part) {
     if (is_lanes(part)) continue;
-    const GradientMessages::Counts counts = gradient_messages_.counts(parts_[part], rank_);
+    const GradientTransport::Counts counts = transport_.counts(parts_[part], rank_);
     const auto first_size = [&](int count) {
       const auto size = count == 0 ? std::int64_t{0} : parcel_bytes(outgoing_.sizes()[parcel]);
       parcel += static_cast<std::size_t>(count);
@@ -370,8 +370,8 @@ MessageSizes Process::sizes() {
     if (!gradients.empty()) sizes.gradient = gradients[0];
     return sizes;
   }
-  sizes.shares = std::move(gradients);
-  for (const Bytes& message : mean_messages_) sizes.mean_shares.push_back(parcel_bytes(message.size()));
+  sizes.shards = std::move(gradients);
+  for (const Bytes& message : mean_messages_) sizes.downlink_payloads.push_back(parcel_bytes(message.size()));
   return sizes;
 }
 
@@ -383,13 +383,13 @@ ExchangeCost probe(const Layout& layout, std::span<const float> gradient, const 
                    layout.flat_elements(), " elements, the gradient ", gradient.size());
   TERNGRAD_REQUIRE(options.repetitions >= 1, "[probe_exchange] repetitions must be at least 1, got ",
                    options.repetitions);
-  TERNGRAD_REQUIRE(options.exchange.return_codec == ReturnCodec::kFloat32,
-                   "[probe_exchange] return codec must be fp32, got ", to_string(options.exchange.return_codec));
+  TERNGRAD_REQUIRE(options.exchange.downlink_codec == DownlinkCodec::kFloat32,
+                   "[probe_exchange] return codec must be fp32, got ", to_string(options.exchange.downlink_codec));
   ExchangeCost cost{.codec = options.codec, .exchange = to_string(options.exchange.algorithm)};
   // Refuses what it does not know, before any work.
-  const auto num_shares = static_cast<std::size_t>(std::max(options.world.num_workers, 1));
-  const MessageSizes nothing{.shares = std::vector<GradientSizes>(num_shares),
-                             .mean_shares = std::vector<std::int64_t>(num_shares)};
+  const auto num_shards = static_cast<std::size_t>(std::max(options.world.num_workers, 1));
+  const MessageSizes nothing{.shards = std::vector<GradientSizes>(num_shards),
+                             .downlink_payloads = std::vector<std::int64_t>(num_shards)};
   wire_volume(options.exchange.algorithm, options.world, nothing);
   Process process(layout, gradient, options);
   slowest(process.step());
@@ -418,7 +418,7 @@ ExchangeCost probe_on_all_ranks(Communicator& communicator, const Layout& layout
                                 const ProbeOptions& options) {
   communicator.barrier();
   return probe(layout, gradient, options, [&](const ProbeSamples::Parts& own) {
-    const std::vector<double> slowest = greatest_over_ranks(communicator, own);
+    const std::vector<double> slowest = max_over_ranks(communicator, own);
     return ProbeSamples::Parts{slowest[0], slowest[1], slowest[2]};
   });
 }

@@ -21,7 +21,7 @@ struct ProbeOptions {
   LinkModel link = kNoLink;
 };
 
-/// Does what CompressedAllReduce does in a step in a process of `world` with the most workers, but for the messages'
+/// Does what CompressedAllReduce does in a step in a process of `world` with the most workers, except for the messages'
 /// way, and times it on this machine with exchange.num_threads threads: measures and encodes a gradient for each of the
 /// process's workers, checks and takes apart the messages that all workers would send it, and aggregates them to the
 /// mean. Other workers' messages are encoded from the same gradient with their own draws. Memory is that of a process

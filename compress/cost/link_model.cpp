@@ -22,7 +22,7 @@ double time_round(Communicator& communicator, std::span<const std::uint8_t> byte
   const auto begin = std::chrono::steady_clock::now();
   communicator.all_gather(mine, all);
   const std::array own = {std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count()};
-  return greatest_over_ranks(communicator, own)[0];
+  return max_over_ranks(communicator, own)[0];
 }
 
 }  // namespace

@@ -24,7 +24,7 @@ class ProbeSamples {
   Parts medians() const;
   /// Of each sample the sum of its parts.
   std::vector<double> sums() const;
-  /// Whether there are kEnoughOfBeaten samples or more, and all of them, with so many seconds on top, are above
+  /// Whether there are kEnoughOfBeaten samples or more, and all of them, with that many seconds on top, are above
   /// `seconds`.
   bool are_beaten(double seconds, double on_top) const;
 

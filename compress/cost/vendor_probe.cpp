@@ -32,7 +32,7 @@ ExchangeCost probe_vendor(const std::shared_ptr<Communicator>& communicator, con
     communicator->barrier();
     const ExchangeReport report = exchange.exchange(gradients, mean_table, 1);
     const ProbeSamples::Parts own = {report.encode_seconds, report.wire_seconds, report.decode_seconds};
-    const std::vector<double> slowest = greatest_over_ranks(*communicator, own);
+    const std::vector<double> slowest = max_over_ranks(*communicator, own);
     return ProbeSamples::Parts{slowest[0], slowest[1], slowest[2]};
   };
   const ProbeSamples::Parts first = run_one();

@@ -29,7 +29,7 @@ struct VendorProbeOptions {
 /// where w is the time that the library took. How often it moves a byte is its own affair, so V are the bytes that this
 /// link moves in that time: on this link T is what was measured, and on others w changes as the bandwidth does. Where
 /// the bandwidth is infinite w is a part of C (check_seconds), and V are 2 (P - 1) / P times the gradient's bytes, as
-/// an all-reduce by shares has.
+/// an all-reduce by shards has.
 ///
 /// The first exchange does not count, unless it alone took enough_seconds. A collective call; all ranks get the same.
 /// @param gradient  [layout.flat_elements()], of each local worker

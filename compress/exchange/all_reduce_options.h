@@ -10,17 +10,17 @@
 
 namespace terngrad {
 
-class ShareUpdate;
+class ShardUpdate;
 
 struct CompressedAllReduceOptions {
   CodecPlanOptions codecs;  // its num_workers is taken from the worker group
   ExchangeAlgorithm algorithm = ExchangeAlgorithm::kAuto;
-  ReturnCodec return_codec = ReturnCodec::kFloat32;
+  DownlinkCodec downlink_codec = DownlinkCodec::kFloat32;
   OnNonfinite on_nonfinite = OnNonfinite::kStop;
-  ShareOwners owners = ShareOwners::kWorkers;  // servers: kAuto is scatter_reduce, the only one that they can do
-  /// What owners make of their shares, on all ranks or none; not owned by the exchange. What is called mean is then
+  ShardOwners owners = ShardOwners::kWorkers;  // servers: kAuto is scatter_reduce, the only one that they can do
+  /// What owners make of their shards, on all ranks or none; not owned by the exchange. What is called mean is then
   /// what it makes of the mean.
-  ShareUpdate* update = nullptr;
+  ShardUpdate* update = nullptr;
   /// What the mean is multiplied by afterwards, by the caller or the update: one that would then overflow has
   /// overflowed.
   float mean_factor = 1;

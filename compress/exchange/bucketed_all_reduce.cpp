@@ -13,7 +13,7 @@ BucketedAllReduce::BucketedAllReduce(const Layout& layout, const WorkerGroup& wo
       num_local_workers_(workers.num_local_workers) {
   // An update cannot be taken back if a later bucket drops the step.
   TERNGRAD_REQUIRE(options.update == nullptr || layout_.num_buckets() == 1,
-                   "[buckets] an update of shares needs all tensors in one bucket, got ", layout_.num_buckets());
+                   "[buckets] an update of shards needs all tensors in one bucket, got ", layout_.num_buckets());
   for (std::size_t bucket = 0; bucket < layout_.num_buckets(); ++bucket) {
     CompressedAllReduceOptions own = options;
     own.algorithm = layout_.algorithm_of(bucket, options.algorithm);
@@ -58,7 +58,7 @@ ExchangeReport BucketedAllReduce::finish() {
   TERNGRAD_REQUIRE(is_begun_ && next_ == parts_.size(), "[buckets] the step ends with ", next_, " of ", parts_.size(),
                    " buckets exchanged");
   is_begun_ = false;
-  found_.settle(options_.on_nonfinite, step_, report_);
+  found_.apply_policy(options_.on_nonfinite, step_, report_);
   has_sent_ = !report_.skipped;
   return report_;
 }

@@ -14,7 +14,7 @@ namespace terngrad {
 
 /// The mean of all workers' gradients, exchanged bucket by bucket. Its bits, and what each worker sends of a tensor,
 /// are those of one CompressedAllReduce for any buckets (contract B2): tensors keep their codecs and draws. Bytes are
-/// not quite: every bucket has messages of its own, each with a header, shares of scatter_reduce are cut within
+/// not quite: every bucket has messages of its own, each with a header, shards of scatter_reduce are cut within
 /// buckets, and kAuto chooses for each bucket. A single bucket has the very messages of a CompressedAllReduce. All
 /// ranks need the same buckets; messages of others are refused by their fingerprint.
 ///

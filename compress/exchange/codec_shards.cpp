@@ -6,15 +6,15 @@
 
 namespace terngrad {
 
-std::vector<std::vector<Slice>> shares_by_codec(const Layout& layout, const CodecPlan& plan, int num_shares) {
-  TERNGRAD_REQUIRE(num_shares >= 1, "[shares_by_codec] num_shares must be at least 1, got ", num_shares);
-  std::vector<std::vector<Slice>> result(static_cast<std::size_t>(num_shares));
+std::vector<std::vector<Slice>> shards_by_codec(const Layout& layout, const CodecPlan& plan, int num_shards) {
+  TERNGRAD_REQUIRE(num_shards >= 1, "[shards_by_codec] num_shards must be at least 1, got ", num_shards);
+  std::vector<std::vector<Slice>> result(static_cast<std::size_t>(num_shards));
   for (const CodecPlan::Group& group : plan.groups()) {
-    const std::vector<std::vector<Slice>> of_codec = shares(layout.select(group.segments), num_shares);
-    for (std::size_t share = 0; share < result.size(); ++share) {
-      for (Slice slice : of_codec[share]) {
+    const std::vector<std::vector<Slice>> of_codec = shards(layout.select(group.segments), num_shards);
+    for (std::size_t shard = 0; shard < result.size(); ++shard) {
+      for (Slice slice : of_codec[shard]) {
         slice.segment = group.segments[static_cast<std::size_t>(slice.segment)];
-        result[share].push_back(slice);
+        result[shard].push_back(slice);
       }
     }
   }

@@ -43,15 +43,15 @@ std::vector<WorkerRange> ranks_of(const WorkerGroup& workers) {
 std::uint64_t exchange_fingerprint(const Layout& layout, const CodecPlan& plan, const WorkerGroup& workers,
                                    const CompressedAllReduceOptions& options, ExchangeAlgorithm algorithm) {
   Fingerprint hash;
-  hash.add(plan.fingerprint()).add(to_string(options.return_codec)).add(to_string(algorithm));
+  hash.add(plan.fingerprint()).add(to_string(options.downlink_codec)).add(to_string(algorithm));
   hash.add(static_cast<std::uint64_t>(options.on_nonfinite)).add(options.seed);
   if (options.mean_factor != 1) hash.add(std::uint64_t{std::bit_cast<std::uint32_t>(options.mean_factor)});
-  if (options.owners == ShareOwners::kServers) {
+  if (options.owners == ShardOwners::kServers) {
     hash.add(to_string(options.owners)).add(std::uint64_t{options.update != nullptr});
     hash.add(static_cast<std::uint64_t>(workers.num_servers));
   }
   // Sums over subtrees say where they begin, not where they end: that follows from the ranks.
-  if (GradientMessages(layout, plan, ranks_of(workers), workers.communicator->rank()).adds_any()) {
+  if (GradientTransport(layout, plan, ranks_of(workers), workers.communicator->rank()).adds_any()) {
     hash.add("subtrees").add(static_cast<std::uint64_t>(workers.communicator->size()));
   }
   return hash.value();
@@ -60,16 +60,16 @@ std::uint64_t exchange_fingerprint(const Layout& layout, const CodecPlan& plan, 
 /// The algorithm in use, kAuto resolved. @throws InvalidArgument for one that these owners cannot do
 ExchangeAlgorithm algorithm_for(const CompressedAllReduceOptions& options, const Layout& layout, const CodecPlan& plan,
                                 const WorkerGroup& workers) {
-  if (options.owners == ShareOwners::kWorkers) {
+  if (options.owners == ShardOwners::kWorkers) {
     TERNGRAD_REQUIRE(workers.num_servers == 0, "[exchange] ", workers.num_servers,
-                     " servers, but workers own the shares");
-    TERNGRAD_REQUIRE(options.update == nullptr, "[exchange] an update of shares needs servers that own them");
-    return choose_algorithm(options.algorithm, options.return_codec, layout, plan, workers.num_workers);
+                     " servers, but workers own the shards");
+    TERNGRAD_REQUIRE(options.update == nullptr, "[exchange] an update of shards needs servers that own them");
+    return choose_algorithm(options.algorithm, options.downlink_codec, layout, plan, workers.num_workers);
   }
   const bool can_update =
-      options.return_codec == ReturnCodec::kFloat32 || options.return_codec == ReturnCodec::kBfloat16;
+      options.downlink_codec == DownlinkCodec::kFloat32 || options.downlink_codec == DownlinkCodec::kBfloat16;
   TERNGRAD_REQUIRE(options.update == nullptr || can_update, "[exchange] what an update makes of the mean travels as ",
-                   "fp32 or bf16, not as ", to_string(options.return_codec));
+                   "fp32 or bf16, not as ", to_string(options.downlink_codec));
   TERNGRAD_REQUIRE(
       options.algorithm == ExchangeAlgorithm::kAuto || options.algorithm == ExchangeAlgorithm::kScatterReduce,
       "[exchange] servers aggregate by scatter_reduce, not by ", to_string(options.algorithm));
@@ -88,12 +88,12 @@ bool sums_in_process(const CompressedAllReduceOptions& options, ExchangeAlgorith
   return workers.communicator->size() == 1 && std::ranges::all_of(plan.groups(), known);
 }
 
-/// The shares of scatter_reduce. What an update keeps for a share lasts longer than a plan, if codecs change from step
-/// to step, so its shares depend on the layout alone; and what it sends for them is the bulk of the bytes.
-std::vector<std::vector<Slice>> cut_shares(const CompressedAllReduceOptions& options, const Layout& layout,
+/// The shards of scatter_reduce. What an update keeps for a shard lasts longer than a plan, if codecs change from step
+/// to step, so its shards depend on the layout alone; and what it sends for them is the bulk of the bytes.
+std::vector<std::vector<Slice>> cut_shards(const CompressedAllReduceOptions& options, const Layout& layout,
                                            const CodecPlan& plan, const WorkerGroup& workers) {
-  const int count = num_shares(workers, options.owners);
-  return options.update != nullptr ? shares(layout, count) : shares_by_codec(layout, plan, count);
+  const int count = num_shards(workers, options.owners);
+  return options.update != nullptr ? shards(layout, count) : shards_by_codec(layout, plan, count);
 }
 
 }  // namespace
@@ -113,17 +113,17 @@ CompressedAllReduce::CompressedAllReduce(const Layout& layout, CodecPlan plan, W
       stream_(Device::cpu(), options.num_threads),
       algorithm_(algorithm_for(options, layout_, plan_, workers_)),
       sums_in_process_(sums_in_process(options, algorithm_, plan_, workers_)),
-      greatest_mean_(greatest_mean(options.mean_factor)),
+      max_mean_(max_mean(options.mean_factor)),
       context_{options.run_id, exchange_fingerprint(layout_, plan_, workers_, options, algorithm_), 0},
       whole_{{whole_segments(layout_)}, PayloadForm::kNatural},
-      shares_{cut_shares(options, layout_, plan_, workers_), PayloadForm::kNatural},
+      shards_{cut_shards(options, layout_, plan_, workers_), PayloadForm::kNatural},
       lanes_{{select_summable(layout_, plan_, true)}, PayloadForm::kLanes},
       rest_{{select_summable(layout_, plan_, false)}, PayloadForm::kNatural},
-      whole_return_(layout_, plan_, whole_.slices, {options.return_codec, workers_.num_workers, options.seed}),
-      share_return_(layout_, plan_, shares_.slices, {options.return_codec, workers_.num_workers, options.seed}),
-      gradient_messages_(layout_, plan_, ranks_of(workers_), workers_.communicator->rank()),
+      whole_downlink_(layout_, plan_, whole_.slices, {options.downlink_codec, workers_.num_workers, options.seed}),
+      shard_downlink_(layout_, plan_, shards_.slices, {options.downlink_codec, workers_.num_workers, options.seed}),
+      transport_(layout_, plan_, ranks_of(workers_), workers_.communicator->rank()),
       shared_(static_cast<std::size_t>(plan_.num_scalers())),
-      greatest_(static_cast<std::size_t>(plan_.num_scalers())) {
+      max_(static_cast<std::size_t>(plan_.num_scalers())) {
   const auto num_local = static_cast<std::size_t>(workers_.num_local_workers);
   for (int local = 0; local < workers_.num_local_workers; ++local) {
     encoders_.push_back(std::make_unique<WorkerEncoder>(layout_, plan_, workers_.first_local_worker + local));
@@ -152,7 +152,7 @@ ExchangeReport CompressedAllReduce::exchange(std::span<const TensorTable> gradie
                                              std::uint64_t step) {
   NonfiniteTensors found;
   ExchangeReport report = exchange_part(gradients, mean, step, found);
-  found.settle(options_.on_nonfinite, step, report);
+  found.apply_policy(options_.on_nonfinite, step, report);
   return report;
 }
 
@@ -173,7 +173,7 @@ ExchangeReport CompressedAllReduce::exchange_part(std::span<const TensorTable> g
   });
   timer.next(report.measure_seconds);
   NonfiniteTensors found_here;
-  share_scalers(report, found_here);
+  exchange_scalers(report, found_here);
   timer.next(report.wire_seconds);
   if (found_here.has_gradients() && drops_nonfinite()) {
     found.add(found_here);
@@ -199,7 +199,7 @@ ExchangeReport CompressedAllReduce::exchange_part(std::span<const TensorTable> g
   return report;
 }
 
-void CompressedAllReduce::share_scalers(ExchangeReport& report, NonfiniteTensors& found) {
+void CompressedAllReduce::exchange_scalers(ExchangeReport& report, NonfiniteTensors& found) {
   outgoing_.clear();
   std::vector<std::int64_t> own;
   for (std::size_t local = 0; local < encoders_.size(); ++local) {
@@ -245,23 +245,23 @@ void CompressedAllReduce::combine_scalers(NonfiniteTensors& found) {
     const auto count = static_cast<std::size_t>(plan_.first_scaler(segment + 1)) - first;
     const bool mean = plan_.codec_of(segment).sharing() == ScalerSharing::kMean;
     // A greater one than an encoder can send counts as not finite, as NaN does.
-    const float most = plan_.codec_of(segment).traits().greatest_scaler;
+    const float most = plan_.codec_of(segment).traits().max_scaler;
     for (const Message& message : messages_) {
       const std::span<const float> local = message.records[static_cast<std::size_t>(segment)].encoded.scalers;
       if (std::all_of(local.begin(), local.end(), [most](float scaler) { return scaler <= most; })) continue;
       found.add_gradient(layout_.segment(segment), message.worker);
     }
     for (std::size_t s = 0; s < count; ++s) {
-      float greatest = 0;
+      float max = 0;
       double sum = 0;
       for (const Message& message : messages_) {
         const float local = message.records[static_cast<std::size_t>(segment)].encoded.scalers[s];
         if (!(local <= most)) continue;  // counts as zero
-        greatest = std::max(greatest, local);
+        max = std::max(max, local);
         sum += static_cast<double>(local);
       }
       const auto average = static_cast<float>(sum / static_cast<double>(workers_.num_workers));
-      shared_[first + s] = mean ? average : greatest;
+      shared_[first + s] = mean ? average : max;
     }
   }
 }
@@ -284,7 +284,7 @@ void CompressedAllReduce::encode(std::span<const TensorTable> gradients, const P
 void CompressedAllReduce::append_part(std::size_t slot, std::span<const Slice> slices, Parcels& out) {
   sent_of_part_.clear();
   for (const auto& messages : sent_) sent_of_part_.push_back(messages[slot]);
-  gradient_messages_.append(sent_of_part_, slices, context_, out, stream_);
+  transport_.append(sent_of_part_, slices, context_, out, stream_);
 }
 
 template <class AppendSlice>
@@ -299,10 +299,10 @@ void CompressedAllReduce::aggregate(std::span<const Slice> slices, const AppendS
     const EncodedSlice* encoded = by_slice_.data();
     for (std::size_t r = 0; r < slices.size(); encoded += sources_[r].num_messages, ++r) {
       if (plan_.group_of(slices[r].segment) != static_cast<int>(group) || slices[r].count == 0) continue;
-      unit = whole_return_.unit(slices[r].segment);
+      unit = whole_downlink_.unit(slices[r].segment);
       jobs_.push_back({slices[r], {encoded, sources_[r].num_messages}, mean.slice(slices[r]), sources_[r].workers});
     }
-    if (unit == AggregateUnit::kSums && options_.return_codec == ReturnCodec::kSums &&
+    if (unit == AggregateUnit::kSums && options_.downlink_codec == DownlinkCodec::kSums &&
         algorithm_ != ExchangeAlgorithm::kScatterReduce) {
       unit = AggregateUnit::kMean;  // sums that go nowhere: the mean they stand for has the same bits
     }
@@ -312,37 +312,37 @@ void CompressedAllReduce::aggregate(std::span<const Slice> slices, const AppendS
 
 void CompressedAllReduce::aggregate_part(std::size_t part, std::span<const Slice> slices, const TensorTable& mean) {
   const auto append_slice = [&](std::size_t index, std::vector<EncodedSlice>& out) {
-    return gradient_messages_.append_slice(part, index, out);
+    return transport_.append_slice(part, index, out);
   };
   aggregate(slices, append_slice, mean);
 }
 
-void CompressedAllReduce::apply_return_leg(const TensorTable& mean) {
-  if (!whole_return_.is_lossy()) return;
-  if (options_.return_codec == ReturnCodec::kBfloat16) {
+void CompressedAllReduce::apply_downlink(const TensorTable& mean) {
+  if (!whole_downlink_.is_lossy()) return;
+  if (options_.downlink_codec == DownlinkCodec::kBfloat16) {
     for (int segment = 0; segment < layout_.num_segments(); ++segment) {
       round_to_bfloat16({mean.tensor(segment), static_cast<std::size_t>(layout_.segment(segment).num_elements)},
                         stream_);
     }
     return;
   }
-  std::fill(greatest_.begin(), greatest_.end(), 0u);
-  whole_return_.measure(0, mean, greatest_, stream_);
-  const auto bytes = whole_return_.encode(0, 0, mean, shared_, greatest_, context_, mean_writer_, stream_);
+  std::fill(max_.begin(), max_.end(), 0u);
+  whole_downlink_.measure(0, mean, max_, stream_);
+  const auto bytes = whole_downlink_.encode(0, 0, mean, shared_, max_, context_, mean_writer_, stream_);
   messages_.resize(1);
   read_message(bytes, MessageKind::kMean, context_, layout_, messages_[0]);
-  whole_return_.decode(0, messages_[0], mean, stream_);
+  whole_downlink_.decode(0, messages_[0], mean, stream_);
 }
 
 void CompressedAllReduce::check_mean(const TensorTable& mean, NonfiniteTensors& found) {
   for (int segment = 0; segment < layout_.num_segments(); ++segment) {
     // Sums of codes are at most N, times a scaler of at most 2^126 over N: a number, though perhaps not its product
     // with a factor above 1. Other means are sums of finite numbers too, but those may leave the range of fp32, or the
-    // return leg's rounding that of bfloat16.
+    // downlink's rounding that of bfloat16.
     if (plan_.codec_of(segment).traits().summable && options_.mean_factor <= 1) continue;
     const Segment& tensor = layout_.segment(segment);
     const std::span<float> values(mean.tensor(segment), static_cast<std::size_t>(tensor.num_elements));
-    if (are_within(values, greatest_mean_, stream_)) continue;
+    if (are_within(values, max_mean_, stream_)) continue;
     found.add_mean(tensor);
     std::fill(values.begin(), values.end(), 0.0f);
   }
@@ -353,10 +353,10 @@ void CompressedAllReduce::gather_part(const Parts& parts, const TensorTable& mea
   outgoing_.clear();
   append_part(0, parts.slices[0], outgoing_);
   workers_.communicator->all_gather(outgoing_, incoming_);
-  gradient_messages_.read(incoming_, parts.slices, context_, stream_);
+  transport_.read(incoming_, parts.slices, context_, stream_);
   std::int64_t total = 0;
   for (int worker = 0; worker < workers_.num_workers; ++worker) {
-    total += parcel_bytes(static_cast<std::uint64_t>(gradient_messages_.bytes_of(worker, 0)));
+    total += parcel_bytes(static_cast<std::uint64_t>(transport_.bytes_of(worker, 0)));
   }
   const auto own = [&](int local) { return parcel_bytes(sent_[static_cast<std::size_t>(local)][0].size()); };
   nodes_.add_gathered(report, &ExchangeBytes::gradient, own, total);
@@ -372,67 +372,67 @@ void CompressedAllReduce::all_gather(std::span<const TensorTable> gradients, con
   timer.next(report.encode_seconds);
   gather_part(whole_, mean, report);
   PartTimer decode_timer;
-  apply_return_leg(mean);
+  apply_downlink(mean);
   decode_timer.next(report.decode_seconds);
 }
 
 void CompressedAllReduce::scatter_reduce(std::span<const TensorTable> gradients, const TensorTable& mean,
                                          ExchangeReport& report, NonfiniteTensors& found) {
   PartTimer timer;
-  encode(gradients, shares_);
+  encode(gradients, shards_);
   timer.next(report.encode_seconds);
-  const ShareRange own = shares_of(workers_, options_.owners, workers_.communicator->rank());
+  const ShardRange own = shards_of(workers_, options_.owners, workers_.communicator->rank());
   scatter(own, report);
   timer.next(report.wire_seconds);
-  std::fill(greatest_.begin(), greatest_.end(), 0u);
-  for (std::size_t share = own.first; share < own.end(); ++share) {
-    aggregate_part(share - own.first, shares_.slices[share], mean);
-    if (options_.return_codec == ReturnCodec::kTernary) share_return_.measure(share, mean, greatest_, stream_);
+  std::fill(max_.begin(), max_.end(), 0u);
+  for (std::size_t shard = own.first; shard < own.end(); ++shard) {
+    aggregate_part(shard - own.first, shards_.slices[shard], mean);
+    if (options_.downlink_codec == DownlinkCodec::kTernary) shard_downlink_.measure(shard, mean, max_, stream_);
   }
   timer.next(report.decode_seconds);
-  if (options_.return_codec == ReturnCodec::kTernary) {
-    workers_.communicator->all_reduce_max(greatest_);
-    nodes_.add_all_reduce(report, &ExchangeBytes::mean, static_cast<std::int64_t>(4 * greatest_.size()));
+  if (options_.downlink_codec == DownlinkCodec::kTernary) {
+    workers_.communicator->all_reduce_max(max_);
+    nodes_.add_all_reduce(report, &ExchangeBytes::mean, static_cast<std::int64_t>(4 * max_.size()));
   }
   timer.next(report.wire_seconds);
-  const bool goes_on = options_.update == nullptr || update_shares(own, mean, report, found);
+  const bool goes_on = options_.update == nullptr || update_shards(own, mean, report, found);
   timer.next(report.decode_seconds);
-  if (goes_on) return_shares(own, mean, report);
+  if (goes_on) return_shards(own, mean, report);
 }
 
-void CompressedAllReduce::scatter(const ShareRange& own, ExchangeReport& report) {
+void CompressedAllReduce::scatter(const ShardRange& own, ExchangeReport& report) {
   Communicator& communicator = *workers_.communicator;
   for (int rank = 0; rank < communicator.size(); ++rank) {
     Parcels& parcels = outgoing_of_rank_[static_cast<std::size_t>(rank)];
     parcels.clear();
-    const ShareRange theirs = shares_of(workers_, options_.owners, rank);
-    for (std::size_t share = theirs.first; share < theirs.end(); ++share) {
-      append_part(share, shares_.slices[share], parcels);
+    const ShardRange theirs = shards_of(workers_, options_.owners, rank);
+    for (std::size_t shard = theirs.first; shard < theirs.end(); ++shard) {
+      append_part(shard, shards_.slices[shard], parcels);
       for (std::size_t local = 0; local < sent_.size(); ++local) {
         const int worker = workers_.first_local_worker + static_cast<int>(local);
-        if (!nodes_.keeps(worker, share)) report.gradient.sent += parcel_bytes(sent_[local][share].size());
+        if (!nodes_.keeps(worker, shard)) report.gradient.sent += parcel_bytes(sent_[local][shard].size());
       }
     }
   }
   communicator.all_to_all(outgoing_of_rank_, incoming_);
-  gradient_messages_.read(incoming_, {shares_.slices.data() + own.first, own.count}, context_, stream_);
+  transport_.read(incoming_, {shards_.slices.data() + own.first, own.count}, context_, stream_);
   for (int worker = 0; worker < workers_.num_workers; ++worker) {
-    for (std::size_t share = own.first; share < own.end(); ++share) {
-      if (nodes_.keeps(worker, share)) continue;
-      const std::int64_t bytes = gradient_messages_.bytes_of(worker, share - own.first);
+    for (std::size_t shard = own.first; shard < own.end(); ++shard) {
+      if (nodes_.keeps(worker, shard)) continue;
+      const std::int64_t bytes = transport_.bytes_of(worker, shard - own.first);
       nodes_.of_owner(report, &ExchangeBytes::gradient).received += parcel_bytes(static_cast<std::uint64_t>(bytes));
     }
   }
 }
 
-bool CompressedAllReduce::update_shares(const ShareRange& own, const TensorTable& mean, ExchangeReport& report,
+bool CompressedAllReduce::update_shards(const ShardRange& own, const TensorTable& mean, ExchangeReport& report,
                                         NonfiniteTensors& found) {
   // Before anything is updated all ranks must agree on what overflowed, of which each owner sees its part.
   std::vector<std::uint32_t> overflowed(static_cast<std::size_t>(layout_.num_segments()));
-  for (std::size_t share = own.first; share < own.end(); ++share) {
-    for (const Slice& slice : shares_.slices[share]) {
+  for (std::size_t shard = own.first; shard < own.end(); ++shard) {
+    for (const Slice& slice : shards_.slices[shard]) {
       const std::span<const float> values(mean.slice(slice), static_cast<std::size_t>(slice.count));
-      if (!are_within(values, greatest_mean_, stream_)) overflowed[static_cast<std::size_t>(slice.segment)] = 1;
+      if (!are_within(values, max_mean_, stream_)) overflowed[static_cast<std::size_t>(slice.segment)] = 1;
     }
   }
   workers_.communicator->all_reduce_max(overflowed);
@@ -441,43 +441,43 @@ bool CompressedAllReduce::update_shares(const ShareRange& own, const TensorTable
     if (overflowed[static_cast<std::size_t>(segment)] != 0) found.add_mean(layout_.segment(segment));
   }
   if (!found.empty() && drops_nonfinite()) return false;
-  for (std::size_t share = own.first; share < own.end(); ++share) {
-    for (const Slice& slice : shares_.slices[share]) {
+  for (std::size_t shard = own.first; shard < own.end(); ++shard) {
+    for (const Slice& slice : shards_.slices[shard]) {
       if (overflowed[static_cast<std::size_t>(slice.segment)] == 0) continue;
       std::fill_n(mean.slice(slice), slice.count, 0.0f);
     }
-    options_.update->update(share, shares_.slices[share], mean, context_.step);
+    options_.update->update(shard, shards_.slices[shard], mean, context_.step);
   }
   return true;
 }
 
-void CompressedAllReduce::return_shares(const ShareRange& own, const TensorTable& mean, ExchangeReport& report) {
+void CompressedAllReduce::return_shards(const ShardRange& own, const TensorTable& mean, ExchangeReport& report) {
   PartTimer timer;
   outgoing_.clear();
-  for (std::size_t share = own.first; share < own.end(); ++share) {
+  for (std::size_t shard = own.first; shard < own.end(); ++shard) {
     const auto message =
-        share_return_.encode(share, static_cast<int>(share), mean, shared_, greatest_, context_, mean_writer_, stream_);
+        shard_downlink_.encode(shard, static_cast<int>(shard), mean, shared_, max_, context_, mean_writer_, stream_);
     outgoing_.append(message);
   }
   timer.next(report.encode_seconds);
   workers_.communicator->all_gather(outgoing_, incoming_);
-  const std::size_t num_shares = shares_.slices.size();
-  if (incoming_.count() != num_shares) {
-    TERNGRAD_THROW(CommunicationError, "[exchange] ", incoming_.count(), " aggregated shares came, expected ",
-                   num_shares);
+  const std::size_t num_shards = shards_.slices.size();
+  if (incoming_.count() != num_shards) {
+    TERNGRAD_THROW(CommunicationError, "[exchange] ", incoming_.count(), " aggregated shards came, expected ",
+                   num_shards);
   }
-  messages_.resize(num_shares);
-  for (std::size_t share = 0; share < num_shares; ++share) {
-    nodes_.add_share(report, &ExchangeBytes::mean, own, share, parcel_bytes(incoming_.parcel(share).size()));
-    read_message(incoming_.parcel(share), MessageKind::kMean, context_, layout_, messages_[share]);
-    if (messages_[share].worker != static_cast<int>(share)) {
-      TERNGRAD_THROW(CommunicationError, "[exchange] aggregated share ", share, " came from the owner of share ",
-                     messages_[share].worker);
+  messages_.resize(num_shards);
+  for (std::size_t shard = 0; shard < num_shards; ++shard) {
+    nodes_.add_shard(report, &ExchangeBytes::mean, own, shard, parcel_bytes(incoming_.parcel(shard).size()));
+    read_message(incoming_.parcel(shard), MessageKind::kMean, context_, layout_, messages_[shard]);
+    if (messages_[shard].worker != static_cast<int>(shard)) {
+      TERNGRAD_THROW(CommunicationError, "[exchange] aggregated shard ", shard, " came from the owner of shard ",
+                     messages_[shard].worker);
     }
   }
   timer.next(report.wire_seconds);
-  for (std::size_t share = 0; share < num_shares; ++share) {
-    share_return_.decode(share, messages_[share], mean, stream_);
+  for (std::size_t shard = 0; shard < num_shards; ++shard) {
+    shard_downlink_.decode(shard, messages_[shard], mean, stream_);
   }
   timer.next(report.decode_seconds);
 }
@@ -532,12 +532,12 @@ void CompressedAllReduce::integer_sum(std::span<const TensorTable> gradients, co
     word += encoded.payload.size() / 8;
     plan_.codec_of(slices[r].segment).check(encoded);
   }
-  const auto append_slice = [&](std::size_t index, std::vector<EncodedSlice>& out) -> GradientMessages::Source {
+  const auto append_slice = [&](std::size_t index, std::vector<EncodedSlice>& out) -> GradientTransport::Source {
     out.push_back(messages_[0].records[index].encoded);
     return {1, {}};
   };
   aggregate(slices, append_slice, mean);
-  apply_return_leg(mean);
+  apply_downlink(mean);
   timer.next(report.decode_seconds);
 }
 

@@ -25,7 +25,7 @@ class CompressedAllReduce final : public GradientExchange {
   /// codec sums or ternary without a shared scaler, servers of the group that own nothing, an update without servers or
   /// with a return codec other than fp32 and bf16
   CompressedAllReduce(const Layout& layout, const WorkerGroup& workers, const CompressedAllReduceOptions& options);
-  /// With a plan made before, for a run of so many workers; options.codecs is not looked at.
+  /// With a plan made before, for a run of that many workers; options.codecs is not looked at.
   CompressedAllReduce(const Layout& layout, CodecPlan plan, WorkerGroup workers,
                       const CompressedAllReduceOptions& options);
   ~CompressedAllReduce() override;
@@ -33,8 +33,8 @@ class CompressedAllReduce final : public GradientExchange {
   ExchangeReport exchange(std::span<const TensorTable> gradients, const TensorTable& mean, std::uint64_t step) override;
   float decode_local(int local_worker, int segment, std::span<float> out) override;
 
-  /// exchange, for one of the parts of a step: what is not finite is added to `found` for the caller to settle, when
-  /// all parts are done, and is not in the report.
+  /// exchange, for one of the parts of a step: what is not finite is added to `found` for the caller to apply_policy,
+  /// when all parts are done, and is not in the report.
   ExchangeReport exchange_part(std::span<const TensorTable> gradients, const TensorTable& mean, std::uint64_t step,
                                NonfiniteTensors& found);
 
@@ -57,21 +57,21 @@ class CompressedAllReduce final : public GradientExchange {
     PayloadForm form = PayloadForm::kNatural;
   };
 
-  void share_scalers(ExchangeReport& report, NonfiniteTensors& found);
+  void exchange_scalers(ExchangeReport& report, NonfiniteTensors& found);
   void combine_scalers(NonfiniteTensors& found);
   /// Encodes all parts of all local workers into their writers from number `slot` on.
   void encode(std::span<const TensorTable> gradients, const Parts& parts, std::size_t slot = 0);
   void all_gather(std::span<const TensorTable> gradients, const TensorTable& mean, ExchangeReport& report);
-  /// The whole of it: `scatter`, what owners do, `return_shares`.
+  /// The whole of it: `scatter`, what owners do, `return_shards`.
   void scatter_reduce(std::span<const TensorTable> gradients, const TensorTable& mean, ExchangeReport& report,
                       NonfiniteTensors& found);
-  /// Sends shares to their owners, of which `own` are this rank's, and reads what comes.
-  void scatter(const ShareRange& own, ExchangeReport& report);
-  /// Sends this rank's aggregated shares to all, and reads all into `mean`.
-  void return_shares(const ShareRange& own, const TensorTable& mean, ExchangeReport& report);
-  /// Lets the update have this rank's shares, unless any rank's are not finite and the step is to be dropped for it.
-  /// @returns whether to go on
-  bool update_shares(const ShareRange& own, const TensorTable& mean, ExchangeReport& report, NonfiniteTensors& found);
+  /// Sends shards to their owners, of which `own` are this rank's, and reads what comes.
+  void scatter(const ShardRange& own, ExchangeReport& report);
+  /// Sends this rank's aggregated shards to all, and reads all into `mean`.
+  void return_shards(const ShardRange& own, const TensorTable& mean, ExchangeReport& report);
+  /// Lets the update have this rank's shards, unless any rank's are not finite and the step is to be dropped for it.
+  /// @returns whether to continue
+  bool update_shards(const ShardRange& own, const TensorTable& mean, ExchangeReport& report, NonfiniteTensors& found);
   void integer_sum(std::span<const TensorTable> gradients, const TensorTable& mean, ExchangeReport& report);
   /// integer_sum where this process has all workers, so that nothing travels: computed as all_gather does, which has
   /// the same bits (contract B2) and needs no lanes; its bytes are those of integer_sum.
@@ -83,10 +83,10 @@ class CompressedAllReduce final : public GradientExchange {
   /// Aggregates slices, each from what append_slice(its index, by_slice_) appends.
   template <class AppendSlice>
   void aggregate(std::span<const Slice> slices, const AppendSlice& append_slice, const TensorTable& mean);
-  /// Aggregates a part of those that gradient_messages_ has read.
+  /// Aggregates a part of those that transport_ has read.
   void aggregate_part(std::size_t part, std::span<const Slice> slices, const TensorTable& mean);
-  void apply_return_leg(const TensorTable& mean);
-  /// Looks for tensors whose mean overflowed, after the return leg: the same in every process, for all have its bits.
+  void apply_downlink(const TensorTable& mean);
+  /// Looks for tensors whose mean overflowed, after the downlink: the same in every process, for all have its bits.
   void check_mean(const TensorTable& mean, NonfiniteTensors& found);
   /// Whether what is not finite drops the step, by an exception or in silence.
   bool drops_nonfinite() const { return options_.on_nonfinite != OnNonfinite::kZero; }
@@ -102,29 +102,29 @@ class CompressedAllReduce final : public GradientExchange {
   Stream stream_;
   ExchangeAlgorithm algorithm_;
   bool sums_in_process_;
-  float greatest_mean_;
+  float max_mean_;
   MessageContext context_;
   Parts whole_;   // one part: all tensors
-  Parts shares_;  // one part per worker
+  Parts shards_;  // one part per worker
   Parts lanes_;   // one part: the summable tensors, as lanes
   Parts rest_;    // one part: the others
-  ReturnLeg whole_return_;
-  ReturnLeg share_return_;
+  Downlink whole_downlink_;
+  Downlink shard_downlink_;
   std::vector<std::unique_ptr<WorkerEncoder>> encoders_;          // one per local worker
   std::vector<std::vector<MessageWriter>> writers_;               // [local worker][part]
   std::vector<std::vector<std::span<const std::uint8_t>>> sent_;  // of the last step: [local worker][part]
   std::vector<std::span<const std::uint8_t>> sent_of_part_;       // [local worker]
-  GradientMessages gradient_messages_;
+  GradientTransport transport_;
   MessageWriter mean_writer_;
   std::vector<float> shared_;
-  std::vector<std::uint32_t> greatest_;
+  std::vector<std::uint32_t> max_;
   std::vector<std::uint64_t> lane_words_;
   Parcels outgoing_;
   std::vector<Parcels> outgoing_of_rank_;
   Parcels incoming_;
   std::vector<Message> messages_;
   std::vector<EncodedSlice> by_slice_;
-  std::vector<GradientMessages::Source> sources_;
+  std::vector<GradientTransport::Source> sources_;
   std::vector<AggregateJob> jobs_;
   MessageFilter filter_;
 };

@@ -25,26 +25,26 @@ const TernaryCodec& ternary_of(const CodecPlan& plan, int segment) {
 
 }  // namespace
 
-std::string to_string(ReturnCodec codec) {
+std::string to_string(DownlinkCodec codec) {
   switch (codec) {
-    case ReturnCodec::kFloat32:
+    case DownlinkCodec::kFloat32:
       return "fp32";
-    case ReturnCodec::kBfloat16:
+    case DownlinkCodec::kBfloat16:
       return "bf16";
-    case ReturnCodec::kSums:
+    case DownlinkCodec::kSums:
       return "sums";
-    case ReturnCodec::kTernary:
+    case DownlinkCodec::kTernary:
       return "ternary";
   }
-  TERNGRAD_THROW(InvalidArgument, "[return leg] unknown codec ", static_cast<int>(codec));
+  TERNGRAD_THROW(InvalidArgument, "[downlink] unknown codec ", static_cast<int>(codec));
 }
 
-ReturnLeg::ReturnLeg(const Layout& layout, const CodecPlan& plan, const std::vector<std::vector<Slice>>& parts,
-                     const Options& options)
+Downlink::Downlink(const Layout& layout, const CodecPlan& plan, const std::vector<std::vector<Slice>>& parts,
+                   const Options& options)
     : layout_(layout), plan_(plan), options_(options) {
-  if (options.codec == ReturnCodec::kSums || options.codec == ReturnCodec::kTernary) {
+  if (options.codec == DownlinkCodec::kSums || options.codec == DownlinkCodec::kTernary) {
     for (const CodecPlan::Group& group : plan.groups()) {
-      TERNGRAD_REQUIRE(group.codec->sharing() != ScalerSharing::kNone, "[return leg] ", to_string(options.codec),
+      TERNGRAD_REQUIRE(group.codec->sharing() != ScalerSharing::kNone, "[downlink] ", to_string(options.codec),
                        " needs a scaler that all workers share, scaler_sharing is none");
     }
   }
@@ -57,7 +57,7 @@ ReturnLeg::ReturnLeg(const Layout& layout, const CodecPlan& plan, const std::vec
       const Codec::ScalerRange range = plan.codec_of(slice.segment).scaler_range(slice);
       first_scaler.push_back(plan.first_scaler(slice.segment) + range.first);
       num_scalers.push_back(range.count);
-      if (options.codec != ReturnCodec::kTernary || unit(slice.segment) != AggregateUnit::kSums) continue;
+      if (options.codec != DownlinkCodec::kTernary || unit(slice.segment) != AggregateUnit::kSums) continue;
       const std::int64_t block = ternary_of(plan, slice.segment).kernel_block_elements();
       const std::int64_t end = slice.first + slice.count;
       for (std::int64_t at = slice.first, b = 0; at < end; ++b) {
@@ -73,28 +73,28 @@ ReturnLeg::ReturnLeg(const Layout& layout, const CodecPlan& plan, const std::vec
   }
 }
 
-AggregateUnit ReturnLeg::unit(int segment) const {
-  const bool integer = options_.codec == ReturnCodec::kSums || options_.codec == ReturnCodec::kTernary;
+AggregateUnit Downlink::unit(int segment) const {
+  const bool integer = options_.codec == DownlinkCodec::kSums || options_.codec == DownlinkCodec::kTernary;
   return integer && plan_.codec_of(segment).traits().summable ? AggregateUnit::kSums : AggregateUnit::kMean;
 }
 
-ReturnLeg::Form ReturnLeg::form_of(int segment) const {
+Downlink::Form Downlink::form_of(int segment) const {
   if (unit(segment) == AggregateUnit::kSums) {
     const Codec& codec = plan_.codec_of(segment);
     return {codec.wire_id(),
-            codec.record_format(options_.codec == ReturnCodec::kSums ? PayloadForm::kLanes : PayloadForm::kNatural)};
+            codec.record_format(options_.codec == DownlinkCodec::kSums ? PayloadForm::kLanes : PayloadForm::kNatural)};
   }
-  return {options_.codec == ReturnCodec::kBfloat16 ? kBfloat16Id : kFloat32Id, 0};
+  return {options_.codec == DownlinkCodec::kBfloat16 ? kBfloat16Id : kFloat32Id, 0};
 }
 
-std::int64_t ReturnLeg::max_bytes(const Slice& slice) const {
+std::int64_t Downlink::max_bytes(const Slice& slice) const {
   const Form form = form_of(slice.segment);
   if (form.codec == kFloat32Id) return 4 * slice.count;
   if (form.codec == kBfloat16Id) return (2 * slice.count + 3) / 4 * 4;
   return payload_bytes(static_cast<TernaryFormat>(form.format), slice.count, options_.num_workers);
 }
 
-std::int64_t ReturnLeg::max_message_bytes(std::size_t part) const {
+std::int64_t Downlink::max_message_bytes(std::size_t part) const {
   const Part& p = parts_[part];
   MessageSize size(p.slices.size());
   for (std::size_t i = 0; i < p.slices.size(); ++i) {
@@ -104,19 +104,18 @@ std::int64_t ReturnLeg::max_message_bytes(std::size_t part) const {
   return size.bytes();
 }
 
-void ReturnLeg::measure(std::size_t part, const TensorTable& aggregated, std::span<std::uint32_t> greatest,
-                        Stream& stream) {
+void Downlink::measure(std::size_t part, const TensorTable& aggregated, std::span<std::uint32_t> max, Stream& stream) {
   Part& p = parts_[part];
   p.runs.run(aggregated, p.statistics, stream);
   for (std::size_t i = 0; i < p.statistics.size(); ++i) {
-    std::uint32_t& entry = greatest[static_cast<std::size_t>(p.run_scaler[i])];
+    std::uint32_t& entry = max[static_cast<std::size_t>(p.run_scaler[i])];
     entry = std::max(entry, p.statistics[i].max_bits);
   }
 }
 
-std::span<const std::uint8_t> ReturnLeg::encode(std::size_t part, int worker, const TensorTable& aggregated,
-                                                std::span<const float> shared, std::span<const std::uint32_t> greatest,
-                                                const MessageContext& context, MessageWriter& writer, Stream& stream) {
+std::span<const std::uint8_t> Downlink::encode(std::size_t part, int worker, const TensorTable& aggregated,
+                                               std::span<const float> shared, std::span<const std::uint32_t> max,
+                                               const MessageContext& context, MessageWriter& writer, Stream& stream) {
   const Part& p = parts_[part];
   std::int64_t num_scalers = 0;
   std::int64_t bytes = 0;
@@ -138,9 +137,9 @@ std::span<const std::uint8_t> ReturnLeg::encode(std::size_t part, int worker, co
     if (unit(slice.segment) == AggregateUnit::kSums) {
       for (std::int64_t s = p.first_scaler[i]; s < p.first_scaler[i] + p.num_scalers[i]; ++s) {
         const float step = shared[static_cast<std::size_t>(s)] / static_cast<float>(options_.num_workers);
-        const float most = std::bit_cast<float>(greatest[static_cast<std::size_t>(s)]);
+        const float most = std::bit_cast<float>(max[static_cast<std::size_t>(s)]);
         maxima.push_back(most);
-        factors.push_back(options_.codec == ReturnCodec::kTernary ? step * most : step);
+        factors.push_back(options_.codec == DownlinkCodec::kTernary ? step * most : step);
       }
     }
     std::uint8_t* payload = writer.add(slice, form.codec, form.format, factors, max_bytes(slice));
@@ -150,7 +149,7 @@ std::span<const std::uint8_t> ReturnLeg::encode(std::size_t part, int worker, co
     } else if (form.codec == kBfloat16Id) {
       std::memset(payload, 0, static_cast<std::size_t>(max_bytes(slice)));
       encode_bfloat16({values, count}, {reinterpret_cast<std::uint16_t*>(payload), count}, stream);
-    } else if (options_.codec == ReturnCodec::kSums) {
+    } else if (options_.codec == DownlinkCodec::kSums) {
       pack_sums({values, count}, options_.num_workers, payload);
     } else {
       const TernarizeTask task{.gradient = values,
@@ -164,7 +163,7 @@ std::span<const std::uint8_t> ReturnLeg::encode(std::size_t part, int worker, co
       const TernarizeOptions kernel_options{.format = static_cast<TernaryFormat>(form.format),
                                             .num_workers = options_.num_workers,
                                             .refine_purpose = DrawPurpose::kReturnLegRefine};
-      const DrawKey key{options_.seed, context.step, 0, DrawPurpose::kReturnLeg};
+      const DrawKey key{options_.seed, context.step, 0, DrawPurpose::kDownlink};
       std::int64_t used = 0;
       ternarize({&task, 1}, kernel_options, key, {&used, 1}, stream);
       writer.set_bytes(i, used);
@@ -175,24 +174,24 @@ std::span<const std::uint8_t> ReturnLeg::encode(std::size_t part, int worker, co
 
 namespace {
 
-/// A mean that travels as codes is finite: whoever aggregated it had finite scalers of at most kMaxScaler.
-/// @param greatest  the greatest code that a scaler can multiply
-void check_scalers_of_mean(std::span<const float> scalers, int greatest, int worker) {
+/// A mean that travels as codes is finite: the rank that aggregated it had finite scalers of at most kMaxScaler.
+/// @param largest  the largest code that a scaler can multiply
+void check_scalers_of_mean(std::span<const float> scalers, int max, int worker) {
   for (const float scaler : scalers) {
     // kMaxScaler and the rounding of its division by N.
-    if (scaler >= 0 && static_cast<double>(scaler) * greatest <= 2.0 * static_cast<double>(kMaxScaler)) continue;
-    TERNGRAD_THROW(CommunicationError, "[return leg] scaler ", scaler, " of worker ", worker,
+    if (scaler >= 0 && static_cast<double>(scaler) * max <= 2.0 * static_cast<double>(kMaxScaler)) continue;
+    TERNGRAD_THROW(CommunicationError, "[downlink] scaler ", scaler, " of worker ", worker,
                    " is none that a mean can have");
   }
 }
 
 }  // namespace
 
-void ReturnLeg::decode(std::size_t part, const Message& message, const TensorTable& mean, Stream& stream) const {
+void Downlink::decode(std::size_t part, const Message& message, const TensorTable& mean, Stream& stream) const {
   const Part& p = parts_[part];
   if (message.records.size() != p.slices.size()) {
-    TERNGRAD_THROW(CommunicationError, "[return leg] message of worker ", message.worker, " has ",
-                   message.records.size(), " slices, its share has ", p.slices.size());
+    TERNGRAD_THROW(CommunicationError, "[downlink] message of worker ", message.worker, " has ", message.records.size(),
+                   " slices, its shard has ", p.slices.size());
   }
   for (std::size_t i = 0; i < p.slices.size(); ++i) {
     const Message::Record& record = message.records[i];
@@ -201,8 +200,8 @@ void ReturnLeg::decode(std::size_t part, const Message& message, const TensorTab
     const bool summed = unit(p.slices[i].segment) == AggregateUnit::kSums;
     if (encoded.slice != p.slices[i] || record.codec != form.codec || encoded.format != form.format ||
         static_cast<std::int64_t>(encoded.scalers.size()) != (summed ? p.num_scalers[i] : 0)) {
-      TERNGRAD_THROW(CommunicationError, "[return leg] slice ", i, " of worker ", message.worker,
-                     " is not the one of its share");
+      TERNGRAD_THROW(CommunicationError, "[downlink] slice ", i, " of worker ", message.worker,
+                     " is not the one of its shard");
     }
     float* out = mean.slice(encoded.slice);
     const auto count = static_cast<std::size_t>(encoded.slice.count);
@@ -214,7 +213,7 @@ void ReturnLeg::decode(std::size_t part, const Message& message, const TensorTab
     }
     check_payload(
         {static_cast<TernaryFormat>(form.format), encoded.payload, encoded.slice.count, options_.num_workers});
-    check_scalers_of_mean(encoded.scalers, options_.codec == ReturnCodec::kSums ? options_.num_workers : 1,
+    check_scalers_of_mean(encoded.scalers, options_.codec == DownlinkCodec::kSums ? options_.num_workers : 1,
                           message.worker);
     const std::uint8_t* payload = encoded.payload.data();
     const auto bytes = static_cast<std::int64_t>(encoded.payload.size());

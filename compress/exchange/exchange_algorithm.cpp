@@ -22,7 +22,7 @@ std::string to_string(ExchangeAlgorithm algorithm) {
   TERNGRAD_THROW(InvalidArgument, "[exchange] unknown algorithm ", static_cast<int>(algorithm));
 }
 
-ExchangeAlgorithm choose_algorithm(ExchangeAlgorithm asked, ReturnCodec return_codec, const Layout& layout,
+ExchangeAlgorithm choose_algorithm(ExchangeAlgorithm asked, DownlinkCodec downlink_codec, const Layout& layout,
                                    const CodecPlan& plan, int num_workers) {
   const bool any_summable =
       std::ranges::any_of(plan.groups(), [](const CodecPlan::Group& g) { return g.codec->traits().summable; });
@@ -32,19 +32,19 @@ ExchangeAlgorithm choose_algorithm(ExchangeAlgorithm asked, ReturnCodec return_c
                      "ternary with scaler_sharing max or mean");
   }
   if (asked != ExchangeAlgorithm::kAuto) return asked;
-  if (return_codec == ReturnCodec::kSums) return ExchangeAlgorithm::kScatterReduce;
+  if (downlink_codec == DownlinkCodec::kSums) return ExchangeAlgorithm::kScatterReduce;
   if (num_workers == 1) return ExchangeAlgorithm::kAllGather;
   const auto bytes = [&](ExchangeAlgorithm algorithm) {
-    return busiest_worker_bytes(algorithm, return_codec, layout, plan, num_workers);
+    return busiest_worker_bytes(algorithm, downlink_codec, layout, plan, num_workers);
   };
   // Of equal ones that with the fewest rounds of messages.
   ExchangeAlgorithm best = ExchangeAlgorithm::kAllGather;
-  std::int64_t least = bytes(best);
+  std::int64_t min = bytes(best);
   const auto consider = [&](ExchangeAlgorithm algorithm) {
     const std::int64_t moved = bytes(algorithm);
-    if (moved >= least) return;
+    if (moved >= min) return;
     best = algorithm;
-    least = moved;
+    min = moved;
   };
   consider(ExchangeAlgorithm::kScatterReduce);
   if (any_summable) consider(ExchangeAlgorithm::kIntegerSum);

@@ -3,7 +3,7 @@
 
 #include <string>
 
-#include "compress/exchange/return_codec.h"
+#include "compress/exchange/downlink_codec.h"
 
 namespace terngrad {
 
@@ -13,11 +13,11 @@ class Layout;
 /// How messages travel. The mean has the same bits with all of them (contract B2).
 enum class ExchangeAlgorithm {
   kAllGather,      // every worker gets every worker's message and aggregates for itself
-  kScatterReduce,  // worker j aggregates share j of N and sends the result back to all
+  kScatterReduce,  // worker j aggregates shard j of N and sends the result back to all
   kIntegerSum,     // lanes of codes are added on the way (summable codecs); other tensors go by all-gather
   kAuto,  // the one that moves the fewest bytes over a worker's link (compress/exchange/exchange_bytes.h), each worker
-          // taken as a process of its own: so that what a run reports does not depend on how many there are.
-          // With return codec sums scatter_reduce: the one whose return leg can be sums of codes
+          // taken as its own process: so that what a run reports does not depend on how many there are.
+          // With return codec sums scatter_reduce: the one whose downlink can be sums of codes
 };
 
 /// "all_gather", "scatter_reduce", "integer_sum", "auto".
@@ -28,7 +28,7 @@ std::string to_string(ExchangeAlgorithm algorithm);
 /// and every tensor summable that is all_gather up to N = 3 and integer_sum above; with fp32, all_gather of two workers
 /// and scatter_reduce above. A function of its arguments alone, so all ranks choose the same.
 /// @throws InvalidArgument for integer_sum where no tensor has a codec that is summable
-ExchangeAlgorithm choose_algorithm(ExchangeAlgorithm asked, ReturnCodec return_codec, const Layout& layout,
+ExchangeAlgorithm choose_algorithm(ExchangeAlgorithm asked, DownlinkCodec downlink_codec, const Layout& layout,
                                    const CodecPlan& plan, int num_workers);
 
 }  // namespace terngrad

@@ -13,24 +13,25 @@
 namespace terngrad {
 namespace {
 
-std::int64_t scattered_bytes(ReturnCodec return_codec, const Layout& layout, const CodecPlan& plan, int num_workers) {
-  const std::vector<std::vector<Slice>> shares = shares_by_codec(layout, plan, num_workers);
-  const ReturnLeg return_leg(layout, plan, shares, {.codec = return_codec, .num_workers = num_workers});
+std::int64_t scattered_bytes(DownlinkCodec downlink_codec, const Layout& layout, const CodecPlan& plan,
+                             int num_workers) {
+  const std::vector<std::vector<Slice>> shards = shards_by_codec(layout, plan, num_workers);
+  const Downlink downlink(layout, plan, shards, {.codec = downlink_codec, .num_workers = num_workers});
   std::vector<std::int64_t> gradient;
   std::vector<std::int64_t> mean;
-  for (std::size_t share = 0; share < shares.size(); ++share) {
-    gradient.push_back(gradient_message_bytes(plan, shares[share], PayloadForm::kNatural));
-    mean.push_back(parcel_bytes(static_cast<std::uint64_t>(return_leg.max_message_bytes(share))));
+  for (std::size_t shard = 0; shard < shards.size(); ++shard) {
+    gradient.push_back(gradient_message_bytes(plan, shards[shard], PayloadForm::kNatural));
+    mean.push_back(parcel_bytes(static_cast<std::uint64_t>(downlink.max_message_bytes(shard))));
   }
   const std::int64_t all_gradient = std::accumulate(gradient.begin(), gradient.end(), std::int64_t{0});
   const std::int64_t all_mean = std::accumulate(mean.begin(), mean.end(), std::int64_t{0});
   const std::int64_t peers = num_workers - 1;
   std::int64_t most = 0;
-  for (std::size_t j = 0; j < shares.size(); ++j) {
+  for (std::size_t j = 0; j < shards.size(); ++j) {
     most = std::max({most, all_gradient - gradient[j] + peers * mean[j], peers * gradient[j] + all_mean - mean[j]});
   }
-  const std::int64_t greatest = return_codec == ReturnCodec::kTernary ? 4 * plan.num_scalers() : 0;
-  return most + all_reduce_bytes(greatest, num_workers);
+  const std::int64_t max = downlink_codec == DownlinkCodec::kTernary ? 4 * plan.num_scalers() : 0;
+  return most + all_reduce_bytes(max, num_workers);
 }
 
 }  // namespace
@@ -52,7 +53,7 @@ std::int64_t gradient_message_bytes(const CodecPlan& plan, std::span<const Slice
   return parcel_bytes(static_cast<std::uint64_t>(size.bytes()));
 }
 
-std::int64_t busiest_worker_bytes(ExchangeAlgorithm algorithm, ReturnCodec return_codec, const Layout& layout,
+std::int64_t busiest_worker_bytes(ExchangeAlgorithm algorithm, DownlinkCodec downlink_codec, const Layout& layout,
                                   const CodecPlan& plan, int num_workers) {
   const std::int64_t peers = num_workers - 1;
   const std::int64_t scalers = peers * scalers_message_bytes(layout, plan);
@@ -60,7 +61,7 @@ std::int64_t busiest_worker_bytes(ExchangeAlgorithm algorithm, ReturnCodec retur
     case ExchangeAlgorithm::kAllGather:
       return scalers + peers * gradient_message_bytes(plan, whole_segments(layout), PayloadForm::kNatural);
     case ExchangeAlgorithm::kScatterReduce:
-      return scalers + scattered_bytes(return_codec, layout, plan, num_workers);
+      return scalers + scattered_bytes(downlink_codec, layout, plan, num_workers);
     case ExchangeAlgorithm::kIntegerSum: {
       const SummedBytes bytes = summed_bytes(layout, plan);
       return scalers + peers * bytes.gathered + all_reduce_bytes(bytes.lanes, num_workers);

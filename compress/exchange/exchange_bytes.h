@@ -20,9 +20,9 @@ std::int64_t scalers_message_bytes(const Layout& layout, const CodecPlan& plan);
 /// and the most for others.
 std::int64_t gradient_message_bytes(const CodecPlan& plan, std::span<const Slice> slices, PayloadForm form);
 
-/// Bytes per step over the link of the busiest of N workers, each a process of its own, in its busier direction: the
-/// greatest of what any of them sends, or receives, in all rounds. With S the bytes of a message of scalers, G those of
-/// a whole gradient, g_j and f_j those of share j of the gradient and of the mean, R those of the tensors whose codes
+/// Bytes per step over the link of the busiest of N workers, each its own process, in its busier direction: the
+/// largest of what any of them sends, or receives, in all rounds. With S the bytes of a message of scalers, G those of
+/// a whole gradient, g_j and f_j those of shard j of the gradient and of the mean, R those of the tensors whose codes
 /// do not add up, and L those of the lanes of the others,
 ///
 ///   all_gather       (N - 1) (S + G)
@@ -30,10 +30,10 @@ std::int64_t gradient_message_bytes(const CodecPlan& plan, std::span<const Slice
 ///                                          and  (N - 1) g_j + sum_{i != j} f_i   (received)
 ///   integer_sum      (N - 1) (S + R) + all_reduce_bytes(L, N)
 ///
-/// and with a ternary return leg scatter_reduce's all-reduce of a number per scaler besides. A function of its
+/// and with a ternary downlink scatter_reduce's all-reduce of a number per scaler besides. A function of its
 /// arguments alone, so all ranks have the same number.
 /// @throws InvalidArgument for kAuto, or integer_sum of codecs none of which is summable
-std::int64_t busiest_worker_bytes(ExchangeAlgorithm algorithm, ReturnCodec return_codec, const Layout& layout,
+std::int64_t busiest_worker_bytes(ExchangeAlgorithm algorithm, DownlinkCodec downlink_codec, const Layout& layout,
                                   const CodecPlan& plan, int num_workers);
 
 /// What integer_sum moves: R of a worker to each other one, and L by an all-reduce, as above.

@@ -10,7 +10,7 @@
 
 namespace terngrad {
 
-/// Bytes of one leg of an exchange over the links of this process's workers, each counted as a process of its own
+/// Bytes of one leg of an exchange over the links of this process's workers, each counted as its own process
 /// (compress/exchange/wire_bytes.h): a message that goes to k others counts k times as sent, and once at each that
 /// receives it; what a node keeps for itself counts as neither.
 struct LegBytes {
@@ -30,7 +30,7 @@ struct LegBytes {
 struct ExchangeBytes {
   LegBytes scalers = {};         // sharing of scalers before encoding
   LegBytes gradient = {};        // workers' encoded gradients; where they are added on the way, the sums' all-reduce
-  LegBytes mean = {};            // the return leg: aggregated shares; zero where every worker aggregates for itself
+  LegBytes mean = {};            // the downlink: aggregated shards; zero where every worker aggregates for itself
   LegBytes servers = {};         // all legs of servers, of their own or beside worker 0
   std::int64_t num_workers = 0;  // whose bytes are in the first three; 0 where nothing is exchanged
   std::int64_t num_servers = 0;  // whose bytes are in `servers`
@@ -95,7 +95,7 @@ class GradientExchange {
 
   /// A worker's message of the last step, decoded by itself: for telemetry and tests. Elements of tensor `segment`.
   /// @param out  [number of elements of the tensor]
-  /// @returns the scaler that its codes are multiples of (the greatest, if several), 0 if it was sent as numbers
+  /// @returns the scaler that its codes are multiples of (the largest, if several), 0 if it was sent as numbers
   /// @throws InvalidArgument if local_worker or segment is out of range, out has another size, or no step has run or
   /// the last one was skipped
   virtual float decode_local(int local_worker, int segment, std::span<float> out) = 0;

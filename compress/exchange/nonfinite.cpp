@@ -31,7 +31,7 @@ void NonfiniteTensors::add(const NonfiniteTensors& part) {
   add(part.means_, means_);
 }
 
-void NonfiniteTensors::settle(OnNonfinite policy, std::uint64_t step, ExchangeReport& report) const {
+void NonfiniteTensors::apply_policy(OnNonfinite policy, std::uint64_t step, ExchangeReport& report) const {
   if (empty()) return;
   std::string text;
   if (has_gradients()) {

@@ -26,7 +26,7 @@ class NonfiniteTensors {
   /// Does what `policy` says, in words that name the first tensor of the layout, and of its workers the first: fills
   /// in `report.nonfinite` and `report.skipped`. Overflowing means are not told of beside gradients that drop the step.
   /// @throws NonFiniteError with kStop if there are any
-  void settle(OnNonfinite policy, std::uint64_t step, ExchangeReport& report) const;
+  void apply_policy(OnNonfinite policy, std::uint64_t step, ExchangeReport& report) const;
 
  private:
   struct Kind {

@@ -13,31 +13,31 @@
 namespace terngrad {
 namespace {
 
-constexpr float kGreatest = std::numeric_limits<float>::max();
+constexpr float kMax = std::numeric_limits<float>::max();
 constexpr std::int64_t kGrain = 1 << 16;
 
 }  // namespace
 
-float greatest_mean(float factor) {
+float max_mean(float factor) {
   TERNGRAD_REQUIRE(std::isfinite(factor) && factor > 0, "[mean] a factor must be finite and above 0, got ", factor);
-  if (factor <= 1) return kGreatest;
+  if (factor <= 1) return kMax;
   // The quotient is rounded, and so is the product: the limit is it or a neighbour.
-  float greatest = kGreatest / factor;
-  while (!std::isfinite(greatest * factor)) greatest = std::nextafter(greatest, 0.0f);
-  while (std::isfinite(std::nextafter(greatest, kGreatest) * factor)) greatest = std::nextafter(greatest, kGreatest);
-  return greatest;
+  float max = kMax / factor;
+  while (!std::isfinite(max * factor)) max = std::nextafter(max, 0.0f);
+  while (std::isfinite(std::nextafter(max, kMax) * factor)) max = std::nextafter(max, kMax);
+  return max;
 }
 
-bool are_within(std::span<const float> values, float greatest, Stream& stream) {
+bool are_within(std::span<const float> values, float max, Stream& stream) {
   if (!stream.device().is_cpu()) TERNGRAD_THROW(NotSupported, "[mean] limits are looked at by the CPU");
-  if (greatest == kGreatest) return all_finite(values, stream);
+  if (max == kMax) return all_finite(values, stream);
   std::atomic<bool> all{true};
   parallel_for(stream.num_threads(), static_cast<std::int64_t>(values.size()), kGrain,
                [&](std::int64_t begin, std::int64_t end) {
                  const auto part =
                      values.subspan(static_cast<std::size_t>(begin), static_cast<std::size_t>(end - begin));
                  // NaN is within nothing.
-                 if (!std::ranges::all_of(part, [greatest](float value) { return std::abs(value) <= greatest; })) {
+                 if (!std::ranges::all_of(part, [max](float value) { return std::abs(value) <= max; })) {
                    all = false;
                  }
                });

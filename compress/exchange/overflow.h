@@ -7,13 +7,13 @@
 
 namespace terngrad {
 
-/// The greatest number of float32 whose product with `factor` is finite in float32; the greatest of all for factors of
+/// The largest number of float32 whose product with `factor` is finite in float32; the largest of all for factors of
 /// 1 and less.
 /// @throws InvalidArgument unless factor is finite and above 0
-float greatest_mean(float factor);
+float max_mean(float factor);
 
-/// Whether every value is a number from -greatest to greatest.
+/// Whether every value is a number from -largest to largest.
 /// @throws NotSupported on a GPU's stream
-bool are_within(std::span<const float> values, float greatest, Stream& stream);
+bool are_within(std::span<const float> values, float max, Stream& stream);
 
 }  // namespace terngrad

@@ -4,34 +4,34 @@
 
 namespace terngrad {
 
-std::string to_string(ShareOwners owners) { return owners == ShareOwners::kWorkers ? "workers" : "servers"; }
+std::string to_string(ShardOwners owners) { return owners == ShardOwners::kWorkers ? "workers" : "servers"; }
 
-int num_shares(const WorkerGroup& workers, ShareOwners owners) {
-  return owners == ShareOwners::kWorkers ? workers.num_workers : std::max(workers.num_servers, 1);
+int num_shards(const WorkerGroup& workers, ShardOwners owners) {
+  return owners == ShardOwners::kWorkers ? workers.num_workers : std::max(workers.num_servers, 1);
 }
 
-ShareRange shares_of(const WorkerGroup& workers, ShareOwners owners, int rank) {
-  if (owners == ShareOwners::kWorkers) {
+ShardRange shards_of(const WorkerGroup& workers, ShardOwners owners, int rank) {
+  if (owners == ShardOwners::kWorkers) {
     const WorkerRange range = workers.range_of(rank);
     return {static_cast<std::size_t>(range.first_local_worker), static_cast<std::size_t>(range.num_local_workers)};
   }
   const int first_server = workers.num_servers == 0 ? 0 : workers.communicator->size() - workers.num_servers;
   const int server = rank - first_server;
-  if (server < 0 || server >= num_shares(workers, owners)) return {};
+  if (server < 0 || server >= num_shards(workers, owners)) return {};
   return {static_cast<std::size_t>(server), 1};
 }
 
-std::vector<ShareRange> shares_of_ranks(std::span<const WorkerRange> ranks, ShareOwners owners) {
-  std::vector<ShareRange> shares;
+std::vector<ShardRange> shares_of_ranks(std::span<const WorkerRange> ranks, ShardOwners owners) {
+  std::vector<ShardRange> shards;
   for (const WorkerRange& workers : ranks) {
-    if (owners == ShareOwners::kWorkers) {
-      shares.push_back(
+    if (owners == ShardOwners::kWorkers) {
+      shards.push_back(
           {static_cast<std::size_t>(workers.first_local_worker), static_cast<std::size_t>(workers.num_local_workers)});
     } else {
-      shares.push_back(shares.empty() ? ShareRange{0, 1} : ShareRange{1, 0});
+      shards.push_back(shards.empty() ? ShardRange{0, 1} : ShardRange{1, 0});
     }
   }
-  return shares;
+  return shards;
 }
 
 }  // namespace terngrad

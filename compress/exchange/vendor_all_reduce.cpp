@@ -58,13 +58,13 @@ void VendorAllReduce::travel(ExchangeReport& report) {
     (is_bfloat16 ? encode_bfloat16 : encode_float16)(sum_.span(), rounded_.span(), stream_);
     values = {rounded_.data(), rounded_.num_elements(), options_.type};
   }
-  report.encode_seconds += seconds_since(begin);
+  report.encode_seconds += lap_seconds(begin);
   workers_.communicator->vendor_sum(values);
-  report.wire_seconds += seconds_since(begin);
+  report.wire_seconds += lap_seconds(begin);
   if (options_.type != ElementType::kFloat32) {
     (is_bfloat16 ? decode_bfloat16 : decode_float16)(rounded_.span(), sum_.span(), stream_);
   }
-  report.decode_seconds += seconds_since(begin);
+  report.decode_seconds += lap_seconds(begin);
   const WireNodes nodes(workers_);
   nodes.count_nodes(report);
   nodes.add_all_reduce(report, &ExchangeBytes::gradient,
@@ -73,7 +73,7 @@ void VendorAllReduce::travel(ExchangeReport& report) {
 
 void VendorAllReduce::finish(const TensorTable& mean, std::uint64_t step, ExchangeReport& report) {
   const float* next = sum_.data();
-  const float greatest = greatest_mean(options_.mean_factor);
+  const float max = max_mean(options_.mean_factor);
   std::string first;
   int num_nonfinite = 0;
   for (int segment = 0; segment < layout_.num_segments(); ++segment) {
@@ -81,7 +81,7 @@ void VendorAllReduce::finish(const TensorTable& mean, std::uint64_t step, Exchan
     const std::span<const float> values(next, count);
     next += count;
     std::ranges::copy(values, mean.tensor(segment));
-    if (are_within(values, greatest, stream_)) continue;
+    if (are_within(values, max, stream_)) continue;
     if (num_nonfinite++ == 0) first = layout_.segment(segment).name;
   }
   if (num_nonfinite == 0) return;
@@ -102,11 +102,11 @@ ExchangeReport VendorAllReduce::exchange(std::span<const TensorTable> gradients,
   last_.clear();
   auto begin = std::chrono::steady_clock::now();
   add_local(gradients);
-  report.encode_seconds += seconds_since(begin);
+  report.encode_seconds += lap_seconds(begin);
   travel(report);
   begin = std::chrono::steady_clock::now();
   finish(mean, step, report);
-  report.decode_seconds += seconds_since(begin);
+  report.decode_seconds += lap_seconds(begin);
   if (!report.skipped) last_.assign(gradients.begin(), gradients.end());
   return report;
 }

@@ -31,7 +31,7 @@ struct VendorAllReduceOptions {
 /// rounding are the library's: results may depend on the number of processes, so neither contract B2 nor B3 holds. NaN
 /// and infinities are found in the mean, so a message names the tensor but not the worker.
 ///
-/// Bytes of the report are those of an all-reduce by shares between the N workers (all_reduce_bytes), whatever the
+/// Bytes of the report are those of an all-reduce by shards between the N workers (all_reduce_bytes), whatever the
 /// processes: what the library's own algorithms move for gradients that are not small.
 class VendorAllReduce final : public GradientExchange {
  public:

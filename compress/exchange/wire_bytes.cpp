@@ -48,11 +48,11 @@ void WireNodes::add_to_each(ExchangeBytes& total, LegBytes ExchangeBytes::*leg, 
   if (is_server()) total.servers += bytes;
 }
 
-void WireNodes::add_share(ExchangeBytes& total, LegBytes ExchangeBytes::*leg, const ShareRange& own, std::size_t share,
+void WireNodes::add_shard(ExchangeBytes& total, LegBytes ExchangeBytes::*leg, const ShardRange& own, std::size_t shard,
                           std::int64_t bytes) const {
   add_to_each(total, leg, {0, bytes});
   // Its owner, which is one of this process's nodes, has it.
-  if (own.has(share)) of_owner(total, leg) += {bytes * num_peers(), -bytes};
+  if (own.has(shard)) of_owner(total, leg) += {bytes * num_peers(), -bytes};
 }
 
 }  // namespace terngrad

@@ -36,22 +36,22 @@ NodeBytes bytes_of_busiest(const ExchangeBytes& bytes);
 /// @param bytes  of all workers and servers
 std::optional<double> wire_ratio(const ExchangeBytes& bytes, std::int64_t num_elements, int num_workers);
 
-/// The nodes of an exchange: each of N workers and each server is counted as a process of its own, however many of them
-/// this process runs. Where servers own the shares but none is a process of its own, worker 0's node serves: it counts
+/// The nodes of an exchange: each of N workers and each server is counted as its own process, however many of them
+/// this process runs. Where servers own the shards but none is its own process, worker 0's node serves: it counts
 /// as a server and not as a worker.
 class WireNodes {
  public:
-  explicit WireNodes(const WorkerGroup& group, ShareOwners owners = ShareOwners::kWorkers)
+  explicit WireNodes(const WorkerGroup& group, ShardOwners owners = ShardOwners::kWorkers)
       : WireNodes(group, group.num_servers, owners) {}
-  WireNodes(const WorkerRange& workers, int num_servers, ShareOwners owners)
+  WireNodes(const WorkerRange& workers, int num_servers, ShardOwners owners)
       : workers_(workers), num_servers_(num_servers), owners_(owners) {}
 
   /// To how many others a node sends what all get.
   int num_peers() const { return workers_.num_workers + num_servers_ - 1; }
-  bool worker_serves(int worker) const { return owners_ == ShareOwners::kServers && num_servers_ == 0 && worker == 0; }
-  /// Whether what `worker` sends to the owner of `share` stays in its node.
-  bool keeps(int worker, std::size_t share) const {
-    return owners_ == ShareOwners::kWorkers ? share == static_cast<std::size_t>(worker) : worker_serves(worker);
+  bool worker_serves(int worker) const { return owners_ == ShardOwners::kServers && num_servers_ == 0 && worker == 0; }
+  /// Whether what `worker` sends to the owner of `shard` stays in its node.
+  bool keeps(int worker, std::size_t shard) const {
+    return owners_ == ShardOwners::kWorkers ? shard == static_cast<std::size_t>(worker) : worker_serves(worker);
   }
 
   /// Says how many nodes this process has. To be called once for an exchange.
@@ -60,9 +60,9 @@ class WireNodes {
   LegBytes& of_worker(ExchangeBytes& total, LegBytes ExchangeBytes::*leg, int worker) const {
     return worker_serves(worker) ? total.servers : total.*leg;
   }
-  /// Where those of the owner of a share count.
+  /// Where those of the owner of a shard count.
   LegBytes& of_owner(ExchangeBytes& total, LegBytes ExchangeBytes::*leg) const {
-    return owners_ == ShareOwners::kServers ? total.servers : total.*leg;
+    return owners_ == ShardOwners::kServers ? total.servers : total.*leg;
   }
   /// Adds what every node of this process sends and receives.
   void add_to_each(ExchangeBytes& total, LegBytes ExchangeBytes::*leg, const LegBytes& bytes) const;
@@ -81,8 +81,8 @@ class WireNodes {
     }
     if (is_server()) total.servers += {0, all};
   }
-  /// Adds a share of the mean that its owner sends to all other nodes. @param own  the shares of this process
-  void add_share(ExchangeBytes& total, LegBytes ExchangeBytes::*leg, const ShareRange& own, std::size_t share,
+  /// Adds a shard of the mean that its owner sends to all other nodes. @param own  the shards of this process
+  void add_shard(ExchangeBytes& total, LegBytes ExchangeBytes::*leg, const ShardRange& own, std::size_t shard,
                  std::int64_t bytes) const;
 
  private:
@@ -91,7 +91,7 @@ class WireNodes {
 
   WorkerRange workers_;
   int num_servers_ = 0;
-  ShareOwners owners_ = ShareOwners::kWorkers;
+  ShardOwners owners_ = ShardOwners::kWorkers;
 };
 
 }  // namespace terngrad

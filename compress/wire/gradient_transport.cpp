@@ -30,8 +30,8 @@ void check_record(const Message::Record& record, const Slice& slice, const Codec
 
 }  // namespace
 
-GradientMessages::GradientMessages(const Layout& layout, const CodecPlan& plan, std::vector<WorkerRange> ranks,
-                                   int rank)
+GradientTransport::GradientTransport(const Layout& layout, const CodecPlan& plan, std::vector<WorkerRange> ranks,
+                                     int rank)
     : layout_(layout), plan_(plan), ranks_(std::move(ranks)), rank_(static_cast<std::size_t>(rank)) {
   for (const WorkerRange& range : ranks_) {
     num_workers_ += static_cast<std::size_t>(range.num_local_workers);
@@ -42,25 +42,25 @@ GradientMessages::GradientMessages(const Layout& layout, const CodecPlan& plan, 
   for (const CodecPlan::Group& group : plan.groups()) {
     const CodecTraits traits = group.codec->traits();
     const double bits = traits.bits_per_element * static_cast<double>(num_workers_);
-    adds_.push_back(ranks_.size() > 1 && traits.adds_floats && sum_bits < bits);
+    adds_.push_back(ranks_.size() > 1 && traits.sums_as_float && sum_bits < bits);
   }
 }
 
-bool GradientMessages::adds_any() const { return std::ranges::find(adds_, true) != adds_.end(); }
+bool GradientTransport::adds_any() const { return std::ranges::find(adds_, true) != adds_.end(); }
 
-std::size_t GradientMessages::num_added(std::span<const Slice> slices) const {
+std::size_t GradientTransport::num_added(std::span<const Slice> slices) const {
   return static_cast<std::size_t>(std::ranges::count_if(slices, [&](const Slice& s) { return adds(s.segment); }));
 }
 
-GradientMessages::Counts GradientMessages::counts(std::span<const Slice> slices, int rank) const {
+GradientTransport::Counts GradientTransport::counts(std::span<const Slice> slices, int rank) const {
   const auto r = static_cast<std::size_t>(rank);
   const std::size_t added = num_added(slices);
   return {.of_workers = added == 0 || added < slices.size() ? ranks_[r].num_local_workers : 0,
           .of_sums = added == 0 ? 0 : static_cast<int>(subtrees_[r].size())};
 }
 
-void GradientMessages::append(std::span<const std::span<const std::uint8_t>> messages, std::span<const Slice> slices,
-                              const MessageContext& context, Parcels& out, Stream& stream) {
+void GradientTransport::append(std::span<const std::span<const std::uint8_t>> messages, std::span<const Slice> slices,
+                               const MessageContext& context, Parcels& out, Stream& stream) {
   const std::size_t added = num_added(slices);
   if (added == 0) {
     for (const auto& message : messages) out.append(message);
@@ -79,8 +79,8 @@ void GradientMessages::append(std::span<const std::span<const std::uint8_t>> mes
   append_sums(slices, context, out, stream);
 }
 
-void GradientMessages::append_rest(const Message& message, std::span<const Slice> slices, const MessageContext& context,
-                                   Parcels& out) {
+void GradientTransport::append_rest(const Message& message, std::span<const Slice> slices,
+                                    const MessageContext& context, Parcels& out) {
   const std::size_t num_records = slices.size() - num_added(slices);
   std::int64_t num_scalers = 0;
   std::int64_t bytes = 0;
@@ -101,8 +101,8 @@ void GradientMessages::append_rest(const Message& message, std::span<const Slice
   out.append(writer_.finish());
 }
 
-void GradientMessages::append_sums(std::span<const Slice> slices, const MessageContext& context, Parcels& out,
-                                   Stream& stream) {
+void GradientTransport::append_sums(std::span<const Slice> slices, const MessageContext& context, Parcels& out,
+                                    Stream& stream) {
   const std::size_t num_records = num_added(slices);
   std::int64_t bytes = 0;
   for (const Slice& slice : slices) {
@@ -111,7 +111,7 @@ void GradientMessages::append_sums(std::span<const Slice> slices, const MessageC
   std::size_t first = 0;  // of the subtree, among this process's workers
   for (const int count : subtrees_[rank_]) {
     const auto num_workers = static_cast<std::size_t>(count);
-    writer_.begin(MessageKind::kSubtree, context, ranks_[rank_].first_local_worker + static_cast<int>(first),
+    writer_.begin(MessageKind::kPartialSum, context, ranks_[rank_].first_local_worker + static_cast<int>(first),
                   num_records, max_message_bytes(num_records, 0, bytes));
     for (std::size_t r = 0; r < slices.size(); ++r) {
       if (!adds(slices[r].segment)) continue;
@@ -120,14 +120,14 @@ void GradientMessages::append_sums(std::span<const Slice> slices, const MessageC
       std::uint8_t* payload = writer_.add(slices[r], sum_codec().wire_id(), 0, {},
                                           sum_codec().max_payload_bytes(slices[r], PayloadForm::kNatural));
       const AggregateJob job{slices[r], slices_, reinterpret_cast<float*>(payload)};
-      plan_.codec_of(slices[r].segment).aggregate({&job, 1}, AggregateUnit::kSubtree, stream);
+      plan_.codec_of(slices[r].segment).aggregate({&job, 1}, AggregateUnit::kPartialSum, stream);
     }
     out.append(writer_.finish());
     first += num_workers;
   }
 }
 
-void GradientMessages::list_places(std::span<const std::vector<Slice>> parts) {
+void GradientTransport::list_places(std::span<const std::vector<Slice>> parts) {
   parts_ = parts;
   messages_.resize(num_workers_ * parts.size());
   sums_.resize(all_subtrees_.size() * parts.size());
@@ -151,8 +151,8 @@ void GradientMessages::list_places(std::span<const std::vector<Slice>> parts) {
   }
 }
 
-void GradientMessages::read(const Parcels& parcels, std::span<const std::vector<Slice>> parts,
-                            const MessageContext& context, Stream& stream) {
+void GradientTransport::read(const Parcels& parcels, std::span<const std::vector<Slice>> parts,
+                             const MessageContext& context, Stream& stream) {
   list_places(parts);
   if (parcels.count() != places_.size()) {
     TERNGRAD_THROW(CommunicationError, "[exchange] ", parcels.count(), " gradient messages came, expected ",
@@ -162,14 +162,14 @@ void GradientMessages::read(const Parcels& parcels, std::span<const std::vector<
       stream.num_threads(), static_cast<std::int64_t>(places_.size()), 1, [&](std::int64_t begin, std::int64_t end) {
         for (auto i = static_cast<std::size_t>(begin); i < static_cast<std::size_t>(end); ++i) {
           const Place& place = places_[i];
-          read_message(parcels.parcel(place.parcel), place.is_sum ? MessageKind::kSubtree : MessageKind::kGradient,
+          read_message(parcels.parcel(place.parcel), place.is_sum ? MessageKind::kPartialSum : MessageKind::kGradient,
                        context, layout_, *place.message);
           check(place, parts_[place.part]);
         }
       });
 }
 
-void GradientMessages::check(const Place& place, std::span<const Slice> slices) const {
+void GradientTransport::check(const Place& place, std::span<const Slice> slices) const {
   const Message& message = *place.message;
   const std::size_t added = num_added(slices);
   const std::size_t expected = place.is_sum ? added : slices.size() - added;
@@ -193,7 +193,7 @@ void GradientMessages::check(const Place& place, std::span<const Slice> slices) 
   }
 }
 
-std::int64_t GradientMessages::bytes_of(int worker, std::size_t part) const {
+std::int64_t GradientTransport::bytes_of(int worker, std::size_t part) const {
   const std::vector<Message::Record>& records =
       messages_[static_cast<std::size_t>(worker) * parts_.size() + part].records;
   MessageSize size(parts_[part].size());
@@ -210,8 +210,8 @@ std::int64_t GradientMessages::bytes_of(int worker, std::size_t part) const {
   return size.bytes();
 }
 
-GradientMessages::Source GradientMessages::append_slice(std::size_t part, std::size_t index,
-                                                        std::vector<EncodedSlice>& out) const {
+GradientTransport::Source GradientTransport::append_slice(std::size_t part, std::size_t index,
+                                                          std::vector<EncodedSlice>& out) const {
   const std::span<const Slice> slices = parts_[part];
   const bool is_sum = adds(slices[index].segment);
   const auto record = static_cast<std::size_t>(

@@ -1,4 +1,4 @@
-// GradientMessages: how the gradient messages of a process's workers travel, and what others make of them.
+// GradientTransport: how the gradient messages of a process's workers travel, and what others make of them.
 #pragma once
 
 #include <cstdint>
@@ -12,18 +12,18 @@
 namespace terngrad {
 
 /// Between processes of several workers, floats are added before they travel: in place of its workers' slices of a
-/// tensor whose codec adds floats (CodecTraits::adds_floats), a process sends the sums over the subtrees that lie
-/// within its workers (kernels/tensor/worker_tree.h), in fp32. The mean keeps its bits, whoever adds what. It does so
-/// where that takes fewer bits, over all processes: fp32 with 2 workers in some process, bf16 with about 3 in each.
-/// Slices of other codecs travel as they are: codes of 1.6 to 2 bits are smaller than sums of them.
+/// tensor whose codec adds floats (CodecTraits::sums_as_float), a process sends the sums over the subtrees that lie
+/// within its workers (kernels/tensor/worker_tree.h), in fp32. The mean keeps its bits, whichever process adds what. It
+/// does so where that takes fewer bits, over all processes: fp32 with 2 workers in some process, bf16 with about 3 in
+/// each. Slices of other codecs travel as they are: codes of 1.6 to 2 bits are smaller than sums of them.
 ///
 /// Keeps storage from step to step. Not for lanes, which the transport adds.
-class GradientMessages {
+class GradientTransport {
  public:
   /// @param layout, plan  kept by reference
   /// @param ranks         the workers of each process, in order; none of one that only serves
   /// @param rank          which of them this is
-  GradientMessages(const Layout& layout, const CodecPlan& plan, std::vector<WorkerRange> ranks, int rank);
+  GradientTransport(const Layout& layout, const CodecPlan& plan, std::vector<WorkerRange> ranks, int rank);
 
   /// Whether any tensor's elements are added before they travel. The same on all ranks.
   bool adds_any() const;

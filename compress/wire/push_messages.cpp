@@ -72,7 +72,7 @@ void PushMessages::add_bare(MessageKind kind, std::uint64_t step, int worker, Pa
   parcels.append(writer_.finish());
 }
 
-void PushMessages::add_note(std::uint64_t push, int worker, const PushNote& note, Parcels& parcels) {
+void PushMessages::add_metadata(std::uint64_t push, int worker, const PushMetadata& note, Parcels& parcels) {
   const WireNote wire{.version = note.version,
                       .loss = std::bit_cast<std::uint64_t>(note.loss),
                       .num_correct = note.num_correct,
@@ -148,7 +148,7 @@ MessageLabel PushMessages::read_bare(const Parcels& parcels, std::size_t index) 
   return label;
 }
 
-PushNote PushMessages::read_note(const Parcels& parcels, std::size_t index, std::uint64_t push, int worker) {
+PushMetadata PushMessages::read_metadata(const Parcels& parcels, std::size_t index, std::uint64_t push, int worker) {
   open(parcel(parcels, index), MessageKind::kPush, push, worker, protocol_.layout);
   WireNote wire{};
   if (!message_.records.empty() || message_.payload.size() != sizeof(wire)) {

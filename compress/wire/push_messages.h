@@ -32,7 +32,7 @@ struct PushProtocol {
 };
 
 /// What a worker tells with a gradient.
-struct PushNote {
+struct PushMetadata {
   std::uint64_t version = 0;  // of the parameters that it was computed with: updates that they had seen
   double loss = 0;            // mean cross-entropy of the worker's slice
   std::uint64_t num_correct = 0;
@@ -42,13 +42,13 @@ struct PushNote {
   std::uint32_t first_nonfinite = 0;    // segment of the first of them, if there are any
   bool asks_to_stop = false;            // the run, for example by a signal to the worker's process
 
-  friend bool operator==(const PushNote&, const PushNote&) = default;
+  friend bool operator==(const PushMetadata&, const PushMetadata&) = default;
 };
 
 /// Writes and reads the parcels of one side; docs/wire-format.md specifies their bytes. Messages between the two are
 ///
 /// - a worker's pull: a bare kPull;
-/// - its answer: a kPull that says with which push the worker goes on, parameters, and state if the net has it;
+/// - its answer: a kPull that says with which push the worker continues, parameters, and state if the net has it;
 /// - a worker's push: note, gradient, and state if the net has it;
 /// - its answer: parameters, or a bare kStop with the number of the run's last step;
 /// - the last of a process: a bare kLeave.
@@ -61,7 +61,7 @@ class PushMessages {
 
   /// A message without content: kPull, kStop or kLeave.
   void add_bare(MessageKind kind, std::uint64_t step, int worker, Parcels& parcels);
-  void add_note(std::uint64_t push, int worker, const PushNote& note, Parcels& parcels);
+  void add_metadata(std::uint64_t push, int worker, const PushMetadata& note, Parcels& parcels);
   /// @param version     updates that the parameters have seen
   /// @param parameters  [flat elements]
   void add_parameters(std::uint64_t version, int worker, std::span<const float> parameters, Parcels& parcels,
@@ -72,12 +72,12 @@ class PushMessages {
   /// What parcel `index` says it is, checksums checked; gradients say no more than that.
   /// @throws CommunicationError also if there is no such parcel
   MessageLabel read_bare(const Parcels& parcels, std::size_t index);
-  PushNote read_note(const Parcels& parcels, std::size_t index, std::uint64_t push, int worker);
+  PushMetadata read_metadata(const Parcels& parcels, std::size_t index, std::uint64_t push, int worker);
   /// @param gradient  [flat elements] out: what the worker sent, decoded; padding untouched
   void read_gradient(const Parcels& parcels, std::size_t index, std::uint64_t push, int worker,
                      std::span<float> gradient);
   /// The tensors of a gradient message one by one. @param out  [elements of the tensor]
-  /// @returns the scaler that its codes are multiples of (the greatest, if several)
+  /// @returns the scaler that its codes are multiples of (the largest, if several)
   float read_tensor(std::span<const std::uint8_t> bytes, std::uint64_t push, int worker, int segment,
                     std::span<float> out);
   /// @returns the version

@@ -16,17 +16,17 @@ inline constexpr std::size_t kWireRecordBytes = 48;
 
 enum class MessageKind : std::uint16_t {
   kScalers = 1,   // a worker's local scalers
-  kGradient = 2,  // a worker's encoded gradient, or a share of it
-  kMean = 3,      // an aggregated share on its way back
+  kGradient = 2,  // a worker's encoded gradient, or a shard of it
+  kMean = 3,      // an aggregated shard on its way back
   // Of asynchronous training with a parameter server (compress/wire/push_messages.h).
-  kPull = 4,        // a worker asks for parameters; the server says where the worker goes on
+  kPull = 4,        // a worker asks for parameters; the server says where the worker continues
   kPush = 5,        // what a worker tells with a gradient
   kState = 6,       // state of a worker's net
   kParameters = 7,  // the server's, as they are after some number of updates
   kStop = 8,        // the server's answer to what comes after the end
   kLeave = 9,       // a process of workers has ended its part
   // Of exchanges between processes of several workers (compress/wire/gradient_transport.h).
-  kSubtree = 10,  // the sum of the gradients of a subtree of workers, or a share of it
+  kPartialSum = 10,  // the sum of the gradients of a subtree of workers, or a shard of it
 };
 
 /// What a message must agree with to be accepted.
@@ -73,7 +73,7 @@ std::int64_t max_message_bytes(std::size_t num_records, std::int64_t num_scalers
 class MessageSize {
  public:
   explicit MessageSize(std::size_t num_records);
-  /// The next record, with so many scalers and bytes of codes.
+  /// The next record, with that many scalers and bytes of codes.
   void add(std::int64_t num_scalers, std::int64_t bytes);
   std::int64_t bytes() const { return bytes_; }
 

@@ -15,7 +15,7 @@ void gather_images(const float* examples, std::int64_t image_elements, const Bat
                    const BatchTarget& target, const Stream& stream);
 
 /// Writes the slot of the ring's step.
-/// @param slot_values  floats from slot to slot, a multiple of 4; so many are copied, so that target.images has room
+/// @param slot_values  floats from slot to slot, a multiple of 4; that many are copied, so that target.images has room
 /// @param images       [num_slots, slot_values], aligned to 16 bytes
 /// @param labels       [num_slots, batch]
 void copy_slot(const float* images, std::int64_t slot_values, const std::int32_t* labels, const SlotRing& ring,

@@ -33,7 +33,7 @@ std::vector<std::uint8_t> unpack_data(const std::filesystem::path& path, std::ve
                                       std::size_t max_bytes = kMaxDataFileBytes);
 
 /// The first num_bytes of what read_data_file gives, or all if there are fewer. What lies behind is not checked.
-/// @throws DataError as read_data_file, but for too much content
+/// @throws DataError as read_data_file, except for too much content
 std::vector<std::uint8_t> read_beginning_of_data(const std::filesystem::path& path, std::size_t num_bytes);
 
 /// How many bytes a content has, its header included, by what its beginning says.
@@ -48,7 +48,7 @@ std::vector<std::uint8_t> read_sized_data_file(const std::filesystem::path& path
                                                const ContentBytes& content_bytes,
                                                std::size_t max_bytes = kMaxDataFileBytes);
 
-/// Thrown where a file or its folder is not there, so that whoever knows the set can say where to get it.
+/// Thrown where a file or its folder is not there, so that the reader of a set can say where to get it.
 class MissingFileError : public DataError {
  public:
   using DataError::DataError;

@@ -18,7 +18,7 @@ struct GreyPixels {
   std::vector<std::uint8_t> labels;
 };
 
-/// Greatest height and width that sets of any size can be asked for.
+/// Largest height and width that sets of any size can be asked for.
 inline constexpr int kMaxImageSize = 1024;
 
 /// @throws InvalidArgument, naming the set, unless image_size is 0 or 1 to kMaxImageSize. For refusing before files are

@@ -84,7 +84,7 @@ bool is_passed_over(std::string name) {
   return name.starts_with('.') || name == "thumbs.db" || name == "desktop.ini";
 }
 
-/// What is in a folder, but for names that are passed over, in the byte order of the names.
+/// What is in a folder, except for names that are passed over, in the byte order of the names.
 std::vector<Path> list_folder(const Path& folder) {
   std::error_code error;
   std::vector<Path> entries;

@@ -144,7 +144,7 @@ std::array<std::int64_t, 4> images_shape(const std::string& file, const NpyArray
   std::array<std::int64_t, 4> shape = {0, 0, 0, 1};
   const std::size_t num_dimensions = array.shape.size();
   if (num_dimensions == 3 || num_dimensions == 4) std::copy_n(array.shape.begin(), num_dimensions, shape.begin());
-  const auto is_in = [](std::int64_t value, std::int64_t greatest) { return value >= 1 && value <= greatest; };
+  const auto is_in = [](std::int64_t value, std::int64_t max) { return value >= 1 && value <= max; };
   if (shape[0] < 1 || !is_in(shape[1], kMaxSide) || !is_in(shape[2], kMaxSide) || !is_in(shape[3], kMaxChannels)) {
     TERNGRAD_THROW(DataError, "[npy] '", file, "': field shape: expected [n, height, width] or [n, height, width, ",
                    "channels] with n at least 1, sides 1 to ", kMaxSide, " and 1 to ", kMaxChannels,
@@ -228,7 +228,7 @@ SubsetLabels read_labels(const std::string& data_dir, const std::string& subset,
   return {file.name, std::move(labels)};
 }
 
-/// 1 + the greatest label. @throws DataError for more classes than labels make plausible
+/// 1 + the largest label. @throws DataError for more classes than labels make plausible
 int count_labelled_classes(const SubsetLabels& first, const SubsetLabels& second) {
   const auto of_first = std::max_element(first.labels.begin(), first.labels.end());
   const auto of_second = std::max_element(second.labels.begin(), second.labels.end());

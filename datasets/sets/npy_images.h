@@ -30,7 +30,7 @@ std::vector<std::int32_t> read_npy_labels(const std::string& file, const NpyArra
 /// centre to `options.image_size` (0 = as they are), with x = 0 and 0.0 at the padded places, as GreyImages does.
 /// Nothing is drawn: training and test subsets are read alike.
 ///
-/// The number of classes is 1 + the greatest label of both subsets; so the label files of both must be there. Where a
+/// The number of classes is 1 + the largest label of both subsets; so the label files of both must be there. Where a
 /// class may be missing from both, a text file classes.txt with one name a line says how many there are. Without it,
 /// more than kMaxUnnamedClasses that are also more than the examples of both subsets are taken for a damaged label.
 /// @throws InvalidArgument if data_dir is empty or image_size is bad; DataError, naming the file, for a file that is

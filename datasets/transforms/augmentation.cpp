@@ -11,7 +11,7 @@
 namespace terngrad {
 namespace {
 
-// What the greatest word draws is still a contrast that standardize_crop takes.
+// What the largest word draws is still a contrast that standardize_crop takes.
 static_assert(kMinContrast + (kMaxContrast - kMinContrast) * (static_cast<float>(0xffffffu) * 0x1p-24f) <=
               kMaxContrast);
 

@@ -15,7 +15,7 @@
 
 namespace terngrad {
 
-/// Runs of elements that share one scaler are multiples of this long (but for the last of a segment).
+/// Runs of elements that share one scaler are multiples of this long (except for the last of a segment).
 inline constexpr std::int64_t kMinBlockElements = 64;
 /// Elements of a slice in format tmask, whose offsets of signs have 32 bits: whole chunks with at most 2^32 - 1 bytes.
 inline constexpr std::int64_t kMaxTMaskElements = (std::int64_t{1} << 35) - kChunkElements;
@@ -67,7 +67,7 @@ class TernarizeRunner;
 }
 
 /// ternarize() for every step: keeps what a GPU needs from call to call. With the tasks of the call before it allocates
-/// nothing, copies nothing from the host and does not wait, so that it can be captured into a CUDA graph; but for
+/// nothing, copies nothing from the host and does not wait, so that it can be captured into a CUDA graph; except for
 /// tmask, whose sizes depend on the data: the host waits for them, and a capture is refused.
 class Ternarizer {
  public:
@@ -76,7 +76,7 @@ class Ternarizer {
   /// As ternarize().
   /// @param device_step  null, or where on the GPU the step is that the draws are keyed by, in place of key.step: a
   /// graph
-  ///                     that is replayed draws afresh when the value there has changed
+  ///                     that is replayed draws from scratch when the value there has changed
   /// @throws InvalidArgument also for another device's stream, or device_step on the CPU
   void run(std::span<const TernarizeTask> tasks, const TernarizeOptions& options, const DrawKey& key,
            std::span<std::int64_t> bytes, Stream& stream, const std::uint64_t* device_step = nullptr);

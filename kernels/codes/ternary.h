@@ -43,7 +43,7 @@ int lane_bits(int num_workers);
 /// Lanes in one uint64.
 constexpr int lanes_per_word(int bits) { return 64 / bits; }
 
-/// Bytes of `n` codes: exact for t2, t5 and lanes, the greatest possible for tmask. A multiple of 4 (lanes: of 8).
+/// Bytes of `n` codes: exact for t2, t5 and lanes, the largest possible for tmask. A multiple of 4 (lanes: of 8).
 /// @param num_workers  workers whose codes are summed; used by lanes only
 std::int64_t payload_bytes(TernaryFormat format, std::int64_t n, int num_workers);
 

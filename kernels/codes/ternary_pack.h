@@ -20,7 +20,7 @@ struct PackedCodes {
 /// Checks that a payload is one that an encoder can have written: its length, no impossible code, and for tmask offsets
 /// that agree with the masks. A payload that passes can be unpacked without reading past its end.
 /// @throws CommunicationError saying what is wrong
-/// Host memory only: whoever sends payloads from one GPU to another has encoded them itself, and they are not checked.
+/// Host memory only: a sender of payloads from one GPU to another has encoded them itself, and they are not checked.
 void check_payload(const PackedCodes& codes);
 
 /// Unpacks codes [first, first + out.size()): -1, 0, +1, or for lanes sums of num_workers codes (which must fit 16

@@ -27,7 +27,7 @@ TernaryFormat ternary_format(LeafFormat format) {
 std::uintptr_t alignment(LeafFormat format) { return format == LeafFormat::kBfloat16 ? 2 : 4; }
 
 /// Bytes that every payload of the task has at least.
-std::int64_t least_bytes(const MeanTask& task) {
+std::int64_t min_bytes(const MeanTask& task) {
   if (!is_codes(task.format)) return task.count * (task.format == LeafFormat::kFloat32 ? 4 : 2);
   if (task.format == LeafFormat::kTMask) return tmask_parts(task.count).signs_offset;
   return payload_bytes(ternary_format(task.format), task.count, 1);
@@ -40,11 +40,11 @@ void check(const MeanTask& task) {
                    ", got ", task.first);
   TERNGRAD_REQUIRE(task.block_elements % kMinBlockElements == 0, "[tree sum] block_elements must be a multiple of ",
                    kMinBlockElements, ", got ", task.block_elements);
-  const std::int64_t least = least_bytes(task);
+  const std::int64_t min = min_bytes(task);
   for (const MeanLeaf& leaf : task.workers) {
-    TERNGRAD_REQUIRE(static_cast<std::int64_t>(leaf.payload.size()) >= least, "[tree sum] a payload of ",
+    TERNGRAD_REQUIRE(static_cast<std::int64_t>(leaf.payload.size()) >= min, "[tree sum] a payload of ",
                      leaf.payload.size(), " bytes does not hold ", task.count, " elements in format ",
-                     to_string(task.format), ", which need ", least);
+                     to_string(task.format), ", which need ", min);
     TERNGRAD_REQUIRE(reinterpret_cast<std::uintptr_t>(leaf.payload.data()) % alignment(task.format) == 0,
                      "[tree sum] a payload in format ", to_string(task.format), " must begin at a multiple of ",
                      alignment(task.format), " bytes");

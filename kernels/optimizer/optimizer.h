@@ -22,7 +22,7 @@ struct StepScalars {
 /// Gradient descent: w -= lr * G, as fl(w - fl(lr * G)).
 /// All spans have the same length and do not overlap; elements of padding are updated like any other (they are zero and
 /// stay zero).
-/// @throws InvalidArgument if lengths differ. Bit-equal on every backend, but for the bits of NaN.
+/// @throws InvalidArgument if lengths differ. Bit-equal on every backend, except for the bits of NaN.
 void update_gd(std::span<float> weights, std::span<const float> gradient, float learning_rate, Stream& stream,
                const StepScalars& scalars = {});
 

@@ -21,7 +21,7 @@ void deallocate(const Device& device, void* memory) noexcept;
 /// Alignment of every buffer: a cache line, and the widest vector of any CPU target.
 inline constexpr std::size_t kBufferAlignment = 128;
 
-/// Owns `num_elements` values of T on a device. Memory is uninitialised; whoever needs zeros asks for them. Copying
+/// Owns `num_elements` values of T on a device. Memory is uninitialised; callers that need zeros ask for them. Copying
 /// would need a stream, so there is no copy constructor.
 template <class T>
 class Buffer {

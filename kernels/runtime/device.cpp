@@ -9,7 +9,7 @@ namespace terngrad {
 
 Device Device::cuda(int index) {
   const int count = num_cuda_devices();
-  if (count == 0) TERNGRAD_THROW(NotSupported, "[Device] no GPU to use: ", why_no_cuda_device());
+  if (count == 0) TERNGRAD_THROW(NotSupported, "[Device] no GPU to use: ", cuda_unavailable_reason());
   if (index < 0 || index >= count) {
     TERNGRAD_THROW(NotSupported, "[Device] cuda:", index, " does not exist; there are GPUs 0 to ", count - 1);
   }
@@ -26,7 +26,7 @@ std::string Device::unique_id() const { return is_cpu() ? "cpu" : cuda::device_u
 
 int num_cuda_devices() { return cuda::num_devices(); }
 
-std::string why_no_cuda_device() { return cuda::why_no_device(); }
+std::string cuda_unavailable_reason() { return cuda::device_unavailable_reason(); }
 
 int num_hardware_threads() {
   cpu_set_t set;

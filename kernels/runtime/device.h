@@ -41,7 +41,7 @@ class Device {
 int num_cuda_devices();
 /// Why num_cuda_devices() is 0: the driver's or the runtime's own words, or that the build has no CUDA. Empty if it is
 /// not 0.
-std::string why_no_cuda_device();
+std::string cuda_unavailable_reason();
 
 /// Number of hardware threads that this process may use (its CPU affinity mask), at least 1.
 int num_hardware_threads();

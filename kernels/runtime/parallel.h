@@ -14,9 +14,9 @@ void parallel_ranges(int num_threads, std::int64_t count, std::int64_t grain, Ra
 
 /// Calls body(begin, end) on disjoint ranges that cover [0, count) exactly once.
 ///
-/// The ranges are contiguous, at most `num_threads` of them, of nearly equal length and (but for the last) multiples of
-/// `grain`. Which thread runs which range is fixed, but bodies must not let a result depend on where a range ends. With
-/// one thread, or from inside another parallel_for whose threads use up the machine, the body runs in the calling
+/// The ranges are contiguous, at most `num_threads` of them, of nearly equal length and (except for the last) multiples
+/// of `grain`. Which thread runs which range is fixed, but bodies must not let a result depend on where a range ends.
+/// With one thread, or from inside another parallel_for whose threads use up the machine, the body runs in the calling
 /// thread. An exception from a body is rethrown in the caller after all ranges have ended (the first by range, if
 /// several).
 ///
@@ -37,7 +37,7 @@ void parallel_for(int num_threads, std::int64_t count, std::int64_t grain, Body&
 }
 
 /// Makes `num_threads` the number of threads that third-party libraries (oneDNN) use when called from this thread, for
-/// the lifetime of the object. Their results may depend on it, so whoever calls them states it.
+/// the lifetime of the object. Their results may depend on it, so their callers state it.
 class LibraryThreads {
  public:
   explicit LibraryThreads(int num_threads);

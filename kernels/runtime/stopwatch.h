@@ -1,4 +1,4 @@
-// seconds_since: a stopwatch for parts that follow each other.
+// lap_seconds: a stopwatch for parts that follow each other.
 #pragma once
 
 #include <chrono>
@@ -7,7 +7,7 @@
 namespace terngrad {
 
 /// Seconds since `begin`, which becomes now: the beginning of the next part.
-inline double seconds_since(std::chrono::steady_clock::time_point& begin) {
+inline double lap_seconds(std::chrono::steady_clock::time_point& begin) {
   const auto now = std::chrono::steady_clock::now();
   return std::chrono::duration<double>(now - std::exchange(begin, now)).count();
 }

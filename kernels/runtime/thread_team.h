@@ -24,7 +24,7 @@ class ThreadTeam {
   /// That of the calling thread.
   static ThreadTeam& of_this_thread();
 
-  /// Calls task(index) for each index in [0, count), 0 in the calling thread and each other in a thread of its own at
+  /// Calls task(index) for each index in [0, count), 0 in the calling thread and each other in its own thread at
   /// the same time, and returns when all have returned. A task may run others in the team of its thread. In a process
   /// that was forked from one in which the team had threads, which have not come along, the calling thread does all.
   ///

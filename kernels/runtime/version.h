@@ -1,4 +1,4 @@
-// The version of this build. Defined in a library of its own, terngrad::version (terngrad::trainers brings it along),
+// The version of this build. Defined in its own library, terngrad::version (terngrad::trainers brings it along),
 // so that another commit compiles one source and nothing else.
 #pragma once
 

@@ -40,7 +40,8 @@ void model_scalers(StatisticsPlan& plan, std::span<const TensorTable> workers, d
                    std::span<float> out, Stream& stream);
 
 /// The canonical NaN for every slice that is not finite, else 0: what codecs without scalers say of a gradient.
-/// @param first_nonfinite  the bit pattern of the least magnitude that counts as not finite: 0x7f800000 (infinity), or
+/// @param first_nonfinite  the bit pattern of the smallest magnitude that counts as not finite: 0x7f800000 (infinity),
+/// or
 ///                         less where a magnitude will be rounded to infinity
 void nonfinite_flags(StatisticsPlan& plan, std::span<const TensorTable> workers, std::uint32_t first_nonfinite,
                      std::span<float> out, Stream& stream);

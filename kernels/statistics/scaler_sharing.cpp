@@ -9,18 +9,18 @@
 
 namespace terngrad {
 
-void share_scalers(const ScalerSharingTask& task, Stream& stream) {
+void exchange_scalers(const ScalerSharingTask& task, Stream& stream) {
   TERNGRAD_REQUIRE(task.num_workers >= 1 && task.first_local_worker >= 0 && task.num_local_workers >= 0 &&
                        task.first_local_worker + task.num_local_workers <= task.num_workers,
                    "[scaler_sharing] workers ", task.first_local_worker, " to ",
                    task.first_local_worker + task.num_local_workers, " are not among ", task.num_workers);
-  if (stream.device().is_cuda()) return cuda::share_scalers(task, stream);
+  if (stream.device().is_cuda()) return cuda::exchange_scalers(task, stream);
   for (std::int64_t s = 0; s < task.num_scalers; ++s) {
     int first = 0;
     const int num_flagged = common::share_one(task, s, first);
     if (num_flagged == 0) continue;
     if (task.skip != nullptr) *task.skip = 1;
-    if (task.frozen != nullptr && *task.frozen != 0) continue;
+    if (task.stop_latched != nullptr && *task.stop_latched != 0) continue;
     const ScalerPlace& place = task.places[s];
     if (place.is_first != 0) task.report->count += static_cast<std::uint64_t>(num_flagged);
     const std::uint64_t at =

@@ -10,14 +10,14 @@ namespace terngrad {
 
 /// How the local scalers of all workers become the one that codes are drawn with.
 enum class ScalerCombination : std::uint32_t {
-  kGreatest,
+  kMax,
   kMean,  // sum in float64 in worker order, over N, rounded once
   kOwn,   // every worker keeps its own
 };
 
 /// One scaler's place. Plain words, so that a table of them has no padding.
 struct ScalerPlace {
-  ScalerCombination combination = ScalerCombination::kGreatest;
+  ScalerCombination combination = ScalerCombination::kMax;
   std::uint32_t segment = 0;   // whose scaler it is
   std::uint32_t is_first = 1;  // 1 for the first scaler of its segment, else 0
 };
@@ -39,17 +39,17 @@ struct ScalerSharingTask {
   int num_local_workers = 1;
   const float* local = nullptr;  // [num_workers * num_scalers] worker after worker; NaN: that segment is not finite
   float* own = nullptr;          // out, like local: with 0 for NaN
-  float* shared = nullptr;       // [num_scalers] out: the combination; NaN counts as 0. Of kOwn the greatest
+  float* shared = nullptr;       // [num_scalers] out: the combination; NaN counts as 0. Of kOwn the largest
   float* scales = nullptr;       // [num_scalers] out: fl(shared / N), what a sum of codes is multiplied by
   float* drawn_with = nullptr;   // [num_local_workers * num_scalers] out: shared, or own for kOwn; 0 for NaN
-  NonfiniteReport* report = nullptr;      // updated: set it to zeros before the first call of a step
-  std::uint32_t* skip = nullptr;          // null, or set to 1 where a segment is not finite
-  const std::uint32_t* frozen = nullptr;  // null, or [1]: if it is not 0, the report stays as it is
+  NonfiniteReport* report = nullptr;            // updated: set it to zeros before the first call of a step
+  std::uint32_t* skip = nullptr;                // null, or set to 1 where a segment is not finite
+  const std::uint32_t* stop_latched = nullptr;  // null, or [1]: if it is not 0, the report stays as it is
 };
 
 /// Runs the task. Bit-equal on every backend; on a GPU the host does not wait.
 /// @throws InvalidArgument if the local workers are not among the N
-void share_scalers(const ScalerSharingTask& task, Stream& stream);
+void exchange_scalers(const ScalerSharingTask& task, Stream& stream);
 
 /// A segment counts as a whole: where one of its scalers is NaN, all become it.
 /// @param scalers       [num_rows * num_scalers], rows of the same places; in place

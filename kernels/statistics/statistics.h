@@ -12,7 +12,7 @@
 
 namespace terngrad {
 
-/// Sum, sum of squares and greatest magnitude of a run of elements.
+/// Sum, sum of squares and largest magnitude of a run of elements.
 struct Statistics {
   double sum = 0;              // S1
   double sum_squares = 0;      // S2
@@ -25,7 +25,7 @@ struct Statistics {
   friend bool operator==(const Statistics&, const Statistics&) = default;
 };
 
-/// a followed by b: sums added, greatest magnitudes compared.
+/// a followed by b: sums added, largest magnitudes compared.
 Statistics combine(const Statistics& a, const Statistics& b);
 
 /// The reduction tree, which is part of the format (contract B1). A slice is cut into chunks of 4096 elements from its
@@ -61,7 +61,8 @@ class StatisticsPlan {
   /// twice at once on one plan: the plan owns the workspace. On a GPU the host does not wait.
   void run(const TensorTable& tensors, std::span<Statistics> out, Stream& stream);
 
-  /// The part of a plan on a GPU, for kernels that go on from it. @throws InvalidArgument for another device's stream
+  /// The part of a plan on a GPU, for kernels that continue from it. @throws InvalidArgument for another device's
+  /// stream
   cuda::StatisticsRunner& on_cuda(const Stream& stream);
 
  private:

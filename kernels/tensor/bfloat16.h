@@ -9,7 +9,7 @@
 
 namespace terngrad {
 
-/// Rounds to nearest, ties to even. Infinity stays; NaN becomes a quiet NaN of the same sign; values above the greatest
+/// Rounds to nearest, ties to even. Infinity stays; NaN becomes a quiet NaN of the same sign; values above the largest
 /// bfloat16 by half a step become infinity.
 constexpr std::uint16_t to_bfloat16(float value) {
   const auto bits = std::bit_cast<std::uint32_t>(value);

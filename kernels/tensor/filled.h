@@ -12,7 +12,7 @@
 namespace terngrad {
 
 /// A buffer with `value` in every element. On a GPU the host waits.
-inline Buffer<float> filled(std::int64_t num_elements, float value, const Device& device) {
+inline Buffer<float> make_filled(std::int64_t num_elements, float value, const Device& device) {
   Buffer<float> buffer(num_elements, device);
   if (device.is_cpu()) {
     std::ranges::fill(buffer.span(), value);

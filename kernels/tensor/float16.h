@@ -13,8 +13,8 @@ namespace terngrad {
 /// (subnormals); NaN becomes a quiet NaN of the same sign with the upper bits of its payload. IEEE 754-2019, 3.4
 /// and 5.4.
 constexpr std::uint16_t to_float16(float value) {
-  constexpr std::uint32_t kLeastNormal = 0x38800000u;  // 2^-14
-  constexpr std::uint32_t kOverflow = 0x47800000u;     // 2^16, which rounds to infinity below
+  constexpr std::uint32_t kMinNormal = 0x38800000u;  // 2^-14
+  constexpr std::uint32_t kOverflow = 0x47800000u;   // 2^16, which rounds to infinity below
   constexpr std::uint32_t kInfinity = 0x7f800000u;
   const auto bits = std::bit_cast<std::uint32_t>(value);
   const std::uint32_t magnitude = bits & 0x7fffffffu;
@@ -25,13 +25,13 @@ constexpr std::uint16_t to_float16(float value) {
   const float shifted = std::bit_cast<float>(magnitude) + 0.5f;
   const std::uint32_t subnormal = std::bit_cast<std::uint32_t>(shifted) - std::bit_cast<std::uint32_t>(0.5f);
   const std::uint32_t nan = 0x7e00u | (magnitude >> 13 & 0x3ffu);
-  const std::uint32_t number = magnitude < kLeastNormal ? subnormal : normal;
+  const std::uint32_t number = magnitude < kMinNormal ? subnormal : normal;
   return static_cast<std::uint16_t>((bits >> 16 & 0x8000u) | (magnitude > kInfinity ? nan : number));
 }
 
 /// Exact; NaN becomes quiet.
 constexpr float from_float16(std::uint16_t value) {
-  constexpr std::uint32_t kLeastNormal = 0x0400u;
+  constexpr std::uint32_t kMinNormal = 0x0400u;
   constexpr std::uint32_t kInfinity = 0x7c00u;
   const std::uint32_t magnitude = value & 0x7fffu;
   const std::uint32_t normal = (magnitude << 13) + (112u << 23);
@@ -39,7 +39,7 @@ constexpr float from_float16(std::uint16_t value) {
   const float shifted = std::bit_cast<float>(magnitude | std::bit_cast<std::uint32_t>(0.5f)) - 0.5f;
   const auto subnormal = std::bit_cast<std::uint32_t>(shifted);
   const std::uint32_t special = magnitude << 13 | 0x7f800000u | (magnitude > kInfinity ? 0x00400000u : 0u);
-  const std::uint32_t finite = magnitude < kLeastNormal ? subnormal : normal;
+  const std::uint32_t finite = magnitude < kMinNormal ? subnormal : normal;
   return std::bit_cast<float>((std::uint32_t{value} & 0x8000u) << 16 | (magnitude < kInfinity ? finite : special));
 }
 

@@ -25,7 +25,7 @@ constexpr std::array<std::uint32_t, 4> philox4x32_10(std::array<std::uint32_t, 4
 enum class DrawPurpose : std::uint8_t {
   kTernarize = 1,
   kTernarizeRefine = 2,
-  kReturnLeg = 3,
+  kDownlink = 3,
   kReturnLegRefine = 4,
   kDropout = 5,
   kAugmentation = 6,

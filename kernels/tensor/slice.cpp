@@ -24,17 +24,17 @@ std::vector<Slice> whole_segments(const Layout& layout) {
   return slices;
 }
 
-std::vector<std::vector<Slice>> shares(const Layout& layout, int num_shares) {
-  TERNGRAD_REQUIRE(num_shares >= 1, "[shares] num_shares must be at least 1, got ", num_shares);
-  // Chunks are numbered through the layout; share i gets chunks [i * C / n, (i + 1) * C / n).
+std::vector<std::vector<Slice>> shards(const Layout& layout, int num_shards) {
+  TERNGRAD_REQUIRE(num_shards >= 1, "[shards] num_shards must be at least 1, got ", num_shards);
+  // Chunks are numbered through the layout; shard i gets chunks [i * C / n, (i + 1) * C / n).
   std::int64_t num_chunks = 0;
   for (const Segment& segment : layout.segments()) {
     num_chunks += (segment.num_elements + kChunkElements - 1) / kChunkElements;
   }
-  std::vector<std::vector<Slice>> result(static_cast<std::size_t>(num_shares));
-  for (int share = 0; share < num_shares; ++share) {
-    const std::int64_t begin = num_chunks * share / num_shares;
-    const std::int64_t end = num_chunks * (share + 1) / num_shares;
+  std::vector<std::vector<Slice>> result(static_cast<std::size_t>(num_shards));
+  for (int shard = 0; shard < num_shards; ++shard) {
+    const std::int64_t begin = num_chunks * shard / num_shards;
+    const std::int64_t end = num_chunks * (shard + 1) / num_shards;
     std::int64_t chunk = 0;
     for (int index = 0; index < layout.num_segments(); ++index) {
       const std::int64_t n = layout.segment(index).num_elements;
@@ -44,7 +44,7 @@ std::vector<std::vector<Slice>> shares(const Layout& layout, int num_shares) {
       if (first < last) {
         const std::int64_t first_element = (first - chunk) * kChunkElements;
         const std::int64_t end_element = std::min(n, (last - chunk) * kChunkElements);
-        result[static_cast<std::size_t>(share)].push_back({index, first_element, end_element - first_element});
+        result[static_cast<std::size_t>(shard)].push_back({index, first_element, end_element - first_element});
       }
       chunk += segment_chunks;
     }

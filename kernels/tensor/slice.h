@@ -11,7 +11,7 @@
 namespace terngrad {
 
 /// Elements per chunk: the grain of the statistics' reduction tree, of sign offsets in `tmask`, and of every cut
-/// through a segment (shares, buckets). Part of the format.
+/// through a segment (shards, buckets). Part of the format.
 inline constexpr std::int64_t kChunkElements = 4096;
 
 /// Elements [first, first + count) of segment `segment`, counted from the segment's start.
@@ -25,10 +25,10 @@ struct Slice {
 /// One slice per segment.
 std::vector<Slice> whole_segments(const Layout& layout);
 
-/// Cuts a layout into `num_shares` lists of slices of nearly equal size that together cover every element once, in
+/// Cuts a layout into `num_shards` lists of slices of nearly equal size that together cover every element once, in
 /// order. Cuts fall on multiples of kChunkElements from a segment's start. Shares may be empty.
-/// @throws InvalidArgument if num_shares < 1
-std::vector<std::vector<Slice>> shares(const Layout& layout, int num_shares);
+/// @throws InvalidArgument if num_shards < 1
+std::vector<std::vector<Slice>> shards(const Layout& layout, int num_shards);
 
 /// A table of pointers to the tensors of one gradient (or parameter set), one per segment, all of one element type and
 /// aligned to its size. This is how kernels see both a flat buffer and tensors that live elsewhere.

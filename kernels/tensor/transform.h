@@ -26,7 +26,7 @@ std::int64_t zero_nonfinite(std::span<float> values, Stream& stream);
 /// @param num_replaced  [1] in and out
 void zero_nonfinite(std::span<float> values, std::int64_t* num_replaced, Stream& stream);
 
-/// values[i] = fl(factor * values[i]). Bit-equal on every backend, but for the bits of NaN. The host does not wait.
+/// values[i] = fl(factor * values[i]). Bit-equal on every backend, except for the bits of NaN. The host does not wait.
 void scale(std::span<float> values, float factor, Stream& stream);
 
 /// Like the form above, by the factor that is in memory when the kernel runs.

@@ -18,7 +18,7 @@ int tree_split(int m);
 /// @throws InvalidArgument unless 0 <= first, 0 <= count and first + count <= num_workers
 std::vector<int> subtrees_within(int num_workers, int first, int count);
 
-/// Whether consecutive ranges of so many workers are subtrees that together make up the tree.
+/// Whether consecutive ranges of that many workers are subtrees that together make up the tree.
 bool are_subtrees(std::span<const int> workers);
 
 }  // namespace terngrad

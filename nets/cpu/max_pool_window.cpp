@@ -49,13 +49,13 @@ void MaxPoolForward(const MaxPoolWindow& w, const float* HWY_RESTRICT input, flo
   ForEachPatch(w, [&](const Patch& patch, std::size_t target) HWY_ATTR {
     ForEachVector(channels, [&](auto d, std::size_t c) HWY_ATTR {
       const float* HWY_RESTRICT row = input + patch.first + c;
-      auto greatest = hn::LoadU(d, row);
+      auto max = hn::LoadU(d, row);
       for (std::size_t i = 0; i < patch.rows; ++i, row += row_stride) {
         for (std::size_t j = 0; j < patch.columns; ++j) {
-          greatest = hn::Max(greatest, hn::LoadU(d, row + j * channels));
+          max = hn::Max(max, hn::LoadU(d, row + j * channels));
         }
       }
-      hn::StoreU(greatest, d, output + target + c);
+      hn::StoreU(max, d, output + target + c);
     });
   });
 }
@@ -70,14 +70,14 @@ HWY_INLINE void BackwardPatches(const MaxPoolWindow& w, const float* HWY_RESTRIC
   const bool has_relu = w.relu_gradient == MaxPoolWindow::ReluGradient::kAtOutput;
   ForEachPatch(w, [&](const Patch& patch, std::size_t source) HWY_ATTR {
     ForEachVector(channels, [&](auto d, std::size_t c) HWY_ATTR {
-      const auto greatest = hn::LoadU(d, output + source + c);
+      const auto max = hn::LoadU(d, output + source + c);
       auto left = hn::LoadU(d, output_gradient + source + c);  // what no element has taken yet
-      if (has_relu) left = hn::IfThenElseZero(hn::Gt(greatest, hn::Zero(d)), left);
+      if (has_relu) left = hn::IfThenElseZero(hn::Gt(max, hn::Zero(d)), left);
       std::size_t row = patch.first + c;
       for (std::size_t i = 0; i < patch.rows; ++i, row += row_stride) {
         for (std::size_t j = 0; j < patch.columns; ++j) {
           const std::size_t at = row + j * channels;
-          const auto wins = hn::Eq(hn::LoadU(d, input + at), greatest);
+          const auto wins = hn::Eq(hn::LoadU(d, input + at), max);
           const auto share = hn::IfThenElseZero(wins, left);
           left = hn::IfThenZeroElse(wins, left);
           if constexpr (kOverlap) {

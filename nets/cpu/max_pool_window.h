@@ -18,7 +18,7 @@ struct MaxPoolWindow {
   ReluGradient relu_gradient = ReluGradient::kThrough;
 };
 
-/// output[y, x, c] = the greatest input[y stride + i - pad_top, x stride + j - pad_left, c] that lies in the image.
+/// output[y, x, c] = the largest input[y stride + i - pad_top, x stride + j - pad_left, c] that lies in the image.
 /// oneDNN's pooling takes three to five times as long for 20 and 50 channels, 13 % of a step of LeNet.
 void max_pool_forward(const MaxPoolWindow& window, const float* input, float* output);
 

@@ -9,7 +9,7 @@ namespace {
 
 #define TERNGRAD_TEXT_OF(number) #number
 #define TERNGRAD_FILE_OF_MAJOR(major) "libcublasLt.so." TERNGRAD_TEXT_OF(major)
-// As a whole in the program, where scripts/bundle.sh reads it.
+// As a whole in the program, where scripts/gpu/bundle.sh reads it.
 constexpr const char* kFile = TERNGRAD_FILE_OF_MAJOR(CUBLAS_VER_MAJOR);
 
 [[noreturn]] void refuse(const char* file) {

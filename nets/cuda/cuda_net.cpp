@@ -114,9 +114,9 @@ class CudaNet final : public PlannedNet<DeviceNet> {
 
 }  // namespace
 
-std::string why_no_nets() { return ""; }
+std::string nets_unavailable_reason() { return ""; }
 
-std::string why_no_net_libraries() { return Libraries::why_missing(); }
+std::string net_libraries_unavailable_reason() { return Libraries::why_missing(); }
 
 std::string net_libraries() { return Libraries::versions(); }
 

@@ -9,11 +9,11 @@
 
 namespace terngrad::cuda {
 
-/// As why_no_device_nets.
-std::string why_no_nets();
+/// As device_nets_unavailable_reason.
+std::string nets_unavailable_reason();
 
-/// As why_no_device_net_libraries.
-std::string why_no_net_libraries();
+/// As device_net_libraries_unavailable_reason.
+std::string net_libraries_unavailable_reason();
 
 /// As device_net_libraries.
 std::string net_libraries();

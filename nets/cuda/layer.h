@@ -21,7 +21,7 @@ struct LayerContext {
   Libraries libraries;
   Workspace* workspace;              // reserved by layers, allocated after the last is made
   std::shared_ptr<StreamFork> fork;  // for workers' gradients of weights; null where there are none
-  std::vector<std::string>* notes;   // what a layer found out about this GPU, for people
+  std::vector<std::string>* notes;   // what a layer found out about this GPU, human-readable
   const Stream& stream() const { return libraries.stream(); }
 };
 

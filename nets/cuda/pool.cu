@@ -19,18 +19,18 @@ __global__ void __launch_bounds__(kPackThreads)
   const Range rows = pool.rows.window_elements(place.row);
   const Range columns = pool.columns.window_elements(place.column);
   const float* first = input + pool.input_at(place.image, rows.begin, columns.begin) + place.channel;
-  Pack<kLanes> greatest = load_pack<kLanes>(first);
+  Pack<kLanes> max = load_pack<kLanes>(first);
   for (int i = 0; i < rows.size(); ++i) {
     for (int j = 0; j < columns.size(); ++j) {
       const auto pixel = std::int64_t{i} * pool.columns.input + j;
       const Pack<kLanes> value = load_pack<kLanes>(first + pixel * pool.channels);
 #pragma unroll
       for (int k = 0; k < kLanes; ++k) {
-        greatest.lanes[k] = greatest.lanes[k] > value.lanes[k] ? greatest.lanes[k] : value.lanes[k];
+        max.lanes[k] = max.lanes[k] > value.lanes[k] ? max.lanes[k] : value.lanes[k];
       }
     }
   }
-  store_pack(output + std::int64_t{item} * kLanes, greatest);
+  store_pack(output + std::int64_t{item} * kLanes, max);
 }
 
 /// A bit for each lane where the two are equal.
@@ -45,14 +45,14 @@ __device__ unsigned equal_lanes(const Pack<kLanes>& a, const Pack<kLanes>& b) {
 /// Those of `lanes` where no element of window (rows, columns) that is before `element` by rows equals its maximum.
 template <int kLanes>
 __device__ unsigned first_lanes(const Pool& pool, const float* image, Range rows, Range columns, const Place& element,
-                                const Pack<kLanes>& greatest, unsigned lanes) {
+                                const Pack<kLanes>& max, unsigned lanes) {
 #pragma unroll 1
   for (int y = rows.begin; y <= element.row && lanes != 0; ++y) {
     const int end = y < element.row ? columns.end : element.column;
     const float* row = image + std::int64_t{y} * pool.columns.input * pool.channels;
 #pragma unroll 1
     for (int x = columns.begin; x < end; ++x) {
-      lanes &= ~equal_lanes(load_pack<kLanes>(row + std::int64_t{x} * pool.channels), greatest);
+      lanes &= ~equal_lanes(load_pack<kLanes>(row + std::int64_t{x} * pool.channels), max);
     }
   }
   return lanes;
@@ -85,12 +85,12 @@ __global__ void __launch_bounds__(kPackThreads, kBackwardBlocks)
   for (int y = rows.begin; y < rows.end; ++y) {
     for (int x = columns.begin; x < columns.end; ++x) {
       const std::int64_t at = pool.output_at(place.image, y, x) + place.channel;
-      const Pack<kLanes> greatest = load_pack<kLanes>(output + at);
-      unsigned lanes = equal_lanes(value, greatest);
-      if (has_relu) lanes &= positive_lanes(greatest);
+      const Pack<kLanes> max = load_pack<kLanes>(output + at);
+      unsigned lanes = equal_lanes(value, max);
+      if (has_relu) lanes &= positive_lanes(max);
       if (lanes == 0) continue;
-      lanes = first_lanes(pool, image, pool.rows.window_elements(y), pool.columns.window_elements(x), place, greatest,
-                          lanes);
+      lanes =
+          first_lanes(pool, image, pool.rows.window_elements(y), pool.columns.window_elements(x), place, max, lanes);
 #pragma unroll
       for (int k = 0; k < kLanes; ++k) {
         if ((lanes >> k & 1) == 0) continue;

@@ -22,7 +22,7 @@ struct PoolWindow {
 // allocated or waited for. An image's results depend on that image only, and every element is written.
 // @throws InvalidArgument for images of more than 2^30 elements; DeviceError
 
-/// output[y, x, c] = the greatest input[y stride + i - pad_top, x stride + j - pad_left, c] that lies in the image. A
+/// output[y, x, c] = the largest input[y stride + i - pad_top, x stride + j - pad_left, c] that lies in the image. A
 /// number wins against a NaN before it, a NaN against a number, and of equals the last: as vectors of x86 have it.
 void max_pool_forward(const PoolWindow& window, int num_images, const float* input, float* output,
                       const Stream& stream);

@@ -22,8 +22,8 @@ struct RowSumPlan {
 
   RowSumPlan(std::int64_t num_rows, int num_channels) : rows(num_rows), channels(num_channels) {
     lanes = std::min(kMaxLanes, static_cast<int>(std::bit_ceil(static_cast<unsigned>(num_channels))));
-    const std::int64_t least = std::int64_t{kMinRowsPerThread} * (kThreads / lanes);
-    rows_per_chunk = std::max(least, (rows + kMaxChunks - 1) / kMaxChunks);
+    const std::int64_t min = std::int64_t{kMinRowsPerThread} * (kThreads / lanes);
+    rows_per_chunk = std::max(min, (rows + kMaxChunks - 1) / kMaxChunks);
     num_chunks = static_cast<int>((rows + rows_per_chunk - 1) / rows_per_chunk);
   }
 

@@ -50,26 +50,26 @@ __device__ bool is_class(int label, int num_classes) { return label >= 0 && labe
 
 /// What there is to know of an example's logits z.
 struct Maximum {
-  float greatest;   // of the numbers among z; -infinity without any
-  bool is_correct;  // the label's logit is the greatest, the first of equals
+  float max;        // of the numbers among z; -infinity without any
+  bool is_correct;  // the label's logit is the largest, the first of equals
 };
 
 template <int kThreads>
 __device__ Maximum find_maximum(const float* z, int num_classes, int label) {
   const bool has_label = is_class(label, num_classes);
   const float own = has_label ? z[label] : 0.0f;
-  float greatest = -std::numeric_limits<float>::infinity();
+  float max = -std::numeric_limits<float>::infinity();
   bool is_beaten = false;
   for (int j = static_cast<int>(threadIdx.x); j < num_classes; j += kThreads) {
     const float value = z[j];
-    greatest = Greater()(greatest, value);
+    max = Greater()(max, value);
     is_beaten = is_beaten || value > own || (value == own && j < label);
   }
-  greatest = reduce_for_all<kThreads>(greatest, Greater());
+  max = reduce_for_all<kThreads>(max, Greater());
   is_beaten = reduce_for_all<kThreads>(static_cast<int>(is_beaten), Or()) != 0;
   // As std::max_element has it, a NaN at the front is never replaced and one elsewhere never wins.
   const bool is_number = own == own && z[0] == z[0];
-  return {greatest, has_label && is_number && !is_beaten};
+  return {max, has_label && is_number && !is_beaten};
 }
 
 /// One example to a block.
@@ -80,21 +80,21 @@ __global__ void __launch_bounds__(kThreads, kMultiprocessorThreads / kThreads)
   const float* z = logits + std::int64_t{blockIdx.x} * num_classes;
   const int label = labels[blockIdx.x];
   const Maximum maximum = find_maximum<kThreads>(z, num_classes, label);
-  const double greatest = maximum.greatest;
+  const double max = maximum.max;
   double sum = 0;
-  for (int j = static_cast<int>(threadIdx.x); j < num_classes; j += kThreads) sum += exp(z[j] - greatest);
+  for (int j = static_cast<int>(threadIdx.x); j < num_classes; j += kThreads) sum += exp(z[j] - max);
   sum = reduce_for_all<kThreads>(sum, Add());
   const bool has_label = is_class(label, num_classes);
   if (!has_label) sum = quiet_nan();
   if (threadIdx.x == 0) {
-    const double loss = has_label ? log(sum) - (z[label] - greatest) : quiet_nan();
+    const double loss = has_label ? log(sum) - (z[label] - max) : quiet_nan();
     example_losses[blockIdx.x] = {loss, maximum.is_correct ? 1 : 0};
   }
   if (gradient == nullptr) return;
   __syncthreads();  // the gradient may take the logits' place
   float* row = gradient + std::int64_t{blockIdx.x} * num_classes;
   for (int j = static_cast<int>(threadIdx.x); j < num_classes; j += kThreads) {
-    const double probability = exp(z[j] - greatest) / sum;
+    const double probability = exp(z[j] - max) / sum;
     row[j] = static_cast<float>((probability - (j == label ? 1.0 : 0.0)) * scale);
   }
 }

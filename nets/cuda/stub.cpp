@@ -4,19 +4,19 @@
 
 namespace terngrad::cuda {
 
-std::string why_no_nets() {
+std::string nets_unavailable_reason() {
   return "this build has no nets on GPUs: put cuDNN 9.8 or later beside the CUDA Toolkit and configure with "
          "-DTERNGRAD_CUDNN=ON";
 }
 
-std::string why_no_net_libraries() { return ""; }
+std::string net_libraries_unavailable_reason() { return ""; }
 
 std::string net_libraries() { return ""; }
 
 std::string net_libraries_of_build() { return ""; }
 
 std::unique_ptr<DeviceNet> make_net(NetPlan, const NetOptions&, MathMode, const Stream&) {
-  TERNGRAD_THROW(NotSupported, "[make_device_net] ", why_no_nets());
+  TERNGRAD_THROW(NotSupported, "[make_device_net] ", nets_unavailable_reason());
 }
 
 }  // namespace terngrad::cuda

@@ -27,7 +27,7 @@ TEST(ExchangeTimes, BandwidthIsThatOfTheBusierDirection) {
   EXPECT_EQ(times.bits_per_second(), 1200);
 }
 
-TEST(ExchangeResult, SlowestIsTheGreatestOfEachNumber) {
+TEST(ExchangeResult, SlowestIsTheMaxOfEachNumber) {
   ExchangeResult result;
   result.ranks = {{.measure_seconds = 1, .wire_seconds = 4, .total_seconds = 9, .sent_bytes = 5},
                   {.measure_seconds = 2, .wire_seconds = 3, .total_seconds = 8, .received_bytes = 6}};
@@ -94,7 +94,7 @@ TEST(RunVendor, MeasuresTheLibrarysAllReduce) {
     EXPECT_GT(times.encode_seconds, 0);
     EXPECT_GT(times.wire_seconds, 0);
     EXPECT_GT(times.decode_seconds, 0);
-    // A reduction by shares among two: half there and half back, of two bytes for each element.
+    // A reduction by shards among two: half there and half back, of two bytes for each element.
     EXPECT_EQ(times.sent_bytes, 2 * 10'100);
     EXPECT_EQ(times.received_bytes, 2 * 10'100);
   }

@@ -62,9 +62,9 @@ CompressedAllReduceOptions random_options(Random& random) {
                                           .block_elements = one_of(random, {64, 192, 4096, 8192, 32768}),
                                           .format = one_of(random, formats)};
   const bool shared = options.codecs.codec_options.ternary.sharing != ScalerSharing::kNone;
-  const ReturnCodec returns[] = {ReturnCodec::kFloat32, ReturnCodec::kBfloat16, ReturnCodec::kSums,
-                                 ReturnCodec::kTernary};
-  options.return_codec = returns[random() % (shared ? 4 : 2)];
+  const DownlinkCodec returns[] = {DownlinkCodec::kFloat32, DownlinkCodec::kBfloat16, DownlinkCodec::kSums,
+                                   DownlinkCodec::kTernary};
+  options.downlink_codec = returns[random() % (shared ? 4 : 2)];
   const ExchangeAlgorithm algorithms[] = {ExchangeAlgorithm::kAuto, ExchangeAlgorithm::kAllGather,
                                           ExchangeAlgorithm::kScatterReduce};
   options.algorithm = one_of(random, algorithms);

@@ -46,8 +46,8 @@ CompressedAllReduceOptions random_options(std::uint64_t seed) {
   ternary.block_elements = pick(64, 192, 4096, 5056, 8192);
   ternary.format = pick(TernaryFormat::kT2, TernaryFormat::kT5, TernaryFormat::kTMask);
   const bool shared = ternary.sharing != ScalerSharing::kNone;
-  options.return_codec = shared ? pick(ReturnCodec::kFloat32, ReturnCodec::kSums, ReturnCodec::kTernary)
-                                : pick(ReturnCodec::kFloat32, ReturnCodec::kBfloat16);
+  options.downlink_codec = shared ? pick(DownlinkCodec::kFloat32, DownlinkCodec::kSums, DownlinkCodec::kTernary)
+                                  : pick(DownlinkCodec::kFloat32, DownlinkCodec::kBfloat16);
   options.algorithm = pick(ExchangeAlgorithm::kAllGather, ExchangeAlgorithm::kScatterReduce);
   options.codecs.codec = pick(0, 0, 0, 1) == 0 ? "ternary" : "bf16";
   options.seed = random();

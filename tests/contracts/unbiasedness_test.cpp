@@ -119,18 +119,18 @@ TEST(Unbiasedness, EveryElementIsNonZeroWithItsProbability) {
 }
 
 TEST(Unbiasedness, HoldsWithSharedAndWithOwnScalers) {
-  // c = 0: sharing max gives every worker the greatest maximum, none its own.
+  // c = 0: sharing max gives every worker the largest maximum, none its own.
   const int num_draws = testing::scaled(1024, 64);
   Stream stream(Device::cpu(), 1);
   std::vector<std::vector<float>> workers;
-  float greatest = 0;
+  float max = 0;
   for (std::uint32_t worker = 0; worker < 3; ++worker) {
     workers.push_back(testing::gaussian(kElements, 100 + worker, std::exp2(-static_cast<double>(worker))));
-    greatest = std::max(greatest, measure(workers.back(), stream).max_abs());
+    max = std::max(max, measure(workers.back(), stream).max_abs());
   }
   for (std::uint32_t worker = 0; worker < 3; ++worker) {
     const float own = local_scaler(measure(workers[worker], stream), kElements, 0, ScalerRule::kPaper);
-    for (const float s : {greatest, own}) {
+    for (const float s : {max, own}) {
       const Counts counts = count_codes(workers[worker], s, worker, num_draws);
       EXPECT_EQ(contradiction(counts, workers[worker], s, num_draws), "") << "worker " << worker << ", s = " << s;
     }
@@ -148,9 +148,9 @@ TEST(Unbiasedness, OfTheWholeExchangeWithSharingMaxAndNone) {
     workers.push_back(testing::gaussian_tensors(layout, 50 + static_cast<std::uint64_t>(w)));
     tables.push_back(workers.back().table);
   }
-  double greatest = 0;
+  double max = 0;
   for (const auto& worker : workers) {
-    for (const float g : worker.values[0]) greatest = std::max(greatest, std::fabs(static_cast<double>(g)));
+    for (const float g : worker.values[0]) max = std::max(max, std::fabs(static_cast<double>(g)));
   }
   for (const ScalerSharing sharing : {ScalerSharing::kMax, ScalerSharing::kNone}) {
     CompressedAllReduceOptions options;
@@ -164,7 +164,7 @@ TEST(Unbiasedness, OfTheWholeExchangeWithSharingMaxAndNone) {
     }
     // Hoeffding: every one of n = kWorkers * num_steps terms spans s at most, since the sign of a code is fixed, so
     // P(|mean - expected| >= d) <= 2 exp(-2 n d^2 / s^2).
-    const double d = greatest * std::sqrt(std::log(2 * 300 * 2 / kFalseAlarms) / (2.0 * kWorkers * num_steps));
+    const double d = max * std::sqrt(std::log(2 * 300 * 2 / kFalseAlarms) / (2.0 * kWorkers * num_steps));
     for (std::size_t i = 0; i < total.size(); ++i) {
       double expected = 0;
       for (const auto& worker : workers) expected += static_cast<double>(worker.values[0][i]) / kWorkers;

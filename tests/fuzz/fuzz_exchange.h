@@ -42,7 +42,7 @@ inline ExchangeChoice exchange_choice(std::uint8_t byte) {
 
 using Tamper = std::function<std::vector<std::uint8_t>(std::span<const std::uint8_t> message)>;
 
-/// A group of one process that hands every message over as it is, but for the last one of one collective.
+/// A group of one process that hands every message over as it is, except for the last one of one collective.
 class TamperingCommunicator final : public Communicator {
  public:
   TamperingCommunicator(std::size_t tampered_call, Tamper tamper)
@@ -91,7 +91,7 @@ inline ExchangeReport tampered_exchange(const ExchangeChoice& choice, const Tamp
   ternary.scope = choice.blocks ? ScalerScope::kBlock : ScalerScope::kLayer;
   ternary.block_elements = 4096;
   options.algorithm = choice.scatters ? ExchangeAlgorithm::kScatterReduce : ExchangeAlgorithm::kAllGather;
-  options.return_codec = choice.own_scalers ? ReturnCodec::kBfloat16 : ReturnCodec::kSums;
+  options.downlink_codec = choice.own_scalers ? DownlinkCodec::kBfloat16 : DownlinkCodec::kSums;
   options.on_nonfinite = OnNonfinite::kZero;
   options.run_id = kMessageContext.run_id;
   auto communicator = std::make_shared<TamperingCommunicator>(choice.tampered_call, tamper);
@@ -128,19 +128,19 @@ inline void tampered_sums(const ExchangeChoice& choice, const Tamper& tamper, st
       messages.push_back(encoder.gradient_message(table, {parts[0], shared}, kMessageContext,
                                                   writers[static_cast<std::size_t>(local)], stream));
     }
-    GradientMessages(layout, plan, ranks, rank).append(messages, parts[0], kMessageContext, sent, stream);
+    GradientTransport(layout, plan, ranks, rank).append(messages, parts[0], kMessageContext, sent, stream);
   }
   Parcels received;
   for (std::size_t i = 0; i + 1 < sent.count(); ++i) received.append(sent.parcel(i));
   received.append(tamper(sent.parcel(sent.count() - 1)));
-  GradientMessages reader(layout, plan, ranks, 0);
+  GradientTransport reader(layout, plan, ranks, 0);
   reader.read(received, parts, kMessageContext, stream);
   const TensorTable table(layout, mean.data());
   for (std::size_t i = 0; i < parts[0].size(); ++i) {
     const Slice& slice = parts[0][i];
     if (slice.count == 0) continue;
     std::vector<EncodedSlice> encoded;
-    const GradientMessages::Source source = reader.append_slice(0, i, encoded);
+    const GradientTransport::Source source = reader.append_slice(0, i, encoded);
     const AggregateJob job{slice, encoded, table.slice(slice), source.workers};
     plan.codec_of(slice.segment).aggregate({&job, 1}, AggregateUnit::kMean, stream);
     std::span<float> values(table.slice(slice), static_cast<std::size_t>(slice.count));

@@ -1,4 +1,4 @@
-// What the fuzz targets of image decoders share.
+// What the fuzz targets of image decoders shard.
 #pragma once
 
 #include "datasets/formats/decoded_image.h"

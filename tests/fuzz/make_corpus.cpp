@@ -100,7 +100,8 @@ void add_checkpoint(Corpus& corpus) {
   layout.add("w", {2, 3});
   const std::vector<float> values(static_cast<std::size_t>(layout.flat_elements()), 0.5f);
   CheckpointView view;
-  view.state = {.step = 7, .net = "n", .dataset = "d", .optimizer = "o", .num_workers = 2, .seed = 1, .more = {}};
+  view.state = {
+      .step = 7, .net = "n", .dataset = "d", .optimizer = "o", .num_workers = 2, .seed = 1, .extra_metadata = {}};
   view.layout = &layout;
   view.groups = {{.name = "parameters", .values = values}};
   const TemporaryFolder folder;

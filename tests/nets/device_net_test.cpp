@@ -25,12 +25,12 @@ TEST(DeviceNet, RefusesTheCpu) {
 
 TEST(DeviceNet, SaysWhetherTheBuildHasThem) {
   // A build that has none says how to get them; one that has names the libraries.
-  if (why_no_device_nets().empty()) {
+  if (device_nets_unavailable_reason().empty()) {
     // What may be missing on a machine is named by its major version.
     EXPECT_NE(device_net_libraries_of_build(), "");
     EXPECT_TRUE(device_net_libraries().starts_with(device_net_libraries_of_build() + "."));
   } else {
-    EXPECT_THAT(why_no_device_nets(), HasSubstr("TERNGRAD_CUDNN"));
+    EXPECT_THAT(device_nets_unavailable_reason(), HasSubstr("TERNGRAD_CUDNN"));
     EXPECT_EQ(device_net_libraries() + device_net_libraries_of_build(), "");
   }
 }

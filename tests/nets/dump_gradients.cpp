@@ -1,6 +1,6 @@
 // terngrad_dump_gradients NET FOLDER [NUM_EXAMPLES]: one step of a net, by name or "branched" (branched_net.h), on
-// made-up examples, written to FOLDER for scripts/compare_pytorch.py. Files: layout.txt (a line per tensor: name, first
-// element, shape joined by x), and little-endian arrays parameters.f32, images.f32 [n, rows, columns, channels],
+// made-up examples, written to FOLDER for scripts/dev/compare_pytorch.py. Files: layout.txt (a line per tensor: name,
+// first element, shape joined by x), and little-endian arrays parameters.f32, images.f32 [n, rows, columns, channels],
 // labels.i32 [n], gradients.f32, logits.f32 [n, 10] and loss.f64 [1].
 #include <cstdint>
 #include <cstdlib>

@@ -29,10 +29,10 @@ TEST(TruncatedNormalQuantile, InvertsTheDistributionFunction) {
 }
 
 TEST(TruncatedNormalQuantile, StaysWithinTwoAtTheLastDraw) {
-  const double least = truncated_normal_quantile(0.5 * 0x1p-32);
-  EXPECT_GE(least, -2.0);
-  EXPECT_LT(least, -1.99999);
-  EXPECT_EQ(truncated_normal_quantile(1 - 0.5 * 0x1p-32), -least);
+  const double min = truncated_normal_quantile(0.5 * 0x1p-32);
+  EXPECT_GE(min, -2.0);
+  EXPECT_LT(min, -1.99999);
+  EXPECT_EQ(truncated_normal_quantile(1 - 0.5 * 0x1p-32), -min);
 }
 
 TEST(FillTensor, TruncatedNormalHasItsMomentsAndBounds) {

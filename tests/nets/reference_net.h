@@ -369,7 +369,7 @@ inline Doubles initial_state(const NetPlan& plan) {
 }
 
 /// Whether the reference's gradient agrees with central differences of its loss, for some elements of every tensor: the
-/// greatest difference relative to the tensor's greatest element.
+/// largest difference relative to the tensor's largest element.
 inline double central_difference_error(const NetPlan& plan, const Doubles& parameters, const Doubles& images,
                                        std::span<const std::int32_t> labels, const ReferencePass& pass = {}) {
   constexpr double kStep = 1e-6;

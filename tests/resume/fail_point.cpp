@@ -8,7 +8,7 @@
 //   TERNGRAD_FAIL_ACTION=full_once    the call fails with ENOSPC (a write after half of it is done)
 //   TERNGRAD_FAIL_ACTION=full_twice   this call and the next one do
 //   TERNGRAD_FAIL_ACTION=full_then_kill  this call does, and SIGKILL comes in place of the next one, as kill_before
-//   TERNGRAD_FAIL_ACTION=full_after   this call and all that follow do, but for openings for reading. (Removing and
+//   TERNGRAD_FAIL_ACTION=full_after   this call and all that follow do, except for openings for reading. (Removing and
 //                                     cutting need space too where a file system never overwrites.)
 // If TERNGRAD_FAIL_LIST names a file, every call is noted there, one a line: its name and that of the file.
 #include <dlfcn.h>

@@ -135,7 +135,7 @@ class FailPoint : public ::testing::Test {
     return std::ranges::count(series, calls[index]) == std::ssize(series);
   }
 
-  /// Goes on with a run and expects the end of the uninterrupted one.
+  /// Continues with a run and expects the end of the uninterrupted one.
   void expect_resumed_equal(const std::string& name) {
     std::vector<std::string> arguments = training_.arguments(folder_ / name, kSteps, kSaveSteps);
     // Killed before its config.json was there, a run has not begun.

@@ -1,4 +1,4 @@
-// terngrad_train as a process of its own that can be killed, and what its run directory holds afterwards.
+// terngrad_train as its own process that can be killed, and what its run directory holds afterwards.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -14,7 +14,7 @@
 
 namespace terngrad::testing {
 
-/// The file that an environment variable names, or that of the build. Programs in a bundle (scripts/bundle.sh) have
+/// The file that an environment variable names, or that of the build. Programs in a bundle (scripts/gpu/bundle.sh) have
 /// another neighbour than their build folder.
 std::string file_from(const char* variable, const char* of_build);
 

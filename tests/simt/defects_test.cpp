@@ -1,5 +1,5 @@
 // Every kernel of defects/ is seen to be wrong by the builds that can see it, and correct ones by none. Kernels run in
-// a process of their own, which a sanitizer or the emulation ends.
+// their own process, which a sanitizer or the emulation ends.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <sys/wait.h>

@@ -20,7 +20,7 @@
 
 namespace terngrad::testing {
 
-/// Makes the codec for a run of so many workers.
+/// Makes the codec for a run of that many workers.
 using MakeCodec = std::function<std::unique_ptr<Codec>(int num_workers)>;
 
 /// Payloads are as long as promised, accepted by check(), and decoded to what aggregating them alone gives.
@@ -66,7 +66,7 @@ inline void check_same_bits(const MakeCodec& make) {
   std::vector<float> shared;
   if (codec->sharing() != ScalerSharing::kNone) {
     shared.assign(static_cast<std::size_t>(first_scaler(*codec, layout, layout.num_segments())),
-                  codec->traits().greatest_scaler > 0 ? 3.5f : 0.0f);
+                  codec->traits().max_scaler > 0 ? 3.5f : 0.0f);
   }
   const auto messages = [&](const std::vector<Slice>& slices, int num_threads) {
     std::vector<Sent> sent;
@@ -161,7 +161,7 @@ inline void check_sums(const MakeCodec& make) {
 }
 
 /// How far the mean of what is decoded over many steps is from the gradient, in deviations of that mean; of the worst
-/// of a few weighted sums over elements, which a shift, a shrinking and a cut at the greatest ones would move.
+/// of a few weighted sums over elements, which a shift, a shrinking and a cut at the largest ones would move.
 inline double bias_in_deviations(const Codec& codec) {
   constexpr std::int64_t kElements = 2048;
   constexpr std::uint64_t kDraws = 100;

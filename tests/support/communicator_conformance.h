@@ -92,13 +92,13 @@ inline void check_reductions(Communicator& c, std::size_t count) {
   c.all_reduce_max(maxima);
   for (std::size_t i = 0; i < count; ++i) {
     std::uint64_t sum = 0;
-    std::uint32_t greatest = 0;
+    std::uint32_t max = 0;
     for (int rank = 0; rank < c.size(); ++rank) {
       sum += summand(i, rank);
-      greatest = std::max(greatest, candidate(i, rank));
+      max = std::max(max, candidate(i, rank));
     }
     ASSERT_EQ(sums[i], sum) << i;
-    ASSERT_EQ(maxima[i], greatest) << i;
+    ASSERT_EQ(maxima[i], max) << i;
   }
 }
 

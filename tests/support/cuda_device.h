@@ -1,4 +1,4 @@
-// What tests of the CUDA backend share. They run on a GPU where there is one, and in the emulation of tests/simt.
+// What tests of the CUDA backend shard. They run on a GPU where there is one, and in the emulation of tests/simt.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -16,7 +16,7 @@ namespace terngrad::testing {
 class CudaTest : public ::testing::Test {
  protected:
   void SetUp() override {
-    if (num_cuda_devices() == 0) GTEST_SKIP() << "no GPU: " << why_no_cuda_device();
+    if (num_cuda_devices() == 0) GTEST_SKIP() << "no GPU: " << cuda_unavailable_reason();
   }
 };
 

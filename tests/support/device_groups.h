@@ -30,7 +30,7 @@ struct DeviceGroup {
 
 /// Why a group cannot be had on this machine, or empty.
 inline std::string why_not(const DeviceGroup& group) {
-  if (group.device == DeviceKind::kCuda && num_cuda_devices() == 0) return "no GPU: " + why_no_cuda_device();
+  if (group.device == DeviceKind::kCuda && num_cuda_devices() == 0) return "no GPU: " + cuda_unavailable_reason();
   if (group.kind == DeviceGroup::Kind::kNccl && num_cuda_devices() < group.size) {
     return std::to_string(group.size) + " ranks of NCCL need as many GPUs, there are " +
            std::to_string(num_cuda_devices());

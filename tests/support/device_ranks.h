@@ -91,9 +91,9 @@ inline void expect_cpus_bits(const std::vector<Tensors>& workers, const Compress
 }
 
 inline CompressedAllReduceOptions options_with(const TernaryOptions& ternary,
-                                               ReturnCodec return_codec = ReturnCodec::kFloat32,
+                                               DownlinkCodec downlink_codec = DownlinkCodec::kFloat32,
                                                ExchangeAlgorithm algorithm = ExchangeAlgorithm::kAllGather) {
-  CompressedAllReduceOptions options = options_of(algorithm, return_codec);
+  CompressedAllReduceOptions options = options_of(algorithm, downlink_codec);
   options.codecs.codec_options.ternary = ternary;
   return options;
 }

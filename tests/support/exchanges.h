@@ -16,8 +16,8 @@ namespace terngrad::testing {
 
 inline constexpr ExchangeAlgorithm kAlgorithms[] = {ExchangeAlgorithm::kAllGather, ExchangeAlgorithm::kScatterReduce,
                                                     ExchangeAlgorithm::kIntegerSum, ExchangeAlgorithm::kAuto};
-inline constexpr ReturnCodec kReturns[] = {ReturnCodec::kFloat32, ReturnCodec::kBfloat16, ReturnCodec::kSums,
-                                           ReturnCodec::kTernary};
+inline constexpr DownlinkCodec kDownlinkCodecs[] = {DownlinkCodec::kFloat32, DownlinkCodec::kBfloat16,
+                                                    DownlinkCodec::kSums, DownlinkCodec::kTernary};
 
 /// Small, ragged, empty and multi-chunk tensors; the last two travel as fp32 and bf16.
 inline Layout mixed_layout() {
@@ -33,10 +33,10 @@ inline Layout mixed_layout() {
 }
 
 inline CompressedAllReduceOptions options_of(ExchangeAlgorithm algorithm,
-                                             ReturnCodec return_codec = ReturnCodec::kFloat32) {
+                                             DownlinkCodec downlink_codec = DownlinkCodec::kFloat32) {
   CompressedAllReduceOptions options;
   options.algorithm = algorithm;
-  options.return_codec = return_codec;
+  options.downlink_codec = downlink_codec;
   options.seed = 77;
   options.run_id = 99;
   options.codecs.rules = {{"plain", "fp32"}, {"half", "bf16"}};
@@ -45,7 +45,7 @@ inline CompressedAllReduceOptions options_of(ExchangeAlgorithm algorithm,
 
 /// What a failure names.
 inline std::string options_text(const CompressedAllReduceOptions& options) {
-  return to_string(options.algorithm) + ", " + to_string(options.return_codec) + ", " +
+  return to_string(options.algorithm) + ", " + to_string(options.downlink_codec) + ", " +
          TernaryCodec(options.codecs.codec_options.ternary).options_text();
 }
 
@@ -96,7 +96,7 @@ inline void expect_reference(const Layout& layout, const std::vector<Tensors>& w
   ReferenceExchange reference{layout,
                               codecs_of(exchange, layout),
                               options.codecs.codec_options.ternary,
-                              options.return_codec,
+                              options.downlink_codec,
                               options.seed,
                               step,
                               {},

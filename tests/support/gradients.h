@@ -1,4 +1,4 @@
-// Random test gradients. They come from a generator of their own, so that no draw under test made its own input.
+// Random test gradients. They come from their own generator, so that no draw under test made its own input.
 #pragma once
 
 #include <cmath>
@@ -38,7 +38,7 @@ inline std::vector<float> laplace(std::size_t count, std::uint64_t seed) {
   return values;
 }
 
-/// One worker's tensors, each in a vector of its own, and the table that shows them to kernels.
+/// One worker's tensors, each in its own vector, and the table that shows them to kernels.
 struct Tensors {
   std::vector<std::vector<float>> values;
   TensorTable table;

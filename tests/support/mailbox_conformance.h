@@ -53,7 +53,7 @@ inline void check_crossing_messages(Mailbox& m, std::size_t scale) {
   m.flush();
 }
 
-/// Rank 0 answers the others, whoever comes first; each has several questions.
+/// Rank 0 answers the others in the order in which they come; each has several questions.
 inline void check_questions(Mailbox& m, std::size_t bytes) {
   constexpr int kQuestions = 20;
   Parcels message;

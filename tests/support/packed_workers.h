@@ -19,7 +19,7 @@ inline std::vector<std::int8_t> random_ternary_codes(std::size_t n, std::uint64_
   return codes;
 }
 
-/// The codes in a buffer of their own, as long as the payload.
+/// The codes in their own buffer, as long as the payload.
 inline Buffer<std::uint8_t> packed_codes(std::span<const std::int8_t> codes, TernaryFormat format, int num_workers) {
   const auto n = static_cast<std::int64_t>(codes.size());
   Buffer<std::uint8_t> room(payload_bytes(format, n, num_workers));

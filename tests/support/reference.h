@@ -119,11 +119,11 @@ inline double sigma(const Statistics& s, std::int64_t n) {
 inline float scaler(const Statistics& s, std::int64_t n, double c, bool original) {
   if (is_nonfinite(s)) return std::numeric_limits<float>::quiet_NaN();
   const double deviation = sigma(s, n);
-  const float greatest = std::bit_cast<float>(s.max_bits);
+  const float max = std::bit_cast<float>(s.max_bits);
   const auto cut = static_cast<float>(c * deviation);
-  float result = greatest;
+  float result = max;
   if (c > 0 && original) result = cut;
-  if (c > 0 && !original && deviation > 0 && cut < greatest) result = cut;
+  if (c > 0 && !original && deviation > 0 && cut < max) result = cut;
   if (result > 0x1p126f) return std::numeric_limits<float>::quiet_NaN();
   return result < 0x1p-86f ? 0.0f : result;
 }
@@ -227,7 +227,7 @@ inline Bytes pack_tmask(std::span<const std::int8_t> codes) {
   return offsets;
 }
 
-/// Bits of a lane: the least b with 2^b >= 2N + 1.
+/// Bits of a lane: the smallest b with 2^b >= 2N + 1.
 inline int lane_bits(int num_workers) {
   int bits = 0;
   while ((std::int64_t{1} << bits) < 2 * std::int64_t{num_workers} + 1) ++bits;
@@ -291,7 +291,7 @@ inline std::uint16_t bfloat16(float value) {
 
 inline float from_bfloat16(std::uint16_t half) { return std::bit_cast<float>(std::uint32_t{half} << 16); }
 
-/// Magnitude of a finite float16; 0x7c00 is what comes after the greatest, 2^16.
+/// Magnitude of a finite float16; 0x7c00 is what comes after the largest, 2^16.
 inline double float16_magnitude(std::uint16_t half) {
   const int exponent = half >> 10 & 0x1f;
   const double fraction = half & 0x3ff;
@@ -306,7 +306,7 @@ inline std::uint16_t float16(float value) {
   const double x = std::fabs(static_cast<double>(value));
   if (x >= 65536) return static_cast<std::uint16_t>(sign | 0x7c00u);
   std::uint16_t low = 0;
-  for (unsigned step = 0x4000; step > 0; step /= 2) {  // the greatest that is not above x
+  for (unsigned step = 0x4000; step > 0; step /= 2) {  // the largest that is not above x
     const unsigned next = low + step;
     if (next < 0x7c00u && float16_magnitude(static_cast<std::uint16_t>(next)) <= x)
       low = static_cast<std::uint16_t>(next);

@@ -18,7 +18,7 @@ struct ReferenceExchange {
   const Layout& layout;
   std::vector<std::string> codecs;  // of each tensor
   TernaryOptions ternary;           // its num_workers does not matter
-  ReturnCodec return_codec = ReturnCodec::kFloat32;
+  DownlinkCodec downlink_codec = DownlinkCodec::kFloat32;
   std::uint64_t seed = 1;
   std::uint64_t step = 0;
 
@@ -51,8 +51,8 @@ struct ReferenceExchange {
         mean[t][i] =
             summed ? static_cast<float>(sums[i]) * unit(t, i, num_workers) : reference::tree_sum(column) * inverse;
       }
-      if (return_codec == ReturnCodec::kTernary && summed) mean[t] = return_ternary(t, sums, num_workers);
-      if (return_codec == ReturnCodec::kBfloat16) {
+      if (downlink_codec == DownlinkCodec::kTernary && summed) mean[t] = return_ternary(t, sums, num_workers);
+      if (downlink_codec == DownlinkCodec::kBfloat16) {
         for (float& value : mean[t]) value = reference::from_bfloat16(reference::bfloat16(value));
       }
     }
@@ -112,16 +112,15 @@ struct ReferenceExchange {
     shared_scalers.assign(codecs.size(), {});
     for (std::size_t t = 0; t < codecs.size(); ++t) {
       for (std::size_t b = 0; b < local_scalers[0][t].size(); ++b) {
-        float greatest = 0;
+        float max = 0;
         double sum = 0;
         for (const Values& local : local_scalers) {
           const float s = std::isnan(local[t][b]) ? 0.0f : local[t][b];
-          greatest = std::max(greatest, s);
+          max = std::max(max, s);
           sum += static_cast<double>(s);
         }
         const bool mean = codecs[t] == "ternary" && ternary.sharing == ScalerSharing::kMean;
-        shared_scalers[t].push_back(mean ? static_cast<float>(sum / static_cast<double>(local_scalers.size()))
-                                         : greatest);
+        shared_scalers[t].push_back(mean ? static_cast<float>(sum / static_cast<double>(local_scalers.size())) : max);
       }
     }
   }

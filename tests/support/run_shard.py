@@ -7,7 +7,7 @@ Usage: run_shard.py --results FILE [--filter FILTER] [--shards N --index I] [--s
 Shard I of N (from 0) are the cases that GoogleTest gives a process with GTEST_TOTAL_SHARDS=N and GTEST_SHARD_INDEX=I. If the
 environment has TERNGRAD_TEST_SEED (1 to 99999), they run in an order drawn from it, else in order of declaration.
 
-A case that fails in the shard runs again in a process of its own, and so does each case that a crash, an early exit or the
+A case that fails in the shard runs again in its own process, and so does each case that a crash, an early exit or the
 time limit kept from running. A case that fails in the shard and passes alone depends on other cases or on luck: it counts as
 failed. A case that was only kept from running counts as what it does alone.
 

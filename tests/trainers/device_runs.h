@@ -22,7 +22,7 @@ namespace terngrad::testing {
 
 /// A run of a process with one GPU, or with several replicas that share it.
 struct DeviceRun {
-  SmallRun run;                             // but for its transforms
+  SmallRun run;                             // except for its transforms
   int num_replicas = 1;                     // of each process
   std::shared_ptr<Meeting> gpus = nullptr;  // where those of all processes meet; nullptr: this process alone
   double timeout_seconds = 0;               // of processes that wait for each other
@@ -40,8 +40,8 @@ struct DeviceRun {
   double clip_by_global_norm = 0;
   std::string format = "t2";
   ExchangeAlgorithm algorithm = ExchangeAlgorithm::kAuto;  // of steps that do not exchange fp32
-  ReturnCodec return_codec = ReturnCodec::kFloat32;
-  std::uint64_t floating_from = kNoLook;  // steps from here on exchange fp32
+  DownlinkCodec downlink_codec = DownlinkCodec::kFloat32;
+  std::uint64_t floating_from = kNoSyncStep;  // steps from here on exchange fp32
 };
 
 inline std::unique_ptr<DeviceReplica> make_replica(const DeviceRun& device_run,
@@ -72,7 +72,7 @@ inline std::unique_ptr<DeviceReplica> make_replica(const DeviceRun& device_run,
   exchange.codecs.codec_options.ternary.clip_factor = 2.5;
   exchange.codecs.codec_options.ternary.format = ternary_format_from(device_run.format);
   exchange.algorithm = device_run.algorithm;
-  exchange.return_codec = device_run.return_codec;
+  exchange.downlink_codec = device_run.downlink_codec;
   exchange.on_nonfinite = run.on_nonfinite;
   exchange.seed = run.seed;
   const Layout& layout = parts.net->layout();

@@ -131,10 +131,10 @@ struct SmallRun {
   float mean_factor = 1;
   std::int64_t bucket_bytes = 0;  // 0: gradients are exchanged whole
   bool overlap = false;
-  ShareOwners owners = ShareOwners::kWorkers;
+  ShardOwners owners = ShardOwners::kWorkers;
   int num_servers = 0;
   bool pulls_parameters = false;
-  ReturnCodec return_codec = ReturnCodec::kFloat32;
+  DownlinkCodec downlink_codec = DownlinkCodec::kFloat32;
   std::string optimizer = "momentum";
   Trace* trace = nullptr;
 };
@@ -173,7 +173,7 @@ inline std::unique_ptr<Trainer> make_small_trainer(const SmallRun& run) {
         ServedParametersOptions{.make_optimizer = optimizer_of,
                                 .schedule = parts.schedule,
                                 .mean_factor = run.mean_factor,
-                                .is_rounded = run.return_codec == ReturnCodec::kBfloat16,
+                                .is_rounded = run.downlink_codec == DownlinkCodec::kBfloat16,
                                 .num_threads = run.num_threads});
   }
   if (run.simple) {
@@ -188,7 +188,7 @@ inline std::unique_ptr<Trainer> make_small_trainer(const SmallRun& run) {
     exchange.owners = run.owners;
     exchange.update = parts.served.get();
     exchange.mean_factor = run.mean_factor;
-    exchange.return_codec = run.return_codec;
+    exchange.downlink_codec = run.downlink_codec;
     const Buckets buckets = run.bucket_bytes > 0 ? plan_buckets(layout, parts.net->gradient_order(), run.bucket_bytes)
                                                  : whole_bucket(layout);
     parts.strategy =

@@ -61,7 +61,7 @@ PushResult AsyncServer::take_push(const Parcels& push, std::uint64_t step, doubl
   PushResult result;
   result.worker = static_cast<int>(label.worker);
   const std::uint64_t number = pushes_[worker];
-  result.note = messages_.read_note(push, 0, number, result.worker);
+  result.note = messages_.read_metadata(push, 0, number, result.worker);
   if (!pulled_[worker] || result.note.version != *pulled_[worker]) {
     TERNGRAD_THROW(CommunicationError, "[async] push ", number, " of worker ", worker, " is for version ",
                    result.note.version, ", expected ",
@@ -74,11 +74,11 @@ PushResult AsyncServer::take_push(const Parcels& push, std::uint64_t step, doubl
   if (result.is_dropped) return result;
   auto mark = std::chrono::steady_clock::now();
   decode(push, number, step, result);
-  result.decode_seconds = seconds_since(mark);
+  result.decode_seconds = lap_seconds(mark);
   if (result.is_skipped) return result;
   optimizer_.apply(parameters_, gradient_.span(), static_cast<float>(rate), stream_);
   ++version_;
-  result.update_seconds = seconds_since(mark);
+  result.update_seconds = lap_seconds(mark);
   return result;
 }
 
@@ -99,7 +99,7 @@ void AsyncServer::decode(const Parcels& push, std::uint64_t number, std::uint64_
     std::ranges::fill(tensor, 0.0f);
   }
   ExchangeReport report;
-  found.settle(options_.on_nonfinite, step, report);
+  found.apply_policy(options_.on_nonfinite, step, report);
   result.nonfinite = std::move(report.nonfinite);
   result.is_skipped = report.skipped;
 }

@@ -29,7 +29,7 @@ struct AsyncServerOptions {
 /// What became of a push.
 struct PushResult {
   int worker = 0;
-  PushNote note;
+  PushMetadata note;
   std::uint64_t staleness = 0;  // updates since the worker's pull
   bool is_dropped = false;      // too stale
   bool is_skipped = false;      // NaN or infinity
@@ -67,12 +67,13 @@ class AsyncServer {
   std::uint64_t version() const { return version_; }
   /// Of a worker: pushes that came, dropped ones included.
   std::uint64_t num_pushes(int worker) const { return pushes_.at(static_cast<std::size_t>(worker)); }
-  /// Says that a worker goes on with the parameters of an earlier version.
+  /// Says that a worker continues with the parameters of an earlier version.
   void set_pulled(int worker, std::uint64_t version);
 
   /// What a checkpoint keeps of it, for CheckpointState::more.
   std::map<std::string, std::string> state() const;
-  /// Goes on from what state() gave; all workers have to pull afresh. @throws DataError naming what is missing or wrong
+  /// Continues from what state() gave; all workers have to pull from scratch. @throws DataError naming what is missing
+  /// or wrong
   void restore_state(const std::map<std::string, std::string>& entries);
 
  private:

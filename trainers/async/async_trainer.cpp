@@ -57,7 +57,7 @@ std::uint64_t AsyncTrainer::run() {
     serve();
     // First, because what is saved does not depend on whether all workers still answer.
     finish();
-    dismiss();
+    drain_workers();
   }
   return steps_done();
 }
@@ -85,7 +85,7 @@ void AsyncTrainer::let_workers_begin() {
 void AsyncTrainer::emulate_round() {
   auto mark = std::chrono::steady_clock::now();
   for (const auto& worker : parts_.workers) worker->fetch();
-  step_.data_seconds += seconds_since(mark);
+  step_.data_seconds += lap_seconds(mark);
   // None sees what another one of this round does, so they compute side by side where they do not share threads.
   const auto num_workers = static_cast<std::int64_t>(parts_.workers.size());
   const bool side_by_side = num_workers > 1 && parts_.threads_per_worker == 1;
@@ -95,7 +95,7 @@ void AsyncTrainer::emulate_round() {
       parts_.workers[i]->compute(one);
     }
   });
-  step_.compute_seconds += seconds_since(mark);
+  step_.compute_seconds += lap_seconds(mark);
   for (const auto& worker : parts_.workers) {
     Parcels push;
     Parcels answer;
@@ -105,7 +105,7 @@ void AsyncTrainer::emulate_round() {
     take(push, answer);
     mark = std::chrono::steady_clock::now();
     worker->take(answer);
-    step_.report.wire_seconds += seconds_since(mark);
+    step_.report.wire_seconds += lap_seconds(mark);
   }
   end_step();
 }
@@ -126,15 +126,15 @@ void AsyncTrainer::serve() {
       take(message, answer);
     } else {
       TERNGRAD_THROW(CommunicationError, "[async] worker ", worker, " of rank ", from, " sends a message of kind ",
-                     static_cast<int>(label.kind), " while the run goes on");
+                     static_cast<int>(label.kind), " while the run continues");
     }
-    // Before the step ends: the worker goes on while hooks evaluate and save.
+    // Before the step ends: the worker continues while hooks evaluate and save.
     parts_.mailbox->send(from, std::move(answer));
     if (step_.num_pushes == workers().num_workers) end_step();
   }
 }
 
-void AsyncTrainer::dismiss() {
+void AsyncTrainer::drain_workers() {
   std::vector<int> ranks(static_cast<std::size_t>(parts_.mailbox->size()) - 1);
   std::iota(ranks.begin(), ranks.end(), 1);
   Parcels message;
@@ -176,12 +176,12 @@ void AsyncTrainer::take(const Parcels& push, Parcels& answer) {
                       .clipped_gradients = static_cast<std::int64_t>(result.note.clipped_gradients)};
   ExchangeReport& report = step_.report;
   if (report.nonfinite.empty()) report.nonfinite = result.nonfinite;
-  // The worker is a process of its own, and so is the server.
+  // The worker is its own process, and so is the server.
   report.gradient.sent += bytes_of(push);
   report.mean.received += bytes_of(answer);
   report.servers += {.sent = bytes_of(answer), .received = bytes_of(push)};
   report.decode_seconds += result.decode_seconds;
-  report.wire_seconds += seconds_since(mark);
+  report.wire_seconds += lap_seconds(mark);
   step_.update_seconds += result.update_seconds;
   is_asked_to_stop_ = is_asked_to_stop_ || result.note.asks_to_stop;
 }
@@ -206,7 +206,7 @@ void AsyncTrainer::end_step() {
       .loss = ended.loss / workers().num_workers,
       .accuracy = static_cast<double>(ended.num_correct) / static_cast<double>(options().batch_size),
       .learning_rate = learning_rate(step),
-      .step_seconds = seconds_since(step_begin_),
+      .step_seconds = lap_seconds(step_begin_),
       .parts_are_timed = is_alone,
       .compute_seconds = ended.compute_seconds,
       .update_seconds = ended.update_seconds,
@@ -229,20 +229,20 @@ void AsyncTrainer::end_step() {
 }
 
 void AsyncTrainer::add_to_view(TrainingView& view) {
-  if (parts_.mailbox != nullptr) view.tell_busy = [mailbox = parts_.mailbox.get()] { mailbox->tell_busy(); };
-  view.more_state = server_.state();
-  view.more_state[kCountsKey] = counts_.to_text();
+  if (parts_.mailbox != nullptr) view.send_heartbeat = [mailbox = parts_.mailbox.get()] { mailbox->send_heartbeat(); };
+  view.extra_metadata = server_.state();
+  view.extra_metadata[kCountsKey] = counts_.to_text();
   if (parts_.workers.empty()) return;
   std::vector<std::uint64_t> versions;
   for (const auto& worker : parts_.workers) {
     versions.push_back(worker->version());
-    view.more_tensors.push_back({pulled_group(worker->number()), worker->pulled()});
+    view.extra_tensors.push_back({pulled_group(worker->number()), worker->pulled()});
   }
-  view.more_state[kVersionsKey] = fmt::format("{}", fmt::join(versions, " "));
+  view.extra_metadata[kVersionsKey] = fmt::format("{}", fmt::join(versions, " "));
 }
 
-void AsyncTrainer::restore_more(const Checkpoint& checkpoint) {
-  const std::map<std::string, std::string>& entries = checkpoint.state().more;
+void AsyncTrainer::restore_extra(const Checkpoint& checkpoint) {
+  const std::map<std::string, std::string>& entries = checkpoint.state().extra_metadata;
   server_.restore_state(entries);
   const auto counts = entries.find(kCountsKey);
   if (counts == entries.end()) TERNGRAD_THROW(DataError, "[async] the checkpoint has no ", kCountsKey);

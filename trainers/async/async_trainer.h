@@ -41,8 +41,8 @@ class AsyncTrainer final : public Trainer {
   ~AsyncTrainer() override;
   std::uint64_t run() override;
   std::vector<Optimizer::Slot> slots() override { return parts_.optimizer->slots(); }
-  /// Counters, and alone the parameters that workers had pulled, if they are there: else they pull afresh.
-  void restore_more(const Checkpoint& checkpoint) override;
+  /// Counters, and alone the parameters that workers had pulled, if they are there: else they pull from scratch.
+  void restore_extra(const Checkpoint& checkpoint) override;
   /// Of the whole run, what came before a resume included.
   const PushCounts& push_counts() const { return counts_; }
 
@@ -70,7 +70,7 @@ class AsyncTrainer final : public Trainer {
   void emulate_round();
   void serve();
   /// Answers what still comes until all ranks have left.
-  void dismiss();
+  void drain_workers();
   /// @throws CommunicationError unless `worker` is one of rank `from`
   void require_worker_of(int from, int worker) const;
   /// Takes a push and answers it.

@@ -91,7 +91,7 @@ void AsyncWorker::compute(Stream& stream) {
   }
 }
 
-void AsyncWorker::note_nonfinite(PushNote& note) const {
+void AsyncWorker::record_nonfinite(PushMetadata& note) const {
   const CodecPlan& plan = parts_.protocol->plan;
   const std::span<const float> scalers = encoder_.local_scalers();
   for (int segment = parts_.protocol->layout.num_segments() - 1; segment >= 0; --segment) {
@@ -106,25 +106,25 @@ void AsyncWorker::note_nonfinite(PushNote& note) const {
 void AsyncWorker::write_push(bool asks_to_stop, Parcels& parcels, Stream& stream) {
   auto mark = std::chrono::steady_clock::now();
   encoder_.measure(gradient_table_, seed_, push_, stream);
-  measure_seconds_ = seconds_since(mark);
-  PushNote note{.version = version_,
-                .loss = loss_.entropy_loss,
-                .num_correct = static_cast<std::uint64_t>(loss_.num_correct),
-                .zeroed_elements = static_cast<std::uint64_t>(counts_.zeroed_elements),
-                .clipped_gradients = static_cast<std::uint64_t>(counts_.clipped_gradients),
-                .asks_to_stop = asks_to_stop};
-  note_nonfinite(note);
+  measure_seconds_ = lap_seconds(mark);
+  PushMetadata note{.version = version_,
+                    .loss = loss_.entropy_loss,
+                    .num_correct = static_cast<std::uint64_t>(loss_.num_correct),
+                    .zeroed_elements = static_cast<std::uint64_t>(counts_.zeroed_elements),
+                    .clipped_gradients = static_cast<std::uint64_t>(counts_.clipped_gradients),
+                    .asks_to_stop = asks_to_stop};
+  record_nonfinite(note);
   if (note.nonfinite_tensors > 0 && !parts_.keeps_state_of_nonfinite) {
     std::ranges::copy(state_before_.span(), state_.span().begin());
   }
-  messages_.add_note(push_, parts_.worker, note, parcels);
+  messages_.add_metadata(push_, parts_.worker, note, parcels);
   sent_ = encoder_.gradient_message(
       gradient_table_, {.slices = slices_, .shared = no_scalers_, .form = PayloadForm::kNatural, .seed = seed_},
       parts_.protocol->at(push_), gradient_writer_, stream);
   parcels.append(sent_);
   if (state_.num_elements() > 0) messages_.add_state(push_, parts_.worker, state_.span(), parcels, stream);
   ++push_;
-  encode_seconds_ = seconds_since(mark);
+  encode_seconds_ = lap_seconds(mark);
 }
 
 std::span<const float> AsyncWorker::gradient(int segment) const {

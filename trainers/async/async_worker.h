@@ -48,7 +48,7 @@ class AsyncWorker {
   std::optional<std::uint64_t> take(const Parcels& answer);
   /// Says that this worker's process pushes no more.
   void write_leave(Parcels& parcels);
-  /// Goes on with other parameters than the answer had.
+  /// Continues with other parameters than the answer had.
   void set_pulled(std::uint64_t version, std::span<const float> parameters);
 
   /// Waits for the examples of the next push.
@@ -68,7 +68,7 @@ class AsyncWorker {
   double encode_seconds() const { return encode_seconds_; }
 
  private:
-  void note_nonfinite(PushNote& note) const;
+  void record_nonfinite(PushMetadata& note) const;
 
   AsyncWorkerParts parts_;
   PipelineOptions examples_;

@@ -64,7 +64,7 @@ std::string state_checksum(const TensorMetadata& metadata, std::span<const Tenso
 
 TensorMetadata to_metadata(const CheckpointView& view) {
   const CheckpointState& state = view.state;
-  TensorMetadata metadata = state.more;
+  TensorMetadata metadata = state.extra_metadata;
   for (const char* key : kReservedKeys) {
     TERNGRAD_REQUIRE(!metadata.contains(key), "[save_checkpoint] the name '", key, "' is reserved");
   }
@@ -160,8 +160,8 @@ Checkpoint::Checkpoint(SafetensorsFile file) : file_(std::move(file)) {
   state_.net = metadata("net");
   state_.dataset = metadata("dataset");
   state_.optimizer = metadata("optimizer");
-  state_.more = file_.metadata();
-  for (const char* key : kReservedKeys) state_.more.erase(key);
+  state_.extra_metadata = file_.metadata();
+  for (const char* key : kReservedKeys) state_.extra_metadata.erase(key);
 }
 
 std::string Checkpoint::metadata(const std::string& key) const {
@@ -299,7 +299,7 @@ Checkpoint load_checkpoint(const fs::path& path) {
       continue;
     }
     TERNGRAD_THROW(DataError, problem, "; the checkpoint before it is intact and can be used instead: '",
-                   file->path.string(), "' (remove the damaged file to go on from there)");
+                   file->path.string(), "' (remove the damaged file to continue from there)");
   }
   throw DataError(problem);
 }

@@ -19,13 +19,13 @@ namespace terngrad {
 
 /// What a checkpoint says about its run besides tensors. No time, host or path: equal states give equal files.
 struct CheckpointState {
-  std::uint64_t step = 0;  // steps done: training goes on with this 0-based step
+  std::uint64_t step = 0;  // steps done: training continues with this 0-based step
   std::string net;
   std::string dataset;
   std::string optimizer;
   int num_workers = 1;
   std::uint64_t seed = 0;
-  std::map<std::string, std::string> more;  // further state by name, e.g. {"codec", "ternary"}
+  std::map<std::string, std::string> extra_metadata;  // further state by name, e.g. {"codec", "ternary"}
 
   friend bool operator==(const CheckpointState&, const CheckpointState&) = default;
 };
@@ -122,22 +122,23 @@ std::optional<CheckpointFile> latest_checkpoint(const Folder& folder);
 /// @param keep_last  0 keeps all
 /// @returns the new file
 /// @throws DataError if it cannot be written (older checkpoints are intact), InvalidArgument if a group does not fit
-/// its layout or an entry of state.more has a reserved name
+/// its layout or an entry of state.extra_metadata has a reserved name
 std::filesystem::path save_checkpoint(const Folder& folder, const CheckpointView& view, int keep_last = 0);
 std::filesystem::path save_checkpoint(const std::filesystem::path& directory, const CheckpointView& view,
                                       int keep_last = 0);
 
 /// Reads and verifies a checkpoint.
-/// @throws DataError naming file and field if it is missing, damaged or of another format version. The message goes on
-/// to name the newest intact checkpoint of a lower step in the same folder, if there is one: what can be used instead
+/// @throws DataError naming file and field if it is missing, damaged or of another format version. The message
+/// continues to name the newest intact checkpoint of a lower step in the same folder, if there is one: what can be used
+/// instead
 Checkpoint load_checkpoint(const std::filesystem::path& path);
 
 /// The same for the content of a file. @param source  what errors call it
 /// @throws DataError as load_checkpoint, without looking for another file
 Checkpoint parse_checkpoint(std::vector<std::byte> content, std::string source);
 
-/// Deletes the checkpoints of steps above `step`: what a run must do that goes on from an older one, or the later ones
-/// would be taken for its own. @returns how many
+/// Deletes the checkpoints of steps above `step`: what a run must do that continues from an older one, or the later
+/// ones would be taken for its own. @returns how many
 int remove_checkpoints_after(const std::filesystem::path& directory, std::uint64_t step);
 
 }  // namespace terngrad

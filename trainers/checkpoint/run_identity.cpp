@@ -20,6 +20,7 @@ std::string value_of(const RunIdentity& identity, const std::string& key) {
 std::string described(const std::string& key) {
   if (key == "codec") return "--grad_bits or --codec";
   if (key == "num_workers") return "--num_nodes";
+  if (key == "return_codec") return "--downlink_codec";  // as checkpoints have called it from the first on
   if (key == "num_examples") return "other training data (--data_dir): num_examples";
   if (key == "data_fingerprint") return "other training data (--data_dir): data_fingerprint";
   if (key == "exchange_fingerprint") return "another net or exchange: exchange_fingerprint";
@@ -35,14 +36,14 @@ std::string in_words(const std::string& key, const std::string& value) {
 }
 
 std::string advice(const std::string& key, const std::string& recorded) {
-  if (key == "strategy" && recorded == "async") return "; the run goes on with --strategy async";
+  if (key == "strategy" && recorded == "async") return "; the run continues with --strategy async";
   if (key == "pull" && recorded != kNone && recorded != "any") {
-    return "; the run goes on with --strategy ps --pull parameters and its --return_codec";
+    return "; the run continues with --strategy ps --pull parameters and its --downlink_codec";
   }
-  if (key == "pull" && recorded == "any") return "; the run goes on with --pull gradient, or --return_codec fp32";
-  if (key == "strategy" && recorded == kSynchronousStrategies) return "; the run goes on with one of these";
+  if (key == "pull" && recorded == "any") return "; the run continues with --pull gradient, or --downlink_codec fp32";
+  if (key == "strategy" && recorded == kSynchronousStrategies) return "; the run continues with one of these";
   if (key != "threads_per_worker" || recorded == kNone) return "";
-  return "; the run goes on with --threads_per_worker " + recorded + " (and --threads " + recorded + " or more)";
+  return "; the run continues with --threads_per_worker " + recorded + " (and --threads " + recorded + " or more)";
 }
 
 // Differences are reported by rank: the coarse ones first, fingerprints last.
@@ -70,7 +71,7 @@ std::vector<std::string> compared_keys(const RunIdentity& expected) {
 }  // namespace
 
 RunIdentity identity_of(const CheckpointState& state) {
-  RunIdentity identity = state.more;
+  RunIdentity identity = state.extra_metadata;
   identity["net"] = state.net;
   identity["dataset"] = state.dataset;
   identity["optimizer"] = state.optimizer;
@@ -85,9 +86,9 @@ void check_same_run(const RunIdentity& expected, const RunIdentity& recorded, st
     const std::string theirs = value_of(recorded, key);
     if (ours == theirs || (key == "on_nonfinite" && theirs == "stop")) continue;
     if (theirs == kNone && is_of_all_before(key, ours)) continue;
-    // Of runs on CPUs and on GPUs only. A run may go on on the other kind.
+    // Of runs on CPUs and on GPUs only. A run may continue on the other kind.
     if ((key == "threads_per_worker" || key == "math") && theirs == kNone) continue;
-    TERNGRAD_THROW(UsageError, "cannot go on from ", source, ": this run has ", described(key), " '",
+    TERNGRAD_THROW(UsageError, "cannot continue from ", source, ": this run has ", described(key), " '",
                    in_words(key, ours), "', there it is '", in_words(key, theirs), "'", advice(key, theirs));
   }
 }

@@ -20,11 +20,11 @@ using RunIdentity = std::map<std::string, std::string>;
 /// All of a state but its step.
 RunIdentity identity_of(const CheckpointState& state);
 
-/// Throws unless a run with `expected` can go on with what `recorded` says: each entry of `expected` must be equal;
+/// Throws unless a run with `expected` can continue with what `recorded` says: each entry of `expected` must be equal;
 /// further ones of `recorded` may be anything. Two entries are left out: max_steps, see check_max_steps, and
 /// on_nonfinite if `recorded` has "stop" there: such a run has met nothing yet that the policies treat differently. A
-/// run on GPUs records no threads_per_worker and one on a CPU no math: it may go on with any.
-/// Fingerprints are compared last, when all that has a name of its own is equal.
+/// run on GPUs records no threads_per_worker and one on a CPU no math: it may continue with any.
+/// Fingerprints are compared last, when all that has its own name is equal.
 /// @param source  what recorded it, e.g. "checkpoint 'FILE'"
 /// @throws UsageError that names the option (or, for data, what differs) with both values
 void check_same_run(const RunIdentity& expected, const RunIdentity& recorded, std::string_view source);

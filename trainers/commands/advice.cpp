@@ -49,7 +49,7 @@ double wire_ratio(const Advice& advice, const AdviceRow& row) {
 
 std::string world_text(const ExchangeWorld& world) {
   return world.num_processes == world.num_workers
-             ? fmt::format("{} workers, each in a process of its own", world.num_workers)
+             ? fmt::format("{} workers, each in its own process", world.num_workers)
              : fmt::format("{} workers in {} processes", world.num_workers, world.num_processes);
 }
 

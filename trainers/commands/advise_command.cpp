@@ -167,9 +167,9 @@ AdviceCompute compute_of(const AdviseOptions& o, const AdvisedModel& model, cons
   net.threads_per_worker = net.num_local_workers == 1 ? net.num_threads : 1;
   double seconds = 0;
   processes.communicator()->barrier();
-  processes.together(
+  processes.run_collective(
       [&] { seconds = probe_compute(*make_net(model.spec, model.shape, model.num_classes, net), net, o.repetitions); });
-  seconds = greatest_over_ranks(*processes.communicator(), std::array{seconds})[0];
+  seconds = max_over_ranks(*processes.communicator(), std::array{seconds})[0];
   return {.measured_batch = std::int64_t{net.examples_per_worker} * world.num_workers, .seconds = seconds};
 }
 
@@ -186,7 +186,7 @@ std::vector<ExchangeCost> measure_exchanges(const AdviseOptions& o, const Layout
                                             ProgressDisplay& display) {
   const int num_threads = threads_of_process(o.threads, processes);
   Buffer<float> gradient;
-  processes.together([&] {
+  processes.run_collective([&] {
     gradient = Buffer<float>(layout.flat_elements());
     fill_sample_gradient(gradient.span(), 1, num_threads);
   });
@@ -224,7 +224,7 @@ std::vector<ExchangeCost> measure_exchanges(const AdviseOptions& o, const Layout
 int run(const AdviseOptions& o, ProcessGroup& processes) {
   processes.set_timeout(o.exchange_timeout);
   AdvisedModel model;
-  processes.together([&] { model = make_advised_model(o); });
+  processes.run_collective([&] { model = make_advised_model(o); });
   AdviceSubject subject{.name = model.name,
                         .num_elements = model.layout.num_elements(),
                         .num_tensors = model.layout.num_segments(),
@@ -243,7 +243,7 @@ int run(const AdviseOptions& o, ProcessGroup& processes) {
   subject.compute = compute_of(o, model, subject.world, processes);
   const std::vector<ExchangeCost> costs =
       measure_exchanges(o, model.layout, subject.world, subject.link, processes, display);
-  processes.together([&] {
+  processes.run_collective([&] {
     if (!processes.is_chief()) return;
     const Advice advice = make_advice(std::move(subject), costs);
     std::cout << to_text(advice);

@@ -11,9 +11,9 @@ namespace terngrad {
 
 /// The options of the same names; empty and 0: what goes with the data set.
 struct AdvisedModelOptions {
-  std::string layout;  // of a well-known model, in place of a net
+  std::string layout = {};  // of a well-known model, in place of a net
   std::string dataset = "synthetic";
-  std::string net;
+  std::string net = {};
   int image_size = 0;
   int channels = 0;
   int num_classes = 0;

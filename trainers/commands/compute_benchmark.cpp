@@ -39,7 +39,7 @@ double probe_compute(Net& net, const NetOptions& options, int repetitions) {
     auto begin = std::chrono::steady_clock::now();
     net.compute_gradients(parameters.span(), {images.span(), labels, static_cast<std::uint64_t>(i), state_pointers},
                           gradient_pointers, losses);
-    if (i > 0) seconds.push_back(seconds_since(begin));
+    if (i > 0) seconds.push_back(lap_seconds(begin));
   }
   const auto middle = seconds.begin() + static_cast<std::ptrdiff_t>(seconds.size() / 2);
   std::ranges::nth_element(seconds, middle);

@@ -6,7 +6,7 @@
 namespace terngrad {
 
 /// Seconds that the forward and backward passes of one step take for a process's workers, on images of random numbers:
-/// without reading images, without exchange and update. The median of so many steps, after one that does not count.
+/// without reading images, without exchange and update. The median of that many steps, after one that does not count.
 /// @param net      computes on the CPU
 /// @param options  that it was made with
 /// @throws InvalidArgument for repetitions below 1

@@ -134,8 +134,8 @@ std::string data_dir_of(const EvalOptions& o, const Checkpoint& checkpoint, cons
   const std::string must = "--data_dir: must name the folder with the files of data set " + dataset;
   const std::optional<RecordedData> run = recorded_data(std::filesystem::path(checkpoint.source()).parent_path());
   if (!run || run->dataset != dataset || run->data_dir.empty()) throw UsageError(must);
-  if (run->data_shares) {
-    TERNGRAD_THROW(UsageError, must, "; the run's processes had shares of it below '", run->data_dir, "'");
+  if (run->data_shards) {
+    TERNGRAD_THROW(UsageError, must, "; the run's processes had shards of it below '", run->data_dir, "'");
   }
   if (std::error_code ignored; !std::filesystem::is_directory(run->data_dir, ignored)) {
     TERNGRAD_THROW(UsageError, must, "; the run's, '", run->data_dir, "', is not a folder here");
@@ -152,8 +152,8 @@ std::unique_ptr<Dataset> open_dataset(const EvalOptions& o, const Checkpoint& ch
   DatasetOptions options;
   options.data_dir = data_dir_of(o, checkpoint, name);
   options.subset = o.subset == "train" ? Subset::kTrain : Subset::kTest;
-  const auto image_size = checkpoint.state().more.find("image_size");
-  if (image_size != checkpoint.state().more.end()) options.image_size = std::atoi(image_size->second.c_str());
+  const auto image_size = checkpoint.state().extra_metadata.find("image_size");
+  if (image_size != checkpoint.state().extra_metadata.end()) options.image_size = std::atoi(image_size->second.c_str());
   options.num_threads = num_threads(o);
   std::unique_ptr<Dataset> dataset =
       say_when_out_of_memory("opening data set " + name, [&] { return make_dataset(name, options); });
@@ -168,8 +168,8 @@ std::unique_ptr<Dataset> open_dataset(const EvalOptions& o, const Checkpoint& ch
 /// What nets are to compute with: that of the run, if it was trained on a GPU.
 std::string math_of(const EvalOptions& o, const Checkpoint& checkpoint) {
   if (o.math != "auto") return o.math;
-  const auto recorded = checkpoint.state().more.find("math");
-  return recorded != checkpoint.state().more.end() ? recorded->second : "fp32";
+  const auto recorded = checkpoint.state().extra_metadata.find("math");
+  return recorded != checkpoint.state().extra_metadata.end() ? recorded->second : "fp32";
 }
 
 /// The net of a checkpoint: on the first GPU of `choice` if it has any.
@@ -180,7 +180,7 @@ std::unique_ptr<Net> make_net_on(const DeviceChoice& choice, const std::string& 
 }
 
 Evaluation evaluate_checkpoint(const EvalOptions& o, const Checkpoint& checkpoint, const Dataset& dataset,
-                               const std::function<void()>& tell_busy) {
+                               const std::function<void()>& send_heartbeat) {
   NetOptions net_options;
   net_options.threads_per_worker = num_threads(o);
   net_options.num_threads = num_threads(o);
@@ -190,7 +190,7 @@ Evaluation evaluate_checkpoint(const EvalOptions& o, const Checkpoint& checkpoin
   Buffer<float> parameters(net->layout().flat_elements());
   checkpoint.read_group(weights_group(o), net->layout(), parameters.span());
   const Buffer<float> state = load_evaluation_state(checkpoint, *net, o.restore_avg_var);
-  return evaluate(*net, parameters.span(), state.span(), dataset, num_threads(o), tell_busy);
+  return evaluate(*net, parameters.span(), state.span(), dataset, num_threads(o), send_heartbeat);
 }
 
 /// Evaluates checkpoints of one run, which share a data set, and keeps a log of results if there is a folder for it.
@@ -198,8 +198,8 @@ class Evaluator {
  public:
   /// @param log_directory  asked once, when the first checkpoint comes; empty for no log
   Evaluator(const EvalOptions& o, std::function<std::filesystem::path()> log_directory,
-            std::function<void()> tell_busy = {})
-      : o_(o), log_directory_(std::move(log_directory)), tell_busy_(std::move(tell_busy)) {}
+            std::function<void()> send_heartbeat = {})
+      : o_(o), log_directory_(std::move(log_directory)), tell_busy_(std::move(send_heartbeat)) {}
 
   /// Whether the data set and the log, if there is to be one, are open.
   bool is_prepared() const { return dataset_ != nullptr; }
@@ -288,7 +288,7 @@ struct RunEvaluator::Parts {
 };
 
 RunEvaluator::RunEvaluator(FollowedRun run, std::function<void(const std::string& what)> problem,
-                           std::function<void()> tell_busy) {
+                           std::function<void()> send_heartbeat) {
   const auto options = std::make_shared<EvalOptions>();
   options->checkpoint_dir = run.directory.string();
   options->data_dir = run.data_dir;
@@ -296,7 +296,7 @@ RunEvaluator::RunEvaluator(FollowedRun run, std::function<void(const std::string
   options->device = "cpu";
   const auto folder = std::make_shared<std::optional<Folder>>();
   const auto evaluator = std::make_shared<Evaluator>(
-      *options, [folder] { return (*folder)->path() / "eval"; }, std::move(tell_busy));
+      *options, [folder] { return (*folder)->path() / "eval"; }, std::move(send_heartbeat));
   const auto evaluate = [options, evaluator](const Checkpoint& checkpoint) {
     if (!evaluator->has_result(checkpoint)) evaluator->run(checkpoint);
   };

@@ -8,7 +8,7 @@
 
 namespace terngrad {
 
-/// A run whose checkpoints are evaluated while it goes on.
+/// A run whose checkpoints are evaluated while it continues.
 struct FollowedRun {
   std::filesystem::path directory;
   std::string data_dir;
@@ -21,9 +21,9 @@ struct FollowedRun {
 class RunEvaluator {
  public:
   /// @param problem    is told what failed, once in the same words
-  /// @param tell_busy  called now and then during an evaluation; may be empty
+  /// @param send_heartbeat  called now and then during an evaluation; may be empty
   RunEvaluator(FollowedRun run, std::function<void(const std::string& what)> problem,
-               std::function<void()> tell_busy = {});
+               std::function<void()> send_heartbeat = {});
   RunEvaluator(const RunEvaluator&) = delete;
   RunEvaluator& operator=(const RunEvaluator&) = delete;
   ~RunEvaluator();

@@ -22,8 +22,8 @@ bool is_question(const ParseResult& parsed) { return parsed.help_requested || pa
 
 bool answer_questions(const char* name, const OptionSet& options, const ParseResult& parsed,
                       const ProcessGroup& processes) {
-  const bool chief_is_asked = !processes.from_chief(is_question(parsed) ? "asked" : "").empty();
-  processes.together([&] {
+  const bool chief_is_asked = !processes.broadcast_string(is_question(parsed) ? "asked" : "").empty();
+  processes.run_collective([&] {
     if (is_question(parsed) != chief_is_asked) {
       throw UsageError("--help, --version: are for all processes or for none");
     }
@@ -42,7 +42,7 @@ int run_launched_command(const char* name, OptionSet& options, int argc, const c
   ProcessGroup processes;
   return processes.run(name, [&]() -> int {
     ParseResult parsed;
-    processes.together([&] {
+    processes.run_collective([&] {
       parsed = options.parse(argc, argv);
       if (!is_question(parsed)) command.check(processes);
     });

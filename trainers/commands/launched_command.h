@@ -17,8 +17,8 @@ struct LaunchedCommand {
   std::function<int(ProcessGroup&)> run;
 };
 
-/// Joins the launch, reads the command line and runs the command; options must be the same on all ranks, but for those
-/// of require_same_on_all_ranks. --help and --version are answered by the chief.
+/// Joins the launch, reads the command line and runs the command; options must be the same on all ranks, except for
+/// those of require_same_on_all_ranks. --help and --version are answered by the chief.
 /// @param name  of the program
 /// @returns the exit code; throws what command_main maps to one
 int run_launched_command(const char* name, OptionSet& options, int argc, const char* const* argv,

@@ -47,10 +47,10 @@ std::string default_train_dir(const TrainOptions& o) {
   return name;
 }
 
-/// The options with the folder of this process's share of the data, if it has one. The ranks are those of the launch.
-TrainOptions with_share(TrainOptions o, const ProcessGroup& processes) {
+/// The options with the folder of this process's shard of the data, if it has one. The ranks are those of the launch.
+TrainOptions with_shard(TrainOptions o, const ProcessGroup& processes) {
   const int num_others = o.num_servers + (o.last_rank_evaluates ? 1 : 0);
-  if (o.data_shares) o.data_dir = share_folder(o.data_dir, processes.rank(), processes.size() - num_others);
+  if (o.data_shards) o.data_dir = shard_folder(o.data_dir, processes.rank(), processes.size() - num_others);
   return o;
 }
 
@@ -60,9 +60,9 @@ int evaluate_along(const TrainOptions& o, const std::string& directory, ProcessG
   const StopSignal signal;
   const auto problem = [](const std::string& what) { print_error("terngrad_train", "--last_rank_evaluates: " + what); };
   RunEvaluator evaluator({.directory = directory, .data_dir = o.data_dir, .threads = o.threads}, problem,
-                         [&] { processes.tell_launch_busy(); });
+                         [&] { processes.send_launch_heartbeat(); });
   const auto is_over = [&] {
-    processes.tell_launch_busy();
+    processes.send_launch_heartbeat();
     return processes.others_have_ended() || signal.received() != 0;
   };
   // Looks that fail come less and less often: what they read is the training's processors and file system too.
@@ -72,10 +72,10 @@ int evaluate_along(const TrainOptions& o, const std::string& directory, ProcessG
     tenths = evaluator.look(is_over) ? 10 : std::min(2 * tenths, kMostTenths);
     for (int i = 0; i < tenths && !is_over(); ++i) std::this_thread::sleep_for(std::chrono::milliseconds(100));
   }
-  if (signal.received() != 0) processes.ask_to_end(signal.received());
+  if (signal.received() != 0) processes.request_stop(signal.received());
   // They end when they have saved, which takes what it takes.
   while (!processes.others_have_ended()) {
-    processes.tell_launch_busy();
+    processes.send_launch_heartbeat();
     std::this_thread::sleep_for(std::chrono::milliseconds(100));
   }
   // A launcher that has sent signals does not wait for long.
@@ -87,14 +87,14 @@ int evaluate_along(const TrainOptions& o, const std::string& directory, ProcessG
 
 /// Does this rank's part of a run. @returns the exit code
 int run_rank(const TrainOptions& of_launch, RunDescription description, ProcessGroup& processes) {
-  const TrainOptions o = with_share(of_launch, processes);
+  const TrainOptions o = with_shard(of_launch, processes);
   processes.set_timeout(o.exchange_timeout);
   if (!o.last_rank_evaluates) return train(o, std::move(description), processes);
-  const std::string directory = processes.from_chief(o.train_dir);
-  processes.set_last_rank_aside();
+  const std::string directory = processes.broadcast_string(o.train_dir);
+  processes.split_evaluator_rank();
   const int exit_code =
-      processes.is_aside() ? evaluate_along(o, directory, processes) : train(o, std::move(description), processes);
-  processes.meet_launch();
+      processes.is_evaluator() ? evaluate_along(o, directory, processes) : train(o, std::move(description), processes);
+  processes.barrier_with_evaluator();
   return exit_code;
 }
 
@@ -115,10 +115,11 @@ void find_gpus(TrainOptions& o, const ProcessGroup& processes) {
   const int num_computing = std::max(1, o.num_processes - num_serving);
   const bool computes = processes.rank() < num_computing;
   ProcessGpus own;
-  processes.together([&] { own = own_gpus(processes, computes ? o.device : "cpu", o.num_gpus, o.math, use); });
+  processes.run_collective([&] { own = own_gpus(processes, computes ? o.device : "cpu", o.num_gpus, o.math, use); });
   const std::vector<ProcessGpus> all = gather_gpus(processes, own);
-  processes.together([&] {
-    const std::vector<GpuRange> ranges = share_gpus(std::span(all).first(static_cast<std::size_t>(num_computing)), use);
+  processes.run_collective([&] {
+    const std::vector<GpuRange> ranges =
+        assign_gpus(std::span(all).first(static_cast<std::size_t>(num_computing)), use);
     o.gpus.joins_others = use == GpuUse::kExclusive;
     if (!o.trains) return;
     if (!computes) {
@@ -149,7 +150,7 @@ int run_train(int argc, char** argv) {
     OptionSet options(kTrainUsage);
     declare_train_options(options, o);
     ParseResult parsed;
-    processes.together([&] { parsed = read_options(argc, argv, options, o); });
+    processes.run_collective([&] { parsed = read_options(argc, argv, options, o); });
     if (answer_questions("terngrad_train", options, parsed, processes)) return kExitSuccess;
     // First of all: what the ranks do together from here on depends on their options.
     require_same_on_all_ranks(processes, options.values(), {});
@@ -157,7 +158,7 @@ int run_train(int argc, char** argv) {
                      .num_processes = processes.size(),
                      .num_sharing = processes.num_sharing_processors()});
     find_gpus(o, processes);
-    processes.together([&] { check_options(options, o, processes); });
+    processes.run_collective([&] { check_options(options, o, processes); });
     RunDescription description;
     description.command = "terngrad_train";
     description.arguments.assign(argv + 1, argv + argc);
@@ -166,7 +167,7 @@ int run_train(int argc, char** argv) {
     description.commit = commit();
     return run_rank(o, std::move(description), processes);
   };
-  return processes.run("terngrad_train", run, "; go on from the last checkpoint, if there is one, with --resume");
+  return processes.run("terngrad_train", run, "; continue from the last checkpoint, if there is one, with --resume");
 }
 
 }  // namespace terngrad

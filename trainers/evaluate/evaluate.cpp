@@ -23,7 +23,7 @@ class OnDevice {
     if (device.is_cuda()) buffer_ = Buffer<float>(capacity, device);
   }
   /// Valid until the next call.
-  std::span<const float> put(std::span<const float> host) {
+  std::span<const float> upload(std::span<const float> host) {
     if (stream_.device().is_cpu()) return host;
     const std::span<float> target = buffer_.span().first(host.size());
     copy<float>(host, target, stream_);
@@ -65,8 +65,8 @@ Evaluation evaluate(Net& net, std::span<const float> parameters, std::span<const
   OnDevice device_state(size_of(state), net.device());
   OnDevice device_images(size_of(images), net.device());
   OnDevice device_logits(size_of(logits), net.device());
-  const std::span<const float> net_parameters = device_parameters.put(parameters);
-  const std::span<const float> net_state = device_state.put(state);
+  const std::span<const float> net_parameters = device_parameters.upload(parameters);
+  const std::span<const float> net_state = device_state.upload(state);
   Evaluation result;
   result.num_examples = dataset.num_examples();
   std::int64_t top1 = 0;
@@ -83,7 +83,7 @@ Evaluation evaluate(Net& net, std::span<const float> parameters, std::span<const
     });
     const std::span<float> batch_logits = std::span(logits).first(static_cast<std::size_t>(count) * classes);
     net.predict(net_parameters, net_state,
-                device_images.put(std::span(images).first(static_cast<std::size_t>(count) * elements)),
+                device_images.upload(std::span(images).first(static_cast<std::size_t>(count) * elements)),
                 static_cast<int>(count), device_logits.room(batch_logits));
     device_logits.take(batch_logits);
     for (std::int64_t i = 0; i < count; ++i) {
@@ -93,10 +93,10 @@ Evaluation evaluate(Net& net, std::span<const float> parameters, std::span<const
       const auto better = std::count_if(row.begin(), row.end(), [own](float logit) { return !(logit <= own); });
       top1 += better < 1;
       top5 += better < 5;
-      const auto greatest = static_cast<double>(*std::max_element(row.begin(), row.end()));
+      const auto max = static_cast<double>(*std::max_element(row.begin(), row.end()));
       double sum = 0;
-      for (const float logit : row) sum += std::exp(static_cast<double>(logit) - greatest);
-      loss += greatest + std::log(sum) - static_cast<double>(own);
+      for (const float logit : row) sum += std::exp(static_cast<double>(logit) - max);
+      loss += max + std::log(sum) - static_cast<double>(own);
     }
   }
   const auto n = static_cast<double>(std::max<std::int64_t>(result.num_examples, 1));

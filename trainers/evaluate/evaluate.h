@@ -12,8 +12,8 @@
 namespace terngrad {
 
 struct Evaluation {
-  double top1 = 0;  // fraction of examples whose label has the greatest logit
-  double top5 = 0;  // fraction whose label is among the five greatest; ties at the boundary count as hits.
+  double top1 = 0;  // fraction of examples whose label has the largest logit
+  double top5 = 0;  // fraction whose label is among the five largest; ties at the boundary count as hits.
                     // A label whose logit is NaN never is, and a NaN counts as greater than any other logit
   double loss = 0;  // mean cross-entropy, in nats
   std::int64_t num_examples = 0;

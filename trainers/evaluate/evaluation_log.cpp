@@ -30,7 +30,7 @@ Folder locked(const fs::path& directory) {
   Folder folder(created(directory));
   if (folder.try_lock()) return folder;
   TERNGRAD_THROW(UsageError, "--eval_dir ", directory.string(),
-                 ": is in use by another process; wait for it, or give each a folder of its own");
+                 ": is in use by another process; wait for it, or give each its own folder");
 }
 
 /// A number of a metrics line, where null stands for NaN and infinity.
@@ -64,7 +64,7 @@ std::map<std::uint64_t, RecordedEvaluation> recorded_results(const Folder& folde
     }
     if (found != subject) {
       TERNGRAD_THROW(UsageError, "--eval_dir ", folder.path().string(), ": holds results of ", to_string(found),
-                     ", these would be of ", to_string(subject), "; give these a folder of their own");
+                     ", these would be of ", to_string(subject), "; give these their own folder");
     }
   }
   return results;
@@ -107,7 +107,7 @@ const Evaluation* EvaluationLog::find(std::uint64_t step, const std::string& che
   if (result == results_.end()) return nullptr;
   if (result->second.checksum != checksum) {
     TERNGRAD_THROW(UsageError, "--eval_dir ", folder_.path().string(),
-                   ": holds the result of another checkpoint of step ", step, "; give each run a folder of its own");
+                   ": holds the result of another checkpoint of step ", step, "; give each run its own folder");
   }
   return &result->second.evaluation;
 }

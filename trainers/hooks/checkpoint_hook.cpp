@@ -42,13 +42,13 @@ HookVerdict CheckpointHook::after_step(const TrainingView& training, const StepV
     save(training);
   } catch (const DataError& error) {
     const auto before = latest_checkpoint(options_.folder);
-    display_.message("step " + std::to_string(training.steps_done) + ": " + error.what() + "; training goes on, " +
+    display_.message("step " + std::to_string(training.steps_done) + ": " + error.what() + "; training continues, " +
                      (before ? before->path.string() + " is intact" : "no checkpoint is saved yet"));
   }
   return HookVerdict::kContinue;
 }
 
-std::uint64_t CheckpointHook::next_look(std::uint64_t steps_done) const {
+std::uint64_t CheckpointHook::next_sync_step(std::uint64_t steps_done) const {
   return next_multiple(options_.save_steps, steps_done);
 }
 
@@ -63,11 +63,11 @@ void CheckpointHook::save(const TrainingView& training) {
   CheckpointView view;
   view.state = state_;
   view.state.step = training.steps_done;
-  for (const auto& [name, value] : training.optimizer_state) view.state.more[name] = value;
-  if (interval_.steps > 0) view.state.more[kIntervalKey] = interval_.to_text();
+  for (const auto& [name, value] : training.optimizer_state) view.state.extra_metadata[name] = value;
+  if (interval_.steps > 0) view.state.extra_metadata[kIntervalKey] = interval_.to_text();
   view.layout = &training.net.layout();
-  for (const auto& [name, value] : training.more_state) view.state.more[name] = value;
-  for (const auto& [name, values] : training.more_tensors) view.groups.push_back({name, values});
+  for (const auto& [name, value] : training.extra_metadata) view.state.extra_metadata[name] = value;
+  for (const auto& [name, values] : training.extra_tensors) view.groups.push_back({name, values});
   view.groups.push_back({"parameters", training.parameters});
   view.groups.push_back({"ema", training.ema});
   for (const Optimizer::Slot& slot : training.slots) view.groups.push_back({"slots/" + slot.name, slot.values});

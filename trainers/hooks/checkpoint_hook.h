@@ -20,7 +20,7 @@ namespace terngrad {
 /// What a run does when a checkpoint cannot be written.
 enum class OnSaveError {
   kStop,      // the error is passed on
-  kContinue,  // it is shown, training goes on, and the next save is tried at its time; only the last one must succeed
+  kContinue,  // it is shown, training continues, and the next save is tried at its time; only the last one must succeed
 };
 
 struct CheckpointHookOptions {
@@ -45,7 +45,7 @@ class CheckpointHook final : public Hook {
   void before_train(const TrainingView& training) override;
   HookVerdict after_step(const TrainingView& training, const StepView& step) override;
   void after_train(const TrainingView& training) override;
-  std::uint64_t next_look(std::uint64_t steps_done) const override;
+  std::uint64_t next_sync_step(std::uint64_t steps_done) const override;
 
  private:
   StateGatherTimes gather_times() const;

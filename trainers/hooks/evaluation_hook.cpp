@@ -26,7 +26,7 @@ HookVerdict EvaluationHook::after_step(const TrainingView& training, const StepV
   return HookVerdict::kContinue;
 }
 
-std::uint64_t EvaluationHook::next_look(std::uint64_t steps_done) const {
+std::uint64_t EvaluationHook::next_sync_step(std::uint64_t steps_done) const {
   return next_multiple(eval_steps_, steps_done);
 }
 
@@ -36,11 +36,11 @@ void EvaluationHook::after_train(const TrainingView& training) {
 
 void EvaluationHook::run(const TrainingView& training) {
   // The other ranks may be in the next step, waiting.
-  const auto tell_busy = [&] {
-    if (training.tell_busy) training.tell_busy();
+  const auto send_heartbeat = [&] {
+    if (training.send_heartbeat) training.send_heartbeat();
   };
   const Evaluation averaged =
-      evaluate(training.net, training.ema, training.ema_state, *dataset_, num_threads_, tell_busy);
+      evaluate(training.net, training.ema, training.ema_state, *dataset_, num_threads_, send_heartbeat);
   evaluated_ = training.steps_done;
   writer_.write({{"step", training.steps_done},
                  {"kind", "test"},

@@ -13,7 +13,7 @@
 namespace terngrad {
 
 /// Evaluates the averaged weights on `dataset` every `eval_steps` (0: never) and after the last step of the run; writes
-/// a line of kind "test". A run that is stopped before is not evaluated: its metrics are those of a run that goes on.
+/// a line of kind "test". A run that is stopped before is not evaluated: its metrics are those of a run that continues.
 class EvaluationHook final : public Hook {
  public:
   EvaluationHook(std::shared_ptr<const Dataset> dataset, MetricsWriter& writer, ProgressDisplay& display,
@@ -23,7 +23,7 @@ class EvaluationHook final : public Hook {
   void before_train(const TrainingView& training) override;
   HookVerdict after_step(const TrainingView& training, const StepView& step) override;
   void after_train(const TrainingView& training) override;
-  std::uint64_t next_look(std::uint64_t steps_done) const override;
+  std::uint64_t next_sync_step(std::uint64_t steps_done) const override;
   /// Says that the metrics have the result of this step already: a resumed run writes no line twice.
   void set_evaluated(std::uint64_t step) { evaluated_ = step; }
 

@@ -29,7 +29,7 @@ class EvaluatorWatchHook final : public Hook {
       case EvaluatorWatch::Change::kMissing:
         display_.message(fmt::format(
             "warning: step {}: {}, which evaluates, has given no sign of life for {} seconds: it hangs or is gone; "
-            "training goes on, checkpoints are not evaluated",
+            "training continues, checkpoints are not evaluated",
             training.steps_done, name_, timeout_seconds_));
         break;
       case EvaluatorWatch::Change::kBack:
@@ -40,7 +40,7 @@ class EvaluatorWatchHook final : public Hook {
     }
     return HookVerdict::kContinue;
   }
-  std::uint64_t next_look(std::uint64_t) const override { return kNoLook; }
+  std::uint64_t next_sync_step(std::uint64_t) const override { return kNoSyncStep; }
 
  private:
   double timeout_seconds_;

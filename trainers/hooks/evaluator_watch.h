@@ -34,7 +34,7 @@ class EvaluatorWatch {
   bool is_missing_ = false;
 };
 
-/// Looks after each step, and says on `display` when the evaluator is missing and when it is back. The run goes on.
+/// Looks after each step, and says on `display` when the evaluator is missing and when it is back. The run continues.
 /// @param name       of the evaluator's process, e.g. "rank 2 on node3"
 /// @param num_beats  its heartbeats so far; does not wait
 std::unique_ptr<Hook> make_evaluator_watch_hook(double timeout_seconds, std::string name, ProgressDisplay& display,

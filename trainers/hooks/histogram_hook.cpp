@@ -29,7 +29,7 @@ class HistogramHook final : public Hook {
     events_.write_histograms(training.steps_done, histograms);
     return HookVerdict::kContinue;
   }
-  std::uint64_t next_look(std::uint64_t steps_done) const override {
+  std::uint64_t next_sync_step(std::uint64_t steps_done) const override {
     return next_multiple(histogram_steps_, steps_done);
   }
 

@@ -41,7 +41,7 @@ void Interval::add(const StepView& step) {
 }
 
 std::string Interval::to_text() const {
-  // Bit patterns, because sums that go on must be the very same.
+  // Bit patterns, because sums that continue must be the very same.
   std::string text =
       fmt::format("{} {} {:016x} {:016x} {} {} {} {}", kIntervalVersion, steps, std::bit_cast<std::uint64_t>(loss),
                   std::bit_cast<std::uint64_t>(accuracy), skipped_steps, nonfinite_steps,

@@ -43,7 +43,7 @@ class MetricsHook final : public Hook {
     if (telemetry_steps_ != 0 && training.steps_done % telemetry_steps_ == 0) write_tensors(training, step);
     return HookVerdict::kContinue;
   }
-  std::uint64_t next_look(std::uint64_t steps_done) const override {
+  std::uint64_t next_sync_step(std::uint64_t steps_done) const override {
     return next_multiple(telemetry_steps_, steps_done);
   }
 

@@ -76,7 +76,7 @@ class ProgressHook final : public Hook {
     display_.message(fmt::format("{} of {} steps{} were skipped: a gradient or the mean was not finite", skipped_steps_,
                                  shown_, before > 0 ? fmt::format(" after step {}", before) : ""));
   }
-  std::uint64_t next_look(std::uint64_t) const override { return kNoLook; }
+  std::uint64_t next_sync_step(std::uint64_t) const override { return kNoSyncStep; }
 
  private:
   ProgressDisplay& display_;

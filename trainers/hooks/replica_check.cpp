@@ -24,7 +24,7 @@ class ReplicaCheckHook final : public Hook {
     if (training.steps_done % steps_ == 0 && training.communicator != nullptr) compare(training);
     return HookVerdict::kContinue;
   }
-  std::uint64_t next_look(std::uint64_t steps_done) const override { return next_multiple(steps_, steps_done); }
+  std::uint64_t next_sync_step(std::uint64_t steps_done) const override { return next_multiple(steps_, steps_done); }
   bool on_every_rank() const override { return true; }
 
  private:

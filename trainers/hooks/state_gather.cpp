@@ -28,7 +28,7 @@ class StateSenderHook final : public Hook {
   void after_train(const TrainingView& training) override {
     if (sent_ != training.steps_done) send(training);
   }
-  std::uint64_t next_look(std::uint64_t steps_done) const override {
+  std::uint64_t next_sync_step(std::uint64_t steps_done) const override {
     return next_multiple(times_.save_steps, steps_done);
   }
   bool on_every_rank() const override { return true; }

@@ -17,7 +17,7 @@ class ProfileHook final : public Hook {
     profile_.add(step);
     return HookVerdict::kContinue;
   }
-  std::uint64_t next_look(std::uint64_t) const override { return kNoLook; }
+  std::uint64_t next_sync_step(std::uint64_t) const override { return kNoSyncStep; }
 
  private:
   StepProfile& profile_;

@@ -31,7 +31,7 @@ class StopHook final : public Hook {
     }
     return HookVerdict::kStop;
   }
-  std::uint64_t next_look(std::uint64_t) const override { return kNoLook; }
+  std::uint64_t next_sync_step(std::uint64_t) const override { return kNoSyncStep; }
   // The signal of a launcher that ends a run may come to any of them.
   bool on_every_rank() const override { return true; }
 

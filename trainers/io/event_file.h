@@ -50,7 +50,7 @@ class EventFile {
 
   const std::filesystem::path& path() const { return file_.path(); }
 
-  /// Makes readers drop what earlier files hold for `step` and later steps: what a run writes first that goes on from
+  /// Makes readers drop what earlier files hold for `step` and later steps: what a run writes first that continues from
   /// a checkpoint of step - 1. @throws DataError, as the others, if it cannot be written
   void purge_from(std::uint64_t step);
 

@@ -28,8 +28,8 @@ class BucketFinder {
     for (std::uint32_t cell = 0; cell < first_.size(); ++cell) {
       // Of negative values the one with all low bits set is the least.
       const std::uint32_t low_bits = cell >= first_.size() / 2 ? (1u << kDropped) - 1 : 0;
-      const auto least = static_cast<double>(std::bit_cast<float>(cell << kDropped | low_bits));
-      first_[cell] = std::isfinite(least) ? bucket_by_search(least) : 0;
+      const auto min = static_cast<double>(std::bit_cast<float>(cell << kDropped | low_bits));
+      first_[cell] = std::isfinite(min) ? bucket_by_search(min) : 0;
     }
   }
 
@@ -46,7 +46,7 @@ class BucketFinder {
     const std::span<const double> limits = histogram_limits();
     return static_cast<std::size_t>(std::ranges::upper_bound(limits, value) - limits.begin());
   }
-  std::vector<std::size_t> first_;  // bucket of the least value of each cell
+  std::vector<std::size_t> first_;  // bucket of the smallest value of each cell
 };
 
 /// Moves the buckets in use from `counts`, which has one for each of histogram_limits(), into `histogram`.

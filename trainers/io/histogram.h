@@ -22,7 +22,7 @@ struct Histogram {
 };
 
 /// The limits of all buckets, ascending: 0, and 1e-12 * 1.1^k below 1e20 with both signs (by repeated multiplication,
-/// so that they have the same bits everywhere), and the greatest double with both signs. The ones that TensorFlow's
+/// so that they have the same bits everywhere), and the largest double with both signs. The ones that TensorFlow's
 /// histogram.cc (2015) chose and TensorBoard's tools have used since.
 std::span<const double> histogram_limits();
 

@@ -13,7 +13,7 @@ namespace terngrad {
 namespace {
 
 constexpr int kDefaultTextWidth = 80;
-constexpr int kLeastTextWidth = 40;
+constexpr int kMinTextWidth = 40;
 constexpr int kMostTextWidth = 120;
 
 std::optional<int> width_of_environment() {
@@ -37,7 +37,7 @@ std::optional<int> terminal_width(std::FILE* stream) {
 int text_width(std::FILE* stream) {
   std::optional<int> width = width_of_environment();
   if (!width) width = terminal_width(stream);
-  return std::clamp(width.value_or(kDefaultTextWidth), kLeastTextWidth, kMostTextWidth);
+  return std::clamp(width.value_or(kDefaultTextWidth), kMinTextWidth, kMostTextWidth);
 }
 
 }  // namespace terngrad

@@ -39,8 +39,8 @@ void print_error(const char* command, std::string message) {
 }
 
 int command_main(const char* name, int argc, char** argv, const std::function<int(int argc, char** argv)>& run) {
-  // A file that may not grow and a pipe that nobody reads any more fail the write, not the process: a run goes on, and
-  // is saved, when the reader of its messages has ended, as tee has by the Ctrl-C that stops the run.
+  // A file that may not grow and a pipe that nobody reads any more fail the write, not the process: a run continues,
+  // and is saved, when the reader of its messages has ended, as tee has by the Ctrl-C that stops the run.
   std::signal(SIGXFSZ, SIG_IGN);
   std::signal(SIGPIPE, SIG_IGN);
   try {

@@ -39,12 +39,12 @@ bool are_on_gpus(std::span<const ProcessGpus> processes) {
                  device == "auto" ? "), others have" : ")", "; accepted: cpu");
 }
 
-bool share(const ProcessGpus& a, const ProcessGpus& b) { return a.host == b.host && a.ids == b.ids; }
+bool use_same_gpus(const ProcessGpus& a, const ProcessGpus& b) { return a.host == b.host && a.ids == b.ids; }
 
 /// Of one process. @param rank  its own
 GpuRange range_of(std::span<const ProcessGpus> processes, std::size_t rank, GpuUse use) {
   const ProcessGpus& own = processes[rank];
-  const auto sharing = [&](const ProcessGpus& other) { return share(own, other); };
+  const auto sharing = [&](const ProcessGpus& other) { return use_same_gpus(own, other); };
   const auto num_sharing = static_cast<std::size_t>(std::ranges::count_if(processes, sharing));
   const auto place = static_cast<std::size_t>(std::ranges::count_if(processes.first(rank), sharing));
   const std::size_t present = own.ids.size();
@@ -112,8 +112,8 @@ void require_own_gpus_of_one_model(std::span<const ProcessGpus> processes, std::
 
 }  // namespace
 
-std::vector<GpuRange> share_gpus(std::span<const ProcessGpus> processes, GpuUse use) {
-  TERNGRAD_REQUIRE(!processes.empty(), "[share_gpus] there is no process");
+std::vector<GpuRange> assign_gpus(std::span<const ProcessGpus> processes, GpuUse use) {
+  TERNGRAD_REQUIRE(!processes.empty(), "[assign_gpus] there is no process");
   require_same_wishes(processes);
   if (!are_on_gpus(processes)) return {};
   std::vector<GpuRange> ranges;
@@ -133,7 +133,7 @@ ProcessGpus own_gpus(const ProcessGroup& processes, const std::string& device, i
                   .ids = {},
                   .models = {}};
   if (device == "cpu") return own;
-  own.why_none = why_no_gpu(/*joins_others=*/use == GpuUse::kExclusive);
+  own.why_none = gpu_unavailable_reason(/*joins_others=*/use == GpuUse::kExclusive);
   if (!own.why_none.empty()) return own;
   for (int index = 0; index < num_cuda_devices(); ++index) {
     const Device gpu = Device::cuda(index);
@@ -148,7 +148,7 @@ std::vector<ProcessGpus> gather_gpus(const ProcessGroup& processes, const Proces
                                {"num_gpus", own.num_gpus}, {"math", own.math},    {"why_none", own.why_none},
                                {"ids", own.ids},           {"models", own.models}};
   std::vector<ProcessGpus> all;
-  for (const std::string& text : processes.from_all(note.dump())) {
+  for (const std::string& text : processes.all_gather_strings(note.dump())) {
     const auto told = nlohmann::json::parse(text);
     all.push_back({.process = told.at("process"),
                    .host = told.at("host"),

@@ -1,4 +1,4 @@
-// GpuShare: which GPUs each process of a run takes.
+// GpuAssignment: which GPUs each process of a run takes.
 #pragma once
 
 #include <span>
@@ -35,7 +35,7 @@ struct ProcessGpus {
 /// @returns one range for each process, none on the CPU
 /// @throws UsageError that names the option and the processes if they differ in what they ask for or in whether they
 /// have GPUs, if GPUs cannot be shared so, or if two processes would take the same one and may not
-std::vector<GpuRange> share_gpus(std::span<const ProcessGpus> processes, GpuUse use);
+std::vector<GpuRange> assign_gpus(std::span<const ProcessGpus> processes, GpuUse use);
 
 /// What this process tells. @param device, num_gpus, math  options; no GPU is looked for where `device` is "cpu"
 ProcessGpus own_gpus(const ProcessGroup& processes, const std::string& device, int num_gpus, const std::string& math,

@@ -8,7 +8,7 @@
 namespace terngrad {
 
 /// Thrown on every rank where one or more could not do a step of the start that all of them do
-/// (ProcessGroup::together). Only the chief's message is for people.
+/// (ProcessGroup::run_collective). Only the chief's message is human-readable.
 class GroupError : public Error {
  public:
   GroupError(const std::string& message, int exit_code, bool is_chief)

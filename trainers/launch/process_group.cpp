@@ -83,7 +83,7 @@ ProcessGroup::ProcessGroup() : timeout_seconds_(MpiOptions{}.timeout_seconds) {
 
 ProcessGroup::~ProcessGroup() = default;
 
-bool ProcessGroup::is_aside() const { return launch_ != nullptr && launch_->rank() == launch_->size() - 1; }
+bool ProcessGroup::is_evaluator() const { return launch_ != nullptr && launch_->rank() == launch_->size() - 1; }
 
 void ProcessGroup::use(std::unique_ptr<MpiCommunicator> communicator) {
   mpi_ = communicator.get();
@@ -91,7 +91,7 @@ void ProcessGroup::use(std::unique_ptr<MpiCommunicator> communicator) {
   find_sharing();
 }
 
-void ProcessGroup::set_last_rank_aside() {
+void ProcessGroup::split_evaluator_rank() {
   TERNGRAD_REQUIRE(size() > 1, "[launch] there is no other rank than the one to set aside");
   auto launch = std::static_pointer_cast<MpiCommunicator>(communicator_);
   use(launch->split(launch->rank() == launch->size() - 1 ? 1 : 0));
@@ -100,9 +100,9 @@ void ProcessGroup::set_last_rank_aside() {
 
 bool ProcessGroup::others_have_ended() const { return launch_->has_come(0); }
 
-void ProcessGroup::tell_launch_busy() {
+void ProcessGroup::send_launch_heartbeat() {
   if (others_have_ended()) {
-    launch_->tell_busy();
+    launch_->send_heartbeat();
     return;
   }
   const auto now = std::chrono::steady_clock::now();
@@ -110,7 +110,7 @@ void ProcessGroup::tell_launch_busy() {
   send_heartbeat();
 }
 
-void ProcessGroup::ask_to_end(int signal) {
+void ProcessGroup::request_stop(int signal) {
   signal_to_others_ = signal;
   send_heartbeat();
 }
@@ -118,29 +118,29 @@ void ProcessGroup::ask_to_end(int signal) {
 // Heartbeats and signals travel as one number, of which the others see the last.
 void ProcessGroup::send_heartbeat() {
   last_heartbeat_ = std::chrono::steady_clock::now();
-  launch_->send_word(++num_heartbeats_ << 8 | static_cast<std::uint64_t>(signal_to_others_));
+  launch_->send_control(++num_heartbeats_ << 8 | static_cast<std::uint64_t>(signal_to_others_));
 }
 
-int ProcessGroup::signal_of_aside() const {
-  return launch_ == nullptr || is_aside() ? 0 : static_cast<int>(launch_->heard_word().value_or(0) & 0xff);
+int ProcessGroup::evaluator_signal() const {
+  return launch_ == nullptr || is_evaluator() ? 0 : static_cast<int>(launch_->poll_control().value_or(0) & 0xff);
 }
 
-std::uint64_t ProcessGroup::heartbeats_of_aside() const {
-  return launch_ == nullptr || is_aside() ? 0 : launch_->heard_word().value_or(0) >> 8;
+std::uint64_t ProcessGroup::evaluator_heartbeats() const {
+  return launch_ == nullptr || is_evaluator() ? 0 : launch_->poll_control().value_or(0) >> 8;
 }
 
-std::string ProcessGroup::name_of_aside() const {
+std::string ProcessGroup::evaluator_name() const {
   if (launch_ == nullptr) return "";
   return "rank " + std::to_string(launch_->size() - 1) + " on " + launch_->hosts().back();
 }
 
-void ProcessGroup::meet_launch() const {
+void ProcessGroup::barrier_with_evaluator() const {
   if (launch_ != nullptr) launch_->barrier();
 }
 
 void ProcessGroup::find_sharing() {
   const std::string own = host_of(rank()) + '\0' + processors();
-  num_sharing_ = static_cast<int>(std::ranges::count(from_all(own), own));
+  num_sharing_ = static_cast<int>(std::ranges::count(all_gather_strings(own), own));
 }
 
 std::vector<std::string> ProcessGroup::hosts() const {
@@ -172,7 +172,7 @@ void ProcessGroup::set_timeout(double seconds) {
   if (launch_ != nullptr) launch_->set_timeout(seconds);
 }
 
-void ProcessGroup::together(const std::function<void()>& body) const {
+void ProcessGroup::run_collective(const std::function<void()>& body) const {
   if (is_alone()) {
     body();
     return;
@@ -204,7 +204,7 @@ void ProcessGroup::together(const std::function<void()>& body) const {
   throw GroupError(is_one_message && num_failed == size() ? first : listed, exit_code, is_chief());
 }
 
-std::string ProcessGroup::from_chief(std::string_view text) const {
+std::string ProcessGroup::broadcast_string(std::string_view text) const {
   if (is_alone()) return std::string(text);
   std::uint64_t length = text.size();
   communicator_->broadcast({reinterpret_cast<std::uint8_t*>(&length), sizeof(length)}, 0);
@@ -214,7 +214,7 @@ std::string ProcessGroup::from_chief(std::string_view text) const {
   return result;
 }
 
-std::vector<std::string> ProcessGroup::from_all(std::string_view text) const {
+std::vector<std::string> ProcessGroup::all_gather_strings(std::string_view text) const {
   Parcels mine;
   Parcels all;
   mine.append(bytes_of(text));
@@ -226,7 +226,7 @@ std::vector<std::string> ProcessGroup::from_all(std::string_view text) const {
 
 int ProcessGroup::run(const char* command, const std::function<int()>& body, const std::string& advice) const {
   if (is_alone()) return body();
-  // What all ranks meet is for the chief to say, which knows from where the run can go on: the others give it time.
+  // What all ranks meet is for the chief to say, which knows from where the run can continue: the others give it time.
   bool all_meet_it = false;
   Outcome outcome;
   try {

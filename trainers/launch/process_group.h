@@ -41,23 +41,24 @@ class ProcessGroup {
 
   /// Sets the last rank of the launch aside: from here on the group is that of the others, or of that one alone; a
   /// collective call. @throws InvalidArgument if there is no other rank
-  void set_last_rank_aside();
-  bool is_aside() const;
-  /// For the rank aside: whether the others have come to meet_launch. Does not wait.
+  void split_evaluator_rank();
+  bool is_evaluator() const;
+  /// For the rank aside: whether the others have come to barrier_with_evaluator. Does not wait.
   bool others_have_ended() const;
   /// Waits for the rank aside and the others; does nothing if none was set aside.
-  void meet_launch() const;
+  void barrier_with_evaluator() const;
   /// For the rank aside: tells the others that it is alive, by a heartbeat as long as they train, and where they wait
-  /// for it in meet_launch as busy; at most about 8 times in the time after which it would be missed. Does not wait.
-  void tell_launch_busy();
+  /// for it in barrier_with_evaluator as busy; at most about 8 times in the time after which it would be missed. Does
+  /// not wait.
+  void send_launch_heartbeat();
   /// For the rank aside: asks the others to end, because of a signal. Does not wait.
-  void ask_to_end(int signal);
+  void request_stop(int signal);
   /// For the others: the signal by which the rank aside has asked so, 0 for none. Does not wait.
-  int signal_of_aside() const;
+  int evaluator_signal() const;
   /// For the others: heartbeats of the rank aside so far. Does not wait.
-  std::uint64_t heartbeats_of_aside() const;
+  std::uint64_t evaluator_heartbeats() const;
   /// "rank 2 on node3", the rank aside in the launch.
-  std::string name_of_aside() const;
+  std::string evaluator_name() const;
 
   /// A mailbox between the ranks of the group; a collective call. @throws InvalidArgument for a process alone
   std::unique_ptr<Mailbox> make_mailbox() const;
@@ -67,19 +68,19 @@ class ProcessGroup {
 
   /// Does on every rank what may fail on some of them; a collective call. `body` itself must not wait for other ranks.
   /// @throws GroupError on all ranks if `body` threw on one; alone, what it threw
-  void together(const std::function<void()>& body) const;
+  void run_collective(const std::function<void()>& body) const;
 
   /// The chief's text on every rank; a collective call.
-  std::string from_chief(std::string_view text) const;
+  std::string broadcast_string(std::string_view text) const;
   /// Every rank's text, in the order of ranks; a collective call.
-  std::vector<std::string> from_all(std::string_view text) const;
+  std::vector<std::string> all_gather_strings(std::string_view text) const;
 
   /// Runs the part of a command after which ranks wait for each other: an exception that is not a GroupError is printed
-  /// with the name of the rank and ends all ranks, because the others would wait in vain. Alone, it is passed on.
-  /// So is, once the chief has printed it, a GroupError where a rank was set aside, which does not hear of it
+  /// with the name of the rank and ends all ranks, because the others would wait until the timeout. Alone, it is passed
+  /// on. So is, once the chief has printed it, a GroupError where a rank was set aside, which does not hear of it
   /// otherwise.
   /// @param command  begins the line that is printed
-  /// @param advice   ends it on ranks other than the chief, whose own errors say how to go on
+  /// @param advice   ends it on ranks other than the chief, whose own errors say how to continue
   int run(const char* command, const std::function<int()>& body, const std::string& advice = "") const;
 
  private:

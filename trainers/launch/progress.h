@@ -1,4 +1,4 @@
-// Progress: what a person sees while a run goes on.
+// Progress: what a person sees while a run continues.
 #pragma once
 
 #include <chrono>
@@ -40,7 +40,7 @@ std::string format_duration(double seconds);
 std::string format_progress(const ProgressState& state, int width = 0);
 
 /// Shows progress on a stream. On a terminal one line is redrawn in place, at most ten times a second and never wider
-/// than the terminal; elsewhere (a file, a pipe) each call to `log` prints a line of its own and `update` prints none.
+/// than the terminal; elsewhere (a file, a pipe) each call to `log` prints its own line and `update` prints none.
 /// A silent one prints nothing: of several processes one shows the run. Not thread-safe.
 class ProgressDisplay {
  public:

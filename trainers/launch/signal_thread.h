@@ -9,7 +9,7 @@ namespace terngrad {
 ///
 /// Kernels that oneDNN generates use the stack pointer as a register like any other. What a handler needs would be
 /// written wherever it points to at the moment, into the process's heap, so no handler may interrupt a thread that
-/// computes unless it has a stack of its own (SA_ONSTACK). A program of one's own that trains nets on the CPU and
+/// computes unless it has its own stack (SA_ONSTACK). A program of one's own that trains nets on the CPU and
 /// handles signals needs this call, or its like.
 /// @throws Error if the system refuses
 void take_stop_signals_in_own_thread();

@@ -35,7 +35,7 @@ struct DeviceReplicaParts {
   std::unique_ptr<DeviceNet> net;  // of the workers whose number num_workers says
   int num_workers = 1;
   std::unique_ptr<DeviceExamples> examples;  // of the same workers
-  /// The exchange of a step is one of these; see DeviceReplica::run. One that overlaps goes on beside the backward
+  /// The exchange of a step is one of these; see DeviceReplica::run. One that overlaps continues beside the backward
   /// pass, bucket by bucket; then transforms must be per tensor.
   std::vector<std::unique_ptr<DeviceBucketedAllReduce>> exchanges;
   std::unique_ptr<Optimizer> optimizer;  // with slots on the GPU
@@ -122,7 +122,7 @@ class DeviceReplica {
   StepRing ring_;
   Buffer<float> parameters_, ema_, mean_;
   Buffer<float> gradients_;                           // [workers][flat_elements_]
-  Buffer<float> states_, states_before_, state_ema_;  // [workers][state_elements_], but for the average
+  Buffer<float> states_, states_before_, state_ema_;  // [workers][state_elements_], except for the average
   Buffer<WorkerLoss> losses_;
   std::vector<TensorTable> gradient_tables_;
   TensorTable mean_table_;

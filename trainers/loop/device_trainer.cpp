@@ -33,7 +33,7 @@ std::string burst_text(std::uint64_t first_step, std::uint64_t count, double sec
   return text.str();
 }
 
-/// Calls body(i) for every i below `count`, each in a thread of its own if there are several, since they wait for each
+/// Calls body(i) for every i below `count`, each in its own thread if there are several, since they wait for each
 /// other. @throws the first exception that is not only about another one
 template <class Body>
 void in_parallel(std::size_t count, const Body& body) {
@@ -146,7 +146,7 @@ std::uint64_t DeviceTrainer::run() {
 
 std::uint64_t DeviceTrainer::burst_length() const {
   const std::uint64_t period = options().rebroadcast_steps;
-  const std::uint64_t end = std::min({options().total_steps, next_look(), next_multiple(period, steps_done())});
+  const std::uint64_t end = std::min({options().total_steps, next_sync_step(), next_multiple(period, steps_done())});
   const std::uint64_t left = end - steps_done();
   if (parts_.on_nonfinite != OnNonfinite::kStop || seconds_per_step_ == 0) return 1;
   const double wanted = std::clamp(kBurstSeconds / seconds_per_step_, 1.0, static_cast<double>(kMaxBurst));
@@ -158,14 +158,14 @@ std::uint64_t DeviceTrainer::burst_length() const {
   return length;
 }
 
-std::uint64_t DeviceTrainer::least_of_all(std::uint64_t number) const {
-  std::uint32_t below_greatest = ~static_cast<std::uint32_t>(number);
-  workers().communicator->all_reduce_max({&below_greatest, 1});
-  return ~below_greatest;
+std::uint64_t DeviceTrainer::min_over_ranks(std::uint64_t number) const {
+  std::uint32_t max_complement = ~static_cast<std::uint32_t>(number);
+  workers().communicator->all_reduce_max({&max_complement, 1});
+  return ~max_complement;
 }
 
 std::uint64_t DeviceTrainer::agreed_length() {
-  const std::uint64_t length = least_of_all(stop_is_asked() ? 0 : burst_length());
+  const std::uint64_t length = min_over_ranks(stop_is_asked() ? 0 : burst_length());
   if (length > 0) return length;
   stop();
   return 1;
@@ -192,7 +192,7 @@ bool DeviceTrainer::can_prepare(std::uint64_t count) {
 }
 
 std::uint64_t DeviceTrainer::prepare_burst(std::uint64_t length) {
-  if (length > 1 && least_of_all(can_prepare(length) ? 1 : 0) == 1) return length;
+  if (length > 1 && min_over_ranks(can_prepare(length) ? 1 : 0) == 1) return length;
   prepare(1);
   return 1;
 }
@@ -253,7 +253,7 @@ void DeviceTrainer::run_burst() {
   set_steps_computed(first_step + count);
   if (num_applied == count) rebroadcast_at(first_step + count);
   // Hooks look after the last step at the earliest.
-  if (next_look() <= first_step + count) store();
+  if (next_sync_step() <= first_step + count) store();
   for (std::size_t i = 0; i < num_applied; ++i) report_step(summaries[i], reports[i], seconds_per_step_);
   if (num_applied == count) return;
   const std::uint64_t step = first_step + num_applied;
@@ -262,7 +262,8 @@ void DeviceTrainer::run_burst() {
 }
 
 ExchangeReport DeviceTrainer::report_of(std::size_t exchange, std::uint64_t step) {
-  // Where the run goes on, the GPU is asked what was not finite, after every step. Where it stops, run_burst has asked.
+  // Where the run continues, the GPU is asked what was not finite, after every step. Where it stops, run_burst has
+  // asked.
   const bool stops = parts_.on_nonfinite == OnNonfinite::kStop;
   ExchangeReport sum = stops ? ExchangeReport{} : chief().exchange(exchange).report(step);
   // Bytes are those of all replicas of this process.

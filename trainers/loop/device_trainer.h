@@ -31,10 +31,10 @@ struct DeviceTrainerParts {
   std::function<std::size_t(std::uint64_t step)> exchange_of = [](std::uint64_t) { return std::size_t{0}; };
 };
 
-/// The loop on GPUs: bursts of steps that run without the host, as long as no hook looks (Hook::next_look) and about a
-/// fifth of a second at most, so that progress is shown and signals are heard. Results do not depend on the lengths of
-/// bursts. Where a gradient that is not finite does not stop the run, the host sees to each step, so bursts are of one.
-/// The loop runs each replica in a thread of its own if there are several.
+/// The loop on GPUs: bursts of steps that run without the host, as long as no hook looks (Hook::next_sync_step) and
+/// about a fifth of a second at most, so that progress is shown and signals are heard. Results do not depend on the
+/// lengths of bursts. Where a gradient that is not finite does not stop the run, the host sees to each step, so bursts
+/// are of one. The loop runs each replica in its own thread if there are several.
 ///
 /// Of several processes all run the same bursts, as long as the shortest that one of them wants: they agree before
 /// each, on the host, and tell each other afterwards what its steps were like. Ranks of the replicas' communicators are
@@ -44,7 +44,8 @@ class DeviceTrainer final : public Trainer {
   /// @throws InvalidArgument if the replicas' workers are not those of the process
   DeviceTrainer(DeviceTrainerParts parts, const TrainerOptions& options);
   ~DeviceTrainer() override;
-  /// As Trainer::run. @throws CommunicationError if GPUs wait in vain; of several processes that which is lost is named
+  /// As Trainer::run. @throws CommunicationError if GPUs wait until the timeout; of several processes that which is
+  /// lost is named
   std::uint64_t run() override;
   std::vector<Optimizer::Slot> slots() override;
 
@@ -58,8 +59,8 @@ class DeviceTrainer final : public Trainer {
   void store();
   ReplicaState state_of(std::size_t replica);
   std::uint64_t burst_length() const;
-  /// The least of all processes' numbers, which are below 2^32.
-  std::uint64_t least_of_all(std::uint64_t number) const;
+  /// The minimum of all processes' numbers, which are below 2^32.
+  std::uint64_t min_over_ranks(std::uint64_t number) const;
   /// How many steps all processes run next. Stops the run after one more where any of them asks to.
   std::uint64_t agreed_length();
   void prepare(std::uint64_t count);

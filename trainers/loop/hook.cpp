@@ -16,7 +16,7 @@ class StepHook final : public Hook {
     const bool applies = next_(training.steps_done - 1) == training.steps_done;
     return applies ? function_(training, step) : HookVerdict::kContinue;
   }
-  std::uint64_t next_look(std::uint64_t steps_done) const override { return next_(steps_done); }
+  std::uint64_t next_sync_step(std::uint64_t steps_done) const override { return next_(steps_done); }
   bool on_every_rank() const override { return ranks_ == HookRanks::kEvery; }
 
  private:
@@ -45,7 +45,7 @@ std::unique_ptr<Hook> every_steps(std::uint64_t n, StepFunction function, HookRa
 }
 
 std::unique_ptr<Hook> at_step(std::uint64_t n, StepFunction function, HookRanks ranks) {
-  return std::make_unique<StepHook>([n](std::uint64_t done) { return done < n ? n : kNoLook; }, std::move(function),
+  return std::make_unique<StepHook>([n](std::uint64_t done) { return done < n ? n : kNoSyncStep; }, std::move(function),
                                     ranks);
 }
 

@@ -45,20 +45,20 @@ struct TrainingView {
   std::span<const float> ema_state = {};
   /// What else a checkpoint keeps: entries, and buffers in the layout of the parameters. For what a kind of trainer has
   /// that others do not.
-  struct MoreTensors {
+  struct ExtraTensor {
     std::string name;
     std::span<const float> values;
   };
-  std::map<std::string, std::string> more_state = {};
-  std::vector<MoreTensors> more_tensors = {};
+  std::map<std::string, std::string> extra_metadata = {};
+  std::vector<ExtraTensor> extra_tensors = {};
   /// How many copies of parameters, average and slots this process has: one, or one on each of its GPUs. The views are
   /// of the first; this makes them those of another, for a hook that leaves them with the first (0).
   int num_replicas = 1;
   std::function<void(int replica)> show_replica = {};
   /// Between the run's ranks, for hooks that run on every one of them.
   Communicator* communicator = nullptr;
-  /// Tells ranks that wait for this one that it is busy, as Communicator::tell_busy; may be empty.
-  std::function<void()> tell_busy = {};
+  /// Tells ranks that wait for this one that it is busy, as Communicator::send_heartbeat; may be empty.
+  std::function<void()> send_heartbeat = {};
   /// Brings `slots` up to date on rank 0, where other ranks hold them between steps; a collective call. Empty if they
   /// always are.
   std::function<void()> gather_slots = {};
@@ -76,7 +76,7 @@ struct StepView {
   double compute_seconds = 0;             // forward and backward
   double update_seconds = 0;              // optimizer and average
   double data_seconds = 0;                // waiting for examples
-  double hidden_seconds = 0;              // of the exchange, while the backward pass went on
+  double hidden_seconds = 0;              // of the exchange, while the backward pass continued
   double exposed_seconds = 0;             // of the exchange, which the step waited for
   TransformCounts transform_counts = {};  // over all workers
   const ExchangeReport& report;           // bytes are those of all workers; times are of this process
@@ -98,11 +98,11 @@ std::function<TensorTelemetry(int segment)> telemetry_of(
     std::function<float(int segment, std::span<float> out)> decode_sent);
 
 /// No number of steps.
-inline constexpr std::uint64_t kNoLook = ~std::uint64_t{0};
+inline constexpr std::uint64_t kNoSyncStep = ~std::uint64_t{0};
 
-/// The least multiple of n above `steps_done`; kNoLook for n = 0.
+/// The smallest multiple of n above `steps_done`; kNoSyncStep for n = 0.
 inline std::uint64_t next_multiple(std::uint64_t n, std::uint64_t steps_done) {
-  return n == 0 ? kNoLook : (steps_done / n + 1) * n;
+  return n == 0 ? kNoSyncStep : (steps_done / n + 1) * n;
 }
 
 /// Called around training. Hooks observe and may ask to stop; they change nothing, so that a run with other hooks ends
@@ -113,10 +113,10 @@ class Hook {
   virtual void before_train(const TrainingView&) {}
   virtual HookVerdict after_step(const TrainingView&, const StepView&) { return HookVerdict::kContinue; }
   virtual void after_train(const TrainingView&) {}
-  /// The least number of steps above `steps_done` after which after_step reads more of the run than numbers: its
-  /// parameters, slots, states, gradients or what was sent. Runs on a GPU go on without waiting until some hook looks,
-  /// and then call after_step for each of the steps since; before that step, these views hold what they may.
-  virtual std::uint64_t next_look(std::uint64_t steps_done) const { return steps_done + 1; }
+  /// The smallest number of steps above `steps_done` after which after_step reads more of the run than numbers: its
+  /// parameters, slots, states, gradients or what was sent. Runs on a GPU continue without waiting until some hook
+  /// looks, and then call after_step for each of the steps since; before that step, these views hold what they may.
+  virtual std::uint64_t next_sync_step(std::uint64_t steps_done) const { return steps_done + 1; }
   /// Hooks run on the chief (rank 0) only unless this is true.
   virtual bool on_every_rank() const { return false; }
 };

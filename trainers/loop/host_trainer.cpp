@@ -132,10 +132,10 @@ HostTrainer::Combined HostTrainer::compute_then_combine(const TrainBatch& batch)
     parts_.net->compute_gradients(parameters(), batch, gradient_pointers_, losses_);
     apply_transforms();
   }
-  combined.compute_seconds = seconds_since(mark);
+  combined.compute_seconds = lap_seconds(mark);
   const auto begin = mark;
   combined.result = parts_.strategy->combine(gradient_tables_, mean_.span(), batch.step);
-  combined.exposed_seconds = seconds_since(mark);
+  combined.exposed_seconds = lap_seconds(mark);
   if (options().trace != nullptr) {
     options().trace->add(Trace::Row::kStep, "exchange", begin, mark, numbers_of(combined.result.report));
   }
@@ -167,7 +167,7 @@ HostTrainer::Combined HostTrainer::compute_while_combining(const TrainBatch& bat
     throw;
   }
   const auto begin = mark;
-  combined.compute_seconds = seconds_since(mark);
+  combined.compute_seconds = lap_seconds(mark);
   if (options().trace != nullptr) options().trace->add(Trace::Row::kStep, "compute", begin, mark);
   const ExchangeThread::Times times = [&] {
     const TraceSpan span(options().trace, Trace::Row::kStep, "wait for the exchange");
@@ -201,7 +201,7 @@ void HostTrainer::step(Pipeline* pipeline) {
   Trace* const trace = options().trace;
   if (trace != nullptr) trace->begin_step(step + 1);
   const PipelineBatch batch = pipeline != nullptr ? pipeline->next() : PipelineBatch{};
-  const double data_seconds = seconds_since(mark);
+  const double data_seconds = lap_seconds(mark);
   if (trace != nullptr) trace->add(Trace::Row::kStep, "data", begin, mark);
 
   copy_states(states(), states_before_);
@@ -219,7 +219,7 @@ void HostTrainer::step(Pipeline* pipeline) {
   }
   rebroadcast(step);
   const auto update_begin = mark;
-  const double update_seconds = seconds_since(mark);
+  const double update_seconds = lap_seconds(mark);
   if (trace != nullptr) trace->add(Trace::Row::kStep, "update", update_begin, mark);
 
   const StepSummary summary = summarize_step(workers(), losses_, transform_counts(), result.report, stop_is_asked());

@@ -24,7 +24,7 @@ const char* name_of(MessageKind kind) {
       return "gradient";
     case MessageKind::kMean:
       return "mean";
-    case MessageKind::kSubtree:
+    case MessageKind::kPartialSum:
       return "sum";
     default:
       TERNGRAD_THROW(CommunicationError, "[dump] a message of kind ", static_cast<int>(kind),

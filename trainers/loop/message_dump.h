@@ -20,7 +20,7 @@ void check_dump_folder(const std::filesystem::path& folder);
 ///
 ///   step-<step>-rank-<rank>-<number>-<kind>-worker-<worker>.msg
 ///
-/// with step, kind and worker as the message has them (of a mean: the number of the share), and messages of a step and
+/// with step, kind and worker as the message has them (of a mean: the number of the shard), and messages of a step and
 /// process numbered as they were sent. All processes may have one folder. Beside them layout.json has what messages do
 /// not repeat: the number of workers, and by the fingerprint that messages carry the tensors of each bucket with their
 /// codecs and options texts.

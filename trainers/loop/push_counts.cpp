@@ -44,15 +44,15 @@ std::string PushCounts::to_table() const {
   if (staleness.empty()) return "no pushes\n";
   constexpr std::uint64_t kMaxLines = 24;
   constexpr double kBarLength = 40;
-  const std::uint64_t greatest = staleness.rbegin()->first;
-  const std::uint64_t width = greatest / kMaxLines + 1;
-  std::vector<std::uint64_t> lines(static_cast<std::size_t>(greatest / width) + 1);
+  const std::uint64_t max = staleness.rbegin()->first;
+  const std::uint64_t width = max / kMaxLines + 1;
+  std::vector<std::uint64_t> lines(static_cast<std::size_t>(max / width) + 1);
   for (const auto& [staleness_of_push, pushes] : staleness) {
     lines[static_cast<std::size_t>(staleness_of_push / width)] += pushes;
   }
   const auto all = static_cast<double>(total());
   const auto most = static_cast<double>(std::ranges::max(lines));
-  std::string text = fmt::format("{:>13} {:>10} {:>8}\n", "staleness", "pushes", "share");
+  std::string text = fmt::format("{:>13} {:>10} {:>8}\n", "staleness", "pushes", "fraction");
   for (std::size_t line = 0; line < lines.size(); ++line) {
     const std::uint64_t first = line * width;
     const std::string range = width == 1 ? fmt::format("{}", first) : fmt::format("{}-{}", first, first + width - 1);

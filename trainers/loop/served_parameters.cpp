@@ -46,13 +46,13 @@ ServedParameters::ServedParameters(const Layout& layout, const WorkerGroup& work
     : layout_(layout),
       workers_(workers),
       options_(options),
-      own_(shares_of(workers, ShareOwners::kServers, workers.communicator->rank())),
-      all_shares_(terngrad::shares(layout, num_shares(workers, ShareOwners::kServers))),
+      own_(shards_of(workers, ShardOwners::kServers, workers.communicator->rank())),
+      all_shards_(terngrad::shards(layout, num_shards(workers, ShardOwners::kServers))),
       unrounded_(options.is_rounded ? zeros<float>(layout.flat_elements()) : Buffer<float>()),
       stream_(Device::cpu(), options.num_threads) {
-  for (std::size_t share = own_.first; share < own_.end(); ++share) {
-    const std::int64_t count = num_elements(all_shares_[share]);
-    shares_.push_back({all_shares_[share], Buffer<float>(count), Buffer<float>(count), options.make_optimizer(count)});
+  for (std::size_t shard = own_.first; shard < own_.end(); ++shard) {
+    const std::int64_t count = num_elements(all_shards_[shard]);
+    shards_.push_back({all_shards_[shard], Buffer<float>(count), Buffer<float>(count), options.make_optimizer(count)});
   }
 }
 
@@ -63,29 +63,29 @@ std::vector<std::span<float>> ServedParameters::whole_buffers(Optimizer& optimiz
   return buffers;
 }
 
-std::vector<std::span<float>> ServedParameters::buffers_of(Share& share) const {
+std::vector<std::span<float>> ServedParameters::buffers_of(Shard& shard) const {
   std::vector<std::span<float>> buffers;
-  if (options_.is_rounded) buffers.push_back(share.parameters.span());
-  for (const Optimizer::Slot& slot : share.optimizer->slots()) buffers.push_back(slot.values);
+  if (options_.is_rounded) buffers.push_back(shard.parameters.span());
+  for (const Optimizer::Slot& slot : shard.optimizer->slots()) buffers.push_back(slot.values);
   return buffers;
 }
 
 void ServedParameters::begin(std::span<const float> parameters, Optimizer& optimizer, bool is_new) {
   if (is_new && options_.is_rounded) std::ranges::copy(parameters, unrounded_.span().begin());
   const std::vector<std::span<float>> whole = whole_buffers(optimizer);
-  for (Share& share : shares_) {
-    cut(layout_, share.slices, parameters, share.parameters.span());
-    const std::vector<std::span<float>> own = buffers_of(share);
-    for (std::size_t i = 0; i < own.size(); ++i) cut(layout_, share.slices, whole[i], own[i]);
-    share.optimizer->restore_state(optimizer.state());
+  for (Shard& shard : shards_) {
+    cut(layout_, shard.slices, parameters, shard.parameters.span());
+    const std::vector<std::span<float>> own = buffers_of(shard);
+    for (std::size_t i = 0; i < own.size(); ++i) cut(layout_, shard.slices, whole[i], own[i]);
+    shard.optimizer->restore_state(optimizer.state());
   }
 }
 
-void ServedParameters::update(std::size_t share, std::span<const Slice> slices, const TensorTable& values,
+void ServedParameters::update(std::size_t shard, std::span<const Slice> slices, const TensorTable& values,
                               std::uint64_t step) {
-  TERNGRAD_REQUIRE(share >= own_.first && share < own_.end(), "[served] share ", share, " is another rank's");
-  Share& own = shares_[share - own_.first];
-  TERNGRAD_REQUIRE(std::ranges::equal(slices, own.slices), "[served] share ", share, " is cut in another way");
+  TERNGRAD_REQUIRE(shard >= own_.first && shard < own_.end(), "[served] shard ", shard, " is another rank's");
+  Shard& own = shards_[shard - own_.first];
+  TERNGRAD_REQUIRE(std::ranges::equal(slices, own.slices), "[served] shard ", shard, " is cut in another way");
   std::size_t at = 0;
   for (const Slice& slice : slices) {
     std::copy_n(values.slice(slice), slice.count, own.gradient.data() + at);
@@ -104,8 +104,8 @@ void ServedParameters::update(std::size_t share, std::span<const Slice> slices, 
 void ServedParameters::gather(Optimizer& optimizer) {
   Communicator& communicator = *workers_.communicator;
   std::vector<Parcels> outgoing(static_cast<std::size_t>(communicator.size()));
-  for (Share& share : shares_) {
-    for (const std::span<float> buffer : buffers_of(share)) {
+  for (Shard& shard : shards_) {
+    for (const std::span<float> buffer : buffers_of(shard)) {
       outgoing[0].append({reinterpret_cast<const std::uint8_t*>(buffer.data()), buffer.size_bytes()});
     }
   }
@@ -113,17 +113,17 @@ void ServedParameters::gather(Optimizer& optimizer) {
   communicator.all_to_all(outgoing, incoming);
   if (communicator.rank() != 0) return;
   const std::vector<std::span<float>> whole = whole_buffers(optimizer);
-  const std::size_t expected = all_shares_.size() * whole.size();
+  const std::size_t expected = all_shards_.size() * whole.size();
   if (incoming.count() != expected) {
     TERNGRAD_THROW(CommunicationError, "[served] ", incoming.count(), " buffers came from the servers, expected ",
                    expected);
   }
   for (std::size_t i = 0; i < expected; ++i) {
-    const std::vector<Slice>& slices = all_shares_[i / whole.size()];
+    const std::vector<Slice>& slices = all_shards_[i / whole.size()];
     const std::span<const std::uint8_t> parcel = incoming.parcel(i);
     const auto count = static_cast<std::size_t>(num_elements(slices));
     if (parcel.size() != count * sizeof(float)) {
-      TERNGRAD_THROW(CommunicationError, "[served] a buffer of share ", i / whole.size(), " has ", parcel.size(),
+      TERNGRAD_THROW(CommunicationError, "[served] a buffer of shard ", i / whole.size(), " has ", parcel.size(),
                      " bytes, expected ", count * sizeof(float));
     }
     paste(layout_, slices, {reinterpret_cast<const float*>(parcel.data()), count}, whole[i % whole.size()]);

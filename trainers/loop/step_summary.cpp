@@ -10,24 +10,24 @@ namespace {
 
 /// What one rank tells first, followed by its steps. All ranks have the same byte order: messages of MPI between
 /// machines of different ones are refused by their headers before.
-struct RankNote {
+struct RankStats {
   std::int64_t stop = 0;
 };
 
 /// A step, followed by the workers' losses.
-struct StepNote {
+struct StepStats {
   std::int64_t zeroed_elements = 0;
   std::int64_t clipped_gradients = 0;
   ExchangeBytes bytes;
 };
 
-struct WorkerNote {
+struct WorkerStats {
   double loss = 0;
   std::int64_t num_correct = 0;
 };
 
 std::size_t note_bytes(std::size_t num_steps, std::size_t num_workers) {
-  return sizeof(RankNote) + num_steps * (sizeof(StepNote) + num_workers * sizeof(WorkerNote));
+  return sizeof(RankStats) + num_steps * (sizeof(StepStats) + num_workers * sizeof(WorkerStats));
 }
 
 /// Puts values one after the other.
@@ -88,11 +88,11 @@ void require_no_failure(const Parcels& notes) {
 }
 
 void add_step(NoteReader& notes, std::size_t num_workers, StepSummary& summary) {
-  const auto step = notes.take<StepNote>();
+  const auto step = notes.take<StepStats>();
   summary.counts += {.zeroed_elements = step.zeroed_elements, .clipped_gradients = step.clipped_gradients};
   summary.bytes += step.bytes;
   for (std::size_t i = 0; i < num_workers; ++i) {
-    const auto worker = notes.take<WorkerNote>();
+    const auto worker = notes.take<WorkerStats>();
     summary.loss += worker.loss;
     summary.num_correct += worker.num_correct;
   }
@@ -102,12 +102,12 @@ void add_step(NoteReader& notes, std::size_t num_workers, StepSummary& summary) 
 
 std::vector<StepSummary> summarize_steps(const WorkerGroup& workers, std::span<const LocalStep> steps, bool stop) {
   NoteWriter own;
-  own.add(RankNote{.stop = stop ? 1 : 0});
+  own.add(RankStats{.stop = stop ? 1 : 0});
   for (const LocalStep& step : steps) {
-    own.add(StepNote{.zeroed_elements = step.counts.zeroed_elements,
-                     .clipped_gradients = step.counts.clipped_gradients,
-                     .bytes = step.bytes});
-    for (const WorkerLoss& worker : step.losses) own.add(WorkerNote{worker.entropy_loss, worker.num_correct});
+    own.add(StepStats{.zeroed_elements = step.counts.zeroed_elements,
+                      .clipped_gradients = step.counts.clipped_gradients,
+                      .bytes = step.bytes});
+    for (const WorkerLoss& worker : step.losses) own.add(WorkerStats{worker.entropy_loss, worker.num_correct});
   }
   const Parcels notes = gather_notes(workers, own.bytes(), "");
   require_no_failure(notes);
@@ -123,7 +123,7 @@ std::vector<StepSummary> summarize_steps(const WorkerGroup& workers, std::span<c
                      num_workers, " workers");
     }
     NoteReader reader(parcel);
-    const auto note = reader.take<RankNote>();
+    const auto note = reader.take<RankStats>();
     for (StepSummary& summary : summaries) {
       summary.stop = summary.stop || note.stop != 0;
       add_step(reader, num_workers, summary);

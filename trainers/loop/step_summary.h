@@ -40,8 +40,8 @@ std::vector<StepSummary> summarize_steps(const WorkerGroup& workers, std::span<c
 StepSummary summarize_step(const WorkerGroup& workers, std::span<const WorkerLoss> losses,
                            const TransformCounts& counts, const ExchangeReport& report, bool stop);
 
-/// Takes the place of summarize_steps on a rank whose steps failed because it waited for other ranks in vain: whoever
-/// does not come here either is the one that was waited for.
+/// Takes the place of summarize_steps on a rank whose steps failed because it waited for other ranks until the timeout:
+/// a rank that does not come here either is the one that was waited for.
 /// @param why  what this rank met
 /// @throws CommunicationError, always: with the words of the communicator about a rank that does not come, or else with
 /// those of every rank whose steps failed

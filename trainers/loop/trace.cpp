@@ -41,7 +41,7 @@ class TraceHook final : public Hook {
     return HookVerdict::kContinue;
   }
   void after_train(const TrainingView& training) override { write(training); }
-  std::uint64_t next_look(std::uint64_t) const override { return kNoLook; }
+  std::uint64_t next_sync_step(std::uint64_t) const override { return kNoSyncStep; }
   bool on_every_rank() const override { return true; }
 
  private:

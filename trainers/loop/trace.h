@@ -42,7 +42,7 @@ class Trace {
   bool begins_next() const;
   bool has_ended() const;
 
-  /// Adds what went on from `begin` to `end`.
+  /// Adds what happened from `begin` to `end`.
   void add(Row row, std::string name, Clock::time_point begin, Clock::time_point end, Numbers numbers = {});
   /// Adds what happened just now.
   void mark(Row row, std::string name);

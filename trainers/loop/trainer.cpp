@@ -63,7 +63,7 @@ TrainingView Trainer::view() {
                     .num_replicas = num_replicas(),
                     .show_replica = [this](int replica) { show_replica(replica); },
                     .communicator = workers_.communicator.get(),
-                    .tell_busy = [this] { workers_.communicator->tell_busy(); },
+                    .send_heartbeat = [this] { workers_.communicator->send_heartbeat(); },
                     .gather_slots = slot_gatherer()};
   add_to_view(view);
   return view;
@@ -77,11 +77,11 @@ PipelineOptions pipeline_options(const WorkerRange& workers, const WorkerRange& 
   result.first_local_worker = workers.first_local_worker;
   result.num_local_workers = workers.num_local_workers;
   result.seed = options.seed;
-  if (options.has_data_share) {
+  if (options.has_data_shard) {
     result.batch_size = options.batch_size / workers.num_workers * of_process.num_local_workers;
     result.num_workers = of_process.num_local_workers;
     result.first_local_worker = workers.first_local_worker - of_process.first_local_worker;
-    // Else examples of the same number would be drawn and distorted alike in all shares.
+    // Else examples of the same number would be drawn and distorted alike in all shards.
     result.seed = Xxhash64().add(options.seed).add(static_cast<std::uint64_t>(of_process.first_local_worker)).value();
   }
   result.num_threads = options.num_data_threads;
@@ -92,12 +92,12 @@ bool Trainer::is_called(const Hook& hook) const { return workers_.communicator->
 
 void Trainer::rebroadcast(std::uint64_t step) {
   if (options_.rebroadcast_steps == 0 || (step + 1) % options_.rebroadcast_steps != 0) return;
-  const auto share = [this](std::span<float> values) {
+  const auto send = [this](std::span<float> values) {
     workers_.communicator->broadcast({reinterpret_cast<std::uint8_t*>(values.data()), values.size_bytes()}, 0);
   };
-  share(parameters_.span());
-  share(ema_.shadow());
-  for (const Optimizer::Slot& slot : slots()) share(slot.values);
+  send(parameters_.span());
+  send(ema_.shadow());
+  for (const Optimizer::Slot& slot : slots()) send(slot.values);
 }
 
 void Trainer::begin() {
@@ -122,10 +122,10 @@ void Trainer::after_step(const StepView& step) {
   if (training.stop_delay == 0) stop_ = stop_is_asked_;
 }
 
-std::uint64_t Trainer::next_look() const {
-  std::uint64_t next = kNoLook;
+std::uint64_t Trainer::next_sync_step() const {
+  std::uint64_t next = kNoSyncStep;
   for (const auto& hook : hooks_) {
-    if (is_called(*hook)) next = std::min(next, hook->next_look(steps_done_));
+    if (is_called(*hook)) next = std::min(next, hook->next_sync_step(steps_done_));
   }
   return next;
 }

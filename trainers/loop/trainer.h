@@ -61,7 +61,7 @@ class Trainer {
   Optimizer& optimizer() { return optimizer_; }
   Net& net() { return net_; }
   /// Puts what add_to_view added to a run's checkpoints back. @throws DataError if it is missing or wrong
-  virtual void restore_more(const Checkpoint& /*checkpoint*/) {}
+  virtual void restore_extra(const Checkpoint& /*checkpoint*/) {}
   void set_steps_done(std::uint64_t steps) { steps_done_ = steps_computed_ = steps; }
 
  protected:
@@ -89,8 +89,8 @@ class Trainer {
   void stop_after_step() { stop_ = stop_is_asked_ = true; }
   /// Says that steps have run whose hooks are yet to be called.
   void set_steps_computed(std::uint64_t steps) { steps_computed_ = steps; }
-  /// The least number of steps above those done after which a hook looks.
-  std::uint64_t next_look() const;
+  /// The smallest number of steps above those done after which a hook looks.
+  std::uint64_t next_sync_step() const;
 
   const TrainerOptions& options() const { return options_; }
   const WorkerGroup& workers() const { return workers_; }

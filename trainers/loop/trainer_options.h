@@ -22,15 +22,15 @@ struct TrainerOptions {
   /// Steps after which all ranks take over rank 0's parameters, average and slots: a guard against replicas that drift
   /// apart, which exchanges of equal bits do not let happen. 0: never.
   std::uint64_t rebroadcast_steps = 0;
-  /// The process's data are a share of its own: its workers take their batches from that alone, in an order of its own.
-  bool has_data_share = false;
+  /// The process's data are its own shard: its workers take their batches from that alone, in its own order.
+  bool has_data_shard = false;
   /// Where the parts of its steps are told; nullptr: nowhere. Outlives the trainer.
   Trace* trace = nullptr;
   bool overlap = false;  // exchange tensors while others are still being computed; no bit depends on it
 };
 
 /// What the pipeline of these workers' examples is made with; its first step is the run's.
-/// @param of_process  all workers of the process, who have a share of the data in common if there are shares
+/// @param of_process  all workers of the process, who have a shard of the data in common if there are shards
 PipelineOptions pipeline_options(const WorkerRange& workers, const WorkerRange& of_process,
                                  const TrainerOptions& options);
 

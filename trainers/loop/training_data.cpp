@@ -17,14 +17,14 @@
 namespace terngrad {
 namespace {
 
-/// What a process tells of its share. All have one byte order, which messages check elsewhere.
-struct ShareNote {
+/// What a process tells of its shard. All have one byte order, which messages check elsewhere.
+struct ShardInfo {
   std::array<std::int64_t, 4> shape = {};  // height, width, channels, classes
   std::int64_t num_examples = 0;
   std::array<char, 16> fingerprint = {};
 };
 
-std::string shape_text(const ShareNote& note) {
+std::string shape_text(const ShardInfo& note) {
   return fmt::format("images of {}x{}x{} in {} classes", note.shape[0], note.shape[1], note.shape[2], note.shape[3]);
 }
 
@@ -52,13 +52,13 @@ void require_same_classes(const std::string& first_joined, int rank, const std::
   };
   std::size_t label = 0;
   while (label < first.size() && label < names.size() && first[label] == names[label]) ++label;
-  TERNGRAD_THROW(DataError, "--data_shares: class ", label, " is ", name_of(first, label), " for rank 0 and ",
-                 name_of(names, label), " for rank ", rank, "; all shares must have folders for the same classes");
+  TERNGRAD_THROW(DataError, "--data_shards: class ", label, " is ", name_of(first, label), " for rank 0 and ",
+                 name_of(names, label), " for rank ", rank, "; all shards must have folders for the same classes");
 }
 
-ShareNote note_of(const TrainingData& data) {
+ShardInfo note_of(const TrainingData& data) {
   const Dataset& dataset = *data.dataset;
-  ShareNote note{.shape = {dataset.height(), dataset.width(), dataset.channels(), dataset.num_classes()},
+  ShardInfo note{.shape = {dataset.height(), dataset.width(), dataset.channels(), dataset.num_classes()},
                  .num_examples = data.num_examples};
   data.fingerprint.copy(note.fingerprint.data(), note.fingerprint.size());
   return note;
@@ -74,9 +74,9 @@ TrainingData whole_data(std::shared_ptr<const Dataset> dataset) {
   return data;
 }
 
-TrainingData join_shares(const TrainingData& own, Communicator& communicator, int num_servers) {
+TrainingData join_shards(const TrainingData& own, Communicator& communicator, int num_servers) {
   // Of each rank a note, and the names of its classes.
-  const ShareNote own_note = note_of(own);
+  const ShardInfo own_note = note_of(own);
   const std::string own_names = joined_names(*own.dataset);
   Parcels mine;
   Parcels all;
@@ -85,19 +85,19 @@ TrainingData join_shares(const TrainingData& own, Communicator& communicator, in
   communicator.all_gather(mine, all);
   TrainingData data;
   data.dataset = own.dataset;
-  data.is_share = true;
+  data.is_shard = true;
   Xxhash64 hash;
-  ShareNote first;
+  ShardInfo first;
   std::string first_names;
   if (all.count() != 2 * static_cast<std::size_t>(communicator.size())) {
-    TERNGRAD_THROW(CommunicationError, "[data] ", all.count(), " parcels tell of the shares of ", communicator.size(),
+    TERNGRAD_THROW(CommunicationError, "[data] ", all.count(), " parcels tell of the shards of ", communicator.size(),
                    " ranks");
   }
   for (int rank = 0; rank < communicator.size() - num_servers; ++rank) {
-    ShareNote note;
+    ShardInfo note;
     const std::span<const std::uint8_t> parcel = all.parcel(2 * static_cast<std::size_t>(rank));
     if (parcel.size() != sizeof(note)) {
-      TERNGRAD_THROW(CommunicationError, "[data] rank ", rank, " tells of its share in ", parcel.size(), " bytes");
+      TERNGRAD_THROW(CommunicationError, "[data] rank ", rank, " tells of its shard in ", parcel.size(), " bytes");
     }
     std::memcpy(&note, parcel.data(), sizeof(note));
     const std::span<const std::uint8_t> named = all.parcel(2 * static_cast<std::size_t>(rank) + 1);
@@ -107,8 +107,8 @@ TrainingData join_shares(const TrainingData& own, Communicator& communicator, in
       first_names = names;
     }
     if (note.shape != first.shape) {
-      TERNGRAD_THROW(DataError, "--data_shares: rank 0 has ", shape_text(first), ", rank ", rank, " ", shape_text(note),
-                     "; all shares must have the same");
+      TERNGRAD_THROW(DataError, "--data_shards: rank 0 has ", shape_text(first), ", rank ", rank, " ", shape_text(note),
+                     "; all shards must have the same");
     }
     require_same_classes(first_names, rank, names);
     data.num_examples += note.num_examples;
@@ -120,16 +120,16 @@ TrainingData join_shares(const TrainingData& own, Communicator& communicator, in
 
 std::string data_summary(const TrainingData& data, const Dataset* test_set) {
   const Dataset& set = *data.dataset;
-  const std::string shares =
-      data.is_share ? fmt::format(" in shares ({} in this process's)", set.num_examples()) : std::string();
+  const std::string shards =
+      data.is_shard ? fmt::format(" in shards ({} in this process's)", set.num_examples()) : std::string();
   const std::string test = test_set != nullptr ? fmt::format(" and {} test", test_set->num_examples()) : std::string();
   return fmt::format("data {}: {} x {} x {}, {} classes, {} training{}{} examples", set.name(), set.height(),
-                     set.width(), set.channels(), set.num_classes(), data.num_examples, shares, test);
+                     set.width(), set.channels(), set.num_classes(), data.num_examples, shards, test);
 }
 
-std::string share_folder(const std::string& data_dir, int rank, int num_processes) {
-  const int share = rank < num_processes ? rank : 0;
-  return (std::filesystem::path(data_dir) / fmt::format("worker_{}_of_{}", share, num_processes)).string();
+std::string shard_folder(const std::string& data_dir, int rank, int num_processes) {
+  const int shard = rank < num_processes ? rank : 0;
+  return (std::filesystem::path(data_dir) / fmt::format("worker_{}_of_{}", shard, num_processes)).string();
 }
 
 }  // namespace terngrad

@@ -17,7 +17,7 @@ constexpr const char* kUpdatesKey = "adam_updates";
 class Adam final : public Optimizer {
  public:
   Adam(std::int64_t flat_elements, const Device& device)
-      : first_moment_(filled(flat_elements, 0, device)), second_moment_(filled(flat_elements, 0, device)) {}
+      : first_moment_(make_filled(flat_elements, 0, device)), second_moment_(make_filled(flat_elements, 0, device)) {}
   const std::string& name() const override {
     static const std::string name = "adam";
     return name;

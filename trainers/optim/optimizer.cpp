@@ -24,7 +24,7 @@ class GradientDescent final : public Optimizer {
 class Momentum final : public Optimizer {
  public:
   Momentum(double momentum, std::int64_t flat_elements, const Device& device)
-      : momentum_(static_cast<float>(momentum)), accumulator_(filled(flat_elements, 0, device)) {}
+      : momentum_(static_cast<float>(momentum)), accumulator_(make_filled(flat_elements, 0, device)) {}
   const std::string& name() const override {
     static const std::string name = "momentum";
     return name;

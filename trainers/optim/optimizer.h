@@ -52,7 +52,7 @@ class Optimizer {
 
   /// What a checkpoint keeps besides slots: entries for CheckpointState::more, with names of the optimizer's own.
   virtual std::map<std::string, std::string> state() const { return {}; }
-  /// Goes on from what state() gave. @param entries  may hold others too
+  /// Continues from what state() gave. @param entries  may hold others too
   /// @throws DataError naming an entry that is missing or cannot be read; nothing has changed then
   virtual void restore_state(const std::map<std::string, std::string>& entries) { static_cast<void>(entries); }
 };

@@ -10,8 +10,8 @@ class Rmsprop final : public Optimizer {
  public:
   Rmsprop(double momentum, std::int64_t flat_elements, const Device& device)
       : constants_{.momentum = static_cast<float>(momentum)},
-        mean_square_(filled(flat_elements, 1, device)),
-        update_(filled(flat_elements, 0, device)) {}
+        mean_square_(make_filled(flat_elements, 1, device)),
+        update_(make_filled(flat_elements, 0, device)) {}
   const std::string& name() const override {
     static const std::string name = "rmsprop";
     return name;

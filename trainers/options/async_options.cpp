@@ -27,8 +27,8 @@ void check_async_options(const OptionSet& options, const TrainOptions& o) {
                    ": with --strategy async workers push to a server, nothing is exchanged between them; accepted: "
                    "auto");
   }
-  if (o.return_codec == "sums" || o.return_codec == "ternary") {
-    TERNGRAD_THROW(UsageError, "--return_codec ", o.return_codec,
+  if (o.downlink_codec == "sums" || o.downlink_codec == "ternary") {
+    TERNGRAD_THROW(UsageError, "--downlink_codec ", o.downlink_codec,
                    ": is of gradients, --strategy async sends parameters back; accepted with it: fp32, bf16");
   }
   if (o.reduce != "average") {
@@ -39,7 +39,7 @@ void check_async_options(const OptionSet& options, const TrainOptions& o) {
     TERNGRAD_THROW(UsageError, "--floating_grad_epoch ", o.floating_grad_epoch,
                    ": with --strategy async workers are in different epochs at a time; accepted: 0");
   }
-  refuse_unused(options, {"check_replicas", "rebroadcast_epochs", "data_shares", "trace_steps"},
+  refuse_unused(options, {"check_replicas", "rebroadcast_epochs", "data_shards", "trace_steps"},
                 "--strategy replicated or ps");
 }
 

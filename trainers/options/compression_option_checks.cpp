@@ -70,7 +70,7 @@ void check_vendor(const OptionSet& options, const TrainOptions& o) {
         UsageError, "--exchange vendor: adds floating-point numbers of one type, so the codec must be fp32, ",
         "bf16 or fp16 for all tensors; got ", o.codec_name(), o.codec_for.empty() ? "" : " with --codec_for");
   }
-  refuse_unused(options, {"return_codec", "size_to_binarize", "quantize_logits", "floating_grad_epoch"},
+  refuse_unused(options, {"downlink_codec", "size_to_binarize", "quantize_logits", "floating_grad_epoch"},
                 "an --exchange other than vendor");
   if (o.on_nonfinite == "zero") {
     throw UsageError(
@@ -90,14 +90,14 @@ void check_scalers(const OptionSet& options, const TrainOptions& o) {
 
 /// What needs codes that add up as integers.
 void check_code_sums(const OptionSet& options, const TrainOptions& o) {
-  if ((o.return_codec == "sums" || o.return_codec == "ternary") && !uses_ternary(o)) {
-    TERNGRAD_THROW(UsageError, "--return_codec ", o.return_codec,
+  if ((o.downlink_codec == "sums" || o.downlink_codec == "ternary") && !uses_ternary(o)) {
+    TERNGRAD_THROW(UsageError, "--downlink_codec ", o.downlink_codec,
                    ": needs codes that add up as integers, those of the codec ternary (--grad_bits 1); accepted with ",
                    o.codec_name(), ": fp32, bf16");
   }
-  if (o.scaler_sharing == "none" && (o.return_codec == "sums" || o.return_codec == "ternary")) {
+  if (o.scaler_sharing == "none" && (o.downlink_codec == "sums" || o.downlink_codec == "ternary")) {
     TERNGRAD_THROW(
-        UsageError, "--return_codec ", o.return_codec,
+        UsageError, "--downlink_codec ", o.downlink_codec,
         ": needs a scaler that all workers share; --scaler_sharing none gives each its own (accepted with it: fp32, "
         "bf16)");
   }
@@ -110,10 +110,10 @@ void check_code_sums(const OptionSet& options, const TrainOptions& o) {
     }
     refuse_unused(options, {"ternary_format"}, "an --exchange other than integer_sum, which sends lanes");
   }
-  if (o.return_codec == "sums" && o.exchange == "all_gather") {
+  if (o.downlink_codec == "sums" && o.exchange == "all_gather") {
     TERNGRAD_THROW(
         UsageError,
-        "--return_codec sums: has no effect with --exchange all_gather, where no mean travels back; accepted "
+        "--downlink_codec sums: has no effect with --exchange all_gather, where no mean travels back; accepted "
         "with it: fp32, bf16, ternary; accepted with sums: --exchange auto, scatter_reduce, integer_sum");
   }
 }
@@ -125,7 +125,7 @@ void check_number_of_workers(const OptionSet& options, const TrainOptions& o) {
   refuse_unused(options, {"scaler_sharing", "clip_scope", "reduce"}, needs);
   const bool has_server = o.strategy == "ps";  // to which it sends
   if (!has_server) refuse_unused(options, {"exchange"}, needs);
-  if (o.return_codec == "sums" && !has_server) refuse_unused(options, {"return_codec"}, needs);
+  if (o.downlink_codec == "sums" && !has_server) refuse_unused(options, {"downlink_codec"}, needs);
 }
 
 /// Whether some scaler of a tensor is of one element alone.

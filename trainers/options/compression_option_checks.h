@@ -10,7 +10,7 @@ class Layout;
 class OptionSet;
 struct TrainOptions;
 
-/// Checks codecs, scalers, algorithms and return legs against each other; a part of check_train_options.
+/// Checks codecs, scalers, algorithms and downlinks against each other; a part of check_train_options.
 /// @throws UsageError as check_train_options
 void check_compression_options(const OptionSet& options, const TrainOptions& o);
 

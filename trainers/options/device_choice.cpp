@@ -16,12 +16,12 @@ void load_code_at_once() { ::setenv("CUDA_MODULE_LOADING", "EAGER", /*overwrite=
 
 }  // namespace
 
-std::string why_no_gpu(bool joins_others) {
-  std::string no_nets = why_no_device_nets();
+std::string gpu_unavailable_reason(bool joins_others) {
+  std::string no_nets = device_nets_unavailable_reason();
   if (!no_nets.empty()) return no_nets;
   if (joins_others && !has_nccl()) return "this build has no NCCL, which connects GPUs of several processes";
   if (joins_others) load_code_at_once();
-  return num_cuda_devices() == 0 ? why_no_cuda_device() : why_no_device_net_libraries();
+  return num_cuda_devices() == 0 ? cuda_unavailable_reason() : device_net_libraries_unavailable_reason();
 }
 
 std::string DeviceChoice::model() const {
@@ -40,7 +40,7 @@ DeviceChoice choose_devices(const std::string& device, const GpuRange& gpus, con
   if (choice.serves_gpus) return choice;
   const int num_gpus = gpus.count;
   if (num_gpus > 1) load_code_at_once();
-  const std::string reason = why_no_gpu(gpus.joins_others);
+  const std::string reason = gpu_unavailable_reason(gpus.joins_others);
   if (!reason.empty()) {
     if (device == "cuda") TERNGRAD_THROW(UsageError, "--device cuda: ", reason, "; accepted: auto, cpu");
     const bool is_plain = num_cuda_devices() == 0 && !has_gpu_driver();

@@ -27,7 +27,7 @@ struct DeviceChoice {
 };
 
 /// Why nets cannot be computed on a GPU here; empty if they can. @param joins_others  as GpuRange::joins_others
-std::string why_no_gpu(bool joins_others);
+std::string gpu_unavailable_reason(bool joins_others);
 
 /// @param device    "auto": GPUs if there are any that nets can use, else the CPU; "cpu"; "cuda"
 /// @param gpus      which of the GPUs that the process sees, if any; the first one for commands without the option

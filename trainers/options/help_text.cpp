@@ -6,7 +6,7 @@
 namespace terngrad {
 namespace {
 
-constexpr int kLeastHelpWidth = 40;
+constexpr int kMinHelpWidth = 40;
 constexpr int kIndent = 2;
 constexpr int kGap = 2;  // between the columns
 
@@ -58,7 +58,7 @@ std::vector<std::string> wrap(std::string_view text, int width) {
 }
 
 std::string format_help(const std::vector<HelpSection>& sections, int width) {
-  width = std::max(width, kLeastHelpWidth);
+  width = std::max(width, kMinHelpWidth);
   int longest = 0;
   for (const HelpSection& section : sections) {
     for (const HelpEntry& entry : section.entries) longest = std::max(longest, static_cast<int>(entry.name.size()));

@@ -22,7 +22,7 @@ struct HelpSection {
 /// a '|' or '/', or where it must be. Lines of the text itself stay apart, blanks in front of them are kept.
 std::vector<std::string> wrap(std::string_view text, int width);
 
-/// The sections one below the other, descriptions in a column of their own. No line is longer than `width`, which is
+/// The sections one below the other, descriptions in their own column. No line is longer than `width`, which is
 /// taken to be at least 40.
 std::string format_help(const std::vector<HelpSection>& sections, int width);
 

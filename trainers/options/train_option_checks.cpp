@@ -59,10 +59,10 @@ void check_shares_of_work(const TrainOptions& o) {
 /// Where examples come from.
 void check_data(const OptionSet& options, const TrainOptions& o) {
   if (o.benchmark_mode) {
-    refuse_unused(options, {"data_dir", "data_shares", "eval_steps"},
+    refuse_unused(options, {"data_dir", "data_shards", "eval_steps"},
                   "a run without --benchmark_mode, which reads no data");
   } else if (o.dataset == "synthetic") {
-    refuse_unused(options, {"data_dir", "data_shares"}, "a data set with files; synthetic is built in");
+    refuse_unused(options, {"data_dir", "data_shards"}, "a data set with files; synthetic is built in");
   } else if (o.data_dir.empty()) {
     TERNGRAD_THROW(UsageError, "--data_dir: must name the folder with the files of --dataset ", o.dataset);
   }
@@ -92,8 +92,8 @@ void check_trace(const TrainOptions& o) {
 
 /// What a run begins with.
 void check_start(const OptionSet& options, const TrainOptions& o) {
-  if (o.resume && o.train_dir.empty()) TERNGRAD_THROW(UsageError, "--resume: needs --train_dir, the run to go on with");
-  if (o.resume) refuse_unused(options, {"init_from"}, "a new run; --resume goes on from the run's own checkpoint");
+  if (o.resume && o.train_dir.empty()) TERNGRAD_THROW(UsageError, "--resume: needs --train_dir, the run to resume");
+  if (o.resume) refuse_unused(options, {"init_from"}, "a new run; --resume continues from the run's own checkpoint");
   if (o.init_from.empty()) refuse_unused(options, {"fine_tune"}, "--init_from");
 }
 
@@ -108,7 +108,7 @@ void check_simple(const OptionSet& options, const TrainOptions& o) {
     TERNGRAD_THROW(UsageError, "--strategy simple: exchanges nothing, so a codec (", o.codec_name(),
                    ") would do nothing; accepted: auto, replicated, ps, async");
   }
-  refuse_unused(options, {"exchange", "return_codec"}, "--strategy replicated or ps");
+  refuse_unused(options, {"exchange", "downlink_codec"}, "--strategy replicated or ps");
 }
 
 /// Options of parameter servers.
@@ -119,11 +119,11 @@ void check_servers(const OptionSet& options, const TrainOptions& o) {
   }
   if (o.exchange != "auto" && o.exchange != "scatter_reduce") {
     TERNGRAD_THROW(UsageError, "--exchange ", o.exchange,
-                   ": with --strategy ps servers aggregate shares of the gradient; accepted: auto, scatter_reduce");
+                   ": with --strategy ps servers aggregate shards of the gradient; accepted: auto, scatter_reduce");
   }
   if (!o.pulls_parameters()) return;
-  if (o.return_codec == "sums" || o.return_codec == "ternary") {
-    TERNGRAD_THROW(UsageError, "--return_codec ", o.return_codec,
+  if (o.downlink_codec == "sums" || o.downlink_codec == "ternary") {
+    TERNGRAD_THROW(UsageError, "--downlink_codec ", o.downlink_codec,
                    ": is of gradients, --pull parameters sends parameters; accepted with it: fp32, bf16");
   }
   refuse_unused(options, {"check_replicas", "rebroadcast_epochs"},
@@ -132,16 +132,16 @@ void check_servers(const OptionSet& options, const TrainOptions& o) {
 
 /// Options of the exchange in buckets.
 void check_buckets_and_overlap(const OptionSet& options, const TrainOptions& o) {
-  const std::string buckets_need = reason_against_buckets(o);
+  const std::string buckets_need = buckets_unsupported_reason(o);
   if (!buckets_need.empty()) refuse_unused(options, {"bucket_mb"}, buckets_need);
-  const std::string needs = reason_against_overlap(o);
+  const std::string needs = overlap_unsupported_reason(o);
   if (o.overlap == "on" && !needs.empty()) {
     TERNGRAD_THROW(UsageError, "--overlap on: needs ", needs, "; accepted here: auto, off");
   }
 }
 
 /// What --dump_messages needs and does not have here: exchanges that send messages.
-std::string reason_against_dump(const TrainOptions& o) {
+std::string dump_unsupported_reason(const TrainOptions& o) {
   if (is_async(o)) return "--strategy replicated or ps; pushes to an asynchronous server are not dumped";
   if (o.strategy_name() == "simple") return "--num_nodes 2 or more, or --strategy replicated; one worker sends nothing";
   if (o.exchange == "vendor") return "an --exchange other than vendor, which adds numbers and sends no messages";
@@ -157,7 +157,7 @@ void check_dump(const OptionSet& options, const TrainOptions& o) {
     refuse_unused(options, {"dump_messages", "dump_steps"}, "--dump_messages with the name of a folder");
     return;
   }
-  const std::string needs = reason_against_dump(o);
+  const std::string needs = dump_unsupported_reason(o);
   if (!needs.empty()) TERNGRAD_THROW(UsageError, "--dump_messages ", o.dump_messages, ": needs ", needs);
   check_dump_folder(o.dump_messages);
 }
@@ -182,7 +182,7 @@ void check_train_options(const OptionSet& options, const TrainOptions& o) {
 
 void check_launch(const OptionSet& options, const TrainOptions& o, int num_processes) {
   if (num_processes == 1) {
-    refuse_unused(options, {"rebroadcast_epochs", "last_rank_evaluates", "data_shares"},
+    refuse_unused(options, {"rebroadcast_epochs", "last_rank_evaluates", "data_shards"},
                   "several processes (mpirun -np N)");
     if (o.num_gpus <= 1 || o.exchanges_on_host()) {
       refuse_unused(options, {"check_replicas", "exchange_timeout"},

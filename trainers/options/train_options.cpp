@@ -66,7 +66,7 @@ void refuse_options_of_the_original(OptionSet& options) {
   options.refuse("subset", "training takes the training subset; terngrad_eval has --subset train|test");
   options.refuse("log_device_placement", "there is no graph to place; the first log line says what runs where");
   options.refuse("pretrained_model_checkpoint_path",
-                 "use --init_from FILE to begin with another run's parameters, or --resume to go on with a run");
+                 "use --init_from FILE to begin with another run's parameters, or --resume to resume a run");
   options.refuse("use_encoding", "messages are always encoded; there is no mode without");
   options.refuse("save_tower", "workers share one copy of the parameters, which is what a checkpoint holds");
   for (const char* name : {"job_name", "ps_hosts", "worker_hosts", "task_id", "num_replicas_to_aggregate"}) {
@@ -102,7 +102,7 @@ bool uses_ternary(const TrainOptions& o) {
   return false;
 }
 
-std::string reason_against_buckets(const TrainOptions& o) {
+std::string buckets_unsupported_reason(const TrainOptions& o) {
   if (o.strategy_name() == "simple") return "--strategy replicated: simple exchanges nothing";
   if (is_async(o)) return "--strategy replicated or ps: async pushes whole gradients";
   if (o.exchange == "vendor") return "an --exchange other than vendor, which takes the whole gradient";
@@ -114,8 +114,8 @@ std::string reason_against_buckets(const TrainOptions& o) {
   return "";
 }
 
-std::string reason_against_overlap(const TrainOptions& o) {
-  std::string buckets = reason_against_buckets(o);
+std::string overlap_unsupported_reason(const TrainOptions& o) {
+  std::string buckets = buckets_unsupported_reason(o);
   if (!buckets.empty() || devices_of(o).is_cpu_run()) return buckets;
   if (o.exchanges_on_host()) {
     return "--num_servers 0 on GPUs, which then exchange gradients themselves: those that the CPU exchanges come to "
@@ -127,7 +127,7 @@ std::string reason_against_overlap(const TrainOptions& o) {
   return "";
 }
 
-bool TrainOptions::splits_gradients() const { return reason_against_buckets(*this).empty(); }
+bool TrainOptions::splits_gradients() const { return buckets_unsupported_reason(*this).empty(); }
 
 void declare_train_options(OptionSet& options, TrainOptions& o) {
   options.group("Run");
@@ -135,13 +135,14 @@ void declare_train_options(OptionSet& options, TrainOptions& o) {
               one_of(dataset_names()));
   options.alias("dataset_name", "dataset");
   options.add("data_dir", &o.data_dir, "folder with the data set's files");
-  options.add_flag("data_shares", &o.data_shares,
-                   "each process trains its workers on a share of the data of its own, in the folder worker_R_of_P of "
-                   "--data_dir, R being its rank among P with workers (scripts/split_dataset.sh makes them)");
+  options.add_flag("data_shards", &o.data_shards,
+                   "each process trains its workers on its own shard of the data, in the folder worker_R_of_P of "
+                   "--data_dir, R being its rank among P with workers (scripts/hosts/split_dataset.sh makes them)");
+  options.alias("data_shares", "data_shards");
   options.add("train_dir", &o.train_dir, "folder for checkpoints, metrics and config; empty: a new one under runs/");
-  options.add_flag("resume", &o.resume, "go on from the newest checkpoint in --train_dir");
+  options.add_flag("resume", &o.resume, "continue from the newest checkpoint in --train_dir");
   options.add("init_from", &o.init_from, "checkpoint whose parameters a new run begins with");
-  options.add_flag("fine_tune", &o.fine_tune, "with --init_from: the logits start afresh");
+  options.add_flag("fine_tune", &o.fine_tune, "with --init_from: the logits start from scratch");
   options.add_flag("benchmark_mode", &o.benchmark_mode,
                    "measure speed: constant images in the shape of --dataset, whose files are not read; no evaluation");
   options.add("stop_after_secs", &o.stop_after_secs,
@@ -203,12 +204,12 @@ void declare_train_options(OptionSet& options, TrainOptions& o) {
               "synchronous parameter server; async: parameter server that applies each worker's gradient on arrival",
               one_of({"auto", "simple", "replicated", "ps", "async"}));
   options.add("num_servers", &o.num_servers,
-              "with --strategy ps: the last so many processes of a launch only serve, each its share of the "
+              "with --strategy ps: the last N processes of a launch only serve, each its shard of the "
               "parameters; 0: the first process serves, beside its workers",
               at_least(0));
   options.add("pull", &o.pull,
               "with --strategy ps: gradient: workers get the mean and update their replicas; parameters: servers "
-              "update, workers get the parameters (as --return_codec says)",
+              "update, workers get the parameters (as --downlink_codec says)",
               one_of({"gradient", "parameters"}));
   options.add("async_scale", &o.async_scale,
               "with --strategy async: factor of every gradient that is applied; 0: 1 / --num_nodes",
@@ -222,9 +223,10 @@ void declare_train_options(OptionSet& options, TrainOptions& o) {
       "a worker's link; it may add codes up on the way, which no --ternary_format shortens. vendor: the baseline, an "
       "all-reduce of the library between processes, with bits of its own",
       one_of({"auto", "all_gather", "scatter_reduce", "integer_sum", "vendor"}));
-  options.add("return_codec", &o.return_codec,
+  options.add("downlink_codec", &o.downlink_codec,
               "what the mean goes through on its way back; sums of codes change its bytes only, the others its bits",
               one_of({"fp32", "bf16", "sums", "ternary"}));
+  options.alias("return_codec", "downlink_codec");
   options.add("reduce", &o.reduce, "what the update is given of the workers' gradients: their mean, or their sum",
               one_of({"average", "sum"}));
   options.add("on_nonfinite", &o.on_nonfinite,
@@ -362,13 +364,13 @@ CompressedAllReduceOptions exchange_options(const TrainOptions& o, std::uint64_t
                                                           {"all_gather", ExchangeAlgorithm::kAllGather},
                                                           {"scatter_reduce", ExchangeAlgorithm::kScatterReduce},
                                                           {"integer_sum", ExchangeAlgorithm::kIntegerSum}});
-  result.return_codec = pick<ReturnCodec>(o.return_codec, {{"fp32", ReturnCodec::kFloat32},
-                                                           {"bf16", ReturnCodec::kBfloat16},
-                                                           {"sums", ReturnCodec::kSums},
-                                                           {"ternary", ReturnCodec::kTernary}});
+  result.downlink_codec = pick<DownlinkCodec>(o.downlink_codec, {{"fp32", DownlinkCodec::kFloat32},
+                                                                 {"bf16", DownlinkCodec::kBfloat16},
+                                                                 {"sums", DownlinkCodec::kSums},
+                                                                 {"ternary", DownlinkCodec::kTernary}});
   result.on_nonfinite = on_nonfinite_of(o);
   result.mean_factor = o.mean_factor();
-  if (o.strategy_name() == "ps") result.owners = ShareOwners::kServers;
+  if (o.strategy_name() == "ps") result.owners = ShardOwners::kServers;
   result.seed = o.seed;
   result.run_id = run_id;
   result.num_threads = num_threads;
@@ -386,13 +388,13 @@ CompressedAllReduceOptions floating_exchange_options(const TrainOptions& o, std:
 
 Buckets exchange_buckets(const TrainOptions& o, const Layout& layout, std::span<const int> order, double default_mb) {
   if (!o.splits_gradients()) return whole_bucket(layout);
-  // No layout has as much as the greatest number of bytes here.
+  // No layout has as much as the largest number of bytes here.
   const double bytes = std::clamp((o.bucket_mb == 0 ? default_mb : o.bucket_mb) * 0x1p20, 1.0, 0x1p60);
   return plan_buckets(layout, order, static_cast<std::int64_t>(bytes));
 }
 
 bool overlaps(const TrainOptions& o, int num_ranks) {
-  if (o.overlap == "off" || !reason_against_overlap(o).empty()) return false;
+  if (o.overlap == "off" || !overlap_unsupported_reason(o).empty()) return false;
   return o.overlap == "on" || num_ranks > 1;
 }
 

@@ -23,7 +23,7 @@ struct TrainOptions {
   // Run
   std::string dataset = "synthetic";
   std::string data_dir;
-  bool data_shares = false;
+  bool data_shards = false;
   std::string train_dir;
   bool resume = false;
   std::string init_from;
@@ -61,7 +61,7 @@ struct TrainOptions {
   double async_scale = 0;           // 0: 1 / num_nodes
   std::int64_t max_staleness = -1;  // -1: any
   std::string exchange = "auto";
-  std::string return_codec = "fp32";
+  std::string downlink_codec = "fp32";
   std::string reduce = "average";
   std::string on_nonfinite = "stop";
   std::string overlap = "auto";
@@ -122,9 +122,9 @@ struct TrainOptions {
 bool uses_ternary(const TrainOptions& o);
 
 /// What gradients would need to be exchanged in buckets of tensors; empty if they are (splits_gradients).
-std::string reason_against_buckets(const TrainOptions& o);
+std::string buckets_unsupported_reason(const TrainOptions& o);
 /// What they would need to be exchanged beside the backward pass; empty if they can be.
-std::string reason_against_overlap(const TrainOptions& o);
+std::string overlap_unsupported_reason(const TrainOptions& o);
 
 /// Declares every option over `o`.
 void declare_train_options(OptionSet& options, TrainOptions& o);
@@ -169,7 +169,7 @@ inline constexpr double kDefaultBucketMb = 1;
 Buckets exchange_buckets(const TrainOptions& o, const Layout& layout, std::span<const int> order,
                          double default_mb = kDefaultBucketMb);
 
-/// Whether gradients are exchanged while others are computed, by one of so many ranks: processes, or GPUs of all
+/// Whether gradients are exchanged while others are computed, by one of that many ranks: processes, or GPUs of all
 /// processes.
 bool overlaps(const TrainOptions& o, int num_ranks);
 

@@ -19,7 +19,7 @@ std::shared_ptr<const PushProtocol> make_protocol(const TrainOptions& o, const N
   codecs.codec_options.num_workers = o.num_nodes;
   const CodecPlan plan(net.layout(), codecs);
   check_codec_plan(o, plan);
-  const auto width = o.return_codec == "bf16" ? FloatCodec::Width::kBfloat16 : FloatCodec::Width::kFloat32;
+  const auto width = o.downlink_codec == "bf16" ? FloatCodec::Width::kBfloat16 : FloatCodec::Width::kFloat32;
   return std::make_shared<const PushProtocol>(net.layout(), net.state_layout(), plan, width, run_id, async_settings(o));
 }
 

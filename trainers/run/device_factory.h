@@ -23,7 +23,7 @@ struct TrainingData;
 struct DeviceSetup {
   std::unique_ptr<Trainer> trainer;
   std::uint64_t plan_fingerprint = 0;  // of the exchange, as on the CPU
-  std::vector<std::string> notes;      // for people: what was found out about the GPUs
+  std::vector<std::string> notes;      // human-readable: what was found out about the GPUs
 };
 
 /// Connects the GPUs of `choice` with each other and with those of the other processes, by NCCL where there are

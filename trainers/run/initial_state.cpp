@@ -17,17 +17,17 @@ namespace {
 
 /// The options that enter the codec plan, so that a difference has a name and not only a fingerprint.
 void add_codec_options(const TrainOptions& o, CheckpointState& state) {
-  state.more["codec"] = o.codec_name();
-  state.more["codec_for"] = fmt::format("{}", fmt::join(o.codec_for, ","));
-  state.more["clip_factor"] = fmt::format("{}", o.clip_factor);
-  state.more["scaler"] = o.scaler;
-  state.more["scaler_sharing"] = o.scaler_sharing;
-  state.more["clip_scope"] = o.clip_scope;
-  state.more["scaler_scope"] = o.scaler_scope;
-  state.more["block_size"] = std::to_string(o.block_size);
-  state.more["ternary_format"] = o.ternary_format;
-  state.more["size_to_binarize"] = std::to_string(o.size_to_binarize);
-  state.more["quantize_logits"] = o.quantize_logits ? "true" : "false";
+  state.extra_metadata["codec"] = o.codec_name();
+  state.extra_metadata["codec_for"] = fmt::format("{}", fmt::join(o.codec_for, ","));
+  state.extra_metadata["clip_factor"] = fmt::format("{}", o.clip_factor);
+  state.extra_metadata["scaler"] = o.scaler;
+  state.extra_metadata["scaler_sharing"] = o.scaler_sharing;
+  state.extra_metadata["clip_scope"] = o.clip_scope;
+  state.extra_metadata["scaler_scope"] = o.scaler_scope;
+  state.extra_metadata["block_size"] = std::to_string(o.block_size);
+  state.extra_metadata["ternary_format"] = o.ternary_format;
+  state.extra_metadata["size_to_binarize"] = std::to_string(o.size_to_binarize);
+  state.extra_metadata["quantize_logits"] = o.quantize_logits ? "true" : "false";
 }
 
 }  // namespace
@@ -40,41 +40,41 @@ CheckpointState initial_state(const TrainOptions& o, const DeviceChoice& devices
   state.optimizer = o.optimizer;
   state.num_workers = o.num_nodes;
   state.seed = o.seed;
-  state.more["batch_size"] = std::to_string(o.batch_size);
-  state.more["image_size"] = std::to_string(o.image_size);
+  state.extra_metadata["batch_size"] = std::to_string(o.batch_size);
+  state.extra_metadata["image_size"] = std::to_string(o.image_size);
   add_codec_options(o, state);
-  state.more["exchange_fingerprint"] = std::to_string(plan_fingerprint);
+  state.extra_metadata["exchange_fingerprint"] = std::to_string(plan_fingerprint);
   // All exchanges but the library's own give the same bits.
-  state.more["exchange"] = o.exchange == "vendor" ? "vendor" : "any but vendor";
-  state.more["num_examples"] = std::to_string(data.num_examples);
-  state.more["data_fingerprint"] = data.fingerprint;
+  state.extra_metadata["exchange"] = o.exchange == "vendor" ? "vendor" : "any but vendor";
+  state.extra_metadata["num_examples"] = std::to_string(data.num_examples);
+  state.extra_metadata["data_fingerprint"] = data.fingerprint;
   // What else decides the bits of the next step. A run may be made longer, so max_steps may differ: check_max_steps.
-  state.more["max_steps"] = std::to_string(o.max_steps);
+  state.extra_metadata["max_steps"] = std::to_string(o.max_steps);
   if (devices.is_cpu_run()) {
-    state.more["threads_per_worker"] = std::to_string(threads_per_worker(o));
+    state.extra_metadata["threads_per_worker"] = std::to_string(threads_per_worker(o));
   } else {
-    state.more["math"] = o.math;
+    state.extra_metadata["math"] = o.math;
   }
-  state.more["initial_learning_rate"] = fmt::format("{}", o.initial_learning_rate);
-  state.more["learning_rate_decay_type"] = o.learning_rate_decay_type;
-  state.more["num_epochs_per_decay"] = fmt::format("{}", o.num_epochs_per_decay);
-  state.more["learning_rate_decay_factor"] = fmt::format("{}", o.learning_rate_decay_factor);
-  state.more["momentum"] = fmt::format("{}", o.momentum);
-  state.more["weight_decay"] = fmt::format("{}", o.weight_decay);
-  state.more["clip_by_global_norm"] = fmt::format("{}", o.clip_by_global_norm);
-  state.more["nan_to_zero"] = o.nan_to_zero ? "true" : "false";
-  state.more["dropout_keep_prob"] = fmt::format("{}", o.dropout_keep_prob);
-  state.more["ema_decay"] = fmt::format("{}", o.ema_decay);
-  state.more["return_codec"] = o.return_codec;
+  state.extra_metadata["initial_learning_rate"] = fmt::format("{}", o.initial_learning_rate);
+  state.extra_metadata["learning_rate_decay_type"] = o.learning_rate_decay_type;
+  state.extra_metadata["num_epochs_per_decay"] = fmt::format("{}", o.num_epochs_per_decay);
+  state.extra_metadata["learning_rate_decay_factor"] = fmt::format("{}", o.learning_rate_decay_factor);
+  state.extra_metadata["momentum"] = fmt::format("{}", o.momentum);
+  state.extra_metadata["weight_decay"] = fmt::format("{}", o.weight_decay);
+  state.extra_metadata["clip_by_global_norm"] = fmt::format("{}", o.clip_by_global_norm);
+  state.extra_metadata["nan_to_zero"] = o.nan_to_zero ? "true" : "false";
+  state.extra_metadata["dropout_keep_prob"] = fmt::format("{}", o.dropout_keep_prob);
+  state.extra_metadata["ema_decay"] = fmt::format("{}", o.ema_decay);
+  state.extra_metadata["return_codec"] = o.downlink_codec;
   // Parameters that servers update have the same bits as the replicas' own, unless they are rounded on their way.
-  state.more["pull"] = o.pulls_parameters() && o.return_codec != "fp32" ? "rounded parameters" : "any";
-  state.more["reduce"] = o.reduce;
-  state.more["floating_grad_epoch"] = std::to_string(o.floating_grad_epoch);
-  state.more["on_nonfinite"] = o.on_nonfinite;
-  state.more["strategy"] = is_async(o) ? "async" : kSynchronousStrategies;
+  state.extra_metadata["pull"] = o.pulls_parameters() && o.downlink_codec != "fp32" ? "rounded parameters" : "any";
+  state.extra_metadata["reduce"] = o.reduce;
+  state.extra_metadata["floating_grad_epoch"] = std::to_string(o.floating_grad_epoch);
+  state.extra_metadata["on_nonfinite"] = o.on_nonfinite;
+  state.extra_metadata["strategy"] = is_async(o) ? "async" : kSynchronousStrategies;
   if (is_async(o)) {
-    state.more["async_scale"] = fmt::format("{}", async_scale(o));
-    state.more["max_staleness"] = std::to_string(o.max_staleness);
+    state.extra_metadata["async_scale"] = fmt::format("{}", async_scale(o));
+    state.extra_metadata["max_staleness"] = std::to_string(o.max_staleness);
   }
   return state;
 }

@@ -43,8 +43,8 @@ std::string text_of(const Values& values, const std::string& name) {
 void require_same_on_all_ranks(const ProcessGroup& processes, const std::vector<OptionValue>& options,
                                const RunIdentity& identity) {
   const Values own = values_of(options, identity);
-  const Values chief = nlohmann::json::parse(processes.from_chief(nlohmann::json(own).dump())).get<Values>();
-  processes.together([&] {
+  const Values chief = nlohmann::json::parse(processes.broadcast_string(nlohmann::json(own).dump())).get<Values>();
+  processes.run_collective([&] {
     Values names = chief;
     names.insert(own.begin(), own.end());
     for (const auto& [name, value] : names) {

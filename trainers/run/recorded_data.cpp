@@ -21,8 +21,11 @@ std::optional<RecordedData> recorded_data(const std::filesystem::path& run_direc
   if (dataset == options->end() || !dataset->is_string()) return std::nullopt;
   if (data_dir == options->end() || !data_dir->is_string()) return std::nullopt;
   RecordedData data{.dataset = dataset->get<std::string>(), .data_dir = data_dir->get<std::string>()};
-  const auto shares = options->find("data_shares");
-  data.data_shares = shares != options->end() && *shares == true;
+  // The second is what earlier versions wrote.
+  for (const char* const name : {"data_shards", "data_shares"}) {
+    const auto shards = options->find(name);
+    data.data_shards |= shards != options->end() && *shards == true;
+  }
   return data;
 }
 

@@ -10,7 +10,7 @@ namespace terngrad {
 struct RecordedData {
   std::string dataset;
   std::string data_dir;      // as it was given: relative to the folder that the run was started in
-  bool data_shares = false;  // each process had a share below data_dir
+  bool data_shards = false;  // each process had a shard below data_dir
 };
 
 /// Reads config.json of `run_directory`. Nothing if there is none or it does not say it, as that of another program.

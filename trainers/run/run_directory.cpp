@@ -133,8 +133,7 @@ RunDirectory RunDirectory::create(const fs::path& path, const RunDescription& de
   const std::string first = first_entry(directory.folder_);
   if (!first.empty()) {
     TERNGRAD_THROW(UsageError, "the run directory '", path.string(), "' is not empty (it holds '", first,
-                   "'): choose another --train_dir",
-                   holds_run(path) ? ", or go on with the run in it with --resume" : "");
+                   "'): choose another --train_dir", holds_run(path) ? ", or resume the run in it with --resume" : "");
   }
   remove_stale_temporaries(directory.folder_);
   directory.write_config(config_text(description, Json::array(), 0));
@@ -143,7 +142,7 @@ RunDirectory RunDirectory::create(const fs::path& path, const RunDescription& de
 
 RunDirectory RunDirectory::resume(const fs::path& path) {
   if (!holds_run(path)) {
-    TERNGRAD_THROW(UsageError, "there is no run to go on with in '", path.string(),
+    TERNGRAD_THROW(UsageError, "there is no run to resume in '", path.string(),
                    "' (no config.json): check --train_dir, or start a new run without --resume");
   }
   RunDirectory directory(path);

@@ -21,7 +21,7 @@ struct RunDescription {
   std::string version;
   std::string commit;
   RunIdentity identity;     // what a later start must agree in
-  std::string device = {};  // what it computes on, for people
+  std::string device = {};  // what it computes on, human-readable
   /// The host of each process that takes part, in order of ranks.
   std::vector<std::string> hosts = {};
 };
@@ -45,17 +45,17 @@ class RunDirectory {
   static constexpr const char* kMetricsName = "metrics.jsonl";
 
   /// Creates `path`, parents included, for a new run and writes config.json.
-  /// @throws UsageError if the folder is not empty (left-over temporaries aside) or in use, saying how to go on;
+  /// @throws UsageError if the folder is not empty (left-over temporaries aside) or in use, saying how to continue;
   /// DataError if it cannot be written
   static RunDirectory create(const std::filesystem::path& path, const RunDescription& description);
 
-  /// Opens the folder of a run to go on with it, and removes the temporaries of a killed process. From here on no other
-  /// process goes on with it, so the caller can read its newest checkpoint; `record_start` then says from which step.
+  /// Opens the folder of a run to resume it, and removes the temporaries of a killed process. From here on no other
+  /// process continues with it, so the caller can read its newest checkpoint; `record_start` then says from which step.
   /// @throws UsageError if there is no run in the folder or it is in use
   static RunDirectory resume(const std::filesystem::path& path);
 
   /// Appends a start to the history in config.json, whose options become those of this start.
-  /// @param step  the step of the checkpoint that the run goes on from, 0 if it starts over
+  /// @param step  the step of the checkpoint that the run continues from, 0 if it starts over
   /// @throws DataError if config.json is damaged or cannot be written
   void record_start(const RunDescription& description, std::uint64_t step);
 

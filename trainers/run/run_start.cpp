@@ -33,7 +33,7 @@ std::optional<std::uint64_t> last_evaluation(const std::filesystem::path& path) 
   return step;
 }
 
-/// Refuses to start over a run that began with another's parameters: without a checkpoint of its own they are not
+/// Refuses to start over a run that began with another's parameters: without its own checkpoint they are not
 /// known.
 void require_no_warm_start(const RunDirectory& directory) {
   const auto config = nlohmann::json::parse(read_file_text(directory.config_path()), nullptr, false);
@@ -46,7 +46,7 @@ void require_no_warm_start(const RunDirectory& directory) {
 /// The checkpoint of --init_from.
 Checkpoint load_init_from(const TrainOptions& o) {
   try {
-    // Not load_checkpoint, whose advice is about the folder of a run that is to go on.
+    // Not load_checkpoint, whose advice is about the folder of a run that is to continue.
     return parse_checkpoint(read_file_bytes(o.init_from), o.init_from);
   } catch (const DataError& error) {
     TERNGRAD_THROW(UsageError, "--init_from ", o.init_from, ": ", error.what());
@@ -78,19 +78,19 @@ void apply(const TrainOptions& o, const TrainSetup& setup, RunStart& start) {
 /// The chief's checkpoint on every rank, which need not see its folder.
 void share_checkpoint(const ProcessGroup& processes, std::optional<Checkpoint>& checkpoint) {
   if (processes.is_alone()) return;
-  const std::string source = processes.from_chief(checkpoint ? checkpoint->source() : "");
+  const std::string source = processes.broadcast_string(checkpoint ? checkpoint->source() : "");
   if (source.empty()) return;
   std::string content;
   if (processes.is_chief()) {
     content.assign(reinterpret_cast<const char*>(checkpoint->content().data()), checkpoint->content().size());
   }
-  content = processes.from_chief(content);
+  content = processes.broadcast_string(content);
   if (processes.is_chief()) return;
   const auto* const bytes = reinterpret_cast<const std::byte*>(content.data());
   checkpoint = parse_checkpoint({bytes, bytes + content.size()}, source);
 }
 
-/// Records that the run in `directory` goes on, and cuts its metrics off where it does.
+/// Records that the run in `directory` continues, and cuts its metrics off where it does.
 StartedRun resume_run(const TrainOptions& o, const RunDescription& description, const TrainSetup& setup,
                       const RunStart& start, RunDirectory directory) {
   StartedRun run{.directory = std::move(directory)};
@@ -120,7 +120,7 @@ StartedRun resume_run(const TrainOptions& o, const RunDescription& description, 
 std::optional<StartedRun> start_run(const TrainOptions& o, const RunDescription& description, const TrainSetup& setup,
                                     const ProcessGroup& processes, RunStart& start) {
   std::optional<RunDirectory> resumed;
-  processes.together([&] {
+  processes.run_collective([&] {
     if (!processes.is_chief()) return;
     if (!o.init_from.empty()) start.checkpoint = load_init_from(o);
     if (!o.resume) return;
@@ -129,8 +129,8 @@ std::optional<StartedRun> start_run(const TrainOptions& o, const RunDescription&
   });
   share_checkpoint(processes, start.checkpoint);
   std::optional<StartedRun> run;
-  processes.together([&] { apply(o, setup, start); });
-  processes.together([&] {
+  processes.run_collective([&] { apply(o, setup, start); });
+  processes.run_collective([&] {
     if (!processes.is_chief()) return;
     if (o.resume) {
       run = resume_run(o, description, setup, start, *std::move(resumed));

@@ -15,7 +15,7 @@ class ProcessGroup;
 struct TrainOptions;
 struct TrainSetup;
 
-/// What a run goes on from, on every rank.
+/// What a run continues from, on every rank.
 struct RunStart {
   std::optional<Checkpoint> checkpoint;  // of the run itself with --resume, of another with --init_from
   std::uint64_t first_step = 0;

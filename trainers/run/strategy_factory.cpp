@@ -51,7 +51,7 @@ std::unique_ptr<ServedParameters> make_served_parameters(const TrainOptions& o, 
   };
   served.schedule = schedule;
   served.mean_factor = o.mean_factor();
-  served.is_rounded = o.return_codec == "bf16";
+  served.is_rounded = o.downlink_codec == "bf16";
   served.num_threads = num_threads(o);
   return std::make_unique<ServedParameters>(net.layout(), workers, served);
 }

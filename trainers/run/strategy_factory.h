@@ -28,7 +28,7 @@ struct HostStrategyPlace {
   std::uint64_t run_id = 0;
   std::int64_t num_examples = 0;                // of an epoch
   std::shared_ptr<MessageDump> dump = nullptr;  // of the messages of the first steps, where one is asked for
-  ShareUpdate* update = nullptr;                // of the shards that servers own
+  ShardUpdate* update = nullptr;                // of the shards that servers own
 };
 
 /// @throws UsageError for options that a part refuses

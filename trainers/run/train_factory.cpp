@@ -53,7 +53,7 @@ Schedule open_schedule(const TrainOptions& o, std::int64_t num_examples) {
 
 /// A trainer in host memory. @param setup  whose devices compute; notes are appended
 std::unique_ptr<Trainer> make_host_trainer(const TrainOptions& o, const TrainingData& data, const WorkerGroup& workers,
-                                           const TrainPlace& place, const Schedule& schedule,
+                                           const RunContext& place, const Schedule& schedule,
                                            const TrainerOptions& options, TrainSetup& setup,
                                            std::uint64_t& plan_fingerprint) {
   TrainerParts parts;
@@ -73,7 +73,7 @@ std::unique_ptr<Trainer> make_host_trainer(const TrainOptions& o, const Training
 }
 
 /// Fills in what --strategy async consists of. @returns the fingerprint of its codec plan
-std::uint64_t make_async(const TrainOptions& o, const TrainPlace& place, const std::shared_ptr<const Dataset>& dataset,
+std::uint64_t make_async(const TrainOptions& o, const RunContext& place, const std::shared_ptr<const Dataset>& dataset,
                          const Schedule& schedule, const TrainerOptions& options, TrainSetup& setup) {
   WorkerGroup one;
   one.num_workers = o.num_nodes;
@@ -124,12 +124,12 @@ void add_note_on_scalers(const TrainOptions& o, TrainSetup& setup) {
 }
 
 /// --exchange_timeout, which is for several processes or GPUs.
-double gpu_timeout(const TrainOptions& o, const TrainPlace& place) {
+double gpu_timeout(const TrainOptions& o, const RunContext& place) {
   return place.communicator->size() > 1 || place.devices.gpus.size() > 1 ? o.exchange_timeout : 0;
 }
 
 /// Makes all of `setup` that comes after the data.
-void make_trainer(const TrainOptions& o, const TrainPlace& place, const TrainingData& data, TrainSetup& setup) {
+void make_trainer(const TrainOptions& o, const RunContext& place, const TrainingData& data, TrainSetup& setup) {
   const Schedule schedule = open_schedule(o, data.num_examples);
   TrainerOptions options;
   options.batch_size = o.batch_size;
@@ -137,7 +137,7 @@ void make_trainer(const TrainOptions& o, const TrainPlace& place, const Training
   options.seed = o.seed;
   options.ema_decay = o.ema_decay;
   options.mean_factor = o.mean_factor();
-  options.has_data_share = data.is_share;
+  options.has_data_shard = data.is_shard;
   options.trace = place.trace;
   options.num_threads = num_threads(o);
   options.num_data_threads = o.num_preprocess_threads;
@@ -178,8 +178,8 @@ void make_trainer(const TrainOptions& o, const TrainPlace& place, const Training
 
 }  // namespace
 
-TrainPlace make_train_place(const TrainOptions& o, std::shared_ptr<Communicator> communicator, std::uint64_t run_id) {
-  TrainPlace place{
+RunContext make_run_context(const TrainOptions& o, std::shared_ptr<Communicator> communicator, std::uint64_t run_id) {
+  RunContext place{
       .communicator = std::move(communicator), .run_id = run_id, .devices = devices_of(o), .gpu_communicators = {}};
   if (place.devices.is_cpu() || o.exchanges_on_host()) return place;
   place.gpu_communicators = connect_gpus(place.devices, *place.communicator, gpu_timeout(o, place));
@@ -187,10 +187,10 @@ TrainPlace make_train_place(const TrainOptions& o, std::shared_ptr<Communicator>
 }
 
 TrainSetup make_train_setup(const TrainOptions& o) {
-  return make_train_setup(o, make_train_place(o, make_self_communicator(), 0));
+  return make_train_setup(o, make_run_context(o, make_self_communicator(), 0));
 }
 
-TrainSetup make_train_setup(const TrainOptions& o, const TrainPlace& place) {
+TrainSetup make_train_setup(const TrainOptions& o, const RunContext& place) {
   TrainSetup setup;
   setup.devices = place.devices;
   const TrainingData data = place.data.dataset != nullptr ? place.data : whole_data(open_dataset(o, Subset::kTrain));

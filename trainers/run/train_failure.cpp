@@ -19,7 +19,7 @@ std::string advice(const Folder& train_dir) {
     return "; the folder " + train_dir.path().string() + " cannot be read";  // what failed first is what counts
   }
   if (!saved) return "; no checkpoint was saved yet";
-  return "; go on from " + saved->path.string() + " with --resume";
+  return "; continue from " + saved->path.string() + " with --resume";
 }
 
 }  // namespace

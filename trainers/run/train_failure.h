@@ -1,4 +1,4 @@
-// What a training run that fails says about going on.
+// What a training run that fails says about continuing.
 #pragma once
 
 #include "trainers/io/folder.h"
@@ -6,8 +6,8 @@
 namespace terngrad {
 
 /// To be called while an exception is handled: throws another of the same kind (UsageError for a UsageError, Error for
-/// any other that derives from std::exception) whose message goes on to say from which checkpoint in `train_dir` the
-/// run can go on, and, after a NonFiniteError, which options get it past the step.
+/// any other that derives from std::exception) whose message continues to say from which checkpoint in `train_dir` the
+/// run can continue, and, after a NonFiniteError, which options get it past the step.
 [[noreturn]] void rethrow_with_advice(const Folder& train_dir);
 
 }  // namespace terngrad

@@ -63,7 +63,7 @@ void print_summary(const TrainOptions& o, const RunDirectory& directory, std::ui
   std::cout << "run directory: " << directory.path().string() << std::endl;
   if (steps_done == static_cast<std::uint64_t>(o.max_steps)) return;
   std::cout << "stopped after step " << steps_done << " of " << o.max_steps
-            << "; go on with the same options, --train_dir " << directory.path().string() << " and --resume"
+            << "; continue with the same options, --train_dir " << directory.path().string() << " and --resume"
             << std::endl;
 }
 
@@ -77,7 +77,7 @@ void add_replica_check(const TrainOptions& o, Trainer& trainer) {
 std::unique_ptr<Hook> make_stop_hook_for(const TrainOptions& o, const StopSignal& signal, ProgressDisplay& display,
                                          const ProcessGroup& processes) {
   return make_stop_hook(signal, o.stop_after_secs, display, [&processes]() -> std::string {
-    return processes.signal_of_aside() != 0 ? "the process that evaluates was asked to" : "";
+    return processes.evaluator_signal() != 0 ? "the process that evaluates was asked to" : "";
   });
 }
 
@@ -93,8 +93,8 @@ RunEnd train_and_report(const TrainOptions& o, const TrainSetup& setup, const St
   const StopSignal stop_signal;
   setup.trainer->add_hook(make_stop_hook_for(o, stop_signal, display, processes));
   if (o.last_rank_evaluates) {
-    setup.trainer->add_hook(make_evaluator_watch_hook(o.exchange_timeout, processes.name_of_aside(), display,
-                                                      [&processes] { return processes.heartbeats_of_aside(); }));
+    setup.trainer->add_hook(make_evaluator_watch_hook(o.exchange_timeout, processes.evaluator_name(), display,
+                                                      [&processes] { return processes.evaluator_heartbeats(); }));
   }
   StepProfile profile;
   if (o.profile) setup.trainer->add_hook(make_profile_hook(profile));
@@ -129,7 +129,7 @@ RunEnd train_along(const TrainOptions& o, const TrainSetup& setup, const Process
 }
 
 int agreed_exit_code(const RunEnd& ending, const ProcessGroup& processes) {
-  const int received = ending.signal != 0 ? ending.signal : processes.signal_of_aside();
+  const int received = ending.signal != 0 ? ending.signal : processes.evaluator_signal();
   std::array of_all = {static_cast<std::uint32_t>(received), std::uint32_t{ending.is_early ? 1u : 0u}};
   processes.communicator()->all_reduce_max(of_all);
   const auto [signal, is_early] = of_all;

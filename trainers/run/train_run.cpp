@@ -31,22 +31,22 @@ std::uint64_t draw_run_id(const TrainOptions& o, const ProcessGroup& processes) 
   if (processes.is_alone()) return o.seed;
   std::random_device random;
   const std::uint64_t drawn = (std::uint64_t{random()} << 32) ^ random();
-  return std::stoull(processes.from_chief(std::to_string(drawn)));
+  return std::stoull(processes.broadcast_string(std::to_string(drawn)));
 }
 
-/// This process's share of the data, agreed on with the others.
-TrainingData open_shares(const TrainOptions& o, const ProcessGroup& processes) {
-  TrainingData share;
-  processes.together([&] { share = whole_data(open_dataset(o, Subset::kTrain)); });
+/// This process's shard of the data, agreed on with the others.
+TrainingData open_shards(const TrainOptions& o, const ProcessGroup& processes) {
+  TrainingData shard;
+  processes.run_collective([&] { shard = whole_data(open_dataset(o, Subset::kTrain)); });
   std::exception_ptr failure;
   TrainingData data;
   try {
-    data = join_shares(share, *processes.communicator(), o.num_servers);
+    data = join_shards(shard, *processes.communicator(), o.num_servers);
   } catch (const DataError&) {
     failure = std::current_exception();
   }
   // All have the same to say.
-  processes.together([&] {
+  processes.run_collective([&] {
     if (failure) std::rethrow_exception(failure);
   });
   return data;
@@ -55,8 +55,8 @@ TrainingData open_shares(const TrainOptions& o, const ProcessGroup& processes) {
 }  // namespace
 
 int train(const TrainOptions& o, RunDescription description, const ProcessGroup& processes) {
-  TrainPlace place = make_train_place(o, processes.communicator(), draw_run_id(o, processes));
-  if (o.data_shares) place.data = open_shares(o, processes);
+  RunContext place = make_run_context(o, processes.communicator(), draw_run_id(o, processes));
+  if (o.data_shards) place.data = open_shards(o, processes);
   std::optional<Trace> trace;
   if (o.trace_steps > 0) place.trace = &trace.emplace(static_cast<std::uint64_t>(o.trace_steps));
   if (!o.dump_messages.empty()) {
@@ -65,7 +65,7 @@ int train(const TrainOptions& o, RunDescription description, const ProcessGroup&
   }
   if (is_async(o) && !processes.is_alone()) place.mailbox = processes.make_mailbox();
   TrainSetup setup;
-  processes.together([&] {
+  processes.run_collective([&] {
     setup = make_train_setup(o, place);
     if (o.last_rank_evaluates) setup.test_set.reset();
   });

@@ -29,11 +29,11 @@ void restore(const Checkpoint& checkpoint, const CheckpointState& expected, std:
   for (const Optimizer::Slot& slot : trainer.slots()) {
     checkpoint.read_group("slots/" + slot.name, layout, slot.values);
   }
-  trainer.optimizer().restore_state(checkpoint.state().more);
+  trainer.optimizer().restore_state(checkpoint.state().extra_metadata);
   restore_states(checkpoint, trainer);
-  trainer.restore_more(checkpoint);
-  const auto saved_interval = checkpoint.state().more.find(kIntervalKey);
-  if (saved_interval != checkpoint.state().more.end()) interval = parse_interval(saved_interval->second);
+  trainer.restore_extra(checkpoint);
+  const auto saved_interval = checkpoint.state().extra_metadata.find(kIntervalKey);
+  if (saved_interval != checkpoint.state().extra_metadata.end()) interval = parse_interval(saved_interval->second);
   trainer.set_steps_done(step);
 }
 

@@ -18,8 +18,8 @@ std::optional<Checkpoint> load_newest(const std::filesystem::path& directory);
 
 /// Puts a checkpoint into a trainer of the same run: parameters, average, optimizer slots and counters, states of nets,
 /// step. What it does next is what the run that saved it did next, bit for bit (contract B4). Each rank takes the
-/// states of its own workers, so that a run goes on with any number of ranks.
-/// @param expected  of the run that is to go on
+/// states of its own workers, so that a run continues with any number of ranks.
+/// @param expected  of the run that is to continue
 /// @param interval  out: of the metrics, if the save fell between two of their lines
 /// @throws UsageError if the checkpoint is of another run or beyond `total_steps`; DataError if something is missing
 void restore(const Checkpoint& checkpoint, const CheckpointState& expected, std::uint64_t total_steps, Trainer& trainer,

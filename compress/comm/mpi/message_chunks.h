@@ -15,7 +15,7 @@ constexpr bool is_sound_message(std::uint64_t bytes, std::uint64_t piece_bytes) 
   return bytes >> 48 == 0 && piece_bytes >= 1 && piece_bytes <= kMaxPieceBytes;
 }
 
-/// Whether parcels of these sizes, each filled up to a multiple of 8 bytes, make up a message of so many bytes.
+/// Whether parcels of these sizes, each filled up to a multiple of 8 bytes, make up a message of that many bytes.
 constexpr bool are_sizes_of(std::uint64_t bytes, std::span<const std::uint64_t> sizes) {
   if (bytes >> 48 != 0) return false;
   for (const std::uint64_t size : sizes) {

@@ -65,18 +65,18 @@ class MpiSum {
 };
 
 /// What is sent: where an operation fails, it takes the storage of the parcels over, and their owner gets none back.
-class Lent {
+class ParcelKeepAlive {
  public:
   /// Destroyed before the operation.
-  Lent(MpiOperation& operation, std::span<Parcels> parcels)
+  ParcelKeepAlive(MpiOperation& operation, std::span<Parcels> parcels)
       : parcels_(parcels),
         kept_(std::make_shared<std::vector<Parcels>>(parcels.size())),
         exceptions_before_(std::uncaught_exceptions()) {
     operation.keep(kept_);
   }
-  Lent(const Lent&) = delete;
-  Lent& operator=(const Lent&) = delete;
-  ~Lent() {
+  ParcelKeepAlive(const ParcelKeepAlive&) = delete;
+  ParcelKeepAlive& operator=(const ParcelKeepAlive&) = delete;
+  ~ParcelKeepAlive() {
     if (std::uncaught_exceptions() > exceptions_before_) std::ranges::move(parcels_, kept_->begin());
   }
 
@@ -88,7 +88,7 @@ class Lent {
 
 class Mpi final : public MpiCommunicator {
  public:
-  /// All ranks. They get a communicator of their own: its messages meet no others, and its errors come back instead of
+  /// All ranks. They get their own communicator: its messages meet no others, and its errors come back instead of
   /// ending the process.
   explicit Mpi(const MpiOptions& options)
       : Mpi(options, [](MPI_Comm* made) { return MPI_Comm_dup(MPI_COMM_WORLD, made); }) {}
@@ -138,17 +138,17 @@ class Mpi final : public MpiCommunicator {
 
   bool has_come(int peer) override {
     int found = 0;
-    group_.require_success(MPI_Iprobe(peer, kMpiLetterTag, group_.communicator, &found, MPI_STATUS_IGNORE), "probe");
+    group_.require_success(MPI_Iprobe(peer, kMpiHeadTag, group_.communicator, &found, MPI_STATUS_IGNORE), "probe");
     return found != 0;
   }
 
-  void send_word(std::uint64_t word) override { group_.send_note(word_, word, kMpiWordTag, "send_word"); }
-  std::optional<std::uint64_t> heard_word() override {
-    group_.read_notes(kMpiWordTag, "heard_word", [this](int, std::uint64_t word) { heard_ = word; });
+  void send_control(std::uint64_t word) override { group_.send_note(word_, word, kMpiWordTag, "send_control"); }
+  std::optional<std::uint64_t> poll_control() override {
+    group_.read_notes(kMpiWordTag, "poll_control", [this](int, std::uint64_t word) { heard_ = word; });
     return heard_;
   }
 
-  void tell_busy() override { group_.tell_busy(); }
+  void send_heartbeat() override { group_.send_heartbeat(); }
 
   void set_timeout(double seconds) override {
     require_timeout(seconds);
@@ -157,7 +157,7 @@ class Mpi final : public MpiCommunicator {
 
   void all_gather(Parcels& mine, Parcels& all) override {
     MpiOperation operation(group_, MpiOperationKind::kAllGather);
-    const Lent lent(operation, {&mine, 1});
+    const ParcelKeepAlive lent(operation, {&mine, 1});
     for_each_peer([&](int peer) { operation.send(peer, mine.sizes(), mine.storage()); });
     take(operation, mine, all);
   }
@@ -166,7 +166,7 @@ class Mpi final : public MpiCommunicator {
     TERNGRAD_REQUIRE(outgoing.size() == static_cast<std::size_t>(group_.size),
                      "[all_to_all] one list of parcels for each of ", group_.size, " ranks, got ", outgoing.size());
     MpiOperation operation(group_, MpiOperationKind::kAllToAll);
-    const Lent lent(operation, outgoing);
+    const ParcelKeepAlive lent(operation, outgoing);
     for_each_peer([&](int peer) {
       const Parcels& parcels = outgoing[static_cast<std::size_t>(peer)];
       operation.send(peer, parcels.sizes(), parcels.storage());
@@ -295,11 +295,11 @@ class Mpi final : public MpiCommunicator {
   }
 
   /// Values [first, last) that a rank reduces.
-  struct Share {
+  struct Shard {
     std::size_t first = 0;
     std::size_t count = 0;
   };
-  Share share_of(int peer, std::size_t num_values) const {
+  Shard shard_of(int peer, std::size_t num_values) const {
     const auto begin = [&](int r) {
       return num_values / static_cast<std::size_t>(group_.size) * static_cast<std::size_t>(r) +
              std::min(num_values % static_cast<std::size_t>(group_.size), static_cast<std::size_t>(r));
@@ -321,12 +321,12 @@ class Mpi final : public MpiCommunicator {
       reduce_everywhere(kind, values, combine);
       return;
     }
-    const Share own = share_of(group_.rank, values.size());
+    const Shard own = shard_of(group_.rank, values.size());
     MpiOperation scatter(group_, kind);
     std::vector<std::vector<T>>& theirs = kept_by<T>(scatter);
     for_each_peer([&](int peer) {
-      const Share share = share_of(peer, values.size());
-      scatter.send(peer, {}, bytes_of(std::span<const T>(values.subspan(share.first, share.count))));
+      const Shard shard = shard_of(peer, values.size());
+      scatter.send(peer, {}, bytes_of(std::span<const T>(values.subspan(shard.first, shard.count))));
     });
     scatter.await_letters();
     for_each_peer([&](int peer) {
@@ -344,8 +344,8 @@ class Mpi final : public MpiCommunicator {
     for_each_peer([&](int peer) { gather.send(peer, {}, bytes_of(std::span<const T>(sum))); });
     gather.await_letters();
     for_each_peer([&](int peer) {
-      const Share share = share_of(peer, values.size());
-      gather.receive(peer, writable_bytes_of(values.subspan(share.first, share.count)));
+      const Shard shard = shard_of(peer, values.size());
+      gather.receive(peer, writable_bytes_of(values.subspan(shard.first, shard.count)));
     });
     gather.finish();
   }

@@ -23,7 +23,7 @@ struct MpiOptions {
 
 /// All ranks of a launch. Its operations are built of non-blocking messages between pairs of ranks, so that a wait has
 /// a deadline for each peer and an error names rank, host and operation: every rank announces in each operation which
-/// one it is in and what it sends, small data in the same message. Data of any size. Reductions are sums and greatest
+/// one it is in and what it sends, small data in the same message. Data of any size. Reductions are sums and largest
 /// of integers, so results do not depend on the order in which messages come; each rank reduces a contiguous share and
 /// sends the result to all: 2 (size - 1) / size times the data in each direction. set_timeout replaces
 /// MpiOptions::timeout_seconds.
@@ -42,9 +42,9 @@ class MpiCommunicator : public Communicator {
   /// Whether `peer` has begun the operation that this rank begins next. Does not wait.
   virtual bool has_come(int peer) = 0;
   /// Sends a number to all other ranks, beside all operations and without waiting.
-  virtual void send_word(std::uint64_t word) = 0;
+  virtual void send_control(std::uint64_t word) = 0;
   /// The last number that another rank has sent so; nothing if none has come. Does not wait.
-  virtual std::optional<std::uint64_t> heard_word() = 0;
+  virtual std::optional<std::uint64_t> poll_control() = 0;
 };
 
 /// Joins all ranks of the launch; a collective call. A MpiSession must exist and outlive it.

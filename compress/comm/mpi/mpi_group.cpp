@@ -79,11 +79,11 @@ void MpiGroup::read_notes(int tag, const char* operation,
   }
 }
 
-void MpiGroup::tell_busy() {
+void MpiGroup::send_heartbeat() {
   const auto now = std::chrono::steady_clock::now();
   if (is_broken || std::chrono::duration<double>(now - told_busy).count() < timeout_seconds / 8) return;
   told_busy = now;
-  send_note(busy_note, num_operations, kMpiBusyTag, "tell_busy");
+  send_note(busy_note, num_operations, kMpiBusyTag, "send_heartbeat");
 }
 
 void abandon_to_mpi(std::shared_ptr<void> memory) {

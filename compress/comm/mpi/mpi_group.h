@@ -50,7 +50,7 @@ struct MpiGroup {
     return names;
   }
   /// Says that `peers`, as names_where lists them, have been silent for the time that they have. Its subject is the
-  /// rank that is heard in vain, or the one that takes nothing.
+  /// rank that is waited for, or the one that takes nothing.
   /// @param waits_itself  whether they said that they wait for others
   std::string silence_text(Silence silence, const std::string& peers, bool waits_itself = false) const;
   /// @throws CommunicationError that names this rank, the operation and MPI's words
@@ -61,14 +61,14 @@ struct MpiGroup {
   /// Calls heard(peer, value) for each note with this tag that has come. @throws CommunicationError for a damaged one
   void read_notes(int tag, const char* operation, const std::function<void(int peer, std::uint64_t value)>& heard);
   /// Tells all peers that this rank will come to the next operation; at most 8 times in the time that they wait.
-  void tell_busy();
+  void send_heartbeat();
 
   std::chrono::steady_clock::time_point told_busy = {};  // when it last did
 };
 
-/// Of the notes that MpiGroup::tell_busy sends.
+/// Of the notes that MpiGroup::send_heartbeat sends.
 inline constexpr int kMpiBusyTag = 5;
-/// Of those that MpiCommunicator::send_word sends.
+/// Of those that MpiCommunicator::send_control sends.
 inline constexpr int kMpiWordTag = 6;
 
 /// Keeps memory that MPI may still use after a failure, to the end of the process.

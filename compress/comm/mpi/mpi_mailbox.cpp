@@ -20,18 +20,18 @@ namespace terngrad {
 namespace {
 
 // Messages between two ranks with the same tag arrive in the order in which they were sent.
-constexpr int kLetterTag = 1;
+constexpr int kHeadTag = 1;
 constexpr int kDataTag = 2;
-constexpr std::size_t kLetterBytes = 4096;
+constexpr std::size_t kHeadBytes = 4096;
 constexpr std::uint8_t kKind = 6;  // after those of MpiOperationKind
-static_assert(sizeof(OperationHeader) + 8 * Mailbox::kMaxParcels <= kLetterBytes);
+static_assert(sizeof(OperationHeader) + 8 * Mailbox::kMaxParcels <= kHeadBytes);
 
 /// What one other rank sends.
 struct Incoming {
-  std::vector<std::uint8_t> letter = std::vector<std::uint8_t>(kLetterBytes);
+  std::vector<std::uint8_t> head = std::vector<std::uint8_t>(kHeadBytes);
   MPI_Request letter_request = MPI_REQUEST_NULL;
   std::uint64_t number = 0;
-  Parcels parcels;  // of the message whose letter has come
+  Parcels parcels;  // of the message whose head has come
   std::vector<MPI_Request> pieces;
   std::uint64_t num_sent = 0;  // messages to it
 };
@@ -39,7 +39,7 @@ struct Incoming {
 /// A message that MPI may still read.
 struct Outgoing {
   int to = 0;
-  std::vector<std::uint8_t> letter;
+  std::vector<std::uint8_t> head;
   Parcels parcels;
   std::vector<MPI_Request> requests;
 };
@@ -53,7 +53,7 @@ struct Memory {
 class MpiMailbox final : public Mailbox {
  public:
   explicit MpiMailbox(MpiGroup group)
-      : group_(std::move(group)), memory_(std::make_unique<Memory>()), signs_(group_.size, group_.timeout_seconds) {
+      : group_(std::move(group)), memory_(std::make_unique<Memory>()), liveness_(group_.size, group_.timeout_seconds) {
     memory_->incoming.resize(static_cast<std::size_t>(group_.size));
     for (int peer = 0; peer < group_.size; ++peer) {
       if (peer != group_.rank) post_letter(peer);
@@ -91,7 +91,7 @@ class MpiMailbox final : public Mailbox {
     out.to = to;
     out.parcels = std::move(message);
     post(out);
-    signs_.hear(to);
+    liveness_.record_activity(to);
     progress();
   }
 
@@ -102,11 +102,11 @@ class MpiMailbox final : public Mailbox {
     const int from = arrived_.front().first;
     message = std::move(arrived_.front().second);
     arrived_.pop_front();
-    signs_.hear(from);
+    liveness_.record_activity(from);
     return from;
   }
 
-  void tell_busy() override { group_.tell_busy(); }
+  void send_heartbeat() override { group_.send_heartbeat(); }
 
   void flush() override {
     require_whole();
@@ -135,7 +135,7 @@ class MpiMailbox final : public Mailbox {
 
   void post_letter(int peer) {
     Incoming& from = of(peer);
-    group_.require_success(MPI_Irecv(from.letter.data(), static_cast<int>(kLetterBytes), MPI_BYTE, peer, kLetterTag,
+    group_.require_success(MPI_Irecv(from.head.data(), static_cast<int>(kHeadBytes), MPI_BYTE, peer, kHeadTag,
                                      group_.communicator, &from.letter_request),
                            kName);
   }
@@ -150,14 +150,14 @@ class MpiMailbox final : public Mailbox {
     header.data_bytes = data.size();
     header.chunk_bytes = group_.chunk_bytes;
     const std::size_t begin = sizeof(header) + sizes.size_bytes();
-    const bool fits = data.size() <= kLetterBytes - begin;
+    const bool fits = data.size() <= kHeadBytes - begin;
     header.holds_all = fits ? 1 : 0;
     header.seal(sizes, data);
-    out.letter.resize(begin + (fits ? data.size() : 0));
-    std::memcpy(out.letter.data(), &header, sizeof(header));
-    if (!sizes.empty()) std::memcpy(out.letter.data() + sizeof(header), sizes.data(), sizes.size_bytes());
-    if (fits && !data.empty()) std::memcpy(out.letter.data() + begin, data.data(), data.size());
-    post_piece(out, out.letter, kLetterTag);
+    out.head.resize(begin + (fits ? data.size() : 0));
+    std::memcpy(out.head.data(), &header, sizeof(header));
+    if (!sizes.empty()) std::memcpy(out.head.data() + sizeof(header), sizes.data(), sizes.size_bytes());
+    if (fits && !data.empty()) std::memcpy(out.head.data() + begin, data.data(), data.size());
+    post_piece(out, out.head, kHeadTag);
     if (fits) return;
     for_each_piece(data, group_.chunk_bytes,
                    [&](std::span<const std::uint8_t> piece) { post_piece(out, piece, kDataTag); });
@@ -190,7 +190,7 @@ class MpiMailbox final : public Mailbox {
       group_.require_success(MPI_Test(&request, &has_ended, MPI_STATUS_IGNORE), kName);
       if (has_ended == 0) return false;
       any = true;
-      signs_.hear(peer);
+      liveness_.record_activity(peer);
       return true;
     });
     return requests.empty();
@@ -206,7 +206,7 @@ class MpiMailbox final : public Mailbox {
       group_.require_success(MPI_Test(&from.letter_request, &has_come, &status), kName);
       if (has_come == 0) return false;
       any = true;
-      signs_.hear(peer);
+      liveness_.record_activity(peer);
       int bytes = 0;
       MPI_Get_count(&status, MPI_BYTE, &bytes);
       read_letter(peer, static_cast<std::size_t>(std::max(bytes, 0)));
@@ -218,7 +218,7 @@ class MpiMailbox final : public Mailbox {
     return any;
   }
 
-  /// What a letter holds, once it is found to be sound.
+  /// What a head holds, once it is found to be sound.
   struct Content {
     OperationHeader header;
     std::array<std::uint64_t, kMaxParcels> all_sizes{};
@@ -226,21 +226,21 @@ class MpiMailbox final : public Mailbox {
     std::span<const std::uint64_t> sizes() const { return {all_sizes.data(), header.num_sizes}; }
   };
 
-  /// @returns what is wrong with a letter, or nothing
-  std::string read_content(const Incoming& from, std::span<const std::uint8_t> letter, Content& content) const {
+  /// @returns what is wrong with a head, or nothing
+  std::string read_content(const Incoming& from, std::span<const std::uint8_t> head, Content& content) const {
     OperationHeader& header = content.header;
-    if (std::string problem = read_operation_header(letter, header); !problem.empty()) return problem;
+    if (std::string problem = read_operation_header(head, header); !problem.empty()) return problem;
     if (header.kind != kKind) return "its kind is " + std::to_string(header.kind);
     if (header.number != from.number) return "its number is " + std::to_string(header.number);
-    const std::size_t room = letter.size() - sizeof(header);
+    const std::size_t room = head.size() - sizeof(header);
     if (header.num_sizes > kMaxParcels || header.num_sizes > room / 8 ||
         !is_sound_message(header.data_bytes, header.chunk_bytes) ||
         room - 8 * std::size_t{header.num_sizes} != (header.holds_all != 0 ? header.data_bytes : 0)) {
       return "its sizes are inconsistent";
     }
     const std::size_t size_bytes = 8 * std::size_t{header.num_sizes};
-    if (size_bytes > 0) std::memcpy(content.all_sizes.data(), letter.data() + sizeof(header), size_bytes);
-    content.data = letter.subspan(sizeof(header) + size_bytes);
+    if (size_bytes > 0) std::memcpy(content.all_sizes.data(), head.data() + sizeof(header), size_bytes);
+    content.data = head.subspan(sizeof(header) + size_bytes);
     if (!are_sizes_of(header.data_bytes, content.sizes())) return "its sizes are not those of its data";
     return check_operation_content(header, content.sizes(), content.data);
   }
@@ -248,7 +248,7 @@ class MpiMailbox final : public Mailbox {
   void read_letter(int peer, std::size_t bytes) {
     Incoming& from = of(peer);
     Content content;
-    const std::string problem = read_content(from, std::span(from.letter).first(bytes), content);
+    const std::string problem = read_content(from, std::span(from.head).first(bytes), content);
     if (!problem.empty()) {
       group_.is_broken = true;
       TERNGRAD_THROW(CommunicationError, "[mailbox] what came from ", group_.name_of(peer), " as message ", from.number,
@@ -269,10 +269,10 @@ class MpiMailbox final : public Mailbox {
     });
   }
 
-  /// Waits until `is_done`, but for no rank that `is_awaited` and gives no sign of life for too long.
+  /// Waits until `is_done`, except for no rank that `is_awaited` and gives no sign of life for too long.
   template <class IsDone, class IsAwaited>
   void await(const IsDone& is_done, const IsAwaited& is_awaited, Silence silence) {
-    Patience patience;
+    PollBackoff patience;
     for (;;) {
       // What has come in meanwhile is heard before anybody is called silent; and who is silent is found also where
       // others keep this rank busy.
@@ -290,15 +290,16 @@ class MpiMailbox final : public Mailbox {
   /// The names of awaited ranks that have been silent for longer than `seconds`.
   template <class IsAwaited>
   std::string silent_for(double seconds, const IsAwaited& is_awaited) const {
-    return group_.names_where(
-        [&](int peer) { return is_awaited(peer) && !has_arrived(peer) && signs_.seconds_of_silence(peer) > seconds; });
+    return group_.names_where([&](int peer) {
+      return is_awaited(peer) && !has_arrived(peer) && liveness_.seconds_of_silence(peer) > seconds;
+    });
   }
 
   template <class IsAwaited>
   void check_deadline(const IsAwaited& is_awaited, Silence silence) {
-    signs_.look();
-    if (signs_.is_lenient() || silent_for(group_.timeout_seconds / 4, is_awaited).empty()) return;
-    group_.read_notes(kMpiBusyTag, kName, [this](int peer, std::uint64_t) { signs_.hear(peer); });
+    liveness_.look();
+    if (liveness_.in_grace_period() || silent_for(group_.timeout_seconds / 4, is_awaited).empty()) return;
+    group_.read_notes(kMpiBusyTag, kName, [this](int peer, std::uint64_t) { liveness_.record_activity(peer); });
     const std::string silent = silent_for(group_.timeout_seconds, is_awaited);
     if (silent.empty()) return;
     group_.is_broken = true;
@@ -308,7 +309,7 @@ class MpiMailbox final : public Mailbox {
   MpiGroup group_;
   std::unique_ptr<Memory> memory_;
   std::deque<std::pair<int, Parcels>> arrived_;
-  SignsOfLife signs_;
+  PeerLiveness liveness_;
 };
 
 }  // namespace

@@ -30,7 +30,7 @@ MpiOperation::MpiOperation(MpiGroup& group, MpiOperationKind kind)
     : group_(group),
       kind_(kind),
       number_(group.num_operations++),
-      signs_(group.size, group.timeout_seconds),
+      liveness_(group.size, group.timeout_seconds),
       all_places_(std::make_shared<std::vector<Place>>(index(group.size))),
       places_(*all_places_) {
   if (group_.is_broken) {
@@ -40,9 +40,9 @@ MpiOperation::MpiOperation(MpiGroup& group, MpiOperationKind kind)
   for (int peer = 0; peer < group_.size; ++peer) {
     if (peer == group_.rank) continue;
     Place& place = places_[index(peer)];
-    place.letter.resize(kLetterBytes);
+    place.head.resize(kHeadBytes);
     try {
-      post_receive(peer, place.letter, kMpiLetterTag, Purpose::kLetter);
+      post_receive(peer, place.head, kMpiHeadTag, Purpose::kHead);
     } catch (...) {
       abandon();
       throw;
@@ -97,8 +97,8 @@ void MpiOperation::send(int peer, std::span<const std::uint64_t> sizes, std::spa
   header.num_sizes = static_cast<std::uint32_t>(sizes.size());
   header.data_bytes = data.size();
   header.chunk_bytes = group_.chunk_bytes;
-  const bool fits = sizes.size() <= kLetterBytes / 8 && data.size() <= kLetterBytes &&
-                    sizeof(header) + sizes.size_bytes() + data.size() <= kLetterBytes;
+  const bool fits = sizes.size() <= kHeadBytes / 8 && data.size() <= kHeadBytes &&
+                    sizeof(header) + sizes.size_bytes() + data.size() <= kHeadBytes;
   header.holds_all = fits ? 1 : 0;
   header.seal(sizes, data);
   std::vector<std::uint8_t>& message = places_[index(peer)].sent_letter;
@@ -110,7 +110,7 @@ void MpiOperation::send(int peer, std::span<const std::uint64_t> sizes, std::spa
       std::memcpy(message.data() + sizeof(header) + sizes.size_bytes(), data.data(), data.size());
     }
   }
-  post_send(peer, message, kMpiLetterTag, Purpose::kSend);
+  post_send(peer, message, kMpiHeadTag, Purpose::kSend);
   if (fits) return;
   const std::span<const std::uint8_t> size_bytes = {reinterpret_cast<const std::uint8_t*>(sizes.data()),
                                                     sizes.size_bytes()};
@@ -129,7 +129,7 @@ void MpiOperation::refuse(int peer, const std::string& problem) const {
 bool MpiOperation::read_letter(int peer) {
   Place& place = places_[index(peer)];
   OperationHeader& header = place.header;
-  const std::string problem = read_operation_header({place.letter.data(), place.letter_bytes}, header);
+  const std::string problem = read_operation_header({place.head.data(), place.head_bytes}, header);
   if (!problem.empty()) refuse(peer, problem);
   if (header.number != number_ || header.kind != static_cast<std::uint32_t>(kind_)) {
     group_.is_broken = true;
@@ -141,15 +141,15 @@ bool MpiOperation::read_letter(int peer) {
   place.sizes.resize(header.num_sizes);
   if (header.holds_all == 0) return header.num_sizes > 0;
   if (header.num_sizes > 0) {
-    std::memcpy(place.sizes.data(), place.letter.data() + sizeof(header), std::size_t{header.num_sizes} * 8);
+    std::memcpy(place.sizes.data(), place.head.data() + sizeof(header), std::size_t{header.num_sizes} * 8);
   }
-  place.data_in_letter = sizeof(header) + std::size_t{header.num_sizes} * 8;
+  place.data_in_head = sizeof(header) + std::size_t{header.num_sizes} * 8;
   return false;
 }
 
 void MpiOperation::require_sound(int peer) const {
   const OperationHeader& header = places_[index(peer)].header;
-  const std::size_t room = places_[index(peer)].letter_bytes - sizeof(header);
+  const std::size_t room = places_[index(peer)].head_bytes - sizeof(header);
   const bool is_sound = header.num_sizes <= kMaxSizes && is_sound_message(header.data_bytes, header.chunk_bytes) &&
                         (header.holds_all != 0 ? header.num_sizes <= room / 8 &&
                                                      header.data_bytes == room - std::size_t{header.num_sizes} * 8
@@ -164,8 +164,8 @@ void MpiOperation::require_sound(int peer) const {
 void MpiOperation::require_content(int peer) const {
   const Place& place = places_[index(peer)];
   std::span<const std::uint8_t> data;
-  if (place.data_in_letter != 0) {
-    data = std::span(place.letter).subspan(place.data_in_letter, place.header.data_bytes);
+  if (place.data_in_head != 0) {
+    data = std::span(place.head).subspan(place.data_in_head, place.header.data_bytes);
   }
   const std::string problem = check_operation_content(place.header, place.sizes, data);
   if (!problem.empty()) refuse(peer, problem);
@@ -180,14 +180,14 @@ void MpiOperation::require_parcels(int peer) const {
 }
 
 void MpiOperation::await_letters() {
-  static constexpr std::array kLetters = {Purpose::kLetter};
+  static constexpr std::array kLetters = {Purpose::kHead};
   await(kLetters);
   for (int peer = 0; peer < group_.size; ++peer) {
     if (peer == group_.rank || !read_letter(peer)) continue;
     Place& place = places_[index(peer)];
     const std::span<std::uint8_t> bytes = {reinterpret_cast<std::uint8_t*>(place.sizes.data()), place.sizes.size() * 8};
     for_each_piece(bytes, place.header.chunk_bytes,
-                   [&](std::span<std::uint8_t> piece) { post_receive(peer, piece, kSizesTag, Purpose::kLetter); });
+                   [&](std::span<std::uint8_t> piece) { post_receive(peer, piece, kSizesTag, Purpose::kHead); });
   }
   await(kLetters);
   for (int peer = 0; peer < group_.size; ++peer) {
@@ -203,8 +203,8 @@ void MpiOperation::receive(int peer, std::span<std::uint8_t> data) {
                    " bytes, ", group_.name_of(group_.rank), " expects ", data.size());
   }
   if (data.empty()) return;
-  if (place.data_in_letter != 0) {
-    std::memcpy(data.data(), place.letter.data() + place.data_in_letter, data.size());
+  if (place.data_in_head != 0) {
+    std::memcpy(data.data(), place.head.data() + place.data_in_head, data.size());
     return;
   }
   for_each_piece(data, place.header.chunk_bytes,
@@ -212,7 +212,7 @@ void MpiOperation::receive(int peer, std::span<std::uint8_t> data) {
 }
 
 void MpiOperation::finish() {
-  static constexpr std::array kAll = {Purpose::kLetter, Purpose::kReceive, Purpose::kSend};
+  static constexpr std::array kAll = {Purpose::kHead, Purpose::kReceive, Purpose::kSend};
   await(kAll);
 }
 
@@ -243,11 +243,11 @@ bool MpiOperation::complete_some() {
   for (int i = 0; i < count; ++i) {
     const auto which = static_cast<std::size_t>(completed_[static_cast<std::size_t>(i)]);
     Place& place = places_[index(requested_[which].peer)];
-    signs_.hear(requested_[which].peer);
-    if (requested_[which].purpose != Purpose::kLetter || place.letter_bytes != 0) continue;
+    liveness_.record_activity(requested_[which].peer);
+    if (requested_[which].purpose != Purpose::kHead || place.head_bytes != 0) continue;
     int bytes = 0;
     MPI_Get_count(&statuses_[static_cast<std::size_t>(i)], MPI_BYTE, &bytes);
-    place.letter_bytes = static_cast<std::size_t>(std::max(bytes, 0));
+    place.head_bytes = static_cast<std::size_t>(std::max(bytes, 0));
   }
   std::size_t kept = 0;
   for (std::size_t i = 0; i < requests_.size(); ++i) {
@@ -278,12 +278,12 @@ void MpiOperation::hear_who_waits() {
 }
 
 void MpiOperation::hear_who_is_busy() {
-  read_notes(kMpiBusyTag, [this](int peer) { signs_.hear(peer); });
+  read_notes(kMpiBusyTag, [this](int peer) { liveness_.record_activity(peer); });
 }
 
 void MpiOperation::check_deadline() {
-  signs_.look();
-  const auto seconds_of_silence = [&](const Request& request) { return signs_.seconds_of_silence(request.peer); };
+  liveness_.look();
+  const auto seconds_of_silence = [&](const Request& request) { return liveness_.seconds_of_silence(request.peer); };
   const auto longest_silence = [&] {
     double longest = 0;
     for (const Request& request : requested_) longest = std::max(longest, seconds_of_silence(request));
@@ -296,14 +296,14 @@ void MpiOperation::check_deadline() {
   if (!has_told_) tell_that_it_waits();
   hear_who_waits();
   const auto is_late = [&](const Request& request) { return seconds_of_silence(request) > group_.timeout_seconds; };
-  if (longest <= group_.timeout_seconds || signs_.is_lenient()) return;
+  if (longest <= group_.timeout_seconds || liveness_.in_grace_period()) return;
   // The ones to name: those that are silent, if there are any, and of these first those that have not come to this
   // operation, because they keep others from taking what they are sent.
   const auto is_silent = [&](const Request& request) {
     return is_late(request) && !places_[index(request.peer)].waits_itself;
   };
   const bool some_are_silent = std::ranges::any_of(requested_, is_silent);
-  // One that waits itself is named for want of another only: one that will be late in a moment is that other.
+  // One that waits itself is named without another only: one that will be late in a moment is that other.
   const auto will_be_silent = [&](const Request& request) {
     return seconds_of_silence(request) > group_.timeout_seconds / 2 && !places_[index(request.peer)].waits_itself;
   };
@@ -326,10 +326,10 @@ void MpiOperation::check_deadline() {
 }
 
 void MpiOperation::await(std::span<const Purpose> purposes) {
-  Patience patience;
+  PollBackoff patience;
   while (is_waiting_for(purposes)) {
     if (complete_some()) {
-      signs_.look();
+      liveness_.look();
       patience.reset();
     } else {
       check_deadline();

@@ -17,7 +17,7 @@
 namespace terngrad {
 
 /// Of the messages with which operations begin.
-inline constexpr int kMpiLetterTag = 1;
+inline constexpr int kMpiHeadTag = 1;
 
 enum class MpiOperationKind : std::uint32_t { kAllGather, kAllToAll, kSum, kMax, kBroadcast, kBarrier };
 
@@ -27,14 +27,15 @@ enum class MpiOperationKind : std::uint32_t { kAllGather, kAllToAll, kSum, kMax,
 ///   operation.await_letters();              // what comes is then known
 ///   operation.receive(peer, data);          // for each peer
 ///   operation.finish();
-/// Each message begins with a letter of fixed greatest size: an OperationHeader, which says the operation's number and
+/// Each message begins with a head of fixed largest size: an OperationHeader, which says the operation's number and
 /// kind and how much follows, and that if it fits: a small operation costs one message to each peer. Sizes and data
 /// that do not fit follow in messages of their own. Memory that was passed in must stay until finish; after a failure,
 /// which leaves messages under way, to the end of the process, which should come soon: MPI may still read and write it.
 /// What is given to `keep` does.
 ///
-/// A rank that waits for long tells the others that it does, so that whoever waits for it in turn does not name it but
-/// the one that is silent. One that is busy between operations can tell that (MpiGroup::tell_busy): a sign of life.
+/// A rank that waits for long tells the others that it does, so that a rank that waits for it in turn does not name it
+/// but the one that is silent. One that is busy between operations can tell that (MpiGroup::send_heartbeat): a sign of
+/// life.
 class MpiOperation {
  public:
   MpiOperation(MpiGroup& group, MpiOperationKind kind);
@@ -58,30 +59,30 @@ class MpiOperation {
   void finish();
 
  private:
-  static constexpr std::size_t kLetterBytes = 4096;
+  static constexpr std::size_t kHeadBytes = 4096;
   /// What a request is for: the earlier in this list, the more a request that does not end says about its peer.
-  enum class Purpose { kLetter, kReceive, kSend };
+  enum class Purpose { kHead, kReceive, kSend };
   struct Request {
     int peer;
     Purpose purpose;
   };
   struct Place {  // of one peer
     std::vector<std::uint8_t> sent_letter;
-    std::vector<std::uint8_t> letter;
-    std::size_t letter_bytes = 0;  // that came
+    std::vector<std::uint8_t> head;
+    std::size_t head_bytes = 0;  // that came
     OperationHeader header;
     std::vector<std::uint64_t> sizes;
-    std::size_t data_in_letter = 0;  // where the data begin, 0 if they come by themselves
+    std::size_t data_in_head = 0;  // where the data begin, 0 if they come by themselves
     bool waits_itself = false;
   };
   static std::size_t index(int peer) { return static_cast<std::size_t>(peer); }
   const char* name() const;
   void post_send(int peer, std::span<const std::uint8_t> data, int tag, Purpose purpose);
   void post_receive(int peer, std::span<std::uint8_t> data, int tag, Purpose purpose);
-  /// Reads a letter that has come. @returns whether sizes come by themselves
+  /// Reads a head that has come. @returns whether sizes come by themselves
   bool read_letter(int peer);
   void require_sound(int peer) const;
-  /// Compares what has come with a letter with its checksum.
+  /// Compares what has come with a head with its checksum.
   void require_content(int peer) const;
   [[noreturn]] void refuse(int peer, const std::string& problem) const;
   /// Leaves what is under way to MPI.
@@ -101,7 +102,7 @@ class MpiOperation {
   MpiOperationKind kind_;
   std::uint64_t number_;
   bool has_told_ = false;
-  SignsOfLife signs_;
+  PeerLiveness liveness_;
   std::vector<std::shared_ptr<void>> kept_;
   std::shared_ptr<std::vector<Place>> all_places_;
   std::vector<Place>& places_;  // [size]

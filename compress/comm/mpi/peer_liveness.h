@@ -1,4 +1,4 @@
-// SignsOfLife: for how long the other ranks have been silent.
+// PeerLiveness: for how long the other ranks have been silent.
 #pragma once
 
 #include <chrono>
@@ -11,20 +11,20 @@ namespace terngrad {
 /// Only the others' silence counts. Where more than a tenth of the timeout passes between two looks, this process did
 /// not wait but was stopped or busy elsewhere, so that time is taken off every rank's silence; and if it was stopped,
 /// then perhaps with all others, whose messages need a moment to come in: half of the timeout.
-class SignsOfLife {
+class PeerLiveness {
  public:
   using Clock = std::chrono::steady_clock;
 
   /// All ranks have given one just now.
-  SignsOfLife(int num_ranks, double timeout_seconds, Clock::time_point now = Clock::now());
+  PeerLiveness(int num_ranks, double timeout_seconds, Clock::time_point now = Clock::now());
 
-  void hear(int rank, Clock::time_point now = Clock::now());
+  void record_activity(int rank, Clock::time_point now = Clock::now());
   void look(Clock::time_point now = Clock::now());
 
   /// At the last look and not later: this process may be stopped at any moment.
   double seconds_of_silence(int rank) const;
   /// Whether at the last look nobody was to be called lost yet, because this process itself had been away.
-  bool is_lenient() const { return last_look_ < lenient_until_; }
+  bool in_grace_period() const { return last_look_ < lenient_until_; }
 
  private:
   std::vector<Clock::time_point> last_signs_;  // [num_ranks]

@@ -1,4 +1,4 @@
-// Patience: how a thread waits for messages that only polling finds.
+// PollBackoff: how a thread waits for messages that only polling finds.
 #pragma once
 
 #include <chrono>
@@ -8,7 +8,7 @@ namespace terngrad {
 
 /// Leaves the processor to others while nothing comes: at first only for a moment, so that an answer that is under way
 /// is seen at once.
-class Patience {
+class PollBackoff {
  public:
   void reset() { begin_ = std::chrono::steady_clock::now(); }
   void wait() const {

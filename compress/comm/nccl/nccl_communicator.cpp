@@ -56,14 +56,14 @@ std::vector<int> indices_of(std::span<const Device> devices) {
   for (const Device& device : devices) {
     require_gpu(device);
     TERNGRAD_REQUIRE(std::find(indices.begin(), indices.end(), device.index()) == indices.end(), "[nccl] ",
-                     device.name(), " comes twice: each rank needs a GPU of its own");
+                     device.name(), " comes twice: each rank needs its own GPU");
     indices.push_back(device.index());
   }
   return indices;
 }
 
 void require_equal_counts(std::uint32_t count, Communicator& processes) {
-  std::array<std::uint32_t, 2> bounds = {count, ~count};  // the greatest, and by its complement the least
+  std::array<std::uint32_t, 2> bounds = {count, ~count};  // the largest, and by its complement the least
   processes.all_reduce_max(bounds);
   if (bounds[0] == ~bounds[1]) return;
   TERNGRAD_THROW(CommunicationError, "[nccl] processes of a group need as many GPUs each; they have from ", ~bounds[1],
@@ -71,7 +71,7 @@ void require_equal_counts(std::uint32_t count, Communicator& processes) {
 }
 
 /// The first process's id on all of them.
-NcclUniqueId share_id(Communicator& processes, NcclApi& api) {
+NcclUniqueId shard_id(Communicator& processes, NcclApi& api) {
   std::exception_ptr error;
   NcclUniqueId id;
   if (processes.rank() == 0) {
@@ -240,7 +240,7 @@ std::vector<std::unique_ptr<NcclCommunicator>> join_nccl_communicators(std::span
                                                                        Communicator& processes, NcclApi& api) {
   const std::vector<int> indices = indices_of(devices);
   require_equal_counts(static_cast<std::uint32_t>(devices.size()), processes);
-  const NcclUniqueId id = share_id(processes, api);
+  const NcclUniqueId id = shard_id(processes, api);
   const int count = static_cast<int>(devices.size());
   const int first_rank = processes.rank() * count;
   const int size = processes.size() * count;

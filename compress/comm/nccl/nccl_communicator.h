@@ -91,7 +91,7 @@ class NcclCommunicator final : public DeviceCommunicator {
 /// For one of the ranks to make. @throws CommunicationError, NotSupported
 NcclUniqueId make_nccl_unique_id(NcclApi& api = nccl_api());
 
-/// A group of GPUs of this process, rank r on devices[r]; each is to be used by a thread of its own.
+/// A group of GPUs of this process, rank r on devices[r]; each is to be used by its own thread.
 /// @throws InvalidArgument if there are none, one is no GPU, or one comes twice; CommunicationError, NotSupported
 std::vector<std::unique_ptr<NcclCommunicator>> make_nccl_communicators(std::span<const Device> devices,
                                                                        NcclApi& api = nccl_api());
@@ -100,7 +100,7 @@ std::vector<std::unique_ptr<NcclCommunicator>> make_nccl_communicators(std::span
 /// one's id of the group reaches the others. Rank i of process p's GPUs is rank p devices.size() + i of the group. The
 /// wait for the GPUs of other processes, once all processes have come, has no limit.
 /// @param devices  of this process
-/// @returns those of `devices`, each to be used by a thread of its own
+/// @returns those of `devices`, each to be used by its own thread
 /// @throws as make_nccl_communicators, and CommunicationError on all processes where the first can make no id, or where
 /// some have other numbers of GPUs than others
 std::vector<std::unique_ptr<NcclCommunicator>> join_nccl_communicators(std::span<const Device> devices,

@@ -51,8 +51,8 @@ std::vector<WorkerRange> ranges_of_ranks(const WorkerRange& own, const DeviceCom
 /// The algorithm in use, kAuto resolved. @throws InvalidArgument for one that servers cannot do
 ExchangeAlgorithm algorithm_for(const CompressedAllReduceOptions& options, const Layout& layout, const CodecPlan& plan,
                                 int num_workers) {
-  if (options.owners == ShareOwners::kWorkers) {
-    return choose_algorithm(options.algorithm, options.return_codec, layout, plan, num_workers);
+  if (options.owners == ShardOwners::kWorkers) {
+    return choose_algorithm(options.algorithm, options.downlink_codec, layout, plan, num_workers);
   }
   TERNGRAD_REQUIRE(
       options.algorithm == ExchangeAlgorithm::kAuto || options.algorithm == ExchangeAlgorithm::kScatterReduce,
@@ -65,7 +65,7 @@ ExchangeAlgorithm algorithm_for(const CompressedAllReduceOptions& options, const
 struct DeviceAllReduce::Times {
   StreamTimer measure, encode, decode;
   StreamTimer scalers, payloads;  // on their way between ranks
-  DeviceReturnLeg::Times means;
+  DeviceDownlink::Times means;
   explicit Times(const Device& device)
       : measure(device), encode(device), decode(device), scalers(device), payloads(device), means(device) {}
 };
@@ -87,7 +87,7 @@ DeviceAllReduce::DeviceAllReduce(const Layout& layout, CodecPlan plan, const Wor
       ranks_(ranges_of_ranks(workers, *communicator_)),
       algorithm_(algorithm_for(options, setup_.layout, plan_, workers.num_workers)),
       nonfinite_(std::move(part.nonfinite)) {
-  TERNGRAD_REQUIRE(options.update == nullptr, "[exchange] shares of gradients on GPUs cannot be updated by servers");
+  TERNGRAD_REQUIRE(options.update == nullptr, "[exchange] shards of gradients on GPUs cannot be updated by servers");
   make_payloads();
   std::vector<int> can_overflow;
   for (std::size_t g = 0; g < plan_.groups().size(); ++g) {
@@ -103,14 +103,14 @@ DeviceAllReduce::DeviceAllReduce(const Layout& layout, CodecPlan plan, const Wor
     }
   }
   std::ranges::sort(can_overflow);
-  return_leg_ = std::make_unique<DeviceReturnLeg>(
+  downlink_ = std::make_unique<DeviceDownlink>(
       setup_, plan_, coders_,
-      DeviceReturnLeg::Options{.codec = options.return_codec,
-                               .ranks = ranks_,
-                               .rank = communicator_->rank(),
-                               .owners = options.owners,
-                               .travels = algorithm_ == ExchangeAlgorithm::kScatterReduce});
-  mean_check_ = std::make_unique<DeviceMeanCheck>(setup_, can_overflow, greatest_mean(options.mean_factor));
+      DeviceDownlink::Options{.codec = options.downlink_codec,
+                              .ranks = ranks_,
+                              .rank = communicator_->rank(),
+                              .owners = options.owners,
+                              .travels = algorithm_ == ExchangeAlgorithm::kScatterReduce});
+  mean_check_ = std::make_unique<DeviceMeanCheck>(setup_, can_overflow, max_mean(options.mean_factor));
   stream_.synchronize();
 }
 
@@ -161,7 +161,7 @@ void DeviceAllReduce::submit(std::span<const TensorTable> gradients, const Tenso
     for (const auto& coder : coders_) coder->measure(gradients, step, stream);
     timed(&Times::scalers, [&] { communicator_->all_gather(scaler_gathers_, stream); });
     for (const auto& coder : coders_)
-      coder->share(nonfinite_->gradients(), nonfinite_->skip_mark(), nonfinite_->frozen(), stream);
+      coder->combine_scalers(nonfinite_->gradients(), nonfinite_->skip_flag(), nonfinite_->stop_latched(), stream);
   });
   timed(&Times::encode, [&] {
     for (const auto& coder : coders_) coder->encode(gradients, step, stream);
@@ -171,11 +171,13 @@ void DeviceAllReduce::submit(std::span<const TensorTable> gradients, const Tenso
   });
   timed(&Times::decode, [&] {
     for (std::size_t group = 0; group < coders_.size(); ++group) {
-      coders_[group]->aggregate(mean, return_leg_->wants_sums(group), stream);
+      coders_[group]->aggregate(mean, downlink_->wants_sums(group), stream);
     }
-    return_leg_->submit(mean, step, *communicator_, stream, times != nullptr ? &times->means : nullptr);
+    downlink_->submit(mean, step, *communicator_, stream, times != nullptr ? &times->means : nullptr);
     mean_check_->submit(
-        mean, {.report = nonfinite_->means(), .skip = nonfinite_->skip_mark(), .frozen = nonfinite_->frozen()}, stream);
+        mean,
+        {.report = nonfinite_->means(), .skip = nonfinite_->skip_flag(), .stop_latched = nonfinite_->stop_latched()},
+        stream);
   });
 }
 
@@ -188,14 +190,14 @@ ExchangeReport DeviceAllReduce::bytes() const {
     nodes.add_gathered(
         result, &ExchangeBytes::scalers, [&](int) { return bytes; }, bytes * setup_.workers.num_workers);
   }
-  return_leg_->add_bytes(result);
+  downlink_->add_bytes(result);
   for (const auto& payloads : payloads_) payloads->add_bytes(result);
   return result;
 }
 
 ExchangeReport DeviceAllReduce::report(std::uint64_t step) {
   ExchangeReport result = bytes();
-  nonfinite_->settle(step, result, stream_);
+  nonfinite_->apply_policy(step, result, stream_);
   return result;
 }
 
@@ -205,7 +207,7 @@ ExchangeReport DeviceAllReduce::exchange_part(std::span<const TensorTable> gradi
   submit(gradients, mean, {step, nullptr}, stream_, &times);
   stream_.synchronize();
   ExchangeReport result = bytes();
-  const double means_seconds = times.means.greatest.seconds() + times.means.means.seconds();
+  const double means_seconds = times.means.max.seconds() + times.means.means.seconds();
   if (communicator_->size() > 1) {
     result.wire_seconds = times.scalers.seconds() + times.payloads.seconds() + means_seconds;
   }
@@ -219,7 +221,7 @@ ExchangeReport DeviceAllReduce::exchange(std::span<const TensorTable> gradients,
                                          std::uint64_t step) {
   nonfinite_->begin_step(stream_);
   ExchangeReport result = exchange_part(gradients, mean, step);
-  nonfinite_->settle(step, result, stream_);
+  nonfinite_->apply_policy(step, result, stream_);
   return result;
 }
 
@@ -243,7 +245,7 @@ float DeviceAllReduce::decode_local(int local_worker, int segment, std::span<flo
   copy<float>(coder.scalers_of(local_worker), std::span<float>(row), stream_);
   stream_.synchronize();  // an empty tensor has no payload that would be waited for
   std::vector<std::uint64_t> payload;
-  float greatest = 0;
+  float max = 0;
   for (std::size_t i = 0; i < slots.encoded.size(); ++i) {
     const Slice& slice = slots.encoded[i];
     if (slice.segment != segment) continue;
@@ -257,9 +259,9 @@ float DeviceAllReduce::decode_local(int local_worker, int segment, std::span<flo
                                                              static_cast<std::size_t>(codec.scaler_range(slice).count));
     codec.decode({slice, codec.record_format(slots.form), scalers, on_host},
                  out.subspan(static_cast<std::size_t>(slice.first), static_cast<std::size_t>(slice.count)));
-    for (const float scaler : scalers) greatest = std::max(greatest, scaler);
+    for (const float scaler : scalers) max = std::max(max, scaler);
   }
-  return greatest;
+  return max;
 }
 
 }  // namespace terngrad

@@ -17,7 +17,7 @@ namespace terngrad {
 
 class DeviceMeanCheck;
 class DevicePayloads;
-class DeviceReturnLeg;
+class DeviceDownlink;
 
 /// Does what CompressedAllReduce does, with the same bits in the mean, for gradients in device memory, for any number
 /// of ranks (contract B2). Codes travel as payloads of fixed size between the workers, without headers and checksums;
@@ -26,8 +26,8 @@ class DeviceReturnLeg;
 class DeviceAllReduce final : public GradientExchange {
  public:
   /// @param workers       of this rank: a WorkerGroup, or what worker_range gives for the communicator's ranks
-  /// @param options       as for CompressedAllReduce, the same on all ranks, without an update of shares. In
-  ///                      scatter_reduce the rank of worker j aggregates share j; with servers, the first rank
+  /// @param options       as for CompressedAllReduce, the same on all ranks, without an update of shards. In
+  ///                      scatter_reduce the rank of worker j aggregates shard j; with servers, the first rank
   ///                      aggregates everything, beside its workers. run_id and num_threads do nothing
   /// @param communicator  between ranks; this process alone by default
   /// @throws InvalidArgument as CompressedAllReduce does, and if the workers are not those of the communicator's rank;
@@ -40,7 +40,7 @@ class DeviceAllReduce final : public GradientExchange {
     std::vector<int> numbers;                    // of its tensors in the layout of all
     std::shared_ptr<DeviceNonfinite> nonfinite;  // of all parts
   };
-  /// With a plan made before, for a run of so many workers; options.codecs is not looked at.
+  /// With a plan made before, for a run of that many workers; options.codecs is not looked at.
   DeviceAllReduce(const Layout& layout, CodecPlan plan, const WorkerRange& workers,
                   const CompressedAllReduceOptions& options, const Stream& stream,
                   std::shared_ptr<DeviceCommunicator> communicator, Part part);
@@ -58,7 +58,7 @@ class DeviceAllReduce final : public GradientExchange {
   /// captured into a graph.
   /// @param step  that keys the draws, on the device where `on_device` is set
   void submit(std::span<const TensorTable> gradients, const TensorTable& mean, const DeviceStep& step);
-  /// submit, for one of the parts of a step, to any stream of the GPU: whoever has all parts begins the step
+  /// submit, for one of the parts of a step, to any stream of the GPU: the caller that has all parts begins the step
   /// (DeviceNonfinite::begin_step), and sees to it that work on the part in different streams comes one after the
   /// other.
   void submit_part(std::span<const TensorTable> gradients, const TensorTable& mean, const DeviceStep& step,
@@ -99,7 +99,7 @@ class DeviceAllReduce final : public GradientExchange {
   std::vector<std::unique_ptr<DevicePayloads>> payloads_;  // that together serve all groups of the plan
   std::vector<std::unique_ptr<DeviceCoder>> coders_;       // one per group of the plan
   std::vector<DeviceGather> scaler_gathers_;               // one per coder
-  std::unique_ptr<DeviceReturnLeg> return_leg_;
+  std::unique_ptr<DeviceDownlink> downlink_;
   std::unique_ptr<DeviceMeanCheck> mean_check_;
   std::shared_ptr<DeviceNonfinite> nonfinite_;
   bool has_sent_ = false;  // a step was submitted

@@ -65,7 +65,7 @@ void DeviceBucketedAllReduce::cancel() noexcept {
   try {
     fork_->join();
   } catch (const Error&) {
-    // The device has failed, which whoever waits for the stream will be told.
+    // The device has failed, which the next to wait for the stream is told.
   }
 }
 
@@ -88,7 +88,7 @@ ExchangeReport DeviceBucketedAllReduce::exchange(std::span<const TensorTable> gr
   nonfinite_->begin_step(stream_);
   ExchangeReport sum;
   for (const Part& part : parts_) sum += part.exchange->exchange_part(part.gradients, part.mean, step);
-  nonfinite_->settle(step, sum, stream_);
+  nonfinite_->apply_policy(step, sum, stream_);
   return sum;
 }
 
@@ -100,7 +100,7 @@ ExchangeReport DeviceBucketedAllReduce::bytes() const {
 
 ExchangeReport DeviceBucketedAllReduce::report(std::uint64_t step) {
   ExchangeReport result = bytes();
-  nonfinite_->settle(step, result, stream_);
+  nonfinite_->apply_policy(step, result, stream_);
   return result;
 }
 

@@ -15,7 +15,7 @@
 namespace terngrad {
 
 /// BucketedAllReduce for gradients in a GPU's memory, with its bits (contract B2). Bytes are those of one
-/// DeviceAllReduce but that shares of scatter_reduce are cut within buckets, with room for the greatest of each, and
+/// DeviceAllReduce but that shards of scatter_reduce are cut within buckets, with room for the largest of each, and
 /// that kAuto chooses for each bucket. All ranks need the same buckets: they submit the operations of bucket after
 /// bucket in one order.
 ///

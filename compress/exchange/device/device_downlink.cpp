@@ -12,8 +12,8 @@
 
 namespace terngrad {
 
-DeviceReturnLeg::DeviceReturnLeg(const DeviceExchangeSetup& setup, const CodecPlan& plan,
-                                 std::span<const std::unique_ptr<DeviceCoder>> coders, const Options& options)
+DeviceDownlink::DeviceDownlink(const DeviceExchangeSetup& setup, const CodecPlan& plan,
+                               std::span<const std::unique_ptr<DeviceCoder>> coders, const Options& options)
     : setup_(setup),
       plan_(plan),
       options_(options),
@@ -23,12 +23,13 @@ DeviceReturnLeg::DeviceReturnLeg(const DeviceExchangeSetup& setup, const CodecPl
       ternarizer_(setup.device),
       floats_(setup.device),
       codes_(setup.device) {
-  const bool as_codes = options.codec == ReturnCodec::kSums || options.codec == ReturnCodec::kTernary;
+  const bool as_codes = options.codec == DownlinkCodec::kSums || options.codec == DownlinkCodec::kTernary;
   // Sums that go nowhere need not be: the mean they stand for has the same bits.
-  const bool sums = options.codec == ReturnCodec::kTernary || (options.codec == ReturnCodec::kSums && options.travels);
+  const bool sums =
+      options.codec == DownlinkCodec::kTernary || (options.codec == DownlinkCodec::kSums && options.travels);
   for (std::size_t group = 0; group < plan.groups().size(); ++group) {
     const Codec& codec = *plan.groups()[group].codec;
-    TERNGRAD_REQUIRE(!as_codes || codec.sharing() != ScalerSharing::kNone, "[return leg] return codec ",
+    TERNGRAD_REQUIRE(!as_codes || codec.sharing() != ScalerSharing::kNone, "[downlink] return codec ",
                      to_string(options.codec), " needs a scaler that all workers share; codec ", codec.name(),
                      " has scaler_sharing none");
     sums_.push_back(nullptr);
@@ -36,33 +37,33 @@ DeviceReturnLeg::DeviceReturnLeg(const DeviceExchangeSetup& setup, const CodecPl
     sums_.back().reset(new Sums{dynamic_cast<const TernaryCodec&>(codec), *coders[group]});
   }
   const std::vector<std::vector<Slice>> whole = {whole_segments(setup_.layout)};
-  const int num_shares = options_.owners == ShareOwners::kWorkers ? setup_.workers.num_workers : 1;
-  shares_ = std::make_unique<DeviceMeanShares>(
-      options_.travels ? shares_by_codec(setup_.layout, plan, num_shares) : whole,
-      DeviceMeanShares::Options{.ranks = options_.ranks,
+  const int num_shards = options_.owners == ShardOwners::kWorkers ? setup_.workers.num_workers : 1;
+  shards_ = std::make_unique<DownlinkPayloads>(
+      options_.travels ? shards_by_codec(setup_.layout, plan, num_shards) : whole,
+      DownlinkPayloads::Options{.ranks = options_.ranks,
                                 .rank = options_.rank,
                                 .owners = options_.owners,
                                 .travels = options_.travels,
                                 .bytes_of = [this](const Slice& slice) { return bytes_of(slice); }},
       setup_.device);
-  for (const MeanPart& part : shares_->parts()) pointers_.push_back(part.payload);
-  if (options.codec == ReturnCodec::kSums) {
+  for (const MeanPart& part : shards_->parts()) pointers_.push_back(part.payload);
+  if (options.codec == DownlinkCodec::kSums) {
     sum_packer_ = std::make_unique<SumPacker>(setup.workers.num_workers, setup.device);
   }
-  if (options.codec != ReturnCodec::kTernary) return;
+  if (options.codec != DownlinkCodec::kTernary) return;
   for (std::size_t group = 0; group < sums_.size(); ++group) {
     if (sums_[group] != nullptr) plan_pieces(*sums_[group], group);
   }
 }
 
-DeviceReturnLeg::Form DeviceReturnLeg::form_of(const Slice& slice) const {
-  if (sums_[group_of(slice)] != nullptr) return options_.codec == ReturnCodec::kSums ? Form::kLanes : Form::kCodes;
-  return options_.codec == ReturnCodec::kBfloat16 ? Form::kBfloat16 : Form::kFloat32;
+DeviceDownlink::Form DeviceDownlink::form_of(const Slice& slice) const {
+  if (sums_[group_of(slice)] != nullptr) return options_.codec == DownlinkCodec::kSums ? Form::kLanes : Form::kCodes;
+  return options_.codec == DownlinkCodec::kBfloat16 ? Form::kBfloat16 : Form::kFloat32;
 }
 
-std::int64_t DeviceReturnLeg::bytes_of(const Slice& slice) const {
+std::int64_t DeviceDownlink::bytes_of(const Slice& slice) const {
   const Form form = form_of(slice);
-  // What stays where it is has no payload, but for codes: they are drawn into one.
+  // What stays where it is has no payload, except for codes: they are drawn into one.
   if (!options_.travels && form != Form::kCodes) return 0;
   switch (form) {
     case Form::kFloat32:
@@ -74,18 +75,18 @@ std::int64_t DeviceReturnLeg::bytes_of(const Slice& slice) const {
     case Form::kCodes:
       return payload_bytes(sums_[group_of(slice)]->codec.options().format, slice.count, 1);
   }
-  TERNGRAD_THROW(InvalidArgument, "[return leg] unknown form ", static_cast<int>(form));
+  TERNGRAD_THROW(InvalidArgument, "[downlink] unknown form ", static_cast<int>(form));
 }
 
-void DeviceReturnLeg::plan_pieces(Sums& sums, std::size_t group) {
+void DeviceDownlink::plan_pieces(Sums& sums, std::size_t group) {
   const std::int64_t block = sums.codec.kernel_block_elements();
   std::vector<Slice> pieces;
-  for (const MeanPart& part : shares_->parts()) {
+  for (const MeanPart& part : shards_->parts()) {
     if (!part.is_own || group_of(part.slice) != group) continue;
     const std::int64_t end = part.slice.first + part.slice.count;
     for (std::int64_t at = part.slice.first; at < end;) {
       const std::int64_t piece_end = block == 0 ? end : std::min(end, (at / block + 1) * block);
-      // A rank's shares are neighbours, so what has the same scaler is one run.
+      // A rank's shards are neighbours, so what has the same scaler is one run.
       const bool continues =
           !pieces.empty() && pieces.back().segment == part.slice.segment && (block == 0 || at % block != 0);
       if (continues) {
@@ -98,75 +99,74 @@ void DeviceReturnLeg::plan_pieces(Sums& sums, std::size_t group) {
   }
   if (!pieces.empty()) sums.first_piece = static_cast<std::size_t>(sums.coder.first_scaler(pieces.front()));
   sums.pieces = std::make_unique<StatisticsPlan>(pieces, setup_.device);
-  sums.greatest = Buffer<float>(sums.coder.num_scalers(), setup_.device);
+  sums.max = Buffer<float>(sums.coder.num_scalers(), setup_.device);
   sums.factors = Buffer<float>(sums.coder.num_scalers(), setup_.device);
 }
 
-void DeviceReturnLeg::submit(const TensorTable& mean, const DeviceStep& step, DeviceCommunicator& communicator,
-                             Stream& stream, Times* times) {
-  measure(mean, communicator, stream, times != nullptr ? &times->greatest : nullptr);
+void DeviceDownlink::submit(const TensorTable& mean, const DeviceStep& step, DeviceCommunicator& communicator,
+                            Stream& stream, Times* times) {
+  measure(mean, communicator, stream, times != nullptr ? &times->max : nullptr);
   encode(mean, step, stream);
   if (times != nullptr) times->means.start(stream);
-  shares_->gather(communicator, stream);
+  shards_->gather(communicator, stream);
   if (times != nullptr) times->means.stop(stream);
   decode(mean, stream);
-  if (options_.codec == ReturnCodec::kBfloat16 && !options_.travels) round_all(mean, stream);
+  if (options_.codec == DownlinkCodec::kBfloat16 && !options_.travels) round_all(mean, stream);
 }
 
-void DeviceReturnLeg::add_bytes(ExchangeBytes& report) const {
-  shares_->add_bytes(report);
+void DeviceDownlink::add_bytes(ExchangeBytes& report) const {
+  shards_->add_bytes(report);
   if (!options_.travels) return;
   const WireNodes nodes(setup_.workers, 0, options_.owners);
   for (const auto& sums : sums_) {
     if (sums == nullptr || sums->pieces == nullptr) continue;
-    const auto bytes = static_cast<std::int64_t>(sums->greatest.span().size_bytes());
+    const auto bytes = static_cast<std::int64_t>(sums->max.span().size_bytes());
     nodes.add_all_reduce(report, &ExchangeBytes::mean, bytes);
   }
 }
 
-void DeviceReturnLeg::measure(const TensorTable& mean, DeviceCommunicator& communicator, Stream& stream,
-                              StreamTimer* timer) {
+void DeviceDownlink::measure(const TensorTable& mean, DeviceCommunicator& communicator, Stream& stream,
+                             StreamTimer* timer) {
   const auto for_each_measured = [&](const auto& body) {
     for (const auto& sums : sums_) {
       if (sums != nullptr && sums->pieces != nullptr) body(*sums);
     }
   };
   for_each_measured([&](Sums& sums) {
-    fill_zero(sums.greatest.span(), stream);
-    // The greatest |sum| is the scaler that clipping at 0 gives; sums are small integers.
+    fill_zero(sums.max.span(), stream);
+    // The largest |sum| is the scaler that clipping at 0 gives; sums are small integers.
     local_scalers(*sums.pieces, {&mean, 1}, 0, ScalerRule::kPaper,
-                  sums.greatest.span().subspan(sums.first_piece, sums.pieces->slices().size()), stream);
+                  sums.max.span().subspan(sums.first_piece, sums.pieces->slices().size()), stream);
   });
   if (timer != nullptr) timer->start(stream);
   for_each_measured([&](Sums& sums) {
     if (!options_.travels) return;
     // Bit patterns of numbers that are not negative are ordered as they are.
-    auto* const bits = reinterpret_cast<std::uint32_t*>(sums.greatest.data());
-    communicator.all_reduce_max({bits, sums.greatest.span().size()}, stream);
+    auto* const bits = reinterpret_cast<std::uint32_t*>(sums.max.data());
+    communicator.all_reduce_max({bits, sums.max.span().size()}, stream);
   });
   if (timer != nullptr) timer->stop(stream);
-  for_each_measured(
-      [&](Sums& sums) { multiply(sums.coder.scales(), sums.greatest.span(), sums.factors.span(), stream); });
+  for_each_measured([&](Sums& sums) { multiply(sums.coder.scales(), sums.max.span(), sums.factors.span(), stream); });
 }
 
-TernarizeTask DeviceReturnLeg::draw_task(const MeanPart& part, const TensorTable& mean) const {
+TernarizeTask DeviceDownlink::draw_task(const MeanPart& part, const TensorTable& mean) const {
   const Sums& sums = *sums_[group_of(part.slice)];
   return {.gradient = mean.slice(part.slice),
           .first = part.slice.first,
           .count = part.slice.count,
           .draw_offset = setup_.layout.segment(part.slice.segment).draw_offset,
           .block_elements = sums.codec.kernel_block_elements(),
-          .scalers = sums.greatest.data() + sums.coder.first_scaler(part.slice),
+          .scalers = sums.max.data() + sums.coder.first_scaler(part.slice),
           .payload = part.payload};
 }
 
-void DeviceReturnLeg::encode(const TensorTable& mean, const DeviceStep& step, Stream& stream) {
+void DeviceDownlink::encode(const TensorTable& mean, const DeviceStep& step, Stream& stream) {
   float32_tasks_.clear();
   bfloat16_tasks_.clear();
   pack_tasks_.clear();
   ternarize_tasks_.clear();
   TernarizeOptions draws{.num_workers = 1, .refine_purpose = DrawPurpose::kReturnLegRefine};
-  for (const MeanPart& part : shares_->parts()) {
+  for (const MeanPart& part : shards_->parts()) {
     if (!part.is_own) continue;
     const FloatPayloadTask numbers{
         .values = mean.slice(part.slice), .count = part.slice.count, .payload = part.payload};
@@ -192,12 +192,12 @@ void DeviceReturnLeg::encode(const TensorTable& mean, const DeviceStep& step, St
   if (!pack_tasks_.empty()) sum_packer_->run(pack_tasks_, stream);
   if (ternarize_tasks_.empty()) return;
   bytes_.resize(ternarize_tasks_.size());
-  const DrawKey key{setup_.seed, step.step, 0, DrawPurpose::kReturnLeg};
+  const DrawKey key{setup_.seed, step.step, 0, DrawPurpose::kDownlink};
   ternarizer_.run(ternarize_tasks_, draws, key, bytes_, stream, step.on_device);
 }
 
-CodeSumTask DeviceReturnLeg::code_task(std::size_t index, const TensorTable& mean) const {
-  const MeanPart& part = shares_->parts()[index];
+CodeSumTask DeviceDownlink::code_task(std::size_t index, const TensorTable& mean) const {
+  const MeanPart& part = shards_->parts()[index];
   const Sums& sums = *sums_[group_of(part.slice)];
   const bool is_lanes = form_of(part.slice) == Form::kLanes;
   const std::span<const float> scales = is_lanes ? sums.coder.scales() : std::span<const float>(sums.factors.span());
@@ -212,8 +212,8 @@ CodeSumTask DeviceReturnLeg::code_task(std::size_t index, const TensorTable& mea
           .out = mean.slice(part.slice)};
 }
 
-void DeviceReturnLeg::decode(const TensorTable& mean, Stream& stream) {
-  const std::span<const MeanPart> parts = shares_->parts();
+void DeviceDownlink::decode(const TensorTable& mean, Stream& stream) {
+  const std::span<const MeanPart> parts = shards_->parts();
   leaves_.resize(parts.size());
   mean_tasks_.clear();
   sum_tasks_.clear();
@@ -236,7 +236,7 @@ void DeviceReturnLeg::decode(const TensorTable& mean, Stream& stream) {
   if (!sum_tasks_.empty()) codes_.run(sum_tasks_, stream);
 }
 
-void DeviceReturnLeg::round_all(const TensorTable& mean, Stream& stream) {
+void DeviceDownlink::round_all(const TensorTable& mean, Stream& stream) {
   float32_tasks_.clear();
   for (int segment = 0; segment < setup_.layout.num_segments(); ++segment) {
     float* values = mean.tensor(segment);

@@ -1,4 +1,4 @@
-// DeviceReturnLeg: what the mean goes through on its way back to the workers, in a GPU's memory.
+// DeviceDownlink: what the mean goes through on its way back to the workers, in a GPU's memory.
 #pragma once
 
 #include <cstdint>
@@ -23,32 +23,32 @@
 
 namespace terngrad {
 
-/// ReturnLeg's forms of the mean, with its bits, for means in device memory. Either every rank has aggregated all of
-/// the mean, and each does to it what the return codec asks for; or each has aggregated the shares that it owns
+/// Downlink's forms of the mean, with its bits, for means in device memory. Either every rank has aggregated all of
+/// the mean, and each does to it what the return codec asks for; or each has aggregated the shards that it owns
 /// (scatter_reduce), which then travel: as payloads of fixed size, without headers, and without scalers, which every
-/// rank has. The host takes no part; with the table of the step before nothing is allocated (but for tmask, for which
-/// the host waits).
-class DeviceReturnLeg {
+/// rank has. The host takes no part; with the table of the step before nothing is allocated (except for tmask, for
+/// which the host waits).
+class DeviceDownlink {
  public:
   struct Options {
-    ReturnCodec codec = ReturnCodec::kFloat32;
+    DownlinkCodec codec = DownlinkCodec::kFloat32;
     std::vector<WorkerRange> ranks;  // the workers of each rank
     int rank = 0;                    // which of them this is
-    ShareOwners owners = ShareOwners::kWorkers;
-    bool travels = false;  // whether each rank has aggregated its shares, in place of everything
+    ShardOwners owners = ShardOwners::kWorkers;
+    bool travels = false;  // whether each rank has aggregated its shards, in place of everything
   };
   /// @param coders  one per group of the plan; they and the plan must outlive the leg
   /// @throws InvalidArgument if codec is sums or ternary and a tensor's scaler is not shared
-  DeviceReturnLeg(const DeviceExchangeSetup& setup, const CodecPlan& plan,
-                  std::span<const std::unique_ptr<DeviceCoder>> coders, const Options& options);
+  DeviceDownlink(const DeviceExchangeSetup& setup, const CodecPlan& plan,
+                 std::span<const std::unique_ptr<DeviceCoder>> coders, const Options& options);
 
   /// Whether submit wants integer sums of a group's codes, as float32, in place of their mean.
   bool wants_sums(std::size_t group) const { return sums_.at(group) != nullptr; }
 
   /// Time on the way between ranks.
   struct Times {
-    StreamTimer greatest, means;
-    explicit Times(const Device& device) : greatest(device), means(device) {}
+    StreamTimer max, means;
+    explicit Times(const Device& device) : max(device), means(device) {}
   };
   /// Makes the mean, as all ranks get it, of what has been aggregated, in place.
   /// @param times  null, or what takes the time
@@ -67,7 +67,7 @@ class DeviceReturnLeg {
     // Of return codec ternary:
     std::unique_ptr<StatisticsPlan> pieces = nullptr;  // the runs of this rank's sums that share a scaler
     std::size_t first_piece = 0;                       // whose scaler this is; the others' follow
-    Buffer<float> greatest = {};                       // [num_scalers] m = max|k|
+    Buffer<float> max = {};                            // [num_scalers] m = max|k|
     Buffer<float> factors = {};                        // [num_scalers] fl(fl(s / N) * m)
   };
 
@@ -88,7 +88,7 @@ class DeviceReturnLeg {
   const CodecPlan& plan_;
   Options options_;
   std::vector<std::unique_ptr<Sums>> sums_;  // by group; null where means are aggregated
-  std::unique_ptr<DeviceMeanShares> shares_;
+  std::unique_ptr<DownlinkPayloads> shards_;
   FloatPacker float32_, bfloat16_, rounded_;
   std::unique_ptr<SumPacker> sum_packer_;  // of return codec sums
   Ternarizer ternarizer_;

@@ -19,10 +19,10 @@ std::vector<Slice> whole_tensors(const Layout& layout, const std::vector<int>& s
 
 }  // namespace
 
-// Bit patterns of magnitudes are ordered as they are; infinity follows the greatest number, and NaN comes after it.
-DeviceMeanCheck::DeviceMeanCheck(const DeviceExchangeSetup& setup, const std::vector<int>& segments, float greatest)
+// Bit patterns of magnitudes are ordered as they are; infinity follows the largest number, and NaN comes after it.
+DeviceMeanCheck::DeviceMeanCheck(const DeviceExchangeSetup& setup, const std::vector<int>& segments, float max)
     : tensors_(whole_tensors(setup.layout, segments)),
-      first_too_great_(std::bit_cast<std::uint32_t>(greatest) + 1),
+      first_too_large_(std::bit_cast<std::uint32_t>(max) + 1),
       plan_(tensors_, setup.device),
       places_(static_cast<std::int64_t>(tensors_.size()), setup.device),
       flags_(places_.num_elements(), setup.device),
@@ -30,7 +30,7 @@ DeviceMeanCheck::DeviceMeanCheck(const DeviceExchangeSetup& setup, const std::ve
       zero_flagged_(FloatPayload::kFloat32, setup.device) {
   std::vector<ScalerPlace> places;
   for (const Slice& tensor : tensors_) {
-    places.push_back({ScalerCombination::kGreatest, setup.number_of(tensor.segment), 1});
+    places.push_back({ScalerCombination::kMax, setup.number_of(tensor.segment), 1});
   }
   Stream stream(setup.device);
   copy<ScalerPlace>(places, places_.span(), stream);
@@ -40,21 +40,21 @@ DeviceMeanCheck::DeviceMeanCheck(const DeviceExchangeSetup& setup, const std::ve
 void DeviceMeanCheck::submit(const TensorTable& mean, const Verdict& verdict, Stream& stream) {
   if (tensors_.empty()) return;
   const std::int64_t count = places_.num_elements();
-  nonfinite_flags(plan_, {&mean, 1}, first_too_great_, flags_.span(), stream);
-  share_scalers({.places = places_.data(),
-                 .num_scalers = count,
-                 .num_workers = 1,
-                 .first_local_worker = 0,
-                 .num_local_workers = 1,
-                 .local = flags_.data(),
-                 .own = scratch_.data(),
-                 .shared = scratch_.data() + count,
-                 .scales = scratch_.data() + 2 * count,
-                 .drawn_with = scratch_.data() + 3 * count,
-                 .report = verdict.report,
-                 .skip = verdict.skip,
-                 .frozen = verdict.frozen},
-                stream);
+  nonfinite_flags(plan_, {&mean, 1}, first_too_large_, flags_.span(), stream);
+  exchange_scalers({.places = places_.data(),
+                    .num_scalers = count,
+                    .num_workers = 1,
+                    .first_local_worker = 0,
+                    .num_local_workers = 1,
+                    .local = flags_.data(),
+                    .own = scratch_.data(),
+                    .shared = scratch_.data() + count,
+                    .scales = scratch_.data() + 2 * count,
+                    .drawn_with = scratch_.data() + 3 * count,
+                    .report = verdict.report,
+                    .skip = verdict.skip,
+                    .stop_latched = verdict.stop_latched},
+                   stream);
   if (verdict.skip != nullptr) return;
   tasks_.clear();
   for (std::size_t i = 0; i < tensors_.size(); ++i) {

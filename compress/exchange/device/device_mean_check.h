@@ -19,21 +19,21 @@ namespace terngrad {
 class DeviceMeanCheck {
  public:
   /// @param segments  of the setup's layout: the tensors whose mean can overflow, in order
-  /// @param greatest  that a mean may be, as greatest_mean gives it
-  DeviceMeanCheck(const DeviceExchangeSetup& setup, const std::vector<int>& segments, float greatest);
+  /// @param largest  that a mean may be, as max_mean gives it
+  DeviceMeanCheck(const DeviceExchangeSetup& setup, const std::vector<int>& segments, float max);
 
   /// What is done about a mean that is above the limit, or NaN.
   struct Verdict {
-    NonfiniteReport* report = nullptr;      // counts tensors, as if of one worker
-    std::uint32_t* skip = nullptr;          // set to 1; null: the tensor's mean becomes zero
-    const std::uint32_t* frozen = nullptr;  // see ScalerSharingTask
+    NonfiniteReport* report = nullptr;            // counts tensors, as if of one worker
+    std::uint32_t* skip = nullptr;                // set to 1; null: the tensor's mean becomes zero
+    const std::uint32_t* stop_latched = nullptr;  // see ScalerSharingTask
   };
   /// All pointers are device memory. The same on all ranks, which have the same mean.
   void submit(const TensorTable& mean, const Verdict& verdict, Stream& stream);
 
  private:
   std::vector<Slice> tensors_;     // none is empty
-  std::uint32_t first_too_great_;  // bits of the magnitude
+  std::uint32_t first_too_large_;  // bits of the magnitude
   StatisticsPlan plan_;
   Buffer<ScalerPlace> places_;
   Buffer<float> flags_;

@@ -14,7 +14,7 @@ DeviceNonfinite::DeviceNonfinite(const Layout& layout, int num_workers, OnNonfin
       policy_(policy),
       reports_(2, stream.device()),
       skip_(1, stream.device()),
-      frozen_(1, stream.device()) {
+      stop_latched_(1, stream.device()) {
   Stream own = stream;
   forget(own);
 }
@@ -22,14 +22,14 @@ DeviceNonfinite::DeviceNonfinite(const Layout& layout, int num_workers, OnNonfin
 void DeviceNonfinite::forget(Stream& stream) {
   fill_zero(reports_.span(), stream);
   fill_zero(skip_.span(), stream);
-  fill_zero(frozen_.span(), stream);
+  fill_zero(stop_latched_.span(), stream);
 }
 
 void DeviceNonfinite::begin_step(Stream& stream) {
   // A step that is only skipped says so anew each time. One that stops the run leaves its mark and its report, which
   // later steps leave alone: the host may look only after some of them, none of which is applied.
   if (policy_ == OnNonfinite::kStop) {
-    copy<std::uint32_t>(skip_.span(), frozen_.span(), stream);
+    copy<std::uint32_t>(skip_.span(), stop_latched_.span(), stream);
   } else {
     fill_zero(reports_.span(), stream);
   }
@@ -57,7 +57,7 @@ std::string DeviceNonfinite::text(const NonfiniteReport& gradients, const Nonfin
   return text;
 }
 
-void DeviceNonfinite::settle(std::uint64_t step, ExchangeReport& report, Stream& stream) const {
+void DeviceNonfinite::apply_policy(std::uint64_t step, ExchangeReport& report, Stream& stream) const {
   std::array<NonfiniteReport, 2> reports;
   copy<NonfiniteReport>(reports_.span(), std::span<NonfiniteReport>(reports), stream);
   stream.synchronize();

@@ -31,15 +31,15 @@ class DeviceNonfinite {
   NonfiniteReport* gradients() { return reports_.data(); }
   NonfiniteReport* means() { return reports_.data() + 1; }
   /// What a part sets to 1 where its step is to be dropped: null where steps are not.
-  std::uint32_t* skip_mark() { return policy_ == OnNonfinite::kZero ? nullptr : skip_.data(); }
+  std::uint32_t* skip_flag() { return policy_ == OnNonfinite::kZero ? nullptr : skip_.data(); }
   /// Not 0 if the run was stopped before this step: reports then stay as they are.
-  const std::uint32_t* frozen() const { return frozen_.data(); }
+  const std::uint32_t* stop_latched() const { return stop_latched_.data(); }
   /// Not 0 if the step is to be dropped, after its last part. Where such a step stops the run, it stays so.
   const std::uint32_t* skip() const { return skip_.data(); }
 
   /// Waits for the stream, and does what the policy says in the words of NonfiniteTensors: fills in `report.nonfinite`
   /// and `report.skipped`. @throws NonFiniteError where any step stopped the run
-  void settle(std::uint64_t step, ExchangeReport& report, Stream& stream) const;
+  void apply_policy(std::uint64_t step, ExchangeReport& report, Stream& stream) const;
 
  private:
   std::string text(const NonfiniteReport& gradients, const NonfiniteReport& means) const;
@@ -49,7 +49,7 @@ class DeviceNonfinite {
   OnNonfinite policy_;
   Buffer<NonfiniteReport> reports_;  // of gradients, of means
   Buffer<std::uint32_t> skip_;
-  Buffer<std::uint32_t> frozen_;  // skip_ as it was before the step, where a step stops the run; else 0
+  Buffer<std::uint32_t> stop_latched_;  // skip_ as it was before the step, where a step stops the run; else 0
 };
 
 }  // namespace terngrad

@@ -59,7 +59,7 @@ class GatheredPayloads final : public DevicePayloads {
   }
 
   void add_bytes(ExchangeBytes& report) const override {
-    const WireNodes nodes(own_, 0, ShareOwners::kWorkers);
+    const WireNodes nodes(own_, 0, ShardOwners::kWorkers);
     nodes.add_gathered(
         report, &ExchangeBytes::gradient, [&](int) { return row_bytes_; }, row_bytes_ * own_.num_workers);
   }
@@ -71,41 +71,41 @@ class GatheredPayloads final : public DevicePayloads {
   DeviceGather gather_;
 };
 
-/// Outgoing are, for each rank, the runs of that rank's shares, local worker after local worker: one range of bytes for
-/// each peer. Incoming are, for each worker, the runs of this rank's shares.
+/// Outgoing are, for each rank, the runs of that rank's shards, local worker after local worker: one range of bytes for
+/// each peer. Incoming are, for each worker, the runs of this rank's shards.
 class ScatteredPayloads final : public DevicePayloads {
  public:
   explicit ScatteredPayloads(const DevicePayloadsSetup& setup)
       : DevicePayloads(setup.plan, served_groups(setup), PayloadForm::kNatural),
         own_(setup.own()),
         owners_(setup.owners) {
-    const std::vector<ShareRange> shares = shares_of_ranks(setup.ranks, owners_);
-    own_shares_ = shares[static_cast<std::size_t>(setup.rank)];
-    std::size_t num_shares = 0;
-    for (const ShareRange& range : shares) num_shares += range.count;
+    const std::vector<ShardRange> shards = shares_of_ranks(setup.ranks, owners_);
+    own_shares_ = shards[static_cast<std::size_t>(setup.rank)];
+    std::size_t num_shards = 0;
+    for (const ShardRange& range : shards) num_shards += range.count;
     std::vector<Run> runs;
     std::int64_t row_bytes = 0;
-    for (const std::vector<Slice>& share : shares_by_codec(setup.layout, setup.plan, static_cast<int>(num_shares))) {
-      runs.push_back(run_of(share));
-      share_bytes_.push_back(runs.back().bytes);
+    for (const std::vector<Slice>& shard : shards_by_codec(setup.layout, setup.plan, static_cast<int>(num_shards))) {
+      runs.push_back(run_of(shard));
+      shard_bytes_.push_back(runs.back().bytes);
       row_bytes += runs.back().bytes;
     }
     outgoing_ = zeroed_bytes(own_.num_local_workers * row_bytes, setup.device);
     std::int64_t sent = 0;
-    for (const ShareRange& range : shares) {
-      const std::int64_t bytes = bytes_of_shares(range);
+    for (const ShardRange& range : shards) {
+      const std::int64_t bytes = bytes_of_shards(range);
       to_.push_back({sent, own_.num_local_workers * bytes});
-      add_shares(runs, range, bytes_of(outgoing_) + sent, own_.num_local_workers, &ScatteredPayloads::add_outgoing);
+      add_shards(runs, range, bytes_of(outgoing_) + sent, own_.num_local_workers, &ScatteredPayloads::add_outgoing);
       sent += own_.num_local_workers * bytes;
     }
-    const std::int64_t own_bytes = bytes_of_shares(own_shares_);
+    const std::int64_t own_bytes = bytes_of_shards(own_shares_);
     for (const WorkerRange& range : setup.ranks) {
       from_.push_back({range.first_local_worker * own_bytes, range.num_local_workers * own_bytes});
     }
     // Alone, what was written is where it is read.
     is_alone_ = setup.ranks.size() == 1;
     if (!is_alone_) incoming_ = zeroed_bytes(own_.num_workers * own_bytes, setup.device);
-    add_shares(runs, own_shares_, bytes_of(is_alone_ ? outgoing_ : incoming_), own_.num_workers,
+    add_shards(runs, own_shares_, bytes_of(is_alone_ ? outgoing_ : incoming_), own_.num_workers,
                &ScatteredPayloads::add_incoming);
   }
 
@@ -114,40 +114,40 @@ class ScatteredPayloads final : public DevicePayloads {
   }
 
   void add_bytes(ExchangeBytes& report) const override {
-    // The owner of each share is one of the workers' nodes, which keeps what it has for itself.
+    // The owner of each shard is one of the workers' nodes, which keeps what it has for itself.
     const WireNodes nodes(own_, 0, owners_);
-    for (std::size_t share = 0; share < share_bytes_.size(); ++share) {
-      const bool is_own = own_shares_.has(share);
-      report.gradient.sent += share_bytes_[share] * (own_.num_local_workers - (is_own ? 1 : 0));
+    for (std::size_t shard = 0; shard < shard_bytes_.size(); ++shard) {
+      const bool is_own = own_shares_.has(shard);
+      report.gradient.sent += shard_bytes_[shard] * (own_.num_local_workers - (is_own ? 1 : 0));
       if (!is_own) continue;
-      nodes.of_owner(report, &ExchangeBytes::gradient).received += share_bytes_[share] * nodes.num_peers();
+      nodes.of_owner(report, &ExchangeBytes::gradient).received += shard_bytes_[shard] * nodes.num_peers();
     }
   }
 
  private:
-  std::int64_t bytes_of_shares(const ShareRange& range) const {
+  std::int64_t bytes_of_shards(const ShardRange& range) const {
     std::int64_t bytes = 0;
-    for (std::size_t share = range.first; share < range.end(); ++share) bytes += share_bytes_[share];
+    for (std::size_t shard = range.first; shard < range.end(); ++shard) bytes += shard_bytes_[shard];
     return bytes;
   }
 
-  /// Adds the shares of `range`, which lie one after the other in each of `count` rows from `first` on.
-  void add_shares(std::span<const Run> runs, const ShareRange& range, std::uint8_t* first, int count,
+  /// Adds the shards of `range`, which lie one after the other in each of `count` rows from `first` on.
+  void add_shards(std::span<const Run> runs, const ShardRange& range, std::uint8_t* first, int count,
                   void (ScatteredPayloads::*add)(const Run&, std::span<std::uint8_t* const>)) {
-    const std::int64_t row_bytes = bytes_of_shares(range);
-    for (std::size_t share = range.first; share < range.end(); ++share) {
-      (this->*add)(runs[share], rows_of(first, count, row_bytes));
-      first += runs[share].bytes;
+    const std::int64_t row_bytes = bytes_of_shards(range);
+    for (std::size_t shard = range.first; shard < range.end(); ++shard) {
+      (this->*add)(runs[shard], rows_of(first, count, row_bytes));
+      first += runs[shard].bytes;
     }
   }
 
   WorkerRange own_;
-  ShareOwners owners_;
-  ShareRange own_shares_;
-  std::vector<std::int64_t> share_bytes_;  // of one worker
+  ShardOwners owners_;
+  ShardRange own_shares_;
+  std::vector<std::int64_t> shard_bytes_;  // of one worker
   bool is_alone_ = false;
-  Buffer<std::uint64_t> outgoing_;  // [ranks][local workers][the rank's shares]
-  Buffer<std::uint64_t> incoming_;  // [N][own shares]
+  Buffer<std::uint64_t> outgoing_;  // [ranks][local workers][the rank's shards]
+  Buffer<std::uint64_t> incoming_;  // [N][own shards]
   std::vector<ByteRange> to_, from_;
 };
 
@@ -175,7 +175,7 @@ class SummedPayloads final : public DevicePayloads {
   }
 
   void add_bytes(ExchangeBytes& report) const override {
-    WireNodes(own_, 0, ShareOwners::kWorkers).add_all_reduce(report, &ExchangeBytes::gradient, row_bytes_);
+    WireNodes(own_, 0, ShardOwners::kWorkers).add_all_reduce(report, &ExchangeBytes::gradient, row_bytes_);
   }
 
  private:

@@ -59,7 +59,7 @@ struct DevicePayloadsSetup {
   const CodecPlan& plan;
   std::vector<WorkerRange> ranks;  // the workers of each rank
   int rank = 0;
-  ShareOwners owners = ShareOwners::kWorkers;  // of scattered ones
+  ShardOwners owners = ShardOwners::kWorkers;  // of scattered ones
   Device device;
   std::function<bool(const Codec&)> serves = [](const Codec&) { return true; };  // tensors that travel so
 
@@ -68,8 +68,8 @@ struct DevicePayloadsSetup {
 
 /// all_gather: whole tensors; every rank gets every worker's payloads.
 std::unique_ptr<DevicePayloads> make_gathered_payloads(const DevicePayloadsSetup& setup);
-/// scatter_reduce, on the way there: every share of the layout (compress/exchange/codec_shards.h) by itself; each rank
-/// gets every worker's payloads of its own shares (shares_of_ranks).
+/// scatter_reduce, on the way there: every shard of the layout (compress/exchange/codec_shards.h) by itself; each rank
+/// gets every worker's payloads of its own shards (shares_of_ranks).
 std::unique_ptr<DevicePayloads> make_scattered_payloads(const DevicePayloadsSetup& setup);
 /// integer_sum: whole tensors as lanes; every rank gets their sum over all workers, exact whatever the order.
 /// @param setup  serves tensors with summable codecs only

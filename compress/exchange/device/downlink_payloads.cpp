@@ -13,13 +13,13 @@ std::int64_t whole_places(std::int64_t bytes) { return (bytes + 15) / 16 * 16; }
 
 }  // namespace
 
-DeviceMeanShares::DeviceMeanShares(const std::vector<std::vector<Slice>>& shares, const Options& options,
+DownlinkPayloads::DownlinkPayloads(const std::vector<std::vector<Slice>>& shards, const Options& options,
                                    const Device& device)
     : own_(options.ranks[static_cast<std::size_t>(options.rank)]), owners_(options.owners), travels_(options.travels) {
-  const std::vector<ShareRange> owned = shares_of_ranks(options.ranks, owners_);
+  const std::vector<ShardRange> owned = shares_of_ranks(options.ranks, owners_);
   own_shares_ = owned[static_cast<std::size_t>(options.rank)];
-  add_parts(shares, options.bytes_of);
-  const std::vector<ByteRange> ranges = travels_ ? ranges_of(owned) : std::vector<ByteRange>{{0, share_bytes_[0]}};
+  add_parts(shards, options.bytes_of);
+  const std::vector<ByteRange> ranges = travels_ ? ranges_of(owned) : std::vector<ByteRange>{{0, shard_bytes_[0]}};
   const std::int64_t bytes = ranges.back().offset + ranges.back().count;
   payloads_ = Buffer<std::uint64_t>(bytes / static_cast<std::int64_t>(sizeof(std::uint64_t)), device);
   Stream stream(device);
@@ -29,8 +29,8 @@ DeviceMeanShares::DeviceMeanShares(const std::vector<std::vector<Slice>>& shares
   std::size_t rank = 0;
   std::int64_t offset = 0;
   for (MeanPart& part : parts_) {
-    // Shares are in order of ranks.
-    while (travels_ && static_cast<std::size_t>(part.share) >= owned[rank].end()) {
+    // Shards are in order of ranks.
+    while (travels_ && static_cast<std::size_t>(part.shard) >= owned[rank].end()) {
       offset = ranges[++rank].offset;
     }
     part.payload = gather_.buffer + offset;
@@ -38,33 +38,33 @@ DeviceMeanShares::DeviceMeanShares(const std::vector<std::vector<Slice>>& shares
   }
 }
 
-void DeviceMeanShares::add_parts(const std::vector<std::vector<Slice>>& shares,
+void DownlinkPayloads::add_parts(const std::vector<std::vector<Slice>>& shards,
                                  const std::function<std::int64_t(const Slice&)>& bytes_of) {
-  for (const std::vector<Slice>& slices : shares) {
-    const auto share = static_cast<int>(share_bytes_.size());
-    share_bytes_.push_back(0);
+  for (const std::vector<Slice>& slices : shards) {
+    const auto shard = static_cast<int>(shard_bytes_.size());
+    shard_bytes_.push_back(0);
     for (const Slice& slice : slices) {
       const std::int64_t bytes = slice.count == 0 ? 0 : bytes_of(slice);
       if (bytes == 0) continue;
-      parts_.push_back({slice, share, is_own(share), bytes});
-      share_bytes_.back() += whole_places(bytes);
+      parts_.push_back({slice, shard, is_own(shard), bytes});
+      shard_bytes_.back() += whole_places(bytes);
     }
   }
 }
 
-std::vector<ByteRange> DeviceMeanShares::ranges_of(std::span<const ShareRange> ranks) const {
+std::vector<ByteRange> DownlinkPayloads::ranges_of(std::span<const ShardRange> ranks) const {
   std::vector<ByteRange> ranges;
   bool equal = true;
   std::int64_t most = 0;
-  for (const ShareRange& shares : ranks) {
+  for (const ShardRange& shards : ranks) {
     ByteRange range{ranges.empty() ? 0 : ranges.back().offset + ranges.back().count, 0};
-    for (std::size_t share = shares.first; share < shares.end(); ++share) range.count += share_bytes_[share];
+    for (std::size_t shard = shards.first; shard < shards.end(); ++shard) range.count += shard_bytes_[shard];
     ranges.push_back(range);
     most = std::max(most, range.count);
-    equal = equal && shares.count == own_shares_.count;
+    equal = equal && shards.count == own_shares_.count;
   }
   if (!equal) return ranges;
-  // Parts of ranks with equally many shares differ by a few chunks. Equal ones are gathered by a single operation, all
+  // Parts of ranks with equally many shards differ by a few chunks. Equal ones are gathered by a single operation, all
   // others by a broadcast from each rank.
   for (std::size_t rank = 0; rank < ranges.size(); ++rank) {
     ranges[rank] = {static_cast<std::int64_t>(rank) * most, most};
@@ -72,15 +72,15 @@ std::vector<ByteRange> DeviceMeanShares::ranges_of(std::span<const ShareRange> r
   return ranges;
 }
 
-void DeviceMeanShares::gather(DeviceCommunicator& communicator, Stream& stream) {
+void DownlinkPayloads::gather(DeviceCommunicator& communicator, Stream& stream) {
   if (travels_) communicator.all_gather({&gather_, 1}, stream);
 }
 
-void DeviceMeanShares::add_bytes(ExchangeBytes& report) const {
+void DownlinkPayloads::add_bytes(ExchangeBytes& report) const {
   if (!travels_) return;
   const WireNodes nodes(own_, 0, owners_);
-  for (std::size_t share = 0; share < share_bytes_.size(); ++share) {
-    nodes.add_share(report, &ExchangeBytes::mean, own_shares_, share, share_bytes_[share]);
+  for (std::size_t shard = 0; shard < shard_bytes_.size(); ++shard) {
+    nodes.add_shard(report, &ExchangeBytes::mean, own_shares_, shard, shard_bytes_[shard]);
   }
 }
 

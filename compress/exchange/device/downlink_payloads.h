@@ -1,4 +1,5 @@
-// DeviceMeanShares: where the parts of a mean are in device memory on their way from who aggregated them to all.
+// DownlinkPayloads: where the parts of a mean are in device memory on their way from the rank that aggregated them to
+// all.
 #pragma once
 
 #include <cstdint>
@@ -18,29 +19,29 @@ namespace terngrad {
 /// A slice of the mean, and the place of its payload.
 struct MeanPart {
   Slice slice;  // not empty
-  int share = 0;
+  int shard = 0;
   bool is_own = true;               // aggregated by this rank
   std::int64_t bytes = 0;           // of the payload
   std::uint8_t* payload = nullptr;  // begins at a multiple of 16 bytes
 };
 
-/// The payloads of all shares of a mean (compress/exchange/codec_shards.h), in one buffer with fixed places: each rank
-/// fills those of its shares (shares_of_ranks), and gathers the others. Where a mean does not travel, it is one share
+/// The payloads of all shards of a mean (compress/exchange/codec_shards.h), in one buffer with fixed places: each rank
+/// fills those of its shards (shares_of_ranks), and gathers the others. Where a mean does not travel, it is one shard
 /// that every rank has.
-class DeviceMeanShares {
+class DownlinkPayloads {
  public:
   struct Options {
     std::span<const WorkerRange> ranks;  // the workers of each rank
     int rank = 0;                        // which of them this is
-    ShareOwners owners = ShareOwners::kWorkers;
+    ShardOwners owners = ShardOwners::kWorkers;
     bool travels = false;
     /// Bytes of a slice's payload; a slice of which they are 0 is no part.
     std::function<std::int64_t(const Slice&)> bytes_of;
   };
-  /// @param shares  those of all ranks; one of the whole layout if they do not travel
-  DeviceMeanShares(const std::vector<std::vector<Slice>>& shares, const Options& options, const Device& device);
+  /// @param shards  those of all ranks; one of the whole layout if they do not travel
+  DownlinkPayloads(const std::vector<std::vector<Slice>>& shards, const Options& options, const Device& device);
 
-  /// In order of shares.
+  /// In order of shards.
   std::span<const MeanPart> parts() const { return parts_; }
   /// Submits the gathering of all parts, if they travel. Allocates nothing; the host does not wait.
   void gather(DeviceCommunicator& communicator, Stream& stream);
@@ -48,18 +49,18 @@ class DeviceMeanShares {
   void add_bytes(ExchangeBytes& report) const;
 
  private:
-  bool is_own(int share) const { return !travels_ || own_shares_.has(static_cast<std::size_t>(share)); }
-  void add_parts(const std::vector<std::vector<Slice>>& shares,
+  bool is_own(int shard) const { return !travels_ || own_shares_.has(static_cast<std::size_t>(shard)); }
+  void add_parts(const std::vector<std::vector<Slice>>& shards,
                  const std::function<std::int64_t(const Slice&)>& bytes_of);
-  /// The bytes of each rank's shares in the buffer.
-  std::vector<ByteRange> ranges_of(std::span<const ShareRange> ranks) const;
+  /// The bytes of each rank's shards in the buffer.
+  std::vector<ByteRange> ranges_of(std::span<const ShardRange> ranks) const;
 
   WorkerRange own_;
-  ShareOwners owners_;
-  ShareRange own_shares_;
+  ShardOwners owners_;
+  ShardRange own_shares_;
   bool travels_;
   std::vector<MeanPart> parts_;
-  std::vector<std::int64_t> share_bytes_;
+  std::vector<std::int64_t> shard_bytes_;
   Buffer<std::uint64_t> payloads_;
   DeviceGather gather_;
 };

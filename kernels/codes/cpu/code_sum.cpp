@@ -68,7 +68,7 @@ HWY_INLINE void ScaleWord(const std::int8_t* HWY_RESTRICT sums, float factor, fl
 }
 
 /// out[i] = factor * the sum of the payloads' codes i. A vector of words is scaled while its sums are in registers and
-/// the first-level cache, so that stores go on while the next codes are read.
+/// the first-level cache, so that stores continue while the next codes are read.
 /// @tparam kStream  streaming stores, where `out` is aligned for them
 template <bool kStream>
 HWY_INLINE void SumTile(std::span<const std::uint32_t* const> words, std::size_t count, float factor,

@@ -8,7 +8,7 @@
 
 namespace terngrad::cuda {
 
-/// Runs tasks that have been checked, but for what only this backend asks for.
+/// Runs tasks that have been checked, except for what only this backend asks for.
 class TreeSumRunner {
  public:
   virtual ~TreeSumRunner() = default;

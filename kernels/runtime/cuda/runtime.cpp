@@ -28,7 +28,7 @@ int num_devices() {
   return 0;
 }
 
-std::string why_no_device() {
+std::string device_unavailable_reason() {
   int count = 0;
   const cudaError_t error = cudaGetDeviceCount(&count);
   static_cast<void>(cudaGetLastError());

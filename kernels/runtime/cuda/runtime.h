@@ -12,7 +12,7 @@ namespace terngrad::cuda {
 /// 0 on any error: no driver, no device.
 int num_devices();
 /// Empty if there is a device.
-std::string why_no_device();
+std::string device_unavailable_reason();
 
 /// @throws DeviceError if there is not enough memory. Memory is uninitialised and aligned to 256 bytes.
 void* allocate(int device, std::size_t bytes);

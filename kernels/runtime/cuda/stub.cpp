@@ -5,7 +5,7 @@
 namespace terngrad::cuda {
 
 int num_devices() { return 0; }
-std::string why_no_device() { return "this build has no CUDA backend (TERNGRAD_CUDA)"; }
+std::string device_unavailable_reason() { return "this build has no CUDA backend (TERNGRAD_CUDA)"; }
 void* allocate(int, std::size_t) { not_built("Buffer"); }
 void deallocate(int, void*) noexcept {}
 std::shared_ptr<void> make_stream(int) { not_built("Stream"); }

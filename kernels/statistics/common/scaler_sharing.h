@@ -15,7 +15,7 @@ TERNGRAD_HOST_DEVICE inline bool is_flag(float scaler) { return scaler != scaler
 /// @returns the number of workers whose segment is not finite, and in `first` the first of them
 TERNGRAD_HOST_DEVICE inline int share_one(const ScalerSharingTask& task, std::int64_t s, int& first) {
   int num_flagged = 0;
-  float greatest = 0;
+  float max = 0;
   double sum = 0;
   for (int worker = 0; worker < task.num_workers; ++worker) {
     const std::int64_t at = worker * task.num_scalers + s;
@@ -24,13 +24,12 @@ TERNGRAD_HOST_DEVICE inline int share_one(const ScalerSharingTask& task, std::in
     const float own = flagged ? 0.0f : local;
     task.own[at] = own;
     if (flagged && num_flagged++ == 0) first = worker;
-    if (own > greatest) greatest = own;
+    if (own > max) max = own;
     sum += static_cast<double>(own);
   }
   const ScalerCombination combination = task.places[s].combination;
-  const float shared = combination == ScalerCombination::kMean
-                           ? static_cast<float>(sum / static_cast<double>(task.num_workers))
-                           : greatest;
+  const float shared =
+      combination == ScalerCombination::kMean ? static_cast<float>(sum / static_cast<double>(task.num_workers)) : max;
   task.shared[s] = shared;
   task.scales[s] = shared / static_cast<float>(task.num_workers);
   for (int i = 0; i < task.num_local_workers; ++i) {

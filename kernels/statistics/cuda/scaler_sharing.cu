@@ -21,7 +21,7 @@ __global__ void __launch_bounds__(kThreads) share_scalers_kernel(const ScalerSha
   const int num_flagged = common::share_one(task, s, first);
   if (num_flagged == 0) return;
   if (task.skip != nullptr) atomicOr(task.skip, 1u);
-  if (task.frozen != nullptr && *task.frozen != 0) return;
+  if (task.stop_latched != nullptr && *task.stop_latched != 0) return;
   const ScalerPlace place = task.places[s];
   const Word at = Word{place.segment} * static_cast<Word>(task.num_workers) + static_cast<Word>(first);
   if (place.is_first != 0) atomicAdd(reinterpret_cast<Word*>(&task.report->count), static_cast<Word>(num_flagged));
@@ -42,7 +42,7 @@ __global__ void __launch_bounds__(kThreads)
 
 }  // namespace
 
-void share_scalers(const ScalerSharingTask& task, const Stream& stream) {
+void exchange_scalers(const ScalerSharingTask& task, const Stream& stream) {
   launch(share_scalers_kernel, dim3(num_blocks_for(task.num_scalers, kThreads)), dim3(kThreads), 0, stream, task);
 }
 

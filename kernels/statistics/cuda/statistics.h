@@ -19,7 +19,7 @@ class StatisticsRunner {
   /// @param out  like above
   virtual void local_scalers(std::span<const TensorTable> workers, double clip_factor, ScalerRule rule, float* out,
                              Stream& stream) = 0;
-  /// @param out  like above: NaN for slices whose greatest magnitude is at least `first_nonfinite`, else 0
+  /// @param out  like above: NaN for slices whose largest magnitude is at least `first_nonfinite`, else 0
   virtual void nonfinite_flags(std::span<const TensorTable> workers, std::uint32_t first_nonfinite, float* out,
                                Stream& stream) = 0;
   /// @param out  like above: one scaler for all slices of a worker, NaN for those that are not finite

@@ -117,7 +117,7 @@ __device__ void apply(Op& op, Windows... windows) {
   if (changed) (windows.store(), ...);
 }
 
-/// What a functor has besides operator(), to be derived from: every thread has a copy of its own, calls begin() and, if
+/// What a functor has besides operator(), to be derived from: every thread has its own copy, calls begin() and, if
 /// that is true, end() when its elements are done. begin() must return the same in all threads, so all reach end().
 struct ElementwiseOp {
   __device__ bool begin() { return true; }

@@ -27,7 +27,7 @@ using testing::reference_scaler;
 using testing::small_layout;
 using testing::Tensors;
 
-TEST(TernaryCodecScalers, OfThePaperNeverExceedTheGreatestMagnitude) {
+TEST(TernaryCodecScalers, OfThePaperNeverExceedTheMaxMagnitude) {
   const Layout layout = small_layout();
   const Tensors tensors = gaussian_tensors(layout, 1);
   for (const double c : {0.0, 2.5, 100.0}) {
@@ -41,7 +41,7 @@ TEST(TernaryCodecScalers, OfThePaperNeverExceedTheGreatestMagnitude) {
   EXPECT_EQ(measured(TernaryCodec({.clip_factor = 100}), layout, tensors), unclipped);
 }
 
-TEST(TernaryCodecScalers, OfTheOriginalAreClippedAtSigmaEvenAboveTheGreatestMagnitude) {
+TEST(TernaryCodecScalers, OfTheOriginalAreClippedAtSigmaEvenAboveTheMaxMagnitude) {
   const Layout layout = small_layout();
   const Tensors tensors = gaussian_tensors(layout, 1);
   const TernaryCodec codec({.clip_factor = 100, .rule = ScalerRule::kOriginal});
@@ -68,7 +68,7 @@ TEST(TernaryCodecScalers, OfBlocksAreThoseOfEachRun) {
 TEST(TernaryCodecScalers, OfTheModelComeFromTheStatisticsOfAllTensorsTogether) {
   const Layout layout = small_layout();
   Tensors tensors = gaussian_tensors(layout, 3);
-  tensors.values[2][4] = 50;  // the greatest is in the small tensor
+  tensors.values[2][4] = 50;  // the largest is in the small tensor
   const reference::Statistics big = reference::statistics(tensors.values[0]);
   const reference::Statistics few = reference::statistics(tensors.values[2]);
   const reference::Statistics all{big.sum + few.sum, big.sum_squares + few.sum_squares,

@@ -62,7 +62,7 @@ TEST(TernaryCodec, IsSummableUnlessEveryWorkerKeepsItsScaler) {
   EXPECT_FALSE(TernaryCodec({.sharing = ScalerSharing::kNone}).traits().summable);
 }
 
-TEST(TernaryCodec, IsUnbiasedUnlessItClipsOrSharesTheMean) {
+TEST(TernaryCodec, IsUnbiasedUnlessItClipsOrShardsTheMean) {
   EXPECT_TRUE(TernaryCodec({.sharing = ScalerSharing::kMax}).traits().unbiased);
   EXPECT_TRUE(TernaryCodec({.sharing = ScalerSharing::kNone}).traits().unbiased);
   EXPECT_FALSE(TernaryCodec({.sharing = ScalerSharing::kMean}).traits().unbiased);

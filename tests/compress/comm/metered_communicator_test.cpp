@@ -59,8 +59,8 @@ TEST(MeteredCommunicator, CountsReductionsAndBroadcasts) {
     EXPECT_EQ(metered.sent_bytes(), 2 * 3 * 800 / 4);
     EXPECT_EQ(metered.received_bytes(), metered.sent_bytes());
     metered.reset();
-    std::vector<std::uint32_t> greatest(100);
-    metered.all_reduce_max(greatest);
+    std::vector<std::uint32_t> max(100);
+    metered.all_reduce_max(max);
     EXPECT_EQ(metered.sent_bytes(), 2 * 3 * 400 / 4);
     metered.reset();
     std::vector<float> summands(100);

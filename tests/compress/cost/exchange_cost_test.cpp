@@ -37,47 +37,47 @@ TEST(ExchangeWorld, TheBusiestProcessHasTheMostWorkers) {
   }
 }
 
-MessageSizes equal_shares(std::int64_t num_workers) {
+MessageSizes equal_shards(std::int64_t num_workers) {
   const auto count = static_cast<std::size_t>(num_workers);
   return {.scalers = 100,
           .gradient = {4000, 0},
-          .shares = std::vector<GradientSizes>(count, {4000 / num_workers, 0}),
-          .mean_shares = std::vector<std::int64_t>(count, 6000 / num_workers)};
+          .shards = std::vector<GradientSizes>(count, {4000 / num_workers, 0}),
+          .downlink_payloads = std::vector<std::int64_t>(count, 6000 / num_workers)};
 }
 
 TEST(WireVolume, OneWorkerForEachProcess) {
-  const WireVolume gathered = wire_volume(ExchangeAlgorithm::kAllGather, {4, 4}, equal_shares(4));
+  const WireVolume gathered = wire_volume(ExchangeAlgorithm::kAllGather, {4, 4}, equal_shards(4));
   EXPECT_EQ(gathered.bytes, 3 * 4100);
   EXPECT_EQ(gathered.rounds, 2);
-  const WireVolume scattered = wire_volume(ExchangeAlgorithm::kScatterReduce, {4, 4}, equal_shares(4));
+  const WireVolume scattered = wire_volume(ExchangeAlgorithm::kScatterReduce, {4, 4}, equal_shards(4));
   EXPECT_EQ(scattered.bytes, 3 * 100 + 3 * 1000 + 3 * 1500);
   EXPECT_EQ(scattered.rounds, 3);
 }
 
 TEST(WireVolume, SeveralWorkersOfAProcess) {
   // Two processes of two: each sends both of its workers' messages to the other.
-  EXPECT_EQ(wire_volume(ExchangeAlgorithm::kAllGather, {4, 2}, equal_shares(4)).bytes, 2 * 4100);
-  // Half of each worker's shares, and half of the mean.
-  EXPECT_EQ(wire_volume(ExchangeAlgorithm::kScatterReduce, {4, 2}, equal_shares(4)).bytes, 2 * 100 + 2 * 2000 + 3000);
+  EXPECT_EQ(wire_volume(ExchangeAlgorithm::kAllGather, {4, 2}, equal_shards(4)).bytes, 2 * 4100);
+  // Half of each worker's shards, and half of the mean.
+  EXPECT_EQ(wire_volume(ExchangeAlgorithm::kScatterReduce, {4, 2}, equal_shards(4)).bytes, 2 * 100 + 2 * 2000 + 3000);
 }
 
 TEST(WireVolume, TheBusiestProcessCounts) {
   // Three workers over two processes have one and two of them; the second sends two messages and gets one.
-  EXPECT_EQ(wire_volume(ExchangeAlgorithm::kAllGather, {3, 2}, equal_shares(3)).bytes, 2 * 4100);
-  // The last share is the largest: its owner gets it from two others, and sends its mean to two others.
-  const MessageSizes sizes{.scalers = 100, .shares = {{10, 0}, {10, 0}, {500, 0}}, .mean_shares = {20, 20, 700}};
+  EXPECT_EQ(wire_volume(ExchangeAlgorithm::kAllGather, {3, 2}, equal_shards(3)).bytes, 2 * 4100);
+  // The last shard is the largest: its owner gets it from two others, and sends its mean to two others.
+  const MessageSizes sizes{.scalers = 100, .shards = {{10, 0}, {10, 0}, {500, 0}}, .downlink_payloads = {20, 20, 700}};
   EXPECT_EQ(wire_volume(ExchangeAlgorithm::kScatterReduce, {3, 3}, sizes).bytes, 2 * 100 + 2 * 500 + 2 * 700);
-  // The largest in each round: who keeps the small share sends the others, and gets the mean of the others.
-  const MessageSizes small{.scalers = 0, .shares = {{10, 0}, {500, 0}}, .mean_shares = {700, 20}};
+  // The largest in each round: who keeps the small shard sends the others, and gets the mean of the others.
+  const MessageSizes small{.scalers = 0, .shards = {{10, 0}, {500, 0}}, .downlink_payloads = {700, 20}};
   EXPECT_EQ(wire_volume(ExchangeAlgorithm::kScatterReduce, {2, 2}, small).bytes, 500 + 700);
 }
 
 TEST(WireVolume, SumsTravelOnceForEachSubtree) {
   // Two processes of two workers, which are a subtree each; a part of the gradient is not added.
-  MessageSizes sizes = equal_shares(4);
+  MessageSizes sizes = equal_shards(4);
   sizes.gradient = {300, 4000};
   EXPECT_EQ(wire_volume(ExchangeAlgorithm::kAllGather, {4, 2}, sizes).bytes, 2 * 100 + 2 * 300 + 4000);
-  sizes.shares.assign(4, {75, 1000});
+  sizes.shards.assign(4, {75, 1000});
   EXPECT_EQ(wire_volume(ExchangeAlgorithm::kScatterReduce, {4, 2}, sizes).bytes,
             2 * 100 + 2 * (2 * 75 + 1000) + 2 * 1500);
   // Three of six are two subtrees: 2 + 1, and 1 + 2.
@@ -100,15 +100,15 @@ TEST(WireVolume, OfLanesIsAnAllReduce) {
 }
 
 TEST(WireVolume, OneProcessSendsNothing) {
-  EXPECT_EQ(wire_volume(ExchangeAlgorithm::kAllGather, {4, 1}, equal_shares(4)).bytes, 0);
-  EXPECT_EQ(wire_volume(ExchangeAlgorithm::kScatterReduce, {4, 1}, equal_shares(4)).bytes, 0);
+  EXPECT_EQ(wire_volume(ExchangeAlgorithm::kAllGather, {4, 1}, equal_shards(4)).bytes, 0);
+  EXPECT_EQ(wire_volume(ExchangeAlgorithm::kScatterReduce, {4, 1}, equal_shards(4)).bytes, 0);
 }
 
 TEST(WireVolume, RefusesWhatItDoesNotKnow) {
-  EXPECT_THROW(wire_volume(ExchangeAlgorithm::kAuto, {2, 2}, equal_shares(2)), InvalidArgument);
+  EXPECT_THROW(wire_volume(ExchangeAlgorithm::kAuto, {2, 2}, equal_shards(2)), InvalidArgument);
   EXPECT_THROW(wire_volume(ExchangeAlgorithm::kAllGather, {2, 3}, {}), InvalidArgument);
   EXPECT_THROW(wire_volume(ExchangeAlgorithm::kAllGather, {2, 0}, {}), InvalidArgument);
-  EXPECT_THROW(wire_volume(ExchangeAlgorithm::kScatterReduce, {2, 2}, equal_shares(4)), InvalidArgument);
+  EXPECT_THROW(wire_volume(ExchangeAlgorithm::kScatterReduce, {2, 2}, equal_shards(4)), InvalidArgument);
 }
 
 TEST(ExchangeCost, IsProcessorLatencyAndBytes) {

@@ -97,7 +97,7 @@ WireVolume volume_between_ranks(const Layout& layout, const ProbeOptions& option
                                           TensorTable(layout, const_cast<float*>(gradient.data())));
     Buffer<float> mean(layout.flat_elements());
     exchange.exchange(tables, TensorTable(layout, mean.data()), 1);
-    const std::vector<double> busiest = greatest_over_ranks(*communicator, meter->rounds());
+    const std::vector<double> busiest = max_over_ranks(*communicator, meter->rounds());
     if (communicator->rank() == 0) {
       volume = {std::accumulate(busiest.begin(), busiest.end(), 0.0), static_cast<int>(busiest.size())};
     }
@@ -188,7 +188,7 @@ TEST(ExchangeProbe, RefusesWhatItCannotMeasure) {
   options.repetitions = 0;
   refuse(options);
   options = options_of("t2", ExchangeAlgorithm::kAllGather, {2, 2});
-  options.exchange.return_codec = ReturnCodec::kBfloat16;
+  options.exchange.downlink_codec = DownlinkCodec::kBfloat16;
   refuse(options);
   options = options_of("t2", ExchangeAlgorithm::kAllGather, {2, 2});
   EXPECT_THROW(probe_exchange(layout, gradient.span().first(5), options), InvalidArgument);

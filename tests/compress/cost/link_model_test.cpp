@@ -128,7 +128,7 @@ TEST(MeasureLink, AllRanksGetTheSameGrowingSamples) {
   }
 }
 
-TEST(MeasureLink, StopsAtTheGreatestSize) {
+TEST(MeasureLink, StopsAtTheMaxSize) {
   const auto errors = testing::run_ranks(2, [&](const std::shared_ptr<Communicator>& communicator) {
     const auto samples = measure_link(*communicator, {.max_bytes = 20000, .enough_seconds = 1e6, .repetitions = 1});
     ASSERT_EQ(samples.size(), 3u);

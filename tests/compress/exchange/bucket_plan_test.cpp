@@ -12,7 +12,7 @@ namespace {
 
 using ::testing::ElementsAre;
 
-/// Tensors of so many elements, called "0", "1", ...
+/// Tensors of that many elements, called "0", "1", ...
 Layout layout_of(const std::vector<std::int64_t>& sizes) {
   Layout layout;
   for (const std::int64_t size : sizes) layout.add(std::to_string(layout.num_segments()), {size});

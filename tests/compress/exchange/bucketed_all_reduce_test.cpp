@@ -18,7 +18,7 @@ namespace {
 using testing::blank_tensors;
 using ::testing::HasSubstr;
 using testing::kAlgorithms;
-using testing::kReturns;
+using testing::kDownlinkCodecs;
 using testing::local_exchange;
 using testing::mixed_layout;
 using testing::options_of;
@@ -44,12 +44,12 @@ BucketedAllReduce local_buckets(const Layout& layout, int num_workers, const Com
 std::vector<CompressedAllReduceOptions> all_options() {
   std::vector<CompressedAllReduceOptions> all;
   for (const ExchangeAlgorithm algorithm : kAlgorithms) {
-    for (const ReturnCodec return_codec : kReturns) {
+    for (const DownlinkCodec downlink_codec : kDownlinkCodecs) {
       for (const ScalerSharing sharing : {ScalerSharing::kMax, ScalerSharing::kMean, ScalerSharing::kNone}) {
-        const bool needs_sums = algorithm == ExchangeAlgorithm::kIntegerSum || return_codec == ReturnCodec::kSums ||
-                                return_codec == ReturnCodec::kTernary;
+        const bool needs_sums = algorithm == ExchangeAlgorithm::kIntegerSum || downlink_codec == DownlinkCodec::kSums ||
+                                downlink_codec == DownlinkCodec::kTernary;
         if (sharing == ScalerSharing::kNone && needs_sums) continue;
-        CompressedAllReduceOptions options = options_of(algorithm, return_codec);
+        CompressedAllReduceOptions options = options_of(algorithm, downlink_codec);
         TernaryOptions& ternary = options.codecs.codec_options.ternary;
         ternary.sharing = sharing;
         ternary.clip_factor = 2.5;
@@ -212,7 +212,7 @@ TEST(BucketedAllReduce, NonFiniteTensorsAreTreatedAndNamedAsInOneExchange) {
   }
 }
 
-TEST(BucketedAllReduce, GoesOnAfterASkippedStepAndAfterOneThatWasLeft) {
+TEST(BucketedAllReduce, ContinuesAfterASkippedStepAndAfterOneThatWasLeft) {
   const Layout layout = mixed_layout();
   auto options = options_of(ExchangeAlgorithm::kAllGather);
   options.on_nonfinite = OnNonfinite::kSkip;

@@ -53,7 +53,7 @@ TEST(BucketedLayout, BucketsWithoutSumsAreGathered) {
   EXPECT_EQ(split.algorithm_of(0, ExchangeAlgorithm::kIntegerSum), ExchangeAlgorithm::kAllGather);
   EXPECT_EQ(split.algorithm_of(1, ExchangeAlgorithm::kIntegerSum), ExchangeAlgorithm::kIntegerSum);
   EXPECT_EQ(split.algorithm_of(0, ExchangeAlgorithm::kScatterReduce), ExchangeAlgorithm::kScatterReduce);
-  // Where nothing adds up, whoever was asked for sums is to refuse.
+  // Where nothing adds up, the caller that was asked for sums is to refuse.
   CodecPlanOptions numbers;
   numbers.codec = "fp32";
   const BucketedLayout none(mixed_layout(), numbers, 3, {{5, 6}, {0, 1, 2, 3, 4}});

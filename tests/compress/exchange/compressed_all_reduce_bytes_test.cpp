@@ -36,10 +36,10 @@ class ByteCounts : public ::testing::Test {
  protected:
   ByteCounts() {
     layout_.add("a", {3 * 4096 + 1});  // 4 chunks: one per worker
-    layout_.add("b", {10});            // in the last share
+    layout_.add("b", {10});            // in the last shard
   }
-  ExchangeReport run(int n, ExchangeAlgorithm algorithm, ReturnCodec return_codec = ReturnCodec::kFloat32) {
-    auto options = options_of(algorithm, return_codec);
+  ExchangeReport run(int n, ExchangeAlgorithm algorithm, DownlinkCodec downlink_codec = DownlinkCodec::kFloat32) {
+    auto options = options_of(algorithm, downlink_codec);
     options.codecs.rules = {{"b", "fp32"}};
     CompressedAllReduce exchange = local_exchange(layout_, n, options);
     Tensors mean = blank_tensors(layout_);
@@ -62,9 +62,9 @@ TEST_F(ByteCounts, OfAllGatherAreWholeMessagesToEveryOther) {
   EXPECT_EQ(report.received_bytes(), 6 * (scalers + gradient));
 }
 
-TEST_F(ByteCounts, OfScatterReduceAreSharesToTheirOwners) {
+TEST_F(ByteCounts, OfScatterReduceAreShardsToTheirOwners) {
   const ExchangeReport report = run(2, ExchangeAlgorithm::kScatterReduce);
-  // Five chunks: share 0 has two of a, share 1 two of a (one element in the last) and b.
+  // Five chunks: shard 0 has two of a, shard 1 two of a (one element in the last) and b.
   const std::int64_t share0 = message_bytes({{1, 2 * 1024}});
   const std::int64_t share1 = message_bytes({{1, 1024 + 4}, {1, 40}});
   EXPECT_EQ(report.gradient.sent, share0 + share1);
@@ -76,13 +76,15 @@ TEST_F(ByteCounts, OfScatterReduceAreSharesToTheirOwners) {
 }
 
 TEST_F(ByteCounts, OfReturnLegsAreThoseOfTheirFormat) {
-  const auto mean_sent = [&](ReturnCodec codec) { return run(2, ExchangeAlgorithm::kScatterReduce, codec).mean.sent; };
-  EXPECT_EQ(mean_sent(ReturnCodec::kBfloat16),
+  const auto mean_sent = [&](DownlinkCodec codec) {
+    return run(2, ExchangeAlgorithm::kScatterReduce, codec).mean.sent;
+  };
+  EXPECT_EQ(mean_sent(DownlinkCodec::kBfloat16),
             message_bytes({{0, 2 * 4096 * 2}}) + message_bytes({{0, 4097 * 2 + 2}, {0, 20}}));
-  EXPECT_EQ(mean_sent(ReturnCodec::kTernary), message_bytes({{1, 2048}}) + message_bytes({{1, 1028}, {0, 40}}) +
-                                                  2 * 4 * 2);  // and the greatest sum of each of two tensors
+  EXPECT_EQ(mean_sent(DownlinkCodec::kTernary), message_bytes({{1, 2048}}) + message_bytes({{1, 1028}, {0, 40}}) +
+                                                    2 * 4 * 2);  // and the largest sum of each of two tensors
   // N = 2: lanes of 3 bits, 21 in a word: 391 words for 8192 sums, 196 for 4097.
-  EXPECT_EQ(mean_sent(ReturnCodec::kSums), message_bytes({{1, 391 * 8}}) + message_bytes({{1, 196 * 8}, {0, 40}}));
+  EXPECT_EQ(mean_sent(DownlinkCodec::kSums), message_bytes({{1, 391 * 8}}) + message_bytes({{1, 196 * 8}, {0, 40}}));
 }
 
 TEST_F(ByteCounts, OfIntegerSumAreLanesAndTheirSums) {

@@ -37,7 +37,7 @@ TEST(CompressedAllReduce, DecodeLocalIsWhatWasSent) {
       ReferenceExchange reference{layout,
                                   codecs_of(exchange, layout),
                                   options.codecs.codec_options.ternary,
-                                  ReturnCodec::kFloat32,
+                                  DownlinkCodec::kFloat32,
                                   options.seed,
                                   6,
                                   {},

@@ -88,7 +88,7 @@ TEST_P(OnNonfiniteTest, ZeroCountsTheTensorAsZeroAndStillDividesByN) {
       ReferenceExchange reference{layout_,
                                   {"ternary", "ternary", "fp32", "ternary", "ternary", "fp32", "bf16"},
                                   ternary,
-                                  ReturnCodec::kFloat32,
+                                  DownlinkCodec::kFloat32,
                                   options.seed,
                                   12,
                                   {},
@@ -109,7 +109,7 @@ TEST_P(OnNonfiniteTest, ASkippedStepLeavesNothingToDecode) {
   std::vector<float> out(7);
   EXPECT_THROW(exchange.decode_local(0, 1, out), InvalidArgument);
   workers_ = worker_gradients(layout_, 3);
-  EXPECT_FALSE(exchange.exchange(tables(workers_, 0, 3), mean_.table, 2).skipped);  // and it goes on
+  EXPECT_FALSE(exchange.exchange(tables(workers_, 0, 3), mean_.table, 2).skipped);  // and it continues
   EXPECT_NO_THROW(exchange.decode_local(0, 1, out));
 }
 
@@ -117,20 +117,20 @@ TEST_P(OnNonfiniteTest, ASkippedStepLeavesNothingToDecode) {
 struct Overflow {
   const char* tensor;
   float value;
-  ReturnCodec return_codec;
+  DownlinkCodec downlink_codec;
 };
 constexpr Overflow kOverflows[] = {
-    {"plain", 3e38f, ReturnCodec::kFloat32},    // the sum of three
-    {"plain", -3e38f, ReturnCodec::kBfloat16},  // infinite before it is rounded
-    {"half", 2e38f, ReturnCodec::kFloat32},     // bfloat16 on the way there
-    {"half", -3.3e38f, ReturnCodec::kSums},     // goes back as fp32
+    {"plain", 3e38f, DownlinkCodec::kFloat32},    // the sum of three
+    {"plain", -3e38f, DownlinkCodec::kBfloat16},  // infinite before it is rounded
+    {"half", 2e38f, DownlinkCodec::kFloat32},     // bfloat16 on the way there
+    {"half", -3.3e38f, DownlinkCodec::kSums},     // goes back as fp32
 };
 
 TEST_P(OnNonfiniteTest, AMeanThatOverflowsIsFound) {
-  for (const auto& [tensor, value, return_codec] : kOverflows) {
+  for (const auto& [tensor, value, downlink_codec] : kOverflows) {
     workers_ = worker_gradients(layout_, 3);
     for (const int worker : {0, 1, 2}) spoil(tensor, worker, value);
-    auto options = options_of(GetParam(), return_codec);
+    auto options = options_of(GetParam(), downlink_codec);
     try {
       run(options);
       FAIL() << "nothing was thrown";
@@ -154,7 +154,7 @@ TEST_P(OnNonfiniteTest, AMeanThatOverflowsIsFound) {
     ReferenceExchange reference{layout_,
                                 {"ternary", "ternary", "fp32", "ternary", "ternary", "fp32", "bf16"},
                                 options.codecs.codec_options.ternary,
-                                return_codec,
+                                downlink_codec,
                                 options.seed,
                                 12,
                                 {},
@@ -181,14 +181,14 @@ INSTANTIATE_TEST_SUITE_P(CompressedAllReduce, OnNonfiniteTest,
                                            ExchangeAlgorithm::kIntegerSum));
 
 TEST(CompressedAllReduce, ReturnLegThatRoundsToInfinityIsFound) {
-  // One worker, whose gradient is finite as it is: the greatest bfloat16 goes through, what lies half a step above not.
+  // One worker, whose gradient is finite as it is: the largest bfloat16 goes through, what lies half a step above not.
   Layout layout;
   layout.add("a", {3});
   for (const ExchangeAlgorithm algorithm : {ExchangeAlgorithm::kAllGather, ExchangeAlgorithm::kScatterReduce}) {
     for (const auto& [bits, overflows] : {std::pair(0x7f7f7fffu, false), std::pair(0xff7f8000u, true)}) {
       Tensors gradient = blank_tensors(layout);
       gradient.values[0] = {1.0f, std::bit_cast<float>(bits), 2.0f};
-      auto options = options_of(algorithm, ReturnCodec::kBfloat16);
+      auto options = options_of(algorithm, DownlinkCodec::kBfloat16);
       options.codecs.rules = {};
       options.codecs.codec = "fp32";
       options.on_nonfinite = OnNonfinite::kSkip;
@@ -204,7 +204,7 @@ TEST(CompressedAllReduce, UnsharedScalersWhoseSumOverflowsAreFound) {
   Layout layout;
   layout.add("a", {100});
   std::vector<Tensors> workers = worker_gradients(layout, 8);
-  for (Tensors& worker : workers) std::ranges::fill(worker.values[0], 0x1p126f);  // the greatest scaler
+  for (Tensors& worker : workers) std::ranges::fill(worker.values[0], 0x1p126f);  // the largest scaler
   for (const ScalerSharing sharing : {ScalerSharing::kMax, ScalerSharing::kNone}) {
     for (const ExchangeAlgorithm algorithm : {ExchangeAlgorithm::kAllGather, ExchangeAlgorithm::kScatterReduce}) {
       auto options = options_of(algorithm);
@@ -224,7 +224,7 @@ TEST(CompressedAllReduce, MeansThatAFactorTakesOutOfRangeAreFound) {
   layout.add("a", {100});
   layout.add("b", {3});
   std::vector<Tensors> workers = worker_gradients(layout, 8);
-  for (Tensors& worker : workers) std::ranges::fill(worker.values[0], 0x1p126f);  // the greatest scaler
+  for (Tensors& worker : workers) std::ranges::fill(worker.values[0], 0x1p126f);  // the largest scaler
   for (const ExchangeAlgorithm algorithm :
        {ExchangeAlgorithm::kAllGather, ExchangeAlgorithm::kScatterReduce, ExchangeAlgorithm::kIntegerSum}) {
     // The mean is 2^126, so twice it is a number.

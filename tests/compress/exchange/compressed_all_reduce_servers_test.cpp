@@ -1,6 +1,5 @@
 // Servers that aggregate, in ranks of their own or beside workers.
 #include "compress/exchange/all_reduce_options.h"
-#include "compress/exchange/compressed_all_reduce.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -15,6 +14,7 @@
 #include <vector>
 
 #include "compress/exchange/bucketed_all_reduce.h"
+#include "compress/exchange/compressed_all_reduce.h"
 #include "compress/exchange/shard_update.h"
 #include "kernels/runtime/errors.h"
 #include "support/exchanges.h"
@@ -24,7 +24,7 @@ namespace terngrad::compressed_all_reduce_servers_test {
 namespace {
 
 using testing::blank_tensors;
-using testing::kReturns;
+using testing::kDownlinkCodecs;
 using testing::local_exchange;
 using testing::mixed_layout;
 using testing::options_of;
@@ -34,9 +34,9 @@ using testing::tables;
 using testing::Tensors;
 using testing::worker_gradients;
 
-CompressedAllReduceOptions servers_of(ReturnCodec return_codec = ReturnCodec::kFloat32) {
-  CompressedAllReduceOptions options = options_of(ExchangeAlgorithm::kAuto, return_codec);
-  options.owners = ShareOwners::kServers;
+CompressedAllReduceOptions servers_of(DownlinkCodec downlink_codec = DownlinkCodec::kFloat32) {
+  CompressedAllReduceOptions options = options_of(ExchangeAlgorithm::kAuto, downlink_codec);
+  options.owners = ShardOwners::kServers;
   return options;
 }
 
@@ -62,7 +62,7 @@ struct Outcome {
 
 /// An exchange of these workers by ranks. @param update  makes each rank's, or nullptr
 Outcome run(const Layout& layout, const std::vector<Tensors>& workers, const CompressedAllReduceOptions& options,
-            const Ranks& ranks, const std::function<std::unique_ptr<ShareUpdate>(const WorkerGroup&)>& update = {}) {
+            const Ranks& ranks, const std::function<std::unique_ptr<ShardUpdate>(const WorkerGroup&)>& update = {}) {
   Outcome outcome;
   outcome.reports.resize(static_cast<std::size_t>(ranks.size));
   for (int rank = 0; rank < ranks.size; ++rank) outcome.means.push_back(blank_tensors(layout));
@@ -71,7 +71,7 @@ Outcome run(const Layout& layout, const std::vector<Tensors>& workers, const Com
     const WorkerGroup group =
         make_worker_group(static_cast<int>(workers.size()), std::move(communicator), ranks.num_servers);
     CompressedAllReduceOptions own = options;
-    const std::unique_ptr<ShareUpdate> own_update = update ? update(group) : nullptr;
+    const std::unique_ptr<ShardUpdate> own_update = update ? update(group) : nullptr;
     own.update = own_update.get();
     CompressedAllReduce exchange(layout, group, own);
     const int first = group.is_server() ? 0 : group.first_local_worker;
@@ -87,15 +87,16 @@ Outcome run(const Layout& layout, const std::vector<Tensors>& workers, const Com
 TEST(CompressedAllReduceServers, GiveEveryRankTheBitsOfWorkersThatAggregateThemselves) {
   const Layout layout = mixed_layout();
   const auto workers = worker_gradients(layout, 5);
-  for (const ReturnCodec return_codec : kReturns) {
-    CompressedAllReduce alone = local_exchange(layout, 5, options_of(ExchangeAlgorithm::kScatterReduce, return_codec));
+  for (const DownlinkCodec downlink_codec : kDownlinkCodecs) {
+    CompressedAllReduce alone =
+        local_exchange(layout, 5, options_of(ExchangeAlgorithm::kScatterReduce, downlink_codec));
     Tensors expected = blank_tensors(layout);
     alone.exchange(tables(workers, 0, 5), expected.table, 4);
     for (const Ranks& ranks : kRanks) {
-      const Outcome outcome = run(layout, workers, servers_of(return_codec), ranks);
+      const Outcome outcome = run(layout, workers, servers_of(downlink_codec), ranks);
       for (const Tensors& mean : outcome.means) {
         ASSERT_TRUE(same_bits(expected.values, mean))
-            << to_string(return_codec) << ", " << ranks.size << " ranks, " << ranks.num_servers << " servers";
+            << to_string(downlink_codec) << ", " << ranks.size << " ranks, " << ranks.num_servers << " servers";
       }
     }
   }
@@ -105,13 +106,13 @@ TEST(CompressedAllReduceServers, ReportTheBytesOfAllLegs) {
   Layout layout;
   layout.add("a", {2 * kChunkElements});
   const auto workers = worker_gradients(layout, 3);
-  const std::int64_t share = 64 + 48 + 8 + kChunkElements / 4;  // header, record, scaler, codes
+  const std::int64_t shard = 64 + 48 + 8 + kChunkElements / 4;  // header, record, scaler, codes
   const std::int64_t mean = 64 + 48 + kChunkElements * 4;
   const std::int64_t scalers = 64 + 48 + 8;
   const Outcome outcome = run(layout, workers, plain_servers(), {.size = 4, .num_servers = 2});
-  // Ranks 0 and 1 have one and two workers, 2 and 3 serve a share each.
-  EXPECT_EQ(outcome.reports[0].gradient.sent, 2 * share);
-  EXPECT_EQ(outcome.reports[1].gradient.sent, 4 * share);
+  // Ranks 0 and 1 have one and two workers, 2 and 3 serve a shard each.
+  EXPECT_EQ(outcome.reports[0].gradient.sent, 2 * shard);
+  EXPECT_EQ(outcome.reports[1].gradient.sent, 4 * shard);
   EXPECT_EQ(outcome.reports[0].gradient.received + outcome.reports[1].gradient.received, 0);
   EXPECT_EQ(outcome.reports[0].mean.received, 2 * mean);
   EXPECT_EQ(outcome.reports[1].mean.received, 4 * mean);
@@ -120,9 +121,9 @@ TEST(CompressedAllReduceServers, ReportTheBytesOfAllLegs) {
   EXPECT_EQ(outcome.reports[1].scalers.received, (3 + 3 - 2) * scalers);
   EXPECT_EQ(outcome.reports[1].num_workers, 2);
   for (const std::size_t server : {2u, 3u}) {
-    // A share of the mean to three workers and the other server.
+    // A shard of the mean to three workers and the other server.
     EXPECT_EQ(outcome.reports[server].servers.sent, 4 * mean);
-    EXPECT_EQ(outcome.reports[server].servers.received, 3 * scalers + 3 * share + mean);
+    EXPECT_EQ(outcome.reports[server].servers.received, 3 * scalers + 3 * shard + mean);
     EXPECT_EQ(outcome.reports[server].workers().sent + outcome.reports[server].workers().received, 0);
     EXPECT_EQ(outcome.reports[server].num_workers, 0);
     EXPECT_EQ(outcome.reports[server].num_servers, 1);
@@ -134,31 +135,31 @@ TEST(CompressedAllReduceServers, BesideWorkersSendToTheOthers) {
   layout.add("a", {kChunkElements});
   const Outcome outcome = run(layout, worker_gradients(layout, 3), plain_servers(), {});
   const ExchangeReport& report = outcome.reports[0];
-  const std::int64_t share = 64 + 48 + 8 + kChunkElements / 4;
+  const std::int64_t shard = 64 + 48 + 8 + kChunkElements / 4;
   const std::int64_t mean = 64 + 48 + kChunkElements * 4;
   const std::int64_t scalers = 64 + 48 + 8;
   // Worker 0's process serves: it is not one of the workers, and keeps its own gradient.
   EXPECT_EQ(report.num_workers, 2);
   EXPECT_EQ(report.num_servers, 1);
-  EXPECT_EQ(report.gradient.sent, 2 * share);
+  EXPECT_EQ(report.gradient.sent, 2 * shard);
   EXPECT_EQ(report.mean.received, 2 * mean);
   EXPECT_EQ(report.servers.sent, 2 * (scalers + mean));
-  EXPECT_EQ(report.servers.received, 2 * (scalers + share));
+  EXPECT_EQ(report.servers.received, 2 * (scalers + shard));
 }
 
-/// Adds a number to every element, and notes which shares it saw.
-class AddingUpdate final : public ShareUpdate {
+/// Adds a number to every element, and notes which shards it saw.
+class AddingUpdate final : public ShardUpdate {
  public:
   AddingUpdate(float summand, std::multiset<std::size_t>& seen, std::mutex& mutex)
       : summand_(summand), seen_(seen), mutex_(mutex) {}
-  void update(std::size_t share, std::span<const Slice> slices, const TensorTable& values,
+  void update(std::size_t shard, std::span<const Slice> slices, const TensorTable& values,
               std::uint64_t step) override {
     EXPECT_EQ(step, 4u);
     for (const Slice& slice : slices) {
       for (std::int64_t i = 0; i < slice.count; ++i) values.slice(slice)[i] += summand_;
     }
     const std::lock_guard lock(mutex_);
-    seen_.insert(share);
+    seen_.insert(shard);
   }
 
  private:
@@ -167,7 +168,7 @@ class AddingUpdate final : public ShareUpdate {
   std::mutex& mutex_;
 };
 
-class ShareUpdates : public ::testing::Test {
+class ShardUpdates : public ::testing::Test {
  protected:
   Outcome run_adding(const std::vector<Tensors>& workers, const CompressedAllReduceOptions& options,
                      const Ranks& ranks) {
@@ -179,7 +180,7 @@ class ShareUpdates : public ::testing::Test {
   std::mutex mutex_;
 };
 
-TEST_F(ShareUpdates, TravelInPlaceOfTheMean) {
+TEST_F(ShardUpdates, TravelInPlaceOfTheMean) {
   const auto workers = worker_gradients(layout_, 4);
   Tensors expected = blank_tensors(layout_);
   local_exchange(layout_, 4, options_of(ExchangeAlgorithm::kAllGather))
@@ -196,12 +197,12 @@ TEST_F(ShareUpdates, TravelInPlaceOfTheMean) {
   }
 }
 
-TEST_F(ShareUpdates, DoNotHappenInAStepThatIsDropped) {
+TEST_F(ShardUpdates, DoNotHappenInAStepThatIsDropped) {
   auto options = servers_of();
   options.on_nonfinite = OnNonfinite::kSkip;
   options.codecs.codec = "fp32";
   const Ranks ranks{4, 2};
-  // A gradient that is not finite, and finite ones in the last server's share whose mean is not.
+  // A gradient that is not finite, and finite ones in the last server's shard whose mean is not.
   for (const bool overflows : {false, true}) {
     auto workers = worker_gradients(layout_, 4);
     if (overflows) {
@@ -220,7 +221,7 @@ TEST_F(ShareUpdates, DoNotHappenInAStepThatIsDropped) {
   }
 }
 
-TEST_F(ShareUpdates, OfAMeanThatOverflowsCanCountAsZero) {
+TEST_F(ShardUpdates, OfAMeanThatOverflowsCanCountAsZero) {
   auto options = servers_of();
   options.on_nonfinite = OnNonfinite::kZero;
   options.codecs.codec = "fp32";
@@ -236,7 +237,7 @@ TEST_F(ShareUpdates, OfAMeanThatOverflowsCanCountAsZero) {
   EXPECT_THAT(outcome.reports[3].nonfinite, ::testing::HasSubstr("'fc/weights'"));
 }
 
-TEST_F(ShareUpdates, AndServersRefuseWhatTheyCannotDo) {
+TEST_F(ShardUpdates, AndServersRefuseWhatTheyCannotDo) {
   AddingUpdate update(0, seen_, mutex_);
   const auto expect_refused = [&](const CompressedAllReduceOptions& options, const std::string& why) {
     try {
@@ -249,7 +250,7 @@ TEST_F(ShareUpdates, AndServersRefuseWhatTheyCannotDo) {
   auto options = servers_of();
   options.algorithm = ExchangeAlgorithm::kAllGather;
   expect_refused(options, "not by all_gather");
-  options = servers_of(ReturnCodec::kTernary);
+  options = servers_of(DownlinkCodec::kTernary);
   options.update = &update;
   expect_refused(options, "not as ternary");
   options = options_of(ExchangeAlgorithm::kScatterReduce);
@@ -265,9 +266,9 @@ TEST_F(ShareUpdates, AndServersRefuseWhatTheyCannotDo) {
   EXPECT_THROW(CompressedAllReduce(layout_, served, options_of(ExchangeAlgorithm::kAuto)), InvalidArgument);
 }
 
-TEST_F(ShareUpdates, OfSomeRanksOnlyAreRefused) {
+TEST_F(ShardUpdates, OfSomeRanksOnlyAreRefused) {
   const auto workers = worker_gradients(layout_, 2);
-  const auto on_server_only = [&](const WorkerGroup& group) -> std::unique_ptr<ShareUpdate> {
+  const auto on_server_only = [&](const WorkerGroup& group) -> std::unique_ptr<ShardUpdate> {
     if (!group.is_server()) return nullptr;
     return std::make_unique<AddingUpdate>(0.5f, seen_, mutex_);
   };

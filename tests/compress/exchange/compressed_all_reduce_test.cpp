@@ -1,4 +1,4 @@
-// The mean is the reference's for every algorithm, return leg and number of processes (contract B2); what is refused.
+// The mean is the reference's for every algorithm, downlink and number of processes (contract B2); what is refused.
 // Beside this file: compressed_all_reduce_{bytes,damage,decode,nonfinite}_test.cpp.
 #include "compress/exchange/compressed_all_reduce.h"
 
@@ -22,7 +22,7 @@ using testing::blank_tensors;
 using testing::codecs_of;
 using testing::expect_reference;
 using testing::kAlgorithms;
-using testing::kReturns;
+using testing::kDownlinkCodecs;
 using testing::local_exchange;
 using testing::mixed_layout;
 using testing::options_of;
@@ -39,13 +39,13 @@ TEST_P(OfWorkers, EveryAlgorithmAndReturnLegGivesTheReferenceMean) {
   const int n = GetParam();
   const Layout layout = mixed_layout();
   const auto workers = worker_gradients(layout, n);
-  for (const ReturnCodec return_codec : kReturns) {
+  for (const DownlinkCodec downlink_codec : kDownlinkCodecs) {
     for (const ExchangeAlgorithm algorithm : kAlgorithms) {
       for (const int threads : {1, 3}) {
-        auto options = options_of(algorithm, return_codec);
+        auto options = options_of(algorithm, downlink_codec);
         options.num_threads = threads;
         options.codecs.codec_options.ternary.clip_factor = 2.5;
-        expect_reference(layout, workers, options, 5, to_string(algorithm) + ", " + to_string(return_codec));
+        expect_reference(layout, workers, options, 5, to_string(algorithm) + ", " + to_string(downlink_codec));
         if (HasFatalFailure()) return;
       }
     }
@@ -57,9 +57,10 @@ TEST_P(OfWorkers, FloatCodecsGiveTheReferenceMean) {
   const Layout layout = mixed_layout();
   const auto workers = worker_gradients(layout, n);
   for (const char* codec : {"fp32", "bf16"}) {
-    for (const ReturnCodec return_codec : {ReturnCodec::kFloat32, ReturnCodec::kBfloat16, ReturnCodec::kSums}) {
+    for (const DownlinkCodec downlink_codec :
+         {DownlinkCodec::kFloat32, DownlinkCodec::kBfloat16, DownlinkCodec::kSums}) {
       for (const ExchangeAlgorithm algorithm : {ExchangeAlgorithm::kAllGather, ExchangeAlgorithm::kScatterReduce}) {
-        auto options = options_of(algorithm, return_codec);
+        auto options = options_of(algorithm, downlink_codec);
         options.codecs.codec = codec;
         expect_reference(layout, workers, options, 1, codec + to_string(algorithm));
         if (HasFatalFailure()) return;
@@ -74,8 +75,8 @@ TEST_P(OfWorkers, EveryTernaryFormatGivesTheReferenceMean) {
   const auto workers = worker_gradients(layout, n);
   for (const TernaryFormat format : {TernaryFormat::kT2, TernaryFormat::kT5, TernaryFormat::kTMask}) {
     for (const ExchangeAlgorithm algorithm : kAlgorithms) {
-      for (const ReturnCodec return_codec : {ReturnCodec::kFloat32, ReturnCodec::kTernary}) {
-        auto options = options_of(algorithm, return_codec);
+      for (const DownlinkCodec downlink_codec : {DownlinkCodec::kFloat32, DownlinkCodec::kTernary}) {
+        auto options = options_of(algorithm, downlink_codec);
         options.codecs.codec_options.ternary.format = format;
         expect_reference(layout, workers, options, 2, to_string(format) + to_string(algorithm));
         if (HasFatalFailure()) return;
@@ -98,7 +99,7 @@ TEST(CompressedAllReduce, GivesTheReferenceMeanForEveryTernaryOption) {
               const bool integer = algorithm == ExchangeAlgorithm::kIntegerSum;
               if (integer && sharing == ScalerSharing::kNone) continue;
               const bool shared = sharing != ScalerSharing::kNone;
-              auto options = options_of(algorithm, shared && c > 0 ? ReturnCodec::kTernary : ReturnCodec::kFloat32);
+              auto options = options_of(algorithm, shared && c > 0 ? DownlinkCodec::kTernary : DownlinkCodec::kFloat32);
               TernaryOptions& ternary = options.codecs.codec_options.ternary;
               ternary.rule = rule;
               ternary.sharing = sharing;
@@ -147,20 +148,20 @@ TEST(CompressedAllReduce, GivesTheSameBitsForAnyNumberOfProcesses) {
   for (const int num_workers : testing::few({3, 5, 4, 8})) {
     const auto workers = worker_gradients(layout, num_workers);
     for (const ScalerSharing sharing : {ScalerSharing::kMax, ScalerSharing::kNone}) {
-      for (const ReturnCodec return_codec : kReturns) {
+      for (const DownlinkCodec downlink_codec : kDownlinkCodecs) {
         for (const ExchangeAlgorithm algorithm : kAlgorithms) {
           if (sharing == ScalerSharing::kNone &&
-              (algorithm == ExchangeAlgorithm::kIntegerSum || return_codec == ReturnCodec::kSums ||
-               return_codec == ReturnCodec::kTernary)) {
+              (algorithm == ExchangeAlgorithm::kIntegerSum || downlink_codec == DownlinkCodec::kSums ||
+               downlink_codec == DownlinkCodec::kTernary)) {
             continue;
           }
-          auto options = options_of(algorithm, return_codec);
+          auto options = options_of(algorithm, downlink_codec);
           options.codecs.codec_options.ternary.sharing = sharing;
           CompressedAllReduce alone = local_exchange(layout, num_workers, options);
           ReferenceExchange reference{layout,
                                       codecs_of(alone, layout),
                                       options.codecs.codec_options.ternary,
-                                      return_codec,
+                                      downlink_codec,
                                       options.seed,
                                       4,
                                       {},
@@ -180,7 +181,7 @@ TEST(CompressedAllReduce, GivesTheSameBitsForAnyNumberOfProcesses) {
             for (const auto& error : errors) ASSERT_FALSE(error);
             for (const Tensors& mean : means) {
               ASSERT_TRUE(same_bits(expected, mean))
-                  << to_string(algorithm) << ", " << to_string(return_codec) << ", " << size << " processes";
+                  << to_string(algorithm) << ", " << to_string(downlink_codec) << ", " << size << " processes";
             }
           }
         }
@@ -235,7 +236,7 @@ TEST(CompressedAllReduce, GivesTheReferenceMeanStepAfterStep) {
       Tensors mean = blank_tensors(layout);
       exchange.exchange(tables(workers, 0, 4), mean.table, step);
       ReferenceExchange reference{
-          layout, codecs_of(exchange, layout), {}, ReturnCodec::kFloat32, options.seed, step, {}, {}, {}};
+          layout, codecs_of(exchange, layout), {}, DownlinkCodec::kFloat32, options.seed, step, {}, {}, {}};
       ASSERT_TRUE(same_bits(reference.run(workers), mean)) << to_string(algorithm);
     }
   }
@@ -247,8 +248,8 @@ TEST(CompressedAllReduce, TakesMoreWorkersThanChunksAndElements) {
   layout.add("b", {0});
   const auto workers = worker_gradients(layout, 16);
   for (const ExchangeAlgorithm algorithm : kAlgorithms) {
-    for (const ReturnCodec return_codec : kReturns) {
-      auto options = options_of(algorithm, return_codec);
+    for (const DownlinkCodec downlink_codec : kDownlinkCodecs) {
+      auto options = options_of(algorithm, downlink_codec);
       options.codecs.rules.clear();
       expect_reference(layout, workers, options, 1, to_string(algorithm));
     }
@@ -259,8 +260,8 @@ TEST(CompressedAllReduce, TakesALayoutWithoutElements) {
   Layout layout;
   layout.add("empty", {0});
   for (const ExchangeAlgorithm algorithm : kAlgorithms) {
-    for (const ReturnCodec return_codec : kReturns) {
-      auto options = options_of(algorithm, return_codec);
+    for (const DownlinkCodec downlink_codec : kDownlinkCodecs) {
+      auto options = options_of(algorithm, downlink_codec);
       options.codecs.rules.clear();
       options.codecs.size_to_binarize = 0;
       expect_reference(layout, worker_gradients(layout, 2), options, 1, to_string(algorithm));
@@ -277,8 +278,8 @@ TEST(CompressedAllReduce, TakesEmptyExternalTensorsWithoutAPointer) {
   const std::vector<float*> in = {nullptr, g.data()};
   const std::vector<float*> out = {nullptr, m.data()};
   for (const char* codec : {"ternary", "fp32", "bf16"}) {
-    for (const ReturnCodec return_codec : kReturns) {
-      auto options = options_of(ExchangeAlgorithm::kAllGather, return_codec);
+    for (const DownlinkCodec downlink_codec : kDownlinkCodecs) {
+      auto options = options_of(ExchangeAlgorithm::kAllGather, downlink_codec);
       options.codecs.rules.clear();
       options.codecs.codec = codec;
       options.codecs.size_to_binarize = 0;
@@ -344,8 +345,8 @@ TEST(CompressedAllReduce, RefusesIntegerSumWithoutASummableCodec) {
 }
 
 TEST(CompressedAllReduce, RefusesAReturnLegOfCodesWithoutASharedScaler) {
-  for (const ReturnCodec return_codec : {ReturnCodec::kSums, ReturnCodec::kTernary}) {
-    auto options = options_of(ExchangeAlgorithm::kAllGather, return_codec);
+  for (const DownlinkCodec downlink_codec : {DownlinkCodec::kSums, DownlinkCodec::kTernary}) {
+    auto options = options_of(ExchangeAlgorithm::kAllGather, downlink_codec);
     options.codecs.codec_options.ternary.sharing = ScalerSharing::kNone;
     EXPECT_THROW(local_exchange(mixed_layout(), 2, options), InvalidArgument);
   }
@@ -361,7 +362,7 @@ TEST(CompressedAllReduce, RefusesAnotherNumberOfGradients) {
 
 TEST(ExchangeAuto, SendsSumsBackWhereTheyAreAskedFor) {
   CompressedAllReduce exchange =
-      local_exchange(mixed_layout(), 8, options_of(ExchangeAlgorithm::kAuto, ReturnCodec::kSums));
+      local_exchange(mixed_layout(), 8, options_of(ExchangeAlgorithm::kAuto, DownlinkCodec::kSums));
   EXPECT_EQ(exchange.algorithm(), ExchangeAlgorithm::kScatterReduce);
 }
 

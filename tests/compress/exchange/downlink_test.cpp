@@ -25,8 +25,8 @@ using testing::Tensors;
 
 constexpr int kWorkers = 5;
 constexpr std::uint64_t kSeed = 11;
-constexpr ReturnCodec kReturns[] = {ReturnCodec::kFloat32, ReturnCodec::kBfloat16, ReturnCodec::kSums,
-                                    ReturnCodec::kTernary};
+constexpr DownlinkCodec kDownlinkCodecs[] = {DownlinkCodec::kFloat32, DownlinkCodec::kBfloat16, DownlinkCodec::kSums,
+                                             DownlinkCodec::kTernary};
 
 Layout small_layout() {
   Layout layout;
@@ -56,25 +56,25 @@ std::vector<float> random_sums(std::size_t count, std::uint64_t seed) {
   return sums;
 }
 
-/// A return leg of some parts, with what it needs and what came out.
+/// A downlink of some parts, with what it needs and what came out.
 struct Leg {
   Layout layout = small_layout();
   CodecPlan plan;
   using Parts = std::vector<std::vector<Slice>>;
   Parts parts;
-  ReturnLeg leg;
+  Downlink leg;
   std::vector<float> shared;
-  std::vector<std::uint32_t> greatest;
+  std::vector<std::uint32_t> max;
   MessageContext context{1, 2, 3};
   std::vector<std::unique_ptr<MessageWriter>> writers;  // of each part
   std::vector<Message> messages;                        // of each part
   Stream stream{Device::cpu(), 2};
 
-  Leg(ReturnCodec codec, int num_parts, const TernaryOptions& ternary = {})
+  Leg(DownlinkCodec codec, int num_parts, const TernaryOptions& ternary = {})
       : plan(layout, plan_options(ternary)),
-        parts(num_parts == 1 ? Parts{whole_segments(layout)} : shares(layout, num_parts)),
+        parts(num_parts == 1 ? Parts{whole_segments(layout)} : shards(layout, num_parts)),
         leg(layout, plan, parts, {.codec = codec, .num_workers = kWorkers, .seed = kSeed}),
-        greatest(static_cast<std::size_t>(plan.num_scalers()), 0u) {
+        max(static_cast<std::size_t>(plan.num_scalers()), 0u) {
     for (std::int64_t s = 0; s < plan.num_scalers(); ++s) shared.push_back(0.7f + 0.1f * static_cast<float>(s));
   }
 
@@ -91,11 +91,11 @@ struct Leg {
 
   /// Measures all parts, then encodes and reads each of them.
   void encode(const Tensors& tensors) {
-    for (std::size_t p = 0; p < parts.size(); ++p) leg.measure(p, tensors.table, greatest, stream);
+    for (std::size_t p = 0; p < parts.size(); ++p) leg.measure(p, tensors.table, max, stream);
     for (std::size_t p = 0; p < parts.size(); ++p) {
       writers.push_back(std::make_unique<MessageWriter>());
       const auto bytes =
-          leg.encode(p, static_cast<int>(p), tensors.table, shared, greatest, context, *writers.back(), stream);
+          leg.encode(p, static_cast<int>(p), tensors.table, shared, max, context, *writers.back(), stream);
       messages.emplace_back();
       read_message(bytes, MessageKind::kMean, context, layout, messages.back());
     }
@@ -111,8 +111,8 @@ struct Leg {
   }
 };
 
-TEST(ReturnLeg, Fp32KeepsEveryBit) {
-  Leg leg(ReturnCodec::kFloat32, 3);
+TEST(Downlink, Fp32KeepsEveryBit) {
+  Leg leg(DownlinkCodec::kFloat32, 3);
   Tensors mean = leg.aggregated();
   mean.values[0][4096] = -0.0f;
   mean.values[0][4097] = 0x1p-149f;
@@ -120,8 +120,8 @@ TEST(ReturnLeg, Fp32KeepsEveryBit) {
   for (std::size_t t = 0; t < 4; ++t) EXPECT_EQ(bits_of(back.values[t]), bits_of(mean.values[t])) << t;
 }
 
-TEST(ReturnLeg, Bf16RoundsEveryTensorOnce) {
-  Leg leg(ReturnCodec::kBfloat16, 3);
+TEST(Downlink, Bf16RoundsEveryTensorOnce) {
+  Leg leg(DownlinkCodec::kBfloat16, 3);
   const Tensors mean = leg.aggregated();
   const Tensors back = leg.round_trip(mean);
   for (std::size_t t = 0; t < 4; ++t) {
@@ -131,8 +131,8 @@ TEST(ReturnLeg, Bf16RoundsEveryTensorOnce) {
   }
 }
 
-TEST(ReturnLeg, SumsAreExactMultiplesOfTheScalerOverTheNumberOfWorkers) {
-  Leg leg(ReturnCodec::kSums, 3);
+TEST(Downlink, SumsAreExactMultiplesOfTheScalerOverTheNumberOfWorkers) {
+  Leg leg(DownlinkCodec::kSums, 3);
   const Tensors sums = leg.aggregated();
   const Tensors back = leg.round_trip(sums);
   for (const std::size_t t : {0u, 3u}) {
@@ -142,13 +142,13 @@ TEST(ReturnLeg, SumsAreExactMultiplesOfTheScalerOverTheNumberOfWorkers) {
     for (float& value : expected) value *= step;
     EXPECT_EQ(back.values[t], expected) << t;
   }
-  const auto [least, most] = std::ranges::minmax(sums.values[0]);
-  EXPECT_EQ(least, -kWorkers);  // every lane value was met
+  const auto [min, most] = std::ranges::minmax(sums.values[0]);
+  EXPECT_EQ(min, -kWorkers);  // every lane value was met
   EXPECT_EQ(most, kWorkers);
 }
 
-TEST(ReturnLeg, SumsTravelAsLanesBiasedByTheNumberOfWorkers) {
-  Leg leg(ReturnCodec::kSums, 1);
+TEST(Downlink, SumsTravelAsLanesBiasedByTheNumberOfWorkers) {
+  Leg leg(DownlinkCodec::kSums, 1);
   const Tensors sums = leg.aggregated();
   leg.encode(sums);
   const std::vector<int> integers(sums.values[0].begin(), sums.values[0].end());
@@ -158,8 +158,8 @@ TEST(ReturnLeg, SumsTravelAsLanesBiasedByTheNumberOfWorkers) {
             reference::pack_lanes(integers, kWorkers, kWorkers));
 }
 
-TEST(ReturnLeg, SumsOfBlocksTakeTheScalerOfTheirBlock) {
-  Leg leg(ReturnCodec::kSums, 3, {.scope = ScalerScope::kBlock, .block_elements = 1984});
+TEST(Downlink, SumsOfBlocksTakeTheScalerOfTheirBlock) {
+  Leg leg(DownlinkCodec::kSums, 3, {.scope = ScalerScope::kBlock, .block_elements = 1984});
   const Tensors sums = leg.aggregated();
   const Tensors back = leg.round_trip(sums);
   std::vector<float> expected = sums.values[0];
@@ -169,16 +169,16 @@ TEST(ReturnLeg, SumsOfBlocksTakeTheScalerOfTheirBlock) {
   EXPECT_EQ(back.values[0], expected);
 }
 
-TEST(ReturnLeg, TernaryMultipliesTheScalerOverNByTheGreatestSum) {
+TEST(Downlink, TernaryMultipliesTheScalerOverNByTheMaxSum) {
   for (const std::int64_t block : {std::int64_t{0}, std::int64_t{1984}}) {
     TernaryOptions ternary;
     if (block > 0) {
       ternary.scope = ScalerScope::kBlock;
       ternary.block_elements = block;
     }
-    Leg leg(ReturnCodec::kTernary, 3, ternary);
+    Leg leg(DownlinkCodec::kTernary, 3, ternary);
     Tensors sums = leg.aggregated();
-    for (float& sum : sums.values[0]) sum = std::clamp(sum, -3.0f, 3.0f);  // the greatest of every run, not N
+    for (float& sum : sums.values[0]) sum = std::clamp(sum, -3.0f, 3.0f);  // the largest of every run, not N
     const Tensors back = leg.round_trip(sums);
     const auto length = block == 0 ? std::size_t{20000} : static_cast<std::size_t>(block);
     for (std::size_t i = 0; i < 20000; ++i) {
@@ -194,11 +194,11 @@ TEST(ReturnLeg, TernaryMultipliesTheScalerOverNByTheGreatestSum) {
   }
 }
 
-TEST(ReturnLeg, TernaryIsUnbiased) {
-  Leg leg(ReturnCodec::kTernary, 1);
+TEST(Downlink, TernaryIsUnbiased) {
+  Leg leg(DownlinkCodec::kTernary, 1);
   const Tensors sums = leg.aggregated();
   const Tensors back = leg.round_trip(sums);
-  // Among elements whose sum is k, a share |k| / m is non-zero.
+  // Among elements whose sum is k, a shard |k| / m is non-zero.
   std::array<double, kWorkers + 1> met{};
   std::array<double, kWorkers + 1> nonzero{};
   for (std::size_t i = 0; i < 20000; ++i) {
@@ -213,8 +213,8 @@ TEST(ReturnLeg, TernaryIsUnbiased) {
   }
 }
 
-TEST(ReturnLeg, TernaryDrawsAreThoseOfTheReturnLegAndWorkerZero) {
-  Leg leg(ReturnCodec::kTernary, 1);
+TEST(Downlink, TernaryDrawsAreThoseOfTheReturnLegAndWorkerZero) {
+  Leg leg(DownlinkCodec::kTernary, 1);
   leg.context.step = 11;  // has a tie that the refinement decides
   const Tensors sums = leg.aggregated();
   leg.encode(sums);
@@ -227,8 +227,8 @@ TEST(ReturnLeg, TernaryDrawsAreThoseOfTheReturnLegAndWorkerZero) {
   EXPECT_EQ(reference::Bytes(payload.begin(), payload.end()), reference::pack_t2(codes(4)));
 }
 
-TEST(ReturnLeg, AllPartsTogetherEqualOneWholePart) {
-  for (const ReturnCodec codec : kReturns) {
+TEST(Downlink, AllPartsTogetherEqualOneWholePart) {
+  for (const DownlinkCodec codec : kDownlinkCodecs) {
     for (const TernaryFormat format : {TernaryFormat::kT2, TernaryFormat::kTMask}) {
       for (const ScalerScope scope : {ScalerScope::kLayer, ScalerScope::kBlock}) {
         const TernaryOptions ternary{.scope = scope, .block_elements = 6400, .format = format};
@@ -245,51 +245,51 @@ TEST(ReturnLeg, AllPartsTogetherEqualOneWholePart) {
   }
 }
 
-TEST(ReturnLeg, MeasureKeepsTheGreatestOfAllParts) {
-  Leg leg(ReturnCodec::kTernary, 3);
+TEST(Downlink, MeasureKeepsTheMaxOfAllParts) {
+  Leg leg(DownlinkCodec::kTernary, 3);
   Tensors sums = leg.aggregated();
   std::ranges::fill(sums.values[0], 1.0f);
   sums.values[0][0] = -4.0f;  // in the first part only
-  for (std::size_t p = 0; p < 3; ++p) leg.leg.measure(p, sums.table, leg.greatest, leg.stream);
-  EXPECT_EQ(std::bit_cast<float>(leg.greatest[0]), 4.0f);
-  EXPECT_EQ(leg.greatest[1], 0u);  // of the tensor that travels as fp32
-  std::ranges::fill(leg.greatest, bits_of(5.0f));
-  for (std::size_t p = 0; p < 3; ++p) leg.leg.measure(p, sums.table, leg.greatest, leg.stream);
-  EXPECT_EQ(std::bit_cast<float>(leg.greatest[0]), 5.0f);
+  for (std::size_t p = 0; p < 3; ++p) leg.leg.measure(p, sums.table, leg.max, leg.stream);
+  EXPECT_EQ(std::bit_cast<float>(leg.max[0]), 4.0f);
+  EXPECT_EQ(leg.max[1], 0u);  // of the tensor that travels as fp32
+  std::ranges::fill(leg.max, bits_of(5.0f));
+  for (std::size_t p = 0; p < 3; ++p) leg.leg.measure(p, sums.table, leg.max, leg.stream);
+  EXPECT_EQ(std::bit_cast<float>(leg.max[0]), 5.0f);
 }
 
-TEST(ReturnLeg, AllSumsZeroGiveZeros) {
-  Leg leg(ReturnCodec::kTernary, 3);
+TEST(Downlink, AllSumsZeroGiveZeros) {
+  Leg leg(DownlinkCodec::kTernary, 3);
   Tensors sums = leg.aggregated();
   std::ranges::fill(sums.values[0], 0.0f);
   EXPECT_THAT(leg.round_trip(sums).values[0], ::testing::Each(0.0f));
 }
 
-TEST(ReturnLeg, OnlyBf16AndTernaryAreLossy) {
-  EXPECT_FALSE(Leg(ReturnCodec::kFloat32, 1).leg.is_lossy());
-  EXPECT_TRUE(Leg(ReturnCodec::kBfloat16, 1).leg.is_lossy());
-  EXPECT_FALSE(Leg(ReturnCodec::kSums, 1).leg.is_lossy());
-  EXPECT_TRUE(Leg(ReturnCodec::kTernary, 1).leg.is_lossy());
+TEST(Downlink, OnlyBf16AndTernaryAreLossy) {
+  EXPECT_FALSE(Leg(DownlinkCodec::kFloat32, 1).leg.is_lossy());
+  EXPECT_TRUE(Leg(DownlinkCodec::kBfloat16, 1).leg.is_lossy());
+  EXPECT_FALSE(Leg(DownlinkCodec::kSums, 1).leg.is_lossy());
+  EXPECT_TRUE(Leg(DownlinkCodec::kTernary, 1).leg.is_lossy());
 }
 
-TEST(ReturnLeg, TakesSumsOnlyOfSummableTensorsAndOnlyForCodes) {
-  for (const ReturnCodec codec : kReturns) {
+TEST(Downlink, TakesSumsOnlyOfSummableTensorsAndOnlyForCodes) {
+  for (const DownlinkCodec codec : kDownlinkCodecs) {
     const Leg leg(codec, 1);
-    const bool integer = codec == ReturnCodec::kSums || codec == ReturnCodec::kTernary;
+    const bool integer = codec == DownlinkCodec::kSums || codec == DownlinkCodec::kTernary;
     EXPECT_EQ(leg.leg.unit(0), integer ? AggregateUnit::kSums : AggregateUnit::kMean) << to_string(codec);
     EXPECT_EQ(leg.leg.unit(2), AggregateUnit::kMean) << to_string(codec);
   }
 }
 
-TEST(ReturnLeg, TensorsThatCannotBeSummedKeepEveryBitBesideCodes) {
-  for (const ReturnCodec codec : {ReturnCodec::kSums, ReturnCodec::kTernary}) {
+TEST(Downlink, TensorsThatCannotBeSummedKeepEveryBitBesideCodes) {
+  for (const DownlinkCodec codec : {DownlinkCodec::kSums, DownlinkCodec::kTernary}) {
     Leg leg(codec, 3);
     const Tensors aggregated = leg.aggregated();
     EXPECT_EQ(bits_of(leg.round_trip(aggregated).values[2]), bits_of(aggregated.values[2])) << to_string(codec);
   }
 }
 
-TEST(ReturnLeg, TakesAnEmptyTensorWithoutAnAddress) {
+TEST(Downlink, TakesAnEmptyTensorWithoutAnAddress) {
   Layout layout;
   layout.add("empty", {0});
   CodecPlanOptions options;
@@ -297,8 +297,8 @@ TEST(ReturnLeg, TakesAnEmptyTensorWithoutAnAddress) {
   const CodecPlan plan(layout, options);
   const std::vector<float*> nowhere = {nullptr};
   const TensorTable table(layout, nowhere);
-  for (const ReturnCodec codec : kReturns) {
-    ReturnLeg leg(layout, plan, {whole_segments(layout)}, {.codec = codec});
+  for (const DownlinkCodec codec : kDownlinkCodecs) {
+    Downlink leg(layout, plan, {whole_segments(layout)}, {.codec = codec});
     Stream stream;
     MessageWriter writer;
     Message message;
@@ -308,8 +308,8 @@ TEST(ReturnLeg, TakesAnEmptyTensorWithoutAnAddress) {
   }
 }
 
-TEST(ReturnLeg, RefusesTheMessageOfAnotherPart) {
-  for (const ReturnCodec codec : kReturns) {
+TEST(Downlink, RefusesTheMessageOfAnotherPart) {
+  for (const DownlinkCodec codec : kDownlinkCodecs) {
     Leg leg(codec, 3);
     leg.encode(leg.aggregated());
     Tensors mean = blank_tensors(leg.layout);
@@ -319,11 +319,11 @@ TEST(ReturnLeg, RefusesTheMessageOfAnotherPart) {
   }
 }
 
-TEST(ReturnLeg, RefusesTheMessageOfAnotherReturnCodec) {
-  for (const ReturnCodec codec : kReturns) {
+TEST(Downlink, RefusesTheMessageOfAnotherReturnCodec) {
+  for (const DownlinkCodec codec : kDownlinkCodecs) {
     Leg sender(codec, 3);
     sender.encode(sender.aggregated());
-    for (const ReturnCodec other : kReturns) {
+    for (const DownlinkCodec other : kDownlinkCodecs) {
       if (other == codec) continue;
       Leg receiver(other, 3);
       Tensors mean = blank_tensors(receiver.layout);
@@ -333,8 +333,8 @@ TEST(ReturnLeg, RefusesTheMessageOfAnotherReturnCodec) {
   }
 }
 
-TEST(ReturnLeg, RefusesARecordOfAnotherCodecOrFormat) {
-  for (const ReturnCodec codec : kReturns) {
+TEST(Downlink, RefusesARecordOfAnotherCodecOrFormat) {
+  for (const DownlinkCodec codec : kDownlinkCodecs) {
     Leg leg(codec, 1);
     leg.encode(leg.aggregated());
     Tensors mean = blank_tensors(leg.layout);
@@ -347,16 +347,16 @@ TEST(ReturnLeg, RefusesARecordOfAnotherCodecOrFormat) {
   }
 }
 
-TEST(ReturnLeg, RefusesAMessageWithAnotherNumberOfScalers) {
-  Leg sender(ReturnCodec::kSums, 1, {.scope = ScalerScope::kBlock, .block_elements = 64});
-  Leg receiver(ReturnCodec::kSums, 1);
+TEST(Downlink, RefusesAMessageWithAnotherNumberOfScalers) {
+  Leg sender(DownlinkCodec::kSums, 1, {.scope = ScalerScope::kBlock, .block_elements = 64});
+  Leg receiver(DownlinkCodec::kSums, 1);
   sender.encode(sender.aggregated());
   Tensors mean = blank_tensors(receiver.layout);
   EXPECT_THROW(receiver.leg.decode(0, sender.messages[0], mean.table, receiver.stream), CommunicationError);
 }
 
-TEST(ReturnLeg, RefusesScalersThatNoMeanCanHave) {
-  for (const ReturnCodec codec : {ReturnCodec::kSums, ReturnCodec::kTernary}) {
+TEST(Downlink, RefusesScalersThatNoMeanCanHave) {
+  for (const DownlinkCodec codec : {DownlinkCodec::kSums, DownlinkCodec::kTernary}) {
     for (const float scaler : {std::numeric_limits<float>::quiet_NaN(), std::numeric_limits<float>::infinity(), -1.0f,
                                std::numeric_limits<float>::max()}) {
       Leg leg(codec, 1);
@@ -369,8 +369,8 @@ TEST(ReturnLeg, RefusesScalersThatNoMeanCanHave) {
   }
 }
 
-TEST(ReturnLeg, RefusesACodeThatNeverOccurs) {
-  Leg leg(ReturnCodec::kTernary, 1);
+TEST(Downlink, RefusesACodeThatNeverOccurs) {
+  Leg leg(DownlinkCodec::kTernary, 1);
   leg.encode(leg.aggregated());
   EncodedSlice& encoded = leg.messages[0].records[0].encoded;
   alignas(8) std::array<std::uint8_t, 5000> bytes{};
@@ -382,20 +382,20 @@ TEST(ReturnLeg, RefusesACodeThatNeverOccurs) {
   EXPECT_THROW(leg.leg.decode(0, leg.messages[0], mean.table, leg.stream), CommunicationError);
 }
 
-TEST(ReturnLeg, OfCodesRefusesScalersThatAreNotShared) {
+TEST(Downlink, OfCodesRefusesScalersThatAreNotShared) {
   const TernaryOptions unshared{.sharing = ScalerSharing::kNone};
-  EXPECT_THROW(Leg(ReturnCodec::kSums, 1, unshared), InvalidArgument);
-  EXPECT_THROW(Leg(ReturnCodec::kTernary, 1, unshared), InvalidArgument);
-  EXPECT_NO_THROW(Leg(ReturnCodec::kFloat32, 1, unshared));
-  EXPECT_NO_THROW(Leg(ReturnCodec::kBfloat16, 1, unshared));
+  EXPECT_THROW(Leg(DownlinkCodec::kSums, 1, unshared), InvalidArgument);
+  EXPECT_THROW(Leg(DownlinkCodec::kTernary, 1, unshared), InvalidArgument);
+  EXPECT_NO_THROW(Leg(DownlinkCodec::kFloat32, 1, unshared));
+  EXPECT_NO_THROW(Leg(DownlinkCodec::kBfloat16, 1, unshared));
 }
 
 TEST(ReturnCodecText, NamesAll) {
-  EXPECT_EQ(to_string(ReturnCodec::kFloat32), "fp32");
-  EXPECT_EQ(to_string(ReturnCodec::kBfloat16), "bf16");
-  EXPECT_EQ(to_string(ReturnCodec::kSums), "sums");
-  EXPECT_EQ(to_string(ReturnCodec::kTernary), "ternary");
-  EXPECT_THROW(to_string(static_cast<ReturnCodec>(9)), InvalidArgument);
+  EXPECT_EQ(to_string(DownlinkCodec::kFloat32), "fp32");
+  EXPECT_EQ(to_string(DownlinkCodec::kBfloat16), "bf16");
+  EXPECT_EQ(to_string(DownlinkCodec::kSums), "sums");
+  EXPECT_EQ(to_string(DownlinkCodec::kTernary), "ternary");
+  EXPECT_THROW(to_string(static_cast<DownlinkCodec>(9)), InvalidArgument);
 }
 
 }  // namespace

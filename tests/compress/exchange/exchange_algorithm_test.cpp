@@ -13,7 +13,7 @@ constexpr ExchangeAlgorithm kAuto = ExchangeAlgorithm::kAuto;
 
 Layout two_tensors() {
   Layout layout;
-  layout.add("a", {300 * 4096});  // chunks for the shares of a hundred workers
+  layout.add("a", {300 * 4096});  // chunks for the shards of a hundred workers
   layout.add("b", {100 * 4096});
   return layout;
 }
@@ -26,10 +26,10 @@ CodecPlanOptions codecs_of(const std::string& a, const std::string& b, int num_w
 }
 
 ExchangeAlgorithm chosen(const CodecPlanOptions& codecs, ExchangeAlgorithm asked = kAuto,
-                         ReturnCodec return_codec = ReturnCodec::kFloat32) {
+                         DownlinkCodec downlink_codec = DownlinkCodec::kFloat32) {
   const Layout layout = two_tensors();
   const CodecPlan plan(layout, codecs);
-  return choose_algorithm(asked, return_codec, layout, plan, codecs.codec_options.num_workers);
+  return choose_algorithm(asked, downlink_codec, layout, plan, codecs.codec_options.num_workers);
 }
 
 TEST(ExchangeAlgorithm, HasNames) {
@@ -50,7 +50,7 @@ TEST(ExchangeAlgorithm, StaysTheOneThatIsAskedFor) {
 TEST(ExchangeAlgorithm, OfOneWorkerGathersUnlessSumsAreToTravelBack) {
   EXPECT_EQ(chosen(codecs_of("fp32", "fp32", 1)), ExchangeAlgorithm::kAllGather);
   for (const int num_workers : {1, 4}) {
-    EXPECT_EQ(chosen(codecs_of("ternary", "ternary", num_workers), kAuto, ReturnCodec::kSums),
+    EXPECT_EQ(chosen(codecs_of("ternary", "ternary", num_workers), kAuto, DownlinkCodec::kSums),
               ExchangeAlgorithm::kScatterReduce);
   }
 }
@@ -62,12 +62,12 @@ struct Threshold {
   friend bool operator==(const Threshold&, const Threshold&) = default;
 };
 Threshold threshold_of(const std::string& a, const std::string& b, const TernaryOptions& ternary = {},
-                       ReturnCodec return_codec = ReturnCodec::kFloat32) {
+                       DownlinkCodec downlink_codec = DownlinkCodec::kFloat32) {
   for (int num_workers = 3; num_workers < 100; ++num_workers) {
     CodecPlanOptions codecs = codecs_of(a, b, num_workers);
     codecs.codec_options.ternary = ternary;
     codecs.codec_options.num_workers = num_workers;
-    const ExchangeAlgorithm algorithm = chosen(codecs, kAuto, return_codec);
+    const ExchangeAlgorithm algorithm = chosen(codecs, kAuto, downlink_codec);
     if (algorithm != ExchangeAlgorithm::kAllGather) return {num_workers, algorithm};
   }
   return {};
@@ -79,7 +79,7 @@ TEST(ExchangeAlgorithm, TakesTheOneWithTheFewestBytesOverALink) {
   EXPECT_EQ(chosen(codecs_of("fp32", "fp32", 2)), ExchangeAlgorithm::kAllGather);
   EXPECT_EQ(threshold_of("fp32", "fp32"), from3);
   EXPECT_EQ(threshold_of("bf16", "bf16"), (Threshold{4, ExchangeAlgorithm::kScatterReduce}));
-  EXPECT_EQ(threshold_of("bf16", "bf16", {}, ReturnCodec::kBfloat16), from3);
+  EXPECT_EQ(threshold_of("bf16", "bf16", {}, DownlinkCodec::kBfloat16), from3);
   // Where codes do not add up: 1 + 32 / 2 is 17, where headers of one round more decide.
   EXPECT_EQ(threshold_of("ternary", "ternary", {.sharing = ScalerSharing::kNone}),
             (Threshold{18, ExchangeAlgorithm::kScatterReduce}));
@@ -103,8 +103,8 @@ TEST(ExchangeAlgorithm, NeverTakesOneThatMovesMoreThanAPlainAllReduce) {
   for (int num_workers = 2; num_workers < 100; ++num_workers) {
     const CodecPlanOptions codecs = codecs_of("ternary", "ternary", num_workers);
     const CodecPlan plan(layout, codecs);
-    const ExchangeAlgorithm algorithm = choose_algorithm(kAuto, ReturnCodec::kFloat32, layout, plan, num_workers);
-    const std::int64_t bytes = busiest_worker_bytes(algorithm, ReturnCodec::kFloat32, layout, plan, num_workers);
+    const ExchangeAlgorithm algorithm = choose_algorithm(kAuto, DownlinkCodec::kFloat32, layout, plan, num_workers);
+    const std::int64_t bytes = busiest_worker_bytes(algorithm, DownlinkCodec::kFloat32, layout, plan, num_workers);
     EXPECT_LT(static_cast<double>(bytes), 0.3 * fp32_all_reduce_bytes(layout.num_elements(), num_workers))
         << num_workers << " " << to_string(algorithm);
   }

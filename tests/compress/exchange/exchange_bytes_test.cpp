@@ -21,7 +21,7 @@ namespace terngrad::exchange_bytes_test {
 namespace {
 
 using testing::blank_tensors;
-using testing::kReturns;
+using testing::kDownlinkCodecs;
 using testing::mixed_layout;
 using testing::options_of;
 using testing::tables;
@@ -32,7 +32,7 @@ constexpr int kWorlds[] = {2, 4, 8};
 constexpr ExchangeAlgorithm kNamed[] = {ExchangeAlgorithm::kAllGather, ExchangeAlgorithm::kScatterReduce,
                                         ExchangeAlgorithm::kIntegerSum};
 
-/// What each node, a rank of its own, reports and moves.
+/// What each node, its own rank, reports and moves.
 struct Node {
   ExchangeReport report;
   LegBytes moved;
@@ -109,9 +109,9 @@ std::int64_t busiest_of(const std::vector<Node>& nodes) {
 TEST(ExchangeBytes, AreThoseThatCrossAndAreKnownBefore) {
   for (const int num_workers : kWorlds) {
     for (const ExchangeAlgorithm algorithm : kNamed) {
-      for (const ReturnCodec return_codec : kReturns) {
+      for (const DownlinkCodec downlink_codec : kDownlinkCodecs) {
         for (const TernaryFormat format : {TernaryFormat::kT2, TernaryFormat::kT5}) {
-          CompressedAllReduceOptions options = options_of(algorithm, return_codec);
+          CompressedAllReduceOptions options = options_of(algorithm, downlink_codec);
           options.codecs.codec_options.ternary.format = format;
           SCOPED_TRACE(std::to_string(num_workers) + " " + testing::options_text(options));
           const std::vector<Node> nodes = exchange_of(num_workers, options);
@@ -119,7 +119,7 @@ TEST(ExchangeBytes, AreThoseThatCrossAndAreKnownBefore) {
           expect_from_one_process(num_workers, options, nodes);
           const Layout layout = mixed_layout();
           const CodecPlan plan(layout, with_workers(options.codecs, num_workers));
-          EXPECT_EQ(busiest_worker_bytes(algorithm, return_codec, layout, plan, num_workers), busiest_of(nodes));
+          EXPECT_EQ(busiest_worker_bytes(algorithm, downlink_codec, layout, plan, num_workers), busiest_of(nodes));
         }
       }
     }
@@ -127,9 +127,9 @@ TEST(ExchangeBytes, AreThoseThatCrossAndAreKnownBefore) {
 }
 
 TEST(ExchangeBytes, OfAutoInOneProcessAreThoseOfTheAlgorithmThatItChose) {
-  for (const ReturnCodec return_codec : kReturns) {
+  for (const DownlinkCodec downlink_codec : kDownlinkCodecs) {
     for (const TernaryFormat format : {TernaryFormat::kT2, TernaryFormat::kT5, TernaryFormat::kTMask}) {
-      CompressedAllReduceOptions options = options_of(ExchangeAlgorithm::kAuto, return_codec);
+      CompressedAllReduceOptions options = options_of(ExchangeAlgorithm::kAuto, downlink_codec);
       options.codecs.codec_options.ternary.format = format;
       const Layout layout = mixed_layout();
       const std::vector<Tensors> workers = worker_gradients(layout, 8);
@@ -162,7 +162,8 @@ TEST(ExchangeBytes, OfNumbersAndBlocksAreThoseThatCross) {
         expect_what_crossed(nodes);
         const Layout layout = mixed_layout();
         const CodecPlan plan(layout, with_workers(options.codecs, num_workers));
-        EXPECT_EQ(busiest_worker_bytes(algorithm, ReturnCodec::kFloat32, layout, plan, num_workers), busiest_of(nodes));
+        EXPECT_EQ(busiest_worker_bytes(algorithm, DownlinkCodec::kFloat32, layout, plan, num_workers),
+                  busiest_of(nodes));
       }
     }
   }
@@ -176,7 +177,7 @@ TEST(ExchangeBytes, OfPayloadsOfAnySizeAreThoseThatCrossAndAtMostThoseKnown) {
     expect_what_crossed(nodes);
     const Layout layout = mixed_layout();
     const CodecPlan plan(layout, with_workers(options.codecs, num_workers));
-    EXPECT_GE(busiest_worker_bytes(options.algorithm, ReturnCodec::kFloat32, layout, plan, num_workers),
+    EXPECT_GE(busiest_worker_bytes(options.algorithm, DownlinkCodec::kFloat32, layout, plan, num_workers),
               busiest_of(nodes));
   }
 }
@@ -184,10 +185,10 @@ TEST(ExchangeBytes, OfPayloadsOfAnySizeAreThoseThatCrossAndAtMostThoseKnown) {
 TEST(ExchangeBytes, WithServersAreThoseThatCross) {
   for (const int num_workers : kWorlds) {
     for (const int num_servers : {0, 1, 3}) {
-      for (const ReturnCodec return_codec : kReturns) {
-        CompressedAllReduceOptions options = options_of(ExchangeAlgorithm::kAuto, return_codec);
-        options.owners = ShareOwners::kServers;
-        SCOPED_TRACE(std::to_string(num_workers) + " " + std::to_string(num_servers) + to_string(return_codec));
+      for (const DownlinkCodec downlink_codec : kDownlinkCodecs) {
+        CompressedAllReduceOptions options = options_of(ExchangeAlgorithm::kAuto, downlink_codec);
+        options.owners = ShardOwners::kServers;
+        SCOPED_TRACE(std::to_string(num_workers) + " " + std::to_string(num_servers) + to_string(downlink_codec));
         const std::vector<Node> nodes = exchange_of(num_workers, options, num_servers);
         expect_what_crossed(nodes);
         if (num_servers == 0) expect_from_one_process(num_workers, options, nodes);
@@ -196,8 +197,8 @@ TEST(ExchangeBytes, WithServersAreThoseThatCross) {
   }
 }
 
-/// Leaves shares as they are.
-class NoUpdate final : public ShareUpdate {
+/// Leaves shards as they are.
+class NoUpdate final : public ShardUpdate {
  public:
   void update(std::size_t, std::span<const Slice>, const TensorTable&, std::uint64_t) override {}
 };
@@ -206,7 +207,7 @@ TEST(ExchangeBytes, OfServersThatUpdateAreThoseThatCross) {
   NoUpdate update;
   for (const int num_servers : {0, 2}) {
     CompressedAllReduceOptions options = options_of(ExchangeAlgorithm::kAuto);
-    options.owners = ShareOwners::kServers;
+    options.owners = ShardOwners::kServers;
     options.update = &update;
     expect_what_crossed(exchange_of(4, options, num_servers));
   }
@@ -234,7 +235,7 @@ TEST(ExchangeBytes, OfPlainNumbersByScatterReduceAreThoseOfAnAllReduce) {
   for (const int num_workers : kWorlds) {
     const CodecPlan plan(layout, with_workers(codecs, num_workers));
     const std::int64_t bytes =
-        busiest_worker_bytes(ExchangeAlgorithm::kScatterReduce, ReturnCodec::kFloat32, layout, plan, num_workers);
+        busiest_worker_bytes(ExchangeAlgorithm::kScatterReduce, DownlinkCodec::kFloat32, layout, plan, num_workers);
     EXPECT_NEAR(static_cast<double>(bytes) / fp32_all_reduce_bytes(layout.num_elements(), num_workers), 1, 0.003);
   }
 }
@@ -244,8 +245,9 @@ TEST(ExchangeBytes, AreOfANamedAlgorithmThatCanRun) {
   CodecPlanOptions codecs;
   codecs.codec = "fp32";
   const CodecPlan plan(layout, with_workers(codecs, 4));
-  EXPECT_THROW(busiest_worker_bytes(ExchangeAlgorithm::kAuto, ReturnCodec::kFloat32, layout, plan, 4), InvalidArgument);
-  EXPECT_THROW(busiest_worker_bytes(ExchangeAlgorithm::kIntegerSum, ReturnCodec::kFloat32, layout, plan, 4),
+  EXPECT_THROW(busiest_worker_bytes(ExchangeAlgorithm::kAuto, DownlinkCodec::kFloat32, layout, plan, 4),
+               InvalidArgument);
+  EXPECT_THROW(busiest_worker_bytes(ExchangeAlgorithm::kIntegerSum, DownlinkCodec::kFloat32, layout, plan, 4),
                InvalidArgument);
 }
 

@@ -17,7 +17,7 @@ Layout three() {
 
 std::string settled(const NonfiniteTensors& found, OnNonfinite policy) {
   ExchangeReport report;
-  found.settle(policy, 8, report);
+  found.apply_policy(policy, 8, report);
   EXPECT_EQ(report.skipped, policy == OnNonfinite::kSkip);
   return report.nonfinite;
 }
@@ -25,7 +25,7 @@ std::string settled(const NonfiniteTensors& found, OnNonfinite policy) {
 TEST(NonfiniteTensors, NothingFoundChangesNothing) {
   for (const OnNonfinite policy : {OnNonfinite::kStop, OnNonfinite::kSkip, OnNonfinite::kZero}) {
     ExchangeReport report;
-    NonfiniteTensors().settle(policy, 8, report);
+    NonfiniteTensors().apply_policy(policy, 8, report);
     EXPECT_FALSE(report.skipped);
     EXPECT_EQ(report.nonfinite, "");
   }
@@ -69,7 +69,7 @@ TEST(NonfiniteTensors, StopThrowsTheSameWords) {
   found.add_gradient(three().segment(0), 4);
   try {
     ExchangeReport report;
-    found.settle(OnNonfinite::kStop, 8, report);
+    found.apply_policy(OnNonfinite::kStop, 8, report);
     FAIL() << "nothing was thrown";
   } catch (const NonFiniteError& error) {
     EXPECT_EQ(error.what(), settled(found, OnNonfinite::kSkip));

@@ -11,41 +11,41 @@
 namespace terngrad::overflow_test {
 namespace {
 
-constexpr float kGreatest = std::numeric_limits<float>::max();
+constexpr float kMax = std::numeric_limits<float>::max();
 
-TEST(GreatestMean, IsTheLastWhoseProductIsFinite) {
+TEST(MaxMean, IsTheLastWhoseProductIsFinite) {
   for (const float factor : {1.5f, 2.0f, 3.0f, 7.0f, 64.0f, 1000.0f, 16383.0f}) {
-    const float greatest = greatest_mean(factor);
-    EXPECT_TRUE(std::isfinite(greatest * factor)) << factor;
-    EXPECT_FALSE(std::isfinite(std::nextafter(greatest, kGreatest) * factor)) << factor;
+    const float max = max_mean(factor);
+    EXPECT_TRUE(std::isfinite(max * factor)) << factor;
+    EXPECT_FALSE(std::isfinite(std::nextafter(max, kMax) * factor)) << factor;
   }
-  EXPECT_EQ(greatest_mean(2.0f), kGreatest / 2);
+  EXPECT_EQ(max_mean(2.0f), kMax / 2);
 }
 
-TEST(GreatestMean, IsTheGreatestNumberForFactorsThatMakeNothingGreater) {
-  for (const float factor : {1.0f, 0.5f, 1e-30f}) EXPECT_EQ(greatest_mean(factor), kGreatest);
+TEST(MaxMean, IsTheMaxNumberForFactorsThatMakeNothingGreater) {
+  for (const float factor : {1.0f, 0.5f, 1e-30f}) EXPECT_EQ(max_mean(factor), kMax);
 }
 
-TEST(GreatestMean, OtherFactorsAreRefused) {
+TEST(MaxMean, OtherFactorsAreRefused) {
   for (const float factor : {0.0f, -1.0f, std::numeric_limits<float>::infinity(), std::nanf("")}) {
-    EXPECT_THROW(greatest_mean(factor), InvalidArgument);
+    EXPECT_THROW(max_mean(factor), InvalidArgument);
   }
 }
 
 TEST(AreWithin, LooksAtEveryValue) {
   Stream stream(Device::cpu(), 2);
-  for (const float greatest : {8.0f, kGreatest}) {
+  for (const float max : {8.0f, kMax}) {
     std::vector<float> values(200'001, 1.0f);
-    EXPECT_TRUE(are_within(values, greatest, stream));
+    EXPECT_TRUE(are_within(values, max, stream));
     for (const std::size_t place : {std::size_t{0}, std::size_t{70'000}, values.size() - 1}) {
-      for (const float value : {greatest, -greatest, -0.0f}) {
+      for (const float value : {max, -max, -0.0f}) {
         values[place] = value;
-        EXPECT_TRUE(are_within(values, greatest, stream));
+        EXPECT_TRUE(are_within(values, max, stream));
       }
-      for (const float value : {std::nextafter(greatest, std::numeric_limits<float>::infinity()), std::nanf(""),
+      for (const float value : {std::nextafter(max, std::numeric_limits<float>::infinity()), std::nanf(""),
                                 -std::numeric_limits<float>::infinity()}) {
         values[place] = value;
-        EXPECT_FALSE(are_within(values, greatest, stream)) << place;
+        EXPECT_FALSE(are_within(values, max, stream)) << place;
       }
       values[place] = 1.0f;
     }

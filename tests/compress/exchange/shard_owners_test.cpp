@@ -17,31 +17,31 @@ WorkerGroup group_of(int num_workers, int rank, int size, int num_servers) {
   return make_worker_group(num_workers, std::make_shared<testing::ThreadCommunicator>(meeting, rank), num_servers);
 }
 
-TEST(ShareOwners, OfWorkersAreTheWorkersThemselves) {
+TEST(ShardOwners, OfWorkersAreTheWorkersThemselves) {
   const WorkerGroup group = group_of(5, 0, 2, 0);
-  EXPECT_EQ(num_shares(group, ShareOwners::kWorkers), 5);
-  EXPECT_EQ(shares_of(group, ShareOwners::kWorkers, 0).first, 0u);
-  EXPECT_EQ(shares_of(group, ShareOwners::kWorkers, 0).count, 2u);
-  EXPECT_EQ(shares_of(group, ShareOwners::kWorkers, 1).first, 2u);
-  EXPECT_EQ(shares_of(group, ShareOwners::kWorkers, 1).end(), 5u);
+  EXPECT_EQ(num_shards(group, ShardOwners::kWorkers), 5);
+  EXPECT_EQ(shards_of(group, ShardOwners::kWorkers, 0).first, 0u);
+  EXPECT_EQ(shards_of(group, ShardOwners::kWorkers, 0).count, 2u);
+  EXPECT_EQ(shards_of(group, ShardOwners::kWorkers, 1).first, 2u);
+  EXPECT_EQ(shards_of(group, ShardOwners::kWorkers, 1).end(), 5u);
 }
 
-TEST(ShareOwners, OfServersAreTheLastRanks) {
+TEST(ShardOwners, OfServersAreTheLastRanks) {
   const WorkerGroup group = group_of(5, 0, 4, 2);
-  EXPECT_EQ(num_shares(group, ShareOwners::kServers), 2);
+  EXPECT_EQ(num_shards(group, ShardOwners::kServers), 2);
   std::vector<std::size_t> counts;
-  for (int rank = 0; rank < 4; ++rank) counts.push_back(shares_of(group, ShareOwners::kServers, rank).count);
+  for (int rank = 0; rank < 4; ++rank) counts.push_back(shards_of(group, ShardOwners::kServers, rank).count);
   EXPECT_EQ(counts, (std::vector<std::size_t>{0, 0, 1, 1}));
-  EXPECT_EQ(shares_of(group, ShareOwners::kServers, 2).first, 0u);
-  EXPECT_EQ(shares_of(group, ShareOwners::kServers, 3).first, 1u);
+  EXPECT_EQ(shards_of(group, ShardOwners::kServers, 2).first, 0u);
+  EXPECT_EQ(shards_of(group, ShardOwners::kServers, 3).first, 1u);
 }
 
-TEST(ShareOwners, WithoutServersTheFirstRankServes) {
+TEST(ShardOwners, WithoutServersTheFirstRankServes) {
   const WorkerGroup group = group_of(5, 1, 3, 0);
-  EXPECT_EQ(num_shares(group, ShareOwners::kServers), 1);
-  EXPECT_EQ(shares_of(group, ShareOwners::kServers, 0).count, 1u);
-  EXPECT_EQ(shares_of(group, ShareOwners::kServers, 1).count, 0u);
-  EXPECT_EQ(shares_of(group, ShareOwners::kServers, 2).count, 0u);
+  EXPECT_EQ(num_shards(group, ShardOwners::kServers), 1);
+  EXPECT_EQ(shards_of(group, ShardOwners::kServers, 0).count, 1u);
+  EXPECT_EQ(shards_of(group, ShardOwners::kServers, 1).count, 0u);
+  EXPECT_EQ(shards_of(group, ShardOwners::kServers, 2).count, 0u);
 }
 
 TEST(WorkerGroupWithServers, SpreadsWorkersOverTheOtherRanks) {
@@ -64,20 +64,20 @@ TEST(WorkerGroupWithServers, NeedsARankWithWorkersAndAWorkerForEach) {
   EXPECT_NO_THROW(group_of(1, 0, 3, 2));
 }
 
-TEST(ShareOwners, HaveNames) {
-  EXPECT_EQ(to_string(ShareOwners::kWorkers), "workers");
-  EXPECT_EQ(to_string(ShareOwners::kServers), "servers");
+TEST(ShardOwners, HaveNames) {
+  EXPECT_EQ(to_string(ShardOwners::kWorkers), "workers");
+  EXPECT_EQ(to_string(ShardOwners::kServers), "servers");
 }
 
-TEST(ShareOwners, OfRanksThatAllHaveWorkersAreTheseOrTheFirst) {
+TEST(ShardOwners, OfRanksThatAllHaveWorkersAreTheseOrTheFirst) {
   const std::vector<WorkerRange> ranks = {worker_range(5, 0, 2), worker_range(5, 1, 2)};
-  const std::vector<ShareRange> of_workers = shares_of_ranks(ranks, ShareOwners::kWorkers);
+  const std::vector<ShardRange> of_workers = shares_of_ranks(ranks, ShardOwners::kWorkers);
   ASSERT_EQ(of_workers.size(), 2u);
   EXPECT_EQ(of_workers[0].first, 0u);
   EXPECT_EQ(of_workers[0].count, 2u);
   EXPECT_EQ(of_workers[1].first, 2u);
   EXPECT_EQ(of_workers[1].count, 3u);
-  const std::vector<ShareRange> of_server = shares_of_ranks(ranks, ShareOwners::kServers);
+  const std::vector<ShardRange> of_server = shares_of_ranks(ranks, ShardOwners::kServers);
   ASSERT_EQ(of_server.size(), 2u);
   EXPECT_TRUE(of_server[0].has(0));
   EXPECT_EQ(of_server[0].count, 1u);

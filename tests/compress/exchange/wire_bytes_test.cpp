@@ -40,7 +40,7 @@ TEST(WireRatio, OfOneWorkerOrOfNothingIsNone) {
 
 /// Each process's, added up.
 template <class Add>
-ExchangeBytes total_of(int num_workers, int num_servers, ShareOwners owners, const Add& add) {
+ExchangeBytes total_of(int num_workers, int num_servers, ShardOwners owners, const Add& add) {
   ExchangeBytes total;
   for (int worker = 0; worker < num_workers; ++worker) {
     const WireNodes nodes({num_workers, worker, 1}, num_servers, owners);
@@ -60,11 +60,11 @@ TEST(WireNodes, GatherFromWorkersToAllOthers) {
     nodes.add_gathered(
         total, &ExchangeBytes::gradient, [](int) { return 10; }, 30);
   };
-  const ExchangeBytes plain = total_of(3, 0, ShareOwners::kWorkers, gather);
+  const ExchangeBytes plain = total_of(3, 0, ShardOwners::kWorkers, gather);
   EXPECT_EQ(plain.gradient.sent, 3 * 20);
   EXPECT_EQ(plain.gradient.received, 3 * 20);
   EXPECT_EQ(plain.num_workers, 3);
-  const ExchangeBytes served = total_of(3, 2, ShareOwners::kServers, gather);
+  const ExchangeBytes served = total_of(3, 2, ShardOwners::kServers, gather);
   EXPECT_EQ(served.gradient.sent, 3 * 40);
   EXPECT_EQ(served.gradient.received, 3 * 20);
   EXPECT_EQ(served.servers.received, 2 * 30);
@@ -73,8 +73,8 @@ TEST(WireNodes, GatherFromWorkersToAllOthers) {
 
 TEST(WireNodes, WhereWorkerZeroServesItIsAServer) {
   const ExchangeBytes total =
-      total_of(3, 0, ShareOwners::kServers, [](const WireNodes& nodes, int node, ExchangeBytes& sum) {
-        nodes.add_share(sum, &ExchangeBytes::mean, {0, node == 0 ? std::size_t{1} : 0}, 0, 100);
+      total_of(3, 0, ShardOwners::kServers, [](const WireNodes& nodes, int node, ExchangeBytes& sum) {
+        nodes.add_shard(sum, &ExchangeBytes::mean, {0, node == 0 ? std::size_t{1} : 0}, 0, 100);
         EXPECT_EQ(nodes.keeps(node, 0), node == 0);
       });
   EXPECT_EQ(total.num_workers, 2);
@@ -85,9 +85,9 @@ TEST(WireNodes, WhereWorkerZeroServesItIsAServer) {
 }
 
 TEST(WireNodes, WhatIsSentIsReceived) {
-  for (const ShareOwners owners : {ShareOwners::kWorkers, ShareOwners::kServers}) {
+  for (const ShardOwners owners : {ShardOwners::kWorkers, ShardOwners::kServers}) {
     for (const int num_servers : {0, 2}) {
-      if (owners == ShareOwners::kWorkers && num_servers > 0) continue;
+      if (owners == ShardOwners::kWorkers && num_servers > 0) continue;
       const auto add = [](const WireNodes& nodes, int, ExchangeBytes& total) {
         nodes.add_gathered(
             total, &ExchangeBytes::scalers, [](int) { return 7; }, 4 * 7);

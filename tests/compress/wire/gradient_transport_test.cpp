@@ -57,10 +57,10 @@ std::vector<WorkerRange> ranks_of(int num_workers, int num_processes) {
 bool adds_any(const std::string& codec, int num_workers, int num_processes) {
   const Layout layout = two_tensors();
   const CodecPlan plan = plan_of(layout, codec, num_workers, codec);
-  return GradientMessages(layout, plan, ranks_of(num_workers, num_processes), 0).adds_any();
+  return GradientTransport(layout, plan, ranks_of(num_workers, num_processes), 0).adds_any();
 }
 
-TEST(GradientMessages, AddWhereThatTakesFewerBits) {
+TEST(GradientTransport, AddWhereThatTakesFewerBits) {
   EXPECT_FALSE(adds_any("fp32", 8, 1));  // nothing travels
   EXPECT_TRUE(adds_any("fp32", 8, 2));
   EXPECT_TRUE(adds_any("fp32", 8, 4));
@@ -90,7 +90,7 @@ class Travelling : public ::testing::Test {
       messages_.push_back(encoder.gradient_message(gradients_[w].table, part, kContext, writers_[w], stream_));
     }
   }
-  GradientMessages of_rank(int rank) const { return {layout_, *plan_, ranks_of(kWorkers, kProcesses), rank}; }
+  GradientTransport of_rank(int rank) const { return {layout_, *plan_, ranks_of(kWorkers, kProcesses), rank}; }
   Parcels all_parcels() {
     Parcels parcels;
     for (int rank = 0; rank < kProcesses; ++rank) {
@@ -103,7 +103,7 @@ class Travelling : public ::testing::Test {
   }
   /// Reads what has been changed. @returns what it was refused for; "" if it was not
   std::string refusal_of(const Parcels& parcels) {
-    GradientMessages reader = of_rank(0);
+    GradientTransport reader = of_rank(0);
     try {
       reader.read(parcels, parts_, kContext, stream_);
     } catch (const CommunicationError& error) {
@@ -131,7 +131,7 @@ TEST_F(Travelling, FloatsAloneAreSumsAlone) {
   const std::vector<std::pair<int, int>> subtrees = {{0, 2}, {2, 1}, {3, 1}, {4, 2}};
   for (std::size_t i = 0; i < subtrees.size(); ++i) {
     Message message;
-    read_message(parcels.parcel(i), MessageKind::kSubtree, kContext, layout_, message);
+    read_message(parcels.parcel(i), MessageKind::kPartialSum, kContext, layout_, message);
     const auto [first, count] = subtrees[i];
     EXPECT_EQ(message.worker, first);
     ASSERT_EQ(message.records.size(), 2u);
@@ -157,15 +157,15 @@ TEST_F(Travelling, OtherCodecsStayAsTheyAre) {
   const std::vector<bool> is_sum = {false, false, false, true, true, false, false, false, true, true};
   for (std::size_t i = 0; i < is_sum.size(); ++i) {
     Message message;
-    const MessageKind kind = is_sum[i] ? MessageKind::kSubtree : MessageKind::kGradient;
+    const MessageKind kind = is_sum[i] ? MessageKind::kPartialSum : MessageKind::kGradient;
     read_message(parcels.parcel(i), kind, kContext, layout_, message);
     ASSERT_EQ(message.records.size(), 1u);
     EXPECT_EQ(message.records[0].encoded.slice.segment, is_sum[i] ? 1 : 0);
   }
-  GradientMessages reader = of_rank(1);
+  GradientTransport reader = of_rank(1);
   reader.read(parcels, parts_, kContext, stream_);
   std::vector<EncodedSlice> slices;
-  const GradientMessages::Source codes = reader.append_slice(0, 0, slices);
+  const GradientTransport::Source codes = reader.append_slice(0, 0, slices);
   EXPECT_EQ(codes.num_messages, 6u);
   EXPECT_TRUE(codes.workers.empty());
   for (std::size_t w = 0; w < 6; ++w) {
@@ -174,7 +174,7 @@ TEST_F(Travelling, OtherCodecsStayAsTheyAre) {
     EXPECT_TRUE(std::ranges::equal(slices[w].payload, whole.records[0].encoded.payload)) << w;
     EXPECT_TRUE(std::ranges::equal(slices[w].scalers, whole.records[0].encoded.scalers)) << w;
   }
-  const GradientMessages::Source sums = reader.append_slice(0, 1, slices);
+  const GradientTransport::Source sums = reader.append_slice(0, 1, slices);
   EXPECT_EQ(std::vector<int>(sums.workers.begin(), sums.workers.end()), (std::vector<int>{2, 1, 1, 2}));
   EXPECT_EQ(slices.size(), 10u);
 }
@@ -182,7 +182,7 @@ TEST_F(Travelling, OtherCodecsStayAsTheyAre) {
 TEST_F(Travelling, BytesAreThoseOfWholeMessages) {
   for (const char* codec : {"ternary", "fp32"}) {
     encode(codec);
-    GradientMessages reader = of_rank(0);
+    GradientTransport reader = of_rank(0);
     reader.read(all_parcels(), parts_, kContext, stream_);
     for (std::size_t w = 0; w < 6; ++w) {
       EXPECT_EQ(reader.bytes_of(static_cast<int>(w), 0), static_cast<std::int64_t>(messages_[w].size())) << codec;
@@ -231,7 +231,7 @@ TEST_F(Travelling, RefusesASumWithOtherRecords) {
         continue;
       }
       MessageWriter writer;
-      writer.begin(MessageKind::kSubtree, kContext, 0, 1, max_message_bytes(1, 1, bytes));
+      writer.begin(MessageKind::kPartialSum, kContext, 0, 1, max_message_bytes(1, 1, bytes));
       std::fill_n(writer.add(slice, codec, format, scalers, bytes), bytes, std::uint8_t{0});
       result.append(writer.finish());
     }
@@ -254,7 +254,7 @@ TEST_F(Travelling, RefusesADamagedMessageOfItsOwn) {
   EXPECT_THROW(all_parcels(), CommunicationError);
 }
 
-/// Bytes that rank 0 sends for a step of eight workers in so many processes.
+/// Bytes that rank 0 sends for a step of eight workers in that many processes.
 std::int64_t sent_by_rank0(const std::string& codec, ExchangeAlgorithm algorithm, int num_processes) {
   const Layout layout = two_tensors();
   const auto workers = worker_gradients(layout, 8);
@@ -274,7 +274,7 @@ std::int64_t sent_by_rank0(const std::string& codec, ExchangeAlgorithm algorithm
   return sent;
 }
 
-TEST(GradientMessages, AProcessSendsAsMuchAsOneWorker) {
+TEST(GradientTransport, AProcessSendsAsMuchAsOneWorker) {
   // Elements of 4 bytes, and headers, records and eight workers' scalers that are less than one in ten.
   const double gradient = 4.0 * static_cast<double>(two_tensors().num_elements());
   for (const ExchangeAlgorithm algorithm : {ExchangeAlgorithm::kAllGather, ExchangeAlgorithm::kScatterReduce}) {

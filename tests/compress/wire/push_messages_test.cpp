@@ -52,7 +52,7 @@ PushProtocol small_protocol(FloatCodec::Width width = FloatCodec::Width::kFloat3
   return {small_layout(), small_state(), small_plan(), width, run, settings};
 }
 
-PushNote small_note() {
+PushMetadata small_note() {
   return {.version = 40,
           .loss = 2.5,
           .num_correct = 7,
@@ -109,7 +109,7 @@ TEST(PushMessages, NotesHaveTheBytesOfTheDocument) {
   const PushProtocol protocol = small_protocol();
   PushMessages messages(protocol);
   Parcels parcels;
-  messages.add_note(3, 1, small_note(), parcels);
+  messages.add_metadata(3, 1, small_note(), parcels);
   const Bytes bytes = bytes_of(parcels, 0);
   Bytes golden = {
       // clang-format off
@@ -133,7 +133,7 @@ TEST(PushMessages, NotesHaveTheBytesOfTheDocument) {
   for (std::size_t i = 0; i < 8; ++i) golden[16 + i] = static_cast<std::uint8_t>(protocol.fingerprint >> (8 * i));
   fix_checksums(golden);
   EXPECT_EQ(bytes, golden);
-  EXPECT_EQ(messages.read_note(parcels, 0, 3, 1), small_note());
+  EXPECT_EQ(messages.read_metadata(parcels, 0, 3, 1), small_note());
 }
 
 TEST(PushMessages, BareMessagesAreHeaders) {
@@ -210,26 +210,26 @@ TEST(PushMessages, WhatIsForeignOrDamagedIsRefused) {
   const PushProtocol protocol = small_protocol();
   PushMessages messages(protocol);
   Parcels parcels;
-  messages.add_note(3, 1, small_note(), parcels);
+  messages.add_metadata(3, 1, small_note(), parcels);
   const Bytes good = bytes_of(parcels, 0);
-  EXPECT_THAT(refusal([&] { messages.read_note(parcels, 1, 3, 1); }), HasSubstr("1 parts"));
-  EXPECT_THAT(refusal([&] { messages.read_note(parcels, 0, 2, 1); }), HasSubstr("step is 3, expected 2"));
-  EXPECT_THAT(refusal([&] { messages.read_note(parcels, 0, 3, 0); }), HasSubstr("worker 1's"));
+  EXPECT_THAT(refusal([&] { messages.read_metadata(parcels, 1, 3, 1); }), HasSubstr("1 parts"));
+  EXPECT_THAT(refusal([&] { messages.read_metadata(parcels, 0, 2, 1); }), HasSubstr("step is 3, expected 2"));
+  EXPECT_THAT(refusal([&] { messages.read_metadata(parcels, 0, 3, 0); }), HasSubstr("worker 1's"));
   for (std::size_t at = 0; at < good.size(); ++at) {
     Bytes bad = good;
     bad[at] ^= 0x10;
-    EXPECT_NE(refusal([&] { messages.read_note(parcels_of(bad), 0, 3, 1); }), "accepted") << at;
+    EXPECT_NE(refusal([&] { messages.read_metadata(parcels_of(bad), 0, 3, 1); }), "accepted") << at;
     EXPECT_NE(refusal([&] { messages.read_bare(parcels_of(bad), 0); }), "accepted") << at;
   }
   for (std::size_t length = 0; length < good.size(); ++length) {
     const Bytes bad(good.begin(), good.begin() + static_cast<std::ptrdiff_t>(length));
-    EXPECT_NE(refusal([&] { messages.read_note(parcels_of(bad), 0, 3, 1); }), "accepted") << length;
+    EXPECT_NE(refusal([&] { messages.read_metadata(parcels_of(bad), 0, 3, 1); }), "accepted") << length;
   }
   const PushProtocol other_run = small_protocol(FloatCodec::Width::kFloat32, kRun + 1);
-  EXPECT_THAT(refusal([&] { PushMessages(other_run).read_note(parcels, 0, 3, 1); }), HasSubstr("run id"));
+  EXPECT_THAT(refusal([&] { PushMessages(other_run).read_metadata(parcels, 0, 3, 1); }), HasSubstr("run id"));
   for (const PushProtocol& other :
        {small_protocol(FloatCodec::Width::kBfloat16), small_protocol(FloatCodec::Width::kFloat32, kRun, "scale=1")}) {
-    EXPECT_THAT(refusal([&] { PushMessages(other).read_note(parcels, 0, 3, 1); }), HasSubstr("fingerprint"));
+    EXPECT_THAT(refusal([&] { PushMessages(other).read_metadata(parcels, 0, 3, 1); }), HasSubstr("fingerprint"));
   }
 }
 
@@ -237,20 +237,20 @@ TEST(PushMessages, NotesThatContradictThemselvesAreRefused) {
   const PushProtocol protocol = small_protocol();
   PushMessages messages(protocol);
   Parcels parcels;
-  messages.add_note(3, 1, small_note(), parcels);
+  messages.add_metadata(3, 1, small_note(), parcels);
   const Bytes good = bytes_of(parcels, 0);
   // Offsets in the payload: number of tensors, first tensor, flags.
   for (const auto& [at, value] : {std::pair<std::size_t, std::uint8_t>{40, 3}, {44, 2}, {40, 0}, {48, 2}}) {
     Bytes bad = good;
     bad[64 + at] = value;
     fix_checksums(bad);
-    EXPECT_THAT(refusal([&] { messages.read_note(parcels_of(bad), 0, 3, 1); }), HasSubstr("tells of")) << at;
+    EXPECT_THAT(refusal([&] { messages.read_metadata(parcels_of(bad), 0, 3, 1); }), HasSubstr("tells of")) << at;
   }
   Bytes longer = good;
   longer.resize(good.size() + 8);
   longer[40] += 8;
   fix_checksums(longer);
-  EXPECT_THAT(refusal([&] { messages.read_note(parcels_of(longer), 0, 3, 1); }), HasSubstr("64 bytes"));
+  EXPECT_THAT(refusal([&] { messages.read_metadata(parcels_of(longer), 0, 3, 1); }), HasSubstr("64 bytes"));
 }
 
 TEST(PushMessages, TensorsOfOtherFormsAreRefused) {

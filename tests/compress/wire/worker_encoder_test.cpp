@@ -192,7 +192,7 @@ TEST(WorkerEncoder, LanesFormHoldsTheSameCodes) {
   }
 }
 
-TEST(WorkerEncoder, SharesTogetherCarryTheCodesOfTheWholeTensors) {
+TEST(WorkerEncoder, ShardsTogetherCarryTheCodesOfTheWholeTensors) {
   for (const TernaryOptions& ternary : {TernaryOptions{}, TernaryOptions{.format = TernaryFormat::kTMask},
                                         TernaryOptions{.scope = ScalerScope::kBlock, .block_elements = 6400}}) {
     Worker worker(mixed_codecs(ternary));
@@ -201,8 +201,8 @@ TEST(WorkerEncoder, SharesTogetherCarryTheCodesOfTheWholeTensors) {
       whole.push_back(worker.decoded(record));
     }
     std::vector<std::vector<float>> joined(whole.size());
-    for (const std::vector<Slice>& share : shares(worker.layout, 3)) {
-      for (const Message::Record& record : worker.records(share)) {
+    for (const std::vector<Slice>& shard : shards(worker.layout, 3)) {
+      for (const Message::Record& record : worker.records(shard)) {
         const std::vector<float> piece = worker.decoded(record);
         auto& tensor = joined[static_cast<std::size_t>(record.encoded.slice.segment)];
         tensor.insert(tensor.end(), piece.begin(), piece.end());
@@ -253,7 +253,7 @@ TEST(WorkerEncoder, SharingNoneSendsItsOwnScalers) {
     for (std::size_t i = 0; i < slices.size(); ++i) {
       const std::vector<float> own = worker.scalers_of(slices[i], worker.encoder.local_scalers());
       EXPECT_EQ(scalers_of(records[i]), own) << i;
-      // The greatest element of each run is its scaler: its code cannot be zero, so the codes belong to these scalers.
+      // The largest element of each run is its scaler: its code cannot be zero, so the codes belong to these scalers.
       const std::vector<float> decoded = worker.decoded(records[i]);
       const float most = *std::ranges::max_element(own);
       EXPECT_EQ(std::fabs(*std::ranges::max_element(decoded, {}, [](float v) { return std::fabs(v); })), most) << i;

@@ -76,7 +76,7 @@ TEST_P(CudaCropImages, HaveTheCpusBits) {
   compare(planar, false, {0, 1, 2});
 }
 
-/// The greatest sums, and the least spread there can be.
+/// The max sums, and the least spread there can be.
 TEST_P(CudaCropImages, HaveTheCpusBitsForExtremes) {
   std::vector<std::uint8_t> planar(random_images(kExamples, GetParam().source_size).size(), 255);
   compare(planar, true, {0, 1});
@@ -85,7 +85,7 @@ TEST_P(CudaCropImages, HaveTheCpusBitsForExtremes) {
 }
 
 // Images that fit a block's shared memory (the last is of 128) and larger ones, of whole vectors and not; windows with
-// whole vectors of floats and not, and from one pixel to the greatest.
+// whole vectors of floats and not, and from one pixel to the max.
 INSTANTIATE_TEST_SUITE_P(Sizes, CudaCropImages,
                          ::testing::Values(Window{1, 1}, Window{2, 1}, Window{4, 3}, Window{5, 2}, Window{32, 24},
                                            Window{32, 32}, Window{32, 23}, Window{33, 8}, Window{33, 7},

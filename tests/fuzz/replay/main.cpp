@@ -57,7 +57,7 @@ void run_inputs(Target target, const Paths& inputs) {
   }
 }
 
-/// Whether a process of its own gets through all inputs.
+/// Whether its own process gets through all inputs.
 bool survives(Target target, const Paths& inputs) {
   std::fflush(stdout);
   const pid_t child = ::fork();

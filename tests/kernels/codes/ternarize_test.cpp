@@ -252,7 +252,7 @@ TEST(Ternarize, RefinesTiesToTheLastBit) {
 }
 
 TEST(Ternarize, JustBelowTheScalerUsesTheDraw) {
-  // The greatest magnitude below s and the greatest draw: t = 65536 - 2^-8, h = 65535.
+  // The largest magnitude below s and the largest draw: t = 65536 - 2^-8, h = 65535.
   const auto r16 = reference::draws16(kStream, 0, 1 << 18);
   const auto at = static_cast<std::size_t>(std::find(r16.begin(), r16.end(), 65535u) - r16.begin());
   ASSERT_LT(at, r16.size());
@@ -265,8 +265,8 @@ TEST(Ternarize, JustBelowTheScalerUsesTheDraw) {
   }
 }
 
-/// Draw indices with the greatest 16-bit draw, and their refinement bits.
-std::vector<std::pair<std::uint64_t, std::uint32_t>> greatest_draws(std::uint64_t num_draws) {
+/// Draw indices with the largest 16-bit draw, and their refinement bits.
+std::vector<std::pair<std::uint64_t, std::uint32_t>> max_draws(std::uint64_t num_draws) {
   reference::Stream refine = kStream;
   refine.purpose = 2;
   std::vector<std::pair<std::uint64_t, std::uint32_t>> found;
@@ -293,7 +293,7 @@ TEST(Ternarize, ElementsAtTheScalerAreCertainWhateverTheyRoundTo) {
   float s = 1.5f;
   while (s * (1.0f / s) >= 1.0f) s = std::nextafter(s, 2.0f);
   int num_hard = 0;
-  for (const auto& [index, r24] : greatest_draws(testing::scaled<std::uint64_t>(1 << 26, 1 << 25))) {
+  for (const auto& [index, r24] : max_draws(testing::scaled<std::uint64_t>(1 << 26, 1 << 25))) {
     if (r24 < 0xff0000) continue;
     ++num_hard;
     testing::for_each_target([&, i = index](const std::string& target) { EXPECT_EQ(code_at(i, s, s), 1) << target; });
@@ -308,14 +308,14 @@ TEST(Ternarize, ElementsBelowTheScalerThatRoundToItAreCertain) {
     s = std::nextafter(s, 1.0f);
     ASSERT_GT(s, 1.5f) << "no such scaler";
   } while (std::nextafter(s, 0.0f) * (1.0f / s) < 1.0f);
-  for (const auto& [index, r24] : greatest_draws(1 << 20)) {
+  for (const auto& [index, r24] : max_draws(1 << 20)) {
     testing::for_each_target(
         [&, i = index](const std::string& target) { EXPECT_EQ(code_at(i, std::nextafter(s, 0.0f), s), 1) << target; });
   }
 }
 
 TEST(Ternarize, DrawIndicesCrossTwoToThe35) {
-  // There the block index passes 2^32 and goes on in another counter word.
+  // There the block index passes 2^32 and continues in another counter word.
   const std::vector<float> gradient = testing::gaussian(3 * 4096 + 5, 5);
   for (const std::uint64_t before :
        {std::uint64_t{64}, std::uint64_t{4096}, std::uint64_t{4160}, std::uint64_t{8192}}) {
@@ -331,7 +331,7 @@ TEST(Ternarize, DrawIndicesCrossTwoToThe35) {
 TEST(Ternarize, UsesAllBitsOfSeedStepAndWorker) {
   const std::vector<float> gradient = testing::gaussian(5000, 6);
   Case c{gradient, {}, {2.5f}, {}};
-  c.key = {0xfedcba9876543210, 0xfedcba9876, 0xffffffff, DrawPurpose::kReturnLeg};
+  c.key = {0xfedcba9876543210, 0xfedcba9876, 0xffffffff, DrawPurpose::kDownlink};
   c.run.refine_purpose = 4;
   expect_on_every_target(c, "wide key");
 }

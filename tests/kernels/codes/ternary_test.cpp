@@ -34,7 +34,7 @@ TEST(TernaryFormat, RefusesUnknownNamesAndNamesTheAcceptedOnes) {
   }
 }
 
-TEST(LaneBits, AreTheLeastThatHoldASum) {
+TEST(LaneBits, AreTheMinThatHoldASum) {
   for (int n = 1; n < 5000; ++n) ASSERT_EQ(lane_bits(n), reference::lane_bits(n)) << n;
   EXPECT_EQ(lane_bits(1), 2);
   EXPECT_EQ(lane_bits(2), 3);

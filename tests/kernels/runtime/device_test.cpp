@@ -23,13 +23,13 @@ TEST(Stream, RefusesFewerThanOneThread) {
 }
 
 TEST(NoGpu, IsNoErrorUntilOneIsAskedFor) {
-  EXPECT_EQ(why_no_cuda_device().empty(), num_cuda_devices() > 0);
+  EXPECT_EQ(cuda_unavailable_reason().empty(), num_cuda_devices() > 0);
   if (num_cuda_devices() > 0) GTEST_SKIP() << "there is a GPU";
   try {
     Device::cuda();
     FAIL() << "no error";
   } catch (const NotSupported& error) {
-    EXPECT_EQ(error.what(), "[Device] no GPU to use: " + why_no_cuda_device());
+    EXPECT_EQ(error.what(), "[Device] no GPU to use: " + cuda_unavailable_reason());
   }
 }
 

@@ -33,7 +33,7 @@ struct Input {
   int num_local_workers = 1;
 };
 
-Shared share(const Input& input, const Device& device) {
+Shared combined(const Input& input, const Device& device) {
   Stream stream(device, 1);
   const auto num_scalers = static_cast<std::int64_t>(input.places.size());
   const Buffer<ScalerPlace> places = to_device<ScalerPlace>(input.places, stream);
@@ -44,18 +44,18 @@ Shared share(const Input& input, const Device& device) {
   Buffer<float> drawn_with(input.num_local_workers * num_scalers, device);
   Buffer<NonfiniteReport> report(1, device);
   fill_zero(report.span(), stream);
-  share_scalers({.places = places.data(),
-                 .num_scalers = num_scalers,
-                 .num_workers = input.num_workers,
-                 .first_local_worker = input.first_local_worker,
-                 .num_local_workers = input.num_local_workers,
-                 .local = local.data(),
-                 .own = own.data(),
-                 .shared = shared.data(),
-                 .scales = scales.data(),
-                 .drawn_with = drawn_with.data(),
-                 .report = report.data()},
-                stream);
+  exchange_scalers({.places = places.data(),
+                    .num_scalers = num_scalers,
+                    .num_workers = input.num_workers,
+                    .first_local_worker = input.first_local_worker,
+                    .num_local_workers = input.num_local_workers,
+                    .local = local.data(),
+                    .own = own.data(),
+                    .shared = shared.data(),
+                    .scales = scales.data(),
+                    .drawn_with = drawn_with.data(),
+                    .report = report.data()},
+                   stream);
   return {to_host<float>(own.span(), stream), to_host<float>(shared.span(), stream),
           to_host<float>(scales.span(), stream), to_host<float>(drawn_with.span(), stream),
           to_host<NonfiniteReport>(report.span(), stream)[0]};
@@ -83,8 +83,8 @@ TEST_F(CudaScalerSharing, IsTheCpusForAnyWorkersAndCombinations) {
           input.local.push_back(nan ? std::numeric_limits<float>::quiet_NaN()
                                     : static_cast<float>(random() % 1000) * 1e-3f);
         }
-        const Shared cpu = share(input, Device::cpu());
-        const Shared cuda = share(input, Device::cuda());
+        const Shared cpu = combined(input, Device::cpu());
+        const Shared cuda = combined(input, Device::cuda());
         expect_equal(cuda.own, cpu.own);
         expect_equal(cuda.shared, cpu.shared);
         expect_equal(cuda.scales, cpu.scales);
@@ -102,12 +102,11 @@ TEST_F(CudaScalerSharing, IsTheCpusForAnyWorkersAndCombinations) {
 TEST(ScalerSharing, CombinesAsDefined) {
   const float nan = std::numeric_limits<float>::quiet_NaN();
   Input input;
-  input.places = {
-      {ScalerCombination::kGreatest, 0, 1}, {ScalerCombination::kMean, 1, 1}, {ScalerCombination::kOwn, 2, 1}};
+  input.places = {{ScalerCombination::kMax, 0, 1}, {ScalerCombination::kMean, 1, 1}, {ScalerCombination::kOwn, 2, 1}};
   input.num_workers = 2;
   input.num_local_workers = 2;
   input.local = {1.0f, 3.0f, 5.0f, 2.0f, nan, 7.0f};
-  const Shared found = share(input, Device::cpu());
+  const Shared found = combined(input, Device::cpu());
   EXPECT_EQ(found.shared, (std::vector<float>{2.0f, 1.5f, 7.0f}));
   EXPECT_EQ(found.scales, (std::vector<float>{1.0f, 0.75f, 3.5f}));
   EXPECT_EQ(found.own, (std::vector<float>{1.0f, 3.0f, 5.0f, 2.0f, 0.0f, 7.0f}));
@@ -118,7 +117,7 @@ TEST(ScalerSharing, CombinesAsDefined) {
 
 TEST(ScalerSharing, RefusesWorkersThatAreNotThere) {
   Stream stream(Device::cpu(), 1);
-  EXPECT_THROW(share_scalers({.num_workers = 2, .first_local_worker = 1, .num_local_workers = 2}, stream),
+  EXPECT_THROW(exchange_scalers({.num_workers = 2, .first_local_worker = 1, .num_local_workers = 2}, stream),
                InvalidArgument);
 }
 

@@ -67,13 +67,13 @@ TEST(LocalScaler, NonFiniteGivesTheCanonicalNan) {
   EXPECT_EQ(bits_of(canonical_nan()), 0x7fc00000u);
 }
 
-TEST(LocalScaler, BelowTheLeastIsZero) {
+TEST(LocalScaler, BelowTheMinIsZero) {
   EXPECT_EQ(scaler_of({0x1p-86f}, 0, ScalerRule::kPaper), 0x1p-86f);
   EXPECT_EQ(scaler_of({std::nextafter(0x1p-86f, 0.0f)}, 0, ScalerRule::kPaper), 0.0f);
   EXPECT_EQ(scaler_of({1e-45f}, 0, ScalerRule::kPaper), 0.0f);
 }
 
-TEST(LocalScaler, AboveTheGreatestIsNan) {
+TEST(LocalScaler, AboveTheMaxIsNan) {
   EXPECT_EQ(scaler_of({0x1p126f}, 0, ScalerRule::kPaper), 0x1p126f);
   EXPECT_EQ(bits_of(scaler_of({std::nextafter(0x1p126f, INFINITY)}, 0, ScalerRule::kPaper)), 0x7fc00000u);
   EXPECT_EQ(bits_of(scaler_of({0x1p125f, -0x1p125f}, 8, ScalerRule::kOriginal)), 0x7fc00000u);

@@ -62,7 +62,7 @@ TEST(Crc32c, DoesNotDependOnTheAlignment) {
   }
 }
 
-TEST(Crc32c, GoesOnFromTheBytesBefore) {
+TEST(Crc32c, ContinuesFromTheBytesBefore) {
   const std::vector<std::uint8_t> bytes = random_bytes(8000);
   const std::span<const std::uint8_t> all(bytes);
   for (const std::size_t cut : {0u, 1u, 7u, 8u, 3071u, 3072u, 3073u, 8000u}) {

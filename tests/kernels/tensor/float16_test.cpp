@@ -18,10 +18,10 @@ namespace {
 
 using testing::bits_of;
 
-constexpr std::uint32_t kGreatest = 0x7bff;  // 65504
+constexpr std::uint32_t kMax = 0x7bff;  // 65504
 constexpr std::uint32_t kInfinity = 0x7c00;
 
-static_assert(to_float16(1.0f) == 0x3c00 && to_float16(-2.0f) == 0xc000 && to_float16(65504.0f) == kGreatest);
+static_assert(to_float16(1.0f) == 0x3c00 && to_float16(-2.0f) == 0xc000 && to_float16(65504.0f) == kMax);
 static_assert(from_float16(0x3555) == 0x1.554p-2f && from_float16(0x0001) == 0x1p-24f);
 
 TEST(Float16, DecodesEveryValue) {
@@ -40,9 +40,9 @@ TEST(Float16, RoundTripsEveryValueButSignallingNan) {
 
 TEST(Float16, RoundsToNearestEvenAroundEveryBoundary) {
   for (std::uint32_t half = 0; half < kInfinity; ++half) {
-    // Exact in float32: a float16 has 11 bits, half way to the next one takes 12. Beyond the greatest comes 2^16.
+    // Exact in float32: a float16 has 11 bits, half way to the next one takes 12. Beyond the largest comes 2^16.
     const float low = from_float16(static_cast<std::uint16_t>(half));
-    const float high = half == kGreatest ? 65536.0f : from_float16(static_cast<std::uint16_t>(half + 1));
+    const float high = half == kMax ? 65536.0f : from_float16(static_cast<std::uint16_t>(half + 1));
     const float middle = (low + high) / 2;
     const std::uint32_t even = half + half % 2;
     for (const std::uint32_t sign : {0u, 0x8000u}) {
@@ -67,17 +67,17 @@ TEST(Float16, RoundsEveryUpperHalfOfAFloat32) {
 }
 
 TEST(Float16, OverflowsToInfinityAboveHalfAStep) {
-  EXPECT_EQ(to_float16(65519.996f), kGreatest);
+  EXPECT_EQ(to_float16(65519.996f), kMax);
   EXPECT_EQ(to_float16(65520.0f), kInfinity);  // the tie goes to the even one
   EXPECT_EQ(to_float16(std::numeric_limits<float>::max()), kInfinity);
   EXPECT_EQ(to_float16(-std::numeric_limits<float>::infinity()), 0x8000 | kInfinity);
 }
 
-TEST(Float16, UnderflowsToZeroUpToHalfTheLeastSubnormal) {
+TEST(Float16, UnderflowsToZeroUpToHalfTheMinSubnormal) {
   EXPECT_EQ(to_float16(0x1p-25f), 0);
   EXPECT_EQ(to_float16(std::nextafter(0x1p-25f, 1.0f)), 1);
   EXPECT_EQ(to_float16(-std::numeric_limits<float>::denorm_min()), 0x8000);
-  EXPECT_EQ(to_float16(0x1.ffcp-15f), 0x0400);  // the tie between the greatest subnormal and the least normal
+  EXPECT_EQ(to_float16(0x1.ffcp-15f), 0x0400);  // the tie between the largest subnormal and the least normal
   EXPECT_EQ(to_float16(std::nextafter(0x1.ffcp-15f, 0.0f)), 0x03ff);
 }
 

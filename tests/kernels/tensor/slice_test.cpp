@@ -17,13 +17,13 @@ TEST(WholeSegments, HoldsOneSlicePerTensorEmptyOnesToo) {
   EXPECT_EQ(whole_segments(layout_of({5, 0, 9000})), (std::vector<Slice>{{0, 0, 5}, {1, 0, 0}, {2, 0, 9000}}));
 }
 
-TEST(Shares, CoverEveryElementOnceInOrderAndCutAtChunks) {
+TEST(Shards, CoverEveryElementOnceInOrderAndCutAtChunks) {
   const std::vector<std::vector<std::int64_t>> layouts = {
       {0}, {1}, {4096}, {4097}, {10, 0, 20000, 1, 4096, 8191}, {100000, 3}, {}};
   for (const auto& sizes : layouts) {
     const Layout layout = layout_of(sizes);
     for (const int n : {1, 2, 3, 4, 5, 8, 16, 100}) {
-      const auto lists = shares(layout, n);
+      const auto lists = shards(layout, n);
       ASSERT_EQ(lists.size(), static_cast<std::size_t>(n));
       std::vector<std::int64_t> next(sizes.size(), 0);
       int last = 0;
@@ -37,19 +37,19 @@ TEST(Shares, CoverEveryElementOnceInOrderAndCutAtChunks) {
           next[static_cast<std::size_t>(slice.segment)] += slice.count;
         }
       }
-      EXPECT_EQ(next, sizes) << n << " shares";
+      EXPECT_EQ(next, sizes) << n << " shards";
     }
   }
 }
 
-TEST(Shares, DifferByOneChunkAtMost) {
-  const auto lists = shares(layout_of({kChunkElements * 10}), 3);
+TEST(Shards, DifferByOneChunkAtMost) {
+  const auto lists = shards(layout_of({kChunkElements * 10}), 3);
   std::vector<std::int64_t> sizes;
   for (const auto& list : lists) sizes.push_back(list[0].count / kChunkElements);
   EXPECT_EQ(sizes, (std::vector<std::int64_t>{3, 3, 4}));
 }
 
-TEST(Shares, RefuseFewerThanOne) { EXPECT_THROW(shares(layout_of({5}), 0), InvalidArgument); }
+TEST(Shards, RefuseFewerThanOne) { EXPECT_THROW(shards(layout_of({5}), 0), InvalidArgument); }
 
 TEST(TensorTable, FindsTensorsOfAFlatBuffer) {
   const Layout layout = layout_of({5, 20});

@@ -51,7 +51,7 @@ TEST(SubtreesWithin, AreTheLongestRangesOfTheTree) {
   }
 }
 
-TEST(SubtreesWithin, OfEvenSharesOfAPowerOfTwoIsOne) {
+TEST(SubtreesWithin, OfEvenShardsOfAPowerOfTwoIsOne) {
   EXPECT_EQ(subtrees_within(8, 4, 4), std::vector<int>{4});
   EXPECT_EQ(subtrees_within(8, 0, 8), std::vector<int>{8});
   EXPECT_EQ(subtrees_within(8, 6, 2), std::vector<int>{2});

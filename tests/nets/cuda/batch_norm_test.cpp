@@ -148,7 +148,7 @@ void expect_matches_reference(const Case& c, const Result& found) {
                                 test::widen(c.output_gradient), gradient);
   EXPECT_LE(test::relative_difference(found.mean, statistics.mean), 1e-7);
   EXPECT_LE(test::relative_difference(found.variance, statistics.variance), 1e-7);
-  double inverse_deviation = 0;  // the greatest
+  double inverse_deviation = 0;  // the largest
   for (const double variance : statistics.variance) {
     inverse_deviation = std::max(inverse_deviation, 1 / std::sqrt(variance + double{c.shape.epsilon}));
   }

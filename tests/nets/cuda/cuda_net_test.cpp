@@ -150,7 +150,7 @@ TEST_F(CudaNet, WhatATensorsAnnouncementThrowsEndsThePass) {
   EXPECT_THROW(ours.net->submit_gradients(ours.parameters.data(), ours.batch({.step = 3}), ours.worker_gradients(),
                                           ours.losses.data(), [](int) { throw DataError("no more"); }),
                DataError);
-  ours.run(3);  // the net can go on
+  ours.run(3);  // the net can continue
   EXPECT_FALSE(std::isnan(ours.gradient(1)[0]));
 }
 

@@ -98,7 +98,7 @@ Floats run_once(const Pass& pass, const Floats& first, const Floats& second, std
   return operation.read();
 }
 
-/// A second run, and replays of a captured one, must have the bits of the first.
+/// A second run, and replays of a captured one, must be bit-identical to the first.
 template <class Pass>
 void expect_repeatable(const Pass& pass, const Floats& first, const Floats& second, std::size_t result_count,
                        Stream& stream) {

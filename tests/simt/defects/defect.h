@@ -27,7 +27,7 @@ std::span<const Defect> race_defects();
 /// Correct kernels: nobody may complain about them.
 std::span<const Defect> controls();
 
-/// Device memory of exactly so many zeros.
+/// Device memory of exactly that many zeros.
 template <class T>
 Buffer<T> device_zeros(std::int64_t count, Stream& stream) {
   Buffer<T> memory(count, stream.device());

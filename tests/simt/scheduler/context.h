@@ -1,4 +1,4 @@
-// A place in a running program: a stack, and where on it to go on.
+// A place in a running program: a stack, and where on it to continue.
 #pragma once
 
 #include <cstddef>
@@ -20,7 +20,7 @@ struct Context {
 /// Makes a context that begins in `entry`, which must not return, on the given stack.
 void prepare(Context& context, char* stack, std::size_t bytes, void (*entry)());
 
-/// Keeps the place of the caller in `from` and goes on at `to`.
+/// Keeps the place of the caller in `from` and continues at `to`.
 void jump(Context& from, Context& to);
 
 }  // namespace simt

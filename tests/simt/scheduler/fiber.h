@@ -1,4 +1,4 @@
-// Fibers: functions that stop in the middle and are gone on with later, all in one OS thread at a time.
+// Fibers: functions that stop in the middle and are continued later, all in one OS thread at a time.
 #pragma once
 
 #include <cstddef>
@@ -7,7 +7,7 @@
 
 namespace simt {
 
-/// A fiber with a stack of its own, which lives as long as the program: fibers serve block after block.
+/// A fiber with its own stack, which lives as long as the program: fibers serve block after block.
 class Fiber {
  public:
   /// `entry` runs at the first resume() and must not return. `number` spreads stacks over the sets of the cache.
@@ -15,7 +15,7 @@ class Fiber {
   Fiber(const Fiber&) = delete;
   Fiber& operator=(const Fiber&) = delete;
 
-  /// Goes on with the fiber until it yields. For the scheduler, which every OS thread is that has called
+  /// Continues with the fiber until it yields. For the scheduler, which every OS thread is that has called
   /// be_scheduler().
   void resume();
   /// Goes back to the scheduler. For the fiber that runs.

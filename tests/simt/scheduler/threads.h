@@ -41,7 +41,7 @@ extern unsigned num_alive;
 /// Lets others run until the rendezvous is complete.
 void wait_for(const Rendezvous& rendezvous, Site site);
 
-/// Makes the places where threads meet ready for blocks of so many warps.
+/// Makes the places where threads meet ready for blocks of that many warps.
 void reset_rendezvous(std::size_t num_warps);
 /// Called when a thread ends: a barrier does not wait for it any longer.
 void complete_barrier_if_all_came();

@@ -1,5 +1,5 @@
-// What a process does whose GPU waits for another in vain. Only the emulation has a stream that hangs when it is told
-// to.
+// What a process does whose GPU waits for another until the timeout. Only the emulation has a stream that hangs when it
+// is told to.
 #include <cuda_runtime.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -22,7 +22,7 @@ using ::testing::AllOf;
 using testing::DeviceRun;
 using ::testing::HasSubstr;
 
-// How long GPUs wait for each other. They wait in vain, so no machine is too slow for it.
+// How long GPUs wait for each other. They wait until the timeout, so no machine is too slow for it.
 constexpr double kGpuTimeout = 0.1;
 
 /// A rank of two whose operations wait for ever, until the group is given up.
@@ -57,7 +57,7 @@ class HangingCommunicator final : public DeviceCommunicator {
 };
 
 /// Trains as one of two processes. @param timeout  seconds, half of which they wait for each other when their GPUs have
-/// waited in vain @returns the words of its failure
+/// waited until the timeout @returns the words of its failure
 std::string words_of_run(const std::shared_ptr<Communicator>& communicator, HangingCommunicator*& gpu, double timeout,
                          bool overlap = false) {
   DeviceRun run{.run = {.num_workers = 2,
@@ -88,7 +88,7 @@ std::string words_of_run(const std::shared_ptr<Communicator>& communicator, Hang
 }
 
 TEST(LostGpu, AProcessThatIsWaitedForIsMissedByTheOthersInTime) {
-  constexpr double kTimeout = 0.4;  // in vain too
+  constexpr double kTimeout = 0.4;  // reached too
   std::string words;
   double seconds = 0;
   const auto errors = testing::run_ranks(2, [&](const std::shared_ptr<Communicator>& communicator) {

@@ -38,7 +38,7 @@ TEST(AsyncRank, NamesAServerThatIsSilent) {
 
 TEST(AsyncRank, IsNamedWhenItIsSilent) {
   const auto errors = testing::run_mailboxes(std::make_shared<PostOffice>(3, 0.5), [](const auto& mailbox) {
-    if (mailbox->rank() == 2) return;  // never pulls, while the other one goes on
+    if (mailbox->rank() == 2) return;  // never pulls, while the other one continues
     SmallAsync async = two_workers(mailbox);
     async.run.total_steps = 1000000;
     if (mailbox->rank() == 0) {

@@ -34,7 +34,7 @@ class Served {
     server.answer_pull(worker, {}, answer);
     return read(answer, 1, worker);
   }
-  PushResult push(int worker, std::uint64_t number, PushNote note, float a, float b, double rate = 1) {
+  PushResult push(int worker, std::uint64_t number, PushMetadata note, float a, float b, double rate = 1) {
     return server.take_push(message(worker, number, note, a, b), 9, rate, {});
   }
   std::uint64_t answer(int worker) {
@@ -42,9 +42,9 @@ class Served {
     server.answer_push(worker, answer);
     return read(answer, 0, worker);
   }
-  Parcels message(int worker, std::uint64_t number, const PushNote& note, float a, float b) {
+  Parcels message(int worker, std::uint64_t number, const PushMetadata& note, float a, float b) {
     Parcels parcels;
-    messages_.add_note(number, worker, note, parcels);
+    messages_.add_metadata(number, worker, note, parcels);
     Buffer<float> gradient = zeros<float>(layout_.flat_elements());
     gradient.data()[0] = a;
     gradient.data()[1] = b;
@@ -131,17 +131,17 @@ TEST(AsyncServer, DropsAndCountsWhatIsStalerThanAllowed) {
   EXPECT_THAT(s.parameters(), ElementsAre(-2, -2));
   EXPECT_EQ(s.server.version(), 2u);
   EXPECT_EQ(s.server.num_pushes(1), 1u);
-  EXPECT_EQ(s.answer(1), 2u);  // and it pulls afresh
+  EXPECT_EQ(s.answer(1), 2u);  // and it pulls from scratch
   EXPECT_FALSE(s.push(1, 1, {.version = 2}, 1, 1).is_dropped);
 }
 
 TEST(AsyncServer, DoesWhatItIsToldAboutNaN) {
-  const PushNote nan{.version = 0, .nonfinite_tensors = 1, .first_nonfinite = 0};
+  const PushMetadata nan{.version = 0, .nonfinite_tensors = 1, .first_nonfinite = 0};
   Served stops({.num_workers = 1, .max_staleness = {}, .on_nonfinite = OnNonfinite::kStop});
   stops.pull(0);
   try {
     stops.push(0, 0, nan, 0, 0);
-    ADD_FAILURE() << "went on";
+    ADD_FAILURE() << "continued";
   } catch (const NonFiniteError& error) {
     EXPECT_THAT(error.what(), AllOf(HasSubstr("step 9"), HasSubstr("tensor 'w' of worker 0")));
   }
@@ -179,7 +179,7 @@ TEST(AsyncServer, RefusesPushesOutOfOrder) {
   EXPECT_THAT(refusal([&] { s.push(0, 0, {.version = 0}, 1, 1); }), HasSubstr("step is 0, expected 1"));
 }
 
-TEST(AsyncServer, GoesOnFromItsState) {
+TEST(AsyncServer, ContinuesFromItsState) {
   Served s;
   s.pull(0);
   s.push(0, 0, {.version = 0}, 1, 1);

@@ -225,7 +225,7 @@ TEST(AsyncTrainer, StopsOnNaN) {
   const std::string tensor = trainer->net().layout().segment(1).name;
   try {
     trainer->run();
-    ADD_FAILURE() << "went on";
+    ADD_FAILURE() << "continued";
   } catch (const NonFiniteError& error) {
     EXPECT_THAT(error.what(), AllOf(HasSubstr("step 2"), HasSubstr("'" + tensor + "' of worker 0")));
   }
@@ -279,7 +279,7 @@ TEST(AsyncTrainer, GradientsThatOverflowByTheirScaleAreNotApplied) {
 }
 
 // Contract B4, for a run that was stopped before its first step.
-TEST(AsyncTrainer, GoesOnFromTheCheckpointOfItsStart) {
+TEST(AsyncTrainer, ContinuesFromTheCheckpointOfItsStart) {
   SmallAsync async{.run = {.num_workers = 3, .codec = "ternary", .total_steps = 4, .batch_size = 6}};
   const TemporaryDirectory folder;
   CheckpointState state;
@@ -299,7 +299,7 @@ TEST(AsyncTrainer, GoesOnFromTheCheckpointOfItsStart) {
 }
 
 // Contract B4.
-TEST(AsyncTrainer, GoesOnFromItsCheckpoints) {
+TEST(AsyncTrainer, ContinuesFromItsCheckpoints) {
   for (const auto width : {FloatCodec::Width::kFloat32, FloatCodec::Width::kBfloat16}) {
     SmallAsync async{.run = {.num_workers = 3,
                              .codec = "ternary",
@@ -460,7 +460,7 @@ TEST(AsyncTrainerRanks, ARunThatIsDoneSendsItsWorkersHome) {
   EXPECT_EQ(result.counts.total(), 0u);
 }
 
-TEST(AsyncTrainerRanks, GoOnWhereTheCheckpointSays) {
+TEST(AsyncTrainerRanks, ContinueWhereTheCheckpointSays) {
   const SmallAsync async{
       .run = {.num_workers = 2, .codec = "ternary", .total_steps = 6, .net = test::branched_net(0.6f)}};
   const TemporaryDirectory folder;
@@ -474,14 +474,14 @@ TEST(AsyncTrainerRanks, GoOnWhereTheCheckpointSays) {
   });
   const Checkpoint checkpoint = load_checkpoint(checkpoint_path(folder.path(), 4));
   const auto pushes_of = [](const Checkpoint& saved) {
-    std::istringstream in(saved.state().more.at("async_pushes"));
+    std::istringstream in(saved.state().extra_metadata.at("async_pushes"));
     std::uint64_t a = 0;
     std::uint64_t b = 0;
     in >> a >> b;
     return a + b;
   };
   EXPECT_EQ(pushes_of(checkpoint), 8u);
-  // On ranks, and alone: what was pulled is not there, so workers pull afresh.
+  // On ranks, and alone: what was pulled is not there, so workers pull from scratch.
   const RanksResult on_ranks = run_over_ranks(async, 2, [&](AsyncTrainer& trainer) {
     Interval unused;
     restore(checkpoint, state, 6, trainer, unused);

@@ -75,7 +75,7 @@ TEST(AsyncWorker, PushesNoteGradientAndState) {
   p.begin(0);
   const Parcels push = p.push();
   ASSERT_EQ(push.count(), 3u);
-  const PushNote note = p.messages.read_note(push, 0, 0, 2);
+  const PushMetadata note = p.messages.read_metadata(push, 0, 0, 2);
   EXPECT_GT(note.loss, 0);
   EXPECT_EQ(note.nonfinite_tensors, 0u);
   EXPECT_FALSE(note.asks_to_stop);
@@ -130,7 +130,7 @@ TEST(AsyncWorker, AsksToStopInItsNote) {
   p.worker->compute(p.stream);
   Parcels push;
   p.worker->write_push(true, push, p.stream);
-  EXPECT_TRUE(p.messages.read_note(push, 0, 0, 0).asks_to_stop);
+  EXPECT_TRUE(p.messages.read_metadata(push, 0, 0, 0).asks_to_stop);
 }
 
 TEST(AsyncWorker, RefusesAnswersToOthers) {

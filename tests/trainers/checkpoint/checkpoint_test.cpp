@@ -48,7 +48,7 @@ struct Model {
                       .optimizer = "momentum",
                       .num_workers = 4,
                       .seed = 12345678901234567890u,
-                      .more = {{"codec", "ternary"}}},
+                      .extra_metadata = {{"codec", "ternary"}}},
             .layout = &layout,
             .groups = {{.name = "parameters", .values = parameters}, {.name = "slots/momentum", .values = momentum}}};
   }
@@ -254,10 +254,10 @@ TEST(Checkpoint, OfAnotherRunNamesWhatDiffers) {
   EXPECT_THAT(message_of<UsageError>([&] { checkpoint.check_same_run(expected); }),
               HasSubstr("this run has --num_nodes '8', there it is '4'"));
   expected.num_workers = 4;
-  expected.more["codec"] = "fp32";
+  expected.extra_metadata["codec"] = "fp32";
   EXPECT_THAT(message_of<UsageError>([&] { checkpoint.check_same_run(expected); }),
               HasSubstr("codec 'fp32', there it is 'ternary'"));
-  expected.more = {{"clip_factor", "2.5"}};
+  expected.extra_metadata = {{"clip_factor", "2.5"}};
   EXPECT_THAT(message_of<UsageError>([&] { checkpoint.check_same_run(expected); }), HasSubstr("(none)"));
 }
 
@@ -265,7 +265,7 @@ TEST(Checkpoint, SaveRefusesWhatItCouldNotReadBack) {
   const TemporaryDirectory folder;
   const Model model;
   CheckpointView view = model.view(1);
-  view.state.more["seed"] = "7";
+  view.state.extra_metadata["seed"] = "7";
   EXPECT_THROW(save_checkpoint(folder.path(), view), InvalidArgument);
   view = model.view(1);
   view.groups[0].values = view.groups[0].values.first(3);

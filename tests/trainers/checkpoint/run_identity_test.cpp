@@ -23,7 +23,7 @@ TEST(RunIdentity, IsTheStateWithoutItsStep) {
   CheckpointState state;
   state.net = "lenet";
   state.seed = 7;
-  state.more["codec"] = "ternary";
+  state.extra_metadata["codec"] = "ternary";
   const RunIdentity identity = identity_of(state);
   EXPECT_EQ(identity.at("net"), "lenet");
   EXPECT_EQ(identity.at("seed"), "7");
@@ -38,7 +38,7 @@ TEST(RunIdentity, DifferencesNameTheOptionWithBothValues) {
   EXPECT_THAT(refusal({{"num_workers", "2"}}, {{"num_workers", "4"}}), HasSubstr("--num_nodes '2'"));
   EXPECT_THAT(refusal({{"scaler", "paper"}}, {}), HasSubstr("(none)"));
   EXPECT_THAT(refusal({{"threads_per_worker", "1"}}, {{"threads_per_worker", "4"}}),
-              HasSubstr("goes on with --threads_per_worker 4"));
+              HasSubstr("continues with --threads_per_worker 4"));
   EXPECT_NO_THROW(check_same_run({{"codec", "fp32"}}, {{"codec", "fp32"}, {"adam_updates", "3"}}, "there"));
 }
 
@@ -52,11 +52,12 @@ TEST(RunIdentity, EntriesThatRunsBeforeHadNotAreWhatTheyAllWere) {
     const std::string in_words = key == "pull" ? "parameters as bf16" : other;
     EXPECT_THAT(refusal({{key, now.at(key)}}, {{key, other}}), HasSubstr(in_words)) << key;
   }
-  EXPECT_THAT(refusal({{"pull", "rounded parameters"}}, {{"pull", "any"}}), HasSubstr("goes on with --pull gradient"));
+  EXPECT_THAT(refusal({{"pull", "rounded parameters"}}, {{"pull", "any"}}),
+              HasSubstr("continues with --pull gradient"));
   EXPECT_THAT(refusal({{"strategy", "async"}}, {{"strategy", kSynchronousStrategies}}),
-              HasSubstr("'simple, replicated or ps'; the run goes on with one of these"));
+              HasSubstr("'simple, replicated or ps'; the run continues with one of these"));
   EXPECT_THAT(refusal({{"strategy", kSynchronousStrategies}}, {{"strategy", "async"}}),
-              HasSubstr("goes on with --strategy async"));
+              HasSubstr("continues with --strategy async"));
   EXPECT_THAT(refusal({{"pull", "any"}}, {{"pull", "rounded parameters"}}), HasSubstr("--pull parameters"));
 }
 

@@ -35,7 +35,7 @@ std::vector<ExchangeCost> costs() {
           cost_of("t2", 1e6, 0.003, 0.001, 0.001), cost_of("t5", 0.5e6, 0.006, 0.001, 0.001)};
 }
 
-/// Two workers for each of two processes, joined by so many megabits per second.
+/// Two workers for each of two processes, joined by that many megabits per second.
 Advice advice_at(double megabits, double latency = 1e-4) {
   return make_advice({.name = "a net",
                       .num_elements = 2'500'000,

@@ -53,7 +53,7 @@ TEST(AdviseCommand, SlowLinksWantTernary) {
       advise_small({"--num_nodes", "4", "--bandwidth_mbit", "0.001", "--quantize_logits", "--json", file});
   ASSERT_EQ(outcome.exit_code, kExitSuccess) << ::testing::PrintToString(outcome);
   EXPECT_THAT(outcome.out, StartsWith("lenet: "));
-  EXPECT_THAT(outcome.out, HasSubstr("4 workers, each in a process of its own\n"));
+  EXPECT_THAT(outcome.out, HasSubstr("4 workers, each in its own process\n"));
   EXPECT_THAT(outcome.out, HasSubstr("link of each process, as given: 0.0 Mbit/s, latency 50.0 us\n"));
   for (const char* codec : {"fp32", "bf16", "t2", "t5"}) {
     EXPECT_THAT(outcome.out, HasSubstr("\n" + std::string(codec) + " ")) << codec;

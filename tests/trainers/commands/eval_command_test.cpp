@@ -96,14 +96,14 @@ TEST_F(EvalCommand, DataIsTheRunsWhereNotGiven) {
     return outcome.err;
   };
   EXPECT_THAT(refusal(), HasSubstr("--data_dir: must name the folder with the files of data set mnist\n"));
-  const auto write_config = [&](const std::string& data_dir, bool shares) {
-    const nlohmann::json options = {{"dataset", "mnist"}, {"data_dir", data_dir}, {"data_shares", shares}};
+  const auto write_config = [&](const std::string& data_dir, bool shards) {
+    const nlohmann::json options = {{"dataset", "mnist"}, {"data_dir", data_dir}, {"data_shards", shards}};
     folder.write("config.json", nlohmann::json{{"options", options}}.dump());
   };
   write_config("/nowhere", false);
   EXPECT_THAT(refusal(), HasSubstr("; the run's, '/nowhere', is not a folder here"));
   write_config(mnist_->path().string(), true);
-  EXPECT_THAT(refusal(), HasSubstr("shares of it below '" + mnist_->path().string() + "'"));
+  EXPECT_THAT(refusal(), HasSubstr("shards of it below '" + mnist_->path().string() + "'"));
 }
 
 TEST_F(EvalCommand, EvaluatesTheCheckpointWeightsAndSubsetAskedFor) {
@@ -195,7 +195,7 @@ TEST_F(EvalCommand, AResultOnOtherDataIsNotTakenForThisOne) {
   const CommandOutcome outcome = eval_on(other);
   EXPECT_EQ(outcome.exit_code, kExitUsage) << ::testing::PrintToString(outcome);
   EXPECT_THAT(outcome.err, AllOf(HasSubstr("--eval_dir " + folder.path().string()), HasSubstr("(data "),
-                                 HasSubstr("give these a folder of their own")));
+                                 HasSubstr("give these their own folder")));
   EXPECT_EQ(outcome.out, "");
   EXPECT_EQ(read_file_text(folder / "metrics.jsonl"), metrics);
   // A copy of the data elsewhere is the same data.
@@ -351,7 +351,7 @@ TEST_F(EvalCommand, ARunsCheckpointsAreEvaluatedInOrderEachOnce) {
     EXPECT_GT(num_signs_of_life, 0);
     EXPECT_TRUE(evaluator.look());
   }
-  // As one does that goes on after a resume.
+  // As one does that continues after a resume.
   EXPECT_TRUE(RunEvaluator(followed, problem).look());
   EXPECT_THAT(evaluated_steps(folder.path()), ::testing::ElementsAre(2, 3));
 }

@@ -107,7 +107,7 @@ TEST_F(ImageFolderRun, BrokenTestPixelsAreFoundAtTheEvaluationAndCostNoStep) {
     EXPECT_EQ(outcome.exit_code, kExitFailure) << ::testing::PrintToString(outcome);
     EXPECT_THAT(outcome.last_error_line(),
                 AllOf(names_damaged(data_ / name, format),
-                      HasSubstr("go on from " + checkpoint_path(run(), 3).string() + " with --resume")));
+                      HasSubstr("continue from " + checkpoint_path(run(), 3).string() + " with --resume")));
     const std::string trained = read_file_text(checkpoint_path(run(), 3));
     // Repaired, it needs the evaluation only.
     write(data_ / name, {before.begin(), before.end()});
@@ -123,7 +123,7 @@ TEST_F(ImageFolderRun, BrokenTestPixelsEndAnEvaluationInBetween) {
   const CommandOutcome outcome = train_run({"--eval_steps", "2"});
   EXPECT_EQ(outcome.exit_code, kExitFailure) << ::testing::PrintToString(outcome);
   EXPECT_THAT(outcome.last_error_line(), AllOf(names_damaged(data_ / "test/cat/2.png", "PNG"),
-                                               HasSubstr("go on from " + checkpoint_path(run(), 2).string())));
+                                               HasSubstr("continue from " + checkpoint_path(run(), 2).string())));
 }
 
 TEST_F(ImageFolderRun, BrokenTrainingPixelsEndTheRun) {

@@ -1,4 +1,4 @@
-"""A run that nobody reads any more goes on mute, saves and ends as it would have: behind a pipe whose reader has ended, and
+"""A run that nobody reads any more continues mute, saves and ends as it would have: behind a pipe whose reader has ended, and
 on a terminal that was closed. Also what timeout(1) does, which signals the process and then its group.
 
 Arguments: terngrad_train."""

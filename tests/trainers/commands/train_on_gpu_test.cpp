@@ -111,7 +111,7 @@ TEST_F(CudaTrainCommand, ARunMovesBetweenDevices) {
       {"--math", "'fp32'", "'tf32'"});
   // The moments of Adam and the count of its updates came along.
   const Checkpoint checkpoint = load_checkpoint(checkpoint_path(folder / "run", 6));
-  EXPECT_EQ(checkpoint.state().more.at("adam_updates"), "6");
+  EXPECT_EQ(checkpoint.state().extra_metadata.at("adam_updates"), "6");
   EXPECT_TRUE(checkpoint.has_group("slots/v"));
 }
 
@@ -150,7 +150,7 @@ TEST_F(CudaTrainCommand, GradientsThatTheCpuExchangesGiveTheBitsOfThoseThatGpusD
 
 TEST_F(CudaTrainCommand, WhatServersHoldGoesOnExactly) {
   const TemporaryDirectory folder;
-  const std::vector<std::string> rounded = {"--strategy", "ps", "--pull", "parameters", "--return_codec", "bf16"};
+  const std::vector<std::string> rounded = {"--strategy", "ps", "--pull", "parameters", "--downlink_codec", "bf16"};
   ASSERT_EQ(train(small_run(folder / "whole", "cuda") + steps(4) + rounded).exit_code, kExitSuccess);
   ASSERT_EQ(train(small_run(folder / "cut", "cuda") + steps(4) + rounded).exit_code, kExitSuccess);
   remove_checkpoints_after(folder / "cut", 2);
@@ -223,12 +223,12 @@ TEST_F(CudaTrainCommand, ExchangesChangeNoBitOfTheModel) {
   EXPECT_EQ(after("auto", {}), gathered);
   EXPECT_EQ(after("scattered", {"--exchange", "scatter_reduce"}), gathered);
   EXPECT_EQ(after("served", {"--strategy", "ps"}), gathered);
-  // To the server and back, whoever sends it.
+  // To the server and back, whichever process sends it.
   const auto served = metrics_of(folder / "served").at(0);
   EXPECT_GT(served.at("wire_bytes_per_worker").at("sent").at("gradient"), 0);
   EXPECT_GT(served.at("wire_bytes_per_worker").at("received").at("mean"), 0);
   EXPECT_GT(served.at("wire_bytes_per_server").at("sent"), 0);
-  EXPECT_EQ(after("sums", {"--return_codec", "sums", "--floating_grad_epoch", "1000"}), gathered);
+  EXPECT_EQ(after("sums", {"--downlink_codec", "sums", "--floating_grad_epoch", "1000"}), gathered);
   EXPECT_EQ(after("summed", {"--exchange", "integer_sum"}), gathered);
   EXPECT_EQ(after("in_buckets", {"--bucket_mb", "0.01", "--overlap", "off"}), gathered);
   EXPECT_EQ(after("overlapped", {"--bucket_mb", "0.01", "--overlap", "on"}), gathered);
@@ -241,7 +241,7 @@ TEST_F(CudaTrainCommand, OptionsWithoutEffectOnAGpuAreRefused) {
     expect_usage_error(train(small_run(folder / "run", "cuda") + steps(2) + more), words);
   };
   refuse({"--threads_per_worker", "1"}, {"--threads_per_worker", "--device cpu"});
-  refuse({"--exchange", "all_gather", "--return_codec", "sums"}, {"--return_codec sums", "scatter_reduce"});
+  refuse({"--exchange", "all_gather", "--downlink_codec", "sums"}, {"--downlink_codec sums", "scatter_reduce"});
   refuse({"--num_gpus", "3"}, {"--num_gpus 3"});
   refuse({"--strategy", "ps", "--pull", "parameters", "--num_gpus", "2", "--exchange_timeout", "5"},
          {"--exchange_timeout", "that exchange gradients"});

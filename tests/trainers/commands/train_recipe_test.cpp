@@ -40,7 +40,7 @@ TEST(TrainCommand, SkippedStepsAreNoUpdatesOfAdam) {
                                                                "skip", "--max_steps", "5", "--log_steps", "5"});
   ASSERT_EQ(outcome.exit_code, kExitSuccess) << ::testing::PrintToString(outcome);
   EXPECT_EQ(metrics_of(folder / "run").at(0)["skipped_steps"], 4);
-  EXPECT_EQ(load_checkpoint(checkpoint_path(folder / "run", 5)).state().more.at("adam_updates"), "1");
+  EXPECT_EQ(load_checkpoint(checkpoint_path(folder / "run", 5)).state().extra_metadata.at("adam_updates"), "1");
 }
 
 TEST(TrainCommand, NonfiniteGradientsStopTheRunNamingTensorWorkerAndStep) {
@@ -63,7 +63,7 @@ TEST(TrainCommand, NonfiniteGradientsStopTheRunNamingTensorWorkerAndStep) {
   const CommandOutcome outcome =
       train(exploding(mnist, folder / "run") + std::vector<std::string>{"--save_iter", "1", "--num_nodes", "2"});
   EXPECT_EQ(outcome.exit_code, kExitFailure);
-  EXPECT_THAT(outcome.last_error_line(), AllOf(HasSubstr("holds NaN or infinity"), HasSubstr("go on from"),
+  EXPECT_THAT(outcome.last_error_line(), AllOf(HasSubstr("holds NaN or infinity"), HasSubstr("continue from"),
                                                HasSubstr("checkpoint-0000000001"), HasSubstr("--resume")));
 }
 

@@ -91,7 +91,7 @@ TEST(TrainCommand, ResumeWithoutACheckpointStartsOver) {
   const fs::path run = folder / "run";
   const std::vector<std::string> options = mnist.options(run) + std::vector<std::string>{"--max_steps", "2"};
   // No run at all is refused.
-  expect_usage_error(train(options + std::vector<std::string>{"--resume"}), {"no run to go on with", run.string()});
+  expect_usage_error(train(options + std::vector<std::string>{"--resume"}), {"no run to resume", run.string()});
   EXPECT_FALSE(fs::exists(run));
   ASSERT_EQ(train(options).exit_code, kExitSuccess);
   const std::string checkpoint = read_file_text(checkpoint_path(run, 2));
@@ -232,7 +232,7 @@ TEST(TrainCommand, DamagedCheckpointNamesTheOneBefore) {
   EXPECT_THAT(outcome.err, AllOf(HasSubstr(checkpoint_path(run, 3).string()), HasSubstr("damaged"),
                                  HasSubstr("can be used instead: '" + checkpoint_path(run, 2).string() + "'")));
   EXPECT_EQ(read_file_text(run / "metrics.jsonl"), metrics);
-  // What the message says is enough to go on.
+  // What the message says is enough to continue.
   fs::remove(checkpoint_path(run, 3));
   EXPECT_EQ(train(options + std::vector<std::string>{"--resume"}).exit_code, kExitSuccess);
 }

@@ -53,7 +53,7 @@ class CheckpointHookTest : public ::testing::Test {
 
 TEST_F(CheckpointHookTest, SavesEveryNStepsAndAtTheEnd) {
   state_.net = "identity";
-  state_.more["codec"] = "fp32";
+  state_.extra_metadata["codec"] = "fp32";
   CheckpointHook hook = make_hook({.folder = Folder(folder_.path()), .save_steps = 2, .keep_last = 2});
   for (int i = 0; i < 7; ++i) EXPECT_EQ(run_.step(hook), HookVerdict::kContinue);
   hook.after_train(run_.view());
@@ -64,8 +64,8 @@ TEST_F(CheckpointHookTest, SavesEveryNStepsAndAtTheEnd) {
   EXPECT_EQ(checkpoint.state().step, 7u);
   EXPECT_EQ(checkpoint.state().net, "identity");
   // What the run said, and what its optimizer says now.
-  state_.more["updates"] = "3";
-  EXPECT_EQ(checkpoint.state().more, state_.more);
+  state_.extra_metadata["updates"] = "3";
+  EXPECT_EQ(checkpoint.state().extra_metadata, state_.extra_metadata);
   std::vector<float> values(run_.values.size());
   for (const auto& [group, value] : {std::pair{"parameters", 0.5f}, {"ema", 0.25f}, {"slots/momentum", -1.0f}}) {
     checkpoint.read_group(group, run_.net.layout(), values);
@@ -102,9 +102,9 @@ TEST_F(CheckpointHookTest, KeepsTheIntervalOfASaveBetweenTwoLines) {
     --run_.done;
     run_.step(hook);
   }
-  EXPECT_EQ(parse_interval(load(2).state().more.at(kIntervalKey)).steps, 2u);
-  EXPECT_EQ(parse_interval(load(2).state().more.at(kIntervalKey)).loss, 3.0);
-  EXPECT_FALSE(load(3).state().more.contains(kIntervalKey));
+  EXPECT_EQ(parse_interval(load(2).state().extra_metadata.at(kIntervalKey)).steps, 2u);
+  EXPECT_EQ(parse_interval(load(2).state().extra_metadata.at(kIntervalKey)).loss, 3.0);
+  EXPECT_FALSE(load(3).state().extra_metadata.contains(kIntervalKey));
 }
 
 TEST_F(CheckpointHookTest, SavesTheBeginningOnRequest) {
@@ -137,7 +137,7 @@ TEST_F(CheckpointHookTest, FolderThatIsGoneIsAnError) {
   EXPECT_THAT(message_of<DataError>([&] { run_.step(hook); }), HasSubstr("gone"));
 }
 
-TEST_F(CheckpointHookTest, GoesOnAfterAnErrorOnRequestButNotAfterTheLast) {
+TEST_F(CheckpointHookTest, ContinuesAfterAnErrorOnRequestButNotAfterTheLast) {
   const std::string text = shown_by([&](ProgressDisplay& display) {
     CheckpointHook hook =
         make_hook({.folder = deleted_folder(), .save_steps = 3, .on_error = OnSaveError::kContinue}, display);
@@ -145,7 +145,7 @@ TEST_F(CheckpointHookTest, GoesOnAfterAnErrorOnRequestButNotAfterTheLast) {
     EXPECT_THROW(hook.after_train(run_.view()), DataError);
   });
   EXPECT_THAT(text, AllOf(HasSubstr("step 3: "), HasSubstr("step 6: "), HasSubstr("gone"),
-                          HasSubstr("training goes on, no checkpoint is saved yet\n")));
+                          HasSubstr("training continues, no checkpoint is saved yet\n")));
 }
 
 }  // namespace

@@ -56,7 +56,7 @@ TEST(EvaluatorWatch, TheHookSaysItAndGoesOn) {
   EXPECT_EQ(
       text,
       "warning: step 2: rank 2 on node3, which evaluates, has given no sign of life for 0.0001 seconds: it hangs or "
-      "is gone; training goes on, checkpoints are not evaluated\n"
+      "is gone; training continues, checkpoints are not evaluated\n"
       "step 5: rank 2 on node3, which evaluates, is back\n");
 }
 

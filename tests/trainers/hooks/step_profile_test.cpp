@@ -79,7 +79,7 @@ TEST(ProfileHook, AddsEveryStepAndStopsNothing) {
   EXPECT_EQ(profile.num_steps(), 2u);
   EXPECT_THAT(profile.to_text(), HasSubstr("profile: 250.000 ms per step, mean of 2 "));
   // Numbers alone: a run on a GPU does not wait for it.
-  EXPECT_EQ(hook->next_look(5), kNoLook);
+  EXPECT_EQ(hook->next_sync_step(5), kNoSyncStep);
 }
 
 }  // namespace

@@ -12,7 +12,7 @@
 namespace terngrad::terminal_width_test {
 namespace {
 
-/// A stream on a terminal of so many columns, and COLUMNS as it was before at the end.
+/// A stream on a terminal of that many columns, and COLUMNS as it was before at the end.
 class TerminalWidth : public ::testing::Test {
  protected:
   TerminalWidth() {

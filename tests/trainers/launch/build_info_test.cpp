@@ -29,8 +29,8 @@ TEST(BuildInfo, NamesEachPartInALineOfItsOwn) {
   EXPECT_THAT(lines[2], StartsWith("kernels: " + simd_instructions() + ", threads of "));
   EXPECT_EQ(lines[3], "nets: " + cpu_library());
   EXPECT_THAT(lines[4], MatchesRegex("CUDA: (no|[0-9]+[.].* for .+)"));
-  EXPECT_THAT(lines[5],
-              MatchesRegex(why_no_device_nets().empty() ? "cuDNN: [0-9]+[.].*, cuBLASLt [0-9]+" : "cuDNN: no"));
+  EXPECT_THAT(lines[5], MatchesRegex(device_nets_unavailable_reason().empty() ? "cuDNN: [0-9]+[.].*, cuBLASLt [0-9]+"
+                                                                              : "cuDNN: no"));
   EXPECT_THAT(lines[6], MatchesRegex(has_nccl() ? "NCCL: [0-9]+[.].*" : "NCCL: no"));
   EXPECT_EQ(lines[7], "MPI: " + (has_mpi() ? mpi_version() : "no"));
   EXPECT_THAT(lines[7], MatchesRegex("MPI: (no|.*[0-9].*)"));

@@ -24,7 +24,7 @@ ProcessGpus process(int rank, const std::string& host, const std::vector<std::st
           .models = std::vector<std::string>(ids.size(), "model")};
 }
 
-/// Processes on hosts of so many GPUs each: {0, 0, 1} are two on the first host and one on the second.
+/// Processes on hosts of that many GPUs each: {0, 0, 1} are two on the first host and one on the second.
 Processes on_hosts(const std::vector<int>& hosts, int gpus_per_host, int num_gpus = 0) {
   std::vector<std::string> ids;
   for (int i = 0; i < gpus_per_host; ++i) ids.push_back("gpu" + std::to_string(i));
@@ -39,7 +39,7 @@ Processes on_hosts(const std::vector<int>& hosts, int gpus_per_host, int num_gpu
 /// "first+count" of each.
 std::string shared(const Processes& processes, GpuUse use = GpuUse::kExclusive) {
   std::string text;
-  for (const GpuRange& range : share_gpus(processes, use)) {
+  for (const GpuRange& range : assign_gpus(processes, use)) {
     EXPECT_EQ(range.joins_others, use == GpuUse::kExclusive);
     text += (text.empty() ? "" : " ") + std::to_string(range.first) + "+" + std::to_string(range.count);
   }
@@ -47,10 +47,10 @@ std::string shared(const Processes& processes, GpuUse use = GpuUse::kExclusive) 
 }
 
 std::string refusal(const Processes& processes, GpuUse use = GpuUse::kExclusive) {
-  return testing::message_of<UsageError>([&] { share_gpus(processes, use); });
+  return testing::message_of<UsageError>([&] { assign_gpus(processes, use); });
 }
 
-TEST(GpuShare, ProcessesOfAHostShareItsGpusInOrder) {
+TEST(GpuAssignment, ProcessesOfAHostShareItsGpusInOrder) {
   EXPECT_EQ(shared(on_hosts({0, 0}, 2)), "0+1 1+1");
   EXPECT_EQ(shared(on_hosts({0, 0}, 8)), "0+4 4+4");
   EXPECT_EQ(shared(on_hosts({0, 0, 1, 1}, 4)), "0+2 2+2 0+2 2+2");
@@ -59,35 +59,35 @@ TEST(GpuShare, ProcessesOfAHostShareItsGpusInOrder) {
   EXPECT_EQ(shared(on_hosts({0, 1}, 3)), "0+3 0+3");
 }
 
-TEST(GpuShare, ProcessesTakeAsManyAsTheyAreTold) {
+TEST(GpuAssignment, ProcessesTakeAsManyAsTheyAreTold) {
   EXPECT_EQ(shared(on_hosts({0, 0, 0}, 8, 2)), "0+2 2+2 4+2");
   EXPECT_EQ(shared(on_hosts({0, 0, 1}, 4, 1)), "0+1 1+1 0+1");
 }
 
-TEST(GpuShare, AProcessThatSeesGpusOfItsOwnTakesThem) {
+TEST(GpuAssignment, AProcessThatSeesGpusOfItsOwnTakesThem) {
   EXPECT_EQ(shared({process(0, "a", {"x"}), process(1, "a", {"y"})}), "0+1 0+1");
   EXPECT_EQ(shared({process(0, "a", {"x", "y"}), process(1, "a", {"z", "w"})}), "0+2 0+2");
   // On another host the same name is another GPU.
   EXPECT_EQ(shared({process(0, "a", {"x"}), process(1, "b", {"x"})}), "0+1 0+1");
 }
 
-TEST(GpuShare, WithoutGpusAutoIsTheCpu) {
+TEST(GpuAssignment, WithoutGpusAutoIsTheCpu) {
   Processes processes = on_hosts({0, 1}, 0);
   for (ProcessGpus& each : processes) {
     each.device = "auto";
     each.why_none = "no driver";
   }
-  EXPECT_THAT(share_gpus(processes, GpuUse::kExclusive), ::testing::IsEmpty());
+  EXPECT_THAT(assign_gpus(processes, GpuUse::kExclusive), ::testing::IsEmpty());
   processes[1].why_none = "";
   EXPECT_THAT(refusal(processes), AllOf(HasSubstr("--device auto: rank 0 on node0 has no GPU (no driver), others have"),
                                         HasSubstr("accepted: cpu")));
   for (ProcessGpus& each : processes) each.device = "cuda";
   EXPECT_THAT(refusal(processes), HasSubstr("--device cuda: rank 0 on node0 has no GPU (no driver); accepted: cpu"));
   for (ProcessGpus& each : processes) each.device = "cpu";
-  EXPECT_THAT(share_gpus(processes, GpuUse::kExclusive), ::testing::IsEmpty());
+  EXPECT_THAT(assign_gpus(processes, GpuUse::kExclusive), ::testing::IsEmpty());
 }
 
-TEST(GpuShare, WhatCannotBeSharedIsRefused) {
+TEST(GpuAssignment, WhatCannotBeSharedIsRefused) {
   EXPECT_THAT(refusal(on_hosts({0, 0}, 1)),
               HasSubstr("2 processes share the 1 GPU of node0, and each needs one of its own; accepted: cpu, or at "
                         "most 1 process there"));
@@ -103,12 +103,12 @@ TEST(GpuShare, WhatCannotBeSharedIsRefused) {
                         "say how many each is to take, 1 to 2"));
 }
 
-TEST(GpuShare, NoGpuIsTakenTwice) {
+TEST(GpuAssignment, NoGpuIsTakenTwice) {
   EXPECT_THAT(refusal({process(0, "a", {"x", "y"}, 1), process(1, "a", {"y", "x"}, 1), process(2, "a", {"x"}, 1)}),
               HasSubstr("rank 2 on a and rank 0 on a would both take the GPU x"));
 }
 
-TEST(GpuShare, GpusThatMayServeSeveralProcessesAreTakenInTurn) {
+TEST(GpuAssignment, GpusThatMayServeSeveralProcessesAreTakenInTurn) {
   const auto in_turn = [](const Processes& processes) { return shared(processes, GpuUse::kShared); };
   EXPECT_EQ(in_turn(on_hosts({0, 0, 0}, 1)), "0+1 0+1 0+1");
   EXPECT_EQ(in_turn(on_hosts({0, 0, 0}, 2)), "0+1 1+1 0+1");
@@ -127,7 +127,7 @@ TEST(GpuShare, GpusThatMayServeSeveralProcessesAreTakenInTurn) {
   EXPECT_THAT(refusal(others, GpuUse::kShared), HasSubstr("other bits on other of rank 1"));
 }
 
-TEST(GpuShare, AllGpusAreOfOneModel) {
+TEST(GpuAssignment, AllGpusAreOfOneModel) {
   Processes processes = on_hosts({0, 1}, 2);
   processes[1].models[1] = "other";
   EXPECT_THAT(refusal(processes), HasSubstr("other bits on other of rank 1 on node1 than on model of rank 0 on node0"));
@@ -135,7 +135,7 @@ TEST(GpuShare, AllGpusAreOfOneModel) {
   EXPECT_EQ(shared(processes), "0+1 0+1");  // it is not used
 }
 
-TEST(GpuShare, ProcessesAskForTheSame) {
+TEST(GpuAssignment, ProcessesAskForTheSame) {
   Processes processes = on_hosts({0, 1}, 2);
   processes[1].num_gpus = 1;
   EXPECT_THAT(refusal(processes), HasSubstr("--num_gpus is 1 for rank 1 on node1 and 0 for rank 0 on node0"));
@@ -147,14 +147,14 @@ TEST(GpuShare, ProcessesAskForTheSame) {
   EXPECT_THAT(refusal(processes), HasSubstr("--math is fp32 for rank 1 on node1 and tf32 for rank 0"));
 }
 
-TEST(GpuShare, OneProcessTellsWhatItSees) {
+TEST(GpuAssignment, OneProcessTellsWhatItSees) {
   const ProcessGroup alone;
   const ProcessGpus none = own_gpus(alone, "cpu", 3, "fp32", GpuUse::kExclusive);
   EXPECT_EQ(none.process, "rank 0");
   EXPECT_EQ(none.num_gpus, 3);
   EXPECT_THAT(none.ids, ::testing::IsEmpty());
   const ProcessGpus own = own_gpus(alone, "auto", 0, "tf32", GpuUse::kExclusive);
-  EXPECT_EQ(own.why_none, why_no_gpu(true));
+  EXPECT_EQ(own.why_none, gpu_unavailable_reason(true));
   EXPECT_EQ(own.ids.size(), own.why_none.empty() ? static_cast<std::size_t>(num_cuda_devices()) : 0u);
   const Processes all = gather_gpus(alone, own);
   ASSERT_EQ(all.size(), 1u);

@@ -1,7 +1,5 @@
 // As one rank of several (tests/mpi), and alone where there is one.
 #include "trainers/launch/process_group.h"
-#include "compress/comm/mpi/mpi_session.h"
-#include "trainers/launch/group_error.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -9,8 +7,10 @@
 #include <string>
 #include <vector>
 
+#include "compress/comm/mpi/mpi_session.h"
 #include "kernels/runtime/errors.h"
 #include "tests/mpi/launched_group.h"
+#include "trainers/launch/group_error.h"
 
 namespace terngrad::process_group_test {
 namespace {
@@ -35,13 +35,13 @@ TEST(ProcessGroup, IsTheLaunch) {
 TEST(ProcessGroup, TellsWhatTheChiefSays) {
   const ProcessGroup& group = launched_group();
   for (const std::string& text : {std::string(), std::string("a\0b", 3), std::string(100000, 'x')}) {
-    EXPECT_EQ(group.from_chief(group.is_chief() ? text : "something else"), text);
+    EXPECT_EQ(group.broadcast_string(group.is_chief() ? text : "something else"), text);
   }
 }
 
-TEST(ProcessGroup, GoesOnWhereAllCan) {
+TEST(ProcessGroup, ContinuesWhereAllCan) {
   int calls = 0;
-  launched_group().together([&] { ++calls; });
+  launched_group().run_collective([&] { ++calls; });
   EXPECT_EQ(calls, 1);
 }
 
@@ -52,11 +52,11 @@ TEST(ProcessGroup, AFailureOfOneIsOneOfAll) {
     if (group.rank() == failing) throw UsageError("--data_dir: there is no such folder");
   };
   if (group.is_alone()) {
-    EXPECT_THROW(group.together(body), UsageError);
+    EXPECT_THROW(group.run_collective(body), UsageError);
     return;
   }
   try {
-    group.together(body);
+    group.run_collective(body);
     ADD_FAILURE();
   } catch (const GroupError& error) {
     EXPECT_EQ(error.exit_code(), 2);
@@ -69,7 +69,7 @@ TEST(ProcessGroup, WhatAllSayIsSaidOnce) {
   const ProcessGroup& group = launched_group();
   if (group.is_alone()) GTEST_SKIP() << "takes several ranks";
   try {
-    group.together([] { throw DataError("the set is damaged"); });
+    group.run_collective([] { throw DataError("the set is damaged"); });
     ADD_FAILURE();
   } catch (const GroupError& error) {
     EXPECT_EQ(error.exit_code(), 1);
@@ -77,7 +77,7 @@ TEST(ProcessGroup, WhatAllSayIsSaidOnce) {
   }
   // Different errors are all said.
   try {
-    group.together([&] { throw DataError("file " + std::to_string(group.rank())); });
+    group.run_collective([&] { throw DataError("file " + std::to_string(group.rank())); });
     ADD_FAILURE();
   } catch (const GroupError& error) {
     EXPECT_THAT(error.what(),
@@ -94,7 +94,7 @@ TEST(ProcessGroup, RunGivesTheExitCodeOfAnErrorOfAll) {
   }
   ::testing::internal::CaptureStderr();
   const int code = group.run("command", [&]() -> int {
-    group.together([] { throw UsageError("--x: no"); });
+    group.run_collective([] { throw UsageError("--x: no"); });
     return 0;
   });
   EXPECT_EQ(::testing::internal::GetCapturedStderr(), group.is_chief() ? "command: error: --x: no\n" : "");
@@ -114,7 +114,8 @@ TEST(ProcessGroup, MakesMailboxesBetweenItsRanks) {
 
 TEST(ProcessGroup, EveryRanksTextComesInOrder) {
   const ProcessGroup& group = launched_group();
-  const std::vector<std::string> texts = group.from_all(std::string(static_cast<std::size_t>(group.rank()), 'x'));
+  const std::vector<std::string> texts =
+      group.all_gather_strings(std::string(static_cast<std::size_t>(group.rank()), 'x'));
   ASSERT_EQ(texts.size(), static_cast<std::size_t>(group.size()));
   for (std::size_t rank = 0; rank < texts.size(); ++rank) EXPECT_EQ(texts[rank], std::string(rank, 'x'));
 }

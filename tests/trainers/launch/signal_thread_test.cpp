@@ -1,4 +1,4 @@
-// Each test is a process of its own: what signals do to a process is not taken back.
+// Each test is its own process: what signals do to a process is not taken back.
 #include "trainers/launch/signal_thread.h"
 
 #include <gtest/gtest.h>

@@ -33,7 +33,7 @@ using testing::Meeting;
 using testing::state_bits;
 class CudaDeviceTrainerOverlap : public testing::CudaTest {};
 
-/// What a run ends with and reports, but for times.
+/// What a run ends with and reports, except for times.
 struct Result {
   std::vector<std::uint32_t> parameters;
   std::vector<std::uint32_t> chief;  // all state of the first process
@@ -43,7 +43,7 @@ struct Result {
   std::vector<bool> skipped;
 };
 
-/// So many processes with so many GPUs each.
+/// So many processes with that many GPUs each.
 struct Split {
   int processes = 1;
   int gpus = 1;
@@ -120,16 +120,16 @@ TEST_F(CudaDeviceTrainerOverlap, ChangesNothing) {
 }
 
 TEST_F(CudaDeviceTrainerOverlap, ExchangesChangeNothing) {
-  for (const ReturnCodec return_codec : {ReturnCodec::kFloat32, ReturnCodec::kTernary}) {
+  for (const DownlinkCodec downlink_codec : {DownlinkCodec::kFloat32, DownlinkCodec::kTernary}) {
     DeviceRun run = small_run("ternary");
-    run.return_codec = return_codec;
+    run.downlink_codec = downlink_codec;
     run.algorithm = ExchangeAlgorithm::kAllGather;
     const Result gathered = result_of(run);
     for (const ExchangeAlgorithm algorithm : {ExchangeAlgorithm::kScatterReduce, ExchangeAlgorithm::kIntegerSum}) {
       run.algorithm = algorithm;
       for (const Split& split : {Split{1, 1}, Split{1, 2}}) {
         EXPECT_EQ(result_of(with_buckets(run, 1), split).parameters, gathered.parameters)
-            << to_string(algorithm) << ", " << to_string(return_codec);
+            << to_string(algorithm) << ", " << to_string(downlink_codec);
       }
     }
   }

@@ -46,7 +46,7 @@ using ::testing::StartsWith;
 using testing::TemporaryDirectory;
 class CudaDeviceTrainerRanks : public testing::CudaTest {};
 
-/// So many processes with so many GPUs each.
+/// So many processes with that many GPUs each.
 struct Split {
   int processes = 1;
   int gpus = 1;
@@ -70,7 +70,7 @@ std::vector<std::exception_ptr> run_split(DeviceRun run, const Split& split, con
   });
 }
 
-/// What a run ends with and reports, but for times.
+/// What a run ends with and reports, except for times.
 struct Result {
   std::vector<std::uint32_t> parameters, ema, slots;
   std::vector<std::vector<std::uint32_t>> states;  // of all workers
@@ -93,7 +93,7 @@ class Recorder final : public Hook {
     result_.clipped += step.transform_counts.clipped_gradients;
     return HookVerdict::kContinue;
   }
-  std::uint64_t next_look(std::uint64_t) const override { return kNoLook; }
+  std::uint64_t next_sync_step(std::uint64_t) const override { return kNoSyncStep; }
 
  private:
   Result& result_;
@@ -185,7 +185,7 @@ TEST_F(CudaDeviceTrainerRanks, ExchangesChangeNothing) {
   }
 }
 
-/// Looks every so many steps, on every process or on the first.
+/// Looks every that many steps, on every process or on the first.
 class Looker final : public Hook {
  public:
   Looker(std::uint64_t period, bool everywhere) : period_(period), everywhere_(everywhere) {}
@@ -195,7 +195,7 @@ class Looker final : public Hook {
     EXPECT_TRUE(!looks || training.steps_computed == training.steps_done);
     return HookVerdict::kContinue;
   }
-  std::uint64_t next_look(std::uint64_t steps_done) const override { return next_multiple(period_, steps_done); }
+  std::uint64_t next_sync_step(std::uint64_t steps_done) const override { return next_multiple(period_, steps_done); }
   bool on_every_rank() const override { return everywhere_; }
 
  private:
@@ -225,7 +225,7 @@ class Stopper final : public Hook {
     return HookVerdict::kStop;
   }
   void after_train(const TrainingView& training) override { EXPECT_EQ(training.steps_done, last_); }
-  std::uint64_t next_look(std::uint64_t) const override { return kNoLook; }
+  std::uint64_t next_sync_step(std::uint64_t) const override { return kNoSyncStep; }
   bool on_every_rank() const override { return true; }
 
  private:
@@ -260,7 +260,7 @@ TEST_F(CudaDeviceTrainerRanks, StopTogetherAfterTheStepAfterTheBurstThatAsked) {
 }
 
 // Contract B4: on another split too.
-TEST_F(CudaDeviceTrainerRanks, GoOnFromEachOthersCheckpoints) {
+TEST_F(CudaDeviceTrainerRanks, ContinueFromEachOthersCheckpoints) {
   const DeviceRun run = small_run(4, 5);
   const Result whole = result_of(run, {1, 1});
   CheckpointState state;

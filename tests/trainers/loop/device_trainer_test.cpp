@@ -64,7 +64,7 @@ class OnlyNumbers final : public Hook {
     losses_.push_back(step.loss);
     return HookVerdict::kContinue;
   }
-  std::uint64_t next_look(std::uint64_t) const override { return kNoLook; }
+  std::uint64_t next_sync_step(std::uint64_t) const override { return kNoSyncStep; }
 
  private:
   std::vector<double>& losses_;
@@ -126,10 +126,10 @@ TEST_F(CudaDeviceTrainer, ReplicasChangeNoBit) {
 
 TEST_F(CudaDeviceTrainer, ExchangesBetweenReplicasChangeNoBit) {
   DeviceRun run{.run = {.num_workers = 4, .codec = "ternary", .total_steps = 3, .net = test::branched_net(0.6f)}};
-  for (const ReturnCodec return_codec : {ReturnCodec::kFloat32, ReturnCodec::kTernary}) {
+  for (const DownlinkCodec downlink_codec : {DownlinkCodec::kFloat32, DownlinkCodec::kTernary}) {
     run.algorithm = ExchangeAlgorithm::kAllGather;
     run.num_replicas = 1;
-    run.return_codec = return_codec;
+    run.downlink_codec = downlink_codec;
     const Outcome gathered = outcome_of(run);
     for (const ExchangeAlgorithm algorithm : {ExchangeAlgorithm::kScatterReduce, ExchangeAlgorithm::kIntegerSum}) {
       run.algorithm = algorithm;
@@ -137,7 +137,7 @@ TEST_F(CudaDeviceTrainer, ExchangesBetweenReplicasChangeNoBit) {
         if (testing::kIsSanitized && replicas != 2) continue;
         run.num_replicas = replicas;
         EXPECT_EQ(outcome_of(run).bits, gathered.bits)
-            << to_string(algorithm) << ", " << to_string(return_codec) << ", " << replicas << " replicas";
+            << to_string(algorithm) << ", " << to_string(downlink_codec) << ", " << replicas << " replicas";
       }
     }
   }
@@ -150,7 +150,7 @@ TEST_F(CudaDeviceTrainer, PayloadsWithoutAFixedSizeRunUncaptured) {
   EXPECT_EQ(outcome_of(run), t2);
 }
 
-TEST_F(CudaDeviceTrainer, GoesOnFromItsStateExactly) {
+TEST_F(CudaDeviceTrainer, ContinuesFromItsStateExactly) {
   const DeviceRun run{.run = {.num_workers = 2, .codec = "ternary", .total_steps = 7, .net = test::branched_net(0.6f)}};
   const auto whole = make_device_trainer(run);
   whole->run();
@@ -174,7 +174,7 @@ TEST_F(CudaDeviceTrainer, ChangesTheExchangeBetweenSteps) {
   DeviceRun run{.run = {.num_workers = 2, .codec = "ternary", .total_steps = 6, .net = test::branched_net(0.6f)},
                 .floating_from = 3};
   const Outcome mixed = outcome_of(run);
-  run.floating_from = kNoLook;
+  run.floating_from = kNoSyncStep;
   const Outcome ternary = outcome_of(run);
   EXPECT_EQ(mixed.losses[3], ternary.losses[3]);
   EXPECT_NE(mixed.losses[4], ternary.losses[4]);

@@ -30,7 +30,7 @@ using testing::state_bits;
 /// One bucket for each tensor, several tensors each, and everything in one.
 constexpr std::int64_t kBucketBytes[] = {1, 10'000, 1 << 30};
 
-/// What a run ends with and reports, but for times.
+/// What a run ends with and reports, except for times.
 struct Result {
   std::vector<std::uint32_t> parameters;
   std::vector<std::uint32_t> chief;  // all state of rank 0
@@ -42,7 +42,7 @@ struct Result {
   friend bool operator==(const Result&, const Result&) = default;
 };
 
-/// Runs on so many ranks. @throws what rank 0 threw
+/// Runs on that many ranks. @throws what rank 0 threw
 Result result_of(const SmallRun& run, int size) {
   Result result;
   std::mutex mutex;

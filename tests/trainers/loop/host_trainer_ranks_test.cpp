@@ -31,7 +31,7 @@ using testing::run_ranks;
 using testing::SmallRun;
 using testing::TemporaryDirectory;
 
-/// What a run ends with and reports, but for times.
+/// What a run ends with and reports, except for times.
 struct Result {
   std::vector<std::uint32_t> parameters, ema, slots;
   std::vector<std::vector<std::uint32_t>> states;  // of all workers
@@ -154,7 +154,7 @@ TEST(HostTrainerRanks, StopTogetherAfterTheStepAfterTheOneThatAsked) {
 }
 
 // Contract B4: on another number of ranks too.
-TEST(HostTrainerRanks, GoOnFromEachOthersCheckpoints) {
+TEST(HostTrainerRanks, ContinueFromEachOthersCheckpoints) {
   const SmallRun run{
       .num_workers = 4, .codec = "ternary", .total_steps = 5, .batch_size = 4, .net = test::branched_net(0.6f)};
   const Result whole = result_of(run, 1);

@@ -50,7 +50,7 @@ TEST(MessageDump, NamesFilesByStepRankOrderKindAndWorker) {
   // A resumed run begins at any step.
   write(dump, MessageKind::kScalers, 17, 5);
   write(dump, MessageKind::kGradient, 17, 5);
-  write(dump, MessageKind::kSubtree, 17, 4);
+  write(dump, MessageKind::kPartialSum, 17, 4);
   write(dump, MessageKind::kMean, 18, 0);
   write(dump, MessageKind::kScalers, 19, 5);
   EXPECT_THAT(names_in(folder / "dump"),

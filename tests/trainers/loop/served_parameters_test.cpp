@@ -76,7 +76,7 @@ Trained train(SmallRun run, const Ranks& ranks, const std::function<void(Trainer
 SmallRun served_run(const std::string& optimizer) {
   SmallRun run{.num_workers = 4, .codec = "ternary", .total_steps = 6, .batch_size = 8};
   run.optimizer = optimizer;
-  run.owners = ShareOwners::kServers;
+  run.owners = ShardOwners::kServers;
   run.pulls_parameters = true;
   return run;
 }
@@ -84,7 +84,7 @@ SmallRun served_run(const std::string& optimizer) {
 TEST(ServedParameters, HaveTheBitsOfReplicasThatUpdateThemselves) {
   for (const std::string& optimizer : optimizer_names()) {
     SmallRun replicated = served_run(optimizer);
-    replicated.owners = ShareOwners::kWorkers;
+    replicated.owners = ShardOwners::kWorkers;
     replicated.pulls_parameters = false;
     const Trained expected = train(replicated, {});
     for (const Ranks& ranks : {Ranks{1, 0}, Ranks{2, 0}, Ranks{2, 1}, Ranks{5, 3}}) {
@@ -98,7 +98,7 @@ TEST(ServedParameters, HaveTheBitsOfReplicasThatUpdateThemselves) {
 
 TEST(ServedParameters, AreUpdatedByTheSumIfAsked) {
   SmallRun replicated = served_run("momentum");
-  replicated.owners = ShareOwners::kWorkers;
+  replicated.owners = ShardOwners::kWorkers;
   replicated.pulls_parameters = false;
   replicated.mean_factor = 4;
   SmallRun served = served_run("momentum");
@@ -108,7 +108,7 @@ TEST(ServedParameters, AreUpdatedByTheSumIfAsked) {
 
 TEST(ServedParameters, ThatAreRoundedOnTheirWayGoOnUnrounded) {
   SmallRun run = served_run("gd");
-  run.return_codec = ReturnCodec::kBfloat16;
+  run.downlink_codec = DownlinkCodec::kBfloat16;
   const Trained alone = train(run, {});
   for (const Ranks& ranks : {Ranks{2, 1}, Ranks{4, 2}}) {
     EXPECT_EQ(train(run, ranks).state, alone.state) << ranks.size;
@@ -140,10 +140,10 @@ void copy_state(Trainer& from, Trainer& to) {
   to.set_steps_done(3);
 }
 
-TEST(ServedParameters, GoOnFromACheckpointWithOtherServers) {
-  for (const ReturnCodec return_codec : {ReturnCodec::kFloat32, ReturnCodec::kBfloat16}) {
+TEST(ServedParameters, ContinueFromACheckpointWithOtherServers) {
+  for (const DownlinkCodec downlink_codec : {DownlinkCodec::kFloat32, DownlinkCodec::kBfloat16}) {
     SmallRun run = served_run("adam");
-    run.return_codec = return_codec;
+    run.downlink_codec = downlink_codec;
     const Trained whole = train(run, {3, 1});
     const std::unique_ptr<Trainer> half = make_small_trainer(run);
     half->add_hook(make_state_sender_hook({.save_steps = 3}));
@@ -159,7 +159,7 @@ TEST(ServedParameters, GoOnFromACheckpointWithOtherServers) {
   }
 }
 
-TEST(ServedParameters, RefuseOtherSharesThanTheirOwn) {
+TEST(ServedParameters, RefuseOtherShardsThanTheirOwn) {
   Layout layout;
   layout.add("a", {100});
   const WorkerGroup workers = make_worker_group(1, make_self_communicator());

@@ -103,14 +103,14 @@ TEST(StepSummary, RanksHearOfEachOthersFailures) {
       if (communicator->rank() == 1) {
         summarize_local(workers, false);
       } else {
-        report_failed_steps(workers, "waited in vain");
+        report_failed_steps(workers, "waited until the timeout");
       }
     } catch (const CommunicationError& error) {
       const std::lock_guard lock(mutex);
       heard.emplace_back(error.what());
     }
   });
-  EXPECT_EQ(heard, std::vector<std::string>(3, "rank 0: waited in vain; rank 2: waited in vain"));
+  EXPECT_EQ(heard, std::vector<std::string>(3, "rank 0: waited until the timeout; rank 2: waited until the timeout"));
 }
 
 TEST(StepSummary, RefusesRanksWithOtherWorkers) {

@@ -26,13 +26,13 @@ using testing::RowDataset;
 using testing::run_ranks;
 using testing::small_digits;
 
-/// Joins these shares, one per rank. @returns what each rank has then
-std::vector<TrainingData> joined(const std::vector<std::shared_ptr<const Dataset>>& shares, int num_servers = 0) {
-  std::vector<TrainingData> data(shares.size());
+/// Joins these shards, one per rank. @returns what each rank has then
+std::vector<TrainingData> joined(const std::vector<std::shared_ptr<const Dataset>>& shards, int num_servers = 0) {
+  std::vector<TrainingData> data(shards.size());
   const auto errors =
-      run_ranks(static_cast<int>(shares.size()), [&](const std::shared_ptr<Communicator>& communicator) {
+      run_ranks(static_cast<int>(shards.size()), [&](const std::shared_ptr<Communicator>& communicator) {
         const auto rank = static_cast<std::size_t>(communicator->rank());
-        data[rank] = join_shares(whole_data(shares[rank]), *communicator, num_servers);
+        data[rank] = join_shards(whole_data(shards[rank]), *communicator, num_servers);
       });
   for (const auto& error : errors) {
     if (error) std::rethrow_exception(error);
@@ -44,7 +44,7 @@ TEST(TrainingData, WholeIsTheDataSet) {
   const std::shared_ptr<const Dataset> digits = small_digits(20, 12);
   const TrainingData data = whole_data(digits);
   EXPECT_EQ(data.dataset, digits);
-  EXPECT_FALSE(data.is_share);
+  EXPECT_FALSE(data.is_shard);
   EXPECT_EQ(data.num_examples, 20);
   EXPECT_EQ(data.fingerprint, data_fingerprint(*digits));
 }
@@ -56,18 +56,18 @@ TEST(TrainingData, SummaryHasShapeClassesAndNumbers) {
   EXPECT_EQ(data_summary(data, test.get()),
             "data " + digits->name() + ": 12 x 12 x 1, 10 classes, 20 training and 5 test examples");
   EXPECT_THAT(data_summary(data, nullptr), ::testing::EndsWith("10 classes, 20 training examples"));
-  data.is_share = true;
+  data.is_shard = true;
   data.num_examples = 71;
   EXPECT_THAT(data_summary(data, test.get()),
-              ::testing::EndsWith("71 training in shares (20 in this process's) and 5 test examples"));
+              ::testing::EndsWith("71 training in shards (20 in this process's) and 5 test examples"));
 }
 
-TEST(TrainingData, SharesAddUpAndHaveOneFingerprint) {
+TEST(TrainingData, ShardsAddUpAndHaveOneFingerprint) {
   const std::shared_ptr<const Dataset> few = small_digits(20, 12);
   const std::shared_ptr<const Dataset> more = small_digits(31, 12);
   const std::vector<TrainingData> data = joined({few, more, few});
   for (const TrainingData& own : data) {
-    EXPECT_TRUE(own.is_share);
+    EXPECT_TRUE(own.is_shard);
     EXPECT_EQ(own.num_examples, 71);
     EXPECT_EQ(own.fingerprint, data[0].fingerprint);
   }
@@ -85,7 +85,7 @@ TEST(TrainingData, ServersHaveNoShare) {
   EXPECT_EQ(data[2].fingerprint, joined({few, few})[0].fingerprint);
 }
 
-TEST(TrainingData, SharesOfOtherImagesAreRefused) {
+TEST(TrainingData, ShardsOfOtherImagesAreRefused) {
   const std::string message = message_of<DataError>([] { joined({small_digits(20, 12), small_digits(20, 11)}); });
   EXPECT_THAT(message,
               AllOf(HasSubstr("rank 0 has images of 12x12x1 in 10 classes"), HasSubstr("rank 1 images of 11x11")));
@@ -107,14 +107,14 @@ class NamedRows final : public RowDataset {
   std::vector<std::string> names_;
 };
 
-TEST(TrainingData, SharesWhoseLabelsStandForOtherClassesAreRefused) {
+TEST(TrainingData, ShardsWhoseLabelsStandForOtherClassesAreRefused) {
   const auto named = [](std::vector<std::string> names) { return std::make_shared<NamedRows>(std::move(names)); };
   EXPECT_EQ(joined({named({"cat", "dog"}), named({"cat", "dog"})})[1].num_examples, 4);
   EXPECT_THAT(message_of<DataError>([&] {
                 joined({named({"cat", "dog"}), named({"cat", "dog"}), named({"cat", "fox"})});
               }),
               HasSubstr("class 1 is 'dog' for rank 0 and 'fox' for rank 2"));
-  // What serves has no share.
+  // What serves has no shard.
   EXPECT_EQ(joined({named({"cat", "dog"}), named({"dog", "fox"})}, 1)[0].num_examples, 2);
 }
 
@@ -126,9 +126,9 @@ TEST(TrainingData, NamesOfClassesAreInTheFingerprint) {
 }
 
 TEST(TrainingData, ShareFoldersAreThoseOfTheScript) {
-  EXPECT_EQ(share_folder("/data/photographs", 1, 3), "/data/photographs/worker_1_of_3");
-  EXPECT_EQ(share_folder("here/", 2, 3), "here/worker_2_of_3");
-  EXPECT_EQ(share_folder("here", 3, 3), "here/worker_0_of_3");
+  EXPECT_EQ(shard_folder("/data/photographs", 1, 3), "/data/photographs/worker_1_of_3");
+  EXPECT_EQ(shard_folder("here/", 2, 3), "here/worker_2_of_3");
+  EXPECT_EQ(shard_folder("here", 3, 3), "here/worker_0_of_3");
 }
 
 TEST(TrainingData, WorkersOfAShareTakeTheirBatchesFromItAlone) {
@@ -140,7 +140,7 @@ TEST(TrainingData, WorkersOfAShareTakeTheirBatchesFromItAlone) {
   EXPECT_EQ(joint.batch_size, 24);
   EXPECT_EQ(joint.first_local_worker, 2);
   EXPECT_EQ(joint.seed, 9u);
-  options.has_data_share = true;
+  options.has_data_shard = true;
   const PipelineOptions own = pipeline_options(workers, workers, options);
   EXPECT_EQ(own.batch_size, 16);
   EXPECT_EQ(own.num_workers, 4);

@@ -82,7 +82,7 @@ TEST(Adam, FirstUpdatesMoveByTheRate) {
   }
 }
 
-TEST(Adam, GoesOnFromSlotsAndState) {
+TEST(Adam, ContinuesFromSlotsAndState) {
   Stream stream(Device::cpu(), 1);
   const auto whole = make_adam(9);
   std::vector<float> weights(9, 1.0f);

@@ -74,7 +74,7 @@ TEST(Optimizer, SlotsAreTheStateThatACheckpointKeeps) {
   ASSERT_EQ(slots.size(), 1u);
   EXPECT_EQ(slots[0].name, "momentum");
   EXPECT_THAT(slots[0].values, ElementsAre(0.0f, 0.0f, 0.0f, 0.0f));
-  // What is written to a slot is what the next update goes on from: a = 0.9 * 10 + 1, w = 0 - 0.5 a.
+  // What is written to a slot is what the next update continues from: a = 0.9 * 10 + 1, w = 0 - 0.5 a.
   std::ranges::fill(slots[0].values, 10.0f);
   std::vector<float> weights(4, 0.0f);
   Stream stream(Device::cpu(), 1);

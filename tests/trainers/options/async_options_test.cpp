@@ -17,7 +17,7 @@ using ::testing::AllOf;
 using ::testing::HasSubstr;
 using testing::message_of;
 
-/// Parses and checks a command line as terngrad_train does, as one of so many processes.
+/// Parses and checks a command line as terngrad_train does, as one of that many processes.
 TrainOptions accept(const std::vector<std::string>& arguments, int num_processes = 1) {
   TrainOptions o;
   OptionSet options("test");
@@ -63,8 +63,8 @@ TEST(AsyncOptions, WhatItDoesNotGoWithIsRefusedByName) {
       {{"--scaler_sharing", "mean"}, {"--scaler_sharing mean", "accepted: none"}},
       {{"--exchange", "all_gather"}, {"--exchange all_gather", "accepted: auto"}},
       {{"--exchange", "integer_sum"}, {"--exchange integer_sum"}},
-      {{"--return_codec", "sums"}, {"--return_codec sums", "fp32, bf16"}},
-      {{"--return_codec", "ternary"}, {"--return_codec ternary", "fp32, bf16"}},
+      {{"--downlink_codec", "sums"}, {"--downlink_codec sums", "fp32, bf16"}},
+      {{"--downlink_codec", "ternary"}, {"--downlink_codec ternary", "fp32, bf16"}},
       {{"--reduce", "sum"}, {"--reduce sum", "--async_scale 1"}},
       {{"--floating_grad_epoch", "2"}, {"--floating_grad_epoch 2", "accepted: 0"}},
       {{"--overlap", "on"}, {"--overlap on", "--strategy replicated"}},
@@ -98,7 +98,7 @@ TEST(AsyncOptions, OneProcessServesAndTheOthersHaveWorkers) {
   EXPECT_THAT(refuse(async({"--num_servers", "1"}), 3), AllOf(HasSubstr("--num_servers"), HasSubstr("--strategy ps")));
   EXPECT_THAT(refuse(async({"--check_replicas", "1"}), 3), HasSubstr("--check_replicas"));
   EXPECT_THAT(refuse(async({"--trace_steps", "2"}), 1), HasSubstr("--trace_steps"));
-  EXPECT_THAT(refuse(async({"--dataset", "mnist", "--data_dir", "d", "--data_shares"}), 3), HasSubstr("--data_shares"));
+  EXPECT_THAT(refuse(async({"--dataset", "mnist", "--data_dir", "d", "--data_shards"}), 3), HasSubstr("--data_shards"));
   EXPECT_THAT(refuse(async({"--rebroadcast_epochs", "1"}), 3), HasSubstr("--rebroadcast_epochs"));
 }
 

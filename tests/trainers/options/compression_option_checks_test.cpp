@@ -1,6 +1,4 @@
 #include "trainers/options/compression_option_checks.h"
-#include "compress/codecs/codec_plan.h"
-#include "compress/exchange/all_reduce_options.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -9,6 +7,8 @@
 #include <string>
 #include <vector>
 
+#include "compress/codecs/codec_plan.h"
+#include "compress/exchange/all_reduce_options.h"
 #include "kernels/runtime/errors.h"
 #include "tests/trainers/checked_options.h"
 #include "tests/trainers/temporary_directory.h"
@@ -29,10 +29,10 @@ TEST(CompressionOptionChecks, ContradictionsAreRefused) {
   expect_refused({
       {{"--codec", "fp32", "--grad_bits", "1"}, {"--codec fp32", "--grad_bits 1", "ternary"}},
       {{"--codec", "ternary", "--grad_bits", "32"}, {"--codec ternary", "--grad_bits 32", "fp32"}},
-      {{"--grad_bits", "1", "--scaler_sharing", "none", "--return_codec", "sums"},
-       {"--return_codec sums", "--scaler_sharing none", "fp32, bf16"}},
-      {{"--grad_bits", "1", "--scaler_sharing", "none", "--return_codec", "ternary"},
-       {"--return_codec ternary", "--scaler_sharing none", "fp32, bf16"}},
+      {{"--grad_bits", "1", "--scaler_sharing", "none", "--downlink_codec", "sums"},
+       {"--downlink_codec sums", "--scaler_sharing none", "fp32, bf16"}},
+      {{"--grad_bits", "1", "--scaler_sharing", "none", "--downlink_codec", "ternary"},
+       {"--downlink_codec ternary", "--scaler_sharing none", "fp32, bf16"}},
       {{"--grad_bits", "1", "--scaler_sharing", "none", "--exchange", "integer_sum"},
        {"--exchange integer_sum", "max or mean"}},
       {{"--num_nodes", "2", "--exchange", "integer_sum"}, {"--exchange integer_sum", "ternary"}},
@@ -50,10 +50,10 @@ TEST(CompressionOptionChecks, ContradictionsAreRefused) {
 
 TEST(CompressionOptionChecks, OptionsWithoutEffectAreRefused) {
   expect_refused({
-      {{"--num_nodes", "2", "--return_codec", "sums"}, {"--return_codec sums", "ternary", "fp32, bf16"}},
-      {{"--grad_bits", "16", "--return_codec", "ternary"}, {"--return_codec ternary", "ternary", "fp32, bf16"}},
-      {{"--num_nodes", "2", "--grad_bits", "1", "--exchange", "all_gather", "--return_codec", "sums"},
-       {"--return_codec sums", "--exchange all_gather", "accepted with it: fp32, bf16, ternary", "scatter_reduce"}},
+      {{"--num_nodes", "2", "--downlink_codec", "sums"}, {"--downlink_codec sums", "ternary", "fp32, bf16"}},
+      {{"--grad_bits", "16", "--downlink_codec", "ternary"}, {"--downlink_codec ternary", "ternary", "fp32, bf16"}},
+      {{"--num_nodes", "2", "--grad_bits", "1", "--exchange", "all_gather", "--downlink_codec", "sums"},
+       {"--downlink_codec sums", "--exchange all_gather", "accepted with it: fp32, bf16, ternary", "scatter_reduce"}},
       {{"--grad_bits", "1", "--exchange", "scatter_reduce"}, {"--exchange", "--num_nodes 2 or more"}},
       {{"--strategy", "replicated", "--exchange", "all_gather"}, {"--exchange", "--num_nodes 2 or more"}},
       {{"--grad_bits", "1", "--exchange", "integer_sum"}, {"--exchange", "--num_nodes 2 or more"}},
@@ -61,8 +61,9 @@ TEST(CompressionOptionChecks, OptionsWithoutEffectAreRefused) {
       {{"--grad_bits", "1", "--scaler_sharing", "none"}, {"--scaler_sharing", "--num_nodes 2 or more"}},
       {{"--grad_bits", "1", "--clip_factor", "2.5", "--clip_scope", "local"},
        {"--clip_scope", "--num_nodes 2 or more"}},
-      {{"--grad_bits", "1", "--return_codec", "sums"}, {"--return_codec", "--num_nodes 2 or more"}},
-      {{"--num_nodes", "2", "--exchange", "vendor", "--return_codec", "bf16"}, {"--return_codec", "other than vendor"}},
+      {{"--grad_bits", "1", "--downlink_codec", "sums"}, {"--downlink_codec", "--num_nodes 2 or more"}},
+      {{"--num_nodes", "2", "--exchange", "vendor", "--downlink_codec", "bf16"},
+       {"--downlink_codec", "other than vendor"}},
       {{"--num_nodes", "2", "--exchange", "vendor", "--grad_bits", "16", "--quantize_logits"},
        {"--quantize_logits", "other than vendor"}},
       {{"--num_nodes", "2", "--size_to_binarize", "9"}, {"--size_to_binarize", "other than fp32"}},
@@ -96,21 +97,21 @@ TEST(CompressionOptionChecks, CombinationsThatMakeSenseAreAccepted) {
   expect_accepted({
       {"--grad_bits", "1", "--num_nodes", "2", "--clip_factor", "2.5", "--scaler", "original", "--clip_scope", "local"},
       {"--grad_bits", "1", "--clip_factor", "2.5", "--scaler", "original"},
-      // A lossy return leg is part of the result, also of one worker.
-      {"--grad_bits", "1", "--return_codec", "ternary"},
-      {"--grad_bits", "16", "--return_codec", "bf16"},
-      {"--grad_bits", "1", "--num_nodes", "2", "--exchange", "all_gather", "--return_codec", "ternary"},
-      {"--grad_bits", "1", "--num_nodes", "2", "--exchange", "scatter_reduce", "--return_codec", "sums"},
-      {"--grad_bits", "1", "--num_nodes", "2", "--exchange", "integer_sum", "--return_codec", "sums"},
+      // A lossy downlink is part of the result, also of one worker.
+      {"--grad_bits", "1", "--downlink_codec", "ternary"},
+      {"--grad_bits", "16", "--downlink_codec", "bf16"},
+      {"--grad_bits", "1", "--num_nodes", "2", "--exchange", "all_gather", "--downlink_codec", "ternary"},
+      {"--grad_bits", "1", "--num_nodes", "2", "--exchange", "scatter_reduce", "--downlink_codec", "sums"},
+      {"--grad_bits", "1", "--num_nodes", "2", "--exchange", "integer_sum", "--downlink_codec", "sums"},
       {"--grad_bits", "1", "--scaler_scope", "block", "--block_size", "64"},
-      {"--grad_bits", "1", "--num_nodes", "2", "--scaler_sharing", "none", "--return_codec", "bf16"},
+      {"--grad_bits", "1", "--num_nodes", "2", "--scaler_sharing", "none", "--downlink_codec", "bf16"},
       {"--grad_bits", "1", "--num_nodes", "2", "--scaler_sharing", "mean", "--exchange", "integer_sum",
-       "--return_codec", "ternary"},
+       "--downlink_codec", "ternary"},
       {"--grad_bits", "1", "--size_to_binarize", "0", "--quantize_logits", "--ternary_format", "tmask"},
       {"--grad_bits", "16", "--size_to_binarize", "100"},
       // One tensor with the codec is enough for its options to have an effect.
       {"--num_nodes", "2", "--codec_for", "fc3/weights=ternary", "--clip_factor", "2.5", "--exchange", "integer_sum"},
-      {"--num_nodes", "2", "--codec_for", "*=ternary", "--return_codec", "sums"},
+      {"--num_nodes", "2", "--codec_for", "*=ternary", "--downlink_codec", "sums"},
       {"--grad_bits", "1", "--floating_grad_epoch", "2"},
       {"--grad_bits", "16", "--floating_grad_epoch", "20"},
       {"--codec_for", "*=bf16", "--floating_grad_epoch", "2"},

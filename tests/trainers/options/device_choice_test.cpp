@@ -1,11 +1,11 @@
 #include "trainers/options/device_choice.h"
-#include "nets/device_net.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include "kernels/runtime/errors.h"
 #include "kernels/runtime/machine.h"
+#include "nets/device_net.h"
 
 namespace terngrad::device_choice_test {
 namespace {
@@ -20,10 +20,10 @@ TEST(DeviceChoice, TheCpuIsAlwaysThere) {
 }
 
 TEST(DeviceChoice, WithoutAGpuAutoIsTheCpuAndSaysWhy) {
-  if (num_cuda_devices() > 0 && why_no_device_nets().empty()) GTEST_SKIP() << "there is a GPU";
+  if (num_cuda_devices() > 0 && device_nets_unavailable_reason().empty()) GTEST_SKIP() << "there is a GPU";
   const DeviceChoice choice = choose_devices("auto", {}, "tf32");
   EXPECT_TRUE(choice.is_cpu());
-  const std::string reason = why_no_gpu(/*joins_others=*/false);
+  const std::string reason = gpu_unavailable_reason(/*joins_others=*/false);
   EXPECT_EQ(choice.note, has_gpu_driver() ? "no GPU: " + reason : "no GPU here");
   try {
     choose_devices("cuda", {}, "tf32");
@@ -35,7 +35,8 @@ TEST(DeviceChoice, WithoutAGpuAutoIsTheCpuAndSaysWhy) {
 }
 
 TEST(DeviceChoice, OnAGpuAutoTakesIt) {
-  if (num_cuda_devices() == 0 || !why_no_device_nets().empty()) GTEST_SKIP() << "no GPU: " << why_no_cuda_device();
+  if (num_cuda_devices() == 0 || !device_nets_unavailable_reason().empty())
+    GTEST_SKIP() << "no GPU: " << cuda_unavailable_reason();
   const DeviceChoice choice = choose_devices("auto", {}, "fp32");
   ASSERT_EQ(choice.gpus.size(), 1u);
   EXPECT_EQ(choice.math, MathMode::kFp32);

@@ -39,8 +39,8 @@ TEST(TrainOptionChecks, ContradictionsAreRefused) {
       {{"--strategy", "ps", "--num_nodes", "2", "--exchange", "all_gather"},
        {"--exchange all_gather", "--strategy ps", "accepted: auto, scatter_reduce"}},
       {{"--strategy", "ps", "--num_nodes", "2", "--exchange", "vendor"}, {"--exchange vendor", "--strategy ps"}},
-      {{"--strategy", "ps", "--grad_bits", "1", "--pull", "parameters", "--return_codec", "sums"},
-       {"--return_codec sums", "--pull parameters", "accepted with it: fp32, bf16"}},
+      {{"--strategy", "ps", "--grad_bits", "1", "--pull", "parameters", "--downlink_codec", "sums"},
+       {"--downlink_codec sums", "--pull parameters", "accepted with it: fp32, bf16"}},
       {{"--strategy", "ps", "--pull", "parameters", "--overlap", "on"}, {"--overlap on", "--pull gradient"}},
       {{"--strategy", "ps", "--pull", "parameters", "--check_replicas", "1"}, {"--check_replicas", "--pull gradient"}},
       {{"--strategy", "ps", "--pull", "parameters", "--rebroadcast_epochs", "1"},
@@ -78,7 +78,7 @@ TEST(TrainOptionChecks, OptionsWithoutEffectAreRefused) {
       {{"--num_servers", "1"}, {"--num_servers", "--strategy ps"}},
       {{"--pull", "parameters", "--num_nodes", "2"}, {"--pull", "--strategy ps"}},
       {{"--exchange", "all_gather"}, {"--exchange", "--strategy replicated"}},
-      {{"--return_codec", "bf16"}, {"--return_codec", "--strategy replicated"}},
+      {{"--downlink_codec", "bf16"}, {"--downlink_codec", "--strategy replicated"}},
       {{"--num_nodes", "2", "--exchange", "vendor", "--overlap", "on"}, {"--overlap on", "other than vendor"}},
       {{"--num_nodes", "2", "--exchange", "vendor", "--bucket_mb", "1"}, {"--bucket_mb", "other than vendor"}},
       {{"--bucket_mb", "1"}, {"--bucket_mb", "--strategy replicated"}},
@@ -100,7 +100,7 @@ TEST(TrainOptionChecks, OptionsWithoutEffectMayHaveTheirDefault) {
       {"--num_servers", "0", "--pull", "gradient", "--max_staleness", "-1", "--async_scale", "0"},
       {"--grad_bits", "32", "--clip_factor", "0", "--scaler", "paper", "--block_size", "32768", "--ternary_format",
        "t2"},
-      {"--exchange", "auto", "--return_codec", "fp32", "--scaler_sharing", "max", "--bucket_mb", "0"},
+      {"--exchange", "auto", "--downlink_codec", "fp32", "--scaler_sharing", "max", "--bucket_mb", "0"},
       {"--benchmark_mode", "--eval_steps", "0", "--tensorboard=false", "--histogram_steps", "1000"},
       {"--dropout_keep_prob", "0.5", "--fine_tune=false"},
   });
@@ -139,7 +139,7 @@ TEST(TrainOptionChecks, ALaunchThatTheyDoNotFitIsRefused) {
   EXPECT_THAT(refused({"--exchange_timeout", "4"}, 1), HasSubstr("--exchange_timeout"));
   const std::vector<std::vector<std::string>> accepted = {
       {"--exchange_timeout", "4", "--num_gpus", "2"},
-      {"--exchange_timeout", "600", "--check_replicas", "0", "--num_servers", "0", "--data_shares=false"}};
+      {"--exchange_timeout", "600", "--check_replicas", "0", "--num_servers", "0", "--data_shards=false"}};
   for (const std::vector<std::string>& arguments : accepted) {
     TrainOptions o;
     OptionSet options("test");

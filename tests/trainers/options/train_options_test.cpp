@@ -1,6 +1,4 @@
 #include "trainers/options/train_options.h"
-#include "compress/exchange/all_reduce_options.h"
-#include "kernels/runtime/device.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -8,6 +6,8 @@
 #include <string>
 #include <vector>
 
+#include "compress/exchange/all_reduce_options.h"
+#include "kernels/runtime/device.h"
 #include "tests/trainers/checked_options.h"
 
 namespace terngrad::train_options_test {
@@ -112,7 +112,7 @@ TEST(TrainOptions, WrongValuesAreRefused) {
       {{"--learning_rate_decay_type", "cosine"}, {"--learning_rate_decay_type", "cosine", "polynomial"}},
       {{"--strategy", "sync"}, {"--strategy", "sync", "simple, replicated, ps, async"}},
       {{"--exchange", "ring"}, {"--exchange", "ring", "all_gather"}},
-      {{"--return_codec", "t5"}, {"--return_codec", "t5", "bf16"}},
+      {{"--downlink_codec", "t5"}, {"--downlink_codec", "t5", "bf16"}},
       {{"--on_nonfinite", "ignore"}, {"--on_nonfinite", "ignore", "stop, skip, zero"}},
       {{"--scaler", "max"}, {"--scaler", "max", "paper, original"}},
       {{"--scaler_sharing", "min"}, {"--scaler_sharing", "min", "max, mean, none"}},
@@ -225,7 +225,7 @@ TEST(TrainOptions, ExchangeOptionsCarryEveryChoice) {
                                                                 "*=bf16",
                                                                 "--exchange",
                                                                 "scatter_reduce",
-                                                                "--return_codec",
+                                                                "--downlink_codec",
                                                                 "sums",
                                                                 "--on_nonfinite",
                                                                 "zero",
@@ -247,7 +247,7 @@ TEST(TrainOptions, ExchangeOptionsCarryEveryChoice) {
   EXPECT_EQ(e.codecs.rules[0].pattern, "a*");
   EXPECT_EQ(e.codecs.rules[1].codec, "bf16");
   EXPECT_EQ(e.algorithm, ExchangeAlgorithm::kScatterReduce);
-  EXPECT_EQ(e.return_codec, ReturnCodec::kSums);
+  EXPECT_EQ(e.downlink_codec, DownlinkCodec::kSums);
   EXPECT_EQ(e.on_nonfinite, OnNonfinite::kZero);
   EXPECT_EQ(e.seed, 9u);
   EXPECT_EQ(e.run_id, 77u);
@@ -256,13 +256,13 @@ TEST(TrainOptions, ExchangeOptionsCarryEveryChoice) {
 
 TEST(TrainOptions, FloatingExchangeIsTheSameInFp32) {
   const TrainOptions o = accept({"--num_nodes", "2", "--grad_bits", "1", "--clip_factor", "2.5", "--codec_for",
-                                 "a*=bf16", "--exchange", "scatter_reduce", "--return_codec", "bf16", "--on_nonfinite",
-                                 "skip", "--seed", "9", "--floating_grad_epoch", "2"});
+                                 "a*=bf16", "--exchange", "scatter_reduce", "--downlink_codec", "bf16",
+                                 "--on_nonfinite", "skip", "--seed", "9", "--floating_grad_epoch", "2"});
   const CompressedAllReduceOptions e = floating_exchange_options(o, 77, 3);
   EXPECT_EQ(e.codecs.codec, "fp32");
   EXPECT_TRUE(e.codecs.rules.empty());
   EXPECT_EQ(e.algorithm, ExchangeAlgorithm::kScatterReduce);
-  EXPECT_EQ(e.return_codec, ReturnCodec::kBfloat16);
+  EXPECT_EQ(e.downlink_codec, DownlinkCodec::kBfloat16);
   EXPECT_EQ(e.on_nonfinite, OnNonfinite::kSkip);
   EXPECT_EQ(e.seed, 9u);
   EXPECT_EQ(e.run_id, 77u);
@@ -303,6 +303,21 @@ TEST(TrainOptions, OptionsOfTheOriginalAreRefusedWithAReason) {
                                           "save_interval_secs",
                                           "save_summaries_secs"};
   for (const std::string& name : names) EXPECT_THAT(refuse({"--" + name, "1"}), HasSubstr("--" + name + ": refused: "));
+}
+
+TEST(TrainOptions, ThreadsAreTheMachinesUnlessGiven) {
+  TrainOptions o;
+  EXPECT_EQ(num_threads(o), num_hardware_threads());
+  o.threads = 3;
+  EXPECT_EQ(num_threads(o), 3);
+  EXPECT_EQ(threads_per_worker(o), 3);
+  o.num_nodes = 2;
+  EXPECT_EQ(threads_per_worker(o), 1);
+}
+
+TEST(TrainOptions, EarlierNamesAreAliases) {
+  EXPECT_EQ(accept({"--num_nodes", "2", "--return_codec", "bf16"}).downlink_codec, "bf16");
+  EXPECT_TRUE(accept({"--dataset", "mnist", "--data_dir", "d", "--data_shares"}).data_shards);
 }
 
 }  // namespace

@@ -1,5 +1,4 @@
 #include "trainers/run/async_factory.h"
-#include "trainers/options/train_options.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -8,6 +7,7 @@
 #include "tests/support/thread_mailbox.h"
 #include "tests/trainers/temporary_directory.h"
 #include "trainers/checkpoint/run_identity.h"
+#include "trainers/options/train_options.h"
 #include "trainers/run/train_factory.h"
 
 namespace terngrad::async_factory_test {
@@ -43,7 +43,7 @@ TEST(AsyncSetup, AloneAllWorkersAreHere) {
 TEST(AsyncSetup, OverRanksTheFirstServes) {
   const auto office = std::make_shared<testing::PostOffice>(3);
   for (int rank = 0; rank < 3; ++rank) {
-    TrainPlace place;
+    RunContext place;
     place.mailbox = std::make_shared<testing::ThreadMailbox>(office, rank);
     const TrainSetup setup = make_train_setup(small_options(), place);
     EXPECT_EQ(setup.trainer != nullptr, rank == 0);

@@ -1,6 +1,5 @@
 // As one rank of several (tests/mpi).
 #include "trainers/run/rank_consistency.h"
-#include "trainers/launch/group_error.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -9,6 +8,7 @@
 
 #include "kernels/runtime/errors.h"
 #include "tests/mpi/launched_group.h"
+#include "trainers/launch/group_error.h"
 
 namespace terngrad::rank_consistency_test {
 namespace {

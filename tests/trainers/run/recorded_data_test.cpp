@@ -25,15 +25,16 @@ std::optional<RecordedData> of_config(const std::string& text) {
 }
 
 TEST(RecordedData, IsWhatTheRunWasGiven) {
-  const auto data = of_config(R"({"options": {"dataset": "npy", "data_dir": "tiny", "data_shares": true}})");
+  const auto data = of_config(R"({"options": {"dataset": "npy", "data_dir": "tiny", "data_shards": true}})");
   ASSERT_TRUE(data.has_value());
   EXPECT_EQ(data->dataset, "npy");
   EXPECT_EQ(data->data_dir, "tiny");
-  EXPECT_TRUE(data->data_shares);
+  EXPECT_TRUE(data->data_shards);
+  EXPECT_TRUE(of_config(R"({"options": {"dataset": "npy", "data_dir": "tiny", "data_shares": true}})")->data_shards);
   const auto older = of_config(R"({"options": {"dataset": "npy", "data_dir": ""}})");
   ASSERT_TRUE(older.has_value());
   EXPECT_EQ(older->data_dir, "");
-  EXPECT_FALSE(older->data_shares);
+  EXPECT_FALSE(older->data_shards);
 }
 
 TEST(RecordedData, IsNothingWhereNothingSaysIt) {

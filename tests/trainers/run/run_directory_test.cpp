@@ -87,7 +87,7 @@ TEST(RunDirectory, FinishedRunIsNotOverwritten) {
   { const RunDirectory run = RunDirectory::create(folder.path(), description()); }
   const std::string before = read_file_text(folder / "config.json");
   EXPECT_THAT(message_of<UsageError>([&] { RunDirectory::create(folder.path(), description()); }),
-              HasSubstr("go on with the run in it with --resume"));
+              HasSubstr("resume the run in it with --resume"));
   EXPECT_EQ(read_file_text(folder / "config.json"), before);
 }
 
@@ -106,7 +106,7 @@ TEST(RunDirectory, ResumeAppendsToTheHistory) {
 
 TEST(RunDirectory, ResumeNeedsARun) {
   const TemporaryDirectory folder;
-  EXPECT_THAT(message_of<UsageError>([&] { RunDirectory::resume(folder.path()); }), HasSubstr("no run to go on with"));
+  EXPECT_THAT(message_of<UsageError>([&] { RunDirectory::resume(folder.path()); }), HasSubstr("no run to resume"));
   EXPECT_THROW(RunDirectory::resume(folder / "none"), UsageError);
   EXPECT_FALSE(fs::exists(folder / "none"));
 }

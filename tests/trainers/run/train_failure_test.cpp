@@ -33,7 +33,7 @@ std::string advised(const std::filesystem::path& folder, const Thrown& thrown) {
 TEST(TrainFailure, EveryExceptionSaysHowToGoOn) {
   const TemporaryDirectory folder;
   folder.write("checkpoint-0000000012.safetensors", "x");
-  const auto go_on = AllOf(HasSubstr("go on from "), HasSubstr("checkpoint-0000000012"), HasSubstr("--resume"));
+  const auto go_on = AllOf(HasSubstr("continue from "), HasSubstr("checkpoint-0000000012"), HasSubstr("--resume"));
   EXPECT_THAT(advised<Error>(folder.path(), DataError("disk")), AllOf(HasSubstr("disk"), go_on));
   EXPECT_THAT(advised<Error>(folder.path(), std::bad_alloc()), AllOf(HasSubstr("out of memory while training"), go_on));
   EXPECT_THAT(advised<Error>(folder.path(), std::filesystem::filesystem_error("gone", std::error_code())),

@@ -57,7 +57,7 @@ std::unique_ptr<Trainer> train_and_save(const TemporaryDirectory& folder) {
   return trainer;
 }
 
-TEST(Restore, GoesOnAsTheRunThatSaved) {
+TEST(Restore, ContinuesAsTheRunThatSaved) {
   const TemporaryDirectory folder;
   const std::unique_ptr<Trainer> whole = train_and_save(folder);
   const std::unique_ptr<Trainer> resumed = make_small_trainer(small_run());

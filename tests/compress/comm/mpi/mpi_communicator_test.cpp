@@ -97,7 +97,7 @@ TEST(MpiCommunicator, RanksInDifferentOperationsAreTold) {
     EXPECT_THAT(error.what(), AllOf(HasSubstr("in operation 0"), HasSubstr("barrier"), HasSubstr("all_reduce_sum"),
                                     HasSubstr("host ")));
   }
-  // What failed stays failed, so that nothing goes on with half of the data.
+  // What failed stays failed, so that nothing continues with half of the data.
   EXPECT_THROW(c->barrier(), CommunicationError);
   make_mpi_communicator()->barrier();
 }

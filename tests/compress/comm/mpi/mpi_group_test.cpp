@@ -127,7 +127,7 @@ TEST(MpiGroup, BusyRanksSaySoNowAndThen) {
   const auto meet = make_mpi_communicator({.timeout_seconds = 60});
   MpiGroup group = testing::make_raw_group(80);
   group.num_operations = 5;
-  for (int i = 0; i < 100; ++i) group.tell_busy();  // once: they take less than ten seconds
+  for (int i = 0; i < 100; ++i) group.send_heartbeat();  // once: they take less than ten seconds
   meet->barrier();
   Notes notes = await_notes(group, kMpiBusyTag);
   EXPECT_EQ(notes.size() + 1, static_cast<std::size_t>(group.size));
@@ -137,7 +137,7 @@ TEST(MpiGroup, BusyRanksSaySoNowAndThen) {
   meet->barrier();
   group.is_broken = true;
   group.told_busy = {};
-  group.tell_busy();
+  group.send_heartbeat();
   EXPECT_EQ(group.told_busy, std::chrono::steady_clock::time_point()) << "there is nobody to tell";
   MPI_Comm_free(&group.communicator);
 }

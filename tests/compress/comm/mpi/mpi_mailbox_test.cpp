@@ -98,7 +98,7 @@ TEST(MpiMailbox, WhoSaysThatItIsBusyIsAwaited) {
   const auto m = c->make_mailbox();
   if (m->rank() == 1) {
     for (int i = 0; i < 100; ++i) {
-      m->tell_busy();
+      m->send_heartbeat();
       std::this_thread::sleep_for(std::chrono::milliseconds(25));
     }
     for (int to = 0; to < m->size(); ++to) {

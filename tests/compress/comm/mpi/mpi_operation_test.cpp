@@ -90,7 +90,7 @@ TEST(MpiOperation, RefusesWhatHasNoHeader) {
     const std::vector<std::uint8_t> garbage(length, 0xA5);
     if (group.rank == stranger) {
       for (int peer = 0; peer < stranger; ++peer) {
-        MPI_Send(garbage.data(), static_cast<int>(length), MPI_BYTE, peer, kMpiLetterTag, group.communicator);
+        MPI_Send(garbage.data(), static_cast<int>(length), MPI_BYTE, peer, kMpiHeadTag, group.communicator);
       }
     } else {
       MpiOperation operation(group, MpiOperationKind::kBarrier);
@@ -163,7 +163,7 @@ TEST(MpiOperation, WaitsForAPeerThatIsBusy) {
   barrier();
   const auto begin = std::chrono::steady_clock::now();
   while (group.rank == 0 && std::chrono::steady_clock::now() - begin < std::chrono::milliseconds(3500)) {
-    group.tell_busy();
+    group.send_heartbeat();
     std::this_thread::sleep_for(std::chrono::milliseconds(20));
   }
   EXPECT_NO_THROW(barrier());
@@ -175,7 +175,7 @@ TEST(MpiOperation, WaitsForAPeerThatIsBusy) {
   make_mpi_communicator()->barrier();
 }
 
-// A rank that stops after it has said what it sends: the others are done but for what it is to take.
+// A rank that stops after it has said what it sends: the others are done except for what it is to take.
 TEST(MpiOperation, NamesThePeerThatTakesNothing) {
   MpiGroup group = testing::make_raw_group(1);
   if (group.size == 1) GTEST_SKIP() << "takes several ranks";

@@ -1,5 +1,5 @@
-// Ranks with a device each that scatter and sum what they encoded: the mean has the bits of CompressedAllReduce, and of
-// every other algorithm (contract B2).
+// Ranks with a device each that scatter and sum what they encoded: the mean is bit-identical to CompressedAllReduce,
+// and of every other algorithm (contract B2).
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -39,12 +39,12 @@ constexpr std::array kTwoAndFour = {2, 4};
 constexpr std::array kOneAndThree = {1, 3};
 constexpr std::array<std::uint64_t, 1> kStep = {1};
 
-bool is_of_codes(ReturnCodec codec) { return codec == ReturnCodec::kSums || codec == ReturnCodec::kTernary; }
+bool is_of_codes(DownlinkCodec codec) { return codec == DownlinkCodec::kSums || codec == DownlinkCodec::kTernary; }
 
 TEST_F(CudaExchangeAlgorithms, ScatterForEverySharingFormatAndReturnCodec) {
   const std::vector<Tensors> workers = worker_gradients(mixed_layout(), kNumWorkers);
   for (const ScalerSharing sharing : {ScalerSharing::kMax, ScalerSharing::kMean, ScalerSharing::kNone}) {
-    for (const ReturnCodec codec : testing::kReturns) {
+    for (const DownlinkCodec codec : testing::kDownlinkCodecs) {
       if (is_of_codes(codec) && sharing == ScalerSharing::kNone) continue;
       const TernaryOptions t2{.clip_factor = 2.5, .sharing = sharing};
       expect_cpus_bits(workers, options_with(t2, codec, kScatter), kTwoAndFour);
@@ -57,21 +57,21 @@ TEST_F(CudaExchangeAlgorithms, ScatterForEverySharingFormatAndReturnCodec) {
 
 TEST_F(CudaExchangeAlgorithms, ScatterBlocksThatCutsGoThroughAndOthers) {
   const std::vector<Tensors> workers = worker_gradients(mixed_layout(), kNumWorkers);
-  for (const ReturnCodec codec : testing::kReturns) {
+  for (const DownlinkCodec codec : testing::kDownlinkCodecs) {
     for (const std::int64_t block : {192, 4096, 8192}) {
       const TernaryOptions ternary{.scope = ScalerScope::kBlock, .block_elements = block};
       expect_cpus_bits(workers, options_with(ternary, codec, kScatter), std::array{block == 4096 ? 4 : 2});
       if (HasFatalFailure()) return;
     }
   }
-  // With scalers of their own codes are drawn while they are measured, but not those of shares.
+  // With scalers of their own codes are drawn while they are measured, but not those of shards.
   const TernaryOptions unshared{.sharing = ScalerSharing::kNone, .scope = ScalerScope::kBlock, .block_elements = 4096};
-  expect_cpus_bits(workers, options_with(unshared, ReturnCodec::kFloat32, kScatter), kTwoAndFour);
+  expect_cpus_bits(workers, options_with(unshared, DownlinkCodec::kFloat32, kScatter), kTwoAndFour);
 }
 
 TEST_F(CudaExchangeAlgorithms, ScatterCodesOfOneScalerAndPayloadsOfAnySize) {
   const std::vector<Tensors> workers = worker_gradients(mixed_layout(), kNumWorkers);
-  for (const ReturnCodec codec : testing::kReturns) {
+  for (const DownlinkCodec codec : testing::kDownlinkCodecs) {
     expect_cpus_bits(workers, options_with({.scope = ScalerScope::kModel}, codec, kScatter), kOneAndThree);
     expect_cpus_bits(workers, options_with({.format = TernaryFormat::kTMask}, codec, kScatter), kTwoAndFour);
     if (HasFatalFailure()) return;
@@ -81,8 +81,8 @@ TEST_F(CudaExchangeAlgorithms, ScatterCodesOfOneScalerAndPayloadsOfAnySize) {
 TEST_F(CudaExchangeAlgorithms, ScatterGradientsThatTravelAsNumbers) {
   const std::vector<Tensors> workers = worker_gradients(mixed_layout(), kNumWorkers);
   for (const char* codec : {"fp32", "bf16"}) {
-    for (const ReturnCodec return_codec : {ReturnCodec::kFloat32, ReturnCodec::kBfloat16}) {
-      CompressedAllReduceOptions options = options_with({}, return_codec, kScatter);
+    for (const DownlinkCodec downlink_codec : {DownlinkCodec::kFloat32, DownlinkCodec::kBfloat16}) {
+      CompressedAllReduceOptions options = options_with({}, downlink_codec, kScatter);
       options.codecs.codec = codec;
       expect_cpus_bits(workers, options, kAllSizes);
       if (HasFatalFailure()) return;
@@ -93,7 +93,7 @@ TEST_F(CudaExchangeAlgorithms, ScatterGradientsThatTravelAsNumbers) {
 TEST_F(CudaExchangeAlgorithms, SumForEverySharingScopeAndReturnCodec) {
   const std::vector<Tensors> workers = worker_gradients(mixed_layout(), kNumWorkers);
   for (const ScalerSharing sharing : {ScalerSharing::kMax, ScalerSharing::kMean}) {
-    for (const ReturnCodec codec : testing::kReturns) {
+    for (const DownlinkCodec codec : testing::kDownlinkCodecs) {
       for (const ScalerScope scope : {ScalerScope::kLayer, ScalerScope::kBlock, ScalerScope::kModel}) {
         const TernaryOptions ternary{.clip_factor = 2.5,
                                      .sharing = sharing,
@@ -109,12 +109,12 @@ TEST_F(CudaExchangeAlgorithms, SumForEverySharingScopeAndReturnCodec) {
 }
 
 TEST_F(CudaExchangeAlgorithms, ServeAnyNumberOfWorkers) {
-  // One; fewer than there are chunks; and more, so that shares are empty. Lanes of 2 to 5 bits.
+  // One; fewer than there are chunks; and more, so that shards are empty. Lanes of 2 to 5 bits.
   for (const int num_workers : {1, 3, 12}) {
     const std::vector<Tensors> workers = worker_gradients(mixed_layout(), num_workers);
     const int most = num_workers == 1 ? 1 : 3;
     for (const ExchangeAlgorithm algorithm : {kScatter, kSum}) {
-      for (const ReturnCodec codec : {ReturnCodec::kSums, ReturnCodec::kTernary}) {
+      for (const DownlinkCodec codec : {DownlinkCodec::kSums, DownlinkCodec::kTernary}) {
         const std::array sizes = {1, most};
         expect_cpus_bits(workers, options_with({.clip_factor = 2.5}, codec, algorithm), sizes);
         if (HasFatalFailure()) return;
@@ -133,7 +133,7 @@ std::vector<Tensors> damaged_gradients() {
 
 TEST_F(CudaExchangeAlgorithms, CountADamagedTensorAsZeroIfAsked) {
   for (const ExchangeAlgorithm algorithm : {kScatter, kSum}) {
-    for (const ReturnCodec codec : testing::kReturns) {
+    for (const DownlinkCodec codec : testing::kDownlinkCodecs) {
       CompressedAllReduceOptions options = options_with({.clip_factor = 2.5}, codec, algorithm);
       options.on_nonfinite = OnNonfinite::kZero;
       expect_cpus_bits(damaged_gradients(), options, kAllSizes);
@@ -144,7 +144,7 @@ TEST_F(CudaExchangeAlgorithms, CountADamagedTensorAsZeroIfAsked) {
 
 TEST_F(CudaExchangeAlgorithms, SkipADamagedStepTogether) {
   for (const ExchangeAlgorithm algorithm : {kScatter, kSum}) {
-    CompressedAllReduceOptions options = options_with({}, ReturnCodec::kTernary, algorithm);
+    CompressedAllReduceOptions options = options_with({}, DownlinkCodec::kTernary, algorithm);
     options.on_nonfinite = OnNonfinite::kSkip;
     for (const RankResult& result : run_all(3, damaged_gradients(), options, kStep)) {
       EXPECT_TRUE(result.report.skipped);
@@ -176,20 +176,20 @@ Legs legs_of(int size, const CompressedAllReduceOptions& options) {
   return sum;
 }
 
-TEST_F(CudaExchangeAlgorithms, ReportTheBytesOfScatteredSharesForAnyNumberOfRanks) {
-  CompressedAllReduceOptions options = options_with({}, ReturnCodec::kBfloat16, kScatter);
+TEST_F(CudaExchangeAlgorithms, ReportTheBytesOfScatteredShardsForAnyNumberOfRanks) {
+  CompressedAllReduceOptions options = options_with({}, DownlinkCodec::kBfloat16, kScatter);
   options.codecs.rules.clear();
-  std::int64_t gradient = 0;  // of one worker, all shares
+  std::int64_t gradient = 0;  // of one worker, all shards
   std::int64_t mean = 0;
-  for (const auto& share : shares(mixed_layout(), kNumWorkers)) {
-    for (const Slice& slice : share) {
+  for (const auto& shard : shards(mixed_layout(), kNumWorkers)) {
+    for (const Slice& slice : shard) {
       gradient += room(payload_bytes(TernaryFormat::kT2, slice.count, 1));
       mean += room((2 * slice.count + 3) / 4 * 4);
     }
   }
   for (const int size : kAllSizes) {
     const Legs legs = legs_of(size, options);
-    // Each worker keeps one share, and sends each of the others to one receiver.
+    // Each worker keeps one shard, and sends each of the others to one receiver.
     EXPECT_EQ(legs.gradient.sent, gradient * (kNumWorkers - 1));
     EXPECT_EQ(legs.gradient.received, legs.gradient.sent);
     EXPECT_EQ(legs.mean.sent, mean * (kNumWorkers - 1));
@@ -206,7 +206,7 @@ TEST_F(CudaExchangeAlgorithms, ReportTheBytesOfLanesForAnyNumberOfRanks) {
   std::int64_t lanes = 0;  // of one worker
   for (const std::int64_t n : {4500, 7, 8193, 1}) lanes += room(payload_bytes(TernaryFormat::kLanes, n, kNumWorkers));
   for (const int size : kAllSizes) {
-    const Legs legs = legs_of(size, options_with({}, ReturnCodec::kFloat32, kSum));
+    const Legs legs = legs_of(size, options_with({}, DownlinkCodec::kFloat32, kSum));
     EXPECT_EQ(legs.gradient.sent, kNumWorkers * ((kNumWorkers - 1) * gathered + all_reduce_bytes(lanes, kNumWorkers)));
     EXPECT_EQ(legs.gradient.received, legs.gradient.sent);
     EXPECT_EQ(legs.mean.sent + legs.mean.received, 0);
@@ -218,14 +218,14 @@ TEST_F(CudaExchangeAlgorithms, ChooseByThemselvesAsOnTheCpu) {
   const auto meeting = std::make_shared<testing::Meeting>(2);
   const auto communicator = std::make_shared<testing::ThreadDeviceCommunicator>(meeting, 1);
   const auto algorithm_of = [&](const char* codec, int num_workers) {
-    CompressedAllReduceOptions options = options_with({}, ReturnCodec::kFloat32, ExchangeAlgorithm::kAuto);
+    CompressedAllReduceOptions options = options_with({}, DownlinkCodec::kFloat32, ExchangeAlgorithm::kAuto);
     options.codecs.codec = codec;
     options.codecs.rules.clear();
     const ExchangeAlgorithm chosen =
         DeviceAllReduce(mixed_layout(), worker_range(num_workers, 1, 2), options, stream, communicator).algorithm();
     const Layout layout = mixed_layout();
     const CodecPlan plan(layout, with_workers(options.codecs, num_workers));
-    EXPECT_EQ(chosen, choose_algorithm(options.algorithm, options.return_codec, layout, plan, num_workers))
+    EXPECT_EQ(chosen, choose_algorithm(options.algorithm, options.downlink_codec, layout, plan, num_workers))
         << codec << ", " << num_workers;
     return chosen;
   };
@@ -239,7 +239,7 @@ TEST_F(CudaExchangeAlgorithms, RunFromAGraph) {
   const Layout layout = mixed_layout();
   const std::vector<Tensors> workers = worker_gradients(layout, 4);
   for (const ExchangeAlgorithm algorithm : {kScatter, kSum}) {
-    for (const ReturnCodec codec : testing::kReturns) {
+    for (const DownlinkCodec codec : testing::kDownlinkCodecs) {
       const CompressedAllReduceOptions options = options_with({.clip_factor = 2.5}, codec, algorithm);
       CompressedAllReduce cpu = testing::local_exchange(layout, 4, options);
       testing::DeviceExchange cuda(layout, workers, options);

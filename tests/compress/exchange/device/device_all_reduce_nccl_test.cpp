@@ -44,13 +44,13 @@ struct RecordedExchange {
   std::vector<TensorTable> tables;
   DeviceTensors mean{layout, testing::blank_tensors(layout), stream};
 
-  RecordedExchange(int num_workers, ExchangeAlgorithm algorithm, ReturnCodec return_codec)
+  RecordedExchange(int num_workers, ExchangeAlgorithm algorithm, DownlinkCodec downlink_codec)
       : workers(worker_range(num_workers, 1, 3)) {
     nccl.stream = stream.native();
     const auto communicator = std::make_shared<NcclCommunicator>(NcclUniqueId(), 1, 3, Device::cuda(), nccl);
     CompressedAllReduceOptions options;
     options.algorithm = algorithm;
-    options.return_codec = return_codec;
+    options.downlink_codec = downlink_codec;
     options.codecs.rules = {{"plain", "fp32"}};
     exchange = std::make_unique<DeviceAllReduce>(layout, workers, options, stream, communicator);
     for (int w = 0; w < workers.num_local_workers; ++w) {
@@ -86,24 +86,24 @@ std::vector<std::string> after_scalers(const std::vector<std::string>& calls) {
 
 TEST_F(CudaNcclExchange, GathersAllPayloadsAtOnce) {
   // 4160 and 160 codes of 2 bits, 20 elements of fp32.
-  RecordedExchange equal(3, ExchangeAlgorithm::kAllGather, ReturnCodec::kFloat32);
+  RecordedExchange equal(3, ExchangeAlgorithm::kAllGather, DownlinkCodec::kFloat32);
   EXPECT_THAT(
       equal.calls(),
       ElementsAreArray(after_scalers({"group_start", "all_gather " + std::to_string(1040 + 48 + 80), "group_end"})));
 }
 
-TEST_F(CudaNcclExchange, SendsEachPeerItsSharesAndGathersTheirMean) {
-  // Shares of 3 workers are chunk 0; chunk 1; and tensors b and plain.
-  RecordedExchange equal(3, ExchangeAlgorithm::kScatterReduce, ReturnCodec::kFloat32);
+TEST_F(CudaNcclExchange, SendsEachPeerItsShardsAndGathersTheirMean) {
+  // Shards of 3 workers are chunk 0; chunk 1; and tensors b and plain.
+  RecordedExchange equal(3, ExchangeAlgorithm::kScatterReduce, DownlinkCodec::kFloat32);
   EXPECT_THAT(equal.calls(),
               ElementsAreArray(after_scalers({"group_start", "send 1024 to 0", "receive 16 from 0", "send 16 to 1",
                                               "receive 16 from 1", "send 128 to 2", "receive 16 from 2", "group_end",
-                                              // Equally many shares: as much room as the greatest needs.
+                                              // Equally many shards: as much room as the largest needs.
                                               "group_start", "all_gather 16384", "group_end"})));
 }
 
 TEST_F(CudaNcclExchange, TernaryMeansAreMeasuredByAllBeforeTheyAreDrawn) {
-  RecordedExchange equal(3, ExchangeAlgorithm::kScatterReduce, ReturnCodec::kTernary);
+  RecordedExchange equal(3, ExchangeAlgorithm::kScatterReduce, DownlinkCodec::kTernary);
   EXPECT_THAT(equal.calls(),
               ElementsAreArray(after_scalers({"group_start", "send 1024 to 0", "receive 16 from 0", "send 16 to 1",
                                               "receive 16 from 1", "send 128 to 2", "receive 16 from 2", "group_end",
@@ -113,7 +113,7 @@ TEST_F(CudaNcclExchange, TernaryMeansAreMeasuredByAllBeforeTheyAreDrawn) {
 
 TEST_F(CudaNcclExchange, AddsLanesAndGathersTheOtherTensors) {
   // 3 workers take 3 bits: 21 lanes a word.
-  RecordedExchange equal(3, ExchangeAlgorithm::kIntegerSum, ReturnCodec::kFloat32);
+  RecordedExchange equal(3, ExchangeAlgorithm::kIntegerSum, DownlinkCodec::kFloat32);
   EXPECT_THAT(equal.calls(),
               ElementsAreArray(after_scalers({"group_start", "all_reduce " + std::to_string(200 + 8) + " uint64 sum",
                                               "group_end", "group_start", "all_gather 80", "group_end"})));
@@ -122,7 +122,7 @@ TEST_F(CudaNcclExchange, AddsLanesAndGathersTheOtherTensors) {
 TEST_F(CudaNcclExchange, RanksOfUnequallyManyWorkersBroadcast) {
   // 4 workers, one on ranks 0 and 1 and two on rank 2, this being rank 1. Of the ternary tensors worker 1 has chunk 0
   // and worker 3 the rest; of the others, which fit in a chunk, worker 3 has all.
-  RecordedExchange unequal(4, ExchangeAlgorithm::kScatterReduce, ReturnCodec::kBfloat16);
+  RecordedExchange unequal(4, ExchangeAlgorithm::kScatterReduce, DownlinkCodec::kBfloat16);
   EXPECT_THAT(unequal.calls(),
               ElementsAre("group_start", "broadcast 8 root 0", "broadcast 8 root 1", "broadcast 16 root 2",
                           "broadcast 4 root 0", "broadcast 4 root 1", "broadcast 8 root 2", "group_end",  //
@@ -134,8 +134,8 @@ TEST_F(CudaNcclExchange, RanksOfUnequallyManyWorkersBroadcast) {
 TEST_F(CudaNcclExchange, CanBeCaptured) {
   for (const ExchangeAlgorithm algorithm :
        {ExchangeAlgorithm::kAllGather, ExchangeAlgorithm::kScatterReduce, ExchangeAlgorithm::kIntegerSum}) {
-    for (const ReturnCodec codec :
-         {ReturnCodec::kFloat32, ReturnCodec::kBfloat16, ReturnCodec::kSums, ReturnCodec::kTernary}) {
+    for (const DownlinkCodec codec :
+         {DownlinkCodec::kFloat32, DownlinkCodec::kBfloat16, DownlinkCodec::kSums, DownlinkCodec::kTernary}) {
       RecordedExchange recorded(4, algorithm, codec);
       const std::vector<std::string> calls = recorded.calls();
       // Nothing is allocated, copied from the host or waited for, or this would throw.

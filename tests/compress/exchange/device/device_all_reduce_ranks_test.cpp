@@ -47,7 +47,7 @@ TEST_F(CudaDeviceAllReduceOfRanks, GiveTheCpusBitsForEverySharingAndFormat) {
 
 TEST_F(CudaDeviceAllReduceOfRanks, GiveTheCpusBitsForEveryReturnCodec) {
   const std::vector<Tensors> workers = worker_gradients(mixed_layout(), kNumWorkers);
-  for (const ReturnCodec codec : testing::kReturns) {
+  for (const DownlinkCodec codec : testing::kDownlinkCodecs) {
     expect_cpus_bits(workers, options_with({.clip_factor = 2.5}, codec), kAllSizes);
     if (HasFatalFailure()) return;
   }
@@ -56,9 +56,9 @@ TEST_F(CudaDeviceAllReduceOfRanks, GiveTheCpusBitsForEveryReturnCodec) {
 TEST_F(CudaDeviceAllReduceOfRanks, GiveTheCpusBitsWithAServerOnTheFirst) {
   const std::vector<Tensors> workers = worker_gradients(mixed_layout(), kNumWorkers);
   constexpr std::array kSizes = {1, 3};
-  for (const ReturnCodec return_codec : testing::kReturns) {
-    CompressedAllReduceOptions options = options_with({.clip_factor = 2.5}, return_codec, ExchangeAlgorithm::kAuto);
-    options.owners = ShareOwners::kServers;
+  for (const DownlinkCodec downlink_codec : testing::kDownlinkCodecs) {
+    CompressedAllReduceOptions options = options_with({.clip_factor = 2.5}, downlink_codec, ExchangeAlgorithm::kAuto);
+    options.owners = ShardOwners::kServers;
     expect_cpus_bits(workers, options, kSizes);
     if (HasFatalFailure()) return;
   }
@@ -66,8 +66,8 @@ TEST_F(CudaDeviceAllReduceOfRanks, GiveTheCpusBitsWithAServerOnTheFirst) {
 
 TEST_F(CudaDeviceAllReduceOfRanks, WithAServerSendAllToItAndAllBack) {
   const std::vector<Tensors> workers = worker_gradients(mixed_layout(), kNumWorkers);
-  CompressedAllReduceOptions options = options_with({}, ReturnCodec::kFloat32, ExchangeAlgorithm::kAuto);
-  options.owners = ShareOwners::kServers;
+  CompressedAllReduceOptions options = options_with({}, DownlinkCodec::kFloat32, ExchangeAlgorithm::kAuto);
+  options.owners = ShardOwners::kServers;
   constexpr std::array<std::uint64_t, 1> kSteps = {1};
   ExchangeReport alone;
   for (const int size : kAllSizes) {
@@ -87,7 +87,7 @@ TEST_F(CudaDeviceAllReduceOfRanks, WithAServerSendAllToItAndAllBack) {
 TEST_F(CudaDeviceAllReduceOfRanks, RefuseServersWithAnotherAlgorithm) {
   Stream stream(Device::cuda());
   CompressedAllReduceOptions options = options_with({});
-  options.owners = ShareOwners::kServers;
+  options.owners = ShardOwners::kServers;
   for (const ExchangeAlgorithm algorithm : {ExchangeAlgorithm::kAllGather, ExchangeAlgorithm::kIntegerSum}) {
     options.algorithm = algorithm;
     EXPECT_THROW(DeviceAllReduce(mixed_layout(), worker_range(2, 0, 1), options, stream), InvalidArgument);

@@ -54,8 +54,8 @@ void expect_cpus_mean(const std::vector<Tensors>& workers, const CompressedAllRe
 }
 
 CompressedAllReduceOptions options_with(const TernaryOptions& ternary,
-                                        ReturnCodec return_codec = ReturnCodec::kFloat32) {
-  CompressedAllReduceOptions options = testing::options_of(ExchangeAlgorithm::kAuto, return_codec);
+                                        DownlinkCodec downlink_codec = DownlinkCodec::kFloat32) {
+  CompressedAllReduceOptions options = testing::options_of(ExchangeAlgorithm::kAuto, downlink_codec);
   options.codecs.codec_options.ternary = ternary;
   return options;
 }
@@ -84,7 +84,7 @@ TEST_F(CudaDeviceAllReduce, GivesTheCpusMeanForEverySharingScopeAndFormat) {
 
 TEST_F(CudaDeviceAllReduce, GivesTheCpusMeanForEveryReturnCodec) {
   const std::vector<Tensors> workers = worker_gradients(mixed_layout(), 5);
-  for (const ReturnCodec codec : testing::kReturns) {
+  for (const DownlinkCodec codec : testing::kDownlinkCodecs) {
     expect_cpus_mean(workers, options_with({.clip_factor = 2.5}, codec));
     expect_cpus_mean(workers, options_with({.scope = ScalerScope::kBlock, .block_elements = 64}, codec));
   }
@@ -156,7 +156,7 @@ TEST_F(CudaDeviceAllReduce, SkipsSuchAStepAndNotTheNext) {
 
 TEST_F(CudaDeviceAllReduce, CountsSuchTensorsAsZeroIfAsked) {
   std::vector<Tensors> workers = damaged_gradients();
-  // The mean of this tensor overflows though every gradient is finite: fp32, and 3 times the greatest number.
+  // The mean of this tensor overflows though every gradient is finite: fp32, and 3 times the largest number.
   for (std::size_t w = 0; w < 3; ++w) workers[w].values[6][0] = 3e38f;
   for (const ScalerSharing sharing : {ScalerSharing::kMax, ScalerSharing::kMean, ScalerSharing::kNone}) {
     for (const ScalerScope scope : {ScalerScope::kLayer, ScalerScope::kBlock}) {
@@ -213,7 +213,7 @@ TEST_F(CudaDeviceAllReduce, DecodesNothingBeforeAStepNorAfterOneThatWasDropped) 
 
 TEST_F(CudaDeviceAllReduce, RunsFromAGraphWithTheStepOnTheDevice) {
   const Layout layout = mixed_layout();
-  for (const ReturnCodec codec : testing::kReturns) {
+  for (const DownlinkCodec codec : testing::kDownlinkCodecs) {
     const CompressedAllReduceOptions options = options_with({.clip_factor = 2.5}, codec);
     const std::vector<Tensors> workers = worker_gradients(layout, 4);
     CompressedAllReduce cpu = testing::local_exchange(layout, 4, options);
@@ -238,7 +238,7 @@ TEST_F(CudaDeviceAllReduce, RunsFromAGraphWithTheStepOnTheDevice) {
 TEST_F(CudaDeviceAllReduce, RefusesWhatItCannotHonour) {
   const std::vector<Tensors> workers = worker_gradients(mixed_layout(), 2);
   EXPECT_THROW(
-      OnDevice(mixed_layout(), workers, options_with({.sharing = ScalerSharing::kNone}, ReturnCodec::kTernary)),
+      OnDevice(mixed_layout(), workers, options_with({.sharing = ScalerSharing::kNone}, DownlinkCodec::kTernary)),
       InvalidArgument);
   CompressedAllReduceOptions sums = testing::options_of(ExchangeAlgorithm::kIntegerSum);
   sums.codecs.codec = "fp32";

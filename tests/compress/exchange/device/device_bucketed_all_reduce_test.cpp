@@ -30,7 +30,7 @@ using testing::blank_tensors;
 using testing::DeviceTensors;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
-using testing::kReturns;
+using testing::kDownlinkCodecs;
 using testing::mixed_layout;
 using testing::options_of;
 using testing::options_text;
@@ -102,8 +102,8 @@ std::vector<CompressedAllReduceOptions> all_options() {
   std::vector<CompressedAllReduceOptions> all;
   for (const ExchangeAlgorithm algorithm :
        {ExchangeAlgorithm::kAllGather, ExchangeAlgorithm::kScatterReduce, ExchangeAlgorithm::kIntegerSum}) {
-    for (const ReturnCodec return_codec : kReturns) {
-      CompressedAllReduceOptions options = options_of(algorithm, return_codec);
+    for (const DownlinkCodec downlink_codec : kDownlinkCodecs) {
+      CompressedAllReduceOptions options = options_of(algorithm, downlink_codec);
       options.codecs.codec_options.ternary.clip_factor = 2.5;
       all.push_back(options);
     }
@@ -129,7 +129,7 @@ TEST_F(CudaDeviceBucketedAllReduce, HasTheCpusBitsForAnyBuckets) {
     cpu.exchange(testing::tables(workers, 0, 3), expected.table, 5);
     for (const Buckets& buckets : kBuckets) {
       for (const bool overlaps : {false, true}) {
-        if (testing::kIsSanitized && !overlaps && options.return_codec != ReturnCodec::kFloat32) continue;
+        if (testing::kIsSanitized && !overlaps && options.downlink_codec != DownlinkCodec::kFloat32) continue;
         const std::string what = options_text(options) + ", buckets " + std::to_string(buckets.size());
         InBuckets cuda(layout, workers, options, buckets, overlaps);
         // A second time without uploads of tables, for which the host waits.
@@ -288,7 +288,7 @@ TEST_F(CudaDeviceBucketedAllReduce, AStopIsKeptByLaterStepsAndASkipIsNot) {
 TEST_F(CudaDeviceBucketedAllReduce, RunsFromAGraphWithTheStepOnTheDevice) {
   const Layout layout = mixed_layout();
   for (const bool overlaps : {false, true}) {
-    for (const ReturnCodec codec : {ReturnCodec::kFloat32, ReturnCodec::kTernary}) {
+    for (const DownlinkCodec codec : {DownlinkCodec::kFloat32, DownlinkCodec::kTernary}) {
       const CompressedAllReduceOptions options = options_of(ExchangeAlgorithm::kScatterReduce, codec);
       CompressedAllReduce cpu = testing::local_exchange(layout, 4, options);
       InBuckets cuda(layout, worker_gradients(layout, 4), options, kBuckets[1], overlaps);
@@ -329,7 +329,7 @@ TEST_F(CudaDeviceBucketedAllReduce, RefusesBucketsOutOfOrder) {
   EXPECT_THROW(exchange.finish(), InvalidArgument);
 }
 
-TEST_F(CudaDeviceBucketedAllReduce, GoesOnAfterAStepThatWasGivenUp) {
+TEST_F(CudaDeviceBucketedAllReduce, ContinuesAfterAStepThatWasGivenUp) {
   const Layout layout = mixed_layout();
   const std::vector<Tensors> workers = worker_gradients(layout, 2);
   InBuckets cuda(layout, workers, options_of(ExchangeAlgorithm::kAuto), kBuckets[0], true);

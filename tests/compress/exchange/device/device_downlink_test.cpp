@@ -1,4 +1,4 @@
-// The return leg of ranks that are threads, in the CPU's memory, against ReturnLeg of one process.
+// The downlink of ranks that are threads, in the CPU's memory, against Downlink of one process.
 #include "compress/exchange/device/device_downlink.h"
 
 #include <gtest/gtest.h>
@@ -34,7 +34,7 @@ CodecPlan plan_of(const Layout& layout, const TernaryOptions& ternary) {
   return {layout, options};
 }
 
-/// One rank's return leg, with coders that have shared the scalers of some gradients.
+/// One rank's downlink, with coders that have shared the scalers of some gradients.
 struct Leg {
   Layout layout = mixed_layout();
   CodecPlan plan;
@@ -42,10 +42,10 @@ struct Leg {
   std::vector<WorkerRange> ranks;
   std::unique_ptr<DevicePayloads> payloads;
   std::vector<std::unique_ptr<DeviceCoder>> coders;
-  std::unique_ptr<DeviceReturnLeg> leg;
+  std::unique_ptr<DeviceDownlink> leg;
   Stream stream{Device::cpu(), 1};
 
-  Leg(ReturnCodec codec, bool travels, DeviceCommunicator& communicator, const TernaryOptions& ternary = {})
+  Leg(DownlinkCodec codec, bool travels, DeviceCommunicator& communicator, const TernaryOptions& ternary = {})
       : plan(plan_of(layout, ternary)) {
     for (int r = 0; r < communicator.size(); ++r) ranks.push_back(worker_range(kWorkers, r, communicator.size()));
     setup = {.layout = layout,
@@ -59,18 +59,18 @@ struct Leg {
     const auto local = testing::tables(gradients, setup.workers.first_local_worker, setup.workers.num_local_workers);
     NonfiniteReport report;
     std::uint32_t skip = 0;
-    const std::uint32_t frozen = 0;
+    const std::uint32_t stop_latched = 0;
     for (std::size_t g = 0; g < plan.groups().size(); ++g) {
       const CodecPlan::Group& group = plan.groups()[g];
       coders.push_back(group.codec->make_device_coder(setup, group.segments, payloads->slots(g)));
       coders.back()->measure(local, {kStep, nullptr}, stream);
       const DeviceGather gather = coders.back()->gather_scalers(ranks);
       communicator.all_gather({&gather, 1}, stream);
-      coders.back()->share(&report, &skip, &frozen, stream);
+      coders.back()->combine_scalers(&report, &skip, &stop_latched, stream);
     }
-    leg = std::make_unique<DeviceReturnLeg>(
+    leg = std::make_unique<DeviceDownlink>(
         setup, plan, coders,
-        DeviceReturnLeg::Options{.codec = codec, .ranks = ranks, .rank = communicator.rank(), .travels = travels});
+        DeviceDownlink::Options{.codec = codec, .ranks = ranks, .rank = communicator.rank(), .travels = travels});
   }
 
   /// Sums for tensors that are aggregated to sums, means for the others.
@@ -101,16 +101,16 @@ struct Leg {
   }
 };
 
-/// What ReturnLeg makes of all of it.
-Tensors expected_of(Leg& leg, ReturnCodec codec) {
+/// What Downlink makes of all of it.
+Tensors expected_of(Leg& leg, DownlinkCodec codec) {
   const std::vector<std::vector<Slice>> whole = {whole_segments(leg.layout)};
-  ReturnLeg reference(leg.layout, leg.plan, whole, {.codec = codec, .num_workers = kWorkers, .seed = kSeed});
+  Downlink reference(leg.layout, leg.plan, whole, {.codec = codec, .num_workers = kWorkers, .seed = kSeed});
   Tensors mean = leg.aggregated();
-  std::vector<std::uint32_t> greatest(static_cast<std::size_t>(leg.plan.num_scalers()), 0u);
-  reference.measure(0, mean.table, greatest, leg.stream);
+  std::vector<std::uint32_t> max(static_cast<std::size_t>(leg.plan.num_scalers()), 0u);
+  reference.measure(0, mean.table, max, leg.stream);
   MessageWriter writer;
   const MessageContext context{1, 2, kStep};
-  const auto bytes = reference.encode(0, 0, mean.table, leg.shared(), greatest, context, writer, leg.stream);
+  const auto bytes = reference.encode(0, 0, mean.table, leg.shared(), max, context, writer, leg.stream);
   Message message;
   read_message(bytes, MessageKind::kMean, context, leg.layout, message);
   reference.decode(0, message, mean.table, leg.stream);
@@ -126,15 +126,15 @@ void as_ranks(int size, const Body& body) {
   }
 }
 
-void expect_return_legs_bits(ReturnCodec codec, const TernaryOptions& ternary) {
+void expect_return_legs_bits(DownlinkCodec codec, const TernaryOptions& ternary) {
   for (const int size : {1, 2, 3, 5}) {
     as_ranks(size, [&](DeviceCommunicator& communicator) {
       Leg leg(codec, /*travels=*/true, communicator, ternary);
-      // This rank has its shares; what is elsewhere must come from there.
+      // This rank has its shards; what is elsewhere must come from there.
       const Tensors aggregated = leg.aggregated();
       Tensors mean = blank_tensors(leg.layout);
       for (auto& values : mean.values) std::ranges::fill(values, std::numeric_limits<float>::quiet_NaN());
-      const auto all = shares_by_codec(leg.layout, leg.plan, kWorkers);
+      const auto all = shards_by_codec(leg.layout, leg.plan, kWorkers);
       for (int w = 0; w < leg.setup.workers.num_local_workers; ++w) {
         for (const Slice& slice : all[static_cast<std::size_t>(leg.setup.workers.first_local_worker + w)]) {
           std::copy_n(aggregated.table.slice(slice), slice.count, mean.table.slice(slice));
@@ -147,8 +147,8 @@ void expect_return_legs_bits(ReturnCodec codec, const TernaryOptions& ternary) {
   }
 }
 
-TEST(DeviceReturnLeg, BringsSharesBackAsTheReturnLegOfMessagesDoes) {
-  for (const ReturnCodec codec : testing::kReturns) {
+TEST(DeviceDownlink, BringsShardsBackAsTheReturnLegOfMessagesDoes) {
+  for (const DownlinkCodec codec : testing::kDownlinkCodecs) {
     expect_return_legs_bits(codec, {});
     expect_return_legs_bits(codec, {.scope = ScalerScope::kBlock, .block_elements = 192});
     expect_return_legs_bits(codec,
@@ -157,8 +157,8 @@ TEST(DeviceReturnLeg, BringsSharesBackAsTheReturnLegOfMessagesDoes) {
   }
 }
 
-TEST(DeviceReturnLeg, DoesTheSameToAMeanThatStays) {
-  for (const ReturnCodec codec : {ReturnCodec::kFloat32, ReturnCodec::kBfloat16, ReturnCodec::kTernary}) {
+TEST(DeviceDownlink, DoesTheSameToAMeanThatStays) {
+  for (const DownlinkCodec codec : {DownlinkCodec::kFloat32, DownlinkCodec::kBfloat16, DownlinkCodec::kTernary}) {
     as_ranks(2, [&](DeviceCommunicator& communicator) {
       Leg leg(codec, /*travels=*/false, communicator, {.scope = ScalerScope::kBlock, .block_elements = 4096});
       Tensors mean = leg.aggregated();
@@ -171,12 +171,12 @@ TEST(DeviceReturnLeg, DoesTheSameToAMeanThatStays) {
   }
 }
 
-TEST(DeviceReturnLeg, WantsSumsOfCodesThatTravelAsSumsOrAreDrawnAgain) {
+TEST(DeviceDownlink, WantsSumsOfCodesThatTravelAsSumsOrAreDrawnAgain) {
   const auto self = make_self_device_communicator();
   for (const bool travels : {false, true}) {
-    for (const ReturnCodec codec : testing::kReturns) {
+    for (const DownlinkCodec codec : testing::kDownlinkCodecs) {
       const Leg leg(codec, travels, *self);
-      const bool wants = codec == ReturnCodec::kTernary || (codec == ReturnCodec::kSums && travels);
+      const bool wants = codec == DownlinkCodec::kTernary || (codec == DownlinkCodec::kSums && travels);
       for (std::size_t g = 0; g < leg.plan.groups().size(); ++g) {
         EXPECT_EQ(leg.leg->wants_sums(g), wants && leg.plan.groups()[g].codec->traits().summable);
       }
@@ -184,51 +184,51 @@ TEST(DeviceReturnLeg, WantsSumsOfCodesThatTravelAsSumsOrAreDrawnAgain) {
   }
 }
 
-TEST(DeviceReturnLeg, CountsWhatEveryShareTakes) {
+TEST(DeviceDownlink, CountsWhatEveryShareTakes) {
   // Of each tensor of mixed_layout that is not empty: how many bytes a slice of it takes.
-  const auto bytes_of = [](ReturnCodec codec, const Slice& slice) -> std::int64_t {
+  const auto bytes_of = [](DownlinkCodec codec, const Slice& slice) -> std::int64_t {
     const bool is_codes = slice.segment < 5;
-    if (codec == ReturnCodec::kBfloat16) return (2 * slice.count + 3) / 4 * 4;
-    if (!is_codes || codec == ReturnCodec::kFloat32) return 4 * slice.count;
-    const TernaryFormat format = codec == ReturnCodec::kSums ? TernaryFormat::kLanes : TernaryFormat::kT2;
+    if (codec == DownlinkCodec::kBfloat16) return (2 * slice.count + 3) / 4 * 4;
+    if (!is_codes || codec == DownlinkCodec::kFloat32) return 4 * slice.count;
+    const TernaryFormat format = codec == DownlinkCodec::kSums ? TernaryFormat::kLanes : TernaryFormat::kT2;
     return payload_bytes(format, slice.count, kWorkers);
   };
   // A number for the one scaler of each ternary tensor that is not empty.
-  const auto greatest_bytes = [](ReturnCodec codec) {
-    return codec == ReturnCodec::kTernary ? all_reduce_bytes(4 * 4, kWorkers) : 0;
+  const auto max_bytes = [](DownlinkCodec codec) {
+    return codec == DownlinkCodec::kTernary ? all_reduce_bytes(4 * 4, kWorkers) : 0;
   };
-  for (const ReturnCodec codec : testing::kReturns) {
-    std::vector<std::int64_t> share_bytes;
+  for (const DownlinkCodec codec : testing::kDownlinkCodecs) {
+    std::vector<std::int64_t> shard_bytes;
     std::int64_t all = 0;
     const Layout layout = mixed_layout();
-    for (const auto& share : shares_by_codec(layout, plan_of(layout, {}), kWorkers)) {
-      share_bytes.push_back(0);
-      for (const Slice& slice : share) share_bytes.back() += (bytes_of(codec, slice) + 15) / 16 * 16;
-      all += share_bytes.back();
+    for (const auto& shard : shards_by_codec(layout, plan_of(layout, {}), kWorkers)) {
+      shard_bytes.push_back(0);
+      for (const Slice& slice : shard) shard_bytes.back() += (bytes_of(codec, slice) + 15) / 16 * 16;
+      all += shard_bytes.back();
     }
     as_ranks(3, [&](DeviceCommunicator& communicator) {
       const Leg leg(codec, /*travels=*/true, communicator);
       std::int64_t own = 0;
       const WorkerRange& workers = leg.setup.workers;
       for (int w = 0; w < workers.num_local_workers; ++w) {
-        own += share_bytes[static_cast<std::size_t>(workers.first_local_worker + w)];
+        own += shard_bytes[static_cast<std::size_t>(workers.first_local_worker + w)];
       }
       ExchangeBytes bytes;
       leg.leg->add_bytes(bytes);
-      EXPECT_EQ(bytes.mean.sent - greatest_bytes(codec) * workers.num_local_workers, own * (kWorkers - 1));
-      EXPECT_EQ(bytes.mean.received - greatest_bytes(codec) * workers.num_local_workers,
+      EXPECT_EQ(bytes.mean.sent - max_bytes(codec) * workers.num_local_workers, own * (kWorkers - 1));
+      EXPECT_EQ(bytes.mean.received - max_bytes(codec) * workers.num_local_workers,
                 workers.num_local_workers * all - own);
     });
   }
 }
 
-TEST(DeviceReturnLeg, RefusesCodesWithoutASharedScaler) {
+TEST(DeviceDownlink, RefusesCodesWithoutASharedScaler) {
   const auto self = make_self_device_communicator();
   const TernaryOptions unshared{.sharing = ScalerSharing::kNone};
   for (const bool travels : {false, true}) {
-    EXPECT_THROW(Leg(ReturnCodec::kSums, travels, *self, unshared), InvalidArgument);
-    EXPECT_THROW(Leg(ReturnCodec::kTernary, travels, *self, unshared), InvalidArgument);
-    EXPECT_NO_THROW(Leg(ReturnCodec::kBfloat16, travels, *self, unshared));
+    EXPECT_THROW(Leg(DownlinkCodec::kSums, travels, *self, unshared), InvalidArgument);
+    EXPECT_THROW(Leg(DownlinkCodec::kTernary, travels, *self, unshared), InvalidArgument);
+    EXPECT_NO_THROW(Leg(DownlinkCodec::kBfloat16, travels, *self, unshared));
   }
 }
 

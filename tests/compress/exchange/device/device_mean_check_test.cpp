@@ -18,7 +18,7 @@ using testing::bits_of;
 using testing::blank_tensors;
 using testing::Tensors;
 
-constexpr float kGreatest = std::numeric_limits<float>::max();
+constexpr float kMax = std::numeric_limits<float>::max();
 constexpr float kInfinity = std::numeric_limits<float>::infinity();
 constexpr float kNan = std::numeric_limits<float>::quiet_NaN();
 
@@ -38,11 +38,12 @@ struct Check {
   DeviceMeanCheck check;
   NonfiniteReport report;
   std::uint32_t skip = 0;
-  std::uint32_t frozen = 0;
+  std::uint32_t stop_latched = 0;
 
-  explicit Check(float greatest = kGreatest) : check({.layout = layout, .workers = {}}, {1, 2, 3}, greatest) {}
+  explicit Check(float max = kMax) : check({.layout = layout, .workers = {}}, {1, 2, 3}, max) {}
   void run(const Tensors& mean, bool drops) {
-    check.submit(mean.table, {.report = &report, .skip = drops ? &skip : nullptr, .frozen = &frozen}, stream);
+    check.submit(mean.table, {.report = &report, .skip = drops ? &skip : nullptr, .stop_latched = &stop_latched},
+                 stream);
   }
 };
 
@@ -98,7 +99,7 @@ TEST(DeviceMeanCheck, ZeroesWholeTensorsWhereStepsAreKept) {
 
 TEST(DeviceMeanCheck, KeepsTheReportOfAStepThatStoppedTheRun) {
   Check check;
-  check.frozen = 1;
+  check.stop_latched = 1;
   Tensors mean = testing::gaussian_tensors(check.layout, 1);
   mean.values[1][0] = kInfinity;
   check.run(mean, /*drops=*/true);
@@ -107,17 +108,18 @@ TEST(DeviceMeanCheck, KeepsTheReportOfAStepThatStoppedTheRun) {
 
 TEST(DeviceMeanCheck, NamesTensorsByTheirNumbersInALargerLayout) {
   Check check;
-  DeviceMeanCheck part({.layout = check.layout, .workers = {}, .numbers = {40, 10, 30, 20}}, {1, 2, 3}, kGreatest);
+  DeviceMeanCheck part({.layout = check.layout, .workers = {}, .numbers = {40, 10, 30, 20}}, {1, 2, 3}, kMax);
   Tensors mean = testing::gaussian_tensors(check.layout, 1);
   mean.values[1][0] = mean.values[3][0] = kInfinity;
-  part.submit(mean.table, {.report = &check.report, .skip = &check.skip, .frozen = &check.frozen}, check.stream);
+  part.submit(mean.table, {.report = &check.report, .skip = &check.skip, .stop_latched = &check.stop_latched},
+              check.stream);
   EXPECT_EQ(check.report.count, 2u);
   EXPECT_EQ(check.report.first(), 10u);
 }
 
 TEST(DeviceMeanCheck, TakesNoTensors) {
   Check check;
-  DeviceMeanCheck none({.layout = check.layout, .workers = {}}, {2}, kGreatest);
+  DeviceMeanCheck none({.layout = check.layout, .workers = {}}, {2}, kMax);
   Tensors mean = testing::gaussian_tensors(check.layout, 1);
   EXPECT_NO_THROW(none.submit(mean.table, {.report = &check.report}, check.stream));
 }

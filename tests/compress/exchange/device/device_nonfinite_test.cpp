@@ -25,10 +25,10 @@ struct Marks {
   }
   explicit Marks(OnNonfinite policy) : layout(three_tensors()), nonfinite(layout, kWorkers, policy, stream) {}
 
-  /// As share_scalers does it.
+  /// As exchange_scalers does it.
   void mark(NonfiniteReport* report, std::uint64_t number) {
-    if (nonfinite.skip_mark() != nullptr) *nonfinite.skip_mark() = 1;
-    if (*nonfinite.frozen() != 0) return;
+    if (nonfinite.skip_flag() != nullptr) *nonfinite.skip_flag() = 1;
+    if (*nonfinite.stop_latched() != 0) return;
     ++report->count;
     report->inverted_first = std::max(report->inverted_first, ~number);
   }
@@ -38,7 +38,7 @@ struct Marks {
   void mark_mean(std::uint64_t tensor) { mark(nonfinite.means(), tensor); }
   ExchangeReport settled(std::uint64_t step) {
     ExchangeReport report;
-    nonfinite.settle(step, report, stream);
+    nonfinite.apply_policy(step, report, stream);
     return report;
   }
   std::string words_of_stop(std::uint64_t step) {
@@ -81,7 +81,7 @@ TEST(DeviceNonfinite, NamesTheFirstOfAllPartsInWhateverOrderTheyCame) {
 
 TEST(DeviceNonfinite, TellsOfMeansBesideGradientsWhereTheyCountAsZero) {
   Marks marks(OnNonfinite::kZero);
-  EXPECT_EQ(marks.nonfinite.skip_mark(), nullptr);
+  EXPECT_EQ(marks.nonfinite.skip_flag(), nullptr);
   marks.nonfinite.begin_step(marks.stream);
   marks.mark_mean(2);
   EXPECT_EQ(marks.settled(1).nonfinite, "step 1: the mean of tensor 'c' overflows to infinity");

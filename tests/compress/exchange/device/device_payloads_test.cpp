@@ -128,12 +128,12 @@ TEST(DevicePayloads, GatheredAreWholeTensorsForEveryRank) {
   EXPECT_EQ(encoded, expected);
 }
 
-TEST(DevicePayloads, ScatteredAreAggregatedByTheRankOfTheSharesWorker) {
+TEST(DevicePayloads, ScatteredAreAggregatedByTheRankOfTheShardsWorker) {
   const Layout layout = testing::mixed_layout();
-  const std::vector<std::vector<Slice>> all = shares_by_codec(layout, plan_of(layout, kWorkers), kWorkers);
+  const std::vector<std::vector<Slice>> all = shards_by_codec(layout, plan_of(layout, kWorkers), kWorkers);
   std::vector<Key> every;
-  for (const auto& share : all) {
-    for (const Slice& slice : share) every.push_back(key_of(slice));
+  for (const auto& shard : all) {
+    for (const Slice& slice : shard) every.push_back(key_of(slice));
   }
   std::ranges::sort(every);
   for (int r = 0; r < 3; ++r) {

@@ -24,9 +24,9 @@ std::vector<WorkerRange> ranks_of(int num_workers, int size) {
 /// Three bytes an element, in tensors whose number is not 4.
 std::int64_t bytes_of(const Slice& slice) { return slice.segment == 4 ? 0 : 3 * slice.count; }
 
-DeviceMeanShares shares_of(const std::vector<WorkerRange>& ranks, int rank, bool travels) {
+DownlinkPayloads shards_of(const std::vector<WorkerRange>& ranks, int rank, bool travels) {
   const std::vector<std::vector<Slice>> whole = {whole_segments(mixed_layout())};
-  return {travels ? shares(mixed_layout(), ranks[0].num_workers) : whole,
+  return {travels ? shards(mixed_layout(), ranks[0].num_workers) : whole,
           {.ranks = ranks, .rank = rank, .travels = travels, .bytes_of = bytes_of},
           Device::cpu()};
 }
@@ -36,12 +36,12 @@ std::uint8_t byte_of(const Slice& slice, std::int64_t at) {
   return static_cast<std::uint8_t>(31 * slice.segment + 7 * (slice.first / kChunkElements) + at % 5 + 1);
 }
 
-TEST(DeviceMeanShares, BringEveryRankTheOthersParts) {
+TEST(DownlinkPayloads, BringEveryRankTheOthersParts) {
   for (const int num_workers : {4, 5, 13}) {
     for (const int size : {1, 2, 3, 4}) {
       const std::vector<WorkerRange> ranks = ranks_of(num_workers, size);
       const auto errors = testing::run_device_ranks(size, [&](const std::shared_ptr<DeviceCommunicator>& communicator) {
-        DeviceMeanShares mean = shares_of(ranks, communicator->rank(), /*travels=*/true);
+        DownlinkPayloads mean = shards_of(ranks, communicator->rank(), /*travels=*/true);
         Stream stream(Device::cpu(), 1);
         for (const MeanPart& part : mean.parts()) {
           for (std::int64_t i = 0; part.is_own && i < part.bytes; ++i) part.payload[i] = byte_of(part.slice, i);
@@ -59,38 +59,38 @@ TEST(DeviceMeanShares, BringEveryRankTheOthersParts) {
   }
 }
 
-TEST(DeviceMeanShares, AreTheSharesOfTheLayoutAndOwnedByTheirWorkersRank) {
+TEST(DownlinkPayloads, AreTheShardsOfTheLayoutAndOwnedByTheirWorkersRank) {
   const std::vector<WorkerRange> ranks = ranks_of(5, 3);
-  const DeviceMeanShares mean = shares_of(ranks, 1, /*travels=*/true);
+  const DownlinkPayloads mean = shards_of(ranks, 1, /*travels=*/true);
   std::vector<Slice> expected;
-  std::vector<int> expected_shares;
-  const auto all = shares(mixed_layout(), 5);
-  for (std::size_t share = 0; share < all.size(); ++share) {
-    for (const Slice& slice : all[share]) {
+  std::vector<int> expected_shards;
+  const auto all = shards(mixed_layout(), 5);
+  for (std::size_t shard = 0; shard < all.size(); ++shard) {
+    for (const Slice& slice : all[shard]) {
       if (bytes_of(slice) == 0) continue;
       expected.push_back(slice);
-      expected_shares.push_back(static_cast<int>(share));
+      expected_shards.push_back(static_cast<int>(shard));
     }
   }
   ASSERT_EQ(mean.parts().size(), expected.size());
   for (std::size_t i = 0; i < expected.size(); ++i) {
     const MeanPart& part = mean.parts()[i];
     EXPECT_EQ(part.slice, expected[i]);
-    EXPECT_EQ(part.share, expected_shares[i]);
+    EXPECT_EQ(part.shard, expected_shards[i]);
     EXPECT_EQ(part.bytes, bytes_of(part.slice));
-    EXPECT_EQ(part.is_own, part.share >= ranks[1].first_local_worker && part.share < ranks[2].first_local_worker);
+    EXPECT_EQ(part.is_own, part.shard >= ranks[1].first_local_worker && part.shard < ranks[2].first_local_worker);
   }
 }
 
-TEST(DeviceMeanShares, OfAServerAreWholeAndTheFirstRanks) {
+TEST(DownlinkPayloads, OfAServerAreWholeAndTheFirstRanks) {
   for (const int size : {1, 2, 3}) {
     const std::vector<WorkerRange> ranks = ranks_of(5, size);
     ExchangeBytes sum;
     const auto errors = testing::run_device_ranks(size, [&](const std::shared_ptr<DeviceCommunicator>& communicator) {
       const int rank = communicator->rank();
-      DeviceMeanShares mean(
-          shares(mixed_layout(), 1),
-          {.ranks = ranks, .rank = rank, .owners = ShareOwners::kServers, .travels = true, .bytes_of = bytes_of},
+      DownlinkPayloads mean(
+          shards(mixed_layout(), 1),
+          {.ranks = ranks, .rank = rank, .owners = ShardOwners::kServers, .travels = true, .bytes_of = bytes_of},
           Device::cpu());
       Stream stream(Device::cpu(), 1);
       for (const MeanPart& part : mean.parts()) {
@@ -118,9 +118,9 @@ TEST(DeviceMeanShares, OfAServerAreWholeAndTheFirstRanks) {
   }
 }
 
-TEST(DeviceMeanShares, ThatStayAreWholeTensorsOfEveryRank) {
+TEST(DownlinkPayloads, ThatStayAreWholeTensorsOfEveryRank) {
   const std::vector<WorkerRange> ranks = ranks_of(5, 3);
-  const DeviceMeanShares mean = shares_of(ranks, 2, /*travels=*/false);
+  const DownlinkPayloads mean = shards_of(ranks, 2, /*travels=*/false);
   std::vector<Slice> whole = whole_segments(mixed_layout());
   std::erase_if(whole, [](const Slice& slice) { return bytes_of(slice) == 0; });
   ASSERT_EQ(mean.parts().size(), whole.size());
@@ -133,21 +133,21 @@ TEST(DeviceMeanShares, ThatStayAreWholeTensorsOfEveryRank) {
   EXPECT_EQ(bytes.sent_bytes() + bytes.received_bytes(), 0);
 }
 
-TEST(DeviceMeanShares, CountEachShareOnceForEachOtherWorker) {
+TEST(DownlinkPayloads, CountEachShareOnceForEachOtherWorker) {
   for (const int size : {1, 2, 5}) {
     const std::vector<WorkerRange> ranks = ranks_of(5, size);
     ExchangeBytes sum;
-    for (int rank = 0; rank < size; ++rank) shares_of(ranks, rank, /*travels=*/true).add_bytes(sum);
+    for (int rank = 0; rank < size; ++rank) shards_of(ranks, rank, /*travels=*/true).add_bytes(sum);
     std::int64_t all = 0;
-    for (const auto& share : shares(mixed_layout(), 5)) {
-      for (const Slice& slice : share) all += (bytes_of(slice) + 15) / 16 * 16;
+    for (const auto& shard : shards(mixed_layout(), 5)) {
+      for (const Slice& slice : shard) all += (bytes_of(slice) + 15) / 16 * 16;
     }
     EXPECT_EQ(sum.mean.sent, 4 * all);
     EXPECT_EQ(sum.mean.received, 4 * all);
   }
   const std::vector<WorkerRange> one = ranks_of(1, 1);
   ExchangeBytes alone;
-  shares_of(one, 0, /*travels=*/true).add_bytes(alone);
+  shards_of(one, 0, /*travels=*/true).add_bytes(alone);
   EXPECT_EQ(alone.sent_bytes() + alone.received_bytes(), 0);
 }
 

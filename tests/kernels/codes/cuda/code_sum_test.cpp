@@ -128,7 +128,7 @@ TEST_F(CudaCodeSums, AreTheCpusForEveryNumberOfWorkers) {
   }
 }
 
-TEST_F(CudaCodeSums, HoldTheGreatestSums) {
+TEST_F(CudaCodeSums, HoldTheMaxSums) {
   // All workers agree, so that every counter in use reaches its end.
   Stream cpu(Device::cpu(), 1);
   Stream cuda(Device::cuda());
@@ -139,7 +139,7 @@ TEST_F(CudaCodeSums, HoldTheGreatestSums) {
       const std::vector<std::int8_t> codes(40, static_cast<std::int8_t>(code));
       const Buffer<std::uint8_t> host = testing::packed_codes(codes, format, 1);
       const Buffer<std::uint8_t> device = to_device<std::uint8_t>(host.span(), cuda);
-      // The emulation takes seconds for so many workers; 16 bits are filled in the same way in all formats.
+      // The emulation takes seconds for that many workers; 16 bits are filled in the same way in all formats.
       const std::size_t most = format == TernaryFormat::kT2 ? std::size_t{kMaxSummedWorkers} : 1000;
       for (const std::size_t workers : {std::size_t{85}, std::size_t{86}, most}) {
         const std::vector<const std::uint8_t*> payloads(workers, device.data());

@@ -21,7 +21,7 @@ struct Indices {
   unsigned lane;    ///< its number in the warp
 };
 
-/// The calling thread. A function is never left by one thread and gone on with by another, so the compiler may call
+/// The calling thread. A function is never left by one thread and continued by another, so the compiler may call
 /// this once per function.
 [[gnu::const]] const Indices& self();
 

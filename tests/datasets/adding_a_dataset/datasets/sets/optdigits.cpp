@@ -17,12 +17,12 @@ constexpr int kLargestPixel = 16;
 constexpr int kClasses = 10;
 
 /// Takes the number at the front of `line`.
-int take_number(const std::string& file, std::size_t line_number, std::string_view& line, int greatest) {
+int take_number(const std::string& file, std::size_t line_number, std::string_view& line, int max) {
   int value = -1;
   const auto [end, error] = std::from_chars(line.data(), line.data() + line.size(), value);
-  if (error != std::errc() || value < 0 || value > greatest) {
-    TERNGRAD_THROW(DataError, "[optdigits] '", file, "': line ", line_number, ": expected a number from 0 to ",
-                   greatest, ", found '", line.substr(0, 10), "'");
+  if (error != std::errc() || value < 0 || value > max) {
+    TERNGRAD_THROW(DataError, "[optdigits] '", file, "': line ", line_number, ": expected a number from 0 to ", max,
+                   ", found '", line.substr(0, 10), "'");
   }
   line.remove_prefix(static_cast<std::size_t>(end - line.data()));
   return value;

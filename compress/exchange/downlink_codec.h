@@ -1,4 +1,4 @@
-// ReturnCodec: how the aggregated gradient travels back.
+// DownlinkCodec: how the aggregated gradient travels back.
 #pragma once
 
 #include <string>
@@ -7,7 +7,7 @@ namespace terngrad {
 
 /// How the aggregated gradient travels back. Part of the result: every algorithm applies it, also where nothing
 /// travels.
-enum class ReturnCodec {
+enum class DownlinkCodec {
   kFloat32,   // as it is
   kBfloat16,  // every tensor rounded to bfloat16
   kSums,      // integer sums of codes in lanes, exact; tensors whose codec is not summable as float32
@@ -17,6 +17,6 @@ enum class ReturnCodec {
 };
 
 /// "fp32", "bf16", "sums", "ternary".
-std::string to_string(ReturnCodec codec);
+std::string to_string(DownlinkCodec codec);
 
 }  // namespace terngrad

@@ -1,0 +1,51 @@
+#include "trainers/run/memory_check.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "datasets/dataset.h"
+#include "kernels/runtime/errors.h"
+#include "tests/support/thread_mailbox.h"
+#include "tests/trainers/temporary_directory.h"
+#include "trainers/options/train_options.h"
+#include "trainers/run/dataset_factory.h"
+
+namespace terngrad::memory_check_test {
+namespace {
+
+using ::testing::AllOf;
+using ::testing::HasSubstr;
+using testing::message_of;
+
+TrainOptions options_with(std::int64_t num_nodes) {
+  TrainOptions o;
+  o.benchmark_mode = true;
+  o.image_size = 28;
+  o.batch_size = num_nodes;
+  o.num_nodes = static_cast<int>(num_nodes);
+  return o;
+}
+
+TEST(CheckMemory, RefusesWhatNoMachineHas) {
+  const TrainOptions small = options_with(4);
+  const auto dataset = open_dataset(small, Subset::kTrain);
+  EXPECT_NO_THROW(check_memory(small, *dataset, 4, /*is_cpu=*/true));
+  // 5 MB for the gradient of each worker of LeNet: 5 PB.
+  const TrainOptions huge = options_with(1'000'000'000);
+  EXPECT_THAT(message_of<UsageError>([&] { check_memory(huge, *dataset, 1'000'000'000, /*is_cpu=*/true); }),
+              AllOf(HasSubstr("memory"), HasSubstr("--num_nodes")));
+}
+
+TEST(CheckAsyncMemory, IsOfTheRanksThatHaveWorkers) {
+  const TrainOptions huge = options_with(1'000'000'000);
+  const auto dataset = open_dataset(huge, Subset::kTrain);
+  const auto office = std::make_shared<testing::PostOffice>(2);
+  const testing::ThreadMailbox server(office, 0);
+  const testing::ThreadMailbox workers(office, 1);
+  EXPECT_NO_THROW(check_async_memory(huge, *dataset, &server, /*is_cpu=*/true));
+  EXPECT_THROW(check_async_memory(huge, *dataset, &workers, /*is_cpu=*/true), UsageError);
+  EXPECT_THROW(check_async_memory(huge, *dataset, nullptr, /*is_cpu=*/true), UsageError);
+}
+
+}  // namespace
+}  // namespace terngrad::memory_check_test
