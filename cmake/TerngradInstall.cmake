@@ -114,3 +114,19 @@ if(TERNGRAD_WITH_CUDNN AND TERNGRAD_BUILD_TRAINERS)
   install(FILES ${PROJECT_SOURCE_DIR}/cmake/FindCUDNN.cmake DESTINATION ${TERNGRAD_PACKAGE_DIR})
 endif()
 install(FILES ${PROJECT_SOURCE_DIR}/LICENSE DESTINATION ${CMAKE_INSTALL_DOCDIR})
+
+# The driver of the paper's experiments, beside the commands that it starts.
+if(TERNGRAD_BUILD_TRAINERS)
+  install(PROGRAMS ${PROJECT_SOURCE_DIR}/experiments/terngrad_experiment.py DESTINATION ${CMAKE_INSTALL_BINDIR}
+          RENAME terngrad_experiment)
+  install(
+    DIRECTORY ${PROJECT_SOURCE_DIR}/experiments/terngrad_experiments ${PROJECT_SOURCE_DIR}/experiments/recipes
+    DESTINATION ${CMAKE_INSTALL_DATADIR}/terngrad
+    PATTERN __pycache__ EXCLUDE)
+  install(
+    DIRECTORY ${PROJECT_SOURCE_DIR}/experiments/results
+    DESTINATION ${CMAKE_INSTALL_DATADIR}/terngrad
+    FILES_MATCHING PATTERN "*.jsonl"
+    PATTERN cifar10-alexnet-n2 EXCLUDE
+    PATTERN mnist-lenet-* EXCLUDE)
+endif()

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""The fp32 recipe of cifar10.sh in PyTorch: the same net, augmentation, Adam, weight decay and averaged weights.
+"""The recipe table1/b128-n2-float in PyTorch: the same net, augmentation, Adam, weight decay and averaged weights.
 
 It answers one question: does fp32 training here end where another implementation ends? It shares no arithmetic and no
 random numbers with terngrad. Prints the test accuracy of the averaged and of the raw weights at intervals.

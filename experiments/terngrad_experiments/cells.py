@@ -1,0 +1,218 @@
+"""What a recipe says: an experiment, its cells with the options of their runs, variants and curves."""
+
+import dataclasses
+import fnmatch
+import fractions
+import math
+import re
+
+from terngrad_experiments.recipe_fields import RecipeError
+
+METRICS = ("top1", "top5")
+
+# Options of terngrad_train that say how gradients travel: what a cell and its baseline may differ in, and what a variant leaves
+# alone in cells that compress nothing.
+COMPRESSION = re.compile(r"(codec|scaler).*|grad_bits|clip_factor|clip_scope|block_size|ternary_format|size_to_binarize|"
+                         r"quantize_logits|exchange|downlink_codec")
+SCALE = re.compile(r"1(/[1-9][0-9]*)?")
+
+
+@dataclasses.dataclass(frozen=True)
+class Cell:
+    """One row or point: the options of its runs. Options and paper values are not to be changed."""
+
+    experiment: str
+    name: str
+    options: dict = dataclasses.field(hash=False)  # of terngrad_train; empty for a cell without runs of its own
+    seeds: tuple = ()
+    paper: dict | None = dataclasses.field(default=None, hash=False)  # {"top1": 86.56, "confidence": "A"}
+    baseline: str | None = None   # short name of a cell of the same experiment, at the same scale
+    margin: float | None = None   # percentage points within which a gap counts as none
+    assumed: tuple = ()           # choices that the paper does not state
+    needs: tuple = ()             # what is missing before it can run
+    runs_of: tuple = ()           # full names of the cells whose runs it looks at
+    tensors: tuple = ()           # patterns of the tensors that a claim is about
+    command: str | None = None    # that measures it, where terngrad_train does not
+    variant: str | None = None
+    scale: str = "1"
+
+    @property
+    def is_available(self):
+        return not self.needs
+
+    @property
+    def short_name(self):
+        return self.name if self.variant is None else f"{self.name}@{self.variant}"
+
+    @property
+    def base_name(self):
+        """The full name without its scale."""
+        return f"{self.experiment}/{self.short_name}"
+
+    @property
+    def full_name(self):
+        return self.base_name if self.scale == "1" else f"{self.base_name}~{self.scale}"
+
+
+@dataclasses.dataclass(frozen=True)
+class Variant:
+    """Options that replace those of cells, if asked for."""
+
+    name: str
+    options: dict = dataclasses.field(hash=False)
+
+
+@dataclasses.dataclass(frozen=True)
+class PaperPoint:
+    """What a chart of the paper shows, of one cell if `cell` names it. Without x it holds for the whole axis; low and high are
+    the min and max along it."""
+
+    y: float
+    confidence: str
+    x: float | None = None
+    error: float | None = None
+    low: float | None = None
+    high: float | None = None
+    cell: str | None = None
+
+
+@dataclasses.dataclass(frozen=True)
+class Curve:
+    """A line for each cell over steps, or one line through all of them over an option. Curves of one panel share axes."""
+
+    name: str
+    x: str           # "step", "value" (of a histogram) or an option such as num_nodes
+    y: str           # top1, top5, test_top1, train_loss, zeros/TENSOR or histogram/TENSOR
+    cells: tuple     # patterns of short names
+    panel: str
+    paper: tuple = ()
+
+
+@dataclasses.dataclass(frozen=True)
+class Experiment:
+    name: str
+    title: str
+    kind: str
+    source: str = ""
+    metric: str = ""              # "top1" or "top5", of the test set, averaged weights, last step; "" of a model
+    seeds: tuple = ()
+    test_examples: int = 0
+    margin: float | None = None
+    reading_error: float | None = None  # of paper values that were read off a chart
+    cells: tuple = ()
+    variants: tuple = ()
+    curves: tuple = ()
+    assumed: tuple = ()
+    model: object = None          # a model_recipe.Model, of kind model
+
+    def variant_cells(self):
+        """Every cell with every variant that changes it."""
+        return tuple(found for variant in self.variants for cell in self.cells
+                     if (found := with_variant(self, cell, variant)) is not None)
+
+    def all_cells(self):
+        return (*self.cells, *self.variant_cells())
+
+    def cells_of(self, curve):
+        return tuple(cell for cell in self.all_cells()
+                     if any(fnmatch.fnmatchcase(cell.short_name, pattern) for pattern in curve.cells))
+
+    def paper_points(self, curve):
+        """Those that the curve lists, and over an option the paper values of its cells."""
+        if curve.y not in METRICS:
+            return curve.paper
+        of_cells = (PaperPoint(cell.paper[curve.y], cell.paper["confidence"], cell.options[curve.x], self.reading_error,
+                               cell=cell.name)
+                    for cell in self.cells_of(curve) if cell.paper and curve.y in cell.paper)
+        return (*curve.paper, *of_cells)
+
+    @property
+    def zeros_of(self):
+        """The tensor whose zeros are drawn of this experiment's own runs, None if there is none."""
+        for curve in self.curves:
+            kind, _, tensor = curve.y.partition("/")
+            if kind == "zeros" and any(cell.options for cell in self.cells_of(curve)):
+                return tensor
+        return None
+
+
+def is_compression(option):
+    return COMPRESSION.fullmatch(option) is not None
+
+
+def compresses(options):
+    """Whether any tensor may travel as something else than fp32."""
+    codec = options.get("codec", "auto")
+    by_bits = options.get("grad_bits", 32) != 32
+    return bool(options.get("codec_for")) or codec not in ("auto", "fp32") or (codec == "auto" and by_bits)
+
+
+def options_with(cell, variant):
+    """The cell's options with a variant's, None where that changes nothing. A cell that compresses nothing takes none of a
+    variant's options of compression, since terngrad_train refuses them there."""
+    takes_all = compresses(cell.options)
+    taken = {name: value for name, value in variant.options.items() if takes_all or not is_compression(name)}
+    options = {**cell.options, **taken}
+    return None if not cell.options or options == cell.options else options
+
+
+def with_variant(experiment, cell, variant):
+    """`cell` with a variant's options, None where that changes nothing. Its baseline is the baseline's variant, if that is
+    another run than the baseline."""
+    options = options_with(cell, variant)
+    if options is None:
+        return None
+    baseline = next((each for each in experiment.cells if each.name == cell.baseline), None)
+    name = cell.baseline
+    if baseline is not None and options_with(baseline, variant) is not None:
+        name = f"{name}@{variant.name}"
+    return dataclasses.replace(cell, options=options, variant=variant.name, baseline=name)
+
+
+def divisor_of(scale):
+    """N of "1/N". @throws RecipeError for another scale than 1 or 1/N"""
+    if not SCALE.fullmatch(str(scale)):
+        raise RecipeError(f"scale '{scale}': expected 1/N such as 1/30")
+    return int(str(scale).partition("/")[2] or 1)
+
+
+def _scaled_number(value, divisor):
+    """value / divisor, rounded half up, at least 1. 0 stays 0, which stands for something else than a number of steps."""
+    return max(1, math.floor(fractions.Fraction(value) / divisor + fractions.Fraction(1, 2))) if value else 0
+
+
+def scaled(cell, scale):
+    """The cell with a part of its steps: max_steps, eval_steps and the epochs of an exponential schedule's stairs. Batch, rate
+    and workers stay. It is another cell, which the paper says nothing about.
+
+    @param scale  "1/30"; "1" is all
+    @throws RecipeError for another text, or a cell that is scaled already"""
+    divisor = divisor_of(scale)
+    if divisor == 1 or cell.scale == f"1/{divisor}" or not cell.options:
+        return cell
+    if cell.scale != "1":
+        raise RecipeError(f"{cell.full_name}: is scaled already, asked for {scale}")
+    changed = {name: _scaled_number(cell.options[name], divisor) for name in ("max_steps", "eval_steps") if name in cell.options}
+    if cell.options.get("learning_rate_decay_type") == "exponential" and "num_epochs_per_decay" in cell.options:
+        # Other schedules have none, and terngrad_train refuses what is not its default. Epochs need not be whole.
+        changed["num_epochs_per_decay"] = cell.options["num_epochs_per_decay"] / divisor
+    return dataclasses.replace(cell, options={**cell.options, **changed}, scale=f"1/{divisor}")
+
+
+def _option_text(value):
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    return repr(value) if isinstance(value, float) else str(value)
+
+
+def command_line(cell, seed, train_dir, data_dir=None):
+    """Arguments of terngrad_train, --name=value, options by name; then seed and folders.
+
+    @param data_dir  None for the built-in set
+    @throws RecipeError for a cell without runs of its own"""
+    if not cell.options:
+        raise RecipeError(f"{cell.full_name}: has no runs of its own")
+    values = [(name, item) for name, value in sorted(cell.options.items())
+              for item in (value if isinstance(value, tuple) else (value,))]
+    values += [("seed", seed), ("train_dir", train_dir)] + ([] if data_dir is None else [("data_dir", data_dir)])
+    return [f"--{name}={_option_text(value)}" for name, value in values]

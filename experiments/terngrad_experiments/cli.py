@@ -1,0 +1,215 @@
+"""The command line of terngrad_experiment."""
+
+import argparse
+import pathlib
+import sys
+
+from terngrad_experiments import importing, jobs, programs, recipes, report, runner, status, store, tables
+
+USAGE = """terngrad_experiment: runs tables and figures of Wen et al. (NIPS 2017), keeps what came out, and compares it.
+Exit codes: 0; 1 something failed; 2 wrong usage; 128 + signal."""
+
+
+class UsageError(Exception):
+    """Wrong usage, in one line."""
+
+
+def parse_seeds(text):
+    """"1-3" or "1,4": a list of seeds."""
+    seeds = []
+    for part in text.split(","):
+        first, _, last = part.partition("-")
+        if not first.isdigit() or (last and not last.isdigit()):
+            raise argparse.ArgumentTypeError(f"'{text}': expected seeds such as 1-3 or 1,4")
+        seeds.extend(range(int(first), int(last or first) + 1))
+    return seeds
+
+
+def default_data(home):
+    """The checkout's data/, where scripts/download_data.sh puts them; of an installed driver that of the working directory."""
+    return home.parent / "data" if (home.parent / "scripts").is_dir() else pathlib.Path("data")
+
+
+def make_parser(script, home):
+    parser = argparse.ArgumentParser(prog="terngrad_experiment", description=USAGE,
+                                     formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--recipes", default=home / "recipes", type=pathlib.Path, help="folder of the recipes")
+    parser.add_argument("--results", default=home / "results", type=pathlib.Path,
+                        help="folder of recorded results (*.jsonl), beside those of --out")
+    parser.add_argument("--out", default="experiments-out", type=pathlib.Path, help="folder for runs and new results")
+    parser.add_argument("--programs", default=programs.default_folder(script), type=pathlib.Path,
+                        help="folder of terngrad_train and the other commands")
+    commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
+
+    def add(name, text, function):
+        command = commands.add_parser(name, help=text, description=text)
+        command.set_defaults(function=function)
+        return command
+
+    listing = add("list", "cells, what each costs, and what is recorded", list_cells)
+    listing.add_argument("pattern", nargs="?", default="*")
+    run = add("run", "runs cells, and what was interrupted of them; without PATTERN lists the presets", run_cells)
+    run.add_argument("pattern", nargs="*", help="a cell, a glob (table1/*, table1/*@original-scaler), or a preset")
+    run.add_argument("--seeds", type=parse_seeds, help="in place of the recipe's, e.g. 1-3")
+    run.add_argument("--scale", help="a fraction of the steps, e.g. 1/30; not comparable with the paper")
+    run.add_argument("--jobs", default="auto", help="runs at a time; auto: processors / threads")
+    run.add_argument("--threads", type=int, default=1, help="of each run; results do not depend on it")
+    run.add_argument("--device", default="cpu", choices=("auto", "cpu", "cuda"))
+    run.add_argument("--data", type=pathlib.Path, default=default_data(home),
+                     help="folder with a folder for each data set")
+    run.add_argument("--dry_run", action="store_true", help="prints the command line of each run")
+    states = add("status", "what runs, its step, and what failed and why", show_status)
+    states.add_argument("pattern", nargs="?", default="*")
+    for name, text, function, formats in (("table", "a table beside the paper's", show_table, ("text", "markdown", "csv", "json")),
+                                          ("plot", "a figure", draw_plot, ("svg", "png"))):
+        command = add(name, text, function)
+        command.add_argument("name", help="of a recipe, e.g. table1")
+        command.add_argument("--format", default=formats[0], choices=formats)
+        command.add_argument("-o", "--output", type=pathlib.Path)
+    page = add("report", "one HTML page of everything that is recorded", write_report)
+    page.add_argument("name", nargs="*", help="recipes; all by default")
+    page.add_argument("-o", "--output", type=pathlib.Path, default="report.html")
+    load = add("import", "records runs that were made by hand, if their options are a cell's", import_runs)
+    load.add_argument("run_dir", nargs="+", type=pathlib.Path)
+    load.add_argument("--unfinished", action="store_true", help="also runs that have not come to their last step")
+    load.add_argument("--into", type=pathlib.Path, help="results file; that of --out by default")
+    add("check", "recipes against the options of the built commands", check_recipes)
+    return parser
+
+
+def load_recipes(options):
+    return recipes.load_all(options.recipes)
+
+
+def recorded(options):
+    """Results of --results and of --out, the latter later."""
+    return store.read_all([*sorted(options.results.glob("*.jsonl")), options.out / "results.jsonl"])
+
+
+def selected(options, experiments, patterns, scale=None):
+    """Cells of patterns and presets, each once.
+
+    @throws UsageError for a pattern that matches nothing"""
+    presets = recipes.load_presets(options.recipes)
+    cells = {}
+    for pattern in patterns:
+        parts = presets[pattern] if pattern in presets else [pattern]
+        for part in parts:
+            found = recipes.match(experiments, part)
+            if not found:
+                raise UsageError(f"'{part}' matches no cell; terngrad_experiment list shows them")
+            for cell in found:
+                cell = recipes.scaled(cell, scale) if scale else cell
+                cells[cell.full_name] = cell
+    return list(cells.values())
+
+
+def list_cells(options):
+    experiments = load_recipes(options)
+    results = recorded(options)
+    print(f"{'cell':44} {'seeds':>5} {'steps':>8} {'hours a run':>11}  recorded")
+    for cell in selected(options, experiments, [options.pattern]):
+        print(status.list_line(cell, results))
+    return 0
+
+
+def run_cells(options):
+    experiments = load_recipes(options)
+    if not options.pattern:
+        for name, patterns in recipes.load_presets(options.recipes).items():
+            print(f"{name}: {' '.join(patterns)}")
+        return 0
+    cells = [cell for cell in selected(options, experiments, options.pattern, options.scale)]
+    missing = sorted({need for cell in cells for need in cell.needs})
+    runnable = [cell for cell in cells if not cell.needs]
+    if missing:
+        print(f"{len(cells) - len(runnable)} cells are left out: they need {', '.join(missing)}", file=sys.stderr)
+    todo = [jobs.make_job(cell, seed, options.out) for cell in runnable for seed in options.seeds or cell.seeds]
+    if options.dry_run:
+        for job in todo:
+            data = options.data / (jobs.DATA_FOLDERS.get(job.cell.options["dataset"], ("",))[0])
+            data = None if job.cell.options["dataset"] == "synthetic" else str(data)
+            print("terngrad_train", *recipes.command_line(job.cell, job.seed, str(job.folder), data))
+        return 0
+    out = runner.OutFolder(options.out)
+    try:
+        num_jobs = runner.default_num_jobs(options.threads) if options.jobs == "auto" else int(options.jobs)
+        return runner.Runner(programs.Programs(options.programs), options.data, out, num_jobs, options.threads, options.device,
+                             lambda text: print(text, flush=True)).run(todo)
+    finally:
+        out.close()
+
+
+def show_status(options):
+    experiments = load_recipes(options)
+    status.show(selected(options, experiments, [options.pattern]), options.out, recorded(options))
+    return 0
+
+
+def emit(options, content):
+    if options.output is None:
+        print(content)
+    else:
+        options.output.write_text(content + "\n", encoding="utf-8")
+
+
+def experiment_named(experiments, name):
+    if name not in experiments:
+        raise UsageError(f"'{name}': no such recipe; there are {', '.join(sorted(experiments))}")
+    return experiments[name]
+
+
+def show_table(options):
+    experiment = experiment_named(load_recipes(options), options.name)
+    emit(options, tables.render(tables.make_table(experiment, recorded(options)), options.format))
+    return 0
+
+
+def draw_plot(options):
+    return report.draw(experiment_named(load_recipes(options), options.name), recorded(options), options)
+
+
+def in_order_of_the_paper(experiments):
+    """Those of the paper first, and of these the ones that have runs of their own."""
+    own = [name for name, experiment in experiments.items() if experiment.source and any(c.options for c in experiment.cells)]
+    return sorted(own, key=lambda name: not name.startswith(("table", "fig"))) + [name for name in experiments if name not in own]
+
+
+def write_report(options):
+    experiments = load_recipes(options)
+    names = options.name or in_order_of_the_paper(experiments)
+    page = report.make_page([experiment_named(experiments, name) for name in names], recorded(options))
+    options.output.write_text(page, encoding="utf-8")
+    print(f"{options.output}: {len(page.encode()) / 1e6:.2f} MB")
+    return 0
+
+
+def import_runs(options):
+    into = options.into or options.out / "results.jsonl"
+    return importing.import_runs(load_recipes(options), options.run_dir, into, options.unfinished)
+
+
+def check_recipes(options):
+    experiments = load_recipes(options)
+    known = programs.Programs(options.programs).options()
+    wrong = [f"{cell.full_name}: --{name} is no option of terngrad_train"
+             for experiment in experiments.values() for cell in experiment.all_cells() for name in cell.options
+             if name not in known]
+    for line in wrong:
+        print(f"terngrad_experiment: {line}", file=sys.stderr)
+    if not wrong:
+        print(f"{sum(len(experiment.cells) for experiment in experiments.values())} cells of {len(experiments)} recipes are sound")
+    return 1 if wrong else 0
+
+
+def main(script, home, arguments=None):
+    """@param home  folder of recipes and recorded results"""
+    options = make_parser(script, pathlib.Path(home)).parse_args(arguments)
+    try:
+        return options.function(options)
+    except (UsageError, recipes.RecipeError, jobs.DataMissing) as error:
+        print(f"terngrad_experiment: {error}", file=sys.stderr)
+        return 2
+    except (runner.RunnerError, programs.ProgramError, store.StoreError, OSError) as error:
+        print(f"terngrad_experiment: {error}", file=sys.stderr)
+        return 1

@@ -1,0 +1,83 @@
+"""Runs that were made by hand count too, if their options are a cell's."""
+
+import sys
+
+from terngrad_experiments import results, run_folder, store
+
+# Options of terngrad_train under the names that a run's identity has for them.
+IDENTITY_NAMES = {"num_nodes": "num_workers", "downlink_codec": "return_codec"}
+# Options that decide no bits, or that are checked in another way.
+NOT_COMPARED = {"seed", "max_steps", "eval_steps", "telemetry_steps", "save_iter", "log_steps", "grad_bits", "codec"}
+CODECS = {"1": "ternary", "16": "bf16", "32": "fp32"}
+
+
+def same_value(expected, found):
+    """0.0002 is 2e-4, and true is True."""
+    expected = {True: "true", False: "false"}.get(expected, expected) if isinstance(expected, bool) else expected
+    try:
+        return float(expected) == float(found)
+    except (TypeError, ValueError):
+        return str(expected) == str(found)
+
+
+def differences(cell, identity):
+    """The options of `cell` that the identity of a run contradicts, as text. What the cell leaves open is not compared."""
+    found = []
+    codec = cell.options.get("codec") or CODECS.get(str(cell.options.get("grad_bits", 32)))
+    if identity.get("codec") != codec:
+        found.append(f"codec {identity.get('codec')} in place of {codec}")
+    for name, expected in cell.options.items():
+        if name in NOT_COMPARED:
+            continue
+        key = IDENTITY_NAMES.get(name, name)
+        if key in identity and not same_value(expected, identity[key]):
+            found.append(f"--{name} {identity[key]} in place of {expected}")
+    return found
+
+
+def scale_of(cell, max_steps):
+    """"1", "1/30" or None: which part of the cell's steps the run has."""
+    full = int(cell.options["max_steps"])
+    if max_steps == full:
+        return "1"
+    return f"1/{full // max_steps}" if max_steps > 0 and full % max_steps == 0 else None
+
+
+def find_cell(experiments, identity):
+    """(cell, scale) of the run's options, or why there is none."""
+    closest = None
+    for experiment in experiments.values():
+        for cell in [*experiment.cells, *experiment.variant_cells()]:
+            if "max_steps" not in cell.options:
+                continue
+            scale = scale_of(cell, int(identity["max_steps"]))
+            wrong = differences(cell, identity) + ([] if scale else [f"--max_steps {identity['max_steps']}"])
+            if not wrong:
+                return (cell, scale), ""
+            distance = any(text.startswith("codec") for text in wrong), len(wrong)
+            if closest is None or distance < closest[0]:
+                closest = distance, f"closest is {cell.full_name}: {', '.join(wrong)}"
+    return None, closest[1] if closest else "there are no cells"
+
+
+def import_runs(experiments, folders, into, allow_unfinished=False):
+    """@returns the exit code: 1 if one of the folders is of no cell, or unfinished and not wanted"""
+    code = 0
+    for folder in folders:
+        try:
+            identity = run_folder.read_config(folder).get("identity") or {}
+            if "max_steps" not in identity:
+                raise run_folder.RunFolderError(f"{folder}: its config.json has no identity; it is of an earlier version")
+            found, why = find_cell(experiments, identity)
+            if found is None:
+                raise run_folder.RunFolderError(f"{folder}: is of no cell; {why}")
+            cell, scale = found
+            result = results.make_result(folder, cell.full_name, scale, int(identity["seed"]), dict(cell.options),
+                                         allow_unfinished=allow_unfinished)
+        except (run_folder.RunFolderError, results.UnfinishedRun) as error:
+            print(f"terngrad_experiment: {error}", file=sys.stderr)
+            code = 1
+            continue
+        store.append(into, result)
+        print(f"{folder}: {cell.full_name}{'' if scale == '1' else '~' + scale} seed {result['seed']}, {result['status']}")
+    return code

@@ -1,0 +1,97 @@
+"""A job: one run of a cell with one seed, in its own folder."""
+
+import dataclasses
+import fcntl
+import os
+import pathlib
+
+from terngrad_experiments import recipes, run_folder
+
+# Examples per second of one thread, measured on an AMD EPYC core; only the order of jobs and the estimates of `list` use them.
+EXAMPLES_PER_SECOND = {"lenet": 1900, "cifar10_alexnet": 1200}
+# Where a data set's files are below --data.
+DATA_FOLDERS = {"mnist": ("mnist",), "cifar10": ("cifar10", "cifar-10"), "imagenet": ("imagenet",)}
+
+
+class DataMissing(Exception):
+    """No folder with the files of a data set."""
+
+
+@dataclasses.dataclass(frozen=True)
+class Job:
+    cell: recipes.Cell  # scaled, with its variant's options
+    seed: int
+    folder: pathlib.Path
+
+    @property
+    def name(self):
+        return f"{self.cell.full_name} seed {self.seed}"
+
+    @property
+    def max_steps(self):
+        return int(self.cell.options["max_steps"])
+
+    @property
+    def num_examples(self):
+        return self.max_steps * int(self.cell.options["batch_size"])
+
+    def seconds(self, threads=1):
+        """What the job takes by experience; None for a net without."""
+        speed = EXAMPLES_PER_SECOND.get(self.cell.options.get("net"))
+        return None if speed is None else self.num_examples / (speed * threads)
+
+    @property
+    def log(self):
+        return self.folder.with_name(self.folder.name + ".log")
+
+    def is_finished(self):
+        metrics = run_folder.read_metrics(self.folder)
+        return any(line.get("kind") == "test" and line["step"] == self.max_steps for line in metrics)
+
+
+def make_job(cell, seed, out):
+    """@param out  folder of all runs"""
+    name = cell.full_name.replace("~1/", "~1-")
+    return Job(cell, seed, pathlib.Path(out) / "runs" / name / f"seed-{seed}")
+
+
+def data_folder(data, dataset):
+    """The folder of `dataset` below `data`; None for the built-in set.
+
+    @throws DataMissing that says how to get it"""
+    if dataset == "synthetic":
+        return None
+    for name in DATA_FOLDERS.get(dataset, (dataset,)):
+        if (pathlib.Path(data) / name).is_dir():
+            return str(pathlib.Path(data) / name)
+    raise DataMissing(f"--data {data}: has no folder {DATA_FOLDERS.get(dataset, (dataset,))[0]}; "
+                      f"scripts/download_data.sh {dataset} gets it")
+
+
+class RunLock:
+    """Held by the driver that starts a run and inherited by the run itself: it is free when both have ended, however."""
+
+    def __init__(self, job):
+        job.folder.parent.mkdir(parents=True, exist_ok=True)
+        self.path = job.folder.with_name(job.folder.name + ".lock")
+        self.file = None
+
+    def acquire(self):
+        """Does not wait. @returns whether it is held now"""
+        descriptor = os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            os.close(descriptor)
+            return False
+        self.file = descriptor
+        return True
+
+    def fileno(self):
+        return self.file
+
+    def release(self):
+        """Closes the driver's handle; a run that has inherited it keeps the lock."""
+        if self.file is not None:
+            os.close(self.file)
+            self.file = None

@@ -1,0 +1,72 @@
+"""Turns a run's folder into the line that the store keeps of it."""
+
+from terngrad_experiments import run_folder, store
+
+# Numbers of a test line of metrics.jsonl that are kept.
+FINAL = ("top1", "top5", "loss", "weights")
+
+
+class UnfinishedRun(Exception):
+    """A run that has not come to its last step."""
+
+
+def machine_of(start):
+    machine = start.get("machine", {})
+    return {"cpu": machine.get("cpu_model"), "cores": machine.get("usable_cores"), "device": start.get("device")}
+
+
+def final_of(metrics, max_steps):
+    """The evaluation after the last step.
+
+    @throws UnfinishedRun if there is none"""
+    tests = [line for line in metrics if line.get("kind") == "test" and line["step"] == max_steps]
+    if not tests:
+        raise UnfinishedRun(f"no evaluation after step {max_steps}; the run has {run_folder.steps_done(metrics)}")
+    return {name: tests[-1][name] for name in FINAL if name in tests[-1]}
+
+
+def make_result(folder, cell, scale, seed, options, seconds=None, raw=None, allow_unfinished=False):
+    """The result of the run in `folder`.
+
+    @param cell     full name, "table1/b128-n2-ternary"
+    @param options  of the cell, without seed and folders
+    @param seconds  that the run took, None if not known
+    @param raw      evaluation of the raw weights, if there was one
+    @throws RunFolderError, UnfinishedRun"""
+    config = run_folder.read_config(folder)
+    metrics = run_folder.read_metrics(folder)
+    identity = config.get("identity")
+    if not isinstance(identity, dict):
+        raise run_folder.RunFolderError(f"{folder}: its config.json has no identity; it is of an earlier version")
+    max_steps = int(identity["max_steps"])
+    last = config["history"][-1]
+    status, final = "done", None
+    try:
+        final = final_of(metrics, max_steps)
+    except UnfinishedRun:
+        if not allow_unfinished:
+            raise
+        status = "unfinished"
+        tests = [line for line in metrics if line.get("kind") == "test"]
+        if tests:
+            final = {name: tests[-1][name] for name in FINAL if name in tests[-1]} | {"step": tests[-1]["step"]}
+    if final is not None and raw is not None:
+        final["raw_top1"] = raw
+    result = {"schema": store.SCHEMA, "cell": cell, "scale": scale, "seed": seed, "status": status, "options": options,
+              "identity": run_folder.identity_hash(identity), "commit": last.get("commit", "unknown").removesuffix("-dirty"),
+              "dirty": last.get("commit", "").endswith("-dirty"), "version": last.get("version"), "machine": machine_of(last),
+              "backend": "cpu" if last.get("device", "cpu") == "cpu" else "gpu", "started": config["history"][0].get("time"),
+              "steps": min(run_folder.steps_done(metrics), max_steps), "max_steps": max_steps, "final": final,
+              "curves": run_folder.curves_of(metrics), "tensors": run_folder.tensors_of(metrics)}
+    wire = run_folder.wire_of(metrics)
+    if wire is not None:
+        result["bytes"] = wire
+    if seconds is not None:
+        result["seconds"] = seconds
+    return result
+
+
+def failed_result(cell, scale, seed, options, commit, message):
+    """Of a run that failed twice: it is shown as failed, not as missing."""
+    return {"schema": store.SCHEMA, "cell": cell, "scale": scale, "seed": seed, "status": "failed", "options": options,
+            "identity": None, "commit": commit, "error": message}

@@ -1,0 +1,99 @@
+"""Reads what a run of terngrad_train left in its folder: config.json and metrics.jsonl."""
+
+import hashlib
+import json
+import pathlib
+
+from terngrad_experiments import store
+
+
+class RunFolderError(Exception):
+    """A run folder that says too little."""
+
+
+def read_config(folder):
+    """@throws RunFolderError if there is none, or it is damaged"""
+    path = pathlib.Path(folder) / "config.json"
+    try:
+        return json.loads(path.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise RunFolderError(f"{path}: {error.strerror}") from None
+    except json.JSONDecodeError as error:
+        raise RunFolderError(f"{path}: not JSON: {error}") from None
+
+
+def identity_hash(identity):
+    """Of what decides a run's bits, as config.json has it."""
+    text = json.dumps(identity, sort_keys=True, separators=(",", ":"))
+    return "sha256:" + hashlib.sha256(text.encode()).hexdigest()
+
+
+def read_metrics(folder):
+    """The lines of metrics.jsonl; a torn last one, of a run that was killed, is left out."""
+    path = pathlib.Path(folder) / "metrics.jsonl"
+    if not path.exists():
+        return []
+    lines = []
+    for line in path.read_text(encoding="utf-8").split("\n"):
+        try:
+            lines.append(json.loads(line))
+        except json.JSONDecodeError:
+            continue
+    return lines
+
+
+def steps_done(metrics):
+    return max((line.get("step", 0) for line in metrics), default=0)
+
+
+def curves_of(metrics):
+    """Training loss and test accuracy over steps, thinned."""
+    train = [line for line in metrics if line.get("kind") == "train"]
+    test = [line for line in metrics if line.get("kind") == "test"]
+    curves = {"train_loss": [[line["step"], line["loss"]] for line in train],
+              "test_top1": [[line["step"], line["top1"]] for line in test]}
+    return {name: store.thin(points) for name, points in curves.items() if points}
+
+
+def tensors_of(metrics):
+    """Means over the run of each tensor's telemetry, and the curve of its zeros.
+
+    zero_fraction: elements sent as 0; clip_fraction: |g| > s; kept_norm: |clip(g)| / |g|; snr_db: 10 log10(|g|^2 / |g - sent|^2)."""
+    sums = {}
+    for line in metrics:
+        if line.get("kind") != "tensors":
+            continue
+        for tensor, numbers in tensor_lines(line):
+            entry = sums.setdefault(tensor, {"count": 0, "zeros": []})
+            entry["count"] += 1
+            for name in ("zero_fraction", "clip_fraction", "kept_norm", "snr_db", "clip_angle_degrees"):
+                if isinstance(numbers.get(name), (int, float)):
+                    entry[name] = entry.get(name, 0.0) + numbers[name]
+            if isinstance(numbers.get("zero_fraction"), (int, float)):
+                entry["zeros"].append([line["step"], numbers["zero_fraction"]])
+    result = {}
+    for tensor, entry in sums.items():
+        count, zeros = entry.pop("count"), entry.pop("zeros")
+        result[tensor] = {name: total / count for name, total in entry.items()}
+        result[tensor]["zeros"] = store.thin(zeros, 50)
+    return result
+
+
+def tensor_lines(line):
+    """(tensor, numbers) of a telemetry line, which has one tensor or a table of them."""
+    tensors = line.get("tensors")
+    if isinstance(tensors, dict):
+        yield from tensors.items()
+    elif "tensor" in line:
+        yield line["tensor"], line
+
+
+def wire_of(metrics):
+    """Bytes per worker and step in the busier direction, and the ratio, of the last line that has them."""
+    for line in reversed(metrics):
+        per_worker = line.get("wire_bytes_per_worker")
+        if isinstance(per_worker, dict):
+            sent = sum(per_worker["sent"].values())
+            received = sum(per_worker["received"].values())
+            return {"bytes_per_worker_step": max(sent, received), "ratio": line.get("wire_ratio")}
+    return None

@@ -1,0 +1,199 @@
+"""Runs jobs: several at a time, longest first, each resumed from its checkpoint if it was interrupted, tried again once if it
+fails, and recorded when it ends."""
+
+import errno
+import fcntl
+import os
+import pathlib
+import signal
+import socket
+import subprocess
+import sys
+import time
+
+from terngrad_experiments import jobs as job_module
+from terngrad_experiments import recipes, results, run_folder, store
+
+MAX_ATTEMPTS = 2
+POLL_SECONDS = 0.1
+
+
+class RunnerError(Exception):
+    """What keeps all jobs from running."""
+
+
+class OutFolder:
+    """The folder of a driver: held against a second one as long as this process lives."""
+
+    def __init__(self, path):
+        self.path = pathlib.Path(path)
+        self.path.mkdir(parents=True, exist_ok=True)
+        self.file = open(self.path / "lock", "a+", encoding="utf-8")
+        try:
+            fcntl.flock(self.file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            self.file.seek(0)
+            raise RunnerError(f"--out {self.path}: in use by {self.file.read().strip() or 'another driver'}; wait for it, or name "
+                              "another folder") from None
+        self.file.truncate(0)
+        self.file.write(f"process {os.getpid()} on {socket.gethostname()}\n")
+        self.file.flush()
+
+    @property
+    def results(self):
+        return self.path / "results.jsonl"
+
+    def close(self):
+        self.file.close()
+
+
+class Interrupted(Exception):
+    def __init__(self, number):
+        super().__init__(f"signal {number}")
+        self.number = number
+
+
+class Running:
+    """A job whose run is under way."""
+
+    def __init__(self, job, lock, process, began):
+        self.job = job
+        self.lock = lock
+        self.process = process
+        self.began = began
+
+
+class Runner:
+    def __init__(self, programs, data, out, num_jobs=1, threads=1, device="cpu", say=print):
+        self.programs = programs
+        self.data = data
+        self.out = out
+        self.num_jobs = num_jobs
+        self.threads = threads
+        self.device = device
+        self.say = say
+        self.commit = programs.commit()
+        self.failures = []
+        self.signal = 0
+        self.seconds = {}  # of each job's runs by this driver
+
+    def command(self, job):
+        data = job_module.data_folder(self.data, job.cell.options["dataset"])
+        command = [self.programs.path("terngrad_train"),
+                   *recipes.command_line(job.cell, job.seed, str(job.folder), data),
+                   f"--threads={self.threads}", f"--device={self.device}"]
+        if (job.folder / "config.json").exists():
+            command.append("--resume")
+        return command
+
+    def run(self, jobs):
+        """@returns the exit code: 0, 1 if a job failed, 128 + signal"""
+        waiting = sorted(jobs, key=lambda job: (-(job.seconds() or job.num_examples), job.name))
+        attempts = {job.name: 0 for job in waiting}
+        running = []
+        told = set()
+        previous = {number: signal.signal(number, self.on_signal) for number in (signal.SIGINT, signal.SIGTERM)}
+        try:
+            while waiting or running:
+                if self.signal:
+                    break
+                for job in list(waiting):
+                    if len(running) >= self.num_jobs:
+                        break
+                    started = self.start(job, told)
+                    if started is not None:
+                        waiting.remove(job)
+                        attempts[job.name] += 1
+                        if started:
+                            running.append(started)
+                for item in [item for item in running if item.process.poll() is not None]:
+                    running.remove(item)
+                    if self.end(item, attempts[item.job.name]):
+                        waiting.append(item.job)
+                time.sleep(POLL_SECONDS)
+            self.stop(running)
+        finally:
+            for number, handler in previous.items():
+                signal.signal(number, handler)
+        if self.signal:
+            return 128 + self.signal
+        return 1 if self.failures else 0
+
+    def on_signal(self, number, _frame):
+        self.signal = number
+
+    def start(self, job, told):
+        """@returns the job under way; False if there is nothing to run; None if another process runs it"""
+        lock = job_module.RunLock(job)
+        if not lock.acquire():
+            if job.name not in told:
+                self.say(f"{job.name}: its run is under way in another process; waiting for it")
+                told.add(job.name)
+            return None
+        if job.is_finished():
+            self.record(job)
+            lock.release()
+            return False
+        command = self.command(job)
+        with open(job.log, "ab") as log:
+            process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=log, stderr=log, pass_fds=[lock.fileno()],
+                                       env={**os.environ, "OMP_WAIT_POLICY": "passive"}, start_new_session=True)
+        self.say(f"{job.name}: {'resumed' if '--resume' in command else 'started'}")
+        return Running(job, lock, process, time.monotonic())
+
+    def end(self, item, attempt):
+        """@returns whether to try again"""
+        item.lock.release()
+        job = item.job
+        self.seconds[job.name] = self.seconds.get(job.name, 0.0) + time.monotonic() - item.began
+        if item.process.returncode == 0 and job.is_finished():
+            self.record(job)
+            return False
+        message = last_line(job.log) or f"exit code {item.process.returncode}"
+        if attempt < MAX_ATTEMPTS:
+            self.say(f"{job.name}: failed ({message}); trying again")
+            return True
+        self.say(f"{job.name}: FAILED: {message}")
+        self.failures.append(job.name)
+        cell = job.cell
+        store.append(self.out.results, results.failed_result(cell.base_name, cell.scale, job.seed, cell.options,
+                                                             self.commit.removesuffix("-dirty"), message))
+        return False
+
+    def record(self, job):
+        cell = job.cell
+        seconds = self.seconds.get(job.name)
+        result = results.make_result(job.folder, cell.base_name, cell.scale, job.seed, cell.options,
+                                     None if seconds is None else round(seconds, 1))
+        known = [line for line in store.read(self.out.results) if store.key_of(line) == store.key_of(result)]
+        if any(line["status"] == "done" and line["identity"] == result["identity"] for line in known):
+            return
+        store.append(self.out.results, result)
+        top1 = result["final"]["top1"]
+        self.say(f"{job.name}: top-1 {100 * top1:.2f} % after {result['steps']} steps")
+
+    def stop(self, running):
+        """Asks the runs to save and end."""
+        for item in running:
+            try:
+                item.process.send_signal(signal.SIGTERM)
+            except OSError as error:
+                if error.errno != errno.ESRCH:
+                    raise
+        for item in running:
+            item.process.wait()
+            item.lock.release()
+
+
+def last_line(path):
+    """Of a log; progress lines, which end by a carriage return, count as lines."""
+    try:
+        text = pathlib.Path(path).read_text(encoding="utf-8", errors="replace")
+    except OSError:
+        return ""
+    lines = [line.strip() for line in text.replace("\r", "\n").split("\n") if line.strip()]
+    return lines[-1][:300] if lines else ""
+
+
+def default_num_jobs(threads):
+    return max(1, len(os.sched_getaffinity(0)) // threads)

@@ -1,0 +1,391 @@
+"""What can be said about the accuracies of a few seeds: intervals, differences, equivalence, tests on the same images.
+
+Values are in any one unit, percent as a rule; intervals, differences and deviations are in that unit too. Probabilities, levels
+and the accuracy of accuracy_deviation() are fractions. Only standard formulas, named at each function; the t distribution goes
+through the incomplete beta function, so that no library is needed.
+
+No interval and no p (None) where nothing can be estimated: fewer than MIN_VALUES values, or values that are all equal.
+Accuracies are multiples of one image; three equal ones happen by chance and do not mean that the deviation is 0.
+"""
+
+import dataclasses
+import functools
+import math
+
+MIN_VALUES = 3
+# Standard deviations further apart than this are not taken as estimates of one.
+MAX_DEVIATION_RATIO = 4.0
+# A standard deviation below this part of the values themselves is rounding: one image of 50,000 is 2e-5 of an accuracy.
+ROUNDING = 1e-9
+MAX_TERMS = 100_000
+
+
+@dataclasses.dataclass(frozen=True)
+class Interval:
+    low: float
+    high: float
+
+    @property
+    def half_width(self):
+        return (self.high - self.low) / 2
+
+    def contains(self, value):
+        return self.low <= value <= self.high
+
+
+@dataclasses.dataclass(frozen=True)
+class Deviation:
+    """An estimated standard deviation, and of how many cells it is pooled."""
+
+    value: float
+    degrees_of_freedom: float
+    num_cells: int = 1
+
+
+@dataclasses.dataclass(frozen=True)
+class Pooling:
+    """ratio: the largest deviation over the smallest, None without cells. deviation: None if that refuses to pool."""
+
+    deviation: Deviation | None
+    ratio: float | None
+
+
+@dataclasses.dataclass(frozen=True)
+class Comparison:
+    """Of values with a baseline; difference is values minus baseline, p is two-sided for a difference of 0.
+
+    counts has the number of pairs, or of both samples. All but it and difference are None where nothing can be estimated.
+    """
+
+    counts: tuple
+    difference: float
+    standard_error: float | None = None
+    degrees_of_freedom: float | None = None
+    interval: Interval | None = None
+    p: float | None = None
+
+
+@dataclasses.dataclass(frozen=True)
+class Equivalence:
+    """equivalent: shown to be within the margin. False also means that too little is known; interval and p are None then."""
+
+    margin: float
+    equivalent: bool
+    interval: Interval | None = None
+    p: float | None = None
+
+
+@dataclasses.dataclass(frozen=True)
+class SignTest:
+    num_positive: int
+    num_negative: int
+    p: float
+
+
+@dataclasses.dataclass(frozen=True)
+class McNemar:
+    """Images that the first alone classifies correctly, and the second alone."""
+
+    only_first: int
+    only_second: int
+    p: float
+
+
+def incomplete_beta(a, b, x):
+    """The regularized incomplete beta function I_x(a, b), for a, b > 0 and 0 <= x <= 1 (DLMF 8.17).
+
+    To about 1e-13 for a and b up to 100; what lgamma() loses grows with them, to 1e-9 at a million.
+    """
+    if not (a > 0 and b > 0 and 0 <= x <= 1):
+        raise ValueError(f"incomplete_beta({a}, {b}, {x}): a and b must be positive, x from 0 to 1")
+    if x in (0, 1):
+        return float(x)
+    # Where the continued fraction converges slowly, I_x(a, b) = 1 - I_1-x(b, a).
+    is_swapped = x > (a + 1) / (a + b + 2)
+    if is_swapped:
+        a, b, x = b, a, 1 - x
+    log_front = math.lgamma(a + b) - math.lgamma(a) - math.lgamma(b) + a * math.log(x) + b * math.log1p(-x)
+    value = math.exp(log_front) / (a * _beta_fraction(a, b, x))
+    return 1 - value if is_swapped else value
+
+
+def _beta_fraction(a, b, x):
+    """The denominator 1 + d1 / (1 + d2 / (1 + ...)) of DLMF 8.17.22, by the modified Lentz method."""
+    tiny = 1e-300
+    value = ratio = 1.0
+    inverse = 0.0
+    for n in range(1, MAX_TERMS):
+        m = n // 2
+        if n % 2:
+            term = -(a + m) * (a + b + m) * x / ((a + n - 1) * (a + n))
+        else:
+            term = m * (b - m) * x / ((a + n - 1) * (a + n))
+        inverse = 1 / ((1 + term * inverse) or tiny)
+        ratio = (1 + term / ratio) or tiny
+        value *= ratio * inverse
+        if abs(ratio * inverse - 1) < 1e-15:
+            return value
+    raise ArithmeticError(f"incomplete_beta({a}, {b}, {x}): no convergence in {MAX_TERMS} terms")
+
+
+def t_p_value(t, degrees_of_freedom):
+    """P(|T| >= |t|) of Student's t (Abramowitz and Stegun 26.7.1); degrees of freedom may be a fraction."""
+    if not degrees_of_freedom > 0:
+        raise ValueError(f"degrees of freedom must be positive, not {degrees_of_freedom}")
+    if math.isnan(t):
+        raise ValueError("t must be a number, not nan")
+    half, square = degrees_of_freedom / 2, t * t
+    if square < 1:  # the form whose argument is exact near t = 0; the other one is exact in proportion for small p
+        return 1 - incomplete_beta(0.5, half, square / (degrees_of_freedom + square))
+    return incomplete_beta(half, 0.5, degrees_of_freedom / (degrees_of_freedom + square))
+
+
+def t_cdf(t, degrees_of_freedom):
+    """P(T <= t) of Student's t."""
+    tail = t_p_value(t, degrees_of_freedom) / 2
+    return tail if t < 0 else 1 - tail
+
+
+@functools.lru_cache(maxsize=None)
+def t_quantile(p, degrees_of_freedom):
+    """The t with t_cdf(t, degrees_of_freedom) = p, 0 < p < 1, by bisection down to neighbouring floats."""
+    if not 0 < p < 1:
+        raise ValueError(f"p of a quantile must be between 0 and 1, not {p}")
+    if p == 0.5:
+        return 0.0
+    tails = 2 * min(p, 1 - p)
+    low, high = 0.0, 1.0
+    while t_p_value(high, degrees_of_freedom) > tails:
+        low, high = high, 2 * high
+    middle = (low + high) / 2
+    while low < middle < high:
+        low, high = (middle, high) if t_p_value(middle, degrees_of_freedom) > tails else (low, middle)
+        middle = (low + high) / 2
+    return middle if p > 0.5 else -middle
+
+
+def mean(values):
+    """The arithmetic mean of at least one finite value."""
+    if not values:
+        raise ValueError("mean of no values; at least 1 is needed")
+    for value in values:
+        if not math.isfinite(value):
+            raise ValueError(f"values must be finite, not {value}")
+    return math.fsum(values) / len(values)
+
+
+def sample_deviation(values):
+    """sqrt(sum of (value - mean)^2 / (n - 1)); None for one value."""
+    middle = mean(values)
+    if len(values) < 2:
+        return None
+    return math.sqrt(math.fsum((value - middle) ** 2 for value in values) / (len(values) - 1))
+
+
+def estimate_deviation(values):
+    """As a Deviation; None with fewer than MIN_VALUES values or if they are equal up to rounding."""
+    if len(values) < MIN_VALUES:
+        return None
+    deviation = sample_deviation(values)
+    return Deviation(deviation, len(values) - 1) if deviation > ROUNDING * max(map(abs, values)) else None
+
+
+def pool_deviations(cells, max_ratio=MAX_DEVIATION_RATIO):
+    """One deviation of all cells (a sequence of values each), sqrt(sum of (n - 1) s^2 / sum of (n - 1)).
+
+    Cells with fewer than MIN_VALUES values are left out. Not pooled if the largest s exceeds max_ratio times the smallest; a
+    cell of equal values has s = 0, next to which nothing else is pooled.
+    """
+    cells = [list(cell) for cell in cells if len(cell) >= MIN_VALUES]
+    if not cells:
+        return Pooling(None, None)
+    found = [estimate_deviation(cell) or Deviation(0.0, len(cell) - 1) for cell in cells]
+    small, large = min(one.value for one in found), max(one.value for one in found)
+    if large == 0:
+        return Pooling(None, 1.0)
+    ratio = large / small if small > 0 else math.inf
+    if ratio > max_ratio:
+        return Pooling(None, ratio)
+    freedom = sum(one.degrees_of_freedom for one in found)
+    squares = math.fsum(one.degrees_of_freedom * one.value**2 for one in found)
+    return Pooling(Deviation(math.sqrt(squares / freedom), freedom, len(found)), ratio)
+
+
+def mean_interval(values, level=0.95, deviation=None):
+    """Confidence interval of the mean, mean +- t s / sqrt(n); deviation: a pooled one in place of the values' own."""
+    return _interval_of(values, level, deviation, 0)
+
+
+def prediction_interval(values, level=0.95, deviation=None):
+    """Where one more run of the same kind ends, mean +- t s sqrt(1 + 1 / n); deviation as for mean_interval()."""
+    return _interval_of(values, level, deviation, 1)
+
+
+def _interval_of(values, level, deviation, num_runs):
+    _check_level(level)
+    if len(values) < MIN_VALUES:
+        return None
+    deviation = deviation or estimate_deviation(values)
+    if deviation is None:
+        return None
+    error = deviation.value * math.sqrt(num_runs + 1 / len(values))
+    return _t_interval(mean(values), error, deviation.degrees_of_freedom, level)
+
+
+def _t_interval(middle, standard_error, degrees_of_freedom, level):
+    half = t_quantile((1 + level) / 2, degrees_of_freedom) * standard_error
+    return Interval(middle - half, middle + half)
+
+
+def _check_level(level):
+    if not 0 < level < 1:
+        raise ValueError(f"level must be between 0 and 1, not {level}")
+
+
+def _compared(counts, difference, standard_error, degrees_of_freedom, level):
+    interval = _t_interval(difference, standard_error, degrees_of_freedom, level)
+    p = t_p_value(difference / standard_error, degrees_of_freedom)
+    return Comparison(counts, difference, standard_error, degrees_of_freedom, interval, p)
+
+
+def compare_unpaired(values, baseline, level=0.95, deviation=None):
+    """Welch's test of two independent samples, with the Welch-Satterthwaite degrees of freedom.
+
+    With a pooled deviation s the standard error is s sqrt(1 / n + 1 / m), its degrees of freedom are those of the pool.
+    """
+    _check_level(level)
+    counts, difference = (len(values), len(baseline)), mean(values) - mean(baseline)
+    if min(counts) < MIN_VALUES:
+        return Comparison(counts, difference)
+    if deviation:
+        error = deviation.value * math.sqrt(1 / counts[0] + 1 / counts[1])
+        return _compared(counts, difference, error, deviation.degrees_of_freedom, level)
+    own = [estimate_deviation(values), estimate_deviation(baseline)]
+    parts = [(one.value**2 / (one.degrees_of_freedom + 1), one.degrees_of_freedom) for one in own if one]
+    if not parts:
+        return Comparison(counts, difference)
+    variance = sum(part for part, _ in parts)
+    freedom = 1 / sum((part / variance) ** 2 / freedom for part, freedom in parts)
+    return _compared(counts, difference, math.sqrt(variance), freedom, level)
+
+
+def paired_differences(values, baseline):
+    """[value - baseline] of pairs of the same seed, in the given order."""
+    if len(values) != len(baseline):
+        raise ValueError(f"pairs need equally many values and baselines, not {len(values)} and {len(baseline)}")
+    return [value - other for value, other in zip(values, baseline)]
+
+
+def compare_paired(values, baseline, level=0.95, deviation=None):
+    """The t test of the differences of pairs: values[k] and baseline[k] are of the same seed.
+
+    deviation: one pooled over the differences of several cells.
+    """
+    _check_level(level)
+    differences = paired_differences(values, baseline)
+    counts, difference = (len(differences),), mean(differences)
+    if len(differences) < MIN_VALUES:
+        return Comparison(counts, difference)
+    deviation = deviation or estimate_deviation(differences)
+    if deviation is None:
+        return Comparison(counts, difference)
+    error = deviation.value / math.sqrt(len(differences))
+    return _compared(counts, difference, error, deviation.degrees_of_freedom, level)
+
+
+def equivalence(comparison, margin, alpha=0.05):
+    """Two one-sided t tests (Schuirmann 1987) of a difference that lies within +-margin.
+
+    Equivalent only if the 1 - 2 alpha interval, 90 % by default, lies inside; p is the larger of both.
+    """
+    if not (math.isfinite(margin) and margin > 0):
+        raise ValueError(f"margin of equivalence must be positive, not {margin}")
+    _check_level(1 - 2 * alpha)
+    if comparison.standard_error is None:
+        return Equivalence(margin, False)
+    difference, error, freedom = comparison.difference, comparison.standard_error, comparison.degrees_of_freedom
+    interval = _t_interval(difference, error, freedom, 1 - 2 * alpha)
+    p = t_cdf((abs(difference) - margin) / error, freedom)
+    return Equivalence(margin, -margin < interval.low and interval.high < margin, interval, p)
+
+
+def holm(p_values):
+    """Holm's step-down corrected p (1979), in the given order: max over smaller ones of (m - rank + 1) p, at most 1.
+
+    None is a comparison whose p is not known yet. It stays None and counts in m, so the others are upper bounds of what they
+    will be: a comparison does not get more significant because the rest of its figure was not run.
+    """
+    for p in p_values:
+        if p is not None and not 0 <= p <= 1:
+            raise ValueError(f"p must be from 0 to 1, not {p}")
+    corrected, largest = [None] * len(p_values), 0.0
+    known = sorted((p, i) for i, p in enumerate(p_values) if p is not None)
+    for rank, (p, i) in enumerate(known):
+        largest = max(largest, min(1.0, (len(p_values) - rank) * p))
+        corrected[i] = largest
+    return corrected
+
+
+def _fair_coin_p(first, second):
+    """Two-sided exact p of that many heads and tails of a fair coin, min(1, 2 P(X <= min)); sums of integers, one rounding."""
+    for count in (first, second):
+        if count < 0 or count != int(count):
+            raise ValueError(f"a count must be an integer from 0, not {count}")
+    small, num = min(int(first), int(second)), int(first) + int(second)
+    ways = total = 1
+    for k in range(small):
+        ways = ways * (num - k) // (k + 1)
+        total += ways
+    return min(1.0, 2 * total / 2**num)
+
+
+def sign_test(differences):
+    """The exact two-sided sign test; differences of 0 are left out."""
+    for difference in differences:
+        if math.isnan(difference):
+            raise ValueError("differences of a sign test must be numbers, not nan")
+    positive, negative = sum(one > 0 for one in differences), sum(one < 0 for one in differences)
+    return SignTest(positive, negative, _fair_coin_p(positive, negative))
+
+
+def mcnemar(only_first, only_second):
+    """McNemar's exact test by the discordant counts: images that one classifies correctly and the other does not."""
+    return McNemar(only_first, only_second, _fair_coin_p(only_first, only_second))
+
+
+def mcnemar_of_predictions(first, second, labels=None):
+    """McNemar's exact test of two runs on the same images in the same order.
+
+    first and second are predicted classes, labels the true ones; without labels they are 1 for correct and 0 for wrong.
+    """
+    lengths = [len(first), len(second)] + ([] if labels is None else [len(labels)])
+    if len(set(lengths)) != 1:
+        raise ValueError(f"predictions of the same images must be equally many, not {' and '.join(map(str, lengths))}")
+    if labels is None:
+        for value in (*first, *second):
+            if value not in (0, 1):
+                raise ValueError(f"predictions without labels must be 0 or 1 (correct), not {value}")
+        labels = [1] * len(first)
+    right = [(one == label, other == label) for one, other, label in zip(first, second, labels)]
+    return mcnemar(sum(bool(one and not other) for one, other in right), sum(bool(other and not one) for one, other in right))
+
+
+def accuracy_deviation(accuracy, num_examples):
+    """Standard deviation of an accuracy (a fraction) by the sampling of the test set, sqrt(a (1 - a) / n), a fraction too."""
+    if not 0 <= accuracy <= 1:
+        raise ValueError(f"accuracy must be a fraction from 0 to 1, not {accuracy}")
+    _check_num_examples(num_examples)
+    return math.sqrt(accuracy * (1 - accuracy) / num_examples)
+
+
+def discordant_deviation(num_discordant, num_examples):
+    """Standard deviation of the difference of two equal accuracies on the same images, sqrt(discordant) / n, a fraction."""
+    _check_num_examples(num_examples)
+    if not 0 <= num_discordant <= num_examples:
+        raise ValueError(f"number of discordant images must be from 0 to {num_examples}, not {num_discordant}")
+    return math.sqrt(num_discordant) / num_examples
+
+
+def _check_num_examples(num_examples):
+    if not num_examples > 0:
+        raise ValueError(f"number of examples must be positive, not {num_examples}")

@@ -1,0 +1,48 @@
+"""What is recorded, what runs, and what failed."""
+
+from terngrad_experiments import jobs, run_folder, runner, tables
+
+
+def recorded_seeds(cell, results):
+    return [result["seed"] for result in results
+            if (result["cell"], result["scale"], result["status"]) == (cell.base_name, cell.scale, "done")]
+
+
+def list_line(cell, results):
+    if "max_steps" not in cell.options:
+        return f"{cell.full_name:44} {'-':>5} {'-':>8} {'-':>11}  no runs of its own"
+    seconds = jobs.make_job(cell, 1, ".").seconds()
+    hours = "-" if seconds is None or cell.needs else f"{seconds / 3600:.2f}"
+    seeds = recorded_seeds(cell, results)
+    state = f"seeds {tables.seeds_text(seeds)}" if seeds else "-"
+    if cell.needs:
+        state = "needs " + ", ".join(cell.needs)
+    return f"{cell.full_name:44} {tables.seeds_text(cell.seeds):>5} {int(cell.options['max_steps']):>8,} {hours:>11}  {state}"
+
+
+def job_line(job, results):
+    lock = jobs.RunLock(job)
+    is_running = not lock.acquire()
+    if not is_running:
+        lock.release()
+    metrics = run_folder.read_metrics(job.folder)
+    done = run_folder.steps_done(metrics)
+    if any(result["status"] == "failed" and (result["cell"], result["scale"], result["seed"]) ==
+           (job.cell.base_name, job.cell.scale, job.seed) for result in results):
+        return f"failed: {runner.last_line(job.log)}"
+    if is_running:
+        speed = next((line["examples_per_second"] for line in reversed(metrics) if line.get("examples_per_second")), None)
+        left = "" if not speed else f", {(job.max_steps - done) * int(job.cell.options['batch_size']) / speed / 60:.0f} min left"
+        return f"running: step {done:,} of {job.max_steps:,}{left}"
+    return f"interrupted at step {done:,} of {job.max_steps:,}" if done < job.max_steps else "finished"
+
+
+def show(cells, out, results):
+    """Prints a line for each run that has a folder."""
+    for cell in cells:
+        for seed in cell.seeds:
+            if "max_steps" not in cell.options:
+                continue
+            job = jobs.make_job(cell, seed, out)
+            if job.folder.exists():
+                print(f"{job.name:52} {job_line(job, results)}")

@@ -1,0 +1,112 @@
+"""Results: one JSON line a run in append-only files, written once, under a lock.
+
+A later line for the same cell, scale, seed and commit supersedes an earlier one; no line is ever edited. A last line without its
+newline was torn by a crash: readers leave it out, and the next writer cuts it off.
+"""
+
+import fcntl
+import json
+import math
+import os
+import pathlib
+
+SCHEMA = 1
+REQUIRED = ("schema", "cell", "scale", "seed", "status", "options", "identity", "commit")
+
+
+class StoreError(Exception):
+    """A results file that cannot be used."""
+
+
+def round_floats(value, digits=7):
+    """`value` with every float rounded to significant digits, so that lines are short and equal on every machine. NaN and
+    infinity, which JSON does not have, become None."""
+    if isinstance(value, float):
+        return float(f"{value:.{digits}g}") if math.isfinite(value) else None
+    if isinstance(value, dict):
+        return {key: round_floats(item, digits) for key, item in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [round_floats(item, digits) for item in value]
+    return value
+
+
+def to_line(result):
+    return json.dumps(round_floats(result), sort_keys=True, separators=(",", ":"), ensure_ascii=False) + "\n"
+
+
+def key_of(result):
+    """What a later line must share with an earlier one to supersede it."""
+    return result["cell"], result["scale"], result["seed"], result["commit"]
+
+
+def append(path, result):
+    """Adds a result and returns when it is on the medium. Safe beside other writers.
+
+    @throws StoreError for a result that lacks a field"""
+    missing = [name for name in REQUIRED if name not in result]
+    if missing:
+        raise StoreError(f"a result lacks {', '.join(missing)}")
+    path = pathlib.Path(path)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with open(path, "a+b") as file:
+        fcntl.flock(file, fcntl.LOCK_EX)
+        file.truncate(end_of_whole_lines(file))
+        file.write(to_line(result).encode())
+        file.flush()
+        os.fsync(file.fileno())
+
+
+def end_of_whole_lines(file):
+    """The length of a file without a torn last line."""
+    size = file.seek(0, os.SEEK_END)
+    end = size
+    while end > 0:
+        begin = max(0, end - 4096)
+        file.seek(begin)
+        found = file.read(end - begin).rfind(b"\n")
+        if found >= 0:
+            return begin + found + 1
+        end = begin
+    return 0
+
+
+def read(path):
+    """All results of a file, in order, superseded ones left out. A file that is not there has none.
+
+    @throws StoreError that names the file and the line of what is no result"""
+    path = pathlib.Path(path)
+    if not path.exists():
+        return []
+    latest = {}
+    text = path.read_text(encoding="utf-8")
+    for number, line in enumerate(text.split("\n")[:-1], 1):
+        try:
+            result = json.loads(line)
+        except json.JSONDecodeError as error:
+            raise StoreError(f"{path}:{number}: not JSON: {error}") from None
+        missing = [name for name in REQUIRED if not isinstance(result, dict) or name not in result]
+        if missing:
+            raise StoreError(f"{path}:{number}: lacks {', '.join(missing)}")
+        if result["schema"] != SCHEMA:
+            raise StoreError(f"{path}:{number}: schema {result['schema']}, this program reads {SCHEMA}")
+        latest.pop(key_of(result), None)
+        latest[key_of(result)] = result
+    return list(latest.values())
+
+
+def read_all(paths):
+    """The results of several files; of equal keys the last."""
+    latest = {}
+    for path in paths:
+        for result in read(path):
+            latest.pop(key_of(result), None)
+            latest[key_of(result)] = result
+    return list(latest.values())
+
+
+def thin(points, limit=200):
+    """At most `limit` of a curve's points, evenly spread by index, the first and the last among them."""
+    if len(points) <= limit:
+        return list(points)
+    step = (len(points) - 1) / (limit - 1)
+    return [points[round(i * step)] for i in range(limit)]

@@ -1,0 +1,282 @@
+"""Tables: what was recorded of an experiment's cells, with what can be said of it, beside the paper's numbers."""
+
+import csv
+import dataclasses
+import io
+import json
+
+from terngrad_experiments import statistics
+
+
+@dataclasses.dataclass(frozen=True)
+class Row:
+    """One cell at one scale on one kind of device. Accuracies are percentages."""
+
+    cell: str
+    scale: str                        # "1" or "1/30"
+    backend: str
+    seeds: tuple                      # that are done
+    values: tuple                     # beside seeds
+    steps: int
+    full_steps: int
+    failed: tuple = ()                # seeds
+    unfinished: tuple = ()            # (seed, steps, value)
+    commits: tuple = ()
+    deviation: object = None
+    interval: object = None           # 95 % of the mean
+    gap: object = None                # statistics.Comparison with the baseline, paired by seed
+    gap_p_holm: float | None = None
+    equivalence: object = None
+    margin: float | None = None
+    paper: float | None = None
+    paper_confidence: str | None = None
+    prediction: object = None         # 95 % of one more run of ours
+    test_set_deviation: float | None = None
+    has_baseline: bool = False
+
+    @property
+    def is_scaled(self):
+        return self.scale != "1"
+
+    @property
+    def mean(self):
+        return statistics.mean(self.values) if self.values else None
+
+    @property
+    def paper_is_inside(self):
+        """None where nothing can be said; a scaled run is never set against the paper."""
+        if self.is_scaled or self.paper is None or self.prediction is None:
+            return None
+        return self.prediction.low <= self.paper <= self.prediction.high
+
+
+@dataclasses.dataclass(frozen=True)
+class Table:
+    experiment: object
+    rows: tuple
+    assumed: tuple
+
+
+def results_of(results, cell, scale, backend):
+    """The last result of each seed."""
+    chosen = {}
+    for result in results:
+        if (result["cell"], result["scale"], result.get("backend", "cpu")) == (cell, scale, backend):
+            chosen[result["seed"]] = result
+    return [chosen[seed] for seed in sorted(chosen)]
+
+
+def accuracy_of(result, metric):
+    final = result.get("final") or {}
+    return 100 * final[metric] if metric in final else None
+
+
+def samples_of(results, metric):
+    """{seed: accuracy} of the runs that are done."""
+    return {result["seed"]: accuracy_of(result, metric) for result in results if result["status"] == "done"}
+
+
+def make_row(experiment, cell, scale, backend, results):
+    metric = experiment.metric
+    own = results_of(results, cell.full_name, scale, backend)
+    samples = samples_of(own, metric)
+    values = tuple(samples.values())
+    done = [result for result in own if result["status"] == "done"]
+    row = Row(cell=cell.full_name, scale=scale, backend=backend, seeds=tuple(samples), values=values,
+              steps=done[-1]["max_steps"] if done else 0, full_steps=int(cell.options.get("max_steps", 0)),
+              failed=tuple(result["seed"] for result in own if result["status"] == "failed"),
+              unfinished=tuple((result["seed"], result["steps"], accuracy_of(result, metric))
+                               for result in own if result["status"] == "unfinished"),
+              commits=tuple(dict.fromkeys(result["commit"] for result in done)),
+              paper=(cell.paper or {}).get(metric), paper_confidence=(cell.paper or {}).get("confidence"),
+              margin=cell.margin or experiment.margin, has_baseline=cell.baseline is not None)
+    if not values:
+        return row
+    interval = statistics.mean_interval(values)
+    deviation = statistics.sample_deviation(values) if len(values) > 1 else None
+    prediction = statistics.prediction_interval(values)
+    test_set = 100 * statistics.accuracy_deviation(row.mean / 100, experiment.test_examples)
+    row = dataclasses.replace(row, interval=interval, deviation=deviation, prediction=prediction, test_set_deviation=test_set)
+    return with_gap(row, experiment, cell, scale, backend, results)
+
+
+def with_gap(row, experiment, cell, scale, backend, results):
+    if cell.baseline is None:
+        return row
+    name = f"{experiment.name}/{cell.baseline}"
+    baseline = samples_of(results_of(results, name, scale, backend), experiment.metric)
+    common = [seed for seed in row.seeds if seed in baseline]
+    if not common:
+        return row
+    own = dict(zip(row.seeds, row.values))
+    gap = statistics.compare_paired([own[seed] for seed in common], [baseline[seed] for seed in common])
+    equivalence = statistics.equivalence(gap, row.margin) if row.margin else None
+    return dataclasses.replace(row, gap=gap, equivalence=equivalence)
+
+
+def with_holm(rows):
+    """Holm's correction over the gaps of one table."""
+    # Gaps that are yet to be measured belong to the family too.
+    tested = [index for index, row in enumerate(rows) if row.has_baseline]
+    corrected = statistics.holm([rows[index].gap.p if rows[index].gap else None for index in tested])
+    rows = list(rows)
+    for index, p in zip(tested, corrected):
+        rows[index] = dataclasses.replace(rows[index], gap_p_holm=p)
+    return rows
+
+
+def make_table(experiment, results):
+    """Rows of all cells in order of the recipe, then of variants that were run, then of scaled runs."""
+    full, scaled = [], []
+    for cell in [*experiment.cells, *experiment.variant_cells()]:
+        found = {(result["scale"], result.get("backend", "cpu")) for result in results if result["cell"] == cell.full_name}
+        if cell.variant is None and not any(scale == "1" for scale, _ in found):
+            full.append(make_row(experiment, cell, "1", "cpu", results))
+        for scale, backend in sorted(found):
+            (full if scale == "1" else scaled).append(make_row(experiment, cell, scale, backend, results))
+    assumed = tuple(dict.fromkeys(text for cell in experiment.cells for text in cell.assumed))
+    return Table(experiment, tuple(with_holm(full) + with_holm(scaled)), assumed)
+
+
+def seeds_text(seeds):
+    """1-3 for (1, 2, 3); "-" for none."""
+    seeds = sorted(seeds)
+    if not seeds:
+        return "-"
+    if len(seeds) > 1 and seeds == list(range(seeds[0], seeds[-1] + 1)):
+        return f"{seeds[0]}-{seeds[-1]}"
+    return ",".join(map(str, seeds))
+
+
+def mean_text(row):
+    if not row.values:
+        if row.failed:
+            return f"FAILED (seed {seeds_text(row.failed)})"
+        if row.unfinished:
+            seed, steps, value = row.unfinished[-1]
+            shown = "-" if value is None else f"{value:.2f}"
+            return f"unfinished: {shown} at {steps:,} steps (seed {seed})"
+        return "not run"
+    if row.deviation is None:
+        return f"{row.mean:.2f}"
+    return f"{row.mean:.2f} +- {row.deviation:.2f}"
+
+
+def interval_text(interval, count):
+    if interval is None:
+        return f"n = {count}" if 0 < count < statistics.MIN_VALUES else "-"
+    return f"{interval.low:.2f}..{interval.high:.2f}"
+
+
+def p_text(p):
+    return "p < 0.001" if p < 0.001 else f"p {p:.3f}"
+
+
+def gap_text(row):
+    if row.gap is None:
+        return "-"
+    text = f"{row.gap.difference:+.2f}"
+    if row.gap.interval is not None:
+        text += f" ({row.gap.interval.low:+.2f}..{row.gap.interval.high:+.2f})"
+    if row.gap.p is not None:
+        text += f" {p_text(row.gap.p)}"
+        if row.gap_p_holm is not None and row.gap_p_holm != row.gap.p:
+            text += f", Holm {p_text(row.gap_p_holm)}"
+    return text
+
+
+def equivalence_text(row):
+    if row.equivalence is None or row.equivalence.interval is None:
+        return "-"
+    return f"within {row.margin:g}" if row.equivalence.equivalent else f"not shown within {row.margin:g}"
+
+
+def paper_text(row):
+    if row.paper is None:
+        return "-"
+    return f"full run: {row.paper:.2f}" if row.is_scaled else f"{row.paper:.2f}"
+
+
+def inside_text(row):
+    if row.is_scaled:
+        return f"{row.steps:,} of {row.full_steps:,} steps"
+    if row.paper_is_inside is None:
+        return "-"
+    return f"{'yes' if row.paper_is_inside else 'no'} ({row.prediction.low:.2f}..{row.prediction.high:.2f})"
+
+
+HEADER = ("cell", "seeds", "ours, mean +- sd", "95 % of mean", "gap to float, paired", "equivalent", "paper", "ours - paper",
+          "paper inside our 95 % prediction")
+
+
+def cells_of(row):
+    difference = "-"
+    if row.values and row.paper is not None and not row.is_scaled:
+        difference = f"{row.mean - row.paper:+.2f}"
+    name = row.cell.split("/", 1)[1] + ("" if not row.is_scaled else f"~{row.scale}") + ("" if row.backend == "cpu" else " (GPU)")
+    return (name, seeds_text(row.seeds), mean_text(row), interval_text(row.interval, len(row.values)), gap_text(row),
+            equivalence_text(row), paper_text(row), difference, inside_text(row))
+
+
+def aligned(lines):
+    widths = [max(len(line[column]) for line in lines) for column in range(len(lines[0]))]
+    return ["  ".join(cell.ljust(width) for cell, width in zip(line, widths)).rstrip() for line in lines]
+
+
+def notes_of(table):
+    notes = []
+    deviations = sorted({round(row.test_set_deviation, 2) for row in table.rows if row.test_set_deviation is not None})
+    if deviations:
+        span = f"{deviations[0]:.2f}" if deviations[0] == deviations[-1] else f"{deviations[0]:.2f} to {deviations[-1]:.2f}"
+        notes.append(f"on other images: one standard deviation of an accuracy of {table.experiment.test_examples:,} images is {span} "
+                     "points more")
+    commits = list(dict.fromkeys(commit for row in table.rows for commit in row.commits))
+    if commits:
+        notes.append(f"commit{'s' if len(commits) > 1 else ''} {', '.join(commits)}")
+    notes.extend(f"assumed: {text}" for text in table.assumed)
+    return notes
+
+
+def to_text(table):
+    experiment = table.experiment
+    full = [row for row in table.rows if not row.is_scaled]
+    scaled = [row for row in table.rows if row.is_scaled]
+    lines = aligned([HEADER, *map(cells_of, full), *map(cells_of, scaled)])
+    result = [f"{experiment.name}: {experiment.title}, {experiment.metric} %, {experiment.test_examples:,} test images", "",
+              *lines[:1 + len(full)]]
+    if scaled:
+        result += ["SCALED, not comparable with the paper:", *lines[1 + len(full):]]
+    return "\n".join([*result, "", *notes_of(table)])
+
+
+def to_markdown(table):
+    lines = ["| " + " | ".join(HEADER) + " |", "| " + " | ".join("---" for _ in HEADER) + " |"]
+    for row in table.rows:
+        lines.append("| " + " | ".join(cell.replace("|", "\\|") for cell in cells_of(row)) + " |")
+    return "\n".join([*lines, "", *(f"- {note}" for note in notes_of(table))])
+
+
+def to_csv(table):
+    text = io.StringIO()
+    writer = csv.writer(text, lineterminator="\n")
+    writer.writerow(["cell", "scale", "backend", "seeds", "mean", "deviation", "low", "high", "gap", "gap_low", "gap_high", "gap_p",
+                     "gap_p_holm", "paper"])
+    for row in table.rows:
+        interval = row.interval
+        gap = row.gap
+        gap_interval = gap.interval if gap else None
+        writer.writerow([row.cell, row.scale, row.backend, " ".join(map(str, row.seeds)), row.mean, row.deviation,
+                         interval and interval.low, interval and interval.high, gap and gap.difference,
+                         gap_interval and gap_interval.low, gap_interval and gap_interval.high, gap and gap.p, row.gap_p_holm,
+                         row.paper])
+    return text.getvalue().rstrip("\n")
+
+
+def to_json(table):
+    rows = [{**dataclasses.asdict(row), "mean": row.mean, "paper_is_inside": row.paper_is_inside} for row in table.rows]
+    return json.dumps({"experiment": table.experiment.name, "title": table.experiment.title, "metric": table.experiment.metric,
+                       "rows": rows, "assumed": list(table.assumed)}, indent=1, sort_keys=True)
+
+
+def render(table, form):
+    return {"text": to_text, "markdown": to_markdown, "csv": to_csv, "json": to_json}[form](table)

@@ -1,0 +1,231 @@
+"""Tests of the runner with a stand-in trainer: order, resuming after every way to die, failures, and two drivers on one folder."""
+
+import contextlib
+import io
+import json
+import os
+import pathlib
+import random
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+import unittest
+
+HERE = pathlib.Path(__file__).resolve().parent
+ROOT = HERE.parents[1]
+sys.path.insert(0, str(ROOT / "experiments"))
+
+from terngrad_experiments import cli, store  # noqa: E402
+
+DRIVER = ROOT / "experiments" / "terngrad_experiment.py"
+RECIPE = """
+[experiment]
+name = "small"
+title = "a stand-in"
+kind = "table"
+metric = "top1"
+seeds = [1, 2]
+test_examples = 1000
+[options]
+dataset = "synthetic"
+net = "lenet"
+batch_size = 8
+max_steps = 20
+num_nodes = 2
+[[cell]]
+name = "float"
+options = { grad_bits = 32 }
+[[cell]]
+name = "ternary"
+baseline = "float"
+options = { grad_bits = 1, clip_factor = 2.5 }
+"""
+
+
+class Runner(unittest.TestCase):
+    def setUp(self):
+        temporary = tempfile.TemporaryDirectory()
+        self.addCleanup(temporary.cleanup)
+        self.folder = pathlib.Path(temporary.name)
+        for name in ("recipes", "bin", "results"):
+            (self.folder / name).mkdir()
+        (self.folder / "recipes" / "small.toml").write_text(RECIPE)
+        (self.folder / "recipes" / "presets.toml").write_text("[presets]\n")
+        shutil.copy(HERE / "stand_in_trainer.py", self.folder / "bin" / "terngrad_train")
+        self.out = self.folder / "out"
+
+    def arguments(self, *words):
+        return ["--recipes", str(self.folder / "recipes"), "--results", str(self.folder / "results"), "--out", str(self.out),
+                "--programs", str(self.folder / "bin"), *words]
+
+    def run_here(self, *words):
+        """(exit code, output)"""
+        text = io.StringIO()
+        with contextlib.redirect_stdout(text), contextlib.redirect_stderr(text):
+            code = cli.main(str(DRIVER), DRIVER.parent, self.arguments(*words))
+        return code, text.getvalue()
+
+    def start(self, *words, **environment):
+        return subprocess.Popen([sys.executable, DRIVER, *self.arguments(*words)], stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
+                                text=True, env={**os.environ, **environment})
+
+    def results(self):
+        return store.read(self.out / "results.jsonl")
+
+    def test_all_seeds_of_all_cells_are_run_and_recorded_once(self):
+        code, text = self.run_here("run", "small/*")
+        self.assertEqual(code, 0, text)
+        self.assertEqual(sorted((line["cell"], line["seed"]) for line in self.results()),
+                         [("small/float", 1), ("small/float", 2), ("small/ternary", 1), ("small/ternary", 2)])
+        code, _ = self.run_here("run", "small/*")
+        self.assertEqual(code, 0)
+        self.assertEqual(len((self.out / "results.jsonl").read_text().splitlines()), 4)
+
+    def test_the_longest_come_first(self):
+        self.assertEqual(self.run_here("run", "small/float", "--scale", "1/4", "--seeds", "1")[0], 0)
+        _, text = self.run_here("run", "small/float", "small/ternary", "--jobs", "1", "--seeds", "2")
+        self.assertLess(text.index("small/float seed 2: started"), text.index("small/ternary seed 2: started"))
+
+    def test_a_scaled_run_is_another_cell(self):
+        code, text = self.run_here("run", "small/float", "--scale", "1/4", "--seeds", "1")
+        self.assertEqual(code, 0, text)
+        (line,) = self.results()
+        self.assertEqual((line["cell"], line["scale"], line["steps"]), ("small/float", "1/4", 5))
+        _, table = self.run_here("table", "small")
+        self.assertIn("SCALED, not comparable with the paper", table)
+        self.assertIn("5 of 20 steps", table)
+
+    def test_dry_run_prints_commands_that_run(self):
+        code, text = self.run_here("run", "small/ternary", "--seeds", "3", "--dry_run")
+        self.assertEqual(code, 0)
+        words = text.split()
+        self.assertEqual(words[0], "terngrad_train")
+        self.assertIn("--clip_factor=2.5", words)
+        subprocess.run([self.folder / "bin" / words[0], *words[1:]], check=True, cwd=self.folder)
+        code, text = self.run_here("import", str(self.out / "runs/small/ternary/seed-3"))
+        self.assertEqual(code, 0, text)
+        self.assertEqual(self.results()[0]["seed"], 3)
+
+    def test_a_run_that_fails_once_is_tried_again(self):
+        os.environ["STAND_IN_FAIL"] = "once"
+        self.addCleanup(os.environ.pop, "STAND_IN_FAIL")
+        code, text = self.run_here("run", "small/float", "--seeds", "1")
+        self.assertEqual(code, 0, text)
+        self.assertIn("told to fail); trying again", text)
+        self.assertEqual(self.results()[0]["status"], "done")
+
+    def test_a_run_that_fails_twice_is_failed_in_the_table(self):
+        os.environ["STAND_IN_FAIL"] = "always"
+        self.addCleanup(os.environ.pop, "STAND_IN_FAIL")
+        code, text = self.run_here("run", "small/float", "--seeds", "1")
+        self.assertEqual(code, 1)
+        self.assertIn("small/float seed 1: FAILED: terngrad_train: error: told to fail", text)
+        self.assertEqual(self.results()[0]["status"], "failed")
+        self.assertIn("FAILED (seed 1)", self.run_here("table", "small")[1])
+
+    def test_sigterm_ends_all_runs_and_run_continues_them(self):
+        driver = self.start("run", "small/float", STAND_IN_SECONDS="0.2")
+        self.wait_for_steps(2)
+        driver.send_signal(signal.SIGTERM)
+        text, _ = driver.communicate(timeout=30)
+        self.assertEqual(driver.returncode, 143, text)
+        self.assertEqual(self.results(), [])
+        code, text = self.run_here("run", "small/float")
+        self.assertEqual(code, 0, text)
+        self.assertIn("resumed", text)
+        self.assertEqual(len(self.results()), 2)
+
+    def test_killed_at_random_moments_with_its_runs_it_ends_with_the_same_lines(self):
+        expected = self.expected_lines()
+        seed = random.randrange(2**32)
+        generator = random.Random(seed)
+        for attempt in range(10):
+            driver = self.start("run", "small/*", "--jobs", "2", STAND_IN_SECONDS="0.01")
+            time.sleep(generator.uniform(0.05, 0.6))
+            self.kill_all(driver)
+        code, text = self.run_here("run", "small/*")
+        self.assertEqual(code, 0, f"seed {seed}: {text}")
+        self.assertEqual(self.lines(), expected, f"seed {seed}")
+
+    def expected_lines(self):
+        self.assertEqual(self.run_here("run", "small/*")[0], 0)
+        lines = self.lines()
+        shutil.rmtree(self.out)
+        return lines
+
+    def lines(self):
+        """The store's lines without times, sorted."""
+        lines = []
+        for line in (self.out / "results.jsonl").read_text().splitlines():
+            result = json.loads(line)
+            for name in ("seconds", "started"):
+                result.pop(name, None)
+            lines.append(json.dumps(result, sort_keys=True))
+        return sorted(lines)
+
+    def kill_all(self, driver):
+        driver.kill()
+        driver.communicate()
+        for process in pathlib.Path("/proc").glob("[0-9]*"):
+            try:
+                if str(self.folder / "bin" / "terngrad_train") in (process / "cmdline").read_text():
+                    os.kill(int(process.name), signal.SIGKILL)
+            except (OSError, ProcessLookupError):
+                continue
+
+    def wait_for_steps(self, count):
+        deadline = time.monotonic() + 20
+        while time.monotonic() < deadline:
+            states = list(self.out.glob("runs/*/*/*/state"))
+            if states and all(int(state.read_text() or 0) >= count for state in states):
+                return
+            time.sleep(0.02)
+        self.fail("no run has come that far")
+
+    def test_runs_outlive_a_killed_driver_and_the_next_one_waits_for_them(self):
+        driver = self.start("run", "small/float", "--seeds", "1", STAND_IN_SECONDS="0.1")
+        self.wait_for_steps(2)
+        driver.kill()
+        driver.communicate()
+        code, text = self.run_here("run", "small/float", "--seeds", "1")
+        self.assertEqual(code, 0, text)
+        self.assertIn("under way in another process; waiting for it", text)
+        self.assertNotIn("resumed", text)
+        self.assertEqual(len(self.results()), 1)
+
+    def test_a_second_driver_is_refused(self):
+        driver = self.start("run", "small/float", "--seeds", "1", STAND_IN_SECONDS="0.2")
+        self.wait_for_steps(1)
+        code, text = self.run_here("run", "small/ternary")
+        self.assertEqual(code, 1)
+        self.assertIn(f"in use by process {driver.pid}", text)
+        driver.send_signal(signal.SIGINT)
+        self.assertEqual(driver.wait(30), 130)
+        driver.stdout.close()
+
+    def test_status_says_how_far_runs_are(self):
+        driver = self.start("run", "small/float", "--seeds", "1", STAND_IN_SECONDS="0.2")
+        self.wait_for_steps(1)
+        self.assertRegex(self.run_here("status")[1], r"small/float seed 1 +running: step \d+ of 20")
+        driver.send_signal(signal.SIGTERM)
+        driver.communicate(timeout=30)
+        self.assertRegex(self.run_here("status")[1], r"small/float seed 1 +interrupted at step \d+ of 20")
+
+    def test_check_names_options_that_do_not_exist(self):
+        self.assertEqual(self.run_here("check")[0], 0)
+        recipe = self.folder / "recipes" / "small.toml"
+        recipe.write_text(recipe.read_text().replace("clip_factor", "clip_faktor"))
+        code, text = self.run_here("check")
+        self.assertNotEqual(code, 0)
+        self.assertIn("clip_faktor", text)
+
+    def test_what_matches_nothing_is_wrong_usage(self):
+        self.assertEqual(self.run_here("run", "small/none")[0], 2)
+        self.assertEqual(self.run_here("table", "none")[0], 2)
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -1,0 +1,54 @@
+"""Runs the preset `smoke` with the built commands, end to end: runs, table, plot, report and import.
+
+smoke_test.py BUILD_BIN
+"""
+
+import pathlib
+import subprocess
+import sys
+import tempfile
+import unittest
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+sys.path.insert(0, str(ROOT / "experiments"))
+
+from terngrad_experiments import store  # noqa: E402
+
+
+class Smoke(unittest.TestCase):
+    def setUp(self):
+        temporary = tempfile.TemporaryDirectory()
+        self.addCleanup(temporary.cleanup)
+        self.folder = pathlib.Path(temporary.name)
+
+    def experiment(self, *words):
+        result = subprocess.run([sys.executable, ROOT / "experiments" / "terngrad_experiment.py", "--programs", PROGRAMS, "--out",
+                                 self.folder / "out", "--results", self.folder / "none", *words], capture_output=True, text=True,
+                                timeout=300)
+        self.assertEqual(result.returncode, 0, result.stdout + result.stderr)
+        return result.stdout
+
+    def test_the_preset_smoke_runs_and_is_shown(self):
+        self.assertIn("are sound", self.experiment("check"))
+        self.experiment("run", "smoke")
+        results = store.read(self.folder / "out" / "results.jsonl")
+        self.assertEqual(sorted((line["cell"], line["seed"]) for line in results),
+                         [(f"smoke/{cell}", seed) for cell in ("n2-float", "n2-ternary") for seed in (1, 2)])
+        ternary = next(line for line in results if line["cell"] == "smoke/n2-ternary")
+        self.assertGreater(ternary["bytes"]["ratio"], 10)
+        self.assertEqual(ternary["steps"], 60)
+        self.assertIn("n2-ternary", self.experiment("table", "smoke"))
+        self.assertIn("<svg", self.experiment("plot", "smoke"))
+        self.experiment("report", "smoke", "-o", self.folder / "report.html")
+        self.assertIn("smoke", (self.folder / "report.html").read_text())
+        # A run is found again by its options alone.
+        text = self.experiment("import", self.folder / "out" / "runs/smoke/n2-ternary/seed-1", "--into", self.folder / "again.jsonl")
+        self.assertIn("smoke/n2-ternary seed 1, done", text)
+        (again,) = store.read(self.folder / "again.jsonl")
+        original = next(line for line in results if (line["cell"], line["seed"]) == ("smoke/n2-ternary", 1))
+        self.assertEqual({**original, "seconds": 0}, {**again, "seconds": 0})
+
+
+if __name__ == "__main__":
+    PROGRAMS = sys.argv.pop(1)
+    unittest.main()

@@ -1,0 +1,91 @@
+"""Tests of the results' store: superseding lines, torn lines, several writers."""
+
+import json
+import multiprocessing
+import pathlib
+import sys
+import tempfile
+import unittest
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2] / "experiments"))
+
+from terngrad_experiments import store  # noqa: E402
+
+
+def result(seed=1, commit="abc", top1=0.5, cell="table1/a"):
+    return {"schema": 1, "cell": cell, "scale": "1", "seed": seed, "status": "done", "options": {}, "identity": "sha256:0",
+            "commit": commit, "final": {"top1": top1}}
+
+
+def append_many(path, first):
+    for seed in range(first, first + 50):
+        store.append(path, result(seed))
+
+
+class Store(unittest.TestCase):
+    def setUp(self):
+        temporary = tempfile.TemporaryDirectory()
+        self.addCleanup(temporary.cleanup)
+        self.path = pathlib.Path(temporary.name) / "folder" / "results.jsonl"
+
+    def test_what_is_appended_is_read(self):
+        self.assertEqual(store.read(self.path), [])
+        store.append(self.path, result(1))
+        store.append(self.path, result(2))
+        self.assertEqual([line["seed"] for line in store.read(self.path)], [1, 2])
+
+    def test_a_later_line_supersedes_one_of_the_same_cell_seed_and_commit(self):
+        store.append(self.path, result(1, top1=0.5))
+        store.append(self.path, result(1, commit="def", top1=0.6))
+        store.append(self.path, result(1, top1=0.7))
+        self.assertEqual([(line["commit"], line["final"]["top1"]) for line in store.read(self.path)], [("def", 0.6), ("abc", 0.7)])
+        self.assertEqual(len(self.path.read_text().splitlines()), 3)  # none is edited
+
+    def test_a_torn_last_line_is_left_out_and_cut_off(self):
+        store.append(self.path, result(1))
+        with open(self.path, "a", encoding="utf-8") as file:
+            file.write('{"schema":1,"cell":"ta')
+        self.assertEqual(len(store.read(self.path)), 1)
+        store.append(self.path, result(2))
+        self.assertEqual([line["seed"] for line in store.read(self.path)], [1, 2])
+
+    def test_a_file_that_is_one_torn_line_becomes_empty(self):
+        self.path.parent.mkdir()
+        self.path.write_text("x" * 10000)
+        store.append(self.path, result(2))
+        self.assertEqual([line["seed"] for line in store.read(self.path)], [2])
+
+    def test_writers_at_once_lose_no_line(self):
+        writers = [multiprocessing.Process(target=append_many, args=(self.path, 1000 * i)) for i in range(4)]
+        for writer in writers:
+            writer.start()
+        for writer in writers:
+            writer.join()
+        self.assertEqual(len(store.read(self.path)), 200)
+
+    def test_damage_is_named(self):
+        store.append(self.path, result(1))
+        text = self.path.read_text()
+        for damaged, words in (("{\n", "results.jsonl:1: not JSON"), ('{"schema":1}\n', "lacks cell"),
+                               (text.replace('"schema":1', '"schema":2'), "schema 2")):
+            self.path.write_text(damaged)
+            with self.assertRaisesRegex(store.StoreError, words):
+                store.read(self.path)
+        with self.assertRaisesRegex(store.StoreError, "lacks seed"):
+            store.append(self.path, {name: value for name, value in result().items() if name != "seed"})
+
+    def test_lines_are_sorted_and_rounded(self):
+        store.append(self.path, result(1, top1=0.123456789))
+        line = self.path.read_text()
+        self.assertIn('"top1":0.1234568', line)
+        self.assertEqual(list(json.loads(line)), sorted(json.loads(line)))
+        self.assertIsNone(store.round_floats(float("nan")))
+
+    def test_of_a_curve_evenly_spread_points_are_kept(self):
+        self.assertEqual(store.thin([1, 2, 3], 5), [1, 2, 3])
+        thinned = store.thin(list(range(1001)), 11)
+        self.assertEqual(thinned, list(range(0, 1001, 100)))
+
+
+if __name__ == "__main__":
+    unittest.main()

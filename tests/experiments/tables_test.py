@@ -1,0 +1,150 @@
+"""Tests of tables, figures and the report on results made up here."""
+
+import html.parser
+import json
+import pathlib
+import re
+import sys
+import tempfile
+import unittest
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2] / "experiments"))
+
+from terngrad_experiments import cells, figures, importing, report, statistics, store, tables  # noqa: E402
+
+FLOAT = cells.Cell("table1", "float", {"net": "lenet", "dataset": "synthetic", "num_nodes": 2, "batch_size": 8, "max_steps": 300,
+                                       "grad_bits": 32}, (1, 2, 3), {"top1": 86.56, "confidence": "A"})
+TERNARY = cells.Cell("table1", "ternary", {**FLOAT.options, "grad_bits": 1, "clip_factor": 2.5}, (1, 2, 3),
+                     {"top1": 85.64, "confidence": "A"}, baseline="float", assumed=("clip_factor: not stated",))
+EXPERIMENT = cells.Experiment("table1", "CifarNet <on> CIFAR-10", "table", "Wen et al.", "top1", (1, 2, 3), 10000, margin=0.92,
+                              cells=(FLOAT, TERNARY))
+
+
+def result(cell, seed, top1, scale="1", **others):
+    return {"schema": 1, "cell": cell, "scale": scale, "seed": seed, "status": "done", "options": {}, "identity": "sha256:0",
+            "commit": "abc", "backend": "cpu", "machine": {"cpu": "a <cpu>", "cores": 2}, "steps": 300, "max_steps": 300,
+            "final": {"top1": top1, "top5": 1.0}, "curves": {"test_top1": [[100, top1 - 0.1], [300, top1]]}, "tensors": {}, **others}
+
+
+def full_results():
+    return [result("table1/float", seed, top1) for seed, top1 in ((1, 0.8641), (2, 0.8624), (3, 0.8658))] + \
+           [result("table1/ternary", seed, top1) for seed, top1 in ((1, 0.8570), (2, 0.8549), (3, 0.8591))]
+
+
+class Table(unittest.TestCase):
+    def rows(self, results):
+        return {row.cell + ("" if row.scale == "1" else "~" + row.scale): row for row in tables.make_table(EXPERIMENT, results).rows}
+
+    def test_means_intervals_and_gaps_are_those_of_the_statistics(self):
+        row = self.rows(full_results())["table1/ternary"]
+        values = (85.70, 85.49, 85.91)
+        self.assertAlmostEqual(row.mean, statistics.mean(values))
+        self.assertAlmostEqual(row.interval.low, statistics.mean_interval(values).low)
+        self.assertAlmostEqual(row.gap.difference, statistics.mean([85.70 - 86.41, 85.49 - 86.24, 85.91 - 86.58]))
+        self.assertTrue(row.paper_is_inside)
+        self.assertTrue(row.equivalence.equivalent)
+        self.assertAlmostEqual(row.test_set_deviation, 0.35, 2)
+
+    def test_gaps_are_of_the_seeds_that_both_have(self):
+        results = [line for line in full_results() if (line["cell"], line["seed"]) != ("table1/float", 2)]
+        row = self.rows(results)["table1/ternary"]
+        self.assertAlmostEqual(row.gap.difference, ((85.70 - 86.41) + (85.91 - 86.58)) / 2)
+        self.assertIsNone(row.gap.interval)  # two pairs say nothing of their spread
+
+    def test_a_cell_without_runs_has_a_row(self):
+        self.assertIn("not run", tables.to_text(tables.make_table(EXPERIMENT, [])))
+
+    def test_scaled_runs_are_never_set_against_the_paper(self):
+        row = self.rows([result("table1/float", seed, 0.7, "1/30", max_steps=10) for seed in (1, 2, 3)])["table1/float~1/30"]
+        self.assertIsNone(row.paper_is_inside)
+        shown = tables.cells_of(row)
+        self.assertIn("full run: 86.56", shown)
+        self.assertIn("10 of 300 steps", shown)
+        self.assertEqual(shown[7], "-")
+
+    def test_failed_and_unfinished_runs_are_shown(self):
+        failed = result("table1/float", 1, 0, status="failed", error="told to")
+        self.assertIn("FAILED (seed 1)", tables.to_text(tables.make_table(EXPERIMENT, [failed])))
+        unfinished = result("table1/float", 1, 0.8, status="unfinished", steps=100)
+        self.assertIn("unfinished: 80.00 at 100 steps", tables.to_text(tables.make_table(EXPERIMENT, [unfinished])))
+
+    def test_of_a_seed_the_last_result_counts(self):
+        row = self.rows([result("table1/float", 1, 0.5), result("table1/float", 1, 0.6, commit="def")])["table1/float"]
+        self.assertEqual(row.values, (60.0,))
+
+    def test_every_format_has_every_row(self):
+        table = tables.make_table(EXPERIMENT, full_results())
+        for form in ("text", "markdown", "csv", "json"):
+            text = tables.render(table, form)
+            self.assertEqual(len(re.findall(r"(?<![a-z])ternary", text)) >= 1, True, form)
+        self.assertEqual(len(json.loads(tables.render(table, "json"))["rows"]), 2)
+
+    def test_seeds_are_written_short(self):
+        self.assertEqual([tables.seeds_text(seeds) for seeds in ((), (3,), (1, 2, 3), (1, 3))], ["-", "3", "1-3", "1,3"])
+
+
+class Importing(unittest.TestCase):
+    def identity(self, **others):
+        return {"net": "lenet", "dataset": "synthetic", "num_workers": "2", "batch_size": "8", "max_steps": "300", "seed": "4",
+                "codec": "ternary", "clip_factor": "2.50", **others}
+
+    def test_a_run_is_of_the_cell_whose_options_it_has(self):
+        found, _ = importing.find_cell({"table1": EXPERIMENT}, self.identity())
+        self.assertEqual((found[0].name, found[1]), ("ternary", "1"))
+        found, _ = importing.find_cell({"table1": EXPERIMENT}, self.identity(max_steps="10"))
+        self.assertEqual(found[1], "1/30")
+
+    def test_what_differs_is_named(self):
+        found, why = importing.find_cell({"table1": EXPERIMENT}, self.identity(clip_factor="3"))
+        self.assertIsNone(found)
+        self.assertEqual(why, "closest is table1/ternary: --clip_factor 3 in place of 2.5")
+
+
+class Page(html.parser.HTMLParser):
+    """Checks that elements are closed in order."""
+
+    VOID = {"meta", "br"}
+
+    def __init__(self):
+        super().__init__()
+        self.open = []
+
+    def handle_starttag(self, tag, attributes):
+        if tag not in self.VOID:
+            self.open.append(tag)
+
+    def handle_startendtag(self, tag, attributes):
+        pass
+
+    def handle_endtag(self, tag):
+        if not self.open or self.open.pop() != tag:
+            raise ValueError(f"</{tag}> closes nothing")
+
+
+class Report(unittest.TestCase):
+    def test_the_page_is_well_formed_and_needs_no_network(self):
+        page = report.make_page([EXPERIMENT], full_results())
+        parser = Page()
+        parser.feed(page)
+        self.assertEqual(parser.open, [])
+        self.assertIn("CifarNet &lt;on&gt; CIFAR-10", page)
+        self.assertNotIn("<script", page)
+        for outside in re.findall(r"(?:src|href)=\"([^\"]*)\"", page):
+            self.assertTrue(outside.startswith("#"), outside)
+        self.assertEqual(set(re.findall(r"https?://[^\"' <]*", page)) - {"http://www.w3.org/2000/svg"}, set())
+
+    def test_a_band_is_from_the_smallest_to_the_largest_seed(self):
+        points, band = figures.band_of([[[1, 2.0], [2, 4.0]], [[1, 4.0], [2, 8.0], [3, 1.0]]])
+        self.assertEqual(points, [(1, 3.0), (2, 6.0)])
+        self.assertEqual(band, [(1, 2.0, 4.0), (2, 4.0, 8.0)])
+
+    def test_results_of_several_files_are_joined(self):
+        with tempfile.TemporaryDirectory() as folder:
+            for name, top1 in (("a", 0.5), ("b", 0.6)):
+                store.append(pathlib.Path(folder) / f"{name}.jsonl", result("table1/float", 1, top1))
+            (line,) = store.read_all(sorted(pathlib.Path(folder).glob("*.jsonl")))
+            self.assertEqual(line["final"]["top1"], 0.6)
+
+
+if __name__ == "__main__":
+    unittest.main()
