@@ -127,6 +127,6 @@ if(TERNGRAD_BUILD_TRAINERS)
     DIRECTORY ${PROJECT_SOURCE_DIR}/experiments/results
     DESTINATION ${CMAKE_INSTALL_DATADIR}/terngrad
     FILES_MATCHING PATTERN "*.jsonl"
-    PATTERN cifar10-alexnet-n2 EXCLUDE
-    PATTERN mnist-lenet-* EXCLUDE)
+    PATTERN "cifar10-alexnet-n2" EXCLUDE
+    PATTERN "mnist-lenet-*" EXCLUDE)
 endif()

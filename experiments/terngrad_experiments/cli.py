@@ -4,7 +4,7 @@ import argparse
 import pathlib
 import sys
 
-from terngrad_experiments import importing, jobs, programs, recipes, report, runner, status, store, tables
+from terngrad_experiments import importing, jobs, programs, readme, recipes, report, runner, status, store, tables
 
 USAGE = """terngrad_experiment: runs tables and figures of Wen et al. (NIPS 2017), keeps what came out, and compares it.
 Exit codes: 0; 1 something failed; 2 wrong usage; 128 + signal."""
@@ -73,6 +73,8 @@ def make_parser(script, home):
     load.add_argument("run_dir", nargs="+", type=pathlib.Path)
     load.add_argument("--unfinished", action="store_true", help="also runs that have not come to their last step")
     load.add_argument("--into", type=pathlib.Path, help="results file; that of --out by default")
+    front = add("readme", "the README's table of results and its figure, from the records", update_readme)
+    front.add_argument("--check", action="store_true", help="writes nothing; exit code 1 if they differ from the records")
     add("check", "recipes against the options of the built commands", check_recipes)
     return parser
 
@@ -187,6 +189,14 @@ def write_report(options):
 def import_runs(options):
     into = options.into or options.out / "results.jsonl"
     return importing.import_runs(load_recipes(options), options.run_dir, into, options.unfinished)
+
+
+def update_readme(options):
+    root = options.recipes.resolve().parent.parent
+    stale = readme.update(root, options.check)
+    for path in stale:
+        print(f"{path.relative_to(root)}: {'differs from the records' if options.check else 'written'}")
+    return 1 if stale and options.check else 0
 
 
 def check_recipes(options):
