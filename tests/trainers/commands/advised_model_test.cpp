@@ -28,9 +28,7 @@ TEST(AdvisedModel, OfALayoutIsTheWellKnownModel) {
   EXPECT_GT(model.layout.num_elements(), 60'000'000);
 }
 
-TEST(AdvisedModel, WithoutSuchANetIsAUsageError) {
-  EXPECT_THROW(make_advised_model({.net = "none"}), UsageError);
-}
+TEST(AdvisedModel, WithoutSuchANetIsAUsageError) { EXPECT_THROW(make_advised_model({.net = "none"}), UsageError); }
 
 }  // namespace
 }  // namespace terngrad::advised_model_test
