@@ -163,6 +163,11 @@ def experiment_named(experiments, name):
 
 def show_table(options):
     experiment = experiment_named(load_recipes(options), options.name)
+    if experiment.kind == "claims":
+        if options.format in ("csv", "json"):
+            raise UsageError(f"--format {options.format}: {experiment.name} has text and markdown only")
+        emit(options, tables.render_claims(experiment, recorded(options), options.format))
+        return 0
     emit(options, tables.render(tables.make_table(experiment, recorded(options)), options.format))
     return 0
 

@@ -7,7 +7,7 @@ import subprocess
 import sys
 import tempfile
 
-from terngrad_experiments import figures, jobs, recipes, svg, tables
+from terngrad_experiments import claims, figures, jobs, recipes, svg, tables
 
 MAX_BYTES = 2_000_000
 
@@ -41,7 +41,16 @@ def html_table(header, rows, classes=None):
     return f'<div class="scroll"><table><thead><tr>{head}</tr></thead><tbody>{"".join(lines)}</tbody></table></div>'
 
 
+def claims_section(experiment, results):
+    rows = claims.rows(experiment, results)
+    return html_table(claims.HEADER, rows) if rows else "<p>No run that it looks at is recorded.</p>"
+
+
 def table_section(experiment, results):
+    if experiment.kind == "claims":
+        return claims_section(experiment, results)
+    if not any(cell.options for cell in experiment.cells):
+        return "<p>It looks at runs of other tables, or at none; nothing is recorded of it yet.</p>"
     table = tables.make_table(experiment, results)
     if not table.rows:
         return ""
@@ -100,10 +109,13 @@ def command_of(cell):
 
 
 def section(experiment, results):
-    own = [result for result in results if result["cell"].split("/", 1)[0] == experiment.name]
+    own = results if experiment.kind == "claims" else [result for result in results
+                                                       if result["cell"].split("/", 1)[0] == experiment.name]
     parts = [f'<h2 id="{escape(experiment.name)}">{escape(experiment.name)}: {escape(experiment.title)}</h2>',
              f'<p class="soft">{escape(experiment.source)}</p>' if experiment.source else ""]
     parts.append(table_section(experiment, own))
+    if experiment.kind == "claims":
+        return "\n".join(part for part in parts if part)
     plots = figures.plots_of(experiment, own)
     if plots:
         parts.append('<div class="plots">' + "".join(f"<figure>{svg.to_svg(plot)}</figure>" for plot in plots) + "</div>")

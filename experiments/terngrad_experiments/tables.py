@@ -5,7 +5,7 @@ import dataclasses
 import io
 import json
 
-from terngrad_experiments import statistics
+from terngrad_experiments import claims, statistics
 
 
 @dataclasses.dataclass(frozen=True)
@@ -276,6 +276,15 @@ def to_json(table):
     rows = [{**dataclasses.asdict(row), "mean": row.mean, "paper_is_inside": row.paper_is_inside} for row in table.rows]
     return json.dumps({"experiment": table.experiment.name, "title": table.experiment.title, "metric": table.experiment.metric,
                        "rows": rows, "assumed": list(table.assumed)}, indent=1, sort_keys=True)
+
+
+def render_claims(experiment, results, form):
+    """A table of kind claims, as text or markdown."""
+    lines = [claims.HEADER, *claims.rows(experiment, results)]
+    if form == "markdown":
+        return "\n".join(["| " + " | ".join(lines[0]) + " |", "| " + " | ".join("---" for _ in lines[0]) + " |",
+                          *("| " + " | ".join(line) + " |" for line in lines[1:])])
+    return "\n".join([f"{experiment.name}: {experiment.title}", "", *aligned(lines)])
 
 
 def render(table, form):

@@ -1,0 +1,117 @@
+"""Claims of the paper's text, measured in recorded runs: what clipping does to a gradient, how sparse codes are, what clipping is
+worth. Runs cut to a part of their steps count with a mark."""
+
+import dataclasses
+import fnmatch
+import math
+
+from terngrad_experiments import statistics
+
+# Of a Gaussian clipped at c = 2.5 deviations, exactly: length lost, angle and zeros sent, in %, degrees and %.
+GAUSSIAN = {"norm_change_percent": 1.13, "angle_degrees": 2.75, "zero_percent": 68.2}
+
+
+@dataclasses.dataclass(frozen=True)
+class Finding:
+    claim: str
+    what: str
+    ours: str
+    paper: str
+    of: str
+
+
+def runs_of(results, name):
+    """The last result of each seed of a cell, of all its steps where there are any, else of the largest part. @returns (runs, scale)"""
+    own = [result for result in results if result["cell"] == name and result["status"] == "done"]
+    scales = sorted({result["scale"] for result in own}, key=lambda scale: int(scale.partition("/")[2] or 1))
+    if not scales:
+        return [], "1"
+    runs = {result["seed"]: result for result in own if result["scale"] == scales[0]}
+    return [runs[seed] for seed in sorted(runs)], scales[0]
+
+
+def tensor_means(runs, patterns, number):
+    """Means over steps of `number` for each tensor and run that has it."""
+    return [tensor[number] for run in runs for name, tensor in run.get("tensors", {}).items()
+            if tensor.get(number) is not None and any(fnmatch.fnmatchcase(name, pattern) for pattern in patterns)]
+
+
+def range_text(value):
+    return f"{value[0]:g} to {value[1]:g}" if isinstance(value, (list, tuple)) else f"{value:g}"
+
+
+def source_text(name, scale, runs):
+    seeds = f"{len(runs)} seed{'s' if len(runs) > 1 else ''}"
+    return f"{name}{'' if scale == '1' else '~' + scale}, {seeds}"
+
+
+def of_tensors(cell, results, number, convert, unit, what, key):
+    """One finding for each run that the cell looks at."""
+    for name in cell.runs_of:
+        name = name.partition("~")[0]
+        runs, scale = runs_of(results, name)
+        values = [convert(value) for value in tensor_means(runs, cell.tensors, number)]
+        if not values:
+            continue
+        spread = "" if len(values) == 1 else f" ({min(values):.1f} to {max(values):.1f})"
+        paper = range_text(cell.paper[key]) + unit if cell.paper and key in cell.paper else "-"
+        yield Finding(cell.short_name, what, f"{statistics.mean(values):.1f}{unit}{spread}; Gaussian {GAUSSIAN[key]:g}{unit}", paper,
+                      source_text(name, scale, runs))
+
+
+def of_gap(cell, results):
+    """Accuracy of the first run minus that of the second, paired by seed."""
+    (first, scale), (second, other) = (runs_of(results, name) for name in cell.runs_of)
+    if scale != other:
+        return
+    both = {run["seed"]: 100 * run["final"]["top1"] for run in second}
+    pairs = [(100 * run["final"]["top1"], both[run["seed"]]) for run in first if run["seed"] in both]
+    if not pairs:
+        return
+    gap = statistics.compare_paired([a for a, _ in pairs], [b for _, b in pairs])
+    text = f"{gap.difference:+.2f} points"
+    if gap.interval is not None:
+        text += f" ({gap.interval.low:+.2f}..{gap.interval.high:+.2f})"
+    paper = f"{cell.paper['top1_gap']:+.2f} points" if cell.paper and "top1_gap" in cell.paper else "-"
+    yield Finding(cell.short_name, "without clipping minus with", text, paper, source_text(cell.runs_of[0], scale, first))
+
+
+def findings_of(cell, results):
+    if cell.name.startswith("text-clip"):
+        yield from of_tensors(cell, results, "kept_norm", lambda kept: 100 * (1 - kept), " %", "length lost by clipping",
+                              "norm_change_percent")
+        yield from of_tensors(cell, results, "clip_angle_degrees", lambda angle: angle, " degrees", "angle between a gradient and it clipped",
+                              "angle_degrees")
+    elif cell.name.startswith("text-sparsity"):
+        yield from of_tensors(cell, results, "zero_fraction", lambda zeros: 100 * zeros, " %", f"zeros sent of {', '.join(cell.tensors)}",
+                              "zero_percent")
+    elif cell.name.startswith("text-noclip") and len(cell.runs_of) == 2:
+        yield from of_gap(cell, results)
+
+
+def bits_findings(cell):
+    """Ratios that follow from the number of values alone; those of real messages are in bench/results."""
+    if cell.paper and "downlink_ratio" in cell.paper:
+        workers = int(cell.name.rpartition("n")[2])
+        lanes = 64 / (64 // math.ceil(math.log2(2 * workers + 1)))
+        yield Finding(cell.short_name, f"downlink, {workers} workers", f"{32 / lanes:.2f}x in lanes of whole bits",
+                      f"{cell.paper['downlink_ratio']:g}x, 32 / log2(1 + 2N)", "counted")
+    elif cell.paper and "uplink_ratio" in cell.paper:
+        bits = 2 if "2bit" in cell.name else 1.6
+        yield Finding(cell.short_name, "uplink", f"{32 / bits:g}x at {bits:g} bits", f"{cell.paper['uplink_ratio']:g}x", "counted")
+
+
+def findings(experiment, results):
+    """All that can be said by now, in order of the recipe."""
+    found = []
+    for cell in experiment.cells:
+        found.extend(findings_of(cell, results))
+        found.extend(bits_findings(cell))
+    return found
+
+
+HEADER = ("claim", "what", "ours", "paper", "of")
+
+
+def rows(experiment, results):
+    return [dataclasses.astuple(finding) for finding in findings(experiment, results)]

@@ -1,0 +1,59 @@
+"""Tests of what is said of the paper's claims, on results made up here."""
+
+import pathlib
+import sys
+import unittest
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2] / "experiments"))
+
+from terngrad_experiments import cells, claims, report  # noqa: E402
+
+
+def result(cell, seed, top1=0.5, scale="1", **tensors):
+    return {"cell": cell, "scale": scale, "seed": seed, "status": "done", "commit": "abc", "backend": "cpu",
+            "final": {"top1": top1}, "tensors": tensors}
+
+
+def experiment(*own):
+    return cells.Experiment("text-claims", "Claims", "claims", "Wen et al.", cells=own)
+
+
+class Claims(unittest.TestCase):
+    def test_clipping_is_a_mean_over_tensors_and_runs(self):
+        cell = cells.Cell("text-claims", "text-clip", {}, runs_of=("table1/a",), tensors=("*/weights",),
+                          paper={"norm_change_percent": [1.0, 1.5], "confidence": "A"})
+        runs = [result("table1/a", 1, **{"x/weights": {"kept_norm": 0.99}, "x/biases": {"kept_norm": 0.5}}),
+                result("table1/a", 2, **{"x/weights": {"kept_norm": 0.98}})]
+        (found,) = claims.findings(experiment(cell), runs)
+        self.assertEqual(found.ours, "1.5 % (1.0 to 2.0); Gaussian 1.13 %")
+        self.assertEqual((found.paper, found.of), ("1 to 1.5 %", "table1/a, 2 seeds"))
+
+    def test_full_runs_come_before_parts(self):
+        cell = cells.Cell("text-claims", "text-sparsity", {}, runs_of=("table1/a",), tensors=("fc",))
+        runs = [result("table1/a", 1, scale="1/30", fc={"zero_fraction": 0.7}), result("table1/a", 1, scale="1/2", fc={"zero_fraction": 0.8})]
+        self.assertIn("table1/a~1/2", claims.findings(experiment(cell), runs)[0].of)
+        runs.append(result("table1/a", 1, fc={"zero_fraction": 0.9}))
+        (found,) = claims.findings(experiment(cell), runs)
+        self.assertEqual(found.ours, "90.0 %; Gaussian 68.2 %")
+
+    def test_a_gap_is_of_the_seeds_that_both_have_and_of_one_scale(self):
+        cell = cells.Cell("text-claims", "text-noclip", {}, runs_of=("table1/noclip", "table1/a"),
+                          paper={"top1_gap": -2.98, "confidence": "D"})
+        runs = [result("table1/noclip", 1, 0.80), result("table1/noclip", 2, 0.81), result("table1/a", 1, 0.83)]
+        (found,) = claims.findings(experiment(cell), runs)
+        self.assertEqual((found.ours, found.paper), ("-3.00 points", "-2.98 points"))
+        self.assertEqual(claims.findings(experiment(cell), [result("table1/noclip", 1, scale="1/30"), result("table1/a", 1)]), [])
+
+    def test_lanes_have_whole_bits(self):
+        cell = cells.Cell("text-claims", "text-bits-down-n8", {}, paper={"downlink_ratio": 7.83, "confidence": "D"})
+        # 17 values take 5 bits, of which 12 fit into 64.
+        self.assertEqual(claims.findings(experiment(cell), [])[0].ours, f"{32 * 12 / 64:.2f}x in lanes of whole bits")
+
+    def test_what_is_not_recorded_says_nothing(self):
+        cell = cells.Cell("text-claims", "text-clip", {}, runs_of=("table1/a",), tensors=("*",))
+        self.assertEqual(claims.findings(experiment(cell), []), [])
+        self.assertIn("No run that it looks at", report.make_page([experiment(cell)], []))
+
+
+if __name__ == "__main__":
+    unittest.main()
