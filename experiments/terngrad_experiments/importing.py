@@ -9,6 +9,14 @@ IDENTITY_NAMES = {"num_nodes": "num_workers", "downlink_codec": "return_codec"}
 # Options that decide no bits, or that are checked in another way.
 NOT_COMPARED = {"seed", "max_steps", "eval_steps", "telemetry_steps", "save_iter", "log_steps", "grad_bits", "codec"}
 CODECS = {"1": "ternary", "16": "bf16", "32": "fp32"}
+# What a run's identity has where nothing is said: what a cell leaves open is meant to be this. Names are the identity's.
+DEFAULTS = {
+    "block_size": 32768, "clip_by_global_norm": 0, "clip_factor": 0, "clip_scope": "shared", "codec_for": "",
+    "dropout_keep_prob": 0.5, "ema_decay": 0.9999, "exchange": "any but vendor", "floating_grad_epoch": 0,
+    "learning_rate_decay_factor": 0.1, "momentum": 0.9, "nan_to_zero": "false", "num_epochs_per_decay": 20,
+    "on_nonfinite": "stop", "pull": "any", "quantize_logits": "false", "reduce": "average", "return_codec": "fp32",
+    "scaler": "paper", "scaler_scope": "layer", "scaler_sharing": "max", "size_to_binarize": 1, "strategy": "synchronous",
+    "ternary_format": "t2"}
 
 
 def same_value(expected, found):
@@ -21,7 +29,7 @@ def same_value(expected, found):
 
 
 def differences(cell, identity):
-    """The options of `cell` that the identity of a run contradicts, as text. What the cell leaves open is not compared."""
+    """The options of `cell` that the identity of a run contradicts, as text. What the cell leaves open must be the default."""
     found = []
     codec = cell.options.get("codec") or CODECS.get(str(cell.options.get("grad_bits", 32)))
     if identity.get("codec") != codec:
@@ -32,6 +40,11 @@ def differences(cell, identity):
         key = IDENTITY_NAMES.get(name, name)
         if key in identity and not same_value(expected, identity[key]):
             found.append(f"--{name} {identity[key]} in place of {expected}")
+    names = {key: name for name, key in IDENTITY_NAMES.items()}
+    for key, expected in DEFAULTS.items():
+        name = names.get(key, key)
+        if name not in cell.options and key in identity and not same_value(expected, identity[key]):
+            found.append(f"--{name} {identity[key]} in place of the default {expected}")
     return found
 
 

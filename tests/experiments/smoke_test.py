@@ -12,7 +12,7 @@ import unittest
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT / "experiments"))
 
-from terngrad_experiments import store  # noqa: E402
+from terngrad_experiments import importing, run_folder, store  # noqa: E402
 
 
 class Smoke(unittest.TestCase):
@@ -41,6 +41,10 @@ class Smoke(unittest.TestCase):
         self.assertIn("<svg", self.experiment("plot", "smoke"))
         self.experiment("report", "smoke", "-o", self.folder / "report.html")
         self.assertIn("smoke", (self.folder / "report.html").read_text())
+        # The defaults that imports go by are those of the command.
+        identity = run_folder.read_config(self.folder / "out" / "runs/smoke/n2-float/seed-1")["identity"]
+        for name, value in importing.DEFAULTS.items():
+            self.assertTrue(importing.same_value(value, identity[name]), f"{name}: {value}, the command has {identity[name]}")
         # A run is found again by its options alone.
         text = self.experiment("import", self.folder / "out" / "runs/smoke/n2-ternary/seed-1", "--into", self.folder / "again.jsonl")
         self.assertIn("smoke/n2-ternary seed 1, done", text)

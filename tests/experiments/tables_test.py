@@ -100,6 +100,14 @@ class Importing(unittest.TestCase):
         self.assertEqual(why, "closest is table1/ternary: --clip_factor 3 in place of 2.5")
 
 
+    def test_what_a_cell_leaves_open_is_the_default(self):
+        found, why = importing.find_cell({"table1": EXPERIMENT}, self.identity(scaler="original", return_codec="bf16"))
+        self.assertIsNone(found)
+        self.assertIn("--scaler original in place of the default paper", why)
+        self.assertIn("--downlink_codec bf16 in place of the default fp32", why)
+        self.assertIsNotNone(importing.find_cell({"table1": EXPERIMENT}, self.identity(scaler="paper"))[0])
+
+
 class Page(html.parser.HTMLParser):
     """Checks that elements are closed in order."""
 
