@@ -30,6 +30,12 @@ def default_data(home):
     return home.parent / "data" if (home.parent / "scripts").is_dir() else pathlib.Path("data")
 
 
+def positive(text):
+    if not text.isdigit() or int(text) == 0:
+        raise UsageError(f"--jobs {text}: expected auto or 1 and above")
+    return int(text)
+
+
 def make_parser(script, home):
     parser = argparse.ArgumentParser(prog="terngrad_experiment", description=USAGE,
                                      formatter_class=argparse.RawDescriptionHelpFormatter)
@@ -52,7 +58,7 @@ def make_parser(script, home):
     run.add_argument("pattern", nargs="*", help="a cell, a glob (table1/*, table1/*@original-scaler), or a preset")
     run.add_argument("--seeds", type=parse_seeds, help="in place of the recipe's, e.g. 1-3")
     run.add_argument("--scale", help="a fraction of the steps, e.g. 1/30; not comparable with the paper")
-    run.add_argument("--jobs", default="auto", help="runs at a time; auto: processors / threads")
+    run.add_argument("--jobs", default="auto", help="runs at a time; auto: processors / threads, with --device cuda one on each GPU")
     run.add_argument("--threads", type=int, default=1, help="of each run; results do not depend on it")
     run.add_argument("--device", default="cpu", choices=("auto", "cpu", "cuda"))
     run.add_argument("--data", type=pathlib.Path, default=default_data(home),
@@ -135,7 +141,7 @@ def run_cells(options):
         return 0
     out = runner.OutFolder(options.out)
     try:
-        num_jobs = runner.default_num_jobs(options.threads) if options.jobs == "auto" else int(options.jobs)
+        num_jobs = runner.default_num_jobs(options.threads, options.device) if options.jobs == "auto" else positive(options.jobs)
         return runner.Runner(programs.Programs(options.programs), options.data, out, num_jobs, options.threads, options.device,
                              lambda text: print(text, flush=True)).run(todo)
     finally:

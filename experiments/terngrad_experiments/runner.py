@@ -11,6 +11,7 @@ import subprocess
 import sys
 import time
 
+from terngrad_experiments import gpus
 from terngrad_experiments import jobs as job_module
 from terngrad_experiments import recipes, results, run_folder, store
 
@@ -56,11 +57,12 @@ class Interrupted(Exception):
 class Running:
     """A job whose run is under way."""
 
-    def __init__(self, job, lock, process, began):
+    def __init__(self, job, lock, process, gpu):
         self.job = job
         self.lock = lock
         self.process = process
-        self.began = began
+        self.gpu = gpu
+        self.began = time.monotonic()
 
 
 class Runner:
@@ -72,6 +74,7 @@ class Runner:
         self.threads = threads
         self.device = device
         self.say = say
+        self.gpus = gpus.Pool(gpus.visible_gpus() if device == "cuda" else [])
         self.commit = programs.commit()
         self.failures = []
         self.signal = 0
@@ -135,15 +138,18 @@ class Runner:
             lock.release()
             return False
         command = self.command(job)
+        environment, gpu = self.gpus.take()
         with open(job.log, "ab") as log:
             process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=log, stderr=log, pass_fds=[lock.fileno()],
-                                       env={**os.environ, "OMP_WAIT_POLICY": "passive"}, start_new_session=True)
-        self.say(f"{job.name}: {'resumed' if '--resume' in command else 'started'}")
-        return Running(job, lock, process, time.monotonic())
+                                       env={**os.environ, "OMP_WAIT_POLICY": "passive", **environment}, start_new_session=True)
+        where = "" if gpu is None else f" on GPU {gpu}"
+        self.say(f"{job.name}: {'resumed' if '--resume' in command else 'started'}{where}")
+        return Running(job, lock, process, gpu)
 
     def end(self, item, attempt):
         """@returns whether to try again"""
         item.lock.release()
+        self.gpus.give_back(item.gpu)
         job = item.job
         self.seconds[job.name] = self.seconds.get(job.name, 0.0) + time.monotonic() - item.began
         if item.process.returncode == 0 and job.is_finished():
@@ -195,5 +201,8 @@ def last_line(path):
     return lines[-1][:300] if lines else ""
 
 
-def default_num_jobs(threads):
+def default_num_jobs(threads, device="cpu"):
+    """As many as have processors, on GPUs one each."""
+    if device == "cuda":
+        return max(1, len(gpus.visible_gpus()))
     return max(1, len(os.sched_getaffinity(0)) // threads)

@@ -214,6 +214,14 @@ class Runner(unittest.TestCase):
         driver.communicate(timeout=30)
         self.assertRegex(self.run_here("status")[1], r"small/float seed 1 +interrupted at step \d+ of 20")
 
+    def test_on_gpus_each_run_has_its_own(self):
+        os.environ["CUDA_VISIBLE_DEVICES"] = "3,5"
+        self.addCleanup(os.environ.pop, "CUDA_VISIBLE_DEVICES")
+        code, text = self.run_here("run", "small/*", "--device", "cuda")
+        self.assertEqual(code, 0, text)
+        self.assertEqual({line.rpartition(" on GPU ")[2] for line in text.splitlines() if "started" in line}, {"3", "5"})
+        self.assertEqual({path.read_text() for path in self.out.glob("runs/*/*/*/gpu")}, {"3", "5"})
+
     def test_check_names_options_that_do_not_exist(self):
         self.assertEqual(self.run_here("check")[0], 0)
         recipe = self.folder / "recipes" / "small.toml"
@@ -224,6 +232,7 @@ class Runner(unittest.TestCase):
 
     def test_what_matches_nothing_is_wrong_usage(self):
         self.assertEqual(self.run_here("run", "small/none")[0], 2)
+        self.assertEqual(self.run_here("run", "small/float", "--jobs", "0")[0], 2)
         self.assertEqual(self.run_here("table", "none")[0], 2)
 
 

@@ -36,6 +36,7 @@ def main():
         (folder / "config.json").write_text(json.dumps({
             "identity": decides, "history": [{"time": "2026-01-01T00:00:00Z", "commit": "0123456789ab", "version": "0.0.1",
                                               "device": "cpu", "machine": {"cpu_model": "none", "usable_cores": 1}}]}))
+    (folder / "gpu").write_text(os.environ.get("CUDA_VISIBLE_DEVICES", ""))
     stopped = []
     signal.signal(signal.SIGTERM, lambda *_: stopped.append(True))
     done = int(state.read_text()) if state.exists() else 0
