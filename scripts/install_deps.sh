@@ -8,7 +8,7 @@ Usage: scripts/install_deps.sh [--test] [--lint] [--fuzz] [--compare] [--plot] [
 
 Installs the packages that terngrad needs (Debian 12, Ubuntu 24.04 or later). Uses sudo unless run as root.
 
-  --test     also what makes scripts/test.sh faster: lld; where it cannot be installed, all continues without
+  --test     also what makes scripts/test.sh faster: lld; where it cannot be installed, the rest is installed without it
   --lint     also what scripts/dev/lint.sh uses: clang-format, clang-tidy, shellcheck
   --fuzz     also what scripts/dev/fuzz.sh uses: clang with its run-time libraries
   --compare  also what comparisons with PyTorch use: python3-torch, python3-numpy, libopenblas0

@@ -65,7 +65,7 @@ class Communicator {
   virtual void all_to_all(std::span<Parcels> outgoing, Parcels& incoming) = 0;
   /// Element-wise sum over ranks, wrapping; in place. Exact, so the order does not matter.
   virtual void all_reduce_sum(std::span<std::uint64_t> values) = 0;
-  /// Element-wise largest over ranks, in place.
+  /// Element-wise maximum over ranks, in place.
   virtual void all_reduce_max(std::span<std::uint32_t> values) = 0;
   /// Rank `root`'s values to all ranks, in place.
   virtual void broadcast(std::span<std::uint8_t> values, int root) = 0;

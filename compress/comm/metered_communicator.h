@@ -12,7 +12,7 @@ namespace terngrad {
 
 /// Passes everything on to another communicator and counts what crosses between processes: each copy that goes to a
 /// peer or comes from one, parcels with the padding between them. What a rank keeps for itself does not count, nor does
-/// what a transport adds (sizes, headers of packets). Reductions count as those by shares:
+/// what a transport adds (sizes, headers of packets). Reductions count as those by shards:
 /// all_reduce_bytes in each direction.
 class MeteredCommunicator final : public Communicator {
  public:

@@ -12,7 +12,7 @@ namespace terngrad {
 /// What to measure.
 struct ProbeOptions {
   std::string codec = {};                    // name in the result
-  CompressedAllReduceOptions exchange = {};  // its algorithm is not auto; return codec fp32
+  CompressedAllReduceOptions exchange = {};  // its algorithm is not auto; downlink codec fp32
   ExchangeWorld world = {};
   int repetitions = 5;  // after one that does not count; what is measured is their median
   /// An exchange that on `link` takes longer than this in each of its first samples is not measured any further
@@ -27,7 +27,7 @@ struct ProbeOptions {
 /// mean. Other workers' messages are encoded from the same gradient with their own draws. Memory is that of a process
 /// of the run, without its gradients: this one and the mean in fp32, and all messages that it gets.
 /// @param gradient  [layout.flat_elements()]
-/// @throws InvalidArgument for another algorithm or return codec, repetitions below 1, or a gradient of another size
+/// @throws InvalidArgument for another algorithm or downlink codec, repetitions below 1, or a gradient of another size
 ExchangeCost probe_exchange(const Layout& layout, std::span<const float> gradient, const ProbeOptions& options);
 
 /// The same on every rank of a group at the same time, as they work in an exchange; a collective call. All get the

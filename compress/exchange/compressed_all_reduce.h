@@ -21,9 +21,9 @@ namespace terngrad {
 
 class CompressedAllReduce final : public GradientExchange {
  public:
-  /// @throws InvalidArgument for options that cannot be honoured together: integer_sum without a summable codec, return
-  /// codec sums or ternary without a shared scaler, servers of the group that own nothing, an update without servers or
-  /// with a return codec other than fp32 and bf16
+  /// @throws InvalidArgument for options that cannot be honoured together: integer_sum without a summable codec,
+  /// downlink codec sums or ternary without a shared scaler, servers of the group that own nothing, an update without
+  /// servers or with a downlink codec other than fp32 and bf16
   CompressedAllReduce(const Layout& layout, const WorkerGroup& workers, const CompressedAllReduceOptions& options);
   /// With a plan made before, for a run of that many workers; options.codecs is not looked at.
   CompressedAllReduce(const Layout& layout, CodecPlan plan, WorkerGroup workers,
@@ -33,8 +33,8 @@ class CompressedAllReduce final : public GradientExchange {
   ExchangeReport exchange(std::span<const TensorTable> gradients, const TensorTable& mean, std::uint64_t step) override;
   float decode_local(int local_worker, int segment, std::span<float> out) override;
 
-  /// exchange, for one of the parts of a step: what is not finite is added to `found` for the caller to apply_policy,
-  /// when all parts are done, and is not in the report.
+  /// exchange, for one of the parts of a step: what is not finite is added to `found` for the caller to apply the
+  /// policy to, when all parts are done, and is not in the report.
   ExchangeReport exchange_part(std::span<const TensorTable> gradients, const TensorTable& mean, std::uint64_t step,
                                NonfiniteTensors& found);
 

@@ -37,7 +37,7 @@ class Downlink {
   /// most.
   std::int64_t max_message_bytes(std::size_t part) const;
 
-  /// Largest |sum| of this part for each scaler (bit patterns of float32), merged into `largest`
+  /// Largest |sum| of this part for each scaler (bit patterns of float32), merged into `max`
   /// [plan.num_scalers()]. Needed by ternary only; has to be reduced over all parts before encode.
   void measure(std::size_t part, const TensorTable& aggregated, std::span<std::uint32_t> max, Stream& stream);
 

@@ -17,7 +17,7 @@ enum class ExchangeAlgorithm {
   kIntegerSum,     // lanes of codes are added on the way (summable codecs); other tensors go by all-gather
   kAuto,  // the one that moves the fewest bytes over a worker's link (compress/exchange/exchange_bytes.h), each worker
           // taken as its own process: so that what a run reports does not depend on how many there are.
-          // With return codec sums scatter_reduce: the one whose downlink can be sums of codes
+          // With downlink codec sums scatter_reduce: the one whose downlink can be sums of codes
 };
 
 /// "all_gather", "scatter_reduce", "integer_sum", "auto".

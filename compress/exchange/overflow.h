@@ -12,7 +12,7 @@ namespace terngrad {
 /// @throws InvalidArgument unless factor is finite and above 0
 float max_mean(float factor);
 
-/// Whether every value is a number from -largest to largest.
+/// Whether every value is a number from -max to max.
 /// @throws NotSupported on a GPU's stream
 bool are_within(std::span<const float> values, float max, Stream& stream);
 

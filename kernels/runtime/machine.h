@@ -1,4 +1,4 @@
-// What this machine has, human-readable and reports.
+// What this machine has, for messages and reports.
 #pragma once
 
 #include <string>

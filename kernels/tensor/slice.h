@@ -26,7 +26,7 @@ struct Slice {
 std::vector<Slice> whole_segments(const Layout& layout);
 
 /// Cuts a layout into `num_shards` lists of slices of nearly equal size that together cover every element once, in
-/// order. Cuts fall on multiples of kChunkElements from a segment's start. Shares may be empty.
+/// order. Cuts fall on multiples of kChunkElements from a segment's start. Shards may be empty.
 /// @throws InvalidArgument if num_shards < 1
 std::vector<std::vector<Slice>> shards(const Layout& layout, int num_shards);
 

@@ -99,7 +99,7 @@ Preference make_preference(const MatrixShape& shape) {
           "cublasLtMatmulPreferenceSetAttribute", shape);
   };
   set(CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES, kMaxWorkspaceBytes);
-  // Where several blocks share a sum (split-K), each writes its part to the workspace and its own step adds the
+  // Where several blocks share a sum (split-K), each writes its part to the workspace and a separate step adds the
   // parts. Not INPLACE, where blocks take turns to add to the result: turns are promised, their order is not. A mask
   // leaves products without shared sums alone.
   set(CUBLASLT_MATMUL_PREF_REDUCTION_SCHEME_MASK, std::uint32_t{CUBLASLT_REDUCTION_SCHEME_COMPUTE_TYPE});

@@ -23,7 +23,7 @@ CONFIG has lines `name = value`: options of terngrad_train, except for train_dir
                           signalled (default: 5); it waits as long four times over
 
   --run_dir DIR   the run's folder (default: runs/hosts-DATE)
-  --resume        continues with the run in DIR
+  --resume        resumes the run in DIR
   --dry_run       checks, prints mpirun's command line, and starts nothing
   --help          print this text and exit
 

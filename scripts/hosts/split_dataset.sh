@@ -92,7 +92,7 @@ for worker in "${workers[@]}"; do
   if [[ -e $shard ]]; then refuse "'$shard' is there already; remove it, or choose another --out"; fi
 done
 
-# Made aside and renamed at the end: an interruption leaves no share that looks complete and is not.
+# Made aside and renamed at the end: an interruption leaves no shard that looks complete and is not.
 aside=$(mktemp -d "$out/.split.XXXXXX")
 trap 'rm -rf "$aside"' EXIT
 

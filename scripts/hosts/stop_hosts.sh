@@ -7,7 +7,7 @@ usage() {
 Usage: scripts/hosts/stop_hosts.sh [OPTION...] RUN_DIR
 
 Asks all ranks of the run in RUN_DIR to stop, on the host where run_hosts.sh was started, and waits until they have saved
-and ended. run_hosts.sh --resume then continues with the run.
+and ended. run_hosts.sh --resume then resumes the run.
 
   --timeout SECS  how long to wait (default: 120); a run that has not ended by then is left as it is, exit code 1
   --now           does not wait for ranks to save: mpirun ends them. The run continues from its last checkpoint

@@ -1,4 +1,4 @@
-// What the fuzz targets shard. A target must survive every input: it may refuse one by the documented exceptions only,
+// What the fuzz targets share. A target must survive every input: it may refuse one by the documented exceptions only,
 // so any other exception, sanitizer report, time-out or use of gigabytes is a finding.
 #pragma once
 

@@ -1,4 +1,4 @@
-// What the fuzz targets of image decoders shard.
+// What the fuzz targets of image decoders share.
 #pragma once
 
 #include "datasets/formats/decoded_image.h"

@@ -1,4 +1,4 @@
-// What tests of the CUDA backend shard. They run on a GPU where there is one, and in the emulation of tests/simt.
+// What tests of the CUDA backend share. They run on a GPU where there is one, and in the emulation of tests/simt.
 #pragma once
 
 #include <gtest/gtest.h>

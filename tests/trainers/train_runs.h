@@ -1,4 +1,4 @@
-// What the tests of terngrad_train shard: runs on a small set, and what they leave behind.
+// What the tests of terngrad_train share: runs on a small set, and what they leave behind.
 #pragma once
 
 #include <gmock/gmock.h>

@@ -129,7 +129,7 @@ std::filesystem::path save_checkpoint(const std::filesystem::path& directory, co
 
 /// Reads and verifies a checkpoint.
 /// @throws DataError naming file and field if it is missing, damaged or of another format version. The message
-/// continues to name the newest intact checkpoint of a lower step in the same folder, if there is one: what can be used
+/// then names the newest intact checkpoint of a lower step in the same folder, if there is one: what can be used
 /// instead
 Checkpoint load_checkpoint(const std::filesystem::path& path);
 

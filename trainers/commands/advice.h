@@ -54,7 +54,7 @@ struct Advice {
 };
 
 /// @param costs  of any exchanges, of kVendorExchange too; at least one of fp32 and one of bf16
-/// @throws InvalidArgument without these
+/// @throws InvalidArgument if one of these is missing
 Advice make_advice(AdviceSubject subject, const std::vector<ExchangeCost>& costs);
 
 /// The last line of to_text: the exchange to use, or that gradients are not to be compressed, and why.

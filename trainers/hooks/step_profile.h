@@ -29,7 +29,7 @@ class StepProfile {
   ///   update             optimizer and moving average
   ///   the rest           what ranks tell each other about the step, copies of states
   /// which make up the step; and of the exchange, whether the step waited for it or not:
-  ///   hidden exchange    as far as it continued beside the computation
+  ///   hidden exchange    as far as it ran beside the computation
   ///   - measure, encode  from gradients to messages
   ///   - wire             messages on their way, waiting for other processes, checksums and taking apart included
   ///   - decode           from messages to the mean

@@ -8,7 +8,7 @@
 namespace terngrad {
 
 /// Thrown on every rank where one or more could not do a step of the start that all of them do
-/// (ProcessGroup::run_collective). Only the chief's message is human-readable.
+/// (ProcessGroup::run_collective). Only the chief's is to be printed.
 class GroupError : public Error {
  public:
   GroupError(const std::string& message, int exit_code, bool is_chief)

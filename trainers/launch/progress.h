@@ -1,4 +1,4 @@
-// Progress: what a person sees while a run continues.
+// Progress: what a person sees while a run is under way.
 #pragma once
 
 #include <chrono>

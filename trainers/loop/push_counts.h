@@ -24,7 +24,7 @@ struct PushCounts {
 
   /// One line without spaces, `staleness:pushes,...;dropped;skipped`, which parse_push_counts reads.
   std::string to_text() const;
-  /// A table human-readable: a line for each staleness, or for each of at most 24 equally wide ranges of it, with a
+  /// A human-readable table: a line for each staleness, or for each of at most 24 equally wide ranges of it, with a
   /// bar.
   std::string to_table() const;
 };

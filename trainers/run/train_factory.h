@@ -23,7 +23,7 @@ struct TrainOptions;
 
 /// A run that is ready to start or to be restored.
 struct TrainSetup {
-  std::unique_ptr<Trainer> trainer;  // nullptr where run_workers is not
+  std::unique_ptr<Trainer> trainer;  // nullptr where run_workers is set
   /// Of --strategy async, on ranks with workers: as AsyncSetup::run_workers.
   std::function<void(const std::function<bool()>& asks_to_stop)> run_workers;
   std::shared_ptr<const Dataset> test_set;  // nullptr in benchmark mode
@@ -34,7 +34,7 @@ struct TrainSetup {
   CheckpointState state;                    // of step 0: what a checkpoint must agree in to be resumed from
 };
 
-/// Where a run takes place.
+/// What a run is connected to: ranks, data, devices.
 struct RunContext {
   std::shared_ptr<Communicator> communicator = make_self_communicator();  // between its ranks
   /// Of this run alone, the same on all ranks: messages of another one are refused. Those of one process reach no

@@ -24,7 +24,7 @@ struct MpiOptions {
 /// All ranks of a launch. Its operations are built of non-blocking messages between pairs of ranks, so that a wait has
 /// a deadline for each peer and an error names rank, host and operation: every rank announces in each operation which
 /// one it is in and what it sends, small data in the same message. Data of any size. Reductions are sums and largest
-/// of integers, so results do not depend on the order in which messages come; each rank reduces a contiguous share and
+/// of integers, so results do not depend on the order in which messages come; each rank reduces a contiguous shard and
 /// sends the result to all: 2 (size - 1) / size times the data in each direction. set_timeout replaces
 /// MpiOptions::timeout_seconds.
 class MpiCommunicator : public Communicator {

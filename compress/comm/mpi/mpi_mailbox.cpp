@@ -269,7 +269,7 @@ class MpiMailbox final : public Mailbox {
     });
   }
 
-  /// Waits until `is_done`, except for no rank that `is_awaited` and gives no sign of life for too long.
+  /// Waits until `is_done`, but not for a rank that `is_awaited` and gives no sign of life for too long.
   template <class IsDone, class IsAwaited>
   void await(const IsDone& is_done, const IsAwaited& is_awaited, Silence silence) {
     PollBackoff patience;

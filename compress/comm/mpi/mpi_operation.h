@@ -27,7 +27,7 @@ enum class MpiOperationKind : std::uint32_t { kAllGather, kAllToAll, kSum, kMax,
 ///   operation.await_letters();              // what comes is then known
 ///   operation.receive(peer, data);          // for each peer
 ///   operation.finish();
-/// Each message begins with a head of fixed largest size: an OperationHeader, which says the operation's number and
+/// Each message begins with a head of at most a fixed size: an OperationHeader, which says the operation's number and
 /// kind and how much follows, and that if it fits: a small operation costs one message to each peer. Sizes and data
 /// that do not fit follow in messages of their own. Memory that was passed in must stay until finish; after a failure,
 /// which leaves messages under way, to the end of the process, which should come soon: MPI may still read and write it.

@@ -24,7 +24,7 @@
 namespace terngrad {
 
 /// Downlink's forms of the mean, with its bits, for means in device memory. Either every rank has aggregated all of
-/// the mean, and each does to it what the return codec asks for; or each has aggregated the shards that it owns
+/// the mean, and each does to it what the downlink codec asks for; or each has aggregated the shards that it owns
 /// (scatter_reduce), which then travel: as payloads of fixed size, without headers, and without scalers, which every
 /// rank has. The host takes no part; with the table of the step before nothing is allocated (except for tmask, for
 /// which the host waits).
@@ -64,7 +64,7 @@ class DeviceDownlink {
   struct Sums {
     const TernaryCodec& codec;
     const DeviceCoder& coder;
-    // Of return codec ternary:
+    // Of downlink codec ternary:
     std::unique_ptr<StatisticsPlan> pieces = nullptr;  // the runs of this rank's sums that share a scaler
     std::size_t first_piece = 0;                       // whose scaler this is; the others' follow
     Buffer<float> max = {};                            // [num_scalers] m = max|k|
@@ -90,7 +90,7 @@ class DeviceDownlink {
   std::vector<std::unique_ptr<Sums>> sums_;  // by group; null where means are aggregated
   std::unique_ptr<DownlinkPayloads> shards_;
   FloatPacker float32_, bfloat16_, rounded_;
-  std::unique_ptr<SumPacker> sum_packer_;  // of return codec sums
+  std::unique_ptr<SumPacker> sum_packer_;  // of downlink codec sums
   Ternarizer ternarizer_;
   TreeSummer floats_;  // of one payload each: reads numbers
   CodeSummer codes_;

@@ -19,7 +19,7 @@ namespace terngrad {
 class DeviceMeanCheck {
  public:
   /// @param segments  of the setup's layout: the tensors whose mean can overflow, in order
-  /// @param largest  that a mean may be, as max_mean gives it
+  /// @param max  that a mean may be, as max_mean gives it
   DeviceMeanCheck(const DeviceExchangeSetup& setup, const std::vector<int>& segments, float max);
 
   /// What is done about a mean that is above the limit, or NaN.

@@ -198,7 +198,7 @@ TEST(Downlink, TernaryIsUnbiased) {
   Leg leg(DownlinkCodec::kTernary, 1);
   const Tensors sums = leg.aggregated();
   const Tensors back = leg.round_trip(sums);
-  // Among elements whose sum is k, a shard |k| / m is non-zero.
+  // Among elements whose sum is k, a fraction |k| / m is non-zero.
   std::array<double, kWorkers + 1> met{};
   std::array<double, kWorkers + 1> nonzero{};
   for (std::size_t i = 0; i < 20000; ++i) {

@@ -32,7 +32,7 @@ constexpr int kWorlds[] = {2, 4, 8};
 constexpr ExchangeAlgorithm kNamed[] = {ExchangeAlgorithm::kAllGather, ExchangeAlgorithm::kScatterReduce,
                                         ExchangeAlgorithm::kIntegerSum};
 
-/// What each node, its own rank, reports and moves.
+/// What each node, a separate rank, reports and moves.
 struct Node {
   ExchangeReport report;
   LegBytes moved;

@@ -76,7 +76,7 @@ TEST_P(CudaCropImages, HaveTheCpusBits) {
   compare(planar, false, {0, 1, 2});
 }
 
-/// The max sums, and the least spread there can be.
+/// The largest sums, and the smallest spread there can be.
 TEST_P(CudaCropImages, HaveTheCpusBitsForExtremes) {
   std::vector<std::uint8_t> planar(random_images(kExamples, GetParam().source_size).size(), 255);
   compare(planar, true, {0, 1});

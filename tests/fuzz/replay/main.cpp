@@ -57,7 +57,7 @@ void run_inputs(Target target, const Paths& inputs) {
   }
 }
 
-/// Whether its own process gets through all inputs.
+/// Whether a separate process gets through all inputs.
 bool survives(Target target, const Paths& inputs) {
   std::fflush(stdout);
   const pid_t child = ::fork();

@@ -233,7 +233,7 @@ TEST(Transforms, TensorByTensorIsTheWhole) {
   EXPECT_THROW(clip->apply_to_tensor(0, 0, parameters, whole, stream), InvalidArgument);
 }
 
-/// Sets chosen elements of every worker's gradient to NaN, as its own transform.
+/// Sets chosen elements of every worker's gradient to NaN, as a separate transform.
 class Spoil final : public GradientTransform {
  public:
   std::string name() const override { return "spoil"; }

@@ -1,5 +1,5 @@
-// Ranks with a device each that scatter and sum what they encoded: the mean is bit-identical to CompressedAllReduce,
-// and of every other algorithm (contract B2).
+// Ranks with a device each that scatter and sum what they encoded: the mean is bit-identical to that of
+// CompressedAllReduce, and of every other algorithm (contract B2).
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
