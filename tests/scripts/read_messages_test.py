@@ -13,7 +13,7 @@ import tempfile
 import unittest
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
-sys.path.insert(0, str(ROOT / "scripts/common"))
+sys.path[:0] = [str(ROOT / "scripts"), str(ROOT / "scripts/common")]
 TRAIN = None
 CODES = [0, -1, 0, -1, -1, -1, 0, 0, 0, 0, 0, 0, 1, 0, 1, 0, 1, 0]  # of the document's example
 
@@ -243,10 +243,10 @@ class Training(Folder):
 if __name__ == "__main__":
     try:
         import numpy as np
-        import read_messages
-        import wire_format
     except ImportError as missing:
         print(f"skipped: {missing}")
         sys.exit(77)
+    import read_messages
+    import wire_format
     TRAIN = sys.argv.pop(1)
     unittest.main()
