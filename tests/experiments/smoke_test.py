@@ -30,10 +30,10 @@ class Smoke(unittest.TestCase):
 
     def test_the_preset_smoke_runs_and_is_shown(self):
         self.assertIn("are sound", self.experiment("check"))
-        self.experiment("run", "smoke")
+        self.experiment("run", "smoke", "--seeds", "1")
         results = store.read(self.folder / "out" / "results.jsonl")
         self.assertEqual(sorted((line["cell"], line["seed"]) for line in results),
-                         [(f"smoke/{cell}", seed) for cell in ("n2-float", "n2-ternary") for seed in (1, 2)])
+                         [("smoke/n2-float", 1), ("smoke/n2-ternary", 1)])
         ternary = next(line for line in results if line["cell"] == "smoke/n2-ternary")
         self.assertGreater(ternary["bytes"]["ratio"], 10)
         self.assertEqual(ternary["steps"], 60)
