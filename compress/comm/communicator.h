@@ -108,7 +108,7 @@ struct WorkerGroup : WorkerRange {
   bool is_server() const { return num_local_workers == 0; }
 };
 
-/// @param num_servers  the last that many ranks serve (ShardOwners::kServers) and have no workers
+/// @param num_servers  how many ranks, the last ones, serve (ShardOwners::kServers) and have no workers
 /// @throws InvalidArgument if num_servers is not in [0, communicator->size()), or there are fewer workers than other
 /// ranks
 WorkerGroup make_worker_group(int num_workers, std::shared_ptr<Communicator> communicator, int num_servers = 0);

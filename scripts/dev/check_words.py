@@ -43,6 +43,8 @@ WORDS = [
     (r"\bbut for\b", "except for"),
     (r"\bso many (workers|processes|ranks|bytes|elements|steps|threads)\b", "N, that many"),
     (r"\bgo(es)? on\b", "continue"),
+    (r"\b(every|last|first) that many\b", "every N, the last N"),
+    (r"\bcontinues to (name|say)\b", "then names, also says"),
 ]
 PATTERNS = [(re.compile(pattern), term) for pattern, term in WORDS]
 

@@ -185,7 +185,7 @@ TEST_F(CudaDeviceTrainerRanks, ExchangesChangeNothing) {
   }
 }
 
-/// Looks every that many steps, on every process or on the first.
+/// Looks every N steps, on every process or on the first.
 class Looker final : public Hook {
  public:
   Looker(std::uint64_t period, bool everywhere) : period_(period), everywhere_(everywhere) {}
