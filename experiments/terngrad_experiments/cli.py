@@ -60,7 +60,7 @@ def make_parser(script, home):
     run.add_argument("--scale", help="a fraction of the steps, e.g. 1/30; not comparable with the paper")
     run.add_argument("--jobs", default="auto", help="runs at a time; auto: processors / threads, with --device cuda one on each GPU")
     run.add_argument("--threads", type=int, default=1, help="of each run; results do not depend on it")
-    run.add_argument("--device", default="cpu", choices=("auto", "cpu", "cuda"))
+    run.add_argument("--device", default="cpu", choices=("cpu", "cuda"))
     run.add_argument("--data", type=pathlib.Path, default=default_data(home),
                      help="folder with a folder for each data set")
     run.add_argument("--dry_run", action="store_true", help="prints the command line of each run")
@@ -127,23 +127,23 @@ def run_cells(options):
         for name, patterns in recipes.load_presets(options.recipes).items():
             print(f"{name}: {' '.join(patterns)}")
         return 0
-    cells = [cell for cell in selected(options, experiments, options.pattern, options.scale)]
+    cells = selected(options, experiments, options.pattern, options.scale)
     missing = sorted({need for cell in cells for need in cell.needs})
     runnable = [cell for cell in cells if not cell.needs]
     if missing:
         print(f"{len(cells) - len(runnable)} cells are left out: they need {', '.join(missing)}", file=sys.stderr)
-    todo = [jobs.make_job(cell, seed, options.out) for cell in runnable for seed in options.seeds or cell.seeds]
+    wanted = [jobs.make_job(cell, seed, options.out) for cell in runnable for seed in options.seeds or cell.seeds]
     if options.dry_run:
-        for job in todo:
+        for job in wanted:
             data = options.data / (jobs.DATA_FOLDERS.get(job.cell.options["dataset"], ("",))[0])
             data = None if job.cell.options["dataset"] == "synthetic" else str(data)
-            print("terngrad_train", *recipes.command_line(job.cell, job.seed, str(job.folder), data))
+            print("terngrad_train", *jobs.arguments(job, data, options.threads, options.device))
         return 0
     out = runner.OutFolder(options.out)
     try:
         num_jobs = runner.default_num_jobs(options.threads, options.device) if options.jobs == "auto" else positive(options.jobs)
         return runner.Runner(programs.Programs(options.programs), options.data, out, num_jobs, options.threads, options.device,
-                             lambda text: print(text, flush=True)).run(todo)
+                             lambda text: print(text, flush=True)).run(wanted)
     finally:
         out.close()
 
@@ -231,6 +231,6 @@ def main(script, home, arguments=None):
     except (UsageError, recipes.RecipeError, jobs.DataMissing) as error:
         print(f"terngrad_experiment: {error}", file=sys.stderr)
         return 2
-    except (runner.RunnerError, programs.ProgramError, store.StoreError, OSError) as error:
+    except (runner.RunnerError, programs.ProgramError, store.StoreError, report.ReportError, OSError) as error:
         print(f"terngrad_experiment: {error}", file=sys.stderr)
         return 1

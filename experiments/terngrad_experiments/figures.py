@@ -1,6 +1,6 @@
 """The plots of an experiment, from recorded results: curves over steps with the band of all seeds, and accuracy over workers."""
 
-from terngrad_experiments import statistics, svg, tables
+from terngrad_experiments import recipes, statistics, svg, tables
 
 
 def band_of(curves):
@@ -72,7 +72,6 @@ def over_workers(experiment, results, prefix, title):
 
 def with_scales(experiment, results):
     """The cells of an experiment at every scale that is recorded, the full ones first."""
-    from terngrad_experiments import recipes
     cells = []
     for cell in [*experiment.cells, *experiment.variant_cells()]:
         scales = sorted({result["scale"] for result in results if result["cell"] == cell.base_name}, key=lambda s: (s != "1", s))

@@ -7,8 +7,9 @@ import pathlib
 
 from terngrad_experiments import recipes, run_folder
 
-# Examples per second of one thread, measured on an AMD EPYC core; only the order of jobs and the estimates of `list` use them.
-EXAMPLES_PER_SECOND = {"lenet": 1900, "cifar10_alexnet": 1200}
+# Examples per second of one thread: half of what bench/results/README.md has for two threads of a Xeon, one worker, fp32. Only the
+# order of jobs and the estimates of `list` use them.
+EXAMPLES_PER_SECOND = {"lenet": 5285 / 2, "cifar10_alexnet": 2969 / 2}
 # Where a data set's files are below --data.
 DATA_FOLDERS = {"mnist": ("mnist",), "cifar10": ("cifar10", "cifar-10"), "imagenet": ("imagenet",)}
 
@@ -47,6 +48,11 @@ class Job:
     def is_finished(self):
         metrics = run_folder.read_metrics(self.folder)
         return any(line.get("kind") == "test" and line["step"] == self.max_steps for line in metrics)
+
+
+def arguments(job, data, threads, device):
+    """Of terngrad_train, to start the job. @param data  folder of the data set, None for the built-in one"""
+    return [*recipes.command_line(job.cell, job.seed, str(job.folder), data), f"--threads={threads}", f"--device={device}"]
 
 
 def make_job(cell, seed, out):

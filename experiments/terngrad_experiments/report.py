@@ -11,6 +11,10 @@ from terngrad_experiments import claims, figures, jobs, recipes, svg, tables
 
 MAX_BYTES = 2_000_000
 
+
+class ReportError(Exception):
+    """A page that cannot be made."""
+
 STYLE = """
 :root { color-scheme: light dark; --ground: #ffffff; --text: #1b1f24; --soft: #57606a; --line: #d0d7de; --row: #f6f8fa; }
 @media (prefers-color-scheme: dark) {
@@ -150,7 +154,7 @@ def where_text(results):
 
 
 def make_page(experiments, results):
-    """@throws ValueError for a page above MAX_BYTES"""
+    """@throws ReportError for a page above MAX_BYTES"""
     links = " ".join(f'<a href="#{escape(experiment.name)}">{escape(experiment.name)}</a>' for experiment in experiments)
     body = "\n".join(section(experiment, results) for experiment in experiments)
     page = f"""<!DOCTYPE html>
@@ -165,7 +169,7 @@ augmentation to float and ternary. Intervals are 95 % intervals over seeds; gaps
 </body></html>
 """
     if len(page.encode()) > MAX_BYTES:
-        raise ValueError(f"the report has {len(page.encode())} bytes, at most {MAX_BYTES}; name fewer recipes")
+        raise ReportError(f"the report has {len(page.encode())} bytes, at most {MAX_BYTES}; name fewer recipes")
     return page
 
 

@@ -66,7 +66,7 @@ def make_result(folder, cell, scale, seed, options, seconds=None, raw=None, allo
     return result
 
 
-def failed_result(cell, scale, seed, options, commit, message):
+def failed_result(cell, scale, seed, options, commit, message, backend):
     """Of a run that failed twice: it is shown as failed, not as missing."""
     return {"schema": store.SCHEMA, "cell": cell, "scale": scale, "seed": seed, "status": "failed", "options": options,
-            "identity": None, "commit": commit, "error": message}
+            "identity": None, "commit": commit, "backend": backend, "error": message}

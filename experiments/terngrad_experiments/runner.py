@@ -13,7 +13,7 @@ import time
 
 from terngrad_experiments import gpus
 from terngrad_experiments import jobs as job_module
-from terngrad_experiments import recipes, results, run_folder, store
+from terngrad_experiments import results, run_folder, store
 
 MAX_ATTEMPTS = 2
 POLL_SECONDS = 0.1
@@ -74,7 +74,11 @@ class Runner:
         self.threads = threads
         self.device = device
         self.say = say
-        self.gpus = gpus.Pool(gpus.visible_gpus() if device == "cuda" else [])
+        visible = gpus.visible_gpus() if device == "cuda" else []
+        if visible and num_jobs > len(visible):
+            raise RunnerError(f"--jobs {num_jobs}: each run takes a GPU, and there are {len(visible)}; accepted: auto or 1 to "
+                              f"{len(visible)}")
+        self.gpus = gpus.Pool(visible)
         self.commit = programs.commit()
         self.failures = []
         self.signal = 0
@@ -82,9 +86,7 @@ class Runner:
 
     def command(self, job):
         data = job_module.data_folder(self.data, job.cell.options["dataset"])
-        command = [self.programs.path("terngrad_train"),
-                   *recipes.command_line(job.cell, job.seed, str(job.folder), data),
-                   f"--threads={self.threads}", f"--device={self.device}"]
+        command = [self.programs.path("terngrad_train"), *job_module.arguments(job, data, self.threads, self.device)]
         if (job.folder / "config.json").exists():
             command.append("--resume")
         return command
@@ -163,7 +165,8 @@ class Runner:
         self.failures.append(job.name)
         cell = job.cell
         store.append(self.out.results, results.failed_result(cell.base_name, cell.scale, job.seed, cell.options,
-                                                             self.commit.removesuffix("-dirty"), message))
+                                                             self.commit.removesuffix("-dirty"), message,
+                                                             "gpu" if self.device == "cuda" else "cpu"))
         return False
 
     def record(self, job):

@@ -104,6 +104,7 @@ class Runner(unittest.TestCase):
         words = text.split()
         self.assertEqual(words[0], "terngrad_train")
         self.assertIn("--clip_factor=2.5", words)
+        self.assertIn("--device=cpu", words)
         subprocess.run([self.folder / "bin" / words[0], *words[1:]], check=True, cwd=self.folder)
         code, text = self.run_here("import", str(self.out / "runs/small/ternary/seed-3"))
         self.assertEqual(code, 0, text)
@@ -221,6 +222,9 @@ class Runner(unittest.TestCase):
         self.assertEqual(code, 0, text)
         self.assertEqual({line.rpartition(" on GPU ")[2] for line in text.splitlines() if "started" in line}, {"3", "5"})
         self.assertEqual({path.read_text() for path in self.out.glob("runs/*/*/*/gpu")}, {"3", "5"})
+        code, text = self.run_here("run", "small/*", "--device", "cuda", "--jobs", "3")
+        self.assertEqual(code, 1)
+        self.assertIn("--jobs 3: each run takes a GPU, and there are 2; accepted: auto or 1 to 2", text)
 
     def test_check_names_options_that_do_not_exist(self):
         self.assertEqual(self.run_here("check")[0], 0)

@@ -44,6 +44,12 @@ class CheckRooms(unittest.TestCase):
         self.assertEqual(len(found), 1)
         self.assertIn("nets/cpu has 46 files, at most 45", found[0])
 
+    def test_a_source_that_pulls_in_many_headers_is_named(self):
+        chain = {f"nets/h{i}.h": [f"nets/h{i + 1}.h"] for i in range(check_rooms.MAX_HEADERS)}
+        self.assertEqual(violations(dict(chain), ["nets/h0.h"]), [])
+        found = violations({**chain, "nets/a.cpp": ["nets/h0.h"]}, ["nets/a.cpp"])
+        self.assertEqual(found, ["nets/a.cpp pulls in 56 headers, at most 55"])
+
     def test_the_project_keeps_them(self):
         result = subprocess.run([sys.executable, SCRIPT], capture_output=True, text=True)
         self.assertEqual((result.returncode, result.stderr), (0, ""))
