@@ -68,20 +68,20 @@ DeviceGather DeviceCoder::gather_scalers(std::span<const WorkerRange> ranks) {
 void DeviceCoder::combine_scalers(NonfiniteReport* report, std::uint32_t* skip, const std::uint32_t* stop_latched,
                                   Stream& stream) {
   if (places_.empty()) return;
-  exchange_scalers({.places = places_on_device_.data(),
-                    .num_scalers = num_scalers(),
-                    .num_workers = setup_.workers.num_workers,
-                    .first_local_worker = setup_.workers.first_local_worker,
-                    .num_local_workers = setup_.workers.num_local_workers,
-                    .local = local_.data(),
-                    .own = own_.data(),
-                    .shared = shared_.data(),
-                    .scales = scales_.data(),
-                    .drawn_with = drawn_with_.data(),
-                    .report = report,
-                    .skip = skip,
-                    .stop_latched = stop_latched},
-                   stream);
+  terngrad::combine_scalers({.places = places_on_device_.data(),
+                             .num_scalers = num_scalers(),
+                             .num_workers = setup_.workers.num_workers,
+                             .first_local_worker = setup_.workers.first_local_worker,
+                             .num_local_workers = setup_.workers.num_local_workers,
+                             .local = local_.data(),
+                             .own = own_.data(),
+                             .shared = shared_.data(),
+                             .scales = scales_.data(),
+                             .drawn_with = drawn_with_.data(),
+                             .report = report,
+                             .skip = skip,
+                             .stop_latched = stop_latched},
+                            stream);
 }
 
 }  // namespace terngrad

@@ -174,7 +174,7 @@ TernaryCodec::TernaryCodec(const TernaryOptions& options) : options_(options) {
   TERNGRAD_REQUIRE(std::isfinite(options.clip_factor) && options.clip_factor >= 0,
                    "[ternary] clip_factor must be 0 (no clipping) or positive, got ", options.clip_factor);
   TERNGRAD_REQUIRE(options.format != TernaryFormat::kLanes, "[ternary] format ", to_string(options.format),
-                   " is for sums over workers (integer_sum, return codec sums); accepted: t2, t5, tmask");
+                   " is for sums over workers (integer_sum, downlink codec sums); accepted: t2, t5, tmask");
   TERNGRAD_REQUIRE(options.num_workers <= kMaxSummedWorkers, "[ternary] num_workers must be at most ",
                    kMaxSummedWorkers, ", got ", options.num_workers);
   TERNGRAD_REQUIRE(options.block_elements <= kMaxBlockElements, "[ternary] block_elements must be at most ",

@@ -384,7 +384,7 @@ ExchangeCost probe(const Layout& layout, std::span<const float> gradient, const 
   TERNGRAD_REQUIRE(options.repetitions >= 1, "[probe_exchange] repetitions must be at least 1, got ",
                    options.repetitions);
   TERNGRAD_REQUIRE(options.exchange.downlink_codec == DownlinkCodec::kFloat32,
-                   "[probe_exchange] return codec must be fp32, got ", to_string(options.exchange.downlink_codec));
+                   "[probe_exchange] downlink codec must be fp32, got ", to_string(options.exchange.downlink_codec));
   ExchangeCost cost{.codec = options.codec, .exchange = to_string(options.exchange.algorithm)};
   // Refuses what it does not know, before any work.
   const auto num_shards = static_cast<std::size_t>(std::max(options.world.num_workers, 1));

@@ -6,7 +6,6 @@
 #include <cstring>
 
 #include "compress/exchange/codec_shards.h"
-#include "compress/exchange/exchange_bytes.h"
 #include "compress/exchange/overflow.h"
 #include "compress/exchange/shard_update.h"
 #include "kernels/codes/ternary_pack.h"
@@ -113,6 +112,7 @@ CompressedAllReduce::CompressedAllReduce(const Layout& layout, CodecPlan plan, W
       stream_(Device::cpu(), options.num_threads),
       algorithm_(algorithm_for(options, layout_, plan_, workers_)),
       sums_in_process_(sums_in_process(options, algorithm_, plan_, workers_)),
+      summed_bytes_(sums_in_process_ ? summed_bytes(layout_, plan_) : SummedBytes{}),
       max_mean_(max_mean(options.mean_factor)),
       context_{options.run_id, exchange_fingerprint(layout_, plan_, workers_, options, algorithm_), 0},
       whole_{{whole_segments(layout_)}, PayloadForm::kNatural},
@@ -395,9 +395,9 @@ void CompressedAllReduce::scatter_reduce(std::span<const TensorTable> gradients,
     nodes_.add_all_reduce(report, &ExchangeBytes::mean, static_cast<std::int64_t>(4 * max_.size()));
   }
   timer.next(report.wire_seconds);
-  const bool goes_on = options_.update == nullptr || update_shards(own, mean, report, found);
+  const bool is_applied = options_.update == nullptr || update_shards(own, mean, report, found);
   timer.next(report.decode_seconds);
-  if (goes_on) return_shards(own, mean, report);
+  if (is_applied) return_shards(own, mean, report);
 }
 
 void CompressedAllReduce::scatter(const ShardRange& own, ExchangeReport& report) {
@@ -544,11 +544,11 @@ void CompressedAllReduce::integer_sum(std::span<const TensorTable> gradients, co
 void CompressedAllReduce::sum_in_process(std::span<const TensorTable> gradients, const TensorTable& mean,
                                          ExchangeReport& report) {
   all_gather(gradients, mean, report);
-  const SummedBytes bytes = summed_bytes(layout_, plan_);
   report.gradient = {};
   nodes_.add_gathered(
-      report, &ExchangeBytes::gradient, [&](int) { return bytes.gathered; }, bytes.gathered * workers_.num_workers);
-  nodes_.add_all_reduce(report, &ExchangeBytes::gradient, bytes.lanes);
+      report, &ExchangeBytes::gradient, [&](int) { return summed_bytes_.gathered; },
+      summed_bytes_.gathered * workers_.num_workers);
+  nodes_.add_all_reduce(report, &ExchangeBytes::gradient, summed_bytes_.lanes);
 }
 
 float CompressedAllReduce::decode_local(int local_worker, int segment, std::span<float> out) {

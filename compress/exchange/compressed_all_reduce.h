@@ -10,6 +10,7 @@
 #include "compress/comm/communicator.h"
 #include "compress/exchange/all_reduce_options.h"
 #include "compress/exchange/downlink.h"
+#include "compress/exchange/exchange_bytes.h"
 #include "compress/exchange/gradient_exchange.h"
 #include "compress/exchange/nonfinite.h"
 #include "compress/exchange/wire_bytes.h"
@@ -102,6 +103,7 @@ class CompressedAllReduce final : public GradientExchange {
   Stream stream_;
   ExchangeAlgorithm algorithm_;
   bool sums_in_process_;
+  SummedBytes summed_bytes_;  // of sum_in_process
   float max_mean_;
   MessageContext context_;
   Parts whole_;   // one part: all tensors

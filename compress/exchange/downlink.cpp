@@ -162,7 +162,7 @@ std::span<const std::uint8_t> Downlink::encode(std::size_t part, int worker, con
                                .payload = payload};
       const TernarizeOptions kernel_options{.format = static_cast<TernaryFormat>(form.format),
                                             .num_workers = options_.num_workers,
-                                            .refine_purpose = DrawPurpose::kReturnLegRefine};
+                                            .refine_purpose = DrawPurpose::kDownlinkRefine};
       const DrawKey key{options_.seed, context.step, 0, DrawPurpose::kDownlink};
       std::int64_t used = 0;
       ternarize({&task, 1}, kernel_options, key, {&used, 1}, stream);

@@ -21,7 +21,7 @@ ShardRange shards_of(const WorkerGroup& workers, ShardOwners owners, int rank) {
   return {static_cast<std::size_t>(server), 1};
 }
 
-std::vector<ShardRange> shares_of_ranks(std::span<const WorkerRange> ranks, ShardOwners owners) {
+std::vector<ShardRange> shards_of_ranks(std::span<const WorkerRange> ranks, ShardOwners owners) {
   std::vector<ShardRange> shards;
   for (const WorkerRange& workers : ranks) {
     if (owners == ShardOwners::kWorkers) {

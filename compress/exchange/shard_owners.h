@@ -36,6 +36,6 @@ ShardRange shards_of(const WorkerGroup& workers, ShardOwners owners, int rank);
 
 /// The shards of each of several ranks that all have workers: of these, or, of servers, the only shard for the first
 /// rank. @param ranks  the workers of each
-std::vector<ShardRange> shares_of_ranks(std::span<const WorkerRange> ranks, ShardOwners owners);
+std::vector<ShardRange> shards_of_ranks(std::span<const WorkerRange> ranks, ShardOwners owners);
 
 }  // namespace terngrad

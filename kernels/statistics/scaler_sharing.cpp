@@ -9,12 +9,12 @@
 
 namespace terngrad {
 
-void exchange_scalers(const ScalerSharingTask& task, Stream& stream) {
+void combine_scalers(const ScalerSharingTask& task, Stream& stream) {
   TERNGRAD_REQUIRE(task.num_workers >= 1 && task.first_local_worker >= 0 && task.num_local_workers >= 0 &&
                        task.first_local_worker + task.num_local_workers <= task.num_workers,
                    "[scaler_sharing] workers ", task.first_local_worker, " to ",
                    task.first_local_worker + task.num_local_workers, " are not among ", task.num_workers);
-  if (stream.device().is_cuda()) return cuda::exchange_scalers(task, stream);
+  if (stream.device().is_cuda()) return cuda::combine_scalers(task, stream);
   for (std::int64_t s = 0; s < task.num_scalers; ++s) {
     int first = 0;
     const int num_flagged = common::share_one(task, s, first);

@@ -49,7 +49,7 @@ struct ScalerSharingTask {
 
 /// Runs the task. Bit-equal on every backend; on a GPU the host does not wait.
 /// @throws InvalidArgument if the local workers are not among the N
-void exchange_scalers(const ScalerSharingTask& task, Stream& stream);
+void combine_scalers(const ScalerSharingTask& task, Stream& stream);
 
 /// A segment counts as a whole: where one of its scalers is NaN, all become it.
 /// @param scalers       [num_rows * num_scalers], rows of the same places; in place

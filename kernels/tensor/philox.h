@@ -26,7 +26,7 @@ enum class DrawPurpose : std::uint8_t {
   kTernarize = 1,
   kTernarizeRefine = 2,
   kDownlink = 3,
-  kReturnLegRefine = 4,
+  kDownlinkRefine = 4,
   kDropout = 5,
   kAugmentation = 6,
   kShuffle = 7,

@@ -36,14 +36,15 @@ std::string in_words(const std::string& key, const std::string& value) {
 }
 
 std::string advice(const std::string& key, const std::string& recorded) {
-  if (key == "strategy" && recorded == "async") return "; the run continues with --strategy async";
+  if (key == "strategy" && recorded == "async") return "; to continue the run, give --strategy async";
   if (key == "pull" && recorded != kNone && recorded != "any") {
-    return "; the run continues with --strategy ps --pull parameters and its --downlink_codec";
+    return "; to continue the run, give --strategy ps --pull parameters and its --downlink_codec";
   }
-  if (key == "pull" && recorded == "any") return "; the run continues with --pull gradient, or --downlink_codec fp32";
-  if (key == "strategy" && recorded == kSynchronousStrategies) return "; the run continues with one of these";
+  if (key == "pull" && recorded == "any")
+    return "; to continue the run, give --pull gradient, or --downlink_codec fp32";
+  if (key == "strategy" && recorded == kSynchronousStrategies) return "; to continue the run, give one of these";
   if (key != "threads_per_worker" || recorded == kNone) return "";
-  return "; the run continues with --threads_per_worker " + recorded + " (and --threads " + recorded + " or more)";
+  return "; to continue the run, give --threads_per_worker " + recorded + " (and --threads " + recorded + " or more)";
 }
 
 // Differences are reported by rank: the coarse ones first, fingerprints last.

@@ -199,7 +199,7 @@ class Evaluator {
   /// @param log_directory  asked once, when the first checkpoint comes; empty for no log
   Evaluator(const EvalOptions& o, std::function<std::filesystem::path()> log_directory,
             std::function<void()> send_heartbeat = {})
-      : o_(o), log_directory_(std::move(log_directory)), tell_busy_(std::move(send_heartbeat)) {}
+      : o_(o), log_directory_(std::move(log_directory)), send_heartbeat_(std::move(send_heartbeat)) {}
 
   /// Whether the data set and the log, if there is to be one, are open.
   bool is_prepared() const { return dataset_ != nullptr; }
@@ -219,7 +219,7 @@ class Evaluator {
     }
     const Evaluation evaluation =
         known != nullptr ? *known : say_when_out_of_memory("evaluating " + checkpoint.source(), [&] {
-          return evaluate_checkpoint(o_, checkpoint, *dataset_, tell_busy_);
+          return evaluate_checkpoint(o_, checkpoint, *dataset_, send_heartbeat_);
         });
     if (log_ && known == nullptr) log_->write(step, checkpoint.checksum(), evaluation);
     std::cout << checkpoint.source() << ": step " << step << ", " << weights_group(o_) << " weights, "
@@ -242,7 +242,7 @@ class Evaluator {
 
   const EvalOptions& o_;
   std::function<std::filesystem::path()> log_directory_;
-  std::function<void()> tell_busy_;
+  std::function<void()> send_heartbeat_;
   std::unique_ptr<Dataset> dataset_;
   std::optional<EvaluationLog> log_;
 };

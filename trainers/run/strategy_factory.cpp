@@ -57,7 +57,7 @@ std::unique_ptr<ServedParameters> make_served_parameters(const TrainOptions& o, 
 }
 
 HostStrategy make_host_strategy(const TrainOptions& o, const Net& net, const WorkerGroup& workers,
-                                const HostStrategyPlace& place) {
+                                const HostStrategyContext& context) {
   const Layout& layout = net.layout();
   if (o.strategy_name() == "simple") return {make_simple_strategy(layout, on_nonfinite_of(o)), layout.fingerprint()};
   if (o.exchange == "vendor") {
@@ -72,21 +72,21 @@ HostStrategy make_host_strategy(const TrainOptions& o, const Net& net, const Wor
   try {
     const Buckets buckets = exchange_buckets(o, layout, net.gradient_order());
     const auto in_buckets = [&](CompressedAllReduceOptions options) {
-      options.update = place.update;
-      auto exchange = std::make_unique<BucketedAllReduce>(layout, with_dump(workers, place.dump), options, buckets);
-      if (place.dump != nullptr) describe_messages(*exchange, *place.dump);
+      options.update = context.update;
+      auto exchange = std::make_unique<BucketedAllReduce>(layout, with_dump(workers, context.dump), options, buckets);
+      if (context.dump != nullptr) describe_messages(*exchange, *context.dump);
       return exchange;
     };
-    auto exchange = in_buckets(exchange_options(o, place.run_id, num_threads(o)));
+    auto exchange = in_buckets(exchange_options(o, context.run_id, num_threads(o)));
     check_codec_plan(o, exchange->plan());
     const std::uint64_t plan_fingerprint = exchange->plan().fingerprint();
     auto compressed = make_replicated_strategy(layout, std::move(exchange));
     if (o.floating_grad_epoch == 0) return {std::move(compressed), plan_fingerprint};
     auto floating =
-        make_replicated_strategy(layout, in_buckets(floating_exchange_options(o, place.run_id, num_threads(o))));
+        make_replicated_strategy(layout, in_buckets(floating_exchange_options(o, context.run_id, num_threads(o))));
     auto both = make_floating_epochs_strategy(
         std::move(compressed), std::move(floating),
-        [batch_size = o.batch_size, num_examples = place.num_examples, period = o.floating_grad_epoch](
+        [batch_size = o.batch_size, num_examples = context.num_examples, period = o.floating_grad_epoch](
             std::uint64_t step) { return is_floating_step(step, batch_size, num_examples, period); });
     return {std::move(both), plan_fingerprint};
   } catch (const InvalidArgument& error) {

@@ -24,7 +24,7 @@ struct HostStrategy {
 };
 
 /// What a strategy needs besides options.
-struct HostStrategyPlace {
+struct HostStrategyContext {
   std::uint64_t run_id = 0;
   std::int64_t num_examples = 0;                // of an epoch
   std::shared_ptr<MessageDump> dump = nullptr;  // of the messages of the first steps, where one is asked for
@@ -33,6 +33,6 @@ struct HostStrategyPlace {
 
 /// @throws UsageError for options that a part refuses
 HostStrategy make_host_strategy(const TrainOptions& o, const Net& net, const WorkerGroup& workers,
-                                const HostStrategyPlace& place);
+                                const HostStrategyContext& context);
 
 }  // namespace terngrad

@@ -53,7 +53,7 @@ Schedule open_schedule(const TrainOptions& o, std::int64_t num_examples) {
 
 /// A trainer in host memory. @param setup  whose devices compute; notes are appended
 std::unique_ptr<Trainer> make_host_trainer(const TrainOptions& o, const TrainingData& data, const WorkerGroup& workers,
-                                           const RunContext& place, const Schedule& schedule,
+                                           const RunContext& context, const Schedule& schedule,
                                            const TrainerOptions& options, TrainSetup& setup,
                                            std::uint64_t& plan_fingerprint) {
   TrainerParts parts;
@@ -61,9 +61,11 @@ std::unique_ptr<Trainer> make_host_trainer(const TrainOptions& o, const Training
   parts.net = make_host_net(o, *data.dataset, workers, setup.devices, setup.notes);
   parts.workers = workers;
   parts.served = make_served_parameters(o, *parts.net, workers, schedule);
-  HostStrategy made = make_host_strategy(
-      o, *parts.net, workers,
-      {.run_id = place.run_id, .num_examples = data.num_examples, .dump = place.dump, .update = parts.served.get()});
+  HostStrategy made = make_host_strategy(o, *parts.net, workers,
+                                         {.run_id = context.run_id,
+                                          .num_examples = data.num_examples,
+                                          .dump = context.dump,
+                                          .update = parts.served.get()});
   parts.strategy = std::move(made.strategy);
   plan_fingerprint = made.plan_fingerprint;
   parts.optimizer = make_optimizer(o.optimizer, {.momentum = o.momentum}, parts.net->layout().flat_elements());
@@ -73,17 +75,18 @@ std::unique_ptr<Trainer> make_host_trainer(const TrainOptions& o, const Training
 }
 
 /// Fills in what --strategy async consists of. @returns the fingerprint of its codec plan
-std::uint64_t make_async(const TrainOptions& o, const RunContext& place, const std::shared_ptr<const Dataset>& dataset,
-                         const Schedule& schedule, const TrainerOptions& options, TrainSetup& setup) {
+std::uint64_t make_async(const TrainOptions& o, const RunContext& context,
+                         const std::shared_ptr<const Dataset>& dataset, const Schedule& schedule,
+                         const TrainerOptions& options, TrainSetup& setup) {
   WorkerGroup one;
   one.num_workers = o.num_nodes;
   AsyncSetupParts parts;
   parts.dataset = dataset;
-  parts.mailbox = place.mailbox;
-  parts.run_id = place.run_id;
+  parts.mailbox = context.mailbox;
+  parts.run_id = context.run_id;
   // The GPUs take turns in computing workers' nets; the first one evaluates.
   std::vector<DeviceChoice> places;
-  for (const Device& gpu : place.devices.gpus) places.push_back({.gpus = {gpu}, .math = place.devices.math});
+  for (const Device& gpu : context.devices.gpus) places.push_back({.gpus = {gpu}, .math = context.devices.math});
   if (places.empty()) places.emplace_back();
   std::vector<std::string> known;  // of other workers than the first: what is found out is the same for all
   parts.make_worker_net = [&](int worker) {
@@ -97,7 +100,7 @@ std::uint64_t make_async(const TrainOptions& o, const RunContext& place, const s
     WorkerGroup none = one;
     none.num_local_workers = 0;
     // On ranks of workers it says what the net is made of, and no more.
-    const bool evaluates = place.mailbox == nullptr || place.mailbox->rank() == 0;
+    const bool evaluates = context.mailbox == nullptr || context.mailbox->rank() == 0;
     return make_host_net(o, *dataset, none, evaluates ? places.front() : DeviceChoice{}, known);
   };
   parts.make_transforms = [&](const Net& net) { return make_transforms(o, net, one); };
@@ -124,12 +127,12 @@ void add_note_on_scalers(const TrainOptions& o, TrainSetup& setup) {
 }
 
 /// --exchange_timeout, which is for several processes or GPUs.
-double gpu_timeout(const TrainOptions& o, const RunContext& place) {
-  return place.communicator->size() > 1 || place.devices.gpus.size() > 1 ? o.exchange_timeout : 0;
+double gpu_timeout(const TrainOptions& o, const RunContext& context) {
+  return context.communicator->size() > 1 || context.devices.gpus.size() > 1 ? o.exchange_timeout : 0;
 }
 
 /// Makes all of `setup` that comes after the data.
-void make_trainer(const TrainOptions& o, const RunContext& place, const TrainingData& data, TrainSetup& setup) {
+void make_trainer(const TrainOptions& o, const RunContext& context, const TrainingData& data, TrainSetup& setup) {
   const Schedule schedule = open_schedule(o, data.num_examples);
   TrainerOptions options;
   options.batch_size = o.batch_size;
@@ -138,7 +141,7 @@ void make_trainer(const TrainOptions& o, const RunContext& place, const Training
   options.ema_decay = o.ema_decay;
   options.mean_factor = o.mean_factor();
   options.has_data_shard = data.is_shard;
-  options.trace = place.trace;
+  options.trace = context.trace;
   options.num_threads = num_threads(o);
   options.num_data_threads = o.num_preprocess_threads;
   if (o.rebroadcast_epochs > 0) {
@@ -150,22 +153,22 @@ void make_trainer(const TrainOptions& o, const RunContext& place, const Training
     setup.notes.emplace_back("GPUs compute gradients, which are encoded, exchanged and applied by the CPU");
   }
   const int ranks_per_process = is_on_host ? 1 : static_cast<int>(setup.devices.gpus.size());
-  options.overlap = overlaps(o, place.communicator->size() * ranks_per_process);
+  options.overlap = overlaps(o, context.communicator->size() * ranks_per_process);
   std::uint64_t plan_fingerprint = 0;
   if (is_async(o)) {
-    check_async_memory(o, *data.dataset, place.mailbox.get(), place.devices.is_cpu());
-    plan_fingerprint = make_async(o, place, data.dataset, schedule, options, setup);
+    check_async_memory(o, *data.dataset, context.mailbox.get(), context.devices.is_cpu());
+    plan_fingerprint = make_async(o, context, data.dataset, schedule, options, setup);
     setup.state = initial_state(o, setup.devices, data, plan_fingerprint);
     return;
   }
-  const WorkerGroup workers = make_worker_group(o.num_nodes, place.communicator, o.num_servers);
+  const WorkerGroup workers = make_worker_group(o.num_nodes, context.communicator, o.num_servers);
   if (is_on_host) {
     check_memory(o, *data.dataset, workers.num_local_workers, setup.devices.is_cpu());
-    setup.trainer = make_host_trainer(o, data, workers, place, schedule, options, setup, plan_fingerprint);
+    setup.trainer = make_host_trainer(o, data, workers, context, schedule, options, setup, plan_fingerprint);
   } else {
     try {
-      DeviceSetup on_gpus = make_device_setup(o, setup.devices, place.gpu_communicators, data, workers, schedule,
-                                              options, gpu_timeout(o, place));
+      DeviceSetup on_gpus = make_device_setup(o, setup.devices, context.gpu_communicators, data, workers, schedule,
+                                              options, gpu_timeout(o, context));
       setup.trainer = std::move(on_gpus.trainer);
       std::ranges::move(on_gpus.notes, std::back_inserter(setup.notes));
       plan_fingerprint = on_gpus.plan_fingerprint;
@@ -179,27 +182,28 @@ void make_trainer(const TrainOptions& o, const RunContext& place, const Training
 }  // namespace
 
 RunContext make_run_context(const TrainOptions& o, std::shared_ptr<Communicator> communicator, std::uint64_t run_id) {
-  RunContext place{
+  RunContext context{
       .communicator = std::move(communicator), .run_id = run_id, .devices = devices_of(o), .gpu_communicators = {}};
-  if (place.devices.is_cpu() || o.exchanges_on_host()) return place;
-  place.gpu_communicators = connect_gpus(place.devices, *place.communicator, gpu_timeout(o, place));
-  return place;
+  if (context.devices.is_cpu() || o.exchanges_on_host()) return context;
+  context.gpu_communicators = connect_gpus(context.devices, *context.communicator, gpu_timeout(o, context));
+  return context;
 }
 
 TrainSetup make_train_setup(const TrainOptions& o) {
   return make_train_setup(o, make_run_context(o, make_self_communicator(), 0));
 }
 
-TrainSetup make_train_setup(const TrainOptions& o, const RunContext& place) {
+TrainSetup make_train_setup(const TrainOptions& o, const RunContext& context) {
   TrainSetup setup;
-  setup.devices = place.devices;
-  const TrainingData data = place.data.dataset != nullptr ? place.data : whole_data(open_dataset(o, Subset::kTrain));
+  setup.devices = context.devices;
+  const TrainingData data =
+      context.data.dataset != nullptr ? context.data : whole_data(open_dataset(o, Subset::kTrain));
   if (!o.benchmark_mode) setup.test_set = open_dataset(o, Subset::kTest);
   if (setup.test_set != nullptr) check_test_set(o, *data.dataset, *setup.test_set);
   setup.data_summary = data_summary(data, setup.test_set.get());
   say_when_out_of_memory(
       fmt::format("setting up {} of {} workers of {} examples", o.net, o.num_nodes, o.batch_size / o.num_nodes),
-      [&] { make_trainer(o, place, data, setup); });
+      [&] { make_trainer(o, context, data, setup); });
   add_note_on_scalers(o, setup);
   return setup;
 }

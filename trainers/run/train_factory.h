@@ -58,7 +58,7 @@ RunContext make_run_context(const TrainOptions& o, std::shared_ptr<Communicator>
 /// @throws UsageError for options that these parts refuse, and for a run in host memory that needs more of it than
 /// there is (require_memory); DataError for missing or damaged files, and for a test set whose images or classes are
 /// not those of the training set; Error that says what there was no memory for
-TrainSetup make_train_setup(const TrainOptions& o, const RunContext& place);
+TrainSetup make_train_setup(const TrainOptions& o, const RunContext& context);
 /// The same for a run of this process alone.
 TrainSetup make_train_setup(const TrainOptions& o);
 

@@ -55,18 +55,18 @@ TrainingData open_shards(const TrainOptions& o, const ProcessGroup& processes) {
 }  // namespace
 
 int train(const TrainOptions& o, RunDescription description, const ProcessGroup& processes) {
-  RunContext place = make_run_context(o, processes.communicator(), draw_run_id(o, processes));
-  if (o.data_shards) place.data = open_shards(o, processes);
+  RunContext context = make_run_context(o, processes.communicator(), draw_run_id(o, processes));
+  if (o.data_shards) context.data = open_shards(o, processes);
   std::optional<Trace> trace;
-  if (o.trace_steps > 0) place.trace = &trace.emplace(static_cast<std::uint64_t>(o.trace_steps));
+  if (o.trace_steps > 0) context.trace = &trace.emplace(static_cast<std::uint64_t>(o.trace_steps));
   if (!o.dump_messages.empty()) {
-    place.dump = std::make_shared<MessageDump>(o.dump_messages, processes.rank(), o.num_nodes,
-                                               static_cast<std::uint64_t>(o.dump_steps));
+    context.dump = std::make_shared<MessageDump>(o.dump_messages, processes.rank(), o.num_nodes,
+                                                 static_cast<std::uint64_t>(o.dump_steps));
   }
-  if (is_async(o) && !processes.is_alone()) place.mailbox = processes.make_mailbox();
+  if (is_async(o) && !processes.is_alone()) context.mailbox = processes.make_mailbox();
   TrainSetup setup;
   processes.run_collective([&] {
-    setup = make_train_setup(o, place);
+    setup = make_train_setup(o, context);
     if (o.last_rank_evaluates) setup.test_set.reset();
   });
   description.identity = identity_of(setup.state);

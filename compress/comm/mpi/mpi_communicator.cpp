@@ -142,9 +142,9 @@ class Mpi final : public MpiCommunicator {
     return found != 0;
   }
 
-  void send_control(std::uint64_t word) override { group_.send_note(word_, word, kMpiWordTag, "send_control"); }
+  void send_control(std::uint64_t word) override { group_.send_note(word_, word, kMpiControlTag, "send_control"); }
   std::optional<std::uint64_t> poll_control() override {
-    group_.read_notes(kMpiWordTag, "poll_control", [this](int, std::uint64_t word) { heard_ = word; });
+    group_.read_notes(kMpiControlTag, "poll_control", [this](int, std::uint64_t word) { heard_ = word; });
     return heard_;
   }
 
@@ -188,7 +188,7 @@ class Mpi final : public MpiCommunicator {
     for_each_peer([&](int peer) {
       operation.send(peer, from, group_.rank == root ? std::span<const std::uint8_t>(values) : values.first(0));
     });
-    operation.await_letters();
+    operation.await_heads();
     for_each_peer([&](int peer) {
       const std::span<const std::uint64_t> theirs = operation.sizes(peer);
       if (theirs.size() != 1 || theirs[0] != from[0]) {
@@ -203,7 +203,7 @@ class Mpi final : public MpiCommunicator {
   void barrier() override {
     MpiOperation operation(group_, MpiOperationKind::kBarrier);
     for_each_peer([&](int peer) { operation.send(peer, {}, {}); });
-    operation.await_letters();
+    operation.await_heads();
     operation.finish();
   }
 
@@ -260,7 +260,7 @@ class Mpi final : public MpiCommunicator {
 
   /// Receives everybody's parcels, in order of ranks, this rank's own among them.
   void take(MpiOperation& operation, Parcels& own, Parcels& all) {
-    operation.await_letters();
+    operation.await_heads();
     const auto received = std::make_shared<Parcels>(std::move(kept_));
     operation.keep(received);
     Parcels& result = *received;
@@ -328,7 +328,7 @@ class Mpi final : public MpiCommunicator {
       const Shard shard = shard_of(peer, values.size());
       scatter.send(peer, {}, bytes_of(std::span<const T>(values.subspan(shard.first, shard.count))));
     });
-    scatter.await_letters();
+    scatter.await_heads();
     for_each_peer([&](int peer) {
       std::vector<T>& part = theirs[static_cast<std::size_t>(peer)];
       part.resize(own.count);
@@ -342,7 +342,7 @@ class Mpi final : public MpiCommunicator {
     });
     MpiOperation gather(group_, kind);
     for_each_peer([&](int peer) { gather.send(peer, {}, bytes_of(std::span<const T>(sum))); });
-    gather.await_letters();
+    gather.await_heads();
     for_each_peer([&](int peer) {
       const Shard shard = shard_of(peer, values.size());
       gather.receive(peer, writable_bytes_of(values.subspan(shard.first, shard.count)));
@@ -357,7 +357,7 @@ class Mpi final : public MpiCommunicator {
     std::vector<std::vector<T>>& theirs = kept_by<T>(operation);
     const std::span<const std::uint8_t> mine = bytes_of(std::span<const T>(values));
     for_each_peer([&](int peer) { operation.send(peer, {}, mine); });
-    operation.await_letters();
+    operation.await_heads();
     for_each_peer([&](int peer) {
       std::vector<T>& part = theirs[static_cast<std::size_t>(peer)];
       part.resize(values.size());

@@ -81,9 +81,9 @@ void MpiGroup::read_notes(int tag, const char* operation,
 
 void MpiGroup::send_heartbeat() {
   const auto now = std::chrono::steady_clock::now();
-  if (is_broken || std::chrono::duration<double>(now - told_busy).count() < timeout_seconds / 8) return;
-  told_busy = now;
-  send_note(busy_note, num_operations, kMpiBusyTag, "send_heartbeat");
+  if (is_broken || std::chrono::duration<double>(now - last_heartbeat).count() < timeout_seconds / 8) return;
+  last_heartbeat = now;
+  send_note(heartbeat, num_operations, kMpiHeartbeatTag, "send_heartbeat");
 }
 
 void abandon_to_mpi(std::shared_ptr<void> memory) {

@@ -37,7 +37,7 @@ struct MpiGroup {
   std::uint64_t num_operations = 0;  // begun so far
   bool is_broken = false;            // something failed: its messages may still be under way
   MpiNote waiting_note;              // what a rank that waits sends; stays until MPI has taken it
-  MpiNote busy_note;                 // what a rank that is busy sends, likewise
+  MpiNote heartbeat;                 // sent between operations, likewise
 
   std::string name_of(int peer) const;  // "rank 2 (host node3)"
   /// The names of the other ranks for which is_named(peer), in order: "rank 2 (host node3), rank 5 (host node4)".
@@ -63,13 +63,13 @@ struct MpiGroup {
   /// Tells all peers that this rank will come to the next operation; at most 8 times in the time that they wait.
   void send_heartbeat();
 
-  std::chrono::steady_clock::time_point told_busy = {};  // when it last did
+  std::chrono::steady_clock::time_point last_heartbeat = {};  // when the last one was sent
 };
 
 /// Of the notes that MpiGroup::send_heartbeat sends.
-inline constexpr int kMpiBusyTag = 5;
+inline constexpr int kMpiHeartbeatTag = 5;
 /// Of those that MpiCommunicator::send_control sends.
-inline constexpr int kMpiWordTag = 6;
+inline constexpr int kMpiControlTag = 6;
 
 /// Keeps memory that MPI may still use after a failure, to the end of the process.
 void abandon_to_mpi(std::shared_ptr<void> memory);

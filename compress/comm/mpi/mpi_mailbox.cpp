@@ -29,7 +29,7 @@ static_assert(sizeof(OperationHeader) + 8 * Mailbox::kMaxParcels <= kHeadBytes);
 /// What one other rank sends.
 struct Incoming {
   std::vector<std::uint8_t> head = std::vector<std::uint8_t>(kHeadBytes);
-  MPI_Request letter_request = MPI_REQUEST_NULL;
+  MPI_Request head_request = MPI_REQUEST_NULL;
   std::uint64_t number = 0;
   Parcels parcels;  // of the message whose head has come
   std::vector<MPI_Request> pieces;
@@ -56,7 +56,7 @@ class MpiMailbox final : public Mailbox {
       : group_(std::move(group)), memory_(std::make_unique<Memory>()), liveness_(group_.size, group_.timeout_seconds) {
     memory_->incoming.resize(static_cast<std::size_t>(group_.size));
     for (int peer = 0; peer < group_.size; ++peer) {
-      if (peer != group_.rank) post_letter(peer);
+      if (peer != group_.rank) post_head(peer);
     }
   }
   MpiMailbox(const MpiMailbox&) = delete;
@@ -71,9 +71,9 @@ class MpiMailbox final : public Mailbox {
       return;
     }
     for (Incoming& from : memory_->incoming) {
-      if (from.letter_request == MPI_REQUEST_NULL) continue;
-      MPI_Cancel(&from.letter_request);
-      MPI_Wait(&from.letter_request, MPI_STATUS_IGNORE);
+      if (from.head_request == MPI_REQUEST_NULL) continue;
+      MPI_Cancel(&from.head_request);
+      MPI_Wait(&from.head_request, MPI_STATUS_IGNORE);
     }
     MPI_Comm_free(&group_.communicator);
   }
@@ -133,10 +133,10 @@ class MpiMailbox final : public Mailbox {
     }
   }
 
-  void post_letter(int peer) {
+  void post_head(int peer) {
     Incoming& from = of(peer);
     group_.require_success(MPI_Irecv(from.head.data(), static_cast<int>(kHeadBytes), MPI_BYTE, peer, kHeadTag,
-                                     group_.communicator, &from.letter_request),
+                                     group_.communicator, &from.head_request),
                            kName);
   }
 
@@ -203,18 +203,18 @@ class MpiMailbox final : public Mailbox {
     if (from.pieces.empty()) {
       int has_come = 0;
       MPI_Status status;
-      group_.require_success(MPI_Test(&from.letter_request, &has_come, &status), kName);
+      group_.require_success(MPI_Test(&from.head_request, &has_come, &status), kName);
       if (has_come == 0) return false;
       any = true;
       liveness_.record_activity(peer);
       int bytes = 0;
       MPI_Get_count(&status, MPI_BYTE, &bytes);
-      read_letter(peer, static_cast<std::size_t>(std::max(bytes, 0)));
+      read_head(peer, static_cast<std::size_t>(std::max(bytes, 0)));
     }
     if (!test(from.pieces, peer, any)) return any;
     arrived_.emplace_back(peer, std::move(from.parcels));
     from.parcels = {};
-    post_letter(peer);
+    post_head(peer);
     return any;
   }
 
@@ -245,7 +245,7 @@ class MpiMailbox final : public Mailbox {
     return check_operation_content(header, content.sizes(), content.data);
   }
 
-  void read_letter(int peer, std::size_t bytes) {
+  void read_head(int peer, std::size_t bytes) {
     Incoming& from = of(peer);
     Content content;
     const std::string problem = read_content(from, std::span(from.head).first(bytes), content);
@@ -299,7 +299,7 @@ class MpiMailbox final : public Mailbox {
   void check_deadline(const IsAwaited& is_awaited, Silence silence) {
     liveness_.look();
     if (liveness_.in_grace_period() || silent_for(group_.timeout_seconds / 4, is_awaited).empty()) return;
-    group_.read_notes(kMpiBusyTag, kName, [this](int peer, std::uint64_t) { liveness_.record_activity(peer); });
+    group_.read_notes(kMpiHeartbeatTag, kName, [this](int peer, std::uint64_t) { liveness_.record_activity(peer); });
     const std::string silent = silent_for(group_.timeout_seconds, is_awaited);
     if (silent.empty()) return;
     group_.is_broken = true;

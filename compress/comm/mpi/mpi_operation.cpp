@@ -101,7 +101,7 @@ void MpiOperation::send(int peer, std::span<const std::uint64_t> sizes, std::spa
                     sizeof(header) + sizes.size_bytes() + data.size() <= kHeadBytes;
   header.holds_all = fits ? 1 : 0;
   header.seal(sizes, data);
-  std::vector<std::uint8_t>& message = places_[index(peer)].sent_letter;
+  std::vector<std::uint8_t>& message = places_[index(peer)].sent_head;
   message.resize(sizeof(header) + (fits ? sizes.size_bytes() + data.size() : 0));
   std::memcpy(message.data(), &header, sizeof(header));
   if (fits) {
@@ -126,7 +126,7 @@ void MpiOperation::refuse(int peer, const std::string& problem) const {
                  " is not as this version of the program sends it: ", problem);
 }
 
-bool MpiOperation::read_letter(int peer) {
+bool MpiOperation::read_head(int peer) {
   Place& place = places_[index(peer)];
   OperationHeader& header = place.header;
   const std::string problem = read_operation_header({place.head.data(), place.head_bytes}, header);
@@ -179,17 +179,17 @@ void MpiOperation::require_parcels(int peer) const {
                  group_.name_of(peer), " sends are not those of ", place.header.data_bytes, " bytes");
 }
 
-void MpiOperation::await_letters() {
-  static constexpr std::array kLetters = {Purpose::kHead};
-  await(kLetters);
+void MpiOperation::await_heads() {
+  static constexpr std::array kHeads = {Purpose::kHead};
+  await(kHeads);
   for (int peer = 0; peer < group_.size; ++peer) {
-    if (peer == group_.rank || !read_letter(peer)) continue;
+    if (peer == group_.rank || !read_head(peer)) continue;
     Place& place = places_[index(peer)];
     const std::span<std::uint8_t> bytes = {reinterpret_cast<std::uint8_t*>(place.sizes.data()), place.sizes.size() * 8};
     for_each_piece(bytes, place.header.chunk_bytes,
                    [&](std::span<std::uint8_t> piece) { post_receive(peer, piece, kSizesTag, Purpose::kHead); });
   }
-  await(kLetters);
+  await(kHeads);
   for (int peer = 0; peer < group_.size; ++peer) {
     if (peer != group_.rank) require_content(peer);
   }
@@ -277,8 +277,8 @@ void MpiOperation::hear_who_waits() {
   read_notes(kWaitingTag, [this](int peer) { places_[index(peer)].waits_itself = true; });
 }
 
-void MpiOperation::hear_who_is_busy() {
-  read_notes(kMpiBusyTag, [this](int peer) { liveness_.record_activity(peer); });
+void MpiOperation::read_heartbeats() {
+  read_notes(kMpiHeartbeatTag, [this](int peer) { liveness_.record_activity(peer); });
 }
 
 void MpiOperation::check_deadline() {
@@ -290,7 +290,7 @@ void MpiOperation::check_deadline() {
     return longest;
   };
   if (longest_silence() < group_.timeout_seconds / 4) return;
-  hear_who_is_busy();
+  read_heartbeats();
   const double longest = longest_silence();
   if (longest < group_.timeout_seconds / 4) return;
   if (!has_told_) tell_that_it_waits();

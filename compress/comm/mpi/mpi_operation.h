@@ -24,7 +24,7 @@ enum class MpiOperationKind : std::uint32_t { kAllGather, kAllToAll, kSum, kMax,
 /// Every rank sends something, if only nothing, to every other one:
 ///   MpiOperation operation(group, kind);
 ///   operation.send(peer, sizes, data);      // for each peer
-///   operation.await_letters();              // what comes is then known
+///   operation.await_heads();              // what comes is then known
 ///   operation.receive(peer, data);          // for each peer
 ///   operation.finish();
 /// Each message begins with a head of at most a fixed size: an OperationHeader, which says the operation's number and
@@ -46,7 +46,7 @@ class MpiOperation {
 
   void send(int peer, std::span<const std::uint64_t> sizes, std::span<const std::uint8_t> data);
   /// @throws CommunicationError if a peer is silent for too long or in another operation
-  void await_letters();
+  void await_heads();
   /// What a peer has sent along with its data.
   std::span<const std::uint64_t> sizes(int peer) const { return places_[index(peer)].sizes; }
   std::size_t data_bytes(int peer) const { return places_[index(peer)].header.data_bytes; }
@@ -67,7 +67,7 @@ class MpiOperation {
     Purpose purpose;
   };
   struct Place {  // of one peer
-    std::vector<std::uint8_t> sent_letter;
+    std::vector<std::uint8_t> sent_head;
     std::vector<std::uint8_t> head;
     std::size_t head_bytes = 0;  // that came
     OperationHeader header;
@@ -80,7 +80,7 @@ class MpiOperation {
   void post_send(int peer, std::span<const std::uint8_t> data, int tag, Purpose purpose);
   void post_receive(int peer, std::span<std::uint8_t> data, int tag, Purpose purpose);
   /// Reads a head that has come. @returns whether sizes come by themselves
-  bool read_letter(int peer);
+  bool read_head(int peer);
   void require_sound(int peer) const;
   /// Compares what has come with a head with its checksum.
   void require_content(int peer) const;
@@ -94,7 +94,7 @@ class MpiOperation {
   void check_deadline();
   void tell_that_it_waits();
   void hear_who_waits();
-  void hear_who_is_busy();
+  void read_heartbeats();
   /// Calls heard(peer) for each note with this tag that is about this operation or its neighbours.
   void read_notes(int tag, const std::function<void(int peer)>& heard);
 

@@ -71,7 +71,7 @@ void require_equal_counts(std::uint32_t count, Communicator& processes) {
 }
 
 /// The first process's id on all of them.
-NcclUniqueId shard_id(Communicator& processes, NcclApi& api) {
+NcclUniqueId broadcast_id(Communicator& processes, NcclApi& api) {
   std::exception_ptr error;
   NcclUniqueId id;
   if (processes.rank() == 0) {
@@ -240,7 +240,7 @@ std::vector<std::unique_ptr<NcclCommunicator>> join_nccl_communicators(std::span
                                                                        Communicator& processes, NcclApi& api) {
   const std::vector<int> indices = indices_of(devices);
   require_equal_counts(static_cast<std::uint32_t>(devices.size()), processes);
-  const NcclUniqueId id = shard_id(processes, api);
+  const NcclUniqueId id = broadcast_id(processes, api);
   const int count = static_cast<int>(devices.size());
   const int first_rank = processes.rank() * count;
   const int size = processes.size() * count;

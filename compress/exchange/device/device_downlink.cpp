@@ -29,7 +29,7 @@ DeviceDownlink::DeviceDownlink(const DeviceExchangeSetup& setup, const CodecPlan
       options.codec == DownlinkCodec::kTernary || (options.codec == DownlinkCodec::kSums && options.travels);
   for (std::size_t group = 0; group < plan.groups().size(); ++group) {
     const Codec& codec = *plan.groups()[group].codec;
-    TERNGRAD_REQUIRE(!as_codes || codec.sharing() != ScalerSharing::kNone, "[downlink] return codec ",
+    TERNGRAD_REQUIRE(!as_codes || codec.sharing() != ScalerSharing::kNone, "[downlink] codec ",
                      to_string(options.codec), " needs a scaler that all workers share; codec ", codec.name(),
                      " has scaler_sharing none");
     sums_.push_back(nullptr);
@@ -165,7 +165,7 @@ void DeviceDownlink::encode(const TensorTable& mean, const DeviceStep& step, Str
   bfloat16_tasks_.clear();
   pack_tasks_.clear();
   ternarize_tasks_.clear();
-  TernarizeOptions draws{.num_workers = 1, .refine_purpose = DrawPurpose::kReturnLegRefine};
+  TernarizeOptions draws{.num_workers = 1, .refine_purpose = DrawPurpose::kDownlinkRefine};
   for (const MeanPart& part : shards_->parts()) {
     if (!part.is_own) continue;
     const FloatPayloadTask numbers{

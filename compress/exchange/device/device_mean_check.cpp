@@ -41,20 +41,20 @@ void DeviceMeanCheck::submit(const TensorTable& mean, const Verdict& verdict, St
   if (tensors_.empty()) return;
   const std::int64_t count = places_.num_elements();
   nonfinite_flags(plan_, {&mean, 1}, first_too_large_, flags_.span(), stream);
-  exchange_scalers({.places = places_.data(),
-                    .num_scalers = count,
-                    .num_workers = 1,
-                    .first_local_worker = 0,
-                    .num_local_workers = 1,
-                    .local = flags_.data(),
-                    .own = scratch_.data(),
-                    .shared = scratch_.data() + count,
-                    .scales = scratch_.data() + 2 * count,
-                    .drawn_with = scratch_.data() + 3 * count,
-                    .report = verdict.report,
-                    .skip = verdict.skip,
-                    .stop_latched = verdict.stop_latched},
-                   stream);
+  combine_scalers({.places = places_.data(),
+                   .num_scalers = count,
+                   .num_workers = 1,
+                   .first_local_worker = 0,
+                   .num_local_workers = 1,
+                   .local = flags_.data(),
+                   .own = scratch_.data(),
+                   .shared = scratch_.data() + count,
+                   .scales = scratch_.data() + 2 * count,
+                   .drawn_with = scratch_.data() + 3 * count,
+                   .report = verdict.report,
+                   .skip = verdict.skip,
+                   .stop_latched = verdict.stop_latched},
+                  stream);
   if (verdict.skip != nullptr) return;
   tasks_.clear();
   for (std::size_t i = 0; i < tensors_.size(); ++i) {

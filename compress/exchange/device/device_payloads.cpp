@@ -79,8 +79,8 @@ class ScatteredPayloads final : public DevicePayloads {
       : DevicePayloads(setup.plan, served_groups(setup), PayloadForm::kNatural),
         own_(setup.own()),
         owners_(setup.owners) {
-    const std::vector<ShardRange> shards = shares_of_ranks(setup.ranks, owners_);
-    own_shares_ = shards[static_cast<std::size_t>(setup.rank)];
+    const std::vector<ShardRange> shards = shards_of_ranks(setup.ranks, owners_);
+    own_shards_ = shards[static_cast<std::size_t>(setup.rank)];
     std::size_t num_shards = 0;
     for (const ShardRange& range : shards) num_shards += range.count;
     std::vector<Run> runs;
@@ -98,14 +98,14 @@ class ScatteredPayloads final : public DevicePayloads {
       add_shards(runs, range, bytes_of(outgoing_) + sent, own_.num_local_workers, &ScatteredPayloads::add_outgoing);
       sent += own_.num_local_workers * bytes;
     }
-    const std::int64_t own_bytes = bytes_of_shards(own_shares_);
+    const std::int64_t own_bytes = bytes_of_shards(own_shards_);
     for (const WorkerRange& range : setup.ranks) {
       from_.push_back({range.first_local_worker * own_bytes, range.num_local_workers * own_bytes});
     }
     // Alone, what was written is where it is read.
     is_alone_ = setup.ranks.size() == 1;
     if (!is_alone_) incoming_ = zeroed_bytes(own_.num_workers * own_bytes, setup.device);
-    add_shards(runs, own_shares_, bytes_of(is_alone_ ? outgoing_ : incoming_), own_.num_workers,
+    add_shards(runs, own_shards_, bytes_of(is_alone_ ? outgoing_ : incoming_), own_.num_workers,
                &ScatteredPayloads::add_incoming);
   }
 
@@ -117,7 +117,7 @@ class ScatteredPayloads final : public DevicePayloads {
     // The owner of each shard is one of the workers' nodes, which keeps what it has for itself.
     const WireNodes nodes(own_, 0, owners_);
     for (std::size_t shard = 0; shard < shard_bytes_.size(); ++shard) {
-      const bool is_own = own_shares_.has(shard);
+      const bool is_own = own_shards_.has(shard);
       report.gradient.sent += shard_bytes_[shard] * (own_.num_local_workers - (is_own ? 1 : 0));
       if (!is_own) continue;
       nodes.of_owner(report, &ExchangeBytes::gradient).received += shard_bytes_[shard] * nodes.num_peers();
@@ -143,7 +143,7 @@ class ScatteredPayloads final : public DevicePayloads {
 
   WorkerRange own_;
   ShardOwners owners_;
-  ShardRange own_shares_;
+  ShardRange own_shards_;
   std::vector<std::int64_t> shard_bytes_;  // of one worker
   bool is_alone_ = false;
   Buffer<std::uint64_t> outgoing_;  // [ranks][local workers][the rank's shards]

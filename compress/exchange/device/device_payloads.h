@@ -69,7 +69,7 @@ struct DevicePayloadsSetup {
 /// all_gather: whole tensors; every rank gets every worker's payloads.
 std::unique_ptr<DevicePayloads> make_gathered_payloads(const DevicePayloadsSetup& setup);
 /// scatter_reduce, on the way there: every shard of the layout (compress/exchange/codec_shards.h) by itself; each rank
-/// gets every worker's payloads of its own shards (shares_of_ranks).
+/// gets every worker's payloads of its own shards (shards_of_ranks).
 std::unique_ptr<DevicePayloads> make_scattered_payloads(const DevicePayloadsSetup& setup);
 /// integer_sum: whole tensors as lanes; every rank gets their sum over all workers, exact whatever the order.
 /// @param setup  serves tensors with summable codecs only

@@ -16,8 +16,8 @@ std::int64_t whole_places(std::int64_t bytes) { return (bytes + 15) / 16 * 16; }
 DownlinkPayloads::DownlinkPayloads(const std::vector<std::vector<Slice>>& shards, const Options& options,
                                    const Device& device)
     : own_(options.ranks[static_cast<std::size_t>(options.rank)]), owners_(options.owners), travels_(options.travels) {
-  const std::vector<ShardRange> owned = shares_of_ranks(options.ranks, owners_);
-  own_shares_ = owned[static_cast<std::size_t>(options.rank)];
+  const std::vector<ShardRange> owned = shards_of_ranks(options.ranks, owners_);
+  own_shards_ = owned[static_cast<std::size_t>(options.rank)];
   add_parts(shards, options.bytes_of);
   const std::vector<ByteRange> ranges = travels_ ? ranges_of(owned) : std::vector<ByteRange>{{0, shard_bytes_[0]}};
   const std::int64_t bytes = ranges.back().offset + ranges.back().count;
@@ -61,7 +61,7 @@ std::vector<ByteRange> DownlinkPayloads::ranges_of(std::span<const ShardRange> r
     for (std::size_t shard = shards.first; shard < shards.end(); ++shard) range.count += shard_bytes_[shard];
     ranges.push_back(range);
     most = std::max(most, range.count);
-    equal = equal && shards.count == own_shares_.count;
+    equal = equal && shards.count == own_shards_.count;
   }
   if (!equal) return ranges;
   // Parts of ranks with equally many shards differ by a few chunks. Equal ones are gathered by a single operation, all
@@ -80,7 +80,7 @@ void DownlinkPayloads::add_bytes(ExchangeBytes& report) const {
   if (!travels_) return;
   const WireNodes nodes(own_, 0, owners_);
   for (std::size_t shard = 0; shard < shard_bytes_.size(); ++shard) {
-    nodes.add_shard(report, &ExchangeBytes::mean, own_shares_, shard, shard_bytes_[shard]);
+    nodes.add_shard(report, &ExchangeBytes::mean, own_shards_, shard, shard_bytes_[shard]);
   }
 }
 

@@ -26,7 +26,7 @@ struct MeanPart {
 };
 
 /// The payloads of all shards of a mean (compress/exchange/codec_shards.h), in one buffer with fixed places: each rank
-/// fills those of its shards (shares_of_ranks), and gathers the others. Where a mean does not travel, it is one shard
+/// fills those of its shards (shards_of_ranks), and gathers the others. Where a mean does not travel, it is one shard
 /// that every rank has.
 class DownlinkPayloads {
  public:
@@ -49,7 +49,7 @@ class DownlinkPayloads {
   void add_bytes(ExchangeBytes& report) const;
 
  private:
-  bool is_own(int shard) const { return !travels_ || own_shares_.has(static_cast<std::size_t>(shard)); }
+  bool is_own(int shard) const { return !travels_ || own_shards_.has(static_cast<std::size_t>(shard)); }
   void add_parts(const std::vector<std::vector<Slice>>& shards,
                  const std::function<std::int64_t(const Slice&)>& bytes_of);
   /// The bytes of each rank's shards in the buffer.
@@ -57,7 +57,7 @@ class DownlinkPayloads {
 
   WorkerRange own_;
   ShardOwners owners_;
-  ShardRange own_shares_;
+  ShardRange own_shards_;
   bool travels_;
   std::vector<MeanPart> parts_;
   std::vector<std::int64_t> shard_bytes_;

@@ -42,7 +42,7 @@ __global__ void __launch_bounds__(kThreads)
 
 }  // namespace
 
-void exchange_scalers(const ScalerSharingTask& task, const Stream& stream) {
+void combine_scalers(const ScalerSharingTask& task, const Stream& stream) {
   launch(share_scalers_kernel, dim3(num_blocks_for(task.num_scalers, kThreads)), dim3(kThreads), 0, stream, task);
 }
 

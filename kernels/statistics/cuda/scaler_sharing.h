@@ -5,7 +5,7 @@
 
 namespace terngrad::cuda {
 
-void exchange_scalers(const ScalerSharingTask& task, const Stream& stream);
+void combine_scalers(const ScalerSharingTask& task, const Stream& stream);
 void flag_whole_segments(float* scalers, std::int64_t num_rows, const std::int64_t* first_scaler,
                          std::int64_t num_segments, std::int64_t num_scalers, const Stream& stream);
 

@@ -8,7 +8,7 @@ namespace terngrad::cuda {
 std::shared_ptr<StatisticsRunner> make_statistics_runner(std::span<const Slice>, const Device&) {
   not_built("statistics");
 }
-void exchange_scalers(const ScalerSharingTask&, const Stream&) { not_built("scaler_sharing"); }
+void combine_scalers(const ScalerSharingTask&, const Stream&) { not_built("scaler_sharing"); }
 void flag_whole_segments(float*, std::int64_t, const std::int64_t*, std::int64_t, std::int64_t, const Stream&) {
   not_built("scaler_sharing");
 }

@@ -40,7 +40,7 @@ BucketedAllReduce local_buckets(const Layout& layout, int num_workers, const Com
   return {layout, make_worker_group(num_workers, make_self_communicator()), options, buckets};
 }
 
-/// Every algorithm with every return codec, sharing and scope that goes with it and with buckets.
+/// Every algorithm with every downlink codec, sharing and scope that goes with it and with buckets.
 std::vector<CompressedAllReduceOptions> all_options() {
   std::vector<CompressedAllReduceOptions> all;
   for (const ExchangeAlgorithm algorithm : kAlgorithms) {

@@ -75,7 +75,7 @@ TEST_F(ByteCounts, OfScatterReduceAreShardsToTheirOwners) {
   EXPECT_EQ(report.mean.received, mean0 + mean1);
 }
 
-TEST_F(ByteCounts, OfReturnLegsAreThoseOfTheirFormat) {
+TEST_F(ByteCounts, OfDownlinksAreThoseOfTheirFormat) {
   const auto mean_sent = [&](DownlinkCodec codec) {
     return run(2, ExchangeAlgorithm::kScatterReduce, codec).mean.sent;
   };

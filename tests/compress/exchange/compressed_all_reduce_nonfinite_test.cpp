@@ -113,7 +113,7 @@ TEST_P(OnNonfiniteTest, ASkippedStepLeavesNothingToDecode) {
   EXPECT_NO_THROW(exchange.decode_local(0, 1, out));
 }
 
-/// Means of tensors of finite elements that are beyond fp32 or bfloat16, by return codec.
+/// Means of tensors of finite elements that are beyond fp32 or bfloat16, by downlink codec.
 struct Overflow {
   const char* tensor;
   float value;
@@ -180,7 +180,7 @@ INSTANTIATE_TEST_SUITE_P(CompressedAllReduce, OnNonfiniteTest,
                          ::testing::Values(ExchangeAlgorithm::kAllGather, ExchangeAlgorithm::kScatterReduce,
                                            ExchangeAlgorithm::kIntegerSum));
 
-TEST(CompressedAllReduce, ReturnLegThatRoundsToInfinityIsFound) {
+TEST(CompressedAllReduce, DownlinkThatRoundsToInfinityIsFound) {
   // One worker, whose gradient is finite as it is: the largest bfloat16 goes through, what lies half a step above not.
   Layout layout;
   layout.add("a", {3});

@@ -35,7 +35,7 @@ using testing::worker_gradients;
 
 class OfWorkers : public ::testing::TestWithParam<int> {};
 
-TEST_P(OfWorkers, EveryAlgorithmAndReturnLegGivesTheReferenceMean) {
+TEST_P(OfWorkers, EveryAlgorithmAndDownlinkGivesTheReferenceMean) {
   const int n = GetParam();
   const Layout layout = mixed_layout();
   const auto workers = worker_gradients(layout, n);
@@ -344,7 +344,7 @@ TEST(CompressedAllReduce, RefusesIntegerSumWithoutASummableCodec) {
   EXPECT_THROW(local_exchange(layout, 2, options), InvalidArgument);
 }
 
-TEST(CompressedAllReduce, RefusesAReturnLegOfCodesWithoutASharedScaler) {
+TEST(CompressedAllReduce, RefusesADownlinkOfCodesWithoutASharedScaler) {
   for (const DownlinkCodec downlink_codec : {DownlinkCodec::kSums, DownlinkCodec::kTernary}) {
     auto options = options_of(ExchangeAlgorithm::kAllGather, downlink_codec);
     options.codecs.codec_options.ternary.sharing = ScalerSharing::kNone;

@@ -213,7 +213,7 @@ TEST(Downlink, TernaryIsUnbiased) {
   }
 }
 
-TEST(Downlink, TernaryDrawsAreThoseOfTheReturnLegAndWorkerZero) {
+TEST(Downlink, TernaryDrawsAreThoseOfTheDownlinkAndWorkerZero) {
   Leg leg(DownlinkCodec::kTernary, 1);
   leg.context.step = 11;  // has a tie that the refinement decides
   const Tensors sums = leg.aggregated();

@@ -71,13 +71,13 @@ TEST(ShardOwners, HaveNames) {
 
 TEST(ShardOwners, OfRanksThatAllHaveWorkersAreTheseOrTheFirst) {
   const std::vector<WorkerRange> ranks = {worker_range(5, 0, 2), worker_range(5, 1, 2)};
-  const std::vector<ShardRange> of_workers = shares_of_ranks(ranks, ShardOwners::kWorkers);
+  const std::vector<ShardRange> of_workers = shards_of_ranks(ranks, ShardOwners::kWorkers);
   ASSERT_EQ(of_workers.size(), 2u);
   EXPECT_EQ(of_workers[0].first, 0u);
   EXPECT_EQ(of_workers[0].count, 2u);
   EXPECT_EQ(of_workers[1].first, 2u);
   EXPECT_EQ(of_workers[1].count, 3u);
-  const std::vector<ShardRange> of_server = shares_of_ranks(ranks, ShardOwners::kServers);
+  const std::vector<ShardRange> of_server = shards_of_ranks(ranks, ShardOwners::kServers);
   ASSERT_EQ(of_server.size(), 2u);
   EXPECT_TRUE(of_server[0].has(0));
   EXPECT_EQ(of_server[0].count, 1u);

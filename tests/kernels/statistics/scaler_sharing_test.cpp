@@ -44,18 +44,18 @@ Shared combined(const Input& input, const Device& device) {
   Buffer<float> drawn_with(input.num_local_workers * num_scalers, device);
   Buffer<NonfiniteReport> report(1, device);
   fill_zero(report.span(), stream);
-  exchange_scalers({.places = places.data(),
-                    .num_scalers = num_scalers,
-                    .num_workers = input.num_workers,
-                    .first_local_worker = input.first_local_worker,
-                    .num_local_workers = input.num_local_workers,
-                    .local = local.data(),
-                    .own = own.data(),
-                    .shared = shared.data(),
-                    .scales = scales.data(),
-                    .drawn_with = drawn_with.data(),
-                    .report = report.data()},
-                   stream);
+  combine_scalers({.places = places.data(),
+                   .num_scalers = num_scalers,
+                   .num_workers = input.num_workers,
+                   .first_local_worker = input.first_local_worker,
+                   .num_local_workers = input.num_local_workers,
+                   .local = local.data(),
+                   .own = own.data(),
+                   .shared = shared.data(),
+                   .scales = scales.data(),
+                   .drawn_with = drawn_with.data(),
+                   .report = report.data()},
+                  stream);
   return {to_host<float>(own.span(), stream), to_host<float>(shared.span(), stream),
           to_host<float>(scales.span(), stream), to_host<float>(drawn_with.span(), stream),
           to_host<NonfiniteReport>(report.span(), stream)[0]};
@@ -117,7 +117,7 @@ TEST(ScalerSharing, CombinesAsDefined) {
 
 TEST(ScalerSharing, RefusesWorkersThatAreNotThere) {
   Stream stream(Device::cpu(), 1);
-  EXPECT_THROW(exchange_scalers({.num_workers = 2, .first_local_worker = 1, .num_local_workers = 2}, stream),
+  EXPECT_THROW(combine_scalers({.num_workers = 2, .first_local_worker = 1, .num_local_workers = 2}, stream),
                InvalidArgument);
 }
 

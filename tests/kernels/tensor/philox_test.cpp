@@ -48,7 +48,7 @@ TEST(DrawPurpose, HasTheNumbersOfTheFormat) {
   EXPECT_EQ(static_cast<int>(DrawPurpose::kTernarize), 1);
   EXPECT_EQ(static_cast<int>(DrawPurpose::kTernarizeRefine), 2);
   EXPECT_EQ(static_cast<int>(DrawPurpose::kDownlink), 3);
-  EXPECT_EQ(static_cast<int>(DrawPurpose::kReturnLegRefine), 4);
+  EXPECT_EQ(static_cast<int>(DrawPurpose::kDownlinkRefine), 4);
   EXPECT_EQ(static_cast<int>(DrawPurpose::kDropout), 5);
   EXPECT_EQ(static_cast<int>(DrawPurpose::kAugmentation), 6);
   EXPECT_EQ(static_cast<int>(DrawPurpose::kShuffle), 7);

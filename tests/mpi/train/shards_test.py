@@ -44,7 +44,7 @@ class Shards(LaunchedTraining):
         os.rename(self.path("data/worker_1_of_2"), self.path("other"))
         self.write_shard("data/worker_1_of_2", 41, 3, **others)
 
-    def test_a_run_on_shares_is_repeatable_and_goes_on(self):
+    def test_a_run_on_shards_is_repeatable_and_goes_on(self):
         self.trained(2, "whole", *self.options)
         self.trained(2, "again", *self.options)
         self.assert_same("whole", "again")
@@ -68,7 +68,7 @@ class Shards(LaunchedTraining):
         self.assertEqual(result.returncode, 2, result.stderr)
         self.assertEqual(len(re.findall("data_fingerprint", result.stderr)), 1, result.stderr)
 
-    def test_shares_that_are_not_there_or_not_alike_are_refused_once(self):
+    def test_shards_that_are_not_there_or_not_alike_are_refused_once(self):
         self.assertIn("worker_1_of_3", self.refused(3, *self.options))
         self.replace_shard(channels=3)
         result = self.train(2, "run", *self.options)

@@ -38,7 +38,7 @@ TEST(RunIdentity, DifferencesNameTheOptionWithBothValues) {
   EXPECT_THAT(refusal({{"num_workers", "2"}}, {{"num_workers", "4"}}), HasSubstr("--num_nodes '2'"));
   EXPECT_THAT(refusal({{"scaler", "paper"}}, {}), HasSubstr("(none)"));
   EXPECT_THAT(refusal({{"threads_per_worker", "1"}}, {{"threads_per_worker", "4"}}),
-              HasSubstr("continues with --threads_per_worker 4"));
+              HasSubstr("to continue the run, give --threads_per_worker 4"));
   EXPECT_NO_THROW(check_same_run({{"codec", "fp32"}}, {{"codec", "fp32"}, {"adam_updates", "3"}}, "there"));
 }
 
@@ -53,11 +53,11 @@ TEST(RunIdentity, EntriesThatRunsBeforeHadNotAreWhatTheyAllWere) {
     EXPECT_THAT(refusal({{key, now.at(key)}}, {{key, other}}), HasSubstr(in_words)) << key;
   }
   EXPECT_THAT(refusal({{"pull", "rounded parameters"}}, {{"pull", "any"}}),
-              HasSubstr("continues with --pull gradient"));
+              HasSubstr("to continue the run, give --pull gradient"));
   EXPECT_THAT(refusal({{"strategy", "async"}}, {{"strategy", kSynchronousStrategies}}),
-              HasSubstr("'simple, replicated or ps'; the run continues with one of these"));
+              HasSubstr("'simple, replicated or ps'; to continue the run, give one of these"));
   EXPECT_THAT(refusal({{"strategy", kSynchronousStrategies}}, {{"strategy", "async"}}),
-              HasSubstr("continues with --strategy async"));
+              HasSubstr("to continue the run, give --strategy async"));
   EXPECT_THAT(refusal({{"pull", "any"}}, {{"pull", "rounded parameters"}}), HasSubstr("--pull parameters"));
 }
 

@@ -33,8 +33,8 @@ struct Alone {
   explicit Alone(const TrainOptions& options) : o(options) {
     net = make_host_net(o, *open_dataset(o, Subset::kTrain), workers, DeviceChoice{}, notes);
   }
-  HostStrategy strategy(const HostStrategyPlace& place = {}) const {
-    return make_host_strategy(o, *net, workers, place);
+  HostStrategy strategy(const HostStrategyContext& context = {}) const {
+    return make_host_strategy(o, *net, workers, context);
   }
 
   TrainOptions o;

@@ -129,10 +129,10 @@ TEST(MpiGroup, BusyRanksSaySoNowAndThen) {
   group.num_operations = 5;
   for (int i = 0; i < 100; ++i) group.send_heartbeat();  // once: they take less than ten seconds
   meet->barrier();
-  Notes notes = await_notes(group, kMpiBusyTag);
+  Notes notes = await_notes(group, kMpiHeartbeatTag);
   EXPECT_EQ(notes.size() + 1, static_cast<std::size_t>(group.size));
   meet->barrier();
-  read(group, kMpiBusyTag, notes);
+  read(group, kMpiHeartbeatTag, notes);
   for (const auto& [peer, note] : notes) EXPECT_EQ(note, 5u) << peer;
   meet->barrier();
   group.is_broken = true;

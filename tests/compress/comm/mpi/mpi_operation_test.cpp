@@ -29,7 +29,7 @@ TEST(MpiOperation, GivesEachPeerWhatWasSentToIt) {
       sizes[place].assign(place, static_cast<std::uint64_t>(group.rank));
       operation.send(peer, sizes[place], sent[place]);
     }
-    operation.await_letters();
+    operation.await_heads();
     std::vector<std::vector<std::uint8_t>> received(static_cast<std::size_t>(group.size));
     for (int peer = 0; peer < group.size; ++peer) {
       if (peer == group.rank) continue;
@@ -59,12 +59,12 @@ TEST(MpiOperation, NamesThePeerThatDoesNotCome) {
     for (int peer = 0; peer < group.size; ++peer) {
       if (peer != group.rank) operation.send(peer, {}, {});
     }
-    operation.await_letters();
+    operation.await_heads();
     operation.finish();
   };
   if (group.rank == late) {
     std::this_thread::sleep_for(std::chrono::milliseconds(4000));
-    barrier();  // the others' letters are there
+    barrier();  // the others' heads are there
   } else {
     const auto begin = std::chrono::steady_clock::now();
     try {
@@ -98,7 +98,7 @@ TEST(MpiOperation, RefusesWhatHasNoHeader) {
         if (peer != group.rank) operation.send(peer, {}, {});
       }
       try {
-        operation.await_letters();
+        operation.await_heads();
         ADD_FAILURE() << "nothing was noticed";
       } catch (const CommunicationError& error) {
         EXPECT_THAT(error.what(), AllOf(HasSubstr("rank " + std::to_string(stranger)),
@@ -122,7 +122,7 @@ TEST(MpiOperation, RefusesSizesThatAreNotThoseOfTheData) {
     for (int peer = 0; peer < group.size; ++peer) {
       if (peer != group.rank) operation.send(peer, sizes, data);
     }
-    operation.await_letters();
+    operation.await_heads();
     for (int peer = 0; peer < group.size; ++peer) {
       if (peer != group.rank) operation.receive(peer, received);
     }
@@ -157,7 +157,7 @@ TEST(MpiOperation, WaitsForAPeerThatIsBusy) {
     for (int peer = 0; peer < group.size; ++peer) {
       if (peer != group.rank) operation.send(peer, {}, {});
     }
-    operation.await_letters();
+    operation.await_heads();
     operation.finish();
   };
   barrier();
@@ -187,7 +187,7 @@ TEST(MpiOperation, NamesThePeerThatTakesNothing) {
   }
   if (group.rank != stopped) {
     try {
-      operation.await_letters();
+      operation.await_heads();
       operation.finish();
       ADD_FAILURE() << "nothing was missed";
     } catch (const CommunicationError& error) {
@@ -210,7 +210,7 @@ TEST(MpiOperation, DoesNotBlameAPeerThatWaitsItself) {
       if (peer != group.rank) operation.send(peer, {}, data);
     }
     try {
-      operation.await_letters();
+      operation.await_heads();
       ADD_FAILURE() << "nothing was missed";
     } catch (const CommunicationError& error) {
       EXPECT_THAT(error.what(), HasSubstr("nothing from rank " + std::to_string(late) + " (host host" +
@@ -237,11 +237,11 @@ TEST(MpiOperation, NamesTheSilentOneAndNotTheOneThatWaitsForIt) {
       for (int peer = 0; peer < group.size; ++peer) {
         if (peer != group.rank) operation.send(peer, {}, {});
       }
-      operation.await_letters();
+      operation.await_heads();
     };
     try {
       if (group.rank == 0) {
-        first.await_letters();
+        first.await_heads();
       } else {
         second();
       }

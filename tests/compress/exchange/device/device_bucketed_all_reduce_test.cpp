@@ -97,7 +97,7 @@ struct InBuckets {
   std::uint32_t skip() { return to_host<std::uint32_t>({exchange.skip(), 1}, stream)[0]; }
 };
 
-/// Every algorithm with every return codec, sharing and scope that goes with it and with buckets.
+/// Every algorithm with every downlink codec, sharing and scope that goes with it and with buckets.
 std::vector<CompressedAllReduceOptions> all_options() {
   std::vector<CompressedAllReduceOptions> all;
   for (const ExchangeAlgorithm algorithm :

@@ -126,7 +126,7 @@ void as_ranks(int size, const Body& body) {
   }
 }
 
-void expect_return_legs_bits(DownlinkCodec codec, const TernaryOptions& ternary) {
+void expect_downlink_bits(DownlinkCodec codec, const TernaryOptions& ternary) {
   for (const int size : {1, 2, 3, 5}) {
     as_ranks(size, [&](DeviceCommunicator& communicator) {
       Leg leg(codec, /*travels=*/true, communicator, ternary);
@@ -147,13 +147,12 @@ void expect_return_legs_bits(DownlinkCodec codec, const TernaryOptions& ternary)
   }
 }
 
-TEST(DeviceDownlink, BringsShardsBackAsTheReturnLegOfMessagesDoes) {
+TEST(DeviceDownlink, BringsShardsBackAsTheDownlinkOfMessagesDoes) {
   for (const DownlinkCodec codec : testing::kDownlinkCodecs) {
-    expect_return_legs_bits(codec, {});
-    expect_return_legs_bits(codec, {.scope = ScalerScope::kBlock, .block_elements = 192});
-    expect_return_legs_bits(codec,
-                            {.scope = ScalerScope::kBlock, .block_elements = 8192, .format = TernaryFormat::kT5});
-    expect_return_legs_bits(codec, {.scope = ScalerScope::kModel, .format = TernaryFormat::kTMask});
+    expect_downlink_bits(codec, {});
+    expect_downlink_bits(codec, {.scope = ScalerScope::kBlock, .block_elements = 192});
+    expect_downlink_bits(codec, {.scope = ScalerScope::kBlock, .block_elements = 8192, .format = TernaryFormat::kT5});
+    expect_downlink_bits(codec, {.scope = ScalerScope::kModel, .format = TernaryFormat::kTMask});
   }
 }
 

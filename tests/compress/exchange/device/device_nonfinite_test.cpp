@@ -25,7 +25,7 @@ struct Marks {
   }
   explicit Marks(OnNonfinite policy) : layout(three_tensors()), nonfinite(layout, kWorkers, policy, stream) {}
 
-  /// As exchange_scalers does it.
+  /// As combine_scalers does it.
   void mark(NonfiniteReport* report, std::uint64_t number) {
     if (nonfinite.skip_flag() != nullptr) *nonfinite.skip_flag() = 1;
     if (*nonfinite.stop_latched() != 0) return;
