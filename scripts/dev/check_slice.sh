@@ -1,17 +1,19 @@
 #!/usr/bin/env bash
-# One of the four parts of the checks that are too slow for every change.
+# One of the eight parts of the checks that are too slow for every change.
 set -euo pipefail
 
 usage() {
   cat <<'TEXT'
-Usage: scripts/dev/check_slice.sh [--slice A|B|C|D]
+Usage: scripts/dev/check_slice.sh [--slice A|B|C|D|E|F|G|H]
 
-Builds and runs a slice of the tests under sanitizers, and every fourth of the slow tests of build/ci, which must be built:
+Builds and runs a slice of the tests under sanitizers, and every eighth of the slow tests of build/ci, which must be built:
 
-  A  address and undefined-behaviour sanitizers: everything except trainers, MPI and emulated training
-  B  the same sanitizers: trainers, MPI and emulated training
-  C  thread sanitizer: the emulation of CUDA kernels (tests/simt)
-  D  thread sanitizer: everything else
+     address and undefined-behaviour sanitizers       thread sanitizer
+  A  kernels, contracts, fuzzed parsers            E  emulated kernels
+  B  compress                                      F  emulated nets and training
+  C  nets, datasets, benchmarks                    G  all of A to C without emulation
+  D  trainers, MPI, emulated training              H  trainers
+     A to C with the emulation of their CUDA code
 
 Without --slice it is the one that passed longest ago, by the notes in ${XDG_CACHE_HOME:-~/.cache}/terngrad-slices; where there
 are none, by the number of commits. scripts/check_all.sh runs all of them.
@@ -34,7 +36,7 @@ case ${1-} in
 esac
 
 cd "$(dirname "${BASH_SOURCE[0]}")/../.."
-slices=(A B C D)
+slices=(A B C D E F G H)
 notes=${XDG_CACHE_HOME:-$HOME/.cache}/terngrad-slices
 mkdir -p "$notes"
 
@@ -54,27 +56,42 @@ choose_slice() {
 }
 if [[ -z $slice ]]; then slice=$(choose_slice); fi
 
-simt_targets=(simt_test simt_compress_test simt_nets_test simt_datasets_test simt_defects_test)
+# Most tests have the label of their program.
+labels=()
 case $slice in
   A)
     preset=asan
-    targets=(kernels_test compress_test contracts_test nets_test datasets_test bench_test fuzz_replay fuzz_seeds "${simt_targets[@]}")
-    selection=(-LE '^(slow|trainers_test|simt_trainers_test|launch|script|process)$')
+    targets=(kernels_test contracts_test simt_test simt_defects_test fuzz_replay fuzz_seeds)
+    labels=(kernels_test contracts_test simt_test simt_defects_test fuzz)
     ;;
   B)
     preset=asan
-    targets=(trainers_test simt_trainers_test mpi_test mpi_trainers_test)
-    selection=(-L '^(trainers_test|simt_trainers_test|launch)$')
+    targets=(compress_test simt_compress_test)
     ;;
   C)
-    preset=tsan
-    targets=("${simt_targets[@]}" simt_trainers_test)
-    selection=(-L '^emulation$')
+    preset=asan
+    targets=(nets_test datasets_test bench_test simt_nets_test simt_datasets_test)
     ;;
   D)
+    preset=asan
+    targets=(trainers_test simt_trainers_test mpi_test mpi_trainers_test)
+    labels=(trainers_test simt_trainers_test launch)
+    ;;
+  E)
     preset=tsan
-    targets=(kernels_test compress_test contracts_test nets_test datasets_test trainers_test bench_test)
-    selection=(-LE '^(slow|emulation|script|launch|process)$')
+    targets=(simt_test simt_compress_test simt_defects_test)
+    ;;
+  F)
+    preset=tsan
+    targets=(simt_nets_test simt_datasets_test simt_trainers_test)
+    ;;
+  G)
+    preset=tsan
+    targets=(kernels_test compress_test contracts_test nets_test datasets_test bench_test)
+    ;;
+  H)
+    preset=tsan
+    targets=(trainers_test)
     ;;
   *)
     echo "check_slice.sh: --slice: '$slice' is refused; accepted: ${slices[*]}" >&2
@@ -82,9 +99,11 @@ case $slice in
     ;;
 esac
 echo "check_slice.sh: slice $slice"
-scripts/test.sh "$preset" --targets "${targets[*]}" "${selection[@]}"
+if ((${#labels[@]} == 0)); then labels=("${targets[@]}"); fi
+either=$(printf '|%s' "${labels[@]}")
+scripts/test.sh "$preset" --targets "${targets[*]}" -L "^(${either:1})\$" -LE '^slow$'
 
-# Slow tests of the optimised build, every fourth of them.
+# Slow tests of the optimised build, every eighth of them.
 number=1
 for name in "${slices[@]}"; do
   if [[ $name == "$slice" ]]; then break; fi

@@ -136,9 +136,9 @@ TEST(MpiGroup, BusyRanksSaySoNowAndThen) {
   for (const auto& [peer, note] : notes) EXPECT_EQ(note, 5u) << peer;
   meet->barrier();
   group.is_broken = true;
-  group.told_busy = {};
+  group.last_heartbeat = {};
   group.send_heartbeat();
-  EXPECT_EQ(group.told_busy, std::chrono::steady_clock::time_point()) << "there is nobody to tell";
+  EXPECT_EQ(group.last_heartbeat, std::chrono::steady_clock::time_point()) << "there is nobody to tell";
   MPI_Comm_free(&group.communicator);
 }
 
