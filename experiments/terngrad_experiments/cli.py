@@ -36,20 +36,33 @@ def positive(text):
     return int(text)
 
 
+def add_folders(parser, script, home, is_command=False):
+    """The options that every command takes. Before the command they have their defaults; after it, where `is_command`, none, so
+    that what is not given there leaves what stands before it."""
+    title = None if is_command else "before or after COMMAND; of an option given twice the later one counts"
+    group = parser.add_argument_group("folders", title)
+
+    def add(name, default, text):
+        shown = f"{text} (default: {default})".replace("%", "%%")
+        group.add_argument(name, metavar="DIR", type=pathlib.Path, default=argparse.SUPPRESS if is_command else default, help=shown)
+
+    add("--out", pathlib.Path("experiments-out"), "runs and new results")
+    add("--recipes", home / "recipes", "recipes (*.toml)")
+    add("--results", home / "results", "recorded results (*.jsonl), beside those of --out")
+    add("--programs", programs.default_folder(script), "terngrad_train and the other commands")
+    add("--data", default_data(home), "data sets, each in a folder of its own")
+
+
 def make_parser(script, home):
     parser = argparse.ArgumentParser(prog="terngrad_experiment", description=USAGE,
                                      formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--recipes", default=home / "recipes", type=pathlib.Path, help="folder of the recipes")
-    parser.add_argument("--results", default=home / "results", type=pathlib.Path,
-                        help="folder of recorded results (*.jsonl), beside those of --out")
-    parser.add_argument("--out", default="experiments-out", type=pathlib.Path, help="folder for runs and new results")
-    parser.add_argument("--programs", default=programs.default_folder(script), type=pathlib.Path,
-                        help="folder of terngrad_train and the other commands")
+    add_folders(parser, script, home)
     commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
 
     def add(name, text, function):
         command = commands.add_parser(name, help=text, description=text)
         command.set_defaults(function=function)
+        add_folders(command, script, home, is_command=True)
         return command
 
     listing = add("list", "cells, what each costs, and what is recorded", list_cells)
@@ -58,11 +71,10 @@ def make_parser(script, home):
     run.add_argument("pattern", nargs="*", help="a cell, a glob (table1/*, table1/*@original-scaler), or a preset")
     run.add_argument("--seeds", type=parse_seeds, help="in place of the recipe's, e.g. 1-3")
     run.add_argument("--scale", help="a fraction of the steps, e.g. 1/30; not comparable with the paper")
-    run.add_argument("--jobs", default="auto", help="runs at a time; auto: processors / threads, with --device cuda one on each GPU")
+    run.add_argument("--jobs", default="auto",
+                     help="runs at a time; auto: processors / threads, with --device cuda one on each GPU")
     run.add_argument("--threads", type=int, default=1, help="of each run; results do not depend on it")
     run.add_argument("--device", default="cpu", choices=("cpu", "cuda"))
-    run.add_argument("--data", type=pathlib.Path, default=default_data(home),
-                     help="folder with a folder for each data set")
     run.add_argument("--dry_run", action="store_true", help="prints the command line of each run")
     states = add("status", "what runs, its step, and what failed and why", show_status)
     states.add_argument("pattern", nargs="?", default="*")

@@ -1,0 +1,83 @@
+#!/usr/bin/env python3
+"""Tests of the command line: where options may stand, what help shows, and what is refused."""
+
+import contextlib
+import io
+import pathlib
+import re
+import sys
+import tempfile
+import unittest
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+sys.path.insert(0, str(ROOT / "experiments"))
+
+from terngrad_experiments import cli  # noqa: E402  (the path comes first)
+
+DRIVER = ROOT / "experiments" / "terngrad_experiment.py"
+FOLDERS = ("out", "recipes", "results", "programs", "data")
+# Each command with what it needs at least.
+COMMANDS = {"list": (), "run": (), "status": (), "table": ("fig3",), "plot": ("fig3",), "report": (), "import": ("run",),
+            "readme": (), "check": ()}
+
+
+def parse(*words):
+    return cli.make_parser(str(DRIVER), DRIVER.parent).parse_args(words)
+
+
+def run(*words):
+    """(exit code, standard output, standard error)"""
+    out, err = io.StringIO(), io.StringIO()
+    with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
+        try:
+            code = cli.main(str(DRIVER), DRIVER.parent, list(words))
+        except SystemExit as end:
+            code = end.code
+    return code, out.getvalue(), err.getvalue()
+
+
+class Folders(unittest.TestCase):
+    def test_stand_before_and_after_every_command_and_the_later_one_counts(self):
+        for command, needed in COMMANDS.items():
+            for name in FOLDERS:
+                option, first, second = f"--{name}", pathlib.Path("first"), pathlib.Path("second")
+                self.assertEqual(getattr(parse(option, "first", command, *needed), name), first)
+                self.assertEqual(getattr(parse(command, *needed, option, "first"), name), first)
+                self.assertEqual(getattr(parse(command, option, "first", *needed), name), first)
+                self.assertEqual(getattr(parse(option, "first", command, *needed, f"{option}=second"), name), second)
+                self.assertEqual(getattr(parse(command, *needed, option, "first", option, "second"), name), second)
+
+    def test_one_after_the_command_leaves_those_before_it(self):
+        options = parse("--out", "a", "--results", "b", "run", "smoke", "--recipes", "c")
+        self.assertEqual((options.out, options.results, options.recipes), tuple(map(pathlib.Path, "abc")))
+
+    def test_have_defaults_without_either(self):
+        options = parse("run", "smoke")
+        self.assertEqual((options.out, options.recipes), (pathlib.Path("experiments-out"), DRIVER.parent / "recipes"))
+        self.assertEqual(options.data, ROOT / "data")
+
+    def test_are_honoured_after_the_command(self):
+        with tempfile.TemporaryDirectory() as folder:
+            code, text, _ = run("run", "smoke/n2-float", "--seeds", "1", "--dry_run", "--out", folder)
+            self.assertEqual(code, 0)
+            self.assertIn(f"--train_dir={folder}/runs/smoke/n2-float/seed-1", text)
+            code, _, error = run("list", "--recipes", folder)
+            self.assertEqual((code, error), (2, f"terngrad_experiment: {folder}: there are no recipes (*.toml)\n"))
+
+    def test_help_shows_each_once_in_a_group(self):
+        for command in ((), *((name,) for name in COMMANDS)):
+            code, text, _ = run(*command, "--help")
+            self.assertEqual(code, 0)
+            listed = text.partition("\nfolders:\n")[2]
+            for name in FOLDERS:
+                self.assertEqual(len(re.findall(rf"^  --{name} DIR ", listed, re.MULTILINE)), 1, (command, name))
+                self.assertEqual(len(re.findall(rf"^  --{name} ", text, re.MULTILINE)), 1, (command, name))
+            self.assertNotIn("SUPPRESS", text)
+
+    def test_a_percent_sign_in_a_default_is_shown_as_it_is(self):
+        parser = cli.make_parser(str(DRIVER), pathlib.Path("/100%s"))
+        self.assertIn("/100%s/recipes", parser.format_help().replace("\n" + " " * 18, ""))
+
+
+if __name__ == "__main__":
+    unittest.main()
