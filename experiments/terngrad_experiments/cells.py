@@ -78,7 +78,8 @@ class PaperPoint:
 
 @dataclasses.dataclass(frozen=True)
 class Curve:
-    """A line for each cell over steps, or one line through all of them over an option. Curves of one panel share axes."""
+    """A line for each cell over steps, one line through all of them over an option, or that of one cell across the whole axis of an
+    option that it does not depend on. Curves of one panel share axes."""
 
     name: str
     x: str           # "step", "value" (of a histogram) or an option such as num_nodes
@@ -86,6 +87,8 @@ class Curve:
     cells: tuple     # patterns of short names
     panel: str
     paper: tuple = ()
+    title: str = ""           # of the panel
+    whole_axis: bool = False
 
 
 @dataclasses.dataclass(frozen=True)
@@ -121,19 +124,10 @@ class Experiment:
         """Those that the curve lists, and over an option the paper values of its cells."""
         if curve.y not in METRICS:
             return curve.paper
-        of_cells = (PaperPoint(cell.paper[curve.y], cell.paper["confidence"], cell.options[curve.x], self.reading_error,
-                               cell=cell.name)
+        of_cells = (PaperPoint(cell.paper[curve.y], cell.paper["confidence"], None if curve.whole_axis else cell.options[curve.x],
+                               self.reading_error, cell=cell.name)
                     for cell in self.cells_of(curve) if cell.paper and curve.y in cell.paper)
         return (*curve.paper, *of_cells)
-
-    @property
-    def zeros_of(self):
-        """The tensor whose zeros are drawn of this experiment's own runs, None if there is none."""
-        for curve in self.curves:
-            kind, _, tensor = curve.y.partition("/")
-            if kind == "zeros" and any(cell.options for cell in self.cells_of(curve)):
-                return tensor
-        return None
 
 
 def is_compression(option):
@@ -145,6 +139,15 @@ def compresses(options):
     codec = options.get("codec", "auto")
     by_bits = options.get("grad_bits", 32) != 32
     return bool(options.get("codec_for")) or codec not in ("auto", "fp32") or (codec == "auto" and by_bits)
+
+
+def depends_on_workers(options):
+    """Why the mean that a step applies depends on how its batch is divided over workers, None if it does not but for the order of
+    sums: a mean of fp32 gradients. Layers that look at a whole batch are not known here."""
+    reasons = {"compression": compresses(options), "downlink_codec": options.get("downlink_codec", "fp32") != "fp32",
+               "strategy": options.get("strategy") == "async", "reduce": options.get("reduce", "average") != "average",
+               "clip_by_global_norm": options.get("clip_by_global_norm", 0) != 0}
+    return next((name for name, is_so in reasons.items() if is_so), None)
 
 
 def options_with(cell, variant):

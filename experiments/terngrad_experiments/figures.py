@@ -1,6 +1,26 @@
 """The plots of an experiment, from recorded results: curves over steps with the band of all seeds, and accuracy over workers."""
 
+import dataclasses
+
 from terngrad_experiments import recipes, statistics, svg, tables
+from terngrad_experiments.cells import Curve
+
+# What is drawn of a recipe that says nothing of curves.
+DEFAULT_CURVES = (Curve("accuracy", "step", "test_top1", ("*",), "accuracy"), Curve("loss", "step", "train_loss", ("*",), "loss"))
+TITLES = {"test_top1": "test accuracy", "train_loss": "training loss"}
+LABELS = {"test_top1": "top-1, %", "train_loss": "cross-entropy", "zeros": "% of elements"}
+X_LABELS = {"num_nodes": "workers N"}
+
+
+def label_of(y):
+    return LABELS.get(y.partition("/")[0], f"{y.replace('top', 'top-')} accuracy, %")
+
+
+def panel_title(curves, otherwise=None):
+    """The title that one of the panel's curves has, else what they show."""
+    kind, _, tensor = curves[0].y.partition("/")
+    shown = otherwise or TITLES.get(kind, f"zeros sent of {tensor}")
+    return next((curve.title for curve in curves if curve.title), shown)
 
 
 def band_of(curves):
@@ -16,85 +36,131 @@ def band_of(curves):
     return points, band
 
 
-def curve_series(results, cells, curve, factor=1.0):
-    """One line for each cell: the mean over its seeds."""
-    series = []
-    for cell in cells:
-        own = [result for result in results if result["cell"] == cell.base_name and result["scale"] == cell.scale]
-        curves = [[[x, factor * y] for x, y in result["curves"][curve]] for result in own
-                  if curve in result.get("curves", {}) and result["curves"][curve]]
-        if not curves:
-            continue
-        points, band = band_of(curves)
-        series.append(svg.Series(name=f"{cell.short_name} ({len(curves)} seed{'s' if len(curves) > 1 else ''})", points=points,
-                                 band=band if len(curves) > 1 else None))
-    return series
+def points_of(result, y):
+    """[x, y] of what a run has recorded over steps, nothing if it has not. @param y  as in curves of recipes"""
+    kind, _, tensor = y.partition("/")
+    if kind == "zeros":
+        return [[step, 100 * zeros] for step, zeros in result.get("tensors", {}).get(tensor, {}).get("zeros", ())]
+    factor = 100 if y == "test_top1" else 1
+    return [[step, factor * value] for step, value in result.get("curves", {}).get(y, ()) if value is not None]
 
 
-def zeros_series(results, cells, tensor):
+def seeds_text(count):
+    return f"{count} seed{'s' if count > 1 else ''}"
+
+
+def backends_of(results, cell):
+    """Kinds of devices that a cell was run on; each is a sample of its own."""
+    return sorted({result.get("backend", "cpu") for result in results
+                   if (result["cell"], result["scale"]) == (cell.base_name, cell.scale)})
+
+
+def on_gpu(backend):
+    return "" if backend == "cpu" else " on GPU"
+
+
+def curve_series(results, cells, y):
+    """One line over steps for each cell: the mean over its seeds, and their band."""
     series = []
-    for cell in cells:
-        own = [result for result in results if result["cell"] == cell.base_name and result["scale"] == cell.scale]
-        curves = [[[x, 100 * y] for x, y in result["tensors"][tensor]["zeros"]] for result in own
-                  if tensor in result.get("tensors", {}) and result["tensors"][tensor].get("zeros")]
+    for cell, backend in ((cell, backend) for cell in cells for backend in backends_of(results, cell)):
+        own = tables.results_of(results, cell.base_name, cell.scale, backend)
+        curves = [points for result in own if (points := points_of(result, y))]
         if curves:
             points, band = band_of(curves)
-            series.append(svg.Series(name=cell.short_name, points=points, band=band if len(curves) > 1 else None))
+            series.append(svg.Series(f"{cell.short_name}{on_gpu(backend)} ({seeds_text(len(curves))})", points=points,
+                                     band=band if len(curves) > 1 else None))
     return series
 
 
-def over_workers(experiment, results, prefix, title):
-    """Accuracy over the number of workers, ours with 95 % intervals or, of fewer than three seeds, all seeds; and the paper's."""
-    table = tables.make_table(experiment, results)
-    rows = {row.cell: row for row in table.rows if not row.is_scaled}
+def interval_of(row):
+    """What is drawn around a mean: its 95 % interval, of fewer than three seeds the smallest and the largest."""
+    return (row.interval.low, row.interval.high) if row.interval else (min(row.values), max(row.values))
+
+
+def option_series(experiment, curve, rows, style):
+    """What is recorded of a curve over an option, and what the paper has of it."""
+    name = curve.name.removeprefix(f"{curve.panel}-")
+    options = {cell.base_name: cell.options[curve.x] for cell in experiment.cells_of(curve)}
     series = []
-    for style, kind in enumerate(("ternary", "float")):
-        points, band, paper = [], [], []
-        for cell in experiment.cells:
-            if not cell.name.startswith(prefix) or not cell.name.endswith(kind):
-                continue
-            workers = int(cell.options["num_nodes"])
-            row = rows.get(cell.base_name)
-            if row is not None and row.values:
-                points.append((workers, row.mean))
-                low, high = (row.interval.low, row.interval.high) if row.interval else (min(row.values), max(row.values))
-                band.append((workers, low, high))
-            if cell.paper and experiment.metric in cell.paper:
-                paper.append((workers, cell.paper[experiment.metric]))
-        if points:
-            series.append(svg.Series(name=f"ours, {kind}", points=points, band=band, marker="filled", style=style))
-        if paper:
-            series.append(svg.Series(name=f"paper, {kind}", points=paper, marker="hollow", line=False, error=experiment.reading_error,
-                                     style=style))
-    return svg.Plot(title=title, x_label="workers N", y_label="top-1 accuracy, %", series=series, x_log=True,
-                    x_ticks=[2, 4, 8, 16, 32, 64])
+    for backend in sorted({row.backend for row in rows}):
+        found = [(options[row.cell], row) for row in rows if row.backend == backend and row.cell in options and row.values]
+        if found:
+            series.append(svg.Series(f"ours, {name}{on_gpu(backend)}", points=[(x, row.mean) for x, row in found],
+                                     band=[(x, *interval_of(row)) for x, row in found], across=curve.whole_axis,
+                                     marker=None if curve.whole_axis else "filled", style=style if backend == "cpu" else None))
+    points = experiment.paper_points(curve)
+    if points and curve.whole_axis:
+        error = points[0].error or 0
+        # In the colour of ours, and with another dash.
+        series.append(svg.Series(f"paper, {name}", points=[(0, points[0].y)], band=[(0, points[0].y - error, points[0].y + error)],
+                                 style=style + len(svg.COLORS), across=True))
+    elif points:
+        series.append(svg.Series(f"paper, {name}", points=[(point.x, point.y) for point in points], marker="hollow", line=False,
+                                 error=points[0].error, style=style))
+    return series
 
 
-def with_scales(experiment, results):
-    """The cells of an experiment at every scale that is recorded, the full ones first."""
-    cells = []
-    for cell in [*experiment.cells, *experiment.variant_cells()]:
-        scales = sorted({result["scale"] for result in results if result["cell"] == cell.base_name}, key=lambda s: (s != "1", s))
-        cells += [cell if scale == "1" else recipes.scaled(cell, scale) for scale in scales]
-    return cells
+def over_option(experiment, results, curves):
+    """Accuracy over an option: ours with 95 % intervals or, of fewer than three seeds, all seeds; and the paper's."""
+    rows = [row for row in tables.make_table(experiment, results).rows if not row.is_scaled]
+    series = [one for style, curve in enumerate(curves) for one in option_series(experiment, curve, rows, style)]
+    x = curves[0].x
+    ticks = sorted({cell.options[x] for curve in curves if not curve.whole_axis for cell in experiment.cells_of(curve)})
+    return svg.Plot(title=panel_title(curves, experiment.title), x_label=X_LABELS.get(x, x), y_label=label_of(curves[0].y),
+                    series=series, x_log=x == "num_nodes", x_ticks=ticks)
+
+
+def scales_of(cells, results):
+    """Those that are recorded of the cells, all steps first."""
+    names = {cell.base_name for cell in cells}
+    return sorted({result["scale"] for result in results if result["cell"] in names}, key=lambda scale: (scale != "1", scale))
+
+
+def paper_series(points, styles):
+    """What the paper's chart shows over steps: marks, and what holds for all steps as a line with the band from its min to its max.
+
+    @param styles  of our cells by name"""
+    series = []
+    for point in points:
+        name = f"paper, {point.cell}" if point.cell else "paper"
+        style = styles.get(point.cell)
+        if point.x is None:
+            band = None if point.low is None else [(0, point.low, point.high)]
+            series.append(svg.Series(name, points=[(0, point.y)], band=band, across=True,
+                                     style=None if style is None else style + len(svg.COLORS)))
+        else:
+            series.append(svg.Series(name, points=[(point.x, point.y)], marker="hollow", line=False, error=point.error, style=style))
+    return series
+
+
+def over_steps(experiment, results, curves):
+    """A plot for each scale that is recorded, of all steps with the paper's points."""
+    plots = []
+    cells = [(curve, cell) for curve in curves for cell in experiment.cells_of(curve)]
+    for scale in scales_of([cell for _, cell in cells], results):
+        series, styles = [], {}
+        for curve, cell in cells:
+            for one in curve_series(results, [recipes.scaled(cell, scale)], curve.y):
+                styles[cell.short_name] = len(series)
+                series.append(dataclasses.replace(one, style=len(series)))
+        if not series:
+            continue
+        if scale == "1":
+            series += [one for curve in curves for one in paper_series(experiment.paper_points(curve), styles)]
+        suffix = "" if scale == "1" else f", {scale} of the steps"
+        plots.append(svg.Plot(title=panel_title(curves) + suffix, x_label="step", y_label=label_of(curves[0].y), series=series))
+    return plots
 
 
 def plots_of(experiment, results):
-    """All plots for which there is something to draw."""
-    if experiment.name == "fig3":
-        plots = [over_workers(experiment, results, "momentum", "LeNet on MNIST, momentum SGD"),
-                 over_workers(experiment, results, "vanilla", "LeNet on MNIST, vanilla SGD")]
-        return [plot for plot in plots if plot.series]
-    cells = with_scales(experiment, results)
+    """All plots for which there is something to draw: those of the recipe's curves; of a recipe without, accuracy and loss."""
+    panels = {}
+    for curve in experiment.curves or DEFAULT_CURVES:
+        panels.setdefault(curve.panel, []).append(curve)
     plots = []
-    for scale in dict.fromkeys(cell.scale for cell in cells):
-        own = [cell for cell in cells if cell.scale == scale]
-        suffix = "" if scale == "1" else f", {scale} of the steps"
-        plots += [svg.Plot(title=f"test accuracy{suffix}", x_label="step", y_label="top-1, %",
-                           series=curve_series(results, own, "test_top1", 100.0)),
-                  svg.Plot(title=f"training loss{suffix}", x_label="step", y_label="cross-entropy",
-                           series=curve_series(results, own, "train_loss"))]
-        if experiment.zeros_of:
-            plots.append(svg.Plot(title=f"zeros sent of {experiment.zeros_of}{suffix}", x_label="step", y_label="% of elements",
-                                  series=zeros_series(results, own, experiment.zeros_of)))
+    for curves in panels.values():
+        if curves[0].x == "step":
+            plots += over_steps(experiment, results, curves)
+        elif curves[0].x != "value":
+            plots.append(over_option(experiment, results, curves))
     return [plot for plot in plots if plot.series]

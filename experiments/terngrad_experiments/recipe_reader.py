@@ -131,7 +131,8 @@ def _check_unique(place, key, items):
 
 
 def _check_baseline(place, experiment, cell):
-    """@throws RecipeError if it is missing, or differs in more than compression, dropout and decay"""
+    """@throws RecipeError if it is missing, or differs in more than compression, dropout and decay. The number of workers may
+    differ, at the same total batch, where what the baseline trains does not depend on it."""
     if cell.baseline is None:
         return
     place = f"{place}: cell '{cell.short_name}': 'baseline'"
@@ -139,7 +140,11 @@ def _check_baseline(place, experiment, cell):
     if not baselines or cell.baseline == cell.short_name:
         raise RecipeError(f"{place}: there is no other cell '{cell.baseline}' with runs")
     theirs = baselines[0].options
-    for name in sorted({*cell.options, *theirs}):
+    reason = cell_module.depends_on_workers(theirs)
+    if cell.options.get("num_nodes", 1) != theirs.get("num_nodes", 1) and reason is not None:
+        raise RecipeError(f"{place}: '{cell.baseline}' differs in num_nodes; only a baseline may whose mean of gradients does not depend "
+                          f"on it, as by its {reason} this one's does")
+    for name in sorted({*cell.options, *theirs} - {"num_nodes"}):
         if cell.options.get(name) != theirs.get(name) and not cell_module.is_compression(name) and name not in REGULARIZATION:
             raise RecipeError(f"{place}: '{cell.baseline}' differs in {name}; only options of compression, "
                               f"{' and '.join(REGULARIZATION)} may")
@@ -170,7 +175,8 @@ def _read_curve(table, place, experiment):
     read = Fields(table, place)
     name = read.take("name", fields.name)
     curve = Curve(name, read.take("x", fields.name), read.take("y", _curve_y), read.take("cells", _patterns),
-                  read.take("panel", fields.name, name))
+                  read.take("panel", fields.name, name), title=read.take("title", fields.text, ""),
+                  whole_axis=read.take("whole_axis", fields.boolean, False))
     cells = experiment.cells_of(curve)
     for pattern in curve.cells:
         if not any(fnmatch.fnmatchcase(cell.short_name, pattern) for cell in cells):
@@ -184,6 +190,8 @@ def _read_curve(table, place, experiment):
     for cell in cells:
         if is_over_option and curve.x not in cell.options:
             read.fail("x", f"is no option of cell '{cell.short_name}'")
+    if curve.whole_axis and (not is_over_option or len(cells) != 1):
+        read.fail("whole_axis", f"is for one cell over an option; there are {len(cells)} over {curve.x}")
     return dataclasses.replace(curve, paper=points)
 
 

@@ -7,7 +7,7 @@ adds its height to the drawing's.
 
 import itertools
 import math
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from terngrad_experiments.svg_axes import HUGE, PIXELS, Axis, axis_of, plain
 from terngrad_experiments.svg_elements import COLORS, clipped, document, number, path, text_at, text_width, wrap
@@ -24,7 +24,8 @@ TITLE_SIZE, LINE_HEIGHT, SWATCH, LEAST_HEIGHT = 14, 16, 34, 60
 class Series:
     """A line over points (x, y), broken where one is not finite, with a band (x, low, high) and error bars of +-error.
 
-    Series of equal style (>= 0) have equal colour, dash and shape; None takes the first one that is free."""
+    Series of equal style (>= 0) have equal colour, dash and shape, those len(COLORS) apart equal colour; None takes the first one
+    that is free. Across: the one y of points, with the one band, is drawn across the whole x axis, whatever its x."""
     name: str
     points: list = field(default_factory=list)
     band: list | None = None
@@ -32,6 +33,7 @@ class Series:
     line: bool = True
     error: float | None = None
     style: int | None = None
+    across: bool = False
 
 
 @dataclass
@@ -83,10 +85,12 @@ def _check(plot):
             raise ValueError(f"series '{one.name}': marker '{one.marker}', not one of None, hollow, filled")
         if one.error is not None and not 0 <= one.error < HUGE:
             raise ValueError(f"series '{one.name}': error {one.error} is not a finite number >= 0")
+        if one.across and (len(one.points) != 1 or len(one.band or ()) > 1 or one.marker):
+            raise ValueError(f"series '{one.name}': across the axis goes a line of one point, with at most one band and no marker")
         for point in one.band or ():
             if not _drawable(point) or point[1] > point[2]:
                 raise ValueError(f"series '{one.name}': band {tuple(point)} is not (x, low, high), finite, low <= high")
-        if plot.x_log:
+        if plot.x_log and not one.across:
             _check_positive(one.name, "x", [p[0] for p in one.points] + [p[0] for p in one.band or ()])
         if plot.y_log:
             _check_positive(one.name, "y", [p[1] - (one.error or 0) for p in one.points] + [p[1] for p in one.band or ()])
@@ -206,12 +210,21 @@ def _frame(plot, x, y, groups=False):
     return parts, (left, top, right, bottom), bottom + height
 
 
+def _stretched(one, x):
+    """A series that goes across, from end to end of the axis."""
+    if not one.across:
+        return one
+    return replace(one, points=[(end, y) for end in (x.low, x.high) for _, y in one.points],
+                   band=one.band and [(end, *span) for end in (x.low, x.high) for _, *span in one.band])
+
+
 def _panel(plot, looks):
     """A plot without its legend, and its height."""
-    finite = [p for one in plot.series for p in _finite(one)]
     bands = [p for one in plot.series for p in one.band or ()]
+    xs = [p[0] for one in plot.series if not one.across for p in (*_finite(one), *(one.band or ()))]
     ys = [y + side * (one.error or 0) for one in plot.series for _, y in _finite(one) for side in (-1, 1)]
-    x = axis_of([p[0] for p in finite + bands], plot.x_log, plot.width / 90, ticks=plot.x_ticks)
+    x = axis_of(xs, plot.x_log, plot.width / 90, ticks=plot.x_ticks)
+    plot = replace(plot, series=[_stretched(one, x) for one in plot.series])
     y = axis_of(ys + [v for p in bands for v in p[1:]], plot.y_log, plot.height / 45, given=plot.y_range)
     parts, box, height = _frame(plot, x, y)
     bands, lines, markers = ([part for one in plot.series for part in draw(one, looks[one.name], x, y)]
@@ -248,6 +261,9 @@ def _described(plot):
     texts = [f"{plot.title}: {plot.y_label} over {plot.x_label}."]
     for one in plot.series:
         points = _finite(one)
+        if one.across:
+            texts.append(f"{one.name}: y {plain(points[0][1])} across." if points else f"{one.name}: 0 points.")
+            continue
         spans = [f"{name} {plain(min(v))} to {plain(max(v))}" for name, v in zip("xy", zip(*points))]
         texts.append(f"{one.name}: {', '.join([f'{len(points)} points', *spans])}.")
     return " ".join(texts)
@@ -290,8 +306,8 @@ def grid_svg(plots, columns):
 
 def _draw_bars(boxes, look):
     """Boxes (left, right, top, bottom) in pixels, striped by the dash pattern, which leaves the first look solid."""
-    outline = "".join(f"M{number(l)} {number(b)}V{number(t)}H{number(r)}V{number(b)}Z" for l, r, t, b in boxes)
-    stripes = "".join(f"M{number((l + r) / 2)} {number(b)}V{number(t)}" for l, r, t, b in boxes)
+    outline = "".join(f"M{number(left)} {number(b)}V{number(t)}H{number(right)}V{number(b)}Z" for left, right, t, b in boxes)
+    stripes = "".join(f"M{number((left + right) / 2)} {number(b)}V{number(t)}" for left, right, t, b in boxes)
     if not boxes:
         return []
     color, dash = look % len(COLORS), DASHES[look % len(DASHES)]

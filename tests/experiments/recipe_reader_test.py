@@ -88,6 +88,25 @@ class Refusals(Folder):
         self.write(self.edited(("clip_factor = 2.5", f"clip_factor = 2.5, {more}")))
         recipes.load_all(self.folder)
 
+    def test_a_float_baseline_may_have_another_number_of_workers(self):
+        four = ("num_nodes = 2, batch_size = 8, max_steps = 600, grad_bits = 1",
+                "num_nodes = 4, batch_size = 8, max_steps = 600, grad_bits = 1")
+        self.write(self.edited(four))
+        self.assertEqual(recipes.load_all(self.folder)["small"].cells[1].baseline, "float")
+        self.refuse(self.edited((four[0], four[1].replace("batch_size = 8", "batch_size = 16"))), "differs in batch_size")
+
+    def test_another_baseline_must_have_as_many_workers(self):
+        four = ("num_nodes = 2, batch_size = 8, max_steps = 600, grad_bits = 1",
+                "num_nodes = 4, batch_size = 8, max_steps = 600, grad_bits = 1")
+        for bits, name in (("grad_bits = 1", "compression"), ("grad_bits = 16", "compression"), ("codec = 'ternary'", "compression"),
+                           ("grad_bits = 32, codec_for = ['*=bf16']", "compression"), ("grad_bits = 32, downlink_codec = 'bf16'",
+                                                                                       "downlink_codec")):
+            self.refuse(self.edited(("grad_bits = 32", bits), four), "cell 'ternary'", "'baseline'",
+                        f"'float' differs in num_nodes; only a baseline may whose mean of gradients does not depend on it, as by its {name}")
+        for both, name in (("reduce = 'sum'", "reduce"), ("strategy = 'async'", "strategy"),
+                           ("clip_by_global_norm = 1.0", "clip_by_global_norm")):
+            self.refuse(self.edited(('optimizer = "momentum"', both), four), "cell 'ternary'", "num_nodes", f"by its {name} ")
+
     def test_a_paper_value_without_confidence(self):
         self.refuse(self.edited((', confidence = "A"', "")), "cell 'float'", "'paper'", "'confidence': is missing")
         self.refuse(self.edited(('confidence = "A"', 'confidence = "E"')), "cell 'float'", "'confidence': accepted: A, B, C, D")
@@ -128,6 +147,9 @@ class Refusals(Folder):
         self.refuse(figure + good.replace("num_nodes", "num_servers"), "curve 'a'", "'x'", "cell 'float'")
         self.refuse(figure + good.replace("num_nodes", "step"), "curve 'a'", "'x'", "top1")
         self.refuse(figure + good.replace('"top1"', '"top2"'), "curve 'a'", "'y': accepted")
+        self.refuse(figure + good + "whole_axis = true\n", "curve 'a'", "'whole_axis'", "there are 5 over num_nodes")
+        self.refuse(figure + good.replace("num_nodes", "step").replace('"top1"', '"train_loss"').replace('"*"', '"float"')
+                    + "whole_axis = true\n", "curve 'a'", "'whole_axis'", "1 over step")
         self.refuse(figure + good + "paper = [{x = 1, y = 2}]\n", "curve 'a': paper 1", "'confidence': is missing")
         self.refuse(figure + good + 'paper = [{y = 2, cell = "b", confidence = "A"}]\n', "curve 'a': paper 1", "'cell'")
 

@@ -156,6 +156,17 @@ class Drawing(unittest.TestCase):
                  if element.get("stroke-width") == "2"}
         self.assertEqual(len(looks), 14)
 
+    def test_what_goes_across_reaches_both_ends_of_the_axis(self):
+        across = Series("float", [(0, 3)], [(0, 2, 4)], across=True)
+        root = parsed(svg.to_svg(plot_of(Series("a", [(2, 1), (64, 5)]), across, x_log=True, x_ticks=[2, 64])))
+        frame = re.match(r"M(\S+) \S+V(\S+)H(\S+)", paths(root, "plot-stroke-axis")[0])
+        ends = [point.split()[0] for point in lines(root, 1)[0][1:].split("L")]
+        self.assertEqual(ends, [frame[1], frame[3]])
+        band = re.findall(r"[\d.]+ ([\d.]+)", paths(root, "plot-fill-1", fill_opacity="0.18")[0])
+        self.assertEqual(len(set(band)), 2)
+        self.assertIn("float: y 3 across.", root[1].text)
+        self.assertIn("x axis", texts(parsed(svg.to_svg(plot_of(across)))))
+
     def test_equal_names_and_styles_look_equal(self):
         line = [(0, 1), (1, 2)]
         series = [Series("seed", line), Series("seed", line), Series("ours", line, style=3), Series("paper", line, style=3),
@@ -325,6 +336,11 @@ class Refusals(unittest.TestCase):
         self.refused("series 'mine': marker 'round', not one of None, hollow, filled", Series("mine", marker="round"))
         for error in (-1, math.nan, math.inf):
             self.refused("series 'mine': error", Series("mine", [(1, 1)], error=error))
+
+    def test_across_goes_one_line(self):
+        for series in (Series("mine", [(1, 1), (2, 2)], across=True), Series("mine", [(1, 1)], marker="filled", across=True),
+                       Series("mine", [(1, 1)], [(0, 1, 2), (1, 1, 2)], across=True)):
+            self.refused("series 'mine': across the axis goes a line of one point", series)
 
     def test_ranges_and_ticks(self):
         for y_range in ((1, 1), (2, 1), (0, math.inf), (math.nan, 1), (1,)):
