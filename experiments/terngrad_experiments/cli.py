@@ -4,7 +4,7 @@ import argparse
 import pathlib
 import sys
 
-from terngrad_experiments import importing, jobs, programs, readme, recipes, report, runner, status, store, tables
+from terngrad_experiments import commits, importing, jobs, programs, readme, recipes, report, runner, status, store, tables
 
 USAGE = """terngrad_experiment: runs tables and figures of Wen et al. (NIPS 2017), keeps what came out, and compares it.
 Exit codes: 0; 1 something failed; 2 wrong usage; 128 + signal."""
@@ -53,6 +53,11 @@ def add_folders(parser, script, home, is_command=False):
     add("--data", default_data(home), "data sets, each in a folder of its own")
 
 
+def add_same_commit(command):
+    command.add_argument("--same_commit", nargs="?", const="", metavar="COMMIT",
+                         help="leaves out results of other commits than COMMIT, by default the newest recorded one; stands behind NAME")
+
+
 def make_parser(script, home):
     parser = argparse.ArgumentParser(prog="terngrad_experiment", description=USAGE,
                                      formatter_class=argparse.RawDescriptionHelpFormatter)
@@ -84,9 +89,11 @@ def make_parser(script, home):
         command.add_argument("name", help="of a recipe, e.g. table1")
         command.add_argument("--format", default=formats[0], choices=formats)
         command.add_argument("-o", "--output", type=pathlib.Path)
+        add_same_commit(command)
     page = add("report", "one HTML page of everything that is recorded", write_report)
     page.add_argument("name", nargs="*", help="recipes; all by default")
     page.add_argument("-o", "--output", type=pathlib.Path, default="report.html")
+    add_same_commit(page)
     load = add("import", "records runs that were made by hand, if their options are a cell's", import_runs)
     load.add_argument("run_dir", nargs="+", type=pathlib.Path)
     load.add_argument("--unfinished", action="store_true", help="also runs that have not come to their last step")
@@ -104,6 +111,18 @@ def load_recipes(options):
 def recorded(options):
     """Results of --results and of --out, the latter later."""
     return store.read_all([*sorted(options.results.glob("*.jsonl")), options.out / "results.jsonl"])
+
+
+def of_commit(options, results):
+    """(results, LeftOut) by --same_commit, (results, None) without it."""
+    return (results, None) if options.same_commit is None else commits.of_one(results, options.same_commit)
+
+
+def results_for(experiments, results):
+    """Those that tables and figures of the experiments look at."""
+    names = {name.partition("~")[0] for experiment in experiments for cell in experiment.all_cells()
+             for name in (cell.base_name, *cell.runs_of)}
+    return [result for result in results if result["cell"] in names]
 
 
 def selected(options, experiments, patterns, scale=None):
@@ -181,17 +200,29 @@ def experiment_named(experiments, name):
 
 def show_table(options):
     experiment = experiment_named(load_recipes(options), options.name)
+    results, left_out = of_commit(options, results_for([experiment], recorded(options)))
     if experiment.kind == "claims":
         if options.format in ("csv", "json"):
             raise UsageError(f"--format {options.format}: {experiment.name} has text and markdown only")
-        emit(options, tables.render_claims(experiment, recorded(options), options.format))
+        emit(options, tables.render_claims(experiment, results, options.format, left_out))
         return 0
-    emit(options, tables.render(tables.make_table(experiment, recorded(options)), options.format))
+    emit(options, tables.render(tables.make_table(experiment, results, left_out), options.format))
+    if options.format == "csv":
+        say_left_out(left_out)
     return 0
 
 
+def say_left_out(left_out):
+    """Where the output itself has no place for it."""
+    if left_out is not None:
+        print(f"terngrad_experiment: {left_out}", file=sys.stderr)
+
+
 def draw_plot(options):
-    return report.draw(experiment_named(load_recipes(options), options.name), recorded(options), options)
+    experiment = experiment_named(load_recipes(options), options.name)
+    results, left_out = of_commit(options, results_for([experiment], recorded(options)))
+    say_left_out(left_out)
+    return report.draw(experiment, results, options)
 
 
 def in_order_of_the_paper(experiments):
@@ -203,7 +234,9 @@ def in_order_of_the_paper(experiments):
 def write_report(options):
     experiments = load_recipes(options)
     names = options.name or in_order_of_the_paper(experiments)
-    page = report.make_page([experiment_named(experiments, name) for name in names], recorded(options))
+    named = [experiment_named(experiments, name) for name in names]
+    results, left_out = of_commit(options, results_for(named, recorded(options)))
+    page = report.make_page(named, results, left_out)
     options.output.write_text(page, encoding="utf-8")
     print(f"{options.output}: {len(page.encode()) / 1e6:.2f} MB")
     return 0
@@ -240,7 +273,7 @@ def main(script, home, arguments=None):
     options = make_parser(script, pathlib.Path(home)).parse_args(arguments)
     try:
         return options.function(options)
-    except (UsageError, recipes.RecipeError, jobs.DataMissing) as error:
+    except (UsageError, recipes.RecipeError, jobs.DataMissing, commits.CommitError) as error:
         print(f"terngrad_experiment: {error}", file=sys.stderr)
         return 2
     except (runner.RunnerError, programs.ProgramError, store.StoreError, report.ReportError, OSError) as error:

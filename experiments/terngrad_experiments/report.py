@@ -153,8 +153,9 @@ def where_text(results):
             f"commits {', '.join(commits) or '-'}.")
 
 
-def make_page(experiments, results):
-    """@throws ReportError for a page above MAX_BYTES"""
+def make_page(experiments, results, left_out=None):
+    """@param left_out  what was left out of the results by their commit, None if nothing was asked for
+    @throws ReportError for a page above MAX_BYTES"""
     links = " ".join(f'<a href="#{escape(experiment.name)}">{escape(experiment.name)}</a>' for experiment in experiments)
     body = "\n".join(section(experiment, results) for experiment in experiments)
     page = f"""<!DOCTYPE html>
@@ -164,7 +165,7 @@ def make_page(experiments, results):
 <p>TernGrad: Ternary Gradients to Reduce Communication in Distributed Deep Learning (Wen et al., NIPS 2017), its tables and figures as
 runs of terngrad_train. The paper has one run of each cell; ours are several, whose seeds give equal initial weights, data order and
 augmentation to float and ternary. Intervals are 95 % intervals over seeds; gaps are paired by seed.</p>
-<p class="soft">{escape(where_text(results))}</p><p>{links}</p>
+<p class="soft">{escape(where_text(results))}{escape(f" {left_out}." if left_out else "")}</p><p>{links}</p>
 {body}
 </body></html>
 """
@@ -175,8 +176,7 @@ augmentation to float and ternary. Intervals are 95 % intervals over seeds; gaps
 
 def draw(experiment, results, options):
     """`plot`: @returns the exit code, 77 where PNG cannot be made"""
-    own = [result for result in results if result["cell"].split("/", 1)[0] == experiment.name]
-    plots = figures.plots_of(experiment, own)
+    plots = figures.plots_of(experiment, results)
     if not plots:
         print(f"terngrad_experiment: nothing of {experiment.name} is recorded", file=sys.stderr)
         return 1

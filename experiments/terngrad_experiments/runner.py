@@ -8,12 +8,11 @@ import pathlib
 import signal
 import socket
 import subprocess
-import sys
 import time
 
 from terngrad_experiments import gpus
 from terngrad_experiments import jobs as job_module
-from terngrad_experiments import results, run_folder, store
+from terngrad_experiments import results, store
 
 MAX_ATTEMPTS = 2
 POLL_SECONDS = 0.1

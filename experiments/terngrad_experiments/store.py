@@ -1,6 +1,6 @@
 """Results: one JSON line a run in append-only files, written once, under a lock.
 
-A later line for the same cell, scale, seed and commit supersedes an earlier one; no line is ever edited. A last line without its
+A later line for the same cell, scale, seed, commit and kind of device supersedes an earlier one; no line is ever edited. A last line without its
 newline was torn by a crash: readers leave it out, and the next writer cuts it off.
 """
 
@@ -36,7 +36,7 @@ def to_line(result):
 
 def key_of(result):
     """What a later line must share with an earlier one to supersede it."""
-    return result["cell"], result["scale"], result["seed"], result["commit"]
+    return result["cell"], result["scale"], result["seed"], result["commit"], result.get("backend", "cpu")
 
 
 def append(path, result):

@@ -21,7 +21,8 @@ class Row:
     full_steps: int
     failed: tuple = ()                # seeds
     unfinished: tuple = ()            # (seed, steps, value)
-    commits: tuple = ()
+    commits: tuple = ()               # of the runs that are done
+    baseline_commits: tuple = ()      # of those that the gap is to
     deviation: object = None
     interval: object = None           # 95 % of the mean
     gap: object = None                # statistics.Comparison with the baseline, paired by seed
@@ -37,6 +38,11 @@ class Row:
     @property
     def is_scaled(self):
         return self.scale != "1"
+
+    @property
+    def mixes_commits(self):
+        """Whether something else than options and seeds may differ between the runs of this row."""
+        return len({*self.commits, *self.baseline_commits}) > 1
 
     @property
     def mean(self):
@@ -55,6 +61,7 @@ class Table:
     experiment: object
     rows: tuple
     assumed: tuple
+    left_out: object = None           # commits.LeftOut
 
 
 def results_of(results, cell, scale, backend):
@@ -104,14 +111,16 @@ def with_gap(row, experiment, cell, scale, backend, results):
     if cell.baseline is None:
         return row
     name = f"{experiment.name}/{cell.baseline}"
-    baseline = samples_of(results_of(results, name, scale, backend), experiment.metric)
+    runs = results_of(results, name, scale, backend)
+    baseline = samples_of(runs, experiment.metric)
     common = [seed for seed in row.seeds if seed in baseline]
     if not common:
         return row
     own = dict(zip(row.seeds, row.values))
     gap = statistics.compare_paired([own[seed] for seed in common], [baseline[seed] for seed in common])
     equivalence = statistics.equivalence(gap, row.margin) if row.margin else None
-    return dataclasses.replace(row, gap=gap, equivalence=equivalence)
+    commits = tuple(dict.fromkeys(run["commit"] for run in runs if run["seed"] in common))
+    return dataclasses.replace(row, gap=gap, equivalence=equivalence, baseline_commits=commits)
 
 
 def with_holm(rows):
@@ -125,8 +134,10 @@ def with_holm(rows):
     return rows
 
 
-def make_table(experiment, results):
-    """Rows of all cells in order of the recipe, then of variants that were run, then of scaled runs."""
+def make_table(experiment, results, left_out=None):
+    """Rows of all cells in order of the recipe, then of variants that were run, then of scaled runs.
+
+    @param left_out  what was left out of the results, for the notes"""
     full, scaled = [], []
     for cell in [*experiment.cells, *experiment.variant_cells()]:
         found = {(result["scale"], result.get("backend", "cpu")) for result in results if result["cell"] == cell.full_name}
@@ -135,7 +146,7 @@ def make_table(experiment, results):
         for scale, backend in sorted(found):
             (full if scale == "1" else scaled).append(make_row(experiment, cell, scale, backend, results))
     assumed = tuple(dict.fromkeys(text for cell in experiment.cells for text in cell.assumed))
-    return Table(experiment, tuple(with_holm(full) + with_holm(scaled)), assumed)
+    return Table(experiment, tuple(with_holm(full) + with_holm(scaled)), assumed, left_out)
 
 
 def seeds_text(seeds):
@@ -205,6 +216,8 @@ def inside_text(row):
     return f"{'yes' if row.paper_is_inside else 'no'} ({row.prediction.low:.2f}..{row.prediction.high:.2f})"
 
 
+# Beside the seeds of a row whose runs, or those of its baseline, are of several commits.
+MIXED = " *"
 HEADER = ("cell", "seeds", "ours, mean +- sd", "95 % of mean", "gap to float, paired", "equivalent", "paper", "ours - paper",
           "paper inside our 95 % prediction")
 
@@ -214,7 +227,8 @@ def cells_of(row):
     if row.values and row.paper is not None and not row.is_scaled:
         difference = f"{row.mean - row.paper:+.2f}"
     name = row.cell.split("/", 1)[1] + ("" if not row.is_scaled else f"~{row.scale}") + ("" if row.backend == "cpu" else " (GPU)")
-    return (name, seeds_text(row.seeds), mean_text(row), interval_text(row.interval, len(row.values)), gap_text(row),
+    seeds = seeds_text(row.seeds) + (MIXED if row.mixes_commits else "")
+    return (name, seeds, mean_text(row), interval_text(row.interval, len(row.values)), gap_text(row),
             equivalence_text(row), paper_text(row), difference, inside_text(row))
 
 
@@ -233,6 +247,10 @@ def notes_of(table):
     commits = list(dict.fromkeys(commit for row in table.rows for commit in row.commits))
     if commits:
         notes.append(f"commit{'s' if len(commits) > 1 else ''} {', '.join(commits)}")
+    if any(row.mixes_commits for row in table.rows):
+        notes.append(f"{MIXED.strip()} runs of several commits, the baseline's counted; --same_commit leaves all but the newest out")
+    if table.left_out is not None:
+        notes.append(str(table.left_out))
     notes.extend(f"assumed: {text}" for text in table.assumed)
     return notes
 
@@ -273,18 +291,21 @@ def to_csv(table):
 
 
 def to_json(table):
-    rows = [{**dataclasses.asdict(row), "mean": row.mean, "paper_is_inside": row.paper_is_inside} for row in table.rows]
+    rows = [{**dataclasses.asdict(row), "mean": row.mean, "paper_is_inside": row.paper_is_inside, "mixes_commits": row.mixes_commits}
+            for row in table.rows]
+    left_out = None if table.left_out is None else dataclasses.asdict(table.left_out)
     return json.dumps({"experiment": table.experiment.name, "title": table.experiment.title, "metric": table.experiment.metric,
-                       "rows": rows, "assumed": list(table.assumed)}, indent=1, sort_keys=True)
+                       "rows": rows, "assumed": list(table.assumed), "same_commit": left_out}, indent=1, sort_keys=True)
 
 
-def render_claims(experiment, results, form):
+def render_claims(experiment, results, form, left_out=None):
     """A table of kind claims, as text or markdown."""
     lines = [claims.HEADER, *claims.rows(experiment, results)]
+    notes = [] if left_out is None else ["", f"- {left_out}" if form == "markdown" else str(left_out)]
     if form == "markdown":
         return "\n".join(["| " + " | ".join(lines[0]) + " |", "| " + " | ".join("---" for _ in lines[0]) + " |",
-                          *("| " + " | ".join(line) + " |" for line in lines[1:])])
-    return "\n".join([f"{experiment.name}: {experiment.title}", "", *aligned(lines)])
+                          *("| " + " | ".join(line) + " |" for line in lines[1:]), *notes])
+    return "\n".join([f"{experiment.name}: {experiment.title}", "", *aligned(lines), *notes])
 
 
 def render(table, form):

@@ -41,6 +41,11 @@ class Store(unittest.TestCase):
         self.assertEqual([(line["commit"], line["final"]["top1"]) for line in store.read(self.path)], [("def", 0.6), ("abc", 0.7)])
         self.assertEqual(len(self.path.read_text().splitlines()), 3)  # none is edited
 
+    def test_a_run_on_a_gpu_does_not_supersede_one_on_a_cpu(self):
+        store.append(self.path, {**result(1, top1=0.5), "backend": "cpu"})
+        store.append(self.path, {**result(1, top1=0.6), "backend": "gpu"})
+        self.assertEqual([line["final"]["top1"] for line in store.read(self.path)], [0.5, 0.6])
+
     def test_a_torn_last_line_is_left_out_and_cut_off(self):
         store.append(self.path, result(1))
         with open(self.path, "a", encoding="utf-8") as file:
