@@ -8,13 +8,14 @@ namespace terngrad {
 
 /// One worker's tensor, compared with what its message says.
 struct TensorTelemetry {
-  double norm = 0;           // |g|, Euclidean
-  double max_abs = 0;        // largest |g|
-  double scaler = 0;         // largest magnitude that was sent: s where codes were drawn
-  double zero_fraction = 0;  // elements sent as 0
-  double clip_fraction = 0;  // elements with |g| > scaler
-  double kept_norm = 0;      // |clip(g, scaler)| / |g|: what clipping leaves of the length; 1 if |g| is 0
-  double snr_db = 0;         // 10 log10(|g|^2 / |g - sent|^2); infinite if nothing was lost
+  double norm = 0;                // |g|, Euclidean
+  double max_abs = 0;             // largest |g|
+  double scaler = 0;              // largest magnitude that was sent: s where codes were drawn
+  double zero_fraction = 0;       // elements sent as 0
+  double clip_fraction = 0;       // elements with |g| > scaler
+  double kept_norm = 0;           // |clip(g, scaler)| / |g|: what clipping leaves of the length; 1 if |g| is 0
+  double clip_angle_degrees = 0;  // between g and clip(g, scaler); 0 if |g| is 0, NaN if g is not finite
+  double snr_db = 0;              // 10 log10(|g|^2 / |g - sent|^2); infinite if nothing was lost
 };
 
 /// @param gradient  g [n], as it was encoded (weight decay included)

@@ -58,7 +58,8 @@ def curves_of(metrics):
 def tensors_of(metrics):
     """Means over the run of each tensor's telemetry, and the curve of its zeros.
 
-    zero_fraction: elements sent as 0; clip_fraction: |g| > s; kept_norm: |clip(g)| / |g|; snr_db: 10 log10(|g|^2 / |g - sent|^2)."""
+    zero_fraction: elements sent as 0; clip_fraction: |g| > s; kept_norm: |clip(g)| / |g|; clip_angle_degrees: between g and clip(g);
+    snr_db: 10 log10(|g|^2 / |g - sent|^2)."""
     sums = {}
     for line in metrics:
         if line.get("kind") != "tensors":

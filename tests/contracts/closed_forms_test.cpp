@@ -2,10 +2,10 @@
 // section 3.3 and the integrals below. Tolerances are six standard errors of the sample (false alarm 2e-9 each).
 #include <gtest/gtest.h>
 
-#include <algorithm>
 #include <cmath>
 #include <vector>
 
+#include "compress/codecs/telemetry.h"
 #include "kernels/codes/ternarize.h"
 #include "kernels/statistics/scaler.h"
 #include "kernels/statistics/statistics.h"
@@ -31,12 +31,7 @@ struct ClippedGaussian {
   double product = inside + 2 * kClip * density(kClip);                             // E[|g| m]
 };
 
-struct Sample {
-  double length_change, angle, clipped_fraction, zero_fraction;
-};
-
-Sample sample(const std::vector<float>& gradient) {
-  const auto n = static_cast<double>(gradient.size());
+TensorTelemetry sample(const std::vector<float>& gradient) {
   Stream stream(Device::cpu(), 1);
   const float s =
       local_scaler(measure(gradient, stream), static_cast<std::int64_t>(gradient.size()), kClip, ScalerRule::kPaper);
@@ -48,18 +43,11 @@ Sample sample(const std::vector<float>& gradient) {
   task.payload = reinterpret_cast<std::uint8_t*>(words.data());
   std::int64_t bytes = 0;
   ternarize({&task, 1}, {}, {1, 0, 0, DrawPurpose::kTernarize}, {&bytes, 1}, stream);
-  double squares = 0, clipped_squares = 0, products = 0, clipped = 0, zeros = 0;
+  std::vector<float> sent(gradient.size());
   for (std::size_t i = 0; i < gradient.size(); ++i) {
-    const double g = std::fabs(static_cast<double>(gradient[i]));
-    const double m = std::min(g, static_cast<double>(s));
-    squares += g * g;
-    clipped_squares += m * m;
-    products += g * m;
-    clipped += g > static_cast<double>(s) ? 1 : 0;
-    zeros += (words[i / 16] >> (2 * (i % 16)) & 1) == 0 ? 1 : 0;
+    if ((words[i / 16] >> (2 * (i % 16)) & 1) != 0) sent[i] = std::copysign(s, gradient[i]);
   }
-  return {std::sqrt(clipped_squares / squares) - 1,
-          std::acos(products / std::sqrt(squares * clipped_squares)) * 180 / kPi, clipped / n, zeros / n};
+  return compare_with_sent(gradient, sent, static_cast<double>(s));
 }
 
 TEST(ClosedForms, OfTheGaussianAreThePublishedNumbers) {
@@ -72,19 +60,19 @@ TEST(ClosedForms, OfTheGaussianAreThePublishedNumbers) {
 
 TEST(ClosedForms, GaussianGradientsShowThem) {
   const ClippedGaussian form;
-  const Sample found = sample(testing::gaussian(kElements, 5, 0.37));
+  const TensorTelemetry found = sample(testing::gaussian(kElements, 5, 0.37));
   const auto n = static_cast<double>(kElements);
   // A fraction p of n: p (1 - p) / n. The scaler's own error moves it by density * c * (relative error of sigma,
   // 1 / sqrt(2 n)), which is less; both together are below twice the first.
   const double clipped_error = 2 * std::sqrt(form.clipped * (1 - form.clipped) / n);
-  EXPECT_NEAR(found.clipped_fraction, form.clipped, 6 * clipped_error);
+  EXPECT_NEAR(found.clip_fraction, form.clipped, 6 * clipped_error);
   EXPECT_NEAR(found.zero_fraction, 1 - form.mean / kClip, 6 * 2 * 0.5 / std::sqrt(n));
   // Length and angle are smooth functions of means over n elements of g^2, m^2 and g m, whose excess over each other
   // sits in the clipped few: its deviation is below E[(g^2 - m^2)^2]^(1/2) < 0.5, and half of that in the length.
-  EXPECT_NEAR(found.length_change, std::sqrt(form.square) - 1, 6 * 0.25 / std::sqrt(n));
+  EXPECT_NEAR(found.kept_norm, std::sqrt(form.square), 6 * 0.25 / std::sqrt(n));
   // d(angle) = d(cos) / sin(angle) with sin(2.75 degrees) = 0.048 and d(cos) below 0.05 / sqrt(n).
   const double angle = std::acos(form.product / std::sqrt(form.square)) * 180 / kPi;
-  EXPECT_NEAR(found.angle, angle, 6 * (0.05 / 0.048) / std::sqrt(n) * 180 / kPi);
+  EXPECT_NEAR(found.clip_angle_degrees, angle, 6 * (0.05 / 0.048) / std::sqrt(n) * 180 / kPi);
 }
 
 TEST(ClosedForms, LaplaceGradientsAreSparser) {
@@ -92,7 +80,7 @@ TEST(ClosedForms, LaplaceGradientsAreSparser) {
   const double b = std::sqrt(0.5);
   const double zeros = 1 - b * (1 - std::exp(-kClip / b)) / kClip;
   EXPECT_NEAR(zeros, 0.725, 5e-4);
-  const Sample found = sample(testing::laplace(kElements, 6));
+  const TensorTelemetry found = sample(testing::laplace(kElements, 6));
   // The scaler's relative error is sqrt((kurtosis - 1) / 4n) = 1.12 / sqrt(n), times 0.25 for the zeros; the draws'
   // 0.45 / sqrt(n).
   EXPECT_NEAR(found.zero_fraction, zeros, 6 * (0.28 + 0.45) / std::sqrt(static_cast<double>(kElements)));

@@ -28,6 +28,15 @@ class Claims(unittest.TestCase):
         self.assertEqual(found.ours, "1.5 % (1.0 to 2.0); Gaussian 1.13 %")
         self.assertEqual((found.paper, found.of), ("1 to 1.5 %", "table1/a, 2 seeds"))
 
+    def test_the_angle_of_clipping_is_in_degrees(self):
+        cell = cells.Cell("text-claims", "text-clip", {}, runs_of=("table1/a",), tensors=("*/weights",),
+                          paper={"norm_change_percent": [1.0, 1.5], "angle_degrees": [2.0, 3.0], "confidence": "A"})
+        runs = [result("table1/a", 1, **{"x/weights": {"kept_norm": 0.99, "clip_angle_degrees": 2.5},
+                                         "y/weights": {"kept_norm": 0.99, "clip_angle_degrees": 3.5}})]
+        length, angle = claims.findings(experiment(cell), runs)
+        self.assertEqual(length.what, "length lost by clipping")
+        self.assertEqual((angle.ours, angle.paper), ("3.0 degrees (2.5 to 3.5); Gaussian 2.75 degrees", "2 to 3 degrees"))
+
     def test_full_runs_come_before_parts(self):
         cell = cells.Cell("text-claims", "text-sparsity", {}, runs_of=("table1/a",), tensors=("fc",))
         runs = [result("table1/a", 1, scale="1/30", fc={"zero_fraction": 0.7}), result("table1/a", 1, scale="1/2", fc={"zero_fraction": 0.8})]

@@ -37,6 +37,9 @@ class Smoke(unittest.TestCase):
         ternary = next(line for line in results if line["cell"] == "smoke/n2-ternary")
         self.assertGreater(ternary["bytes"]["ratio"], 10)
         self.assertEqual(ternary["steps"], 60)
+        # What the claims of the paper's text are measured by, under the names of metrics.jsonl.
+        clipped = ternary["tensors"]["conv2/weights"]
+        self.assertTrue(0 < clipped["clip_angle_degrees"] < 30 and 0.8 < clipped["kept_norm"] < 1, clipped)
         self.assertIn("n2-ternary", self.experiment("table", "smoke"))
         self.assertIn("<svg", self.experiment("plot", "smoke"))
         self.experiment("report", "smoke", "-o", self.folder / "report.html")

@@ -57,6 +57,7 @@ class FakeRun {
             [](int segment) {
               TensorTelemetry telemetry;
               telemetry.scaler = 10 + segment;
+              telemetry.clip_angle_degrees = 2.5;
               telemetry.snr_db = std::numeric_limits<double>::infinity();
               return telemetry;
             },

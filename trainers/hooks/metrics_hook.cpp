@@ -94,6 +94,7 @@ class MetricsHook final : public Hook {
                                                               {"zero_fraction", t.zero_fraction},
                                                               {"clip_fraction", t.clip_fraction},
                                                               {"kept_norm", t.kept_norm},
+                                                              {"clip_angle_degrees", t.clip_angle_degrees},
                                                               {"snr_db", t.snr_db},
                                                               {"norm", t.norm},
                                                               {"max_abs", t.max_abs}};

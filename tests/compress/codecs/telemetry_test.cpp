@@ -3,6 +3,8 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <limits>
+#include <numbers>
 #include <vector>
 
 #include "kernels/runtime/errors.h"
@@ -34,11 +36,46 @@ TEST(Telemetry, KeptNormIsWhatClippingLeaves) {
   EXPECT_DOUBLE_EQ(compare_with_sent(g, g, 4).kept_norm, 1);
 }
 
+double angle_of(const std::vector<float>& g, double scaler) {
+  return compare_with_sent(g, g, scaler).clip_angle_degrees;
+}
+
+TEST(Telemetry, ClipAngleIsBetweenTheGradientAndItClipped) {
+  const auto degrees = [](double cosine) { return std::acos(cosine) * 180 / std::numbers::pi; };
+  // (3, -4) and (1, -1); (3, -4) and (3, -3).
+  EXPECT_NEAR(angle_of({3, -4}, 1), degrees(7 / (5 * std::sqrt(2.0))), 1e-12);
+  EXPECT_NEAR(angle_of({3, -4}, 3), degrees(21 / (5 * std::sqrt(18.0))), 1e-12);
+  EXPECT_EQ(angle_of({3, -4}, 4), 0);
+  // (8, 1, 0, 0) and (1, 1, 0, 0): an element that is clipped and one that is not.
+  EXPECT_NEAR(angle_of({8, 1, 0, 0}, 1), degrees(9 / std::sqrt(2.0 * 65)), 1e-12);
+}
+
+TEST(Telemetry, ClipAngleIsExactWhereItIsSmall) {
+  // (1, 1 + d) and (1, 1): tan(angle) = d / (2 + d). An arc cosine would be right to 8 digits at most.
+  for (const double d : {0x1p-11, 0x1p-16, 0x1p-22}) {  // 0.014 degrees to 7e-6
+    const double expected = std::atan(d / (2 + d)) * 180 / std::numbers::pi;
+    EXPECT_NEAR(angle_of({1, static_cast<float>(1 + d)}, 1) / expected, 1, 1e-13) << d;
+    EXPECT_NEAR(angle_of({-1, static_cast<float>(1 + d)}, 1) / expected, 1, 1e-13) << d;
+  }
+}
+
+TEST(Telemetry, ClippingAllElementsAlikeTurnsNothing) {
+  EXPECT_EQ(angle_of(std::vector<float>(1000, -2.5f), 1), 0);
+  // The one case of a difference of large sums, where a thousand of them are rounded.
+  EXPECT_NEAR(angle_of(std::vector<float>(1000, 0.7f), 0.1), 0, 1e-4);
+}
+
+TEST(Telemetry, ClipAngleOfWhatIsNotFiniteIsNone) {
+  EXPECT_TRUE(std::isnan(angle_of({1, std::numeric_limits<float>::infinity()}, 1)));
+  EXPECT_TRUE(std::isnan(angle_of({1, std::numeric_limits<float>::quiet_NaN()}, 1)));
+}
+
 TEST(Telemetry, WithoutAScalerNothingIsClipped) {
   const std::vector<float> g = {3, -4};
   const TensorTelemetry t = compare_with_sent(g, g, 0);
   EXPECT_EQ(t.clip_fraction, 0);
   EXPECT_EQ(t.kept_norm, 1);
+  EXPECT_EQ(t.clip_angle_degrees, 0);
 }
 
 TEST(Telemetry, SignalToNoiseIsInDecibels) {
@@ -78,6 +115,7 @@ TEST(Telemetry, EmptyAndAllZeroTensorsHaveNothingToLose) {
     EXPECT_EQ(t.norm, 0);
     EXPECT_EQ(t.max_abs, 0);
     EXPECT_EQ(t.kept_norm, 1);
+    EXPECT_EQ(t.clip_angle_degrees, 0);
     EXPECT_EQ(t.clip_fraction, 0);
     EXPECT_EQ(t.zero_fraction, n == 0 ? 0 : 1);
     EXPECT_FALSE(std::isfinite(t.snr_db));
@@ -89,6 +127,9 @@ TEST(Telemetry, HugeAndTinyValuesDoNotOverflow) {
   const TensorTelemetry t = compare_with_sent(g, std::vector<float>{3e38f, -3e38f, 0}, 3e38);
   EXPECT_NEAR(t.norm / (std::sqrt(2.0) * 3e38), 1, 1e-6);
   EXPECT_GT(t.snr_db, 1000);
+  // (2, 1) and (1, 1), whatever the unit.
+  const double expected = std::atan(1.0 / 3) * 180 / std::numbers::pi;
+  for (const float unit : {1.5e38f, 0x1p-148f}) EXPECT_NEAR(angle_of({2 * unit, unit}, unit), expected, 1e-10) << unit;
 }
 
 TEST(Telemetry, LengthsThatDifferAreRefused) {
