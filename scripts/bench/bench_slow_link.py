@@ -117,7 +117,8 @@ class Row:
             how = [*codec_options(self.codec), "--overlap", "off" if self.name.endswith("-no-overlap") else "on"]
         return [self.program("terngrad_train"), *data, "--net", self.net, "--benchmark_mode", *how, "--num_nodes", str(HOSTS),
                 "--batch_size", str(batch), "--threads", "1", "--max_steps", str(steps), "--log_steps", str(steps // 2),
-                "--telemetry_steps", "0", "--tensorboard=false", "--train_dir", str(self.scratch / "run")]
+                "--telemetry_steps", "0", "--histogram_steps", "0", "--tensorboard=false", "--train_dir",
+                str(self.scratch / "run")]
 
     def ddp_command(self):
         command = [self.options.python, str(SCRIPTS / "bench/bench_pytorch_ddp.py"), "--hooks", self.codec, "--threads", "1", "--out",

@@ -5,7 +5,7 @@
 
 Trains a small run, continues with it from an older checkpoint, evaluates it, and compares what the packages read with
 metrics.jsonl: every scalar of every step (also that nothing of the time before the resume is left), histograms with the
-tensors in the checkpoint and with the telemetry. Prints a line for each check and exits 1 if one fails, 77 (skipped) if a
+tensors in the checkpoint, with histograms.jsonl and with the telemetry. Prints a line for each check and exits 1 if one fails, 77 (skipped) if a
 package is missing (scripts/install_deps.sh --formats).
 """
 
@@ -136,6 +136,27 @@ def check_parameters(run):
     return report(f"{run.name}: {count} tensors of checkpoints against histograms", problems)
 
 
+def check_lines(run):
+    """Lines of histograms.jsonl are the event files' histograms, in buckets that are unions of theirs."""
+    events = open_events(run)
+    problems = []
+    found = {(tag, event.step): event.histogram_value
+             for tag in events.Tags()["histograms"] for event in events.Histograms(tag)}
+    lines = {(f"{line['kind']}/{line['tensor']}", line["step"]): line
+             for line in map(json.loads, (run / "histograms.jsonl").read_text().splitlines())}
+    problems += [f"{place} is in one file only" for place in sorted(found.keys() ^ lines.keys())]
+    for place in found.keys() & lines.keys():
+        theirs, line = found[place], lines[place]
+        same = all(close(getattr(theirs, name), line[name]) for name in ("num", "min", "max", "sum", "sum_squares"))
+        counts = dict.fromkeys(line["limits"], 0)
+        for limit, count in zip(theirs.bucket_limit, theirs.bucket):
+            # Limits of the file have 5 digits.
+            counts[next(each for each in line["limits"] if each >= limit - 1e-4 * abs(limit))] += count
+        if not same or list(counts.values()) != line["counts"]:
+            problems.append(f"{place}: {line}")
+    return report(f"{run.name}: {len(lines)} lines of histograms.jsonl against histograms", problems)
+
+
 def check_telemetry(run):
     """Histograms of gradients agree with the telemetry of the same steps."""
     events = open_events(run)
@@ -146,15 +167,16 @@ def check_telemetry(run):
         if line["kind"] != "tensors":
             continue
         for tensor, told in line["tensors"].items():
-            gradient, sent = (
+            gradient, clipped, sent = (
                 next(e.histogram_value for e in events.Histograms(f"{leg}/{tensor}") if e.step == line["step"])
-                for leg in ("gradient", "sent")
+                for leg in ("gradient", "clipped", "sent")
             )
             limits = list(sent.bucket_limit)
             zeros = sent.bucket[limits.index(1e-12)] if 1e-12 in limits else 0
             agreements = {
                 "max_abs": close(max(-gradient.min, gradient.max), told["max_abs"]),
                 "norm": close(math.sqrt(gradient.sum_squares), told["norm"]),
+                "kept_norm": told["norm"] == 0 or close(math.sqrt(clipped.sum_squares / gradient.sum_squares), told["kept_norm"]),
                 # Tiny numbers that travelled as fp32 share a bucket with zeros.
                 "zero_fraction": told["scaler"] == 0 or close(zeros / sent.num, told["zero_fraction"]),
                 "scaler": told["scaler"] == 0 or close(max(-sent.min, sent.max), told["scaler"]),
@@ -179,7 +201,7 @@ def check(options, folder):
     run_quietly([*train, "--resume"])
     num_files = len(list(run.glob("events.out.tfevents.*")))
     results.append(report("a resumed run has a second event file", [] if num_files == 2 else [f"{num_files} files"]))
-    results += [check_scalars(run), check_buckets(run), check_parameters(run), check_telemetry(run)]
+    results += [check_scalars(run), check_buckets(run), check_parameters(run), check_lines(run), check_telemetry(run)]
     run_quietly([options.eval.resolve(), "--checkpoint_dir", run, "--eval_dir", folder / "eval"])
     results.append(check_scalars(folder / "eval"))
     return all(results)

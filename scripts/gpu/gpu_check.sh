@@ -277,7 +277,7 @@ train() {
   shift 4
   program terngrad_train
   part "$kind" "$name" "$limit" ${launcher[@]+"${launcher[@]}"} "${command[@]}" --device "$device" --train_dir "$state/$name.run" --tensorboard=false \
-    --telemetry_steps 0 "$@"
+    --telemetry_steps 0 --histogram_steps 0 "$@"
 }
 
 # can_train KIND NAME: whether there are trainings on a GPU; else they are noted as absent.

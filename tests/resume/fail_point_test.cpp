@@ -168,7 +168,7 @@ TEST_F(FailPoint, EverythingReportedIsOnTheMediumBeforeTheCheckpointIs) {
   }
   EXPECT_EQ(num_checkpoints, kSteps / kSaveSteps);
   EXPECT_THAT(unsynced, ::testing::IsEmpty()) << "at the end";
-  EXPECT_TRUE(written.contains("metrics") && written.contains("events"));
+  EXPECT_THAT(written, ::testing::IsSupersetOf({"metrics", "histograms", "events"}));
 }
 
 TEST_F(FailPoint, KilledBeforeEachCall) {
@@ -192,7 +192,7 @@ TEST_F(FailPoint, KilledAfterEachCall) {
 TEST_F(FailPoint, KilledAgainBeforeEachCallOfTheResumedRun) {
   begin("kill_before_in_resumed");
   if (IsSkipped() || HasFatalFailure()) return;
-  // Killed before the second checkpoint has its name, with a line of metrics half written, it has most to put in order.
+  // Killed before the second checkpoint has its name, with lines half written, it has most to put in order.
   const fs::path second = checkpoint_path("", 2 * kSaveSteps);
   const auto renamed = std::ranges::find_if(
       calls_, [&](const Call& call) { return call.name == "rename" && call.file == second.string(); });
@@ -200,7 +200,9 @@ TEST_F(FailPoint, KilledAgainBeforeEachCallOfTheResumedRun) {
   const int first_kill = static_cast<int>(renamed - calls_.begin()) + 1;
   const auto kill_once = [&](const std::string& name) {
     ASSERT_EQ(run(name, "kill_before", first_kill).signal, SIGKILL);
-    std::ofstream(folder_ / name / "metrics.jsonl", std::ios::app) << "{\"step\":6,\"kind\":\"tr";
+    for (const char* file : {"metrics.jsonl", "histograms.jsonl"}) {
+      std::ofstream(folder_ / name / file, std::ios::app) << "{\"step\":6,\"kind\":\"tr";
+    }
   };
   kill_once("resumed");
   const std::vector<Call> calls = calls_of("resumed", {"--resume"});

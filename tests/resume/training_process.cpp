@@ -73,11 +73,12 @@ ProcessOutcome run_training(const std::vector<std::string>& arguments,
 std::vector<std::string> SmallTraining::arguments(const std::filesystem::path& train_dir, int max_steps,
                                                   int save_iter) const {
   return data_.options(train_dir) +
-         std::vector<std::string>{"--num_nodes",   "4",    "--grad_bits",        "1",
-                                  "--clip_factor", "2.5",  "--max_steps",        std::to_string(max_steps),
-                                  "--log_steps",   "3",    "--save_iter",        std::to_string(save_iter),
-                                  "--eval_steps",  "5",    "--telemetry_steps",  "4",
-                                  "--optimizer",   "adam", "--keep_checkpoints", "1"};
+         std::vector<std::string>{"--num_nodes",       "4",    "--grad_bits",        "1",
+                                  "--clip_factor",     "2.5",  "--max_steps",        std::to_string(max_steps),
+                                  "--log_steps",       "3",    "--save_iter",        std::to_string(save_iter),
+                                  "--eval_steps",      "5",    "--telemetry_steps",  "4",
+                                  "--optimizer",       "adam", "--keep_checkpoints", "1",
+                                  "--histogram_steps", "4"};
 }
 
 FinalState final_state(const std::filesystem::path& train_dir, std::uint64_t step) {
@@ -95,6 +96,7 @@ FinalState final_state(const std::filesystem::path& train_dir, std::uint64_t ste
     }
     state.metrics.push_back(kept.dump());
   }
+  state.histograms = read_file_text(train_dir / "histograms.jsonl");
   return state;
 }
 

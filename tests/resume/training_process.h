@@ -42,11 +42,13 @@ class SmallTraining {
   SmallMnist data_;
 };
 
-/// All that contract B4 compares: the bytes of the checkpoint of `step`, and metrics.jsonl without its times. A missing
+/// All that contract B4 compares: the bytes of the checkpoint of `step` and of histograms.jsonl, and metrics.jsonl
+/// without its times. A missing
 /// checkpoint is a test failure.
 struct FinalState {
   std::string checkpoint;
   std::vector<std::string> metrics;
+  std::string histograms;
   friend bool operator==(const FinalState&, const FinalState&) = default;
 };
 FinalState final_state(const std::filesystem::path& train_dir, std::uint64_t step);

@@ -83,11 +83,15 @@ TEST(TrainFolder, ReportsThatAreDeletedAreWrittenAgainWhole) {
   std::string events;
   const CommandOutcome outcome = train_while(mnist, run, [&] {
     events = testing::event_files(run).at(0).string();
-    for (const fs::path& path : {run / "config.json", run / "metrics.jsonl", fs::path(events)}) fs::remove(path);
+    for (const fs::path& path :
+         {run / "config.json", run / "metrics.jsonl", run / "histograms.jsonl", fs::path(events)}) {
+      fs::remove(path);
+    }
     wait_for_save_after(saved_step(run) + 1, run);
   });
   EXPECT_EQ(outcome.exit_code, kExitSignal + SIGTERM) << ::testing::PrintToString(outcome);
-  for (const std::string& path : {(run / "config.json").string(), (run / "metrics.jsonl").string(), events}) {
+  for (const std::string& path : {(run / "config.json").string(), (run / "metrics.jsonl").string(),
+                                  (run / "histograms.jsonl").string(), events}) {
     EXPECT_THAT(outcome.err, HasSubstr("'" + path + "' was deleted during the run")) << path;
   }
   const auto metrics = testing::metrics_of(run);

@@ -33,6 +33,12 @@ inline std::vector<nlohmann::json> metrics_of(const std::filesystem::path& run) 
   return lines;
 }
 
+/// histograms.jsonl of a run: equal runs have equal bytes. Empty if there is none.
+inline std::string histograms_of(const std::filesystem::path& run) {
+  const std::filesystem::path path = run / "histograms.jsonl";
+  return std::filesystem::exists(path) ? read_file_text(path) : "";
+}
+
 /// Expects exit code 2 and one line on stderr that has all of `words`.
 inline void expect_usage_error(const CommandOutcome& outcome, const std::vector<std::string>& words) {
   EXPECT_EQ(outcome.exit_code, kExitUsage) << ::testing::PrintToString(outcome);
@@ -54,12 +60,14 @@ inline void expect_equal_resume(const std::vector<std::string>& more, std::uint6
   ASSERT_EQ(whole.exit_code, kExitSuccess) << ::testing::PrintToString(whole);
   const std::string checkpoint = read_file_text(checkpoint_path(run, 20));
   const std::vector<nlohmann::json> metrics = metrics_of(run);
+  const std::string histograms = histograms_of(run);
   remove_checkpoints_after(run, from);
   const CommandOutcome resumed = train(options + std::vector<std::string>{"--resume"});
   ASSERT_EQ(resumed.exit_code, kExitSuccess) << ::testing::PrintToString(resumed);
   EXPECT_THAT(resumed.err, ::testing::HasSubstr("resumed after step " + std::to_string(from)));
   EXPECT_TRUE(read_file_text(checkpoint_path(run, 20)) == checkpoint);
   EXPECT_EQ(metrics_of(run), metrics);
+  EXPECT_EQ(histograms_of(run), histograms);
   EXPECT_EQ(nlohmann::json::parse(read_file_text(run / "config.json"))["history"].size(), 2u);
 }
 

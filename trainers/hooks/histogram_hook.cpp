@@ -1,32 +1,38 @@
 #include "trainers/hooks/histogram_hook.h"
 
+#include <algorithm>
+#include <nlohmann/json.hpp>
 #include <span>
 #include <string>
+#include <utility>
 #include <vector>
+
+#include "trainers/io/histogram_json.h"
 
 namespace terngrad {
 namespace {
 
 class HistogramHook final : public Hook {
  public:
-  HistogramHook(EventFile& events, std::uint64_t histogram_steps)
-      : events_(events), histogram_steps_(histogram_steps) {}
+  HistogramHook(MetricsWriter& lines, EventFile* events, std::uint64_t histogram_steps)
+      : lines_(lines), events_(events), histogram_steps_(histogram_steps) {}
 
   HookVerdict after_step(const TrainingView& training, const StepView& step) override {
     if (histogram_steps_ == 0 || training.steps_done % histogram_steps_ != 0) return HookVerdict::kContinue;
+    const Layout& layout = training.net.layout();
     std::vector<NamedHistogram> histograms;
-    for (int index = 0; index < training.net.layout().num_segments(); ++index) {
-      const Segment& segment = training.net.layout().segment(index);
-      const auto count = static_cast<std::size_t>(segment.num_elements);
-      histograms.push_back({"parameters/" + segment.name, make_histogram(training.parameters.subspan(
-                                                              static_cast<std::size_t>(segment.offset), count))});
-      if (step.report.skipped) continue;
-      histograms.push_back({"gradient/" + segment.name, make_histogram(step.gradient(index))});
-      std::vector<float> sent(count);
-      step.decode_sent(index, sent);
-      histograms.push_back({"sent/" + segment.name, make_histogram(sent)});
+    for (int index = 0; index < layout.num_segments(); ++index) {
+      const Segment& segment = layout.segment(index);
+      const auto add = [&](const std::string& kind, std::span<const float> values) {
+        Histogram histogram = make_histogram(values);
+        write_line(training.steps_done, kind, segment.name, histogram);
+        histograms.push_back({kind + "/" + segment.name, std::move(histogram)});
+      };
+      add("parameters", training.parameters.subspan(static_cast<std::size_t>(segment.offset),
+                                                    static_cast<std::size_t>(segment.num_elements)));
+      if (!step.report.skipped) add_gradients(step, index, add);
     }
-    events_.write_histograms(training.steps_done, histograms);
+    if (events_ != nullptr) events_->write_histograms(training.steps_done, histograms);
     return HookVerdict::kContinue;
   }
   std::uint64_t next_sync_step(std::uint64_t steps_done) const override {
@@ -34,14 +40,37 @@ class HistogramHook final : public Hook {
   }
 
  private:
-  EventFile& events_;
+  template <class Add>
+  static void add_gradients(const StepView& step, int index, const Add& add) {
+    const std::span<const float> gradient = step.gradient(index);
+    add("gradient", gradient);
+    std::vector<float> sent(gradient.size());
+    const float scaler = step.decode_sent(index, sent);
+    std::vector<float> clipped(gradient.begin(), gradient.end());
+    if (scaler > 0) {
+      for (float& value : clipped) value = std::clamp(value, -scaler, scaler);
+    }
+    add("clipped", clipped);
+    add("sent", sent);
+    if (step.mean) add("mean", step.mean(index));
+  }
+
+  void write_line(std::uint64_t steps_done, const std::string& kind, const std::string& tensor,
+                  const Histogram& histogram) {
+    nlohmann::ordered_json line = {{"step", steps_done}, {"kind", kind}, {"tensor", tensor}};
+    line.update(histogram_json(histogram));
+    lines_.write(line);
+  }
+
+  MetricsWriter& lines_;
+  EventFile* events_;
   std::uint64_t histogram_steps_;
 };
 
 }  // namespace
 
-std::unique_ptr<Hook> make_histogram_hook(EventFile& events, std::uint64_t histogram_steps) {
-  return std::make_unique<HistogramHook>(events, histogram_steps);
+std::unique_ptr<Hook> make_histogram_hook(MetricsWriter& lines, EventFile* events, std::uint64_t histogram_steps) {
+  return std::make_unique<HistogramHook>(lines, events, histogram_steps);
 }
 
 }  // namespace terngrad

@@ -4,13 +4,16 @@
 #include <bit>
 #include <cmath>
 #include <limits>
+#include <utility>
 
 namespace terngrad {
 namespace {
 
+constexpr double kFirstLimit = 1e-12;
+
 std::vector<double> compute_limits() {
   std::vector<double> positive;
-  for (double limit = 1e-12; limit < 1e20; limit *= 1.1) positive.push_back(limit);
+  for (double limit = kFirstLimit; limit < 1e20; limit *= 1.1) positive.push_back(limit);
   positive.push_back(std::numeric_limits<double>::max());
   std::vector<double> limits;
   limits.reserve(2 * positive.size() + 1);
@@ -49,9 +52,9 @@ class BucketFinder {
   std::vector<std::size_t> first_;  // bucket of the smallest value of each cell
 };
 
-/// Moves the buckets in use from `counts`, which has one for each of histogram_limits(), into `histogram`.
-void keep_buckets_in_use(std::span<const std::int64_t> counts, Histogram& histogram) {
-  const std::span<const double> limits = histogram_limits();
+/// Puts the buckets in use into `histogram`, which has none yet.
+/// @param counts  one for each of `limits`
+void keep_buckets_in_use(std::span<const double> limits, std::span<const std::int64_t> counts, Histogram& histogram) {
   bool is_gap = false;
   for (std::size_t i = 0; i < counts.size(); ++i) {
     if (counts[i] == 0) {
@@ -95,8 +98,26 @@ Histogram make_histogram(std::span<const float> values) {
   }
   histogram.num = static_cast<std::int64_t>(values.size()) - histogram.num_nonfinite;
   if (histogram.num == 0) histogram.min = histogram.max = 0;
-  keep_buckets_in_use(counts, histogram);
+  keep_buckets_in_use(histogram_limits(), counts, histogram);
   return histogram;
+}
+
+Histogram merge_small_buckets(const Histogram& histogram, double smallest) {
+  std::vector<double> limits;
+  std::vector<std::int64_t> counts;
+  std::int64_t count = 0;
+  std::size_t bucket = 0;
+  for (const double limit : histogram_limits()) {
+    if (bucket < histogram.limits.size() && histogram.limits[bucket] == limit) count += histogram.counts[bucket++];
+    if (std::fabs(limit) < smallest && limit != 0 && limit != kFirstLimit) continue;
+    limits.push_back(limit);
+    counts.push_back(std::exchange(count, 0));
+  }
+  Histogram merged = histogram;
+  merged.limits.clear();
+  merged.counts.clear();
+  keep_buckets_in_use(limits, counts, merged);
+  return merged;
 }
 
 }  // namespace terngrad

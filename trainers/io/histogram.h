@@ -29,4 +29,9 @@ std::span<const double> histogram_limits();
 /// The histogram of `values`. Empty input, or none that is finite, gives no buckets.
 Histogram make_histogram(std::span<const float> values);
 
+/// The same values in fewer buckets: limits of a magnitude below `smallest` are left out, except for 0 and 1e-12, whose
+/// bucket keeps zeros apart. So there is one bucket of small negative values and one of small positive ones.
+/// @param histogram  made by make_histogram
+Histogram merge_small_buckets(const Histogram& histogram, double smallest);
+
 }  // namespace terngrad

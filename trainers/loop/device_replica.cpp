@@ -224,11 +224,14 @@ void DeviceReplica::give_up() noexcept {
   parts_.communicator->abandon();
 }
 
-std::vector<float> DeviceReplica::gradient(int segment) {
+std::vector<float> DeviceReplica::gradient(int segment) { return tensor_on_host(gradients_, segment); }
+
+std::vector<float> DeviceReplica::mean(int segment) { return tensor_on_host(mean_, segment); }
+
+std::vector<float> DeviceReplica::tensor_on_host(const Buffer<float>& buffer, int segment) {
   const Segment& place = parts_.net->layout().segment(segment);
   std::vector<float> values(static_cast<std::size_t>(place.num_elements));
-  copy<float>(gradients_.span().subspan(static_cast<std::size_t>(place.offset), values.size()), std::span(values),
-              stream_);
+  copy<float>(buffer.span().subspan(static_cast<std::size_t>(place.offset), values.size()), std::span(values), stream_);
   stream_.synchronize();
   return values;
 }

@@ -100,8 +100,12 @@ class DeviceReplica {
   ExamplesPlacement examples_placement() const;
   /// Copies tensor `segment` of local worker 0's gradient, transforms applied, to the host.
   std::vector<float> gradient(int segment);
+  /// The same of the mean gradient, as the update took it.
+  std::vector<float> mean(int segment);
 
  private:
+  /// @param buffer  that holds a model's tensors at its begin
+  std::vector<float> tensor_on_host(const Buffer<float>& buffer, int segment);
   void submit_step(std::size_t exchange);
   /// All gradients, then the exchange.
   void compute_then_exchange(DeviceBucketedAllReduce& exchange);

@@ -291,6 +291,10 @@ void DeviceTrainer::report_step(const StepSummary& summary, ExchangeReport repor
     gradient_ = chief().gradient(segment);
     return gradient_;
   };
+  const auto mean = [this](int segment) -> std::span<const float> {
+    mean_ = chief().mean(segment);
+    return mean_;
+  };
   const auto decode_sent = [this, exchange = parts_.exchange_of(step)](int segment, std::span<float> out) {
     return chief().exchange(exchange).decode_local(0, segment, out);
   };
@@ -306,6 +310,7 @@ void DeviceTrainer::report_step(const StepSummary& summary, ExchangeReport repor
       .telemetry = telemetry_of(gradient, decode_sent),
       .gradient = gradient,
       .decode_sent = decode_sent,
+      .mean = mean,
   });
 }
 

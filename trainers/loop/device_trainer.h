@@ -79,7 +79,7 @@ class DeviceTrainer final : public Trainer {
   DeviceTrainerParts parts_;
   std::vector<Buffer<float>> slots_;    // the optimizer's, in host memory
   double seconds_per_step_ = 0;         // of the last burst; 0: not known yet
-  std::vector<float> gradient_;         // what a hook asked for last
+  std::vector<float> gradient_, mean_;  // what a hook asked for last
   std::unique_ptr<Watchdog> watchdog_;  // where there is a limit
 };
 

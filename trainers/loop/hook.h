@@ -86,6 +86,10 @@ struct StepView {
   std::function<std::span<const float>(int segment)> gradient = {};
   /// What that worker sent of it, decoded, and its scaler; as Strategy::decode_sent. Not after a skipped step.
   std::function<float(int segment, std::span<float> out)> decode_sent = {};
+  /// Tensor `segment` of the mean gradient over all workers, as it came back from the downlink and was applied: with
+  /// TrainerOptions::mean_factor in it. Not after a skipped step. Empty where this process has none: workers pull
+  /// parameters, or pushes are applied one by one.
+  std::function<std::span<const float>(int segment)> mean = {};
   /// Of asynchronous training: the pushes that the step is made of.
   const PushCounts* pushes = nullptr;
 };

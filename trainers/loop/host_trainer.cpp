@@ -238,6 +238,14 @@ void HostTrainer::step(Pipeline* pipeline) {
   const auto decode_sent = [&](int segment, std::span<float> out) {
     return parts_.strategy->decode_sent(0, segment, out);
   };
+  std::function<std::span<const float>(int segment)> mean;
+  // From servers that update them come parameters in its place.
+  if (parts_.served == nullptr) {
+    mean = [&](int segment) -> std::span<const float> {
+      const Segment& place = parts_.net->layout().segment(segment);
+      return mean_.span().subspan(static_cast<std::size_t>(place.offset), static_cast<std::size_t>(place.num_elements));
+    };
+  }
   after_step({
       .step = step,
       .loss = summary.loss,
@@ -254,6 +262,7 @@ void HostTrainer::step(Pipeline* pipeline) {
       .telemetry = telemetry_of(gradient, decode_sent),
       .gradient = gradient,
       .decode_sent = decode_sent,
+      .mean = mean,
   });
 }
 

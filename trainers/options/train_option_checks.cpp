@@ -176,7 +176,6 @@ void check_train_options(const OptionSet& options, const TrainOptions& o) {
   check_servers(options, o);
   check_async_options(options, o);
   if (o.trains) check_buckets_and_overlap(options, o);
-  if (!o.tensorboard) refuse_unused(options, {"histogram_steps"}, "--tensorboard");
   check_compression_options(options, o);
 }
 

@@ -300,7 +300,8 @@ void declare_train_options(OptionSet& options, TrainOptions& o) {
               at_least(0));
   options.add_flag("tensorboard", &o.tensorboard, "write the metrics to TensorBoard event files too");
   options.add("histogram_steps", &o.histogram_steps,
-              "steps per histograms of weights and gradients in the event files; 0: none", at_least(0));
+              "steps per histograms of weights and gradients, in histograms.jsonl and event files; 0: none",
+              at_least(0));
   options.add("eval_steps", &o.eval_steps, "steps per evaluation on the test set; 0: at the end only", at_least(0));
   options.add("save_iter", &o.save_iter, "steps per checkpoint; one is always saved at the end", at_least(1));
   options.add("keep_checkpoints", &o.keep_checkpoints, "newest checkpoints to keep; 0: all", at_least(0));

@@ -36,6 +36,7 @@ std::string compiler_name();
 ///                  "history": [starts]}: options and identity of the latest start, and for each start its time (UTC),
 ///                  step, arguments, options, version, commit, compiler, device, machine and the hosts of its processes
 ///   metrics.jsonl  see MetricsWriter
+///   histograms.jsonl  see make_histogram_hook
 ///   events.out.tfevents.*  the same numbers and histograms for TensorBoard, one file for each start; see EventFile
 ///   checkpoint-*.safetensors  see Checkpoint
 ///   trace.json  see make_trace_hook
@@ -43,6 +44,7 @@ std::string compiler_name();
 class RunDirectory {
  public:
   static constexpr const char* kMetricsName = "metrics.jsonl";
+  static constexpr const char* kHistogramsName = "histograms.jsonl";
 
   /// Creates `path`, parents included, for a new run and writes config.json.
   /// @throws UsageError if the folder is not empty (left-over temporaries aside) or in use, saying how to continue;
@@ -78,6 +80,7 @@ class RunDirectory {
   std::filesystem::path path() const { return folder_.path(); }
   std::filesystem::path config_path() const { return path() / "config.json"; }
   std::filesystem::path metrics_path() const { return path() / kMetricsName; }
+  std::filesystem::path histograms_path() const { return path() / kHistogramsName; }
 
  private:
   explicit RunDirectory(const std::filesystem::path& path);

@@ -41,6 +41,9 @@ CheckpointHookOptions checkpoint_options(const TrainOptions& o, const RunDirecto
 RunReports::RunReports(const TrainOptions& o, const RunDirectory& directory, std::uint64_t first_step)
     : directory_(directory),
       metrics_(std::make_unique<MetricsWriter>(directory.folder(), RunDirectory::kMetricsName, on_write_error(o))) {
+  if (o.histogram_steps > 0) {
+    histograms_ = std::make_unique<MetricsWriter>(directory.folder(), RunDirectory::kHistogramsName, on_write_error(o));
+  }
   if (!o.tensorboard) return;
   events_ = std::make_unique<EventFile>(directory.folder(), wall_seconds, on_write_error(o));
   if (o.resume) events_->purge_from(first_step + 1);
@@ -55,6 +58,7 @@ void RunReports::sync(ProgressDisplay& display) {
   };
   tell(directory_.restore_config(), directory_.config_path());
   tell(metrics_->sync(), directory_.metrics_path());
+  if (histograms_) tell(histograms_->sync(), directory_.histograms_path());
   if (events_) tell(events_->sync(), events_->path());
 }
 
@@ -62,8 +66,9 @@ void add_report_hooks(const TrainOptions& o, const TrainSetup& setup, const Star
                       RunReports& reports, ProgressDisplay& display) {
   Trainer& trainer = *setup.trainer;
   const auto log_steps = static_cast<std::uint64_t>(o.log_steps);
-  if (reports.events() != nullptr) {
-    trainer.add_hook(make_histogram_hook(*reports.events(), static_cast<std::uint64_t>(o.histogram_steps)));
+  if (reports.histograms() != nullptr) {
+    trainer.add_hook(
+        make_histogram_hook(*reports.histograms(), reports.events(), static_cast<std::uint64_t>(o.histogram_steps)));
   }
   trainer.add_hook(make_progress_hook(display, log_steps, interval));
   trainer.add_hook(

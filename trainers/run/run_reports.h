@@ -15,7 +15,7 @@ struct StartedRun;
 struct TrainOptions;
 struct TrainSetup;
 
-/// metrics.jsonl, and an event file unless --tensorboard=false.
+/// metrics.jsonl, histograms.jsonl unless --histogram_steps is 0, and an event file unless --tensorboard=false.
 class RunReports {
  public:
   RunReports(const TrainOptions& o, const RunDirectory& directory, std::uint64_t first_step);
@@ -25,15 +25,18 @@ class RunReports {
   RunReports& operator=(const RunReports&) = delete;
 
   MetricsWriter& metrics() { return *metrics_; }
+  /// nullptr with --histogram_steps 0.
+  MetricsWriter* histograms() { return histograms_.get(); }
   /// nullptr with --tensorboard=false.
   EventFile* events() { return events_.get(); }
-  /// Returns once both files, what was kept back while the disk was full included, are on the medium. What was deleted
-  /// during the run, config.json included, is written again, and `display` told.
+  /// Returns once all of these files, what was kept back while the disk was full included, are on the medium. What was
+  /// deleted during the run, config.json included, is written again, and `display` told.
   void sync(ProgressDisplay& display);
 
  private:
   const RunDirectory& directory_;
   std::unique_ptr<MetricsWriter> metrics_;
+  std::unique_ptr<MetricsWriter> histograms_;
   std::unique_ptr<EventFile> events_;
 };
 

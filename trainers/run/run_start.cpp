@@ -90,7 +90,7 @@ void share_checkpoint(const ProcessGroup& processes, std::optional<Checkpoint>& 
   checkpoint = parse_checkpoint({bytes, bytes + content.size()}, source);
 }
 
-/// Records that the run in `directory` continues, and cuts its metrics off where it does.
+/// Records that the run in `directory` continues, and cuts its metrics and histograms off where it does.
 StartedRun resume_run(const TrainOptions& o, const RunDescription& description, const TrainSetup& setup,
                       const RunStart& start, RunDirectory directory) {
   StartedRun run{.directory = std::move(directory)};
@@ -110,7 +110,9 @@ StartedRun resume_run(const TrainOptions& o, const RunDescription& description, 
     run.device_note = "the run was on " + device + ": from here on its bits are those of " + description.device;
   }
   run.directory.record_start(description, start.first_step);
-  truncate_to_step(run.directory.folder(), RunDirectory::kMetricsName, start.first_step);
+  for (const char* name : {RunDirectory::kMetricsName, RunDirectory::kHistogramsName}) {
+    truncate_to_step(run.directory.folder(), name, start.first_step);
+  }
   run.evaluated = last_evaluation(run.directory.metrics_path());
   return run;
 }

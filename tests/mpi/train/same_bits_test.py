@@ -2,15 +2,23 @@ from launched_training import LaunchedTraining, main, small, ternary
 
 
 class SameBits(LaunchedTraining):
-    """Contract B3: N workers end with the same bits on any number of processes, and report the same bytes. With what else this
-    holds the rows of launch_table.py try."""
+    """Contract B3: N workers end with the same bits on any number of processes, and report the same bytes and histograms. With
+    what else this holds the rows of launch_table.py try."""
 
     def check(self, ranks, *options):
-        options = [*options, "--max_steps", "6", "--log_steps", "3"]
+        options = [*options, "--max_steps", "6", "--log_steps", "3", "--histogram_steps", "3"]
         self.trained(0, "alone", *options)
         for number in ranks:
             self.trained(number, f"ranks{number}", *options)
             self.assert_same("alone", f"ranks{number}")
+            self.assertEqual(self.histograms(f"ranks{number}"), self.histograms("alone"))
+
+    def histograms(self, name):
+        """The lines of a run's histograms, of which there are some."""
+        with open(self.path(name, "histograms.jsonl"), encoding="utf-8") as file:
+            lines = file.readlines()
+        self.assertTrue(lines)
+        return lines
 
     def test_one_process_of_a_launch_and_one_for_each_worker(self):
         self.check([1, 8], *ternary())

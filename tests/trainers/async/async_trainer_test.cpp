@@ -182,6 +182,7 @@ TEST(AsyncTrainer, ReportsItsSteps) {
     const TensorTelemetry telemetry = step.telemetry(0);
     EXPECT_GT(telemetry.scaler, 0);
     EXPECT_GT(telemetry.norm, 0);
+    EXPECT_FALSE(step.mean) << "pushes are applied one by one";
     return HookVerdict::kContinue;
   }));
   EXPECT_EQ(trainer->run(), 3u);

@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <filesystem>
 #include <nlohmann/json.hpp>
+#include <set>
 #include <sstream>
 #include <string>
 #include <vector>
@@ -22,7 +23,6 @@ namespace terngrad::train_events_test {
 namespace {
 
 namespace fs = std::filesystem;
-using testing::expect_usage_error;
 using testing::metrics_of;
 using testing::SmallMnist;
 using testing::TemporaryDirectory;
@@ -41,6 +41,16 @@ std::vector<testing::SeenScalar> scalars_of_metrics(const fs::path& run) {
     }
   }
   return scalars;
+}
+
+std::set<int> steps_with_histograms(const fs::path& run) {
+  std::set<int> steps;
+  std::istringstream text(testing::histograms_of(run));
+  for (std::string line; std::getline(text, line);) {
+    EXPECT_LT(line.size(), 4096u) << line;
+    steps.insert(Json::parse(line).at("step").get<int>());
+  }
+  return steps;
 }
 
 TEST(TrainCommand, EventFilesSayWhatTheMetricsSay) {
@@ -71,6 +81,8 @@ TEST(TrainCommand, EventFilesSayWhatTheMetricsSay) {
   const std::vector<testing::SeenScalar> before = testing::seen_scalars(run);
   EXPECT_EQ(before, scalars_of_metrics(run));
   EXPECT_GT(before.size(), 100u);
+  const std::string histograms = testing::histograms_of(run);
+  EXPECT_EQ(steps_with_histograms(run), (std::set<int>{6, 12, 18}));
   // A resumed run has a second file, which makes readers drop what comes after the checkpoint in the first.
   remove_checkpoints_after(run, 10);
   ASSERT_EQ(train(options + std::vector<std::string>{"--resume"}).exit_code, kExitSuccess);
@@ -87,6 +99,28 @@ TEST(TrainCommand, EventFilesSayWhatTheMetricsSay) {
       histogram_steps.push_back(event.step());
   }
   EXPECT_THAT(histogram_steps, ::testing::ElementsAre(12, 18));
+  // Lines after the checkpoint were cut off and written again.
+  EXPECT_EQ(testing::histograms_of(run), histograms);
+}
+
+TEST(TrainCommand, HistogramsStopWhereARunWithoutThemContinues) {
+  const SmallMnist mnist;
+  const TemporaryDirectory folder;
+  const fs::path run = folder / "run";
+  const auto options = [&](const char* histogram_steps) {
+    return mnist.options(run) +
+           std::vector<std::string>{"--max_steps", "8", "--save_iter", "4", "--histogram_steps", histogram_steps};
+  };
+  ASSERT_EQ(train(options("2")).exit_code, kExitSuccess);
+  EXPECT_EQ(steps_with_histograms(run), (std::set<int>{2, 4, 6, 8}));
+  remove_checkpoints_after(run, 4);
+  ASSERT_EQ(train(options("0") + std::vector<std::string>{"--resume"}).exit_code, kExitSuccess);
+  EXPECT_EQ(steps_with_histograms(run), (std::set<int>{2, 4}));
+  const fs::path without = folder / "without";
+  ASSERT_EQ(
+      train(mnist.options(without) + std::vector<std::string>{"--max_steps", "2", "--histogram_steps", "0"}).exit_code,
+      kExitSuccess);
+  EXPECT_FALSE(fs::exists(without / "histograms.jsonl"));
 }
 
 TEST(TrainCommand, EventFilesChangeNothingElse) {
@@ -94,20 +128,23 @@ TEST(TrainCommand, EventFilesChangeNothingElse) {
   const TemporaryDirectory folder;
   std::vector<std::vector<Json>> metrics;
   std::vector<std::string> checkpoints;
+  std::vector<std::string> histograms;
   for (const char* option : {"--tensorboard", "--tensorboard=false"}) {
     const fs::path run = folder / option;
-    ASSERT_EQ(
-        train(mnist.options(run) + std::vector<std::string>{"--max_steps", "6", "--num_nodes", "2", "--grad_bits", "1",
-                                                            "--log_steps", "2", "--telemetry_steps", "3", option})
-            .exit_code,
-        kExitSuccess);
+    ASSERT_EQ(train(mnist.options(run) + std::vector<std::string>{"--max_steps", "6", "--num_nodes", "2", "--grad_bits",
+                                                                  "1", "--log_steps", "2", "--telemetry_steps", "3",
+                                                                  "--histogram_steps", "3", option})
+                  .exit_code,
+              kExitSuccess);
     metrics.push_back(metrics_of(run));
+    histograms.push_back(testing::histograms_of(run));
     checkpoints.push_back(read_file_text(checkpoint_path(run, 6)));
     EXPECT_EQ(testing::event_files(run).size(), option == std::string("--tensorboard") ? 1u : 0u);
   }
   EXPECT_EQ(metrics[0], metrics[1]);
   EXPECT_TRUE(checkpoints[0] == checkpoints[1]);
-  expect_usage_error(train({"--tensorboard=false", "--histogram_steps", "5"}), {"--histogram_steps", "--tensorboard"});
+  EXPECT_FALSE(histograms[0].empty());
+  EXPECT_EQ(histograms[0], histograms[1]);
 }
 
 }  // namespace

@@ -4,6 +4,7 @@
 
 #include <nlohmann/json.hpp>
 #include <span>
+#include <sstream>
 #include <string>
 #include <vector>
 
@@ -21,6 +22,7 @@ namespace {
 
 namespace fs = std::filesystem;
 using testing::CommandOutcome;
+using ::testing::Contains;
 using testing::expect_usage_error;
 using ::testing::HasSubstr;
 using testing::metrics_of;
@@ -62,6 +64,28 @@ std::vector<std::string> small_run(const fs::path& folder, const std::string& de
 
 std::vector<std::string> steps(int count) { return {"--max_steps", std::to_string(count)}; }
 
+/// Tensors and their fields of two lines of telemetry.
+void expect_same_fields(const nlohmann::json& line, const nlohmann::json& other) {
+  for (const auto& [tensor, fields] : line.at("tensors").items()) {
+    EXPECT_TRUE(fields.contains("clip_angle_degrees")) << tensor;
+    for (const auto& [field, value] : fields.items()) {
+      EXPECT_TRUE(other.at("tensors").at(tensor).contains(field)) << tensor << " " << field;
+    }
+  }
+}
+
+/// "step kind tensor" of each line.
+std::vector<std::string> histogram_names(const fs::path& run) {
+  std::vector<std::string> names;
+  std::istringstream text(testing::histograms_of(run));
+  for (std::string text_of_line; std::getline(text, text_of_line);) {
+    const auto line = nlohmann::json::parse(text_of_line);
+    names.push_back(line.at("step").dump() + " " + line.at("kind").get<std::string>() + " " +
+                    line.at("tensor").get<std::string>());
+  }
+  return names;
+}
+
 TEST_F(CudaTrainCommand, TrainsAndWritesWhatTheCpuWrites) {
   const TemporaryDirectory folder;
   const CommandOutcome gpu = train(small_run(folder / "gpu", "cuda") + steps(4));
@@ -75,11 +99,15 @@ TEST_F(CudaTrainCommand, TrainsAndWritesWhatTheCpuWrites) {
   for (std::size_t i = 0; i < gpu_lines.size(); ++i) {
     EXPECT_EQ(gpu_lines[i].at("step"), cpu_lines[i].at("step"));
     EXPECT_EQ(gpu_lines[i].at("kind"), cpu_lines[i].at("kind"));
+    if (gpu_lines[i].at("kind") == "tensors") expect_same_fields(gpu_lines[i], cpu_lines[i]);
     if (gpu_lines[i].at("kind") != "train") continue;
     EXPECT_NEAR(gpu_lines[i].at("loss"), cpu_lines[i].at("loss"), 0.05);
     EXPECT_GT(gpu_lines[i].at("wire_ratio"), 10);
     EXPECT_FALSE(gpu_lines[i].contains("compute_seconds"));
   }
+  const std::vector<std::string> histograms = histogram_names(folder / "gpu");
+  EXPECT_EQ(histograms, histogram_names(folder / "cpu"));
+  EXPECT_THAT(histograms, Contains("4 mean conv1/weights"));
 }
 
 TEST_F(CudaTrainCommand, ARunGoesOnExactly) {
@@ -92,6 +120,7 @@ TEST_F(CudaTrainCommand, ARunGoesOnExactly) {
   ASSERT_EQ(resumed.exit_code, kExitSuccess) << ::testing::PrintToString(resumed);
   EXPECT_EQ(read_file_text(checkpoint_path(folder / "cut", 4)), read_file_text(checkpoint_path(folder / "whole", 4)));
   EXPECT_EQ(metrics_of(folder / "cut"), metrics_of(folder / "whole"));
+  EXPECT_EQ(testing::histograms_of(folder / "cut"), testing::histograms_of(folder / "whole"));
 }
 
 TEST_F(CudaTrainCommand, ARunMovesBetweenDevices) {

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "tests/support/bits.h"
+#include "tests/support/gradients.h"
 
 namespace terngrad::histogram_test {
 namespace {
@@ -113,6 +114,45 @@ TEST(Histogram, NonfiniteValuesAreCountedApart) {
   EXPECT_EQ(histogram.num, 1);
   EXPECT_EQ(histogram.sum, 2.0);
   EXPECT_THAT(histogram.counts, ElementsAre(1));
+}
+
+TEST(HistogramMerge, KeepsLargeBucketsAndZeros) {
+  std::vector<float> values = {0.0f, 0.0f, 0.0f};
+  for (const float magnitude : {1.0f, 0.9f, 0.5f, 1e-3f, 1e-4f, 1e-9f}) {
+    values.push_back(magnitude);
+    values.push_back(-magnitude);
+  }
+  const Histogram all = make_histogram(values);
+  const Histogram merged = merge_small_buckets(all, 1e-2);
+  // -1, -0.9, a gap, -0.5, a gap, three small ones, three zeros, three small ones, and so on.
+  EXPECT_THAT(merged.counts, ElementsAre(1, 1, 0, 1, 0, 3, 3, 3, 0, 1, 0, 1, 1));
+  EXPECT_TRUE(std::ranges::is_sorted(merged.limits));
+  for (const double limit : merged.limits) {
+    EXPECT_TRUE(std::ranges::binary_search(histogram_limits(), limit)) << limit;
+    EXPECT_TRUE(limit == 0 || limit == 1e-12 || std::fabs(limit) >= 1e-2) << limit;
+  }
+  EXPECT_EQ(merged.limits[5], 0.0);
+  EXPECT_EQ(merged.limits[6], 1e-12);
+  EXPECT_EQ(merged.num, all.num);
+  EXPECT_EQ(merged.min, all.min);
+  EXPECT_EQ(merged.max, all.max);
+  EXPECT_EQ(merged.sum_squares, all.sum_squares);
+}
+
+TEST(HistogramMerge, NothingSmallIsNothingMerged) {
+  const Histogram histogram = make_histogram(testing::gaussian(1000, 3));
+  EXPECT_EQ(merge_small_buckets(histogram, 0).limits, histogram.limits);
+  EXPECT_EQ(merge_small_buckets(histogram, 0).counts, histogram.counts);
+  EXPECT_TRUE(merge_small_buckets(make_histogram({}), 1).counts.empty());
+}
+
+TEST(HistogramMerge, LimitsInAGapDoNotWidenTheBucketBelow) {
+  // Between -1 and -1e-3 there is nothing: the bucket of -1 stays as narrow as it was.
+  const Histogram merged = merge_small_buckets(make_histogram(std::vector<float>{-1.0f, -1e-3f, 1.0f}), 1e-2);
+  EXPECT_THAT(merged.counts, ElementsAre(1, 0, 1, 0, 1));
+  EXPECT_LT(merged.limits[0], -0.9);
+  EXPECT_NEAR(merged.limits[1], -1e-2, 1e-3);
+  EXPECT_EQ(merged.limits[2], 0.0);
 }
 
 }  // namespace

@@ -261,6 +261,8 @@ TEST_F(CudaDeviceTrainerOverlap, DecodesWhatWasSentAsWithout) {
         sent.insert(sent.end(), out.begin(), out.end());
         const auto gradient = step.gradient(index);
         sent.insert(sent.end(), gradient.begin(), gradient.end());
+        const auto mean = step.mean(index);
+        sent.insert(sent.end(), mean.begin(), mean.end());
       }
       return HookVerdict::kContinue;
     }));

@@ -200,6 +200,8 @@ TEST_F(CudaDeviceTrainer, HooksSeeWhatTheyLookAt) {
     const TensorTelemetry telemetry = step.telemetry(0);
     EXPECT_GT(telemetry.zero_fraction, 0.2);
     EXPECT_LT(telemetry.zero_fraction, 1.0);
+    EXPECT_GT(telemetry.clip_angle_degrees, 0);
+    EXPECT_LT(telemetry.clip_angle_degrees, 45);
     const auto gradient = step.gradient(0);
     EXPECT_EQ(gradient.size(), static_cast<std::size_t>(training.net.layout().segment(0).num_elements));
     EXPECT_FALSE(step.parts_are_timed);
@@ -208,6 +210,28 @@ TEST_F(CudaDeviceTrainer, HooksSeeWhatTheyLookAt) {
   }));
   trainer->run();
   EXPECT_EQ(looks, 3);
+}
+
+TEST_F(CudaDeviceTrainer, HooksSeeTheMeanThatWasApplied) {
+  for (const float factor : {1.0f, 2.0f}) {
+    const DeviceRun run{.run = {.num_workers = 2, .codec = "ternary", .total_steps = 3, .mean_factor = factor}};
+    const auto trainer = make_device_trainer(run);
+    const std::vector<float> before(trainer->parameters().begin(), trainer->parameters().end());
+    trainer->add_hook(at_step(1, [&](const TrainingView& training, const StepView& step) {
+      for (int index = 0; index < training.net.layout().num_segments(); ++index) {
+        const std::span<const float> mean = step.mean(index);
+        const Segment& segment = training.net.layout().segment(index);
+        EXPECT_EQ(mean.size(), static_cast<std::size_t>(segment.num_elements));
+        // The first step of momentum is one of gradient descent.
+        for (std::size_t i = 0; i < mean.size(); ++i) {
+          const std::size_t at = static_cast<std::size_t>(segment.offset) + i;
+          EXPECT_FLOAT_EQ(training.parameters[at], before[at] - static_cast<float>(step.learning_rate) * mean[i]);
+        }
+      }
+      return HookVerdict::kContinue;
+    }));
+    trainer->run();
+  }
 }
 
 /// Another set, whose images may be changed as they are read.

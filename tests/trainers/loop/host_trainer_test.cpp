@@ -285,6 +285,41 @@ TEST(HostTrainer, TelemetryComparesWorkerZeroWithItsMessage) {
   trainer->run();
 }
 
+TEST(HostTrainer, HooksSeeTheMeanThatWasApplied) {
+  for (const float factor : {1.0f, 2.0f}) {
+    const std::unique_ptr<Trainer> trainer =
+        make_small_trainer({.num_workers = 2, .codec = "ternary", .mean_factor = factor});
+    const std::vector<float> before(trainer->parameters().begin(), trainer->parameters().end());
+    trainer->add_hook(at_step(1, [&](const TrainingView& training, const StepView& step) {
+      for (int index = 0; index < training.net.layout().num_segments(); ++index) {
+        const std::span<const float> mean = step.mean(index);
+        const Segment& segment = training.net.layout().segment(index);
+        EXPECT_EQ(mean.size(), static_cast<std::size_t>(segment.num_elements));
+        // The first step of momentum is one of gradient descent.
+        for (std::size_t i = 0; i < mean.size(); ++i) {
+          const std::size_t at = static_cast<std::size_t>(segment.offset) + i;
+          EXPECT_FLOAT_EQ(training.parameters[at], before[at] - static_cast<float>(step.learning_rate) * mean[i]);
+        }
+      }
+      return HookVerdict::kContinue;
+    }));
+    trainer->run();
+  }
+}
+
+TEST(HostTrainer, WithParametersFromServersThereIsNoMean) {
+  const std::unique_ptr<Trainer> trainer =
+      make_small_trainer({.num_workers = 2, .owners = ShardOwners::kServers, .pulls_parameters = true});
+  int steps = 0;
+  trainer->add_hook(every_steps(1, [&](const TrainingView&, const StepView& step) {
+    ++steps;
+    EXPECT_FALSE(step.mean);
+    return HookVerdict::kContinue;
+  }));
+  trainer->run();
+  EXPECT_EQ(steps, 6);
+}
+
 /// Forty digits of which the last half has an infinite pixel.
 class PoisonedDigits final : public Dataset {
  public:

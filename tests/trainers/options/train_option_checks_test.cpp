@@ -101,7 +101,7 @@ TEST(TrainOptionChecks, OptionsWithoutEffectMayHaveTheirDefault) {
       {"--grad_bits", "32", "--clip_factor", "0", "--scaler", "paper", "--block_size", "32768", "--ternary_format",
        "t2"},
       {"--exchange", "auto", "--downlink_codec", "fp32", "--scaler_sharing", "max", "--bucket_mb", "0"},
-      {"--benchmark_mode", "--eval_steps", "0", "--tensorboard=false", "--histogram_steps", "1000"},
+      {"--benchmark_mode", "--eval_steps", "0", "--histogram_steps", "1000"},
       {"--dropout_keep_prob", "0.5", "--fine_tune=false"},
   });
   // Accepted is the default alone.
@@ -122,6 +122,7 @@ TEST(TrainOptionChecks, CombinationsThatMakeSenseAreAccepted) {
       {"--num_nodes", "3", "--batch_size", "9", "--threads", "2", "--threads_per_worker", "2"},
       {"--grad_bits", "1", "--overlap", "on", "--bucket_mb", "0.25"},
       {"--num_nodes", "2", "--nan_to_zero", "--overlap", "on"},
+      {"--tensorboard=false", "--histogram_steps", "10"},
       {"--num_nodes", "2", "--clip_by_global_norm", "1", "--overlap", "off"},
       {"--resume", "--train_dir", "d"},
       {"--resume=false"},
