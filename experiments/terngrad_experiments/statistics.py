@@ -4,7 +4,8 @@ Values are in any one unit, percent as a rule; intervals, differences and deviat
 and the accuracy of accuracy_deviation() are fractions. Only standard formulas, named at each function; the t distribution goes
 through the incomplete beta function, so that no library is needed.
 
-No interval and no p (None) where nothing can be estimated: fewer than MIN_VALUES values, or values that are all equal.
+No interval and no p (None) where nothing can be estimated: fewer than MIN_VALUES values, or values that are all equal, unless a
+deviation that is pooled over cells (pooling.py) takes the place of their own.
 Accuracies are multiples of one image; three equal ones happen by chance and do not mean that the deviation is 0.
 """
 
@@ -13,8 +14,8 @@ import functools
 import math
 
 MIN_VALUES = 3
-# Standard deviations further apart than this are not taken as estimates of one.
-MAX_DEVIATION_RATIO = 4.0
+# With a deviation that is pooled over cells.
+MIN_POOLED_VALUES = 2
 # A standard deviation below this part of the values themselves is rounding: one image of 50,000 is 2e-5 of an accuracy.
 ROUNDING = 1e-9
 MAX_TERMS = 100_000
@@ -40,14 +41,6 @@ class Deviation:
     value: float
     degrees_of_freedom: float
     num_cells: int = 1
-
-
-@dataclasses.dataclass(frozen=True)
-class Pooling:
-    """ratio: the largest deviation over the smallest, None without cells. deviation: None if that refuses to pool."""
-
-    deviation: Deviation | None
-    ratio: float | None
 
 
 @dataclasses.dataclass(frozen=True)
@@ -190,29 +183,9 @@ def estimate_deviation(values):
     return Deviation(deviation, len(values) - 1) if deviation > ROUNDING * max(map(abs, values)) else None
 
 
-def pool_deviations(cells, max_ratio=MAX_DEVIATION_RATIO):
-    """One deviation of all cells (a sequence of values each), sqrt(sum of (n - 1) s^2 / sum of (n - 1)).
-
-    Cells with fewer than MIN_VALUES values are left out. Not pooled if the largest s exceeds max_ratio times the smallest; a
-    cell of equal values has s = 0, next to which nothing else is pooled.
-    """
-    cells = [list(cell) for cell in cells if len(cell) >= MIN_VALUES]
-    if not cells:
-        return Pooling(None, None)
-    found = [estimate_deviation(cell) or Deviation(0.0, len(cell) - 1) for cell in cells]
-    small, large = min(one.value for one in found), max(one.value for one in found)
-    if large == 0:
-        return Pooling(None, 1.0)
-    ratio = large / small if small > 0 else math.inf
-    if ratio > max_ratio:
-        return Pooling(None, ratio)
-    freedom = sum(one.degrees_of_freedom for one in found)
-    squares = math.fsum(one.degrees_of_freedom * one.value**2 for one in found)
-    return Pooling(Deviation(math.sqrt(squares / freedom), freedom, len(found)), ratio)
-
-
 def mean_interval(values, level=0.95, deviation=None):
-    """Confidence interval of the mean, mean +- t s / sqrt(n); deviation: a pooled one in place of the values' own."""
+    """Confidence interval of the mean, mean +- t s / sqrt(n); deviation: a pooled one in place of the values' own, for
+    MIN_POOLED_VALUES values or more."""
     return _interval_of(values, level, deviation, 0)
 
 
@@ -223,7 +196,7 @@ def prediction_interval(values, level=0.95, deviation=None):
 
 def _interval_of(values, level, deviation, num_runs):
     _check_level(level)
-    if len(values) < MIN_VALUES:
+    if len(values) < (MIN_POOLED_VALUES if deviation else MIN_VALUES):
         return None
     deviation = deviation or estimate_deviation(values)
     if deviation is None:

@@ -4,8 +4,9 @@ import csv
 import dataclasses
 import io
 import json
+import math
 
-from terngrad_experiments import claims, statistics
+from terngrad_experiments import claims, pooling, statistics
 
 
 @dataclasses.dataclass(frozen=True)
@@ -23,7 +24,8 @@ class Row:
     unfinished: tuple = ()            # (seed, steps, value)
     commits: tuple = ()               # of the runs that are done
     baseline_commits: tuple = ()      # of those that the gap is to
-    deviation: object = None
+    deviation: object = None          # of the values themselves
+    pooled: object = None             # statistics.Deviation that intervals go by, None if by the row's own
     interval: object = None           # 95 % of the mean
     gap: object = None                # statistics.Comparison with the baseline, paired by seed
     gap_p_holm: float | None = None
@@ -57,11 +59,27 @@ class Row:
 
 
 @dataclasses.dataclass(frozen=True)
+class PooledRows:
+    """Rows whose deviations between seeds are taken as one, if they can be: of one scale, kind of device, net and data set."""
+
+    scale: str
+    backend: str
+    net: str
+    dataset: str
+    pooling: pooling.Pooling
+
+    @property
+    def label(self):
+        return f"{'all steps' if self.scale == '1' else '~' + self.scale}{'' if self.backend == 'cpu' else ', GPU'}"
+
+
+@dataclasses.dataclass(frozen=True)
 class Table:
     experiment: object
     rows: tuple
     assumed: tuple
     left_out: object = None           # commits.LeftOut
+    poolings: tuple = ()              # PooledRows
 
 
 def results_of(results, cell, scale, backend):
@@ -99,12 +117,34 @@ def make_row(experiment, cell, scale, backend, results):
               margin=cell.margin or experiment.margin, has_baseline=cell.baseline is not None)
     if not values:
         return row
-    interval = statistics.mean_interval(values)
     deviation = statistics.sample_deviation(values) if len(values) > 1 else None
-    prediction = statistics.prediction_interval(values)
     test_set = 100 * statistics.accuracy_deviation(row.mean / 100, experiment.test_examples)
-    row = dataclasses.replace(row, interval=interval, deviation=deviation, prediction=prediction, test_set_deviation=test_set)
+    row = dataclasses.replace(row, deviation=deviation, test_set_deviation=test_set)
     return with_gap(row, experiment, cell, scale, backend, results)
+
+
+def with_intervals(rows, resolution):
+    """(rows with intervals, poolings). Deviations are pooled over the rows of one kind, if nothing speaks against it. Gaps keep those
+    of their own pairs: gaps to one baseline share its runs, and are no independent samples.
+
+    @param rows        (row, its cell)
+    @param resolution  of accuracies, in percent: one image"""
+    kinds = {}
+    for index, (row, cell) in enumerate(rows):
+        key = row.scale, row.backend, cell.options.get("net", ""), cell.options.get("dataset", "")
+        kinds.setdefault(key, []).append(index)
+    result, poolings = [row for row, _ in rows], []
+    for key, indices in kinds.items():
+        found = pooling.pool([dict(zip(result[i].seeds, result[i].values)) for i in indices], resolution)
+        if found.p is not None:
+            poolings.append(PooledRows(*key, found))
+        for i in indices:
+            values, deviation = result[i].values, found.deviation
+            if values:
+                result[i] = dataclasses.replace(result[i], interval=statistics.mean_interval(values, deviation=deviation),
+                                                prediction=statistics.prediction_interval(values, deviation=deviation),
+                                                pooled=deviation)
+    return result, tuple(poolings)
 
 
 def with_gap(row, experiment, cell, scale, backend, results):
@@ -139,14 +179,16 @@ def make_table(experiment, results, left_out=None):
 
     @param left_out  what was left out of the results, for the notes"""
     full, scaled = [], []
-    for cell in [*experiment.cells, *experiment.variant_cells()]:
+    for cell in experiment.all_cells():
         found = {(result["scale"], result.get("backend", "cpu")) for result in results if result["cell"] == cell.full_name}
         if cell.variant is None and not any(scale == "1" for scale, _ in found):
-            full.append(make_row(experiment, cell, "1", "cpu", results))
+            full.append((make_row(experiment, cell, "1", "cpu", results), cell))
         for scale, backend in sorted(found):
-            (full if scale == "1" else scaled).append(make_row(experiment, cell, scale, backend, results))
+            (full if scale == "1" else scaled).append((make_row(experiment, cell, scale, backend, results), cell))
+    rows, poolings = with_intervals(full + scaled, 100 / experiment.test_examples)
+    rows = with_holm(rows[:len(full)]) + with_holm(rows[len(full):])
     assumed = tuple(dict.fromkeys(text for cell in experiment.cells for text in cell.assumed))
-    return Table(experiment, tuple(with_holm(full) + with_holm(scaled)), assumed, left_out)
+    return Table(experiment, tuple(rows), assumed, left_out, poolings)
 
 
 def seeds_text(seeds):
@@ -237,8 +279,20 @@ def aligned(lines):
     return ["  ".join(cell.ljust(width) for cell, width in zip(line, widths)).rstrip() for line in lines]
 
 
+def pooling_text(rows, label=""):
+    """Which deviation the intervals go by, and why."""
+    found = rows.pooling
+    ratio = "without bound, for one has equal seeds" if found.ratio == math.inf else f"{found.ratio:.1f}"
+    tested = f"Bartlett's test of equal deviations {p_text(found.p)}, the largest over the smallest {ratio}"
+    place = f" ({label})" if label else ""
+    if found.deviation is None:
+        return f"95 % of mean and prediction{place}: each by its own deviation; {found.num_cells} cells, {tested}"
+    return (f"95 % of mean and prediction{place}: by one deviation of {found.deviation.value:.2f} points, pooled over {found.num_cells} "
+            f"cells, {found.deviation.degrees_of_freedom:.1f} degrees of freedom; {tested}; gaps by their own pairs")
+
+
 def notes_of(table):
-    notes = []
+    notes = [pooling_text(rows, rows.label if len(table.poolings) > 1 else "") for rows in table.poolings]
     deviations = sorted({round(row.test_set_deviation, 2) for row in table.rows if row.test_set_deviation is not None})
     if deviations:
         span = f"{deviations[0]:.2f}" if deviations[0] == deviations[-1] else f"{deviations[0]:.2f} to {deviations[-1]:.2f}"
@@ -290,12 +344,20 @@ def to_csv(table):
     return text.getvalue().rstrip("\n")
 
 
+def without_infinity(value):
+    """JSON has no infinity: the ratio of a deviation to one of 0 is null."""
+    if isinstance(value, dict):
+        return {key: without_infinity(item) for key, item in value.items()}
+    return None if isinstance(value, float) and math.isinf(value) else value
+
+
 def to_json(table):
     rows = [{**dataclasses.asdict(row), "mean": row.mean, "paper_is_inside": row.paper_is_inside, "mixes_commits": row.mixes_commits}
             for row in table.rows]
     left_out = None if table.left_out is None else dataclasses.asdict(table.left_out)
     return json.dumps({"experiment": table.experiment.name, "title": table.experiment.title, "metric": table.experiment.metric,
-                       "rows": rows, "assumed": list(table.assumed), "same_commit": left_out}, indent=1, sort_keys=True)
+                       "rows": rows, "poolings": [without_infinity(dataclasses.asdict(one)) for one in table.poolings],
+                       "assumed": list(table.assumed), "same_commit": left_out}, indent=1, sort_keys=True)
 
 
 def render_claims(experiment, results, form, left_out=None):

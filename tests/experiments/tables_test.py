@@ -10,7 +10,7 @@ import unittest
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2] / "experiments"))
 
-from terngrad_experiments import cells, figures, importing, report, statistics, store, tables  # noqa: E402
+from terngrad_experiments import cells, figures, importing, pooling, report, statistics, store, tables  # noqa: E402
 
 FLOAT = cells.Cell("table1", "float", {"net": "lenet", "dataset": "synthetic", "num_nodes": 2, "batch_size": 8, "max_steps": 300,
                                        "grad_bits": 32}, (1, 2, 3), {"top1": 86.56, "confidence": "A"})
@@ -39,11 +39,66 @@ class Table(unittest.TestCase):
         row = self.rows(full_results())["table1/ternary"]
         values = (85.70, 85.49, 85.91)
         self.assertAlmostEqual(row.mean, statistics.mean(values))
-        self.assertAlmostEqual(row.interval.low, statistics.mean_interval(values).low)
+        pooled = pooling.pool([dict(zip((1, 2, 3), each)) for each in ((86.41, 86.24, 86.58), values)], 0.01).deviation
+        self.assertAlmostEqual(row.interval.low, statistics.mean_interval(values, deviation=pooled).low)
+        self.assertAlmostEqual(row.prediction.high, statistics.prediction_interval(values, deviation=pooled).high)
+        self.assertAlmostEqual(row.deviation, statistics.sample_deviation(values))
         self.assertAlmostEqual(row.gap.difference, statistics.mean([85.70 - 86.41, 85.49 - 86.24, 85.91 - 86.58]))
         self.assertTrue(row.paper_is_inside)
         self.assertTrue(row.equivalence.equivalent)
         self.assertAlmostEqual(row.test_set_deviation, 0.35, 2)
+
+    def test_gaps_go_by_their_own_pairs(self):
+        row = self.rows(full_results())["table1/ternary"]
+        own = statistics.compare_paired((85.70, 85.49, 85.91), (86.41, 86.24, 86.58))
+        self.assertAlmostEqual(row.gap.interval.low, own.interval.low)
+        self.assertEqual(row.gap.degrees_of_freedom, 2)
+
+    def test_deviations_are_pooled_over_cells_and_that_is_said(self):
+        table = tables.make_table(EXPERIMENT, full_results())
+        (rows,) = table.poolings
+        self.assertEqual((rows.scale, rows.backend, rows.net, rows.dataset), ("1", "cpu", "lenet", "synthetic"))
+        self.assertEqual(rows.pooling.num_cells, 2)
+        self.assertIn("95 % of mean and prediction: by one deviation of 0.19 points, pooled over 2 cells, 2.0 degrees of freedom; "
+                      "Bartlett's test of equal deviations p 0.790, the largest over the smallest 1.2; gaps by their own pairs",
+                      tables.to_text(table))
+        self.assertEqual(json.loads(tables.to_json(table))["poolings"][0]["pooling"]["num_cells"], 2)
+
+    def test_deviations_that_differ_are_not_pooled_and_that_is_said(self):
+        results = [result("table1/float", seed, top1) for seed, top1 in enumerate((0.80, 0.80, 0.80, 0.8001), 1)] + \
+                  [result("table1/ternary", seed, top1) for seed, top1 in enumerate((0.50, 0.90, 0.70, 0.60), 1)]
+        table = tables.make_table(EXPERIMENT, results)
+        row = {row.cell: row for row in table.rows}["table1/ternary"]
+        self.assertIsNone(row.pooled)
+        self.assertAlmostEqual(row.interval.low, statistics.mean_interval((50.0, 90.0, 70.0, 60.0)).low)
+        self.assertIn("each by its own deviation; 2 cells, Bartlett's test of equal deviations p < 0.001", tables.to_text(table))
+
+    def test_a_cell_of_equal_seeds_is_pooled_and_its_ratio_is_no_number(self):
+        results = [result("table1/float", seed, 0.8) for seed in (1, 2, 3)] + \
+                  [result("table1/ternary", seed, top1) for seed, top1 in enumerate((0.8001, 0.8002, 0.8003), 1)]
+        table = tables.make_table(EXPERIMENT, results)
+        self.assertIn("the largest over the smallest without bound, for one has equal seeds", tables.to_text(table))
+        self.assertIsNone(json.loads(tables.to_json(table))["poolings"][0]["pooling"]["ratio"])
+        self.assertIsNotNone(table.rows[0].interval)
+
+    def test_scales_and_devices_are_pooled_apart(self):
+        results = [line | {"scale": scale, "backend": backend} for line in full_results()
+                   for scale, backend in (("1", "cpu"), ("1/30", "cpu"), ("1", "gpu"))]
+        table = tables.make_table(EXPERIMENT, results)
+        self.assertEqual([(rows.scale, rows.backend, rows.pooling.num_cells) for rows in table.poolings],
+                         [("1", "cpu", 2), ("1", "gpu", 2), ("1/30", "cpu", 2)])
+        text = tables.to_text(table)
+        for label in ("(all steps)", "(all steps, GPU)", "(~1/30)"):
+            self.assertIn(f"95 % of mean and prediction {label}: ", text)
+
+    def test_with_a_pooled_deviation_two_seeds_have_an_interval_and_one_has_none(self):
+        results = [line for line in full_results() if line["seed"] < 3 or line["cell"] == "table1/ternary"]
+        rows = self.rows(results)
+        self.assertEqual(len(rows["table1/float"].values), 2)
+        self.assertIsNotNone(rows["table1/float"].interval)
+        rows = self.rows([line for line in results if line["seed"] < 2 or line["cell"] == "table1/ternary"])
+        self.assertIsNone(rows["table1/float"].interval)  # and of one cell with several seeds nothing is pooled
+        self.assertIsNone(rows["table1/ternary"].pooled)
 
     def test_gaps_are_of_the_seeds_that_both_have(self):
         results = [line for line in full_results() if (line["cell"], line["seed"]) != ("table1/float", 2)]
