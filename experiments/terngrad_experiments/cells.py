@@ -142,8 +142,8 @@ def compresses(options):
 
 
 def depends_on_workers(options):
-    """Why the mean that a step applies depends on how its batch is divided over workers, None if it does not but for the order of
-    sums: a mean of fp32 gradients. Layers that look at a whole batch are not known here."""
+    """Why the mean that a step applies depends on how its batch is divided over workers; None if, as of fp32 gradients, nothing but
+    the order of its sums does. Layers that look at a whole batch are not known here."""
     reasons = {"compression": compresses(options), "downlink_codec": options.get("downlink_codec", "fp32") != "fp32",
                "strategy": options.get("strategy") == "async", "reduce": options.get("reduce", "average") != "average",
                "clip_by_global_norm": options.get("clip_by_global_norm", 0) != 0}

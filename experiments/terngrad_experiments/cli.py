@@ -4,7 +4,7 @@ import argparse
 import pathlib
 import sys
 
-from terngrad_experiments import commits, importing, jobs, programs, readme, recipes, report, runner, status, store, tables
+from terngrad_experiments import commits, importing, jobs, labels, programs, readme, recipes, report, runner, status, store, tables
 
 USAGE = """terngrad_experiment: runs tables and figures of Wen et al. (NIPS 2017), keeps what came out, and compares it.
 Exit codes: 0; 1 something failed; 2 wrong usage; 128 + signal."""
@@ -206,7 +206,7 @@ def show_table(options):
             raise UsageError(f"--format {options.format}: {experiment.name} has text and markdown only")
         emit(options, tables.render_claims(experiment, results, options.format, left_out))
         return 0
-    emit(options, tables.render(tables.make_table(experiment, results, left_out), options.format))
+    emit(options, tables.render(tables.make_table(experiment, results, left_out, labels.Labels(options.data)), options.format))
     if options.format == "csv":
         say_left_out(left_out)
     return 0
@@ -236,7 +236,7 @@ def write_report(options):
     names = options.name or in_order_of_the_paper(experiments)
     named = [experiment_named(experiments, name) for name in names]
     results, left_out = of_commit(options, results_for(named, recorded(options)))
-    page = report.make_page(named, results, left_out)
+    page = report.make_page(named, results, left_out, labels.Labels(options.data))
     options.output.write_text(page, encoding="utf-8")
     print(f"{options.output}: {len(page.encode()) / 1e6:.2f} MB")
     return 0

@@ -25,10 +25,13 @@ class Programs:
     def __init__(self, folder):
         self.folder = pathlib.Path(folder)
 
+    def has(self, name):
+        return (self.folder / name).exists()
+
     def path(self, name):
         """@throws ProgramError if it is not there"""
         path = self.folder / name
-        if not path.exists():
+        if not self.has(name):
             raise ProgramError(f"{path} is not there; build it, or name its folder with --programs")
         return str(path)
 

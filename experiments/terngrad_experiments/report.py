@@ -50,12 +50,12 @@ def claims_section(experiment, results):
     return html_table(claims.HEADER, rows) if rows else "<p>No run that it looks at is recorded.</p>"
 
 
-def table_section(experiment, results):
+def table_section(experiment, results, labels):
     if experiment.kind == "claims":
         return claims_section(experiment, results)
     if not any(cell.options for cell in experiment.cells):
         return "<p>It looks at runs of other tables, or at none; nothing is recorded of it yet.</p>"
-    table = tables.make_table(experiment, results)
+    table = tables.make_table(experiment, results, labels=labels)
     if not table.rows:
         return ""
     rows = [tables.cells_of(row) for row in table.rows]
@@ -64,7 +64,15 @@ def table_section(experiment, results):
     scaled = ""
     if any(classes):
         scaled = "<p class=soft>Grey rows are scaled runs, which are not comparable with the paper.</p>"
-    return html_table(tables.HEADER, rows, classes) + scaled + f'<ul class="soft">{notes}</ul>'
+    return html_table(tables.HEADER, rows, classes) + scaled + f'<ul class="soft">{notes}</ul>' + same_images_section(table)
+
+
+def same_images_section(table):
+    rows = tables.same_images_rows(table)
+    if not rows:
+        return ""
+    return ("<details><summary>Test images that one of two runs of a seed classifies correctly and the other does not</summary>" +
+            html_table(tables.SAME_IMAGES_HEADER, rows) + "</details>")
 
 
 def tensor_rows(experiment, results):
@@ -112,12 +120,12 @@ def command_of(cell):
     return shlex.join(["terngrad_train", *recipes.command_line(cell, cell.seeds[0] if cell.seeds else 1, f"runs/{name}", data)])
 
 
-def section(experiment, results):
+def section(experiment, results, labels):
     own = results if experiment.kind == "claims" else [result for result in results
                                                        if result["cell"].split("/", 1)[0] == experiment.name]
     parts = [f'<h2 id="{escape(experiment.name)}">{escape(experiment.name)}: {escape(experiment.title)}</h2>',
              f'<p class="soft">{escape(experiment.source)}</p>' if experiment.source else ""]
-    parts.append(table_section(experiment, own))
+    parts.append(table_section(experiment, own, labels))
     if experiment.kind == "claims":
         return "\n".join(part for part in parts if part)
     plots = figures.plots_of(experiment, own)
@@ -153,11 +161,12 @@ def where_text(results):
             f"commits {', '.join(commits) or '-'}.")
 
 
-def make_page(experiments, results, left_out=None):
+def make_page(experiments, results, left_out=None, labels=None):
     """@param left_out  what was left out of the results by their commit, None if nothing was asked for
+    @param labels    a labels.Labels, for what predictions say; None to leave that
     @throws ReportError for a page above MAX_BYTES"""
     links = " ".join(f'<a href="#{escape(experiment.name)}">{escape(experiment.name)}</a>' for experiment in experiments)
-    body = "\n".join(section(experiment, results) for experiment in experiments)
+    body = "\n".join(section(experiment, results, labels) for experiment in experiments)
     page = f"""<!DOCTYPE html>
 <html lang="en"><head><meta charset="utf-8"><meta name="viewport" content="width=device-width, initial-scale=1">
 <title>terngrad: the paper's experiments</title><style>{STYLE}</style></head>

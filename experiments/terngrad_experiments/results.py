@@ -25,13 +25,14 @@ def final_of(metrics, max_steps):
     return {name: tests[-1][name] for name in FINAL if name in tests[-1]}
 
 
-def make_result(folder, cell, scale, seed, options, seconds=None, raw=None, allow_unfinished=False):
+def make_result(folder, cell, scale, seed, options, seconds=None, raw=None, allow_unfinished=False, predictions=None):
     """The result of the run in `folder`.
 
     @param cell     full name, "table1/b128-n2-ternary"
     @param options  of the cell, without seed and folders
     @param seconds  that the run took, None if not known
     @param raw      evaluation of the raw weights, if there was one
+    @param predictions  file of the run's predictions, from the folder of the results file; None if there is none
     @throws RunFolderError, UnfinishedRun"""
     config = run_folder.read_config(folder)
     metrics = run_folder.read_metrics(folder)
@@ -63,6 +64,8 @@ def make_result(folder, cell, scale, seed, options, seconds=None, raw=None, allo
         result["bytes"] = wire
     if seconds is not None:
         result["seconds"] = seconds
+    if predictions is not None:
+        result["predictions"] = str(predictions)
     return result
 
 

@@ -1,5 +1,5 @@
 """Runs jobs: several at a time, longest first, each resumed from its checkpoint if it was interrupted, tried again once if it
-fails, and recorded when it ends."""
+fails, and when it ends evaluated for its predictions and recorded."""
 
 import errno
 import fcntl
@@ -12,8 +12,9 @@ import time
 
 from terngrad_experiments import gpus
 from terngrad_experiments import jobs as job_module
-from terngrad_experiments import results, store
+from terngrad_experiments import predictions, results, store
 
+CHECKPOINTS = "*.safetensors"  # in a run's folder
 MAX_ATTEMPTS = 2
 POLL_SECONDS = 0.1
 
@@ -54,14 +55,22 @@ class Interrupted(Exception):
 
 
 class Running:
-    """A job whose run is under way."""
+    """A job whose run, or the evaluation after it, is under way."""
 
-    def __init__(self, job, lock, process, gpu):
+    def __init__(self, job, lock, environment, gpu):
         self.job = job
         self.lock = lock
-        self.process = process
+        self.environment = environment
         self.gpu = gpu
+        self.process = None
+        self.is_evaluation = False
         self.began = time.monotonic()
+
+    def spawn(self, command):
+        with open(self.job.log, "ab") as log:
+            self.process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=log, stderr=log, start_new_session=True,
+                                            pass_fds=[self.lock.fileno()],
+                                            env={**os.environ, "OMP_WAIT_POLICY": "passive", **self.environment})
 
 
 class Runner:
@@ -79,16 +88,40 @@ class Runner:
                               f"{len(visible)}")
         self.gpus = gpus.Pool(visible)
         self.commit = programs.commit()
+        self.predicts = programs.has("terngrad_eval") and "predictions" in programs.options("terngrad_eval")
         self.failures = []
         self.signal = 0
         self.seconds = {}  # of each job's runs by this driver
 
     def command(self, job):
-        data = job_module.data_folder(self.data, job.cell.options["dataset"])
+        data = self.data_of(job)
         command = [self.programs.path("terngrad_train"), *job_module.arguments(job, data, self.threads, self.device)]
         if (job.folder / "config.json").exists():
             command.append("--resume")
         return command
+
+    def predictions_of(self, job):
+        return predictions.path_of(self.out.path, job.cell.full_name, job.seed)
+
+    def data_of(self, job):
+        return job_module.data_folder(self.data, job.cell.options["dataset"])
+
+    def wants_predictions(self, job):
+        """Of a finished run. Without its checkpoints, or the data, there are none to be had any more."""
+        try:
+            self.data_of(job)
+        except job_module.DataMissing:
+            return False
+        return self.predicts and any(job.folder.glob(CHECKPOINTS)) and not self.predictions_of(job).exists()
+
+    def evaluate(self, item):
+        """Lets terngrad_eval write the predictions of a finished run, in its place."""
+        job, path = item.job, self.predictions_of(item.job)
+        path.parent.mkdir(parents=True, exist_ok=True)
+        data = self.data_of(job)
+        item.is_evaluation = True
+        item.spawn([self.programs.path("terngrad_eval"), f"--checkpoint_dir={job.folder}", f"--predictions={path}",
+                    f"--threads={self.threads}", f"--device={self.device}", *([] if data is None else [f"--data_dir={data}"])])
 
     def run(self, jobs):
         """@returns the exit code: 0, 1 if a job failed, 128 + signal"""
@@ -111,6 +144,10 @@ class Runner:
                         if started:
                             running.append(started)
                 for item in [item for item in running if item.process.poll() is not None]:
+                    self.note_seconds(item)
+                    if not item.is_evaluation and self.has_succeeded(item) and self.wants_predictions(item.job):
+                        self.evaluate(item)
+                        continue
                     running.remove(item)
                     if self.end(item, attempts[item.job.name]):
                         waiting.append(item.job)
@@ -134,26 +171,42 @@ class Runner:
                 self.say(f"{job.name}: its run is under way in another process; waiting for it")
                 told.add(job.name)
             return None
-        if job.is_finished():
+        if job.is_finished() and not self.wants_predictions(job):
             self.record(job)
             lock.release()
             return False
         command = self.command(job)
-        environment, gpu = self.gpus.take()
-        with open(job.log, "ab") as log:
-            process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=log, stderr=log, pass_fds=[lock.fileno()],
-                                       env={**os.environ, "OMP_WAIT_POLICY": "passive", **environment}, start_new_session=True)
-        where = "" if gpu is None else f" on GPU {gpu}"
-        self.say(f"{job.name}: {'resumed' if '--resume' in command else 'started'}{where}")
-        return Running(job, lock, process, gpu)
+        item = Running(job, lock, *self.gpus.take())
+        if job.is_finished():
+            self.evaluate(item)
+            doing = "evaluated"
+        else:
+            self.predictions_of(job).unlink(missing_ok=True)  # of an earlier run in this folder
+            item.spawn(command)
+            doing = "resumed" if "--resume" in command else "started"
+        self.say(f"{job.name}: {doing}{'' if item.gpu is None else f' on GPU {item.gpu}'}")
+        return item
+
+    def has_succeeded(self, item):
+        return item.process.returncode == 0 and item.job.is_finished()
+
+    def note_seconds(self, item):
+        """Those of the training; an evaluation's are no part of a run."""
+        if not item.is_evaluation:
+            self.seconds[item.job.name] = self.seconds.get(item.job.name, 0.0) + time.monotonic() - item.began
 
     def end(self, item, attempt):
         """@returns whether to try again"""
         item.lock.release()
         self.gpus.give_back(item.gpu)
         job = item.job
-        self.seconds[job.name] = self.seconds.get(job.name, 0.0) + time.monotonic() - item.began
-        if item.process.returncode == 0 and job.is_finished():
+        if item.is_evaluation:
+            if item.process.returncode != 0:
+                self.say(f"{job.name}: FAILED to evaluate, no predictions: {last_line(job.log) or item.process.returncode}")
+                self.failures.append(job.name)
+            self.record(job)
+            return False
+        if self.has_succeeded(item):
             self.record(job)
             return False
         message = last_line(job.log) or f"exit code {item.process.returncode}"
@@ -171,11 +224,18 @@ class Runner:
     def record(self, job):
         cell = job.cell
         seconds = self.seconds.get(job.name)
+        path = self.predictions_of(job)
         result = results.make_result(job.folder, cell.base_name, cell.scale, job.seed, cell.options,
-                                     None if seconds is None else round(seconds, 1))
-        known = [line for line in store.read(self.out.results) if store.key_of(line) == store.key_of(result)]
-        if any(line["status"] == "done" and line["identity"] == result["identity"] for line in known):
-            return
+                                     None if seconds is None else round(seconds, 1),
+                                     predictions=path.relative_to(self.out.path) if path.exists() else None)
+        known = [line for line in store.read(self.out.results)
+                 if store.key_of(line) == store.key_of(result) and line["status"] == "done" and line["identity"] == result["identity"]]
+        if known:
+            if result.get("predictions") in (None, known[-1].get("predictions")):
+                return
+            # New are the predictions alone.
+            if "seconds" in known[-1]:
+                result.setdefault("seconds", known[-1]["seconds"])
         store.append(self.out.results, result)
         top1 = result["final"]["top1"]
         self.say(f"{job.name}: top-1 {100 * top1:.2f} % after {result['steps']} steps")

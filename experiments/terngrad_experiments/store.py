@@ -95,10 +95,13 @@ def read(path):
 
 
 def read_all(paths):
-    """The results of several files; of equal keys the last."""
+    """The results of several files; of equal keys the last. Predictions, which results name from the folder of their file, are
+    named from here."""
     latest = {}
     for path in paths:
         for result in read(path):
+            if "predictions" in result:
+                result["predictions"] = str(pathlib.Path(path).parent / result["predictions"])
             latest.pop(key_of(result), None)
             latest[key_of(result)] = result
     return list(latest.values())

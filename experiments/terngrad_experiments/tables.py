@@ -6,7 +6,7 @@ import io
 import json
 import math
 
-from terngrad_experiments import claims, pooling, statistics
+from terngrad_experiments import claims, pooling, predictions, statistics
 
 
 @dataclasses.dataclass(frozen=True)
@@ -31,6 +31,9 @@ class Row:
     gap_p_holm: float | None = None
     equivalence: object = None
     margin: float | None = None
+    baseline: str = ""                # full name
+    same_images: object = None        # predictions.SameImages of this cell and its baseline
+    same_images_problem: str | None = None
     paper: float | None = None
     paper_confidence: str | None = None
     prediction: object = None         # 95 % of one more run of ours
@@ -101,7 +104,7 @@ def samples_of(results, metric):
     return {result["seed"]: accuracy_of(result, metric) for result in results if result["status"] == "done"}
 
 
-def make_row(experiment, cell, scale, backend, results):
+def make_row(experiment, cell, scale, backend, results, labels):
     metric = experiment.metric
     own = results_of(results, cell.full_name, scale, backend)
     samples = samples_of(own, metric)
@@ -120,7 +123,7 @@ def make_row(experiment, cell, scale, backend, results):
     deviation = statistics.sample_deviation(values) if len(values) > 1 else None
     test_set = 100 * statistics.accuracy_deviation(row.mean / 100, experiment.test_examples)
     row = dataclasses.replace(row, deviation=deviation, test_set_deviation=test_set)
-    return with_gap(row, experiment, cell, scale, backend, results)
+    return with_gap(row, experiment, cell, scale, backend, results, labels)
 
 
 def with_intervals(rows, resolution):
@@ -147,20 +150,21 @@ def with_intervals(rows, resolution):
     return result, tuple(poolings)
 
 
-def with_gap(row, experiment, cell, scale, backend, results):
+def with_gap(row, experiment, cell, scale, backend, results, labels):
     if cell.baseline is None:
         return row
     name = f"{experiment.name}/{cell.baseline}"
-    runs = results_of(results, name, scale, backend)
-    baseline = samples_of(runs, experiment.metric)
-    common = [seed for seed in row.seeds if seed in baseline]
+    runs, baselines = ({result["seed"]: result for result in results_of(results, each, scale, backend) if result["status"] == "done"}
+                       for each in (cell.full_name, name))
+    common = sorted(set(runs) & set(baselines))
     if not common:
         return row
-    own = dict(zip(row.seeds, row.values))
-    gap = statistics.compare_paired([own[seed] for seed in common], [baseline[seed] for seed in common])
+    gap = statistics.compare_paired(*([accuracy_of(each[seed], experiment.metric) for seed in common] for each in (runs, baselines)))
     equivalence = statistics.equivalence(gap, row.margin) if row.margin else None
-    commits = tuple(dict.fromkeys(run["commit"] for run in runs if run["seed"] in common))
-    return dataclasses.replace(row, gap=gap, equivalence=equivalence, baseline_commits=commits)
+    commits = tuple(dict.fromkeys(baselines[seed]["commit"] for seed in common))
+    same_images, problem = predictions.compare_if_possible(runs, baselines, cell.options.get("dataset"), labels)
+    return dataclasses.replace(row, gap=gap, equivalence=equivalence, baseline=name, baseline_commits=commits, same_images=same_images,
+                               same_images_problem=problem)
 
 
 def with_holm(rows):
@@ -174,17 +178,18 @@ def with_holm(rows):
     return rows
 
 
-def make_table(experiment, results, left_out=None):
+def make_table(experiment, results, left_out=None, labels=None):
     """Rows of all cells in order of the recipe, then of variants that were run, then of scaled runs.
 
-    @param left_out  what was left out of the results, for the notes"""
+    @param left_out  what was left out of the results, for the notes
+    @param labels    a labels.Labels, for what predictions say; None to leave that"""
     full, scaled = [], []
     for cell in experiment.all_cells():
         found = {(result["scale"], result.get("backend", "cpu")) for result in results if result["cell"] == cell.full_name}
         if cell.variant is None and not any(scale == "1" for scale, _ in found):
-            full.append((make_row(experiment, cell, "1", "cpu", results), cell))
+            full.append((make_row(experiment, cell, "1", "cpu", results, labels), cell))
         for scale, backend in sorted(found):
-            (full if scale == "1" else scaled).append((make_row(experiment, cell, scale, backend, results), cell))
+            (full if scale == "1" else scaled).append((make_row(experiment, cell, scale, backend, results, labels), cell))
     rows, poolings = with_intervals(full + scaled, 100 / experiment.test_examples)
     rows = with_holm(rows[:len(full)]) + with_holm(rows[len(full):])
     assumed = tuple(dict.fromkeys(text for cell in experiment.cells for text in cell.assumed))
@@ -268,9 +273,8 @@ def cells_of(row):
     difference = "-"
     if row.values and row.paper is not None and not row.is_scaled:
         difference = f"{row.mean - row.paper:+.2f}"
-    name = row.cell.split("/", 1)[1] + ("" if not row.is_scaled else f"~{row.scale}") + ("" if row.backend == "cpu" else " (GPU)")
     seeds = seeds_text(row.seeds) + (MIXED if row.mixes_commits else "")
-    return (name, seeds, mean_text(row), interval_text(row.interval, len(row.values)), gap_text(row),
+    return (name_of(row), seeds, mean_text(row), interval_text(row.interval, len(row.values)), gap_text(row),
             equivalence_text(row), paper_text(row), difference, inside_text(row))
 
 
@@ -291,6 +295,27 @@ def pooling_text(rows, label=""):
             f"cells, {found.deviation.degrees_of_freedom:.1f} degrees of freedom; {tested}; gaps by their own pairs")
 
 
+def name_of(row):
+    """Without that of the experiment."""
+    return row.cell.split("/", 1)[1] + ("" if not row.is_scaled else f"~{row.scale}") + ("" if row.backend == "cpu" else " (GPU)")
+
+
+def same_images_text(row):
+    """Which side the seeds favour on the same test images."""
+    signs = row.same_images.signs
+    return (f"same test images (McNemar): seeds that favour {name_of(row)} {signs.num_positive}, {row.baseline.split('/', 1)[1]} "
+            f"{signs.num_negative}; sign test {p_text(signs.p)}")
+
+
+SAME_IMAGES_HEADER = ("cell", "baseline", "seed", "right alone: cell", "right alone: baseline", "McNemar's exact p")
+
+
+def same_images_rows(table):
+    """The counts of each pair of runs with predictions."""
+    return [(name_of(row), row.baseline.split("/", 1)[1], str(one.seed), str(one.only_cell), str(one.only_baseline), f"{one.p:.3g}")
+            for row in table.rows if row.same_images for one in row.same_images.seeds]
+
+
 def notes_of(table):
     notes = [pooling_text(rows, rows.label if len(table.poolings) > 1 else "") for rows in table.poolings]
     deviations = sorted({round(row.test_set_deviation, 2) for row in table.rows if row.test_set_deviation is not None})
@@ -298,6 +323,8 @@ def notes_of(table):
         span = f"{deviations[0]:.2f}" if deviations[0] == deviations[-1] else f"{deviations[0]:.2f} to {deviations[-1]:.2f}"
         notes.append(f"on other images: one standard deviation of an accuracy of {table.experiment.test_examples:,} images is {span} "
                      "points more")
+    notes.extend(same_images_text(row) for row in table.rows if row.same_images)
+    notes.extend(dict.fromkeys(f"no test on the same images: {row.same_images_problem}" for row in table.rows if row.same_images_problem))
     commits = list(dict.fromkeys(commit for row in table.rows for commit in row.commits))
     if commits:
         notes.append(f"commit{'s' if len(commits) > 1 else ''} {', '.join(commits)}")
@@ -321,11 +348,14 @@ def to_text(table):
     return "\n".join([*result, "", *notes_of(table)])
 
 
+def markdown_lines(header, rows):
+    return ["| " + " | ".join(cell.replace("|", "\\|") for cell in row) + " |" for row in (header, ["---"] * len(header), *rows)]
+
+
 def to_markdown(table):
-    lines = ["| " + " | ".join(HEADER) + " |", "| " + " | ".join("---" for _ in HEADER) + " |"]
-    for row in table.rows:
-        lines.append("| " + " | ".join(cell.replace("|", "\\|") for cell in cells_of(row)) + " |")
-    return "\n".join([*lines, "", *(f"- {note}" for note in notes_of(table))])
+    lines = [*markdown_lines(HEADER, map(cells_of, table.rows)), "", *(f"- {note}" for note in notes_of(table))]
+    rows = same_images_rows(table)
+    return "\n".join([*lines, *(["", *markdown_lines(SAME_IMAGES_HEADER, rows)] if rows else [])])
 
 
 def to_csv(table):
@@ -365,8 +395,7 @@ def render_claims(experiment, results, form, left_out=None):
     lines = [claims.HEADER, *claims.rows(experiment, results)]
     notes = [] if left_out is None else ["", f"- {left_out}" if form == "markdown" else str(left_out)]
     if form == "markdown":
-        return "\n".join(["| " + " | ".join(lines[0]) + " |", "| " + " | ".join("---" for _ in lines[0]) + " |",
-                          *("| " + " | ".join(line) + " |" for line in lines[1:]), *notes])
+        return "\n".join([*markdown_lines(lines[0], lines[1:]), *notes])
     return "\n".join([f"{experiment.name}: {experiment.title}", "", *aligned(lines), *notes])
 
 

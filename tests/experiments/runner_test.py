@@ -8,6 +8,7 @@ import pathlib
 import random
 import shutil
 import signal
+import struct
 import subprocess
 import sys
 import tempfile
@@ -225,6 +226,90 @@ class Runner(unittest.TestCase):
         code, text = self.run_here("run", "small/*", "--device", "cuda", "--jobs", "3")
         self.assertEqual(code, 1)
         self.assertIn("--jobs 3: each run takes a GPU, and there are 2; accepted: auto or 1 to 2", text)
+
+    def add_evaluation(self, kind=None):
+        """A stand-in for terngrad_eval, and the labels of a data set of 1000 images."""
+        shutil.copy(HERE / "stand_in_eval.py", self.folder / "bin" / "terngrad_eval")
+        recipe = self.folder / "recipes" / "small.toml"
+        recipe.write_text(recipe.read_text().replace('dataset = "synthetic"', 'dataset = "mnist"'))
+        (self.folder / "data" / "mnist").mkdir(parents=True)
+        labels = struct.pack(">ii", 0x801, 1000) + bytes(i % 10 for i in range(1000))
+        (self.folder / "data" / "mnist" / "t10k-labels-idx1-ubyte").write_bytes(labels)
+        if kind is not None:
+            os.environ["STAND_IN_EVAL"] = kind
+            self.addCleanup(os.environ.pop, "STAND_IN_EVAL", None)
+        return "--data", str(self.folder / "data")
+
+    def test_finished_runs_are_evaluated_and_compared_on_the_same_images(self):
+        data = self.add_evaluation()
+        code, text = self.run_here("run", "small/*", *data)
+        self.assertEqual(code, 0, text)
+        self.assertEqual({(line["cell"], line["seed"]): line["predictions"] for line in self.results()},
+                         {(f"small/{cell}", seed): f"predictions/small/{cell}/seed-{seed}.npy"
+                          for cell in ("float", "ternary") for seed in (1, 2)})
+        _, text = self.run_here("table", "small", *data)
+        self.assertIn("same test images (McNemar): seeds that favour ternary 0, float 2; sign test p 0.500", text)
+        _, text = self.run_here("table", "small", "--format", "markdown", *data)
+        self.assertIn("| ternary | float | 2 | 98 | 103 |", text)
+        _, text = self.run_here("table", "small", "--format", "json", *data)
+        (row,) = [row for row in json.loads(text)["rows"] if row["same_images"]]
+        first = row["same_images"]["seeds"][0]
+        self.assertEqual((first["seed"], first["only_cell"], first["only_baseline"]), (1, 99, 104))
+        self.assertEqual(self.run_here("report", "small", "-o", str(self.folder / "report.html"), *data)[0], 0)
+        self.assertIn("<td>98</td><td>103</td>", (self.folder / "report.html").read_text())
+
+    def test_predictions_of_runs_that_are_finished_are_made_up_for(self):
+        data = self.add_evaluation("old")
+        code, text = self.run_here("run", "small/float", *data)
+        self.assertEqual(code, 0, text)
+        before = self.results()
+        self.assertNotIn("predictions", before[0])
+        os.environ["STAND_IN_EVAL"] = ""
+        code, text = self.run_here("run", "small/float", *data)
+        self.assertEqual(code, 0, text)
+        self.assertIn("small/float seed 1: evaluated", text)
+        after = self.results()
+        self.assertEqual([{**line, "predictions": None} for line in after], [{**line, "predictions": None} for line in before])
+        self.assertTrue(all((self.out / line["predictions"]).exists() for line in after))
+        self.run_here("run", "small/float", *data)
+        self.assertEqual(len((self.out / "results.jsonl").read_text().splitlines()), 4)
+
+    def test_an_evaluation_that_fails_is_named_and_its_run_recorded(self):
+        data = self.add_evaluation("fail")
+        code, text = self.run_here("run", "small/float", "--seeds", "1", *data)
+        self.assertEqual(code, 1)
+        self.assertIn("small/float seed 1: FAILED to evaluate, no predictions: terngrad_eval: error: told to fail", text)
+        (line,) = self.results()
+        self.assertEqual((line["status"], "predictions" in line), ("done", False))
+        self.assertEqual(self.run_here("table", "small", *data)[0], 0)
+
+    def test_without_labels_or_predictions_nothing_is_compared(self):
+        data = self.add_evaluation()
+        self.assertEqual(self.run_here("run", "small/*", *data)[0], 0)
+        _, text = self.run_here("table", "small", "--data", str(self.folder / "none"))
+        self.assertIn(f"no test on the same images: --data {self.folder / 'none'}: has no folder mnist", text)
+        shutil.rmtree(self.out / "predictions")
+        _, text = self.run_here("table", "small", *data)
+        self.assertNotIn("same", text)
+
+    def test_a_run_without_checkpoints_or_data_is_left_as_it_is(self):
+        data = self.add_evaluation("old")
+        self.assertEqual(self.run_here("run", "small/float", "--seeds", "1", *data)[0], 0)
+        os.environ["STAND_IN_EVAL"] = ""
+        self.assertEqual(self.run_here("run", "small/float", "--seeds", "1", "--data", str(self.folder / "none"))[0], 0)
+        for checkpoint in self.out.glob("runs/*/*/*/*.safetensors"):
+            checkpoint.unlink()
+        self.assertEqual(self.run_here("run", "small/float", "--seeds", "1", *data)[0], 0)
+        self.assertFalse((self.out / "predictions").exists())
+
+    def test_predictions_of_an_earlier_run_in_the_folder_do_not_stay(self):
+        data = self.add_evaluation()
+        self.assertEqual(self.run_here("run", "small/float", "--seeds", "1", *data)[0], 0)
+        shutil.rmtree(self.out / "runs")
+        os.environ["STAND_IN_EVAL"] = "fail"
+        self.addCleanup(os.environ.pop, "STAND_IN_EVAL", None)
+        self.assertEqual(self.run_here("run", "small/float", "--seeds", "1", *data)[0], 1)
+        self.assertFalse((self.out / "predictions/small/float/seed-1.npy").exists())
 
     def test_check_names_options_that_do_not_exist(self):
         self.assertEqual(self.run_here("check")[0], 0)

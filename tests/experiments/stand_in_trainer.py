@@ -59,6 +59,7 @@ def main():
                 return 1
         if done == steps:
             top1 = 0.9 + 0.001 * int(options["seed"]) - (0.005 if options.get("grad_bits") == "1" else 0)
+            (folder / "checkpoint-20.safetensors").touch()
             metrics.write(json.dumps({"step": done, "kind": "test", "weights": "ema", "top1": top1, "top5": 1.0, "loss": 0.1}) + "\n")
     return 143 if stopped and done < steps else 0
 
