@@ -30,23 +30,18 @@ import json
 import math
 import os
 import pathlib
-import platform
 import shlex
 import shutil
-import signal
-import subprocess
 import sys
 import time
 
+import link_launch
 import slow_link_report
 
 SCRIPTS = pathlib.Path(__file__).resolve().parents[1]
 RATES = ["100mbit", "1gbit", "none"]
 HOSTS = 2
 SKIPPED = 77
-PROC_STAT = pathlib.Path("/proc/stat")
-MAX_LAUNCHES = 3  # of a row from which too much time is taken
-PAUSE_SECONDS = 20  # between them
 TRAINED = {  # options of terngrad_train, examples of a step on both hosts
     "cifar10_alexnet": (["--dataset", "cifar10"], 128),
     "lenet": ([], 64),
@@ -64,14 +59,6 @@ def codec_options(codec):
     return {"fp32": ["--grad_bits", "32"], "bf16": ["--grad_bits", "16", "--quantize_logits"]}[codec]
 
 
-def mbit_of(rate):
-    """Mbit/s; infinite for none."""
-    if rate == "none":
-        return float("inf")
-    number, unit = rate[:-4], rate[-4]
-    return float(number) * {"k": 1e-3, "m": 1, "g": 1e3}[unit]
-
-
 class Row:
     """One launch: a name and a command, and how its result is read."""
 
@@ -85,7 +72,7 @@ class Row:
 
     def repetitions(self):
         """Exchanges of a layout that count, and those before them: half a minute each on the slowest links."""
-        return (2, 0) if mbit_of(self.rate) < 500 else (5, 1)
+        return (2, 0) if link_launch.mbit_of(self.rate) < 500 else (5, 1)
 
     def program(self, name):
         return str(self.options.programs / name)
@@ -213,107 +200,40 @@ def rows_of(options):
     return [row for row in rows if any(fnmatch.fnmatch(row.name, pattern) for pattern in options.rows)]
 
 
-def run(command, limit):
-    """(exit code, the end of what it said); exit code None: not done after `limit` seconds. The command gets SIGTERM then, by
-    which slow_link.sh takes its hosts down."""
-    environment = {**os.environ, "OMP_NUM_THREADS": "1", "OMP_WAIT_POLICY": "passive"}
-    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, env=environment,
-                          stdin=subprocess.DEVNULL, start_new_session=True) as process:
-        try:
-            said, _ = process.communicate(timeout=limit)
-            return process.returncode, said
-        except BaseException as error:
-            process.send_signal(signal.SIGTERM)
-            said, _ = process.communicate()
-            if isinstance(error, subprocess.TimeoutExpired):
-                return None, said
-            raise
-
-
-def reason_in(said):
-    """The line that says what went wrong: a program's own error, or else the last one."""
-    lines = said.strip().splitlines() or ["it said nothing"]
-    return next((line for line in lines if ": error: " in line), lines[-1])
-
-
-def processor_times():
-    """(time taken away by other machines, all time), of all processors since the start."""
-    fields = [int(field) for field in PROC_STAT.read_text(encoding="utf-8").splitlines()[0].split()[1:9]]
-    return fields[7], sum(fields)
-
-
-def lost_too_much(result, options):
-    return result.get("stolen_percent", 0) > options.max_stolen
-
-
 def measure(row):
-    best = launch(row)
-    if row.takes_longer(best):
-        best = launch(row)
-    for _ in range(MAX_LAUNCHES - 1):
-        if not lost_too_much(best, row.options):
-            break
-        time.sleep(PAUSE_SECONDS)
-        again = launch(row)
-        if "stolen_percent" in again and again["stolen_percent"] < best["stolen_percent"]:
-            best = again
-    return best
+    first = launch(row)
+    if row.takes_longer(first):
+        first = launch(row)
+    return link_launch.with_min_stolen(first, lambda: launch(row), row.options.max_stolen)
 
 
 def launch(row):
     shutil.rmtree(row.scratch, ignore_errors=True)
     row.scratch.mkdir(parents=True)
-    stolen, total = processor_times()
-    code, said = run(row.launch(), row.options.limit)
-    stolen, total = (now - then for now, then in zip(processor_times(), (stolen, total)))
+    clock = link_launch.ProcessorClock()
+    code, said = link_launch.run(row.launch(), row.options.limit)
+    stolen_percent = clock.stolen_percent()
     result = {"rate": row.rate, "net": row.net, "row": row.name, "system": row.system, "codec": row.codec,
               "command": row.shown()}
-    if code is None:
-        result["error"] = f"not done after {row.options.limit} s"
-    elif code == SKIPPED:
+    error = None if code == SKIPPED else link_launch.error_of(code, said, row.options.limit)
+    if code == SKIPPED:
         result["skipped"] = row.read_json(row.result_file())["skipped"]
-    elif code == 2 and reason_in(said).startswith("slow_link.sh: needs "):
-        raise SystemExit(refusal(reason_in(said)))  # as for all rows
-    elif code != 0:
-        result["error"] = f"exit code {code}: {reason_in(said)}"
+    elif error:
+        result["error"] = error
     else:
         result |= row.read()
         counters = row.read_json(row.scratch / "counters.json")
         result |= {"iperf3_mbit_per_s": counters["iperf3_mbit_per_s"], "seconds": counters["seconds"],
                    "interface_sent_bytes": [host["sent_bytes"] for host in counters["hosts"]],
-                   "stolen_percent": 100 * stolen / max(total, 1)}
+                   "stolen_percent": stolen_percent}
     shutil.rmtree(row.scratch)
     return result
 
 
 def settings_of(options):
     """What rows of one result have in common."""
-    version = subprocess.run([str(options.programs / "terngrad_train"), "--version"], capture_output=True, text=True, check=True)
-    return {"version": version.stdout.splitlines()[0], "steps": options.steps, "seconds": options.seconds}
-
-
-def machine():
-    with open("/proc/cpuinfo", encoding="utf-8") as file:
-        models = [line.split(":", 1)[1].strip() for line in file if line.startswith("model name")]
-    return {"processor": models[0] if models else platform.machine(), "processors": os.cpu_count(), "kernel": platform.release()}
-
-
-def open_rows(options):
-    """The rows of earlier runs by key; refuses those that do not belong to this one."""
-    settings = settings_of(options)
-    folder = options.out / "rows"
-    file = options.out / "settings.json"
-    if file.exists() and json.loads(file.read_text(encoding="utf-8")) != settings:
-        raise SystemExit(refusal(f"--out: '{options.out}' has rows of another build, other --steps or --seconds: {file}"))
-    if not options.dry_run:
-        folder.mkdir(parents=True, exist_ok=True)
-        file.write_text(json.dumps(settings, indent=1) + "\n", encoding="utf-8")
-    return {path.stem: json.loads(path.read_text(encoding="utf-8")) for path in sorted(folder.glob("*.json"))}
-
-
-def refusal(text):
-    print(f"bench_slow_link.py: {text}", file=sys.stderr)
-    return 2
+    version = link_launch.version_of(options.programs / "terngrad_train")
+    return {"version": version, "steps": options.steps, "seconds": options.seconds}
 
 
 def write_results(options, rows):
@@ -323,7 +243,7 @@ def write_results(options, rows):
     report = {
         "command": "bench_slow_link.py",
         **settings_of(options),
-        "machine": machine(),
+        "machine": link_launch.machine(),
         "written": datetime.datetime.now(datetime.timezone.utc).isoformat(timespec="seconds"),
         "rows": [rows[key] for key in known],
     }
@@ -331,15 +251,9 @@ def write_results(options, rows):
     (options.out / "results.md").write_text(slow_link_report.to_markdown(report), encoding="utf-8")
 
 
-def rate_word(word):
-    if word != "none" and not (word[-4:] in ("kbit", "mbit", "gbit") and word[:-4].isdecimal() and int(word[:-4]) > 0):
-        raise argparse.ArgumentTypeError(f"'{word}' is refused, expected a number with kbit, mbit or gbit, or none")
-    return word
-
-
 def parse():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--rates", nargs="+", type=rate_word, default=RATES, help=f"default: {' '.join(RATES)}")
+    parser.add_argument("--rates", nargs="+", type=link_launch.rate_word, default=RATES, help=f"default: {' '.join(RATES)}")
     parser.add_argument("--nets", nargs="+", default=["cifar10_alexnet", "alexnet"], choices=[*TRAINED, *LAYOUTS],
                         help="default: cifar10_alexnet alexnet")
     parser.add_argument("--rows", nargs="+", default=["*"], metavar="PATTERN", help="rows to measure (default: '*')")
@@ -371,26 +285,21 @@ def parse():
 
 
 def main(options):
-    rows = open_rows(options)
+    kept = link_launch.Kept(options.out, settings_of(options), "another build, other --steps or --seconds", options.dry_run)
     failed = False
     for row in rows_of(options):
-        known = rows.get(row.key)
-        if known and "error" not in known and not lost_too_much(known, options):
+        if kept.is_done(row.key, options.max_stolen):
             continue
         if options.dry_run:
             print(shlex.join(row.launch()))
             continue
         start = time.monotonic()
-        measured = measure(row)
-        if not known or measured.get("stolen_percent", 100) <= known.get("stolen_percent", 100):
-            rows[row.key] = measured
-        text = json.dumps(rows[row.key], indent=1) + "\n"
-        (options.out / "rows" / f"{row.key}.json").write_text(text, encoding="utf-8")
-        write_results(options, rows)
-        failed = failed or "error" in rows[row.key]
-        print(f"{row.key}: {slow_link_report.outcome(rows[row.key])} [{time.monotonic() - start:.0f} s]", flush=True)
+        result = kept.keep(row.key, measure(row))
+        write_results(options, kept.results)
+        failed = failed or "error" in result
+        print(f"{row.key}: {slow_link_report.outcome(result)} [{time.monotonic() - start:.0f} s]", flush=True)
     if not options.dry_run:
-        write_results(options, rows)
+        write_results(options, kept.results)
         shutil.rmtree(options.out / "scratch", ignore_errors=True)
         print(f"written: {options.out}/results.md")
     return 1 if failed else 0

@@ -93,9 +93,10 @@ class OnALinkMadeUp(unittest.TestCase):
         self.write_program("scripts/hosts/slow_link.sh", FAKE_LINK)
         self.module = load("bench_slow_link")
         self.module.SCRIPTS = self.folder / "scripts"
-        self.module.PROC_STAT = self.folder / "scripts" / "stat"
-        self.module.PROC_STAT.write_text("cpu 7 0 0 0 0 0 0 50 0 0\n")
-        self.module.PAUSE_SECONDS = 0
+        launches = self.module.link_launch
+        launches.PROC_STAT = self.folder / "scripts" / "stat"
+        launches.PROC_STAT.write_text("cpu 7 0 0 0 0 0 0 50 0 0\n")
+        launches.PAUSE_SECONDS = 0
 
     def write_program(self, path, text):
         file = self.folder / path

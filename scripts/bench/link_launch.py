@@ -1,0 +1,165 @@
+"""Launches of commands on hosts of scripts/hosts/slow_link.sh, for the scripts that measure on slow links: with a limit of time,
+again where other machines took too much processor time, and kept in files, by which a script that was interrupted continues.
+
+What was measured in a launch is a dictionary, with `error` if it failed, otherwise with `stolen_percent`.
+"""
+
+import argparse
+import json
+import os
+import pathlib
+import platform
+import signal
+import subprocess
+import sys
+import time
+
+PROC_STAT = pathlib.Path("/proc/stat")
+MAX_LAUNCHES = 3  # of a command from which too much time is taken
+PAUSE_SECONDS = 20  # between them
+SAMPLE_SECONDS = 1  # of `busy_percent`
+UNITS = {"kbit": 1e-3, "mbit": 1, "gbit": 1e3}
+
+
+def refuse(text):
+    """Ends the script for wrong usage."""
+    print(f"{pathlib.Path(sys.argv[0]).name}: {text}", file=sys.stderr)
+    raise SystemExit(2)
+
+
+def rate_word(word):
+    """An argument that is a rate of slow_link.sh."""
+    if word != "none" and not (word[-4:] in UNITS and word[:-4].isdecimal() and int(word[:-4]) > 0):
+        raise argparse.ArgumentTypeError(f"'{word}' is refused, expected a number with kbit, mbit or gbit, or none")
+    return word
+
+
+def mbit_of(rate):
+    """Mbit/s; infinite for none."""
+    return float("inf") if rate == "none" else float(rate[:-4]) * UNITS[rate[-4:]]
+
+
+def run(command, limit):
+    """(exit code, the end of what it said); exit code None: not done after `limit` seconds. The command gets SIGTERM then, by
+    which slow_link.sh takes its hosts down."""
+    environment = {**os.environ, "OMP_NUM_THREADS": "1", "OMP_WAIT_POLICY": "passive"}
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, env=environment,
+                          stdin=subprocess.DEVNULL, start_new_session=True) as process:
+        try:
+            said, _ = process.communicate(timeout=limit)
+            return process.returncode, said
+        except BaseException as error:
+            process.send_signal(signal.SIGTERM)
+            said, _ = process.communicate()
+            if isinstance(error, subprocess.TimeoutExpired):
+                return None, said
+            raise
+
+
+def reason_in(said):
+    """The line that says what went wrong: a program's own error, or else the last one."""
+    lines = said.strip().splitlines() or ["it said nothing"]
+    return next((line for line in lines if ": error: " in line), lines[-1])
+
+
+def error_of(code, said, limit):
+    """What to say of a launch, by what `run` returned; None if it succeeded. Ends the script if slow_link.sh lacks something,
+    as it would for all launches."""
+    if code is None:
+        return f"not done after {limit} s"
+    if code == 2 and reason_in(said).startswith("slow_link.sh: needs "):
+        refuse(reason_in(said))
+    return f"exit code {code}: {reason_in(said)}" if code != 0 else None
+
+
+def processor_times():
+    """(taken away by other machines, idle, all) of all processors since the start, in one unit."""
+    fields = [int(field) for field in PROC_STAT.read_text(encoding="utf-8").splitlines()[0].split()[1:9]]
+    return fields[7], fields[3] + fields[4], sum(fields)
+
+
+class ProcessorClock:
+    """Processor time since it was made, in per cent of all of it."""
+
+    def __init__(self):
+        self.begin = processor_times()
+
+    def passed(self):
+        return [now - then for now, then in zip(processor_times(), self.begin)]
+
+    def stolen_percent(self):
+        """That other machines took away from this one."""
+        stolen, _, everything = self.passed()
+        return 100 * stolen / max(everything, 1)
+
+    def busy_percent(self):
+        """In which a processor was not idle."""
+        _, idle, everything = self.passed()
+        return 100 * (everything - idle) / max(everything, 1)
+
+
+def busy_percent():
+    """How busy the processors are now: of anything, over SAMPLE_SECONDS."""
+    clock = ProcessorClock()
+    time.sleep(SAMPLE_SECONDS)
+    return clock.busy_percent()
+
+
+def lost_too_much(result, max_stolen):
+    return result.get("stolen_percent", 0) > max_stolen
+
+
+def with_min_stolen(first, launch, max_stolen):
+    """Of `first` and launches that follow it while too much was taken from all of them, up to MAX_LAUNCHES together, that from
+    which the least was taken."""
+    best = first
+    for _ in range(MAX_LAUNCHES - 1):
+        if not lost_too_much(best, max_stolen):
+            break
+        time.sleep(PAUSE_SECONDS)
+        again = launch()
+        if "stolen_percent" in again and again["stolen_percent"] < best["stolen_percent"]:
+            best = again
+    return best
+
+
+def machine():
+    with open("/proc/cpuinfo", encoding="utf-8") as file:
+        models = [line.split(":", 1)[1].strip() for line in file if line.startswith("model name")]
+    return {"processor": models[0] if models else platform.machine(), "processors": os.cpu_count(), "kernel": platform.release()}
+
+
+def version_of(program):
+    """The first line of what it says of itself."""
+    done = subprocess.run([str(program), "--version"], capture_output=True, text=True, check=True)
+    return done.stdout.splitlines()[0]
+
+
+class Kept:
+    """The results of launches by key, in the files OUT/rows/KEY.json, of one build and equal settings (OUT/settings.json)."""
+
+    def __init__(self, out, settings, differs, is_read_only):
+        """Reads those of earlier runs. `differs` says how settings may: results of others are refused."""
+        self.folder = out / "rows"
+        file = out / "settings.json"
+        if file.exists() and json.loads(file.read_text(encoding="utf-8")) != settings:
+            refuse(f"--out: '{out}' has rows of {differs}: {file}")
+        if not is_read_only:
+            self.folder.mkdir(parents=True, exist_ok=True)
+            file.write_text(json.dumps(settings, indent=1) + "\n", encoding="utf-8")
+        self.results = {path.stem: json.loads(path.read_text(encoding="utf-8")) for path in sorted(self.folder.glob("*.json"))}
+
+    def is_done(self, key, max_stolen):
+        """Whether there is a result, and no need for another one."""
+        known = self.results.get(key)
+        return known is not None and "error" not in known and not lost_too_much(known, max_stolen)
+
+    def keep(self, key, result):
+        """Adds a result, unless a known one lost less time. @returns the one that counts"""
+        known = self.results.get(key)
+        if known is None or result.get("stolen_percent", 100) <= known.get("stolen_percent", 100):
+            self.results[key] = result
+        partial = self.folder / f"{key}.part"
+        partial.write_text(json.dumps(self.results[key], indent=1) + "\n", encoding="utf-8")
+        partial.rename(self.folder / f"{key}.json")
+        return self.results[key]
