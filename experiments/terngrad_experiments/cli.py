@@ -5,6 +5,7 @@ import pathlib
 import sys
 
 from terngrad_experiments import commits, importing, jobs, labels, programs, readme, recipes, report, runner, status, store, tables
+from terngrad_experiments import validation_figure
 
 USAGE = """terngrad_experiment: runs tables and figures of Wen et al. (NIPS 2017), keeps what came out, and compares it.
 Exit codes: 0; 1 something failed; 2 wrong usage; 128 + signal."""
@@ -234,9 +235,10 @@ def in_order_of_the_paper(experiments):
 def write_report(options):
     experiments = load_recipes(options)
     names = options.name or in_order_of_the_paper(experiments)
+    more = {} if options.name else validation_figure.sections(options.results)
     named = [experiment_named(experiments, name) for name in names]
     results, left_out = of_commit(options, results_for(named, recorded(options)))
-    page = report.make_page(named, results, left_out, labels.Labels(options.data))
+    page = report.make_page(named, results, left_out, labels.Labels(options.data), more)
     options.output.write_text(page, encoding="utf-8")
     print(f"{options.output}: {len(page.encode()) / 1e6:.2f} MB")
     return 0

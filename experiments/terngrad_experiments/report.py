@@ -161,12 +161,14 @@ def where_text(results):
             f"commits {', '.join(commits) or '-'}.")
 
 
-def make_page(experiments, results, left_out=None, labels=None):
+def make_page(experiments, results, left_out=None, labels=None, more=None):
     """@param left_out  what was left out of the results by their commit, None if nothing was asked for
     @param labels    a labels.Labels, for what predictions say; None to leave that
+    @param more      {name: HTML} of sections that are not of recipes
     @throws ReportError for a page above MAX_BYTES"""
-    links = " ".join(f'<a href="#{escape(experiment.name)}">{escape(experiment.name)}</a>' for experiment in experiments)
-    body = "\n".join(section(experiment, results, labels) for experiment in experiments)
+    sections = {experiment.name: section(experiment, results, labels) for experiment in experiments} | (more or {})
+    links = " ".join(f'<a href="#{escape(name)}">{escape(name)}</a>' for name in sections)
+    body = "\n".join(sections.values())
     page = f"""<!DOCTYPE html>
 <html lang="en"><head><meta charset="utf-8"><meta name="viewport" content="width=device-width, initial-scale=1">
 <title>terngrad: the paper's experiments</title><style>{STYLE}</style></head>

@@ -1,0 +1,279 @@
+#!/usr/bin/env python3
+"""Puts what the exchange model predicts beside what exchanges take, between hosts joined by slow links.
+
+    sudo scripts/bench/validate_model.py --programs build/release/bin --out validate-model
+
+For each number of --hosts, rate of --rates and layout of --layouts there is one launch of terngrad_exchange_bench --predict, on
+hosts of scripts/hosts/slow_link.sh with one thread each, with all of --codecs and --exchanges: it fits the link, measures the
+codecs by themselves, predicts from both, and times exchanges, whose median of --repetitions counts. Logits are compressed too.
+iperf3 runs just before. Hosts are network namespaces of this machine, so run it where nothing else runs: how busy the processors
+were before a launch is in the results, and the part of their time that other virtual machines took away meanwhile (stolen). A
+launch that lost more than --max_stolen is made again, 20 s later, three times in all, and the one that lost the least counts.
+
+--out gets rows/HOSTS.RATE.LAYOUT.json, one for each launch, results.json and results.md with all of them and whether the model is
+accepted (experiments/terngrad_experiments/validation.py), model-validation.jsonl, a line for each row, in the form that
+experiments/results/models keeps, and model-validation.svg. A launch that is there is not made again, but failed ones are, and
+those that lost more than --max_stolen: after Ctrl-C the same command continues. Results of another build or other settings are
+refused. Exit codes: 1 if a launch failed, 2 for wrong usage; not for what the model predicts wrong. --dry_run prints commands.
+"""
+
+import argparse
+import datetime
+import json
+import os
+import pathlib
+import shlex
+import shutil
+import sys
+import time
+
+import link_launch
+
+SCRIPTS = pathlib.Path(__file__).resolve().parents[1]
+sys.path.append(str(SCRIPTS.parent / "experiments"))
+from terngrad_experiments import store, svg, validation, validation_figure  # noqa: E402
+
+PROGRAM = "terngrad_exchange_bench"
+CODECS = ["fp32", "bf16", "t2", "t5"]
+ROUNDS = {"all_gather": 2, "scatter_reduce": 3}  # of an exchange, as compress/cost/exchange_cost.h has them
+LAYOUTS = ["lenet", "cifar10_alexnet", "alexnet", "vgg_a"]
+
+
+class Launch:
+    """All exchanges of a layout between some hosts at one rate."""
+
+    def __init__(self, options, hosts, rate, layout):
+        self.options, self.hosts, self.rate, self.layout = options, hosts, rate, layout
+        self.key = f"{hosts}.{rate}.{layout}"
+        self.scratch = options.out / "scratch" / self.key
+
+    def command(self):
+        """The whole command line."""
+        options = self.options
+        words = [str(SCRIPTS / "hosts/slow_link.sh"), "--iperf", "--counters", str(self.scratch / "counters.json"), self.rate,
+                 str(self.hosts), "--", str(options.programs / PROGRAM), "--layout", self.layout]
+        for codec in options.codecs:
+            words += ["--codec", codec]
+        for exchange in options.exchanges:
+            words += ["--exchange", exchange]
+        words += ["--quantize_logits"] if options.codecs != ["fp32"] else []
+        return [*words, "--threads", "1", "--repetitions", str(options.repetitions), "--predict", "--json",
+                str(self.scratch / "result.json")]
+
+    def shown(self):
+        """The command line without folders that say nothing to others."""
+        command = shlex.join(self.command())
+        for path, short in ((self.scratch, "FILES/"), (self.options.programs, ""), (SCRIPTS.parent, "")):
+            command = command.replace(f"{path}/", short)
+        return command
+
+    def read_json(self, name):
+        return json.loads((self.scratch / name).read_text(encoding="utf-8"))
+
+    def measure(self):
+        """Launches once. @returns what was measured, or the error"""
+        shutil.rmtree(self.scratch, ignore_errors=True)
+        self.scratch.mkdir(parents=True)
+        started = now()
+        busy_before = link_launch.busy_percent()
+        clock = link_launch.ProcessorClock()
+        code, said = link_launch.run(self.command(), self.options.limit)
+        stolen = clock.stolen_percent()
+        result = {"hosts": self.hosts, "rate": self.rate, "layout": self.layout, "command": self.shown()}
+        error = link_launch.error_of(code, said, self.options.limit)
+        if error:
+            result["error"] = error
+        else:
+            result |= {"iperf3_mbit_per_s": self.read_json("counters.json")["iperf3_mbit_per_s"], "stolen_percent": stolen,
+                       "busy_before_percent": busy_before, "started": started, "bench": self.read_json("result.json")}
+        shutil.rmtree(self.scratch)
+        return result
+
+
+def now():
+    return datetime.datetime.now(datetime.timezone.utc).isoformat(timespec="seconds")
+
+
+def launches_of(options):
+    return [Launch(options, hosts, rate, layout)
+            for layout in options.layouts for hosts in options.hosts for rate in options.rates]
+
+
+def link_seconds(link, exchange, num_bytes):
+    """rounds latency + V / bandwidth, of compress/cost/exchange_cost.h."""
+    bandwidth = link["bytes_per_second"]  # None: unlimited
+    return ROUNDS[exchange] * link["latency_seconds"] + (0 if bandwidth is None else num_bytes / bandwidth)
+
+
+def rows_of(launch, link_of_two):
+    """The rows of one launch's results. @param link_of_two  as two hosts fitted it, None if they did not"""
+    bench = launch["bench"]
+    rows = []
+    for result in bench["results"]:
+        predicted, exchange = result["predicted"], result["exchange"]
+        row = {"hosts": launch["hosts"], "rate": launch["rate"], "layout": launch["layout"], "codec": result["codec"],
+               "exchange": exchange, "repetitions": bench["repetitions"], "measured_seconds": result["slowest"]["total_seconds"],
+               "predicted_seconds": predicted["total_seconds"], "measured": result["slowest"], "predicted": predicted,
+               "host_seconds": [times["total_seconds"] for times in result["ranks"]], "link": bench["link"],
+               "iperf3_mbit_per_s": launch["iperf3_mbit_per_s"], "stolen_percent": launch["stolen_percent"],
+               "busy_before_percent": launch["busy_before_percent"], "started": launch["started"],
+               "commit": bench["commit"].removesuffix("-dirty"), "dirty": bench["commit"].endswith("-dirty"),
+               "version": bench["version"]}
+        row["error"] = validation.error_of(row)
+        if link_of_two is not None:
+            own, of_two = (link_seconds(link, exchange, predicted["wire_bytes"]) for link in (bench["link"], link_of_two))
+            row["predicted_by_two_seconds"] = predicted["total_seconds"] - own + of_two
+        rows.append(row)
+    return rows
+
+
+def all_rows(results):
+    """Rows of all launches that succeeded, in the order of their tables, whatever was run when."""
+    done = sorted((launch for launch in results.values() if "error" not in launch),
+                  key=lambda launch: (launch["layout"], launch["hosts"], link_launch.mbit_of(launch["rate"])))
+    links = {(launch["rate"], launch["layout"]): launch["bench"]["link"] for launch in done if launch["hosts"] == 2}
+    return [row for launch in done for row in rows_of(launch, links.get((launch["rate"], launch["layout"])))]
+
+
+def settings_of(options):
+    """What launches of one result have in common."""
+    return {"version": link_launch.version_of(options.programs / PROGRAM), "codecs": options.codecs,
+            "exchanges": options.exchanges, "repetitions": options.repetitions}
+
+
+def markdown_table(header, rows):
+    return [f"| {' | '.join(line)} |" for line in (header, ["---"] * len(header), *rows)]
+
+
+def to_markdown(report, results):
+    machine = report["machine"]
+    lines = [
+        "# The exchange model beside what exchanges took",
+        "",
+        f"{machine['processor']}, {machine['processors']} processors, Linux {machine['kernel']}; {report['version']}; "
+        f"{report['written']}. Medians of {report['repetitions']}, the slowest host's.",
+        "",
+        *(f"- {line}" for line in report["summary"]),
+        "",
+        "Error is predicted / measured - 1; parts are measured / predicted, encode with measuring. Hosts share this machine's "
+        "processors.",
+        "",
+        *markdown_table(validation.HEADER, map(validation.cells_of, report["rows"])),
+        "",
+        "## Links",
+        "",
+        "As terngrad_exchange_bench fitted them. `stolen` is processor time that other virtual machines took during the launch; "
+        "`busy before` is what ran on this one just before.",
+        "",
+        *markdown_table(validation.LINK_HEADER, validation.link_cells(report["rows"])),
+        "",
+    ]
+    if report["failed"]:
+        lines += ["## Failed", "", *(f"- {key}: {error}" for key, error in report["failed"].items()), ""]
+    lines += ["## Commands", "", "```", *(launch["command"] for launch in results.values()), "```"]
+    return "\n".join(lines) + "\n"
+
+
+def record_of(rows, machine):
+    """The lines of the record that experiments/results/models keeps."""
+    same = {"schema": validation.SCHEMA, "kind": validation.KIND,
+            "machine": {"cpu": machine["processor"], "cores": machine["processors"], "kernel": machine["kernel"]}}
+    return "".join(store.to_line(same | row) for row in rows)
+
+
+def write_results(options, results):
+    rows, machine = all_rows(results), link_launch.machine()
+    report = {
+        "command": "validate_model.py",
+        **settings_of(options),
+        "machine": machine,
+        "written": now(),
+        "summary": validation.summary_lines(rows),
+        "rows": rows,
+        "failed": {key: launch["error"] for key, launch in results.items() if "error" in launch},
+    }
+    (options.out / "results.json").write_text(json.dumps(report, indent=1) + "\n", encoding="utf-8")
+    (options.out / "results.md").write_text(to_markdown(report, results), encoding="utf-8")
+    (options.out / validation.FILE).write_text(record_of(rows, machine), encoding="utf-8")
+    if rows:
+        drawing = svg.to_svg(validation_figure.plot_of(rows))
+        (options.out / f"{validation.KIND}.svg").write_text(drawing, encoding="utf-8")
+    return report
+
+
+def outcome(launch):
+    """One launch in a few words."""
+    if "error" in launch:
+        return f"error: {launch['error']}"
+    errors = [validation.error_of(row) for row in rows_of(launch, None)]
+    return f"{len(errors)} rows, errors from {validation.percent(min(errors))} to {validation.percent(max(errors))}"
+
+
+def hosts_number(word):
+    if not word.isdecimal() or not 2 <= int(word) <= 64:
+        raise argparse.ArgumentTypeError(f"'{word}' is refused, expected 2 to 64")
+    return int(word)
+
+
+def parse():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--hosts", nargs="+", type=hosts_number, default=[2, 4, 8], help="numbers of hosts (default: 2 4 8)")
+    parser.add_argument("--rates", nargs="+", type=link_launch.rate_word, default=["100mbit", "1gbit", "10gbit"],
+                        help="default: 100mbit 1gbit 10gbit")
+    parser.add_argument("--layouts", nargs="+", choices=LAYOUTS, default=["cifar10_alexnet"], help="default: cifar10_alexnet")
+    parser.add_argument("--codecs", nargs="+", choices=CODECS, default=CODECS, help=f"default: {' '.join(CODECS)}")
+    parser.add_argument("--exchanges", nargs="+", choices=list(ROUNDS), default=list(ROUNDS), help=f"default: {' '.join(ROUNDS)}")
+    parser.add_argument("--repetitions", type=int, default=5, help="exchanges whose median counts (default 5)")
+    parser.add_argument("--programs", type=pathlib.Path, default=pathlib.Path("build/release/bin"),
+                        help=f"folder of {PROGRAM} (default: build/release/bin)")
+    parser.add_argument("--out", type=pathlib.Path, default=pathlib.Path("validate-model"), help="default: validate-model")
+    parser.add_argument("--max_stolen", type=float, default=3, metavar="PERCENT",
+                        help="processor time that other machines may take from a launch (default 3)")
+    parser.add_argument("--limit", type=int, default=600, help="seconds that a launch may take (default 600)")
+    parser.add_argument("--dry_run", action="store_true",
+                        help="print the commands of launches that are not there, and run nothing")
+    options = parser.parse_args()
+    for name in ("repetitions", "limit"):
+        if getattr(options, name) < 1:
+            parser.error(f"--{name}: must be at least 1")
+    for name in ("hosts", "rates", "layouts", "codecs", "exchanges"):
+        values = getattr(options, name)
+        if len(set(values)) < len(values):
+            parser.error(f"--{name}: {' '.join(map(str, values))} has one twice")
+    if not 0 <= options.max_stolen <= 100:
+        parser.error("--max_stolen: must be from 0 to 100")
+    if not os.access(options.programs / PROGRAM, os.X_OK):
+        parser.error(f"--programs: '{options.programs}' has no program {PROGRAM}")
+    options.codecs = sorted(options.codecs, key=CODECS.index)
+    options.exchanges = sorted(options.exchanges, key=list(ROUNDS).index)
+    options.programs, options.out = options.programs.resolve(), options.out.resolve()
+    return options
+
+
+def main(options):
+    differs = "another build, other --codecs, --exchanges or --repetitions"
+    kept = link_launch.Kept(options.out, settings_of(options), differs, options.dry_run)
+    failed = False
+    for launch in launches_of(options):
+        if kept.is_done(launch.key, options.max_stolen):
+            continue
+        if options.dry_run:
+            print(shlex.join(launch.command()))
+            continue
+        start = time.monotonic()
+        result = kept.keep(launch.key, link_launch.with_min_stolen(launch.measure(), launch.measure, options.max_stolen))
+        write_results(options, kept.results)
+        failed = failed or "error" in result
+        print(f"{launch.key}: {outcome(result)} [{time.monotonic() - start:.0f} s]", flush=True)
+    if not options.dry_run:
+        report = write_results(options, kept.results)
+        shutil.rmtree(options.out / "scratch", ignore_errors=True)
+        print(*report["summary"], f"written: {options.out}/results.md", sep="\n")
+    return 1 if failed else 0
+
+
+if __name__ == "__main__":
+    try:
+        sys.exit(main(parse()))
+    except KeyboardInterrupt:
+        sys.exit(130)
