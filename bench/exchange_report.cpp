@@ -94,6 +94,7 @@ nlohmann::ordered_json to_json(const ExchangeReportHeader& header, const std::ve
   for (const ExchangeResult& result : results) {
     nlohmann::ordered_json entry{{"codec", result.codec}, {"exchange", result.exchange}};
     entry["slowest"] = to_json(result.slowest());
+    for (const ExchangeTimes& times : result.samples) entry["samples"].push_back(to_json(times));
     for (const ExchangeTimes& times : result.ranks) entry["ranks"].push_back(to_json(times));
     if (result.predicted && header.link) entry["predicted"] = to_json(*result.predicted, *header.link);
     list.push_back(std::move(entry));

@@ -64,8 +64,8 @@ class MeteredRun {
   const WorkerGroup& workers() const { return workers_; }
   std::span<const float> mean() const { return mean_.span(); }
 
-  /// Medians of every rank. A collective call.
-  std::vector<ExchangeTimes> time(GradientExchange& exchange, const ExchangeRepetitions& repetitions);
+  /// Fills result.ranks and result.samples. A collective call.
+  void time(GradientExchange& exchange, const ExchangeRepetitions& repetitions, ExchangeResult& result);
 
  private:
   ExchangeTimes time_one(GradientExchange& exchange, std::uint64_t step);
@@ -94,22 +94,24 @@ ExchangeTimes MeteredRun::time_one(GradientExchange& exchange, std::uint64_t ste
           .received_bytes = static_cast<double>(metered_->received_bytes())};
 }
 
-std::vector<ExchangeTimes> MeteredRun::time(GradientExchange& exchange, const ExchangeRepetitions& repetitions) {
-  std::vector<ExchangeTimes> counted;
+void MeteredRun::time(GradientExchange& exchange, const ExchangeRepetitions& repetitions, ExchangeResult& result) {
+  std::vector<double> own;
   for (int i = 0; i < repetitions.warm_up + repetitions.repetitions; ++i) {
     const ExchangeTimes times = time_one(exchange, static_cast<std::uint64_t>(i));
-    if (i >= repetitions.warm_up) counted.push_back(times);
+    if (i < repetitions.warm_up) continue;
+    for (const auto part : kParts) own.push_back(times.*part);
   }
-  const ExchangeTimes own = medians(counted);
-  std::vector<double> numbers;
-  numbers.reserve(kParts.size());
-  for (const auto part : kParts) numbers.push_back(own.*part);
-  std::vector<ExchangeTimes> ranks;
-  for (const std::vector<double>& of_rank : all_gather_doubles(*metered_, numbers)) {
-    ExchangeTimes& times = ranks.emplace_back();
-    for (std::size_t part = 0; part < kParts.size(); ++part) times.*kParts[part] = of_rank[part];
+  result.samples.resize(own.size() / kParts.size());
+  for (const std::vector<double>& of_rank : all_gather_doubles(*metered_, own)) {
+    std::vector<ExchangeTimes> counted(result.samples.size());
+    for (std::size_t i = 0; i < of_rank.size(); ++i) {
+      const auto part = kParts[i % kParts.size()];
+      double& largest = result.samples[i / kParts.size()].*part;
+      counted[i / kParts.size()].*part = of_rank[i];
+      largest = std::max(largest, of_rank[i]);
+    }
+    result.ranks.push_back(medians(counted));
   }
-  return ranks;
 }
 
 }  // namespace
@@ -118,13 +120,7 @@ double ExchangeTimes::bits_per_second() const {
   return wire_seconds > 0 ? 8 * std::max(sent_bytes, received_bytes) / wire_seconds : 0;
 }
 
-ExchangeTimes ExchangeResult::slowest() const {
-  ExchangeTimes result;
-  for (const ExchangeTimes& times : ranks) {
-    for (const auto part : kParts) result.*part = std::max(result.*part, times.*part);
-  }
-  return result;
-}
+ExchangeTimes ExchangeResult::slowest() const { return medians(samples); }
 
 ExchangeSubject make_exchange_subject(Layout layout, WorkerGroup workers, int num_threads) {
   ExchangeSubject subject{
@@ -142,10 +138,9 @@ ExchangeResult run_exchange(ExchangeSubject& subject, const std::string& codec, 
   MeteredRun run(subject);
   options.num_threads = subject.num_threads;
   CompressedAllReduce exchange(subject.layout, run.workers(), options);
-  ExchangeResult result{.codec = codec,
-                        .exchange = to_string(exchange.algorithm()),
-                        .ranks = run.time(exchange, repetitions),
-                        .predicted = {}};
+  ExchangeResult result{
+      .codec = codec, .exchange = to_string(exchange.algorithm()), .ranks = {}, .samples = {}, .predicted = {}};
+  run.time(exchange, repetitions, result);
   require_same_mean(*subject.workers.communicator, subject.layout, run.mean());
   return result;
 }
@@ -154,7 +149,9 @@ ExchangeResult run_vendor(ExchangeSubject& subject, const std::string& codec, co
   MeteredRun run(subject);
   VendorAllReduce exchange(subject.layout, run.workers(),
                            {.type = vendor_element_type(codec), .num_threads = subject.num_threads});
-  return {.codec = codec, .exchange = kVendorExchange, .ranks = run.time(exchange, repetitions), .predicted = {}};
+  ExchangeResult result{.codec = codec, .exchange = kVendorExchange, .ranks = {}, .samples = {}, .predicted = {}};
+  run.time(exchange, repetitions, result);
+  return result;
 }
 
 ExchangeCost predict_exchange(ExchangeSubject& subject, const std::string& codec, CompressedAllReduceOptions options,

@@ -30,10 +30,11 @@ struct ExchangeTimes {
 struct ExchangeResult {
   std::string codec;
   std::string exchange = to_string(ExchangeAlgorithm::kAllGather);  // auto resolved; or kVendorExchange
-  std::vector<ExchangeTimes> ranks;
+  std::vector<ExchangeTimes> ranks;                                 // of each the medians
+  std::vector<ExchangeTimes> samples;  // of each repetition the largest of each number over ranks
   std::optional<ExchangeCost> predicted;
 
-  /// The largest of each number over ranks: a step waits for the slowest.
+  /// The medians of `samples`: a step waits for the rank that is the slowest in it, as ExchangeCost's samples do.
   ExchangeTimes slowest() const;
 };
 

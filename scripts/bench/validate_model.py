@@ -114,7 +114,7 @@ def rows_of(launch, link_of_two):
         row = {"hosts": launch["hosts"], "rate": launch["rate"], "layout": launch["layout"], "codec": result["codec"],
                "exchange": exchange, "repetitions": bench["repetitions"], "measured_seconds": result["slowest"]["total_seconds"],
                "predicted_seconds": predicted["total_seconds"], "measured": result["slowest"], "predicted": predicted,
-               "host_seconds": [times["total_seconds"] for times in result["ranks"]], "link": bench["link"],
+               "samples_seconds": [times["total_seconds"] for times in result["samples"]], "link": bench["link"],
                "iperf3_mbit_per_s": launch["iperf3_mbit_per_s"], "stolen_percent": launch["stolen_percent"],
                "busy_before_percent": launch["busy_before_percent"], "started": launch["started"],
                "commit": bench["commit"].removesuffix("-dirty"), "dirty": bench["commit"].endswith("-dirty"),

@@ -30,7 +30,7 @@ ExchangeResult result() {
                             .total_seconds = 0.0875,
                             .sent_bytes = 1e6,
                             .received_bytes = 0.5e6};
-  return {.codec = "t2", .exchange = "all_gather", .ranks = {times, {}}, .predicted = {}};
+  return {.codec = "t2", .exchange = "all_gather", .ranks = {times, {}}, .samples = {times}, .predicted = {}};
 }
 
 ExchangeResult predicted() {
@@ -73,6 +73,8 @@ TEST(ExchangeReport, JsonHasEveryRank) {
   EXPECT_EQ(entry["codec"], "t2");
   EXPECT_EQ(entry["exchange"], "all_gather");
   EXPECT_EQ(entry["slowest"]["bits_per_second"], 1e8);
+  ASSERT_EQ(entry["samples"].size(), 1u);
+  EXPECT_EQ(entry["samples"][0]["total_seconds"], 0.0875);
   ASSERT_EQ(entry["ranks"].size(), 2u);
   EXPECT_EQ(entry["ranks"][0]["sent_bytes"], 1e6);
   EXPECT_EQ(entry["ranks"][1]["sent_bytes"], 0);

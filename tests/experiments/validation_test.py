@@ -186,7 +186,7 @@ class Figure(unittest.TestCase):
             self.assertIn(text, texts)
 
     def test_a_page_has_more_sections_at_its_end(self):
-        page = report.make_page([], [], {"a": '<h2 id="a">b</h2>'})
+        page = report.make_page([], [], more={"a": '<h2 id="a">b</h2>'})
         self.assertIn('<a href="#a">a</a>', page)
         self.assertIn('<h2 id="a">b</h2>', page)
 

@@ -58,7 +58,7 @@ for exchange in after("--exchange"):
         measured = {"measure_seconds": 0.001, "encode_seconds": 0.009, "wire_seconds": total - 0.02, "decode_seconds": 0.01,
                     "total_seconds": total}
         results.append({"codec": codec, "exchange": exchange, "slowest": measured, "predicted": predicted,
-                        "ranks": [{**measured, "total_seconds": total - 0.001 * rank} for rank in range(hosts)]})
+                        "samples": [{**measured, "total_seconds": total + 0.001 * i} for i in (-1, 1, 0)]})
 def write(path, value):
     pathlib.Path(path).write_text(json.dumps(value) + "\n")
 write(*after("--json"), {"commit": "abc-dirty", "version": "1.2", "repetitions": int(*after("--repetitions")), "link": link,
@@ -136,7 +136,7 @@ class OnALinkMadeUp(unittest.TestCase):
         self.assertAlmostEqual(row["error"], 0.25)
         # Two hosts have 1 ms of latency.
         self.assertAlmostEqual(row["predicted_by_two_seconds"], 0.003 + 0.096 + 0.02)
-        self.assertAlmostEqual(row["host_seconds"][3], 0.097)
+        self.assertAlmostEqual(row["samples_seconds"][1], 0.101)
         self.assertEqual((row["iperf3_mbit_per_s"], row["stolen_percent"], row["busy_before_percent"]), (94.0, 0, 0))
         self.assertEqual((row["commit"], row["dirty"], row["repetitions"]), ("abc", True, 5))
         self.assertIn("2.1gbit.cifar10_alexnet: 8 rows, errors from -10.0 % to +25.0 %", output)
@@ -268,7 +268,7 @@ class Real(unittest.TestCase):
             fp32, t2 = json.loads((pathlib.Path(folder) / "results.json").read_text())["rows"]
             for row in (fp32, t2):
                 self.assertGreater(row["iperf3_mbit_per_s"], 10)
-                self.assertEqual(len(row["host_seconds"]), 2)
+                self.assertEqual(len(row["samples_seconds"]), row["repetitions"])
                 # The script counts rounds as the model does: what it adds for the link is less than all on the wire.
                 link = load().link_seconds(row["link"], row["exchange"], row["predicted"]["wire_bytes"])
                 self.assertLessEqual(link, row["predicted"]["wire_seconds"])
