@@ -137,6 +137,8 @@ class Advise(Tool):
         self.assertIn("--bandwidth_mbit 100: has no effect here; the link between the 2 processes",
                       self.refused(2, self.NAME, "--bandwidth_mbit", "100"))
         self.assertIn("--latency_us 5: has no effect here", self.refused(2, self.NAME, "--latency_us", "5"))
+        self.assertIn("--cluster x.json: nothing is measured; accepted: one process, this launch has 2",
+                      self.refused(2, self.NAME, "--cluster", "x.json"))
 
 
 class Profile(Tool):

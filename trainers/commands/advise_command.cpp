@@ -24,6 +24,7 @@
 #include "nets/net_plan.h"
 #include "trainers/commands/advice.h"
 #include "trainers/commands/advised_model.h"
+#include "trainers/commands/cluster_command.h"
 #include "trainers/commands/compute_benchmark.h"
 #include "trainers/commands/launched_command.h"
 #include "trainers/io/atomic_file.h"
@@ -40,9 +41,11 @@ namespace {
 constexpr double kClearlySlower = 1.5;
 
 constexpr const char* kAdviseUsage =
-    "terngrad_advise: says which codec pays between the processes of this launch, or on a link that is given.\n"
+    "terngrad_advise: says which codec pays between the processes of this launch, on a link that is given, or on a "
+    "cluster that a file describes.\n"
     "Example: mpirun -np 4 terngrad_advise --layout alexnet --quantize_logits\n"
-    "         terngrad_advise --net lenet --num_nodes 8 --bandwidth_mbit 100";
+    "         terngrad_advise --net lenet --num_nodes 8 --bandwidth_mbit 100\n"
+    "         terngrad_advise --cluster experiments/clusters/paper-ethernet.json";
 
 struct AdviseOptions : AdvisedModelOptions {
   int num_nodes = 0;
@@ -54,6 +57,7 @@ struct AdviseOptions : AdvisedModelOptions {
   int repetitions = 5;
   int threads = 0;
   double exchange_timeout = 600;
+  std::string cluster;
   std::string json;
 };
 
@@ -94,6 +98,10 @@ void declare(OptionSet& options, AdviseOptions& o) {
               at_least(0));
   options.add("latency_us", &o.latency_us, "without a launch: microseconds that a round of messages takes at least",
               at_least(0));
+  options.add(
+      "cluster", &o.cluster,
+      "file that describes a cluster: steps of its nets are predicted for up to 100,000 workers, and nothing is "
+      "measured");
   options.group("Measuring");
   options.add(
       "repetitions", &o.repetitions,
@@ -132,7 +140,24 @@ void check_batch(const OptionSet& options, const AdviseOptions& o) {
                  " (each worker takes the same number of examples)");
 }
 
+void check_cluster_options(const OptionSet& options, const AdviseOptions& o, int num_processes) {
+  if (num_processes != 1) {
+    TERNGRAD_THROW(UsageError, "--cluster ", o.cluster,
+                   ": nothing is measured; accepted: one process, this launch has ", num_processes);
+  }
+  refuse_without_effect(options,
+                        {"layout", "dataset", "net", "image_size", "channels", "num_classes", "quantize_logits",
+                         "clip_factor", "num_nodes", "batch_size", "compute_ms", "bandwidth_mbit", "latency_us",
+                         "repetitions", "threads", "exchange_timeout"},
+                        "--cluster names a file that says all of it, and nothing is measured");
+}
+
 void check(const OptionSet& options, AdviseOptions& o, int num_processes) {
+  if (options.was_set("cluster")) {
+    if (o.cluster.empty()) throw UsageError("--cluster: accepted: the name of a file");
+    check_cluster_options(options, o, num_processes);
+    return;
+  }
   if (!o.layout.empty()) {
     refuse_without_effect(options, {"dataset", "net", "image_size", "channels", "num_classes", "batch_size"},
                           "--layout is a whole model's, of which nothing is computed");
@@ -153,7 +178,6 @@ void check(const OptionSet& options, AdviseOptions& o, int num_processes) {
   check_batch(options, o);
 }
 
-/// What the gradients are of.
 /// What a step computes: as was said, or of a net what the slowest process takes for its workers, all of them at the
 /// same time.
 AdviceCompute compute_of(const AdviseOptions& o, const AdvisedModel& model, const ExchangeWorld& world,
@@ -222,6 +246,7 @@ std::vector<ExchangeCost> measure_exchanges(const AdviseOptions& o, const Layout
 }
 
 int run(const AdviseOptions& o, ProcessGroup& processes) {
+  if (!o.cluster.empty()) return advise_on_cluster(o.cluster, o.json);
   processes.set_timeout(o.exchange_timeout);
   AdvisedModel model;
   processes.run_collective([&] { model = make_advised_model(o); });

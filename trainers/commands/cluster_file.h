@@ -14,7 +14,7 @@
 //     "bisection_factor":    {"value": 0.5, "source": "given"},      // may be missing: 1, assumed
 //     "straggler_deviation": {"value": 0.02, "source": "measured"},  // may be missing: 0, assumed
 //     "calibration": {"commit": "41a020bb6868", "machine": "..."},   // must be there if a source is measured
-//     "nets": [{                       // may be missing, like codecs: the command measures its own
+//     "nets": [{                       // the file may lack these and codecs, the command needs both
 //       "name": "lenet",
 //       "examples_per_worker": 64,
 //       "compute": {"points": [{"examples": 32, "seconds": 0.006}, {"examples": 64, "seconds": 0.012}],

@@ -7,6 +7,7 @@
 #include "tests/support/thread_mailbox.h"
 #include "tests/trainers/temporary_directory.h"
 #include "trainers/checkpoint/run_identity.h"
+#include "trainers/loop/trainer.h"
 #include "trainers/options/train_options.h"
 #include "trainers/run/train_factory.h"
 
