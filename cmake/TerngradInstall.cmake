@@ -121,6 +121,7 @@ if(TERNGRAD_BUILD_TRAINERS)
           RENAME terngrad_experiment)
   install(
     DIRECTORY ${PROJECT_SOURCE_DIR}/experiments/terngrad_experiments ${PROJECT_SOURCE_DIR}/experiments/recipes
+              ${PROJECT_SOURCE_DIR}/experiments/clusters
     DESTINATION ${CMAKE_INSTALL_DATADIR}/terngrad
     PATTERN __pycache__ EXCLUDE)
   install(

@@ -4,8 +4,8 @@ import argparse
 import pathlib
 import sys
 
-from terngrad_experiments import commits, importing, jobs, labels, programs, readme, recipes, report, runner, status, store, tables
-from terngrad_experiments import validation_figure
+from terngrad_experiments import (commits, importing, jobs, labels, model_results, model_tables, programs, readme, recipes, report,
+                                  runner, status, store, tables, validation_figure)
 
 USAGE = """terngrad_experiment: runs tables and figures of Wen et al. (NIPS 2017), keeps what came out, and compares it.
 Exit codes: 0; 1 something failed; 2 wrong usage; 128 + signal."""
@@ -123,7 +123,8 @@ def results_for(experiments, results):
     """Those that tables and figures of the experiments look at."""
     names = {name.partition("~")[0] for experiment in experiments for cell in experiment.all_cells()
              for name in (cell.base_name, *cell.runs_of)}
-    return [result for result in results if result["cell"] in names]
+    models = {experiment.name for experiment in experiments if experiment.kind == "model"}
+    return [result for result in results if result["cell"] in names or result["cell"].split("/", 1)[0] in models]
 
 
 def selected(options, experiments, patterns, scale=None):
@@ -148,8 +149,11 @@ def list_cells(options):
     experiments = load_recipes(options)
     results = recorded(options)
     print(f"{'cell':44} {'seeds':>5} {'steps':>8} {'hours a run':>11}  recorded")
-    for cell in selected(options, experiments, [options.pattern]):
+    models, patterns = model_results.split(experiments, [options.pattern])
+    for cell in selected(options, experiments, patterns):
         print(status.list_line(cell, results))
+    for line in model_results.list_lines(models, results):
+        print(line)
     return 0
 
 
@@ -159,7 +163,10 @@ def run_cells(options):
         for name, patterns in recipes.load_presets(options.recipes).items():
             print(f"{name}: {' '.join(patterns)}")
         return 0
-    cells = selected(options, experiments, options.pattern, options.scale)
+    models, patterns = model_results.split(experiments, options.pattern)
+    if models and model_results.run(models, options) == 0 and not patterns:
+        return 0
+    cells = selected(options, experiments, patterns, options.scale)
     missing = sorted({need for cell in cells for need in cell.needs})
     runnable = [cell for cell in cells if not cell.needs]
     if missing:
@@ -206,6 +213,9 @@ def show_table(options):
         if options.format in ("csv", "json"):
             raise UsageError(f"--format {options.format}: {experiment.name} has text and markdown only")
         emit(options, tables.render_claims(experiment, results, options.format, left_out))
+        return 0
+    if experiment.kind == "model":
+        emit(options, model_tables.render(experiment, results, options.format))
         return 0
     emit(options, tables.render(tables.make_table(experiment, results, left_out, labels.Labels(options.data)), options.format))
     if options.format == "csv":
@@ -263,6 +273,8 @@ def check_recipes(options):
     wrong = [f"{cell.full_name}: --{name} is no option of terngrad_train"
              for experiment in experiments.values() for cell in experiment.all_cells() for name in cell.options
              if name not in known]
+    for _, cluster in model_results.matching(experiments, "*"):
+        model_results.cluster_path(options.recipes, cluster)
     for line in wrong:
         print(f"terngrad_experiment: {line}", file=sys.stderr)
     if not wrong:

@@ -41,6 +41,7 @@ FACTORS = ("min(log2 i, 2)", "2 (i-1)/i")
 class Cluster:
     name: str
     title: str
+    file: str            # in the folder "clusters" beside that of the recipes, for terngrad_advise --cluster
     machines: int
     gpus_per_machine: int
     gpu: str
@@ -135,8 +136,9 @@ def _read_fit(table, place, nets):
 
 def _read_cluster(table, place, nets):
     read = Fields(table, place)
-    cluster = Cluster(read.take("name", fields.name), read.take("title", fields.text), read.take("machines", fields.integer(1)),
-                      read.take("gpus_per_machine", fields.integer(1)), read.take("gpu", fields.text),
+    cluster = Cluster(read.take("name", fields.name), read.take("title", fields.text), read.take("file", fields.text),
+                      read.take("machines", fields.integer(1)), read.take("gpus_per_machine", fields.integer(1)),
+                      read.take("gpu", fields.text),
                       read.take("network", fields.text), read.take("interconnect", fields.text), _confidence(read),
                       read.take("inset_error", fields.positive), read.take("error", fields.positive),
                       _read_fit(read.take_table("fit"), f"{place}: 'fit'", nets))

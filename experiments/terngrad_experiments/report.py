@@ -7,7 +7,7 @@ import subprocess
 import sys
 import tempfile
 
-from terngrad_experiments import claims, figures, jobs, recipes, svg, tables
+from terngrad_experiments import claims, figures, jobs, model_figures, recipes, svg, tables
 
 MAX_BYTES = 2_000_000
 
@@ -125,6 +125,8 @@ def section(experiment, results, labels):
                                                        if result["cell"].split("/", 1)[0] == experiment.name]
     parts = [f'<h2 id="{escape(experiment.name)}">{escape(experiment.name)}: {escape(experiment.title)}</h2>',
              f'<p class="soft">{escape(experiment.source)}</p>' if experiment.source else ""]
+    if experiment.kind == "model":
+        return "\n".join([*parts, model_figures.section(experiment, own, html_table, escape)])
     parts.append(table_section(experiment, own, labels))
     if experiment.kind == "claims":
         return "\n".join(part for part in parts if part)
@@ -187,11 +189,16 @@ augmentation to float and ternary. Intervals are 95 % intervals over seeds; gaps
 
 def draw(experiment, results, options):
     """`plot`: @returns the exit code, 77 where PNG cannot be made"""
+    if experiment.kind == "model":
+        return emit_drawing(model_figures.drawing(experiment, results), options)
     plots = figures.plots_of(experiment, results)
     if not plots:
         print(f"terngrad_experiment: nothing of {experiment.name} is recorded", file=sys.stderr)
         return 1
-    drawing = svg.grid_svg(plots, 2) if len(plots) > 1 else svg.to_svg(plots[0])
+    return emit_drawing(svg.grid_svg(plots, 2) if len(plots) > 1 else svg.to_svg(plots[0]), options)
+
+
+def emit_drawing(drawing, options):
     if options.format == "png":
         return write_png(drawing, options.output)
     if options.output is None:

@@ -47,6 +47,7 @@ class Plot:
     y_log: bool = False
     y_range: tuple | None = None
     x_ticks: list | None = None
+    shade_from: tuple | None = None  # (x, text): from x on the ground is shaded, and the text says why
     width: int = 640
     height: int = 400  # without the legend
 
@@ -78,6 +79,8 @@ def _check_positive(name, axis, values):
 def _check(plot):
     """Raises ValueError, naming the series, for what cannot be drawn."""
     _check_range(plot.y_range, plot.y_log)
+    if plot.shade_from and not (abs(plot.shade_from[0]) < HUGE and (plot.shade_from[0] > 1 / HUGE or not plot.x_log)):
+        raise ValueError(f"shade_from {plot.shade_from}: (x, text), x finite, on a log axis > 0")
     if plot.x_ticks and not all(abs(tick) < HUGE and (tick > 1 / HUGE or not plot.x_log) for tick in plot.x_ticks):
         raise ValueError(f"x_ticks {plot.x_ticks}: finite numbers, on a log axis > 0")
     for one in plot.series:
@@ -218,6 +221,19 @@ def _stretched(one, x):
                    band=one.band and [(end, *span) for end in (x.low, x.high) for _, *span in one.band])
 
 
+def _shade(plot, x, box):
+    """The ground from plot.shade_from on, and its text; nothing where that lies beyond the axis."""
+    if plot.shade_from is None or plot.shade_from[0] >= x.high:
+        return [], []
+    value, label = plot.shade_from
+    left, top, right, bottom = (x(max(value, x.low)), *box[1:])
+    area = f"M{number(left)} {number(top)}H{number(right)}V{number(bottom)}H{number(left)}Z"
+    # Without room for its text beside the edge it ends at the right.
+    fits = left + 6 + text_width(label) <= right
+    text = text_at(left + 6, top + 14, label) if fits else text_at(right - 4, top + 14, label, "end")
+    return [path(area, fill="grid", more=' fill-opacity="0.45"')], [text]
+
+
 def _panel(plot, looks):
     """A plot without its legend, and its height."""
     bands = [p for one in plot.series for p in one.band or ()]
@@ -230,6 +246,8 @@ def _panel(plot, looks):
     bands, lines, markers = ([part for one in plot.series for part in draw(one, looks[one.name], x, y)]
                              for draw in (_draw_band, _draw_line, _draw_markers))
     drawn = bands + lines
+    ground, text = _shade(plot, x, box)
+    parts = ground + parts + text
     return parts + (clipped(drawn, box) if plot.y_range and drawn else drawn) + markers, height
 
 
@@ -284,8 +302,8 @@ def _looks(plots):
     return looks
 
 
-def grid_svg(plots, columns):
-    """Plots row by row in so many columns, with one legend; a name has the same look in all of them."""
+def _grid(plots, columns):
+    """Plots row by row with their legend: the parts, and the width and height that they take."""
     if not plots or columns < 1:
         raise ValueError(f"{len(plots)} plots in {columns} columns: at least 1 of both")
     looks, entries, parts, panels = _looks(plots), {}, [], []
@@ -300,8 +318,30 @@ def grid_svg(plots, columns):
         parts += [f'<g transform="translate({place})">', *panel, "</g>"]
     total = width * min(columns, len(plots))
     legend, end = _legend(entries.items(), total, height * math.ceil(len(plots) / columns))
-    title = "; ".join(plot.title for plot in plots)
-    return document(total, end, title, " ".join(map(_described, plots)), parts + legend)
+    return parts + legend, total, end
+
+
+def _document(parts, width, height, plots):
+    return document(width, height, "; ".join(plot.title for plot in plots), " ".join(map(_described, plots)), parts)
+
+
+def grid_svg(plots, columns):
+    """Plots row by row in so many columns, with one legend; a name has the same look in all of them."""
+    parts, width, height = _grid(plots, columns)
+    return _document(parts, width, height, plots)
+
+
+def stacked_svg(groups, columns):
+    """Groups of plots from top to bottom, each as grid_svg has it, with a legend of its own."""
+    if not groups:
+        raise ValueError("0 groups of plots: at least 1")
+    stacked, widths, top = [], [], 0
+    for plots in groups:
+        parts, width, height = _grid(plots, columns)
+        stacked += [f'<g transform="translate(0 {number(top)})">', *parts, "</g>"]
+        widths.append(width)
+        top += height
+    return _document(stacked, max(widths), top, [plot for plots in groups for plot in plots])
 
 
 def _draw_bars(boxes, look):

@@ -197,6 +197,7 @@ class Published(unittest.TestCase):
             for theirs, ours, ratio in zip(fp32, ternary, ratios):
                 self.assertAlmostEqual(ours / theirs, ratio, delta=0.051 if ratio > 5 else 0.0101)
         self.assertEqual(model.reading("a", "vgg_a", "fp32").weights, (1, 1, 1, 1, 1, 0.3, 0.3, 1, 1, 1))
+        self.assertEqual([cluster.file for cluster in model.clusters], ["paper-ethernet.json", "paper-infiniband.json"])
         errors = [model.reading_error(*place) for place in (("a", 16), ("a", 32), ("b", 16), ("b", 32))]
         self.assertEqual(errors, [4, 40, 4, 100])
         self.assertEqual([(one.cluster, one.net, one.gpus, one.value, one.confidence) for one in model.speed_ups],

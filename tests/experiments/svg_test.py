@@ -120,6 +120,20 @@ class Axes(unittest.TestCase):
         marks = paths(root, "plot-stroke-0", stroke_width="1.5")
         self.assertEqual([d.count("M") for d in marks], [2, 1])  # the last is the legend's
 
+    def test_ground_is_shaded_from_where_it_is_said(self):
+        series = Series("a", [(1, 1), (1000, 2)])
+        root = parsed(svg.to_svg(plot_of(series, x_log=True, shade_from=(100, "extrapolated"))))
+        (ground,) = paths(root, "plot-fill-grid")
+        left = float(re.match(r"M([0-9.]+) ", ground).group(1))
+        self.assertAlmostEqual(left, place(root, "100")[0], delta=0.02)
+        self.assertGreater(place(root, "extrapolated")[0], left)
+        beyond = parsed(svg.to_svg(plot_of(series, x_log=True, shade_from=(1e5, "extrapolated"))))
+        self.assertEqual(paths(beyond, "plot-fill-grid"), [])
+        self.assertNotIn("extrapolated", texts(beyond))
+        for wrong in (0, math.inf):
+            with self.assertRaisesRegex(ValueError, "shade_from"):
+                svg.to_svg(plot_of(series, x_log=True, shade_from=(wrong, "")))
+
     def test_coordinates_far_outside_stay_small(self):
         text = svg.to_svg(plot_of(Series("a", [(0, 1), (1, 1e200), (2, 2)]), y_range=(0, 5)))
         self.assertIsNone(re.search(r"\d{6}", "".join(lines(parsed(text)))))
@@ -254,6 +268,20 @@ class Grid(unittest.TestCase):
         line = [(0, 1), (1, 2)]
         root = parsed(svg.grid_svg([plot_of(Series("a", line), Series("b", line)), plot_of(Series("b", line))], 1))
         self.assertEqual((len(lines(root, 0)), len(lines(root, 1))), (1 + 1, 2 + 1))
+
+    def test_groups_are_stacked_with_a_legend_each(self):
+        line = [(0, 1), (1, 2)]
+        first, second = [plot_of(Series("a", line)), plot_of(Series("b", line))], [plot_of(Series("c", line), width=200)]
+        root = parsed(svg.stacked_svg([first, second], 2))
+        heights = [float(parsed(svg.grid_svg(plots, 2)).get("height")) for plots in (first, second)]
+        self.assertAlmostEqual(float(root.get("height")), sum(heights), delta=0.02)
+        groups = [element.get("transform") for element in root if element.tag == f"{NAMESPACE}g"]
+        self.assertEqual(groups, ["translate(0 0)", f"translate(0 {svg_elements.number(heights[0])})"])
+        self.assertEqual(len(list(root.iter(f"{NAMESPACE}svg"))), 1)
+        # Each legend begins with the first look.
+        self.assertEqual(len(lines(root, 0)), 2 * 2)
+        with self.assertRaisesRegex(ValueError, "0 groups"):
+            svg.stacked_svg([], 2)
 
     def test_without_plots_or_columns_is_refused(self):
         for plots, columns in (([], 1), ([figure3()], 0)):
