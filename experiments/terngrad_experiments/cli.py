@@ -5,7 +5,7 @@ import pathlib
 import sys
 
 from terngrad_experiments import (commits, importing, jobs, labels, model_results, model_tables, programs, readme, recipes, report,
-                                  runner, status, store, tables, validation_figure)
+                                  runner, status, store, tables, validation_figure, views)
 
 USAGE = """terngrad_experiment: runs tables and figures of Wen et al. (NIPS 2017), keeps what came out, and compares it.
 Exit codes: 0; 1 something failed; 2 wrong usage; 128 + signal."""
@@ -119,14 +119,6 @@ def of_commit(options, results):
     return (results, None) if options.same_commit is None else commits.of_one(results, options.same_commit)
 
 
-def results_for(experiments, results):
-    """Those that tables and figures of the experiments look at."""
-    names = {name.partition("~")[0] for experiment in experiments for cell in experiment.all_cells()
-             for name in (cell.base_name, *cell.runs_of)}
-    models = {experiment.name for experiment in experiments if experiment.kind == "model"}
-    return [result for result in results if result["cell"] in names or result["cell"].split("/", 1)[0] in models]
-
-
 def selected(options, experiments, patterns, scale=None):
     """Cells of patterns and presets, each once.
 
@@ -207,8 +199,9 @@ def experiment_named(experiments, name):
 
 
 def show_table(options):
-    experiment = experiment_named(load_recipes(options), options.name)
-    results, left_out = of_commit(options, results_for([experiment], recorded(options)))
+    experiments = load_recipes(options)
+    experiment = experiment_named(experiments, options.name)
+    results, left_out = of_commit(options, views.results_for([experiment], recorded(options)))
     if experiment.kind == "claims":
         if options.format in ("csv", "json"):
             raise UsageError(f"--format {options.format}: {experiment.name} has text and markdown only")
@@ -217,7 +210,8 @@ def show_table(options):
     if experiment.kind == "model":
         emit(options, model_tables.render(experiment, results, options.format))
         return 0
-    emit(options, tables.render(tables.make_table(experiment, results, left_out, labels.Labels(options.data)), options.format))
+    table = tables.make_table(experiment, results, left_out, labels.Labels(options.data), experiments)
+    emit(options, tables.render(table, options.format))
     if options.format == "csv":
         say_left_out(left_out)
     return 0
@@ -231,14 +225,14 @@ def say_left_out(left_out):
 
 def draw_plot(options):
     experiment = experiment_named(load_recipes(options), options.name)
-    results, left_out = of_commit(options, results_for([experiment], recorded(options)))
+    results, left_out = of_commit(options, views.results_for([experiment], recorded(options)))
     say_left_out(left_out)
     return report.draw(experiment, results, options)
 
 
 def in_order_of_the_paper(experiments):
-    """Those of the paper first, and of these the ones that have runs of their own."""
-    own = [name for name, experiment in experiments.items() if experiment.source and any(c.options for c in experiment.cells)]
+    """Tables and figures of the paper first, then the others that have a source."""
+    own = [name for name, experiment in experiments.items() if experiment.source and experiment.kind in ("table", "figure")]
     return sorted(own, key=lambda name: not name.startswith(("table", "fig"))) + [name for name in experiments if name not in own]
 
 
@@ -247,8 +241,8 @@ def write_report(options):
     names = options.name or in_order_of_the_paper(experiments)
     more = {} if options.name else validation_figure.sections(options.results)
     named = [experiment_named(experiments, name) for name in names]
-    results, left_out = of_commit(options, results_for(named, recorded(options)))
-    page = report.make_page(named, results, left_out, labels.Labels(options.data), more)
+    results, left_out = of_commit(options, views.results_for(named, recorded(options)))
+    page = report.make_page(named, results, left_out, labels.Labels(options.data), experiments, more)
     options.output.write_text(page, encoding="utf-8")
     print(f"{options.output}: {len(page.encode()) / 1e6:.2f} MB")
     return 0

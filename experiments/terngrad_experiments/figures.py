@@ -2,7 +2,7 @@
 
 import dataclasses
 
-from terngrad_experiments import recipes, statistics, svg, tables
+from terngrad_experiments import histogram_figure, statistics, svg, tables, views
 from terngrad_experiments.cells import Curve
 
 # What is drawn of a recipe that says nothing of curves.
@@ -49,27 +49,36 @@ def seeds_text(count):
     return f"{count} seed{'s' if count > 1 else ''}"
 
 
-def backends_of(results, cell):
-    """Kinds of devices that a cell was run on; each is a sample of its own."""
-    return sorted({result.get("backend", "cpu") for result in results
-                   if (result["cell"], result["scale"]) == (cell.base_name, cell.scale)})
-
-
 def on_gpu(backend):
     return "" if backend == "cpu" else " on GPU"
 
 
-def curve_series(results, cells, y):
-    """One line over steps for each cell: the mean over its seeds, and their band."""
+def samples(results, cell, scale):
+    """(name, results of each seed) of the runs that a cell is shown by at a scale, those of each kind of device apart."""
+    names = views.names_at(cell, scale)
+    for name in names:
+        shown = cell.short_name if len(names) == 1 else name
+        for backend in sorted({result.get("backend", "cpu") for result in results if (result["cell"], result["scale"]) == (name, scale)}):
+            yield shown + on_gpu(backend), tables.results_of(results, name, scale, backend)
+
+
+def curve_series(results, cells, y, scale, styles=None):
+    """One line over steps for each cell: the mean over its seeds, and their band. @param styles  by names of samples"""
     series = []
-    for cell, backend in ((cell, backend) for cell in cells for backend in backends_of(results, cell)):
-        own = tables.results_of(results, cell.base_name, cell.scale, backend)
-        curves = [points for result in own if (points := points_of(result, y))]
+    for name, runs in (sample for cell in cells for sample in samples(results, cell, scale)):
+        curves = [points for result in runs if (points := points_of(result, y))]
         if curves:
             points, band = band_of(curves)
-            series.append(svg.Series(f"{cell.short_name}{on_gpu(backend)} ({seeds_text(len(curves))})", points=points,
-                                     band=band if len(curves) > 1 else None))
+            series.append(svg.Series(f"{name} ({seeds_text(len(curves))})", points=points, band=band if len(curves) > 1 else None,
+                                     style=(styles or {}).get(name)))
     return series
+
+
+def styles_of(experiment, results):
+    """A style for each sample that is recorded, the same in all plots of the experiment."""
+    cells = experiment.all_cells()
+    names = [name for scale in scales_of(cells, results) for cell in cells for name, _ in samples(results, cell, scale)]
+    return {name: style for style, name in enumerate(dict.fromkeys(names))}
 
 
 def interval_of(row):
@@ -111,22 +120,25 @@ def over_option(experiment, results, curves):
 
 
 def scales_of(cells, results):
-    """Those that are recorded of the cells, all steps first."""
-    names = {cell.base_name for cell in cells}
-    return sorted({result["scale"] for result in results if result["cell"] in names}, key=lambda scale: (scale != "1", scale))
+    """Those that are recorded of the runs that cells are shown by, all steps first."""
+    sources = [source for cell in cells for source in views.sources(cell)]
+    found = {result["scale"] for result in results for base, fixed in sources
+             if result["cell"] == base and fixed in (None, result["scale"])}
+    return sorted(found, key=lambda scale: (scale != "1", scale))
 
 
 def paper_series(points, styles):
     """What the paper's chart shows over steps: marks, and what holds for all steps as a line with the band from its min to its max.
 
-    @param styles  of our cells by name"""
+    @param styles  of ours, by names of samples"""
     series = []
     for point in points:
         name = f"paper, {point.cell}" if point.cell else "paper"
         style = styles.get(point.cell)
         if point.x is None:
             band = None if point.low is None else [(0, point.low, point.high)]
-            series.append(svg.Series(name, points=[(0, point.y)], band=band, across=True,
+            # Not the name of a mark, which would be its look.
+            series.append(svg.Series(f"{name}, all steps", points=[(0, point.y)], band=band, across=True,
                                      style=None if style is None else style + len(svg.COLORS)))
         else:
             series.append(svg.Series(name, points=[(point.x, point.y)], marker="hollow", line=False, error=point.error, style=style))
@@ -135,14 +147,10 @@ def paper_series(points, styles):
 
 def over_steps(experiment, results, curves):
     """A plot for each scale that is recorded, of all steps with the paper's points."""
-    plots = []
-    cells = [(curve, cell) for curve in curves for cell in experiment.cells_of(curve)]
-    for scale in scales_of([cell for _, cell in cells], results):
-        series, styles = [], {}
-        for curve, cell in cells:
-            for one in curve_series(results, [recipes.scaled(cell, scale)], curve.y):
-                styles[cell.short_name] = len(series)
-                series.append(dataclasses.replace(one, style=len(series)))
+    plots, styles = [], styles_of(experiment, results)
+    cells = [cell for curve in curves for cell in experiment.cells_of(curve)]
+    for scale in scales_of(cells, results):
+        series = [one for curve in curves for one in curve_series(results, experiment.cells_of(curve), curve.y, scale, styles)]
         if not series:
             continue
         if scale == "1":
@@ -153,7 +161,7 @@ def over_steps(experiment, results, curves):
 
 
 def plots_of(experiment, results):
-    """All plots for which there is something to draw: those of the recipe's curves; of a recipe without, accuracy and loss."""
+    """All plots of curves for which there is something to draw: those of the recipe; of a recipe without, accuracy and loss."""
     panels = {}
     for curve in experiment.curves or DEFAULT_CURVES:
         panels.setdefault(curve.panel, []).append(curve)
@@ -164,3 +172,32 @@ def plots_of(experiment, results):
         elif curves[0].x != "value":
             plots.append(over_option(experiment, results, curves))
     return [plot for plot in plots if plot.series]
+
+
+def histograms_of(experiment, results):
+    """A histogram_figure.Row for each curve over values and cell that has histograms of its tensor, those of the first seed."""
+    rows = []
+    for curve, cell in ((curve, cell) for curve in experiment.curves if curve.x == "value" for cell in experiment.cells_of(curve)):
+        tensor = curve.y.partition("/")[2]
+        for scale in scales_of([cell], results):
+            for name, runs in samples(results, cell, scale):
+                found = next((run for run in runs if run.get("histograms", {}).get(tensor)), None)
+                if found is not None:
+                    of = f"{found['cell']}{'' if scale == '1' else '~' + scale}, seed {found['seed']}"
+                    rows.append(histogram_figure.Row(f"{curve.title or name}: {tensor} of {of}", tuple(found["histograms"][tensor])))
+    return rows
+
+
+def drawings_of(experiment, results):
+    """SVG drawings of the experiment, each with its legend."""
+    rows = histograms_of(experiment, results)
+    return [svg.to_svg(plot) for plot in plots_of(experiment, results)] + ([histogram_figure.to_svg(rows)] if rows else [])
+
+
+def drawing_of(experiment, results):
+    """One SVG drawing of all, None if there is nothing to draw. A recipe has curves over values or others."""
+    rows = histograms_of(experiment, results)
+    if rows:
+        return histogram_figure.to_svg(rows)
+    plots = plots_of(experiment, results)
+    return svg.grid_svg(plots, 1 if len(plots) == 1 else 2 if len(plots) % 3 else 3) if plots else None

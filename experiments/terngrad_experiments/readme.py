@@ -81,8 +81,8 @@ def figure(root):
     """Accuracy over steps with the band of all seeds, and steps per second over the bandwidth of the link."""
     experiments = recipes.load_all(pathlib.Path(root) / "experiments/recipes")
     results = store.read_all([pathlib.Path(root) / "experiments/results/table1.jsonl"])
-    cells = [recipes.match(experiments, f"table1/b128-n2-{kind}~1/30")[0] for kind in ("ternary", "float")]
-    series = figures.curve_series(results, cells, "test_top1")
+    cells = [recipes.match(experiments, f"table1/b128-n2-{kind}")[0] for kind in ("ternary", "float")]
+    series = figures.curve_series(results, cells, "test_top1", "1/30")
     names = ("ternary, mean and range of 3 seeds", "fp32")
     curves = svg.Plot(title="CifarNet on CIFAR-10, 2 workers, first 10,000 steps", x_label="step", y_label="top-1 accuracy, %",
                       series=[dataclasses.replace(line, name=name) for line, name in zip(series, names)], width=560, height=360)

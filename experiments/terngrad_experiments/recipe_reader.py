@@ -274,6 +274,8 @@ def _read_experiment(data, file):
         curves = tuple(_read_curve(table, f"{file}: curve {_named(table, index)}", experiment)
                        for index, table in enumerate(curves, 1))
         _check_unique(file, "curve", curves)
+        if len({curve.x == "value" for curve in curves}) > 1:
+            raise RecipeError(f"{file}: 'curve': histograms (x = 'value') and other curves are recipes of their own")
         experiment = dataclasses.replace(experiment, curves=curves)
     read.finish()
     for cell in experiment.all_cells():

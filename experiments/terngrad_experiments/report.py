@@ -7,7 +7,7 @@ import subprocess
 import sys
 import tempfile
 
-from terngrad_experiments import claims, figures, jobs, model_figures, recipes, svg, tables
+from terngrad_experiments import claims, figures, jobs, model_figures, recipes, tables, views
 
 MAX_BYTES = 2_000_000
 
@@ -26,7 +26,8 @@ h1, h2, h3 { line-height: 1.2; } h2 { border-bottom: 1px solid var(--line); marg
 .scroll { overflow-x: auto; } table { border-collapse: collapse; font-size: .85rem; font-variant-numeric: tabular-nums; }
 th, td { border-bottom: 1px solid var(--line); padding: .3rem .6rem; text-align: left; white-space: nowrap; }
 tbody tr:nth-child(even) { background: var(--row); } .soft, tr.scaled td { color: var(--soft); }
-figure { margin: 1rem 0; } .plots { display: flex; flex-wrap: wrap; gap: 1rem; } .plots svg { height: auto; max-width: 100%; }
+figure { margin: 1rem 0; } .plots { display: flex; flex-wrap: wrap; gap: 0 1rem; } .plots svg { height: auto; max-width: 100%; }
+.plots figure { flex: 1 1 32rem; margin: .5rem 0; } /* two beside each other where there is room */
 details { margin: .5rem 0; } pre { background: var(--row); font-size: .8rem; overflow-x: auto; padding: .6rem; }
 @media print { body { max-width: none; } .scroll { overflow: visible; } th, td { white-space: normal; } }
 """
@@ -50,14 +51,12 @@ def claims_section(experiment, results):
     return html_table(claims.HEADER, rows) if rows else "<p>No run that it looks at is recorded.</p>"
 
 
-def table_section(experiment, results, labels):
+def table_section(experiment, results, labels, experiments):
     if experiment.kind == "claims":
         return claims_section(experiment, results)
-    if not any(cell.options for cell in experiment.cells):
-        return "<p>It looks at runs of other tables, or at none; nothing is recorded of it yet.</p>"
-    table = tables.make_table(experiment, results, labels=labels)
+    table = tables.make_table(experiment, results, labels=labels, experiments=experiments)
     if not table.rows:
-        return ""
+        return "<p>It has no runs.</p>"
     rows = [tables.cells_of(row) for row in table.rows]
     classes = ["scaled" if row.is_scaled else "" for row in table.rows]
     notes = "".join(f"<li>{escape(note)}</li>" for note in tables.notes_of(table))
@@ -78,7 +77,7 @@ def same_images_section(table):
 def tensor_rows(experiment, results):
     """Mean zeros, clipping and SNR of each tensor over the ternary runs of the experiment."""
     sums = {}
-    names = {cell.base_name for cell in [*experiment.cells, *experiment.variant_cells()]}
+    names = views.names_of([experiment])
     for result in results:
         if result["cell"] not in names or result["status"] == "failed":
             continue
@@ -104,7 +103,7 @@ def tensor_rows(experiment, results):
 
 def bytes_rows(experiment, results):
     rows = {}
-    names = {cell.base_name for cell in [*experiment.cells, *experiment.variant_cells()]}
+    names = views.names_of([experiment])
     for result in results:
         if result["cell"] in names and result.get("bytes"):
             ratio = result["bytes"].get("ratio")
@@ -120,19 +119,18 @@ def command_of(cell):
     return shlex.join(["terngrad_train", *recipes.command_line(cell, cell.seeds[0] if cell.seeds else 1, f"runs/{name}", data)])
 
 
-def section(experiment, results, labels):
-    own = results if experiment.kind == "claims" else [result for result in results
-                                                       if result["cell"].split("/", 1)[0] == experiment.name]
+def section(experiment, results, labels, experiments):
+    own = views.results_for([experiment], results)
     parts = [f'<h2 id="{escape(experiment.name)}">{escape(experiment.name)}: {escape(experiment.title)}</h2>',
              f'<p class="soft">{escape(experiment.source)}</p>' if experiment.source else ""]
     if experiment.kind == "model":
         return "\n".join([*parts, model_figures.section(experiment, own, html_table, escape)])
-    parts.append(table_section(experiment, own, labels))
+    parts.append(table_section(experiment, own, labels, experiments))
     if experiment.kind == "claims":
         return "\n".join(part for part in parts if part)
-    plots = figures.plots_of(experiment, own)
-    if plots:
-        parts.append('<div class="plots">' + "".join(f"<figure>{svg.to_svg(plot)}</figure>" for plot in plots) + "</div>")
+    drawings = figures.drawings_of(experiment, own)
+    if drawings:
+        parts.append('<div class="plots">' + "".join(f"<figure>{drawing}</figure>" for drawing in drawings) + "</div>")
     rows = bytes_rows(experiment, own)
     if rows:
         parts.append("<details><summary>Bytes on the wire</summary>" +
@@ -163,12 +161,14 @@ def where_text(results):
             f"commits {', '.join(commits) or '-'}.")
 
 
-def make_page(experiments, results, left_out=None, labels=None, more=None):
+def make_page(experiments, results, left_out=None, labels=None, all_experiments=None, more=None):
     """@param left_out  what was left out of the results by their commit, None if nothing was asked for
     @param labels    a labels.Labels, for what predictions say; None to leave that
+    @param all_experiments  by name, for cells that look at runs of others; without them those have no rows
     @param more      {name: HTML} of sections that are not of recipes
     @throws ReportError for a page above MAX_BYTES"""
-    sections = {experiment.name: section(experiment, results, labels) for experiment in experiments} | (more or {})
+    sections = {experiment.name: section(experiment, results, labels, all_experiments) for experiment in experiments}
+    sections |= more or {}
     links = " ".join(f'<a href="#{escape(name)}">{escape(name)}</a>' for name in sections)
     body = "\n".join(sections.values())
     page = f"""<!DOCTYPE html>
@@ -191,11 +191,11 @@ def draw(experiment, results, options):
     """`plot`: @returns the exit code, 77 where PNG cannot be made"""
     if experiment.kind == "model":
         return emit_drawing(model_figures.drawing(experiment, results), options)
-    plots = figures.plots_of(experiment, results)
-    if not plots:
+    drawing = figures.drawing_of(experiment, results)
+    if drawing is None:
         print(f"terngrad_experiment: nothing of {experiment.name} is recorded", file=sys.stderr)
         return 1
-    return emit_drawing(svg.grid_svg(plots, 2) if len(plots) > 1 else svg.to_svg(plots[0]), options)
+    return emit_drawing(drawing, options)
 
 
 def emit_drawing(drawing, options):

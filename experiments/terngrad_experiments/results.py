@@ -1,6 +1,7 @@
 """Turns a run's folder into the line that the store keeps of it."""
 
-from terngrad_experiments import run_folder, store
+from terngrad_experiments import histograms, run_folder, store
+from terngrad_experiments.cells import compresses
 
 # Numbers of a test line of metrics.jsonl that are kept.
 FINAL = ("top1", "top5", "loss", "weights")
@@ -62,6 +63,9 @@ def make_result(folder, cell, scale, seed, options, seconds=None, raw=None, allo
     wire = run_folder.wire_of(metrics)
     if wire is not None:
         result["bytes"] = wire
+    # Those of float gradients are of no figure, and a line is to stay short.
+    if compresses(options) and (kept := histograms.histograms_of(folder)):
+        result["histograms"] = kept
     if seconds is not None:
         result["seconds"] = seconds
     if predictions is not None:

@@ -6,7 +6,7 @@ import io
 import json
 import math
 
-from terngrad_experiments import claims, pooling, predictions, statistics
+from terngrad_experiments import claims, pooling, predictions, recipes, statistics, views
 
 
 @dataclasses.dataclass(frozen=True)
@@ -20,6 +20,8 @@ class Row:
     values: tuple                     # beside seeds
     steps: int
     full_steps: int
+    test_examples: int = 0
+    source: str = ""                  # the full name of the runs, of a cell that looks at those of others
     failed: tuple = ()                # seeds
     unfinished: tuple = ()            # (seed, steps, value)
     commits: tuple = ()               # of the runs that are done
@@ -73,7 +75,7 @@ class PooledRows:
 
     @property
     def label(self):
-        return f"{'all steps' if self.scale == '1' else '~' + self.scale}{'' if self.backend == 'cpu' else ', GPU'}"
+        return f"{self.net}, {'all steps' if self.scale == '1' else '~' + self.scale}{'' if self.backend == 'cpu' else ', GPU'}"
 
 
 @dataclasses.dataclass(frozen=True)
@@ -112,6 +114,7 @@ def make_row(experiment, cell, scale, backend, results, labels):
     done = [result for result in own if result["status"] == "done"]
     row = Row(cell=cell.full_name, scale=scale, backend=backend, seeds=tuple(samples), values=values,
               steps=done[-1]["max_steps"] if done else 0, full_steps=int(cell.options.get("max_steps", 0)),
+              test_examples=experiment.test_examples,
               failed=tuple(result["seed"] for result in own if result["status"] == "failed"),
               unfinished=tuple((result["seed"], result["steps"], accuracy_of(result, metric))
                                for result in own if result["status"] == "unfinished"),
@@ -126,19 +129,19 @@ def make_row(experiment, cell, scale, backend, results, labels):
     return with_gap(row, experiment, cell, scale, backend, results, labels)
 
 
-def with_intervals(rows, resolution):
+def with_intervals(rows):
     """(rows with intervals, poolings). Deviations are pooled over the rows of one kind, if nothing speaks against it. Gaps keep those
     of their own pairs: gaps to one baseline share its runs, and are no independent samples.
 
-    @param rows        (row, its cell)
-    @param resolution  of accuracies, in percent: one image"""
+    @param rows  (row, the cell of its runs)"""
     kinds = {}
     for index, (row, cell) in enumerate(rows):
         key = row.scale, row.backend, cell.options.get("net", ""), cell.options.get("dataset", "")
         kinds.setdefault(key, []).append(index)
     result, poolings = [row for row, _ in rows], []
     for key, indices in kinds.items():
-        found = pooling.pool([dict(zip(result[i].seeds, result[i].values)) for i in indices], resolution)
+        one_image = 100 / result[indices[0]].test_examples
+        found = pooling.pool([dict(zip(result[i].seeds, result[i].values)) for i in indices], one_image)
         if found.p is not None:
             poolings.append(PooledRows(*key, found))
         for i in indices:
@@ -178,20 +181,43 @@ def with_holm(rows):
     return rows
 
 
-def make_table(experiment, results, left_out=None, labels=None):
+def runs_of(experiment, cell, experiments):
+    """(experiment, cell, scale or None for every one) of the runs that a cell is shown by: its own, or those that it looks at."""
+    if not cell.runs_of:
+        return [(experiment, cell, None)]
+    found = [(recipes.match(experiments, base)[0], scale) for base, scale in views.sources(cell)]
+    return [(experiments[each.experiment], each, scale) for each, scale in found]
+
+
+def rows_of(experiment, cell, results, labels, experiments):
+    """(row, the cell of its runs) for each scale and kind of device that is recorded; one of all steps, or of the scale that is
+    looked at, where nothing is."""
+    for owner, source, fixed in runs_of(experiment, cell, experiments):
+        found = {(result["scale"], result.get("backend", "cpu")) for result in results
+                 if result["cell"] == source.full_name and fixed in (None, result["scale"])}
+        if cell.variant is None and not any(scale == (fixed or "1") for scale, _ in found):
+            found.add((fixed or "1", "cpu"))
+        for scale, backend in sorted(found):
+            row = make_row(owner, source, scale, backend, results, labels)
+            if source is not cell:
+                paper = cell.paper or {}
+                row = dataclasses.replace(row, cell=cell.full_name, source=source.full_name, paper=paper.get(owner.metric, row.paper),
+                                          paper_confidence=paper.get("confidence", row.paper_confidence))
+            yield row, source
+
+
+def make_table(experiment, results, left_out=None, labels=None, experiments=None):
     """Rows of all cells in order of the recipe, then of variants that were run, then of scaled runs.
 
-    @param left_out  what was left out of the results, for the notes
-    @param labels    a labels.Labels, for what predictions say; None to leave that"""
-    full, scaled = [], []
-    for cell in experiment.all_cells():
-        found = {(result["scale"], result.get("backend", "cpu")) for result in results if result["cell"] == cell.full_name}
-        if cell.variant is None and not any(scale == "1" for scale, _ in found):
-            full.append((make_row(experiment, cell, "1", "cpu", results, labels), cell))
-        for scale, backend in sorted(found):
-            (full if scale == "1" else scaled).append((make_row(experiment, cell, scale, backend, results, labels), cell))
-    rows, poolings = with_intervals(full + scaled, 100 / experiment.test_examples)
-    rows = with_holm(rows[:len(full)]) + with_holm(rows[len(full):])
+    @param left_out     what was left out of the results, for the notes
+    @param labels       a labels.Labels, for what predictions say; None to leave that
+    @param experiments  all by name, for cells that look at runs of others; without them those have no row"""
+    cells = [cell for cell in experiment.all_cells() if cell.options or (cell.runs_of and experiments)]
+    rows = [each for cell in cells for each in rows_of(experiment, cell, results, labels, experiments)]
+    rows.sort(key=lambda each: each[0].is_scaled)
+    num_full = sum(not row.is_scaled for row, _ in rows)
+    rows, poolings = with_intervals(rows)
+    rows = with_holm(rows[:num_full]) + with_holm(rows[num_full:])
     assumed = tuple(dict.fromkeys(text for cell in experiment.cells for text in cell.assumed))
     return Table(experiment, tuple(rows), assumed, left_out, poolings)
 
@@ -296,7 +322,9 @@ def pooling_text(rows, label=""):
 
 
 def name_of(row):
-    """Without that of the experiment."""
+    """Without that of the experiment; of a cell that looks at runs of others with theirs."""
+    if row.source:
+        return f"{row.cell.split('/', 1)[1]} ({row.source}{'' if not row.is_scaled else '~' + row.scale})"
     return row.cell.split("/", 1)[1] + ("" if not row.is_scaled else f"~{row.scale}") + ("" if row.backend == "cpu" else " (GPU)")
 
 
@@ -318,11 +346,12 @@ def same_images_rows(table):
 
 def notes_of(table):
     notes = [pooling_text(rows, rows.label if len(table.poolings) > 1 else "") for rows in table.poolings]
-    deviations = sorted({round(row.test_set_deviation, 2) for row in table.rows if row.test_set_deviation is not None})
-    if deviations:
-        span = f"{deviations[0]:.2f}" if deviations[0] == deviations[-1] else f"{deviations[0]:.2f} to {deviations[-1]:.2f}"
-        notes.append(f"on other images: one standard deviation of an accuracy of {table.experiment.test_examples:,} images is {span} "
-                     "points more")
+    for num in dict.fromkeys(row.test_examples for row in table.rows):
+        deviations = sorted({round(row.test_set_deviation, 2) for row in table.rows
+                             if row.test_examples == num and row.test_set_deviation is not None})
+        if deviations:
+            span = f"{deviations[0]:.2f}" if deviations[0] == deviations[-1] else f"{deviations[0]:.2f} to {deviations[-1]:.2f}"
+            notes.append(f"on other images: one standard deviation of an accuracy of {num:,} images is {span} points more")
     notes.extend(same_images_text(row) for row in table.rows if row.same_images)
     notes.extend(dict.fromkeys(f"no test on the same images: {row.same_images_problem}" for row in table.rows if row.same_images_problem))
     commits = list(dict.fromkeys(commit for row in table.rows for commit in row.commits))

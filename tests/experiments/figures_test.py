@@ -108,6 +108,65 @@ class OverSteps(unittest.TestCase):
 
     def test_nothing_recorded_draws_nothing(self):
         self.assertEqual(figures.plots_of(self.experiments["table1"], []), [])
+        self.assertIsNone(figures.drawing_of(self.experiments["table1"], []))
+
+    def test_curves_of_cells_that_look_at_others_are_those_of_the_others(self):
+        results = [over_steps(f"table2/n4-{kind}", 1, 0.5, 0.57, tensor="fc6/weights") for kind in ("float", "ternary")]
+        plots = self.plots("fig4", results)
+        self.assertEqual(list(plots), [f"AlexNet on ImageNet, 4 workers: {what}"
+                                       for what in ("top-1 of the test set", "training loss", "zeros sent of fc6's weights")])
+        names = [one.name for one in plots["AlexNet on ImageNet, 4 workers: top-1 of the test set"].series]
+        self.assertEqual(names, ["alexnet-n4-float (1 seed)", "alexnet-n4-ternary (1 seed)", "paper, alexnet-n4-float",
+                                 "paper, alexnet-n4-ternary"])
+
+    def test_the_papers_points_have_the_look_of_our_cell(self):
+        results = [over_steps(f"table2/n4-{kind}", 1, 0.5, 0.75, tensor="fc6/weights") for kind in ("float", "ternary")]
+        plots = self.plots("fig4", results)
+        loss = {one.name: one for one in plots["AlexNet on ImageNet, 4 workers: training loss"].series}
+        paper, ours = loss["paper, alexnet-n4-ternary"], loss["alexnet-n4-ternary (1 seed)"]
+        self.assertEqual((paper.points, paper.marker, paper.line), ([(185000, 1.2)], "hollow", False))
+        self.assertEqual(paper.style, ours.style)
+        zeros = plots["AlexNet on ImageNet, 4 workers: zeros sent of fc6's weights"].series
+        self.assertEqual([one.name for one in zeros], ["alexnet-n4-ternary (1 seed)", "paper, alexnet-n4-ternary, all steps"])
+        self.assertEqual(zeros[0].points, [(10, 50.0), (20, 75.0)])
+        self.assertEqual((zeros[1].points, zeros[1].band, zeros[1].across), ([(0, 71.6)], [(0, 67.9, 73.5)], True))
+        self.assertEqual(zeros[0].style, ours.style)
+        self.assertEqual(zeros[1].style % len(svg.COLORS), ours.style)
+
+    def test_the_papers_points_are_of_all_steps(self):
+        results = [over_steps("table2/n4-ternary", 1, 0.5, 0.57, scale="1/10", tensor="fc6/weights")]
+        for plot in self.plots("fig4", results).values():
+            self.assertTrue(plot.title.endswith(", 1/10 of the steps"))
+            self.assertEqual([one.name for one in plot.series], ["alexnet-n4-ternary (1 seed)"])
+
+
+class Histograms(unittest.TestCase):
+    """Figure 2, of runs with a thirtieth of the steps."""
+
+    @classmethod
+    def setUpClass(cls):
+        cls.experiment = recipes.load_all(FOLDER)["fig2"]
+
+    def result(self, seed, scale="1/30"):
+        steps = [{"step": 100, "limit": 0.5, "sent": [0.1] * 63, "gradient": [0.1] * 63, "clipped": [0.1] * 63, "mean": [0.1] * 63}]
+        return result("table1/b128-n2-ternary", seed, 0.8, scale,
+                      histograms={tensor: steps for tensor in ("conv2/weights", "fc3/weights")})
+
+    def test_they_are_of_the_first_seed_that_has_them_at_the_scale_of_the_recipe(self):
+        without = result("table1/b128-n2-ternary", 1, 0.8, "1/30")
+        rows = figures.histograms_of(self.experiment, [without, self.result(3), self.result(2), self.result(1, scale="1")])
+        self.assertEqual([row.title for row in rows],
+                         ["CifarNet, a convolution: conv2/weights of table1/b128-n2-ternary~1/30, seed 2",
+                          "CifarNet, a fully connected layer: fc3/weights of table1/b128-n2-ternary~1/30, seed 2"])
+        self.assertEqual(rows[0].steps[0]["step"], 100)
+
+    def test_they_are_one_drawing(self):
+        drawing = figures.drawing_of(self.experiment, [self.result(1)])
+        self.assertEqual(figures.drawings_of(self.experiment, [self.result(1)]), [drawing])
+        self.assertIn("mean of the workers", drawing)
+
+    def test_runs_without_them_draw_nothing(self):
+        self.assertIsNone(figures.drawing_of(self.experiment, [result("table1/b128-n2-ternary", 1, 0.8, "1/30")]))
 
 
 if __name__ == "__main__":

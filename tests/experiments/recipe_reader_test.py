@@ -147,6 +147,8 @@ class Refusals(Folder):
         self.refuse(figure + good.replace("num_nodes", "num_servers"), "curve 'a'", "'x'", "cell 'float'")
         self.refuse(figure + good.replace("num_nodes", "step"), "curve 'a'", "'x'", "top1")
         self.refuse(figure + good.replace('"top1"', '"top2"'), "curve 'a'", "'y': accepted")
+        both = good + '[[curve]]\nname = "b"\nx = "value"\ny = "histogram/fc3/weights"\ncells = "*"\n'
+        self.refuse(figure + both, "'curve': histograms (x = 'value') and other curves are recipes of their own")
         self.refuse(figure + good + "whole_axis = true\n", "curve 'a'", "'whole_axis'", "there are 5 over num_nodes")
         self.refuse(figure + good.replace("num_nodes", "step").replace('"top1"', '"train_loss"').replace('"*"', '"float"')
                     + "whole_axis = true\n", "curve 'a'", "'whole_axis'", "1 over step")

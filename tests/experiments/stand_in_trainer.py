@@ -40,6 +40,10 @@ def main():
     stopped = []
     signal.signal(signal.SIGTERM, lambda *_: stopped.append(True))
     done = int(state.read_text()) if state.exists() else 0
+    lines = (folder / "metrics.jsonl").read_text().splitlines(keepends=True) if (folder / "metrics.jsonl").exists() else []
+    # What was written after the state is done again, as the trainer does.
+    (folder / "metrics.tmp").write_text("".join(line for number, line in enumerate(lines, 1) if number <= done))
+    (folder / "metrics.tmp").rename(folder / "metrics.jsonl")
     with open(folder / "metrics.jsonl", "a", encoding="utf-8") as metrics:
         while done < steps and not stopped:
             time.sleep(float(os.environ.get("STAND_IN_SECONDS", "0")))

@@ -88,7 +88,7 @@ class Table(unittest.TestCase):
         self.assertEqual([(rows.scale, rows.backend, rows.pooling.num_cells) for rows in table.poolings],
                          [("1", "cpu", 2), ("1", "gpu", 2), ("1/30", "cpu", 2)])
         text = tables.to_text(table)
-        for label in ("(all steps)", "(all steps, GPU)", "(~1/30)"):
+        for label in ("(lenet, all steps)", "(lenet, all steps, GPU)", "(lenet, ~1/30)"):
             self.assertIn(f"95 % of mean and prediction {label}: ", text)
 
     def test_with_a_pooled_deviation_two_seeds_have_an_interval_and_one_has_none(self):
@@ -136,6 +136,48 @@ class Table(unittest.TestCase):
 
     def test_seeds_are_written_short(self):
         self.assertEqual([tables.seeds_text(seeds) for seeds in ((), (3,), (1, 2, 3), (1, 3))], ["-", "3", "1-3", "1,3"])
+
+
+class Views(unittest.TestCase):
+    """Cells that look at runs of other cells."""
+
+    def setUp(self):
+        looks = [cells.Cell("fig4", name, {}, runs_of=(of,)) for name, of in
+                 (("all", "table1/ternary"), ("part", "table1/float~1/30"), ("float", "table1/float"))]
+        self.figure = cells.Experiment("fig4", "A figure", "figure", "Wen et al.", "top1", (), 10000, cells=tuple(looks))
+        self.experiments = {"table1": EXPERIMENT, "fig4": self.figure}
+
+    def table(self, results):
+        return tables.make_table(self.figure, results, experiments=self.experiments)
+
+    def test_have_the_rows_of_the_runs(self):
+        table = self.table(full_results() + [result("table1/float", 1, 0.7, "1/30", max_steps=10)])
+        rows = {tables.name_of(row): row for row in table.rows}
+        self.assertEqual(list(rows), ["all (table1/ternary)", "float (table1/float)", "part (table1/float~1/30)",
+                                      "float (table1/float~1/30)"])
+        whole = rows["all (table1/ternary)"]
+        self.assertEqual((whole.cell, whole.source, whole.values, whole.paper), ("fig4/all", "table1/ternary", (85.70, 85.49, 85.91), 85.64))
+        self.assertAlmostEqual(whole.gap.difference, -0.71, delta=0.001)
+        self.assertEqual(rows["part (table1/float~1/30)"].values, (70.0,))
+        self.assertEqual(rows["part (table1/float~1/30)"].full_steps, 300)
+
+    def test_have_a_row_without_runs(self):
+        text = tables.to_text(self.table([]))
+        for name in ("all (table1/ternary)", "part (table1/float~1/30)", "float (table1/float)"):
+            self.assertRegex(text, rf"{re.escape(name)} +- +not run")
+
+    def test_are_in_every_format_and_in_the_report(self):
+        for form in ("text", "markdown", "csv", "json"):
+            self.assertIn("fig4/all" if form in ("csv", "json") else "all (table1/ternary)", tables.render(self.table(full_results()), form))
+        page = report.make_page([self.figure], full_results(), all_experiments=self.experiments)
+        self.assertIn("all (table1/ternary)", page)
+        self.assertNotIn("not run", page.split("float (table1/float)")[1].split("</tr>")[0])
+
+    def test_deviations_of_other_data_sets_are_not_pooled_with_theirs(self):
+        other = cells.Cell("fig4", "own", {**FLOAT.options, "dataset": "mnist"}, (1, 2, 3))
+        figure = cells.Experiment("fig4", "A figure", "figure", "", "top1", (), 10000, cells=(other, *self.figure.cells[:1]))
+        results = full_results() + [result("fig4/own", seed, 0.99 + 0.001 * seed) for seed in (1, 2, 3)]
+        self.assertEqual(tables.make_table(figure, results, experiments=self.experiments).poolings, ())
 
 
 class Importing(unittest.TestCase):

@@ -1,0 +1,95 @@
+"""What is kept of a run's histograms.jsonl: two tensors at a few steps, in buckets of equal width."""
+
+import json
+import pathlib
+
+from terngrad_experiments import store
+
+# Of worker 0's gradient as it is, clipped and sent, and of the mean over workers.
+KINDS = ("gradient", "clipped", "sent", "mean")
+MAX_STEPS = 6
+# An odd number, so that zeros are in the middle of one.
+NUM_BUCKETS = 63
+# Of values in that few buckets each is taken as one value, as of ternary codes and of their mean over a few workers.
+MAX_VALUES = 16
+
+
+def lines_of(folder):
+    """Those of the gradient's kinds, one after another, for the file may be large; a torn last one is left out."""
+    path = pathlib.Path(folder) / "histograms.jsonl"
+    if not path.exists():
+        return
+    with open(path, encoding="utf-8") as file:
+        for text in file:
+            try:
+                line = json.loads(text)
+            except json.JSONDecodeError:
+                continue
+            if line["kind"] in KINDS:
+                yield line
+
+
+def chosen_tensors(sizes):
+    """The largest tensor of a convolution and the largest of the others. @param sizes  number of elements by name"""
+    kinds = ([name for name in sizes if name.startswith("conv")], [name for name in sizes if not name.startswith("conv")])
+    return [max(names, key=lambda name: sizes[name]) for names in kinds if names]
+
+
+def parts_of(line):
+    """(low, high, count) of the buckets that are not empty, in order; low = high for what is taken as one value."""
+    limits, counts = line["limits"], line["counts"]
+    parts = [(low, high, count) for low, high, count in zip([line["min"], *limits], limits, counts) if count]
+    if not parts:
+        return []
+    parts[-1] = (min(parts[-1][0], line["max"]), line["max"], parts[-1][2])
+    if len(parts) > MAX_VALUES:
+        return parts
+    # The first and the last bucket have the smallest and the largest value; that of zeros begins at 0.
+    values = [low if low == 0 or index == 0 else (low + high) / 2 for index, (low, high, _) in enumerate(parts)]
+    values[-1] = line["max"]
+    return [(value, value, count) for value, (_, _, count) in zip(values, parts)]
+
+
+def rebinned(parts, limit, num_elements):
+    """The fraction of the elements in each of NUM_BUCKETS buckets of equal width from -limit to limit; what lies outside is in none.
+    Within (low, high) counts are spread evenly."""
+    fractions = [0.0] * NUM_BUCKETS
+    width = 2 * limit / NUM_BUCKETS
+    for low, high, count in parts:
+        if low == high:
+            if abs(low) <= limit:
+                fractions[min(int((low + limit) / width), NUM_BUCKETS - 1)] += count
+            continue
+        first, last = ((edge + limit) / width for edge in (low, high))
+        for bucket in range(max(0, int(first)), min(NUM_BUCKETS - 1, int(last)) + 1):
+            overlap = min(last, bucket + 1) - max(first, bucket)
+            fractions[bucket] += count * max(overlap, 0.0) / (last - first)
+    return [float(f"{fraction / num_elements:.4g}") for fraction in fractions]
+
+
+def step_of(step, lines):
+    """What is kept of one tensor at one step: the fractions of each kind between -limit and limit, which is the largest magnitude
+    that is sent, clipped or averaged. None if nothing is finite or not 0. @param lines  by kind"""
+    reach = {kind: max(abs(line["min"]), abs(line["max"])) for kind, line in lines.items() if line["num"]}
+    limit = max((reach[kind] for kind in reach if kind != "gradient"), default=reach.get("gradient", 0.0))
+    if not limit > 0:
+        return None
+    return {"step": step, "limit": limit} | {kind: rebinned(parts_of(line), limit, line["num"] + line["nonfinite"])
+                                             for kind, line in lines.items() if line["num"]}
+
+
+def histograms_of(folder):
+    """{tensor: [{"step", "limit", and fractions by kind}]} of a run's folder, empty if it has none. Steps are spread evenly, the
+    first and the last among them."""
+    sizes, steps = {}, {}
+    for line in lines_of(folder):
+        sizes.setdefault(line["tensor"], line["num"] + line["nonfinite"])
+        steps[line["step"]] = None
+    tensors, kept = chosen_tensors(sizes), set(store.thin(sorted(steps), MAX_STEPS))
+    found = {}
+    for line in lines_of(folder):
+        if line["tensor"] in tensors and line["step"] in kept:
+            found.setdefault(line["tensor"], {}).setdefault(line["step"], {})[line["kind"]] = line
+    result = {tensor: [one for step in sorted(found.get(tensor, {})) if (one := step_of(step, found[tensor][step])) is not None]
+              for tensor in tensors}
+    return {tensor: own for tensor, own in result.items() if own}
