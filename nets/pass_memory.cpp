@@ -17,13 +17,22 @@ InputGradient input_gradient_of(const NetPlan& plan, std::size_t index) {
   return is_wanted ? InputGradient::kWanted : InputGradient::kSkipped;
 }
 
-PassMemory::PassMemory(const NetPlan& plan, std::int64_t num_examples, Mode mode, const Device& device)
+PassMemory::PassMemory(const NetPlan& plan, std::int64_t num_examples, Mode mode)
     : plan_(plan), num_examples_(num_examples), routes_(plan.layers.size()), places_(plan.layers.size()) {
   place_activations(mode);
   if (mode == Mode::kTraining) place_gradients();
+}
+
+PassMemory::PassMemory(const NetPlan& plan, std::int64_t num_examples, Mode mode, const Device& device)
+    : PassMemory(plan, num_examples, mode) {
   activations_.allocate(device);
   gradients_.allocate(device);
   bind();
+}
+
+PassMemory::Elements PassMemory::elements(const NetPlan& plan, std::int64_t num_examples, Mode mode) {
+  const PassMemory memory(plan, num_examples, mode);
+  return {.activations = memory.activations_.num_elements(), .gradients = memory.gradients_.num_elements()};
 }
 
 void PassMemory::place_activations(Mode mode) {

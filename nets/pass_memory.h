@@ -12,6 +12,10 @@
 
 namespace terngrad {
 
+/// Examples that a net on the CPU predicts at a time, in each of its threads: fixed, so that logits depend on nothing
+/// but parameters and images. More would only enlarge activations; fewer would starve the matrix products.
+inline constexpr int kCpuPredictExamples = 32;
+
 /// Whether backward of layer `index` is asked for the gradient of any of its inputs.
 InputGradient input_gradient_of(const NetPlan& plan, std::size_t index);
 
@@ -40,6 +44,13 @@ class PassMemory {
   /// kept only until the last layer that takes it has run.
   PassMemory(const NetPlan& plan, std::int64_t num_examples, Mode mode, const Device& device);
 
+  /// How many floats the constructor allocates.
+  struct Elements {
+    std::int64_t activations = 0;
+    std::int64_t gradients = 0;  // of activations
+  };
+  static Elements elements(const NetPlan& plan, std::int64_t num_examples, Mode mode);
+
   Place& place(std::size_t layer) { return places_[layer]; }
 
  private:
@@ -56,6 +67,8 @@ class PassMemory {
     std::vector<GradientRoute> inputs;
   };
 
+  /// Works the places out and allocates nothing.
+  PassMemory(const NetPlan& plan, std::int64_t num_examples, Mode mode);
   void place_activations(Mode mode);
   void place_gradients();
   void bind();

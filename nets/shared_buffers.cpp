@@ -1,6 +1,7 @@
 #include "nets/shared_buffers.h"
 
 #include <algorithm>
+#include <numeric>
 
 namespace terngrad {
 
@@ -23,6 +24,10 @@ std::size_t SharedBuffers::acquire(std::int64_t num_elements) {
 }
 
 void SharedBuffers::release(std::size_t buffer) { free_.push_back(buffer); }
+
+std::int64_t SharedBuffers::num_elements() const {
+  return std::accumulate(sizes_.begin(), sizes_.end(), std::int64_t{0});
+}
 
 void SharedBuffers::allocate(const Device& device) {
   for (const std::int64_t size : sizes_) {

@@ -26,6 +26,8 @@ class SharedBuffers {
 
   std::size_t num_buffers() const { return sizes_.size(); }
   std::int64_t size(std::size_t buffer) const { return sizes_[buffer]; }
+  /// Of all buffers together.
+  std::int64_t num_elements() const;
 
  private:
   std::vector<std::int64_t> sizes_;

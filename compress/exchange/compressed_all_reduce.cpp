@@ -30,14 +30,6 @@ class PartTimer {
   std::chrono::steady_clock::time_point begin_ = std::chrono::steady_clock::now();
 };
 
-/// The workers of each rank.
-std::vector<WorkerRange> ranks_of(const WorkerGroup& workers) {
-  std::vector<WorkerRange> ranks;
-  ranks.reserve(static_cast<std::size_t>(workers.communicator->size()));
-  for (int rank = 0; rank < workers.communicator->size(); ++rank) ranks.push_back(workers.range_of(rank));
-  return ranks;
-}
-
 /// What peers must agree on: the plan, and the options that change the result or who sends what.
 std::uint64_t exchange_fingerprint(const Layout& layout, const CodecPlan& plan, const WorkerGroup& workers,
                                    const CompressedAllReduceOptions& options, ExchangeAlgorithm algorithm) {

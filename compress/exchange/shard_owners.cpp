@@ -6,6 +6,13 @@ namespace terngrad {
 
 std::string to_string(ShardOwners owners) { return owners == ShardOwners::kWorkers ? "workers" : "servers"; }
 
+std::vector<WorkerRange> ranks_of(const WorkerGroup& workers) {
+  std::vector<WorkerRange> ranks;
+  ranks.reserve(static_cast<std::size_t>(workers.communicator->size()));
+  for (int rank = 0; rank < workers.communicator->size(); ++rank) ranks.push_back(workers.range_of(rank));
+  return ranks;
+}
+
 int num_shards(const WorkerGroup& workers, ShardOwners owners) {
   return owners == ShardOwners::kWorkers ? workers.num_workers : std::max(workers.num_servers, 1);
 }

@@ -20,6 +20,9 @@ enum class ShardOwners {
 /// "workers", "servers".
 std::string to_string(ShardOwners owners);
 
+/// The workers of each rank.
+std::vector<WorkerRange> ranks_of(const WorkerGroup& workers);
+
 /// How many shards there are.
 int num_shards(const WorkerGroup& workers, ShardOwners owners);
 

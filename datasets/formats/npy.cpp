@@ -236,4 +236,31 @@ NpyArray parse_npy(const std::string& file, std::span<const std::uint8_t> bytes)
   return array;
 }
 
+std::string npy_beginning(NpyKind kind, std::size_t element_bytes, const std::vector<std::int64_t>& shape) {
+  constexpr std::size_t kAlignment = 64;
+  constexpr std::size_t kLengthBytes = 2;
+  const bool is_float = kind == NpyKind::kFloat;
+  TERNGRAD_REQUIRE(element_bytes == 8 || element_bytes == 4 || element_bytes == 2 || (element_bytes == 1 && !is_float),
+                   "[npy] no ", is_float ? "floats" : "integers", " have ", element_bytes, " bytes");
+  std::string sides;
+  for (const std::int64_t side : shape) {
+    TERNGRAD_REQUIRE(side >= 0, "[npy] a shape has a negative side: ", shape_text(shape));
+    sides += (sides.empty() ? "" : " ") + std::to_string(side) + ",";
+  }
+  // Python's tuple of one number has a comma, those of more need none at the end.
+  if (shape.size() > 1) sides.pop_back();
+  const char letter = is_float ? 'f' : kind == NpyKind::kSigned ? 'i' : 'u';
+  std::string header = std::string("{'descr': '") + (element_bytes == 1 ? '|' : '<') + letter +
+                       std::to_string(element_bytes) + "', 'fortran_order': False, 'shape': (" + sides + "), }";
+  const std::size_t before = kMagic.size() + 2 + kLengthBytes;
+  const std::size_t total = (before + header.size() + 1 + kAlignment - 1) / kAlignment * kAlignment;
+  header.resize(total - before - 1, ' ');
+  header += '\n';
+  TERNGRAD_REQUIRE(header.size() < 65536, "[npy] a header of ", header.size(), " bytes is longer than format 1.0 has");
+  std::string beginning(kMagic);
+  beginning += {'\x01', '\x00'};
+  beginning += {static_cast<char>(header.size() & 0xff), static_cast<char>(header.size() >> 8)};
+  return beginning + header;
+}
+
 }  // namespace terngrad

@@ -1,4 +1,4 @@
-// NPY: the file format of NumPy arrays.
+// NPY: the file format of NumPy arrays, read and written.
 #pragma once
 
 #include <cstddef>
@@ -44,6 +44,13 @@ inline constexpr std::size_t kNpyBeginningBytes = kMaxNpyHeaderBytes + 12;
 /// Length of a .npy file, header included, by its first kNpyBeginningBytes bytes.
 /// @throws DataError as parse_npy for a header that is short or wrong
 std::uint64_t npy_file_bytes(const std::string& file, std::span<const std::uint8_t> beginning);
+
+/// What comes before the elements of a .npy file of format 1.0: magic, version, the header's length, and the header
+/// with spaces behind it so that the elements begin at a multiple of 64 bytes, as NumPy writes it. Elements are
+/// little-endian and in C order.
+/// @param element_bytes  1, 2, 4 or 8; of floats not 1
+/// @throws InvalidArgument for another size, a negative side or a header of 2^16 bytes or more
+std::string npy_beginning(NpyKind kind, std::size_t element_bytes, const std::vector<std::int64_t>& shape);
 
 /// "[60000, 28, 28]", for messages.
 std::string shape_text(const std::vector<std::int64_t>& shape);

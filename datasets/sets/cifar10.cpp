@@ -42,6 +42,7 @@ class Cifar10 final : public Dataset {
   }
 
   bool is_augmented() const override { return subset_ == Subset::kTrain; }
+  std::int64_t memory_bytes() const override { return static_cast<std::int64_t>(files_.size() * kFileBytes); }
   std::optional<CropSource> crop_source() const override {
     return CropSource{.source_size = kCifar10ImageSize,
                       .is_augmented = is_augmented(),

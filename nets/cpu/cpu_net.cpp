@@ -10,14 +10,11 @@
 #include "kernels/runtime/errors.h"
 #include "kernels/runtime/parallel.h"
 #include "nets/cpu/slice_runner.h"
+#include "nets/pass_memory.h"
 #include "nets/planned_net.h"
 
 namespace terngrad::cpu {
 namespace {
-
-/// Examples that predict runs at a time: fixed, so that logits depend on nothing but parameters and images. More would
-/// only enlarge activations; fewer would starve the matrix products.
-constexpr int kPredictExamples = 32;
 
 class CpuNet final : public PlannedNet<Net> {
  public:
@@ -56,10 +53,10 @@ class CpuNet final : public PlannedNet<Net> {
   void predict(std::span<const float> parameters, std::span<const float> state, std::span<const float> images,
                int num_examples, std::span<float> logits) override {
     check_predict(plan(), parameters, state, images, num_examples, logits);
-    const int num_chunks = (num_examples + kPredictExamples - 1) / kPredictExamples;
+    const int num_chunks = (num_examples + kCpuPredictExamples - 1) / kCpuPredictExamples;
     make_predictors(num_chunks);
     run_slots(predictors_, 1, parameters, num_chunks, [&](SliceRunner& runner, int chunk) {
-      predict_chunk(runner, state, images, logits, std::int64_t{chunk} * kPredictExamples, num_examples);
+      predict_chunk(runner, state, images, logits, std::int64_t{chunk} * kCpuPredictExamples, num_examples);
     });
   }
 
@@ -87,18 +84,18 @@ class CpuNet final : public PlannedNet<Net> {
     const LibraryThreads threads(1);
     const auto wanted = static_cast<std::size_t>(std::min(num_chunks, options_.num_threads));
     while (predictors_.size() < wanted) {
-      predictors_.push_back(std::make_unique<SliceRunner>(engine_, plan(), kPredictExamples, 1, Mode::kInference));
+      predictors_.push_back(std::make_unique<SliceRunner>(engine_, plan(), kCpuPredictExamples, 1, Mode::kInference));
     }
     if (padded_images_.num_elements() == 0) {
-      padded_images_ = zeros<float>(kPredictExamples * plan().image.num_elements());
+      padded_images_ = zeros<float>(kCpuPredictExamples * plan().image.num_elements());
     }
   }
 
   void predict_chunk(SliceRunner& runner, std::span<const float> state, std::span<const float> images,
                      std::span<float> logits, std::int64_t first, int num_examples) {
-    const std::int64_t count = std::min<std::int64_t>(kPredictExamples, num_examples - first);
+    const std::int64_t count = std::min<std::int64_t>(kCpuPredictExamples, num_examples - first);
     const float* source = images.data() + first * plan().image.num_elements();
-    if (count < kPredictExamples) {
+    if (count < kCpuPredictExamples) {
       std::copy_n(source, count * plan().image.num_elements(), padded_images_.data());
       source = padded_images_.data();
     }

@@ -90,5 +90,19 @@ TEST(PassMemory, TheImageNeedsNoGradient) {
   EXPECT_EQ(input_gradient_of(plan, 1), InputGradient::kWanted);
 }
 
+TEST(PassMemory, SaysWhatItAllocates) {
+  const NetPlan plan = branched_plan();
+  std::int64_t outputs = 0;
+  for (const LayerPlan& layer : plan.layers) outputs += layer.output.num_elements();
+  const PassMemory::Elements training = PassMemory::elements(plan, kExamples, Mode::kTraining);
+  EXPECT_EQ(training.activations, kExamples * outputs);
+  EXPECT_GT(training.gradients, 0);
+  EXPECT_LT(training.gradients, training.activations);
+  const PassMemory::Elements inference = PassMemory::elements(plan, kExamples, Mode::kInference);
+  EXPECT_LT(inference.activations, training.activations);
+  EXPECT_EQ(inference.gradients, 0);
+  EXPECT_EQ(PassMemory::elements(plan, 10 * kExamples, Mode::kTraining).gradients, 10 * training.gradients);
+}
+
 }  // namespace
 }  // namespace terngrad::pass_memory_test

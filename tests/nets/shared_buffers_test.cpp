@@ -39,5 +39,14 @@ TEST(SharedBuffers, AllocateGivesZeros) {
   for (int i = 0; i < 5; ++i) EXPECT_EQ(buffers.data(1)[i], 0);
 }
 
+TEST(SharedBuffers, CountTheirElements) {
+  SharedBuffers buffers;
+  EXPECT_EQ(buffers.num_elements(), 0);
+  buffers.release(buffers.acquire(5));
+  buffers.acquire(7);  // the free one grows
+  buffers.acquire(2);
+  EXPECT_EQ(buffers.num_elements(), 9);
+}
+
 }  // namespace
 }  // namespace terngrad::shared_buffers_test

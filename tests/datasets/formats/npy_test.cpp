@@ -4,7 +4,9 @@
 #include <gtest/gtest.h>
 
 #include <string>
+#include <vector>
 
+#include "kernels/runtime/errors.h"
 #include "tests/datasets/npy_files.h"
 
 namespace terngrad::npy_test {
@@ -122,6 +124,42 @@ TEST(Npy, EveryTruncationAndTrailingBytesAreRefused) {
               HasSubstr("field header length: expected at most 65536, found 65594"));
   bytes[6] = 4;
   EXPECT_THAT(refusal(bytes), HasSubstr("expected 1.0, 2.0 or 3.0, found 4.0"));
+}
+
+TEST(NpyBeginning, IsWhatNumpyWrites) {
+  // numpy.save of numpy.array([3, -1, 4], dtype=numpy.int32), up to the elements.
+  std::string expected =
+      std::string("\x93NUMPY\x01\x00\x76\x00", 10) + "{'descr': '<i4', 'fortran_order': False, 'shape': (3,), }";
+  expected.resize(127, ' ');
+  EXPECT_EQ(npy_beginning(NpyKind::kSigned, 4, {3}), expected + '\n');
+}
+
+TEST(NpyBeginning, ElementsThatFollowAreReadBack) {
+  const std::vector<std::vector<std::int64_t>> shapes = {{}, {0}, {7}, {2, 3}, {1, 2, 3, 4}};
+  for (const NpyKind kind : {NpyKind::kSigned, NpyKind::kUnsigned, NpyKind::kFloat}) {
+    for (const std::size_t bytes : {1u, 2u, 4u, 8u}) {
+      if (kind == NpyKind::kFloat && bytes == 1) continue;
+      for (const std::vector<std::int64_t>& shape : shapes) {
+        const std::string beginning = npy_beginning(kind, bytes, shape);
+        EXPECT_EQ(beginning.size() % 64, 0u);
+        Bytes file(beginning.begin(), beginning.end());
+        std::int64_t count = 1;
+        for (const std::int64_t side : shape) count *= side;
+        file.resize(file.size() + static_cast<std::size_t>(count) * bytes);
+        const NpyArray array = parse_npy("some.npy", file);
+        EXPECT_EQ(array.kind, kind);
+        EXPECT_EQ(array.element_bytes, bytes);
+        EXPECT_EQ(array.shape, shape);
+      }
+    }
+  }
+}
+
+TEST(NpyBeginning, WhatTheFormatHasNotIsRefused) {
+  EXPECT_THROW(npy_beginning(NpyKind::kFloat, 1, {3}), InvalidArgument);
+  EXPECT_THROW(npy_beginning(NpyKind::kSigned, 3, {3}), InvalidArgument);
+  EXPECT_THROW(npy_beginning(NpyKind::kSigned, 4, {3, -1}), InvalidArgument);
+  EXPECT_THROW(npy_beginning(NpyKind::kSigned, 4, std::vector<std::int64_t>(40000, 1)), InvalidArgument);
 }
 
 }  // namespace

@@ -1,0 +1,142 @@
+#include "compress/exchange/exchange_memory.h"
+
+#include <algorithm>
+#include <vector>
+
+#include "compress/codecs/codec_plan.h"
+#include "compress/exchange/bucketed_layout.h"
+#include "compress/exchange/codec_shards.h"
+#include "compress/exchange/downlink.h"
+#include "compress/exchange/exchange_algorithm.h"
+#include "compress/exchange/exchange_bytes.h"
+#include "compress/exchange/shard_owners.h"
+#include "compress/wire/gradient_transport.h"
+#include "compress/wire/wire_format.h"
+
+namespace terngrad {
+namespace {
+
+/// The messages of one bucket.
+class BucketMemory {
+ public:
+  BucketMemory(const Layout& layout, const CodecPlan& plan, const CompressedAllReduceOptions& options,
+               const WorkerGroup& workers)
+      : layout_(layout),
+        plan_(plan),
+        options_(options),
+        workers_(workers),
+        transport_(layout, plan, ranks_of(workers), workers.communicator->rank()) {}
+
+  std::int64_t bytes(ExchangeAlgorithm algorithm) const {
+    if (algorithm == ExchangeAlgorithm::kScatterReduce) return scattered();
+    // Alone, lanes are not made unless they are asked for by name.
+    if (algorithm == ExchangeAlgorithm::kIntegerSum &&
+        !(is_alone() && options_.algorithm == ExchangeAlgorithm::kAuto)) {
+      return summed();
+    }
+    return gathered(whole_segments(layout_)) + rounded_mean();
+  }
+
+ private:
+  bool is_alone() const { return workers_.communicator->size() == 1; }
+  int rank() const { return workers_.communicator->rank(); }
+  std::int64_t message(const std::vector<Slice>& slices, PayloadForm form = PayloadForm::kNatural) const {
+    return slices.empty() ? 0 : gradient_message_bytes(plan_, slices, form);
+  }
+
+  /// What a process sends of a part.
+  std::int64_t sent(const std::vector<Slice>& slices, int of_rank) const {
+    const GradientTransport::Counts counts = transport_.counts(slices, of_rank);
+    if (counts.of_sums == 0) return counts.of_workers * message(slices);
+    std::vector<Slice> rest;
+    std::int64_t num_added = 0;
+    for (const Slice& slice : slices) {
+      if (plan_.codec_of(slice.segment).traits().sums_as_float) {
+        num_added += slice.count;
+      } else {
+        rest.push_back(slice);
+      }
+    }
+    const std::int64_t sum = max_message_bytes(slices.size() - rest.size(), 0, num_added * 4);
+    return counts.of_workers * message(rest) + counts.of_sums * sum;
+  }
+
+  std::int64_t sent_by_all(const std::vector<Slice>& slices) const {
+    std::int64_t bytes = 0;
+    for (int rank = 0; rank < workers_.communicator->size(); ++rank) bytes += sent(slices, rank);
+    return bytes;
+  }
+
+  std::int64_t gathered(const std::vector<Slice>& slices) const {
+    const std::int64_t written = workers_.num_local_workers * message(slices);
+    return written + sent(slices, rank()) + (is_alone() ? 0 : sent_by_all(slices));
+  }
+
+  /// The message that a ternary downlink goes through where every process has the whole mean.
+  std::int64_t rounded_mean() const {
+    if (options_.downlink_codec != DownlinkCodec::kTernary) return 0;
+    return downlink({whole_segments(layout_)}).max_message_bytes(0);
+  }
+
+  Downlink downlink(const std::vector<std::vector<Slice>>& parts) const {
+    return {layout_, plan_, parts, {.codec = options_.downlink_codec, .num_workers = workers_.num_workers}};
+  }
+
+  std::int64_t scattered() const {
+    const int count = num_shards(workers_, options_.owners);
+    const std::vector<std::vector<Slice>> shards = shards_by_codec(layout_, plan_, count);
+    const ShardRange own = shards_of(workers_, options_.owners, rank());
+    const Downlink mean = downlink(shards);
+    std::int64_t written = 0;
+    std::int64_t all_sent = 0;
+    std::int64_t received = 0;
+    std::int64_t all_means = 0;
+    std::int64_t own_means = 0;
+    std::int64_t largest_mean = 0;
+    for (std::size_t shard = 0; shard < shards.size(); ++shard) {
+      written += workers_.num_local_workers * message(shards[shard]);
+      all_sent += sent(shards[shard], rank());
+      const std::int64_t mean_bytes = mean.max_message_bytes(shard);
+      all_means += mean_bytes;
+      if (!own.has(shard)) continue;
+      received += sent_by_all(shards[shard]);
+      own_means += mean_bytes;
+      largest_mean = std::max(largest_mean, mean_bytes);
+    }
+    if (is_alone()) return written + 2 * all_sent + all_means + largest_mean;
+    return written + all_sent + std::max(received, all_means) + own_means + largest_mean;
+  }
+
+  std::int64_t summed() const {
+    const std::vector<Slice> lanes = select_summable(layout_, plan_, true);
+    const std::int64_t lane_message = message(lanes, PayloadForm::kLanes);
+    return gathered(select_summable(layout_, plan_, false)) + rounded_mean() +
+           (workers_.num_local_workers + 2) * lane_message;
+  }
+
+  const Layout& layout_;
+  const CodecPlan& plan_;
+  const CompressedAllReduceOptions& options_;
+  const WorkerGroup& workers_;
+  GradientTransport transport_;
+};
+
+}  // namespace
+
+std::int64_t exchange_memory(const Layout& layout, const CompressedAllReduceOptions& options, const Buckets& buckets,
+                             const WorkerGroup& workers) {
+  const BucketedLayout parts(layout, options.codecs, workers.num_workers, buckets);
+  std::int64_t bytes = 0;
+  for (std::size_t bucket = 0; bucket < parts.num_buckets(); ++bucket) {
+    const CodecPlan plan = parts.plan_of(bucket);
+    const Layout& part = parts.layout_of(bucket);
+    const ExchangeAlgorithm algorithm = options.owners == ShardOwners::kServers
+                                            ? ExchangeAlgorithm::kScatterReduce
+                                            : choose_algorithm(parts.algorithm_of(bucket, options.algorithm),
+                                                               options.downlink_codec, part, plan, workers.num_workers);
+    bytes += BucketMemory(part, plan, options, workers).bytes(algorithm);
+  }
+  return bytes;
+}
+
+}  // namespace terngrad

@@ -1,0 +1,30 @@
+// Host memory for the messages of an exchange, known before it is made.
+#pragma once
+
+#include <cstdint>
+
+#include "compress/comm/communicator.h"
+#include "compress/exchange/all_reduce_options.h"
+#include "compress/exchange/bucket_plan.h"
+#include "kernels/tensor/layout.h"
+
+namespace terngrad {
+
+/// Bytes that a BucketedAllReduce fills in this process, once it has exchanged a few steps: what the workers' encoders
+/// write, what is on its way, and what has come. With L of N workers here, of all buckets and G the bytes of a worker's
+/// message,
+///
+///   all_gather       L G written, L G sent, N G received; alone, what is sent is what is received
+///   scatter_reduce   L G written, L G sent, and in turns N g of this process's shards and all shards of the mean
+///                    received; alone, what is sent and received changes places, so both hold L G
+///   integer_sum      as all_gather for tensors whose codes do not add up; L lanes written, one copy and their sum
+///
+/// Between processes that add up floats (compress/wire/gradient_transport.h), sums travel in place of messages. Sizes
+/// are exact for codecs of fixed size, and the most for others. The transport's own buffers are not counted, nor
+/// scalers and statistics, which are small beside messages.
+/// @param options  `update` counts as nullptr, whose shards are cut otherwise but are as large
+/// @throws InvalidArgument as BucketedAllReduce
+std::int64_t exchange_memory(const Layout& layout, const CompressedAllReduceOptions& options, const Buckets& buckets,
+                             const WorkerGroup& workers);
+
+}  // namespace terngrad
