@@ -13,6 +13,7 @@
 #include <optional>
 #include <ostream>
 #include <set>
+#include <span>
 #include <string>
 #include <utility>
 #include <vector>
@@ -23,9 +24,11 @@
 #include "kernels/runtime/errors.h"
 #include "nets/device_net.h"
 #include "trainers/checkpoint/checkpoint.h"
+#include "trainers/commands/launched_command.h"
 #include "trainers/evaluate/evaluate.h"
 #include "trainers/evaluate/evaluation_log.h"
 #include "trainers/evaluate/follow_run.h"
+#include "trainers/evaluate/predictions.h"
 #include "trainers/hooks/net_state.h"
 #include "trainers/io/folder.h"
 #include "trainers/io/terminal_width.h"
@@ -53,6 +56,7 @@ struct EvalOptions {
   double eval_interval_secs = 0;
   bool run_once = false;
   std::string eval_dir;
+  std::string predictions;
   std::string device = "auto";
   std::string math = "auto";
   int threads = 0;
@@ -81,6 +85,11 @@ void declare(OptionSet& options, EvalOptions& o) {
   options.add("eval_dir", &o.eval_dir,
               "folder to add results to (metrics.jsonl and TensorBoard events); empty: eval in --checkpoint_dir when "
               "following, else none");
+  options.add("predictions", &o.predictions,
+              "file for the predicted class of every example, in order of the data set: a NumPy array of int32; an old "
+              "one is replaced",
+              text_where("a file name that ends in .npy",
+                         [](const std::string& name) { return name.empty() || name.ends_with(".npy"); }));
   options.add("device", &o.device, "where to compute; auto: on a GPU if there is one, else on the CPU",
               one_of({"auto", "cpu", "cuda"}));
   options.add(
@@ -110,6 +119,12 @@ void check(const OptionSet& options, const EvalOptions& o) {
   if (o.eval_interval_secs > 0 && o.checkpoint_dir.empty()) {
     throw UsageError("--eval_interval_secs: needs --checkpoint_dir, the run to follow; --checkpoint is one file");
   }
+  if (o.eval_interval_secs > 0 && !o.predictions.empty()) {
+    TERNGRAD_THROW(UsageError, "--predictions ", o.predictions,
+                   ": holds those of one checkpoint, --eval_interval_secs ", o.eval_interval_secs,
+                   " follows a run of several; evaluate once");
+  }
+  check_output_file("predictions", o.predictions);
 }
 
 std::string weights_group(const EvalOptions& o) { return o.restore_avg_var ? "ema" : "parameters"; }
@@ -179,8 +194,9 @@ std::unique_ptr<Net> make_net_on(const DeviceChoice& choice, const std::string& 
   return make_device_net(name, shape, num_classes, options, choice.math, Stream(choice.gpus[0]));
 }
 
+/// @param predicted  as of evaluate
 Evaluation evaluate_checkpoint(const EvalOptions& o, const Checkpoint& checkpoint, const Dataset& dataset,
-                               const std::function<void()>& send_heartbeat) {
+                               const std::function<void()>& send_heartbeat, std::span<std::int32_t> predicted) {
   NetOptions net_options;
   net_options.threads_per_worker = num_threads(o);
   net_options.num_threads = num_threads(o);
@@ -190,7 +206,7 @@ Evaluation evaluate_checkpoint(const EvalOptions& o, const Checkpoint& checkpoin
   Buffer<float> parameters(net->layout().flat_elements());
   checkpoint.read_group(weights_group(o), net->layout(), parameters.span());
   const Buffer<float> state = load_evaluation_state(checkpoint, *net, o.restore_avg_var);
-  return evaluate(*net, parameters.span(), state.span(), dataset, num_threads(o), send_heartbeat);
+  return evaluate(*net, parameters.span(), state.span(), dataset, num_threads(o), send_heartbeat, predicted);
 }
 
 /// Evaluates checkpoints of one run, which share a data set, and keeps a log of results if there is a folder for it.
@@ -209,7 +225,7 @@ class Evaluator {
     return log_ && log_->find(checkpoint.state().step, checkpoint.checksum()) != nullptr;
   }
 
-  /// Prints the result; one that the log has is not computed again.
+  /// Prints the result; one that the log has is not computed again, unless predictions are asked for. Writes these.
   void run(const Checkpoint& checkpoint) {
     if (!dataset_) prepare(checkpoint);
     const std::uint64_t step = checkpoint.state().step;
@@ -217,11 +233,14 @@ class Evaluator {
     if (known != nullptr) {
       std::cerr << "step " << step << " is evaluated already, its result is in " << log_->path().string() << std::endl;
     }
+    const bool predicts = !o_.predictions.empty();
+    std::vector<std::int32_t> predicted(predicts ? static_cast<std::size_t>(dataset_->num_examples()) : 0);
     const Evaluation evaluation =
-        known != nullptr ? *known : say_when_out_of_memory("evaluating " + checkpoint.source(), [&] {
-          return evaluate_checkpoint(o_, checkpoint, *dataset_, send_heartbeat_);
+        known != nullptr && !predicts ? *known : say_when_out_of_memory("evaluating " + checkpoint.source(), [&] {
+          return evaluate_checkpoint(o_, checkpoint, *dataset_, send_heartbeat_, predicted);
         });
     if (log_ && known == nullptr) log_->write(step, checkpoint.checksum(), evaluation);
+    if (predicts) write_predictions(o_.predictions, predicted);
     std::cout << checkpoint.source() << ": step " << step << ", " << weights_group(o_) << " weights, "
               << dataset_name(o_, checkpoint) << " " << o_.subset << ", loss " << evaluation.loss << "\n"
               << to_string(evaluation) << std::endl;

@@ -53,7 +53,11 @@ int run_launched_command(const char* name, OptionSet& options, int argc, const c
 }
 
 void check_output_file(const char* option, const std::string& path, const ProcessGroup& processes) {
-  if (path.empty() || !processes.is_chief()) return;
+  if (processes.is_chief()) check_output_file(option, path);
+}
+
+void check_output_file(const char* option, const std::string& path) {
+  if (path.empty()) return;
   try {
     require_writable(path);
   } catch (const DataError& error) {

@@ -33,6 +33,9 @@ bool answer_questions(const char* name, const OptionSet& options, const ParseRes
 /// @throws UsageError, on the chief
 void check_output_file(const char* option, const std::string& path, const ProcessGroup& processes);
 
+/// The same for a command of one process.
+void check_output_file(const char* option, const std::string& path);
+
 /// What --threads means: the number itself, or for 0 all processors of the machine, shared with the ranks that may run
 /// on the same ones.
 int threads_of_process(int asked, const ProcessGroup& processes);

@@ -6,6 +6,7 @@
 #include <chrono>
 #include <ctime>
 #include <filesystem>
+#include <iostream>
 #include <thread>
 #include <utility>
 
@@ -21,6 +22,7 @@
 #include "trainers/options/async_options.h"
 #include "trainers/options/train_option_checks.h"
 #include "trainers/options/train_options.h"
+#include "trainers/run/memory_report.h"
 #include "trainers/run/rank_consistency.h"
 #include "trainers/run/train_run.h"
 
@@ -89,6 +91,10 @@ int evaluate_along(const TrainOptions& o, const std::string& directory, ProcessG
 int run_rank(const TrainOptions& of_launch, RunDescription description, ProcessGroup& processes) {
   const TrainOptions o = with_shard(of_launch, processes);
   processes.set_timeout(o.exchange_timeout);
+  if (o.memory) {
+    std::cout << memory_report(o, processes);
+    return kExitSuccess;
+  }
   if (!o.last_rank_evaluates) return train(o, std::move(description), processes);
   const std::string directory = processes.broadcast_string(o.train_dir);
   processes.split_evaluator_rank();

@@ -13,9 +13,6 @@
 namespace terngrad {
 namespace {
 
-/// Examples handed to the net at once.
-constexpr std::int64_t kBatch = 256;
-
 /// Values of the host where a net computes: themselves on the CPU, else a copy.
 class OnDevice {
  public:
@@ -45,22 +42,31 @@ class OnDevice {
   Buffer<float> buffer_;
 };
 
+/// The class of the largest logit, of several the first; kNoClass if one is NaN.
+std::int32_t first_of_largest(std::span<const float> logits) {
+  if (std::ranges::any_of(logits, [](float logit) { return std::isnan(logit); })) return kNoClass;
+  return static_cast<std::int32_t>(std::ranges::max_element(logits) - logits.begin());
+}
+
 std::int64_t size_of(std::span<const float> values) { return static_cast<std::int64_t>(values.size()); }
 
 }  // namespace
 
 Evaluation evaluate(Net& net, std::span<const float> parameters, std::span<const float> state, const Dataset& dataset,
-                    int num_threads, const std::function<void()>& between) {
+                    int num_threads, const std::function<void()>& between, std::span<std::int32_t> predicted) {
   const ImageShape shape = net.image_shape();
   const ImageShape found{dataset.height(), dataset.width(), dataset.channels()};
   TERNGRAD_REQUIRE(shape == found && net.num_classes() == dataset.num_classes(), "[evaluate] net ", net.name(),
                    " takes ", shape.height, "x", shape.width, "x", shape.channels, " images of ", net.num_classes(),
                    " classes, data set ", dataset.name(), " has ", found.height, "x", found.width, "x", found.channels,
                    " of ", dataset.num_classes());
+  TERNGRAD_REQUIRE(predicted.empty() || static_cast<std::int64_t>(predicted.size()) == dataset.num_examples(),
+                   "[evaluate] room for ", predicted.size(), " predictions, data set ", dataset.name(), " has ",
+                   dataset.num_examples(), " examples");
   const auto classes = static_cast<std::size_t>(net.num_classes());
   const auto elements = static_cast<std::size_t>(dataset.image_elements());
-  std::vector<float> images(kBatch * elements);
-  std::vector<float> logits(kBatch * classes);
+  std::vector<float> images(kEvaluationBatch * elements);
+  std::vector<float> logits(kEvaluationBatch * classes);
   OnDevice device_parameters(size_of(parameters), net.device());
   OnDevice device_state(size_of(state), net.device());
   OnDevice device_images(size_of(images), net.device());
@@ -72,9 +78,9 @@ Evaluation evaluate(Net& net, std::span<const float> parameters, std::span<const
   std::int64_t top1 = 0;
   std::int64_t top5 = 0;
   double loss = 0;
-  for (std::int64_t first = 0; first < dataset.num_examples(); first += kBatch) {
+  for (std::int64_t first = 0; first < dataset.num_examples(); first += kEvaluationBatch) {
     if (between) between();
-    const std::int64_t count = std::min(kBatch, dataset.num_examples() - first);
+    const std::int64_t count = std::min(kEvaluationBatch, dataset.num_examples() - first);
     parallel_for(num_threads, count, 32, [&](std::int64_t begin, std::int64_t end) {
       for (std::int64_t i = begin; i < end; ++i) {
         dataset.read(first + i, ExampleVisit{},
@@ -88,11 +94,14 @@ Evaluation evaluate(Net& net, std::span<const float> parameters, std::span<const
     device_logits.take(batch_logits);
     for (std::int64_t i = 0; i < count; ++i) {
       const std::span<const float> row(logits.data() + static_cast<std::size_t>(i) * classes, classes);
-      const float own = row[static_cast<std::size_t>(dataset.label(first + i))];
+      const std::int32_t label = dataset.label(first + i);
+      const float own = row[static_cast<std::size_t>(label)];
       // Written so that NaN, be it the label's logit or another, never makes a hit.
       const auto better = std::count_if(row.begin(), row.end(), [own](float logit) { return !(logit <= own); });
       top1 += better < 1;
       top5 += better < 5;
+      if (!predicted.empty())
+        predicted[static_cast<std::size_t>(first + i)] = better < 1 ? label : first_of_largest(row);
       const auto max = static_cast<double>(*std::max_element(row.begin(), row.end()));
       double sum = 0;
       for (const float logit : row) sum += std::exp(static_cast<double>(logit) - max);

@@ -19,15 +19,25 @@ struct Evaluation {
   std::int64_t num_examples = 0;
 };
 
+/// Examples that evaluate hands to the net at once.
+inline constexpr std::int64_t kEvaluationBatch = 256;
+
+/// Stands for no class among predictions.
+inline constexpr std::int32_t kNoClass = -1;
+
 /// Evaluates every example once, in order, without augmentation.
 /// @param net         on any device
 /// @param parameters  [flat elements], in host memory
 /// @param state       [flat elements of the net's state], in host memory: empty where it has none
 /// @param num_threads threads that read examples
 /// @param between     called between batches, for signs of life
-/// @throws InvalidArgument if images or classes are not the net's
+/// @param predicted   [num_examples] out, or empty: the class of each example in order. It is the example's label
+/// exactly
+///                    where that is a hit of top1 (so of classes that share the largest logit, the label); else the
+///                    first class of the largest logit, or kNoClass where a logit is NaN
+/// @throws InvalidArgument if images or classes are not the net's, or `predicted` has another size
 Evaluation evaluate(Net& net, std::span<const float> parameters, std::span<const float> state, const Dataset& dataset,
-                    int num_threads, const std::function<void()>& between = {});
+                    int num_threads, const std::function<void()>& between = {}, std::span<std::int32_t> predicted = {});
 
 /// `top-1 = 0.9912 top-5 = 1.0000 [10000 examples]`.
 std::string to_string(const Evaluation& evaluation);

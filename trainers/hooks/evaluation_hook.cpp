@@ -1,5 +1,6 @@
 #include "trainers/hooks/evaluation_hook.h"
 
+#include <algorithm>
 #include <nlohmann/json.hpp>
 #include <string>
 #include <utility>
@@ -8,27 +9,34 @@
 
 namespace terngrad {
 
+bool EvaluationSteps::has(std::uint64_t steps_done) const {
+  const bool is_multiple = every != 0 && steps_done > 0 && steps_done % every == 0;
+  return is_multiple || std::ranges::binary_search(listed, steps_done);
+}
+
+std::uint64_t EvaluationSteps::next(std::uint64_t steps_done) const {
+  const auto above = std::ranges::upper_bound(listed, steps_done);
+  return std::min(next_multiple(every, steps_done), above == listed.end() ? kNoSyncStep : *above);
+}
+
 EvaluationHook::EvaluationHook(std::shared_ptr<const Dataset> dataset, MetricsWriter& writer, ProgressDisplay& display,
-                               std::uint64_t eval_steps, int num_threads)
+                               EvaluationSteps steps, int num_threads)
     : dataset_(std::move(dataset)),
       writer_(writer),
       display_(display),
-      eval_steps_(eval_steps),
+      steps_(std::move(steps)),
       num_threads_(num_threads) {}
 
 void EvaluationHook::before_train(const TrainingView& training) {
-  const bool is_due = eval_steps_ != 0 && training.steps_done > 0 && training.steps_done % eval_steps_ == 0;
-  if (is_due && evaluated_ != training.steps_done) run(training);
+  if (steps_.has(training.steps_done) && evaluated_ != training.steps_done) run(training);
 }
 
 HookVerdict EvaluationHook::after_step(const TrainingView& training, const StepView&) {
-  if (eval_steps_ != 0 && training.steps_done % eval_steps_ == 0) run(training);
+  if (steps_.has(training.steps_done)) run(training);
   return HookVerdict::kContinue;
 }
 
-std::uint64_t EvaluationHook::next_sync_step(std::uint64_t steps_done) const {
-  return next_multiple(eval_steps_, steps_done);
-}
+std::uint64_t EvaluationHook::next_sync_step(std::uint64_t steps_done) const { return steps_.next(steps_done); }
 
 void EvaluationHook::after_train(const TrainingView& training) {
   if (training.steps_done == training.total_steps && evaluated_ != training.steps_done) run(training);

@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <memory>
 #include <optional>
+#include <vector>
 
 #include "datasets/dataset.h"
 #include "trainers/io/metrics.h"
@@ -12,14 +13,25 @@
 
 namespace terngrad {
 
-/// Evaluates the averaged weights on `dataset` every `eval_steps` (0: never) and after the last step of the run; writes
-/// a line of kind "test". A run that is stopped before is not evaluated: its metrics are those of a run that continues.
+/// After how many steps a run is evaluated, besides after its last one.
+struct EvaluationSteps {
+  std::uint64_t every = 0;                 // after each multiple of it; 0: none
+  std::vector<std::uint64_t> listed = {};  // increasing; 0: before the first step
+
+  bool has(std::uint64_t steps_done) const;
+  /// The smallest one above `steps_done`; kNoSyncStep if there is none.
+  std::uint64_t next(std::uint64_t steps_done) const;
+};
+
+/// Evaluates the averaged weights on `dataset` after these steps and after the last step of the run; writes a line of
+/// kind "test". A run that is stopped before is not evaluated: its metrics are those of a run that continues.
 class EvaluationHook final : public Hook {
  public:
   EvaluationHook(std::shared_ptr<const Dataset> dataset, MetricsWriter& writer, ProgressDisplay& display,
-                 std::uint64_t eval_steps, int num_threads);
-  /// Checkpoints are saved before the evaluation after the same step, so a run can be killed between the two: resumed
-  /// at a step that is to be evaluated, it begins with the line that is missing.
+                 EvaluationSteps steps, int num_threads);
+  /// Evaluates the start if that is asked for. Checkpoints are saved before the evaluation after the same step, so a
+  /// run can be killed between the two: resumed at a step that is to be evaluated, it begins with the line that is
+  /// missing.
   void before_train(const TrainingView& training) override;
   HookVerdict after_step(const TrainingView& training, const StepView& step) override;
   void after_train(const TrainingView& training) override;
@@ -32,7 +44,7 @@ class EvaluationHook final : public Hook {
   std::shared_ptr<const Dataset> dataset_;
   MetricsWriter& writer_;
   ProgressDisplay& display_;
-  std::uint64_t eval_steps_;
+  EvaluationSteps steps_;
   int num_threads_;
   std::optional<std::uint64_t> evaluated_;
 };

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <functional>
 
 #include "kernels/runtime/errors.h"
 #include "trainers/optim/integer_power.h"
@@ -20,6 +21,12 @@ double Schedule::rate(std::int64_t step) const {
       TERNGRAD_REQUIRE(total_steps >= 1, "[Schedule] total_steps must be at least 1, got ", total_steps);
       const std::int64_t steps_left = total_steps - std::min(step, total_steps);
       return initial_rate * std::sqrt(static_cast<double>(steps_left) / static_cast<double>(total_steps));
+    }
+    case ScheduleKind::kSteps: {
+      TERNGRAD_REQUIRE(std::ranges::adjacent_find(boundaries, std::greater_equal<>()) == boundaries.end(),
+                       "[Schedule] boundaries must increase");
+      const auto passed = std::ranges::upper_bound(boundaries, step) - boundaries.begin();
+      return initial_rate * integer_power(decay_factor, static_cast<std::uint64_t>(passed));
     }
   }
   TERNGRAD_THROW(InvalidArgument, "[Schedule] unknown kind ", static_cast<int>(kind));

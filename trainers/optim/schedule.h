@@ -2,28 +2,34 @@
 #pragma once
 
 #include <cstdint>
+#include <vector>
 
 namespace terngrad {
 
-enum class ScheduleKind { kFixed, kExponential, kPolynomial };
+enum class ScheduleKind { kFixed, kExponential, kPolynomial, kSteps };
 
-/// Learning-rate schedules of Wen et al., "TernGrad", NeurIPS 2017, as their public code has them. With t the 0-based
-/// step and lr0 the initial rate:
+/// Learning-rate schedules. With t the 0-based step and lr0 the initial rate:
 ///
 ///   fixed        lr0
 ///   exponential  lr0 * f^floor(t / K), a staircase with decay factor f and K steps per decay
 ///   polynomial   lr0 * sqrt(1 - min(t, T) / T) with T total steps: 0 from step T on
+///   steps        lr0 * f^n, n the number of boundaries b with b <= t: the rate drops after b updates. PyTorch's
+///                MultiStepLR with milestones b and gamma f is the same
+///
+/// The first three are those of Wen et al., "TernGrad", NeurIPS 2017, as their public code has them.
 ///
 /// Values are computed in double from multiplications, one division and a square root only, all correctly rounded, so
 /// they are bit-equal on every machine (a library's pow is not).
 struct Schedule {
   ScheduleKind kind = ScheduleKind::kFixed;
   double initial_rate = 0.01;
-  std::int64_t steps_per_decay = 1;  // K, exponential only
-  double decay_factor = 0.1;         // f, exponential only
-  std::int64_t total_steps = 1;      // T, polynomial only
+  std::int64_t steps_per_decay = 1;           // K, exponential only
+  double decay_factor = 0.1;                  // f, exponential and steps
+  std::int64_t total_steps = 1;               // T, polynomial only
+  std::vector<std::int64_t> boundaries = {};  // b, steps only; increasing
 
-  /// The learning rate of step `step`, 0-based. @throws InvalidArgument for a negative step, or K or T below 1
+  /// The learning rate of step `step`, 0-based.
+  /// @throws InvalidArgument for a negative step, K or T below 1, or boundaries that do not increase
   double rate(std::int64_t step) const;
 };
 

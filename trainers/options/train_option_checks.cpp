@@ -2,6 +2,7 @@
 
 #include <cstdint>
 #include <string>
+#include <vector>
 
 #include "kernels/runtime/device.h"
 #include "kernels/runtime/errors.h"
@@ -11,6 +12,7 @@
 #include "trainers/options/async_options.h"
 #include "trainers/options/compression_option_checks.h"
 #include "trainers/options/device_choice.h"
+#include "trainers/options/step_list.h"
 
 namespace terngrad {
 namespace {
@@ -43,6 +45,19 @@ void check_devices(const OptionSet& options, const TrainOptions& o) {
   }
 }
 
+/// What --memory has no numbers of.
+void check_memory_question(const TrainOptions& o) {
+  if (!o.memory) return;
+  if (!devices_of(o).is_cpu_run()) {
+    throw UsageError(
+        "--memory: counts host memory, of GPUs the libraries that compute decide about most; it needs --device cpu");
+  }
+  if (o.last_rank_evaluates) {
+    throw UsageError(
+        "--memory: counts processes that train; give it without --last_rank_evaluates, to one process less");
+  }
+}
+
 /// How work is divided over threads and workers.
 void check_shares_of_work(const TrainOptions& o) {
   const int threads = o.threads == 0 ? num_hardware_threads() : o.threads;
@@ -59,7 +74,7 @@ void check_shares_of_work(const TrainOptions& o) {
 /// Where examples come from.
 void check_data(const OptionSet& options, const TrainOptions& o) {
   if (o.benchmark_mode) {
-    refuse_unused(options, {"data_dir", "data_shards", "eval_steps"},
+    refuse_unused(options, {"data_dir", "data_shards", "eval_steps", "eval_at"},
                   "a run without --benchmark_mode, which reads no data");
   } else if (o.dataset == "synthetic") {
     refuse_unused(options, {"data_dir", "data_shards"}, "a data set with files; synthetic is built in");
@@ -68,14 +83,28 @@ void check_data(const OptionSet& options, const TrainOptions& o) {
   }
 }
 
-/// Options that not every optimizer, schedule or net has.
+/// Options that not every schedule has.
+void check_schedule(const OptionSet& options, const TrainOptions& o) {
+  const std::string& type = o.learning_rate_decay_type;
+  if (type != "exponential") {
+    refuse_unused(options, {"num_epochs_per_decay"}, "--learning_rate_decay_type exponential");
+  }
+  if (type != "exponential" && type != "steps") {
+    refuse_unused(options, {"learning_rate_decay_factor"}, "--learning_rate_decay_type exponential or steps");
+  }
+  if (type != "steps") {
+    refuse_unused(options, {"learning_rate_boundaries"}, "--learning_rate_decay_type steps");
+  } else if (o.learning_rate_boundaries.empty()) {
+    throw UsageError(
+        "--learning_rate_boundaries: must name the steps at which --learning_rate_decay_type steps multiplies the rate "
+        "by --learning_rate_decay_factor, such as 1000,2000");
+  }
+}
+
+/// Options that not every optimizer or net has.
 void check_optimization(const OptionSet& options, const TrainOptions& o) {
   if (o.optimizer != "momentum" && o.optimizer != "rmsprop") {
     refuse_unused(options, {"momentum"}, "--optimizer momentum or rmsprop");
-  }
-  if (o.learning_rate_decay_type != "exponential") {
-    refuse_unused(options, {"num_epochs_per_decay", "learning_rate_decay_factor"},
-                  "--learning_rate_decay_type exponential");
   }
   if (!has_dropout(net_spec(o.net))) {
     refuse_unused(options, {"dropout_keep_prob"}, "a net with dropout; " + o.net + " has none");
@@ -88,6 +117,20 @@ void check_trace(const TrainOptions& o) {
                    " steps, --max_steps is ", o.max_steps, "; accepted with it: --max_steps ", Trace::kWarmUpSteps + 1,
                    " or more");
   }
+}
+
+/// Steps that are named, or looked at, must be steps of the run.
+void check_steps(const TrainOptions& o) {
+  const std::vector<std::int64_t> evaluated = parse_step_list(o.eval_at);
+  if (!evaluated.empty() && evaluated.back() > o.max_steps) {
+    TERNGRAD_THROW(UsageError, "--eval_at ", o.eval_at, ": has step ", evaluated.back(), ", --max_steps is ",
+                   o.max_steps, "; accepted: steps up to it");
+  }
+  if (o.max_steps > 0) return;
+  if (!o.dump_messages.empty()) {
+    TERNGRAD_THROW(UsageError, "--dump_messages ", o.dump_messages, ": needs steps, --max_steps is 0");
+  }
+  if (o.profile) throw UsageError("--profile: needs steps, --max_steps is 0");
 }
 
 /// What a run begins with.
@@ -166,9 +209,12 @@ void check_dump(const OptionSet& options, const TrainOptions& o) {
 
 void check_train_options(const OptionSet& options, const TrainOptions& o) {
   if (o.trains) check_devices(options, o);
+  check_memory_question(o);
   check_shares_of_work(o);
   check_data(options, o);
+  check_schedule(options, o);
   check_optimization(options, o);
+  check_steps(o);
   check_trace(o);
   check_dump(options, o);
   check_start(options, o);
@@ -194,7 +240,7 @@ void check_launch(const OptionSet& options, const TrainOptions& o, int num_proce
     return;
   }
   if (o.last_rank_evaluates) {
-    refuse_unused(options, {"eval_steps", "benchmark_mode"},
+    refuse_unused(options, {"eval_steps", "eval_at", "benchmark_mode"},
                   "a run that evaluates itself, without --last_rank_evaluates (which evaluates each checkpoint, see "
                   "--save_iter)");
     --num_processes;

@@ -16,6 +16,7 @@
 #include "trainers/options/async_options.h"
 #include "trainers/options/device_choice.h"
 #include "trainers/options/option_set.h"
+#include "trainers/options/step_list.h"
 
 namespace terngrad {
 namespace {
@@ -145,6 +146,9 @@ void declare_train_options(OptionSet& options, TrainOptions& o) {
   options.add_flag("fine_tune", &o.fine_tune, "with --init_from: the logits start from scratch");
   options.add_flag("benchmark_mode", &o.benchmark_mode,
                    "measure speed: constant images in the shape of --dataset, whose files are not read; no evaluation");
+  options.add_flag("memory", &o.memory,
+                   "print what the run will allocate in host memory, part by part for each process, and exit: nothing "
+                   "is trained or written");
   options.add("stop_after_secs", &o.stop_after_secs,
               "stop, saved, after the step in which this much time has passed; 0: never", at_least(0));
   options.add("seed", &o.seed, "of everything that is drawn");
@@ -169,7 +173,7 @@ void declare_train_options(OptionSet& options, TrainOptions& o) {
   options.add("image_size", &o.image_size, "height and width of the net's input; 0: the data set's own",
               in_range(0, 1024));
   options.add("batch_size", &o.batch_size, "examples per step of all workers together", in_range(1, 2147483647));
-  options.add("max_steps", &o.max_steps, "steps to train", at_least(1));
+  options.add("max_steps", &o.max_steps, "steps to train; 0: evaluate and save the start", at_least(0));
   options.add(
       "optimizer", &o.optimizer,
       "update rule; adam follows --learning_rate_decay_type like the others (the original's adam is always fixed)",
@@ -178,11 +182,15 @@ void declare_train_options(OptionSet& options, TrainOptions& o) {
               also_as_fp32(greater_than(0)));
   options.add("momentum", &o.momentum, "of the optimizers momentum and rmsprop", also_as_fp32(from_up_to(0, 1)));
   options.add("learning_rate_decay_type", &o.learning_rate_decay_type, "schedule",
-              one_of({"fixed", "polynomial", "exponential"}));
+              one_of({"fixed", "polynomial", "exponential", "steps"}));
   options.add("num_epochs_per_decay", &o.num_epochs_per_decay, "epochs per stair of the exponential schedule",
               greater_than(0));
   options.add("learning_rate_decay_factor", &o.learning_rate_decay_factor,
-              "factor per stair of the exponential schedule", greater_than(0));
+              "factor per stair of the schedules exponential and steps", greater_than(0));
+  options.add("learning_rate_boundaries", &o.learning_rate_boundaries,
+              "steps from which on the schedule `steps` has its next stair, as PyTorch's milestones: 100,200,500 or "
+              "FIRST:LAST:STRIDE",
+              step_list_from(1));
   options.add("weight_decay", &o.weight_decay, "factor of the L2 penalty, inside the gradient before compression",
               also_as_fp32(at_least(0)));
   options.add("clip_by_global_norm", &o.clip_by_global_norm,
@@ -303,6 +311,10 @@ void declare_train_options(OptionSet& options, TrainOptions& o) {
               "steps per histograms of weights and gradients, in histograms.jsonl and event files; 0: none",
               at_least(0));
   options.add("eval_steps", &o.eval_steps, "steps per evaluation on the test set; 0: at the end only", at_least(0));
+  options.add("eval_at", &o.eval_at,
+              "steps of further evaluations on the test set: 0,100,200,500 or FIRST:LAST:STRIDE or FIRST:LAST:*FACTOR; "
+              "0: before the first step",
+              step_list_from(0));
   options.add("save_iter", &o.save_iter, "steps per checkpoint; one is always saved at the end", at_least(1));
   options.add("keep_checkpoints", &o.keep_checkpoints, "newest checkpoints to keep; 0: all", at_least(0));
   options.add("on_save_error", &o.on_save_error,
@@ -403,10 +415,12 @@ Schedule make_schedule(const TrainOptions& o, std::int64_t num_examples) {
   Schedule schedule;
   schedule.kind = pick<ScheduleKind>(o.learning_rate_decay_type, {{"fixed", ScheduleKind::kFixed},
                                                                   {"polynomial", ScheduleKind::kPolynomial},
-                                                                  {"exponential", ScheduleKind::kExponential}});
+                                                                  {"exponential", ScheduleKind::kExponential},
+                                                                  {"steps", ScheduleKind::kSteps}});
   schedule.initial_rate = o.initial_learning_rate;
   schedule.total_steps = o.max_steps;
   schedule.decay_factor = o.learning_rate_decay_factor;
+  schedule.boundaries = parse_step_list(o.learning_rate_boundaries);
   schedule.steps_per_decay = steps_per_decay(num_examples, o.batch_size, o.num_epochs_per_decay);
   return schedule;
 }

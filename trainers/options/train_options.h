@@ -29,6 +29,7 @@ struct TrainOptions {
   std::string init_from;
   bool fine_tune = false;
   bool benchmark_mode = false;
+  bool memory = false;
   double stop_after_secs = 0;
   std::uint64_t seed = 1;
   std::string device = "auto";
@@ -48,6 +49,7 @@ struct TrainOptions {
   std::string learning_rate_decay_type = "polynomial";
   double num_epochs_per_decay = 20;
   double learning_rate_decay_factor = 0.1;
+  std::string learning_rate_boundaries;  // as parse_step_list reads it
   double weight_decay = 0.0005;
   double clip_by_global_norm = 0;
   bool nan_to_zero = false;
@@ -94,6 +96,7 @@ struct TrainOptions {
   bool tensorboard = true;
   std::int64_t histogram_steps = 1000;
   std::int64_t eval_steps = 0;
+  std::string eval_at;  // as parse_step_list reads it
   std::int64_t save_iter = 1000;
   int keep_checkpoints = 5;
   std::string on_save_error = "stop";

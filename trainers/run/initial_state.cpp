@@ -9,6 +9,7 @@
 #include "trainers/loop/training_data.h"
 #include "trainers/options/async_options.h"
 #include "trainers/options/device_choice.h"
+#include "trainers/options/step_list.h"
 #include "trainers/options/train_options.h"
 #include "trainers/run/dataset_factory.h"
 
@@ -59,6 +60,11 @@ CheckpointState initial_state(const TrainOptions& o, const DeviceChoice& devices
   state.extra_metadata["learning_rate_decay_type"] = o.learning_rate_decay_type;
   state.extra_metadata["num_epochs_per_decay"] = fmt::format("{}", o.num_epochs_per_decay);
   state.extra_metadata["learning_rate_decay_factor"] = fmt::format("{}", o.learning_rate_decay_factor);
+  // Of this schedule alone, so that other runs keep the identity that versions before gave them.
+  if (o.learning_rate_decay_type == "steps") {
+    state.extra_metadata["learning_rate_boundaries"] =
+        fmt::format("{}", fmt::join(parse_step_list(o.learning_rate_boundaries), ","));
+  }
   state.extra_metadata["momentum"] = fmt::format("{}", o.momentum);
   state.extra_metadata["weight_decay"] = fmt::format("{}", o.weight_decay);
   state.extra_metadata["clip_by_global_norm"] = fmt::format("{}", o.clip_by_global_norm);

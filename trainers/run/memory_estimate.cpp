@@ -4,55 +4,86 @@
 
 #include <algorithm>
 #include <functional>
+#include <utility>
 
 #include "kernels/runtime/errors.h"
+#include "nets/pass_memory.h"
+#include "trainers/evaluate/evaluate.h"
 
 namespace terngrad {
 namespace {
 
 constexpr double kGigabyte = 1e9;
 
-/// Outputs of all layers for one example, which the backward pass reads.
-double activation_elements(const NetPlan& plan) {
-  double elements = 0;
-  for (const LayerPlan& layer : plan.layers) elements += static_cast<double>(layer.output.num_elements());
-  return elements;
+constexpr double kFloat = sizeof(float);
+
+double as_double(std::int64_t number) { return static_cast<double>(number); }
+
+/// Of images and logits of a batch, and of the nets that predict it side by side.
+double evaluation_bytes(const NetPlan& plan, int num_threads) {
+  constexpr std::int64_t kChunks = (kEvaluationBatch + kCpuPredictExamples - 1) / kCpuPredictExamples;
+  const PassMemory::Elements one = PassMemory::elements(plan, kCpuPredictExamples, Mode::kInference);
+  const double predictors = as_double(std::min<std::int64_t>(kChunks, num_threads)) * as_double(one.activations);
+  const std::int64_t images = (kEvaluationBatch + kCpuPredictExamples) * plan.image.num_elements();
+  return kFloat * (predictors + as_double(images + kEvaluationBatch * plan.num_classes));
 }
 
 }  // namespace
 
 std::vector<MemoryPart> estimate_memory(const NetPlan& plan, const MemoryUse& use) {
-  const double parameters = sizeof(float) * static_cast<double>(plan.layout.flat_elements());
-  const double examples = sizeof(float) * static_cast<double>(use.examples_per_worker);
-  const auto num_workers = static_cast<double>(use.num_workers);
+  const double parameters = kFloat * as_double(plan.layout.flat_elements());
+  const double state = kFloat * as_double(plan.state_layout.flat_elements());
+  const auto num_workers = as_double(use.num_workers);
+  const std::int64_t num_examples = use.num_workers * use.examples_per_worker;
   const std::string net = fmt::format("{} parameters of {} for images of {} x {} x {} in {} classes of data set {}",
                                       plan.layout.num_elements(), plan.name, plan.image.height, plan.image.width,
                                       plan.image.channels, plan.num_classes, use.data);
   const std::string smaller_net = "--image_size or the number of classes";
+  const std::string fewer_workers = use.num_workers > 1 ? "--num_nodes" : smaller_net;
+  const double shared = use.has_parameters ? parameters : 0;
+  const PassMemory::Elements slice = PassMemory::elements(plan, use.examples_per_worker, Mode::kTraining);
+  const double slices = kFloat * as_double(use.slices_at_once);
+  const std::string computed = fmt::format("of {} examples", use.slices_at_once * use.examples_per_worker);
+
   std::vector<MemoryPart> parts;
-  parts.push_back({.bytes = use.shared_buffers * parameters,
-                   .what = "the " + net + ", their averages, mean gradient and slots of the optimizer",
-                   .lower = smaller_net});
-  parts.push_back({.bytes = num_workers * use.buffers_per_worker * parameters,
-                   .what = fmt::format("the gradients of {} workers, each of the {}", use.num_workers, net),
-                   .lower = use.num_workers > 1 ? "--num_nodes" : smaller_net});
-  parts.push_back({.bytes = static_cast<double>(use.slices_at_once) * examples * activation_elements(plan),
-                   .what = fmt::format("the activations of {} examples", use.slices_at_once * use.examples_per_worker),
-                   .lower = "--batch_size"});
-  parts.push_back(
-      {.bytes = use.batches_at_once * num_workers * examples * static_cast<double>(plan.image.num_elements()),
-       .what = fmt::format("{} batches of {} examples", use.batches_at_once, use.num_workers * use.examples_per_worker),
-       .lower = "--batch_size"});
+  const auto add = [&](std::string name, double bytes, std::string what, const std::string& lower) {
+    if (bytes > 0) parts.push_back({std::move(name), bytes, std::move(what), lower});
+  };
+  add("parameters", shared, "the " + net, smaller_net);
+  add("averaged parameters", shared, "the averages of the parameters", smaller_net);
+  add("gradient to apply", shared, "the gradient that is applied", smaller_net);
+  add("optimizer state", use.num_slots * shared, "the slots of the optimizer " + use.optimizer, smaller_net);
+  add("served parameters", use.served_bytes, "the parameters that are served", smaller_net);
+  add("gradients of workers", num_workers * parameters,
+      fmt::format("the gradients of {} workers, each of the {}", use.num_workers, net), fewer_workers);
+  add("parameters of workers", use.has_replicas ? num_workers * parameters : 0,
+      fmt::format("the parameters of {} workers, each the {}", use.num_workers, net), fewer_workers);
+  add("moving statistics", (2 * num_workers + (use.has_parameters ? 1 : 0)) * state, "moving statistics",
+      fewer_workers);
+  add("activations", slices * as_double(slice.activations), "the activations " + computed, "--batch_size");
+  add("gradients of activations", slices * as_double(slice.gradients), "the gradients of activations " + computed,
+      "--batch_size");
+  add("prepared batches", use.batches_at_once * kFloat * as_double(num_examples * (plan.image.num_elements() + 1)),
+      fmt::format("{} batches of {} examples", use.batches_at_once, num_examples), "--batch_size");
+  add("messages", use.message_bytes, "messages", fewer_workers);
+  add("data sets", use.data_bytes, "examples of data set " + use.data, "the number of examples");
+  add("evaluation", use.evaluation_threads > 0 ? evaluation_bytes(plan, use.evaluation_threads) : 0, "evaluation",
+      "--threads");
   return parts;
+}
+
+double total_bytes(const std::vector<MemoryPart>& parts) {
+  double sum = 0;
+  for (const MemoryPart& part : parts) sum += part.bytes;
+  return sum;
 }
 
 void require_memory(const std::vector<MemoryPart>& parts, const MemoryLimit& limit) {
   std::vector<MemoryPart> sorted = parts;
-  std::ranges::sort(sorted, std::greater<>(), &MemoryPart::bytes);
-  double sum = 0;
+  std::ranges::stable_sort(sorted, std::greater<>(), &MemoryPart::bytes);
+  const double sum = total_bytes(parts);
   std::string text;
   for (const MemoryPart& part : sorted) {
-    sum += part.bytes;
     // What is less than a hundredth of the largest explains nothing.
     if (part.bytes < sorted.front().bytes / 100) continue;
     text += fmt::format("{}{:.2f} GB for {}", text.empty() ? "" : ", ", part.bytes / kGigabyte, part.what);

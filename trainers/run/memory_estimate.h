@@ -14,23 +14,35 @@ namespace terngrad {
 struct MemoryUse {
   std::int64_t num_workers = 1;          // of this process
   std::int64_t examples_per_worker = 1;  // of a step
-  int buffers_per_worker = 1;            // as long as the parameters, in host memory: the gradient, a replica
-  int shared_buffers = 1;                // as long as the parameters: these themselves, averages, the mean, slots
+  bool has_parameters = true;            // the process holds the run's parameters, their averages and what is applied
+  int num_slots = 0;                     // of the optimizer, each as long as the parameters
+  std::string optimizer = "";            // its name, for messages
+  bool has_replicas = false;             // each worker has parameters of its own
   std::int64_t slices_at_once = 0;       // workers whose activations are kept in host memory side by side
   int batches_at_once = 0;               // prepared batches
   std::string data = "";                 // the set's name and folder, for messages
+  // What is known only where the exchange and the data are; 0 leaves it out.
+  double served_bytes = 0;     // shards of the parameters that this process updates for others
+  double message_bytes = 0;    // of gradients and what comes back
+  double data_bytes = 0;       // examples that data sets keep
+  int evaluation_threads = 0;  // that evaluate during the run
 };
 
 /// One part of the sum.
 struct MemoryPart {
+  std::string name;  // in a table, e.g. "gradients of workers"
   double bytes = 0;
-  std::string what;   // e.g. "gradients of 8 workers"
+  std::string what;   // in a message, e.g. "the gradients of 8 workers"
   std::string lower;  // what to lower for less of it
 };
 
-/// Parts that every such run allocates and fills: a lower bound, so that a run that fits is never refused. Messages,
-/// scratch memory of layers, moving statistics and the data set come on top.
+/// Parts that every such run allocates and fills, none of 0 bytes: a lower bound, so that a run that fits is never
+/// refused. The program and its libraries, scratch memory of layers (oneDNN's, and weights in its formats), that of
+/// codecs, and what is only there while a checkpoint is read or written come on top.
 std::vector<MemoryPart> estimate_memory(const NetPlan& plan, const MemoryUse& use);
+
+/// The sum of the parts.
+double total_bytes(const std::vector<MemoryPart>& parts);
 
 /// @throws UsageError unless the parts together fit: the sum, what there is, every part that matters and what to lower
 /// for the largest

@@ -4,6 +4,7 @@
 #include <memory>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "trainers/hooks/checkpoint_hook.h"
 #include "trainers/hooks/evaluation_hook.h"
@@ -15,6 +16,7 @@
 #include "trainers/io/metrics_events.h"
 #include "trainers/launch/progress.h"
 #include "trainers/loop/trainer.h"
+#include "trainers/options/step_list.h"
 #include "trainers/options/train_options.h"
 #include "trainers/run/run_start.h"
 #include "trainers/run/train_factory.h"
@@ -34,6 +36,11 @@ CheckpointHookOptions checkpoint_options(const TrainOptions& o, const RunDirecto
           .keep_last = o.keep_checkpoints,
           .on_error = continues_after_errors(o) ? OnSaveError::kContinue : OnSaveError::kStop,
           .save_at_start = !o.init_from.empty()};
+}
+
+EvaluationSteps evaluation_steps(const TrainOptions& o) {
+  const std::vector<std::int64_t> listed = parse_step_list(o.eval_at);
+  return {.every = static_cast<std::uint64_t>(o.eval_steps), .listed = {listed.begin(), listed.end()}};
 }
 
 }  // namespace
@@ -78,8 +85,8 @@ void add_report_hooks(const TrainOptions& o, const TrainSetup& setup, const Star
       display));
   // After the checkpoint, so that an evaluation that fails costs nothing.
   if (setup.test_set == nullptr) return;
-  auto evaluation = std::make_unique<EvaluationHook>(setup.test_set, reports.metrics(), display,
-                                                     static_cast<std::uint64_t>(o.eval_steps), num_threads(o));
+  auto evaluation =
+      std::make_unique<EvaluationHook>(setup.test_set, reports.metrics(), display, evaluation_steps(o), num_threads(o));
   if (run.evaluated) evaluation->set_evaluated(*run.evaluated);
   trainer.add_hook(std::move(evaluation));
 }

@@ -4,6 +4,7 @@
 #include <cstddef>
 #include <filesystem>
 #include <nlohmann/json.hpp>
+#include <set>
 #include <sstream>
 #include <string_view>
 #include <utility>
@@ -14,6 +15,7 @@
 #include "trainers/io/atomic_file.h"
 #include "trainers/io/metrics.h"
 #include "trainers/launch/process_group.h"
+#include "trainers/options/step_list.h"
 #include "trainers/options/train_options.h"
 #include "trainers/run/train_factory.h"
 #include "trainers/run/training_state.h"
@@ -21,16 +23,29 @@
 namespace terngrad {
 namespace {
 
-/// The step of the last evaluation in a metrics file.
-std::optional<std::uint64_t> last_evaluation(const std::filesystem::path& path) {
-  if (!std::filesystem::exists(path)) return std::nullopt;
-  std::optional<std::uint64_t> step;
+/// The steps of the evaluations in a metrics file.
+std::set<std::uint64_t> evaluated_steps(const std::filesystem::path& path) {
+  std::set<std::uint64_t> steps;
+  if (!std::filesystem::exists(path)) return steps;
   std::istringstream lines(read_file_text(path));
   for (std::string text; std::getline(lines, text);) {
     const auto line = nlohmann::json::parse(text, nullptr, /*allow_exceptions=*/false);
-    if (line.is_object() && line.value("kind", nlohmann::json()) == "test") step = line.at("step").get<std::uint64_t>();
+    if (line.is_object() && line.value("kind", nlohmann::json()) == "test")
+      steps.insert(line.at("step").get<std::uint64_t>());
   }
-  return step;
+  return steps;
+}
+
+/// Refuses evaluations that a run which continues at `first_step` can no longer make, unless the run has made them.
+void require_evaluations(const TrainOptions& o, std::uint64_t first_step, const std::set<std::uint64_t>& evaluated) {
+  for (const std::int64_t listed : parse_step_list(o.eval_at)) {
+    const auto step = static_cast<std::uint64_t>(listed);
+    if (step >= first_step) return;
+    if (evaluated.contains(step)) continue;
+    TERNGRAD_THROW(UsageError, "--eval_at ", o.eval_at, ": the run continues after step ", first_step,
+                   " and was not evaluated at step ", step, "; accepted: steps from ", first_step,
+                   " on, and those at which it was evaluated");
+  }
 }
 
 /// Refuses to start over a run that began with another's parameters: without its own checkpoint they are not
@@ -109,11 +124,13 @@ StartedRun resume_run(const TrainOptions& o, const RunDescription& description, 
   if (!device.empty() && device != description.device) {
     run.device_note = "the run was on " + device + ": from here on its bits are those of " + description.device;
   }
+  const std::set<std::uint64_t> evaluated = evaluated_steps(run.directory.metrics_path());
+  require_evaluations(o, start.first_step, evaluated);
   run.directory.record_start(description, start.first_step);
   for (const char* name : {RunDirectory::kMetricsName, RunDirectory::kHistogramsName}) {
     truncate_to_step(run.directory.folder(), name, start.first_step);
   }
-  run.evaluated = last_evaluation(run.directory.metrics_path());
+  if (evaluated.contains(start.first_step)) run.evaluated = start.first_step;
   return run;
 }
 

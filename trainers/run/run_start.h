@@ -25,7 +25,7 @@ struct RunStart {
 /// A run that is about to train, as the chief keeps it: at its start, or where it was resumed.
 struct StartedRun {
   RunDirectory directory;
-  std::optional<std::uint64_t> evaluated = {};  // step of the last evaluation in the metrics
+  std::optional<std::uint64_t> evaluated = {};  // the step it continues after, if the metrics have its evaluation
   std::string max_steps_note = {};              // as check_max_steps
   std::string device_note = {};                 // where the run was before, if that is another device
 };

@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <chrono>
 #include <csignal>
+#include <cstring>
 #include <filesystem>
 #include <functional>
 #include <nlohmann/json.hpp>
@@ -15,10 +16,13 @@
 #include <thread>
 #include <vector>
 
+#include "datasets/dataset.h"
+#include "datasets/formats/npy.h"
 #include "tests/support/sanitized.h"
 #include "tests/trainers/command_runs.h"
 #include "tests/trainers/event_reader.h"
 #include "trainers/checkpoint/checkpoint.h"
+#include "trainers/evaluate/evaluate.h"
 #include "trainers/io/atomic_file.h"
 #include "trainers/io/safetensors.h"
 
@@ -148,6 +152,75 @@ TEST_F(EvalCommand, WrongUsageExits2InOneLine) {
     EXPECT_EQ(std::ranges::count(outcome.err, '\n'), 1);
     for (const std::string& words : each.said) EXPECT_THAT(outcome.err, HasSubstr(words));
   }
+}
+
+/// The predictions in a file.
+std::vector<std::int32_t> predictions_in(const fs::path& file) {
+  const std::vector<std::byte> bytes = read_file_bytes(file);
+  const NpyArray array = parse_npy(file.string(), {reinterpret_cast<const std::uint8_t*>(bytes.data()), bytes.size()});
+  EXPECT_EQ(array.kind, NpyKind::kSigned);
+  EXPECT_EQ(array.element_bytes, 4u);
+  std::vector<std::int32_t> values(static_cast<std::size_t>(array.num_elements));
+  std::memcpy(values.data(), array.data.data(), array.data.size());
+  return values;
+}
+
+TEST_F(EvalCommand, PredictionsComparedWithLabelsAreTheAccuracy) {
+  const TemporaryDirectory folder;
+  const std::string file = (folder / "p.npy").string();
+  for (const char* subset : {"train", "test"}) {
+    const std::vector<std::string> options =
+        data() + std::vector<std::string>{"--checkpoint_dir", run().string(), "--subset", subset};
+    const CommandOutcome outcome = eval(options + std::vector<std::string>{"--predictions", file});
+    ASSERT_EQ(outcome.exit_code, kExitSuccess) << ::testing::PrintToString(outcome);
+    EXPECT_EQ(outcome.out, eval(options).out);
+    const auto set = make_dataset("mnist", {.data_dir = mnist_->path().string(),
+                                            .subset = subset == std::string("test") ? Subset::kTest : Subset::kTrain,
+                                            .image_size = 16});
+    const std::vector<std::int32_t> predicted = predictions_in(file);
+    ASSERT_EQ(static_cast<std::int64_t>(predicted.size()), set->num_examples());
+    int hits = 0;
+    for (std::size_t i = 0; i < predicted.size(); ++i) hits += predicted[i] == set->label(static_cast<std::int64_t>(i));
+    Evaluation counted;
+    counted.top1 = static_cast<double>(hits) / static_cast<double>(predicted.size());
+    EXPECT_THAT(outcome.out, HasSubstr(to_string(counted).substr(0, std::string("top-1 = 0.0000").size())));
+    // Of fewer examples they are those of the first.
+    ASSERT_EQ(eval(options + std::vector<std::string>{"--predictions", file, "--num_examples", "7"}).exit_code,
+              kExitSuccess);
+    EXPECT_EQ(predictions_in(file), std::vector<std::int32_t>(predicted.begin(), predicted.begin() + 7));
+  }
+}
+
+TEST_F(EvalCommand, PredictionsOfAKnownResultAreComputed) {
+  const TemporaryDirectory folder;
+  const std::vector<std::string> options =
+      data() + std::vector<std::string>{"--checkpoint_dir", run().string(), "--eval_dir", (folder / "eval").string()};
+  const CommandOutcome first = eval(options);
+  ASSERT_EQ(first.exit_code, kExitSuccess);
+  const std::string metrics = read_file_text(folder / "eval" / "metrics.jsonl");
+  const CommandOutcome again = eval(options + std::vector<std::string>{"--predictions", (folder / "p.npy").string()});
+  EXPECT_EQ(again.exit_code, kExitSuccess) << ::testing::PrintToString(again);
+  EXPECT_EQ(again.out, first.out);
+  EXPECT_EQ(predictions_in(folder / "p.npy").size(), 20u);
+  EXPECT_EQ(read_file_text(folder / "eval" / "metrics.jsonl"), metrics);
+}
+
+TEST_F(EvalCommand, PredictionsThatCannotBeWrittenAreRefusedBeforeAnythingElse) {
+  const TemporaryDirectory folder;
+  const std::vector<std::string> options = data() + std::vector<std::string>{"--checkpoint_dir", run().string()};
+  const auto refused = [&](const std::vector<std::string>& more) {
+    const CommandOutcome outcome = eval(options + more);
+    EXPECT_EQ(outcome.exit_code, kExitUsage) << ::testing::PrintToString(outcome);
+    EXPECT_EQ(outcome.out, "");
+    return outcome.err;
+  };
+  const std::string file = (folder / "p.npy").string();
+  EXPECT_THAT(refused({"--predictions", file, "--eval_interval_secs", "5"}),
+              AllOf(HasSubstr("--predictions " + file), HasSubstr("--eval_interval_secs 5")));
+  EXPECT_FALSE(fs::exists(file));
+  EXPECT_THAT(refused({"--predictions", (folder / "p.txt").string()}), HasSubstr("a file name that ends in .npy"));
+  const std::string nowhere = (folder / "none" / "p.npy").string();
+  EXPECT_THAT(refused({"--predictions", nowhere}), HasSubstr("--predictions " + nowhere));
 }
 
 TEST_F(EvalCommand, NumExamplesTakesTheFirst) {

@@ -151,6 +151,73 @@ TEST(TrainCommand, ExponentialScheduleIsAStaircaseOfEpochs) {
   EXPECT_EQ(train(longer).exit_code, kExitSuccess);
 }
 
+TEST(TrainCommand, StepsScheduleDropsTheRateAtItsBoundaries) {
+  const SmallMnist mnist;
+  const TemporaryDirectory folder;
+  const std::vector<std::string> options =
+      mnist.options(folder / "run") +
+      std::vector<std::string>{"--learning_rate_decay_type",   "steps", "--learning_rate_boundaries", "2,5",
+                               "--learning_rate_decay_factor", "0.5",   "--initial_learning_rate",    "0.125"};
+  ASSERT_EQ(train(options + std::vector<std::string>{"--max_steps", "6", "--log_steps", "1"}).exit_code, kExitSuccess);
+  const std::vector<std::string> longer =
+      options + std::vector<std::string>{"--max_steps", "8", "--log_steps", "1", "--resume"};
+  // Other boundaries, or another kind of schedule, are another run.
+  std::vector<std::string> others = longer;
+  *std::ranges::find(others, "2,5") = "2,7";
+  expect_usage_error(train(others), {"learning_rate_boundaries '2,7'", "'2,5'"});
+  others = longer;
+  *std::ranges::find(others, "0.5") = "0.25";
+  expect_usage_error(train(others), {"learning_rate_decay_factor '0.25'", "'0.5'"});
+  ASSERT_EQ(train(longer).exit_code, kExitSuccess);
+  std::vector<double> rates;
+  for (const Json& line : metrics_of(folder / "run")) {
+    if (line["kind"] == "train") rates.push_back(line["learning_rate"]);
+  }
+  EXPECT_THAT(rates, ElementsAre(0.125, 0.125, 0.0625, 0.0625, 0.0625, 0.03125, 0.03125, 0.03125));
+}
+
+TEST(TrainCommand, EvaluatesAtTheStepsThatAreListed) {
+  const SmallMnist mnist;
+  for (const std::vector<std::string>& mode : {std::vector<std::string>{},
+                                               {"--num_nodes", "2", "--grad_bits", "1"},
+                                               {"--num_nodes", "2", "--strategy", "ps"},
+                                               {"--num_nodes", "2", "--strategy", "async"}}) {
+    const TemporaryDirectory folder;
+    const CommandOutcome outcome = train(mnist.options(folder / "run") + mode +
+                                         std::vector<std::string>{"--max_steps", "9", "--eval_at", "0,1:4:*2,5",
+                                                                  "--eval_steps", "4", "--device", "cpu"});
+    ASSERT_EQ(outcome.exit_code, kExitSuccess) << ::testing::PrintToString(outcome);
+    std::vector<int> steps;
+    for (const Json& line : metrics_of(folder / "run")) {
+      if (line["kind"] == "test") steps.push_back(line["step"]);
+    }
+    EXPECT_THAT(steps, ElementsAre(0, 1, 2, 4, 5, 8, 9)) << ::testing::PrintToString(mode);
+  }
+}
+
+TEST(TrainCommand, ARunOfNoStepsEvaluatesAndSavesItsStart) {
+  const SmallMnist mnist;
+  for (const std::vector<std::string>& mode :
+       {std::vector<std::string>{}, {"--eval_at", "0"}, {"--num_nodes", "2", "--strategy", "async"}}) {
+    const TemporaryDirectory folder;
+    const std::vector<std::string> options = mnist.options(folder / "run") + mode;
+    const CommandOutcome outcome = train(options + std::vector<std::string>{"--max_steps", "0"});
+    ASSERT_EQ(outcome.exit_code, kExitSuccess) << ::testing::PrintToString(outcome);
+    const std::vector<Json> metrics = metrics_of(folder / "run");
+    ASSERT_EQ(metrics.size(), 1u);
+    EXPECT_EQ(metrics[0]["kind"], "test");
+    EXPECT_EQ(metrics[0]["step"], 0);
+    EXPECT_EQ(load_checkpoint(checkpoint_path(folder / "run", 0)).state().step, 0u);
+    // It may be made longer, and ends like one that always was.
+    ASSERT_EQ(train(options + std::vector<std::string>{"--max_steps", "3", "--resume"}).exit_code, kExitSuccess);
+    const TemporaryDirectory other;
+    ASSERT_EQ(train(mnist.options(other / "run") + mode + std::vector<std::string>{"--max_steps", "3"}).exit_code,
+              kExitSuccess);
+    EXPECT_TRUE(read_file_text(checkpoint_path(folder / "run", 3)) ==
+                read_file_text(checkpoint_path(other / "run", 3)));
+  }
+}
+
 TEST(TrainCommand, FloatingEpochsSendFp32AndTelemetrySaysSo) {
   const SmallMnist mnist;
   const TemporaryDirectory folder;

@@ -63,6 +63,49 @@ TEST(TrainCommand, ResumeInsideAFloatingEpochEndsLikeTheUninterruptedRun) {
                       10);
 }
 
+TEST(TrainCommand, ResumeOfAScheduleOfStepsEndsLikeTheUninterruptedRun) {
+  expect_equal_resume({"--learning_rate_decay_type", "steps", "--learning_rate_boundaries", "4,10,11,15",
+                       "--learning_rate_decay_factor", "0.5", "--optimizer", "adam", "--log_steps", "1"},
+                      10);
+}
+
+TEST(TrainCommand, ResumeLosesNoListedEvaluationAndRepeatsNone) {
+  expect_equal_resume({"--eval_at", "0,3,10,11,20"}, 10);
+  expect_equal_resume({"--eval_at", "0,9,12", "--eval_steps", "5"}, 10);
+}
+
+TEST(TrainCommand, AStartThatIsToBeEvaluatedIsSoOnceHoweverOftenTheRunStops) {
+  const SmallMnist mnist;
+  const TemporaryDirectory folder;
+  const std::vector<std::string> steps = {"--max_steps", "4", "--eval_at", "0,1,3", "--save_iter", "100"};
+  ASSERT_EQ(train(mnist.options(folder / "whole") + steps).exit_code, kExitSuccess);
+  const std::vector<std::string> options = mnist.options(folder / "run") + steps;
+  ASSERT_EQ(train(options + std::vector<std::string>{"--stop_after_secs", "1e-9"}).exit_code, kExitSuccess);
+  for (int step = 2; step <= 4; ++step) {
+    ASSERT_EQ(train(options + std::vector<std::string>{"--resume", "--stop_after_secs", "1e-9"}).exit_code,
+              kExitSuccess);
+  }
+  EXPECT_EQ(metrics_of(folder / "run"), metrics_of(folder / "whole"));
+}
+
+TEST(TrainCommand, EvaluationsThatARunHasPassedAreRefused) {
+  const SmallMnist mnist;
+  const TemporaryDirectory folder;
+  const std::vector<std::string> options = mnist.options(folder / "run");
+  ASSERT_EQ(train(options + std::vector<std::string>{"--max_steps", "4", "--eval_at", "2"}).exit_code, kExitSuccess);
+  const std::string metrics = read_file_text(folder / "run" / "metrics.jsonl");
+  const std::vector<std::string> longer = options + std::vector<std::string>{"--max_steps", "6", "--resume"};
+  expect_usage_error(train(longer + std::vector<std::string>{"--eval_at", "2,3,5"}),
+                     {"--eval_at 2,3,5", "continues after step 4", "not evaluated at step 3", "steps from 4 on"});
+  EXPECT_EQ(read_file_text(folder / "run" / "metrics.jsonl"), metrics);
+  ASSERT_EQ(train(longer + std::vector<std::string>{"--eval_at", "2,4,5"}).exit_code, kExitSuccess);
+  std::vector<int> steps;
+  for (const Json& line : metrics_of(folder / "run")) {
+    if (line["kind"] == "test") steps.push_back(line["step"]);
+  }
+  EXPECT_THAT(steps, ::testing::ElementsAre(2, 4, 5, 6));
+}
+
 TEST(TrainCommand, StopsAfterATimeAndGoesOnToTheSameEnd) {
   const SmallMnist mnist;
   const TemporaryDirectory folder;

@@ -3,9 +3,11 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
 #include <limits>
 #include <numeric>
+#include <utility>
 #include <vector>
 
 #include "kernels/runtime/errors.h"
@@ -140,6 +142,47 @@ TEST(Evaluate, TextHasFourDecimals) {
   EXPECT_EQ(to_string(Evaluation{.top1 = 0.99125, .top5 = 1, .loss = 3, .num_examples = 10000}),
             "top-1 = 0.9912 top-5 = 1.0000 [10000 examples]");
   EXPECT_EQ(to_string(Evaluation{}), "top-1 = 0.0000 top-5 = 0.0000 [0 examples]");
+}
+
+/// The prediction for one example of eight classes, and whether it is a hit.
+std::pair<std::int32_t, bool> predict_one(std::vector<float> logits, std::int32_t label) {
+  IdentityNet net(8);
+  const RowDataset dataset({std::move(logits)}, {label}, 8);
+  const std::vector<float> parameters(static_cast<std::size_t>(net.layout().flat_elements()), 0.0f);
+  std::vector<std::int32_t> predicted(1, 99);
+  const Evaluation evaluation = evaluate(net, parameters, {}, dataset, 1, {}, predicted);
+  return {predicted[0], evaluation.top1 == 1};
+}
+
+TEST(Evaluate, PredictionsAreTheLargestLogitsAndAgreeWithTheHits) {
+  using Found = std::pair<std::int32_t, bool>;
+  EXPECT_EQ(predict_one({0, 1, 7, 2, 0, 0, 0, 0}, 2), Found(2, true));
+  EXPECT_EQ(predict_one({0, 1, 7, 2, 0, 0, 0, 0}, 3), Found(2, false));
+  // Of equal ones the label, else the first.
+  EXPECT_EQ(predict_one({0, 7, 7, 7, 0, 0, 0, 0}, 3), Found(3, true));
+  EXPECT_EQ(predict_one({0, 7, 7, 7, 0, 0, 0, 0}, 0), Found(1, false));
+  EXPECT_EQ(predict_one({0, kNan, 7, 0, 0, 0, 0, 0}, 2), Found(kNoClass, false));
+  EXPECT_EQ(predict_one({0, kNan, 7, 0, 0, 0, 0, 0}, 1), Found(kNoClass, false));
+}
+
+TEST(Evaluate, PredictionsAreInOrderOfTheSet) {
+  std::vector<std::vector<float>> rows;
+  std::vector<std::int32_t> expected;
+  for (int i = 0; i < 515; ++i) {
+    std::vector<float> row(8, 0.0f);
+    row[static_cast<std::size_t>(i * i % 8)] = 1.0f;
+    rows.push_back(std::move(row));
+    expected.push_back(i * i % 8);
+  }
+  const RowDataset dataset(rows, std::vector<std::int32_t>(515, 1), 8);
+  IdentityNet net(8);
+  const std::vector<float> parameters(static_cast<std::size_t>(net.layout().flat_elements()), 0.0f);
+  std::vector<std::int32_t> predicted(515);
+  const Evaluation evaluation = evaluate(net, parameters, {}, dataset, 3, {}, predicted);
+  EXPECT_EQ(predicted, expected);
+  EXPECT_DOUBLE_EQ(evaluation.top1, static_cast<double>(std::ranges::count(predicted, 1)) / 515);
+  predicted.resize(514);
+  EXPECT_THROW(evaluate(net, parameters, {}, dataset, 3, {}, predicted), InvalidArgument);
 }
 
 }  // namespace

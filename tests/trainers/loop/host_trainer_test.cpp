@@ -132,7 +132,8 @@ TEST(HostTrainer, HooksChangeNoBit) {
   const std::unique_ptr<Trainer> trainer = make_small_trainer(run);
   trainer->add_hook(make_progress_hook(display, 1));
   trainer->add_hook(make_metrics_hook(writer, 1, 1, interval));
-  trainer->add_hook(std::make_unique<EvaluationHook>(testing::small_digits(7, kSmallImage), writer, display, 2, 1));
+  trainer->add_hook(std::make_unique<EvaluationHook>(testing::small_digits(7, kSmallImage), writer, display,
+                                                     EvaluationSteps{.every = 2}, 1));
   trainer->add_hook(std::make_unique<CheckpointHook>(
       CheckpointHookOptions{.folder = Folder(folder.path()), .save_steps = 2, .keep_last = 1}, CheckpointState{},
       [&] { writer.sync(); }, interval, display));

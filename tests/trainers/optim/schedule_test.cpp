@@ -3,6 +3,8 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <cstdint>
+#include <vector>
 
 #include "kernels/runtime/errors.h"
 
@@ -55,6 +57,35 @@ TEST(Schedule, ImpossibleStepsAreRefused) {
   EXPECT_THROW(exponential.rate(0), InvalidArgument);
   const Schedule polynomial{.kind = ScheduleKind::kPolynomial, .total_steps = 0};
   EXPECT_THROW(polynomial.rate(0), InvalidArgument);
+}
+
+TEST(Schedule, StepsDropTheRateFromEachBoundaryOn) {
+  const Schedule schedule{
+      .kind = ScheduleKind::kSteps, .initial_rate = 0.5, .decay_factor = 0.1, .boundaries = {3, 4, 1000}};
+  EXPECT_EQ(schedule.rate(0), 0.5);
+  EXPECT_EQ(schedule.rate(2), 0.5);
+  EXPECT_EQ(schedule.rate(3), 0.5 * 0.1);
+  EXPECT_EQ(schedule.rate(4), 0.5 * (0.1 * 0.1));
+  EXPECT_EQ(schedule.rate(999), 0.5 * (0.1 * 0.1));
+  EXPECT_EQ(schedule.rate(1000), 0.5 * ((0.1 * 0.1) * 0.1));
+  EXPECT_EQ(schedule.rate(std::int64_t{1} << 60), schedule.rate(1000));
+}
+
+TEST(Schedule, StepsAtEqualDistancesAreTheExponentialStaircase) {
+  const Schedule steps{
+      .kind = ScheduleKind::kSteps, .initial_rate = 0.3, .decay_factor = 0.94, .boundaries = {7, 14, 21, 28}};
+  const Schedule staircase{
+      .kind = ScheduleKind::kExponential, .initial_rate = 0.3, .steps_per_decay = 7, .decay_factor = 0.94};
+  for (std::int64_t step = 0; step < 35; ++step) EXPECT_EQ(steps.rate(step), staircase.rate(step)) << step;
+}
+
+TEST(Schedule, BoundariesIncrease) {
+  const Schedule none{.kind = ScheduleKind::kSteps, .initial_rate = 0.3, .boundaries = {}};
+  EXPECT_EQ(none.rate(5), 0.3);
+  for (const std::vector<std::int64_t>& boundaries : {std::vector<std::int64_t>{2, 2}, {3, 2}}) {
+    const Schedule schedule{.kind = ScheduleKind::kSteps, .boundaries = boundaries};
+    EXPECT_THROW(schedule.rate(0), InvalidArgument);
+  }
 }
 
 }  // namespace

@@ -32,6 +32,13 @@ TEST(TrainOptionChecks, ContradictionsAreRefused) {
       {{"--threads_per_worker", "100000"}, {"--threads_per_worker 100000", "at most --threads", "this machine"}},
       {{"--dataset", "mnist"}, {"--data_dir", "--dataset mnist"}},
       {{"--resume"}, {"--resume", "--train_dir"}},
+      {{"--learning_rate_decay_type", "steps"}, {"--learning_rate_boundaries", "--learning_rate_decay_type steps"}},
+      {{"--max_steps", "10", "--eval_at", "5,11"}, {"--eval_at 5,11", "step 11", "--max_steps is 10"}},
+      {{"--max_steps", "0", "--eval_at", "1"}, {"--eval_at 1", "--max_steps is 0"}},
+      {{"--max_steps", "0", "--profile"}, {"--profile", "--max_steps is 0"}},
+      {{"--max_steps", "0", "--num_nodes", "2", "--dump_messages", "d"}, {"--dump_messages d", "--max_steps is 0"}},
+      {{"--max_steps", "0", "--trace_steps", "1"}, {"--trace_steps 1", "--max_steps is 0"}},
+      {{"--memory", "--last_rank_evaluates"}, {"--memory", "--last_rank_evaluates"}},
       {{"--trace_steps", "2", "--max_steps", "3"}, {"--trace_steps 2", "--max_steps is 3", "--max_steps 4 or more"}},
       {{"--strategy", "simple", "--num_nodes", "2"}, {"--strategy simple", "--num_nodes is 2", "auto, replicated, ps"}},
       {{"--strategy", "simple", "--grad_bits", "1"}, {"--strategy simple", "ternary", "auto, replicated, ps"}},
@@ -75,6 +82,9 @@ TEST(TrainOptionChecks, OptionsWithoutEffectAreRefused) {
       {{"--num_epochs_per_decay", "2"}, {"--num_epochs_per_decay", "--learning_rate_decay_type exponential"}},
       {{"--learning_rate_decay_type", "fixed", "--learning_rate_decay_factor", "0.5"},
        {"--learning_rate_decay_factor", "--learning_rate_decay_type exponential"}},
+      {{"--learning_rate_boundaries", "5"}, {"--learning_rate_boundaries", "--learning_rate_decay_type steps"}},
+      {{"--learning_rate_decay_type", "steps", "--learning_rate_boundaries", "5", "--num_epochs_per_decay", "2"},
+       {"--num_epochs_per_decay", "--learning_rate_decay_type exponential"}},
       {{"--num_servers", "1"}, {"--num_servers", "--strategy ps"}},
       {{"--pull", "parameters", "--num_nodes", "2"}, {"--pull", "--strategy ps"}},
       {{"--exchange", "all_gather"}, {"--exchange", "--strategy replicated"}},
@@ -112,6 +122,10 @@ TEST(TrainOptionChecks, OptionsWithoutEffectMayHaveTheirDefault) {
 TEST(TrainOptionChecks, CombinationsThatMakeSenseAreAccepted) {
   expect_accepted({
       {"--learning_rate_decay_type", "exponential", "--num_epochs_per_decay", "2", "--learning_rate_decay_factor", "1"},
+      {"--learning_rate_decay_type", "steps", "--learning_rate_boundaries", "5,10", "--max_steps", "4"},
+      {"--max_steps", "0", "--eval_at", "0"},
+      {"--max_steps", "10", "--eval_at", "0,10", "--eval_steps", "5"},
+      {"--memory"},
       {"--optimizer", "gd"},
       {"--optimizer", "adam", "--learning_rate_decay_type", "exponential"},
       {"--optimizer", "rmsprop", "--momentum", "0"},
@@ -147,6 +161,8 @@ TEST(TrainOptionChecks, ALaunchThatTheyDoNotFitIsRefused) {
     parse(options, o, arguments);
     EXPECT_NO_THROW(check_launch(options, o, 1));
   }
+  EXPECT_THAT(refused({"--num_nodes", "2", "--last_rank_evaluates", "--eval_at", "5"}, 3),
+              AllOf(HasSubstr("--eval_at 5"), HasSubstr("--last_rank_evaluates")));
   const auto refused_servers = [&](const char* number, int num_processes) {
     return refused({"--strategy", "ps", "--num_nodes", "2", "--num_servers", number}, num_processes);
   };
@@ -166,6 +182,7 @@ TEST(TrainOptionChecks, DropoutNeedsANetThatHasSome) {
 TEST(TrainOptionChecks, BenchmarkModeAndWarmStartsRefuseWhatTheyWouldIgnore) {
   EXPECT_THAT(refuse({"--benchmark_mode", "--data_dir", "d"}), HasSubstr("--data_dir"));
   EXPECT_THAT(refuse({"--benchmark_mode", "--eval_steps", "2"}), HasSubstr("--eval_steps"));
+  EXPECT_THAT(refuse({"--benchmark_mode", "--eval_at", "2"}), HasSubstr("--eval_at"));
   EXPECT_THAT(refuse({"--fine_tune"}), HasSubstr("--init_from"));
   EXPECT_THAT(refuse({"--init_from", "c", "--resume", "--train_dir", "r"}), HasSubstr("--resume"));
   EXPECT_THAT(refuse({"--on_save_error", "ignore"}), AllOf(HasSubstr("stop"), HasSubstr("continue")));

@@ -86,7 +86,7 @@ TEST(TrainOptions, WrongValuesAreRefused) {
       // More than an int holds: it must not wrap around to a small batch.
       {{"--batch_size", "4294967360"}, {"--batch_size", "4294967360", "2147483647"}},
       {{"--batch_size", "64.5"}, {"--batch_size", "64.5"}},
-      {{"--max_steps", "-1"}, {"--max_steps", "-1", "at least 1"}},
+      {{"--max_steps", "-1"}, {"--max_steps", "-1", "at least 0"}},
       {{"--max_steps", "1e3"}, {"--max_steps", "1e3"}},
       {{"--max_steps", "99999999999999999999"}, {"--max_steps", "99999999999999999999"}},
       {{"--num_nodes", "0"}, {"--num_nodes", "0", "from 1 to 16383"}},
@@ -110,6 +110,10 @@ TEST(TrainOptions, WrongValuesAreRefused) {
       {{"--clip_factor", "-1"}, {"--clip_factor", "-1", "at least 0"}},
       {{"--seed", "-1"}, {"--seed", "-1"}},
       {{"--learning_rate_decay_type", "cosine"}, {"--learning_rate_decay_type", "cosine", "polynomial"}},
+      {{"--learning_rate_boundaries", "0,5"}, {"--learning_rate_boundaries", "0,5", "from 1 on, increasing"}},
+      {{"--learning_rate_boundaries", "5,5"}, {"--learning_rate_boundaries", "5,5", "from 1 on, increasing"}},
+      {{"--eval_at", "5,3"}, {"--eval_at", "5,3", "from 0 on, increasing"}},
+      {{"--eval_at", "1:5"}, {"--eval_at", "1:5", "1000:5000:500"}},
       {{"--strategy", "sync"}, {"--strategy", "sync", "simple, replicated, ps, async"}},
       {{"--exchange", "ring"}, {"--exchange", "ring", "all_gather"}},
       {{"--downlink_codec", "t5"}, {"--downlink_codec", "t5", "bf16"}},
@@ -285,6 +289,12 @@ TEST(TrainOptions, ScheduleCarriesItsOptions) {
   EXPECT_EQ(exponential.steps_per_decay, 150);
   EXPECT_EQ(exponential.decay_factor, 0.25);
   EXPECT_EQ(make_schedule(accept({"--learning_rate_decay_type", "fixed"}), 60).kind, ScheduleKind::kFixed);
+  const Schedule steps = make_schedule(accept({"--learning_rate_decay_type", "steps", "--learning_rate_boundaries",
+                                               "10,20:40:10", "--learning_rate_decay_factor", "0.5"}),
+                                       60);
+  EXPECT_EQ(steps.kind, ScheduleKind::kSteps);
+  EXPECT_THAT(steps.boundaries, ::testing::ElementsAre(10, 20, 30, 40));
+  EXPECT_EQ(steps.decay_factor, 0.5);
 }
 
 TEST(TrainOptions, OptionsOfTheOriginalAreRefusedWithAReason) {

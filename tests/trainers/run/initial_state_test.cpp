@@ -62,5 +62,19 @@ TEST(InitialState, HasTheNamesThatCheckpointsAlwaysHad) {
   EXPECT_EQ(state.dataset, "synthetic (constant images)");
 }
 
+TEST(InitialState, HasTheBoundariesOfTheScheduleThatHasSome) {
+  TrainOptions o = small_options();
+  EXPECT_FALSE(make_train_setup(o).state.extra_metadata.contains("learning_rate_boundaries"));
+  o.learning_rate_decay_type = "steps";
+  o.learning_rate_boundaries = "10:30:10";
+  const CheckpointState range = make_train_setup(o).state;
+  EXPECT_EQ(range.extra_metadata.at("learning_rate_boundaries"), "10,20,30");
+  // However they are written.
+  o.learning_rate_boundaries = "10,20,30";
+  EXPECT_EQ(make_train_setup(o).state, range);
+  o.learning_rate_boundaries = "10,20";
+  EXPECT_NE(make_train_setup(o).state, range);
+}
+
 }  // namespace
 }  // namespace terngrad::initial_state_test

@@ -9,6 +9,7 @@
 #include "tests/trainers/temporary_directory.h"
 #include "trainers/options/train_options.h"
 #include "trainers/run/dataset_factory.h"
+#include "trainers/run/memory_estimate.h"
 
 namespace terngrad::memory_check_test {
 namespace {
@@ -45,6 +46,40 @@ TEST(CheckAsyncMemory, IsOfTheRanksThatHaveWorkers) {
   EXPECT_NO_THROW(check_async_memory(huge, *dataset, &server, /*is_cpu=*/true));
   EXPECT_THROW(check_async_memory(huge, *dataset, &workers, /*is_cpu=*/true), UsageError);
   EXPECT_THROW(check_async_memory(huge, *dataset, nullptr, /*is_cpu=*/true), UsageError);
+}
+
+TEST(MemoryUse, IsByOptions) {
+  TrainOptions o = options_with(8);
+  o.batch_size = 32;
+  o.threads = 3;
+  o.threads_per_worker = 1;
+  const MemoryUse use = memory_use(o, 8, /*is_cpu=*/true);
+  EXPECT_EQ(use.num_workers, 8);
+  EXPECT_EQ(use.examples_per_worker, 4);
+  EXPECT_EQ(use.num_slots, 1);
+  EXPECT_EQ(use.slices_at_once, 3);
+  EXPECT_FALSE(use.has_replicas);
+  EXPECT_EQ(memory_use(o, 8, /*is_cpu=*/false).slices_at_once, 0);
+  o.threads_per_worker = 3;
+  EXPECT_EQ(memory_use(o, 8, /*is_cpu=*/true).slices_at_once, 1) << "one worker after the other";
+  o.optimizer = "adam";
+  EXPECT_EQ(memory_use(o, 8, /*is_cpu=*/true).num_slots, 2);
+  o.optimizer = "gd";
+  EXPECT_EQ(memory_use(o, 8, /*is_cpu=*/true).num_slots, 0);
+}
+
+TEST(MemoryUse, OfAsynchronousRanksIsThatOfAServerOrOfWorkers) {
+  TrainOptions o = options_with(8);
+  o.strategy = "async";
+  const MemoryUse alone = async_memory_use(o, 0, 1, /*is_cpu=*/true);
+  EXPECT_TRUE(alone.has_parameters && alone.has_replicas);
+  EXPECT_EQ(alone.num_workers, 8);
+  const MemoryUse server = async_memory_use(o, 0, 4, /*is_cpu=*/true);
+  EXPECT_TRUE(server.has_parameters);
+  EXPECT_EQ(server.num_workers, 0);
+  const MemoryUse last = async_memory_use(o, 3, 4, /*is_cpu=*/true);
+  EXPECT_FALSE(last.has_parameters);
+  EXPECT_EQ(last.num_workers, 3);
 }
 
 }  // namespace

@@ -7,6 +7,8 @@
 #include <vector>
 
 #include "kernels/runtime/errors.h"
+#include "nets/pass_memory.h"
+#include "tests/nets/branched_net.h"
 #include "tests/trainers/small_training.h"
 #include "tests/trainers/temporary_directory.h"
 
@@ -27,37 +29,74 @@ std::string refusal(const NetPlan& plan, const MemoryUse& use, double limit) {
       [&] { require_memory(estimate_memory(plan, use), {.bytes = limit, .subject = "this machine"}); });
 }
 
-TEST(MemoryEstimate, SumsWhatAllRunsAllocate) {
+double bytes_of(const std::vector<MemoryPart>& parts, const std::string& name) {
+  for (const MemoryPart& part : parts) {
+    if (part.name == name) return part.bytes;
+  }
+  return 0;
+}
+
+TEST(MemoryEstimate, HasAPartForAllThatRunsAllocate) {
   const NetPlan plan = lenet();
   const auto parameters = 4.0 * static_cast<double>(plan.layout.flat_elements());
   double outputs = 0;
   for (const LayerPlan& layer : plan.layers) outputs += static_cast<double>(layer.output.num_elements());
   const std::vector<MemoryPart> parts = estimate_memory(plan, {.num_workers = 6,
                                                                .examples_per_worker = 5,
-                                                               .buffers_per_worker = 2,
-                                                               .shared_buffers = 4,
+                                                               .num_slots = 2,
+                                                               .has_replicas = true,
                                                                .slices_at_once = 3,
-                                                               .batches_at_once = 7});
-  ASSERT_EQ(parts.size(), 4u);
-  EXPECT_EQ(parts[0].bytes, 4 * parameters);
-  EXPECT_EQ(parts[1].bytes, 6 * 2 * parameters);
-  EXPECT_EQ(parts[2].bytes, 3 * 5 * outputs * 4);
-  EXPECT_EQ(parts[3].bytes, 7 * 6 * 5 * 28 * 28 * 4);
+                                                               .batches_at_once = 7,
+                                                               .served_bytes = 1,
+                                                               .message_bytes = 2,
+                                                               .data_bytes = 3,
+                                                               .evaluation_threads = 2});
+  EXPECT_EQ(bytes_of(parts, "parameters"), parameters);
+  EXPECT_EQ(bytes_of(parts, "averaged parameters"), parameters);
+  EXPECT_EQ(bytes_of(parts, "gradient to apply"), parameters);
+  EXPECT_EQ(bytes_of(parts, "optimizer state"), 2 * parameters);
+  EXPECT_EQ(bytes_of(parts, "gradients of workers"), 6 * parameters);
+  EXPECT_EQ(bytes_of(parts, "parameters of workers"), 6 * parameters);
+  EXPECT_EQ(bytes_of(parts, "activations"), 3 * 5 * outputs * 4);
+  EXPECT_EQ(bytes_of(parts, "gradients of activations"),
+            3 * 4.0 * static_cast<double>(PassMemory::elements(plan, 5, Mode::kTraining).gradients));
+  EXPECT_EQ(bytes_of(parts, "prepared batches"), 7 * 6 * 5 * (28 * 28 + 1) * 4);
+  EXPECT_EQ(bytes_of(parts, "served parameters"), 1);
+  EXPECT_EQ(bytes_of(parts, "messages"), 2);
+  EXPECT_EQ(bytes_of(parts, "data sets"), 3);
+  // Two nets of 32 images, and a batch of 256 with its logits.
+  EXPECT_GT(bytes_of(parts, "evaluation"), 4.0 * (256 * (28 * 28 + 10) + 32 * 28 * 28));
+  double sum = 0;
+  for (const MemoryPart& part : parts) sum += part.bytes;
+  EXPECT_EQ(total_bytes(parts), sum);
+}
+
+TEST(MemoryEstimate, PartsOfNothingAreLeftOut) {
+  const std::vector<MemoryPart> server = estimate_memory(lenet(), {.num_workers = 0, .batches_at_once = 3});
+  EXPECT_EQ(server.size(), 3u) << "parameters, averages and the gradient";
+  EXPECT_TRUE(estimate_memory(lenet(), {.num_workers = 0, .has_parameters = false, .num_slots = 2}).empty());
+}
+
+TEST(MemoryEstimate, MovingStatisticsAreOfEachWorkerTwiceAndAveraged) {
+  const NetPlan plan = plan_net(test::branched_net(0.5f), {9, 8, 4}, 5);
+  ASSERT_GT(plan.state_layout.flat_elements(), 0);
+  const std::vector<MemoryPart> parts = estimate_memory(plan, {.num_workers = 3});
+  EXPECT_EQ(bytes_of(parts, "moving statistics"), 7 * 4.0 * static_cast<double>(plan.state_layout.flat_elements()));
 }
 
 TEST(RequireMemory, RunsThatFitPass) {
-  const std::vector<MemoryPart> parts = {{.bytes = 600, .what = "one", .lower = "--a"},
-                                         {.bytes = 400, .what = "other", .lower = "--b"}};
+  const std::vector<MemoryPart> parts = {{.name = "a", .bytes = 600, .what = "one", .lower = "--a"},
+                                         {.name = "b", .bytes = 400, .what = "other", .lower = "--b"}};
   EXPECT_NO_THROW(require_memory(parts, {.bytes = 1000, .subject = "this machine"}));
   EXPECT_THROW(require_memory(parts, {.bytes = 999, .subject = "this machine"}), UsageError);
 }
 
 TEST(RequireMemory, ManyWorkersAreNamedWithTheirOption) {
   EXPECT_THAT(
-      refusal(lenet(), {.num_workers = 16383, .examples_per_worker = 1, .shared_buffers = 4, .data = "mnist"}, 25e9),
+      refusal(lenet(), {.num_workers = 16383, .examples_per_worker = 1, .num_slots = 1, .data = "mnist"}, 25e9),
       AllOf(StartsWith("this run needs at least 82."), HasSubstr("GB of memory, and this machine has 25.00 GB: "),
             HasSubstr("GB for the gradients of 16383 workers"), EndsWith("; lower --num_nodes"),
-            Not(HasSubstr("mean gradient"))));
+            Not(HasSubstr("averages"))));
 }
 
 TEST(RequireMemory, LargeBatchesAreNamedWithTheirOption) {
@@ -69,7 +108,7 @@ TEST(RequireMemory, LargeBatchesAreNamedWithTheirOption) {
 }
 
 TEST(RequireMemory, ManyClassesAreNamedWithTheirData) {
-  EXPECT_THAT(refusal(lenet(1'000'001), {.num_workers = 1, .shared_buffers = 4, .data = "npy in 'tiny'"}, 1e9),
+  EXPECT_THAT(refusal(lenet(1'000'001), {.num_workers = 1, .num_slots = 1, .data = "npy in 'tiny'"}, 1e9),
               AllOf(HasSubstr("images of 28 x 28 x 1 in 1000001 classes of data set npy in 'tiny'"),
                     EndsWith("; lower --image_size or the number of classes")));
 }

@@ -1,0 +1,93 @@
+#include "trainers/options/step_list.h"
+
+#include <fmt/format.h>
+
+#include <string_view>
+
+#include "kernels/runtime/errors.h"
+#include "trainers/options/read_number.h"
+
+namespace terngrad {
+namespace {
+
+[[noreturn]] void refuse(const std::string& item) {
+  TERNGRAD_THROW(InvalidArgument, "[step list] '", item, "' is not N, FIRST:LAST:STRIDE or FIRST:LAST:*FACTOR");
+}
+
+std::vector<std::string> split(const std::string& text, char separator) {
+  std::vector<std::string> parts;
+  std::size_t begin = 0;
+  for (std::size_t end = text.find(separator); end != std::string::npos; end = text.find(separator, begin)) {
+    parts.push_back(text.substr(begin, end - begin));
+    begin = end + 1;
+  }
+  parts.push_back(text.substr(begin));
+  return parts;
+}
+
+/// @throws InvalidArgument naming the item unless `text` is an integer from `minimum` on
+std::int64_t step_from(const std::string& text, const std::string& item, std::int64_t minimum) {
+  const std::optional<std::int64_t> number = read_number<std::int64_t>(text).number;
+  if (!number || *number < minimum) refuse(item);
+  return *number;
+}
+
+void append(std::int64_t step, std::vector<std::int64_t>& steps) {
+  TERNGRAD_REQUIRE(steps.empty() || steps.back() < step, "[step list] ", step, " comes after ", steps.back(),
+                   "; steps must increase");
+  TERNGRAD_REQUIRE(static_cast<std::int64_t>(steps.size()) < kMaxListedSteps, "[step list] more than ", kMaxListedSteps,
+                   " steps");
+  steps.push_back(step);
+}
+
+/// A range with a stride, or with a factor.
+void append_range(const std::vector<std::string>& parts, const std::string& item, std::vector<std::int64_t>& steps) {
+  const bool is_geometric = parts[2].starts_with('*');
+  const std::int64_t last = step_from(parts[1], item, 0);
+  const std::int64_t by = step_from(is_geometric ? parts[2].substr(1) : parts[2], item, is_geometric ? 2 : 1);
+  std::int64_t step = step_from(parts[0], item, is_geometric ? 1 : 0);
+  if (step > last) refuse(item);
+  for (;;) {
+    append(step, steps);
+    // Compared this way because the next one may be no int64.
+    if (is_geometric ? step > last / by : by > last - step) return;
+    step = is_geometric ? step * by : step + by;
+  }
+}
+
+}  // namespace
+
+std::vector<std::int64_t> parse_step_list(const std::string& text) {
+  std::vector<std::int64_t> steps;
+  if (text.empty()) return steps;
+  for (const std::string& item : split(text, ',')) {
+    const std::vector<std::string> parts = split(item, ':');
+    if (parts.size() == 1) {
+      append(step_from(item, item, 0), steps);
+    } else if (parts.size() == 3) {
+      append_range(parts, item, steps);
+    } else {
+      refuse(item);
+    }
+  }
+  return steps;
+}
+
+Constraint step_list_from(std::int64_t first) {
+  Constraint constraint = text_where(
+      fmt::format("steps from {} on, increasing, such as 100,200,500, or 1000:5000:500 (from 1000 to 5000 by 500), or "
+                  "10:1000:*10 (each 10 times the one before)",
+                  first),
+      [first](const std::string& text) {
+        try {
+          const std::vector<std::int64_t> steps = parse_step_list(text);
+          return steps.empty() || steps.front() >= first;
+        } catch (const InvalidArgument&) {
+          return false;
+        }
+      });
+  constraint.value_name = "STEPS";
+  return constraint;
+}
+
+}  // namespace terngrad
