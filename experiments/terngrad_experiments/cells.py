@@ -14,6 +14,8 @@ METRICS = ("top1", "top5")
 # alone in cells that compress nothing.
 COMPRESSION = re.compile(r"(codec|scaler).*|grad_bits|clip_factor|clip_scope|block_size|ternary_format|size_to_binarize|"
                          r"quantize_logits|exchange|downlink_codec")
+# Options of terngrad_train that are lists of steps.
+STEP_LISTS = ("eval_at", "learning_rate_boundaries")
 SCALE = re.compile(r"1(/[1-9][0-9]*)?")
 
 
@@ -184,8 +186,13 @@ def _scaled_number(value, divisor):
     return max(1, math.floor(fractions.Fraction(value) / divisor + fractions.Fraction(1, 2))) if value else 0
 
 
+def _scaled_list(text, divisor):
+    """Steps separated by commas, each scaled; of those that become equal one."""
+    return ",".join(map(str, dict.fromkeys(_scaled_number(int(step), divisor) for step in text.split(","))))
+
+
 def scaled(cell, scale):
-    """The cell with a part of its steps: max_steps, eval_steps and the epochs of an exponential schedule's stairs. Batch, rate
+    """The cell with a part of its steps: max_steps, those of evaluations, and the stairs of the learning rate. Batch, rate
     and workers stay. It is another cell, which the paper says nothing about.
 
     @param scale  "1/30"; "1" is all
@@ -196,6 +203,7 @@ def scaled(cell, scale):
     if cell.scale != "1":
         raise RecipeError(f"{cell.full_name}: is scaled already, asked for {scale}")
     changed = {name: _scaled_number(cell.options[name], divisor) for name in ("max_steps", "eval_steps") if name in cell.options}
+    changed |= {name: _scaled_list(cell.options[name], divisor) for name in STEP_LISTS if name in cell.options}
     if cell.options.get("learning_rate_decay_type") == "exponential" and "num_epochs_per_decay" in cell.options:
         # Other schedules have none, and terngrad_train refuses what is not its default. Epochs need not be whole.
         changed["num_epochs_per_decay"] = cell.options["num_epochs_per_decay"] / divisor

@@ -7,7 +7,7 @@ from terngrad_experiments import results, run_folder, store
 # Options of terngrad_train under the names that a run's identity has for them.
 IDENTITY_NAMES = {"num_nodes": "num_workers", "downlink_codec": "return_codec"}
 # Options that decide no bits, or that are checked in another way.
-NOT_COMPARED = {"seed", "max_steps", "eval_steps", "telemetry_steps", "save_iter", "log_steps", "grad_bits", "codec"}
+NOT_COMPARED = {"seed", "max_steps", "eval_steps", "eval_at", "telemetry_steps", "save_iter", "log_steps", "grad_bits", "codec"}
 CODECS = {"1": "ternary", "16": "bf16", "32": "fp32"}
 # What a run's identity has where nothing is said: what a cell leaves open is meant to be this. Names are the identity's.
 DEFAULTS = {

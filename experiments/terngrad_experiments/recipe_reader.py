@@ -3,12 +3,13 @@
 import dataclasses
 import fnmatch
 import pathlib
+import re
 import tomllib
 
 from terngrad_experiments import cells as cell_module
 from terngrad_experiments import model_recipe
 from terngrad_experiments import recipe_fields as fields
-from terngrad_experiments.cells import METRICS, Cell, Curve, Experiment, PaperPoint, Variant
+from terngrad_experiments.cells import METRICS, STEP_LISTS, Cell, Curve, Experiment, PaperPoint, Variant
 from terngrad_experiments.recipe_fields import Fields, RecipeError
 
 # In this order experiments are listed, and a run made by hand is looked for.
@@ -54,6 +55,11 @@ def _check_options(read, options):
     for name in ("eval_steps", "num_epochs_per_decay"):
         if isinstance(options.get(name, 1), (bool, str, tuple)):
             read.fail(name, f"expected a number, found {fields.shown(options[name])}")
+    for name in STEP_LISTS:
+        value = options.get(name, "0")
+        if not isinstance(value, str) or not re.fullmatch(r"[0-9]+(,[0-9]+)*", value):
+            shown = fields.shown(value)
+            read.fail(name, f"expected a text of steps separated by commas, found {shown}; ranges could not be scaled")
     if options["batch_size"] % options.get("num_nodes", 1) != 0:
         read.fail("batch_size", f"{options['batch_size']} does not divide over num_nodes {options['num_nodes']}")
     if options.get("learning_rate_decay_type") == "exponential" and "num_epochs_per_decay" not in options:

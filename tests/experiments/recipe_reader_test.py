@@ -124,6 +124,11 @@ class Refusals(Folder):
     def test_an_exponential_schedule_without_its_epochs(self):
         self.refuse(self.edited(('optimizer = "momentum"', 'learning_rate_decay_type = "exponential"')), "num_epochs_per_decay")
 
+    def test_lists_of_steps_that_could_not_be_scaled(self):
+        for name in ("eval_at", "learning_rate_boundaries"):
+            for value in ("'0:100:10'", "'1,'", "''", "5", "['1', '2']"):
+                self.refuse(self.edited(("[[cell]]", f"{name} = {value}\n[[cell]]")), f"'{name}'", "separated by commas")
+
     def test_availability_that_contradicts_itself(self):
         self.refuse(self.edited(("margin = 0.5", "available = false")), "[experiment]", "'needs': is missing")
         self.refuse(self.edited(("margin = 0.5", 'available = true\nneeds = ["a"]')), "'available'")

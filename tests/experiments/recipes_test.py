@@ -115,6 +115,10 @@ class Scale(Folder):
         part = self.scaled("1/100000", "eval_steps = 40")
         self.assertEqual(fields_of(part, "max_steps", "eval_steps", "num_epochs_per_decay"), (1, 1, 0.0002))
 
+    def test_lists_of_steps_shrink_too(self):
+        part = self.scaled("1/100", 'eval_at = "0,50,100,140,600"\nlearning_rate_boundaries = "300,400"')
+        self.assertEqual(fields_of(part, "max_steps", "eval_at", "learning_rate_boundaries"), (6, "0,1,6", "3,4"))
+
     def test_evaluation_at_the_end_only_stays_that(self):
         self.assertEqual(self.scaled("1/10", "eval_steps = 0").options["eval_steps"], 0)
 

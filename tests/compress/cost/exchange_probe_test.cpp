@@ -14,6 +14,7 @@
 #include "compress/comm/metered_communicator.h"
 #include "compress/cost/compared_codecs.h"
 #include "compress/cost/sample_gradient.h"
+#include "compress/exchange/compressed_all_reduce.h"
 #include "kernels/runtime/buffer.h"
 #include "kernels/runtime/errors.h"
 #include "support/thread_communicator.h"
