@@ -80,8 +80,8 @@ class PaperPoint:
 
 @dataclasses.dataclass(frozen=True)
 class Curve:
-    """A line for each cell over steps, one line through all of them over an option, or that of one cell across the whole axis of an
-    option that it does not depend on. Curves of one panel share axes."""
+    """A line for each cell over steps, one line through all of them over an option, or that of one cell across the whole axis of
+    an option that it does not depend on. Curves of one panel share axes."""
 
     name: str
     x: str           # "step", "value" (of a histogram) or an option such as num_nodes
@@ -144,8 +144,8 @@ def compresses(options):
 
 
 def depends_on_workers(options):
-    """Why the mean that a step applies depends on how its batch is divided over workers; None if, as of fp32 gradients, nothing but
-    the order of its sums does. Layers that look at a whole batch are not known here."""
+    """Why the mean that a step applies depends on how its batch is divided over workers; None if, as of fp32 gradients, nothing
+    but the order of its sums does. Layers that look at a whole batch are not known here."""
     reasons = {"compression": compresses(options), "downlink_codec": options.get("downlink_codec", "fp32") != "fp32",
                "strategy": options.get("strategy") == "async", "reduce": options.get("reduce", "average") != "average",
                "clip_by_global_norm": options.get("clip_by_global_norm", 0) != 0}

@@ -45,7 +45,8 @@ def add_folders(parser, script, home, is_command=False):
 
     def add(name, default, text):
         shown = f"{text} (default: {default})".replace("%", "%%")
-        group.add_argument(name, metavar="DIR", type=pathlib.Path, default=argparse.SUPPRESS if is_command else default, help=shown)
+        group.add_argument(name, metavar="DIR", type=pathlib.Path, help=shown,
+                           default=argparse.SUPPRESS if is_command else default)
 
     add("--out", pathlib.Path("experiments-out"), "runs and new results")
     add("--recipes", home / "recipes", "recipes (*.toml)")
@@ -56,7 +57,8 @@ def add_folders(parser, script, home, is_command=False):
 
 def add_same_commit(command):
     command.add_argument("--same_commit", nargs="?", const="", metavar="COMMIT",
-                         help="leaves out results of other commits than COMMIT, by default the newest recorded one; stands behind NAME")
+                         help="leaves out results of other commits than COMMIT, by default the newest recorded one; stands "
+                              "behind NAME")
 
 
 def make_parser(script, home):

@@ -1,7 +1,5 @@
 """The plots of an experiment, from recorded results: curves over steps with the band of all seeds, and accuracy over workers."""
 
-import dataclasses
-
 from terngrad_experiments import histogram_figure, statistics, svg, tables, views
 from terngrad_experiments.cells import Curve
 
@@ -58,7 +56,8 @@ def samples(results, cell, scale):
     names = views.names_at(cell, scale)
     for name in names:
         shown = cell.short_name if len(names) == 1 else name
-        for backend in sorted({result.get("backend", "cpu") for result in results if (result["cell"], result["scale"]) == (name, scale)}):
+        backends = {result.get("backend", "cpu") for result in results if (result["cell"], result["scale"]) == (name, scale)}
+        for backend in sorted(backends):
             yield shown + on_gpu(backend), tables.results_of(results, name, scale, backend)
 
 
@@ -99,9 +98,9 @@ def option_series(experiment, curve, rows, style):
                                      marker=None if curve.whole_axis else "filled", style=style if backend == "cpu" else None))
     points = experiment.paper_points(curve)
     if points and curve.whole_axis:
-        error = points[0].error or 0
+        y, error = points[0].y, points[0].error or 0
         # In the colour of ours, and with another dash.
-        series.append(svg.Series(f"paper, {name}", points=[(0, points[0].y)], band=[(0, points[0].y - error, points[0].y + error)],
+        series.append(svg.Series(f"paper, {name}", points=[(0, y)], band=[(0, y - error, y + error)],
                                  style=style + len(svg.COLORS), across=True))
     elif points:
         series.append(svg.Series(f"paper, {name}", points=[(point.x, point.y) for point in points], marker="hollow", line=False,
@@ -128,7 +127,8 @@ def scales_of(cells, results):
 
 
 def paper_series(points, styles):
-    """What the paper's chart shows over steps: marks, and what holds for all steps as a line with the band from its min to its max.
+    """What the paper's chart shows over steps: marks, and what holds for all steps as a line with the band from its min to its
+    max.
 
     @param styles  of ours, by names of samples"""
     series = []
@@ -141,7 +141,8 @@ def paper_series(points, styles):
             series.append(svg.Series(f"{name}, all steps", points=[(0, point.y)], band=band, across=True,
                                      style=None if style is None else style + len(svg.COLORS)))
         else:
-            series.append(svg.Series(name, points=[(point.x, point.y)], marker="hollow", line=False, error=point.error, style=style))
+            series.append(svg.Series(name, points=[(point.x, point.y)], marker="hollow", line=False, error=point.error,
+                                     style=style))
     return series
 
 
@@ -177,14 +178,16 @@ def plots_of(experiment, results):
 def histograms_of(experiment, results):
     """A histogram_figure.Row for each curve over values and cell that has histograms of its tensor, those of the first seed."""
     rows = []
-    for curve, cell in ((curve, cell) for curve in experiment.curves if curve.x == "value" for cell in experiment.cells_of(curve)):
+    curves = [curve for curve in experiment.curves if curve.x == "value"]
+    for curve, cell in ((curve, cell) for curve in curves for cell in experiment.cells_of(curve)):
         tensor = curve.y.partition("/")[2]
         for scale in scales_of([cell], results):
             for name, runs in samples(results, cell, scale):
                 found = next((run for run in runs if run.get("histograms", {}).get(tensor)), None)
                 if found is not None:
                     of = f"{found['cell']}{'' if scale == '1' else '~' + scale}, seed {found['seed']}"
-                    rows.append(histogram_figure.Row(f"{curve.title or name}: {tensor} of {of}", tuple(found["histograms"][tensor])))
+                    steps = tuple(found["histograms"][tensor])
+                    rows.append(histogram_figure.Row(f"{curve.title or name}: {tensor} of {of}", steps))
     return rows
 
 

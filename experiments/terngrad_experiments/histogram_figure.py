@@ -11,8 +11,8 @@ from terngrad_experiments.svg_elements import document, number, path, text_at, t
 COLUMNS = {"gradient": ("original", 0), "clipped": ("clipped", 2), "sent": ("sent", 1), "mean": ("mean of the workers", 3)}
 COLUMN_WIDTH, GAP, SPACING, RIDGE = 220, 18, 30, 46
 TITLE_SIZE, LINE_HEIGHT, MARGIN = 14, 16, 14
-NOTE = ("Heights are square roots of the fraction of the elements in a bucket, so that tails are seen; each ridge has its own scale. "
-        "The axes of a row are the same.")
+NOTE = ("Heights are square roots of the fraction of the elements in a bucket, so that tails are seen; each ridge has its own "
+        "scale. The axes of a row are the same.")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -60,7 +60,8 @@ def draw_column(row, kind, left, top):
     grid = "".join(f"M{number(x(tick))} {number(top + 8)}V{number(bases[-1])}" for tick in ticks)
     parts = [text_at(left + COLUMN_WIDTH / 2, top, column_title(row, kind), "middle"), path(grid, stroke="grid")]
     for step, base in zip(row.steps, bases):
-        parts.append(path(f"M{number(left)} {number(base)}H{number(left + COLUMN_WIDTH)}", stroke="axis", more=' stroke-opacity="0.5"'))
+        line = f"M{number(left)} {number(base)}H{number(left + COLUMN_WIDTH)}"
+        parts.append(path(line, stroke="axis", more=' stroke-opacity="0.5"'))
         parts += ridge(step, kind, x, base) if kind in step else []
     if not any(kind in step for step in row.steps):
         parts.append(text_at(left + COLUMN_WIDTH / 2, bases[0], "not recorded", "middle"))

@@ -51,8 +51,8 @@ def parts_of(line):
 
 
 def rebinned(parts, limit, num_elements):
-    """The fraction of the elements in each of NUM_BUCKETS buckets of equal width from -limit to limit; what lies outside is in none.
-    Within (low, high) counts are spread evenly."""
+    """The fraction of the elements in each of NUM_BUCKETS buckets of equal width from -limit to limit; what lies outside is in
+    none. Within (low, high) counts are spread evenly."""
     fractions = [0.0] * NUM_BUCKETS
     width = 2 * limit / NUM_BUCKETS
     for low, high, count in parts:

@@ -67,8 +67,9 @@ def effective_freedom(cells):
 
 
 def pool(cells, resolution=0.0, level=LEVEL):
-    """One deviation of all cells, sqrt(sum of (n - 1) s^2 / sum of (n - 1)), unless Bartlett's test rejects equal ones at `level`.
+    """One deviation of all cells, sqrt(sum of (n - 1) s^2 / sum of (n - 1)), unless Bartlett's test rejects equal ones.
 
+    @param level       of the test
     @param cells       of {seed: value}; those with fewer than two values are left out
     @param resolution  values are multiples of it: in the test a deviation is at least that of rounding, resolution / sqrt(12), or
                        a few equal values would decide it"""

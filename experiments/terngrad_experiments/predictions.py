@@ -28,7 +28,8 @@ class Seed:
 
 @dataclasses.dataclass(frozen=True)
 class SameImages:
-    """McNemar's test of each seed. Over seeds only signs are counted: they share the images, and are no independent samples of them."""
+    """McNemar's test of each seed. Over seeds only signs are counted: they share the images, and are no independent samples of
+    them."""
 
     seeds: tuple
     signs: statistics.SignTest  # positive: seeds that favour the cell
@@ -71,7 +72,8 @@ def checked(result, labels, metric="top1"):
         raise PredictionsError(f"{path}: {len(predicted)} predictions for {len(labels)} test images")
     right = sum(map(int.__eq__, predicted, labels))
     if metric in result["final"] and abs(right / len(labels) - result["final"][metric]) > 0.5 / len(labels):
-        raise PredictionsError(f"{path}: {right} of {len(labels)} are right, but the result has {100 * result['final'][metric]:.2f} %")
+        raise PredictionsError(f"{path}: {right} of {len(labels)} are right, but the result has "
+                               f"{100 * result['final'][metric]:.2f} %")
     return predicted
 
 

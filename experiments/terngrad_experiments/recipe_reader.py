@@ -148,8 +148,8 @@ def _check_baseline(place, experiment, cell):
     theirs = baselines[0].options
     reason = cell_module.depends_on_workers(theirs)
     if cell.options.get("num_nodes", 1) != theirs.get("num_nodes", 1) and reason is not None:
-        raise RecipeError(f"{place}: '{cell.baseline}' differs in num_nodes; only a baseline may whose mean of gradients does not depend "
-                          f"on it, as by its {reason} this one's does")
+        raise RecipeError(f"{place}: '{cell.baseline}' differs in num_nodes; only a baseline may whose mean of gradients does "
+                          f"not depend on it, as by its {reason} this one's does")
     for name in sorted({*cell.options, *theirs} - {"num_nodes"}):
         if cell.options.get(name) != theirs.get(name) and not cell_module.is_compression(name) and name not in REGULARIZATION:
             raise RecipeError(f"{place}: '{cell.baseline}' differs in {name}; only options of compression, "

@@ -228,8 +228,8 @@ class Runner:
         result = results.make_result(job.folder, cell.base_name, cell.scale, job.seed, cell.options,
                                      None if seconds is None else round(seconds, 1),
                                      predictions=path.relative_to(self.out.path) if path.exists() else None)
-        known = [line for line in store.read(self.out.results)
-                 if store.key_of(line) == store.key_of(result) and line["status"] == "done" and line["identity"] == result["identity"]]
+        known = [line for line in store.read(self.out.results) if store.key_of(line) == store.key_of(result)
+                 and line["status"] == "done" and line["identity"] == result["identity"]]
         if known:
             if result.get("predictions") in (None, known[-1].get("predictions")):
                 return

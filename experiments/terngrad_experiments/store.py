@@ -1,7 +1,7 @@
 """Results: one JSON line a run in append-only files, written once, under a lock.
 
-A later line for the same cell, scale, seed, commit and kind of device supersedes an earlier one; no line is ever edited. A last line without its
-newline was torn by a crash: readers leave it out, and the next writer cuts it off.
+A later line for the same cell, scale, seed, commit and kind of device supersedes an earlier one; no line is ever edited. A last
+line without its newline was torn by a crash: readers leave it out, and the next writer cuts it off.
 """
 
 import fcntl

@@ -89,7 +89,8 @@ def _check(plot):
         if one.error is not None and not 0 <= one.error < HUGE:
             raise ValueError(f"series '{one.name}': error {one.error} is not a finite number >= 0")
         if one.across and (len(one.points) != 1 or len(one.band or ()) > 1 or one.marker):
-            raise ValueError(f"series '{one.name}': across the axis goes a line of one point, with at most one band and no marker")
+            raise ValueError(f"series '{one.name}': across the axis goes a line of one point, with at most one band and no "
+                             "marker")
         for point in one.band or ():
             if not _drawable(point) or point[1] > point[2]:
                 raise ValueError(f"series '{one.name}': band {tuple(point)} is not (x, low, high), finite, low <= high")

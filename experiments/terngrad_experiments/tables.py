@@ -130,8 +130,8 @@ def make_row(experiment, cell, scale, backend, results, labels):
 
 
 def with_intervals(rows):
-    """(rows with intervals, poolings). Deviations are pooled over the rows of one kind, if nothing speaks against it. Gaps keep those
-    of their own pairs: gaps to one baseline share its runs, and are no independent samples.
+    """(rows with intervals, poolings). Deviations are pooled over the rows of one kind, if nothing speaks against it. Gaps keep
+    those of their own pairs: gaps to one baseline share its runs, and are no independent samples.
 
     @param rows  (row, the cell of its runs)"""
     kinds = {}
@@ -157,17 +157,18 @@ def with_gap(row, experiment, cell, scale, backend, results, labels):
     if cell.baseline is None:
         return row
     name = f"{experiment.name}/{cell.baseline}"
-    runs, baselines = ({result["seed"]: result for result in results_of(results, each, scale, backend) if result["status"] == "done"}
-                       for each in (cell.full_name, name))
+    runs, baselines = ({result["seed"]: result for result in results_of(results, each, scale, backend)
+                        if result["status"] == "done"} for each in (cell.full_name, name))
     common = sorted(set(runs) & set(baselines))
     if not common:
         return row
-    gap = statistics.compare_paired(*([accuracy_of(each[seed], experiment.metric) for seed in common] for each in (runs, baselines)))
+    gap = statistics.compare_paired(*([accuracy_of(each[seed], experiment.metric) for seed in common]
+                                      for each in (runs, baselines)))
     equivalence = statistics.equivalence(gap, row.margin) if row.margin else None
     commits = tuple(dict.fromkeys(baselines[seed]["commit"] for seed in common))
     same_images, problem = predictions.compare_if_possible(runs, baselines, cell.options.get("dataset"), labels)
-    return dataclasses.replace(row, gap=gap, equivalence=equivalence, baseline=name, baseline_commits=commits, same_images=same_images,
-                               same_images_problem=problem)
+    return dataclasses.replace(row, gap=gap, equivalence=equivalence, baseline=name, baseline_commits=commits,
+                               same_images=same_images, same_images_problem=problem)
 
 
 def with_holm(rows):
@@ -201,7 +202,8 @@ def rows_of(experiment, cell, results, labels, experiments):
             row = make_row(owner, source, scale, backend, results, labels)
             if source is not cell:
                 paper = cell.paper or {}
-                row = dataclasses.replace(row, cell=cell.full_name, source=source.full_name, paper=paper.get(owner.metric, row.paper),
+                row = dataclasses.replace(row, cell=cell.full_name, source=source.full_name,
+                                          paper=paper.get(owner.metric, row.paper),
                                           paper_confidence=paper.get("confidence", row.paper_confidence))
             yield row, source
 
@@ -317,8 +319,9 @@ def pooling_text(rows, label=""):
     place = f" ({label})" if label else ""
     if found.deviation is None:
         return f"95 % of mean and prediction{place}: each by its own deviation; {found.num_cells} cells, {tested}"
-    return (f"95 % of mean and prediction{place}: by one deviation of {found.deviation.value:.2f} points, pooled over {found.num_cells} "
-            f"cells, {found.deviation.degrees_of_freedom:.1f} degrees of freedom; {tested}; gaps by their own pairs")
+    return (f"95 % of mean and prediction{place}: by one deviation of {found.deviation.value:.2f} points, pooled over "
+            f"{found.num_cells} cells, {found.deviation.degrees_of_freedom:.1f} degrees of freedom; {tested}; gaps by their own "
+            "pairs")
 
 
 def name_of(row):
@@ -340,7 +343,7 @@ SAME_IMAGES_HEADER = ("cell", "baseline", "seed", "right alone: cell", "right al
 
 def same_images_rows(table):
     """The counts of each pair of runs with predictions."""
-    return [(name_of(row), row.baseline.split("/", 1)[1], str(one.seed), str(one.only_cell), str(one.only_baseline), f"{one.p:.3g}")
+    return [(name_of(row), row.baseline.split("/", 1)[1], *map(str, (one.seed, one.only_cell, one.only_baseline)), f"{one.p:.3g}")
             for row in table.rows if row.same_images for one in row.same_images.seeds]
 
 
@@ -353,12 +356,14 @@ def notes_of(table):
             span = f"{deviations[0]:.2f}" if deviations[0] == deviations[-1] else f"{deviations[0]:.2f} to {deviations[-1]:.2f}"
             notes.append(f"on other images: one standard deviation of an accuracy of {num:,} images is {span} points more")
     notes.extend(same_images_text(row) for row in table.rows if row.same_images)
-    notes.extend(dict.fromkeys(f"no test on the same images: {row.same_images_problem}" for row in table.rows if row.same_images_problem))
+    problems = dict.fromkeys(row.same_images_problem for row in table.rows if row.same_images_problem)
+    notes.extend(f"no test on the same images: {problem}" for problem in problems)
     commits = list(dict.fromkeys(commit for row in table.rows for commit in row.commits))
     if commits:
         notes.append(f"commit{'s' if len(commits) > 1 else ''} {', '.join(commits)}")
     if any(row.mixes_commits for row in table.rows):
-        notes.append(f"{MIXED.strip()} runs of several commits, the baseline's counted; --same_commit leaves all but the newest out")
+        notes.append(f"{MIXED.strip()} runs of several commits, the baseline's counted; --same_commit leaves all but the newest "
+                     "out")
     if table.left_out is not None:
         notes.append(str(table.left_out))
     notes.extend(f"assumed: {text}" for text in table.assumed)
@@ -411,8 +416,8 @@ def without_infinity(value):
 
 
 def to_json(table):
-    rows = [{**dataclasses.asdict(row), "mean": row.mean, "paper_is_inside": row.paper_is_inside, "mixes_commits": row.mixes_commits}
-            for row in table.rows]
+    rows = [{**dataclasses.asdict(row), "mean": row.mean, "paper_is_inside": row.paper_is_inside,
+             "mixes_commits": row.mixes_commits} for row in table.rows]
     left_out = None if table.left_out is None else dataclasses.asdict(table.left_out)
     return json.dumps({"experiment": table.experiment.name, "title": table.experiment.title, "metric": table.experiment.metric,
                        "rows": rows, "poolings": [without_infinity(dataclasses.asdict(one)) for one in table.poolings],

@@ -2,8 +2,8 @@
 
 
 def sources(cell):
-    """[(full name without scale, scale or None)] of the runs that a cell is shown by: its own at every scale, or those of the cells
-    that it looks at, at every scale where their name has none."""
+    """[(full name without scale, scale or None)] of the runs that a cell is shown by: its own at every scale, or those of the
+    cells that it looks at, at every scale where their name has none."""
     if not cell.runs_of:
         return [(cell.base_name, None)]
     return [(base, scale or None) for base, _, scale in (name.partition("~") for name in cell.runs_of)]
@@ -21,7 +21,6 @@ def names_of(experiments):
 
 
 def results_for(experiments, results):
-    """Those that tables and figures of the experiments look at."""
-    names = names_of(experiments)
-    models = {experiment.name for experiment in experiments if experiment.kind == "model"}  # which have clusters in place of cells
-    return [result for result in results if result["cell"] in names or result["cell"].split("/", 1)[0] in models]
+    """Those that tables and figures of the experiments look at: of cells of the experiments, and of others that these name."""
+    names, own = names_of(experiments), {experiment.name for experiment in experiments}
+    return [result for result in results if result["cell"] in names or result["cell"].partition("/")[0] in own]

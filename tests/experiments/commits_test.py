@@ -25,7 +25,8 @@ def result(seed, commit, started=None, cell="table1/b128-n2-float", top1=0.86):
 
 class Choice(unittest.TestCase):
     def test_newest_is_the_commit_of_the_run_that_started_last(self):
-        runs = [result(1, "aaaa1111", "2026-03-01T00:00:00Z"), result(2, "bbbb2222", "2026-04-01T00:00:00Z"), result(3, "cccc3333")]
+        runs = [result(1, "aaaa1111", "2026-03-01T00:00:00Z"), result(2, "bbbb2222", "2026-04-01T00:00:00Z"),
+                result(3, "cccc3333")]
         for order in (runs, runs[::-1]):
             self.assertEqual(commits.newest(order), "bbbb2222")
 

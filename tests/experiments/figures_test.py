@@ -63,7 +63,8 @@ class OverWorkers(unittest.TestCase):
     def test_ticks_are_the_numbers_of_workers(self):
         plot = figures.plots_of(self.experiment, [])[0]
         self.assertEqual(plot.x_ticks, [2, 4, 8, 16, 32, 64])
-        self.assertEqual((plot.title, plot.x_label, plot.y_label), ("LeNet on MNIST, momentum SGD", "workers N", "top-1 accuracy, %"))
+        self.assertEqual((plot.title, plot.x_label, plot.y_label),
+                         ("LeNet on MNIST, momentum SGD", "workers N", "top-1 accuracy, %"))
         self.assertEqual([one.name for one in plot.series], ["paper, ternary", "paper, float"])
 
     def test_scaled_runs_and_variants_are_no_part_of_it(self):
@@ -148,7 +149,7 @@ class Histograms(unittest.TestCase):
         cls.experiment = recipes.load_all(FOLDER)["fig2"]
 
     def result(self, seed, scale="1/30"):
-        steps = [{"step": 100, "limit": 0.5, "sent": [0.1] * 63, "gradient": [0.1] * 63, "clipped": [0.1] * 63, "mean": [0.1] * 63}]
+        steps = [{"step": 100, "limit": 0.5} | {kind: [0.01] * 63 for kind in ("gradient", "clipped", "sent", "mean")}]
         return result("table1/b128-n2-ternary", seed, 0.8, scale,
                       histograms={tensor: steps for tensor in ("conv2/weights", "fc3/weights")})
 

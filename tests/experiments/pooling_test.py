@@ -73,8 +73,8 @@ class Freedom(unittest.TestCase):
         self.assertAlmostEqual(pooling.effective_freedom(cells), 3, delta=1e-9)
 
     def test_by_hand(self):
-        # Deviations from the cells' means: (-1, 0, 1) and (0, -1, 1). Means of seeds -0.5, -0.5, 1: M = 2 * 1.5 / 2 = 1.5; the rest
-        # (-0.5, 0.5, 0) and (0.5, -0.5, 0): R = 1 / 2. Freedom 4 * (1.5 + 0.5)^2 / (2 * (1.5^2 + 0.5^2)) = 3.2.
+        # Deviations from the cells' means: (-1, 0, 1) and (0, -1, 1). Means of seeds -0.5, -0.5, 1: M = 2 * 1.5 / 2 = 1.5; the
+        # rest (-0.5, 0.5, 0) and (0.5, -0.5, 0): R = 1 / 2. Freedom 4 * (1.5 + 0.5)^2 / (2 * (1.5^2 + 0.5^2)) = 3.2.
         self.assertAlmostEqual(pooling.effective_freedom([cell([1, 2, 3]), cell([11, 10, 12])]), 3.2, delta=1e-12)
 
     def test_seeds_that_not_all_have_count_in_proportion(self):
@@ -146,7 +146,8 @@ class Simulated(unittest.TestCase):
     def missed(self, **more):
         """The part of the tables that are pooled whose interval misses, and the part that is not pooled."""
         found = [(table, pooling.pool(table, 0.01)) for table in (self.table(**more) for _ in range(1500))]
-        intervals = [statistics.mean_interval(list(table[0].values()), deviation=one.deviation) for table, one in found if one.deviation]
+        intervals = [statistics.mean_interval(list(table[0].values()), deviation=one.deviation)
+                     for table, one in found if one.deviation]
         return sum(not interval.contains(99) for interval in intervals) / len(intervals), 1 - len(intervals) / len(found)
 
     def test_equal_deviations_are_pooled_99_times_of_100_and_intervals_miss_5_percent(self):

@@ -79,7 +79,8 @@ class Predictions(unittest.TestCase):
         self.assertIsNone(found)
         self.assertIn("3 of 4 are right, but the result has 50.00 %", problem)
         run["predictions"] = self.write("t", [1, 2, 3])
-        self.assertIn("3 predictions for 4 test images", predictions.compare_if_possible({1: run}, {1: baseline}, "mnist", OfLabels())[1])
+        _, problem = predictions.compare_if_possible({1: run}, {1: baseline}, "mnist", OfLabels())
+        self.assertIn("3 predictions for 4 test images", problem)
 
     def test_without_predictions_or_labels_there_is_nothing_to_say(self):
         run, other = self.run_of("t", 1, 2, 3, 0), {"final": {"top1": 0.5}}

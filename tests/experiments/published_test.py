@@ -269,7 +269,8 @@ class Published(unittest.TestCase):
                 cells = recipes.match(self.experiments, pattern)
                 self.assertTrue(cells, pattern)
                 self.assertTrue(all(cell.is_available and cell.options for cell in cells), pattern)
-        evening = {cell.full_name: cell for pattern in presets["cpu-evening"] for cell in recipes.match(self.experiments, pattern)}
+        evening = {cell.full_name: cell for pattern in presets["cpu-evening"]
+                   for cell in recipes.match(self.experiments, pattern)}
         self.assertIn("fig3/vanilla-n64-ternary", evening)
         self.assertIn("table1/b128-n2-ternary~1/30", evening)
         self.assertEqual(sum(len(cell.seeds) for cell in evening.values() if cell.experiment == "fig3"), 42)

@@ -98,11 +98,12 @@ class Refusals(Folder):
     def test_another_baseline_must_have_as_many_workers(self):
         four = ("num_nodes = 2, batch_size = 8, max_steps = 600, grad_bits = 1",
                 "num_nodes = 4, batch_size = 8, max_steps = 600, grad_bits = 1")
-        for bits, name in (("grad_bits = 1", "compression"), ("grad_bits = 16", "compression"), ("codec = 'ternary'", "compression"),
-                           ("grad_bits = 32, codec_for = ['*=bf16']", "compression"), ("grad_bits = 32, downlink_codec = 'bf16'",
-                                                                                       "downlink_codec")):
+        for bits, name in (("grad_bits = 1", "compression"), ("grad_bits = 16", "compression"),
+                           ("codec = 'ternary'", "compression"), ("grad_bits = 32, codec_for = ['*=bf16']", "compression"),
+                           ("grad_bits = 32, downlink_codec = 'bf16'", "downlink_codec")):
             self.refuse(self.edited(("grad_bits = 32", bits), four), "cell 'ternary'", "'baseline'",
-                        f"'float' differs in num_nodes; only a baseline may whose mean of gradients does not depend on it, as by its {name}")
+                        "'float' differs in num_nodes; "
+                        f"only a baseline may whose mean of gradients does not depend on it, as by its {name}")
         for both, name in (("reduce = 'sum'", "reduce"), ("strategy = 'async'", "strategy"),
                            ("clip_by_global_norm = 1.0", "clip_by_global_norm")):
             self.refuse(self.edited(('optimizer = "momentum"', both), four), "cell 'ternary'", "num_nodes", f"by its {name} ")

@@ -269,7 +269,7 @@ class Runner(unittest.TestCase):
         self.assertEqual(code, 0, text)
         self.assertIn("small/float seed 1: evaluated", text)
         after = self.results()
-        self.assertEqual([{**line, "predictions": None} for line in after], [{**line, "predictions": None} for line in before])
+        self.assertEqual(*({line["seed"]: {**line, "predictions": None} for line in lines} for lines in (before, after)))
         self.assertTrue(all((self.out / line["predictions"]).exists() for line in after))
         self.run_here("run", "small/float", *data)
         self.assertEqual(len((self.out / "results.jsonl").read_text().splitlines()), 4)

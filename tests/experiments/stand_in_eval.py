@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
-"""A stand-in for terngrad_eval: predictions of 1000 images, whose classes are 0 to 9 in turn, that make the accuracy of a run of the
-stand-in trainer. A run is wrong on images in a row, from the number of its seed on, with ternary gradients from the end backwards.
+"""A stand-in for terngrad_eval: predictions of 1000 images, whose classes are 0 to 9 in turn, that make the accuracy of a run of
+the stand-in trainer. A run is wrong on images in a row, from the number of its seed on, with ternary gradients from the end
+backwards.
 
 STAND_IN_EVAL: "old" for a command without --predictions, "fail" for one that fails.
 """

@@ -168,9 +168,10 @@ class HalfWidths(unittest.TestCase):
 
     def test_two_values_have_one_with_a_pooled_deviation(self):
         pooled = statistics.Deviation(3.0, 4, 3)
-        self.assertAlmostEqual(statistics.mean_interval([1.0, 2.0], deviation=pooled).half_width, 2.7764 * 3 / math.sqrt(2), delta=1e-3)
-        self.assertAlmostEqual(statistics.prediction_interval([1.0, 2.0], deviation=pooled).half_width, 2.7764 * 3 * math.sqrt(1.5),
-                               delta=1e-3)
+        of_mean, of_run = (of([1.0, 2.0], deviation=pooled).half_width
+                           for of in (statistics.mean_interval, statistics.prediction_interval))
+        self.assertAlmostEqual(of_mean, 2.7764 * 3 / math.sqrt(2), delta=1e-3)
+        self.assertAlmostEqual(of_run, 2.7764 * 3 * math.sqrt(1.5), delta=1e-3)
 
     def test_equal_values_say_nothing_of_the_deviation(self):
         self.assertIsNone(statistics.mean_interval([99.2] * 3))

@@ -59,8 +59,8 @@ class Table(unittest.TestCase):
         (rows,) = table.poolings
         self.assertEqual((rows.scale, rows.backend, rows.net, rows.dataset), ("1", "cpu", "lenet", "synthetic"))
         self.assertEqual(rows.pooling.num_cells, 2)
-        self.assertIn("95 % of mean and prediction: by one deviation of 0.19 points, pooled over 2 cells, 2.0 degrees of freedom; "
-                      "Bartlett's test of equal deviations p 0.790, the largest over the smallest 1.2; gaps by their own pairs",
+        self.assertIn("95 % of mean and prediction: by one deviation of 0.19 points, pooled over 2 cells, 2.0 degrees of "
+                      "freedom; Bartlett's test of equal deviations p 0.790, the largest over the smallest 1.2; gaps by their own pairs",
                       tables.to_text(table))
         self.assertEqual(json.loads(tables.to_json(table))["poolings"][0]["pooling"]["num_cells"], 2)
 
@@ -156,7 +156,8 @@ class Views(unittest.TestCase):
         self.assertEqual(list(rows), ["all (table1/ternary)", "float (table1/float)", "part (table1/float~1/30)",
                                       "float (table1/float~1/30)"])
         whole = rows["all (table1/ternary)"]
-        self.assertEqual((whole.cell, whole.source, whole.values, whole.paper), ("fig4/all", "table1/ternary", (85.70, 85.49, 85.91), 85.64))
+        self.assertEqual((whole.cell, whole.source, whole.values, whole.paper),
+                         ("fig4/all", "table1/ternary", (85.70, 85.49, 85.91), 85.64))
         self.assertAlmostEqual(whole.gap.difference, -0.71, delta=0.001)
         self.assertEqual(rows["part (table1/float~1/30)"].values, (70.0,))
         self.assertEqual(rows["part (table1/float~1/30)"].full_steps, 300)
@@ -168,7 +169,8 @@ class Views(unittest.TestCase):
 
     def test_are_in_every_format_and_in_the_report(self):
         for form in ("text", "markdown", "csv", "json"):
-            self.assertIn("fig4/all" if form in ("csv", "json") else "all (table1/ternary)", tables.render(self.table(full_results()), form))
+            shown = "fig4/all" if form in ("csv", "json") else "all (table1/ternary)"
+            self.assertIn(shown, tables.render(self.table(full_results()), form))
         page = report.make_page([self.figure], full_results(), all_experiments=self.experiments)
         self.assertIn("all (table1/ternary)", page)
         self.assertNotIn("not run", page.split("float (table1/float)")[1].split("</tr>")[0])
