@@ -132,13 +132,13 @@ double paper_speed_up(const PaperCluster& cluster, const PaperNet& net, const Pa
   return paper_step(cluster, net, baseline, num_gpus).seconds() / paper_step(cluster, net, codec, num_gpus).seconds();
 }
 
-std::vector<HonestBytesRow> honest_bytes(const PaperCluster& cluster, int num_gpus) {
+std::vector<DownlinkRow> speed_ups_by_downlink(const PaperCluster& cluster, int num_gpus) {
   world_of(cluster, num_gpus);  // refuses what lane_bits would, with less to say
   const std::array<std::pair<const char*, double>, 4> downlinks = {
       {{"t2", 2.0}, {"lanes", lane_bits(num_gpus)}, {"bf16", 16.0}, {"fp32", 32.0}}};
-  std::vector<HonestBytesRow> rows;
+  std::vector<DownlinkRow> rows;
   for (const auto& [name, bits] : downlinks) {
-    HonestBytesRow row{.downlink = name, .downlink_bits = bits, .speed_ups = {}};
+    DownlinkRow row{.downlink = name, .downlink_bits = bits, .speed_ups = {}};
     const PaperCodec codec{.uplink_bits = 2, .downlink_bits = bits, .last_layer_bits = 32, .ternarizes = true};
     for (const PaperNet& net : paper_nets()) {
       row.speed_ups.push_back({.over_fp32 = paper_speed_up(cluster, net, codec, kPaperFp32, num_gpus),

@@ -112,22 +112,22 @@ double paper_speed_up(const PaperCluster& cluster, const PaperNet& net, const Pa
                       const PaperCodec& baseline, int num_gpus);
 
 /// By how much a net's training is faster than with each kind of floats.
-struct HonestSpeedUp {
+struct DownlinkSpeedUp {
   double over_fp32 = 0;
   double over_bf16 = 0;
 };
 
 /// The uplink in 2 bits, and a downlink.
-struct HonestBytesRow {
+struct DownlinkRow {
   std::string downlink;  // "t2", "lanes", "bf16", "fp32"
   double downlink_bits = 0;
-  std::vector<HonestSpeedUp> speed_ups;  // of each of paper_nets()
+  std::vector<DownlinkSpeedUp> speed_ups;  // of each of paper_nets()
 };
 
 /// The same cluster with what a downlink really takes: "t2", 2 bits, which the figure counts, needs a mean that is
 /// ternarized again, and the paper does not do that; "lanes", ceil(log2(2 g + 1)) bits, has sums of g codes without
 /// padding; "bf16" and "fp32" have the mean. The last layer is fp32, that of the bf16 baseline bf16.
 /// @throws InvalidArgument as paper_step
-std::vector<HonestBytesRow> honest_bytes(const PaperCluster& cluster, int num_gpus);
+std::vector<DownlinkRow> speed_ups_by_downlink(const PaperCluster& cluster, int num_gpus);
 
 }  // namespace terngrad

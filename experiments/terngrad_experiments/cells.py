@@ -186,13 +186,18 @@ def _scaled_number(value, divisor):
     return max(1, math.floor(fractions.Fraction(value) / divisor + fractions.Fraction(1, 2))) if value else 0
 
 
-def _scaled_list(text, divisor):
-    """Steps separated by commas, each scaled; of those that become equal one."""
-    return ",".join(map(str, dict.fromkeys(_scaled_number(int(step), divisor) for step in text.split(","))))
+def _scaled_list(name, text, divisor):
+    """Steps separated by commas, each scaled; of evaluations that become equal one.
+
+    @throws RecipeError for boundaries that become equal: the learning rate would drop less often"""
+    steps = [_scaled_number(int(step), divisor) for step in text.split(",")]
+    if name == "learning_rate_boundaries" and len(set(steps)) < len(steps):
+        raise RecipeError(f"{name}: '{text}' has boundaries that are one at scale 1/{divisor}")
+    return ",".join(map(str, dict.fromkeys(steps)))
 
 
 def scaled(cell, scale):
-    """The cell with a part of its steps: max_steps, those of evaluations, and the stairs of the learning rate. Batch, rate
+    """The cell with a part of its steps: max_steps, those of evaluations, and the decay steps of the learning rate. Batch, rate
     and workers stay. It is another cell, which the paper says nothing about.
 
     @param scale  "1/30"; "1" is all
@@ -203,7 +208,7 @@ def scaled(cell, scale):
     if cell.scale != "1":
         raise RecipeError(f"{cell.full_name}: is scaled already, asked for {scale}")
     changed = {name: _scaled_number(cell.options[name], divisor) for name in ("max_steps", "eval_steps") if name in cell.options}
-    changed |= {name: _scaled_list(cell.options[name], divisor) for name in STEP_LISTS if name in cell.options}
+    changed |= {name: _scaled_list(name, cell.options[name], divisor) for name in STEP_LISTS if name in cell.options}
     if cell.options.get("learning_rate_decay_type") == "exponential" and "num_epochs_per_decay" in cell.options:
         # Other schedules have none, and terngrad_train refuses what is not its default. Epochs need not be whole.
         changed["num_epochs_per_decay"] = cell.options["num_epochs_per_decay"] / divisor

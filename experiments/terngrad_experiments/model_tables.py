@@ -82,18 +82,18 @@ def gains_section(experiment, results):
     return Section("Ternary over fp32, times as many images/s", ("cluster", "net", *of), rows)
 
 
-def honest_section(experiment, results):
+def downlink_section(experiment, results):
     rows, gpus = [], None
     for cluster, model in _computed(experiment, results):
         if not model["figure5"]:
             continue
-        gpus = model["figure5"]["honest_bytes"]["gpus"]
-        for row in model["figure5"]["honest_bytes"]["rows"]:
+        gpus = model["figure5"]["by_downlink"]["gpus"]
+        for row in model["figure5"]["by_downlink"]["rows"]:
             gains = [_factor(one[name]) for one in row["speed_ups"] for name in ("over_fp32", "over_bf16")]
             down = DOWNLINKS[row["downlink"]].format(bits=row["downlink_bits"])
             rows.append((f"({cluster.name})", f"{row['uplink_bits']:g} bits", down, *gains))
     of = [f"{net.name} /{name}" for net in experiment.model.nets for name in ("fp32", "bf16")]
-    return Section(f"Honest bytes: times as many images/s as fp32 and as bf16 on {gpus} GPUs, by what the downlink takes",
+    return Section(f"Speed-up by downlink: times as many images/s as fp32 and as bf16 on {gpus} GPUs, by what the downlink takes",
                    ("cluster", "up", "down", *of), rows) if rows else None
 
 
@@ -152,7 +152,7 @@ def parts_section(experiment, results):
 def sections(experiment, results):
     found = [throughput_section(experiment, cluster, model_results.model_of(results, experiment, cluster))
              for cluster in experiment.model.clusters]
-    found += [gains_section(experiment, results), honest_section(experiment, results), scaling_section(experiment, results),
+    found += [gains_section(experiment, results), downlink_section(experiment, results), scaling_section(experiment, results),
               parts_section(experiment, results)]
     return [section for section in found if section is not None]
 

@@ -35,7 +35,7 @@ from terngrad_experiments import store, svg, validation, validation_figure  # no
 
 PROGRAM = "terngrad_exchange_bench"
 CODECS = ["fp32", "bf16", "t2", "t5"]
-ROUNDS = {"all_gather": 2, "scatter_reduce": 3}  # of an exchange, as compress/cost/exchange_cost.h has them
+EXCHANGES = ["all_gather", "scatter_reduce"]
 LAYOUTS = ["lenet", "cifar10_alexnet", "alexnet", "vgg_a"]
 
 
@@ -99,10 +99,10 @@ def launches_of(options):
             for layout in options.layouts for hosts in options.hosts for rate in options.rates]
 
 
-def link_seconds(link, exchange, num_bytes):
+def link_seconds(link, predicted):
     """rounds latency + V / bandwidth, of compress/cost/exchange_cost.h."""
     bandwidth = link["bytes_per_second"]  # None: unlimited
-    return ROUNDS[exchange] * link["latency_seconds"] + (0 if bandwidth is None else num_bytes / bandwidth)
+    return predicted["rounds"] * link["latency_seconds"] + (0 if bandwidth is None else predicted["wire_bytes"] / bandwidth)
 
 
 def rows_of(launch, link_of_two):
@@ -121,7 +121,7 @@ def rows_of(launch, link_of_two):
                "version": bench["version"]}
         row["error"] = validation.error_of(row)
         if link_of_two is not None:
-            own, of_two = (link_seconds(link, exchange, predicted["wire_bytes"]) for link in (bench["link"], link_of_two))
+            own, of_two = (link_seconds(link, predicted) for link in (bench["link"], link_of_two))
             row["predicted_by_two_seconds"] = predicted["total_seconds"] - own + of_two
         rows.append(row)
     return rows
@@ -138,7 +138,7 @@ def all_rows(results):
 def settings_of(options):
     """What launches of one result have in common."""
     return {"version": link_launch.version_of(options.programs / PROGRAM), "codecs": options.codecs,
-            "exchanges": options.exchanges, "repetitions": options.repetitions}
+            "exchanges": options.exchanges, "repetitions": options.repetitions, "machine": link_launch.machine()}
 
 
 def markdown_table(header, rows):
@@ -182,11 +182,10 @@ def record_of(rows, machine):
 
 
 def write_results(options, results):
-    rows, machine = all_rows(results), link_launch.machine()
+    rows, settings = all_rows(results), settings_of(options)
     report = {
         "command": "validate_model.py",
-        **settings_of(options),
-        "machine": machine,
+        **settings,
         "written": now(),
         "summary": validation.summary_lines(rows),
         "rows": rows,
@@ -194,7 +193,7 @@ def write_results(options, results):
     }
     (options.out / "results.json").write_text(json.dumps(report, indent=1) + "\n", encoding="utf-8")
     (options.out / "results.md").write_text(to_markdown(report, results), encoding="utf-8")
-    (options.out / validation.FILE).write_text(record_of(rows, machine), encoding="utf-8")
+    (options.out / validation.FILE).write_text(record_of(rows, settings["machine"]), encoding="utf-8")
     if rows:
         drawing = svg.to_svg(validation_figure.plot_of(rows))
         (options.out / f"{validation.KIND}.svg").write_text(drawing, encoding="utf-8")
@@ -222,7 +221,7 @@ def parse():
                         help="default: 100mbit 1gbit 10gbit")
     parser.add_argument("--layouts", nargs="+", choices=LAYOUTS, default=["cifar10_alexnet"], help="default: cifar10_alexnet")
     parser.add_argument("--codecs", nargs="+", choices=CODECS, default=CODECS, help=f"default: {' '.join(CODECS)}")
-    parser.add_argument("--exchanges", nargs="+", choices=list(ROUNDS), default=list(ROUNDS), help=f"default: {' '.join(ROUNDS)}")
+    parser.add_argument("--exchanges", nargs="+", choices=EXCHANGES, default=EXCHANGES, help=f"default: {' '.join(EXCHANGES)}")
     parser.add_argument("--repetitions", type=int, default=5, help="exchanges whose median counts (default 5)")
     parser.add_argument("--programs", type=pathlib.Path, default=pathlib.Path("build/release/bin"),
                         help=f"folder of {PROGRAM} (default: build/release/bin)")
@@ -245,13 +244,13 @@ def parse():
     if not os.access(options.programs / PROGRAM, os.X_OK):
         parser.error(f"--programs: '{options.programs}' has no program {PROGRAM}")
     options.codecs = sorted(options.codecs, key=CODECS.index)
-    options.exchanges = sorted(options.exchanges, key=list(ROUNDS).index)
+    options.exchanges = sorted(options.exchanges, key=EXCHANGES.index)
     options.programs, options.out = options.programs.resolve(), options.out.resolve()
     return options
 
 
 def main(options):
-    differs = "another build, other --codecs, --exchanges or --repetitions"
+    differs = "another build or machine, other --codecs, --exchanges or --repetitions"
     kept = link_launch.Kept(options.out, settings_of(options), differs, options.dry_run)
     failed = False
     for launch in launches_of(options):

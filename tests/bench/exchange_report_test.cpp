@@ -79,6 +79,7 @@ TEST(ExchangeReport, JsonHasEveryRank) {
   EXPECT_EQ(entry["ranks"][0]["sent_bytes"], 1e6);
   EXPECT_EQ(entry["ranks"][1]["sent_bytes"], 0);
   EXPECT_NEAR(entry["predicted"]["total_seconds"].get<double>(), 0.1, 1e-12);
+  EXPECT_EQ(entry["predicted"]["rounds"], 2);
   const auto without = to_json(header(), {result()});
   EXPECT_FALSE(without.contains("link"));
   EXPECT_FALSE(without["results"][0].contains("predicted"));

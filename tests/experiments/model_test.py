@@ -114,8 +114,8 @@ class Tables(unittest.TestCase):
         self.assertEqual(self.row(section, "(a)", "alexnet")[2:], ("3.04", "3.05", "3.04", "3.87", "3.94", "-"))
         self.assertEqual(self.row(section, "(b)", "vgg_a")[5:], ("2.18", "2.15", "2"))
 
-    def test_honest_bytes_are_in_all_directions(self):
-        section = self.section("Honest bytes")
+    def test_speed_ups_by_downlink_are_in_all_directions(self):
+        section = self.section("Speed-up by downlink")
         self.assertEqual(len(section.rows), 8)
         self.assertEqual(self.row(section, "(a)", "2 bits", "fp32")[3:], ("1.59", "0.91", "1.26", "0.93", "1.76", "0.92"))
         self.assertEqual(self.row(section, "(b)", "2 bits", "sums of 11 bits")[3:5], ("1.24", "1.07"))
@@ -139,12 +139,12 @@ class Tables(unittest.TestCase):
         text = model_tables.render(self.experiment, [], "text")
         self.assertIn("99,417", text)
         self.assertIn("not all is computed: terngrad_experiment run 'fig5/*'", text)
-        self.assertNotIn("Honest bytes", text)
+        self.assertNotIn("Speed-up by downlink", text)
 
     def test_clusters_that_are_none_of_the_paper_have_no_fit(self):
         results = [line(cluster) for cluster in self.experiment.model.clusters]
         self.assertEqual(self.section("(a)", results).rows[1][3:], ("-",) * 10)
-        self.assertEqual([one for one in model_tables.sections(self.experiment, results) if one.title.startswith("Honest")], [])
+        self.assertEqual([one for one in model_tables.sections(self.experiment, results) if one.title.startswith("Speed-up by downlink")], [])
         model_figures.drawing(self.experiment, results)
 
     def test_every_format(self):
@@ -195,7 +195,7 @@ class Figures(unittest.TestCase):
     def test_the_page_has_them_and_the_tables(self):
         page = report.make_page([self.experiment], self.results)
         self.assertEqual(page.count("<svg"), 3)
-        for text in ("Honest bytes", "Ternary over fp32", "<summary>Our model: parts of a step", "assumed: batch of AlexNet"):
+        for text in ("Speed-up by downlink", "Ternary over fp32", "<summary>Our model: parts of a step", "assumed: batch of AlexNet"):
             self.assertIn(text, page)
 
 

@@ -118,6 +118,8 @@ class Scale(Folder):
     def test_lists_of_steps_shrink_too(self):
         part = self.scaled("1/100", 'eval_at = "0,50,100,140,600"\nlearning_rate_boundaries = "300,400"')
         self.assertEqual(fields_of(part, "max_steps", "eval_at", "learning_rate_boundaries"), (6, "0,1,6", "3,4"))
+        with self.assertRaisesRegex(recipes.RecipeError, "'300,310' has boundaries that are one at scale 1/100"):
+            self.scaled("1/100", 'learning_rate_boundaries = "300,310"')
 
     def test_evaluation_at_the_end_only_stays_that(self):
         self.assertEqual(self.scaled("1/10", "eval_steps = 0").options["eval_steps"], 0)

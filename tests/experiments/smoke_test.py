@@ -12,7 +12,7 @@ import unittest
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT / "experiments"))
 
-from terngrad_experiments import importing, predictions, programs, run_folder, store  # noqa: E402
+from terngrad_experiments import histograms, importing, predictions, programs, run_folder, store  # noqa: E402
 
 
 class Smoke(unittest.TestCase):
@@ -52,6 +52,14 @@ class Smoke(unittest.TestCase):
         # What the claims of the paper's text are measured by, under the names of metrics.jsonl.
         clipped = ternary["tensors"]["conv2/weights"]
         self.assertTrue(0 < clipped["clip_angle_degrees"] < 30 and 0.8 < clipped["kept_norm"] < 1, clipped)
+        # Figure 2: of two workers' ternary codes the mean has five values.
+        for tensor in ("conv2/weights", "fc3/weights"):
+            kinds = ternary["histograms"][tensor][-1]
+            filled = {kind: [fraction for fraction in kinds[kind] if fraction > 0] for kind in histograms.KINDS}
+            self.assertEqual((len(filled["sent"]), len(filled["mean"])), (3, 5), tensor)
+            self.assertGreater(len(filled["gradient"]), 20, tensor)
+            for kind in ("clipped", "sent", "mean"):
+                self.assertAlmostEqual(sum(filled[kind]), 1, 2, f"{tensor} {kind}")
         if "predictions" in programs.Programs(PROGRAMS).options("terngrad_eval"):
             predicted = predictions.read_npy(self.folder / "out" / ternary["predictions"])
             self.assertEqual((len(predicted), set(predicted) <= set(range(10))), (10000, True))

@@ -230,10 +230,11 @@ class Evaluator {
     if (!dataset_) prepare(checkpoint);
     const std::uint64_t step = checkpoint.state().step;
     const Evaluation* known = log_ ? log_->find(step, checkpoint.checksum()) : nullptr;
-    if (known != nullptr) {
-      std::cerr << "step " << step << " is evaluated already, its result is in " << log_->path().string() << std::endl;
-    }
     const bool predicts = !o_.predictions.empty();
+    if (known != nullptr) {
+      std::cerr << "step " << step << " is evaluated already, its result is in " << log_->path().string()
+                << (predicts ? "; it is evaluated again for its predictions" : "") << std::endl;
+    }
     std::vector<std::int32_t> predicted(predicts ? static_cast<std::size_t>(dataset_->num_examples()) : 0);
     const Evaluation evaluation =
         known != nullptr && !predicts ? *known : say_when_out_of_memory("evaluating " + checkpoint.source(), [&] {

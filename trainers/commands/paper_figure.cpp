@@ -31,7 +31,7 @@ PaperGain gain_of(const PaperCluster& cluster, const PaperNet& net, int num_gpus
       .model = paper_speed_up(cluster, net, kPaperTernary, kPaperFp32, num_gpus)};
 }
 
-std::string downlink_text(const HonestBytesRow& row) {
+std::string downlink_text(const DownlinkRow& row) {
   if (row.downlink == "t2") return "2 bits, as the chart";
   if (row.downlink == "lanes") return fmt::format("sums, {:.0f} bits", row.downlink_bits);
   return row.downlink;
@@ -74,11 +74,11 @@ void add_net_names(const char* first, std::string& text) {
   text += "\n";
 }
 
-void add_honest(const PaperFigure& figure, std::string& text) {
+void add_speed_ups_by_downlink(const PaperFigure& figure, std::string& text) {
   auto out = std::back_inserter(text);
-  for (const HonestBytesRow& row : figure.honest) {
+  for (const DownlinkRow& row : figure.by_downlink) {
     fmt::format_to(out, "{:<25}", downlink_text(row));
-    for (const HonestSpeedUp& gain : row.speed_ups) {
+    for (const DownlinkSpeedUp& gain : row.speed_ups) {
       fmt::format_to(out, "{:>15.2f}  | {:<5.2f}", gain.over_fp32, gain.over_bf16);
     }
     text.erase(text.find_last_not_of(' ') + 1);
@@ -93,7 +93,7 @@ PaperFigure make_paper_figure(const PaperCluster& cluster) {
                      .bars = {},
                      .rms_percent = paper_rms_percent(cluster),
                      .gains = {},
-                     .honest = honest_bytes(cluster, cluster.num_gpus())};
+                     .by_downlink = speed_ups_by_downlink(cluster, cluster.num_gpus())};
   for (const PaperBars& bars : paper_bars()) {
     if (bars.cluster == cluster.name) figure.bars.push_back(modelled(cluster, bars));
   }
@@ -118,7 +118,7 @@ std::string to_text(const PaperFigure& figure) {
   text += "\n";
   add_net_names("2 bits up, and down:", text);
   fmt::format_to(out, "over fp32 | bf16, {} GPUs\n", figure.cluster.num_gpus());
-  add_honest(figure, text);
+  add_speed_ups_by_downlink(figure, text);
   text += "The chart counts 2 bits in both directions, for which the mean has to be ternarized again.\n";
   return text;
 }
@@ -139,7 +139,7 @@ nlohmann::ordered_json to_json(const PaperFigure& figure) {
         {{"net", gain.net}, {"gpus", gain.num_gpus}, {"chart", gain.chart}, {"model", gain.model}});
   }
   List rows = List::array();
-  for (const HonestBytesRow& row : figure.honest) {
+  for (const DownlinkRow& row : figure.by_downlink) {
     List speed_ups = List::array();
     for (std::size_t i = 0; i < row.speed_ups.size(); ++i) {
       speed_ups.push_back({{"net", paper_nets()[i].name},
@@ -151,7 +151,7 @@ nlohmann::ordered_json to_json(const PaperFigure& figure) {
                     {"downlink_bits", row.downlink_bits},
                     {"speed_ups", std::move(speed_ups)}});
   }
-  json["honest_bytes"] = {{"gpus", figure.cluster.num_gpus()}, {"rows", std::move(rows)}};
+  json["by_downlink"] = {{"gpus", figure.cluster.num_gpus()}, {"rows", std::move(rows)}};
   return json;
 }
 

@@ -30,7 +30,7 @@ struct PaperFigure {
   std::vector<ModelledBars> bars;      // 60 in six rows
   double rms_percent = 0;              // paper_rms_percent
   std::vector<PaperGain> gains;        // of each net on kGainGpus
-  std::vector<HonestBytesRow> honest;  // on all GPUs
+  std::vector<DownlinkRow> by_downlink;  // on all GPUs
 };
 
 /// @throws InvalidArgument for a cluster without bars

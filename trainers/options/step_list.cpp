@@ -75,9 +75,9 @@ std::vector<std::int64_t> parse_step_list(const std::string& text) {
 
 Constraint step_list_from(std::int64_t first) {
   Constraint constraint = text_where(
-      fmt::format("steps from {} on, increasing, such as 100,200,500, or 1000:5000:500 (from 1000 to 5000 by 500), or "
-                  "10:1000:*10 (each 10 times the one before)",
-                  first),
+      fmt::format("at most {} steps from {} on, increasing, such as 100,200,500, or 1000:5000:500 (from 1000 to 5000 "
+                  "by 500), or 10:1000:*10 (each 10 times the one before)",
+                  kMaxListedSteps, first),
       [first](const std::string& text) {
         try {
           const std::vector<std::int64_t> steps = parse_step_list(text);

@@ -105,11 +105,11 @@ TEST(PaperClusters, SpeedUpsAreThoseOfTheBars) {
   EXPECT_NEAR(speed_up("paper-infiniband", "alexnet", 8), 1.20, 0.005);
 }
 
-TEST(HonestBytes, TheDownlinkDecidesTheGain) {
+TEST(SpeedUpsByDownlink, TheDownlinkDecidesTheGain) {
   // Over fp32 and over bf16 of alexnet, googlenet, vgg_a.
   using Row = std::array<double, 6>;
   const auto expect = [](const std::string& cluster, double half_digit, const std::array<Row, 4>& printed) {
-    const std::vector<HonestBytesRow> rows = honest_bytes(paper_cluster(cluster), 512);
+    const std::vector<DownlinkRow> rows = speed_ups_by_downlink(paper_cluster(cluster), 512);
     ASSERT_EQ(rows.size(), printed.size());
     for (std::size_t i = 0; i < rows.size(); ++i) {
       ASSERT_EQ(rows[i].speed_ups.size(), 3u);
@@ -127,14 +127,14 @@ TEST(HonestBytes, TheDownlinkDecidesTheGain) {
           Row{1.21, 1.04, 1.04, 1.00, 1.67, 1.15}, Row{1.12, 0.96, 1.02, 0.99, 1.33, 0.91}});
 }
 
-TEST(HonestBytes, NamesItsRows) {
-  const std::vector<HonestBytesRow> rows = honest_bytes(paper_cluster("paper-ethernet"), 512);
+TEST(SpeedUpsByDownlink, NamesItsRows) {
+  const std::vector<DownlinkRow> rows = speed_ups_by_downlink(paper_cluster("paper-ethernet"), 512);
   EXPECT_EQ(rows[0].downlink, "t2");
   EXPECT_EQ(rows[1].downlink, "lanes");
   EXPECT_EQ(rows[1].downlink_bits, 11);
   EXPECT_EQ(rows[2].downlink, "bf16");
   EXPECT_EQ(rows[3].downlink, "fp32");
-  EXPECT_EQ(honest_bytes(paper_cluster("paper-ethernet"), 8)[1].downlink_bits, 5);
+  EXPECT_EQ(speed_ups_by_downlink(paper_cluster("paper-ethernet"), 8)[1].downlink_bits, 5);
   // The first row is the figure.
   EXPECT_EQ(rows[0].speed_ups[2].over_fp32, speed_up("paper-ethernet", "vgg_a", 512));
 }
@@ -203,7 +203,7 @@ TEST(PaperStep, RefusesWhatTheClusterHasNot) {
   EXPECT_NO_THROW(paper_step(cluster, net, kPaperFp32, 508));
   for (const int num_gpus : {-4, 0, 5, 6, 513, 516}) {
     EXPECT_THROW(paper_step(cluster, net, kPaperFp32, num_gpus), InvalidArgument) << num_gpus;
-    EXPECT_THROW(honest_bytes(cluster, num_gpus), InvalidArgument) << num_gpus;
+    EXPECT_THROW(speed_ups_by_downlink(cluster, num_gpus), InvalidArgument) << num_gpus;
   }
   EXPECT_THROW(paper_step(cluster, {.name = "resnet"}, kPaperFp32, 8), InvalidArgument);
   PaperCluster without_nets = cluster;
