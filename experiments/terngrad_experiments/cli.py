@@ -57,8 +57,8 @@ def add_folders(parser, script, home, is_command=False):
 
 def add_same_commit(command):
     command.add_argument("--same_commit", nargs="?", const="", metavar="COMMIT",
-                         help="leaves out results of other commits than COMMIT, by default the newest recorded one; stands "
-                              "behind NAME")
+                         help="leaves out results of other commits than COMMIT, by default that of the run that was "
+                              "recorded last, or ...-dirty for a build of changed files; must follow NAME")
 
 
 def make_parser(script, home):
@@ -211,6 +211,7 @@ def show_table(options):
         return 0
     if experiment.kind == "model":
         emit(options, model_tables.render(experiment, results, options.format))
+        say_left_out(left_out)
         return 0
     table = tables.make_table(experiment, results, left_out, labels.Labels(options.data), experiments)
     emit(options, tables.render(table, options.format))

@@ -1,20 +1,35 @@
-"""Results of one commit: what a comparison is made of if nothing but options and seeds may explain it."""
+"""Results of one commit: what a comparison is made of if nothing but options and seeds may explain it. A build of changed files
+is of another commit than a clean one: its name ends by -dirty. Results that are computed are of no run, and stay."""
 
 import dataclasses
+
+DIRTY = "-dirty"
+COMPUTED = "computed"  # the status of a result that no run has made
 
 
 class CommitError(ValueError):
     """A commit that no result is of, or that several could be."""
 
 
+def commit_of(result):
+    """The commit of a result's build, "0123456789ab" or "0123456789ab-dirty"."""
+    return result["commit"] + (DIRTY if result.get("dirty") else "")
+
+
+def is_run(result):
+    return result.get("status") != COMPUTED
+
+
 @dataclasses.dataclass(frozen=True)
 class LeftOut:
-    """What a choice of one commit left out: the number of results by their commit."""
+    """What a choice of one commit left out: the number of results by their commit. commit: None without runs to choose from."""
 
-    commit: str
+    commit: str | None
     counts: dict = dataclasses.field(hash=False)
 
     def __str__(self):
+        if self.commit is None:
+            return "same commit: of no run; what is computed is never left out"
         total = sum(self.counts.values())
         if not total:
             return f"same commit: all results are of {self.commit}"
@@ -23,20 +38,27 @@ class LeftOut:
 
 
 def newest(results):
-    """The commit of the run that started last, of equals the one recorded last; None without results. Runs whose start is not
-    known were recorded before all others."""
-    if not results:
+    """The commit of the run that was recorded last, None without runs. Lines of earlier versions do not say when they were
+    recorded: these count by the start of their run and, where that is not known either, as before all others. Of equals the
+    later line counts."""
+    runs = [result for result in results if is_run(result)]
+    if not runs:
         return None
-    index = max(range(len(results)), key=lambda i: (results[i].get("started") or "", i))
-    return results[index]["commit"]
+    index = max(range(len(runs)), key=lambda i: (runs[i].get("recorded") or runs[i].get("started") or "", i))
+    return commit_of(runs[index])
 
 
 def named(results, text):
-    """The recorded commit that `text` is the start of, or that starts `text`.
+    """The commit of runs that `text` is the start of, or that starts `text`; of dirty builds if `text` ends by -dirty.
 
     @throws CommitError without one, and with several"""
-    commits = dict.fromkeys(result["commit"] for result in results)
-    found = [commit for commit in commits if commit.startswith(text) or text.startswith(commit)]
+    commits = dict.fromkeys(commit_of(result) for result in results if is_run(result))
+    start, is_dirty = text.removesuffix(DIRTY), text.endswith(DIRTY)
+    found = []
+    for commit in commits:
+        own = commit.removesuffix(DIRTY)
+        if commit.endswith(DIRTY) == is_dirty and (own.startswith(start) or start.startswith(own)):
+            found.append(commit)
     if len(found) != 1:
         what = f"is the start of {', '.join(found)}" if found else f"no result is of it; there are {', '.join(commits) or 'none'}"
         raise CommitError(f"--same_commit {text}: {what}")
@@ -44,10 +66,13 @@ def named(results, text):
 
 
 def of_one(results, text=""):
-    """(results, LeftOut) of one commit, the newest or, with `text`, that. @throws CommitError"""
+    """(results, LeftOut) of one commit, the newest or, with `text`, that. Where all is computed, nothing is chosen.
+    @throws CommitError"""
+    if results and not any(map(is_run, results)):
+        return results, LeftOut(None, {})
     commit = named(results, text) if text else newest(results)
     counts = {}
     for result in results:
-        if result["commit"] != commit:
-            counts[result["commit"]] = counts.get(result["commit"], 0) + 1
-    return [result for result in results if result["commit"] == commit], LeftOut(commit or "-", counts)
+        if is_run(result) and commit_of(result) != commit:
+            counts[commit_of(result)] = counts.get(commit_of(result), 0) + 1
+    return [result for result in results if not is_run(result) or commit_of(result) == commit], LeftOut(commit, counts)

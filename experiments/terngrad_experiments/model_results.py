@@ -10,11 +10,10 @@ import json
 import pathlib
 import tempfile
 
-from terngrad_experiments import programs, store
+from terngrad_experiments import commits, programs, store
 from terngrad_experiments.recipe_fields import RecipeError
 
 FOLDER = "clusters"
-STATUS = "computed"
 SOURCES = ("measured", "given", "assumed")
 # Of a step, in ms where they are shown.
 PARTS = ("compute_seconds", "encode_seconds", "exposed_exchange_seconds", "decode_seconds", "update_seconds")
@@ -89,7 +88,7 @@ def make_result(experiment, cluster, advice, content):
     """@param advice   JSON of terngrad_advise
     @param content  bytes of the cluster file"""
     commit = advice["commit"]
-    return {"schema": store.SCHEMA, "cell": f"{experiment.name}/{cluster.name}", "scale": "1", "seed": 0, "status": STATUS,
+    return {"schema": store.SCHEMA, "cell": f"{experiment.name}/{cluster.name}", "scale": "1", "seed": 0, "status": commits.COMPUTED,
             "options": {"cluster": cluster.file}, "identity": f"sha256:{hashlib.sha256(content).hexdigest()}",
             "commit": commit.removesuffix("-dirty"), "dirty": commit.endswith("-dirty"), "version": advice["version"],
             "backend": "cpu", "model": compact(advice)}

@@ -7,6 +7,7 @@ import io
 import json
 
 from terngrad_experiments import model_results, tables
+from terngrad_experiments.commits import commit_of
 from terngrad_experiments.model_recipe import GRADIENTS
 
 # Workers in the table of our own model, where they are listed.
@@ -169,7 +170,7 @@ def notes(experiment, results):
         known = "; ".join(f"{source}: {', '.join(names)}" for source, names in sources.items() if names)
         lines.append(f"({cluster.name}) extrapolated beyond {trusted:,} workers, four times what its inputs were observed with; "
                      f"{known}")
-    commits = dict.fromkeys(model_results.result_of(results, experiment, cluster)["commit"] for cluster, _ in computed)
+    commits = dict.fromkeys(commit_of(model_results.result_of(results, experiment, cluster)) for cluster, _ in computed)
     if commits:
         lines.append(f"commit{'s' if len(commits) > 1 else ''} {', '.join(commits)}")
     return lines + [f"assumed: {text}" for text in experiment.assumed]

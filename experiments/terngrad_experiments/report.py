@@ -8,6 +8,7 @@ import sys
 import tempfile
 
 from terngrad_experiments import claims, figures, jobs, model_figures, recipes, tables, views
+from terngrad_experiments.commits import commit_of
 
 MAX_BYTES = 2_000_000
 
@@ -154,7 +155,7 @@ def section(experiment, results, labels, experiments):
 def where_text(results):
     machines = dict.fromkeys(f"{result['machine'].get('cores')} cores of {result['machine'].get('cpu')}, {result['backend']}"
                              for result in results if result.get("machine"))
-    commits = dict.fromkeys(result["commit"] for result in results)
+    commits = dict.fromkeys(commit_of(result) for result in results)
     seconds = sum(result.get("seconds") or 0 for result in results)
     done = sum(result["status"] == "done" for result in results)
     return (f"{done} runs, {seconds / 3600:.1f} hours where the time is known; on {'; '.join(machines) or 'no machine'}; "

@@ -57,7 +57,7 @@ def make_result(folder, cell, scale, seed, options, seconds=None, raw=None, allo
     result = {"schema": store.SCHEMA, "cell": cell, "scale": scale, "seed": seed, "status": status, "options": options,
               "identity": run_folder.identity_hash(identity), "commit": last.get("commit", "unknown").removesuffix("-dirty"),
               "dirty": last.get("commit", "").endswith("-dirty"), "version": last.get("version"), "machine": machine_of(last),
-              "backend": "cpu" if last.get("device", "cpu") == "cpu" else "gpu", "started": config["history"][0].get("time"),
+              "backend": "cpu" if last.get("device", "cpu") == "cpu" else "gpu", "started": last.get("time"),
               "steps": min(run_folder.steps_done(metrics), max_steps), "max_steps": max_steps, "final": final,
               "curves": run_folder.curves_of(metrics), "tensors": run_folder.tensors_of(metrics)}
     wire = run_folder.wire_of(metrics)
@@ -74,6 +74,7 @@ def make_result(folder, cell, scale, seed, options, seconds=None, raw=None, allo
 
 
 def failed_result(cell, scale, seed, options, commit, message, backend):
-    """Of a run that failed twice: it is shown as failed, not as missing."""
+    """Of a run that failed twice: it is shown as failed, not as missing. @param commit  of the build, with -dirty if it is"""
     return {"schema": store.SCHEMA, "cell": cell, "scale": scale, "seed": seed, "status": "failed", "options": options,
-            "identity": None, "commit": commit, "backend": backend, "error": message}
+            "identity": None, "commit": commit.removesuffix("-dirty"), "dirty": commit.endswith("-dirty"), "backend": backend,
+            "error": message}

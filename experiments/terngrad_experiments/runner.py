@@ -217,7 +217,7 @@ class Runner:
         self.failures.append(job.name)
         cell = job.cell
         store.append(self.out.results, results.failed_result(cell.base_name, cell.scale, job.seed, cell.options,
-                                                             self.commit.removesuffix("-dirty"), message,
+                                                             self.commit, message,
                                                              "gpu" if self.device == "cuda" else "cpu"))
         return False
 

@@ -1,14 +1,17 @@
 """Results: one JSON line a run in append-only files, written once, under a lock.
 
-A later line for the same cell, scale, seed, commit and kind of device supersedes an earlier one; no line is ever edited. A last
-line without its newline was torn by a crash: readers leave it out, and the next writer cuts it off.
+A later line for the same cell, scale, seed, commit, dirty or not, and kind of device supersedes an earlier one; no line is ever
+edited. A last line without its newline was torn by a crash: readers leave it out, and the next writer cuts it off.
 """
 
+import datetime
 import fcntl
 import json
 import math
 import os
 import pathlib
+
+from terngrad_experiments.commits import commit_of
 
 SCHEMA = 1
 REQUIRED = ("schema", "cell", "scale", "seed", "status", "options", "identity", "commit")
@@ -36,16 +39,23 @@ def to_line(result):
 
 def key_of(result):
     """What a later line must share with an earlier one to supersede it."""
-    return result["cell"], result["scale"], result["seed"], result["commit"], result.get("backend", "cpu")
+    return result["cell"], result["scale"], result["seed"], commit_of(result), result.get("backend", "cpu")
+
+
+def now():
+    """UTC, "2026-01-31T12:00:00Z"."""
+    return datetime.datetime.now(datetime.timezone.utc).strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
 def append(path, result):
-    """Adds a result and returns when it is on the medium. Safe beside other writers.
+    """Adds a result and returns when it is on the medium. Safe beside other writers. Its line says when it was recorded; a result
+    that says so already, being recorded again with something added, keeps its time.
 
     @throws StoreError for a result that lacks a field"""
     missing = [name for name in REQUIRED if name not in result]
     if missing:
         raise StoreError(f"a result lacks {', '.join(missing)}")
+    result = {"recorded": now(), **result}
     path = pathlib.Path(path)
     path.parent.mkdir(parents=True, exist_ok=True)
     with open(path, "a+b") as file:

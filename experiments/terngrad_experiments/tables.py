@@ -7,6 +7,7 @@ import json
 import math
 
 from terngrad_experiments import claims, pooling, predictions, recipes, statistics, views
+from terngrad_experiments.commits import commit_of
 
 
 @dataclasses.dataclass(frozen=True)
@@ -118,7 +119,7 @@ def make_row(experiment, cell, scale, backend, results, labels):
               failed=tuple(result["seed"] for result in own if result["status"] == "failed"),
               unfinished=tuple((result["seed"], result["steps"], accuracy_of(result, metric))
                                for result in own if result["status"] == "unfinished"),
-              commits=tuple(dict.fromkeys(result["commit"] for result in done)),
+              commits=tuple(dict.fromkeys(commit_of(result) for result in done)),
               paper=(cell.paper or {}).get(metric), paper_confidence=(cell.paper or {}).get("confidence"),
               margin=cell.margin or experiment.margin, has_baseline=cell.baseline is not None)
     if not values:
@@ -165,7 +166,7 @@ def with_gap(row, experiment, cell, scale, backend, results, labels):
     gap = statistics.compare_paired(*([accuracy_of(each[seed], experiment.metric) for seed in common]
                                       for each in (runs, baselines)))
     equivalence = statistics.equivalence(gap, row.margin) if row.margin else None
-    commits = tuple(dict.fromkeys(baselines[seed]["commit"] for seed in common))
+    commits = tuple(dict.fromkeys(commit_of(baselines[seed]) for seed in common))
     same_images, problem = predictions.compare_if_possible(runs, baselines, cell.options.get("dataset"), labels)
     return dataclasses.replace(row, gap=gap, equivalence=equivalence, baseline=name, baseline_commits=commits,
                                same_images=same_images, same_images_problem=problem)

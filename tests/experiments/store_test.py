@@ -41,6 +41,20 @@ class Store(unittest.TestCase):
         self.assertEqual([(line["commit"], line["final"]["top1"]) for line in store.read(self.path)], [("def", 0.6), ("abc", 0.7)])
         self.assertEqual(len(self.path.read_text().splitlines()), 3)  # none is edited
 
+    def test_a_dirty_build_does_not_supersede_a_clean_one(self):
+        for is_dirty in (False, True):
+            store.append(self.path, {**result(1), "dirty": is_dirty})
+        self.assertEqual([line["dirty"] for line in store.read(self.path)], [False, True])
+
+    def test_lines_say_when_they_were_recorded_and_keep_it(self):
+        before = store.now()
+        store.append(self.path, result(1))
+        (line,) = store.read(self.path)
+        self.assertRegex(line["recorded"], r"^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ$")
+        self.assertTrue(before <= line["recorded"] <= store.now())
+        store.append(self.path, {**line, "recorded": "2026-01-01T00:00:00Z"})
+        self.assertEqual(store.read(self.path)[0]["recorded"], "2026-01-01T00:00:00Z")
+
     def test_a_run_on_a_gpu_does_not_supersede_one_on_a_cpu(self):
         store.append(self.path, {**result(1, top1=0.5), "backend": "cpu"})
         store.append(self.path, {**result(1, top1=0.6), "backend": "gpu"})
