@@ -52,16 +52,20 @@ def parts_of(line):
 
 def rebinned(parts, limit, num_elements):
     """The fraction of the elements in each of NUM_BUCKETS buckets of equal width from -limit to limit; what lies outside is in
-    none. Within (low, high) counts are spread evenly."""
+    none. Within (low, high) counts are spread evenly. Where rounding leaves nothing between low and high, or turns them around,
+    the counts are of one value, that of the smaller magnitude."""
     fractions = [0.0] * NUM_BUCKETS
-    width = 2 * limit / NUM_BUCKETS
+
+    def place(edge):
+        return (edge / limit + 1) * NUM_BUCKETS / 2
     for low, high, count in parts:
-        if low == high:
-            if abs(low) <= limit:
-                fractions[min(int((low + limit) / width), NUM_BUCKETS - 1)] += count
+        first, last = place(low), place(high)
+        if low >= high or last <= first:
+            value = min(low, high, key=abs)
+            if abs(value) <= limit:
+                fractions[min(int(place(value)), NUM_BUCKETS - 1)] += count
             continue
-        first, last = ((edge + limit) / width for edge in (low, high))
-        for bucket in range(max(0, int(first)), min(NUM_BUCKETS - 1, int(last)) + 1):
+        for bucket in range(int(max(0.0, first)), int(min(NUM_BUCKETS - 1, last)) + 1):
             overlap = min(last, bucket + 1) - max(first, bucket)
             fractions[bucket] += count * max(overlap, 0.0) / (last - first)
     return [float(f"{fraction / num_elements:.4g}") for fraction in fractions]

@@ -55,10 +55,14 @@ def arguments(job, data, threads, device):
     return [*recipes.command_line(job.cell, job.seed, str(job.folder), data), f"--threads={threads}", f"--device={device}"]
 
 
+def folder_name(full_name):
+    """Of a cell, where it names a folder: a scale's slash would be another level."""
+    return full_name.replace("~1/", "~1-")
+
+
 def make_job(cell, seed, out):
     """@param out  folder of all runs"""
-    name = cell.full_name.replace("~1/", "~1-")
-    return Job(cell, seed, pathlib.Path(out) / "runs" / name / f"seed-{seed}")
+    return Job(cell, seed, pathlib.Path(out) / "runs" / folder_name(cell.full_name) / f"seed-{seed}")
 
 
 def data_folder(data, dataset):

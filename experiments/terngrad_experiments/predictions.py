@@ -3,10 +3,11 @@
 import array
 import ast
 import dataclasses
+import hashlib
 import pathlib
 import sys
 
-from terngrad_experiments import statistics
+from terngrad_experiments import jobs, statistics
 from terngrad_experiments.labels import LabelsError
 
 MAGIC = b"\x93NUMPY"
@@ -37,7 +38,19 @@ class SameImages:
 
 def path_of(out, cell, seed):
     """Where predictions of a run are, below the folder of its results. @param cell  full name"""
-    return pathlib.Path(out) / "predictions" / cell.replace("~1/", "~1-") / f"seed-{seed}.npy"
+    return pathlib.Path(out) / "predictions" / jobs.folder_name(cell) / f"seed-{seed}.npy"
+
+
+def digest_of(path):
+    """Of a file: 16 hexadecimal digits of its SHA-256."""
+    return hashlib.sha256(pathlib.Path(path).read_bytes()).hexdigest()[:16]
+
+
+def fields_of(path, out):
+    """What a result has of its predictions, nothing without the file. @param out  folder of the results file"""
+    if not path.exists():
+        return {}
+    return {"predictions": str(path.relative_to(out)), "predictions_sha256": digest_of(path)}
 
 
 def read_npy(path):
@@ -65,8 +78,11 @@ def read_npy(path):
 
 
 def checked(result, labels, metric="top1"):
-    """The predictions of a run, which must make its accuracy. @throws PredictionsError"""
+    """The predictions of a run, which must be those that were recorded and make its accuracy. @throws PredictionsError"""
     path = result["predictions"]
+    # Lines of earlier versions have no digest.
+    if (recorded := result.get("predictions_sha256")) is not None and (found := digest_of(path)) != recorded:
+        raise PredictionsError(f"no predictions: {path} is of another run, sha256 {found} in place of {recorded}")
     predicted = read_npy(path)
     if len(predicted) != len(labels):
         raise PredictionsError(f"{path}: {len(predicted)} predictions for {len(labels)} test images")
@@ -83,28 +99,34 @@ def has(run):
 
 
 def compare(runs, baselines, labels):
-    """SameImages of the seeds that both have predictions of, None if there are none.
+    """(SameImages of the seeds that both have usable predictions of, None if there are none; what is wrong with those of other
+    seeds, a text each).
 
-    @param runs, baselines  results by seed
-    @throws PredictionsError"""
-    seeds = []
+    @param runs, baselines  results by seed"""
+    seeds, problems = [], []
     for seed in sorted(set(runs) & set(baselines)):
         if has(runs[seed]) and has(baselines[seed]):
-            found = statistics.mcnemar_of_predictions(checked(runs[seed], labels), checked(baselines[seed], labels), labels)
+            try:
+                own, other = checked(runs[seed], labels), checked(baselines[seed], labels)
+            except PredictionsError as error:
+                problems.append(f"seed {seed}: {error}")
+                continue
+            found = statistics.mcnemar_of_predictions(own, other, labels)
             seeds.append(Seed(seed, found.only_first, found.only_second, found.p))
     if not seeds:
-        return None
-    return SameImages(tuple(seeds), statistics.sign_test([one.only_cell - one.only_baseline for one in seeds]))
+        return None, tuple(problems)
+    signs = statistics.sign_test([one.only_cell - one.only_baseline for one in seeds])
+    return SameImages(tuple(seeds), signs), tuple(problems)
 
 
 def compare_if_possible(runs, baselines, dataset, labels):
-    """(SameImages or None, why there is none or None). Without predictions there is nothing to say.
+    """(SameImages or None, what is wrong with seeds or labels, a text each). Without predictions there is nothing to say.
 
     @param labels  a labels.Labels, None to leave it"""
     if labels is None or not any(has(runs[seed]) and has(baselines[seed]) for seed in set(runs) & set(baselines)):
-        return None, None
+        return None, ()
     try:
         of_dataset = labels.of(dataset)
-        return (None, None) if of_dataset is None else (compare(runs, baselines, of_dataset), None)
-    except (PredictionsError, LabelsError) as error:
-        return None, str(error)
+    except LabelsError as error:
+        return None, (str(error),)
+    return (None, ()) if of_dataset is None else compare(runs, baselines, of_dataset)

@@ -116,7 +116,7 @@ def bytes_rows(experiment, results):
 def command_of(cell):
     dataset = cell.options.get("dataset", "synthetic")
     data = None if dataset == "synthetic" else f"data/{jobs.DATA_FOLDERS.get(dataset, (dataset,))[0]}"
-    name = cell.full_name.replace("~1/", "~1-")
+    name = jobs.folder_name(cell.full_name)
     return shlex.join(["terngrad_train", *recipes.command_line(cell, cell.seeds[0] if cell.seeds else 1, f"runs/{name}", data)])
 
 

@@ -2,6 +2,7 @@
 
 from terngrad_experiments import histograms, run_folder, store
 from terngrad_experiments.cells import compresses
+from terngrad_experiments.commits import DIRTY
 
 # Numbers of a test line of metrics.jsonl that are kept.
 FINAL = ("top1", "top5", "loss", "weights")
@@ -26,22 +27,31 @@ def final_of(metrics, max_steps):
     return {name: tests[-1][name] for name in FINAL if name in tests[-1]}
 
 
-def make_result(folder, cell, scale, seed, options, seconds=None, raw=None, allow_unfinished=False, predictions=None):
+def make_result(folder, cell, scale, seed, options, seconds=None, raw=None, allow_unfinished=False, known=()):
     """The result of the run in `folder`.
 
     @param cell     full name, "table1/b128-n2-ternary"
     @param options  of the cell, without seed and folders
     @param seconds  that the run took, None if not known
     @param raw      evaluation of the raw weights, if there was one
-    @param predictions  file of the run's predictions, from the folder of the results file; None if there is none
+    @param known    results; the last one of this run that is done is returned as it is, and nothing is read but config.json
     @throws RunFolderError, UnfinishedRun"""
     config = run_folder.read_config(folder)
-    metrics = run_folder.read_metrics(folder)
     identity = config.get("identity")
     if not isinstance(identity, dict):
         raise run_folder.RunFolderError(f"{folder}: its config.json has no identity; it is of an earlier version")
-    max_steps = int(identity["max_steps"])
     last = config["history"][-1]
+    commit = last.get("commit", "unknown")
+    head = {"schema": store.SCHEMA, "cell": cell, "scale": scale, "seed": seed, "options": options,
+            "identity": run_folder.identity_hash(identity), "commit": commit.removesuffix(DIRTY), "dirty": commit.endswith(DIRTY),
+            "version": last.get("version"), "machine": machine_of(last),
+            "backend": "cpu" if last.get("device", "cpu") == "cpu" else "gpu", "started": last.get("time")}
+    same = [line for line in known if store.key_of(line) == store.key_of(head)
+            and (line["status"], line["identity"]) == ("done", head["identity"])]
+    if same:
+        return same[-1]
+    metrics = run_folder.read_metrics(folder)
+    max_steps = int(identity["max_steps"])
     status, final = "done", None
     try:
         final = final_of(metrics, max_steps)
@@ -54,12 +64,8 @@ def make_result(folder, cell, scale, seed, options, seconds=None, raw=None, allo
             final = {name: tests[-1][name] for name in FINAL if name in tests[-1]} | {"step": tests[-1]["step"]}
     if final is not None and raw is not None:
         final["raw_top1"] = raw
-    result = {"schema": store.SCHEMA, "cell": cell, "scale": scale, "seed": seed, "status": status, "options": options,
-              "identity": run_folder.identity_hash(identity), "commit": last.get("commit", "unknown").removesuffix("-dirty"),
-              "dirty": last.get("commit", "").endswith("-dirty"), "version": last.get("version"), "machine": machine_of(last),
-              "backend": "cpu" if last.get("device", "cpu") == "cpu" else "gpu", "started": last.get("time"),
-              "steps": min(run_folder.steps_done(metrics), max_steps), "max_steps": max_steps, "final": final,
-              "curves": run_folder.curves_of(metrics), "tensors": run_folder.tensors_of(metrics)}
+    result = head | {"status": status, "steps": min(run_folder.steps_done(metrics), max_steps), "max_steps": max_steps,
+                     "final": final, "curves": run_folder.curves_of(metrics), "tensors": run_folder.tensors_of(metrics)}
     wire = run_folder.wire_of(metrics)
     if wire is not None:
         result["bytes"] = wire
@@ -68,13 +74,11 @@ def make_result(folder, cell, scale, seed, options, seconds=None, raw=None, allo
         result["histograms"] = kept
     if seconds is not None:
         result["seconds"] = seconds
-    if predictions is not None:
-        result["predictions"] = str(predictions)
     return result
 
 
 def failed_result(cell, scale, seed, options, commit, message, backend):
     """Of a run that failed twice: it is shown as failed, not as missing. @param commit  of the build, with -dirty if it is"""
     return {"schema": store.SCHEMA, "cell": cell, "scale": scale, "seed": seed, "status": "failed", "options": options,
-            "identity": None, "commit": commit.removesuffix("-dirty"), "dirty": commit.endswith("-dirty"), "backend": backend,
+            "identity": None, "commit": commit.removesuffix(DIRTY), "dirty": commit.endswith(DIRTY), "backend": backend,
             "error": message}

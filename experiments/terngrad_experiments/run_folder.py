@@ -56,26 +56,25 @@ def curves_of(metrics):
 
 
 def tensors_of(metrics):
-    """Means over the run of each tensor's telemetry, and the curve of its zeros.
+    """Means over the run of each tensor's telemetry, each of the lines that have that number, and the curve of its zeros.
 
     zero_fraction: elements sent as 0; clip_fraction: |g| > s; kept_norm: |clip(g)| / |g|; clip_angle_degrees: between g and clip(g);
     snr_db: 10 log10(|g|^2 / |g - sent|^2)."""
-    sums = {}
+    found = {}
     for line in metrics:
         if line.get("kind") != "tensors":
             continue
         for tensor, numbers in tensor_lines(line):
-            entry = sums.setdefault(tensor, {"count": 0, "zeros": []})
-            entry["count"] += 1
+            entry = found.setdefault(tensor, {"zeros": []})
             for name in ("zero_fraction", "clip_fraction", "kept_norm", "snr_db", "clip_angle_degrees"):
                 if isinstance(numbers.get(name), (int, float)):
-                    entry[name] = entry.get(name, 0.0) + numbers[name]
+                    entry.setdefault(name, []).append(numbers[name])
             if isinstance(numbers.get("zero_fraction"), (int, float)):
                 entry["zeros"].append([line["step"], numbers["zero_fraction"]])
     result = {}
-    for tensor, entry in sums.items():
-        count, zeros = entry.pop("count"), entry.pop("zeros")
-        result[tensor] = {name: total / count for name, total in entry.items()}
+    for tensor, entry in found.items():
+        zeros = entry.pop("zeros")
+        result[tensor] = {name: sum(values) / len(values) for name, values in entry.items()}
         result[tensor]["zeros"] = store.thin(zeros, 50)
     return result
 

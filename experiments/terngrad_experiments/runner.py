@@ -1,5 +1,5 @@
 """Runs jobs: several at a time, longest first, each resumed from its checkpoint if it was interrupted, tried again once if it
-fails, and when it ends evaluated for its predictions and recorded."""
+fails, and when it ends recorded and evaluated for its predictions."""
 
 import errno
 import fcntl
@@ -145,7 +145,9 @@ class Runner:
                             running.append(started)
                 for item in [item for item in running if item.process.poll() is not None]:
                     self.note_seconds(item)
-                    if not item.is_evaluation and self.has_succeeded(item) and self.wants_predictions(item.job):
+                    # Recorded first: the driver may be stopped during the evaluation.
+                    if (not item.is_evaluation and self.has_succeeded(item) and self.record(item.job)
+                            and self.wants_predictions(item.job)):
                         self.evaluate(item)
                         continue
                     running.remove(item)
@@ -171,13 +173,13 @@ class Runner:
                 self.say(f"{job.name}: its run is under way in another process; waiting for it")
                 told.add(job.name)
             return None
-        if job.is_finished() and not self.wants_predictions(job):
-            self.record(job)
+        is_finished = job.is_finished()
+        if is_finished and not (self.record(job) and self.wants_predictions(job)):
             lock.release()
             return False
         command = self.command(job)
         item = Running(job, lock, *self.gpus.take())
-        if job.is_finished():
+        if is_finished:
             self.evaluate(item)
             doing = "evaluated"
         else:
@@ -204,10 +206,10 @@ class Runner:
             if item.process.returncode != 0:
                 self.say(f"{job.name}: FAILED to evaluate, no predictions: {last_line(job.log) or item.process.returncode}")
                 self.failures.append(job.name)
-            self.record(job)
+            else:
+                self.record(job)
             return False
         if self.has_succeeded(item):
-            self.record(job)
             return False
         message = last_line(job.log) or f"exit code {item.process.returncode}"
         if attempt < MAX_ATTEMPTS:
@@ -222,23 +224,29 @@ class Runner:
         return False
 
     def record(self, job):
-        cell = job.cell
-        seconds = self.seconds.get(job.name)
-        path = self.predictions_of(job)
+        """Adds the line of a finished run, and once more with its predictions when it has them. What goes wrong is this job's
+        failure, and the other jobs go on. @returns whether the run is recorded"""
+        try:
+            self.add_line(job)
+        except Exception as error:  # whatever a run's folder holds
+            self.say(f"{job.name}: FAILED to record: {error or repr(error)}")
+            self.failures.append(job.name)
+            return False
+        return True
+
+    def add_line(self, job):
+        cell, seconds = job.cell, self.seconds.get(job.name)
+        known = store.read(self.out.results)
         result = results.make_result(job.folder, cell.base_name, cell.scale, job.seed, cell.options,
-                                     None if seconds is None else round(seconds, 1),
-                                     predictions=path.relative_to(self.out.path) if path.exists() else None)
-        known = [line for line in store.read(self.out.results) if store.key_of(line) == store.key_of(result)
-                 and line["status"] == "done" and line["identity"] == result["identity"]]
-        if known:
-            if result.get("predictions") in (None, known[-1].get("predictions")):
-                return
-            # New are the predictions alone.
-            if "seconds" in known[-1]:
-                result.setdefault("seconds", known[-1]["seconds"])
-        store.append(self.out.results, result)
-        top1 = result["final"]["top1"]
-        self.say(f"{job.name}: top-1 {100 * top1:.2f} % after {result['steps']} steps")
+                                     None if seconds is None else round(seconds, 1), known=known)
+        predicted = predictions.fields_of(self.predictions_of(job), self.out.path)
+        if any(line is result for line in known):
+            if any(result.get(name) != value for name, value in predicted.items()):
+                store.append(self.out.results, result | predicted)
+                self.say(f"{job.name}: predictions recorded")
+            return
+        store.append(self.out.results, result | predicted)
+        self.say(f"{job.name}: top-1 {100 * result['final']['top1']:.2f} % after {result['steps']} steps")
 
     def stop(self, running):
         """Asks the runs to save and end."""

@@ -36,7 +36,7 @@ class Row:
     margin: float | None = None
     baseline: str = ""                # full name
     same_images: object = None        # predictions.SameImages of this cell and its baseline
-    same_images_problem: str | None = None
+    same_images_problems: tuple = ()  # why there is none, or which seeds are left out
     paper: float | None = None
     paper_confidence: str | None = None
     prediction: object = None         # 95 % of one more run of ours
@@ -167,9 +167,9 @@ def with_gap(row, experiment, cell, scale, backend, results, labels):
                                       for each in (runs, baselines)))
     equivalence = statistics.equivalence(gap, row.margin) if row.margin else None
     commits = tuple(dict.fromkeys(commit_of(baselines[seed]) for seed in common))
-    same_images, problem = predictions.compare_if_possible(runs, baselines, cell.options.get("dataset"), labels)
+    same_images, problems = predictions.compare_if_possible(runs, baselines, cell.options.get("dataset"), labels)
     return dataclasses.replace(row, gap=gap, equivalence=equivalence, baseline=name, baseline_commits=commits,
-                               same_images=same_images, same_images_problem=problem)
+                               same_images=same_images, same_images_problems=problems)
 
 
 def with_holm(rows):
@@ -357,7 +357,7 @@ def notes_of(table):
             span = f"{deviations[0]:.2f}" if deviations[0] == deviations[-1] else f"{deviations[0]:.2f} to {deviations[-1]:.2f}"
             notes.append(f"on other images: one standard deviation of an accuracy of {num:,} images is {span} points more")
     notes.extend(same_images_text(row) for row in table.rows if row.same_images)
-    problems = dict.fromkeys(row.same_images_problem for row in table.rows if row.same_images_problem)
+    problems = dict.fromkeys(problem for row in table.rows for problem in row.same_images_problems)
     notes.extend(f"no test on the same images: {problem}" for problem in problems)
     commits = list(dict.fromkeys(commit for row in table.rows for commit in row.commits))
     if commits:

@@ -128,6 +128,17 @@ class Kept(unittest.TestCase):
         self.assertEqual(ternary["histograms"], histograms.histograms_of(self.folder))
         self.assertNotIn("histograms", other)
 
+    def test_buckets_without_width_keep_their_counts(self):
+        def filled(low, high, limit=1.0):
+            return {index: value for index, value in enumerate(histograms.rebinned([(low, high, 2)], limit, 2)) if value}
+        last = histograms.NUM_BUCKETS - 1
+        self.assertEqual(filled(0.5, 0.5 + 1e-16), filled(0.5, 0.5))
+        self.assertEqual(filled(1e-17, 1.1e-17), {MIDDLE: 1.0})  # the same place but for rounding
+        self.assertEqual(filled(-1.0, -1.00001), {0: 1.0})       # limits have five digits
+        self.assertEqual(filled(1.00001, 1.0), {last: 1.0})
+        self.assertEqual(filled(2.0, 1.5), {})
+        self.assertEqual(filled(0.0, 5e-324, 5e-324).keys() - {*range(MIDDLE, last + 1)}, set())
+
     def test_without_a_message_the_gradient_sets_the_range(self):
         self.write([line(100, "gradient", "fc3/weights", [-2.0, 1.0])])
         self.assertEqual(histograms.histograms_of(self.folder)["fc3/weights"][0]["limit"], 2.0)

@@ -60,7 +60,8 @@ class Predictions(unittest.TestCase):
         runs = {1: self.run_of("t1", 1, 2, 3, 0), 2: self.run_of("t2", 0, 0, 0, 4), 3: self.run_of("t3", 1, 0, 3, 0)}
         baselines = {1: self.run_of("f1", 1, 0, 0, 4), 2: self.run_of("f2", 1, 2, 0, 0), 3: self.run_of("f3", 0, 2, 3, 0),
                      4: self.run_of("f4", 1, 2, 3, 4)}
-        found = predictions.compare(runs, baselines, LABELS)
+        found, problems = predictions.compare(runs, baselines, LABELS)
+        self.assertEqual(problems, ())
         self.assertEqual([(one.seed, one.only_cell, one.only_baseline) for one in found.seeds], [(1, 2, 1), (2, 1, 2), (3, 1, 1)])
         self.assertEqual([one.p for one in found.seeds], [statistics.mcnemar(*counts).p for counts in ((2, 1), (1, 2), (1, 1))])
         self.assertEqual((found.signs.num_positive, found.signs.num_negative, found.signs.p), (1, 1, 1.0))
@@ -69,24 +70,44 @@ class Predictions(unittest.TestCase):
         runs = {1: self.run_of("t1", 1, 2, 3, 0), 2: {"final": {"top1": 0.5}}, 3: self.run_of("t3", 1, 2, 3, 4)}
         baselines = {seed: self.run_of(f"f{seed}", 1, 2, 0, 0) for seed in (1, 2, 3)}
         (self.folder / "f3").unlink()
-        self.assertEqual([one.seed for one in predictions.compare(runs, baselines, LABELS).seeds], [1])
-        self.assertIsNone(predictions.compare({2: runs[2]}, baselines, LABELS))
+        self.assertEqual([one.seed for one in predictions.compare(runs, baselines, LABELS)[0].seeds], [1])
+        self.assertEqual(predictions.compare({2: runs[2]}, baselines, LABELS), (None, ()))
 
     def test_predictions_that_are_not_the_runs_are_a_problem(self):
         run, baseline = self.run_of("t", 1, 2, 3, 0), self.run_of("f", 1, 2, 3, 4)
         run["final"]["top1"] = 0.5
-        found, problem = predictions.compare_if_possible({1: run}, {1: baseline}, "mnist", OfLabels())
+        found, (problem,) = predictions.compare_if_possible({1: run}, {1: baseline}, "mnist", OfLabels())
         self.assertIsNone(found)
-        self.assertIn("3 of 4 are right, but the result has 50.00 %", problem)
+        self.assertRegex(problem, r"^seed 1: .*: 3 of 4 are right, but the result has 50.00 %$")
         run["predictions"] = self.write("t", [1, 2, 3])
-        _, problem = predictions.compare_if_possible({1: run}, {1: baseline}, "mnist", OfLabels())
+        _, (problem,) = predictions.compare_if_possible({1: run}, {1: baseline}, "mnist", OfLabels())
         self.assertIn("3 predictions for 4 test images", problem)
+
+    def test_one_seed_that_cannot_be_used_leaves_the_others(self):
+        runs = {seed: self.run_of(f"t{seed}", 1, 2, 3, 0) for seed in (1, 2, 3)}
+        baselines = {seed: self.run_of(f"f{seed}", 1, 0, 0, 4) for seed in (1, 2, 3)}
+        pathlib.Path(baselines[2]["predictions"]).write_text("no array")
+        found, (problem,) = predictions.compare_if_possible(runs, baselines, "mnist", OfLabels())
+        self.assertEqual([(one.seed, one.only_cell, one.only_baseline) for one in found.seeds], [(1, 2, 1), (3, 2, 1)])
+        self.assertEqual(found.signs.num_positive, 2)
+        self.assertRegex(problem, "^seed 2: .*f2: is no array")
+
+    def test_a_file_that_another_run_has_overwritten_is_not_taken(self):
+        runs = {seed: self.run_of(f"t{seed}", 1, 2, 3, 0) for seed in (1, 2)}
+        for run in runs.values():
+            run["predictions_sha256"] = predictions.digest_of(run["predictions"])
+        self.assertRegex(runs[1]["predictions_sha256"], "^[0-9a-f]{16}$")
+        baselines = {seed: self.run_of(f"f{seed}", 1, 0, 0, 4) for seed in (1, 2)}
+        self.write("t1", [0, 2, 3, 4])  # as many are right
+        found, (problem,) = predictions.compare_if_possible(runs, baselines, "mnist", OfLabels())
+        self.assertEqual([one.seed for one in found.seeds], [2])
+        self.assertRegex(problem, "^seed 1: no predictions: .*t1 is of another run, sha256 [0-9a-f]{16} in place of [0-9a-f]{16}$")
 
     def test_without_predictions_or_labels_there_is_nothing_to_say(self):
         run, other = self.run_of("t", 1, 2, 3, 0), {"final": {"top1": 0.5}}
-        self.assertEqual(predictions.compare_if_possible({1: run}, {1: other}, "mnist", OfLabels()), (None, None))
-        self.assertEqual(predictions.compare_if_possible({1: run}, {1: run}, "folder", OfLabels()), (None, None))
-        self.assertEqual(predictions.compare_if_possible({1: run}, {1: run}, "mnist", None), (None, None))
+        self.assertEqual(predictions.compare_if_possible({1: run}, {1: other}, "mnist", OfLabels()), (None, ()))
+        self.assertEqual(predictions.compare_if_possible({1: run}, {1: run}, "folder", OfLabels()), (None, ()))
+        self.assertEqual(predictions.compare_if_possible({1: run}, {1: run}, "mnist", None), (None, ()))
 
 
 if __name__ == "__main__":

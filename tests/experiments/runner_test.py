@@ -14,12 +14,13 @@ import sys
 import tempfile
 import time
 import unittest
+from unittest import mock
 
 HERE = pathlib.Path(__file__).resolve().parent
 ROOT = HERE.parents[1]
 sys.path.insert(0, str(ROOT / "experiments"))
 
-from terngrad_experiments import cli, store  # noqa: E402
+from terngrad_experiments import cli, predictions, run_folder, store  # noqa: E402
 
 DRIVER = ROOT / "experiments" / "terngrad_experiment.py"
 RECIPE = """
@@ -247,6 +248,8 @@ class Runner(unittest.TestCase):
         self.assertEqual({(line["cell"], line["seed"]): line["predictions"] for line in self.results()},
                          {(f"small/{cell}", seed): f"predictions/small/{cell}/seed-{seed}.npy"
                           for cell in ("float", "ternary") for seed in (1, 2)})
+        for line in self.results():
+            self.assertEqual(line["predictions_sha256"], predictions.digest_of(self.out / line["predictions"]))
         _, text = self.run_here("table", "small", *data)
         self.assertIn("same test images (McNemar): seeds that favour ternary 0, float 2; sign test p 0.500", text)
         _, text = self.run_here("table", "small", "--format", "markdown", *data)
@@ -269,10 +272,43 @@ class Runner(unittest.TestCase):
         self.assertEqual(code, 0, text)
         self.assertIn("small/float seed 1: evaluated", text)
         after = self.results()
-        self.assertEqual(*({line["seed"]: {**line, "predictions": None} for line in lines} for lines in (before, after)))
+        self.assertEqual(*({line["seed"]: {**line, "predictions": None, "predictions_sha256": None} for line in lines}
+                           for lines in (before, after)))
         self.assertTrue(all((self.out / line["predictions"]).exists() for line in after))
         self.run_here("run", "small/float", *data)
         self.assertEqual(len((self.out / "results.jsonl").read_text().splitlines()), 4)
+
+    def test_a_driver_that_is_stopped_during_an_evaluation_has_recorded_the_run(self):
+        data = self.add_evaluation()
+        driver = self.start("run", "small/float", "--seeds", "1", *data, STAND_IN_EVAL="slow", STAND_IN_SECONDS="0.01")
+        deadline = time.monotonic() + 20
+        while not self.results() and time.monotonic() < deadline:
+            time.sleep(0.02)
+        time.sleep(0.3)
+        driver.send_signal(signal.SIGTERM)
+        text, _ = driver.communicate(timeout=30)
+        self.assertEqual(driver.returncode, 143, text)
+        (before,) = self.results()
+        self.assertEqual((before["status"], before["seconds"] > 0, "predictions" in before), ("done", True, False))
+        self.assertEqual(self.run_here("run", "small/float", "--seeds", "1", *data)[0], 0)
+        (after,) = self.results()
+        self.assertEqual({**before, "predictions": after["predictions"], "predictions_sha256": after["predictions_sha256"]}, after)
+
+    def test_of_a_run_that_is_known_nothing_is_read_again(self):
+        self.assertEqual(self.run_here("run", "small/float", "--seeds", "1")[0], 0)
+        lines = self.results()
+        with mock.patch.object(run_folder, "curves_of", side_effect=AssertionError("is read")):
+            code, text = self.run_here("run", "small/float", "--seeds", "1")
+        self.assertEqual((code, text, self.results()), (0, "", lines))
+
+    def test_a_run_that_cannot_be_recorded_is_named_and_the_others_go_on(self):
+        for seeds in ("1-2", "1"):  # at the end of its run, and of a run that has ended before
+            curves = [ZeroDivisionError("division by zero"), {}]
+            with mock.patch.object(run_folder, "curves_of", side_effect=curves):
+                code, text = self.run_here("run", "small/float", "--seeds", seeds, "--jobs", "1")
+            self.assertEqual(code, 1, text)
+            self.assertIn("small/float seed 1: FAILED to record: division by zero", text)
+            self.assertEqual([f"{line['cell']} seed {line['seed']}" for line in self.results()], ["small/float seed 2"])
 
     def test_an_evaluation_that_fails_is_named_and_its_run_recorded(self):
         data = self.add_evaluation("fail")

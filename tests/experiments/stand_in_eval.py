@@ -3,7 +3,8 @@
 the stand-in trainer. A run is wrong on images in a row, from the number of its seed on, with ternary gradients from the end
 backwards.
 
-STAND_IN_EVAL: "old" for a command without --predictions, "fail" for one that fails.
+STAND_IN_EVAL: "old" for a command without --predictions, "fail" for one that fails, "slow"
+for one that does not end by itself.
 """
 
 import array
@@ -11,6 +12,7 @@ import json
 import os
 import pathlib
 import sys
+import time
 
 NUM = 1000
 
@@ -23,6 +25,8 @@ def main():
     if kind == "fail":
         print("terngrad_eval: error: told to fail", file=sys.stderr)
         return 1
+    while kind == "slow":
+        time.sleep(0.1)
     options = dict(word[2:].split("=", 1) for word in sys.argv[1:])
     folder = pathlib.Path(options["checkpoint_dir"])
     identity = json.loads((folder / "config.json").read_text())["identity"]
