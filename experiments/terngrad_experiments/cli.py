@@ -79,10 +79,10 @@ def make_parser(script, home):
     run.add_argument("pattern", nargs="*", help="a cell, a glob (table1/*, table1/*@original-scaler), or a preset")
     run.add_argument("--seeds", type=parse_seeds, help="in place of the recipe's, e.g. 1-3")
     run.add_argument("--scale", help="a fraction of the steps, e.g. 1/30; not comparable with the paper")
-    run.add_argument("--jobs", default="auto",
-                     help="runs at a time; auto: processors / threads, with --device cuda one on each GPU")
-    run.add_argument("--threads", type=int, default=1, help="of each run; results do not depend on it")
-    run.add_argument("--device", default="cpu", choices=("cpu", "cuda"))
+    # Without defaults: what is computed refuses each of them.
+    run.add_argument("--jobs", help="runs at a time; auto, the default: processors / threads, with --device cuda one on each GPU")
+    run.add_argument("--threads", type=int, help="of each run, 1 by default; results do not depend on it")
+    run.add_argument("--device", choices=("cpu", "cuda"), help="cpu by default")
     run.add_argument("--dry_run", action="store_true", help="prints the command line of each run")
     states = add("status", "what runs, its step, and what failed and why", show_status)
     states.add_argument("pattern", nargs="?", default="*")
@@ -158,8 +158,13 @@ def run_cells(options):
             print(f"{name}: {' '.join(patterns)}")
         return 0
     models, patterns = model_results.split(experiments, options.pattern)
+    given = model_results.options_of_runs(options)
+    if models and given and not model_results.named_alone(experiments, options.pattern):
+        print(f"{len(models)} models are left out: --{given[0]} is of runs, and they have none", file=sys.stderr)
+        models = []
     if models and model_results.run(models, options) == 0 and not patterns:
         return 0
+    num_threads, device = 1 if options.threads is None else options.threads, options.device or "cpu"
     cells = selected(options, experiments, patterns, options.scale)
     missing = sorted({need for cell in cells for need in cell.needs})
     runnable = [cell for cell in cells if not cell.needs]
@@ -170,20 +175,24 @@ def run_cells(options):
         for job in wanted:
             data = options.data / (jobs.DATA_FOLDERS.get(job.cell.options["dataset"], ("",))[0])
             data = None if job.cell.options["dataset"] == "synthetic" else str(data)
-            print("terngrad_train", *jobs.arguments(job, data, options.threads, options.device))
+            print("terngrad_train", *jobs.arguments(job, data, num_threads, device))
         return 0
     out = runner.OutFolder(options.out)
     try:
-        num_jobs = runner.default_num_jobs(options.threads, options.device) if options.jobs == "auto" else positive(options.jobs)
-        return runner.Runner(programs.Programs(options.programs), options.data, out, num_jobs, options.threads, options.device,
-                             lambda text: print(text, flush=True)).run(wanted)
+        is_auto = options.jobs in (None, "auto")
+        num_jobs = runner.default_num_jobs(num_threads, device) if is_auto else positive(options.jobs)
+        return runner.Runner(programs.Programs(options.programs), options.data, out, num_jobs, num_threads, device, lambda text: print(text, flush=True)).run(wanted)
     finally:
         out.close()
 
 
 def show_status(options):
     experiments = load_recipes(options)
-    status.show(selected(options, experiments, [options.pattern]), options.out, recorded(options))
+    results = recorded(options)
+    models, patterns = model_results.split(experiments, [options.pattern])
+    status.show(selected(options, experiments, patterns), options.out, results)
+    for line in model_results.status_lines(models, results):
+        print(line)
     return 0
 
 

@@ -8,6 +8,7 @@ DEFAULT_CURVES = (Curve("accuracy", "step", "test_top1", ("*",), "accuracy"), Cu
 TITLES = {"test_top1": "test accuracy", "train_loss": "training loss"}
 LABELS = {"test_top1": "top-1, %", "train_loss": "cross-entropy", "zeros": "% of elements"}
 X_LABELS = {"num_nodes": "workers N"}
+UNFINISHED = "unfinished"  # the status of a run that was recorded before its last step
 
 
 def label_of(y):
@@ -52,13 +53,21 @@ def on_gpu(backend):
 
 
 def samples(results, cell, scale):
-    """(name, results of each seed) of the runs that a cell is shown by at a scale, those of each kind of device apart."""
+    """(name, results of each seed) of the runs that a cell is shown by at a scale, those of each kind of device apart. Runs that
+    are not done count only where none is."""
     names = views.names_at(cell, scale)
     for name in names:
         shown = cell.short_name if len(names) == 1 else name
         backends = {result.get("backend", "cpu") for result in results if (result["cell"], result["scale"]) == (name, scale)}
         for backend in sorted(backends):
-            yield shown + on_gpu(backend), tables.results_of(results, name, scale, backend)
+            runs = tables.results_of(results, name, scale, backend)
+            done = [result for result in runs if result["status"] == "done"]
+            yield shown + on_gpu(backend), done or [result for result in runs if result["status"] == UNFINISHED]
+
+
+def unfinished_text(runs):
+    """What legends and titles add to samples() of runs that are not done."""
+    return ", unfinished" if any(result["status"] == UNFINISHED for result in runs) else ""
 
 
 def curve_series(results, cells, y, scale, styles=None):
@@ -68,7 +77,7 @@ def curve_series(results, cells, y, scale, styles=None):
         curves = [points for result in runs if (points := points_of(result, y))]
         if curves:
             points, band = band_of(curves)
-            series.append(svg.Series(f"{name} ({seeds_text(len(curves))})", points=points, band=band if len(curves) > 1 else None,
+            series.append(svg.Series(f"{name} ({seeds_text(len(curves))}{unfinished_text(runs)})", points=points, band=band if len(curves) > 1 else None,
                                      style=(styles or {}).get(name)))
     return series
 
@@ -185,7 +194,7 @@ def histograms_of(experiment, results):
             for name, runs in samples(results, cell, scale):
                 found = next((run for run in runs if run.get("histograms", {}).get(tensor)), None)
                 if found is not None:
-                    of = f"{found['cell']}{'' if scale == '1' else '~' + scale}, seed {found['seed']}"
+                    of = f"{found['cell']}{'' if scale == '1' else '~' + scale}, seed {found['seed']}{unfinished_text([found])}"
                     steps = tuple(found["histograms"][tensor])
                     rows.append(histogram_figure.Row(f"{curve.title or name}: {tensor} of {of}", steps))
     return rows

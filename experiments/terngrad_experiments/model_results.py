@@ -14,6 +14,7 @@ from terngrad_experiments import commits, programs, store
 from terngrad_experiments.recipe_fields import RecipeError
 
 FOLDER = "clusters"
+RUN_OPTIONS = ("seeds", "scale", "jobs", "threads", "device")
 SOURCES = ("measured", "given", "assumed")
 # Of a step, in ms where they are shown.
 PARTS = ("compute_seconds", "encode_seconds", "exposed_exchange_seconds", "decode_seconds", "update_seconds")
@@ -36,6 +37,16 @@ def split(experiments, patterns):
                           for experiment in experiments.values() for cell in experiment.cells):
             others.append(pattern)
     return list(found.values()), others
+
+
+def named_alone(experiments, patterns):
+    """What `split` finds of those patterns that can name no cell."""
+    return split(experiments, [pattern for pattern in patterns if not split(experiments, [pattern])[1]])[0]
+
+
+def options_of_runs(options):
+    """The names of those given that only runs have."""
+    return [name for name in RUN_OPTIONS if getattr(options, name) is not None]
 
 
 def cluster_path(recipes, cluster):
@@ -109,11 +120,11 @@ def compute(experiment, cluster, recipes, known):
 
 
 def run(chosen, options, say=print):
-    """Computes and records what `split` found. @returns the exit code"""
-    for name in ("seeds", "scale"):
-        if getattr(options, name):
-            experiment, cluster = chosen[0]
-            raise RecipeError(f"--{name}: {experiment.name}/{cluster.name} is computed, it has no runs")
+    """Computes and records what `split` found. @returns the exit code
+    @throws RecipeError for an option of runs"""
+    for name in options_of_runs(options):
+        experiment, cluster = chosen[0]
+        raise RecipeError(f"--{name}: {experiment.name}/{cluster.name} is computed, it has no runs")
     known = programs.Programs(options.programs)
     into = options.out / "results.jsonl"
     for experiment, cluster in chosen:
@@ -132,6 +143,12 @@ def list_lines(chosen, results):
         state = "computed" if model_of(results, experiment, cluster) else "-"
         lines.append(f"{f'{experiment.name}/{cluster.name}':44} {'-':>5} {'-':>8} {'seconds':>11}  {state}")
     return lines
+
+
+def status_lines(chosen, results):
+    """A line for each cluster, as `status` has them of runs."""
+    return [f"{f'{experiment.name}/{cluster.name}':52} {'computed' if model_of(results, experiment, cluster) else 'not computed'}"
+            for experiment, cluster in chosen]
 
 
 def result_of(results, experiment, cluster):

@@ -188,9 +188,7 @@ def to_markdown(experiment, results):
     lines = []
     for section in sections(experiment, results):
         if not section.is_detail:
-            lines += [f"**{section.title}**", "", "| " + " | ".join(section.header) + " |",
-                      "| " + " | ".join("---" for _ in section.header) + " |",
-                      *("| " + " | ".join(row) + " |" for row in section.rows), ""]
+            lines += [f"**{section.title}**", "", *tables.markdown_lines(section.header, section.rows), ""]
     return "\n".join([*lines, *(f"- {note}" for note in notes(experiment, results))])
 
 

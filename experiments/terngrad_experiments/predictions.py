@@ -19,7 +19,8 @@ class PredictionsError(Exception):
 
 @dataclasses.dataclass(frozen=True)
 class Seed:
-    """Images that the run of a cell alone classifies correctly, those that the baseline's alone does, and p of these counts."""
+    """Discordant images: those that only the cell's run classifies correctly, those that only the baseline's does; and p of these
+    counts."""
 
     seed: int
     only_cell: int

@@ -71,7 +71,7 @@ def same_images_section(table):
     rows = tables.same_images_rows(table)
     if not rows:
         return ""
-    return ("<details><summary>Test images that one of two runs of a seed classifies correctly and the other does not</summary>" +
+    return ("<details><summary>Discordant test images: correct in one of two runs of a seed alone</summary>" +
             html_table(tables.SAME_IMAGES_HEADER, rows) + "</details>")
 
 

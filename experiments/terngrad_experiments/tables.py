@@ -339,11 +339,11 @@ def same_images_text(row):
             f"{signs.num_negative}; sign test {p_text(signs.p)}")
 
 
-SAME_IMAGES_HEADER = ("cell", "baseline", "seed", "right alone: cell", "right alone: baseline", "McNemar's exact p")
+SAME_IMAGES_HEADER = ("cell", "baseline", "seed", "only cell correct", "only baseline correct", "McNemar's exact p")
 
 
 def same_images_rows(table):
-    """The counts of each pair of runs with predictions."""
+    """The counts of discordant images of each pair of runs with predictions."""
     return [(name_of(row), row.baseline.split("/", 1)[1], *map(str, (one.seed, one.only_cell, one.only_baseline)), f"{one.p:.3g}")
             for row in table.rows if row.same_images for one in row.same_images.seeds]
 
@@ -384,6 +384,7 @@ def to_text(table):
 
 
 def markdown_lines(header, rows):
+    """A table of texts; a | within one is escaped."""
     return ["| " + " | ".join(cell.replace("|", "\\|") for cell in row) + " |" for row in (header, ["---"] * len(header), *rows)]
 
 
@@ -393,19 +394,29 @@ def to_markdown(table):
     return "\n".join([*lines, *(["", *markdown_lines(SAME_IMAGES_HEADER, rows)] if rows else [])])
 
 
+def degrees_of_freedom(row):
+    """Of the deviation that the row's intervals go by, None without them."""
+    if row.interval is None:
+        return None
+    return row.pooled.degrees_of_freedom if row.pooled else len(row.values) - 1
+
+
 def to_csv(table):
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")
     writer.writerow(["cell", "scale", "backend", "seeds", "mean", "deviation", "low", "high", "gap", "gap_low", "gap_high", "gap_p",
-                     "gap_p_holm", "paper"])
+                     "gap_p_holm", "paper", "source", "pooled_deviation", "degrees_of_freedom", "mixes_commits", "seeds_that_favour_cell",
+                     "seeds_that_favour_baseline", "sign_test_p"])
     for row in table.rows:
         interval = row.interval
         gap = row.gap
         gap_interval = gap.interval if gap else None
+        signs = row.same_images.signs if row.same_images else None
         writer.writerow([row.cell, row.scale, row.backend, " ".join(map(str, row.seeds)), row.mean, row.deviation,
                          interval and interval.low, interval and interval.high, gap and gap.difference,
                          gap_interval and gap_interval.low, gap_interval and gap_interval.high, gap and gap.p, row.gap_p_holm,
-                         row.paper])
+                         row.paper, row.source, row.pooled and row.pooled.value, degrees_of_freedom(row), row.mixes_commits,
+                         signs and signs.num_positive, signs and signs.num_negative, signs and signs.p])
     return text.getvalue().rstrip("\n")
 
 

@@ -74,6 +74,10 @@ class Folders(unittest.TestCase):
                 self.assertEqual(len(re.findall(rf"^  --{name} ", text, re.MULTILINE)), 1, (command, name))
             self.assertNotIn("SUPPRESS", text)
 
+    def test_same_commit_says_where_it_stands(self):
+        for command in ("table", "plot", "report"):
+            self.assertIn("must follow NAME", " ".join(run(command, "--help")[1].split()))
+
     def test_a_percent_sign_in_a_default_is_shown_as_it_is(self):
         parser = cli.make_parser(str(DRIVER), pathlib.Path("/100%s"))
         self.assertIn("/100%s/recipes", parser.format_help().replace("\n" + " " * 18, ""))

@@ -107,6 +107,15 @@ class OverSteps(unittest.TestCase):
         self.assertEqual([(one.name, one.points) for one in series],
                          [("b128-n2-float (1 seed)", [(10, 75.0)]), ("b128-n2-float on GPU (1 seed)", [(10, 50.0)])])
 
+    def test_unfinished_runs_are_drawn_only_where_none_is_done_and_are_called_so(self):
+        unfinished = over_steps("table1/b128-n2-float", 2, 0.25, status="unfinished")
+        failed = {**over_steps("table1/b128-n2-float", 3, 0.25), "status": "failed"}
+        for results, name, y in (([over_steps("table1/b128-n2-float", 1, 0.75), unfinished], "b128-n2-float (1 seed)", 75.0),
+                                 ([unfinished, failed], "b128-n2-float (1 seed, unfinished)", 25.0)):
+            (one,) = self.plots("table1", results)["test accuracy"].series
+            self.assertEqual((one.name, one.points), (name, [(10, y)]))
+        self.assertEqual(self.plots("table1", [failed]), {})
+
     def test_nothing_recorded_draws_nothing(self):
         self.assertEqual(figures.plots_of(self.experiments["table1"], []), [])
         self.assertIsNone(figures.drawing_of(self.experiments["table1"], []))
@@ -160,6 +169,11 @@ class Histograms(unittest.TestCase):
                          ["CifarNet, a convolution: conv2/weights of table1/b128-n2-ternary~1/30, seed 2",
                           "CifarNet, a fully connected layer: fc3/weights of table1/b128-n2-ternary~1/30, seed 2"])
         self.assertEqual(rows[0].steps[0]["step"], 100)
+
+    def test_of_an_unfinished_run_that_is_said(self):
+        unfinished = {**self.result(1), "status": "unfinished"}
+        self.assertIn("seed 2", figures.histograms_of(self.experiment, [unfinished, self.result(2)])[0].title)
+        self.assertTrue(figures.histograms_of(self.experiment, [unfinished])[0].title.endswith("seed 1, unfinished"))
 
     def test_they_are_one_drawing(self):
         drawing = figures.drawing_of(self.experiment, [self.result(1)])

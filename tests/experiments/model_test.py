@@ -11,6 +11,7 @@ import tempfile
 import types
 import unittest
 import xml.etree.ElementTree
+from unittest import mock
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT / "experiments"))
@@ -147,6 +148,12 @@ class Tables(unittest.TestCase):
         self.assertEqual([one for one in model_tables.sections(self.experiment, results) if one.title.startswith("Speed-up by downlink")], [])
         model_figures.drawing(self.experiment, results)
 
+    def test_a_bar_in_a_cell_is_no_end_of_it(self):
+        section = model_tables.Section("title", ("net", "a|b"), [("c|d", "1")])
+        with mock.patch.object(model_tables, "sections", return_value=[section]):
+            text = model_tables.render(self.experiment, [], "markdown")
+        self.assertIn("**title**\n\n| net | a\\|b |\n| --- | --- |\n| c\\|d | 1 |\n", text)
+
     def test_every_format(self):
         self.assertIn("| alexnet | ternary | chart | 387 |", model_tables.render(self.experiment, self.results, "markdown"))
         lines = list(csv.DictReader(io.StringIO(model_tables.render(self.experiment, self.results, "csv"))))
@@ -272,11 +279,26 @@ class Command(unittest.TestCase):
         self.assertFalse((self.folder / "out").exists())
 
     def test_what_a_model_has_not_is_refused(self):
-        for words in (("--seeds", "1-3"), ("--scale", "1/30")):
+        for words in (("--seeds", "1-3"), ("--scale", "1/30"), ("--jobs", "auto"), ("--threads", "1"), ("--device", "cpu")):
             code, _, err = self.experiment("run", "fig5/a", *words)
             self.assertEqual(code, 2)
             self.assertIn(f"{words[0]}: fig5/a is computed, it has no runs", err)
         self.assertEqual(self.experiment("run", "fig5/c")[0], 2)
+
+    def test_patterns_that_name_cells_too_leave_models_out_where_an_option_is_of_runs(self):
+        code, out, err = self.experiment("run", "*", "--seeds", "1", "--dry_run")
+        self.assertEqual(code, 0)
+        self.assertIn("2 models are left out: --seeds is of runs, and they have none\n", err)
+        self.assertNotIn("terngrad_advise", out)
+        self.assertIn("terngrad_train", out)
+        self.assertIn("terngrad_advise", self.experiment("run", "*", "--dry_run")[1])
+        self.assertEqual(self.experiment("run", "*", "fig5/a", "--seeds", "1", "--dry_run")[0], 2)
+
+    def test_status_says_what_is_computed(self):
+        self.assertRegex(self.experiment("status", "fig5/*")[1], r"^fig5/a +not computed\nfig5/b +not computed\n$")
+        self.experiment("run", "fig5/a")
+        self.assertRegex(self.experiment("status", "fig5")[1], r"^fig5/a +computed\nfig5/b +not computed\n$")
+        self.assertRegex(self.experiment("status")[1], r"^fig5/a +computed\nfig5/b +not computed\n$")
 
     def test_a_command_that_says_something_else_fails(self):
         self.write_program("{}")

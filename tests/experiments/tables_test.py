@@ -1,6 +1,9 @@
 """Tests of tables, figures and the report on results made up here."""
 
+import csv
+import dataclasses
 import html.parser
+import io
 import json
 import pathlib
 import re
@@ -10,7 +13,7 @@ import unittest
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2] / "experiments"))
 
-from terngrad_experiments import cells, figures, importing, pooling, report, statistics, store, tables  # noqa: E402
+from terngrad_experiments import cells, figures, importing, pooling, predictions, report, statistics, store, tables  # noqa: E402
 
 FLOAT = cells.Cell("table1", "float", {"net": "lenet", "dataset": "synthetic", "num_nodes": 2, "batch_size": 8, "max_steps": 300,
                                        "grad_bits": 32}, (1, 2, 3), {"top1": 86.56, "confidence": "A"})
@@ -133,6 +136,24 @@ class Table(unittest.TestCase):
             text = tables.render(table, form)
             self.assertEqual(len(re.findall(r"(?<![a-z])ternary", text)) >= 1, True, form)
         self.assertEqual(len(json.loads(tables.render(table, "json"))["rows"]), 2)
+
+    def test_csv_has_what_intervals_go_by_and_what_the_same_images_say(self):
+        same = predictions.SameImages((), statistics.sign_test([1, 1, -1]))
+        table = tables.make_table(EXPERIMENT, full_results()[:-1] + [result("table1/ternary", 3, 0.8591, commit="def")])
+        rows = [dataclasses.replace(row, same_images=same if row.baseline else None) for row in table.rows]
+        first, second = csv.DictReader(io.StringIO(tables.render(dataclasses.replace(table, rows=rows), "csv")))
+        pooled = table.poolings[0].pooling.deviation
+        for line, mixes in ((first, "False"), (second, "True")):
+            self.assertEqual((line["source"], float(line["pooled_deviation"]), float(line["degrees_of_freedom"]), line["mixes_commits"]),
+                             ("", pooled.value, pooled.degrees_of_freedom, mixes))
+        names = ("seeds_that_favour_cell", "seeds_that_favour_baseline", "sign_test_p")
+        self.assertEqual([[line[name] for name in names] for line in (first, second)], [["", "", ""], ["2", "1", "1.0"]])
+        alone = tables.make_table(EXPERIMENT, full_results()[:3])
+        first, second = csv.DictReader(io.StringIO(tables.render(alone, "csv")))
+        self.assertEqual([(line["pooled_deviation"], line["degrees_of_freedom"]) for line in (first, second)], [("", "2"), ("", "")])
+
+    def test_headers_name_what_is_counted(self):
+        self.assertEqual(tables.SAME_IMAGES_HEADER[3:5], ("only cell correct", "only baseline correct"))
 
     def test_seeds_are_written_short(self):
         self.assertEqual([tables.seeds_text(seeds) for seeds in ((), (3,), (1, 2, 3), (1, 3))], ["-", "3", "1-3", "1,3"])
