@@ -181,7 +181,8 @@ def run_cells(options):
     try:
         is_auto = options.jobs in (None, "auto")
         num_jobs = runner.default_num_jobs(num_threads, device) if is_auto else positive(options.jobs)
-        return runner.Runner(programs.Programs(options.programs), options.data, out, num_jobs, num_threads, device, lambda text: print(text, flush=True)).run(wanted)
+        return runner.Runner(programs.Programs(options.programs), options.data, out, num_jobs, num_threads, device,
+                             lambda text: print(text, flush=True)).run(wanted)
     finally:
         out.close()
 

@@ -77,8 +77,8 @@ def curve_series(results, cells, y, scale, styles=None):
         curves = [points for result in runs if (points := points_of(result, y))]
         if curves:
             points, band = band_of(curves)
-            series.append(svg.Series(f"{name} ({seeds_text(len(curves))}{unfinished_text(runs)})", points=points, band=band if len(curves) > 1 else None,
-                                     style=(styles or {}).get(name)))
+            series.append(svg.Series(f"{name} ({seeds_text(len(curves))}{unfinished_text(runs)})", points=points,
+                                     band=band if len(curves) > 1 else None, style=(styles or {}).get(name)))
     return series
 
 

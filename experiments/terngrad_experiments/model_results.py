@@ -99,8 +99,9 @@ def make_result(experiment, cluster, advice, content):
     """@param advice   JSON of terngrad_advise
     @param content  bytes of the cluster file"""
     commit = advice["commit"]
-    return {"schema": store.SCHEMA, "cell": f"{experiment.name}/{cluster.name}", "scale": "1", "seed": 0, "status": commits.COMPUTED,
-            "options": {"cluster": cluster.file}, "identity": f"sha256:{hashlib.sha256(content).hexdigest()}",
+    return {"schema": store.SCHEMA, "cell": f"{experiment.name}/{cluster.name}", "scale": "1", "seed": 0,
+            "status": commits.COMPUTED, "options": {"cluster": cluster.file},
+            "identity": f"sha256:{hashlib.sha256(content).hexdigest()}",
             "commit": commit.removesuffix("-dirty"), "dirty": commit.endswith("-dirty"), "version": advice["version"],
             "backend": "cpu", "model": compact(advice)}
 

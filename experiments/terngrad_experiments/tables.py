@@ -405,8 +405,8 @@ def to_csv(table):
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")
     writer.writerow(["cell", "scale", "backend", "seeds", "mean", "deviation", "low", "high", "gap", "gap_low", "gap_high", "gap_p",
-                     "gap_p_holm", "paper", "source", "pooled_deviation", "degrees_of_freedom", "mixes_commits", "seeds_that_favour_cell",
-                     "seeds_that_favour_baseline", "sign_test_p"])
+                     "gap_p_holm", "paper", "source", "pooled_deviation", "degrees_of_freedom", "mixes_commits",
+                     "seeds_that_favour_cell", "seeds_that_favour_baseline", "sign_test_p"])
     for row in table.rows:
         interval = row.interval
         gap = row.gap

@@ -159,8 +159,12 @@ class Simulated(unittest.TestCase):
         above = sum(pooling.pool(self.table(), 0.01).ratio > 4 for _ in range(300)) / 300
         self.assertGreater(above, 0.8)
 
-    def test_runs_that_rise_and_fall_together_miss_hardly_more(self):
-        self.assertLess(self.missed(together=0.7)[0], 0.09)  # 0.10 by the sum of the degrees of freedom
+    def test_runs_that_rise_and_fall_together_miss_somewhat_more(self):
+        """The honest expectation is 7 % of 6000 tables, not 5 %; at correlations from 0 to 1 it is 4 to 8 %. By the sum of the
+        degrees of freedom it would be 10 %. The bound leaves three standard errors of 1500 tables."""
+        missed, _ = self.missed(together=0.7)
+        self.assertGreater(missed, 0.05)
+        self.assertLess(missed, 0.09)
 
     def test_a_deviation_ten_times_as_large_is_found(self):
         refused = 0

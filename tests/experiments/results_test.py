@@ -28,7 +28,8 @@ class Results(unittest.TestCase):
     def test_means_of_telemetry_are_of_the_lines_that_have_the_number(self):
         lines = [{"kind": "tensors", "step": 1, "tensors": {"a": {"zero_fraction": 0.5, "snr_db": None}}},
                  {"kind": "tensors", "step": 2, "tensors": {"a": {"zero_fraction": 0.25, "snr_db": 3.0}}}]
-        self.assertEqual(run_folder.tensors_of(lines), {"a": {"zero_fraction": 0.375, "snr_db": 3.0, "zeros": [[1, 0.5], [2, 0.25]]}})
+        self.assertEqual(run_folder.tensors_of(lines),
+                         {"a": {"zero_fraction": 0.375, "snr_db": 3.0, "zeros": [[1, 0.5], [2, 0.25]]}})
 
     def test_folders_have_no_level_for_a_scale(self):
         self.assertEqual(jobs.folder_name("table1/a@noclip~1/30"), "table1/a@noclip~1-30")

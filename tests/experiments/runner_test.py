@@ -292,7 +292,8 @@ class Runner(unittest.TestCase):
         self.assertEqual((before["status"], before["seconds"] > 0, "predictions" in before), ("done", True, False))
         self.assertEqual(self.run_here("run", "small/float", "--seeds", "1", *data)[0], 0)
         (after,) = self.results()
-        self.assertEqual({**before, "predictions": after["predictions"], "predictions_sha256": after["predictions_sha256"]}, after)
+        added = {name: after[name] for name in ("predictions", "predictions_sha256")}
+        self.assertEqual(before | added, after)
 
     def test_of_a_run_that_is_known_nothing_is_read_again(self):
         self.assertEqual(self.run_here("run", "small/float", "--seeds", "1")[0], 0)
