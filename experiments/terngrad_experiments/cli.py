@@ -57,8 +57,8 @@ def add_folders(parser, script, home, is_command=False):
 
 def add_same_commit(command):
     command.add_argument("--same_commit", nargs="?", const="", metavar="COMMIT",
-                         help="leaves out results of other commits than COMMIT, by default that of the run that was "
-                              "recorded last, or ...-dirty for a build of changed files; must follow NAME")
+                         help="leaves out results of other commits than COMMIT (...-dirty of a build of changed files), by "
+                              "default that of the run that was recorded last; must follow NAME")
 
 
 def make_parser(script, home):
