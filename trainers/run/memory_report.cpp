@@ -7,7 +7,6 @@
 #include <cstdint>
 #include <memory>
 #include <nlohmann/json.hpp>
-#include <ranges>
 
 #include "compress/exchange/exchange_bytes.h"
 #include "compress/exchange/exchange_memory.h"
@@ -109,9 +108,9 @@ std::vector<std::string> names_of(std::span<const std::vector<MemoryPart>> of_pr
   std::vector<std::string> names;
   for (const std::vector<MemoryPart>& parts : of_processes) {
     auto next = names.end();
-    for (const MemoryPart& part : std::views::reverse(parts)) {
-      const auto found = std::ranges::find(names, part.name);
-      next = found != names.end() ? found : names.insert(next, part.name);
+    for (auto part = parts.rbegin(); part != parts.rend(); ++part) {
+      const auto found = std::ranges::find(names, part->name);
+      next = found != names.end() ? found : names.insert(next, part->name);
     }
   }
   return names;
