@@ -26,12 +26,9 @@ nlohmann::ordered_json to_json(const LinkModel& link) {
 }
 
 nlohmann::ordered_json to_json(const ExchangeCost& cost, const LinkModel& link) {
-  return {{"encode_seconds", cost.encode_seconds},
-          {"wire_seconds", cost.check_seconds + cost.link_seconds(link)},
-          {"decode_seconds", cost.decode_seconds},
-          {"total_seconds", cost.seconds(link)},
-          {"wire_bytes", cost.wire.bytes},
-          {"rounds", cost.wire.rounds}};
+  return {{"encode_seconds", cost.encode_seconds}, {"wire_seconds", cost.check_seconds + cost.link_seconds(link)},
+          {"decode_seconds", cost.decode_seconds}, {"total_seconds", cost.seconds(link)},
+          {"wire_bytes", cost.wire.bytes},         {"rounds", cost.wire.rounds}};
 }
 
 /// "1 worker", "2 workers".

@@ -225,7 +225,7 @@ class Runner:
 
     def record(self, job):
         """Adds the line of a finished run, and once more with its predictions when it has them. What goes wrong is this job's
-        failure, and the other jobs go on. @returns whether the run is recorded"""
+        failure, and the other jobs continue. @returns whether the run is recorded"""
         try:
             self.add_line(job)
         except Exception as error:  # whatever a run's folder holds

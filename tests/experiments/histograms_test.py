@@ -133,7 +133,7 @@ class Kept(unittest.TestCase):
             return {index: value for index, value in enumerate(histograms.rebinned([(low, high, 2)], limit, 2)) if value}
         last = histograms.NUM_BUCKETS - 1
         self.assertEqual(filled(0.5, 0.5 + 1e-16), filled(0.5, 0.5))
-        self.assertEqual(filled(1e-17, 1.1e-17), {MIDDLE: 1.0})  # the same place but for rounding
+        self.assertEqual(filled(1e-17, 1.1e-17), {MIDDLE: 1.0})  # the same place except for rounding
         self.assertEqual(filled(-1.0, -1.00001), {0: 1.0})       # limits have five digits
         self.assertEqual(filled(1.00001, 1.0), {last: 1.0})
         self.assertEqual(filled(2.0, 1.5), {})

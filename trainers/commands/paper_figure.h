@@ -27,9 +27,9 @@ struct PaperGain {
 
 struct PaperFigure {
   PaperCluster cluster;
-  std::vector<ModelledBars> bars;      // 60 in six rows
-  double rms_percent = 0;              // paper_rms_percent
-  std::vector<PaperGain> gains;        // of each net on kGainGpus
+  std::vector<ModelledBars> bars;        // 60 in six rows
+  double rms_percent = 0;                // paper_rms_percent
+  std::vector<PaperGain> gains;          // of each net on kGainGpus
   std::vector<DownlinkRow> by_downlink;  // on all GPUs
 };
 
