@@ -319,7 +319,7 @@ TEST(Downlink, RefusesTheMessageOfAnotherPart) {
   }
 }
 
-TEST(Downlink, RefusesTheMessageOfAnotherReturnCodec) {
+TEST(Downlink, RefusesTheMessageOfAnotherDownlinkCodec) {
   for (const DownlinkCodec codec : kDownlinkCodecs) {
     Leg sender(codec, 3);
     sender.encode(sender.aggregated());
@@ -390,7 +390,7 @@ TEST(Downlink, OfCodesRefusesScalersThatAreNotShared) {
   EXPECT_NO_THROW(Leg(DownlinkCodec::kBfloat16, 1, unshared));
 }
 
-TEST(ReturnCodecText, NamesAll) {
+TEST(DownlinkCodecText, NamesAll) {
   EXPECT_EQ(to_string(DownlinkCodec::kFloat32), "fp32");
   EXPECT_EQ(to_string(DownlinkCodec::kBfloat16), "bf16");
   EXPECT_EQ(to_string(DownlinkCodec::kSums), "sums");

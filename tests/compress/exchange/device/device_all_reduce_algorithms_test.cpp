@@ -41,7 +41,7 @@ constexpr std::array<std::uint64_t, 1> kStep = {1};
 
 bool is_of_codes(DownlinkCodec codec) { return codec == DownlinkCodec::kSums || codec == DownlinkCodec::kTernary; }
 
-TEST_F(CudaExchangeAlgorithms, ScatterForEverySharingFormatAndReturnCodec) {
+TEST_F(CudaExchangeAlgorithms, ScatterForEverySharingFormatAndDownlinkCodec) {
   const std::vector<Tensors> workers = worker_gradients(mixed_layout(), kNumWorkers);
   for (const ScalerSharing sharing : {ScalerSharing::kMax, ScalerSharing::kMean, ScalerSharing::kNone}) {
     for (const DownlinkCodec codec : testing::kDownlinkCodecs) {
@@ -90,7 +90,7 @@ TEST_F(CudaExchangeAlgorithms, ScatterGradientsThatTravelAsNumbers) {
   }
 }
 
-TEST_F(CudaExchangeAlgorithms, SumForEverySharingScopeAndReturnCodec) {
+TEST_F(CudaExchangeAlgorithms, SumForEverySharingScopeAndDownlinkCodec) {
   const std::vector<Tensors> workers = worker_gradients(mixed_layout(), kNumWorkers);
   for (const ScalerSharing sharing : {ScalerSharing::kMax, ScalerSharing::kMean}) {
     for (const DownlinkCodec codec : testing::kDownlinkCodecs) {

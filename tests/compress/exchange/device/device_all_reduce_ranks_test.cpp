@@ -45,7 +45,7 @@ TEST_F(CudaDeviceAllReduceOfRanks, GiveTheCpusBitsForEverySharingAndFormat) {
   }
 }
 
-TEST_F(CudaDeviceAllReduceOfRanks, GiveTheCpusBitsForEveryReturnCodec) {
+TEST_F(CudaDeviceAllReduceOfRanks, GiveTheCpusBitsForEveryDownlinkCodec) {
   const std::vector<Tensors> workers = worker_gradients(mixed_layout(), kNumWorkers);
   for (const DownlinkCodec codec : testing::kDownlinkCodecs) {
     expect_cpus_bits(workers, options_with({.clip_factor = 2.5}, codec), kAllSizes);

@@ -82,7 +82,7 @@ TEST_F(CudaDeviceAllReduce, GivesTheCpusMeanForEverySharingScopeAndFormat) {
   }
 }
 
-TEST_F(CudaDeviceAllReduce, GivesTheCpusMeanForEveryReturnCodec) {
+TEST_F(CudaDeviceAllReduce, GivesTheCpusMeanForEveryDownlinkCodec) {
   const std::vector<Tensors> workers = worker_gradients(mixed_layout(), 5);
   for (const DownlinkCodec codec : testing::kDownlinkCodecs) {
     expect_cpus_mean(workers, options_with({.clip_factor = 2.5}, codec));
