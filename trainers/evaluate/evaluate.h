@@ -31,9 +31,9 @@ inline constexpr std::int32_t kNoClass = -1;
 /// @param state       [flat elements of the net's state], in host memory: empty where it has none
 /// @param num_threads threads that read examples
 /// @param between     called between batches, for signs of life
-/// @param predicted  [num_examples] out, or empty: the class of each example in order. It is the example's label exactly
-///                   where that is a hit of top1 (of classes that share the largest logit, the label); else the first
-///                   class of the largest logit, or kNoClass where a logit is NaN
+/// @param predicted  [num_examples] out, or empty: the class of each example in order. It is the example's label
+///                   exactly where that is a hit of top1 (of classes that share the largest logit, the label); else
+///                   the first class of the largest logit, or kNoClass where a logit is NaN
 /// @throws InvalidArgument if images or classes are not the net's, or `predicted` has another size
 Evaluation evaluate(Net& net, std::span<const float> parameters, std::span<const float> state, const Dataset& dataset,
                     int num_threads, const std::function<void()>& between = {}, std::span<std::int32_t> predicted = {});
