@@ -1,32 +1,72 @@
 #include "kernels/codes/float_payload.h"
 
+#include <algorithm>
+#include <array>
 #include <cmath>
 #include <cstring>
 
 #include "kernels/codes/cuda/float_payload.h"
 #include "kernels/runtime/errors.h"
+#include "kernels/runtime/parallel.h"
 #include "kernels/tensor/bfloat16.h"
+#include "kernels/tensor/slice.h"
 
 namespace terngrad {
 namespace {
 
-void pack(const FloatPayloadTask& task, FloatPayload form, Stream& stream) {
-  const auto count = static_cast<std::size_t>(task.count);
-  if (count == 0) return;
-  const bool is_16_bit = form == FloatPayload::kBfloat16;
-  const std::size_t bytes = is_16_bit ? (2 * count + 3) / 4 * 4 : 4 * count;
-  if (task.flag != nullptr && std::isnan(*task.flag)) {
-    std::memset(task.payload, 0, bytes);
-  } else if (is_16_bit) {
-    auto* out = static_cast<std::uint16_t*>(task.payload);
-    encode_bfloat16({task.values, count}, {out, count}, stream);
-    if (count % 2 != 0) out[count] = 0;
-  } else {
-    if (task.payload != task.values) std::memcpy(task.payload, task.values, bytes);
-    if (form == FloatPayload::kRoundedBfloat16) {
-      round_to_bfloat16({static_cast<float*>(task.payload), count}, stream);
+/// Elements that one thread copies before the next may begin elsewhere.
+constexpr std::int64_t kGrain = 65536;
+
+std::int64_t payload_bytes(std::int64_t count, FloatPayload form) {
+  return form == FloatPayload::kBfloat16 ? (2 * count + 3) / 4 * 4 : 4 * count;
+}
+
+/// Elements [begin, end) of a task, of a type that is not float32: widened tile by tile.
+void pack_widened(const FloatPayloadTask& task, FloatPayload form, std::int64_t begin, std::int64_t end) {
+  Stream stream;
+  std::array<float, kChunkElements> room;
+  for (std::int64_t at = begin; at < end; at += kChunkElements) {
+    const auto count = static_cast<std::size_t>(std::min(kChunkElements, end - at));
+    const std::span<float> tile(room.data(), count);
+    widen(element_at(task.values, task.type, at), task.type, tile, stream);
+    if (form == FloatPayload::kRoundedBfloat16) round_to_bfloat16(tile, stream);
+    if (form == FloatPayload::kBfloat16) {
+      encode_bfloat16(tile, {static_cast<std::uint16_t*>(task.payload) + at, count}, stream);
+    } else {
+      std::memcpy(static_cast<float*>(task.payload) + at, tile.data(), tile.size_bytes());
     }
   }
+}
+
+/// Elements [begin, end) of a task of float32.
+void pack_float32(const FloatPayloadTask& task, FloatPayload form, std::int64_t begin, std::int64_t end) {
+  Stream stream;
+  const float* values = static_cast<const float*>(task.values) + begin;
+  const auto count = static_cast<std::size_t>(end - begin);
+  if (form == FloatPayload::kBfloat16) {
+    return encode_bfloat16({values, count}, {static_cast<std::uint16_t*>(task.payload) + begin, count}, stream);
+  }
+  float* out = static_cast<float*>(task.payload) + begin;
+  if (out != values) std::memcpy(out, values, 4 * count);
+  if (form == FloatPayload::kRoundedBfloat16) round_to_bfloat16({out, count}, stream);
+}
+
+void pack(const FloatPayloadTask& task, FloatPayload form, Stream& stream) {
+  if (task.count == 0) return;
+  const std::int64_t bytes = payload_bytes(task.count, form);
+  if (task.flag != nullptr && std::isnan(*task.flag)) {
+    std::memset(task.payload, 0, static_cast<std::size_t>(bytes));
+    return;
+  }
+  parallel_for(stream.num_threads(), task.count, kGrain, [&](std::int64_t begin, std::int64_t end) {
+    if (task.type == ElementType::kFloat32) {
+      pack_float32(task, form, begin, end);
+    } else {
+      pack_widened(task, form, begin, end);
+    }
+  });
+  const bool is_filled = form == FloatPayload::kBfloat16 && task.count % 2 != 0;
+  if (is_filled) static_cast<std::uint16_t*>(task.payload)[task.count] = 0;
 }
 
 }  // namespace
@@ -41,6 +81,9 @@ void FloatPacker::run(std::span<const FloatPayloadTask> tasks, Stream& stream) {
   for (const FloatPayloadTask& task : tasks) {
     TERNGRAD_REQUIRE(reinterpret_cast<std::uintptr_t>(task.payload) % 4 == 0,
                      "[float_payload] payload must be 4-byte aligned");
+    TERNGRAD_REQUIRE(device_.is_cpu() || task.type == ElementType::kFloat32,
+                     "[float] on a GPU tensors that travel as numbers must be fp32, these are ",
+                     element_type_name(task.type));
   }
   if (device_.is_cuda()) return cuda_->run(tasks, stream);
   for (const FloatPayloadTask& task : tasks) pack(task, form_, stream);

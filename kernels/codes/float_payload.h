@@ -6,6 +6,7 @@
 #include <span>
 
 #include "kernels/runtime/device.h"
+#include "kernels/tensor/element_type.h"
 
 namespace terngrad {
 
@@ -17,10 +18,11 @@ enum class FloatPayload {
 
 /// One slice to copy. Pointers are device memory on a GPU's stream.
 struct FloatPayloadTask {
-  const float* values = nullptr;  // [count]
+  const void* values = nullptr;  // [count], aligned to the elements' size
   std::int64_t count = 0;
-  const float* flag = nullptr;  // null, or a scaler: where it is NaN, zeros are written instead
-  void* payload = nullptr;      // [count] out; may be `values` where elements are float32
+  const float* flag = nullptr;               // null, or a scaler: where it is NaN, zeros are written instead
+  void* payload = nullptr;                   // [count] out; may be `values` where elements are float32
+  ElementType type = ElementType::kFloat32;  // of the values, which count as widened to float32; on a GPU no other
 };
 
 namespace cuda {
@@ -33,7 +35,8 @@ class FloatPacker {
  public:
   explicit FloatPacker(FloatPayload form, Device device = Device::cpu());
 
-  /// @throws InvalidArgument for a payload that is not 4-byte aligned, or another device's stream
+  /// @throws InvalidArgument for a payload that is not 4-byte aligned, another device's stream, or on a GPU values of
+  /// 16 bits
   /// Bit-equal on every backend.
   void run(std::span<const FloatPayloadTask> tasks, Stream& stream);
 

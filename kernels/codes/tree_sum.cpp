@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <cstring>
+#include <vector>
 
 #include "kernels/codes/code_sum.h"
 #include "kernels/codes/cuda/tree_sum.h"
@@ -42,6 +43,8 @@ void check(const MeanTask& task) {
                    kMinBlockElements, ", got ", task.block_elements);
   const std::int64_t min = min_bytes(task);
   for (const MeanLeaf& leaf : task.workers) {
+    TERNGRAD_REQUIRE(leaf.num_workers == 1 || !is_codes(task.format), "[tree sum] codes in format ",
+                     to_string(task.format), " are of one worker, not sums over ", leaf.num_workers);
     TERNGRAD_REQUIRE(static_cast<std::int64_t>(leaf.payload.size()) >= min, "[tree sum] a payload of ",
                      leaf.payload.size(), " bytes does not hold ", task.count, " elements in format ",
                      to_string(task.format), ", which need ", min);
@@ -81,6 +84,22 @@ void read_leaf(const MeanTask& task, const MeanLeaf& leaf, std::int64_t first, s
   }
 }
 
+bool is_one_worker(const MeanLeaf& leaf) { return leaf.num_workers == 1; }
+
+void sum_on_cpu(const MeanTask& task, Stream& stream) {
+  const auto leaf = [&](int number, std::int64_t first, std::span<float> out) {
+    read_leaf(task, task.workers[static_cast<std::size_t>(number)], first, out);
+  };
+  if (std::ranges::all_of(task.workers, is_one_worker)) {
+    const auto num_workers = static_cast<int>(task.workers.size());
+    return aggregate_tree(num_workers, task.count, leaf, task.scale, task.out, stream);
+  }
+  std::vector<int> num_workers;
+  num_workers.reserve(task.workers.size());
+  for (const MeanLeaf& sum : task.workers) num_workers.push_back(sum.num_workers);
+  aggregate_tree(num_workers, task.count, leaf, task.scale, task.out, stream);
+}
+
 }  // namespace
 
 std::string to_string(LeafFormat format) {
@@ -110,16 +129,13 @@ TreeSummer::TreeSummer(Device device) : device_(device) {
 void TreeSummer::run(std::span<const MeanTask> tasks, Stream& stream) {
   TERNGRAD_REQUIRE(stream.device() == device_, "[tree sum] the summer is for ", device_.name(), ", the stream for ",
                    stream.device().name());
-  for (const MeanTask& task : tasks) check(task);
-  if (cuda_ != nullptr) return cuda_->run(tasks, stream);
   for (const MeanTask& task : tasks) {
-    aggregate_tree(
-        static_cast<int>(task.workers.size()), task.count,
-        [&](int worker, std::int64_t first, std::span<float> out) {
-          read_leaf(task, task.workers[static_cast<std::size_t>(worker)], first, out);
-        },
-        task.scale, task.out, stream);
+    check(task);
+    TERNGRAD_REQUIRE(device_.is_cpu() || std::ranges::all_of(task.workers, is_one_worker),
+                     "[tree sum] sums over subtrees are added on the CPU only");
   }
+  if (cuda_ != nullptr) return cuda_->run(tasks, stream);
+  for (const MeanTask& task : tasks) sum_on_cpu(task, stream);
 }
 
 }  // namespace terngrad

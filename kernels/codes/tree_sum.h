@@ -32,6 +32,7 @@ struct MeanLeaf {
   /// passed check_payload, as far as it can look; for tmask on a GPU it may be the room that the payload has.
   std::span<const std::uint8_t> payload;
   const float* scalers = nullptr;  // of codes: [blocks that the slice touches]
+  int num_workers = 1;             // of numbers on the CPU: more than 1 where it is the sum over a subtree of workers
 };
 
 /// out[i] = scale * tree-sum over workers k of leaf_k[i], in float32. On a GPU payloads, scalers and out are device
@@ -66,7 +67,8 @@ class TreeSummer {
   /// left plus right. Bit-equal on every backend and for any number of threads; a result that is NaN is a GPU's
   /// canonical_nan(), and on the CPU the NaN that its additions pass on.
   /// @throws InvalidArgument for a payload whose length does not fit the task, codes without scalers, a misaligned
-  /// `first`, `block_elements` or payload, no workers or (on a GPU) more than 32767, or a stream of another device
+  /// `first`, `block_elements` or payload, no workers or (on a GPU) more than 32767, sums that do not make up the tree
+  /// or (on a GPU) any sum, or a stream of another device
   void run(std::span<const MeanTask> tasks, Stream& stream);
 
  private:

@@ -95,7 +95,7 @@ class Runner final : public FloatPayloadRunner {
       for (std::int64_t begin = 0; begin < task.count; begin += kChunkElements) {
         tiles_.push_back({job, static_cast<std::int32_t>(begin / kChunkElements)});
       }
-      jobs_.push_back({task.values, task.flag, task.payload, task.count});
+      jobs_.push_back({static_cast<const float*>(task.values), task.flag, task.payload, task.count});
     }
     const dim3 grid(num_blocks_for(static_cast<std::int64_t>(tiles_.size()), 1));
     const Job* jobs = jobs_table_.on_device(jobs_, stream);
