@@ -8,6 +8,7 @@
 #include <thread>
 #include <utility>
 
+#include "compress/exchange/device/device_bucketed_all_reduce.h"
 #include "kernels/runtime/copy.h"
 #include "kernels/runtime/errors.h"
 #include "trainers/loop/device_replica.h"
