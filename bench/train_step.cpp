@@ -150,16 +150,16 @@ TrainStepParts::TrainStepParts(const TrainStepSubject& subject, const Stream& st
       skip_(1, stream.device()),
       mean_table_(net_->layout(), mean_.data()) {
   const Layout& layout = net_->layout();
-  const DeviceExchangeSetup setup{.layout = layout,
-                                  .workers = all_workers(num_workers_),
-                                  .seed = exchange_.seed,
-                                  .drops_nonfinite_steps = true,
-                                  .device = stream.device()};
+  const CoderSetup setup{.layout = layout,
+                         .workers = all_workers(num_workers_),
+                         .seed = exchange_.seed,
+                         .drops_nonfinite_steps = true,
+                         .device = stream.device()};
   payloads_ = make_gathered_payloads(
       {.layout = layout, .plan = plan_, .ranks = {setup.workers}, .rank = 0, .device = stream.device()});
   for (std::size_t g = 0; g < plan_.groups().size(); ++g) {
     const CodecPlan::Group& group = plan_.groups()[g];
-    coders_.push_back(group.codec->make_device_coder(setup, group.segments, payloads_->slots(g)));
+    coders_.push_back(group.codec->make_coder(setup, group.segments, payloads_->slots(g)));
   }
   for (int worker = 0; worker < num_workers_; ++worker) {
     gradient_tables_.emplace_back(layout, gradients_.data() + worker * layout.flat_elements());
@@ -194,7 +194,7 @@ void TrainStepParts::submit_encode() {
 }
 
 void TrainStepParts::submit_decode() {
-  for (const auto& coder : coders_) coder->aggregate(mean_table_, /*sums=*/false, stream_);
+  for (const auto& coder : coders_) coder->aggregate(mean_table_, AggregateUnit::kMean, stream_);
 }
 
 void TrainStepParts::submit_update() {

@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "compress/codecs/codec_plan.h"
-#include "compress/codecs/device_coder.h"
+#include "compress/codecs/coder.h"
 #include "compress/exchange/compressed_all_reduce.h"
 #include "compress/exchange/device/device_payloads.h"
 #include "datasets/device_examples.h"
@@ -61,7 +61,7 @@ class TrainStepParts {
   CompressedAllReduceOptions exchange_;
   CodecPlan plan_;
   std::unique_ptr<DevicePayloads> payloads_;
-  std::vector<std::unique_ptr<DeviceCoder>> coders_;
+  std::vector<std::unique_ptr<Coder>> coders_;
   std::unique_ptr<Optimizer> optimizer_;
   std::unique_ptr<DeviceTransform> transform_;
   Buffer<float> parameters_, average_, mean_;

@@ -1,13 +1,13 @@
 #include "compress/codecs/codec.h"
 
-#include "compress/codecs/device_coder.h"
 #include "kernels/runtime/errors.h"
 
 namespace terngrad {
 
-std::unique_ptr<DeviceCoder> Codec::make_device_coder(const DeviceExchangeSetup&, const std::vector<int>&,
-                                                      const DeviceSlots&) const {
-  TERNGRAD_THROW(NotSupported, "[", name(), "] the codec has no version for GPUs");
+void Codec::decode(const EncodedSlice& encoded, std::span<float> out) const {
+  TERNGRAD_REQUIRE(static_cast<std::int64_t>(out.size()) == encoded.slice.count, "[", name(), "] out must hold ",
+                   encoded.slice.count, " elements, holds ", out.size());
+  decode_range(encoded, 0, out);
 }
 
 void check_scalers(const Codec& codec, const EncodedSlice& encoded) {

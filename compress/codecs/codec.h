@@ -40,15 +40,6 @@ enum class PayloadForm {
   kLanes,    // lanes for sums over workers (TernaryFormat::kLanes); summable codecs only
 };
 
-/// One slice of one worker's tensor to encode.
-struct EncodeJob {
-  Slice slice;
-  std::span<const float> local;     // this worker's scalers that the slice touches; NaN: encode zeros
-  std::span<const float> shared;    // the scalers to encode with, after sharing
-  std::uint8_t* payload = nullptr;  // [max_payload_bytes(slice, ...)] out, 8-byte aligned
-  std::int64_t payload_bytes = 0;   // out
-};
-
 /// One slice as it came in a message.
 struct EncodedSlice {
   Slice slice;
@@ -57,40 +48,15 @@ struct EncodedSlice {
   std::span<const std::uint8_t> payload;  // 8-byte aligned
 };
 
-/// What aggregate writes.
+/// What aggregating writes.
 enum class AggregateUnit {
-  kMean,        // the mean over workers
-  kSums,        // the integer sums of codes, as float32; summable codecs with shared scalers only
-  kPartialSum,  // the sum over the workers of a subtree, in float32; codecs that add floats only
+  kMean,  // the mean over workers
+  kSums,  // the integer sums of codes, as float32; summable codecs with shared scalers only
 };
 
-struct AggregateJob {
-  Slice slice;
-  std::span<const EncodedSlice> messages;  // one per worker in order; of lanes possibly fewer, each a sum over several
-  float* out = nullptr;                    // [slice.count]
-  std::span<const int> workers = {};       // where messages are sums over subtrees: fp32, of that many workers each
-};
-
-/// One worker's side of a codec for a set of tensors; holds its workspace. Gradients may be of any element type and
-/// count as widened to float32; an encoder that takes float32 only refuses others with InvalidArgument, as
-/// TensorTable::tensor() and slice() do.
-class Encoder {
- public:
-  virtual ~Encoder() = default;
-
-  /// Measures this worker's local scalers, tensor after tensor. A tensor with NaN or infinity gets the canonical NaN in
-  /// every scaler that covers such an element.
-  /// @param scalers  [sum of num_scalers over the encoder's tensors] out
-  virtual void measure(const TensorTable& gradient, std::span<float> scalers, const DrawKey& key, Stream& stream) = 0;
-
-  /// Encodes slices. Draws depend on `key` (its purpose is set here) and on positions in the layout only.
-  virtual void encode(const TensorTable& gradient, std::span<EncodeJob> jobs, PayloadForm form, const DrawKey& key,
-                      Stream& stream) = 0;
-};
-
-class DeviceCoder;
-struct DeviceExchangeSetup;
-struct DeviceSlots;
+class Coder;
+struct CoderSetup;
+struct PayloadSlots;
 
 /// A compression scheme with its options; has no state, so one object serves all workers and threads.
 class Codec {
@@ -120,27 +86,23 @@ class Codec {
   virtual std::uint8_t record_format(PayloadForm form) const = 0;
   virtual std::int64_t max_payload_bytes(const Slice& slice, PayloadForm form) const = 0;
 
-  /// @param segments  indices of the layout's tensors that use this codec
-  virtual std::unique_ptr<Encoder> make_encoder(const Layout& layout, std::vector<int> segments) const = 0;
-
-  /// The codec's work for gradients that stay in a GPU's memory (compress/codecs/device_coder.h).
+  /// The codec's work in an exchange (compress/codecs/coder.h).
   /// @param segments  the layout's tensors that use this codec, in order
-  /// @param slots     the slices of them that are encoded and aggregated, and where their payloads are
-  /// @throws NotSupported where the codec has none
-  virtual std::unique_ptr<DeviceCoder> make_device_coder(const DeviceExchangeSetup& setup,
-                                                         const std::vector<int>& segments,
-                                                         const DeviceSlots& slots) const;
+  /// @param slots     the slices of them that are encoded and aggregated, and where their payloads are; outlives the
+  ///                  coder, as this codec does
+  /// @throws NotSupported for a device that the codec has no kernels for
+  virtual std::unique_ptr<Coder> make_coder(const CoderSetup& setup, const std::vector<int>& segments,
+                                            PayloadSlots& slots) const = 0;
 
   /// Checks a slice from a message: format, length and content. Aggregating it afterwards reads nothing out of bounds.
   /// @throws CommunicationError
   virtual void check(const EncodedSlice& encoded) const = 0;
 
-  /// Combines all workers' slices. Bit-equal for any split of a tensor into slices and any number of threads.
-  /// @throws CommunicationError if shared scalers differ between messages
-  virtual void aggregate(std::span<const AggregateJob> jobs, AggregateUnit unit, Stream& stream) const = 0;
-
-  /// Decodes one worker's slice by itself. @param out [slice.count]
-  virtual void decode(const EncodedSlice& encoded, std::span<float> out) const = 0;
+  /// Decodes elements [first, first + out.size()) of one worker's slice, which has passed check.
+  /// @param first  a multiple of kChunkElements
+  virtual void decode_range(const EncodedSlice& encoded, std::int64_t first, std::span<float> out) const = 0;
+  /// Decodes all of it. @param out  [slice.count]. @throws InvalidArgument if it has another size
+  void decode(const EncodedSlice& encoded, std::span<float> out) const;
 };
 
 /// Checks what a worker's message says of a slice besides its content: scalers are numbers from 0 to

@@ -25,12 +25,10 @@ class FloatCodec final : public Codec {
   ScalerRange scaler_range(const Slice& slice) const override { return {0, slice.count > 0 ? 1 : 0}; }
   std::uint8_t record_format(PayloadForm) const override { return 0; }
   std::int64_t max_payload_bytes(const Slice& slice, PayloadForm form) const override;
-  std::unique_ptr<Encoder> make_encoder(const Layout& layout, std::vector<int> segments) const override;
-  std::unique_ptr<DeviceCoder> make_device_coder(const DeviceExchangeSetup& setup, const std::vector<int>& segments,
-                                                 const DeviceSlots& slots) const override;
+  std::unique_ptr<Coder> make_coder(const CoderSetup& setup, const std::vector<int>& segments,
+                                    PayloadSlots& slots) const override;
   void check(const EncodedSlice& encoded) const override;
-  void aggregate(std::span<const AggregateJob> jobs, AggregateUnit unit, Stream& stream) const override;
-  void decode(const EncodedSlice& encoded, std::span<float> out) const override;
+  void decode_range(const EncodedSlice& encoded, std::int64_t first, std::span<float> out) const override;
 
  private:
   Width width_;

@@ -63,12 +63,10 @@ class TernaryCodec final : public Codec {
   ScalerRange scaler_range(const Slice& slice) const override;
   std::uint8_t record_format(PayloadForm form) const override;
   std::int64_t max_payload_bytes(const Slice& slice, PayloadForm form) const override;
-  std::unique_ptr<Encoder> make_encoder(const Layout& layout, std::vector<int> segments) const override;
-  std::unique_ptr<DeviceCoder> make_device_coder(const DeviceExchangeSetup& setup, const std::vector<int>& segments,
-                                                 const DeviceSlots& slots) const override;
+  std::unique_ptr<Coder> make_coder(const CoderSetup& setup, const std::vector<int>& segments,
+                                    PayloadSlots& slots) const override;
   void check(const EncodedSlice& encoded) const override;
-  void aggregate(std::span<const AggregateJob> jobs, AggregateUnit unit, Stream& stream) const override;
-  void decode(const EncodedSlice& encoded, std::span<float> out) const override;
+  void decode_range(const EncodedSlice& encoded, std::int64_t first, std::span<float> out) const override;
 
   /// Elements per scaler as kernels take it: 0 unless the scope is block.
   std::int64_t kernel_block_elements() const {
@@ -76,8 +74,6 @@ class TernaryCodec final : public Codec {
   }
 
  private:
-  void aggregate_shared(std::span<const AggregateJob> jobs, AggregateUnit unit, Stream& stream) const;
-  void aggregate_unshared(const AggregateJob& job, Stream& stream) const;
   TernaryOptions options_;
 };
 

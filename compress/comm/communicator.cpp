@@ -52,11 +52,14 @@ void Parcels::reserve(std::size_t words) {
 }
 
 void Parcels::append(std::span<const std::uint8_t> bytes) {
-  const std::uint64_t size = bytes.size();
+  const std::span<std::uint8_t> room = append_room(bytes.size());
+  if (!bytes.empty()) std::memcpy(room.data(), bytes.data(), bytes.size());
+}
+
+std::span<std::uint8_t> Parcels::append_room(std::uint64_t size) {
   const std::span<std::uint8_t> storage = extend({&size, 1});
-  if (bytes.empty()) return;
-  std::memset(storage.data() + storage.size() - 8, 0, 8);  // the padding of the last word
-  std::memcpy(storage.data(), bytes.data(), bytes.size());
+  if (size > 0) std::memset(storage.data() + storage.size() - 8, 0, 8);  // the padding of the last word
+  return storage.first(size);
 }
 
 std::span<std::uint8_t> Parcels::extend(std::span<const std::uint64_t> sizes) {

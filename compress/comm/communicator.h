@@ -21,6 +21,8 @@ class Parcels {
   /// Appends parcels of these sizes that hold anything, for a transport to fill.
   /// @returns their storage: each parcel, followed by what makes its length a multiple of 8
   std::span<std::uint8_t> extend(std::span<const std::uint64_t> sizes);
+  /// Appends a parcel of that many bytes, for the caller to fill. @returns its bytes
+  std::span<std::uint8_t> append_room(std::uint64_t size);
   std::size_t count() const { return sizes_.size(); }
   /// Of each parcel, in bytes.
   std::span<const std::uint64_t> sizes() const { return sizes_; }
@@ -56,6 +58,8 @@ class Communicator {
   virtual ~Communicator() = default;
   virtual int rank() const = 0;
   virtual int size() const = 0;
+  /// Whether nobody else sees what this rank hands over: then parcels need not be made.
+  virtual bool is_alone() const { return size() == 1; }
 
   /// Every rank gets every rank's parcels, in order of ranks. Ranks may send different numbers and sizes.
   /// @param mine  its storage may be taken: holds anything afterwards

@@ -24,6 +24,7 @@ class ObservedCommunicator final : public Communicator {
 
   int rank() const override { return inner_->rank(); }
   int size() const override { return inner_->size(); }
+  bool is_alone() const override { return false; }
   void all_gather(Parcels& mine, Parcels& all) override;
   void all_to_all(std::span<Parcels> outgoing, Parcels& incoming) override;
   void all_reduce_sum(std::span<std::uint64_t> values) override { inner_->all_reduce_sum(values); }

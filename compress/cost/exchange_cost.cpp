@@ -88,14 +88,15 @@ WireVolume wire_volume(ExchangeAlgorithm algorithm, const ExchangeWorld& world, 
   TERNGRAD_REQUIRE(world.num_processes >= 1 && world.num_processes <= world.num_workers, "[wire_volume] ",
                    world.num_processes, " processes of ", world.num_workers, " workers");
   const double scalers = gather_bytes(world, {sizes.scalers, 0});
+  const bool is_alone = world.num_processes == 1;
   if (algorithm == ExchangeAlgorithm::kAllGather) {
-    return {.bytes = scalers + gather_bytes(world, sizes.gradient), .rounds = 2};
+    return {.bytes = scalers + gather_bytes(world, sizes.gradient), .rounds = is_alone ? 0 : 2};
   }
   if (algorithm == ExchangeAlgorithm::kIntegerSum) {
     const double lanes = static_cast<double>(all_reduce_bytes(sizes.lanes, world.num_processes));
     const double gathered = gather_bytes(world, sizes.gradient);
     const bool gathers = sizes.gradient.of_worker + sizes.gradient.of_sum > 0;
-    return {.bytes = scalers + gathered + lanes, .rounds = gathers ? 4 : 3};
+    return {.bytes = scalers + gathered + lanes, .rounds = is_alone ? 0 : gathers ? 4 : 3};
   }
   TERNGRAD_REQUIRE(algorithm == ExchangeAlgorithm::kScatterReduce, "[wire_volume] is that of an algorithm, got ",
                    to_string(algorithm));
@@ -104,7 +105,7 @@ WireVolume wire_volume(ExchangeAlgorithm algorithm, const ExchangeWorld& world, 
                    "[wire_volume] needs a shard for each of ", num_shards, " workers, got ", sizes.shards.size(),
                    " of the gradient and ", sizes.downlink_payloads.size(), " of the mean");
   return {.bytes = scalers + scatter_bytes(world, sizes.shards) + mean_bytes(world, sizes.downlink_payloads),
-          .rounds = 3};
+          .rounds = is_alone ? 0 : 3};
 }
 
 std::optional<Spread> ExchangeCost::spread(const LinkModel& link, const LinkBounds& bounds) const {

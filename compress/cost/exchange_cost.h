@@ -76,7 +76,7 @@ struct MessageSizes {
   std::int64_t lanes = 0;                            // L of integer_sum
 };
 
-/// V above, and how many rounds.
+/// V above, and how many rounds; none where a process is alone.
 struct WireVolume {
   double bytes = 0;
   int rounds = 0;

@@ -21,11 +21,11 @@ struct ProbeOptions {
   LinkModel link = kNoLink;
 };
 
-/// Does what CompressedAllReduce does in a step in a process of `world` with the most workers, except for the messages'
-/// way, and times it on this machine with exchange.num_threads threads: measures and encodes a gradient for each of the
-/// process's workers, checks and takes apart the messages that all workers would send it, and aggregates them to the
-/// mean. Other workers' messages are encoded from the same gradient with their own draws. Memory is that of a process
-/// of the run, without its gradients: this one and the mean in fp32, and all messages that it gets.
+/// Runs the steps of CompressedAllReduce in a process of `world` with the most workers, except for the messages' way
+/// (compress/cost/recorded_peers.h), and times them on this machine with exchange.num_threads threads: each of the
+/// process's workers measures and encodes a gradient; messages that all workers would send are checked, taken apart and
+/// aggregated to the mean. Other workers' messages are encoded from the same gradient with their own draws, by running
+/// each process of `world` up to what it sends; until then there are the messages of all processes to all others.
 /// @param gradient  [layout.flat_elements()]
 /// @throws InvalidArgument for another algorithm or downlink codec, repetitions below 1, or a gradient of another size
 ExchangeCost probe_exchange(const Layout& layout, std::span<const float> gradient, const ProbeOptions& options);

@@ -1,12 +1,11 @@
 // CompressedAllReduce: the mean of all workers' gradients, exchanged in encoded form.
 #pragma once
 
-#include <functional>
 #include <memory>
 #include <string>
-#include <utility>
 #include <vector>
 
+#include "compress/codecs/coder.h"
 #include "compress/comm/communicator.h"
 #include "compress/exchange/all_reduce_options.h"
 #include "compress/exchange/downlink.h"
@@ -15,8 +14,10 @@
 #include "compress/exchange/nonfinite.h"
 #include "compress/exchange/wire_bytes.h"
 #include "compress/wire/gradient_transport.h"
+#include "compress/wire/payload_rows.h"
 #include "compress/wire/wire_format.h"
-#include "compress/wire/worker_encoder.h"
+#include "kernels/runtime/buffer.h"
+#include "kernels/runtime/device_step.h"
 
 namespace terngrad {
 
@@ -29,7 +30,10 @@ class CompressedAllReduce final : public GradientExchange {
   /// With a plan made before, for a run of that many workers; options.codecs is not looked at.
   CompressedAllReduce(const Layout& layout, CodecPlan plan, WorkerGroup workers,
                       const CompressedAllReduceOptions& options);
+  // What it is made of refers to its plan.
   ~CompressedAllReduce() override;
+  CompressedAllReduce(const CompressedAllReduce&) = delete;
+  CompressedAllReduce& operator=(const CompressedAllReduce&) = delete;
 
   ExchangeReport exchange(std::span<const TensorTable> gradients, const TensorTable& mean, std::uint64_t step) override;
   float decode_local(int local_worker, int segment, std::span<float> out) override;
@@ -43,57 +47,48 @@ class CompressedAllReduce final : public GradientExchange {
   const Layout& layout() const { return layout_; }
   /// What all its messages carry: of layout, codecs, and the options that ranks must agree on.
   std::uint64_t fingerprint() const { return context_.fingerprint; }
+  /// What messages of gradients hold: the shards of scatter_reduce; everything; of integer_sum what does not add up.
+  const std::vector<std::vector<Slice>>& parts() const { return rows_.parts(); }
   /// The algorithm in use, kAuto resolved.
   ExchangeAlgorithm algorithm() const { return algorithm_; }
 
-  /// Called with each gradient message between its encoding and its transport, for several workers at once where there
-  /// are more of them than threads. Tests damage messages with it.
-  using MessageFilter = std::function<void(int worker, std::span<std::uint8_t> message)>;
-  void set_message_filter(MessageFilter filter) { filter_ = std::move(filter); }
+  /// Called with each gradient message between its writing and its transport, for several workers at once where there
+  /// are more of them than threads. Tests damage messages with it. With a filter messages are made also where this
+  /// process has all workers.
+  void set_message_filter(GradientTransport::MessageFilter filter);
 
  private:
-  /// Lists of slices, and for each local worker and list the message in the making.
-  struct Parts {
-    std::vector<std::vector<Slice>> slices;
-    PayloadForm form = PayloadForm::kNatural;
-  };
+  /// Whether messages are made: else this process has all workers, and reads what they encoded where it is.
+  bool sends_messages() const { return has_filter_ || !workers_.communicator->is_alone(); }
 
-  void exchange_scalers(ExchangeReport& report, NonfiniteTensors& found);
+  /// Whether shards of the mean travel as messages: also those whose size is known from messages only.
+  bool returns_messages() const {
+    return algorithm_ == ExchangeAlgorithm::kScatterReduce && (sends_messages() || !downlink_.has_fixed_size());
+  }
+
+  void exchange_scalers(ExchangeReport& report);
   void combine_scalers(NonfiniteTensors& found);
-  /// Encodes all parts of all local workers into their writers from number `slot` on.
-  void encode(std::span<const TensorTable> gradients, const Parts& parts, std::size_t slot = 0);
-  void all_gather(std::span<const TensorTable> gradients, const TensorTable& mean, ExchangeReport& report);
-  /// The whole of it: `scatter`, what owners do, `return_shards`.
-  void scatter_reduce(std::span<const TensorTable> gradients, const TensorTable& mean, ExchangeReport& report,
-                      NonfiniteTensors& found);
+  /// Brings every worker's payloads of the whole gradient, or of what does not add up, to every process.
+  void gather(ExchangeReport& report);
   /// Sends shards to their owners, of which `own` are this rank's, and reads what comes.
   void scatter(const ShardRange& own, ExchangeReport& report);
+  /// Adds up lanes: those of this process's workers first, then those of all processes.
+  void sum_lanes(ExchangeReport& report);
+  /// Aggregates what has come into `mean`, in the units that the downlink wants.
+  void aggregate(const TensorTable& mean);
+  /// What every process does to the whole mean that it has aggregated.
+  void apply_downlink(const TensorTable& mean);
+  /// The downlink of scatter_reduce: what owners do with their shards, and return_shards.
+  void exchange_mean(const ShardRange& own, const TensorTable& mean, ExchangeReport& report, NonfiniteTensors& found);
   /// Sends this rank's aggregated shards to all, and reads all into `mean`.
   void return_shards(const ShardRange& own, const TensorTable& mean, ExchangeReport& report);
   /// Lets the update have this rank's shards, unless any rank's are not finite and the step is to be dropped for it.
   /// @returns whether to continue
   bool update_shards(const ShardRange& own, const TensorTable& mean, ExchangeReport& report, NonfiniteTensors& found);
-  void integer_sum(std::span<const TensorTable> gradients, const TensorTable& mean, ExchangeReport& report);
-  /// integer_sum where this process has all workers, so that nothing travels: computed as all_gather does, which has
-  /// the same bits (contract B2) and needs no lanes; its bytes are those of integer_sum.
-  void sum_in_process(std::span<const TensorTable> gradients, const TensorTable& mean, ExchangeReport& report);
-  /// Gathers every worker's message of a single part (writer 0) and aggregates it.
-  void gather_part(const Parts& parts, const TensorTable& mean, ExchangeReport& report);
-  /// Appends what this process's workers send of one part, which is in the writers' slot of that number.
-  void append_part(std::size_t slot, std::span<const Slice> slices, Parcels& out);
-  /// Aggregates slices, each from what append_slice(its index, by_slice_) appends.
-  template <class AppendSlice>
-  void aggregate(std::span<const Slice> slices, const AppendSlice& append_slice, const TensorTable& mean);
-  /// Aggregates a part of those that transport_ has read.
-  void aggregate_part(std::size_t part, std::span<const Slice> slices, const TensorTable& mean);
-  void apply_downlink(const TensorTable& mean);
   /// Looks for tensors whose mean overflowed, after the downlink: the same in every process, for all have its bits.
   void check_mean(const TensorTable& mean, NonfiniteTensors& found);
   /// Whether what is not finite drops the step, by an exception or in silence.
   bool drops_nonfinite() const { return options_.on_nonfinite != OnNonfinite::kZero; }
-  /// Calls body(local worker, stream) for all, side by side where there are more workers than threads.
-  template <class Body>
-  void for_each_worker(const Body& body);
 
   Layout layout_;
   WorkerGroup workers_;
@@ -102,33 +97,25 @@ class CompressedAllReduce final : public GradientExchange {
   CodecPlan plan_;
   Stream stream_;
   ExchangeAlgorithm algorithm_;
-  bool sums_in_process_;
-  SummedBytes summed_bytes_;  // of sum_in_process
+  bool sums_lanes_;           // integer_sum, unless nothing travels and lanes would only cost time
+  SummedBytes summed_bytes_;  // of integer_sum
   float max_mean_;
   MessageContext context_;
-  Parts whole_;   // one part: all tensors
-  Parts shards_;  // one part per worker
-  Parts lanes_;   // one part: the summable tensors, as lanes
-  Parts rest_;    // one part: the others
-  Downlink whole_downlink_;
-  Downlink shard_downlink_;
-  std::vector<std::unique_ptr<WorkerEncoder>> encoders_;          // one per local worker
-  std::vector<std::vector<MessageWriter>> writers_;               // [local worker][part]
-  std::vector<std::vector<std::span<const std::uint8_t>>> sent_;  // of the last step: [local worker][part]
-  std::vector<std::span<const std::uint8_t>> sent_of_part_;       // [local worker]
   GradientTransport transport_;
+  PayloadRows rows_;       // of all tensors, in one part or in shards; of integer_sum those that do not add up
+  PayloadRows lane_rows_;  // of integer_sum: the tensors whose codes add up, as lanes
+  std::vector<std::unique_ptr<Coder>> coders_;  // one per group of the plan
+  bool has_filter_ = false;
+  bool has_sent_ = false;  // a step was encoded, and the last one was not dropped
+  Downlink downlink_;      // of the parts of rows_ (scatter_reduce), or of everything
   MessageWriter mean_writer_;
-  std::vector<float> shared_;
+  std::vector<float> shared_;  // [plan_.num_scalers()]
   std::vector<std::uint32_t> max_;
-  std::vector<std::uint64_t> lane_words_;
+  Buffer<std::uint64_t> lane_sums_;
   Parcels outgoing_;
   std::vector<Parcels> outgoing_of_rank_;
   Parcels incoming_;
   std::vector<Message> messages_;
-  std::vector<EncodedSlice> by_slice_;
-  std::vector<GradientTransport::Source> sources_;
-  std::vector<AggregateJob> jobs_;
-  MessageFilter filter_;
 };
 
 }  // namespace terngrad

@@ -73,6 +73,13 @@ Downlink::Downlink(const Layout& layout, const CodecPlan& plan, const std::vecto
   }
 }
 
+bool Downlink::has_fixed_size() const {
+  return options_.codec != DownlinkCodec::kTernary ||
+         std::ranges::all_of(plan_.groups(), [](const CodecPlan::Group& g) {
+           return !g.codec->traits().summable || g.codec->traits().fixed_size;
+         });
+}
+
 AggregateUnit Downlink::unit(int segment) const {
   const bool integer = options_.codec == DownlinkCodec::kSums || options_.codec == DownlinkCodec::kTernary;
   return integer && plan_.codec_of(segment).traits().summable ? AggregateUnit::kSums : AggregateUnit::kMean;

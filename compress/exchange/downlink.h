@@ -30,6 +30,9 @@ class Downlink {
   bool is_lossy() const {
     return options_.codec == DownlinkCodec::kBfloat16 || options_.codec == DownlinkCodec::kTernary;
   }
+  std::size_t num_parts() const { return parts_.size(); }
+  /// Whether max_message_bytes is exact.
+  bool has_fixed_size() const;
   /// What a tensor must be aggregated to before encode: integer sums or the mean.
   AggregateUnit unit(int segment) const;
 

@@ -38,10 +38,23 @@ class BucketMemory {
   }
 
  private:
-  bool is_alone() const { return workers_.communicator->size() == 1; }
+  bool is_alone() const { return workers_.communicator->is_alone(); }
   int rank() const { return workers_.communicator->rank(); }
-  std::int64_t message(const std::vector<Slice>& slices, PayloadForm form = PayloadForm::kNatural) const {
-    return slices.empty() ? 0 : gradient_message_bytes(plan_, slices, form);
+  std::int64_t message(const std::vector<Slice>& slices) const {
+    return slices.empty() ? 0 : gradient_message_bytes(plan_, slices, PayloadForm::kNatural);
+  }
+
+  /// The payloads of all of this process's workers.
+  std::int64_t rows(const std::vector<Slice>& slices, PayloadForm form = PayloadForm::kNatural) const {
+    return workers_.num_local_workers * row(slices, form);
+  }
+  std::int64_t row(const std::vector<Slice>& slices, PayloadForm form) const {
+    std::int64_t bytes = 0;
+    for (const Slice& slice : slices) {
+      const std::int64_t payload = plan_.codec_of(slice.segment).max_payload_bytes(slice, form);
+      bytes += parcel_bytes(static_cast<std::uint64_t>(payload));
+    }
+    return bytes;
   }
 
   /// What a process sends of a part.
@@ -68,8 +81,7 @@ class BucketMemory {
   }
 
   std::int64_t gathered(const std::vector<Slice>& slices) const {
-    const std::int64_t written = workers_.num_local_workers * message(slices);
-    return written + sent(slices, rank()) + (is_alone() ? 0 : sent_by_all(slices));
+    return rows(slices) + (is_alone() ? 0 : sent(slices, rank()) + sent_by_all(slices));
   }
 
   /// The message that a ternary downlink goes through where every process has the whole mean.
@@ -94,7 +106,7 @@ class BucketMemory {
     std::int64_t own_means = 0;
     std::int64_t largest_mean = 0;
     for (std::size_t shard = 0; shard < shards.size(); ++shard) {
-      written += workers_.num_local_workers * message(shards[shard]);
+      written += rows(shards[shard]);
       all_sent += sent(shards[shard], rank());
       const std::int64_t mean_bytes = mean.max_message_bytes(shard);
       all_means += mean_bytes;
@@ -103,15 +115,15 @@ class BucketMemory {
       own_means += mean_bytes;
       largest_mean = std::max(largest_mean, mean_bytes);
     }
-    if (is_alone()) return written + 2 * all_sent + all_means + largest_mean;
+    if (is_alone() && !mean.has_fixed_size()) return written + all_means + largest_mean;
+    if (is_alone()) return written + (options_.downlink_codec == DownlinkCodec::kTernary ? largest_mean : 0);
     return written + all_sent + std::max(received, all_means) + own_means + largest_mean;
   }
 
   std::int64_t summed() const {
     const std::vector<Slice> lanes = select_summable(layout_, plan_, true);
-    const std::int64_t lane_message = message(lanes, PayloadForm::kLanes);
-    return gathered(select_summable(layout_, plan_, false)) + rounded_mean() +
-           (workers_.num_local_workers + 2) * lane_message;
+    return gathered(select_summable(layout_, plan_, false)) + rounded_mean() + rows(lanes, PayloadForm::kLanes) +
+           row(lanes, PayloadForm::kLanes);
   }
 
   const Layout& layout_;

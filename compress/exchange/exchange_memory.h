@@ -10,14 +10,14 @@
 
 namespace terngrad {
 
-/// Bytes that a BucketedAllReduce fills in this process, once it has exchanged a few steps: what the workers' encoders
-/// write, what is on its way, and what has come. With L of N workers here, of all buckets and G the bytes of a worker's
-/// message,
+/// Bytes that a BucketedAllReduce fills in this process, once it has exchanged a few steps: what the workers' gradients
+/// are encoded to, what is on its way, and what has come. With L of N workers here, of all buckets and G the bytes of a
+/// worker's payloads, with headers where they are on their way,
 ///
-///   all_gather       L G written, L G sent, N G received; alone, what is sent is what is received
-///   scatter_reduce   L G written, L G sent, and in turns N g of this process's shards and all shards of the mean
-///                    received; alone, what is sent and received changes places, so both hold L G
-///   integer_sum      as all_gather for tensors whose codes do not add up; L lanes written, one copy and their sum
+///   all_gather       L G encoded; between processes also L G sent and N G received
+///   scatter_reduce   L G encoded; between processes also L G sent, and in turns N g of this process's shards and all
+///                    shards of the mean received
+///   integer_sum      as all_gather for tensors whose codes do not add up; L lanes encoded, and their sum
 ///
 /// Between processes that add up floats (compress/wire/gradient_transport.h), sums travel in place of messages. Sizes
 /// are exact for codecs of fixed size, and the most for others. The transport's own buffers are not counted, nor

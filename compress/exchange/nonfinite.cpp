@@ -22,6 +22,17 @@ void NonfiniteTensors::add_gradient(const Segment& tensor, int worker) {
   add({.count = 1, .place = tensor.draw_offset, .tensor = tensor.name, .worker = worker}, gradients_);
 }
 
+void NonfiniteTensors::add_gradients(const NonfiniteReport& report, const Layout& layout, int num_workers) {
+  if (report.count == 0) return;
+  const auto n = static_cast<std::uint64_t>(num_workers);
+  const Segment& tensor = layout.segment(static_cast<int>(report.first() / n));
+  add({.count = static_cast<int>(report.count),
+       .place = tensor.draw_offset,
+       .tensor = tensor.name,
+       .worker = static_cast<int>(report.first() % n)},
+      gradients_);
+}
+
 void NonfiniteTensors::add_mean(const Segment& tensor) {
   add({.count = 1, .place = tensor.draw_offset, .tensor = tensor.name, .worker = 0}, means_);
 }

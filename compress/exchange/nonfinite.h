@@ -6,6 +6,7 @@
 
 #include "compress/exchange/gradient_exchange.h"
 #include "compress/exchange/on_nonfinite.h"
+#include "kernels/statistics/scaler_sharing.h"
 #include "kernels/tensor/layout.h"
 
 namespace terngrad {
@@ -16,6 +17,8 @@ class NonfiniteTensors {
  public:
   /// @param tensor  of the layout or of a selection from it
   void add_gradient(const Segment& tensor, int worker);
+  /// What combine_scalers reports of the tensors of a layout.
+  void add_gradients(const NonfiniteReport& report, const Layout& layout, int num_workers);
   void add_mean(const Segment& tensor);
   void add(const NonfiniteTensors& part);
 

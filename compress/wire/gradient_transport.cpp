@@ -1,6 +1,7 @@
 #include "compress/wire/gradient_transport.h"
 
 #include <algorithm>
+#include <cstring>
 #include <utility>
 
 #include "compress/codecs/float_codecs.h"
@@ -17,6 +18,8 @@ const FloatCodec& sum_codec() {
   return fp32;
 }
 
+std::int64_t sum_bytes(const Slice& slice) { return sum_codec().max_payload_bytes(slice, PayloadForm::kNatural); }
+
 /// @throws CommunicationError unless the record holds `slice` in the codec's natural form
 void check_record(const Message::Record& record, const Slice& slice, const Codec& codec, std::int64_t num_scalers) {
   if (record.encoded.slice != slice || record.codec != codec.wire_id() ||
@@ -26,6 +29,13 @@ void check_record(const Message::Record& record, const Slice& slice, const Codec
   }
   check_scalers(codec, record.encoded);
   codec.check(record.encoded);
+}
+
+/// The scalers that a worker's slice is sent with. @param coder  of its group
+std::span<const float> scalers_of(const Coder& coder, const Codec& codec, const Slice& slice, int worker) {
+  const auto count = static_cast<std::size_t>(codec.scaler_range(slice).count);
+  if (count == 0) return {};
+  return coder.sent_scalers(worker).subspan(static_cast<std::size_t>(coder.first_scaler(slice)), count);
 }
 
 }  // namespace
@@ -48,6 +58,15 @@ GradientTransport::GradientTransport(const Layout& layout, const CodecPlan& plan
 
 bool GradientTransport::adds_any() const { return std::ranges::find(adds_, true) != adds_.end(); }
 
+void GradientTransport::expect_parts(PayloadRows& rows, std::size_t first, std::size_t count) const {
+  std::vector<int> num_payloads;
+  for (std::size_t group = 0; group < adds_.size(); ++group) {
+    num_payloads.push_back(static_cast<int>(adds_[group] ? all_subtrees_.size() : num_workers_));
+    if (adds_[group]) rows.slots(group).summed_workers = all_subtrees_;
+  }
+  rows.aggregate_parts(first, count, num_payloads);
+}
+
 std::size_t GradientTransport::num_added(std::span<const Slice> slices) const {
   return static_cast<std::size_t>(std::ranges::count_if(slices, [&](const Slice& s) { return adds(s.segment); }));
 }
@@ -59,91 +78,108 @@ GradientTransport::Counts GradientTransport::counts(std::span<const Slice> slice
           .of_sums = added == 0 ? 0 : static_cast<int>(subtrees_[r].size())};
 }
 
-void GradientTransport::append(std::span<const std::span<const std::uint8_t>> messages, std::span<const Slice> slices,
-                               const MessageContext& context, Parcels& out, Stream& stream) {
-  const std::size_t added = num_added(slices);
-  if (added == 0) {
-    for (const auto& message : messages) out.append(message);
-    return;
+std::int64_t GradientTransport::worker_message_bytes(const PayloadRows& rows, std::size_t part,
+                                                     std::size_t local_worker) const {
+  const std::vector<Slice>& slices = rows.parts()[part];
+  MessageSize size(slices.size() - num_added(slices));
+  for (std::size_t index = 0; index < slices.size(); ++index) {
+    if (adds(slices[index].segment)) continue;
+    size.add(plan_.codec_of(slices[index].segment).scaler_range(slices[index]).count,
+             static_cast<std::int64_t>(rows.payload(part, index, local_worker).size()));
   }
-  own_.resize(messages.size());
-  parallel_for(stream.num_threads(), static_cast<std::int64_t>(messages.size()), 1,
-               [&](std::int64_t begin, std::int64_t end) {
-                 for (auto i = static_cast<std::size_t>(begin); i < static_cast<std::size_t>(end); ++i) {
-                   read_message(messages[i], MessageKind::kGradient, context, layout_, own_[i]);
-                 }
-               });
-  if (added < slices.size()) {
-    for (const Message& message : own_) append_rest(message, slices, context, out);
-  }
-  append_sums(slices, context, out, stream);
+  return size.bytes();
 }
 
-void GradientTransport::append_rest(const Message& message, std::span<const Slice> slices,
-                                    const MessageContext& context, Parcels& out) {
-  const std::size_t num_records = slices.size() - num_added(slices);
-  std::int64_t num_scalers = 0;
-  std::int64_t bytes = 0;
-  for (const Message::Record& record : message.records) {
-    if (adds(record.encoded.slice.segment)) continue;
-    num_scalers += static_cast<std::int64_t>(record.encoded.scalers.size());
-    bytes += static_cast<std::int64_t>(record.encoded.payload.size());
-  }
-  writer_.begin(MessageKind::kGradient, context, message.worker, num_records,
-                max_message_bytes(num_records, num_scalers, bytes));
-  for (const Message::Record& record : message.records) {
-    const EncodedSlice& encoded = record.encoded;
-    if (adds(encoded.slice.segment)) continue;
-    std::uint8_t* payload = writer_.add(encoded.slice, record.codec, encoded.format, encoded.scalers,
-                                        static_cast<std::int64_t>(encoded.payload.size()));
-    std::ranges::copy(encoded.payload, payload);
-  }
-  out.append(writer_.finish());
-}
-
-void GradientTransport::append_sums(std::span<const Slice> slices, const MessageContext& context, Parcels& out,
-                                    Stream& stream) {
-  const std::size_t num_records = num_added(slices);
-  std::int64_t bytes = 0;
+std::int64_t GradientTransport::sum_message_bytes(std::span<const Slice> slices) const {
+  MessageSize size(num_added(slices));
   for (const Slice& slice : slices) {
-    if (adds(slice.segment)) bytes += sum_codec().max_payload_bytes(slice, PayloadForm::kNatural);
+    if (adds(slice.segment)) size.add(0, sum_bytes(slice));
   }
-  std::size_t first = 0;  // of the subtree, among this process's workers
-  for (const int count : subtrees_[rank_]) {
-    const auto num_workers = static_cast<std::size_t>(count);
-    writer_.begin(MessageKind::kPartialSum, context, ranks_[rank_].first_local_worker + static_cast<int>(first),
-                  num_records, max_message_bytes(num_records, 0, bytes));
-    for (std::size_t r = 0; r < slices.size(); ++r) {
-      if (!adds(slices[r].segment)) continue;
-      slices_.clear();
-      for (std::size_t w = first; w < first + num_workers; ++w) slices_.push_back(own_[w].records.at(r).encoded);
-      std::uint8_t* payload = writer_.add(slices[r], sum_codec().wire_id(), 0, {},
-                                          sum_codec().max_payload_bytes(slices[r], PayloadForm::kNatural));
-      const AggregateJob job{slices[r], slices_, reinterpret_cast<float*>(payload)};
-      plan_.codec_of(slices[r].segment).aggregate({&job, 1}, AggregateUnit::kPartialSum, stream);
+  return size.bytes();
+}
+
+void GradientTransport::append(const PayloadRows& rows, Coders coders, std::size_t part, const MessageContext& context,
+                               Parcels& out, Stream& stream) {
+  const WorkerRange& own = ranks_[rank_];
+  const Counts number = counts(rows.parts()[part], static_cast<int>(rank_));
+  const std::size_t first = out.count();
+  for (int local = 0; local < number.of_workers; ++local) {
+    out.append_room(static_cast<std::uint64_t>(worker_message_bytes(rows, part, static_cast<std::size_t>(local))));
+  }
+  parallel_for(stream.num_threads(), number.of_workers, 1, [&](std::int64_t begin, std::int64_t end) {
+    for (std::int64_t local = begin; local < end; ++local) {
+      const std::span<std::uint8_t> message = out.parcel(first + static_cast<std::size_t>(local));
+      write_worker(rows, coders, part, static_cast<std::size_t>(local), context, message);
+      if (filter_) filter_(own.first_local_worker + static_cast<int>(local), message);
     }
-    out.append(writer_.finish());
-    first += num_workers;
+  });
+  if (number.of_sums > 0) append_sums(rows, coders, part, context, out, stream);
+}
+
+void GradientTransport::write_worker(const PayloadRows& rows, Coders coders, std::size_t part, std::size_t local_worker,
+                                     const MessageContext& context, std::span<std::uint8_t> storage) const {
+  const std::vector<Slice>& slices = rows.parts()[part];
+  const int worker = ranks_[rank_].first_local_worker + static_cast<int>(local_worker);
+  MessageWriter writer;
+  writer.begin_in(storage, MessageKind::kGradient, context, worker, slices.size() - num_added(slices));
+  for (std::size_t index = 0; index < slices.size(); ++index) {
+    const Slice& slice = slices[index];
+    if (adds(slice.segment)) continue;
+    const auto group = static_cast<std::size_t>(plan_.group_of(slice.segment));
+    const Codec& codec = *plan_.groups()[group].codec;
+    const std::span<const std::uint8_t> payload = rows.payload(part, index, local_worker);
+    std::uint8_t* const codes =
+        writer.add(slice, codec.wire_id(), codec.record_format(rows.form()),
+                   scalers_of(*coders[group], codec, slice, worker), static_cast<std::int64_t>(payload.size()));
+    std::ranges::copy(payload, codes);
   }
+  writer.finish();
+}
+
+void GradientTransport::append_sums(const PayloadRows& rows, Coders coders, std::size_t part,
+                                    const MessageContext& context, Parcels& out, Stream& stream) {
+  const std::vector<Slice>& slices = rows.parts()[part];
+  int first = 0;  // of the subtree, among this process's workers
+  for (const int count : subtrees_[rank_]) {
+    const auto bytes = static_cast<std::uint64_t>(sum_message_bytes(slices));
+    writer_.begin_in(out.append_room(bytes), MessageKind::kPartialSum, context,
+                     ranks_[rank_].first_local_worker + first, num_added(slices));
+    for (std::size_t index = 0; index < slices.size(); ++index) {
+      const Slice& slice = slices[index];
+      if (!adds(slice.segment)) continue;
+      std::uint8_t* const sum = writer_.add(slice, sum_codec().wire_id(), 0, {}, sum_bytes(slice));
+      if (slice.count == 0) continue;
+      const auto group = static_cast<std::size_t>(plan_.group_of(slice.segment));
+      coders[group]->add_local(rows.encoded_index(part, index), first, count, reinterpret_cast<float*>(sum), stream);
+    }
+    writer_.finish();
+    first += count;
+  }
+}
+
+bool GradientTransport::is_local(int worker) const {
+  const WorkerRange& own = ranks_[rank_];
+  return worker >= own.first_local_worker && worker < own.first_local_worker + own.num_local_workers;
 }
 
 void GradientTransport::list_places(std::span<const std::vector<Slice>> parts) {
-  parts_ = parts;
+  num_parts_ = parts.size();
   messages_.resize(num_workers_ * parts.size());
   sums_.resize(all_subtrees_.size() * parts.size());
   places_.clear();
   std::size_t subtree = 0;  // the rank's first
   for (std::size_t rank = 0; rank < ranks_.size(); ++rank) {
     const int first = ranks_[rank].first_local_worker;
+    const bool is_read = rank != rank_ || filter_;
     for (std::size_t part = 0; part < parts.size(); ++part) {
       const Counts number = counts(parts[part], static_cast<int>(rank));
       for (int worker = first; worker < first + number.of_workers; ++worker) {
         Message& message = messages_[static_cast<std::size_t>(worker) * parts.size() + part];
-        places_.push_back({places_.size(), part, worker, false, &message});
+        places_.push_back({places_.size(), part, worker, false, is_read, &message});
       }
       int worker = first;
       for (std::size_t i = 0; i < static_cast<std::size_t>(number.of_sums); ++i) {
-        places_.push_back({places_.size(), part, worker, true, &sums_[(subtree + i) * parts.size() + part]});
+        places_.push_back({places_.size(), part, worker, true, true, &sums_[(subtree + i) * parts.size() + part]});
         worker += subtrees_[rank][i];
       }
     }
@@ -151,8 +187,9 @@ void GradientTransport::list_places(std::span<const std::vector<Slice>> parts) {
   }
 }
 
-void GradientTransport::read(const Parcels& parcels, std::span<const std::vector<Slice>> parts,
-                             const MessageContext& context, Stream& stream) {
+void GradientTransport::read(const Parcels& parcels, PayloadRows& rows, Coders coders, const MessageContext& context,
+                             Stream& stream) {
+  const std::span<const std::vector<Slice>> parts = rows.aggregated_parts();
   list_places(parts);
   if (parcels.count() != places_.size()) {
     TERNGRAD_THROW(CommunicationError, "[exchange] ", parcels.count(), " gradient messages came, expected ",
@@ -162,14 +199,16 @@ void GradientTransport::read(const Parcels& parcels, std::span<const std::vector
       stream.num_threads(), static_cast<std::int64_t>(places_.size()), 1, [&](std::int64_t begin, std::int64_t end) {
         for (auto i = static_cast<std::size_t>(begin); i < static_cast<std::size_t>(end); ++i) {
           const Place& place = places_[i];
+          if (!place.is_read) continue;
           read_message(parcels.parcel(place.parcel), place.is_sum ? MessageKind::kPartialSum : MessageKind::kGradient,
                        context, layout_, *place.message);
-          check(place, parts_[place.part]);
+          check(place, parts[place.part], coders);
         }
       });
+  deliver(rows);
 }
 
-void GradientTransport::check(const Place& place, std::span<const Slice> slices) const {
+void GradientTransport::check(const Place& place, std::span<const Slice> slices, Coders coders) const {
   const Message& message = *place.message;
   const std::size_t added = num_added(slices);
   const std::size_t expected = place.is_sum ? added : slices.size() - added;
@@ -182,9 +221,15 @@ void GradientTransport::check(const Place& place, std::span<const Slice> slices)
   for (const Slice& slice : slices) {
     if (adds(slice.segment) != place.is_sum) continue;
     const Codec& codec = place.is_sum ? sum_codec() : plan_.codec_of(slice.segment);
-    const std::int64_t num_scalers = place.is_sum ? 0 : codec.scaler_range(slice).count;
+    const Coder& coder = *coders[static_cast<std::size_t>(plan_.group_of(slice.segment))];
+    const std::span<const float> scalers =
+        place.is_sum ? std::span<const float>() : scalers_of(coder, codec, slice, place.worker);
+    const EncodedSlice& encoded = message.records[record].encoded;
     try {
-      check_record(message.records[record], slice, codec, num_scalers);
+      check_record(message.records[record], slice, codec, static_cast<std::int64_t>(scalers.size()));
+      if (!scalers.empty() && std::memcmp(encoded.scalers.data(), scalers.data(), scalers.size_bytes()) != 0) {
+        TERNGRAD_THROW(CommunicationError, "[", codec.name(), "] its scalers are not those that were agreed on");
+      }
     } catch (const CommunicationError& error) {
       TERNGRAD_THROW(CommunicationError, "[exchange] slice ", record, " of the message of ", kind, place.worker,
                      ", of tensor '", layout_.segment(slice.segment).name, "': ", error.what());
@@ -193,12 +238,43 @@ void GradientTransport::check(const Place& place, std::span<const Slice> slices)
   }
 }
 
-std::int64_t GradientTransport::bytes_of(int worker, std::size_t part) const {
-  const std::vector<Message::Record>& records =
-      messages_[static_cast<std::size_t>(worker) * parts_.size() + part].records;
-  MessageSize size(parts_[part].size());
+void GradientTransport::deliver(PayloadRows& rows) const {
+  std::vector<std::size_t> next(plan_.groups().size(), 0);  // of each group's incoming
+  const std::span<const std::vector<Slice>> parts = rows.aggregated_parts();
+  for (std::size_t part = 0; part < parts.size(); ++part) {
+    std::size_t record_of_worker = 0;
+    std::size_t record_of_sum = 0;
+    for (std::size_t index = 0; index < parts[part].size(); ++index) {
+      const Slice& slice = parts[part][index];
+      const bool is_sum = adds(slice.segment);
+      const std::size_t record = is_sum ? record_of_sum++ : record_of_worker++;
+      if (slice.count == 0) continue;
+      const auto group = static_cast<std::size_t>(plan_.group_of(slice.segment));
+      PayloadSlots& slots = rows.slots(group);
+      for (int k = 0; k < slots.num_payloads; ++k) {
+        const Message& message = (is_sum ? sums_ : messages_)[static_cast<std::size_t>(k) * num_parts_ + part];
+        const bool is_own = !is_sum && !filter_ && is_local(k);
+        const auto local = static_cast<std::size_t>(k - ranks_[rank_].first_local_worker);
+        const std::span<const std::uint8_t> payload =
+            is_own ? rows.payload(rows.first_aggregated_part() + part, index, local)
+                   : message.records[record].encoded.payload;
+        slots.incoming[next[group]] = payload.data();
+        slots.incoming_bytes[next[group]++] = static_cast<std::int64_t>(payload.size());
+      }
+    }
+  }
+}
+
+std::int64_t GradientTransport::bytes_of(const PayloadRows& rows, int worker, std::size_t part) const {
+  const std::size_t of_rows = rows.first_aggregated_part() + part;
+  if (is_local(worker)) {
+    return rows.message_bytes(of_rows, static_cast<std::size_t>(worker - ranks_[rank_].first_local_worker));
+  }
+  const std::vector<Slice>& slices = rows.parts()[of_rows];
+  const std::vector<Message::Record>& records = messages_[static_cast<std::size_t>(worker) * num_parts_ + part].records;
+  MessageSize size(slices.size());
   std::size_t record = 0;
-  for (const Slice& slice : parts_[part]) {
+  for (const Slice& slice : slices) {
     if (adds(slice.segment)) {
       const Codec& codec = plan_.codec_of(slice.segment);
       size.add(codec.scaler_range(slice).count, codec.max_payload_bytes(slice, PayloadForm::kNatural));
@@ -208,20 +284,6 @@ std::int64_t GradientTransport::bytes_of(int worker, std::size_t part) const {
     }
   }
   return size.bytes();
-}
-
-GradientTransport::Source GradientTransport::append_slice(std::size_t part, std::size_t index,
-                                                          std::vector<EncodedSlice>& out) const {
-  const std::span<const Slice> slices = parts_[part];
-  const bool is_sum = adds(slices[index].segment);
-  const auto record = static_cast<std::size_t>(
-      std::ranges::count_if(slices.first(index), [&](const Slice& before) { return adds(before.segment) == is_sum; }));
-  const std::vector<Message>& messages = is_sum ? sums_ : messages_;
-  const std::size_t num_messages = messages.size() / parts_.size();
-  for (std::size_t m = 0; m < num_messages; ++m) {
-    out.push_back(messages[m * parts_.size() + part].records[record].encoded);
-  }
-  return {num_messages, is_sum ? std::span<const int>(all_subtrees_) : std::span<const int>()};
 }
 
 }  // namespace terngrad

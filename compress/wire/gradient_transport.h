@@ -1,16 +1,23 @@
-// GradientTransport: how the gradient messages of a process's workers travel, and what others make of them.
+// GradientTransport: how the encoded gradients of a process's workers travel to those who aggregate them.
 #pragma once
 
 #include <cstdint>
+#include <functional>
+#include <memory>
 #include <span>
 #include <vector>
 
 #include "compress/codecs/codec_plan.h"
+#include "compress/codecs/coder.h"
 #include "compress/comm/communicator.h"
+#include "compress/wire/payload_rows.h"
 #include "compress/wire/wire_format.h"
 
 namespace terngrad {
 
+/// Writes the messages of a process's workers from their PayloadRows, and points the incoming slots of these rows to
+/// what came.
+///
 /// Between processes of several workers, floats are added before they travel: in place of its workers' slices of a
 /// tensor whose codec adds floats (CodecTraits::sums_as_float), a process sends the sums over the subtrees that lie
 /// within its workers (kernels/tensor/worker_tree.h), in fp32. The mean keeps its bits, whichever process adds what. It
@@ -20,6 +27,8 @@ namespace terngrad {
 /// Keeps storage from step to step. Not for lanes, which the transport adds.
 class GradientTransport {
  public:
+  using Coders = std::span<const std::unique_ptr<Coder>>;  // one per group of the plan
+
   /// @param layout, plan  kept by reference
   /// @param ranks         the workers of each process, in order; none of one that only serves
   /// @param rank          which of them this is
@@ -27,6 +36,8 @@ class GradientTransport {
 
   /// Whether any tensor's elements are added before they travel. The same on all ranks.
   bool adds_any() const;
+  /// Makes parts [first, first + count) of `rows` those that this process aggregates, from what will come.
+  void expect_parts(PayloadRows& rows, std::size_t first, std::size_t count) const;
 
   /// Of a part, how many messages a process sends.
   struct Counts {
@@ -35,29 +46,25 @@ class GradientTransport {
   };
   Counts counts(std::span<const Slice> slices, int rank) const;
 
-  /// Appends what this process sends of one part of the gradient.
-  /// @param messages  of this process's workers, in order, each with `slices` in their codecs' natural form
-  /// @throws CommunicationError if one is damaged, where its elements are added
-  void append(std::span<const std::span<const std::uint8_t>> messages, std::span<const Slice> slices,
-              const MessageContext& context, Parcels& out, Stream& stream);
+  /// Called with each worker's message once it is written, for several workers at once. With a filter, this process
+  /// also reads its own messages, in place of the payloads that they were written from.
+  using MessageFilter = std::function<void(int worker, std::span<std::uint8_t> message)>;
+  void set_filter(MessageFilter filter) { filter_ = std::move(filter); }
 
-  /// Takes apart what all processes have sent of the same parts, each part appended in order.
+  /// Appends what this process sends of one part of its rows.
+  void append(const PayloadRows& rows, Coders coders, std::size_t part, const MessageContext& context, Parcels& out,
+              Stream& stream);
+
+  /// Takes apart what all processes have sent of the aggregated parts of `rows`, each part appended in order, and
+  /// points the incoming slots there. What this process sent for itself it does not read.
   /// @param parcels  in order of ranks; viewed until the next call
-  /// @param parts    slices of each
-  /// @throws CommunicationError for any message that is damaged, foreign, or not what was expected at its place
-  void read(const Parcels& parcels, std::span<const std::vector<Slice>> parts, const MessageContext& context,
-            Stream& stream);
+  /// @throws CommunicationError for any message that is damaged, foreign, or not what was expected at its place, and
+  /// for scalers that are not those with which its worker encodes
+  void read(const Parcels& parcels, PayloadRows& rows, Coders coders, const MessageContext& context, Stream& stream);
 
-  /// The size of a worker's message of a part that was read: as it would be with all slices, added ones too.
-  std::int64_t bytes_of(int worker, std::size_t part) const;
-
-  /// One slice of a part as it came, for Codec::aggregate.
-  struct Source {
-    std::size_t num_messages = 0;
-    std::span<const int> workers;  // AggregateJob::workers
-  };
-  /// Appends slice number `index` of a part, from all messages that hold it.
-  Source append_slice(std::size_t part, std::size_t index, std::vector<EncodedSlice>& out) const;
+  /// The size of a worker's message of an aggregated part that was read: as it would be with all slices, added ones
+  /// too. @param part  counted from the first aggregated one
+  std::int64_t bytes_of(const PayloadRows& rows, int worker, std::size_t part) const;
 
  private:
   /// What one message holds and whose it is.
@@ -66,15 +73,23 @@ class GradientTransport {
     std::size_t part = 0;
     int worker = 0;  // of a sum, the first one
     bool is_sum = false;
+    bool is_read = true;  // else it is of this process, and its payloads are in the rows
     Message* message = nullptr;
   };
   bool adds(int segment) const { return adds_[static_cast<std::size_t>(plan_.group_of(segment))]; }
   /// Of the slices, how many are of tensors whose elements are added.
   std::size_t num_added(std::span<const Slice> slices) const;
-  void append_rest(const Message& message, std::span<const Slice> slices, const MessageContext& context, Parcels& out);
-  void append_sums(std::span<const Slice> slices, const MessageContext& context, Parcels& out, Stream& stream);
+  std::int64_t worker_message_bytes(const PayloadRows& rows, std::size_t part, std::size_t local_worker) const;
+  std::int64_t sum_message_bytes(std::span<const Slice> slices) const;
+  void write_worker(const PayloadRows& rows, Coders coders, std::size_t part, std::size_t local_worker,
+                    const MessageContext& context, std::span<std::uint8_t> storage) const;
+  void append_sums(const PayloadRows& rows, Coders coders, std::size_t part, const MessageContext& context,
+                   Parcels& out, Stream& stream);
   void list_places(std::span<const std::vector<Slice>> parts);
-  void check(const Place& place, std::span<const Slice> slices) const;
+  bool is_local(int worker) const;
+  void check(const Place& place, std::span<const Slice> slices, Coders coders) const;
+  /// Points the incoming slots of the rows to the payloads that were read.
+  void deliver(PayloadRows& rows) const;
 
   const Layout& layout_;
   const CodecPlan& plan_;
@@ -84,10 +99,9 @@ class GradientTransport {
   std::vector<std::vector<int>> subtrees_;  // of each rank: how many workers each has
   std::vector<int> all_subtrees_;           // of all ranks
   std::vector<bool> adds_;                  // of each group of the plan
+  MessageFilter filter_;
   MessageWriter writer_;
-  std::vector<Message> own_;
-  std::vector<EncodedSlice> slices_;
-  std::span<const std::vector<Slice>> parts_;
+  std::size_t num_parts_ = 0;
   std::vector<Message> messages_;  // [worker][part]: what was not added
   std::vector<Message> sums_;      // [subtree][part]
   std::vector<Place> places_;

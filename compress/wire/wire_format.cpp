@@ -1,5 +1,6 @@
 #include "compress/wire/wire_format.h"
 
+#include <algorithm>
 #include <cstring>
 
 #include "kernels/runtime/errors.h"
@@ -116,13 +117,19 @@ void MessageSize::add(std::int64_t num_scalers, std::int64_t bytes) {
 
 void MessageWriter::begin(MessageKind kind, const MessageContext& context, int worker, std::size_t num_records,
                           std::int64_t max_bytes) {
-  TERNGRAD_REQUIRE(max_bytes >= static_cast<std::int64_t>(payload_start(num_records)), "[message] ", max_bytes,
+  const auto room = static_cast<std::size_t>(std::max<std::int64_t>(max_bytes, 0) + 7) / 8;
+  if (words_.size() < room) words_.resize(room);
+  begin_in({reinterpret_cast<std::uint8_t*>(words_.data()), 8 * room}, kind, context, worker, num_records);
+}
+
+void MessageWriter::begin_in(std::span<std::uint8_t> storage, MessageKind kind, const MessageContext& context,
+                             int worker, std::size_t num_records) {
+  TERNGRAD_REQUIRE(storage.size() >= payload_start(num_records), "[message] ", storage.size(),
                    " bytes announced, too few for a header and ", num_records, " records");
+  storage_ = storage;
   num_records_ = num_records;
   record_ = 0;
   bytes_ = payload_start(num_records);
-  const auto room = (static_cast<std::size_t>(max_bytes) + 7) / 8;
-  if (words_.size() < room) words_.resize(room);
   const Header header{.magic = kWireMagic,
                       .version = kWireVersion,
                       .kind = static_cast<std::uint16_t>(kind),
@@ -144,7 +151,7 @@ std::uint8_t* MessageWriter::add(const Slice& slice, std::uint8_t codec, std::ui
   const std::size_t start = round_up8(bytes_);
   const std::size_t codes = start + round_up8(scalers.size_bytes());
   const std::size_t end = codes + static_cast<std::size_t>(max_bytes);
-  TERNGRAD_REQUIRE(end <= words_.size() * 8, "[message] slices need ", end, " bytes, more than the ", words_.size() * 8,
+  TERNGRAD_REQUIRE(end <= storage_.size(), "[message] slices need ", end, " bytes, more than the ", storage_.size(),
                    " announced");
   std::memset(data() + bytes_, 0, start - bytes_);
   std::memset(data() + start, 0, codes - start);
@@ -176,7 +183,7 @@ void MessageWriter::set_bytes(std::size_t index, std::int64_t bytes) {
 
 void MessageWriter::add_bytes(std::span<const std::uint8_t> bytes) {
   TERNGRAD_REQUIRE(num_records_ == 0, "[message] bytes are for messages without records, this one has ", num_records_);
-  TERNGRAD_REQUIRE(bytes.size() <= words_.size() * 8 - bytes_, "[message] ", bytes.size(),
+  TERNGRAD_REQUIRE(bytes.size() <= storage_.size() - bytes_, "[message] ", bytes.size(),
                    " bytes are more than the message has room for");
   if (!bytes.empty()) std::memcpy(data() + bytes_, bytes.data(), bytes.size());
   bytes_ += bytes.size();

@@ -46,6 +46,9 @@ class MessageWriter {
   /// Begins a message. @param max_bytes  upper bound on its size, from max_message_bytes
   void begin(MessageKind kind, const MessageContext& context, int worker, std::size_t num_records,
              std::int64_t max_bytes);
+  /// The same in storage of the caller's: 8-byte aligned, and as long as the message may get.
+  void begin_in(std::span<std::uint8_t> storage, MessageKind kind, const MessageContext& context, int worker,
+                std::size_t num_records);
   /// Adds a slice and returns where its codes go: `max_bytes` bytes, 8-byte aligned, valid until finish.
   std::uint8_t* add(const Slice& slice, std::uint8_t codec, std::uint8_t format, std::span<const float> scalers,
                     std::int64_t max_bytes);
@@ -54,15 +57,16 @@ class MessageWriter {
   void set_bytes(std::size_t index, std::int64_t bytes);
   /// Adds bytes to the payload of a message that has no records, as many as max_bytes has room for.
   void add_bytes(std::span<const std::uint8_t> bytes);
-  /// Moves slices together, fills in lengths and checksums. Valid until the next begin.
+  /// Moves slices together, fills in lengths and checksums. Valid until the next begin, or as long as the storage.
   std::span<const std::uint8_t> finish();
 
  private:
   std::vector<std::uint64_t> words_;  // 8-byte aligned storage, kept from message to message
+  std::span<std::uint8_t> storage_;   // of the message: words_, or the caller's
   std::size_t bytes_ = 0;             // in use
   std::size_t record_ = 0;
   std::size_t num_records_ = 0;
-  std::uint8_t* data() { return reinterpret_cast<std::uint8_t*>(words_.data()); }
+  std::uint8_t* data() { return storage_.data(); }
   std::uint8_t* place_of(std::size_t record) { return data() + kWireHeaderBytes + record * kWireRecordBytes; }
 };
 

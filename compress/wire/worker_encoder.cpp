@@ -4,99 +4,61 @@
 #include <cmath>
 
 namespace terngrad {
+namespace {
 
-WorkerEncoder::WorkerEncoder(const Layout& layout, const CodecPlan& plan, int worker)
+WorkerRange one_worker(int worker, int num_workers) {
+  return {.num_workers = num_workers, .first_local_worker = worker, .num_local_workers = 1};
+}
+
+}  // namespace
+
+WorkerEncoder::WorkerEncoder(const Layout& layout, const CodecPlan& plan, int worker, int num_workers,
+                             std::uint64_t seed)
     : layout_(layout),
       plan_(plan),
       worker_(worker),
-      local_(static_cast<std::size_t>(plan.num_scalers())),
-      own_(local_.size()) {
-  for (const CodecPlan::Group& group : plan.groups()) {
-    encoders_.push_back(group.codec->make_encoder(layout, group.segments));
+      rows_(plan, one_worker(worker, num_workers), {whole_segments(layout)}, PayloadForm::kNatural),
+      coders_(make_coders(
+          plan,
+          {.layout = layout, .workers = one_worker(worker, num_workers), .seed = seed, .drops_nonfinite_steps = false},
+          [this](std::size_t) -> PayloadRows& { return rows_; })) {}
+
+void WorkerEncoder::measure(const TensorTable& gradient, std::uint64_t step, Stream& stream) {
+  for (const auto& coder : coders_) coder->measure({&gradient, 1}, {step, nullptr}, stream);
+}
+
+bool WorkerEncoder::is_nonfinite(int segment) const {
+  const auto count = static_cast<std::size_t>(plan_.first_scaler(segment + 1) - plan_.first_scaler(segment));
+  if (count == 0) return false;
+  Coder& coder = *coders_[static_cast<std::size_t>(plan_.group_of(segment))];
+  const auto first = static_cast<std::size_t>(coder.first_scaler({segment, 0, 0}));
+  return std::ranges::any_of(coder.local_row(worker_).subspan(first, count), [](float s) { return std::isnan(s); });
+}
+
+std::span<const std::uint8_t> WorkerEncoder::gradient_message(const TensorTable& gradient,
+                                                              const MessageContext& context, Stream& stream) {
+  NonfiniteReport report;  // which tensors are not finite is asked for above
+  for (const auto& coder : coders_) {
+    coder->combine_scalers(&report, nullptr, nullptr, stream);
+    coder->encode({&gradient, 1}, {context.step, nullptr}, stream);
   }
-}
-
-DrawKey WorkerEncoder::draw_key(std::uint64_t seed, std::uint64_t step) const {
-  return {seed, step, static_cast<std::uint32_t>(worker_), DrawPurpose::kTernarize};
-}
-
-void WorkerEncoder::measure(const TensorTable& gradient, std::uint64_t seed, std::uint64_t step, Stream& stream) {
-  const DrawKey key = draw_key(seed, step);
-  for (std::size_t g = 0; g < encoders_.size(); ++g) {
-    const CodecPlan::Group& group = plan_.groups()[g];
-    const auto scalers_of = [&](int segment) {
-      return static_cast<std::size_t>(plan_.first_scaler(segment + 1) - plan_.first_scaler(segment));
-    };
-    std::size_t count = 0;
-    for (const int segment : group.segments) count += scalers_of(segment);
-    group_scalers_.resize(count);
-    encoders_[g]->measure(gradient, group_scalers_, key, stream);
-    const float* from = group_scalers_.data();
-    for (const int segment : group.segments) {
-      std::copy_n(from, scalers_of(segment), local_.begin() + plan_.first_scaler(segment));
-      from += scalers_of(segment);
-    }
-  }
-  std::transform(local_.begin(), local_.end(), own_.begin(), [](float s) { return std::isnan(s) ? 0.0f : s; });
-}
-
-std::span<const std::uint8_t> WorkerEncoder::scalers_message(const MessageContext& context, MessageWriter& writer) {
-  const auto num_segments = static_cast<std::size_t>(layout_.num_segments());
-  writer.begin(MessageKind::kScalers, context, worker_, num_segments,
-               max_message_bytes(num_segments, plan_.num_scalers(), 0));
-  for (int segment = 0; segment < layout_.num_segments(); ++segment) {
-    const auto first = static_cast<std::size_t>(plan_.first_scaler(segment));
-    const auto count = static_cast<std::size_t>(plan_.first_scaler(segment + 1)) - first;
-    writer.add({segment, 0, layout_.segment(segment).num_elements}, plan_.codec_of(segment).wire_id(), 0,
-               std::span<const float>(local_).subspan(first, count), 0);
-  }
-  return writer.finish();
-}
-
-std::span<const std::uint8_t> WorkerEncoder::gradient_message(const TensorTable& gradient, const GradientPart& part,
-                                                              const MessageContext& context, MessageWriter& writer,
-                                                              Stream& stream) {
-  const std::span<const Slice> slices = part.slices;
-  const PayloadForm form = part.form;
-  std::int64_t num_scalers = 0;
-  std::int64_t payload_bytes = 0;
-  for (const Slice& slice : slices) {
+  const std::vector<Slice>& slices = rows_.parts()[0];
+  writer_.begin(MessageKind::kGradient, context, worker_, slices.size(), rows_.message_bytes(0, 0));
+  for (std::size_t index = 0; index < slices.size(); ++index) {
+    const Slice& slice = slices[index];
     const Codec& codec = plan_.codec_of(slice.segment);
-    num_scalers += codec.scaler_range(slice).count;
-    payload_bytes += codec.max_payload_bytes(slice, form);
-  }
-  writer.begin(MessageKind::kGradient, context, worker_, slices.size(),
-               max_message_bytes(slices.size(), num_scalers, payload_bytes));
-  jobs_.resize(slices.size());
-  for (std::size_t i = 0; i < slices.size(); ++i) {
-    const Slice& slice = slices[i];
-    const Codec& codec = plan_.codec_of(slice.segment);
-    const Codec::ScalerRange range = codec.scaler_range(slice);
-    const auto first = static_cast<std::size_t>(plan_.first_scaler(slice.segment) + range.first);
-    const auto count = static_cast<std::size_t>(range.count);
-    EncodeJob& job = jobs_[i];
-    job.slice = slice;
-    job.local = std::span<const float>(local_).subspan(first, count);
-    job.shared =
-        (codec.sharing() == ScalerSharing::kNone ? std::span<const float>(own_) : part.shared).subspan(first, count);
-    job.payload =
-        writer.add(slice, codec.wire_id(), codec.record_format(form), job.shared, codec.max_payload_bytes(slice, form));
-  }
-  // Slices of one codec are encoded together: whole-model launches, not one per tensor.
-  const DrawKey key = draw_key(part.seed, context.step);
-  for (std::size_t g = 0; g < encoders_.size(); ++g) {
-    job_slices_.clear();
-    for (std::size_t i = 0; i < slices.size(); ++i) {
-      if (plan_.group_of(slices[i].segment) == static_cast<int>(g)) job_slices_.push_back(i);
+    const auto num_scalers = static_cast<std::size_t>(codec.scaler_range(slice).count);
+    std::span<const float> scalers;
+    if (num_scalers > 0) {
+      const Coder& coder = *coders_[static_cast<std::size_t>(plan_.group_of(slice.segment))];
+      scalers = coder.sent_scalers(worker_).subspan(static_cast<std::size_t>(coder.first_scaler(slice)), num_scalers);
     }
-    group_jobs_.resize(job_slices_.size());
-    for (std::size_t j = 0; j < job_slices_.size(); ++j) group_jobs_[j] = jobs_[job_slices_[j]];
-    encoders_[g]->encode(gradient, group_jobs_, form, key, stream);
-    for (std::size_t j = 0; j < job_slices_.size(); ++j) {
-      writer.set_bytes(job_slices_[j], group_jobs_[j].payload_bytes);
-    }
+    const std::span<const std::uint8_t> payload = rows_.payload(0, index, 0);
+    std::uint8_t* const codes = writer_.add(slice, codec.wire_id(), codec.record_format(PayloadForm::kNatural), scalers,
+                                            static_cast<std::int64_t>(payload.size()));
+    std::ranges::copy(payload, codes);
   }
-  return writer.finish();
+  return writer_.finish();
 }
 
 }  // namespace terngrad

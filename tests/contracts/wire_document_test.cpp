@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "compress/wire/worker_encoder.h"
+#include "support/worker_messages.h"
 
 namespace terngrad::wire_document_test {
 namespace {
@@ -54,15 +54,12 @@ TEST(WireDocument, ExampleIsWhatTheCodeWrites) {
   const TensorTable gradient(layout, tensors);
   const MessageContext context{0x1122334455667788u, plan.fingerprint(), 3};
 
-  WorkerEncoder encoder(layout, plan, 1);
+  testing::WorkerMessages worker(layout, plan, 1, 1);
   Stream stream(Device::cpu(), 1);
-  encoder.measure(gradient, 1, 3, stream);
-  MessageWriter writer;
-  EXPECT_EQ(to_bytes(encoder.scalers_message(context, writer)), documented[0]);
+  worker.measure(gradient, context, stream);
+  EXPECT_EQ(to_bytes(worker.scalers_message()), documented[0]);
   const std::vector<float> shared = {1.5f, 0.0f};
-  const std::vector<Slice> slices = whole_segments(layout);
-  const WorkerEncoder::GradientPart part{slices, shared, PayloadForm::kNatural, 1};
-  EXPECT_EQ(to_bytes(encoder.gradient_message(gradient, part, context, writer, stream)), documented[1]);
+  EXPECT_EQ(to_bytes(worker.gradient_message(whole_segments(layout), shared, context, stream)), documented[1]);
 }
 
 }  // namespace

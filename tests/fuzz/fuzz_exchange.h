@@ -12,7 +12,7 @@
 
 #include "compress/exchange/compressed_all_reduce.h"
 #include "compress/wire/gradient_transport.h"
-#include "compress/wire/worker_encoder.h"
+#include "compress/wire/payload_rows.h"
 #include "kernels/tensor/transform.h"
 #include "tests/fuzz/fuzz_message.h"
 
@@ -96,9 +96,61 @@ inline ExchangeReport tampered_exchange(const ExchangeChoice& choice, const Tamp
   options.run_id = kMessageContext.run_id;
   auto communicator = std::make_shared<TamperingCommunicator>(choice.tampered_call, tamper);
   CompressedAllReduce exchange(layout, make_worker_group(2, std::move(communicator)), options);
+  exchange.set_message_filter([](int, std::span<std::uint8_t>) {});  // its own messages are read, too
   const std::vector<TensorTable> gradients(2, TensorTable(layout, gradient.data()));
   return exchange.exchange(gradients, TensorTable(layout, mean.data()), kMessageContext.step);
 }
+
+/// One of two processes with workers of equal gradients.
+class SummingRank {
+ public:
+  SummingRank(const Layout& layout, const CodecPlan& plan, const std::vector<WorkerRange>& ranks, int rank,
+              std::vector<float>& gradient)
+      : layout_(layout),
+        transport_(layout, plan, ranks, rank),
+        rows_(plan, ranks[static_cast<std::size_t>(rank)], {whole_segments(layout)}, PayloadForm::kNatural) {
+    Stream stream(Device::cpu(), 1);
+    const WorkerRange& workers = ranks[static_cast<std::size_t>(rank)];
+    transport_.expect_parts(rows_, 0, 1);
+    coders_ = make_coders(plan, {.layout = layout, .workers = workers},
+                          [this](std::size_t) -> PayloadRows& { return rows_; });
+    const std::vector<TensorTable> gradients(static_cast<std::size_t>(workers.num_local_workers),
+                                             TensorTable(layout, gradient.data()));
+    NonfiniteReport nonfinite;
+    for (const auto& coder : coders_) {
+      coder->measure(gradients, {kMessageContext.step, nullptr}, stream);
+      // All workers have the same scalers.
+      const std::span<float> own = coder->local_row(workers.first_local_worker);
+      for (int worker = 0; worker < workers.num_workers; ++worker) {
+        if (worker != workers.first_local_worker) std::ranges::copy(own, coder->local_row(worker).begin());
+      }
+      coder->combine_scalers(&nonfinite, nullptr, nullptr, stream);
+      coder->encode(gradients, {kMessageContext.step, nullptr}, stream);
+    }
+  }
+
+  void append(Parcels& out) {
+    Stream stream(Device::cpu(), 1);
+    transport_.append(rows_, coders_, 0, kMessageContext, out, stream);
+  }
+  /// @param mean  out: [layout.flat_elements()], what is not finite as zero
+  void read(const Parcels& parcels, std::vector<float>& mean) {
+    Stream stream(Device::cpu(), 1);
+    transport_.read(parcels, rows_, coders_, kMessageContext, stream);
+    const TensorTable table(layout_, mean.data());
+    for (const auto& coder : coders_) coder->aggregate(table, AggregateUnit::kMean, stream);
+    for (const Slice& slice : whole_segments(layout_)) {
+      const std::span<float> values(table.slice(slice), static_cast<std::size_t>(slice.count));
+      if (!all_finite(values, stream)) std::ranges::fill(values, 0.0f);
+    }
+  }
+
+ private:
+  const Layout& layout_;
+  GradientTransport transport_;
+  PayloadRows rows_;
+  std::vector<std::unique_ptr<Coder>> coders_;
+};
 
 /// Eight workers' equal gradients of message_layout() in two processes, which add what travels as floats. The last
 /// message, a sum, is tampered with. @param mean  out: [layout.flat_elements()], what is not finite as zero
@@ -114,38 +166,14 @@ inline void tampered_sums(const ExchangeChoice& choice, const Tamper& tamper, st
   options.codec_options.ternary.format = choice.format;
   const CodecPlan plan(layout, options);
   const std::vector<WorkerRange> ranks = {worker_range(kWorkers, 0, 2), worker_range(kWorkers, 1, 2)};
-  const std::vector<float> shared(static_cast<std::size_t>(plan.num_scalers()), 1.0f);
-  const std::vector<std::vector<Slice>> parts = {whole_segments(layout)};
-  Stream stream(Device::cpu(), 1);
+  SummingRank reader(layout, plan, ranks, 0, gradient);
   Parcels sent;
-  for (int rank = 0; rank < 2; ++rank) {
-    std::vector<MessageWriter> writers(kWorkers / 2);
-    std::vector<std::span<const std::uint8_t>> messages;
-    for (int local = 0; local < kWorkers / 2; ++local) {
-      WorkerEncoder encoder(layout, plan, ranks[static_cast<std::size_t>(rank)].first_local_worker + local);
-      const TensorTable table(layout, gradient.data());
-      encoder.measure(table, 1, kMessageContext.step, stream);
-      messages.push_back(encoder.gradient_message(table, {parts[0], shared}, kMessageContext,
-                                                  writers[static_cast<std::size_t>(local)], stream));
-    }
-    GradientTransport(layout, plan, ranks, rank).append(messages, parts[0], kMessageContext, sent, stream);
-  }
+  reader.append(sent);
+  SummingRank(layout, plan, ranks, 1, gradient).append(sent);
   Parcels received;
   for (std::size_t i = 0; i + 1 < sent.count(); ++i) received.append(sent.parcel(i));
   received.append(tamper(sent.parcel(sent.count() - 1)));
-  GradientTransport reader(layout, plan, ranks, 0);
-  reader.read(received, parts, kMessageContext, stream);
-  const TensorTable table(layout, mean.data());
-  for (std::size_t i = 0; i < parts[0].size(); ++i) {
-    const Slice& slice = parts[0][i];
-    if (slice.count == 0) continue;
-    std::vector<EncodedSlice> encoded;
-    const GradientTransport::Source source = reader.append_slice(0, i, encoded);
-    const AggregateJob job{slice, encoded, table.slice(slice), source.workers};
-    plan.codec_of(slice.segment).aggregate({&job, 1}, AggregateUnit::kMean, stream);
-    std::span<float> values(table.slice(slice), static_cast<std::size_t>(slice.count));
-    if (!all_finite(values, stream)) std::ranges::fill(values, 0.0f);
-  }
+  reader.read(received, mean);
 }
 
 /// What the choice says.

@@ -1,14 +1,17 @@
 // What one worker measures and sends with any codec, and what becomes of the messages.
 #pragma once
 
-#include <cmath>
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <span>
+#include <string>
 #include <utility>
 #include <vector>
 
 #include "compress/codecs/codec.h"
+#include "compress/codecs/coder.h"
+#include "support/coder_scalers.h"
 #include "support/gradients.h"
 #include "support/reference.h"
 
@@ -38,12 +41,16 @@ inline std::vector<int> all_segments(const Layout& layout) {
   return segments;
 }
 
+inline CoderSetup setup_of(const Layout& layout, int worker) {
+  return {.layout = layout, .workers = one_of_two(worker), .seed = kSeed, .drops_nonfinite_steps = false};
+}
+
 inline std::vector<float> measured(const Codec& codec, const Layout& layout, const Tensors& tensors) {
-  std::vector<float> scalers(static_cast<std::size_t>(first_scaler(codec, layout, layout.num_segments())));
   Stream stream(Device::cpu(), 2);
-  codec.make_encoder(layout, all_segments(layout))
-      ->measure(tensors.table, scalers, {kSeed, kStep, 0, DrawPurpose::kTernarize}, stream);
-  return scalers;
+  PayloadSlots slots;
+  const auto coder = codec.make_coder(setup_of(layout, 0), all_segments(layout), slots);
+  coder->measure({&tensors.table, 1}, {kStep, nullptr}, stream);
+  return {coder->local_row(0).begin(), coder->local_row(0).end()};
 }
 
 /// What one worker sends of some slices.
@@ -59,48 +66,70 @@ struct Sent {
 };
 
 /// Measures and encodes. @param shared  empty: the worker's own scalers, 0 for NaN
-inline Sent send(const Codec& codec, const Layout& layout, const Tensors& tensors, std::uint32_t worker,
-                 const std::vector<Slice>& slices, std::vector<float> shared = {},
+inline Sent send(const Codec& codec, const Layout& layout, const Tensors& tensors, std::uint32_t number,
+                 const std::vector<Slice>& slices, const std::vector<float>& shared = {},
                  PayloadForm form = PayloadForm::kNatural, int num_threads = 2, std::uint64_t step = kStep) {
+  const int worker = static_cast<int>(number);
   Sent sent;
   Stream stream(Device::cpu(), num_threads);
-  const DrawKey key{kSeed, step, worker, DrawPurpose::kTernarize};
-  const auto encoder = codec.make_encoder(layout, all_segments(layout));
-  sent.local.resize(static_cast<std::size_t>(first_scaler(codec, layout, layout.num_segments())));
-  encoder->measure(tensors.table, sent.local, key, stream);
-  sent.shared = std::move(shared);
-  if (sent.shared.empty()) {
-    for (const float s : sent.local) sent.shared.push_back(std::isnan(s) ? 0.0f : s);
-  }
-  std::vector<EncodeJob> jobs;
+  PayloadSlots slots{.form = form, .encoded = slices, .outgoing_bytes = std::vector<std::int64_t>(slices.size())};
   for (const Slice& slice : slices) {
-    const Codec::ScalerRange range = codec.scaler_range(slice);
-    const auto first = static_cast<std::size_t>(first_scaler(codec, layout, slice.segment) + range.first);
-    const auto count = static_cast<std::size_t>(range.count);
     const auto bytes = static_cast<std::size_t>(codec.max_payload_bytes(slice, form));
     sent.words.emplace_back((bytes + 7) / 8, ~std::uint64_t{0});  // what encode leaves alone stays visible
-    jobs.push_back({.slice = slice,
-                    .local = std::span<const float>(sent.local).subspan(first, count),
-                    .shared = std::span<const float>(sent.shared).subspan(first, count),
-                    .payload = reinterpret_cast<std::uint8_t*>(sent.words.back().data())});
+    slots.outgoing.push_back(reinterpret_cast<std::uint8_t*>(sent.words.back().data()));
   }
-  encoder->encode(tensors.table, jobs, form, key, stream);
-  for (const EncodeJob& job : jobs) {
-    sent.slices.push_back({.slice = job.slice,
-                           .format = codec.record_format(form),
-                           .scalers = job.shared,
-                           .payload = {job.payload, static_cast<std::size_t>(job.payload_bytes)}});
+  const auto coder = codec.make_coder(setup_of(layout, worker), all_segments(layout), slots);
+  coder->measure({&tensors.table, 1}, {step, nullptr}, stream);
+  sent.local.assign(coder->local_row(worker).begin(), coder->local_row(worker).end());
+  combine_with(*coder, codec, worker, shared, stream);
+  coder->encode({&tensors.table, 1}, {step, nullptr}, stream);
+  sent.shared.assign(coder->sent_scalers(worker).begin(), coder->sent_scalers(worker).end());
+  for (std::size_t i = 0; i < slices.size(); ++i) {
+    const Codec::ScalerRange range = codec.scaler_range(slices[i]);
+    const auto first = static_cast<std::size_t>(first_scaler(codec, layout, slices[i].segment) + range.first);
+    sent.slices.push_back(
+        {.slice = slices[i],
+         .format = codec.record_format(form),
+         .scalers = std::span<const float>(sent.shared).subspan(first, static_cast<std::size_t>(range.count)),
+         .payload = {slots.outgoing[i], static_cast<std::size_t>(slots.outgoing_bytes[i])}});
   }
   return sent;
 }
 
+/// What messages of one slice come to.
+/// @param summed_workers  empty, or of how many workers each message is the sum
+/// @param num_workers     of the run, if they are not as many as messages
 inline std::vector<float> aggregated(const Codec& codec, const std::vector<EncodedSlice>& messages,
-                                     AggregateUnit unit = AggregateUnit::kMean, int num_threads = 2) {
-  std::vector<float> out(static_cast<std::size_t>(messages[0].slice.count), -123456.0f);
+                                     AggregateUnit unit = AggregateUnit::kMean, int num_threads = 2,
+                                     const std::vector<int>& summed_workers = {}, int num_workers = 0) {
+  if (num_workers == 0) num_workers = static_cast<int>(messages.size());
+  const Slice& slice = messages[0].slice;
+  Layout layout;
+  for (int t = 0; t < slice.segment; ++t) layout.add("before" + std::to_string(t), {0});
+  layout.add("w", {slice.first + slice.count});
   Stream stream(Device::cpu(), num_threads);
-  const AggregateJob job{messages[0].slice, messages, out.data()};
-  codec.aggregate({&job, 1}, unit, stream);
-  return out;
+  PayloadSlots slots{.form = messages[0].format == codec.record_format(PayloadForm::kNatural) ? PayloadForm::kNatural
+                                                                                              : PayloadForm::kLanes,
+                     .aggregated = {slice},
+                     .num_payloads = static_cast<int>(messages.size()),
+                     .summed_workers = summed_workers};
+  for (const EncodedSlice& message : messages) {
+    slots.incoming.push_back(message.payload.data());
+    slots.incoming_bytes.push_back(static_cast<std::int64_t>(message.payload.size()));
+  }
+  const CoderSetup setup{.layout = layout,
+                         .workers = {.num_workers = num_workers, .first_local_worker = 0, .num_local_workers = 0}};
+  const auto coder = codec.make_coder(setup, {slice.segment}, slots);
+  for (int w = 0; w < num_workers; ++w) {
+    const std::size_t message = std::min(static_cast<std::size_t>(w), messages.size() - 1);
+    std::ranges::copy(messages[message].scalers, coder->local_row(w).begin() + codec.scaler_range(slice).first);
+  }
+  NonfiniteReport report;
+  coder->combine_scalers(&report, nullptr, nullptr, stream);
+  std::vector<float> out(static_cast<std::size_t>(slice.first + slice.count), -123456.0f);
+  std::vector<float*> tensors(static_cast<std::size_t>(slice.segment) + 1, out.data());
+  coder->aggregate(TensorTable(layout, tensors), unit, stream);
+  return {out.begin() + slice.first, out.end()};
 }
 
 }  // namespace terngrad::testing

@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <array>
 #include <chrono>
-#include <cmath>
 #include <utility>
 
 #include "kernels/runtime/errors.h"
@@ -24,15 +23,12 @@ PipelineOptions examples_of(int worker, int num_workers, const TrainerOptions& o
 AsyncWorker::AsyncWorker(AsyncWorkerParts parts, int num_workers, const TrainerOptions& options)
     : parts_(std::move(parts)),
       examples_(examples_of(parts_.worker, num_workers, options)),
-      seed_(options.seed),
       parameters_(zeros<float>(parts_.net->layout().flat_elements())),
       state_(zeros<float>(parts_.net->state_layout().flat_elements())),
       state_before_(zeros<float>(state_.num_elements())),
       gradient_(zeros<float>(parameters_.num_elements())),
       gradient_table_(parts_.net->layout(), gradient_.data()),
-      encoder_(parts_.protocol->layout, parts_.protocol->plan, parts_.worker),
-      slices_(whole_segments(parts_.protocol->layout)),
-      no_scalers_(static_cast<std::size_t>(parts_.protocol->plan.num_scalers())),
+      encoder_(parts_.protocol->layout, parts_.protocol->plan, parts_.worker, num_workers, options.seed),
       messages_(*parts_.protocol) {
   check_pipeline_options(parts_.dataset.get(), examples_);
 }
@@ -92,12 +88,8 @@ void AsyncWorker::compute(Stream& stream) {
 }
 
 void AsyncWorker::record_nonfinite(PushMetadata& note) const {
-  const CodecPlan& plan = parts_.protocol->plan;
-  const std::span<const float> scalers = encoder_.local_scalers();
   for (int segment = parts_.protocol->layout.num_segments() - 1; segment >= 0; --segment) {
-    const auto first = static_cast<std::size_t>(plan.first_scaler(segment));
-    const auto count = static_cast<std::size_t>(plan.first_scaler(segment + 1)) - first;
-    if (std::ranges::none_of(scalers.subspan(first, count), [](float s) { return std::isnan(s); })) continue;
+    if (!encoder_.is_nonfinite(segment)) continue;
     ++note.nonfinite_tensors;
     note.first_nonfinite = static_cast<std::uint32_t>(segment);
   }
@@ -105,7 +97,7 @@ void AsyncWorker::record_nonfinite(PushMetadata& note) const {
 
 void AsyncWorker::write_push(bool asks_to_stop, Parcels& parcels, Stream& stream) {
   auto mark = std::chrono::steady_clock::now();
-  encoder_.measure(gradient_table_, seed_, push_, stream);
+  encoder_.measure(gradient_table_, push_, stream);
   measure_seconds_ = lap_seconds(mark);
   PushMetadata note{.version = version_,
                     .loss = loss_.entropy_loss,
@@ -118,9 +110,7 @@ void AsyncWorker::write_push(bool asks_to_stop, Parcels& parcels, Stream& stream
     std::ranges::copy(state_before_.span(), state_.span().begin());
   }
   messages_.add_metadata(push_, parts_.worker, note, parcels);
-  sent_ = encoder_.gradient_message(
-      gradient_table_, {.slices = slices_, .shared = no_scalers_, .form = PayloadForm::kNatural, .seed = seed_},
-      parts_.protocol->at(push_), gradient_writer_, stream);
+  sent_ = encoder_.gradient_message(gradient_table_, parts_.protocol->at(push_), stream);
   parcels.append(sent_);
   if (state_.num_elements() > 0) messages_.add_state(push_, parts_.worker, state_.span(), parcels, stream);
   ++push_;

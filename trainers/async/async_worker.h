@@ -74,7 +74,6 @@ class AsyncWorker {
   PipelineOptions examples_;
   std::unique_ptr<Pipeline> pipeline_;  // from begin on
   PipelineBatch batch_;
-  std::uint64_t seed_;
   std::uint64_t push_ = 0;  // number of the next one
   std::uint64_t version_ = 0;
   Buffer<float> parameters_;
@@ -85,9 +84,6 @@ class AsyncWorker {
   WorkerLoss loss_;
   TransformCounts counts_;
   WorkerEncoder encoder_;
-  std::vector<Slice> slices_;      // all tensors, whole
-  std::vector<float> no_scalers_;  // in place of shared ones: zeros, which codecs of numbers send
-  MessageWriter gradient_writer_;
   std::span<const std::uint8_t> sent_;  // the last gradient's message
   PushMessages messages_;
   double measure_seconds_ = 0;

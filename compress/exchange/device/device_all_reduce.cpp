@@ -16,9 +16,8 @@
 namespace terngrad {
 namespace {
 
-DeviceExchangeSetup make_setup(const Layout& layout, const WorkerRange& workers,
-                               const CompressedAllReduceOptions& options, const Device& device,
-                               std::vector<int> numbers) {
+CoderSetup make_setup(const Layout& layout, const WorkerRange& workers, const CompressedAllReduceOptions& options,
+                      const Device& device, std::vector<int> numbers) {
   return {.layout = layout,
           .workers = workers,
           .seed = options.seed,
@@ -92,11 +91,11 @@ DeviceAllReduce::DeviceAllReduce(const Layout& layout, CodecPlan plan, const Wor
   std::vector<int> can_overflow;
   for (std::size_t g = 0; g < plan_.groups().size(); ++g) {
     const CodecPlan::Group& group = plan_.groups()[g];
-    DeviceSlots slots;
+    PayloadSlots* slots = nullptr;
     for (const auto& payloads : payloads_) {
-      if (!payloads->slots(g).encoded.empty()) slots = payloads->slots(g);
+      if (slots == nullptr || !payloads->slots(g).encoded.empty()) slots = &payloads->slots(g);
     }
-    coders_.push_back(group.codec->make_device_coder(setup_, group.segments, slots));
+    coders_.push_back(group.codec->make_coder(setup_, group.segments, *slots));
     scaler_gathers_.push_back(coders_.back()->gather_scalers(ranks_));
     if (coders_.back()->can_overflow() || options.mean_factor > 1) {
       can_overflow.insert(can_overflow.end(), group.segments.begin(), group.segments.end());
@@ -171,7 +170,8 @@ void DeviceAllReduce::submit(std::span<const TensorTable> gradients, const Tenso
   });
   timed(&Times::decode, [&] {
     for (std::size_t group = 0; group < coders_.size(); ++group) {
-      coders_[group]->aggregate(mean, downlink_->wants_sums(group), stream);
+      const AggregateUnit unit = downlink_->wants_sums(group) ? AggregateUnit::kSums : AggregateUnit::kMean;
+      coders_[group]->aggregate(mean, unit, stream);
     }
     downlink_->submit(mean, step, *communicator_, stream, times != nullptr ? &times->means : nullptr);
     mean_check_->submit(
@@ -238,11 +238,11 @@ float DeviceAllReduce::decode_local(int local_worker, int segment, std::span<flo
   TERNGRAD_REQUIRE((has_sent_ && skipped[0] == 0) || out.empty(), "[exchange] the last step sent nothing of tensor ",
                    segment);
   const auto group = static_cast<std::size_t>(plan_.group_of(segment));
-  const DeviceCoder& coder = *coders_[group];
-  const DeviceSlots& slots = coder.slots();
+  const Coder& coder = *coders_[group];
+  const PayloadSlots& slots = coder.slots();
   const Codec& codec = *plan_.groups()[group].codec;
   std::vector<float> row(static_cast<std::size_t>(coder.num_scalers()));
-  copy<float>(coder.scalers_of(local_worker), std::span<float>(row), stream_);
+  copy<float>(coder.sent_scalers(setup_.workers.first_local_worker + local_worker), std::span<float>(row), stream_);
   stream_.synchronize();  // an empty tensor has no payload that would be waited for
   std::vector<std::uint64_t> payload;
   float max = 0;

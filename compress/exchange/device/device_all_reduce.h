@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "compress/codecs/codec_plan.h"
-#include "compress/codecs/device_coder.h"
+#include "compress/codecs/coder.h"
 #include "compress/comm/communicator.h"
 #include "compress/comm/device_communicator.h"
 #include "compress/exchange/all_reduce_options.h"
@@ -89,7 +89,7 @@ class DeviceAllReduce final : public GradientExchange {
   void submit(std::span<const TensorTable> gradients, const TensorTable& mean, const DeviceStep& step, Stream& stream,
               Times* times);
 
-  DeviceExchangeSetup setup_;
+  CoderSetup setup_;
   CompressedAllReduceOptions options_;
   CodecPlan plan_;
   Stream stream_;
@@ -97,7 +97,7 @@ class DeviceAllReduce final : public GradientExchange {
   std::vector<WorkerRange> ranks_;  // the workers of each
   ExchangeAlgorithm algorithm_;
   std::vector<std::unique_ptr<DevicePayloads>> payloads_;  // that together serve all groups of the plan
-  std::vector<std::unique_ptr<DeviceCoder>> coders_;       // one per group of the plan
+  std::vector<std::unique_ptr<Coder>> coders_;             // one per group of the plan
   std::vector<DeviceGather> scaler_gathers_;               // one per coder
   std::unique_ptr<DeviceDownlink> downlink_;
   std::unique_ptr<DeviceMeanCheck> mean_check_;

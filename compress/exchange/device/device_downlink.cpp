@@ -12,8 +12,8 @@
 
 namespace terngrad {
 
-DeviceDownlink::DeviceDownlink(const DeviceExchangeSetup& setup, const CodecPlan& plan,
-                               std::span<const std::unique_ptr<DeviceCoder>> coders, const Options& options)
+DeviceDownlink::DeviceDownlink(const CoderSetup& setup, const CodecPlan& plan,
+                               std::span<const std::unique_ptr<Coder>> coders, const Options& options)
     : setup_(setup),
       plan_(plan),
       options_(options),
@@ -179,7 +179,7 @@ void DeviceDownlink::encode(const TensorTable& mean, const DeviceStep& step, Str
         bfloat16_tasks_.push_back(numbers);
         break;
       case Form::kLanes:
-        pack_tasks_.push_back({.sums = numbers.values, .count = numbers.count, .payload = part.payload});
+        pack_tasks_.push_back({.sums = mean.slice(part.slice), .count = numbers.count, .payload = part.payload});
         break;
       case Form::kCodes:
         draws.format = sums_[group_of(part.slice)]->codec.options().format;  // all of them are of the one codec ternary

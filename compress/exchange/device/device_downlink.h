@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "compress/codecs/codec_plan.h"
-#include "compress/codecs/device_coder.h"
+#include "compress/codecs/coder.h"
 #include "compress/codecs/ternary_codec.h"
 #include "compress/comm/device_communicator.h"
 #include "compress/exchange/device/downlink_payloads.h"
@@ -39,8 +39,8 @@ class DeviceDownlink {
   };
   /// @param coders  one per group of the plan; they and the plan must outlive the leg
   /// @throws InvalidArgument if codec is sums or ternary and a tensor's scaler is not shared
-  DeviceDownlink(const DeviceExchangeSetup& setup, const CodecPlan& plan,
-                 std::span<const std::unique_ptr<DeviceCoder>> coders, const Options& options);
+  DeviceDownlink(const CoderSetup& setup, const CodecPlan& plan, std::span<const std::unique_ptr<Coder>> coders,
+                 const Options& options);
 
   /// Whether submit wants integer sums of a group's codes, as float32, in place of their mean.
   bool wants_sums(std::size_t group) const { return sums_.at(group) != nullptr; }
@@ -63,7 +63,7 @@ class DeviceDownlink {
   /// A group whose codes are aggregated to integer sums.
   struct Sums {
     const TernaryCodec& codec;
-    const DeviceCoder& coder;
+    const Coder& coder;
     // Of downlink codec ternary:
     std::unique_ptr<StatisticsPlan> pieces = nullptr;  // the runs of this rank's sums that share a scaler
     std::size_t first_piece = 0;                       // whose scaler this is; the others' follow
@@ -84,7 +84,7 @@ class DeviceDownlink {
   CodeSumTask code_task(std::size_t part, const TensorTable& mean) const;
   void round_all(const TensorTable& mean, Stream& stream);
 
-  DeviceExchangeSetup setup_;
+  CoderSetup setup_;
   const CodecPlan& plan_;
   Options options_;
   std::vector<std::unique_ptr<Sums>> sums_;  // by group; null where means are aggregated

@@ -5,7 +5,7 @@
 #include <memory>
 #include <vector>
 
-#include "compress/codecs/device_coder.h"
+#include "compress/codecs/coder.h"
 #include "kernels/codes/float_payload.h"
 #include "kernels/runtime/buffer.h"
 #include "kernels/statistics/scaler_sharing.h"
@@ -20,7 +20,7 @@ class DeviceMeanCheck {
  public:
   /// @param segments  of the setup's layout: the tensors whose mean can overflow, in order
   /// @param max  that a mean may be, as max_mean gives it
-  DeviceMeanCheck(const DeviceExchangeSetup& setup, const std::vector<int>& segments, float max);
+  DeviceMeanCheck(const CoderSetup& setup, const std::vector<int>& segments, float max);
 
   /// What is done about a mean that is above the limit, or NaN.
   struct Verdict {

@@ -195,7 +195,7 @@ class SummedPayloads final : public DevicePayloads {
 
 DevicePayloads::DevicePayloads(const CodecPlan& plan, std::vector<bool> serves, PayloadForm form)
     : plan_(plan), serves_(std::move(serves)), slots_(serves_.size()) {
-  for (DeviceSlots& slots : slots_) slots.form = form;
+  for (PayloadSlots& slots : slots_) slots.form = form;
 }
 
 DevicePayloads::Run DevicePayloads::run_of(std::span<const Slice> slices) const {
@@ -214,15 +214,16 @@ DevicePayloads::Run DevicePayloads::run_of(std::span<const Slice> slices) const 
 
 void DevicePayloads::add_outgoing(const Run& run, std::span<std::uint8_t* const> begin) {
   for (std::size_t i = 0; i < run.slices.size(); ++i) {
-    DeviceSlots& slots = slots_[run.groups[i]];
+    PayloadSlots& slots = slots_[run.groups[i]];
     slots.encoded.push_back(run.slices[i]);
     for (std::uint8_t* row : begin) slots.outgoing.push_back(row + run.offsets[i]);
+    slots.outgoing_bytes.resize(slots.outgoing.size());
   }
 }
 
 void DevicePayloads::add_incoming(const Run& run, std::span<std::uint8_t* const> begin) {
   for (std::size_t i = 0; i < run.slices.size(); ++i) {
-    DeviceSlots& slots = slots_[run.groups[i]];
+    PayloadSlots& slots = slots_[run.groups[i]];
     slots.aggregated.push_back(run.slices[i]);
     slots.num_payloads = static_cast<int>(begin.size());
     for (const std::uint8_t* row : begin) slots.incoming.push_back(row + run.offsets[i]);

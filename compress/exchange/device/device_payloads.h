@@ -9,7 +9,7 @@
 
 #include "compress/codecs/codec.h"
 #include "compress/codecs/codec_plan.h"
-#include "compress/codecs/device_slots.h"
+#include "compress/codecs/payload_slots.h"
 #include "compress/comm/communicator.h"
 #include "compress/comm/device_communicator.h"
 #include "compress/exchange/gradient_exchange.h"
@@ -26,7 +26,8 @@ class DevicePayloads {
   DevicePayloads& operator=(const DevicePayloads&) = delete;
 
   /// @param group  index into the plan's groups; no slices if this does not serve it
-  const DeviceSlots& slots(std::size_t group) const { return slots_.at(group); }
+  PayloadSlots& slots(std::size_t group) { return slots_.at(group); }
+  const PayloadSlots& slots(std::size_t group) const { return slots_.at(group); }
   /// Submits what brings payloads from outgoing to incoming places. Allocates nothing; the host does not wait.
   virtual void submit(DeviceCommunicator& communicator, Stream& stream) = 0;
   /// Adds the bytes of every step, as ExchangeReport counts them.
@@ -50,7 +51,7 @@ class DevicePayloads {
  private:
   const CodecPlan& plan_;
   std::vector<bool> serves_;  // by group
-  std::vector<DeviceSlots> slots_;
+  std::vector<PayloadSlots> slots_;
 };
 
 /// What payloads are made for. The plan must outlive them.

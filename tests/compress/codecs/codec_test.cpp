@@ -9,7 +9,7 @@
 #include <limits>
 #include <vector>
 
-#include "compress/codecs/device_coder.h"
+#include "compress/codecs/coder.h"
 #include "compress/codecs/float_codecs.h"
 #include "compress/codecs/ternary_codec.h"
 #include "kernels/codes/ternarize.h"
@@ -18,7 +18,7 @@
 namespace terngrad::codec_test {
 namespace {
 
-/// A codec of somebody's own, who wrote nothing for GPUs.
+/// A codec of somebody's own.
 class OwnCodec final : public Codec {
  public:
   const std::string& name() const override {
@@ -33,21 +33,12 @@ class OwnCodec final : public Codec {
   ScalerRange scaler_range(const Slice&) const override { return {}; }
   std::uint8_t record_format(PayloadForm) const override { return 0; }
   std::int64_t max_payload_bytes(const Slice&, PayloadForm) const override { return 0; }
-  std::unique_ptr<Encoder> make_encoder(const Layout&, std::vector<int>) const override { return nullptr; }
-  void check(const EncodedSlice&) const override {}
-  void aggregate(std::span<const AggregateJob>, AggregateUnit, Stream&) const override {}
-  void decode(const EncodedSlice&, std::span<float>) const override {}
-};
-
-TEST(Codec, WithoutAVersionForGpusSaysSo) {
-  const OwnCodec codec;
-  try {
-    codec.make_device_coder({}, {}, {});
-    FAIL() << "expected NotSupported";
-  } catch (const NotSupported& error) {
-    EXPECT_THAT(error.what(), ::testing::HasSubstr("[own]"));
+  std::unique_ptr<Coder> make_coder(const CoderSetup&, const std::vector<int>&, PayloadSlots&) const override {
+    return nullptr;
   }
-}
+  void check(const EncodedSlice&) const override {}
+  void decode_range(const EncodedSlice&, std::int64_t, std::span<float>) const override {}
+};
 
 TEST(Codec, ScalersThatAMessageCannotCarryAreRefused) {
   const float nan = std::numeric_limits<float>::quiet_NaN();

@@ -9,6 +9,7 @@
 #include "kernels/runtime/errors.h"
 #include "kernels/statistics/scaler.h"
 #include "support/bits.h"
+#include "support/codec_messages.h"
 #include "support/gradients.h"
 #include "support/reference.h"
 
@@ -16,6 +17,7 @@ namespace terngrad::float_codecs_test {
 namespace {
 
 using reference::Bytes;
+using testing::aggregated;
 using testing::bits_of;
 using ::testing::Each;
 using testing::gaussian;
@@ -46,17 +48,16 @@ Sent send(const FloatCodec& codec, std::vector<float> values, Slice slice, float
   Sent sent;
   const auto bytes = static_cast<std::size_t>(codec.max_payload_bytes(slice, PayloadForm::kNatural));
   sent.words.assign((bytes + 7) / 8, ~std::uint64_t{0});  // what encode leaves alone stays visible
-  const std::vector<float> shared = {0.0f};
-  EncodeJob job{.slice = slice,
-                .local = {&local, 1},
-                .shared = shared,
-                .payload = reinterpret_cast<std::uint8_t*>(sent.words.data())};
+  PayloadSlots slots{
+      .encoded = {slice}, .outgoing = {reinterpret_cast<std::uint8_t*>(sent.words.data())}, .outgoing_bytes = {0}};
   Stream stream(Device::cpu(), 2);
-  codec.make_encoder(layout, {0})->encode(tensors.table, {&job, 1}, PayloadForm::kNatural, {}, stream);
+  const auto coder = codec.make_coder({.layout = layout}, {0}, slots);
+  std::ranges::fill(coder->local_row(0), local);
+  coder->encode({&tensors.table, 1}, {}, stream);
   sent.slice = {.slice = slice,
                 .format = 0,
                 .scalers = {},
-                .payload = {job.payload, static_cast<std::size_t>(job.payload_bytes)}};
+                .payload = {slots.outgoing[0], static_cast<std::size_t>(slots.outgoing_bytes[0])}};
   return sent;
 }
 
@@ -79,15 +80,6 @@ Bytes halves_of(std::span<const float> values) {
   }
   while (bytes.size() % 4 != 0) bytes.push_back(0);
   return bytes;
-}
-
-std::vector<float> aggregated(const FloatCodec& codec, const std::vector<EncodedSlice>& messages,
-                              AggregateUnit unit = AggregateUnit::kMean, int num_threads = 1) {
-  std::vector<float> out(static_cast<std::size_t>(messages[0].slice.count), -123456.0f);
-  Stream stream(Device::cpu(), num_threads);
-  const AggregateJob job{messages[0].slice, messages, out.data()};
-  codec.aggregate({&job, 1}, unit, stream);
-  return out;
 }
 
 TEST(FloatCodec, Fp32SendsTheBytesOfTheGradient) {
@@ -146,11 +138,8 @@ TEST(FloatCodec, MeasuresZeroOrTheFlagOfEachTensor) {
   tensors.values[3][4096] = std::numeric_limits<float>::quiet_NaN();
   const std::vector<float> expected = {0.0f, canonical_nan(), canonical_nan()};
   for (const Width width : kWidths) {
-    std::vector<float> scalers(3, 5.0f);
-    Stream stream(Device::cpu(), 2);
-    const auto encoder = FloatCodec(width, 1).make_encoder(layout, {0, 1, 2, 3});
-    encoder->measure(tensors.table, scalers, {}, stream);
-    EXPECT_EQ(bits_of(scalers), bits_of(expected));
+    const FloatCodec codec(width, 1);
+    EXPECT_EQ(bits_of(testing::measured(codec, layout, tensors)), bits_of(expected));
   }
 }
 

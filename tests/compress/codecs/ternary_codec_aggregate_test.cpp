@@ -68,17 +68,8 @@ TEST(TernaryCodecAggregate, TakesLanesThatWereAddedUp) {
   for (std::size_t i = 0; i < sum.size(); ++i) sum[i] += lanes.sent[1].words[0][i];
   EncodedSlice two = lanes.messages[0];
   two.payload = {reinterpret_cast<const std::uint8_t*>(sum.data()), two.payload.size()};
-  EXPECT_EQ(aggregated(codec, {two, lanes.messages[2]}), aggregated(codec, ThreeWorkers(codec, shared).messages));
-}
-
-TEST(TernaryCodecAggregate, RefusesSharedScalersThatDiffer) {
-  const TernaryCodec codec({.num_workers = 3});
-  ThreeWorkers workers(codec, {2.7f, 1.0f});
-  const std::vector<float> other = {std::nextafter(2.7f, 3.0f)};
-  workers.messages[2].scalers = other;
-  EXPECT_THROW(aggregated(codec, workers.messages), CommunicationError);
-  workers.messages[2].scalers = {};
-  EXPECT_THROW(aggregated(codec, workers.messages), CommunicationError);
+  EXPECT_EQ(aggregated(codec, {two, lanes.messages[2]}, AggregateUnit::kMean, 2, {}, 3),
+            aggregated(codec, ThreeWorkers(codec, shared).messages));
 }
 
 TEST(TernaryCodecAggregate, OfUnsharedScalersIsTheTreeSumOfWhatEachWorkerMeans) {

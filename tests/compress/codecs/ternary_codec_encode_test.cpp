@@ -182,20 +182,18 @@ TEST(TernaryCodecEncode, ALoneWorkersCodesAreTheSameForEverySharing) {
 TEST(TernaryCodecEncode, CodesDrawnAheadFollowTheGradientOfTheLastMeasure) {
   const Layout layout = small_layout();
   const TernaryCodec codec({.scope = ScalerScope::kBlock, .block_elements = 4096});
-  const auto encoder = codec.make_encoder(layout, all_segments(layout));
-  Stream stream(Device::cpu(), 2);
-  const DrawKey key{kSeed, kStep, 0, DrawPurpose::kTernarize};
-  std::vector<float> scalers(4);
   std::vector<std::uint64_t> words(9000 / 16);
+  PayloadSlots slots{
+      .encoded = {{0, 0, 9000}}, .outgoing = {reinterpret_cast<std::uint8_t*>(words.data())}, .outgoing_bytes = {0}};
+  const auto coder = codec.make_coder(testing::setup_of(layout, 0), all_segments(layout), slots);
+  Stream stream(Device::cpu(), 2);
   for (const std::uint64_t seed : {1u, 2u}) {
     const Tensors tensors = gaussian_tensors(layout, seed);
-    encoder->measure(tensors.table, scalers, key, stream);
-    EncodeJob job{.slice = {0, 0, 9000},
-                  .local = std::span<const float>(scalers).first(3),
-                  .shared = std::span<const float>(scalers).first(3),
-                  .payload = reinterpret_cast<std::uint8_t*>(words.data())};
-    encoder->encode(tensors.table, {&job, 1}, PayloadForm::kNatural, key, stream);
-    EXPECT_EQ(Bytes(job.payload, job.payload + job.payload_bytes), two_pass_codes(layout, tensors, 0, 4096, 0, 0));
+    coder->measure({&tensors.table, 1}, {kStep, nullptr}, stream);
+    testing::combine_with(*coder, codec, 0, {}, stream);
+    coder->encode({&tensors.table, 1}, {kStep, nullptr}, stream);
+    EXPECT_EQ(Bytes(slots.outgoing[0], slots.outgoing[0] + slots.outgoing_bytes[0]),
+              two_pass_codes(layout, tensors, 0, 4096, 0, 0));
   }
 }
 

@@ -119,7 +119,7 @@ TEST(ExchangeProbe, BytesAreThoseOfExchanges) {
         const ExchangeCost cost = probe_exchange(layout, gradient.span(), options);
         const WireVolume exchanged = volume_between_ranks(layout, options);
         EXPECT_EQ(cost.wire.bytes, exchanged.bytes);
-        EXPECT_EQ(cost.wire.rounds, exchanged.rounds);
+        EXPECT_EQ(cost.wire.rounds, world.num_processes > 1 ? exchanged.rounds : 0);
       }
     }
   }

@@ -185,16 +185,12 @@ TEST(PushMessages, GradientsComeBackDecoded) {
   Buffer<float> gradient = zeros<float>(layout.flat_elements());
   for (int i = 0; i < 18; ++i) gradient.data()[layout.segment(0).offset + i] = (i % 2 == 0 ? 4.0f : -4.0f);
   for (int i = 0; i < 3; ++i) gradient.data()[layout.segment(1).offset + i] = 0.25f * static_cast<float>(i + 1);
-  WorkerEncoder encoder(protocol.layout, protocol.plan, 1);
+  WorkerEncoder encoder(protocol.layout, protocol.plan, 1, 2, 1);
   const TensorTable table(layout, gradient.data());
   Stream stream(Device::cpu(), 1);
-  encoder.measure(table, 1, 3, stream);
-  MessageWriter writer;
-  const std::vector<float> no_scalers(static_cast<std::size_t>(protocol.plan.num_scalers()));
-  const auto slices = whole_segments(layout);
+  encoder.measure(table, 3, stream);
   Parcels parcels;
-  parcels.append(
-      encoder.gradient_message(table, {slices, no_scalers, PayloadForm::kNatural, 1}, protocol.at(3), writer, stream));
+  parcels.append(encoder.gradient_message(table, protocol.at(3), stream));
   Buffer<float> read = zeros<float>(gradient.num_elements());
   messages.read_gradient(parcels, 0, 3, 1, read.span());
   EXPECT_EQ(bits_of(read.span()), bits_of(gradient.span()));  // all are +-max

@@ -48,15 +48,11 @@ class Served {
     Buffer<float> gradient = zeros<float>(layout_.flat_elements());
     gradient.data()[0] = a;
     gradient.data()[1] = b;
-    WorkerEncoder encoder(protocol_->layout, protocol_->plan, worker);
+    WorkerEncoder encoder(protocol_->layout, protocol_->plan, worker, worker + 1, 1);
     const TensorTable table(layout_, gradient.data());
     Stream stream(Device::cpu(), 1);
-    encoder.measure(table, 1, number, stream);
-    const auto slices = whole_segments(layout_);
-    const std::vector<float> none(static_cast<std::size_t>(protocol_->plan.num_scalers()));
-    MessageWriter writer;
-    parcels.append(encoder.gradient_message(table, {slices, none, PayloadForm::kNatural, 1}, protocol_->at(number),
-                                            writer, stream));
+    encoder.measure(table, number, stream);
+    parcels.append(encoder.gradient_message(table, protocol_->at(number), stream));
     return parcels;
   }
   std::vector<float> parameters() const { return {parameters_.span()[0], parameters_.span()[1]}; }

@@ -38,10 +38,10 @@ CodecPlan plan_of(const Layout& layout, const TernaryOptions& ternary) {
 struct Leg {
   Layout layout = mixed_layout();
   CodecPlan plan;
-  DeviceExchangeSetup setup;
+  CoderSetup setup;
   std::vector<WorkerRange> ranks;
   std::unique_ptr<DevicePayloads> payloads;
-  std::vector<std::unique_ptr<DeviceCoder>> coders;
+  std::vector<std::unique_ptr<Coder>> coders;
   std::unique_ptr<DeviceDownlink> leg;
   Stream stream{Device::cpu(), 1};
 
@@ -62,7 +62,7 @@ struct Leg {
     const std::uint32_t stop_latched = 0;
     for (std::size_t g = 0; g < plan.groups().size(); ++g) {
       const CodecPlan::Group& group = plan.groups()[g];
-      coders.push_back(group.codec->make_device_coder(setup, group.segments, payloads->slots(g)));
+      coders.push_back(group.codec->make_coder(setup, group.segments, payloads->slots(g)));
       coders.back()->measure(local, {kStep, nullptr}, stream);
       const DeviceGather gather = coders.back()->gather_scalers(ranks);
       communicator.all_gather({&gather, 1}, stream);
@@ -88,8 +88,8 @@ struct Leg {
   std::vector<float> shared() const {
     std::vector<float> scalers;
     for (int t = 0; t < layout.num_segments(); ++t) {
-      const DeviceCoder& coder = *coders[static_cast<std::size_t>(plan.group_of(t))];
-      const auto row = coder.scalers_of(0);
+      const Coder& coder = *coders[static_cast<std::size_t>(plan.group_of(t))];
+      const auto row = coder.shared_scalers();
       const auto count = static_cast<std::size_t>(plan.first_scaler(t + 1) - plan.first_scaler(t));
       const auto first = row.begin() + coder.first_scaler({t, 0, layout.segment(t).num_elements});
       scalers.insert(scalers.end(), first, first + static_cast<std::ptrdiff_t>(count));

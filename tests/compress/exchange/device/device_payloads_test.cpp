@@ -53,7 +53,7 @@ struct Rank {
   void for_each_outgoing(const Body& body) const {
     const auto n = static_cast<std::size_t>(workers.num_local_workers);
     for (std::size_t g = 0; g < plan.groups().size(); ++g) {
-      const DeviceSlots& slots = payloads->slots(g);
+      const PayloadSlots& slots = payloads->slots(g);
       ASSERT_EQ(slots.outgoing.size(), slots.encoded.size() * n);
       for (std::size_t i = 0; i < slots.outgoing.size(); ++i) {
         body(slots.encoded[i / n], workers.first_local_worker + static_cast<int>(i % n), slots.outgoing[i]);
@@ -80,7 +80,7 @@ void expect_delivery(Make make, int num_workers, int size) {
     });
     rank.payloads->submit(*communicator, rank.stream);
     for (std::size_t g = 0; g < rank.plan.groups().size(); ++g) {
-      const DeviceSlots& slots = rank.payloads->slots(g);
+      const PayloadSlots& slots = rank.payloads->slots(g);
       if (!slots.aggregated.empty()) {
         EXPECT_EQ(slots.num_payloads, num_workers);
       }
@@ -115,7 +115,7 @@ TEST(DevicePayloads, GatheredAreWholeTensorsForEveryRank) {
   const Rank rank(make_gathered_payloads, kWorkers, 1, 2);
   std::vector<Key> encoded;
   for (std::size_t g = 0; g < rank.plan.groups().size(); ++g) {
-    const DeviceSlots& slots = rank.payloads->slots(g);
+    const PayloadSlots& slots = rank.payloads->slots(g);
     EXPECT_EQ(slots.aggregated, slots.encoded);
     EXPECT_EQ(slots.form, PayloadForm::kNatural);
     for (const Slice& slice : slots.encoded) encoded.push_back(key_of(slice));
@@ -175,7 +175,7 @@ TEST(DevicePayloads, SummedAreLanesThatHoldTheSumsOfAllWorkers) {
       // A second time, what the first left does not count.
       for (int i = 0; i < 2; ++i) rank.payloads->submit(*communicator, rank.stream);
       for (std::size_t g = 0; g < rank.plan.groups().size(); ++g) {
-        const DeviceSlots& slots = rank.payloads->slots(g);
+        const PayloadSlots& slots = rank.payloads->slots(g);
         const bool summable = rank.plan.groups()[g].codec->traits().summable;
         EXPECT_EQ(slots.encoded.empty(), !summable);
         EXPECT_EQ(slots.incoming.size(), slots.encoded.size());

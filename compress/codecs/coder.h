@@ -1,4 +1,4 @@
-// DeviceCoder: a codec's work in an exchange whose gradients, payloads and mean stay in a GPU's memory.
+// Coder: a codec's work in an exchange, for gradients, payloads and a mean in the memory of one device.
 #pragma once
 
 #include <cstdint>
@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "compress/codecs/codec.h"
-#include "compress/codecs/device_slots.h"
+#include "compress/codecs/payload_slots.h"
 #include "compress/comm/communicator.h"
 #include "compress/comm/device_communicator.h"
 #include "kernels/runtime/buffer.h"
@@ -19,9 +19,9 @@
 namespace terngrad {
 
 /// What the coders of one exchange share.
-struct DeviceExchangeSetup {
-  Layout layout;
-  WorkerRange workers;
+struct CoderSetup {
+  Layout layout = {};
+  WorkerRange workers = {};
   std::uint64_t seed = 1;
   bool drops_nonfinite_steps = true;  // else a worker's tensor that is not finite counts as zero
   Device device = Device::cpu();
@@ -32,53 +32,68 @@ struct DeviceExchangeSetup {
   }
 };
 
-/// A group of tensors with one codec, for the workers of this process: their scalers in device memory, worker after
-/// worker, and their payloads in the places of DeviceSlots. Calls come in the order measure, combine_scalers, encode,
-/// aggregate, with what gather_scalers names gathered from all ranks before combine_scalers, and payloads brought to
-/// their incoming places before aggregate; they only submit work to the stream. With the tables of the step before,
-/// they allocate nothing and wait for nothing (except for payloads whose size depends on the data).
-class DeviceCoder {
+/// A group of tensors with one codec, for the workers of this process: their scalers, worker after worker, and their
+/// payloads in PayloadSlots, all in memory of one device. Calls come in the order measure, combine_scalers, encode,
+/// aggregate, with the local scalers of all ranks brought together before combine_scalers, and payloads brought to
+/// their incoming slots before aggregate. On the CPU the work is done when a call returns. On a GPU calls only submit
+/// work to the stream; with the tables of the step before, they allocate nothing and wait for nothing (except for
+/// payloads whose size depends on the data).
+///
+/// Gradients may be of any element type and count as widened to float32; a coder that takes float32 only refuses others
+/// with InvalidArgument, as TensorTable::tensor() and slice() do. Results are bit-equal on every device, for any number
+/// of threads and any split of tensors into slices.
+class Coder {
  public:
-  virtual ~DeviceCoder() = default;
-  DeviceCoder(const DeviceCoder&) = delete;
-  DeviceCoder& operator=(const DeviceCoder&) = delete;
+  virtual ~Coder() = default;
+  Coder(const Coder&) = delete;
+  Coder& operator=(const Coder&) = delete;
 
   const std::vector<int>& segments() const { return segments_; }
-  const DeviceSlots& slots() const { return slots_; }
+  const PayloadSlots& slots() const { return slots_; }
   /// Scalers of one worker: a row, tensor after tensor.
   std::int64_t num_scalers() const { return static_cast<std::int64_t>(places_.size()); }
   /// Place in a row of the first scaler that a slice of one of the tensors touches.
   std::int64_t first_scaler(const Slice& slice) const;
-  /// [num_scalers()] in device memory, after combine_scalers: what sums of codes are multiplied by, fl(s / N).
+  /// [num_scalers()] after combine_scalers: what sums of codes are multiplied by, fl(s / N).
   std::span<const float> scales() const { return scales_.span(); }
-  /// [num_scalers()] in device memory, after combine_scalers: what a local worker's codes are multiples of, 0 for
-  /// numbers.
-  std::span<const float> scalers_of(int local_worker) const;
+  /// [num_scalers()] after combine_scalers: the combination over all workers.
+  std::span<const float> shared_scalers() const { return shared_.span(); }
+  /// [num_scalers()] after combine_scalers: what a worker's codes are multiples of, 0 for numbers. The shared scalers,
+  /// or the worker's own if none are shared; of any worker of the run.
+  std::span<const float> sent_scalers(int worker) const;
+  /// [num_scalers()] a worker's row of local scalers: written by measure for those of this process, by the transport
+  /// for all others. NaN marks a tensor that is not finite.
+  std::span<float> local_row(int worker);
   /// Whether a mean of these tensors can leave the range of float32 though all gradients are finite.
   virtual bool can_overflow() const = 0;
 
   /// Measures the local scalers of this process's workers.
   virtual void measure(std::span<const TensorTable> gradients, const DeviceStep& step, Stream& stream) = 0;
-  /// The local scalers of all workers, each rank's part filled by its measure.
+  /// The local scalers of all workers as one buffer, each rank's part filled by its measure.
   /// @param ranks  the workers of each rank
   DeviceGather gather_scalers(std::span<const WorkerRange> ranks);
   /// Combines the scalers of all workers.
   /// @param skip    null, or set to 1 where a tensor is not finite
   /// @param stop_latched  see ScalerSharingTask
   void combine_scalers(NonfiniteReport* report, std::uint32_t* skip, const std::uint32_t* stop_latched, Stream& stream);
-  /// Encodes the slices of this process's workers' gradients into their outgoing places.
+  /// Encodes the slices of this process's workers' gradients into their outgoing slots.
   virtual void encode(std::span<const TensorTable> gradients, const DeviceStep& step, Stream& stream) = 0;
-  /// Writes the mean over all workers of the aggregated slices; `sums` asks for integer sums of codes as float32, in
-  /// place of the mean.
-  virtual void aggregate(const TensorTable& mean, bool sums, Stream& stream) = 0;
+  /// Writes what the aggregated slices come to over all workers. @throws InvalidArgument for a unit that the codec does
+  /// not have
+  virtual void aggregate(const TensorTable& mean, AggregateUnit unit, Stream& stream) = 0;
+  /// Adds up one slice of consecutive local workers in float32, in the order of kernels/tensor/worker_tree.h: what
+  /// travels in place of them (CodecTraits::sums_as_float). After encode.
+  /// @param encoded  index into slots().encoded; @param out  [its count]
+  /// @throws InvalidArgument for other codecs, and for workers that are no subtree
+  virtual void add_local(std::size_t encoded, int first_local_worker, int num_local_workers, float* out,
+                         Stream& stream);
 
  protected:
-  /// @param codec  of `segments`; must outlive the coder
-  DeviceCoder(const Codec& codec, const DeviceExchangeSetup& setup, std::vector<int> segments, DeviceSlots slots,
-              ScalerCombination combination);
+  /// @param codec, slots  must outlive the coder
+  Coder(const Codec& codec, const CoderSetup& setup, std::vector<int> segments, PayloadSlots& slots);
 
   const Codec& codec() const { return codec_; }
-  const DeviceExchangeSetup& setup() const { return setup_; }
+  const CoderSetup& setup() const { return setup_; }
   /// A slice, and the place in a row of the first scaler that it touches.
   struct CodedSlice {
     Slice slice;
@@ -86,14 +101,21 @@ class DeviceCoder {
   };
   std::span<const CodedSlice> encoded() const { return encoded_; }
   std::span<const CodedSlice> aggregated() const { return aggregated_; }
-  /// Where an encoded slice's payload goes.
+  /// Where an encoded slice's payload goes, and where its length is written.
   std::uint8_t* outgoing(std::size_t encoded, std::size_t local_worker) const {
-    return slots_.outgoing[encoded * static_cast<std::size_t>(setup_.workers.num_local_workers) + local_worker];
+    return slots_.outgoing[outgoing_index(encoded, local_worker)];
   }
-  /// Where an aggregated slice's payloads are.
+  std::int64_t& outgoing_bytes(std::size_t encoded, std::size_t local_worker) {
+    return slots_.outgoing_bytes[outgoing_index(encoded, local_worker)];
+  }
+  /// Where an aggregated slice's payloads are, and their lengths.
   std::span<const std::uint8_t* const> incoming(std::size_t aggregated) const {
     const auto n = static_cast<std::size_t>(slots_.num_payloads);
     return std::span(slots_.incoming).subspan(aggregated * n, n);
+  }
+  std::span<const std::int64_t> incoming_bytes(std::size_t aggregated) const {
+    const auto n = static_cast<std::size_t>(slots_.num_payloads);
+    return std::span(slots_.incoming_bytes).subspan(aggregated * n, n);
   }
 
   /// Global number of a local worker.
@@ -102,7 +124,7 @@ class DeviceCoder {
   }
   /// Rows of local scalers of this process's workers.
   std::span<float> local_rows();
-  /// What a local worker's codes are drawn with: scalers_of, but 0 where the worker's tensor counts as zero.
+  /// What a local worker's codes are drawn with: sent_scalers, but 0 where the worker's tensor counts as zero.
   const float* drawn_with(std::size_t local_worker) const {
     return row(drawn_with_, static_cast<int>(local_worker)).data();
   }
@@ -117,11 +139,14 @@ class DeviceCoder {
     return rows.span().subspan(static_cast<std::size_t>(number) * places_.size(), places_.size());
   }
   std::vector<CodedSlice> with_scalers(std::span<const Slice> slices) const;
+  std::size_t outgoing_index(std::size_t encoded, std::size_t local_worker) const {
+    return encoded * static_cast<std::size_t>(setup_.workers.num_local_workers) + local_worker;
+  }
 
   const Codec& codec_;
-  DeviceExchangeSetup setup_;
+  CoderSetup setup_;
   std::vector<int> segments_;  // in order
-  DeviceSlots slots_;
+  PayloadSlots& slots_;
   std::vector<std::int64_t> first_scaler_;
   std::vector<CodedSlice> encoded_, aggregated_;
   std::vector<ScalerPlace> places_;

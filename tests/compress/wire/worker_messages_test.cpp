@@ -1,4 +1,5 @@
-#include "compress/wire/worker_encoder.h"
+// What a worker's messages hold, for the codecs of a plan together.
+#include "compress/wire/gradient_transport.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -13,8 +14,9 @@
 #include "support/bits.h"
 #include "support/gradients.h"
 #include "support/reference.h"
+#include "support/worker_messages.h"
 
-namespace terngrad::worker_encoder_test {
+namespace terngrad::worker_messages_test {
 namespace {
 
 using reference::Bytes;
@@ -58,25 +60,23 @@ CodecPlanOptions all_ternary() {
 struct Worker {
   Layout layout = mixed_layout();
   CodecPlan plan;
-  WorkerEncoder encoder;
+  testing::WorkerMessages encoder;
   Tensors gradient;
   std::vector<float> shared;  // twice the local ones, all of a finite gradient
-  MessageWriter writer;
   Message message;
   Stream stream{Device::cpu(), 2};
 
   explicit Worker(const CodecPlanOptions& options, int number = 1, std::uint64_t gradient_seed = 1)
       : Worker(options, number, gaussian_tensors(mixed_layout(), gradient_seed)) {}
   Worker(const CodecPlanOptions& options, int number, Tensors tensors)
-      : plan(layout, options), encoder(layout, plan, number), gradient(std::move(tensors)) {
+      : plan(layout, options), encoder(layout, plan, number, kSeed), gradient(std::move(tensors)) {
     measure();
     for (const float s : encoder.local_scalers()) shared.push_back(2 * s);
   }
 
-  void measure() { encoder.measure(gradient.table, kSeed, kContext.step, stream); }
+  void measure() { encoder.measure(gradient.table, kContext, stream); }
   std::span<const std::uint8_t> send(const std::vector<Slice>& slices, PayloadForm form = PayloadForm::kNatural) {
-    const WorkerEncoder::GradientPart part{slices, shared, form, kSeed};
-    return encoder.gradient_message(gradient.table, part, kContext, writer, stream);
+    return encoder.gradient_message(slices, shared, kContext, stream, form);
   }
   /// The records of a gradient message, taken apart.
   const std::vector<Message::Record>& records(const std::vector<Slice>& slices,
@@ -112,7 +112,7 @@ std::vector<float> scalers_of(const Message::Record& record) {
   return {record.encoded.scalers.begin(), record.encoded.scalers.end()};
 }
 
-TEST(WorkerEncoder, KeepsLocalScalersInOrderOfTheLayout) {
+TEST(WorkerMessages, KeepsLocalScalersInOrderOfTheLayout) {
   const Worker worker(mixed_codecs({.clip_factor = 2.5}));
   std::vector<float> expected;
   for (const int t : {0, 1, 3, 4, 5}) {
@@ -125,14 +125,12 @@ TEST(WorkerEncoder, KeepsLocalScalersInOrderOfTheLayout) {
   EXPECT_EQ(bits_of(worker.encoder.local_scalers()), bits_of(expected));
 }
 
-TEST(WorkerEncoder, ScalersMessageListsEveryTensor) {
+TEST(WorkerMessages, ScalersMessageListsEveryTensor) {
   Tensors gradient = gaussian_tensors(mixed_layout(), 1);
   gradient.values[4][0] = std::numeric_limits<float>::infinity();
   Worker worker(mixed_codecs({.scope = ScalerScope::kBlock, .block_elements = 1984}), 2, std::move(gradient));
   Message message;
-  MessageWriter writer;
-  read_message(worker.encoder.scalers_message(kContext, writer), MessageKind::kScalers, kContext, worker.layout,
-               message);
+  read_message(worker.encoder.scalers_message(), MessageKind::kScalers, kContext, worker.layout, message);
   EXPECT_EQ(message.worker, 2);
   ASSERT_EQ(message.records.size(), 6u);
   const std::vector<std::size_t> num_scalers = {5, 1, 0, 3, 1, 1};
@@ -150,7 +148,7 @@ TEST(WorkerEncoder, ScalersMessageListsEveryTensor) {
   EXPECT_EQ(bits_of(message.records[4].encoded.scalers[0]), bits_of(canonical_nan()));
 }
 
-TEST(WorkerEncoder, GradientMessageHasARecordOfItsCodecForEverySlice) {
+TEST(WorkerMessages, GradientMessageHasARecordOfItsCodecForEverySlice) {
   Worker worker(mixed_codecs({.scope = ScalerScope::kBlock, .block_elements = 1984, .format = TernaryFormat::kT5}));
   const std::vector<Slice> slices = {{4, 0, 4096}, {0, 4096, 4904}, {2, 0, 0}, {1, 0, 33}, {3, 0, 5000}, {5, 0, 7}};
   const std::vector<std::uint8_t> codecs = {2, 3, 3, 1, 3, 3};
@@ -166,7 +164,7 @@ TEST(WorkerEncoder, GradientMessageHasARecordOfItsCodecForEverySlice) {
   }
 }
 
-TEST(WorkerEncoder, GradientMessageHoldsTheReferenceCodesAndTheFloats) {
+TEST(WorkerMessages, GradientMessageHoldsTheReferenceCodesAndTheFloats) {
   Worker worker(mixed_codecs(), 3);
   const auto& records = worker.records(whole_segments(worker.layout));
   for (const int t : {0, 3, 5}) {
@@ -179,7 +177,7 @@ TEST(WorkerEncoder, GradientMessageHoldsTheReferenceCodesAndTheFloats) {
   EXPECT_EQ(worker.decoded(records[4]), rounded);
 }
 
-TEST(WorkerEncoder, LanesFormHoldsTheSameCodes) {
+TEST(WorkerMessages, LanesFormHoldsTheSameCodes) {
   Worker worker(all_ternary());
   std::vector<std::vector<float>> natural;
   for (const Message::Record& record : worker.records(whole_segments(worker.layout))) {
@@ -192,7 +190,7 @@ TEST(WorkerEncoder, LanesFormHoldsTheSameCodes) {
   }
 }
 
-TEST(WorkerEncoder, ShardsTogetherCarryTheCodesOfTheWholeTensors) {
+TEST(WorkerMessages, ShardsTogetherCarryTheCodesOfTheWholeTensors) {
   for (const TernaryOptions& ternary : {TernaryOptions{}, TernaryOptions{.format = TernaryFormat::kTMask},
                                         TernaryOptions{.scope = ScalerScope::kBlock, .block_elements = 6400}}) {
     Worker worker(mixed_codecs(ternary));
@@ -212,7 +210,7 @@ TEST(WorkerEncoder, ShardsTogetherCarryTheCodesOfTheWholeTensors) {
   }
 }
 
-TEST(WorkerEncoder, TMaskMessagesAreShorterThanTheirBoundAndStillParse) {
+TEST(WorkerMessages, TMaskMessagesAreShorterThanTheirBoundAndStillParse) {
   Worker worker(mixed_codecs({.format = TernaryFormat::kTMask}));
   const auto slices = whole_segments(worker.layout);
   std::int64_t payload_bytes = 0;
@@ -230,7 +228,7 @@ TEST(WorkerEncoder, TMaskMessagesAreShorterThanTheirBoundAndStillParse) {
   EXPECT_EQ(worker.decoded(records[1]), worker.gradient.values[1]);  // behind a payload that became shorter
 }
 
-TEST(WorkerEncoder, DrawsDoNotDependOnTheCodecsOfOtherTensors) {
+TEST(WorkerMessages, DrawsDoNotDependOnTheCodecsOfOtherTensors) {
   Worker mixed(mixed_codecs());
   Worker ternary(all_ternary());
   const std::vector<Slice> slices = {{0, 0, 9000}, {3, 0, 5000}, {5, 0, 7}};
@@ -239,13 +237,13 @@ TEST(WorkerEncoder, DrawsDoNotDependOnTheCodecsOfOtherTensors) {
   for (std::size_t i = 0; i < slices.size(); ++i) EXPECT_EQ(payload_of(a[i]), payload_of(b[i])) << i;
 }
 
-TEST(WorkerEncoder, WorkersDrawDifferently) {
+TEST(WorkerMessages, WorkersDrawDifferently) {
   Worker one(all_ternary(), 1);
   Worker two(all_ternary(), 2);
   EXPECT_NE(payload_of(one.records({{0, 0, 9000}})[0]), payload_of(two.records({{0, 0, 9000}})[0]));
 }
 
-TEST(WorkerEncoder, SharingNoneSendsItsOwnScalers) {
+TEST(WorkerMessages, SharingNoneSendsItsOwnScalers) {
   for (const ScalerScope scope : {ScalerScope::kLayer, ScalerScope::kBlock}) {  // blocks are drawn ahead
     Worker worker(mixed_codecs({.sharing = ScalerSharing::kNone, .scope = scope, .block_elements = 4096}));
     const std::vector<Slice> slices = {{0, 4096, 4904}, {5, 0, 7}};
@@ -261,7 +259,7 @@ TEST(WorkerEncoder, SharingNoneSendsItsOwnScalers) {
   }
 }
 
-TEST(WorkerEncoder, SharingNoneSendsZeroForAScalerThatIsNan) {
+TEST(WorkerMessages, SharingNoneSendsZeroForAScalerThatIsNan) {
   for (const ScalerScope scope : {ScalerScope::kLayer, ScalerScope::kBlock}) {
     Tensors gradient = gaussian_tensors(mixed_layout(), 1);
     gradient.values[3][10] = std::numeric_limits<float>::quiet_NaN();
@@ -276,7 +274,7 @@ TEST(WorkerEncoder, SharingNoneSendsZeroForAScalerThatIsNan) {
   }
 }
 
-TEST(WorkerEncoder, ATensorThatIsNotFiniteTravelsAsZerosBesideTheOthers) {
+TEST(WorkerMessages, ATensorThatIsNotFiniteTravelsAsZerosBesideTheOthers) {
   Worker reference(mixed_codecs());
   const auto& expected = reference.records(whole_segments(reference.layout));
   Worker worker(mixed_codecs());
@@ -289,7 +287,7 @@ TEST(WorkerEncoder, ATensorThatIsNotFiniteTravelsAsZerosBesideTheOthers) {
   EXPECT_EQ(scalers_of(records[0]), scalers_of(expected[0]));  // the shared one, as the other workers send it
 }
 
-TEST(WorkerEncoder, IsAsNewInEveryStep) {
+TEST(WorkerMessages, IsAsNewInEveryStep) {
   Worker fresh(mixed_codecs({.format = TernaryFormat::kTMask}), 1, 2);
   const auto expected = fresh.send(whole_segments(fresh.layout));
   Worker used(mixed_codecs({.format = TernaryFormat::kTMask}), 1, 1);
@@ -305,4 +303,4 @@ TEST(WorkerEncoder, IsAsNewInEveryStep) {
 }
 
 }  // namespace
-}  // namespace terngrad::worker_encoder_test
+}  // namespace terngrad::worker_messages_test

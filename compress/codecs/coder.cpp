@@ -1,4 +1,4 @@
-#include "compress/codecs/device_coder.h"
+#include "compress/codecs/coder.h"
 
 #include <algorithm>
 
@@ -7,14 +7,28 @@
 
 namespace terngrad {
 
-DeviceCoder::DeviceCoder(const Codec& codec, const DeviceExchangeSetup& setup, std::vector<int> segments,
-                         DeviceSlots slots, ScalerCombination combination)
-    : codec_(codec), setup_(setup), segments_(std::move(segments)), slots_(std::move(slots)) {
+namespace {
+
+ScalerCombination combination_of(ScalerSharing sharing) {
+  switch (sharing) {
+    case ScalerSharing::kMean:
+      return ScalerCombination::kMean;
+    case ScalerSharing::kNone:
+      return ScalerCombination::kOwn;
+    default:
+      return ScalerCombination::kMax;
+  }
+}
+
+}  // namespace
+
+Coder::Coder(const Codec& codec, const CoderSetup& setup, std::vector<int> segments, PayloadSlots& slots)
+    : codec_(codec), setup_(setup), segments_(std::move(segments)), slots_(slots) {
   first_scaler_.push_back(0);
   for (const int segment : segments_) {
     const std::int64_t count = codec.num_scalers(setup_.layout.segment(segment).num_elements);
     for (std::int64_t s = 0; s < count; ++s) {
-      places_.push_back({combination, setup_.number_of(segment), s == 0 ? 1u : 0u});
+      places_.push_back({combination_of(codec.sharing()), setup_.number_of(segment), s == 0 ? 1u : 0u});
     }
     first_scaler_.push_back(num_scalers());
   }
@@ -30,33 +44,43 @@ DeviceCoder::DeviceCoder(const Codec& codec, const DeviceExchangeSetup& setup, s
   drawn_with_ = Buffer<float>(setup_.workers.num_local_workers * num_scalers(), device);
   Stream stream(device);
   copy<ScalerPlace>(places_, places_on_device_.span(), stream);
+  // Rows of workers that a process never hears of count as zero.
+  for (Buffer<float>* rows : {&local_, &own_, &drawn_with_}) fill_zero(rows->span(), stream);
   stream.synchronize();
 }
 
-std::int64_t DeviceCoder::first_scaler(const Slice& slice) const {
+std::int64_t Coder::first_scaler(const Slice& slice) const {
   const auto found = std::ranges::lower_bound(segments_, slice.segment);
   TERNGRAD_REQUIRE(found != segments_.end() && *found == slice.segment, "[exchange] tensor ", slice.segment,
                    " is not in this group");
   return first_scaler_[static_cast<std::size_t>(found - segments_.begin())] + codec_.scaler_range(slice).first;
 }
 
-std::span<const float> DeviceCoder::scalers_of(int local_worker) const {
-  if (codec_.sharing() != ScalerSharing::kNone) return shared_.span();
-  return row(own_, setup_.workers.first_local_worker + local_worker);
+std::span<const float> Coder::sent_scalers(int worker) const {
+  return codec_.sharing() != ScalerSharing::kNone ? shared_.span() : row(own_, worker);
 }
 
-std::vector<DeviceCoder::CodedSlice> DeviceCoder::with_scalers(std::span<const Slice> slices) const {
+std::span<float> Coder::local_row(int worker) {
+  const auto count = static_cast<std::size_t>(num_scalers());
+  return local_.span().subspan(static_cast<std::size_t>(worker) * count, count);
+}
+
+void Coder::add_local(std::size_t, int, int, float*, Stream&) {
+  TERNGRAD_THROW(InvalidArgument, "[", codec_.name(), "] elements do not add up as floats");
+}
+
+std::vector<Coder::CodedSlice> Coder::with_scalers(std::span<const Slice> slices) const {
   std::vector<CodedSlice> result;
   for (const Slice& slice : slices) result.push_back({slice, first_scaler(slice)});
   return result;
 }
 
-std::span<float> DeviceCoder::local_rows() {
+std::span<float> Coder::local_rows() {
   return local_.span().subspan(static_cast<std::size_t>(setup_.workers.first_local_worker * num_scalers()),
                                static_cast<std::size_t>(setup_.workers.num_local_workers * num_scalers()));
 }
 
-DeviceGather DeviceCoder::gather_scalers(std::span<const WorkerRange> ranks) {
+DeviceGather Coder::gather_scalers(std::span<const WorkerRange> ranks) {
   const std::int64_t row_bytes = num_scalers() * static_cast<std::int64_t>(sizeof(float));
   DeviceGather gather{.buffer = reinterpret_cast<std::uint8_t*>(local_.data()), .parts = {}};
   for (const WorkerRange& range : ranks) {
@@ -65,8 +89,8 @@ DeviceGather DeviceCoder::gather_scalers(std::span<const WorkerRange> ranks) {
   return gather;
 }
 
-void DeviceCoder::combine_scalers(NonfiniteReport* report, std::uint32_t* skip, const std::uint32_t* stop_latched,
-                                  Stream& stream) {
+void Coder::combine_scalers(NonfiniteReport* report, std::uint32_t* skip, const std::uint32_t* stop_latched,
+                            Stream& stream) {
   if (places_.empty()) return;
   terngrad::combine_scalers({.places = places_on_device_.data(),
                              .num_scalers = num_scalers(),

@@ -1,8 +1,10 @@
-// TernGrad between workers on a GPU.
+// The work of codec ternary, on either device.
 #include <algorithm>
+#include <cmath>
+#include <cstring>
 #include <vector>
 
-#include "compress/codecs/device_coder.h"
+#include "compress/codecs/coder.h"
 #include "compress/codecs/ternary_codec.h"
 #include "kernels/codes/code_sum.h"
 #include "kernels/codes/encode_blocks.h"
@@ -10,47 +12,36 @@
 #include "kernels/codes/ternary.h"
 #include "kernels/codes/tree_sum.h"
 #include "kernels/runtime/copy.h"
+#include "kernels/runtime/errors.h"
 #include "kernels/statistics/scaler.h"
 
 namespace terngrad {
 namespace {
 
-/// Blocks up to which a thread block that encodes one in a single pass is quick (kernels/codes/encode_blocks.h).
-constexpr std::int64_t kMaxFusedBlock = 131072;
+/// Blocks up to which a GPU's thread block that encodes one in a single pass is quick (kernels/codes/encode_blocks.h).
+constexpr std::int64_t kMaxFusedBlockOnGpu = 131072;
 
-ScalerCombination combination_of(ScalerSharing sharing) {
-  switch (sharing) {
-    case ScalerSharing::kMean:
-      return ScalerCombination::kMean;
-    case ScalerSharing::kNone:
-      return ScalerCombination::kOwn;
-    default:
-      return ScalerCombination::kMax;
-  }
-}
-
-class TernaryDeviceCoder final : public DeviceCoder {
+class TernaryCoder final : public Coder {
  public:
-  TernaryDeviceCoder(const TernaryCodec& codec, const DeviceExchangeSetup& setup, const std::vector<int>& segments,
-                     DeviceSlots slots)
-      : DeviceCoder(codec, setup, segments, std::move(slots), combination_of(codec.sharing())),
+  TernaryCoder(const TernaryCodec& codec, const CoderSetup& setup, const std::vector<int>& segments,
+               PayloadSlots& slots)
+      : Coder(codec, setup, segments, slots),
         options_(codec.options()),
-        format_(static_cast<TernaryFormat>(codec.record_format(this->slots().form))),
+        format_(static_cast<TernaryFormat>(codec.record_format(slots.form))),
         block_elements_(codec.kernel_block_elements()),
         plan_(statistics_slices(setup.layout, segments, block_elements_), setup.device),
         ternarizer_(setup.device),
         block_encoder_(setup.device),
         code_summer_(setup.device),
         tree_summer_(setup.device) {
-    // Codes can be drawn with a block still in the caches where no other worker's scaler and no flag of another block
-    // has a say in them. Such a pass writes the payload of a whole tensor.
+    // Codes can be drawn with a block still in the caches where no other worker's scaler has a say in them. Such a pass
+    // writes the payload of a whole tensor. A tensor with a flag in one of its blocks is zeroed afterwards, which a
+    // GPU's kernels do not do.
     const bool own_scalers = options_.sharing == ScalerSharing::kNone || options_.num_workers == 1;
-    draws_ahead_ = own_scalers && setup.drops_nonfinite_steps && format_ == TernaryFormat::kT2 && encodes_whole() &&
-                   block_elements_ > 0 && block_elements_ % kChunkElements == 0 && block_elements_ <= kMaxFusedBlock;
-    const auto num_payloads = static_cast<std::size_t>(this->slots().num_payloads);
-    for (const CodedSlice& coded : aggregated()) {
-      lengths_.insert(lengths_.end(), num_payloads, payload_bytes(format_, coded.slice.count, options_.num_workers));
-    }
+    const bool suits_device =
+        setup.device.is_cpu() || (setup.drops_nonfinite_steps && block_elements_ <= kMaxFusedBlockOnGpu);
+    draws_ahead_ = own_scalers && suits_device && format_ == TernaryFormat::kT2 && encodes_whole() &&
+                   block_elements_ > 0 && block_elements_ % kChunkElements == 0;
     if (block_elements_ == 0) return;
     Stream stream(setup.device);
     first_scalers_ = Buffer<std::int64_t>(static_cast<std::int64_t>(first_scalers().size()), setup.device);
@@ -74,7 +65,7 @@ class TernaryDeviceCoder final : public DeviceCoder {
   }
 
   void encode(std::span<const TensorTable> gradients, const DeviceStep& step, Stream& stream) override {
-    if (draws_ahead_) return;
+    if (draws_ahead_) return zero_flagged(gradients.size());
     const bool clips = options_.clip_scope == ClipScope::kLocal && options_.clip_factor > 0;
     tasks_.clear();
     for (std::size_t worker = 0; worker < gradients.size(); ++worker) {
@@ -96,18 +87,24 @@ class TernaryDeviceCoder final : public DeviceCoder {
     bytes_.resize(tasks_.size());
     ternarizer_.run(tasks_, {.format = format_, .num_workers = options_.num_workers}, draw_key(step), bytes_, stream,
                     step.on_device);
+    const std::int64_t* bytes = bytes_.data();
+    for (std::size_t worker = 0; worker < gradients.size(); ++worker) {
+      for (std::size_t i = 0; i < encoded().size(); ++i) outgoing_bytes(i, worker) = *bytes++;
+    }
   }
 
-  void aggregate(const TensorTable& mean, bool sums, Stream& stream) override {
-    if (options_.sharing == ScalerSharing::kNone) return aggregate_unshared(mean, stream);
-    const float* scales_of = sums ? ones() : scales().data();
-    const auto n = static_cast<std::size_t>(slots().num_payloads);
+  void aggregate(const TensorTable& mean, AggregateUnit unit, Stream& stream) override {
+    if (options_.sharing == ScalerSharing::kNone) {
+      TERNGRAD_REQUIRE(unit == AggregateUnit::kMean, "[ternary] codes have no common unit without a shared scaler");
+      return aggregate_unshared(mean, stream);
+    }
+    const float* scales_of = unit == AggregateUnit::kSums ? ones() : scales().data();
     sum_tasks_.clear();
     for (std::size_t i = 0; i < aggregated().size(); ++i) {
       const auto& [slice, first_scaler] = aggregated()[i];
       sum_tasks_.push_back({.format = format_,
                             .payloads = incoming(i),
-                            .payload_bytes = {lengths_.data() + i * n, n},
+                            .payload_bytes = incoming_bytes(i),
                             .num_workers = options_.num_workers,
                             .first = slice.first,
                             .count = slice.count,
@@ -124,10 +121,15 @@ class TernaryDeviceCoder final : public DeviceCoder {
             DrawPurpose::kTernarize};
   }
 
+  /// Whether every tensor is encoded as one slice.
   bool encodes_whole() const {
-    return std::ranges::all_of(encoded(), [&](const CodedSlice& coded) {
-      return coded.slice.count == setup().layout.segment(coded.slice.segment).num_elements;
-    });
+    std::int64_t num_left = 0;  // elements
+    for (const int segment : segments()) num_left += setup().layout.segment(segment).num_elements;
+    for (const CodedSlice& coded : encoded()) {
+      if (coded.slice.count != setup().layout.segment(coded.slice.segment).num_elements) return false;
+      num_left -= coded.slice.count;
+    }
+    return num_left == 0;
   }
 
   void draw_ahead(std::span<const TensorTable> gradients, const DeviceStep& step, Stream& stream) {
@@ -144,9 +146,22 @@ class TernaryDeviceCoder final : public DeviceCoder {
                                 .payload = outgoing(i, worker),
                                 .worker = static_cast<std::uint32_t>(worker),
                                 .type = gradients[worker].type()});
+        outgoing_bytes(i, worker) = codec().max_payload_bytes(slice, PayloadForm::kNatural);
       }
     }
     block_encoder_.run(block_tasks_, options_.clip_factor, options_.rule, draw_key(step), stream, step.on_device);
+  }
+
+  /// What was drawn for a tensor that is not finite becomes zeros, on the CPU.
+  void zero_flagged(std::size_t num_local_workers) {
+    if (setup().device.is_cuda()) return;
+    for (std::size_t worker = 0; worker < num_local_workers; ++worker) {
+      const float* scalers = local(global(worker));
+      for (std::size_t i = 0; i < encoded().size(); ++i) {
+        if (!std::isnan(scalers[encoded()[i].first_scaler])) continue;
+        std::memset(outgoing(i, worker), 0, static_cast<std::size_t>(outgoing_bytes(i, worker)));
+      }
+    }
   }
 
   void aggregate_unshared(const TensorTable& mean, Stream& stream) {
@@ -156,8 +171,9 @@ class TernaryDeviceCoder final : public DeviceCoder {
     for (std::size_t i = 0; i < aggregated().size(); ++i) {
       const auto& [slice, first_scaler] = aggregated()[i];
       for (std::size_t worker = 0; worker < n; ++worker) {
-        leaves_[i * n + worker] = {.payload = {incoming(i)[worker], static_cast<std::size_t>(lengths_[i * n])},
-                                   .scalers = own(static_cast<int>(worker)) + first_scaler};
+        leaves_[i * n + worker] = {
+            .payload = {incoming(i)[worker], static_cast<std::size_t>(incoming_bytes(i)[worker])},
+            .scalers = own(static_cast<int>(worker)) + first_scaler};
       }
       mean_tasks_.push_back({.format = leaf_format(format_),
                              .workers = {leaves_.data() + i * n, n},
@@ -192,7 +208,6 @@ class TernaryDeviceCoder final : public DeviceCoder {
   TreeSummer tree_summer_;
   Buffer<std::int64_t> first_scalers_;  // of scope block
   Buffer<float> ones_;
-  std::vector<std::int64_t> lengths_;  // [aggregated][num_payloads] bytes of the payloads, or room that they have
   std::vector<TernarizeTask> tasks_;
   std::vector<EncodeBlocksTask> block_tasks_;
   std::vector<CodeSumTask> sum_tasks_;
@@ -203,10 +218,9 @@ class TernaryDeviceCoder final : public DeviceCoder {
 
 }  // namespace
 
-std::unique_ptr<DeviceCoder> TernaryCodec::make_device_coder(const DeviceExchangeSetup& setup,
-                                                             const std::vector<int>& segments,
-                                                             const DeviceSlots& slots) const {
-  return std::make_unique<TernaryDeviceCoder>(*this, setup, segments, slots);
+std::unique_ptr<Coder> TernaryCodec::make_coder(const CoderSetup& setup, const std::vector<int>& segments,
+                                                PayloadSlots& slots) const {
+  return std::make_unique<TernaryCoder>(*this, setup, segments, slots);
 }
 
 }  // namespace terngrad
