@@ -5,7 +5,7 @@ import pathlib
 import sys
 
 from terngrad_experiments import (commits, importing, jobs, labels, model_results, model_tables, programs, readme, recipes, report,
-                                  runner, status, store, tables, validation_figure, views)
+                                  runner, status, store, table_text, tables, validation_figure, views)
 
 USAGE = """terngrad_experiment: runs tables and figures of Wen et al. (NIPS 2017), keeps what came out, and compares it.
 Exit codes: 0; 1 something failed; 2 wrong usage; 128 + signal."""
@@ -217,14 +217,14 @@ def show_table(options):
     if experiment.kind == "claims":
         if options.format in ("csv", "json"):
             raise UsageError(f"--format {options.format}: {experiment.name} has text and markdown only")
-        emit(options, tables.render_claims(experiment, results, options.format, left_out))
+        emit(options, table_text.render_claims(experiment, results, options.format, left_out))
         return 0
     if experiment.kind == "model":
         emit(options, model_tables.render(experiment, results, options.format))
         say_left_out(left_out)
         return 0
     table = tables.make_table(experiment, results, left_out, labels.Labels(options.data), experiments)
-    emit(options, tables.render(table, options.format))
+    emit(options, table_text.render(table, options.format))
     if options.format == "csv":
         say_left_out(left_out)
     return 0

@@ -6,7 +6,7 @@ import dataclasses
 import io
 import json
 
-from terngrad_experiments import model_results, tables
+from terngrad_experiments import model_results, table_text
 from terngrad_experiments.commits import commit_of
 from terngrad_experiments.model_recipe import GRADIENTS
 
@@ -180,7 +180,7 @@ def to_text(experiment, results):
     parts = [f"{experiment.name}: {experiment.title}"]
     for section in sections(experiment, results):
         if not section.is_detail:
-            parts += ["", section.title, *tables.aligned([section.header, *section.rows])]
+            parts += ["", section.title, *table_text.aligned([section.header, *section.rows])]
     return "\n".join([*parts, "", *notes(experiment, results)])
 
 
@@ -188,7 +188,7 @@ def to_markdown(experiment, results):
     lines = []
     for section in sections(experiment, results):
         if not section.is_detail:
-            lines += [f"**{section.title}**", "", *tables.markdown_lines(section.header, section.rows), ""]
+            lines += [f"**{section.title}**", "", *table_text.markdown_lines(section.header, section.rows), ""]
     return "\n".join([*lines, *(f"- {note}" for note in notes(experiment, results))])
 
 

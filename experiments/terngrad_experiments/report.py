@@ -7,7 +7,7 @@ import subprocess
 import sys
 import tempfile
 
-from terngrad_experiments import claims, figures, jobs, model_figures, recipes, tables, views
+from terngrad_experiments import claims, figures, jobs, model_figures, recipes, table_text, tables, views
 from terngrad_experiments.commits import commit_of
 
 MAX_BYTES = 2_000_000
@@ -58,21 +58,21 @@ def table_section(experiment, results, labels, experiments):
     table = tables.make_table(experiment, results, labels=labels, experiments=experiments)
     if not table.rows:
         return "<p>It has no runs.</p>"
-    rows = [tables.cells_of(row) for row in table.rows]
+    rows = [table_text.cells_of(row) for row in table.rows]
     classes = ["scaled" if row.is_scaled else "" for row in table.rows]
-    notes = "".join(f"<li>{escape(note)}</li>" for note in tables.notes_of(table))
+    notes = "".join(f"<li>{escape(note)}</li>" for note in table_text.notes_of(table))
     scaled = ""
     if any(classes):
         scaled = "<p class=soft>Grey rows are scaled runs, which are not comparable with the paper.</p>"
-    return html_table(tables.HEADER, rows, classes) + scaled + f'<ul class="soft">{notes}</ul>' + same_images_section(table)
+    return html_table(table_text.HEADER, rows, classes) + scaled + f'<ul class="soft">{notes}</ul>' + same_images_section(table)
 
 
 def same_images_section(table):
-    rows = tables.same_images_rows(table)
+    rows = table_text.same_images_rows(table)
     if not rows:
         return ""
     return ("<details><summary>Discordant test images: correct in one of two runs of a seed alone</summary>" +
-            html_table(tables.SAME_IMAGES_HEADER, rows) + "</details>")
+            html_table(table_text.SAME_IMAGES_HEADER, rows) + "</details>")
 
 
 def tensor_rows(experiment, results):

@@ -1,6 +1,6 @@
 """What is recorded, what runs, and what failed."""
 
-from terngrad_experiments import jobs, run_folder, runner, tables
+from terngrad_experiments import jobs, run_folder, runner, table_text
 
 
 def recorded_seeds(cell, results):
@@ -14,10 +14,10 @@ def list_line(cell, results):
     seconds = jobs.make_job(cell, 1, ".").seconds()
     hours = "-" if seconds is None or cell.needs else f"{seconds / 3600:.2f}"
     seeds = recorded_seeds(cell, results)
-    state = f"seeds {tables.seeds_text(seeds)}" if seeds else "-"
+    state = f"seeds {table_text.seeds_text(seeds)}" if seeds else "-"
     if cell.needs:
         state = "needs " + ", ".join(cell.needs)
-    return f"{cell.full_name:44} {tables.seeds_text(cell.seeds):>5} {int(cell.options['max_steps']):>8,} {hours:>11}  {state}"
+    return f"{cell.full_name:44} {table_text.seeds_text(cell.seeds):>5} {int(cell.options['max_steps']):>8,} {hours:>11}  {state}"
 
 
 def job_line(job, results):

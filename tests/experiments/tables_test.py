@@ -13,7 +13,7 @@ import unittest
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2] / "experiments"))
 
-from terngrad_experiments import cells, figures, importing, pooling, predictions, report, statistics, store, tables  # noqa: E402
+from terngrad_experiments import cells, figures, importing, pooling, predictions, report, statistics, store, table_text, tables  # noqa: E402
 
 FLOAT = cells.Cell("table1", "float", {"net": "lenet", "dataset": "synthetic", "num_nodes": 2, "batch_size": 8, "max_steps": 300,
                                        "grad_bits": 32}, (1, 2, 3), {"top1": 86.56, "confidence": "A"})
@@ -64,8 +64,8 @@ class Table(unittest.TestCase):
         self.assertEqual(rows.pooling.num_cells, 2)
         self.assertIn("95 % of mean and prediction: by one deviation of 0.19 points, pooled over 2 cells, 2.0 degrees of "
                       "freedom; Bartlett's test of equal deviations p 0.790, the largest over the smallest 1.2; gaps by their own pairs",
-                      tables.to_text(table))
-        self.assertEqual(json.loads(tables.to_json(table))["poolings"][0]["pooling"]["num_cells"], 2)
+                      table_text.to_text(table))
+        self.assertEqual(json.loads(table_text.to_json(table))["poolings"][0]["pooling"]["num_cells"], 2)
 
     def test_deviations_that_differ_are_not_pooled_and_that_is_said(self):
         results = [result("table1/float", seed, top1) for seed, top1 in enumerate((0.80, 0.80, 0.80, 0.8001), 1)] + \
@@ -74,14 +74,14 @@ class Table(unittest.TestCase):
         row = {row.cell: row for row in table.rows}["table1/ternary"]
         self.assertIsNone(row.pooled)
         self.assertAlmostEqual(row.interval.low, statistics.mean_interval((50.0, 90.0, 70.0, 60.0)).low)
-        self.assertIn("each by its own deviation; 2 cells, Bartlett's test of equal deviations p < 0.001", tables.to_text(table))
+        self.assertIn("each by its own deviation; 2 cells, Bartlett's test of equal deviations p < 0.001", table_text.to_text(table))
 
     def test_a_cell_of_equal_seeds_is_pooled_and_its_ratio_is_no_number(self):
         results = [result("table1/float", seed, 0.8) for seed in (1, 2, 3)] + \
                   [result("table1/ternary", seed, top1) for seed, top1 in enumerate((0.8001, 0.8002, 0.8003), 1)]
         table = tables.make_table(EXPERIMENT, results)
-        self.assertIn("the largest over the smallest without bound, for one has equal seeds", tables.to_text(table))
-        self.assertIsNone(json.loads(tables.to_json(table))["poolings"][0]["pooling"]["ratio"])
+        self.assertIn("the largest over the smallest without bound, for one has equal seeds", table_text.to_text(table))
+        self.assertIsNone(json.loads(table_text.to_json(table))["poolings"][0]["pooling"]["ratio"])
         self.assertIsNotNone(table.rows[0].interval)
 
     def test_scales_and_devices_are_pooled_apart(self):
@@ -90,7 +90,7 @@ class Table(unittest.TestCase):
         table = tables.make_table(EXPERIMENT, results)
         self.assertEqual([(rows.scale, rows.backend, rows.pooling.num_cells) for rows in table.poolings],
                          [("1", "cpu", 2), ("1", "gpu", 2), ("1/30", "cpu", 2)])
-        text = tables.to_text(table)
+        text = table_text.to_text(table)
         for label in ("(lenet, all steps)", "(lenet, all steps, GPU)", "(lenet, ~1/30)"):
             self.assertIn(f"95 % of mean and prediction {label}: ", text)
 
@@ -110,21 +110,21 @@ class Table(unittest.TestCase):
         self.assertIsNone(row.gap.interval)  # two pairs say nothing of their spread
 
     def test_a_cell_without_runs_has_a_row(self):
-        self.assertIn("not run", tables.to_text(tables.make_table(EXPERIMENT, [])))
+        self.assertIn("not run", table_text.to_text(tables.make_table(EXPERIMENT, [])))
 
     def test_scaled_runs_are_never_set_against_the_paper(self):
         row = self.rows([result("table1/float", seed, 0.7, "1/30", max_steps=10) for seed in (1, 2, 3)])["table1/float~1/30"]
         self.assertIsNone(row.paper_is_inside)
-        shown = tables.cells_of(row)
+        shown = table_text.cells_of(row)
         self.assertIn("full run: 86.56", shown)
         self.assertIn("10 of 300 steps", shown)
         self.assertEqual(shown[7], "-")
 
     def test_failed_and_unfinished_runs_are_shown(self):
         failed = result("table1/float", 1, 0, status="failed", error="told to")
-        self.assertIn("FAILED (seed 1)", tables.to_text(tables.make_table(EXPERIMENT, [failed])))
+        self.assertIn("FAILED (seed 1)", table_text.to_text(tables.make_table(EXPERIMENT, [failed])))
         unfinished = result("table1/float", 1, 0.8, status="unfinished", steps=100)
-        self.assertIn("unfinished: 80.00 at 100 steps", tables.to_text(tables.make_table(EXPERIMENT, [unfinished])))
+        self.assertIn("unfinished: 80.00 at 100 steps", table_text.to_text(tables.make_table(EXPERIMENT, [unfinished])))
 
     def test_of_a_seed_the_last_result_counts(self):
         row = self.rows([result("table1/float", 1, 0.5), result("table1/float", 1, 0.6, commit="def")])["table1/float"]
@@ -133,15 +133,15 @@ class Table(unittest.TestCase):
     def test_every_format_has_every_row(self):
         table = tables.make_table(EXPERIMENT, full_results())
         for form in ("text", "markdown", "csv", "json"):
-            text = tables.render(table, form)
+            text = table_text.render(table, form)
             self.assertEqual(len(re.findall(r"(?<![a-z])ternary", text)) >= 1, True, form)
-        self.assertEqual(len(json.loads(tables.render(table, "json"))["rows"]), 2)
+        self.assertEqual(len(json.loads(table_text.render(table, "json"))["rows"]), 2)
 
     def test_csv_has_what_intervals_go_by_and_what_the_same_images_say(self):
         same = predictions.SameImages((), statistics.sign_test([1, 1, -1]))
         table = tables.make_table(EXPERIMENT, full_results()[:-1] + [result("table1/ternary", 3, 0.8591, commit="def")])
         rows = [dataclasses.replace(row, same_images=same if row.baseline else None) for row in table.rows]
-        first, second = csv.DictReader(io.StringIO(tables.render(dataclasses.replace(table, rows=rows), "csv")))
+        first, second = csv.DictReader(io.StringIO(table_text.render(dataclasses.replace(table, rows=rows), "csv")))
         pooled = table.poolings[0].pooling.deviation
         for line, mixes in ((first, "False"), (second, "True")):
             self.assertEqual((line["source"], line["mixes_commits"]), ("", mixes))
@@ -150,15 +150,15 @@ class Table(unittest.TestCase):
         names = ("seeds_that_favour_cell", "seeds_that_favour_baseline", "sign_test_p")
         self.assertEqual([[line[name] for name in names] for line in (first, second)], [["", "", ""], ["2", "1", "1.0"]])
         alone = tables.make_table(EXPERIMENT, full_results()[:3])
-        first, second = csv.DictReader(io.StringIO(tables.render(alone, "csv")))
+        first, second = csv.DictReader(io.StringIO(table_text.render(alone, "csv")))
         self.assertEqual([(line["pooled_deviation"], line["degrees_of_freedom"]) for line in (first, second)],
                          [("", "2"), ("", "")])
 
     def test_headers_name_what_is_counted(self):
-        self.assertEqual(tables.SAME_IMAGES_HEADER[3:5], ("only cell correct", "only baseline correct"))
+        self.assertEqual(table_text.SAME_IMAGES_HEADER[3:5], ("only cell correct", "only baseline correct"))
 
     def test_seeds_are_written_short(self):
-        self.assertEqual([tables.seeds_text(seeds) for seeds in ((), (3,), (1, 2, 3), (1, 3))], ["-", "3", "1-3", "1,3"])
+        self.assertEqual([table_text.seeds_text(seeds) for seeds in ((), (3,), (1, 2, 3), (1, 3))], ["-", "3", "1-3", "1,3"])
 
 
 class Views(unittest.TestCase):
@@ -175,7 +175,7 @@ class Views(unittest.TestCase):
 
     def test_have_the_rows_of_the_runs(self):
         table = self.table(full_results() + [result("table1/float", 1, 0.7, "1/30", max_steps=10)])
-        rows = {tables.name_of(row): row for row in table.rows}
+        rows = {table_text.name_of(row): row for row in table.rows}
         self.assertEqual(list(rows), ["all (table1/ternary)", "float (table1/float)", "part (table1/float~1/30)",
                                       "float (table1/float~1/30)"])
         whole = rows["all (table1/ternary)"]
@@ -186,14 +186,14 @@ class Views(unittest.TestCase):
         self.assertEqual(rows["part (table1/float~1/30)"].full_steps, 300)
 
     def test_have_a_row_without_runs(self):
-        text = tables.to_text(self.table([]))
+        text = table_text.to_text(self.table([]))
         for name in ("all (table1/ternary)", "part (table1/float~1/30)", "float (table1/float)"):
             self.assertRegex(text, rf"{re.escape(name)} +- +not run")
 
     def test_are_in_every_format_and_in_the_report(self):
         for form in ("text", "markdown", "csv", "json"):
             shown = "fig4/all" if form in ("csv", "json") else "all (table1/ternary)"
-            self.assertIn(shown, tables.render(self.table(full_results()), form))
+            self.assertIn(shown, table_text.render(self.table(full_results()), form))
         page = report.make_page([self.figure], full_results(), all_experiments=self.experiments)
         self.assertIn("all (table1/ternary)", page)
         self.assertNotIn("not run", page.split("float (table1/float)")[1].split("</tr>")[0])
