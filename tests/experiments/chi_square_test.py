@@ -3,13 +3,10 @@
 
 import itertools
 import math
-import pathlib
-import sys
 import unittest
 
-sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2] / "experiments"))
-
-from terngrad_experiments import chi_square  # noqa: E402  (the path comes first)
+import scaffold  # noqa: F401  (puts the package on the path)
+from terngrad_experiments import chi_square
 
 # Upper critical values as printed in any table: degrees of freedom, then those of 0.95, 0.05, 0.01 and 0.001.
 TABLE = [

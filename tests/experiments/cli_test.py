@@ -1,20 +1,14 @@
 #!/usr/bin/env python3
 """Tests of the command line: where options may stand, what help shows, and what is refused."""
 
-import contextlib
-import io
 import pathlib
 import re
-import sys
 import tempfile
 import unittest
 
-ROOT = pathlib.Path(__file__).resolve().parents[2]
-sys.path.insert(0, str(ROOT / "experiments"))
+from scaffold import DRIVER, ROOT, run_driver
+from terngrad_experiments import cli
 
-from terngrad_experiments import cli  # noqa: E402  (the path comes first)
-
-DRIVER = ROOT / "experiments" / "terngrad_experiment.py"
 FOLDERS = ("out", "recipes", "results", "programs", "data")
 # Each command with what it needs at least.
 COMMANDS = {"list": (), "run": (), "status": (), "table": ("fig3",), "plot": ("fig3",), "report": (), "import": ("run",),
@@ -23,17 +17,6 @@ COMMANDS = {"list": (), "run": (), "status": (), "table": ("fig3",), "plot": ("f
 
 def parse(*words):
     return cli.make_parser(str(DRIVER), DRIVER.parent).parse_args(words)
-
-
-def run(*words):
-    """(exit code, standard output, standard error)"""
-    out, err = io.StringIO(), io.StringIO()
-    with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
-        try:
-            code = cli.main(str(DRIVER), DRIVER.parent, list(words))
-        except SystemExit as end:
-            code = end.code
-    return code, out.getvalue(), err.getvalue()
 
 
 class Folders(unittest.TestCase):
@@ -58,15 +41,15 @@ class Folders(unittest.TestCase):
 
     def test_are_honoured_after_the_command(self):
         with tempfile.TemporaryDirectory() as folder:
-            code, text, _ = run("run", "smoke/n2-float", "--seeds", "1", "--dry_run", "--out", folder)
+            code, text, _ = run_driver("run", "smoke/n2-float", "--seeds", "1", "--dry_run", "--out", folder)
             self.assertEqual(code, 0)
             self.assertIn(f"--train_dir={folder}/runs/smoke/n2-float/seed-1", text)
-            code, _, error = run("list", "--recipes", folder)
+            code, _, error = run_driver("list", "--recipes", folder)
             self.assertEqual((code, error), (2, f"terngrad_experiment: {folder}: there are no recipes (*.toml)\n"))
 
     def test_help_shows_each_once_in_a_group(self):
         for command in ((), *((name,) for name in COMMANDS)):
-            code, text, _ = run(*command, "--help")
+            code, text, _ = run_driver(*command, "--help")
             self.assertEqual(code, 0)
             listed = text.partition("\nfolders:\n")[2]
             for name in FOLDERS:
@@ -76,7 +59,7 @@ class Folders(unittest.TestCase):
 
     def test_same_commit_says_where_it_stands(self):
         for command in ("table", "plot", "report"):
-            self.assertIn("must follow NAME", " ".join(run(command, "--help")[1].split()))
+            self.assertIn("must follow NAME", " ".join(run_driver(command, "--help")[1].split()))
 
     def test_a_percent_sign_in_a_default_is_shown_as_it_is(self):
         parser = cli.make_parser(str(DRIVER), pathlib.Path("/100%s"))

@@ -1,26 +1,17 @@
 #!/usr/bin/env python3
 """Tests of the choice of results by their commit, and of what tables, plots and reports say of it."""
 
-import contextlib
-import io
 import json
-import pathlib
-import sys
-import tempfile
 import unittest
 
-ROOT = pathlib.Path(__file__).resolve().parents[2]
-sys.path.insert(0, str(ROOT / "experiments"))
+from scaffold import InFolder, done_run, run_driver
+from terngrad_experiments import commits, store
 
-from terngrad_experiments import cli, commits, store  # noqa: E402  (the path comes first)
-
-DRIVER = ROOT / "experiments" / "terngrad_experiment.py"
 
 
 def result(seed, commit, started=None, cell="table1/b128-n2-float", top1=0.86):
-    return {"schema": 1, "cell": cell, "scale": "1", "seed": seed, "status": "done", "options": {}, "identity": "sha256:0",
-            "commit": commit, "backend": "cpu", "started": started, "steps": 300, "max_steps": 300, "final": {"top1": top1},
-            "curves": {"test_top1": [[100, top1]], "train_loss": [[100, 1.0]]}, "tensors": {}}
+    return done_run(cell, seed, top1, commit=commit, started=started,
+                    curves={"test_top1": [[100, top1]], "train_loss": [[100, 1.0]]})
 
 
 class Choice(unittest.TestCase):
@@ -80,22 +71,15 @@ class Choice(unittest.TestCase):
         self.assertEqual(commits.of_one([])[0], [])
 
 
-class Commands(unittest.TestCase):
+class Commands(InFolder):
     def setUp(self):
-        temporary = tempfile.TemporaryDirectory()
-        self.addCleanup(temporary.cleanup)
-        self.folder = pathlib.Path(temporary.name)
+        super().setUp()
         for one in (result(1, "aaaa1111", top1=0.86), result(2, "aaaa1111", top1=0.865), result(2, "bbbb2222", top1=0.87),
                     result(1, "cccc3333", cell="fig3/momentum-n8-float")):
             store.append(self.folder / "out" / "results.jsonl", one)
 
     def run_here(self, *words):
-        """(exit code, standard output, standard error)"""
-        out, err = io.StringIO(), io.StringIO()
-        folders = ["--out", str(self.folder / "out"), "--results", str(self.folder / "none")]
-        with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
-            code = cli.main(str(DRIVER), DRIVER.parent, [*words, *folders])
-        return code, out.getvalue(), err.getvalue()
+        return run_driver(*words, "--out", self.folder / "out", "--results", self.folder / "none")
 
     def row(self, *words):
         _, text, _ = self.run_here("table", "table1", "--format", "json", *words)

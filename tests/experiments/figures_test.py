@@ -1,29 +1,20 @@
 #!/usr/bin/env python3
 """Tests of what is drawn of an experiment: curves over steps and over an option, on results made up here."""
 
-import pathlib
-import sys
 import unittest
 
-HERE = pathlib.Path(__file__).resolve().parent
-sys.path[:0] = [str(HERE), str(HERE.parents[1] / "experiments")]
-
-from recipe_folder import FOLDER  # noqa: E402  (the path comes first)
-from terngrad_experiments import figures, recipes, svg  # noqa: E402
-
-
-def result(cell, seed, top1, scale="1", backend="cpu", **others):
-    return {"cell": cell, "scale": scale, "seed": seed, "status": "done", "commit": "abc", "backend": backend, "steps": 100,
-            "max_steps": 100, "final": {"top1": top1}, "tensors": {}, "curves": {}, **others}
+from recipe_folder import FOLDER
+from scaffold import done_run
+from terngrad_experiments import figures, recipes, svg
 
 
 def seeds_of(cell, *values, **others):
-    return [result(cell, seed, value, **others) for seed, value in enumerate(values, 1)]
+    return [done_run(cell, seed, value, **others) for seed, value in enumerate(values, 1)]
 
 
 def over_steps(cell, seed, *values, tensor="fc3/weights", **others):
     curve = [[10 * step, value] for step, value in enumerate(values, 1)]
-    return result(cell, seed, values[-1], curves={"test_top1": curve, "train_loss": curve},
+    return done_run(cell, seed, values[-1], curves={"test_top1": curve, "train_loss": curve},
                   tensors={tensor: {"zeros": curve}}, **others)
 
 
@@ -159,11 +150,11 @@ class Histograms(unittest.TestCase):
 
     def result(self, seed, scale="1/30"):
         steps = [{"step": 100, "limit": 0.5} | {kind: [0.01] * 63 for kind in ("gradient", "clipped", "sent", "mean")}]
-        return result("table1/b128-n2-ternary", seed, 0.8, scale,
-                      histograms={tensor: steps for tensor in ("conv2/weights", "fc3/weights")})
+        return done_run("table1/b128-n2-ternary", seed, 0.8, scale,
+                        histograms={tensor: steps for tensor in ("conv2/weights", "fc3/weights")})
 
     def test_they_are_of_the_first_seed_that_has_them_at_the_scale_of_the_recipe(self):
-        without = result("table1/b128-n2-ternary", 1, 0.8, "1/30")
+        without = done_run("table1/b128-n2-ternary", 1, 0.8, "1/30")
         rows = figures.histograms_of(self.experiment, [without, self.result(3), self.result(2), self.result(1, scale="1")])
         self.assertEqual([row.title for row in rows],
                          ["CifarNet, a convolution: conv2/weights of table1/b128-n2-ternary~1/30, seed 2",
@@ -181,7 +172,7 @@ class Histograms(unittest.TestCase):
         self.assertIn("mean of the workers", drawing)
 
     def test_runs_without_them_draw_nothing(self):
-        self.assertIsNone(figures.drawing_of(self.experiment, [result("table1/b128-n2-ternary", 1, 0.8, "1/30")]))
+        self.assertIsNone(figures.drawing_of(self.experiment, [done_run("table1/b128-n2-ternary", 1, 0.8, "1/30")]))
 
 
 if __name__ == "__main__":

@@ -6,14 +6,12 @@ import math
 import pathlib
 import random
 import re
-import sys
 import tempfile
 import unittest
 import xml.etree.ElementTree
 
-sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2] / "experiments"))
-
-from terngrad_experiments import histogram_figure, histograms, results, store  # noqa: E402  (the path comes first)
+from scaffold import InFolder
+from terngrad_experiments import histogram_figure, histograms, results, store
 
 NAMESPACE = "{http://www.w3.org/2000/svg}"
 MIDDLE = histograms.NUM_BUCKETS // 2
@@ -49,11 +47,9 @@ def gradient_lines(step, tensor, num, generator, scale=1.0):
     return [line(step, kind, tensor, values[kind]) for kind in values]
 
 
-class Kept(unittest.TestCase):
+class Kept(InFolder):
     def setUp(self):
-        temporary = tempfile.TemporaryDirectory()
-        self.addCleanup(temporary.cleanup)
-        self.folder = pathlib.Path(temporary.name)
+        super().setUp()
         self.generator = random.Random(1)
 
     def write(self, lines, torn=""):

@@ -2,25 +2,20 @@
 """Tests of the labels of test images, as the data sets' files have them."""
 
 import gzip
-import pathlib
 import struct
-import sys
-import tempfile
 import unittest
 
-sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2] / "experiments"))
-
-from terngrad_experiments import labels  # noqa: E402  (the path comes first)
+from scaffold import InFolder
+from terngrad_experiments import labels
 
 IDX = struct.pack(">ii", 0x801, 4) + bytes([7, 2, 1, 0])
 RECORDS = b"".join(bytes([label]) + bytes([9]) * 3072 for label in (3, 8, 8, 0))
 
 
-class Files(unittest.TestCase):
+class Files(InFolder):
     def setUp(self):
-        temporary = tempfile.TemporaryDirectory()
-        self.addCleanup(temporary.cleanup)
-        self.data = pathlib.Path(temporary.name)
+        super().setUp()
+        self.data = self.folder
 
     def write(self, name, content):
         path = self.data / name

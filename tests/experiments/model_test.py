@@ -1,22 +1,16 @@
 """Tests of figure 5: what is recorded of terngrad_advise --cluster, its tables, drawings and page, on an advice made up here and
 on what the project records."""
 
-import contextlib
 import csv
 import io
 import json
-import pathlib
-import sys
-import tempfile
 import types
 import unittest
 import xml.etree.ElementTree
 from unittest import mock
 
-ROOT = pathlib.Path(__file__).resolve().parents[2]
-sys.path.insert(0, str(ROOT / "experiments"))
-
-from terngrad_experiments import cli, model_figures, model_results, model_tables, programs, recipes, report, store  # noqa: E402
+from scaffold import ROOT, InFolder, run_driver
+from terngrad_experiments import model_figures, model_results, model_tables, programs, recipes, report, store
 
 RECIPES = ROOT / "experiments/recipes"
 RECORD = ROOT / "experiments/results/fig5.jsonl"
@@ -245,11 +239,9 @@ pathlib.Path(sys.argv[4]).write_text({advice!r})
 """
 
 
-class Command(unittest.TestCase):
+class Command(InFolder):
     def setUp(self):
-        temporary = tempfile.TemporaryDirectory()
-        self.addCleanup(temporary.cleanup)
-        self.folder = pathlib.Path(temporary.name)
+        super().setUp()
         self.write_program(json.dumps(advice()))
 
     def write_program(self, said):
@@ -258,12 +250,7 @@ class Command(unittest.TestCase):
         path.chmod(0o755)
 
     def experiment(self, *words):
-        """(exit code, stdout, stderr)."""
-        out, err = io.StringIO(), io.StringIO()
-        with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
-            code = cli.main(__file__, ROOT / "experiments", ["--out", str(self.folder / "out"), "--programs", str(self.folder),
-                                                             "--results", str(self.folder / "none"), *words])
-        return code, out.getvalue(), err.getvalue()
+        return run_driver("--out", self.folder / "out", "--programs", self.folder, "--results", self.folder / "none", *words)
 
     def test_run_computes_and_records(self):
         code, out, _ = self.experiment("run", "fig5/*")

@@ -2,14 +2,11 @@
 """Tests terngrad_experiments/pooling.py against published examples, closed forms and simulations."""
 
 import math
-import pathlib
 import random
-import sys
 import unittest
 
-sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2] / "experiments"))
-
-from terngrad_experiments import pooling, statistics  # noqa: E402  (the path comes first)
+import scaffold  # noqa: F401  (puts the package on the path)
+from terngrad_experiments import pooling, statistics
 
 # NIST/SEMATECH e-Handbook of Statistical Methods, 1.3.5.7, data set GEAR.DAT: diameters of gears, ten of each of ten batches.
 # Bartlett's test there: T = 20.78580 with 9 degrees of freedom, above the critical value of 5 %, 16.91898.

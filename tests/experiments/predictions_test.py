@@ -3,13 +3,10 @@
 
 import array
 import pathlib
-import sys
-import tempfile
 import unittest
 
-sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2] / "experiments"))
-
-from terngrad_experiments import predictions, statistics  # noqa: E402  (the path comes first)
+from scaffold import InFolder
+from terngrad_experiments import predictions, statistics
 
 LABELS = bytes([1, 2, 3, 4])
 
@@ -21,12 +18,7 @@ class OfLabels:
         return LABELS if dataset == "mnist" else None
 
 
-class Predictions(unittest.TestCase):
-    def setUp(self):
-        temporary = tempfile.TemporaryDirectory()
-        self.addCleanup(temporary.cleanup)
-        self.folder = pathlib.Path(temporary.name)
-
+class Predictions(InFolder):
     def write(self, name, values, descr="<i4", version=1, shape=None):
         header = f"{{'descr': '{descr}', 'fortran_order': False, 'shape': {shape or (len(values),)}, }}\n".encode()
         path = self.folder / name

@@ -2,15 +2,10 @@
 """Tests that the recipes have the paper's numbers, its settings, and what it leaves open."""
 
 import math
-import pathlib
-import sys
 import unittest
 
-HERE = pathlib.Path(__file__).resolve().parent
-sys.path[:0] = [str(HERE), str(HERE.parents[1] / "experiments")]
-
-from recipe_folder import FOLDER, fields_of  # noqa: E402  (the path comes first)
-from terngrad_experiments import recipes  # noqa: E402
+from recipe_folder import FOLDER, fields_of
+from terngrad_experiments import recipes
 
 # Wen et al., tables 1 to 3: (workers, batch, steps, rate) and top-1, top-5 in percent.
 TABLE1 = {"b128-n2-float": ((2, 128, 300000), 86.56), "b128-n2-ternary": ((2, 128, 300000), 85.64),

@@ -1,14 +1,10 @@
 """Tests that the README's table and figure are what the records say, and how they are made."""
 
-import pathlib
-import sys
 import unittest
 import xml.etree.ElementTree
 
-ROOT = pathlib.Path(__file__).resolve().parents[2]
-sys.path.insert(0, str(ROOT / "experiments"))
-
-from terngrad_experiments import readme  # noqa: E402
+from scaffold import ROOT
+from terngrad_experiments import readme
 
 
 class Readme(unittest.TestCase):

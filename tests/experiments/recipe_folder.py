@@ -1,10 +1,8 @@
 """What tests of recipes share: the project's own recipes, and a folder for recipes made up by a test."""
 
-import pathlib
-import tempfile
-import unittest
+from scaffold import ROOT, InFolder
 
-FOLDER = pathlib.Path(__file__).resolve().parents[2] / "experiments" / "recipes"
+FOLDER = ROOT / "experiments" / "recipes"
 
 RECIPE = """
 [experiment]
@@ -43,12 +41,7 @@ def fields_of(cell, *names):
     return tuple(cell.options[name] for name in names)
 
 
-class Folder(unittest.TestCase):
-    def setUp(self):
-        temporary = tempfile.TemporaryDirectory()
-        self.addCleanup(temporary.cleanup)
-        self.folder = pathlib.Path(temporary.name)
-
+class Folder(InFolder):
     def write(self, text, name="small.toml"):
         path = self.folder / name
         path.write_text(text, encoding="utf-8")

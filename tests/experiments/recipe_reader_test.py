@@ -1,15 +1,10 @@
 #!/usr/bin/env python3
 """Tests that the reader refuses what is unknown, missing or does not fit, in one line that names the place."""
 
-import pathlib
-import sys
 import unittest
 
-HERE = pathlib.Path(__file__).resolve().parent
-sys.path[:0] = [str(HERE), str(HERE.parents[1] / "experiments")]
-
-from recipe_folder import FOLDER, RECIPE, Folder  # noqa: E402  (the path comes first)
-from terngrad_experiments import recipes  # noqa: E402
+from recipe_folder import FOLDER, RECIPE, Folder
+from terngrad_experiments import recipes
 
 
 class Refusals(Folder):

@@ -2,15 +2,10 @@
 """Tests of recipes' cells: patterns, variants, views, scale and command lines."""
 
 import json
-import pathlib
-import sys
 import unittest
 
-HERE = pathlib.Path(__file__).resolve().parent
-sys.path[:0] = [str(HERE), str(HERE.parents[1] / "experiments")]
-
-from recipe_folder import FOLDER, RECIPE, Folder, fields_of  # noqa: E402  (the path comes first)
-from terngrad_experiments import recipes  # noqa: E402
+from recipe_folder import FOLDER, RECIPE, Folder, fields_of
+from terngrad_experiments import recipes
 
 
 def option(arguments, name):

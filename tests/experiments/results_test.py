@@ -2,13 +2,11 @@
 
 import json
 import pathlib
-import sys
 import tempfile
 import unittest
 
-sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2] / "experiments"))
-
-from terngrad_experiments import jobs, predictions, results, run_folder  # noqa: E402  (the path comes first)
+import scaffold  # noqa: F401  (puts the package on the path)
+from terngrad_experiments import jobs, predictions, results, run_folder
 
 
 class Results(unittest.TestCase):

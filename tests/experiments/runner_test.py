@@ -1,7 +1,5 @@
 """Tests of the runner with a stand-in trainer: order, resuming after every way to die, failures, and two drivers on one folder."""
 
-import contextlib
-import io
 import json
 import os
 import pathlib
@@ -11,18 +9,13 @@ import signal
 import struct
 import subprocess
 import sys
-import tempfile
 import time
 import unittest
 from unittest import mock
 
-HERE = pathlib.Path(__file__).resolve().parent
-ROOT = HERE.parents[1]
-sys.path.insert(0, str(ROOT / "experiments"))
+from scaffold import DRIVER, HERE, InFolder, run_driver
+from terngrad_experiments import predictions, run_folder, store
 
-from terngrad_experiments import cli, predictions, run_folder, store  # noqa: E402
-
-DRIVER = ROOT / "experiments" / "terngrad_experiment.py"
 RECIPE = """
 [experiment]
 name = "small"
@@ -47,11 +40,9 @@ options = { grad_bits = 1, clip_factor = 2.5 }
 """
 
 
-class Runner(unittest.TestCase):
+class Runner(InFolder):
     def setUp(self):
-        temporary = tempfile.TemporaryDirectory()
-        self.addCleanup(temporary.cleanup)
-        self.folder = pathlib.Path(temporary.name)
+        super().setUp()
         for name in ("recipes", "bin", "results"):
             (self.folder / name).mkdir()
         (self.folder / "recipes" / "small.toml").write_text(RECIPE)
@@ -65,10 +56,8 @@ class Runner(unittest.TestCase):
 
     def run_here(self, *words):
         """(exit code, output)"""
-        text = io.StringIO()
-        with contextlib.redirect_stdout(text), contextlib.redirect_stderr(text):
-            code = cli.main(str(DRIVER), DRIVER.parent, self.arguments(*words))
-        return code, text.getvalue()
+        code, out, err = run_driver(*self.arguments(*words))
+        return code, out + err
 
     def start(self, *words, **environment):
         return subprocess.Popen([sys.executable, DRIVER, *self.arguments(*words)], stdout=subprocess.PIPE, stderr=subprocess.STDOUT,

@@ -3,24 +3,15 @@
 smoke_test.py BUILD_BIN
 """
 
-import pathlib
 import subprocess
 import sys
-import tempfile
 import unittest
 
-ROOT = pathlib.Path(__file__).resolve().parents[2]
-sys.path.insert(0, str(ROOT / "experiments"))
-
-from terngrad_experiments import histograms, importing, predictions, programs, run_folder, store  # noqa: E402
+from scaffold import ROOT, InFolder
+from terngrad_experiments import histograms, importing, predictions, programs, run_folder, store
 
 
-class Smoke(unittest.TestCase):
-    def setUp(self):
-        temporary = tempfile.TemporaryDirectory()
-        self.addCleanup(temporary.cleanup)
-        self.folder = pathlib.Path(temporary.name)
-
+class Smoke(InFolder):
     def experiment(self, *words):
         result = subprocess.run([sys.executable, ROOT / "experiments" / "terngrad_experiment.py", "--programs", PROGRAMS, "--out",
                                  self.folder / "out", "--results", self.folder / "none", *words], capture_output=True, text=True,

@@ -28,14 +28,19 @@ def main():
     state = folder / "state"
     steps = int(options["max_steps"])
     if "resume" not in options:
-        folder.mkdir(parents=True, exist_ok=False)
+        folder.mkdir(parents=True, exist_ok=True)
+        if (folder / "config.json").exists():
+            print("terngrad_train: error: the run directory is not empty", file=sys.stderr)
+            return 2
         decides = {name: value for name, value in options.items()
                    if name not in ("train_dir", "data_dir", "threads", "device", "resume", "eval_steps", "telemetry_steps", "save_iter")}
         decides["num_workers"] = decides.pop("num_nodes", "1")
         decides["codec"] = {"1": "ternary"}.get(decides.pop("grad_bits", "32"), "fp32")
-        (folder / "config.json").write_text(json.dumps({
+        # As the trainer does: whole or not at all.
+        (folder / "config.tmp").write_text(json.dumps({
             "identity": decides, "history": [{"time": "2026-01-01T00:00:00Z", "commit": "0123456789ab", "version": "0.0.1",
                                               "device": "cpu", "machine": {"cpu_model": "none", "usable_cores": 1}}]}))
+        (folder / "config.tmp").rename(folder / "config.json")
     (folder / "gpu").write_text(os.environ.get("CUDA_VISIBLE_DEVICES", ""))
     stopped = []
     signal.signal(signal.SIGTERM, lambda *_: stopped.append(True))

@@ -5,14 +5,11 @@ import dataclasses
 import fractions
 import itertools
 import math
-import pathlib
 import random
-import sys
 import unittest
 
-sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2] / "experiments"))
-
-from terngrad_experiments import statistics  # noqa: E402
+import scaffold  # noqa: F401  (puts the package on the path)
+from terngrad_experiments import statistics
 
 # Student's t, as printed in any table: degrees of freedom, then the quantiles of 0.95, 0.975 and 0.995.
 T_TABLE = [

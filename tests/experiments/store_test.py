@@ -2,19 +2,14 @@
 
 import json
 import multiprocessing
-import pathlib
-import sys
-import tempfile
 import unittest
 
-sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2] / "experiments"))
-
-from terngrad_experiments import store  # noqa: E402
+from scaffold import InFolder, done_run
+from terngrad_experiments import store
 
 
 def result(seed=1, commit="abc", top1=0.5, cell="table1/a"):
-    return {"schema": 1, "cell": cell, "scale": "1", "seed": seed, "status": "done", "options": {}, "identity": "sha256:0",
-            "commit": commit, "final": {"top1": top1}}
+    return done_run(cell, seed, top1, commit=commit)
 
 
 def append_many(path, first):
@@ -22,11 +17,10 @@ def append_many(path, first):
         store.append(path, result(seed))
 
 
-class Store(unittest.TestCase):
+class Store(InFolder):
     def setUp(self):
-        temporary = tempfile.TemporaryDirectory()
-        self.addCleanup(temporary.cleanup)
-        self.path = pathlib.Path(temporary.name) / "folder" / "results.jsonl"
+        super().setUp()
+        self.path = self.folder / "folder" / "results.jsonl"
 
     def test_what_is_appended_is_read(self):
         self.assertEqual(store.read(self.path), [])

@@ -5,11 +5,10 @@ import math
 import os
 import pathlib
 import re
-import sys
 import unittest
 import xml.etree.ElementTree
 
-sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2] / "experiments"))
+import scaffold  # noqa: F401  (puts the package on the path)
 from terngrad_experiments import svg, svg_axes, svg_elements
 from terngrad_experiments.svg import Bars, Plot, Series
 

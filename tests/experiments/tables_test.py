@@ -7,13 +7,11 @@ import io
 import json
 import pathlib
 import re
-import sys
 import tempfile
 import unittest
 
-sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2] / "experiments"))
-
-from terngrad_experiments import cells, figures, importing, pooling, predictions, report, statistics, store, table_text, tables  # noqa: E402
+from scaffold import done_run
+from terngrad_experiments import cells, figures, importing, pooling, predictions, report, statistics, store, table_text, tables
 
 FLOAT = cells.Cell("table1", "float", {"net": "lenet", "dataset": "synthetic", "num_nodes": 2, "batch_size": 8, "max_steps": 300,
                                        "grad_bits": 32}, (1, 2, 3), {"top1": 86.56, "confidence": "A"})
@@ -24,9 +22,8 @@ EXPERIMENT = cells.Experiment("table1", "CifarNet <on> CIFAR-10", "table", "Wen 
 
 
 def result(cell, seed, top1, scale="1", **others):
-    return {"schema": 1, "cell": cell, "scale": scale, "seed": seed, "status": "done", "options": {}, "identity": "sha256:0",
-            "commit": "abc", "backend": "cpu", "machine": {"cpu": "a <cpu>", "cores": 2}, "steps": 300, "max_steps": 300,
-            "final": {"top1": top1, "top5": 1.0}, "curves": {"test_top1": [[100, top1 - 0.1], [300, top1]]}, "tensors": {}, **others}
+    curves = {"test_top1": [[100, top1 - 0.1], [300, top1]]}
+    return done_run(cell, seed, top1, scale, **{"machine": {"cpu": "a <cpu>", "cores": 2}, "curves": curves, **others})
 
 
 def full_results():

@@ -3,17 +3,12 @@
 
 import html.parser
 import json
-import pathlib
 import re
-import sys
-import tempfile
 import unittest
 import xml.etree.ElementTree
 
-ROOT = pathlib.Path(__file__).resolve().parents[2]
-sys.path.insert(0, str(ROOT / "experiments"))
-
-from terngrad_experiments import cli, report, store, svg, validation, validation_figure  # noqa: E402
+from scaffold import ROOT, InFolder
+from terngrad_experiments import cli, report, store, svg, validation, validation_figure
 
 NAMESPACE = "{http://www.w3.org/2000/svg}"
 
@@ -92,11 +87,10 @@ class Accepted(unittest.TestCase):
         self.assertEqual(len(lines[0]), len(validation.LINK_HEADER))
 
 
-class Recorded(unittest.TestCase):
+class Recorded(InFolder):
     def setUp(self):
-        temporary = tempfile.TemporaryDirectory()
-        self.addCleanup(temporary.cleanup)
-        self.results = pathlib.Path(temporary.name)
+        super().setUp()
+        self.results = self.folder
         self.record = self.results / validation.RECORD
         self.record.parent.mkdir()
 
