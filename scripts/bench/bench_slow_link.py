@@ -24,24 +24,18 @@ same command continues. Rows of another commit or other settings are refused. Ex
 """
 
 import argparse
-import datetime
 import fnmatch
 import json
 import math
-import os
 import pathlib
-import shlex
 import shutil
 import sys
-import time
 
 import link_launch
 import slow_link_report
 
-SCRIPTS = pathlib.Path(__file__).resolve().parents[1]
 RATES = ["100mbit", "1gbit", "none"]
 HOSTS = 2
-SKIPPED = 77
 TRAINED = {  # options of terngrad_train, examples of a step on both hosts
     "cifar10_alexnet": (["--dataset", "cifar10"], 128),
     "lenet": ([], 64),
@@ -59,15 +53,17 @@ def codec_options(codec):
     return {"fp32": ["--grad_bits", "32"], "bf16": ["--grad_bits", "16", "--quantize_logits"]}[codec]
 
 
-class Row:
+class Row(link_launch.Launch):
     """One launch: a name and a command, and how its result is read."""
 
+    may_skip = True
+
     def __init__(self, options, rate, net, name):
-        self.options, self.rate, self.net, self.name = options, rate, net, name
-        self.key = f"{rate}.{net}.{name}"
+        super().__init__(options, f"{rate}.{net}.{name}", rate, HOSTS)
+        self.net, self.name = net, name
         self.codec = name.replace("-no-overlap", "").removeprefix("vendor-").removeprefix("ddp-")
         self.system = "vendor" if name.startswith("vendor-") else "ddp" if name.startswith("ddp-") else "terngrad"
-        self.scratch = options.out / "scratch" / self.key
+        self.link_options = ["--no-mpi"] if self.system == "ddp" else []
         self.steps = options.steps  # of training, that count
 
     def repetitions(self):
@@ -108,8 +104,8 @@ class Row:
                 str(self.scratch / "run")]
 
     def ddp_command(self):
-        command = [self.options.python, str(SCRIPTS / "bench/bench_pytorch_ddp.py"), "--hooks", self.codec, "--threads", "1", "--out",
-                   self.result_file()]
+        command = [self.options.python, str(link_launch.SCRIPTS / "bench/bench_pytorch_ddp.py"), "--hooks", self.codec,
+                   "--threads", "1", "--out", self.result_file()]
         if self.net in LAYOUTS:
             counted, warm_up = self.repetitions()
             return command + ["--net", f"{self.net}_layout", "--steps", "1", "--repetitions", str(counted), "--warmup",
@@ -128,41 +124,29 @@ class Row:
         self.steps = enough
         return True
 
-    def result_file(self):
-        return str(self.scratch / "result.json")
-
-    def launch(self):
-        """The whole command line."""
-        mpi = ["--no-mpi"] if self.system == "ddp" else []
-        return [str(SCRIPTS / "hosts/slow_link.sh"), "--iperf", "--counters", str(self.scratch / "counters.json"), *mpi, self.rate,
-                str(HOSTS), "--", *self.command()]
-
-    def shown(self):
-        """The command line as the table has it: without folders that say nothing to others."""
-        command = shlex.join(self.launch())
-        for path, short in ((self.scratch, "FILES"), (self.options.programs, ""), (SCRIPTS.parent, "")):
-            command = command.replace(f"{path}/", f"{short}/" if short else "")
-        return command
+    def about(self):
+        return {"rate": self.rate, "net": self.net, "row": self.name, "system": self.system, "codec": self.codec}
 
     def read(self):
         """What was measured, from the files that the command left."""
         if self.name == "advise":
-            return {"advice": self.read_json(self.result_file())}
+            return {"advice": self.read_json("result.json")}
         if self.system == "ddp":
             return self.read_ddp()
         return self.read_exchange() if self.net in LAYOUTS else self.read_train()
 
-    def read_json(self, file):
-        return json.loads(pathlib.Path(file).read_text(encoding="utf-8"))
+    def once(self):
+        result = super().once()
+        return super().once() if self.takes_longer(result) else result
 
     def read_ddp(self):
-        (result,) = self.read_json(self.result_file())["results"]
+        (result,) = self.read_json("result.json")["results"]
         if "skipped" in result:
             return {"skipped": result["skipped"]}
         return {name: result[name] for name in ("steps_per_s", "examples_per_s", "step_seconds") if name in result}
 
     def read_exchange(self):
-        (result,) = self.read_json(self.result_file())["results"]
+        (result,) = self.read_json("result.json")["results"]
         slowest = result["slowest"]
         return {
             "steps_per_s": 1 / slowest["total_seconds"],
@@ -200,36 +184,6 @@ def rows_of(options):
     return [row for row in rows if any(fnmatch.fnmatch(row.name, pattern) for pattern in options.rows)]
 
 
-def measure(row):
-    first = launch(row)
-    if row.takes_longer(first):
-        first = launch(row)
-    return link_launch.with_min_stolen(first, lambda: launch(row), row.options.max_stolen)
-
-
-def launch(row):
-    shutil.rmtree(row.scratch, ignore_errors=True)
-    row.scratch.mkdir(parents=True)
-    clock = link_launch.ProcessorClock()
-    code, said = link_launch.run(row.launch(), row.options.limit)
-    stolen_percent = clock.stolen_percent()
-    result = {"rate": row.rate, "net": row.net, "row": row.name, "system": row.system, "codec": row.codec,
-              "command": row.shown()}
-    error = None if code == SKIPPED else link_launch.error_of(code, said, row.options.limit)
-    if code == SKIPPED:
-        result["skipped"] = row.read_json(row.result_file())["skipped"]
-    elif error:
-        result["error"] = error
-    else:
-        result |= row.read()
-        counters = row.read_json(row.scratch / "counters.json")
-        result |= {"iperf3_mbit_per_s": counters["iperf3_mbit_per_s"], "seconds": counters["seconds"],
-                   "interface_sent_bytes": [host["sent_bytes"] for host in counters["hosts"]],
-                   "stolen_percent": stolen_percent}
-    shutil.rmtree(row.scratch)
-    return result
-
-
 def settings_of(options):
     """What rows of one result have in common."""
     version = link_launch.version_of(options.programs / "terngrad_train")
@@ -244,7 +198,7 @@ def write_results(options, rows):
         "command": "bench_slow_link.py",
         **settings_of(options),
         "machine": link_launch.machine(),
-        "written": datetime.datetime.now(datetime.timezone.utc).isoformat(timespec="seconds"),
+        "written": link_launch.now(),
         "rows": [rows[key] for key in known],
     }
     (options.out / "results.json").write_text(json.dumps(report, indent=1) + "\n", encoding="utf-8")
@@ -257,28 +211,16 @@ def parse():
     parser.add_argument("--nets", nargs="+", default=["cifar10_alexnet", "alexnet"], choices=[*TRAINED, *LAYOUTS],
                         help="default: cifar10_alexnet alexnet")
     parser.add_argument("--rows", nargs="+", default=["*"], metavar="PATTERN", help="rows to measure (default: '*')")
-    parser.add_argument("--programs", type=pathlib.Path, default=pathlib.Path("build/release/bin"),
-                        help="folder of terngrad_train and the others (default: build/release/bin)")
     parser.add_argument("--python", default=sys.executable, help="Python that has PyTorch (default: this one)")
     parser.add_argument("--out", type=pathlib.Path, default=pathlib.Path("bench-slow-link"), help="default: bench-slow-link")
     parser.add_argument("--steps", type=int, default=20,
                         help="training steps that count at least, after as many others (default 20)")
     parser.add_argument("--seconds", type=int, default=5,
                         help="seconds that they take at least: a row whose steps are faster is launched again (default 5)")
-    parser.add_argument("--max_stolen", type=float, default=3, metavar="PERCENT",
-                        help="processor time that other machines may take from a row (default 3)")
-    parser.add_argument("--limit", type=int, default=300, help="seconds that a row may take (default 300)")
-    parser.add_argument("--dry_run", action="store_true", help="print the commands of rows that are not there, and run nothing")
+    link_launch.add_options(parser, "row", limit=300)
     options = parser.parse_args()
-    for name in ("steps", "seconds", "limit"):
-        if getattr(options, name) < 1:
-            parser.error(f"--{name}: must be at least 1")
-    if not 0 <= options.max_stolen <= 100:
-        parser.error("--max_stolen: must be from 0 to 100")
-    for name in ("terngrad_train", "terngrad_advise", "terngrad_exchange_bench"):
-        if not os.access(options.programs / name, os.X_OK):
-            parser.error(f"--programs: '{options.programs}' has no program {name}")
-    options.programs, options.out = options.programs.resolve(), options.out.resolve()
+    link_launch.check_options(parser, options, ("steps", "seconds"),
+                              ("terngrad_train", "terngrad_advise", "terngrad_exchange_bench"))
     if not rows_of(options):
         parser.error(f"--rows: none of {' '.join(row_names(options.nets[0]))} is called {' '.join(options.rows)}")
     return options
@@ -286,23 +228,12 @@ def parse():
 
 def main(options):
     kept = link_launch.Kept(options.out, settings_of(options), "another build, other --steps or --seconds", options.dry_run)
-    failed = False
-    for row in rows_of(options):
-        if kept.is_done(row.key, options.max_stolen):
-            continue
-        if options.dry_run:
-            print(shlex.join(row.launch()))
-            continue
-        start = time.monotonic()
-        result = kept.keep(row.key, measure(row))
-        write_results(options, kept.results)
-        failed = failed or "error" in result
-        print(f"{row.key}: {slow_link_report.outcome(result)} [{time.monotonic() - start:.0f} s]", flush=True)
+    code = link_launch.measure_all(rows_of(options), kept, lambda rows: write_results(options, rows), slow_link_report.outcome)
     if not options.dry_run:
         write_results(options, kept.results)
         shutil.rmtree(options.out / "scratch", ignore_errors=True)
         print(f"written: {options.out}/results.md")
-    return 1 if failed else 0
+    return code
 
 
 if __name__ == "__main__":

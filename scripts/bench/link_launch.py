@@ -1,19 +1,25 @@
 """Launches of commands on hosts of scripts/hosts/slow_link.sh, for the scripts that measure on slow links: with a limit of time,
 again where other machines took too much processor time, and kept in files, by which a script that was interrupted continues.
 
-What was measured in a launch is a dictionary, with `error` if it failed, otherwise with `stolen_percent`.
+What was measured in a launch is a dictionary, with `error` if it failed, `skipped` if it cannot be measured here, otherwise with
+`stolen_percent`.
 """
 
 import argparse
+import datetime
 import json
 import os
 import pathlib
 import platform
+import shlex
+import shutil
 import signal
 import subprocess
 import sys
 import time
 
+SCRIPTS = pathlib.Path(__file__).resolve().parents[1]
+SKIPPED = 77
 PROC_STAT = pathlib.Path("/proc/stat")
 MAX_LAUNCHES = 3  # of a command from which too much time is taken
 PAUSE_SECONDS = 20  # between them
@@ -105,6 +111,90 @@ def busy_percent():
     return clock.busy_percent()
 
 
+class Launch:
+    """A command on `hosts` hosts at a rate of the link, with a scratch folder for its files, which is gone afterwards.
+
+    Subclasses have `command`, what each host runs, `about`, what is said of the launch whatever becomes of it, and `read`, what was
+    measured, from the files."""
+
+    may_skip = False  # whether the command can end by SKIPPED, with the reason in its result file
+
+    def __init__(self, options, key, rate, hosts):
+        self.options, self.key, self.rate, self.hosts = options, key, rate, hosts
+        self.scratch = options.out / "scratch" / key
+        self.link_options = []  # of slow_link.sh, more than all launches have
+
+    def result_file(self):
+        """For what the command measures."""
+        return str(self.scratch / "result.json")
+
+    def line(self):
+        """The whole command line."""
+        return [str(SCRIPTS / "hosts/slow_link.sh"), "--iperf", "--counters", str(self.scratch / "counters.json"),
+                *self.link_options, self.rate, str(self.hosts), "--", *self.command()]
+
+    def shown(self):
+        """The command line as tables have it: without folders that say nothing to others."""
+        command = shlex.join(self.line())
+        for path, short in ((self.scratch, "FILES/"), (self.options.programs, ""), (SCRIPTS.parent, "")):
+            command = command.replace(f"{path}/", short)
+        return command
+
+    def read_json(self, name):
+        return json.loads((self.scratch / name).read_text(encoding="utf-8"))
+
+    def once(self):
+        """Launches. @returns what was measured, or why it was not"""
+        shutil.rmtree(self.scratch, ignore_errors=True)
+        self.scratch.mkdir(parents=True)
+        result = {**self.about(), "command": self.shown()}
+        clock = ProcessorClock()
+        code, said = run(self.line(), self.options.limit)
+        stolen_percent = clock.stolen_percent()
+        if self.may_skip and code == SKIPPED:
+            result["skipped"] = self.read_json("result.json")["skipped"]
+        elif error := error_of(code, said, self.options.limit):
+            result["error"] = error
+        else:
+            counters = self.read_json("counters.json")
+            result |= {**self.read(), "iperf3_mbit_per_s": counters["iperf3_mbit_per_s"], "seconds": counters["seconds"],
+                       "interface_sent_bytes": [host["sent_bytes"] for host in counters["hosts"]],
+                       "stolen_percent": stolen_percent}
+        shutil.rmtree(self.scratch)
+        return result
+
+    def measure(self):
+        """Launches until little enough was taken away."""
+        return with_min_stolen(self.once(), self.once, self.options.max_stolen)
+
+
+def add_options(parser, what, limit):
+    """Those that every script has that measures such launches. @param what  a launch is called"""
+    parser.add_argument("--programs", type=pathlib.Path, default=pathlib.Path("build/release/bin"),
+                        help="folder of the built commands (default: build/release/bin)")
+    parser.add_argument("--max_stolen", type=float, default=3, metavar="PERCENT",
+                        help=f"processor time that other machines may take from a {what} (default 3)")
+    parser.add_argument("--limit", type=int, default=limit, help=f"seconds that a {what} may take (default {limit})")
+    parser.add_argument("--dry_run", action="store_true", help="print the commands of what is not there, and run nothing")
+
+
+def check_options(parser, options, numbers, programs):
+    """Refuses what is out of range, and makes folders absolute. @param numbers  names of options that are at least 1"""
+    for name in (*numbers, "limit"):
+        if getattr(options, name) < 1:
+            parser.error(f"--{name}: must be at least 1")
+    if not 0 <= options.max_stolen <= 100:
+        parser.error("--max_stolen: must be from 0 to 100")
+    for name in programs:
+        if not os.access(options.programs / name, os.X_OK):
+            parser.error(f"--programs: '{options.programs}' has no program {name}")
+    options.programs, options.out = options.programs.resolve(), options.out.resolve()
+
+
+def now():
+    return datetime.datetime.now(datetime.timezone.utc).isoformat(timespec="seconds")
+
+
 def lost_too_much(result, max_stolen):
     return result.get("stolen_percent", 0) > max_stolen
 
@@ -163,3 +253,21 @@ class Kept:
         partial.write_text(json.dumps(self.results[key], indent=1) + "\n", encoding="utf-8")
         partial.rename(self.folder / f"{key}.json")
         return self.results[key]
+
+
+def measure_all(launches, kept, write, outcome):
+    """Measures and keeps what is not there; `write` gets all results after each, and `outcome` says one in a few words. With
+    --dry_run prints commands. @returns the exit code"""
+    failed = False
+    for launch in launches:
+        if kept.is_done(launch.key, launch.options.max_stolen):
+            continue
+        if launch.options.dry_run:
+            print(shlex.join(launch.line()))
+            continue
+        start = time.monotonic()
+        result = kept.keep(launch.key, launch.measure())
+        write(kept.results)
+        failed = failed or "error" in result
+        print(f"{launch.key}: {outcome(result)} [{time.monotonic() - start:.0f} s]", flush=True)
+    return 1 if failed else 0

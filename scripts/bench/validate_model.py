@@ -18,19 +18,14 @@ refused. Exit codes: 1 if a launch failed, 2 for wrong usage; not for what the m
 """
 
 import argparse
-import datetime
 import json
-import os
 import pathlib
-import shlex
 import shutil
 import sys
-import time
 
 import link_launch
 
-SCRIPTS = pathlib.Path(__file__).resolve().parents[1]
-sys.path.append(str(SCRIPTS.parent / "experiments"))
+sys.path.append(str(link_launch.SCRIPTS.parent / "experiments"))
 from terngrad_experiments import store, svg, validation, validation_figure  # noqa: E402
 
 PROGRAM = "terngrad_exchange_bench"
@@ -39,63 +34,33 @@ EXCHANGES = ["all_gather", "scatter_reduce"]
 LAYOUTS = ["lenet", "cifar10_alexnet", "alexnet", "vgg_a"]
 
 
-class Launch:
+class Exchanges(link_launch.Launch):
     """All exchanges of a layout between some hosts at one rate."""
 
     def __init__(self, options, hosts, rate, layout):
-        self.options, self.hosts, self.rate, self.layout = options, hosts, rate, layout
-        self.key = f"{hosts}.{rate}.{layout}"
-        self.scratch = options.out / "scratch" / self.key
+        super().__init__(options, f"{hosts}.{rate}.{layout}", rate, hosts)
+        self.layout = layout
 
     def command(self):
-        """The whole command line."""
         options = self.options
-        words = [str(SCRIPTS / "hosts/slow_link.sh"), "--iperf", "--counters", str(self.scratch / "counters.json"), self.rate,
-                 str(self.hosts), "--", str(options.programs / PROGRAM), "--layout", self.layout]
+        words = [str(options.programs / PROGRAM), "--layout", self.layout]
         for codec in options.codecs:
             words += ["--codec", codec]
         for exchange in options.exchanges:
             words += ["--exchange", exchange]
         words += ["--quantize_logits"] if options.codecs != ["fp32"] else []
-        return [*words, "--threads", "1", "--repetitions", str(options.repetitions), "--predict", "--json",
-                str(self.scratch / "result.json")]
+        return [*words, "--threads", "1", "--repetitions", str(options.repetitions), "--predict", "--json", self.result_file()]
 
-    def shown(self):
-        """The command line without folders that say nothing to others."""
-        command = shlex.join(self.command())
-        for path, short in ((self.scratch, "FILES/"), (self.options.programs, ""), (SCRIPTS.parent, "")):
-            command = command.replace(f"{path}/", short)
-        return command
+    def about(self):
+        return {"hosts": self.hosts, "rate": self.rate, "layout": self.layout, "started": link_launch.now(),
+                "busy_before_percent": link_launch.busy_percent()}
 
-    def read_json(self, name):
-        return json.loads((self.scratch / name).read_text(encoding="utf-8"))
-
-    def measure(self):
-        """Launches once. @returns what was measured, or the error"""
-        shutil.rmtree(self.scratch, ignore_errors=True)
-        self.scratch.mkdir(parents=True)
-        started = now()
-        busy_before = link_launch.busy_percent()
-        clock = link_launch.ProcessorClock()
-        code, said = link_launch.run(self.command(), self.options.limit)
-        stolen = clock.stolen_percent()
-        result = {"hosts": self.hosts, "rate": self.rate, "layout": self.layout, "command": self.shown()}
-        error = link_launch.error_of(code, said, self.options.limit)
-        if error:
-            result["error"] = error
-        else:
-            result |= {"iperf3_mbit_per_s": self.read_json("counters.json")["iperf3_mbit_per_s"], "stolen_percent": stolen,
-                       "busy_before_percent": busy_before, "started": started, "bench": self.read_json("result.json")}
-        shutil.rmtree(self.scratch)
-        return result
-
-
-def now():
-    return datetime.datetime.now(datetime.timezone.utc).isoformat(timespec="seconds")
+    def read(self):
+        return {"bench": self.read_json("result.json")}
 
 
 def launches_of(options):
-    return [Launch(options, hosts, rate, layout)
+    return [Exchanges(options, hosts, rate, layout)
             for layout in options.layouts for hosts in options.hosts for rate in options.rates]
 
 
@@ -186,7 +151,7 @@ def write_results(options, results):
     report = {
         "command": "validate_model.py",
         **settings,
-        "written": now(),
+        "written": link_launch.now(),
         "summary": validation.summary_lines(rows),
         "rows": rows,
         "failed": {key: launch["error"] for key, launch in results.items() if "error" in launch},
@@ -223,52 +188,28 @@ def parse():
     parser.add_argument("--codecs", nargs="+", choices=CODECS, default=CODECS, help=f"default: {' '.join(CODECS)}")
     parser.add_argument("--exchanges", nargs="+", choices=EXCHANGES, default=EXCHANGES, help=f"default: {' '.join(EXCHANGES)}")
     parser.add_argument("--repetitions", type=int, default=5, help="exchanges whose median counts (default 5)")
-    parser.add_argument("--programs", type=pathlib.Path, default=pathlib.Path("build/release/bin"),
-                        help=f"folder of {PROGRAM} (default: build/release/bin)")
     parser.add_argument("--out", type=pathlib.Path, default=pathlib.Path("validate-model"), help="default: validate-model")
-    parser.add_argument("--max_stolen", type=float, default=3, metavar="PERCENT",
-                        help="processor time that other machines may take from a launch (default 3)")
-    parser.add_argument("--limit", type=int, default=600, help="seconds that a launch may take (default 600)")
-    parser.add_argument("--dry_run", action="store_true",
-                        help="print the commands of launches that are not there, and run nothing")
+    link_launch.add_options(parser, "launch", limit=600)
     options = parser.parse_args()
-    for name in ("repetitions", "limit"):
-        if getattr(options, name) < 1:
-            parser.error(f"--{name}: must be at least 1")
+    link_launch.check_options(parser, options, ("repetitions",), (PROGRAM,))
     for name in ("hosts", "rates", "layouts", "codecs", "exchanges"):
         values = getattr(options, name)
         if len(set(values)) < len(values):
             parser.error(f"--{name}: {' '.join(map(str, values))} has one twice")
-    if not 0 <= options.max_stolen <= 100:
-        parser.error("--max_stolen: must be from 0 to 100")
-    if not os.access(options.programs / PROGRAM, os.X_OK):
-        parser.error(f"--programs: '{options.programs}' has no program {PROGRAM}")
     options.codecs = sorted(options.codecs, key=CODECS.index)
     options.exchanges = sorted(options.exchanges, key=EXCHANGES.index)
-    options.programs, options.out = options.programs.resolve(), options.out.resolve()
     return options
 
 
 def main(options):
     differs = "another build or machine, other --codecs, --exchanges or --repetitions"
     kept = link_launch.Kept(options.out, settings_of(options), differs, options.dry_run)
-    failed = False
-    for launch in launches_of(options):
-        if kept.is_done(launch.key, options.max_stolen):
-            continue
-        if options.dry_run:
-            print(shlex.join(launch.command()))
-            continue
-        start = time.monotonic()
-        result = kept.keep(launch.key, link_launch.with_min_stolen(launch.measure(), launch.measure, options.max_stolen))
-        write_results(options, kept.results)
-        failed = failed or "error" in result
-        print(f"{launch.key}: {outcome(result)} [{time.monotonic() - start:.0f} s]", flush=True)
+    code = link_launch.measure_all(launches_of(options), kept, lambda results: write_results(options, results), outcome)
     if not options.dry_run:
         report = write_results(options, kept.results)
         shutil.rmtree(options.out / "scratch", ignore_errors=True)
         print(*report["summary"], f"written: {options.out}/results.md", sep="\n")
-    return 1 if failed else 0
+    return code
 
 
 if __name__ == "__main__":

@@ -92,8 +92,8 @@ class OnALinkMadeUp(unittest.TestCase):
             self.write_program(f"programs/{name}", "#!/bin/sh\necho \"$0 1.2 (abc)\" | sed 's,.*/,,'\n")
         self.write_program("scripts/hosts/slow_link.sh", FAKE_LINK)
         self.module = load("bench_slow_link")
-        self.module.SCRIPTS = self.folder / "scripts"
         launches = self.module.link_launch
+        launches.SCRIPTS = self.folder / "scripts"
         launches.PROC_STAT = self.folder / "scripts" / "stat"
         launches.PROC_STAT.write_text("cpu 7 0 0 0 0 0 0 50 0 0\n")
         launches.PAUSE_SECONDS = 0

@@ -63,7 +63,7 @@ def write(path, value):
     pathlib.Path(path).write_text(json.dumps(value) + "\n")
 write(*after("--json"), {"commit": "abc-dirty", "version": "1.2", "repetitions": int(*after("--repetitions")), "link": link,
                          "results": results})
-write(words[words.index("--counters") + 1], {"rate": rate, "iperf3_mbit_per_s": 94.0, "exit_code": 0, "hosts": []})
+write(words[words.index("--counters") + 1], {"rate": rate, "iperf3_mbit_per_s": 94.0, "seconds": 5.0, "exit_code": 0, "hosts": []})
 '''
 
 
@@ -87,8 +87,8 @@ class OnALinkMadeUp(unittest.TestCase):
         self.write_program("programs/terngrad_exchange_bench", "#!/bin/sh\necho 'terngrad_exchange_bench 1.2 (abc)'\n")
         self.write_program("scripts/hosts/slow_link.sh", FAKE_LINK)
         self.module = load()
-        self.module.SCRIPTS = self.folder / "scripts"
         launches = self.module.link_launch
+        launches.SCRIPTS = self.folder / "scripts"
         launches.PROC_STAT = self.folder / "scripts" / "stat"
         launches.PROC_STAT.write_text("cpu 7 0 0 0 0 0 0 50 0 0\n")
         launches.PAUSE_SECONDS = launches.SAMPLE_SECONDS = 0
