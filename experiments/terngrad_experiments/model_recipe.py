@@ -30,7 +30,7 @@ class Fit:
     latency_us: float
     ternarize_gelements_per_second: float
     network_factor: str  # how often the message crosses the network of i machines: one of FACTORS
-    rms_percent: float   # of the readings from the model
+    rms_percent: float   # 100 sqrt(sum of w ln(model / bar)^2 / number of bars), w their weights, as compress/cost/paper_bars.h
     confidence: str
 
 

@@ -223,7 +223,7 @@ class Recorded(unittest.TestCase):
         for cluster in experiment().model.clusters:
             figure = model_results.model_of(store.read(RECORD), experiment(), cluster)["figure5"]
             self.assertEqual(figure["figure"], cluster.name)
-            self.assertAlmostEqual(figure["rms_percent"], cluster.fit.rms_percent, delta=0.05)
+            self.assertAlmostEqual(figure["rms_percent"], cluster.fit.rms_percent, delta=0.005)
 
     def test_lines_are_short(self):
         for text in RECORD.read_text(encoding="utf-8").splitlines():
