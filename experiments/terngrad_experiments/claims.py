@@ -80,7 +80,7 @@ def findings_of(cell, results):
     if cell.name.startswith("text-clip"):
         yield from of_tensors(cell, results, "kept_norm", lambda kept: 100 * (1 - kept), " %", "length lost by clipping",
                               "norm_change_percent")
-        yield from of_tensors(cell, results, "clip_angle_degrees", lambda angle: angle, " degrees", "angle between a gradient and it clipped",
+        yield from of_tensors(cell, results, "clip_angle_degrees", lambda angle: angle, " degrees", "angle between a gradient and the clipped one",
                               "angle_degrees")
     elif cell.name.startswith("text-sparsity"):
         yield from of_tensors(cell, results, "zero_fraction", lambda zeros: 100 * zeros, " %", f"zeros sent of {', '.join(cell.tensors)}",
@@ -110,8 +110,17 @@ def findings(experiment, results):
     return found
 
 
-HEADER = ("claim", "what", "ours", "paper", "of")
+HEADER = ("claim", "what", "ours: mean (lowest to highest)", "paper", "of")
 
 
 def rows(experiment, results):
     return [dataclasses.astuple(finding) for finding in findings(experiment, results)]
+
+
+def notes(experiment, results):
+    """What cannot be said yet and why, and what the paper does not state."""
+    lines = []
+    for cell in experiment.cells:
+        if not [*findings_of(cell, results), *bits_findings(cell)]:
+            lines.append(f"not measured yet: {cell.short_name}, of {', '.join(cell.runs_of) or cell.command}")
+    return lines + [f"assumed: {text}" for text in dict.fromkeys(text for cell in experiment.cells for text in cell.assumed)]

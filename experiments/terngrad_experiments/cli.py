@@ -244,17 +244,20 @@ def draw_plot(options):
 
 
 def in_order_of_the_paper(experiments):
-    """Tables and figures of the paper first, then the others that have a source."""
-    own = [name for name, experiment in experiments.items() if experiment.source and experiment.kind in ("table", "figure")]
-    return sorted(own, key=lambda name: not name.startswith(("table", "fig"))) + [name for name in experiments if name not in own]
+    """Tables of the paper first, its figures, then the others."""
+    return sorted(experiments, key=lambda name: (not name.startswith("table"), not name.startswith("fig"),
+                                                 not experiments[name].source))
 
 
 def write_report(options):
     experiments = load_recipes(options)
-    names = options.name or in_order_of_the_paper(experiments)
     more = {} if options.name else validation_figure.sections(options.results)
-    named = [experiment_named(experiments, name) for name in names]
-    results, left_out = of_commit(options, views.results_for(named, recorded(options)))
+    named = [experiment_named(experiments, name) for name in options.name or in_order_of_the_paper(experiments)]
+    known = recorded(options)
+    if not options.name:
+        # What is not of the paper and was not run says nothing.
+        named = [experiment for experiment in named if experiment.source or views.results_for([experiment], known)]
+    results, left_out = of_commit(options, views.results_for(named, known))
     page = report.make_page(named, results, left_out, labels.Labels(options.data), experiments, more)
     options.output.write_text(page, encoding="utf-8")
     print(f"{options.output}: {len(page.encode()) / 1e6:.2f} MB")

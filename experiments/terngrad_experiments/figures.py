@@ -1,5 +1,7 @@
 """The plots of an experiment, from recorded results: curves over steps with the band of all seeds, and accuracy over workers."""
 
+import math
+
 from terngrad_experiments import histogram_figure, statistics, svg, tables, views
 from terngrad_experiments.cells import Curve
 
@@ -97,14 +99,18 @@ def interval_of(row):
 def option_series(experiment, curve, rows, style):
     """What is recorded of a curve over an option, and what the paper has of it."""
     name = curve.name.removeprefix(f"{curve.panel}-")
-    options = {cell.base_name: cell.options[curve.x] for cell in experiment.cells_of(curve)}
+    cells = sorted(experiment.cells_of(curve), key=lambda cell: cell.options[curve.x])
     series = []
     for backend in sorted({row.backend for row in rows}):
-        found = [(options[row.cell], row) for row in rows if row.backend == backend and row.cell in options and row.values]
+        own = {row.cell: row for row in rows if row.backend == backend and row.values}
+        found = [(cell.options[curve.x], own[cell.base_name]) for cell in cells if cell.base_name in own]
         if found:
-            series.append(svg.Series(f"ours, {name}{on_gpu(backend)}", points=[(x, row.mean) for x, row in found],
+            # Broken where a cell was not run.
+            points = [(cell.options[curve.x], own[cell.base_name].mean if cell.base_name in own else math.nan) for cell in cells]
+            series.append(svg.Series(f"ours, {name}{on_gpu(backend)}", points=points,
                                      band=[(x, *interval_of(row)) for x, row in found], across=curve.whole_axis,
-                                     marker=None if curve.whole_axis else "filled", style=style if backend == "cpu" else None))
+                                     bars=not curve.whole_axis, marker=None if curve.whole_axis else "filled",
+                                     style=style if backend == "cpu" else None))
     points = experiment.paper_points(curve)
     if points and curve.whole_axis:
         y, error = points[0].y, points[0].error or 0
@@ -198,6 +204,25 @@ def histograms_of(experiment, results):
                     steps = tuple(found["histograms"][tensor])
                     rows.append(histogram_figure.Row(f"{curve.title or name}: {tensor} of {of}", steps))
     return rows
+
+
+OVER_STEPS = ("Lines are means over the seeds, bands reach from the lowest to the highest seed; test accuracy is that of the "
+              "averaged weights.")
+PAPER_MARKS = " Hollow marks and lines that are called paper are read off its chart."
+OVER_OPTION = ("Ours: means over the seeds with their 95 % intervals, where there is none from the lowest to the highest seed; the "
+               "line is broken where nothing is recorded. Paper: one run each{reading}. What is drawn across does not depend on "
+               "the horizontal axis.")
+
+
+def caption_of(experiment):
+    """What the marks of its plots mean."""
+    curves = experiment.curves or DEFAULT_CURVES
+    if curves[0].x == "value":
+        return ""  # the drawing says it
+    if curves[0].x == "step":
+        return OVER_STEPS + (PAPER_MARKS if any(curve.paper for curve in curves) else "")
+    error = experiment.reading_error
+    return OVER_OPTION.format(reading="" if error is None else f", read off its chart to {error:g} points")
 
 
 def drawings_of(experiment, results):

@@ -12,7 +12,7 @@ COLUMNS = {"gradient": ("original", 0), "clipped": ("clipped", 2), "sent": ("sen
 COLUMN_WIDTH, GAP, SPACING, RIDGE = 220, 18, 30, 46
 TITLE_SIZE, LINE_HEIGHT, MARGIN = 14, 16, 14
 NOTE = ("Heights are square roots of the fraction of the elements in a bucket, so that tails are seen; each ridge has its own "
-        "scale. The axes of a row are the same.")
+        "scale. Horizontal: values of the tensor's gradient, equal axes in a row.")
 
 
 @dataclasses.dataclass(frozen=True)

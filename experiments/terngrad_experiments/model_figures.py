@@ -1,6 +1,7 @@
 """The figure of a recipe of kind `model`: throughput and gain beside the paper's readings, and our model to 100,000 workers."""
 
 from terngrad_experiments import model_results, model_tables, svg
+from terngrad_experiments.page import escape, html_figures, html_list, html_table
 
 LOW = 0.5
 TICKS = [1, 10, 100, 1000, 10000, 100000]
@@ -36,13 +37,16 @@ def gain_plot(experiment, cluster, model):
                     x_log=True, x_ticks=list(experiment.model.gpus))
 
 
-def scaling_plot(cluster, model, net):
-    """Gain over fp32 up to 100,000 workers, each codec and downlink with its fastest exchange. Gains below LOW are cut off."""
+def scaling_plot(cluster, model, net, styles):
+    """Gain over fp32 up to 100,000 workers, each codec and downlink with its fastest exchange. Gains below LOW are cut off.
+
+    @param styles  by names of ways, the same in all plots"""
     baseline = model_tables.baseline_of(net)
     series = []
     for way in net["ways"]:
         gains = [images / of for images, of in zip(way["images_per_second"], baseline)]
-        series.append(svg.Series(model_tables.way_name(way), list(zip(model["workers"], gains))))
+        name = model_tables.way_name(way)
+        series.append(svg.Series(name, list(zip(model["workers"], gains)), style=styles[name]))
     high = max(gain for one in series for _, gain in one.points)
     # Above the lines there is room for the text of the shade.
     return svg.Plot(f"({cluster.name}) our model, {net['name']}", "workers", "times as many images/s as fp32", series, x_log=True,
@@ -50,33 +54,47 @@ def scaling_plot(cluster, model, net):
                     shade_from=(model["cluster"]["extrapolated_above"], "extrapolated"))
 
 
+def reading_text(model):
+    """How well the chart's bars are known."""
+    errors = " and ".join(f"{cluster.error:g} in ({cluster.name})" for cluster in model.clusters)
+    inset = ", ".join(dict.fromkeys(f"{cluster.inset_error:g}" for cluster in model.clusters))
+    return f"Bars were read to {inset} images/s up to {model.inset_gpus} GPUs, beyond to {errors}."
+
+
+def short_bars_text(model):
+    """Which bars are too short to be read well."""
+    short = [(one, [str(gpus) for gpus, weight in zip(model.gpus, one.weights) if weight < 1]) for one in model.readings]
+    return " ".join(f"Too short to be read well: the bars of {one.net}, {one.gradients}, on {' and '.join(gpus)} GPUs of ({one.cluster})."
+                    for one, gpus in short if gpus)
+
+
 def groups(experiment, results):
-    """[(caption, plots)], each for a drawing of two columns."""
+    """[(title, plots, caption)], each for a drawing of two columns."""
     models = [(cluster, model_results.model_of(results, experiment, cluster)) for cluster in experiment.model.clusters]
-    found = [("Images per second", [throughput_plot(experiment, *each) for each in models]),
-             ("What ternary gradients gain, bytes as the chart counts them", [gain_plot(experiment, *each) for each in models])]
+    found = [("Images per second", [throughput_plot(experiment, *each) for each in models], reading_text(experiment.model)),
+             ("What ternary gradients gain, bytes as the chart counts them", [gain_plot(experiment, *each) for each in models],
+              short_bars_text(experiment.model))]
     names = dict.fromkeys(net["name"] for _, model in models if model for net in model["nets"])
-    plots = [scaling_plot(cluster, model, net) for name in names for cluster, model in models if model
+    ways = dict.fromkeys(model_tables.way_name(way) for _, model in models if model for net in model["nets"] for way in net["ways"])
+    styles = {name: style for style, name in enumerate(ways)}
+    plots = [scaling_plot(cluster, model, net, styles) for name in names for cluster, model in models if model
              for net in model["nets"] if net["name"] == name and model_tables.baseline_of(net) is not None]
     if plots:
-        found.append(("Our model to 100,000 workers", plots))
+        found.append(("Our model to 100,000 workers", plots, f"Each codec with its fastest exchange; gains below {LOW:g} are cut off. "
+                      "Shaded: beyond four times the workers that the model's inputs were observed with."))
     return found
 
 
 def drawing(experiment, results):
-    return svg.stacked_svg([plots for _, plots in groups(experiment, results)], 2)
+    return svg.stacked_svg([plots for _, plots, _ in groups(experiment, results)], 2)
 
 
-def section(experiment, results, html_table, escape):
-    """What a page has of the experiment below its heading.
-
-    @param html_table  of report, as well as escape"""
-    parts = []
-    for caption, plots in groups(experiment, results):
-        parts.append(f"<h3>{escape(caption)}</h3><figure>{svg.grid_svg(plots, 2)}</figure>")
+def section(experiment, results):
+    """What a page has of the experiment below its heading."""
+    parts = [f"<h3>{escape(title)}</h3>{html_figures([svg.to_svg(plot) for plot in plots], caption)}"
+             for title, plots, caption in groups(experiment, results)]
     for table in model_tables.sections(experiment, results):
         content = html_table(table.header, table.rows)
         parts.append(f"<details><summary>{escape(table.title)}</summary>{content}</details>" if table.is_detail
                      else f"<h3>{escape(table.title)}</h3>{content}")
-    notes = "".join(f"<li>{escape(note)}</li>" for note in model_tables.notes(experiment, results))
-    return "\n".join([*parts, f'<ul class="soft">{notes}</ul>'])
+    return "\n".join([*parts, html_list(model_tables.notes(experiment, results))])

@@ -63,6 +63,11 @@ def _factor(value):
     return "-" if value is None else f"{value:.2f}"
 
 
+def _small_factor(value):
+    """Of what may be far below 1."""
+    return f"{value:.2f}" if value >= 0.1 else f"{value:.2g}"
+
+
 def gains_section(experiment, results):
     """Images/s of ternary over those of fp32, on 8 and on all GPUs."""
     model, rows = experiment.model, []
@@ -126,7 +131,7 @@ def scaling_section(experiment, results):
             baseline = baseline_of(net)
             for way in net["ways"]:
                 if way["codec"] != "fp32" and baseline is not None:
-                    gains = [f"{way['images_per_second'][n] / baseline[n]:.2f}{'*' if model['workers'][n] > trusted else ''}"
+                    gains = [_small_factor(way["images_per_second"][n] / baseline[n]) + "*" * (model["workers"][n] > trusted)
                              for n in places]
                     rows.append((f"({cluster.name})", net["name"], way_name(way), *gains))
     return Section("Our model: times as many images/s as fp32, each with its fastest exchange, by workers (* extrapolated)",

@@ -1,14 +1,15 @@
 """One HTML page of what is recorded: tables, plots, per-layer zeros, bytes, the commands that repeat each row, what failed and what
 was assumed. Inline SVG and CSS, no script, nothing from the network; reads in light, dark and print."""
 
-import html
 import shlex
 import subprocess
 import sys
 import tempfile
 
 from terngrad_experiments import claims, figures, jobs, model_figures, recipes, table_text, tables, views
+from terngrad_experiments.cells import compresses
 from terngrad_experiments.commits import commit_of
+from terngrad_experiments.page import STYLE, escape, html_figures, html_list, html_table
 
 MAX_BYTES = 2_000_000
 
@@ -16,101 +17,86 @@ MAX_BYTES = 2_000_000
 class ReportError(Exception):
     """A page that cannot be made."""
 
-STYLE = """
-:root { color-scheme: light dark; --ground: #ffffff; --text: #1b1f24; --soft: #57606a; --line: #d0d7de; --row: #f6f8fa; }
-@media (prefers-color-scheme: dark) {
-  :root { --ground: #14171a; --text: #e6e9ec; --soft: #9aa4ae; --line: #3a424a; --row: #1d2226; }
-}
-body { background: var(--ground); color: var(--text); font: 16px/1.5 system-ui, sans-serif; margin: 0 auto; max-width: 72rem;
-       padding: 1.5rem; }
-h1, h2, h3 { line-height: 1.2; } h2 { border-bottom: 1px solid var(--line); margin-top: 3rem; padding-bottom: .3rem; }
-.scroll { overflow-x: auto; } table { border-collapse: collapse; font-size: .85rem; font-variant-numeric: tabular-nums; }
-th, td { border-bottom: 1px solid var(--line); padding: .3rem .6rem; text-align: left; white-space: nowrap; }
-tbody tr:nth-child(even) { background: var(--row); } .soft, tr.scaled td { color: var(--soft); }
-figure { margin: 1rem 0; } .plots { display: flex; flex-wrap: wrap; gap: 0 1rem; } .plots svg { height: auto; max-width: 100%; }
-.plots figure { flex: 1 1 32rem; margin: .5rem 0; } /* two beside each other where there is room */
-details { margin: .5rem 0; } pre { background: var(--row); font-size: .8rem; overflow-x: auto; padding: .6rem; }
-@media print { body { max-width: none; } .scroll { overflow: visible; } th, td { white-space: normal; } }
-"""
-
-
-def escape(text):
-    return html.escape(str(text))
-
-
-def html_table(header, rows, classes=None):
-    head = "".join(f"<th>{escape(cell)}</th>" for cell in header)
-    lines = []
-    for index, row in enumerate(rows):
-        mark = f' class="{classes[index]}"' if classes and classes[index] else ""
-        lines.append(f"<tr{mark}>" + "".join(f"<td>{escape(cell)}</td>" for cell in row) + "</tr>")
-    return f'<div class="scroll"><table><thead><tr>{head}</tr></thead><tbody>{"".join(lines)}</tbody></table></div>'
-
 
 def claims_section(experiment, results):
     rows = claims.rows(experiment, results)
-    return html_table(claims.HEADER, rows) if rows else "<p>No run that it looks at is recorded.</p>"
+    shown = html_table(claims.HEADER, rows) if rows else "<p>No run that it looks at is recorded.</p>"
+    return shown + html_list(claims.notes(experiment, results))
 
 
 def table_section(experiment, results, labels, experiments):
-    if experiment.kind == "claims":
-        return claims_section(experiment, results)
+    """Rows and notes; what needs the files of the data sets is of class `labels`."""
     table = tables.make_table(experiment, results, labels=labels, experiments=experiments)
     if not table.rows:
         return "<p>It has no runs.</p>"
-    rows = [table_text.cells_of(row) for row in table.rows]
     classes = ["scaled" if row.is_scaled else "" for row in table.rows]
-    notes = "".join(f"<li>{escape(note)}</li>" for note in table_text.notes_of(table))
     scaled = ""
     if any(classes):
         scaled = "<p class=soft>Grey rows are scaled runs, which are not comparable with the paper.</p>"
-    return html_table(table_text.HEADER, rows, classes) + scaled + f'<ul class="soft">{notes}</ul>' + same_images_section(table)
+    return (f'<p class="soft">{escape(table_text.units_of(experiment))}</p>' +
+            html_table(table_text.HEADER, [table_text.cells_of(row) for row in table.rows], classes) + scaled +
+            html_list(table_text.notes_of(table)) + same_images_section(table))
 
 
 def same_images_section(table):
-    rows = table_text.same_images_rows(table)
-    if not rows:
+    notes, rows = table_text.same_images_notes(table), table_text.same_images_rows(table)
+    if not notes:
         return ""
-    return ("<details><summary>Discordant test images: correct in one of two runs of a seed alone</summary>" +
-            html_table(table_text.SAME_IMAGES_HEADER, rows) + "</details>")
+    summary = "Discordant test images: correct in one of two runs of a seed alone"
+    shown = details(summary, html_table(table_text.SAME_IMAGES_HEADER, rows)) if rows else ""
+    return f'<section class="labels">{html_list(notes)}{shown}</section>'
+
+
+def counted(experiment, results):
+    """{(cell, scale, backend): the last result of each seed} of the runs that its tables and figures look at."""
+    names, found = views.names_of([experiment]), {}
+    for result in results:
+        if result["cell"] in names:
+            place = found.setdefault((result["cell"], result["scale"], result.get("backend", "cpu")), {})
+            place[result["seed"]] = result
+    return {key: list(runs.values()) for key, runs in found.items()}
+
+
+def shown_name(cell, scale, backend):
+    return cell + ("" if scale == "1" else f"~{scale}") + ("" if backend == "cpu" else " (GPU)")
 
 
 def tensor_rows(experiment, results):
-    """Mean zeros, clipping and SNR of each tensor over the ternary runs of the experiment."""
-    sums = {}
-    names = views.names_of([experiment])
-    for result in results:
-        if result["cell"] not in names or result["status"] == "failed":
-            continue
-        for tensor, numbers in result.get("tensors", {}).items():
-            if numbers.get("zero_fraction") is not None:
-                sums.setdefault((result["cell"], tensor), []).append(numbers)
+    """Mean zeros, clipping and SNR of each tensor over the runs that compress."""
     rows = []
-    for (cell, tensor), lines in sums.items():
-        if not cell.endswith("ternary") and "@" not in cell:
-            continue
+    for key, runs in counted(experiment, results).items():
+        sent = {}
+        for run in (run for run in runs if run["status"] != "failed" and compresses(run["options"])):
+            for tensor, numbers in run.get("tensors", {}).items():
+                if numbers.get("zero_fraction") is not None:
+                    sent.setdefault(tensor, []).append(numbers)
+        for tensor, lines in sent.items():
+            def mean(name, lines=lines):
+                values = [line[name] for line in lines if line.get(name) is not None]
+                return sum(values) / len(values) if values else None
 
-        def mean(name, lines=lines):
-            values = [line[name] for line in lines if line.get(name) is not None]
-            return sum(values) / len(values) if values else None
-
-        def percent(value):
-            return "-" if value is None else f"{100 * value:.1f}"
-        snr, kept = mean("snr_db"), mean("kept_norm")
-        rows.append((cell, tensor, percent(mean("zero_fraction")), percent(mean("clip_fraction")),
-                     "-" if kept is None else f"{100 * (1 - kept):.2f}", "-" if snr is None else f"{snr:.2f}"))
+            def percent(value):
+                return "-" if value is None else f"{100 * value:.1f}"
+            snr, kept = mean("snr_db"), mean("kept_norm")
+            rows.append((shown_name(*key), tensor, percent(mean("zero_fraction")), percent(mean("clip_fraction")),
+                         "-" if kept is None else f"{100 * (1 - kept):.2f}", "-" if snr is None else f"{snr:.2f}"))
     return rows
 
 
 def bytes_rows(experiment, results):
-    rows = {}
-    names = views.names_of([experiment])
-    for result in results:
-        if result["cell"] in names and result.get("bytes"):
-            ratio = result["bytes"].get("ratio")
-            rows[result["cell"], result["scale"]] = (
-                result["cell"], f"{result['bytes']['bytes_per_worker_step']:,.0f}", "-" if ratio is None else f"{ratio:.2f}")
-    return list(rows.values())
+    rows = []
+    for key, runs in counted(experiment, results).items():
+        sent = [run["bytes"] for run in runs if run.get("bytes")]
+        if sent:
+            ratio = sent[-1].get("ratio")
+            rows.append((shown_name(*key), f"{sent[-1]['bytes_per_worker_step']:,.0f}", "-" if ratio is None else f"{ratio:.2f}"))
+    return rows
+
+
+def failed_lines(experiment, results):
+    """Of runs that failed and were not made since."""
+    return [f"{shown_name(*key)} seed {run['seed']}: {run.get('error', '')}" for key, runs in counted(experiment, results).items()
+            for run in runs if run["status"] == "failed"]
 
 
 def command_of(cell):
@@ -120,35 +106,40 @@ def command_of(cell):
     return shlex.join(["terngrad_train", *recipes.command_line(cell, cell.seeds[0] if cell.seeds else 1, f"runs/{name}", data)])
 
 
+def plots_section(experiment, results):
+    drawings = figures.drawings_of(experiment, results)
+    if drawings:
+        return html_figures(drawings, figures.caption_of(experiment))
+    return "<p>No figure yet: no run that it draws is recorded.</p>" if experiment.kind == "figure" else ""
+
+
+def details(summary, content):
+    return f"<details><summary>{summary}</summary>{content}</details>"
+
+
 def section(experiment, results, labels, experiments):
     own = views.results_for([experiment], results)
     parts = [f'<h2 id="{escape(experiment.name)}">{escape(experiment.name)}: {escape(experiment.title)}</h2>',
              f'<p class="soft">{escape(experiment.source)}</p>' if experiment.source else ""]
     if experiment.kind == "model":
-        return "\n".join([*parts, model_figures.section(experiment, own, html_table, escape)])
-    parts.append(table_section(experiment, own, labels, experiments))
+        return "\n".join([*parts, model_figures.section(experiment, own)])
     if experiment.kind == "claims":
-        return "\n".join(part for part in parts if part)
-    drawings = figures.drawings_of(experiment, own)
-    if drawings:
-        parts.append('<div class="plots">' + "".join(f"<figure>{drawing}</figure>" for drawing in drawings) + "</div>")
+        return "\n".join([*parts, claims_section(experiment, own)])
+    parts += [table_section(experiment, own, labels, experiments), plots_section(experiment, own)]
     rows = bytes_rows(experiment, own)
     if rows:
-        parts.append("<details><summary>Bytes on the wire</summary>" +
-                     html_table(("cell", "bytes per worker and step", "ratio to fp32"), rows) + "</details>")
+        parts.append(details("Bytes on the wire", html_table(("cell", "bytes per worker and step", "ratio to fp32"), rows)))
     rows = tensor_rows(experiment, own)
     if rows:
-        parts.append("<details><summary>What was sent of each tensor, mean over the runs</summary>" + html_table(
-            ("cell", "tensor", "zeros, %", "clipped, %", "length lost to clipping, %", "SNR, dB"), rows) + "</details>")
+        header = ("cell", "tensor", "zeros, %", "clipped, %", "length lost to clipping, %", "SNR, dB")
+        parts.append(details("What was sent of each tensor, mean over the runs", html_table(header, rows)))
     runnable = [cell for cell in experiment.cells if "max_steps" in cell.options]
     if runnable:
         commands = "\n".join(command_of(cell) for cell in runnable)
-        parts.append(f"<details><summary>Commands of each row</summary><pre>{escape(commands)}</pre></details>")
-    failed = [result for result in own if result["status"] == "failed"]
+        parts.append(details("Commands of each row", f"<pre>{escape(commands)}</pre>"))
+    failed = failed_lines(experiment, own)
     if failed:
-        lines = "".join(f"<li>{escape(result['cell'])} seed {result['seed']}: {escape(result.get('error', ''))}</li>"
-                        for result in failed)
-        parts.append(f"<h3>Failed</h3><ul>{lines}</ul>")
+        parts.append(f"<h3>Failed</h3>{html_list(failed)}")
     return "\n".join(part for part in parts if part)
 
 
@@ -170,7 +161,7 @@ def make_page(experiments, results, left_out=None, labels=None, all_experiments=
     @throws ReportError for a page above MAX_BYTES"""
     sections = {experiment.name: section(experiment, results, labels, all_experiments) for experiment in experiments}
     sections |= more or {}
-    links = " ".join(f'<a href="#{escape(name)}">{escape(name)}</a>' for name in sections)
+    links = "\n".join(f'<a href="#{escape(name)}">{escape(name)}</a>' for name in sections)
     body = "\n".join(sections.values())
     page = f"""<!DOCTYPE html>
 <html lang="en"><head><meta charset="utf-8"><meta name="viewport" content="width=device-width, initial-scale=1">
@@ -179,7 +170,8 @@ def make_page(experiments, results, left_out=None, labels=None, all_experiments=
 <p>TernGrad: Ternary Gradients to Reduce Communication in Distributed Deep Learning (Wen et al., NIPS 2017), its tables and figures as
 runs of terngrad_train. The paper has one run of each cell; ours are several, whose seeds give equal initial weights, data order and
 augmentation to float and ternary. Intervals are 95 % intervals over seeds; gaps are paired by seed.</p>
-<p class="soft">{escape(where_text(results))}{escape(f" {left_out}." if left_out else "")}</p><p>{links}</p>
+<p class="soft">{escape(where_text(results))}{escape(f" {left_out}." if left_out else "")}</p>
+<nav>{links}</nav>
 {body}
 </body></html>
 """

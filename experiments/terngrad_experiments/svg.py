@@ -25,7 +25,8 @@ class Series:
     """A line over points (x, y), broken where one is not finite, with a band (x, low, high) and error bars of +-error.
 
     Series of equal style (>= 0) have equal colour, dash and shape, those len(COLORS) apart equal colour; None takes the first one
-    that is free. Across: the one y of points, with the one band, is drawn across the whole x axis, whatever its x."""
+    that is free. Across: the one y of points, with the one band, is drawn across the whole x axis, whatever its x. Bars: the band
+    is drawn as a bar with caps at each x, for values in between mean nothing."""
     name: str
     points: list = field(default_factory=list)
     band: list | None = None
@@ -34,6 +35,7 @@ class Series:
     error: float | None = None
     style: int | None = None
     across: bool = False
+    bars: bool = False
 
 
 @dataclass
@@ -128,7 +130,16 @@ def _runs(points):
     return [run for run in runs if run]
 
 
+def _draw_bar_lines(spans, index, x, y):
+    """Bars with caps, of (x, low, high)."""
+    places = ((number(x(px)), number(y(low)), number(y(high))) for px, low, high in spans)
+    d = "".join(f"M{px} {low}V{high}m-3 0h6M{px} {low}m-3 0h6" for px, low, high in places)
+    return [path(d, stroke=index % len(COLORS), more=' stroke-width="1.2"')] if d else []
+
+
 def _draw_band(one, index, x, y):
+    if one.bars:
+        return _draw_bar_lines(one.band or (), index, x, y)
     edge = [(p[0], p[2]) for p in one.band or ()] + [(p[0], p[1]) for p in reversed(one.band or ())]
     d = "L".join(f"{number(x(px))} {number(y(py))}" for px, py in edge)
     color = index % len(COLORS)
@@ -140,9 +151,7 @@ def _draw_line(one, index, x, y):
     d = "".join("M" + "L".join(f"{number(x(px))} {number(y(py))}" for px, py in run) for run in runs if len(run) > 1)
     parts = [path(d, stroke=index % len(COLORS), more=_dash(index))] if one.line and d else []
     if one.error:
-        bars = ((number(x(px)), number(y(py - one.error)), number(y(py + one.error))) for px, py in _finite(one))
-        d = "".join(f"M{px} {low}V{high}m-3 0h6M{px} {low}m-3 0h6" for px, low, high in bars)
-        parts += [path(d, stroke=index % len(COLORS), more=' stroke-width="1.2"')] if d else []
+        parts += _draw_bar_lines([(px, py - one.error, py + one.error) for px, py in _finite(one)], index, x, y)
     return parts
 
 
@@ -255,9 +264,9 @@ def _panel(plot, looks):
 def _swatch(one, look, left, y):
     """What the legend shows of a series, SWATCH wide around height y."""
     right, middle = left + SWATCH, left + SWATCH / 2
-    band = [(left, y - 6, y + 6), (right, y - 6, y + 6)] if one.band else None
+    band = [(left, y - 6, y + 6), (right, y - 6, y + 6)] if one.band and not one.bars else None
     sample = Series("", [(left, y), (right, y)], band, line=one.line and bool(_finite(one) or not band))
-    mark = Series("", [(middle, y)], marker=one.marker, line=False, error=7 if one.error else None)
+    mark = Series("", [(middle, y)], marker=one.marker, line=False, error=7 if one.error or one.bars else None)
     parts = _draw_band(sample, look, PIXELS, PIXELS) + _draw_line(sample, look, PIXELS, PIXELS)
     return parts + _draw_line(mark, look, PIXELS, PIXELS) + _draw_markers(mark, look, PIXELS, PIXELS)
 

@@ -111,9 +111,9 @@ def pooling_text(rows, label=""):
 
 def name_of(row):
     """Without that of the experiment; of a cell that looks at runs of others with theirs."""
-    if row.source:
-        return f"{row.cell.split('/', 1)[1]} ({row.source}{'' if not row.is_scaled else '~' + row.scale})"
-    return row.cell.split("/", 1)[1] + ("" if not row.is_scaled else f"~{row.scale}") + ("" if row.backend == "cpu" else " (GPU)")
+    scale, gpu = "" if not row.is_scaled else f"~{row.scale}", "" if row.backend == "cpu" else " (GPU)"
+    name = row.cell.split("/", 1)[1]
+    return (f"{name} ({row.source}{scale})" if row.source else name + scale) + gpu
 
 
 def same_images_text(row):
@@ -132,17 +132,51 @@ def same_images_rows(table):
             for row in table.rows if row.same_images for one in row.same_images.seeds]
 
 
+def same_images_notes(table):
+    """What predictions say, or why they say nothing."""
+    problems = dict.fromkeys(problem for row in table.rows for problem in row.same_images_problems)
+    return [*(same_images_text(row) for row in table.rows if row.same_images),
+            *(f"no test on the same images: {problem}" for problem in problems)]
+
+
+def not_run_notes(table):
+    """Which rows of all steps nothing is recorded of, and why."""
+    names = {}
+    for row in table.rows:
+        if not (row.is_scaled or row.values or row.failed or row.unfinished):
+            names.setdefault(row.needs, []).append(name_of(row))
+    return [f"not run: {', '.join(own)}: {'needs' if len(own) == 1 else 'need'} {', '.join(needs)}" if needs else
+            f"not run yet: {', '.join(own)}; terngrad_experiment run {table.experiment.name}" for needs, own in names.items()]
+
+
+def units_of(experiment):
+    return (f"{experiment.metric.replace('top', 'Top-')} accuracy in % of {experiment.test_examples:,} test images, by the averaged "
+            "weights after the last step; sd is the standard deviation between seeds; gaps and differences are in percentage points.")
+
+
+def no_gap_notes(table):
+    """Rows of a table of gaps that have none, though they compress."""
+    names = [name_of(row) for row in table.rows if row.compresses and not row.has_baseline and row.values]
+    if not names or not any(row.has_baseline for row in table.rows):
+        return []
+    return [f"no gap: {', '.join(names)}, without a float cell that differs in compression, dropout and decay alone"]
+
+
+def interval_notes(table):
+    """By which deviation."""
+    if table.poolings:
+        return [pooling_text(rows, rows.label if len(table.poolings) > 1 else "") for rows in table.poolings]
+    return ["95 % of mean and prediction: by the deviation of the row's own seeds"] if any(row.interval for row in table.rows) else []
+
+
 def notes_of(table):
-    notes = [pooling_text(rows, rows.label if len(table.poolings) > 1 else "") for rows in table.poolings]
+    notes = [*not_run_notes(table), *interval_notes(table), *no_gap_notes(table)]
     for num in dict.fromkeys(row.test_examples for row in table.rows):
         deviations = sorted({round(row.test_set_deviation, 2) for row in table.rows
                              if row.test_examples == num and row.test_set_deviation is not None})
         if deviations:
             span = f"{deviations[0]:.2f}" if deviations[0] == deviations[-1] else f"{deviations[0]:.2f} to {deviations[-1]:.2f}"
             notes.append(f"on other images: one standard deviation of an accuracy of {num:,} images is {span} points more")
-    notes.extend(same_images_text(row) for row in table.rows if row.same_images)
-    problems = dict.fromkeys(problem for row in table.rows for problem in row.same_images_problems)
-    notes.extend(f"no test on the same images: {problem}" for problem in problems)
     commits = list(dict.fromkeys(commit for row in table.rows for commit in row.commits))
     if commits:
         notes.append(f"commit{'s' if len(commits) > 1 else ''} {', '.join(commits)}")
@@ -164,7 +198,7 @@ def to_text(table):
               *lines[:1 + len(full)]]
     if scaled:
         result += ["SCALED, not comparable with the paper:", *lines[1 + len(full):]]
-    return "\n".join([*result, "", *notes_of(table)])
+    return "\n".join([*result, "", *notes_of(table), *same_images_notes(table)])
 
 
 def markdown_lines(header, rows):
@@ -173,7 +207,7 @@ def markdown_lines(header, rows):
 
 
 def to_markdown(table):
-    lines = [*markdown_lines(HEADER, map(cells_of, table.rows)), "", *(f"- {note}" for note in notes_of(table))]
+    lines = [*markdown_lines(HEADER, map(cells_of, table.rows)), "", *(f"- {note}" for note in [*notes_of(table), *same_images_notes(table)])]
     rows = same_images_rows(table)
     return "\n".join([*lines, *(["", *markdown_lines(SAME_IMAGES_HEADER, rows)] if rows else [])])
 
@@ -223,10 +257,10 @@ def to_json(table):
 def render_claims(experiment, results, form, left_out=None):
     """A table of kind claims, as text or markdown."""
     lines = [claims.HEADER, *claims.rows(experiment, results)]
-    notes = [] if left_out is None else ["", f"- {left_out}" if form == "markdown" else str(left_out)]
+    notes = [*claims.notes(experiment, results), *([] if left_out is None else [str(left_out)])]
     if form == "markdown":
-        return "\n".join([*markdown_lines(lines[0], lines[1:]), *notes])
-    return "\n".join([f"{experiment.name}: {experiment.title}", "", *aligned(lines), *notes])
+        return "\n".join([*markdown_lines(lines[0], lines[1:]), "", *(f"- {note}" for note in notes)])
+    return "\n".join([f"{experiment.name}: {experiment.title}", "", *aligned(lines), "", *notes])
 
 
 def render(table, form):

@@ -3,6 +3,7 @@
 import dataclasses
 
 from terngrad_experiments import pooling, predictions, recipes, statistics, views
+from terngrad_experiments.cells import compresses
 from terngrad_experiments.commits import commit_of
 
 
@@ -21,6 +22,8 @@ class Row:
     source: str = ""                  # the full name of the runs, of a cell that looks at those of others
     failed: tuple = ()                # seeds
     unfinished: tuple = ()            # (seed, steps, value)
+    needs: tuple = ()                 # what is missing before it can run
+    compresses: bool = False
     commits: tuple = ()               # of the runs that are done
     baseline_commits: tuple = ()      # of those that the gap is to
     deviation: object = None          # of the values themselves
@@ -116,8 +119,9 @@ def make_row(experiment, cell, scale, backend, results, labels):
               unfinished=tuple((result["seed"], result["steps"], accuracy_of(result, metric))
                                for result in own if result["status"] == "unfinished"),
               commits=tuple(dict.fromkeys(commit_of(result) for result in done)),
-              paper=(cell.paper or {}).get(metric), paper_confidence=(cell.paper or {}).get("confidence"),
-              margin=cell.margin or experiment.margin, has_baseline=cell.baseline is not None)
+              needs=cell.needs, compresses=compresses(cell.options), paper=(cell.paper or {}).get(metric),
+              paper_confidence=(cell.paper or {}).get("confidence"), margin=cell.margin or experiment.margin,
+              has_baseline=cell.baseline is not None)
     if not values:
         return row
     deviation = statistics.sample_deviation(values) if len(values) > 1 else None

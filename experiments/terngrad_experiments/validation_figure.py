@@ -1,6 +1,6 @@
 """Predicted over measured times of exchanges, and the section of the report that has them."""
 
-from terngrad_experiments import report, svg, validation
+from terngrad_experiments import page, svg, validation
 
 # A codec has one colour and shape, whatever the exchange.
 STYLES = {"fp32": 0, "bf16": 1, "t2": 2, "t5": 3}
@@ -44,10 +44,10 @@ def sections(results):
     rows = validation.read(results / validation.RECORD)
     if not rows:
         return {}
-    lines = "".join(f"<li>{report.escape(line)}</li>" for line in validation.summary_lines(rows))
+    lines = "".join(f"<li>{page.escape(line)}</li>" for line in validation.summary_lines(rows))
     return {validation.KIND: f"""<h2 id="{validation.KIND}">{validation.KIND}: the exchange model beside what exchanges took</h2>
 <p class="soft">scripts/bench/validate_model.py; hosts are network namespaces of one machine, whose processors they share.
-{report.escape(where_text(rows))} Errors are predicted / measured - 1; parts are measured / predicted.</p>
-<ul>{lines}</ul><div class="plots"><figure>{svg.to_svg(plot_of(rows))}</figure></div>
-<details><summary>Each exchange</summary>{report.html_table(validation.HEADER, map(validation.cells_of, rows))}</details>
-<details><summary>The links</summary>{report.html_table(validation.LINK_HEADER, validation.link_cells(rows))}</details>"""}
+{page.escape(where_text(rows))} Errors are predicted / measured - 1; parts are measured / predicted.</p>
+<ul>{lines}</ul>{page.html_figures([svg.to_svg(plot_of(rows))], "")}
+<details><summary>Each exchange</summary>{page.html_table(validation.HEADER, map(validation.cells_of, rows))}</details>
+<details><summary>The links</summary>{page.html_table(validation.LINK_HEADER, validation.link_cells(rows))}</details>"""}

@@ -33,6 +33,14 @@ class Claims(unittest.TestCase):
         self.assertEqual(length.what, "length lost by clipping")
         self.assertEqual((angle.ours, angle.paper), ("3.0 degrees (2.5 to 3.5); Gaussian 2.75 degrees", "2 to 3 degrees"))
 
+    def test_what_is_not_measured_yet_and_what_is_assumed_is_said(self):
+        cell = cells.Cell("text-claims", "text-sparsity", {}, runs_of=("table1/a",), tensors=("fc",), assumed=("another net",))
+        self.assertEqual(claims.notes(experiment(cell), []),
+                         ["not measured yet: text-sparsity, of table1/a", "assumed: another net"])
+        runs = [result("table1/a", 1, fc={"zero_fraction": 0.7})]
+        self.assertEqual(claims.notes(experiment(cell), runs), ["assumed: another net"])
+        self.assertIn("<li>assumed: another net</li>", report.make_page([experiment(cell)], runs))
+
     def test_full_runs_come_before_parts(self):
         cell = cells.Cell("text-claims", "text-sparsity", {}, runs_of=("table1/a",), tensors=("fc",))
         runs = [result("table1/a", 1, scale="1/30", fc={"zero_fraction": 0.7}), result("table1/a", 1, scale="1/2", fc={"zero_fraction": 0.8})]

@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 """Tests of what is drawn of an experiment: curves over steps and over an option, on results made up here."""
 
+import math
 import unittest
 
 from recipe_folder import FOLDER
@@ -45,11 +46,15 @@ class OverWorkers(unittest.TestCase):
     def test_ternary_has_a_point_for_each_number_of_workers(self):
         series = self.series(seeds_of("fig3/momentum-n2-ternary", 0.99, 0.992) + seeds_of("fig3/momentum-n64-ternary", 0.98))
         ours, paper = series["ours, ternary"], series["paper, ternary"]
-        self.assertEqual([x for x, _ in ours.points], [2, 64])
+        self.assertEqual([x for x, y in ours.points if not math.isnan(y)], [2, 64])
         for found, expected in zip(ours.band[0], (2, 99.0, 99.2)):  # of two seeds their range
             self.assertAlmostEqual(found, expected)
         self.assertEqual((paper.marker, paper.line, paper.error), ("hollow", False, 0.01))
         self.assertEqual(len(paper.points), 6)
+        # A bar for each, and no line from 2 to 64 workers, for those in between were not run.
+        self.assertTrue(ours.bars)
+        self.assertEqual([x for x, *_ in ours.band], [2, 64])
+        self.assertEqual([x for x, _ in ours.points], [2, 4, 8, 16, 32, 64])
 
     def test_ticks_are_the_numbers_of_workers(self):
         plot = figures.plots_of(self.experiment, [])[0]
@@ -65,8 +70,8 @@ class OverWorkers(unittest.TestCase):
     def test_gpus_are_a_sample_of_their_own(self):
         results = seeds_of("fig3/momentum-n8-ternary", 0.99) + seeds_of("fig3/momentum-n8-ternary", 0.98, backend="gpu")
         series = self.series(results)
-        self.assertAlmostEqual(series["ours, ternary"].points[0][1], 99)
-        self.assertAlmostEqual(series["ours, ternary on GPU"].points[0][1], 98)
+        self.assertAlmostEqual(series["ours, ternary"].points[2][1], 99)
+        self.assertAlmostEqual(series["ours, ternary on GPU"].points[2][1], 98)
 
 
 class OverSteps(unittest.TestCase):
@@ -84,6 +89,11 @@ class OverSteps(unittest.TestCase):
                                        "training loss, 1/30 of the steps"])
         self.assertEqual(plots["test accuracy"].series[0].points, [(10, 50.0), (20, 60.0)])
         self.assertEqual(plots["training loss"].series[0].points, [(10, 0.5), (20, 0.6)])
+
+    def test_a_band_is_from_the_smallest_to_the_largest_seed(self):
+        points, band = figures.band_of([[[1, 2.0], [2, 4.0]], [[1, 4.0], [2, 8.0], [3, 1.0]]])
+        self.assertEqual(points, [(1, 3.0), (2, 6.0)])
+        self.assertEqual(band, [(1, 2.0, 4.0), (2, 4.0, 8.0)])
 
     def test_a_line_is_the_mean_of_seeds_in_a_band(self):
         results = [over_steps("table1/b128-n2-float", seed, value, value) for seed, value in ((1, 0.25), (2, 0.75))]

@@ -99,6 +99,13 @@ class Store(InFolder):
         thinned = store.thin(list(range(1001)), 11)
         self.assertEqual(thinned, list(range(0, 1001, 100)))
 
+    def test_results_of_several_files_are_joined(self):
+        folder = self.path.parent
+        for name, top1 in (("a", 0.5), ("b", 0.6)):
+            store.append(folder / f"{name}.jsonl", result(1, top1=top1))
+        (line,) = store.read_all([folder / "a.jsonl", folder / "b.jsonl"])
+        self.assertEqual(line["final"]["top1"], 0.6)
+
 
 if __name__ == "__main__":
     unittest.main()

@@ -163,6 +163,19 @@ class Drawing(unittest.TestCase):
         two = place(root, "10")[1] - place(root, "12")[1]
         self.assertAlmostEqual(float(bar[1]) - float(bar[2]), two, delta=0.05)
 
+    def test_bars_in_place_of_a_band_stand_at_their_points_alone(self):
+        points, band = [(1, 10.0), (2, math.nan), (4, 12.0)], [(1, 9.0, 11.0), (4, 11.0, 14.0)]
+        root = parsed(svg.to_svg(plot_of(Series("a", points, band, "filled", bars=True))))
+        self.assertEqual(paths(root, "plot-fill-0", fill_opacity="0.18"), [])
+        bars, _ = paths(root, "plot-stroke-0", stroke_width="1.2")  # of the plot and of the legend
+        lows = [float(low) for low in re.findall(r"M[\d.]+ ([\d.]+)V", bars)]
+        highs = [float(high) for high in re.findall(r"V([\d.]+)", bars)]
+        self.assertEqual(len(highs), 2)
+        two = place(root, "10")[1] - place(root, "12")[1]
+        self.assertAlmostEqual(lows[0] - highs[0], two, delta=0.05)
+        self.assertAlmostEqual(lows[1] - highs[1], 1.5 * two, delta=0.05)
+        self.assertEqual(len(lines(root)), 1)  # that of the legend: nothing joins points with one missing between them
+
     def test_series_differ_in_color_and_dash(self):
         root = parsed(svg.to_svg(plot_of(*(Series(f"s{n}", [(0, n), (1, n)]) for n in range(14)))))
         looks = {(element.get("stroke"), element.get("stroke-dasharray")) for element in root.iter(f"{NAMESPACE}path")

@@ -1,35 +1,14 @@
-"""Tests of tables, figures and the report on results made up here."""
+"""Tests of tables and of imported runs on results made up."""
 
 import csv
 import dataclasses
-import html.parser
 import io
 import json
-import pathlib
 import re
-import tempfile
 import unittest
 
-from scaffold import done_run
-from terngrad_experiments import cells, figures, importing, pooling, predictions, report, statistics, store, table_text, tables
-
-FLOAT = cells.Cell("table1", "float", {"net": "lenet", "dataset": "synthetic", "num_nodes": 2, "batch_size": 8, "max_steps": 300,
-                                       "grad_bits": 32}, (1, 2, 3), {"top1": 86.56, "confidence": "A"})
-TERNARY = cells.Cell("table1", "ternary", {**FLOAT.options, "grad_bits": 1, "clip_factor": 2.5}, (1, 2, 3),
-                     {"top1": 85.64, "confidence": "A"}, baseline="float", assumed=("clip_factor: not stated",))
-EXPERIMENT = cells.Experiment("table1", "CifarNet <on> CIFAR-10", "table", "Wen et al.", "top1", (1, 2, 3), 10000, margin=0.92,
-                              cells=(FLOAT, TERNARY))
-
-
-def result(cell, seed, top1, scale="1", **others):
-    curves = {"test_top1": [[100, top1 - 0.1], [300, top1]]}
-    return done_run(cell, seed, top1, scale, **{"machine": {"cpu": "a <cpu>", "cores": 2}, "curves": curves, **others})
-
-
-def full_results():
-    return [result("table1/float", seed, top1) for seed, top1 in ((1, 0.8641), (2, 0.8624), (3, 0.8658))] + \
-           [result("table1/ternary", seed, top1) for seed, top1 in ((1, 0.8570), (2, 0.8549), (3, 0.8591))]
-
+from scaffold import EXPERIMENT, FLOAT, full_results, result
+from terngrad_experiments import cells, importing, pooling, predictions, report, statistics, table_text, tables
 
 class Table(unittest.TestCase):
     def rows(self, results):
@@ -225,52 +204,6 @@ class Importing(unittest.TestCase):
         self.assertIn("--scaler original in place of the default paper", why)
         self.assertIn("--downlink_codec bf16 in place of the default fp32", why)
         self.assertIsNotNone(importing.find_cell({"table1": EXPERIMENT}, self.identity(scaler="paper"))[0])
-
-
-class Page(html.parser.HTMLParser):
-    """Checks that elements are closed in order."""
-
-    VOID = {"meta", "br"}
-
-    def __init__(self):
-        super().__init__()
-        self.open = []
-
-    def handle_starttag(self, tag, attributes):
-        if tag not in self.VOID:
-            self.open.append(tag)
-
-    def handle_startendtag(self, tag, attributes):
-        pass
-
-    def handle_endtag(self, tag):
-        if not self.open or self.open.pop() != tag:
-            raise ValueError(f"</{tag}> closes nothing")
-
-
-class Report(unittest.TestCase):
-    def test_the_page_is_well_formed_and_needs_no_network(self):
-        page = report.make_page([EXPERIMENT], full_results())
-        parser = Page()
-        parser.feed(page)
-        self.assertEqual(parser.open, [])
-        self.assertIn("CifarNet &lt;on&gt; CIFAR-10", page)
-        self.assertNotIn("<script", page)
-        for outside in re.findall(r"(?:src|href)=\"([^\"]*)\"", page):
-            self.assertTrue(outside.startswith("#"), outside)
-        self.assertEqual(set(re.findall(r"https?://[^\"' <]*", page)) - {"http://www.w3.org/2000/svg"}, set())
-
-    def test_a_band_is_from_the_smallest_to_the_largest_seed(self):
-        points, band = figures.band_of([[[1, 2.0], [2, 4.0]], [[1, 4.0], [2, 8.0], [3, 1.0]]])
-        self.assertEqual(points, [(1, 3.0), (2, 6.0)])
-        self.assertEqual(band, [(1, 2.0, 4.0), (2, 4.0, 8.0)])
-
-    def test_results_of_several_files_are_joined(self):
-        with tempfile.TemporaryDirectory() as folder:
-            for name, top1 in (("a", 0.5), ("b", 0.6)):
-                store.append(pathlib.Path(folder) / f"{name}.jsonl", result("table1/float", 1, top1))
-            (line,) = store.read_all(sorted(pathlib.Path(folder).glob("*.jsonl")))
-            self.assertEqual(line["final"]["top1"], 0.6)
 
 
 if __name__ == "__main__":
