@@ -5,7 +5,7 @@ import dataclasses
 import fnmatch
 import math
 
-from terngrad_experiments import statistics
+from terngrad_experiments import statistics, tables
 
 # Of a Gaussian clipped at c = 2.5 deviations, exactly: length lost, angle and zeros sent, in %, degrees and %.
 GAUSSIAN = {"norm_change_percent": 1.13, "angle_degrees": 2.75, "zero_percent": 68.2}
@@ -21,13 +21,14 @@ class Finding:
 
 
 def runs_of(results, name):
-    """The last result of each seed of a cell, of all its steps where there are any, else of the largest part. @returns (runs, scale)"""
+    """The last result of each seed of a cell, of all its steps where there are any, else of the largest part, and of one kind of
+    device, of CPUs where there are both. @returns (runs, (scale, kind of device))"""
     own = [result for result in results if result["cell"] == name and result["status"] == "done"]
-    scales = sorted({result["scale"] for result in own}, key=lambda scale: int(scale.partition("/")[2] or 1))
-    if not scales:
-        return [], "1"
-    runs = {result["seed"]: result for result in own if result["scale"] == scales[0]}
-    return [runs[seed] for seed in sorted(runs)], scales[0]
+    kinds = {(result["scale"], result.get("backend", "cpu")) for result in own}
+    if not kinds:
+        return [], ("1", "cpu")
+    kind = min(kinds, key=lambda each: (int(each[0].partition("/")[2] or 1), each[1]))
+    return tables.last_of_seeds(result for result in own if (result["scale"], result.get("backend", "cpu")) == kind), kind
 
 
 def tensor_means(runs, patterns, number):
@@ -40,29 +41,30 @@ def range_text(value):
     return f"{value[0]:g} to {value[1]:g}" if isinstance(value, (list, tuple)) else f"{value:g}"
 
 
-def source_text(name, scale, runs):
+def source_text(name, kind, runs):
+    scale, backend = kind
     seeds = f"{len(runs)} seed{'s' if len(runs) > 1 else ''}"
-    return f"{name}{'' if scale == '1' else '~' + scale}, {seeds}"
+    return f"{name}{'' if scale == '1' else '~' + scale}, {seeds}{'' if backend == 'cpu' else ' on GPU'}"
 
 
 def of_tensors(cell, results, number, convert, unit, what, key):
     """One finding for each run that the cell looks at."""
     for name in cell.runs_of:
         name = name.partition("~")[0]
-        runs, scale = runs_of(results, name)
+        runs, kind = runs_of(results, name)
         values = [convert(value) for value in tensor_means(runs, cell.tensors, number)]
         if not values:
             continue
         spread = "" if len(values) == 1 else f" ({min(values):.1f} to {max(values):.1f})"
         paper = range_text(cell.paper[key]) + unit if cell.paper and key in cell.paper else "-"
         yield Finding(cell.short_name, what, f"{statistics.mean(values):.1f}{unit}{spread}; Gaussian {GAUSSIAN[key]:g}{unit}", paper,
-                      source_text(name, scale, runs))
+                      source_text(name, kind, runs))
 
 
 def of_gap(cell, results):
     """Accuracy of the first run minus that of the second, paired by seed."""
-    (first, scale), (second, other) = (runs_of(results, name) for name in cell.runs_of)
-    if scale != other:
+    (first, kind), (second, other) = (runs_of(results, name) for name in cell.runs_of)
+    if kind != other:
         return
     both = {run["seed"]: 100 * run["final"]["top1"] for run in second}
     pairs = [(100 * run["final"]["top1"], both[run["seed"]]) for run in first if run["seed"] in both]
@@ -73,7 +75,7 @@ def of_gap(cell, results):
     if gap.interval is not None:
         text += f" ({gap.interval.low:+.2f}..{gap.interval.high:+.2f})"
     paper = f"{cell.paper['top1_gap']:+.2f} points" if cell.paper and "top1_gap" in cell.paper else "-"
-    yield Finding(cell.short_name, "without clipping minus with", text, paper, source_text(cell.runs_of[0], scale, first))
+    yield Finding(cell.short_name, "without clipping minus with", text, paper, source_text(cell.runs_of[0], kind, first))
 
 
 def findings_of(cell, results):

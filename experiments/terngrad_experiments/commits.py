@@ -37,14 +37,18 @@ class LeftOut:
         return f"same commit: of {self.commit} alone; {total} result{'s' if total > 1 else ''} left out, of {others}"
 
 
+def time_of(result):
+    """When it was recorded. Lines of earlier versions do not say it: these count by the start of their run and, where that is not
+    known either, as before all others."""
+    return result.get("recorded") or result.get("started") or ""
+
+
 def newest(results):
-    """The commit of the run that was recorded last, None without runs. Lines of earlier versions do not say when they were
-    recorded: these count by the start of their run and, where that is not known either, as before all others. Of equals the
-    later line counts."""
+    """The commit of the run that was recorded last, None without runs. Of equal times the later line counts."""
     runs = [result for result in results if is_run(result)]
     if not runs:
         return None
-    index = max(range(len(runs)), key=lambda i: (runs[i].get("recorded") or runs[i].get("started") or "", i))
+    index = max(range(len(runs)), key=lambda i: (time_of(runs[i]), i))
     return commit_of(runs[index])
 
 

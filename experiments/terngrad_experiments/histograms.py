@@ -19,11 +19,11 @@ def lines_of(folder):
     path = pathlib.Path(folder) / "histograms.jsonl"
     if not path.exists():
         return
-    with open(path, encoding="utf-8") as file:
+    with open(path, "rb") as file:
         for text in file:
             try:
                 line = json.loads(text)
-            except json.JSONDecodeError:
+            except ValueError:
                 continue
             if line["kind"] in KINDS:
                 yield line

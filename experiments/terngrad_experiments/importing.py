@@ -2,7 +2,7 @@
 
 import sys
 
-from terngrad_experiments import results, run_folder, store
+from terngrad_experiments import recipes, results, run_folder, store
 
 # Options of terngrad_train under the names that a run's identity has for them.
 IDENTITY_NAMES = {"num_nodes": "num_workers", "downlink_codec": "return_codec"}
@@ -51,22 +51,25 @@ def differences(cell, identity):
 def scale_of(cell, max_steps):
     """"1", "1/30" or None: which part of the cell's steps the run has."""
     full = int(cell.options["max_steps"])
-    if max_steps == full:
-        return "1"
-    return f"1/{full // max_steps}" if max_steps > 0 and full % max_steps == 0 else None
+    if max_steps < 1:
+        return None
+    divisor = max(1, round(full / max_steps))
+    scale = "1" if divisor == 1 else f"1/{divisor}"
+    return scale if int(recipes.scaled(cell, scale).options["max_steps"]) == max_steps else None
 
 
 def find_cell(experiments, identity):
-    """(cell, scale) of the run's options, or why there is none."""
+    """(the cell, scaled, of the run's options, or None; why there is none)."""
     closest = None
     for experiment in experiments.values():
         for cell in [*experiment.cells, *experiment.variant_cells()]:
             if "max_steps" not in cell.options:
                 continue
             scale = scale_of(cell, int(identity["max_steps"]))
-            wrong = differences(cell, identity) + ([] if scale else [f"--max_steps {identity['max_steps']}"])
+            own = recipes.scaled(cell, scale or "1")
+            wrong = differences(own, identity) + ([] if scale else [f"--max_steps {identity['max_steps']}"])
             if not wrong:
-                return (cell, scale), ""
+                return own, ""
             distance = any(text.startswith("codec") for text in wrong), len(wrong)
             if closest is None or distance < closest[0]:
                 closest = distance, f"closest is {cell.full_name}: {', '.join(wrong)}"
@@ -81,16 +84,15 @@ def import_runs(experiments, folders, into, allow_unfinished=False):
             identity = run_folder.read_config(folder).get("identity") or {}
             if "max_steps" not in identity:
                 raise run_folder.RunFolderError(f"{folder}: its config.json has no identity; it is of an earlier version")
-            found, why = find_cell(experiments, identity)
-            if found is None:
+            cell, why = find_cell(experiments, identity)
+            if cell is None:
                 raise run_folder.RunFolderError(f"{folder}: is of no cell; {why}")
-            cell, scale = found
-            result = results.make_result(folder, cell.full_name, scale, int(identity["seed"]), dict(cell.options),
+            result = results.make_result(folder, cell.base_name, cell.scale, int(identity["seed"]), dict(cell.options),
                                          allow_unfinished=allow_unfinished)
         except (run_folder.RunFolderError, results.UnfinishedRun) as error:
             print(f"terngrad_experiment: {error}", file=sys.stderr)
             code = 1
             continue
         store.append(into, result)
-        print(f"{folder}: {cell.full_name}{'' if scale == '1' else '~' + scale} seed {result['seed']}, {result['status']}")
+        print(f"{folder}: {cell.full_name} seed {result['seed']}, {result['status']}")
     return code

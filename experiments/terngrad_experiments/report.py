@@ -6,7 +6,7 @@ import subprocess
 import sys
 import tempfile
 
-from terngrad_experiments import claims, figures, jobs, model_figures, recipes, table_text, tables, views
+from terngrad_experiments import claims, figures, jobs, model_figures, recipes, statistics, table_text, tables, views
 from terngrad_experiments.cells import compresses
 from terngrad_experiments.commits import commit_of
 from terngrad_experiments.page import STYLE, escape, html_figures, html_list, html_table
@@ -48,13 +48,10 @@ def same_images_section(table):
 
 
 def counted(experiment, results):
-    """{(cell, scale, backend): the last result of each seed} of the runs that its tables and figures look at."""
-    names, found = views.names_of([experiment]), {}
-    for result in results:
-        if result["cell"] in names:
-            place = found.setdefault((result["cell"], result["scale"], result.get("backend", "cpu")), {})
-            place[result["seed"]] = result
-    return {key: list(runs.values()) for key, runs in found.items()}
+    """{(cell, scale, backend): the last result of each seed} of the runs that its tables and figures look at, by cell."""
+    names = list(views.names_of([experiment]))
+    found = {(result["cell"], result["scale"], result.get("backend", "cpu")) for result in results if result["cell"] in names}
+    return {key: tables.results_of(results, *key) for key in sorted(found, key=lambda key: (names.index(key[0]), key))}
 
 
 def shown_name(cell, scale, backend):
@@ -73,7 +70,7 @@ def tensor_rows(experiment, results):
         for tensor, lines in sent.items():
             def mean(name, lines=lines):
                 values = [line[name] for line in lines if line.get(name) is not None]
-                return sum(values) / len(values) if values else None
+                return statistics.mean(values) if values else None
 
             def percent(value):
                 return "-" if value is None else f"{100 * value:.1f}"
@@ -210,4 +207,6 @@ def write_png(drawing, output):
         except OSError:
             print("skipped: no rsvg-convert; install librsvg2-bin for PNG files", file=sys.stderr)
             return 77
+        except subprocess.CalledProcessError as error:
+            raise ReportError(f"rsvg-convert: exit code {error.returncode}") from None
     return 0

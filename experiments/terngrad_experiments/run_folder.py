@@ -15,11 +15,14 @@ def read_config(folder):
     """@throws RunFolderError if there is none, or it is damaged"""
     path = pathlib.Path(folder) / "config.json"
     try:
-        return json.loads(path.read_text(encoding="utf-8"))
+        config = json.loads(path.read_bytes())
     except OSError as error:
         raise RunFolderError(f"{path}: {error.strerror}") from None
-    except json.JSONDecodeError as error:
+    except ValueError as error:
         raise RunFolderError(f"{path}: not JSON: {error}") from None
+    if not isinstance(config, dict) or not isinstance(config.get("history"), list) or not config["history"]:
+        raise RunFolderError(f"{path}: is no object with the starts of a run, 'history'")
+    return config
 
 
 def identity_hash(identity):
@@ -34,11 +37,11 @@ def read_metrics(folder):
     if not path.exists():
         return []
     lines = []
-    for line in path.read_text(encoding="utf-8").split("\n"):
+    for _, line in store.whole_lines(path):
         try:
             lines.append(json.loads(line))
-        except json.JSONDecodeError:
-            continue
+        except ValueError:
+            continue  # a torn line that the trainer went on after
     return lines
 
 

@@ -11,7 +11,7 @@ import math
 import os
 import pathlib
 
-from terngrad_experiments.commits import commit_of
+from terngrad_experiments.commits import commit_of, time_of
 
 SCHEMA = 1
 REQUIRED = ("schema", "cell", "scale", "seed", "status", "options", "identity", "commit")
@@ -60,10 +60,26 @@ def append(path, result):
     path.parent.mkdir(parents=True, exist_ok=True)
     with open(path, "a+b") as file:
         fcntl.flock(file, fcntl.LOCK_EX)
-        file.truncate(end_of_whole_lines(file))
+        end = end_of_whole_lines(file)
+        file.truncate(end)
         file.write(to_line(result).encode())
         file.flush()
         os.fsync(file.fileno())
+    if end == 0:
+        sync_folder(path.parent)  # of a new file the name, too, has to be on the medium
+
+
+def sync_folder(path):
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def whole_lines(path):
+    """(number, bytes) of the lines of a file that end by a newline; a torn last one, which may end within a character, is left out."""
+    return list(enumerate(pathlib.Path(path).read_bytes().split(b"\n")[:-1], 1))
 
 
 def end_of_whole_lines(file):
@@ -88,11 +104,10 @@ def read(path):
     if not path.exists():
         return []
     latest = {}
-    text = path.read_text(encoding="utf-8")
-    for number, line in enumerate(text.split("\n")[:-1], 1):
+    for number, line in whole_lines(path):
         try:
             result = json.loads(line)
-        except json.JSONDecodeError as error:
+        except ValueError as error:  # also for bytes that are no text
             raise StoreError(f"{path}:{number}: not JSON: {error}") from None
         missing = [name for name in REQUIRED if not isinstance(result, dict) or name not in result]
         if missing:
@@ -105,15 +120,18 @@ def read(path):
 
 
 def read_all(paths):
-    """The results of several files; of equal keys the last. Predictions, which results name from the folder of their file, are
-    named from here."""
-    latest = {}
+    """The results of several files in the order in which they were recorded, of equal times in that of the files; of equal keys
+    the last. Predictions, which results name from the folder of their file, are named from here."""
+    found = []
     for path in paths:
         for result in read(path):
             if "predictions" in result:
                 result["predictions"] = str(pathlib.Path(path).parent / result["predictions"])
-            latest.pop(key_of(result), None)
-            latest[key_of(result)] = result
+            found.append(result)
+    latest = {}
+    for result in sorted(found, key=time_of):
+        latest.pop(key_of(result), None)
+        latest[key_of(result)] = result
     return list(latest.values())
 
 

@@ -183,6 +183,8 @@ def notes_of(table):
     if any(row.mixes_commits for row in table.rows):
         notes.append(f"{MIXED.strip()} runs of several commits, the baseline's counted; --same_commit leaves all but the newest "
                      "out")
+    notes.extend(f"{name_of(row)}: its runs were recorded with other options than the recipe's in {', '.join(row.other_options)}"
+                 for row in table.rows if row.other_options)
     if table.left_out is not None:
         notes.append(str(table.left_out))
     notes.extend(f"assumed: {text}" for text in table.assumed)

@@ -2,7 +2,7 @@
 
 import dataclasses
 
-from terngrad_experiments import pooling, predictions, recipes, statistics, views
+from terngrad_experiments import pooling, predictions, recipes, statistics, store, views
 from terngrad_experiments.cells import compresses
 from terngrad_experiments.commits import commit_of
 
@@ -25,6 +25,7 @@ class Row:
     needs: tuple = ()                 # what is missing before it can run
     compresses: bool = False
     commits: tuple = ()               # of the runs that are done
+    other_options: tuple = ()         # names of those that the runs have not as the recipe has them now
     baseline_commits: tuple = ()      # of those that the gap is to
     deviation: object = None          # of the values themselves
     pooled: object = None             # statistics.Deviation that intervals go by, None if by the row's own
@@ -87,13 +88,16 @@ class Table:
     poolings: tuple = ()              # PooledRows
 
 
-def results_of(results, cell, scale, backend):
-    """The last result of each seed."""
-    chosen = {}
-    for result in results:
-        if (result["cell"], result["scale"], result.get("backend", "cpu")) == (cell, scale, backend):
-            chosen[result["seed"]] = result
+def last_of_seeds(results):
+    """The last result of each seed, by seed."""
+    chosen = {result["seed"]: result for result in results}
     return [chosen[seed] for seed in sorted(chosen)]
+
+
+def results_of(results, cell, scale, backend):
+    """The last result of each seed of a cell."""
+    return last_of_seeds(result for result in results
+                         if (result["cell"], result["scale"], result.get("backend", "cpu")) == (cell, scale, backend))
 
 
 def accuracy_of(result, metric):
@@ -104,6 +108,13 @@ def accuracy_of(result, metric):
 def samples_of(results, metric):
     """{seed: accuracy} of the runs that are done."""
     return {result["seed"]: accuracy_of(result, metric) for result in results if result["status"] == "done"}
+
+
+def other_options(cell, runs):
+    """Names of the options that runs were recorded with otherwise than the cell, scaled, has them."""
+    own = store.round_floats(cell.options)
+    return tuple(sorted({name for run in runs if run["options"] for name in {*own, *run["options"]}
+                         if own.get(name) != run["options"].get(name)}))
 
 
 def make_row(experiment, cell, scale, backend, results, labels):
@@ -119,6 +130,7 @@ def make_row(experiment, cell, scale, backend, results, labels):
               unfinished=tuple((result["seed"], result["steps"], accuracy_of(result, metric))
                                for result in own if result["status"] == "unfinished"),
               commits=tuple(dict.fromkeys(commit_of(result) for result in done)),
+              other_options=other_options(recipes.scaled(cell, scale), done),
               needs=cell.needs, compresses=compresses(cell.options), paper=(cell.paper or {}).get(metric),
               paper_confidence=(cell.paper or {}).get("confidence"), margin=cell.margin or experiment.margin,
               has_baseline=cell.baseline is not None)

@@ -49,6 +49,13 @@ class Claims(unittest.TestCase):
         (found,) = claims.findings(experiment(cell), runs)
         self.assertEqual(found.ours, "90.0 %; Gaussian 68.2 %")
 
+    def test_runs_on_gpus_are_no_part_of_those_on_cpus(self):
+        cell = cells.Cell("text-claims", "text-sparsity", {}, runs_of=("table1/a",), tensors=("fc",))
+        on_gpu = {**result("table1/a", 2, fc={"zero_fraction": 0.9}), "backend": "gpu"}
+        (found,) = claims.findings(experiment(cell), [result("table1/a", 1, fc={"zero_fraction": 0.7}), on_gpu])
+        self.assertEqual((found.ours, found.of), ("70.0 %; Gaussian 68.2 %", "table1/a, 1 seed"))
+        self.assertEqual(claims.findings(experiment(cell), [on_gpu])[0].of, "table1/a, 1 seed on GPU")
+
     def test_a_gap_is_of_the_seeds_that_both_have_and_of_one_scale(self):
         cell = cells.Cell("text-claims", "text-noclip", {}, runs_of=("table1/noclip", "table1/a"),
                           paper={"top1_gap": -2.98, "confidence": "D"})

@@ -76,7 +76,7 @@ class Report(unittest.TestCase):
                 result("table1/ternary", 1, 0.5, backend="gpu", **telemetry),
                 result("table1/float", 1, 0.5, tensors={"fc": {"zero_fraction": 0.9}}, options={"grad_bits": 32})]
         self.assertEqual([row[:3] for row in report.tensor_rows(EXPERIMENT, runs)],
-                         [("table1/ternary", "fc", "50.0"), ("table1/ternary~1/30", "fc", "50.0"), ("table1/ternary (GPU)", "fc", "50.0")])
+                         [("table1/ternary", "fc", "50.0"), ("table1/ternary (GPU)", "fc", "50.0"), ("table1/ternary~1/30", "fc", "50.0")])
         self.assertEqual(report.bytes_rows(EXPERIMENT, runs), [("table1/ternary", "1,000", "16.00")])
 
     def test_a_failure_counts_until_the_run_is_made(self):

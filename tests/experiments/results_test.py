@@ -29,6 +29,20 @@ class Results(unittest.TestCase):
         self.assertEqual(run_folder.tensors_of(lines),
                          {"a": {"zero_fraction": 0.375, "snr_db": 3.0, "zeros": [[1, 0.5], [2, 0.25]]}})
 
+    def test_metrics_that_were_torn_within_a_character_are_read(self):
+        with tempfile.TemporaryDirectory() as name:
+            folder = pathlib.Path(name)
+            (folder / "metrics.jsonl").write_bytes(b'{"step": 1}\n{"step": 2, "text": "\xc3')
+            self.assertEqual(run_folder.read_metrics(folder), [{"step": 1}])
+
+    def test_a_config_without_a_start_is_refused(self):
+        with tempfile.TemporaryDirectory() as name:
+            folder = pathlib.Path(name)
+            for text in ("5", "{}", '{"history": []}', "{", "\xff"):
+                (folder / "config.json").write_text(text, encoding="latin-1")
+                with self.assertRaisesRegex(run_folder.RunFolderError, "config.json: (is no object|not JSON)"):
+                    run_folder.read_config(folder)
+
     def test_folders_have_no_level_for_a_scale(self):
         self.assertEqual(jobs.folder_name("table1/a@noclip~1/30"), "table1/a@noclip~1-30")
         self.assertEqual(predictions.fields_of(pathlib.Path("out/none.npy"), "out"), {})

@@ -99,6 +99,24 @@ class Store(InFolder):
         thinned = store.thin(list(range(1001)), 11)
         self.assertEqual(thinned, list(range(0, 1001, 100)))
 
+    def test_a_line_that_was_torn_within_a_character_is_left_out(self):
+        store.append(self.path, {**result(1), "error": "\u00e9"})
+        content = self.path.read_bytes()
+        with open(self.path, "ab") as file:
+            file.write(content[:content.index("\u00e9".encode()) + 1])
+        self.assertEqual([line["seed"] for line in store.read(self.path)], [1])
+        self.path.write_bytes(content + b"\xff\n")
+        with self.assertRaisesRegex(store.StoreError, "results.jsonl:2: not JSON"):
+            store.read(self.path)
+
+    def test_of_several_files_the_result_that_was_recorded_last_is_the_last(self):
+        early, late = (self.path.with_name(f"{name}.jsonl") for name in ("early", "late"))
+        store.append(late, {**result(1, top1=0.7), "recorded": "2026-02-02T00:00:00Z"})
+        store.append(early, {**result(1, top1=0.5), "recorded": "2026-01-01T00:00:00Z"})
+        store.append(early, {**result(2, commit="def"), "recorded": "2026-03-01T00:00:00Z"})
+        for paths in ((early, late), (late, early)):
+            self.assertEqual([(line["seed"], line["final"]["top1"]) for line in store.read_all(paths)], [(1, 0.7), (2, 0.5)])
+
     def test_results_of_several_files_are_joined(self):
         folder = self.path.parent
         for name, top1 in (("a", 0.5), ("b", 0.6)):

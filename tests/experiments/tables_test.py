@@ -181,6 +181,23 @@ class Views(unittest.TestCase):
         self.assertEqual(tables.make_table(figure, results, experiments=self.experiments).poolings, ())
 
 
+class OtherOptions(unittest.TestCase):
+    def test_runs_that_were_recorded_before_the_recipe_changed_are_named(self):
+        runs = [{**line, "options": FLOAT.options} for line in full_results()[:3]]
+        self.assertEqual(tables.make_table(EXPERIMENT, runs).rows[0].other_options, ())
+        runs[1] = {**runs[1], "options": {**FLOAT.options, "batch_size": 16, "ema_decay": 0.9}}
+        table = tables.make_table(EXPERIMENT, runs)
+        self.assertEqual(table.rows[0].other_options, ("batch_size", "ema_decay"))
+        self.assertIn("float: its runs were recorded with other options than the recipe's in batch_size, ema_decay",
+                      table_text.notes_of(table))
+
+    def test_those_of_a_part_of_the_steps_are_compared_with_the_part(self):
+        part = cells.scaled(FLOAT, "1/30").options
+        (row,) = [row for row in tables.make_table(EXPERIMENT, [result("table1/float", 1, 0.5, "1/30", options=part)]).rows
+                  if row.is_scaled]
+        self.assertEqual(row.other_options, ())
+
+
 class Importing(unittest.TestCase):
     def identity(self, **others):
         return {"net": "lenet", "dataset": "synthetic", "num_workers": "2", "batch_size": "8", "max_steps": "300", "seed": "4",
@@ -188,9 +205,17 @@ class Importing(unittest.TestCase):
 
     def test_a_run_is_of_the_cell_whose_options_it_has(self):
         found, _ = importing.find_cell({"table1": EXPERIMENT}, self.identity())
-        self.assertEqual((found[0].name, found[1]), ("ternary", "1"))
+        self.assertEqual((found.name, found.scale), ("ternary", "1"))
         found, _ = importing.find_cell({"table1": EXPERIMENT}, self.identity(max_steps="10"))
-        self.assertEqual(found[1], "1/30")
+        self.assertEqual((found.scale, found.options["max_steps"]), ("1/30", 10))
+
+    def test_a_part_of_the_steps_may_be_rounded(self):
+        # 300 / 7 is 42.9; 41 steps are of no part.
+        self.assertEqual(importing.find_cell({"table1": EXPERIMENT}, self.identity(max_steps="43"))[0].scale, "1/7")
+        for steps in ("41", "301", "0"):
+            found, why = importing.find_cell({"table1": EXPERIMENT}, self.identity(max_steps=steps))
+            self.assertIsNone(found)
+            self.assertIn(f"--max_steps {steps}", why)
 
     def test_what_differs_is_named(self):
         found, why = importing.find_cell({"table1": EXPERIMENT}, self.identity(clip_factor="3"))
