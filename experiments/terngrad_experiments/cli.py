@@ -2,6 +2,7 @@
 
 import argparse
 import pathlib
+import shlex
 import sys
 
 from terngrad_experiments import (commits, importing, jobs, labels, model_results, model_tables, programs, readme, recipes, report,
@@ -19,10 +20,13 @@ def parse_seeds(text):
     """"1-3" or "1,4": a list of seeds."""
     seeds = []
     for part in text.split(","):
-        first, _, last = part.partition("-")
-        if not first.isdigit() or (last and not last.isdigit()):
+        first, is_range, last = part.partition("-")
+        if not first.isdecimal() or (is_range and not last.isdecimal()):
             raise argparse.ArgumentTypeError(f"'{text}': expected seeds such as 1-3 or 1,4")
-        seeds.extend(range(int(first), int(last or first) + 1))
+        own = range(int(first), int(last or first) + 1)
+        if not own or any(seed in seeds for seed in own):
+            raise argparse.ArgumentTypeError(f"'{text}': expected seeds in rising ranges, none of them twice")
+        seeds.extend(own)
     return seeds
 
 
@@ -32,9 +36,13 @@ def default_data(home):
 
 
 def positive(text):
-    if not text.isdigit() or int(text) == 0:
-        raise UsageError(f"--jobs {text}: expected auto or 1 and above")
+    if not text.isdecimal() or int(text) == 0:
+        raise argparse.ArgumentTypeError(f"'{text}': expected 1 and above")
     return int(text)
+
+
+def auto_or_positive(text):
+    return text if text == "auto" else positive(text)
 
 
 def add_folders(parser, script, home, is_command=False):
@@ -80,8 +88,8 @@ def make_parser(script, home):
     run.add_argument("--seeds", type=parse_seeds, help="in place of the recipe's, e.g. 1-3")
     run.add_argument("--scale", help="a fraction of the steps, e.g. 1/30; not comparable with the paper")
     # Without defaults: what is computed refuses each of them.
-    run.add_argument("--jobs", help="runs at a time; auto, the default: processors / threads, with --device cuda one on each GPU")
-    run.add_argument("--threads", type=int, help="of each run, 1 by default; results do not depend on it")
+    run.add_argument("--jobs", type=auto_or_positive, help="runs at a time; auto, the default: processors / threads, with --device cuda one on each GPU")
+    run.add_argument("--threads", type=positive, help="of each run, 1 by default; results do not depend on it")
     run.add_argument("--device", choices=("cpu", "cuda"), help="cpu by default")
     run.add_argument("--dry_run", action="store_true", help="prints the command line of each run")
     states = add("status", "what runs, its step, and what failed and why", show_status)
@@ -173,14 +181,13 @@ def run_cells(options):
     wanted = [jobs.make_job(cell, seed, options.out) for cell in runnable for seed in options.seeds or cell.seeds]
     if options.dry_run:
         for job in wanted:
-            data = options.data / (jobs.DATA_FOLDERS.get(job.cell.options["dataset"], ("",))[0])
-            data = None if job.cell.options["dataset"] == "synthetic" else str(data)
-            print("terngrad_train", *jobs.arguments(job, data, num_threads, device))
+            data = jobs.expected_data_folder(options.data, job.cell.options["dataset"])
+            print(shlex.join(["terngrad_train", *jobs.arguments(job, data, num_threads, device)]))
         return 0
     out = runner.OutFolder(options.out)
     try:
         is_auto = options.jobs in (None, "auto")
-        num_jobs = runner.default_num_jobs(num_threads, device) if is_auto else positive(options.jobs)
+        num_jobs = runner.default_num_jobs(num_threads, device) if is_auto else options.jobs
         return runner.Runner(programs.Programs(options.programs), options.data, out, num_jobs, num_threads, device,
                              lambda text: print(text, flush=True)).run(wanted)
     finally:

@@ -78,6 +78,14 @@ def data_folder(data, dataset):
                       f"scripts/download_data.sh {dataset} gets it")
 
 
+def expected_data_folder(data, dataset):
+    """data_folder(), or where it would be; None for the built-in set."""
+    try:
+        return data_folder(data, dataset)
+    except DataMissing:
+        return str(pathlib.Path(data) / DATA_FOLDERS.get(dataset, (dataset,))[0])
+
+
 class RunLock:
     """Held by the driver that starts a run and inherited by the run itself: it is free when both have ended, however."""
 

@@ -10,9 +10,9 @@ import socket
 import subprocess
 import time
 
-from terngrad_experiments import gpus
+from terngrad_experiments import gpus, importing
 from terngrad_experiments import jobs as job_module
-from terngrad_experiments import predictions, results, store
+from terngrad_experiments import predictions, results, run_folder, store
 
 CHECKPOINTS = "*.safetensors"  # in a run's folder
 MAX_ATTEMPTS = 2
@@ -46,12 +46,6 @@ class OutFolder:
 
     def close(self):
         self.file.close()
-
-
-class Interrupted(Exception):
-    def __init__(self, number):
-        super().__init__(f"signal {number}")
-        self.number = number
 
 
 class Running:
@@ -92,6 +86,7 @@ class Runner:
         self.failures = []
         self.signal = 0
         self.seconds = {}  # of each job's runs by this driver
+        self.begun_before = set()  # jobs that an earlier driver began: of these it is not known how long they took
 
     def command(self, job):
         data = self.data_of(job)
@@ -124,8 +119,13 @@ class Runner:
                     f"--threads={self.threads}", f"--device={self.device}", *([] if data is None else [f"--data_dir={data}"])])
 
     def run(self, jobs):
-        """@returns the exit code: 0, 1 if a job failed, 128 + signal"""
-        waiting = sorted(jobs, key=lambda job: (-(job.seconds() or job.num_examples), job.name))
+        """@returns the exit code: 0, 1 if a job failed, 128 + signal
+        @throws DataMissing before anything is started"""
+        for job in jobs:
+            if not job.is_finished():
+                self.data_of(job)
+        # Of which nothing is known before the others: seconds and numbers of examples do not compare.
+        waiting = sorted(jobs, key=lambda job: (job.seconds() is not None, -(job.seconds() or job.num_examples), job.name))
         attempts = {job.name: 0 for job in waiting}
         running = []
         told = set()
@@ -184,6 +184,8 @@ class Runner:
             doing = "evaluated"
         else:
             self.predictions_of(job).unlink(missing_ok=True)  # of an earlier run in this folder
+            if "--resume" in command and job.name not in self.seconds:
+                self.begun_before.add(job.name)
             item.spawn(command)
             doing = "resumed" if "--resume" in command else "started"
         self.say(f"{job.name}: {doing}{'' if item.gpu is None else f' on GPU {item.gpu}'}")
@@ -235,7 +237,8 @@ class Runner:
         return True
 
     def add_line(self, job):
-        cell, seconds = job.cell, self.seconds.get(job.name)
+        cell, seconds = job.cell, None if job.name in self.begun_before else self.seconds.get(job.name)
+        self.check_options(job)
         known = store.read(self.out.results)
         result = results.make_result(job.folder, cell.base_name, cell.scale, job.seed, cell.options,
                                      None if seconds is None else round(seconds, 1), known=known)
@@ -247,6 +250,17 @@ class Runner:
             return
         store.append(self.out.results, result | predicted)
         self.say(f"{job.name}: top-1 {100 * result['final']['top1']:.2f} % after {result['steps']} steps")
+
+    def check_options(self, job):
+        """A finished run counts only if it is of the cell as its recipe is now. @throws RunFolderError"""
+        identity = run_folder.read_config(job.folder).get("identity")
+        if not isinstance(identity, dict):
+            return  # which make_result() refuses
+        wrong = importing.differences(job.cell, identity)
+        if int(identity["max_steps"]) != job.max_steps:
+            wrong.append(f"--max_steps {identity['max_steps']} in place of {job.max_steps}")
+        if wrong:
+            raise run_folder.RunFolderError(f"{job.folder} has a run of other options, {', '.join(wrong)}; move it away")
 
     def stop(self, running):
         """Asks the runs to save and end."""

@@ -1,11 +1,11 @@
 """What is recorded, what runs, and what failed."""
 
-from terngrad_experiments import jobs, run_folder, runner, table_text
+from terngrad_experiments import jobs, run_folder, runner, table_text, tables
 
 
-def recorded_seeds(cell, results):
-    return [result["seed"] for result in results
-            if (result["cell"], result["scale"], result["status"]) == (cell.base_name, cell.scale, "done")]
+def last_results(cell, results):
+    """The last result of each seed, of whatever device."""
+    return tables.last_of_seeds(result for result in results if (result["cell"], result["scale"]) == (cell.base_name, cell.scale))
 
 
 def list_line(cell, results):
@@ -13,7 +13,7 @@ def list_line(cell, results):
         return f"{cell.full_name:44} {'-':>5} {'-':>8} {'-':>11}  no runs of its own"
     seconds = jobs.make_job(cell, 1, ".").seconds()
     hours = "-" if seconds is None or cell.needs else f"{seconds / 3600:.2f}"
-    seeds = recorded_seeds(cell, results)
+    seeds = [result["seed"] for result in last_results(cell, results) if result["status"] == "done"]
     state = f"seeds {table_text.seeds_text(seeds)}" if seeds else "-"
     if cell.needs:
         state = "needs " + ", ".join(cell.needs)
@@ -27,13 +27,12 @@ def job_line(job, results):
         lock.release()
     metrics = run_folder.read_metrics(job.folder)
     done = run_folder.steps_done(metrics)
-    if any(result["status"] == "failed" and (result["cell"], result["scale"], result["seed"]) ==
-           (job.cell.base_name, job.cell.scale, job.seed) for result in results):
-        return f"failed: {runner.last_line(job.log)}"
     if is_running:
         speed = next((line["examples_per_second"] for line in reversed(metrics) if line.get("examples_per_second")), None)
         left = "" if not speed else f", {(job.max_steps - done) * int(job.cell.options['batch_size']) / speed / 60:.0f} min left"
         return f"running: step {done:,} of {job.max_steps:,}{left}"
+    if any(result["status"] == "failed" and result["seed"] == job.seed for result in last_results(job.cell, results)):
+        return f"failed: {runner.last_line(job.log)}"
     return f"interrupted at step {done:,} of {job.max_steps:,}" if done < job.max_steps else "finished"
 
 

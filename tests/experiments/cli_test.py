@@ -47,6 +47,22 @@ class Folders(unittest.TestCase):
             code, _, error = run_driver("list", "--recipes", folder)
             self.assertEqual((code, error), (2, f"terngrad_experiment: {folder}: there are no recipes (*.toml)\n"))
 
+    def test_seeds_and_numbers_that_mean_nothing_are_refused(self):
+        self.assertEqual(cli.parse_seeds("1-3,7"), [1, 2, 3, 7])
+        for words in (("--seeds", "3-1"), ("--seeds", "1-3,2"), ("--seeds", "1-"), ("--seeds", "x"), ("--threads", "0"),
+                      ("--threads", "-1"), ("--jobs", "0"), ("--jobs", "many")):
+            code, text, error = run_driver("run", "smoke", "--dry_run", *words)
+            self.assertEqual((code, text), (2, ""), words)
+            self.assertIn(f"argument {words[0]}: ", error)
+
+    def test_a_dry_run_names_the_folder_that_a_run_would_read(self):
+        with tempfile.TemporaryDirectory() as folder:
+            for name in ("cifar10", "cifar-10"):
+                if name == "cifar-10":
+                    (pathlib.Path(folder) / name).mkdir()
+                _, text, _ = run_driver("run", "table1/b128-n2-float", "--seeds", "1", "--dry_run", "--data", folder)
+                self.assertIn(f"--data_dir={folder}/{name} ", text)
+
     def test_help_shows_each_once_in_a_group(self):
         for command in ((), *((name,) for name in COMMANDS)):
             code, text, _ = run_driver(*command, "--help")

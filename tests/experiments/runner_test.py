@@ -337,6 +337,48 @@ class Runner(InFolder):
         self.assertEqual(self.run_here("run", "small/float", "--seeds", "1", *data)[0], 1)
         self.assertFalse((self.out / "predictions/small/float/seed-1.npy").exists())
 
+    def test_a_finished_run_of_other_options_is_not_taken_for_the_cells(self):
+        self.assertEqual(self.run_here("run", "small/ternary", "--seeds", "1")[0], 0)
+        (self.out / "results.jsonl").unlink()
+        recipe = self.folder / "recipes" / "small.toml"
+        text = recipe.read_text()
+        for old, new, why in (("clip_factor = 2.5", "clip_factor = 3", "--clip_factor 2.5 in place of 3"),
+                              ("max_steps = 20", "max_steps = 10", "FAILED")):
+            recipe.write_text(text.replace(old, new))
+            code, said = self.run_here("run", "small/ternary", "--seeds", "1")
+            self.assertEqual(code, 1, said)
+            self.assertIn(why, said)
+            self.assertEqual([line for line in self.results() if line["status"] == "done"], [])
+
+    def test_how_long_a_run_took_is_known_of_one_driver_alone(self):
+        driver = self.start("run", "small/float", "--seeds", "1", STAND_IN_SECONDS="0.2")
+        self.wait_for_steps(2)
+        driver.send_signal(signal.SIGTERM)
+        driver.communicate(timeout=30)
+        self.assertEqual(self.run_here("run", "small/float")[0], 0)
+        self.assertEqual({line["seed"]: "seconds" in line for line in self.results()}, {1: False, 2: True})
+
+    def test_without_data_nothing_is_started(self):
+        recipe = self.folder / "recipes" / "small.toml"
+        recipe.write_text(recipe.read_text() + '[[cell]]\nname = "mnist"\noptions = { dataset = "mnist" }\n')
+        code, text = self.run_here("run", "small/*", "--data", str(self.folder / "none"))
+        self.assertEqual(code, 2)
+        self.assertIn("has no folder mnist", text)
+        self.assertNotIn("started", text)
+        self.assertFalse((self.out / "runs").exists() and any((self.out / "runs").rglob("config.json")))
+
+    def test_a_run_is_failed_until_it_is_made_and_seeds_are_listed_once(self):
+        os.environ["STAND_IN_FAIL"] = "always"
+        self.addCleanup(os.environ.pop, "STAND_IN_FAIL", None)
+        self.assertEqual(self.run_here("run", "small/float", "--seeds", "1")[0], 1)
+        self.assertRegex(self.run_here("status", "small/float")[1], "seed 1 +failed: ")
+        del os.environ["STAND_IN_FAIL"]
+        self.assertEqual(self.run_here("run", "small/float", "--seeds", "1")[0], 0)
+        (line,) = [line for line in self.results() if line["status"] == "done"]
+        store.append(self.out / "results.jsonl", {**line, "commit": "fedcba987654", "recorded": "2026-01-01T00:00:00Z"})
+        self.assertRegex(self.run_here("status", "small/float")[1], "seed 1 +finished")
+        self.assertRegex(self.run_here("list", "small/float")[1], "  seeds 1\n")
+
     def test_check_names_options_that_do_not_exist(self):
         self.assertEqual(self.run_here("check")[0], 0)
         recipe = self.folder / "recipes" / "small.toml"
