@@ -58,7 +58,7 @@ def reading_text(model):
     """How well the chart's bars are known."""
     errors = " and ".join(f"{cluster.error:g} in ({cluster.name})" for cluster in model.clusters)
     inset = ", ".join(dict.fromkeys(f"{cluster.inset_error:g}" for cluster in model.clusters))
-    return f"Bars were read to {inset} images/s up to {model.inset_gpus} GPUs, beyond to {errors}."
+    return f"Bars were read to {inset} images/s up to {model.inset_gpus} GPUs, beyond to {errors}. Rms is of ln(model / bar)."
 
 
 def short_bars_text(model):

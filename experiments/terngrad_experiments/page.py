@@ -31,7 +31,11 @@ details { margin: .5rem 0; } pre { background: var(--row); font-size: .8rem; ove
   td:first-child, td:first-child.broken span { white-space: normal; } /* broken at hyphens */
   tbody tr:nth-child(even) td:first-child { background: linear-gradient(var(--row), var(--row)), var(--ground); }
 }
-@media print { body { max-width: none; } .scroll, figure { overflow: visible; } td { white-space: normal; } }
+@media print {
+  body { max-width: none; padding: 0; } .scroll, figure { overflow: visible; } figure svg, figure.wide svg { min-width: 0; }
+  table { font-size: .65rem; } th, td { padding: .2rem .3rem; } td, td.broken span, pre { white-space: pre-wrap; }
+  th:first-child, td:first-child { min-width: 0; position: static; } tr, figure { break-inside: avoid; }
+}
 """
 # Where the text of a cell may be broken: "-0.04 (-0.22..+0.14) p 0.438, Holm p 1.000" in three.
 BREAKS = re.compile(r"(?<=[,;:)]) ")

@@ -118,7 +118,7 @@ class Recorded(InFolder):
         texts = [path.read_text(encoding="utf-8") for path in (made, ROOT / "experiments/results/report.html")]
         if "no test on the same images" in texts[0]:
             texts = [OF_LABELS.sub("", text) for text in texts]
-        self.assertTrue(texts[0] == texts[1], "run experiments/terngrad_experiment.py report -o experiments/results/report.html")
+        self.assertTrue(texts[0] == texts[1], "run experiments/terngrad_experiment.py report -o experiments/results/report.html --data DIR")
 
     def test_what_is_not_of_the_paper_is_there_only_if_it_was_run(self):
         made = self.folder / "report.html"
