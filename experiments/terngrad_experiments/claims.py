@@ -82,8 +82,8 @@ def findings_of(cell, results):
     if cell.name.startswith("text-clip"):
         yield from of_tensors(cell, results, "kept_norm", lambda kept: 100 * (1 - kept), " %", "length lost by clipping",
                               "norm_change_percent")
-        yield from of_tensors(cell, results, "clip_angle_degrees", lambda angle: angle, " degrees", "angle between a gradient and the clipped one",
-                              "angle_degrees")
+        yield from of_tensors(cell, results, "clip_angle_degrees", lambda angle: angle, " degrees",
+                              "angle between a gradient and the clipped one", "angle_degrees")
     elif cell.name.startswith("text-sparsity"):
         yield from of_tensors(cell, results, "zero_fraction", lambda zeros: 100 * zeros, " %", f"zeros sent of {', '.join(cell.tensors)}",
                               "zero_percent")

@@ -88,7 +88,8 @@ def make_parser(script, home):
     run.add_argument("--seeds", type=parse_seeds, help="in place of the recipe's, e.g. 1-3")
     run.add_argument("--scale", help="a fraction of the steps, e.g. 1/30; not comparable with the paper")
     # Without defaults: what is computed refuses each of them.
-    run.add_argument("--jobs", type=auto_or_positive, help="runs at a time; auto, the default: processors / threads, with --device cuda one on each GPU")
+    run.add_argument("--jobs", type=auto_or_positive,
+                     help="runs at a time; auto, the default: processors / threads, with --device cuda one on each GPU")
     run.add_argument("--threads", type=positive, help="of each run, 1 by default; results do not depend on it")
     run.add_argument("--device", choices=("cpu", "cuda"), help="cpu by default")
     run.add_argument("--dry_run", action="store_true", help="prints the command line of each run")

@@ -64,8 +64,8 @@ def reading_text(model):
 def short_bars_text(model):
     """Which bars are too short to be read well."""
     short = [(one, [str(gpus) for gpus, weight in zip(model.gpus, one.weights) if weight < 1]) for one in model.readings]
-    return " ".join(f"Too short to be read well: the bars of {one.net}, {one.gradients}, on {' and '.join(gpus)} GPUs of ({one.cluster})."
-                    for one, gpus in short if gpus)
+    return " ".join(f"Too short to be read well: the bars of {one.net}, {one.gradients}, on {' and '.join(gpus)} GPUs of "
+                    f"({one.cluster})." for one, gpus in short if gpus)
 
 
 def groups(experiment, results):
@@ -75,13 +75,14 @@ def groups(experiment, results):
              ("What ternary gradients gain, bytes as the chart counts them", [gain_plot(experiment, *each) for each in models],
               short_bars_text(experiment.model))]
     names = dict.fromkeys(net["name"] for _, model in models if model for net in model["nets"])
-    ways = dict.fromkeys(model_tables.way_name(way) for _, model in models if model for net in model["nets"] for way in net["ways"])
+    ways = dict.fromkeys(model_tables.way_name(way) for _, model in models if model
+                         for net in model["nets"] for way in net["ways"])
     styles = {name: style for style, name in enumerate(ways)}
     plots = [scaling_plot(cluster, model, net, styles) for name in names for cluster, model in models if model
              for net in model["nets"] if net["name"] == name and model_tables.baseline_of(net) is not None]
     if plots:
-        found.append(("Our model to 100,000 workers", plots, f"Each codec with its fastest exchange; gains below {LOW:g} are cut off. "
-                      "Shaded: beyond four times the workers that the model's inputs were observed with."))
+        found.append(("Our model to 100,000 workers", plots,
+                      f"Each codec with its fastest exchange; gains below {LOW:g} are cut off. Shaded: beyond four times the workers that the model's inputs were observed with."))
     return found
 
 

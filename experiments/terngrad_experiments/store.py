@@ -78,7 +78,7 @@ def sync_folder(path):
 
 
 def whole_lines(path):
-    """(number, bytes) of the lines of a file that end by a newline; a torn last one, which may end within a character, is left out."""
+    """(number, bytes) of the lines of a file; a torn last one, which may end within a character, is left out."""
     return list(enumerate(pathlib.Path(path).read_bytes().split(b"\n")[:-1], 1))
 
 

@@ -151,7 +151,8 @@ def not_run_notes(table):
 
 def units_of(experiment):
     return (f"{experiment.metric.replace('top', 'Top-')} accuracy in % of {experiment.test_examples:,} test images, by the averaged "
-            "weights after the last step; sd is the standard deviation between seeds; gaps and differences are in percentage points.")
+            "weights after the last step; sd is the standard deviation between seeds; gaps and differences are in percentage "
+            "points.")
 
 
 def no_gap_notes(table):
@@ -166,7 +167,8 @@ def interval_notes(table):
     """By which deviation."""
     if table.poolings:
         return [pooling_text(rows, rows.label if len(table.poolings) > 1 else "") for rows in table.poolings]
-    return ["95 % of mean and prediction: by the deviation of the row's own seeds"] if any(row.interval for row in table.rows) else []
+    has_intervals = any(row.interval for row in table.rows)
+    return ["95 % of mean and prediction: by the deviation of the row's own seeds"] if has_intervals else []
 
 
 def notes_of(table):
@@ -209,7 +211,8 @@ def markdown_lines(header, rows):
 
 
 def to_markdown(table):
-    lines = [*markdown_lines(HEADER, map(cells_of, table.rows)), "", *(f"- {note}" for note in [*notes_of(table), *same_images_notes(table)])]
+    notes = [*notes_of(table), *same_images_notes(table)]
+    lines = [*markdown_lines(HEADER, map(cells_of, table.rows)), "", *(f"- {note}" for note in notes)]
     rows = same_images_rows(table)
     return "\n".join([*lines, *(["", *markdown_lines(SAME_IMAGES_HEADER, rows)] if rows else [])])
 

@@ -15,7 +15,7 @@ def names_at(cell, scale):
 
 
 def names_of(experiments):
-    """Of all runs that tables and figures of the experiments look at, without scale; the keys of a dict, in order of the recipes."""
+    """Of all runs that tables and figures of the experiments look at, without scale: keys of a dict, in order of the recipes."""
     return dict.fromkeys(base for experiment in experiments for cell in experiment.all_cells()
                          for base, _ in [*sources(cell), (cell.base_name, None)])
 
