@@ -118,11 +118,12 @@ Outcome run(const Layout& layout, CompressedAllReduceOptions options, int thread
 }
 
 TEST(SameBits, OnEveryTargetWithAnyThreadsAndAnyPlaceOfTensors) {
+  std::size_t num_sent = 0;  // a layout may have no elements
   for (std::uint64_t seed = 0; seed < testing::scaled<std::uint64_t>(24, 6); ++seed) {
     const Layout layout = random_layout(seed);
     const CompressedAllReduceOptions options = random_options(seed);
     const Outcome first = run(layout, options, 1, Place::kFlat, seed);
-    ASSERT_FALSE(first.sent.empty());
+    num_sent += first.sent.size();
     testing::for_each_target([&](const std::string& target) {
       for (const int threads : {1, 2, 3, 4}) {
         const Place place = threads % 2 == 0 ? Place::kFlat : Place::kOdd;
@@ -131,6 +132,7 @@ TEST(SameBits, OnEveryTargetWithAnyThreadsAndAnyPlaceOfTensors) {
       }
     });
   }
+  EXPECT_GT(num_sent, 0u);
 }
 
 TEST(SameBits, DifferForAnotherSeed) {

@@ -227,6 +227,8 @@ void DevicePayloads::add_incoming(const Run& run, std::span<std::uint8_t* const>
     slots.aggregated.push_back(run.slices[i]);
     slots.num_payloads = static_cast<int>(begin.size());
     for (const std::uint8_t* row : begin) slots.incoming.push_back(row + run.offsets[i]);
+    const std::int64_t room = plan_.codec_of(run.slices[i].segment).max_payload_bytes(run.slices[i], slots.form);
+    slots.incoming_bytes.resize(slots.incoming.size(), room);
   }
 }
 
