@@ -33,6 +33,7 @@ enum class DrawPurpose : std::uint8_t {
   kInitializer = 8,
   kSyntheticData = 9,
   kQuantize = 10,
+  kQuantizeRefine = 11,
 };
 
 /// Names one stream of draws: equal keys give equal bits on every backend, with any number of threads or processes.

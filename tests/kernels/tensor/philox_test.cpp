@@ -55,6 +55,7 @@ TEST(DrawPurpose, HasTheNumbersOfTheFormat) {
   EXPECT_EQ(static_cast<int>(DrawPurpose::kInitializer), 8);
   EXPECT_EQ(static_cast<int>(DrawPurpose::kSyntheticData), 9);
   EXPECT_EQ(static_cast<int>(DrawPurpose::kQuantize), 10);
+  EXPECT_EQ(static_cast<int>(DrawPurpose::kQuantizeRefine), 11);
 }
 
 TEST(Draw16, TakesEightFromABlockLowHalvesFirst) {
