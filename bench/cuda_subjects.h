@@ -7,6 +7,7 @@ namespace terngrad::bench {
 
 void register_cuda_statistics();
 void register_cuda_ternarize();
+void register_cuda_levels();
 void register_cuda_encode();
 void register_cuda_aggregate();
 void register_cuda_tree_sum();
@@ -24,6 +25,7 @@ inline void register_all_cuda() {
   if (num_cuda_devices() == 0) return;
   register_cuda_statistics();
   register_cuda_ternarize();
+  register_cuda_levels();
   register_cuda_encode();
   register_cuda_aggregate();
   register_cuda_tree_sum();

@@ -5,6 +5,7 @@ namespace terngrad::bench {
 
 void register_statistics();
 void register_ternarize();
+void register_levels();
 void register_encode();
 void register_aggregate();
 void register_unpack();
@@ -21,6 +22,7 @@ void register_training();
 inline void register_all() {
   register_statistics();
   register_ternarize();
+  register_levels();
   register_encode();
   register_aggregate();
   register_unpack();

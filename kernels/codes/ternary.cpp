@@ -12,18 +12,22 @@ std::int64_t divide_up(std::int64_t a, std::int64_t b) { return (a + b - 1) / b;
 
 }  // namespace
 
-std::string to_string(TernaryFormat format) {
+std::string to_string(CodeFormat format) {
   switch (format) {
-    case TernaryFormat::kT2:
+    case CodeFormat::kT2:
       return "t2";
-    case TernaryFormat::kT5:
+    case CodeFormat::kT5:
       return "t5";
-    case TernaryFormat::kTMask:
+    case CodeFormat::kTMask:
       return "tmask";
-    case TernaryFormat::kLanes:
+    case CodeFormat::kLanes:
       return "lanes";
+    case CodeFormat::kQ4:
+      return "q4";
+    case CodeFormat::kQ8:
+      return "q8";
   }
-  TERNGRAD_THROW(InvalidArgument, "[ternary] unknown format ", static_cast<int>(format));
+  TERNGRAD_THROW(InvalidArgument, "[codes] unknown format ", static_cast<int>(format));
 }
 
 TernaryFormat ternary_format_from(const std::string& name) {
@@ -33,26 +37,33 @@ TernaryFormat ternary_format_from(const std::string& name) {
   TERNGRAD_THROW(InvalidArgument, "[ternary] unknown format '", name, "'; accepted: t2, t5, tmask");
 }
 
-int lane_bits(int num_workers) {
+int lane_bits(int num_workers, int levels) {
   TERNGRAD_REQUIRE(num_workers >= 1, "[lanes] num_workers must be at least 1, got ", num_workers);
-  return static_cast<int>(
-      std::bit_width(2 * static_cast<std::uint64_t>(num_workers)));  // 2N + 1 values: ceil(log2(2N + 1)) = width(2N)
+  TERNGRAD_REQUIRE(levels >= 1, "[lanes] a lane must have at least 1 level, got ", levels);
+  const std::int64_t most = std::int64_t{levels} * num_workers;
+  TERNGRAD_REQUIRE(levels <= 2 || most <= 2 * kMaxExactSum, "[lanes] sums of ", levels, " levels over ", num_workers,
+                   " workers pass 2^25");
+  return static_cast<int>(std::bit_width(static_cast<std::uint64_t>(most)));  // m N + 1 values
 }
 
-std::int64_t payload_bytes(TernaryFormat format, std::int64_t n, int num_workers) {
-  TERNGRAD_REQUIRE(n >= 0, "[ternary] number of codes must not be negative, got ", n);
+std::int64_t payload_bytes(CodeFormat format, std::int64_t n, int num_workers, int lane_levels) {
+  TERNGRAD_REQUIRE(n >= 0, "[codes] number of codes must not be negative, got ", n);
   switch (format) {
-    case TernaryFormat::kT2:
+    case CodeFormat::kT2:
       return divide_up(n, 16) * 4;
-    case TernaryFormat::kT5:
+    case CodeFormat::kT5:
       return divide_up(divide_up(n, 5), 4) * 4;
-    case TernaryFormat::kTMask:
+    case CodeFormat::kTMask:
       // A chunk's signs are whole bytes, and all chunks but the last have 4096 / 8 of them at most.
       return tmask_parts(n).signs_offset + divide_up(divide_up(n, 8), 4) * 4;
-    case TernaryFormat::kLanes:
-      return divide_up(n, lanes_per_word(lane_bits(num_workers))) * 8;
+    case CodeFormat::kLanes:
+      return divide_up(n, lanes_per_word(lane_bits(num_workers, lane_levels))) * 8;
+    case CodeFormat::kQ4:
+      return divide_up(n, 8) * 4;
+    case CodeFormat::kQ8:
+      return divide_up(n, 4) * 4;
   }
-  TERNGRAD_THROW(InvalidArgument, "[ternary] unknown format ", static_cast<int>(format));
+  TERNGRAD_THROW(InvalidArgument, "[codes] unknown format ", static_cast<int>(format));
 }
 
 TMaskParts tmask_parts(std::int64_t n) {

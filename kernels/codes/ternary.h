@@ -1,4 +1,4 @@
-// Ternary codes: how {-1, 0, +1} are stored. Every format is specified here well enough to write a decoder from.
+// Formats of codes: how a run of codes is stored. Every format is specified here well enough to write a decoder from.
 #pragma once
 
 #include <cstdint>
@@ -6,49 +6,75 @@
 
 namespace terngrad {
 
-/// Formats of a run of n ternary codes. All are little-endian; unused trailing bits and bytes are zero.
-enum class TernaryFormat : std::uint8_t {
-  /// 2 bits per code, 16 per 32-bit word, low bits first: code i is bits 2 * (i % 16) and up of word i / 16. Bit 0 =
-  /// non-zero,
-  /// bit 1 = negative: 00 zero, 01 plus, 11 minus; 10 never occurs and is refused. ceil(n / 16) words.
+/// Formats of a run of n codes, by their numbers in records. All are little-endian; unused trailing bits and bytes are
+/// zero.
+enum class CodeFormat : std::uint8_t {
+  /// Ternary, 2 bits per code, 16 per 32-bit word, low bits first: code i is bits 2 * (i % 16) and up of word i / 16.
+  /// Bit 0 = non-zero, bit 1 = negative: 00 zero, 01 plus, 11 minus; 10 never occurs and is refused. ceil(n / 16)
+  /// words.
   kT2 = 1,
-  /// Five codes per byte in base 3: byte j = sum over i = 0..4 of (code[5j + i] + 1) * 3^i, absent codes counting as
-  /// digit 0;
-  /// values 243..255 never occur and are refused. ceil(n / 5) bytes, rounded up to a multiple of 4.
+  /// Ternary, five codes per byte in base 3: byte j = sum over i = 0..4 of (code[5j + i] + 1) * 3^i, absent codes
+  /// counting
+  /// as digit 0; values 243..255 never occur and are refused. ceil(n / 5) bytes, rounded up to a multiple of 4.
   kT5 = 2,
-  /// A mask with one sign per non-zero, in chunks of 4096 codes (the last may be shorter). Three parts:
+  /// Ternary, a mask with one sign per non-zero, in chunks of 4096 codes (the last may be shorter). Three parts:
   ///   offsets: C + 1 words of 32 bits for C = ceil(n / 4096) chunks: the byte in part 3 where each chunk's signs
-  ///   begin, then
-  ///            the length of part 3;
+  ///   begin,
+  ///            then the length of part 3;
   ///   masks:   ceil(n / 32) words: bit i % 32 of word i / 32 says whether code i is non-zero;
   ///   signs:   for each chunk one bit per non-zero in order, low bits first, 1 = negative, filled up to a whole byte;
-  ///   the
-  ///            part is filled up to a multiple of 4 bytes.
+  ///            the part is filled up to a multiple of 4 bytes.
   /// About 1 + p bits per code, p being the fraction of non-zeros.
   kTMask = 3,
-  /// Lanes for sums of codes of N workers: b = ceil(log2(2N + 1)) bits hold code + 1 of one worker or, added up as
-  /// plain
-  /// uint64, sum + N of all. floor(64 / b) lanes per uint64, low bits first, none straddling; absent lanes are zero.
+  /// Lanes of m levels for sums of codes of N workers: b = ceil(log2(m N + 1)) bits hold code + m / 2 of one worker or,
+  /// added up as plain uint64, sum + N m / 2 of all. floor(64 / b) lanes per uint64, low bits first, none straddling;
+  /// absent lanes are zero. Of codes from -L to L, m is 2 L; of ternary ones it is 2. See kernels/codes/lanes.h.
   kLanes = 4,
+  /// Codes from -7 to 7: code + 7 in 4 bits, eight per 32-bit word, low bits first; 15 never occurs and is refused.
+  /// ceil(n / 8) words.
+  kQ4 = 16,
+  /// Codes from -127 to 127: code + 127 in a byte; 255 never occurs and is refused. n bytes, rounded up to a multiple
+  /// of
+  /// 4.
+  kQ8 = 17,
 };
 
-/// "t2", "t5", "tmask", "lanes".
-std::string to_string(TernaryFormat format);
+/// "t2", "t5", "tmask", "lanes", "q4", "q8".
+std::string to_string(CodeFormat format);
+
+/// The formats of ternary codes, {-1, 0, +1}, are the first four.
+using TernaryFormat = CodeFormat;
+
 /// @throws InvalidArgument naming the accepted names
 TernaryFormat ternary_format_from(const std::string& name);
 
-/// Bits of a lane that holds a sum of `num_workers` codes: ceil(log2(2N + 1)). @throws InvalidArgument if num_workers <
-/// 1
-int lane_bits(int num_workers);
+/// Sums of codes are exact in float32 below this.
+inline constexpr std::int64_t kMaxExactSum = std::int64_t{1} << 24;
+
+/// Bits of a lane for sums over `num_workers` workers of counts from 0 to `levels` each: ceil(log2(m N + 1)).
+/// Codes from -L to L are counts code + L, so m = 2 L; those of ternary codes have m = 2, votes m = 1.
+/// @throws InvalidArgument if num_workers or levels is below 1, or m N is above 2^25 (twice kMaxExactSum)
+int lane_bits(int num_workers, int levels = 2);
+
 /// Lanes in one uint64.
 constexpr int lanes_per_word(int bits) { return 64 / bits; }
 
-/// Bytes of `n` codes: exact for t2, t5 and lanes, the largest possible for tmask. A multiple of 4 (lanes: of 8).
+/// What a lane's count exceeds its sum of codes by: N floor(m / 2).
+constexpr int lane_bias(int num_workers, int levels = 2) { return num_workers * (levels / 2); }
+
+/// Bytes of `n` codes: exact for all formats but tmask, for which it is the largest possible. A multiple of 4 (lanes:
+/// of 8).
 /// @param num_workers  workers whose codes are summed; used by lanes only
-std::int64_t payload_bytes(TernaryFormat format, std::int64_t n, int num_workers);
+/// @param lane_levels  m of lanes
+std::int64_t payload_bytes(CodeFormat format, std::int64_t n, int num_workers, int lane_levels = 2);
 
 /// Whether payload_bytes is exact for this format.
-constexpr bool has_fixed_size(TernaryFormat format) { return format != TernaryFormat::kTMask; }
+constexpr bool has_fixed_size(CodeFormat format) { return format != CodeFormat::kTMask; }
+
+/// Whether codes are ternary and of one worker: t2, t5 and tmask.
+constexpr bool is_ternary(CodeFormat format) {
+  return format == CodeFormat::kT2 || format == CodeFormat::kT5 || format == CodeFormat::kTMask;
+}
 
 /// Sizes of the parts of a tmask payload of n codes.
 struct TMaskParts {

@@ -7,6 +7,8 @@
 
 #include "kernels/codes/code_sum.h"
 #include "kernels/codes/cuda/ternary_pack.h"
+#include "kernels/codes/lanes.h"
+#include "kernels/codes/levels.h"
 #include "kernels/codes/ternarize.h"
 #include "kernels/runtime/errors.h"
 #include "kernels/tensor/slice.h"
@@ -104,17 +106,19 @@ void check_tmask_padding(const PackedCodes& codes) {
 }
 
 void check_lanes(const PackedCodes& codes) {
-  const int bits = lane_bits(codes.num_workers);
+  const int bits = lane_bits(codes.num_workers, codes.lane_levels);
   const int per_word = lanes_per_word(bits);
   const std::uint64_t mask = (std::uint64_t{1} << bits) - 1;
+  const std::uint64_t most =
+      static_cast<std::uint64_t>(codes.lane_levels) * static_cast<std::uint64_t>(codes.num_workers);
   std::int64_t i = 0;
   for (std::size_t offset = 0; offset < codes.payload.size(); offset += 8) {
     std::uint64_t word;
     std::memcpy(&word, codes.payload.data() + offset, 8);
     for (int lane = 0; lane < per_word; ++lane, ++i, word >>= bits) {
-      if ((word & mask) > (i < codes.num_codes ? 2 * static_cast<std::uint64_t>(codes.num_workers) : 0)) {
-        TERNGRAD_THROW(CommunicationError, "[lanes] lane ", i, " holds ", word & mask, ", above 2 * ",
-                       codes.num_workers);
+      if ((word & mask) > (i < codes.num_codes ? most : 0)) {
+        TERNGRAD_THROW(CommunicationError, "[lanes] lane ", i, " holds ", word & mask, ", above ", codes.lane_levels,
+                       " * ", codes.num_workers);
       }
     }
     if (word != 0) TERNGRAD_THROW(CommunicationError, "[lanes] unused bits of a word are not zero");
@@ -150,7 +154,7 @@ void require_range(const PackedCodes& codes, std::int64_t first, std::int64_t co
                    " asked for, have ", codes.num_codes);
 }
 
-/// What kernels on a GPU ask of lanes: whole words, and at least four lanes to each.
+/// What kernels on a GPU ask of lanes: whole words, and counts of workers that they are tested for.
 void require_lanes(const void* payload, int num_workers) {
   TERNGRAD_REQUIRE(num_workers <= kMaxSummedWorkers, "[lanes] at most ", kMaxSummedWorkers,
                    " workers can be summed on a GPU, got ", num_workers);
@@ -161,7 +165,7 @@ void require_lanes(const void* payload, int num_workers) {
 }  // namespace
 
 void check_payload(const PackedCodes& codes) {
-  const std::int64_t most = payload_bytes(codes.format, codes.num_codes, codes.num_workers);
+  const std::int64_t most = payload_bytes(codes.format, codes.num_codes, codes.num_workers, codes.lane_levels);
   const auto have = static_cast<std::int64_t>(codes.payload.size());
   const bool fits =
       has_fixed_size(codes.format) ? have == most : have <= most && have >= tmask_parts(codes.num_codes).signs_offset;
@@ -179,6 +183,9 @@ void check_payload(const PackedCodes& codes) {
       return check_tmask_padding(codes);
     case TernaryFormat::kLanes:
       return check_lanes(codes);
+    case CodeFormat::kQ4:
+    case CodeFormat::kQ8:
+      return check_levels(codes);
   }
 }
 
@@ -215,23 +222,21 @@ void unpack_codes(const PackedCodes& codes, std::int64_t first, std::span<std::i
     case TernaryFormat::kTMask:
       return unpack_tmask(codes, first, out);
     case TernaryFormat::kLanes: {
-      const int bits = lane_bits(codes.num_workers);
-      const int per_word = lanes_per_word(bits);
-      const std::uint64_t mask = (std::uint64_t{1} << bits) - 1;
-      std::int64_t word_index = first / per_word;
-      int lane = static_cast<int>(first % per_word);
-      for (std::int64_t i = 0; i < count; ++word_index) {
-        std::uint64_t word;
-        std::memcpy(&word, codes.payload.data() + 8 * word_index, 8);
-        word >>= lane * bits;
-        for (; lane < per_word && i < count; ++lane, ++i, word >>= bits) {
-          out[static_cast<std::size_t>(i)] =
-              static_cast<std::int16_t>(static_cast<int>(word & mask) - codes.num_workers);
+      const int bits = lane_bits(codes.num_workers, codes.lane_levels);
+      const int bias = lane_bias(codes.num_workers, codes.lane_levels);
+      std::int32_t counts[kChunkElements];
+      for (std::int64_t done = 0; done < count; done += kChunkElements) {
+        const auto part = static_cast<std::size_t>(std::min(kChunkElements, count - done));
+        unpack_lanes(codes.payload.data(), bits, first + done, {counts, part});
+        for (std::size_t i = 0; i < part; ++i) {
+          out[static_cast<std::size_t>(done) + i] = static_cast<std::int16_t>(counts[i] - bias);
         }
-        lane = 0;
       }
       return;
     }
+    case CodeFormat::kQ4:
+    case CodeFormat::kQ8:
+      return unpack_levels(codes, first, out);
   }
 }
 
@@ -251,11 +256,22 @@ std::int64_t pack_codes(std::span<const std::int8_t> codes, TernaryFormat format
   TERNGRAD_REQUIRE(static_cast<std::int64_t>(payload.size()) >= payload_bytes(format, n, num_workers),
                    "[pack] payload too small: need ", payload_bytes(format, n, num_workers), " bytes, have ",
                    payload.size());
-  // Codes are gradients that are certain to be ternarized to themselves: s = 1, and |g| is 0 or s.
-  std::vector<float> values(codes.begin(), codes.end());
+  const int levels = format == CodeFormat::kLanes ? 1 : levels_of(format);
   for (const std::int8_t code : codes) {
-    TERNGRAD_REQUIRE(code >= -1 && code <= 1, "[pack] codes are -1, 0 or 1, got ", static_cast<int>(code));
+    TERNGRAD_REQUIRE(code >= -levels && code <= levels, "[pack] codes in format ", to_string(format), " are ", -levels,
+                     " to ", levels, ", got ", static_cast<int>(code));
   }
+  std::vector<float> values(codes.begin(), codes.end());
+  if (levels > 1) {
+    // Codes are gradients whose scaler is L: rounded to nearest, they stay what they are.
+    const auto scaler = static_cast<float>(levels);
+    const QuantizeTask task{.gradient = values.data(), .count = n, .scalers = &scaler, .payload = payload.data()};
+    Stream cpu(Device::cpu(), 1);
+    LevelQuantizer().run({&task, 1}, {.bits = format == CodeFormat::kQ4 ? 4 : 8, .rounding = Rounding::kNearest}, {},
+                         cpu);
+    return payload_bytes(format, n, 1);
+  }
+  // Codes are gradients that are certain to be ternarized to themselves: s = 1, and |g| is 0 or s.
   const float one = 1.0f;
   TernarizeTask task;
   task.gradient = values.data();

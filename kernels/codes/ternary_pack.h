@@ -1,4 +1,4 @@
-// Packing and unpacking of ternary codes, without arithmetic on gradients.
+// Packing and unpacking of codes, without arithmetic on gradients.
 #pragma once
 
 #include <cstdint>
@@ -15,6 +15,7 @@ struct PackedCodes {
   std::span<const std::uint8_t> payload;  // as long as the format says; 4-byte aligned, lanes on a GPU 8-byte aligned
   std::int64_t num_codes = 0;
   int num_workers = 1;  // of lanes: workers that a lane can sum
+  int lane_levels = 2;  // of lanes: m of one worker
 };
 
 /// Checks that a payload is one that an encoder can have written: its length, no impossible code, and for tmask offsets
@@ -23,8 +24,8 @@ struct PackedCodes {
 /// Host memory only: a sender of payloads from one GPU to another has encoded them itself, and they are not checked.
 void check_payload(const PackedCodes& codes);
 
-/// Unpacks codes [first, first + out.size()): -1, 0, +1, or for lanes sums of num_workers codes (which must fit 16
-/// bits).
+/// Unpacks codes [first, first + out.size()): those of one worker, or for lanes sums over num_workers workers (which
+/// must fit 16 bits), lane_bias() taken off.
 /// @throws InvalidArgument if the range is not inside [0, num_codes]
 /// The payload must have passed check_payload.
 void unpack_codes(const PackedCodes& codes, std::int64_t first, std::span<std::int16_t> out);
@@ -32,8 +33,10 @@ void unpack_codes(const PackedCodes& codes, std::int64_t first, std::span<std::i
 /// @throws InvalidArgument on a GPU also for a misaligned payload, and for lanes of more than 16383 workers
 void unpack_codes(const PackedCodes& codes, std::int64_t first, std::span<std::int16_t> out, Stream& stream);
 
-/// Packs codes in {-1, 0, 1}; the inverse of unpack_codes. @param payload [payload_bytes(...)] out. @returns bytes
-/// written For tools and tests: training packs straight from ternarize.
+/// Packs codes of one worker; the inverse of unpack_codes. For tools and tests: training packs straight from kernels
+/// that quantize.
+/// @param codes    from -L to L of the format; of lanes -1, 0 or 1
+/// @param payload  [payload_bytes(...)] out. @returns bytes written
 std::int64_t pack_codes(std::span<const std::int8_t> codes, TernaryFormat format, int num_workers,
                         std::span<std::uint8_t> payload);
 

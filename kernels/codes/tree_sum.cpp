@@ -117,6 +117,8 @@ LeafFormat leaf_format(TernaryFormat format) {
     case TernaryFormat::kTMask:
       return LeafFormat::kTMask;
     case TernaryFormat::kLanes:
+    case CodeFormat::kQ4:
+    case CodeFormat::kQ8:
       break;
   }
   TERNGRAD_THROW(InvalidArgument, "[tree sum] codes of one worker come in t2, t5 or tmask, not in ", to_string(format));

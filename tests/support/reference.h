@@ -227,16 +227,16 @@ inline Bytes pack_tmask(std::span<const std::int8_t> codes) {
   return offsets;
 }
 
-/// Bits of a lane: the smallest b with 2^b >= 2N + 1.
-inline int lane_bits(int num_workers) {
+/// Bits of a lane: the smallest b with 2^b >= mN + 1.
+inline int lane_bits(int num_workers, int levels = 2) {
   int bits = 0;
-  while ((std::int64_t{1} << bits) < 2 * std::int64_t{num_workers} + 1) ++bits;
+  while ((std::int64_t{1} << bits) < std::int64_t{levels} * num_workers + 1) ++bits;
   return bits;
 }
 
-/// Lanes that hold value + bias.
-inline Bytes pack_lanes(std::span<const int> values, int bias, int num_workers) {
-  const int bits = lane_bits(num_workers);
+/// Lanes that hold value + bias. @param levels  m
+inline Bytes pack_lanes(std::span<const int> values, int bias, int num_workers, int levels = 2) {
+  const int bits = lane_bits(num_workers, levels);
   const auto per_word = static_cast<std::size_t>(64 / bits);
   Bytes bytes;
   for (std::size_t i = 0; i < values.size(); i += per_word) {
@@ -250,11 +250,24 @@ inline Bytes pack_lanes(std::span<const int> values, int bias, int num_workers) 
   return bytes;
 }
 
-/// Format numbers as in records: 1 t2, 2 t5, 3 tmask, 4 lanes of one worker's codes.
+/// Codes of uniform levels: code + 7 in 4 bits, code + 127 in 8.
+inline Bytes pack_levels(std::span<const std::int8_t> codes, int bits) {
+  const auto width = static_cast<std::size_t>(bits);
+  Bytes bytes((codes.size() * width + 31) / 32 * 4, 0);
+  for (std::size_t i = 0; i < codes.size(); ++i) {
+    const auto code = static_cast<unsigned>(codes[i] + (bits == 4 ? 7 : 127));
+    bytes[i * width / 8] = static_cast<std::uint8_t>(bytes[i * width / 8] | code << (i * width % 8));
+  }
+  return bytes;
+}
+
+/// Format numbers as in records: 1 t2, 2 t5, 3 tmask, 4 lanes of one worker's ternary codes, 16 q4, 17 q8.
 inline Bytes pack(std::span<const std::int8_t> codes, int format, int num_workers) {
   if (format == 1) return pack_t2(codes);
   if (format == 2) return pack_t5(codes);
   if (format == 3) return pack_tmask(codes);
+  if (format == 16) return pack_levels(codes, 4);
+  if (format == 17) return pack_levels(codes, 8);
   const std::vector<int> values(codes.begin(), codes.end());
   return pack_lanes(values, 1, num_workers);
 }

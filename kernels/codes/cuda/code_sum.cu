@@ -145,6 +145,9 @@ Kind kind_of(const CodeSumTask& task) {
       return wide ? kTMaskWide : kTMaskBytes;
     case TernaryFormat::kLanes:
       return kLaneSums;
+    case CodeFormat::kQ4:
+    case CodeFormat::kQ8:
+      break;
   }
   TERNGRAD_THROW(InvalidArgument, "[aggregate] unknown format ", static_cast<int>(task.format));
 }

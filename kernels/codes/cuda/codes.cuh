@@ -27,6 +27,24 @@ __device__ inline int code_at(std::uint32_t four, unsigned place) {
   return static_cast<std::int32_t>(four << (30 - 2 * place)) >> 30;
 }
 
+/// Codes `first` to `first` + 3 of a payload of 4 or 8 bits a code, in the low bits. @param first  a multiple of 4
+template <unsigned kBits>
+__device__ inline std::uint32_t four_codes(const void* payload, std::int64_t first) {
+  if constexpr (kBits == 4) {
+    return __ldg(static_cast<const std::uint16_t*>(payload) + first / 4);
+  } else {
+    static_assert(kBits == 8, "four codes are 16 or 32 bits");
+    return __ldg(static_cast<const std::uint32_t*>(payload) + first / 4);
+  }
+}
+
+/// Code `place` of the four of a payload of levels, its bias of L taken off.
+template <unsigned kBits>
+__device__ inline int level_at(std::uint32_t four, unsigned place) {
+  constexpr std::uint32_t kMask = (1u << kBits) - 1;
+  return static_cast<int>(four >> (kBits * place) & kMask) - static_cast<int>(kMask / 2);
+}
+
 /// Where 16 codes are in a t5 payload. Five codes to a byte, 16 of them lie in four bytes wherever they begin, and
 /// these in one or two aligned words.
 struct T5Place {
@@ -163,6 +181,7 @@ struct LaneReader {
   /// values[j] += lane element + j of the chunk, for j < 4. Those past the payload's last word count as 0.
   __device__ void add_group(const std::uint64_t* words, unsigned element, int (&values)[4]) const {
     const unsigned position = first_lane + element;
+    if (per_word < 4) return add_wide_group(words, position, values);
     const unsigned quotient = position * reciprocal >> 20;
     const std::int64_t word = first_word + quotient;
     const unsigned lane = position - quotient * per_word;
@@ -175,6 +194,20 @@ struct LaneReader {
       const std::uint64_t holder = is_low ? low : high;
       const unsigned at = is_low ? lane + j : lane + j - per_word;
       values[j] += static_cast<int>(static_cast<std::uint32_t>(holder >> (at * bits)) & mask);
+    }
+  }
+
+ private:
+  /// The same for lanes of more than 16 bits, four of which lie in up to three words.
+  __device__ void add_wide_group(const std::uint64_t* words, unsigned position, int (&values)[4]) const {
+#pragma unroll
+    for (unsigned j = 0; j < 4; ++j) {
+      const unsigned quotient = (position + j) * reciprocal >> 20;
+      const std::int64_t word = first_word + quotient;
+      if (word >= num_words) break;
+      const unsigned lane = position + j - quotient * per_word;
+      values[j] +=
+          static_cast<int>(static_cast<std::uint32_t>(__ldg(words + word) >> (lane * bits)) & ((1u << bits) - 1));
     }
   }
 };

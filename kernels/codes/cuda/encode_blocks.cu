@@ -48,11 +48,11 @@ __device__ Statistics block_statistics(const Element* __restrict__ values, std::
 
 template <class Element>
 __global__ void __launch_bounds__(kThreads)
-    encode_blocks_kernel(const Job* __restrict__ jobs, const TernarizeTile* __restrict__ tiles, DrawStream stream,
+    encode_blocks_kernel(const Job* __restrict__ jobs, const EncodeTile* __restrict__ tiles, DrawStream stream,
                          std::uint32_t refine_purpose, double clip_factor, ScalerRule rule) {
   __shared__ Statistics slots[kStatisticsSlots];
   __shared__ float scaler;
-  const TernarizeTile tile = tiles[blockIdx.x];
+  const EncodeTile tile = tiles[blockIdx.x];
   TernarizeJob job = jobs[tile.job].ternarize;
   const std::int64_t first = tile.first_scaler * job.block_elements;
   const std::int64_t count = min(job.block_elements, job.count - first);
@@ -99,7 +99,7 @@ class Runner final : public EncodeBlocksRunner {
     }
     const unsigned grid = num_blocks_for(static_cast<std::int64_t>(tiles_.size()), 1);
     const Job* jobs = jobs_table_.on_device(jobs_, stream);
-    const TernarizeTile* tiles = tiles_table_.on_device(tiles_, stream);
+    const EncodeTile* tiles = tiles_table_.on_device(tiles_, stream);
     with_element(type, [&]<class Element>(Element) {
       launch(encode_blocks_kernel<Element>, dim3(grid), dim3(kThreads), 0, stream, jobs, tiles,
              make_draw_stream(key, device_step), static_cast<std::uint32_t>(DrawPurpose::kTernarizeRefine), clip_factor,
@@ -109,9 +109,9 @@ class Runner final : public EncodeBlocksRunner {
 
  private:
   std::vector<Job> jobs_;
-  std::vector<TernarizeTile> tiles_;
+  std::vector<EncodeTile> tiles_;
   UploadedTable<Job> jobs_table_;
-  UploadedTable<TernarizeTile> tiles_table_;
+  UploadedTable<EncodeTile> tiles_table_;
 };
 
 }  // namespace

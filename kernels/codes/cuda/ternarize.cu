@@ -23,7 +23,7 @@ constexpr unsigned kSignWords = static_cast<unsigned>(kChunkElements / 32);
 /// What all kernels are given.
 struct Work {
   const TernarizeJob* jobs;
-  const TernarizeTile* tiles;
+  const EncodeTile* tiles;
   DrawStream stream;
   std::uint32_t refine_purpose;
 };
@@ -31,7 +31,7 @@ struct Work {
 /// t2: the words go straight out.
 template <class Element>
 __global__ void __launch_bounds__(kThreads) ternarize_t2_kernel(const Work work) {
-  const TernarizeTile tile = work.tiles[blockIdx.x];
+  const EncodeTile tile = work.tiles[blockIdx.x];
   const TernarizeJob job = work.jobs[tile.job];
   const std::int64_t begin = std::int64_t{tile.group} * kChunkElements;
   const std::int64_t count = min(kChunkElements, job.count - begin);
@@ -43,8 +43,8 @@ __global__ void __launch_bounds__(kThreads) ternarize_t2_kernel(const Work work)
 
 /// The t2 words of a group of chunks in shared memory, two words of zeros behind them. Ends with a barrier.
 template <class Element>
-__device__ void ternarize_group(const TernarizeJob& job, const TernarizeTile& tile, std::int64_t begin,
-                                std::int64_t count, const Work& work, std::uint32_t* words) {
+__device__ void ternarize_group(const TernarizeJob& job, const EncodeTile& tile, std::int64_t begin, std::int64_t count,
+                                const Work& work, std::uint32_t* words) {
   for (unsigned done = 0; done < count; done += static_cast<unsigned>(kChunkElements)) {
     const ThreadWord mine = ternarize_chunk<Element>(job, tile, begin, done, min(kChunkElements, count - done),
                                                      work.stream, work.refine_purpose);
@@ -62,7 +62,7 @@ __device__ std::uint32_t code_plus_one(std::uint32_t code) { return (code + 1) &
 template <class Element>
 __global__ void __launch_bounds__(kThreads) ternarize_t5_kernel(const Work work) {
   auto* words = dynamic_shared<std::uint32_t>();
-  const TernarizeTile tile = work.tiles[blockIdx.x];
+  const EncodeTile tile = work.tiles[blockIdx.x];
   const TernarizeJob job = work.jobs[tile.job];
   const std::int64_t begin = std::int64_t{tile.group} * kT5GroupChunks * kChunkElements;
   const std::int64_t count = min(kT5GroupChunks * kChunkElements, job.count - begin);
@@ -92,7 +92,7 @@ __global__ void __launch_bounds__(kThreads) ternarize_t5_kernel(const Work work)
 template <class Element>
 __global__ void __launch_bounds__(kThreads) ternarize_lanes_kernel(const Work work, int bits, int per_word) {
   auto* words = dynamic_shared<std::uint32_t>();
-  const TernarizeTile tile = work.tiles[blockIdx.x];
+  const EncodeTile tile = work.tiles[blockIdx.x];
   const TernarizeJob job = work.jobs[tile.job];
   const std::int64_t group_elements = per_word * kChunkElements;
   const std::int64_t begin = tile.group * group_elements;
@@ -137,7 +137,7 @@ __global__ void __launch_bounds__(kThreads)
     ternarize_masks_kernel(const Work work, std::uint32_t* __restrict__ signs, std::uint32_t* __restrict__ sign_bytes) {
   __shared__ std::uint32_t words[kChunkWords];
   __shared__ std::uint32_t compacted[kSignWords];
-  const TernarizeTile tile = work.tiles[blockIdx.x];
+  const EncodeTile tile = work.tiles[blockIdx.x];
   const TernarizeJob job = work.jobs[tile.job];
   const std::int64_t begin = std::int64_t{tile.group} * kChunkElements;
   const std::int64_t count = min(kChunkElements, job.count - begin);
@@ -190,9 +190,9 @@ __global__ void __launch_bounds__(kThreads)
 
 /// tmask, third: a block per chunk copies its signs to their place, the last one with the zeros behind them.
 __global__ void __launch_bounds__(kThreads)
-    tmask_signs_kernel(const TernarizeJob* __restrict__ jobs, const TernarizeTile* __restrict__ tiles,
+    tmask_signs_kernel(const TernarizeJob* __restrict__ jobs, const EncodeTile* __restrict__ tiles,
                        const std::uint32_t* __restrict__ signs) {
-  const TernarizeTile tile = tiles[blockIdx.x];
+  const EncodeTile tile = tiles[blockIdx.x];
   const TernarizeJob job = jobs[tile.job];
   const MaskParts parts(job.count);
   const auto* offsets = reinterpret_cast<const std::uint32_t*>(job.payload);
@@ -259,13 +259,7 @@ class Runner final : public TernarizeRunner {
                        "[ternarize] more chunks than one launch can hold");
       const auto job = static_cast<std::int32_t>(jobs_.size());
       for (std::int64_t group = 0; group < num_groups; ++group) {
-        TernarizeTile tile = {job, static_cast<std::int32_t>(group), 0, 0};
-        if (task.block_elements > 0) {
-          const std::int64_t position = task.first + group * group_elements;
-          tile.first_scaler = position / task.block_elements - task.first / task.block_elements;
-          tile.into_block = position % task.block_elements;
-        }
-        tiles_.push_back(tile);
+        tiles_.push_back(encode_tile(task, job, group, group_elements));
       }
       jobs_.push_back({task.gradient, task.scalers, task.clips, task.payload, task.first, task.count, task.draw_offset,
                        task.block_elements, task.worker});
@@ -296,10 +290,10 @@ class Runner final : public TernarizeRunner {
 
   Device device_;
   std::vector<TernarizeJob> jobs_;
-  std::vector<TernarizeTile> tiles_;
+  std::vector<EncodeTile> tiles_;
   std::vector<std::int64_t> first_tiles_;
   UploadedTable<TernarizeJob> jobs_table_;
-  UploadedTable<TernarizeTile> tiles_table_;
+  UploadedTable<EncodeTile> tiles_table_;
   UploadedTable<std::int64_t> first_tiles_table_;
   Buffer<std::uint32_t> signs_;       // of tmask: kSignWords per tile
   Buffer<std::uint32_t> sign_bytes_;  // of tmask: one per tile

@@ -7,6 +7,7 @@
 #include <cstdint>
 
 #include "kernels/codes/cuda/draws.cuh"
+#include "kernels/codes/cuda/encode_tiles.cuh"
 #include "kernels/codes/ternarize.h"
 #include "kernels/statistics/scaler_limits.h"
 #include "kernels/tensor/cuda/elements.cuh"
@@ -15,12 +16,9 @@
 
 namespace terngrad::cuda {
 
-/// Threads that ternarize a chunk together: 16 elements each, as two runs of 8, for which one Philox block has the
-/// bits.
-inline constexpr unsigned kTernarizeThreads = 256;
-inline constexpr int kRunElements = 8;
+/// Threads that ternarize a chunk together.
+inline constexpr unsigned kTernarizeThreads = kEncodeThreads;
 inline constexpr unsigned kChunkWords = static_cast<unsigned>(kChunkElements / 16);
-static_assert(kTernarizeThreads * 2 * kRunElements == kChunkElements, "a block covers a chunk");
 static_assert(kTernarizeThreads == kChunkWords, "a thread makes one t2 word");
 
 /// TernarizeTask as kernels read it.
@@ -36,23 +34,6 @@ struct TernarizeJob {
   std::uint64_t worker;
 };
 
-/// A group of chunks of a job, and where its first element is among the blocks that share a scaler: the host divides
-/// 64-bit numbers, kernels need not.
-struct TernarizeTile {
-  std::int32_t job;
-  std::int32_t group;
-  std::int64_t first_scaler;  // index of the first element's scaler
-  std::int64_t into_block;    // the first element's position in its block
-};
-
-/// Which of a job's scalers an element has. @param offset  from the tile's first element
-__device__ inline std::int64_t scaler_index(const TernarizeJob& job, const TernarizeTile& tile, unsigned offset) {
-  if (job.block_elements == 0) return 0;
-  const std::int64_t at = tile.into_block + offset;
-  if (job.block_elements > 0x7fffffff) return tile.first_scaler + (at >= job.block_elements ? 1 : 0);
-  return tile.first_scaler + static_cast<unsigned>(at) / static_cast<unsigned>(job.block_elements);
-}
-
 /// Whether element `g`, whose draw ties with its level or which is at full scale, is non-zero.
 __device__ inline bool resolve_tie(float g, float scaler, float clip, std::uint32_t refinement) {
   const float magnitude = fminf(fabsf(g), clip);
@@ -60,39 +41,6 @@ __device__ inline bool resolve_tie(float g, float scaler, float clip, std::uint3
   const float t = magnitude * __fdiv_rn(1.0f, scaler) * 65536.0f;
   if (t >= 65536.0f) return true;  // rounding brought it up to full scale: above every draw
   return static_cast<float>(refinement) < (t - floorf(t)) * 0x1p24f;
-}
-
-/// Takes the 8 elements of a run, zeros beyond the end.
-__device__ inline void load_run(const float* __restrict__ values, std::int64_t count, float (&g)[kRunElements]) {
-  if (count >= kRunElements && is_vector_aligned(values)) {
-    const auto* vectors = reinterpret_cast<const float4*>(values);
-    const float4 low = __ldg(vectors);
-    const float4 high = __ldg(vectors + 1);
-    g[0] = low.x, g[1] = low.y, g[2] = low.z, g[3] = low.w;
-    g[4] = high.x, g[5] = high.y, g[6] = high.z, g[7] = high.w;
-    return;
-  }
-#pragma unroll
-  for (int i = 0; i < kRunElements; ++i) g[i] = i < count ? values[i] : 0.0f;
-}
-
-/// The same of elements of 16 bits.
-template <class Element>
-__device__ void load_run(const Element* __restrict__ values, std::int64_t count, float (&g)[kRunElements]) {
-  static_assert(kRunElements * sizeof(Element) == kVectorBytes, "a run is one vector");
-  if (count >= kRunElements && is_vector_aligned(values)) {
-    const uint4 vector = __ldg(reinterpret_cast<const uint4*>(values));
-    const std::uint32_t words[kRunElements / 2] = {vector.x, vector.y, vector.z, vector.w};
-#pragma unroll
-    for (int i = 0; i < kRunElements / 2; ++i) {
-      const float2 pair = widened_pair<Element>(words[i]);
-      g[2 * i] = pair.x;
-      g[2 * i + 1] = pair.y;
-    }
-    return;
-  }
-#pragma unroll
-  for (int i = 0; i < kRunElements; ++i) g[i] = i < count ? widened(values[i]) : 0.0f;
 }
 
 /// The codes of a run of 8 elements as 16 bits of t2. @param draw_index  of the first, a multiple of 8
@@ -147,7 +95,7 @@ struct ThreadWord {
 /// Ternarizes `count` elements, at most a chunk, from `done` after the tile's first element on. Whole blocks of
 /// kTernarizeThreads must call it. @param tile_begin  the tile's first element, counted from the job's
 template <class Element>
-__device__ ThreadWord ternarize_chunk(const TernarizeJob& job, const TernarizeTile& tile, std::int64_t tile_begin,
+__device__ ThreadWord ternarize_chunk(const TernarizeJob& job, const EncodeTile& tile, std::int64_t tile_begin,
                                       unsigned done, std::int64_t count, const DrawStream& stream,
                                       std::uint32_t refine_purpose) {
   constexpr unsigned kSecond = kTernarizeThreads * kRunElements;  // where the threads' second runs begin
@@ -162,12 +110,14 @@ __device__ ThreadWord ternarize_chunk(const TernarizeJob& job, const TernarizeTi
   std::uint32_t low_codes = 0;
   std::uint32_t high_codes = 0;
   if (offset < count) {
-    low_codes = ternarize_run<Element>(job, begin + offset, count - offset, low, scaler_index(job, tile, done + offset),
-                                       stream, step, refine_purpose);
+    low_codes =
+        ternarize_run<Element>(job, begin + offset, count - offset, low,
+                               scaler_index(job.block_elements, tile, done + offset), stream, step, refine_purpose);
   }
   if (kSecond + offset < count) {
     high_codes = ternarize_run<Element>(job, begin + kSecond + offset, count - kSecond - offset, high,
-                                        scaler_index(job, tile, done + kSecond + offset), stream, step, refine_purpose);
+                                        scaler_index(job.block_elements, tile, done + kSecond + offset), stream, step,
+                                        refine_purpose);
   }
   // A word is made of the runs of two neighbours: the even thread takes the pair of first runs, the odd the second.
   const bool odd = threadIdx.x % 2 == 1;

@@ -75,7 +75,7 @@ __global__ void __launch_bounds__(kThreads) unpack_kernel(const std::uint32_t* _
 
 /// Like unpack_kernel, for lanes.
 __global__ void __launch_bounds__(kThreads)
-    unpack_lanes_kernel(const std::uint64_t* __restrict__ words, Range range, int num_workers, int bits) {
+    unpack_lanes_kernel(const std::uint64_t* __restrict__ words, Range range, int bias, int bits) {
   const std::int64_t chunk = range.first / kChunkElements + blockIdx.x;
   const LaneReader reader(range.num_codes, chunk, bits);
 #pragma unroll
@@ -83,9 +83,24 @@ __global__ void __launch_bounds__(kThreads)
     const unsigned element = 4 * (i * kThreads + threadIdx.x);
     const std::int64_t code = chunk * kChunkElements + element;
     if (code >= range.num_codes) break;
-    int values[4] = {-num_workers, -num_workers, -num_workers, -num_workers};
+    int values[4] = {-bias, -bias, -bias, -bias};
     reader.add_group(words, element, values);
     range.store(code, values);
+  }
+}
+
+/// Like unpack_kernel, for codes of levels in 4 or 8 bits.
+template <unsigned kBits>
+__global__ void __launch_bounds__(kThreads)
+    unpack_levels_kernel(const std::uint32_t* __restrict__ payload, Range range) {
+  const std::int64_t chunk = range.first / kChunkElements + blockIdx.x;
+#pragma unroll
+  for (unsigned i = 0; i < kGroupsPerThread; ++i) {
+    const std::int64_t code = chunk * kChunkElements + 4 * (i * kThreads + threadIdx.x);
+    if (code >= range.num_codes) break;
+    const std::uint32_t four = four_codes<kBits>(payload, code);
+    range.store(
+        code, {level_at<kBits>(four, 0), level_at<kBits>(four, 1), level_at<kBits>(four, 2), level_at<kBits>(four, 3)});
   }
 }
 
@@ -126,8 +141,12 @@ void unpack_codes(const PackedCodes& codes, std::int64_t first, std::span<std::i
       return launch(unpack_kernel<TernaryFormat::kTMask>, grid, dim3(kThreads), 0, stream, words, range);
     case TernaryFormat::kLanes:
       return launch(unpack_lanes_kernel, grid, dim3(kThreads), 0, stream,
-                    reinterpret_cast<const std::uint64_t*>(codes.payload.data()), range, codes.num_workers,
-                    lane_bits(codes.num_workers));
+                    reinterpret_cast<const std::uint64_t*>(codes.payload.data()), range,
+                    lane_bias(codes.num_workers, codes.lane_levels), lane_bits(codes.num_workers, codes.lane_levels));
+    case CodeFormat::kQ4:
+      return launch(unpack_levels_kernel<4>, grid, dim3(kThreads), 0, stream, words, range);
+    case CodeFormat::kQ8:
+      return launch(unpack_levels_kernel<8>, grid, dim3(kThreads), 0, stream, words, range);
   }
 }
 

@@ -1,0 +1,217 @@
+// The arithmetic of quantizing one chunk to uniform levels.
+#include "kernels/codes/levels.h"
+#include "kernels/statistics/scaler_limits.h"
+
+#undef HWY_TARGET_INCLUDE
+#define HWY_TARGET_INCLUDE "kernels/codes/cpu/levels.cpp"
+#include <hwy/foreach_target.h>
+// foreach_target.h comes first, as Highway asks.
+#include <hwy/highway.h>
+
+#include "kernels/codes/cpu/draws-inl.h"
+
+#include <algorithm>
+#include <bit>
+#include <cmath>
+#include <cstring>
+
+HWY_BEFORE_NAMESPACE();
+namespace terngrad::cpu::HWY_NAMESPACE {
+namespace hn = hwy::HWY_NAMESPACE;
+
+using DInt = hn::RebindToSigned<DFloat>;
+using VFloat = hn::Vec<DFloat>;
+using VInt = hn::Vec<DInt>;
+
+/// Elements with one scaler.
+struct LevelRun {
+  const float* gradient;
+  std::size_t count;
+  float scaler;
+  float levels;              // L
+  std::uint64_t draw_index;  // of the first element
+  const std::uint16_t* draws;
+};
+
+/// Whole numbers of values from 0 to 2^30, the fraction cut off.
+HWY_INLINE VInt Truncated(VFloat value) {
+#if HWY_TARGET == HWY_AVX3
+  return VInt{_mm512_cvttps_epi32(value.raw)};  // without what ConvertTo does about values that do not fit
+#else
+  return hn::ConvertTo(DInt(), value);
+#endif
+}
+
+/// Codes of 64 elements, one vector after the other, as bytes in natural order.
+HWY_INLINE void StoreBytes(const VInt (&codes)[64 / kFloatLanes], std::uint8_t* HWY_RESTRICT out) {
+#if HWY_TARGET == HWY_AVX3
+  // Packing interleaves fours: dword 4j + k has elements 16k + 4j and up.
+  const __m512i low = _mm512_packus_epi32(codes[0].raw, codes[1].raw);
+  const __m512i high = _mm512_packus_epi32(codes[2].raw, codes[3].raw);
+  const __m512i order = _mm512_setr_epi32(0, 4, 8, 12, 1, 5, 9, 13, 2, 6, 10, 14, 3, 7, 11, 15);
+  _mm512_storeu_si512(out, _mm512_permutexvar_epi32(order, _mm512_packus_epi16(low, high)));
+#else
+  const hn::Rebind<std::uint8_t, DFloat> d8;
+  HWY_UNROLL(4)
+  for (std::size_t i = 0; i < 64 / kFloatLanes; ++i) {
+    hn::StoreU(hn::DemoteTo(d8, codes[i]), d8, out + i * kFloatLanes);
+  }
+#endif
+}
+
+/// L + magnitude, or L - magnitude where `value` is negative.
+HWY_INLINE VInt Signed(VFloat value, VInt magnitude, VInt levels) {
+#if HWY_TARGET == HWY_AVX3
+  const __mmask16 negative = _mm512_movepi32_mask(_mm512_castps_si512(value.raw));
+  return VInt{_mm512_mask_sub_epi32(_mm512_add_epi32(levels.raw, magnitude.raw), negative, levels.raw, magnitude.raw)};
+#else
+  const VInt sign = hn::BroadcastSignBit(hn::BitCast(DInt(), value));
+  return hn::Add(levels, hn::Sub(hn::Xor(magnitude, sign), sign));
+#endif
+}
+
+/// fl(magnitude * factor), at most `most`; `most` where magnitude >= scaler.
+HWY_INLINE VFloat Level(VFloat magnitude, VFloat scaler, VFloat factor, VFloat most) {
+#if HWY_TARGET == HWY_AVX3
+  const __mmask16 below = _mm512_cmp_ps_mask(magnitude.raw, scaler.raw, _CMP_LT_OQ);
+  return VFloat{_mm512_mask_min_ps(most.raw, below, _mm512_mul_ps(magnitude.raw, factor.raw), most.raw)};
+#else
+  const VFloat level = hn::Min(hn::Mul(magnitude, factor), most);
+  return hn::IfThenElse(hn::Lt(magnitude, scaler), level, most);
+#endif
+}
+
+/// Whether the refinement bits of an element whose draw is the same as its h decide for the upper level.
+HWY_INLINE bool RefinesUp(const LevelRun& run, float magnitude, const DrawKey& refine_key, std::uint64_t draw_index) {
+  if (magnitude >= run.scaler) return false;  // has the highest level already
+  const float t = std::min(magnitude * (run.levels / run.scaler), run.levels);
+  const float fraction = (t - std::floor(t)) * 65536.0f;
+  return static_cast<float>(draw32(refine_key, draw_index) >> 8) < (fraction - std::floor(fraction)) * 0x1p24f;
+}
+
+/// Drawn codes of 64 elements.
+HWY_INLINE void Draw64(const LevelRun& run, const DrawKey& refine_key, std::size_t begin, const float* HWY_RESTRICT g,
+                       std::uint8_t* HWY_RESTRICT out) {
+  const DFloat d;
+  const DInt d_int;
+  const hn::Rebind<std::uint16_t, DFloat> d_draw;
+  const VFloat scaler = hn::Set(d, run.scaler);
+  // One multiplication serves for fl(|g| inv) * 65536: the two differ only where the first underflows, and then in what
+  // a tie decides. Its whole part is 65536 l + h.
+  const VFloat factor = hn::Set(d, run.levels / run.scaler * 65536.0f);
+  const VFloat most = hn::Set(d, run.levels * 65536.0f);
+  const VInt levels = hn::Set(d_int, static_cast<std::int32_t>(run.levels));
+  const VInt low_half = hn::Set(d_int, 0xffff);
+  VInt codes[64 / kFloatLanes];
+  std::uint64_t tied = 0;
+  HWY_UNROLL(4)
+  for (std::size_t i = 0; i < 64; i += kFloatLanes) {
+    const VFloat value = hn::LoadU(d, g + i);
+    const VInt level = Truncated(Level(hn::Abs(value), scaler, factor, most));
+    const VInt r16 = hn::PromoteTo(d_int, hn::LoadU(d_draw, run.draws + begin + i));
+    // l + 1 if r16 < h: adding 65535 - r16 to h carries then. Equal halves tie, and do not carry.
+    const VInt above = hn::Sub(level, r16);
+#if HWY_TARGET == HWY_AVX3
+    tied |= std::uint64_t{_mm512_testn_epi32_mask(above.raw, low_half.raw)} << i;
+#else
+    tied |= MaskBits(hn::RebindMask(d, hn::Eq(hn::And(above, low_half), hn::Zero(d_int)))) << i;
+#endif
+    codes[i / kFloatLanes] = Signed(value, hn::ShiftRight<16>(hn::Add(above, low_half)), levels);
+  }
+  StoreBytes(codes, out);
+  for (; HWY_UNLIKELY(tied != 0); tied &= tied - 1) {
+    const auto i = static_cast<std::size_t>(std::countr_zero(tied));
+    if (!RefinesUp(run, std::fabs(g[i]), refine_key, run.draw_index + begin + i)) continue;
+    out[i] = static_cast<std::uint8_t>(std::signbit(g[i]) ? out[i] - 1 : out[i] + 1);
+  }
+}
+
+/// Codes of 64 elements, rounded to nearest.
+HWY_INLINE void Round64(const LevelRun& run, const float* HWY_RESTRICT g, std::uint8_t* HWY_RESTRICT out) {
+  const DFloat d;
+  const DInt d_int;
+  const VFloat scaler = hn::Set(d, run.scaler);
+  const VFloat factor = hn::Set(d, run.levels / run.scaler);
+  const VFloat most = hn::Set(d, run.levels);
+  const VInt levels = hn::Set(d_int, static_cast<std::int32_t>(run.levels));
+  const VFloat whole = hn::Set(d, 0x1p23f);  // from here on float32 has no fractions: adding rounds, ties to even
+  VInt codes[64 / kFloatLanes];
+  HWY_UNROLL(4)
+  for (std::size_t i = 0; i < 64; i += kFloatLanes) {
+    const VFloat value = hn::LoadU(d, g + i);
+    const VFloat rounded = hn::Add(Level(hn::Abs(value), scaler, factor, most), whole);
+    codes[i / kFloatLanes] = Signed(value, hn::Sub(hn::BitCast(d_int, rounded), hn::BitCast(d_int, whole)), levels);
+  }
+  StoreBytes(codes, out);
+}
+
+/// @param quantize_64  (begin, elements, codes)
+template <class Quantize64>
+HWY_INLINE void QuantizeRun(const LevelRun& run, std::uint8_t* HWY_RESTRICT codes, const Quantize64& quantize_64) {
+  std::size_t begin = 0;
+  for (; begin + 64 <= run.count; begin += 64) quantize_64(begin, run.gradient + begin, codes + begin);
+  if (begin < run.count) {
+    // The ragged tail, filled up with zeros.
+    alignas(64) float padded[64] = {};
+    std::memcpy(padded, run.gradient + begin, (run.count - begin) * sizeof(float));
+    quantize_64(begin, padded, codes + begin);
+  }
+}
+
+void QuantizeLevelsChunk(const QuantizeTask& task, const float* gradient, std::int64_t begin, std::int64_t count,
+                         const LevelOptions& options, const DrawKey& key, std::span<const std::byte> prefetch,
+                         std::uint8_t* codes) {
+  alignas(64) std::uint16_t draws[(kBlocksPerChunk + kSpareBlocks) * 8];
+  const auto draw_index = static_cast<std::uint64_t>(task.draw_offset + task.first + begin);
+  const int levels = num_levels(options.bits);
+  DrawKey refine_key = key;
+  refine_key.purpose = options.refine_purpose;
+  bool have_draws = options.rounding == Rounding::kNearest;  // needs none
+  const std::int64_t first_block =
+      task.block_elements == 0 ? 0 : (task.first + begin) / task.block_elements - task.first / task.block_elements;
+  std::int64_t done = 0;
+  for (std::int64_t block = first_block; done < count; ++block) {
+    std::int64_t run_count = count - done;
+    if (task.block_elements != 0) {
+      run_count = std::min(run_count, task.block_elements - (task.first + begin + done) % task.block_elements);
+    }
+    const float scaler = task.scalers[block];
+    if (!(scaler >= kMinScaler)) {  // too small, or NaN
+      std::memset(codes + done, levels, static_cast<std::size_t>(run_count));
+    } else {
+      if (!have_draws) {
+        FillDraws<DrawOrder::kNatural>(key, draw_index / 8, static_cast<std::size_t>((count + 7) / 8), prefetch, draws);
+        have_draws = true;
+      }
+      const LevelRun run{gradient + done,
+                         static_cast<std::size_t>(run_count),
+                         scaler,
+                         static_cast<float>(levels),
+                         draw_index + static_cast<std::uint64_t>(done),
+                         draws + done};
+      if (options.rounding == Rounding::kNearest) {
+        QuantizeRun(run, codes + done,
+                    [&](std::size_t, const float* g, std::uint8_t* out) HWY_ATTR { Round64(run, g, out); });
+      } else {
+        QuantizeRun(run, codes + done, [&](std::size_t at, const float* g, std::uint8_t* out) HWY_ATTR {
+          Draw64(run, refine_key, at, g, out);
+        });
+      }
+    }
+    done += run_count;
+  }
+}
+
+}  // namespace terngrad::cpu::HWY_NAMESPACE
+HWY_AFTER_NAMESPACE();
+
+#if HWY_ONCE
+namespace terngrad::cpu {
+HWY_EXPORT(QuantizeLevelsChunk);
+void quantize_levels_chunk(const QuantizeTask& task, const float* gradient, std::int64_t begin, std::int64_t count,
+                           const LevelOptions& options, const DrawKey& key, std::span<const std::byte> prefetch,
+                           std::uint8_t* codes) {
+  HWY_DYNAMIC_DISPATCH(QuantizeLevelsChunk)(task, gradient, begin, count, options, key, prefetch, codes);
+}
+}  // namespace terngrad::cpu
+#endif

@@ -1,0 +1,88 @@
+#include "kernels/codes/cpu/quantize_task.h"
+
+#include <algorithm>
+#include <cstring>
+
+#include "kernels/codes/cpu/code_bytes.h"
+#include "kernels/codes/lanes.h"
+#include "kernels/runtime/parallel.h"
+#include "kernels/tensor/cpu/widened_chunk.h"
+
+namespace terngrad::cpu {
+namespace {
+
+/// Ternary codes, given as code + 1, as t2.
+void bytes_to_t2(const std::uint8_t* codes, std::int64_t count, std::uint8_t* words) {
+  for (std::int64_t i = 0; i < count; i += 16) {
+    std::uint32_t word = 0;
+    for (std::int64_t j = std::min<std::int64_t>(16, count - i); j-- > 0;)
+      word = word << 2 | ((codes[i + j] + 3u) & 3u);
+    std::memcpy(words + i / 4, &word, sizeof(word));
+  }
+}
+
+/// Packs a chunk's codes, with zeros up to a multiple of 64 behind them, to where they belong in the payload.
+void pack_chunk(const QuantizeTask& task, const CodeStore& store, std::int64_t begin, std::int64_t count,
+                const std::uint8_t* codes) {
+  switch (store.format) {
+    case CodeFormat::kT2:
+      return bytes_to_t2(codes, count, task.payload + begin / 4);
+    case CodeFormat::kQ4:
+      return pack_nibbles(codes, (count + 7) / 8 * 8, task.payload + begin / 2);
+    default:
+      std::memcpy(task.payload + begin, codes, static_cast<std::size_t>((count + 3) / 4 * 4));
+  }
+}
+
+/// Quantizes one group of chunks after which codes end on a unit of the format.
+void quantize_group(const QuantizeTask& task, const CodeStore& store, std::int64_t first, std::int64_t count,
+                    const DrawKey& key, const QuantizeChunk& quantize_chunk) {
+  WidenedChunk widened;
+  alignas(64) std::uint8_t codes[kChunkElements];
+  LaneWriter lanes(reinterpret_cast<std::uint64_t*>(task.payload) +
+                       (store.lane_bits == 0 ? 0 : first / lanes_per_word(store.lane_bits)),
+                   std::max(1, store.lane_bits));
+  for (std::int64_t begin = first; begin < first + count; begin += kChunkElements) {
+    const std::int64_t chunk_count = std::min(kChunkElements, first + count - begin);
+    const std::int64_t next = begin + chunk_count;
+    // While draws are made, float32 elements come into the cache, and of others, which widening has read, the next
+    // chunk's.
+    const auto prefetch = task.type == ElementType::kFloat32
+                              ? memory_of(task.gradient, task.type, begin, chunk_count)
+                              : memory_of(task.gradient, task.type, next, std::min(kChunkElements, task.count - next));
+    quantize_chunk(task, widened.of(task.gradient, task.type, begin, chunk_count), begin, chunk_count, key, prefetch,
+                   codes);
+    if (store.format == CodeFormat::kLanes) {
+      for (std::int64_t i = 0; i < chunk_count; ++i) lanes.add(codes[i]);
+      continue;
+    }
+    std::memset(codes + chunk_count, 0, static_cast<std::size_t>((chunk_count + 63) / 64 * 64 - chunk_count));
+    pack_chunk(task, store, begin, chunk_count, codes);
+  }
+  lanes.finish();
+}
+
+}  // namespace
+
+void quantize_tasks(std::span<const QuantizeTask> tasks, const CodeStore& store, const DrawKey& key, Stream& stream,
+                    const QuantizeChunk& quantize_chunk) {
+  const std::int64_t group =
+      kChunkElements * (store.format == CodeFormat::kLanes ? lanes_per_word(store.lane_bits) : 1);
+  std::int64_t num_groups = 0;
+  for (const QuantizeTask& task : tasks) num_groups += (task.count + group - 1) / group;
+  parallel_for(stream.num_threads(), num_groups, 1, [&](std::int64_t begin, std::int64_t end) {
+    std::int64_t index = 0;  // of the task's first group
+    for (const QuantizeTask& task : tasks) {
+      const std::int64_t task_groups = (task.count + group - 1) / group;
+      for (std::int64_t g = std::max(begin, index); g < std::min(end, index + task_groups); ++g) {
+        const std::int64_t first = (g - index) * group;
+        DrawKey task_key = key;
+        task_key.worker += task.worker;
+        quantize_group(task, store, first, std::min(group, task.count - first), task_key, quantize_chunk);
+      }
+      index += task_groups;
+    }
+  });
+}
+
+}  // namespace terngrad::cpu
