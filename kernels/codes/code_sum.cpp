@@ -7,7 +7,10 @@
 #include <numeric>
 #include <vector>
 
+#include "kernels/codes/cpu/code_bytes.h"
 #include "kernels/codes/cuda/code_sum.h"
+#include "kernels/codes/lanes.h"
+#include "kernels/codes/levels.h"
 #include "kernels/codes/ternarize.h"
 #include "kernels/runtime/errors.h"
 #include "kernels/runtime/parallel.h"
@@ -39,27 +42,65 @@ void for_each_block(std::int64_t slice_first, std::int64_t block_elements, std::
   }
 }
 
-void sum_tile_generic(const CodeSumTask& task, std::int64_t begin, std::int64_t count) {
+/// out = scale * float(sums) for a tile, each block by its scale.
+template <class Int>
+void scale_tile(const CodeSumTask& task, std::int64_t begin, std::int64_t count, const Int* sums) {
+  for_each_block(task.first, task.block_elements, begin, count,
+                 [&](std::int64_t block, std::int64_t from, std::int64_t to) {
+                   cpu::scale_sums(sums + (from - begin), to - from, task.scales[block], task.out + from);
+                 });
+}
+
+/// Ternary codes of any number of workers.
+void sum_tile_ternary(const CodeSumTask& task, std::int64_t begin, std::int64_t count) {
   std::array<std::int16_t, kChunkElements> sums{};
   std::array<std::int16_t, kChunkElements> codes;
-  if (task.format == TernaryFormat::kLanes) {
-    // Unpacking takes the bias of N codes off every payload, but all of them together hold it once. 16 bits wrap around
-    // on the way where there are many; the sum itself fits.
-    const auto once = static_cast<std::int64_t>(task.payloads.size()) - 1;
-    sums.fill(static_cast<std::int16_t>(once * task.num_workers));
-  }
   for (std::size_t k = 0; k < task.payloads.size(); ++k) {
     const PackedCodes packed{
-        task.format, {task.payloads[k], static_cast<std::size_t>(task.payload_bytes[k])}, task.count, task.num_workers};
+        task.format, {task.payloads[k], static_cast<std::size_t>(task.payload_bytes[k])}, task.count, 1};
     unpack_codes(packed, begin, {codes.data(), static_cast<std::size_t>(count)});
     for (std::size_t i = 0; i < static_cast<std::size_t>(count); ++i) {
       sums[i] = static_cast<std::int16_t>(sums[i] + codes[i]);
     }
   }
-  for_each_block(task.first, task.block_elements, begin, count,
-                 [&](std::int64_t block, std::int64_t from, std::int64_t to) {
-                   cpu::scale_sums(sums.data() + (from - begin), to - from, task.scales[block], task.out + from);
-                 });
+  scale_tile(task, begin, count, sums.data());
+}
+
+/// Lanes: the bias of all workers is in all payloads together once.
+void sum_tile_lanes(const CodeSumTask& task, std::int64_t begin, std::int64_t count) {
+  const int bits = lane_bits(task.num_workers, task.lane_levels);
+  std::array<std::int32_t, kChunkElements> sums;
+  std::array<std::int32_t, kChunkElements> counts;
+  sums.fill(-lane_bias(task.num_workers, task.lane_levels));
+  for (const std::uint8_t* payload : task.payloads) {
+    unpack_lanes(payload, bits, begin, {counts.data(), static_cast<std::size_t>(count)});
+    for (std::size_t i = 0; i < static_cast<std::size_t>(count); ++i) sums[i] += counts[i];
+  }
+  scale_tile(task, begin, count, sums.data());
+}
+
+/// q4 and q8: codes + L are added up in 16 bits, which are emptied before they overflow.
+void sum_tile_levels(const CodeSumTask& task, std::int64_t begin, std::int64_t count) {
+  constexpr std::size_t kMostBytes = 257;  // 255 * 257 = 65535
+  const auto num_payloads = static_cast<int>(task.payloads.size());
+  std::array<std::int32_t, kChunkElements> sums;
+  std::array<std::uint16_t, kChunkElements> partial;
+  std::array<std::uint8_t, kChunkElements + 2> room;
+  sums.fill(-levels_of(task.format) * num_payloads);
+  for (std::size_t first = 0; first < task.payloads.size(); first += kMostBytes) {
+    partial.fill(0);
+    for (const std::uint8_t* payload :
+         task.payloads.subspan(first, std::min(kMostBytes, task.payloads.size() - first))) {
+      const std::uint8_t* codes = payload + begin;
+      if (task.format == CodeFormat::kQ4) {
+        cpu::unpack_nibbles(payload + begin / 2, (count + 1) / 2, room.data());
+        codes = room.data();
+      }
+      cpu::add_codes(codes, count, partial.data());
+    }
+    for (std::size_t i = 0; i < static_cast<std::size_t>(count); ++i) sums[i] += partial[i];
+  }
+  scale_tile(task, begin, count, sums.data());
 }
 
 /// Words of a chunk in t2.
@@ -144,7 +185,7 @@ void sum_tree(int num_workers, LeafSizes sizes, std::int64_t count, const Decode
 
 /// Whether a payload of `bytes` bytes can be read as the task's codes.
 bool fits(const CodeSumTask& task, std::int64_t bytes) {
-  const std::int64_t most = payload_bytes(task.format, task.count, task.num_workers);
+  const std::int64_t most = payload_bytes(task.format, task.count, task.num_workers, task.lane_levels);
   return has_fixed_size(task.format) ? bytes == most : bytes >= tmask_parts(task.count).signs_offset && bytes <= most;
 }
 
@@ -159,6 +200,12 @@ void check(const CodeSumTask& task) {
                    ", got ", task.first);
   TERNGRAD_REQUIRE(task.block_elements % kMinBlockElements == 0, "[aggregate] block_elements must be a multiple of ",
                    kMinBlockElements, ", got ", task.block_elements);
+  if (task.format != CodeFormat::kLanes) {
+    const auto most =
+        static_cast<std::int64_t>(levels_of(task.format)) * static_cast<std::int64_t>(task.payloads.size());
+    TERNGRAD_REQUIRE(most < kMaxExactSum, "[aggregate] sums of ", task.payloads.size(), " codes in format ",
+                     to_string(task.format), " could pass 2^24");
+  }
   for (const std::int64_t bytes : task.payload_bytes) {
     TERNGRAD_REQUIRE(fits(task, bytes), "[aggregate] a payload of ", bytes, " bytes does not hold ", task.count,
                      " codes in format ", to_string(task.format));
@@ -182,10 +229,14 @@ void sum_on_cpu(std::span<const CodeSumTask> tasks, Stream& stream) {
       for (std::int64_t tile = std::max(begin, index); tile < std::min(end, index + task_tiles); ++tile) {
         const std::int64_t at = (tile - index) * kChunkElements;
         const std::int64_t count = std::min(kChunkElements, task.count - at);
-        if (task.format != TernaryFormat::kLanes && task.payloads.size() <= kMaxPackedPayloads) {
+        if (task.format == CodeFormat::kLanes) {
+          sum_tile_lanes(task, at, count);
+        } else if (!is_ternary(task.format)) {
+          sum_tile_levels(task, at, count);
+        } else if (task.payloads.size() <= kMaxPackedPayloads) {
           sum_tile_packed(task, at, count, stores);
         } else {
-          sum_tile_generic(task, at, count);
+          sum_tile_ternary(task, at, count);
         }
       }
       index += task_tiles;

@@ -15,7 +15,7 @@ namespace terngrad {
 /// float32 multiplication of an exact integer. On a GPU payloads, scales and out are device memory, where check_payload
 /// cannot look; the two spans are tables in host memory on every backend.
 struct CodeSumTask {
-  TernaryFormat format = TernaryFormat::kT2;
+  CodeFormat format = CodeFormat::kT2;
   std::span<const std::uint8_t* const> payloads;  // one per worker; checked by check_payload; 4-byte aligned, lanes 8
   std::span<const std::int64_t> payload_bytes;    // of each; for tmask on a GPU also the room that it has
   int num_workers = 1;     // N of lanes (lanes only): payloads may be sums themselves, together those of N workers
@@ -24,9 +24,10 @@ struct CodeSumTask {
   std::int64_t block_elements = 0;  // elements per scale, a multiple of kMinBlockElements; 0 = one for all
   const float* scales = nullptr;    // [blocks that the slice touches]
   float* out = nullptr;             // [count] out, any 4-byte alignment
+  int lane_levels = 2;              // m of lanes
 };
 
-/// Most workers whose codes can be summed: their sums fit 16 bits.
+/// Most workers whose codes can be summed: those of ternary codes fit 16 bits.
 inline constexpr int kMaxSummedWorkers = 16383;
 
 namespace cuda {
@@ -42,7 +43,7 @@ class CodeSummer {
   /// Runs every task. Bit-equal on every backend and for any number of threads: sums are integers. Where a scale is NaN
   /// so is the result: canonical_nan() on a GPU, the scale's own NaN on the CPU.
   /// @throws InvalidArgument for a payload whose length does not fit the task, a misaligned `first`, `block_elements`
-  /// or payload, more than 16383 workers, or a stream of another device
+  /// or payload, more than 16383 workers, sums that could pass 2^24, or a stream of another device
   void run(std::span<const CodeSumTask> tasks, Stream& stream);
 
  private:
@@ -83,6 +84,7 @@ void add(const float* a, const float* b, std::int64_t count, float* out);
 /// out[i] = scale * values[i]; out may be values.
 void scale(const float* values, std::int64_t count, float factor, float* out);
 /// out[i] = scale * float(sums[i]).
+void scale_sums(const std::int32_t* sums, std::int64_t count, float factor, float* out);
 void scale_sums(const std::int16_t* sums, std::int64_t count, float factor, float* out);
 }  // namespace cpu
 

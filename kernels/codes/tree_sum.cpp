@@ -6,8 +6,11 @@
 #include <vector>
 
 #include "kernels/codes/code_sum.h"
+#include "kernels/codes/cpu/code_bytes.h"
 #include "kernels/codes/cuda/tree_sum.h"
+#include "kernels/codes/levels.h"
 #include "kernels/codes/ternarize.h"
+#include "kernels/codes/ternary.h"
 #include "kernels/codes/ternary_pack.h"
 #include "kernels/runtime/errors.h"
 #include "kernels/tensor/bfloat16.h"
@@ -18,10 +21,26 @@ namespace {
 
 bool is_codes(LeafFormat format) { return format != LeafFormat::kFloat32 && format != LeafFormat::kBfloat16; }
 
-TernaryFormat ternary_format(LeafFormat format) {
-  return format == LeafFormat::kT2   ? TernaryFormat::kT2
-         : format == LeafFormat::kT5 ? TernaryFormat::kT5
-                                     : TernaryFormat::kTMask;
+bool is_levels(LeafFormat format) { return format == LeafFormat::kQ4 || format == LeafFormat::kQ8; }
+
+/// Of leaves that are codes.
+CodeFormat code_format(LeafFormat format) {
+  switch (format) {
+    case LeafFormat::kT2:
+      return CodeFormat::kT2;
+    case LeafFormat::kT5:
+      return CodeFormat::kT5;
+    case LeafFormat::kTMask:
+      return CodeFormat::kTMask;
+    case LeafFormat::kQ4:
+      return CodeFormat::kQ4;
+    case LeafFormat::kQ8:
+      return CodeFormat::kQ8;
+    case LeafFormat::kFloat32:
+    case LeafFormat::kBfloat16:
+      break;
+  }
+  TERNGRAD_THROW(InvalidArgument, "[tree sum] leaf format ", static_cast<int>(format), " holds no codes");
 }
 
 /// What a payload must be a multiple of in memory.
@@ -31,7 +50,7 @@ std::uintptr_t alignment(LeafFormat format) { return format == LeafFormat::kBflo
 std::int64_t min_bytes(const MeanTask& task) {
   if (!is_codes(task.format)) return task.count * (task.format == LeafFormat::kFloat32 ? 4 : 2);
   if (task.format == LeafFormat::kTMask) return tmask_parts(task.count).signs_offset;
-  return payload_bytes(ternary_format(task.format), task.count, 1);
+  return payload_bytes(code_format(task.format), task.count, 1);
 }
 
 /// @throws InvalidArgument
@@ -56,39 +75,51 @@ void check(const MeanTask& task) {
   }
 }
 
-void read_codes(const MeanTask& task, const MeanLeaf& leaf, std::int64_t first, std::span<float> out) {
-  std::array<std::int16_t, kChunkElements> codes;
-  unpack_codes({ternary_format(task.format), leaf.payload, task.count, 1}, first, {codes.data(), out.size()});
+/// Calls body(scaler, begin, end) for runs of [0, count) that share one scaler; elements are counted from `first`.
+template <class Body>
+void for_each_run(const MeanTask& task, std::int64_t first, std::size_t count, const Body& body) {
   const std::int64_t block = task.block_elements;
-  for (std::size_t i = 0; i < out.size();) {
-    std::size_t end = out.size();
-    std::int64_t scaler = 0;
-    if (block != 0) {
-      const std::int64_t position = task.first + first + static_cast<std::int64_t>(i);
-      scaler = position / block - task.first / block;
-      end = std::min(end, i + static_cast<std::size_t>(block - position % block));
-    }
-    for (const float s = leaf.scalers[scaler]; i < end; ++i) out[i] = s * static_cast<float>(codes[i]);
+  if (block == 0) return body(std::int64_t{0}, std::size_t{0}, count);
+  for (std::size_t begin = 0; begin < count;) {
+    const std::int64_t position = task.first + first + static_cast<std::int64_t>(begin);
+    const std::size_t end = std::min(count, begin + static_cast<std::size_t>(block - position % block));
+    body(position / block - task.first / block, begin, end);
+    begin = end;
   }
 }
 
-void read_leaf(const MeanTask& task, const MeanLeaf& leaf, std::int64_t first, std::span<float> out) {
-  if (out.empty()) return;
-  if (task.format == LeafFormat::kFloat32) {
-    std::memcpy(out.data(), leaf.payload.data() + 4 * first, out.size_bytes());
-  } else if (task.format == LeafFormat::kBfloat16) {
-    const auto* values = reinterpret_cast<const std::uint16_t*>(leaf.payload.data()) + first;
-    for (std::size_t i = 0; i < out.size(); ++i) out[i] = from_bfloat16(values[i]);
-  } else {
-    read_codes(task, leaf, first, out);
+/// At most a chunk of ternary codes.
+void read_ternary(const MeanTask& task, const MeanLeaf& leaf, std::int64_t first, std::span<float> out) {
+  std::array<std::int16_t, kChunkElements> codes;
+  unpack_codes({code_format(task.format), leaf.payload, task.count, 1}, first, {codes.data(), out.size()});
+  for_each_run(task, first, out.size(), [&](std::int64_t scaler, std::size_t begin, std::size_t end) {
+    const float s = leaf.scalers[scaler];
+    for (std::size_t i = begin; i < end; ++i) out[i] = s * static_cast<float>(codes[i]);
+  });
+}
+
+/// At most a chunk of codes of levels.
+void read_levels(const MeanTask& task, const MeanLeaf& leaf, std::int64_t first, std::span<float> out) {
+  std::array<std::uint8_t, kChunkElements + 2> room;
+  const std::uint8_t* codes = leaf.payload.data() + first;
+  if (task.format == LeafFormat::kQ4) {
+    const std::int64_t skipped = first % 2;
+    cpu::unpack_nibbles(leaf.payload.data() + first / 2, (skipped + static_cast<std::int64_t>(out.size()) + 1) / 2,
+                        room.data());
+    codes = room.data() + skipped;
   }
+  const int levels = levels_of(code_format(task.format));
+  for_each_run(task, first, out.size(), [&](std::int64_t scaler, std::size_t begin, std::size_t end) {
+    const float unit = leaf.scalers[scaler] / static_cast<float>(levels);
+    cpu::scale_codes(codes + begin, static_cast<std::int64_t>(end - begin), levels, unit, out.data() + begin);
+  });
 }
 
 bool is_one_worker(const MeanLeaf& leaf) { return leaf.num_workers == 1; }
 
 void sum_on_cpu(const MeanTask& task, Stream& stream) {
   const auto leaf = [&](int number, std::int64_t first, std::span<float> out) {
-    read_leaf(task, task.workers[static_cast<std::size_t>(number)], first, out);
+    decode_leaf(task, task.workers[static_cast<std::size_t>(number)], first, out);
   };
   if (std::ranges::all_of(task.workers, is_one_worker)) {
     const auto num_workers = static_cast<int>(task.workers.size());
@@ -105,23 +136,43 @@ void sum_on_cpu(const MeanTask& task, Stream& stream) {
 std::string to_string(LeafFormat format) {
   if (format == LeafFormat::kFloat32) return "fp32";
   if (format == LeafFormat::kBfloat16) return "bf16";
-  return to_string(ternary_format(format));
+  return to_string(code_format(format));
 }
 
-LeafFormat leaf_format(TernaryFormat format) {
+LeafFormat leaf_format(CodeFormat format) {
   switch (format) {
-    case TernaryFormat::kT2:
+    case CodeFormat::kT2:
       return LeafFormat::kT2;
-    case TernaryFormat::kT5:
+    case CodeFormat::kT5:
       return LeafFormat::kT5;
-    case TernaryFormat::kTMask:
+    case CodeFormat::kTMask:
       return LeafFormat::kTMask;
-    case TernaryFormat::kLanes:
     case CodeFormat::kQ4:
+      return LeafFormat::kQ4;
     case CodeFormat::kQ8:
+      return LeafFormat::kQ8;
+    case CodeFormat::kLanes:
       break;
   }
-  TERNGRAD_THROW(InvalidArgument, "[tree sum] codes of one worker come in t2, t5 or tmask, not in ", to_string(format));
+  TERNGRAD_THROW(InvalidArgument, "[tree sum] lanes are sums over workers, not the codes of one");
+}
+
+void decode_leaf(const MeanTask& task, const MeanLeaf& leaf, std::int64_t first, std::span<float> out) {
+  if (out.empty()) return;
+  if (task.format == LeafFormat::kFloat32) {
+    std::memcpy(out.data(), leaf.payload.data() + 4 * first, out.size_bytes());
+    return;
+  }
+  if (task.format == LeafFormat::kBfloat16) {
+    const auto* values = reinterpret_cast<const std::uint16_t*>(leaf.payload.data()) + first;
+    for (std::size_t i = 0; i < out.size(); ++i) out[i] = from_bfloat16(values[i]);
+    return;
+  }
+  const auto read = is_levels(task.format) ? read_levels : read_ternary;
+  constexpr auto kChunk = static_cast<std::size_t>(kChunkElements);
+  for (std::size_t done = 0; done < out.size(); done += kChunk) {
+    read(task, leaf, first + static_cast<std::int64_t>(done), out.subspan(done, std::min(kChunk, out.size() - done)));
+  }
 }
 
 TreeSummer::TreeSummer(Device device) : device_(device) {

@@ -19,12 +19,15 @@ enum class LeafFormat : std::uint8_t {
   kT2,
   kT5,
   kTMask,
+  // Codes from -L to L, an element being fl(scaler / L) * code:
+  kQ4,
+  kQ8,
 };
 
-/// "fp32", "bf16", "t2", "t5", "tmask".
+/// "fp32", "bf16", "t2", "t5", "tmask", "q4", "q8".
 std::string to_string(LeafFormat format);
 /// The leaves that codes of one worker are. @throws InvalidArgument for lanes, which are made for sums of codes
-LeafFormat leaf_format(TernaryFormat format);
+LeafFormat leaf_format(CodeFormat format);
 
 /// One worker's elements of a slice.
 struct MeanLeaf {
@@ -46,6 +49,10 @@ struct MeanTask {
   float scale = 1;                  // last factor, fl(1 / N) for a mean
   float* out = nullptr;             // [count] out, any 4-byte alignment; must not overlap a leaf
 };
+
+/// Elements [first, first + out.size()) of one worker's slice, all in host memory: what the tree adds up.
+/// @param task  its format, first, count and block_elements say what the leaf holds
+void decode_leaf(const MeanTask& task, const MeanLeaf& leaf, std::int64_t first, std::span<float> out);
 
 /// Most workers whose elements a GPU adds up.
 inline constexpr int kMaxTreeWorkers = 32767;

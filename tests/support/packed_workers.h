@@ -5,6 +5,7 @@
 #include <random>
 #include <vector>
 
+#include "kernels/codes/levels.h"
 #include "kernels/codes/ternary_pack.h"
 #include "kernels/runtime/buffer.h"
 #include "kernels/runtime/copy.h"
@@ -19,8 +20,19 @@ inline std::vector<std::int8_t> random_ternary_codes(std::size_t n, std::uint64_
   return codes;
 }
 
+/// Codes from -levels to levels, zeros as of ternary ones.
+inline std::vector<std::int8_t> random_codes(std::size_t n, int levels, std::uint64_t seed) {
+  std::vector<std::int8_t> codes = random_ternary_codes(n, seed);
+  std::mt19937_64 random(seed + 1);
+  for (auto& code : codes) {
+    if (levels > 1)
+      code = static_cast<std::int8_t>(code * (1 + static_cast<int>(random() % static_cast<unsigned>(levels))));
+  }
+  return codes;
+}
+
 /// The codes in their own buffer, as long as the payload.
-inline Buffer<std::uint8_t> packed_codes(std::span<const std::int8_t> codes, TernaryFormat format, int num_workers) {
+inline Buffer<std::uint8_t> packed_codes(std::span<const std::int8_t> codes, CodeFormat format, int num_workers) {
   const auto n = static_cast<std::int64_t>(codes.size());
   Buffer<std::uint8_t> room(payload_bytes(format, n, num_workers));
   const std::int64_t bytes = pack_codes(codes, format, num_workers, room.span());
@@ -38,9 +50,10 @@ struct PackedWorkers {
   std::vector<const std::uint8_t*> device_payloads;
   std::vector<std::int64_t> bytes;
 
-  PackedWorkers(int num_workers, std::int64_t n, TernaryFormat format, std::uint64_t seed, Stream& stream) {
+  PackedWorkers(int num_workers, std::int64_t n, CodeFormat format, std::uint64_t seed, Stream& stream) {
     for (int worker = 0; worker < num_workers; ++worker) {
-      const auto codes = random_ternary_codes(static_cast<std::size_t>(n), seed + static_cast<std::uint64_t>(worker));
+      const int levels = format == CodeFormat::kLanes ? 1 : levels_of(format);
+      const auto codes = random_codes(static_cast<std::size_t>(n), levels, seed + static_cast<std::uint64_t>(worker));
       host.push_back(packed_codes(codes, format, num_workers));
       device.emplace_back(host.back().num_elements(), stream.device());
       copy<std::uint8_t>(host.back().span(), device.back().span(), stream);

@@ -2,8 +2,11 @@
 #pragma once
 
 #include <cstring>
+#include <span>
+#include <stdexcept>
 #include <vector>
 
+#include "kernels/codes/levels.h"
 #include "kernels/codes/ternarize.h"
 #include "kernels/codes/tree_sum.h"
 #include "kernels/tensor/bfloat16.h"
@@ -13,7 +16,20 @@
 namespace terngrad::testing {
 
 inline constexpr LeafFormat kLeafFormats[] = {LeafFormat::kFloat32, LeafFormat::kBfloat16, LeafFormat::kT2,
-                                              LeafFormat::kT5, LeafFormat::kTMask};
+                                              LeafFormat::kT5,      LeafFormat::kTMask,    LeafFormat::kQ4,
+                                              LeafFormat::kQ8};
+
+/// Those of codes.
+inline constexpr std::span<const LeafFormat> kCodeLeafFormats = std::span(kLeafFormats).subspan(2);
+
+/// Of leaves that are codes.
+inline CodeFormat code_format_of(LeafFormat format) {
+  for (const CodeFormat codes :
+       {CodeFormat::kT2, CodeFormat::kT5, CodeFormat::kTMask, CodeFormat::kQ4, CodeFormat::kQ8}) {
+    if (leaf_format(codes) == format) return codes;
+  }
+  throw std::invalid_argument("no codes");
+}
 
 /// Payloads begin `misalignment` elements into their buffers (floats only: codes are aligned).
 class TreeLeaves {
@@ -40,11 +56,10 @@ class TreeLeaves {
         values_.push_back(std::move(values));
         continue;
       }
-      const TernaryFormat ternary = format == LeafFormat::kT2   ? TernaryFormat::kT2
-                                    : format == LeafFormat::kT5 ? TernaryFormat::kT5
-                                                                : TernaryFormat::kTMask;
-      const std::vector<std::int8_t> codes = random_ternary_codes(n, own_seed);
-      payloads_.push_back(packed_codes(codes, ternary, 1));
+      const CodeFormat codes_in = code_format_of(format);
+      levels_ = levels_of(codes_in);
+      const std::vector<std::int8_t> codes = random_codes(n, levels_, own_seed);
+      payloads_.push_back(packed_codes(codes, codes_in, 1));
       offsets_.push_back(0);
       values_.emplace_back(codes.begin(), codes.end());
       scalers_.push_back(gaussian(static_cast<std::size_t>(num_blocks(first, count, block_elements)), own_seed + 99));
@@ -56,7 +71,7 @@ class TreeLeaves {
     const float value = values_[worker][static_cast<std::size_t>(i)];
     if (scalers_.empty()) return value;
     const std::int64_t block = block_elements_ == 0 ? 0 : (first_ + i) / block_elements_ - first_ / block_elements_;
-    return scalers_[worker][static_cast<std::size_t>(block)] * value;
+    return scalers_[worker][static_cast<std::size_t>(block)] / static_cast<float>(levels_) * value;
   }
 
   std::vector<MeanLeaf> host_workers() const {
@@ -96,6 +111,7 @@ class TreeLeaves {
 
   std::int64_t first_;
   std::int64_t block_elements_;
+  int levels_ = 1;                          // of codes: they are at most this
   std::vector<std::vector<float>> values_;  // of codes: the codes
   std::vector<std::vector<float>> scalers_;
   std::vector<Buffer<std::uint8_t>> payloads_;

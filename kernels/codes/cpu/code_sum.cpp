@@ -25,11 +25,15 @@ HWY_INLINE void ScaleIntegers(const Int* HWY_RESTRICT values, std::size_t count,
                               float* HWY_RESTRICT out) {
   const DFloat d;
   const hn::RebindToSigned<DFloat> d_int;
-  const hn::Rebind<Int, DFloat> d_small;
   const auto v_factor = hn::Set(d, factor);
   std::size_t i = 0;
   for (; i + kFloatLanes <= count; i += kFloatLanes) {
-    const auto wide = hn::PromoteTo(d_int, hn::LoadU(d_small, values + i));
+    auto wide = hn::Zero(d_int);
+    if constexpr (sizeof(Int) == sizeof(std::int32_t)) {
+      wide = hn::LoadU(d_int, values + i);
+    } else {
+      wide = hn::PromoteTo(d_int, hn::LoadU(hn::Rebind<Int, DFloat>(), values + i));
+    }
     hn::StoreU(hn::Mul(hn::ConvertTo(d, wide), v_factor), d, out + i);
   }
   for (; i < count; ++i) out[i] = static_cast<float>(values[i]) * factor;
@@ -176,6 +180,10 @@ void ScaleSums(const std::int16_t* sums, std::int64_t count, float factor, float
   ScaleIntegers(sums, static_cast<std::size_t>(count), factor, out);
 }
 
+void ScaleWideSums(const std::int32_t* sums, std::int64_t count, float factor, float* out) {
+  ScaleIntegers(sums, static_cast<std::size_t>(count), factor, out);
+}
+
 }  // namespace terngrad::cpu::HWY_NAMESPACE
 HWY_AFTER_NAMESPACE();
 
@@ -185,6 +193,7 @@ HWY_EXPORT(SumT2Tile);
 HWY_EXPORT(Add);
 HWY_EXPORT(Scale);
 HWY_EXPORT(ScaleSums);
+HWY_EXPORT(ScaleWideSums);
 
 void sum_t2_tile(std::span<const std::uint32_t* const> words, std::int64_t count, float scale, float* out,
                  Stores stores) {
@@ -195,6 +204,9 @@ void add(const float* a, const float* b, std::int64_t count, float* out) {
 }
 void scale(const float* values, std::int64_t count, float factor, float* out) {
   HWY_DYNAMIC_DISPATCH(Scale)(values, count, factor, out);
+}
+void scale_sums(const std::int32_t* sums, std::int64_t count, float factor, float* out) {
+  HWY_DYNAMIC_DISPATCH(ScaleWideSums)(sums, count, factor, out);
 }
 void scale_sums(const std::int16_t* sums, std::int64_t count, float factor, float* out) {
   HWY_DYNAMIC_DISPATCH(ScaleSums)(sums, count, factor, out);

@@ -31,7 +31,7 @@ struct Task {
   BlockUnits units;
   std::int32_t first_payload;
   std::int32_t num_payloads;
-  std::int32_t num_workers;
+  std::int32_t bias;       // of kLanes: what all payloads together exceed the sum by
   std::int32_t lane_bits;  // of kLanes
 };
 
@@ -90,7 +90,37 @@ __global__ void __launch_bounds__(kThreads, blocks_per_processor(kFormat))
   }
 }
 
-/// Lanes: every payload's bias of num_workers is in all payloads together once.
+/// A thread's sums, groups of four elements that are kThreads groups apart.
+struct GroupSums {
+  int of_group[kGroupsPerThread][4];
+
+  __device__ explicit GroupSums(int bias) {
+#pragma unroll
+    for (auto& group : of_group) {
+#pragma unroll
+      for (int& sum : group) sum = -bias;
+    }
+  }
+
+  __device__ void store(const Task& task, std::int64_t begin, unsigned count) const {
+    float* out = task.out + begin;
+    const bool is_aligned = reinterpret_cast<std::uintptr_t>(out) % sizeof(float4) == 0;
+    const TileBlocks blocks(task.units, static_cast<std::uint32_t>(begin / kMinBlockElements));
+    const float* __restrict__ scales = task.scales;
+#pragma unroll
+    for (unsigned i = 0; i < kGroupsPerThread; ++i) {
+      const unsigned element = 4 * (i * kThreads + threadIdx.x);
+      if (element >= count) break;
+      const float scale = scales[blocks.of(element)];
+      const auto scaled = [&](int sum) { return with_canonical_nan(scale * static_cast<float>(sum)); };
+      const int(&sums)[4] = of_group[i];
+      store_group(out, element, count, is_aligned,
+                  make_float4(scaled(sums[0]), scaled(sums[1]), scaled(sums[2]), scaled(sums[3])));
+    }
+  }
+};
+
+/// Lanes: the bias of all workers is in all payloads together once.
 __global__ void __launch_bounds__(kThreads) lane_sum_kernel(const Task* __restrict__ tasks, std::int32_t num_tasks,
                                                             const std::uint32_t* const* __restrict__ payloads) {
   const Task& task = tasks[find_task(tasks, num_tasks, blockIdx.x)];
@@ -101,38 +131,63 @@ __global__ void __launch_bounds__(kThreads) lane_sum_kernel(const Task* __restri
   const std::uint32_t* const* of_task = payloads + task.first_payload;
 
   const LaneReader reader(task.count, chunk, task.lane_bits);
-  int sums[kGroupsPerThread][4];
-#pragma unroll
-  for (auto& group : sums) {
-#pragma unroll
-    for (int& sum : group) sum = -task.num_workers;
-  }
+  GroupSums sums(task.bias);
   for (int k = 0; k < num_payloads; ++k) {
     const auto* words = reinterpret_cast<const std::uint64_t*>(of_task[k]);
 #pragma unroll
     for (unsigned i = 0; i < kGroupsPerThread; ++i) {
       const unsigned element = 4 * (i * kThreads + threadIdx.x);
-      if (element < count) reader.add_group(words, element, sums[i]);
+      if (element < count) reader.add_group(words, element, sums.of_group[i]);
     }
   }
+  sums.store(task, begin, count);
+}
 
-  float* out = task.out + begin;
-  const bool is_aligned = reinterpret_cast<std::uintptr_t>(out) % sizeof(float4) == 0;
-  const TileBlocks blocks(task.units, static_cast<std::uint32_t>(begin / kMinBlockElements));
-  const float* __restrict__ scales = task.scales;
+/// Codes of levels in 4 or 8 bits: a payload's bias is L.
+template <unsigned kBits>
+__global__ void __launch_bounds__(kThreads) level_sum_kernel(const Task* __restrict__ tasks, std::int32_t num_tasks,
+                                                             const std::uint32_t* const* __restrict__ payloads) {
+  const Task& task = tasks[find_task(tasks, num_tasks, blockIdx.x)];
+  const std::int64_t begin = (blockIdx.x - task.first_tile) * kChunkElements;
+  const auto count = static_cast<unsigned>(min(kChunkElements, task.count - begin));
+  const int num_payloads = task.num_payloads;
+  const std::uint32_t* const* of_task = payloads + task.first_payload;
+  GroupSums sums(0);
+  // Payloads are read in pairs, so that loads overlap; the second of the last pair may repeat the last payload.
+  for (int k = 0; k < num_payloads; k += 2) {
+    const bool has_second = k + 1 < num_payloads;
+    std::uint32_t fours[2][kGroupsPerThread];
 #pragma unroll
-  for (unsigned i = 0; i < kGroupsPerThread; ++i) {
-    const unsigned element = 4 * (i * kThreads + threadIdx.x);
-    if (element >= count) break;
-    const float scale = scales[blocks.of(element)];
-    const auto scaled = [&](int sum) { return with_canonical_nan(scale * static_cast<float>(sum)); };
-    store_group(out, element, count, is_aligned,
-                make_float4(scaled(sums[i][0]), scaled(sums[i][1]), scaled(sums[i][2]), scaled(sums[i][3])));
+    for (unsigned i = 0; i < kGroupsPerThread; ++i) {
+      const unsigned element = 4 * (i * kThreads + threadIdx.x);
+      const std::int64_t at = begin + (element < count ? element : 0);
+      fours[0][i] = four_codes<kBits>(of_task[k], at);
+      fours[1][i] = four_codes<kBits>(of_task[has_second ? k + 1 : k], at);
+    }
+#pragma unroll
+    for (unsigned i = 0; i < kGroupsPerThread; ++i) {
+#pragma unroll
+      for (unsigned j = 0; j < 4; ++j) {
+        sums.of_group[i][j] += level_at<kBits>(fours[0][i], j) + (has_second ? level_at<kBits>(fours[1][i], j) : 0);
+      }
+    }
   }
+  sums.store(task, begin, count);
 }
 
 /// The kernels, and the tasks that each can run.
-enum Kind : unsigned { kT2Bytes, kT2Wide, kT5Bytes, kT5Wide, kTMaskBytes, kTMaskWide, kLaneSums, kNumKinds };
+enum Kind : unsigned {
+  kT2Bytes,
+  kT2Wide,
+  kT5Bytes,
+  kT5Wide,
+  kTMaskBytes,
+  kTMaskWide,
+  kLaneSums,
+  kQ4Sums,
+  kQ8Sums,
+  kNumKinds
+};
 
 Kind kind_of(const CodeSumTask& task) {
   const bool wide = task.payloads.size() > static_cast<std::size_t>(kBytePayloads);
@@ -146,8 +201,9 @@ Kind kind_of(const CodeSumTask& task) {
     case TernaryFormat::kLanes:
       return kLaneSums;
     case CodeFormat::kQ4:
+      return kQ4Sums;
     case CodeFormat::kQ8:
-      break;
+      return kQ8Sums;
   }
   TERNGRAD_THROW(InvalidArgument, "[aggregate] unknown format ", static_cast<int>(task.format));
 }
@@ -159,7 +215,9 @@ constexpr std::array<Kernel, kNumKinds> kKernels = {code_sum_kernel<TernaryForma
                                                     code_sum_kernel<TernaryFormat::kT5, true>,
                                                     code_sum_kernel<TernaryFormat::kTMask, false>,
                                                     code_sum_kernel<TernaryFormat::kTMask, true>,
-                                                    lane_sum_kernel};
+                                                    lane_sum_kernel,
+                                                    level_sum_kernel<4>,
+                                                    level_sum_kernel<8>};
 
 class Runner final : public CodeSumRunner {
  public:
@@ -192,7 +250,8 @@ class Runner final : public CodeSumRunner {
     tasks_.push_back({first_tile, task.count, task.scales, task.out,
                       block_units(task.first, task.count, task.block_elements),
                       static_cast<std::int32_t>(payloads_.size()), static_cast<std::int32_t>(task.payloads.size()),
-                      task.num_workers, is_lanes ? lane_bits(task.num_workers) : 0});
+                      is_lanes ? lane_bias(task.num_workers, task.lane_levels) : 0,
+                      is_lanes ? lane_bits(task.num_workers, task.lane_levels) : 0});
     for (const std::uint8_t* payload : task.payloads) {
       payloads_.push_back(reinterpret_cast<const std::uint32_t*>(payload));
     }

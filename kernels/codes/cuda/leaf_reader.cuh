@@ -128,4 +128,39 @@ __device__ inline void read_batch<LeafFormat::kBfloat16>(const TreeLeaf* __restr
       [](std::uint16_t one) { return from_bfloat16(one); });
 }
 
+/// Codes of levels: an element is fl(scaler / L) * code.
+template <unsigned kBits>
+__device__ void read_levels(const TreeLeaf* __restrict__ leaves, const TreeTile& tile, float4 (&values)[kLeafBatch]) {
+  constexpr auto kLevels = static_cast<float>((1u << kBits) / 2 - 1);
+  const TileBlocks blocks(tile.units, static_cast<std::uint32_t>(tile.begin / kMinBlockElements));
+  // Threads past the end read what the tile's first does.
+  const unsigned element = tile.left() > 0 ? 4 * threadIdx.x : 0;
+  const std::uint32_t scaler_index = blocks.of(element);
+  std::uint32_t fours[kLeafBatch];
+  float units[kLeafBatch];
+#pragma unroll
+  for (int k = 0; k < kLeafBatch; ++k) {
+    fours[k] = four_codes<kBits>(leaves[k].values, tile.begin + element);
+    units[k] = __ldg(leaves[k].scalers + scaler_index);
+  }
+#pragma unroll
+  for (int k = 0; k < kLeafBatch; ++k) {
+    const float unit = __fdiv_rn(units[k], kLevels);
+    const auto value = [&](unsigned place) { return unit * static_cast<float>(level_at<kBits>(fours[k], place)); };
+    values[k] = make_float4(value(0), value(1), value(2), value(3));
+  }
+}
+
+template <>
+__device__ inline void read_batch<LeafFormat::kQ4>(const TreeLeaf* __restrict__ leaves, int, const TreeTile& tile,
+                                                   float4 (&values)[kLeafBatch]) {
+  read_levels<4>(leaves, tile, values);
+}
+
+template <>
+__device__ inline void read_batch<LeafFormat::kQ8>(const TreeLeaf* __restrict__ leaves, int, const TreeTile& tile,
+                                                   float4 (&values)[kLeafBatch]) {
+  read_levels<8>(leaves, tile, values);
+}
+
 }  // namespace terngrad::cuda

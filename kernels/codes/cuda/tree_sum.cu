@@ -121,7 +121,7 @@ template <LeafFormat kFormat>
 constexpr std::array<Kernel, kNumDepths> kKernelsFor = {
     tree_sum_kernel<kFormat, kFewLevels>, tree_sum_kernel<kFormat, kSomeLevels>, tree_sum_kernel<kFormat, kAllLevels>};
 
-constexpr unsigned kNumFormats = 5;
+constexpr unsigned kNumFormats = 7;
 constexpr unsigned kNumKinds = kNumDepths * kNumFormats;
 
 /// The kernel for a task: its format and the levels it needs.
@@ -134,7 +134,8 @@ unsigned kind_of(const MeanTask& task) {
 Kernel kernel_of(unsigned kind) {
   constexpr std::array<std::array<Kernel, kNumDepths>, kNumFormats> kKernels = {
       kKernelsFor<LeafFormat::kFloat32>, kKernelsFor<LeafFormat::kBfloat16>, kKernelsFor<LeafFormat::kT2>,
-      kKernelsFor<LeafFormat::kT5>, kKernelsFor<LeafFormat::kTMask>};
+      kKernelsFor<LeafFormat::kT5>,      kKernelsFor<LeafFormat::kTMask>,    kKernelsFor<LeafFormat::kQ4>,
+      kKernelsFor<LeafFormat::kQ8>};
   return kKernels[kind / kNumDepths][kind % kNumDepths];
 }
 

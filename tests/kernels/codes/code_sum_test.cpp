@@ -8,6 +8,7 @@
 #include <random>
 #include <string>
 
+#include "kernels/codes/levels.h"
 #include "kernels/runtime/buffer.h"
 #include "kernels/runtime/errors.h"
 #include "kernels/tensor/slice.h"
@@ -24,16 +25,19 @@ namespace {
 using reference::Bytes;
 using testing::bits_of;
 
-constexpr TernaryFormat kFormats[] = {TernaryFormat::kT2, TernaryFormat::kT5, TernaryFormat::kTMask};
+constexpr CodeFormat kFormats[] = {CodeFormat::kT2, CodeFormat::kT5, CodeFormat::kTMask, CodeFormat::kQ4,
+                                   CodeFormat::kQ8};
 
 /// Payloads of several workers and the sums of their codes.
 struct Workers {
-  Workers(int num_workers, std::size_t n, TernaryFormat format, bool all_plus = false) : sums(n, 0) {
+  Workers(int num_workers, std::size_t n, CodeFormat format, bool all_plus = false) : sums(n, 0) {
+    const int levels = format == CodeFormat::kLanes ? 1 : levels_of(format);
     for (int worker = 0; worker < num_workers; ++worker) {
       std::mt19937_64 random(static_cast<std::uint64_t>(worker) + n);
       std::vector<std::int8_t> codes(n);
       for (std::size_t i = 0; i < n; ++i) {
-        codes[i] = static_cast<std::int8_t>(all_plus ? 1 : static_cast<int>(random() % 3) - 1);
+        codes[i] = static_cast<std::int8_t>(
+            all_plus ? levels : static_cast<int>(random() % static_cast<unsigned>(2 * levels + 1)) - levels);
         sums[i] += codes[i];
       }
       const Bytes packed = reference::pack(codes, static_cast<int>(format), num_workers);
@@ -107,9 +111,9 @@ TEST(AggregateCodeSums, DoesNotDependOnThreadsAroundChunks) {
 }
 
 TEST(AggregateCodeSums, CountsManyWorkers) {
-  // 127 is the most that a signed byte holds; 128 and more take the other way.
+  // 127 is the most that a signed byte holds, 257 bytes the most that 16 bits do; more take another way.
   const float scale = 1;
-  for (const int n : {1, 2, 126, 127, 128, 129, 300}) {
+  for (const int n : {1, 2, 126, 127, 128, 129, 257, 258, 300}) {
     for (const TernaryFormat format : kFormats) {
       for (const bool all_plus : {false, true}) {
         const Workers workers(n, 700, format, all_plus);
@@ -192,6 +196,48 @@ TEST(AggregateCodeSums, ReadsLanesOfSumsAndOfSingleWorkers) {
   }
 }
 
+TEST(AggregateCodeSums, ReadsLanesOfLevels) {
+  constexpr std::size_t n = 5000;
+  for (const int levels : {7, 127}) {
+    for (const int num_workers : {1, 3, 1000}) {  // up to 18 bits a lane
+      const int m = 2 * levels;
+      std::mt19937_64 random(static_cast<std::uint64_t>(num_workers));
+      std::vector<int> sums(n);
+      const int most = levels * (num_workers - 1);
+      for (int& sum : sums) sum = static_cast<int>(random() % static_cast<unsigned>(2 * most + 1)) - most;
+      sums[0] = most;
+      sums[1] = -most;
+      // Two messages that are sums themselves: one of all workers but the last, and that one's codes, which are 0.
+      const Bytes last = reference::pack_lanes(std::vector<int>(n, 0), levels, num_workers, m);
+      const Bytes others = reference::pack_lanes(sums, most, num_workers, m);
+      std::vector<std::uint64_t> words(2 * last.size() / 8);
+      std::memcpy(words.data(), last.data(), last.size());
+      std::memcpy(words.data() + last.size() / 8, others.data(), others.size());
+      const std::uint8_t* payloads[] = {reinterpret_cast<const std::uint8_t*>(words.data()),
+                                        reinterpret_cast<const std::uint8_t*>(words.data() + last.size() / 8)};
+      const auto bytes = static_cast<std::int64_t>(last.size());
+      const std::int64_t lengths[] = {bytes, bytes};
+      const float scale = 0.3f;
+      std::vector<float> out(n);
+      const CodeSumTask task{.format = CodeFormat::kLanes,
+                             .payloads = payloads,
+                             .payload_bytes = lengths,
+                             .num_workers = num_workers,
+                             .count = n,
+                             .scales = &scale,
+                             .out = out.data(),
+                             .lane_levels = m};
+      testing::for_each_target([&](const std::string& target) {
+        Stream stream(Device::cpu(), 2);
+        aggregate_code_sums({&task, 1}, stream);
+        for (std::size_t i = 0; i < n; ++i) {
+          ASSERT_EQ(bits_of(out[i]), bits_of(static_cast<float>(sums[i]) * scale)) << target << i;
+        }
+      });
+    }
+  }
+}
+
 class AggregateRefuses : public ::testing::Test {
  protected:
   void expect_refused() {
@@ -232,6 +278,13 @@ TEST_F(AggregateRefuses, MoreWorkersThanSixteenBitsHold) {
   const std::vector<std::int64_t> bytes(16384, workers_.bytes[0]);
   task_.payloads = payloads;
   task_.payload_bytes = bytes;
+  expect_refused();
+}
+
+TEST_F(AggregateRefuses, LanesWhoseSumsFloatsDoNotHold) {
+  task_.format = CodeFormat::kLanes;
+  task_.num_workers = 16383;
+  task_.lane_levels = 2 * 1025;
   expect_refused();
 }
 

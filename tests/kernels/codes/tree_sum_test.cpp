@@ -12,6 +12,7 @@
 #include "support/bits.h"
 #include "support/gradients.h"
 #include "support/reference.h"
+#include "support/simd_targets.h"
 #include "support/tree_leaves.h"
 
 namespace terngrad::tree_sum_test {
@@ -53,6 +54,27 @@ TEST(TreeSummer, AddsDecodedLeavesInTheOrderOfTheFixedTree) {
   }
 }
 
+TEST(DecodeLeaf, GivesAnyPartOfALeaf) {
+  for (const LeafFormat format : kLeafFormats) {
+    const TreeLeaves leaves(format, 1, 9000, 4096, 192, 1);
+    const MeanTask task{.format = format, .first = 4096, .count = 9000, .block_elements = 192};
+    const std::vector<MeanLeaf> workers = leaves.host_workers();
+    testing::for_each_target([&](const std::string& target) {
+      for (const std::int64_t first : {0, 1, 191, 4095, 8999, 9000}) {
+        for (const std::int64_t count : {0, 1, 2, 65, 4097, 8999}) {
+          if (first + count > 9000) continue;
+          std::vector<float> out(static_cast<std::size_t>(count));
+          decode_leaf(task, workers[0], first, out);
+          for (std::int64_t i = 0; i < count; ++i) {
+            ASSERT_EQ(bits_of(out[static_cast<std::size_t>(i)]), bits_of(leaves.element(0, first + i)))
+                << target << ", " << to_string(format) << ", " << i << " from " << first;
+          }
+        }
+      }
+    });
+  }
+}
+
 TEST(TreeSummer, RunsEveryTask) {
   const TreeLeaves a(LeafFormat::kFloat32, 3, 100, 0, 0, 1);
   const TreeLeaves b(LeafFormat::kT5, 2, 5000, 0, 0, 2);
@@ -79,7 +101,8 @@ TEST(TreeSummer, RunsEveryTask) {
 TEST(LeafFormat, HasNamesAndTernaryCounterparts) {
   EXPECT_EQ(to_string(LeafFormat::kFloat32), "fp32");
   EXPECT_EQ(to_string(LeafFormat::kBfloat16), "bf16");
-  for (const TernaryFormat format : {TernaryFormat::kT2, TernaryFormat::kT5, TernaryFormat::kTMask}) {
+  for (const CodeFormat format :
+       {CodeFormat::kT2, CodeFormat::kT5, CodeFormat::kTMask, CodeFormat::kQ4, CodeFormat::kQ8}) {
     EXPECT_EQ(to_string(leaf_format(format)), to_string(format));
   }
   EXPECT_THROW(leaf_format(TernaryFormat::kLanes), InvalidArgument);

@@ -153,7 +153,7 @@ TEST_F(CudaTreeSums, TakeAnyAlignment) {
 }
 
 TEST_F(CudaTreeSums, TakeAScalerPerBlock) {
-  for (const LeafFormat format : {LeafFormat::kT2, LeafFormat::kT5, LeafFormat::kTMask}) {
+  for (const LeafFormat format : testing::kCodeLeafFormats) {
     for (const std::int64_t block : {64, 128, 192, 4032, 4096, 4160, 8192, 10048, 1 << 20}) {
       for (const std::int64_t first : {0, 4096, 12288}) {
         expect_the_cpus(Case{.format = format, .count = 9001, .first = first, .block_elements = block});
@@ -217,7 +217,7 @@ TEST_F(CudaTreeSums, PassOnNonFiniteValuesAndZeros) {
 TEST_F(CudaTreeSums, TakeHostileScalers) {
   Stream cpu(Device::cpu(), 1);
   Stream cuda(Device::cuda());
-  for (const LeafFormat format : {LeafFormat::kT2, LeafFormat::kT5, LeafFormat::kTMask}) {
+  for (const LeafFormat format : testing::kCodeLeafFormats) {
     for (const float scaler : {std::numeric_limits<float>::quiet_NaN(), 0.0f, 0x1p-126f, 0x1p126f}) {
       TreeLeaves leaves(format, 5, 1100, 0, 0, 3);
       leaves.scalers()[2][0] = scaler;
