@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "kernels/codes/cuda/tasks.cuh"
-#include "kernels/codes/ternary.h"
+#include "kernels/codes/lanes.h"
 #include "kernels/runtime/cuda/launch.cuh"
 #include "kernels/runtime/cuda/uploaded_table.h"
 
@@ -15,8 +15,11 @@ namespace terngrad::cuda {
 namespace {
 
 constexpr unsigned kThreads = 256;
-/// Of a word, for one worker: lanes have at least 2 bits.
-constexpr unsigned kMostLanes = 32;
+/// Most lanes of a word, while they wait in shared memory as `Lane`: of 1 to 8 bits, 9 to 16, or more.
+template <class Lane>
+constexpr unsigned kMostLanes = sizeof(Lane) == 1   ? 64
+                                : sizeof(Lane) == 2 ? 7
+                                                    : 3;
 
 struct Task {
   std::int64_t first_tile;  // of kThreads words
@@ -25,9 +28,10 @@ struct Task {
   std::uint64_t* words;
 };
 
+template <class Lane>
 __global__ void __launch_bounds__(kThreads)
-    pack_sums_kernel(const Task* __restrict__ tasks, std::int32_t num_tasks, int num_workers, unsigned bits) {
-  __shared__ std::uint16_t lanes[kThreads * kMostLanes];
+    pack_sums_kernel(const Task* __restrict__ tasks, std::int32_t num_tasks, int bias, unsigned bits) {
+  __shared__ Lane lanes[kThreads * kMostLanes<Lane>];
   const Task task = tasks[find_task(tasks, num_tasks, blockIdx.x)];
   const std::int64_t tile = blockIdx.x - task.first_tile;
   const unsigned per_word = 64 / bits;
@@ -35,7 +39,7 @@ __global__ void __launch_bounds__(kThreads)
   const std::int64_t begin = tile * per_block;
   const auto left = static_cast<unsigned>(min(task.count - begin, std::int64_t{per_block}));
   for (unsigned i = threadIdx.x; i < left; i += kThreads) {
-    lanes[i] = static_cast<std::uint16_t>(static_cast<int>(task.sums[begin + i]) + num_workers);
+    lanes[i] = static_cast<Lane>(static_cast<int>(task.sums[begin + i]) + bias);
   }
   __syncthreads();
   const unsigned first = threadIdx.x * per_word;
@@ -48,11 +52,11 @@ __global__ void __launch_bounds__(kThreads)
 
 class Runner final : public SumPackRunner {
  public:
-  Runner(int num_workers, const Device& device) : num_workers_(num_workers), tasks_table_(device) {}
+  Runner(int num_workers, int lane_levels, const Device& device)
+      : bits_(lane_bits(num_workers, lane_levels)), bias_(lane_bias(num_workers, lane_levels)), tasks_table_(device) {}
 
   void run(std::span<const SumPackTask> tasks, Stream& stream) override {
-    const int bits = lane_bits(num_workers_);
-    const std::int64_t per_tile = std::int64_t{kThreads} * lanes_per_word(bits);
+    const std::int64_t per_tile = std::int64_t{kThreads} * lanes_per_word(bits_);
     tasks_.clear();
     std::int64_t num_tiles = 0;
     for (const SumPackTask& task : tasks) {
@@ -60,21 +64,25 @@ class Runner final : public SumPackRunner {
       tasks_.push_back({num_tiles, task.count, task.sums, reinterpret_cast<std::uint64_t*>(task.payload)});
       num_tiles += (task.count + per_tile - 1) / per_tile;
     }
-    launch(pack_sums_kernel, dim3(num_blocks_for(num_tiles, 1)), dim3(kThreads), 0, stream,
-           tasks_table_.on_device(tasks_, stream), static_cast<std::int32_t>(tasks_.size()), num_workers_,
-           static_cast<unsigned>(bits));
+    const auto kernel = bits_ <= 8    ? pack_sums_kernel<std::uint8_t>
+                        : bits_ <= 16 ? pack_sums_kernel<std::uint16_t>
+                                      : pack_sums_kernel<std::uint32_t>;
+    launch(kernel, dim3(num_blocks_for(num_tiles, 1)), dim3(kThreads), 0, stream,
+           tasks_table_.on_device(tasks_, stream), static_cast<std::int32_t>(tasks_.size()), bias_,
+           static_cast<unsigned>(bits_));
   }
 
  private:
-  int num_workers_;
+  int bits_;
+  int bias_;
   std::vector<Task> tasks_;
   UploadedTable<Task> tasks_table_;
 };
 
 }  // namespace
 
-std::shared_ptr<SumPackRunner> make_sum_pack_runner(int num_workers, const Device& device) {
-  return std::make_shared<Runner>(num_workers, device);
+std::shared_ptr<SumPackRunner> make_sum_pack_runner(int num_workers, int lane_levels, const Device& device) {
+  return std::make_shared<Runner>(num_workers, lane_levels, device);
 }
 
 }  // namespace terngrad::cuda

@@ -14,6 +14,6 @@ class SumPackRunner {
   virtual void run(std::span<const SumPackTask> tasks, Stream& stream) = 0;
 };
 
-std::shared_ptr<SumPackRunner> make_sum_pack_runner(int num_workers, const Device& device);
+std::shared_ptr<SumPackRunner> make_sum_pack_runner(int num_workers, int lane_levels, const Device& device);
 
 }  // namespace terngrad::cuda

@@ -20,7 +20,7 @@ std::shared_ptr<LevelsRunner> make_levels_runner(const Device&) { not_built("lev
 std::shared_ptr<CodeSumRunner> make_code_sum_runner(const Device&) { not_built("aggregate"); }
 std::shared_ptr<TreeSumRunner> make_tree_sum_runner(const Device&) { not_built("tree sum"); }
 void unpack_codes(const PackedCodes&, std::int64_t, std::span<std::int16_t>, const Stream&) { not_built("unpack"); }
-std::shared_ptr<SumPackRunner> make_sum_pack_runner(int, const Device&) { not_built("lanes"); }
+std::shared_ptr<SumPackRunner> make_sum_pack_runner(int, int, const Device&) { not_built("lanes"); }
 void add_lanes(std::span<std::uint64_t>, std::span<const std::uint64_t>, const Stream&) { not_built("lanes"); }
 
 }  // namespace terngrad::cuda

@@ -20,60 +20,84 @@ using testing::to_host;
 using CudaPackSums = testing::CudaTest;
 
 constexpr int kWorkerCounts[] = {1, 2, 3, 4, 5, 8, 16, 127, 128, 300, 1000, 16383};
+constexpr int kLevels[] = {1, 2, 14, 254};
 
-/// Integers in [-num_workers, num_workers], both ends included.
-std::vector<int> random_integers(std::size_t n, int num_workers, std::uint64_t seed) {
+/// Sums of codes whose counts are from 0 to m each, both ends included.
+std::vector<int> random_integers(std::size_t n, int num_workers, int levels, std::uint64_t seed) {
   std::mt19937_64 random(seed);
+  const int bias = lane_bias(num_workers, levels);
+  const int most = levels * num_workers - bias;
   std::vector<int> integers(n);
   for (int& value : integers) {
-    value = static_cast<int>(random() % static_cast<std::uint64_t>(2 * num_workers + 1)) - num_workers;
+    value = static_cast<int>(random() % static_cast<std::uint64_t>(most + bias + 1)) - bias;
   }
-  if (n > 1) integers[0] = -num_workers;
-  if (n > 1) integers[1] = num_workers;
+  if (n > 1) integers[0] = -bias;
+  if (n > 1) integers[1] = most;
   return integers;
 }
 
-std::size_t words_of(std::size_t n, int workers) {
-  return static_cast<std::size_t>(payload_bytes(TernaryFormat::kLanes, static_cast<std::int64_t>(n), workers)) / 8;
-}
-
-std::vector<std::uint64_t> packed(std::span<const float> sums, int workers) {
-  std::vector<std::uint64_t> words(words_of(sums.size(), workers), ~std::uint64_t{0});
-  pack_sums(sums, workers, reinterpret_cast<std::uint8_t*>(words.data()));
+std::vector<std::uint64_t> packed(std::span<const float> sums, int workers, int levels) {
+  const std::int64_t bytes = payload_bytes(CodeFormat::kLanes, static_cast<std::int64_t>(sums.size()), workers, levels);
+  std::vector<std::uint64_t> words(static_cast<std::size_t>(bytes) / 8, ~std::uint64_t{0});
+  pack_sums(sums, workers, levels, reinterpret_cast<std::uint8_t*>(words.data()));
   return words;
 }
 
 TEST(PackSums, MatchesTheReferenceAndUnpacks) {
-  for (const int workers : kWorkerCounts) {
-    for (const std::size_t n : {0u, 1u, 3u, 15u, 16u, 17u, 100u, 5000u}) {
-      const std::vector<int> integers = random_integers(n, workers, n + 1);
-      const std::vector<std::uint64_t> words = packed(std::vector<float>(integers.begin(), integers.end()), workers);
-      const auto* bytes = reinterpret_cast<const std::uint8_t*>(words.data());
-      const std::span<const std::uint8_t> payload(bytes, 8 * words.size());
-      ASSERT_EQ(std::vector<std::uint8_t>(payload.begin(), payload.end()),
-                reference::pack_lanes(integers, workers, workers));
-      std::vector<std::int16_t> out(n);
-      unpack_codes({TernaryFormat::kLanes, payload, static_cast<std::int64_t>(n), workers}, 0, out);
-      for (std::size_t i = 0; i < n; ++i) ASSERT_EQ(out[i], integers[i]) << workers;
+  for (const int levels : kLevels) {
+    for (const int workers : kWorkerCounts) {
+      for (const std::size_t n : {0u, 1u, 3u, 15u, 16u, 17u, 100u, 5000u}) {
+        const std::vector<int> integers = random_integers(n, workers, levels, n + 1);
+        const std::vector<std::uint64_t> words =
+            packed(std::vector<float>(integers.begin(), integers.end()), workers, levels);
+        const auto* bytes = reinterpret_cast<const std::uint8_t*>(words.data());
+        const std::span<const std::uint8_t> payload(bytes, 8 * words.size());
+        ASSERT_EQ(std::vector<std::uint8_t>(payload.begin(), payload.end()),
+                  reference::pack_lanes(integers, lane_bias(workers, levels), workers, levels));
+        const PackedCodes codes{CodeFormat::kLanes, payload, static_cast<std::int64_t>(n), workers, levels};
+        check_payload(codes);
+        if (levels * workers > 32767) continue;  // do not fit 16 bits
+        std::vector<std::int16_t> out(n);
+        unpack_codes(codes, 0, out);
+        for (std::size_t i = 0; i < n; ++i) ASSERT_EQ(out[i], integers[i]) << workers;
+      }
     }
   }
+}
+
+TEST(PackSums, OfTernaryCodesHasTwoLevels) {
+  const std::vector<float> sums = {-5, 5, 0, 1, 2, 3, 4, -1};
+  std::vector<std::uint64_t> words(1);
+  pack_sums(sums, 5, reinterpret_cast<std::uint8_t*>(words.data()));
+  EXPECT_EQ(words, packed(sums, 5, 2));
+  EXPECT_EQ(words[0], 0x498765a0u);  // 4 bits a lane
+}
+
+TEST(PackSums, OfLanesAboveTheirLastLevelAreRefused) {
+  std::vector<std::uint64_t> words = packed(std::vector<float>{35, -35, 0}, 5, 14);  // 7 bits, at most 70
+  const PackedCodes codes{CodeFormat::kLanes, {reinterpret_cast<const std::uint8_t*>(words.data()), 8}, 3, 5, 14};
+  EXPECT_NO_THROW(check_payload(codes));
+  words[0] += 1;
+  EXPECT_THROW(check_payload(codes), CommunicationError);
 }
 
 /// Slices of all sizes around a tile's, one after the other in one buffer, at every alignment of float32.
 struct Slices {
   int workers;
+  int levels;
   std::vector<std::size_t> sizes;
   std::vector<float> sums;
   std::vector<std::size_t> first_word;  // and one past the last
   std::vector<std::uint64_t> expected;
 
-  explicit Slices(int num_workers) : workers(num_workers) {
-    const auto tile = static_cast<std::size_t>(256 * lanes_per_word(lane_bits(workers)));
+  explicit Slices(int num_workers, int lane_levels = 2) : workers(num_workers), levels(lane_levels) {
+    const auto tile = static_cast<std::size_t>(256 * lanes_per_word(lane_bits(workers, levels)));
     sizes = {1, 0, 3, 17, tile - 1, tile, tile + 1, 100, 2 * tile + 5};
     first_word.push_back(0);
     for (const std::size_t n : sizes) {
-      const std::vector<int> integers = random_integers(n, workers, n + 1);
-      const std::vector<std::uint64_t> words = packed(std::vector<float>(integers.begin(), integers.end()), workers);
+      const std::vector<int> integers = random_integers(n, workers, levels, n + 1);
+      const std::vector<std::uint64_t> words =
+          packed(std::vector<float>(integers.begin(), integers.end()), workers, levels);
       sums.insert(sums.end(), integers.begin(), integers.end());
       expected.insert(expected.end(), words.begin(), words.end());
       first_word.push_back(expected.size());
@@ -105,6 +129,8 @@ TEST(PackSums, RefusesWhatNoLaneHolds) {
   EXPECT_THROW(SumPacker(0), InvalidArgument);
   EXPECT_THROW(SumPacker(16384), InvalidArgument);
   EXPECT_NO_THROW(SumPacker(16383));
+  EXPECT_NO_THROW(SumPacker(16383, 254));
+  EXPECT_THROW(SumPacker(16383, 4096), InvalidArgument);
   Stream cpu(Device::cpu(), 1);
   const float sum = 1;
   std::uint64_t words[2] = {};
@@ -114,12 +140,14 @@ TEST(PackSums, RefusesWhatNoLaneHolds) {
 
 TEST_F(CudaPackSums, GivesTheCpusBytes) {
   Stream cuda(Device::cuda());
-  for (const int workers : kWorkerCounts) {
-    const Slices slices(workers);
-    const Buffer<float> sums = to_device<float>(slices.sums, cuda);
-    Buffer<std::uint64_t> words(static_cast<std::int64_t>(slices.expected.size()), Device::cuda());
-    SumPacker(workers, Device::cuda()).run(slices.tasks(sums.data(), words.data()), cuda);
-    ASSERT_EQ(to_host<std::uint64_t>(words.span(), cuda), slices.expected) << workers << " workers";
+  for (const int levels : kLevels) {
+    for (const int workers : kWorkerCounts) {
+      const Slices slices(workers, levels);
+      const Buffer<float> sums = to_device<float>(slices.sums, cuda);
+      Buffer<std::uint64_t> words(static_cast<std::int64_t>(slices.expected.size()), Device::cuda());
+      SumPacker(workers, levels, Device::cuda()).run(slices.tasks(sums.data(), words.data()), cuda);
+      ASSERT_EQ(to_host<std::uint64_t>(words.span(), cuda), slices.expected) << workers << " workers, " << levels;
+    }
   }
 }
 

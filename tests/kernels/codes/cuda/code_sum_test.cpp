@@ -22,14 +22,14 @@ using testing::PackedWorkers;
 using testing::to_device;
 using testing::to_host;
 
-constexpr TernaryFormat kFormats[] = {TernaryFormat::kT2, TernaryFormat::kT5, TernaryFormat::kTMask,
-                                      TernaryFormat::kLanes};
+constexpr CodeFormat kFormats[] = {CodeFormat::kT2,    CodeFormat::kT5, CodeFormat::kTMask,
+                                   CodeFormat::kLanes, CodeFormat::kQ4, CodeFormat::kQ8};
 constexpr float kUntouched = -99.0f;
 constexpr std::size_t kMargin = 8;  // elements around out that must stay as they are
 
 /// One slice: what both backends get.
 struct Case {
-  TernaryFormat format = TernaryFormat::kT2;
+  CodeFormat format = CodeFormat::kT2;
   int num_workers = 3;
   std::int64_t count = 0;
   std::int64_t first = 0;
@@ -124,6 +124,48 @@ TEST_F(CudaCodeSums, AreTheCpusForEveryNumberOfWorkers) {
   for (const TernaryFormat format : kFormats) {
     for (const int workers : {1, 2, 3, 7, 8, 9, 16, 17, 79, 80, 81, 85, 86, 88, 127, 128, 300}) {
       expect_the_cpus(Case{.format = format, .num_workers = workers, .count = workers < 20 ? 4500 : 700});
+    }
+  }
+}
+
+TEST_F(CudaCodeSums, ReadLanesOfLevels) {
+  Stream cpu(Device::cpu(), 1);
+  Stream cuda(Device::cuda());
+  for (const int m : {14, 254}) {
+    for (const int num_workers : {1, 3, 300, 1000, 16383}) {  // from 4 to 22 bits a lane
+      for (const std::int64_t n : {1, 5, 4095, 4098, 9001}) {
+        std::vector<float> sums(static_cast<std::size_t>(n));
+        for (std::size_t i = 0; i < sums.size(); ++i) {
+          sums[i] = static_cast<float>(static_cast<int>(i * 7919 % static_cast<unsigned>(m * num_workers + 1)) -
+                                       m / 2 * num_workers);
+        }
+        const std::int64_t bytes = payload_bytes(CodeFormat::kLanes, n, num_workers, m);
+        std::vector<std::uint64_t> words(static_cast<std::size_t>(bytes) / 8);
+        pack_sums(sums, num_workers, m, reinterpret_cast<std::uint8_t*>(words.data()));
+        const Buffer<std::uint64_t> on_device = to_device<std::uint64_t>(words, cuda);
+        const float scale = 0.1f;
+        const Buffer<float> device_scale = to_device<float>({&scale, 1}, cuda);
+        std::vector<float> expected(sums.size());
+        Buffer<float> found(n, Device::cuda());
+        const auto* host_payload = reinterpret_cast<const std::uint8_t*>(words.data());
+        const auto* device_payload = reinterpret_cast<const std::uint8_t*>(on_device.data());
+        const auto task = [&](const std::uint8_t* const& payload, const float* scales, float* out) {
+          return CodeSumTask{.format = CodeFormat::kLanes,
+                             .payloads = {&payload, 1},
+                             .payload_bytes = {&bytes, 1},
+                             .num_workers = num_workers,
+                             .count = n,
+                             .scales = scales,
+                             .out = out,
+                             .lane_levels = m};
+        };
+        const CodeSumTask host_task = task(host_payload, &scale, expected.data());
+        const CodeSumTask device_task = task(device_payload, device_scale.data(), found.data());
+        aggregate_code_sums({&host_task, 1}, cpu);
+        aggregate_code_sums({&device_task, 1}, cuda);
+        for (std::size_t i = 0; i < sums.size(); ++i) ASSERT_EQ(bits_of(expected[i]), bits_of(scale * sums[i])) << i;
+        ASSERT_EQ(bits_of(to_host<float>(found.span(), cuda)), bits_of(expected)) << m << " levels, " << num_workers;
+      }
     }
   }
 }
