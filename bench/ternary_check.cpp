@@ -6,7 +6,7 @@
 namespace terngrad::bench {
 
 bool codes_are_right(const PackedCodes& codes, const float* gradient, float scaler, const DrawKey& key,
-                     std::uint64_t draw_offset) {
+                     std::uint64_t draw_offset, Rounding rounding) {
   check_payload(codes);
   const std::int64_t stride = std::max<std::int64_t>(1, codes.num_codes / 65536);
   DrawKey refine = key;
@@ -14,7 +14,9 @@ bool codes_are_right(const PackedCodes& codes, const float* gradient, float scal
   for (std::int64_t i = 0; i < codes.num_codes; i += stride) {
     const float magnitude = std::fabs(gradient[i]);
     int expected = 1;
-    if (magnitude < scaler) {
+    if (rounding == Rounding::kNearest) {
+      expected = 2 * magnitude >= scaler ? 1 : 0;
+    } else if (magnitude < scaler) {
       const float t = magnitude * (1.0f / scaler) * 65536.0f;
       const float floor = std::floor(t);
       const auto r16 = static_cast<float>(draw16(key, draw_offset + static_cast<std::uint64_t>(i)));

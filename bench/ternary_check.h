@@ -1,6 +1,7 @@
 // Checks ternary codes against the definition of the draw, element by element.
 #pragma once
 
+#include "kernels/codes/rounding.h"
 #include "kernels/codes/ternary_pack.h"
 #include "kernels/tensor/philox.h"
 
@@ -10,6 +11,6 @@ namespace terngrad::bench {
 /// it.
 /// @param draw_offset  of the first element
 bool codes_are_right(const PackedCodes& codes, const float* gradient, float scaler, const DrawKey& key,
-                     std::uint64_t draw_offset = 0);
+                     std::uint64_t draw_offset = 0, Rounding rounding = Rounding::kStochastic);
 
 }  // namespace terngrad::bench

@@ -1,6 +1,7 @@
 #include "kernels/codes/ternarize.h"
 
 #include <memory>
+#include <string>
 
 #include "bench/harness.h"
 #include "bench/subjects.h"
@@ -12,7 +13,8 @@ namespace {
 
 constexpr int kWorkers = 8;
 
-Subject ternarize_subject(std::int64_t n, TernaryFormat format, ElementType type) {
+Subject ternarize_subject(std::int64_t n, const TernarizeOptions& options, ElementType type) {
+  const TernaryFormat format = options.format;
   struct State {
     Buffer<std::uint8_t> payload;
     float scaler = 0.025f;
@@ -31,17 +33,14 @@ Subject ternarize_subject(std::int64_t n, TernaryFormat format, ElementType type
   subject.elements = static_cast<double>(n);
   // What is written, which with tmask depends on the codes.
   Stream once(Device::cpu(), num_hardware_threads());
-  ternarize({&state->task, 1}, {.format = format, .num_workers = kWorkers}, key, {&state->bytes, 1}, once);
+  ternarize({&state->task, 1}, options, key, {&state->bytes, 1}, once);
   subject.bytes = static_cast<double>(element_bytes(type)) * static_cast<double>(n) + static_cast<double>(state->bytes);
   subject.prepare = [=](Stream& stream) -> std::function<void()> {
-    return [=, &stream] {
-      const TernarizeOptions options{.format = format, .num_workers = kWorkers};
-      ternarize({&state->task, 1}, options, key, {&state->bytes, 1}, stream);
-    };
+    return [=, &stream] { ternarize({&state->task, 1}, options, key, {&state->bytes, 1}, stream); };
   };
   subject.check = [=] {
     const PackedCodes codes{format, {state->payload.data(), static_cast<std::size_t>(state->bytes)}, n, kWorkers};
-    return codes_are_right(codes, typed_gradient(type, n).values, state->scaler, key);
+    return codes_are_right(codes, typed_gradient(type, n).values, state->scaler, key, 0, options.rounding);
   };
   return subject;
 }
@@ -49,11 +48,13 @@ Subject ternarize_subject(std::int64_t n, TernaryFormat format, ElementType type
 }  // namespace
 
 void register_ternarize() {
-  const auto add = [](TernaryFormat format, ElementType type) {
+  const auto add = [](TernaryFormat format, ElementType type, Rounding rounding = Rounding::kStochastic) {
+    const TernarizeOptions options{.format = format, .num_workers = kWorkers, .rounding = rounding};
+    const std::string name = "ternarize_" + to_string(format) + (rounding == Rounding::kNearest ? "_nearest" : "");
     for (const std::int64_t n : sizes()) {
       for (const int threads : thread_counts()) {
-        register_subject(bench_name("ternarize_" + to_string(format), bench_type(type), n, threads), n, threads,
-                         [=] { return ternarize_subject(n, format, type); });
+        register_subject(bench_name(name, bench_type(type), n, threads), n, threads,
+                         [=] { return ternarize_subject(n, options, type); });
       }
     }
   };
@@ -62,6 +63,7 @@ void register_ternarize() {
     add(format, ElementType::kFloat32);
   }
   add(TernaryFormat::kT2, ElementType::kBfloat16);
+  add(TernaryFormat::kT2, ElementType::kFloat32, Rounding::kNearest);
 }
 
 }  // namespace terngrad::bench

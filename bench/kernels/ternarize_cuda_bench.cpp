@@ -1,6 +1,7 @@
 #include "kernels/codes/ternarize.h"
 
 #include <memory>
+#include <string>
 
 #include "bench/cuda_harness.h"
 #include "bench/cuda_subjects.h"
@@ -17,7 +18,8 @@ constexpr float kScaler = 0.025f;
 constexpr DrawKey kKey{1, 1, 0, DrawPurpose::kTernarize};
 
 /// tmask is not here: its size depends on the data, so it is no part of a graph.
-CudaSubject ternarize_subject(std::int64_t n, TernaryFormat format, ElementType type) {
+CudaSubject ternarize_subject(std::int64_t n, const TernarizeOptions& options, ElementType type) {
+  const TernaryFormat format = options.format;
   struct Set {
     Buffer<std::uint64_t> payload;
     Ternarizer ternarizer{Device::cuda()};
@@ -47,7 +49,7 @@ CudaSubject ternarize_subject(std::int64_t n, TernaryFormat format, ElementType 
                                .type = type};
       works.emplace_back([=, &set, &stream] {
         std::int64_t written = 0;
-        set.ternarizer.run({&task, 1}, {.format = format, .num_workers = kWorkers}, kKey, {&written, 1}, stream);
+        set.ternarizer.run({&task, 1}, options, kKey, {&written, 1}, stream);
       });
     }
     return works;
@@ -58,7 +60,7 @@ CudaSubject ternarize_subject(std::int64_t n, TernaryFormat format, ElementType 
     stream.synchronize();
     const PackedCodes codes{
         format, {reinterpret_cast<const std::uint8_t*>(words.data()), static_cast<std::size_t>(bytes)}, n, kWorkers};
-    return codes_are_right(codes, typed_gradient(type, n).values, kScaler, kKey);
+    return codes_are_right(codes, typed_gradient(type, n).values, kScaler, kKey, 0, options.rounding);
   };
   return subject;
 }
@@ -66,13 +68,15 @@ CudaSubject ternarize_subject(std::int64_t n, TernaryFormat format, ElementType 
 }  // namespace
 
 void register_cuda_ternarize() {
-  const auto add = [](TernaryFormat format, ElementType type) {
+  const auto add = [](TernaryFormat format, ElementType type, Rounding rounding = Rounding::kStochastic) {
+    const TernarizeOptions options{.format = format, .num_workers = kWorkers, .rounding = rounding};
+    const std::string name = "ternarize_" + to_string(format) + (rounding == Rounding::kNearest ? "_nearest" : "");
     for (const auto& [sizes, residency] :
          {std::pair(cuda_memory_sizes(), Residency::kMemory), std::pair(cuda_cache_sizes(), Residency::kCache)}) {
       for (const std::int64_t n : sizes) {
         const double set_bytes = (static_cast<double>(element_bytes(type)) + 0.25) * static_cast<double>(n);
-        register_cuda_subject(cuda_bench_name("ternarize_" + to_string(format), bench_type(type), n), set_bytes,
-                              residency, [=] { return ternarize_subject(n, format, type); });
+        register_cuda_subject(cuda_bench_name(name, bench_type(type), n), set_bytes, residency,
+                              [=] { return ternarize_subject(n, options, type); });
       }
     }
   };
@@ -80,6 +84,7 @@ void register_cuda_ternarize() {
     add(format, ElementType::kFloat32);
   }
   add(TernaryFormat::kT2, ElementType::kBfloat16);
+  add(TernaryFormat::kT2, ElementType::kFloat32, Rounding::kNearest);
 }
 
 }  // namespace terngrad::bench

@@ -48,8 +48,7 @@ void encode_block(const EncodeBlocksTask& task, std::int64_t block, double clip_
     const std::int64_t ahead = std::min(begin + task.block_elements, task.count);
     const std::int64_t ahead_count = std::min(kChunkElements, task.count - ahead);
     cpu::ternarize_chunk(ternarize_task, widened.of(task.gradient, task.type, begin, chunk_count), begin, chunk_count,
-                         key, DrawPurpose::kTernarizeRefine,
-                         cpu::memory_of(task.gradient, task.type, ahead, ahead_count), planes);
+                         key, TernarizeOptions{}, cpu::memory_of(task.gradient, task.type, ahead, ahead_count), planes);
     cpu::planes_to_t2(planes, chunk_count, reinterpret_cast<std::uint32_t*>(task.payload) + begin / 16);
   }
 }

@@ -28,6 +28,8 @@ void Ternarizer::run(std::span<const TernarizeTask> tasks, const TernarizeOption
   TERNGRAD_REQUIRE(device_step == nullptr || device_.is_cuda(), "[ternarize] device_step is for a GPU's stream");
   TERNGRAD_REQUIRE(bytes.size() == tasks.size(), "[ternarize] bytes must hold one entry per task: need ", tasks.size(),
                    ", have ", bytes.size());
+  TERNGRAD_REQUIRE(options.format != TernaryFormat::kLanes || options.levels == TernaryLevels::kSymmetric,
+                   "[ternarize] codes of asymmetric levels cannot be summed in lanes");
   const ElementType type = common::element_type_of(tasks, "ternarize");
   for (const TernarizeTask& task : tasks) {
     TERNGRAD_REQUIRE(task.first % kChunkElements == 0, "[ternarize] first must be a multiple of ", kChunkElements,

@@ -7,6 +7,7 @@
 #include <memory>
 #include <span>
 
+#include "kernels/codes/rounding.h"
 #include "kernels/codes/ternary.h"
 #include "kernels/runtime/buffer.h"
 #include "kernels/tensor/element_type.h"
@@ -27,11 +28,17 @@ struct TernarizeTask {
   std::int64_t count = 0;
   std::int64_t draw_offset = 0;     // of the segment; a multiple of kDrawAlignment
   std::int64_t block_elements = 0;  // elements per scaler, counted from the segment's start; 0 = one scaler for all
-  const float* scalers = nullptr;   // [blocks that the slice touches] s of each
+  const float* scalers = nullptr;   // [blocks that the slice touches] s of each; asymmetric: twice as many
   const float* clips = nullptr;     // null, or like scalers: |g| is cut to this before it is compared with s
   std::uint8_t* payload = nullptr;  // [payload_bytes(format, count, num_workers)] out, 4-byte aligned, lanes 8
   std::uint32_t worker = 0;         // added to the key's worker number
   ElementType type = ElementType::kFloat32;  // of the gradient; the same in all tasks of a call
+};
+
+/// What the codes +1 and -1 stand for.
+enum class TernaryLevels : std::uint8_t {
+  kSymmetric,   // s and -s
+  kAsymmetric,  // s+ and -s-: scalers and clips are pairs, that of the positive side first
 };
 
 struct TernarizeOptions {
@@ -39,6 +46,8 @@ struct TernarizeOptions {
   int num_workers = 1;  // whose codes lanes must be able to sum; used by kLanes only
   /// Second stream of draws, for ties; `key` is the first. Both come from the same seed, step and worker.
   DrawPurpose refine_purpose = DrawPurpose::kTernarizeRefine;
+  Rounding rounding = Rounding::kStochastic;
+  TernaryLevels levels = TernaryLevels::kSymmetric;  // kAsymmetric: codes cannot be summed, so kLanes is refused
 };
 
 /// Ternarizes g: code = sign(g) with probability min(|g| / s, 1), else 0. Unbiased where |g| <= s: E[s * code] = g (Wen
@@ -51,10 +60,15 @@ struct TernarizeOptions {
 /// >> 8 with d = draw_offset + position in the segment. Zeros, and all elements where s is NaN or below kMinScaler,
 /// give 0.
 ///
+/// Rounded to nearest the code is sign(g) where fl(2 m) >= s, else 0, and nothing is drawn: with s = 1.22 sigma the
+/// ternary quantizer of least error for a Gaussian. Of asymmetric levels s is that of the element's side, and so is
+/// what clips it; a side whose scaler is NaN or below kMinScaler has zeros.
+///
 /// @param tasks  any number, of any sizes; payloads must not overlap. Device memory on a GPU's stream
 /// @param bytes  [tasks.size()] out: bytes written to each payload: payload_bytes(...), or less for tmask. Host memory
 /// @throws InvalidArgument for a misaligned `first`, `block_elements`, gradient or payload, tasks of different
-/// element types, or more than kMaxTMaskElements in one of tmask, before anything is written.
+/// element types, lanes of asymmetric levels, or more than kMaxTMaskElements in one of tmask, before anything is
+/// written.
 ///
 /// Elements must be finite, or their scaler NaN or 0; those of 16 bits are widened to float32 first. Bit-equal on every
 /// backend, for any split into slices, any alignment of the gradient, number of threads and SIMD width. On a GPU's
@@ -101,7 +115,7 @@ struct CodePlanes {
 /// @param gradient  the chunk's elements; task.gradient is not read
 /// @param prefetch  what to fetch into the cache while the draws are made
 void ternarize_chunk(const TernarizeTask& task, const float* gradient, std::int64_t begin, std::int64_t count,
-                     const DrawKey& key, DrawPurpose refine_purpose, std::span<const std::byte> prefetch,
+                     const DrawKey& key, const TernarizeOptions& options, std::span<const std::byte> prefetch,
                      CodePlanes& planes);
 
 }  // namespace cpu

@@ -60,6 +60,8 @@ void check(const MeanTask& task) {
                    ", got ", task.first);
   TERNGRAD_REQUIRE(task.block_elements % kMinBlockElements == 0, "[tree sum] block_elements must be a multiple of ",
                    kMinBlockElements, ", got ", task.block_elements);
+  TERNGRAD_REQUIRE(!task.two_scalers || (is_codes(task.format) && is_ternary(code_format(task.format))),
+                   "[tree sum] leaves in format ", to_string(task.format), " have one scaler, not two");
   const std::int64_t min = min_bytes(task);
   for (const MeanLeaf& leaf : task.workers) {
     TERNGRAD_REQUIRE(leaf.num_workers == 1 || !is_codes(task.format), "[tree sum] codes in format ",
@@ -93,8 +95,11 @@ void read_ternary(const MeanTask& task, const MeanLeaf& leaf, std::int64_t first
   std::array<std::int16_t, kChunkElements> codes;
   unpack_codes({code_format(task.format), leaf.payload, task.count, 1}, first, {codes.data(), out.size()});
   for_each_run(task, first, out.size(), [&](std::int64_t scaler, std::size_t begin, std::size_t end) {
-    const float s = leaf.scalers[scaler];
-    for (std::size_t i = begin; i < end; ++i) out[i] = s * static_cast<float>(codes[i]);
+    const float positive = leaf.scalers[task.two_scalers ? 2 * scaler : scaler];
+    const float negative = task.two_scalers ? leaf.scalers[2 * scaler + 1] : positive;
+    for (std::size_t i = begin; i < end; ++i) {
+      out[i] = (codes[i] < 0 ? negative : positive) * static_cast<float>(codes[i]);
+    }
   });
 }
 

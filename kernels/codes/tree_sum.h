@@ -34,7 +34,7 @@ struct MeanLeaf {
   /// At least as long as the format says, at a multiple of its elements' size (of 4 bytes for codes). Codes must have
   /// passed check_payload, as far as it can look; for tmask on a GPU it may be the room that the payload has.
   std::span<const std::uint8_t> payload;
-  const float* scalers = nullptr;  // of codes: [blocks that the slice touches]
+  const float* scalers = nullptr;  // of codes: [blocks that the slice touches], with two_scalers twice as many
   int num_workers = 1;             // of numbers on the CPU: more than 1 where it is the sum over a subtree of workers
 };
 
@@ -48,6 +48,8 @@ struct MeanTask {
   std::int64_t block_elements = 0;  // of codes: elements per scaler, a multiple of kMinBlockElements; 0 = one for all
   float scale = 1;                  // last factor, fl(1 / N) for a mean
   float* out = nullptr;             // [count] out, any 4-byte alignment; must not overlap a leaf
+  /// Of ternary codes: scalers are pairs, that of codes 0 and 1 first and then that of -1 (TernaryLevels::kAsymmetric).
+  bool two_scalers = false;
 };
 
 /// Elements [first, first + out.size()) of one worker's slice, all in host memory: what the tree adds up.
@@ -73,9 +75,9 @@ class TreeSummer {
   /// The tree is part of the format (contract B2): a range of m > 1 workers splits at the largest power of two below m,
   /// left plus right. Bit-equal on every backend and for any number of threads; a result that is NaN is a GPU's
   /// canonical_nan(), and on the CPU the NaN that its additions pass on.
-  /// @throws InvalidArgument for a payload whose length does not fit the task, codes without scalers, a misaligned
-  /// `first`, `block_elements` or payload, no workers or (on a GPU) more than 32767, sums that do not make up the tree
-  /// or (on a GPU) any sum, or a stream of another device
+  /// @throws InvalidArgument for a payload whose length does not fit the task, codes without scalers, two scalers
+  /// for leaves that are not ternary, a misaligned `first`, `block_elements` or payload, no workers or (on a GPU) more
+  /// than 32767, sums that do not make up the tree or (on a GPU) any sum, or a stream of another device
   void run(std::span<const MeanTask> tasks, Stream& stream);
 
  private:

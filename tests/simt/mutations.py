@@ -69,7 +69,7 @@ KERNELS_MUTATIONS = [
     Mutation(STATISTICS_CHUNK, STATISTICS, "CudaStatistics.*", "distance >= kWarpThreads", "distance > kWarpThreads"),
     Mutation(ENCODE_BLOCKS, ENCODE_BLOCKS, "CudaEncodeBlocks.*", "slots[threadIdx.x] = {0, 0, 0, 0};\n  __syncthreads();", "slots[threadIdx.x] = {0, 0, 0, 0};"),
     Mutation(ENCODE_BLOCKS, ENCODE_BLOCKS, "CudaEncodeBlocks.*", "min(job.block_elements, job.count - first)", "job.block_elements", sanitizer=ADDRESS),
-    Mutation(TERNARIZE_CHUNK, TERNARIZE, "CudaTernarize.*", "draw == floored", "draw + 1 == floored"),
+    Mutation(TERNARIZE_CHUNK, TERNARIZE, "CudaTernarize.*", "draw == floored", "draw + 1 == floored", 2),
     Mutation(TERNARIZE_CHUNK, TERNARIZE, "CudaTernarize.*", "taken | high_codes << 16", "high_codes | taken << 16"),
     Mutation(TERNARIZE, TERNARIZE, "CudaTernarize.*", "words[mine.index] = mine.word;\n  if (threadIdx.x < kSignWords) compacted[threadIdx.x] = 0;\n  __syncthreads();", "words[mine.index] = mine.word;\n  if (threadIdx.x < kSignWords) compacted[threadIdx.x] = 0;"),
     Mutation(AGGREGATE, AGGREGATE, "CudaCodeSums.*", "sums.stage(staged);\n  __syncthreads();", "sums.stage(staged);"),

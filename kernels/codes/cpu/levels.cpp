@@ -8,6 +8,7 @@
 // foreach_target.h comes first, as Highway asks.
 #include <hwy/highway.h>
 
+#include "kernels/codes/cpu/block_runs.h"
 #include "kernels/codes/cpu/draws-inl.h"
 
 #include <algorithm>
@@ -167,39 +168,31 @@ void QuantizeLevelsChunk(const QuantizeTask& task, const float* gradient, std::i
   DrawKey refine_key = key;
   refine_key.purpose = options.refine_purpose;
   bool have_draws = options.rounding == Rounding::kNearest;  // needs none
-  const std::int64_t first_block =
-      task.block_elements == 0 ? 0 : (task.first + begin) / task.block_elements - task.first / task.block_elements;
-  std::int64_t done = 0;
-  for (std::int64_t block = first_block; done < count; ++block) {
-    std::int64_t run_count = count - done;
-    if (task.block_elements != 0) {
-      run_count = std::min(run_count, task.block_elements - (task.first + begin + done) % task.block_elements);
-    }
+  for_each_block_run(task, begin, count, [&](std::int64_t block, std::int64_t done, std::int64_t run_count) HWY_ATTR {
     const float scaler = task.scalers[block];
     if (!(scaler >= kMinScaler)) {  // too small, or NaN
       std::memset(codes + done, levels, static_cast<std::size_t>(run_count));
-    } else {
-      if (!have_draws) {
-        FillDraws<DrawOrder::kNatural>(key, draw_index / 8, static_cast<std::size_t>((count + 7) / 8), prefetch, draws);
-        have_draws = true;
-      }
-      const LevelRun run{gradient + done,
-                         static_cast<std::size_t>(run_count),
-                         scaler,
-                         static_cast<float>(levels),
-                         draw_index + static_cast<std::uint64_t>(done),
-                         draws + done};
-      if (options.rounding == Rounding::kNearest) {
-        QuantizeRun(run, codes + done,
-                    [&](std::size_t, const float* g, std::uint8_t* out) HWY_ATTR { Round64(run, g, out); });
-      } else {
-        QuantizeRun(run, codes + done, [&](std::size_t at, const float* g, std::uint8_t* out) HWY_ATTR {
-          Draw64(run, refine_key, at, g, out);
-        });
-      }
+      return;
     }
-    done += run_count;
-  }
+    if (!have_draws) {
+      FillDraws<DrawOrder::kNatural>(key, draw_index / 8, static_cast<std::size_t>((count + 7) / 8), prefetch, draws);
+      have_draws = true;
+    }
+    const LevelRun run{gradient + done,
+                       static_cast<std::size_t>(run_count),
+                       scaler,
+                       static_cast<float>(levels),
+                       draw_index + static_cast<std::uint64_t>(done),
+                       draws + done};
+    if (options.rounding == Rounding::kNearest) {
+      QuantizeRun(run, codes + done,
+                  [&](std::size_t, const float* g, std::uint8_t* out) HWY_ATTR { Round64(run, g, out); });
+    } else {
+      QuantizeRun(run, codes + done, [&](std::size_t at, const float* g, std::uint8_t* out) HWY_ATTR {
+        Draw64(run, refine_key, at, g, out);
+      });
+    }
+  });
 }
 
 }  // namespace terngrad::cpu::HWY_NAMESPACE

@@ -33,8 +33,8 @@ void ternarize_planes(const TernarizeTask& task, std::int64_t begin, std::int64_
   const auto prefetch = task.type == ElementType::kFloat32
                             ? memory_of(task.gradient, task.type, begin, count)
                             : memory_of(task.gradient, task.type, next, std::min(kChunkElements, task.count - next));
-  ternarize_chunk(task, widened.of(task.gradient, task.type, begin, count), begin, count, key, options.refine_purpose,
-                  prefetch, planes);
+  ternarize_chunk(task, widened.of(task.gradient, task.type, begin, count), begin, count, key, options, prefetch,
+                  planes);
 }
 
 /// Packs one group of codes that begins `begin` codes into the task.

@@ -8,6 +8,7 @@
 // foreach_target.h comes first, as Highway asks.
 #include <hwy/highway.h>
 
+#include "kernels/codes/cpu/block_runs.h"
 #include "kernels/codes/cpu/draws-inl.h"
 
 #include <algorithm>
@@ -151,13 +152,102 @@ HWY_INLINE void CompareRun(const Run& run, const DrawKey& refine_key, std::uint6
   }
 }
 
-void TernarizeChunk(const TernarizeTask& task, const float* gradient, std::int64_t begin, std::int64_t count,
-                    const DrawKey& key, DrawPurpose refine_purpose, std::span<const std::byte> prefetch,
+/// What each side of a run has: [0] is that of positive elements.
+struct SidedRun {
+  float scaler[2];  // NaN if codes of the side are zero
+  float clip[2];    // infinity: none
+  std::uint64_t draw_index;
+  const std::uint16_t* draws;  // null: rounds to nearest
+};
+
+/// Codes of 64 elements whose scaler is that of their side, or that are rounded to nearest.
+HWY_INLINE void CompareSides64(const SidedRun& run, const DrawKey& refine_key, std::size_t begin,
+                               const float* HWY_RESTRICT g, std::uint64_t& nonzero, std::uint64_t& negative) {
+  const DFloat d;
+  const hn::RebindToSigned<DFloat> d_int;
+  const hn::Rebind<std::uint16_t, DFloat> d_draw;
+  const auto levels = hn::Set(d, 65536.0f);
+  const auto one = hn::Set(d, 1.0f);
+  std::uint64_t certain = 0;
+  std::uint64_t tied = 0;
+  std::uint64_t sign = 0;
+  for (std::size_t i = 0; i < 64; i += kFloatLanes) {
+    const auto value = hn::LoadU(d, g + i);
+    // Not IfNegativeThenElse, which on SSSE3 takes bits other than the sign.
+    const auto is_negative = hn::MaskFromVec(hn::BitCast(d, hn::BroadcastSignBit(hn::BitCast(d_int, value))));
+    const auto of_side = [&](const float(&sides)[2]) HWY_ATTR {
+      return hn::IfThenElse(is_negative, hn::Set(d, sides[1]), hn::Set(d, sides[0]));
+    };
+    const auto magnitude = hn::Min(hn::Abs(value), of_side(run.clip));
+    sign |= SignBits(value) << i;
+    if (run.draws == nullptr) {
+      certain |= MaskBits(hn::Ge(hn::Add(magnitude, magnitude), of_side(run.scaler))) << i;
+      continue;
+    }
+    const float inverses[2] = {1.0f / run.scaler[0], 1.0f / run.scaler[1]};
+    const auto t = hn::Mul(hn::Mul(magnitude, of_side(inverses)), levels);
+    const auto r = hn::ConvertTo(d, hn::PromoteTo(d_int, hn::LoadU(d_draw, run.draws + begin + i)));
+    // As in Compare64; where the scaler is NaN, so is t, and no comparison holds.
+    const std::uint64_t below = MaskBits(hn::Ge(hn::Sub(t, one), r));
+    const std::uint64_t at_most = MaskBits(hn::Ge(t, r));
+    certain |= below << i;
+    tied |= (at_most & ~below) << i;
+  }
+  for (; HWY_UNLIKELY(tied != 0); tied &= tied - 1) {
+    const auto i = static_cast<std::size_t>(std::countr_zero(tied));
+    const std::size_t side = std::signbit(g[i]) ? 1 : 0;
+    const float magnitude = std::min(std::fabs(g[i]), run.clip[side]);
+    if (ResolveTie(magnitude, run.scaler[side], 1.0f / run.scaler[side], refine_key, run.draw_index + begin + i)) {
+      certain |= std::uint64_t{1} << i;
+    }
+  }
+  nonzero = certain;
+  negative = sign & certain;
+}
+
+/// TernarizeChunk for other options than the default.
+void TernarizeSides(const TernarizeTask& task, const float* gradient, std::int64_t begin, std::int64_t count,
+                    const DrawKey& key, const TernarizeOptions& options, std::span<const std::byte> prefetch,
                     CodePlanes& planes) {
   alignas(64) std::uint16_t draws[(kBlocksPerChunk + kSpareBlocks) * 8];
   const auto draw_index = static_cast<std::uint64_t>(task.draw_offset + task.first + begin);
+  const bool is_drawn = options.rounding == Rounding::kStochastic;
   DrawKey refine_key = key;
-  refine_key.purpose = refine_purpose;
+  refine_key.purpose = options.refine_purpose;
+  if (is_drawn) {
+    FillDraws<DrawOrder::kNatural>(key, draw_index / 8, static_cast<std::size_t>((count + 7) / 8), prefetch, draws);
+  }
+  for_each_block_run(task, begin, count, [&](std::int64_t block, std::int64_t done, std::int64_t run_count) HWY_ATTR {
+    SidedRun run{{}, {}, draw_index + static_cast<std::uint64_t>(done), is_drawn ? draws + done : nullptr};
+    for (std::int64_t side = 0; side < 2; ++side) {
+      const std::int64_t at = options.levels == TernaryLevels::kSymmetric ? block : 2 * block + side;
+      const float scaler = task.scalers[at];
+      run.scaler[side] = scaler >= kMinScaler ? scaler : std::numeric_limits<float>::quiet_NaN();
+      run.clip[side] = task.clips == nullptr ? std::numeric_limits<float>::infinity() : task.clips[at];
+    }
+    for (std::int64_t i = 0; i < run_count; i += 64) {
+      alignas(64) float padded[64] = {};
+      const float* g = gradient + done + i;
+      if (i + 64 > run_count) {
+        std::memcpy(padded, g, static_cast<std::size_t>(run_count - i) * sizeof(float));
+        g = padded;
+      }
+      const std::int64_t word = (done + i) / 64;
+      CompareSides64(run, refine_key, static_cast<std::size_t>(i), g, planes.nonzero[word], planes.negative[word]);
+    }
+  });
+}
+
+void TernarizeChunk(const TernarizeTask& task, const float* gradient, std::int64_t begin, std::int64_t count,
+                    const DrawKey& key, const TernarizeOptions& options, std::span<const std::byte> prefetch,
+                    CodePlanes& planes) {
+  if (options.rounding != Rounding::kStochastic || options.levels != TernaryLevels::kSymmetric) {
+    return TernarizeSides(task, gradient, begin, count, key, options, prefetch, planes);
+  }
+  alignas(64) std::uint16_t draws[(kBlocksPerChunk + kSpareBlocks) * 8];
+  const auto draw_index = static_cast<std::uint64_t>(task.draw_offset + task.first + begin);
+  DrawKey refine_key = key;
+  refine_key.purpose = options.refine_purpose;
   bool have_draws = false;
   const std::int64_t first_block =
       task.block_elements == 0 ? 0 : (task.first + begin) / task.block_elements - task.first / task.block_elements;
@@ -197,9 +287,9 @@ HWY_AFTER_NAMESPACE();
 namespace terngrad::cpu {
 HWY_EXPORT(TernarizeChunk);
 void ternarize_chunk(const TernarizeTask& task, const float* gradient, std::int64_t begin, std::int64_t count,
-                     const DrawKey& key, DrawPurpose refine_purpose, std::span<const std::byte> prefetch,
+                     const DrawKey& key, const TernarizeOptions& options, std::span<const std::byte> prefetch,
                      CodePlanes& planes) {
-  HWY_DYNAMIC_DISPATCH(TernarizeChunk)(task, gradient, begin, count, key, refine_purpose, prefetch, planes);
+  HWY_DYNAMIC_DISPATCH(TernarizeChunk)(task, gradient, begin, count, key, options, prefetch, planes);
 }
 }  // namespace terngrad::cpu
 #endif

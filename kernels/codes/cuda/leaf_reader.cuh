@@ -33,6 +33,7 @@ struct TreeTile {
   std::int64_t count;  // of the task
   BlockUnits units;
   bool is_aligned;
+  bool two_scalers;
 
   /// Elements of the task from this thread's first on; may be negative.
   __device__ std::int64_t left() const { return count - begin - 4 * threadIdx.x; }
@@ -76,12 +77,16 @@ __device__ void read_batch(const TreeLeaf* __restrict__ leaves, int present, con
   const std::uint32_t scaler_index = blocks.of(tile.left() > 0 ? 4 * threadIdx.x : 0);
 #pragma unroll
   for (int k = 0; k < kLeafBatch; ++k) {
-    const float scaler = __ldg(leaves[k].scalers + scaler_index);
+    const float* scalers = leaves[k].scalers + (tile.two_scalers ? 2 * scaler_index : scaler_index);
+    const float positive = __ldg(scalers);
+    const float negative = tile.two_scalers ? __ldg(scalers + 1) : positive;
     const std::uint32_t four =
         k < present ? words[k][threadIdx.x / 4] >> (8 * (threadIdx.x % 4)) : 0;  // codes, two bits each
-    values[k] =
-        make_float4(scaler * static_cast<float>(code_at(four, 0)), scaler * static_cast<float>(code_at(four, 1)),
-                    scaler * static_cast<float>(code_at(four, 2)), scaler * static_cast<float>(code_at(four, 3)));
+    const auto value = [&](unsigned place) {
+      const int code = code_at(four, place);
+      return (code < 0 ? negative : positive) * static_cast<float>(code);
+    };
+    values[k] = make_float4(value(0), value(1), value(2), value(3));
   }
   __syncthreads();  // words may be written again
 }

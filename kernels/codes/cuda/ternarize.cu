@@ -26,28 +26,30 @@ struct Work {
   const EncodeTile* tiles;
   DrawStream stream;
   std::uint32_t refine_purpose;
+  TernarizeMode mode;
 };
 
 /// t2: the words go straight out.
-template <class Element>
+template <class Element, bool kHasModes>
 __global__ void __launch_bounds__(kThreads) ternarize_t2_kernel(const Work work) {
   const EncodeTile tile = work.tiles[blockIdx.x];
   const TernarizeJob job = work.jobs[tile.job];
   const std::int64_t begin = std::int64_t{tile.group} * kChunkElements;
   const std::int64_t count = min(kChunkElements, job.count - begin);
-  const ThreadWord mine = ternarize_chunk<Element>(job, tile, begin, 0, count, work.stream, work.refine_purpose);
+  const ThreadWord mine =
+      ternarize_chunk<Element, kHasModes>(job, tile, begin, 0, count, work.stream, work.refine_purpose, work.mode);
   if (mine.index * 16 < count) {
     __stcg(reinterpret_cast<std::uint32_t*>(job.payload) + begin / 16 + mine.index, mine.word);
   }
 }
 
 /// The t2 words of a group of chunks in shared memory, two words of zeros behind them. Ends with a barrier.
-template <class Element>
+template <class Element, bool kHasModes>
 __device__ void ternarize_group(const TernarizeJob& job, const EncodeTile& tile, std::int64_t begin, std::int64_t count,
                                 const Work& work, std::uint32_t* words) {
   for (unsigned done = 0; done < count; done += static_cast<unsigned>(kChunkElements)) {
-    const ThreadWord mine = ternarize_chunk<Element>(job, tile, begin, done, min(kChunkElements, count - done),
-                                                     work.stream, work.refine_purpose);
+    const ThreadWord mine = ternarize_chunk<Element, kHasModes>(
+        job, tile, begin, done, min(kChunkElements, count - done), work.stream, work.refine_purpose, work.mode);
     words[done / 16 + mine.index] = mine.word;
   }
   const auto end = static_cast<unsigned>((count + kChunkElements - 1) / kChunkElements) * kChunkWords;
@@ -59,14 +61,14 @@ __device__ void ternarize_group(const TernarizeJob& job, const EncodeTile& tile,
 __device__ std::uint32_t code_plus_one(std::uint32_t code) { return (code + 1) & 3u; }
 
 /// t5: byte j holds codes 5j to 5j + 4, which are 10 bits of t2; absent codes count as digit 0.
-template <class Element>
+template <class Element, bool kHasModes>
 __global__ void __launch_bounds__(kThreads) ternarize_t5_kernel(const Work work) {
   auto* words = dynamic_shared<std::uint32_t>();
   const EncodeTile tile = work.tiles[blockIdx.x];
   const TernarizeJob job = work.jobs[tile.job];
   const std::int64_t begin = std::int64_t{tile.group} * kT5GroupChunks * kChunkElements;
   const std::int64_t count = min(kT5GroupChunks * kChunkElements, job.count - begin);
-  ternarize_group<Element>(job, tile, begin, count, work, words);
+  ternarize_group<Element, kHasModes>(job, tile, begin, count, work, words);
   const auto num_codes = static_cast<unsigned>(count);
   const unsigned num_bytes = (num_codes + 4) / 5;
   auto* out = reinterpret_cast<std::uint32_t*>(job.payload + begin / 5);
@@ -89,7 +91,7 @@ __global__ void __launch_bounds__(kThreads) ternarize_t5_kernel(const Work work)
 }
 
 /// Lanes of code + 1: `per_word` codes in each uint64.
-template <class Element>
+template <class Element, bool kHasModes>
 __global__ void __launch_bounds__(kThreads) ternarize_lanes_kernel(const Work work, int bits, int per_word) {
   auto* words = dynamic_shared<std::uint32_t>();
   const EncodeTile tile = work.tiles[blockIdx.x];
@@ -97,7 +99,7 @@ __global__ void __launch_bounds__(kThreads) ternarize_lanes_kernel(const Work wo
   const std::int64_t group_elements = per_word * kChunkElements;
   const std::int64_t begin = tile.group * group_elements;
   const std::int64_t count = min(group_elements, job.count - begin);
-  ternarize_group<Element>(job, tile, begin, count, work, words);
+  ternarize_group<Element, kHasModes>(job, tile, begin, count, work, words);
   const auto num_codes = static_cast<unsigned>(count);
   const auto lanes = static_cast<unsigned>(per_word);
   auto* out = reinterpret_cast<std::uint64_t*>(job.payload) + begin / per_word;
@@ -132,7 +134,7 @@ __device__ std::uint32_t even_bits(std::uint32_t word) {
 }
 
 /// tmask, first of three: masks into the payload, a chunk's signs and their number of bytes into scratch.
-template <class Element>
+template <class Element, bool kHasModes>
 __global__ void __launch_bounds__(kThreads)
     ternarize_masks_kernel(const Work work, std::uint32_t* __restrict__ signs, std::uint32_t* __restrict__ sign_bytes) {
   __shared__ std::uint32_t words[kChunkWords];
@@ -141,7 +143,8 @@ __global__ void __launch_bounds__(kThreads)
   const TernarizeJob job = work.jobs[tile.job];
   const std::int64_t begin = std::int64_t{tile.group} * kChunkElements;
   const std::int64_t count = min(kChunkElements, job.count - begin);
-  const ThreadWord mine = ternarize_chunk<Element>(job, tile, begin, 0, count, work.stream, work.refine_purpose);
+  const ThreadWord mine =
+      ternarize_chunk<Element, kHasModes>(job, tile, begin, 0, count, work.stream, work.refine_purpose, work.mode);
   words[mine.index] = mine.word;
   if (threadIdx.x < kSignWords) compacted[threadIdx.x] = 0;
   __syncthreads();
@@ -206,6 +209,18 @@ __global__ void __launch_bounds__(kThreads)
   }
 }
 
+/// Calls call<Element, kHasModes>() for the kernel that a call needs: the default mode has its own.
+template <class Call>
+void with_kernel(ElementType type, const TernarizeMode& mode, const Call& call) {
+  with_element(type, [&]<class Element>(Element) {
+    if (mode.is_nearest || mode.is_asymmetric) {
+      call.template operator()<Element, true>();
+    } else {
+      call.template operator()<Element, false>();
+    }
+  });
+}
+
 class Runner final : public TernarizeRunner {
  public:
   explicit Runner(const Device& device)
@@ -226,21 +241,24 @@ class Runner final : public TernarizeRunner {
                                                                                 : 1;
     prepare(tasks, group_chunks * kChunkElements);
     const TernarizeJob* jobs = jobs_table_.on_device(jobs_, stream);
-    const Work work = {jobs, tiles_table_.on_device(tiles_, stream), make_draw_stream(key, device_step),
-                       static_cast<std::uint32_t>(options.refine_purpose)};
+    const Work work = {jobs,
+                       tiles_table_.on_device(tiles_, stream),
+                       make_draw_stream(key, device_step),
+                       static_cast<std::uint32_t>(options.refine_purpose),
+                       {options.rounding == Rounding::kNearest, options.levels == TernaryLevels::kAsymmetric}};
     const std::size_t shared_bytes = (static_cast<std::size_t>(group_chunks) * kChunkWords + 2) * sizeof(std::uint32_t);
     for (std::size_t i = 0; i < tasks.size(); ++i) {
       bytes[i] = payload_bytes(options.format, tasks[i].count, options.num_workers);
     }
     if (options.format == TernaryFormat::kTMask) return run_tmask(work, type, bytes, stream);
     const dim3 grid(static_cast<unsigned>(tiles_.size()));
-    with_element(type, [&]<class Element>(Element) {
+    with_kernel(type, work.mode, [&]<class Element, bool kHasModes>() {
       if (options.format == TernaryFormat::kT2) {
-        launch(ternarize_t2_kernel<Element>, grid, dim3(kThreads), 0, stream, work);
+        launch(ternarize_t2_kernel<Element, kHasModes>, grid, dim3(kThreads), 0, stream, work);
       } else if (options.format == TernaryFormat::kT5) {
-        launch(ternarize_t5_kernel<Element>, grid, dim3(kThreads), shared_bytes, stream, work);
+        launch(ternarize_t5_kernel<Element, kHasModes>, grid, dim3(kThreads), shared_bytes, stream, work);
       } else {
-        launch(ternarize_lanes_kernel<Element>, grid, dim3(kThreads), shared_bytes, stream, work, bits,
+        launch(ternarize_lanes_kernel<Element, kHasModes>, grid, dim3(kThreads), shared_bytes, stream, work, bits,
                lanes_per_word(bits));
       }
     });
@@ -278,8 +296,9 @@ class Runner final : public TernarizeRunner {
       bytes_ = Buffer<std::int64_t>(num_jobs, device_);
     }
     const dim3 grid(static_cast<unsigned>(num_tiles));
-    with_element(type, [&]<class Element>(Element) {
-      launch(ternarize_masks_kernel<Element>, grid, dim3(kThreads), 0, stream, work, signs_.data(), sign_bytes_.data());
+    with_kernel(type, work.mode, [&]<class Element, bool kHasModes>() {
+      launch(ternarize_masks_kernel<Element, kHasModes>, grid, dim3(kThreads), 0, stream, work, signs_.data(),
+             sign_bytes_.data());
     });
     launch(tmask_offsets_kernel, dim3(static_cast<unsigned>(num_jobs)), dim3(kThreads), 0, stream, work.jobs,
            first_tiles_table_.on_device(first_tiles_, stream), sign_bytes_.data(), bytes_.data());

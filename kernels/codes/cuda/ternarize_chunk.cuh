@@ -34,6 +34,12 @@ struct TernarizeJob {
   std::uint64_t worker;
 };
 
+/// How codes are made; see TernarizeOptions.
+struct TernarizeMode {
+  bool is_nearest = false;
+  bool is_asymmetric = false;
+};
+
 /// Whether element `g`, whose draw ties with its level or which is at full scale, is non-zero.
 __device__ inline bool resolve_tie(float g, float scaler, float clip, std::uint32_t refinement) {
   const float magnitude = fminf(fabsf(g), clip);
@@ -86,6 +92,78 @@ __device__ std::uint32_t ternarize_run(const TernarizeJob& job, std::int64_t at,
   return codes;
 }
 
+/// ternarize_run for any mode.
+template <class Element>
+__device__ std::uint32_t ternarize_sides(const TernarizeJob& job, std::int64_t at, std::int64_t count,
+                                         const float (&g)[kRunElements], std::int64_t scaler_index,
+                                         const DrawStream& stream, std::uint64_t step, std::uint32_t refine_purpose,
+                                         TernarizeMode mode) {
+  const float infinity = __uint_as_float(0x7f800000u);
+  const auto scaler_of = [&](bool is_negative) {
+    return job.scalers[mode.is_asymmetric ? 2 * scaler_index + (is_negative ? 1 : 0) : scaler_index];
+  };
+  const auto clip_of = [&](bool is_negative) {
+    if (job.clips == nullptr) return infinity;
+    return job.clips[mode.is_asymmetric ? 2 * scaler_index + (is_negative ? 1 : 0) : scaler_index];
+  };
+  const auto is_negative = [](float value) { return __float_as_uint(value) >> 31 != 0; };
+  std::uint32_t codes = 0;
+  // Of a side whose scaler is too small, or NaN, all codes are 0.
+  if (mode.is_nearest) {
+    const auto threshold_of = [&](bool negative) {
+      const float scaler = scaler_of(negative);
+      return scaler >= kMinScaler && clip_of(negative) + clip_of(negative) >= scaler ? scaler : -1.0f;
+    };
+    const float positive = threshold_of(false);
+    const float negative = threshold_of(true);
+#pragma unroll
+    for (int i = 0; i < kRunElements; ++i) {
+      // A clip that is high enough changes nothing: fl(2 min(|g|, clip)) >= s where both fl(2 |g|) and fl(2 clip) are.
+      const float threshold = is_negative(g[i]) ? negative : positive;
+      if (threshold > 0 && fabsf(g[i]) + fabsf(g[i]) >= threshold) {
+        codes |= (1u | __float_as_uint(g[i]) >> 31 << 1) << (2 * i);
+      }
+    }
+    return codes;
+  }
+  const auto factor_of = [&](bool negative) {
+    const float scaler = scaler_of(negative);
+    return scaler >= kMinScaler ? __fdiv_rn(1.0f, scaler) * 65536.0f : 0.0f;
+  };
+  const float positive_factor = factor_of(false);
+  const float negative_factor = factor_of(true);
+  const float positive_limit = fminf(scaler_of(false), clip_of(false));
+  const float negative_limit = fminf(scaler_of(true), clip_of(true));
+  const auto draw_index = static_cast<std::uint64_t>(job.draw_offset + job.first + at);
+  const auto worker = static_cast<std::uint32_t>(job.worker);
+  const uint4 draws = draw_block(stream, step, worker, stream.purpose, draw_index / kRunElements);
+  const std::uint32_t words[4] = {draws.x, draws.y, draws.z, draws.w};
+  std::uint32_t ties = 0;
+#pragma unroll
+  for (int i = 0; i < kRunElements; ++i) {
+    const bool negative = is_negative(g[i]);
+    const float magnitude = fminf(fabsf(g[i]), negative ? negative_limit : positive_limit);
+    const float level = magnitude * (negative ? negative_factor : positive_factor);
+    const std::uint32_t floored = __float_as_uint(__fadd_rz(level, 0x1p23f));
+    const std::uint32_t draw = __byte_perm(words[i / 2], 0x4b000000u, i % 2 == 0 ? 0x7610 : 0x7632);
+    if (draw < floored) codes |= (1u | (negative ? 2u : 0u)) << (2 * i);
+    if (draw == floored) ties |= 1u << i;
+  }
+  for (; ties != 0; ties &= ties - 1) {
+    const int i = __ffs(static_cast<int>(ties)) - 1;
+    if (i >= count) break;
+    const float value = widened(static_cast<const Element*>(job.gradient)[at + i]);
+    const float scaler = scaler_of(is_negative(value));
+    if (!(scaler >= kMinScaler)) continue;
+    const std::uint32_t refinement =
+        draw32(stream, step, worker, refine_purpose, draw_index + static_cast<std::uint64_t>(i)) >> 8;
+    if (resolve_tie(value, scaler, clip_of(is_negative(value)), refinement)) {
+      codes |= (1u | __float_as_uint(value) >> 31 << 1) << (2 * i);
+    }
+  }
+  return codes;
+}
+
 /// The calling thread's t2 word of a chunk, and its index there. Unused codes are zero.
 struct ThreadWord {
   unsigned index;
@@ -94,30 +172,44 @@ struct ThreadWord {
 
 /// Ternarizes `count` elements, at most a chunk, from `done` after the tile's first element on. Whole blocks of
 /// kTernarizeThreads must call it. @param tile_begin  the tile's first element, counted from the job's
-template <class Element>
+/// @param mode  read if kHasModes; else it is the default one
+template <class Element, bool kHasModes = false>
 __device__ ThreadWord ternarize_chunk(const TernarizeJob& job, const EncodeTile& tile, std::int64_t tile_begin,
                                       unsigned done, std::int64_t count, const DrawStream& stream,
-                                      std::uint32_t refine_purpose) {
+                                      std::uint32_t refine_purpose, TernarizeMode mode = {}) {
   constexpr unsigned kSecond = kTernarizeThreads * kRunElements;  // where the threads' second runs begin
   const unsigned offset = threadIdx.x * kRunElements;
   const std::int64_t begin = tile_begin + done;
   const Element* values = static_cast<const Element*>(job.gradient) + begin;
-  float low[kRunElements];
-  float high[kRunElements];
-  load_run(values + offset, count - offset, low);
-  load_run(values + kSecond + offset, count - kSecond - offset, high);
   const std::uint64_t step = step_of(stream);
   std::uint32_t low_codes = 0;
   std::uint32_t high_codes = 0;
-  if (offset < count) {
-    low_codes =
-        ternarize_run<Element>(job, begin + offset, count - offset, low,
-                               scaler_index(job.block_elements, tile, done + offset), stream, step, refine_purpose);
-  }
-  if (kSecond + offset < count) {
-    high_codes = ternarize_run<Element>(job, begin + kSecond + offset, count - kSecond - offset, high,
-                                        scaler_index(job.block_elements, tile, done + kSecond + offset), stream, step,
-                                        refine_purpose);
+  if constexpr (kHasModes) {
+    // One run after the other: both at once take more registers than there are.
+#pragma unroll 1
+    for (unsigned from = offset; from < count; from += kSecond) {
+      float g[kRunElements];
+      load_run(values + from, count - from, g);
+      const std::uint32_t codes = ternarize_sides<Element>(job, begin + from, count - from, g,
+                                                           scaler_index(job.block_elements, tile, done + from), stream,
+                                                           step, refine_purpose, mode);
+      (from == offset ? low_codes : high_codes) = codes;
+    }
+  } else {
+    float low[kRunElements];
+    float high[kRunElements];
+    load_run(values + offset, count - offset, low);
+    load_run(values + kSecond + offset, count - kSecond - offset, high);
+    if (offset < count) {
+      low_codes =
+          ternarize_run<Element>(job, begin + offset, count - offset, low,
+                                 scaler_index(job.block_elements, tile, done + offset), stream, step, refine_purpose);
+    }
+    if (kSecond + offset < count) {
+      high_codes = ternarize_run<Element>(job, begin + kSecond + offset, count - kSecond - offset, high,
+                                          scaler_index(job.block_elements, tile, done + kSecond + offset), stream, step,
+                                          refine_purpose);
+    }
   }
   // A word is made of the runs of two neighbours: the even thread takes the pair of first runs, the odd the second.
   const bool odd = threadIdx.x % 2 == 1;

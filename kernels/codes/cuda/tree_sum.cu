@@ -31,7 +31,9 @@ struct Task {
   std::int32_t first_leaf;
   std::int32_t num_leaves;
   std::uint32_t scale_bits;
-  std::uint32_t is_aligned;  // whether four elements can be loaded at once from every leaf
+  std::uint32_t is_aligned;   // whether four elements can be loaded at once from every leaf
+  std::uint32_t two_scalers;  // whether scalers are pairs
+  std::uint32_t reserved;     // zero, so that equal tasks are equal bytes
 };
 
 __device__ float4 sum_of(const float4& a, const float4& b) {
@@ -105,7 +107,7 @@ __global__ void __launch_bounds__(kTreeThreads, blocks_per_processor(kLevels))
     tree_sum_kernel(const Task* __restrict__ tasks, std::int32_t num_tasks, const TreeLeaf* __restrict__ leaves) {
   const Task& task = tasks[find_task(tasks, num_tasks, blockIdx.x)];
   const TreeTile tile = {(blockIdx.x - task.first_tile) * kTreeTileElements, task.count, task.units,
-                         task.is_aligned != 0};
+                         task.is_aligned != 0, task.two_scalers != 0};
   const float4 sum = tree_sum<kFormat, kLevels>(leaves + task.first_leaf, static_cast<unsigned>(task.num_leaves), tile);
   const float scale = __uint_as_float(task.scale_bits);
   const auto scaled = [&](float value) { return with_canonical_nan(scale * value); };
@@ -179,7 +181,7 @@ class Runner final : public TreeSumRunner {
       leaves_.resize((leaves_.size() / kLeafBatch + 1) * kLeafBatch, leaves_.back());
     tasks_.push_back({first_tile, task.count, task.out, block_units(task.first, task.count, task.block_elements),
                       first_leaf, static_cast<std::int32_t>(task.workers.size()),
-                      std::bit_cast<std::uint32_t>(task.scale), is_aligned ? 1u : 0u});
+                      std::bit_cast<std::uint32_t>(task.scale), is_aligned ? 1u : 0u, task.two_scalers ? 1u : 0u, 0});
     return (task.count + kTreeTileElements - 1) / kTreeTileElements;
   }
 
