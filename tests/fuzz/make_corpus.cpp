@@ -64,6 +64,18 @@ void add_images(Corpus& corpus) {
                  {.colour_type = PNG_COLOR_TYPE_PALETTE, .bit_depth = 1, .palette = {{1, 2, 3}, {4, 5, 6}}}));
 }
 
+void add_codec_specs(Corpus& corpus) {
+  const auto add = [&](const std::string& name, const std::string& spec) {
+    corpus.add("codec_spec", name, Bytes(spec.begin(), spec.end()));
+  };
+  add("name", "fp32");
+  add("options", "codec:flag=true,integer=128,number=-0.25");
+  add("no_effect", "codec:number=1e-3");
+  add("unknown_key", "codec:bits=4");
+  add("refused", "codec:integer=65");
+  add("no_spec", "codec:integer");
+}
+
 void add_message(Corpus& corpus) {
   MessageWriter writer;
   writer.begin(MessageKind::kGradient, fuzz::kMessageContext, 5, 2, max_message_bytes(2, 2, 16));
@@ -121,6 +133,7 @@ int main(int argc, char** argv) {
   terngrad::Corpus corpus(argv[1]);
   terngrad::add_data_files(corpus);
   terngrad::add_images(corpus);
+  terngrad::add_codec_specs(corpus);
   terngrad::add_message(corpus);
   terngrad::add_exchanges(corpus);
   terngrad::add_checkpoint(corpus);

@@ -10,8 +10,8 @@
 #include <utility>
 
 #include "kernels/runtime/errors.h"
+#include "kernels/runtime/read_number.h"
 #include "trainers/options/config_file.h"
-#include "trainers/options/read_number.h"
 
 namespace terngrad {
 namespace {

@@ -5,7 +5,7 @@
 #include <string_view>
 
 #include "kernels/runtime/errors.h"
-#include "trainers/options/read_number.h"
+#include "kernels/runtime/read_number.h"
 
 namespace terngrad {
 namespace {
