@@ -95,8 +95,8 @@ std::unique_ptr<DeviceExamples> make_examples_of(const TrainStepSubject& subject
 
 CompressedAllReduceOptions exchange_of(const TrainStepSubject& subject) {
   CompressedAllReduceOptions options;
-  options.codecs.codec_options.ternary.clip_factor = 2.5;
-  options.codecs.codec_options.num_workers = subject.num_workers;
+  options.codecs.codec = "ternary:clip_factor=2.5";
+  options.codecs.context.num_workers = subject.num_workers;
   return options;
 }
 

@@ -30,8 +30,7 @@ Subject exchange(std::int64_t n, const std::string& codec, ExchangeAlgorithm alg
   }
   state->mean = Buffer<float>(state->layout.flat_elements());
   CompressedAllReduceOptions options;
-  options.codecs.codec = codec;
-  options.codecs.codec_options.ternary.clip_factor = 2.5;
+  options.codecs.codec = codec == "ternary" ? "ternary:clip_factor=2.5" : codec;
   options.algorithm = algorithm;
   options.num_threads = threads;
   state->exchange = std::make_unique<CompressedAllReduce>(

@@ -1,13 +1,14 @@
 #include "compress/codecs/codec_plan.h"
 
 #include <algorithm>
+#include <map>
 
 #include "kernels/runtime/errors.h"
 
 namespace terngrad {
 namespace {
 
-std::string codec_name_for(const Segment& segment, const CodecPlanOptions& options, std::vector<bool>& rule_used) {
+std::string codec_for(const Segment& segment, const CodecPlanOptions& options, std::vector<bool>& rule_used) {
   for (std::size_t i = 0; i < options.rules.size(); ++i) {
     if (matches_pattern(options.rules[i].pattern, segment.name)) {
       rule_used[i] = true;
@@ -33,14 +34,14 @@ std::string names_of(const Layout& layout) {
 }  // namespace
 
 CodecPlanOptions with_workers(CodecPlanOptions options, int num_workers) {
-  options.codec_options.num_workers = num_workers;
+  options.context.num_workers = num_workers;
   return options;
 }
 
 CodecRule parse_codec_rule(const std::string& text) {
-  const std::size_t equals = text.rfind('=');
+  const std::size_t equals = text.find('=');
   TERNGRAD_REQUIRE(equals != std::string::npos && equals > 0 && equals + 1 < text.size(), "[codec_for] '", text,
-                   "' is not PATTERN=CODEC, for example conv*/weights=ternary");
+                   "' is not PATTERN=SPEC, for example conv*/weights=ternary:clip_factor=2.5");
   return {text.substr(0, equals), text.substr(equals + 1)};
 }
 
@@ -69,11 +70,10 @@ bool matches_pattern(const std::string& pattern, const std::string& name) {
 }
 
 template <class MakeCodec>
-void CodecPlan::add(const Segment& segment, const std::string& codec_name, const MakeCodec& make, Fingerprint& hash) {
+void CodecPlan::add(const Segment& segment, const std::string& spec, const MakeCodec& make, Fingerprint& hash) {
   const int index = static_cast<int>(group_of_.size());
-  const auto has_name = [&](const Group& group) { return group.codec->name() == codec_name; };
-  auto group = std::ranges::find_if(groups_, has_name);
-  if (group == groups_.end()) group = groups_.insert(group, Group{make(), {}});
+  auto group = std::ranges::find(groups_, spec, &Group::spec);
+  if (group == groups_.end()) group = groups_.insert(group, Group{spec, make(), {}});
   const Codec& codec = *group->codec;
   group->segments.push_back(index);
   group_of_.push_back(static_cast<int>(group - groups_.begin()));
@@ -86,18 +86,21 @@ CodecPlan::CodecPlan(const Layout& layout, const CodecPlanOptions& options) {
   first_scaler_.push_back(0);
   Fingerprint hash;
   hash.add(layout.fingerprint());
+  std::map<std::string, std::string> canonical;  // by the text that was given
   for (const Segment& segment : layout.segments()) {
-    const std::string name = codec_name_for(segment, options, rule_used);
+    const auto [entry, is_new] = canonical.try_emplace(codec_for(segment, options, rule_used));
+    std::string& spec = entry->second;
+    if (is_new) spec = to_string(canonical_codec_spec(entry->first));
     add(
-        segment, name, [&] { return make_codec(name, options.codec_options); }, hash);
+        segment, spec, [&] { return make_codec(spec, options.context); }, hash);
   }
   // A name or option that no tensor ended up with would otherwise go unchecked.
-  make_codec(options.codec, options.codec_options);
+  make_codec(options.codec, options.context);
   for (std::size_t i = 0; i < options.rules.size(); ++i) {
     TERNGRAD_REQUIRE(rule_used[i], "[codec_for] pattern '", options.rules[i].pattern,
                      "' decides for no tensor: none has such a name, or an earlier rule matches them all; tensors are ",
                      names_of(layout));
-    make_codec(options.rules[i].codec, options.codec_options);
+    make_codec(options.rules[i].codec, options.context);
   }
   fingerprint_ = hash.value();
 }
@@ -109,10 +112,10 @@ CodecPlan::CodecPlan(const CodecPlan& whole, const Layout& selection, std::span<
   Fingerprint hash;
   hash.add(selection.fingerprint());
   for (int index = 0; index < selection.num_segments(); ++index) {
-    const int group = whole.group_of(segments[static_cast<std::size_t>(index)]);
-    const std::shared_ptr<const Codec>& codec = whole.groups_[static_cast<std::size_t>(group)].codec;
+    const int group_of_whole = whole.group_of(segments[static_cast<std::size_t>(index)]);
+    const Group& group = whole.groups_[static_cast<std::size_t>(group_of_whole)];
     add(
-        selection.segment(index), codec->name(), [&] { return codec; }, hash);
+        selection.segment(index), group.spec, [&] { return group.codec; }, hash);
   }
   fingerprint_ = hash.value();
 }

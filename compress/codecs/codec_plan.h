@@ -12,40 +12,42 @@
 
 namespace terngrad {
 
-/// A rule `PATTERN=CODEC`: tensors whose name matches the pattern (`*` any run of characters, `?` any one character)
-/// use it.
+/// A rule `PATTERN=SPEC`: tensors whose name matches the pattern (`*` any run of characters, `?` any one character)
+/// use that codec.
 struct CodecRule {
   std::string pattern;
-  std::string codec;
+  std::string codec;  // a spec, as make_codec takes it
 };
 
-/// @throws InvalidArgument unless text is PATTERN=CODEC with both parts
+/// Splits at the first '=', so that the spec may have options and the pattern has none of that sign.
+/// @throws InvalidArgument unless text is PATTERN=SPEC with both parts; what the spec says is not looked at
 CodecRule parse_codec_rule(const std::string& text);
 
 /// Whether `name` matches `pattern` as a whole.
 bool matches_pattern(const std::string& pattern, const std::string& name);
 
 struct CodecPlanOptions {
-  std::string codec = "ternary";      // of tensors that no rule below names
+  std::string codec = "ternary";      // of tensors that no rule below names; a spec, as make_codec takes it
   std::vector<CodecRule> rules;       // first match wins, before the two below
   std::int64_t size_to_binarize = 1;  // tensors with fewer elements travel as fp32
   bool quantize_logits = false;       // else weights and biases of the logits travel as fp32
-  CodecOptions codec_options;
+  CodecContext context = {};
 };
 
 /// The same options for that many workers: the number that a mean divides by, and whose sums a lane has to hold.
 CodecPlanOptions with_workers(CodecPlanOptions options, int num_workers);
 
-/// The codec of every tensor; one Codec object for each name in use.
+/// The codec of every tensor; one Codec object for each codec with the same options.
 class CodecPlan {
  public:
-  /// @throws InvalidArgument for an unknown codec, or a rule that matches no tensor (a typing error otherwise goes
-  /// unseen)
+  /// @throws InvalidArgument for a spec that make_codec refuses, or a rule that matches no tensor (a typing error
+  /// otherwise goes unseen)
   CodecPlan(const Layout& layout, const CodecPlanOptions& options);
   /// The codecs that `whole` has for some of its tensors. @param selection  whole's layout.select(segments)
   CodecPlan(const CodecPlan& whole, const Layout& selection, std::span<const int> segments);
 
   struct Group {
+    std::string spec;  // the codec's, with all values (canonical_codec_spec)
     std::shared_ptr<const Codec> codec;
     std::vector<int> segments;  // in order
   };
@@ -62,9 +64,9 @@ class CodecPlan {
   std::uint64_t fingerprint() const { return fingerprint_; }
 
  private:
-  /// Adds the next tensor. @param make  gives its codec if no tensor before has one of that name
+  /// Adds the next tensor. @param make  gives its codec if no tensor before has one of that spec
   template <class MakeCodec>
-  void add(const Segment& segment, const std::string& codec, const MakeCodec& make, Fingerprint& hash);
+  void add(const Segment& segment, const std::string& spec, const MakeCodec& make, Fingerprint& hash);
 
   std::vector<Group> groups_;
   std::vector<int> group_of_;

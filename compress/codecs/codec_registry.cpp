@@ -1,49 +1,78 @@
 #include "compress/codecs/codec_registry.h"
 
+#include <algorithm>
+#include <utility>
+
+#include "compress/codecs/codec_presets.h"
 #include "compress/codecs/float_codecs.h"
+#include "compress/codecs/ternary_spec.h"
 #include "kernels/runtime/errors.h"
 
 namespace terngrad {
 namespace {
 
-struct Entry {
-  const char* name;
-  std::unique_ptr<Codec> (*make)(const CodecOptions&);
-};
-
-// One line for each codec.
-constexpr Entry kCodecs[] = {
-    {"fp32",
-     [](const CodecOptions& o) -> std::unique_ptr<Codec> {
-       return std::make_unique<FloatCodec>(FloatCodec::Width::kFloat32, o.num_workers);
+// One entry for each codec.
+constexpr CodecEntry kCodecs[] = {
+    {"fp32", "every element as it is, the baseline",
+     [](SpecReader&, const CodecContext& c) -> std::unique_ptr<Codec> {
+       return std::make_unique<FloatCodec>(FloatCodec::Width::kFloat32, c.num_workers);
      }},
-    {"bf16",
-     [](const CodecOptions& o) -> std::unique_ptr<Codec> {
-       return std::make_unique<FloatCodec>(FloatCodec::Width::kBfloat16, o.num_workers);
+    {"bf16", "every element rounded to the upper half of its 32 bits, ties to even",
+     [](SpecReader&, const CodecContext& c) -> std::unique_ptr<Codec> {
+       return std::make_unique<FloatCodec>(FloatCodec::Width::kBfloat16, c.num_workers);
      }},
-    {"ternary",
-     [](const CodecOptions& o) -> std::unique_ptr<Codec> {
-       TernaryOptions options = o.ternary;
-       options.num_workers = o.num_workers;
+    {"ternary", "-1, 0 or 1 times a scaler, drawn without bias: TernGrad (Wen et al., NIPS 2017)",
+     [](SpecReader& reader, const CodecContext& c) -> std::unique_ptr<Codec> {
+       TernaryOptions options = read_ternary_options(reader);
+       options.num_workers = c.num_workers;
        return std::make_unique<TernaryCodec>(options);
      }},
 };
 
+const CodecEntry& entry_of(const std::string& name) {
+  const auto found = std::ranges::find_if(kCodecs, [&](const CodecEntry& entry) { return name == entry.name; });
+  if (found != std::end(kCodecs)) return *found;
+  std::string known;
+  for (const CodecEntry& entry : kCodecs) known += (known.empty() ? "" : ", ") + std::string(entry.name);
+  for (const CodecPreset& preset : codec_presets()) known += ", " + std::string(preset.name);
+  TERNGRAD_THROW(InvalidArgument, "[codec] unknown codec '", name, "'; accepted: ", known);
+}
+
+std::unique_ptr<Codec> make(SpecReader& reader, const std::string& name, const CodecContext& context) {
+  std::unique_ptr<Codec> codec = entry_of(name).make(reader, context);
+  reader.finish();
+  return codec;
+}
+
+CodecSpec spec_of(std::string_view text) { return expand_preset(parse_codec_spec(text), codec_presets()).spec; }
+
 }  // namespace
+
+std::span<const CodecEntry> codec_entries() { return kCodecs; }
 
 std::vector<std::string> codec_names() {
   std::vector<std::string> names;
-  for (const Entry& entry : kCodecs) names.emplace_back(entry.name);
+  for (const CodecEntry& entry : kCodecs) names.emplace_back(entry.name);
   return names;
 }
 
-std::unique_ptr<Codec> make_codec(const std::string& name, const CodecOptions& options) {
-  std::string known;
-  for (const Entry& entry : kCodecs) {
-    if (name == entry.name) return entry.make(options);
-    known += (known.empty() ? "" : ", ") + std::string(entry.name);
-  }
-  TERNGRAD_THROW(InvalidArgument, "[codec] unknown codec '", name, "'; accepted: ", known);
+std::vector<SpecKey> codec_keys(const std::string& name) {
+  SpecReader reader(CodecSpec{name});
+  make(reader, name, {});
+  return reader.keys();
+}
+
+std::unique_ptr<Codec> make_codec(std::string_view spec, const CodecContext& context) {
+  const CodecSpec read = spec_of(spec);
+  SpecReader reader(read);
+  return make(reader, read.name, context);
+}
+
+CodecSpec canonical_codec_spec(std::string_view spec, const SpecOptions& defaults) {
+  const CodecSpec read = spec_of(spec);
+  SpecReader reader(read, defaults);
+  make(reader, read.name, {});
+  return reader.canonical();
 }
 
 }  // namespace terngrad

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "compress/codecs/ternary_spec.h"
 #include "kernels/runtime/errors.h"
 
 namespace terngrad {
@@ -14,11 +15,11 @@ CompressedAllReduceOptions compared_codec(const std::string& name, const Compare
                    "'; there are fp32, bf16, t2, t5");
   const bool is_ternary = name == "t2" || name == "t5";
   CompressedAllReduceOptions result;
-  result.codecs.codec = is_ternary ? "ternary" : name;
+  result.codecs.codec = name;
   result.codecs.quantize_logits = options.quantize_logits;
-  if (!is_ternary) return result;
-  result.codecs.codec_options.ternary.clip_factor = options.clip_factor;
-  result.codecs.codec_options.ternary.format = ternary_format_from(name);
+  if (is_ternary) {
+    result.codecs.codec = ternary_spec({.clip_factor = options.clip_factor, .format = ternary_format_from(name)});
+  }
   return result;
 }
 

@@ -53,8 +53,7 @@ int main() {
   const int biases = layout.add("dense/biases", {100});
 
   terngrad::CompressedAllReduceOptions options;
-  options.codecs.codec = "ternary";
-  options.codecs.codec_options.ternary.clip_factor = 2.5;
+  options.codecs.codec = "ternary:clip_factor=2.5";
   options.seed = 1;
   // Both workers live in this process. For workers in several processes pass a terngrad::Communicator over your own
   // transport in place of this one.

@@ -10,6 +10,7 @@
 #include <random>
 #include <string>
 
+#include "compress/codecs/ternary_spec.h"
 #include "support/device_exchange.h"
 #include "support/device_ranks.h"
 
@@ -54,14 +55,15 @@ CompressedAllReduceOptions random_options(Random& random) {
   options.codecs.codec = one_of(random, {"ternary", "ternary", "ternary", "fp32", "bf16"});
   options.codecs.quantize_logits = random() % 2 == 0;
   options.codecs.size_to_binarize = one_of(random, {1, 1, 100});
-  options.codecs.codec_options.ternary = {.clip_factor = one_of(random, {0.0, 1.0, 2.5}),
-                                          .rule = random() % 2 == 0 ? ScalerRule::kPaper : ScalerRule::kOriginal,
-                                          .sharing = one_of(random, sharings),
-                                          .clip_scope = random() % 2 == 0 ? ClipScope::kShared : ClipScope::kLocal,
-                                          .scope = one_of(random, scopes),
-                                          .block_elements = one_of(random, {64, 192, 4096, 8192, 32768}),
-                                          .format = one_of(random, formats)};
-  const bool shared = options.codecs.codec_options.ternary.sharing != ScalerSharing::kNone;
+  const TernaryOptions ternary{.clip_factor = one_of(random, {0.0, 1.0, 2.5}),
+                               .rule = random() % 2 == 0 ? ScalerRule::kPaper : ScalerRule::kOriginal,
+                               .sharing = one_of(random, sharings),
+                               .clip_scope = random() % 2 == 0 ? ClipScope::kShared : ClipScope::kLocal,
+                               .scope = one_of(random, scopes),
+                               .block_elements = one_of(random, {64, 192, 4096, 8192, 32768}),
+                               .format = one_of(random, formats)};
+  if (options.codecs.codec == "ternary") options.codecs.codec = ternary_spec(ternary);
+  const bool shared = ternary.sharing != ScalerSharing::kNone;
   const DownlinkCodec returns[] = {DownlinkCodec::kFloat32, DownlinkCodec::kBfloat16, DownlinkCodec::kSums,
                                    DownlinkCodec::kTernary};
   options.downlink_codec = returns[random() % (shared ? 4 : 2)];

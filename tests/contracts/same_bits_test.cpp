@@ -6,6 +6,7 @@
 #include <random>
 #include <string>
 
+#include "compress/codecs/ternary_spec.h"
 #include "compress/exchange/compressed_all_reduce.h"
 #include "support/bits.h"
 #include "support/gradients.h"
@@ -37,7 +38,7 @@ CompressedAllReduceOptions random_options(std::uint64_t seed) {
     const std::common_type_t<decltype(choices)...> all[] = {choices...};
     return all[random() % sizeof...(choices)];
   };
-  TernaryOptions& ternary = options.codecs.codec_options.ternary;
+  TernaryOptions ternary;
   ternary.clip_factor = pick(0.0, 1.0, 2.5);
   ternary.rule = pick(ScalerRule::kPaper, ScalerRule::kOriginal);
   ternary.sharing = pick(ScalerSharing::kMax, ScalerSharing::kMean, ScalerSharing::kNone);
@@ -49,7 +50,7 @@ CompressedAllReduceOptions random_options(std::uint64_t seed) {
   options.downlink_codec = shared ? pick(DownlinkCodec::kFloat32, DownlinkCodec::kSums, DownlinkCodec::kTernary)
                                   : pick(DownlinkCodec::kFloat32, DownlinkCodec::kBfloat16);
   options.algorithm = pick(ExchangeAlgorithm::kAllGather, ExchangeAlgorithm::kScatterReduce);
-  options.codecs.codec = pick(0, 0, 0, 1) == 0 ? "ternary" : "bf16";
+  options.codecs.codec = pick(0, 0, 0, 1) == 0 ? ternary_spec(ternary) : "bf16";
   options.seed = random();
   return options;
 }

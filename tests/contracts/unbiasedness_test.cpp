@@ -9,6 +9,7 @@
 #include <string>
 #include <vector>
 
+#include "compress/codecs/ternary_spec.h"
 #include "compress/exchange/compressed_all_reduce.h"
 #include "kernels/codes/ternarize.h"
 #include "kernels/statistics/scaler.h"
@@ -154,7 +155,7 @@ TEST(Unbiasedness, OfTheWholeExchangeWithSharingMaxAndNone) {
   }
   for (const ScalerSharing sharing : {ScalerSharing::kMax, ScalerSharing::kNone}) {
     CompressedAllReduceOptions options;
-    options.codecs.codec_options.ternary.sharing = sharing;
+    options.codecs.codec = ternary_spec({.sharing = sharing});
     CompressedAllReduce exchange(layout, make_worker_group(kWorkers, make_self_communicator()), options);
     testing::Tensors mean = testing::blank_tensors(layout);
     std::vector<double> total(300, 0);

@@ -45,7 +45,7 @@ TEST(WireDocument, ExampleIsWhatTheCodeWrites) {
   layout.add("conv/weights", {3, 6});
   layout.add("logits/biases", {3}, true);
   CodecPlanOptions options;
-  options.codec_options.num_workers = 2;
+  options.context.num_workers = 2;
   const CodecPlan plan(layout, options);
   std::vector<float> weights(18);
   for (int i = 0; i < 18; ++i) weights[static_cast<std::size_t>(i)] = static_cast<float>(i - 9) / 8.0f;

@@ -1,29 +1,54 @@
-// The text of a codec spec, as --codec and --codec_for give it.
-#include "compress/codecs/codec_spec.h"
+// The text of a codec spec, as --codec and --codec_for give it: read by itself, by a reader with keys of every type,
+// and by the codecs of the registry.
+#include "compress/codecs/codec_registry.h"
 
 #include "tests/fuzz/fuzz_input.h"
 
+namespace terngrad {
+namespace {
+
+struct Values {
+  double number = 0;
+  std::int64_t integer = 64;
+  bool flag = false;
+  friend bool operator==(const Values&, const Values&) = default;
+};
+
+Values read_values(SpecReader& reader) {
+  Values v;
+  v.number = reader.number("number", v.number, -1, 1, "");
+  v.integer = reader.integer("integer", v.integer, 0, 1 << 20, "", 64);
+  v.flag = reader.flag("flag", v.flag, "");
+  reader.require_for("number", v.flag, "flag=true");
+  reader.finish();
+  return v;
+}
+
+void read_by_itself(std::string_view text) {
+  const CodecSpec spec = parse_codec_spec(text);
+  fuzz::require(to_string(spec) == text);
+  SpecReader reader(spec);
+  const Values values = read_values(reader);
+  fuzz::require(values.number >= -1 && values.number <= 1);
+  fuzz::require(values.integer >= 0 && values.integer <= 1 << 20 && values.integer % 64 == 0);
+  SpecReader again(parse_codec_spec(to_string(reader.canonical())));
+  fuzz::require(read_values(again) == values);
+  fuzz::require(again.canonical() == reader.canonical());
+}
+
+void read_by_its_codec(std::string_view text) {
+  const CodecSpec canonical = canonical_codec_spec(text);
+  fuzz::require(canonical_codec_spec(to_string(canonical)) == canonical);
+  fuzz::require(make_codec(text, {})->options_text() == make_codec(to_string(canonical), {})->options_text());
+}
+
+}  // namespace
+}  // namespace terngrad
+
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   using namespace terngrad;
-  fuzz::survive<InvalidArgument>([&] {
-    const std::string_view text(reinterpret_cast<const char*>(data), size);
-    const CodecSpec spec = parse_codec_spec(text);
-    fuzz::require(to_string(spec) == text);
-    SpecReader reader(spec);
-    const double number = reader.number("number", 0, -1, 1, "");
-    fuzz::require(number >= -1 && number <= 1);
-    const std::int64_t integer = reader.integer("integer", 64, 0, 1 << 20, "", 64);
-    fuzz::require(integer >= 0 && integer <= 1 << 20 && integer % 64 == 0);
-    const bool flag = reader.flag("flag", false, "");
-    reader.require_for("number", flag, "flag=true");
-    reader.finish();
-    SpecReader again(parse_codec_spec(to_string(reader.canonical())));
-    fuzz::require(again.number("number", 0, -1, 1, "") == number);
-    fuzz::require(again.integer("integer", 64, 0, 1 << 20, "", 64) == integer);
-    fuzz::require(again.flag("flag", false, "") == flag);
-    again.require_for("number", flag, "flag=true");
-    again.finish();
-    fuzz::require(again.canonical() == reader.canonical());
-  });
+  const std::string_view text(reinterpret_cast<const char*>(data), size);
+  fuzz::survive<InvalidArgument>([&] { read_by_itself(text); });
+  fuzz::survive<InvalidArgument>([&] { read_by_its_codec(text); });
   return 0;
 }

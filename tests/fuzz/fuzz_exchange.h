@@ -10,6 +10,7 @@
 #include <utility>
 #include <vector>
 
+#include "compress/codecs/ternary_spec.h"
 #include "compress/exchange/compressed_all_reduce.h"
 #include "compress/wire/gradient_transport.h"
 #include "compress/wire/payload_rows.h"
@@ -85,11 +86,12 @@ inline ExchangeReport tampered_exchange(const ExchangeChoice& choice, const Tamp
   mean.assign(gradient.size(), 0.0f);
   CompressedAllReduceOptions options;
   options.codecs.rules = {parse_codec_rule(std::string("b=") + choice.codec_of_biases)};
-  TernaryOptions& ternary = options.codecs.codec_options.ternary;
+  TernaryOptions ternary;
   ternary.format = choice.format;
   ternary.sharing = choice.own_scalers ? ScalerSharing::kNone : ScalerSharing::kMax;
   ternary.scope = choice.blocks ? ScalerScope::kBlock : ScalerScope::kLayer;
   ternary.block_elements = 4096;
+  options.codecs.codec = ternary_spec(ternary);
   options.algorithm = choice.scatters ? ExchangeAlgorithm::kScatterReduce : ExchangeAlgorithm::kAllGather;
   options.downlink_codec = choice.own_scalers ? DownlinkCodec::kBfloat16 : DownlinkCodec::kSums;
   options.on_nonfinite = OnNonfinite::kZero;
@@ -162,8 +164,8 @@ inline void tampered_sums(const ExchangeChoice& choice, const Tamper& tamper, st
   mean.assign(gradient.size(), 0.0f);
   CodecPlanOptions options;
   options.rules = {parse_codec_rule(std::string("b=") + choice.codec_of_biases)};
-  options.codec_options.num_workers = kWorkers;
-  options.codec_options.ternary.format = choice.format;
+  options.context.num_workers = kWorkers;
+  options.codec = ternary_spec({.format = choice.format});
   const CodecPlan plan(layout, options);
   const std::vector<WorkerRange> ranks = {worker_range(kWorkers, 0, 2), worker_range(kWorkers, 1, 2)};
   SummingRank reader(layout, plan, ranks, 0, gradient);

@@ -74,6 +74,8 @@ void add_codec_specs(Corpus& corpus) {
   add("unknown_key", "codec:bits=4");
   add("refused", "codec:integer=65");
   add("no_spec", "codec:integer");
+  add("ternary",
+      "ternary:clip_factor=2.5,scaler=original,sharing=none,clip_scope=local,scope=block,block=64,format=t5");
 }
 
 void add_message(Corpus& corpus) {

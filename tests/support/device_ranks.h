@@ -9,6 +9,7 @@
 #include <string>
 #include <vector>
 
+#include "compress/codecs/ternary_spec.h"
 #include "compress/exchange/device/device_all_reduce.h"
 #include "support/cuda_device.h"
 #include "support/device_tensors.h"
@@ -94,7 +95,7 @@ inline CompressedAllReduceOptions options_with(const TernaryOptions& ternary,
                                                DownlinkCodec downlink_codec = DownlinkCodec::kFloat32,
                                                ExchangeAlgorithm algorithm = ExchangeAlgorithm::kAllGather) {
   CompressedAllReduceOptions options = options_of(algorithm, downlink_codec);
-  options.codecs.codec_options.ternary = ternary;
+  options.codecs.codec = ternary_spec(ternary);
   return options;
 }
 

@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "compress/codecs/ternary_spec.h"
 #include "compress/exchange/compressed_all_reduce.h"
 #include "support/bits.h"
 #include "support/gradients.h"
@@ -43,10 +44,15 @@ inline CompressedAllReduceOptions options_of(ExchangeAlgorithm algorithm,
   return options;
 }
 
+/// The options of the codec of tensors that no rule names; the defaults if that is another than ternary.
+inline TernaryOptions ternary_of(const CompressedAllReduceOptions& options) {
+  SpecReader reader(parse_codec_spec(options.codecs.codec));
+  return options.codecs.codec.starts_with("ternary") ? read_ternary_options(reader) : TernaryOptions{};
+}
+
 /// What a failure names.
 inline std::string options_text(const CompressedAllReduceOptions& options) {
-  return to_string(options.algorithm) + ", " + to_string(options.downlink_codec) + ", " +
-         TernaryCodec(options.codecs.codec_options.ternary).options_text();
+  return to_string(options.algorithm) + ", " + to_string(options.downlink_codec) + ", " + options.codecs.codec;
 }
 
 inline std::vector<std::string> codecs_of(const CompressedAllReduce& exchange, const Layout& layout) {
@@ -93,15 +99,8 @@ inline void expect_reference(const Layout& layout, const std::vector<Tensors>& w
   CompressedAllReduce exchange = local_exchange(layout, num_workers, options);
   Tensors mean = blank_tensors(layout);
   exchange.exchange(tables(workers, 0, num_workers), mean.table, step);
-  ReferenceExchange reference{layout,
-                              codecs_of(exchange, layout),
-                              options.codecs.codec_options.ternary,
-                              options.downlink_codec,
-                              options.seed,
-                              step,
-                              {},
-                              {},
-                              {}};
+  ReferenceExchange reference{
+      layout, codecs_of(exchange, layout), ternary_of(options), options.downlink_codec, options.seed, step, {}, {}, {}};
   ASSERT_TRUE(same_bits(reference.run(workers), mean)) << what;
 }
 

@@ -68,9 +68,7 @@ inline std::unique_ptr<DeviceReplica> make_replica(const DeviceRun& device_run,
   pipeline.seed = run.seed;
   parts.examples = make_device_examples(dataset, pipeline, device_run.max_burst, stream);
   CompressedAllReduceOptions exchange;
-  exchange.codecs.codec = run.codec;
-  exchange.codecs.codec_options.ternary.clip_factor = 2.5;
-  exchange.codecs.codec_options.ternary.format = ternary_format_from(device_run.format);
+  exchange.codecs.codec = spec_of(run.codec, "clip_factor=2.5,format=" + device_run.format);
   exchange.algorithm = device_run.algorithm;
   exchange.downlink_codec = device_run.downlink_codec;
   exchange.on_nonfinite = run.on_nonfinite;

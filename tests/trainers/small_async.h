@@ -35,10 +35,8 @@ inline std::unique_ptr<Net> make_small_net(const SmallRun& run, int worker) {
 
 inline std::shared_ptr<const PushProtocol> make_small_protocol(const SmallAsync& async, const Net& net) {
   CodecPlanOptions codecs;
-  codecs.codec = async.run.codec;
-  codecs.codec_options.num_workers = async.run.num_workers;
-  codecs.codec_options.ternary.clip_factor = 2.5;
-  codecs.codec_options.ternary.sharing = ScalerSharing::kNone;
+  codecs.codec = spec_of(async.run.codec, "clip_factor=2.5,sharing=none");
+  codecs.context.num_workers = async.run.num_workers;
   return std::make_shared<const PushProtocol>(net.layout(), net.state_layout(), CodecPlan(net.layout(), codecs),
                                               async.parameters, 7, "");
 }

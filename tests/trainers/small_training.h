@@ -110,6 +110,11 @@ inline NetSpec small_lenet() {
   return spec;
 }
 
+/// The spec of a codec by name, of ternary with these options.
+inline std::string spec_of(const std::string& codec, const std::string& ternary_options) {
+  return codec == "ternary" ? codec + ":" + ternary_options : codec;
+}
+
 /// A run of a net on small images.
 struct SmallRun {
   int num_workers = 1;
@@ -180,8 +185,7 @@ inline std::unique_ptr<Trainer> make_small_trainer(const SmallRun& run) {
     parts.strategy = make_simple_strategy(layout, run.on_nonfinite);
   } else {
     CompressedAllReduceOptions exchange;
-    exchange.codecs.codec = run.codec;
-    exchange.codecs.codec_options.ternary.clip_factor = 2.5;
+    exchange.codecs.codec = spec_of(run.codec, "clip_factor=2.5");
     exchange.on_nonfinite = run.on_nonfinite;
     exchange.seed = run.seed;
     exchange.num_threads = run.num_threads;

@@ -1,5 +1,7 @@
 #include "trainers/options/train_options.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <initializer_list>
 #include <map>
@@ -57,6 +59,17 @@ std::vector<std::string> with_auto_and_fp16(std::vector<std::string> names) {
   names.insert(names.begin(), "auto");
   names.emplace_back("fp16");
   return names;
+}
+
+/// The options that are long names of ternary's keys, under the names of the keys.
+SpecOptions ternary_defaults(const TrainOptions& o) {
+  return {{"clip_factor", fmt::format("{}", o.clip_factor)},
+          {"scaler", o.scaler},
+          {"sharing", o.scaler_sharing},
+          {"clip_scope", o.clip_scope},
+          {"scope", o.scaler_scope},
+          {"block", std::to_string(o.block_size)},
+          {"format", o.ternary_format}};
 }
 
 /// Options of the original that cannot be honoured here; docs/options.md has the whole list.
@@ -359,20 +372,18 @@ OnNonfinite on_nonfinite_of(const TrainOptions& o) {
 
 CompressedAllReduceOptions exchange_options(const TrainOptions& o, std::uint64_t run_id, int num_threads) {
   CompressedAllReduceOptions result;
-  result.codecs.codec = o.codec_name();
-  for (const std::string& rule : o.codec_for) result.codecs.rules.push_back(parse_codec_rule(rule));
+  const SpecOptions ternary = ternary_defaults(o);
+  const auto spec_of = [&](const std::string& spec) {
+    const bool is_ternary = canonical_codec_spec(spec).name == "ternary";
+    return to_string(canonical_codec_spec(spec, is_ternary ? ternary : SpecOptions{}));
+  };
+  result.codecs.codec = spec_of(o.codec_name());
+  for (const std::string& text : o.codec_for) {
+    const CodecRule rule = parse_codec_rule(text);
+    result.codecs.rules.push_back({rule.pattern, spec_of(rule.codec)});
+  }
   result.codecs.size_to_binarize = o.size_to_binarize;
   result.codecs.quantize_logits = o.quantize_logits;
-  TernaryOptions& ternary = result.codecs.codec_options.ternary;
-  ternary.clip_factor = o.clip_factor;
-  ternary.rule = pick<ScalerRule>(o.scaler, {{"paper", ScalerRule::kPaper}, {"original", ScalerRule::kOriginal}});
-  ternary.sharing = pick<ScalerSharing>(
-      o.scaler_sharing, {{"max", ScalerSharing::kMax}, {"mean", ScalerSharing::kMean}, {"none", ScalerSharing::kNone}});
-  ternary.clip_scope = pick<ClipScope>(o.clip_scope, {{"shared", ClipScope::kShared}, {"local", ClipScope::kLocal}});
-  ternary.scope = pick<ScalerScope>(
-      o.scaler_scope, {{"layer", ScalerScope::kLayer}, {"block", ScalerScope::kBlock}, {"model", ScalerScope::kModel}});
-  ternary.block_elements = o.block_size;
-  ternary.format = ternary_format_from(o.ternary_format);
   result.algorithm = pick<ExchangeAlgorithm>(o.exchange, {{"auto", ExchangeAlgorithm::kAuto},
                                                           {"all_gather", ExchangeAlgorithm::kAllGather},
                                                           {"scatter_reduce", ExchangeAlgorithm::kScatterReduce},

@@ -16,7 +16,7 @@ namespace {
 
 std::shared_ptr<const PushProtocol> make_protocol(const TrainOptions& o, const Net& net, std::uint64_t run_id) {
   CodecPlanOptions codecs = exchange_options(o, run_id, 1).codecs;
-  codecs.codec_options.num_workers = o.num_nodes;
+  codecs.context.num_workers = o.num_nodes;
   const CodecPlan plan(net.layout(), codecs);
   check_codec_plan(o, plan);
   const auto width = o.downlink_codec == "bf16" ? FloatCodec::Width::kBfloat16 : FloatCodec::Width::kFloat32;

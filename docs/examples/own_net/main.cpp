@@ -66,8 +66,7 @@ std::unique_ptr<terngrad::Trainer> make_trainer() {
   parts.net = make_net(own_net(), {images.height(), images.width(), images.channels()}, images.num_classes(), net);
   const Layout& layout = parts.net->layout();
   CompressedAllReduceOptions exchange;
-  exchange.codecs.codec = "ternary";
-  exchange.codecs.codec_options.ternary.clip_factor = 2.5;
+  exchange.codecs.codec = "ternary:clip_factor=2.5";
   parts.strategy =
       make_replicated_strategy(layout, std::make_unique<CompressedAllReduce>(layout, parts.workers, exchange));
   parts.optimizer = make_optimizer("momentum", {.momentum = 0.9}, layout.flat_elements());

@@ -14,8 +14,8 @@ namespace {
 
 using testing::MakeCodec;
 
-MakeCodec maker(const std::string& name, const TernaryOptions& ternary = {}) {
-  return [=](int num_workers) { return make_codec(name, {.num_workers = num_workers, .ternary = ternary}); };
+MakeCodec maker(const std::string& spec) {
+  return [=](int num_workers) { return make_codec(spec, {.num_workers = num_workers}); };
 }
 
 TEST(CodecConformance, OfEveryCodecWithItsDefaults) {
@@ -23,20 +23,19 @@ TEST(CodecConformance, OfEveryCodecWithItsDefaults) {
 }
 
 TEST(CodecConformance, OfTernaryWithEveryFormatAndItsOptions) {
-  for (const TernaryFormat format : {TernaryFormat::kT2, TernaryFormat::kT5, TernaryFormat::kTMask}) {
-    testing::check_codec(maker("ternary", {.clip_factor = 2.5, .format = format}));
-    testing::check_codec(maker("ternary", {.sharing = ScalerSharing::kNone, .format = format}));
+  for (const std::string format : {"t2", "t5", "tmask"}) {
+    testing::check_codec(maker("ternary:clip_factor=2.5,format=" + format));
+    testing::check_codec(maker("ternary:sharing=none,format=" + format));
   }
-  testing::check_codec(maker("ternary", {.sharing = ScalerSharing::kMean, .scope = ScalerScope::kModel}));
-  for (const std::int64_t block : {1984, 4096}) {  // 4096: drawn ahead
-    testing::check_codec(maker("ternary", {.scope = ScalerScope::kBlock, .block_elements = block}));
-    testing::check_codec(
-        maker("ternary", {.sharing = ScalerSharing::kNone, .scope = ScalerScope::kBlock, .block_elements = block}));
+  testing::check_codec(maker("ternary:sharing=mean,scope=model"));
+  for (const std::string block : {"1984", "4096"}) {  // 4096: drawn ahead
+    testing::check_codec(maker("ternary:scope=block,block=" + block));
+    testing::check_codec(maker("ternary:sharing=none,scope=block,block=" + block));
   }
 }
 
 TEST(CodecConformance, ABiasIsNoticed) {
-  EXPECT_GT(testing::check_bias(maker("ternary", {.clip_factor = 1.5})), 20);
+  EXPECT_GT(testing::check_bias(maker("ternary:clip_factor=1.5")), 20);
   EXPECT_GT(testing::check_bias(maker("bf16")), 20);
   EXPECT_EQ(testing::check_bias(maker("fp32")), 0);
 }

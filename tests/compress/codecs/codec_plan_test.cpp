@@ -110,14 +110,40 @@ TEST(CodecPlan, GroupsTensorsByCodecInOrder) {
   EXPECT_EQ(plan.group_of(3), 1);
 }
 
+TEST(CodecPlan, GroupsByAllOptionsOfACodecHoweverTheyAreWritten) {
+  CodecPlanOptions options;
+  options.codec = "ternary:clip_factor=2.5";
+  options.rules = {{"conv1/weights", "ternary"},
+                   {"conv1/biases", "ternary:format=t2,clip_factor=2.50"},
+                   {"logits/weights", "ternary:clip_factor=0"}};
+  const CodecPlan plan(lenet_like(), options);
+  ASSERT_EQ(plan.groups().size(), 3u);
+  EXPECT_EQ(plan.groups()[0].segments, (std::vector<int>{0, 3}));
+  EXPECT_EQ(plan.groups()[1].segments, (std::vector<int>{1, 2}));
+  EXPECT_EQ(plan.groups()[2].segments, (std::vector<int>{4}));
+  EXPECT_EQ(plan.groups()[1].spec, to_string(canonical_codec_spec("ternary:clip_factor=2.5")));
+  EXPECT_THAT(plan.codec_of(3).options_text(), ::testing::StartsWith("clip_factor=0 "));
+  EXPECT_THAT(plan.codec_of(2).options_text(), ::testing::StartsWith("clip_factor=2.5 "));
+}
+
+TEST(CodecPlan, OfSomeTensorsKeepsCodecsOfOneNameApart) {
+  CodecPlanOptions options;
+  options.rules = {{"conv1/*", "ternary:clip_factor=2.5"}};
+  const CodecPlan whole(lenet_like(), options);
+  const std::array<int, 2> chosen = {2, 1};
+  const CodecPlan part(whole, lenet_like().select(chosen), chosen);
+  ASSERT_EQ(part.groups().size(), 2u);
+  EXPECT_EQ(&part.codec_of(0), &whole.codec_of(2));
+  EXPECT_EQ(&part.codec_of(1), &whole.codec_of(1));
+}
+
 TEST(CodecPlan, NumbersScalersByTensor) {
   Layout layout;
   layout.add("a", {130});
   layout.add("empty", {0});
   layout.add("b", {64});
   CodecPlanOptions options;
-  options.codec_options.ternary.scope = ScalerScope::kBlock;
-  options.codec_options.ternary.block_elements = 64;
+  options.codec = "ternary:scope=block,block=64";
   options.size_to_binarize = 0;
   const CodecPlan plan(layout, options);
   EXPECT_EQ(plan.first_scaler(0), 0);
@@ -134,21 +160,21 @@ TEST(CodecPlan, FingerprintDiffersInEverythingThatPeersMustAgreeOn) {
   std::vector<CodecPlanOptions> others(10, base);
   others[0].codec = "fp32";
   others[1].quantize_logits = true;
-  others[2].codec_options.num_workers = 2;
-  others[3].codec_options.ternary.clip_factor = 2.5;
-  others[4].codec_options.ternary.rule = ScalerRule::kOriginal;
-  others[5].codec_options.ternary.sharing = ScalerSharing::kNone;
-  others[6].codec_options.ternary.clip_scope = ClipScope::kLocal;
-  others[7].codec_options.ternary.scope = ScalerScope::kModel;
-  others[8].codec_options.ternary.scope = ScalerScope::kBlock;
-  others[9].codec_options.ternary.format = TernaryFormat::kT5;
+  others[2].context.num_workers = 2;
+  others[3].codec = "ternary:clip_factor=2.5";
+  others[4].codec = "ternary:scaler=original";
+  others[5].codec = "ternary:sharing=none";
+  others[6].codec = "ternary:clip_scope=local";
+  others[7].codec = "ternary:scope=model";
+  others[8].codec = "ternary:scope=block";
+  others[9].codec = "ternary:format=t5";
   std::vector<std::uint64_t> seen = {fingerprint(base)};
   for (const CodecPlanOptions& other : others) {
     EXPECT_THAT(seen, ::testing::Not(::testing::Contains(fingerprint(other)))) << &other - others.data();
     seen.push_back(fingerprint(other));
   }
   CodecPlanOptions blocks = others[8];
-  blocks.codec_options.ternary.block_elements = 64;
+  blocks.codec = "ternary:scope=block,block=64";
   EXPECT_NE(fingerprint(blocks), fingerprint(others[8]));
 }
 
@@ -173,10 +199,11 @@ TEST(CodecPlan, OfSomeTensorsIsTheWholePlansForThem) {
   EXPECT_THROW(CodecPlan(whole, layout, chosen), InvalidArgument);
 }
 
-TEST(ParseCodecRule, SplitsAtTheLastEqualsSign) {
+TEST(ParseCodecRule, SplitsAtTheFirstEqualsSign) {
   EXPECT_EQ(parse_codec_rule("conv*=fp32").pattern, "conv*");
   EXPECT_EQ(parse_codec_rule("conv*=fp32").codec, "fp32");
-  EXPECT_EQ(parse_codec_rule("a=b=bf16").pattern, "a=b");
+  EXPECT_EQ(parse_codec_rule("conv*=ternary:clip_factor=2.5").pattern, "conv*");
+  EXPECT_EQ(parse_codec_rule("conv*=ternary:clip_factor=2.5").codec, "ternary:clip_factor=2.5");
 }
 
 TEST(ParseCodecRule, RefusesWhatIsNotOne) {

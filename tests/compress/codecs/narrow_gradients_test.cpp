@@ -3,6 +3,7 @@
 
 #include <limits>
 
+#include "compress/codecs/ternary_spec.h"
 #include "kernels/runtime/errors.h"
 #include "support/exchanges.h"
 #include "support/narrow_gradients.h"
@@ -80,13 +81,14 @@ TEST(NarrowExchange, GivesTheMeanOfTheWidenedForTernaryOptions) {
       for (const ClipScope clip_scope : {ClipScope::kShared, ClipScope::kLocal}) {
         for (const TernaryFormat format : {TernaryFormat::kT2, TernaryFormat::kT5, TernaryFormat::kTMask}) {
           CompressedAllReduceOptions options = testing::options_of(ExchangeAlgorithm::kAllGather);
-          TernaryOptions& ternary = options.codecs.codec_options.ternary;
+          TernaryOptions ternary;
           ternary.scope = scope;
           ternary.sharing = sharing;
           ternary.clip_scope = clip_scope;
           ternary.clip_factor = 2.5;
           ternary.format = format;
           ternary.block_elements = 4096;  // of unshared scalers in t2: drawn while they are measured
+          options.codecs.codec = ternary_spec(ternary);
           expect_mean_of_widened(options, 2, testing::options_text(options));
           if (HasFatalFailure()) return;
         }

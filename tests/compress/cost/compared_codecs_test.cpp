@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "compress/codecs/ternary_spec.h"
 #include "kernels/runtime/errors.h"
 
 namespace terngrad::compared_codecs_test {
@@ -14,14 +15,13 @@ TEST(ComparedCodecs, AreTheFloatsAndTwoTernaryFormats) {
   EXPECT_THAT(compared_codec_names(), ElementsAre("fp32", "bf16", "t2", "t5"));
   EXPECT_EQ(compared_codec("fp32", {}).codecs.codec, "fp32");
   EXPECT_EQ(compared_codec("bf16", {}).codecs.codec, "bf16");
-  EXPECT_EQ(compared_codec("t2", {}).codecs.codec, "ternary");
-  EXPECT_EQ(compared_codec("t2", {}).codecs.codec_options.ternary.format, TernaryFormat::kT2);
-  EXPECT_EQ(compared_codec("t5", {}).codecs.codec_options.ternary.format, TernaryFormat::kT5);
+  EXPECT_EQ(compared_codec("t2", {}).codecs.codec, ternary_spec({.clip_factor = 2.5, .format = TernaryFormat::kT2}));
+  EXPECT_EQ(compared_codec("t5", {}).codecs.codec, ternary_spec({.clip_factor = 2.5, .format = TernaryFormat::kT5}));
 }
 
 TEST(ComparedCodecs, TakeTheirOptions) {
   const CompressedAllReduceOptions options = compared_codec("t5", {.clip_factor = 1.5, .quantize_logits = true});
-  EXPECT_EQ(options.codecs.codec_options.ternary.clip_factor, 1.5);
+  EXPECT_EQ(options.codecs.codec, ternary_spec({.clip_factor = 1.5, .format = TernaryFormat::kT5}));
   EXPECT_TRUE(options.codecs.quantize_logits);
   EXPECT_FALSE(compared_codec("t5", {}).codecs.quantize_logits);
 }

@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "compress/codecs/ternary_spec.h"
 #include "kernels/runtime/errors.h"
 #include "support/exchanges.h"
 #include "support/thread_communicator.h"
@@ -50,11 +51,12 @@ std::vector<CompressedAllReduceOptions> all_options() {
                                 downlink_codec == DownlinkCodec::kTernary;
         if (sharing == ScalerSharing::kNone && needs_sums) continue;
         CompressedAllReduceOptions options = options_of(algorithm, downlink_codec);
-        TernaryOptions& ternary = options.codecs.codec_options.ternary;
+        TernaryOptions ternary;
         ternary.sharing = sharing;
         ternary.clip_factor = 2.5;
         ternary.scope = sharing == ScalerSharing::kMean ? ScalerScope::kBlock : ScalerScope::kLayer;
         ternary.block_elements = 1344;
+        options.codecs.codec = ternary_spec(ternary);
         all.push_back(options);
       }
     }
@@ -250,7 +252,7 @@ TEST(BucketedAllReduce, RefusesBucketsOutOfOrder) {
 TEST(BucketedAllReduce, ACodecThatNeedsAllTensorsTakesOneBucket) {
   const Layout layout = mixed_layout();
   auto options = options_of(ExchangeAlgorithm::kAuto);
-  options.codecs.codec_options.ternary.scope = ScalerScope::kModel;
+  options.codecs.codec = "ternary:scope=model";
   EXPECT_NO_THROW(local_buckets(layout, 2, options, kBuckets[3]));
   try {
     local_buckets(layout, 2, options, kBuckets[2]);

@@ -63,7 +63,7 @@ TEST(BucketedLayout, BucketsWithoutSumsAreGathered) {
 TEST(BucketedLayout, RefusesBucketsThatDoNotGoTogether) {
   EXPECT_THROW(BucketedLayout(mixed_layout(), codecs(), 2, {{0, 1}}), InvalidArgument);
   CodecPlanOptions of_model = codecs();
-  of_model.codec_options.ternary.scope = ScalerScope::kModel;
+  of_model.codec = "ternary:scope=model";
   EXPECT_NO_THROW(BucketedLayout(mixed_layout(), of_model, 2, whole_bucket(mixed_layout())));
   try {
     const BucketedLayout split(mixed_layout(), of_model, 2, {{5, 6}, {0, 1, 2, 3, 4}});

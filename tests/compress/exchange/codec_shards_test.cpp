@@ -19,7 +19,7 @@ CodecPlan plan_of(const Layout& layout, const std::vector<CodecRule>& rules, boo
   CodecPlanOptions options;
   options.rules = rules;
   options.quantize_logits = quantize_logits;
-  options.codec_options.num_workers = 8;
+  options.context.num_workers = 8;
   return {layout, options};
 }
 

@@ -88,7 +88,7 @@ TEST(CompressedAllReduce, RefusesPeersOfAnotherRunLayoutOrCodec) {
       const bool odd = rank == 1;
       auto options = options_of(ExchangeAlgorithm::kAllGather);
       if (odd && w == 0) options.run_id = 100;
-      if (odd && w == 2) options.codecs.codec_options.ternary.clip_factor = 2.5;
+      if (odd && w == 2) options.codecs.codec = "ternary:clip_factor=2.5";
       const Layout& mine = odd && w == 1 ? renamed : layout;
       CompressedAllReduce exchange(mine, make_worker_group(2, std::move(communicator)), options);
       Tensors mean = blank_tensors(mine);

@@ -1,4 +1,5 @@
 // What a worker sent, decoded by itself.
+#include "compress/codecs/ternary_spec.h"
 #include "compress/exchange/compressed_all_reduce.h"
 
 #include <gtest/gtest.h>
@@ -30,13 +31,13 @@ TEST(CompressedAllReduce, DecodeLocalIsWhatWasSent) {
     for (const ScalerSharing sharing : {ScalerSharing::kMax, ScalerSharing::kNone}) {
       if (sharing == ScalerSharing::kNone && algorithm == ExchangeAlgorithm::kIntegerSum) continue;
       auto options = options_of(algorithm);
-      options.codecs.codec_options.ternary.sharing = sharing;
+      options.codecs.codec = ternary_spec({.sharing = sharing});
       CompressedAllReduce exchange = local_exchange(layout, 3, options);
       Tensors mean = blank_tensors(layout);
       exchange.exchange(tables(workers, 0, 3), mean.table, 6);
       ReferenceExchange reference{layout,
                                   codecs_of(exchange, layout),
-                                  options.codecs.codec_options.ternary,
+                                  testing::ternary_of(options),
                                   DownlinkCodec::kFloat32,
                                   options.seed,
                                   6,

@@ -1,4 +1,5 @@
 // What an exchange does about NaN and infinity, and about means that overflow.
+#include "compress/codecs/ternary_spec.h"
 #include "compress/exchange/compressed_all_reduce.h"
 
 #include <gmock/gmock.h>
@@ -76,12 +77,13 @@ TEST_P(OnNonfiniteTest, ZeroCountsTheTensorAsZeroAndStillDividesByN) {
       spoil("half", 2, std::numeric_limits<float>::infinity());
       auto options = options_of(GetParam());
       options.on_nonfinite = OnNonfinite::kZero;
-      TernaryOptions& ternary = options.codecs.codec_options.ternary;
+      TernaryOptions ternary;
       ternary.sharing = sharing;
       ternary.scope = scope;
       ternary.block_elements = block;
       ternary.clip_factor = 2.5;
       ternary.clip_scope = ClipScope::kLocal;
+      options.codecs.codec = ternary_spec(ternary);
       const ExchangeReport report = run(options);
       EXPECT_FALSE(report.skipped);
       EXPECT_THAT(report.nonfinite, HasSubstr("and 2 more"));
@@ -153,7 +155,7 @@ TEST_P(OnNonfiniteTest, AMeanThatOverflowsIsFound) {
     // All others are as ever.
     ReferenceExchange reference{layout_,
                                 {"ternary", "ternary", "fp32", "ternary", "ternary", "fp32", "bf16"},
-                                options.codecs.codec_options.ternary,
+                                testing::ternary_of(options),
                                 downlink_codec,
                                 options.seed,
                                 12,
@@ -209,7 +211,7 @@ TEST(CompressedAllReduce, UnsharedScalersWhoseSumOverflowsAreFound) {
     for (const ExchangeAlgorithm algorithm : {ExchangeAlgorithm::kAllGather, ExchangeAlgorithm::kScatterReduce}) {
       auto options = options_of(algorithm);
       options.codecs.rules = {};
-      options.codecs.codec_options.ternary.sharing = sharing;
+      options.codecs.codec = ternary_spec({.sharing = sharing});
       options.on_nonfinite = OnNonfinite::kSkip;
       CompressedAllReduce exchange = local_exchange(layout, 8, options);
       Tensors mean = blank_tensors(layout);

@@ -9,6 +9,7 @@
 #include <utility>
 #include <vector>
 
+#include "compress/codecs/ternary_spec.h"
 #include "kernels/runtime/errors.h"
 #include "support/exchanges.h"
 #include "support/sanitized.h"
@@ -44,7 +45,7 @@ TEST_P(OfWorkers, EveryAlgorithmAndDownlinkGivesTheReferenceMean) {
       for (const int threads : {1, 3}) {
         auto options = options_of(algorithm, downlink_codec);
         options.num_threads = threads;
-        options.codecs.codec_options.ternary.clip_factor = 2.5;
+        options.codecs.codec = "ternary:clip_factor=2.5";
         expect_reference(layout, workers, options, 5, to_string(algorithm) + ", " + to_string(downlink_codec));
         if (HasFatalFailure()) return;
       }
@@ -77,7 +78,7 @@ TEST_P(OfWorkers, EveryTernaryFormatGivesTheReferenceMean) {
     for (const ExchangeAlgorithm algorithm : kAlgorithms) {
       for (const DownlinkCodec downlink_codec : {DownlinkCodec::kFloat32, DownlinkCodec::kTernary}) {
         auto options = options_of(algorithm, downlink_codec);
-        options.codecs.codec_options.ternary.format = format;
+        options.codecs.codec = ternary_spec({.format = format});
         expect_reference(layout, workers, options, 2, to_string(format) + to_string(algorithm));
         if (HasFatalFailure()) return;
       }
@@ -100,13 +101,14 @@ TEST(CompressedAllReduce, GivesTheReferenceMeanForEveryTernaryOption) {
               if (integer && sharing == ScalerSharing::kNone) continue;
               const bool shared = sharing != ScalerSharing::kNone;
               auto options = options_of(algorithm, shared && c > 0 ? DownlinkCodec::kTernary : DownlinkCodec::kFloat32);
-              TernaryOptions& ternary = options.codecs.codec_options.ternary;
+              TernaryOptions ternary;
               ternary.rule = rule;
               ternary.sharing = sharing;
               ternary.clip_scope = clip_scope;
               ternary.scope = scope;
               ternary.clip_factor = c;
               ternary.block_elements = 64 * 21;  // no divisor of a chunk
+              options.codecs.codec = ternary_spec(ternary);
               expect_reference(layout, workers, options, 9, options_text(options));
               if (HasFatalFailure()) return;
             }
@@ -128,13 +130,14 @@ TEST(CompressedAllReduce, GivesTheReferenceMeanForBlocksThatAreDrawnAhead) {
           if (algorithm == ExchangeAlgorithm::kIntegerSum && sharing == ScalerSharing::kNone) continue;
           auto options = options_of(algorithm);
           options.num_threads = 2;
-          TernaryOptions& ternary = options.codecs.codec_options.ternary;
+          TernaryOptions ternary;
           ternary.sharing = sharing;
           ternary.scope = ScalerScope::kBlock;
           ternary.block_elements = block;
           ternary.clip_factor = 2.5;
           ternary.clip_scope = block == 4096 ? ClipScope::kShared : ClipScope::kLocal;
           ternary.rule = block == 4096 ? ScalerRule::kPaper : ScalerRule::kOriginal;
+          options.codecs.codec = ternary_spec(ternary);
           expect_reference(layout, workers, options, 9, options_text(options));
           if (HasFatalFailure()) return;
         }
@@ -156,17 +159,11 @@ TEST(CompressedAllReduce, GivesTheSameBitsForAnyNumberOfProcesses) {
             continue;
           }
           auto options = options_of(algorithm, downlink_codec);
-          options.codecs.codec_options.ternary.sharing = sharing;
+          options.codecs.codec = ternary_spec({.sharing = sharing});
           CompressedAllReduce alone = local_exchange(layout, num_workers, options);
-          ReferenceExchange reference{layout,
-                                      codecs_of(alone, layout),
-                                      options.codecs.codec_options.ternary,
-                                      downlink_codec,
-                                      options.seed,
-                                      4,
-                                      {},
-                                      {},
-                                      {}};
+          ReferenceExchange reference{
+              layout, codecs_of(alone, layout), testing::ternary_of(options), downlink_codec, options.seed, 4, {}, {},
+              {}};
           const auto expected = reference.run(workers);
           for (const int size : {2, 3}) {
             std::vector<Tensors> means;
@@ -317,12 +314,13 @@ TEST(CompressedAllReduce, OneWorkersSharingAndClipScopeChangeNothing) {
         for (const ExchangeAlgorithm algorithm : kAlgorithms) {
           if (algorithm == ExchangeAlgorithm::kIntegerSum && sharing == ScalerSharing::kNone) continue;
           auto options = options_of(algorithm);
-          TernaryOptions& ternary = options.codecs.codec_options.ternary;
+          TernaryOptions ternary;
           ternary.sharing = sharing;
           ternary.clip_scope = clip_scope;
           ternary.scope = scope;
           ternary.block_elements = 64;
           ternary.clip_factor = 2.5;
+          options.codecs.codec = ternary_spec(ternary);
           CompressedAllReduce exchange = local_exchange(layout, 1, options);
           means.push_back(blank_tensors(layout));
           const ExchangeReport report = exchange.exchange(tables(workers, 0, 1), means.back().table, 3);
@@ -340,14 +338,14 @@ TEST(CompressedAllReduce, RefusesIntegerSumWithoutASummableCodec) {
   options.codecs.codec = "fp32";
   EXPECT_THROW(local_exchange(layout, 2, options), InvalidArgument);
   options = options_of(ExchangeAlgorithm::kIntegerSum);
-  options.codecs.codec_options.ternary.sharing = ScalerSharing::kNone;
+  options.codecs.codec = "ternary:sharing=none";
   EXPECT_THROW(local_exchange(layout, 2, options), InvalidArgument);
 }
 
 TEST(CompressedAllReduce, RefusesADownlinkOfCodesWithoutASharedScaler) {
   for (const DownlinkCodec downlink_codec : {DownlinkCodec::kSums, DownlinkCodec::kTernary}) {
     auto options = options_of(ExchangeAlgorithm::kAllGather, downlink_codec);
-    options.codecs.codec_options.ternary.sharing = ScalerSharing::kNone;
+    options.codecs.codec = "ternary:sharing=none";
     EXPECT_THROW(local_exchange(mixed_layout(), 2, options), InvalidArgument);
   }
 }

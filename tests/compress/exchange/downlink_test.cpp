@@ -11,6 +11,7 @@
 #include <memory>
 #include <random>
 
+#include "compress/codecs/ternary_spec.h"
 #include "kernels/runtime/errors.h"
 #include "support/bits.h"
 #include "support/gradients.h"
@@ -40,7 +41,8 @@ Layout small_layout() {
 CodecPlanOptions plan_options(const TernaryOptions& ternary = {}) {
   CodecPlanOptions options;
   options.rules = {{"plain", "fp32"}};
-  options.codec_options = {.num_workers = kWorkers, .ternary = ternary};
+  options.codec = ternary_spec(ternary);
+  options.context.num_workers = kWorkers;
   return options;
 }
 

@@ -21,7 +21,7 @@ Layout two_tensors() {
 CodecPlanOptions codecs_of(const std::string& a, const std::string& b, int num_workers) {
   CodecPlanOptions options;
   options.rules = {{"a", a}, {"b", b}};
-  options.codec_options.num_workers = num_workers;
+  options.context.num_workers = num_workers;
   return options;
 }
 
@@ -29,7 +29,7 @@ ExchangeAlgorithm chosen(const CodecPlanOptions& codecs, ExchangeAlgorithm asked
                          DownlinkCodec downlink_codec = DownlinkCodec::kFloat32) {
   const Layout layout = two_tensors();
   const CodecPlan plan(layout, codecs);
-  return choose_algorithm(asked, downlink_codec, layout, plan, codecs.codec_options.num_workers);
+  return choose_algorithm(asked, downlink_codec, layout, plan, codecs.context.num_workers);
 }
 
 TEST(ExchangeAlgorithm, HasNames) {
@@ -61,12 +61,10 @@ struct Threshold {
   ExchangeAlgorithm algorithm = kAuto;
   friend bool operator==(const Threshold&, const Threshold&) = default;
 };
-Threshold threshold_of(const std::string& a, const std::string& b, const TernaryOptions& ternary = {},
+Threshold threshold_of(const std::string& a, const std::string& b,
                        DownlinkCodec downlink_codec = DownlinkCodec::kFloat32) {
   for (int num_workers = 3; num_workers < 100; ++num_workers) {
-    CodecPlanOptions codecs = codecs_of(a, b, num_workers);
-    codecs.codec_options.ternary = ternary;
-    codecs.codec_options.num_workers = num_workers;
+    const CodecPlanOptions codecs = codecs_of(a, b, num_workers);
     const ExchangeAlgorithm algorithm = chosen(codecs, kAuto, downlink_codec);
     if (algorithm != ExchangeAlgorithm::kAllGather) return {num_workers, algorithm};
   }
@@ -79,9 +77,9 @@ TEST(ExchangeAlgorithm, TakesTheOneWithTheFewestBytesOverALink) {
   EXPECT_EQ(chosen(codecs_of("fp32", "fp32", 2)), ExchangeAlgorithm::kAllGather);
   EXPECT_EQ(threshold_of("fp32", "fp32"), from3);
   EXPECT_EQ(threshold_of("bf16", "bf16"), (Threshold{4, ExchangeAlgorithm::kScatterReduce}));
-  EXPECT_EQ(threshold_of("bf16", "bf16", {}, DownlinkCodec::kBfloat16), from3);
+  EXPECT_EQ(threshold_of("bf16", "bf16", DownlinkCodec::kBfloat16), from3);
   // Where codes do not add up: 1 + 32 / 2 is 17, where headers of one round more decide.
-  EXPECT_EQ(threshold_of("ternary", "ternary", {.sharing = ScalerSharing::kNone}),
+  EXPECT_EQ(threshold_of("ternary:sharing=none", "ternary:sharing=none"),
             (Threshold{18, ExchangeAlgorithm::kScatterReduce}));
 }
 
@@ -90,8 +88,7 @@ TEST(ExchangeAlgorithm, AddsUpCodesWhereThatMovesLess) {
   // do. 2 (N - 1) / N 64 / 16 <= 2 (N - 1) is N >= 4, where sums, which travel without headers, move less.
   EXPECT_EQ(threshold_of("ternary", "ternary"), (Threshold{4, ExchangeAlgorithm::kIntegerSum}));
   // 1.6 bits: 8 (N - 1) / N <= 1.6 (N - 1) is N >= 5.
-  EXPECT_EQ(threshold_of("ternary", "ternary", {.format = TernaryFormat::kT5}),
-            (Threshold{5, ExchangeAlgorithm::kIntegerSum}));
+  EXPECT_EQ(threshold_of("ternary:format=t5", "ternary:format=t5"), (Threshold{5, ExchangeAlgorithm::kIntegerSum}));
   // All that do not add up are gathered with it: where they are many, scatter_reduce is less.
   EXPECT_EQ(chosen(codecs_of("ternary", "fp32", 3)), ExchangeAlgorithm::kAllGather);
   EXPECT_EQ(chosen(codecs_of("ternary", "fp32", 5)), ExchangeAlgorithm::kScatterReduce);
@@ -113,8 +110,7 @@ TEST(ExchangeAlgorithm, NeverTakesOneThatMovesMoreThanAPlainAllReduce) {
 TEST(ExchangeAlgorithm, IntegerSumNeedsOneTensorWhoseCodesAddUp) {
   EXPECT_NO_THROW(chosen(codecs_of("fp32", "ternary", 2), ExchangeAlgorithm::kIntegerSum));
   EXPECT_THROW(chosen(codecs_of("fp32", "bf16", 2), ExchangeAlgorithm::kIntegerSum), InvalidArgument);
-  CodecPlanOptions unshared = codecs_of("ternary", "ternary", 2);
-  unshared.codec_options.ternary.sharing = ScalerSharing::kNone;
+  const CodecPlanOptions unshared = codecs_of("ternary:sharing=none", "ternary:sharing=none", 2);
   EXPECT_THROW(chosen(unshared, ExchangeAlgorithm::kIntegerSum), InvalidArgument);
 }
 

@@ -9,6 +9,7 @@
 #include <string>
 #include <vector>
 
+#include "compress/codecs/ternary_spec.h"
 #include "compress/comm/metered_communicator.h"
 #include "compress/exchange/shard_update.h"
 #include "compress/exchange/vendor_all_reduce.h"
@@ -112,7 +113,7 @@ TEST(ExchangeBytes, AreThoseThatCrossAndAreKnownBefore) {
       for (const DownlinkCodec downlink_codec : kDownlinkCodecs) {
         for (const TernaryFormat format : {TernaryFormat::kT2, TernaryFormat::kT5}) {
           CompressedAllReduceOptions options = options_of(algorithm, downlink_codec);
-          options.codecs.codec_options.ternary.format = format;
+          options.codecs.codec = ternary_spec({.format = format});
           SCOPED_TRACE(std::to_string(num_workers) + " " + testing::options_text(options));
           const std::vector<Node> nodes = exchange_of(num_workers, options);
           expect_what_crossed(nodes);
@@ -130,7 +131,7 @@ TEST(ExchangeBytes, OfAutoInOneProcessAreThoseOfTheAlgorithmThatItChose) {
   for (const DownlinkCodec downlink_codec : kDownlinkCodecs) {
     for (const TernaryFormat format : {TernaryFormat::kT2, TernaryFormat::kT5, TernaryFormat::kTMask}) {
       CompressedAllReduceOptions options = options_of(ExchangeAlgorithm::kAuto, downlink_codec);
-      options.codecs.codec_options.ternary.format = format;
+      options.codecs.codec = ternary_spec({.format = format});
       const Layout layout = mixed_layout();
       const std::vector<Tensors> workers = worker_gradients(layout, 8);
       CompressedAllReduce chosen = testing::local_exchange(layout, 8, options);
@@ -151,12 +152,10 @@ TEST(ExchangeBytes, OfAutoInOneProcessAreThoseOfTheAlgorithmThatItChose) {
 
 TEST(ExchangeBytes, OfNumbersAndBlocksAreThoseThatCross) {
   for (const int num_workers : kWorlds) {
-    for (const char* codec : {"fp32", "bf16", "ternary"}) {
+    for (const char* codec : {"fp32", "bf16", "ternary:scope=block,block=256"}) {
       for (const ExchangeAlgorithm algorithm : {ExchangeAlgorithm::kAllGather, ExchangeAlgorithm::kScatterReduce}) {
         CompressedAllReduceOptions options = options_of(algorithm);
         options.codecs.codec = codec;
-        options.codecs.codec_options.ternary.scope = ScalerScope::kBlock;
-        options.codecs.codec_options.ternary.block_elements = 256;
         SCOPED_TRACE(std::to_string(num_workers) + codec + to_string(algorithm));
         const std::vector<Node> nodes = exchange_of(num_workers, options);
         expect_what_crossed(nodes);
@@ -172,7 +171,7 @@ TEST(ExchangeBytes, OfNumbersAndBlocksAreThoseThatCross) {
 TEST(ExchangeBytes, OfPayloadsOfAnySizeAreThoseThatCrossAndAtMostThoseKnown) {
   for (const int num_workers : kWorlds) {
     CompressedAllReduceOptions options = options_of(ExchangeAlgorithm::kAllGather);
-    options.codecs.codec_options.ternary.format = TernaryFormat::kTMask;
+    options.codecs.codec = "ternary:format=tmask";
     const std::vector<Node> nodes = exchange_of(num_workers, options);
     expect_what_crossed(nodes);
     const Layout layout = mixed_layout();

@@ -44,7 +44,7 @@ CodecPlan plan_of(const Layout& layout, const std::string& codec, int num_worker
   CodecPlanOptions options;
   options.codec = codec;
   options.rules = {{"b", of_b}};
-  options.codec_options.num_workers = num_workers;
+  options.context.num_workers = num_workers;
   return {layout, options};
 }
 

@@ -11,6 +11,7 @@
 #include <utility>
 #include <vector>
 
+#include "compress/codecs/ternary_spec.h"
 #include "compress/wire/worker_encoder.h"
 #include "kernels/runtime/errors.h"
 #include "support/bits.h"
@@ -42,8 +43,8 @@ Layout small_state() {
 
 CodecPlan small_plan(ScalerSharing sharing = ScalerSharing::kNone) {
   CodecPlanOptions options;
-  options.codec_options.num_workers = 2;
-  options.codec_options.ternary.sharing = sharing;
+  options.context.num_workers = 2;
+  options.codec = ternary_spec({.sharing = sharing});
   return {small_layout(), options};
 }
 

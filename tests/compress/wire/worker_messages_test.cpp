@@ -9,6 +9,7 @@
 #include <limits>
 #include <string>
 
+#include "compress/codecs/ternary_spec.h"
 #include "kernels/runtime/errors.h"
 #include "kernels/statistics/scaler.h"
 #include "support/bits.h"
@@ -45,14 +46,15 @@ CodecPlanOptions mixed_codecs(const TernaryOptions& ternary = {}) {
   CodecPlanOptions options;
   options.rules = {{"plain", "fp32"}, {"half", "bf16"}};
   options.size_to_binarize = 0;  // the empty tensor too
-  options.codec_options = {.num_workers = kWorkers, .ternary = ternary};
+  options.codec = ternary_spec(ternary);
+  options.context.num_workers = kWorkers;
   return options;
 }
 
 CodecPlanOptions all_ternary() {
   CodecPlanOptions options;
   options.size_to_binarize = 0;
-  options.codec_options.num_workers = kWorkers;
+  options.context.num_workers = kWorkers;
   return options;
 }
 

@@ -236,15 +236,8 @@ TEST(TrainOptions, ExchangeOptionsCarryEveryChoice) {
                                                                 "--seed",
                                                                 "9"}),
                                                         77, 3);
-  const TernaryOptions& t = e.codecs.codec_options.ternary;
-  EXPECT_EQ(e.codecs.codec, "ternary");
-  EXPECT_EQ(t.clip_factor, 2.5);
-  EXPECT_EQ(t.rule, ScalerRule::kOriginal);
-  EXPECT_EQ(t.sharing, ScalerSharing::kMean);
-  EXPECT_EQ(t.clip_scope, ClipScope::kLocal);
-  EXPECT_EQ(t.scope, ScalerScope::kBlock);
-  EXPECT_EQ(t.block_elements, 128);
-  EXPECT_EQ(t.format, TernaryFormat::kTMask);
+  EXPECT_EQ(e.codecs.codec,
+            "ternary:clip_factor=2.5,scaler=original,sharing=mean,clip_scope=local,scope=block,block=128,format=tmask");
   EXPECT_EQ(e.codecs.size_to_binarize, 7);
   EXPECT_TRUE(e.codecs.quantize_logits);
   ASSERT_EQ(e.codecs.rules.size(), 2u);

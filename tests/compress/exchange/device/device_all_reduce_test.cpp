@@ -5,6 +5,7 @@
 
 #include <limits>
 
+#include "compress/codecs/ternary_spec.h"
 #include "kernels/runtime/captured_graph.h"
 #include "kernels/runtime/errors.h"
 #include "support/cuda_device.h"
@@ -56,7 +57,7 @@ void expect_cpus_mean(const std::vector<Tensors>& workers, const CompressedAllRe
 CompressedAllReduceOptions options_with(const TernaryOptions& ternary,
                                         DownlinkCodec downlink_codec = DownlinkCodec::kFloat32) {
   CompressedAllReduceOptions options = testing::options_of(ExchangeAlgorithm::kAuto, downlink_codec);
-  options.codecs.codec_options.ternary = ternary;
+  options.codecs.codec = ternary_spec(ternary);
   return options;
 }
 
@@ -88,6 +89,12 @@ TEST_F(CudaDeviceAllReduce, GivesTheCpusMeanForEveryDownlinkCodec) {
     expect_cpus_mean(workers, options_with({.clip_factor = 2.5}, codec));
     expect_cpus_mean(workers, options_with({.scope = ScalerScope::kBlock, .block_elements = 64}, codec));
   }
+}
+
+TEST_F(CudaDeviceAllReduce, TakesCodecsOfOneNameWithOtherOptions) {
+  CompressedAllReduceOptions options = options_with({.clip_factor = 2.5});
+  options.codecs.rules = {{"conv/*", "ternary:scope=block,block=64"}, {"fc/*", "ternary:format=t5,sharing=none"}};
+  expect_cpus_mean(worker_gradients(mixed_layout(), 5), options);
 }
 
 TEST_F(CudaDeviceAllReduce, SendsAllTensorsAsNumbersIfAsked) {

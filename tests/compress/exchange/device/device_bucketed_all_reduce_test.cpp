@@ -12,6 +12,7 @@
 #include <utility>
 #include <vector>
 
+#include "compress/codecs/ternary_spec.h"
 #include "compress/comm/nccl/nccl_communicator.h"
 #include "kernels/runtime/captured_graph.h"
 #include "kernels/runtime/errors.h"
@@ -104,16 +105,17 @@ std::vector<CompressedAllReduceOptions> all_options() {
        {ExchangeAlgorithm::kAllGather, ExchangeAlgorithm::kScatterReduce, ExchangeAlgorithm::kIntegerSum}) {
     for (const DownlinkCodec downlink_codec : kDownlinkCodecs) {
       CompressedAllReduceOptions options = options_of(algorithm, downlink_codec);
-      options.codecs.codec_options.ternary.clip_factor = 2.5;
+      options.codecs.codec = "ternary:clip_factor=2.5";
       all.push_back(options);
     }
   }
   for (const ScalerSharing sharing : {ScalerSharing::kMean, ScalerSharing::kNone}) {
     CompressedAllReduceOptions options = options_of(ExchangeAlgorithm::kAuto);
-    TernaryOptions& ternary = options.codecs.codec_options.ternary;
+    TernaryOptions ternary;
     ternary.sharing = sharing;
     ternary.scope = ScalerScope::kBlock;
     ternary.block_elements = 4096;
+    options.codecs.codec = ternary_spec(ternary);
     all.push_back(options);
   }
   return all;
@@ -361,7 +363,7 @@ TEST_F(CudaDeviceBucketedAllReduce, RefusesWhatItCannotHonour) {
   const Layout layout = mixed_layout();
   const std::vector<Tensors> workers = worker_gradients(layout, 2);
   CompressedAllReduceOptions of_model = options_of(ExchangeAlgorithm::kAuto);
-  of_model.codecs.codec_options.ternary.scope = ScalerScope::kModel;
+  of_model.codecs.codec = "ternary:scope=model";
   EXPECT_NO_THROW(InBuckets(layout, workers, of_model, kBuckets[3], true));
   EXPECT_THROW(InBuckets(layout, workers, of_model, kBuckets[2], true), InvalidArgument);
   EXPECT_THROW(InBuckets(layout, workers, options_of(ExchangeAlgorithm::kAuto), {{0, 1}}, true), InvalidArgument);

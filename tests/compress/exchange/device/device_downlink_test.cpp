@@ -9,6 +9,7 @@
 #include <memory>
 #include <vector>
 
+#include "compress/codecs/ternary_spec.h"
 #include "compress/exchange/codec_shards.h"
 #include "compress/exchange/device/device_payloads.h"
 #include "compress/exchange/downlink.h"
@@ -30,7 +31,8 @@ constexpr std::uint64_t kStep = 12;
 
 CodecPlan plan_of(const Layout& layout, const TernaryOptions& ternary) {
   CodecPlanOptions options = testing::options_of(ExchangeAlgorithm::kAuto).codecs;
-  options.codec_options = {.num_workers = kWorkers, .ternary = ternary};
+  options.codec = ternary_spec(ternary);
+  options.context.num_workers = kWorkers;
   return {layout, options};
 }
 

@@ -26,7 +26,7 @@ using Make = std::unique_ptr<DevicePayloads> (*)(const DevicePayloadsSetup&);
 
 CodecPlan plan_of(const Layout& layout, int num_workers) {
   CodecPlanOptions options = testing::options_of(ExchangeAlgorithm::kAuto).codecs;
-  options.codec_options.num_workers = num_workers;
+  options.context.num_workers = num_workers;
   return {layout, options};
 }
 
