@@ -19,6 +19,7 @@ std::string value_of(const RunIdentity& identity, const std::string& key) {
 
 std::string described(const std::string& key) {
   if (key == "codec") return "--grad_bits or --codec";
+  if (key == "codec_spec") return "--codec";
   if (key == "num_workers") return "--num_nodes";
   if (key == "return_codec") return "--downlink_codec";  // as checkpoints have called it from the first on
   if (key == "num_examples") return "other training data (--data_dir): num_examples";
@@ -50,7 +51,9 @@ std::string advice(const std::string& key, const std::string& recorded) {
 // Differences are reported by rank: the coarse ones first, fingerprints last.
 int rank_of(const std::string& key) {
   constexpr std::array<std::string_view, 6> kFirst = {"net", "dataset", "optimizer", "num_workers", "seed", "strategy"};
-  if (key.ends_with("fingerprint")) return static_cast<int>(kFirst.size()) + 1;
+  // What a spec says is told by the long names of its keys, where they have some.
+  if (key == "codec_spec") return static_cast<int>(kFirst.size()) + 1;
+  if (key.ends_with("fingerprint")) return static_cast<int>(kFirst.size()) + 2;
   return static_cast<int>(std::ranges::find(kFirst, key) - kFirst.begin());
 }
 
@@ -87,6 +90,8 @@ void check_same_run(const RunIdentity& expected, const RunIdentity& recorded, st
     const std::string theirs = value_of(recorded, key);
     if (ours == theirs || (key == "on_nonfinite" && theirs == "stop")) continue;
     if (theirs == kNone && is_of_all_before(key, ours)) continue;
+    // Runs before there were specs have all of it under the names of options.
+    if (key == "codec_spec" && theirs == kNone) continue;
     // Of runs on CPUs and on GPUs only. A run may continue on the other kind.
     if ((key == "threads_per_worker" || key == "math") && theirs == kNone) continue;
     TERNGRAD_THROW(UsageError, "cannot continue from ", source, ": this run has ", described(key), " '",

@@ -23,7 +23,8 @@ RunIdentity identity_of(const CheckpointState& state);
 /// Throws unless a run with `expected` can continue with what `recorded` says: each entry of `expected` must be equal;
 /// further ones of `recorded` may be anything. Two entries are left out: max_steps, see check_max_steps, and
 /// on_nonfinite if `recorded` has "stop" there: such a run has met nothing yet that the policies treat differently. A
-/// run on GPUs records no threads_per_worker and one on a CPU no math: it may continue with any.
+/// run on GPUs records no threads_per_worker and one on a CPU no math, and runs before there were specs of codecs no
+/// codec_spec: they may continue with any.
 /// Fingerprints are compared last, when all that has its own name is equal.
 /// @param source  what recorded it, e.g. "checkpoint 'FILE'"
 /// @throws UsageError that names the option (or, for data, what differs) with both values

@@ -16,7 +16,9 @@
 namespace terngrad {
 namespace {
 
-bool is_question(const ParseResult& parsed) { return parsed.help_requested || parsed.version_requested; }
+bool is_question(const ParseResult& parsed) {
+  return parsed.help_requested || parsed.version_requested || parsed.answer;
+}
 
 }  // namespace
 
@@ -31,6 +33,8 @@ bool answer_questions(const char* name, const OptionSet& options, const ParseRes
   if (!chief_is_asked || !processes.is_chief()) return chief_is_asked;
   if (parsed.help_requested) {
     std::cout << options.help(text_width(stdout));
+  } else if (parsed.answer) {
+    std::cout << parsed.answer(text_width(stdout));
   } else {
     std::cout << version_text(name);
   }

@@ -18,13 +18,14 @@ struct LaunchedCommand {
 };
 
 /// Joins the launch, reads the command line and runs the command; options must be the same on all ranks, except for
-/// those of require_same_on_all_ranks. --help and --version are answered by the chief.
+/// those of require_same_on_all_ranks. --help, --version and other questions are answered by the chief.
 /// @param name  of the program
 /// @returns the exit code; throws what command_main maps to one
 int run_launched_command(const char* name, OptionSet& options, int argc, const char* const* argv,
                          const LaunchedCommand& command);
 
-/// Answers --help and --version, on the chief; a collective call. @returns whether one of them was asked for
+/// Answers --help, --version and other questions, on the chief; a collective call. @returns whether one of them was
+/// asked for
 /// @throws GroupError if some ranks were asked and others not
 bool answer_questions(const char* name, const OptionSet& options, const ParseResult& parsed,
                       const ProcessGroup& processes);

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include "kernels/runtime/errors.h"
+#include "trainers/options/codec_choice.h"
 
 namespace terngrad {
 
@@ -21,6 +22,12 @@ void check_async_options(const OptionSet& options, const TrainOptions& o) {
     TERNGRAD_THROW(UsageError, "--scaler_sharing ", o.scaler_sharing,
                    ": with --strategy async gradients of workers do not come together, so scalers cannot be shared; "
                    "accepted: none");
+  }
+  for (const ChosenCodec& codec : chosen_codecs(o)) {
+    if (!codec.codec->traits().summable) continue;
+    TERNGRAD_THROW(UsageError, codec.given,
+                   ": with --strategy async gradients of workers do not come together, so scalers cannot be shared; "
+                   "accepted: sharing=none");
   }
   if (o.exchange != "auto") {
     TERNGRAD_THROW(UsageError, "--exchange ", o.exchange,

@@ -1,13 +1,19 @@
 #include "trainers/options/compression_option_checks.h"
 
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
 #include <algorithm>
 #include <cstdint>
 #include <string>
+#include <vector>
 
 #include "compress/codecs/codec_plan.h"
 #include "compress/codecs/codec_registry.h"
-#include "compress/exchange/all_reduce_options.h"
+#include "compress/codecs/ternary_codec.h"
+#include "compress/exchange/vendor_all_reduce.h"
 #include "kernels/runtime/errors.h"
+#include "trainers/options/codec_choice.h"
 #include "trainers/options/option_set.h"
 #include "trainers/options/train_options.h"
 
@@ -17,37 +23,39 @@ namespace {
 /// Whether any tensor may travel as something else than fp32.
 bool compresses(const TrainOptions& o) {
   if (o.codec_name() != "fp32") return true;
-  return std::ranges::any_of(o.codec_for,
-                             [](const std::string& rule) { return parse_codec_rule(rule).codec != "fp32"; });
+  return std::ranges::any_of(chosen_codecs(o), [](const ChosenCodec& c) { return c.spec.name != "fp32"; });
 }
 
-/// Which codecs there are to be.
-void check_codecs(const OptionSet& options, const TrainOptions& o) {
-  for (const std::string& rule : o.codec_for) {
-    CodecRule parsed;
-    try {
-      parsed = parse_codec_rule(rule);
-      make_codec(parsed.codec, {});
-    } catch (const InvalidArgument& error) {
-      TERNGRAD_THROW(UsageError, "--codec_for ", rule, ": ", error.what());
-    }
-  }
-  if (options.was_set("codec") && options.was_set("grad_bits")) {
-    const std::string by_bits = o.grad_bits == 32 ? "fp32" : o.grad_bits == 16 ? "bf16" : "ternary";
-    if (o.codec != "auto" && o.codec != by_bits) {
-      TERNGRAD_THROW(UsageError, "--codec ", o.codec, ": contradicts --grad_bits ", o.grad_bits, ", which is ", by_bits,
-                     "; give one of them, or values that agree");
-    }
-  }
+/// Whether some of the codecs are ternary and `holds` for them.
+template <class Holds>
+bool any_ternary(const std::vector<ChosenCodec>& codecs, const Holds& holds) {
+  return std::ranges::any_of(codecs, [&](const ChosenCodec& c) { return c.is_ternary() && holds(c); });
+}
+
+/// Refuses a long name of a key that no codec takes its value from, since the specs that were given say another.
+void check_key_option(const OptionSet& options, const std::vector<ChosenCodec>& codecs, const TernaryKeyOption& names,
+                      const std::string& value) {
+  if (!options.was_set(names.option)) return;
+  // As specs write it; a length of blocks counts in those alone.
+  const CodecSpec spec = canonical_codec_spec("ternary", {{names.key, value}, {"scope", "block"}});
+  const std::string canonical = std::ranges::find(spec.options, names.key, &SpecOptions::value_type::first)->second;
+  const auto takes_it = [&](const ChosenCodec& c) { return !c.names(names.key); };
+  const auto differs = [&](const ChosenCodec& c) {
+    return c.is_ternary() && c.names(names.key) && !c.value(names.key).empty() && c.value(names.key) != canonical;
+  };
+  auto other = std::ranges::find_if(codecs, differs);
+  // Where others take the value, a rule for some tensors may have one of its own.
+  if (other == codecs.end() || (other->given.starts_with("--codec_for") && any_ternary(codecs, takes_it))) return;
+  TERNGRAD_THROW(UsageError, "--", names.option, " ", value, ": contradicts ", names.key, "=", other->value(names.key),
+                 " in ", other->given, "; give one of them, or values that agree");
 }
 
 /// Options that the codecs in use do not have.
 void check_options_of_codecs(const OptionSet& options, const TrainOptions& o) {
   if (!uses_ternary(o)) {
-    refuse_unused(
-        options,
-        {"clip_factor", "scaler", "scaler_sharing", "clip_scope", "scaler_scope", "block_size", "ternary_format"},
-        "the codec ternary (--grad_bits 1)");
+    for (const TernaryKeyOption& names : kTernaryKeyOptions) {
+      refuse_unused(options, {names.option}, "the codec ternary (--grad_bits 1)");
+    }
   }
   if (o.codec_name() == "fp32")
     refuse_unused(options, {"size_to_binarize", "quantize_logits"}, "a codec other than fp32");
@@ -61,11 +69,12 @@ void check_vendor(const OptionSet& options, const TrainOptions& o) {
   if (o.exchange != "vendor") {
     if (o.codec == "fp16") {
       TERNGRAD_THROW(UsageError, "--codec fp16: is for --exchange vendor; accepted with --exchange ", o.exchange,
-                     ": auto, fp32, bf16, ternary");
+                     ": auto, ", fmt::format("{}", fmt::join(codec_names(), ", ")));
     }
     return;
   }
-  if (uses_ternary(o) || !o.codec_for.empty()) {
+  const std::vector<std::string> types = vendor_codec_names();
+  if (std::ranges::find(types, o.codec_name()) == types.end() || !o.codec_for.empty()) {
     TERNGRAD_THROW(
         UsageError, "--exchange vendor: adds floating-point numbers of one type, so the codec must be fp32, ",
         "bf16 or fp16 for all tensors; got ", o.codec_name(), o.codec_for.empty() ? "" : " with --codec_for");
@@ -78,37 +87,72 @@ void check_vendor(const OptionSet& options, const TrainOptions& o) {
   }
 }
 
+/// Refuses a key of a spec that has another value than its default and no effect. @param needs  what it would need
+void refuse_key_without_effect(const ChosenCodec& codec, const char* key, const std::string& needs) {
+  if (!codec.names(key)) return;
+  const std::vector<SpecKey> keys = codec_keys(codec.spec.name);
+  const std::string& neutral = std::ranges::find(keys, key, &SpecKey::name)->default_value;
+  if (codec.value(key) == neutral) return;
+  TERNGRAD_THROW(UsageError, codec.given, ": ", key, "=", codec.value(key), " has no effect here; it needs ", needs,
+                 "; accepted here: ", neutral, ", its default");
+}
+
 void check_scalers(const OptionSet& options, const TrainOptions& o) {
-  if (o.scaler_scope != "block") refuse_unused(options, {"block_size"}, "--scaler_scope block");
-  if (o.clip_factor == 0) refuse_unused(options, {"clip_scope", "scaler"}, "a --clip_factor above 0");
-  if (o.clip_scope == "local" && o.scaler_sharing == "none") {
+  const std::vector<ChosenCodec> codecs = chosen_codecs(o);
+  if (!any_ternary(codecs, [](const ChosenCodec& c) { return c.value("scope") == "block"; })) {
+    refuse_unused(options, {"block_size"}, "--scaler_scope block");
+  }
+  if (!any_ternary(codecs, [](const ChosenCodec& c) { return c.value("clip_factor") != "0"; })) {
+    refuse_unused(options, {"clip_scope", "scaler"}, "a --clip_factor above 0");
+  }
+  const auto is_local = [](const ChosenCodec& c) { return c.value("clip_scope") == "local"; };
+  const auto is_shared = [](const ChosenCodec& c) { return c.value("sharing") != "none"; };
+  if (o.clip_scope == "local" && any_ternary(codecs, is_local) &&
+      !any_ternary(codecs, [&](const ChosenCodec& c) { return is_local(c) && is_shared(c); })) {
     TERNGRAD_THROW(UsageError,
                    "--clip_scope local: has no effect with --scaler_sharing none, where each worker saturates at its "
                    "own scaler; accepted with it: shared");
+  }
+  for (const ChosenCodec& codec : codecs) {
+    if (!codec.is_ternary()) continue;
+    if (codec.value("clip_factor") == "0") {
+      for (const char* key : {"clip_scope", "scaler"}) refuse_key_without_effect(codec, key, "a clip_factor above 0");
+    }
+    if (!is_shared(codec)) {
+      refuse_key_without_effect(codec, "clip_scope", "a sharing other than none, where workers saturate at their own");
+    }
   }
 }
 
 /// What needs codes that add up as integers.
 void check_code_sums(const OptionSet& options, const TrainOptions& o) {
-  if ((o.downlink_codec == "sums" || o.downlink_codec == "ternary") && !uses_ternary(o)) {
+  const std::vector<ChosenCodec> codecs = chosen_codecs(o);
+  const bool any_adds_up = std::ranges::any_of(codecs, [](const ChosenCodec& c) { return c.codec->traits().summable; });
+  const bool returns_codes = o.downlink_codec == "sums" || o.downlink_codec == "ternary";
+  if (returns_codes && !any_adds_up && !uses_ternary(o)) {
     TERNGRAD_THROW(UsageError, "--downlink_codec ", o.downlink_codec,
                    ": needs codes that add up as integers, those of the codec ternary (--grad_bits 1); accepted with ",
                    o.codec_name(), ": fp32, bf16");
   }
-  if (o.scaler_sharing == "none" && (o.downlink_codec == "sums" || o.downlink_codec == "ternary")) {
-    TERNGRAD_THROW(
-        UsageError, "--downlink_codec ", o.downlink_codec,
-        ": needs a scaler that all workers share; --scaler_sharing none gives each its own (accepted with it: fp32, "
-        "bf16)");
+  const auto has_own_scalers = [](const ChosenCodec& c) { return c.codec->sharing() == ScalerSharing::kNone; };
+  const auto own = std::ranges::find_if(codecs, has_own_scalers);
+  if (returns_codes && own != codecs.end()) {
+    TERNGRAD_THROW(UsageError, "--downlink_codec ", o.downlink_codec, ": needs a scaler that all workers share; ",
+                   own->names("sharing") ? own->given : "--scaler_sharing none",
+                   " gives each its own (accepted with it: fp32, bf16)");
   }
   if (o.exchange == "integer_sum") {
-    if (!uses_ternary(o) || o.scaler_sharing == "none") {
+    if (!any_adds_up) {
       TERNGRAD_THROW(
           UsageError,
           "--exchange integer_sum: needs codes that add up as integers: the codec ternary with --scaler_sharing max "
           "or mean");
     }
-    refuse_unused(options, {"ternary_format"}, "an --exchange other than integer_sum, which sends lanes");
+    const std::string other = "an --exchange other than integer_sum, which sends lanes";
+    if (!any_ternary(codecs, has_own_scalers)) refuse_unused(options, {"ternary_format"}, other);
+    for (const ChosenCodec& codec : codecs) {
+      if (codec.is_ternary() && !has_own_scalers(codec)) refuse_key_without_effect(codec, "format", other);
+    }
   }
   if (o.downlink_codec == "sums" && o.exchange == "all_gather") {
     TERNGRAD_THROW(
@@ -128,16 +172,32 @@ void check_number_of_workers(const OptionSet& options, const TrainOptions& o) {
   if (o.downlink_codec == "sums" && !has_server) refuse_unused(options, {"downlink_codec"}, needs);
 }
 
-/// Whether some scaler of a tensor is of one element alone.
-bool has_scaler_of_one_element(const TrainOptions& o, std::int64_t num_elements) {
-  if (o.scaler_scope == "block") return num_elements % o.block_size == 1;
-  return o.scaler_scope == "layer" && num_elements == 1;
+/// Whether the codec is ternary with scalers of c sigma, and some scaler of a tensor is of one element alone.
+bool has_zero_scaler(const Codec& codec, std::int64_t num_elements) {
+  const auto* const ternary = dynamic_cast<const TernaryCodec*>(&codec);
+  if (ternary == nullptr || ternary->options().rule != ScalerRule::kOriginal) return false;
+  if (ternary->options().scope == ScalerScope::kBlock) return num_elements % ternary->options().block_elements == 1;
+  return ternary->options().scope == ScalerScope::kLayer && num_elements == 1;
 }
 
 }  // namespace
 
+void check_codec_options(const OptionSet& options, const TrainOptions& o) {
+  if (options.was_set("codec") && options.was_set("grad_bits")) {
+    const std::string by_bits = o.grad_bits == 32 ? "fp32" : o.grad_bits == 16 ? "bf16" : "ternary";
+    if (o.codec != "auto" && o.codec_name() != by_bits) {
+      TERNGRAD_THROW(UsageError, "--codec ", o.codec, ": contradicts --grad_bits ", o.grad_bits, ", which is ", by_bits,
+                     "; give one of them, or values that agree");
+    }
+  }
+  const std::vector<ChosenCodec> codecs = chosen_codecs(o);
+  const SpecOptions keys = ternary_defaults(o);
+  for (std::size_t i = 0; i < keys.size(); ++i) {
+    check_key_option(options, codecs, kTernaryKeyOptions[i], keys[i].second);
+  }
+}
+
 void check_compression_options(const OptionSet& options, const TrainOptions& o) {
-  check_codecs(options, o);
   check_options_of_codecs(options, o);
   check_vendor(options, o);
   check_scalers(options, o);
@@ -146,24 +206,22 @@ void check_compression_options(const OptionSet& options, const TrainOptions& o) 
 }
 
 void check_codec_plan(const TrainOptions& o, const CodecPlan& plan) {
-  const std::string codec = o.codec_name();
-  if (codec == "fp32") return;  // nothing was asked for that could go missing
-  const auto uses = [&](const CodecPlan::Group& group) { return group.codec->name() == codec; };
-  if (std::ranges::any_of(plan.groups(), uses)) return;
-  const std::string given = o.codec != "auto" ? "--codec " + o.codec : "--grad_bits " + std::to_string(o.grad_bits);
-  TERNGRAD_THROW(UsageError, given, ": has no effect here; no tensor of --net ", o.net, " is left to travel as ", codec,
-                 " by --codec_for, --size_to_binarize and --quantize_logits");
+  if (o.codec_name() == "fp32") return;  // nothing was asked for that could go missing
+  const ChosenCodec codec = chosen_codecs(o).front();
+  const std::string spec = to_string(codec.spec);
+  if (std::ranges::find(plan.groups(), spec, &CodecPlan::Group::spec) != plan.groups().end()) return;
+  TERNGRAD_THROW(UsageError, codec.given, ": has no effect here; no tensor of --net ", o.net, " is left to travel as ",
+                 codec.named.name, " by --codec_for, --size_to_binarize and --quantize_logits");
 }
 
 std::string note_on_scalers(const TrainOptions& o, const Layout& layout) {
-  if (o.scaler != "original" || !uses_ternary(o)) return "";
-  const CodecPlan plan(layout, exchange_options(o, 0, 1).codecs);
+  if (!uses_ternary(o)) return "";
+  const CodecPlan plan(layout, codec_plan_options(o));
   std::string names;
   for (const CodecPlan::Group& group : plan.groups()) {
-    if (group.codec->name() != "ternary") continue;
     for (const int index : group.segments) {
       const Segment& segment = layout.segment(index);
-      if (has_scaler_of_one_element(o, segment.num_elements)) names += (names.empty() ? "" : ", ") + segment.name;
+      if (has_zero_scaler(*group.codec, segment.num_elements)) names += (names.empty() ? "" : ", ") + segment.name;
     }
   }
   if (names.empty()) return "";

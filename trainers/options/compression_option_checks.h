@@ -10,7 +10,12 @@ class Layout;
 class OptionSet;
 struct TrainOptions;
 
-/// Checks codecs, scalers, algorithms and downlinks against each other; a part of check_train_options.
+/// Checks the specs of --codec and --codec_for, and options that say the same: --grad_bits, and those that are long
+/// names of ternary's keys. @throws UsageError as check_train_options
+void check_codec_options(const OptionSet& options, const TrainOptions& o);
+
+/// Checks scalers, algorithms and downlinks against each other, once check_codec_options has passed; both are parts of
+/// check_train_options.
 /// @throws UsageError as check_train_options
 void check_compression_options(const OptionSet& options, const TrainOptions& o);
 

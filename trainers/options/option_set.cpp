@@ -20,8 +20,6 @@ namespace po = boost::program_options;
 
 constexpr std::string_view kGeneralGroup = "General";
 
-bool is_built_in(std::string_view name) { return name == "config" || name == "help" || name == "version"; }
-
 template <class Number>
 std::string type_words() {
   if constexpr (std::is_floating_point_v<Number>) return "a finite number";
@@ -68,9 +66,9 @@ OptionSet::OptionSet(std::string usage) : usage_(std::move(usage)) {
       "read options from FILE: lines 'name = value'; repeatable, a later file wins, and the command line over all");
   options_.back().value_name = "FILE";
   add_flag("help", &help_, "print this text and exit");
-  options_.back().value_name.clear();
   add_flag("version", &version_, "print the version and what is built in, and exit");
-  options_.back().value_name.clear();
+  for (Option& option : options_) option.is_built_in = true;
+  for (const char* name : {"help", "version"}) find(name)->value_name.clear();
   group("Options");
 }
 
@@ -162,6 +160,19 @@ void OptionSet::add_flag(std::string name, bool* target, std::string help) {
     return {};
   };
   option.value = [target]() -> OptionScalar { return *target; };
+  option.default_value = option.value();
+}
+
+void OptionSet::add_question(std::string name, std::string help, OptionAnswer answer) {
+  Option& option = declare(std::move(name), std::move(help), "");
+  option.is_flag = true;
+  option.is_built_in = true;
+  option.assign = [this, answer = std::move(answer)](const std::string& text) -> std::string {
+    if (text != "true" && text != "false") return expected("true or false");
+    answer_ = text == "true" ? answer : OptionAnswer{};
+    return {};
+  };
+  option.value = []() -> OptionScalar { return false; };
   option.default_value = option.value();
 }
 
@@ -285,7 +296,7 @@ std::vector<OptionSet::Given> OptionSet::read_config_file(const std::string& pat
                 .place = fmt::format("{}:{}: {}", path, line.number, line.name)};
     const Option* option = find(given.name);
     if (option == nullptr) refuse_unknown(given, "");
-    if (is_built_in(option->name)) TERNGRAD_THROW(UsageError, given.place, ": belongs on the command line");
+    if (option->is_built_in) TERNGRAD_THROW(UsageError, given.place, ": belongs on the command line");
     if (!line.has_value && !option->is_flag) {
       TERNGRAD_THROW(UsageError, given.place, ": needs a value, as in ", given.name, " = VALUE");
     }
@@ -322,6 +333,7 @@ ParseResult OptionSet::parse(int argc, const char* const* argv) {
   }
   result.help_requested = result.help_requested || help_;
   result.version_requested = version_;
+  result.answer = answer_;
   return result;
 }
 
@@ -349,7 +361,7 @@ HelpEntry OptionSet::help_entry(const Option& option) const {
     if (real_name == option.name) entry.description += fmt::format(" (also --{})", other_name);
   }
   if (!option.value_name.empty()) entry.name += " " + option.value_name;
-  if (is_built_in(option.name)) return entry;
+  if (option.is_built_in) return entry;
   const std::string default_text = scalar_text(option.default_value);
   const char* const nothing = option.is_repeatable ? "none" : "''";
   entry.name += fmt::format(" (={})", default_text.empty() ? nothing : default_text);
@@ -376,7 +388,7 @@ std::string OptionSet::help(int width) const {
 std::vector<OptionValue> OptionSet::values() const {
   std::vector<OptionValue> all;
   for (const Option& option : options_) {
-    if (!is_built_in(option.name)) all.push_back({option.name, option.value(), option.given.has_value()});
+    if (!option.is_built_in) all.push_back({option.name, option.value(), option.given.has_value()});
   }
   return all;
 }

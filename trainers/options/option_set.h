@@ -26,9 +26,13 @@ struct OptionValue {
   bool set_by_user = false;  // on the command line or in a --config file
 };
 
+/// What a command prints when it is asked, in lines of at most `width` characters.
+using OptionAnswer = std::function<std::string(int width)>;
+
 struct ParseResult {
   bool help_requested = false;
   bool version_requested = false;
+  OptionAnswer answer = {};  // to the question that was asked, of several to the last
 };
 
 /// Declares options over the variables that hold their values and fills these from a command line. The value a variable
@@ -37,7 +41,7 @@ struct ParseResult {
 ///   options.group("Compression");
 ///   options.add("grad_bits", &o.grad_bits, "bits per gradient element on the wire", one_of({1, 2, 4, 8, 16, 32}));
 ///   options.add_flag("quantize_logits", &o.quantize_logits, "compress the logits' gradients too");
-///   options.add("codec_for", &o.codec_for, "PATTERN=CODEC; may be repeated, first match wins");
+///   options.add("codec_for", &o.codec_for, "PATTERN=SPEC; may be repeated, first match wins");
 ///   const ParseResult result = options.parse(argc, argv);
 ///
 /// Syntax: `--name value` or `--name=value`, names in full; a flag is bare, `=true` or `=false`; `-h` is `--help`.
@@ -66,6 +70,9 @@ class OptionSet {
   /// A repeatable option: values in the order given. The constraint holds for each.
   void add(std::string name, std::vector<std::string>* target, std::string help, Constraint constraint = {});
   void add_flag(std::string name, bool* target, std::string help);
+  /// Declares `--name`, which only asks something, as --help does: the command is to print the answer and exit. It
+  /// stands on the command line, and is none of values().
+  void add_question(std::string name, std::string help, OptionAnswer answer);
   /// Makes `--alias` another name of `--name`.
   void alias(std::string alias, std::string name);
 
@@ -91,7 +98,7 @@ class OptionSet {
 
   /// The text of --help: groups of options with defaults and accepted values. @param width  characters in a line
   std::string help(int width = 80) const;
-  /// Every option but --config, --help and --version, in order of declaration.
+  /// Every option but --config, --help, --version and other questions, in order of declaration.
   std::vector<OptionValue> values() const;
   /// Throws UsageError that the option, which the user set, has no effect here. @param reason  why, and what would help
   [[noreturn]] void throw_without_effect(std::string_view name, const std::string& reason) const;
@@ -106,6 +113,7 @@ class OptionSet {
     std::optional<OptionScalar> given;  // by the user; a command may change the variable
     bool is_flag = false;
     bool is_repeatable = false;
+    bool is_built_in = false;  // --config, and what asks something: no setting of a run
     // Parses and stores a value; returns what follows "'value' is refused" if it is, e.g. ", expected true or false".
     std::function<std::string(const std::string& text)> assign;
     std::function<OptionScalar()> value;
@@ -136,6 +144,7 @@ class OptionSet {
   std::vector<std::string> config_files_;
   bool help_ = false;
   bool version_ = false;
+  OptionAnswer answer_;  // to the last question
   std::vector<Option> options_;
   std::vector<std::pair<std::string, std::string>> aliases_;
   std::vector<std::pair<std::string, std::string>> refused_;  // name, reason

@@ -208,6 +208,7 @@ void check_dump(const OptionSet& options, const TrainOptions& o) {
 }  // namespace
 
 void check_train_options(const OptionSet& options, const TrainOptions& o) {
+  check_codec_options(options, o);  // first: others ask for the codecs
   if (o.trains) check_devices(options, o);
   check_memory_question(o);
   check_shares_of_work(o);

@@ -1,13 +1,11 @@
 #include "trainers/options/train_options.h"
 
-#include <fmt/format.h>
-
 #include <algorithm>
 #include <initializer_list>
 #include <map>
 #include <utility>
 
-#include "compress/codecs/codec_registry.h"
+#include "compress/codecs/codec_presets.h"
 #include "compress/exchange/all_reduce_options.h"
 #include "datasets/dataset.h"
 #include "kernels/codes/code_sum.h"
@@ -16,6 +14,8 @@
 #include "nets/net.h"
 #include "trainers/optim/optimizer.h"
 #include "trainers/options/async_options.h"
+#include "trainers/options/codec_choice.h"
+#include "trainers/options/codec_list.h"
 #include "trainers/options/device_choice.h"
 #include "trainers/options/option_set.h"
 #include "trainers/options/step_list.h"
@@ -55,23 +55,6 @@ Value pick(const std::string& name, std::initializer_list<std::pair<const char*,
   TERNGRAD_THROW(UsageError, "unknown value '", name, "'");
 }
 
-std::vector<std::string> with_auto_and_fp16(std::vector<std::string> names) {
-  names.insert(names.begin(), "auto");
-  names.emplace_back("fp16");
-  return names;
-}
-
-/// The options that are long names of ternary's keys, under the names of the keys.
-SpecOptions ternary_defaults(const TrainOptions& o) {
-  return {{"clip_factor", fmt::format("{}", o.clip_factor)},
-          {"scaler", o.scaler},
-          {"sharing", o.scaler_sharing},
-          {"clip_scope", o.clip_scope},
-          {"scope", o.scaler_scope},
-          {"block", std::to_string(o.block_size)},
-          {"format", o.ternary_format}};
-}
-
 /// Options of the original that cannot be honoured here; docs/options.md has the whole list.
 void refuse_options_of_the_original(OptionSet& options) {
   for (const char* name : {"num_readers", "input_queue_memory_factor"}) {
@@ -94,7 +77,8 @@ void refuse_options_of_the_original(OptionSet& options) {
 }  // namespace
 
 std::string TrainOptions::codec_name() const {
-  if (codec != "auto") return codec;
+  if (codec == "fp16") return codec;
+  if (codec != "auto") return expand_preset(parse_codec_spec(codec), codec_presets()).spec.name;
   return grad_bits == 32 ? "fp32" : grad_bits == 16 ? "bf16" : "ternary";
 }
 
@@ -108,19 +92,17 @@ bool TrainOptions::exchanges_on_host() const {
   return is_async(*this) || servers_do_more || exchange == "vendor";
 }
 
-bool uses_ternary(const TrainOptions& o) {
-  if (o.codec_name() == "ternary") return true;
-  for (const std::string& rule : o.codec_for) {
-    if (parse_codec_rule(rule).codec == "ternary") return true;
-  }
-  return false;
+bool uses_ternary(const TrainOptions& o) { return std::ranges::any_of(chosen_codecs(o), &ChosenCodec::is_ternary); }
+
+bool has_payloads_of_any_size(const TrainOptions& o) {
+  return std::ranges::any_of(chosen_codecs(o), [](const ChosenCodec& c) { return !c.codec->traits().fixed_size; });
 }
 
 std::string buckets_unsupported_reason(const TrainOptions& o) {
   if (o.strategy_name() == "simple") return "--strategy replicated: simple exchanges nothing";
   if (is_async(o)) return "--strategy replicated or ps: async pushes whole gradients";
   if (o.exchange == "vendor") return "an --exchange other than vendor, which takes the whole gradient";
-  if (o.scaler_scope == "model" && uses_ternary(o)) {
+  if (!std::ranges::all_of(chosen_codecs(o), [](const ChosenCodec& c) { return c.codec->traits().per_tensor; })) {
     return "another --scaler_scope than model, whose scaler takes all tensors";
   }
   if (o.clip_by_global_norm > 0) return "a run without --clip_by_global_norm, which takes the norm of all tensors";
@@ -135,7 +117,7 @@ std::string overlap_unsupported_reason(const TrainOptions& o) {
     return "--num_servers 0 on GPUs, which then exchange gradients themselves: those that the CPU exchanges come to "
            "it when all are computed";
   }
-  if (o.ternary_format == "tmask" && uses_ternary(o)) {
+  if (has_payloads_of_any_size(o)) {
     return "another --ternary_format than tmask on a GPU: the host waits for its sizes, and submits nothing meanwhile";
   }
   return "";
@@ -279,9 +261,12 @@ void declare_train_options(OptionSet& options, TrainOptions& o) {
               "epochs after which all processes take over the first one's replica; 0: never", in_range(0, 1000000));
   options.group("Compression");
   options.add("grad_bits", &o.grad_bits, "32 is fp32, 16 is bf16, 1 is ternary", one_of({32, 16, 1}));
-  options.add("codec", &o.codec, "codec by name; auto: what --grad_bits says. fp16 is for --exchange vendor",
-              one_of(with_auto_and_fp16(codec_names())));
-  options.add("codec_for", &o.codec_for, "PATTERN=CODEC for tensors by name (* and ?); repeatable, first match wins");
+  options.add(
+      "codec", &o.codec,
+      "codec by a spec, NAME or NAME:KEY=VALUE,KEY=VALUE (--list_codecs); auto: what --grad_bits says. fp16 is for "
+      "--exchange vendor");
+  options.add("codec_for", &o.codec_for, "PATTERN=SPEC for tensors by name (* and ?); repeatable, first match wins");
+  declare_codec_list(options);
   options.add("clip_factor", &o.clip_factor, "clip at this many standard deviations; 0: no clipping", at_least(0));
   options.add(
       "scaler", &o.scaler,
@@ -372,18 +357,7 @@ OnNonfinite on_nonfinite_of(const TrainOptions& o) {
 
 CompressedAllReduceOptions exchange_options(const TrainOptions& o, std::uint64_t run_id, int num_threads) {
   CompressedAllReduceOptions result;
-  const SpecOptions ternary = ternary_defaults(o);
-  const auto spec_of = [&](const std::string& spec) {
-    const bool is_ternary = canonical_codec_spec(spec).name == "ternary";
-    return to_string(canonical_codec_spec(spec, is_ternary ? ternary : SpecOptions{}));
-  };
-  result.codecs.codec = spec_of(o.codec_name());
-  for (const std::string& text : o.codec_for) {
-    const CodecRule rule = parse_codec_rule(text);
-    result.codecs.rules.push_back({rule.pattern, spec_of(rule.codec)});
-  }
-  result.codecs.size_to_binarize = o.size_to_binarize;
-  result.codecs.quantize_logits = o.quantize_logits;
+  result.codecs = codec_plan_options(o);
   result.algorithm = pick<ExchangeAlgorithm>(o.exchange, {{"auto", ExchangeAlgorithm::kAuto},
                                                           {"all_gather", ExchangeAlgorithm::kAllGather},
                                                           {"scatter_reduce", ExchangeAlgorithm::kScatterReduce},

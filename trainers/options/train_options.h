@@ -74,7 +74,7 @@ struct TrainOptions {
   std::int64_t rebroadcast_epochs = 0;
   // Compression
   int grad_bits = 32;
-  std::string codec = "auto";
+  std::string codec = "auto";  // a spec, "auto" or "fp16"
   std::vector<std::string> codec_for;
   double clip_factor = 0;
   std::string scaler = "paper";
@@ -106,7 +106,7 @@ struct TrainOptions {
   bool trains = true;     // whether this one does; else it evaluates
   GpuRange gpus;          // this process's
 
-  /// codec and grad_bits as one name: "fp32", "bf16" or "ternary".
+  /// The name of the codec that codec and grad_bits ask for, without its options: "fp32", "bf16", "ternary".
   std::string codec_name() const;
   /// The strategy that `auto` stands for.
   std::string strategy_name() const;
@@ -123,6 +123,8 @@ struct TrainOptions {
 
 /// Whether any tensor may travel as ternary codes.
 bool uses_ternary(const TrainOptions& o);
+/// Whether any tensor may travel in payloads whose sizes depend on the data.
+bool has_payloads_of_any_size(const TrainOptions& o);
 
 /// What gradients would need to be exchanged in buckets of tensors; empty if they are (splits_gradients).
 std::string buckets_unsupported_reason(const TrainOptions& o);

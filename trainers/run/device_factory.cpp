@@ -76,8 +76,10 @@ DeviceSetup make_device_setup(const TrainOptions& o, const DeviceChoice& choice,
   if (chief.examples_placement() == ExamplesPlacement::kStreamed) {
     setup.notes.emplace_back("examples are prepared by the CPU and uploaded step by step");
   }
-  if (o.ternary_format == "tmask") {
-    setup.notes.emplace_back("--ternary_format tmask: the host waits for the sizes of payloads in every step");
+  if (has_payloads_of_any_size(o)) {
+    setup.notes.emplace_back(
+        "payloads of sizes that depend on the data, as those of ternary's format tmask: the host waits for them in "
+        "every step");
   }
   if (o.on_nonfinite != "stop") {
     setup.notes.push_back("--on_nonfinite " + o.on_nonfinite + ": the host looks after every step");

@@ -88,7 +88,7 @@ std::unique_ptr<DeviceReplica> make_device_replica(const TrainOptions& o, const 
   parts.mean_factor = options.mean_factor;
   parts.timeout_seconds = place.timeout_seconds;
   // The size of such a payload depends on the data: the host waits for it.
-  parts.captures = o.ternary_format != "tmask";
+  parts.captures = !has_payloads_of_any_size(o);
   return std::make_unique<DeviceReplica>(std::move(parts), max_burst(*dataset, place.workers, options));
 }
 

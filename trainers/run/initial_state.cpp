@@ -4,10 +4,14 @@
 #include <fmt/ranges.h>
 
 #include <string>
+#include <vector>
 
+#include "compress/codecs/codec_registry.h"
+#include "compress/codecs/ternary_codec.h"
 #include "trainers/checkpoint/run_identity.h"
 #include "trainers/loop/training_data.h"
 #include "trainers/options/async_options.h"
+#include "trainers/options/codec_choice.h"
 #include "trainers/options/device_choice.h"
 #include "trainers/options/step_list.h"
 #include "trainers/options/train_options.h"
@@ -16,17 +20,43 @@
 namespace terngrad {
 namespace {
 
+/// The rules, with all values where one has some of its own. A codec's name alone stays as it always was.
+std::string codec_rules_text(const TrainOptions& o) {
+  std::vector<std::string> rules;
+  for (const std::string& text : o.codec_for) {
+    const CodecRule rule = parse_codec_rule(text);
+    const bool is_name = parse_codec_spec(rule.codec).options.empty();
+    rules.push_back(is_name ? text : rule.pattern + "=" + to_string(canonical_codec_spec(rule.codec)));
+  }
+  return fmt::format("{}", fmt::join(rules, ","));
+}
+
+/// The options with long names of ternary's keys, as they stand for the codec of tensors that no rule names if that is
+/// ternary, however its options were given.
+TrainOptions with_keys_of_spec(TrainOptions o) {
+  if (o.codec_name() != "ternary") return o;
+  const ChosenCodec codec = chosen_codecs(o).front();
+  const TernaryOptions& made = dynamic_cast<const TernaryCodec&>(*codec.codec).options();
+  o.clip_factor = made.clip_factor;
+  o.block_size = made.block_elements;
+  o.scaler = codec.value("scaler");
+  o.scaler_sharing = codec.value("sharing");
+  o.clip_scope = codec.value("clip_scope");
+  o.scaler_scope = codec.value("scope");
+  o.ternary_format = codec.value("format");
+  return o;
+}
+
 /// The options that enter the codec plan, so that a difference has a name and not only a fingerprint.
-void add_codec_options(const TrainOptions& o, CheckpointState& state) {
+void add_codec_options(const TrainOptions& given, CheckpointState& state) {
+  const TrainOptions o = with_keys_of_spec(given);
   state.extra_metadata["codec"] = o.codec_name();
-  state.extra_metadata["codec_for"] = fmt::format("{}", fmt::join(o.codec_for, ","));
-  state.extra_metadata["clip_factor"] = fmt::format("{}", o.clip_factor);
-  state.extra_metadata["scaler"] = o.scaler;
-  state.extra_metadata["scaler_sharing"] = o.scaler_sharing;
-  state.extra_metadata["clip_scope"] = o.clip_scope;
-  state.extra_metadata["scaler_scope"] = o.scaler_scope;
-  state.extra_metadata["block_size"] = std::to_string(o.block_size);
-  state.extra_metadata["ternary_format"] = o.ternary_format;
+  state.extra_metadata["codec_spec"] = o.codec_name() == "fp16" ? "fp16" : to_string(chosen_codecs(o).front().spec);
+  state.extra_metadata["codec_for"] = codec_rules_text(given);
+  const SpecOptions keys = ternary_defaults(o);
+  for (std::size_t i = 0; i < keys.size(); ++i) {
+    state.extra_metadata[kTernaryKeyOptions[i].option] = keys[i].second;
+  }
   state.extra_metadata["size_to_binarize"] = std::to_string(o.size_to_binarize);
   state.extra_metadata["quantize_logits"] = o.quantize_logits ? "true" : "false";
 }

@@ -46,8 +46,9 @@ void show_start(const TrainOptions& o, const TrainSetup& setup, const StartedRun
   display.message(setup.data_summary);
   display.message("training " + o.net + " on " + o.dataset + ": " + std::to_string(layout.num_elements()) +
                   " parameters, " + std::to_string(o.num_nodes) + (o.num_nodes == 1 ? " worker of " : " workers of ") +
-                  std::to_string(o.batch_size / o.num_nodes) + " examples, codec " + o.codec_name() + ", " +
-                  place_text(o, devices, processes) + ", in " + run.directory.path().string());
+                  std::to_string(o.batch_size / o.num_nodes) + " examples, codec " +
+                  (o.codec == "auto" ? o.codec_name() : o.codec) + ", " + place_text(o, devices, processes) + ", in " +
+                  run.directory.path().string());
   if (!devices.note.empty()) display.message(devices.note + "; computing on the CPU");
   for (const std::string& note : setup.notes) display.message(note);
   if (!o.resume) return;

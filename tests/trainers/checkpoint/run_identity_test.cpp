@@ -61,6 +61,18 @@ TEST(RunIdentity, EntriesThatRunsBeforeHadNotAreWhatTheyAllWere) {
   EXPECT_THAT(refusal({{"pull", "any"}}, {{"pull", "rounded parameters"}}), HasSubstr("--pull parameters"));
 }
 
+TEST(RunIdentity, ASpecIsComparedBehindTheOptionsThatSayTheSameIfBothHaveOne) {
+  EXPECT_NO_THROW(check_same_run({{"codec_spec", "ternary:format=t5"}}, {{"codec", "ternary"}}, "there"));
+  EXPECT_THAT(refusal({{"codec_spec", "qsgd:bits=4"}}, {{"codec_spec", "qsgd:bits=2"}}),
+              HasSubstr("this run has --codec 'qsgd:bits=4', there it is 'qsgd:bits=2'"));
+  EXPECT_THAT(refusal({{"codec_spec", "ternary:format=t5"}, {"ternary_format", "t5"}},
+                      {{"codec_spec", "ternary:format=t2"}, {"ternary_format", "t2"}}),
+              HasSubstr("--ternary_format 't5'"));
+  EXPECT_THAT(refusal({{"codec_spec", "a"}, {"exchange_fingerprint", "1"}},
+                      {{"codec_spec", "b"}, {"exchange_fingerprint", "2"}}),
+              HasSubstr("--codec 'a'"));
+}
+
 TEST(RunIdentity, FingerprintsAreComparedLast) {
   EXPECT_THAT(
       refusal({{"data_fingerprint", "a"}, {"num_examples", "3"}}, {{"data_fingerprint", "b"}, {"num_examples", "4"}}),

@@ -28,6 +28,7 @@ CommandOutcome run(Calls& calls, const std::vector<std::string>& arguments) {
   const auto command = [&](int argc, char** argv) {
     OptionSet options("the_command: does nothing");
     options.add("number", &calls.number, "a number", at_least(1));
+    options.add_question("list_numbers", "print some numbers", [](int) { return "1 2 3\n"; });
     return run_launched_command("the_command", options, argc, argv,
                                 {.check =
                                      [&](const ProcessGroup& processes) {
@@ -69,6 +70,9 @@ TEST(LaunchedCommand, HelpAndVersionAreAllThatHappens) {
   const CommandOutcome version = run(calls, {"--version"});
   EXPECT_EQ(version.exit_code, kExitSuccess);
   EXPECT_THAT(version.out, StartsWith("the_command "));
+  const CommandOutcome list = run(calls, {"--list_numbers"});
+  EXPECT_EQ(list.exit_code, kExitSuccess);
+  EXPECT_EQ(list.out, "1 2 3\n");
   EXPECT_EQ(calls.checks + calls.runs, 0);
 }
 

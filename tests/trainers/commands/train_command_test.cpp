@@ -46,6 +46,13 @@ TEST(TrainCommand, HelpAndVersionGoToStdout) {
   EXPECT_EQ(train({"--help", "--max_steps", "x"}).exit_code, kExitUsage);
 }
 
+TEST(TrainCommand, ListsTheCodecs) {
+  const CommandOutcome list = train({"--list_codecs"});
+  EXPECT_EQ(list.exit_code, kExitSuccess);
+  EXPECT_THAT(list.out, AllOf(HasSubstr("\nfp32\n"), HasSubstr("\nternary\n"), HasSubstr("clip_factor=0 ")));
+  EXPECT_EQ(list.err, "");
+}
+
 TEST(TrainCommand, WrongUsageExits2InOneLineAndLeavesNothing) {
   const TemporaryDirectory folder;
   const std::string run = (folder / "run").string();
@@ -57,6 +64,10 @@ TEST(TrainCommand, WrongUsageExits2InOneLineAndLeavesNothing) {
   expect_usage_error(train({"--train_dir", run, "--batch_size", "10", "--num_nodes", "4"}),
                      {"--batch_size 10", "--num_nodes 4"});
   expect_usage_error(train({"--train_dir", run, "--codec", "fp32", "--grad_bits", "1"}), {"--codec", "--grad_bits"});
+  expect_usage_error(train({"--train_dir", run, "--codec", "ternary:bits=4"}),
+                     {"--codec ternary:bits=4", "no key 'bits'", "clip_factor"});
+  expect_usage_error(train({"--train_dir", run, "--codec", "ternary:clip_factor=1", "--clip_factor", "2"}),
+                     {"--clip_factor 2", "clip_factor=1", "--codec ternary:clip_factor=1"});
   expect_usage_error(train({"--train_dir", run, "--dataset", "mnist"}), {"--data_dir"});
   expect_usage_error(train({"--resume"}), {"--resume", "--train_dir"});
   expect_usage_error(train({"--config", (folder / "none").string()}), {"--config", "none"});

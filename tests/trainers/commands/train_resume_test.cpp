@@ -37,6 +37,25 @@ TEST(TrainCommand, ResumeEndsLikeTheUninterruptedRun) {
                        "--eval_steps", "5", "--telemetry_steps", "5"},
                       10);
   expect_equal_resume({"--log_steps", "5"}, 10);
+  expect_equal_resume({"--num_nodes", "4", "--codec", "ternary:clip_factor=2.5,format=t5", "--codec_for",
+                       "conv*=ternary:sharing=none,scope=block,block=128", "--telemetry_steps", "5"},
+                      10);
+}
+
+TEST(TrainCommand, ResumeMayNameTheSameCodecInAnotherWay) {
+  const SmallMnist mnist;
+  const TemporaryDirectory folder;
+  const fs::path run = folder / "run";
+  const auto start = [&](const std::vector<std::string>& with) {
+    return train(mnist.options(run) + std::vector<std::string>{"--num_nodes", "2"} + with);
+  };
+  ASSERT_EQ(start({"--grad_bits", "1", "--clip_factor", "2.5", "--max_steps", "2"}).exit_code, kExitSuccess);
+  EXPECT_EQ(start({"--codec", "ternary:clip_factor=2.5", "--max_steps", "3", "--resume"}).exit_code, kExitSuccess);
+  expect_usage_error(start({"--codec", "ternary:clip_factor=2", "--max_steps", "4", "--resume"}),
+                     {"--clip_factor '2'", "'2.5'"});
+  expect_usage_error(start({"--grad_bits", "1", "--clip_factor", "2.5", "--codec_for", "conv*=ternary:clip_factor=0",
+                            "--max_steps", "4", "--resume"}),
+                     {"--codec_for 'conv*=ternary:clip_factor=0,", "''"});
 }
 
 TEST(TrainCommand, ResumeOfEveryOptimizerEndsLikeTheUninterruptedRun) {

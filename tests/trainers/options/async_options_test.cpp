@@ -61,6 +61,8 @@ TEST(AsyncOptions, WhatItDoesNotGoWithIsRefusedByName) {
   const std::vector<Case> cases = {
       {{"--scaler_sharing", "max"}, {"--scaler_sharing max", "accepted: none"}},
       {{"--scaler_sharing", "mean"}, {"--scaler_sharing mean", "accepted: none"}},
+      {{"--codec", "ternary:sharing=max"}, {"--codec ternary:sharing=max", "accepted: sharing=none"}},
+      {{"--codec_for", "*=ternary:sharing=mean"}, {"--codec_for *=ternary:sharing=mean", "accepted: sharing=none"}},
       {{"--exchange", "all_gather"}, {"--exchange all_gather", "accepted: auto"}},
       {{"--exchange", "integer_sum"}, {"--exchange integer_sum"}},
       {{"--downlink_codec", "sums"}, {"--downlink_codec sums", "fp32, bf16"}},

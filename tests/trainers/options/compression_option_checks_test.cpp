@@ -81,6 +81,79 @@ TEST(CompressionOptionChecks, OptionsWithoutEffectAreRefused) {
   });
 }
 
+TEST(CompressionOptionChecks, SpecsThatTheirCodecDoesNotTakeAreRefused) {
+  expect_refused({
+      {{"--codec", "nonsense"}, {"--codec nonsense", "accepted: fp32, bf16, ternary"}},
+      {{"--codec", "ternary:"}, {"--codec ternary:", "nothing follows ':'", "NAME:KEY=VALUE"}},
+      {{"--codec", "ternary:bits=4"}, {"--codec ternary:bits=4", "no key 'bits'", "clip_factor, scaler, sharing"}},
+      {{"--codec", "fp32:clip_factor=1"}, {"--codec fp32:clip_factor=1", "no key 'clip_factor'", "no options"}},
+      {{"--codec", "ternary:format=t9"}, {"--codec ternary:format=t9", "format=t9", "t2, t5, tmask"}},
+      {{"--codec", "ternary:block=64"}, {"--codec ternary:block=64", "block=64", "scope=block"}},
+      {{"--codec_for", "*=ternary:bits=4"}, {"--codec_for *=ternary:bits=4", "no key 'bits'", "clip_factor, scaler"}},
+      {{"--num_nodes", "2", "--exchange", "vendor", "--codec", "ternary:clip_factor=2.5"},
+       {"--exchange vendor", "fp32, bf16 or fp16", "ternary"}},
+      {{"--num_nodes", "2", "--codec", "ternary:sharing=none", "--downlink_codec", "sums"},
+       {"--downlink_codec sums", "--codec ternary:sharing=none", "fp32, bf16"}},
+      {{"--num_nodes", "2", "--grad_bits", "1", "--codec_for", "a=ternary:sharing=none", "--downlink_codec", "ternary"},
+       {"--downlink_codec ternary", "--codec_for a=ternary:sharing=none", "fp32, bf16"}},
+      {{"--num_nodes", "2", "--codec", "ternary:sharing=none", "--exchange", "integer_sum"},
+       {"--exchange integer_sum", "max or mean"}},
+      {{"--num_nodes", "2", "--codec", "ternary:format=t5", "--exchange", "integer_sum"},
+       {"--codec ternary:format=t5", "format=t5 has no effect here", "other than integer_sum", "accepted here: t2"}},
+      {{"--codec", "ternary:scaler=original"},
+       {"--codec ternary:scaler=original", "clip_factor above 0", "accepted here: paper"}},
+      {{"--codec", "ternary:clip_scope=local"}, {"--codec ternary:clip_scope=local", "clip_factor above 0", "shared"}},
+      {{"--num_nodes", "2", "--codec", "ternary:clip_factor=2.5,clip_scope=local,sharing=none"},
+       {"clip_scope=local has no effect here", "sharing other than none", "accepted here: shared"}},
+      {{"--strategy", "simple", "--codec", "ternary:format=t5"}, {"--strategy simple", "ternary"}},
+  });
+}
+
+TEST(CompressionOptionChecks, KeysAndOptionsThatDifferAreRefused) {
+  expect_refused({
+      {{"--codec", "ternary:clip_factor=2.5", "--clip_factor", "1"},
+       {"--clip_factor 1: contradicts clip_factor=2.5 in --codec ternary:clip_factor=2.5", "values that agree"}},
+      {{"--codec", "ternary:clip_factor=2.5", "--clip_factor", "0"}, {"--clip_factor 0: contradicts clip_factor=2.5"}},
+      {{"--codec", "ternary:scaler=paper,clip_factor=1", "--scaler", "original"},
+       {"--scaler original", "scaler=paper"}},
+      {{"--num_nodes", "2", "--codec", "ternary:sharing=max", "--scaler_sharing", "none"},
+       {"--scaler_sharing none", "sharing=max"}},
+      {{"--codec", "ternary:scope=model", "--scaler_scope", "layer"}, {"--scaler_scope layer", "scope=model"}},
+      {{"--codec", "ternary:scope=block,block=64", "--block_size", "128"}, {"--block_size 128", "block=64"}},
+      {{"--codec", "ternary:format=t5", "--ternary_format", "t2"}, {"--ternary_format t2", "format=t5"}},
+      {{"--codec", "ternary:clip_factor=2.5", "--grad_bits", "16"},
+       {"--codec ternary:clip_factor=2.5", "--grad_bits 16"}},
+      // With a rule that takes its value, the option still says something else than the codec.
+      {{"--codec", "ternary:clip_factor=2.5", "--codec_for", "a=ternary", "--clip_factor", "1"},
+       {"--clip_factor 1", "--codec ternary:clip_factor=2.5"}},
+      // No codec takes its value.
+      {{"--codec_for", "a=ternary:clip_factor=2.5", "--clip_factor", "1"},
+       {"--clip_factor 1", "--codec_for a=ternary:clip_factor=2.5"}},
+  });
+  expect_accepted({
+      {"--codec", "ternary:clip_factor=2.50", "--clip_factor", "2.5"},
+      {"--codec", "ternary:clip_factor=100000", "--clip_factor", "1e5"},
+      {"--codec", "ternary:clip_factor=2.5", "--grad_bits", "1"},
+      {"--codec", "ternary:block=4096", "--scaler_scope", "block", "--block_size", "4096"},
+      {"--codec", "ternary:format=t5", "--clip_factor", "2.5"},
+      // A rule may have a value of its own where others take the option's.
+      {"--grad_bits", "1", "--clip_factor", "2.5", "--codec_for", "conv*=ternary:clip_factor=0"},
+  });
+}
+
+TEST(CompressionOptionChecks, OptionsThatOneOfSeveralTernariesTakesHaveAnEffect) {
+  expect_accepted({
+      {"--codec", "ternary:clip_factor=2.5,scaler=original"},
+      {"--num_nodes", "2", "--codec", "ternary:clip_factor=2.5", "--clip_scope", "local"},
+      {"--num_nodes", "2", "--codec", "ternary:clip_factor=2.5", "--clip_scope", "local", "--codec_for",
+       "a=ternary:sharing=none"},
+      {"--codec_for", "a=ternary:scope=block", "--block_size", "64"},
+      {"--num_nodes", "2", "--codec", "ternary:sharing=none", "--codec_for", "a=ternary:sharing=max", "--exchange",
+       "integer_sum", "--ternary_format", "t5"},
+      {"--codec", "ternary:sharing=none"},  // which is the same with one worker
+  });
+}
+
 TEST(CompressionOptionChecks, OptionsOfTernaryNeedIt) {
   const std::map<std::string, std::string> of_ternary = {
       {"clip_factor", "2.5"},    {"scaler", "original"}, {"scaler_sharing", "mean"}, {"clip_scope", "local"},
@@ -132,6 +205,7 @@ TEST(CompressionOptionChecks, CodecThatNoTensorUsesIsRefused) {
       {{"--grad_bits", "1", "--codec_for", "*=fp32"}, {"--grad_bits 1", "ternary", "--codec_for"}},
       {{"--grad_bits", "1", "--clip_factor", "2.5", "--codec_for", "fc*=bf16"}, {"--grad_bits 1", "--quantize_logits"}},
       {{"--codec", "bf16", "--size_to_binarize", "101"}, {"--codec bf16", "--size_to_binarize"}},
+      {{"--codec", "ternary:format=t5", "--codec_for", "*=ternary"}, {"--codec ternary:format=t5", "--codec_for"}},
   };
   for (const Refusal& refusal : refusals) {
     const std::string message = message_of<UsageError>([&] { check(refusal.arguments); });
@@ -142,6 +216,7 @@ TEST(CompressionOptionChecks, CodecThatNoTensorUsesIsRefused) {
   EXPECT_NO_THROW(check({"--grad_bits", "1", "--size_to_binarize", "100"}));
   EXPECT_NO_THROW(check({"--grad_bits", "1", "--quantize_logits", "--codec_for", "fc*=bf16"}));
   EXPECT_NO_THROW(check({"--codec_for", "*=ternary"}));
+  EXPECT_NO_THROW(check({"--codec", "ternary:format=t5", "--codec_for", "*=ternary:format=t5"}));
 }
 
 TEST(CompressionOptionChecks, ScalersOfOneElementAreNoted) {
@@ -156,6 +231,8 @@ TEST(CompressionOptionChecks, ScalersOfOneElementAreNoted) {
   EXPECT_THAT(note({"--scaler", "original"}), AllOf(HasSubstr("--scaler original"), HasSubstr("in fc/gain;")));
   EXPECT_THAT(note({"--scaler", "original", "--scaler_scope", "block", "--block_size", "64"}),
               HasSubstr("in fc/gain, fc/biases;"));
+  EXPECT_THAT(note_on_scalers(accept({"--codec_for", "*/gain=ternary:clip_factor=2,scaler=original"}), layout),
+              HasSubstr("in fc/gain;"));
   for (const std::vector<std::string>& arguments :
        std::vector<std::vector<std::string>>{{"--scaler", "paper"},
                                              {"--scaler", "original", "--scaler_scope", "model"},

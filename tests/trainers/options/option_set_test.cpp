@@ -125,6 +125,20 @@ TEST_F(Options, HelpAndVersionDoNotHideErrors) {
   EXPECT_THAT(refusal({"--grad_bots=3", "--help"}), HasSubstr("--grad_bots"));
 }
 
+TEST_F(Options, QuestionsAreAnsweredAndAreNoSettings) {
+  options.add_question("list", "print the list", [](int width) { return "a list of width " + std::to_string(width); });
+  const std::size_t num_settings = options.values().size();
+  EXPECT_FALSE(parse({"--seed=2"}).answer);
+  ASSERT_TRUE(parse({"--list"}).answer);
+  EXPECT_EQ(parse({"--list", "--seed=2"}).answer(50), "a list of width 50");
+  EXPECT_FALSE(parse({"--list", "--list=false"}).answer);
+  EXPECT_THAT(refusal({"--list=1"}), HasSubstr("expected true or false"));
+  EXPECT_THAT(refusal({"--list", "--grad_bits=3"}), HasSubstr("--grad_bits"));
+  EXPECT_THAT(config_refusal("list"), HasSubstr("belongs on the command line"));
+  EXPECT_EQ(options.values().size(), num_settings);
+  EXPECT_THAT(options.help(), AllOf(HasSubstr("--list "), Not(HasSubstr("--list (="))));
+}
+
 TEST_F(Options, UnknownOptionNamesTheNearest) {
   EXPECT_EQ(refusal({"--grad_bit", "1"}), "--grad_bit: unknown option; did you mean --grad_bits?");
   EXPECT_EQ(refusal({"--gradbits=1"}), "--gradbits: unknown option; did you mean --grad_bits?");

@@ -81,7 +81,7 @@ TEST(TrainOptions, WrongValuesAreRefused) {
       {{"--optimizer", "adamw"}, {"--optimizer", "adamw", "gd, momentum, adam, rmsprop"}},
       {{"--device", "tpu"}, {"--device", "tpu", "auto, cpu, cuda"}},
       {{"--grad_bits", "3"}, {"--grad_bits", "3", "32, 16, 1"}},
-      {{"--codec", "qsgd"}, {"--codec", "qsgd", "auto", "fp32", "bf16", "ternary"}},
+      {{"--codec", "qsgd"}, {"--codec", "qsgd", "fp32", "bf16", "ternary"}},
       {{"--batch_size", "0"}, {"--batch_size", "0", "from 1"}},
       // More than an int holds: it must not wrap around to a small batch.
       {{"--batch_size", "4294967360"}, {"--batch_size", "4294967360", "2147483647"}},

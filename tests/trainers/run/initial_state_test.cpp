@@ -62,6 +62,41 @@ TEST(InitialState, HasTheNamesThatCheckpointsAlwaysHad) {
   EXPECT_EQ(state.dataset, "synthetic (constant images)");
 }
 
+TEST(InitialState, NamesTheOptionsOfTernaryHoweverTheyWereGiven) {
+  TrainOptions options = small_options();
+  options.codec = "ternary";
+  options.clip_factor = 250000;
+  options.scaler_scope = "block";
+  options.block_size = 128;
+  options.ternary_format = "t5";
+  TrainOptions spec = small_options();
+  spec.codec = "ternary:clip_factor=2.5e5,scope=block,block=128,format=t5";
+  const CheckpointState state = make_train_setup(options).state;
+  EXPECT_EQ(make_train_setup(spec).state, state);
+  // As runs before there were specs have them.
+  const RunIdentity before = {{"codec", "ternary"},         {"codec_for", ""},         {"clip_factor", "250000"},
+                              {"scaler", "paper"},          {"scaler_sharing", "max"}, {"clip_scope", "shared"},
+                              {"scaler_scope", "block"},    {"block_size", "128"},     {"ternary_format", "t5"},
+                              {"quantize_logits", "false"}, {"size_to_binarize", "1"}};
+  for (const auto& [key, value] : before) EXPECT_EQ(state.extra_metadata.at(key), value) << key;
+  EXPECT_EQ(state.extra_metadata.at("codec_spec"),
+            "ternary:clip_factor=250000,scaler=paper,sharing=max,clip_scope=shared,scope=block,block=128,format=t5");
+}
+
+TEST(InitialState, NamesRulesAsGivenUnlessTheyHaveOptions) {
+  TrainOptions o = small_options();
+  o.grad_bits = 1;
+  o.codec_for = {"fc*=fp32", "*=ternary"};
+  const CheckpointState state = make_train_setup(o).state;
+  EXPECT_EQ(state.extra_metadata.at("codec_for"), "fc*=fp32,*=ternary");
+  o.codec_for = {"fc*=ternary:clip_factor=2.50", "*=ternary"};
+  const CheckpointState other = make_train_setup(o).state;
+  EXPECT_EQ(other.extra_metadata.at("codec_for"),
+            "fc*=ternary:clip_factor=2.5,scaler=paper,sharing=max,clip_scope=shared,scope=layer,format=t2,*=ternary");
+  o.codec_for = {"fc*=ternary:format=t2,clip_factor=2.5", "*=ternary"};
+  EXPECT_EQ(make_train_setup(o).state, other);
+}
+
 TEST(InitialState, HasTheBoundariesOfTheScheduleThatHasSome) {
   TrainOptions o = small_options();
   EXPECT_FALSE(make_train_setup(o).state.extra_metadata.contains("learning_rate_boundaries"));
