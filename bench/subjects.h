@@ -6,6 +6,7 @@ namespace terngrad::bench {
 void register_statistics();
 void register_ternarize();
 void register_levels();
+void register_fp8();
 void register_encode();
 void register_aggregate();
 void register_unpack();
@@ -23,6 +24,7 @@ inline void register_all() {
   register_statistics();
   register_ternarize();
   register_levels();
+  register_fp8();
   register_encode();
   register_aggregate();
   register_unpack();

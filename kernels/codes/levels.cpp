@@ -28,8 +28,10 @@ CodeFormat level_format(int bits) {
 }
 
 int levels_of(CodeFormat format) {
-  TERNGRAD_REQUIRE(format != CodeFormat::kLanes, "[levels] lanes are of several workers");
-  return is_ternary(format) ? 1 : format == CodeFormat::kQ4 ? num_levels(4) : num_levels(8);
+  if (is_ternary(format)) return 1;
+  TERNGRAD_REQUIRE(format == CodeFormat::kQ4 || format == CodeFormat::kQ8, "[levels] format ", to_string(format),
+                   " has no codes of one worker's uniform levels");
+  return num_levels(format == CodeFormat::kQ4 ? 4 : 8);
 }
 
 LevelQuantizer::LevelQuantizer(Device device) : device_(device), ternarizer_(device) {

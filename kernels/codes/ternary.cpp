@@ -26,6 +26,8 @@ std::string to_string(CodeFormat format) {
       return "q4";
     case CodeFormat::kQ8:
       return "q8";
+    case CodeFormat::kE4M3:
+      return "e4m3";
   }
   TERNGRAD_THROW(InvalidArgument, "[codes] unknown format ", static_cast<int>(format));
 }
@@ -61,6 +63,7 @@ std::int64_t payload_bytes(CodeFormat format, std::int64_t n, int num_workers, i
     case CodeFormat::kQ4:
       return divide_up(n, 8) * 4;
     case CodeFormat::kQ8:
+    case CodeFormat::kE4M3:
       return divide_up(n, 4) * 4;
   }
   TERNGRAD_THROW(InvalidArgument, "[codes] unknown format ", static_cast<int>(format));

@@ -37,6 +37,10 @@ enum class CodeFormat : std::uint8_t {
   /// of
   /// 4.
   kQ8 = 17,
+  /// FP8 numbers: E4M3 in a byte each (kernels/codes/fp8.h); NaN, 0x7f and 0xff, and minus zero, 0x80, never occur and
+  /// are
+  /// refused. n bytes, rounded up to a multiple of 4.
+  kE4M3 = 23,
 };
 
 /// "t2", "t5", "tmask", "lanes", "q4", "q8".

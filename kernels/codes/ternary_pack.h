@@ -26,7 +26,7 @@ void check_payload(const PackedCodes& codes);
 
 /// Unpacks codes [first, first + out.size()): those of one worker, or for lanes sums over num_workers workers (which
 /// must fit 16 bits), lane_bias() taken off.
-/// @throws InvalidArgument if the range is not inside [0, num_codes]
+/// @throws InvalidArgument if the range is not inside [0, num_codes], or for formats of numbers, which are no integers
 /// The payload must have passed check_payload.
 void unpack_codes(const PackedCodes& codes, std::int64_t first, std::span<std::int16_t> out);
 /// The same in a stream's order: on a GPU's stream both spans are device memory. The same codes on every backend.

@@ -8,6 +8,7 @@
 #include "kernels/codes/code_sum.h"
 #include "kernels/codes/cpu/code_bytes.h"
 #include "kernels/codes/cuda/tree_sum.h"
+#include "kernels/codes/fp8.h"
 #include "kernels/codes/levels.h"
 #include "kernels/codes/ternarize.h"
 #include "kernels/codes/ternary.h"
@@ -36,6 +37,8 @@ CodeFormat code_format(LeafFormat format) {
       return CodeFormat::kQ4;
     case LeafFormat::kQ8:
       return CodeFormat::kQ8;
+    case LeafFormat::kE4M3:
+      return CodeFormat::kE4M3;
     case LeafFormat::kFloat32:
     case LeafFormat::kBfloat16:
       break;
@@ -120,6 +123,14 @@ void read_levels(const MeanTask& task, const MeanLeaf& leaf, std::int64_t first,
   });
 }
 
+/// At most a chunk of FP8 numbers.
+void read_e4m3(const MeanTask& task, const MeanLeaf& leaf, std::int64_t first, std::span<float> out) {
+  const std::uint8_t* codes = leaf.payload.data() + first;
+  for_each_run(task, first, out.size(), [&](std::int64_t scaler, std::size_t begin, std::size_t end) {
+    cpu::scale_e4m3(codes + begin, static_cast<std::int64_t>(end - begin), leaf.scalers[scaler], out.data() + begin);
+  });
+}
+
 bool is_one_worker(const MeanLeaf& leaf) { return leaf.num_workers == 1; }
 
 void sum_on_cpu(const MeanTask& task, Stream& stream) {
@@ -156,6 +167,8 @@ LeafFormat leaf_format(CodeFormat format) {
       return LeafFormat::kQ4;
     case CodeFormat::kQ8:
       return LeafFormat::kQ8;
+    case CodeFormat::kE4M3:
+      return LeafFormat::kE4M3;
     case CodeFormat::kLanes:
       break;
   }
@@ -173,7 +186,7 @@ void decode_leaf(const MeanTask& task, const MeanLeaf& leaf, std::int64_t first,
     for (std::size_t i = 0; i < out.size(); ++i) out[i] = from_bfloat16(values[i]);
     return;
   }
-  const auto read = is_levels(task.format) ? read_levels : read_ternary;
+  const auto read = is_levels(task.format) ? read_levels : task.format == LeafFormat::kE4M3 ? read_e4m3 : read_ternary;
   constexpr auto kChunk = static_cast<std::size_t>(kChunkElements);
   for (std::size_t done = 0; done < out.size(); done += kChunk) {
     read(task, leaf, first + static_cast<std::int64_t>(done), out.subspan(done, std::min(kChunk, out.size() - done)));

@@ -22,9 +22,11 @@ enum class LeafFormat : std::uint8_t {
   // Codes from -L to L, an element being fl(scaler / L) * code:
   kQ4,
   kQ8,
+  // FP8 numbers, an element being scaler * number:
+  kE4M3,
 };
 
-/// "fp32", "bf16", "t2", "t5", "tmask", "q4", "q8".
+/// "fp32", "bf16", "t2", "t5", "tmask", "q4", "q8", "e4m3".
 std::string to_string(LeafFormat format);
 /// The leaves that codes of one worker are. @throws InvalidArgument for lanes, which are made for sums of codes
 LeafFormat leaf_format(CodeFormat format);

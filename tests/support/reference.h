@@ -9,6 +9,7 @@
 #include <cstdint>
 #include <limits>
 #include <span>
+#include <utility>
 #include <vector>
 
 namespace terngrad::reference {
@@ -338,6 +339,35 @@ inline float from_float16(std::uint16_t half) {
   if (magnitude > 0x7c00u) return std::bit_cast<float>(sign | 0x7fc00000u | (half & 0x1ffu) << 13);
   if (magnitude == 0x7c00u) return std::bit_cast<float>(sign | 0x7f800000u);
   return static_cast<float>(std::copysign(float16_magnitude(magnitude), sign != 0 ? -1.0 : 1.0));
+}
+
+/// Magnitude of an E4M3 number: 15 x 8 + 7 = 127 of them, the last of which would be NaN.
+inline double e4m3_magnitude(unsigned code) {
+  const int exponent = static_cast<int>(code / 8);
+  const double fraction = code % 8;
+  return exponent == 0 ? std::ldexp(fraction, -9) : std::ldexp(1 + fraction / 8, exponent - 7);
+}
+
+/// The E4M3 code of x >= 0, by a search among all of them: the lower neighbour's, and how far x is from there to the
+/// next.
+inline std::pair<unsigned, double> e4m3_below(double x) {
+  if (x >= 448) return {126, 0.0};
+  unsigned code = 0;
+  while (e4m3_magnitude(code + 1) <= x) ++code;
+  return {code, (x - e4m3_magnitude(code)) / (e4m3_magnitude(code + 1) - e4m3_magnitude(code))};
+}
+
+/// The code of one element. @param is_nearest  else drawn
+inline std::uint8_t e4m3_code(float g, float s, bool is_nearest, std::uint32_t r16, std::uint32_t r24) {
+  if (std::isnan(s) || s < 0x1p-86f) return 0;
+  const float inverse = 1.0f / s;
+  const float x = std::fabs(g) * inverse;
+  const auto [code, fraction] = e4m3_below(x);
+  const double h = std::floor(fraction * 65536);
+  const bool up = is_nearest ? fraction > 0.5 || (fraction == 0.5 && code % 2 == 1)
+                             : r16 < h || (r16 == h && r24 < (fraction * 65536 - h) * 0x1p24);
+  const unsigned rounded = code + (up ? 1 : 0);
+  return static_cast<std::uint8_t>(rounded == 0 ? 0 : rounded + (std::signbit(g) ? 128 : 0));
 }
 
 /// CRC-32C bit by bit, RFC 3720.

@@ -1,7 +1,9 @@
 // Leaves of several workers for tree sums, in any format, with the values that they stand for.
 #pragma once
 
+#include <algorithm>
 #include <cstring>
+#include <random>
 #include <span>
 #include <stdexcept>
 #include <vector>
@@ -12,17 +14,18 @@
 #include "kernels/tensor/bfloat16.h"
 #include "support/gradients.h"
 #include "support/packed_workers.h"
+#include "support/reference.h"
 
 namespace terngrad::testing {
 
 inline constexpr LeafFormat kLeafFormats[] = {LeafFormat::kFloat32, LeafFormat::kBfloat16, LeafFormat::kT2,
                                               LeafFormat::kT5,      LeafFormat::kTMask,    LeafFormat::kQ4,
-                                              LeafFormat::kQ8};
+                                              LeafFormat::kQ8,      LeafFormat::kE4M3};
 
 /// Those of codes.
 inline constexpr std::span<const LeafFormat> kCodeLeafFormats = std::span(kLeafFormats).subspan(2);
 
-/// Of leaves that are codes.
+/// Of leaves that are whole codes.
 inline CodeFormat code_format_of(LeafFormat format) {
   for (const CodeFormat codes :
        {CodeFormat::kT2, CodeFormat::kT5, CodeFormat::kTMask, CodeFormat::kQ4, CodeFormat::kQ8}) {
@@ -56,14 +59,18 @@ class TreeLeaves {
         values_.push_back(std::move(values));
         continue;
       }
+      scalers_.push_back(gaussian(static_cast<std::size_t>(num_blocks(first, count, block_elements)), own_seed + 99));
+      for (float& scaler : scalers_.back()) scaler = std::fabs(scaler);
+      if (format == LeafFormat::kE4M3) {
+        store_e4m3(n, own_seed);
+        continue;
+      }
       const CodeFormat codes_in = code_format_of(format);
       levels_ = levels_of(codes_in);
       const std::vector<std::int8_t> codes = random_codes(n, levels_, own_seed);
       payloads_.push_back(packed_codes(codes, codes_in, 1));
       offsets_.push_back(0);
       values_.emplace_back(codes.begin(), codes.end());
-      scalers_.push_back(gaussian(static_cast<std::size_t>(num_blocks(first, count, block_elements)), own_seed + 99));
-      for (float& scaler : scalers_.back()) scaler = std::fabs(scaler);
     }
   }
 
@@ -101,6 +108,21 @@ class TreeLeaves {
     offsets_.push_back(misalignment * sizeof(T));
     payloads_.emplace_back(static_cast<std::int64_t>(offsets_.back() + values.size_bytes()));
     if (!values.empty()) std::memcpy(payloads_.back().data() + offsets_.back(), values.data(), values.size_bytes());
+  }
+  /// Every number that a code stands for, again and again in another order.
+  void store_e4m3(std::size_t n, std::uint64_t seed) {
+    offsets_.push_back(0);
+    payloads_.emplace_back(payload_bytes(CodeFormat::kE4M3, static_cast<std::int64_t>(n), 1));
+    std::fill_n(payloads_.back().data(), payloads_.back().num_elements(), std::uint8_t{0});
+    values_.emplace_back(n);
+    std::mt19937_64 random(seed);
+    for (std::size_t i = 0; i < n; ++i) {
+      const auto magnitude = static_cast<unsigned>(random() % 127);
+      const bool is_negative = magnitude != 0 && random() % 2 == 0;
+      payloads_.back().data()[i] = static_cast<std::uint8_t>(magnitude + (is_negative ? 128 : 0));
+      const auto value = static_cast<float>(reference::e4m3_magnitude(magnitude));
+      values_.back()[i] = is_negative ? -value : value;
+    }
   }
   template <class T>
   static const Buffer<T>& upload(std::span<const T> values, std::vector<Buffer<T>>& owner, Stream& stream) {

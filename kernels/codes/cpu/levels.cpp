@@ -9,6 +9,7 @@
 #include <hwy/highway.h>
 
 #include "kernels/codes/cpu/block_runs.h"
+#include "kernels/codes/cpu/code_vectors-inl.h"
 #include "kernels/codes/cpu/draws-inl.h"
 
 #include <algorithm>
@@ -20,10 +21,6 @@ HWY_BEFORE_NAMESPACE();
 namespace terngrad::cpu::HWY_NAMESPACE {
 namespace hn = hwy::HWY_NAMESPACE;
 
-using DInt = hn::RebindToSigned<DFloat>;
-using VFloat = hn::Vec<DFloat>;
-using VInt = hn::Vec<DInt>;
-
 /// Elements with one scaler.
 struct LevelRun {
   const float* gradient;
@@ -33,32 +30,6 @@ struct LevelRun {
   std::uint64_t draw_index;  // of the first element
   const std::uint16_t* draws;
 };
-
-/// Whole numbers of values from 0 to 2^30, the fraction cut off.
-HWY_INLINE VInt Truncated(VFloat value) {
-#if HWY_TARGET == HWY_AVX3
-  return VInt{_mm512_cvttps_epi32(value.raw)};  // without what ConvertTo does about values that do not fit
-#else
-  return hn::ConvertTo(DInt(), value);
-#endif
-}
-
-/// Codes of 64 elements, one vector after the other, as bytes in natural order.
-HWY_INLINE void StoreBytes(const VInt (&codes)[64 / kFloatLanes], std::uint8_t* HWY_RESTRICT out) {
-#if HWY_TARGET == HWY_AVX3
-  // Packing interleaves fours: dword 4j + k has elements 16k + 4j and up.
-  const __m512i low = _mm512_packus_epi32(codes[0].raw, codes[1].raw);
-  const __m512i high = _mm512_packus_epi32(codes[2].raw, codes[3].raw);
-  const __m512i order = _mm512_setr_epi32(0, 4, 8, 12, 1, 5, 9, 13, 2, 6, 10, 14, 3, 7, 11, 15);
-  _mm512_storeu_si512(out, _mm512_permutexvar_epi32(order, _mm512_packus_epi16(low, high)));
-#else
-  const hn::Rebind<std::uint8_t, DFloat> d8;
-  HWY_UNROLL(4)
-  for (std::size_t i = 0; i < 64 / kFloatLanes; ++i) {
-    hn::StoreU(hn::DemoteTo(d8, codes[i]), d8, out + i * kFloatLanes);
-  }
-#endif
-}
 
 /// L + magnitude, or L - magnitude where `value` is negative.
 HWY_INLINE VInt Signed(VFloat value, VInt magnitude, VInt levels) {
@@ -146,19 +117,6 @@ HWY_INLINE void Round64(const LevelRun& run, const float* HWY_RESTRICT g, std::u
   StoreBytes(codes, out);
 }
 
-/// @param quantize_64  (begin, elements, codes)
-template <class Quantize64>
-HWY_INLINE void QuantizeRun(const LevelRun& run, std::uint8_t* HWY_RESTRICT codes, const Quantize64& quantize_64) {
-  std::size_t begin = 0;
-  for (; begin + 64 <= run.count; begin += 64) quantize_64(begin, run.gradient + begin, codes + begin);
-  if (begin < run.count) {
-    // The ragged tail, filled up with zeros.
-    alignas(64) float padded[64] = {};
-    std::memcpy(padded, run.gradient + begin, (run.count - begin) * sizeof(float));
-    quantize_64(begin, padded, codes + begin);
-  }
-}
-
 void QuantizeLevelsChunk(const QuantizeTask& task, const float* gradient, std::int64_t begin, std::int64_t count,
                          const LevelOptions& options, const DrawKey& key, std::span<const std::byte> prefetch,
                          std::uint8_t* codes) {
@@ -185,12 +143,12 @@ void QuantizeLevelsChunk(const QuantizeTask& task, const float* gradient, std::i
                        draw_index + static_cast<std::uint64_t>(done),
                        draws + done};
     if (options.rounding == Rounding::kNearest) {
-      QuantizeRun(run, codes + done,
+      QuantizeRun(run.gradient, run.count, codes + done,
                   [&](std::size_t, const float* g, std::uint8_t* out) HWY_ATTR { Round64(run, g, out); });
     } else {
-      QuantizeRun(run, codes + done, [&](std::size_t at, const float* g, std::uint8_t* out) HWY_ATTR {
-        Draw64(run, refine_key, at, g, out);
-      });
+      QuantizeRun(run.gradient, run.count, codes + done,
+                  [&](std::size_t at, const float* g, std::uint8_t* out)
+                      HWY_ATTR { Draw64(run, refine_key, at, g, out); });
     }
   });
 }

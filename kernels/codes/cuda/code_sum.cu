@@ -204,6 +204,8 @@ Kind kind_of(const CodeSumTask& task) {
       return kQ4Sums;
     case CodeFormat::kQ8:
       return kQ8Sums;
+    case CodeFormat::kE4M3:
+      break;  // refused before
   }
   TERNGRAD_THROW(InvalidArgument, "[aggregate] unknown format ", static_cast<int>(task.format));
 }

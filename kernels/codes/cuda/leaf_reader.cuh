@@ -133,10 +133,12 @@ __device__ inline void read_batch<LeafFormat::kBfloat16>(const TreeLeaf* __restr
       [](std::uint16_t one) { return from_bfloat16(one); });
 }
 
-/// Codes of levels: an element is fl(scaler / L) * code.
-template <unsigned kBits>
-__device__ void read_levels(const TreeLeaf* __restrict__ leaves, const TreeTile& tile, float4 (&values)[kLeafBatch]) {
-  constexpr auto kLevels = static_cast<float>((1u << kBits) / 2 - 1);
+/// Codes of 4 or 8 bits with a factor for each block.
+/// @param unit_of  the factor, from a scaler
+/// @param value_of  what code `place` of four stands for, as a float
+template <unsigned kBits, class UnitOf, class ValueOf>
+__device__ void read_codes(const TreeLeaf* __restrict__ leaves, const TreeTile& tile, float4 (&values)[kLeafBatch],
+                           const UnitOf& unit_of, const ValueOf& value_of) {
   const TileBlocks blocks(tile.units, static_cast<std::uint32_t>(tile.begin / kMinBlockElements));
   // Threads past the end read what the tile's first does.
   const unsigned element = tile.left() > 0 ? 4 * threadIdx.x : 0;
@@ -150,10 +152,19 @@ __device__ void read_levels(const TreeLeaf* __restrict__ leaves, const TreeTile&
   }
 #pragma unroll
   for (int k = 0; k < kLeafBatch; ++k) {
-    const float unit = __fdiv_rn(units[k], kLevels);
-    const auto value = [&](unsigned place) { return unit * static_cast<float>(level_at<kBits>(fours[k], place)); };
+    const float unit = unit_of(units[k]);
+    const auto value = [&](unsigned place) { return unit * value_of(fours[k], place); };
     values[k] = make_float4(value(0), value(1), value(2), value(3));
   }
+}
+
+/// Codes of levels: an element is fl(scaler / L) * code.
+template <unsigned kBits>
+__device__ void read_levels(const TreeLeaf* __restrict__ leaves, const TreeTile& tile, float4 (&values)[kLeafBatch]) {
+  constexpr auto kLevels = static_cast<float>((1u << kBits) / 2 - 1);
+  read_codes<kBits>(
+      leaves, tile, values, [](float scaler) { return __fdiv_rn(scaler, kLevels); },
+      [](std::uint32_t four, unsigned place) { return static_cast<float>(level_at<kBits>(four, place)); });
 }
 
 template <>
@@ -166,6 +177,20 @@ template <>
 __device__ inline void read_batch<LeafFormat::kQ8>(const TreeLeaf* __restrict__ leaves, int, const TreeTile& tile,
                                                    float4 (&values)[kLeafBatch]) {
   read_levels<8>(leaves, tile, values);
+}
+
+template <>
+__device__ inline void read_batch<LeafFormat::kE4M3>(const TreeLeaf* __restrict__ leaves, int, const TreeTile& tile,
+                                                     float4 (&values)[kLeafBatch]) {
+  read_codes<8>(
+      leaves, tile, values, [](float scaler) { return scaler; },
+      [](std::uint32_t four, unsigned place) {
+        // Exponent and fraction in the places of a float32's, whose exponent is too small by 120: so for subnormals
+        // too.
+        const std::uint32_t code = four >> (8 * place) & 0xffu;
+        const float magnitude = __uint_as_float((code & 0x7fu) << 20) * 0x1p120f;
+        return code >= 0x80u ? -magnitude : magnitude;
+      });
 }
 
 }  // namespace terngrad::cuda

@@ -1,0 +1,22 @@
+// E4M3 on a GPU: the part of Fp8Quantizer that lives there.
+#pragma once
+
+#include <memory>
+#include <span>
+
+#include "kernels/codes/fp8.h"
+
+namespace terngrad::cuda {
+
+class Fp8Runner {
+ public:
+  virtual ~Fp8Runner() = default;
+  /// @param type         of all tasks
+  /// @param device_step  null, or in place of key.step
+  virtual void run(std::span<const QuantizeTask> tasks, ElementType type, const Fp8Options& options, const DrawKey& key,
+                   const std::uint64_t* device_step, Stream& stream) = 0;
+};
+
+std::shared_ptr<Fp8Runner> make_fp8_runner(const Device& device);
+
+}  // namespace terngrad::cuda
