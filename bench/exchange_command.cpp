@@ -20,6 +20,8 @@
 #include "trainers/io/atomic_file.h"
 #include "trainers/launch/command_main.h"
 #include "trainers/launch/process_group.h"
+#include "trainers/options/codec_list.h"
+#include "trainers/options/compared_codec_options.h"
 #include "trainers/options/option_set.h"
 
 namespace terngrad::bench {
@@ -47,7 +49,7 @@ std::vector<std::string> exchange_names() {
   return names;
 }
 
-/// Every codec that some exchange takes.
+/// Every codec that some exchange takes, if nobody names others.
 std::vector<std::string> measured_codec_names() {
   std::vector<std::string> names = compared_codec_names();
   for (const std::string& codec : vendor_codec_names()) {
@@ -58,8 +60,9 @@ std::vector<std::string> measured_codec_names() {
 
 /// Whether an exchange is measured with a codec.
 bool takes(const std::string& exchange, const std::string& codec) {
-  const std::vector<std::string> codecs = exchange == kVendorExchange ? vendor_codec_names() : compared_codec_names();
-  return std::ranges::find(codecs, codec) != codecs.end();
+  if (exchange != kVendorExchange) return codec != "fp16";
+  const std::vector<std::string> types = vendor_codec_names();
+  return std::ranges::find(types, codec) != types.end();
 }
 
 struct Options {
@@ -86,16 +89,19 @@ void declare(OptionSet& options, Options& o) {
   options.add("layout", &o.layout, "model whose gradients are exchanged", one_of(model_names()));
   options.add("num_nodes", &o.num_nodes, "workers, 2 or more, spread over the processes; 0: one for each",
               in_range(0, kMaxSummedWorkers));
-  options.add("codec", &o.codecs,
-              "codec to measure, repeatable; t2 and t5 are ternary in 2 and 1.6 bits. fp16 is for --exchange vendor",
-              one_of(measured_codec_names()));
+  options.add(
+      "codec", &o.codecs,
+      "codec to measure by a spec (--list_codecs), repeatable; t2 and t5 are ternary in 2 and 1.6 bits. fp16 is "
+      "for --exchange vendor");
+  declare_codec_list(options);
   options.add("exchange", &o.exchanges,
               "how messages travel, repeatable. vendor: an all-reduce of the MPI library, with the codecs that it can "
               "add (fp32, bf16, fp16)",
               one_of(exchange_names()));
   options.add_flag("quantize_logits", &o.quantize_logits,
                    "compress the logits' weights and biases too, else they travel as fp32");
-  options.add("clip_factor", &o.clip_factor, "ternary: clip at this many standard deviations; 0: no clipping",
+  options.add("clip_factor", &o.clip_factor,
+              "ternary whose spec names no clip_factor: clip at this many standard deviations; 0: no clipping",
               at_least(0));
   options.group("Measuring");
   options.add("repetitions", &o.repetitions, "exchanges that count, of each codec; the median is shown",
@@ -109,7 +115,15 @@ void declare(OptionSet& options, Options& o) {
   options.add("json", &o.json, "file to write all numbers to, those of every process too");
 }
 
-bool is_ternary(const std::string& codec) { return codec == "t2" || codec == "t5"; }
+/// Whether sums of its codes are what an exchange in lanes is measured by: other formats would have no part in it.
+bool travels_in_lanes(const std::string& codec) {
+  if (!is_compared_ternary(codec)) return false;
+  const SpecOptions options = compared_codec_spec(codec, 0).options;
+  const auto has = [&](const char* key, const char* value) {
+    return std::ranges::find(options, SpecOptions::value_type(key, value)) != options.end();
+  };
+  return has("format", "t2") && !has("sharing", "none");
+}
 
 /// Refuses an exchange or a codec that the user named and of which nothing would be measured.
 void check_pairs(const OptionSet& options, const Options& o) {
@@ -117,7 +131,7 @@ void check_pairs(const OptionSet& options, const Options& o) {
     const bool any = std::ranges::any_of(o.codecs, [&](const std::string& codec) { return takes(exchange, codec); });
     if (any || !options.was_set("exchange")) continue;
     TERNGRAD_THROW(UsageError, "--exchange ", exchange, ": takes none of these codecs; accepted with it: --codec ",
-                   exchange == kVendorExchange ? "fp32, bf16, fp16" : "fp32, bf16, t2, t5");
+                   exchange == kVendorExchange ? "fp32, bf16, fp16" : "fp32, bf16, t2, t5, and specs (--list_codecs)");
   }
   for (const std::string& codec : o.codecs) {
     const bool any =
@@ -141,8 +155,9 @@ void check(const OptionSet& options, Options& o, int num_processes) {
         "messages stay in this process");
   }
   if (num_processes == 1) refuse_unused(options, {"exchange_timeout"}, "several processes (mpirun -np N)");
-  const bool has_ternary = std::ranges::any_of(o.codecs, is_ternary);
-  if (!has_ternary) refuse_unused(options, {"clip_factor"}, "--codec t2 or t5");
+  check_compared_codecs(options, o.codecs, o.clip_factor, {"fp16"});
+  const bool has_ternary = std::ranges::any_of(o.codecs, is_compared_ternary);
+  if (!has_ternary) refuse_unused(options, {"clip_factor"}, "--codec t2 or t5, or a spec of ternary");
   const auto travels_whole = [](const std::string& codec) { return codec == "fp32" || codec == "fp16"; };
   const auto is_vendor = [](const std::string& exchange) { return exchange == kVendorExchange; };
   if (std::ranges::all_of(o.codecs, travels_whole) || std::ranges::all_of(o.exchanges, is_vendor)) {
@@ -150,11 +165,10 @@ void check(const OptionSet& options, Options& o, int num_processes) {
   }
   check_pairs(options, o);
   if (std::ranges::find(o.exchanges, "integer_sum") == o.exchanges.end()) return;
-  if (o.codecs != std::vector<std::string>{"t2"}) {
+  if (o.codecs.size() != 1 || !travels_in_lanes(o.codecs[0])) {
     throw UsageError(
         "--exchange integer_sum: sends sums of ternary codes in lanes, whatever their format; accepted with it: "
-        "--codec "
-        "t2 alone");
+        "--codec t2 alone, or a spec of ternary with shared scalers and no other format");
   }
   if (o.predict) {
     throw UsageError("--predict: is for --exchange auto, all_gather and scatter_reduce, got integer_sum");

@@ -58,20 +58,22 @@ std::string to_text(const ExchangeReportHeader& header, const std::vector<Exchan
   }
   fmt::format_to(out, "medians of {}, the slowest process's; ms; MB over a process's link in each direction\n",
                  header.repetitions);
-  fmt::format_to(out, "{:<10} {:<15} {:>9} {:>9} {:>9} {:>9} {:>9} {:>9} {:>9} {:>9}\n", "codec", "exchange", "measure",
-                 "encode", "wire", "decode", "total", "sent", "received", "Mbit/s");
+  std::size_t width = 10;  // of the codecs
+  for (const ExchangeResult& result : results) width = std::max(width, result.codec.size());
+  fmt::format_to(out, "{:<{}} {:<15} {:>9} {:>9} {:>9} {:>9} {:>9} {:>9} {:>9} {:>9}\n", "codec", width, "exchange",
+                 "measure", "encode", "wire", "decode", "total", "sent", "received", "Mbit/s");
   for (const ExchangeResult& result : results) {
     const ExchangeTimes t = result.slowest();
-    fmt::format_to(out, "{:<10} {:<15} {:>9.3f} {:>9.3f} {:>9.3f} {:>9.3f} {:>9.3f} {:>9.3f} {:>9.3f} {:>9}\n",
-                   result.codec, result.exchange, 1e3 * t.measure_seconds, 1e3 * t.encode_seconds, 1e3 * t.wire_seconds,
-                   1e3 * t.decode_seconds, 1e3 * t.total_seconds, 1e-6 * t.sent_bytes, 1e-6 * t.received_bytes,
-                   rate_text(t.bits_per_second()));
+    fmt::format_to(out, "{:<{}} {:<15} {:>9.3f} {:>9.3f} {:>9.3f} {:>9.3f} {:>9.3f} {:>9.3f} {:>9.3f} {:>9}\n",
+                   result.codec, width, result.exchange, 1e3 * t.measure_seconds, 1e3 * t.encode_seconds,
+                   1e3 * t.wire_seconds, 1e3 * t.decode_seconds, 1e3 * t.total_seconds, 1e-6 * t.sent_bytes,
+                   1e-6 * t.received_bytes, rate_text(t.bits_per_second()));
     if (!result.predicted || !header.link) continue;
     const ExchangeCost& cost = *result.predicted;
-    fmt::format_to(out, "{:<10} {:<15} {:>9} {:>9.3f} {:>9.3f} {:>9.3f} {:>9.3f} {:>9.3f} {:>9.3f}\n", "", "predicted",
-                   "", 1e3 * cost.encode_seconds, 1e3 * (cost.check_seconds + cost.link_seconds(*header.link)),
-                   1e3 * cost.decode_seconds, 1e3 * cost.seconds(*header.link), 1e-6 * cost.wire.bytes,
-                   1e-6 * cost.wire.bytes);
+    fmt::format_to(out, "{:<{}} {:<15} {:>9} {:>9.3f} {:>9.3f} {:>9.3f} {:>9.3f} {:>9.3f} {:>9.3f}\n", "", width,
+                   "predicted", "", 1e3 * cost.encode_seconds,
+                   1e3 * (cost.check_seconds + cost.link_seconds(*header.link)), 1e3 * cost.decode_seconds,
+                   1e3 * cost.seconds(*header.link), 1e-6 * cost.wire.bytes, 1e-6 * cost.wire.bytes);
   }
   return text;
 }

@@ -1,25 +1,23 @@
 #include "compress/cost/compared_codecs.h"
 
-#include <algorithm>
-
+#include "compress/codecs/codec_registry.h"
 #include "compress/codecs/ternary_spec.h"
-#include "kernels/runtime/errors.h"
 
 namespace terngrad {
 
 std::vector<std::string> compared_codec_names() { return {"fp32", "bf16", "t2", "t5"}; }
 
+CodecSpec compared_codec_spec(const std::string& name, double clip_factor) {
+  const SpecOptions of_ternary = canonical_codec_spec(ternary_spec({.clip_factor = clip_factor})).options;
+  if (name == "t2" || name == "t5") return canonical_codec_spec("ternary:format=" + name, of_ternary);
+  const bool is_ternary = canonical_codec_spec(name).name == "ternary";
+  return canonical_codec_spec(name, is_ternary ? of_ternary : SpecOptions{});
+}
+
 CompressedAllReduceOptions compared_codec(const std::string& name, const ComparedCodecOptions& options) {
-  const std::vector<std::string> names = compared_codec_names();
-  TERNGRAD_REQUIRE(std::ranges::find(names, name) != names.end(), "[compared_codec] no codec is called '", name,
-                   "'; there are fp32, bf16, t2, t5");
-  const bool is_ternary = name == "t2" || name == "t5";
   CompressedAllReduceOptions result;
-  result.codecs.codec = name;
+  result.codecs.codec = to_string(compared_codec_spec(name, options.clip_factor));
   result.codecs.quantize_logits = options.quantize_logits;
-  if (is_ternary) {
-    result.codecs.codec = ternary_spec({.clip_factor = options.clip_factor, .format = ternary_format_from(name)});
-  }
   return result;
 }
 

@@ -83,6 +83,21 @@ TEST(ExchangeBench, MeasuresWhatIsAskedFor) {
   EXPECT_THAT(sums.out, HasSubstr("\nt2         integer_sum"));
 }
 
+TEST(ExchangeBench, MeasuresCodecsBySpecs) {
+  const CommandOutcome outcome = bench({"--num_nodes", "2", "--codec", "ternary:format=tmask,sharing=none", "--codec",
+                                        "ternary:clip_factor=0", "--exchange", "all_gather", "--predict"});
+  ASSERT_EQ(outcome.exit_code, kExitSuccess) << ::testing::PrintToString(outcome);
+  EXPECT_THAT(outcome.out, HasSubstr("\ncodec                             exchange "));
+  EXPECT_THAT(outcome.out, HasSubstr("\nternary:format=tmask,sharing=none all_gather "));
+  EXPECT_THAT(outcome.out, HasSubstr("\nternary:clip_factor=0             all_gather "));
+  EXPECT_THAT(outcome.out, HasSubstr("\n                                  predicted "));
+  const CommandOutcome sums =
+      bench({"--num_nodes", "2", "--codec", "ternary:clip_factor=0", "--exchange", "integer_sum"});
+  EXPECT_THAT(sums.out, HasSubstr("\nternary:clip_factor=0 integer_sum"));
+}
+
+TEST(ExchangeBench, ListsTheCodecs) { EXPECT_THAT(bench({"--list_codecs"}).out, HasSubstr("\nternary\n")); }
+
 TEST(ExchangeBench, RefusesAFileThatCannotBeWritten) {
   const TemporaryDirectory folder;
   const std::string nowhere = (folder / "nowhere" / "exchange.json").string();
@@ -108,7 +123,14 @@ TEST(ExchangeBench, RefusesWhatItCannotHonour) {
   expect_refused(bench({"--num_nodes", "2", "--exchange", "vendor", "--quantize_logits"}),
                  {"--quantize_logits", "other than vendor"});
   expect_refused(bench({"--num_nodes", "2", "--codec", "bf16", "--clip_factor", "2"}), {"--clip_factor", "t2 or t5"});
-  expect_refused(bench({"--num_nodes", "2", "--codec", "tmask"}), {"--codec", "tmask"});
+  expect_refused(bench({"--num_nodes", "2", "--codec", "tmask"}),
+                 {"--codec tmask", "fp32, bf16, ternary", "t2, t5, fp16"});
+  expect_refused(bench({"--num_nodes", "2", "--codec", "ternary:bits=4"}), {"--codec ternary:bits=4", "no key 'bits'"});
+  expect_refused(bench({"--num_nodes", "2", "--codec", "ternary:clip_factor=1", "--clip_factor", "2"}),
+                 {"--clip_factor 2: contradicts clip_factor=1 in --codec ternary:clip_factor=1"});
+  for (const char* codec : {"ternary:sharing=none", "ternary:format=t5", "bf16", "fp16"}) {
+    expect_refused(bench({"--num_nodes", "2", "--exchange", "integer_sum", "--codec", codec}), {"--exchange"});
+  }
   expect_refused(bench({"--num_nodes", "2", "--layout", "resnet"}), {"--layout", "resnet"});
 }
 

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cmath>
 #include <iterator>
 #include <utility>
@@ -10,6 +11,7 @@
 #include "kernels/runtime/errors.h"
 #include "kernels/runtime/version.h"
 #include "trainers/launch/progress.h"
+#include "trainers/options/compared_codec_options.h"
 
 namespace terngrad {
 namespace {
@@ -69,8 +71,12 @@ std::string spread_text(const AdviceRow& row) {
 std::string train_options(const AdviceSubject& subject, const ExchangeCost& cost) {
   if (is_vendor(cost)) return cost.codec == "fp32" ? "--exchange vendor" : "--exchange vendor --codec " + cost.codec;
   if (cost.codec == "fp32") return "--grad_bits 32";
-  std::string text = cost.codec == "bf16" ? "--grad_bits 16" : "--grad_bits 1 --ternary_format " + cost.codec;
-  if (cost.codec != "bf16" && subject.clip_factor != 0) text += fmt::format(" --clip_factor {}", subject.clip_factor);
+  std::string text = cost.codec == "bf16" ? "--grad_bits 16" : "--codec " + cost.codec;
+  if (cost.codec == "t2" || cost.codec == "t5") text = "--grad_bits 1 --ternary_format " + cost.codec;
+  const bool names_clip_factor = cost.codec.find("clip_factor=") != std::string::npos;
+  if (is_compared_ternary(cost.codec) && !names_clip_factor && subject.clip_factor != 0) {
+    text += fmt::format(" --clip_factor {}", subject.clip_factor);
+  }
   return subject.quantize_logits ? text + " --quantize_logits" : text;
 }
 
@@ -214,12 +220,14 @@ std::string to_text(const Advice& advice) {
   auto out = std::back_inserter(text);
   fmt::format_to(out, "link of each process, {}: {}, {}\n", subject.samples.empty() ? "as given" : "measured",
                  bandwidth_text(subject.link.bytes_per_second), latency_text(subject));
-  fmt::format_to(out, "{:<6} {:<15} {:>12} {:>6} {:>13} {:>13} {:>24}   {:<23} {}\n", "codec", "exchange",
+  std::size_t width = 6;  // of the codecs
+  for (const AdviceRow& row : advice.rows) width = std::max(width, row.cost.codec.size());
+  fmt::format_to(out, "{:<{}} {:<15} {:>12} {:>6} {:>13} {:>13} {:>24}   {:<23} {}\n", "codec", width, "exchange",
                  "wire/process", "ratio", "encode+decode", "exchange", "spread (middle half)", "pays against fp32",
                  "pays against bf16");
   for (std::size_t i = 0; i < advice.rows.size(); ++i) {
     const AdviceRow& row = advice.rows[i];
-    fmt::format_to(out, "{:<6} {:<15} {:>12} {:>5.1f}x {:>13} {:>13} {:>24}   {:<23} {}\n", row.cost.codec,
+    fmt::format_to(out, "{:<{}} {:<15} {:>12} {:>5.1f}x {:>13} {:>13} {:>24}   {:<23} {}\n", row.cost.codec, width,
                    row.cost.exchange, format_bytes(row.cost.moved_bytes), wire_ratio(advice, row),
                    milliseconds(row.cost.processor_seconds()), milliseconds(row.cost.seconds(subject.link)),
                    spread_text(row), i == advice.fp32_baseline ? "-" : pays_text(row.against_fp32),

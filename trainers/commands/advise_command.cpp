@@ -31,6 +31,8 @@
 #include "trainers/launch/command_main.h"
 #include "trainers/launch/process_group.h"
 #include "trainers/launch/progress.h"
+#include "trainers/options/codec_list.h"
+#include "trainers/options/compared_codec_options.h"
 #include "trainers/options/option_set.h"
 
 namespace terngrad {
@@ -52,6 +54,7 @@ struct AdviseOptions : AdvisedModelOptions {
   double compute_ms = -1;
   double bandwidth_mbit = 0;
   double latency_us = 50;
+  std::vector<std::string> codecs = {"t2", "t5"};  // beside the baselines
   bool quantize_logits = false;
   double clip_factor = 2.5;
   int repetitions = 5;
@@ -78,7 +81,13 @@ void declare(OptionSet& options, AdviseOptions& o) {
   options.add("num_classes", &o.num_classes, "classes; 0: the data set's", in_range(0, 1 << 20));
   options.add_flag("quantize_logits", &o.quantize_logits,
                    "compress the logits' weights and biases too, else they travel as fp32");
-  options.add("clip_factor", &o.clip_factor, "ternary: clip at this many standard deviations; 0: no clipping",
+  options.add(
+      "codec", &o.codecs,
+      "codec to compare with fp32 and bf16, by a spec (--list_codecs), repeatable; t2 and t5 are ternary in 2 and "
+      "1.6 bits");
+  declare_codec_list(options);
+  options.add("clip_factor", &o.clip_factor,
+              "ternary whose spec names no clip_factor: clip at this many standard deviations; 0: no clipping",
               at_least(0));
   options.group("Between whom");
   options.add("num_nodes", &o.num_nodes,
@@ -146,9 +155,9 @@ void check_cluster_options(const OptionSet& options, const AdviseOptions& o, int
                    ": nothing is measured; accepted: one process, this launch has ", num_processes);
   }
   refuse_without_effect(options,
-                        {"layout", "dataset", "net", "image_size", "channels", "num_classes", "quantize_logits",
-                         "clip_factor", "num_nodes", "batch_size", "compute_ms", "bandwidth_mbit", "latency_us",
-                         "repetitions", "threads", "exchange_timeout"},
+                        {"layout", "dataset", "net", "image_size", "channels", "num_classes", "codec",
+                         "quantize_logits", "clip_factor", "num_nodes", "batch_size", "compute_ms", "bandwidth_mbit",
+                         "latency_us", "repetitions", "threads", "exchange_timeout"},
                         "--cluster names a file that says all of it, and nothing is measured");
 }
 
@@ -157,6 +166,10 @@ void check(const OptionSet& options, AdviseOptions& o, int num_processes) {
     if (o.cluster.empty()) throw UsageError("--cluster: accepted: the name of a file");
     check_cluster_options(options, o, num_processes);
     return;
+  }
+  check_compared_codecs(options, o.codecs, o.clip_factor, {});
+  if (!std::ranges::any_of(o.codecs, is_compared_ternary)) {
+    refuse_without_effect(options, {"clip_factor"}, "none of the codecs is ternary");
   }
   if (!o.layout.empty()) {
     refuse_without_effect(options, {"dataset", "net", "image_size", "channels", "num_classes", "batch_size"},
@@ -204,6 +217,15 @@ double clearly_slower(const std::vector<ExchangeCost>& costs, const LinkModel& l
   return kClearlySlower * fastest;
 }
 
+/// The baselines and what is compared with them.
+std::vector<std::string> measured_codecs(const AdviseOptions& o) {
+  std::vector<std::string> codecs = {"fp32", "bf16"};
+  for (const std::string& codec : o.codecs) {
+    if (std::ranges::find(codecs, codec) == codecs.end()) codecs.push_back(codec);
+  }
+  return codecs;
+}
+
 /// The project's own exchanges, and where there is a launch the transport library's.
 std::vector<ExchangeCost> measure_exchanges(const AdviseOptions& o, const Layout& layout, const ExchangeWorld& world,
                                             const LinkModel& link, const ProcessGroup& processes,
@@ -215,11 +237,12 @@ std::vector<ExchangeCost> measure_exchanges(const AdviseOptions& o, const Layout
     fill_sample_gradient(gradient.span(), 1, num_threads);
   });
   std::vector<ExchangeCost> costs;
-  const std::size_t num_rows = compared_codec_names().size() + (processes.is_alone() ? 0 : vendor_codec_names().size());
+  const std::vector<std::string> codecs = measured_codecs(o);
+  const std::size_t num_rows = codecs.size() + (processes.is_alone() ? 0 : vendor_codec_names().size());
   const auto show_next = [&](const std::string& codec, const std::string& exchange) {
     display.message(fmt::format("measuring {} by {} ({} of {})", codec, exchange, costs.size() + 1, num_rows));
   };
-  for (const std::string& codec : compared_codec_names()) {
+  for (const std::string& codec : codecs) {
     ProbeOptions options{
         .codec = codec,
         .exchange = compared_codec(codec, {.clip_factor = o.clip_factor, .quantize_logits = o.quantize_logits}),

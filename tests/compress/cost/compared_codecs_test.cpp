@@ -26,7 +26,19 @@ TEST(ComparedCodecs, TakeTheirOptions) {
   EXPECT_FALSE(compared_codec("t5", {}).codecs.quantize_logits);
 }
 
-TEST(ComparedCodecs, AnotherNameIsRefused) { EXPECT_THROW(compared_codec("ternary", {}), InvalidArgument); }
+TEST(ComparedCodecs, MayBeAnySpec) {
+  EXPECT_EQ(compared_codec("ternary:format=tmask", {.clip_factor = 1.5}).codecs.codec,
+            ternary_spec({.clip_factor = 1.5, .format = TernaryFormat::kTMask}));
+  EXPECT_EQ(compared_codec("ternary:clip_factor=0", {.clip_factor = 1.5}).codecs.codec, ternary_spec({}));
+  EXPECT_EQ(compared_codec_spec("t5", 2.5), compared_codec_spec("ternary:clip_factor=2.5,format=t5", 1));
+  EXPECT_EQ(compared_codec_spec("bf16", 2.5), (CodecSpec{"bf16"}));
+}
+
+TEST(ComparedCodecs, AnotherNameIsRefused) {
+  for (const char* name : {"", "tmask", "fp16", "t2:clip_factor=1", "ternary:bits=4"}) {
+    EXPECT_THROW(compared_codec(name, {}), InvalidArgument) << name;
+  }
+}
 
 }  // namespace
 }  // namespace terngrad::compared_codecs_test

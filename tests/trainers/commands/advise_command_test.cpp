@@ -69,6 +69,19 @@ TEST(AdviseCommand, SlowLinksWantTernary) {
   EXPECT_GT(fp32 / t2, 7);
 }
 
+TEST(AdviseCommand, ComparesTheCodecsThatAreNamed) {
+  const CommandOutcome outcome = advise_small({"--num_nodes", "2", "--bandwidth_mbit", "0.001", "--compute_ms", "0",
+                                               "--quantize_logits", "--codec", "ternary:format=t5", "--codec", "fp32"});
+  ASSERT_EQ(outcome.exit_code, kExitSuccess) << ::testing::PrintToString(outcome);
+  for (const char* row : {"\nfp32              ", "\nbf16              ", "\nternary:format=t5 "}) {
+    EXPECT_THAT(outcome.out, HasSubstr(row));
+  }
+  EXPECT_THAT(outcome.out, Not(HasSubstr("\nt2")));
+  EXPECT_THAT(outcome.out, HasSubstr("recommendation: ternary:format=t5 (--codec ternary:format=t5 --clip_factor 2.5 "
+                                     "--quantize_logits): an exchange takes "));
+  EXPECT_THAT(advise({"--list_codecs"}).out, HasSubstr("\nternary\n"));
+}
+
 TEST(AdviseCommand, StepsOfNetsCountAndAreOfTheBatchThatIsAskedFor) {
   const auto line = [](const std::vector<std::string>& more) {
     const CommandOutcome outcome = advise_small(std::vector<std::string>{"--bandwidth_mbit", "0.001"} + more);
@@ -138,6 +151,11 @@ TEST(AdviseCommand, RefusesWhatItCannotHonour) {
   expect_refused(advise(link + std::vector<std::string>{"--layout", "alexnet", "--batch_size", "64"}),
                  {"--batch_size", "--layout"});
   expect_refused(advise(link + std::vector<std::string>{"--compute_ms", "-0.5"}), {"--compute_ms -0.5", "-1"});
+  expect_refused(advise(link + std::vector<std::string>{"--codec", "fp16"}),
+                 {"--codec fp16", "bf16, ternary", "t2, t5"});
+  expect_refused(advise(link + std::vector<std::string>{"--codec", "ternary:clip_factor=1", "--clip_factor", "2"}),
+                 {"--clip_factor 2", "clip_factor=1", "--codec ternary:clip_factor=1"});
+  expect_refused(advise(link + std::vector<std::string>{"--codec", "bf16", "--clip_factor", "2"}), {"--clip_factor 2"});
   expect_refused(advise(link + std::vector<std::string>{"--compute_ms", "1", "--batch_size", "64"}),
                  {"--batch_size", "--compute_ms"});
   expect_refused(advise(link + std::vector<std::string>{"--batch_size", "65"}), {"--batch_size 65", "--num_nodes 2"});
