@@ -39,7 +39,16 @@ class Layouts:
         return tensors[record.segment] if record.segment < len(tensors) else {}
 
     def block_size(self, message, record):
-        match = re.search(r"\bblock=(\d+)", self.tensor(message, record).get("options", ""))
+        return self.option(message, record, "block")
+
+    def levels(self, message, record):
+        """L of the codes from -L to L that lanes are sums of."""
+        bits = self.option(message, record, "bits")
+        return 2 ** (bits - 1) - 1 if bits else 1
+
+    def option(self, message, record, key):
+        """A whole number among the options of the tensor's codec; None where there is none."""
+        match = re.search(rf"\b{key}=(\d+)", self.tensor(message, record).get("options", ""))
         return int(match.group(1)) if match else None
 
 
@@ -81,7 +90,7 @@ def write_values(folder, path, message, layouts):
     for record in message.records:
         if len(record.payload) == 0:
             continue
-        values = record.values(layouts.num_workers, layouts.block_size(message, record))
+        values = record.values(layouts.num_workers, layouts.block_size(message, record), layouts.levels(message, record))
         np.save(folder / f"{path.stem}-segment-{record.segment}-from-{record.first}.npy", values)
 
 
@@ -92,7 +101,7 @@ def show(path, options):
     for record in message.records:
         line = tensor_text(layouts.tensor(message, record), record)
         if len(record.payload) > 0:
-            line += codes_text(record.codes(layouts.num_workers), options.codes)
+            line += codes_text(record.codes(layouts.num_workers, layouts.levels(message, record)), options.codes)
         print(f"  {line}")
     if options.npy:
         write_values(options.npy, path, message, layouts)

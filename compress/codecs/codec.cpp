@@ -4,6 +4,8 @@
 
 namespace terngrad {
 
+SumForm Codec::sum_form() const { TERNGRAD_THROW(InvalidArgument, "[", name(), "] codes do not add up as integers"); }
+
 void Codec::decode(const EncodedSlice& encoded, std::span<float> out) const {
   TERNGRAD_REQUIRE(static_cast<std::int64_t>(out.size()) == encoded.slice.count, "[", name(), "] out must hold ",
                    encoded.slice.count, " elements, holds ", out.size());

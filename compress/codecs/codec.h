@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "kernels/codes/ternary.h"
 #include "kernels/runtime/device.h"
 #include "kernels/tensor/layout.h"
 #include "kernels/tensor/philox.h"
@@ -22,6 +23,7 @@ struct CodecTraits {
   bool unbiased = true;                                  // E[decoded] = gradient
   bool wants_error_feedback = false;
   bool summable = false;       // codes of different workers add up as integers
+  int levels = 1;              // L of codes from -L to L, which are multiples of s / L
   bool sums_as_float = false;  // elements of different workers add up in fp32, in the order of
                                // kernels/tensor/worker_tree.h: sums over subtrees may travel in place of slices
   bool per_tensor = true;      // what becomes of a tensor depends on no other tensor, so they may travel apart
@@ -32,6 +34,13 @@ enum class ScalerSharing {
   kMax,   // the largest
   kMean,  // the mean in float64, in worker order, rounded once
   kNone,  // every worker keeps its own
+};
+
+/// What integer sums of the codes of N workers are (CodecTraits::summable), for the downlink.
+struct SumForm {
+  int levels = 1;                      // L: a sum is from -L N to L N
+  std::int64_t block_elements = 0;     // elements per scaler, as kernels take it; 0: one for a tensor
+  CodeFormat drawn = CodeFormat::kT2;  // in which downlink codec ternary packs what it draws of a sum
 };
 
 /// What a payload holds.
@@ -69,6 +78,8 @@ class Codec {
   virtual std::uint8_t wire_id() const = 0;
   virtual CodecTraits traits() const = 0;
   virtual ScalerSharing sharing() const = 0;
+  /// @throws InvalidArgument for a codec that is not summable
+  virtual SumForm sum_form() const;
   /// The options that peers must agree on, as text; part of the fingerprint of a run.
   virtual std::string options_text() const = 0;
 

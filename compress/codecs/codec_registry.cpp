@@ -5,6 +5,7 @@
 
 #include "compress/codecs/codec_presets.h"
 #include "compress/codecs/float_codecs.h"
+#include "compress/codecs/qsgd_codec.h"
 #include "compress/codecs/ternary_spec.h"
 #include "kernels/runtime/errors.h"
 
@@ -26,6 +27,12 @@ constexpr CodecEntry kCodecs[] = {
        TernaryOptions options = read_ternary_options(reader);
        options.num_workers = c.num_workers;
        return std::make_unique<TernaryCodec>(options);
+     }},
+    {"qsgd", "uniform levels in 2, 4 or 8 bits: QSGD (Alistarh et al., NIPS 2017)",
+     [](SpecReader& reader, const CodecContext& c) -> std::unique_ptr<Codec> {
+       QsgdOptions options = read_qsgd_options(reader);
+       options.num_workers = c.num_workers;
+       return std::make_unique<QsgdCodec>(options);
      }},
 };
 

@@ -95,6 +95,7 @@ void Coder::combine_scalers(NonfiniteReport* report, std::uint32_t* skip, const 
   terngrad::combine_scalers({.places = places_on_device_.data(),
                              .num_scalers = num_scalers(),
                              .num_workers = setup_.workers.num_workers,
+                             .levels = codec_.traits().levels,
                              .first_local_worker = setup_.workers.first_local_worker,
                              .num_local_workers = setup_.workers.num_local_workers,
                              .local = local_.data(),

@@ -54,7 +54,7 @@ class Coder {
   std::int64_t num_scalers() const { return static_cast<std::int64_t>(places_.size()); }
   /// Place in a row of the first scaler that a slice of one of the tensors touches.
   std::int64_t first_scaler(const Slice& slice) const;
-  /// [num_scalers()] after combine_scalers: what sums of codes are multiplied by, fl(s / N).
+  /// [num_scalers()] after combine_scalers: what sums of codes are multiplied by, fl(s / fl(L N)).
   std::span<const float> scales() const { return scales_.span(); }
   /// [num_scalers()] after combine_scalers: the combination over all workers.
   std::span<const float> shared_scalers() const { return shared_.span(); }

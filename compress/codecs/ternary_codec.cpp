@@ -11,17 +11,6 @@
 
 namespace terngrad {
 
-std::vector<Slice> statistics_slices(const Layout& layout, const std::vector<int>& segments,
-                                     std::int64_t block_elements) {
-  std::vector<Slice> slices;
-  for (const int index : segments) {
-    const std::int64_t n = layout.segment(index).num_elements;
-    const std::int64_t step = block_elements == 0 ? std::max<std::int64_t>(n, 1) : block_elements;
-    for (std::int64_t first = 0; first < n; first += step) slices.push_back({index, first, std::min(step, n - first)});
-  }
-  return slices;
-}
-
 namespace {
 
 const char* text(ScalerSharing sharing) {
@@ -77,12 +66,11 @@ std::string TernaryCodec::options_text() const {
 }
 
 std::int64_t TernaryCodec::num_scalers(std::int64_t num_elements) const {
-  return num_blocks(0, num_elements, kernel_block_elements());
+  return num_block_scalers(num_elements, kernel_block_elements());
 }
 
 Codec::ScalerRange TernaryCodec::scaler_range(const Slice& slice) const {
-  const std::int64_t block = kernel_block_elements();
-  return {block == 0 ? 0 : slice.first / block, num_blocks(slice.first, slice.count, block)};
+  return block_scaler_range(slice, kernel_block_elements());
 }
 
 std::uint8_t TernaryCodec::record_format(PayloadForm form) const {

@@ -2,6 +2,7 @@
 #pragma once
 
 #include "compress/codecs/codec.h"
+#include "compress/codecs/scaled_runs.h"
 #include "kernels/codes/ternary.h"
 #include "kernels/statistics/scaler.h"
 
@@ -19,14 +20,6 @@ enum class ClipScope {
   kShared,  // at the shared scaler, as the authors' public code does
   kLocal,   // at the worker's own scaler first, as the paper describes
 };
-
-/// Longest block: far beyond any tensor, and short enough that sums of positions and blocks fit 64 bits.
-inline constexpr std::int64_t kMaxBlockElements = std::int64_t{1} << 50;
-
-/// The runs of elements of tensors that have statistics, and so scalers, of their own: whole tensors, or blocks of
-/// `block_elements` where it is not 0.
-std::vector<Slice> statistics_slices(const Layout& layout, const std::vector<int>& segments,
-                                     std::int64_t block_elements);
 
 struct TernaryOptions {
   double clip_factor = 0;  // c, in standard deviations; 0 = no clipping
@@ -58,6 +51,7 @@ class TernaryCodec final : public Codec {
   std::uint8_t wire_id() const override { return 3; }
   CodecTraits traits() const override;
   ScalerSharing sharing() const override { return options_.sharing; }
+  SumForm sum_form() const override { return {1, kernel_block_elements(), options_.format}; }
   std::string options_text() const override;
   std::int64_t num_scalers(std::int64_t num_elements) const override;
   ScalerRange scaler_range(const Slice& slice) const override;

@@ -5,7 +5,6 @@
 #include <cstring>
 
 #include "compress/codecs/float_codecs.h"
-#include "compress/codecs/ternary_codec.h"
 #include "kernels/codes/code_sum.h"
 #include "kernels/codes/pack_sums.h"
 #include "kernels/codes/ternarize.h"
@@ -18,10 +17,6 @@ namespace {
 
 constexpr std::uint8_t kFloat32Id = 1;
 constexpr std::uint8_t kBfloat16Id = 2;
-
-const TernaryCodec& ternary_of(const CodecPlan& plan, int segment) {
-  return dynamic_cast<const TernaryCodec&>(plan.codec_of(segment));
-}
 
 }  // namespace
 
@@ -58,7 +53,7 @@ Downlink::Downlink(const Layout& layout, const CodecPlan& plan, const std::vecto
       first_scaler.push_back(plan.first_scaler(slice.segment) + range.first);
       num_scalers.push_back(range.count);
       if (options.codec != DownlinkCodec::kTernary || unit(slice.segment) != AggregateUnit::kSums) continue;
-      const std::int64_t block = ternary_of(plan, slice.segment).kernel_block_elements();
+      const std::int64_t block = plan.codec_of(slice.segment).sum_form().block_elements;
       const std::int64_t end = slice.first + slice.count;
       for (std::int64_t at = slice.first, b = 0; at < end; ++b) {
         const std::int64_t run_end = block == 0 ? end : std::min(end, (range.first + b + 1) * block);
@@ -88,8 +83,8 @@ AggregateUnit Downlink::unit(int segment) const {
 Downlink::Form Downlink::form_of(int segment) const {
   if (unit(segment) == AggregateUnit::kSums) {
     const Codec& codec = plan_.codec_of(segment);
-    return {codec.wire_id(),
-            codec.record_format(options_.codec == DownlinkCodec::kSums ? PayloadForm::kLanes : PayloadForm::kNatural)};
+    const CodeFormat format = options_.codec == DownlinkCodec::kSums ? CodeFormat::kLanes : codec.sum_form().drawn;
+    return {codec.wire_id(), static_cast<std::uint8_t>(format)};
   }
   return {options_.codec == DownlinkCodec::kBfloat16 ? kBfloat16Id : kFloat32Id, 0};
 }
@@ -98,8 +93,11 @@ std::int64_t Downlink::max_bytes(const Slice& slice) const {
   const Form form = form_of(slice.segment);
   if (form.codec == kFloat32Id) return 4 * slice.count;
   if (form.codec == kBfloat16Id) return (2 * slice.count + 3) / 4 * 4;
-  return payload_bytes(static_cast<TernaryFormat>(form.format), slice.count, options_.num_workers);
+  return payload_bytes(static_cast<CodeFormat>(form.format), slice.count, options_.num_workers,
+                       lane_levels(slice.segment));
 }
+
+int Downlink::lane_levels(int segment) const { return 2 * plan_.codec_of(segment).sum_form().levels; }
 
 std::int64_t Downlink::max_message_bytes(std::size_t part) const {
   const Part& p = parts_[part];
@@ -142,8 +140,9 @@ std::span<const std::uint8_t> Downlink::encode(std::size_t part, int worker, con
     factors.clear();
     maxima.clear();
     if (unit(slice.segment) == AggregateUnit::kSums) {
+      const int levels = plan_.codec_of(slice.segment).sum_form().levels;
       for (std::int64_t s = p.first_scaler[i]; s < p.first_scaler[i] + p.num_scalers[i]; ++s) {
-        const float step = shared[static_cast<std::size_t>(s)] / static_cast<float>(options_.num_workers);
+        const float step = shared[static_cast<std::size_t>(s)] / static_cast<float>(levels * options_.num_workers);
         const float most = std::bit_cast<float>(max[static_cast<std::size_t>(s)]);
         maxima.push_back(most);
         factors.push_back(options_.codec == DownlinkCodec::kTernary ? step * most : step);
@@ -157,17 +156,17 @@ std::span<const std::uint8_t> Downlink::encode(std::size_t part, int worker, con
       std::memset(payload, 0, static_cast<std::size_t>(max_bytes(slice)));
       encode_bfloat16({values, count}, {reinterpret_cast<std::uint16_t*>(payload), count}, stream);
     } else if (options_.codec == DownlinkCodec::kSums) {
-      pack_sums({values, count}, options_.num_workers, payload);
+      pack_sums({values, count}, options_.num_workers, lane_levels(slice.segment), payload);
     } else {
       const TernarizeTask task{.gradient = values,
                                .first = slice.first,
                                .count = slice.count,
                                .draw_offset = layout_.segment(slice.segment).draw_offset,
-                               .block_elements = ternary_of(plan_, slice.segment).kernel_block_elements(),
+                               .block_elements = plan_.codec_of(slice.segment).sum_form().block_elements,
                                .scalers = maxima.data(),
                                .clips = nullptr,
                                .payload = payload};
-      const TernarizeOptions kernel_options{.format = static_cast<TernaryFormat>(form.format),
+      const TernarizeOptions kernel_options{.format = static_cast<CodeFormat>(form.format),
                                             .num_workers = options_.num_workers,
                                             .refine_purpose = DrawPurpose::kDownlinkRefine};
       const DrawKey key{options_.seed, context.step, 0, DrawPurpose::kDownlink};
@@ -218,21 +217,23 @@ void Downlink::decode(std::size_t part, const Message& message, const TensorTabl
       codec.decode(encoded, {out, count});
       continue;
     }
-    check_payload(
-        {static_cast<TernaryFormat>(form.format), encoded.payload, encoded.slice.count, options_.num_workers});
-    check_scalers_of_mean(encoded.scalers, options_.codec == DownlinkCodec::kSums ? options_.num_workers : 1,
-                          message.worker);
+    const SumForm sums = plan_.codec_of(encoded.slice.segment).sum_form();
+    check_payload({static_cast<CodeFormat>(form.format), encoded.payload, encoded.slice.count, options_.num_workers,
+                   2 * sums.levels});
+    const int max_sum = sums.levels * options_.num_workers;
+    check_scalers_of_mean(encoded.scalers, options_.codec == DownlinkCodec::kSums ? max_sum : 1, message.worker);
     const std::uint8_t* payload = encoded.payload.data();
     const auto bytes = static_cast<std::int64_t>(encoded.payload.size());
-    const CodeSumTask task{.format = static_cast<TernaryFormat>(form.format),
+    const CodeSumTask task{.format = static_cast<CodeFormat>(form.format),
                            .payloads = {&payload, 1},
                            .payload_bytes = {&bytes, 1},
                            .num_workers = options_.num_workers,
                            .first = encoded.slice.first,
                            .count = encoded.slice.count,
-                           .block_elements = ternary_of(plan_, encoded.slice.segment).kernel_block_elements(),
+                           .block_elements = sums.block_elements,
                            .scales = encoded.scalers.data(),
-                           .out = out};
+                           .out = out,
+                           .lane_levels = 2 * sums.levels};
     aggregate_code_sums({&task, 1}, stream);
   }
 }

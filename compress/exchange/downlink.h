@@ -60,6 +60,8 @@ class Downlink {
     std::uint8_t format;
   };
   Form form_of(int segment) const;
+  /// Of lanes of sums of a tensor's codes.
+  int lane_levels(int segment) const;
   std::int64_t max_bytes(const Slice& slice) const;
 
   const Layout& layout_;

@@ -13,6 +13,12 @@ enum class ScalerRule {
   kPaper,
   /// c > 0: c sigma, even where that is more than max|g| (or 0); else max|g|. What the authors' public code does.
   kOriginal,
+  /// The least power of two that is not below max|g|.
+  kPowerOfTwo,
+  /// The Euclidean norm, sqrt(S2).
+  kL2,
+  /// c times the root of the mean square, c sqrt(S2 / n).
+  kRms,
 };
 
 /// Local scaler s_k of `count` elements with these statistics, in the units of g.
@@ -21,7 +27,7 @@ enum class ScalerRule {
 ///
 /// all in float64; c sigma is rounded to float32 once. Empty gives 0. NaN or infinity gives the canonical NaN, and so
 /// does a result above kMaxScaler; one below kMinScaler gives 0.
-/// @param clip_factor  c, finite and >= 0; 0 means no clipping
+/// @param clip_factor  c, finite and >= 0; 0 means no clipping. Not looked at with kPowerOfTwo and kL2
 /// Source: Wen et al., "TernGrad", NIPS 2017, section 3.3 (gradient clipping); the original's code for kOriginal.
 float local_scaler(const Statistics& statistics, std::int64_t count, double clip_factor, ScalerRule rule);
 

@@ -15,8 +15,9 @@ import numpy as np
 
 KINDS = {1: "scalers", 2: "gradient", 3: "mean", 4: "pull", 5: "push", 6: "state", 7: "parameters", 8: "stop", 9: "leave",
          10: "sum"}
-CODECS = {1: "fp32", 2: "bf16", 3: "ternary"}
-TERNARY_FORMATS = {1: "t2", 2: "t5", 3: "tmask", 4: "lanes"}
+CODECS = {1: "fp32", 2: "bf16", 3: "ternary", 4: "qsgd"}
+CODE_FORMATS = {1: "t2", 2: "t5", 3: "tmask", 4: "lanes", 16: "q4", 17: "q8"}
+LEVELS = {16: 7, 17: 127}  # L of codes from -L to L; 1 of the other formats
 HEADER = struct.Struct("<4sHHQQQIIQQII")
 RECORD = struct.Struct("<IBBHQQQQII")
 CHUNK = 4096  # elements: slices begin at its multiples, and tmask is made of chunks
@@ -90,33 +91,38 @@ class Record:
     def codec_name(self):
         """'fp32', 'ternary t5'."""
         name = CODECS.get(self.codec, f"codec {self.codec}")
-        return f"{name} {TERNARY_FORMATS.get(self.format, self.format)}" if self.codec == 3 and self.format else name
+        return f"{name} {CODE_FORMATS.get(self.format, self.format)}" if self.has_codes() and self.format else name
 
-    def codes(self, num_workers=None):
-        """What stands for the elements: codes -1, 0, +1 of ternary, sums of codes of its lanes, numbers of fp32 and bf16.
+    def has_codes(self):
+        """Whether the elements are codes times scalers, not numbers."""
+        return self.codec in (3, 4)
 
-        Lanes need the number of workers."""
+    def codes(self, num_workers=None, levels=1):
+        """What stands for the elements: codes, sums of codes of lanes, numbers of fp32 and bf16.
+
+        Lanes need the number of workers, and L of codes from -L to L."""
         if self.codec in (1, 2):
             return (float32_payload if self.codec == 1 else bfloat16_payload)(self.payload, self.count)
-        decoder = TERNARY_DECODERS.get(self.format)
-        require(self.codec == 3 and decoder, "codec, format", "a known one", f"{self.codec}, {self.format}")
+        decoder = DECODERS.get(self.format)
+        require(self.has_codes() and decoder, "codec, format", "a known one", f"{self.codec}, {self.format}")
         if self.format == 4:
-            return decoder(self.payload, self.count, num_workers)
+            return decoder(self.payload, self.count, num_workers, levels)
         return decoder(self.payload, self.count)
 
-    def values(self, num_workers=None, block_size=None):
-        """The elements in fp32: each code times its scaler. Several scalers need the elements that each is for."""
-        codes = self.codes(num_workers)
-        if self.codec != 3:
+    def values(self, num_workers=None, block_size=None, levels=1):
+        """The elements in fp32: each code times its unit, fl(scaler / L). Several scalers need the elements that each is for."""
+        codes = self.codes(num_workers, levels)
+        if not self.has_codes():
             return codes
-        if len(self.scalers) <= 1:
-            scaler = self.scalers[0] if len(self.scalers) else np.float32(0)
-            return codes.astype(np.float32) * scaler
+        units = self.scalers / np.float32(LEVELS.get(self.format, 1))
+        if len(units) <= 1:
+            unit = units[0] if len(units) else np.float32(0)
+            return codes.astype(np.float32) * unit
         if not block_size:
             raise ValueError(f"segment {self.segment} has {len(self.scalers)} scalers; for how many elements each is not known")
         run = (self.first + np.arange(self.count)) // block_size - self.first // block_size
         require(run[-1] + 1 == len(self.scalers), "number of scalers", run[-1] + 1, len(self.scalers))
-        return codes.astype(np.float32) * self.scalers[run]
+        return codes.astype(np.float32) * units[run]
 
 
 @dataclasses.dataclass
@@ -246,16 +252,31 @@ def tmask_codes(payload, count):
     return codes
 
 
-def lane_sums(payload, count, num_workers):
-    """Sums of the codes of all workers, of a mean; a single worker's code - N + 1 where it is its contribution."""
+def q4_codes(payload, count):
+    require_length(payload, 4 * -(-count // 8))
+    fields = without_padding(bits_of(np.frombuffer(payload, "<u4"), 4, 8), count, "code")
+    require((fields <= 14).all(), "q4", "codes of at most 14", fields.max(initial=0))
+    return fields.astype(np.int8) - np.int8(7)
+
+
+def q8_codes(payload, count):
+    require_length(payload, rounded_up(count, 4))
+    fields = without_padding(np.frombuffer(payload, np.uint8), count, "code")
+    require((fields <= 254).all(), "q8", "codes of at most 254", fields.max(initial=0))
+    return fields.astype(np.int16) - np.int16(127)
+
+
+def lane_sums(payload, count, num_workers, levels=1):
+    """Sums of the codes of all workers, of a mean; a single worker's code - L (N - 1) where it is its contribution."""
     if not num_workers:
         raise ValueError("lanes are as wide as the number of workers needs, which is not known")
-    width = (2 * num_workers).bit_length()  # ceil(log2(2 N + 1))
+    largest = 2 * levels * num_workers
+    width = largest.bit_length()  # ceil(log2(2 L N + 1))
     lanes = 64 // width
     require_length(payload, 8 * -(-count // lanes))
     fields = without_padding(bits_of(np.frombuffer(payload, "<u8"), width, lanes), count, "lane")
-    require((fields <= 2 * num_workers).all(), "lanes", f"at most {2 * num_workers}", fields.max(initial=0))
-    return fields.astype(np.int32) - num_workers
+    require((fields <= largest).all(), "lanes", f"at most {largest}", fields.max(initial=0))
+    return fields.astype(np.int32) - levels * num_workers
 
 
-TERNARY_DECODERS = {1: t2_codes, 2: t5_codes, 3: tmask_codes, 4: lane_sums}
+DECODERS = {1: t2_codes, 2: t5_codes, 3: tmask_codes, 4: lane_sums, 16: q4_codes, 17: q8_codes}

@@ -178,7 +178,7 @@ class Training(Folder):
         return [wire_format.read_message(path.read_bytes()) for path in sorted(dump.glob("*.msg"))]
 
     def values(self, message, record):
-        return record.values(self.layouts.num_workers, self.layouts.block_size(message, record))
+        return record.values(self.layouts.num_workers, self.layouts.block_size(message, record), self.layouts.levels(message, record))
 
     def test_codes_and_scalers_are_those_of_the_telemetry(self):
         messages = self.train("--ternary_format", "t5")
@@ -219,6 +219,26 @@ class Training(Folder):
                 self.assertEqual(record.scalers.tolist(), [local_scaler(gradient, 2.5)])
                 checked += 1
         self.assertEqual(checked, 2 * 6)
+
+    def test_means_of_levels_are_those_of_the_gradients(self):
+        for spec, form in (("qsgd:bits=4,block=640,sharing=max", "qsgd q4"), ("qsgd:bits=8,sharing=max", "qsgd q8")):
+            messages = self.train("--exchange", "scatter_reduce", "--downlink_codec", "sums", name=form[-2:], codec=("--codec", spec))
+            sums = {}
+            checked = 0
+            for message in messages:
+                for record in message.records:
+                    place = (message.step, record.segment, record.first)
+                    if record.codec != 4 or record.count == 0 or message.kind_name() == "scalers":
+                        continue
+                    if message.kind_name() == "gradient":
+                        self.assertEqual(record.codec_name(), form)
+                        sums[place] = sums.get(place, 0) + record.codes().astype(np.int32)
+                        continue
+                    self.assertEqual(record.codec_name(), "qsgd lanes")
+                    mean = record.codes(2, self.layouts.levels(message, record))
+                    self.assertEqual(mean.tolist(), sums[place].tolist())
+                    checked += 1
+            self.assertGreater(checked, 10)
 
     def test_means_are_those_of_the_gradients(self):
         # Shards of both workers, blocks with scalers of their own, masks there and sums in lanes back.

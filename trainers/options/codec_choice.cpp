@@ -29,7 +29,7 @@ std::string codec_given(const TrainOptions& o) {
 /// The codec of --codec or --grad_bits, which is not fp16.
 ChosenCodec choose_codec(const TrainOptions& o) {
   try {
-    return choose_codec(o, codec_given(o), o.codec == "auto" ? o.codec_name() : o.codec);
+    return choose_codec(o, codec_given(o), o.codec_spec());
   } catch (const InvalidArgument& error) {
     TERNGRAD_THROW(UsageError, codec_given(o), ": ", error.what());
   }

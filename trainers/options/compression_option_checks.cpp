@@ -184,8 +184,15 @@ bool has_zero_scaler(const Codec& codec, std::int64_t num_elements) {
 
 void check_codec_options(const OptionSet& options, const TrainOptions& o) {
   if (options.was_set("codec") && options.was_set("grad_bits")) {
-    const std::string by_bits = o.grad_bits == 32 ? "fp32" : o.grad_bits == 16 ? "bf16" : "ternary";
-    if (o.codec != "auto" && o.codec_name() != by_bits) {
+    TrainOptions of_bits = o;
+    of_bits.codec = "auto";
+    const std::string by_bits = of_bits.codec_spec();
+    // Other keys of the spec are no matter of bits.
+    const bool agree =
+        o.codec == "auto" ||
+        (o.codec_name() == of_bits.codec_name() &&
+         (o.codec_name() != "qsgd" || chosen_codecs(o).front().value("bits") == std::to_string(o.grad_bits)));
+    if (!agree) {
       TERNGRAD_THROW(UsageError, "--codec ", o.codec, ": contradicts --grad_bits ", o.grad_bits, ", which is ", by_bits,
                      "; give one of them, or values that agree");
     }

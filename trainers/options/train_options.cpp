@@ -78,8 +78,21 @@ void refuse_options_of_the_original(OptionSet& options) {
 
 std::string TrainOptions::codec_name() const {
   if (codec == "fp16") return codec;
-  if (codec != "auto") return expand_preset(parse_codec_spec(codec), codec_presets()).spec.name;
-  return grad_bits == 32 ? "fp32" : grad_bits == 16 ? "bf16" : "ternary";
+  return expand_preset(parse_codec_spec(codec_spec()), codec_presets()).spec.name;
+}
+
+std::string TrainOptions::codec_spec() const {
+  if (codec != "auto") return codec;
+  switch (grad_bits) {
+    case 32:
+      return "fp32";
+    case 16:
+      return "bf16";
+    case 1:
+      return "ternary";
+    default:
+      return "qsgd:bits=" + std::to_string(grad_bits);
+  }
 }
 
 std::string TrainOptions::strategy_name() const {
@@ -260,7 +273,8 @@ void declare_train_options(OptionSet& options, TrainOptions& o) {
   options.add("rebroadcast_epochs", &o.rebroadcast_epochs,
               "epochs after which all processes take over the first one's replica; 0: never", in_range(0, 1000000));
   options.group("Compression");
-  options.add("grad_bits", &o.grad_bits, "32 is fp32, 16 is bf16, 1 is ternary", one_of({32, 16, 1}));
+  options.add("grad_bits", &o.grad_bits, "32 is fp32, 16 is bf16, 8, 4 and 2 are qsgd:bits=8 to 2, 1 is ternary",
+              one_of({32, 16, 8, 4, 2, 1}));
   options.add(
       "codec", &o.codec,
       "codec by a spec, NAME or NAME:KEY=VALUE,KEY=VALUE (--list_codecs); auto: what --grad_bits says. fp16 is for "

@@ -108,6 +108,8 @@ struct TrainOptions {
 
   /// The name of the codec that codec and grad_bits ask for, without its options: "fp32", "bf16", "ternary".
   std::string codec_name() const;
+  /// The spec that they ask for: what --codec says, or what --grad_bits stands for.
+  std::string codec_spec() const;
   /// The strategy that `auto` stands for.
   std::string strategy_name() const;
   /// What the mean is multiplied by: --reduce.

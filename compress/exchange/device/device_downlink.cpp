@@ -20,7 +20,6 @@ DeviceDownlink::DeviceDownlink(const CoderSetup& setup, const CodecPlan& plan,
       float32_(FloatPayload::kFloat32, setup.device),
       bfloat16_(FloatPayload::kBfloat16, setup.device),
       rounded_(FloatPayload::kRoundedBfloat16, setup.device),
-      ternarizer_(setup.device),
       floats_(setup.device),
       codes_(setup.device) {
   const bool as_codes = options.codec == DownlinkCodec::kSums || options.codec == DownlinkCodec::kTernary;
@@ -34,7 +33,7 @@ DeviceDownlink::DeviceDownlink(const CoderSetup& setup, const CodecPlan& plan,
                      " has scaler_sharing none");
     sums_.push_back(nullptr);
     if (!sums || !codec.traits().summable) continue;
-    sums_.back().reset(new Sums{dynamic_cast<const TernaryCodec&>(codec), *coders[group]});
+    sums_.back().reset(new Sums{codec.sum_form(), *coders[group]});
   }
   const std::vector<std::vector<Slice>> whole = {whole_segments(setup_.layout)};
   const int num_shards = options_.owners == ShardOwners::kWorkers ? setup_.workers.num_workers : 1;
@@ -47,12 +46,15 @@ DeviceDownlink::DeviceDownlink(const CoderSetup& setup, const CodecPlan& plan,
                                 .bytes_of = [this](const Slice& slice) { return bytes_of(slice); }},
       setup_.device);
   for (const MeanPart& part : shards_->parts()) pointers_.push_back(part.payload);
-  if (options.codec == DownlinkCodec::kSums) {
-    sum_packer_ = std::make_unique<SumPacker>(setup.workers.num_workers, setup.device);
-  }
-  if (options.codec != DownlinkCodec::kTernary) return;
   for (std::size_t group = 0; group < sums_.size(); ++group) {
-    if (sums_[group] != nullptr) plan_pieces(*sums_[group], group);
+    if (sums_[group] == nullptr) continue;
+    if (options.codec == DownlinkCodec::kTernary) {
+      sums_[group]->ternarizer = std::make_unique<Ternarizer>(setup.device);
+      plan_pieces(*sums_[group], group);
+    } else {
+      const int lane_levels = 2 * sums_[group]->form.levels;
+      sums_[group]->packer = std::make_unique<SumPacker>(setup.workers.num_workers, lane_levels, setup.device);
+    }
   }
 }
 
@@ -71,15 +73,16 @@ std::int64_t DeviceDownlink::bytes_of(const Slice& slice) const {
     case Form::kBfloat16:
       return (2 * slice.count + 3) / 4 * 4;
     case Form::kLanes:
-      return payload_bytes(TernaryFormat::kLanes, slice.count, setup_.workers.num_workers);
+      return payload_bytes(CodeFormat::kLanes, slice.count, setup_.workers.num_workers,
+                           2 * sums_[group_of(slice)]->form.levels);
     case Form::kCodes:
-      return payload_bytes(sums_[group_of(slice)]->codec.options().format, slice.count, 1);
+      return payload_bytes(sums_[group_of(slice)]->form.drawn, slice.count, 1);
   }
   TERNGRAD_THROW(InvalidArgument, "[downlink] unknown form ", static_cast<int>(form));
 }
 
 void DeviceDownlink::plan_pieces(Sums& sums, std::size_t group) {
-  const std::int64_t block = sums.codec.kernel_block_elements();
+  const std::int64_t block = sums.form.block_elements;
   std::vector<Slice> pieces;
   for (const MeanPart& part : shards_->parts()) {
     if (!part.is_own || group_of(part.slice) != group) continue;
@@ -155,7 +158,7 @@ TernarizeTask DeviceDownlink::draw_task(const MeanPart& part, const TensorTable&
           .first = part.slice.first,
           .count = part.slice.count,
           .draw_offset = setup_.layout.segment(part.slice.segment).draw_offset,
-          .block_elements = sums.codec.kernel_block_elements(),
+          .block_elements = sums.form.block_elements,
           .scalers = sums.max.data() + sums.coder.first_scaler(part.slice),
           .payload = part.payload};
 }
@@ -163,9 +166,11 @@ TernarizeTask DeviceDownlink::draw_task(const MeanPart& part, const TensorTable&
 void DeviceDownlink::encode(const TensorTable& mean, const DeviceStep& step, Stream& stream) {
   float32_tasks_.clear();
   bfloat16_tasks_.clear();
-  pack_tasks_.clear();
-  ternarize_tasks_.clear();
-  TernarizeOptions draws{.num_workers = 1, .refine_purpose = DrawPurpose::kDownlinkRefine};
+  for (const auto& sums : sums_) {
+    if (sums == nullptr) continue;
+    sums->pack_tasks.clear();
+    sums->draw_tasks.clear();
+  }
   for (const MeanPart& part : shards_->parts()) {
     if (!part.is_own) continue;
     const FloatPayloadTask numbers{
@@ -179,21 +184,26 @@ void DeviceDownlink::encode(const TensorTable& mean, const DeviceStep& step, Str
         bfloat16_tasks_.push_back(numbers);
         break;
       case Form::kLanes:
-        pack_tasks_.push_back({.sums = mean.slice(part.slice), .count = numbers.count, .payload = part.payload});
+        sums_[group_of(part.slice)]->pack_tasks.push_back(
+            {.sums = mean.slice(part.slice), .count = numbers.count, .payload = part.payload});
         break;
       case Form::kCodes:
-        draws.format = sums_[group_of(part.slice)]->codec.options().format;  // all of them are of the one codec ternary
-        ternarize_tasks_.push_back(draw_task(part, mean));
+        sums_[group_of(part.slice)]->draw_tasks.push_back(draw_task(part, mean));
         break;
     }
   }
   if (!float32_tasks_.empty()) float32_.run(float32_tasks_, stream);
   if (!bfloat16_tasks_.empty()) bfloat16_.run(bfloat16_tasks_, stream);
-  if (!pack_tasks_.empty()) sum_packer_->run(pack_tasks_, stream);
-  if (ternarize_tasks_.empty()) return;
-  bytes_.resize(ternarize_tasks_.size());
   const DrawKey key{setup_.seed, step.step, 0, DrawPurpose::kDownlink};
-  ternarizer_.run(ternarize_tasks_, draws, key, bytes_, stream, step.on_device);
+  for (const auto& sums : sums_) {
+    if (sums == nullptr) continue;
+    if (!sums->pack_tasks.empty()) sums->packer->run(sums->pack_tasks, stream);
+    if (sums->draw_tasks.empty()) continue;
+    const TernarizeOptions draws{
+        .format = sums->form.drawn, .num_workers = 1, .refine_purpose = DrawPurpose::kDownlinkRefine};
+    bytes_.resize(sums->draw_tasks.size());
+    sums->ternarizer->run(sums->draw_tasks, draws, key, bytes_, stream, step.on_device);
+  }
 }
 
 CodeSumTask DeviceDownlink::code_task(std::size_t index, const TensorTable& mean) const {
@@ -201,15 +211,16 @@ CodeSumTask DeviceDownlink::code_task(std::size_t index, const TensorTable& mean
   const Sums& sums = *sums_[group_of(part.slice)];
   const bool is_lanes = form_of(part.slice) == Form::kLanes;
   const std::span<const float> scales = is_lanes ? sums.coder.scales() : std::span<const float>(sums.factors.span());
-  return {.format = is_lanes ? TernaryFormat::kLanes : sums.codec.options().format,
+  return {.format = is_lanes ? CodeFormat::kLanes : sums.form.drawn,
           .payloads = {&pointers_[index], 1},
           .payload_bytes = {&part.bytes, 1},
           .num_workers = is_lanes ? setup_.workers.num_workers : 1,
           .first = part.slice.first,
           .count = part.slice.count,
-          .block_elements = sums.codec.kernel_block_elements(),
+          .block_elements = sums.form.block_elements,
           .scales = scales.data() + sums.coder.first_scaler(part.slice),
-          .out = mean.slice(part.slice)};
+          .out = mean.slice(part.slice),
+          .lane_levels = 2 * sums.form.levels};
 }
 
 void DeviceDownlink::decode(const TensorTable& mean, Stream& stream) {

@@ -8,7 +8,6 @@
 
 #include "compress/codecs/codec_plan.h"
 #include "compress/codecs/coder.h"
-#include "compress/codecs/ternary_codec.h"
 #include "compress/comm/device_communicator.h"
 #include "compress/exchange/device/downlink_payloads.h"
 #include "compress/exchange/downlink.h"
@@ -62,13 +61,18 @@ class DeviceDownlink {
   enum class Form { kFloat32, kBfloat16, kLanes, kCodes };
   /// A group whose codes are aggregated to integer sums.
   struct Sums {
-    const TernaryCodec& codec;
+    SumForm form;
     const Coder& coder;
+    // Of downlink codec sums:
+    std::unique_ptr<SumPacker> packer = nullptr;
+    std::vector<SumPackTask> pack_tasks = {};
     // Of downlink codec ternary:
     std::unique_ptr<StatisticsPlan> pieces = nullptr;  // the runs of this rank's sums that share a scaler
     std::size_t first_piece = 0;                       // whose scaler this is; the others' follow
     Buffer<float> max = {};                            // [num_scalers] m = max|k|
-    Buffer<float> factors = {};                        // [num_scalers] fl(fl(s / N) * m)
+    Buffer<float> factors = {};                        // [num_scalers] fl(fl(s / fl(L N)) * m)
+    std::unique_ptr<Ternarizer> ternarizer = nullptr;
+    std::vector<TernarizeTask> draw_tasks = {};
   };
 
   std::size_t group_of(const Slice& slice) const { return static_cast<std::size_t>(plan_.group_of(slice.segment)); }
@@ -90,13 +94,9 @@ class DeviceDownlink {
   std::vector<std::unique_ptr<Sums>> sums_;  // by group; null where means are aggregated
   std::unique_ptr<DownlinkPayloads> shards_;
   FloatPacker float32_, bfloat16_, rounded_;
-  std::unique_ptr<SumPacker> sum_packer_;  // of downlink codec sums
-  Ternarizer ternarizer_;
   TreeSummer floats_;  // of one payload each: reads numbers
   CodeSummer codes_;
   std::vector<FloatPayloadTask> float32_tasks_, bfloat16_tasks_;
-  std::vector<SumPackTask> pack_tasks_;
-  std::vector<TernarizeTask> ternarize_tasks_;
   std::vector<std::int64_t> bytes_;
   std::vector<MeanLeaf> leaves_;
   std::vector<MeanTask> mean_tasks_;

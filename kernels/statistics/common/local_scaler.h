@@ -3,6 +3,7 @@
 
 #include <cmath>
 #include <cstdint>
+#include <cstring>
 
 #include "kernels/statistics/scaler.h"
 #include "kernels/statistics/scaler_limits.h"
@@ -22,12 +23,32 @@ TERNGRAD_HOST_DEVICE inline double standard_deviation(const Statistics& statisti
   return variance < 0x1p-40 * mean_square ? 0.0 : std::sqrt(variance);
 }
 
+/// The least power of two that is not below a finite magnitude of at least kMinScaler. @param bits  its bit pattern
+TERNGRAD_HOST_DEVICE inline float power_of_two_above(std::uint32_t bits) {
+  constexpr std::uint32_t kMantissa = 0x7fffffu;
+  const std::uint32_t power = (bits & kMantissa) == 0 ? bits : (bits & ~kMantissa) + kMantissa + 1;
+  float result;
+  memcpy(&result, &power, sizeof(result));
+  return result;
+}
+
+/// @param max_abs  of the same statistics
+TERNGRAD_HOST_DEVICE inline float norm_scaler(const Statistics& statistics, float max_abs, std::int64_t count,
+                                              double factor, ScalerRule rule) {
+  if (count == 0) return 0;
+  if (rule == ScalerRule::kPowerOfTwo) return max_abs < kMinScaler ? 0.0f : power_of_two_above(statistics.max_bits);
+  if (rule == ScalerRule::kL2) return static_cast<float>(std::sqrt(statistics.sum_squares));
+  return static_cast<float>(factor * std::sqrt(statistics.sum_squares / static_cast<double>(count)));
+}
+
 /// @param max_abs, nan  statistics.max_abs() and canonical_nan(), which each backend makes of their bits in its own way
 TERNGRAD_HOST_DEVICE inline float local_scaler(const Statistics& statistics, float max_abs, float nan,
                                                std::int64_t count, double clip_factor, ScalerRule rule) {
   if (statistics.max_bits >= 0x7f800000u) return nan;
   float scaler = max_abs;
-  if (clip_factor > 0) {
+  if (rule != ScalerRule::kPaper && rule != ScalerRule::kOriginal) {
+    scaler = norm_scaler(statistics, max_abs, count, clip_factor, rule);
+  } else if (clip_factor > 0) {
     const double sigma = common::standard_deviation(statistics, count);
     const auto clipped = static_cast<float>(clip_factor * sigma);
     const bool clips = sigma > 0 && clipped < scaler;

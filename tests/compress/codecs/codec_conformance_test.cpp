@@ -34,9 +34,19 @@ TEST(CodecConformance, OfTernaryWithEveryFormatAndItsOptions) {
   }
 }
 
+TEST(CodecConformance, OfQsgdWithEveryWidthAndItsOptions) {
+  for (const std::string bits : {"2", "4", "8"}) {
+    testing::check_codec(maker("qsgd:sharing=max,bits=" + bits));
+    testing::check_codec(maker("qsgd:norm=pow2,block=1984,bits=" + bits));
+    testing::check_codec(maker("qsgd:norm=l2,rounding=nearest,block=0,bits=" + bits));
+    testing::check_codec(maker("qsgd:norm=rms,sharing=max,block=64,bits=" + bits));
+  }
+}
+
 TEST(CodecConformance, ABiasIsNoticed) {
   EXPECT_GT(testing::check_bias(maker("ternary:clip_factor=1.5")), 20);
   EXPECT_GT(testing::check_bias(maker("bf16")), 20);
+  EXPECT_GT(testing::check_bias(maker("qsgd:norm=rms,clip=1")), 20);
   EXPECT_EQ(testing::check_bias(maker("fp32")), 0);
 }
 
