@@ -5,6 +5,7 @@
 
 #include "compress/codecs/codec_presets.h"
 #include "compress/codecs/float_codecs.h"
+#include "compress/codecs/fp8_codec.h"
 #include "compress/codecs/qsgd_codec.h"
 #include "compress/codecs/ternary_spec.h"
 #include "kernels/runtime/errors.h"
@@ -33,6 +34,12 @@ constexpr CodecEntry kCodecs[] = {
        QsgdOptions options = read_qsgd_options(reader);
        options.num_workers = c.num_workers;
        return std::make_unique<QsgdCodec>(options);
+     }},
+    {"fp8", "numbers of 8 bits, E4M3 (Micikevicius et al., 2022)",
+     [](SpecReader& reader, const CodecContext& c) -> std::unique_ptr<Codec> {
+       Fp8CodecOptions options = read_fp8_options(reader);
+       options.num_workers = c.num_workers;
+       return std::make_unique<Fp8Codec>(options);
      }},
 };
 

@@ -33,10 +33,7 @@ const char* text(LevelNorm norm) {
 
 QsgdCodec::QsgdCodec(const QsgdOptions& options) : options_(options) {
   level_format(options.bits);  // refuses other bits
-  TERNGRAD_REQUIRE(options.block_elements >= 0 && options.block_elements <= kMaxBlockElements &&
-                       options.block_elements % kMinBlockElements == 0,
-                   "[qsgd] block must be 0 or a positive multiple of ", kMinBlockElements, ", got ",
-                   options.block_elements);
+  require_block_elements(options.block_elements, "qsgd");
   TERNGRAD_REQUIRE(std::isfinite(options.clip) && options.clip > 0, "[qsgd] clip must be positive, got ", options.clip);
   TERNGRAD_REQUIRE(options.num_workers >= 1, "[qsgd] num_workers must be at least 1, got ", options.num_workers);
   const std::int64_t max_sum = std::int64_t{num_levels(options.bits)} * options.num_workers;

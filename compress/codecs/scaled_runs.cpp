@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "kernels/codes/ternarize.h"
+#include "kernels/runtime/errors.h"
 
 namespace terngrad {
 
@@ -15,6 +16,12 @@ std::vector<Slice> statistics_slices(const Layout& layout, const std::vector<int
     for (std::int64_t first = 0; first < n; first += step) slices.push_back({index, first, std::min(step, n - first)});
   }
   return slices;
+}
+
+void require_block_elements(std::int64_t block_elements, const char* codec) {
+  TERNGRAD_REQUIRE(
+      block_elements >= 0 && block_elements <= kMaxBlockElements && block_elements % kMinBlockElements == 0, "[", codec,
+      "] block must be 0 or a positive multiple of ", kMinBlockElements, ", got ", block_elements);
 }
 
 std::int64_t num_block_scalers(std::int64_t num_elements, std::int64_t block_elements) {

@@ -15,7 +15,7 @@ namespace terngrad {
 
 struct PackedCodes;
 
-/// The greatest E4M3 number, and the code of it.
+/// The largest E4M3 number, and the code of it.
 inline constexpr float kMaxE4M3 = 448.0f;
 inline constexpr std::uint8_t kMaxE4M3Code = 0x7e;
 

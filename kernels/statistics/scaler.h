@@ -19,6 +19,8 @@ enum class ScalerRule {
   kL2,
   /// c times the root of the mean square, c sqrt(S2 / n).
   kRms,
+  /// max|g| / c.
+  kMaxOver,
 };
 
 /// Local scaler s_k of `count` elements with these statistics, in the units of g.

@@ -15,8 +15,8 @@ import numpy as np
 
 KINDS = {1: "scalers", 2: "gradient", 3: "mean", 4: "pull", 5: "push", 6: "state", 7: "parameters", 8: "stop", 9: "leave",
          10: "sum"}
-CODECS = {1: "fp32", 2: "bf16", 3: "ternary", 4: "qsgd"}
-CODE_FORMATS = {1: "t2", 2: "t5", 3: "tmask", 4: "lanes", 16: "q4", 17: "q8"}
+CODECS = {1: "fp32", 2: "bf16", 3: "ternary", 4: "qsgd", 10: "fp8"}
+CODE_FORMATS = {1: "t2", 2: "t5", 3: "tmask", 4: "lanes", 16: "q4", 17: "q8", 23: "e4m3"}
 LEVELS = {16: 7, 17: 127}  # L of codes from -L to L; 1 of the other formats
 HEADER = struct.Struct("<4sHHQQQIIQQII")
 RECORD = struct.Struct("<IBBHQQQQII")
@@ -95,7 +95,7 @@ class Record:
 
     def has_codes(self):
         """Whether the elements are codes times scalers, not numbers."""
-        return self.codec in (3, 4)
+        return self.codec in (3, 4, 10)
 
     def codes(self, num_workers=None, levels=1):
         """What stands for the elements: codes, sums of codes of lanes, numbers of fp32 and bf16.
@@ -266,6 +266,16 @@ def q8_codes(payload, count):
     return fields.astype(np.int16) - np.int16(127)
 
 
+def e4m3_values(payload, count):
+    """The numbers that the codes are, which scalers multiply."""
+    require_length(payload, rounded_up(count, 4))
+    codes = without_padding(np.frombuffer(payload, np.uint8), count, "code").astype(np.int32)
+    require(not np.isin(codes, (0x7F, 0x80, 0xFF)).any(), "e4m3", "no 7f, 80 or ff", "one of them")
+    exponent, fraction = codes >> 3 & 15, codes & 7
+    magnitude = np.where(exponent == 0, fraction * 2.0**-9, (8 + fraction) * 2.0 ** (exponent - 10))
+    return np.where(codes & 0x80, -magnitude, magnitude).astype(np.float32)
+
+
 def lane_sums(payload, count, num_workers, levels=1):
     """Sums of the codes of all workers, of a mean; a single worker's code - L (N - 1) where it is its contribution."""
     if not num_workers:
@@ -279,4 +289,4 @@ def lane_sums(payload, count, num_workers, levels=1):
     return fields.astype(np.int32) - levels * num_workers
 
 
-DECODERS = {1: t2_codes, 2: t5_codes, 3: tmask_codes, 4: lane_sums, 16: q4_codes, 17: q8_codes}
+DECODERS = {1: t2_codes, 2: t5_codes, 3: tmask_codes, 4: lane_sums, 16: q4_codes, 17: q8_codes, 23: e4m3_values}

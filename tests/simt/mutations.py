@@ -53,6 +53,9 @@ PACK_SUMS = "kernels/codes/cuda/pack_sums.cu"
 PACKED_SUMS = "kernels/codes/cuda/packed_sums.cuh"
 WORD_READER = "kernels/codes/cuda/word_reader.cuh"
 LEAF_READER = "kernels/codes/cuda/leaf_reader.cuh"
+LEVELS = "kernels/codes/cuda/levels.cu"
+FP8 = "kernels/codes/cuda/fp8.cu"
+QUANTIZE_KERNEL = "kernels/codes/cuda/quantize_kernel.cuh"
 
 KERNELS_MUTATIONS = [
     Mutation(REDUCE, REDUCE_TEST, "Reductions.*", "__syncthreads();", "", 4),
@@ -82,6 +85,15 @@ KERNELS_MUTATIONS = [
     Mutation(TASKS, AGGREGATE, "CudaCodeSums.*", "((1u << 16) + divisor - 1)", "(1u << 16)"),
     Mutation(LEAF_READER, TREE_SUM, "CudaTreeSums.*", "__syncthreads();  // words may be written again", ""),
     Mutation(TREE_SUM, TREE_SUM, "CudaTreeSums.*", "singles.push(k, v[k])", "singles.push(k ^ 1u, v[k])"),
+    Mutation(LEAF_READER, TREE_SUM, "CudaTreeSums.*", "leaves[k].values, tile.begin + element", "leaves[k].values, tile.begin"),
+    Mutation(AGGREGATE, AGGREGATE, "CudaCodeSums.*", "has_second ? level_at<kBits>(fours[1][i], j) : 0", "level_at<kBits>(fours[1][i], j)"),
+    Mutation(CODES, AGGREGATE, "CudaCodeSums.*", "if (per_word < 4)", "if (per_word < 3)"),
+    Mutation(LEVELS, LEVELS, "CudaLevels.*", "(sum & 0xffffu) == 0xffffu", "(sum & 0xffffu) == 0xfffeu"),
+    Mutation(LEVELS, LEVELS, "CudaLevels.*", "0u - one : one", "one : 0u - one"),
+    Mutation(QUANTIZE_KERNEL, LEVELS, "CudaLevels.*", "__syncthreads();\n  const std::int64_t first_word", "const std::int64_t first_word"),
+    Mutation(QUANTIZE_KERNEL, LEVELS, "CudaLevels.*", "codes.y = low_bytes(codes.y, present - 4)", "codes.y = low_bytes(codes.y, present)"),
+    Mutation(FP8, FP8, "CudaFp8.*", "+ 0x7ffffu", "+ 0x80000u"),
+    Mutation(FP8, FP8, "CudaFp8.*", "with_sign((word >> shift & 0x7fu) + 1, value)", "(word >> shift & 0xffu) + 1"),
     Mutation(PACK_SUMS, PACK_SUMS, "CudaPackSums.*", "__syncthreads();\n  const unsigned first", "const unsigned first"),
 ]  # fmt: skip
 

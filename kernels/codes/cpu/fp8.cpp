@@ -23,15 +23,15 @@ namespace hn = hwy::HWY_NAMESPACE;
 
 /// float32's exponent field of 2^-7, below which E4M3 has no exponents: subtracting it leaves code and fraction.
 inline constexpr std::int32_t kExponentBits = 120 << 23;
-/// The least normal E4M3 number.
-inline constexpr float kLeastNormal = 0x1p-6f;
+/// The smallest normal E4M3 number.
+inline constexpr float kMinNormal = 0x1p-6f;
 
 /// x = min(fl(|g| inv), 448).
 HWY_INLINE VFloat Scaled(VFloat value, VFloat inverse) {
   return hn::Min(hn::Mul(hn::Abs(value), inverse), hn::Set(DFloat(), kMaxE4M3));
 }
 
-/// The code with the sign of `value`, but for zero.
+/// The code with the sign of `value`, except for zero.
 HWY_INLINE VInt WithSign(VInt code, VFloat value) {
   const DInt d;
   const VInt sign = hn::And(hn::ShiftRight<24>(hn::BitCast(d, value)), hn::Set(d, 0x80));
@@ -42,7 +42,7 @@ HWY_INLINE VInt WithSign(VInt code, VFloat value) {
 HWY_INLINE VInt ByExponent(VFloat x, VInt normal, VInt subnormal) {
   const DFloat d;
   const DInt d_int;
-  return hn::IfThenElse(hn::RebindMask(d_int, hn::Lt(x, hn::Set(d, kLeastNormal))), subnormal, normal);
+  return hn::IfThenElse(hn::RebindMask(d_int, hn::Lt(x, hn::Set(d, kMinNormal))), subnormal, normal);
 }
 
 /// Codes of 64 elements, rounded to nearest.
@@ -77,7 +77,7 @@ struct Fp8Draws {
 HWY_INLINE bool RefinesFp8(float g, const Fp8Draws& run, const DrawKey& refine_key, std::uint64_t draw_index) {
   const float x = std::min(std::fabs(g) * run.inverse, kMaxE4M3);
   const std::uint32_t r24 = draw32(refine_key, draw_index) >> 8;
-  if (x >= kLeastNormal) return r24 < (std::bit_cast<std::uint32_t>(x) & 15u) << 20;
+  if (x >= kMinNormal) return r24 < (std::bit_cast<std::uint32_t>(x) & 15u) << 20;
   const float fraction = x * 0x1p25f;  // 65536 times the number of steps of 2^-9
   return static_cast<float>(r24) < (fraction - std::floor(fraction)) * 0x1p24f;
 }
@@ -99,7 +99,7 @@ HWY_INLINE void DrawFp8(const Fp8Draws& run, const DrawKey& refine_key, std::siz
     const VFloat x = Scaled(value, inverse);
     // The lower number's code, and 16 bits of the fraction between it and the next.
     const VInt normal = hn::ShiftRight<4>(hn::Sub(hn::BitCast(d_int, x), hn::Set(d_int, kExponentBits)));
-    const VInt fixed = ByExponent(x, normal, Truncated(hn::Mul(hn::Min(x, hn::Set(d, kLeastNormal)), steps)));
+    const VInt fixed = ByExponent(x, normal, Truncated(hn::Mul(hn::Min(x, hn::Set(d, kMinNormal)), steps)));
     const VInt r16 = hn::PromoteTo(d_int, hn::LoadU(d_draw, run.draws + begin + i));
     // The next if r16 < h: adding 65535 - r16 to h carries then. Equal halves tie, and do not carry.
     const VInt above = hn::Sub(fixed, r16);

@@ -13,14 +13,14 @@ namespace {
 
 /// float32's exponent field of 2^-7, below which E4M3 has no exponents: subtracting it leaves code and fraction.
 constexpr std::uint32_t kExponentBits = 120u << 23;
-/// The least normal E4M3 number.
-constexpr float kLeastNormal = 0x1p-6f;
+/// The smallest normal E4M3 number.
+constexpr float kMinNormal = 0x1p-6f;
 
 /// The arithmetic of kernels/codes/fp8.h.
 struct Fp8Rule {
   bool is_nearest;
 
-  /// The code with the sign of g, but for zero.
+  /// The code with the sign of g, except for zero.
   __device__ static std::uint32_t with_sign(std::uint32_t code, float g) {
     return code == 0 ? 0 : code | (__float_as_uint(g) >> 31) << 7;
   }
@@ -30,7 +30,7 @@ struct Fp8Rule {
 
   __device__ static std::uint32_t nearest(float x) {
     // At 2^14 the last place of a float32 is 2^-9, E4M3's least number: adding rounds, ties to even.
-    if (x < kLeastNormal) return __float_as_uint(x + 0x1p14f) - __float_as_uint(0x1p14f);
+    if (x < kMinNormal) return __float_as_uint(x + 0x1p14f) - __float_as_uint(0x1p14f);
     const std::uint32_t bits = __float_as_uint(x) - kExponentBits;
     return (bits + (bits >> 20 & 1u) + 0x7ffffu) >> 20;
   }
@@ -57,7 +57,7 @@ struct Fp8Rule {
       const float x = scaled(g[i], inverse);
       // The lower number's code, and 16 bits of the fraction between it and the next.
       const std::uint32_t fixed =
-          x < kLeastNormal ? static_cast<std::uint32_t>(x * 0x1p25f) : (__float_as_uint(x) - kExponentBits) >> 4;
+          x < kMinNormal ? static_cast<std::uint32_t>(x * 0x1p25f) : (__float_as_uint(x) - kExponentBits) >> 4;
       // The next if r16 < h: adding 65535 - r16 to h carries then. Equal halves tie, and do not carry.
       const std::uint32_t sum = fixed + (0xffffu - r16);
       if ((sum & 0xffffu) == 0xffffu) ties |= 1u << i;
@@ -69,7 +69,7 @@ struct Fp8Rule {
       const float value = run.value(i);
       const float x = scaled(value, inverse);
       const std::uint32_t refinement = run.refinement(stream, refine_purpose, i);
-      if (x >= kLeastNormal) {
+      if (x >= kMinNormal) {
         if (refinement >= (__float_as_uint(x) & 15u) << 20) continue;
       } else {
         const float fraction = x * 0x1p25f;  // 65536 times the number of steps of 2^-9

@@ -37,6 +37,7 @@ TERNGRAD_HOST_DEVICE inline float norm_scaler(const Statistics& statistics, floa
                                               double factor, ScalerRule rule) {
   if (count == 0) return 0;
   if (rule == ScalerRule::kPowerOfTwo) return max_abs < kMinScaler ? 0.0f : power_of_two_above(statistics.max_bits);
+  if (rule == ScalerRule::kMaxOver) return static_cast<float>(static_cast<double>(max_abs) / factor);
   if (rule == ScalerRule::kL2) return static_cast<float>(std::sqrt(statistics.sum_squares));
   return static_cast<float>(factor * std::sqrt(statistics.sum_squares / static_cast<double>(count)));
 }

@@ -43,6 +43,13 @@ TEST(CodecConformance, OfQsgdWithEveryWidthAndItsOptions) {
   }
 }
 
+TEST(CodecConformance, OfFp8WithItsOptions) {
+  for (const std::string block : {"0", "64", "4096"}) {
+    testing::check_codec(maker("fp8:block=" + block));
+    testing::check_codec(maker("fp8:rounding=stochastic,block=" + block));
+  }
+}
+
 TEST(CodecConformance, ABiasIsNoticed) {
   EXPECT_GT(testing::check_bias(maker("ternary:clip_factor=1.5")), 20);
   EXPECT_GT(testing::check_bias(maker("bf16")), 20);

@@ -1,0 +1,55 @@
+// The FP8 codec: E4M3 numbers, a byte each.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "compress/codecs/codec.h"
+#include "compress/codecs/codec_spec.h"
+#include "kernels/codes/rounding.h"
+
+namespace terngrad {
+
+struct Fp8CodecOptions {
+  std::int64_t block_elements = 128;  // elements per scaler, a multiple of 64; 0: one for a whole tensor
+  Rounding rounding = Rounding::kNearest;
+  int num_workers = 1;  // N of the run
+};
+
+/// code = e4m3(fl(g fl(1 / s))) with s = fl(M / 448), M the largest magnitude of the run of elements, so that the range
+/// of E4M3 is used whole; decoded = fl(s value). Nearest rounding, ties to the even code, is off by at most |g| / 16
+/// (and the roundings of the scaling) where |g| >= 2^-6 s; stochastic rounding is unbiased. The mean over N workers is
+/// the tree-sum (kernels/tensor/worker_tree.h) of what each sent times fl(1 / N). Draws have DrawPurpose::kQuantize.
+/// Micikevicius et al., "FP8 formats for deep learning", 2022. Payload: e4m3 (docs/wire-format.md).
+class Fp8Codec final : public Codec {
+ public:
+  /// @throws InvalidArgument for a block that is no multiple of 64, or fewer than one worker
+  explicit Fp8Codec(const Fp8CodecOptions& options);
+
+  const Fp8CodecOptions& options() const { return options_; }
+
+  const std::string& name() const override;
+  std::uint8_t wire_id() const override { return 10; }
+  CodecTraits traits() const override;
+  ScalerSharing sharing() const override { return ScalerSharing::kNone; }
+  std::string options_text() const override;
+  std::int64_t num_scalers(std::int64_t num_elements) const override;
+  ScalerRange scaler_range(const Slice& slice) const override;
+  std::uint8_t record_format(PayloadForm form) const override;
+  std::int64_t max_payload_bytes(const Slice& slice, PayloadForm form) const override;
+  std::unique_ptr<Coder> make_coder(const CoderSetup& setup, const std::vector<int>& segments,
+                                    PayloadSlots& slots) const override;
+  void check(const EncodedSlice& encoded) const override;
+  void decode_range(const EncodedSlice& encoded, std::int64_t first, std::span<float> out) const override;
+
+ private:
+  Fp8CodecOptions options_;
+};
+
+/// Reads all keys of fp8. @throws InvalidArgument as SpecReader
+Fp8CodecOptions read_fp8_options(SpecReader& reader);
+
+}  // namespace terngrad
