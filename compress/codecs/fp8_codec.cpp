@@ -3,6 +3,7 @@
 #include "compress/codecs/block_coder.h"
 #include "compress/codecs/scaled_runs.h"
 #include "kernels/codes/fp8.h"
+#include "kernels/codes/ternarize.h"
 #include "kernels/codes/ternary_pack.h"
 #include "kernels/codes/tree_sum.h"
 #include "kernels/runtime/errors.h"
