@@ -85,7 +85,8 @@ std::string to_string(const CodecSpec& spec) {
   std::string text = spec.name;
   char separator = ':';
   for (const auto& [key, value] : spec.options) {
-    text += separator + key + "=" + value;
+    text += separator;
+    text.append(key).append("=").append(value);
     separator = ',';
   }
   return text;

@@ -106,7 +106,7 @@ int run_rank(const TrainOptions& of_launch, RunDescription description, ProcessG
 
 /// The options of the command line, yet to be checked.
 ParseResult read_options(int argc, char** argv, OptionSet& options, TrainOptions& o) {
-  const ParseResult parsed = options.parse(argc, argv);
+  ParseResult parsed = options.parse(argc, argv);
   apply_dataset_defaults(options, o);
   apply_async_defaults(options, o);
   return parsed;
