@@ -61,7 +61,8 @@ TEST(CodecRegistry, HandsOverTheOptionsOfTheSpec) {
 
 TEST(CodecRegistry, RefusesAnUnknownName) {
   EXPECT_THROW(make_codec("", {}), InvalidArgument);
-  EXPECT_EQ(refusal("Ternary"), "[codec] unknown codec 'Ternary'; accepted: fp32, bf16, ternary");
+  EXPECT_THAT(refusal("Ternary"),
+              ::testing::StartsWith("[codec] unknown codec 'Ternary'; accepted: fp32, bf16, ternary"));
   EXPECT_THROW(codec_keys("ternary:"), InvalidArgument);
 }
 
