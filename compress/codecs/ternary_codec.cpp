@@ -44,7 +44,8 @@ CodecTraits TernaryCodec::traits() const {
   return {.bits_per_element = bits,
           .fixed_size = has_fixed_size(options_.format),
           .max_scaler = kMaxScaler,
-          .unbiased = options_.clip_factor == 0 && options_.sharing != ScalerSharing::kMean,
+          .unbiased = options_.rounding == Rounding::kStochastic && options_.clip_factor == 0 &&
+                      options_.sharing != ScalerSharing::kMean,
           .wants_error_feedback = false,
           .summable = options_.sharing != ScalerSharing::kNone,
           .per_tensor = options_.scope != ScalerScope::kModel};
@@ -61,7 +62,9 @@ std::string TernaryCodec::options_text() const {
           : options_.scope == ScalerScope::kBlock ? "block"
                                                   : "model");
   if (options_.scope == ScalerScope::kBlock) out << " block=" << options_.block_elements;
-  out << " format=" << to_string(options_.format) << " workers=" << options_.num_workers;
+  out << " format=" << to_string(options_.format);
+  if (options_.rounding == Rounding::kNearest) out << " rounding=nearest";
+  out << " workers=" << options_.num_workers;
   return out.str();
 }
 

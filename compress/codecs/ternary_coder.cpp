@@ -40,8 +40,9 @@ class TernaryCoder final : public Coder {
     const bool own_scalers = options_.sharing == ScalerSharing::kNone || options_.num_workers == 1;
     const bool suits_device =
         setup.device.is_cpu() || (setup.drops_nonfinite_steps && block_elements_ <= kMaxFusedBlockOnGpu);
-    draws_ahead_ = own_scalers && suits_device && format_ == TernaryFormat::kT2 && encodes_whole() &&
-                   block_elements_ > 0 && block_elements_ % kChunkElements == 0;
+    draws_ahead_ = options_.rounding == Rounding::kStochastic && own_scalers && suits_device &&
+                   format_ == TernaryFormat::kT2 && encodes_whole() && block_elements_ > 0 &&
+                   block_elements_ % kChunkElements == 0;
     if (block_elements_ == 0) return;
     Stream stream(setup.device);
     first_scalers_ = Buffer<std::int64_t>(static_cast<std::int64_t>(first_scalers().size()), setup.device);
@@ -85,8 +86,8 @@ class TernaryCoder final : public Coder {
       }
     }
     bytes_.resize(tasks_.size());
-    ternarizer_.run(tasks_, {.format = format_, .num_workers = options_.num_workers}, draw_key(step), bytes_, stream,
-                    step.on_device);
+    ternarizer_.run(tasks_, {.format = format_, .num_workers = options_.num_workers, .rounding = options_.rounding},
+                    draw_key(step), bytes_, stream, step.on_device);
     const std::int64_t* bytes = bytes_.data();
     for (std::size_t worker = 0; worker < gradients.size(); ++worker) {
       for (std::size_t i = 0; i < encoded().size(); ++i) outgoing_bytes(i, worker) = *bytes++;

@@ -29,6 +29,9 @@ TernaryOptions read_ternary_options(SpecReader& reader, TernaryOptions defaults)
   o.format = reader.choice("format", o.format,
                            {{"t2", TernaryFormat::kT2}, {"t5", TernaryFormat::kT5}, {"tmask", TernaryFormat::kTMask}},
                            "2 bits, 1.6 bits, or a mask with signs");
+  o.rounding =
+      reader.choice("rounding", o.rounding, {{"stochastic", Rounding::kStochastic}, {"nearest", Rounding::kNearest}},
+                    "stochastic is unbiased without clipping, nearest draws nothing");
   return o;
 }
 

@@ -28,6 +28,8 @@ TEST(CodecConformance, OfTernaryWithEveryFormatAndItsOptions) {
     testing::check_codec(maker("ternary:sharing=none,format=" + format));
   }
   testing::check_codec(maker("ternary:sharing=mean,scope=model"));
+  testing::check_codec(maker("ternary:rounding=nearest,clip_factor=1.22"));
+  testing::check_codec(maker("ternary:rounding=nearest,sharing=none,scope=block,block=4096"));
   for (const std::string block : {"1984", "4096"}) {  // 4096: drawn ahead
     testing::check_codec(maker("ternary:scope=block,block=" + block));
     testing::check_codec(maker("ternary:sharing=none,scope=block,block=" + block));

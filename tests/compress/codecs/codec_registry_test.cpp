@@ -112,7 +112,8 @@ TEST(CodecRegistry, KnowsSpecsOfTheSameCodec) {
   const auto canonical = [](const char* spec) { return to_string(canonical_codec_spec(spec)); };
   EXPECT_EQ(canonical("fp32"), "fp32");
   EXPECT_EQ(canonical("ternary"),
-            "ternary:clip_factor=0,scaler=paper,sharing=max,clip_scope=shared,scope=layer,format=t2");
+            "ternary:clip_factor=0,scaler=paper,sharing=max,clip_scope=shared,scope=layer,format=t2,"
+            "rounding=stochastic");
   EXPECT_EQ(canonical("ternary:format=t2,clip_factor=0.0,block=32768"), canonical("ternary"));
   EXPECT_NE(canonical("ternary:clip_factor=2.5"), canonical("ternary"));
   EXPECT_EQ(canonical_codec_spec("ternary:format=t5", {{"format", "tmask"}, {"clip_factor", "2.5"}}),

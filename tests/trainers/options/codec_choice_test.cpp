@@ -33,7 +33,7 @@ TEST(CodecChoice, IsByNameOrByBits) {
   EXPECT_THAT(choices(o), ElementsAre("--grad_bits 32 is fp32"));
   o.grad_bits = 1;
   EXPECT_THAT(choices(o), ElementsAre("--grad_bits 1 is ternary:clip_factor=0,scaler=paper,sharing=max,"
-                                      "clip_scope=shared,scope=layer,format=t2"));
+                                      "clip_scope=shared,scope=layer,format=t2,rounding=stochastic"));
   o.codec = "bf16";
   EXPECT_THAT(choices(o), ElementsAre("--codec bf16 is bf16"));
   o.codec = "fp16";

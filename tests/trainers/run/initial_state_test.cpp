@@ -92,7 +92,8 @@ TEST(InitialState, NamesRulesAsGivenUnlessTheyHaveOptions) {
   o.codec_for = {"fc*=ternary:clip_factor=2.50", "*=ternary"};
   const CheckpointState other = make_train_setup(o).state;
   EXPECT_EQ(other.extra_metadata.at("codec_for"),
-            "fc*=ternary:clip_factor=2.5,scaler=paper,sharing=max,clip_scope=shared,scope=layer,format=t2,*=ternary");
+            "fc*=ternary:clip_factor=2.5,scaler=paper,sharing=max,clip_scope=shared,scope=layer,format=t2,"
+            "rounding=stochastic,*=ternary");
   o.codec_for = {"fc*=ternary:format=t2,clip_factor=2.5", "*=ternary"};
   EXPECT_EQ(make_train_setup(o).state, other);
 }
