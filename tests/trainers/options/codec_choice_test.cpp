@@ -34,6 +34,9 @@ TEST(CodecChoice, IsByNameOrByBits) {
   o.grad_bits = 1;
   EXPECT_THAT(choices(o), ElementsAre("--grad_bits 1 is ternary:clip_factor=0,scaler=paper,sharing=max,"
                                       "clip_scope=shared,scope=layer,format=t2,rounding=stochastic"));
+  o.grad_bits = 8;
+  EXPECT_THAT(choices(o),
+              ElementsAre("--grad_bits 8 is qsgd:bits=8,norm=max,block=512,rounding=stochastic,sharing=none"));
   o.codec = "bf16";
   EXPECT_THAT(choices(o), ElementsAre("--codec bf16 is bf16"));
   o.codec = "fp16";
