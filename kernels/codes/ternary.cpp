@@ -26,6 +26,10 @@ std::string to_string(CodeFormat format) {
       return "q4";
     case CodeFormat::kQ8:
       return "q8";
+    case CodeFormat::kN8:
+      return "n8";
+    case CodeFormat::kN4:
+      return "n4";
     case CodeFormat::kE4M3:
       return "e4m3";
   }
@@ -61,8 +65,10 @@ std::int64_t payload_bytes(CodeFormat format, std::int64_t n, int num_workers, i
     case CodeFormat::kLanes:
       return divide_up(n, lanes_per_word(lane_bits(num_workers, lane_levels))) * 8;
     case CodeFormat::kQ4:
+    case CodeFormat::kN4:
       return divide_up(n, 8) * 4;
     case CodeFormat::kQ8:
+    case CodeFormat::kN8:
     case CodeFormat::kE4M3:
       return divide_up(n, 4) * 4;
   }

@@ -37,13 +37,19 @@ enum class CodeFormat : std::uint8_t {
   /// of
   /// 4.
   kQ8 = 17,
+  /// Powers of two (kernels/codes/exponents.h) in a byte: a sign above 7 bits e; minus zero, 0x80, never occurs and is
+  /// refused. n bytes, rounded up to a multiple of 4.
+  kN8 = 21,
+  /// Powers of two in 4 bits: a sign above 3 bits e, eight codes per 32-bit word, low bits first; minus zero, 8, never
+  /// occurs and is refused. ceil(n / 8) words.
+  kN4 = 22,
   /// FP8 numbers: E4M3 in a byte each (kernels/codes/fp8.h); NaN, 0x7f and 0xff, and minus zero, 0x80, never occur and
   /// are
   /// refused. n bytes, rounded up to a multiple of 4.
   kE4M3 = 23,
 };
 
-/// "t2", "t5", "tmask", "lanes", "q4", "q8".
+/// "t2", "t5", "tmask", "lanes", "q4", "q8", "n8", "n4", "e4m3".
 std::string to_string(CodeFormat format);
 
 /// The formats of ternary codes, {-1, 0, +1}, are the first four.
@@ -78,6 +84,11 @@ constexpr bool has_fixed_size(CodeFormat format) { return format != CodeFormat::
 /// Whether codes are ternary and of one worker: t2, t5 and tmask.
 constexpr bool is_ternary(CodeFormat format) {
   return format == CodeFormat::kT2 || format == CodeFormat::kT5 || format == CodeFormat::kTMask;
+}
+
+/// Whether codes are integers, which can be added up; those of other formats stand for numbers.
+constexpr bool holds_integers(CodeFormat format) {
+  return format != CodeFormat::kN8 && format != CodeFormat::kN4 && format != CodeFormat::kE4M3;
 }
 
 /// Sizes of the parts of a tmask payload of n codes.

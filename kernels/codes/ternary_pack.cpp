@@ -7,6 +7,7 @@
 
 #include "kernels/codes/code_sum.h"
 #include "kernels/codes/cuda/ternary_pack.h"
+#include "kernels/codes/exponents.h"
 #include "kernels/codes/fp8.h"
 #include "kernels/codes/lanes.h"
 #include "kernels/codes/levels.h"
@@ -153,7 +154,7 @@ void unpack_tmask(const PackedCodes& codes, std::int64_t first, std::span<std::i
 void require_range(const PackedCodes& codes, std::int64_t first, std::int64_t count) {
   TERNGRAD_REQUIRE(first >= 0 && first + count <= codes.num_codes, "[unpack] codes ", first, " to ", first + count,
                    " asked for, have ", codes.num_codes);
-  TERNGRAD_REQUIRE(codes.format != CodeFormat::kE4M3, "[unpack] format ", to_string(codes.format),
+  TERNGRAD_REQUIRE(holds_integers(codes.format), "[unpack] format ", to_string(codes.format),
                    " holds numbers, not whole codes");
 }
 
@@ -189,6 +190,9 @@ void check_payload(const PackedCodes& codes) {
     case CodeFormat::kQ4:
     case CodeFormat::kQ8:
       return check_levels(codes);
+    case CodeFormat::kN8:
+    case CodeFormat::kN4:
+      return check_exponents(codes);
     case CodeFormat::kE4M3:
       return check_e4m3(codes);
   }
@@ -242,6 +246,8 @@ void unpack_codes(const PackedCodes& codes, std::int64_t first, std::span<std::i
     case CodeFormat::kQ4:
     case CodeFormat::kQ8:
       return unpack_levels(codes, first, out);
+    case CodeFormat::kN8:
+    case CodeFormat::kN4:
     case CodeFormat::kE4M3:
       break;  // refused by require_range
   }

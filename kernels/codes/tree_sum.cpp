@@ -8,6 +8,7 @@
 #include "kernels/codes/code_sum.h"
 #include "kernels/codes/cpu/code_bytes.h"
 #include "kernels/codes/cuda/tree_sum.h"
+#include "kernels/codes/exponents.h"
 #include "kernels/codes/fp8.h"
 #include "kernels/codes/levels.h"
 #include "kernels/codes/ternarize.h"
@@ -24,6 +25,8 @@ bool is_codes(LeafFormat format) { return format != LeafFormat::kFloat32 && form
 
 bool is_levels(LeafFormat format) { return format == LeafFormat::kQ4 || format == LeafFormat::kQ8; }
 
+bool is_exponents(LeafFormat format) { return format == LeafFormat::kN8 || format == LeafFormat::kN4; }
+
 /// Of leaves that are codes.
 CodeFormat code_format(LeafFormat format) {
   switch (format) {
@@ -39,6 +42,10 @@ CodeFormat code_format(LeafFormat format) {
       return CodeFormat::kQ8;
     case LeafFormat::kE4M3:
       return CodeFormat::kE4M3;
+    case LeafFormat::kN8:
+      return CodeFormat::kN8;
+    case LeafFormat::kN4:
+      return CodeFormat::kN4;
     case LeafFormat::kFloat32:
     case LeafFormat::kBfloat16:
       break;
@@ -106,20 +113,37 @@ void read_ternary(const MeanTask& task, const MeanLeaf& leaf, std::int64_t first
   });
 }
 
+/// Room for the codes of at most a chunk, a byte each.
+using CodeBytes = std::array<std::uint8_t, kChunkElements + 2>;
+
+/// `count` codes of 4 bits from `first` on, a byte each.
+const std::uint8_t* unpacked_nibbles(const MeanLeaf& leaf, std::int64_t first, std::size_t count, CodeBytes& room) {
+  const std::int64_t skipped = first % 2;
+  cpu::unpack_nibbles(leaf.payload.data() + first / 2, (skipped + static_cast<std::int64_t>(count) + 1) / 2,
+                      room.data());
+  return room.data() + skipped;
+}
+
 /// At most a chunk of codes of levels.
 void read_levels(const MeanTask& task, const MeanLeaf& leaf, std::int64_t first, std::span<float> out) {
-  std::array<std::uint8_t, kChunkElements + 2> room;
-  const std::uint8_t* codes = leaf.payload.data() + first;
-  if (task.format == LeafFormat::kQ4) {
-    const std::int64_t skipped = first % 2;
-    cpu::unpack_nibbles(leaf.payload.data() + first / 2, (skipped + static_cast<std::int64_t>(out.size()) + 1) / 2,
-                        room.data());
-    codes = room.data() + skipped;
-  }
+  CodeBytes room;
+  const std::uint8_t* codes =
+      task.format == LeafFormat::kQ4 ? unpacked_nibbles(leaf, first, out.size(), room) : leaf.payload.data() + first;
   const int levels = levels_of(code_format(task.format));
   for_each_run(task, first, out.size(), [&](std::int64_t scaler, std::size_t begin, std::size_t end) {
     const float unit = leaf.scalers[scaler] / static_cast<float>(levels);
     cpu::scale_codes(codes + begin, static_cast<std::int64_t>(end - begin), levels, unit, out.data() + begin);
+  });
+}
+
+/// At most a chunk of powers of two.
+void read_exponents(const MeanTask& task, const MeanLeaf& leaf, std::int64_t first, std::span<float> out) {
+  CodeBytes room;
+  const bool is_narrow = task.format == LeafFormat::kN4;
+  const std::uint8_t* codes = is_narrow ? unpacked_nibbles(leaf, first, out.size(), room) : leaf.payload.data() + first;
+  for_each_run(task, first, out.size(), [&](std::int64_t scaler, std::size_t begin, std::size_t end) {
+    cpu::scale_exponents(codes + begin, static_cast<std::int64_t>(end - begin), is_narrow ? 4 : 8, leaf.scalers[scaler],
+                         out.data() + begin);
   });
 }
 
@@ -169,6 +193,10 @@ LeafFormat leaf_format(CodeFormat format) {
       return LeafFormat::kQ8;
     case CodeFormat::kE4M3:
       return LeafFormat::kE4M3;
+    case CodeFormat::kN8:
+      return LeafFormat::kN8;
+    case CodeFormat::kN4:
+      return LeafFormat::kN4;
     case CodeFormat::kLanes:
       break;
   }
@@ -186,7 +214,10 @@ void decode_leaf(const MeanTask& task, const MeanLeaf& leaf, std::int64_t first,
     for (std::size_t i = 0; i < out.size(); ++i) out[i] = from_bfloat16(values[i]);
     return;
   }
-  const auto read = is_levels(task.format) ? read_levels : task.format == LeafFormat::kE4M3 ? read_e4m3 : read_ternary;
+  const auto read = is_levels(task.format)             ? read_levels
+                    : task.format == LeafFormat::kE4M3 ? read_e4m3
+                    : is_exponents(task.format)        ? read_exponents
+                                                       : read_ternary;
   constexpr auto kChunk = static_cast<std::size_t>(kChunkElements);
   for (std::size_t done = 0; done < out.size(); done += kChunk) {
     read(task, leaf, first + static_cast<std::int64_t>(done), out.subspan(done, std::min(kChunk, out.size() - done)));

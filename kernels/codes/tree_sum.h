@@ -24,9 +24,12 @@ enum class LeafFormat : std::uint8_t {
   kQ8,
   // FP8 numbers, an element being scaler * number:
   kE4M3,
+  // Powers of two, an element being scaler * power:
+  kN8,
+  kN4,
 };
 
-/// "fp32", "bf16", "t2", "t5", "tmask", "q4", "q8", "e4m3".
+/// "fp32", "bf16", "t2", "t5", "tmask", "q4", "q8", "e4m3", "n8", "n4".
 std::string to_string(LeafFormat format);
 /// The leaves that codes of one worker are. @throws InvalidArgument for lanes, which are made for sums of codes
 LeafFormat leaf_format(CodeFormat format);

@@ -370,6 +370,26 @@ inline std::uint8_t e4m3_code(float g, float s, bool is_nearest, std::uint32_t r
   return static_cast<std::uint8_t>(rounded == 0 ? 0 : rounded + (std::signbit(g) ? 128 : 0));
 }
 
+/// The power of two that a code stands for, 0 for code 0. @param magnitude  the code without its sign
+inline double exponent_magnitude(unsigned magnitude, int bits) {
+  return magnitude == 0 ? 0 : std::ldexp(1.0, static_cast<int>(magnitude) - (bits == 8 ? 127 : 7));
+}
+
+/// The code of one element: that of the power of two below it, or of the next.
+inline std::uint8_t exponent_code(float g, float s, int bits, std::uint32_t r16, std::uint32_t r24) {
+  if (std::isnan(s) || s < 0x1p-86f) return 0;
+  const float inverse = 1.0f / s;
+  const float scaled = std::fabs(g) * inverse;
+  const double y = scaled < 1 ? scaled : 1;
+  unsigned code = 0;
+  while (code < (bits == 8 ? 127 : 7) && exponent_magnitude(code + 1, bits) <= y) ++code;
+  const double below = exponent_magnitude(code, bits);
+  const double f = (y - below) / (exponent_magnitude(code + 1, bits) - below);
+  const double h = std::floor(f * 65536);
+  if (r16 < h || (r16 == h && r24 < (f * 65536 - h) * 0x1p24)) ++code;
+  return static_cast<std::uint8_t>(code == 0 ? 0 : code + (std::signbit(g) ? 1u << (bits - 1) : 0));
+}
+
 /// CRC-32C bit by bit, RFC 3720.
 inline std::uint32_t crc32c(std::span<const std::uint8_t> bytes) {
   std::uint32_t crc = 0xffffffffu;

@@ -18,9 +18,9 @@
 
 namespace terngrad::testing {
 
-inline constexpr LeafFormat kLeafFormats[] = {LeafFormat::kFloat32, LeafFormat::kBfloat16, LeafFormat::kT2,
-                                              LeafFormat::kT5,      LeafFormat::kTMask,    LeafFormat::kQ4,
-                                              LeafFormat::kQ8,      LeafFormat::kE4M3};
+inline constexpr LeafFormat kLeafFormats[] = {
+    LeafFormat::kFloat32, LeafFormat::kBfloat16, LeafFormat::kT2,   LeafFormat::kT5, LeafFormat::kTMask,
+    LeafFormat::kQ4,      LeafFormat::kQ8,       LeafFormat::kE4M3, LeafFormat::kN8, LeafFormat::kN4};
 
 /// Those of codes.
 inline constexpr std::span<const LeafFormat> kCodeLeafFormats = std::span(kLeafFormats).subspan(2);
@@ -63,6 +63,10 @@ class TreeLeaves {
       for (float& scaler : scalers_.back()) scaler = std::fabs(scaler);
       if (format == LeafFormat::kE4M3) {
         store_e4m3(n, own_seed);
+        continue;
+      }
+      if (format == LeafFormat::kN8 || format == LeafFormat::kN4) {
+        store_exponents(n, format == LeafFormat::kN8 ? 8 : 4, own_seed);
         continue;
       }
       const CodeFormat codes_in = code_format_of(format);
@@ -121,6 +125,25 @@ class TreeLeaves {
       const bool is_negative = magnitude != 0 && random() % 2 == 0;
       payloads_.back().data()[i] = static_cast<std::uint8_t>(magnitude + (is_negative ? 128 : 0));
       const auto value = static_cast<float>(reference::e4m3_magnitude(magnitude));
+      values_.back()[i] = is_negative ? -value : value;
+    }
+  }
+  /// Powers of two of the 32 or 7 that are the largest, and zeros.
+  void store_exponents(std::size_t n, int bits, std::uint64_t seed) {
+    const CodeFormat format = bits == 8 ? CodeFormat::kN8 : CodeFormat::kN4;
+    offsets_.push_back(0);
+    payloads_.emplace_back(payload_bytes(format, static_cast<std::int64_t>(n), 1));
+    std::fill_n(payloads_.back().data(), payloads_.back().num_elements(), std::uint8_t{0});
+    values_.emplace_back(n);
+    std::mt19937_64 random(seed);
+    const auto width = static_cast<std::size_t>(bits);
+    for (std::size_t i = 0; i < n; ++i) {
+      const auto step = static_cast<unsigned>(random() % (bits == 8 ? 33 : 8));
+      const unsigned magnitude = step == 0 ? 0 : step + (bits == 8 ? 95 : 0);
+      const bool is_negative = magnitude != 0 && random() % 2 == 0;
+      std::uint8_t& byte = payloads_.back().data()[i * width / 8];
+      byte = static_cast<std::uint8_t>(byte | (magnitude + (is_negative ? 1u << (bits - 1) : 0)) << (i * width % 8));
+      const auto value = static_cast<float>(reference::exponent_magnitude(magnitude, bits));
       values_.back()[i] = is_negative ? -value : value;
     }
   }

@@ -28,6 +28,7 @@ void pack_chunk(const QuantizeTask& task, const CodeStore& store, std::int64_t b
     case CodeFormat::kT2:
       return bytes_to_t2(codes, count, task.payload + begin / 4);
     case CodeFormat::kQ4:
+    case CodeFormat::kN4:
       return pack_nibbles(codes, (count + 7) / 8 * 8, task.payload + begin / 2);
     default:
       std::memcpy(task.payload + begin, codes, static_cast<std::size_t>((count + 3) / 4 * 4));

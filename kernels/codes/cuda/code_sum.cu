@@ -204,6 +204,8 @@ Kind kind_of(const CodeSumTask& task) {
       return kQ4Sums;
     case CodeFormat::kQ8:
       return kQ8Sums;
+    case CodeFormat::kN8:
+    case CodeFormat::kN4:
     case CodeFormat::kE4M3:
       break;  // refused before
   }

@@ -193,4 +193,33 @@ __device__ inline void read_batch<LeafFormat::kE4M3>(const TreeLeaf* __restrict_
       });
 }
 
+/// Powers of two: an element is scaler * power.
+template <unsigned kBits>
+__device__ void read_exponents(const TreeLeaf* __restrict__ leaves, const TreeTile& tile,
+                               float4 (&values)[kLeafBatch]) {
+  read_codes<kBits>(
+      leaves, tile, values, [](float scaler) { return scaler; },
+      [](std::uint32_t four, unsigned place) {
+        constexpr std::uint32_t kSign = 1u << (kBits - 1);
+        // 2^(e - 127) of 8 bits, 2^(e - 7) of 4.
+        constexpr std::uint32_t kLowest = 127 - (kSign - 1);
+        const std::uint32_t code = four >> (kBits * place) & (2 * kSign - 1);
+        const std::uint32_t magnitude = code & (kSign - 1);
+        if (magnitude == 0) return 0.0f;
+        return __uint_as_float((magnitude + kLowest) << 23 | (code & kSign) << (32 - kBits));
+      });
+}
+
+template <>
+__device__ inline void read_batch<LeafFormat::kN8>(const TreeLeaf* __restrict__ leaves, int, const TreeTile& tile,
+                                                   float4 (&values)[kLeafBatch]) {
+  read_exponents<8>(leaves, tile, values);
+}
+
+template <>
+__device__ inline void read_batch<LeafFormat::kN4>(const TreeLeaf* __restrict__ leaves, int, const TreeTile& tile,
+                                                   float4 (&values)[kLeafBatch]) {
+  read_exponents<4>(leaves, tile, values);
+}
+
 }  // namespace terngrad::cuda

@@ -110,7 +110,7 @@ __device__ void store_run(const QuantizeJob& job, std::int64_t at, uint2 codes) 
   codes.x = low_bytes(codes.x, present);
   codes.y = low_bytes(codes.y, present - 4);
   auto* words = reinterpret_cast<std::uint32_t*>(job.payload);
-  if constexpr (kFormat == CodeFormat::kQ4) {
+  if constexpr (kFormat == CodeFormat::kQ4 || kFormat == CodeFormat::kN4) {
     __stcg(words + at / kRunElements, nibbles(codes.x) | nibbles(codes.y) << 16);
   } else {
     words += at / 4;

@@ -1,6 +1,7 @@
 // Stands in for the CUDA backend in builds without it: there is no device, so nothing else can be reached.
 #include "kernels/codes/cuda/code_sum.h"
 #include "kernels/codes/cuda/encode_blocks.h"
+#include "kernels/codes/cuda/exponents.h"
 #include "kernels/codes/cuda/float_payload.h"
 #include "kernels/codes/cuda/fp8.h"
 #include "kernels/codes/cuda/levels.h"
@@ -17,6 +18,7 @@ std::shared_ptr<FloatPayloadRunner> make_float_payload_runner(FloatPayload, cons
   not_built("float_payload");
 }
 std::shared_ptr<TernarizeRunner> make_ternarize_runner(const Device&) { not_built("ternarize"); }
+std::shared_ptr<ExponentsRunner> make_exponents_runner(const Device&) { not_built("exponents"); }
 std::shared_ptr<Fp8Runner> make_fp8_runner(const Device&) { not_built("fp8"); }
 std::shared_ptr<LevelsRunner> make_levels_runner(const Device&) { not_built("levels"); }
 std::shared_ptr<CodeSumRunner> make_code_sum_runner(const Device&) { not_built("aggregate"); }

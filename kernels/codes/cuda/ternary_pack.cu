@@ -147,6 +147,8 @@ void unpack_codes(const PackedCodes& codes, std::int64_t first, std::span<std::i
       return launch(unpack_levels_kernel<4>, grid, dim3(kThreads), 0, stream, words, range);
     case CodeFormat::kQ8:
       return launch(unpack_levels_kernel<8>, grid, dim3(kThreads), 0, stream, words, range);
+    case CodeFormat::kN8:
+    case CodeFormat::kN4:
     case CodeFormat::kE4M3:
       break;  // refused before
   }

@@ -123,7 +123,7 @@ template <LeafFormat kFormat>
 constexpr std::array<Kernel, kNumDepths> kKernelsFor = {
     tree_sum_kernel<kFormat, kFewLevels>, tree_sum_kernel<kFormat, kSomeLevels>, tree_sum_kernel<kFormat, kAllLevels>};
 
-constexpr unsigned kNumFormats = 8;
+constexpr unsigned kNumFormats = 10;
 constexpr unsigned kNumKinds = kNumDepths * kNumFormats;
 
 /// The kernel for a task: its format and the levels it needs.
@@ -137,7 +137,8 @@ Kernel kernel_of(unsigned kind) {
   constexpr std::array<std::array<Kernel, kNumDepths>, kNumFormats> kKernels = {
       kKernelsFor<LeafFormat::kFloat32>, kKernelsFor<LeafFormat::kBfloat16>, kKernelsFor<LeafFormat::kT2>,
       kKernelsFor<LeafFormat::kT5>,      kKernelsFor<LeafFormat::kTMask>,    kKernelsFor<LeafFormat::kQ4>,
-      kKernelsFor<LeafFormat::kQ8>,      kKernelsFor<LeafFormat::kE4M3>};
+      kKernelsFor<LeafFormat::kQ8>,      kKernelsFor<LeafFormat::kE4M3>,     kKernelsFor<LeafFormat::kN8>,
+      kKernelsFor<LeafFormat::kN4>};
   return kKernels[kind / kNumDepths][kind % kNumDepths];
 }
 
