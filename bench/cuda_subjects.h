@@ -9,6 +9,7 @@ void register_cuda_statistics();
 void register_cuda_ternarize();
 void register_cuda_levels();
 void register_cuda_fp8();
+void register_cuda_exponents();
 void register_cuda_encode();
 void register_cuda_aggregate();
 void register_cuda_tree_sum();
@@ -28,6 +29,7 @@ inline void register_all_cuda() {
   register_cuda_ternarize();
   register_cuda_levels();
   register_cuda_fp8();
+  register_cuda_exponents();
   register_cuda_encode();
   register_cuda_aggregate();
   register_cuda_tree_sum();

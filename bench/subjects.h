@@ -7,6 +7,7 @@ void register_statistics();
 void register_ternarize();
 void register_levels();
 void register_fp8();
+void register_exponents();
 void register_encode();
 void register_aggregate();
 void register_unpack();
@@ -25,6 +26,7 @@ inline void register_all() {
   register_ternarize();
   register_levels();
   register_fp8();
+  register_exponents();
   register_encode();
   register_aggregate();
   register_unpack();
