@@ -87,7 +87,6 @@ KERNELS_MUTATIONS = [
     Mutation(TREE_SUM, TREE_SUM, "CudaTreeSums.*", "singles.push(k, v[k])", "singles.push(k ^ 1u, v[k])"),
     Mutation(LEAF_READER, TREE_SUM, "CudaTreeSums.*", "leaves[k].values, tile.begin + element", "leaves[k].values, tile.begin"),
     Mutation(AGGREGATE, AGGREGATE, "CudaCodeSums.*", "has_second ? level_at<kBits>(fours[1][i], j) : 0", "level_at<kBits>(fours[1][i], j)"),
-    Mutation(CODES, AGGREGATE, "CudaCodeSums.*", "if (per_word < 4)", "if (per_word < 3)"),
     Mutation(LEVELS, LEVELS, "CudaLevels.*", "(sum & 0xffffu) == 0xffffu", "(sum & 0xffffu) == 0xfffeu"),
     Mutation(LEVELS, LEVELS, "CudaLevels.*", "0u - one : one", "one : 0u - one"),
     Mutation(QUANTIZE_KERNEL, LEVELS, "CudaLevels.*", "__syncthreads();\n  const std::int64_t first_word", "const std::int64_t first_word"),

@@ -158,7 +158,8 @@ struct TMaskView {
   }
 };
 
-/// Groups of four consecutive lanes of a chunk, by 32-bit arithmetic.
+/// Groups of four consecutive lanes of a chunk, by 32-bit arithmetic. Four lanes lie in two words: also where a word
+/// has three of them, and where it has two, since a group then begins a word.
 struct LaneReader {
   std::int64_t first_word;  // of the chunk
   std::int64_t num_words;
@@ -181,7 +182,6 @@ struct LaneReader {
   /// values[j] += lane element + j of the chunk, for j < 4. Those past the payload's last word count as 0.
   __device__ void add_group(const std::uint64_t* words, unsigned element, int (&values)[4]) const {
     const unsigned position = first_lane + element;
-    if (per_word < 4) return add_wide_group(words, position, values);
     const unsigned quotient = position * reciprocal >> 20;
     const std::int64_t word = first_word + quotient;
     const unsigned lane = position - quotient * per_word;
@@ -194,20 +194,6 @@ struct LaneReader {
       const std::uint64_t holder = is_low ? low : high;
       const unsigned at = is_low ? lane + j : lane + j - per_word;
       values[j] += static_cast<int>(static_cast<std::uint32_t>(holder >> (at * bits)) & mask);
-    }
-  }
-
- private:
-  /// The same for lanes of more than 16 bits, four of which lie in up to three words.
-  __device__ void add_wide_group(const std::uint64_t* words, unsigned position, int (&values)[4]) const {
-#pragma unroll
-    for (unsigned j = 0; j < 4; ++j) {
-      const unsigned quotient = (position + j) * reciprocal >> 20;
-      const std::int64_t word = first_word + quotient;
-      if (word >= num_words) break;
-      const unsigned lane = position + j - quotient * per_word;
-      values[j] +=
-          static_cast<int>(static_cast<std::uint32_t>(__ldg(words + word) >> (lane * bits)) & ((1u << bits) - 1));
     }
   }
 };
