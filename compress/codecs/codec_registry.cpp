@@ -6,6 +6,7 @@
 #include "compress/codecs/codec_presets.h"
 #include "compress/codecs/float_codecs.h"
 #include "compress/codecs/fp8_codec.h"
+#include "compress/codecs/natural_codec.h"
 #include "compress/codecs/qsgd_codec.h"
 #include "compress/codecs/ternary_spec.h"
 #include "kernels/runtime/errors.h"
@@ -34,6 +35,12 @@ constexpr CodecEntry kCodecs[] = {
        QsgdOptions options = read_qsgd_options(reader);
        options.num_workers = c.num_workers;
        return std::make_unique<QsgdCodec>(options);
+     }},
+    {"natural", "powers of two: natural compression (Horvath et al., 2019), NUQSGD (Ramezani-Kebrya et al., JMLR 2021)",
+     [](SpecReader& reader, const CodecContext& c) -> std::unique_ptr<Codec> {
+       NaturalOptions options = read_natural_options(reader);
+       options.num_workers = c.num_workers;
+       return std::make_unique<NaturalCodec>(options);
      }},
     {"fp8", "numbers of 8 bits, E4M3 (Micikevicius et al., 2022)",
      [](SpecReader& reader, const CodecContext& c) -> std::unique_ptr<Codec> {

@@ -3,11 +3,10 @@
 
 #include <cstdint>
 #include <memory>
-#include <span>
 #include <string>
 #include <vector>
 
-#include "compress/codecs/codec.h"
+#include "compress/codecs/block_codec.h"
 #include "compress/codecs/codec_spec.h"
 #include "kernels/codes/rounding.h"
 
@@ -24,26 +23,18 @@ struct Fp8CodecOptions {
 /// (and the roundings of the scaling) where |g| >= 2^-6 s; stochastic rounding is unbiased. The mean over N workers is
 /// the tree-sum (kernels/tensor/worker_tree.h) of what each sent times fl(1 / N). Draws have DrawPurpose::kQuantize.
 /// Micikevicius et al., "FP8 formats for deep learning", 2022. Payload: e4m3 (docs/wire-format.md).
-class Fp8Codec final : public Codec {
+class Fp8Codec final : public BlockCodec {
  public:
-  /// @throws InvalidArgument for a block that is no multiple of 64, or fewer than one worker
+  /// @throws InvalidArgument as BlockCodec
   explicit Fp8Codec(const Fp8CodecOptions& options);
 
   const Fp8CodecOptions& options() const { return options_; }
 
-  const std::string& name() const override;
   std::uint8_t wire_id() const override { return 10; }
   CodecTraits traits() const override;
-  ScalerSharing sharing() const override { return ScalerSharing::kNone; }
   std::string options_text() const override;
-  std::int64_t num_scalers(std::int64_t num_elements) const override;
-  ScalerRange scaler_range(const Slice& slice) const override;
-  std::uint8_t record_format(PayloadForm form) const override;
-  std::int64_t max_payload_bytes(const Slice& slice, PayloadForm form) const override;
   std::unique_ptr<Coder> make_coder(const CoderSetup& setup, const std::vector<int>& segments,
                                     PayloadSlots& slots) const override;
-  void check(const EncodedSlice& encoded) const override;
-  void decode_range(const EncodedSlice& encoded, std::int64_t first, std::span<float> out) const override;
 
  private:
   Fp8CodecOptions options_;

@@ -15,8 +15,8 @@ import numpy as np
 
 KINDS = {1: "scalers", 2: "gradient", 3: "mean", 4: "pull", 5: "push", 6: "state", 7: "parameters", 8: "stop", 9: "leave",
          10: "sum"}
-CODECS = {1: "fp32", 2: "bf16", 3: "ternary", 4: "qsgd", 10: "fp8"}
-CODE_FORMATS = {1: "t2", 2: "t5", 3: "tmask", 4: "lanes", 16: "q4", 17: "q8", 23: "e4m3"}
+CODECS = {1: "fp32", 2: "bf16", 3: "ternary", 4: "qsgd", 5: "natural", 10: "fp8"}
+CODE_FORMATS = {1: "t2", 2: "t5", 3: "tmask", 4: "lanes", 16: "q4", 17: "q8", 21: "n8", 22: "n4", 23: "e4m3"}
 LEVELS = {16: 7, 17: 127}  # L of codes from -L to L; 1 of the other formats
 HEADER = struct.Struct("<4sHHQQQIIQQII")
 RECORD = struct.Struct("<IBBHQQQQII")
@@ -95,7 +95,7 @@ class Record:
 
     def has_codes(self):
         """Whether the elements are codes times scalers, not numbers."""
-        return self.codec in (3, 4, 10)
+        return self.codec in (3, 4, 5, 10)
 
     def codes(self, num_workers=None, levels=1):
         """What stands for the elements: codes, sums of codes of lanes, numbers of fp32 and bf16.
@@ -266,6 +266,24 @@ def q8_codes(payload, count):
     return fields.astype(np.int16) - np.int16(127)
 
 
+def powers_of_two(codes, bits):
+    """What codes of a sign and an exponent stand for, which scalers multiply."""
+    require(not (codes == 1 << (bits - 1)).any(), f"n{bits}", "no minus zero", "one")
+    exponent = codes & (1 << (bits - 1)) - 1
+    magnitude = np.where(exponent == 0, 0.0, 2.0 ** (exponent - ((1 << (bits - 1)) - 1.0)))
+    return np.where(codes >> (bits - 1), -magnitude, magnitude).astype(np.float32)
+
+
+def n8_values(payload, count):
+    require_length(payload, rounded_up(count, 4))
+    return powers_of_two(without_padding(np.frombuffer(payload, np.uint8), count, "code").astype(np.int32), 8)
+
+
+def n4_values(payload, count):
+    require_length(payload, 4 * -(-count // 8))
+    return powers_of_two(without_padding(bits_of(np.frombuffer(payload, "<u4"), 4, 8), count, "code").astype(np.int32), 4)
+
+
 def e4m3_values(payload, count):
     """The numbers that the codes are, which scalers multiply."""
     require_length(payload, rounded_up(count, 4))
@@ -289,4 +307,5 @@ def lane_sums(payload, count, num_workers, levels=1):
     return fields.astype(np.int32) - levels * num_workers
 
 
-DECODERS = {1: t2_codes, 2: t5_codes, 3: tmask_codes, 4: lane_sums, 16: q4_codes, 17: q8_codes, 23: e4m3_values}
+DECODERS = {1: t2_codes, 2: t5_codes, 3: tmask_codes, 4: lane_sums, 16: q4_codes, 17: q8_codes, 21: n8_values, 22: n4_values,
+            23: e4m3_values}

@@ -45,6 +45,14 @@ TEST(CodecConformance, OfQsgdWithEveryWidthAndItsOptions) {
   }
 }
 
+TEST(CodecConformance, OfNaturalWithItsOptions) {
+  for (const std::string block : {"0", "64", "4096"}) {
+    testing::check_codec(maker("natural:block=" + block));
+    testing::check_codec(maker("natural:bits=4,block=" + block));
+    testing::check_codec(maker("natural:bits=4,norm=l2,block=" + block));
+  }
+}
+
 TEST(CodecConformance, OfFp8WithItsOptions) {
   for (const std::string block : {"0", "64", "4096"}) {
     testing::check_codec(maker("fp8:block=" + block));

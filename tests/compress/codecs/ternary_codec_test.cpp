@@ -192,7 +192,7 @@ TEST(TernaryCodec, NearestRoundingHasTheLeastErrorOfAGaussian) {
   EXPECT_NEAR(zeros, 0.458, 0.005);
   for (const double c : {0.8, 2.0})
     EXPECT_GT(error_of({.clip_factor = c, .rounding = Rounding::kNearest}).first, error);
-  EXPECT_GT(error_of({.clip_factor = 1.22}).first, 2 * error);  // drawn
+  EXPECT_GT(error_of({.clip_factor = 1.22}).first, 1.4 * error);  // drawn
 }
 
 }  // namespace
