@@ -7,11 +7,12 @@
 #include <vector>
 
 #include "compress/codecs/codec_plan.h"
-#include "compress/codecs/coder.h"
-#include "compress/wire/payload_rows.h"
 #include "compress/wire/wire_format.h"
 
 namespace terngrad {
+
+class Coder;
+class PayloadRows;
 
 /// Measures and encodes one worker's gradient with the codecs of a plan and the worker's own scalers: what a worker of
 /// asynchronous training pushes. Buffers are kept from step to step.
@@ -20,6 +21,9 @@ class WorkerEncoder {
   /// @param layout, plan  kept by reference
   /// @param worker        global number, of num_workers; @param seed  of the run's draws
   WorkerEncoder(const Layout& layout, const CodecPlan& plan, int worker, int num_workers, std::uint64_t seed);
+  ~WorkerEncoder();
+  WorkerEncoder(WorkerEncoder&&) noexcept;
+  WorkerEncoder& operator=(WorkerEncoder&&) = delete;
 
   int worker() const { return worker_; }
 
@@ -36,7 +40,7 @@ class WorkerEncoder {
   const Layout& layout_;
   const CodecPlan& plan_;
   int worker_;
-  PayloadRows rows_;
+  std::unique_ptr<PayloadRows> rows_;
   std::vector<std::unique_ptr<Coder>> coders_;  // one per group of the plan
   MessageWriter writer_;
 };

@@ -4,6 +4,7 @@
 #include <array>
 #include <vector>
 
+#include "compress/codecs/codec_registry.h"
 #include "kernels/runtime/errors.h"
 #include "trainers/checkpoint/checkpoint.h"
 
@@ -63,6 +64,16 @@ bool is_of_all_before(std::string_view key, std::string_view value) {
          (key == "exchange" && value == "any but vendor") || (key == "reduce" && value == "average");
 }
 
+/// Whether a recorded spec is of the same codec: one of an earlier program lacks keys that codecs have got since, which
+/// stand for what it did.
+bool is_same_codec(const std::string& ours, const std::string& theirs) {
+  try {
+    return canonical_codec_spec(ours) == canonical_codec_spec(theirs);
+  } catch (const InvalidArgument&) {
+    return false;
+  }
+}
+
 std::vector<std::string> compared_keys(const RunIdentity& expected) {
   std::vector<std::string> keys;
   for (const auto& [key, value] : expected) {
@@ -91,7 +102,7 @@ void check_same_run(const RunIdentity& expected, const RunIdentity& recorded, st
     if (ours == theirs || (key == "on_nonfinite" && theirs == "stop")) continue;
     if (theirs == kNone && is_of_all_before(key, ours)) continue;
     // Runs before there were specs have all of it under the names of options.
-    if (key == "codec_spec" && theirs == kNone) continue;
+    if (key == "codec_spec" && (theirs == kNone || is_same_codec(ours, theirs))) continue;
     // Of runs on CPUs and on GPUs only. A run may continue on the other kind.
     if ((key == "threads_per_worker" || key == "math") && theirs == kNone) continue;
     TERNGRAD_THROW(UsageError, "cannot continue from ", source, ": this run has ", described(key), " '",

@@ -63,6 +63,9 @@ TEST(RunIdentity, EntriesThatRunsBeforeHadNotAreWhatTheyAllWere) {
 
 TEST(RunIdentity, ASpecIsComparedBehindTheOptionsThatSayTheSameIfBothHaveOne) {
   EXPECT_NO_THROW(check_same_run({{"codec_spec", "ternary:format=t5"}}, {{"codec", "ternary"}}, "there"));
+  // Recorded before the codec had the key.
+  EXPECT_NO_THROW(check_same_run({{"codec_spec", "ternary:format=t5,rounding=stochastic"}},
+                                 {{"codec_spec", "ternary:format=t5"}}, "there"));
   EXPECT_THAT(refusal({{"codec_spec", "qsgd:bits=4"}}, {{"codec_spec", "qsgd:bits=2"}}),
               HasSubstr("this run has --codec 'qsgd:bits=4', there it is 'qsgd:bits=2'"));
   EXPECT_THAT(refusal({{"codec_spec", "ternary:format=t5"}, {"ternary_format", "t5"}},
