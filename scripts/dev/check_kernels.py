@@ -38,18 +38,21 @@ AT_ONCE = "ILj256ELi4E.*"
 # Types of a gradient's elements: of 16 bits there are twice as many in an access.
 FLOAT32 = "^IfE"
 FLOAT16_OR_BFLOAT16 = "7Float16|8Bfloat16"
+# Of kernels that are compiled once more for nearest rounding and asymmetric levels, the one without.
+FLOAT32_WITHOUT_MODES = "^IfLb0E"
+FLOAT16_OR_BFLOAT16_WITHOUT_MODES = "(7Float16|8Bfloat16)ELb0E"
 WIDE_ACCESSES = [
     Wide("chunk_statistics_kernel", 8, 0),
     Wide("encode_blocks_kernel", 12, 0, FLOAT32),  # 8 to measure, 4 to draw
     Wide("encode_blocks_kernel", 6, 0, FLOAT16_OR_BFLOAT16),
-    Wide("ternarize_t2_kernel", 4, 0, FLOAT32),
-    Wide("ternarize_t2_kernel", 2, 0, FLOAT16_OR_BFLOAT16),
-    Wide("ternarize_t5_kernel", 4, 0, FLOAT32),
-    Wide("ternarize_t5_kernel", 2, 0, FLOAT16_OR_BFLOAT16),
-    Wide("ternarize_lanes_kernel", 4, 0, FLOAT32),
-    Wide("ternarize_lanes_kernel", 2, 0, FLOAT16_OR_BFLOAT16),
-    Wide("ternarize_masks_kernel", 4, 0, FLOAT32),
-    Wide("ternarize_masks_kernel", 2, 0, FLOAT16_OR_BFLOAT16),
+    Wide("ternarize_t2_kernel", 4, 0, FLOAT32_WITHOUT_MODES),
+    Wide("ternarize_t2_kernel", 2, 0, FLOAT16_OR_BFLOAT16_WITHOUT_MODES),
+    Wide("ternarize_t5_kernel", 4, 0, FLOAT32_WITHOUT_MODES),
+    Wide("ternarize_t5_kernel", 2, 0, FLOAT16_OR_BFLOAT16_WITHOUT_MODES),
+    Wide("ternarize_lanes_kernel", 4, 0, FLOAT32_WITHOUT_MODES),
+    Wide("ternarize_lanes_kernel", 2, 0, FLOAT16_OR_BFLOAT16_WITHOUT_MODES),
+    Wide("ternarize_masks_kernel", 4, 0, FLOAT32_WITHOUT_MODES),
+    Wide("ternarize_masks_kernel", 2, 0, FLOAT16_OR_BFLOAT16_WITHOUT_MODES),
     Wide("float_payload_kernel", 4, 4, "ToFloat32|ToRoundedBfloat16"),
     Wide("float_payload_kernel", 4, 0, "ToBfloat16"),
     Wide("code_sum_kernel", 0, 5),  # 4 of whole chunks, 1 of others

@@ -273,6 +273,7 @@ class Watched final : public Communicator {
   explicit Watched(std::function<void(int call)> on_gather) : on_gather_(std::move(on_gather)) {}
   int rank() const override { return self_->rank(); }
   int size() const override { return self_->size(); }
+  bool is_alone() const override { return false; }  // it watches what is handed over
   void all_gather(Parcels& mine, Parcels& all) override {
     on_gather_(calls_++);
     self_->all_gather(mine, all);

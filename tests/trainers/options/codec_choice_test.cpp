@@ -56,9 +56,9 @@ TEST(CodecChoice, TakesOptionsForTheKeysOfTernaryThatASpecLeavesOpen) {
   o.ternary_format = "tmask";
   EXPECT_THAT(choices(o),
               ElementsAre("--codec ternary:format=t5 is ternary:clip_factor=2.5,scaler=original,sharing=mean,"
-                          "clip_scope=local,scope=block,block=640,format=t5",
+                          "clip_scope=local,scope=block,block=640,format=t5,rounding=stochastic",
                           "--codec_for a*=ternary:clip_factor=0 is ternary:clip_factor=0,scaler=original,"
-                          "sharing=mean,clip_scope=local,scope=block,block=640,format=tmask",
+                          "sharing=mean,clip_scope=local,scope=block,block=640,format=tmask,rounding=stochastic",
                           "--codec_for b=fp32 is fp32"));
   const ChosenCodec codec = chosen_codecs(o).front();
   EXPECT_TRUE(codec.names("format"));
@@ -94,7 +94,7 @@ TEST(CodecChoice, RefusesNamingTheOption) {
   o.codec = "ternary:bits=4";
   EXPECT_EQ(refusal(o),
             "--codec ternary:bits=4: [ternary] there is no key 'bits'; accepted: clip_factor, scaler, sharing, "
-            "clip_scope, scope, block, format");
+            "clip_scope, scope, block, format, rounding");
   o.codec = "ternary:";
   EXPECT_THAT(refusal(o), StartsWith("--codec ternary:: [codec] 'ternary:' is no codec spec: nothing follows ':'"));
   o.codec = "auto";

@@ -31,10 +31,11 @@ void check(const std::vector<std::string>& codecs, const std::string& clip_facto
 
 TEST(ComparedCodecOptions, AreSpecsAndShortNames) {
   EXPECT_NO_THROW(check({"fp32", "bf16", "t2", "t5", "ternary:format=tmask", "fp16"}, "", {"fp16"}));
-  EXPECT_THAT(message_of<UsageError>([] {
-                check({"t2", "fp16"});
-              }),
-              AllOf(HasSubstr("--codec fp16"), HasSubstr("fp32, bf16, ternary; here also: t2, t5")));
+  EXPECT_THAT(
+      message_of<UsageError>([] {
+        check({"t2", "fp16"});
+      }),
+      AllOf(HasSubstr("--codec fp16"), HasSubstr("fp32, bf16, ternary, qsgd, natural, fp8; here also: t2, t5")));
   EXPECT_THAT(message_of<UsageError>([] { check({"ternary:bits=4"}, "", {"fp16"}); }),
               AllOf(HasSubstr("--codec ternary:bits=4"), HasSubstr("no key 'bits'"), HasSubstr("t2, t5, fp16")));
 }

@@ -43,7 +43,7 @@ TEST(CompressionOptionChecks, ContradictionsAreRefused) {
       {{"--num_nodes", "2", "--exchange", "vendor", "--on_nonfinite", "zero"},
        {"--on_nonfinite zero", "--exchange vendor", "stop, skip"}},
       {{"--codec_for", "conv*"}, {"--codec_for conv*", "PATTERN=SPEC"}},
-      {{"--codec_for", "*=qsgd"}, {"--codec_for *=qsgd", "fp32, bf16, ternary"}},
+      {{"--codec_for", "*=sgd"}, {"--codec_for *=sgd", "fp32, bf16, ternary"}},
       {{"--codec_for", "=fp32"}, {"--codec_for =fp32", "PATTERN=SPEC"}},
   });
 }

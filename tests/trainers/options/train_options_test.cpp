@@ -80,8 +80,8 @@ TEST(TrainOptions, WrongValuesAreRefused) {
       {{"--net", "vgg"}, {"--net", "vgg", "lenet"}},
       {{"--optimizer", "adamw"}, {"--optimizer", "adamw", "gd, momentum, adam, rmsprop"}},
       {{"--device", "tpu"}, {"--device", "tpu", "auto, cpu, cuda"}},
-      {{"--grad_bits", "3"}, {"--grad_bits", "3", "32, 16, 1"}},
-      {{"--codec", "qsgd"}, {"--codec", "qsgd", "fp32", "bf16", "ternary"}},
+      {{"--grad_bits", "3"}, {"--grad_bits", "3", "32, 16, 8, 4, 2, 1"}},
+      {{"--codec", "sgd"}, {"--codec", "qsgd", "fp32", "bf16", "ternary"}},
       {{"--batch_size", "0"}, {"--batch_size", "0", "from 1"}},
       // More than an int holds: it must not wrap around to a small batch.
       {{"--batch_size", "4294967360"}, {"--batch_size", "4294967360", "2147483647"}},
@@ -237,7 +237,8 @@ TEST(TrainOptions, ExchangeOptionsCarryEveryChoice) {
                                                                 "9"}),
                                                         77, 3);
   EXPECT_EQ(e.codecs.codec,
-            "ternary:clip_factor=2.5,scaler=original,sharing=mean,clip_scope=local,scope=block,block=128,format=tmask");
+            "ternary:clip_factor=2.5,scaler=original,sharing=mean,clip_scope=local,scope=block,block=128,format=tmask,"
+            "rounding=stochastic");
   EXPECT_EQ(e.codecs.size_to_binarize, 7);
   EXPECT_TRUE(e.codecs.quantize_logits);
   ASSERT_EQ(e.codecs.rules.size(), 2u);

@@ -70,7 +70,9 @@ TEST(InitialState, NamesTheOptionsOfTernaryHoweverTheyWereGiven) {
   options.block_size = 128;
   options.ternary_format = "t5";
   TrainOptions spec = small_options();
-  spec.codec = "ternary:clip_factor=2.5e5,scope=block,block=128,format=t5";
+  spec.codec =
+      "ternary:clip_factor=2.5e5,scope=block,block=128,format=t5,"
+      "rounding=stochastic";
   const CheckpointState state = make_train_setup(options).state;
   EXPECT_EQ(make_train_setup(spec).state, state);
   // As runs before there were specs have them.
@@ -80,7 +82,8 @@ TEST(InitialState, NamesTheOptionsOfTernaryHoweverTheyWereGiven) {
                               {"quantize_logits", "false"}, {"size_to_binarize", "1"}};
   for (const auto& [key, value] : before) EXPECT_EQ(state.extra_metadata.at(key), value) << key;
   EXPECT_EQ(state.extra_metadata.at("codec_spec"),
-            "ternary:clip_factor=250000,scaler=paper,sharing=max,clip_scope=shared,scope=block,block=128,format=t5");
+            "ternary:clip_factor=250000,scaler=paper,sharing=max,clip_scope=shared,scope=block,block=128,format=t5,"
+            "rounding=stochastic");
 }
 
 TEST(InitialState, NamesRulesAsGivenUnlessTheyHaveOptions) {
