@@ -1,0 +1,126 @@
+"""How codes become bytes, and back: fields of 32-bit words, t2, t5, tmask, lanes.
+
+What no encoder writes (a wrong length, bits behind the last code, values without a code) raises MalformedPayload.
+"""
+
+import numpy as np
+
+CHUNK = 4096  # codes whose signs tmask keeps together
+
+
+class MalformedPayload(ValueError):
+    """Bytes that no encoder writes."""
+
+
+def require(condition, what: str):
+    if not condition:
+        raise MalformedPayload(what)
+
+
+def filled(payload: bytes, multiple: int = 4) -> bytes:
+    """With zero bytes up to a multiple."""
+    return payload + bytes(-len(payload) % multiple)
+
+
+def unfilled(payload: bytes, size: int, multiple: int = 4) -> bytes:
+    """The first `size` bytes, if the rest is what filled() adds."""
+    require(len(payload) == -(-size // multiple) * multiple,
+            f"{len(payload)} bytes, expected {size} filled up to {multiple}")
+    require(not any(payload[size:]), "padding is not zero")
+    return payload[:size]
+
+
+def pack_fields(fields: np.ndarray, width: int, word_bits: int = 32) -> bytes:
+    """Fields of `width` bits, low bits first, floor(word_bits / width) to a word. fields: integers [n]"""
+    per_word = word_bits // width
+    num_words = -(-len(fields) // per_word)
+    padded = np.zeros(num_words * per_word, np.uint64)
+    padded[: len(fields)] = fields
+    shifts = (width * np.arange(per_word)).astype(np.uint64)
+    words = np.bitwise_or.reduce(padded.reshape(num_words, per_word) << shifts, axis=1)
+    return words.astype(f"<u{word_bits // 8}").tobytes()
+
+
+def unpack_fields(payload: bytes, count: int, width: int, word_bits: int = 32) -> np.ndarray:
+    """The `count` fields that pack_fields() was given, as int64."""
+    per_word = word_bits // width
+    num_words = -(-count // per_word)
+    require(len(payload) == word_bits // 8 * num_words,
+            f"{len(payload)} bytes, expected {num_words} words of {word_bits} bits")
+    words = np.frombuffer(payload, f"<u{word_bits // 8}").astype(np.uint64)
+    shifts = (width * np.arange(per_word)).astype(np.uint64)
+    fields = ((words[:, None] >> shifts) & np.uint64(2**width - 1)).reshape(-1)[:count].astype(np.int64)
+    # Packed again, what lies behind the last field and in bits that no field has would be gone.
+    require(pack_fields(fields, width, word_bits) == payload, "bits behind the last field are not zero")
+    return fields
+
+
+def pack_t2(codes: np.ndarray) -> bytes:
+    """2 bits a code: 00 is 0, 01 is +1, 11 is -1. codes: -1, 0, +1"""
+    return pack_fields(codes.astype(np.int64) & 3, 2)
+
+
+def unpack_t2(payload: bytes, count: int) -> np.ndarray:
+    fields = unpack_fields(payload, count, 2)
+    require(not (fields == 2).any(), "t2: bits 10")
+    return np.where(fields == 3, -1, fields)
+
+
+def pack_t5(codes: np.ndarray) -> bytes:
+    """Five codes a byte: the sum of (code + 1) 3^i; what is missing in the last byte counts as digit 0."""
+    digits = np.zeros(-(-len(codes) // 5) * 5, np.int64)
+    digits[: len(codes)] = codes + 1
+    return filled((digits.reshape(-1, 5) * 3 ** np.arange(5)).sum(axis=1).astype(np.uint8).tobytes())
+
+
+def unpack_t5(payload: bytes, count: int) -> np.ndarray:
+    numbers = np.frombuffer(unfilled(payload, -(-count // 5)), np.uint8).astype(np.int64)
+    require((numbers <= 242).all(), "t5: a byte above 242")
+    digits = (numbers[:, None] // 3 ** np.arange(5) % 3).reshape(-1)
+    require(not digits[count:].any(), "t5: digits behind the last code")
+    return digits[:count] - 1
+
+
+def pack_tmask(codes: np.ndarray) -> bytes:
+    """Where each chunk's signs begin and the last ends, a mask of non-zeros, their signs, whole bytes for a chunk."""
+    signs = [np.packbits(chunk[chunk != 0] < 0, bitorder="little").tobytes()
+             for chunk in (codes[i : i + CHUNK] for i in range(0, len(codes), CHUNK))]
+    offsets = np.cumsum([0] + [len(of_chunk) for of_chunk in signs])
+    return offsets.astype("<u4").tobytes() + pack_fields((codes != 0).astype(np.int64), 1) + filled(b"".join(signs))
+
+
+def unpack_tmask(payload: bytes, count: int) -> np.ndarray:
+    num_offsets = -(-count // CHUNK) + 1
+    begin = 4 * num_offsets + 4 * -(-count // 32)
+    require(len(payload) >= begin, f"tmask: {len(payload)} bytes, expected at least {begin}")
+    offsets = np.frombuffer(payload, "<u4", num_offsets).tolist()
+    mask = unpack_fields(payload[4 * num_offsets : begin], count, 1) == 1
+    signs = unfilled(payload[begin:], offsets[-1])
+    codes = np.zeros(count, np.int64)
+    end = 0
+    for chunk, offset in enumerate(offsets[:-1]):
+        places = CHUNK * chunk + np.flatnonzero(mask[CHUNK * chunk : CHUNK * (chunk + 1)])
+        begin, end = end, end + -(-len(places) // 8)
+        require(offset == begin, f"tmask: signs of chunk {chunk} begin at {offset}, not at {begin}")
+        require(end <= len(signs), f"tmask: {len(signs)} bytes of signs, but {end} are needed")
+        bits = np.unpackbits(np.frombuffer(signs[begin:end], np.uint8), bitorder="little")
+        require(not bits[len(places) :].any(), "tmask: signs behind the last of a chunk")
+        codes[places] = 1 - 2 * bits[: len(places)].astype(np.int64)
+    require(end == offsets[-1], f"tmask: {offsets[-1]} bytes of signs, but {end} are needed")
+    return codes
+
+
+def lane_bits(levels: int, num_workers: int) -> int:
+    """ceil(log2(levels N + 1)): what a sum of N numbers from 0 to `levels` takes."""
+    return (levels * num_workers).bit_length()
+
+
+def pack_lanes(numbers: np.ndarray, levels: int, num_workers: int) -> bytes:
+    """Lanes of 64-bit words, which add as integers. numbers: 0 to `levels` of one worker, or their sums over workers"""
+    return pack_fields(numbers, lane_bits(levels, num_workers), 64)
+
+
+def unpack_lanes(payload: bytes, count: int, levels: int, num_workers: int) -> np.ndarray:
+    numbers = unpack_fields(payload, count, lane_bits(levels, num_workers), 64)
+    require((numbers <= levels * num_workers).all(), f"lanes: a number above {levels} x {num_workers}")
+    return numbers
