@@ -8,6 +8,20 @@ except ImportError as missing:
     print(f"skipped: {missing}")
     sys.exit(77)
 
+# Every codec, with every value of every key.
+SPECS = ["fp32", "bf16", "ternary", "ternary:format=t5,clip_factor=2.5",
+         "ternary:format=tmask,clip_factor=1.5,clip_scope=local",
+         "ternary:scaler=original,clip_factor=2.5,sharing=mean", "ternary:sharing=none,block=64",
+         "ternary:scope=block,block=640", "ternary:rounding=nearest,clip_factor=1.22", "ternary:levels=asymmetric",
+         "ternary:levels=asymmetric,sharing=none,clip_factor=1.5,block=128",
+         "ternary:levels=asymmetric,rounding=nearest,scaler=original,clip_factor=1", "qsgd", "qsgd:bits=2",
+         "qsgd:bits=8,norm=pow2,block=128", "qsgd:norm=l2", "qsgd:norm=rms",
+         "qsgd:norm=rms,clip=1.5,sharing=max,bits=8", "qsgd:rounding=nearest,sharing=max,block=0",
+         "qsgd:bits=2,sharing=max,block=64", "int8", "natural", "natural:block=64", "natural:bits=4",
+         "natural:bits=4,norm=l2,block=128", "nuqsgd", "sign", "sign:scale=l2,zeros=plus", "sign:scale=drive,block=64",
+         "sign:reduce=vote", "sign:reduce=vote,block=128", "signsgd", "onebit", "onebit:group=layer",
+         "onebit:group=block", "onebit:group=block,block=64", "fp8", "fp8:block=0", "fp8:rounding=stochastic"]
+
 
 def gaussian(count: int, seed: int) -> np.ndarray:
     """Normal deviates in fp32, from numpy's own generator, so that no draw under test made its own input."""

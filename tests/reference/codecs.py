@@ -1,0 +1,65 @@
+"""The codecs by their specs, and what N workers make of a tensor with them.
+
+    result = exchange(parse("qsgd:bits=4").codec, gradients, seed=1, step=0)
+    result.messages[0].payload, result.decoded[0], result.mean
+"""
+
+import dataclasses
+
+import numpy as np
+
+from .codec import Codec, Message
+from .cut import Cut
+from .rounding import Draws
+from .specs import Spec, memory_of, parse
+
+__all__ = ["Codec", "Cut", "Draws", "Exchanged", "Message", "Spec", "Workers", "exchange", "memory_of", "parse"]
+
+
+@dataclasses.dataclass
+class Exchanged:
+    """Of one tensor and step; lists have an entry for each worker."""
+
+    local: list[np.ndarray]
+    joint: list[np.ndarray]
+    messages: list[Message]
+    decoded: list[np.ndarray]
+    mean: np.ndarray
+
+
+def exchange(codec: Codec, gradients: list[np.ndarray], seed: int = 1, step: int = 0, draw_offset: int = 0,
+             cut: Cut | None = None) -> Exchanged:
+    """All workers' gradients of a tensor, fp32 of its shape, through the codec; of a cut only those elements travel."""
+    cut = cut or Cut.whole(gradients[0].shape)
+    local = [codec.measure(gradient) for gradient in gradients]
+    joint = codec.share(local)
+    messages = [codec.encode(gradient, joint[k], local[k], Draws(seed, step, k, draw_offset), cut)
+                for k, gradient in enumerate(gradients)]
+    decoded = [codec.decode(message, cut) for message in messages]
+    return Exchanged(local, joint, messages, decoded, codec.mean(messages, cut))
+
+
+class Workers:
+    """N workers with their memories, for one tensor, from zero state."""
+
+    def __init__(self, spec: Spec, shape: tuple[int, ...], num_workers: int, seed: int = 1, draw_offset: int = 0,
+                 **parameters):
+        """parameters: of the memory, such as beta."""
+        self.spec = spec
+        self.memory = memory_of(spec.memory, spec.codec, **parameters)
+        self.seed, self.draw_offset = seed, draw_offset
+        self.states = [np.zeros(shape, np.float32) for _ in range(num_workers)]
+
+    def step(self, gradients: list[np.ndarray], step: int, cut: Cut | None = None) -> Exchanged:
+        """One step; states are committed. With a memory all elements travel."""
+        if self.memory and cut and cut.count < gradients[0].size:
+            raise ValueError(f"memory {self.spec.memory}: {cut.count} elements are not the whole tensor")
+        sent = gradients
+        if self.memory:
+            sent = [self.memory.compensate(state, gradient)
+                    for state, gradient in zip(self.states, gradients, strict=True)]
+        result = exchange(self.spec.codec, sent, self.seed, step, self.draw_offset, cut)
+        if self.memory:
+            self.states = [self.memory.commit(state, gradient, decoded.reshape(state.shape))
+                           for state, gradient, decoded in zip(self.states, gradients, result.decoded)]
+        return result
