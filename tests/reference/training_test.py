@@ -1,0 +1,174 @@
+#!/usr/bin/env python3
+"""Tests the reference against trainings: what workers send is what it makes of their gradients, bit for bit.
+
+    tests/reference/training_test.py build/ci/bin/terngrad_train
+
+The gradients come from a run with fp32 messages. Its learning rate is so small that no parameter ever changes, so runs
+with other codecs have the same gradients in every step. Skipped (exit code 77) without numpy.
+"""
+
+import json
+import pathlib
+import subprocess
+import sys
+import tempfile
+import unittest
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+sys.path.insert(0, str(ROOT / "tests"))
+sys.path.insert(0, str(ROOT / "scripts" / "common"))
+
+NUM_WORKERS = 3
+NUM_STEPS = 2
+SEED = 7
+OPTIONS = ("--dataset", "synthetic", "--image_size", "8", "--batch_size", "6", "--num_nodes", NUM_WORKERS, "--threads",
+           "1", "--device", "cpu", "--max_steps", NUM_STEPS, "--dump_steps", NUM_STEPS, "--seed", SEED, "--optimizer",
+           "gd", "--initial_learning_rate", "1e-37", "--weight_decay", "0", "--telemetry_steps", "0",
+           "--tensorboard=false")
+
+
+class Run:
+    """The messages of a training, and the layout that they do not repeat."""
+
+    def __init__(self, folder, *options):
+        dump = folder / "dump"
+        subprocess.run([TRAIN, *map(str, (*OPTIONS, "--dump_messages", dump, "--train_dir", folder / "run", *options))],
+                       check=True, capture_output=True)
+        self.messages = [wire_format.read_message(path.read_bytes()) for path in sorted(dump.glob("*.msg"))]
+        (self.tensors,) = json.loads((dump / "layout.json").read_text(encoding="utf-8"))["layouts"].values()
+
+    def of_kind(self, kind):
+        return [message for message in self.messages if message.kind_name() == kind]
+
+    def shape(self, segment):
+        return tuple(self.tensors[segment]["shape"])
+
+    def codec(self, segment):
+        """From the options text that a fingerprint is made of, whose keys are those of specs."""
+        tensor = self.tensors[segment]
+        options = [item for item in tensor["options"].split() if not item.startswith("workers=")]
+        return codecs.parse(":".join([tensor["codec"], ",".join(options)] if options else [tensor["codec"]])).codec
+
+    def draw_offset(self, segment):
+        return sum(-(-math.prod(self.shape(i)) // 64) * 64 for i in range(segment))
+
+    def cut(self, record):
+        whole = codecs.Cut.whole(self.shape(record.segment))
+        return codecs.Cut(record.first, record.count, whole.columns)
+
+
+class Training(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        cls.gradients = {}
+        run = cls.train("--exchange", "all_gather")
+        for message in run.of_kind("gradient"):
+            for record in message.records:
+                shape = run.shape(record.segment)
+                cls.gradients[message.step, record.segment, message.worker] = record.values().reshape(shape)
+
+    @staticmethod
+    def train(*options):
+        with tempfile.TemporaryDirectory() as folder:
+            return Run(pathlib.Path(folder), *options)
+
+    def check(self, *options, model=False):
+        """Scalers, payloads and means of a run with these options. @returns how many means were compared"""
+        run = self.train(*options)
+        num_tensors = len(run.tensors)
+        local = {}
+        for step in range(NUM_STEPS):
+            for worker in range(NUM_WORKERS):
+                gradients = [self.gradients[step, segment, worker] for segment in range(num_tensors)]
+                measured = (run.codec(0).measure_model(gradients) if model else
+                            [run.codec(segment).measure(gradient) for segment, gradient in enumerate(gradients)])
+                local.update({(step, segment, worker): scalers for segment, scalers in enumerate(measured)})
+        self.assertEqual(len(run.of_kind("scalers")), NUM_STEPS * NUM_WORKERS)
+        for message in run.of_kind("scalers"):
+            for record in message.records:
+                expected = local[message.step, record.segment, message.worker]
+                self.assertEqual(record.scalers.tobytes(), expected.tobytes())
+        sent = {}
+        for message in run.of_kind("gradient"):
+            for record in message.records:
+                codec, segment = run.codec(record.segment), record.segment
+                joint = codec.share([local[message.step, segment, worker]
+                                     for worker in range(NUM_WORKERS)])[message.worker]
+                expected = codec.encode(self.gradients[message.step, segment, message.worker], joint,
+                                        local[message.step, segment, message.worker],
+                                        codecs.Draws(SEED, message.step, message.worker, run.draw_offset(segment)),
+                                        run.cut(record))
+                self.assertEqual((record.codec, record.format), (codec.wire_id, codec.format_id()))
+                self.assertEqual(record.scalers.tobytes(), expected.scalers.tobytes())
+                self.assertEqual(record.payload, expected.payload)
+                sent.setdefault((message.step, segment, record.first), []).append(expected)
+        self.assertTrue(all(len(of_all) == NUM_WORKERS for of_all in sent.values()))
+        num_means = 0
+        for message in run.of_kind("mean"):
+            for record in message.records:
+                codec, cut = run.codec(record.segment), run.cut(record)
+                messages = sent[message.step, record.segment, record.first]
+                mean = codec.mean(messages, cut)
+                if record.codec_name() == "bf16":
+                    self.assertEqual(record.payload, codecs.parse("bf16").codec.pack(mean))
+                elif record.codec_name() == "ternary lanes":
+                    numbers = sum(codec.lane_numbers(codec.unpack(one.payload, cut.count)) for one in messages)
+                    self.assertEqual(record.payload, packing.pack_lanes(numbers, codec.lane_levels, NUM_WORKERS))
+                    self.assertEqual((record.values(NUM_WORKERS, codec.runs.block) + 0.0).tobytes(),
+                                     (mean + 0.0).tobytes())
+                else:
+                    self.assertEqual((record.codec_name(), record.payload), ("fp32", mean.tobytes()))
+                num_means += 1
+        return num_means
+
+    def check_ternary(self, *options, **arguments):
+        return self.check("--codec", "ternary", "--quantize_logits", "--exchange", "scatter_reduce", *options,
+                          **arguments)
+
+    def test_gradients_differ_between_steps_and_workers(self):
+        seen = {gradient.tobytes() for (_, segment, _), gradient in self.gradients.items() if segment == 0}
+        self.assertEqual(len(seen), NUM_STEPS * NUM_WORKERS)
+
+    def test_floats(self):
+        for codec in "fp32", "bf16":
+            self.assertGreater(self.check("--codec", codec, "--exchange", "scatter_reduce"), 0)
+
+    def test_mixed_codecs(self):
+        # Logits travel as fp32; shards hold tensors of both codecs.
+        self.assertGreater(self.check("--codec", "ternary", "--exchange", "scatter_reduce"), 0)
+
+    def test_formats(self):
+        for form in "t2", "t5", "tmask":
+            self.assertGreater(self.check_ternary("--clip_factor", "2.5", "--ternary_format", form), 0)
+
+    def test_downlinks(self):
+        for downlink in "bf16", "sums":
+            self.assertGreater(self.check_ternary("--downlink_codec", downlink), 0)
+
+    def test_sharing_and_clipping(self):
+        for options in (("max", "--clip_scope", "local"), ("mean", "--clip_scope", "local"),
+                        ("none", "--scaler", "original")):
+            self.assertGreater(self.check_ternary("--clip_factor", "1.5", "--scaler_sharing", *options), 0)
+
+    def test_scopes(self):
+        # 640 does not divide 4096: slices begin inside of blocks.
+        for options in (("64", "--scaler_sharing", "none"),
+                        ("640", "--clip_scope", "local", "--downlink_codec", "sums"),
+                        ("8192",)):
+            blocks = ("--clip_factor", "2", "--scaler_scope", "block", "--block_size")
+            self.assertGreater(self.check_ternary(*blocks, *options), 0)
+        self.assertGreater(self.check_ternary("--clip_factor", "2.5", "--scaler_scope", "model", model=True), 0)
+
+
+if __name__ == "__main__":
+    try:
+        import numpy
+    except ImportError as missing:
+        print(f"skipped: {missing}")
+        sys.exit(77)
+    import math
+
+    import wire_format
+    from reference import codecs, packing
+    TRAIN = sys.argv.pop(1)
+    unittest.main()
