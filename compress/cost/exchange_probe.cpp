@@ -110,6 +110,7 @@ MessageSizes Process::recorded_sizes() const {
   const std::span<const RecordedOperation> operations = peers_.operations();
   sizes.scalers = size_of(operations[0].received[0], 0);
   std::vector<WorkerRange> ranks;
+  ranks.reserve(static_cast<std::size_t>(world_.num_processes));
   for (int rank = 0; rank < world_.num_processes; ++rank) {
     ranks.push_back(worker_range(world_.num_workers, rank, world_.num_processes));
   }
@@ -138,8 +139,9 @@ MessageSizes Process::recorded_sizes() const {
       case RecordedOperation::Kind::kScatter:
         for (std::size_t rank = 0; rank < ranks.size(); ++rank) {
           first = 0;
-          for (int local = 0; local < ranks[rank].num_local_workers; ++local) {
-            const auto shard = static_cast<std::size_t>(ranks[rank].first_local_worker + local);
+          const auto first_shard = static_cast<std::size_t>(ranks[rank].first_local_worker);
+          const auto num_local = static_cast<std::size_t>(ranks[rank].num_local_workers);
+          for (std::size_t shard = first_shard; shard < first_shard + num_local; ++shard) {
             sizes.shards[shard] = sizes_of_part(operation.received[rank], exchange_->parts()[shard], first);
           }
         }

@@ -17,8 +17,7 @@ WorkerRange one_worker(int worker, int num_workers) {
 
 WorkerEncoder::WorkerEncoder(const Layout& layout, const CodecPlan& plan, int worker, int num_workers,
                              std::uint64_t seed)
-    : layout_(layout),
-      plan_(plan),
+    : plan_(plan),
       worker_(worker),
       rows_(std::make_unique<PayloadRows>(plan, one_worker(worker, num_workers),
                                           std::vector<std::vector<Slice>>{whole_segments(layout)},

@@ -18,8 +18,8 @@ class PayloadRows;
 /// asynchronous training pushes. Buffers are kept from step to step.
 class WorkerEncoder {
  public:
-  /// @param layout, plan  kept by reference
-  /// @param worker        global number, of num_workers; @param seed  of the run's draws
+  /// @param plan    kept by reference
+  /// @param worker  global number, of num_workers; @param seed  of the run's draws
   WorkerEncoder(const Layout& layout, const CodecPlan& plan, int worker, int num_workers, std::uint64_t seed);
   ~WorkerEncoder();
   WorkerEncoder(WorkerEncoder&&) noexcept;
@@ -37,7 +37,6 @@ class WorkerEncoder {
                                                  Stream& stream);
 
  private:
-  const Layout& layout_;
   const CodecPlan& plan_;
   int worker_;
   std::unique_ptr<PayloadRows> rows_;
