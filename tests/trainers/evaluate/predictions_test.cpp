@@ -3,7 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include <cstring>
+#include <algorithm>
 #include <vector>
 
 #include "datasets/formats/npy.h"
@@ -23,7 +23,7 @@ std::vector<std::int32_t> read(const std::filesystem::path& path) {
   EXPECT_EQ(array.element_bytes, 4u);
   EXPECT_EQ(array.shape.size(), 1u);
   std::vector<std::int32_t> values(static_cast<std::size_t>(array.num_elements));
-  std::memcpy(values.data(), array.data.data(), array.data.size());
+  std::ranges::copy(array.data, reinterpret_cast<std::uint8_t*>(values.data()));
   return values;
 }
 
