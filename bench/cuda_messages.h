@@ -1,4 +1,4 @@
-// Ternary messages on a GPU, as inputs of benchmarks.
+// Messages of codes on a GPU, as inputs of benchmarks.
 #pragma once
 
 #include <cstdint>
@@ -25,17 +25,17 @@ struct HostMessages {
   std::vector<PackedCodes> codes;
 };
 
-/// Ternarizes a gradient on the GPU, for each worker.
+/// Encodes a gradient on the GPU, for each worker.
 /// @param num_workers  messages; lanes have room for the sum of all
-CudaMessages make_messages(const Buffer<float>& gradient, TernaryFormat format, int num_workers, Stream& stream);
+CudaMessages make_messages(const Buffer<float>& gradient, CodeFormat format, int num_workers, Stream& stream);
 
 /// Messages of n codes each. Waits for the GPU. @throws CommunicationError for one that is none
-HostMessages on_host(const CudaMessages& messages, std::int64_t n, TernaryFormat format, Stream& stream);
+HostMessages on_host(const CudaMessages& messages, std::int64_t n, CodeFormat format, Stream& stream);
 
 /// Bytes of all these messages for a gradient of n elements.
-double message_bytes(std::int64_t n, TernaryFormat format, int num_workers);
+double message_bytes(std::int64_t n, CodeFormat format, int num_workers);
 
-/// What messages are encoded by: about a third of the codes are not zero.
+/// What messages are encoded by: about a third of ternary codes are not zero.
 inline constexpr float kMessageScaler = 0.025f;
 
 }  // namespace terngrad::bench

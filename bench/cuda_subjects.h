@@ -10,12 +10,15 @@ void register_cuda_ternarize();
 void register_cuda_levels();
 void register_cuda_fp8();
 void register_cuda_exponents();
+void register_cuda_signs();
 void register_cuda_encode();
 void register_cuda_aggregate();
+void register_cuda_votes();
 void register_cuda_tree_sum();
 void register_cuda_unpack();
 void register_cuda_optimizer();
 void register_cuda_transform();
+void register_cuda_memory_update();
 void register_cuda_conversion();
 #ifdef TERNGRAD_BENCH_TRAINERS
 void register_cuda_crop();
@@ -30,12 +33,15 @@ inline void register_all_cuda() {
   register_cuda_levels();
   register_cuda_fp8();
   register_cuda_exponents();
+  register_cuda_signs();
   register_cuda_encode();
   register_cuda_aggregate();
+  register_cuda_votes();
   register_cuda_tree_sum();
   register_cuda_unpack();
   register_cuda_optimizer();
   register_cuda_transform();
+  register_cuda_memory_update();
   register_cuda_conversion();
 #ifdef TERNGRAD_BENCH_TRAINERS
   register_cuda_crop();

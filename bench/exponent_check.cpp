@@ -6,6 +6,7 @@
 #include "kernels/codes/ternary_pack.h"
 
 namespace terngrad::bench {
+namespace {
 
 bool exponents_are_right(std::span<const std::uint8_t> payload, std::int64_t n, const ExponentOptions& options,
                          const float* gradient, float scaler) {
@@ -24,6 +25,26 @@ bool exponents_are_right(std::span<const std::uint8_t> payload, std::int64_t n, 
     if (magnitude > 0 && y <= power(magnitude - 1) && y < power(magnitude)) return false;
   }
   return true;
+}
+
+}  // namespace
+
+std::vector<QuantizeBench<ExponentOptions>> exponent_benches() {
+  constexpr float kScaler = 0.0625f;
+  std::vector<QuantizeBench<ExponentOptions>> benches;
+  for (const int bits : {8, 4}) {
+    const ExponentOptions options{.bits = bits};
+    const CodeFormat format = exponent_format(bits);
+    benches.push_back({.name = "quantize_" + to_string(format),
+                       .options = options,
+                       .scaler = kScaler,
+                       .payload_bytes = [=](std::int64_t n) { return payload_bytes(format, n, 1); },
+                       .is_right =
+                           [=](std::span<const std::uint8_t> payload, std::int64_t n, const float* gradient) {
+                             return exponents_are_right(payload, n, options, gradient, kScaler);
+                           }});
+  }
+  return benches;
 }
 
 }  // namespace terngrad::bench

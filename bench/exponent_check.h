@@ -1,16 +1,14 @@
-// What benchmarks of natural compression have in common.
+// What is measured of natural compression.
 #pragma once
 
-#include <cstdint>
-#include <span>
+#include <vector>
 
+#include "bench/quantize_bench.h"
 #include "kernels/codes/exponents.h"
 
 namespace terngrad::bench {
 
-/// Whether the codes of a gradient with one scaler stand for a power next to the element, on 65,536 elements spread
-/// over it.
-bool exponents_are_right(std::span<const std::uint8_t> payload, std::int64_t n, const ExponentOptions& options,
-                         const float* gradient, float scaler);
+/// Each checks that codes stand for a power next to the element, on 65,536 elements spread over the gradient.
+std::vector<QuantizeBench<ExponentOptions>> exponent_benches();
 
 }  // namespace terngrad::bench

@@ -6,6 +6,7 @@
 #include "kernels/codes/ternary_pack.h"
 
 namespace terngrad::bench {
+namespace {
 
 std::string fp8_bench_name(const Fp8Options& options) {
   return options.rounding == Rounding::kNearest ? "quantize_e4m3" : "quantize_e4m3_drawn";
@@ -28,6 +29,24 @@ bool fp8_is_right(std::span<const std::uint8_t> payload, std::int64_t n, const F
     if (options.rounding == Rounding::kNearest ? 2 * error > step : error > 0 && error >= step) return false;
   }
   return true;
+}
+
+QuantizeBench<Fp8Options> fp8_bench(const Fp8Options& options, ElementType type) {
+  constexpr float kScaler = 0.0001f;
+  return {.name = fp8_bench_name(options),
+          .options = options,
+          .type = type,
+          .scaler = kScaler,
+          .payload_bytes = [](std::int64_t n) { return payload_bytes(CodeFormat::kE4M3, n, 1); },
+          .is_right = [=](std::span<const std::uint8_t> payload, std::int64_t n,
+                          const float* gradient) { return fp8_is_right(payload, n, options, gradient, kScaler); }};
+}
+
+}  // namespace
+
+std::vector<QuantizeBench<Fp8Options>> fp8_benches() {
+  return {fp8_bench({}, ElementType::kFloat32), fp8_bench({.rounding = Rounding::kStochastic}, ElementType::kFloat32),
+          fp8_bench({}, ElementType::kBfloat16)};
 }
 
 }  // namespace terngrad::bench

@@ -1,20 +1,15 @@
-// What benchmarks of FP8 have in common.
+// What is measured of FP8.
 #pragma once
 
-#include <cstdint>
-#include <span>
-#include <string>
+#include <vector>
 
+#include "bench/quantize_bench.h"
 #include "kernels/codes/fp8.h"
 
 namespace terngrad::bench {
 
-/// "quantize_e4m3" or "quantize_e4m3_drawn".
-std::string fp8_bench_name(const Fp8Options& options);
-
-/// Whether the codes of a gradient with one scaler stand for a number next to the element, or for the nearest if they
-/// are rounded to it, on 65,536 elements spread over it.
-bool fp8_is_right(std::span<const std::uint8_t> payload, std::int64_t n, const Fp8Options& options,
-                  const float* gradient, float scaler);
+/// Each checks that codes stand for a number next to the element, or for the nearest if they are rounded to it, on
+/// 65,536 elements spread over the gradient.
+std::vector<QuantizeBench<Fp8Options>> fp8_benches();
 
 }  // namespace terngrad::bench

@@ -35,8 +35,6 @@ int expected_code(float g, float scaler, const LevelOptions& options, const Draw
   return static_cast<int>(g < 0 ? -level : level);
 }
 
-}  // namespace
-
 std::string level_bench_name(const LevelOptions& options) {
   return "quantize_" + to_string(format_of(options)) + (options.rounding == Rounding::kNearest ? "_nearest" : "");
 }
@@ -59,6 +57,32 @@ bool levels_are_right(std::span<const std::uint8_t> payload, std::int64_t n, con
     if (code + missing != expected_code(gradient[i], scaler, options, key, static_cast<std::uint64_t>(i))) return false;
   }
   return true;
+}
+
+QuantizeBench<LevelOptions> level_bench(const LevelOptions& options, ElementType type) {
+  constexpr float kScaler = 0.025f;
+  return {.name = level_bench_name(options),
+          .options = options,
+          .type = type,
+          .scaler = kScaler,
+          .payload_bytes = [=](std::int64_t n) { return level_bytes(n, options); },
+          .is_right =
+              [=](std::span<const std::uint8_t> payload, std::int64_t n, const float* gradient) {
+                return levels_are_right(payload, n, options, gradient, kScaler, kQuantizeKey);
+              }};
+}
+
+}  // namespace
+
+std::vector<QuantizeBench<LevelOptions>> level_benches() {
+  std::vector<QuantizeBench<LevelOptions>> benches;
+  for (const int bits : {4, 8}) {
+    benches.push_back(level_bench({.bits = bits}, ElementType::kFloat32));
+    benches.push_back(level_bench({.bits = bits, .rounding = Rounding::kNearest}, ElementType::kFloat32));
+  }
+  benches.push_back(level_bench({.bits = 4, .lanes = true, .num_workers = 8}, ElementType::kFloat32));
+  benches.push_back(level_bench({.bits = 4}, ElementType::kBfloat16));
+  return benches;
 }
 
 }  // namespace terngrad::bench

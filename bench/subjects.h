@@ -8,14 +8,17 @@ void register_ternarize();
 void register_levels();
 void register_fp8();
 void register_exponents();
+void register_signs();
 void register_encode();
 void register_aggregate();
+void register_votes();
 void register_unpack();
 void register_optimizer();
 void register_transform();
 void register_conversion();
 void register_crc32c();
 void register_exchange();
+void register_memory();
 #ifdef TERNGRAD_BENCH_TRAINERS
 void register_augmentation();
 void register_training();
@@ -27,14 +30,17 @@ inline void register_all() {
   register_levels();
   register_fp8();
   register_exponents();
+  register_signs();
   register_encode();
   register_aggregate();
+  register_votes();
   register_unpack();
   register_optimizer();
   register_transform();
   register_conversion();
   register_crc32c();
   register_exchange();
+  register_memory();
 #ifdef TERNGRAD_BENCH_TRAINERS
   register_augmentation();
   register_training();

@@ -6,10 +6,10 @@
 #include <string>
 #include <vector>
 
-#include "compress/codecs/codec_plan.h"
 #include "compress/codecs/coder.h"
 #include "compress/exchange/compressed_all_reduce.h"
 #include "compress/exchange/device/device_payloads.h"
+#include "compress/plan/codec_plan.h"
 #include "datasets/device_examples.h"
 #include "kernels/statistics/scaler_sharing.h"
 #include "nets/device_net.h"

@@ -46,6 +46,15 @@ class Layouts:
         bits = self.option(message, record, "bits")
         return 2 ** (bits - 1) - 1 if bits else 1
 
+    def is_asymmetric(self, message, record):
+        """Whether the tensor's ternary codes have a scaler for each sign, which means do not."""
+        options = self.tensor(message, record).get("options", "").split()
+        return record.codec == 3 and "levels=asymmetric" in options
+
+    def values(self, message, record):
+        return record.values(self.num_workers, self.block_size(message, record), self.levels(message, record),
+                             self.is_asymmetric(message, record))
+
     def option(self, message, record, key):
         """A whole number among the options of the tensor's codec; None where there is none."""
         match = re.search(rf"\b{key}=(\d+)", self.tensor(message, record).get("options", ""))
@@ -64,11 +73,16 @@ def scalers_text(scalers):
     return f"{len(scalers)} scalers from {number(scalers.min())} to {number(scalers.max())}"
 
 
+def flag_text(flags):
+    return "no flag" if len(flags) == 0 else "not finite" if np.isnan(flags[0]) else "finite"
+
+
 def tensor_text(tensor, record):
     shape = "x".join(str(extent) for extent in tensor.get("shape", []))
     name = f" {tensor['name']} [{shape}]" if tensor else ""
     elements = f"elements {record.first} to {record.first + record.count - 1}" if record.count else "no elements"
-    return f"segment {record.segment}{name}, {elements}: {record.codec_name()}, {scalers_text(record.scalers)}"
+    scalers = flag_text(record.scalers) if record.is_flag() else scalers_text(record.scalers)
+    return f"segment {record.segment}{name}, {elements}: {record.codec_name()}, {scalers}"
 
 
 def codes_text(codes, num_codes):
@@ -90,8 +104,7 @@ def write_values(folder, path, message, layouts):
     for record in message.records:
         if len(record.payload) == 0:
             continue
-        values = record.values(layouts.num_workers, layouts.block_size(message, record), layouts.levels(message, record))
-        np.save(folder / f"{path.stem}-segment-{record.segment}-from-{record.first}.npy", values)
+        np.save(folder / f"{path.stem}-segment-{record.segment}-from-{record.first}.npy", layouts.values(message, record))
 
 
 def show(path, options):

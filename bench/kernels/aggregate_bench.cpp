@@ -6,6 +6,7 @@
 
 #include "bench/harness.h"
 #include "bench/subjects.h"
+#include "kernels/codes/levels.h"
 #include "kernels/codes/ternarize.h"
 
 namespace terngrad::bench {
@@ -21,23 +22,35 @@ struct State {
   Buffer<float> out;
 };
 
-Subject code_sums(std::int64_t n, TernaryFormat format) {
+/// Encodes the gradient as worker k sends it. @returns bytes written
+std::int64_t encode(std::int64_t n, CodeFormat format, std::size_t k, std::uint8_t* payload) {
+  constexpr float kScaler = 0.025f;
+  Stream all;
+  const auto worker = static_cast<std::uint32_t>(k);
+  if (format == CodeFormat::kQ4 || format == CodeFormat::kQ8) {
+    const QuantizeTask task{.gradient = gradient(n), .count = n, .scalers = &kScaler, .payload = payload};
+    LevelQuantizer().run({&task, 1}, {.bits = format == CodeFormat::kQ4 ? 4 : 8},
+                         {1, 1, worker, DrawPurpose::kQuantize}, all);
+    return payload_bytes(format, n, 1);
+  }
+  TernarizeTask task;
+  task.gradient = gradient(n);
+  task.count = n;
+  task.scalers = &kScaler;
+  task.payload = payload;
+  std::int64_t used = 0;
+  ternarize({&task, 1}, {.format = format}, {1, 1, worker, DrawPurpose::kTernarize}, {&used, 1}, all);
+  return used;
+}
+
+Subject code_sums(std::int64_t n, CodeFormat format) {
   auto state = std::make_shared<State>();
   state->out = Buffer<float>(n);
   double encoded_bytes = 0;
   Subject subject;
-  const float scaler = 0.025f;
-  Stream all;
   for (std::size_t k = 0; k < kMessages; ++k) {
     state->payloads.emplace_back(payload_bytes(format, n, 1));
-    TernarizeTask task;
-    task.gradient = gradient(n);
-    task.count = n;
-    task.scalers = &scaler;
-    task.payload = state->payloads.back().data();
-    std::int64_t used = 0;
-    const DrawKey key{1, 1, static_cast<std::uint32_t>(k), DrawPurpose::kTernarize};
-    ternarize({&task, 1}, {.format = format}, key, {&used, 1}, all);
+    const std::int64_t used = encode(n, format, k, state->payloads.back().data());
     state->pointers.push_back(state->payloads.back().data());
     state->bytes.push_back(used);
     encoded_bytes += static_cast<double>(used);
@@ -107,7 +120,8 @@ Subject float_tree(std::int64_t n) {
 void register_aggregate() {
   for (const std::int64_t n : sizes()) {
     for (const int threads : thread_counts()) {
-      for (const TernaryFormat format : {TernaryFormat::kT2, TernaryFormat::kT5, TernaryFormat::kTMask}) {
+      for (const CodeFormat format :
+           {CodeFormat::kT2, CodeFormat::kT5, CodeFormat::kTMask, CodeFormat::kQ4, CodeFormat::kQ8}) {
         register_subject(bench_name("aggregate8_" + to_string(format), "f32", n, threads), n, threads,
                          [=] { return code_sums(n, format); });
       }

@@ -23,7 +23,7 @@ struct Set {
   CodeSummer summer{Device::cuda()};
 };
 
-CudaSubject code_sums(std::int64_t n, TernaryFormat format) {
+CudaSubject code_sums(std::int64_t n, CodeFormat format) {
   struct State {
     std::vector<std::unique_ptr<Set>> sets;
     Buffer<float> scale{1, Device::cuda()};
@@ -32,7 +32,7 @@ CudaSubject code_sums(std::int64_t n, TernaryFormat format) {
   // The same on both backends, except for where its memory is.
   CodeSumTask common;
   common.format = format;
-  common.num_workers = format == TernaryFormat::kLanes ? kMessages : 1;
+  common.num_workers = format == CodeFormat::kLanes ? kMessages : 1;
   common.count = n;
   CudaSubject subject;
   subject.elements = static_cast<double>(n);
@@ -79,13 +79,17 @@ CudaSubject code_sums(std::int64_t n, TernaryFormat format) {
 }  // namespace
 
 void register_cuda_aggregate() {
-  for (const TernaryFormat format :
-       {TernaryFormat::kT2, TernaryFormat::kT5, TernaryFormat::kTMask, TernaryFormat::kLanes}) {
+  for (const CodeFormat format :
+       {CodeFormat::kT2, CodeFormat::kT5, CodeFormat::kTMask, CodeFormat::kLanes, CodeFormat::kQ4, CodeFormat::kQ8}) {
     for (const auto& [sizes, residency] :
          {std::pair(cuda_memory_sizes(), Residency::kMemory), std::pair(cuda_cache_sizes(), Residency::kCache)}) {
       for (const std::int64_t n : sizes) {
+        // Of ternary messages, which differ little, those of t2.
+        const bool is_levels = format == CodeFormat::kQ4 || format == CodeFormat::kQ8;
+        const std::int64_t message = payload_bytes(is_levels ? format : CodeFormat::kT2, n, 1);
         register_cuda_subject(cuda_bench_name("aggregate8_" + to_string(format), "f32", n),
-                              6.0 * static_cast<double>(n), residency, [=] { return code_sums(n, format); });
+                              4.0 * static_cast<double>(n) + kMessages * static_cast<double>(message), residency,
+                              [=] { return code_sums(n, format); });
       }
     }
   }

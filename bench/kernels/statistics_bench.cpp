@@ -2,10 +2,12 @@
 
 #include <cmath>
 #include <memory>
+#include <vector>
 
 #include "bench/harness.h"
 #include "bench/subjects.h"
 #include "bench/typed_gradient.h"
+#include "kernels/statistics/signed_statistics.h"
 
 namespace terngrad::bench {
 namespace {
@@ -40,6 +42,40 @@ Subject statistics(std::int64_t n, ElementType type) {
   return subject;
 }
 
+/// Of a tensor as one group.
+Subject signed_statistics(std::int64_t n, ElementType type) {
+  struct State {
+    Layout layout;
+    std::unique_ptr<SignedStatisticsPlan> plan;
+    SignedStatistics result;
+  };
+  const auto state = std::make_shared<State>();
+  state->layout.add("gradient", {n});
+  state->plan = std::make_unique<SignedStatisticsPlan>(std::vector<SignedRun>{{{0, 0, n}, 0}});
+  Subject subject;
+  subject.bytes = static_cast<double>(element_bytes(type)) * static_cast<double>(n);
+  subject.elements = static_cast<double>(n);
+  subject.prepare = [=](Stream& stream) -> std::function<void()> {
+    const TensorTable table(state->layout, type, const_cast<void*>(typed_gradient(type, n).elements));
+    return [=, &stream] { state->plan->run(table, {&state->result, 1}, stream); };
+  };
+  subject.check = [=] {
+    const float* values = typed_gradient(type, n).values;
+    double negative = 0;
+    double positive = 0;
+    std::uint64_t num_negative = 0;
+    for (std::int64_t i = 0; i < n; ++i) {
+      const auto g = static_cast<double>(values[i]);
+      (std::signbit(g) ? negative : positive) += std::fabs(g);
+      num_negative += std::signbit(g) ? 1u : 0u;
+    }
+    const SignedStatistics& found = state->result;
+    return std::fabs(found.sum_negative - negative) <= 1e-9 * negative &&
+           std::fabs(found.sum_positive - positive) <= 1e-9 * positive && found.num_negative == num_negative;
+  };
+  return subject;
+}
+
 }  // namespace
 
 void register_statistics() {
@@ -48,6 +84,8 @@ void register_statistics() {
       for (const int threads : thread_counts()) {
         register_subject(bench_name("statistics", bench_type(type), n, threads), n, threads,
                          [=] { return statistics(n, type); });
+        register_subject(bench_name("signed_statistics", bench_type(type), n, threads), n, threads,
+                         [=] { return signed_statistics(n, type); });
       }
     }
   }

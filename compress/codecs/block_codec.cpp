@@ -27,6 +27,8 @@ std::int64_t BlockCodec::max_payload_bytes(const Slice& slice, PayloadForm) cons
   return payload_bytes(format_, slice.count, 1);
 }
 
+std::optional<Codec::LeafForm> BlockCodec::leaf_form() const { return LeafForm{leaf_format(format_), block_elements_}; }
+
 void BlockCodec::check(const EncodedSlice& encoded) const {
   if (encoded.format != static_cast<std::uint8_t>(format_)) {
     TERNGRAD_THROW(CommunicationError, "[", name_, "] format ", static_cast<int>(encoded.format), " of segment ",

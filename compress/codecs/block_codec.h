@@ -19,6 +19,7 @@ class BlockCodec : public Codec {
   ScalerRange scaler_range(const Slice& slice) const override;
   std::uint8_t record_format(PayloadForm) const override { return static_cast<std::uint8_t>(format_); }
   std::int64_t max_payload_bytes(const Slice& slice, PayloadForm form) const override;
+  std::optional<LeafForm> leaf_form() const override;
   void check(const EncodedSlice& encoded) const override;
   void decode_range(const EncodedSlice& encoded, std::int64_t first, std::span<float> out) const override;
 

@@ -12,6 +12,12 @@ void Codec::decode(const EncodedSlice& encoded, std::span<float> out) const {
   decode_range(encoded, 0, out);
 }
 
+bool shares_scalers(const Codec& codec) {
+  return codec.sharing() != ScalerSharing::kNone && codec.traits().max_scaler > 0;
+}
+
+bool may_return_codes(const Codec& codec) { return codec.traits().summable || codec.traits().max_scaler == 0; }
+
 void check_scalers(const Codec& codec, const EncodedSlice& encoded) {
   const float max = codec.traits().max_scaler;
   for (const float scaler : encoded.scalers) {

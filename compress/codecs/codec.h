@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <limits>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -21,12 +22,18 @@ struct CodecTraits {
   bool fixed_size = true;        // bits_per_element is exact; else the most, except for 32 bits a chunk (tmask)
   float max_scaler = std::numeric_limits<float>::max();  // that a message may carry; 0: they say nothing
   bool unbiased = true;                                  // E[decoded] = gradient
+  bool is_exact = false;                                 // decoded = gradient
   bool wants_error_feedback = false;
   bool summable = false;       // codes of different workers add up as integers
   int levels = 1;              // L of codes from -L to L, which are multiples of s / L
+  bool votes = false;          // of summable codes: the mean is s times the sign of their sum, which no worker's own is
   bool sums_as_float = false;  // elements of different workers add up in fp32, in the order of
                                // kernels/tensor/worker_tree.h: sums over subtrees may travel in place of slices
-  bool per_tensor = true;      // what becomes of a tensor depends on no other tensor, so they may travel apart
+  /// What the codec's number of scalers depends on besides elements: it is for tensors of so many columns, which is
+  /// their last dimension, or 0 where it is the only one.
+  static constexpr std::int64_t kAnyColumns = -1;
+  std::int64_t columns = kAnyColumns;
+  bool per_tensor = true;  // what becomes of a tensor depends on no other tensor, so they may travel apart
 };
 
 /// How the local scalers of a tensor combine over workers before encoding.
@@ -41,7 +48,12 @@ struct SumForm {
   int levels = 1;                      // L: a sum is from -L N to L N
   std::int64_t block_elements = 0;     // elements per scaler, as kernels take it; 0: one for a tensor
   CodeFormat drawn = CodeFormat::kT2;  // in which downlink codec ternary packs what it draws of a sum
+  bool votes = false;                  // what counts is the sign: -1, 0 or 1, whatever N is. Sums travel as t2
 };
+
+/// The largest sum over N workers, s / max_sum of which is the unit of sums.
+constexpr int max_sum(int levels, bool votes, int num_workers) { return votes ? 1 : levels * num_workers; }
+constexpr int max_sum(const SumForm& form, int num_workers) { return max_sum(form.levels, form.votes, num_workers); }
 
 /// What a payload holds.
 enum class PayloadForm {
@@ -60,11 +72,12 @@ struct EncodedSlice {
 /// What aggregating writes.
 enum class AggregateUnit {
   kMean,  // the mean over workers
-  kSums,  // the integer sums of codes, as float32; summable codecs with shared scalers only
+  kSums,  // the integer sums of codes, or the votes, as float32; summable codecs with shared scalers only
 };
 
 class Coder;
 struct CoderSetup;
+enum class LeafFormat : std::uint8_t;
 struct PayloadSlots;
 
 /// A compression scheme with its options; has no state, so one object serves all workers and threads.
@@ -97,11 +110,21 @@ class Codec {
   virtual std::uint8_t record_format(PayloadForm form) const = 0;
   virtual std::int64_t max_payload_bytes(const Slice& slice, PayloadForm form) const = 0;
 
+  /// How the kernels of tree sums read the codec's own form; none: they cannot.
+  struct LeafForm {
+    LeafFormat format{};              // kFloat32
+    std::int64_t block_elements = 0;  // elements per scaler, as kernels take it; 0: one for a tensor
+    bool two_scalers = false;         // MeanTask::two_scalers
+    std::int64_t columns = 0;         // MeanTask::columns
+  };
+  virtual std::optional<LeafForm> leaf_form() const { return std::nullopt; }
+
   /// The codec's work in an exchange (compress/codecs/coder.h).
   /// @param segments  the layout's tensors that use this codec, in order
   /// @param slots     the slices of them that are encoded and aggregated, and where their payloads are; outlives the
   ///                  coder, as this codec does
-  /// @throws NotSupported for a device that the codec has no kernels for
+  /// @throws NotSupported for a device that the codec has no work for: a GPU, where it has no kernels and cannot go
+  /// through the host either (compress/codecs/host_coder.h)
   virtual std::unique_ptr<Coder> make_coder(const CoderSetup& setup, const std::vector<int>& segments,
                                             PayloadSlots& slots) const = 0;
 
@@ -115,6 +138,12 @@ class Codec {
   /// Decodes all of it. @param out  [slice.count]. @throws InvalidArgument if it has another size
   void decode(const EncodedSlice& encoded, std::span<float> out) const;
 };
+
+/// Whether what a worker encodes depends on the scalers of others: on more than flags of tensors that are not finite.
+bool shares_scalers(const Codec& codec);
+/// Whether tensors of this codec may be among those whose mean travels back as codes (downlink codecs sums and
+/// ternary): their own codes add up as integers, or they are numbers, whose mean stays in float32 there.
+bool may_return_codes(const Codec& codec);
 
 /// Checks what a worker's message says of a slice besides its content: scalers are numbers from 0 to
 /// CodecTraits::max_scaler.

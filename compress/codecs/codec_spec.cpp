@@ -101,13 +101,14 @@ const std::string* SpecReader::text_of(const char* key) const {
   return given != nullptr ? given : find_value(defaults_, key);
 }
 
-void SpecReader::add(const char* key, std::string default_value, std::string accepted, const char* meaning,
-                     std::string value) {
+SpecKey& SpecReader::add(const char* key, std::string default_value, std::string accepted, const char* meaning,
+                         std::string value) {
   keys_.push_back({.name = key,
                    .default_value = std::move(default_value),
                    .accepted = std::move(accepted),
                    .meaning = meaning,
                    .value = std::move(value)});
+  return keys_.back();
 }
 
 void SpecReader::refuse(const char* key, const std::string& text, const std::string& problem,
@@ -153,7 +154,8 @@ int SpecReader::choose(const char* key, int value, std::span<const char* const> 
     if (found == words.end()) refuse(key, *text, "", accepted);
     value = static_cast<int>(found - words.begin());
   }
-  add(key, default_value, accepted, meaning, words[static_cast<std::size_t>(value)]);
+  add(key, default_value, accepted, meaning, words[static_cast<std::size_t>(value)]).words = {words.begin(),
+                                                                                              words.end()};
   return value;
 }
 

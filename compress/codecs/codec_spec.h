@@ -36,8 +36,9 @@ struct SpecKey {
   std::string default_value;
   std::string accepted;  // "a number of at least 0", "one of paper, original"
   std::string meaning;
-  std::string value;    // in the spec that is read, written as its canonical text has it
-  bool applies = true;  // whether it has an effect beside the other values
+  std::vector<std::string> words = {};  // all that is accepted, of a choice
+  std::string value;                    // in the spec that is read, written as its canonical text has it
+  bool applies = true;                  // whether it has an effect beside the other values
 };
 
 /// A word of a spec and what it stands for.
@@ -93,7 +94,8 @@ class SpecReader {
  private:
   /// The key's value in the spec, or the default from outside; null: there is neither.
   const std::string* text_of(const char* key) const;
-  void add(const char* key, std::string default_value, std::string accepted, const char* meaning, std::string value);
+  SpecKey& add(const char* key, std::string default_value, std::string accepted, const char* meaning,
+               std::string value);
   [[noreturn]] void refuse(const char* key, const std::string& text, const std::string& problem,
                            const std::string& accepted) const;
   template <class Number, class Accepts>

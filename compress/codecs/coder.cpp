@@ -1,9 +1,15 @@
 #include "compress/codecs/coder.h"
 
 #include <algorithm>
+#include <array>
+#include <cmath>
 
+#include "compress/codecs/kept.h"
+#include "compress/codecs/sent_decoder.h"
 #include "kernels/runtime/copy.h"
 #include "kernels/runtime/errors.h"
+#include "kernels/runtime/parallel.h"
+#include "kernels/tensor/memory_update.h"
 
 namespace terngrad {
 
@@ -49,6 +55,8 @@ Coder::Coder(const Codec& codec, const CoderSetup& setup, std::vector<int> segme
   stream.synchronize();
 }
 
+Coder::~Coder() = default;
+
 std::int64_t Coder::first_scaler(const Slice& slice) const {
   const auto found = std::ranges::lower_bound(segments_, slice.segment);
   TERNGRAD_REQUIRE(found != segments_.end() && *found == slice.segment, "[exchange] tensor ", slice.segment,
@@ -60,6 +68,12 @@ std::span<const float> Coder::sent_scalers(int worker) const {
   return codec_.sharing() != ScalerSharing::kNone ? shared_.span() : row(own_, worker);
 }
 
+std::span<float> Coder::received_scalers(int worker) {
+  TERNGRAD_REQUIRE(codec_.sharing() == ScalerSharing::kNone, "[", codec_.name(), "] scalers are shared");
+  const auto count = static_cast<std::size_t>(num_scalers());
+  return own_.span().subspan(static_cast<std::size_t>(worker) * count, count);
+}
+
 std::span<float> Coder::local_row(int worker) {
   const auto count = static_cast<std::size_t>(num_scalers());
   return local_.span().subspan(static_cast<std::size_t>(worker) * count, count);
@@ -67,6 +81,96 @@ std::span<float> Coder::local_row(int worker) {
 
 void Coder::add_local(std::size_t, int, int, float*, Stream&) {
   TERNGRAD_THROW(InvalidArgument, "[", codec_.name(), "] elements do not add up as floats");
+}
+
+EncodedSlice Coder::sent_slice(std::size_t encoded, std::size_t local_worker) const {
+  const auto& [slice, first] = encoded_[encoded];
+  const auto num_scalers = static_cast<std::size_t>(codec_.scaler_range(slice).count);
+  const std::size_t slot = outgoing_index(encoded, local_worker);
+  return {.slice = slice,
+          .format = codec_.record_format(slots_.form),
+          .scalers = sent_scalers(global(local_worker)).subspan(static_cast<std::size_t>(first), num_scalers),
+          .payload = {slots_.outgoing[slot], static_cast<std::size_t>(slots_.outgoing_bytes[slot])}};
+}
+
+void Coder::keep(Kept what, std::span<const TensorTable> encoded, std::span<const TensorTable> kept,
+                 const std::uint32_t* skip, Stream& stream) {
+  if (what == Kept::kUnsent) {
+    if (stream.device().is_cuda()) return keep_unsent_on_gpu(encoded, kept, skip, stream);
+    if (skip == nullptr || *skip == 0) keep_unsent_on_cpu(encoded, kept, stream);
+    return;
+  }
+  for (std::size_t worker = 0; worker < encoded.size(); ++worker) {
+    for (const int segment : segments_) {
+      if (setup_.layout.segment(segment).num_elements == 0) continue;
+      terngrad::keep({.encoded = encoded[worker].tensor(segment),
+                      .kept = kept[worker].tensor(segment),
+                      .count = setup_.layout.segment(segment).num_elements,
+                      .flag = flag_of(worker, segment),
+                      .skip = skip},
+                     stream);
+    }
+  }
+}
+
+void Coder::keep_unsent_on_gpu(std::span<const TensorTable> encoded, std::span<const TensorTable> kept,
+                               const std::uint32_t* skip, Stream& stream) {
+  if (sent_decoder_ == nullptr) {
+    sent_decoder_ = std::make_unique<SentDecoder>(codec_, setup_, slots_, num_scalers());
+    for (const CodedSlice& coded : encoded_) encoded_first_scalers_.push_back(coded.first_scaler);
+  }
+  for (std::size_t worker = 0; worker < encoded.size(); ++worker) {
+    const std::span<const float* const> sent =
+        sent_decoder_->run(worker, sent_scalers(global(worker)).data(), encoded_first_scalers_, stream);
+    for (std::size_t i = 0; i < encoded_.size(); ++i) {
+      const Slice& slice = encoded_[i].slice;
+      if (slice.count == 0) continue;
+      terngrad::keep({.encoded = encoded[worker].slice(slice),
+                      .sent = sent[i],
+                      .kept = kept[worker].slice(slice),
+                      .count = slice.count,
+                      .flag = flag_of(worker, slice.segment),
+                      .skip = skip},
+                     stream);
+    }
+  }
+}
+
+void Coder::keep_unsent_on_cpu(std::span<const TensorTable> encoded, std::span<const TensorTable> kept,
+                               Stream& stream) {
+  // Tensors differ in size by orders of magnitude, so chunks of all of them are dealt out.
+  struct Chunk {
+    std::size_t worker;
+    std::size_t slice;
+    std::int64_t first;
+  };
+  std::vector<Chunk> chunks;
+  for (std::size_t worker = 0; worker < encoded.size(); ++worker) {
+    for (std::size_t i = 0; i < encoded_.size(); ++i) {
+      if (encoded_[i].slice.count == 0 || std::isnan(*flag_of(worker, encoded_[i].slice.segment))) continue;
+      for (std::int64_t first = 0; first < encoded_[i].slice.count; first += kChunkElements) {
+        chunks.push_back({worker, i, first});
+      }
+    }
+  }
+  parallel_for(
+      stream.num_threads(), static_cast<std::int64_t>(chunks.size()), 4, [&](std::int64_t begin, std::int64_t end) {
+        // Decoded a chunk at a time, while it is in the cache.
+        std::array<float, kChunkElements> sent;
+        Stream own;
+        for (const Chunk& chunk :
+             std::span(chunks).subspan(static_cast<std::size_t>(begin), static_cast<std::size_t>(end - begin))) {
+          const Slice& slice = encoded_[chunk.slice].slice;
+          const std::int64_t count = std::min(kChunkElements, slice.count - chunk.first);
+          codec_.decode_range(sent_slice(chunk.slice, chunk.worker), chunk.first,
+                              std::span(sent).first(static_cast<std::size_t>(count)));
+          terngrad::keep({.encoded = encoded[chunk.worker].slice(slice) + chunk.first,
+                          .sent = sent.data(),
+                          .kept = kept[chunk.worker].slice(slice) + chunk.first,
+                          .count = count},
+                         own);
+        }
+      });
 }
 
 std::vector<Coder::CodedSlice> Coder::with_scalers(std::span<const Slice> slices) const {
@@ -92,10 +196,11 @@ DeviceGather Coder::gather_scalers(std::span<const WorkerRange> ranks) {
 void Coder::combine_scalers(NonfiniteReport* report, std::uint32_t* skip, const std::uint32_t* stop_latched,
                             Stream& stream) {
   if (places_.empty()) return;
+  const CodecTraits traits = codec_.traits();
   terngrad::combine_scalers({.places = places_on_device_.data(),
                              .num_scalers = num_scalers(),
                              .num_workers = setup_.workers.num_workers,
-                             .levels = codec_.traits().levels,
+                             .max_sum = max_sum(traits.levels, traits.votes, setup_.workers.num_workers),
                              .first_local_worker = setup_.workers.first_local_worker,
                              .num_local_workers = setup_.workers.num_local_workers,
                              .local = local_.data(),

@@ -32,38 +32,49 @@ struct CoderSetup {
   }
 };
 
+class SentDecoder;
+enum class Kept;
+
 /// A group of tensors with one codec, for the workers of this process: their scalers, worker after worker, and their
 /// payloads in PayloadSlots, all in memory of one device. Calls come in the order measure, combine_scalers, encode,
 /// aggregate, with the local scalers of all ranks brought together before combine_scalers, and payloads brought to
 /// their incoming slots before aggregate. On the CPU the work is done when a call returns. On a GPU calls only submit
 /// work to the stream; with the tables of the step before, they allocate nothing and wait for nothing (except for
-/// payloads whose size depends on the data).
+/// payloads whose size depends on the data, and for codecs that go through the host).
 ///
 /// Gradients may be of any element type and count as widened to float32; a coder that takes float32 only refuses others
 /// with InvalidArgument, as TensorTable::tensor() and slice() do. Results are bit-equal on every device, for any number
 /// of threads and any split of tensors into slices.
 class Coder {
  public:
-  virtual ~Coder() = default;
+  virtual ~Coder();
   Coder(const Coder&) = delete;
   Coder& operator=(const Coder&) = delete;
 
+  const Codec& codec() const { return codec_; }
   const std::vector<int>& segments() const { return segments_; }
   const PayloadSlots& slots() const { return slots_; }
   /// Scalers of one worker: a row, tensor after tensor.
   std::int64_t num_scalers() const { return static_cast<std::int64_t>(places_.size()); }
   /// Place in a row of the first scaler that a slice of one of the tensors touches.
   std::int64_t first_scaler(const Slice& slice) const;
-  /// [num_scalers()] after combine_scalers: what sums of codes are multiplied by, fl(s / fl(L N)).
+  /// [num_scalers()] after combine_scalers: what sums of codes are multiplied by, fl(s / fl(L N)); votes by s.
   std::span<const float> scales() const { return scales_.span(); }
   /// [num_scalers()] after combine_scalers: the combination over all workers.
   std::span<const float> shared_scalers() const { return shared_.span(); }
   /// [num_scalers()] after combine_scalers: what a worker's codes are multiples of, 0 for numbers. The shared scalers,
   /// or the worker's own if none are shared; of any worker of the run.
   std::span<const float> sent_scalers(int worker) const;
+  /// The same to write to, of a codec that shares none: where its transport puts what workers of other processes have
+  /// sent with their codes, between combine_scalers and aggregate.
+  std::span<float> received_scalers(int worker);
   /// [num_scalers()] a worker's row of local scalers: written by measure for those of this process, by the transport
-  /// for all others. NaN marks a tensor that is not finite.
+  /// for all others. NaN marks a tensor that is not finite. Where none are shared, messages bring no more than that of
+  /// other processes' workers (compress/wire/scaler_messages.h), and 0 of the others.
   std::span<float> local_row(int worker);
+  /// Whether the host does the work of a GPU's tensors, and waits for the stream in every call: a codec without
+  /// kernels.
+  virtual bool goes_through_host() const { return false; }
   /// Whether a mean of these tensors can leave the range of float32 though all gradients are finite.
   virtual bool can_overflow() const = 0;
 
@@ -87,12 +98,20 @@ class Coder {
   /// @throws InvalidArgument for other codecs, and for workers that are no subtree
   virtual void add_local(std::size_t encoded, int first_local_worker, int num_local_workers, float* out,
                          Stream& stream);
+  /// An encoded slice of a local worker as its message has it. On the CPU, after encode.
+  EncodedSlice sent_slice(std::size_t encoded, std::size_t local_worker) const;
+  /// Keeps what the local workers' messages of the step come to, tensor by tensor, except for tensors that were not
+  /// finite, whose state is left as it is. After encode.
+  /// @param encoded  the gradients that encode was given, of float32
+  /// @param kept     out: of float32, one table per local worker
+  /// @param skip     null, or where it is not 0 nothing is kept
+  void keep(Kept what, std::span<const TensorTable> encoded, std::span<const TensorTable> kept,
+            const std::uint32_t* skip, Stream& stream);
 
  protected:
   /// @param codec, slots  must outlive the coder
   Coder(const Codec& codec, const CoderSetup& setup, std::vector<int> segments, PayloadSlots& slots);
 
-  const Codec& codec() const { return codec_; }
   const CoderSetup& setup() const { return setup_; }
   /// A slice, and the place in a row of the first scaler that it touches.
   struct CodedSlice {
@@ -138,6 +157,13 @@ class Coder {
   std::span<const float> row(const Buffer<float>& rows, int number) const {
     return rows.span().subspan(static_cast<std::size_t>(number) * places_.size(), places_.size());
   }
+  void keep_unsent_on_cpu(std::span<const TensorTable> encoded, std::span<const TensorTable> kept, Stream& stream);
+  void keep_unsent_on_gpu(std::span<const TensorTable> encoded, std::span<const TensorTable> kept,
+                          const std::uint32_t* skip, Stream& stream);
+  /// The scaler that is NaN where a local worker's tensor is not finite.
+  const float* flag_of(std::size_t local_worker, int segment) const {
+    return local(global(local_worker)) + first_scaler({segment, 0, 0});
+  }
   std::vector<CodedSlice> with_scalers(std::span<const Slice> slices) const;
   std::size_t outgoing_index(std::size_t encoded, std::size_t local_worker) const {
     return encoded * static_cast<std::size_t>(setup_.workers.num_local_workers) + local_worker;
@@ -153,7 +179,9 @@ class Coder {
   Buffer<ScalerPlace> places_on_device_;
   Buffer<float> local_, own_;  // [N][num_scalers]
   Buffer<float> shared_, scales_;
-  Buffer<float> drawn_with_;  // [local workers][num_scalers]
+  Buffer<float> drawn_with_;                   // [local workers][num_scalers]
+  std::unique_ptr<SentDecoder> sent_decoder_;  // on a GPU, once it is asked for
+  std::vector<std::int64_t> encoded_first_scalers_;
 };
 
 }  // namespace terngrad

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstring>
 
+#include "kernels/codes/tree_sum.h"
 #include "kernels/runtime/errors.h"
 #include "kernels/tensor/bfloat16.h"
 
@@ -42,6 +43,7 @@ CodecTraits FloatCodec::traits() const {
           .fixed_size = true,
           .max_scaler = 0,
           .unbiased = width_ == Width::kFloat32,
+          .is_exact = width_ == Width::kFloat32,
           .wants_error_feedback = false,
           .summable = false,
           .sums_as_float = true};
@@ -51,6 +53,10 @@ std::string FloatCodec::options_text() const { return "workers=" + std::to_strin
 
 std::int64_t FloatCodec::max_payload_bytes(const Slice& slice, PayloadForm) const {
   return (slice.count * (width_ == Width::kFloat32 ? 4 : 2) + 3) / 4 * 4;
+}
+
+std::optional<Codec::LeafForm> FloatCodec::leaf_form() const {
+  return LeafForm{width_ == Width::kFloat32 ? LeafFormat::kFloat32 : LeafFormat::kBfloat16};
 }
 
 void FloatCodec::check(const EncodedSlice& encoded) const {

@@ -21,7 +21,7 @@ struct NaturalOptions {
 /// Every element as a power of two times a scaler, up or down at random so that its expected value is the element
 /// (kernels/codes/exponents.h). With 8 bits the scaler is the least power of two not below max|g|, so that what is sent
 /// are plain powers of two: E|Q(g) - g|^2 <= |g|^2 / 8 (Horvath et al., "Natural compression for distributed deep
-/// learning", 2019, theorem 4). With 4 bits there are the levels 2^-6 to 1 and 0 (Ramezani-Kebrya et al., "NUQSGD:
+/// learning", 2019). With 4 bits there are the levels 2^-6 to 1 and 0 (Ramezani-Kebrya et al., "NUQSGD:
 /// Provably Communication-efficient Data-parallel SGD via Nonuniform Quantization", JMLR 2021). Draws have
 /// DrawPurpose::kQuantize. Payloads: n8 and n4 (docs/wire-format.md).
 class NaturalCodec final : public BlockCodec {

@@ -90,6 +90,10 @@ std::int64_t QsgdCodec::max_payload_bytes(const Slice& slice, PayloadForm form) 
                        2 * num_levels(options_.bits));
 }
 
+std::optional<Codec::LeafForm> QsgdCodec::leaf_form() const {
+  return LeafForm{leaf_format(level_format(options_.bits)), options_.block_elements};
+}
+
 void QsgdCodec::check(const EncodedSlice& encoded) const {
   const bool is_lanes = options_.is_shared && encoded.format == record_format(PayloadForm::kLanes);
   if (encoded.format != record_format(PayloadForm::kNatural) && !is_lanes) {

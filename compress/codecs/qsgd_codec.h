@@ -61,6 +61,7 @@ class QsgdCodec final : public Codec {
   std::int64_t max_payload_bytes(const Slice& slice, PayloadForm form) const override;
   std::unique_ptr<Coder> make_coder(const CoderSetup& setup, const std::vector<int>& segments,
                                     PayloadSlots& slots) const override;
+  std::optional<LeafForm> leaf_form() const override;
   void check(const EncodedSlice& encoded) const override;
   void decode_range(const EncodedSlice& encoded, std::int64_t first, std::span<float> out) const override;
 

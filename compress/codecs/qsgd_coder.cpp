@@ -5,7 +5,6 @@
 #include "compress/codecs/block_coder.h"
 #include "compress/codecs/qsgd_codec.h"
 #include "kernels/codes/code_sum.h"
-#include "kernels/runtime/copy.h"
 #include "kernels/runtime/errors.h"
 
 namespace terngrad {
@@ -32,12 +31,7 @@ class QsgdCoder final : public BlockCoder {
         options_(codec.options()),
         format_(static_cast<CodeFormat>(codec.record_format(slots.form))),
         quantizer_(setup.device),
-        code_summer_(setup.device),
-        ones_(num_scalers(), setup.device) {
-    Stream stream(setup.device);
-    copy<float>(std::vector<float>(static_cast<std::size_t>(num_scalers()), 1.0f), ones_.span(), stream);
-    stream.synchronize();
-  }
+        code_summer_(setup.device) {}
 
   void encode(std::span<const TensorTable> gradients, const DeviceStep& step, Stream& stream) override {
     const LevelOptions options{.bits = options_.bits,
@@ -52,22 +46,7 @@ class QsgdCoder final : public BlockCoder {
       TERNGRAD_REQUIRE(unit == AggregateUnit::kMean, "[qsgd] codes have no common unit without a shared scaler");
       return aggregate_own(mean, leaf_format(format_), stream);
     }
-    const float* scales_of = unit == AggregateUnit::kSums ? ones_.data() : scales().data();
-    sum_tasks_.clear();
-    for (std::size_t i = 0; i < aggregated().size(); ++i) {
-      const auto& [slice, first_scaler] = aggregated()[i];
-      sum_tasks_.push_back({.format = format_,
-                            .payloads = incoming(i),
-                            .payload_bytes = incoming_bytes(i),
-                            .num_workers = options_.num_workers,
-                            .first = slice.first,
-                            .count = slice.count,
-                            .block_elements = options_.block_elements,
-                            .scales = scales_of + first_scaler,
-                            .out = mean.slice(slice),
-                            .lane_levels = 2 * num_levels(options_.bits)});
-    }
-    code_summer_.run(sum_tasks_, stream);
+    code_summer_.run(sum_tasks(mean, unit, format_, 2 * num_levels(options_.bits)), stream);
   }
 
  private:
@@ -75,8 +54,6 @@ class QsgdCoder final : public BlockCoder {
   CodeFormat format_;  // of payloads
   LevelQuantizer quantizer_;
   CodeSummer code_summer_;
-  Buffer<float> ones_;  // scales that leave sums as they are: a row
-  std::vector<CodeSumTask> sum_tasks_;
 };
 
 }  // namespace

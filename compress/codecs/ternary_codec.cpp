@@ -6,6 +6,7 @@
 
 #include "kernels/codes/code_sum.h"
 #include "kernels/codes/ternarize.h"
+#include "kernels/codes/tree_sum.h"
 #include "kernels/runtime/errors.h"
 #include "kernels/statistics/scaler_limits.h"
 
@@ -31,6 +32,10 @@ TernaryCodec::TernaryCodec(const TernaryOptions& options) : options_(options) {
   TERNGRAD_REQUIRE(options.block_elements > 0 && options.block_elements % kMinBlockElements == 0,
                    "[ternary] block_elements must be a positive multiple of ", kMinBlockElements, ", got ",
                    options.block_elements);
+  TERNGRAD_REQUIRE(!is_asymmetric() || options.sharing != ScalerSharing::kMean,
+                   "[ternary] sharing=mean: with levels=asymmetric the scalers of a side are shared by max or none");
+  TERNGRAD_REQUIRE(!is_asymmetric() || options.scope != ScalerScope::kModel,
+                   "[ternary] scope=model: with levels=asymmetric the scalers of a side are for a layer or a block");
   TERNGRAD_REQUIRE(options.num_workers >= 1, "[ternary] num_workers must be at least 1, got ", options.num_workers);
 }
 
@@ -47,7 +52,7 @@ CodecTraits TernaryCodec::traits() const {
           .unbiased = options_.rounding == Rounding::kStochastic && options_.clip_factor == 0 &&
                       options_.sharing != ScalerSharing::kMean,
           .wants_error_feedback = false,
-          .summable = options_.sharing != ScalerSharing::kNone,
+          .summable = options_.sharing != ScalerSharing::kNone && !is_asymmetric(),
           .per_tensor = options_.scope != ScalerScope::kModel};
 }
 
@@ -64,16 +69,18 @@ std::string TernaryCodec::options_text() const {
   if (options_.scope == ScalerScope::kBlock) out << " block=" << options_.block_elements;
   out << " format=" << to_string(options_.format);
   if (options_.rounding == Rounding::kNearest) out << " rounding=nearest";
+  if (is_asymmetric()) out << " levels=asymmetric";
   out << " workers=" << options_.num_workers;
   return out.str();
 }
 
 std::int64_t TernaryCodec::num_scalers(std::int64_t num_elements) const {
-  return num_block_scalers(num_elements, kernel_block_elements());
+  return scalers_each() * num_block_scalers(num_elements, kernel_block_elements());
 }
 
 Codec::ScalerRange TernaryCodec::scaler_range(const Slice& slice) const {
-  return block_scaler_range(slice, kernel_block_elements());
+  const ScalerRange runs = block_scaler_range(slice, kernel_block_elements());
+  return {scalers_each() * runs.first, scalers_each() * runs.count};
 }
 
 std::uint8_t TernaryCodec::record_format(PayloadForm form) const {
@@ -82,6 +89,10 @@ std::uint8_t TernaryCodec::record_format(PayloadForm form) const {
 
 std::int64_t TernaryCodec::max_payload_bytes(const Slice& slice, PayloadForm form) const {
   return payload_bytes(static_cast<TernaryFormat>(record_format(form)), slice.count, options_.num_workers);
+}
+
+std::optional<Codec::LeafForm> TernaryCodec::leaf_form() const {
+  return LeafForm{leaf_format(options_.format), kernel_block_elements(), is_asymmetric()};
 }
 
 void TernaryCodec::check(const EncodedSlice& encoded) const {
@@ -95,18 +106,23 @@ void TernaryCodec::check(const EncodedSlice& encoded) const {
 }
 
 void TernaryCodec::decode_range(const EncodedSlice& encoded, std::int64_t first, std::span<float> out) const {
-  std::vector<std::int16_t> codes(out.size());
-  unpack_codes({static_cast<TernaryFormat>(encoded.format), encoded.payload, encoded.slice.count, options_.num_workers},
-               first, codes);
-  if (encoded.format == static_cast<std::uint8_t>(TernaryFormat::kLanes)) {
-    // One worker's lane holds code + 1, from which unpacking takes the bias of a sum over all.
-    for (std::int16_t& code : codes) code = static_cast<std::int16_t>(code + options_.num_workers - 1);
-  }
   const std::int64_t block = kernel_block_elements();
+  if (encoded.format != static_cast<std::uint8_t>(TernaryFormat::kLanes)) {
+    const MeanTask task{.format = leaf_format(static_cast<TernaryFormat>(encoded.format)),
+                        .first = encoded.slice.first,
+                        .count = encoded.slice.count,
+                        .block_elements = block,
+                        .two_scalers = is_asymmetric()};
+    return decode_leaf(task, {.payload = encoded.payload, .scalers = encoded.scalers.data()}, first, out);
+  }
+  std::vector<std::int16_t> codes(out.size());
+  unpack_codes({TernaryFormat::kLanes, encoded.payload, encoded.slice.count, options_.num_workers}, first, codes);
   for (std::size_t i = 0; i < out.size(); ++i) {
+    // One worker's lane holds code + 1, from which unpacking takes the bias of a sum over all.
+    const int code = codes[i] + options_.num_workers - 1;
     const std::int64_t position = encoded.slice.first + first + static_cast<std::int64_t>(i);
-    const std::int64_t scaler = block == 0 ? 0 : position / block - encoded.slice.first / block;
-    out[i] = encoded.scalers[static_cast<std::size_t>(scaler)] * static_cast<float>(codes[i]);
+    const std::int64_t run = block == 0 ? 0 : position / block - encoded.slice.first / block;
+    out[i] = encoded.scalers[static_cast<std::size_t>(run)] * static_cast<float>(code);
   }
 }
 

@@ -4,6 +4,7 @@
 #include "compress/codecs/codec.h"
 #include "compress/codecs/scaled_runs.h"
 #include "kernels/codes/rounding.h"
+#include "kernels/codes/ternarize.h"
 #include "kernels/codes/ternary.h"
 #include "kernels/statistics/scaler.h"
 
@@ -31,7 +32,8 @@ struct TernaryOptions {
   std::int64_t block_elements = 32768;  // of ScalerScope::kBlock; a multiple of 64
   TernaryFormat format = TernaryFormat::kT2;
   Rounding rounding = Rounding::kStochastic;
-  int num_workers = 1;  // N of the run: what a mean divides by and lanes must hold
+  TernaryLevels levels = TernaryLevels::kSymmetric;  // asymmetric: sharing max or none, scope layer or block
+  int num_workers = 1;                               // N of the run: what a mean divides by and lanes must hold
 };
 
 /// TernGrad: code_i = sign(g_i) with probability min(|g_i| / s, 1), else 0; the mean over N workers is fl(s / N) * sum
@@ -41,13 +43,18 @@ struct TernaryOptions {
 /// With nearest rounding code_i = sign(g_i) where fl(2 |g_i|) >= s, else 0, without draws: biased, but of the least
 /// error of all ternary codes. With clip_factor 1.22 that is 0.190 |g|^2 for Gaussian elements.
 ///
+/// Asymmetric levels have a scaler for each sign, s+ and s- (kernels/statistics/side_scalers.h): code_i = sign(g_i)
+/// with probability min(|g_i| / s, 1), s that of g_i's side, and stands for s+ or -s-. Codes do not add up; the mean is
+/// the tree-sum of what they stand for, times fl(1 / N), also with shared scalers. Unclipped, the variance of an
+/// element is |g_i| (s - |g_i|), so a tensor with a shorter side has less of it.
+///
 /// Unbiased with stochastic rounding, sharing max or none and clip_factor 0, to within 2^-23 |g| + 2^-40 s: draws have
 /// 40 bits, and elements below 2^-40 s have probability 2^-40. Clipping saturates |g| at s; so does sharing mean, which
 /// is biased even without clipping.
 class TernaryCodec final : public Codec {
  public:
   /// @throws InvalidArgument for a negative or non-finite clip_factor, block_elements that is no positive multiple of
-  /// 64, format kLanes, or num_workers < 1
+  /// 64, format kLanes, num_workers < 1, or asymmetric levels with sharing mean or scope model
   explicit TernaryCodec(const TernaryOptions& options);
 
   const TernaryOptions& options() const { return options_; }
@@ -64,6 +71,7 @@ class TernaryCodec final : public Codec {
   std::int64_t max_payload_bytes(const Slice& slice, PayloadForm form) const override;
   std::unique_ptr<Coder> make_coder(const CoderSetup& setup, const std::vector<int>& segments,
                                     PayloadSlots& slots) const override;
+  std::optional<LeafForm> leaf_form() const override;
   void check(const EncodedSlice& encoded) const override;
   void decode_range(const EncodedSlice& encoded, std::int64_t first, std::span<float> out) const override;
 
@@ -71,8 +79,12 @@ class TernaryCodec final : public Codec {
   std::int64_t kernel_block_elements() const {
     return options_.scope == ScalerScope::kBlock ? options_.block_elements : 0;
   }
+  bool is_asymmetric() const { return options_.levels == TernaryLevels::kAsymmetric; }
 
  private:
+  /// Scalers of each run of elements.
+  int scalers_each() const { return is_asymmetric() ? 2 : 1; }
+
   TernaryOptions options_;
 };
 

@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstring>
+#include <optional>
 #include <vector>
 
 #include "compress/codecs/coder.h"
@@ -14,6 +15,7 @@
 #include "kernels/runtime/copy.h"
 #include "kernels/runtime/errors.h"
 #include "kernels/statistics/scaler.h"
+#include "kernels/statistics/side_scalers.h"
 
 namespace terngrad {
 namespace {
@@ -40,27 +42,32 @@ class TernaryCoder final : public Coder {
     const bool own_scalers = options_.sharing == ScalerSharing::kNone || options_.num_workers == 1;
     const bool suits_device =
         setup.device.is_cpu() || (setup.drops_nonfinite_steps && block_elements_ <= kMaxFusedBlockOnGpu);
-    draws_ahead_ = options_.rounding == Rounding::kStochastic && own_scalers && suits_device &&
-                   format_ == TernaryFormat::kT2 && encodes_whole() && block_elements_ > 0 &&
+    draws_ahead_ = options_.rounding == Rounding::kStochastic && !codec.is_asymmetric() && own_scalers &&
+                   suits_device && format_ == TernaryFormat::kT2 && encodes_whole() && block_elements_ > 0 &&
                    block_elements_ % kChunkElements == 0;
-    if (block_elements_ == 0) return;
+    if (codec.is_asymmetric()) {
+      side_scalers_.emplace(statistics_slices(setup.layout, segments, block_elements_), setup.device);
+    }
+    if (!has_several_scalers()) return;
     Stream stream(setup.device);
     first_scalers_ = Buffer<std::int64_t>(static_cast<std::int64_t>(first_scalers().size()), setup.device);
     copy<std::int64_t>(first_scalers(), first_scalers_.span(), stream);
     stream.synchronize();
   }
 
-  bool can_overflow() const override { return options_.sharing == ScalerSharing::kNone; }
+  bool can_overflow() const override { return !codec().traits().summable; }
 
   void measure(std::span<const TensorTable> gradients, const DeviceStep& step, Stream& stream) override {
     if (draws_ahead_) {
       draw_ahead(gradients, step, stream);
+    } else if (side_scalers_) {
+      side_scalers_->run(gradients, options_.clip_factor, options_.rule, local_rows(), stream);
     } else if (options_.scope == ScalerScope::kModel) {
       model_scalers(plan_, gradients, options_.clip_factor, options_.rule, local_rows(), stream);
     } else {
       local_scalers(plan_, gradients, options_.clip_factor, options_.rule, local_rows(), stream);
     }
-    if (block_elements_ == 0) return;
+    if (!has_several_scalers()) return;
     flag_whole_segments(local_rows().data(), setup().workers.num_local_workers, first_scalers_.data(),
                         static_cast<std::int64_t>(segments().size()), num_scalers(), stream);
   }
@@ -86,7 +93,11 @@ class TernaryCoder final : public Coder {
       }
     }
     bytes_.resize(tasks_.size());
-    ternarizer_.run(tasks_, {.format = format_, .num_workers = options_.num_workers, .rounding = options_.rounding},
+    ternarizer_.run(tasks_,
+                    {.format = format_,
+                     .num_workers = options_.num_workers,
+                     .rounding = options_.rounding,
+                     .levels = options_.levels},
                     draw_key(step), bytes_, stream, step.on_device);
     const std::int64_t* bytes = bytes_.data();
     for (std::size_t worker = 0; worker < gradients.size(); ++worker) {
@@ -95,9 +106,9 @@ class TernaryCoder final : public Coder {
   }
 
   void aggregate(const TensorTable& mean, AggregateUnit unit, Stream& stream) override {
-    if (options_.sharing == ScalerSharing::kNone) {
-      TERNGRAD_REQUIRE(unit == AggregateUnit::kMean, "[ternary] codes have no common unit without a shared scaler");
-      return aggregate_unshared(mean, stream);
+    if (!codec().traits().summable) {
+      TERNGRAD_REQUIRE(unit == AggregateUnit::kMean, "[ternary] codes have no common unit without one shared scaler");
+      return aggregate_decoded(mean, stream);
     }
     const float* scales_of = unit == AggregateUnit::kSums ? ones() : scales().data();
     sum_tasks_.clear();
@@ -121,6 +132,9 @@ class TernaryCoder final : public Coder {
     return {setup().seed, step.step, static_cast<std::uint32_t>(setup().workers.first_local_worker),
             DrawPurpose::kTernarize};
   }
+
+  /// Whether a tensor may have more than one scaler, which are flagged together.
+  bool has_several_scalers() const { return block_elements_ != 0 || side_scalers_.has_value(); }
 
   /// Whether every tensor is encoded as one slice.
   bool encodes_whole() const {
@@ -165,7 +179,8 @@ class TernaryCoder final : public Coder {
     }
   }
 
-  void aggregate_unshared(const TensorTable& mean, Stream& stream) {
+  /// The mean of what each worker's codes stand for.
+  void aggregate_decoded(const TensorTable& mean, Stream& stream) {
     const auto n = static_cast<std::size_t>(slots().num_payloads);
     leaves_.resize(aggregated().size() * n);
     mean_tasks_.clear();
@@ -174,7 +189,7 @@ class TernaryCoder final : public Coder {
       for (std::size_t worker = 0; worker < n; ++worker) {
         leaves_[i * n + worker] = {
             .payload = {incoming(i)[worker], static_cast<std::size_t>(incoming_bytes(i)[worker])},
-            .scalers = own(static_cast<int>(worker)) + first_scaler};
+            .scalers = sent_scalers(static_cast<int>(worker)).data() + first_scaler};
       }
       mean_tasks_.push_back({.format = leaf_format(format_),
                              .workers = {leaves_.data() + i * n, n},
@@ -182,7 +197,8 @@ class TernaryCoder final : public Coder {
                              .count = slice.count,
                              .block_elements = block_elements_,
                              .scale = 1.0f / static_cast<float>(options_.num_workers),
-                             .out = mean.slice(slice)});
+                             .out = mean.slice(slice),
+                             .two_scalers = side_scalers_.has_value()});
     }
     tree_summer_.run(mean_tasks_, stream);
   }
@@ -203,11 +219,12 @@ class TernaryCoder final : public Coder {
   std::int64_t block_elements_;
   bool draws_ahead_ = false;
   StatisticsPlan plan_;
+  std::optional<SideScalerPlan> side_scalers_;  // of asymmetric levels
   Ternarizer ternarizer_;
   BlockEncoder block_encoder_;
   CodeSummer code_summer_;
   TreeSummer tree_summer_;
-  Buffer<std::int64_t> first_scalers_;  // of scope block
+  Buffer<std::int64_t> first_scalers_;  // where a tensor may have several
   Buffer<float> ones_;
   std::vector<TernarizeTask> tasks_;
   std::vector<EncodeBlocksTask> block_tasks_;

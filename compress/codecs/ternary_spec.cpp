@@ -32,6 +32,9 @@ TernaryOptions read_ternary_options(SpecReader& reader, TernaryOptions defaults)
   o.rounding =
       reader.choice("rounding", o.rounding, {{"stochastic", Rounding::kStochastic}, {"nearest", Rounding::kNearest}},
                     "stochastic is unbiased without clipping, nearest draws nothing");
+  o.levels = reader.choice("levels", o.levels,
+                           {{"symmetric", TernaryLevels::kSymmetric}, {"asymmetric", TernaryLevels::kAsymmetric}},
+                           "a scaler for both signs, or one for each, whose codes do not add up");
   return o;
 }
 

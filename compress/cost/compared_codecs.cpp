@@ -1,7 +1,7 @@
 #include "compress/cost/compared_codecs.h"
 
-#include "compress/codecs/codec_registry.h"
 #include "compress/codecs/ternary_spec.h"
+#include "compress/plan/codec_registry.h"
 
 namespace terngrad {
 

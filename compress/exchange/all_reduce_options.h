@@ -3,10 +3,10 @@
 
 #include <cstdint>
 
-#include "compress/codecs/codec_plan.h"
 #include "compress/exchange/exchange_algorithm.h"
 #include "compress/exchange/on_nonfinite.h"
 #include "compress/exchange/shard_owners.h"
+#include "compress/plan/codec_plan.h"
 
 namespace terngrad {
 

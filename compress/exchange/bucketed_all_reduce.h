@@ -36,6 +36,9 @@ class BucketedAllReduce final : public GradientExchange, public BucketedExchange
   float decode_local(int local_worker, int segment, std::span<float> out) override;
   BucketedExchange* in_buckets() override { return this; }
 
+  /// CompressedAllReduce::keep of all buckets, for tables of all tensors.
+  void keep(Kept what, std::span<const TensorTable> encoded, std::span<const TensorTable> kept);
+
   const Buckets& buckets() const override { return layout_.buckets(); }
   void begin(std::span<const TensorTable> gradients, const TensorTable& mean, std::uint64_t step) override;
   ExchangeReport exchange_bucket(int bucket) override;

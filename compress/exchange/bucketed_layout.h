@@ -5,9 +5,9 @@
 #include <span>
 #include <vector>
 
-#include "compress/codecs/codec_plan.h"
 #include "compress/exchange/bucket_plan.h"
 #include "compress/exchange/exchange_algorithm.h"
+#include "compress/plan/codec_plan.h"
 #include "kernels/tensor/slice.h"
 
 namespace terngrad {

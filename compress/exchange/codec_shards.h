@@ -3,7 +3,7 @@
 
 #include <vector>
 
-#include "compress/codecs/codec_plan.h"
+#include "compress/plan/codec_plan.h"
 #include "kernels/tensor/layout.h"
 #include "kernels/tensor/slice.h"
 

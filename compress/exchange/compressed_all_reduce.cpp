@@ -338,7 +338,7 @@ void CompressedAllReduce::apply_downlink(const TensorTable& mean) {
 
 void CompressedAllReduce::check_mean(const TensorTable& mean, NonfiniteTensors& found) {
   for (int segment = 0; segment < layout_.num_segments(); ++segment) {
-    // Sums of codes are at most N, times a scaler of at most 2^126 over N: a number, though perhaps not its product
+    // Sums of codes are at most L N, times a scaler of at most 2^126 over L N: a number, though perhaps not its product
     // with a factor above 1. Other means are sums of finite numbers too, but those may leave the range of fp32, or the
     // downlink's rounding that of bfloat16.
     if (plan_.codec_of(segment).traits().summable && options_.mean_factor <= 1) continue;
@@ -476,23 +476,22 @@ float CompressedAllReduce::decode_local(int local_worker, int segment, std::span
   const auto group = static_cast<std::size_t>(plan_.group_of(segment));
   const Codec& codec = *plan_.groups()[group].codec;
   const Coder& coder = *coders_[group];
-  const PayloadSlots& slots = coder.slots();
-  const auto local = static_cast<std::size_t>(local_worker);
   float max = 0;
-  for (std::size_t i = 0; i < slots.encoded.size(); ++i) {
-    const Slice& slice = slots.encoded[i];
+  for (std::size_t i = 0; i < coder.slots().encoded.size(); ++i) {
+    const Slice& slice = coder.slots().encoded[i];
     if (slice.segment != segment) continue;
-    const std::size_t slot = i * static_cast<std::size_t>(workers_.num_local_workers) + local;
-    const std::span<const float> scalers = coder.sent_scalers(workers_.first_local_worker + local_worker)
-                                               .subspan(static_cast<std::size_t>(coder.first_scaler(slice)),
-                                                        static_cast<std::size_t>(codec.scaler_range(slice).count));
-    const std::span<const std::uint8_t> payload(slots.outgoing[slot],
-                                                static_cast<std::size_t>(slots.outgoing_bytes[slot]));
-    codec.decode({slice, codec.record_format(slots.form), scalers, payload},
-                 out.subspan(static_cast<std::size_t>(slice.first), static_cast<std::size_t>(slice.count)));
-    for (const float scaler : scalers) max = std::max(max, scaler);
+    const EncodedSlice sent = coder.sent_slice(i, static_cast<std::size_t>(local_worker));
+    codec.decode(sent, out.subspan(static_cast<std::size_t>(slice.first), static_cast<std::size_t>(slice.count)));
+    for (const float scaler : sent.scalers) max = std::max(max, scaler);
   }
   return max;
+}
+
+void CompressedAllReduce::keep(Kept what, std::span<const TensorTable> encoded, std::span<const TensorTable> kept) {
+  TERNGRAD_REQUIRE(has_sent_, "[exchange] the last step sent nothing that could be kept");
+  for (const auto& coder : coders_) {
+    if (!coder->codec().traits().is_exact) coder->keep(what, encoded, kept, nullptr, stream_);
+  }
 }
 
 }  // namespace terngrad

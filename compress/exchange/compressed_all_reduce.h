@@ -43,6 +43,9 @@ class CompressedAllReduce final : public GradientExchange {
   ExchangeReport exchange_part(std::span<const TensorTable> gradients, const TensorTable& mean, std::uint64_t step,
                                NonfiniteTensors& found);
 
+  /// Coder::keep of every tensor whose codec loses something, of the last step, which was not dropped.
+  void keep(Kept what, std::span<const TensorTable> encoded, std::span<const TensorTable> kept);
+
   const CodecPlan& plan() const { return plan_; }
   const Layout& layout() const { return layout_; }
   /// What all its messages carry: of layout, codecs, and the options that ranks must agree on.

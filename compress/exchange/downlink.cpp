@@ -40,7 +40,13 @@ Downlink::Downlink(const Layout& layout, const CodecPlan& plan, const std::vecto
   if (options.codec == DownlinkCodec::kSums || options.codec == DownlinkCodec::kTernary) {
     for (const CodecPlan::Group& group : plan.groups()) {
       TERNGRAD_REQUIRE(group.codec->sharing() != ScalerSharing::kNone, "[downlink] ", to_string(options.codec),
-                       " needs a scaler that all workers share, scaler_sharing is none");
+                       " needs a scaler that all workers share; codec ", group.codec->name(), " gives each its own");
+      TERNGRAD_REQUIRE(may_return_codes(*group.codec), "[downlink] ", to_string(options.codec),
+                       " needs codes that add up as integers, those of codec ", group.codec->name(), " (",
+                       group.codec->options_text(), ") do not");
+      TERNGRAD_REQUIRE(options.codec != DownlinkCodec::kTernary || !group.codec->traits().votes,
+                       "[downlink] ternary draws from sums of codes, which votes are not; accepted with codec ",
+                       group.codec->name(), ": fp32, bf16, sums");
     }
   }
   for (const std::vector<Slice>& slices : parts) {
@@ -83,7 +89,9 @@ AggregateUnit Downlink::unit(int segment) const {
 Downlink::Form Downlink::form_of(int segment) const {
   if (unit(segment) == AggregateUnit::kSums) {
     const Codec& codec = plan_.codec_of(segment);
-    const CodeFormat format = options_.codec == DownlinkCodec::kSums ? CodeFormat::kLanes : codec.sum_form().drawn;
+    const SumForm sums = codec.sum_form();
+    const bool is_lanes = options_.codec == DownlinkCodec::kSums && !sums.votes;
+    const CodeFormat format = is_lanes ? CodeFormat::kLanes : sums.drawn;
     return {codec.wire_id(), static_cast<std::uint8_t>(format)};
   }
   return {options_.codec == DownlinkCodec::kBfloat16 ? kBfloat16Id : kFloat32Id, 0};
@@ -139,11 +147,14 @@ std::span<const std::uint8_t> Downlink::encode(std::size_t part, int worker, con
     const float* values = aggregated.slice(slice);
     factors.clear();
     maxima.clear();
+    bool votes = false;
     if (unit(slice.segment) == AggregateUnit::kSums) {
-      const int levels = plan_.codec_of(slice.segment).sum_form().levels;
+      const SumForm sums = plan_.codec_of(slice.segment).sum_form();
+      votes = sums.votes;
       for (std::int64_t s = p.first_scaler[i]; s < p.first_scaler[i] + p.num_scalers[i]; ++s) {
-        const float step = shared[static_cast<std::size_t>(s)] / static_cast<float>(levels * options_.num_workers);
-        const float most = std::bit_cast<float>(max[static_cast<std::size_t>(s)]);
+        const auto unit_sum = static_cast<float>(max_sum(sums, options_.num_workers));
+        const float step = shared[static_cast<std::size_t>(s)] / unit_sum;
+        const float most = votes ? 1.0f : std::bit_cast<float>(max[static_cast<std::size_t>(s)]);
         maxima.push_back(most);
         factors.push_back(options_.codec == DownlinkCodec::kTernary ? step * most : step);
       }
@@ -155,7 +166,7 @@ std::span<const std::uint8_t> Downlink::encode(std::size_t part, int worker, con
     } else if (form.codec == kBfloat16Id) {
       std::memset(payload, 0, static_cast<std::size_t>(max_bytes(slice)));
       encode_bfloat16({values, count}, {reinterpret_cast<std::uint16_t*>(payload), count}, stream);
-    } else if (options_.codec == DownlinkCodec::kSums) {
+    } else if (options_.codec == DownlinkCodec::kSums && !votes) {
       pack_sums({values, count}, options_.num_workers, lane_levels(slice.segment), payload);
     } else {
       const TernarizeTask task{.gradient = values,
@@ -168,7 +179,8 @@ std::span<const std::uint8_t> Downlink::encode(std::size_t part, int worker, con
                                .payload = payload};
       const TernarizeOptions kernel_options{.format = static_cast<CodeFormat>(form.format),
                                             .num_workers = options_.num_workers,
-                                            .refine_purpose = DrawPurpose::kDownlinkRefine};
+                                            .refine_purpose = DrawPurpose::kDownlinkRefine,
+                                            .rounding = votes ? Rounding::kNearest : Rounding::kStochastic};
       const DrawKey key{options_.seed, context.step, 0, DrawPurpose::kDownlink};
       std::int64_t used = 0;
       ternarize({&task, 1}, kernel_options, key, {&used, 1}, stream);
@@ -220,8 +232,8 @@ void Downlink::decode(std::size_t part, const Message& message, const TensorTabl
     const SumForm sums = plan_.codec_of(encoded.slice.segment).sum_form();
     check_payload({static_cast<CodeFormat>(form.format), encoded.payload, encoded.slice.count, options_.num_workers,
                    2 * sums.levels});
-    const int max_sum = sums.levels * options_.num_workers;
-    check_scalers_of_mean(encoded.scalers, options_.codec == DownlinkCodec::kSums ? max_sum : 1, message.worker);
+    const int most = options_.codec == DownlinkCodec::kSums ? max_sum(sums, options_.num_workers) : 1;
+    check_scalers_of_mean(encoded.scalers, most, message.worker);
     const std::uint8_t* payload = encoded.payload.data();
     const auto bytes = static_cast<std::int64_t>(encoded.payload.size());
     const CodeSumTask task{.format = static_cast<CodeFormat>(form.format),

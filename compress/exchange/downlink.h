@@ -5,8 +5,8 @@
 #include <string>
 #include <vector>
 
-#include "compress/codecs/codec_plan.h"
 #include "compress/exchange/downlink_codec.h"
+#include "compress/plan/codec_plan.h"
 #include "compress/wire/wire_format.h"
 #include "kernels/statistics/statistics.h"
 

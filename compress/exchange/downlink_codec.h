@@ -10,10 +10,10 @@ namespace terngrad {
 enum class DownlinkCodec {
   kFloat32,   // as it is
   kBfloat16,  // every tensor rounded to bfloat16
-  kSums,      // integer sums of codes in lanes, exact; tensors whose codec is not summable as float32
-  kTernary,  // ternarized again: scale fl(fl(s / N) * m), code sign(k) with probability |k| / m, where k is the integer
-             // sum and m = max|k| of the tensor (scope block: of the block); tensors whose codec is not summable as
-             // float32
+  kSums,      // integer sums of codes in lanes, or votes as t2, exact; tensors whose codec is not summable as float32
+  kTernary,   // ternarized again: scale fl(fl(s / fl(L N)) * m), code sign(k) with probability |k| / m, where k is the
+              // integer sum and m = max|k| of the tensor (scope block: of the block); tensors whose codec is not
+              // summable as float32. Votes are refused
 };
 
 /// "fp32", "bf16", "sums", "ternary".

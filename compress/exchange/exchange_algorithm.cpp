@@ -29,7 +29,7 @@ ExchangeAlgorithm choose_algorithm(ExchangeAlgorithm asked, DownlinkCodec downli
   if (asked == ExchangeAlgorithm::kIntegerSum) {
     TERNGRAD_REQUIRE(any_summable,
                      "[exchange] integer_sum needs a codec whose codes add up as integers for at least one tensor: "
-                     "ternary with scaler_sharing max or mean");
+                     "ternary with sharing max or mean, or qsgd with sharing=max");
   }
   if (asked != ExchangeAlgorithm::kAuto) return asked;
   if (downlink_codec == DownlinkCodec::kSums) return ExchangeAlgorithm::kScatterReduce;

@@ -7,6 +7,7 @@
 #include "compress/comm/communicator.h"
 #include "compress/exchange/codec_shards.h"
 #include "compress/exchange/wire_bytes.h"
+#include "compress/wire/scaler_messages.h"
 #include "compress/wire/wire_format.h"
 #include "kernels/runtime/errors.h"
 
@@ -39,7 +40,7 @@ std::int64_t scattered_bytes(DownlinkCodec downlink_codec, const Layout& layout,
 std::int64_t scalers_message_bytes(const Layout& layout, const CodecPlan& plan) {
   MessageSize size(static_cast<std::size_t>(layout.num_segments()));
   for (int segment = 0; segment < layout.num_segments(); ++segment) {
-    size.add(plan.first_scaler(segment + 1) - plan.first_scaler(segment), 0);
+    size.add(num_told_scalers(layout, plan, segment), 0);
   }
   return parcel_bytes(static_cast<std::uint64_t>(size.bytes()));
 }

@@ -3,13 +3,13 @@
 #include <algorithm>
 #include <vector>
 
-#include "compress/codecs/codec_plan.h"
 #include "compress/exchange/bucketed_layout.h"
 #include "compress/exchange/codec_shards.h"
 #include "compress/exchange/downlink.h"
 #include "compress/exchange/exchange_algorithm.h"
 #include "compress/exchange/exchange_bytes.h"
 #include "compress/exchange/shard_owners.h"
+#include "compress/plan/codec_plan.h"
 #include "compress/wire/gradient_transport.h"
 #include "compress/wire/wire_format.h"
 

@@ -77,6 +77,7 @@ struct ExchangeReport : ExchangeBytes {
 };
 
 class BucketedExchange;
+class WorkerMemory;
 
 /// The top interface of compression. Every process calls exchange in every step.
 class GradientExchange {
@@ -94,6 +95,7 @@ class GradientExchange {
                                   std::uint64_t step) = 0;
 
   /// A worker's message of the last step, decoded by itself: for telemetry and tests. Elements of tensor `segment`.
+  /// Where workers have a memory, the message is of what that made of the gradient.
   /// @param out  [number of elements of the tensor]
   /// @returns the scaler that its codes are multiples of (the largest, if several), 0 if it was sent as numbers
   /// @throws InvalidArgument if local_worker or segment is out of range, out has another size, or no step has run or
@@ -102,6 +104,9 @@ class GradientExchange {
 
   /// The same exchange in parts; nullptr if it takes whole gradients only.
   virtual BucketedExchange* in_buckets() { return nullptr; }
+
+  /// What this process's workers keep from step to step (compress/memory/worker_memory.h); nullptr: nothing.
+  virtual WorkerMemory* memory() { return nullptr; }
 };
 
 }  // namespace terngrad

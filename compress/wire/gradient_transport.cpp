@@ -1,12 +1,14 @@
 #include "compress/wire/gradient_transport.h"
 
 #include <algorithm>
+#include <cmath>
 #include <cstring>
 #include <utility>
 
 #include "compress/codecs/float_codecs.h"
 #include "kernels/runtime/errors.h"
 #include "kernels/runtime/parallel.h"
+#include "kernels/statistics/scaler.h"
 #include "kernels/tensor/worker_tree.h"
 
 namespace terngrad {
@@ -205,7 +207,50 @@ void GradientTransport::read(const Parcels& parcels, PayloadRows& rows, Coders c
           check(place, parts[place.part], coders);
         }
       });
+  take_scalers(coders);
   deliver(rows);
+}
+
+void GradientTransport::check_scalers_of(const EncodedSlice& encoded, const Codec& codec, Coder& coder,
+                                         int worker) const {
+  const std::span<const float> scalers = scalers_of(coder, codec, encoded.slice, worker);
+  if (scalers.empty()) return;
+  // Its flag came before, and has made zeros of all scalers that a worker of another process could have.
+  const bool is_told = codec.sharing() != ScalerSharing::kNone || is_local(worker) ||
+                       std::isnan(coder.local_row(worker)[static_cast<std::size_t>(coder.first_scaler(encoded.slice))]);
+  if (is_told && std::memcmp(encoded.scalers.data(), scalers.data(), scalers.size_bytes()) != 0) {
+    TERNGRAD_THROW(CommunicationError, "[", codec.name(), "] its scalers are not those that were agreed on");
+  }
+}
+
+void GradientTransport::take_scalers(Coders coders) const {
+  // NaN where nothing has come yet.
+  for (std::size_t group = 0; group < coders.size(); ++group) {
+    if (plan_.groups()[group].codec->sharing() != ScalerSharing::kNone) continue;
+    for (int worker = 0; worker < static_cast<int>(num_workers_); ++worker) {
+      if (!is_local(worker)) std::ranges::fill(coders[group]->received_scalers(worker), canonical_nan());
+    }
+  }
+  for (const Place& place : places_) {
+    if (place.is_sum || is_local(place.worker)) continue;
+    for (const Message::Record& record : place.message->records) {
+      const EncodedSlice& encoded = record.encoded;
+      const int segment = encoded.slice.segment;
+      if (plan_.codec_of(segment).sharing() != ScalerSharing::kNone || encoded.scalers.empty()) continue;
+      Coder& coder = *coders[static_cast<std::size_t>(plan_.group_of(segment))];
+      const std::span<float> row =
+          coder.received_scalers(place.worker)
+              .subspan(static_cast<std::size_t>(coder.first_scaler(encoded.slice)), encoded.scalers.size());
+      for (std::size_t i = 0; i < row.size(); ++i) {
+        // A block that a cut goes through has its scaler in two slices.
+        if (!std::isnan(row[i]) && row[i] != encoded.scalers[i]) {
+          TERNGRAD_THROW(CommunicationError, "[exchange] worker ", place.worker, "'s slices of tensor '",
+                         layout_.segment(segment).name, "' have different scalers for one block");
+        }
+        row[i] = encoded.scalers[i];
+      }
+    }
+  }
 }
 
 void GradientTransport::check(const Place& place, std::span<const Slice> slices, Coders coders) const {
@@ -221,15 +266,10 @@ void GradientTransport::check(const Place& place, std::span<const Slice> slices,
   for (const Slice& slice : slices) {
     if (adds(slice.segment) != place.is_sum) continue;
     const Codec& codec = place.is_sum ? sum_codec() : plan_.codec_of(slice.segment);
-    const Coder& coder = *coders[static_cast<std::size_t>(plan_.group_of(slice.segment))];
-    const std::span<const float> scalers =
-        place.is_sum ? std::span<const float>() : scalers_of(coder, codec, slice, place.worker);
-    const EncodedSlice& encoded = message.records[record].encoded;
+    Coder& coder = *coders[static_cast<std::size_t>(plan_.group_of(slice.segment))];
     try {
-      check_record(message.records[record], slice, codec, static_cast<std::int64_t>(scalers.size()));
-      if (!scalers.empty() && std::memcmp(encoded.scalers.data(), scalers.data(), scalers.size_bytes()) != 0) {
-        TERNGRAD_THROW(CommunicationError, "[", codec.name(), "] its scalers are not those that were agreed on");
-      }
+      check_record(message.records[record], slice, codec, place.is_sum ? 0 : codec.scaler_range(slice).count);
+      if (!place.is_sum) check_scalers_of(message.records[record].encoded, codec, coder, place.worker);
     } catch (const CommunicationError& error) {
       TERNGRAD_THROW(CommunicationError, "[exchange] slice ", record, " of the message of ", kind, place.worker,
                      ", of tensor '", layout_.segment(slice.segment).name, "': ", error.what());

@@ -7,9 +7,9 @@
 #include <span>
 #include <vector>
 
-#include "compress/codecs/codec_plan.h"
 #include "compress/codecs/coder.h"
 #include "compress/comm/communicator.h"
+#include "compress/plan/codec_plan.h"
 #include "compress/wire/payload_rows.h"
 #include "compress/wire/wire_format.h"
 
@@ -59,7 +59,8 @@ class GradientTransport {
   /// points the incoming slots there. What this process sent for itself it does not read.
   /// @param parcels  in order of ranks; viewed until the next call
   /// @throws CommunicationError for any message that is damaged, foreign, or not what was expected at its place, and
-  /// for scalers that are not those with which its worker encodes
+  /// for scalers that are not those with which its worker encodes, as far as that is known: of a codec that shares
+  /// none, of this process's workers, and that tensors which are not finite have 0
   void read(const Parcels& parcels, PayloadRows& rows, Coders coders, const MessageContext& context, Stream& stream);
 
   /// The size of a worker's message of an aggregated part that was read: as it would be with all slices, added ones
@@ -88,6 +89,10 @@ class GradientTransport {
   void list_places(std::span<const std::vector<Slice>> parts);
   bool is_local(int worker) const;
   void check(const Place& place, std::span<const Slice> slices, Coders coders) const;
+  /// Checks the scalers of a slice, of which workers have agreed on all or on whether there are any.
+  void check_scalers_of(const EncodedSlice& encoded, const Codec& codec, Coder& coder, int worker) const;
+  /// Hands the coders what workers of other processes have scaled by themselves.
+  void take_scalers(Coders coders) const;
   /// Points the incoming slots of the rows to the payloads that were read.
   void deliver(PayloadRows& rows) const;
 

@@ -7,10 +7,10 @@
 #include <span>
 #include <vector>
 
-#include "compress/codecs/codec_plan.h"
 #include "compress/codecs/coder.h"
 #include "compress/codecs/payload_slots.h"
 #include "compress/comm/communicator.h"
+#include "compress/plan/codec_plan.h"
 #include "kernels/runtime/buffer.h"
 #include "kernels/tensor/slice.h"
 

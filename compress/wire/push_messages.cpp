@@ -27,9 +27,9 @@ constexpr std::uint64_t kAsksToStop = 1;
 
 void require_unshared(const CodecPlan& plan) {
   for (const CodecPlan::Group& group : plan.groups()) {
-    // Codecs of numbers scale nothing; their scaler only says that a tensor is not finite.
-    const bool scales = group.codec->traits().summable;
-    TERNGRAD_REQUIRE(!scales || group.codec->sharing() == ScalerSharing::kNone, "[push] codec ", group.codec->name(),
+    TERNGRAD_REQUIRE(!group.codec->traits().votes, "[push] codec ", group.codec->name(),
+                     " votes with all workers, whose gradients do not come together; accepted: reduce=mean");
+    TERNGRAD_REQUIRE(!shares_scalers(*group.codec), "[push] codec ", group.codec->name(),
                      " shares scalers between workers, whose gradients do not come together; accepted: sharing none");
   }
 }

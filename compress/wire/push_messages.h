@@ -5,9 +5,9 @@
 #include <span>
 #include <string_view>
 
-#include "compress/codecs/codec_plan.h"
 #include "compress/codecs/float_codecs.h"
 #include "compress/comm/communicator.h"
+#include "compress/plan/codec_plan.h"
 #include "compress/wire/wire_format.h"
 
 namespace terngrad {

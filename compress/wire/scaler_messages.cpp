@@ -1,12 +1,19 @@
 #include "compress/wire/scaler_messages.h"
 
 #include <algorithm>
+#include <cmath>
 
 #include "kernels/runtime/errors.h"
 #include "kernels/statistics/scaler.h"
 
 namespace terngrad {
 namespace {
+
+/// Formats of records: all local scalers of a tensor, or one flag.
+constexpr std::uint8_t kAllScalers = 0;
+constexpr std::uint8_t kFlag = 1;
+
+std::uint8_t format_of(const Codec& codec) { return codec.sharing() == ScalerSharing::kNone ? kFlag : kAllScalers; }
 
 /// A tensor's scalers in a worker's rows.
 std::span<float> row_of(const CodecPlan& plan, std::span<const std::unique_ptr<Coder>> coders, int segment,
@@ -17,21 +24,50 @@ std::span<float> row_of(const CodecPlan& plan, std::span<const std::unique_ptr<C
   return coder.local_row(worker).subspan(static_cast<std::size_t>(coder.first_scaler({segment, 0, 0})), count);
 }
 
+bool is_flag(float scaler) { return scaler == 0 || std::isnan(scaler); }
+
+/// Takes what a record says into a row. @returns whether an encoder can have written it
+bool take(const Codec& codec, std::span<const float> scalers, std::span<float> row) {
+  if (format_of(codec) == kFlag) {
+    if (!std::ranges::all_of(scalers, is_flag)) return false;
+    if (!scalers.empty()) std::ranges::fill(row, std::isnan(scalers[0]) ? canonical_nan() : 0.0f);
+    return true;
+  }
+  if (std::ranges::any_of(scalers, [](float s) { return s < 0; })) return false;
+  const float max = codec.traits().max_scaler;
+  const bool is_finite = std::ranges::all_of(scalers, [max](float s) { return s <= max; });
+  std::ranges::copy(scalers, row.begin());
+  if (!is_finite) std::ranges::fill(row, canonical_nan());  // a tensor counts as a whole
+  return true;
+}
+
 }  // namespace
+
+std::int64_t num_told_scalers(const Layout& layout, const CodecPlan& plan, int segment) {
+  const Codec& codec = plan.codec_of(segment);
+  const std::int64_t all = codec.num_scalers(layout.segment(segment).num_elements);
+  return format_of(codec) == kFlag ? std::min<std::int64_t>(all, 1) : all;
+}
 
 void append_scalers(const Layout& layout, const CodecPlan& plan, std::span<const std::unique_ptr<Coder>> coders,
                     int worker, const MessageContext& context, Parcels& out) {
   const auto num_segments = static_cast<std::size_t>(layout.num_segments());
   MessageSize size(num_segments);
   for (int segment = 0; segment < layout.num_segments(); ++segment) {
-    size.add(plan.first_scaler(segment + 1) - plan.first_scaler(segment), 0);
+    size.add(num_told_scalers(layout, plan, segment), 0);
   }
   MessageWriter writer;
   writer.begin_in(out.append_room(static_cast<std::uint64_t>(size.bytes())), MessageKind::kScalers, context, worker,
                   num_segments);
   for (int segment = 0; segment < layout.num_segments(); ++segment) {
-    writer.add({segment, 0, layout.segment(segment).num_elements}, plan.codec_of(segment).wire_id(), 0,
-               row_of(plan, coders, segment, worker), 0);
+    const Codec& codec = plan.codec_of(segment);
+    const std::span<const float> row = row_of(plan, coders, segment, worker);
+    const auto count = static_cast<std::size_t>(num_told_scalers(layout, plan, segment));
+    const std::uint8_t format = format_of(codec);
+    // A tensor counts as a whole: its first scaler is NaN if any is.
+    const float flag = count > 0 && std::isnan(row[0]) ? canonical_nan() : 0.0f;
+    writer.add({segment, 0, layout.segment(segment).num_elements}, codec.wire_id(), format,
+               format == kFlag ? std::span(&flag, count) : row, 0);
   }
   writer.finish();
 }
@@ -43,16 +79,11 @@ void read_scalers(const Layout& layout, const CodecPlan& plan, std::span<const s
   for (int segment = 0; complete && segment < layout.num_segments(); ++segment) {
     const Message::Record& record = message.records[static_cast<std::size_t>(segment)];
     const EncodedSlice& encoded = record.encoded;
-    const std::span<float> row = row_of(plan, coders, segment, worker);
+    const Codec& codec = plan.codec_of(segment);
     complete = encoded.slice == Slice{segment, 0, layout.segment(segment).num_elements} &&
-               record.codec == plan.codec_of(segment).wire_id() && encoded.format == 0 && encoded.payload.empty() &&
-               encoded.scalers.size() == row.size() &&
-               std::ranges::none_of(encoded.scalers, [](float s) { return s < 0; });
-    if (!complete) break;
-    const float max = plan.codec_of(segment).traits().max_scaler;
-    const bool is_finite = std::ranges::all_of(encoded.scalers, [max](float s) { return s <= max; });
-    std::ranges::copy(encoded.scalers, row.begin());
-    if (!is_finite) std::ranges::fill(row, canonical_nan());  // a tensor counts as a whole
+               record.codec == codec.wire_id() && encoded.format == format_of(codec) && encoded.payload.empty() &&
+               static_cast<std::int64_t>(encoded.scalers.size()) == num_told_scalers(layout, plan, segment) &&
+               take(codec, encoded.scalers, row_of(plan, coders, segment, worker));
   }
   if (!complete) {
     TERNGRAD_THROW(CommunicationError, "[exchange] scaler message ", worker, " is not worker ", worker,

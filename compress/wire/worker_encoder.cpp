@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "compress/codecs/coder.h"
+#include "compress/wire/gradient_transport.h"
 #include "compress/wire/payload_rows.h"
 
 namespace terngrad {
@@ -25,7 +26,9 @@ WorkerEncoder::WorkerEncoder(const Layout& layout, const CodecPlan& plan, int wo
       coders_(make_coders(
           plan,
           {.layout = layout, .workers = one_worker(worker, num_workers), .seed = seed, .drops_nonfinite_steps = false},
-          [this](std::size_t) -> PayloadRows& { return *rows_; })) {}
+          [this](std::size_t) -> PayloadRows& { return *rows_; })),
+      transport_(std::make_unique<GradientTransport>(
+          layout, plan, std::vector<WorkerRange>{one_worker(worker, num_workers)}, /*rank=*/0)) {}
 
 WorkerEncoder::~WorkerEncoder() = default;
 WorkerEncoder::WorkerEncoder(WorkerEncoder&&) noexcept = default;
@@ -49,23 +52,15 @@ std::span<const std::uint8_t> WorkerEncoder::gradient_message(const TensorTable&
     coder->combine_scalers(&report, nullptr, nullptr, stream);
     coder->encode({&gradient, 1}, {context.step, nullptr}, stream);
   }
-  const std::vector<Slice>& slices = rows_->parts()[0];
-  writer_.begin(MessageKind::kGradient, context, worker_, slices.size(), rows_->message_bytes(0, 0));
-  for (std::size_t index = 0; index < slices.size(); ++index) {
-    const Slice& slice = slices[index];
-    const Codec& codec = plan_.codec_of(slice.segment);
-    const auto num_scalers = static_cast<std::size_t>(codec.scaler_range(slice).count);
-    std::span<const float> scalers;
-    if (num_scalers > 0) {
-      const Coder& coder = *coders_[static_cast<std::size_t>(plan_.group_of(slice.segment))];
-      scalers = coder.sent_scalers(worker_).subspan(static_cast<std::size_t>(coder.first_scaler(slice)), num_scalers);
-    }
-    const std::span<const std::uint8_t> payload = rows_->payload(0, index, 0);
-    std::uint8_t* const codes = writer_.add(slice, codec.wire_id(), codec.record_format(PayloadForm::kNatural), scalers,
-                                            static_cast<std::int64_t>(payload.size()));
-    std::ranges::copy(payload, codes);
+  parcels_.clear();
+  transport_->append(*rows_, coders_, 0, context, parcels_, stream);
+  return parcels_.parcel(0);
+}
+
+void WorkerEncoder::keep(Kept what, const TensorTable& encoded, const TensorTable& kept, Stream& stream) {
+  for (const auto& coder : coders_) {
+    if (!coder->codec().traits().is_exact) coder->keep(what, {&encoded, 1}, {&kept, 1}, nullptr, stream);
   }
-  return writer_.finish();
 }
 
 }  // namespace terngrad

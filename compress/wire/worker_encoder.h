@@ -6,20 +6,23 @@
 #include <span>
 #include <vector>
 
-#include "compress/codecs/codec_plan.h"
+#include "compress/comm/communicator.h"
+#include "compress/plan/codec_plan.h"
 #include "compress/wire/wire_format.h"
 
 namespace terngrad {
 
 class Coder;
+enum class Kept;
+class GradientTransport;
 class PayloadRows;
 
 /// Measures and encodes one worker's gradient with the codecs of a plan and the worker's own scalers: what a worker of
 /// asynchronous training pushes. Buffers are kept from step to step.
 class WorkerEncoder {
  public:
-  /// @param plan    kept by reference
-  /// @param worker  global number, of num_workers; @param seed  of the run's draws
+  /// @param layout, plan  kept by reference
+  /// @param worker        global number, of num_workers; @param seed  of the run's draws
   WorkerEncoder(const Layout& layout, const CodecPlan& plan, int worker, int num_workers, std::uint64_t seed);
   ~WorkerEncoder();
   WorkerEncoder(WorkerEncoder&&) noexcept;
@@ -35,13 +38,16 @@ class WorkerEncoder {
   /// Message with all tensors of the gradient that was measured, valid until the next.
   std::span<const std::uint8_t> gradient_message(const TensorTable& gradient, const MessageContext& context,
                                                  Stream& stream);
+  /// Coder::keep of every tensor whose codec loses something, of the last message.
+  void keep(Kept what, const TensorTable& encoded, const TensorTable& kept, Stream& stream);
 
  private:
   const CodecPlan& plan_;
   int worker_;
   std::unique_ptr<PayloadRows> rows_;
   std::vector<std::unique_ptr<Coder>> coders_;  // one per group of the plan
-  MessageWriter writer_;
+  std::unique_ptr<GradientTransport> transport_;
+  Parcels parcels_;  // the message
 };
 
 }  // namespace terngrad

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "kernels/codes/cpu/code_bytes.h"
+#include "kernels/codes/cpu/sum_tiles.h"
 #include "kernels/codes/cuda/code_sum.h"
 #include "kernels/codes/lanes.h"
 #include "kernels/codes/levels.h"
@@ -20,10 +21,6 @@
 namespace terngrad {
 namespace {
 
-/// Means of this many elements (64 MiB) are stored past the caches: the optimizer would not find them there anyway, and
-/// a store into a cache first reads what it overwrites. Of 8 messages of 25 million codes, in t2, one core made 15.4
-/// GB/s of means so and 10.2 GB/s with cached stores, two 28.2 and 20.5 (2-core Xeon, AVX-512, 480 MB of third level).
-constexpr std::int64_t kStreamingElements = std::int64_t{1} << 24;
 /// Payloads whose sums fit a signed byte.
 constexpr std::size_t kMaxPackedPayloads = 127;
 
@@ -71,7 +68,7 @@ void sum_tile_lanes(const CodeSumTask& task, std::int64_t begin, std::int64_t co
   const int bits = lane_bits(task.num_workers, task.lane_levels);
   std::array<std::int32_t, kChunkElements> sums;
   std::array<std::int32_t, kChunkElements> counts;
-  sums.fill(-lane_bias(task.num_workers, task.lane_levels));
+  sums.fill(-summed_lane_bias(task));
   for (const std::uint8_t* payload : task.payloads) {
     unpack_lanes(payload, bits, begin, {counts.data(), static_cast<std::size_t>(count)});
     for (std::size_t i = 0; i < static_cast<std::size_t>(count); ++i) sums[i] += counts[i];
@@ -191,6 +188,31 @@ bool fits(const CodeSumTask& task, std::int64_t bytes) {
 
 /// @throws InvalidArgument
 void check(const CodeSumTask& task) {
+  check_code_sum(task);
+  if (task.format == CodeFormat::kLanes) return;
+  const auto most = static_cast<std::int64_t>(levels_of(task.format)) * static_cast<std::int64_t>(task.payloads.size());
+  TERNGRAD_REQUIRE(most < kMaxExactSum, "[aggregate] sums of ", task.payloads.size(), " codes in format ",
+                   to_string(task.format), " could pass 2^24");
+}
+
+void sum_on_cpu(std::span<const CodeSumTask> tasks, Stream& stream) {
+  cpu::for_each_sum_tile(tasks, stream,
+                         [](const CodeSumTask& task, std::int64_t begin, std::int64_t count, cpu::Stores stores) {
+                           if (task.format == CodeFormat::kLanes) {
+                             sum_tile_lanes(task, begin, count);
+                           } else if (!is_ternary(task.format)) {
+                             sum_tile_levels(task, begin, count);
+                           } else if (task.payloads.size() <= kMaxPackedPayloads) {
+                             sum_tile_packed(task, begin, count, stores);
+                           } else {
+                             sum_tile_ternary(task, begin, count);
+                           }
+                         });
+}
+
+}  // namespace
+
+void check_code_sum(const CodeSumTask& task) {
   TERNGRAD_REQUIRE(task.payloads.size() == task.payload_bytes.size(), "[aggregate] ", task.payloads.size(),
                    " payloads but ", task.payload_bytes.size(), " lengths");
   TERNGRAD_REQUIRE(
@@ -200,12 +222,6 @@ void check(const CodeSumTask& task) {
                    ", got ", task.first);
   TERNGRAD_REQUIRE(task.block_elements % kMinBlockElements == 0, "[aggregate] block_elements must be a multiple of ",
                    kMinBlockElements, ", got ", task.block_elements);
-  if (task.format != CodeFormat::kLanes) {
-    const auto most =
-        static_cast<std::int64_t>(levels_of(task.format)) * static_cast<std::int64_t>(task.payloads.size());
-    TERNGRAD_REQUIRE(most < kMaxExactSum, "[aggregate] sums of ", task.payloads.size(), " codes in format ",
-                     to_string(task.format), " could pass 2^24");
-  }
   for (const std::int64_t bytes : task.payload_bytes) {
     TERNGRAD_REQUIRE(fits(task, bytes), "[aggregate] a payload of ", bytes, " bytes does not hold ", task.count,
                      " codes in format ", to_string(task.format));
@@ -217,34 +233,9 @@ void check(const CodeSumTask& task) {
   }
 }
 
-void sum_on_cpu(std::span<const CodeSumTask> tasks, Stream& stream) {
-  std::int64_t num_tiles = 0;
-  for (const CodeSumTask& task : tasks) num_tiles += (task.count + kChunkElements - 1) / kChunkElements;
-  const cpu::Stores stores =
-      num_tiles * kChunkElements >= kStreamingElements ? cpu::Stores::kStreaming : cpu::Stores::kCached;
-  parallel_for(stream.num_threads(), num_tiles, 1, [&](std::int64_t begin, std::int64_t end) {
-    std::int64_t index = 0;  // of the task's first tile
-    for (const CodeSumTask& task : tasks) {
-      const std::int64_t task_tiles = (task.count + kChunkElements - 1) / kChunkElements;
-      for (std::int64_t tile = std::max(begin, index); tile < std::min(end, index + task_tiles); ++tile) {
-        const std::int64_t at = (tile - index) * kChunkElements;
-        const std::int64_t count = std::min(kChunkElements, task.count - at);
-        if (task.format == CodeFormat::kLanes) {
-          sum_tile_lanes(task, at, count);
-        } else if (!is_ternary(task.format)) {
-          sum_tile_levels(task, at, count);
-        } else if (task.payloads.size() <= kMaxPackedPayloads) {
-          sum_tile_packed(task, at, count, stores);
-        } else {
-          sum_tile_ternary(task, at, count);
-        }
-      }
-      index += task_tiles;
-    }
-  });
+int summed_lane_bias(const CodeSumTask& task) {
+  return lane_bias(task.summed_workers == 0 ? task.num_workers : task.summed_workers, task.lane_levels);
 }
-
-}  // namespace
 
 CodeSummer::CodeSummer(Device device) : device_(device) {
   if (device.is_cuda()) cuda_ = cuda::make_code_sum_runner(device);

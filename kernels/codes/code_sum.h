@@ -18,14 +18,22 @@ struct CodeSumTask {
   CodeFormat format = CodeFormat::kT2;
   std::span<const std::uint8_t* const> payloads;  // one per worker; checked by check_payload; 4-byte aligned, lanes 8
   std::span<const std::int64_t> payload_bytes;    // of each; for tmask on a GPU also the room that it has
-  int num_workers = 1;     // N of lanes (lanes only): payloads may be sums themselves, together those of N workers
-  std::int64_t first = 0;  // position of the slice in the segment, a multiple of kChunkElements
+  int num_workers = 1;                            // N of lanes (lanes only): payloads may be sums themselves
+  int summed_workers = 0;                         // of lanes, whose codes they are together; 0: of all N
+  std::int64_t first = 0;                         // position of the slice in the segment, a multiple of kChunkElements
   std::int64_t count = 0;
   std::int64_t block_elements = 0;  // elements per scale, a multiple of kMinBlockElements; 0 = one for all
   const float* scales = nullptr;    // [blocks that the slice touches]
   float* out = nullptr;             // [count] out, any 4-byte alignment
   int lane_levels = 2;              // m of lanes
 };
+
+/// What the payloads of lanes hold above the sum of their codes.
+int summed_lane_bias(const CodeSumTask& task);
+
+/// Checks what every sum over workers asks of a task. @throws InvalidArgument for a payload whose length does not fit
+/// it, a misaligned `first`, `block_elements` or payload, or more than kMaxSummedWorkers workers
+void check_code_sum(const CodeSumTask& task);
 
 /// Most workers whose codes can be summed: those of ternary codes fit 16 bits.
 inline constexpr int kMaxSummedWorkers = 16383;

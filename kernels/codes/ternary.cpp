@@ -26,6 +26,8 @@ std::string to_string(CodeFormat format) {
       return "q4";
     case CodeFormat::kQ8:
       return "q8";
+    case CodeFormat::kBits:
+      return "bits";
     case CodeFormat::kN8:
       return "n8";
     case CodeFormat::kN4:
@@ -64,6 +66,8 @@ std::int64_t payload_bytes(CodeFormat format, std::int64_t n, int num_workers, i
       return tmask_parts(n).signs_offset + divide_up(divide_up(n, 8), 4) * 4;
     case CodeFormat::kLanes:
       return divide_up(n, lanes_per_word(lane_bits(num_workers, lane_levels))) * 8;
+    case CodeFormat::kBits:
+      return divide_up(n, 32) * 4;
     case CodeFormat::kQ4:
     case CodeFormat::kN4:
       return divide_up(n, 8) * 4;

@@ -37,6 +37,8 @@ enum class CodeFormat : std::uint8_t {
   /// of
   /// 4.
   kQ8 = 17,
+  /// Signs (kernels/codes/signs.h), a bit each, 1 = negative, 32 per 32-bit word, low bits first. ceil(n / 32) words.
+  kBits = 18,
   /// Powers of two (kernels/codes/exponents.h) in a byte: a sign above 7 bits e; minus zero, 0x80, never occurs and is
   /// refused. n bytes, rounded up to a multiple of 4.
   kN8 = 21,
@@ -49,7 +51,7 @@ enum class CodeFormat : std::uint8_t {
   kE4M3 = 23,
 };
 
-/// "t2", "t5", "tmask", "lanes", "q4", "q8", "n8", "n4", "e4m3".
+/// "t2", "t5", "tmask", "lanes", "q4", "q8", "bits", "n8", "n4", "e4m3".
 std::string to_string(CodeFormat format);
 
 /// The formats of ternary codes, {-1, 0, +1}, are the first four.
@@ -88,7 +90,8 @@ constexpr bool is_ternary(CodeFormat format) {
 
 /// Whether codes are integers, which can be added up; those of other formats stand for numbers.
 constexpr bool holds_integers(CodeFormat format) {
-  return format != CodeFormat::kN8 && format != CodeFormat::kN4 && format != CodeFormat::kE4M3;
+  return format != CodeFormat::kN8 && format != CodeFormat::kN4 && format != CodeFormat::kE4M3 &&
+         format != CodeFormat::kBits;
 }
 
 /// Sizes of the parts of a tmask payload of n codes.

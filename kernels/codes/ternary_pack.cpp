@@ -11,6 +11,7 @@
 #include "kernels/codes/fp8.h"
 #include "kernels/codes/lanes.h"
 #include "kernels/codes/levels.h"
+#include "kernels/codes/signs.h"
 #include "kernels/codes/ternarize.h"
 #include "kernels/runtime/errors.h"
 #include "kernels/tensor/slice.h"
@@ -195,6 +196,8 @@ void check_payload(const PackedCodes& codes) {
       return check_exponents(codes);
     case CodeFormat::kE4M3:
       return check_e4m3(codes);
+    case CodeFormat::kBits:
+      return check_bits(codes);
   }
 }
 
@@ -249,6 +252,7 @@ void unpack_codes(const PackedCodes& codes, std::int64_t first, std::span<std::i
     case CodeFormat::kN8:
     case CodeFormat::kN4:
     case CodeFormat::kE4M3:
+    case CodeFormat::kBits:
       break;  // refused by require_range
   }
 }

@@ -11,6 +11,7 @@
 #include "kernels/codes/exponents.h"
 #include "kernels/codes/fp8.h"
 #include "kernels/codes/levels.h"
+#include "kernels/codes/signs.h"
 #include "kernels/codes/ternarize.h"
 #include "kernels/codes/ternary.h"
 #include "kernels/codes/ternary_pack.h"
@@ -26,6 +27,8 @@ bool is_codes(LeafFormat format) { return format != LeafFormat::kFloat32 && form
 bool is_levels(LeafFormat format) { return format == LeafFormat::kQ4 || format == LeafFormat::kQ8; }
 
 bool is_exponents(LeafFormat format) { return format == LeafFormat::kN8 || format == LeafFormat::kN4; }
+
+bool is_signs(LeafFormat format) { return format == LeafFormat::kBits || format == LeafFormat::kSides; }
 
 /// Of leaves that are codes.
 CodeFormat code_format(LeafFormat format) {
@@ -46,6 +49,9 @@ CodeFormat code_format(LeafFormat format) {
       return CodeFormat::kN8;
     case LeafFormat::kN4:
       return CodeFormat::kN4;
+    case LeafFormat::kBits:
+    case LeafFormat::kSides:
+      return CodeFormat::kBits;
     case LeafFormat::kFloat32:
     case LeafFormat::kBfloat16:
       break;
@@ -72,6 +78,8 @@ void check(const MeanTask& task) {
                    kMinBlockElements, ", got ", task.block_elements);
   TERNGRAD_REQUIRE(!task.two_scalers || (is_codes(task.format) && is_ternary(code_format(task.format))),
                    "[tree sum] leaves in format ", to_string(task.format), " have one scaler, not two");
+  TERNGRAD_REQUIRE(task.columns >= 0 && (task.columns == 0 || task.format == LeafFormat::kSides),
+                   "[tree sum] leaves in format ", to_string(task.format), " have no scalers of columns");
   const std::int64_t min = min_bytes(task);
   for (const MeanLeaf& leaf : task.workers) {
     TERNGRAD_REQUIRE(leaf.num_workers == 1 || !is_codes(task.format), "[tree sum] codes in format ",
@@ -100,13 +108,33 @@ void for_each_run(const MeanTask& task, std::int64_t first, std::size_t count, c
   }
 }
 
+constexpr std::int64_t kT2CodesPerWord = 16;
+
+/// At most a chunk of t2 codes with one scaler for both signs, from the beginning of a word on.
+void read_t2(const MeanTask& task, const MeanLeaf& leaf, std::int64_t first, std::span<float> out) {
+  const auto* const words = reinterpret_cast<const std::uint32_t*>(leaf.payload.data());
+  for_each_run(task, first, out.size(), [&](std::int64_t scaler, std::size_t begin, std::size_t end) {
+    // Runs begin at multiples of 64 elements, words of 16.
+    const std::uint32_t* const of_run = words + (first + static_cast<std::int64_t>(begin)) / kT2CodesPerWord;
+    cpu::sum_t2_tile({&of_run, 1}, static_cast<std::int64_t>(end - begin), leaf.scalers[scaler], out.data() + begin,
+                     cpu::Stores::kCached);
+  });
+}
+
 /// At most a chunk of ternary codes.
 void read_ternary(const MeanTask& task, const MeanLeaf& leaf, std::int64_t first, std::span<float> out) {
+  if (task.format == LeafFormat::kT2 && !task.two_scalers && first % kT2CodesPerWord == 0) {
+    return read_t2(task, leaf, first, out);
+  }
   std::array<std::int16_t, kChunkElements> codes;
   unpack_codes({code_format(task.format), leaf.payload, task.count, 1}, first, {codes.data(), out.size()});
   for_each_run(task, first, out.size(), [&](std::int64_t scaler, std::size_t begin, std::size_t end) {
     const float positive = leaf.scalers[task.two_scalers ? 2 * scaler : scaler];
-    const float negative = task.two_scalers ? leaf.scalers[2 * scaler + 1] : positive;
+    if (!task.two_scalers) {
+      return cpu::scale_sums(codes.data() + begin, static_cast<std::int64_t>(end - begin), positive,
+                             out.data() + begin);
+    }
+    const float negative = leaf.scalers[2 * scaler + 1];
     for (std::size_t i = begin; i < end; ++i) {
       out[i] = (codes[i] < 0 ? negative : positive) * static_cast<float>(codes[i]);
     }
@@ -155,6 +183,30 @@ void read_e4m3(const MeanTask& task, const MeanLeaf& leaf, std::int64_t first, s
   });
 }
 
+/// At most a chunk of signs whose scalers are those of columns.
+void read_columns(const MeanTask& task, const MeanLeaf& leaf, std::int64_t first, std::span<float> out) {
+  std::int64_t column = (task.first + first) % task.columns;
+  for (std::size_t i = 0; i < out.size(); ++i) {
+    const auto bit = static_cast<std::size_t>(first) + i;
+    const bool is_negative = (leaf.payload[bit / 8] >> (bit % 8) & 1) != 0;
+    out[i] = is_negative ? -leaf.scalers[2 * column] : leaf.scalers[2 * column + 1];
+    if (++column == task.columns) column = 0;
+  }
+}
+
+/// At most a chunk of signs.
+void read_signs(const MeanTask& task, const MeanLeaf& leaf, std::int64_t first, std::span<float> out) {
+  if (task.columns > 0) return read_columns(task, leaf, first, out);
+  const auto num_bytes = static_cast<std::int64_t>(leaf.payload.size());
+  for_each_run(task, first, out.size(), [&](std::int64_t scaler, std::size_t begin, std::size_t end) {
+    const bool has_sides = task.format == LeafFormat::kSides;
+    const float negative = leaf.scalers[has_sides ? 2 * scaler : scaler];
+    const float positive = has_sides ? leaf.scalers[2 * scaler + 1] : negative;
+    cpu::scale_signs(leaf.payload.data(), num_bytes, first + static_cast<std::int64_t>(begin),
+                     static_cast<std::int64_t>(end - begin), positive, negative, out.data() + begin);
+  });
+}
+
 bool is_one_worker(const MeanLeaf& leaf) { return leaf.num_workers == 1; }
 
 void sum_on_cpu(const MeanTask& task, Stream& stream) {
@@ -176,6 +228,7 @@ void sum_on_cpu(const MeanTask& task, Stream& stream) {
 std::string to_string(LeafFormat format) {
   if (format == LeafFormat::kFloat32) return "fp32";
   if (format == LeafFormat::kBfloat16) return "bf16";
+  if (format == LeafFormat::kSides) return "sides";
   return to_string(code_format(format));
 }
 
@@ -197,6 +250,8 @@ LeafFormat leaf_format(CodeFormat format) {
       return LeafFormat::kN8;
     case CodeFormat::kN4:
       return LeafFormat::kN4;
+    case CodeFormat::kBits:
+      return LeafFormat::kBits;
     case CodeFormat::kLanes:
       break;
   }
@@ -216,6 +271,7 @@ void decode_leaf(const MeanTask& task, const MeanLeaf& leaf, std::int64_t first,
   }
   const auto read = is_levels(task.format)             ? read_levels
                     : task.format == LeafFormat::kE4M3 ? read_e4m3
+                    : is_signs(task.format)            ? read_signs
                     : is_exponents(task.format)        ? read_exponents
                                                        : read_ternary;
   constexpr auto kChunk = static_cast<std::size_t>(kChunkElements);

@@ -27,9 +27,13 @@ enum class LeafFormat : std::uint8_t {
   // Powers of two, an element being scaler * power:
   kN8,
   kN4,
+  // Signs, an element being -scaler where its bit is 1, else scaler:
+  kBits,
+  // Signs with a scaler for each side, an element being -a- or a+; scalers are pairs, a- first:
+  kSides,
 };
 
-/// "fp32", "bf16", "t2", "t5", "tmask", "q4", "q8", "e4m3", "n8", "n4".
+/// "fp32", "bf16", "t2", "t5", "tmask", "q4", "q8", "e4m3", "n8", "n4", "bits", "sides".
 std::string to_string(LeafFormat format);
 /// The leaves that codes of one worker are. @throws InvalidArgument for lanes, which are made for sums of codes
 LeafFormat leaf_format(CodeFormat format);
@@ -39,7 +43,7 @@ struct MeanLeaf {
   /// At least as long as the format says, at a multiple of its elements' size (of 4 bytes for codes). Codes must have
   /// passed check_payload, as far as it can look; for tmask on a GPU it may be the room that the payload has.
   std::span<const std::uint8_t> payload;
-  const float* scalers = nullptr;  // of codes: [blocks that the slice touches], with two_scalers twice as many
+  const float* scalers = nullptr;  // of codes: [blocks that the slice touches], pairs count as two
   int num_workers = 1;             // of numbers on the CPU: more than 1 where it is the sum over a subtree of workers
 };
 
@@ -55,6 +59,7 @@ struct MeanTask {
   float* out = nullptr;             // [count] out, any 4-byte alignment; must not overlap a leaf
   /// Of ternary codes: scalers are pairs, that of codes 0 and 1 first and then that of -1 (TernaryLevels::kAsymmetric).
   bool two_scalers = false;
+  std::int64_t columns = 0;  // of kSides: position p of the segment has pair p mod columns, in place of blocks
 };
 
 /// Elements [first, first + out.size()) of one worker's slice, all in host memory: what the tree adds up.
@@ -81,8 +86,9 @@ class TreeSummer {
   /// left plus right. Bit-equal on every backend and for any number of threads; a result that is NaN is a GPU's
   /// canonical_nan(), and on the CPU the NaN that its additions pass on.
   /// @throws InvalidArgument for a payload whose length does not fit the task, codes without scalers, two scalers
-  /// for leaves that are not ternary, a misaligned `first`, `block_elements` or payload, no workers or (on a GPU) more
-  /// than 32767, sums that do not make up the tree or (on a GPU) any sum, or a stream of another device
+  /// for leaves that are not ternary, columns for others than sides, a misaligned `first`, `block_elements` or payload,
+  /// no workers or (on a GPU) more than 32767, sums that do not make up the tree or (on a GPU) any sum, or a stream of
+  /// another device
   void run(std::span<const MeanTask> tasks, Stream& stream);
 
  private:

@@ -17,6 +17,8 @@ CapturedGraph::CapturedGraph(Stream& stream, const std::function<void()>& submit
   executable_ = cuda::end_capture(stream);
 }
 
+bool is_capturing(const Stream& stream) { return stream.device().is_cuda() && cuda::is_capturing(stream); }
+
 void CapturedGraph::launch(Stream& stream) const { cuda::launch_graph(executable_.get(), stream); }
 
 }  // namespace terngrad

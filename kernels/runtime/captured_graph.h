@@ -26,4 +26,7 @@ class CapturedGraph {
   std::shared_ptr<void> executable_;
 };
 
+/// Whether what the stream is given now is recorded and not run. False on the CPU.
+bool is_capturing(const Stream& stream);
+
 }  // namespace terngrad

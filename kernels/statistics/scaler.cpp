@@ -50,7 +50,7 @@ void local_scalers(StatisticsPlan& plan, std::span<const TensorTable> workers, d
   }
   const std::span<Statistics> statistics = workspace(slices.size());
   for (std::size_t worker = 0; worker < workers.size(); ++worker) {
-    plan.run(workers[worker], statistics, stream);
+    plan.run(workers[worker], statistics, stream, summed_as(rule));
     for (std::size_t i = 0; i < slices.size(); ++i) {
       out[worker * slices.size() + i] = local_scaler(statistics[i], slices[i].count, clip_factor, rule);
     }

@@ -21,7 +21,22 @@ enum class ScalerRule {
   kRms,
   /// max|g| / c.
   kMaxOver,
+  // Of signs, which are multiplied by them and divided by none: 0 only where max|g| is below kMinScaler.
+  /// The mean magnitude, A / n with A = sum |g|.
+  kMeanMagnitude,
+  /// The root of the mean square, sqrt(S2 / n).
+  kRootMeanSquare,
+  /// S2 / A.
+  kSquaresOverMagnitudes,
+  /// 1, whatever the elements are.
+  kOne,
 };
+
+/// What a rule needs the sum of.
+constexpr SummedAs summed_as(ScalerRule rule) {
+  const bool magnitudes = rule == ScalerRule::kMeanMagnitude || rule == ScalerRule::kSquaresOverMagnitudes;
+  return magnitudes ? SummedAs::kMagnitudes : SummedAs::kValues;
+}
 
 /// Local scaler s_k of `count` elements with these statistics, in the units of g.
 ///
@@ -29,8 +44,9 @@ enum class ScalerRule {
 ///
 /// all in float64; c sigma is rounded to float32 once. Empty gives 0. NaN or infinity gives the canonical NaN, and so
 /// does a result above kMaxScaler; one below kMinScaler gives 0.
-/// @param clip_factor  c, finite and >= 0; 0 means no clipping. Not looked at with kPowerOfTwo and kL2
-/// Source: Wen et al., "TernGrad", NIPS 2017, section 3.3 (gradient clipping); the original's code for kOriginal.
+/// @param statistics   their sum is what summed_as(rule) says
+/// @param clip_factor  c, finite and >= 0; 0 means no clipping. Looked at with kPaper, kOriginal, kRms and kMaxOver
+/// only Source: Wen et al., "TernGrad", NIPS 2017, section 3.3 (gradient clipping); the original's code for kOriginal.
 float local_scaler(const Statistics& statistics, std::int64_t count, double clip_factor, ScalerRule rule);
 
 /// The local scalers of every slice of a plan, for the gradients of several workers: whole models in one pass over

@@ -35,13 +35,13 @@ struct ScalerSharingTask {
   const ScalerPlace* places = nullptr;  // [num_scalers]
   std::int64_t num_scalers = 0;         // of one worker
   int num_workers = 1;                  // N
-  int levels = 1;                       // L: codes are multiples of shared / L
+  int max_sum = 1;                      // that codes of N workers can come to: L N for codes of shared / L
   int first_local_worker = 0;
   int num_local_workers = 1;
   const float* local = nullptr;  // [num_workers * num_scalers] worker after worker; NaN: that segment is not finite
   float* own = nullptr;          // out, like local: with 0 for NaN
   float* shared = nullptr;       // [num_scalers] out: the combination; NaN counts as 0. Of kOwn the largest
-  float* scales = nullptr;       // [num_scalers] out: fl(shared / fl(L N)), what a sum of codes is multiplied by
+  float* scales = nullptr;       // [num_scalers] out: fl(shared / fl(max_sum)), what a sum of codes is multiplied by
   float* drawn_with = nullptr;   // [num_local_workers * num_scalers] out: shared, or own for kOwn; 0 for NaN
   NonfiniteReport* report = nullptr;            // updated: set it to zeros before the first call of a step
   std::uint32_t* skip = nullptr;                // null, or set to 1 where a segment is not finite

@@ -59,11 +59,11 @@ cuda::StatisticsRunner& StatisticsPlan::on_cuda(const Stream& stream) {
   return *cuda_;
 }
 
-void StatisticsPlan::run(const TensorTable& tensors, std::span<Statistics> out, Stream& stream) {
+void StatisticsPlan::run(const TensorTable& tensors, std::span<Statistics> out, Stream& stream, SummedAs summed) {
   TERNGRAD_REQUIRE(out.size() == slices_.size(), "[statistics] out must hold one entry per slice: need ",
                    slices_.size(), ", have ", out.size());
   require_device(stream);
-  if (device_.is_cuda()) return cuda_->statistics({&tensors, 1}, out.data(), stream);
+  if (device_.is_cuda()) return cuda_->statistics({&tensors, 1}, out.data(), stream, summed);
   parallel_for(stream.num_threads(), first_chunk_.back(), 8, [&](std::int64_t begin, std::int64_t end) {
     auto index = static_cast<std::size_t>(std::upper_bound(first_chunk_.begin(), first_chunk_.end(), begin) -
                                           first_chunk_.begin() - 1);
@@ -73,7 +73,7 @@ void StatisticsPlan::run(const TensorTable& tensors, std::span<Statistics> out, 
       const std::int64_t first = (chunk - first_chunk_[index]) * kChunkElements;
       const std::int64_t count = std::min(kChunkElements, slices_[index].count - first);
       const float* values = widened.of(tensors.data(slices_[index]), tensors.type(), first, count);
-      partials_.data()[chunk] = cpu::chunk_statistics(values, count);
+      partials_.data()[chunk] = cpu::chunk_statistics(values, count, summed);
     }
   });
   for (std::size_t index = 0; index < slices_.size(); ++index) {
@@ -83,7 +83,7 @@ void StatisticsPlan::run(const TensorTable& tensors, std::span<Statistics> out, 
   }
 }
 
-Statistics measure(std::span<const float> values, Stream& stream) {
+Statistics measure(std::span<const float> values, Stream& stream, SummedAs summed) {
   Layout layout;
   layout.add("values", {static_cast<std::int64_t>(values.size())});
   StatisticsPlan plan(whole_segments(layout), stream.device());
@@ -91,11 +91,11 @@ Statistics measure(std::span<const float> values, Stream& stream) {
   const TensorTable tensors(layout, const_cast<float*>(values.data()));
   Statistics result;
   if (stream.device().is_cpu()) {
-    plan.run(tensors, {&result, 1}, stream);
+    plan.run(tensors, {&result, 1}, stream, summed);
     return result;
   }
   Buffer<Statistics> on_device(1, stream.device());
-  plan.run(tensors, on_device.span(), stream);
+  plan.run(tensors, on_device.span(), stream, summed);
   copy<Statistics>(on_device.span(), {&result, 1}, stream);
   stream.synchronize();
   return result;

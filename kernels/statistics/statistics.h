@@ -12,9 +12,15 @@
 
 namespace terngrad {
 
+/// What a sum of elements adds up.
+enum class SummedAs : std::uint8_t {
+  kValues,      // g: S1
+  kMagnitudes,  // |g|: A
+};
+
 /// Sum, sum of squares and largest magnitude of a run of elements.
 struct Statistics {
-  double sum = 0;              // S1
+  double sum = 0;              // S1, or A (SummedAs)
   double sum_squares = 0;      // S2
   std::uint32_t max_bits = 0;  // bit pattern of max|g|: NaN > infinity > finite. Order of bits is order of values
   std::uint32_t reserved = 0;  // zero, so that equal statistics are equal bytes
@@ -30,7 +36,7 @@ Statistics combine(const Statistics& a, const Statistics& b);
 
 /// The reduction tree, which is part of the format (contract B1). A slice is cut into chunks of 4096 elements from its
 /// start. Element i of a chunk belongs to row i / 512 and lane i % 16. Accumulators are float64, start at +0, and take
-/// 1. each (row, lane): its elements in increasing order; g and g * g are exact in float64;
+/// 1. each (row, lane): its elements in increasing order; g (or |g|) and g * g are exact in float64;
 /// 2. rows of a lane: ((0+1)+(2+3)) + ((4+5)+(6+7)); absent elements and rows count as +0;
 /// 3. lanes: lane j takes j + 8, then j + 4, j + 2, j + 1;
 /// 4. chunks: slot c % 256 takes its chunks in increasing order, then slot j takes j + 128, 64, ..., 1.
@@ -55,11 +61,12 @@ class StatisticsPlan {
   /// Measures every slice of `tensors`.
   /// @param tensors  of any element type, finite or not; read once. Device memory on a GPU
   /// @param out      [slices().size()] out; device memory on a GPU
+  /// @param summed   what Statistics::sum is the sum of
   /// @throws InvalidArgument if out has another size or the stream is another device's than the plan's
   /// Bit-equal on every backend, for any alignment, number of threads and SIMD width, and to those of the elements
   /// widened to float32 (the sums of a slice with NaN or infinity in it mean nothing and may differ). Not safe to run
   /// twice at once on one plan: the plan owns the workspace. On a GPU the host does not wait.
-  void run(const TensorTable& tensors, std::span<Statistics> out, Stream& stream);
+  void run(const TensorTable& tensors, std::span<Statistics> out, Stream& stream, SummedAs summed = SummedAs::kValues);
 
   /// The part of a plan on a GPU, for kernels that continue from it. @throws InvalidArgument for another device's
   /// stream
@@ -79,11 +86,11 @@ class StatisticsPlan {
 Statistics combine_chunks(std::span<const Statistics> chunks);
 
 /// Statistics of one contiguous run (as one slice); of device memory on a GPU's stream, for which the host waits.
-Statistics measure(std::span<const float> values, Stream& stream);
+Statistics measure(std::span<const float> values, Stream& stream, SummedAs summed = SummedAs::kValues);
 
 namespace cpu {
 /// Statistics of one chunk, count in [0, 4096].
-Statistics chunk_statistics(const float* values, std::int64_t count);
+Statistics chunk_statistics(const float* values, std::int64_t count, SummedAs summed = SummedAs::kValues);
 }  // namespace cpu
 
 }  // namespace terngrad

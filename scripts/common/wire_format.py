@@ -15,8 +15,8 @@ import numpy as np
 
 KINDS = {1: "scalers", 2: "gradient", 3: "mean", 4: "pull", 5: "push", 6: "state", 7: "parameters", 8: "stop", 9: "leave",
          10: "sum"}
-CODECS = {1: "fp32", 2: "bf16", 3: "ternary", 4: "qsgd", 5: "natural", 10: "fp8"}
-CODE_FORMATS = {1: "t2", 2: "t5", 3: "tmask", 4: "lanes", 16: "q4", 17: "q8", 21: "n8", 22: "n4", 23: "e4m3"}
+CODECS = {1: "fp32", 2: "bf16", 3: "ternary", 4: "qsgd", 5: "natural", 6: "sign", 7: "onebit", 10: "fp8"}
+CODE_FORMATS = {1: "t2", 2: "t5", 3: "tmask", 4: "lanes", 16: "q4", 17: "q8", 18: "bits", 21: "n8", 22: "n4", 23: "e4m3"}
 LEVELS = {16: 7, 17: 127}  # L of codes from -L to L; 1 of the other formats
 HEADER = struct.Struct("<4sHHQQQIIQQII")
 RECORD = struct.Struct("<IBBHQQQQII")
@@ -87,15 +87,22 @@ class Record:
     count: int
     scalers: np.ndarray
     payload: bytes
+    kind: int = 2  # of its message
+
+    def is_flag(self):
+        """Of kind 1, whether its scaler says no more than that the tensor is finite (0) or not (NaN)."""
+        return self.kind == 1 and self.format == 1
 
     def codec_name(self):
         """'fp32', 'ternary t5'."""
         name = CODECS.get(self.codec, f"codec {self.codec}")
+        if self.kind == 1:
+            return name
         return f"{name} {CODE_FORMATS.get(self.format, self.format)}" if self.has_codes() and self.format else name
 
     def has_codes(self):
         """Whether the elements are codes times scalers, not numbers."""
-        return self.codec in (3, 4, 5, 10)
+        return self.codec in (3, 4, 5, 6, 7, 10)
 
     def codes(self, num_workers=None, levels=1):
         """What stands for the elements: codes, sums of codes of lanes, numbers of fp32 and bf16.
@@ -105,24 +112,42 @@ class Record:
             return (float32_payload if self.codec == 1 else bfloat16_payload)(self.payload, self.count)
         decoder = DECODERS.get(self.format)
         require(self.has_codes() and decoder, "codec, format", "a known one", f"{self.codec}, {self.format}")
+        if self.format == 4 and self.codec == 6:
+            return lane_votes(self.payload, self.count, num_workers)
         if self.format == 4:
             return decoder(self.payload, self.count, num_workers, levels)
         return decoder(self.payload, self.count)
 
-    def values(self, num_workers=None, block_size=None, levels=1):
-        """The elements in fp32: each code times its unit, fl(scaler / L). Several scalers need the elements that each is for."""
+    def values(self, num_workers=None, block_size=None, levels=1, asymmetric=False):
+        """The elements in fp32: each code times its unit, fl(scaler / L). Several scalers need the elements that each is for.
+
+        Of asymmetric levels they are pairs: that of positive codes and that of negative ones."""
         codes = self.codes(num_workers, levels)
         if not self.has_codes():
             return codes
+        if self.codec == 7:
+            return self.sides(codes, block_size)
+        if self.count == 0 or len(self.scalers) == 0:
+            return np.zeros(self.count, np.float32)
+        each = 2 if asymmetric else 1
         units = self.scalers / np.float32(LEVELS.get(self.format, 1))
-        if len(units) <= 1:
-            unit = units[0] if len(units) else np.float32(0)
-            return codes.astype(np.float32) * unit
-        if not block_size:
+        if len(units) <= each:
+            run = np.zeros(self.count, np.int64)
+        elif not block_size:
             raise ValueError(f"segment {self.segment} has {len(self.scalers)} scalers; for how many elements each is not known")
-        run = (self.first + np.arange(self.count)) // block_size - self.first // block_size
-        require(run[-1] + 1 == len(self.scalers), "number of scalers", run[-1] + 1, len(self.scalers))
-        return codes.astype(np.float32) * units[run]
+        else:
+            run = (self.first + np.arange(self.count)) // block_size - self.first // block_size
+        require(each * (run[-1] + 1) == len(units), "number of scalers", each * (run[-1] + 1), len(units))
+        return codes.astype(np.float32) * units[each * run + (codes < 0 if asymmetric else 0)]
+
+
+    def sides(self, signs, block_size):
+        """The elements of onebit: scalers are a- and a+ of each block, or of each column, of which one may be all."""
+        pairs = self.scalers.reshape(-1, 2)
+        position = self.first + np.arange(self.count)
+        group = position // block_size - self.first // block_size if block_size else position % max(len(pairs), 1)
+        require(self.count == 0 or group.max() < len(pairs), "number of scalers", f"{group.max(initial=-1) + 1} pairs", len(self.scalers))
+        return np.where(signs < 0, -pairs[group, 0], pairs[group, 1])
 
 
 @dataclasses.dataclass
@@ -140,7 +165,7 @@ class Message:
         return KINDS[self.kind]
 
 
-def read_record(data, index, payload, begin):
+def read_record(data, index, payload, begin, kind):
     """The record of that index, whose scalers begin at the first multiple of 8 from `begin` on, and where its codes end."""
     where = f"record {index}: "
     at = HEADER.size + index * RECORD.size
@@ -154,7 +179,14 @@ def read_record(data, index, payload, begin):
     between = payload[begin:offset] + payload[end_of_scalers:codes]
     require(not any(between), where + "padding", "zeros", between.hex())
     scalers = np.frombuffer(payload, "<f4", num_scalers, offset) if num_scalers else np.zeros(0, np.float32)
-    return Record(segment, codec, form, first, count, scalers, payload[codes : codes + num_bytes]), codes + num_bytes
+    record = Record(segment, codec, form, first, count, scalers, payload[codes : codes + num_bytes], kind)
+    if kind == 1:
+        require(form <= 1, where + "format", "0 or 1", form)
+        require(num_bytes == 0, where + "bytes", 0, num_bytes)
+    if record.is_flag():
+        require(num_scalers == min(count, 1), where + "number of scalers", min(count, 1), num_scalers)
+        require(bool(np.all((scalers == 0) | np.isnan(scalers))), where + "flag", "0 or NaN", scalers.tolist())
+    return record, codes + num_bytes
 
 
 def read_message(data):
@@ -175,7 +207,7 @@ def read_message(data):
     records = []
     end = 0
     for index in range(num_records):
-        record, end = read_record(data, index, payload, end)
+        record, end = read_record(data, index, payload, end, kind)
         records.append(record)
     if records:
         require(end == len(payload), "end of the last codes", len(payload), end)
@@ -266,6 +298,13 @@ def q8_codes(payload, count):
     return fields.astype(np.int16) - np.int16(127)
 
 
+def sign_values(payload, count):
+    """1 or -1, which scalers multiply."""
+    require_length(payload, 4 * -(-count // 32))
+    negative = without_padding(bits_of(np.frombuffer(payload, "<u4"), 1, 32), count, "sign")
+    return np.int8(1) - np.int8(2) * negative.astype(np.int8)
+
+
 def powers_of_two(codes, bits):
     """What codes of a sign and an exponent stand for, which scalers multiply."""
     require(not (codes == 1 << (bits - 1)).any(), f"n{bits}", "no minus zero", "one")
@@ -294,18 +333,28 @@ def e4m3_values(payload, count):
     return np.where(codes & 0x80, -magnitude, magnitude).astype(np.float32)
 
 
-def lane_sums(payload, count, num_workers, levels=1):
-    """Sums of the codes of all workers, of a mean; a single worker's code - L (N - 1) where it is its contribution."""
+def lane_fields(payload, count, num_workers, lane_levels):
+    """The counts in lanes of that many levels a worker."""
     if not num_workers:
         raise ValueError("lanes are as wide as the number of workers needs, which is not known")
-    largest = 2 * levels * num_workers
-    width = largest.bit_length()  # ceil(log2(2 L N + 1))
+    largest = lane_levels * num_workers
+    width = largest.bit_length()  # ceil(log2(m N + 1))
     lanes = 64 // width
     require_length(payload, 8 * -(-count // lanes))
     fields = without_padding(bits_of(np.frombuffer(payload, "<u8"), width, lanes), count, "lane")
     require((fields <= largest).all(), "lanes", f"at most {largest}", fields.max(initial=0))
-    return fields.astype(np.int32) - levels * num_workers
+    return fields.astype(np.int32)
 
 
-DECODERS = {1: t2_codes, 2: t5_codes, 3: tmask_codes, 4: lane_sums, 16: q4_codes, 17: q8_codes, 21: n8_values, 22: n4_values,
-            23: e4m3_values}
+def lane_sums(payload, count, num_workers, levels=1):
+    """Sums of the codes of all workers, of a mean; a single worker's code - L (N - 1) where it is its contribution."""
+    return lane_fields(payload, count, num_workers, 2 * levels) - levels * num_workers
+
+
+def lane_votes(payload, count, num_workers):
+    """Sums of the signs of all workers; a single worker's sign + N - 1 where it is its contribution."""
+    return num_workers - 2 * lane_fields(payload, count, num_workers, 1)
+
+
+DECODERS = {1: t2_codes, 2: t5_codes, 3: tmask_codes, 4: lane_sums, 16: q4_codes, 17: q8_codes, 18: sign_values, 21: n8_values,
+            22: n4_values, 23: e4m3_values}

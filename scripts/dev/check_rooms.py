@@ -25,7 +25,7 @@ LIBRARIES = {
 # From the ground up; rooms of one floor do not include each other.
 FLOORS = {
     "kernels": [["runtime"], ["tensor"], ["statistics", "optimizer"], ["codes"]],
-    "compress": [["comm"], ["codecs"], ["wire"], ["exchange"], ["cost"]],
+    "compress": [["comm"], ["codecs"], ["plan"], ["wire", "memory"], ["exchange"], ["cost"]],
     "nets": [],
     "datasets": [],
     "trainers": [["io", "optim"], ["checkpoint", "loop"], ["async", "options"], ["launch", "evaluate"], ["hooks"], ["run"], ["commands"]],

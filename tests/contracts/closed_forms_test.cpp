@@ -3,12 +3,15 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <random>
 #include <vector>
 
-#include "compress/codecs/telemetry.h"
+#include "compress/codecs/ternary_codec.h"
+#include "compress/plan/telemetry.h"
 #include "kernels/codes/ternarize.h"
 #include "kernels/statistics/scaler.h"
 #include "kernels/statistics/statistics.h"
+#include "support/codec_messages.h"
 #include "support/gradients.h"
 #include "support/sanitized.h"
 
@@ -73,6 +76,34 @@ TEST(ClosedForms, GaussianGradientsShowThem) {
   // d(angle) = d(cos) / sin(angle) with sin(2.75 degrees) = 0.048 and d(cos) below 0.05 / sqrt(n).
   const double angle = std::acos(form.product / std::sqrt(form.square)) * 180 / kPi;
   EXPECT_NEAR(found.clip_angle_degrees, angle, 6 * (0.05 / 0.048) / std::sqrt(n) * 180 / kPi);
+}
+
+TEST(ClosedForms, AsymmetricLevelsHaveTheErrorOfEachSide) {
+  // |g| is uniform up to 4 on the positive side and up to 1 on the negative one. The error of an element is |g| (s -
+  // |g|) in the mean over draws: s^2 / 6 in the mean over a side up to its own s, s / 2 - 1 / 3 over one up to 1.
+  Layout layout;
+  layout.add("w", {static_cast<std::int64_t>(kElements)});
+  testing::Tensors tensors = testing::blank_tensors(layout);
+  std::mt19937_64 random(8);
+  for (float& g : tensors.values[0]) {
+    g = static_cast<float>(testing::uniform(random)) * (random() % 2 == 0 ? 4.0f : -1.0f);
+  }
+  const auto error_of = [&](const TernaryOptions& options) {
+    const TernaryCodec codec(options);
+    const testing::Sent sent = testing::send(codec, layout, tensors, 0, {{0, 0, static_cast<std::int64_t>(kElements)}});
+    std::vector<float> decoded(kElements);
+    codec.decode(sent.slices[0], decoded);
+    double error = 0;
+    for (std::size_t i = 0; i < kElements; ++i) {
+      const double e = static_cast<double>(decoded[i]) - static_cast<double>(tensors.values[0][i]);
+      error += e * e / static_cast<double>(kElements);
+    }
+    return error;
+  };
+  // A squared error has a deviation below 4, its sides 0.197 s^2; s is off by a 1e-5th.
+  const double tolerance = 6 * 4 / std::sqrt(static_cast<double>(kElements));
+  EXPECT_NEAR(error_of({.levels = TernaryLevels::kAsymmetric}), (16.0 / 6 + 1.0 / 6) / 2, tolerance);
+  EXPECT_NEAR(error_of({}), (16.0 / 6 + 4.0 / 2 - 1.0 / 3) / 2, tolerance);
 }
 
 TEST(ClosedForms, LaplaceGradientsAreSparser) {

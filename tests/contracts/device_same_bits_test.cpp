@@ -55,15 +55,18 @@ CompressedAllReduceOptions random_options(Random& random) {
   options.codecs.codec = one_of(random, {"ternary", "ternary", "ternary", "fp32", "bf16"});
   options.codecs.quantize_logits = random() % 2 == 0;
   options.codecs.size_to_binarize = one_of(random, {1, 1, 100});
-  const TernaryOptions ternary{.clip_factor = one_of(random, {0.0, 1.0, 2.5}),
-                               .rule = random() % 2 == 0 ? ScalerRule::kPaper : ScalerRule::kOriginal,
-                               .sharing = one_of(random, sharings),
-                               .clip_scope = random() % 2 == 0 ? ClipScope::kShared : ClipScope::kLocal,
-                               .scope = one_of(random, scopes),
-                               .block_elements = one_of(random, {64, 192, 4096, 8192, 32768}),
-                               .format = one_of(random, formats)};
+  TernaryOptions ternary{.clip_factor = one_of(random, {0.0, 1.0, 2.5}),
+                         .rule = random() % 2 == 0 ? ScalerRule::kPaper : ScalerRule::kOriginal,
+                         .sharing = one_of(random, sharings),
+                         .clip_scope = random() % 2 == 0 ? ClipScope::kShared : ClipScope::kLocal,
+                         .scope = one_of(random, scopes),
+                         .block_elements = one_of(random, {64, 192, 4096, 8192, 32768}),
+                         .format = one_of(random, formats)};
+  const bool is_asymmetric =
+      random() % 3 == 0 && ternary.sharing != ScalerSharing::kMean && ternary.scope != ScalerScope::kModel;
+  if (is_asymmetric) ternary.levels = TernaryLevels::kAsymmetric;
   if (options.codecs.codec == "ternary") options.codecs.codec = ternary_spec(ternary);
-  const bool shared = ternary.sharing != ScalerSharing::kNone;
+  const bool shared = ternary.sharing != ScalerSharing::kNone && !is_asymmetric;
   const DownlinkCodec returns[] = {DownlinkCodec::kFloat32, DownlinkCodec::kBfloat16, DownlinkCodec::kSums,
                                    DownlinkCodec::kTernary};
   options.downlink_codec = returns[random() % (shared ? 4 : 2)];

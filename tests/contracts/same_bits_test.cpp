@@ -46,7 +46,10 @@ CompressedAllReduceOptions random_options(std::uint64_t seed) {
   ternary.scope = pick(ScalerScope::kLayer, ScalerScope::kBlock, ScalerScope::kModel);
   ternary.block_elements = pick(64, 192, 4096, 5056, 8192);
   ternary.format = pick(TernaryFormat::kT2, TernaryFormat::kT5, TernaryFormat::kTMask);
-  const bool shared = ternary.sharing != ScalerSharing::kNone;
+  const bool is_asymmetric =
+      pick(true, false, false) && ternary.sharing != ScalerSharing::kMean && ternary.scope != ScalerScope::kModel;
+  if (is_asymmetric) ternary.levels = TernaryLevels::kAsymmetric;
+  const bool shared = ternary.sharing != ScalerSharing::kNone && !is_asymmetric;
   options.downlink_codec = shared ? pick(DownlinkCodec::kFloat32, DownlinkCodec::kSums, DownlinkCodec::kTernary)
                                   : pick(DownlinkCodec::kFloat32, DownlinkCodec::kBfloat16);
   options.algorithm = pick(ExchangeAlgorithm::kAllGather, ExchangeAlgorithm::kScatterReduce);

@@ -44,19 +44,21 @@ std::vector<float> gradient_of(std::uint64_t seed, float s) {
   return gradient;
 }
 
-Counts count_codes(std::span<const float> gradient, float s, std::uint32_t worker, int num_draws) {
+/// @param scalers  s, or s+ and s- of asymmetric levels
+Counts count_codes(std::span<const float> gradient, std::vector<float> scalers, std::uint32_t worker, int num_draws) {
+  const TernaryLevels levels = scalers.size() == 2 ? TernaryLevels::kAsymmetric : TernaryLevels::kSymmetric;
   Counts counts;
   std::vector<std::uint32_t> words(kElements / 16);
   TernarizeTask task;
   task.gradient = gradient.data();
   task.count = kElements;
-  task.scalers = &s;
+  task.scalers = scalers.data();
   task.payload = reinterpret_cast<std::uint8_t*>(words.data());
   Stream stream(Device::cpu(), 1);
   for (int draw = 0; draw < num_draws; ++draw) {
     std::int64_t bytes = 0;
-    ternarize({&task, 1}, {}, {2024, static_cast<std::uint64_t>(draw), worker, DrawPurpose::kTernarize}, {&bytes, 1},
-              stream);
+    ternarize({&task, 1}, {.levels = levels}, {2024, static_cast<std::uint64_t>(draw), worker, DrawPurpose::kTernarize},
+              {&bytes, 1}, stream);
     for (std::size_t w = 0; w < words.size(); ++w) {
       for (unsigned i = 0; i < 16; ++i) counts.nonzero[16 * w + i] += words[w] >> (2 * i) & 1;
     }
@@ -112,11 +114,30 @@ TEST(Unbiasedness, EveryElementIsNonZeroWithItsProbability) {
   const int num_draws = testing::scaled(4096, 128);
   for (const float s : {1.0f, 0.3f, 1e-12f}) {
     const std::vector<float> gradient = gradient_of(1, s);
-    const Counts counts = count_codes(gradient, s, 0, num_draws);
+    const Counts counts = count_codes(gradient, {s}, 0, num_draws);
     EXPECT_EQ(counts.wrong_signs, 0u);
     EXPECT_EQ(contradiction(counts, gradient, s, num_draws), "") << "s = " << s;
     if (testing::kIsSanitized) break;
   }
+}
+
+/// The same elements, those of the negative side by an exact factor smaller: asymmetric levels with scalers in this
+/// ratio have the same probabilities.
+constexpr float kNegativeSide = 0.25f;
+std::vector<float> with_shorter_side(std::vector<float> gradient) {
+  for (float& g : gradient) g *= std::signbit(g) ? kNegativeSide : 1.0f;
+  return gradient;
+}
+
+TEST(Unbiasedness, HoldsForEachSideOfAsymmetricLevels) {
+  const int num_draws = testing::scaled(4096, 128);
+  const std::vector<float> gradient = gradient_of(1, 1);
+  const Counts counts = count_codes(with_shorter_side(gradient), {1, kNegativeSide}, 0, num_draws);
+  EXPECT_EQ(counts.wrong_signs, 0u);
+  EXPECT_EQ(contradiction(counts, gradient, 1, num_draws), "");
+  // The scaler of the other side would be noticed.
+  const Counts swapped = count_codes(with_shorter_side(gradient), {kNegativeSide, 1}, 0, num_draws);
+  EXPECT_NE(contradiction(swapped, gradient, 1, num_draws), "");
 }
 
 TEST(Unbiasedness, HoldsWithSharedAndWithOwnScalers) {
@@ -132,7 +153,7 @@ TEST(Unbiasedness, HoldsWithSharedAndWithOwnScalers) {
   for (std::uint32_t worker = 0; worker < 3; ++worker) {
     const float own = local_scaler(measure(workers[worker], stream), kElements, 0, ScalerRule::kPaper);
     for (const float s : {max, own}) {
-      const Counts counts = count_codes(workers[worker], s, worker, num_draws);
+      const Counts counts = count_codes(workers[worker], {s}, worker, num_draws);
       EXPECT_EQ(contradiction(counts, workers[worker], s, num_draws), "") << "worker " << worker << ", s = " << s;
     }
   }
@@ -153,9 +174,13 @@ TEST(Unbiasedness, OfTheWholeExchangeWithSharingMaxAndNone) {
   for (const auto& worker : workers) {
     for (const float g : worker.values[0]) max = std::max(max, std::fabs(static_cast<double>(g)));
   }
-  for (const ScalerSharing sharing : {ScalerSharing::kMax, ScalerSharing::kNone}) {
+  const TernaryOptions variants[] = {{.sharing = ScalerSharing::kMax},
+                                     {.sharing = ScalerSharing::kNone},
+                                     {.sharing = ScalerSharing::kMax, .levels = TernaryLevels::kAsymmetric},
+                                     {.sharing = ScalerSharing::kNone, .levels = TernaryLevels::kAsymmetric}};
+  for (const TernaryOptions& variant : variants) {
     CompressedAllReduceOptions options;
-    options.codecs.codec = ternary_spec({.sharing = sharing});
+    options.codecs.codec = ternary_spec(variant);
     CompressedAllReduce exchange(layout, make_worker_group(kWorkers, make_self_communicator()), options);
     testing::Tensors mean = testing::blank_tensors(layout);
     std::vector<double> total(300, 0);
@@ -219,25 +244,35 @@ TEST(Unbiasedness, TestRejectsDrawsOfEightBits) {
   EXPECT_NE(contradiction(counts, gradient, 1, num_draws), "");
 }
 
-TEST(Unbiasedness, VarianceIsMagnitudeTimesDistanceToTheScaler) {
-  const int num_draws = testing::scaled(1024, 64);
-  const std::vector<float> gradient = gradient_of(3, 1);
-  const Counts counts = count_codes(gradient, 1, 1, num_draws);
+/// @param scalers  s+ and s-
+void expect_variance(std::span<const float> gradient, const Counts& counts, const std::vector<float>& scalers,
+                     int num_draws) {
   const double n = num_draws;
   double found = 0;
   double expected = 0;
   double error_squares = 0;
   for (std::size_t i = 0; i < kElements; ++i) {
-    const double p = std::fabs(static_cast<double>(gradient[i]));
+    const double magnitude = std::fabs(static_cast<double>(gradient[i]));
+    const auto s = static_cast<double>(scalers[std::signbit(gradient[i]) ? 1 : 0]);
+    const double p = magnitude / s;
     const double q = counts.nonzero[i] / n;
-    found += q * (1 - q) * n / (n - 1);  // the unbiased sample variance of s * code
-    expected += p * (1 - p);
+    found += s * s * q * (1 - q) * n / (n - 1);  // the unbiased sample variance of s * code
+    expected += magnitude * (s - magnitude);
     // Variance of a Bernoulli sample variance: m4 / n - m2^2 (n - 3) / (n (n - 1)).
     const double m2 = p * (1 - p);
     const double m4 = m2 * (1 - 3 * m2);
-    error_squares += m4 / n - m2 * m2 * (n - 3) / (n * (n - 1));
+    error_squares += s * s * s * s * (m4 / n - m2 * m2 * (n - 3) / (n * (n - 1)));
   }
   EXPECT_NEAR(found, expected, 6 * std::sqrt(error_squares));  // six standard errors: false alarm 2e-9
+}
+
+TEST(Unbiasedness, VarianceIsMagnitudeTimesDistanceToTheScaler) {
+  const int num_draws = testing::scaled(1024, 64);
+  const std::vector<float> gradient = gradient_of(3, 1);
+  expect_variance(gradient, count_codes(gradient, {1}, 1, num_draws), {1, 1}, num_draws);
+  const std::vector<float> shorter = with_shorter_side(gradient);
+  const std::vector<float> scalers = {1, kNegativeSide};
+  expect_variance(shorter, count_codes(shorter, scalers, 1, num_draws), scalers, num_draws);
 }
 
 TEST(Draws, AreUniformByChiSquare) {

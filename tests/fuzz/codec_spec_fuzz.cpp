@@ -1,6 +1,6 @@
 // The text of a codec spec, as --codec and --codec_for give it: read by itself, by a reader with keys of every type,
 // and by the codecs of the registry.
-#include "compress/codecs/codec_registry.h"
+#include "compress/plan/codec_registry.h"
 
 #include "tests/fuzz/fuzz_input.h"
 

@@ -3,31 +3,21 @@
 // scalers and codes of the message, which all else lets through.
 #include "tests/fuzz/fuzz_exchange.h"
 
-#include <algorithm>
 #include <cmath>
 #include <vector>
 
 #include "tests/fuzz/fuzz_input.h"
-#include "tests/fuzz/repair_message.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   using namespace terngrad;
   std::span input(data, size);
   const fuzz::ExchangeChoice choice = fuzz::exchange_choice(fuzz::take_choice(input));
   const int tampering = fuzz::take_choice(input) % 3;
-  const auto tamper = [&](std::span<const std::uint8_t> message) {
-    std::vector<std::uint8_t> bytes(input.begin(), input.end());
-    if (tampering == 2) {
-      bytes.assign(message.begin(), message.end());
-      const std::span<std::uint8_t> payload = std::span(bytes).subspan(fuzz::payload_at(message));
-      for (std::size_t i = 0; i < std::min(payload.size(), input.size()); ++i) payload[i] ^= input[i];
-    }
-    if (tampering != 0) fuzz::repair_checksums(bytes);
-    return bytes;
-  };
   fuzz::survive<CommunicationError>([&] {
     std::vector<float> mean;
-    fuzz::tampered(choice, tamper, mean);
+    fuzz::tampered(
+        choice,
+        [&](std::span<const std::uint8_t> message) { return fuzz::tampered_message(message, input, tampering); }, mean);
     for (const float value : mean) fuzz::require(std::isfinite(value));
   });
   return 0;

@@ -16,6 +16,7 @@
 #include "compress/wire/payload_rows.h"
 #include "kernels/tensor/transform.h"
 #include "tests/fuzz/fuzz_message.h"
+#include "tests/fuzz/repair_message.h"
 
 namespace terngrad::fuzz {
 
@@ -77,13 +78,39 @@ class TamperingCommunicator final : public Communicator {
   std::size_t num_calls_ = 0;
 };
 
+/// What comes in place of a message. @param tampering  0: these bytes, checksums as they are; 1: the same, checksums
+/// put right; 2: the message with its scalers and codes exclusive-ored with them, checksums put right
+inline std::vector<std::uint8_t> tampered_message(std::span<const std::uint8_t> message,
+                                                  std::span<const std::uint8_t> input, int tampering) {
+  std::vector<std::uint8_t> bytes(input.begin(), input.end());
+  if (tampering == 2) {
+    bytes.assign(message.begin(), message.end());
+    const std::span<std::uint8_t> payload = std::span(bytes).subspan(payload_at(message));
+    for (std::size_t i = 0; i < std::min(payload.size(), input.size()); ++i) payload[i] ^= input[i];
+  }
+  if (tampering != 0) repair_checksums(bytes);
+  return bytes;
+}
+
 /// Exchanges two equal gradients of message_layout(). @param mean  out: [layout.flat_elements()]
 /// @throws CommunicationError if the tampered message is refused
-inline ExchangeReport tampered_exchange(const ExchangeChoice& choice, const Tamper& tamper, std::vector<float>& mean) {
+inline ExchangeReport tampered_exchange(CompressedAllReduceOptions options, std::size_t tampered_call,
+                                        const Tamper& tamper, std::vector<float>& mean) {
   const Layout& layout = message_layout();
   std::vector<float> gradient(static_cast<std::size_t>(layout.flat_elements()));
   for (std::size_t i = 0; i < gradient.size(); ++i) gradient[i] = static_cast<float>(i % 7) - 3.0f;
   mean.assign(gradient.size(), 0.0f);
+  options.on_nonfinite = OnNonfinite::kZero;
+  options.run_id = kMessageContext.run_id;
+  auto communicator = std::make_shared<TamperingCommunicator>(tampered_call, tamper);
+  CompressedAllReduce exchange(layout, make_worker_group(2, std::move(communicator)), options);
+  exchange.set_message_filter([](int, std::span<std::uint8_t>) {});  // its own messages are read, too
+  const std::vector<TensorTable> gradients(2, TensorTable(layout, gradient.data()));
+  return exchange.exchange(gradients, TensorTable(layout, mean.data()), kMessageContext.step);
+}
+
+/// The same of an exchange of ternary codes.
+inline ExchangeReport tampered_exchange(const ExchangeChoice& choice, const Tamper& tamper, std::vector<float>& mean) {
   CompressedAllReduceOptions options;
   options.codecs.rules = {parse_codec_rule(std::string("b=") + choice.codec_of_biases)};
   TernaryOptions ternary;
@@ -94,13 +121,7 @@ inline ExchangeReport tampered_exchange(const ExchangeChoice& choice, const Tamp
   options.codecs.codec = ternary_spec(ternary);
   options.algorithm = choice.scatters ? ExchangeAlgorithm::kScatterReduce : ExchangeAlgorithm::kAllGather;
   options.downlink_codec = choice.own_scalers ? DownlinkCodec::kBfloat16 : DownlinkCodec::kSums;
-  options.on_nonfinite = OnNonfinite::kZero;
-  options.run_id = kMessageContext.run_id;
-  auto communicator = std::make_shared<TamperingCommunicator>(choice.tampered_call, tamper);
-  CompressedAllReduce exchange(layout, make_worker_group(2, std::move(communicator)), options);
-  exchange.set_message_filter([](int, std::span<std::uint8_t>) {});  // its own messages are read, too
-  const std::vector<TensorTable> gradients(2, TensorTable(layout, gradient.data()));
-  return exchange.exchange(gradients, TensorTable(layout, mean.data()), kMessageContext.step);
+  return tampered_exchange(options, choice.tampered_call, tamper, mean);
 }
 
 /// One of two processes with workers of equal gradients.

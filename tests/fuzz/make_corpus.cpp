@@ -10,7 +10,7 @@
 #include "datasets/sets/cifar10.h"
 #include "tests/datasets/image_files.h"
 #include "tests/datasets/npy_files.h"
-#include "tests/fuzz/fuzz_exchange.h"
+#include "tests/fuzz/fuzz_codec.h"
 #include "tests/fuzz/fuzz_message.h"
 #include "trainers/checkpoint/checkpoint.h"
 
@@ -109,6 +109,42 @@ void add_exchanges(Corpus& corpus) {
   }
 }
 
+/// For each codec, and each exchange of it, the message that is to be tampered with; then codes by themselves.
+void add_codecs(Corpus& corpus) {
+  for (std::size_t codec = 0; codec < fuzz::fuzzed_specs().size(); ++codec) {
+    for (unsigned exchange = 0; exchange < 8; ++exchange) {
+      const auto first = static_cast<std::uint8_t>(codec);
+      const auto second = static_cast<std::uint8_t>(exchange);
+      Bytes message;
+      std::vector<float> mean;
+      fuzz::tampered_exchange(
+          fuzz::codec_choice(first, second),
+          [&](std::span<const std::uint8_t> sent) {
+            message.assign(sent.begin(), sent.end());
+            return message;
+          },
+          mean);
+      if (message.empty()) continue;  // there is no such collective
+      const std::string name = std::to_string(codec) + "_" + std::to_string(exchange);
+      message.insert(message.begin(), {first, second, 1});
+      corpus.add("codec", "message_" + name, message);
+      corpus.add("codec", "changes_" + name, {first, second, 2, 0, 0, 0, 0, 0, 0, 0, 0, 1});
+    }
+    // Zeros that are as long as the codes of 10000 elements, and of 3.
+    for (const std::uint8_t exchange : {std::uint8_t{0}, std::uint8_t{8}}) {
+      const fuzz::CodecChoice choice = fuzz::codec_choice(static_cast<std::uint8_t>(codec), exchange);
+      const std::int64_t count = fuzz::message_layout().segment(choice.segment).num_elements;
+      const std::int64_t bytes =
+          make_codec(choice.spec, {})->max_payload_bytes({choice.segment, 0, count}, PayloadForm::kNatural);
+      Bytes codes(static_cast<std::size_t>(bytes) + 3, 0);
+      codes[0] = static_cast<std::uint8_t>(codec);
+      codes[1] = exchange;
+      codes[2] = 3;
+      corpus.add("codec", "codes_" + std::to_string(codec) + "_" + std::to_string(exchange), codes);
+    }
+  }
+}
+
 void add_checkpoint(Corpus& corpus) {
   Layout layout;
   layout.add("w", {2, 3});
@@ -138,6 +174,7 @@ int main(int argc, char** argv) {
   terngrad::add_codec_specs(corpus);
   terngrad::add_message(corpus);
   terngrad::add_exchanges(corpus);
+  terngrad::add_codecs(corpus);
   terngrad::add_checkpoint(corpus);
   return 0;
 }

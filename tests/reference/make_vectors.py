@@ -41,7 +41,7 @@ FILES = {
         Case("ternary:rounding=nearest,clip_factor=1.22", workers=3),
         Case("ternary:rounding=nearest,scope=block,block=128,format=tmask"),
         Case("ternary:levels=asymmetric", workers=3, seed=35),
-        Case("ternary:levels=asymmetric,sharing=none,clip_factor=1.5,block=128"),
+        Case("ternary:levels=asymmetric,sharing=none,clip_factor=1.5,scope=block,block=128"),
         Case("ternary:levels=asymmetric,rounding=nearest,scaler=original,clip_factor=1,format=tmask"),
         Case("ternary", workers=3, set=((1, 299, INFINITY),)),
         Case("ternary", shape=(1,), offset=4096),

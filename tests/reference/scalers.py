@@ -26,6 +26,13 @@ def is_flagged(local: np.ndarray) -> bool:
     return bool(np.isnan(local).any())
 
 
+def told(local: np.ndarray, shares: bool) -> np.ndarray:
+    """What a worker tells the others before it encodes: scalers that they share, else a flag of 0 or NaN."""
+    if shares or len(local) == 0:
+        return local
+    return np.array([rounding.CANONICAL_NAN if is_flagged(local) else 0], np.float32)
+
+
 def without_flags(local: np.ndarray) -> np.ndarray:
     return np.zeros_like(local) if is_flagged(local) else local
 

@@ -12,7 +12,8 @@ class Sign(Codec):
     """The sign bit, 1 for negative, and a scaler s for each run: s or -s. A vote's mean is s times the majority's sign.
 
     Zeros count by the parity of step + worker + position (zeros=alternate), or as positive (zeros=plus). s is fl(A / n)
-    (l1), fl(sqrt(S2 / n)) (l2), fl(S2 / A) (drive), or of votes 1 (one). Where s is 0 all bits are 0.
+    (l1), fl(sqrt(S2 / n)) (l2), fl(S2 / A) (drive), or of votes 1 (one). Where s is 0 all bits are 0, of votes those of
+    zeros. A vote's s is the mean of all workers'; with scale=one it is 1 unless none of their tensors is finite.
     """
 
     wire_id = 6
@@ -30,7 +31,7 @@ class Sign(Codec):
         if self.scale == "one" and self.block:
             raise ValueError(f"block={self.block}: scale=one has one scaler")
         self.aggregation = "vote" if self.is_vote else "unshared"
-        self.sharing = "mean" if self.is_vote else "none"
+        self.sharing = ("max" if self.scale == "one" else "mean") if self.is_vote else "none"
         self.lane_levels = 1 if self.is_vote else 0
         self.runs = Runs(block=self.block)
 
@@ -49,12 +50,10 @@ class Sign(Codec):
             }[self.scale]()
         return scalers.limited(exact, measured.max, True)
 
-    def share(self, local):
-        return [np.ones_like(own) for own in local] if self.scale == "one" else super().share(local)
-
     def codes(self, elements, joint, own, draws, cut):
         zeros = (draws.step + draws.worker + cut.positions) % 2 == 1 if self.zeros == "alternate" else False
-        return np.where(joint[0] > 0, np.where(elements == 0, zeros, elements < 0), False).astype(np.int64)
+        of_silent = zeros if self.is_vote else False
+        return np.where(joint[0] > 0, np.where(elements == 0, zeros, elements < 0), of_silent).astype(np.int64)
 
     def pack(self, codes):
         return packing.pack_fields(codes, 1)

@@ -82,11 +82,14 @@ class Training(unittest.TestCase):
                 gradients = [self.gradients[step, segment, worker] for segment in range(num_tensors)]
                 measured = (run.codec(0).measure_model(gradients) if model else
                             [run.codec(segment).measure(gradient) for segment, gradient in enumerate(gradients)])
-                local.update({(step, segment, worker): scalers for segment, scalers in enumerate(measured)})
+                local.update({(step, segment, worker): of_tensor for segment, of_tensor in enumerate(measured)})
         self.assertEqual(len(run.of_kind("scalers")), NUM_STEPS * NUM_WORKERS)
         for message in run.of_kind("scalers"):
             for record in message.records:
-                expected = local[message.step, record.segment, message.worker]
+                codec = run.codec(record.segment)
+                shares = codec.sharing != "none" or codec.aggregation == "floats"
+                expected = scalers.told(local[message.step, record.segment, message.worker], shares)
+                self.assertEqual(record.format, 0 if shares else 1)
                 self.assertEqual(record.scalers.tobytes(), expected.tobytes())
         sent = {}
         for message in run.of_kind("gradient"):
@@ -150,6 +153,15 @@ class Training(unittest.TestCase):
                         ("none", "--scaler", "original")):
             self.assertGreater(self.check_ternary("--clip_factor", "1.5", "--scaler_sharing", *options), 0)
 
+    def test_asymmetric_levels(self):
+        for options in ("levels=asymmetric", "levels=asymmetric,sharing=none,clip_factor=1.5,scope=block,block=640"):
+            self.assertGreater(self.check("--codec", f"ternary:{options}", "--quantize_logits", "--exchange",
+                                          "scatter_reduce"), 0)
+
+    def test_codecs_that_share_no_scalers(self):
+        for spec in "qsgd:block=640", "fp8", "natural:bits=4,block=64":
+            self.assertGreater(self.check("--codec", spec, "--exchange", "scatter_reduce"), 0)
+
     def test_scopes(self):
         # 640 does not divide 4096: slices begin inside of blocks.
         for options in (("64", "--scaler_sharing", "none"),
@@ -169,6 +181,6 @@ if __name__ == "__main__":
     import math
 
     import wire_format
-    from reference import codecs, packing
+    from reference import codecs, packing, scalers
     TRAIN = sys.argv.pop(1)
     unittest.main()

@@ -80,6 +80,26 @@ class Document(Folder):
         self.assertEqual((wire_format.lane_sums(document_payload("lanes"), 18, 2) + 1).tolist(), CODES)
         self.assertEqual(wire_format.bfloat16_payload(bytes.fromhex("803f00c0803e0000"), 3).tolist(), [1, -2, 0.25])
 
+    def test_signs_and_votes(self):
+        self.assertEqual(wire_format.sign_values(bytes.fromhex("05010000"), 10).tolist(), [-1, 1, -1, 1, 1, 1, 1, 1, -1, 1])
+        # Three workers: two bits a lane, of which 3, 0, 1 and 2 are negative.
+        self.assertEqual(wire_format.lane_votes(bytes.fromhex("9300000000000000"), 4, 3).tolist(), [-3, 3, 1, -1])
+        with self.assertRaises(wire_format.DamagedMessage):
+            wire_format.lane_votes(bytes.fromhex("0300000000000000"), 1, 2)
+
+    def test_sides(self):
+        signs = bytes.fromhex("9a000000")  # of 8: + - + - - + + -
+
+        def values(scalers, block_size=None, first=0):
+            record = wire_format.Record(0, 7, 18, first, 8, np.array(scalers, np.float32), signs)
+            return record.values(block_size=block_size).tolist()
+
+        self.assertEqual(values([2, 3]), [3, -2, 3, -2, -2, 3, 3, -2])
+        self.assertEqual(values([1, 2, 3, 4, 5, 6]), [2, -3, 6, -1, -3, 6, 2, -3])
+        self.assertEqual(values([1, 2, 3, 4], block_size=4), [2, -1, 2, -1, -3, 4, 4, -3])
+        with self.assertRaises(wire_format.DamagedMessage):
+            values([1, 2], block_size=4)
+
     def test_every_damaged_byte_is_found(self):
         message = document_messages()[1]
         for at in range(len(message)):
@@ -95,7 +115,8 @@ class Document(Folder):
         for decode, payload, count in [(wire_format.t2_codes, "02000000", 1), (wire_format.t2_codes, "04000000", 1),
                                        (wire_format.t2_codes, "0000000000000000", 16), (wire_format.t5_codes, "f3000000", 5),
                                        (wire_format.tmask_codes, "0000000001000000" "01000000" "02000000", 1),
-                                       (wire_format.tmask_codes, "0000000002000000" "01000000" "00000000", 1)]:
+                                       (wire_format.tmask_codes, "0000000002000000" "01000000" "00000000", 1),
+                                       (wire_format.sign_values, "08000000", 3), (wire_format.sign_values, "00000000", 33)]:
             with self.subTest(payload), self.assertRaises(wire_format.DamagedMessage):
                 decode(bytes.fromhex(payload), count)
         with self.assertRaises(wire_format.DamagedMessage):
@@ -178,7 +199,7 @@ class Training(Folder):
         return [wire_format.read_message(path.read_bytes()) for path in sorted(dump.glob("*.msg"))]
 
     def values(self, message, record):
-        return record.values(self.layouts.num_workers, self.layouts.block_size(message, record), self.layouts.levels(message, record))
+        return self.layouts.values(message, record)
 
     def test_codes_and_scalers_are_those_of_the_telemetry(self):
         messages = self.train("--ternary_format", "t5")
@@ -220,6 +241,23 @@ class Training(Folder):
                 checked += 1
         self.assertEqual(checked, 2 * 6)
 
+    def test_scalers_that_are_not_shared_are_told_as_flags(self):
+        checked = 0
+        for message in self.train("--exchange", "all_gather", codec=("--codec", "qsgd:block=64")):
+            for record in message.records:
+                if record.codec != 4:
+                    continue
+                if message.kind_name() == "scalers":
+                    self.assertTrue(record.is_flag())
+                    self.assertEqual((record.codec_name(), record.scalers.tolist()), ("qsgd", [0]))
+                    checked += 1
+                else:
+                    self.assertEqual((record.is_flag(), len(record.scalers)), (False, -(-record.count // 64)))
+        self.assertEqual(checked, 2 * 2 * 6)
+        printed = self.read(self.folder / "dump").stdout
+        self.assertIn("segment 0 conv1/weights [5x5x1x20], elements 0 to 499: qsgd, finite\n", printed)
+        self.assertIn("segment 0 conv1/weights [5x5x1x20], elements 0 to 499: qsgd q4, 8 scalers from ", printed)
+
     def test_means_of_levels_are_those_of_the_gradients(self):
         for spec, form in (("qsgd:bits=4,block=640,sharing=max", "qsgd q4"), ("qsgd:bits=8,sharing=max", "qsgd q8")):
             messages = self.train("--exchange", "scatter_reduce", "--downlink_codec", "sums", name=form[-2:], codec=("--codec", spec))
@@ -237,6 +275,26 @@ class Training(Folder):
                     self.assertEqual(record.codec_name(), "qsgd lanes")
                     mean = record.codes(2, self.layouts.levels(message, record))
                     self.assertEqual(mean.tolist(), sums[place].tolist())
+                    checked += 1
+            self.assertGreater(checked, 10)
+
+    def test_votes_are_those_of_the_gradients(self):
+        for spec in ("sign:reduce=vote", "sign:reduce=vote,scale=one"):
+            messages = self.train("--exchange", "scatter_reduce", "--downlink_codec", "sums", "--quantize_logits",
+                                  name=spec[-4:], codec=("--codec", spec))
+            sums = {}
+            checked = 0
+            for message in messages:
+                for record in message.records:
+                    place = (message.step, record.segment, record.first)
+                    if record.codec != 6 or record.count == 0 or message.kind_name() == "scalers":
+                        continue
+                    if message.kind_name() == "gradient":
+                        self.assertEqual(record.codec_name(), "sign bits")
+                        sums[place] = sums.get(place, 0) + record.codes().astype(np.int32)
+                        continue
+                    self.assertEqual(record.codec_name(), "sign t2")
+                    self.assertEqual(record.codes().tolist(), np.sign(sums[place]).tolist())
                     checked += 1
             self.assertGreater(checked, 10)
 

@@ -341,11 +341,13 @@ class Training(Case):
         return TRAIN
 
     def ranks_elsewhere(self):
-        """Processes of the program on another host."""
+        """Processes of this run on another host; other tests have trainings of the same program."""
         found = []
+        of_this_run = os.fsencode(self.run / "train")
         for process in pathlib.Path("/proc").glob("[0-9]*"):
             try:
                 if os.readlink(process / "exe") == str(TRAIN) and \
+                        of_this_run in (process / "cmdline").read_bytes().split(b"\0") and \
                         os.readlink(process / "ns" / "net") != os.readlink("/proc/self/ns/net"):
                     found.append(int(process.name))
             except OSError:

@@ -4,11 +4,13 @@
 #include <gtest/gtest.h>
 
 #include <cstdint>
+#include <span>
 #include <string>
 #include <vector>
 
 #include "compress/codecs/ternary_spec.h"
 #include "compress/exchange/compressed_all_reduce.h"
+#include "compress/exchange/device/device_all_reduce.h"
 #include "support/bits.h"
 #include "support/gradients.h"
 #include "support/reference_exchange.h"
@@ -102,6 +104,32 @@ inline void expect_reference(const Layout& layout, const std::vector<Tensors>& w
   ReferenceExchange reference{
       layout, codecs_of(exchange, layout), ternary_of(options), options.downlink_codec, options.seed, step, {}, {}, {}};
   ASSERT_TRUE(same_bits(reference.run(workers), mean)) << what;
+}
+
+/// The mean of five workers' gradients has the same bits by each of these algorithms, in messages and in slots.
+inline void expect_one_mean(const std::string& codec, std::span<const ExchangeAlgorithm> algorithms,
+                            DownlinkCodec downlink = DownlinkCodec::kFloat32) {
+  constexpr WorkerRange kWorkers{.num_workers = 5, .first_local_worker = 0, .num_local_workers = 5};
+  const Layout layout = mixed_layout();
+  const std::vector<Tensors> workers = worker_gradients(layout, kWorkers.num_workers);
+  const std::vector<TensorTable> gradients = tables(workers, 0, kWorkers.num_workers);
+  const Tensors expected = blank_tensors(layout);
+  bool is_first = true;
+  for (const ExchangeAlgorithm algorithm : algorithms) {
+    CompressedAllReduceOptions options = options_of(algorithm, downlink);
+    options.codecs.codec = codec;
+    const Tensors in_messages = blank_tensors(layout);
+    CompressedAllReduce exchange(layout, make_worker_group(kWorkers.num_workers, make_self_communicator()), options);
+    exchange.exchange(gradients, (is_first ? expected : in_messages).table, 5);
+    const Tensors in_slots = blank_tensors(layout);
+    DeviceAllReduce device(layout, kWorkers, options, Stream(Device::cpu(), 2));
+    device.exchange(gradients, in_slots.table, 5);
+    if (!is_first) {
+      EXPECT_TRUE(same_bits(expected.values, in_messages)) << options_text(options);
+    }
+    EXPECT_TRUE(same_bits(expected.values, in_slots)) << "in slots, " << options_text(options);
+    is_first = false;
+  }
 }
 
 }  // namespace terngrad::testing

@@ -67,7 +67,8 @@ struct Statistics {
 };
 
 /// The tree of kernels/statistics/statistics.h, in its order of additions.
-inline Statistics statistics(std::span<const float> values) {
+/// @param magnitudes  whether the first sum is of |g| and not of g
+inline Statistics statistics(std::span<const float> values, bool magnitudes = false) {
   constexpr std::size_t kChunk = 4096;
   Statistics result;
   const std::size_t num_chunks = (values.size() + kChunk - 1) / kChunk;
@@ -77,7 +78,7 @@ inline Statistics statistics(std::span<const float> values) {
     double acc[2][8][16] = {};
     for (std::size_t i = 0; i < chunk.size(); ++i) {
       const double g = static_cast<double>(chunk[i]);
-      acc[0][i / 512][i % 16] += g;
+      acc[0][i / 512][i % 16] += magnitudes ? std::fabs(g) : g;
       acc[1][i / 512][i % 16] += g * g;
       result.max_bits = std::max(result.max_bits, std::bit_cast<std::uint32_t>(chunk[i]) & 0x7fffffffu);
     }

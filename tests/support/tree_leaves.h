@@ -18,9 +18,10 @@
 
 namespace terngrad::testing {
 
-inline constexpr LeafFormat kLeafFormats[] = {
-    LeafFormat::kFloat32, LeafFormat::kBfloat16, LeafFormat::kT2,   LeafFormat::kT5, LeafFormat::kTMask,
-    LeafFormat::kQ4,      LeafFormat::kQ8,       LeafFormat::kE4M3, LeafFormat::kN8, LeafFormat::kN4};
+inline constexpr LeafFormat kLeafFormats[] = {LeafFormat::kFloat32, LeafFormat::kBfloat16, LeafFormat::kT2,
+                                              LeafFormat::kT5,      LeafFormat::kTMask,    LeafFormat::kQ4,
+                                              LeafFormat::kQ8,      LeafFormat::kE4M3,     LeafFormat::kN8,
+                                              LeafFormat::kN4,      LeafFormat::kBits,     LeafFormat::kSides};
 
 /// Those of codes.
 inline constexpr std::span<const LeafFormat> kCodeLeafFormats = std::span(kLeafFormats).subspan(2);
@@ -38,8 +39,11 @@ inline CodeFormat code_format_of(LeafFormat format) {
 class TreeLeaves {
  public:
   TreeLeaves(LeafFormat format, int num_workers, std::int64_t count, std::int64_t first, std::int64_t block_elements,
-             std::uint64_t seed, std::size_t misalignment = 0)
-      : first_(first), block_elements_(block_elements) {
+             std::uint64_t seed, std::size_t misalignment = 0, std::int64_t columns = 0)
+      : first_(first),
+        block_elements_(block_elements),
+        columns_(columns),
+        scalers_each_(format == LeafFormat::kSides ? 2 : 1) {
     for (int worker = 0; worker < num_workers; ++worker) {
       const std::uint64_t own_seed = seed + static_cast<std::uint64_t>(worker);
       const auto n = static_cast<std::size_t>(count);
@@ -59,7 +63,8 @@ class TreeLeaves {
         values_.push_back(std::move(values));
         continue;
       }
-      scalers_.push_back(gaussian(static_cast<std::size_t>(num_blocks(first, count, block_elements)), own_seed + 99));
+      const std::int64_t num_groups = columns > 0 ? columns : num_blocks(first, count, block_elements);
+      scalers_.push_back(gaussian(scalers_each_ * static_cast<std::size_t>(num_groups), own_seed + 99));
       for (float& scaler : scalers_.back()) scaler = std::fabs(scaler);
       if (format == LeafFormat::kE4M3) {
         store_e4m3(n, own_seed);
@@ -67,6 +72,10 @@ class TreeLeaves {
       }
       if (format == LeafFormat::kN8 || format == LeafFormat::kN4) {
         store_exponents(n, format == LeafFormat::kN8 ? 8 : 4, own_seed);
+        continue;
+      }
+      if (format == LeafFormat::kBits || format == LeafFormat::kSides) {
+        store_signs(n, own_seed);
         continue;
       }
       const CodeFormat codes_in = code_format_of(format);
@@ -81,8 +90,12 @@ class TreeLeaves {
   float element(std::size_t worker, std::int64_t i) const {
     const float value = values_[worker][static_cast<std::size_t>(i)];
     if (scalers_.empty()) return value;
-    const std::int64_t block = block_elements_ == 0 ? 0 : (first_ + i) / block_elements_ - first_ / block_elements_;
-    return scalers_[worker][static_cast<std::size_t>(block)] / static_cast<float>(levels_) * value;
+    const std::int64_t block = columns_ > 0           ? (first_ + i) % columns_
+                               : block_elements_ == 0 ? 0
+                                                      : (first_ + i) / block_elements_ - first_ / block_elements_;
+    const std::size_t side = scalers_each_ == 2 && value > 0 ? 1 : 0;
+    return scalers_[worker][static_cast<std::size_t>(block) * scalers_each_ + side] / static_cast<float>(levels_) *
+           value;
   }
 
   std::vector<MeanLeaf> host_workers() const {
@@ -147,6 +160,19 @@ class TreeLeaves {
       values_.back()[i] = is_negative ? -value : value;
     }
   }
+  void store_signs(std::size_t n, std::uint64_t seed) {
+    offsets_.push_back(0);
+    payloads_.emplace_back(payload_bytes(CodeFormat::kBits, static_cast<std::int64_t>(n), 1));
+    std::fill_n(payloads_.back().data(), payloads_.back().num_elements(), std::uint8_t{0});
+    values_.emplace_back(n);
+    std::mt19937_64 random(seed);
+    for (std::size_t i = 0; i < n; ++i) {
+      const bool is_negative = random() % 2 == 0;
+      std::uint8_t& byte = payloads_.back().data()[i / 8];
+      byte = static_cast<std::uint8_t>(byte | (is_negative ? 1u : 0u) << (i % 8));
+      values_.back()[i] = is_negative ? -1.0f : 1.0f;
+    }
+  }
   template <class T>
   static const Buffer<T>& upload(std::span<const T> values, std::vector<Buffer<T>>& owner, Stream& stream) {
     owner.emplace_back(static_cast<std::int64_t>(values.size()), stream.device());
@@ -156,6 +182,8 @@ class TreeLeaves {
 
   std::int64_t first_;
   std::int64_t block_elements_;
+  std::int64_t columns_;
+  std::size_t scalers_each_;
   int levels_ = 1;                          // of codes: they are at most this
   std::vector<std::vector<float>> values_;  // of codes: the codes
   std::vector<std::vector<float>> scalers_;

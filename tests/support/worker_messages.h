@@ -7,7 +7,7 @@
 #include <span>
 #include <vector>
 
-#include "compress/codecs/codec_plan.h"
+#include "compress/plan/codec_plan.h"
 #include "compress/wire/gradient_transport.h"
 #include "compress/wire/payload_rows.h"
 #include "compress/wire/scaler_messages.h"

@@ -8,7 +8,7 @@
 #include <sstream>
 #include <utility>
 
-#include "compress/codecs/telemetry.h"
+#include "compress/plan/telemetry.h"
 #include "kernels/runtime/errors.h"
 #include "kernels/runtime/parallel.h"
 #include "kernels/runtime/stopwatch.h"
@@ -222,10 +222,22 @@ void AsyncTrainer::end_step() {
     AsyncWorker& first = *parts_.workers[0];
     view.gradient = [&first](int segment) { return first.gradient(segment); };
     view.decode_sent = [&first](int segment, std::span<float> out) { return first.decode_sent(segment, out); };
-    view.telemetry = telemetry_of(view.gradient, view.decode_sent);
+    view.telemetry = telemetry_of(
+        view.gradient, [&first](int segment) { return first.encoded(segment); }, view.decode_sent);
   }
   after_step(view);
   step_begin_ = std::chrono::steady_clock::now();
+}
+
+TrainingView::Kept AsyncTrainer::kept() {
+  TrainingView::Kept kept;
+  for (const auto& worker : parts_.workers) {
+    TrainingView::Kept own = kept_of(worker->memory());
+    if (own.layout == nullptr) return kept;
+    own.of_workers.insert(own.of_workers.begin(), kept.of_workers.begin(), kept.of_workers.end());
+    kept = std::move(own);
+  }
+  return kept;
 }
 
 void AsyncTrainer::add_to_view(TrainingView& view) {

@@ -5,6 +5,7 @@
 #include <chrono>
 #include <utility>
 
+#include "compress/memory/worker_memory.h"
 #include "kernels/runtime/errors.h"
 #include "kernels/runtime/stopwatch.h"
 
@@ -31,6 +32,10 @@ AsyncWorker::AsyncWorker(AsyncWorkerParts parts, int num_workers, const TrainerO
       encoder_(parts_.protocol->layout, parts_.protocol->plan, parts_.worker, num_workers, options.seed),
       messages_(*parts_.protocol) {
   check_pipeline_options(parts_.dataset.get(), examples_);
+  const MemoryOptions memory = parse_memory(parts_.memory);
+  if (memory.kind == MemoryKind::kNone) return;
+  memory_ = std::make_unique<WorkerMemory>(parts_.protocol->layout, parts_.protocol->plan, memory, 1);
+  for (int segment = 0; segment < parts_.protocol->layout.num_segments(); ++segment) all_segments_.push_back(segment);
 }
 
 AsyncWorker::~AsyncWorker() = default;
@@ -97,7 +102,12 @@ void AsyncWorker::record_nonfinite(PushMetadata& note) const {
 
 void AsyncWorker::write_push(bool asks_to_stop, Parcels& parcels, Stream& stream) {
   auto mark = std::chrono::steady_clock::now();
-  encoder_.measure(gradient_table_, push_, stream);
+  TensorTable encoded = gradient_table_;
+  if (memory_ != nullptr) {
+    encoded = memory_->begin({&gradient_table_, 1})[0];
+    memory_->compensate(all_segments_, stream);
+  }
+  encoder_.measure(encoded, push_, stream);
   measure_seconds_ = lap_seconds(mark);
   PushMetadata note{.version = version_,
                     .loss = loss_.entropy_loss,
@@ -110,16 +120,23 @@ void AsyncWorker::write_push(bool asks_to_stop, Parcels& parcels, Stream& stream
     std::ranges::copy(state_before_.span(), state_.span().begin());
   }
   messages_.add_metadata(push_, parts_.worker, note, parcels);
-  sent_ = encoder_.gradient_message(gradient_table_, parts_.protocol->at(push_), stream);
+  sent_ = encoder_.gradient_message(encoded, parts_.protocol->at(push_), stream);
   parcels.append(sent_);
+  if (memory_ != nullptr) encoder_.keep(memory_->kept(), encoded, memory_->states()[0], stream);
   if (state_.num_elements() > 0) messages_.add_state(push_, parts_.worker, state_.span(), parcels, stream);
   ++push_;
   encode_seconds_ = lap_seconds(mark);
 }
 
-std::span<const float> AsyncWorker::gradient(int segment) const {
-  return {gradient_table_.tensor(segment),
-          static_cast<std::size_t>(parts_.protocol->layout.segment(segment).num_elements)};
+std::span<const float> AsyncWorker::tensor_of(const TensorTable& table, int segment) const {
+  return {table.tensor(segment), static_cast<std::size_t>(parts_.protocol->layout.segment(segment).num_elements)};
+}
+
+std::span<const float> AsyncWorker::gradient(int segment) const { return tensor_of(gradient_table_, segment); }
+
+std::span<const float> AsyncWorker::encoded(int segment) const {
+  if (memory_ == nullptr || !memory_->covers(segment)) return {};
+  return tensor_of(memory_->encoded()[0], segment);
 }
 
 float AsyncWorker::decode_sent(int segment, std::span<float> out) {

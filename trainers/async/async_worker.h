@@ -5,6 +5,7 @@
 #include <memory>
 #include <optional>
 #include <span>
+#include <string>
 #include <vector>
 
 #include "compress/wire/push_messages.h"
@@ -17,12 +18,15 @@
 
 namespace terngrad {
 
+class WorkerMemory;
+
 struct AsyncWorkerParts {
   int worker = 0;                          // global number
   std::shared_ptr<const Dataset> dataset;  // training subset
   std::unique_ptr<Net> net;                // of this worker alone
   std::vector<std::unique_ptr<GradientTransform>> transforms;
   std::shared_ptr<const PushProtocol> protocol;
+  std::string memory = "none";           // what it keeps from push to push: a spec, as parse_memory takes it
   bool keeps_state_of_nonfinite = true;  // else a pass whose gradient has NaN or infinity leaves the state as it was
 };
 
@@ -55,7 +59,7 @@ class AsyncWorker {
   void fetch();
   /// Computes their gradient.
   void compute(Stream& stream);
-  /// Encodes it: the push, complete.
+  /// Encodes it: the push, complete. What a memory keeps of it is kept then, whatever the server makes of the push.
   void write_push(bool asks_to_stop, Parcels& parcels, Stream& stream);
 
   /// Updates that the parameters have seen, and they themselves.
@@ -63,12 +67,17 @@ class AsyncWorker {
   std::span<const float> pulled() const { return parameters_.span(); }
   /// Of the last push, for telemetry: tensor `segment` as it was encoded, and as it was sent, as Strategy::decode_sent.
   std::span<const float> gradient(int segment) const;
+  /// What a memory made of it; empty: it was encoded as it is.
+  std::span<const float> encoded(int segment) const;
   float decode_sent(int segment, std::span<float> out);
+  /// nullptr: it keeps nothing.
+  WorkerMemory* memory() { return memory_.get(); }
   double measure_seconds() const { return measure_seconds_; }
   double encode_seconds() const { return encode_seconds_; }
 
  private:
   void record_nonfinite(PushMetadata& note) const;
+  std::span<const float> tensor_of(const TensorTable& table, int segment) const;
 
   AsyncWorkerParts parts_;
   PipelineOptions examples_;
@@ -83,6 +92,8 @@ class AsyncWorker {
   TensorTable gradient_table_;
   WorkerLoss loss_;
   TransformCounts counts_;
+  std::unique_ptr<WorkerMemory> memory_;
+  std::vector<int> all_segments_;
   WorkerEncoder encoder_;
   std::span<const std::uint8_t> sent_;  // the last gradient's message
   PushMessages messages_;

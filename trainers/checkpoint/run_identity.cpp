@@ -4,7 +4,7 @@
 #include <array>
 #include <vector>
 
-#include "compress/codecs/codec_registry.h"
+#include "compress/plan/codec_registry.h"
 #include "kernels/runtime/errors.h"
 #include "trainers/checkpoint/checkpoint.h"
 
@@ -61,7 +61,8 @@ int rank_of(const std::string& key) {
 /// Whether all runs had this before there was another value, and so no entry.
 bool is_of_all_before(std::string_view key, std::string_view value) {
   return (key == "strategy" && value == kSynchronousStrategies) || (key == "pull" && value == "any") ||
-         (key == "exchange" && value == "any but vendor") || (key == "reduce" && value == "average");
+         (key == "exchange" && value == "any but vendor") || (key == "reduce" && value == "average") ||
+         (key == "codec_memory" && value == "none") || (key == "compress_from" && value == "0");
 }
 
 /// Whether a recorded spec is of the same codec: one of an earlier program lacks keys that codecs have got since, which

@@ -22,10 +22,11 @@ StateGatherTimes CheckpointHook::gather_times() const {
   return {.save_steps = options_.save_steps, .save_at_start = options_.save_at_start};
 }
 
-std::span<const Buffer<float>> CheckpointHook::states_of(const TrainingView& training) {
-  if (gathered_ != training.steps_done) states_ = gather_states(training);
+void CheckpointHook::gather(const TrainingView& training) {
+  if (gathered_ == training.steps_done) return;
+  states_ = gather_states(training);
+  kept_ = gather_kept(training);
   gathered_ = training.steps_done;
-  return states_;
 }
 
 void CheckpointHook::before_train(const TrainingView& training) {
@@ -58,7 +59,7 @@ void CheckpointHook::after_train(const TrainingView& training) {
 
 void CheckpointHook::save(const TrainingView& training) {
   // First, because the other ranks send theirs whatever becomes of the save.
-  const std::span<const Buffer<float>> states = states_of(training);
+  gather(training);
   sync_reports_();
   CheckpointView view;
   view.state = state_;
@@ -71,8 +72,12 @@ void CheckpointHook::save(const TrainingView& training) {
   view.groups.push_back({"parameters", training.parameters});
   view.groups.push_back({"ema", training.ema});
   for (const Optimizer::Slot& slot : training.slots) view.groups.push_back({"slots/" + slot.name, slot.values});
-  std::ranges::move(state_groups(training, states), std::back_inserter(view.groups));
+  std::ranges::move(state_groups(training, states_), std::back_inserter(view.groups));
+  std::ranges::move(kept_groups(training, kept_), std::back_inserter(view.groups));
   save_checkpoint(options_.folder, view, options_.keep_last);
+  // As large as the gradients of all workers: not to be held until the next save.
+  kept_.clear();
+  gathered_.reset();
   saved_ = training.steps_done;
 }
 

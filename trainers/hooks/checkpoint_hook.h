@@ -49,8 +49,8 @@ class CheckpointHook final : public Hook {
 
  private:
   StateGatherTimes gather_times() const;
-  /// Every rank's states, gathered once for a step: a save that failed and is tried again asks nobody.
-  std::span<const Buffer<float>> states_of(const TrainingView& training);
+  /// Gathers every rank's states, once for a step: a save that failed and is tried again asks nobody.
+  void gather(const TrainingView& training);
   void save(const TrainingView& training);
   CheckpointHookOptions options_;
   CheckpointState state_;
@@ -58,7 +58,7 @@ class CheckpointHook final : public Hook {
   const Interval& interval_;
   ProgressDisplay& display_;
   std::optional<std::uint64_t> saved_;
-  std::vector<Buffer<float>> states_;
+  std::vector<Buffer<float>> states_, kept_;
   std::optional<std::uint64_t> gathered_;
 };
 

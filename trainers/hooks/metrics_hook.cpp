@@ -98,6 +98,7 @@ class MetricsHook final : public Hook {
                                                               {"snr_db", t.snr_db},
                                                               {"norm", t.norm},
                                                               {"max_abs", t.max_abs}};
+      if (t.residual_norm) tensors[training.net.layout().segment(segment).name]["residual_norm"] = *t.residual_norm;
     }
     writer_.write({{"step", training.steps_done}, {"kind", "tensors"}, {"tensors", tensors}});
   }

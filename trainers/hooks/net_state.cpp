@@ -35,6 +35,35 @@ void restore_states(const Checkpoint& checkpoint, Trainer& trainer) {
   checkpoint.read_group(kEmaStateGroup, layout, trainer.state_ema().shadow());
 }
 
+std::string kept_group(const std::string& memory, int worker) {
+  return fmt::format("memory/{}/worker-{:04}", memory, worker);
+}
+
+std::vector<CheckpointGroup> kept_groups(const TrainingView& training, std::span<const Buffer<float>> kept) {
+  std::vector<CheckpointGroup> groups;
+  for (const Buffer<float>& state : kept) {
+    const auto worker = static_cast<int>(groups.size());
+    groups.push_back(
+        {.name = kept_group(training.kept.name, worker), .values = state.span(), .layout = training.kept.layout});
+  }
+  return groups;
+}
+
+void restore_kept(const Checkpoint& checkpoint, Trainer& trainer) {
+  const TrainingView::Kept kept = trainer.kept();
+  // Asynchronous workers of several processes save nothing of it.
+  if (!checkpoint.has_group("memory")) {
+    if (trainer.keeps_what_is_saved() && !kept.of_workers.empty()) {
+      checkpoint.check_matches(*kept.layout, kept_group(kept.name, trainer.first_local_worker()));
+    }
+    return;
+  }
+  int worker = trainer.first_local_worker();
+  for (const std::span<float> state : kept.of_workers) {
+    checkpoint.read_group(kept_group(kept.name, worker++), *kept.layout, state);
+  }
+}
+
 Buffer<float> load_evaluation_state(const Checkpoint& checkpoint, const Net& net, bool averaged) {
   Buffer<float> state(net.state_layout().flat_elements());
   if (has_state(net)) {

@@ -15,6 +15,28 @@ Buffer<float> copy_of(std::span<const float> state) {
   return copy;
 }
 
+void append(std::span<const float> state, Parcels& parcels) {
+  parcels.append({reinterpret_cast<const std::uint8_t*>(state.data()), state.size_bytes()});
+}
+
+/// The states of all workers, in order. @throws CommunicationError
+std::vector<Buffer<float>> read_all(const Parcels& all, int num_workers, std::size_t num_elements) {
+  if (all.count() != static_cast<std::size_t>(num_workers)) {
+    TERNGRAD_THROW(CommunicationError, "[state] states of ", all.count(), " workers came, expected ", num_workers);
+  }
+  std::vector<Buffer<float>> states;
+  for (std::size_t worker = 0; worker < all.count(); ++worker) {
+    const std::span<const std::uint8_t> parcel = all.parcel(worker);
+    if (parcel.size() != num_elements * sizeof(float)) {
+      TERNGRAD_THROW(CommunicationError, "[state] the state of worker ", worker, " has ", parcel.size(),
+                     " bytes, expected ", num_elements * sizeof(float));
+    }
+    states.emplace_back(static_cast<std::int64_t>(num_elements));
+    std::memcpy(states.back().data(), parcel.data(), parcel.size());
+  }
+  return states;
+}
+
 class StateSenderHook final : public Hook {
  public:
   explicit StateSenderHook(const StateGatherTimes& times) : times_(times) {}
@@ -36,6 +58,7 @@ class StateSenderHook final : public Hook {
  private:
   void send(const TrainingView& training) {
     static_cast<void>(gather_states(training));
+    static_cast<void>(gather_kept(training));
     sent_ = training.steps_done;
   }
   StateGatherTimes times_;
@@ -55,24 +78,24 @@ std::vector<Buffer<float>> gather_states(const TrainingView& training) {
   }
   Parcels mine;
   Parcels all;
-  for (const std::span<const float> state : training.states) {
-    mine.append({reinterpret_cast<const std::uint8_t*>(state.data()), state.size_bytes()});
-  }
+  for (const std::span<const float> state : training.states) append(state, mine);
   training.communicator->all_gather(mine, all);
-  if (all.count() != static_cast<std::size_t>(training.num_workers)) {
-    TERNGRAD_THROW(CommunicationError, "[state] states of ", all.count(), " workers came, expected ",
-                   training.num_workers);
+  return read_all(all, training.num_workers, num_elements);
+}
+
+std::vector<Buffer<float>> gather_kept(const TrainingView& training) {
+  std::vector<Buffer<float>> kept;
+  if (training.kept.layout == nullptr) return kept;
+  if (training.communicator == nullptr || training.communicator->size() == 1) {
+    for (const std::span<const float> state : training.kept.of_workers) kept.push_back(copy_of(state));
+    return kept;
   }
-  for (std::size_t worker = 0; worker < all.count(); ++worker) {
-    const std::span<const std::uint8_t> parcel = all.parcel(worker);
-    if (parcel.size() != num_elements * sizeof(float)) {
-      TERNGRAD_THROW(CommunicationError, "[state] the state of worker ", worker, " has ", parcel.size(),
-                     " bytes, expected ", num_elements * sizeof(float));
-    }
-    states.emplace_back(static_cast<std::int64_t>(num_elements));
-    std::memcpy(states.back().data(), parcel.data(), parcel.size());
-  }
-  return states;
+  std::vector<Parcels> outgoing(static_cast<std::size_t>(training.communicator->size()));
+  Parcels all;
+  for (const std::span<const float> state : training.kept.of_workers) append(state, outgoing[0]);
+  training.communicator->all_to_all(outgoing, all);
+  if (training.communicator->rank() != 0) return kept;
+  return read_all(all, training.num_workers, static_cast<std::size_t>(training.kept.layout->flat_elements()));
 }
 
 std::unique_ptr<Hook> make_state_sender_hook(const StateGatherTimes& times) {

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "compress/exchange/device/device_bucketed_all_reduce.h"
+#include "compress/memory/worker_memory.h"
 #include "datasets/device_examples.h"
 #include "kernels/optimizer/optimizer.h"
 #include "kernels/runtime/copy.h"
@@ -51,9 +52,19 @@ DeviceReplica::DeviceReplica(DeviceReplicaParts parts, int max_burst)
   for (int worker = 0; worker < parts_.num_workers; ++worker) {
     gradient_tables_.emplace_back(parts_.net->layout(), gradients_.data() + worker * flat_elements_);
   }
+  const MemoryOptions memory = parse_memory(parts_.memory);
+  if (memory.kind == MemoryKind::kNone) return;
+  memory_ = std::make_unique<WorkerMemory>(parts_.net->layout(), parts_.exchanges[0]->plan(), memory,
+                                           parts_.num_workers, stream_.device());
 }
 
 DeviceReplica::~DeviceReplica() = default;
+
+std::set<std::string> DeviceReplica::codecs_through_host() const {
+  std::set<std::string> names;
+  for (const auto& exchange : parts_.exchanges) names.merge(exchange->codecs_through_host());
+  return names;
+}
 
 std::uint64_t DeviceReplica::plan_fingerprint() const { return parts_.exchanges.at(0)->plan().fingerprint(); }
 
@@ -65,6 +76,9 @@ void DeviceReplica::load(const ReplicaState& state) {
   const auto per_worker = static_cast<std::size_t>(state_elements_);
   for (std::size_t worker = 0; worker < state.states.size(); ++worker) {
     copy<float>(state.states[worker], states_.span().subspan(worker * per_worker, per_worker), stream_);
+  }
+  for (std::size_t worker = 0; worker < state.kept.size(); ++worker) {
+    copy<float>(state.kept[worker], memory_->state(static_cast<int>(worker)), stream_);
   }
   load_shared(state);
 }
@@ -84,6 +98,9 @@ void DeviceReplica::store(const ReplicaState& state) {
   const auto per_worker = static_cast<std::size_t>(state_elements_);
   for (std::size_t worker = 0; worker < state.states.size(); ++worker) {
     copy<float>(states_.span().subspan(worker * per_worker, per_worker), state.states[worker], stream_);
+  }
+  for (std::size_t worker = 0; worker < state.kept.size(); ++worker) {
+    copy<float>(memory_->state(static_cast<int>(worker)), state.kept[worker], stream_);
   }
   const std::vector<Optimizer::Slot> slots = parts_.optimizer->slots();
   for (std::size_t i = 0; i < slots.size(); ++i) copy<float>(slots[i].values, state.slots.at(i).values, stream_);
@@ -118,23 +135,29 @@ void DeviceReplica::submit_transforms(const FlatRange& range) {
   }
 }
 
-void DeviceReplica::compute_then_exchange(DeviceBucketedAllReduce& exchange) {
+void DeviceReplica::compute_then_exchange(DeviceBucketedAllReduce& exchange, WorkerMemory* memory) {
   submit_gradients({});
   submit_transforms(whole_range(parts_.net->layout()));
-  exchange.submit(gradient_tables_, mean_table_, ring_.step());
+  std::span<const TensorTable> encoded = gradient_tables_;
+  if (memory != nullptr) {
+    encoded = memory->begin(gradient_tables_);
+    for (const std::vector<int>& bucket : exchange.buckets()) memory->compensate(bucket, stream_);
+  }
+  exchange.submit(encoded, mean_table_, ring_.step());
 }
 
 // Transforms stay in the stream: so nothing but the exchange itself runs beside the backward pass, and that touches
 // nothing but gradients that are final, the mean, and memory of its own (see DeviceBucketedAllReduce). What the update
 // and the end of the step read and write comes after `finish` in the stream, and before the next step.
-void DeviceReplica::compute_while_exchanging(DeviceBucketedAllReduce& exchange) {
+void DeviceReplica::compute_while_exchanging(DeviceBucketedAllReduce& exchange, WorkerMemory* memory) {
   const Layout& layout = parts_.net->layout();
-  exchange.begin(gradient_tables_, mean_table_, ring_.step());
+  exchange.begin(memory != nullptr ? memory->begin(gradient_tables_) : gradient_tables_, mean_table_, ring_.step());
   // The net ends a tensor for all workers at once.
   ReadyBuckets ready(exchange.buckets(), 1, [&](int bucket) {
     for (const FlatRange& range : ranges_of(layout, exchange.buckets()[static_cast<std::size_t>(bucket)])) {
       submit_transforms(range);
     }
+    if (memory != nullptr) memory->compensate(exchange.buckets()[static_cast<std::size_t>(bucket)], stream_);
     exchange.submit_bucket(bucket);
   });
   try {
@@ -152,11 +175,13 @@ void DeviceReplica::submit_step(std::size_t index) {
   ring_.submit_begin();
   parts_.examples->submit(ring_.step());
   if (state_elements_ > 0) copy<float>(states_.span(), states_before_.span(), stream_);
+  WorkerMemory* const memory = memory_of(index);
   if (exchange.overlaps()) {
-    compute_while_exchanging(exchange);
+    compute_while_exchanging(exchange, memory);
   } else {
-    compute_then_exchange(exchange);
+    compute_then_exchange(exchange, memory);
   }
+  if (memory != nullptr) exchange.keep(memory->kept(), memory->encoded(), memory->states());
   submit_update(exchange);
   ring_.submit_end(losses_.data(), exchange.skip());
 }
@@ -225,6 +250,15 @@ void DeviceReplica::give_up() noexcept {
 }
 
 std::vector<float> DeviceReplica::gradient(int segment) { return tensor_on_host(gradients_, segment); }
+
+std::vector<float> DeviceReplica::encoded(std::size_t exchange, int segment) {
+  WorkerMemory* const memory = memory_of(exchange);
+  if (memory == nullptr || !memory->covers(segment)) return {};
+  std::vector<float> values(static_cast<std::size_t>(parts_.net->layout().segment(segment).num_elements));
+  copy<float>({memory->encoded()[0].tensor(segment), values.size()}, std::span(values), stream_);
+  stream_.synchronize();
+  return values;
+}
 
 std::vector<float> DeviceReplica::mean(int segment) { return tensor_on_host(mean_, segment); }
 

@@ -7,6 +7,7 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <set>
 #include <span>
 #include <string>
 #include <vector>
@@ -24,6 +25,7 @@ namespace terngrad {
 class DeviceBucketedAllReduce;
 class DeviceExamples;
 class DeviceTransform;
+class WorkerMemory;
 enum class ExamplesPlacement;
 struct FlatRange;
 
@@ -38,6 +40,7 @@ struct DeviceReplicaParts {
   /// The exchange of a step is one of these; see DeviceReplica::run. One that overlaps continues beside the backward
   /// pass, bucket by bucket; then transforms must be per tensor.
   std::vector<std::unique_ptr<DeviceBucketedAllReduce>> exchanges;
+  std::string memory = "none";           // before the first of the exchanges: a spec, as parse_memory takes it
   std::unique_ptr<Optimizer> optimizer;  // with slots on the GPU
   std::vector<std::unique_ptr<DeviceTransform>> transforms;
   std::shared_ptr<DeviceCommunicator> communicator = make_self_device_communicator();  // of the exchanges
@@ -45,7 +48,7 @@ struct DeviceReplicaParts {
   /// How long a burst may take where others have a part in it, before they count as lost. 0: for ever.
   double timeout_seconds = 0;
   /// Whether steps are captured into CUDA graphs. Not where an exchange waits for the host: with payloads whose size
-  /// depends on the data (tmask), or a communicator that meets on the host.
+  /// depends on the data (tmask), a codec that goes through the host, or a communicator that meets on the host.
   bool captures = true;
 };
 
@@ -54,8 +57,9 @@ struct ReplicaState {
   std::span<float> parameters;
   std::span<float> ema;
   std::span<float> state_ema;
-  std::vector<std::span<float>> states;  // one per worker of the replica
-  std::vector<Optimizer::Slot> slots;    // in the optimizer's order
+  std::vector<std::span<float>> states;     // one per worker of the replica
+  std::vector<std::span<float>> kept = {};  // by its memory, one per worker
+  std::vector<Optimizer::Slot> slots;       // in the optimizer's order
 };
 
 /// A copy of the parameters, the optimizer's slots and the averages in a GPU's memory, with the workers that the GPU
@@ -95,11 +99,16 @@ class DeviceReplica {
   DeviceBucketedAllReduce& exchange(std::size_t index) { return *parts_.exchanges.at(index); }
   /// Of the codec plan of the first exchange.
   std::uint64_t plan_fingerprint() const;
+  /// The names of codecs without kernels, of any exchange.
+  std::set<std::string> codecs_through_host() const;
   int num_workers() const { return parts_.num_workers; }
   int max_burst() const { return ring_.num_slots(); }
   ExamplesPlacement examples_placement() const;
+  WorkerMemory* memory() { return memory_.get(); }
   /// Copies tensor `segment` of local worker 0's gradient, transforms applied, to the host.
   std::vector<float> gradient(int segment);
+  /// The same of what a memory made of it for the exchange; empty: it was encoded as it is.
+  std::vector<float> encoded(std::size_t exchange, int segment);
   /// The same of the mean gradient, as the update took it.
   std::vector<float> mean(int segment);
 
@@ -108,9 +117,9 @@ class DeviceReplica {
   std::vector<float> tensor_on_host(const Buffer<float>& buffer, int segment);
   void submit_step(std::size_t exchange);
   /// All gradients, then the exchange.
-  void compute_then_exchange(DeviceBucketedAllReduce& exchange);
+  void compute_then_exchange(DeviceBucketedAllReduce& exchange, WorkerMemory* memory);
   /// The exchange of each bucket as soon as it is computed. The same bits.
-  void compute_while_exchanging(DeviceBucketedAllReduce& exchange);
+  void compute_while_exchanging(DeviceBucketedAllReduce& exchange, WorkerMemory* memory);
   void submit_gradients(const SegmentSubmitted& on_segment);
   void submit_transforms(const FlatRange& range);
   void submit_steps(std::uint64_t first_step, int count,
@@ -118,8 +127,11 @@ class DeviceReplica {
   /// Waits for the stream; where there are other ranks, not longer than the burst may take.
   void wait(const std::atomic<bool>& lost);
   void submit_update(DeviceBucketedAllReduce& exchange);
+  /// The memory before an exchange; null: none.
+  WorkerMemory* memory_of(std::size_t exchange) { return exchange == 0 ? memory_.get() : nullptr; }
 
   DeviceReplicaParts parts_;
+  std::unique_ptr<WorkerMemory> memory_;  // null: workers keep nothing
   Stream stream_;
   std::int64_t flat_elements_;
   std::int64_t state_elements_;

@@ -80,6 +80,11 @@ DeviceTrainer::DeviceTrainer(DeviceTrainerParts parts, const TrainerOptions& opt
     copy<float>(slot.values, slots_.back().span(), chief().net().stream());
   }
   chief().net().stream().synchronize();
+  if (chief().memory() != nullptr) {
+    for (int worker = 0; worker < workers().num_local_workers; ++worker) {
+      kept_.push_back(zeros<float>(net().layout().flat_elements()));
+    }
+  }
   if ((workers().communicator->size() > 1 || parts_.replicas.size() > 1) && parts_.timeout_seconds > 0) {
     watchdog_ = std::make_unique<Watchdog>(parts_.on_hang);
   }
@@ -91,15 +96,27 @@ std::vector<Optimizer::Slot> DeviceTrainer::slots() {
   return slots;
 }
 
+TrainingView::Kept DeviceTrainer::kept() {
+  TrainingView::Kept kept = kept_of(chief().memory());
+  kept.of_workers.clear();
+  for (Buffer<float>& state : kept_) kept.of_workers.push_back(state.span());
+  return kept;
+}
+
 ReplicaState DeviceTrainer::state_of(std::size_t replica) {
   ReplicaState state{.parameters = parameters(),
                      .ema = ema().shadow(),
                      .state_ema = state_ema().shadow(),
                      .states = {},
+                     .kept = {},
                      .slots = slots()};
   int first = 0;
   for (std::size_t r = 0; r < replica; ++r) first += parts_.replicas[r]->num_workers();
-  for (int w = 0; w < parts_.replicas[replica]->num_workers(); ++w) state.states.push_back(this->state(first + w));
+  for (int w = 0; w < parts_.replicas[replica]->num_workers(); ++w) {
+    const int worker = first + w;
+    state.states.push_back(this->state(worker));
+    if (!kept_.empty()) state.kept.push_back(kept_[static_cast<std::size_t>(worker)].span());
+  }
   return state;
 }
 
@@ -292,6 +309,10 @@ void DeviceTrainer::report_step(const StepSummary& summary, ExchangeReport repor
     gradient_ = chief().gradient(segment);
     return gradient_;
   };
+  const auto encoded = [this, exchange = parts_.exchange_of(step)](int segment) -> std::span<const float> {
+    encoded_ = chief().encoded(exchange, segment);
+    return encoded_;
+  };
   const auto mean = [this](int segment) -> std::span<const float> {
     mean_ = chief().mean(segment);
     return mean_;
@@ -308,7 +329,7 @@ void DeviceTrainer::report_step(const StepSummary& summary, ExchangeReport repor
       .parts_are_timed = false,
       .transform_counts = summary.counts,
       .report = report,
-      .telemetry = telemetry_of(gradient, decode_sent),
+      .telemetry = telemetry_of(gradient, encoded, decode_sent),
       .gradient = gradient,
       .decode_sent = decode_sent,
       .mean = mean,

@@ -48,6 +48,7 @@ class DeviceTrainer final : public Trainer {
   /// lost is named
   std::uint64_t run() override;
   std::vector<Optimizer::Slot> slots() override;
+  TrainingView::Kept kept() override;
 
  private:
   using Outcomes = std::vector<std::vector<StepOutcome>>;  // of each replica
@@ -77,10 +78,11 @@ class DeviceTrainer final : public Trainer {
   ExchangeReport report_of(std::size_t exchange, std::uint64_t step);
 
   DeviceTrainerParts parts_;
-  std::vector<Buffer<float>> slots_;    // the optimizer's, in host memory
-  double seconds_per_step_ = 0;         // of the last burst; 0: not known yet
-  std::vector<float> gradient_, mean_;  // what a hook asked for last
-  std::unique_ptr<Watchdog> watchdog_;  // where there is a limit
+  std::vector<Buffer<float>> slots_;              // the optimizer's, in host memory
+  double seconds_per_step_ = 0;                   // of the last burst; 0: not known yet
+  std::vector<Buffer<float>> kept_;               // by workers' memories, in host memory
+  std::vector<float> gradient_, encoded_, mean_;  // what a hook asked for last
+  std::unique_ptr<Watchdog> watchdog_;            // where there is a limit
 };
 
 }  // namespace terngrad

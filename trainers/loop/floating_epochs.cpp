@@ -27,6 +27,8 @@ class FloatingEpochs final : public Strategy {
   float decode_sent(int worker, int segment, std::span<float> out) override {
     return last_->decode_sent(worker, segment, out);
   }
+  std::span<const float> encoded(int worker, int segment) override { return last_->encoded(worker, segment); }
+  WorkerMemory* memory() override { return compressed_->memory(); }
 
  private:
   void choose(std::uint64_t step) { last_ = is_floating_(step) ? floating_.get() : compressed_.get(); }

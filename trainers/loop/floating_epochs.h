@@ -17,8 +17,9 @@ namespace terngrad {
 bool is_floating_step(std::uint64_t step, std::int64_t batch_size, std::int64_t num_examples, std::int64_t period);
 
 /// Combines with `floating` in the steps for which `is_floating` holds and with `compressed` in the others: reports and
-/// what decode_sent gives are those of the one that combined last. The name is that of `compressed`. A step's result is
-/// the very one that its strategy alone would give. Neither may carry state from step to step.
+/// what decode_sent gives are those of the one that combined last. Name and memory are those of `compressed`. A step's
+/// result is the very one that its strategy alone would give. What workers keep from step to step rests in the steps of
+/// the other; `floating` keeps nothing.
 std::unique_ptr<Strategy> make_floating_epochs_strategy(std::unique_ptr<Strategy> compressed,
                                                         std::unique_ptr<Strategy> floating,
                                                         std::function<bool(std::uint64_t step)> is_floating);

@@ -2,6 +2,7 @@
 
 #include <utility>
 
+#include "compress/memory/worker_memory.h"
 #include "kernels/runtime/errors.h"
 
 namespace terngrad {
@@ -29,13 +30,28 @@ class StepHook final : public Hook {
 
 std::function<TensorTelemetry(int segment)> telemetry_of(
     std::function<std::span<const float>(int segment)> gradient,
+    std::function<std::span<const float>(int segment)> encoded,
     std::function<float(int segment, std::span<float> out)> decode_sent) {
-  return [gradient = std::move(gradient), decode_sent = std::move(decode_sent)](int segment) {
-    const std::span<const float> encoded = gradient(segment);
-    std::vector<float> sent(encoded.size());
+  return [gradient = std::move(gradient), encoded = std::move(encoded),
+          decode_sent = std::move(decode_sent)](int segment) {
+    const std::span<const float> compensated = encoded ? encoded(segment) : std::span<const float>{};
+    const std::span<const float> of_message = compensated.empty() ? gradient(segment) : compensated;
+    std::vector<float> sent(of_message.size());
     const float scaler = decode_sent(segment, sent);
-    return compare_with_sent(encoded, sent, static_cast<double>(scaler));
+    TensorTelemetry result = compare_with_sent(of_message, sent, static_cast<double>(scaler));
+    const double norm = compensated.empty() ? 0 : norm_of(gradient(segment));
+    if (norm > 0) result.residual_norm = result.error_norm / norm;
+    return result;
   };
+}
+
+TrainingView::Kept kept_of(WorkerMemory* memory) {
+  TrainingView::Kept kept;
+  if (memory == nullptr) return kept;
+  kept.name = memory->name();
+  kept.layout = &memory->layout();
+  for (int worker = 0; worker < memory->num_local_workers(); ++worker) kept.of_workers.push_back(memory->state(worker));
+  return kept;
 }
 
 std::unique_ptr<Hook> every_steps(std::uint64_t n, StepFunction function, HookRanks ranks) {

@@ -9,15 +9,17 @@
 #include <string>
 #include <vector>
 
-#include "compress/codecs/telemetry.h"
 #include "compress/comm/communicator.h"
 #include "compress/exchange/gradient_exchange.h"
+#include "compress/plan/telemetry.h"
 #include "nets/net.h"
 #include "trainers/loop/push_counts.h"
 #include "trainers/optim/gradient_transform.h"
 #include "trainers/optim/optimizer.h"
 
 namespace terngrad {
+
+class WorkerMemory;
 
 /// A run as hooks see it. Views; valid during the call.
 struct TrainingView {
@@ -51,6 +53,14 @@ struct TrainingView {
   };
   std::map<std::string, std::string> extra_metadata = {};
   std::vector<ExtraTensor> extra_tensors = {};
+  /// What local workers keep of their gradients from step to step (compress/memory), one buffer for each. The layout is
+  /// that of the tensors that have state; null: they keep nothing.
+  struct Kept {
+    std::string name = {};  // of the memory
+    const Layout* layout = nullptr;
+    std::vector<std::span<float>> of_workers = {};
+  };
+  Kept kept = {};
   /// How many copies of parameters, average and slots this process has: one, or one on each of its GPUs. The views are
   /// of the first; this makes them those of another, for a hook that leaves them with the first (0).
   int num_replicas = 1;
@@ -82,7 +92,7 @@ struct StepView {
   const ExchangeReport& report;           // bytes are those of all workers; times are of this process
   /// Telemetry of tensor `segment` of worker 0 of this process. Costs a pass over the tensor.
   std::function<TensorTelemetry(int segment)> telemetry;
-  /// Gradient of tensor `segment` of the same worker as it was encoded, transforms applied.
+  /// Gradient of tensor `segment` of the same worker, transforms applied, before a memory had a part in it.
   std::function<std::span<const float>(int segment)> gradient = {};
   /// What that worker sent of it, decoded, and its scaler; as Strategy::decode_sent. Not after a skipped step.
   std::function<float(int segment, std::span<float> out)> decode_sent = {};
@@ -97,9 +107,14 @@ struct StepView {
 enum class HookVerdict { kContinue, kStop };
 
 /// StepView::telemetry from the other two: compares what was encoded with what was sent.
+/// @param encoded  what a memory made of the gradient; empty, or gives nothing for a tensor: the gradient itself
 std::function<TensorTelemetry(int segment)> telemetry_of(
     std::function<std::span<const float>(int segment)> gradient,
+    std::function<std::span<const float>(int segment)> encoded,
     std::function<float(int segment, std::span<float> out)> decode_sent);
+
+/// A memory as TrainingView has it; nullptr: nothing is kept.
+TrainingView::Kept kept_of(WorkerMemory* memory);
 
 /// No number of steps.
 inline constexpr std::uint64_t kNoSyncStep = ~std::uint64_t{0};

@@ -7,7 +7,7 @@
 #include <string>
 #include <utility>
 
-#include "compress/codecs/telemetry.h"
+#include "compress/plan/telemetry.h"
 #include "kernels/runtime/errors.h"
 #include "kernels/runtime/parallel.h"
 #include "kernels/runtime/stopwatch.h"
@@ -79,6 +79,8 @@ std::vector<Optimizer::Slot> HostTrainer::slots() {
   if (parts_.served != nullptr) std::ranges::move(parts_.served->own_slots(), std::back_inserter(slots));
   return slots;
 }
+
+TrainingView::Kept HostTrainer::kept() { return kept_of(parts_.strategy->memory()); }
 
 std::function<void()> HostTrainer::slot_gatherer() {
   if (parts_.served == nullptr) return {};
@@ -238,6 +240,7 @@ void HostTrainer::step(Pipeline* pipeline) {
   const auto decode_sent = [&](int segment, std::span<float> out) {
     return parts_.strategy->decode_sent(0, segment, out);
   };
+  const auto encoded = [&](int segment) { return parts_.strategy->encoded(0, segment); };
   std::function<std::span<const float>(int segment)> mean;
   // From servers that update them come parameters in its place.
   if (parts_.served == nullptr) {
@@ -259,7 +262,7 @@ void HostTrainer::step(Pipeline* pipeline) {
       .exposed_seconds = combined.exposed_seconds,
       .transform_counts = summary.counts,
       .report = report,
-      .telemetry = telemetry_of(gradient, decode_sent),
+      .telemetry = telemetry_of(gradient, encoded, decode_sent),
       .gradient = gradient,
       .decode_sent = decode_sent,
       .mean = mean,

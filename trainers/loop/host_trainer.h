@@ -36,6 +36,7 @@ class HostTrainer final : public Trainer {
   HostTrainer(TrainerParts parts, const TrainerOptions& options);
   std::uint64_t run() override;
   std::vector<Optimizer::Slot> slots() override;
+  TrainingView::Kept kept() override;
 
  private:
   std::function<void()> slot_gatherer() override;

@@ -6,7 +6,7 @@
 #include <system_error>
 #include <utility>
 
-#include "compress/codecs/codec_plan.h"
+#include "compress/plan/codec_plan.h"
 #include "compress/wire/wire_format.h"
 #include "kernels/runtime/errors.h"
 #include "trainers/io/atomic_file.h"

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "compress/memory/worker_memory.h"
 #include "kernels/runtime/errors.h"
 #include "kernels/tensor/transform.h"
 
@@ -71,6 +72,12 @@ class Replicated final : public Strategy {
   float decode_sent(int worker, int segment, std::span<float> out) override {
     return exchange_->decode_local(worker, segment, out);
   }
+  std::span<const float> encoded(int worker, int segment) override {
+    if (memory() == nullptr || !memory()->covers(segment)) return {};
+    return {memory()->encoded()[static_cast<std::size_t>(worker)].tensor(segment),
+            static_cast<std::size_t>(layout_.segment(segment).num_elements)};
+  }
+  WorkerMemory* memory() override { return exchange_->memory(); }
 
  private:
   Layout layout_;

@@ -12,6 +12,8 @@
 
 namespace terngrad {
 
+class WorkerMemory;
+
 /// What the optimizer is to apply after a step.
 struct StrategyResult {
   bool skip = false;  // apply nothing in this step
@@ -36,6 +38,12 @@ class Strategy {
   /// What local worker `worker` sent of tensor `segment` in the last step. @param out [elements of the tensor]
   /// @returns as GradientExchange::decode_local
   virtual float decode_sent(int worker, int segment, std::span<float> out) = 0;
+
+  /// What a memory made of local worker `worker`'s gradient in the last step, for the message that decode_sent decodes.
+  /// Empty: the gradient itself was encoded.
+  virtual std::span<const float> encoded(int /*worker*/, int /*segment*/) { return {}; }
+  /// What local workers keep from step to step; nullptr: nothing.
+  virtual WorkerMemory* memory() { return nullptr; }
 };
 
 /// One worker whose gradient is applied as it is: no compression, no messages. NaN and infinity are treated as an

@@ -60,6 +60,7 @@ TrainingView Trainer::view() {
                     .batch_size = options_.batch_size,
                     .states = std::move(states),
                     .ema_state = state_ema_.shadow(),
+                    .kept = kept(),
                     .num_replicas = num_replicas(),
                     .show_replica = [this](int replica) { show_replica(replica); },
                     .communicator = workers_.communicator.get(),

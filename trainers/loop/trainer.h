@@ -54,6 +54,10 @@ class Trainer {
   Ema& state_ema() { return state_ema_; }
   /// The optimizer's slots, and what else of the parameters' state a checkpoint keeps.
   virtual std::vector<Optimizer::Slot> slots() = 0;
+  /// What local workers keep from step to step besides the net's state, in host memory; its layout is null for nothing.
+  virtual TrainingView::Kept kept() { return {}; }
+  /// Whether a checkpoint of the run always has it; else it begins anew where a checkpoint has none.
+  virtual bool keeps_what_is_saved() const { return true; }
   int num_local_workers() const { return workers_.num_local_workers; }
   /// Global number of local worker 0.
   int first_local_worker() const { return workers_.first_local_worker; }

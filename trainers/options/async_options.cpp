@@ -24,7 +24,13 @@ void check_async_options(const OptionSet& options, const TrainOptions& o) {
                    "accepted: none");
   }
   for (const ChosenCodec& codec : chosen_codecs(o)) {
-    if (!codec.codec->traits().summable) continue;
+    if (codec.codec->traits().votes) {
+      TERNGRAD_THROW(
+          UsageError, codec.given,
+          ": with --strategy async gradients of workers do not come together, so there is no vote; accepted: "
+          "reduce=mean");
+    }
+    if (!shares_scalers(*codec.codec)) continue;
     TERNGRAD_THROW(UsageError, codec.given,
                    ": with --strategy async gradients of workers do not come together, so scalers cannot be shared; "
                    "accepted: sharing=none");
@@ -45,6 +51,10 @@ void check_async_options(const OptionSet& options, const TrainOptions& o) {
   if (o.floating_grad_epoch > 0) {
     TERNGRAD_THROW(UsageError, "--floating_grad_epoch ", o.floating_grad_epoch,
                    ": with --strategy async workers are in different epochs at a time; accepted: 0");
+  }
+  if (o.compress_from > 0) {
+    TERNGRAD_THROW(UsageError, "--compress_from ", o.compress_from,
+                   ": with --strategy async workers are at different steps at a time; accepted: 0");
   }
   refuse_unused(options, {"check_replicas", "rebroadcast_epochs", "data_shards", "trace_steps"},
                 "--strategy replicated or ps");

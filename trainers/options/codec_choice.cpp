@@ -5,8 +5,8 @@
 #include <algorithm>
 #include <utility>
 
-#include "compress/codecs/codec_presets.h"
-#include "compress/codecs/codec_registry.h"
+#include "compress/plan/codec_presets.h"
+#include "compress/plan/codec_registry.h"
 #include "kernels/runtime/errors.h"
 #include "trainers/options/train_options.h"
 
@@ -15,8 +15,10 @@ namespace {
 
 /// @param given  the option that names the codec, for messages
 ChosenCodec choose_codec(const TrainOptions& o, std::string given, const std::string& spec) {
-  ChosenCodec chosen{.given = std::move(given), .named = {}, .spec = {}, .codec = {}};
-  chosen.named = expand_preset(parse_codec_spec(spec), codec_presets()).spec;
+  ChosenCodec chosen{.given = std::move(given), .named = {}, .memory = {}, .spec = {}, .codec = {}};
+  const ExpandedSpec expanded = expand_preset(parse_codec_spec(spec), codec_presets());
+  chosen.named = expanded.spec;
+  chosen.memory = expanded.memory;
   chosen.spec = canonical_codec_spec(spec, chosen.named.name == "ternary" ? ternary_defaults(o) : SpecOptions{});
   chosen.codec = make_codec(to_string(chosen.spec), {.num_workers = o.num_nodes});
   return chosen;

@@ -7,7 +7,7 @@
 #include <string_view>
 #include <vector>
 
-#include "compress/codecs/codec_plan.h"
+#include "compress/plan/codec_plan.h"
 
 namespace terngrad {
 
@@ -32,9 +32,10 @@ SpecOptions ternary_defaults(const TrainOptions& o);
 
 /// A codec that some tensors may use.
 struct ChosenCodec {
-  std::string given;  // the option that names it: "--codec ternary:format=t5", "--grad_bits 1", "--codec_for a*=bf16"
-  CodecSpec named;    // as it was given, of a preset what that stands for
-  CodecSpec spec;     // with all values: those of ternary's keys that were not given are the options with long names
+  std::string given;   // the option that names it: "--codec ternary:format=t5", "--grad_bits 1", "--codec_for a*=bf16"
+  CodecSpec named;     // as it was given, of a preset what that stands for
+  std::string memory;  // of the preset that was given; empty: it names none, or one that says nothing of it
+  CodecSpec spec;      // with all values: those of ternary's keys that were not given are the options with long names
   std::shared_ptr<const Codec> codec;  // for all workers
 
   bool is_ternary() const { return spec.name == "ternary"; }

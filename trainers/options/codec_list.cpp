@@ -2,9 +2,11 @@
 
 #include <fmt/format.h>
 
+#include <nlohmann/json.hpp>
 #include <vector>
 
-#include "compress/codecs/codec_registry.h"
+#include "compress/plan/codec_facts.h"
+#include "compress/plan/codec_registry.h"
 #include "trainers/options/help_text.h"
 #include "trainers/options/option_set.h"
 
@@ -35,7 +37,40 @@ HelpSection keys_of(const std::string& name) {
   return section;
 }
 
+using Json = nlohmann::ordered_json;
+
+Json to_json(const CodecFact& fact) { return {{"by_default", fact.by_default}, {"changed_by", fact.changed_by}}; }
+
+Json to_json(const CodecEntry& entry) {
+  const CodecFacts facts = codec_facts(entry.name);
+  Json keys = Json::array();
+  for (const SpecKey& key : codec_keys(entry.name)) {
+    keys.push_back(
+        {{"name", key.name}, {"default", key.default_value}, {"accepted", key.accepted}, {"meaning", key.meaning}});
+  }
+  return {{"name", entry.name},
+          {"summary", entry.summary},
+          {"source", entry.source},
+          {"bits_per_element", facts.bits},
+          {"varying_by", facts.varying_by},
+          {"unbiased", to_json(facts.unbiased)},
+          {"summable", to_json(facts.summable)},
+          {"sums_as_float", facts.sums_as_float},
+          {"runs_on_gpus", entry.runs_on_gpus},
+          {"keys", keys}};
+}
+
 }  // namespace
+
+std::string codec_list_json(std::span<const CodecPreset> presets) {
+  Json list = {{"codecs", Json::array()}, {"presets", Json::array()}};
+  for (const CodecEntry& entry : codec_entries()) list["codecs"].push_back(to_json(entry));
+  for (const CodecPreset& preset : presets) {
+    list["presets"].push_back(
+        {{"name", preset.name}, {"summary", preset.summary}, {"spec", preset.spec}, {"memory", preset.memory}});
+  }
+  return list.dump(2) + "\n";
+}
 
 std::string codec_list_text(int width, std::span<const CodecPreset> presets) {
   std::string text;
@@ -48,6 +83,7 @@ std::string codec_list_text(int width, std::span<const CodecPreset> presets) {
   for (const CodecEntry& entry : codec_entries()) {
     text += fmt::format("\n{}\n", entry.name);
     append_lines(entry.summary, width, text);
+    if (entry.source[0] != '\0') append_lines(fmt::format("from {}", entry.source), width, text);
     append_lines(facts_of(*make_codec(entry.name, {})), width, text);
     const HelpSection keys = keys_of(entry.name);
     if (!keys.entries.empty()) text += format_help({keys}, width);
@@ -65,6 +101,8 @@ std::string codec_list_text(int width, std::span<const CodecPreset> presets) {
 void declare_codec_list(OptionSet& options) {
   options.add_question("list_codecs", "print the codecs with their keys and defaults, and exit",
                        [](int width) { return codec_list_text(width); });
+  options.add_question("list_codecs_json", "print the same for programs, and exit",
+                       [](int) { return codec_list_json(); });
 }
 
 }  // namespace terngrad

@@ -1,10 +1,10 @@
-// The list of codecs that --list_codecs prints.
+// The list of codecs that --list_codecs and --list_codecs_json print.
 #pragma once
 
 #include <span>
 #include <string>
 
-#include "compress/codecs/codec_presets.h"
+#include "compress/plan/codec_presets.h"
 
 namespace terngrad {
 
@@ -15,7 +15,10 @@ class OptionSet;
 /// @param width  characters in a line
 std::string codec_list_text(int width, std::span<const CodecPreset> presets = codec_presets());
 
-/// Declares --list_codecs, which asks for that list.
+/// The same for programs: {"codecs": [...], "presets": [...]}, with all of CodecEntry and CodecFacts of each codec.
+std::string codec_list_json(std::span<const CodecPreset> presets = codec_presets());
+
+/// Declares --list_codecs and --list_codecs_json, which ask for these lists.
 void declare_codec_list(OptionSet& options);
 
 }  // namespace terngrad

@@ -5,15 +5,18 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <functional>
 #include <string>
 #include <vector>
 
-#include "compress/codecs/codec_plan.h"
-#include "compress/codecs/codec_registry.h"
 #include "compress/codecs/ternary_codec.h"
 #include "compress/exchange/vendor_all_reduce.h"
+#include "compress/memory/memory_options.h"
+#include "compress/plan/codec_plan.h"
+#include "compress/plan/codec_registry.h"
 #include "kernels/runtime/errors.h"
 #include "trainers/options/codec_choice.h"
+#include "trainers/options/memory_choice.h"
 #include "trainers/options/option_set.h"
 #include "trainers/options/train_options.h"
 
@@ -59,8 +62,13 @@ void check_options_of_codecs(const OptionSet& options, const TrainOptions& o) {
   }
   if (o.codec_name() == "fp32")
     refuse_unused(options, {"size_to_binarize", "quantize_logits"}, "a codec other than fp32");
-  if (o.floating_grad_epoch > 0 && !compresses(o)) {
+  if (o.has_floating_steps() && !compresses(o)) {
     refuse_unused(options, {"floating_grad_epoch"}, "a codec other than fp32 for the other epochs");
+    refuse_unused(options, {"compress_from"}, "a codec other than fp32 for the steps from there on");
+  }
+  if (o.compress_from > 0 && o.compress_from >= o.max_steps) {
+    TERNGRAD_THROW(UsageError, "--compress_from ", o.compress_from, ": --max_steps ", o.max_steps,
+                   " are over before; accepted: 0 to ", o.max_steps - 1);
   }
 }
 
@@ -79,12 +87,58 @@ void check_vendor(const OptionSet& options, const TrainOptions& o) {
         UsageError, "--exchange vendor: adds floating-point numbers of one type, so the codec must be fp32, ",
         "bf16 or fp16 for all tensors; got ", o.codec_name(), o.codec_for.empty() ? "" : " with --codec_for");
   }
-  refuse_unused(options, {"downlink_codec", "size_to_binarize", "quantize_logits", "floating_grad_epoch"},
+  refuse_unused(options,
+                {"downlink_codec", "size_to_binarize", "quantize_logits", "floating_grad_epoch", "compress_from"},
                 "an --exchange other than vendor");
   if (o.on_nonfinite == "zero") {
     throw UsageError(
         "--on_nonfinite zero: with --exchange vendor a sum does not tell whose gradient it was; accepted: stop, skip");
   }
+}
+
+/// What workers keep from step to step.
+void check_memory(const OptionSet& options, const TrainOptions& o) {
+  const MemoryOptions memory = parse_memory(memory_spec(o));
+  if (memory.kind != MemoryKind::kErrorFeedback) {
+    refuse_unused(options, {"error_feedback_decay"}, "--codec_memory ef (--error_feedback true)");
+  }
+  if (memory.kind == MemoryKind::kNone) return;
+  const std::string given = o.codec_memory != "auto" ? "--codec_memory " + o.codec_memory
+                            : o.error_feedback == "true"
+                                ? "--error_feedback true"
+                                : "the memory " + memory_name(memory.kind) + " of " + chosen_codecs(o).front().given;
+  if (options.was_set("error_feedback_decay") && memory.kind == MemoryKind::kErrorFeedback &&
+      memory.decay != o.error_feedback_decay) {
+    TERNGRAD_THROW(UsageError, "--error_feedback_decay ", o.error_feedback_decay, ": contradicts ", given,
+                   "; give one of them, or values that agree");
+  }
+  if (o.exchange == "vendor") {
+    TERNGRAD_THROW(UsageError, given, ": --exchange vendor sends gradients as they are; accepted with it: none");
+  }
+  for (const ChosenCodec& codec : chosen_codecs(o)) {
+    if (memory.kind != MemoryKind::kErrorFeedback || !codec.codec->traits().votes) continue;
+    TERNGRAD_THROW(UsageError, given, ": a vote is no sum, so what a message of ", codec.given,
+                   " left out cannot be sent later; accepted with it: none, momentum; or reduce=mean");
+  }
+  if (!compresses(o)) {
+    TERNGRAD_THROW(UsageError, given, ": the codec fp32 loses nothing that could be kept; accepted with it: none");
+  }
+}
+
+/// Signs that stand for 1 have steps of a size of their own, so no tensor may travel otherwise beside them.
+void check_unit_signs(const TrainOptions& o) {
+  const std::vector<ChosenCodec> codecs = chosen_codecs(o);
+  const auto is_unit = [](const ChosenCodec& c) { return c.spec.name == "sign" && c.value("scale") == "one"; };
+  const auto unit = std::ranges::find_if(codecs, is_unit);
+  if (unit == codecs.end()) return;
+  const bool is_alone =
+      std::ranges::all_of(codecs, is_unit) && o.quantize_logits && o.size_to_binarize <= 1 && !o.has_floating_steps();
+  if (is_alone) return;
+  TERNGRAD_THROW(
+      UsageError, unit->given,
+      ": scale=one moves every element by the learning rate, which tensors that travel otherwise would need "
+      "another one beside; accepted: it for all tensors in all steps (--quantize_logits, --size_to_binarize 1, "
+      "without --floating_grad_epoch and --compress_from), or scale=l1");
 }
 
 /// Refuses a key of a spec that has another value than its default and no effect. @param needs  what it would need
@@ -129,29 +183,43 @@ void check_code_sums(const OptionSet& options, const TrainOptions& o) {
   const std::vector<ChosenCodec> codecs = chosen_codecs(o);
   const bool any_adds_up = std::ranges::any_of(codecs, [](const ChosenCodec& c) { return c.codec->traits().summable; });
   const bool returns_codes = o.downlink_codec == "sums" || o.downlink_codec == "ternary";
-  if (returns_codes && !any_adds_up && !uses_ternary(o)) {
-    TERNGRAD_THROW(UsageError, "--downlink_codec ", o.downlink_codec,
-                   ": needs codes that add up as integers, those of the codec ternary (--grad_bits 1); accepted with ",
-                   o.codec_name(), ": fp32, bf16");
-  }
   const auto has_own_scalers = [](const ChosenCodec& c) { return c.codec->sharing() == ScalerSharing::kNone; };
   const auto own = std::ranges::find_if(codecs, has_own_scalers);
   if (returns_codes && own != codecs.end()) {
     TERNGRAD_THROW(UsageError, "--downlink_codec ", o.downlink_codec, ": needs a scaler that all workers share; ",
-                   own->names("sharing") ? own->given : "--scaler_sharing none",
+                   own->names("sharing") || !own->is_ternary() ? own->given : "--scaler_sharing none",
                    " gives each its own (accepted with it: fp32, bf16)");
+  }
+  const auto returns_none = [](const ChosenCodec& c) { return !may_return_codes(*c.codec); };
+  const auto decoded = std::ranges::find_if(codecs, returns_none);
+  if (returns_codes && decoded != codecs.end()) {
+    TERNGRAD_THROW(UsageError, "--downlink_codec ", o.downlink_codec, ": needs codes that add up as integers, which ",
+                   decoded->given, " does not have (accepted with it: fp32, bf16)");
+  }
+  if (returns_codes && !any_adds_up) {
+    TERNGRAD_THROW(UsageError, "--downlink_codec ", o.downlink_codec,
+                   ": needs codes that add up as integers, those of the codec ternary (--grad_bits 1) or of qsgd with "
+                   "sharing=max; accepted with ",
+                   o.codec_name(), ": fp32, bf16");
+  }
+  const auto votes = [](const ChosenCodec& c) { return c.codec->traits().votes; };
+  const auto voting = std::ranges::find_if(codecs, votes);
+  if (o.downlink_codec == "ternary" && voting != codecs.end()) {
+    TERNGRAD_THROW(UsageError, "--downlink_codec ternary: draws from sums of codes, which the votes of ", voting->given,
+                   " are not; accepted with it: fp32, bf16, sums");
   }
   if (o.exchange == "integer_sum") {
     if (!any_adds_up) {
       TERNGRAD_THROW(
           UsageError,
           "--exchange integer_sum: needs codes that add up as integers: the codec ternary with --scaler_sharing max "
-          "or mean");
+          "or mean and symmetric levels, or qsgd with sharing=max");
     }
     const std::string other = "an --exchange other than integer_sum, which sends lanes";
-    if (!any_ternary(codecs, has_own_scalers)) refuse_unused(options, {"ternary_format"}, other);
+    const auto sends_lanes = [](const ChosenCodec& c) { return c.codec->traits().summable; };
+    if (!any_ternary(codecs, std::not_fn(sends_lanes))) refuse_unused(options, {"ternary_format"}, other);
     for (const ChosenCodec& codec : codecs) {
-      if (codec.is_ternary() && !has_own_scalers(codec)) refuse_key_without_effect(codec, "format", other);
+      if (codec.is_ternary() && sends_lanes(codec)) refuse_key_without_effect(codec, "format", other);
     }
   }
   if (o.downlink_codec == "sums" && o.exchange == "all_gather") {
@@ -207,6 +275,8 @@ void check_codec_options(const OptionSet& options, const TrainOptions& o) {
 void check_compression_options(const OptionSet& options, const TrainOptions& o) {
   check_options_of_codecs(options, o);
   check_vendor(options, o);
+  check_memory(options, o);
+  check_unit_signs(o);
   check_scalers(options, o);
   check_code_sums(options, o);
   check_number_of_workers(options, o);
@@ -219,6 +289,18 @@ void check_codec_plan(const TrainOptions& o, const CodecPlan& plan) {
   if (std::ranges::find(plan.groups(), spec, &CodecPlan::Group::spec) != plan.groups().end()) return;
   TERNGRAD_THROW(UsageError, codec.given, ": has no effect here; no tensor of --net ", o.net, " is left to travel as ",
                  codec.named.name, " by --codec_for, --size_to_binarize and --quantize_logits");
+}
+
+std::string note_on_memory(const TrainOptions& o) {
+  if (parse_memory(memory_spec(o)).kind != MemoryKind::kErrorFeedback) return "";
+  for (const ChosenCodec& codec : chosen_codecs(o)) {
+    if (!codec.is_ternary() || codec.value("rounding") == "nearest") continue;
+    return codec.given +
+           " with error feedback: codes drawn without bias can leave out more than they send, so that what workers "
+           "keep "
+           "grows to many times the gradient (residual_norm); rounding=nearest does not";
+  }
+  return "";
 }
 
 std::string note_on_scalers(const TrainOptions& o, const Layout& layout) {

@@ -22,6 +22,10 @@ void check_compression_options(const OptionSet& options, const TrainOptions& o);
 /// Checks the codec against the tensors of the net. @throws UsageError if no tensor uses the codec that was asked for
 void check_codec_plan(const TrainOptions& o, const CodecPlan& plan);
 
+/// What a run should be told of error feedback beside codes that are drawn without bias: their error can be larger than
+/// the gradient, and what is kept then grows to many times that. Empty where it is not so.
+std::string note_on_memory(const TrainOptions& o);
+
 /// What a run should be told of scalers that are always 0, and codes with them: with --scaler original the standard
 /// deviation of one element is 0. Empty if no scaler of `layout` has a single element.
 std::string note_on_scalers(const TrainOptions& o, const Layout& layout);

@@ -5,13 +5,14 @@
 #include <map>
 #include <utility>
 
-#include "compress/codecs/codec_presets.h"
 #include "compress/exchange/all_reduce_options.h"
+#include "compress/plan/codec_presets.h"
 #include "datasets/dataset.h"
 #include "kernels/codes/code_sum.h"
 #include "kernels/runtime/device.h"
 #include "kernels/runtime/errors.h"
 #include "nets/net.h"
+#include "trainers/loop/floating_epochs.h"
 #include "trainers/optim/optimizer.h"
 #include "trainers/options/async_options.h"
 #include "trainers/options/codec_choice.h"
@@ -304,6 +305,16 @@ void declare_train_options(OptionSet& options, TrainOptions& o) {
       "the last of every this many epochs exchanges fp32 gradients; 0: none does",
       number_where("0, or an integer of at least 2 (1 would make every epoch floating, which is --grad_bits 32)",
                    [](double n) { return n == 0 || n >= 2; }));
+  options.add("compress_from", &o.compress_from,
+              "0-based step from which on gradients are compressed; every tensor travels as fp32 before", at_least(0));
+  options.add(
+      "codec_memory", &o.codec_memory,
+      "what workers keep of gradients from step to step: none, ef[:decay=1] (error feedback: what messages left "
+      "out) or momentum[:decay=0.9] (a moving average, which is encoded); auto: what --codec stands for");
+  options.add("error_feedback", &o.error_feedback, "true: --codec_memory ef; false: none; auto: as --codec_memory says",
+              one_of({"auto", "true", "false"}));
+  options.add("error_feedback_decay", &o.error_feedback_decay,
+              "of what error feedback keeps, the part that counts in the next step", in_range(0, 1));
   options.group("Reports");
   options.add("log_steps", &o.log_steps, "steps per line of metrics and log", at_least(1));
   options.add_flag("profile", &o.profile, "print at the end how the time of a step is split");
@@ -387,6 +398,13 @@ CompressedAllReduceOptions exchange_options(const TrainOptions& o, std::uint64_t
   result.run_id = run_id;
   result.num_threads = num_threads;
   return result;
+}
+
+std::function<bool(std::uint64_t step)> floating_steps(const TrainOptions& o, std::int64_t num_examples) {
+  return [=, from = static_cast<std::uint64_t>(o.compress_from), batch_size = o.batch_size,
+          period = o.floating_grad_epoch](std::uint64_t step) {
+    return step < from || (period > 0 && is_floating_step(step, batch_size, num_examples, period));
+  };
 }
 
 CompressedAllReduceOptions floating_exchange_options(const TrainOptions& o, std::uint64_t run_id, int num_threads) {

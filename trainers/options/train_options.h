@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <span>
 #include <string>
 #include <vector>
@@ -86,6 +87,10 @@ struct TrainOptions {
   std::int64_t size_to_binarize = 1;
   bool quantize_logits = false;
   std::int64_t floating_grad_epoch = 0;
+  std::int64_t compress_from = 0;
+  std::string codec_memory = "auto";    // a spec (parse_memory), or auto
+  std::string error_feedback = "auto";  // auto, true or false
+  double error_feedback_decay = 1;
   // Reports
   std::int64_t log_steps = 100;
   bool profile = false;
@@ -119,6 +124,8 @@ struct TrainOptions {
   /// Whether gradients are encoded, exchanged and applied in host memory, even where GPUs compute them: by asynchronous
   /// servers, by those that update parameters or are processes of their own, and by MPI's own all-reduce.
   bool exchanges_on_host() const;
+  /// Whether every tensor travels as fp32 in some steps: those of floating epochs, and those before --compress_from.
+  bool has_floating_steps() const { return floating_grad_epoch > 0 || compress_from > 0; }
   /// Whether gradients are exchanged in buckets of tensors: not if anything needs all tensors at once.
   bool splits_gradients() const;
 };
@@ -163,12 +170,16 @@ OnNonfinite on_nonfinite_of(const TrainOptions& o);
 /// The exchange's part of the options, for any but --exchange vendor. @param run_id  of this run, the same on all ranks
 CompressedAllReduceOptions exchange_options(const TrainOptions& o, std::uint64_t run_id, int num_threads);
 
-/// The same for the steps of floating epochs: every tensor travels as fp32, everything else is as without.
+/// The same for floating steps (TrainOptions::has_floating_steps): every tensor travels as fp32, everything else is as
+/// without.
 CompressedAllReduceOptions floating_exchange_options(const TrainOptions& o, std::uint64_t run_id, int num_threads);
 
 /// As large as hides most of an exchange and no larger: what ends the backward pass cannot be hidden (README of
 /// bench/results).
 inline constexpr double kDefaultBucketMb = 1;
+
+/// Which steps are floating. @param num_examples  of an epoch
+std::function<bool(std::uint64_t step)> floating_steps(const TrainOptions& o, std::int64_t num_examples);
 
 /// The buckets that the options ask for, the same with or without overlap.
 /// @param order       as Net::gradient_order

@@ -9,6 +9,7 @@
 #include "trainers/async/async_trainer.h"
 #include "trainers/options/async_options.h"
 #include "trainers/options/compression_option_checks.h"
+#include "trainers/options/memory_choice.h"
 #include "trainers/options/train_options.h"
 
 namespace terngrad {
@@ -34,6 +35,7 @@ std::vector<std::unique_ptr<AsyncWorker>> make_workers(const TrainOptions& o, co
     worker.net = parts.make_worker_net(worker.worker);
     worker.transforms = parts.make_transforms(*worker.net);
     worker.protocol = protocol;
+    worker.memory = memory_spec(o);
     worker.keeps_state_of_nonfinite = on_nonfinite_of(o) == OnNonfinite::kZero;
     workers.push_back(std::make_unique<AsyncWorker>(std::move(worker), o.num_nodes, parts.trainer));
   }

@@ -12,7 +12,6 @@
 #include "kernels/runtime/errors.h"
 #include "trainers/loop/device_replica.h"
 #include "trainers/loop/device_trainer.h"
-#include "trainers/loop/floating_epochs.h"
 #include "trainers/loop/training_data.h"
 #include "trainers/options/train_options.h"
 #include "trainers/run/device_replica_factory.h"
@@ -81,6 +80,11 @@ DeviceSetup make_device_setup(const TrainOptions& o, const DeviceChoice& choice,
         "payloads of sizes that depend on the data, as those of ternary's format tmask: the host waits for them in "
         "every step");
   }
+  for (const std::string& codec : chief.codecs_through_host()) {
+    setup.notes.push_back(
+        "codec " + codec +
+        " has no kernels for GPUs: gradients go through the host, which waits for them in every step");
+  }
   if (o.on_nonfinite != "stop") {
     setup.notes.push_back("--on_nonfinite " + o.on_nonfinite + ": the host looks after every step");
   }
@@ -89,10 +93,9 @@ DeviceSetup make_device_setup(const TrainOptions& o, const DeviceChoice& choice,
   parts.on_nonfinite = on_nonfinite_of(o);
   parts.timeout_seconds = timeout_seconds;
   parts.on_hang = end_process(process_text(*workers.communicator));
-  if (o.floating_grad_epoch > 0) {
-    parts.exchange_of = [batch_size = o.batch_size, num_examples = data.num_examples,
-                         period = o.floating_grad_epoch](std::uint64_t step) {
-      return is_floating_step(step, batch_size, num_examples, period) ? std::size_t{1} : std::size_t{0};
+  if (o.has_floating_steps()) {
+    parts.exchange_of = [is_floating = floating_steps(o, data.num_examples)](std::uint64_t step) {
+      return is_floating(step) ? std::size_t{1} : std::size_t{0};
     };
   }
   setup.trainer = std::make_unique<DeviceTrainer>(std::move(parts), options);

@@ -15,6 +15,7 @@
 #include "trainers/optim/device_transform.h"
 #include "trainers/options/compression_option_checks.h"
 #include "trainers/options/device_choice.h"
+#include "trainers/options/memory_choice.h"
 #include "trainers/options/train_options.h"
 
 namespace terngrad {
@@ -49,7 +50,7 @@ std::vector<std::unique_ptr<DeviceBucketedAllReduce>> make_exchanges(
   std::vector<std::unique_ptr<DeviceBucketedAllReduce>> exchanges;
   exchanges.push_back(in_buckets(exchange_options(o, o.seed, 1)));
   check_codec_plan(o, exchanges[0]->plan());
-  if (o.floating_grad_epoch > 0) exchanges.push_back(in_buckets(floating_exchange_options(o, o.seed, 1)));
+  if (o.has_floating_steps()) exchanges.push_back(in_buckets(floating_exchange_options(o, o.seed, 1)));
   return exchanges;
 }
 
@@ -82,13 +83,15 @@ std::unique_ptr<DeviceReplica> make_device_replica(const TrainOptions& o, const 
   parts.examples = make_device_examples(dataset, examples, max_burst(*dataset, place.workers, options), stream);
   const Layout& layout = parts.net->layout();
   parts.exchanges = make_exchanges(o, *parts.net, place.workers, stream, place.communicator, options.overlap);
+  parts.memory = memory_spec(o);
   parts.optimizer = make_optimizer(o.optimizer, {.momentum = o.momentum}, layout.flat_elements(), stream.device());
   parts.transforms = make_transforms(o, *parts.net, parts.num_workers, on_nonfinite_of(o), stream.device());
   parts.communicator = place.communicator;
   parts.mean_factor = options.mean_factor;
   parts.timeout_seconds = place.timeout_seconds;
-  // The size of such a payload depends on the data: the host waits for it.
-  parts.captures = !has_payloads_of_any_size(o);
+  // The host waits for payloads whose size depends on the data, and does the work of codecs without kernels.
+  const auto is_on_device = [](const auto& exchange) { return exchange->codecs_through_host().empty(); };
+  parts.captures = !has_payloads_of_any_size(o) && std::ranges::all_of(parts.exchanges, is_on_device);
   return std::make_unique<DeviceReplica>(std::move(parts), max_burst(*dataset, place.workers, options));
 }
 

@@ -6,13 +6,14 @@
 #include <string>
 #include <vector>
 
-#include "compress/codecs/codec_registry.h"
 #include "compress/codecs/ternary_codec.h"
+#include "compress/plan/codec_registry.h"
 #include "trainers/checkpoint/run_identity.h"
 #include "trainers/loop/training_data.h"
 #include "trainers/options/async_options.h"
 #include "trainers/options/codec_choice.h"
 #include "trainers/options/device_choice.h"
+#include "trainers/options/memory_choice.h"
 #include "trainers/options/step_list.h"
 #include "trainers/options/train_options.h"
 #include "trainers/run/dataset_factory.h"
@@ -106,6 +107,8 @@ CheckpointState initial_state(const TrainOptions& o, const DeviceChoice& devices
   state.extra_metadata["pull"] = o.pulls_parameters() && o.downlink_codec != "fp32" ? "rounded parameters" : "any";
   state.extra_metadata["reduce"] = o.reduce;
   state.extra_metadata["floating_grad_epoch"] = std::to_string(o.floating_grad_epoch);
+  state.extra_metadata["codec_memory"] = memory_spec(o);
+  state.extra_metadata["compress_from"] = std::to_string(o.compress_from);
   state.extra_metadata["on_nonfinite"] = o.on_nonfinite;
   state.extra_metadata["strategy"] = is_async(o) ? "async" : kSynchronousStrategies;
   if (is_async(o)) {

@@ -10,6 +10,7 @@
 #include "kernels/runtime/errors.h"
 #include "nets/net_plan.h"
 #include "trainers/options/async_options.h"
+#include "trainers/options/memory_choice.h"
 #include "trainers/options/train_options.h"
 #include "trainers/run/dataset_factory.h"
 #include "trainers/run/memory_estimate.h"
@@ -40,6 +41,7 @@ MemoryUse memory_use(const TrainOptions& o, int num_local_workers, bool is_cpu) 
   MemoryUse use{.num_workers = num_local_workers, .examples_per_worker = o.batch_size / o.num_nodes};
   use.has_replicas = is_async(o);
   use.num_slots = num_slots(o.optimizer);
+  use.has_memory = memory_spec(o) != "none";
   use.optimizer = o.optimizer;
   if (is_cpu) {
     const bool one_by_one = threads_per_worker(o) > 1 && !is_async(o);

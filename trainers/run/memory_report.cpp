@@ -48,7 +48,7 @@ double exchange_message_bytes(const TrainOptions& o, const NetPlan& plan, const 
   const CompressedAllReduceOptions options = exchange_options(o, o.seed, 1);
   check_codec_plan(o, CodecPlan(plan.layout, with_workers(options.codecs, o.num_nodes)));
   std::int64_t bytes = exchange_memory(plan.layout, options, buckets, workers);
-  if (o.floating_grad_epoch > 0) {
+  if (o.has_floating_steps()) {
     bytes += exchange_memory(plan.layout, floating_exchange_options(o, o.seed, 1), buckets, workers);
   }
   return static_cast<double>(bytes);

@@ -205,6 +205,7 @@ TrainSetup make_train_setup(const TrainOptions& o, const RunContext& context) {
       fmt::format("setting up {} of {} workers of {} examples", o.net, o.num_nodes, o.batch_size / o.num_nodes),
       [&] { make_trainer(o, context, data, setup); });
   add_note_on_scalers(o, setup);
+  if (std::string note = note_on_memory(o); !note.empty()) setup.notes.push_back(std::move(note));
   return setup;
 }
 

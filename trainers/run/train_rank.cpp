@@ -19,6 +19,7 @@
 #include "trainers/launch/command_main.h"
 #include "trainers/launch/process_group.h"
 #include "trainers/loop/trainer.h"
+#include "trainers/options/memory_choice.h"
 #include "trainers/options/train_options.h"
 #include "trainers/run/run_reports.h"
 #include "trainers/run/run_start.h"
@@ -39,6 +40,11 @@ std::string place_text(const TrainOptions& o, const DeviceChoice& devices, const
   return std::to_string(processes.size()) + " processes" + servers + " of " + text;
 }
 
+std::string memory_text(const TrainOptions& o) {
+  const std::string memory = memory_spec(o);
+  return memory == "none" ? "" : " with memory " + memory;
+}
+
 void show_start(const TrainOptions& o, const TrainSetup& setup, const StartedRun& run, std::uint64_t first_step,
                 const ProcessGroup& processes, ProgressDisplay& display) {
   const Layout& layout = setup.trainer->net().layout();
@@ -47,8 +53,8 @@ void show_start(const TrainOptions& o, const TrainSetup& setup, const StartedRun
   display.message("training " + o.net + " on " + o.dataset + ": " + std::to_string(layout.num_elements()) +
                   " parameters, " + std::to_string(o.num_nodes) + (o.num_nodes == 1 ? " worker of " : " workers of ") +
                   std::to_string(o.batch_size / o.num_nodes) + " examples, codec " +
-                  (o.codec == "auto" ? o.codec_name() : o.codec) + ", " + place_text(o, devices, processes) + ", in " +
-                  run.directory.path().string());
+                  (o.codec == "auto" ? o.codec_name() : o.codec) + memory_text(o) + ", " +
+                  place_text(o, devices, processes) + ", in " + run.directory.path().string());
   if (!devices.note.empty()) display.message(devices.note + "; computing on the CPU");
   for (const std::string& note : setup.notes) display.message(note);
   if (!o.resume) return;

@@ -31,6 +31,7 @@ void restore(const Checkpoint& checkpoint, const CheckpointState& expected, std:
   }
   trainer.optimizer().restore_state(checkpoint.state().extra_metadata);
   restore_states(checkpoint, trainer);
+  restore_kept(checkpoint, trainer);
   trainer.restore_extra(checkpoint);
   const auto saved_interval = checkpoint.state().extra_metadata.find(kIntervalKey);
   if (saved_interval != checkpoint.state().extra_metadata.end()) interval = parse_interval(saved_interval->second);

@@ -115,6 +115,14 @@ DeviceAllReduce::DeviceAllReduce(const Layout& layout, CodecPlan plan, const Wor
 
 DeviceAllReduce::~DeviceAllReduce() = default;
 
+std::vector<std::string> DeviceAllReduce::codecs_through_host() const {
+  std::vector<std::string> names;
+  for (std::size_t group = 0; group < coders_.size(); ++group) {
+    if (coders_[group]->goes_through_host()) names.push_back(plan_.groups()[group].codec->name());
+  }
+  return names;
+}
+
 void DeviceAllReduce::make_payloads() {
   DevicePayloadsSetup setup{.layout = setup_.layout,
                             .plan = plan_,
@@ -179,6 +187,14 @@ void DeviceAllReduce::submit(std::span<const TensorTable> gradients, const Tenso
         {.report = nonfinite_->means(), .skip = nonfinite_->skip_flag(), .stop_latched = nonfinite_->stop_latched()},
         stream);
   });
+}
+
+void DeviceAllReduce::keep(Kept what, std::span<const TensorTable> encoded, std::span<const TensorTable> kept,
+                           Stream& stream) {
+  TERNGRAD_REQUIRE(has_sent_, "[exchange] no step has run that could be kept");
+  for (const auto& coder : coders_) {
+    if (!coder->codec().traits().is_exact) coder->keep(what, encoded, kept, nonfinite_->skip(), stream);
+  }
 }
 
 ExchangeReport DeviceAllReduce::bytes() const {

@@ -2,9 +2,9 @@
 #pragma once
 
 #include <memory>
+#include <string>
 #include <vector>
 
-#include "compress/codecs/codec_plan.h"
 #include "compress/codecs/coder.h"
 #include "compress/comm/communicator.h"
 #include "compress/comm/device_communicator.h"
@@ -12,6 +12,7 @@
 #include "compress/exchange/device/device_nonfinite.h"
 #include "compress/exchange/exchange_algorithm.h"
 #include "compress/exchange/gradient_exchange.h"
+#include "compress/plan/codec_plan.h"
 
 namespace terngrad {
 
@@ -21,8 +22,8 @@ class DeviceDownlink;
 
 /// Does what CompressedAllReduce does, with the same bits in the mean, for gradients in device memory, for any number
 /// of ranks (contract B2). Codes travel as payloads of fixed size between the workers, without headers and checksums;
-/// scalers beside them, gathered from all ranks. The host takes no part: submit() can be captured into a CUDA graph, if
-/// the communicator's operations can.
+/// scalers beside them, gathered from all ranks. The host takes no part, except for codecs without kernels: otherwise
+/// submit() can be captured into a CUDA graph, if the communicator's operations can.
 class DeviceAllReduce final : public GradientExchange {
  public:
   /// @param workers       of this rank: a WorkerGroup, or what worker_range gives for the communicator's ranks
@@ -31,7 +32,7 @@ class DeviceAllReduce final : public GradientExchange {
   ///                      aggregates everything, beside its workers. run_id and num_threads do nothing
   /// @param communicator  between ranks; this process alone by default
   /// @throws InvalidArgument as CompressedAllReduce does, and if the workers are not those of the communicator's rank;
-  /// NotSupported for a codec without a version for GPUs
+  /// NotSupported for a codec without kernels whose payloads have no fixed size
   DeviceAllReduce(const Layout& layout, const WorkerRange& workers, const CompressedAllReduceOptions& options,
                   const Stream& stream,
                   std::shared_ptr<DeviceCommunicator> communicator = make_self_device_communicator());
@@ -54,8 +55,8 @@ class DeviceAllReduce final : public GradientExchange {
   /// Decodes on the host, which waits. @param out  host memory
   float decode_local(int local_worker, int segment, std::span<float> out) override;
 
-  /// Submits the exchange of one step to the stream, without waiting. Having run once with the same tables, it can be
-  /// captured into a graph.
+  /// Submits the exchange of one step to the stream, without waiting unless codecs_through_host() names any. Having run
+  /// once with the same tables, it can be captured into a graph.
   /// @param step  that keys the draws, on the device where `on_device` is set
   void submit(std::span<const TensorTable> gradients, const TensorTable& mean, const DeviceStep& step);
   /// submit, for one of the parts of a step, to any stream of the GPU: the caller that has all parts begins the step
@@ -78,7 +79,15 @@ class DeviceAllReduce final : public GradientExchange {
   /// Submits the beginning of a new run: what an earlier one met that was not finite is forgotten.
   void forget_nonfinite() { nonfinite_->forget(stream_); }
 
+  /// Submits Coder::keep of every tensor whose codec loses something, of the step that was submitted last: nothing is
+  /// kept of a step that is to be dropped (skip). Having run once with the same tables, it can be captured into a
+  /// graph.
+  void keep(Kept what, std::span<const TensorTable> encoded, std::span<const TensorTable> kept, Stream& stream);
+
   const CodecPlan& plan() const { return plan_; }
+  /// The names of codecs that have no kernels: their gradients go through the host, which waits for the stream, so that
+  /// submit() cannot be captured.
+  std::vector<std::string> codecs_through_host() const;
   /// The algorithm in use, kAuto resolved.
   ExchangeAlgorithm algorithm() const { return algorithm_; }
   Stream& stream() { return stream_; }

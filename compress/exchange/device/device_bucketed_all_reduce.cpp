@@ -26,6 +26,14 @@ DeviceBucketedAllReduce::DeviceBucketedAllReduce(const Layout& layout, const Wor
   }
 }
 
+std::set<std::string> DeviceBucketedAllReduce::codecs_through_host() const {
+  std::set<std::string> names;
+  for (const Part& part : parts_) {
+    for (const std::string& name : part.exchange->codecs_through_host()) names.insert(name);
+  }
+  return names;
+}
+
 void DeviceBucketedAllReduce::begin(std::span<const TensorTable> gradients, const TensorTable& mean,
                                     const DeviceStep& step) {
   TERNGRAD_REQUIRE(static_cast<int>(gradients.size()) == num_local_workers_, "[exchange] this process has ",
@@ -90,6 +98,12 @@ ExchangeReport DeviceBucketedAllReduce::exchange(std::span<const TensorTable> gr
   for (const Part& part : parts_) sum += part.exchange->exchange_part(part.gradients, part.mean, step);
   nonfinite_->apply_policy(step, sum, stream_);
   return sum;
+}
+
+void DeviceBucketedAllReduce::keep(Kept what, std::span<const TensorTable> encoded, std::span<const TensorTable> kept) {
+  for (std::size_t bucket = 0; bucket < parts_.size(); ++bucket) {
+    parts_[bucket].exchange->keep(what, layout_.select(bucket, encoded), layout_.select(bucket, kept), stream_);
+  }
 }
 
 ExchangeReport DeviceBucketedAllReduce::bytes() const {

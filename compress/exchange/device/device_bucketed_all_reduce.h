@@ -4,7 +4,9 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <set>
 #include <span>
+#include <string>
 #include <vector>
 
 #include "compress/exchange/bucketed_layout.h"
@@ -44,6 +46,8 @@ class DeviceBucketedAllReduce final : public GradientExchange {
   /// Of all tensors.
   const CodecPlan& plan() const { return layout_.plan(); }
   const Buckets& buckets() const { return layout_.buckets(); }
+  /// As DeviceAllReduce: each name once, in order.
+  std::set<std::string> codecs_through_host() const;
   /// Whether buckets are exchanged beside what the stream is given.
   bool overlaps() const { return fork_ != nullptr; }
 
@@ -63,6 +67,8 @@ class DeviceBucketedAllReduce final : public GradientExchange {
   /// Ends a step: what the stream is given from here on runs after all buckets.
   /// @throws InvalidArgument unless all buckets are submitted
   void finish();
+  /// DeviceAllReduce::keep of all buckets, for tables of all tensors, in the stream: after finish.
+  void keep(Kept what, std::span<const TensorTable> encoded, std::span<const TensorTable> kept);
   /// Gives the step up where it cannot be finished: the stream waits for the buckets that were submitted.
   void cancel() noexcept;
 

@@ -31,6 +31,12 @@ DeviceDownlink::DeviceDownlink(const CoderSetup& setup, const CodecPlan& plan,
     TERNGRAD_REQUIRE(!as_codes || codec.sharing() != ScalerSharing::kNone, "[downlink] codec ",
                      to_string(options.codec), " needs a scaler that all workers share; codec ", codec.name(),
                      " has scaler_sharing none");
+    TERNGRAD_REQUIRE(!as_codes || may_return_codes(codec), "[downlink] codec ", to_string(options.codec),
+                     " needs codes that add up as integers, those of codec ", codec.name(), " (", codec.options_text(),
+                     ") do not");
+    TERNGRAD_REQUIRE(options.codec != DownlinkCodec::kTernary || !codec.traits().votes,
+                     "[downlink] ternary draws from sums of codes, which votes are not; accepted with codec ",
+                     codec.name(), ": fp32, bf16, sums");
     sums_.push_back(nullptr);
     if (!sums || !codec.traits().summable) continue;
     sums_.back().reset(new Sums{codec.sum_form(), *coders[group]});
@@ -51,6 +57,8 @@ DeviceDownlink::DeviceDownlink(const CoderSetup& setup, const CodecPlan& plan,
     if (options.codec == DownlinkCodec::kTernary) {
       sums_[group]->ternarizer = std::make_unique<Ternarizer>(setup.device);
       plan_pieces(*sums_[group], group);
+    } else if (sums_[group]->form.votes) {
+      plan_votes(*sums_[group]);
     } else {
       const int lane_levels = 2 * sums_[group]->form.levels;
       sums_[group]->packer = std::make_unique<SumPacker>(setup.workers.num_workers, lane_levels, setup.device);
@@ -59,7 +67,9 @@ DeviceDownlink::DeviceDownlink(const CoderSetup& setup, const CodecPlan& plan,
 }
 
 DeviceDownlink::Form DeviceDownlink::form_of(const Slice& slice) const {
-  if (sums_[group_of(slice)] != nullptr) return options_.codec == DownlinkCodec::kSums ? Form::kLanes : Form::kCodes;
+  if (const Sums* sums = sums_[group_of(slice)].get(); sums != nullptr) {
+    return options_.codec == DownlinkCodec::kSums && !sums->form.votes ? Form::kLanes : Form::kCodes;
+  }
   return options_.codec == DownlinkCodec::kBfloat16 ? Form::kBfloat16 : Form::kFloat32;
 }
 
@@ -104,6 +114,14 @@ void DeviceDownlink::plan_pieces(Sums& sums, std::size_t group) {
   sums.pieces = std::make_unique<StatisticsPlan>(pieces, setup_.device);
   sums.max = Buffer<float>(sums.coder.num_scalers(), setup_.device);
   sums.factors = Buffer<float>(sums.coder.num_scalers(), setup_.device);
+}
+
+void DeviceDownlink::plan_votes(Sums& sums) {
+  Stream stream(setup_.device);
+  sums.ternarizer = std::make_unique<Ternarizer>(setup_.device);
+  sums.max = Buffer<float>(sums.coder.num_scalers(), setup_.device);
+  copy<float>(std::vector<float>(sums.max.span().size(), 1.0f), sums.max.span(), stream);
+  stream.synchronize();
 }
 
 void DeviceDownlink::submit(const TensorTable& mean, const DeviceStep& step, DeviceCommunicator& communicator,
@@ -199,8 +217,10 @@ void DeviceDownlink::encode(const TensorTable& mean, const DeviceStep& step, Str
     if (sums == nullptr) continue;
     if (!sums->pack_tasks.empty()) sums->packer->run(sums->pack_tasks, stream);
     if (sums->draw_tasks.empty()) continue;
-    const TernarizeOptions draws{
-        .format = sums->form.drawn, .num_workers = 1, .refine_purpose = DrawPurpose::kDownlinkRefine};
+    const TernarizeOptions draws{.format = sums->form.drawn,
+                                 .num_workers = 1,
+                                 .refine_purpose = DrawPurpose::kDownlinkRefine,
+                                 .rounding = sums->form.votes ? Rounding::kNearest : Rounding::kStochastic};
     bytes_.resize(sums->draw_tasks.size());
     sums->ternarizer->run(sums->draw_tasks, draws, key, bytes_, stream, step.on_device);
   }
@@ -210,7 +230,8 @@ CodeSumTask DeviceDownlink::code_task(std::size_t index, const TensorTable& mean
   const MeanPart& part = shards_->parts()[index];
   const Sums& sums = *sums_[group_of(part.slice)];
   const bool is_lanes = form_of(part.slice) == Form::kLanes;
-  const std::span<const float> scales = is_lanes ? sums.coder.scales() : std::span<const float>(sums.factors.span());
+  const bool is_scaled = is_lanes || sums.form.votes;  // by what the coder has
+  const std::span<const float> scales = is_scaled ? sums.coder.scales() : std::span<const float>(sums.factors.span());
   return {.format = is_lanes ? CodeFormat::kLanes : sums.form.drawn,
           .payloads = {&pointers_[index], 1},
           .payload_bytes = {&part.bytes, 1},

@@ -6,12 +6,12 @@
 #include <span>
 #include <vector>
 
-#include "compress/codecs/codec_plan.h"
 #include "compress/codecs/coder.h"
 #include "compress/comm/device_communicator.h"
 #include "compress/exchange/device/downlink_payloads.h"
 #include "compress/exchange/downlink.h"
 #include "compress/exchange/gradient_exchange.h"
+#include "compress/plan/codec_plan.h"
 #include "kernels/codes/code_sum.h"
 #include "kernels/codes/float_payload.h"
 #include "kernels/codes/pack_sums.h"
@@ -66,7 +66,7 @@ class DeviceDownlink {
     // Of downlink codec sums:
     std::unique_ptr<SumPacker> packer = nullptr;
     std::vector<SumPackTask> pack_tasks = {};
-    // Of downlink codec ternary:
+    // Of downlink codec ternary; of votes max is 1, and they are not drawn but packed:
     std::unique_ptr<StatisticsPlan> pieces = nullptr;  // the runs of this rank's sums that share a scaler
     std::size_t first_piece = 0;                       // whose scaler this is; the others' follow
     Buffer<float> max = {};                            // [num_scalers] m = max|k|
@@ -79,6 +79,8 @@ class DeviceDownlink {
   Form form_of(const Slice& slice) const;
   std::int64_t bytes_of(const Slice& slice) const;
   void plan_pieces(Sums& sums, std::size_t group);
+  /// Votes travel as codes with downlink codec sums, too.
+  void plan_votes(Sums& sums);
   void measure(const TensorTable& mean, DeviceCommunicator& communicator, Stream& stream, StreamTimer* timer);
   /// Writes the payloads of this rank's parts.
   void encode(const TensorTable& mean, const DeviceStep& step, Stream& stream);

@@ -8,12 +8,12 @@
 #include <vector>
 
 #include "compress/codecs/codec.h"
-#include "compress/codecs/codec_plan.h"
 #include "compress/codecs/payload_slots.h"
 #include "compress/comm/communicator.h"
 #include "compress/comm/device_communicator.h"
 #include "compress/exchange/gradient_exchange.h"
 #include "compress/exchange/shard_owners.h"
+#include "compress/plan/codec_plan.h"
 #include "kernels/runtime/device.h"
 
 namespace terngrad {

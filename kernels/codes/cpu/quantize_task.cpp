@@ -27,6 +27,9 @@ void pack_chunk(const QuantizeTask& task, const CodeStore& store, std::int64_t b
   switch (store.format) {
     case CodeFormat::kT2:
       return bytes_to_t2(codes, count, task.payload + begin / 4);
+    case CodeFormat::kBits:
+      std::memcpy(task.payload + begin / 8, codes, static_cast<std::size_t>((count + 31) / 32 * 4));
+      return;
     case CodeFormat::kQ4:
     case CodeFormat::kN4:
       return pack_nibbles(codes, (count + 7) / 8 * 8, task.payload + begin / 2);
@@ -57,7 +60,8 @@ void quantize_group(const QuantizeTask& task, const CodeStore& store, std::int64
       for (std::int64_t i = 0; i < chunk_count; ++i) lanes.add(codes[i]);
       continue;
     }
-    std::memset(codes + chunk_count, 0, static_cast<std::size_t>((chunk_count + 63) / 64 * 64 - chunk_count));
+    if (store.format != CodeFormat::kBits)
+      std::memset(codes + chunk_count, 0, static_cast<std::size_t>((chunk_count + 63) / 64 * 64 - chunk_count));
     pack_chunk(task, store, begin, chunk_count, codes);
   }
   lanes.finish();

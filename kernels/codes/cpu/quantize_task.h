@@ -16,15 +16,16 @@ namespace terngrad::cpu {
 
 /// How codes, given as a byte each, are stored.
 struct CodeStore {
-  CodeFormat format = CodeFormat::kQ8;  // kT2: bytes are code + 1; else as they are, in 4 or 8 bits or in lanes
-  int lane_bits = 0;                    // of kLanes
+  /// kT2: bytes are code + 1; kBits: bytes are those of the format; else as they are, in 4 or 8 bits or in lanes.
+  CodeFormat format = CodeFormat::kQ8;
+  int lane_bits = 0;  // of kLanes
 };
 
 /// Quantizes the chunk of a task that begins `begin` elements into it.
 /// @param gradient  the chunk's elements, widened
 /// @param key       of the task's worker
 /// @param prefetch  what to fetch into the cache while draws are made
-/// @param codes     [count rounded up to a multiple of 64] out; arbitrary from `count` on
+/// @param codes     [count rounded up to a multiple of 64] out; arbitrary from `count` on, of kBits zero
 using QuantizeChunk =
     std::function<void(const QuantizeTask& task, const float* gradient, std::int64_t begin, std::int64_t count,
                        const DrawKey& key, std::span<const std::byte> prefetch, std::uint8_t* codes)>;

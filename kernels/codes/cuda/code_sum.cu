@@ -207,6 +207,7 @@ Kind kind_of(const CodeSumTask& task) {
     case CodeFormat::kN8:
     case CodeFormat::kN4:
     case CodeFormat::kE4M3:
+    case CodeFormat::kBits:
       break;  // refused before
   }
   TERNGRAD_THROW(InvalidArgument, "[aggregate] unknown format ", static_cast<int>(task.format));
@@ -251,11 +252,10 @@ class Runner final : public CodeSumRunner {
   /// @returns its tiles
   std::int64_t append(const CodeSumTask& task, std::int64_t first_tile) {
     const bool is_lanes = task.format == TernaryFormat::kLanes;
-    tasks_.push_back({first_tile, task.count, task.scales, task.out,
-                      block_units(task.first, task.count, task.block_elements),
-                      static_cast<std::int32_t>(payloads_.size()), static_cast<std::int32_t>(task.payloads.size()),
-                      is_lanes ? lane_bias(task.num_workers, task.lane_levels) : 0,
-                      is_lanes ? lane_bits(task.num_workers, task.lane_levels) : 0});
+    tasks_.push_back(
+        {first_tile, task.count, task.scales, task.out, block_units(task.first, task.count, task.block_elements),
+         static_cast<std::int32_t>(payloads_.size()), static_cast<std::int32_t>(task.payloads.size()),
+         is_lanes ? summed_lane_bias(task) : 0, is_lanes ? lane_bits(task.num_workers, task.lane_levels) : 0});
     for (const std::uint8_t* payload : task.payloads) {
       payloads_.push_back(reinterpret_cast<const std::uint32_t*>(payload));
     }

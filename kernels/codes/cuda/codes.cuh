@@ -27,13 +27,15 @@ __device__ inline int code_at(std::uint32_t four, unsigned place) {
   return static_cast<std::int32_t>(four << (30 - 2 * place)) >> 30;
 }
 
-/// Codes `first` to `first` + 3 of a payload of 4 or 8 bits a code, in the low bits. @param first  a multiple of 4
+/// Codes `first` to `first` + 3 of a payload of 1, 4 or 8 bits a code, in the low bits. @param first  a multiple of 4
 template <unsigned kBits>
 __device__ inline std::uint32_t four_codes(const void* payload, std::int64_t first) {
-  if constexpr (kBits == 4) {
+  if constexpr (kBits == 1) {
+    return __ldg(static_cast<const std::uint8_t*>(payload) + first / 8) >> (first % 8) & 15u;
+  } else if constexpr (kBits == 4) {
     return __ldg(static_cast<const std::uint16_t*>(payload) + first / 4);
   } else {
-    static_assert(kBits == 8, "four codes are 16 or 32 bits");
+    static_assert(kBits == 8, "four codes are 4, 16 or 32 bits");
     return __ldg(static_cast<const std::uint32_t*>(payload) + first / 4);
   }
 }

@@ -34,6 +34,8 @@ struct TreeTile {
   BlockUnits units;
   bool is_aligned;
   bool two_scalers;
+  std::int64_t first;    // of the task in its segment
+  std::int64_t columns;  // of sides
 
   /// Elements of the task from this thread's first on; may be negative.
   __device__ std::int64_t left() const { return count - begin - 4 * threadIdx.x; }
@@ -220,6 +222,42 @@ template <>
 __device__ inline void read_batch<LeafFormat::kN4>(const TreeLeaf* __restrict__ leaves, int, const TreeTile& tile,
                                                    float4 (&values)[kLeafBatch]) {
   read_exponents<4>(leaves, tile, values);
+}
+
+template <>
+__device__ inline void read_batch<LeafFormat::kBits>(const TreeLeaf* __restrict__ leaves, int, const TreeTile& tile,
+                                                     float4 (&values)[kLeafBatch]) {
+  read_codes<1>(
+      leaves, tile, values, [](float scaler) { return scaler; },
+      [](std::uint32_t four, unsigned place) { return (four >> place & 1u) != 0 ? -1.0f : 1.0f; });
+}
+
+/// Signs with a scaler for each side: each of four elements may have another pair.
+template <>
+__device__ inline void read_batch<LeafFormat::kSides>(const TreeLeaf* __restrict__ leaves, int, const TreeTile& tile,
+                                                      float4 (&values)[kLeafBatch]) {
+  // Threads past the end read what the tile's first does.
+  const unsigned element = tile.left() > 0 ? 4 * threadIdx.x : 0;
+  const TileBlocks blocks(tile.units, static_cast<std::uint32_t>(tile.begin / kMinBlockElements));
+  std::int64_t pairs[4];
+  if (tile.columns == 0) {
+    pairs[0] = pairs[1] = pairs[2] = pairs[3] = blocks.of(element);
+  } else {
+    pairs[0] = (tile.first + tile.begin + element) % tile.columns;
+#pragma unroll
+    for (int i = 1; i < 4; ++i) pairs[i] = pairs[i - 1] + 1 == tile.columns ? 0 : pairs[i - 1] + 1;
+  }
+#pragma unroll
+  for (int k = 0; k < kLeafBatch; ++k) {
+    const std::uint32_t four = four_codes<1>(leaves[k].values, tile.begin + element);
+    const float* scalers = leaves[k].scalers;
+    const auto value = [&](unsigned place) {
+      const bool is_negative = (four >> place & 1u) != 0;
+      const float scaler = __ldg(scalers + 2 * pairs[place] + (is_negative ? 0 : 1));
+      return is_negative ? scaler * -1.0f : scaler;
+    };
+    values[k] = make_float4(value(0), value(1), value(2), value(3));
+  }
 }
 
 }  // namespace terngrad::cuda

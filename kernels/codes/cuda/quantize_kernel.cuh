@@ -49,6 +49,9 @@ struct QuantizeRun {
   std::uint64_t draw_index;  // of the first, a multiple of 8
   std::uint32_t worker;
   std::uint64_t step;
+  const float* scalers;       // of the job
+  std::int64_t scaler_index;  // of the run's
+  std::int64_t position;      // of the first element in the segment
 
   __device__ uint4 draws(const DrawStream& stream) const {
     return draw_block(stream, step, worker, stream.purpose, draw_index / kRunElements);
@@ -67,12 +70,16 @@ __device__ uint2 quantize_run(const QuantizeJob& job, const EncodeTile& tile, st
                               const float (&g)[kRunElements], const QuantizeWork& work, std::uint64_t step,
                               const Rule& rule) {
   const std::int64_t at = begin + offset;
+  const std::int64_t index = scaler_index(job.block_elements, tile, offset);
   const QuantizeRun<Element> run = {static_cast<const Element*>(job.gradient) + at,
                                     job.count - at,
-                                    job.scalers[scaler_index(job.block_elements, tile, offset)],
+                                    job.scalers[index],
                                     static_cast<std::uint64_t>(job.draw_offset + job.first + at),
                                     static_cast<std::uint32_t>(job.worker),
-                                    step};
+                                    step,
+                                    job.scalers,
+                                    index,
+                                    job.first + at};
   return rule.codes(g, run, work.stream, work.refine_purpose);
 }
 
@@ -94,9 +101,16 @@ __device__ inline std::uint32_t t2_of(std::uint32_t bytes) {
   return (pairs | pairs >> 12) & 0xffu;
 }
 
+/// Elements that a format's words hold, and so those up to which runs are stored.
+template <CodeFormat kFormat>
+constexpr std::int64_t kWordElements = kFormat == CodeFormat::kT2     ? 16
+                                       : kFormat == CodeFormat::kBits ? 32
+                                                                      : 1;
+
 /// Writes the codes of a thread's run, with zeros behind the last.
 /// @param at     the run's first element, counted from the job's
-/// @param codes  arbitrary beyond the job's last element; only t2 asks for a run that has none
+/// @param codes  arbitrary beyond the job's last element; only t2 and bits ask for a run that has none. Of bits in the
+///               low byte, else a byte each
 template <CodeFormat kFormat>
 __device__ void store_run(const QuantizeJob& job, std::int64_t at, uint2 codes) {
   const std::int64_t left = job.count - at;
@@ -105,6 +119,11 @@ __device__ void store_run(const QuantizeJob& job, std::int64_t at, uint2 codes) 
     const std::uint32_t half = present <= 0 ? 0 : t2_of(codes.x) | t2_of(codes.y) << 8;
     // Elements past the end were loaded as zeros, whose t2 is 0.
     reinterpret_cast<std::uint16_t*>(job.payload)[at / kRunElements] = static_cast<std::uint16_t>(half);
+    return;
+  }
+  if constexpr (kFormat == CodeFormat::kBits) {
+    const std::uint32_t left_bits = present <= 0 ? 0 : codes.x & (0xffu >> (kRunElements - present));
+    job.payload[at / kRunElements] = static_cast<std::uint8_t>(left_bits);
     return;
   }
   codes.x = low_bytes(codes.x, present);
@@ -137,8 +156,9 @@ __global__ void __launch_bounds__(kEncodeThreads) quantize_kernel(const Quantize
   load_run(values + offset, count - offset, low);
   load_run(values + kSecond + offset, count - kSecond - offset, high);
   const std::uint64_t step = step_of(work.stream);
-  // The words of t2 are two runs long.
-  const std::int64_t end = kFormat == CodeFormat::kT2 ? (count + 15) / 16 * 16 : count;
+  // The words of t2 are two runs long, those of bits four.
+  constexpr std::int64_t kWord = kWordElements<kFormat>;
+  const std::int64_t end = (count + kWord - 1) / kWord * kWord;
   if (offset < end) {
     uint2 codes = {0, 0};
     if (offset < count) codes = quantize_run<Rule, Element>(job, tile, begin, offset, low, work, step, rule);

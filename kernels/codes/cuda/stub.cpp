@@ -6,9 +6,11 @@
 #include "kernels/codes/cuda/fp8.h"
 #include "kernels/codes/cuda/levels.h"
 #include "kernels/codes/cuda/pack_sums.h"
+#include "kernels/codes/cuda/signs.h"
 #include "kernels/codes/cuda/ternarize.h"
 #include "kernels/codes/cuda/ternary_pack.h"
 #include "kernels/codes/cuda/tree_sum.h"
+#include "kernels/codes/cuda/votes.h"
 #include "kernels/runtime/cuda/not_built.h"
 
 namespace terngrad::cuda {
@@ -20,8 +22,10 @@ std::shared_ptr<FloatPayloadRunner> make_float_payload_runner(FloatPayload, cons
 std::shared_ptr<TernarizeRunner> make_ternarize_runner(const Device&) { not_built("ternarize"); }
 std::shared_ptr<ExponentsRunner> make_exponents_runner(const Device&) { not_built("exponents"); }
 std::shared_ptr<Fp8Runner> make_fp8_runner(const Device&) { not_built("fp8"); }
+std::shared_ptr<SignRunner> make_sign_runner(const Device&) { not_built("signs"); }
 std::shared_ptr<LevelsRunner> make_levels_runner(const Device&) { not_built("levels"); }
 std::shared_ptr<CodeSumRunner> make_code_sum_runner(const Device&) { not_built("aggregate"); }
+std::shared_ptr<VoteRunner> make_vote_runner(const Device&) { not_built("votes"); }
 std::shared_ptr<TreeSumRunner> make_tree_sum_runner(const Device&) { not_built("tree sum"); }
 void unpack_codes(const PackedCodes&, std::int64_t, std::span<std::int16_t>, const Stream&) { not_built("unpack"); }
 std::shared_ptr<SumPackRunner> make_sum_pack_runner(int, int, const Device&) { not_built("lanes"); }

@@ -150,6 +150,7 @@ void unpack_codes(const PackedCodes& codes, std::int64_t first, std::span<std::i
     case CodeFormat::kN8:
     case CodeFormat::kN4:
     case CodeFormat::kE4M3:
+    case CodeFormat::kBits:
       break;  // refused before
   }
 }

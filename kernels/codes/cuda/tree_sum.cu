@@ -34,6 +34,8 @@ struct Task {
   std::uint32_t is_aligned;   // whether four elements can be loaded at once from every leaf
   std::uint32_t two_scalers;  // whether scalers are pairs
   std::uint32_t reserved;     // zero, so that equal tasks are equal bytes
+  std::int64_t first;         // of sides with columns: position in the segment
+  std::int64_t columns;       // 0: none
 };
 
 __device__ float4 sum_of(const float4& a, const float4& b) {
@@ -98,16 +100,22 @@ __device__ float4 tree_sum(const TreeLeaf* __restrict__ leaves, unsigned num_lea
 }
 
 /// Blocks that share a multiprocessor: as many as leave registers for a batch and the levels.
-constexpr unsigned blocks_per_processor(unsigned levels) {
+constexpr unsigned blocks_per_processor(LeafFormat format, unsigned levels) {
+  if (format == LeafFormat::kSides) return levels == kFewLevels ? 2 : 1;
   return levels == kFewLevels ? 3 : levels == kSomeLevels ? 2 : 1;
 }
 
 template <LeafFormat kFormat, unsigned kLevels>
-__global__ void __launch_bounds__(kTreeThreads, blocks_per_processor(kLevels))
+__global__ void __launch_bounds__(kTreeThreads, blocks_per_processor(kFormat, kLevels))
     tree_sum_kernel(const Task* __restrict__ tasks, std::int32_t num_tasks, const TreeLeaf* __restrict__ leaves) {
   const Task& task = tasks[find_task(tasks, num_tasks, blockIdx.x)];
-  const TreeTile tile = {(blockIdx.x - task.first_tile) * kTreeTileElements, task.count, task.units,
-                         task.is_aligned != 0, task.two_scalers != 0};
+  const TreeTile tile = {(blockIdx.x - task.first_tile) * kTreeTileElements,
+                         task.count,
+                         task.units,
+                         task.is_aligned != 0,
+                         task.two_scalers != 0,
+                         task.first,
+                         task.columns};
   const float4 sum = tree_sum<kFormat, kLevels>(leaves + task.first_leaf, static_cast<unsigned>(task.num_leaves), tile);
   const float scale = __uint_as_float(task.scale_bits);
   const auto scaled = [&](float value) { return with_canonical_nan(scale * value); };
@@ -123,7 +131,7 @@ template <LeafFormat kFormat>
 constexpr std::array<Kernel, kNumDepths> kKernelsFor = {
     tree_sum_kernel<kFormat, kFewLevels>, tree_sum_kernel<kFormat, kSomeLevels>, tree_sum_kernel<kFormat, kAllLevels>};
 
-constexpr unsigned kNumFormats = 10;
+constexpr unsigned kNumFormats = 12;
 constexpr unsigned kNumKinds = kNumDepths * kNumFormats;
 
 /// The kernel for a task: its format and the levels it needs.
@@ -138,7 +146,7 @@ Kernel kernel_of(unsigned kind) {
       kKernelsFor<LeafFormat::kFloat32>, kKernelsFor<LeafFormat::kBfloat16>, kKernelsFor<LeafFormat::kT2>,
       kKernelsFor<LeafFormat::kT5>,      kKernelsFor<LeafFormat::kTMask>,    kKernelsFor<LeafFormat::kQ4>,
       kKernelsFor<LeafFormat::kQ8>,      kKernelsFor<LeafFormat::kE4M3>,     kKernelsFor<LeafFormat::kN8>,
-      kKernelsFor<LeafFormat::kN4>};
+      kKernelsFor<LeafFormat::kN4>,      kKernelsFor<LeafFormat::kBits>,     kKernelsFor<LeafFormat::kSides>};
   return kKernels[kind / kNumDepths][kind % kNumDepths];
 }
 
@@ -182,7 +190,8 @@ class Runner final : public TreeSumRunner {
       leaves_.resize((leaves_.size() / kLeafBatch + 1) * kLeafBatch, leaves_.back());
     tasks_.push_back({first_tile, task.count, task.out, block_units(task.first, task.count, task.block_elements),
                       first_leaf, static_cast<std::int32_t>(task.workers.size()),
-                      std::bit_cast<std::uint32_t>(task.scale), is_aligned ? 1u : 0u, task.two_scalers ? 1u : 0u, 0});
+                      std::bit_cast<std::uint32_t>(task.scale), is_aligned ? 1u : 0u, task.two_scalers ? 1u : 0u, 0,
+                      task.first, task.columns});
     return (task.count + kTreeTileElements - 1) / kTreeTileElements;
   }
 

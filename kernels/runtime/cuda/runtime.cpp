@@ -50,6 +50,18 @@ void* allocate(int device, std::size_t bytes) {
 
 void deallocate(int, void* memory) noexcept { static_cast<void>(cudaFree(memory)); }
 
+std::shared_ptr<void> allocate_pinned(int device, std::size_t bytes) {
+  const DeviceGuard guard(device);
+  void* memory = nullptr;
+  const cudaError_t error = cudaMallocHost(&memory, bytes);
+  if (error == cudaErrorMemoryAllocation) {
+    static_cast<void>(cudaGetLastError());
+    TERNGRAD_THROW(DeviceError, "[PinnedBuffer] the host has no page-locked memory of ", bytes, " bytes");
+  }
+  TERNGRAD_CUDA_CHECK(error);
+  return {memory, [](void* owned) { static_cast<void>(cudaFreeHost(owned)); }};
+}
+
 std::shared_ptr<void> make_stream(int device) {
   const DeviceGuard guard(device);
   cudaStream_t stream = nullptr;

@@ -19,6 +19,9 @@ void* allocate(int device, std::size_t bytes);
 /// Tolerates a runtime that is already unloading.
 void deallocate(int device, void* memory) noexcept;
 
+/// Page-locked host memory and its owner; uninitialised. @throws DeviceError if there is not enough
+std::shared_ptr<void> allocate_pinned(int device, std::size_t bytes);
+
 /// A non-blocking cudaStream_t and its owner.
 std::shared_ptr<void> make_stream(int device);
 void synchronize(const Stream& stream);

@@ -8,6 +8,7 @@ int num_devices() { return 0; }
 std::string device_unavailable_reason() { return "this build has no CUDA backend (TERNGRAD_CUDA)"; }
 void* allocate(int, std::size_t) { not_built("Buffer"); }
 void deallocate(int, void*) noexcept {}
+std::shared_ptr<void> allocate_pinned(int, std::size_t) { not_built("PinnedBuffer"); }
 std::shared_ptr<void> make_stream(int) { not_built("Stream"); }
 void synchronize(const Stream&) { not_built("Stream"); }
 bool is_done(const Stream&) { not_built("Stream"); }

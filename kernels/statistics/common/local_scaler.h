@@ -42,10 +42,31 @@ TERNGRAD_HOST_DEVICE inline float norm_scaler(const Statistics& statistics, floa
   return static_cast<float>(factor * std::sqrt(statistics.sum_squares / static_cast<double>(count)));
 }
 
+/// Whether a rule is one of those of signs.
+TERNGRAD_HOST_DEVICE inline bool is_of_signs(ScalerRule rule) {
+  return rule == ScalerRule::kMeanMagnitude || rule == ScalerRule::kRootMeanSquare ||
+         rule == ScalerRule::kSquaresOverMagnitudes || rule == ScalerRule::kOne;
+}
+
+/// The scaler of signs, not yet looked at for its limits.
+TERNGRAD_HOST_DEVICE inline float sign_scaler(const Statistics& statistics, float max_abs, std::int64_t count,
+                                              ScalerRule rule) {
+  if (rule == ScalerRule::kOne) return 1;
+  if (max_abs < kMinScaler) return 0;
+  const auto n = static_cast<double>(count);
+  if (rule == ScalerRule::kMeanMagnitude) return static_cast<float>(statistics.sum / n);
+  if (rule == ScalerRule::kRootMeanSquare) return static_cast<float>(std::sqrt(statistics.sum_squares / n));
+  return static_cast<float>(statistics.sum_squares / statistics.sum);
+}
+
 /// @param max_abs, nan  statistics.max_abs() and canonical_nan(), which each backend makes of their bits in its own way
 TERNGRAD_HOST_DEVICE inline float local_scaler(const Statistics& statistics, float max_abs, float nan,
                                                std::int64_t count, double clip_factor, ScalerRule rule) {
   if (statistics.max_bits >= 0x7f800000u) return nan;
+  if (is_of_signs(rule)) {
+    const float scaler = sign_scaler(statistics, max_abs, count, rule);
+    return scaler > kMaxScaler ? nan : scaler;
+  }
   float scaler = max_abs;
   if (rule != ScalerRule::kPaper && rule != ScalerRule::kOriginal) {
     scaler = norm_scaler(statistics, max_abs, count, clip_factor, rule);

@@ -31,7 +31,7 @@ TERNGRAD_HOST_DEVICE inline int share_one(const ScalerSharingTask& task, std::in
   const float shared =
       combination == ScalerCombination::kMean ? static_cast<float>(sum / static_cast<double>(task.num_workers)) : max;
   task.shared[s] = shared;
-  task.scales[s] = shared / static_cast<float>(task.levels * task.num_workers);
+  task.scales[s] = shared / static_cast<float>(task.max_sum);
   for (int i = 0; i < task.num_local_workers; ++i) {
     const std::int64_t at = (task.first_local_worker + i) * task.num_scalers + s;
     const float drawn_with = combination == ScalerCombination::kOwn ? task.own[at] : shared;

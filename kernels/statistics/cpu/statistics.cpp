@@ -7,6 +7,7 @@
 #include <hwy/highway.h>
 
 #include <algorithm>
+#include <cmath>
 #include <cstring>
 
 HWY_BEFORE_NAMESPACE();
@@ -32,7 +33,15 @@ struct Rows {
   alignas(64) double sum_squares[kStatisticsRows][kStatisticsLanes];
 };
 
+/// What the sum takes of g.
+template <SummedAs kSummed>
+HWY_INLINE V64 Summand(V64 g) {
+  if constexpr (kSummed == SummedAs::kMagnitudes) return hn::Abs(g);
+  return g;
+}
+
 /// The lanes of one row of `num_groups` groups of 16 elements; `max` takes max|g| as bits.
+template <SummedAs kSummed>
 HWY_INLINE void AccumulateRow(const float* HWY_RESTRICT values, std::size_t num_groups, std::size_t row, Rows& rows,
                               V32 (&max)[kVectors32]) {
   const D64 d64;
@@ -48,7 +57,7 @@ HWY_INLINE void AccumulateRow(const float* HWY_RESTRICT values, std::size_t num_
     HWY_UNROLL(8)
     for (std::size_t v = 0; v < kVectors64; ++v) {
       const V64 g = hn::PromoteTo(d64, hn::LoadU(d_half, p + v * kLanes64));
-      sum[v] = hn::Add(sum[v], g);
+      sum[v] = hn::Add(sum[v], Summand<kSummed>(g));
       squares[v] = hn::MulAdd(g, g, squares[v]);
     }
     HWY_UNROLL(4)
@@ -80,7 +89,8 @@ HWY_INLINE double CombineRows(const double (&rows)[kStatisticsRows][kStatisticsL
   return lanes[0];
 }
 
-Statistics ChunkStatistics(const float* HWY_RESTRICT values, std::int64_t num_values) {
+template <SummedAs kSummed>
+HWY_INLINE Statistics StatisticsOf(const float* HWY_RESTRICT values, std::int64_t num_values) {
   const D32 d32;
   const auto count = static_cast<std::size_t>(num_values);
   Rows rows;
@@ -91,10 +101,10 @@ Statistics ChunkStatistics(const float* HWY_RESTRICT values, std::int64_t num_va
     // Whole groups, then the elements of a ragged one; absent elements leave their accumulators at +0.
     const std::size_t left = std::min(count - done, kStatisticsRowElements);
     const std::size_t whole = left / kStatisticsLanes;
-    AccumulateRow(values + done, whole, row, rows, max);
+    AccumulateRow<kSummed>(values + done, whole, row, rows, max);
     for (std::size_t lane = 0; lane < left % kStatisticsLanes; ++lane) {
       const float g = values[done + whole * kStatisticsLanes + lane];
-      rows.sum[row][lane] += static_cast<double>(g);
+      rows.sum[row][lane] += static_cast<double>(kSummed == SummedAs::kMagnitudes ? std::fabs(g) : g);
       rows.sum_squares[row][lane] += static_cast<double>(g) * static_cast<double>(g);
       std::int32_t bits;
       std::memcpy(&bits, &g, sizeof(bits));
@@ -110,14 +120,19 @@ Statistics ChunkStatistics(const float* HWY_RESTRICT values, std::int64_t num_va
   return result;
 }
 
+Statistics ChunkStatistics(const float* values, std::int64_t count, SummedAs summed) {
+  return summed == SummedAs::kMagnitudes ? StatisticsOf<SummedAs::kMagnitudes>(values, count)
+                                         : StatisticsOf<SummedAs::kValues>(values, count);
+}
+
 }  // namespace terngrad::cpu::HWY_NAMESPACE
 HWY_AFTER_NAMESPACE();
 
 #if HWY_ONCE
 namespace terngrad::cpu {
 HWY_EXPORT(ChunkStatistics);
-Statistics chunk_statistics(const float* values, std::int64_t count) {
-  return HWY_DYNAMIC_DISPATCH(ChunkStatistics)(values, count);
+Statistics chunk_statistics(const float* values, std::int64_t count, SummedAs summed) {
+  return HWY_DYNAMIC_DISPATCH(ChunkStatistics)(values, count, summed);
 }
 }  // namespace terngrad::cpu
 #endif

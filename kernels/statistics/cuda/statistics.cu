@@ -53,7 +53,7 @@ struct Result {
 };
 
 /// One warp per chunk; blockIdx.y is the worker.
-template <class Element>
+template <class Element, SummedAs kSummed>
 __global__ void __launch_bounds__(kThreads)
     chunk_statistics_kernel(const Source* __restrict__ sources, std::int32_t num_slices, const Tile* __restrict__ tiles,
                             std::int64_t num_tiles, Statistics* __restrict__ partials) {
@@ -62,8 +62,8 @@ __global__ void __launch_bounds__(kThreads)
   const Tile tile = tiles[index];
   const Source source = sources[std::int64_t{blockIdx.y} * num_slices + tile.slice];
   const std::int64_t begin = std::int64_t{tile.chunk} * kChunkElements;
-  const Statistics result = warp_chunk_statistics<kVectorsInFlight>(static_cast<const Element*>(source.values) + begin,
-                                                                    min(kChunkElements, source.count - begin));
+  const Statistics result = warp_chunk_statistics<kVectorsInFlight, kSummed>(
+      static_cast<const Element*>(source.values) + begin, min(kChunkElements, source.count - begin));
   if (threadIdx.x % kWarpThreads == 0) partials[std::int64_t{blockIdx.y} * num_tiles + index] = result;
 }
 
@@ -159,18 +159,18 @@ class Runner final : public StatisticsRunner {
     partials_ = Buffer<Statistics>(0, device);
   }
 
-  void statistics(std::span<const TensorTable> workers, Statistics* out, Stream& stream) override {
-    run(workers, {out, nullptr, 0, ScalerRule::kPaper, 0}, stream);
+  void statistics(std::span<const TensorTable> workers, Statistics* out, Stream& stream, SummedAs summed) override {
+    run(workers, {out, nullptr, 0, ScalerRule::kPaper, 0}, summed, stream);
   }
 
   void local_scalers(std::span<const TensorTable> workers, double clip_factor, ScalerRule rule, float* out,
                      Stream& stream) override {
-    run(workers, {nullptr, out, clip_factor, rule, 0}, stream);
+    run(workers, {nullptr, out, clip_factor, rule, 0}, summed_as(rule), stream);
   }
 
   void nonfinite_flags(std::span<const TensorTable> workers, std::uint32_t first_nonfinite, float* out,
                        Stream& stream) override {
-    run(workers, {nullptr, out, 0, ScalerRule::kPaper, first_nonfinite}, stream);
+    run(workers, {nullptr, out, 0, ScalerRule::kPaper, first_nonfinite}, SummedAs::kValues, stream);
   }
 
   void model_scalers(std::span<const TensorTable> workers, double clip_factor, ScalerRule rule, float* out,
@@ -181,14 +181,14 @@ class Runner final : public StatisticsRunner {
       stream.synchronize();
       statistics_ = Buffer<Statistics>(needed, stream.device());
     }
-    statistics(workers, statistics_.data(), stream);
+    statistics(workers, statistics_.data(), stream, SummedAs::kValues);
     launch(model_scalers_kernel, dim3(static_cast<unsigned>(workers.size())), dim3(kWarpThreads), 0, stream,
            statistics_.data(), counts_table_.on_device(counts_, stream), static_cast<std::int32_t>(slices_.size()),
            clip_factor, rule, out);
   }
 
  private:
-  void run(std::span<const TensorTable> workers, const Result& result, Stream& stream) {
+  void run(std::span<const TensorTable> workers, const Result& result, SummedAs summed, Stream& stream) {
     if (workers.empty() || slices_.empty()) return;
     sources_.clear();
     for (const TensorTable& tensors : workers) {
@@ -205,8 +205,10 @@ class Runner final : public StatisticsRunner {
     const Source* sources = sources_table_.on_device(sources_, stream);
     const Tile* tiles = tiles_table_.on_device(tiles_, stream);
     with_element(workers.front().type(), [&]<class Element>(Element) {
-      launch(chunk_statistics_kernel<Element>, dim3(num_blocks_for(num_tiles, kWarps), rows), dim3(kThreads), 0, stream,
-             sources, num_slices, tiles, num_tiles, partials_.data());
+      const auto kernel = summed == SummedAs::kMagnitudes ? chunk_statistics_kernel<Element, SummedAs::kMagnitudes>
+                                                          : chunk_statistics_kernel<Element, SummedAs::kValues>;
+      launch(kernel, dim3(num_blocks_for(num_tiles, kWarps), rows), dim3(kThreads), 0, stream, sources, num_slices,
+             tiles, num_tiles, partials_.data());
     });
     const auto num_small = static_cast<std::int32_t>(small_.size());
     launch(combine_small_kernel, dim3(num_blocks_for(num_small, kWarps), rows), dim3(kThreads), 0, stream,

@@ -15,7 +15,7 @@ class StatisticsRunner {
   virtual ~StatisticsRunner() = default;
   /// @param workers  tables of one element type
   /// @param out      [workers.size() * number of slices] out, in device memory
-  virtual void statistics(std::span<const TensorTable> workers, Statistics* out, Stream& stream) = 0;
+  virtual void statistics(std::span<const TensorTable> workers, Statistics* out, Stream& stream, SummedAs summed) = 0;
   /// @param out  like above
   virtual void local_scalers(std::span<const TensorTable> workers, double clip_factor, ScalerRule rule, float* out,
                              Stream& stream) = 0;

@@ -7,6 +7,7 @@
 #include <cstdint>
 
 #include "kernels/statistics/common/local_scaler.h"
+#include "kernels/statistics/signed_statistics.h"
 #include "kernels/statistics/statistics.h"
 #include "kernels/tensor/cuda/elements.cuh"
 #include "kernels/tensor/cuda/reduce.cuh"
@@ -22,7 +23,21 @@ __device__ inline Statistics shuffled_down(const Statistics& value, unsigned dis
           __shfl_down_sync(kAllLanes, value.max_bits, distance), 0};
 }
 
+__device__ inline SignedStatistics combined(const SignedStatistics& a, const SignedStatistics& b) {
+  return {a.sum_positive + b.sum_positive, a.sum_negative + b.sum_negative, a.num_negative + b.num_negative,
+          max(a.max_positive, b.max_positive), max(a.max_negative, b.max_negative)};
+}
+
+__device__ inline SignedStatistics shuffled_down(const SignedStatistics& value, unsigned distance) {
+  return {__shfl_down_sync(kAllLanes, value.sum_positive, distance),
+          __shfl_down_sync(kAllLanes, value.sum_negative, distance),
+          __shfl_down_sync(kAllLanes, value.num_negative, distance),
+          __shfl_down_sync(kAllLanes, value.max_positive, distance),
+          __shfl_down_sync(kAllLanes, value.max_negative, distance)};
+}
+
 /// The accumulators of one thread: lanes 4 * quad to 4 * quad + 3 of one row.
+template <SummedAs kSummed>
 struct Accumulators {
   double sum[4] = {0, 0, 0, 0};
   double sum_squares[4] = {0, 0, 0, 0};
@@ -30,22 +45,22 @@ struct Accumulators {
 
   __device__ void take(int lane, float g) {
     const auto wide = static_cast<double>(g);
-    sum[lane] += wide;
+    sum[lane] += kSummed == SummedAs::kMagnitudes ? fabs(wide) : wide;
     sum_squares[lane] = __fma_rn(wide, wide, sum_squares[lane]);  // the product is exact, so fusing changes no bit
     max_bits = max(max_bits, __float_as_uint(g) & 0x7fffffffu);
   }
-
-  /// Four elements of 16 bits.
-  template <class Element>
-  __device__ void take_quad(std::uint32_t low, std::uint32_t high) {
-    const float2 first = widened_pair<Element>(low);
-    const float2 second = widened_pair<Element>(high);
-    take(0, first.x);
-    take(1, first.y);
-    take(2, second.x);
-    take(3, second.y);
-  }
 };
+
+/// Takes four elements of 16 bits.
+template <class Element, class Sums>
+__device__ void take_quad(std::uint32_t low, std::uint32_t high, Sums& accumulators) {
+  const float2 first = widened_pair<Element>(low);
+  const float2 second = widened_pair<Element>(high);
+  accumulators.take(0, first.x);
+  accumulators.take(1, first.y);
+  accumulators.take(2, second.x);
+  accumulators.take(3, second.y);
+}
 
 /// Elements of a row that a thread takes together: it has 32 groups of 4 in a whole chunk.
 constexpr int kGroups = static_cast<int>(kStatisticsRowElements / kStatisticsLanes);
@@ -53,8 +68,9 @@ constexpr int kGroupsInFlight = 8;
 static_assert(kStatisticsRows * kStatisticsLanes / 4 == kWarpThreads, "a warp holds the accumulators of a chunk");
 
 /// A whole chunk that begins at a multiple of 16 bytes. @param row  the thread's first element
-template <int>
-__device__ inline void accumulate_whole(const float* __restrict__ row, Accumulators& accumulators) {
+/// @tparam Sums  takes elements: take(lane, g), lanes 4 * quad to 4 * quad + 3 of one row
+template <int, class Sums>
+__device__ void accumulate_whole(const float* __restrict__ row, Sums& accumulators) {
   const auto* groups = reinterpret_cast<const float4*>(row);
   for (int group = 0; group < kGroups; group += kGroupsInFlight) {
     float4 g[kGroupsInFlight];
@@ -73,8 +89,8 @@ __device__ inline void accumulate_whole(const float* __restrict__ row, Accumulat
 
 /// The same for elements of 16 bits. A vector holds two threads' elements of a group: of two neighbours one reads those
 /// of even groups and one those of odd groups, and each hands over half of what it has read.
-template <int kVectorsInFlight, class Element>
-__device__ void accumulate_whole(const Element* __restrict__ row, Accumulators& accumulators) {
+template <int kVectorsInFlight, class Element, class Sums>
+__device__ void accumulate_whole(const Element* __restrict__ row, Sums& accumulators) {
   constexpr int kGroupVectors = static_cast<int>(kStatisticsLanes * sizeof(Element) / kVectorBytes);
   const bool odd = threadIdx.x % 2 == 1;
   const auto* vectors = reinterpret_cast<const uint4*>(odd ? row - 4 + kStatisticsLanes : row);
@@ -87,15 +103,15 @@ __device__ void accumulate_whole(const Element* __restrict__ row, Accumulators& 
     for (int i = 0; i < kVectorsInFlight; ++i) {
       const std::uint32_t taken_low = __shfl_xor_sync(kAllLanes, odd ? g[i].x : g[i].z, 1);
       const std::uint32_t taken_high = __shfl_xor_sync(kAllLanes, odd ? g[i].y : g[i].w, 1);
-      accumulators.take_quad<Element>(odd ? taken_low : g[i].x, odd ? taken_high : g[i].y);
-      accumulators.take_quad<Element>(odd ? g[i].z : taken_low, odd ? g[i].w : taken_high);
+      take_quad<Element>(odd ? taken_low : g[i].x, odd ? taken_high : g[i].y, accumulators);
+      take_quad<Element>(odd ? g[i].z : taken_low, odd ? g[i].w : taken_high, accumulators);
     }
   }
 }
 
 /// `count` elements from the thread's first on, at any alignment. Absent elements leave their accumulators alone.
-template <class Element>
-__device__ void accumulate_ragged(const Element* __restrict__ row, std::int64_t count, Accumulators& accumulators) {
+template <class Element, class Sums>
+__device__ void accumulate_ragged(const Element* __restrict__ row, std::int64_t count, Sums& accumulators) {
   for (int group = 0; group < kGroups; ++group) {
 #pragma unroll
     for (int lane = 0; lane < 4; ++lane) {
@@ -120,15 +136,14 @@ __device__ inline double combine_rows_and_lanes(double (&lanes)[4]) {
   return (lanes[0] + lanes[2]) + (lanes[1] + lanes[3]);
 }
 
-/// Statistics of `count` elements, at most a chunk. Whole warps must call it; every lane gets the result. Lane 4 * r +
-/// q holds lanes 4q to 4q + 3 of row r.
+/// Takes `count` elements, at most a chunk, into the accumulators of a warp, all of which must call it: lane 4 * r + q
+/// holds lanes 4q to 4q + 3 of row r.
 /// @tparam kVectorsInFlight  vectors of 16-bit elements that a thread reads before it takes the first: what registers
 ///                           there are for
-template <int kVectorsInFlight, class Element>
-__device__ Statistics warp_chunk_statistics(const Element* __restrict__ values, std::int64_t count) {
+template <int kVectorsInFlight, class Element, class Sums>
+__device__ void accumulate_chunk(const Element* __restrict__ values, std::int64_t count, Sums& accumulators) {
   const unsigned lane = threadIdx.x % kWarpThreads;
   const unsigned first = lane / 4 * static_cast<unsigned>(kStatisticsRowElements) + lane % 4 * 4;
-  Accumulators accumulators;
   // The same in all lanes, which the vote tells the compiler: it would else make a second copy of the exchanges between
   // lanes, for warps that have diverged.
   if (__all_sync(kAllLanes, count == kChunkElements && is_vector_aligned(values))) {
@@ -137,13 +152,21 @@ __device__ Statistics warp_chunk_statistics(const Element* __restrict__ values, 
     const auto row_end = std::int64_t{lane / 4 + 1} * static_cast<std::int64_t>(kStatisticsRowElements);
     accumulate_ragged(values + first, min(count, row_end) - first, accumulators);
   }
+}
+
+/// Statistics of `count` elements, at most a chunk. Whole warps must call it; every lane gets the result.
+template <int kVectorsInFlight, SummedAs kSummed = SummedAs::kValues, class Element>
+__device__ Statistics warp_chunk_statistics(const Element* __restrict__ values, std::int64_t count) {
+  Accumulators<kSummed> accumulators;
+  accumulate_chunk<kVectorsInFlight>(values, count, accumulators);
   return {combine_rows_and_lanes(accumulators.sum), combine_rows_and_lanes(accumulators.sum_squares),
           __reduce_max_sync(kAllLanes, accumulators.max_bits), 0};
 }
 
 /// The last steps of the tree of slots: lane j takes j + 16, 8, 4, 2, 1. Whole warps must call it; lane 0 gets the
-/// result.
-__device__ inline Statistics warp_combine(Statistics value) {
+/// result. @tparam Result  with overloads of combined and shuffled_down
+template <class Result>
+__device__ Result warp_combine(Result value) {
 #pragma unroll
   for (unsigned distance = kWarpThreads / 2; distance > 0; distance /= 2) {
     value = combined(value, shuffled_down(value, distance));
@@ -153,7 +176,8 @@ __device__ inline Statistics warp_combine(Statistics value) {
 
 /// Step 4 of the tree over a block of 256 threads: thread j brings slot j. Every thread must call it; thread 0 gets the
 /// result. @param slots  shared memory. Not to be called again without a barrier between
-__device__ inline Statistics block_combine(Statistics value, Statistics (&slots)[kStatisticsSlots]) {
+template <class Result>
+__device__ Result block_combine(Result value, Result (&slots)[kStatisticsSlots]) {
   slots[threadIdx.x] = value;
   __syncthreads();
   for (unsigned distance = kStatisticsSlots / 2; distance >= kWarpThreads; distance /= 2) {

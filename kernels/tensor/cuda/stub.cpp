@@ -2,6 +2,7 @@
 #include "kernels/runtime/cuda/not_built.h"
 #include "kernels/tensor/cuda/bfloat16.h"
 #include "kernels/tensor/cuda/float16.h"
+#include "kernels/tensor/cuda/memory_update.h"
 #include "kernels/tensor/cuda/transform.h"
 
 namespace terngrad::cuda {
@@ -12,6 +13,8 @@ void scale(std::span<float>, float, const float*, const Stream&) { not_built("sc
 void multiply(std::span<const float>, std::span<const float>, std::span<float>, const Stream&) {
   not_built("multiply");
 }
+void compensate(const CompensateTask&, float, float, const Stream&) { not_built("compensate"); }
+void keep(const KeepTask&, const Stream&) { not_built("keep"); }
 void encode_bfloat16(std::span<const float>, std::span<std::uint16_t>, const Stream&) { not_built("encode_bfloat16"); }
 void decode_bfloat16(std::span<const std::uint16_t>, std::span<float>, const Stream&) { not_built("decode_bfloat16"); }
 void round_to_bfloat16(std::span<float>, const Stream&) { not_built("round_to_bfloat16"); }

@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "compress/codecs/codec_registry.h"
+#include "compress/plan/codec_registry.h"
 
 namespace terngrad::codec_conformance_test {
 namespace {
@@ -30,6 +30,13 @@ TEST(CodecConformance, OfTernaryWithEveryFormatAndItsOptions) {
   testing::check_codec(maker("ternary:sharing=mean,scope=model"));
   testing::check_codec(maker("ternary:rounding=nearest,clip_factor=1.22"));
   testing::check_codec(maker("ternary:rounding=nearest,sharing=none,scope=block,block=4096"));
+  for (const std::string format : {"t2", "t5", "tmask"}) {
+    testing::check_codec(maker("ternary:levels=asymmetric,format=" + format));
+    testing::check_codec(maker("ternary:levels=asymmetric,sharing=none,scope=block,block=1984,format=" + format));
+  }
+  testing::check_codec(maker("ternary:levels=asymmetric,scope=block,block=4096"));
+  testing::check_codec(maker("ternary:levels=asymmetric,rounding=nearest,clip_factor=1.22"));
+  testing::check_codec(maker("ternary:levels=asymmetric,clip_factor=1.5,clip_scope=local"));
   for (const std::string block : {"1984", "4096"}) {  // 4096: drawn ahead
     testing::check_codec(maker("ternary:scope=block,block=" + block));
     testing::check_codec(maker("ternary:sharing=none,scope=block,block=" + block));
@@ -53,6 +60,22 @@ TEST(CodecConformance, OfNaturalWithItsOptions) {
   }
 }
 
+TEST(CodecConformance, OfSignWithItsOptions) {
+  for (const std::string block : {"0", "64", "4096"}) {
+    testing::check_codec(maker("sign:scale=l2,zeros=plus,block=" + block));
+    testing::check_codec(maker("sign:scale=drive,block=" + block));
+    testing::check_codec(maker("sign:reduce=vote,block=" + block));
+  }
+  testing::check_codec(maker("sign:reduce=vote,scale=one,zeros=plus"));
+}
+
+TEST(CodecConformance, OfOnebitWithItsGroups) {
+  testing::check_codec(maker("onebit:group=layer"));
+  for (const std::string block : {"64", "512", "4096"}) {
+    testing::check_codec(maker("onebit:group=block,block=" + block));
+  }
+}
+
 TEST(CodecConformance, OfFp8WithItsOptions) {
   for (const std::string block : {"0", "64", "4096"}) {
     testing::check_codec(maker("fp8:block=" + block));
@@ -62,6 +85,7 @@ TEST(CodecConformance, OfFp8WithItsOptions) {
 
 TEST(CodecConformance, ABiasIsNoticed) {
   EXPECT_GT(testing::check_bias(maker("ternary:clip_factor=1.5")), 20);
+  EXPECT_GT(testing::check_bias(maker("ternary:levels=asymmetric,clip_factor=1.5")), 20);
   EXPECT_GT(testing::check_bias(maker("bf16")), 20);
   EXPECT_GT(testing::check_bias(maker("qsgd:norm=rms,clip=1")), 20);
   EXPECT_EQ(testing::check_bias(maker("fp32")), 0);

@@ -40,6 +40,21 @@ class OwnCodec final : public Codec {
   void decode_range(const EncodedSlice&, std::int64_t, std::span<float>) const override {}
 };
 
+TEST(Codec, SharesScalersOnlyWhereTheyScale) {
+  const TernaryLevels asymmetric = TernaryLevels::kAsymmetric;
+  EXPECT_TRUE(shares_scalers(TernaryCodec({})));
+  EXPECT_TRUE(shares_scalers(TernaryCodec({.levels = asymmetric})));
+  EXPECT_FALSE(shares_scalers(TernaryCodec({.sharing = ScalerSharing::kNone})));
+  EXPECT_FALSE(shares_scalers(FloatCodec(FloatCodec::Width::kBfloat16, 2)));
+}
+
+TEST(Codec, ReturnsCodesThatAddUpBesideNumbers) {
+  EXPECT_TRUE(may_return_codes(TernaryCodec({})));
+  EXPECT_TRUE(may_return_codes(FloatCodec(FloatCodec::Width::kFloat32, 2)));
+  EXPECT_FALSE(may_return_codes(TernaryCodec({.levels = TernaryLevels::kAsymmetric})));
+  EXPECT_FALSE(may_return_codes(TernaryCodec({.sharing = ScalerSharing::kNone})));
+}
+
 TEST(Codec, ScalersThatAMessageCannotCarryAreRefused) {
   const float nan = std::numeric_limits<float>::quiet_NaN();
   const auto accepts = [](const Codec& codec, float scaler) {

@@ -9,9 +9,8 @@
 #include <string>
 #include <vector>
 
-#include "compress/codecs/codec_registry.h"
 #include "compress/exchange/compressed_all_reduce.h"
-#include "compress/exchange/device/device_all_reduce.h"
+#include "compress/plan/codec_registry.h"
 #include "kernels/runtime/errors.h"
 #include "support/bits.h"
 #include "support/codec_messages.h"
@@ -148,34 +147,10 @@ TEST(QsgdCodec, NearestIsWithinHalfALevel) {
   }
 }
 
-/// The mean of some workers' gradients.
-Tensors mean_of(const Layout& layout, const std::vector<Tensors>& workers, const CompressedAllReduceOptions& options) {
-  const auto n = static_cast<int>(workers.size());
-  Tensors mean = testing::blank_tensors(layout);
-  CompressedAllReduce exchange(layout, make_worker_group(n, make_self_communicator()), options);
-  exchange.exchange(testing::tables(workers, 0, n), mean.table, 5);
-  return mean;
-}
-
 TEST(QsgdCodec, SharedCodesHaveOneMeanByEveryAlgorithmAndOnEveryDevice) {
-  const Layout layout = testing::mixed_layout();
-  const auto workers = testing::worker_gradients(layout, 5);
-  for (const std::string spec :
-       {"qsgd:sharing=max,bits=2", "qsgd:sharing=max,bits=4,block=64", "qsgd:sharing=max,bits=8"}) {
+  for (const char* spec : {"qsgd:sharing=max,bits=2", "qsgd:sharing=max,bits=4,block=64", "qsgd:sharing=max,bits=8"}) {
     for (const DownlinkCodec downlink : testing::kDownlinkCodecs) {
-      CompressedAllReduceOptions options = testing::options_of(ExchangeAlgorithm::kAllGather, downlink);
-      options.codecs.codec = spec;
-      const Tensors expected = mean_of(layout, workers, options);
-      for (const ExchangeAlgorithm algorithm : testing::kAlgorithms) {
-        options.algorithm = algorithm;
-        const std::string what = testing::options_text(options);
-        EXPECT_TRUE(testing::same_bits(expected.values, mean_of(layout, workers, options))) << what;
-        Tensors mean = testing::blank_tensors(layout);
-        DeviceAllReduce device(layout, {.num_workers = 5, .first_local_worker = 0, .num_local_workers = 5}, options,
-                               Stream(Device::cpu(), 2));
-        device.exchange(testing::tables(workers, 0, 5), mean.table, 5);
-        EXPECT_TRUE(testing::same_bits(expected.values, mean)) << "in slots, " << what;
-      }
+      testing::expect_one_mean(spec, testing::kAlgorithms, downlink);
     }
   }
 }

@@ -14,11 +14,12 @@
 #include <utility>
 #include <vector>
 
-#include "compress/codecs/codec_registry.h"
 #include "compress/codecs/coder.h"
+#include "compress/exchange/memory_all_reduce.h"
+#include "compress/plan/codec_registry.h"
 #include "kernels/runtime/errors.h"
 #include "kernels/tensor/philox.h"
-#include "support/gradients.h"
+#include "support/exchanges.h"
 
 namespace terngrad::reference_vectors_test {
 namespace {
@@ -97,26 +98,26 @@ std::vector<std::string> line_of(const Vector& vector, const std::string& key, s
   return {line.begin() + 1, line.end()};
 }
 
-void expect_vector(const Vector& vector, const std::string& spec) {
-  SCOPED_TRACE(spec);
-  const auto num_workers = static_cast<int>(number(vector, "workers"));
+/// The vector's tensor is the second one, behind as many elements as its draw offset says.
+Layout layout_of(const Vector& vector) {
   std::vector<std::int64_t> shape;
   for (std::size_t d = 0; d < vector.at("shape")[0].size(); ++d) shape.push_back(number(vector, "shape", d));
   Layout layout;
   layout.add("before", {number(vector, "offset")});
   layout.add("w", shape);
-  ASSERT_EQ(layout.segment(1).draw_offset, number(vector, "offset"));
-  const std::int64_t n = layout.segment(1).num_elements;
-  const Slice slice{1, number(vector, "cut"), number(vector, "cut", 1)};
-  const auto seed = static_cast<std::uint64_t>(number(vector, "seed"));
-  const auto step = static_cast<std::uint64_t>(number(vector, "step"));
+  return layout;
+}
 
+/// The workers' gradients of a step, zeros before the vector's tensor.
+std::vector<Tensors> gradients_of(const Vector& vector, const Layout& layout, std::uint64_t step) {
+  const auto seed = static_cast<std::uint64_t>(number(vector, "seed"));
+  const auto num_workers = static_cast<int>(number(vector, "workers"));
   std::vector<Tensors> tensors;
   for (int worker = 0; worker < num_workers; ++worker) {
     const DrawKey key{seed, step, static_cast<std::uint32_t>(worker), DrawPurpose::kSyntheticData};
     const std::int64_t exponent = std::stol(vector.at("exponents")[0][static_cast<std::size_t>(worker)]);
     std::vector<float> values;
-    for (std::int64_t i = 0; i < n; ++i) {
+    for (std::int64_t i = 0; i < layout.segment(1).num_elements; ++i) {
       values.push_back(element(i, exponent, draw32(key, static_cast<std::uint64_t>(i))));
     }
     if (vector.contains("set")) {
@@ -129,10 +130,24 @@ void expect_vector(const Vector& vector, const std::string& spec) {
     tensors.push_back(
         Tensors(layout, {std::vector<float>(static_cast<std::size_t>(number(vector, "offset"))), values}));
   }
+  return tensors;
+}
+
+void expect_vector(const Vector& vector, const std::string& spec) {
+  SCOPED_TRACE(spec);
+  const auto num_workers = static_cast<int>(number(vector, "workers"));
+  const Layout layout = layout_of(vector);
+  ASSERT_EQ(layout.segment(1).draw_offset, number(vector, "offset"));
+  const Slice slice{1, number(vector, "cut"), number(vector, "cut", 1)};
+  const auto seed = static_cast<std::uint64_t>(number(vector, "seed"));
+  const auto step = static_cast<std::uint64_t>(number(vector, "step"));
+
+  const std::vector<Tensors> tensors = gradients_of(vector, layout, step);
   std::vector<TensorTable> tables;
   for (const Tensors& worker : tensors) tables.push_back(worker.table);
 
-  const auto codec = make_codec(spec, {.num_workers = num_workers});
+  const std::vector<std::int64_t>& shape = layout.segment(1).shape;
+  const auto codec = make_codec(spec, {.num_workers = num_workers, .columns = shape.size() > 1 ? shape.back() : 0});
   EXPECT_EQ(codec->wire_id(), number(vector, "wire"));
   EXPECT_EQ(codec->record_format(PayloadForm::kNatural), number(vector, "wire", 1));
   const auto bytes = static_cast<std::size_t>(codec->max_payload_bytes(slice, PayloadForm::kNatural));
@@ -209,17 +224,66 @@ std::set<std::string> expect_file(const std::string& name) {
   return others;
 }
 
-TEST(ReferenceVectors, OfFloats) { EXPECT_TRUE(expect_file("floats").empty()); }
-
-TEST(ReferenceVectors, OfTernary) {
-  for (const std::string& spec : expect_file("ternary")) {
-    EXPECT_NE(spec.find("asymmetric"), std::string::npos) << spec;
+/// Of vectors with a memory: what is sent, its mean and what is kept after the last of their steps.
+void expect_memory(const Vector& vector, const std::string& spec) {
+  SCOPED_TRACE(spec);
+  const auto num_workers = static_cast<int>(number(vector, "workers"));
+  const auto workers = static_cast<std::size_t>(num_workers);
+  const Layout layout = layout_of(vector);
+  CompressedAllReduceOptions options;
+  options.seed = static_cast<std::uint64_t>(number(vector, "seed"));
+  options.on_nonfinite = OnNonfinite::kZero;
+  options.codecs.codec = spec;
+  const std::vector<std::string>& memory = vector.at("memory")[0];
+  MemoryAllReduce exchange(layout, make_worker_group(num_workers, make_self_communicator()), options, {{0, 1}},
+                           parse_memory(memory[0] + ":decay=" + memory[1]));
+  Tensors mean = testing::blank_tensors(layout);
+  const auto first_step = static_cast<std::uint64_t>(number(vector, "step"));
+  const auto end = first_step + static_cast<std::uint64_t>(number(vector, "steps"));
+  for (std::uint64_t step = first_step; step < end; ++step) {
+    const std::vector<Tensors> gradients = gradients_of(vector, layout, step);
+    exchange.exchange(testing::tables(gradients, 0, num_workers), mean.table, step);
   }
+  const auto first = static_cast<std::size_t>(number(vector, "cut"));
+  const auto count = static_cast<std::size_t>(number(vector, "cut", 1));
+  const auto cut_of = [&](std::span<const float> tensor) { return tensor.subspan(first, count); };
+  const auto n = static_cast<std::size_t>(layout.segment(1).num_elements);
+  for (std::size_t worker = 0; worker < workers; ++worker) {
+    std::vector<float> decoded(n);
+    exchange.decode_local(static_cast<int>(worker), 1, decoded);
+    EXPECT_EQ(digest(cut_of(decoded)), line_of(vector, "decoded", worker)) << worker;
+    const std::span<const float> state(exchange.memory()->states()[worker].tensor(1), n);
+    EXPECT_EQ(digest(cut_of(state)), line_of(vector, "state", worker)) << worker;
+  }
+  EXPECT_EQ(digest(cut_of(mean.values[1])), vector.at("mean")[0]);
 }
 
-TEST(ReferenceVectors, OfQsgd) { EXPECT_EQ(expect_file("qsgd"), (std::set<std::string>{"int8"})); }
+TEST(ReferenceVectors, OfMemories) {
+  int num_checked = 0;
+  for (const Vector& vector : vectors_of("memories")) {
+    const std::string& spec = vector.at("spec")[0][0];
+    try {
+      make_codec(spec, {});
+    } catch (const InvalidArgument&) {
+      continue;
+    }
+    expect_memory(vector, spec);
+    ++num_checked;
+  }
+  EXPECT_GE(num_checked, 3);
+}
 
-TEST(ReferenceVectors, OfNatural) { EXPECT_EQ(expect_file("natural"), (std::set<std::string>{"nuqsgd"})); }
+TEST(ReferenceVectors, OfFloats) { EXPECT_TRUE(expect_file("floats").empty()); }
+
+TEST(ReferenceVectors, OfTernary) { EXPECT_TRUE(expect_file("ternary").empty()); }
+
+TEST(ReferenceVectors, OfQsgd) { EXPECT_TRUE(expect_file("qsgd").empty()); }
+
+TEST(ReferenceVectors, OfNatural) { EXPECT_TRUE(expect_file("natural").empty()); }
+
+TEST(ReferenceVectors, OfSign) { EXPECT_TRUE(expect_file("sign").empty()); }
+
+TEST(ReferenceVectors, OfOnebit) { EXPECT_TRUE(expect_file("onebit").empty()); }
 
 TEST(ReferenceVectors, OfFp8) { EXPECT_TRUE(expect_file("fp8").empty()); }
 

@@ -91,6 +91,47 @@ TEST(TernaryCodecScalers, OfTheModelLeaveOutATensorThatIsNotFinite) {
   }
 }
 
+TEST(TernaryCodecScalers, OfAsymmetricLevelsAreThoseOfTheTwoSides) {
+  const Layout layout = small_layout();
+  Tensors tensors = gaussian_tensors(layout, 2);
+  for (float& value : tensors.values[0]) value = value < 0 ? value / 2 : value;
+  for (const double c : {0.0, 1.5}) {
+    const TernaryCodec codec(
+        {.clip_factor = c, .scope = ScalerScope::kBlock, .block_elements = 1984, .levels = TernaryLevels::kAsymmetric});
+    const std::vector<float> scalers = measured(codec, layout, tensors);
+    ASSERT_EQ(scalers.size(), 12u);  // five blocks of the 9000 elements, one of the 7
+    const std::span<const float> big = tensors.values[0];
+    for (std::size_t b = 0; b < 5; ++b) {
+      const auto run = big.subspan(b * 1984, std::min<std::size_t>(1984, 9000 - b * 1984));
+      reference::Statistics side = reference::statistics(run);
+      for (const std::size_t sign : {0u, 1u}) {
+        const float most = sign == 0 ? std::ranges::max(run) : -std::ranges::min(run);
+        side.max_bits = bits_of(most);
+        EXPECT_EQ(bits_of(scalers[2 * b + sign]),
+                  bits_of(reference::scaler(side, static_cast<std::int64_t>(run.size()), c, false)))
+            << b;
+      }
+      if (c == 0) {
+        EXPECT_GT(scalers[2 * b], 1.5f * scalers[2 * b + 1]);
+      }
+    }
+  }
+}
+
+TEST(TernaryCodecScalers, OneSideThatIsNotFiniteFlagsItsWholeTensor) {
+  const Layout layout = small_layout();
+  for (const ScalerScope scope : {ScalerScope::kLayer, ScalerScope::kBlock}) {
+    for (const float sign : {1.0f, -1.0f}) {
+      const TernaryCodec codec({.scope = scope, .block_elements = 1984, .levels = TernaryLevels::kAsymmetric});
+      Tensors tensors = gaussian_tensors(layout, 3);
+      std::vector<float> expected = measured(codec, layout, tensors);
+      tensors.values[0][2000] = sign * std::numeric_limits<float>::infinity();
+      std::fill_n(expected.begin(), codec.num_scalers(layout.segment(0).num_elements), canonical_nan());
+      EXPECT_EQ(bits_of(measured(codec, layout, tensors)), bits_of(expected));
+    }
+  }
+}
+
 TEST(TernaryCodecScalers, OneBlockThatIsNotFiniteFlagsItsWholeTensor) {
   const Layout layout = small_layout();
   for (const std::int64_t block : {1984, 4096}) {  // by two passes and drawn ahead

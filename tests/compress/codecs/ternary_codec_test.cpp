@@ -40,6 +40,10 @@ TEST(TernaryCodec, CountsOneScalerForATensorOrABlockAndNoneForNothing) {
   EXPECT_EQ(blocks.num_scalers(0), 0);
   EXPECT_EQ(blocks.num_scalers(64), 1);
   EXPECT_EQ(blocks.num_scalers(65), 2);
+  const TernaryCodec pairs({.scope = ScalerScope::kBlock, .block_elements = 64, .levels = TernaryLevels::kAsymmetric});
+  EXPECT_EQ(pairs.num_scalers(0), 0);
+  EXPECT_EQ(pairs.num_scalers(65), 4);
+  EXPECT_EQ(TernaryCodec({.levels = TernaryLevels::kAsymmetric}).num_scalers(1 << 20), 2);
 }
 
 TEST(TernaryCodec, ASliceTouchesTheScalersOfItsBlocks) {
@@ -49,6 +53,10 @@ TEST(TernaryCodec, ASliceTouchesTheScalersOfItsBlocks) {
   const TernaryCodec small({.scope = ScalerScope::kBlock, .block_elements = 1984});
   EXPECT_EQ(small.scaler_range({0, 4096, 4096}).first, 2);  // blocks 2, 3 and 4
   EXPECT_EQ(small.scaler_range({0, 4096, 4096}).count, 3);
+  const TernaryCodec pairs(
+      {.scope = ScalerScope::kBlock, .block_elements = 1984, .levels = TernaryLevels::kAsymmetric});
+  EXPECT_EQ(pairs.scaler_range({0, 4096, 4096}).first, 4);
+  EXPECT_EQ(pairs.scaler_range({0, 4096, 4096}).count, 6);
   const TernaryCodec great({.scope = ScalerScope::kBlock, .block_elements = 16384});
   EXPECT_EQ(great.scaler_range({0, 20480, 4096}).first, 1);
   EXPECT_EQ(great.scaler_range({0, 20480, 4096}).count, 1);
@@ -58,7 +66,8 @@ TEST(TernaryCodec, LanesAreNoFormatOfTheirOwn) {
   EXPECT_THROW(TernaryCodec({.format = TernaryFormat::kLanes}), InvalidArgument);
 }
 
-TEST(TernaryCodec, IsSummableUnlessEveryWorkerKeepsItsScaler) {
+TEST(TernaryCodec, IsSummableUnlessEveryWorkerKeepsItsScalerOrSignsHaveTheirOwn) {
+  EXPECT_FALSE(TernaryCodec({.levels = TernaryLevels::kAsymmetric}).traits().summable);
   EXPECT_TRUE(TernaryCodec({.sharing = ScalerSharing::kMax}).traits().summable);
   EXPECT_TRUE(TernaryCodec({.sharing = ScalerSharing::kMean}).traits().summable);
   EXPECT_FALSE(TernaryCodec({.sharing = ScalerSharing::kNone}).traits().summable);
@@ -69,6 +78,8 @@ TEST(TernaryCodec, IsUnbiasedUnlessItClipsOrShardsTheMean) {
   EXPECT_TRUE(TernaryCodec({.sharing = ScalerSharing::kNone}).traits().unbiased);
   EXPECT_FALSE(TernaryCodec({.sharing = ScalerSharing::kMean}).traits().unbiased);
   EXPECT_FALSE(TernaryCodec({.clip_factor = 2.5}).traits().unbiased);
+  EXPECT_FALSE(TernaryCodec({.rounding = Rounding::kNearest}).traits().unbiased);
+  EXPECT_TRUE(TernaryCodec({.levels = TernaryLevels::kAsymmetric}).traits().unbiased);
 }
 
 TEST(TernaryCodec, StatesTheBitsOfItsFormat) {
@@ -81,7 +92,7 @@ TEST(TernaryCodec, StatesTheBitsOfItsFormat) {
 
 TEST(TernaryCodec, OptionsTextDiffersInEveryOption) {
   const TernaryOptions base{.scope = ScalerScope::kBlock};
-  std::vector<TernaryOptions> variants(10, base);
+  std::vector<TernaryOptions> variants(12, base);
   variants[1].clip_factor = 2.5;
   variants[2].clip_factor = std::nextafter(2.5, 3.0);
   variants[3].rule = ScalerRule::kOriginal;
@@ -91,6 +102,8 @@ TEST(TernaryCodec, OptionsTextDiffersInEveryOption) {
   variants[7].block_elements = 64;
   variants[8].format = TernaryFormat::kTMask;
   variants[9].num_workers = 2;
+  variants[10].rounding = Rounding::kNearest;
+  variants[11].levels = TernaryLevels::kAsymmetric;
   for (const ScalerScope scope : {ScalerScope::kLayer, ScalerScope::kModel}) {
     variants.push_back(base);
     variants.back().scope = scope;
@@ -109,6 +122,18 @@ TEST(TernaryCodec, RefusesImpossibleOptions) {
   EXPECT_THROW(TernaryCodec({.block_elements = -64}), InvalidArgument);
   EXPECT_THROW(TernaryCodec({.num_workers = 0}), InvalidArgument);
   EXPECT_NO_THROW(TernaryCodec({.block_elements = 64}));
+  const TernaryLevels asymmetric = TernaryLevels::kAsymmetric;
+  EXPECT_THROW(TernaryCodec({.sharing = ScalerSharing::kMean, .levels = asymmetric}), InvalidArgument);
+  EXPECT_THROW(TernaryCodec({.scope = ScalerScope::kModel, .levels = asymmetric}), InvalidArgument);
+}
+
+TEST(TernaryCodec, ASymmetricCodecSaysNothingOfLevelsToItsPeers) {
+  // Messages and runs from before there were asymmetric levels have this text.
+  EXPECT_EQ(TernaryCodec({.num_workers = 2}).options_text(),
+            "clip_factor=0 scaler=paper sharing=max clip_scope=shared scope=layer format=t2 workers=2");
+  EXPECT_EQ(TernaryCodec({.levels = TernaryLevels::kAsymmetric, .num_workers = 2}).options_text(),
+            "clip_factor=0 scaler=paper sharing=max clip_scope=shared scope=layer format=t2 levels=asymmetric "
+            "workers=2");
 }
 
 TEST(TernaryCodecCheck, AcceptsItsOwnFormsAndRefusesThoseOfOthers) {
@@ -162,6 +187,31 @@ TEST(TernaryCodecDecode, IsScalerTimesCodeInEveryForm) {
       codec.decode(sent.slices[0], decoded);
       EXPECT_EQ(decoded, expected) << static_cast<int>(sent.slices[0].format);
     }
+  }
+}
+
+TEST(TernaryCodecDecode, OfAsymmetricLevelsIsTheScalerOfTheSign) {
+  const std::vector<float> scalers = {4, 2, 8, 1};  // s+ and s- of two blocks
+  std::vector<std::uint64_t> words(4);
+  words[0] = 0xd;                       // 1, -1, 0
+  words[2] = std::uint64_t{0xd} << 32;  // the same in the third word after them, in block 1
+  for (const ScalerSharing sharing : {ScalerSharing::kMax, ScalerSharing::kNone}) {
+    const TernaryCodec codec(
+        {.sharing = sharing, .scope = ScalerScope::kBlock, .block_elements = 64, .levels = TernaryLevels::kAsymmetric});
+    const EncodedSlice encoded{.slice = {0, 0, 100},
+                               .format = 1,
+                               .scalers = scalers,
+                               .payload = {reinterpret_cast<const std::uint8_t*>(words.data()), 28}};
+    codec.check(encoded);
+    std::vector<float> decoded(100);
+    codec.decode(encoded, decoded);
+    std::vector<float> expected(100);
+    expected[0] = 4;
+    expected[1] = -2;
+    expected[80] = 8;
+    expected[81] = -1;
+    EXPECT_EQ(decoded, expected);
+    EXPECT_EQ(testing::aggregated(codec, {encoded}), expected);
   }
 }
 

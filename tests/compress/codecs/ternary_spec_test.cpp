@@ -31,6 +31,8 @@ TEST(TernarySpec, ReadsEveryKey) {
   EXPECT_EQ(o.scope, ScalerScope::kBlock);
   EXPECT_EQ(o.block_elements, 640);
   EXPECT_EQ(o.format, TernaryFormat::kTMask);
+  EXPECT_EQ(read("ternary:levels=asymmetric").levels, TernaryLevels::kAsymmetric);
+  EXPECT_EQ(read("ternary:rounding=nearest").rounding, Rounding::kNearest);
   EXPECT_EQ(read("ternary:sharing=mean").sharing, ScalerSharing::kMean);
   EXPECT_EQ(read("ternary:scope=model").scope, ScalerScope::kModel);
   EXPECT_EQ(read("ternary:format=t5").format, TernaryFormat::kT5);
@@ -42,7 +44,7 @@ TEST(TernarySpec, RefusesWhatTheCodecDoesNotTake) {
        {"ternary:clip_factor=-0.5", "ternary:clip_factor=inf", "ternary:scaler=max", "ternary:sharing=sum",
         "ternary:clip_scope=layer", "ternary:scope=tensor", "ternary:scope=block,block=0",
         "ternary:scope=block,block=65", "ternary:scope=block,block=1125899906842688", "ternary:block=64",
-        "ternary:scope=model,block=64", "ternary:format=lanes", "ternary:format=T2"}) {
+        "ternary:scope=model,block=64", "ternary:format=lanes", "ternary:format=T2", "ternary:levels=two"}) {
     EXPECT_THROW(read(spec), InvalidArgument) << spec;
   }
   EXPECT_NO_THROW(read("ternary:scope=block,block=1125899906842624"));
@@ -53,6 +55,7 @@ TEST(TernarySpec, OfOptionsReadsAsThese) {
        {TernaryOptions{}, TernaryOptions{.clip_factor = 0.1, .rule = ScalerRule::kOriginal},
         TernaryOptions{.clip_factor = 1e-300, .sharing = ScalerSharing::kNone, .clip_scope = ClipScope::kLocal},
         TernaryOptions{.scope = ScalerScope::kBlock, .block_elements = 192, .format = TernaryFormat::kT5},
+        TernaryOptions{.rounding = Rounding::kNearest, .levels = TernaryLevels::kAsymmetric},
         TernaryOptions{.sharing = ScalerSharing::kMean, .scope = ScalerScope::kModel}}) {
     EXPECT_EQ(text_of(read(ternary_spec(options))), text_of(options));
   }

@@ -32,10 +32,10 @@ TEST(CompressedAllReduceCodecs, OfOneNameWithOtherOptionsLeaveEachOthersTensorsA
   const std::vector<testing::Tensors> workers = testing::worker_gradients(layout, 3);
   const std::map<std::string, std::string> specs = {
       {"conv/weights", "ternary:clip_factor=2.5,format=tmask"},
-      {"conv/biases", "ternary"},
-      {"empty", "ternary:format=tmask"},
+      {"conv/biases", "ternary:levels=asymmetric"},
+      {"empty", "ternary:format=tmask,levels=asymmetric"},
       {"fc/weights", "ternary:scope=block,block=4096,format=t5,sharing=none"},
-      {"one", "ternary:clip_factor=0"},
+      {"one", "ternary:levels=asymmetric,sharing=none"},
       {"plain", "fp32"},
       {"half", "ternary:scope=block,block=64,sharing=mean"},
   };

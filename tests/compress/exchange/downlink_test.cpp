@@ -392,6 +392,14 @@ TEST(Downlink, OfCodesRefusesScalersThatAreNotShared) {
   EXPECT_NO_THROW(Leg(DownlinkCodec::kBfloat16, 1, unshared));
 }
 
+TEST(Downlink, OfCodesRefusesCodesThatDoNotAddUp) {
+  const TernaryOptions asymmetric{.levels = TernaryLevels::kAsymmetric};
+  EXPECT_THROW(Leg(DownlinkCodec::kSums, 1, asymmetric), InvalidArgument);
+  EXPECT_THROW(Leg(DownlinkCodec::kTernary, 1, asymmetric), InvalidArgument);
+  EXPECT_NO_THROW(Leg(DownlinkCodec::kFloat32, 1, asymmetric));
+  EXPECT_NO_THROW(Leg(DownlinkCodec::kBfloat16, 1, asymmetric));
+}
+
 TEST(DownlinkCodecText, NamesAll) {
   EXPECT_EQ(to_string(DownlinkCodec::kFloat32), "fp32");
   EXPECT_EQ(to_string(DownlinkCodec::kBfloat16), "bf16");

@@ -107,6 +107,26 @@ std::int64_t busiest_of(const std::vector<Node>& nodes) {
   return most;
 }
 
+TEST(ExchangeBytes, OfScalersThatAreNotSharedAreFlags) {
+  // Headers and a record for each tensor; 8 bytes for a flag, and no more for blocks.
+  const Layout layout = mixed_layout();
+  const auto plan_of = [&](const std::string& spec) {
+    CodecPlanOptions options;
+    options.codec = spec;
+    options.quantize_logits = true;
+    return CodecPlan(layout, options);
+  };
+  const auto bytes_of = [&](const std::string& spec) { return scalers_message_bytes(layout, plan_of(spec)); };
+  const std::int64_t flags = bytes_of("qsgd:block=0");
+  EXPECT_EQ(bytes_of("qsgd:block=64"), flags);
+  EXPECT_EQ(bytes_of("ternary:scope=block,block=64,sharing=none"), flags);
+  EXPECT_EQ(bytes_of("ternary"), flags);
+  EXPECT_EQ(bytes_of("fp32"), flags);
+  const std::int64_t num_blocks = plan_of("qsgd:block=64,sharing=max").num_scalers();
+  EXPECT_GT(bytes_of("qsgd:block=64,sharing=max"), 4 * num_blocks);
+  EXPECT_LT(flags, 4 * num_blocks);
+}
+
 TEST(ExchangeBytes, AreThoseThatCrossAndAreKnownBefore) {
   for (const int num_workers : kWorlds) {
     for (const ExchangeAlgorithm algorithm : kNamed) {

@@ -17,6 +17,7 @@
 #include "compress/exchange/compressed_all_reduce.h"
 #include "compress/wire/payload_rows.h"
 #include "kernels/runtime/errors.h"
+#include "kernels/statistics/scaler.h"
 #include "support/exchanges.h"
 #include "support/thread_communicator.h"
 
@@ -91,8 +92,24 @@ class Travelling : public ::testing::Test {
   }
   Parcels all_parcels() {
     Parcels parcels;
-    for (const auto& rank : ranks_) rank->transport.append(rank->rows, rank->coders, 0, kContext, parcels, stream_);
+    for (const auto& rank : ranks_) append(*rank, parcels);
     return parcels;
+  }
+  /// @param between  called behind each part
+  void append(
+      Rank& rank, Parcels& parcels, const std::function<void()>& between = [] {}) {
+    for (std::size_t part = 0; part < parts_.size(); ++part) {
+      rank.transport.append(rank.rows, rank.coders, part, kContext, parcels, stream_);
+      between();
+    }
+  }
+  /// Makes rank 0 forget what rank 1's workers have measured but flags, as messages of scalers bring them where none
+  /// are shared. @param flagged  a worker whose first tensor counts as not finite; -1: none
+  void hear_flags(int flagged = -1) {
+    Coder& coder = *ranks_[0]->coders[0];
+    for (int w = 3; w < 6; ++w) std::ranges::fill(coder.local_row(w), w == flagged ? canonical_nan() : 0.0f);
+    NonfiniteReport report;
+    coder.combine_scalers(&report, nullptr, nullptr, stream_);
   }
   /// Reads what has been changed. @returns what it was refused for by rank 0; "" if it was not
   std::string refusal_of(const Parcels& parcels) {
@@ -111,6 +128,7 @@ class Travelling : public ::testing::Test {
   static constexpr int kProcesses = 2;  // of three workers: 2 + 1, and 1 + 2
   Layout layout_ = two_tensors();
   Stream stream_{Device::cpu(), 2};
+  std::vector<std::vector<Slice>> parts_ = {whole_segments(layout_)};
   std::vector<Tensors> gradients_ = worker_gradients(layout_, kWorkers);
   std::unique_ptr<CodecPlan> plan_;
   std::vector<std::unique_ptr<Rank>> ranks_;
@@ -120,10 +138,10 @@ class Travelling : public ::testing::Test {
     const WorkerRange workers = worker_range(kWorkers, number, kProcesses);
     ranks_.push_back(
         std::unique_ptr<Rank>(new Rank{.transport = {layout_, *plan_, ranks_of(kWorkers, kProcesses), number},
-                                       .rows = {*plan_, workers, {whole_segments(layout_)}, PayloadForm::kNatural},
+                                       .rows = {*plan_, workers, parts_, PayloadForm::kNatural},
                                        .coders = {}}));
     Rank& rank = *ranks_.back();
-    rank.transport.expect_parts(rank.rows, 0, 1);
+    rank.transport.expect_parts(rank.rows, 0, parts_.size());
     rank.coders = make_coders(*plan_, {.layout = layout_, .workers = workers},
                               [&rank](std::size_t) -> PayloadRows& { return rank.rows; });
     const auto gradients = tables(gradients_, workers.first_local_worker, workers.num_local_workers);
@@ -234,6 +252,48 @@ TEST_F(Travelling, RefusesOtherScalersThanThoseAgreedOn) {
   NonfiniteReport report;
   ranks_[1]->coders[0]->combine_scalers(&report, nullptr, nullptr, stream_);
   EXPECT_THAT(refusal_of(all_parcels()), HasSubstr("scalers"));
+}
+
+TEST_F(Travelling, BringsTheScalersOfCodecsThatShareNone) {
+  parts_ = {{{0, 0, 4096}, {1, 0, 33}}, {{0, 4096, 904}}};
+  for (const char* codec : {"qsgd:block=640", "ternary:levels=asymmetric,sharing=none"}) {
+    encode(codec);
+    hear_flags();
+    const Coder& reader = *ranks_[0]->coders[0];
+    const Coder& sender = *ranks_[1]->coders[0];
+    EXPECT_EQ(reader.sent_scalers(4)[0], 0.0f);
+    ASSERT_EQ(refusal_of(all_parcels()), "");
+    for (int w = 0; w < 6; ++w) {
+      EXPECT_TRUE(std::ranges::equal(reader.sent_scalers(w), sender.sent_scalers(w))) << codec << " " << w;
+      EXPECT_GT(reader.sent_scalers(w)[0], 0.0f);
+    }
+  }
+}
+
+TEST_F(Travelling, RefusesScalersOfATensorThatIsFlagged) {
+  encode("qsgd:block=640");
+  hear_flags(/*flagged=*/4);
+  EXPECT_THAT(refusal_of(all_parcels()), HasSubstr("message of worker 4, of tensor 'a': [qsgd] its scalers"));
+}
+
+TEST_F(Travelling, RefusesTwoScalersOfABlockThatACutGoesThrough) {
+  parts_ = {{{0, 0, 4096}, {1, 0, 33}}, {{0, 4096, 904}}};
+  encode("qsgd:block=640");  // block 6 begins at 3840
+  hear_flags();
+  for (const std::size_t block : {6u, 7u}) {
+    Parcels parcels;
+    append(*ranks_[0], parcels);
+    float& scaler = ranks_[1]->coders[0]->received_scalers(4)[block];
+    const float before = scaler;
+    append(*ranks_[1], parcels, [&] { scaler = 2 * before; });
+    scaler = before;
+    const std::string refusal = refusal_of(parcels);
+    if (block == 6) {
+      EXPECT_THAT(refusal, HasSubstr("worker 4's slices of tensor 'a' have different scalers for one block"));
+    } else {
+      EXPECT_EQ(refusal, "");  // of the second slice alone
+    }
+  }
 }
 
 TEST_F(Travelling, RefusesAnyFlippedByte) {

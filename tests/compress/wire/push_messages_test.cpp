@@ -41,10 +41,10 @@ Layout small_state() {
   return layout;
 }
 
-CodecPlan small_plan(ScalerSharing sharing = ScalerSharing::kNone) {
+CodecPlan small_plan(ScalerSharing sharing = ScalerSharing::kNone, TernaryLevels levels = TernaryLevels::kSymmetric) {
   CodecPlanOptions options;
   options.context.num_workers = 2;
-  options.codec = ternary_spec({.sharing = sharing});
+  options.codec = ternary_spec({.sharing = sharing, .levels = levels});
   return {small_layout(), options};
 }
 
@@ -303,6 +303,13 @@ TEST(PushMessages, SharedScalersAreRefused) {
     EXPECT_THROW(PushProtocol(small_layout(), {}, small_plan(sharing), FloatCodec::Width::kFloat32, kRun, ""),
                  InvalidArgument);
   }
+  // Of asymmetric levels too, though their codes never add up.
+  const TernaryLevels levels = TernaryLevels::kAsymmetric;
+  EXPECT_THROW(
+      PushProtocol(small_layout(), {}, small_plan(ScalerSharing::kMax, levels), FloatCodec::Width::kFloat32, kRun, ""),
+      InvalidArgument);
+  EXPECT_NO_THROW(PushProtocol(small_layout(), {}, small_plan(ScalerSharing::kNone, levels),
+                               FloatCodec::Width::kFloat32, kRun, ""));
 }
 
 }  // namespace

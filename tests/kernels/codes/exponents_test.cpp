@@ -136,7 +136,7 @@ TEST(ExponentQuantizer, TakesElementsOfSixteenBitsAndManyTasks) {
       }
       Stream stream(Device::cpu(), 3);
       ExponentQuantizer quantizer;
-      const std::vector<Bytes> found = testing::quantized(cases, quantizer, stream);
+      const std::vector<Bytes> found = testing::quantized(std::span<const ExponentCase>(cases), quantizer, stream);
       for (std::size_t i = 0; i < cases.size(); ++i) ASSERT_EQ(found[i], testing::reference_payload(cases[i])) << i;
     }
   }

@@ -153,7 +153,7 @@ TEST(Fp8Quantizer, TakesElementsOfSixteenBitsAndManyTasks) {
       }
       Stream stream(Device::cpu(), 3);
       Fp8Quantizer quantizer;
-      const std::vector<Bytes> found = testing::quantized(cases, quantizer, stream);
+      const std::vector<Bytes> found = testing::quantized(std::span<const Fp8Case>(cases), quantizer, stream);
       for (std::size_t i = 0; i < cases.size(); ++i) ASSERT_EQ(found[i], testing::reference_payload(cases[i])) << i;
     }
   }

@@ -54,6 +54,20 @@ TEST(TreeSummer, AddsDecodedLeavesInTheOrderOfTheFixedTree) {
   }
 }
 
+TEST(TreeSummer, TakesTheScalersOfColumns) {
+  for (const std::int64_t columns : {1, 7, 64, 5000}) {
+    const TreeLeaves leaves(LeafFormat::kSides, 3, 9000, 4096, 0, 1, 0, columns);
+    std::vector<std::uint32_t> want;
+    std::vector<float> values(3);
+    for (std::int64_t i = 0; i < 9000; ++i) {
+      for (std::size_t k = 0; k < 3; ++k) values[k] = leaves.element(k, i);
+      want.push_back(bits_of(reference::tree_sum(values)));
+    }
+    const MeanTask task{.format = LeafFormat::kSides, .first = 4096, .count = 9000, .columns = columns};
+    for (const int threads : {1, 3}) ASSERT_EQ(bits_of(run(task, leaves, threads)), want) << columns;
+  }
+}
+
 TEST(DecodeLeaf, GivesAnyPartOfALeaf) {
   for (const LeafFormat format : kLeafFormats) {
     const TreeLeaves leaves(format, 1, 9000, 4096, 192, 1);
@@ -101,8 +115,9 @@ TEST(TreeSummer, RunsEveryTask) {
 TEST(LeafFormat, HasNamesAndTernaryCounterparts) {
   EXPECT_EQ(to_string(LeafFormat::kFloat32), "fp32");
   EXPECT_EQ(to_string(LeafFormat::kBfloat16), "bf16");
-  for (const CodeFormat format : {CodeFormat::kT2, CodeFormat::kT5, CodeFormat::kTMask, CodeFormat::kQ4,
-                                  CodeFormat::kQ8, CodeFormat::kE4M3, CodeFormat::kN8, CodeFormat::kN4}) {
+  for (const CodeFormat format :
+       {CodeFormat::kT2, CodeFormat::kT5, CodeFormat::kTMask, CodeFormat::kQ4, CodeFormat::kQ8, CodeFormat::kE4M3,
+        CodeFormat::kN8, CodeFormat::kN4, CodeFormat::kBits}) {
     EXPECT_EQ(to_string(leaf_format(format)), to_string(format));
   }
   EXPECT_THROW(leaf_format(TernaryFormat::kLanes), InvalidArgument);
@@ -146,6 +161,10 @@ TEST_F(TreeSummerRefuses, CodesWithoutScalers) {
 }
 TEST_F(TreeSummerRefuses, AStartInsideAChunk) {
   task_.first = 64;
+  expect_refused();
+}
+TEST_F(TreeSummerRefuses, ColumnsOfOthersThanSides) {
+  task_.columns = 10;
   expect_refused();
 }
 TEST_F(TreeSummerRefuses, ABlockThatSplitsA64) {

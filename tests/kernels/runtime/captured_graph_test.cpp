@@ -106,7 +106,16 @@ TEST_F(CudaCapturedGraph, RefusesTmask) {
   EXPECT_THROW(CapturedGraph(encoding.stream, submit), InvalidArgument);
 }
 
+TEST_F(CudaCapturedGraph, SaysWhenAStreamIsCaptured) {
+  Stream stream(Device::cuda());
+  bool while_captured = false;
+  const CapturedGraph graph(stream, [&] { while_captured = is_capturing(stream); });
+  EXPECT_TRUE(while_captured);
+  EXPECT_FALSE(is_capturing(stream));
+}
+
 TEST(CapturedGraph, IsNotForTheCpu) {
+  EXPECT_FALSE(is_capturing(Stream(Device::cpu(), 1)));
   Stream stream;
   EXPECT_THROW(CapturedGraph(stream, [] {}), NotSupported);
 }

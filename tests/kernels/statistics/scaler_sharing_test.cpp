@@ -47,6 +47,7 @@ Shared combined(const Input& input, const Device& device) {
   combine_scalers({.places = places.data(),
                    .num_scalers = num_scalers,
                    .num_workers = input.num_workers,
+                   .max_sum = input.num_workers,
                    .first_local_worker = input.first_local_worker,
                    .num_local_workers = input.num_local_workers,
                    .local = local.data(),

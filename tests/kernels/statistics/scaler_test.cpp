@@ -93,6 +93,47 @@ TEST(LocalScaler, AgreesWithTheReferenceOnManyInputs) {
   }
 }
 
+float sign_scaler_of(const std::vector<float>& values, ScalerRule rule) {
+  Stream stream(Device::cpu(), 1);
+  return local_scaler(measure(values, stream, summed_as(rule)), static_cast<std::int64_t>(values.size()), 0, rule);
+}
+
+constexpr ScalerRule kMeansOfSigns[] = {ScalerRule::kMeanMagnitude, ScalerRule::kRootMeanSquare,
+                                        ScalerRule::kSquaresOverMagnitudes};
+
+TEST(LocalScalerOfSigns, IsTheMeanItIsNamedAfter) {
+  const std::vector<float> values = {1, -2, 0, 5};
+  EXPECT_EQ(sign_scaler_of(values, ScalerRule::kMeanMagnitude), 2.0f);
+  EXPECT_EQ(sign_scaler_of(values, ScalerRule::kRootMeanSquare), static_cast<float>(std::sqrt(7.5)));
+  EXPECT_EQ(sign_scaler_of(values, ScalerRule::kSquaresOverMagnitudes), 3.75f);
+  EXPECT_EQ(sign_scaler_of(values, ScalerRule::kOne), 1.0f);
+}
+
+TEST(LocalScalerOfSigns, IsZeroWhereTheLargestMagnitudeIsTooSmallAndNowhereElse) {
+  for (const ScalerRule rule : kMeansOfSigns) {
+    EXPECT_EQ(bits_of(sign_scaler_of({0, -0.0f}, rule)), 0u);
+    EXPECT_EQ(bits_of(sign_scaler_of({std::nextafter(0x1p-86f, 0.0f)}, rule)), 0u);
+    EXPECT_EQ(sign_scaler_of({-0x1p-86f}, rule), 0x1p-86f);
+    EXPECT_EQ(bits_of(local_scaler({}, 0, 0, rule)), 0u);
+  }
+  // The mean is below what the largest magnitude has to reach.
+  std::vector<float> sparse(1024);
+  sparse[77] = -0x1p-86f;
+  EXPECT_EQ(sign_scaler_of(sparse, ScalerRule::kMeanMagnitude), 0x1p-96f);
+  EXPECT_EQ(sign_scaler_of(sparse, ScalerRule::kRootMeanSquare), 0x1p-91f);
+  EXPECT_EQ(sign_scaler_of({0, 0}, ScalerRule::kOne), 1.0f);
+}
+
+TEST(LocalScalerOfSigns, IsNanWhereElementsAreNotFiniteOrItIsTooLarge) {
+  for (const ScalerRule rule : kMeansOfSigns) {
+    EXPECT_EQ(bits_of(sign_scaler_of({1, INFINITY}, rule)), 0x7fc00000u);
+    EXPECT_EQ(sign_scaler_of({0x1p126f, -0x1p126f}, rule), 0x1p126f);
+    EXPECT_EQ(bits_of(sign_scaler_of({-0x1.000002p126f}, rule)), 0x7fc00000u);
+  }
+  EXPECT_EQ(bits_of(sign_scaler_of({1, -INFINITY}, ScalerRule::kOne)), 0x7fc00000u);
+  EXPECT_EQ(sign_scaler_of({0x1p127f}, ScalerRule::kOne), 1.0f);
+}
+
 TEST(StandardDeviation, IsZeroBelowRoundingErrorOfTheMean) {
   // Spread of 2^-21 of the mean: the variance is 2^-42 of the mean square, below the 2^-40 that counts.
   EXPECT_EQ(standard_deviation(of({1.0f, 1.0f + 0x1p-20f}), 2), 0.0);

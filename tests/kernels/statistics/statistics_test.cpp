@@ -17,8 +17,9 @@ namespace {
 
 using testing::bits_of;
 
-void expect_reference(std::span<const float> values, const Statistics& found, const std::string& what) {
-  const reference::Statistics expected = reference::statistics(values);
+void expect_reference(std::span<const float> values, const Statistics& found, const std::string& what,
+                      SummedAs summed = SummedAs::kValues) {
+  const reference::Statistics expected = reference::statistics(values, summed == SummedAs::kMagnitudes);
   ASSERT_EQ(bits_of(found.sum), bits_of(expected.sum)) << what;
   ASSERT_EQ(bits_of(found.sum_squares), bits_of(expected.sum_squares)) << what;
   ASSERT_EQ(found.max_bits, expected.max_bits) << what;
@@ -32,6 +33,19 @@ TEST(Statistics, FollowTheTreeAtEveryLength) {
     for (std::int64_t n = 0; n <= 4100; n += testing::kLengthStep) {
       const auto run = std::span(values).first(static_cast<std::size_t>(n));
       expect_reference(run, measure(run, stream), target + ", length " + std::to_string(n));
+    }
+  });
+}
+
+TEST(Statistics, AddUpMagnitudesInTheSameTree) {
+  const std::vector<float> values = testing::gaussian(300 * kChunkElements + 77, 5);
+  testing::for_each_target([&](const std::string& target) {
+    Stream stream(Device::cpu(), 2);
+    for (const std::size_t n : {std::size_t{0}, std::size_t{1}, std::size_t{15}, std::size_t{513}, std::size_t{4095},
+                                std::size_t{4097}, values.size()}) {
+      const auto run = std::span(values).first(n);
+      expect_reference(run, measure(run, stream, SummedAs::kMagnitudes), target + ", length " + std::to_string(n),
+                       SummedAs::kMagnitudes);
     }
   });
 }

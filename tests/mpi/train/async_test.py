@@ -76,6 +76,11 @@ class Async(SignalledTraining):
             # The histogram is of the whole run.
             self.assertRegex(result.stdout, rf"; {4 * end} pushes, ")
 
+    def test_what_workers_of_several_processes_kept_begins_anew(self):
+        self.trained(3, "kept", *self.options(max_steps=4, error_feedback="true"))
+        result = self.trained(0, "kept", *self.options(max_steps=6, error_feedback="true"), "--resume")
+        self.assertIn("resumed after step 4", result.stderr)
+
     def test_a_rank_that_is_stopped_is_named(self):
         for stopped in [0, 2]:
             name = f"hangs{stopped}"

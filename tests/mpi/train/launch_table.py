@@ -26,45 +26,46 @@ AXES = {
     "buckets": ["default", "small", "each"],  # each: one for each tensor
     "transform": ["none", "decay"],
     "floating": ["0", "2"],
+    "memory": ["none", "ef", "momentum"],
     "begin": ["new", "resumed"],  # resumed: from a checkpoint of the run of one process
     "isa": ["best", "AVX2"],
     "optimizer": ["momentum", "adam"],
 }
 
 ROWS_TEXT = """
-tier device net     codec sharing scope exchange       return  processes serving workers examples overlap buckets transform floating begin   isa  optimizer
-fast cpu    alexnet t5    max     block parameters     bf16    2         beside  3       2        off     default decay     0        new     AVX2 momentum
-fast cpu    alexnet tmask none    layer all_gather     fp32    3         -       3       2        auto    small   decay     0        new     AVX2 momentum
-fast cpu    alexnet fp32  -       -     servers        bf16    3         apart   3       2        on      small   decay     0        new     AVX2 adam
-fast cpu    lenet   tmask none    model servers        fp32    3         apart   8       1        auto    default none      2        resumed best adam
-fast cpu    lenet   t2    mean    layer scatter_reduce sums    2         -       3       2        on      each    none      2        resumed AVX2 adam
-fast cpu    lenet   tmask max     block scatter_reduce sums    4         -       8       2        auto    small   decay     2        resumed best momentum
-fast cpu    lenet   t2    none    model parameters     bf16    2         beside  8       2        auto    default none      0        resumed best adam
-fast cpu    lenet   t2    mean    block servers        ternary 3         apart   8       1        off     small   none      0        new     best momentum
-fast cpu    lenet   bf16  -       -     all_gather     bf16    3         -       8       1        on      each    none      0        resumed best momentum
-fast cuda   lenet   t2    mean    layer servers        ternary 4         beside  8       1        on      small   decay     0        new     best momentum
-fast cuda   lenet   t5    max     block all_gather     bf16    4         -       8       1        off     each    none      2        resumed best adam
-fast cuda   lenet   t2    max     model integer_sum    sums    3         -       3       1        off     default decay     2        resumed best momentum
-full cpu    alexnet t2    mean    model integer_sum    ternary 4         -       8       2        auto    default none      0        new     AVX2 adam
-full cpu    alexnet tmask max     block servers        sums    2         apart   3       1        auto    each    decay     0        resumed best momentum
-full cpu    alexnet bf16  -       -     scatter_reduce fp32    4         -       8       1        off     each    decay     0        new     AVX2 momentum
-full cpu    lenet   t2    max     block integer_sum    fp32    2         -       3       2        on      small   none      0        resumed best momentum
-full cpu    lenet   t5    none    model scatter_reduce bf16    2         -       8       2        auto    default none      2        resumed best adam
-full cpu    lenet   t5    max     layer servers        sums    3         beside  8       2        off     each    none      2        new     best momentum
-full cpu    lenet   tmask mean    layer servers        ternary 2         apart   8       1        on      each    none      0        resumed best adam
-full cpu    lenet   bf16  -       -     servers        bf16    3         apart   3       2        on      small   decay     0        new     best adam
-full cpu    lenet   t2    none    block all_gather     bf16    2         -       3       1        on      each    none      0        resumed best adam
-full cpu    lenet   tmask mean    model parameters     bf16    3         beside  3       1        auto    default decay     2        resumed best adam
-full cpu    lenet   t5    mean    block all_gather     fp32    3         -       3       1        on      each    none      0        new     best momentum
-full cpu    lenet   fp32  -       -     scatter_reduce bf16    4         -       8       1        off     each    none      0        resumed best momentum
-full cpu    lenet   t5    max     model all_gather     ternary 3         -       3       1        off     default none      0        new     best adam
-full cpu    lenet   fp32  -       -     parameters     fp32    3         beside  8       2        auto    default decay     0        new     best adam
-full cpu    lenet   t2    max     layer integer_sum    bf16    2         -       8       2        off     each    decay     0        resumed best adam
-full cpu    lenet   t5    none    block parameters     fp32    2         apart   3       1        auto    default none      2        new     best momentum
-full cuda   lenet   bf16  -       -     parameters     fp32    2         beside  8       2        auto    default none      2        resumed best adam
-full cuda   lenet   t5    mean    block scatter_reduce ternary 3         -       3       1        off     small   none      2        new     best momentum
-full cuda   lenet   tmask none    layer parameters     bf16    4         apart   3       1        off     default decay     0        new     best adam
-full cuda   lenet   fp32  -       -     all_gather     fp32    2         -       8       1        on      default none      0        resumed best momentum
+tier device net     codec sharing scope exchange       return  processes serving workers examples overlap buckets transform floating memory   begin   isa  optimizer
+fast cpu    alexnet t5    max     block parameters     bf16    2         beside  3       2        off     default decay     0        ef       new     AVX2 momentum
+fast cpu    alexnet tmask none    layer all_gather     fp32    3         -       3       2        auto    small   decay     0        none     new     AVX2 momentum
+fast cpu    alexnet fp32  -       -     servers        bf16    3         apart   3       2        on      small   decay     0        none     new     AVX2 adam
+fast cpu    lenet   tmask none    model servers        fp32    3         apart   8       1        auto    default none      2        momentum resumed best adam
+fast cpu    lenet   t2    mean    layer scatter_reduce sums    2         -       3       2        on      each    none      2        ef       resumed AVX2 adam
+fast cpu    lenet   tmask max     block scatter_reduce sums    4         -       8       2        auto    small   decay     2        momentum resumed best momentum
+fast cpu    lenet   t2    none    model parameters     bf16    2         beside  8       2        auto    default none      0        momentum resumed best adam
+fast cpu    lenet   t2    mean    block servers        ternary 3         apart   8       1        off     small   none      0        ef       new     best momentum
+fast cpu    lenet   bf16  -       -     all_gather     bf16    3         -       8       1        on      each    none      0        momentum resumed best momentum
+fast cuda   lenet   t2    mean    layer servers        ternary 4         beside  8       1        on      small   decay     0        none     new     best momentum
+fast cuda   lenet   t5    max     block all_gather     bf16    4         -       8       1        off     each    none      2        ef       resumed best adam
+fast cuda   lenet   t2    max     model integer_sum    sums    3         -       3       1        off     default decay     2        none     resumed best momentum
+full cpu    alexnet t2    mean    model integer_sum    ternary 4         -       8       2        auto    default none      0        momentum new     AVX2 adam
+full cpu    alexnet tmask max     block servers        sums    2         apart   3       1        auto    each    decay     0        ef       resumed best momentum
+full cpu    alexnet bf16  -       -     scatter_reduce fp32    4         -       8       1        off     each    decay     0        momentum new     AVX2 momentum
+full cpu    lenet   t2    max     block integer_sum    fp32    2         -       3       2        on      small   none      0        momentum resumed best momentum
+full cpu    lenet   t5    none    model scatter_reduce bf16    2         -       8       2        auto    default none      2        ef       resumed best adam
+full cpu    lenet   t5    max     layer servers        sums    3         beside  8       2        off     each    none      2        none     new     best momentum
+full cpu    lenet   tmask mean    layer servers        ternary 2         apart   8       1        on      each    none      0        momentum resumed best adam
+full cpu    lenet   bf16  -       -     servers        bf16    3         apart   3       2        on      small   decay     0        ef       new     best adam
+full cpu    lenet   t2    none    block all_gather     bf16    2         -       3       1        on      each    none      0        none     resumed best adam
+full cpu    lenet   tmask mean    model parameters     bf16    3         beside  3       1        auto    default decay     2        none     resumed best adam
+full cpu    lenet   t5    mean    block all_gather     fp32    3         -       3       1        on      each    none      0        ef       new     best momentum
+full cpu    lenet   fp32  -       -     scatter_reduce bf16    4         -       8       1        off     each    none      0        none     resumed best momentum
+full cpu    lenet   t5    max     model all_gather     ternary 3         -       3       1        off     default none      0        ef       new     best adam
+full cpu    lenet   fp32  -       -     parameters     fp32    3         beside  8       2        auto    default decay     0        none     new     best adam
+full cpu    lenet   t2    max     layer integer_sum    bf16    2         -       8       2        off     each    decay     0        ef       resumed best adam
+full cpu    lenet   t5    none    block parameters     fp32    2         apart   3       1        auto    default none      2        none     new     best momentum
+full cuda   lenet   bf16  -       -     parameters     fp32    2         beside  8       2        auto    default none      2        none     resumed best adam
+full cuda   lenet   t5    mean    block scatter_reduce ternary 3         -       3       1        off     small   none      2        momentum new     best momentum
+full cuda   lenet   tmask none    layer parameters     bf16    4         apart   3       1        off     default decay     0        none     new     best adam
+full cuda   lenet   fp32  -       -     all_gather     fp32    2         -       8       1        on      default none      0        none     resumed best momentum
 """
 
 
@@ -119,6 +120,7 @@ CONSTRAINTS = [
     (("device", "isa"), lambda r: r["device"] == "cuda" and r["isa"] != "best", "oneDNN computes on CPUs"),
     (("device", "net"), lambda r: r["device"] == "cuda" and r["net"] == "alexnet", "emulated it takes minutes"),
     (("net", "floating"), lambda r: r["net"] == "alexnet" and r["floating"] != "0", "its epochs are too long for a test"),
+    (("codec", "memory"), lambda r: r["codec"] == "fp32" and r["memory"] != "none", "fp32 loses nothing to keep"),
     (("codec", "floating"), lambda r: r["codec"] == "fp32" and r["floating"] != "0", "fp32 is what others pause to"),
 ]
 

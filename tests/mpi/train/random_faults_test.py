@@ -14,12 +14,15 @@ class RandomFaults(SignalledTraining):
     of each kind (default 1), TERNGRAD_FAULT_SEED from which moments on."""
 
     TIMEOUT = 2
+    RANKS = 3
+    RESUMED_ON = [0, 1, 2, 3]
+    OPTIONS = {}
 
     def setUp(self):
         super().setUp()
-        self.options = ternary(max_steps=120, log_steps=10, save_iter=7)
+        self.options = ternary(max_steps=120, log_steps=10, save_iter=7, **self.OPTIONS)
         begin = time.monotonic()
-        self.trained(3, "whole", *self.options)
+        self.trained(self.RANKS, "whole", *self.options)
         self.seconds = time.monotonic() - begin
         self.runs = int(os.environ.get("TERNGRAD_FAULT_RUNS", "1"))
         seed = os.environ.get("TERNGRAD_FAULT_SEED", str(time.time_ns()))
@@ -29,12 +32,12 @@ class RandomFaults(SignalledTraining):
     def lose(self, name, how):
         """Starts runs until one has lost a rank by a signal at some moment. @returns the rank and what was printed"""
         for _ in range(100):
-            run = self.start(3, name, *self.options, "--exchange_timeout", str(self.TIMEOUT))
+            run = self.start(self.RANKS, name, *self.options, "--exchange_timeout", str(self.TIMEOUT))
             time.sleep(self.random.uniform(0, self.seconds))
             pids = self.rank_pids(run)
-            rank = self.random.randrange(3)
+            rank = self.random.randrange(self.RANKS)
             # Before there is a folder there is no run to lose.
-            if len(pids) == 3 and os.path.exists(self.path(name, "config.json")):
+            if len(pids) == self.RANKS and os.path.exists(self.path(name, "config.json")):
                 os.kill(pids[rank], how)
                 text = self.text_of_failure(run, name, pids[rank])
                 if text is not None:
@@ -71,7 +74,7 @@ class RandomFaults(SignalledTraining):
             name = f"lost{number}"
             rank, text = self.lose(name, how)
             self.assertRegex(text, words(rank))
-            self.trained(self.random.choice([0, 1, 2, 3]), name, *self.options, "--resume")
+            self.trained(self.random.choice(self.RESUMED_ON), name, *self.options, "--resume")
             self.assert_same("whole", name)
             shutil.rmtree(self.path(name))
 
@@ -80,6 +83,14 @@ class RandomFaults(SignalledTraining):
 
     def test_stopped_ranks(self):
         self.check(signal.SIGSTOP, lambda rank: rf"\[mpi\] .*(heard nothing from rank {rank} \(host \S+\) for|rank {rank} \(host \S+\) has taken nothing from)")
+
+
+class RandomFaultsWithMemory(RandomFaults):
+    """The same where workers keep what their messages left out."""
+
+    RANKS = 4
+    RESUMED_ON = [0, 2, 4]
+    OPTIONS = {"error_feedback": "true"}
 
 
 if __name__ == "__main__":

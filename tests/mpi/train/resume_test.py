@@ -6,14 +6,16 @@ class Resume(SignalledTraining):
     """Contract B4, on another number of processes."""
 
     def test_a_run_goes_on_with_other_numbers_of_processes(self):
-        options = ternary(max_steps=10, log_steps=4, save_iter=4, eval_steps=5)
-        self.trained(0, "whole", *options)
-        self.trained(2, "moved", *options)
-        for saved, ranks in [(4, 4), (8, 0)]:
-            self.keep_checkpoint("moved", saved)
-            result = self.trained(ranks, "moved", *options, "--resume")
-            self.assertIn(f"resumed after step {saved}", result.stderr)
-            self.assert_same("whole", "moved")
+        for memory in ("none", "ef"):
+            options = ternary(max_steps=10, log_steps=4, save_iter=4, eval_steps=5, codec_memory=memory)
+            whole, moved = f"whole {memory}", f"moved {memory}"
+            self.trained(0, whole, *options)
+            self.trained(2, moved, *options)
+            for saved, ranks in [(4, 4), (8, 0)]:
+                self.keep_checkpoint(moved, saved)
+                result = self.trained(ranks, moved, *options, "--resume")
+                self.assertIn(f"resumed after step {saved}", result.stderr)
+                self.assert_same(whole, moved)
 
     def test_parameters_to_begin_with_reach_all_ranks(self):
         self.trained(0, "other", *small(max_steps=3))

@@ -31,6 +31,8 @@ def options_of_bits(row):
         options.update(block_size=1984)
     if row["transform"] == "decay":
         options.update(weight_decay=0.01)
+    if row["memory"] != "none":
+        options.update(codec_memory=row["memory"])
     if row["floating"] != "0":
         options.update(floating_grad_epoch=row["floating"])
     if row["exchange"] == "parameters" and row["return"] == "bf16":  # what is rounded are parameters, not gradients

@@ -42,6 +42,31 @@ TEST(TrainCommand, ResumeEndsLikeTheUninterruptedRun) {
                       10);
 }
 
+TEST(TrainCommand, ResumeWithAMemoryEndsLikeTheUninterruptedRun) {
+  expect_equal_resume({"--num_nodes", "4", "--codec", "terngrad_ef", "--telemetry_steps", "5"}, 10);
+  expect_equal_resume({"--num_nodes", "2", "--codec", "fp8", "--codec_memory", "momentum", "--compress_from", "7"}, 10);
+  expect_equal_resume({"--num_nodes", "3", "--batch_size", "18", "--strategy", "async", "--codec", "bf16",
+                       "--error_feedback", "true", "--error_feedback_decay", "0.9"},
+                      10);
+}
+
+TEST(TrainCommand, ResumeWithAnotherMemoryIsRefused) {
+  const SmallMnist mnist;
+  const TemporaryDirectory folder;
+  const auto start = [&](const std::vector<std::string>& with) {
+    return train(mnist.options(folder / "run") + std::vector<std::string>{"--num_nodes", "2"} + with);
+  };
+  ASSERT_EQ(start({"--codec", "terngrad_ef", "--max_steps", "2"}).exit_code, kExitSuccess);
+  EXPECT_EQ(start({"--codec", "ternary:rounding=nearest,clip_factor=1.22", "--codec_memory", "ef", "--max_steps", "3",
+                   "--resume"})
+                .exit_code,
+            kExitSuccess);
+  expect_usage_error(start({"--codec", "terngrad_ef", "--error_feedback", "false", "--max_steps", "4", "--resume"}),
+                     {"--codec_memory 'none'", "'ef:decay=1'"});
+  expect_usage_error(start({"--codec", "terngrad_ef", "--error_feedback_decay", "0.5", "--max_steps", "4", "--resume"}),
+                     {"--codec_memory 'ef:decay=0.5'", "'ef:decay=1'"});
+}
+
 TEST(TrainCommand, ResumeMayNameTheSameCodecInAnotherWay) {
   const SmallMnist mnist;
   const TemporaryDirectory folder;

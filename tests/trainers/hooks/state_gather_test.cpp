@@ -55,6 +55,38 @@ TEST(GatherStates, SendsNothingForANetWithoutState) {
   EXPECT_THAT(gathered_by(2, {.num_workers = 2, .total_steps = 1}), IsEmpty());
 }
 
+TEST(GatherKept, GivesTheFirstRankEveryWorkersInOrder) {
+  for (const int size : {1, 2, 3}) {
+    std::vector<std::vector<float>> first;
+    const auto errors = run_ranks(size, [&](const std::shared_ptr<Communicator>& communicator) {
+      const WorkerGroup workers = make_worker_group(4, communicator);
+      testing::IdentityNet net(2);
+      std::vector<std::vector<float>> own;
+      TrainingView training{.net = net, .parameters = {}, .ema = {}, .slots = {}};
+      training.num_workers = workers.num_workers;
+      training.communicator = communicator.get();
+      training.kept.layout = &net.layout();
+      for (int w = 0; w < workers.num_local_workers; ++w) {
+        own.emplace_back(static_cast<std::size_t>(net.layout().flat_elements()),
+                         static_cast<float>(workers.first_local_worker + w));
+      }
+      for (std::vector<float>& state : own) training.kept.of_workers.emplace_back(state);
+      for (const Buffer<float>& state : gather_kept(training)) {
+        ASSERT_EQ(communicator->rank(), 0);
+        first.emplace_back(state.span().begin(), state.span().end());
+      }
+    });
+    for (const auto& error : errors) EXPECT_FALSE(error);
+    ASSERT_EQ(first.size(), 4u);
+    for (std::size_t w = 0; w < 4; ++w) EXPECT_THAT(first[w], ::testing::Each(static_cast<float>(w)));
+  }
+}
+
+TEST(GatherKept, GivesNothingWhereNothingIsKept) {
+  testing::IdentityNet net(2);
+  EXPECT_THAT(gather_kept({.net = net, .parameters = {}, .ema = {}, .slots = {}}), IsEmpty());
+}
+
 TEST(StateSenderHook, SendsWhenACheckpointIsDue) {
   std::vector<std::uint64_t> received;
   const auto errors = run_ranks(2, [&](const std::shared_ptr<Communicator>& communicator) {

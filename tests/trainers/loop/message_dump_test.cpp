@@ -9,7 +9,7 @@
 #include <string>
 #include <vector>
 
-#include "compress/codecs/codec_plan.h"
+#include "compress/plan/codec_plan.h"
 #include "compress/wire/wire_format.h"
 #include "kernels/runtime/errors.h"
 #include "tests/trainers/temporary_directory.h"

@@ -33,7 +33,7 @@ TEST(CodecChoice, IsByNameOrByBits) {
   EXPECT_THAT(choices(o), ElementsAre("--grad_bits 32 is fp32"));
   o.grad_bits = 1;
   EXPECT_THAT(choices(o), ElementsAre("--grad_bits 1 is ternary:clip_factor=0,scaler=paper,sharing=max,"
-                                      "clip_scope=shared,scope=layer,format=t2,rounding=stochastic"));
+                                      "clip_scope=shared,scope=layer,format=t2,rounding=stochastic,levels=symmetric"));
   o.grad_bits = 8;
   EXPECT_THAT(choices(o),
               ElementsAre("--grad_bits 8 is qsgd:bits=8,norm=max,block=512,rounding=stochastic,sharing=none"));
@@ -54,12 +54,14 @@ TEST(CodecChoice, TakesOptionsForTheKeysOfTernaryThatASpecLeavesOpen) {
   o.scaler_scope = "block";
   o.block_size = 640;
   o.ternary_format = "tmask";
-  EXPECT_THAT(choices(o),
-              ElementsAre("--codec ternary:format=t5 is ternary:clip_factor=2.5,scaler=original,sharing=mean,"
-                          "clip_scope=local,scope=block,block=640,format=t5,rounding=stochastic",
-                          "--codec_for a*=ternary:clip_factor=0 is ternary:clip_factor=0,scaler=original,"
-                          "sharing=mean,clip_scope=local,scope=block,block=640,format=tmask,rounding=stochastic",
-                          "--codec_for b=fp32 is fp32"));
+  EXPECT_THAT(
+      choices(o),
+      ElementsAre(
+          "--codec ternary:format=t5 is ternary:clip_factor=2.5,scaler=original,sharing=mean,"
+          "clip_scope=local,scope=block,block=640,format=t5,rounding=stochastic,levels=symmetric",
+          "--codec_for a*=ternary:clip_factor=0 is ternary:clip_factor=0,scaler=original,"
+          "sharing=mean,clip_scope=local,scope=block,block=640,format=tmask,rounding=stochastic,levels=symmetric",
+          "--codec_for b=fp32 is fp32"));
   const ChosenCodec codec = chosen_codecs(o).front();
   EXPECT_TRUE(codec.names("format"));
   EXPECT_FALSE(codec.names("clip_factor"));
@@ -94,7 +96,7 @@ TEST(CodecChoice, RefusesNamingTheOption) {
   o.codec = "ternary:bits=4";
   EXPECT_EQ(refusal(o),
             "--codec ternary:bits=4: [ternary] there is no key 'bits'; accepted: clip_factor, scaler, sharing, "
-            "clip_scope, scope, block, format, rounding");
+            "clip_scope, scope, block, format, rounding, levels");
   o.codec = "ternary:";
   EXPECT_THAT(refusal(o), StartsWith("--codec ternary:: [codec] 'ternary:' is no codec spec: nothing follows ':'"));
   o.codec = "auto";

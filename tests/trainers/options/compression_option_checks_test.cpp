@@ -7,8 +7,8 @@
 #include <string>
 #include <vector>
 
-#include "compress/codecs/codec_plan.h"
 #include "compress/exchange/all_reduce_options.h"
+#include "compress/plan/codec_plan.h"
 #include "kernels/runtime/errors.h"
 #include "tests/trainers/checked_options.h"
 #include "tests/trainers/temporary_directory.h"
@@ -81,6 +81,44 @@ TEST(CompressionOptionChecks, OptionsWithoutEffectAreRefused) {
   });
 }
 
+TEST(CompressionOptionChecks, MemoriesThatHaveNothingToKeepAreRefused) {
+  expect_refused({
+      {{"--num_nodes", "2", "--codec_memory", "ef"}, {"--codec_memory ef", "fp32 loses nothing", "none"}},
+      {{"--num_nodes", "2", "--exchange", "vendor", "--codec", "bf16", "--codec_memory", "ef"},
+       {"--codec_memory ef", "--exchange vendor", "none"}},
+      {{"--grad_bits", "1", "--codec_memory", "dgc"}, {"--codec_memory dgc", "accepted: none, ef, momentum"}},
+      {{"--grad_bits", "1", "--codec_memory", "ef:beta=1"}, {"--codec_memory ef:beta=1", "accepted: decay"}},
+      {{"--grad_bits", "1", "--codec_memory", "momentum", "--error_feedback", "true"},
+       {"--error_feedback true", "contradicts --codec_memory momentum"}},
+      {{"--grad_bits", "1", "--error_feedback_decay", "0.5"}, {"--error_feedback_decay", "--codec_memory ef"}},
+      {{"--grad_bits", "1", "--codec_memory", "ef:decay=0.9", "--error_feedback_decay", "0.5"},
+       {"--error_feedback_decay 0.5", "contradicts --codec_memory ef:decay=0.9"}},
+      {{"--grad_bits", "1", "--codec_for", "conv*=terngrad_ef"},
+       {"--codec_for conv*=terngrad_ef", "memory ef", "one for all tensors",
+        "ternary:rounding=nearest,clip_factor=1.22"}},
+      {{"--num_nodes", "2", "--exchange", "vendor", "--codec", "fp16", "--error_feedback", "true"},
+       {"--error_feedback true", "--exchange vendor"}},
+      {{"--num_nodes", "2", "--exchange", "vendor", "--codec", "fp16", "--codec_memory", "dgc", "--error_feedback",
+        "true"},
+       {"--codec_memory dgc", "accepted: none, ef, momentum"}},
+      {{"--grad_bits", "1", "--codec_memory", "ef:decay=0.5", "--error_feedback_decay", "1"},
+       {"--error_feedback_decay 1", "contradicts --codec_memory ef:decay=0.5"}},
+      {{"--grad_bits", "1", "--codec_for", "conv*=onebit"},
+       {"--codec_for conv*=onebit", "made for error feedback", "--error_feedback true or false"}},
+      {{"--grad_bits", "1", "--codec_memory", "momentum:decay=1"}, {"momentum:decay=1", "from 0 to 0.9999"}},
+      {{"--num_nodes", "4", "--codec", "signsgd", "--quantize_logits", "--compress_from", "10"},
+       {"--codec signsgd", "--compress_from"}},
+      {{"--num_nodes", "4", "--codec", "sign:reduce=vote", "--codec_memory", "ef"},
+       {"--codec_memory ef", "a vote is no sum", "none, momentum", "reduce=mean"}},
+      {{"--num_nodes", "4", "--codec", "signsgd"}, {"--codec signsgd", "scale=one", "--quantize_logits", "scale=l1"}},
+      {{"--num_nodes", "4", "--codec", "signsgd", "--quantize_logits", "--codec_for", "conv*=bf16"},
+       {"--codec signsgd", "for all tensors"}},
+      {{"--grad_bits", "1", "--max_steps", "10", "--compress_from", "10"},
+       {"--compress_from 10", "--max_steps 10", "accepted: 0 to 9"}},
+      {{"--num_nodes", "2", "--compress_from", "10"}, {"--compress_from", "other than fp32"}},
+  });
+}
+
 TEST(CompressionOptionChecks, SpecsThatTheirCodecDoesNotTakeAreRefused) {
   expect_refused({
       {{"--codec", "nonsense"}, {"--codec nonsense", "accepted: fp32, bf16, ternary"}},
@@ -94,10 +132,23 @@ TEST(CompressionOptionChecks, SpecsThatTheirCodecDoesNotTakeAreRefused) {
        {"--exchange vendor", "fp32, bf16 or fp16", "ternary"}},
       {{"--num_nodes", "2", "--codec", "ternary:sharing=none", "--downlink_codec", "sums"},
        {"--downlink_codec sums", "--codec ternary:sharing=none", "fp32, bf16"}},
+      {{"--num_nodes", "2", "--codec", "sign:reduce=vote", "--downlink_codec", "ternary"},
+       {"--downlink_codec ternary", "--codec sign:reduce=vote", "accepted with it: fp32, bf16, sums"}},
+      {{"--num_nodes", "2", "--codec", "sign", "--downlink_codec", "sums"}, {"--downlink_codec sums", "fp32, bf16"}},
       {{"--num_nodes", "2", "--grad_bits", "1", "--codec_for", "a=ternary:sharing=none", "--downlink_codec", "ternary"},
        {"--downlink_codec ternary", "--codec_for a=ternary:sharing=none", "fp32, bf16"}},
       {{"--num_nodes", "2", "--codec", "ternary:sharing=none", "--exchange", "integer_sum"},
        {"--exchange integer_sum", "max or mean"}},
+      {{"--num_nodes", "2", "--codec", "ternary:levels=asymmetric", "--downlink_codec", "sums"},
+       {"--downlink_codec sums", "integers", "--codec ternary:levels=asymmetric", "fp32, bf16"}},
+      {{"--num_nodes", "2", "--codec", "ternary", "--codec_for", "a=ternary:levels=asymmetric", "--downlink_codec",
+        "ternary"},
+       {"--downlink_codec ternary", "--codec_for a=ternary:levels=asymmetric", "fp32, bf16"}},
+      {{"--num_nodes", "2", "--codec", "ternary:levels=asymmetric", "--exchange", "integer_sum"},
+       {"--exchange integer_sum", "symmetric levels"}},
+      {{"--num_nodes", "2", "--codec", "ternary:levels=asymmetric", "--scaler_sharing", "mean"},
+       {"--codec ternary:levels=asymmetric", "sharing=mean", "max or none"}},
+      {{"--codec", "ternary:levels=asymmetric,scope=model"}, {"scope=model", "levels=asymmetric", "layer or a block"}},
       {{"--num_nodes", "2", "--codec", "ternary:format=t5", "--exchange", "integer_sum"},
        {"--codec ternary:format=t5", "format=t5 has no effect here", "other than integer_sum", "accepted here: t2"}},
       {{"--codec", "ternary:scaler=original"},
@@ -191,6 +242,12 @@ TEST(CompressionOptionChecks, CombinationsThatMakeSenseAreAccepted) {
       // The original's scripts give it so whatever the codec.
       {"--floating_grad_epoch", "0"},
   });
+}
+
+TEST(CompressionOptionChecks, DrawnTernaryCodesWithErrorFeedbackAreNoted) {
+  EXPECT_THAT(note_on_memory(accept({"--grad_bits", "1", "--error_feedback", "true"})), HasSubstr("rounding=nearest"));
+  EXPECT_EQ(note_on_memory(accept({"--codec", "terngrad_ef"})), "");
+  EXPECT_EQ(note_on_memory(accept({"--grad_bits", "1"})), "");
 }
 
 TEST(CompressionOptionChecks, CodecThatNoTensorUsesIsRefused) {

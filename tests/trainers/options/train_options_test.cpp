@@ -238,7 +238,7 @@ TEST(TrainOptions, ExchangeOptionsCarryEveryChoice) {
                                                         77, 3);
   EXPECT_EQ(e.codecs.codec,
             "ternary:clip_factor=2.5,scaler=original,sharing=mean,clip_scope=local,scope=block,block=128,format=tmask,"
-            "rounding=stochastic");
+            "rounding=stochastic,levels=symmetric");
   EXPECT_EQ(e.codecs.size_to_binarize, 7);
   EXPECT_TRUE(e.codecs.quantize_logits);
   ASSERT_EQ(e.codecs.rules.size(), 2u);

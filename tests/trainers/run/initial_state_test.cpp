@@ -83,7 +83,7 @@ TEST(InitialState, NamesTheOptionsOfTernaryHoweverTheyWereGiven) {
   for (const auto& [key, value] : before) EXPECT_EQ(state.extra_metadata.at(key), value) << key;
   EXPECT_EQ(state.extra_metadata.at("codec_spec"),
             "ternary:clip_factor=250000,scaler=paper,sharing=max,clip_scope=shared,scope=block,block=128,format=t5,"
-            "rounding=stochastic");
+            "rounding=stochastic,levels=symmetric");
 }
 
 TEST(InitialState, NamesRulesAsGivenUnlessTheyHaveOptions) {
@@ -96,7 +96,7 @@ TEST(InitialState, NamesRulesAsGivenUnlessTheyHaveOptions) {
   const CheckpointState other = make_train_setup(o).state;
   EXPECT_EQ(other.extra_metadata.at("codec_for"),
             "fc*=ternary:clip_factor=2.5,scaler=paper,sharing=max,clip_scope=shared,scope=layer,format=t2,"
-            "rounding=stochastic,*=ternary");
+            "rounding=stochastic,levels=symmetric,*=ternary");
   o.codec_for = {"fc*=ternary:format=t2,clip_factor=2.5", "*=ternary"};
   EXPECT_EQ(make_train_setup(o).state, other);
 }

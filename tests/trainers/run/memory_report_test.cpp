@@ -161,6 +161,7 @@ TEST(MemoryReport, GrowsWithWhatTakesMemory) {
   EXPECT_TRUE(grows([](TrainOptions& o) { o.strategy = "async"; }));
   EXPECT_TRUE(grows([](TrainOptions& o) { o.floating_grad_epoch = 2; }));
   EXPECT_FALSE(grows([](TrainOptions& o) { o.grad_bits = 1; }));
+  EXPECT_TRUE(grows([](TrainOptions& o) { o.codec = "terngrad_ef"; }));
 }
 
 TEST(MemoryReport, OptionsThatARunIsRefusedForAre) {

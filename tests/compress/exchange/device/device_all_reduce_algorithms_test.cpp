@@ -8,10 +8,10 @@
 #include <memory>
 #include <vector>
 
-#include "compress/codecs/codec_plan.h"
 #include "compress/exchange/device/device_all_reduce.h"
 #include "compress/exchange/exchange_algorithm.h"
 #include "compress/exchange/wire_bytes.h"
+#include "compress/plan/codec_plan.h"
 #include "kernels/runtime/captured_graph.h"
 #include "support/cuda_device.h"
 #include "support/device_exchange.h"
@@ -86,6 +86,20 @@ TEST_F(CudaExchangeAlgorithms, ScatterGradientsThatTravelAsNumbers) {
       options.codecs.codec = codec;
       expect_cpus_bits(workers, options, kAllSizes);
       if (HasFatalFailure()) return;
+    }
+  }
+}
+
+TEST_F(CudaExchangeAlgorithms, CarryVotesByEveryWayThatTheyHave) {
+  const std::vector<Tensors> workers = worker_gradients(mixed_layout(), kNumWorkers);
+  for (const char* codec : {"sign:reduce=vote", "sign:reduce=vote,block=192"}) {
+    for (const ExchangeAlgorithm algorithm : {kScatter, kSum}) {
+      for (const DownlinkCodec downlink_codec : {DownlinkCodec::kFloat32, DownlinkCodec::kSums}) {
+        CompressedAllReduceOptions options = options_with({}, downlink_codec, algorithm);
+        options.codecs.codec = codec;
+        expect_cpus_bits(workers, options, kOneAndThree);
+        if (HasFatalFailure()) return;
+      }
     }
   }
 }

@@ -97,8 +97,40 @@ TEST_F(CudaDeviceAllReduce, TakesCodecsOfOneNameWithOtherOptions) {
   expect_cpus_mean(worker_gradients(mixed_layout(), 5), options);
 }
 
+TEST_F(CudaDeviceAllReduce, GivesTheCpusMeanOfAsymmetricLevels) {
+  const std::vector<Tensors> workers = worker_gradients(mixed_layout(), 3);
+  const TernaryLevels levels = TernaryLevels::kAsymmetric;
+  for (const ScalerSharing sharing : {ScalerSharing::kMax, ScalerSharing::kNone}) {
+    expect_cpus_mean(workers, options_with({.sharing = sharing, .format = TernaryFormat::kTMask, .levels = levels}));
+    expect_cpus_mean(workers, options_with({.clip_factor = 1.5,
+                                            .sharing = sharing,
+                                            .clip_scope = ClipScope::kLocal,
+                                            .scope = ScalerScope::kBlock,
+                                            .block_elements = 192,
+                                            .levels = levels},
+                                           DownlinkCodec::kBfloat16));
+    expect_cpus_mean(workers, options_with({.clip_factor = 1.22,
+                                            .rule = ScalerRule::kOriginal,
+                                            .sharing = sharing,
+                                            .rounding = Rounding::kNearest,
+                                            .levels = levels}));
+  }
+  for (const DownlinkCodec codec : {DownlinkCodec::kSums, DownlinkCodec::kTernary}) {
+    EXPECT_THROW(OnDevice(mixed_layout(), workers, options_with({.levels = levels}, codec)), InvalidArgument);
+  }
+}
+
 TEST_F(CudaDeviceAllReduce, SendsAllTensorsAsNumbersIfAsked) {
   for (const char* codec : {"fp32", "bf16"}) {
+    CompressedAllReduceOptions options = testing::options_of(ExchangeAlgorithm::kAuto);
+    options.codecs.codec = codec;
+    expect_cpus_mean(worker_gradients(mixed_layout(), 3), options);
+  }
+}
+
+TEST_F(CudaDeviceAllReduce, SendsSignsAndVotesIfAsked) {
+  for (const char* codec : {"sign", "sign:scale=drive,zeros=plus,block=192", "sign:reduce=vote,scale=one", "onebit",
+                            "onebit:group=layer", "onebit:group=block,block=192"}) {
     CompressedAllReduceOptions options = testing::options_of(ExchangeAlgorithm::kAuto);
     options.codecs.codec = codec;
     expect_cpus_mean(worker_gradients(mixed_layout(), 3), options);

@@ -122,6 +122,17 @@ std::vector<CompressedAllReduceOptions> all_options() {
 }
 
 // Contracts B1 and B2.
+TEST_F(CudaDeviceBucketedAllReduce, NeedsNoHostForCodecsWithKernels) {
+  const Layout layout = mixed_layout();
+  const std::vector<Tensors> workers = worker_gradients(layout, 1);
+  for (const char* codec : {"fp32", "ternary", "qsgd", "fp8"}) {
+    CompressedAllReduceOptions options = testing::options_of(ExchangeAlgorithm::kAuto);
+    options.codecs.codec = codec;
+    const InBuckets cuda(layout, workers, options, whole_bucket(layout), /*overlaps=*/false);
+    EXPECT_TRUE(cuda.exchange.codecs_through_host().empty()) << codec;
+  }
+}
+
 TEST_F(CudaDeviceBucketedAllReduce, HasTheCpusBitsForAnyBuckets) {
   const Layout layout = mixed_layout();
   const std::vector<Tensors> workers = worker_gradients(layout, 3);

@@ -4,60 +4,31 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
-#include <limits>
-#include <string>
 
-#include "kernels/codes/ternarize.h"
-#include "kernels/runtime/captured_graph.h"
-#include "kernels/runtime/errors.h"
-#include "kernels/statistics/scaler_limits.h"
-#include "kernels/tensor/slice.h"
-#include "support/cuda_device.h"
+#include "support/cuda_quantize.h"
 #include "support/fp8_cases.h"
 
 namespace terngrad::cuda_fp8_test {
 namespace {
 
-using reference::Bytes;
 using testing::Fp8Case;
-using CudaFp8 = testing::CudaTest;
+using CudaFp8 = testing::CudaQuantizeTest<Fp8Options>;
 
-constexpr Rounding kRoundings[] = {Rounding::kNearest, Rounding::kStochastic};
-
-void expect_the_cpus(std::span<const Fp8Case> cases, const std::string& what) {
-  Stream stream(Device::cuda());
-  Fp8Quantizer quantizer(Device::cuda());
-  const std::vector<Bytes> found = testing::quantized(cases, quantizer, stream);
-  for (std::size_t i = 0; i < cases.size(); ++i) {
-    ASSERT_EQ(found[i], testing::quantized(cases[i])) << cases[i].text() << ", " << what << ", task " << i;
-  }
-}
-void expect_the_cpus(const Fp8Case& c, const std::string& what) { expect_the_cpus({&c, 1}, what); }
+constexpr Fp8Options kForms[] = {{.rounding = Rounding::kNearest}, {.rounding = Rounding::kStochastic}};
 
 TEST_F(CudaFp8, AreTheCpusAtRaggedLengthsAndAlignments) {
-  for (const Rounding rounding : kRoundings) {
-    for (const std::size_t n : {0u, 1u, 3u, 4u, 5u, 7u, 8u, 9u, 16u, 17u, 65u, 2047u, 2049u, 4095u, 4097u, 12289u}) {
-      for (const std::size_t start : {0u, 1u, 2u}) {
-        expect_the_cpus({.gradient = testing::gaussian(n, 7), .options = {.rounding = rounding}, .misalignment = start},
-                        "ragged");
-      }
-    }
-  }
+  for (const Fp8Options& form : kForms) expect_ragged(form);
 }
 
 TEST_F(CudaFp8, RoundEveryUpperHalfOfAFloatAndEveryTie) {
-  Fp8Case c{.scalers = {1.0f}};
-  for (std::uint32_t upper = 0; upper < 65536; ++upper) {
-    const auto value = std::bit_cast<float>(upper << 16);
-    if (std::isfinite(value)) c.gradient.push_back(value);
-  }
+  Fp8Case c{.gradient = testing::upper_halves(), .scalers = {1.0f}};
   for (unsigned code = 0; code < 126; ++code) {
     const auto tie = static_cast<float>((reference::e4m3_magnitude(code) + reference::e4m3_magnitude(code + 1)) / 2);
     for (const float value : {tie, std::nextafter(tie, 0.0f), -std::nextafter(tie, 500.0f)})
       c.gradient.push_back(value);
   }
-  for (const Rounding rounding : kRoundings) {
-    c.options.rounding = rounding;
+  for (const Fp8Options& form : kForms) {
+    c.options = form;
     expect_the_cpus(c, "all");
   }
 }
@@ -65,64 +36,18 @@ TEST_F(CudaFp8, RoundEveryUpperHalfOfAFloatAndEveryTie) {
 TEST_F(CudaFp8, ResolveTiesLikeTheCpu) {
   // Fractions of 0 and of multiples of 2^-16 tie with draws often, those of 2^-17 need the refinement.
   for (const float value : {0x1p-25f, -0x1.8p-25f, 0x1.00004p0f, -0x1.00001p0f, 0x1p-6f, 0x1.fp-7f}) {
-    expect_the_cpus({.gradient = std::vector<float>(std::size_t{1} << 17, value),
-                     .scalers = {1.0f},
-                     .options = {.rounding = Rounding::kStochastic}},
-                    "value " + std::to_string(value));
+    expect_ties(value, {.rounding = Rounding::kStochastic});
   }
 }
 
 TEST_F(CudaFp8, TakeBlocksNarrowElementsAndHostileValues) {
-  const float nan = std::numeric_limits<float>::quiet_NaN();
-  const float kinds[] = {0.01f, 0.5f, nan, 3e-5f, 0.0f, 0x1p-90f, kMinScaler, kMaxScaler};
-  for (const Rounding rounding : kRoundings) {
-    for (const ElementType type : {ElementType::kFloat32, ElementType::kBfloat16, ElementType::kFloat16}) {
-      std::vector<Fp8Case> cases;
-      for (const std::int64_t block : {64, 128, 4096, 4160}) {
-        Fp8Case c{.gradient = testing::gaussian(9707, 4), .first = 12288, .block_elements = block};
-        c.options.rounding = rounding;
-        c.scalers.clear();
-        for (std::int64_t b = 0; b < num_blocks(c.first, c.count(), block); ++b) c.scalers.push_back(kinds[b % 8]);
-        if (type != ElementType::kFloat32) c.round_gradient_to(type);
-        cases.push_back(c);
-      }
-      expect_the_cpus(cases, element_type_name(type));
-    }
-  }
-  for (const float value : {0.0f, -0.0f, 1e-45f, -1e-45f, 3e38f, -3e38f, 448.0f, -449.0f}) {
-    expect_the_cpus({.gradient = std::vector<float>(500, value), .scalers = {1.0f}}, std::to_string(value));
-  }
+  for (const Fp8Options& form : kForms) expect_blocks(form);
+  expect_hostile_values();
 }
 
-TEST_F(CudaFp8, RunFromAGraphWithTheStepOnTheDevice) {
-  Stream stream(Device::cuda());
-  Fp8Case c{.gradient = testing::gaussian(9000, 15), .options = {.rounding = Rounding::kStochastic}};
-  const Buffer<float> gradient = testing::to_device<float>(c.gradient, stream);
-  const Buffer<float> scaler = testing::to_device<float>(c.scalers, stream);
-  Buffer<std::uint64_t> step = testing::to_device<std::uint64_t>(std::vector<std::uint64_t>{0}, stream);
-  Buffer<std::uint8_t> payload(payload_bytes(CodeFormat::kE4M3, c.count(), 1), Device::cuda());
-  const QuantizeTask task{.gradient = gradient.data(),
-                          .count = c.count(),
-                          .draw_offset = c.draw_offset,
-                          .scalers = scaler.data(),
-                          .payload = payload.data(),
-                          .worker = c.worker};
-  Fp8Quantizer quantizer(Device::cuda());
-  const auto work = [&] { quantizer.run({&task, 1}, c.options, c.key, stream, step.data()); };
-  work();
-  const CapturedGraph graph(stream, work);
-  for (const std::uint64_t number : {std::uint64_t{1}, std::uint64_t{0xff'00000007u}}) {
-    copy<std::uint64_t>({&number, 1}, step.span(), stream);
-    graph.launch(stream);
-    c.key.step = number;
-    EXPECT_EQ(testing::to_host<std::uint8_t>(payload.span(), stream), testing::quantized(c)) << number;
-  }
-}
+TEST_F(CudaFp8, RunFromAGraphWithTheStepOnTheDevice) { expect_steps_of_a_graph({.rounding = Rounding::kStochastic}); }
 
-TEST_F(CudaFp8, RefuseAnotherDevicesStream) {
-  Stream cpu(Device::cpu(), 1);
-  EXPECT_THROW(Fp8Quantizer(Device::cuda()).run({}, {}, {}, cpu), InvalidArgument);
-}
+TEST_F(CudaFp8, RefuseAnotherDevicesStream) { expect_refusal_of_another_device(); }
 
 }  // namespace
 }  // namespace terngrad::cuda_fp8_test

@@ -33,6 +33,7 @@ struct Case {
   std::int64_t block_elements = 0;
   std::size_t misalignment = 0;       // of out, in elements
   std::size_t leaf_misalignment = 0;  // of every payload, in elements
+  std::int64_t columns = 0;           // of sides
 
   std::string text() const {
     return to_string(format) + ", " + std::to_string(num_workers) + " workers, " + std::to_string(count) + " from " +
@@ -45,7 +46,7 @@ struct Case {
 class Prepared {
  public:
   Prepared(const Case& c, std::uint64_t seed, Stream& cuda)
-      : leaves_(c.format, c.num_workers, c.count, c.first, c.block_elements, seed, c.leaf_misalignment),
+      : leaves_(c.format, c.num_workers, c.count, c.first, c.block_elements, seed, c.leaf_misalignment, c.columns),
         case_(c),
         host_workers_(leaves_.host_workers()),
         device_workers_(leaves_.device_workers(cuda)),
@@ -69,7 +70,8 @@ class Prepared {
             .count = case_.count,
             .block_elements = case_.block_elements,
             .scale = 1.0f / static_cast<float>(case_.num_workers),
-            .out = out};
+            .out = out,
+            .columns = case_.columns};
   }
   TreeLeaves leaves_;
   Case case_;
@@ -161,6 +163,17 @@ TEST_F(CudaTreeSums, TakeAScalerPerBlock) {
     }
     for (const std::int64_t count : {1, 63, 64, 65, 4095}) {
       expect_the_cpus(Case{.format = format, .num_workers = 10, .count = count, .block_elements = 64});
+    }
+  }
+}
+
+TEST_F(CudaTreeSums, TakeTheScalersOfColumns) {
+  for (const std::int64_t columns : {1, 2, 3, 7, 64, 5000}) {
+    for (const std::int64_t first : {0, 4096}) {
+      for (const int workers : {1, 3, 20}) {
+        expect_the_cpus(Case{
+            .format = LeafFormat::kSides, .num_workers = workers, .count = 2100, .first = first, .columns = columns});
+      }
     }
   }
 }

@@ -35,7 +35,9 @@ void expect_same_measure(std::span<const float> values, std::size_t misalignment
   std::vector<float> moved(misalignment, 1e30f);
   moved.insert(moved.end(), values.begin(), values.end());
   const Buffer<float> on_device = to_device<float>(moved, cuda);
-  expect_equal(measure(values, cpu), measure(on_device.span().subspan(misalignment), cuda), what);
+  for (const SummedAs summed : {SummedAs::kValues, SummedAs::kMagnitudes}) {
+    expect_equal(measure(values, cpu, summed), measure(on_device.span().subspan(misalignment), cuda, summed), what);
+  }
 }
 
 TEST_F(CudaStatistics, AreTheCpusAtRaggedLengths) {
@@ -111,7 +113,8 @@ TEST_F(CudaStatistics, MeasureAllSlicesOfAllWorkersAtOnce) {
   StatisticsPlan cpu_plan(workers.slices);
   StatisticsPlan cuda_plan(workers.slices, Device::cuda());
   const std::size_t n = 3 * workers.slices.size();
-  for (const ScalerRule rule : {ScalerRule::kPaper, ScalerRule::kOriginal}) {
+  for (const ScalerRule rule : {ScalerRule::kPaper, ScalerRule::kOriginal, ScalerRule::kMeanMagnitude,
+                                ScalerRule::kRootMeanSquare, ScalerRule::kSquaresOverMagnitudes, ScalerRule::kOne}) {
     for (const double clip_factor : {0.0, 2.5}) {
       std::vector<float> expected(n);
       local_scalers(cpu_plan, host_tables, clip_factor, rule, expected, cpu);

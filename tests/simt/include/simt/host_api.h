@@ -288,6 +288,15 @@ inline cudaError_t cudaFree(void* memory) {
   std::free(memory);
   return cudaSuccess;
 }
+inline cudaError_t cudaMallocHost(void** memory, std::size_t bytes) {
+  if (simt::num_captures > 0) return simt::remember(cudaErrorStreamCaptureUnsupported);
+  if (posix_memalign(memory, 256, bytes) != 0) return simt::remember(cudaErrorMemoryAllocation);
+  return cudaSuccess;
+}
+inline cudaError_t cudaFreeHost(void* memory) {
+  std::free(memory);
+  return cudaSuccess;
+}
 inline cudaError_t cudaMemcpyAsync(void* to, const void* from, std::size_t bytes, cudaMemcpyKind,
                                    cudaStream_t stream = nullptr) {
   simt::submit(stream, [=] { std::memcpy(to, from, bytes); });

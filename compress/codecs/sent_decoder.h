@@ -1,0 +1,59 @@
+// SentDecoder: what a GPU's workers have sent, decoded where it is.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "kernels/codes/code_sum.h"
+#include "kernels/codes/tree_sum.h"
+#include "kernels/runtime/buffer.h"
+#include "kernels/runtime/device.h"
+#include "kernels/statistics/scaler_sharing.h"
+
+namespace terngrad {
+
+class Codec;
+struct CoderSetup;
+struct PayloadSlots;
+
+/// Decodes one local worker's own payloads after the other, into memory that all of them share. Keeps the tables of a
+/// step for each worker, so that a step after the first can be captured into a graph.
+class SentDecoder {
+ public:
+  /// @param codec, setup, slots  of the coder, which outlives this
+  SentDecoder(const Codec& codec, const CoderSetup& setup, const PayloadSlots& slots, std::int64_t num_scalers);
+
+  /// Decodes every encoded slice of a local worker. The host does not wait, except for a codec that kernels cannot
+  /// decode (Codec::leaf_form): then it decodes.
+  /// @param scalers        [num_scalers] the worker's messages say, on the device
+  /// @param first_scalers  of each encoded slice, its place there
+  /// @returns for each encoded slice its elements, until the next call
+  std::span<const float* const> run(std::size_t local_worker, const float* scalers,
+                                    std::span<const std::int64_t> first_scalers, Stream& stream);
+
+ private:
+  void decode_lanes(std::size_t local_worker, const float* scalers, std::span<const std::int64_t> first_scalers,
+                    Stream& stream);
+  void decode_leaves(std::size_t local_worker, const float* scalers, std::span<const std::int64_t> first_scalers,
+                     Stream& stream);
+  void decode_on_host(std::size_t local_worker, const float* scalers, std::span<const std::int64_t> first_scalers,
+                      Stream& stream);
+  const std::uint8_t* payload(std::size_t encoded, std::size_t local_worker) const;
+  std::int64_t payload_bytes(std::size_t encoded, std::size_t local_worker) const;
+
+  const Codec& codec_;
+  const CoderSetup& setup_;
+  const PayloadSlots& slots_;
+  Buffer<float> elements_;
+  std::vector<float*> of_slices_;
+  std::vector<TreeSummer> tree_summers_;  // one per local worker
+  std::vector<CodeSummer> code_summers_;
+  // What codes in lanes are multiples of: fl(s / L).
+  Buffer<ScalerPlace> places_;
+  Buffer<float> units_, unused_;
+  Buffer<NonfiniteReport> report_;
+};
+
+}  // namespace terngrad

@@ -1,0 +1,44 @@
+#include "compress/memory/memory_options.h"
+
+#include <algorithm>
+#include <array>
+#include <utility>
+
+#include "kernels/runtime/errors.h"
+
+namespace terngrad {
+namespace {
+
+constexpr std::array<SpecWord<MemoryKind>, 3> kNames = {
+    {{"none", MemoryKind::kNone}, {"ef", MemoryKind::kErrorFeedback}, {"momentum", MemoryKind::kMomentum}}};
+
+/// With 1 no gradient would ever count.
+constexpr double kMaxAverageDecay = 0.9999;
+
+MemoryKind kind_of(const std::string& name) {
+  const auto found = std::ranges::find_if(kNames, [&](const auto& word) { return name == word.word; });
+  if (found != kNames.end()) return found->value;
+  TERNGRAD_THROW(InvalidArgument, "[memory] unknown memory '", name, "'; accepted: none, ef, momentum");
+}
+
+std::pair<MemoryOptions, CodecSpec> read(CodecSpec spec) {
+  MemoryOptions options{.kind = kind_of(spec.name)};
+  SpecReader reader(std::move(spec));
+  if (options.kind == MemoryKind::kErrorFeedback) {
+    options.decay = reader.number("decay", 1, 0, 1, "what is left of the residual in the next step");
+  } else if (options.kind == MemoryKind::kMomentum) {
+    options.decay = reader.number("decay", 0.9, 0, kMaxAverageDecay, "of the moving average of gradients");
+  }
+  reader.finish();
+  return {options, reader.canonical()};
+}
+
+}  // namespace
+
+MemoryOptions parse_memory(std::string_view spec) { return read(parse_codec_spec(spec)).first; }
+
+std::string canonical_memory(std::string_view spec) { return to_string(read(parse_codec_spec(spec)).second); }
+
+std::string memory_name(MemoryKind kind) { return std::ranges::find(kNames, kind, &SpecWord<MemoryKind>::value)->word; }
+
+}  // namespace terngrad

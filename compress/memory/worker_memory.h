@@ -1,0 +1,62 @@
+// WorkerMemory: what the workers of a process keep of their gradients from step to step.
+#pragma once
+
+#include <span>
+#include <string>
+#include <vector>
+
+#include "compress/codecs/kept.h"
+#include "compress/memory/memory_options.h"
+#include "kernels/runtime/buffer.h"
+#include "kernels/tensor/layout.h"
+#include "kernels/tensor/slice.h"
+
+namespace terngrad {
+
+class CodecPlan;
+
+/// A stage before any codec: of a step's gradient and a state it makes the gradient that is encoded, `compensated`, and
+/// when the step is settled the new state (MemoryKind says which). A dropped step and a tensor that is not finite leave
+/// the state as it was. Tensors whose codec loses nothing have no state and are encoded as they are.
+///
+/// Gradients are read only, so nothing needs to be put back where a step is dropped. Takes 8 bytes per element and
+/// worker: state and what is encoded, both in float32, whatever the type of gradients. State belongs to a worker's
+/// global number, and no bit of it depends on processes, buckets, threads or the device.
+class WorkerMemory {
+ public:
+  /// State begins with zeros. @param plan  of all tensors. @throws InvalidArgument for MemoryKind::kNone,
+  /// where the codecs of all tensors lose nothing, and for error feedback beside a codec that votes
+  WorkerMemory(const Layout& layout, const CodecPlan& plan, const MemoryOptions& options, int num_local_workers,
+               const Device& device = Device::cpu());
+
+  const MemoryOptions& options() const { return options_; }
+  std::string name() const { return memory_name(options_.kind); }
+  /// Whether a tensor has state.
+  bool covers(int segment) const { return covers_.at(static_cast<std::size_t>(segment)); }
+
+  /// Begins a step. @param gradients  one table per local worker, all of one type; their tensors may still hold
+  /// anything
+  /// @returns what is to be encoded in their place: one table per local worker, until the next call
+  std::span<const TensorTable> begin(std::span<const TensorTable> gradients);
+  /// Makes what is encoded of these tensors, whose gradients are final.
+  void compensate(std::span<const int> segments, Stream& stream);
+  /// What a settled step keeps of the tensors that have state (Coder::keep), and where.
+  Kept kept() const { return options_.kind == MemoryKind::kMomentum ? Kept::kEncoded : Kept::kUnsent; }
+  std::span<const TensorTable> encoded() const { return encoded_; }
+  std::span<const TensorTable> states() const { return states_; }
+
+  /// The tensors that have state, each where it is in the whole layout.
+  const Layout& layout() const { return covered_; }
+  /// [layout().flat_elements()] of a local worker, in the memory of the device.
+  std::span<float> state(int local_worker) { return state_memory_.at(static_cast<std::size_t>(local_worker)).span(); }
+  int num_local_workers() const { return static_cast<int>(state_memory_.size()); }
+
+ private:
+  Layout whole_, covered_;
+  MemoryOptions options_;
+  std::vector<bool> covers_;
+  std::vector<Buffer<float>> state_memory_, encoded_memory_;  // one per local worker
+  std::vector<TensorTable> gradients_, encoded_, states_;
+};
+
+}  // namespace terngrad

@@ -1,0 +1,132 @@
+#include "compress/plan/codec_plan.h"
+
+#include <algorithm>
+#include <map>
+
+#include "kernels/runtime/errors.h"
+
+namespace terngrad {
+namespace {
+
+std::string codec_for(const Segment& segment, const CodecPlanOptions& options, std::vector<bool>& rule_used) {
+  for (std::size_t i = 0; i < options.rules.size(); ++i) {
+    if (matches_pattern(options.rules[i].pattern, segment.name)) {
+      rule_used[i] = true;
+      return options.rules[i].codec;
+    }
+  }
+  if (segment.num_elements < options.size_to_binarize) return "fp32";
+  if (segment.is_logits && !options.quantize_logits) return "fp32";
+  return options.codec;
+}
+
+/// CodecTraits::columns of a tensor.
+std::int64_t columns_of(const Segment& segment) { return segment.shape.size() > 1 ? segment.shape.back() : 0; }
+
+/// The names of the tensors, of a large model not all of them.
+std::string names_of(const Layout& layout) {
+  constexpr int kMostNames = 50;
+  std::string names;
+  for (int index = 0; index < std::min(layout.num_segments(), kMostNames); ++index) {
+    names += (index == 0 ? "" : ", ") + layout.segment(index).name;
+  }
+  if (layout.num_segments() <= kMostNames) return names;
+  return names + " and " + std::to_string(layout.num_segments() - kMostNames) + " more";
+}
+
+}  // namespace
+
+CodecPlanOptions with_workers(CodecPlanOptions options, int num_workers) {
+  options.context.num_workers = num_workers;
+  return options;
+}
+
+CodecRule parse_codec_rule(const std::string& text) {
+  const std::size_t equals = text.find('=');
+  TERNGRAD_REQUIRE(equals != std::string::npos && equals > 0 && equals + 1 < text.size(), "[codec_for] '", text,
+                   "' is not PATTERN=SPEC, for example conv*/weights=ternary:clip_factor=2.5");
+  return {text.substr(0, equals), text.substr(equals + 1)};
+}
+
+bool matches_pattern(const std::string& pattern, const std::string& name) {
+  // The last star takes one character more whenever the rest does not fit.
+  std::size_t p = 0;
+  std::size_t n = 0;
+  std::size_t star = std::string::npos;
+  std::size_t star_name = 0;
+  while (n < name.size()) {
+    if (p < pattern.size() && pattern[p] == '*') {
+      star = p++;
+      star_name = n;
+    } else if (p < pattern.size() && (pattern[p] == '?' || pattern[p] == name[n])) {
+      ++p;
+      ++n;
+    } else if (star != std::string::npos) {
+      p = star + 1;
+      n = ++star_name;
+    } else {
+      return false;
+    }
+  }
+  while (p < pattern.size() && pattern[p] == '*') ++p;
+  return p == pattern.size();
+}
+
+template <class MakeCodec>
+void CodecPlan::add(const Segment& segment, const std::string& spec, const MakeCodec& make, Fingerprint& hash) {
+  const int index = static_cast<int>(group_of_.size());
+  const auto serves = [&](const Group& each) {
+    const std::int64_t columns = each.codec->traits().columns;
+    return each.spec == spec && (columns == CodecTraits::kAnyColumns || columns == columns_of(segment));
+  };
+  auto group = std::ranges::find_if(groups_, serves);
+  if (group == groups_.end()) group = groups_.insert(group, Group{spec, make(), {}});
+  const Codec& codec = *group->codec;
+  group->segments.push_back(index);
+  group_of_.push_back(static_cast<int>(group - groups_.begin()));
+  first_scaler_.push_back(first_scaler_.back() + codec.num_scalers(segment.num_elements));
+  hash.add(codec.name()).add(codec.options_text());
+}
+
+CodecPlan::CodecPlan(const Layout& layout, const CodecPlanOptions& options) {
+  std::vector<bool> rule_used(options.rules.size(), false);
+  first_scaler_.push_back(0);
+  Fingerprint hash;
+  hash.add(layout.fingerprint());
+  std::map<std::string, std::string> canonical;  // by the text that was given
+  for (const Segment& segment : layout.segments()) {
+    const auto [entry, is_new] = canonical.try_emplace(codec_for(segment, options, rule_used));
+    std::string& spec = entry->second;
+    if (is_new) spec = to_string(canonical_codec_spec(entry->first));
+    CodecContext context = options.context;
+    context.columns = columns_of(segment);
+    add(
+        segment, spec, [&] { return make_codec(spec, context); }, hash);
+  }
+  // A name or option that no tensor ended up with would otherwise go unchecked.
+  make_codec(options.codec, options.context);
+  for (std::size_t i = 0; i < options.rules.size(); ++i) {
+    TERNGRAD_REQUIRE(rule_used[i], "[codec_for] pattern '", options.rules[i].pattern,
+                     "' decides for no tensor: none has such a name, or an earlier rule matches them all; tensors are ",
+                     names_of(layout));
+    make_codec(options.rules[i].codec, options.context);
+  }
+  fingerprint_ = hash.value();
+}
+
+CodecPlan::CodecPlan(const CodecPlan& whole, const Layout& selection, std::span<const int> segments) {
+  TERNGRAD_REQUIRE(static_cast<int>(segments.size()) == selection.num_segments(), "[CodecPlan] ", segments.size(),
+                   " tensors are selected, the layout has ", selection.num_segments());
+  first_scaler_.push_back(0);
+  Fingerprint hash;
+  hash.add(selection.fingerprint());
+  for (int index = 0; index < selection.num_segments(); ++index) {
+    const int group_of_whole = whole.group_of(segments[static_cast<std::size_t>(index)]);
+    const Group& group = whole.groups_[static_cast<std::size_t>(group_of_whole)];
+    add(
+        selection.segment(index), group.spec, [&] { return group.codec; }, hash);
+  }
+  fingerprint_ = hash.value();
+}
+
+}  // namespace terngrad

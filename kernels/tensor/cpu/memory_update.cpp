@@ -1,0 +1,53 @@
+#include "kernels/tensor/cpu/memory_update.h"
+
+#undef HWY_TARGET_INCLUDE
+#define HWY_TARGET_INCLUDE "kernels/tensor/cpu/memory_update.cpp"
+#include <hwy/foreach_target.h>
+// foreach_target.h comes first, as Highway asks.
+#include <hwy/highway.h>
+
+HWY_BEFORE_NAMESPACE();
+namespace terngrad::cpu::HWY_NAMESPACE {
+namespace hn = hwy::HWY_NAMESPACE;
+
+/// Calls body(d, i) for vectors of elements from i on, and for single ones at the end.
+template <class Body>
+HWY_INLINE void ForEachVector(std::int64_t count, const Body& body) {
+  const hn::CappedTag<float, 16> d;
+  const hn::CappedTag<float, 1> one;
+  const auto n = static_cast<std::size_t>(count);
+  std::size_t i = 0;
+  for (; i + hn::Lanes(d) <= n; i += hn::Lanes(d)) body(d, i);
+  for (; i < n; ++i) body(one, i);
+}
+
+void Compensate(float decay, const float* HWY_RESTRICT state, float weight, const float* HWY_RESTRICT gradient,
+                float* HWY_RESTRICT out, std::int64_t count) {
+  ForEachVector(count, [&](auto d, std::size_t i) HWY_ATTR {
+    // Two products and a sum, each rounded: no fused operation.
+    const auto kept = hn::Mul(hn::Set(d, decay), hn::LoadU(d, state + i));
+    hn::StoreU(hn::Add(kept, hn::Mul(hn::Set(d, weight), hn::LoadU(d, gradient + i))), d, out + i);
+  });
+}
+
+void Subtract(const float* a, const float* b, float* out, std::int64_t count) {
+  ForEachVector(count, [&](auto d, std::size_t i)
+                           HWY_ATTR { hn::StoreU(hn::Sub(hn::LoadU(d, a + i), hn::LoadU(d, b + i)), d, out + i); });
+}
+
+}  // namespace terngrad::cpu::HWY_NAMESPACE
+HWY_AFTER_NAMESPACE();
+
+#if HWY_ONCE
+namespace terngrad::cpu {
+HWY_EXPORT(Compensate);
+HWY_EXPORT(Subtract);
+
+void compensate(float decay, const float* state, float weight, const float* gradient, float* out, std::int64_t count) {
+  HWY_DYNAMIC_DISPATCH(Compensate)(decay, state, weight, gradient, out, count);
+}
+void subtract(const float* a, const float* b, float* out, std::int64_t count) {
+  HWY_DYNAMIC_DISPATCH(Subtract)(a, b, out, count);
+}
+}  // namespace terngrad::cpu
+#endif

@@ -1,0 +1,11 @@
+// Error feedback and momentum on a GPU: kernels/tensor/memory_update.h documents them.
+#pragma once
+
+#include "kernels/tensor/memory_update.h"
+
+namespace terngrad::cuda {
+
+void compensate(const CompensateTask& task, float decay, float weight, const Stream& stream);
+void keep(const KeepTask& task, const Stream& stream);
+
+}  // namespace terngrad::cuda

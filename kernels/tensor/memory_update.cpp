@@ -1,0 +1,52 @@
+#include "kernels/tensor/memory_update.h"
+
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+
+#include "kernels/runtime/errors.h"
+#include "kernels/runtime/parallel.h"
+#include "kernels/tensor/cpu/memory_update.h"
+#include "kernels/tensor/cpu/widened_chunk.h"
+#include "kernels/tensor/cuda/memory_update.h"
+
+namespace terngrad {
+namespace {
+
+/// Elements worth a thread.
+constexpr std::int64_t kGrain = 16384;
+
+}  // namespace
+
+void compensate(const CompensateTask& task, float decay, float weight, Stream& stream) {
+  require_aligned_elements(task.gradient, task.type, "compensate");
+  if (stream.device().is_cuda()) {
+    TERNGRAD_REQUIRE(task.type == ElementType::kFloat32,
+                     "[compensate] on a GPU gradients beside a memory must be fp32, these are ",
+                     element_type_name(task.type));
+    return cuda::compensate(task, decay, weight, stream);
+  }
+  parallel_for(stream.num_threads(), task.count, kGrain, [&](std::int64_t begin, std::int64_t end) {
+    cpu::WidenedChunk widened;
+    for (std::int64_t at = begin; at < end; at += kChunkElements) {
+      const std::int64_t count = std::min(kChunkElements, end - at);
+      const float* gradient = widened.of(task.gradient, task.type, at, count);
+      cpu::compensate(decay, task.state + at, weight, gradient, task.compensated + at, count);
+    }
+  });
+}
+
+void keep(const KeepTask& task, Stream& stream) {
+  if (stream.device().is_cuda()) return cuda::keep(task, stream);
+  if (task.skip != nullptr && *task.skip != 0) return;
+  if (task.flag != nullptr && std::isnan(*task.flag)) return;
+  parallel_for(stream.num_threads(), task.count, kGrain, [&](std::int64_t begin, std::int64_t end) {
+    if (task.sent == nullptr) {
+      std::copy(task.encoded + begin, task.encoded + end, task.kept + begin);
+    } else {
+      cpu::subtract(task.encoded + begin, task.sent + begin, task.kept + begin, end - begin);
+    }
+  });
+}
+
+}  // namespace terngrad

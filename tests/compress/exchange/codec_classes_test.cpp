@@ -1,0 +1,144 @@
+// What the library does with every codec by every algorithm and downlink: it runs, or is refused with a reason. What
+// strategies do: tests/trainers/options/codec_classes_test.cpp.
+#include "support/codec_classes.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <string>
+#include <vector>
+
+#include "compress/exchange/vendor_all_reduce.h"
+#include "kernels/runtime/errors.h"
+#include "support/exchanges.h"
+
+namespace terngrad::codec_classes_test {
+namespace {
+
+using testing::Cells;
+using testing::ClassedSpec;
+using testing::CodecClass;
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+using testing::kClassedSpecs;
+using testing::Tensors;
+
+struct Row {
+  ExchangeAlgorithm algorithm;
+  DownlinkCodec downlink;
+  Cells cells;
+};
+
+constexpr const char* kRuns = "";
+constexpr const char* kNoSums = "[exchange] integer_sum needs a codec whose codes add up as integers";
+constexpr const char* kSumsOfOwn = "[downlink] sums needs a scaler that all workers share";
+constexpr const char* kNoVoteSums = "[downlink] ternary draws from sums of codes, which votes are not";
+constexpr const char* kTernaryOfOwn = "[downlink] ternary needs a scaler that all workers share";
+
+// All tensors with one codec. Floats return as fp32 where codes would be asked for.
+constexpr Row kRows[] = {
+    {ExchangeAlgorithm::kAllGather, DownlinkCodec::kFloat32, {{kRuns}, {kRuns}, {kRuns}, {kRuns}}},
+    {ExchangeAlgorithm::kAllGather, DownlinkCodec::kBfloat16, {{kRuns}, {kRuns}, {kRuns}, {kRuns}}},
+    {ExchangeAlgorithm::kAllGather, DownlinkCodec::kSums, {{kRuns}, {kSumsOfOwn}, {kRuns}, {kRuns}}},
+    {ExchangeAlgorithm::kAllGather, DownlinkCodec::kTernary, {{kRuns}, {kTernaryOfOwn}, {kRuns}, {kNoVoteSums}}},
+    {ExchangeAlgorithm::kScatterReduce, DownlinkCodec::kFloat32, {{kRuns}, {kRuns}, {kRuns}, {kRuns}}},
+    {ExchangeAlgorithm::kScatterReduce, DownlinkCodec::kBfloat16, {{kRuns}, {kRuns}, {kRuns}, {kRuns}}},
+    {ExchangeAlgorithm::kScatterReduce, DownlinkCodec::kSums, {{kRuns}, {kSumsOfOwn}, {kRuns}, {kRuns}}},
+    {ExchangeAlgorithm::kScatterReduce, DownlinkCodec::kTernary, {{kRuns}, {kTernaryOfOwn}, {kRuns}, {kNoVoteSums}}},
+    {ExchangeAlgorithm::kIntegerSum, DownlinkCodec::kFloat32, {{kNoSums}, {kNoSums}, {kRuns}, {kRuns}}},
+    {ExchangeAlgorithm::kIntegerSum, DownlinkCodec::kBfloat16, {{kNoSums}, {kNoSums}, {kRuns}, {kRuns}}},
+    {ExchangeAlgorithm::kIntegerSum, DownlinkCodec::kSums, {{kNoSums}, {kNoSums}, {kRuns}, {kRuns}}},
+    {ExchangeAlgorithm::kIntegerSum, DownlinkCodec::kTernary, {{kNoSums}, {kNoSums}, {kRuns}, {kNoVoteSums}}},
+    {ExchangeAlgorithm::kAuto, DownlinkCodec::kFloat32, {{kRuns}, {kRuns}, {kRuns}, {kRuns}}},
+    {ExchangeAlgorithm::kAuto, DownlinkCodec::kBfloat16, {{kRuns}, {kRuns}, {kRuns}, {kRuns}}},
+    {ExchangeAlgorithm::kAuto, DownlinkCodec::kSums, {{kRuns}, {kSumsOfOwn}, {kRuns}, {kRuns}}},
+    {ExchangeAlgorithm::kAuto, DownlinkCodec::kTernary, {{kRuns}, {kTernaryOfOwn}, {kRuns}, {kNoVoteSums}}},
+};
+
+// The same beside a ternary tensor, with whose codes lanes and sums have something to do.
+constexpr Row kRowsBesideTernary[] = {
+    {ExchangeAlgorithm::kIntegerSum, DownlinkCodec::kFloat32, {{kRuns}, {kRuns}, {kRuns}, {kRuns}}},
+    {ExchangeAlgorithm::kIntegerSum, DownlinkCodec::kSums, {{kRuns}, {kSumsOfOwn}, {kRuns}, {kRuns}}},
+    {ExchangeAlgorithm::kScatterReduce, DownlinkCodec::kSums, {{kRuns}, {kSumsOfOwn}, {kRuns}, {kRuns}}},
+};
+
+/// The mean of five workers; empty if the exchange is refused, which @param refusal then says.
+std::vector<std::vector<float>> mean_of(const ClassedSpec& classed, const Row& row, bool beside_ternary,
+                                        std::string& refusal) {
+  const Layout layout = testing::mixed_layout();
+  const std::vector<Tensors> workers = testing::worker_gradients(layout, 5);
+  CompressedAllReduceOptions options = testing::options_of(row.algorithm, row.downlink);
+  options.codecs.codec = classed.spec;
+  options.codecs.rules = {};
+  if (beside_ternary) options.codecs.rules = {{"conv/weights", "ternary"}};
+  try {
+    CompressedAllReduce exchange = testing::local_exchange(layout, 5, options);
+    Tensors mean = testing::blank_tensors(layout);
+    exchange.exchange(testing::tables(workers, 0, 5), mean.table, 3);
+    return mean.values;
+  } catch (const InvalidArgument& error) {
+    refusal = error.what();
+    return {};
+  }
+}
+
+void expect_rows(std::span<const Row> rows, bool beside_ternary) {
+  for (const ClassedSpec& classed : kClassedSpecs) {
+    std::vector<std::vector<float>> of_fp32;  // the mean that does not depend on the algorithm
+    for (const Row& row : rows) {
+      SCOPED_TRACE(std::string(classed.spec) + " " + to_string(row.algorithm) + " " + to_string(row.downlink));
+      const testing::Cell& cell = row.cells.of(classed.column);
+      std::string refusal;
+      const std::vector<std::vector<float>> mean = mean_of(classed, row, beside_ternary, refusal);
+      if (!cell.runs()) {
+        EXPECT_THAT(refusal, HasSubstr(cell.refusal));
+        EXPECT_THAT(mean, IsEmpty());
+        continue;
+      }
+      ASSERT_EQ(refusal, "");
+      double sum = 0;
+      for (const std::vector<float>& tensor : mean) {
+        for (const float value : tensor) {
+          ASSERT_TRUE(std::isfinite(value));
+          sum += std::fabs(static_cast<double>(value));
+        }
+      }
+      EXPECT_GT(sum, 0);
+      if (row.downlink != DownlinkCodec::kFloat32) continue;
+      if (of_fp32.empty()) of_fp32 = mean;
+      EXPECT_TRUE(mean == of_fp32);
+    }
+  }
+}
+
+TEST(CodecClasses, HaveEveryCodecOfTheRegistry) { EXPECT_THAT(testing::unclassed_codecs(), IsEmpty()); }
+
+TEST(CodecClasses, AreThoseOfTheTraits) {
+  for (const ClassedSpec& classed : kClassedSpecs) {
+    const auto codec = make_codec(classed.spec, {.num_workers = 5});
+    EXPECT_EQ(codec->traits().sums_as_float, classed.column == CodecClass::kFloats) << classed.spec;
+    const bool votes = classed.column == CodecClass::kVotes;
+    EXPECT_EQ(codec->traits().votes, votes) << classed.spec;
+    EXPECT_EQ(codec->traits().summable, votes || classed.column == CodecClass::kSharedScalers) << classed.spec;
+    EXPECT_EQ(codec->sharing() == ScalerSharing::kNone, classed.column == CodecClass::kOwnScalers) << classed.spec;
+  }
+}
+
+TEST(CodecClasses, RunOrAreRefusedByEveryAlgorithmAndDownlink) { expect_rows(kRows, /*beside_ternary=*/false); }
+
+TEST(CodecClasses, RunOrAreRefusedBesideTernaryTensors) { expect_rows(kRowsBesideTernary, /*beside_ternary=*/true); }
+
+TEST(CodecClasses, OnlyFloatsAreForTheVendorsAllReduce) {
+  for (const ClassedSpec& classed : kClassedSpecs) {
+    const std::string name = testing::codec_of(classed);
+    if (classed.column == CodecClass::kFloats) {
+      EXPECT_NO_THROW(vendor_element_type(name));
+    } else {
+      EXPECT_THROW(vendor_element_type(name), InvalidArgument) << name;
+    }
+  }
+}
+
+}  // namespace
+}  // namespace terngrad::codec_classes_test

@@ -1,0 +1,261 @@
+#include "compress/exchange/memory_all_reduce.h"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <limits>
+#include <mutex>
+#include <string>
+#include <vector>
+
+#include "kernels/runtime/errors.h"
+#include "support/exchanges.h"
+#include "support/thread_communicator.h"
+
+namespace terngrad::memory_all_reduce_test {
+namespace {
+
+using testing::bits_of;
+using testing::blank_tensors;
+using testing::mixed_layout;
+using testing::options_of;
+using testing::same_bits;
+using testing::tables;
+using testing::Tensors;
+using testing::worker_gradients;
+
+constexpr int kWorkers = 4;
+const Buckets kWhole = {{0, 1, 2, 3, 4, 5, 6}};
+const Buckets kParts = {{6, 5}, {4, 2, 3}, {0, 1}};
+
+MemoryAllReduce local_memory(const Layout& layout, const CompressedAllReduceOptions& options, const char* memory,
+                             const Buckets& buckets = kWhole, int num_workers = kWorkers) {
+  return {layout, make_worker_group(num_workers, make_self_communicator()), options, buckets, parse_memory(memory)};
+}
+
+/// Of one worker, tensor after tensor.
+std::vector<float> decoded(GradientExchange& exchange, const Layout& layout, int worker, int segment) {
+  std::vector<float> sent(static_cast<std::size_t>(layout.segment(segment).num_elements));
+  exchange.decode_local(worker, segment, sent);
+  return sent;
+}
+
+/// Every codec that loses something, as specs.
+const char* const kSpecs[] = {"ternary",
+                              "ternary:rounding=nearest,clip_factor=1.22",
+                              "ternary:sharing=none,scope=block,block=128",
+                              "ternary:format=tmask",
+                              "ternary:levels=asymmetric",
+                              "bf16",
+                              "qsgd:bits=4,block=128",
+                              "qsgd:bits=8,sharing=max",
+                              "natural",
+                              "sign",
+                              "onebit",
+                              "fp8"};
+
+TEST(MemoryAllReduce, EncodesTheGradientAndWhatIsLeftOfStepsBefore) {
+  const Layout layout = mixed_layout();
+  for (const char* spec : kSpecs) {
+    for (const float decay : {1.0f, 0.5f}) {
+      CompressedAllReduceOptions options = options_of(ExchangeAlgorithm::kAllGather);
+      options.codecs.codec = spec;
+      MemoryAllReduce exchange = local_memory(layout, options, decay == 1 ? "ef" : "ef:decay=0.5", kParts);
+      CompressedAllReduce plain = testing::local_exchange(layout, kWorkers, options);
+      std::vector<Tensors> residuals;
+      for (int w = 0; w < kWorkers; ++w) residuals.push_back(testing::gaussian_tensors(layout, 1, 0.0));
+      for (std::uint64_t step = 0; step < 3; ++step) {
+        const std::vector<Tensors> gradients = worker_gradients(layout, kWorkers, step + 1);
+        std::vector<Tensors> compensated = worker_gradients(layout, kWorkers, step + 1);
+        for (std::size_t w = 0; w < kWorkers; ++w) {
+          for (std::size_t t = 0; t < compensated[w].values.size(); ++t) {
+            if (layout.segment(static_cast<int>(t)).name == "plain") continue;
+            std::vector<float>& h = compensated[w].values[t];
+            for (std::size_t i = 0; i < h.size(); ++i) {
+              const float kept = decay * residuals[w].values[t][i];
+              h[i] = kept + h[i];
+            }
+          }
+        }
+        Tensors mean = blank_tensors(layout);
+        Tensors expected = blank_tensors(layout);
+        exchange.exchange(tables(gradients, 0, kWorkers), mean.table, step);
+        plain.exchange(tables(compensated, 0, kWorkers), expected.table, step);
+        ASSERT_TRUE(same_bits(expected.values, mean)) << spec << ", step " << step;
+        for (std::size_t w = 0; w < kWorkers; ++w) {
+          for (std::size_t t = 0; t < compensated[w].values.size(); ++t) {
+            const std::vector<float> sent = decoded(exchange, layout, static_cast<int>(w), static_cast<int>(t));
+            const Segment& place = layout.segment(static_cast<int>(t));
+            for (std::size_t i = 0; i < sent.size(); ++i) {
+              const float residual = compensated[w].values[t][i] - sent[i];
+              residuals[w].values[t][i] = residual;
+              const float state =
+                  exchange.memory()->state(static_cast<int>(w))[static_cast<std::size_t>(place.offset) + i];
+              ASSERT_EQ(bits_of(state), bits_of(place.name == "plain" ? 0.0f : residual)) << spec << ' ' << place.name;
+            }
+          }
+        }
+      }
+    }
+  }
+}
+
+// What was sent adds up to what was to be sent, except for the roundings of two sums per element and step.
+TEST(MemoryAllReduce, ErrorFeedbackTelescopes) {
+  const Layout layout = mixed_layout();
+  for (const char* spec : kSpecs) {
+    CompressedAllReduceOptions options = options_of(ExchangeAlgorithm::kAllGather);
+    options.codecs.codec = spec;
+    MemoryAllReduce exchange = local_memory(layout, options, "ef", kWhole, 1);
+    const std::vector<Tensors> gradient = worker_gradients(layout, 1, 9);
+    constexpr int kSteps = 30;
+    std::vector<double> sent_sum(9000, 0.0);
+    double largest = 0;  // |h| + |e|
+    for (std::uint64_t step = 0; step < kSteps; ++step) {
+      Tensors mean = blank_tensors(layout);
+      exchange.exchange(tables(gradient, 0, 1), mean.table, step);
+      const std::vector<float> sent = decoded(exchange, layout, 0, 3);
+      for (std::size_t i = 0; i < sent.size(); ++i) {
+        sent_sum[i] += static_cast<double>(sent[i]);
+        const double h = static_cast<double>(exchange.memory()->encoded()[0].tensor(3)[i]);
+        largest = std::max(largest, std::fabs(h) + std::fabs(h - static_cast<double>(sent[i])));
+      }
+    }
+    const float* g = gradient[0].table.tensor(3);
+    const float* e = exchange.memory()->states()[0].tensor(3);
+    for (std::size_t i = 0; i < 8193; ++i) {
+      const double told = sent_sum[i] + static_cast<double>(e[i]);
+      const double bound = kSteps * std::ldexp(largest, -24);
+      ASSERT_NEAR(told, kSteps * static_cast<double>(g[i]), bound) << spec << ' ' << i;
+    }
+  }
+}
+
+TEST(MemoryAllReduce, MomentumKeepsAMovingAverage) {
+  const Layout layout = mixed_layout();
+  const CompressedAllReduceOptions options = options_of(ExchangeAlgorithm::kAuto);
+  MemoryAllReduce exchange = local_memory(layout, options, "momentum:decay=0.75");
+  std::vector<float> average(8193, 0.0f);
+  for (std::uint64_t step = 0; step < 4; ++step) {
+    const std::vector<Tensors> gradients = worker_gradients(layout, kWorkers, step + 1);
+    Tensors mean = blank_tensors(layout);
+    exchange.exchange(tables(gradients, 0, kWorkers), mean.table, step);
+    for (std::size_t i = 0; i < average.size(); ++i) {
+      const float kept = 0.75f * average[i];
+      const float added = 0.25f * gradients[2].values[3][i];
+      average[i] = kept + added;
+      ASSERT_EQ(exchange.memory()->states()[2].tensor(3)[i], average[i]) << step << ' ' << i;
+      ASSERT_EQ(exchange.memory()->encoded()[2].tensor(3)[i], average[i]) << step << ' ' << i;
+    }
+  }
+}
+
+/// Means and states of some steps, one after the other.
+struct Outcome {
+  std::vector<std::vector<std::vector<float>>> means;
+  std::vector<std::vector<float>> states;  // of each worker
+};
+
+Outcome run_alone(const Layout& layout, const CompressedAllReduceOptions& options, const char* memory,
+                  const Buckets& buckets, int threads) {
+  CompressedAllReduceOptions own = options;
+  own.num_threads = threads;
+  MemoryAllReduce exchange = local_memory(layout, own, memory, buckets);
+  Outcome run;
+  for (std::uint64_t step = 0; step < 3; ++step) {
+    Tensors mean = blank_tensors(layout);
+    exchange.exchange(tables(worker_gradients(layout, kWorkers, step + 1), 0, kWorkers), mean.table, step);
+    run.means.push_back(mean.values);
+  }
+  for (int w = 0; w < kWorkers; ++w) {
+    const std::span<float> state = exchange.memory()->state(w);
+    run.states.emplace_back(state.begin(), state.end());
+  }
+  return run;
+}
+
+// Contracts B2 and B3: state belongs to a worker, whatever process, bucket or thread it is in.
+TEST(MemoryAllReduce, HasTheSameBitsForAnyBucketsThreadsAlgorithmsAndRanks) {
+  const Layout layout = mixed_layout();
+  for (const char* spec : {"ternary:rounding=nearest,clip_factor=1.22", "qsgd:bits=4,sharing=max", "bf16"}) {
+    const bool has_sums = std::string(spec) != "bf16";
+    CompressedAllReduceOptions options = options_of(ExchangeAlgorithm::kAllGather);
+    options.codecs.codec = spec;
+    const Outcome expected = run_alone(layout, options, "ef", kWhole, 1);
+    for (const ExchangeAlgorithm algorithm : testing::kAlgorithms) {
+      if (algorithm == ExchangeAlgorithm::kIntegerSum && !has_sums) continue;
+      options.algorithm = algorithm;
+      const Outcome found = run_alone(layout, options, "ef", kParts, 3);
+      EXPECT_EQ(found.means, expected.means) << spec << ", " << to_string(algorithm);
+      EXPECT_EQ(found.states, expected.states) << spec << ", " << to_string(algorithm);
+      for (const int size : {2, 3}) {
+        std::mutex mutex;
+        const auto errors = testing::run_ranks(size, [&](const std::shared_ptr<Communicator>& communicator) {
+          const WorkerGroup group = make_worker_group(kWorkers, communicator);
+          MemoryAllReduce exchange(layout, group, options, kParts, parse_memory("ef"));
+          for (std::uint64_t step = 0; step < 3; ++step) {
+            const std::vector<Tensors> gradients = worker_gradients(layout, kWorkers, step + 1);
+            Tensors mean = blank_tensors(layout);
+            exchange.exchange(tables(gradients, group.first_local_worker, group.num_local_workers), mean.table, step);
+            const std::lock_guard lock(mutex);
+            EXPECT_EQ(mean.values, expected.means[step]) << spec << ", ranks " << size;
+          }
+          const std::lock_guard lock(mutex);
+          for (int w = 0; w < group.num_local_workers; ++w) {
+            const std::span<float> state = exchange.memory()->state(w);
+            EXPECT_EQ(std::vector<float>(state.begin(), state.end()),
+                      expected.states[static_cast<std::size_t>(group.first_local_worker + w)]);
+          }
+        });
+        for (const auto& error : errors) EXPECT_EQ(error, nullptr);
+      }
+    }
+  }
+}
+
+TEST(MemoryAllReduce, ADroppedStepAndATensorThatIsNotFiniteLeaveTheState) {
+  const Layout layout = mixed_layout();
+  for (const char* memory : {"ef", "momentum"}) {
+    for (const OnNonfinite policy : {OnNonfinite::kStop, OnNonfinite::kSkip, OnNonfinite::kZero}) {
+      for (const char* spec : {"ternary", "qsgd:block=64", "bf16"}) {
+        CompressedAllReduceOptions options = options_of(ExchangeAlgorithm::kAllGather);
+        options.on_nonfinite = policy;
+        options.codecs.codec = spec;
+        MemoryAllReduce exchange = local_memory(layout, options, memory);
+        Tensors mean = blank_tensors(layout);
+        exchange.exchange(tables(worker_gradients(layout, kWorkers, 1), 0, kWorkers), mean.table, 0);
+        const auto state = [&](int worker, int segment) {
+          const float* values = exchange.memory()->states()[static_cast<std::size_t>(worker)].tensor(segment);
+          return std::vector<float>(values, values + layout.segment(segment).num_elements);
+        };
+        const std::vector<float> broken = state(1, 3);
+        const std::vector<float> of_other_tensor = state(1, 0);
+        const std::vector<float> of_other_worker = state(2, 3);
+        std::vector<Tensors> gradients = worker_gradients(layout, kWorkers, 2);
+        gradients[1].values[3][4000] = std::numeric_limits<float>::infinity();
+        if (policy == OnNonfinite::kStop) {
+          EXPECT_THROW(exchange.exchange(tables(gradients, 0, kWorkers), mean.table, 1), NonFiniteError);
+        } else {
+          exchange.exchange(tables(gradients, 0, kWorkers), mean.table, 1);
+        }
+        EXPECT_EQ(state(1, 3), broken) << memory << ' ' << spec;
+        const bool is_settled = policy == OnNonfinite::kZero;
+        EXPECT_EQ(state(1, 0) == of_other_tensor, !is_settled) << memory << ' ' << spec;
+        EXPECT_EQ(state(2, 3) == of_other_worker, !is_settled) << memory << ' ' << spec;
+      }
+    }
+  }
+}
+
+TEST(MemoryAllReduce, RefusesToKeepWhereNothingIsLost) {
+  const Layout layout = mixed_layout();
+  CompressedAllReduceOptions options = options_of(ExchangeAlgorithm::kAllGather);
+  options.codecs.codec = "fp32";
+  options.codecs.rules.clear();
+  EXPECT_THROW(local_memory(layout, options, "ef"), InvalidArgument);
+  options.codecs.codec = "ternary";
+  EXPECT_THROW(local_memory(layout, options, "none"), InvalidArgument);
+}
+
+}  // namespace
+}  // namespace terngrad::memory_all_reduce_test

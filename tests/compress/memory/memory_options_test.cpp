@@ -1,0 +1,45 @@
+#include "compress/memory/memory_options.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <string>
+
+#include "kernels/runtime/errors.h"
+
+namespace terngrad::memory_options_test {
+namespace {
+
+using ::testing::HasSubstr;
+
+TEST(MemoryOptions, AreReadWithTheirDefaults) {
+  EXPECT_EQ(parse_memory("none").kind, MemoryKind::kNone);
+  EXPECT_EQ(parse_memory("ef"), (MemoryOptions{MemoryKind::kErrorFeedback, 1}));
+  EXPECT_EQ(parse_memory("ef:decay=0.95"), (MemoryOptions{MemoryKind::kErrorFeedback, 0.95}));
+  EXPECT_EQ(parse_memory("momentum"), (MemoryOptions{MemoryKind::kMomentum, 0.9}));
+}
+
+TEST(MemoryOptions, HaveOneCanonicalText) {
+  EXPECT_EQ(canonical_memory("none"), "none");
+  EXPECT_EQ(canonical_memory("ef"), "ef:decay=1");
+  EXPECT_EQ(canonical_memory("ef:decay=1.0"), "ef:decay=1");
+  EXPECT_EQ(canonical_memory("momentum"), "momentum:decay=0.9");
+}
+
+TEST(MemoryOptions, RefuseWhatThereIsNot) {
+  const auto expect_refused = [](const std::string& text, const std::string& part) {
+    try {
+      parse_memory(text);
+      ADD_FAILURE() << text << " is accepted";
+    } catch (const InvalidArgument& error) {
+      EXPECT_THAT(error.what(), HasSubstr(part)) << text;
+    }
+  };
+  expect_refused("dgc", "unknown memory 'dgc'; accepted: none, ef, momentum");
+  expect_refused("ef:decay=1.5", "accepted: a number from 0 to 1");
+  expect_refused("ef:beta=1", "there is no key 'beta'; accepted: decay");
+  expect_refused("none:decay=1", "there is no key 'decay'");
+}
+
+}  // namespace
+}  // namespace terngrad::memory_options_test

@@ -1,0 +1,27 @@
+// A choice of codec and one of exchange (fuzz_codec.h), a choice of tampering, then bytes. Tampering 0: they are what
+// comes in place of a worker's message, checksums as they are; 1: the same, checksums put right; 2: they are
+// exclusive-ored with the scalers and codes of the message, which all else lets through; 3: they are codes by
+// themselves.
+#include "tests/fuzz/fuzz_codec.h"
+
+#include <cmath>
+#include <vector>
+
+#include "tests/fuzz/fuzz_input.h"
+
+extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+  using namespace terngrad;
+  std::span input(data, size);
+  const std::uint8_t codec = fuzz::take_choice(input);
+  const fuzz::CodecChoice choice = fuzz::codec_choice(codec, fuzz::take_choice(input));
+  const int tampering = fuzz::take_choice(input) % 4;
+  fuzz::survive<CommunicationError>([&] {
+    if (tampering == 3) return fuzz::read_codes(choice, input);
+    std::vector<float> mean;
+    fuzz::tampered_exchange(
+        choice,
+        [&](std::span<const std::uint8_t> message) { return fuzz::tampered_message(message, input, tampering); }, mean);
+    for (const float value : mean) fuzz::require(std::isfinite(value));
+  });
+  return 0;
+}

@@ -1,0 +1,89 @@
+// Error feedback and momentum on a GPU against the CPU backend, bit for bit.
+#include "kernels/tensor/memory_update.h"
+
+#include <gtest/gtest.h>
+
+#include <limits>
+#include <vector>
+
+#include "kernels/runtime/errors.h"
+#include "support/bits.h"
+#include "support/cuda_device.h"
+#include "support/gradients.h"
+#include "support/guarded_array.h"
+
+namespace terngrad::cuda_memory_update_test {
+namespace {
+
+using testing::bits_of;
+using testing::GuardedArray;
+using CudaMemoryUpdate = testing::CudaTest;
+
+TEST_F(CudaMemoryUpdate, CompensatesAsTheCpuDoes) {
+  Stream cpu(Device::cpu(), 1);
+  Stream cuda(Device::cuda());
+  for (const std::size_t n : {0u, 1u, 5u, 2047u, 4099u}) {
+    for (const std::size_t start : {0u, 1u, 2u, 3u}) {
+      const std::vector<float> state = testing::gaussian(n, 1);
+      const std::vector<float> gradient = testing::gaussian(n, 2);
+      std::vector<float> expected(n);
+      const auto count = static_cast<std::int64_t>(n);
+      compensate({.state = state.data(), .gradient = gradient.data(), .compensated = expected.data(), .count = count},
+                 0.9f, 0.1f, cpu);
+      GuardedArray<float> state_there(state, start, cuda);
+      GuardedArray<float> gradient_there(gradient, 0, cuda);
+      GuardedArray<float> found(std::vector<float>(n, 7.0f), start, cuda);
+      compensate({.state = state_there.span().data(),
+                  .gradient = gradient_there.span().data(),
+                  .compensated = found.span().data(),
+                  .count = count},
+                 0.9f, 0.1f, cuda);
+      ASSERT_EQ(bits_of(found.values()), bits_of(expected)) << n << ' ' << start;
+    }
+  }
+}
+
+TEST_F(CudaMemoryUpdate, KeepsAsTheCpuDoes) {
+  Stream cpu(Device::cpu(), 1);
+  Stream cuda(Device::cuda());
+  const float nan = std::numeric_limits<float>::quiet_NaN();
+  constexpr std::size_t kCount = 4099;
+  const std::vector<float> encoded = testing::gaussian(kCount, 1);
+  const std::vector<float> sent = testing::gaussian(kCount, 2);
+  GuardedArray<float> encoded_there(encoded, 1, cuda);
+  for (const bool subtracts : {true, false}) {
+    for (const bool in_place : {true, false}) {
+      for (const float flag : {0.5f, nan}) {
+        for (const std::uint32_t skip : {0u, 1u}) {
+          std::vector<float> expected = in_place ? sent : testing::gaussian(kCount, 3);
+          GuardedArray<float> kept(expected, 1, cuda);
+          GuardedArray<float> sent_there(sent, 1, cuda);
+          const Buffer<float> flag_there = testing::to_device<float>(std::vector<float>{flag}, cuda);
+          const Buffer<std::uint32_t> skip_there = testing::to_device<std::uint32_t>(std::vector{skip}, cuda);
+          KeepTask task{
+              .encoded = encoded.data(), .kept = expected.data(), .count = kCount, .flag = &flag, .skip = &skip};
+          if (subtracts) task.sent = in_place ? expected.data() : sent.data();
+          keep(task, cpu);
+          task = {.encoded = encoded_there.span().data(),
+                  .kept = kept.span().data(),
+                  .count = kCount,
+                  .flag = flag_there.data(),
+                  .skip = skip_there.data()};
+          if (subtracts) task.sent = in_place ? kept.span().data() : sent_there.span().data();
+          keep(task, cuda);
+          ASSERT_EQ(bits_of(kept.values()), bits_of(expected)) << subtracts << in_place << flag << skip;
+        }
+      }
+    }
+  }
+}
+
+TEST_F(CudaMemoryUpdate, RefusesNarrowGradients) {
+  Stream cuda(Device::cuda());
+  const std::uint16_t gradient = 0;
+  EXPECT_THROW(compensate({.gradient = &gradient, .type = ElementType::kBfloat16, .count = 1}, 1, 1, cuda),
+               InvalidArgument);
+}
+
+}  // namespace
+}  // namespace terngrad::cuda_memory_update_test

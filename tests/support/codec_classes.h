@@ -1,0 +1,73 @@
+// Codecs by what they may be combined with: the table of docs/codecs.md, "What may be combined".
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "compress/codecs/codec_spec.h"
+#include "compress/plan/codec_registry.h"
+
+namespace terngrad::testing {
+
+/// The columns of the table.
+enum class CodecClass { kFloats, kOwnScalers, kSharedScalers, kVotes };
+
+struct ClassedSpec {
+  const char* spec;
+  CodecClass column;
+};
+
+/// Every codec of the registry, with each of its keys that moves it to another column.
+inline constexpr ClassedSpec kClassedSpecs[] = {
+    {"fp32", CodecClass::kFloats},
+    {"bf16", CodecClass::kFloats},
+    {"ternary:sharing=max", CodecClass::kSharedScalers},
+    {"ternary:sharing=mean,scope=block,block=4096", CodecClass::kSharedScalers},
+    {"ternary:sharing=none", CodecClass::kOwnScalers},
+    {"ternary:sharing=none,levels=asymmetric", CodecClass::kOwnScalers},
+    {"qsgd", CodecClass::kOwnScalers},
+    {"qsgd:sharing=max", CodecClass::kSharedScalers},
+    {"natural", CodecClass::kOwnScalers},
+    {"sign", CodecClass::kOwnScalers},
+    {"sign:reduce=vote,scale=l1", CodecClass::kVotes},
+    {"onebit", CodecClass::kOwnScalers},
+    {"fp8", CodecClass::kOwnScalers},
+};
+
+/// What a cell of the table says: the words of a refusal, none where it runs.
+struct Cell {
+  const char* refusal = "";
+  bool runs() const { return refusal[0] == '\0'; }
+};
+
+/// A row: one cell for each column.
+struct Cells {
+  Cell floats, own, shared, votes;
+  const Cell& of(CodecClass column) const {
+    switch (column) {
+      case CodecClass::kFloats:
+        return floats;
+      case CodecClass::kOwnScalers:
+        return own;
+      case CodecClass::kSharedScalers:
+        return shared;
+      default:
+        return votes;
+    }
+  }
+};
+
+inline std::string codec_of(const ClassedSpec& classed) { return parse_codec_spec(classed.spec).name; }
+
+/// Codecs of the registry that no spec here names.
+inline std::vector<std::string> unclassed_codecs() {
+  std::vector<std::string> names;
+  for (const std::string& name : codec_names()) {
+    bool is_classed = false;
+    for (const ClassedSpec& classed : kClassedSpecs) is_classed = is_classed || codec_of(classed) == name;
+    if (!is_classed) names.push_back(name);
+  }
+  return names;
+}
+
+}  // namespace terngrad::testing

@@ -1,0 +1,123 @@
+// Slices to quantize, and kernels run on them, whatever the codes.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "kernels/codes/quantize_task.h"
+#include "kernels/tensor/bfloat16.h"
+#include "kernels/tensor/float16.h"
+#include "kernels/tensor/philox.h"
+#include "support/gradients.h"
+#include "support/guarded_array.h"
+#include "support/reference.h"
+
+namespace terngrad::testing {
+
+/// What cases need to know of a quantizer: specialized for its options with
+///   Quantizer, kScaler (of a case that names none), bits(options) of a code, and text(options).
+template <class Options>
+struct QuantizerTraits;
+
+/// One slice with everything that it points to, in host memory.
+template <class Options>
+struct QuantizeCase {
+  using Traits = QuantizerTraits<Options>;
+
+  std::vector<float> gradient = {};
+  std::vector<float> scalers = {Traits::kScaler};
+  std::int64_t first = 0;
+  std::int64_t draw_offset = 128;
+  std::int64_t block_elements = 0;
+  std::uint32_t worker = 5;
+  Options options = {};
+  DrawKey key = {0x0123456789abcdef, 42, 3, DrawPurpose::kQuantize};
+  std::size_t misalignment = 0;  // of the gradient, in elements
+  ElementType type = ElementType::kFloat32;
+  std::vector<std::uint16_t> narrow = {};  // the elements if they have 16 bits
+
+  std::int64_t count() const { return static_cast<std::int64_t>(gradient.size()); }
+  /// Words of 32 bits that the codes take.
+  std::size_t words() const { return (gradient.size() * Traits::bits(options) + 31) / 32; }
+  std::string text() const { return Traits::text(options) + ", " + std::to_string(count()); }
+  /// Makes the elements those of a narrow type.
+  void round_gradient_to(ElementType narrow_type) {
+    type = narrow_type;
+    for (float& g : gradient) {
+      const bool is_bfloat16 = type == ElementType::kBfloat16;
+      narrow.push_back(is_bfloat16 ? to_bfloat16(g) : to_float16(g));
+      g = is_bfloat16 ? reference::from_bfloat16(narrow.back()) : reference::from_float16(narrow.back());
+    }
+  }
+};
+
+/// The codes of a case by their definition. @param code  (element, scaler, r16, r24), of which the last decides only
+/// where the code differs for its two extremes
+template <class Options, class Code>
+reference::Bytes reference_codes(const QuantizeCase<Options>& c, const Code& code) {
+  const reference::Stream stream{c.key.seed, c.key.step, c.key.worker + c.worker,
+                                 static_cast<std::uint32_t>(c.key.purpose)};
+  reference::Stream refine = stream;
+  refine.purpose = static_cast<std::uint32_t>(c.options.refine_purpose);
+  const auto first_draw = static_cast<std::uint64_t>(c.draw_offset + c.first);
+  const std::vector<std::uint32_t> r16 = reference::draws16(stream, first_draw, c.gradient.size());
+  reference::Bytes codes;
+  for (std::size_t i = 0; i < c.gradient.size(); ++i) {
+    const auto at = c.first + static_cast<std::int64_t>(i);
+    const std::int64_t block = c.block_elements == 0 ? 0 : at / c.block_elements - c.first / c.block_elements;
+    const float s = c.scalers[static_cast<std::size_t>(block)];
+    const std::uint8_t low = code(c.gradient[i], s, r16[i], 0xffffffu);
+    const std::uint8_t high = code(c.gradient[i], s, r16[i], 0u);
+    codes.push_back(low == high ? low : code(c.gradient[i], s, r16[i], reference::draw24(refine, first_draw + i)));
+  }
+  return codes;
+}
+
+/// Cases of equal options and element types, as one call on a stream's device quantizes them.
+template <class Options>
+std::vector<reference::Bytes> quantized(std::span<const QuantizeCase<Options>> cases,
+                                        typename QuantizerTraits<Options>::Quantizer& quantizer, Stream& stream,
+                                        const std::uint64_t* device_step = nullptr) {
+  std::vector<GuardedArray<float>> wide;
+  std::vector<GuardedArray<std::uint16_t>> narrow;
+  std::vector<GuardedArray<float>> scalers;
+  std::vector<GuardedArray<std::uint32_t>> payloads;
+  std::vector<QuantizeTask> tasks;
+  for (const QuantizeCase<Options>& c : cases) {
+    wide.emplace_back(c.narrow.empty() ? std::span<const float>(c.gradient) : std::span<const float>(), c.misalignment,
+                      stream);
+    narrow.emplace_back(c.narrow, c.misalignment, stream);
+    scalers.emplace_back(c.scalers, 0, stream);
+    // At an odd word: payloads are multiples of 4 bytes.
+    payloads.emplace_back(std::vector<std::uint32_t>(c.words(), 0xa5a5a5a5u), c.misalignment % 2, stream);
+    tasks.push_back({.gradient = c.narrow.empty() ? static_cast<const void*>(wide.back().data())
+                                                  : static_cast<const void*>(narrow.back().data()),
+                     .first = c.first,
+                     .count = c.count(),
+                     .draw_offset = c.draw_offset,
+                     .block_elements = c.block_elements,
+                     .scalers = scalers.back().data(),
+                     .payload = reinterpret_cast<std::uint8_t*>(payloads.back().data()),
+                     .worker = c.worker,
+                     .type = c.type});
+  }
+  quantizer.run(tasks, cases.front().options, cases.front().key, stream, device_step);
+  std::vector<reference::Bytes> result;
+  for (GuardedArray<std::uint32_t>& payload : payloads) {
+    const std::vector<std::uint32_t> words = payload.values();
+    const auto* begin = reinterpret_cast<const std::uint8_t*>(words.data());
+    result.emplace_back(begin, begin + 4 * words.size());
+  }
+  return result;
+}
+
+template <class Options>
+reference::Bytes quantized(const QuantizeCase<Options>& c, int num_threads = 1) {
+  Stream stream(Device::cpu(), num_threads);
+  typename QuantizerTraits<Options>::Quantizer quantizer;
+  return quantized(std::span(&c, 1), quantizer, stream).front();
+}
+
+}  // namespace terngrad::testing

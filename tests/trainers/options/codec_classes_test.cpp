@@ -1,0 +1,133 @@
+// What terngrad_train does with every codec by every strategy, exchange and downlink: it accepts, or refuses with the
+// option and its reason. What the library does: tests/compress/exchange/codec_classes_test.cpp.
+#include "support/codec_classes.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <string>
+#include <vector>
+
+#include "tests/trainers/checked_options.h"
+#include "tests/trainers/train_runs.h"
+#include "trainers/options/async_options.h"
+
+namespace terngrad::train_codec_classes_test {
+namespace {
+
+using testing::Cells;
+using testing::ClassedSpec;
+using ::testing::HasSubstr;
+using testing::kClassedSpecs;
+using testing::operator+;
+
+struct Row {
+  std::vector<std::string> options;
+  Cells cells;
+};
+
+constexpr const char* kRuns = "";
+constexpr const char* kNoSums = "--exchange integer_sum: needs codes that add up as integers";
+constexpr const char* kVendor = "--exchange vendor: adds floating-point numbers of one type";
+constexpr const char* kNoCodes = ": needs codes that add up as integers, those of the codec ternary";
+constexpr const char* kOwnScalers = ": needs a scaler that all workers share; ";
+constexpr const char* kNoVoteSums = "--downlink_codec ternary: draws from sums of codes, which the votes of ";
+constexpr const char* kNoVote = "gradients of workers do not come together, so there is no vote; accepted: reduce=mean";
+constexpr const char* kAsync =
+    "with --strategy async gradients of workers do not come together, so scalers cannot be "
+    "shared; accepted: sharing=none";
+
+const std::vector<Row>& rows() {
+  static const std::vector<Row> rows = {
+      {{}, {{kRuns}, {kRuns}, {kRuns}, {kRuns}}},
+      {{"--exchange", "all_gather"}, {{kRuns}, {kRuns}, {kRuns}, {kRuns}}},
+      {{"--exchange", "scatter_reduce"}, {{kRuns}, {kRuns}, {kRuns}, {kRuns}}},
+      {{"--exchange", "integer_sum"}, {{kNoSums}, {kNoSums}, {kRuns}, {kRuns}}},
+      {{"--exchange", "vendor"}, {{kRuns}, {kVendor}, {kVendor}, {kVendor}}},
+      {{"--strategy", "ps"}, {{kRuns}, {kRuns}, {kRuns}, {kRuns}}},
+      {{"--strategy", "ps", "--pull", "parameters"}, {{kRuns}, {kRuns}, {kRuns}, {kRuns}}},
+      {{"--strategy", "async"}, {{kRuns}, {kRuns}, {kAsync}, {kNoVote}}},
+      {{"--downlink_codec", "bf16"}, {{kRuns}, {kRuns}, {kRuns}, {kRuns}}},
+      {{"--downlink_codec", "sums"}, {{kNoCodes}, {kOwnScalers}, {kRuns}, {kRuns}}},
+      {{"--downlink_codec", "ternary"}, {{kNoCodes}, {kOwnScalers}, {kRuns}, {kNoVoteSums}}},
+      {{"--overlap", "on", "--bucket_mb", "1"}, {{kRuns}, {kRuns}, {kRuns}, {kRuns}}},
+  };
+  return rows;
+}
+
+/// What terngrad_train says of a command line; empty if it accepts it.
+std::string refusal_of(const std::vector<std::string>& arguments) {
+  TrainOptions o;
+  OptionSet options("test");
+  try {
+    testing::parse(options, o, arguments);
+    apply_async_defaults(options, o);
+    check_train_options(options, o);
+  } catch (const UsageError& error) {
+    return error.what();
+  }
+  return "";
+}
+
+TEST(TrainCodecClasses, HaveEveryCodecOfTheRegistry) { EXPECT_THAT(testing::unclassed_codecs(), ::testing::IsEmpty()); }
+
+TEST(TrainCodecClasses, AreAcceptedOrRefusedWithTheOptionAndItsReason) {
+  for (const ClassedSpec& classed : kClassedSpecs) {
+    for (const Row& row : rows()) {
+      std::vector<std::string> arguments = {"--num_nodes", "2", "--codec", classed.spec};
+      arguments = arguments + row.options;
+      SCOPED_TRACE(::testing::PrintToString(arguments));
+      const testing::Cell& cell = row.cells.of(classed.column);
+      if (cell.runs()) {
+        EXPECT_EQ(refusal_of(arguments), "");
+      } else {
+        EXPECT_THAT(refusal_of(arguments), HasSubstr(cell.refusal));
+      }
+    }
+  }
+}
+
+TEST(TrainCodecClasses, KeepWhatTheirMessagesLeaveOutUnlessTheyVote) {
+  for (const ClassedSpec& classed : kClassedSpecs) {
+    const std::string spec = classed.spec;
+    const bool votes = classed.column == testing::CodecClass::kVotes;
+    const char* const because = spec == "fp32" ? "the codec fp32 loses nothing" : votes ? "a vote is no sum" : "";
+    for (const char* memory : {"ef", "momentum"}) {
+      const std::string refusal = refusal_of({"--num_nodes", "2", "--codec", spec, "--codec_memory", memory});
+      const bool runs = *because == '\0' || (votes && memory == std::string("momentum"));
+      EXPECT_EQ(refusal.empty(), runs) << spec << ' ' << memory << ": " << refusal;
+      if (!runs) {
+        EXPECT_THAT(refusal, HasSubstr(because)) << spec;
+      }
+    }
+  }
+}
+
+// A scaler of all tensors is the only thing that keeps gradients whole.
+TEST(TrainCodecClasses, OneScalerForTheModelGoesWithoutBuckets) {
+  EXPECT_THAT(testing::refuse({"--num_nodes", "2", "--codec", "ternary:scope=model", "--bucket_mb", "1"}),
+              HasSubstr("--bucket_mb"));
+  EXPECT_THAT(testing::refuse({"--num_nodes", "2", "--codec", "ternary:scope=model", "--overlap", "on"}),
+              HasSubstr("--overlap on: needs another --scaler_scope than model"));
+}
+
+// One of each column trains by each strategy; ternary has its own scalers with async by default.
+TEST(TrainCodecClasses, TrainByEveryStrategy) {
+  const testing::SmallMnist mnist;
+  const std::vector<std::vector<std::string>> strategies = {{"--strategy", "replicated"},
+                                                            {"--strategy", "ps"},
+                                                            {"--strategy", "ps", "--pull", "parameters"},
+                                                            {"--strategy", "async"}};
+  for (const std::vector<std::string>& strategy : strategies) {
+    for (const char* spec : {"bf16", "natural", "ternary", "sign"}) {
+      const testing::TemporaryDirectory folder;
+      const auto outcome =
+          testing::train(mnist.options(folder / "run") +
+                         std::vector<std::string>{"--max_steps", "2", "--num_nodes", "2", "--codec", spec} + strategy);
+      EXPECT_EQ(outcome.exit_code, kExitSuccess) << spec << " " << ::testing::PrintToString(outcome);
+    }
+  }
+}
+
+}  // namespace
+}  // namespace terngrad::train_codec_classes_test
