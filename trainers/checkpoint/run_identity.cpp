@@ -2,8 +2,11 @@
 
 #include <algorithm>
 #include <array>
+#include <optional>
+#include <sstream>
 #include <vector>
 
+#include "compress/plan/codec_plan.h"
 #include "compress/plan/codec_registry.h"
 #include "kernels/runtime/errors.h"
 #include "trainers/checkpoint/checkpoint.h"
@@ -65,14 +68,51 @@ bool is_of_all_before(std::string_view key, std::string_view value) {
          (key == "codec_memory" && value == "none") || (key == "compress_from" && value == "0");
 }
 
+/// With all keys and their values; nothing for what is no spec.
+std::optional<CodecSpec> canonical_spec(const std::string& text) {
+  try {
+    return canonical_codec_spec(text);
+  } catch (const InvalidArgument&) {
+    return std::nullopt;
+  }
+}
+
 /// Whether a recorded spec is of the same codec: one of an earlier program lacks keys that codecs have got since, which
 /// stand for what it did.
 bool is_same_codec(const std::string& ours, const std::string& theirs) {
-  try {
-    return canonical_codec_spec(ours) == canonical_codec_spec(theirs);
-  } catch (const InvalidArgument&) {
-    return false;
+  const std::optional<CodecSpec> canonical = canonical_spec(ours);
+  return canonical.has_value() && canonical == canonical_spec(theirs);
+}
+
+/// The rules of a list PATTERN=SPEC,PATTERN=SPEC. Specs have commas too: what names a codec behind its first '='
+/// begins a rule, all else is a key of the rule before. Nothing for a text that does not begin with a rule.
+std::optional<std::vector<CodecRule>> listed_rules(const std::string& text) {
+  std::vector<CodecRule> rules;
+  std::istringstream items(text);
+  for (std::string item; std::getline(items, item, ',');) {
+    const std::size_t equals = item.find('=');
+    const std::string spec = equals == std::string::npos ? "" : item.substr(equals + 1);
+    if (canonical_spec(spec.substr(0, spec.find(':'))).has_value()) {
+      rules.push_back({item.substr(0, equals), spec});
+    } else if (rules.empty()) {
+      return std::nullopt;
+    } else {
+      rules.back().codec += "," + item;
+    }
   }
+  return rules;
+}
+
+/// is_same_codec of every rule. A name alone takes what the long names of options say, so it is the same as no other
+/// text.
+bool are_same_rules(const std::string& ours, const std::string& theirs) {
+  const auto is_same = [](const CodecRule& a, const CodecRule& b) {
+    const auto has_keys = [](const CodecRule& rule) { return rule.codec.find(':') != std::string::npos; };
+    return a.pattern == b.pattern && has_keys(a) == has_keys(b) && is_same_codec(a.codec, b.codec);
+  };
+  const auto our_rules = listed_rules(ours);
+  const auto their_rules = listed_rules(theirs);
+  return our_rules.has_value() && their_rules.has_value() && std::ranges::equal(*our_rules, *their_rules, is_same);
 }
 
 std::vector<std::string> compared_keys(const RunIdentity& expected) {
@@ -104,6 +144,7 @@ void check_same_run(const RunIdentity& expected, const RunIdentity& recorded, st
     if (theirs == kNone && is_of_all_before(key, ours)) continue;
     // Runs before there were specs have all of it under the names of options.
     if (key == "codec_spec" && (theirs == kNone || is_same_codec(ours, theirs))) continue;
+    if (key == "codec_for" && theirs != kNone && are_same_rules(ours, theirs)) continue;
     // Of runs on CPUs and on GPUs only. A run may continue on the other kind.
     if ((key == "threads_per_worker" || key == "math") && theirs == kNone) continue;
     TERNGRAD_THROW(UsageError, "cannot continue from ", source, ": this run has ", described(key), " '",

@@ -76,6 +76,23 @@ TEST(RunIdentity, ASpecIsComparedBehindTheOptionsThatSayTheSameIfBothHaveOne) {
               HasSubstr("--codec 'a'"));
 }
 
+TEST(RunIdentity, RulesOfCodecsAreComparedByWhatTheyStandFor) {
+  const std::string now = "conv*=qsgd:bits=4,norm=max,fc?=ternary:format=t5,rounding=stochastic,last=fp32";
+  // Recorded before the codecs had all keys.
+  EXPECT_NO_THROW(check_same_run({{"codec_for", now}},
+                                 {{"codec_for", "conv*=qsgd:bits=4,fc?=ternary:format=t5,last=fp32"}}, "there"));
+  for (const char* other :
+       {"conv*=qsgd:bits=2,fc?=ternary:format=t5,last=fp32",
+        "conv*=qsgd:bits=4,fc?=ternary:format=t5,rounding=nearest,last=fp32",
+        "conv*=qsgd:bits=4,fc?=ternary:format=t5,last=bf16", "conv*=qsgd:bits=4,fc?=ternary:format=t5",
+        "fc?=ternary:format=t5,conv*=qsgd:bits=4,last=fp32", "conv1=qsgd:bits=4,fc?=ternary:format=t5,last=fp32", ""}) {
+    EXPECT_THAT(refusal({{"codec_for", now}}, {{"codec_for", other}}), HasSubstr("--codec_for")) << other;
+  }
+  EXPECT_THAT(refusal({{"codec_for", ""}}, {{"codec_for", "a=unknown:bits=4"}}), HasSubstr("--codec_for"));
+  // A name alone takes the values of other options.
+  EXPECT_THAT(refusal({{"codec_for", "a=ternary"}}, {{"codec_for", "a=ternary:format=t2"}}), HasSubstr("--codec_for"));
+}
+
 TEST(RunIdentity, FingerprintsAreComparedLast) {
   EXPECT_THAT(
       refusal({{"data_fingerprint", "a"}, {"num_examples", "3"}}, {{"data_fingerprint", "b"}, {"num_examples", "4"}}),
