@@ -47,23 +47,19 @@ std::uint64_t exchange_fingerprint(const Layout& layout, const CodecPlan& plan, 
   return hash.value();
 }
 
-/// The algorithm in use, kAuto resolved. @throws InvalidArgument for one that these owners cannot do
+/// The algorithm in use. @throws InvalidArgument for one that these owners cannot do, or for an update that they cannot
 ExchangeAlgorithm algorithm_for(const CompressedAllReduceOptions& options, const Layout& layout, const CodecPlan& plan,
                                 const WorkerGroup& workers) {
   if (options.owners == ShardOwners::kWorkers) {
     TERNGRAD_REQUIRE(workers.num_servers == 0, "[exchange] ", workers.num_servers,
                      " servers, but workers own the shards");
     TERNGRAD_REQUIRE(options.update == nullptr, "[exchange] an update of shards needs servers that own them");
-    return choose_algorithm(options.algorithm, options.downlink_codec, layout, plan, workers.num_workers);
   }
   const bool can_update =
       options.downlink_codec == DownlinkCodec::kFloat32 || options.downlink_codec == DownlinkCodec::kBfloat16;
   TERNGRAD_REQUIRE(options.update == nullptr || can_update, "[exchange] what an update makes of the mean travels as ",
                    "fp32 or bf16, not as ", to_string(options.downlink_codec));
-  TERNGRAD_REQUIRE(
-      options.algorithm == ExchangeAlgorithm::kAuto || options.algorithm == ExchangeAlgorithm::kScatterReduce,
-      "[exchange] servers aggregate by scatter_reduce, not by ", to_string(options.algorithm));
-  return ExchangeAlgorithm::kScatterReduce;
+  return choose_algorithm(options.algorithm, options.owners, options.downlink_codec, layout, plan, workers.num_workers);
 }
 
 /// Whether auto has chosen integer_sum, though this process has all workers, for the bytes between processes that it
@@ -310,14 +306,14 @@ void CompressedAllReduce::sum_lanes(ExchangeReport& report) {
 void CompressedAllReduce::aggregate(const TensorTable& mean) {
   const bool sums_travel = options_.downlink_codec != DownlinkCodec::kSums || returns_messages();
   for (std::size_t group = 0; group < coders_.size(); ++group) {
-    const AggregateUnit unit = downlink_.unit(plan_.groups()[group].segments.front());
+    const AggregateUnit unit = downlink_.forms().unit(plan_.groups()[group].segments.front());
     // Sums that go nowhere need not be made: the mean they stand for has the same bits.
     coders_[group]->aggregate(mean, sums_travel ? unit : AggregateUnit::kMean, stream_);
   }
 }
 
 void CompressedAllReduce::apply_downlink(const TensorTable& mean) {
-  if (!downlink_.is_lossy()) return;
+  if (!downlink_.forms().is_lossy()) return;
   if (options_.downlink_codec == DownlinkCodec::kBfloat16) {
     for (int segment = 0; segment < layout_.num_segments(); ++segment) {
       round_to_bfloat16({mean.tensor(segment), static_cast<std::size_t>(layout_.segment(segment).num_elements)},

@@ -66,7 +66,7 @@ class CompressedAllReduce final : public GradientExchange {
 
   /// Whether shards of the mean travel as messages: also those whose size is known from messages only.
   bool returns_messages() const {
-    return algorithm_ == ExchangeAlgorithm::kScatterReduce && (sends_messages() || !downlink_.has_fixed_size());
+    return algorithm_ == ExchangeAlgorithm::kScatterReduce && (sends_messages() || !downlink_.forms().has_fixed_size());
   }
 
   void exchange_scalers(ExchangeReport& report);

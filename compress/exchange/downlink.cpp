@@ -36,19 +36,7 @@ std::string to_string(DownlinkCodec codec) {
 
 Downlink::Downlink(const Layout& layout, const CodecPlan& plan, const std::vector<std::vector<Slice>>& parts,
                    const Options& options)
-    : layout_(layout), plan_(plan), options_(options) {
-  if (options.codec == DownlinkCodec::kSums || options.codec == DownlinkCodec::kTernary) {
-    for (const CodecPlan::Group& group : plan.groups()) {
-      TERNGRAD_REQUIRE(group.codec->sharing() != ScalerSharing::kNone, "[downlink] ", to_string(options.codec),
-                       " needs a scaler that all workers share; codec ", group.codec->name(), " gives each its own");
-      TERNGRAD_REQUIRE(may_return_codes(*group.codec), "[downlink] ", to_string(options.codec),
-                       " needs codes that add up as integers, those of codec ", group.codec->name(), " (",
-                       group.codec->options_text(), ") do not");
-      TERNGRAD_REQUIRE(options.codec != DownlinkCodec::kTernary || !group.codec->traits().votes,
-                       "[downlink] ternary draws from sums of codes, which votes are not; accepted with codec ",
-                       group.codec->name(), ": fp32, bf16, sums");
-    }
-  }
+    : layout_(layout), plan_(plan), forms_(plan, options.codec, options.num_workers), seed_(options.seed) {
   for (const std::vector<Slice>& slices : parts) {
     std::vector<Slice> runs;
     std::vector<std::int64_t> run_scaler;
@@ -58,8 +46,8 @@ Downlink::Downlink(const Layout& layout, const CodecPlan& plan, const std::vecto
       const Codec::ScalerRange range = plan.codec_of(slice.segment).scaler_range(slice);
       first_scaler.push_back(plan.first_scaler(slice.segment) + range.first);
       num_scalers.push_back(range.count);
-      if (options.codec != DownlinkCodec::kTernary || unit(slice.segment) != AggregateUnit::kSums) continue;
-      const std::int64_t block = plan.codec_of(slice.segment).sum_form().block_elements;
+      if (options.codec != DownlinkCodec::kTernary || forms_.unit(slice.segment) != AggregateUnit::kSums) continue;
+      const std::int64_t block = forms_.sum_form(slice.segment).block_elements;
       const std::int64_t end = slice.first + slice.count;
       for (std::int64_t at = slice.first, b = 0; at < end; ++b) {
         const std::int64_t run_end = block == 0 ? end : std::min(end, (range.first + b + 1) * block);
@@ -74,45 +62,25 @@ Downlink::Downlink(const Layout& layout, const CodecPlan& plan, const std::vecto
   }
 }
 
-bool Downlink::has_fixed_size() const {
-  return options_.codec != DownlinkCodec::kTernary ||
-         std::ranges::all_of(plan_.groups(), [](const CodecPlan::Group& g) {
-           return !g.codec->traits().summable || g.codec->traits().fixed_size;
-         });
-}
-
-AggregateUnit Downlink::unit(int segment) const {
-  const bool integer = options_.codec == DownlinkCodec::kSums || options_.codec == DownlinkCodec::kTernary;
-  return integer && plan_.codec_of(segment).traits().summable ? AggregateUnit::kSums : AggregateUnit::kMean;
-}
-
-Downlink::Form Downlink::form_of(int segment) const {
-  if (unit(segment) == AggregateUnit::kSums) {
-    const Codec& codec = plan_.codec_of(segment);
-    const SumForm sums = codec.sum_form();
-    const bool is_lanes = options_.codec == DownlinkCodec::kSums && !sums.votes;
-    const CodeFormat format = is_lanes ? CodeFormat::kLanes : sums.drawn;
-    return {codec.wire_id(), static_cast<std::uint8_t>(format)};
+Downlink::RecordForm Downlink::record_form(int segment) const {
+  switch (forms_.form(segment)) {
+    case MeanForm::kFloat32:
+      return {kFloat32Id, 0};
+    case MeanForm::kBfloat16:
+      return {kBfloat16Id, 0};
+    case MeanForm::kLanes:
+    case MeanForm::kCodes:
+      return {plan_.codec_of(segment).wire_id(), static_cast<std::uint8_t>(forms_.code_format(segment))};
   }
-  return {options_.codec == DownlinkCodec::kBfloat16 ? kBfloat16Id : kFloat32Id, 0};
+  TERNGRAD_THROW(InvalidArgument, "[downlink] unknown form ", static_cast<int>(forms_.form(segment)));
 }
-
-std::int64_t Downlink::max_bytes(const Slice& slice) const {
-  const Form form = form_of(slice.segment);
-  if (form.codec == kFloat32Id) return 4 * slice.count;
-  if (form.codec == kBfloat16Id) return (2 * slice.count + 3) / 4 * 4;
-  return payload_bytes(static_cast<CodeFormat>(form.format), slice.count, options_.num_workers,
-                       lane_levels(slice.segment));
-}
-
-int Downlink::lane_levels(int segment) const { return 2 * plan_.codec_of(segment).sum_form().levels; }
 
 std::int64_t Downlink::max_message_bytes(std::size_t part) const {
   const Part& p = parts_[part];
   MessageSize size(p.slices.size());
   for (std::size_t i = 0; i < p.slices.size(); ++i) {
-    const bool summed = unit(p.slices[i].segment) == AggregateUnit::kSums;
-    size.add(summed ? p.num_scalers[i] : 0, max_bytes(p.slices[i]));
+    const bool summed = forms_.unit(p.slices[i].segment) == AggregateUnit::kSums;
+    size.add(summed ? p.num_scalers[i] : 0, forms_.max_bytes(p.slices[i]));
   }
   return size.bytes();
 }
@@ -134,7 +102,7 @@ std::span<const std::uint8_t> Downlink::encode(std::size_t part, int worker, con
   std::int64_t bytes = 0;
   for (std::size_t i = 0; i < p.slices.size(); ++i) {
     num_scalers += p.num_scalers[i];
-    bytes += max_bytes(p.slices[i]);
+    bytes += forms_.max_bytes(p.slices[i]);
   }
   writer.begin(MessageKind::kMean, context, worker, p.slices.size(),
                terngrad::max_message_bytes(p.slices.size(), num_scalers, bytes));
@@ -142,49 +110,57 @@ std::span<const std::uint8_t> Downlink::encode(std::size_t part, int worker, con
   std::vector<float> maxima;
   for (std::size_t i = 0; i < p.slices.size(); ++i) {
     const Slice& slice = p.slices[i];
-    const Form form = form_of(slice.segment);
+    const MeanForm form = forms_.form(slice.segment);
+    const RecordForm record = record_form(slice.segment);
+    const std::int64_t max_bytes = forms_.max_bytes(slice);
     const auto count = static_cast<std::size_t>(slice.count);
     const float* values = aggregated.slice(slice);
     factors.clear();
     maxima.clear();
     bool votes = false;
-    if (unit(slice.segment) == AggregateUnit::kSums) {
-      const SumForm sums = plan_.codec_of(slice.segment).sum_form();
+    if (forms_.unit(slice.segment) == AggregateUnit::kSums) {
+      const SumForm sums = forms_.sum_form(slice.segment);
       votes = sums.votes;
       for (std::int64_t s = p.first_scaler[i]; s < p.first_scaler[i] + p.num_scalers[i]; ++s) {
-        const auto unit_sum = static_cast<float>(max_sum(sums, options_.num_workers));
+        const auto unit_sum = static_cast<float>(max_sum(sums, forms_.num_workers()));
         const float step = shared[static_cast<std::size_t>(s)] / unit_sum;
         const float most = votes ? 1.0f : std::bit_cast<float>(max[static_cast<std::size_t>(s)]);
         maxima.push_back(most);
-        factors.push_back(options_.codec == DownlinkCodec::kTernary ? step * most : step);
+        factors.push_back(forms_.codec() == DownlinkCodec::kTernary ? step * most : step);
       }
     }
-    std::uint8_t* payload = writer.add(slice, form.codec, form.format, factors, max_bytes(slice));
-    if (count == 0 && form.codec == kFloat32Id) continue;  // an empty tensor may have no address
-    if (form.codec == kFloat32Id) {
-      std::memcpy(payload, values, 4 * count);
-    } else if (form.codec == kBfloat16Id) {
-      std::memset(payload, 0, static_cast<std::size_t>(max_bytes(slice)));
-      encode_bfloat16({values, count}, {reinterpret_cast<std::uint16_t*>(payload), count}, stream);
-    } else if (options_.codec == DownlinkCodec::kSums && !votes) {
-      pack_sums({values, count}, options_.num_workers, lane_levels(slice.segment), payload);
-    } else {
-      const TernarizeTask task{.gradient = values,
-                               .first = slice.first,
-                               .count = slice.count,
-                               .draw_offset = layout_.segment(slice.segment).draw_offset,
-                               .block_elements = plan_.codec_of(slice.segment).sum_form().block_elements,
-                               .scalers = maxima.data(),
-                               .clips = nullptr,
-                               .payload = payload};
-      const TernarizeOptions kernel_options{.format = static_cast<CodeFormat>(form.format),
-                                            .num_workers = options_.num_workers,
-                                            .refine_purpose = DrawPurpose::kDownlinkRefine,
-                                            .rounding = votes ? Rounding::kNearest : Rounding::kStochastic};
-      const DrawKey key{options_.seed, context.step, 0, DrawPurpose::kDownlink};
-      std::int64_t used = 0;
-      ternarize({&task, 1}, kernel_options, key, {&used, 1}, stream);
-      writer.set_bytes(i, used);
+    std::uint8_t* payload = writer.add(slice, record.codec, record.format, factors, max_bytes);
+    if (count == 0 && form == MeanForm::kFloat32) continue;  // an empty tensor may have no address
+    switch (form) {
+      case MeanForm::kFloat32:
+        std::memcpy(payload, values, 4 * count);
+        break;
+      case MeanForm::kBfloat16:
+        std::memset(payload, 0, static_cast<std::size_t>(max_bytes));
+        encode_bfloat16({values, count}, {reinterpret_cast<std::uint16_t*>(payload), count}, stream);
+        break;
+      case MeanForm::kLanes:
+        pack_sums({values, count}, forms_.num_workers(), forms_.lane_levels(slice.segment), payload);
+        break;
+      case MeanForm::kCodes: {
+        const TernarizeTask task{.gradient = values,
+                                 .first = slice.first,
+                                 .count = slice.count,
+                                 .draw_offset = layout_.segment(slice.segment).draw_offset,
+                                 .block_elements = forms_.sum_form(slice.segment).block_elements,
+                                 .scalers = maxima.data(),
+                                 .clips = nullptr,
+                                 .payload = payload};
+        const TernarizeOptions kernel_options{.format = forms_.code_format(slice.segment),
+                                              .num_workers = forms_.num_workers(),
+                                              .refine_purpose = DrawPurpose::kDownlinkRefine,
+                                              .rounding = votes ? Rounding::kNearest : Rounding::kStochastic};
+        const DrawKey key{seed_, context.step, 0, DrawPurpose::kDownlink};
+        std::int64_t used = 0;
+        ternarize({&task, 1}, kernel_options, key, {&used, 1}, stream);
+        writer.set_bytes(i, used);
+        break;
+      }
     }
   }
   return writer.finish();
@@ -214,8 +190,8 @@ void Downlink::decode(std::size_t part, const Message& message, const TensorTabl
   for (std::size_t i = 0; i < p.slices.size(); ++i) {
     const Message::Record& record = message.records[i];
     const EncodedSlice& encoded = record.encoded;
-    const Form form = form_of(p.slices[i].segment);
-    const bool summed = unit(p.slices[i].segment) == AggregateUnit::kSums;
+    const RecordForm form = record_form(p.slices[i].segment);
+    const bool summed = forms_.unit(p.slices[i].segment) == AggregateUnit::kSums;
     if (encoded.slice != p.slices[i] || record.codec != form.codec || encoded.format != form.format ||
         static_cast<std::int64_t>(encoded.scalers.size()) != (summed ? p.num_scalers[i] : 0)) {
       TERNGRAD_THROW(CommunicationError, "[downlink] slice ", i, " of worker ", message.worker,
@@ -229,23 +205,25 @@ void Downlink::decode(std::size_t part, const Message& message, const TensorTabl
       codec.decode(encoded, {out, count});
       continue;
     }
-    const SumForm sums = plan_.codec_of(encoded.slice.segment).sum_form();
-    check_payload({static_cast<CodeFormat>(form.format), encoded.payload, encoded.slice.count, options_.num_workers,
-                   2 * sums.levels});
-    const int most = options_.codec == DownlinkCodec::kSums ? max_sum(sums, options_.num_workers) : 1;
+    const int segment = encoded.slice.segment;
+    const SumForm sums = forms_.sum_form(segment);
+    const int num_workers = forms_.num_workers();
+    check_payload(
+        {forms_.code_format(segment), encoded.payload, encoded.slice.count, num_workers, forms_.lane_levels(segment)});
+    const int most = forms_.codec() == DownlinkCodec::kSums ? max_sum(sums, num_workers) : 1;
     check_scalers_of_mean(encoded.scalers, most, message.worker);
     const std::uint8_t* payload = encoded.payload.data();
     const auto bytes = static_cast<std::int64_t>(encoded.payload.size());
-    const CodeSumTask task{.format = static_cast<CodeFormat>(form.format),
+    const CodeSumTask task{.format = forms_.code_format(segment),
                            .payloads = {&payload, 1},
                            .payload_bytes = {&bytes, 1},
-                           .num_workers = options_.num_workers,
+                           .num_workers = num_workers,
                            .first = encoded.slice.first,
                            .count = encoded.slice.count,
                            .block_elements = sums.block_elements,
                            .scales = encoded.scalers.data(),
                            .out = out,
-                           .lane_levels = 2 * sums.levels};
+                           .lane_levels = forms_.lane_levels(segment)};
     aggregate_code_sums({&task, 1}, stream);
   }
 }

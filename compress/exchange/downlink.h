@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "compress/exchange/downlink_codec.h"
+#include "compress/exchange/downlink_forms.h"
 #include "compress/plan/codec_plan.h"
 #include "compress/wire/wire_format.h"
 #include "kernels/statistics/statistics.h"
@@ -22,22 +22,14 @@ class Downlink {
     std::uint64_t seed = 1;
   };
   /// @param parts  the lists of slices that will be encoded, each with its own workspace
-  /// @throws InvalidArgument if codec is sums or ternary and a tensor's scaler is not shared
+  /// @throws InvalidArgument as DownlinkForms does
   Downlink(const Layout& layout, const CodecPlan& plan, const std::vector<std::vector<Slice>>& parts,
            const Options& options);
 
-  /// Whether the mean comes back changed.
-  bool is_lossy() const {
-    return options_.codec == DownlinkCodec::kBfloat16 || options_.codec == DownlinkCodec::kTernary;
-  }
+  const DownlinkForms& forms() const { return forms_; }
   std::size_t num_parts() const { return parts_.size(); }
-  /// Whether max_message_bytes is exact.
-  bool has_fixed_size() const;
-  /// What a tensor must be aggregated to before encode: integer sums or the mean.
-  AggregateUnit unit(int segment) const;
 
-  /// Size of a part's message; exact except for codes of a format whose size depends on them (tmask), where it is the
-  /// most.
+  /// Size of a part's message; exact where forms() have a fixed size, else the most.
   std::int64_t max_message_bytes(std::size_t part) const;
 
   /// Largest |sum| of this part for each scaler (bit patterns of float32), merged into `max`
@@ -45,7 +37,7 @@ class Downlink {
   void measure(std::size_t part, const TensorTable& aggregated, std::span<std::uint32_t> max, Stream& stream);
 
   /// Writes the message of a part.
-  /// @param aggregated  in the units of `unit`
+  /// @param aggregated  in the units of forms()
   /// @param shared      [plan.num_scalers()] the scalers that the step was encoded with
   std::span<const std::uint8_t> encode(std::size_t part, int worker, const TensorTable& aggregated,
                                        std::span<const float> shared, std::span<const std::uint32_t> max,
@@ -55,18 +47,17 @@ class Downlink {
   void decode(std::size_t part, const Message& message, const TensorTable& mean, Stream& stream) const;
 
  private:
-  struct Form {
+  /// Of a record: the wire id of a codec, and its format.
+  struct RecordForm {
     std::uint8_t codec;
     std::uint8_t format;
   };
-  Form form_of(int segment) const;
-  /// Of lanes of sums of a tensor's codes.
-  int lane_levels(int segment) const;
-  std::int64_t max_bytes(const Slice& slice) const;
+  RecordForm record_form(int segment) const;
 
   const Layout& layout_;
   const CodecPlan& plan_;
-  Options options_;
+  DownlinkForms forms_;
+  std::uint64_t seed_;
   struct Part {
     std::vector<Slice> slices;
     std::vector<std::int64_t> first_scaler;  // of each slice, in the list of all scalers

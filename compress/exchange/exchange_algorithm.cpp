@@ -22,8 +22,13 @@ std::string to_string(ExchangeAlgorithm algorithm) {
   TERNGRAD_THROW(InvalidArgument, "[exchange] unknown algorithm ", static_cast<int>(algorithm));
 }
 
-ExchangeAlgorithm choose_algorithm(ExchangeAlgorithm asked, DownlinkCodec downlink_codec, const Layout& layout,
-                                   const CodecPlan& plan, int num_workers) {
+ExchangeAlgorithm choose_algorithm(ExchangeAlgorithm asked, ShardOwners owners, DownlinkCodec downlink_codec,
+                                   const Layout& layout, const CodecPlan& plan, int num_workers) {
+  if (owners == ShardOwners::kServers) {
+    TERNGRAD_REQUIRE(asked == ExchangeAlgorithm::kAuto || asked == ExchangeAlgorithm::kScatterReduce,
+                     "[exchange] servers aggregate by scatter_reduce, not by ", to_string(asked));
+    return ExchangeAlgorithm::kScatterReduce;
+  }
   const bool any_summable =
       std::ranges::any_of(plan.groups(), [](const CodecPlan::Group& g) { return g.codec->traits().summable; });
   if (asked == ExchangeAlgorithm::kIntegerSum) {

@@ -4,6 +4,7 @@
 #include <string>
 
 #include "compress/exchange/downlink_codec.h"
+#include "compress/exchange/shard_owners.h"
 
 namespace terngrad {
 
@@ -27,8 +28,9 @@ std::string to_string(ExchangeAlgorithm algorithm);
 /// of the least busiest_worker_bytes; of equals all_gather, which has the fewest rounds, then scatter_reduce. With t2
 /// and every tensor summable that is all_gather up to N = 3 and integer_sum above; with fp32, all_gather of two workers
 /// and scatter_reduce above. A function of its arguments alone, so all ranks choose the same.
-/// @throws InvalidArgument for integer_sum where no tensor has a codec that is summable
-ExchangeAlgorithm choose_algorithm(ExchangeAlgorithm asked, DownlinkCodec downlink_codec, const Layout& layout,
-                                   const CodecPlan& plan, int num_workers);
+/// With servers scatter_reduce, the only one that they can do.
+/// @throws InvalidArgument for integer_sum where no tensor has a codec that is summable, and for what servers cannot do
+ExchangeAlgorithm choose_algorithm(ExchangeAlgorithm asked, ShardOwners owners, DownlinkCodec downlink_codec,
+                                   const Layout& layout, const CodecPlan& plan, int num_workers);
 
 }  // namespace terngrad

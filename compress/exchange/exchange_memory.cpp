@@ -115,7 +115,7 @@ class BucketMemory {
       own_means += mean_bytes;
       largest_mean = std::max(largest_mean, mean_bytes);
     }
-    if (is_alone() && !mean.has_fixed_size()) return written + all_means + largest_mean;
+    if (is_alone() && !mean.forms().has_fixed_size()) return written + all_means + largest_mean;
     if (is_alone()) return written + (options_.downlink_codec == DownlinkCodec::kTernary ? largest_mean : 0);
     return written + all_sent + std::max(received, all_means) + own_means + largest_mean;
   }
@@ -142,10 +142,9 @@ std::int64_t exchange_memory(const Layout& layout, const CompressedAllReduceOpti
   for (std::size_t bucket = 0; bucket < parts.num_buckets(); ++bucket) {
     const CodecPlan plan = parts.plan_of(bucket);
     const Layout& part = parts.layout_of(bucket);
-    const ExchangeAlgorithm algorithm = options.owners == ShardOwners::kServers
-                                            ? ExchangeAlgorithm::kScatterReduce
-                                            : choose_algorithm(parts.algorithm_of(bucket, options.algorithm),
-                                                               options.downlink_codec, part, plan, workers.num_workers);
+    const ExchangeAlgorithm asked = parts.algorithm_of(bucket, options.algorithm);
+    const ExchangeAlgorithm algorithm =
+        choose_algorithm(asked, options.owners, options.downlink_codec, part, plan, workers.num_workers);
     bytes += BucketMemory(part, plan, options, workers).bytes(algorithm);
   }
   return bytes;

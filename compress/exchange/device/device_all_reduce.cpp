@@ -47,18 +47,6 @@ std::vector<WorkerRange> ranges_of_ranks(const WorkerRange& own, const DeviceCom
   return ranks;
 }
 
-/// The algorithm in use, kAuto resolved. @throws InvalidArgument for one that servers cannot do
-ExchangeAlgorithm algorithm_for(const CompressedAllReduceOptions& options, const Layout& layout, const CodecPlan& plan,
-                                int num_workers) {
-  if (options.owners == ShardOwners::kWorkers) {
-    return choose_algorithm(options.algorithm, options.downlink_codec, layout, plan, num_workers);
-  }
-  TERNGRAD_REQUIRE(
-      options.algorithm == ExchangeAlgorithm::kAuto || options.algorithm == ExchangeAlgorithm::kScatterReduce,
-      "[exchange] servers aggregate by scatter_reduce, not by ", to_string(options.algorithm));
-  return ExchangeAlgorithm::kScatterReduce;
-}
-
 }  // namespace
 
 struct DeviceAllReduce::Times {
@@ -84,7 +72,8 @@ DeviceAllReduce::DeviceAllReduce(const Layout& layout, CodecPlan plan, const Wor
       stream_(stream),
       communicator_(std::move(communicator)),
       ranks_(ranges_of_ranks(workers, *communicator_)),
-      algorithm_(algorithm_for(options, setup_.layout, plan_, workers.num_workers)),
+      algorithm_(choose_algorithm(options.algorithm, options.owners, options.downlink_codec, setup_.layout, plan_,
+                                  workers.num_workers)),
       nonfinite_(std::move(part.nonfinite)) {
   TERNGRAD_REQUIRE(options.update == nullptr, "[exchange] shards of gradients on GPUs cannot be updated by servers");
   make_payloads();

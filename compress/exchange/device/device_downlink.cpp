@@ -17,29 +17,16 @@ DeviceDownlink::DeviceDownlink(const CoderSetup& setup, const CodecPlan& plan,
     : setup_(setup),
       plan_(plan),
       options_(options),
+      forms_(plan, options.codec, setup.workers.num_workers, options.travels),
       float32_(FloatPayload::kFloat32, setup.device),
       bfloat16_(FloatPayload::kBfloat16, setup.device),
       rounded_(FloatPayload::kRoundedBfloat16, setup.device),
       floats_(setup.device),
       codes_(setup.device) {
-  const bool as_codes = options.codec == DownlinkCodec::kSums || options.codec == DownlinkCodec::kTernary;
-  // Sums that go nowhere need not be: the mean they stand for has the same bits.
-  const bool sums =
-      options.codec == DownlinkCodec::kTernary || (options.codec == DownlinkCodec::kSums && options.travels);
   for (std::size_t group = 0; group < plan.groups().size(); ++group) {
-    const Codec& codec = *plan.groups()[group].codec;
-    TERNGRAD_REQUIRE(!as_codes || codec.sharing() != ScalerSharing::kNone, "[downlink] codec ",
-                     to_string(options.codec), " needs a scaler that all workers share; codec ", codec.name(),
-                     " has scaler_sharing none");
-    TERNGRAD_REQUIRE(!as_codes || may_return_codes(codec), "[downlink] codec ", to_string(options.codec),
-                     " needs codes that add up as integers, those of codec ", codec.name(), " (", codec.options_text(),
-                     ") do not");
-    TERNGRAD_REQUIRE(options.codec != DownlinkCodec::kTernary || !codec.traits().votes,
-                     "[downlink] ternary draws from sums of codes, which votes are not; accepted with codec ",
-                     codec.name(), ": fp32, bf16, sums");
     sums_.push_back(nullptr);
-    if (!sums || !codec.traits().summable) continue;
-    sums_.back().reset(new Sums{codec.sum_form(), *coders[group]});
+    if (forms_.unit(plan.groups()[group].segments.front()) != AggregateUnit::kSums) continue;
+    sums_.back().reset(new Sums{plan.groups()[group].codec->sum_form(), *coders[group]});
   }
   const std::vector<std::vector<Slice>> whole = {whole_segments(setup_.layout)};
   const int num_shards = options_.owners == ShardOwners::kWorkers ? setup_.workers.num_workers : 1;
@@ -60,35 +47,16 @@ DeviceDownlink::DeviceDownlink(const CoderSetup& setup, const CodecPlan& plan,
     } else if (sums_[group]->form.votes) {
       plan_votes(*sums_[group]);
     } else {
-      const int lane_levels = 2 * sums_[group]->form.levels;
+      const int lane_levels = forms_.lane_levels(plan.groups()[group].segments.front());
       sums_[group]->packer = std::make_unique<SumPacker>(setup.workers.num_workers, lane_levels, setup.device);
     }
   }
 }
 
-DeviceDownlink::Form DeviceDownlink::form_of(const Slice& slice) const {
-  if (const Sums* sums = sums_[group_of(slice)].get(); sums != nullptr) {
-    return options_.codec == DownlinkCodec::kSums && !sums->form.votes ? Form::kLanes : Form::kCodes;
-  }
-  return options_.codec == DownlinkCodec::kBfloat16 ? Form::kBfloat16 : Form::kFloat32;
-}
-
 std::int64_t DeviceDownlink::bytes_of(const Slice& slice) const {
-  const Form form = form_of(slice);
   // What stays where it is has no payload, except for codes: they are drawn into one.
-  if (!options_.travels && form != Form::kCodes) return 0;
-  switch (form) {
-    case Form::kFloat32:
-      return 4 * slice.count;
-    case Form::kBfloat16:
-      return (2 * slice.count + 3) / 4 * 4;
-    case Form::kLanes:
-      return payload_bytes(CodeFormat::kLanes, slice.count, setup_.workers.num_workers,
-                           2 * sums_[group_of(slice)]->form.levels);
-    case Form::kCodes:
-      return payload_bytes(sums_[group_of(slice)]->form.drawn, slice.count, 1);
-  }
-  TERNGRAD_THROW(InvalidArgument, "[downlink] unknown form ", static_cast<int>(form));
+  const bool has_payload = options_.travels || forms_.form(slice.segment) == MeanForm::kCodes;
+  return has_payload ? forms_.max_bytes(slice) : 0;
 }
 
 void DeviceDownlink::plan_pieces(Sums& sums, std::size_t group) {
@@ -193,19 +161,19 @@ void DeviceDownlink::encode(const TensorTable& mean, const DeviceStep& step, Str
     if (!part.is_own) continue;
     const FloatPayloadTask numbers{
         .values = mean.slice(part.slice), .count = part.slice.count, .payload = part.payload};
-    switch (form_of(part.slice)) {
-      case Form::kFloat32:
+    switch (forms_.form(part.slice.segment)) {
+      case MeanForm::kFloat32:
         // Alone, it stays where it is.
         if (options_.ranks.size() > 1) float32_tasks_.push_back(numbers);
         break;
-      case Form::kBfloat16:
+      case MeanForm::kBfloat16:
         bfloat16_tasks_.push_back(numbers);
         break;
-      case Form::kLanes:
+      case MeanForm::kLanes:
         sums_[group_of(part.slice)]->pack_tasks.push_back(
             {.sums = mean.slice(part.slice), .count = numbers.count, .payload = part.payload});
         break;
-      case Form::kCodes:
+      case MeanForm::kCodes:
         sums_[group_of(part.slice)]->draw_tasks.push_back(draw_task(part, mean));
         break;
     }
@@ -229,10 +197,10 @@ void DeviceDownlink::encode(const TensorTable& mean, const DeviceStep& step, Str
 CodeSumTask DeviceDownlink::code_task(std::size_t index, const TensorTable& mean) const {
   const MeanPart& part = shards_->parts()[index];
   const Sums& sums = *sums_[group_of(part.slice)];
-  const bool is_lanes = form_of(part.slice) == Form::kLanes;
+  const bool is_lanes = forms_.form(part.slice.segment) == MeanForm::kLanes;
   const bool is_scaled = is_lanes || sums.form.votes;  // by what the coder has
   const std::span<const float> scales = is_scaled ? sums.coder.scales() : std::span<const float>(sums.factors.span());
-  return {.format = is_lanes ? CodeFormat::kLanes : sums.form.drawn,
+  return {.format = forms_.code_format(part.slice.segment),
           .payloads = {&pointers_[index], 1},
           .payload_bytes = {&part.bytes, 1},
           .num_workers = is_lanes ? setup_.workers.num_workers : 1,
@@ -241,7 +209,7 @@ CodeSumTask DeviceDownlink::code_task(std::size_t index, const TensorTable& mean
           .block_elements = sums.form.block_elements,
           .scales = scales.data() + sums.coder.first_scaler(part.slice),
           .out = mean.slice(part.slice),
-          .lane_levels = 2 * sums.form.levels};
+          .lane_levels = forms_.lane_levels(part.slice.segment)};
 }
 
 void DeviceDownlink::decode(const TensorTable& mean, Stream& stream) {
@@ -251,14 +219,14 @@ void DeviceDownlink::decode(const TensorTable& mean, Stream& stream) {
   sum_tasks_.clear();
   for (std::size_t i = 0; i < parts.size(); ++i) {
     const MeanPart& part = parts[i];
-    const Form form = form_of(part.slice);
-    if (form == Form::kLanes || form == Form::kCodes) {
+    const MeanForm form = forms_.form(part.slice.segment);
+    if (form == MeanForm::kLanes || form == MeanForm::kCodes) {
       sum_tasks_.push_back(code_task(i, mean));
       continue;
     }
-    if (part.is_own && form == Form::kFloat32) continue;  // it is there
+    if (part.is_own && form == MeanForm::kFloat32) continue;  // it is there
     leaves_[i] = {.payload = {part.payload, static_cast<std::size_t>(part.bytes)}};
-    mean_tasks_.push_back({.format = form == Form::kFloat32 ? LeafFormat::kFloat32 : LeafFormat::kBfloat16,
+    mean_tasks_.push_back({.format = form == MeanForm::kFloat32 ? LeafFormat::kFloat32 : LeafFormat::kBfloat16,
                            .workers = {&leaves_[i], 1},
                            .first = part.slice.first,
                            .count = part.slice.count,

@@ -9,7 +9,7 @@
 #include "compress/codecs/coder.h"
 #include "compress/comm/device_communicator.h"
 #include "compress/exchange/device/downlink_payloads.h"
-#include "compress/exchange/downlink.h"
+#include "compress/exchange/downlink_forms.h"
 #include "compress/exchange/gradient_exchange.h"
 #include "compress/plan/codec_plan.h"
 #include "kernels/codes/code_sum.h"
@@ -37,7 +37,7 @@ class DeviceDownlink {
     bool travels = false;  // whether each rank has aggregated its shards, in place of everything
   };
   /// @param coders  one per group of the plan; they and the plan must outlive the leg
-  /// @throws InvalidArgument if codec is sums or ternary and a tensor's scaler is not shared
+  /// @throws InvalidArgument as DownlinkForms does
   DeviceDownlink(const CoderSetup& setup, const CodecPlan& plan, std::span<const std::unique_ptr<Coder>> coders,
                  const Options& options);
 
@@ -57,8 +57,6 @@ class DeviceDownlink {
   void add_bytes(ExchangeBytes& report) const;
 
  private:
-  /// How a slice of the mean is stored on its way.
-  enum class Form { kFloat32, kBfloat16, kLanes, kCodes };
   /// A group whose codes are aggregated to integer sums.
   struct Sums {
     SumForm form;
@@ -76,7 +74,6 @@ class DeviceDownlink {
   };
 
   std::size_t group_of(const Slice& slice) const { return static_cast<std::size_t>(plan_.group_of(slice.segment)); }
-  Form form_of(const Slice& slice) const;
   std::int64_t bytes_of(const Slice& slice) const;
   void plan_pieces(Sums& sums, std::size_t group);
   /// Votes travel as codes with downlink codec sums, too.
@@ -93,6 +90,7 @@ class DeviceDownlink {
   CoderSetup setup_;
   const CodecPlan& plan_;
   Options options_;
+  DownlinkForms forms_;
   std::vector<std::unique_ptr<Sums>> sums_;  // by group; null where means are aggregated
   std::unique_ptr<DownlinkPayloads> shards_;
   FloatPacker float32_, bfloat16_, rounded_;

@@ -84,7 +84,7 @@ struct Leg {
   Tensors aggregated() const {
     Tensors tensors = testing::gaussian_tensors(layout, 1);
     for (int t = 0; t < layout.num_segments(); ++t) {
-      if (leg.unit(t) != AggregateUnit::kSums) continue;
+      if (leg.forms().unit(t) != AggregateUnit::kSums) continue;
       std::vector<float>& values = tensors.values[static_cast<std::size_t>(t)];
       std::ranges::copy(random_sums(values.size(), static_cast<std::uint64_t>(t) + 1), values.begin());
     }
@@ -267,22 +267,6 @@ TEST(Downlink, AllSumsZeroGiveZeros) {
   EXPECT_THAT(leg.round_trip(sums).values[0], ::testing::Each(0.0f));
 }
 
-TEST(Downlink, OnlyBf16AndTernaryAreLossy) {
-  EXPECT_FALSE(Leg(DownlinkCodec::kFloat32, 1).leg.is_lossy());
-  EXPECT_TRUE(Leg(DownlinkCodec::kBfloat16, 1).leg.is_lossy());
-  EXPECT_FALSE(Leg(DownlinkCodec::kSums, 1).leg.is_lossy());
-  EXPECT_TRUE(Leg(DownlinkCodec::kTernary, 1).leg.is_lossy());
-}
-
-TEST(Downlink, TakesSumsOnlyOfSummableTensorsAndOnlyForCodes) {
-  for (const DownlinkCodec codec : kDownlinkCodecs) {
-    const Leg leg(codec, 1);
-    const bool integer = codec == DownlinkCodec::kSums || codec == DownlinkCodec::kTernary;
-    EXPECT_EQ(leg.leg.unit(0), integer ? AggregateUnit::kSums : AggregateUnit::kMean) << to_string(codec);
-    EXPECT_EQ(leg.leg.unit(2), AggregateUnit::kMean) << to_string(codec);
-  }
-}
-
 TEST(Downlink, TensorsThatCannotBeSummedKeepEveryBitBesideCodes) {
   for (const DownlinkCodec codec : {DownlinkCodec::kSums, DownlinkCodec::kTernary}) {
     Leg leg(codec, 3);
@@ -382,22 +366,6 @@ TEST(Downlink, RefusesACodeThatNeverOccurs) {
   encoded.payload = bytes;
   Tensors mean = blank_tensors(leg.layout);
   EXPECT_THROW(leg.leg.decode(0, leg.messages[0], mean.table, leg.stream), CommunicationError);
-}
-
-TEST(Downlink, OfCodesRefusesScalersThatAreNotShared) {
-  const TernaryOptions unshared{.sharing = ScalerSharing::kNone};
-  EXPECT_THROW(Leg(DownlinkCodec::kSums, 1, unshared), InvalidArgument);
-  EXPECT_THROW(Leg(DownlinkCodec::kTernary, 1, unshared), InvalidArgument);
-  EXPECT_NO_THROW(Leg(DownlinkCodec::kFloat32, 1, unshared));
-  EXPECT_NO_THROW(Leg(DownlinkCodec::kBfloat16, 1, unshared));
-}
-
-TEST(Downlink, OfCodesRefusesCodesThatDoNotAddUp) {
-  const TernaryOptions asymmetric{.levels = TernaryLevels::kAsymmetric};
-  EXPECT_THROW(Leg(DownlinkCodec::kSums, 1, asymmetric), InvalidArgument);
-  EXPECT_THROW(Leg(DownlinkCodec::kTernary, 1, asymmetric), InvalidArgument);
-  EXPECT_NO_THROW(Leg(DownlinkCodec::kFloat32, 1, asymmetric));
-  EXPECT_NO_THROW(Leg(DownlinkCodec::kBfloat16, 1, asymmetric));
 }
 
 TEST(DownlinkCodecText, NamesAll) {

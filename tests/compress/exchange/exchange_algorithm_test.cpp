@@ -29,7 +29,7 @@ ExchangeAlgorithm chosen(const CodecPlanOptions& codecs, ExchangeAlgorithm asked
                          DownlinkCodec downlink_codec = DownlinkCodec::kFloat32) {
   const Layout layout = two_tensors();
   const CodecPlan plan(layout, codecs);
-  return choose_algorithm(asked, downlink_codec, layout, plan, codecs.context.num_workers);
+  return choose_algorithm(asked, ShardOwners::kWorkers, downlink_codec, layout, plan, codecs.context.num_workers);
 }
 
 TEST(ExchangeAlgorithm, HasNames) {
@@ -100,7 +100,8 @@ TEST(ExchangeAlgorithm, NeverTakesOneThatMovesMoreThanAPlainAllReduce) {
   for (int num_workers = 2; num_workers < 100; ++num_workers) {
     const CodecPlanOptions codecs = codecs_of("ternary", "ternary", num_workers);
     const CodecPlan plan(layout, codecs);
-    const ExchangeAlgorithm algorithm = choose_algorithm(kAuto, DownlinkCodec::kFloat32, layout, plan, num_workers);
+    const ExchangeAlgorithm algorithm =
+        choose_algorithm(kAuto, ShardOwners::kWorkers, DownlinkCodec::kFloat32, layout, plan, num_workers);
     const std::int64_t bytes = busiest_worker_bytes(algorithm, DownlinkCodec::kFloat32, layout, plan, num_workers);
     EXPECT_LT(static_cast<double>(bytes), 0.3 * fp32_all_reduce_bytes(layout.num_elements(), num_workers))
         << num_workers << " " << to_string(algorithm);

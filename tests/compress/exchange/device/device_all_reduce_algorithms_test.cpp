@@ -239,7 +239,8 @@ TEST_F(CudaExchangeAlgorithms, ChooseByThemselvesAsOnTheCpu) {
         DeviceAllReduce(mixed_layout(), worker_range(num_workers, 1, 2), options, stream, communicator).algorithm();
     const Layout layout = mixed_layout();
     const CodecPlan plan(layout, with_workers(options.codecs, num_workers));
-    EXPECT_EQ(chosen, choose_algorithm(options.algorithm, options.downlink_codec, layout, plan, num_workers))
+    EXPECT_EQ(chosen,
+              choose_algorithm(options.algorithm, options.owners, options.downlink_codec, layout, plan, num_workers))
         << codec << ", " << num_workers;
     return chosen;
   };

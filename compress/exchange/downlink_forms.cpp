@@ -1,0 +1,59 @@
+#include "compress/exchange/downlink_forms.h"
+
+#include <algorithm>
+
+#include "kernels/runtime/errors.h"
+
+namespace terngrad {
+
+DownlinkForms::DownlinkForms(const CodecPlan& plan, DownlinkCodec codec, int num_workers, bool travels)
+    : plan_(plan), codec_(codec), num_workers_(num_workers), travels_(travels) {
+  if (codec != DownlinkCodec::kSums && codec != DownlinkCodec::kTernary) return;
+  for (const CodecPlan::Group& group : plan.groups()) {
+    TERNGRAD_REQUIRE(group.codec->sharing() != ScalerSharing::kNone, "[downlink] ", to_string(codec),
+                     " needs a scaler that all workers share; codec ", group.codec->name(), " gives each its own");
+    TERNGRAD_REQUIRE(may_return_codes(*group.codec), "[downlink] ", to_string(codec),
+                     " needs codes that add up as integers, those of codec ", group.codec->name(), " (",
+                     group.codec->options_text(), ") do not");
+    TERNGRAD_REQUIRE(codec != DownlinkCodec::kTernary || !group.codec->traits().votes,
+                     "[downlink] ternary draws from sums of codes, which votes are not; accepted with codec ",
+                     group.codec->name(), ": fp32, bf16, sums");
+  }
+}
+
+bool DownlinkForms::has_fixed_size() const {
+  return codec_ != DownlinkCodec::kTernary || std::ranges::all_of(plan_.groups(), [](const CodecPlan::Group& group) {
+           return !group.codec->traits().summable || group.codec->traits().fixed_size;
+         });
+}
+
+AggregateUnit DownlinkForms::unit(int segment) const {
+  const bool integer = codec_ == DownlinkCodec::kTernary || (codec_ == DownlinkCodec::kSums && travels_);
+  return integer && plan_.codec_of(segment).traits().summable ? AggregateUnit::kSums : AggregateUnit::kMean;
+}
+
+MeanForm DownlinkForms::form(int segment) const {
+  if (unit(segment) == AggregateUnit::kSums) {
+    return codec_ == DownlinkCodec::kSums && !sum_form(segment).votes ? MeanForm::kLanes : MeanForm::kCodes;
+  }
+  return codec_ == DownlinkCodec::kBfloat16 ? MeanForm::kBfloat16 : MeanForm::kFloat32;
+}
+
+CodeFormat DownlinkForms::code_format(int segment) const {
+  return form(segment) == MeanForm::kLanes ? CodeFormat::kLanes : sum_form(segment).drawn;
+}
+
+std::int64_t DownlinkForms::max_bytes(const Slice& slice) const {
+  switch (form(slice.segment)) {
+    case MeanForm::kFloat32:
+      return 4 * slice.count;
+    case MeanForm::kBfloat16:
+      return (2 * slice.count + 3) / 4 * 4;
+    case MeanForm::kLanes:
+    case MeanForm::kCodes:
+      return payload_bytes(code_format(slice.segment), slice.count, num_workers_, lane_levels(slice.segment));
+  }
+  TERNGRAD_THROW(InvalidArgument, "[downlink] unknown form ", static_cast<int>(form(slice.segment)));
+}
+
+}  // namespace terngrad

@@ -1,0 +1,58 @@
+// DownlinkForms: how the mean of each tensor is stored on its way back.
+#pragma once
+
+#include <cstdint>
+
+#include "compress/codecs/codec.h"
+#include "compress/exchange/downlink_codec.h"
+#include "compress/plan/codec_plan.h"
+#include "kernels/codes/ternary.h"
+
+namespace terngrad {
+
+/// How a slice of the mean is stored on its way.
+enum class MeanForm {
+  kFloat32,
+  kBfloat16,
+  kLanes,  // integer sums of codes
+  kCodes,  // codes drawn of those sums, or their votes
+};
+
+/// What a downlink codec makes of the mean of each tensor of a plan: the same on CPU and GPU, in messages and in
+/// payloads without headers.
+class DownlinkForms {
+ public:
+  /// @param plan     outlives it
+  /// @param travels  whether the mean leaves who aggregated it: sums that do not are not made, for the mean that they
+  ///                 stand for has the same bits
+  /// @throws InvalidArgument if codec is sums or ternary and a tensor's codes do not add up, or have a scaler of each
+  /// worker's own; if it is ternary and a tensor's codes are votes
+  DownlinkForms(const CodecPlan& plan, DownlinkCodec codec, int num_workers, bool travels = true);
+
+  DownlinkCodec codec() const { return codec_; }
+  int num_workers() const { return num_workers_; }
+  /// Whether the mean comes back changed.
+  bool is_lossy() const { return codec_ == DownlinkCodec::kBfloat16 || codec_ == DownlinkCodec::kTernary; }
+  /// Whether max_bytes is exact for every slice: else codes have a format whose size depends on them (tmask).
+  bool has_fixed_size() const;
+
+  /// What a tensor must be aggregated to: integer sums or the mean.
+  AggregateUnit unit(int segment) const;
+  MeanForm form(int segment) const;
+  /// The most bytes that a slice has in its form, without header and scalers.
+  std::int64_t max_bytes(const Slice& slice) const;
+
+  // Of tensors that are aggregated to sums:
+  SumForm sum_form(int segment) const { return plan_.codec_of(segment).sum_form(); }
+  CodeFormat code_format(int segment) const;
+  /// Of lanes of sums of a tensor's codes.
+  int lane_levels(int segment) const { return 2 * sum_form(segment).levels; }
+
+ private:
+  const CodecPlan& plan_;
+  DownlinkCodec codec_;
+  int num_workers_;
+  bool travels_;
+};
+
+}  // namespace terngrad

@@ -1,0 +1,120 @@
+#include "compress/exchange/downlink_forms.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "kernels/runtime/errors.h"
+#include "support/codec_classes.h"
+
+namespace terngrad::downlink_forms_test {
+namespace {
+
+using testing::ClassedSpec;
+using testing::CodecClass;
+using testing::kClassedSpecs;
+
+constexpr int kWorkers = 5;
+constexpr DownlinkCodec kDownlinkCodecs[] = {DownlinkCodec::kFloat32, DownlinkCodec::kBfloat16, DownlinkCodec::kSums,
+                                             DownlinkCodec::kTernary};
+
+Layout one_tensor() {
+  Layout layout;
+  layout.add("weights", {40, 25});
+  return layout;
+}
+
+CodecPlan plan_of(const Layout& layout, const std::string& codec) {
+  CodecPlanOptions options;
+  options.codec = codec;
+  options.size_to_binarize = 0;
+  options.context.num_workers = kWorkers;
+  return {layout, options};
+}
+
+TEST(DownlinkForms, OnlyBf16AndTernaryAreLossy) {
+  const Layout layout = one_tensor();
+  const CodecPlan plan = plan_of(layout, "ternary");
+  EXPECT_FALSE(DownlinkForms(plan, DownlinkCodec::kFloat32, kWorkers).is_lossy());
+  EXPECT_TRUE(DownlinkForms(plan, DownlinkCodec::kBfloat16, kWorkers).is_lossy());
+  EXPECT_FALSE(DownlinkForms(plan, DownlinkCodec::kSums, kWorkers).is_lossy());
+  EXPECT_TRUE(DownlinkForms(plan, DownlinkCodec::kTernary, kWorkers).is_lossy());
+}
+
+/// The form of a class of codecs with a downlink codec that it may have.
+MeanForm expected_form(CodecClass column, DownlinkCodec codec) {
+  if (codec == DownlinkCodec::kBfloat16) return MeanForm::kBfloat16;
+  if (codec == DownlinkCodec::kFloat32 || column == CodecClass::kFloats) return MeanForm::kFloat32;
+  return codec == DownlinkCodec::kSums && column != CodecClass::kVotes ? MeanForm::kLanes : MeanForm::kCodes;
+}
+
+TEST(DownlinkForms, EveryClassOfCodecsHasAFormOrIsRefusedWithTheReason) {
+  const Layout layout = one_tensor();
+  for (const ClassedSpec& classed : kClassedSpecs) {
+    const CodecPlan plan = plan_of(layout, classed.spec);
+    for (const DownlinkCodec codec : kDownlinkCodecs) {
+      SCOPED_TRACE(std::string(classed.spec) + " " + to_string(codec));
+      const bool as_codes = codec == DownlinkCodec::kSums || codec == DownlinkCodec::kTernary;
+      const auto make = [&] { return DownlinkForms(plan, codec, kWorkers); };
+      if (as_codes && classed.column == CodecClass::kOwnScalers) {
+        EXPECT_THAT(make,
+                    ::testing::ThrowsMessage<InvalidArgument>(::testing::HasSubstr("a scaler that all workers share")));
+        continue;
+      }
+      if (codec == DownlinkCodec::kTernary && classed.column == CodecClass::kVotes) {
+        EXPECT_THAT(make, ::testing::ThrowsMessage<InvalidArgument>(::testing::HasSubstr("which votes are not")));
+        continue;
+      }
+      const DownlinkForms forms = make();
+      const MeanForm form = forms.form(0);
+      EXPECT_EQ(form, expected_form(classed.column, codec));
+      const bool is_sum = form == MeanForm::kLanes || form == MeanForm::kCodes;
+      EXPECT_EQ(forms.unit(0), is_sum ? AggregateUnit::kSums : AggregateUnit::kMean);
+      EXPECT_EQ(is_sum && forms.code_format(0) == CodeFormat::kLanes, form == MeanForm::kLanes);
+    }
+  }
+}
+
+TEST(DownlinkForms, CodesThatDoNotAddUpAreRefused) {
+  const Layout layout = one_tensor();
+  const CodecPlan plan = plan_of(layout, "ternary:levels=asymmetric");
+  for (const DownlinkCodec codec : {DownlinkCodec::kSums, DownlinkCodec::kTernary}) {
+    EXPECT_THAT([&] { DownlinkForms(plan, codec, kWorkers); },
+                ::testing::ThrowsMessage<InvalidArgument>(::testing::HasSubstr("add up as integers")))
+        << to_string(codec);
+  }
+}
+
+TEST(DownlinkForms, SumsThatStayWhereTheyAreAreNotMade) {
+  const Layout layout = one_tensor();
+  const CodecPlan plan = plan_of(layout, "ternary");
+  const DownlinkForms staying(plan, DownlinkCodec::kSums, kWorkers, false);
+  EXPECT_EQ(staying.unit(0), AggregateUnit::kMean);
+  EXPECT_EQ(staying.form(0), MeanForm::kFloat32);
+  // What is drawn of sums changes the mean, so it is drawn in any case.
+  EXPECT_EQ(DownlinkForms(plan, DownlinkCodec::kTernary, kWorkers, false).form(0), MeanForm::kCodes);
+}
+
+TEST(DownlinkForms, BytesAreThoseOfTheForm) {
+  const Layout layout = one_tensor();
+  const CodecPlan plan = plan_of(layout, "ternary");
+  const CodecPlan signs = plan_of(layout, "sign:reduce=vote,scale=l1");
+  const Slice odd{0, 0, 999};
+  EXPECT_EQ(DownlinkForms(plan, DownlinkCodec::kFloat32, kWorkers).max_bytes(odd), 4 * 999);
+  EXPECT_EQ(DownlinkForms(plan, DownlinkCodec::kBfloat16, kWorkers).max_bytes(odd), 2000);  // whole words of 4
+  // 11 sums, -5 to 5, take 4 bits: 16 to a word of 8 bytes.
+  EXPECT_EQ(DownlinkForms(plan, DownlinkCodec::kSums, kWorkers).max_bytes(odd), 63 * 8);
+  EXPECT_EQ(DownlinkForms(plan, DownlinkCodec::kTernary, kWorkers).max_bytes(odd), 252);  // 4 to a byte, whole words
+  EXPECT_EQ(DownlinkForms(signs, DownlinkCodec::kSums, kWorkers).max_bytes(odd), 252);
+}
+
+TEST(DownlinkForms, OnlyAFormatThatDependsOnTheCodesHasNoFixedSize) {
+  const Layout layout = one_tensor();
+  const CodecPlan mask = plan_of(layout, "ternary:format=tmask");
+  const CodecPlan t2 = plan_of(layout, "ternary:format=t2");
+  EXPECT_FALSE(DownlinkForms(mask, DownlinkCodec::kTernary, kWorkers).has_fixed_size());
+  EXPECT_TRUE(DownlinkForms(mask, DownlinkCodec::kSums, kWorkers).has_fixed_size());
+  EXPECT_TRUE(DownlinkForms(t2, DownlinkCodec::kTernary, kWorkers).has_fixed_size());
+}
+
+}  // namespace
+}  // namespace terngrad::downlink_forms_test
