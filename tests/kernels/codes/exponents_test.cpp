@@ -12,7 +12,7 @@
 #include "kernels/statistics/scaler_limits.h"
 #include "kernels/tensor/slice.h"
 #include "support/bits.h"
-#include "support/exponent_cases.h"
+#include "support/codes/exponent_cases.h"
 #include "support/sanitized.h"
 #include "support/simd_targets.h"
 

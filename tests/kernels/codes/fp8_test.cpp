@@ -12,7 +12,7 @@
 #include "kernels/statistics/scaler_limits.h"
 #include "kernels/tensor/slice.h"
 #include "support/bits.h"
-#include "support/fp8_cases.h"
+#include "support/codes/fp8_cases.h"
 #include "support/sanitized.h"
 #include "support/simd_targets.h"
 

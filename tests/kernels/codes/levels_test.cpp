@@ -10,7 +10,7 @@
 #include "kernels/codes/ternary_pack.h"
 #include "kernels/runtime/errors.h"
 #include "kernels/statistics/scaler_limits.h"
-#include "support/level_cases.h"
+#include "support/codes/level_cases.h"
 #include "support/sanitized.h"
 #include "support/simd_targets.h"
 
@@ -26,7 +26,7 @@ const float kNan = std::numeric_limits<float>::quiet_NaN();
 void expect_reference(const LevelCase& c, const std::string& what) {
   const Bytes expected = testing::reference_payload(c);
   testing::for_each_target([&](const std::string& target) {
-    ASSERT_EQ(testing::quantized_on_cpu(c), expected) << target << ", " << c.text() << ", " << what;
+    ASSERT_EQ(testing::quantized(c), expected) << target << ", " << c.text() << ", " << what;
   });
 }
 
@@ -39,7 +39,7 @@ TEST(LevelQuantizer, MatchesTheReferenceAtEveryLength) {
       for (std::size_t n = 0; n <= gradient.size();
            n += static_cast<std::size_t>(testing::kLengthStep * (n < 300 ? 1 : 29))) {
         c.gradient.assign(gradient.begin(), gradient.begin() + static_cast<std::ptrdiff_t>(n));
-        ASSERT_EQ(testing::quantized_on_cpu(c), testing::pack_levels(std::span(codes).first(n), form))
+        ASSERT_EQ(testing::quantized(c), testing::pack_levels(std::span(codes).first(n), form))
             << target << ", " << c.text();
       }
     });
@@ -55,8 +55,7 @@ TEST(LevelQuantizer, MatchesTheReferenceAroundChunksWithAnyNumberOfThreads) {
       c.gradient.assign(gradient.begin(), gradient.begin() + static_cast<std::ptrdiff_t>(n));
       const Bytes expected = testing::pack_levels(std::span(codes).first(n), form);
       for (const int threads : {1, 2, 3, 4}) {
-        c.num_threads = threads;
-        ASSERT_EQ(testing::quantized_on_cpu(c), expected) << c.text() << ", threads " << threads;
+        ASSERT_EQ(testing::quantized(c, threads), expected) << c.text() << ", threads " << threads;
       }
     }
   }
@@ -68,7 +67,7 @@ TEST(LevelQuantizer, DoesNotDependOnTheAlignment) {
     const Bytes expected = testing::reference_payload(c);
     testing::for_each_target([&](const std::string& target) {
       for (c.misalignment = 0; c.misalignment < 16; ++c.misalignment) {
-        ASSERT_EQ(testing::quantized_on_cpu(c), expected) << target << ", " << c.text() << " + " << c.misalignment;
+        ASSERT_EQ(testing::quantized(c), expected) << target << ", " << c.text() << " + " << c.misalignment;
       }
     });
   }
@@ -96,12 +95,12 @@ TEST(LevelQuantizer, TakesAScalerPerBlock) {
 TEST(LevelQuantizer, OfASliceGivesThoseCodesOfTheWhole) {
   for (const int bits : {2, 4, 8}) {
     LevelCase whole{.gradient = testing::gaussian(30000, 11), .options = {.bits = bits}};
-    const std::vector<std::int16_t> codes = testing::unpacked(testing::quantized_on_cpu(whole), whole);
+    const std::vector<std::int16_t> codes = testing::unpacked(testing::quantized(whole), whole);
     for (const std::int64_t first : {4096, 28672}) {
       LevelCase part = whole;
       part.gradient.assign(whole.gradient.begin() + first, whole.gradient.end());
       part.first = first;
-      const std::vector<std::int16_t> of_part = testing::unpacked(testing::quantized_on_cpu(part), part);
+      const std::vector<std::int16_t> of_part = testing::unpacked(testing::quantized(part), part);
       EXPECT_TRUE(std::equal(of_part.begin(), of_part.end(), codes.begin() + first)) << bits;
     }
   }
@@ -151,7 +150,7 @@ TEST(LevelQuantizer, RefinesTiesBothWays) {
     ASSERT_GT(num_up, n / 5);
     ASSERT_LT(num_up, n / 3);
     testing::for_each_target([&](const std::string& target) {
-      EXPECT_EQ(testing::unpacked(testing::quantized_on_cpu(c), c), expected) << target << ", " << bits;
+      EXPECT_EQ(testing::unpacked(testing::quantized(c), c), expected) << target << ", " << bits;
     });
   }
 }
@@ -165,7 +164,7 @@ TEST(LevelQuantizer, GivesTheTopLevelAtTheScalerWhateverItRoundsTo) {
     for (const Rounding rounding : {Rounding::kStochastic, Rounding::kNearest}) {
       LevelCase c{
           .gradient = std::vector<float>(4096, -s), .scalers = {s}, .options = {.bits = bits, .rounding = rounding}};
-      const std::vector<std::int16_t> codes = testing::unpacked(testing::quantized_on_cpu(c), c);
+      const std::vector<std::int16_t> codes = testing::unpacked(testing::quantized(c), c);
       EXPECT_EQ(std::count(codes.begin(), codes.end(), static_cast<std::int16_t>(-levels)), 4096) << bits;
     }
   }
@@ -185,7 +184,7 @@ TEST(LevelQuantizer, RoundsTiesToEven) {
       }
     }
     testing::for_each_target([&](const std::string& target) {
-      EXPECT_EQ(testing::unpacked(testing::quantized_on_cpu(c), c), expected) << target << ", " << bits;
+      EXPECT_EQ(testing::unpacked(testing::quantized(c), c), expected) << target << ", " << bits;
     });
   }
 }
@@ -200,8 +199,8 @@ TEST(LevelQuantizer, OfTwoBitsIsTernarizing) {
   task.worker = c.worker;
   Stream stream(Device::cpu(), 1);
   std::int64_t written = 0;
-  ternarize({&task, 1}, {.refine_purpose = DrawPurpose::kQuantizeRefine}, testing::kLevelKey, {&written, 1}, stream);
-  EXPECT_EQ(testing::quantized_on_cpu(c), bytes);
+  ternarize({&task, 1}, {.refine_purpose = DrawPurpose::kQuantizeRefine}, LevelCase().key, {&written, 1}, stream);
+  EXPECT_EQ(testing::quantized(c), bytes);
 }
 
 TEST(LevelQuantizer, TakesElementsOfSixteenBits) {
@@ -232,9 +231,9 @@ TEST(LevelQuantizer, ManyTasksGiveWhatEachGivesAlone) {
       cases.push_back(c);
     }
     for (const int threads : {1, 3}) {
-      const std::vector<Bytes> together = testing::quantized_together(cases, threads);
+      const std::vector<Bytes> together = testing::quantized(cases, threads);
       for (std::size_t i = 0; i < cases.size(); ++i) {
-        ASSERT_EQ(together[i], testing::quantized_on_cpu(cases[i])) << cases[i].text() << ", task " << i;
+        ASSERT_EQ(together[i], testing::quantized(cases[i])) << cases[i].text() << ", task " << i;
       }
     }
   }
@@ -243,10 +242,10 @@ TEST(LevelQuantizer, ManyTasksGiveWhatEachGivesAlone) {
 TEST(LevelQuantizer, WritesGoldenBytes) {
   // The codes are certain: multiples of s / L. The bytes are worked out by hand from kernels/codes/ternary.h.
   LevelCase c{.gradient = {7, -7, 0, 1, -2, 3, 100, -100, 5}, .scalers = {7}};
-  EXPECT_EQ(testing::quantized_on_cpu(c), (Bytes{0x0e, 0x87, 0xa5, 0x0e, 0x0c, 0, 0, 0}));
+  EXPECT_EQ(testing::quantized(c), (Bytes{0x0e, 0x87, 0xa5, 0x0e, 0x0c, 0, 0, 0}));
   c.scalers = {127};
   c.options.bits = 8;
-  EXPECT_EQ(testing::quantized_on_cpu(c), (Bytes{134, 120, 127, 128, 125, 130, 227, 27, 132, 0, 0, 0}));
+  EXPECT_EQ(testing::quantized(c), (Bytes{134, 120, 127, 128, 125, 130, 227, 27, 132, 0, 0, 0}));
   c.options = {.bits = 4, .lanes = true, .num_workers = 2};  // 14 * 2 + 1 values: 5 bits, 12 lanes a word
   c.scalers = {7};
   std::uint64_t word = 0;
@@ -255,7 +254,7 @@ TEST(LevelQuantizer, WritesGoldenBytes) {
   Bytes bytes;
   reference::append32(bytes, word & 0xffffffffu);
   reference::append32(bytes, word >> 32);
-  EXPECT_EQ(testing::quantized_on_cpu(c), bytes);
+  EXPECT_EQ(testing::quantized(c), bytes);
 }
 
 TEST(LevelQuantizer, DrawsArePinned) {
@@ -265,7 +264,7 @@ TEST(LevelQuantizer, DrawsArePinned) {
   c.draw_offset = 0;
   c.worker = 0;
   const auto r16 = reference::draws16({1, 0, 0, 10}, 0, 64);
-  const std::vector<std::int16_t> codes = testing::unpacked(testing::quantized_on_cpu(c), c);
+  const std::vector<std::int16_t> codes = testing::unpacked(testing::quantized(c), c);
   for (std::size_t i = 0; i < 64; ++i) EXPECT_EQ(codes[i], r16[i] < 32768 ? 3 : 2) << i;
 }
 
@@ -277,7 +276,7 @@ TEST(LevelQuantizer, RefusesWhatItCannotHonour) {
   const QuantizeTask good{
       .gradient = gradient, .count = 128, .scalers = &scaler, .payload = reinterpret_cast<std::uint8_t*>(payload)};
   const auto refused = [&](const QuantizeTask& task, const LevelOptions& options) {
-    EXPECT_THROW(LevelQuantizer().run({&task, 1}, options, testing::kLevelKey, stream), InvalidArgument);
+    EXPECT_THROW(LevelQuantizer().run({&task, 1}, options, LevelCase().key, stream), InvalidArgument);
     EXPECT_EQ(payload[0], 0u);  // nothing was written
   };
   QuantizeTask task = good;
@@ -303,7 +302,7 @@ TEST(LevelQuantizer, RefusesWhatItCannotHonour) {
   refused(good, {.bits = 8, .lanes = true, .num_workers = 132105});  // 127 N passes 2^24
   refused(good, {.lanes = true, .num_workers = 0});
   const std::uint64_t step = 0;
-  EXPECT_THROW(LevelQuantizer().run({}, {}, testing::kLevelKey, stream, &step), InvalidArgument);
+  EXPECT_THROW(LevelQuantizer().run({}, {}, LevelCase().key, stream, &step), InvalidArgument);
 }
 
 class LevelPayload : public ::testing::TestWithParam<CodeFormat> {

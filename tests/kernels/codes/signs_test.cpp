@@ -10,7 +10,7 @@
 #include "kernels/runtime/errors.h"
 #include "kernels/tensor/slice.h"
 #include "support/bits.h"
-#include "support/sign_cases.h"
+#include "support/codes/sign_cases.h"
 #include "support/simd_targets.h"
 
 namespace terngrad::signs_test {
@@ -24,7 +24,7 @@ using testing::SignCase;
 void expect_reference(const SignCase& c, const std::string& what) {
   const Bytes expected = testing::reference_payload(c);
   testing::for_each_target([&](const std::string& target) {
-    ASSERT_EQ(testing::packed_signs(c), expected) << target << ", " << c.text() << ", " << what;
+    ASSERT_EQ(testing::quantized(c), expected) << target << ", " << c.text() << ", " << what;
   });
 }
 
@@ -43,7 +43,7 @@ TEST(SignPacker, GivesZerosTheParityOfStepWorkerAndPosition) {
       c.key = {1, step, 2, DrawPurpose::kQuantize};
       expect_reference(c, "step " + std::to_string(step));
       // With an even number of workers half of them say negative, and as many bits of one worker do.
-      const Bytes bits = testing::packed_signs(c);
+      const Bytes bits = testing::quantized(c);
       EXPECT_EQ(bits[0], (step + worker) % 2 == 0 ? 0xaa : 0x55);
     }
   }
@@ -53,13 +53,13 @@ TEST(SignPacker, WritesGoldenBytes) {
   const float denormal = std::numeric_limits<float>::denorm_min();
   const SignCase c{.gradient = {-1, 1, 0, -0.0f, -denormal, denormal, 0, 0, -3, 3e38f}, .worker = 0};
   // Step 42 and worker 3: zeros at even positions are 1.
-  EXPECT_EQ(testing::packed_signs(c), (Bytes{0x55, 0x01, 0, 0}));
+  EXPECT_EQ(testing::quantized(c), (Bytes{0x55, 0x01, 0, 0}));
   SignCase plus = c;
   plus.options.zeros = ZeroSign::kPlus;
-  EXPECT_EQ(testing::packed_signs(plus), (Bytes{0x11, 0x01, 0, 0}));
+  EXPECT_EQ(testing::quantized(plus), (Bytes{0x11, 0x01, 0, 0}));
   SignCase lanes = c;
   lanes.options = {.lanes = true, .num_workers = 7};  // 3 bits a lane, 21 to a word
-  EXPECT_EQ(testing::packed_signs(lanes), (Bytes{0x41, 0x10, 0x04, 0x01, 0, 0, 0, 0}));
+  EXPECT_EQ(testing::quantized(lanes), (Bytes{0x41, 0x10, 0x04, 0x01, 0, 0, 0, 0}));
 }
 
 TEST(SignPacker, DoesNotDependOnTheAlignmentNorOnThreads) {
@@ -68,7 +68,7 @@ TEST(SignPacker, DoesNotDependOnTheAlignmentNorOnThreads) {
     const Bytes expected = testing::reference_payload(c);
     testing::for_each_target([&](const std::string& target) {
       for (c.misalignment = 0; c.misalignment < 16; ++c.misalignment) {
-        ASSERT_EQ(testing::packed_signs(c, 1 + static_cast<int>(c.misalignment % 4)), expected) << target;
+        ASSERT_EQ(testing::quantized(c, 1 + static_cast<int>(c.misalignment % 4)), expected) << target;
       }
     });
   }
@@ -104,7 +104,7 @@ TEST(SignPacker, TakesElementsOfSixteenBitsAndManyTasks) {
       }
       Stream stream(Device::cpu(), 3);
       SignPacker packer;
-      const std::vector<Bytes> found = testing::packed_signs(cases, packer, stream);
+      const std::vector<Bytes> found = testing::quantized(std::span<const SignCase>(cases), packer, stream);
       for (std::size_t i = 0; i < cases.size(); ++i) ASSERT_EQ(found[i], testing::reference_payload(cases[i])) << i;
     }
   }

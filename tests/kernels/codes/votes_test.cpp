@@ -7,8 +7,8 @@
 
 #include "kernels/runtime/errors.h"
 #include "kernels/tensor/slice.h"
+#include "support/codes/vote_cases.h"
 #include "support/simd_targets.h"
-#include "support/vote_cases.h"
 
 namespace terngrad::votes_test {
 namespace {

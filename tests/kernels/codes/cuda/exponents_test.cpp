@@ -3,8 +3,8 @@
 
 #include <gtest/gtest.h>
 
-#include "support/cuda_quantize.h"
-#include "support/exponent_cases.h"
+#include "support/codes/cuda_quantize.h"
+#include "support/codes/exponent_cases.h"
 
 namespace terngrad::cuda_exponents_test {
 namespace {

@@ -5,8 +5,8 @@
 
 #include <cmath>
 
-#include "support/cuda_quantize.h"
-#include "support/fp8_cases.h"
+#include "support/codes/cuda_quantize.h"
+#include "support/codes/fp8_cases.h"
 
 namespace terngrad::cuda_fp8_test {
 namespace {

@@ -6,11 +6,9 @@
 #include <limits>
 #include <string>
 
-#include "kernels/runtime/captured_graph.h"
-#include "kernels/runtime/errors.h"
 #include "kernels/statistics/scaler_limits.h"
-#include "support/cuda_device.h"
-#include "support/level_cases.h"
+#include "support/codes/cuda_quantize.h"
+#include "support/codes/level_cases.h"
 
 namespace terngrad::cuda_levels_test {
 namespace {
@@ -18,18 +16,7 @@ namespace {
 using reference::Bytes;
 using testing::kLevelForms;
 using testing::LevelCase;
-using CudaLevels = testing::CudaTest;
-
-void expect_the_cpus(std::span<const LevelCase> cases, const std::string& what) {
-  Stream stream(Device::cuda());
-  LevelQuantizer quantizer(Device::cuda());
-  const std::vector<Bytes> found = testing::quantized_together(cases, quantizer, stream);
-  const std::vector<Bytes> expected = testing::quantized_together(cases, 1);
-  for (std::size_t i = 0; i < cases.size(); ++i) {
-    ASSERT_EQ(found[i], expected[i]) << cases[i].text() << ", " << what << ", task " << i;
-  }
-}
-void expect_the_cpus(const LevelCase& c, const std::string& what) { expect_the_cpus({&c, 1}, what); }
+using CudaLevels = testing::CudaQuantizeTest<LevelOptions>;
 
 TEST_F(CudaLevels, AreTheCpusAtRaggedLengths) {
   for (const LevelOptions& form : kLevelForms) {
@@ -127,31 +114,7 @@ TEST_F(CudaLevels, DrawBeyondTheLowWordOfTheBlockIndex) {
 }
 
 TEST_F(CudaLevels, RunFromAGraphWithTheStepOnTheDevice) {
-  Stream stream(Device::cuda());
-  const std::vector<float> gradient = testing::gaussian(9000, 15);
-  const Buffer<float> on_device = testing::to_device<float>(gradient, stream);
-  const Buffer<float> scaler = testing::to_device<float>(std::vector<float>{2.0f}, stream);
-  Buffer<std::uint64_t> step = testing::to_device<std::uint64_t>(std::vector<std::uint64_t>{0}, stream);
-  for (const int bits : {2, 4, 8}) {
-    LevelCase c{.gradient = gradient, .scalers = {2.0f}, .options = {.bits = bits}};
-    Buffer<std::uint8_t> payload(c.bytes(), Device::cuda());
-    const QuantizeTask task{.gradient = on_device.data(),
-                            .count = c.count(),
-                            .draw_offset = c.draw_offset,
-                            .scalers = scaler.data(),
-                            .payload = payload.data(),
-                            .worker = c.worker};
-    LevelQuantizer quantizer(Device::cuda());
-    const auto work = [&] { quantizer.run({&task, 1}, c.options, c.key, stream, step.data()); };
-    work();
-    const CapturedGraph graph(stream, work);
-    for (const std::uint64_t number : {std::uint64_t{1}, std::uint64_t{0xff'00000007u}}) {
-      copy<std::uint64_t>({&number, 1}, step.span(), stream);
-      graph.launch(stream);
-      c.key.step = number;
-      EXPECT_EQ(testing::to_host<std::uint8_t>(payload.span(), stream), testing::quantized_on_cpu(c)) << number;
-    }
-  }
+  for (const int bits : {2, 4, 8}) expect_steps_of_a_graph({.bits = bits});
 }
 
 TEST_F(CudaLevels, UnpackLikeTheCpu) {
@@ -159,9 +122,10 @@ TEST_F(CudaLevels, UnpackLikeTheCpu) {
   for (const LevelOptions& form : kLevelForms) {
     if (form.lanes && form.num_workers > 200) continue;  // sums do not fit 16 bits
     const LevelCase c{.gradient = testing::gaussian(9001, 16), .options = form};
-    const Bytes payload = testing::quantized_on_cpu(c);
+    const testing::LaneForm lanes = testing::QuantizerTraits<LevelOptions>::lanes(form);
+    const Bytes payload = testing::quantized(c);
     const Buffer<std::uint8_t> on_device = testing::to_device<std::uint8_t>(payload, stream);
-    PackedCodes codes{c.format(), payload, c.count(), form.num_workers, c.lane_levels()};
+    PackedCodes codes{c.format(), payload, c.count(), lanes.num_workers, lanes.levels};
     check_payload(codes);
     for (const std::int64_t first : {0, 1, 4095, 4100, 9000}) {
       std::vector<std::int16_t> expected(static_cast<std::size_t>(c.count() - first));
@@ -175,10 +139,7 @@ TEST_F(CudaLevels, UnpackLikeTheCpu) {
   }
 }
 
-TEST_F(CudaLevels, RefuseAnotherDevicesStream) {
-  Stream cpu(Device::cpu(), 1);
-  EXPECT_THROW(LevelQuantizer(Device::cuda()).run({}, {}, testing::kLevelKey, cpu), InvalidArgument);
-}
+TEST_F(CudaLevels, RefuseAnotherDevicesStream) { expect_refusal_of_another_device(); }
 
 }  // namespace
 }  // namespace terngrad::cuda_levels_test

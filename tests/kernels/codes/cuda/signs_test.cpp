@@ -6,30 +6,16 @@
 #include <limits>
 #include <string>
 
-#include "kernels/codes/ternarize.h"
-#include "kernels/runtime/captured_graph.h"
-#include "kernels/runtime/errors.h"
 #include "kernels/tensor/slice.h"
-#include "support/cuda_device.h"
-#include "support/sign_cases.h"
+#include "support/codes/cuda_quantize.h"
+#include "support/codes/sign_cases.h"
 
 namespace terngrad::cuda_signs_test {
 namespace {
 
-using reference::Bytes;
 using testing::kSignForms;
 using testing::SignCase;
-using CudaSigns = testing::CudaTest;
-
-void expect_the_cpus(std::span<const SignCase> cases, const std::string& what) {
-  Stream stream(Device::cuda());
-  SignPacker packer(Device::cuda());
-  const std::vector<Bytes> found = testing::packed_signs(cases, packer, stream);
-  for (std::size_t i = 0; i < cases.size(); ++i) {
-    ASSERT_EQ(found[i], testing::packed_signs(cases[i])) << cases[i].text() << ", " << what << ", task " << i;
-  }
-}
-void expect_the_cpus(const SignCase& c, const std::string& what) { expect_the_cpus({&c, 1}, what); }
+using CudaSigns = testing::CudaQuantizeTest<SignOptions>;
 
 TEST_F(CudaSigns, AreTheCpusAtRaggedLengthsAndAlignments) {
   for (const SignOptions& options : kSignForms) {
@@ -66,35 +52,9 @@ TEST_F(CudaSigns, TakePairsOfScalersOfBlocksAndColumns) {
   for (const SignCase& c : testing::pair_cases()) expect_the_cpus(c, std::to_string(c.options.columns) + " columns");
 }
 
-TEST_F(CudaSigns, RunFromAGraphWithTheStepOnTheDevice) {
-  Stream stream(Device::cuda());
-  SignCase c{.gradient = testing::with_zeros(9000, 15)};
-  const Buffer<float> gradient = testing::to_device<float>(c.gradient, stream);
-  const Buffer<float> scaler = testing::to_device<float>(c.scalers, stream);
-  Buffer<std::uint64_t> step = testing::to_device<std::uint64_t>(std::vector<std::uint64_t>{0}, stream);
-  Buffer<std::uint8_t> payload(c.bytes(), Device::cuda());
-  const QuantizeTask task{.gradient = gradient.data(),
-                          .count = c.count(),
-                          .draw_offset = c.draw_offset,
-                          .scalers = scaler.data(),
-                          .payload = payload.data(),
-                          .worker = c.worker};
-  SignPacker packer(Device::cuda());
-  const auto work = [&] { packer.run({&task, 1}, c.options, c.key, stream, step.data()); };
-  work();
-  const CapturedGraph graph(stream, work);
-  for (const std::uint64_t number : {std::uint64_t{1}, std::uint64_t{2}}) {
-    copy<std::uint64_t>({&number, 1}, step.span(), stream);
-    graph.launch(stream);
-    c.key.step = number;
-    EXPECT_EQ(testing::to_host<std::uint8_t>(payload.span(), stream), testing::packed_signs(c)) << number;
-  }
-}
+TEST_F(CudaSigns, RunFromAGraphWithTheStepOnTheDevice) { expect_steps_of_a_graph({}, testing::with_zeros(9000, 15)); }
 
-TEST_F(CudaSigns, RefuseAnotherDevicesStream) {
-  Stream cpu(Device::cpu(), 1);
-  EXPECT_THROW(SignPacker(Device::cuda()).run({}, {}, {}, cpu), InvalidArgument);
-}
+TEST_F(CudaSigns, RefuseAnotherDevicesStream) { expect_refusal_of_another_device(); }
 
 }  // namespace
 }  // namespace terngrad::cuda_signs_test

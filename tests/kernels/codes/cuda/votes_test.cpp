@@ -7,8 +7,8 @@
 #include <limits>
 
 #include "kernels/runtime/errors.h"
+#include "support/codes/vote_cases.h"
 #include "support/cuda_device.h"
-#include "support/vote_cases.h"
 
 namespace terngrad::cuda_votes_test {
 namespace {

@@ -4,7 +4,7 @@
 #include <string>
 
 #include "kernels/codes/fp8.h"
-#include "support/quantize_cases.h"
+#include "support/codes/quantize_cases.h"
 
 namespace terngrad::testing {
 
@@ -12,7 +12,8 @@ template <>
 struct QuantizerTraits<Fp8Options> {
   using Quantizer = Fp8Quantizer;
   static constexpr float kScaler = 0.01f;
-  static std::size_t bits(const Fp8Options&) { return 8; }
+  static CodeFormat format(const Fp8Options&) { return CodeFormat::kE4M3; }
+  static LaneForm lanes(const Fp8Options&) { return {}; }
   static std::string text(const Fp8Options& options) {
     return options.rounding == Rounding::kNearest ? "nearest" : "drawn";
   }
@@ -25,7 +26,7 @@ inline reference::Bytes reference_payload(const Fp8Case& c) {
   reference::Bytes bytes = reference_codes(c, [&](float g, float s, std::uint32_t r16, std::uint32_t r24) {
     return reference::e4m3_code(g, s, is_nearest, r16, r24);
   });
-  bytes.resize(4 * c.words(), 0);
+  bytes.resize(static_cast<std::size_t>(c.bytes()), 0);
   return bytes;
 }
 

@@ -9,6 +9,7 @@
 #include <limits>
 #include <span>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "kernels/codes/ternarize.h"
@@ -16,8 +17,8 @@
 #include "kernels/runtime/errors.h"
 #include "kernels/statistics/scaler_limits.h"
 #include "kernels/tensor/slice.h"
+#include "support/codes/quantize_cases.h"
 #include "support/cuda_device.h"
-#include "support/quantize_cases.h"
 
 namespace terngrad::testing {
 
@@ -88,13 +89,13 @@ class CudaQuantizeTest : public CudaTest {
   }
 
   /// From a graph whose step is read on the device.
-  static void expect_steps_of_a_graph(const Options& options) {
+  static void expect_steps_of_a_graph(const Options& options, std::vector<float> elements = gaussian(9000, 15)) {
     Stream stream(Device::cuda());
-    Case c{.gradient = gaussian(9000, 15), .options = options};
+    Case c{.gradient = std::move(elements), .options = options};
     const Buffer<float> gradient = to_device<float>(c.gradient, stream);
     const Buffer<float> scaler = to_device<float>(c.scalers, stream);
     Buffer<std::uint64_t> step = to_device<std::uint64_t>(std::vector<std::uint64_t>{0}, stream);
-    Buffer<std::uint8_t> payload(static_cast<std::int64_t>(4 * c.words()), Device::cuda());
+    Buffer<std::uint8_t> payload(c.bytes(), Device::cuda());
     const QuantizeTask task{.gradient = gradient.data(),
                             .count = c.count(),
                             .draw_offset = c.draw_offset,
@@ -105,7 +106,7 @@ class CudaQuantizeTest : public CudaTest {
     const auto work = [&] { quantizer.run({&task, 1}, c.options, c.key, stream, step.data()); };
     work();
     const CapturedGraph graph(stream, work);
-    for (const std::uint64_t number : {std::uint64_t{1}, std::uint64_t{0xff'00000007u}}) {
+    for (const std::uint64_t number : {std::uint64_t{1}, std::uint64_t{2}, std::uint64_t{0xff'00000007u}}) {
       copy<std::uint64_t>({&number, 1}, step.span(), stream);
       graph.launch(stream);
       c.key.step = number;

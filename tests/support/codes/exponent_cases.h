@@ -4,7 +4,7 @@
 #include <string>
 
 #include "kernels/codes/exponents.h"
-#include "support/quantize_cases.h"
+#include "support/codes/quantize_cases.h"
 
 namespace terngrad::testing {
 
@@ -12,7 +12,8 @@ template <>
 struct QuantizerTraits<ExponentOptions> {
   using Quantizer = ExponentQuantizer;
   static constexpr float kScaler = 4.0f;
-  static std::size_t bits(const ExponentOptions& options) { return static_cast<std::size_t>(options.bits); }
+  static CodeFormat format(const ExponentOptions& options) { return exponent_format(options.bits); }
+  static LaneForm lanes(const ExponentOptions&) { return {}; }
   static std::string text(const ExponentOptions& options) { return std::to_string(options.bits) + " bits"; }
 };
 
@@ -23,7 +24,7 @@ inline reference::Bytes reference_payload(const ExponentCase& c) {
     return reference::exponent_code(g, s, c.options.bits, r16, r24);
   });
   const auto bits = static_cast<std::size_t>(c.options.bits);
-  reference::Bytes bytes(4 * c.words(), 0);
+  reference::Bytes bytes(static_cast<std::size_t>(c.bytes()), 0);
   for (std::size_t i = 0; i < codes.size(); ++i) {
     std::uint8_t& byte = bytes[i * bits / 8];
     byte = static_cast<std::uint8_t>(byte | codes[i] << (i * bits % 8));

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "kernels/codes/quantize_task.h"
+#include "kernels/codes/ternary.h"
 #include "kernels/tensor/bfloat16.h"
 #include "kernels/tensor/float16.h"
 #include "kernels/tensor/philox.h"
@@ -17,9 +18,16 @@
 namespace terngrad::testing {
 
 /// What cases need to know of a quantizer: specialized for its options with
-///   Quantizer, kScaler (of a case that names none), bits(options) of a code, and text(options).
+///   Quantizer, kScaler (of a case that names none), format(options), lanes(options) that codes fill if they are
+///   lanes, and text(options).
 template <class Options>
 struct QuantizerTraits;
+
+/// What the size of lanes depends on.
+struct LaneForm {
+  int num_workers = 1;
+  int levels = 1;
+};
 
 /// One slice with everything that it points to, in host memory.
 template <class Options>
@@ -39,8 +47,12 @@ struct QuantizeCase {
   std::vector<std::uint16_t> narrow = {};  // the elements if they have 16 bits
 
   std::int64_t count() const { return static_cast<std::int64_t>(gradient.size()); }
-  /// Words of 32 bits that the codes take.
-  std::size_t words() const { return (gradient.size() * Traits::bits(options) + 31) / 32; }
+  CodeFormat format() const { return Traits::format(options); }
+  bool is_lanes() const { return format() == CodeFormat::kLanes; }
+  std::int64_t bytes() const {
+    const LaneForm lanes = Traits::lanes(options);
+    return payload_bytes(format(), count(), lanes.num_workers, lanes.levels);
+  }
   std::string text() const { return Traits::text(options) + ", " + std::to_string(count()); }
   /// Makes the elements those of a narrow type.
   void round_gradient_to(ElementType narrow_type) {
@@ -56,20 +68,20 @@ struct QuantizeCase {
 /// The codes of a case by their definition. @param code  (element, scaler, r16, r24), of which the last decides only
 /// where the code differs for its two extremes
 template <class Options, class Code>
-reference::Bytes reference_codes(const QuantizeCase<Options>& c, const Code& code) {
+auto reference_codes(const QuantizeCase<Options>& c, const Code& code) {
   const reference::Stream stream{c.key.seed, c.key.step, c.key.worker + c.worker,
                                  static_cast<std::uint32_t>(c.key.purpose)};
   reference::Stream refine = stream;
   refine.purpose = static_cast<std::uint32_t>(c.options.refine_purpose);
   const auto first_draw = static_cast<std::uint64_t>(c.draw_offset + c.first);
   const std::vector<std::uint32_t> r16 = reference::draws16(stream, first_draw, c.gradient.size());
-  reference::Bytes codes;
+  std::vector<decltype(code(0.0f, 0.0f, 0u, 0u))> codes;
   for (std::size_t i = 0; i < c.gradient.size(); ++i) {
     const auto at = c.first + static_cast<std::int64_t>(i);
     const std::int64_t block = c.block_elements == 0 ? 0 : at / c.block_elements - c.first / c.block_elements;
     const float s = c.scalers[static_cast<std::size_t>(block)];
-    const std::uint8_t low = code(c.gradient[i], s, r16[i], 0xffffffu);
-    const std::uint8_t high = code(c.gradient[i], s, r16[i], 0u);
+    const auto low = code(c.gradient[i], s, r16[i], 0xffffffu);
+    const auto high = code(c.gradient[i], s, r16[i], 0u);
     codes.push_back(low == high ? low : code(c.gradient[i], s, r16[i], reference::draw24(refine, first_draw + i)));
   }
   return codes;
@@ -90,8 +102,9 @@ std::vector<reference::Bytes> quantized(std::span<const QuantizeCase<Options>> c
                       stream);
     narrow.emplace_back(c.narrow, c.misalignment, stream);
     scalers.emplace_back(c.scalers, 0, stream);
-    // At an odd word: payloads are multiples of 4 bytes.
-    payloads.emplace_back(std::vector<std::uint32_t>(c.words(), 0xa5a5a5a5u), c.misalignment % 2, stream);
+    // At an odd word, unless they are lanes: payloads are multiples of 4 bytes.
+    payloads.emplace_back(std::vector<std::uint32_t>(static_cast<std::size_t>(c.bytes() / 4), 0xa5a5a5a5u),
+                          c.is_lanes() ? 0 : c.misalignment % 2, stream);
     tasks.push_back({.gradient = c.narrow.empty() ? static_cast<const void*>(wide.back().data())
                                                   : static_cast<const void*>(narrow.back().data()),
                      .first = c.first,
@@ -114,10 +127,15 @@ std::vector<reference::Bytes> quantized(std::span<const QuantizeCase<Options>> c
 }
 
 template <class Options>
-reference::Bytes quantized(const QuantizeCase<Options>& c, int num_threads = 1) {
+std::vector<reference::Bytes> quantized(const std::vector<QuantizeCase<Options>>& cases, int num_threads = 1) {
   Stream stream(Device::cpu(), num_threads);
   typename QuantizerTraits<Options>::Quantizer quantizer;
-  return quantized(std::span(&c, 1), quantizer, stream).front();
+  return quantized(std::span(cases), quantizer, stream);
+}
+
+template <class Options>
+reference::Bytes quantized(const QuantizeCase<Options>& c, int num_threads = 1) {
+  return quantized(std::vector{c}, num_threads).front();
 }
 
 }  // namespace terngrad::testing
