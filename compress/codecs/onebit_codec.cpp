@@ -33,7 +33,7 @@ class OnebitCoder final : public SliceCoder {
         packer_(setup.device) {}
 
   void measure(std::span<const TensorTable> gradients, const DeviceStep&, Stream& stream) override {
-    plan_.side_scalers(gradients, local_rows(), stream);
+    plan_.side_means(gradients, local_rows(), stream);
     flag_whole_tensors(stream);
   }
 

@@ -114,6 +114,21 @@ CodecPlan::CodecPlan(const Layout& layout, const CodecPlanOptions& options) {
   fingerprint_ = hash.value();
 }
 
+CodecPlan CodecPlan::with_codec(const Layout& layout, std::shared_ptr<const Codec> codec) {
+  TERNGRAD_REQUIRE(codec->traits().columns == CodecTraits::kAnyColumns, "[CodecPlan] codec ", codec->name(),
+                   " is made for tensors of ", codec->traits().columns, " columns, a plan for tensors of any shape");
+  CodecPlan plan;
+  plan.first_scaler_.push_back(0);
+  Fingerprint hash;
+  hash.add(layout.fingerprint());
+  for (const Segment& segment : layout.segments()) {
+    plan.add(
+        segment, codec->name(), [&] { return codec; }, hash);
+  }
+  plan.fingerprint_ = hash.value();
+  return plan;
+}
+
 CodecPlan::CodecPlan(const CodecPlan& whole, const Layout& selection, std::span<const int> segments) {
   TERNGRAD_REQUIRE(static_cast<int>(segments.size()) == selection.num_segments(), "[CodecPlan] ", segments.size(),
                    " tensors are selected, the layout has ", selection.num_segments());

@@ -44,11 +44,15 @@ class CodecPlan {
   /// @throws InvalidArgument for a spec that make_codec refuses, or a rule that matches no tensor (a typing error
   /// otherwise goes unseen)
   CodecPlan(const Layout& layout, const CodecPlanOptions& options);
+  /// One codec for all tensors, which need not be in the registry: that of a program that brings its own.
+  /// @param codec  made for the run's number of workers
+  /// @throws InvalidArgument for one that is made for tensors of a number of columns
+  static CodecPlan with_codec(const Layout& layout, std::shared_ptr<const Codec> codec);
   /// The codecs that `whole` has for some of its tensors. @param selection  whole's layout.select(segments)
   CodecPlan(const CodecPlan& whole, const Layout& selection, std::span<const int> segments);
 
   struct Group {
-    std::string spec;  // the codec's, with all values (canonical_codec_spec)
+    std::string spec;  // the codec's, with all values (canonical_codec_spec); its name if it is not in the registry
     std::shared_ptr<const Codec> codec;
     std::vector<int> segments;  // in order
   };
@@ -65,6 +69,7 @@ class CodecPlan {
   std::uint64_t fingerprint() const { return fingerprint_; }
 
  private:
+  CodecPlan() = default;
   /// Adds the next tensor. @param make  gives its codec if no tensor before has one of that spec
   template <class MakeCodec>
   void add(const Segment& segment, const std::string& spec, const MakeCodec& make, Fingerprint& hash);

@@ -114,7 +114,7 @@ void SignedStatisticsPlan::run(const TensorTable& tensors, std::span<SignedStati
   }
 }
 
-void SignedStatisticsPlan::side_scalers(std::span<const TensorTable> workers, std::span<float> out, Stream& stream) {
+void SignedStatisticsPlan::side_means(std::span<const TensorTable> workers, std::span<float> out, Stream& stream) {
   const auto row = static_cast<std::size_t>(2 * num_groups_);
   TERNGRAD_REQUIRE(out.size() == workers.size() * row,
                    "[signed statistics] out must hold two scalers per worker and group: need ", workers.size() * row,
@@ -125,7 +125,7 @@ void SignedStatisticsPlan::side_scalers(std::span<const TensorTable> workers, st
                      element_type_name(workers.front().type()), " and ", element_type_name(tensors.type()));
   }
   require_stream(stream);
-  if (cuda_ != nullptr) return cuda_->side_scalers(workers, out.data(), stream);
+  if (cuda_ != nullptr) return cuda_->side_means(workers, out.data(), stream);
   groups_.resize(static_cast<std::size_t>(num_groups_));
   for (std::size_t worker = 0; worker < workers.size(); ++worker) {
     run(workers[worker], groups_, stream);
@@ -133,8 +133,8 @@ void SignedStatisticsPlan::side_scalers(std::span<const TensorTable> workers, st
       const Place& place = places_[i];
       const std::int64_t count = runs_[i].slice.count / std::max<std::int64_t>(1, runs_[i].columns);
       for (std::int64_t group = place.first_group; group < place.first_group + place.num_groups; ++group) {
-        common::write_side_scalers(groups_[static_cast<std::size_t>(group)], count, canonical_nan(),
-                                   out.data() + worker * row + 2 * group);
+        common::write_side_means(groups_[static_cast<std::size_t>(group)], count, canonical_nan(),
+                                 out.data() + worker * row + 2 * group);
       }
     }
   }

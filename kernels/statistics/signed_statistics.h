@@ -65,7 +65,7 @@ class SignedStatisticsPlan {
   /// twice at once on one plan: the plan owns the workspace. On a GPU the host does not wait.
   void run(const TensorTable& tensors, std::span<SignedStatistics> out, Stream& stream);
 
-  /// The scalers of the two sides of every group, for the gradients of several workers: the mean |g| of its negative
+  /// The means of the two sides of every group, for the gradients of several workers: the mean |g| of its negative
   /// elements, a-, then that of its others, a+, in float64, rounded to float32 once; 0 where there are none. Their
   /// limits are those of signs (kernels/statistics/scaler.h): 0 where the side's largest |g| is below kMinScaler, the
   /// canonical NaN, for both, where an element is not finite or a scaler is above kMaxScaler.
@@ -73,7 +73,7 @@ class SignedStatisticsPlan {
   /// @throws InvalidArgument as run, and for workers of different element types
   /// Seide et al., "1-Bit Stochastic Gradient Descent and its Application to Data-Parallel Distributed Training of
   /// Speech DNNs", Interspeech 2014, section 3.2 (reconstruction values).
-  void side_scalers(std::span<const TensorTable> workers, std::span<float> out, Stream& stream);
+  void side_means(std::span<const TensorTable> workers, std::span<float> out, Stream& stream);
 
  private:
   void require_stream(const Stream& stream) const;

@@ -1,6 +1,7 @@
 // Exchanges between workers of a GPU.
 #pragma once
 
+#include <utility>
 #include <vector>
 
 #include "compress/exchange/device/device_all_reduce.h"
@@ -23,6 +24,20 @@ struct DeviceExchange {
         exchange(layout, make_worker_group(static_cast<int>(workers.size()), make_self_communicator()), options,
                  stream),
         mean(layout, blank_tensors(layout), stream) {
+    put(workers);
+  }
+  /// With a plan made before, for all tensors.
+  DeviceExchange(const Layout& shapes, const std::vector<Tensors>& workers, CodecPlan plan,
+                 const CompressedAllReduceOptions& options)
+      : layout(shapes),
+        exchange(layout, std::move(plan), make_worker_group(static_cast<int>(workers.size()), make_self_communicator()),
+                 options, stream),
+        mean(layout, blank_tensors(layout), stream) {
+    put(workers);
+  }
+
+ private:
+  void put(const std::vector<Tensors>& workers) {
     for (const Tensors& worker : workers) gradients.emplace_back(layout, worker, stream);
     for (const DeviceTensors& worker : gradients) tables.push_back(worker.table);
   }

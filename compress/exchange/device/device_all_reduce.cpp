@@ -26,12 +26,6 @@ CoderSetup make_setup(const Layout& layout, const WorkerRange& workers, const Co
           .numbers = std::move(numbers)};
 }
 
-/// A part that is all there is.
-DeviceAllReduce::Part whole_part(const Layout& layout, const WorkerRange& workers, OnNonfinite policy,
-                                 const Stream& stream) {
-  return {.numbers = {}, .nonfinite = std::make_shared<DeviceNonfinite>(layout, workers.num_workers, policy, stream)};
-}
-
 /// The workers of every rank. @throws InvalidArgument if `own` are not those of this one
 std::vector<WorkerRange> ranges_of_ranks(const WorkerRange& own, const DeviceCommunicator& communicator) {
   std::vector<WorkerRange> ranks;
@@ -61,7 +55,12 @@ DeviceAllReduce::DeviceAllReduce(const Layout& layout, const WorkerRange& worker
                                  const CompressedAllReduceOptions& options, const Stream& stream,
                                  std::shared_ptr<DeviceCommunicator> communicator)
     : DeviceAllReduce(layout, CodecPlan(layout, with_workers(options.codecs, workers.num_workers)), workers, options,
-                      stream, std::move(communicator), whole_part(layout, workers, options.on_nonfinite, stream)) {}
+                      stream, std::move(communicator)) {}
+
+DeviceAllReduce::DeviceAllReduce(const Layout& layout, CodecPlan plan, const WorkerRange& workers,
+                                 const CompressedAllReduceOptions& options, const Stream& stream,
+                                 std::shared_ptr<DeviceCommunicator> communicator)
+    : DeviceAllReduce(layout, std::move(plan), workers, options, stream, std::move(communicator), Part{}) {}
 
 DeviceAllReduce::DeviceAllReduce(const Layout& layout, CodecPlan plan, const WorkerRange& workers,
                                  const CompressedAllReduceOptions& options, const Stream& stream,
@@ -74,7 +73,9 @@ DeviceAllReduce::DeviceAllReduce(const Layout& layout, CodecPlan plan, const Wor
       ranks_(ranges_of_ranks(workers, *communicator_)),
       algorithm_(choose_algorithm(options.algorithm, options.owners, options.downlink_codec, setup_.layout, plan_,
                                   workers.num_workers)),
-      nonfinite_(std::move(part.nonfinite)) {
+      nonfinite_(part.nonfinite != nullptr
+                     ? std::move(part.nonfinite)
+                     : std::make_shared<DeviceNonfinite>(layout, workers.num_workers, options.on_nonfinite, stream)) {
   TERNGRAD_REQUIRE(options.update == nullptr, "[exchange] shards of gradients on GPUs cannot be updated by servers");
   make_payloads();
   std::vector<int> can_overflow;

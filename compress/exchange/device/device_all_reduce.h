@@ -36,12 +36,15 @@ class DeviceAllReduce final : public GradientExchange {
   DeviceAllReduce(const Layout& layout, const WorkerRange& workers, const CompressedAllReduceOptions& options,
                   const Stream& stream,
                   std::shared_ptr<DeviceCommunicator> communicator = make_self_device_communicator());
+  /// With a plan made before, for a run of that many workers; options.codecs is not looked at.
+  DeviceAllReduce(const Layout& layout, CodecPlan plan, const WorkerRange& workers,
+                  const CompressedAllReduceOptions& options, const Stream& stream,
+                  std::shared_ptr<DeviceCommunicator> communicator = make_self_device_communicator());
   /// What makes an exchange one of the parts of a larger one.
   struct Part {
-    std::vector<int> numbers;                    // of its tensors in the layout of all
-    std::shared_ptr<DeviceNonfinite> nonfinite;  // of all parts
+    std::vector<int> numbers = {};                         // of its tensors in the layout of all; empty: it has all
+    std::shared_ptr<DeviceNonfinite> nonfinite = nullptr;  // of all parts; null: its own
   };
-  /// With a plan made before, for a run of that many workers; options.codecs is not looked at.
   DeviceAllReduce(const Layout& layout, CodecPlan plan, const WorkerRange& workers,
                   const CompressedAllReduceOptions& options, const Stream& stream,
                   std::shared_ptr<DeviceCommunicator> communicator, Part part);

@@ -19,8 +19,8 @@ TERNGRAD_HOST_DEVICE inline float side_mean(double sum, std::uint64_t count, std
 }
 
 /// Writes a- and a+ of a group of `count` elements. @param nan  canonical_nan()
-TERNGRAD_HOST_DEVICE inline void write_side_scalers(const SignedStatistics& statistics, std::int64_t count, float nan,
-                                                    float* out) {
+TERNGRAD_HOST_DEVICE inline void write_side_means(const SignedStatistics& statistics, std::int64_t count, float nan,
+                                                  float* out) {
   const std::uint64_t num_positive = static_cast<std::uint64_t>(count) - statistics.num_negative;
   const float negative = side_mean(statistics.sum_negative, statistics.num_negative, statistics.max_negative);
   const float positive = side_mean(statistics.sum_positive, num_positive, statistics.max_positive);

@@ -126,7 +126,7 @@ __device__ void write_result(const SignedStatistics& statistics, const Groups& g
   if (result.statistics != nullptr) {
     result.statistics[at] = statistics;
   } else {
-    common::write_side_scalers(statistics, groups.count, __uint_as_float(0x7fc00000u), result.scalers + 2 * at);
+    common::write_side_means(statistics, groups.count, __uint_as_float(0x7fc00000u), result.scalers + 2 * at);
   }
 }
 
@@ -197,7 +197,7 @@ class Runner final : public SignedStatisticsRunner {
     run(workers, {out, nullptr, num_groups_}, stream);
   }
 
-  void side_scalers(std::span<const TensorTable> workers, float* out, Stream& stream) override {
+  void side_means(std::span<const TensorTable> workers, float* out, Stream& stream) override {
     run(workers, {nullptr, out, num_groups_}, stream);
   }
 

@@ -16,7 +16,7 @@ class SignedStatisticsRunner {
   /// @param out      [workers.size() * number of groups] out, in device memory
   virtual void statistics(std::span<const TensorTable> workers, SignedStatistics* out, Stream& stream) = 0;
   /// @param out  [workers.size() * 2 * number of groups] out
-  virtual void side_scalers(std::span<const TensorTable> workers, float* out, Stream& stream) = 0;
+  virtual void side_means(std::span<const TensorTable> workers, float* out, Stream& stream) = 0;
 };
 
 std::shared_ptr<SignedStatisticsRunner> make_signed_statistics_runner(std::span<const SignedRun> runs,

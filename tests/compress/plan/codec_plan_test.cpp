@@ -4,8 +4,11 @@
 #include <gtest/gtest.h>
 
 #include <array>
+#include <memory>
 
+#include "compress/plan/codec_registry.h"
 #include "kernels/runtime/errors.h"
+#include "support/bytes_codec.h"
 
 namespace terngrad::codec_plan_test {
 namespace {
@@ -197,6 +200,20 @@ TEST(CodecPlan, OfSomeTensorsIsTheWholePlansForThem) {
   EXPECT_NE(CodecPlan(whole, layout.select(other), other).fingerprint(), part.fingerprint());
   EXPECT_NE(part.fingerprint(), whole.fingerprint());
   EXPECT_THROW(CodecPlan(whole, layout, chosen), InvalidArgument);
+}
+
+TEST(CodecPlan, OfACodecThatIsNotInTheRegistryIsForAllTensors) {
+  const Layout layout = lenet_like();
+  const auto codec = std::make_shared<const testing::Bytes>();
+  const CodecPlan plan = CodecPlan::with_codec(layout, codec);
+  ASSERT_EQ(plan.groups().size(), 1u);
+  EXPECT_EQ(plan.groups()[0].spec, "bytes");
+  for (int t = 0; t < layout.num_segments(); ++t) EXPECT_EQ(&plan.codec_of(t), codec.get());
+  EXPECT_EQ(plan.num_scalers(), 5);
+  EXPECT_NE(plan.fingerprint(), CodecPlan(layout, CodecPlanOptions{}).fingerprint());
+  CodecContext of_columns;
+  of_columns.columns = 5;
+  EXPECT_THROW(CodecPlan::with_codec(layout, make_codec("onebit", of_columns)), InvalidArgument);
 }
 
 TEST(ParseCodecRule, SplitsAtTheFirstEqualsSign) {

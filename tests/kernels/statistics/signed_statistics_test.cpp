@@ -49,7 +49,7 @@ std::vector<float> scalers_of(std::vector<float> values, std::int64_t columns = 
   Stream stream(Device::cpu(), 1);
   std::vector<float*> tensors = {values.data()};
   const TensorTable table(layout, tensors);
-  plan.side_scalers({&table, 1}, result, stream);
+  plan.side_means({&table, 1}, result, stream);
   return result;
 }
 
@@ -182,7 +182,7 @@ TEST(SignedStatisticsPlan, RefusesWhatItCannotHonour) {
   std::vector<SignedStatistics> four(4);
   EXPECT_THROW(plan.run(table, four, stream), InvalidArgument);
   std::vector<float> nine(9);
-  EXPECT_THROW(plan.side_scalers({&table, 1}, nine, stream), InvalidArgument);
+  EXPECT_THROW(plan.side_means({&table, 1}, nine, stream), InvalidArgument);
 }
 
 }  // namespace

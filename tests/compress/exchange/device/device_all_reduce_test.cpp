@@ -8,6 +8,7 @@
 #include "compress/codecs/ternary_spec.h"
 #include "kernels/runtime/captured_graph.h"
 #include "kernels/runtime/errors.h"
+#include "support/bytes_codec.h"
 #include "support/cuda_device.h"
 #include "support/device_exchange.h"
 #include "support/exchanges.h"
@@ -50,6 +51,25 @@ void expect_cpus_mean(const std::vector<Tensors>& workers, const CompressedAllRe
       const float scaler_on_cpu = cpu.decode_local(num_workers - 1, t, sent_on_cpu);
       ASSERT_EQ(bits_of(scaler), bits_of(scaler_on_cpu)) << what << ", tensor " << t;
       for (std::size_t i = 0; i < n; ++i) ASSERT_EQ(bits_of(sent[i]), bits_of(sent_on_cpu[i])) << what;
+    }
+  }
+}
+
+TEST_F(CudaDeviceAllReduce, OfACodecWithoutKernelsGoesThroughTheHostAndSaysSo) {
+  const Layout layout = mixed_layout();
+  const std::vector<Tensors> workers = worker_gradients(layout, 3);
+  const auto codec = std::make_shared<const testing::Bytes>(testing::Bytes::Options{.draws = true});
+  for (const ExchangeAlgorithm algorithm : {ExchangeAlgorithm::kAllGather, ExchangeAlgorithm::kScatterReduce}) {
+    const CompressedAllReduceOptions options = testing::options_of(algorithm);
+    CompressedAllReduce cpu(layout, CodecPlan::with_codec(layout, codec),
+                            make_worker_group(3, make_self_communicator()), options);
+    OnDevice cuda(layout, workers, CodecPlan::with_codec(layout, codec), options);
+    EXPECT_EQ(cuda.exchange.codecs_through_host(), std::vector<std::string>{"bytes"});
+    for (const std::uint64_t step : {std::uint64_t{3}, std::uint64_t{4}}) {
+      Tensors expected = blank_tensors(layout);
+      cpu.exchange(testing::tables(workers, 0, 3), expected.table, step);
+      cuda.exchange.exchange(cuda.tables, cuda.mean.table, step);
+      expect_same_tensors(expected, cuda.mean.read(layout, cuda.stream), to_string(algorithm));
     }
   }
 }

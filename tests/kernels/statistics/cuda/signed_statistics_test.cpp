@@ -49,8 +49,8 @@ TEST_F(CudaSignedStatistics, AreTheCpusForEveryRunAndWorker) {
   }
   std::vector<float> expected(3 * 2 * n);
   Buffer<float> scalers(static_cast<std::int64_t>(expected.size()), Device::cuda());
-  cpu_plan.side_scalers(host_tables, expected, cpu);
-  cuda_plan.side_scalers(device_tables, scalers.span(), cuda);
+  cpu_plan.side_means(host_tables, expected, cpu);
+  cuda_plan.side_means(device_tables, scalers.span(), cuda);
   EXPECT_EQ(bits_of(to_host<float>(scalers.span(), cuda)), bits_of(expected));
 }
 
