@@ -12,8 +12,7 @@ bool bit_of(std::span<const std::uint8_t> bits, std::int64_t i) {
   return (bits[static_cast<std::size_t>(i / 8)] >> (i % 8) & 1) != 0;
 }
 
-}  // namespace
-
+/// Of worker 0 in step 1, on 65,536 elements spread over it.
 bool signs_are_right(std::span<const std::uint8_t> payload, std::int64_t n, const float* gradient) {
   check_payload({CodeFormat::kBits, payload, n});
   for (std::int64_t i = 0; i < n; i += std::max<std::int64_t>(1, n / 65536)) {
@@ -21,6 +20,21 @@ bool signs_are_right(std::span<const std::uint8_t> payload, std::int64_t n, cons
     if (bit_of(payload, i) != expected) return false;
   }
   return true;
+}
+
+QuantizeBench<SignOptions> sign_bench(ElementType type) {
+  return {.name = "signs",
+          .options = {},
+          .type = type,
+          .scaler = 0.01f,
+          .payload_bytes = [](std::int64_t n) { return payload_bytes(CodeFormat::kBits, n, 1); },
+          .is_right = signs_are_right};
+}
+
+}  // namespace
+
+std::vector<QuantizeBench<SignOptions>> sign_benches() {
+  return {sign_bench(ElementType::kFloat32), sign_bench(ElementType::kBfloat16)};
 }
 
 std::vector<std::vector<std::uint8_t>> random_signs(std::int64_t n) {

@@ -1,5 +1,6 @@
 #include "kernels/statistics/statistics.h"
 
+#include <array>
 #include <cmath>
 #include <memory>
 #include <vector>
@@ -7,10 +8,13 @@
 #include "bench/harness.h"
 #include "bench/subjects.h"
 #include "bench/typed_gradient.h"
+#include "kernels/statistics/side_scalers.h"
 #include "kernels/statistics/signed_statistics.h"
 
 namespace terngrad::bench {
 namespace {
+
+constexpr double kClipFactor = 2.5;
 
 Subject statistics(std::int64_t n, ElementType type) {
   struct State {
@@ -76,6 +80,46 @@ Subject signed_statistics(std::int64_t n, ElementType type) {
   return subject;
 }
 
+/// Of a tensor, with clipping: a pass for sigma, and one for the largest magnitude of each side.
+Subject side_scalers(std::int64_t n, ElementType type) {
+  struct State {
+    Layout layout;
+    std::unique_ptr<SideScalerPlan> plan;
+    std::array<float, 2> result;  // s+, s-
+  };
+  const auto state = std::make_shared<State>();
+  state->layout.add("gradient", {n});
+  state->plan = std::make_unique<SideScalerPlan>(whole_segments(state->layout));
+  Subject subject;
+  subject.bytes = 2 * static_cast<double>(element_bytes(type)) * static_cast<double>(n);
+  subject.elements = static_cast<double>(n);
+  subject.prepare = [=](Stream& stream) -> std::function<void()> {
+    const TensorTable table(state->layout, type, const_cast<void*>(typed_gradient(type, n).elements));
+    return [=, &stream] { state->plan->run({&table, 1}, kClipFactor, ScalerRule::kPaper, state->result, stream); };
+  };
+  subject.check = [=] {
+    const float* values = typed_gradient(type, n).values;
+    double sum = 0;
+    double squares = 0;
+    std::array<float, 2> max = {0, 0};
+    for (std::int64_t i = 0; i < n; ++i) {
+      const auto g = static_cast<double>(values[i]);
+      sum += g;
+      squares += g * g;
+      float& side = max[std::signbit(values[i]) ? 1 : 0];
+      side = std::fmax(side, std::fabs(values[i]));
+    }
+    const double mean = sum / static_cast<double>(n);
+    const double sigma = std::sqrt(squares / static_cast<double>(n) - mean * mean);
+    const auto is_right = [&](float found, float largest) {
+      const double expected = std::fmin(static_cast<double>(largest), kClipFactor * sigma);
+      return std::fabs(static_cast<double>(found) - expected) <= 1e-6 * expected;
+    };
+    return is_right(state->result[0], max[0]) && is_right(state->result[1], max[1]);
+  };
+  return subject;
+}
+
 }  // namespace
 
 void register_statistics() {
@@ -86,6 +130,8 @@ void register_statistics() {
                          [=] { return statistics(n, type); });
         register_subject(bench_name("signed_statistics", bench_type(type), n, threads), n, threads,
                          [=] { return signed_statistics(n, type); });
+        register_subject(bench_name("side_scalers", bench_type(type), n, threads), n, threads,
+                         [=] { return side_scalers(n, type); });
       }
     }
   }
