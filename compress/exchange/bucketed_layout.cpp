@@ -6,13 +6,6 @@
 #include "kernels/runtime/errors.h"
 
 namespace terngrad {
-namespace {
-
-bool is_summable(const CodecPlan& plan, std::span<const int> segments) {
-  return std::ranges::any_of(segments, [&](int segment) { return plan.codec_of(segment).traits().summable; });
-}
-
-}  // namespace
 
 BucketedLayout::BucketedLayout(const Layout& layout, CodecPlanOptions codecs, int num_workers, Buckets buckets)
     : layout_(layout),
@@ -45,8 +38,7 @@ CodecPlan BucketedLayout::plan_of(std::size_t bucket) const {
 }
 
 ExchangeAlgorithm BucketedLayout::algorithm_of(std::size_t bucket, ExchangeAlgorithm asked) const {
-  const bool by_sums = asked == ExchangeAlgorithm::kIntegerSum && is_summable(plan_, whole_bucket(layout_)[0]);
-  return by_sums && !is_summable(plan_, buckets_.at(bucket)) ? ExchangeAlgorithm::kAllGather : asked;
+  return algorithm_of_part(asked, plan_, plan_of(bucket));
 }
 
 TensorTable BucketedLayout::select(std::size_t bucket, const TensorTable& whole) const {

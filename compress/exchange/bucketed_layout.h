@@ -29,8 +29,7 @@ class BucketedLayout {
   std::size_t num_buckets() const { return buckets_.size(); }
   const Layout& layout_of(std::size_t bucket) const { return layouts_.at(bucket); }
   CodecPlan plan_of(std::size_t bucket) const;
-  /// What a bucket does of the algorithm that was asked for: with integer_sum, tensors that do not add up as integers
-  /// go by all-gather, and a bucket may have no others.
+  /// What a bucket does of the algorithm that was asked for (algorithm_of_part).
   ExchangeAlgorithm algorithm_of(std::size_t bucket, ExchangeAlgorithm asked) const;
   /// A bucket's tensors of a table of all.
   TensorTable select(std::size_t bucket, const TensorTable& whole) const;

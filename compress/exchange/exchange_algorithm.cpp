@@ -7,6 +7,13 @@
 #include "kernels/runtime/errors.h"
 
 namespace terngrad {
+namespace {
+
+bool has_summable(const CodecPlan& plan) {
+  return std::ranges::any_of(plan.groups(), [](const CodecPlan::Group& g) { return g.codec->traits().summable; });
+}
+
+}  // namespace
 
 std::string to_string(ExchangeAlgorithm algorithm) {
   switch (algorithm) {
@@ -29,10 +36,8 @@ ExchangeAlgorithm choose_algorithm(ExchangeAlgorithm asked, ShardOwners owners, 
                      "[exchange] servers aggregate by scatter_reduce, not by ", to_string(asked));
     return ExchangeAlgorithm::kScatterReduce;
   }
-  const bool any_summable =
-      std::ranges::any_of(plan.groups(), [](const CodecPlan::Group& g) { return g.codec->traits().summable; });
   if (asked == ExchangeAlgorithm::kIntegerSum) {
-    TERNGRAD_REQUIRE(any_summable,
+    TERNGRAD_REQUIRE(has_summable(plan),
                      "[exchange] integer_sum needs a codec whose codes add up as integers for at least one tensor: "
                      "ternary with sharing max or mean, or qsgd with sharing=max");
   }
@@ -52,8 +57,13 @@ ExchangeAlgorithm choose_algorithm(ExchangeAlgorithm asked, ShardOwners owners, 
     min = moved;
   };
   consider(ExchangeAlgorithm::kScatterReduce);
-  if (any_summable) consider(ExchangeAlgorithm::kIntegerSum);
+  if (has_summable(plan)) consider(ExchangeAlgorithm::kIntegerSum);
   return best;
+}
+
+ExchangeAlgorithm algorithm_of_part(ExchangeAlgorithm asked, const CodecPlan& whole, const CodecPlan& part) {
+  const bool by_sums = asked == ExchangeAlgorithm::kIntegerSum && has_summable(whole);
+  return by_sums && !has_summable(part) ? ExchangeAlgorithm::kAllGather : asked;
 }
 
 }  // namespace terngrad

@@ -33,4 +33,8 @@ std::string to_string(ExchangeAlgorithm algorithm);
 ExchangeAlgorithm choose_algorithm(ExchangeAlgorithm asked, ShardOwners owners, DownlinkCodec downlink_codec,
                                    const Layout& layout, const CodecPlan& plan, int num_workers);
 
+/// What a part of an exchange does of the algorithm that was asked for: with integer_sum, tensors that do not add up as
+/// integers go by all-gather, and a part may have no others. @param part  some of the tensors of `whole`
+ExchangeAlgorithm algorithm_of_part(ExchangeAlgorithm asked, const CodecPlan& whole, const CodecPlan& part);
+
 }  // namespace terngrad

@@ -87,7 +87,7 @@ class GradientExchange {
   /// @param gradients  one table per local worker, in order of global worker numbers; elements of 16 bits count as
   ///                   widened to float32
   /// @param mean       out: the mean over all workers in float32, the same bits in every process; holds anything if the
-  ///                   step is skipped
+  ///                   step is skipped. May be the gradient of one of the local workers, if that is float32
   /// @param step       the same on all ranks; keys the draws
   /// @throws InvalidArgument for a mean of another type, CommunicationError for a damaged or foreign message,
   /// NonFiniteError if asked to stop on NaN or infinity

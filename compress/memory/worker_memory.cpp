@@ -43,39 +43,69 @@ std::span<const TensorTable> WorkerMemory::begin(std::span<const TensorTable> gr
   gradients_.assign(gradients.begin(), gradients.end());
   encoded_.clear();
   for (std::size_t worker = 0; worker < gradients.size(); ++worker) {
-    const bool is_wide = gradients[worker].type() == ElementType::kFloat32;
     std::vector<float*> tensors;
     for (int segment = 0; segment < whole_.num_segments(); ++segment) {
-      const bool is_own = covers(segment) || !is_wide;
-      tensors.push_back(is_own ? encoded_memory_[worker].data() + whole_.segment(segment).offset
-                               : gradients[worker].tensor(segment));
+      tensors.push_back(encoded_of(worker, segment, gradients[worker], segment));
     }
     encoded_.emplace_back(whole_, tensors);
   }
   return encoded_;
 }
 
-void WorkerMemory::compensate(std::span<const int> segments, Stream& stream) {
-  const auto decay = static_cast<float>(options_.decay);
-  const float weight = options_.kind == MemoryKind::kMomentum ? static_cast<float>(1 - options_.decay) : 1.0f;
-  for (std::size_t worker = 0; worker < gradients_.size(); ++worker) {
-    const TensorTable& gradient = gradients_[worker];
-    for (const int segment : segments) {
-      const std::int64_t count = whole_.segment(segment).num_elements;
-      if (covers(segment)) {
-        terngrad::compensate({.state = states_[worker].tensor(segment),
-                              .gradient = gradient.data(segment),
-                              .type = gradient.type(),
-                              .compensated = encoded_[worker].tensor(segment),
-                              .count = count},
-                             decay, weight, stream);
-      } else if (gradient.type() != ElementType::kFloat32) {
-        // Tables have one type, and that of compensated tensors is float32.
-        widen(gradient.data(segment), gradient.type(),
-              {encoded_[worker].tensor(segment), static_cast<std::size_t>(count)}, stream);
-      }
-    }
+float* WorkerMemory::encoded_of(std::size_t worker, int segment, const TensorTable& gradients, int at) {
+  // Tables have one type, and that of compensated tensors is float32.
+  const bool is_own = covers(segment) || gradients.type() != ElementType::kFloat32;
+  return is_own ? encoded_memory_[worker].data() + whole_.segment(segment).offset : gradients.tensor(at);
+}
+
+void WorkerMemory::compensate(std::size_t worker, int segment, const TensorTable& gradients, int at, Stream& stream) {
+  const std::int64_t count = whole_.segment(segment).num_elements;
+  float* encoded = encoded_of(worker, segment, gradients, at);
+  if (covers(segment)) {
+    const auto decay = static_cast<float>(options_.decay);
+    const float weight = options_.kind == MemoryKind::kMomentum ? static_cast<float>(1 - options_.decay) : 1.0f;
+    terngrad::compensate({.state = states_[worker].tensor(segment),
+                          .gradient = gradients.data(at),
+                          .type = gradients.type(),
+                          .compensated = encoded,
+                          .count = count},
+                         decay, weight, stream);
+  } else if (gradients.type() != ElementType::kFloat32) {
+    widen(gradients.data(at), gradients.type(), {encoded, static_cast<std::size_t>(count)}, stream);
   }
+}
+
+void WorkerMemory::compensate(std::span<const int> segments, Stream& stream) {
+  for (std::size_t worker = 0; worker < gradients_.size(); ++worker) {
+    for (const int segment : segments) compensate(worker, segment, gradients_[worker], segment, stream);
+  }
+}
+
+std::vector<TensorTable> WorkerMemory::compensate_part(const Layout& selection, std::span<const int> segments,
+                                                       std::span<const TensorTable> gradients, Stream& stream) {
+  TERNGRAD_REQUIRE(gradients.size() == states_.size(), "[memory] made for ", states_.size(), " workers, got ",
+                   gradients.size(), " gradients");
+  std::vector<TensorTable> encoded;
+  for (std::size_t worker = 0; worker < gradients.size(); ++worker) {
+    std::vector<float*> tensors;
+    for (std::size_t i = 0; i < segments.size(); ++i) {
+      const int at = static_cast<int>(i);
+      compensate(worker, segments[i], gradients[worker], at, stream);
+      tensors.push_back(encoded_of(worker, segments[i], gradients[worker], at));
+    }
+    encoded.emplace_back(selection, tensors);
+  }
+  return encoded;
+}
+
+std::vector<TensorTable> WorkerMemory::states_of(const Layout& selection, std::span<const int> segments) const {
+  std::vector<TensorTable> tables;
+  for (const TensorTable& states : states_) {
+    std::vector<float*> tensors;
+    for (const int segment : segments) tensors.push_back(states.tensor(segment));
+    tables.emplace_back(selection, tensors);
+  }
+  return tables;
 }
 
 }  // namespace terngrad

@@ -40,6 +40,14 @@ class WorkerMemory {
   std::span<const TensorTable> begin(std::span<const TensorTable> gradients);
   /// Makes what is encoded of these tensors, whose gradients are final.
   void compensate(std::span<const int> segments, Stream& stream);
+  /// begin and compensate for some tensors, of an exchange that does not know its parts beforehand.
+  /// @param selection  the tensors `segments` of the whole layout, in this order
+  /// @param gradients  one table of these tensors per local worker, all of one type, final
+  /// @returns what is to be encoded in their place: one table per local worker
+  std::vector<TensorTable> compensate_part(const Layout& selection, std::span<const int> segments,
+                                           std::span<const TensorTable> gradients, Stream& stream);
+  /// states() of these tensors.
+  std::vector<TensorTable> states_of(const Layout& selection, std::span<const int> segments) const;
   /// What a settled step keeps of the tensors that have state (Coder::keep), and where.
   Kept kept() const { return options_.kind == MemoryKind::kMomentum ? Kept::kEncoded : Kept::kUnsent; }
   std::span<const TensorTable> encoded() const { return encoded_; }
@@ -52,6 +60,10 @@ class WorkerMemory {
   int num_local_workers() const { return static_cast<int>(state_memory_.size()); }
 
  private:
+  /// Where what is encoded of a tensor is, for a gradient that is there.
+  float* encoded_of(std::size_t worker, int segment, const TensorTable& gradients, int at);
+  void compensate(std::size_t worker, int segment, const TensorTable& gradients, int at, Stream& stream);
+
   Layout whole_, covered_;
   MemoryOptions options_;
   std::vector<bool> covers_;
