@@ -12,11 +12,14 @@ CODECS = {"1": "ternary", "16": "bf16", "32": "fp32"}
 # What a run's identity has where nothing is said: what a cell leaves open is meant to be this. Names are the identity's.
 DEFAULTS = {
     "block_size": 32768, "clip_by_global_norm": 0, "clip_factor": 0, "clip_scope": "shared", "codec_for": "",
-    "dropout_keep_prob": 0.5, "ema_decay": 0.9999, "exchange": "any but vendor", "floating_grad_epoch": 0,
+    "codec_memory": "none", "compress_from": 0, "dropout_keep_prob": 0.5, "ema_decay": 0.9999, "exchange": "any but vendor", "floating_grad_epoch": 0,
     "learning_rate_decay_factor": 0.1, "momentum": 0.9, "nan_to_zero": "false", "num_epochs_per_decay": 20,
     "on_nonfinite": "stop", "pull": "any", "quantize_logits": "false", "reduce": "average", "return_codec": "fp32",
     "scaler": "paper", "scaler_scope": "layer", "scaler_sharing": "max", "size_to_binarize": 1, "strategy": "synchronous",
     "ternary_format": "t2"}
+# What a codec's spec decides, with the values that options have beside one. A run's identity has what the spec says.
+BESIDE_SPEC = {"block_size": 32768, "clip_factor": 0, "clip_scope": "shared", "codec_memory": "auto", "scaler": "paper",
+               "scaler_scope": "layer", "scaler_sharing": "max", "ternary_format": "t2"}
 
 
 def same_value(expected, found):
@@ -28,12 +31,23 @@ def same_value(expected, found):
         return str(expected) == str(found)
 
 
-def differences(cell, identity):
-    """The options of `cell` that the identity of a run contradicts, as text. What the cell leaves open must be the default."""
-    found = []
-    codec = cell.options.get("codec") or CODECS.get(str(cell.options.get("grad_bits", 32)))
-    if identity.get("codec") != codec:
-        found.append(f"codec {identity.get('codec')} in place of {codec}")
+def codec_differences(cell, identity, given):
+    """Of the codec and what decides about it. A cell's spec or preset is compared with the text that the run was given."""
+    spec = cell.options.get("codec")
+    if spec is None:
+        codec = CODECS.get(str(cell.options.get("grad_bits", 32)))
+        return [] if identity.get("codec") == codec else [f"codec {identity.get('codec')} in place of {codec}"]
+    if given.get("codec") != spec:
+        return [f"codec {given.get('codec') or identity.get('codec')} in place of {spec}"]
+    return [f"--{name} {given[name]} beside --codec {spec}" for name, expected in BESIDE_SPEC.items()
+            if name not in cell.options and name in given and not same_value(expected, given[name])]
+
+
+def differences(cell, config):
+    """The options of `cell` that the config.json of a run contradicts, as text. What the cell leaves open must be the
+    default."""
+    identity = config["identity"]
+    found = codec_differences(cell, identity, config.get("options") or {})
     for name, expected in cell.options.items():
         if name in NOT_COMPARED:
             continue
@@ -43,6 +57,8 @@ def differences(cell, identity):
     names = {key: name for name, key in IDENTITY_NAMES.items()}
     for key, expected in DEFAULTS.items():
         name = names.get(key, key)
+        if "codec" in cell.options and key in BESIDE_SPEC:
+            continue
         if name not in cell.options and key in identity and not same_value(expected, identity[key]):
             found.append(f"--{name} {identity[key]} in place of the default {expected}")
     return found
@@ -58,8 +74,9 @@ def scale_of(cell, max_steps):
     return scale if int(recipes.scaled(cell, scale).options["max_steps"]) == max_steps else None
 
 
-def find_cell(experiments, identity):
+def find_cell(experiments, config):
     """(the cell, scaled, of the run's options, or None; why there is none)."""
+    identity = config["identity"]
     closest = None
     for experiment in experiments.values():
         for cell in [*experiment.cells, *experiment.variant_cells()]:
@@ -67,7 +84,7 @@ def find_cell(experiments, identity):
                 continue
             scale = scale_of(cell, int(identity["max_steps"]))
             own = recipes.scaled(cell, scale or "1")
-            wrong = differences(own, identity) + ([] if scale else [f"--max_steps {identity['max_steps']}"])
+            wrong = differences(own, config) + ([] if scale else [f"--max_steps {identity['max_steps']}"])
             if not wrong:
                 return own, ""
             distance = any(text.startswith("codec") for text in wrong), len(wrong)
@@ -81,10 +98,11 @@ def import_runs(experiments, folders, into, allow_unfinished=False):
     code = 0
     for folder in folders:
         try:
-            identity = run_folder.read_config(folder).get("identity") or {}
+            config = run_folder.read_config(folder)
+            identity = config.get("identity") or {}
             if "max_steps" not in identity:
                 raise run_folder.RunFolderError(f"{folder}: its config.json has no identity; it is of an earlier version")
-            cell, why = find_cell(experiments, identity)
+            cell, why = find_cell(experiments, config)
             if cell is None:
                 raise run_folder.RunFolderError(f"{folder}: is of no cell; {why}")
             result = results.make_result(folder, cell.base_name, cell.scale, int(identity["seed"]), dict(cell.options),

@@ -253,10 +253,11 @@ class Runner:
 
     def check_options(self, job):
         """A finished run counts only if it is of the cell as its recipe is now. @throws RunFolderError"""
-        identity = run_folder.read_config(job.folder).get("identity")
+        config = run_folder.read_config(job.folder)
+        identity = config.get("identity")
         if not isinstance(identity, dict):
             return  # which make_result() refuses
-        wrong = importing.differences(job.cell, identity)
+        wrong = importing.differences(job.cell, config)
         if int(identity["max_steps"]) != job.max_steps:
             wrong.append(f"--max_steps {identity['max_steps']} in place of {job.max_steps}")
         if wrong:

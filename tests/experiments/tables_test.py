@@ -199,36 +199,50 @@ class OtherOptions(unittest.TestCase):
 
 
 class Importing(unittest.TestCase):
-    def identity(self, **others):
-        return {"net": "lenet", "dataset": "synthetic", "num_workers": "2", "batch_size": "8", "max_steps": "300", "seed": "4",
-                "codec": "ternary", "clip_factor": "2.50", **others}
+    def config(self, **others):
+        return {"identity": {"net": "lenet", "dataset": "synthetic", "num_workers": "2", "batch_size": "8",
+                             "max_steps": "300", "seed": "4", "codec": "ternary", "clip_factor": "2.50", **others}}
 
     def test_a_run_is_of_the_cell_whose_options_it_has(self):
-        found, _ = importing.find_cell({"table1": EXPERIMENT}, self.identity())
+        found, _ = importing.find_cell({"table1": EXPERIMENT}, self.config())
         self.assertEqual((found.name, found.scale), ("ternary", "1"))
-        found, _ = importing.find_cell({"table1": EXPERIMENT}, self.identity(max_steps="10"))
+        found, _ = importing.find_cell({"table1": EXPERIMENT}, self.config(max_steps="10"))
         self.assertEqual((found.scale, found.options["max_steps"]), ("1/30", 10))
 
     def test_a_part_of_the_steps_may_be_rounded(self):
         # 300 / 7 is 42.9; 41 steps are of no part.
-        self.assertEqual(importing.find_cell({"table1": EXPERIMENT}, self.identity(max_steps="43"))[0].scale, "1/7")
+        self.assertEqual(importing.find_cell({"table1": EXPERIMENT}, self.config(max_steps="43"))[0].scale, "1/7")
         for steps in ("41", "301", "0"):
-            found, why = importing.find_cell({"table1": EXPERIMENT}, self.identity(max_steps=steps))
+            found, why = importing.find_cell({"table1": EXPERIMENT}, self.config(max_steps=steps))
             self.assertIsNone(found)
             self.assertIn(f"--max_steps {steps}", why)
 
     def test_what_differs_is_named(self):
-        found, why = importing.find_cell({"table1": EXPERIMENT}, self.identity(clip_factor="3"))
+        found, why = importing.find_cell({"table1": EXPERIMENT}, self.config(clip_factor="3"))
         self.assertIsNone(found)
         self.assertEqual(why, "closest is table1/ternary: --clip_factor 3 in place of 2.5")
 
-
     def test_what_a_cell_leaves_open_is_the_default(self):
-        found, why = importing.find_cell({"table1": EXPERIMENT}, self.identity(scaler="original", return_codec="bf16"))
+        found, why = importing.find_cell({"table1": EXPERIMENT}, self.config(scaler="original", return_codec="bf16"))
         self.assertIsNone(found)
         self.assertIn("--scaler original in place of the default paper", why)
         self.assertIn("--downlink_codec bf16 in place of the default fp32", why)
-        self.assertIsNotNone(importing.find_cell({"table1": EXPERIMENT}, self.identity(scaler="paper"))[0])
+        self.assertIsNotNone(importing.find_cell({"table1": EXPERIMENT}, self.config(scaler="paper"))[0])
+
+    def test_a_spec_or_preset_is_compared_with_what_the_run_was_given(self):
+        # What a preset stands for is in the identity.
+        cell = cells.Cell("codecs", "efsignsgd", {"net": "lenet", "codec": "efsignsgd"})
+        identity = {"net": "lenet", "codec": "sign", "codec_memory": "ef:decay=1", "clip_factor": "1.22", "block_size": "0"}
+        given = {"codec": "efsignsgd", "codec_memory": "auto", "clip_factor": 0.0, "block_size": 32768}
+        differences = lambda **others: importing.differences(cell, {"identity": identity, "options": given | others})
+        self.assertEqual(differences(), [])
+        self.assertEqual(differences(codec="sign"), ["codec sign in place of efsignsgd"])
+        self.assertEqual(differences(codec_memory="none"), ["--codec_memory none beside --codec efsignsgd"])
+        self.assertEqual(importing.differences(cell, {"identity": identity}), ["codec sign in place of efsignsgd"])
+        # Without a spec the memory is compared as every option.
+        plain = cells.Cell("codecs", "ternary", {"grad_bits": 1})
+        self.assertEqual(importing.differences(plain, {"identity": {"codec": "ternary", "codec_memory": "ef:decay=1"}}),
+                         ["--codec_memory ef:decay=1 in place of the default none"])
 
 
 if __name__ == "__main__":
