@@ -4,6 +4,7 @@
 #include <bit>
 #include <cstring>
 
+#include "compress/wire/gradient_message.h"
 #include "kernels/runtime/errors.h"
 #include "kernels/tensor/bfloat16.h"
 
@@ -135,10 +136,13 @@ std::span<const std::uint8_t> PushMessages::parcel(const Parcels& parcels, std::
 void PushMessages::open(std::span<const std::uint8_t> bytes, MessageKind kind, std::uint64_t step, int worker,
                         const Layout& layout) {
   read_message(bytes, kind, protocol_.at(step), layout, message_);
-  if (message_.worker != worker) {
-    TERNGRAD_THROW(CommunicationError, "[push] what was expected of worker ", worker, " says that it is worker ",
-                   message_.worker, "'s");
-  }
+  require_worker(worker);
+}
+
+void PushMessages::require_worker(int worker) const {
+  if (message_.worker == worker) return;
+  TERNGRAD_THROW(CommunicationError, "[push] what was expected of worker ", worker, " says that it is worker ",
+                 message_.worker, "'s");
 }
 
 MessageLabel PushMessages::read_bare(const Parcels& parcels, std::size_t index) {
@@ -174,37 +178,15 @@ PushMetadata PushMessages::read_metadata(const Parcels& parcels, std::size_t ind
 }
 
 void PushMessages::open_gradient(std::span<const std::uint8_t> bytes, std::uint64_t push, int worker) {
-  const Layout& layout = protocol_.layout;
-  open(bytes, MessageKind::kGradient, push, worker, layout);
-  if (static_cast<int>(message_.records.size()) != layout.num_segments()) {
-    TERNGRAD_THROW(CommunicationError, "[push] the gradient of worker ", worker, " has ", message_.records.size(),
-                   " slices, expected ", layout.num_segments());
-  }
-  for (int segment = 0; segment < layout.num_segments(); ++segment) {
-    const Message::Record& record = message_.records[static_cast<std::size_t>(segment)];
-    const Slice whole{segment, 0, layout.segment(segment).num_elements};
-    const Codec& codec = protocol_.plan.codec_of(segment);
-    if (record.encoded.slice != whole || record.codec != codec.wire_id() ||
-        record.encoded.format != codec.record_format(PayloadForm::kNatural) ||
-        static_cast<std::int64_t>(record.encoded.scalers.size()) != codec.scaler_range(whole).count) {
-      TERNGRAD_THROW(CommunicationError, "[push] slice ", segment, " of worker ", worker,
-                     "'s gradient is not the whole tensor '", layout.segment(segment).name, "' in codec ",
-                     codec.name());
-    }
-    check_scalers(codec, record.encoded);
-    codec.check(record.encoded);
-  }
+  read_gradient_message(bytes, protocol_.layout, protocol_.plan, protocol_.at(push), message_);
+  require_worker(worker);
 }
 
 void PushMessages::read_gradient(const Parcels& parcels, std::size_t index, std::uint64_t push, int worker,
                                  std::span<float> gradient) {
   require_flat(protocol_.layout, gradient.size());
   open_gradient(parcel(parcels, index), push, worker);
-  for (const Message::Record& record : message_.records) {
-    const int segment = record.encoded.slice.segment;
-    const std::span<float> tensor = tensor_of(protocol_.layout.segment(segment), gradient);
-    if (!tensor.empty()) protocol_.plan.codec_of(segment).decode(record.encoded, tensor);
-  }
+  decode_gradient(message_, protocol_.plan, TensorTable(protocol_.layout, gradient.data()));
 }
 
 float PushMessages::read_tensor(std::span<const std::uint8_t> bytes, std::uint64_t push, int worker, int segment,

@@ -93,6 +93,8 @@ class PushMessages {
   /// Reads into message_ and checks whose it is.
   void open(std::span<const std::uint8_t> bytes, MessageKind kind, std::uint64_t step, int worker,
             const Layout& layout);
+  /// That the message is of this worker.
+  void require_worker(int worker) const;
   void open_gradient(std::span<const std::uint8_t> bytes, std::uint64_t push, int worker);
 
   const PushProtocol& protocol_;

@@ -8,7 +8,10 @@
 #include <span>
 #include <vector>
 
+#include "compress/wire/gradient_message.h"
+#include "kernels/runtime/errors.h"
 #include "support/bits.h"
+#include "support/exchanges.h"
 #include "support/gradients.h"
 
 namespace terngrad::worker_encoder_test {
@@ -80,6 +83,53 @@ TEST(WorkerEncoder, SendsATensorThatIsNotFiniteAsZeros) {
     EXPECT_FALSE(sent.encoder.is_nonfinite(0));
     EXPECT_THAT(bits_of(sent.decoded(2)), Each(0u)) << codec;
     EXPECT_EQ(bits_of(sent.decoded(0)), bits_of(sent.gradient.values[0]));
+  }
+}
+
+// What workers send by themselves, once each knows what the others measured, is what they send in an exchange.
+TEST(WorkerEncoder, WithTheScalersOfAllWorkersSendsWhatAnExchangeDoes) {
+  const Layout layout = testing::mixed_layout();
+  const std::vector<Tensors> gradients = testing::worker_gradients(layout, kWorkers);
+  Stream stream;
+  for (const char* codec : {"ternary:clip_factor=2.5", "ternary:sharing=mean,scope=block,block=1344",
+                            "qsgd:bits=4,sharing=max", "sign:reduce=vote,scale=l1", "natural"}) {
+    CompressedAllReduceOptions options = testing::options_of(ExchangeAlgorithm::kAllGather);
+    options.codecs.codec = codec;
+    CompressedAllReduce exchange = testing::local_exchange(layout, kWorkers, options);
+    const Tensors mean = testing::blank_tensors(layout);
+    exchange.exchange(testing::tables(gradients, 0, kWorkers), mean.table, kContext.step);
+    const CodecPlan& plan = exchange.plan();
+    std::vector<WorkerEncoder> encoders;
+    std::vector<std::vector<float>> scalers;
+    for (int worker = 0; worker < kWorkers; ++worker) {
+      WorkerEncoder& encoder = encoders.emplace_back(layout, plan, worker, kWorkers, options.seed);
+      encoder.measure(gradients[static_cast<std::size_t>(worker)].table, kContext.step, stream);
+      encoder.copy_scalers(scalers.emplace_back(static_cast<std::size_t>(plan.num_scalers())));
+    }
+    for (int worker = 0; worker < kWorkers; ++worker) {
+      WorkerEncoder& encoder = encoders[static_cast<std::size_t>(worker)];
+      for (int other = 0; other < kWorkers; ++other) {
+        if (other != worker) encoder.set_scalers(other, scalers[static_cast<std::size_t>(other)]);
+      }
+      const Tensors& gradient = gradients[static_cast<std::size_t>(worker)];
+      Message message;
+      read_gradient_message(encoder.gradient_message(gradient.table, kContext, stream), layout, plan, kContext, message);
+      EXPECT_EQ(message.worker, worker);
+      const Tensors decoded = testing::blank_tensors(layout);
+      decode_gradient(message, plan, decoded.table);
+      std::vector<std::vector<float>> sent;
+      for (int segment = 0; segment < layout.num_segments(); ++segment) {
+        sent.emplace_back(static_cast<std::size_t>(layout.segment(segment).num_elements));
+        exchange.decode_local(worker, segment, sent.back());
+      }
+      EXPECT_TRUE(testing::same_bits(sent, decoded)) << codec << ", worker " << worker;
+    }
+    std::vector<float> row(static_cast<std::size_t>(plan.num_scalers()));
+    EXPECT_THROW(encoders[0].set_scalers(0, row), InvalidArgument);
+    EXPECT_THROW(encoders[0].set_scalers(kWorkers, row), InvalidArgument);
+    row.pop_back();
+    EXPECT_THROW(encoders[0].set_scalers(1, row), InvalidArgument);
+    EXPECT_THROW(encoders[0].copy_scalers(row), InvalidArgument);
   }
 }
 
