@@ -4,7 +4,7 @@ set -euo pipefail
 
 usage() {
   cat <<'TEXT'
-Usage: scripts/install_deps.sh [--test] [--lint] [--fuzz] [--compare] [--plot] [--hosts] [--formats]
+Usage: scripts/install_deps.sh [--test] [--lint] [--fuzz] [--compare] [--plot] [--hosts] [--formats] [--python]
 
 Installs the packages that terngrad needs (Debian 12, Ubuntu 24.04 or later). Uses sudo unless run as root.
 
@@ -17,6 +17,9 @@ Installs the packages that terngrad needs (Debian 12, Ubuntu 24.04 or later). Us
   --formats  also what scripts/dev/check_formats.py uses: python3-venv, and TensorBoard's and safetensors' packages of PyPI, in the
              versions of scripts/dev/formats_requirements.txt, in their own environment in
              ${XDG_CACHE_HOME:-~/.cache}/terngrad/formats-venv, where the build finds it
+  --python   also what the Python package is built and tested with: python3-dev, python3-venv, and nanobind's and numpy's packages
+             of PyPI, in the versions of scripts/dev/python_requirements.txt, in their own environment in
+             ${XDG_CACHE_HOME:-~/.cache}/terngrad/python-venv, where the build finds it
   --help     print this text and exit
 TEXT
 }
@@ -38,7 +41,7 @@ packages=(
 # What a machine may do without.
 optional=()
 
-formats=false
+environments=()
 while (($# > 0)); do
   case $1 in
     --test) optional+=(lld) ;;
@@ -48,15 +51,19 @@ while (($# > 0)); do
     --plot) packages+=(python3-matplotlib) ;;
     --hosts) packages+=(iproute2 iperf3 openssh-server openssh-client) ;;
     --formats)
-      formats=true
+      environments+=(formats)
       packages+=(python3-venv)
+      ;;
+    --python)
+      environments+=(python)
+      packages+=(python3-venv python3-dev)
       ;;
     --help | -h)
       usage
       exit 0
       ;;
     *)
-      echo "install_deps.sh: unknown option '$1'; accepted: --test, --lint, --fuzz, --compare, --plot, --hosts, --formats, --help" >&2
+      echo "install_deps.sh: unknown option '$1'; accepted: --test, --lint, --fuzz, --compare, --plot, --hosts, --formats, --python, --help" >&2
       exit 2
       ;;
   esac
@@ -79,11 +86,11 @@ fi
 
 is_installed() { [[ $(dpkg-query -W -f='${db:Status-Status}' "$1" 2>/dev/null || true) == installed ]]; }
 
-# The environment of --formats, unless it is there with these versions. What was installed last is its copy of the list.
-make_formats_environment() {
-  if ! $formats; then return; fi
-  local list folder=${XDG_CACHE_HOME:-$HOME/.cache}/terngrad/formats-venv
-  list=$(dirname "${BASH_SOURCE[0]}")/dev/formats_requirements.txt
+# The environment of --formats or --python, unless it is there with these versions. What was installed last is its copy of the
+# list.
+make_environment() {
+  local list folder=${XDG_CACHE_HOME:-$HOME/.cache}/terngrad/$1-venv
+  list=$(dirname "${BASH_SOURCE[0]}")/dev/$1_requirements.txt
   if cmp -s "$list" "$folder/installed.txt"; then
     echo "install_deps.sh: $folder is there"
     return
@@ -92,9 +99,17 @@ make_formats_environment() {
   rm -rf "$folder"
   # The distribution's Python, as tests have it, whatever else is on the path.
   /usr/bin/python3 -m venv "$folder"
-  "$folder/bin/python" -m pip install -q --disable-pip-version-check --only-binary :all: --no-deps -r "$list"
+  if ! "$folder/bin/python" -m pip install -q --disable-pip-version-check --only-binary :all: --no-deps -r "$list"; then
+    rm -rf "$folder"
+    echo "install_deps.sh: the packages of $list cannot be installed: continuing without them, what needs them is skipped" >&2
+    return
+  fi
   "$folder/bin/python" -m pip check --disable-pip-version-check
   cp "$list" "$folder/installed.txt"
+}
+make_environments() {
+  local name
+  for name in "${environments[@]}"; do make_environment "$name"; done
 }
 
 missing=()
@@ -107,7 +122,7 @@ for package in "${optional[@]}"; do
 done
 if ((${#missing[@]} + ${#missing_optional[@]} == 0)); then
   echo "install_deps.sh: all $((${#packages[@]} + ${#optional[@]})) packages are installed"
-  make_formats_environment
+  make_environments
   exit 0
 fi
 
@@ -133,5 +148,5 @@ if ((${#missing[@]} > 0)); then install_packages "${missing[@]}"; fi
 if ((${#missing_optional[@]} > 0)); then
   install_packages "${missing_optional[@]}" || echo "install_deps.sh: continuing without ${missing_optional[*]}" >&2
 fi
-make_formats_environment
+make_environments
 echo "install_deps.sh: done"

@@ -26,6 +26,8 @@ class ExchangeParts {
   /// @throws InvalidArgument as CompressedAllReduce and MemoryAllReduce do, and for an update of shards
   ExchangeParts(const Layout& layout, CodecPlan plan, WorkerGroup workers, const CompressedAllReduceOptions& options,
                 const MemoryOptions& memory = {});
+  ExchangeParts(const ExchangeParts&) = delete;
+  ExchangeParts& operator=(const ExchangeParts&) = delete;
 
   const Layout& layout() const { return layout_; }
   const CodecPlan& plan() const { return plan_; }

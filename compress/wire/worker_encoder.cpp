@@ -62,9 +62,8 @@ void WorkerEncoder::for_each_row(int worker, const Body& body) const {
 void WorkerEncoder::copy_scalers(std::span<float> out) const {
   TERNGRAD_REQUIRE(static_cast<std::int64_t>(out.size()) == plan_.num_scalers(), "[encoder] there are ",
                    plan_.num_scalers(), " scalers, room for ", out.size());
-  for_each_row(worker_, [&](std::int64_t first, std::span<const float> row) {
-    std::ranges::copy(row, out.begin() + first);
-  });
+  for_each_row(worker_,
+               [&](std::int64_t first, std::span<const float> row) { std::ranges::copy(row, out.begin() + first); });
 }
 
 void WorkerEncoder::set_scalers(int worker, std::span<const float> scalers) {

@@ -21,6 +21,7 @@ LIBRARIES = {
     "nets": ["kernels"],
     "datasets": ["kernels"],
     "trainers": ["kernels", "compress", "nets", "datasets"],
+    "python": ["kernels", "compress"],
 }
 # From the ground up; rooms of one floor do not include each other.
 FLOORS = {
@@ -29,6 +30,7 @@ FLOORS = {
     "nets": [],
     "datasets": [],
     "trainers": [["io", "optim"], ["checkpoint", "loop"], ["async", "options"], ["launch", "evaluate"], ["hooks"], ["run"], ["commands"]],
+    "python": [],
 }
 MAX_FILES = 45
 # Two files for each kind of layer, and kernels beside them.

@@ -137,6 +137,7 @@ check_includes() {
       kernels) allowed='kernels' ;;
       compress | nets | datasets) allowed="kernels|$folder" ;;
       trainers) allowed='kernels|compress|nets|datasets|trainers' ;;
+      python) allowed='kernels|compress|python' ;;
       *) continue ;; # bench, tests and experiments may include everything
     esac
     wrong=$(grep -nE '^ *# *include "' "$file" | grep -vE "include \"($allowed)/" || true)

@@ -113,7 +113,8 @@ TEST(WorkerEncoder, WithTheScalersOfAllWorkersSendsWhatAnExchangeDoes) {
       }
       const Tensors& gradient = gradients[static_cast<std::size_t>(worker)];
       Message message;
-      read_gradient_message(encoder.gradient_message(gradient.table, kContext, stream), layout, plan, kContext, message);
+      read_gradient_message(encoder.gradient_message(gradient.table, kContext, stream), layout, plan, kContext,
+                            message);
       EXPECT_EQ(message.worker, worker);
       const Tensors decoded = testing::blank_tensors(layout);
       decode_gradient(message, plan, decoded.table);

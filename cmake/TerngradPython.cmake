@@ -1,0 +1,22 @@
+# Whether the extension of the Python package is built (TERNGRAD_WITH_PYTHON), and for which Python: that of the caller, as
+# pip's, or of the environment that scripts/install_deps.sh --python makes.
+if(NOT DEFINED Python_EXECUTABLE)
+  set(cache $ENV{XDG_CACHE_HOME})
+  if(NOT cache)
+    set(cache $ENV{HOME}/.cache)
+  endif()
+  if(EXISTS ${cache}/terngrad/python-venv/bin/python)
+    set(Python_EXECUTABLE ${cache}/terngrad/python-venv/bin/python)
+  endif()
+endif()
+
+set(TERNGRAD_WITH_PYTHON OFF)
+if(TERNGRAD_BUILD_PYTHON STREQUAL "AUTO")
+  if(DEFINED Python_EXECUTABLE)
+    set(TERNGRAD_WITH_PYTHON ON)
+  else()
+    message(STATUS "Python package not built: there is no environment of scripts/install_deps.sh --python")
+  endif()
+elseif(TERNGRAD_BUILD_PYTHON)
+  set(TERNGRAD_WITH_PYTHON ON)
+endif()

@@ -1,0 +1,264 @@
+// Codecs of the registry, plans of them, and messages.
+#include <nanobind/stl/pair.h>
+#include <nanobind/stl/string.h>
+#include <nanobind/stl/vector.h>
+
+#include <cstring>
+
+#include "compress/plan/codec_facts.h"
+#include "compress/plan/codec_presets.h"
+#include "compress/plan/codec_registry.h"
+#include "compress/wire/gradient_message.h"
+#include "compress/wire/worker_encoder.h"
+#include "kernels/runtime/errors.h"
+#include "python/src/module.h"
+#include "python/src/plan.h"
+
+namespace terngrad::python {
+namespace {
+
+namespace nb = nanobind;
+using namespace nb::literals;
+
+nb::dict to_dict(const CodecFact& fact) {
+  nb::dict result;
+  result["by_default"] = fact.by_default;
+  result["changed_by"] = nb::cast(fact.changed_by);
+  return result;
+}
+
+nb::list list_codecs() {
+  nb::list result;
+  for (const CodecEntry& entry : codec_entries()) {
+    const CodecFacts facts = codec_facts(entry.name);
+    nb::list keys;
+    for (const SpecKey& key : codec_keys(entry.name)) {
+      nb::dict described;
+      described["name"] = key.name;
+      described["default"] = key.default_value;
+      described["accepted"] = key.accepted;
+      described["meaning"] = key.meaning;
+      keys.append(described);
+    }
+    nb::dict codec;
+    codec["name"] = entry.name;
+    codec["summary"] = entry.summary;
+    codec["source"] = entry.source;
+    codec["runs_on_gpus"] = entry.runs_on_gpus;
+    codec["bits_per_element"] = nb::cast(facts.bits);
+    codec["unbiased"] = to_dict(facts.unbiased);
+    codec["summable"] = to_dict(facts.summable);
+    codec["sums_as_float"] = facts.sums_as_float;
+    codec["keys"] = keys;
+    result.append(codec);
+  }
+  return result;
+}
+
+nb::list list_presets() {
+  nb::list result;
+  for (const CodecPreset& preset : codec_presets()) {
+    nb::dict described;
+    described["name"] = preset.name;
+    described["summary"] = preset.summary;
+    described["spec"] = preset.spec;
+    described["memory"] = preset.memory;
+    result.append(described);
+  }
+  return result;
+}
+
+std::string default_memory(const std::string& codec, const CodecContext& context) {
+  const std::string memory = expand_preset(parse_codec_spec(codec), codec_presets()).memory;
+  if (!memory.empty()) return memory;
+  return make_codec(codec, context)->traits().wants_error_feedback ? "ef" : "none";
+}
+
+using Rules = std::vector<std::pair<std::string, std::string>>;
+
+Plan make_plan(const std::vector<std::string>& names, const std::vector<std::vector<std::int64_t>>& shapes,
+               const std::vector<bool>& logits, const std::string& codec, const Rules& codec_for,
+               std::int64_t min_elements, bool quantize_logits, int num_workers) {
+  TERNGRAD_REQUIRE(num_workers >= 1, "num_workers must be at least 1, got ", num_workers);
+  Layout layout;
+  for (std::size_t i = 0; i < names.size(); ++i) layout.add(names[i], shapes.at(i), logits.at(i));
+  CodecPlanOptions options;
+  options.codec = codec;
+  for (const auto& [pattern, spec] : codec_for) options.rules.push_back({pattern, spec});
+  options.size_to_binarize = min_elements;
+  options.quantize_logits = quantize_logits;
+  options.context.num_workers = num_workers;
+  CodecPlan codecs(layout, options);
+  return {std::move(layout), std::move(codecs), num_workers, default_memory(codec, options.context)};
+}
+
+nb::list plan_tensors(const Plan& plan) {
+  nb::list result;
+  for (int segment = 0; segment < plan.layout.num_segments(); ++segment) {
+    const Segment& tensor = plan.layout.segment(segment);
+    const CodecPlan::Group& group = plan.codecs.groups()[static_cast<std::size_t>(plan.codecs.group_of(segment))];
+    const CodecTraits traits = group.codec->traits();
+    nb::dict described;
+    described["name"] = tensor.name;
+    described["shape"] = nb::tuple(nb::cast(tensor.shape));
+    described["elements"] = tensor.num_elements;
+    described["codec"] = group.spec;
+    described["bits_per_element"] = traits.bits_per_element;
+    described["fixed_size"] = traits.fixed_size;
+    described["unbiased"] = traits.unbiased;
+    described["exact"] = traits.is_exact;
+    described["summable"] = traits.summable;
+    described["shares_scalers"] = shares_scalers(*group.codec);
+    described["scalers"] = plan.codecs.first_scaler(segment + 1) - plan.codecs.first_scaler(segment);
+    result.append(described);
+  }
+  return result;
+}
+
+std::vector<Tensor> read_all(const Plan& plan, const nb::list& tensors) {
+  plan.require_all(nb::len(tensors), "the gradient");
+  std::vector<Tensor> result;
+  for (int segment = 0; segment < plan.layout.num_segments(); ++segment) {
+    result.push_back(
+        read_tensor(tensors[static_cast<std::size_t>(segment)], "tensor '" + plan.layout.segment(segment).name + "'"));
+  }
+  return result;
+}
+
+/// One worker's gradients as messages.
+class Encoder {
+ public:
+  Encoder(const Plan& plan, int worker, std::uint64_t seed)
+      : plan_(plan), encoder_(plan.layout, plan.codecs, checked(plan, worker), plan.num_workers, seed) {}
+
+  Encoder(const Encoder&) = delete;
+  Encoder& operator=(const Encoder&) = delete;
+
+  void measure(const nb::list& tensors, std::uint64_t step) {
+    const std::vector<Tensor> gradient = read_all(plan_, tensors);
+    const TensorTable table = plan_.table(plan_.layout, gradient, "");
+    const nb::gil_scoped_release released;
+    encoder_.measure(table, step, stream_);
+  }
+
+  std::vector<float> scalers() const {
+    std::vector<float> result(static_cast<std::size_t>(plan_.codecs.num_scalers()));
+    encoder_.copy_scalers(result);
+    return result;
+  }
+
+  void set_scalers(int worker, const std::vector<float>& scalers) { encoder_.set_scalers(worker, scalers); }
+
+  nb::bytes encode(const nb::list& tensors, std::uint64_t step, std::uint64_t run_id) {
+    const std::vector<Tensor> gradient = read_all(plan_, tensors);
+    const TensorTable table = plan_.table(plan_.layout, gradient, "");
+    std::span<const std::uint8_t> message;
+    {
+      const nb::gil_scoped_release released;
+      message = encoder_.gradient_message(table, {run_id, plan_.codecs.fingerprint(), step}, stream_);
+    }
+    return nb::bytes(message.data(), message.size());
+  }
+
+ private:
+  static int checked(const Plan& plan, int worker) {
+    TERNGRAD_REQUIRE(worker >= 0 && worker < plan.num_workers, "worker ", worker, " is none of ", plan.num_workers);
+    return worker;
+  }
+
+  const Plan& plan_;
+  WorkerEncoder encoder_;
+  Stream stream_{Device::cpu(), 1};
+};
+
+/// The bytes of a message where messages must be: at a multiple of 8.
+class AlignedBytes {
+ public:
+  explicit AlignedBytes(const nb::bytes& bytes) : words_((bytes.size() + 7) / 8) {
+    bytes_ = {reinterpret_cast<const std::uint8_t*>(words_.data()), bytes.size()};
+    if (!bytes_.empty()) std::memcpy(words_.data(), bytes.data(), bytes.size());
+  }
+  std::span<const std::uint8_t> get() const { return bytes_; }
+
+ private:
+  std::vector<std::uint64_t> words_;
+  std::span<const std::uint8_t> bytes_;
+};
+
+int decode(const Plan& plan, const nb::bytes& bytes, std::uint64_t step, std::uint64_t run_id, const nb::list& out) {
+  plan.require_all(nb::len(out), "out");
+  std::vector<Tensor> tensors;
+  for (int segment = 0; segment < plan.layout.num_segments(); ++segment) {
+    tensors.push_back(write_tensor(out[static_cast<std::size_t>(segment)],
+                                   "out, tensor '" + plan.layout.segment(segment).name + "'"));
+  }
+  const TensorTable table = plan.table(plan.layout, tensors, "out, ");
+  const AlignedBytes message_bytes(bytes);
+  const nb::gil_scoped_release released;
+  Message message;
+  read_gradient_message(message_bytes.get(), plan.layout, plan.codecs, {run_id, plan.codecs.fingerprint(), step},
+                        message);
+  decode_gradient(message, plan.codecs, table);
+  return message.worker;
+}
+
+nb::dict label(const nb::bytes& bytes) {
+  const AlignedBytes aligned(bytes);
+  const MessageLabel found = read_label(aligned.get());
+  nb::dict result;
+  result["kind"] = static_cast<int>(found.kind);
+  result["step"] = found.step;
+  result["worker"] = found.worker;
+  return result;
+}
+
+}  // namespace
+
+void Plan::require_all(std::size_t num_tensors, const std::string& what) const {
+  TERNGRAD_REQUIRE(static_cast<int>(num_tensors) == layout.num_segments(), what, " has ", num_tensors,
+                   " tensors, the plan has ", layout.num_segments());
+}
+
+TensorTable Plan::table(const Layout& selection, const std::vector<Tensor>& tensors, const std::string& whose) const {
+  std::vector<void*> pointers;
+  for (int i = 0; i < selection.num_segments(); ++i) {
+    const Tensor& tensor = tensors.at(static_cast<std::size_t>(i));
+    const Segment& segment = selection.segment(i);
+    const auto text_of = [](const std::vector<std::int64_t>& shape) {
+      std::string text;
+      for (const std::int64_t size : shape) text += (text.empty() ? "" : ", ") + std::to_string(size);
+      return "[" + text + "]";
+    };
+    TERNGRAD_REQUIRE(tensor.shape() == segment.shape, whose, "tensor '", segment.name, "' has the shape ",
+                     text_of(tensor.shape()), ", expected ", text_of(segment.shape));
+    TERNGRAD_REQUIRE(tensor.type == tensors.front().type, whose, "tensor '", segment.name, "' is ",
+                     element_type_name(tensor.type), ", the tensors before it are ",
+                     element_type_name(tensors.front().type));
+    pointers.push_back(tensor.data());
+  }
+  return {selection, tensors.empty() ? ElementType::kFloat32 : tensors.front().type, pointers};
+}
+
+void bind_codecs(nb::module_& module) {
+  module.def("list_codecs", &list_codecs);
+  module.def("list_presets", &list_presets);
+  module.def(
+      "canonical_spec", [](const std::string& spec) { return to_string(canonical_codec_spec(spec)); }, "spec"_a);
+  nb::class_<Plan>(module, "Plan")
+      .def_static("make", &make_plan, "names"_a, "shapes"_a, "logits"_a, "codec"_a, "codec_for"_a, "min_elements"_a,
+                  "quantize_logits"_a, "num_workers"_a)
+      .def_ro("num_workers", &Plan::num_workers)
+      .def_ro("memory", &Plan::memory)
+      .def_prop_ro("fingerprint", [](const Plan& plan) { return plan.codecs.fingerprint(); })
+      .def("tensors", &plan_tensors);
+  nb::class_<Encoder>(module, "Encoder")
+      .def(nb::init<const Plan&, int, std::uint64_t>(), "plan"_a, "worker"_a, "seed"_a, nb::keep_alive<1, 2>())
+      .def("measure", &Encoder::measure, "tensors"_a, "step"_a)
+      .def("scalers", &Encoder::scalers)
+      .def("set_scalers", &Encoder::set_scalers, "worker"_a, "scalers"_a)
+      .def("encode", &Encoder::encode, "tensors"_a, "step"_a, "run_id"_a);
+  module.def("decode", &decode, "plan"_a, "message"_a, "step"_a, "run_id"_a, "out"_a);
+  module.def("label", &label, "message"_a);
+}
+
+}  // namespace terngrad::python

@@ -1,0 +1,153 @@
+#include "python/src/communicator.h"
+
+#include <nanobind/ndarray.h>
+
+#include <cstring>
+#include <utility>
+#include <vector>
+
+#include "kernels/runtime/errors.h"
+
+namespace terngrad::python {
+namespace {
+
+namespace nb = nanobind;
+
+/// Elements that Python sees in place, for as long as one call lasts.
+template <class Element>
+nb::object view(Element* values, std::size_t count) {
+  using Array = nb::ndarray<nb::numpy, Element, nb::ndim<1>>;
+  return nb::cast(Array(values, {count}, nb::handle()), nb::rv_policy::reference);
+}
+
+/// Parcels travel as one message for each rank: their number, their sizes, and their storage.
+class PythonCommunicator final : public Communicator {
+ public:
+  explicit PythonCommunicator(nb::object object)
+      : object_(std::move(object)),
+        rank_(nb::cast<int>(object_.attr("rank"))),
+        size_(nb::cast<int>(object_.attr("size"))) {
+    TERNGRAD_REQUIRE(size_ >= 1 && rank_ >= 0 && rank_ < size_, "a communicator's rank must be in [0, size), got rank ",
+                     rank_, " of ", size_);
+  }
+  ~PythonCommunicator() override {
+    const nb::gil_scoped_acquire acquired;
+    object_.reset();
+  }
+  PythonCommunicator(const PythonCommunicator&) = delete;
+  PythonCommunicator& operator=(const PythonCommunicator&) = delete;
+
+  int rank() const override { return rank_; }
+  int size() const override { return size_; }
+
+  void all_gather(Parcels& mine, Parcels& all) override {
+    std::vector<std::uint64_t> message = packed(mine);
+    all.clear();
+    const nb::gil_scoped_acquire acquired;
+    unpack_all(object_.attr("all_gather")(bytes_of(message)), "all_gather", all);
+  }
+
+  void all_to_all(std::span<Parcels> outgoing, Parcels& incoming) override {
+    std::vector<std::vector<std::uint64_t>> messages;
+    for (const Parcels& parcels : outgoing) messages.push_back(packed(parcels));
+    incoming.clear();
+    const nb::gil_scoped_acquire acquired;
+    nb::list views;
+    for (std::vector<std::uint64_t>& message : messages) views.append(bytes_of(message));
+    unpack_all(object_.attr("all_to_all")(views), "all_to_all", incoming);
+  }
+
+  // Sums wrap alike with and without a sign, and Python's libraries have those with one.
+  void all_reduce_sum(std::span<std::uint64_t> values) override {
+    const nb::gil_scoped_acquire acquired;
+    object_.attr("all_reduce_sum")(view(reinterpret_cast<std::int64_t*>(values.data()), values.size()));
+  }
+
+  // With the top bit flipped, numbers with a sign are ordered as those without.
+  void all_reduce_max(std::span<std::uint32_t> values) override {
+    for (std::uint32_t& value : values) value ^= kTopBit;
+    {
+      const nb::gil_scoped_acquire acquired;
+      object_.attr("all_reduce_max")(view(reinterpret_cast<std::int32_t*>(values.data()), values.size()));
+    }
+    for (std::uint32_t& value : values) value ^= kTopBit;
+  }
+
+  void broadcast(std::span<std::uint8_t> values, int root) override {
+    const nb::gil_scoped_acquire acquired;
+    object_.attr("broadcast")(view(values.data(), values.size()), root);
+  }
+
+  void barrier() override {
+    const nb::gil_scoped_acquire acquired;
+    object_.attr("barrier")();
+  }
+
+ private:
+  static constexpr std::uint32_t kTopBit = 0x80000000u;
+
+  static std::vector<std::uint64_t> packed(const Parcels& parcels) {
+    const std::span<const std::uint8_t> storage = parcels.storage();
+    std::vector<std::uint64_t> message(1 + parcels.count() + storage.size() / 8);
+    message[0] = parcels.count();
+    for (std::size_t i = 0; i < parcels.count(); ++i) message[1 + i] = parcels.sizes()[i];
+    if (!storage.empty()) std::memcpy(message.data() + 1 + parcels.count(), storage.data(), storage.size());
+    return message;
+  }
+
+  static nb::object bytes_of(std::vector<std::uint64_t>& message) {
+    return view(reinterpret_cast<std::uint8_t*>(message.data()), 8 * message.size());
+  }
+
+  /// Of every rank, in order.
+  void unpack_all(const nb::object& messages, const char* operation, Parcels& all) const {
+    const std::size_t count = nb::len(messages);
+    if (count != static_cast<std::size_t>(size_)) {
+      TERNGRAD_THROW(CommunicationError, "[communicator] ", operation, " gave ", count, " messages, there are ", size_,
+                     " ranks");
+    }
+    for (std::size_t rank = 0; rank < count; ++rank) {
+      nb::ndarray<const std::uint8_t, nb::ndim<1>, nb::c_contig, nb::device::cpu> bytes;
+      if (!nb::try_cast(messages[rank], bytes)) {
+        PyErr_Clear();
+        TERNGRAD_THROW(CommunicationError, "[communicator] ", operation, " gave no array of bytes for rank ", rank);
+      }
+      unpack({bytes.data(), bytes.size()}, operation, rank, all);
+    }
+  }
+
+  static void unpack(std::span<const std::uint8_t> bytes, const char* operation, std::size_t rank, Parcels& all) {
+    const auto refuse = [&] {
+      TERNGRAD_THROW(CommunicationError, "[communicator] ", operation, " gave ", bytes.size(), " bytes for rank ", rank,
+                     " that are no parcels");
+    };
+    std::uint64_t count = 0;
+    if (bytes.size() < sizeof(count)) refuse();
+    std::memcpy(&count, bytes.data(), sizeof(count));
+    bytes = bytes.subspan(sizeof(count));
+    if (count > bytes.size() / 8) refuse();
+    std::vector<std::uint64_t> sizes(static_cast<std::size_t>(count));
+    if (count > 0) std::memcpy(sizes.data(), bytes.data(), 8 * sizes.size());
+    bytes = bytes.subspan(8 * sizes.size());
+    std::uint64_t total = 0;
+    for (const std::uint64_t size : sizes) {
+      if (size > bytes.size()) refuse();
+      total += static_cast<std::uint64_t>(parcel_bytes(size));
+    }
+    if (total != bytes.size()) refuse();
+    const std::span<std::uint8_t> storage = all.extend(sizes);
+    if (!storage.empty()) std::memcpy(storage.data(), bytes.data(), storage.size());
+  }
+
+  nb::object object_;
+  int rank_;
+  int size_;
+};
+
+}  // namespace
+
+std::shared_ptr<Communicator> make_communicator(nb::object object) {
+  return std::make_shared<PythonCommunicator>(std::move(object));
+}
+
+}  // namespace terngrad::python

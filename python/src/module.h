@@ -1,0 +1,17 @@
+// The parts of the extension module terngrad._core.
+#pragma once
+
+#include <nanobind/nanobind.h>
+
+namespace terngrad::python {
+
+/// Exceptions of terngrad as classes of Python.
+void bind_errors(nanobind::module_& module);
+/// Codecs of the registry, and messages of them.
+void bind_codecs(nanobind::module_& module);
+/// Statistics, ternarize, telemetry.
+void bind_analysis(nanobind::module_& module);
+/// Layouts and exchanges.
+void bind_exchange(nanobind::module_& module);
+
+}  // namespace terngrad::python

@@ -1,0 +1,89 @@
+#include "python/src/tensors.h"
+
+#include <nanobind/stl/string.h>
+
+#include "kernels/runtime/errors.h"
+
+namespace terngrad::python {
+namespace {
+
+namespace nb = nanobind;
+
+constexpr std::uint8_t kFloatCode = 2;  // of DLPack
+constexpr std::uint8_t kBfloatCode = 4;
+
+std::string type_name(const nb::dlpack::dtype& type) {
+  const char* kinds[] = {"int", "uint", "float", "opaque", "bfloat", "complex", "bool"};
+  const std::string kind = type.code < 7 ? kinds[type.code] : "type code " + std::to_string(type.code);
+  return kind + std::to_string(type.bits);
+}
+
+ElementType element_type_of(const nb::ndarray<>& array, const std::string& name) {
+  const nb::dlpack::dtype type = array.dtype();
+  if (type.lanes == 1 && type.code == kFloatCode && type.bits == 32) return ElementType::kFloat32;
+  if (type.lanes == 1 && type.code == kFloatCode && type.bits == 16) return ElementType::kFloat16;
+  if (type.lanes == 1 && type.code == kBfloatCode && type.bits == 16) return ElementType::kBfloat16;
+  TERNGRAD_THROW(InvalidArgument, name, " has elements of ", type_name(type), "; accepted: float32, float16, bfloat16");
+}
+
+void require_contiguous(const nb::ndarray<>& array, const std::string& name) {
+  std::int64_t expected = 1;
+  for (std::size_t i = array.ndim(); i-- > 0;) {
+    if (array.size() == 0) return;
+    TERNGRAD_REQUIRE(array.shape(i) == 1 || array.stride(i) == expected, name,
+                     " is not contiguous in row-major order; pass a contiguous copy (PyTorch: .contiguous(), numpy: "
+                     "numpy.ascontiguousarray)");
+    expected *= static_cast<std::int64_t>(array.shape(i));
+  }
+}
+
+nb::ndarray<> cast(nb::handle object, const std::string& name, bool writable) {
+  // What requires a gradient is not exported.
+  const nb::object plain = nb::hasattr(object, "detach") ? nb::object(object.attr("detach")()) : nb::borrow(object);
+  nb::ndarray<> array;
+  if (writable ? nb::try_cast(plain, array, false) : false) return array;
+  nb::ndarray<nb::ro> read_only;
+  if (nb::try_cast(plain, read_only, false)) {
+    TERNGRAD_REQUIRE(!writable, name, " is read-only, but is written to");
+    return nb::ndarray<>(read_only);
+  }
+  PyErr_Clear();
+  const std::string type = nb::cast<std::string>(nb::str(object.type().attr("__name__")));
+  TERNGRAD_THROW(InvalidArgument, name, " is of type ", type,
+                 "; accepted: arrays with __dlpack__ or the buffer protocol (numpy, PyTorch, JAX, ...)");
+}
+
+Tensor make_tensor(nb::handle object, const std::string& name, bool writable) {
+  Tensor tensor;
+  tensor.array = cast(object, name, writable);
+  TERNGRAD_REQUIRE(tensor.array.device_type() == nb::device::cpu::value, name,
+                   " is not in the memory of the CPU (DLPack device type ", tensor.array.device_type(),
+                   "); this function takes tensors on the CPU");
+  tensor.type = element_type_of(tensor.array, name);
+  require_contiguous(tensor.array, name);
+  return tensor;
+}
+
+}  // namespace
+
+std::vector<std::int64_t> Tensor::shape() const {
+  std::vector<std::int64_t> result;
+  for (std::size_t i = 0; i < array.ndim(); ++i) result.push_back(static_cast<std::int64_t>(array.shape(i)));
+  return result;
+}
+
+std::span<const float> Tensor::float32(const std::string& name) const {
+  TERNGRAD_REQUIRE(type == ElementType::kFloat32, name, " must be float32, it is ", element_type_name(type));
+  return {static_cast<const float*>(data()), static_cast<std::size_t>(count())};
+}
+
+Tensor read_tensor(nb::handle object, const std::string& name) { return make_tensor(object, name, false); }
+
+Tensor write_tensor(nb::handle object, const std::string& name) {
+  Tensor tensor = make_tensor(object, name, true);
+  TERNGRAD_REQUIRE(tensor.type == ElementType::kFloat32, name, " must be float32 to be written to, it is ",
+                   element_type_name(tensor.type));
+  return tensor;
+}
+
+}  // namespace terngrad::python

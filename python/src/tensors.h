@@ -1,0 +1,37 @@
+// Tensors of Python as the library sees them: memory of others, never copied.
+#pragma once
+
+#include <nanobind/nanobind.h>
+#include <nanobind/ndarray.h>
+
+#include <cstdint>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "kernels/tensor/element_type.h"
+
+namespace terngrad::python {
+
+/// An array of anything with __dlpack__ or the buffer protocol. Keeps the memory alive.
+struct Tensor {
+  nanobind::ndarray<> array;
+  ElementType type = ElementType::kFloat32;
+
+  void* data() const { return array.data(); }
+  std::int64_t count() const { return static_cast<std::int64_t>(array.size()); }
+  std::vector<std::int64_t> shape() const;
+  /// @throws InvalidArgument for another type. @param name  as in read_tensor
+  std::span<const float> float32(const std::string& name) const;
+};
+
+/// What is read: float32, float16 or bfloat16 (numpy: ml_dtypes.bfloat16), contiguous in row-major order, on the CPU.
+/// Tensors of PyTorch may require a gradient.
+/// @param name  in the text of a refusal: "gradient of worker 1, tensor 'fc/weights'"
+/// @throws InvalidArgument naming it, what it is and what is accepted
+Tensor read_tensor(nanobind::handle object, const std::string& name);
+
+/// What is written: a float32 tensor that may be. @throws InvalidArgument as read_tensor, and for what is read-only
+Tensor write_tensor(nanobind::handle object, const std::string& name);
+
+}  // namespace terngrad::python

@@ -1,0 +1,77 @@
+"""Gradient compression: codecs, messages and exchanges of the terngrad library.
+
+    >>> import numpy, terngrad
+    >>> gradient = numpy.random.default_rng(1).standard_normal(100_000).astype(numpy.float32)
+    >>> message = terngrad.Codec("ternary", clip_factor=2.5).encode(gradient)
+    >>> round(gradient.nbytes / message.nbytes, 1)
+    15.9
+
+Tensors are anything with ``__dlpack__`` or the buffer protocol (numpy, PyTorch, JAX): float32, float16 or bfloat16, on the
+CPU, contiguous. Nothing of them is copied, and results are arrays of numpy.
+"""
+
+import dataclasses
+
+from terngrad import _core
+from terngrad._core import (CommunicationError, DataError, DeviceError, Error, InvalidArgument, NonFiniteError,
+                            NotSupported)
+from terngrad._codecs import Codec, CodecInfo, CodecKey, Message, codecs, presets
+from terngrad._communicators import Communicator
+from terngrad._exchange import Exchange, Layout, Report
+
+__version__ = _core.version.split()[0]
+
+
+@dataclasses.dataclass(frozen=True)
+class Statistics:
+    """Of a tensor or a block of it. Sums are in float64, in the order of the library's own."""
+
+    count: int
+    mean: float
+    std: float
+    max_abs: float
+    l1: float
+    l2: float
+    finite: bool
+
+
+def statistics(tensor, block=0):
+    """Statistics of a tensor, or a list of them for each `block` elements.
+
+    >>> import numpy, terngrad
+    >>> terngrad.statistics(numpy.array([3, -4], numpy.float32)).l2
+    5.0
+    """
+    found = [Statistics(**each) for each in _core.statistics(tensor, block)]
+    return found if block else found[0]
+
+
+def ternarize(tensor, *, clip_factor=0.0, scaler=None, seed=1, step=0, worker=0, draw_offset=0):
+    """Codes in {-1, 0, +1} and their scaler s: E[s * code] = gradient where |gradient| <= s (Wen et al., NIPS 2017).
+
+    s is max|g|, with clip_factor c at most c standard deviations, or `scaler`. Draws depend on seed, step, worker and
+    draw_offset + position: those of an exchange.
+
+    >>> import numpy, terngrad
+    >>> codes, scaler = terngrad.ternarize(numpy.array([2, 0, -2], numpy.float32))
+    >>> codes.tolist(), scaler
+    ([1, 0, -1], 2.0)
+    """
+    return _core.ternarize(tensor, clip_factor, scaler, seed, step, worker, draw_offset)
+
+
+def telemetry(gradient, sent, scaler=0.0):
+    """What compression did to a tensor: a dictionary of norms, fractions of zeros and clipped elements, and snr_db.
+
+    >>> import numpy, terngrad
+    >>> found = terngrad.telemetry(numpy.array([1, 3], numpy.float32), numpy.array([0, 3], numpy.float32))
+    >>> found["zero_fraction"], found["error_norm"]
+    (0.5, 1.0)
+    """
+    return _core.telemetry(gradient, sent, scaler)
+
+
+__all__ = [
+    "Codec", "CodecInfo", "CodecKey", "CommunicationError", "Communicator", "DataError", "DeviceError", "Error", "Exchange",
+    "InvalidArgument", "Layout", "Message", "NonFiniteError", "NotSupported", "Report", "Statistics", "codecs", "presets",
+    "statistics", "telemetry", "ternarize"]

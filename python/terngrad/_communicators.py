@@ -1,0 +1,43 @@
+"""Transports of one's own between the processes of an exchange."""
+
+import abc
+
+
+class Communicator(abc.ABC):
+    """A group of processes ("ranks"), each of which calls the same operations in the same order.
+
+    Derive from it to run an exchange over any transport: sockets, mpi4py, torch.distributed. The library calls these
+    methods; an exception of theirs ends the operation and passes through `Exchange`. Arrays are of numpy, and are valid
+    only during the call.
+    """
+
+    #: Of this process, from 0 on.
+    rank: int
+    #: How many processes there are.
+    size: int
+
+    @abc.abstractmethod
+    def all_gather(self, message):
+        """Every rank gets every rank's message. @param message  uint8 [n], of a size of its own on each rank
+        @returns a list of arrays of uint8, one for each rank in order, of this one too"""
+
+    @abc.abstractmethod
+    def all_to_all(self, messages):
+        """Rank r gets what each rank has at place r. @param messages  a list of `size` arrays of uint8
+        @returns a list of arrays of uint8, one from each rank in order"""
+
+    @abc.abstractmethod
+    def all_reduce_sum(self, values):
+        """The sum over ranks, in place: int64 [n], wrapping."""
+
+    @abc.abstractmethod
+    def all_reduce_max(self, values):
+        """The maximum over ranks, in place: int32 [n]."""
+
+    def broadcast(self, values, root):
+        """Rank `root`'s values to all, in place: uint8 [n]. What exchanges do not need."""
+        raise NotImplementedError
+
+    def barrier(self):
+        """Waits for all ranks. What exchanges do not need."""
+        raise NotImplementedError

@@ -1,0 +1,181 @@
+"""Exchanges: the mean of all workers' gradients, in encoded form."""
+
+import dataclasses
+
+import numpy
+
+from terngrad import _arrays, _codecs, _core
+
+
+@dataclasses.dataclass(frozen=True)
+class Report:
+    """What an exchange did. Bytes are those of serialized messages over the links of this process's workers, each
+    counted as its own process."""
+
+    sent_bytes: int
+    received_bytes: int
+    scalers: tuple           #: (sent, received): sharing of scalers
+    gradient: tuple          #: encoded gradients
+    mean: tuple              #: the mean on its way back
+    measure_seconds: float
+    encode_seconds: float
+    wire_seconds: float
+    decode_seconds: float
+    skipped: bool            #: a gradient or mean was not finite, and the step is to be dropped
+    nonfinite: str           #: which tensor of which worker, or empty
+    mean_tensors: dict = dataclasses.field(repr=False, default_factory=dict)  #: the mean by name
+
+
+class Layout:
+    """The tensors of a gradient: names, shapes and their order, which all workers share.
+
+    >>> import terngrad
+    >>> layout = terngrad.Layout({"fc/weights": (100, 10), "fc/biases": (10,)})
+    >>> layout.num_elements
+    1010
+    """
+
+    def __init__(self, shapes, logits=()):
+        """@param shapes  {name: shape}, in order. @param logits  names of tensors of the last layer, which travel as fp32
+        unless an exchange has quantize_logits"""
+        self.shapes = {str(name): tuple(int(size) for size in shape) for name, shape in dict(shapes).items()}
+        unknown = set(logits) - set(self.shapes)
+        if unknown:
+            raise _core.InvalidArgument(f"logits names tensors that there are not: {', '.join(sorted(unknown))}")
+        self.logits = tuple(logits)
+
+    @classmethod
+    def of(cls, tensors):
+        """The layout of tensors by name."""
+        return cls(_arrays.shapes_of(tensors))
+
+    @property
+    def names(self):
+        return tuple(self.shapes)
+
+    @property
+    def num_elements(self):
+        total = 0
+        for shape in self.shapes.values():
+            count = 1
+            for size in shape:
+                count *= size
+            total += count
+        return total
+
+
+class Exchange:
+    """The mean over `num_workers` workers' gradients, through encoded messages, with the bits of ``terngrad_train``.
+
+    All workers are in this process, unless a `Communicator` connects it with others: then workers are spread over its
+    ranks in contiguous ranges. Equal arguments give equal bits on every rank, for any number of ranks and threads.
+
+    >>> import numpy, terngrad
+    >>> gradients = [{"w": numpy.full((4, 3), value, numpy.float32)} for value in (1, 2, 6)]
+    >>> exchange = terngrad.Exchange(terngrad.Layout.of(gradients[0]), 3, codec="fp32")
+    >>> report = exchange.exchange(gradients, step=0)
+    >>> float(report.mean_tensors["w"][0, 0])
+    3.0
+    """
+
+    def __init__(self, layout, num_workers, codec="ternary", *, codec_for=None, min_elements=1, quantize_logits=False,
+                 algorithm="auto", downlink_codec="fp32", on_nonfinite="stop", memory="auto", seed=1, run_id=0,
+                 num_threads=1, communicator=None, **options):
+        """
+        @param codec         a name, preset or spec; further options of the codec as keywords
+        @param codec_for     {pattern (* and ?): spec} for tensors by name; the first match counts
+        @param min_elements  smaller tensors travel as fp32
+        @param algorithm     auto, all_gather, scatter_reduce or integer_sum
+        @param downlink_codec  how the mean travels back: fp32, bf16, sums or ternary
+        @param on_nonfinite  NaN or infinity: stop (NonFiniteError), skip (the step) or zero (the tensor)
+        @param memory        what workers keep: none, ef, momentum, with options as ``ef:decay=0.9``; auto: what the codec
+            or preset has by default
+        @raises InvalidArgument for what cannot be honoured together, in words that name it
+        """
+        self.layout = layout
+        self._plan = _core.Plan.make(
+            names=list(layout.names), shapes=[list(shape) for shape in layout.shapes.values()],
+            logits=[name in layout.logits for name in layout.names], codec=_codecs.make_spec(codec, options),
+            codec_for=list((codec_for or {}).items()), min_elements=min_elements, quantize_logits=quantize_logits,
+            num_workers=num_workers)
+        self.num_workers = num_workers
+        self.memory = self._plan.memory if memory == "auto" else memory
+        self._core = _core.Exchange(self._plan, algorithm, downlink_codec, on_nonfinite, self.memory, seed, run_id,
+                                    num_threads, communicator)
+        self._numbers = {name: number for number, name in enumerate(layout.names)}
+
+    @property
+    def local_workers(self):
+        """The numbers of this process's workers."""
+        first = self._core.first_local_worker
+        return range(first, first + self._core.num_local_workers)
+
+    def plan(self):
+        """How each tensor travels: a list of dictionaries with name, shape, elements, codec and bits_per_element."""
+        return self._plan.tensors()
+
+    def exchange(self, gradients, out=None, *, step):
+        """One step: all tensors of all local workers. @returns a Report with the mean.
+
+        @param gradients  a list of {name: tensor}, one for each local worker; of one alone the dictionary itself
+        @param out        {name: contiguous float32 array} for the mean, in place of new arrays; may be the gradients of
+            one of the local workers
+        """
+        self.begin(step)
+        mean = self.part(gradients, out).mean_tensors
+        return dataclasses.replace(self.finish(), mean_tensors=mean)
+
+    def begin(self, step):
+        """Begins a step, of which the parts follow, whatever became of the one before. @param step  keys the draws"""
+        self._core.begin(step)
+
+    def part(self, gradients, out=None):
+        """Exchanges some tensors of the step: those that `gradients` names. All ranks exchange the same parts in the same
+        order. @returns a Report of the part, with its mean"""
+        workers = [gradients] if hasattr(gradients, "keys") else list(gradients)
+        names = list(workers[0]) if workers else []
+        for name in names:
+            if name not in self._numbers:
+                raise _core.InvalidArgument(f"there is no tensor '{name}' in the layout")
+        for tensors in workers:
+            if set(tensors) != set(names):
+                raise _core.InvalidArgument("workers have different tensors: "
+                                            f"{', '.join(sorted(set(tensors) ^ set(names)))}")
+        if out is None:
+            mean = {name: numpy.empty(self.layout.shapes[name], numpy.float32) for name in names}
+        else:
+            mean = {name: out[name] for name in names}
+        report = self._core.exchange([self._numbers[name] for name in names],
+                                     [[tensors[name] for name in names] for tensors in workers], list(mean.values()))
+        return Report(**report, mean_tensors=mean)
+
+    def finish(self):
+        """Ends the step: what workers keep changes now. @returns a Report of all its parts.
+        @raises NonFiniteError if asked to stop and a tensor was not finite"""
+        return Report(**self._core.finish())
+
+    def decode_local(self, worker, name):
+        """What a local worker's message of the last step says of a tensor: (array, largest scaler)."""
+        sent = numpy.empty(self.layout.shapes[name], numpy.float32)
+        scaler = self._core.decode_local(worker - self._core.first_local_worker, self._numbers[name], sent)
+        return sent, scaler
+
+    def state_dict(self):
+        """What this process's workers keep: {worker: {name: array}}. Empty without a memory."""
+        result = {}
+        names = [self.layout.names[number] for number in self._core.state_tensors()]
+        for worker in self.local_workers if names else ():
+            result[worker] = {name: numpy.empty(self.layout.shapes[name], numpy.float32) for name in names}
+            for name, array in result[worker].items():
+                self._core.copy_state(worker - self._core.first_local_worker, self._numbers[name], array, False)
+        return result
+
+    def load_state_dict(self, state):
+        """Restores what `state_dict` gave, of these workers or of more. @raises InvalidArgument naming what is missing"""
+        names = [self.layout.names[number] for number in self._core.state_tensors()]
+        for worker in self.local_workers if names else ():
+            if worker not in state or set(state[worker]) != set(names):
+                raise _core.InvalidArgument(f"the state of worker {worker} is missing, or of other tensors than "
+                                            f"{', '.join(names)}")
+            for name in names:
+                self._core.copy_state(worker - self._core.first_local_worker, self._numbers[name], state[worker][name], True)

@@ -1,0 +1,181 @@
+"""Codecs and messages of the Python package."""
+
+import pathlib
+import sys
+import unittest
+
+import numpy
+import terngrad
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+sys.path.insert(0, str(ROOT / "scripts"))
+from common import wire_format  # noqa: E402
+
+SPECS = ["fp32", "bf16", "ternary", "ternary:clip_factor=2.5,format=t5", "ternary:levels=asymmetric", "qsgd:bits=4",
+         "qsgd:bits=8,sharing=max", "natural", "sign", "onebit", "fp8", "int8", "terngrad_ef"]
+
+
+def gradient_of(seed, shape=(100, 70)):
+    return (numpy.random.default_rng(seed).standard_normal(shape) * 0.01).astype(numpy.float32)
+
+
+class Codecs(unittest.TestCase):
+    def test_all_of_the_registry_are_described(self):
+        for name, codec in terngrad.codecs().items():
+            self.assertEqual(codec.name, name)
+            self.assertTrue(codec.summary)
+            self.assertEqual(len({key.name for key in codec.keys}), len(codec.keys))
+            # Every key is accepted with its default.
+            for key in codec.keys:
+                self.assertEqual(terngrad.Codec(name, **{key.name: key.default}).spec, terngrad.Codec(name).spec)
+        self.assertEqual(terngrad.presets()["terngrad_ef"]["memory"], "ef")
+
+    def test_what_is_unknown_is_refused_with_what_is_accepted(self):
+        for make, expected in ((lambda: terngrad.Codec("nocodec"), "ternary"),
+                               (lambda: terngrad.Codec("ternary", bits=4), "clip_factor"),
+                               (lambda: terngrad.Codec("ternary", clip_factor=-1), "at least 0"),
+                               (lambda: terngrad.Codec("qsgd", bits=3), "2"),
+                               (lambda: terngrad.Codec("fp32", num_workers=0), "num_workers")):
+            with self.assertRaises(terngrad.InvalidArgument) as raised:
+                make()
+            self.assertIn(expected, str(raised.exception))
+        self.assertTrue(issubclass(terngrad.InvalidArgument, ValueError))
+        self.assertTrue(issubclass(terngrad.InvalidArgument, terngrad.Error))
+        self.assertTrue(issubclass(terngrad.CommunicationError, RuntimeError))
+
+    def test_messages_come_back_as_what_they_say(self):
+        tensors = {"weights": gradient_of(1), "biases": gradient_of(2, (70,)), "empty": gradient_of(3, (0, 5)),
+                   "one": gradient_of(4, ())}
+        for spec in SPECS:
+            with self.subTest(spec):
+                codec = terngrad.Codec(spec)
+                message = codec.encode(tensors, seed=3, step=5)
+                decoded = codec.decode(message)
+                self.assertEqual(list(decoded), list(tensors))
+                for name, tensor in tensors.items():
+                    self.assertEqual((decoded[name].shape, decoded[name].dtype), (tensor.shape, numpy.float32))
+                self.assertEqual(message.nbytes, len(bytes(message)))
+                out = {name: numpy.full_like(tensor, 9) for name, tensor in tensors.items()}
+                self.assertIs(codec.decode(message, out=out), out)
+                for name in tensors:
+                    numpy.testing.assert_array_equal(out[name], decoded[name])
+                # Draws depend on nothing else.
+                self.assertEqual(bytes(codec.encode(tensors, seed=3, step=5)), bytes(message))
+        numpy.testing.assert_array_equal(terngrad.Codec("fp32").decode(terngrad.Codec("fp32").encode(tensors))["weights"],
+                                         tensors["weights"])
+
+    def test_messages_are_those_of_the_document(self):
+        message = terngrad.Codec("ternary").encode({"weights": gradient_of(1)}, step=5)
+        read = wire_format.read_message(bytes(message))
+        self.assertEqual((read.kind, read.step, read.worker, len(read.records)), (2, 5, 0, 1))
+
+    def test_unbiased_codecs_are_right_on_average(self):
+        gradient = gradient_of(7, (500,))
+        for spec in ("ternary", "qsgd:bits=2", "natural:bits=4"):
+            codec = terngrad.Codec(spec)
+            self.assertTrue(codec.unbiased)
+            decoded = numpy.stack([codec.decode(codec.encode(gradient, step=step)) for step in range(2000)])
+            # Along the signs, as a bias would be, and the variance of that sum over the draws.
+            along = (decoded * numpy.sign(gradient)).sum(1, numpy.float64)
+            error = along.mean() - numpy.abs(gradient).sum(dtype=numpy.float64)
+            self.assertLess(abs(error), 5 * along.std() / numpy.sqrt(len(along)), spec)
+            self.assertGreater(along.std(), 0)
+
+    def test_scalers_are_shared_by_hand(self):
+        workers = [{"w": gradient_of(seed) * (1 + seed)} for seed in range(3)]
+        codec = terngrad.Codec("ternary", num_workers=3)
+        scalers = [codec.measure(tensors, worker=worker) for worker, tensors in enumerate(workers)]
+        decoded = []
+        for worker, tensors in enumerate(workers):
+            others = {other: scalers[other] for other in range(3) if other != worker}
+            decoded.append(codec.decode(codec.encode(tensors, worker=worker, scalers=others))["w"])
+        largest = max(numpy.abs(tensors["w"]).max() for tensors in workers)
+        for found in decoded:
+            self.assertEqual(set(numpy.unique(numpy.abs(found))) - {0}, {largest})
+        exchange = terngrad.Exchange(terngrad.Layout.of(workers[0]), 3, "ternary")
+        mean = exchange.exchange(workers, step=0).mean_tensors["w"]
+        numpy.testing.assert_allclose(mean, sum(decoded) / 3, rtol=1e-6)
+        with self.assertRaisesRegex(terngrad.InvalidArgument, r"scalers of all others, \[1, 2\]"):
+            codec.encode(workers[0])
+
+    def test_damaged_and_foreign_messages_are_refused(self):
+        codec = terngrad.Codec("ternary")
+        message = codec.encode(gradient_of(1))
+        for damaged in (b"", message.data[:40], message.data[:-1], message.data + b"\0",
+                        message.data[:100] + bytes([message.data[100] ^ 1]) + message.data[101:]):
+            with self.assertRaises(terngrad.CommunicationError):
+                codec.decode(terngrad.Message(damaged, message.shapes, True))
+        with self.assertRaisesRegex(terngrad.CommunicationError, "fingerprint"):
+            terngrad.Codec("qsgd").decode(message)
+        with self.assertRaisesRegex(terngrad.CommunicationError, "step"):
+            codec.decode(terngrad.Message(message.data, message.shapes, True, step=3))
+
+    def test_ternarize_draws_what_messages_hold(self):
+        gradient = gradient_of(1)
+        codes, scaler = terngrad.ternarize(gradient, clip_factor=2.5, seed=4, step=9)
+        codec = terngrad.Codec("ternary", clip_factor=2.5)
+        decoded = codec.decode(codec.encode(gradient, seed=4, step=9))
+        self.assertEqual((codes.dtype, codes.shape), (numpy.int8, (7000,)))
+        numpy.testing.assert_array_equal(codes * numpy.float32(scaler), decoded.ravel())
+        self.assertEqual(terngrad.ternarize(gradient, scaler=0.5)[1], 0.5)
+        for wrong in ({"clip_factor": -1}, {"scaler": float("nan")}):
+            with self.assertRaises(terngrad.InvalidArgument):
+                terngrad.ternarize(gradient, **wrong)
+
+    def test_statistics_are_numpys(self):
+        gradient = gradient_of(3, (10_000,))
+        found = terngrad.statistics(gradient)
+        wide = gradient.astype(numpy.float64)
+        for name, expected in (("mean", wide.mean()), ("std", wide.std()), ("l1", numpy.abs(wide).sum()),
+                               ("l2", numpy.sqrt((wide ** 2).sum())), ("max_abs", numpy.abs(wide).max())):
+            self.assertAlmostEqual(getattr(found, name), expected, delta=1e-9 * abs(expected) + 1e-15, msg=name)
+        self.assertEqual((found.count, found.finite), (10_000, True))
+        blocks = terngrad.statistics(gradient, block=4096)
+        self.assertEqual([block.count for block in blocks], [4096, 4096, 1808])
+        self.assertFalse(terngrad.statistics(numpy.array([1, numpy.inf], numpy.float32)).finite)
+        self.assertEqual(terngrad.statistics(numpy.zeros(0, numpy.float32)).count, 0)
+
+
+class Arguments(unittest.TestCase):
+    def refuse(self, tensor, *words):
+        with self.assertRaises(terngrad.InvalidArgument) as raised:
+            terngrad.Codec("ternary").encode({"fc": tensor})
+        for word in ("fc", *words):
+            self.assertIn(word, str(raised.exception))
+
+    def test_what_is_no_tensor_is_refused_by_name(self):
+        self.refuse(numpy.zeros((4, 4)), "float64", "float32")
+        self.refuse(numpy.zeros(4, numpy.int32), "int32")
+        self.refuse(numpy.zeros((4, 4), numpy.float32).T[:, :2], "contiguous")
+        self.refuse(numpy.zeros(8, numpy.float32)[::2], "contiguous")
+
+        class Text:
+            shape = (3,)
+
+        self.refuse(Text(), "Text", "__dlpack__")
+
+    def test_read_only_and_narrow_tensors_are_read(self):
+        tensor = gradient_of(1)
+        tensor.flags.writeable = False
+        codec = terngrad.Codec("fp32")
+        numpy.testing.assert_array_equal(codec.decode(codec.encode(tensor)), tensor)
+        half = gradient_of(1).astype(numpy.float16)
+        numpy.testing.assert_array_equal(codec.decode(codec.encode(half)), half.astype(numpy.float32))
+        # One row of a matrix is contiguous, and so is what has one row.
+        numpy.testing.assert_array_equal(codec.decode(codec.encode(tensor[3])), tensor[3])
+
+    def test_results_go_where_they_may_be_written(self):
+        codec = terngrad.Codec("fp32")
+        message = codec.encode(gradient_of(1))
+        out = numpy.zeros((100, 70), numpy.float32)
+        out.flags.writeable = False
+        with self.assertRaisesRegex(terngrad.InvalidArgument, "read-only"):
+            codec.decode(message, out=out)
+        with self.assertRaisesRegex(terngrad.InvalidArgument, "float32"):
+            codec.decode(message, out=numpy.zeros((100, 70), numpy.float16))
+        with self.assertRaisesRegex(terngrad.InvalidArgument, r"shape \[70, 100\], expected \[100, 70\]"):
+            codec.decode(message, out=numpy.zeros((70, 100), numpy.float32))
+
+
+if __name__ == "__main__":
+    unittest.main()

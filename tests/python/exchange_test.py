@@ -1,0 +1,208 @@
+"""Exchanges of the Python package, alone and between ranks."""
+
+import gc
+import sys
+import threading
+import unittest
+
+import numpy
+import terngrad
+from threads import run_ranks
+
+LAYOUT = terngrad.Layout({"conv": (9, 500), "biases": (7,), "empty": (0,), "fc": (8193,), "one": ()})
+WORKERS = 4
+
+
+def gradients_of(step, workers=range(WORKERS)):
+    result = []
+    for worker in workers:
+        random = numpy.random.default_rng(1000 * step + worker)
+        result.append({name: random.standard_normal(shape).astype(numpy.float32) for name, shape in LAYOUT.shapes.items()})
+    return result
+
+
+def assert_same(test, expected, found, what=""):
+    for name in expected:
+        test.assertEqual(expected[name].tobytes(), numpy.ascontiguousarray(found[name]).tobytes(), f"{what} {name}")
+
+
+class Exchanges(unittest.TestCase):
+    def test_the_mean_of_floats_is_numpys(self):
+        gradients = gradients_of(1)
+        report = terngrad.Exchange(LAYOUT, WORKERS, "fp32").exchange(gradients, step=0)
+        for name in LAYOUT.names:
+            numpy.testing.assert_allclose(report.mean_tensors[name], sum(tensors[name] for tensors in gradients) / WORKERS,
+                                          rtol=1e-5, atol=1e-7)
+        # 2 workers by all_gather: each sends its message to the other.
+        two = terngrad.Exchange(LAYOUT, 2, "fp32").exchange(gradients[:2], step=0)
+        self.assertGreater(two.sent_bytes, 2 * 4 * LAYOUT.num_elements)
+        self.assertEqual(two.sent_bytes, two.received_bytes)
+        self.assertEqual((two.skipped, two.nonfinite), (False, ""))
+
+    def test_ranks_parts_and_places_change_no_bit(self):
+        for codec, algorithm in (("ternary:clip_factor=2.5", "all_gather"), ("ternary", "integer_sum"),
+                                 ("ternary", "scatter_reduce"), ("terngrad_ef", "auto"), ("qsgd:bits=4", "auto"),
+                                 ("signum", "auto"), ("fp32", "scatter_reduce")):
+            alone = terngrad.Exchange(LAYOUT, WORKERS, codec, algorithm=algorithm, seed=5)
+            expected = [alone.exchange(gradients_of(step), step=step).mean_tensors for step in range(3)]
+
+            def body(communicator, codec=codec, algorithm=algorithm):
+                exchange = terngrad.Exchange(LAYOUT, WORKERS, codec, algorithm=algorithm, seed=5, communicator=communicator)
+                means = []
+                for step in range(3):
+                    gradients = gradients_of(step, exchange.local_workers)
+                    exchange.begin(step)
+                    mean = gradients[0] if step == 1 else {name: numpy.empty_like(gradients[0][name]) for name in LAYOUT.names}
+                    for names in (("fc", "one"), ("conv", "biases", "empty")) if step else (LAYOUT.names,):
+                        exchange.part([{name: tensors[name] for name in names} for tensors in gradients], mean)
+                    exchange.finish()
+                    means.append(mean)
+                return means
+
+            for size in (1, 2, 3):
+                for rank, means in enumerate(run_ranks(size, body)):
+                    for step in range(3):
+                        assert_same(self, expected[step], means[step], f"{codec}, {algorithm}, {size} ranks, rank {rank}")
+
+    def test_what_workers_keep_can_be_saved_and_restored(self):
+        for codec in ("terngrad_ef", "signum", "ternary"):
+            whole = terngrad.Exchange(LAYOUT, WORKERS, codec)
+            for step in range(2):
+                whole.exchange(gradients_of(step), step=step)
+            state = whole.state_dict()
+            self.assertEqual(list(state), [] if codec == "ternary" else list(range(WORKERS)))
+            resumed = terngrad.Exchange(LAYOUT, WORKERS, codec)
+            resumed.load_state_dict(state)
+            assert_same(self, whole.exchange(gradients_of(2), step=2).mean_tensors,
+                        resumed.exchange(gradients_of(2), step=2).mean_tensors, codec)
+        with self.assertRaisesRegex(terngrad.InvalidArgument, "state of worker 0"):
+            terngrad.Exchange(LAYOUT, WORKERS, "terngrad_ef").load_state_dict({})
+
+    def test_messages_of_workers_can_be_looked_at(self):
+        gradients = gradients_of(1)
+        exchange = terngrad.Exchange(LAYOUT, WORKERS, "ternary")
+        exchange.exchange(gradients, step=0)
+        sent, scaler = exchange.decode_local(2, "fc")
+        self.assertEqual(set(numpy.unique(sent)), {-numpy.float32(scaler), 0, numpy.float32(scaler)})
+        found = terngrad.telemetry(gradients[2]["fc"], sent, scaler)
+        self.assertGreater(found["zero_fraction"], 0.5)
+
+    def test_plans_say_how_tensors_travel(self):
+        exchange = terngrad.Exchange(LAYOUT, 2, "ternary", codec_for={"conv*": "qsgd:bits=8"}, min_elements=10)
+        codecs = {tensor["name"]: tensor["codec"].split(":")[0] for tensor in exchange.plan()}
+        self.assertEqual(codecs, {"conv": "qsgd", "biases": "fp32", "empty": "fp32", "fc": "ternary", "one": "fp32"})
+        layout = terngrad.Layout({"hidden": (50,), "last": (50,)}, logits=["last"])
+        self.assertEqual([tensor["codec"].split(":")[0] for tensor in terngrad.Exchange(layout, 2).plan()],
+                         ["ternary", "fp32"])
+        self.assertEqual([tensor["codec"].split(":")[0] for tensor in terngrad.Exchange(layout, 2, quantize_logits=True).plan()],
+                         ["ternary", "ternary"])
+
+
+class Refusals(unittest.TestCase):
+    def test_options_are_refused_by_name(self):
+        for options, word in (({"algorithm": "ring"}, "all_gather"), ({"downlink_codec": "int8"}, "bf16"),
+                              ({"on_nonfinite": "raise"}, "stop"), ({"memory": "dgc"}, "ef"),
+                              ({"codec_for": {"none*": "fp32"}}, "none*"), ({"num_threads": 0}, "num_threads"),
+                              ({"codec": "fp32", "algorithm": "integer_sum"}, "integer_sum"),
+                              ({"codec": "fp32", "memory": "ef"}, "lose nothing")):
+            with self.assertRaises(terngrad.InvalidArgument, msg=str(options)) as raised:
+                terngrad.Exchange(LAYOUT, 2, **options)
+            self.assertIn(word, str(raised.exception))
+        with self.assertRaisesRegex(terngrad.InvalidArgument, "nothing"):
+            terngrad.Layout({"a": (3,)}, logits=["nothing"])
+
+    def test_tensors_are_refused_with_worker_and_name(self):
+        exchange = terngrad.Exchange(LAYOUT, 2)
+        exchange.begin(0)
+        right, wrong = gradients_of(1, range(2))
+        for tensors, word in (({**wrong, "fc": wrong["fc"][:-1]}, "gradient of worker 1, tensor 'fc' has the shape"),
+                              ({**wrong, "fc": wrong["fc"].astype(float)}, "worker 1, tensor 'fc' has elements of float64"),
+                              ({"fc": wrong["fc"]}, "different tensors")):
+            with self.assertRaises(terngrad.InvalidArgument) as raised:
+                exchange.part([right, tensors])
+            self.assertIn(word, str(raised.exception))
+        for gradients, word in (([right], "has 2 workers"), ([{"no": right["fc"]}] * 2, "'no'")):
+            with self.assertRaises(terngrad.InvalidArgument) as raised:
+                exchange.part(gradients)
+            self.assertIn(word, str(raised.exception))
+
+    def test_what_is_not_finite_is_named(self):
+        gradients = gradients_of(1, range(2))
+        gradients[1]["fc"][3] = numpy.nan
+        with self.assertRaisesRegex(terngrad.NonFiniteError, "tensor 'fc' of worker 1"):
+            terngrad.Exchange(LAYOUT, 2).exchange(gradients, step=0)
+        self.assertTrue(terngrad.Exchange(LAYOUT, 2, on_nonfinite="skip").exchange(gradients, step=0).skipped)
+        report = terngrad.Exchange(LAYOUT, 2, on_nonfinite="zero").exchange(gradients, step=0)
+        self.assertIn("worker 1", report.nonfinite)
+        self.assertTrue(numpy.isfinite(report.mean_tensors["fc"]).all())
+
+    def test_ranks_of_different_options_refuse_each_other(self):
+        def body(communicator):
+            exchange = terngrad.Exchange(LAYOUT, 2, "ternary", algorithm="all_gather", seed=1 + communicator.rank,
+                                         communicator=communicator)
+            exchange.exchange(gradients_of(0, exchange.local_workers), step=0)
+
+        with self.assertRaisesRegex(terngrad.CommunicationError, "fingerprint"):
+            run_ranks(2, body)
+
+    def test_errors_of_a_transport_pass_through(self):
+        class Broken(terngrad.Communicator):
+            rank, size = 0, 2
+
+            def all_gather(self, message):
+                raise ConnectionResetError("the cable")
+
+            def all_to_all(self, messages):
+                return [numpy.zeros(3, numpy.uint8)] * 2
+
+            all_reduce_sum = all_reduce_max = None
+
+        exchange = terngrad.Exchange(LAYOUT, 2, "ternary", communicator=Broken())
+        with self.assertRaisesRegex(ConnectionResetError, "the cable"):
+            exchange.exchange(gradients_of(0, range(1)), step=0)
+
+        class Wrong(Broken):
+            answer = None
+
+            def all_gather(self, message):
+                return self.answer
+
+        for answer, word in (([numpy.zeros(3, numpy.uint8)], "1 messages, there are 2 ranks"),
+                             ([b"no array", b""], "no array of bytes|no parcels"),
+                             ([numpy.zeros(3, numpy.uint8)] * 2, "no parcels"),
+                             ([numpy.full(16, 255, numpy.uint8)] * 2, "no parcels")):
+            transport = Wrong()
+            transport.answer = answer
+            exchange = terngrad.Exchange(LAYOUT, 2, "ternary", communicator=transport)
+            with self.assertRaisesRegex(terngrad.CommunicationError, word):
+                exchange.exchange(gradients_of(0, range(1)), step=0)
+
+
+class Lifetimes(unittest.TestCase):
+    def test_nothing_is_kept_of_arguments_and_results(self):
+        gradients = gradients_of(0, range(2))
+        exchange = terngrad.Exchange(LAYOUT, 2, "terngrad_ef")
+        exchange.exchange(gradients, step=0)
+        gc.collect()
+        before = [sys.getrefcount(tensor) for tensors in gradients for tensor in tensors.values()]
+        for step in range(1, 200):
+            exchange.exchange(gradients, step=step)
+        gc.collect()
+        self.assertEqual([sys.getrefcount(tensor) for tensors in gradients for tensor in tensors.values()], before)
+
+    def test_other_threads_run_meanwhile(self):
+        # A rank that waits inside of an exchange holds nobody up: else these two would wait for each other.
+        turns = []
+
+        def body(communicator):
+            exchange = terngrad.Exchange(LAYOUT, 2, "fp32", communicator=communicator)
+            for step in range(20):
+                exchange.exchange(gradients_of(0, exchange.local_workers), step=step)
+                turns.append(threading.get_ident())
+
+        run_ranks(2, body)
+        self.assertEqual(len(turns), 40)
+
+
+if __name__ == "__main__":
+    unittest.main()
