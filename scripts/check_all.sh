@@ -44,7 +44,7 @@ cd "$(dirname "${BASH_SOURCE[0]}")/.."
 exec </dev/null
 export CCACHE_DIR=${CCACHE_DIR-$HOME/.cache/ccache}
 source scripts/dev/stages.sh
-scripts/install_deps.sh --lint --fuzz --hosts --plot --formats --python
+scripts/install_deps.sh --lint --fuzz --hosts --plot --formats --compare --python
 
 for name in "${stages[@]}"; do
   case $name in

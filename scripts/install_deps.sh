@@ -17,9 +17,10 @@ Installs the packages that terngrad needs (Debian 12, Ubuntu 24.04 or later). Us
   --formats  also what scripts/dev/check_formats.py uses: python3-venv, and TensorBoard's and safetensors' packages of PyPI, in the
              versions of scripts/dev/formats_requirements.txt, in their own environment in
              ${XDG_CACHE_HOME:-~/.cache}/terngrad/formats-venv, where the build finds it
-  --python   also what the Python package is built and tested with: python3-dev, python3-venv, and nanobind's and numpy's packages
-             of PyPI, in the versions of scripts/dev/python_requirements.txt, in their own environment in
-             ${XDG_CACHE_HOME:-~/.cache}/terngrad/python-venv, where the build finds it
+  --python   also what the Python package is built and tested with: python3-dev, python3-venv, python3-numpy, and nanobind's
+             packages of PyPI, in the versions of scripts/dev/python_requirements.txt, in their own environment in
+             ${XDG_CACHE_HOME:-~/.cache}/terngrad/python-venv, where the build finds it; with --compare the hook for PyTorch is
+             tested too
   --help     print this text and exit
 TEXT
 }
@@ -56,7 +57,7 @@ while (($# > 0)); do
       ;;
     --python)
       environments+=(python)
-      packages+=(python3-venv python3-dev)
+      packages+=(python3-venv python3-dev python3-numpy)
       ;;
     --help | -h)
       usage
@@ -97,14 +98,17 @@ make_environment() {
   fi
   echo "install_deps.sh: making $folder"
   rm -rf "$folder"
-  # The distribution's Python, as tests have it, whatever else is on the path.
-  /usr/bin/python3 -m venv "$folder"
+  # The distribution's Python, as tests have it, whatever else is on the path; for the package with its numpy and PyTorch.
+  local options=()
+  if [[ $1 == python ]]; then options=(--system-site-packages); fi
+  /usr/bin/python3 -m venv "${options[@]}" "$folder"
   if ! "$folder/bin/python" -m pip install -q --disable-pip-version-check --only-binary :all: --no-deps -r "$list"; then
     rm -rf "$folder"
     echo "install_deps.sh: the packages of $list cannot be installed: continuing without them, what needs them is skipped" >&2
     return
   fi
-  "$folder/bin/python" -m pip check --disable-pip-version-check
+  # With the distribution's packages in it, pip would check those too.
+  if [[ $1 != python ]]; then "$folder/bin/python" -m pip check --disable-pip-version-check; fi
   cp "$list" "$folder/installed.txt"
 }
 make_environments() {
