@@ -46,6 +46,7 @@ void ExchangeParts::begin(std::uint64_t step) {
   TERNGRAD_REQUIRE(step >> 40 == 0, "[exchange] draws are keyed by 40 bits of the step, got ", step);
   step_ = step;
   is_begun_ = true;
+  has_failed_ = false;
   has_sent_ = false;
   report_ = {};
   found_ = {};
@@ -55,7 +56,7 @@ void ExchangeParts::begin(std::uint64_t step) {
 
 ExchangeReport ExchangeParts::exchange(std::span<const int> segments, std::span<const TensorTable> gradients,
                                        const TensorTable& mean) {
-  TERNGRAD_REQUIRE(is_begun_, "[parts] no step has begun");
+  require_step();
   Part& part = part_of(segments);
   for (std::size_t i = 0; i < segments.size(); ++i) {
     const Place& place = places_[static_cast<std::size_t>(segments[i])];
@@ -68,6 +69,7 @@ ExchangeReport ExchangeParts::exchange(std::span<const int> segments, std::span<
     own.algorithm = algorithm_of_part(options_.algorithm, plan_, plan);
     part.exchange = std::make_unique<CompressedAllReduce>(part.layout, std::move(plan), workers_, own);
   }
+  has_failed_ = true;  // unless this comes to its end
   auto mark = std::chrono::steady_clock::now();
   if (memory_.has_value()) part.encoded = memory_->compensate_part(part.layout, part.segments, gradients, stream_);
   const double compensate_seconds = lap_seconds(mark);
@@ -82,11 +84,17 @@ ExchangeReport ExchangeParts::exchange(std::span<const int> segments, std::span<
     places_[static_cast<std::size_t>(segments[i])] = {&part, static_cast<int>(i)};
   }
   found.apply_policy(OnNonfinite::kZero, step_, report);  // says what it was; the policy is for the whole step
+  has_failed_ = false;
   return report;
 }
 
-ExchangeReport ExchangeParts::finish() {
+void ExchangeParts::require_step() const {
   TERNGRAD_REQUIRE(is_begun_, "[parts] no step has begun");
+  TERNGRAD_REQUIRE(!has_failed_, "[parts] a part of step ", step_, " has failed: another step has to begin");
+}
+
+ExchangeReport ExchangeParts::finish() {
+  require_step();
   is_begun_ = false;
   std::erase_if(parts_, [](const auto& entry) { return !entry.second.is_used; });
   found_.apply_policy(options_.on_nonfinite, step_, report_);

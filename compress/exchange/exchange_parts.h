@@ -52,7 +52,8 @@ class ExchangeParts {
   ///                   other policies the mean holds anything then
   /// @returns the part's bytes and times; in `nonfinite` what was found in it
   /// @throws InvalidArgument outside of a step, or for a tensor that was exchanged in this step; CommunicationError as
-  /// GradientExchange::exchange
+  /// GradientExchange::exchange, after which the step can neither continue nor finish: what workers keep stays as it
+  /// was
   ExchangeReport exchange(std::span<const int> segments, std::span<const TensorTable> gradients,
                           const TensorTable& mean);
 
@@ -77,6 +78,7 @@ class ExchangeParts {
     int segment = 0;  // in the part's layout
   };
 
+  void require_step() const;
   Part& part_of(std::span<const int> segments);
 
   Layout layout_;
@@ -89,7 +91,8 @@ class ExchangeParts {
   std::vector<Place> places_;  // of each tensor, in the step
   std::uint64_t step_ = 0;
   bool is_begun_ = false;
-  bool has_sent_ = false;  // a step is finished, and the last one was not dropped
+  bool has_failed_ = false;  // a part of the step threw
+  bool has_sent_ = false;    // a step is finished, and the last one was not dropped
   ExchangeReport report_;
   NonfiniteTensors found_;
 };

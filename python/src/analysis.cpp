@@ -4,6 +4,7 @@
 #include <nanobind/stl/vector.h>
 
 #include <cmath>
+#include <limits>
 #include <memory>
 #include <optional>
 
@@ -12,7 +13,9 @@
 #include "kernels/codes/ternary_pack.h"
 #include "kernels/runtime/errors.h"
 #include "kernels/statistics/scaler.h"
+#include "kernels/statistics/scaler_limits.h"
 #include "kernels/statistics/statistics.h"
+#include "python/src/calls.h"
 #include "python/src/module.h"
 #include "python/src/tensors.h"
 
@@ -38,7 +41,8 @@ struct Alone {
 nb::dict to_dict(const Statistics& values, const Statistics& magnitudes, std::int64_t count) {
   const auto n = static_cast<double>(count);
   const double mean = count > 0 ? values.sum / n : 0;
-  const double variance = count > 0 ? std::fmax(values.sum_squares / n - mean * mean, 0) : 0;
+  const double spread = count > 0 ? values.sum_squares / n - mean * mean : 0;
+  const double variance = values.is_nonfinite() ? std::numeric_limits<double>::quiet_NaN() : std::fmax(spread, 0);
   nb::dict result;
   result["count"] = count;
   result["mean"] = mean;
@@ -63,7 +67,7 @@ nb::list statistics(nb::handle object, std::int64_t block) {
   std::vector<Statistics> values(slices.size());
   std::vector<Statistics> magnitudes(slices.size());
   {
-    const nb::gil_scoped_release released;
+    const UnlockedCall unlocked;
     Stream stream(Device::cpu(), 1);
     StatisticsPlan plan(slices);
     plan.run(alone.table, values, stream);
@@ -83,19 +87,23 @@ nb::tuple ternarize_tensor(nb::handle object, double clip_factor, std::optional<
                            std::uint64_t step, std::uint32_t worker, std::int64_t draw_offset) {
   TERNGRAD_REQUIRE(clip_factor >= 0 && std::isfinite(clip_factor), "clip_factor must be a number of at least 0, got ",
                    clip_factor);
+  TERNGRAD_REQUIRE(step >> 40 == 0, "step: draws are keyed by 40 bits of it, got ", step);
+  TERNGRAD_REQUIRE(draw_offset >= 0 && draw_offset % kDrawAlignment == 0 && draw_offset >> 40 == 0,
+                   "draw_offset must be a multiple of ", kDrawAlignment, " from 0 to 2^40, got ", draw_offset);
   const Alone alone(object, "tensor");
   const std::int64_t count = alone.tensor.count();
   auto codes = std::make_unique<std::vector<std::int8_t>>(static_cast<std::size_t>(count));
   float s = 0;
   {
-    const nb::gil_scoped_release released;
+    const UnlockedCall unlocked;
     Stream stream(Device::cpu(), 1);
     StatisticsPlan plan({{0, 0, count}});
     Statistics measured;
     plan.run(alone.table, {&measured, 1}, stream);
     TERNGRAD_REQUIRE(!measured.is_nonfinite(), "tensor holds NaN or infinity");
     s = scaler ? *scaler : local_scaler(measured, count, clip_factor, ScalerRule::kPaper);
-    TERNGRAD_REQUIRE(s >= 0 && std::isfinite(s), "scaler must be a number of at least 0, got ", s);
+    TERNGRAD_REQUIRE(s >= 0 && s <= kMaxScaler, scaler ? "scaler" : "the largest element",
+                     " must be a number from 0 to ", kMaxScaler, ", got ", s);
     std::vector<std::uint32_t> payload(static_cast<std::size_t>(payload_bytes(CodeFormat::kT2, count, 1) / 4));
     const TernarizeTask task{.gradient = alone.tensor.data(),
                              .count = count,
@@ -119,6 +127,8 @@ nb::tuple ternarize_tensor(nb::handle object, double clip_factor, std::optional<
 nb::dict telemetry(nb::handle gradient, nb::handle sent, double scaler) {
   const Tensor g = read_tensor(gradient, "gradient");
   const Tensor decoded = read_tensor(sent, "sent");
+  TERNGRAD_REQUIRE(g.shape() == decoded.shape(), "gradient and sent have different shapes");
+  TERNGRAD_REQUIRE(scaler >= 0, "scaler must be a number of at least 0, got ", scaler);
   const TensorTelemetry found = compare_with_sent(g.float32("gradient"), decoded.float32("sent"), scaler);
   nb::dict result;
   result["norm"] = found.norm;
@@ -127,7 +137,8 @@ nb::dict telemetry(nb::handle gradient, nb::handle sent, double scaler) {
   result["clip_fraction"] = found.clip_fraction;
   result["kept_norm"] = found.kept_norm;
   result["clip_angle_degrees"] = found.clip_angle_degrees;
-  result["snr_db"] = found.snr_db;
+  // Of what is not finite nothing can be said.
+  result["snr_db"] = std::isnan(found.error_norm) ? std::numeric_limits<double>::quiet_NaN() : found.snr_db;
   result["error_norm"] = found.error_norm;
   return result;
 }

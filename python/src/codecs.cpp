@@ -11,6 +11,8 @@
 #include "compress/wire/gradient_message.h"
 #include "compress/wire/worker_encoder.h"
 #include "kernels/runtime/errors.h"
+#include "kernels/statistics/scaler_limits.h"
+#include "python/src/calls.h"
 #include "python/src/module.h"
 #include "python/src/plan.h"
 
@@ -109,6 +111,7 @@ nb::list plan_tensors(const Plan& plan) {
     described["exact"] = traits.is_exact;
     described["summable"] = traits.summable;
     described["shares_scalers"] = shares_scalers(*group.codec);
+    described["draw_offset"] = tensor.draw_offset;
     described["scalers"] = plan.codecs.first_scaler(segment + 1) - plan.codecs.first_scaler(segment);
     result.append(described);
   }
@@ -135,10 +138,20 @@ class Encoder {
   Encoder& operator=(const Encoder&) = delete;
 
   void measure(const nb::list& tensors, std::uint64_t step) {
+    TERNGRAD_REQUIRE(step >> 40 == 0, "step: draws are keyed by 40 bits of it, got ", step);
     const std::vector<Tensor> gradient = read_all(plan_, tensors);
     const TensorTable table = plan_.table(plan_.layout, gradient, "");
-    const nb::gil_scoped_release released;
+    const UnlockedCall unlocked;
     encoder_.measure(table, step, stream_);
+  }
+
+  /// The names of tensors that were measured and are not finite.
+  std::vector<std::string> nonfinite() const {
+    std::vector<std::string> names;
+    for (int segment = 0; segment < plan_.layout.num_segments(); ++segment) {
+      if (encoder_.is_nonfinite(segment)) names.push_back(plan_.layout.segment(segment).name);
+    }
+    return names;
   }
 
   std::vector<float> scalers() const {
@@ -147,14 +160,20 @@ class Encoder {
     return result;
   }
 
-  void set_scalers(int worker, const std::vector<float>& scalers) { encoder_.set_scalers(worker, scalers); }
+  void set_scalers(int worker, const std::vector<float>& scalers) {
+    for (const float scaler : scalers) {
+      TERNGRAD_REQUIRE(scaler >= 0 && scaler <= kMaxScaler, "scalers of worker ", worker, ": ", scaler,
+                       " is none that a finite gradient has");
+    }
+    encoder_.set_scalers(worker, scalers);
+  }
 
   nb::bytes encode(const nb::list& tensors, std::uint64_t step, std::uint64_t run_id) {
     const std::vector<Tensor> gradient = read_all(plan_, tensors);
     const TensorTable table = plan_.table(plan_.layout, gradient, "");
     std::span<const std::uint8_t> message;
     {
-      const nb::gil_scoped_release released;
+      const UnlockedCall unlocked;
       message = encoder_.gradient_message(table, {run_id, plan_.codecs.fingerprint(), step}, stream_);
     }
     return nb::bytes(message.data(), message.size());
@@ -192,9 +211,10 @@ int decode(const Plan& plan, const nb::bytes& bytes, std::uint64_t step, std::ui
     tensors.push_back(write_tensor(out[static_cast<std::size_t>(segment)],
                                    "out, tensor '" + plan.layout.segment(segment).name + "'"));
   }
+  require_apart(tensors, "out");
   const TensorTable table = plan.table(plan.layout, tensors, "out, ");
   const AlignedBytes message_bytes(bytes);
-  const nb::gil_scoped_release released;
+  const UnlockedCall unlocked;
   Message message;
   read_gradient_message(message_bytes.get(), plan.layout, plan.codecs, {run_id, plan.codecs.fingerprint(), step},
                         message);
@@ -254,6 +274,7 @@ void bind_codecs(nb::module_& module) {
   nb::class_<Encoder>(module, "Encoder")
       .def(nb::init<const Plan&, int, std::uint64_t>(), "plan"_a, "worker"_a, "seed"_a, nb::keep_alive<1, 2>())
       .def("measure", &Encoder::measure, "tensors"_a, "step"_a)
+      .def("nonfinite", &Encoder::nonfinite)
       .def("scalers", &Encoder::scalers)
       .def("set_scalers", &Encoder::set_scalers, "worker"_a, "scalers"_a)
       .def("encode", &Encoder::encode, "tensors"_a, "step"_a, "run_id"_a);

@@ -23,20 +23,11 @@ nb::object view(Element* values, std::size_t count) {
 /// Parcels travel as one message for each rank: their number, their sizes, and their storage.
 class PythonCommunicator final : public Communicator {
  public:
-  explicit PythonCommunicator(nb::object object)
-      : object_(std::move(object)),
-        rank_(nb::cast<int>(object_.attr("rank"))),
-        size_(nb::cast<int>(object_.attr("size"))) {
+  explicit PythonCommunicator(nb::handle object)
+      : object_(object), rank_(nb::cast<int>(object_.attr("rank"))), size_(nb::cast<int>(object_.attr("size"))) {
     TERNGRAD_REQUIRE(size_ >= 1 && rank_ >= 0 && rank_ < size_, "a communicator's rank must be in [0, size), got rank ",
                      rank_, " of ", size_);
   }
-  ~PythonCommunicator() override {
-    const nb::gil_scoped_acquire acquired;
-    object_.reset();
-  }
-  PythonCommunicator(const PythonCommunicator&) = delete;
-  PythonCommunicator& operator=(const PythonCommunicator&) = delete;
-
   int rank() const override { return rank_; }
   int size() const override { return size_; }
 
@@ -60,7 +51,8 @@ class PythonCommunicator final : public Communicator {
   // Sums wrap alike with and without a sign, and Python's libraries have those with one.
   void all_reduce_sum(std::span<std::uint64_t> values) override {
     const nb::gil_scoped_acquire acquired;
-    object_.attr("all_reduce_sum")(view(reinterpret_cast<std::int64_t*>(values.data()), values.size()));
+    require_none(object_.attr("all_reduce_sum")(view(reinterpret_cast<std::int64_t*>(values.data()), values.size())),
+                 "all_reduce_sum");
   }
 
   // With the top bit flipped, numbers with a sign are ordered as those without.
@@ -68,7 +60,8 @@ class PythonCommunicator final : public Communicator {
     for (std::uint32_t& value : values) value ^= kTopBit;
     {
       const nb::gil_scoped_acquire acquired;
-      object_.attr("all_reduce_max")(view(reinterpret_cast<std::int32_t*>(values.data()), values.size()));
+      require_none(object_.attr("all_reduce_max")(view(reinterpret_cast<std::int32_t*>(values.data()), values.size())),
+                   "all_reduce_max");
     }
     for (std::uint32_t& value : values) value ^= kTopBit;
   }
@@ -84,6 +77,13 @@ class PythonCommunicator final : public Communicator {
   }
 
  private:
+  /// What gives something back has not worked in place.
+  static void require_none(const nb::object& result, const char* operation) {
+    if (result.is_none()) return;
+    TERNGRAD_THROW(CommunicationError, "[communicator] ", operation,
+                   " gave something back: it has to work on the array that it got, in place");
+  }
+
   static constexpr std::uint32_t kTopBit = 0x80000000u;
 
   static std::vector<std::uint64_t> packed(const Parcels& parcels) {
@@ -108,7 +108,7 @@ class PythonCommunicator final : public Communicator {
     }
     for (std::size_t rank = 0; rank < count; ++rank) {
       nb::ndarray<const std::uint8_t, nb::ndim<1>, nb::c_contig, nb::device::cpu> bytes;
-      if (!nb::try_cast(messages[rank], bytes)) {
+      if (!nb::try_cast(messages[rank], bytes, false)) {
         PyErr_Clear();
         TERNGRAD_THROW(CommunicationError, "[communicator] ", operation, " gave no array of bytes for rank ", rank);
       }
@@ -139,15 +139,15 @@ class PythonCommunicator final : public Communicator {
     if (!storage.empty()) std::memcpy(storage.data(), bytes.data(), storage.size());
   }
 
-  nb::object object_;
+  nb::handle object_;
   int rank_;
   int size_;
 };
 
 }  // namespace
 
-std::shared_ptr<Communicator> make_communicator(nb::object object) {
-  return std::make_shared<PythonCommunicator>(std::move(object));
+std::shared_ptr<Communicator> make_communicator(nb::handle object) {
+  return std::make_shared<PythonCommunicator>(object);
 }
 
 }  // namespace terngrad::python

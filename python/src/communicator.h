@@ -9,7 +9,8 @@
 
 namespace terngrad::python {
 
-/// @param object  has rank, size and the methods of terngrad.Communicator; an exception of theirs passes through
-std::shared_ptr<Communicator> make_communicator(nanobind::object object);
+/// @param object  has rank, size and the methods of terngrad.Communicator; an exception of theirs passes through.
+/// Outlives the communicator's use
+std::shared_ptr<Communicator> make_communicator(nanobind::handle object);
 
 }  // namespace terngrad::python

@@ -4,11 +4,13 @@
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/vector.h>
 
+#include <atomic>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include "kernels/runtime/errors.h"
+#include "python/src/calls.h"
 #include "python/src/communicator.h"
 #include "python/src/module.h"
 #include "python/src/plan.h"
@@ -51,11 +53,12 @@ class Exchange {
  public:
   Exchange(const Plan& plan, const std::string& algorithm, const std::string& downlink_codec,
            const std::string& on_nonfinite, const std::string& memory, std::uint64_t seed, std::uint64_t run_id,
-           int num_threads, const nb::object& communicator)
+           int num_threads, nb::object communicator)
       : plan_(plan),
-        workers_(make_worker_group(plan.num_workers, communicator.is_none()
+        communicator_(std::move(communicator)),
+        workers_(make_worker_group(plan.num_workers, communicator_.is_none()
                                                          ? std::shared_ptr<Communicator>(make_self_communicator())
-                                                         : make_communicator(communicator))),
+                                                         : make_communicator(communicator_))),
         parts_(plan.layout, plan.codecs, workers_,
                options_of(algorithm, downlink_codec, on_nonfinite, seed, run_id, num_threads), parse_memory(memory)) {}
 
@@ -65,10 +68,17 @@ class Exchange {
   int first_local_worker() const { return workers_.first_local_worker; }
   int num_local_workers() const { return workers_.num_local_workers; }
 
-  void begin(std::uint64_t step) { parts_.begin(step); }
+  void begin(std::uint64_t step) {
+    const Use use(in_use_);
+    parts_.begin(step);
+  }
+
+  nb::object& communicator() { return communicator_; }
 
   /// @param gradients  [local workers] of the tensors of `segments`, in their order; @param out  likewise
   nb::dict exchange(const std::vector<int>& segments, const nb::list& gradients, const nb::list& out) {
+    const Use use(in_use_);
+    TERNGRAD_REQUIRE(communicator_.is_valid(), "the exchange was taken apart by the garbage collector");
     const Layout& selection = parts_.layout_of(segments);
     TERNGRAD_REQUIRE(static_cast<int>(nb::len(gradients)) == workers_.num_local_workers, "this process has ",
                      workers_.num_local_workers, " workers, got the gradients of ", nb::len(gradients));
@@ -81,25 +91,28 @@ class Exchange {
       tables.push_back(plan_.table(selection, held.back(), whose));
     }
     held.push_back(read(selection, out, "out, ", &write_tensor));
+    require_apart(held.back(), "out");
     const TensorTable mean = plan_.table(selection, held.back(), "out, ");
     ExchangeReport report;
     {
-      const nb::gil_scoped_release released;
+      const UnlockedCall unlocked;
       report = parts_.exchange(segments, tables, mean);
     }
     return to_dict(report);
   }
 
   nb::dict finish() {
+    const Use use(in_use_);
     ExchangeReport report;
     {
-      const nb::gil_scoped_release released;
+      const UnlockedCall unlocked;
       report = parts_.finish();
     }
     return to_dict(report);
   }
 
   float decode_local(int local_worker, int segment, nb::handle out) {
+    const Use use(in_use_);
     TERNGRAD_REQUIRE(segment >= 0 && segment < plan_.layout.num_segments(), "there is no tensor ", segment);
     const Tensor tensor = write_tensor(out, "out");
     return parts_.decode_local(local_worker, segment,
@@ -118,6 +131,7 @@ class Exchange {
 
   /// Copies the state of a local worker's tensor to, or from, an array.
   void copy_state(int local_worker, int segment, nb::handle array, bool restores) {
+    const Use use(in_use_);
     TERNGRAD_REQUIRE(parts_.memory() != nullptr && parts_.memory()->covers(segment), "tensor ", segment,
                      " has no state");
     TERNGRAD_REQUIRE(local_worker >= 0 && local_worker < workers_.num_local_workers, "there is no local worker ",
@@ -125,7 +139,7 @@ class Exchange {
     const std::string name = "state of tensor '" + plan_.layout.segment(segment).name + "'";
     const Tensor tensor = restores ? read_tensor(array, name) : write_tensor(array, name);
     const std::int64_t count = plan_.layout.segment(segment).num_elements;
-    TERNGRAD_REQUIRE(tensor.count() == count, name, " has ", tensor.count(), " elements, expected ", count);
+    TERNGRAD_REQUIRE(tensor.shape() == plan_.layout.segment(segment).shape, name, " has another shape than the tensor");
     TERNGRAD_REQUIRE(tensor.type == ElementType::kFloat32, name, " must be float32");
     float* const state = parts_.memory()->states()[static_cast<std::size_t>(local_worker)].tensor(segment);
     float* const other = static_cast<float*>(tensor.data());
@@ -171,16 +185,33 @@ class Exchange {
   }
 
   const Plan& plan_;
+  nb::object communicator_;  // outlives what calls it
   WorkerGroup workers_;
   ExchangeParts parts_;
+  std::atomic<bool> in_use_{false};
 };
+
+// An exchange and its communicator may know each other: the garbage collector has to see that.
+int traverse(PyObject* self, visitproc visit, void* arg) {
+  Py_VISIT(Py_TYPE(self));
+  if (!nb::inst_ready(self)) return 0;
+  PyObject* communicator = nb::inst_ptr<Exchange>(self)->communicator().ptr();
+  Py_VISIT(communicator);
+  return 0;
+}
+int clear(PyObject* self) {
+  nb::inst_ptr<Exchange>(self)->communicator().reset();
+  return 0;
+}
+PyType_Slot slots[] = {
+    {Py_tp_traverse, reinterpret_cast<void*>(traverse)}, {Py_tp_clear, reinterpret_cast<void*>(clear)}, {0, nullptr}};
 
 }  // namespace
 
 void bind_exchange(nb::module_& module) {
-  nb::class_<Exchange>(module, "Exchange")
+  nb::class_<Exchange>(module, "Exchange", nb::type_slots(slots))
       .def(nb::init<const Plan&, const std::string&, const std::string&, const std::string&, const std::string&,
-                    std::uint64_t, std::uint64_t, int, const nb::object&>(),
+                    std::uint64_t, std::uint64_t, int, nb::object>(),
            "plan"_a, "algorithm"_a, "downlink_codec"_a, "on_nonfinite"_a, "memory"_a, "seed"_a, "run_id"_a,
            "num_threads"_a, "communicator"_a.none(), nb::keep_alive<1, 2>())
       .def_prop_ro("first_local_worker", &Exchange::first_local_worker)

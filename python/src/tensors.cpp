@@ -2,6 +2,9 @@
 
 #include <nanobind/stl/string.h>
 
+#include <algorithm>
+#include <utility>
+
 #include "kernels/runtime/errors.h"
 
 namespace terngrad::python {
@@ -61,6 +64,9 @@ Tensor make_tensor(nb::handle object, const std::string& name, bool writable) {
                    "); this function takes tensors on the CPU");
   tensor.type = element_type_of(tensor.array, name);
   require_contiguous(tensor.array, name);
+  TERNGRAD_REQUIRE(
+      reinterpret_cast<std::uintptr_t>(tensor.data()) % static_cast<std::size_t>(element_bytes(tensor.type)) == 0, name,
+      " is not aligned to the size of its elements; pass a copy");
   return tensor;
 }
 
@@ -75,6 +81,18 @@ std::vector<std::int64_t> Tensor::shape() const {
 std::span<const float> Tensor::float32(const std::string& name) const {
   TERNGRAD_REQUIRE(type == ElementType::kFloat32, name, " must be float32, it is ", element_type_name(type));
   return {static_cast<const float*>(data()), static_cast<std::size_t>(count())};
+}
+
+void require_apart(const std::vector<Tensor>& tensors, const std::string& name) {
+  std::vector<std::pair<const char*, const char*>> ranges;
+  for (const Tensor& tensor : tensors) {
+    const char* begin = static_cast<const char*>(tensor.data());
+    if (tensor.count() > 0) ranges.emplace_back(begin, begin + tensor.count() * element_bytes(tensor.type));
+  }
+  std::ranges::sort(ranges);
+  for (std::size_t i = 1; i < ranges.size(); ++i) {
+    TERNGRAD_REQUIRE(ranges[i].first >= ranges[i - 1].second, name, " has tensors whose memory overlaps");
+  }
 }
 
 Tensor read_tensor(nb::handle object, const std::string& name) { return make_tensor(object, name, false); }

@@ -25,11 +25,14 @@ struct Tensor {
   std::span<const float> float32(const std::string& name) const;
 };
 
-/// What is read: float32, float16 or bfloat16 (numpy: ml_dtypes.bfloat16), contiguous in row-major order, on the CPU.
+/// What is read: float32, float16 or bfloat16 (which numpy has not), contiguous in row-major order, on the CPU.
 /// Tensors of PyTorch may require a gradient.
 /// @param name  in the text of a refusal: "gradient of worker 1, tensor 'fc/weights'"
 /// @throws InvalidArgument naming it, what it is and what is accepted
 Tensor read_tensor(nanobind::handle object, const std::string& name);
+
+/// @throws InvalidArgument if the memory of two of these overlaps
+void require_apart(const std::vector<Tensor>& tensors, const std::string& name);
 
 /// What is written: a float32 tensor that may be. @throws InvalidArgument as read_tensor, and for what is read-only
 Tensor write_tensor(nanobind::handle object, const std::string& name);

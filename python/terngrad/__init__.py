@@ -10,14 +10,18 @@ Tensors are anything with ``__dlpack__`` or the buffer protocol (numpy, PyTorch,
 CPU, contiguous. Nothing of them is copied, and results are arrays of numpy.
 """
 
+import atexit
 import dataclasses
 
-from terngrad import _core
+from terngrad import _arguments, _core
 from terngrad._core import (CommunicationError, DataError, DeviceError, Error, InvalidArgument, NonFiniteError,
                             NotSupported)
 from terngrad._codecs import Codec, CodecInfo, CodecKey, Message, codecs, presets
 from terngrad._communicators import Communicator
 from terngrad._exchange import Exchange, Layout, Report
+
+# A thread must not come back from the library into an interpreter that has ended.
+atexit.register(_core.wait_for_calls, 10.0)
 
 __version__ = _core.version.split()[0]
 
@@ -49,15 +53,18 @@ def statistics(tensor, block=0):
 def ternarize(tensor, *, clip_factor=0.0, scaler=None, seed=1, step=0, worker=0, draw_offset=0):
     """Codes in {-1, 0, +1} and their scaler s: E[s * code] = gradient where |gradient| <= s (Wen et al., NIPS 2017).
 
-    s is max|g|, with clip_factor c at most c standard deviations, or `scaler`. Draws depend on seed, step, worker and
-    draw_offset + position: those of an exchange.
+    s is max|g|, with clip_factor c at most c standard deviations, or `scaler`; below 2^-86 all codes are 0. Draws depend on
+    seed, step, worker and draw_offset + position: those of an exchange, if draw_offset is what its `plan` says of the
+    tensor. Codes have the tensor's shape.
 
     >>> import numpy, terngrad
     >>> codes, scaler = terngrad.ternarize(numpy.array([2, 0, -2], numpy.float32))
     >>> codes.tolist(), scaler
     ([1, 0, -1], 2.0)
     """
-    return _core.ternarize(tensor, clip_factor, scaler, seed, step, worker, draw_offset)
+    codes, scaler = _core.ternarize(tensor, clip_factor, scaler, _arguments.seed(seed), _arguments.step(step),
+                                    _arguments.integer("worker", worker, 0, 2**24), draw_offset)
+    return codes.reshape(_arguments.shape_of("tensor", tensor)), scaler
 
 
 def telemetry(gradient, sent, scaler=0.0):

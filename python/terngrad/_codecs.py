@@ -4,7 +4,7 @@ import dataclasses
 
 import numpy
 
-from terngrad import _arrays, _core
+from terngrad import _arguments, _core
 
 
 @dataclasses.dataclass(frozen=True)
@@ -81,12 +81,23 @@ class Message:
     ``bytes(message)`` is the message of ``docs/wire-format.md`` (kind 2), with header, scalers, codes and checksums.
     """
 
-    data: bytes
-    shapes: dict = dataclasses.field(repr=False)  #: of the tensors by name
+    data: bytes = dataclasses.field(repr=False)
+    shapes: dict = dataclasses.field(repr=False, compare=False)  #: of the tensors by name
     is_single: bool = dataclasses.field(repr=False, default=False)
     worker: int = 0
     step: int = 0
     run_id: int = 0
+
+    @classmethod
+    def of(cls, data, shapes, run_id=0):
+        """What came as bytes. @param shapes  {name: shape}, as its sender has them; one shape for a single tensor
+        @raises CommunicationError for what is no message"""
+        label = _core.label(bytes(data))
+        is_single = not hasattr(shapes, "keys")
+        shapes = _arguments.by_name(shapes)
+        shapes = {name: tuple(_arguments.integer(f"a size of tensor '{name}'", size, 0, 2**62) for size in shape)
+                  for name, shape in shapes.items()}
+        return cls(bytes(data), shapes, is_single, label["worker"], label["step"], run_id)
 
     def __bytes__(self):
         return self.data
@@ -115,8 +126,8 @@ class Codec:
     """
 
     def __init__(self, codec="ternary", *, num_workers=1, **options):
-        self._given = make_spec(codec, options)
-        self.num_workers = num_workers
+        self._given = make_spec(_arguments.text("codec", codec), options)
+        self.num_workers = _arguments.integer("num_workers", num_workers, 1, 2**24)
         self.spec = _core.canonical_spec(self._given)
         self._plans = {}
         facts = self._plan({"tensor": (64,)}).tensors()[0]
@@ -145,36 +156,46 @@ class Codec:
 
         @returns a list of float, in the order of the tensors and their blocks
         """
-        tensors = _arrays.by_name(tensors)
-        encoder = _core.Encoder(self._plan(_arrays.shapes_of(tensors)), worker, seed)
-        encoder.measure(list(tensors.values()), step)
-        return encoder.scalers()
+        return self._measured(_arguments.by_name(tensors), seed, step, worker, "stop").scalers()
 
-    def encode(self, tensors, *, seed=1, step=0, worker=0, run_id=0, scalers=None):
+    def _measured(self, tensors, seed, step, worker, on_nonfinite):
+        encoder = _core.Encoder(self._plan(_arguments.shapes_of(tensors)),
+                                _arguments.integer("worker", worker, 0, self.num_workers - 1), _arguments.seed(seed))
+        encoder.measure(list(tensors.values()), _arguments.step(step))
+        if on_nonfinite not in ("stop", "zero"):
+            raise _core.InvalidArgument(f"on_nonfinite '{on_nonfinite}' is unknown; accepted: stop, zero")
+        nonfinite = encoder.nonfinite()
+        if nonfinite and on_nonfinite == "stop":
+            raise _core.NonFiniteError(f"tensor '{nonfinite[0]}' holds NaN or infinity, or is too large for the codec")
+        return encoder
+
+    def encode(self, tensors, *, seed=1, step=0, worker=0, run_id=0, scalers=None, on_nonfinite="stop"):
         """A worker's gradient, one tensor or several by name, as a Message.
 
         Draws depend on seed, step, worker and an element's position alone, so equal arguments give equal bytes.
 
         @param scalers  where workers share scalers (``sharing=max``): what `measure` gave on each other worker, by
             number: ``{1: [...], 2: [...]}``. Needed for all of them if there is more than one worker
+        @param on_nonfinite  stop: NonFiniteError for a tensor that holds NaN or infinity; zero: it is sent as zeros
         @raises InvalidArgument for tensors that are no float32, float16 or bfloat16, or not contiguous
         """
-        tensors_by_name = _arrays.by_name(tensors)
-        shapes = _arrays.shapes_of(tensors_by_name)
-        encoder = _core.Encoder(self._plan(shapes), worker, seed)
+        tensors_by_name = _arguments.by_name(tensors)
         values = list(tensors_by_name.values())
-        encoder.measure(values, step)
+        encoder = self._measured(tensors_by_name, seed, step, worker, on_nonfinite)
         others = set(range(self.num_workers)) - {worker}
+        if scalers is not None and not (self._shares_scalers and hasattr(scalers, "keys")):
+            raise _core.InvalidArgument("scalers are {worker: codec.measure(...)}, of a codec whose workers share them")
         if self._shares_scalers and others and set(scalers or {}) != others:
             raise _core.InvalidArgument(
                 f"codec {self.name} of {self.num_workers} workers needs the scalers of all others, {sorted(others)}: "
                 f"pass scalers={{worker: codec.measure(...)}}, or make the codec with num_workers=1 or sharing='none'")
         for other, values_of_other in (scalers or {}).items():
             encoder.set_scalers(other, values_of_other)
-        return Message(encoder.encode(values, step, run_id), shapes, not hasattr(tensors, "keys"), worker, step, run_id)
+        data = encoder.encode(values, step, _arguments.run_id(run_id))
+        return Message(data, _arguments.shapes_of(tensors_by_name), not hasattr(tensors, "keys"), worker, step, run_id)
 
     def decode(self, message, out=None):
-        """What a message says: an array of numpy, or one for each tensor by name.
+        """What a message says: an array of numpy, or one for each tensor by name. What came as bytes: `Message.of`.
 
         @param out  arrays in place of new ones, contiguous float32
         @raises CommunicationError for a message that is damaged, or of another codec, layout or step
@@ -183,8 +204,11 @@ class Codec:
         if out is None:
             targets = {name: numpy.empty(shape, numpy.float32) for name, shape in message.shapes.items()}
         else:
-            targets = _arrays.by_name(out)
-        _core.decode(plan, message.data, message.step, message.run_id, [targets[name] for name in message.shapes])
+            targets = {"tensor": out} if message.is_single else _arguments.by_name(out)
+        worker = _core.decode(plan, message.data, message.step, message.run_id,
+                              [_arguments.take(targets, name, "out") for name in message.shapes])
+        if worker != message.worker:
+            raise _core.CommunicationError(f"the message is worker {worker}'s, not worker {message.worker}'s")
         if out is not None:
             return out
         return targets["tensor"] if message.is_single else targets

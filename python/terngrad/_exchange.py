@@ -4,7 +4,7 @@ import dataclasses
 
 import numpy
 
-from terngrad import _arrays, _codecs, _core
+from terngrad import _arguments, _codecs, _core
 
 
 @dataclasses.dataclass(frozen=True)
@@ -38,7 +38,9 @@ class Layout:
     def __init__(self, shapes, logits=()):
         """@param shapes  {name: shape}, in order. @param logits  names of tensors of the last layer, which travel as fp32
         unless an exchange has quantize_logits"""
-        self.shapes = {str(name): tuple(int(size) for size in shape) for name, shape in dict(shapes).items()}
+        self.shapes = {_arguments.text("a tensor's name", name):
+                       tuple(_arguments.integer(f"a size of tensor '{name}'", size, 0, 2**62) for size in shape)
+                       for name, shape in dict(shapes).items()}
         unknown = set(logits) - set(self.shapes)
         if unknown:
             raise _core.InvalidArgument(f"logits names tensors that there are not: {', '.join(sorted(unknown))}")
@@ -47,7 +49,7 @@ class Layout:
     @classmethod
     def of(cls, tensors):
         """The layout of tensors by name."""
-        return cls(_arrays.shapes_of(tensors))
+        return cls(_arguments.shapes_of(_arguments.by_name(tensors)))
 
     @property
     def names(self):
@@ -92,16 +94,21 @@ class Exchange:
             or preset has by default
         @raises InvalidArgument for what cannot be honoured together, in words that name it
         """
+        num_workers = _arguments.integer("num_workers", num_workers, 1, 2**24)
         self.layout = layout
         self._plan = _core.Plan.make(
             names=list(layout.names), shapes=[list(shape) for shape in layout.shapes.values()],
-            logits=[name in layout.logits for name in layout.names], codec=_codecs.make_spec(codec, options),
-            codec_for=list((codec_for or {}).items()), min_elements=min_elements, quantize_logits=quantize_logits,
+            logits=[name in layout.logits for name in layout.names], codec=_codecs.make_spec(_arguments.text("codec", codec), options),
+            codec_for=[(_arguments.text("a pattern of codec_for", pattern), _arguments.text("a codec of codec_for", spec))
+                       for pattern, spec in (codec_for or {}).items()],
+            min_elements=_arguments.integer("min_elements", min_elements, 0, 2**62), quantize_logits=quantize_logits,
             num_workers=num_workers)
         self.num_workers = num_workers
-        self.memory = self._plan.memory if memory == "auto" else memory
-        self._core = _core.Exchange(self._plan, algorithm, downlink_codec, on_nonfinite, self.memory, seed, run_id,
-                                    num_threads, communicator)
+        self.memory = self._plan.memory if memory == "auto" else _arguments.text("memory", memory)
+        self._core = _core.Exchange(
+            self._plan, _arguments.text("algorithm", algorithm), _arguments.text("downlink_codec", downlink_codec),
+            _arguments.text("on_nonfinite", on_nonfinite), self.memory, _arguments.seed(seed), _arguments.run_id(run_id),
+            _arguments.integer("num_threads", num_threads, 1, 4096), communicator)
         self._numbers = {name: number for number, name in enumerate(layout.names)}
 
     @property
@@ -115,28 +122,34 @@ class Exchange:
         return self._plan.tensors()
 
     def exchange(self, gradients, out=None, *, step):
-        """One step: all tensors of all local workers. @returns a Report with the mean.
+        """One step: all tensors of all local workers. @returns a Report with the mean; without, if the step is skipped.
 
         @param gradients  a list of {name: tensor}, one for each local worker; of one alone the dictionary itself
         @param out        {name: contiguous float32 array} for the mean, in place of new arrays; may be the gradients of
-            one of the local workers
+            one of the local workers. Holds anything after a step that is skipped or fails
         """
         self.begin(step)
-        mean = self.part(gradients, out).mean_tensors
-        return dataclasses.replace(self.finish(), mean_tensors=mean)
+        part = self.part(gradients, out)
+        missing = [name for name in self.layout.names if name not in part.mean_tensors]
+        if missing:
+            raise _core.InvalidArgument(f"the gradients have no tensor '{missing[0]}'; begin, part and finish exchange some")
+        report = self.finish()
+        return report if report.skipped else dataclasses.replace(report, mean_tensors=part.mean_tensors)
 
     def begin(self, step):
         """Begins a step, of which the parts follow, whatever became of the one before. @param step  keys the draws"""
-        self._core.begin(step)
+        self._core.begin(_arguments.step(step))
 
     def part(self, gradients, out=None):
         """Exchanges some tensors of the step: those that `gradients` names. All ranks exchange the same parts in the same
-        order. @returns a Report of the part, with its mean"""
+        order. @returns a Report of the part, with its mean: which holds anything where `nonfinite` says that a tensor was
+        not, unless such tensors count as zero. After an exception another step has to begin"""
         workers = [gradients] if hasattr(gradients, "keys") else list(gradients)
-        names = list(workers[0]) if workers else []
-        for name in names:
-            if name not in self._numbers:
-                raise _core.InvalidArgument(f"there is no tensor '{name}' in the layout")
+        if not workers or not all(hasattr(tensors, "keys") for tensors in workers):
+            raise _core.InvalidArgument("gradients are a list of {name: tensor}, one for each local worker")
+        for name in workers[0]:
+            _arguments.take(self._numbers, name, "the layout")
+        names = sorted(workers[0], key=self._numbers.get)
         for tensors in workers:
             if set(tensors) != set(names):
                 raise _core.InvalidArgument("workers have different tensors: "
@@ -144,7 +157,7 @@ class Exchange:
         if out is None:
             mean = {name: numpy.empty(self.layout.shapes[name], numpy.float32) for name in names}
         else:
-            mean = {name: out[name] for name in names}
+            mean = {name: _arguments.take(out, name, "out") for name in names}
         report = self._core.exchange([self._numbers[name] for name in names],
                                      [[tensors[name] for name in names] for tensors in workers], list(mean.values()))
         return Report(**report, mean_tensors=mean)
@@ -156,13 +169,15 @@ class Exchange:
 
     def decode_local(self, worker, name):
         """What a local worker's message of the last step says of a tensor: (array, largest scaler)."""
+        number = _arguments.take(self._numbers, name, "the layout")
+        worker = _arguments.integer("worker", worker, self.local_workers.start, self.local_workers.stop - 1)
         sent = numpy.empty(self.layout.shapes[name], numpy.float32)
-        scaler = self._core.decode_local(worker - self._core.first_local_worker, self._numbers[name], sent)
+        scaler = self._core.decode_local(worker - self._core.first_local_worker, number, sent)
         return sent, scaler
 
     def state_dict(self):
-        """What this process's workers keep: {worker: {name: array}}. Empty without a memory."""
-        result = {}
+        """What this process's workers keep: {"memory": text, worker: {name: array}}."""
+        result = {"memory": self.memory}
         names = [self.layout.names[number] for number in self._core.state_tensors()]
         for worker in self.local_workers if names else ():
             result[worker] = {name: numpy.empty(self.layout.shapes[name], numpy.float32) for name in names}
@@ -171,11 +186,18 @@ class Exchange:
         return result
 
     def load_state_dict(self, state):
-        """Restores what `state_dict` gave, of these workers or of more. @raises InvalidArgument naming what is missing"""
+        """Restores what `state_dict` gave, of these workers or of more. @raises InvalidArgument naming what is missing or
+        of another memory or shape; nothing is restored then"""
         names = [self.layout.names[number] for number in self._core.state_tensors()]
+        if state.get("memory") != self.memory:
+            raise _core.InvalidArgument(f"the state is of memory {state.get('memory')}, this is {self.memory}")
         for worker in self.local_workers if names else ():
             if worker not in state or set(state[worker]) != set(names):
                 raise _core.InvalidArgument(f"the state of worker {worker} is missing, or of other tensors than "
                                             f"{', '.join(names)}")
+            for name in names:
+                if tuple(state[worker][name].shape) != self.layout.shapes[name]:
+                    raise _core.InvalidArgument(f"the state of worker {worker}, tensor '{name}', has another shape")
+        for worker in self.local_workers if names else ():
             for name in names:
                 self._core.copy_state(worker - self._core.first_local_worker, self._numbers[name], state[worker][name], True)

@@ -115,12 +115,48 @@ class Codecs(unittest.TestCase):
         codes, scaler = terngrad.ternarize(gradient, clip_factor=2.5, seed=4, step=9)
         codec = terngrad.Codec("ternary", clip_factor=2.5)
         decoded = codec.decode(codec.encode(gradient, seed=4, step=9))
-        self.assertEqual((codes.dtype, codes.shape), (numpy.int8, (7000,)))
-        numpy.testing.assert_array_equal(codes * numpy.float32(scaler), decoded.ravel())
+        self.assertEqual((codes.dtype, codes.shape), (numpy.int8, (100, 70)))
+        numpy.testing.assert_array_equal(codes * numpy.float32(scaler), decoded)
         self.assertEqual(terngrad.ternarize(gradient, scaler=0.5)[1], 0.5)
-        for wrong in ({"clip_factor": -1}, {"scaler": float("nan")}):
+        for wrong in ({"clip_factor": -1}, {"scaler": float("nan")}, {"step": 2**40}, {"draw_offset": 32},
+                      {"draw_offset": -64}, {"seed": -1}, {"step": True}, {"worker": 1.5}):
             with self.assertRaises(terngrad.InvalidArgument):
                 terngrad.ternarize(gradient, **wrong)
+
+    def test_draws_of_an_exchange_can_be_made_again(self):
+        workers = [{"a": gradient_of(1, (100,)), "b": gradient_of(2, (300,))} for _ in range(2)]
+        exchange = terngrad.Exchange(terngrad.Layout.of(workers[0]), 2, "ternary", seed=4)
+        exchange.exchange(workers, step=6)
+        (offset,) = [tensor["draw_offset"] for tensor in exchange.plan() if tensor["name"] == "b"]
+        sent, scaler = exchange.decode_local(1, "b")
+        codes, _ = terngrad.ternarize(workers[1]["b"], scaler=scaler, seed=4, step=6, worker=1, draw_offset=offset)
+        numpy.testing.assert_array_equal(codes * numpy.float32(scaler), sent)
+
+    def test_what_is_not_finite_is_refused_unless_it_counts_as_zeros(self):
+        tensors = {"fine": gradient_of(1), "broken": gradient_of(2)}
+        for value in (numpy.nan, numpy.inf):
+            tensors["broken"][3, 3] = value
+            for spec in SPECS:
+                codec = terngrad.Codec(spec)
+                with self.assertRaisesRegex(terngrad.NonFiniteError, "'broken'", msg=spec):
+                    codec.encode(tensors)
+                decoded = codec.decode(codec.encode(tensors, on_nonfinite="zero"))
+                self.assertEqual(numpy.abs(decoded["broken"]).max(), 0, spec)
+                self.assertGreater(numpy.abs(decoded["fine"]).max(), 0)
+        found = terngrad.telemetry(tensors["broken"], tensors["broken"])
+        self.assertTrue(numpy.isnan(found["snr_db"]))
+        self.assertTrue(numpy.isnan(terngrad.statistics(tensors["broken"]).std))
+
+    def test_messages_travel_as_bytes(self):
+        codec = terngrad.Codec("qsgd", num_workers=3)
+        sent = codec.encode(gradient_of(1), worker=2, step=7, run_id=5)
+        received = terngrad.Message.of(bytes(sent), (100, 70), run_id=5)
+        self.assertEqual((received.worker, received.step, received), (2, 7, sent))
+        numpy.testing.assert_array_equal(codec.decode(received), codec.decode(sent))
+        self.assertLess(len(repr(sent)), 200)
+        self.assertEqual(hash(sent), hash(received))
+        with self.assertRaisesRegex(terngrad.CommunicationError, "worker 2's, not worker 1's"):
+            codec.decode(terngrad.Message(sent.data, sent.shapes, True, worker=1, step=7, run_id=5))
 
     def test_statistics_are_numpys(self):
         gradient = gradient_of(3, (10_000,))
@@ -149,6 +185,10 @@ class Arguments(unittest.TestCase):
         self.refuse(numpy.zeros((4, 4), numpy.float32).T[:, :2], "contiguous")
         self.refuse(numpy.zeros(8, numpy.float32)[::2], "contiguous")
 
+        misaligned = numpy.frombuffer(bytes(17), numpy.uint8)[1:].view(numpy.float32)
+        self.refuse(misaligned, "aligned")
+        self.refuse([1.0, 2.0], "list", "__dlpack__")
+
         class Text:
             shape = (3,)
 
@@ -164,6 +204,22 @@ class Arguments(unittest.TestCase):
         # One row of a matrix is contiguous, and so is what has one row.
         numpy.testing.assert_array_equal(codec.decode(codec.encode(tensor[3])), tensor[3])
 
+    def test_numbers_and_names_are_refused_by_name(self):
+        codec, tensor = terngrad.Codec("ternary", num_workers=2), gradient_of(1)
+        for options, word in (({"step": -1}, "step"), ({"step": 2**40}, "step"), ({"step": 1.0}, "step"),
+                              ({"seed": 2**64}, "seed"), ({"worker": 2}, "worker"), ({"worker": True}, "worker"),
+                              ({"scalers": [[1.0]]}, "scalers"), ({"scalers": {1: [-1.0]}}, "scalers of worker 1"),
+                              ({"scalers": {1: [float("inf")]}}, "scalers of worker 1"), ({"scalers": {"1": [1.0]}}, "others"),
+                              ({"on_nonfinite": "skip"}, "on_nonfinite")):
+            with self.assertRaises(terngrad.InvalidArgument, msg=str(options)) as raised:
+                codec.encode(tensor, **options)
+            self.assertIn(word, str(raised.exception))
+        with self.assertRaisesRegex(terngrad.InvalidArgument, "scalers"):
+            terngrad.Codec("fp32", num_workers=2).encode(tensor, scalers={1: [1.0]})
+        for make in (lambda: terngrad.Codec(None), lambda: codec.encode({1: tensor}), lambda: terngrad.Layout({"a": (1.9,)}),
+                     lambda: terngrad.Layout({1: (1,)}), lambda: terngrad.Layout({"a": (-1,)})):
+            self.assertRaises(terngrad.InvalidArgument, make)
+
     def test_results_go_where_they_may_be_written(self):
         codec = terngrad.Codec("fp32")
         message = codec.encode(gradient_of(1))
@@ -173,6 +229,12 @@ class Arguments(unittest.TestCase):
             codec.decode(message, out=out)
         with self.assertRaisesRegex(terngrad.InvalidArgument, "float32"):
             codec.decode(message, out=numpy.zeros((100, 70), numpy.float16))
+        two = codec.encode({"a": gradient_of(1, (10,)), "b": gradient_of(2, (10,))})
+        memory = numpy.zeros(15, numpy.float32)
+        with self.assertRaisesRegex(terngrad.InvalidArgument, "overlaps"):
+            codec.decode(two, out={"a": memory[:10], "b": memory[5:]})
+        with self.assertRaisesRegex(terngrad.InvalidArgument, "no tensor 'b'"):
+            codec.decode(two, out={"a": memory[:10]})
         with self.assertRaisesRegex(terngrad.InvalidArgument, r"shape \[70, 100\], expected \[100, 70\]"):
             codec.decode(message, out=numpy.zeros((70, 100), numpy.float32))
 

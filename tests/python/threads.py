@@ -42,14 +42,14 @@ class ThreadCommunicator(terngrad.Communicator):
         values[:] = numpy.maximum.reduce(self.meet(values.copy()))
 
 
-def run_ranks(size, body):
+def run_ranks(size, body, make=ThreadCommunicator):
     """Runs body(communicator) on each rank. @returns what each gave; @raises the first error"""
     group = Group(size)
     results, errors = [None] * size, []
 
     def run(rank):
         try:
-            results[rank] = body(ThreadCommunicator(group, rank))
+            results[rank] = body(make(group, rank))
         except BaseException as error:  # what it was is raised below
             errors.append(error)
             group.barrier.abort()

@@ -75,13 +75,12 @@ class CompressedAllReduceHook:
     def state_dict(self):
         """This rank's state: step, seed and what its worker keeps, by names of parameters."""
         return {"version": 1, "step": self.step, "num_workers": self._communicator.size, "rank": self._communicator.rank,
-                "memory": self.exchange.memory, "state": self.exchange.state_dict()}
+                "state": self.exchange.state_dict()}
 
     def load_state_dict(self, state):
         """Restores what `state_dict` gave on this rank. @raises InvalidArgument for that of another rank, number of ranks
         or memory"""
-        for name, ours in (("version", 1), ("num_workers", self._communicator.size), ("rank", self._communicator.rank),
-                           ("memory", self.exchange.memory)):
+        for name, ours in (("version", 1), ("num_workers", self._communicator.size), ("rank", self._communicator.rank)):
             if state.get(name) != ours:
                 raise _core.InvalidArgument(f"the saved state is of {name} {state.get(name)}, this is {ours}")
         self.exchange.load_state_dict(state["state"])

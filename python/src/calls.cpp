@@ -1,0 +1,46 @@
+#include "python/src/calls.h"
+
+#include <chrono>
+#include <thread>
+
+#include "kernels/runtime/errors.h"
+
+namespace terngrad::python {
+namespace {
+
+std::atomic<int> num_calls{0};
+std::atomic<bool> is_ending{false};
+std::thread::id ending_thread;  // the main thread, once is_ending
+
+}  // namespace
+
+UnlockedCall::UnlockedCall() {
+  if (is_ending && std::this_thread::get_id() != ending_thread) {
+    // As Python does with threads that want its lock then: they stand still until the process is gone.
+    PyEval_SaveThread();
+    while (true) std::this_thread::sleep_for(std::chrono::hours(1));
+  }
+  ++num_calls;
+  state_ = PyEval_SaveThread();
+}
+
+UnlockedCall::~UnlockedCall() {
+  PyEval_RestoreThread(state_);
+  --num_calls;
+}
+
+void wait_for_calls(double seconds) {
+  ending_thread = std::this_thread::get_id();
+  is_ending = true;
+  const nanobind::gil_scoped_release released;
+  const auto deadline = std::chrono::steady_clock::now() + std::chrono::duration<double>(seconds);
+  while (num_calls > 0 && std::chrono::steady_clock::now() < deadline) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(2));
+  }
+}
+
+Use::Use(std::atomic<bool>& in_use) : in_use_(in_use) {
+  TERNGRAD_REQUIRE(!in_use.exchange(true), "it is in use: another thread, or a method of its communicator, calls it");
+}
+
+}  // namespace terngrad::python
