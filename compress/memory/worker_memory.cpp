@@ -44,6 +44,7 @@ std::span<const TensorTable> WorkerMemory::begin(std::span<const TensorTable> gr
   encoded_.clear();
   for (std::size_t worker = 0; worker < gradients.size(); ++worker) {
     std::vector<float*> tensors;
+    tensors.reserve(static_cast<std::size_t>(whole_.num_segments()));
     for (int segment = 0; segment < whole_.num_segments(); ++segment) {
       tensors.push_back(encoded_of(worker, segment, gradients[worker], segment));
     }
@@ -88,6 +89,7 @@ std::vector<TensorTable> WorkerMemory::compensate_part(const Layout& selection, 
   std::vector<TensorTable> encoded;
   for (std::size_t worker = 0; worker < gradients.size(); ++worker) {
     std::vector<float*> tensors;
+    tensors.reserve(segments.size());
     for (std::size_t i = 0; i < segments.size(); ++i) {
       const int at = static_cast<int>(i);
       compensate(worker, segments[i], gradients[worker], at, stream);
@@ -102,6 +104,7 @@ std::vector<TensorTable> WorkerMemory::states_of(const Layout& selection, std::s
   std::vector<TensorTable> tables;
   for (const TensorTable& states : states_) {
     std::vector<float*> tensors;
+    tensors.reserve(segments.size());
     for (const int segment : segments) tensors.push_back(states.tensor(segment));
     tables.emplace_back(selection, tensors);
   }

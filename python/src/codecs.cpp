@@ -71,7 +71,7 @@ nb::list list_presets() {
 }
 
 std::string default_memory(const std::string& codec, const CodecContext& context) {
-  const std::string memory = expand_preset(parse_codec_spec(codec), codec_presets()).memory;
+  std::string memory = expand_preset(parse_codec_spec(codec), codec_presets()).memory;
   if (!memory.empty()) return memory;
   return make_codec(codec, context)->traits().wants_error_feedback ? "ef" : "none";
 }
@@ -121,6 +121,7 @@ nb::list plan_tensors(const Plan& plan) {
 std::vector<Tensor> read_all(const Plan& plan, const nb::list& tensors) {
   plan.require_all(nb::len(tensors), "the gradient");
   std::vector<Tensor> result;
+  result.reserve(nb::len(tensors));
   for (int segment = 0; segment < plan.layout.num_segments(); ++segment) {
     result.push_back(
         read_tensor(tensors[static_cast<std::size_t>(segment)], "tensor '" + plan.layout.segment(segment).name + "'"));
@@ -207,6 +208,7 @@ class AlignedBytes {
 int decode(const Plan& plan, const nb::bytes& bytes, std::uint64_t step, std::uint64_t run_id, const nb::list& out) {
   plan.require_all(nb::len(out), "out");
   std::vector<Tensor> tensors;
+  tensors.reserve(nb::len(out));
   for (int segment = 0; segment < plan.layout.num_segments(); ++segment) {
     tensors.push_back(write_tensor(out[static_cast<std::size_t>(segment)],
                                    "out, tensor '" + plan.layout.segment(segment).name + "'"));
@@ -241,6 +243,7 @@ void Plan::require_all(std::size_t num_tensors, const std::string& what) const {
 
 TensorTable Plan::table(const Layout& selection, const std::vector<Tensor>& tensors, const std::string& whose) const {
   std::vector<void*> pointers;
+  pointers.reserve(tensors.size());
   for (int i = 0; i < selection.num_segments(); ++i) {
     const Tensor& tensor = tensors.at(static_cast<std::size_t>(i));
     const Segment& segment = selection.segment(i);

@@ -40,6 +40,7 @@ class PythonCommunicator final : public Communicator {
 
   void all_to_all(std::span<Parcels> outgoing, Parcels& incoming) override {
     std::vector<std::vector<std::uint64_t>> messages;
+    messages.reserve(outgoing.size());
     for (const Parcels& parcels : outgoing) messages.push_back(packed(parcels));
     incoming.clear();
     const nb::gil_scoped_acquire acquired;

@@ -84,6 +84,8 @@ class Exchange {
                      workers_.num_local_workers, " workers, got the gradients of ", nb::len(gradients));
     std::vector<std::vector<Tensor>> held;  // keeps the memory alive
     std::vector<TensorTable> tables;
+    held.reserve(nb::len(gradients) + 1);
+    tables.reserve(nb::len(gradients));
     for (std::size_t worker = 0; worker < nb::len(gradients); ++worker) {
       const std::string whose =
           "gradient of worker " + std::to_string(workers_.first_local_worker + static_cast<int>(worker)) + ", ";
@@ -177,6 +179,7 @@ class Exchange {
     TERNGRAD_REQUIRE(static_cast<int>(nb::len(tensors)) == selection.num_segments(), whose, "has ", nb::len(tensors),
                      " tensors, expected ", selection.num_segments());
     std::vector<Tensor> result;
+    result.reserve(nb::len(tensors));
     for (int i = 0; i < selection.num_segments(); ++i) {
       result.push_back(
           read_one(tensors[static_cast<std::size_t>(i)], whose + "tensor '" + selection.segment(i).name + "'"));
