@@ -190,6 +190,7 @@ def child(rank, size, folder):
             failures.append(f"rank {rank}: {text}")
 
     torch.set_num_threads(1)
+    os.environ["GLOO_SOCKET_IFNAME"] = "lo"  # whatever the machine calls itself
     dist.init_process_group("gloo", init_method=f"file://{folder}/init", rank=rank, world_size=size)
     try:
         with contextlib.redirect_stderr(io.StringIO()):  # warnings of DDP
