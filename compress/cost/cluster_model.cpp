@@ -161,11 +161,11 @@ double scaler_seconds(const StepQuestion& question, const GradientBucket& bucket
   return inside + cluster.host.value.seconds(2, each) + tree(question.num_participants(), cluster.network.value);
 }
 
-ExchangeParts exchange_parts(const StepQuestion& question, const GradientBucket& bucket) {
+ExchangeTerms exchange_parts(const StepQuestion& question, const GradientBucket& bucket) {
   const DirectionBytes bytes = bytes_of(question, bucket);
   const ClusterPlan& plan = question.plan;
   const LinkModel& gpu = question.cluster.gpu.value;
-  ExchangeParts parts{.scalers = scaler_seconds(question, bucket)};
+  ExchangeTerms parts{.scalers = scaler_seconds(question, bucket)};
   if (question.is_one_machine()) {
     parts.inside = exchange_seconds(plan.exchange, question.num_workers, gpu, bytes, plan.num_servers);
     return parts;
@@ -192,7 +192,7 @@ void add_exchange(const StepQuestion& question, StepParts& parts) {
   const double backward = slowest * question.net.backward_fraction.value;
   std::vector<BucketTime> times;
   for (const GradientBucket& bucket : question.net.buckets) {
-    const ExchangeParts of_bucket = exchange_parts(question, bucket);
+    const ExchangeTerms of_bucket = exchange_parts(question, bucket);
     times.push_back({.ready = slowest - backward * (1 - bucket.ready_fraction), .seconds = of_bucket.seconds()});
     parts.exchange.scalers += of_bucket.scalers;
     parts.exchange.inside += of_bucket.inside;

@@ -179,8 +179,8 @@ struct BucketTime {
 /// @throws InvalidArgument for one that is ready after the backward pass, or takes less than no time
 double exposed_seconds(std::span<const BucketTime> buckets, double backward_end);
 
-/// Of all buckets.
-struct ExchangeParts {
+/// The terms of an exchange, of all buckets, in seconds.
+struct ExchangeTerms {
   double scalers = 0;
   double inside = 0;  // of the machines: the gpu link
   double host = 0;
@@ -194,7 +194,7 @@ struct StepParts {
   double straggler_factor = 1;  // S(N)
   double compute = 0;           // C
   double encode = 0;            // E
-  ExchangeParts exchange = {};  // with what is hidden
+  ExchangeTerms exchange = {};  // with what is hidden
   double exposed_exchange = 0;  // X
   double decode = 0;            // D
   double update = 0;            // U
