@@ -104,6 +104,8 @@ class Exchange:
             min_elements=_arguments.integer("min_elements", min_elements, 0, 2**62), quantize_logits=quantize_logits,
             num_workers=num_workers)
         self.num_workers = num_workers
+        #: Of layout and codecs: equal on all ranks, and for runs whose states fit.
+        self.fingerprint = self._plan.fingerprint
         self.memory = self._plan.memory if memory == "auto" else _arguments.text("memory", memory)
         self._core = _core.Exchange(
             self._plan, _arguments.text("algorithm", algorithm), _arguments.text("downlink_codec", downlink_codec),

@@ -136,13 +136,15 @@ def run_resume(rank, group, size, expect):
     for step in range(2, 4):
         train_step(resumed, resumed_optimizer, rank, size, step)
     expect(parameters_of(resumed.module) == parameters_of(ddp.module), "a resumed run has other parameters")
-    others = stopped_state.state_dict()
-    others["rank"] = 1 - rank
-    try:
-        resumed_state.load_state_dict(others)
-        expect(False, "the state of another rank was loaded")
-    except terngrad.InvalidArgument as error:
-        expect("rank" in str(error), str(error))
+    other_codec = terngrad.torch.CompressedAllReduceHook(ddp, "terngrad_ef", clip_factor=3).state_dict()
+    other_seed = terngrad.torch.CompressedAllReduceHook(ddp, "terngrad_ef", seed=2).state_dict()
+    for other, word in (({**stopped_state.state_dict(), "rank": 1 - rank}, "rank"), (other_codec, "fingerprint"),
+                        (other_seed, "seed")):
+        try:
+            resumed_state.load_state_dict(other)
+            expect(False, f"the state of another {word} was loaded")
+        except terngrad.InvalidArgument as error:
+            expect(word in str(error), str(error))
 
 
 def run_nonfinite(rank, group, size, expect):

@@ -42,6 +42,7 @@ class CompressedAllReduceHook:
         if on_nonfinite not in POLICIES:
             raise _core.InvalidArgument(f"on_nonfinite '{on_nonfinite}' is unknown; accepted: {', '.join(POLICIES)}")
         self._policy = on_nonfinite
+        self._seed = seed
         self._parameters = _parameters.trained_parameters(model)
         self._names = {id(parameter): name for name, parameter in self._parameters.items()}
         backend = dist.get_backend(process_group)
@@ -75,12 +76,13 @@ class CompressedAllReduceHook:
     def state_dict(self):
         """This rank's state: step, seed and what its worker keeps, by names of parameters."""
         return {"version": 1, "step": self.step, "num_workers": self._communicator.size, "rank": self._communicator.rank,
-                "state": self.exchange.state_dict()}
+                "seed": self._seed, "fingerprint": self.exchange.fingerprint, "state": self.exchange.state_dict()}
 
     def load_state_dict(self, state):
-        """Restores what `state_dict` gave on this rank. @raises InvalidArgument for that of another rank, number of ranks
-        or memory"""
-        for name, ours in (("version", 1), ("num_workers", self._communicator.size), ("rank", self._communicator.rank)):
+        """Restores what `state_dict` gave on this rank. @raises InvalidArgument for that of another rank, number of ranks,
+        seed, memory, or other parameters or codecs (fingerprint)"""
+        for name, ours in (("version", 1), ("num_workers", self._communicator.size), ("rank", self._communicator.rank),
+                           ("seed", self._seed), ("fingerprint", self.exchange.fingerprint)):
             if state.get(name) != ours:
                 raise _core.InvalidArgument(f"the saved state is of {name} {state.get(name)}, this is {ours}")
         self.exchange.load_state_dict(state["state"])

@@ -72,9 +72,12 @@ TensorTable select(const Layout& selection, std::span<const int> segments, const
 ExchangeReport exchange_part(ExchangeParts& exchange, std::span<const int> segments,
                              const std::vector<Tensors>& gradients, int first, const TensorTable& mean) {
   const Layout& selection = exchange.layout_of(segments);
+  const auto begin = static_cast<std::size_t>(first);
+  const auto count = static_cast<std::size_t>(exchange.workers().num_local_workers);
   std::vector<TensorTable> local;
-  for (int worker = 0; worker < exchange.workers().num_local_workers; ++worker) {
-    local.push_back(select(selection, segments, gradients[static_cast<std::size_t>(first + worker)].table));
+  local.reserve(count);
+  for (std::size_t worker = begin; worker < begin + count; ++worker) {
+    local.push_back(select(selection, segments, gradients[worker].table));
   }
   return exchange.exchange(segments, local, select(selection, segments, mean));
 }
@@ -225,6 +228,35 @@ TEST(ExchangeParts, RefuseWhatIsNoStep) {
   EXPECT_THROW(exchange.layout_of(std::vector<int>{}), InvalidArgument);
   EXPECT_THROW(exchange.layout_of(std::vector<int>{3, 3}), InvalidArgument);
   EXPECT_THROW(exchange.layout_of(std::vector<int>{7}), InvalidArgument);
+}
+
+/// Of two ranks, the other of which is gone.
+class LostPeer final : public Communicator {
+ public:
+  int rank() const override { return 0; }
+  int size() const override { return 2; }
+  void all_gather(Parcels&, Parcels&) override { throw CommunicationError("lost"); }
+  void all_to_all(std::span<Parcels>, Parcels&) override { throw CommunicationError("lost"); }
+  void all_reduce_sum(std::span<std::uint64_t>) override { throw CommunicationError("lost"); }
+  void all_reduce_max(std::span<std::uint32_t>) override { throw CommunicationError("lost"); }
+  void broadcast(std::span<std::uint8_t>, int) override { throw CommunicationError("lost"); }
+  void barrier() override { throw CommunicationError("lost"); }
+};
+
+TEST(ExchangeParts, AStepWithAPartThatFailedNeitherContinuesNorFinishes) {
+  const Layout layout = mixed_layout();
+  ExchangeParts exchange =
+      parts_for(layout, options_of(ExchangeAlgorithm::kAllGather), "ef", std::make_shared<LostPeer>());
+  const std::vector<Tensors> gradients = worker_gradients(layout, kWorkers);
+  Tensors mean = blank_tensors(layout);
+  exchange.begin(0);
+  EXPECT_THROW(exchange_part(exchange, std::vector<int>{0}, gradients, 0, mean.table), CommunicationError);
+  EXPECT_THROW(exchange_part(exchange, std::vector<int>{3}, gradients, 0, mean.table), InvalidArgument);
+  EXPECT_THROW(exchange.finish(), InvalidArgument);
+  const float* state = exchange.memory()->states()[0].tensor(0);
+  EXPECT_TRUE(std::all_of(state, state + 4500, [](float value) { return value == 0; }));
+  exchange.begin(1);  // another step may try again
+  EXPECT_THROW(exchange_part(exchange, std::vector<int>{3}, gradients, 0, mean.table), CommunicationError);
 }
 
 TEST(ExchangeParts, RefuseOptionsBeforeTheFirstStep) {
