@@ -85,7 +85,9 @@ KERNELS_MUTATIONS = [
     Mutation(TASKS, AGGREGATE, "CudaCodeSums.*", "((1u << 16) + divisor - 1)", "(1u << 16)"),
     Mutation(LEAF_READER, TREE_SUM, "CudaTreeSums.*", "__syncthreads();  // words may be written again", ""),
     Mutation(TREE_SUM, TREE_SUM, "CudaTreeSums.*", "singles.push(k, v[k])", "singles.push(k ^ 1u, v[k])"),
-    Mutation(LEAF_READER, TREE_SUM, "CudaTreeSums.*", "leaves[k].values, tile.begin + element", "leaves[k].values, tile.begin"),
+    Mutation(LEAF_READER, TREE_SUM, "CudaTreeSums.*", "<kBits>(leaves[k].values, tile.begin + element)", "<kBits>(leaves[k].values, tile.begin)"),
+    Mutation(LEAF_READER, TREE_SUM, "CudaTreeSums.*", "<1>(leaves[k].values, tile.begin + element)", "<1>(leaves[k].values, tile.begin)"),
+    Mutation(LEAF_READER, TREE_SUM, "CudaTreeSums.*", "pairs[i - 1] + 1 == tile.columns ? 0 : pairs[i - 1] + 1", "pairs[i - 1] + 1"),
     Mutation(AGGREGATE, AGGREGATE, "CudaCodeSums.*", "has_second ? level_at<kBits>(fours[1][i], j) : 0", "level_at<kBits>(fours[1][i], j)"),
     Mutation(LEVELS, LEVELS, "CudaLevels.*", "(sum & 0xffffu) == 0xffffu", "(sum & 0xffffu) == 0xfffeu"),
     Mutation(LEVELS, LEVELS, "CudaLevels.*", "0u - one : one", "one : 0u - one"),
@@ -216,8 +218,6 @@ class Bench:
 
     def is_seen(self, mutation):
         text = (self.root / mutation.file).read_text()
-        if text.count(mutation.old) != mutation.times:
-            sys.exit(f"mutations.py: {mutation.file} has {text.count(mutation.old)} of this, not {mutation.times}:\n{mutation.old}")
         copy = self.folder / mutation.file
         copy.parent.mkdir(parents=True, exist_ok=True)
         copy.write_text(text.replace(mutation.old, mutation.new, 1))
@@ -263,11 +263,23 @@ def chosen_mutations(arguments):
     return random.Random(seed).sample(mutations, arguments.sample)
 
 
+def check_places(root, mutations):
+    """Ends the program if a mutation's text is not in its file as often as it says: not only for those that are drawn."""
+    errors = []
+    for mutation in mutations:
+        times = (root / mutation.file).read_text().count(mutation.old)
+        if times != mutation.times:
+            errors.append(f"mutations.py: {mutation.file} has {times} of this, not {mutation.times}:\n{mutation.old}")
+    if errors:
+        sys.exit("\n".join(errors))
+
+
 def main():
     arguments = parse_arguments()
     if arguments.list:
         print("\n".join(dict.fromkeys(mutation.file for mutation in MUTATIONS[arguments.of])))
         return 0
+    check_places(pathlib.Path(arguments.root), MUTATIONS[arguments.of])
     mutations = chosen_mutations(arguments)
     num_missed = 0
     bench = Bench(arguments)
