@@ -75,8 +75,28 @@ Header read_header(std::span<const std::uint8_t> bytes) {
   return header;
 }
 
-EncodedSlice read_record(const WireRecord& record, std::size_t index, const Layout& layout,
-                         std::span<const std::uint8_t> payload) {
+/// Of a record, that its reserved fields are zero and its scalers and codes lie within the payload; where these are.
+MessageInfo::Record locate_record(const WireRecord& record, std::size_t index, std::span<const std::uint8_t> payload) {
+  if (record.reserved != 0 || record.reserved2 != 0) {
+    TERNGRAD_THROW(CommunicationError, "[message] reserved field of record ", index, " is not zero");
+  }
+  const std::uint64_t scaler_bytes = round_up8(4 * static_cast<std::size_t>(record.num_scalers));
+  if (record.offset % 8 != 0 || record.offset > payload.size() || scaler_bytes > payload.size() - record.offset ||
+      record.bytes > payload.size() - record.offset - scaler_bytes) {
+    TERNGRAD_THROW(CommunicationError, "[message] record ", index, " lies outside the payload: offset ", record.offset,
+                   ", ", record.num_scalers, " scalers, ", record.bytes, " bytes, payload of ", payload.size());
+  }
+  return {.segment = record.segment,
+          .codec = record.codec,
+          .format = record.format,
+          .first = record.first,
+          .count = record.count,
+          .scalers = {reinterpret_cast<const float*>(payload.data() + record.offset), record.num_scalers},
+          .payload = payload.subspan(record.offset + scaler_bytes, record.bytes)};
+}
+
+/// A record as a slice of a layout.
+EncodedSlice slice_of(const MessageInfo::Record& record, std::size_t index, const Layout& layout) {
   if (record.segment >= static_cast<std::uint32_t>(layout.num_segments())) {
     TERNGRAD_THROW(CommunicationError, "[message] record ", index, " names segment ", record.segment,
                    ", the layout has ", layout.num_segments());
@@ -87,19 +107,47 @@ EncodedSlice read_record(const WireRecord& record, std::size_t index, const Layo
     TERNGRAD_THROW(CommunicationError, "[message] record ", index, " covers elements ", record.first, " + ",
                    record.count, " of tensor '", segment.name, "', which has ", size);
   }
-  const std::uint64_t scaler_bytes = round_up8(4 * static_cast<std::size_t>(record.num_scalers));
-  if (record.offset % 8 != 0 || record.offset > payload.size() || scaler_bytes > payload.size() - record.offset ||
-      record.bytes > payload.size() - record.offset - scaler_bytes) {
-    TERNGRAD_THROW(CommunicationError, "[message] record ", index, " lies outside the payload: offset ", record.offset,
-                   ", ", record.num_scalers, " scalers, ", record.bytes, " bytes, payload of ", payload.size());
-  }
   EncodedSlice encoded;
   encoded.slice = {static_cast<int>(record.segment), static_cast<std::int64_t>(record.first),
                    static_cast<std::int64_t>(record.count)};
   encoded.format = record.format;
-  encoded.scalers = {reinterpret_cast<const float*>(payload.data() + record.offset), record.num_scalers};
-  encoded.payload = payload.subspan(record.offset + scaler_bytes, record.bytes);
+  encoded.scalers = record.scalers;
+  encoded.payload = record.payload;
   return encoded;
+}
+
+/// The header, and whether records are as many as fit and header and records are whole.
+Header read_checked_header(std::span<const std::uint8_t> bytes) {
+  const Header header = read_header(bytes);
+  const std::size_t room = (bytes.size() - kWireHeaderBytes) / kWireRecordBytes;
+  if (header.num_records > room) {
+    TERNGRAD_THROW(CommunicationError, "[message] number of records is ", header.num_records, ", the length allows ",
+                   room);
+  }
+  expect("header checksum", header_checksum(bytes, header.num_records), header.header_crc);
+  return header;
+}
+
+/// What follows the records, whole.
+std::span<const std::uint8_t> checked_payload(std::span<const std::uint8_t> bytes, const Header& header) {
+  const std::size_t start = payload_start(header.num_records);
+  expect("payload length", static_cast<std::uint64_t>(bytes.size() - start), header.payload_bytes);
+  const std::span<const std::uint8_t> payload = bytes.subspan(start);
+  expect("payload checksum", crc32c(payload), header.payload_crc);
+  return payload;
+}
+
+/// Calls body(index, record) for every record, and checks what the header says of them together.
+template <class Body>
+void for_each_record(std::span<const std::uint8_t> bytes, const Header& header, std::span<const std::uint8_t> payload,
+                     const Body& body) {
+  std::uint64_t num_elements = 0;
+  for (std::size_t i = 0; i < header.num_records; ++i) {
+    const auto record = load<WireRecord>(bytes.data() + kWireHeaderBytes + i * kWireRecordBytes);
+    body(i, locate_record(record, i, payload));
+    num_elements += record.count;
+  }
+  expect("number of elements", num_elements, header.num_elements);
 }
 
 }  // namespace
@@ -221,37 +269,33 @@ MessageLabel read_label(std::span<const std::uint8_t> bytes) {
   return {static_cast<MessageKind>(header.kind), header.step, header.worker};
 }
 
+MessageInfo inspect_message(std::span<const std::uint8_t> bytes) {
+  const Header header = read_checked_header(bytes);
+  MessageInfo info{.kind = static_cast<MessageKind>(header.kind),
+                   .context = {header.run_id, header.fingerprint, header.step},
+                   .worker = header.worker,
+                   .num_elements = header.num_elements,
+                   .payload = checked_payload(bytes, header),
+                   .records = {}};
+  for_each_record(bytes, header, info.payload,
+                  [&](std::size_t, const MessageInfo::Record& record) { info.records.push_back(record); });
+  return info;
+}
+
 void read_message(std::span<const std::uint8_t> bytes, MessageKind kind, const MessageContext& context,
                   const Layout& layout, Message& message) {
-  const Header header = read_header(bytes);
-  const std::size_t room = (bytes.size() - kWireHeaderBytes) / kWireRecordBytes;
-  if (header.num_records > room) {
-    TERNGRAD_THROW(CommunicationError, "[message] number of records is ", header.num_records, ", the length allows ",
-                   room);
-  }
-  expect("header checksum", header_checksum(bytes, header.num_records), header.header_crc);
+  const Header header = read_checked_header(bytes);
   expect("kind", static_cast<std::uint16_t>(kind), header.kind);
   expect("run id", context.run_id, header.run_id);
   expect("layout fingerprint", context.fingerprint, header.fingerprint);
   expect("step", context.step, header.step);
-  const std::size_t start = payload_start(header.num_records);
-  expect("payload length", static_cast<std::uint64_t>(bytes.size() - start), header.payload_bytes);
-  const std::span<const std::uint8_t> payload = bytes.subspan(start);
-  expect("payload checksum", crc32c(payload), header.payload_crc);
   message.kind = kind;
   message.worker = static_cast<int>(header.worker);
-  message.payload = payload;
+  message.payload = checked_payload(bytes, header);
   message.records.resize(header.num_records);
-  std::uint64_t num_elements = 0;
-  for (std::size_t i = 0; i < header.num_records; ++i) {
-    const auto record = load<WireRecord>(bytes.data() + kWireHeaderBytes + i * kWireRecordBytes);
-    if (record.reserved != 0 || record.reserved2 != 0) {
-      TERNGRAD_THROW(CommunicationError, "[message] reserved field of record ", i, " is not zero");
-    }
-    message.records[i] = {record.codec, read_record(record, i, layout, payload)};
-    num_elements += record.count;
-  }
-  expect("number of elements", num_elements, header.num_elements);
+  for_each_record(bytes, header, message.payload, [&](std::size_t index, const MessageInfo::Record& record) {
+    message.records[index] = {record.codec, slice_of(record, index, layout)};
+  });
 }
 
 }  // namespace terngrad

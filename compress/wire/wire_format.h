@@ -108,6 +108,30 @@ struct MessageLabel {
 /// @param bytes  8-byte aligned. @throws CommunicationError for what is shorter than a header or begins otherwise
 MessageLabel read_label(std::span<const std::uint8_t> bytes);
 
+/// All that a message says, for tools that know neither its layout nor its codecs; views into its bytes.
+struct MessageInfo {
+  MessageKind kind = MessageKind::kGradient;
+  MessageContext context;
+  std::uint32_t worker = 0;  // of some kinds another number: docs/wire-format.md
+  std::uint64_t num_elements = 0;
+  std::span<const std::uint8_t> payload;  // all of it
+  struct Record {
+    std::uint32_t segment = 0;
+    std::uint8_t codec = 0;   // Codec::wire_id
+    std::uint8_t format = 0;  // of the codes, per codec
+    std::uint64_t first = 0;
+    std::uint64_t count = 0;
+    std::span<const float> scalers;
+    std::span<const std::uint8_t> payload;
+  };
+  std::vector<Record> records;
+};
+
+/// Takes a message apart, without knowing whose it is. Lengths, both checksums and the bounds of records within the
+/// payload are checked.
+/// @param bytes  8-byte aligned. @throws CommunicationError naming the field
+MessageInfo inspect_message(std::span<const std::uint8_t> bytes);
+
 /// Takes a message apart. Every field is checked before it is used: magic, version, kind, run, fingerprint, step,
 /// lengths, both checksums, and for each record its segment, range, alignment and bounds against `layout`.
 /// @param bytes    8-byte aligned

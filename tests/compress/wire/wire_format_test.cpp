@@ -324,6 +324,34 @@ TEST(WireFormat, LabelsSayWhatAMessageIs) {
   EXPECT_THROW(read_label(std::span(bytes).first(63)), CommunicationError);
 }
 
+TEST(WireFormat, MessagesAreInspectedWithoutTheirLayout) {
+  const Bytes bytes = small_message();
+  const MessageInfo info = inspect_message(bytes);
+  EXPECT_EQ(info.kind, MessageKind::kGradient);
+  EXPECT_EQ(info.context.run_id, kContext.run_id);
+  EXPECT_EQ(info.context.fingerprint, kContext.fingerprint);
+  EXPECT_EQ(info.context.step, kContext.step);
+  EXPECT_EQ(info.worker, 5u);
+  EXPECT_EQ(info.num_elements, 13u);
+  ASSERT_EQ(info.records.size(), 2u);
+  const MessageInfo::Record& codes = info.records[0];
+  EXPECT_EQ(codes.codec, 3);
+  EXPECT_EQ(codes.format, 1);
+  EXPECT_EQ(codes.count, 10u);
+  EXPECT_THAT(codes.scalers, ::testing::ElementsAre(2.0f));
+  EXPECT_THAT(codes.payload, ::testing::ElementsAreArray(kCodes));
+  EXPECT_EQ(info.records[1].segment, 1u);
+  for (const std::size_t field : {6u, 60u, 64u, 170u}) {  // kind, checksum, a record, the payload
+    ASSERT_LT(field, bytes.size());
+    Bytes bad = bytes;
+    bad[field] ^= 1;
+    EXPECT_THROW(inspect_message(bad), CommunicationError) << field;
+  }
+  for (std::size_t size = 0; size < bytes.size(); ++size) {
+    EXPECT_THROW(inspect_message(std::span(bytes).first(size)), CommunicationError) << size;
+  }
+}
+
 TEST(WireFormat, MessagesWithoutRecordsCarryBytes) {
   MessageWriter writer;
   const Bytes content = {1, 2, 3, 4, 5};
