@@ -37,39 +37,49 @@ def rounded_up(number, multiple):
 
 
 class Crc32c:
-    """CRC32C of long byte strings: rows of ROW bytes side by side, then joined, since the remainder is linear."""
+    """CRC32C, of rows of ROW bytes side by side, which are then joined in pairs: the remainder is linear."""
 
-    ROW = 1024
+    ROW = 64
 
     def __init__(self):
         self.table = np.arange(256, dtype=np.uint32)
         for _ in range(8):
             self.table = (self.table >> 1) ^ np.where(self.table & 1, np.uint32(0x82F63B78), np.uint32(0))
-        # What a register becomes after ROW zero bytes, for each value of each of its four bytes.
-        bits = np.uint32(1) << np.arange(32, dtype=np.uint32)
+        # What a register becomes after ROW zero bytes, then twice as many and so on, for each value of each of its four bytes.
+        skip = (np.arange(256, dtype=np.uint32) << np.arange(0, 32, 8, dtype=np.uint32)[:, None]).astype(np.uint32)
         for _ in range(self.ROW):
-            bits = self.table[bits & 0xFF] ^ (bits >> 8)
-        values = np.arange(256)
-        skip = [np.bitwise_xor.reduce(np.where((values[:, None] >> np.arange(8)) & 1, bits[8 * byte : 8 * byte + 8], 0), axis=1)
-                     for byte in range(4)]
+            skip = self.table[skip & 0xFF] ^ (skip >> 8)
+        self.skips = [skip]
 
-        # The same as numbers, of which a few are quicker one by one.
-        self.numbers = self.table.tolist()
-        self.skips = [of_byte.tolist() for of_byte in skip]
+    @staticmethod
+    def skipped(skip, registers):
+        return (skip[0][registers & 0xFF] ^ skip[1][(registers >> 8) & 0xFF] ^ skip[2][(registers >> 16) & 0xFF]
+                ^ skip[3][registers >> 24])
 
     def __call__(self, data):
-        table, skip = self.numbers, self.skips
-        register = 0xFFFFFFFF
-        beginning = len(data) % self.ROW
-        for byte in data[:beginning]:
-            register = (register >> 8) ^ table[(register ^ byte) & 0xFF]
-        rows = np.frombuffer(data, np.uint8, offset=beginning).reshape(-1, self.ROW)
-        registers = np.zeros(len(rows), np.uint32)
-        for column in rows.T:
+        # Zeros in front of the data change nothing once what the register begins with is part of the data.
+        if len(data) < 4:
+            return self.of_few(data)
+        num_rows = 1 << ((len(data) - 1) // self.ROW).bit_length()
+        padded = np.zeros(num_rows * self.ROW, np.uint8)
+        begin = padded.size - len(data)
+        padded[begin:] = np.frombuffer(data, np.uint8)
+        padded[begin:begin + 4] ^= 0xFF
+        registers = np.zeros(num_rows, np.uint32)
+        for column in np.ascontiguousarray(padded.reshape(num_rows, self.ROW).T):
             registers = self.table[(registers ^ column) & 0xFF] ^ (registers >> 8)
-        for of_row in registers.tolist():
-            register = (skip[0][register & 0xFF] ^ skip[1][(register >> 8) & 0xFF] ^ skip[2][(register >> 16) & 0xFF]
-                        ^ skip[3][register >> 24] ^ of_row)
+        level = 0
+        while registers.size > 1:
+            if level == len(self.skips):
+                self.skips.append(self.skipped(self.skips[-1], self.skips[-1]))
+            registers = self.skipped(self.skips[level], registers[::2]) ^ registers[1::2]
+            level += 1
+        return int(registers[0]) ^ 0xFFFFFFFF
+
+    def of_few(self, data):
+        register = 0xFFFFFFFF
+        for byte in data:
+            register = (register >> 8) ^ int(self.table[(register ^ byte) & 0xFF])
         return register ^ 0xFFFFFFFF
 
 

@@ -7,41 +7,29 @@ The gradients come from a run with fp32 messages. Its learning rate is so small 
 with other codecs have the same gradients in every step. Skipped (exit code 77) without numpy.
 """
 
-import json
+import math
 import pathlib
-import subprocess
 import sys
 import tempfile
 import unittest
 
-ROOT = pathlib.Path(__file__).resolve().parents[2]
-sys.path.insert(0, str(ROOT / "tests"))
-sys.path.insert(0, str(ROOT / "scripts" / "common"))
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1]))
+try:
+    from reference import codecs, packing, scalers
+    from support import dumped_run
+except ModuleNotFoundError as missing:
+    if missing.name != "numpy":
+        raise
+    print(f"skipped: {missing}")
+    sys.exit(77)
 
 NUM_WORKERS = 3
 NUM_STEPS = 2
 SEED = 7
-OPTIONS = ("--dataset", "synthetic", "--image_size", "8", "--batch_size", "6", "--num_nodes", NUM_WORKERS, "--threads",
-           "1", "--device", "cpu", "--max_steps", NUM_STEPS, "--dump_steps", NUM_STEPS, "--seed", SEED, "--optimizer",
-           "gd", "--initial_learning_rate", "1e-37", "--weight_decay", "0", "--telemetry_steps", "0",
-           "--tensorboard=false")
 
 
-class Run:
-    """The messages of a training, and the layout that they do not repeat."""
-
-    def __init__(self, folder, *options):
-        dump = folder / "dump"
-        subprocess.run([TRAIN, *map(str, (*OPTIONS, "--dump_messages", dump, "--train_dir", folder / "run", *options))],
-                       check=True, capture_output=True)
-        self.messages = [wire_format.read_message(path.read_bytes()) for path in sorted(dump.glob("*.msg"))]
-        (self.tensors,) = json.loads((dump / "layout.json").read_text(encoding="utf-8"))["layouts"].values()
-
-    def of_kind(self, kind):
-        return [message for message in self.messages if message.kind_name() == kind]
-
-    def shape(self, segment):
-        return tuple(self.tensors[segment]["shape"])
+class Run(dumped_run.DumpedRun):
+    """A training whose codecs are the reference's."""
 
     def codec(self, segment):
         """From the options text that a fingerprint is made of, whose keys are those of specs."""
@@ -70,7 +58,7 @@ class Training(unittest.TestCase):
     @staticmethod
     def train(*options):
         with tempfile.TemporaryDirectory() as folder:
-            return Run(pathlib.Path(folder), *options)
+            return Run(TRAIN, folder, NUM_WORKERS, NUM_STEPS, "--seed", SEED, *options)
 
     def check(self, *options, model=False):
         """Scalers, payloads and means of a run with these options. @returns how many means were compared"""
@@ -173,14 +161,5 @@ class Training(unittest.TestCase):
 
 
 if __name__ == "__main__":
-    try:
-        import numpy
-    except ImportError as missing:
-        print(f"skipped: {missing}")
-        sys.exit(77)
-    import math
-
-    import wire_format
-    from reference import codecs, packing, scalers
     TRAIN = sys.argv.pop(1)
     unittest.main()

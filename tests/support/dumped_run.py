@@ -1,0 +1,36 @@
+"""A training whose gradients never change with its codec, and the messages that it wrote to files."""
+
+import json
+import pathlib
+import subprocess
+import sys
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2] / "scripts" / "common"))
+import wire_format  # noqa: E402
+
+# The learning rate is so small that no parameter ever changes: runs with other codecs have the same gradients in every step.
+# Images are constant, so what makes gradients of steps and workers differ is dropout. There is no evaluation, which takes
+# longer than these steps.
+OPTIONS = ("--benchmark_mode", "--image_size", "8", "--threads", "1", "--device", "cpu",
+           "--optimizer", "gd", "--initial_learning_rate", "1e-37", "--weight_decay", "0", "--telemetry_steps", "0",
+           "--tensorboard=false")
+
+
+class DumpedRun:
+    """The messages of a training, and the layout that they do not repeat."""
+
+    def __init__(self, train, folder, num_workers, num_steps, *options):
+        dump = pathlib.Path(folder) / "dump"
+        done = subprocess.run([train, *OPTIONS, "--num_nodes", str(num_workers), "--batch_size", str(2 * num_workers), "--max_steps",
+                        str(num_steps), "--dump_steps", str(num_steps), "--dump_messages", dump, "--train_dir", pathlib.Path(folder) / "run",
+                        *map(str, options)], capture_output=True, text=True)
+        if done.returncode != 0:
+            raise RuntimeError(f"terngrad_train failed: {done.stderr}")
+        self.messages = [wire_format.read_message(path.read_bytes()) for path in sorted(dump.glob("*.msg"))]
+        (self.tensors,) = json.loads((dump / "layout.json").read_text(encoding="utf-8"))["layouts"].values()
+
+    def of_kind(self, kind):
+        return [message for message in self.messages if message.kind_name() == kind]
+
+    def shape(self, segment):
+        return tuple(self.tensors[segment]["shape"])
