@@ -4,11 +4,15 @@
 #include <nanobind/stl/vector.h>
 
 #include <cstring>
+#include <map>
 
+#include "compress/codecs/float_codecs.h"
+#include "compress/comm/communicator.h"
 #include "compress/plan/codec_facts.h"
 #include "compress/plan/codec_presets.h"
 #include "compress/plan/codec_registry.h"
 #include "compress/wire/gradient_message.h"
+#include "compress/wire/message_aggregator.h"
 #include "compress/wire/worker_encoder.h"
 #include "kernels/runtime/errors.h"
 #include "kernels/statistics/scaler_limits.h"
@@ -94,7 +98,15 @@ Plan make_plan(const std::vector<std::string>& names, const std::vector<std::vec
   return {std::move(layout), std::move(codecs), num_workers, default_memory(codec, options.context)};
 }
 
+/// What a tensor takes in a message, its record included; of payloads of no fixed size the most.
+std::int64_t record_bytes(const Codec& codec, const Slice& whole) {
+  MessageSize size(1);
+  size.add(codec.scaler_range(whole).count, codec.max_payload_bytes(whole, PayloadForm::kNatural));
+  return parcel_bytes(static_cast<std::uint64_t>(size.bytes())) - static_cast<std::int64_t>(kWireHeaderBytes);
+}
+
 nb::list plan_tensors(const Plan& plan) {
+  const FloatCodec fp32(FloatCodec::Width::kFloat32, plan.num_workers);
   nb::list result;
   for (int segment = 0; segment < plan.layout.num_segments(); ++segment) {
     const Segment& tensor = plan.layout.segment(segment);
@@ -109,10 +121,14 @@ nb::list plan_tensors(const Plan& plan) {
     described["fixed_size"] = traits.fixed_size;
     described["unbiased"] = traits.unbiased;
     described["exact"] = traits.is_exact;
+    described["wants_error_feedback"] = traits.wants_error_feedback;
     described["summable"] = traits.summable;
     described["shares_scalers"] = shares_scalers(*group.codec);
     described["draw_offset"] = tensor.draw_offset;
-    described["scalers"] = plan.codecs.first_scaler(segment + 1) - plan.codecs.first_scaler(segment);
+    described["num_scalers"] = plan.codecs.first_scaler(segment + 1) - plan.codecs.first_scaler(segment);
+    const Slice whole{segment, 0, tensor.num_elements};
+    described["nbytes"] = record_bytes(*group.codec, whole);
+    described["nbytes_as_fp32"] = record_bytes(fp32, whole);
     result.append(described);
   }
   return result;
@@ -205,32 +221,80 @@ class AlignedBytes {
   std::span<const std::uint8_t> bytes_;
 };
 
-int decode(const Plan& plan, const nb::bytes& bytes, std::uint64_t step, std::uint64_t run_id, const nb::list& out) {
-  plan.require_all(nb::len(out), "out");
+/// All tensors of a plan, to be written to.
+struct Output {
   std::vector<Tensor> tensors;
-  tensors.reserve(nb::len(out));
-  for (int segment = 0; segment < plan.layout.num_segments(); ++segment) {
-    tensors.push_back(write_tensor(out[static_cast<std::size_t>(segment)],
-                                   "out, tensor '" + plan.layout.segment(segment).name + "'"));
+  TensorTable table;
+
+  Output(const Plan& plan, const nb::list& out) {
+    plan.require_all(nb::len(out), "out");
+    tensors.reserve(nb::len(out));
+    for (int segment = 0; segment < plan.layout.num_segments(); ++segment) {
+      tensors.push_back(write_tensor(out[static_cast<std::size_t>(segment)],
+                                     "out, tensor '" + plan.layout.segment(segment).name + "'"));
+    }
+    require_apart(tensors, "out");
+    table = plan.table(plan.layout, tensors, "out, ");
   }
-  require_apart(tensors, "out");
-  const TensorTable table = plan.table(plan.layout, tensors, "out, ");
+};
+
+int decode(const Plan& plan, const nb::bytes& bytes, std::uint64_t step, std::uint64_t run_id, const nb::list& out) {
+  const Output output(plan, out);
   const AlignedBytes message_bytes(bytes);
   const UnlockedCall unlocked;
   Message message;
   read_gradient_message(message_bytes.get(), plan.layout, plan.codecs, {run_id, plan.codecs.fingerprint(), step},
                         message);
-  decode_gradient(message, plan.codecs, table);
+  decode_gradient(message, plan.codecs, output.table);
   return message.worker;
 }
 
-nb::dict label(const nb::bytes& bytes) {
+void aggregate(const Plan& plan, const std::vector<nb::bytes>& messages, std::uint64_t step, std::uint64_t run_id,
+               const nb::list& out) {
+  const Output output(plan, out);
+  std::vector<AlignedBytes> aligned;
+  std::vector<std::span<const std::uint8_t>> bytes;
+  aligned.reserve(messages.size());
+  for (const nb::bytes& message : messages) bytes.push_back(aligned.emplace_back(message).get());
+  const UnlockedCall unlocked;
+  Stream stream(Device::cpu(), 1);
+  MessageAggregator aggregator(plan.layout, plan.codecs, plan.num_workers);
+  aggregator.aggregate(bytes, {run_id, plan.codecs.fingerprint(), step}, output.table, stream);
+}
+
+/// The names of codecs by their numbers in messages.
+std::map<int, std::string> names_by_wire_id() {
+  std::map<int, std::string> names;
+  for (const CodecEntry& entry : codec_entries()) names[make_codec(entry.name, {})->wire_id()] = entry.name;
+  return names;
+}
+
+nb::dict inspect(const nb::bytes& bytes) {
+  static const std::map<int, std::string> names = names_by_wire_id();
   const AlignedBytes aligned(bytes);
-  const MessageLabel found = read_label(aligned.get());
+  const MessageInfo info = inspect_message(aligned.get());
+  nb::list records;
+  for (const MessageInfo::Record& record : info.records) {
+    const auto name = names.find(record.codec);
+    nb::dict described;
+    described["tensor"] = record.segment;
+    described["codec"] = name != names.end() ? name->second : "";
+    described["format"] = static_cast<int>(record.format);
+    described["first"] = record.first;
+    described["count"] = record.count;
+    described["scalers"] = nb::tuple(nb::cast(std::vector<float>(record.scalers.begin(), record.scalers.end())));
+    described["code_bytes"] = record.payload.size();
+    records.append(described);
+  }
   nb::dict result;
-  result["kind"] = static_cast<int>(found.kind);
-  result["step"] = found.step;
-  result["worker"] = found.worker;
+  result["kind"] = static_cast<int>(info.kind);
+  result["run_id"] = info.context.run_id;
+  result["fingerprint"] = info.context.fingerprint;
+  result["step"] = info.context.step;
+  result["worker"] = info.worker;
+  result["num_elements"] = info.num_elements;
+  result["nbytes"] = bytes.size();
+  result["records"] = records;
   return result;
 }
 
@@ -282,7 +346,8 @@ void bind_codecs(nb::module_& module) {
       .def("set_scalers", &Encoder::set_scalers, "worker"_a, "scalers"_a)
       .def("encode", &Encoder::encode, "tensors"_a, "step"_a, "run_id"_a);
   module.def("decode", &decode, "plan"_a, "message"_a, "step"_a, "run_id"_a, "out"_a);
-  module.def("label", &label, "message"_a);
+  module.def("aggregate", &aggregate, "plan"_a, "messages"_a, "step"_a, "run_id"_a, "out"_a);
+  module.def("inspect", &inspect, "message"_a);
 }
 
 }  // namespace terngrad::python

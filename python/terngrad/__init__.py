@@ -10,20 +10,31 @@ Tensors are anything with ``__dlpack__`` or the buffer protocol (numpy, PyTorch,
 CPU, contiguous. Nothing of them is copied, and results are arrays of numpy.
 """
 
+from __future__ import annotations
+
 import atexit
 import dataclasses
+from typing import Any
+
+import numpy
+import numpy.typing
 
 from terngrad import _arguments, _core
+from terngrad._arguments import Array
 from terngrad._core import (CommunicationError, DataError, DeviceError, Error, InvalidArgument, NonFiniteError,
                             NotSupported)
-from terngrad._codecs import Codec, CodecInfo, CodecKey, Message, codecs, presets
+from terngrad._codecs import Codec, CodecInfo, CodecKey, aggregate, codecs, decode, encode, presets
 from terngrad._communicators import Communicator
+from terngrad._compare import Comparison, Row, compare
 from terngrad._exchange import Exchange, Layout, Report
+from terngrad._messages import Message, MessageInfo, RecordInfo, inspect
+from terngrad._plan import Plan, TensorPlan
+from terngrad._runs import Run, read_run
 
 # A thread must not come back from the library into an interpreter that has ended.
 atexit.register(_core.wait_for_calls, 10.0)
 
-__version__ = _core.version.split()[0]
+__version__: str = _core.version.split()[0]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -39,8 +50,8 @@ class Statistics:
     finite: bool
 
 
-def statistics(tensor, block=0):
-    """Statistics of a tensor, or a list of them for each `block` elements.
+def statistics(tensor: Array, block: int = 0) -> Any:
+    """`Statistics` of a tensor, or a list of them for each `block` elements.
 
     >>> import numpy, terngrad
     >>> terngrad.statistics(numpy.array([3, -4], numpy.float32)).l2
@@ -50,7 +61,8 @@ def statistics(tensor, block=0):
     return found if block else found[0]
 
 
-def ternarize(tensor, *, clip_factor=0.0, scaler=None, seed=1, step=0, worker=0, draw_offset=0):
+def ternarize(tensor: Array, *, clip_factor: float = 0.0, scaler: float | None = None, seed: int = 1, step: int = 0,
+              worker: int = 0, draw_offset: int = 0) -> tuple[numpy.typing.NDArray[numpy.int8], float]:
     """Codes in {-1, 0, +1} and their scaler s: E[s * code] = gradient where |gradient| <= s (Wen et al., NIPS 2017).
 
     s is max|g|, with clip_factor c at most c standard deviations, or `scaler`; below 2^-86 all codes are 0. Draws depend on
@@ -67,7 +79,7 @@ def ternarize(tensor, *, clip_factor=0.0, scaler=None, seed=1, step=0, worker=0,
     return codes.reshape(_arguments.shape_of("tensor", tensor)), scaler
 
 
-def telemetry(gradient, sent, scaler=0.0):
+def telemetry(gradient: Array, sent: Array, scaler: float = 0.0) -> dict[str, float]:
     """What compression did to a tensor: a dictionary of norms, fractions of zeros and clipped elements, and snr_db.
 
     >>> import numpy, terngrad
@@ -79,6 +91,7 @@ def telemetry(gradient, sent, scaler=0.0):
 
 
 __all__ = [
-    "Codec", "CodecInfo", "CodecKey", "CommunicationError", "Communicator", "DataError", "DeviceError", "Error", "Exchange",
-    "InvalidArgument", "Layout", "Message", "NonFiniteError", "NotSupported", "Report", "Statistics", "codecs", "presets",
-    "statistics", "telemetry", "ternarize"]
+    "Codec", "CodecInfo", "CodecKey", "CommunicationError", "Communicator", "Comparison", "DataError", "DeviceError", "Error",
+    "Exchange", "InvalidArgument", "Layout", "Message", "MessageInfo", "NonFiniteError", "NotSupported", "Plan", "RecordInfo",
+    "Report", "Row", "Run", "Statistics", "TensorPlan", "aggregate", "codecs", "compare", "decode", "encode", "inspect", "presets",
+    "read_run", "statistics", "telemetry", "ternarize"]

@@ -1,16 +1,23 @@
 """Arguments: checked here, so that what is refused is named."""
 
+from __future__ import annotations
+
 import operator
+from collections.abc import Iterable, Mapping
+from typing import Any
 
 from terngrad import _core
 
+#: Anything with ``__dlpack__`` or the buffer protocol: arrays of numpy, tensors of PyTorch, ...
+Array = Any
 
-def integer(name, value, low, high):
+
+def integer(name: str, value: object, low: int, high: int) -> int:
     """`value` as an int from low to high. @raises InvalidArgument"""
     try:
         if isinstance(value, bool):
             raise TypeError
-        number = operator.index(value)
+        number = operator.index(value)  # type: ignore[arg-type]
     except TypeError:
         raise _core.InvalidArgument(f"{name} must be an integer, got {value!r}") from None
     if not low <= number <= high:
@@ -18,49 +25,54 @@ def integer(name, value, low, high):
     return number
 
 
-def step(value):
+def step(value: object) -> int:
     return integer("step", value, 0, 2**40 - 1)
 
 
-def seed(value):
+def seed(value: object) -> int:
     return integer("seed", value, 0, 2**64 - 1)
 
 
-def run_id(value):
+def run_id(value: object) -> int:
     return integer("run_id", value, 0, 2**64 - 1)
 
 
-def text(name, value):
+def text(name: str, value: object) -> str:
     if not isinstance(value, str):
         raise _core.InvalidArgument(f"{name} must be text, got {value!r}")
     return value
 
 
-def shape_of(name, tensor):
+def shape(name: str, sizes: Iterable[object]) -> tuple[int, ...]:
+    """`sizes` as the shape of a tensor. @raises InvalidArgument"""
+    return tuple(integer(f"a size of tensor '{name}'", size, 0, 2**62) for size in sizes)
+
+
+def shape_of(name: str, tensor: Array) -> tuple[int, ...]:
     """The shape of anything that has one, or the buffer protocol. @raises InvalidArgument"""
-    shape = getattr(tensor, "shape", None)
-    if shape is None:
+    sizes: Any = getattr(tensor, "shape", None)
+    if sizes is None:
         try:
-            shape = memoryview(tensor).shape
+            sizes = memoryview(tensor).shape
         except TypeError:
             raise _core.InvalidArgument(f"tensor '{name}' is of type {type(tensor).__name__}; accepted: arrays with __dlpack__ "
                                         "or the buffer protocol (numpy, PyTorch, JAX, ...)") from None
-    return tuple(integer(f"a size of tensor '{name}'", size, 0, 2**62) for size in shape)
+    return shape(name, sizes)
 
 
-def by_name(tensors, name="tensor"):
+def by_name(tensors: Any, name: str = "tensor") -> dict[str, Any]:
     """`tensors` as a dictionary: one tensor alone is called `name`. @raises InvalidArgument for names that are no text"""
     if not hasattr(tensors, "keys"):
         return {name: tensors}
     return {text("a tensor's name", each): tensor for each, tensor in tensors.items()}
 
 
-def shapes_of(tensors):
+def shapes_of(tensors: Mapping[str, Array]) -> dict[str, tuple[int, ...]]:
     """The shape of each tensor by name."""
     return {name: shape_of(name, tensor) for name, tensor in tensors.items()}
 
 
-def take(tensors, name, what):
+def take(tensors: Mapping[str, Any], name: str, what: str) -> Any:
     """tensors[name]. @raises InvalidArgument if there is none"""
     if name not in tensors:
         raise _core.InvalidArgument(f"{what} has no tensor '{name}'")

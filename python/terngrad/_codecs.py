@@ -1,10 +1,19 @@
 """Codecs: which there are, and one worker's gradients as messages."""
 
+from __future__ import annotations
+
 import dataclasses
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 import numpy
+import numpy.typing
 
 from terngrad import _arguments, _core
+from terngrad._arguments import Array
+from terngrad._messages import Message
+
+Floats = numpy.typing.NDArray[numpy.float32]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -23,16 +32,16 @@ class CodecInfo:
 
     name: str
     summary: str
-    source: str                 #: the publications that it is from
-    keys: tuple                 #: of CodecKey
-    bits_per_element: tuple     #: of payloads of a fixed size, for the words of its keys; ascending
-    unbiased: bool              #: E[decoded] = gradient
-    summable: bool              #: codes of workers add up as integers
-    sums_as_float: bool         #: elements of workers add up in float32
+    source: str                          #: the publications that it is from
+    keys: tuple[CodecKey, ...]
+    bits_per_element: tuple[float, ...]  #: of payloads of a fixed size, for the words of its keys; ascending
+    unbiased: bool                       #: E[decoded] = gradient
+    summable: bool                       #: codes of workers add up as integers
+    sums_as_float: bool                  #: elements of workers add up in float32
     runs_on_gpus: bool
 
 
-def codecs():
+def codecs() -> dict[str, CodecInfo]:
     """All codecs by name, as ``terngrad_train --list_codecs`` prints them.
 
     >>> import terngrad
@@ -51,7 +60,7 @@ def codecs():
     return result
 
 
-def presets():
+def presets() -> dict[str, dict[str, str]]:
     """Names for a codec with several options at once: ``{name: {"spec", "memory", "summary"}}``.
 
     >>> import terngrad
@@ -61,57 +70,25 @@ def presets():
     return {entry.pop("name"): entry for entry in _core.list_presets()}
 
 
-def make_spec(codec, options):
+def make_spec(codec: object, options: Mapping[str, object]) -> str:
     """The spec NAME:KEY=VALUE,... of a codec (or of a spec) with further options.
 
     >>> make_spec("ternary", {"clip_factor": 2.5})
     'ternary:clip_factor=2.5'
     """
+    spec = _arguments.text("codec", codec)
     if not options:
-        return codec
+        return spec
     words = {True: "true", False: "false"}
     text = ",".join(f"{key}={words[value] if isinstance(value, bool) else value}" for key, value in options.items())
-    return f"{codec}{',' if ':' in codec else ':'}{text}"
-
-
-@dataclasses.dataclass(frozen=True)
-class Message:
-    """One worker's gradient, encoded: what travels, and what its reader has to know.
-
-    ``bytes(message)`` is the message of ``docs/wire-format.md`` (kind 2), with header, scalers, codes and checksums.
-    """
-
-    data: bytes = dataclasses.field(repr=False)
-    shapes: dict = dataclasses.field(repr=False, compare=False)  #: of the tensors by name
-    is_single: bool = dataclasses.field(repr=False, default=False)
-    worker: int = 0
-    step: int = 0
-    run_id: int = 0
-
-    @classmethod
-    def of(cls, data, shapes, run_id=0):
-        """What came as bytes. @param shapes  {name: shape}, as its sender has them; one shape for a single tensor
-        @raises CommunicationError for what is no message"""
-        label = _core.label(bytes(data))
-        is_single = not hasattr(shapes, "keys")
-        shapes = _arguments.by_name(shapes)
-        shapes = {name: tuple(_arguments.integer(f"a size of tensor '{name}'", size, 0, 2**62) for size in shape)
-                  for name, shape in shapes.items()}
-        return cls(bytes(data), shapes, is_single, label["worker"], label["step"], run_id)
-
-    def __bytes__(self):
-        return self.data
-
-    @property
-    def nbytes(self):
-        return len(self.data)
+    return f"{spec}{',' if ':' in spec else ':'}{text}"
 
 
 class Codec:
     """A codec with its options, for one worker of `num_workers`.
 
     `codec` is a name, a preset or a spec of ``docs/codecs.md``; options of the codec may follow as keywords. All tensors
-    are encoded with it, whatever their size.
+    are encoded with it, whatever their size. (What a preset says workers keep from step to step is an exchange's affair.)
 
     >>> import numpy, terngrad
     >>> codec = terngrad.Codec("ternary", clip_factor=2.5)
@@ -125,23 +102,32 @@ class Codec:
     0.0
     """
 
-    def __init__(self, codec="ternary", *, num_workers=1, **options):
-        self._given = make_spec(_arguments.text("codec", codec), options)
+    def __init__(self, codec: str = "ternary", *, num_workers: int = 1, **options: object) -> None:
+        self._given = make_spec(codec, options)
         self.num_workers = _arguments.integer("num_workers", num_workers, 1, 2**24)
-        self.spec = _core.canonical_spec(self._given)
-        self._plans = {}
+        self.spec: str = _core.canonical_spec(self._given)
+        self._plans: dict[tuple[Any, ...], _core.Plan] = {}
         facts = self._plan({"tensor": (64,)}).tensors()[0]
         self.name = self.spec.split(":")[0]
-        self.bits_per_element = facts["bits_per_element"]
-        self.fixed_size = facts["fixed_size"]
-        self.unbiased = facts["unbiased"]
-        self.summable = facts["summable"]
-        self._shares_scalers = facts["shares_scalers"]
+        #: Of the codes; scalers and headers come on top.
+        self.bits_per_element: float = facts["bits_per_element"]
+        self.fixed_size: bool = facts["fixed_size"]
+        self.unbiased: bool = facts["unbiased"]
+        self.summable: bool = facts["summable"]
+        self.wants_error_feedback: bool = facts["wants_error_feedback"]
+        #: Whether workers need each other's scalers before they encode: see `measure`.
+        self.shares_scalers: bool = facts["shares_scalers"]
 
-    def __repr__(self):
+    def __repr__(self) -> str:
         return f"Codec({self._given!r}, num_workers={self.num_workers})"
 
-    def _plan(self, shapes):
+    def __getstate__(self) -> dict[str, object]:
+        return {"codec": self._given, "num_workers": self.num_workers}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__init__(**state)  # type: ignore[misc]
+
+    def _plan(self, shapes: Mapping[str, tuple[int, ...]]) -> _core.Plan:
         key = tuple(shapes.items())
         if key not in self._plans:
             if len(self._plans) > 64:
@@ -151,14 +137,14 @@ class Codec:
                 codec=self._given, codec_for=[], min_elements=0, quantize_logits=True, num_workers=self.num_workers)
         return self._plans[key]
 
-    def measure(self, tensors, *, step=0, worker=0, seed=1):
+    def measure(self, tensors: Array | Mapping[str, Array], *, step: int = 0, worker: int = 0, seed: int = 1) -> list[float]:
         """The scalers that this worker would encode with by itself: what the others need (see `encode`).
 
-        @returns a list of float, in the order of the tensors and their blocks
+        @returns in the order of the tensors and their blocks
         """
         return self._measured(_arguments.by_name(tensors), seed, step, worker, "stop").scalers()
 
-    def _measured(self, tensors, seed, step, worker, on_nonfinite):
+    def _measured(self, tensors: dict[str, Array], seed: int, step: int, worker: int, on_nonfinite: str) -> _core.Encoder:
         encoder = _core.Encoder(self._plan(_arguments.shapes_of(tensors)),
                                 _arguments.integer("worker", worker, 0, self.num_workers - 1), _arguments.seed(seed))
         encoder.measure(list(tensors.values()), _arguments.step(step))
@@ -169,7 +155,8 @@ class Codec:
             raise _core.NonFiniteError(f"tensor '{nonfinite[0]}' holds NaN or infinity, or is too large for the codec")
         return encoder
 
-    def encode(self, tensors, *, seed=1, step=0, worker=0, run_id=0, scalers=None, on_nonfinite="stop"):
+    def encode(self, tensors: Array | Mapping[str, Array], *, seed: int = 1, step: int = 0, worker: int = 0, run_id: int = 0,
+               scalers: Mapping[int, Sequence[float]] | None = None, on_nonfinite: str = "stop") -> Message:
         """A worker's gradient, one tensor or several by name, as a Message.
 
         Draws depend on seed, step, worker and an element's position alone, so equal arguments give equal bytes.
@@ -183,32 +170,102 @@ class Codec:
         values = list(tensors_by_name.values())
         encoder = self._measured(tensors_by_name, seed, step, worker, on_nonfinite)
         others = set(range(self.num_workers)) - {worker}
-        if scalers is not None and not (self._shares_scalers and hasattr(scalers, "keys")):
+        if scalers is not None and not (self.shares_scalers and hasattr(scalers, "keys")):
             raise _core.InvalidArgument("scalers are {worker: codec.measure(...)}, of a codec whose workers share them")
-        if self._shares_scalers and others and set(scalers or {}) != others:
+        if self.shares_scalers and others and set(scalers or {}) != others:
             raise _core.InvalidArgument(
                 f"codec {self.name} of {self.num_workers} workers needs the scalers of all others, {sorted(others)}: "
                 f"pass scalers={{worker: codec.measure(...)}}, or make the codec with num_workers=1 or sharing='none'")
         for other, values_of_other in (scalers or {}).items():
-            encoder.set_scalers(other, values_of_other)
+            encoder.set_scalers(other, list(values_of_other))
         data = encoder.encode(values, step, _arguments.run_id(run_id))
-        return Message(data, _arguments.shapes_of(tensors_by_name), not hasattr(tensors, "keys"), worker, step, run_id)
+        return Message(data, _arguments.shapes_of(tensors_by_name), not hasattr(tensors, "keys"), worker, step, run_id,
+                       self._given, self.num_workers)
 
-    def decode(self, message, out=None):
+    def decode(self, message: Message, out: Any = None) -> Any:
         """What a message says: an array of numpy, or one for each tensor by name. What came as bytes: `Message.of`.
 
         @param out  arrays in place of new ones, contiguous float32
         @raises CommunicationError for a message that is damaged, or of another codec, layout or step
         """
-        plan = self._plan(message.shapes)
-        if out is None:
-            targets = {name: numpy.empty(shape, numpy.float32) for name, shape in message.shapes.items()}
-        else:
-            targets = {"tensor": out} if message.is_single else _arguments.by_name(out)
-        worker = _core.decode(plan, message.data, message.step, message.run_id,
+        targets = targets_for(message, out)
+        worker = _core.decode(self._plan(message.shapes), message.data, message.step, message.run_id,
                               [_arguments.take(targets, name, "out") for name in message.shapes])
         if worker != message.worker:
             raise _core.CommunicationError(f"the message is worker {worker}'s, not worker {message.worker}'s")
-        if out is not None:
-            return out
-        return targets["tensor"] if message.is_single else targets
+        return out if out is not None else targets["tensor"] if message.is_single else targets
+
+    def aggregate(self, messages: Sequence[Message], out: Any = None) -> Any:
+        """The mean over all workers of what their messages say, with the bits of an exchange.
+
+        @param messages  one of each of `num_workers` workers, in any order, of one step and run
+        @param out       as for `decode`
+        @raises CommunicationError as `decode`, for a worker that is missing or comes twice, and for workers that have to
+            share scalers but did not
+        """
+        messages = list(messages)
+        if not messages:
+            raise _core.InvalidArgument("aggregate takes the messages of all workers, got none")
+        first = messages[0]
+        for message in messages:
+            if (message.shapes, message.step, message.run_id) != (first.shapes, first.step, first.run_id):
+                raise _core.InvalidArgument(f"the messages of workers {first.worker} and {message.worker} are of different "
+                                            "tensors, steps or runs")
+        targets = targets_for(first, out)
+        _core.aggregate(self._plan(first.shapes), [message.data for message in messages], first.step, first.run_id,
+                        [_arguments.take(targets, name, "out") for name in first.shapes])
+        return out if out is not None else targets["tensor"] if first.is_single else targets
+
+
+def targets_for(message: Message, out: Any) -> dict[str, Any]:
+    """Where the tensors of a message go: `out`, or new arrays."""
+    if out is None:
+        return {name: numpy.empty(shape, numpy.float32) for name, shape in message.shapes.items()}
+    return {"tensor": out} if message.is_single else _arguments.by_name(out)
+
+
+def encode(tensors: Array | Mapping[str, Array], codec: str = "ternary", *, num_workers: int = 1, seed: int = 1, step: int = 0,
+           worker: int = 0, run_id: int = 0, scalers: Mapping[int, Sequence[float]] | None = None,
+           on_nonfinite: str = "stop", **options: object) -> Message:
+    """A gradient as a Message: `Codec.encode` in one call. A program that encodes often keeps a `Codec`.
+
+    >>> import numpy, terngrad
+    >>> message = terngrad.encode(numpy.ones(1000, numpy.float32), "qsgd", bits=4)
+    >>> message.codec, message.nbytes
+    ('qsgd:bits=4', 620)
+    """
+    return Codec(codec, num_workers=num_workers, **options).encode(
+        tensors, seed=seed, step=step, worker=worker, run_id=run_id, scalers=scalers, on_nonfinite=on_nonfinite)
+
+
+def codec_of(message: Message) -> Codec:
+    """The codec that encoded a message. @raises InvalidArgument for what came as bytes, which does not say"""
+    if not message.codec:
+        raise _core.InvalidArgument("a message that came as bytes does not say its codec's options; use Codec(...).decode or "
+                                    ".aggregate")
+    return Codec(message.codec, num_workers=message.num_workers)
+
+
+def decode(message: Message, out: Any = None) -> Any:
+    """What a message says: `Codec.decode` of the codec that encoded it.
+
+    >>> import numpy, terngrad
+    >>> terngrad.decode(terngrad.encode(numpy.array([1, -3], numpy.float32), "fp32")).tolist()
+    [1.0, -3.0]
+    """
+    return codec_of(message).decode(message, out)
+
+
+def aggregate(messages: Sequence[Message], out: Any = None) -> Any:
+    """The mean of all workers' messages: `Codec.aggregate` of the codec that encoded them.
+
+    >>> import numpy, terngrad
+    >>> sent = [terngrad.encode(numpy.full(3, value, numpy.float32), "fp32", num_workers=2, worker=worker)
+    ...         for worker, value in enumerate((1, 2))]
+    >>> terngrad.aggregate(sent).tolist()
+    [1.5, 1.5, 1.5]
+    """
+    messages = list(messages)
+    if not messages:
+        raise _core.InvalidArgument("aggregate takes the messages of all workers, got none")
+    return codec_of(messages[0]).aggregate(messages, out)

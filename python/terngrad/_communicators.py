@@ -1,6 +1,15 @@
 """Transports of one's own between the processes of an exchange."""
 
+from __future__ import annotations
+
 import abc
+from collections.abc import Sequence
+from typing import Any
+
+import numpy
+import numpy.typing
+
+Bytes = numpy.typing.NDArray[numpy.uint8]
 
 
 class Communicator(abc.ABC):
@@ -17,27 +26,27 @@ class Communicator(abc.ABC):
     size: int
 
     @abc.abstractmethod
-    def all_gather(self, message):
+    def all_gather(self, message: Bytes) -> Sequence[Any]:
         """Every rank gets every rank's message. @param message  uint8 [n], of a size of its own on each rank
         @returns a list of arrays of uint8, one for each rank in order, of this one too"""
 
     @abc.abstractmethod
-    def all_to_all(self, messages):
+    def all_to_all(self, messages: list[Bytes]) -> Sequence[Any]:
         """Rank r gets what each rank has at place r. @param messages  a list of `size` arrays of uint8
         @returns a list of arrays of uint8, one from each rank in order"""
 
     @abc.abstractmethod
-    def all_reduce_sum(self, values):
+    def all_reduce_sum(self, values: numpy.typing.NDArray[numpy.int64]) -> None:
         """The sum over ranks, in place: int64 [n], wrapping."""
 
     @abc.abstractmethod
-    def all_reduce_max(self, values):
+    def all_reduce_max(self, values: numpy.typing.NDArray[numpy.int32]) -> None:
         """The maximum over ranks, in place: int32 [n]."""
 
-    def broadcast(self, values, root):
+    def broadcast(self, values: Bytes, root: int) -> None:
         """Rank `root`'s values to all, in place: uint8 [n]. What exchanges do not need."""
         raise NotImplementedError
 
-    def barrier(self):
+    def barrier(self) -> None:
         """Waits for all ranks. What exchanges do not need."""
         raise NotImplementedError

@@ -1,10 +1,18 @@
 """Exchanges: the mean of all workers' gradients, in encoded form."""
 
+from __future__ import annotations
+
 import dataclasses
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
 
 import numpy
 
 from terngrad import _arguments, _codecs, _core
+from terngrad._arguments import Array
+from terngrad._codecs import Floats
+from terngrad._communicators import Communicator
+from terngrad._plan import Plan, TensorPlan
 
 
 @dataclasses.dataclass(frozen=True)
@@ -14,16 +22,16 @@ class Report:
 
     sent_bytes: int
     received_bytes: int
-    scalers: tuple           #: (sent, received): sharing of scalers
-    gradient: tuple          #: encoded gradients
-    mean: tuple              #: the mean on its way back
+    scalers: tuple[int, int]    #: (sent, received): sharing of scalers
+    gradient: tuple[int, int]   #: encoded gradients
+    mean: tuple[int, int]       #: the mean on its way back
     measure_seconds: float
     encode_seconds: float
     wire_seconds: float
     decode_seconds: float
     skipped: bool            #: a gradient or mean was not finite, and the step is to be dropped
     nonfinite: str           #: which tensor of which worker, or empty
-    mean_tensors: dict = dataclasses.field(repr=False, default_factory=dict)  #: the mean by name
+    mean_tensors: dict[str, Any] = dataclasses.field(repr=False, default_factory=dict)  #: the mean by name
 
 
 class Layout:
@@ -35,28 +43,29 @@ class Layout:
     1010
     """
 
-    def __init__(self, shapes, logits=()):
+    def __init__(self, shapes: Mapping[str, Iterable[int]], logits: Iterable[str] = ()) -> None:
         """@param shapes  {name: shape}, in order. @param logits  names of tensors of the last layer, which travel as fp32
         unless an exchange has quantize_logits"""
         self.shapes = {_arguments.text("a tensor's name", name):
-                       tuple(_arguments.integer(f"a size of tensor '{name}'", size, 0, 2**62) for size in shape)
-                       for name, shape in dict(shapes).items()}
-        unknown = set(logits) - set(self.shapes)
+                       _arguments.shape(name, shape) for name, shape in dict(shapes).items()}
+        self.logits = tuple(logits)
+        unknown = set(self.logits) - set(self.shapes)
         if unknown:
             raise _core.InvalidArgument(f"logits names tensors that there are not: {', '.join(sorted(unknown))}")
-        self.logits = tuple(logits)
 
     @classmethod
-    def of(cls, tensors):
-        """The layout of tensors by name."""
+    def of(cls, tensors: Any) -> Layout:
+        """The layout of tensors by name, or of the parameters of a PyTorch module that require a gradient."""
+        if hasattr(tensors, "named_parameters"):
+            tensors = {name: parameter for name, parameter in tensors.named_parameters() if parameter.requires_grad}
         return cls(_arguments.shapes_of(_arguments.by_name(tensors)))
 
     @property
-    def names(self):
+    def names(self) -> tuple[str, ...]:
         return tuple(self.shapes)
 
     @property
-    def num_elements(self):
+    def num_elements(self) -> int:
         total = 0
         for shape in self.shapes.values():
             count = 1
@@ -80,9 +89,10 @@ class Exchange:
     3.0
     """
 
-    def __init__(self, layout, num_workers, codec="ternary", *, codec_for=None, min_elements=1, quantize_logits=False,
-                 algorithm="auto", downlink_codec="fp32", on_nonfinite="stop", memory="auto", seed=1, run_id=0,
-                 num_threads=1, communicator=None, **options):
+    def __init__(self, layout: Layout, num_workers: int, codec: str = "ternary", *, codec_for: Mapping[str, str] | None = None,
+                 min_elements: int = 1, quantize_logits: bool = False, algorithm: str = "auto", downlink_codec: str = "fp32",
+                 on_nonfinite: str = "stop", memory: str = "auto", seed: int = 1, run_id: int = 0, num_threads: int = 1,
+                 communicator: Communicator | None = None, **options: object) -> None:
         """
         @param codec         a name, preset or spec; further options of the codec as keywords
         @param codec_for     {pattern (* and ?): spec} for tensors by name; the first match counts
@@ -98,15 +108,15 @@ class Exchange:
         self.layout = layout
         self._plan = _core.Plan.make(
             names=list(layout.names), shapes=[list(shape) for shape in layout.shapes.values()],
-            logits=[name in layout.logits for name in layout.names], codec=_codecs.make_spec(_arguments.text("codec", codec), options),
+            logits=[name in layout.logits for name in layout.names], codec=_codecs.make_spec(codec, options),
             codec_for=[(_arguments.text("a pattern of codec_for", pattern), _arguments.text("a codec of codec_for", spec))
                        for pattern, spec in (codec_for or {}).items()],
             min_elements=_arguments.integer("min_elements", min_elements, 0, 2**62), quantize_logits=quantize_logits,
             num_workers=num_workers)
         self.num_workers = num_workers
         #: Of layout and codecs: equal on all ranks, and for runs whose states fit.
-        self.fingerprint = self._plan.fingerprint
-        self.memory = self._plan.memory if memory == "auto" else _arguments.text("memory", memory)
+        self.fingerprint: int = self._plan.fingerprint
+        self.memory: str = self._plan.memory if memory == "auto" else _arguments.text("memory", memory)
         self._core = _core.Exchange(
             self._plan, _arguments.text("algorithm", algorithm), _arguments.text("downlink_codec", downlink_codec),
             _arguments.text("on_nonfinite", on_nonfinite), self.memory, _arguments.seed(seed), _arguments.run_id(run_id),
@@ -114,16 +124,17 @@ class Exchange:
         self._numbers = {name: number for number, name in enumerate(layout.names)}
 
     @property
-    def local_workers(self):
+    def local_workers(self) -> range:
         """The numbers of this process's workers."""
         first = self._core.first_local_worker
         return range(first, first + self._core.num_local_workers)
 
-    def plan(self):
-        """How each tensor travels: a list of dictionaries with name, shape, elements, codec and bits_per_element."""
-        return self._plan.tensors()
+    def plan(self) -> Plan:
+        """How each tensor travels: a list of `TensorPlan`, which prints as a table."""
+        return Plan(TensorPlan(**tensor) for tensor in self._plan.tensors())
 
-    def exchange(self, gradients, out=None, *, step):
+    def exchange(self, gradients: Mapping[str, Array] | Sequence[Mapping[str, Array]], out: Mapping[str, Array] | None = None, *,
+                 step: int) -> Report:
         """One step: all tensors of all local workers. @returns a Report with the mean; without, if the step is skipped.
 
         @param gradients  a list of {name: tensor}, one for each local worker; of one alone the dictionary itself
@@ -138,20 +149,21 @@ class Exchange:
         report = self.finish()
         return report if report.skipped else dataclasses.replace(report, mean_tensors=part.mean_tensors)
 
-    def begin(self, step):
+    def begin(self, step: int) -> None:
         """Begins a step, of which the parts follow, whatever became of the one before. @param step  keys the draws"""
         self._core.begin(_arguments.step(step))
 
-    def part(self, gradients, out=None):
+    def part(self, gradients: Mapping[str, Array] | Sequence[Mapping[str, Array]],
+             out: Mapping[str, Array] | None = None) -> Report:
         """Exchanges some tensors of the step: those that `gradients` names. All ranks exchange the same parts in the same
         order. @returns a Report of the part, with its mean: which holds anything where `nonfinite` says that a tensor was
         not, unless such tensors count as zero. After an exception another step has to begin"""
-        workers = [gradients] if hasattr(gradients, "keys") else list(gradients)
+        workers: list[Any] = [gradients] if hasattr(gradients, "keys") else list(gradients)
         if not workers or not all(hasattr(tensors, "keys") for tensors in workers):
             raise _core.InvalidArgument("gradients are a list of {name: tensor}, one for each local worker")
         for name in workers[0]:
             _arguments.take(self._numbers, name, "the layout")
-        names = sorted(workers[0], key=self._numbers.get)
+        names = sorted(workers[0], key=self._numbers.__getitem__)
         for tensors in workers:
             if set(tensors) != set(names):
                 raise _core.InvalidArgument("workers have different tensors: "
@@ -164,33 +176,45 @@ class Exchange:
                                      [[tensors[name] for name in names] for tensors in workers], list(mean.values()))
         return Report(**report, mean_tensors=mean)
 
-    def finish(self):
-        """Ends the step: what workers keep changes now. @returns a Report of all its parts.
+    def finish(self) -> Report:
+        """Ends the step: what workers keep changes now, of the tensors that were exchanged. @returns a Report of all parts.
         @raises NonFiniteError if asked to stop and a tensor was not finite"""
         return Report(**self._core.finish())
 
-    def decode_local(self, worker, name):
+    def scale_state(self, factor: float) -> None:
+        """Multiplies what this process's workers keep, as gradients change that are multiplied by a loss scale."""
+        for name, number in self._state_tensors():
+            array: Floats = numpy.empty(self.layout.shapes[name], numpy.float32)
+            for worker in range(len(self.local_workers)):
+                self._core.copy_state(worker, number, array, False)
+                array *= numpy.float32(factor)
+                self._core.copy_state(worker, number, array, True)
+
+    def _state_tensors(self) -> list[tuple[str, int]]:
+        return [(self.layout.names[number], number) for number in self._core.state_tensors()]
+
+    def decode_local(self, worker: int, name: str) -> tuple[Floats, float]:
         """What a local worker's message of the last step says of a tensor: (array, largest scaler)."""
-        number = _arguments.take(self._numbers, name, "the layout")
+        number: int = _arguments.take(self._numbers, name, "the layout")
         worker = _arguments.integer("worker", worker, self.local_workers.start, self.local_workers.stop - 1)
-        sent = numpy.empty(self.layout.shapes[name], numpy.float32)
-        scaler = self._core.decode_local(worker - self._core.first_local_worker, number, sent)
+        sent: Floats = numpy.empty(self.layout.shapes[name], numpy.float32)
+        scaler: float = self._core.decode_local(worker - self._core.first_local_worker, number, sent)
         return sent, scaler
 
-    def state_dict(self):
+    def state_dict(self) -> dict[Any, Any]:
         """What this process's workers keep: {"memory": text, worker: {name: array}}."""
-        result = {"memory": self.memory}
-        names = [self.layout.names[number] for number in self._core.state_tensors()]
+        result: dict[Any, Any] = {"memory": self.memory}
+        names = [name for name, _ in self._state_tensors()]
         for worker in self.local_workers if names else ():
             result[worker] = {name: numpy.empty(self.layout.shapes[name], numpy.float32) for name in names}
             for name, array in result[worker].items():
                 self._core.copy_state(worker - self._core.first_local_worker, self._numbers[name], array, False)
         return result
 
-    def load_state_dict(self, state):
+    def load_state_dict(self, state: Mapping[Any, Any]) -> None:
         """Restores what `state_dict` gave, of these workers or of more. @raises InvalidArgument naming what is missing or
         of another memory or shape; nothing is restored then"""
-        names = [self.layout.names[number] for number in self._core.state_tensors()]
+        names = [name for name, _ in self._state_tensors()]
         if state.get("memory") != self.memory:
             raise _core.InvalidArgument(f"the state is of memory {state.get('memory')}, this is {self.memory}")
         for worker in self.local_workers if names else ():

@@ -1,6 +1,7 @@
 """Codecs and messages of the Python package."""
 
 import pathlib
+import pickle
 import sys
 import unittest
 
@@ -127,7 +128,7 @@ class Codecs(unittest.TestCase):
         workers = [{"a": gradient_of(1, (100,)), "b": gradient_of(2, (300,))} for _ in range(2)]
         exchange = terngrad.Exchange(terngrad.Layout.of(workers[0]), 2, "ternary", seed=4)
         exchange.exchange(workers, step=6)
-        (offset,) = [tensor["draw_offset"] for tensor in exchange.plan() if tensor["name"] == "b"]
+        (offset,) = [tensor.draw_offset for tensor in exchange.plan() if tensor.name == "b"]
         sent, scaler = exchange.decode_local(1, "b")
         codes, _ = terngrad.ternarize(workers[1]["b"], scaler=scaler, seed=4, step=6, worker=1, draw_offset=offset)
         numpy.testing.assert_array_equal(codes * numpy.float32(scaler), sent)
@@ -237,6 +238,68 @@ class Arguments(unittest.TestCase):
             codec.decode(two, out={"a": memory[:10]})
         with self.assertRaisesRegex(terngrad.InvalidArgument, r"shape \[70, 100\], expected \[100, 70\]"):
             codec.decode(message, out=numpy.zeros((70, 100), numpy.float32))
+
+
+class Aggregates(unittest.TestCase):
+    def test_means_of_messages_have_the_bits_of_an_exchange(self):
+        shapes = {"weights": (90, 61), "biases": (61,), "empty": (0, 5)}
+        gradients = [{name: gradient_of(10 * worker + len(name), shape) for name, shape in shapes.items()} for worker in range(3)]
+        for spec in [*SPECS, "ternary:sharing=mean,scope=block,block=640", "sign:reduce=vote,scale=l1"]:
+            with self.subTest(spec):
+                exchange = terngrad.Exchange(terngrad.Layout(shapes), 3, spec, memory="none", quantize_logits=True, seed=4)
+                expected = exchange.exchange(gradients, step=6).mean_tensors
+                codec = terngrad.Codec(spec, num_workers=3)
+                scalers = [codec.measure(gradients[worker], worker=worker, step=6, seed=4) for worker in range(3)]
+                messages = []
+                for worker in range(3):
+                    others = {other: scalers[other] for other in range(3) if other != worker} if codec.shares_scalers else None
+                    messages.append(codec.encode(gradients[worker], worker=worker, step=6, seed=4, scalers=others))
+                mean = codec.aggregate(messages[::-1])
+                for name in shapes:
+                    self.assertEqual(mean[name].tobytes(), expected[name].tobytes())
+                out = {name: numpy.full(shape, 9, numpy.float32) for name, shape in shapes.items()}
+                self.assertIs(terngrad.aggregate(messages, out), out)
+                self.assertEqual(out["weights"].tobytes(), mean["weights"].tobytes())
+
+    def test_messages_that_make_no_mean_are_refused(self):
+        gradient = gradient_of(1)
+        codec = terngrad.Codec("qsgd", num_workers=2)
+        first, second = (codec.encode(gradient, worker=worker) for worker in range(2))
+        for messages, error, word in (
+                ([], terngrad.InvalidArgument, "got none"), ([first], terngrad.CommunicationError, "needs a message of each"),
+                ([first, first], terngrad.CommunicationError, "worker 0 comes twice"),
+                ([first, codec.encode(gradient, worker=1, step=1)], terngrad.InvalidArgument, "steps"),
+                ([first, codec.encode(gradient[1:], worker=1)], terngrad.InvalidArgument, "different tensors"),
+                ([first, terngrad.Codec("fp8", num_workers=2).encode(gradient, worker=1)], terngrad.CommunicationError, "fingerprint")):
+            with self.assertRaisesRegex(error, word):
+                codec.aggregate(messages)
+        received = [terngrad.Message.of(bytes(message), gradient.shape) for message in (first, second)]
+        self.assertEqual(codec.aggregate(received).tobytes(), codec.aggregate([first, second]).tobytes())
+        with self.assertRaisesRegex(terngrad.InvalidArgument, "came as bytes"):
+            terngrad.decode(received[0])
+
+    def test_any_message_is_inspected(self):
+        message = terngrad.encode({"a": gradient_of(1), "b": gradient_of(2, (3,))}, "qsgd", bits=4, step=9, run_id=5)
+        for data in (message, bytes(message), bytearray(bytes(message))):
+            info = terngrad.inspect(data)
+            self.assertEqual((info.kind, info.worker, info.step, info.run_id, info.nbytes), ("gradient", 0, 9, 5, message.nbytes))
+            self.assertEqual([(record.codec, record.tensor, record.first, record.count) for record in info.records],
+                             [("qsgd", 0, 0, 7000), ("qsgd", 1, 0, 3)])
+            self.assertEqual(info.records[0].code_bytes, 3500)
+        self.assertEqual(info.fingerprint, wire_format.read_message(bytes(message)).fingerprint)
+        for place in (0, 6, 30, 70, len(bytes(message)) - 1):
+            damaged = bytearray(bytes(message))
+            damaged[place] ^= 4
+            with self.assertRaises(terngrad.CommunicationError):
+                terngrad.inspect(damaged)
+        with self.assertRaises(terngrad.CommunicationError):
+            terngrad.inspect(b"")
+
+    def test_codecs_are_pickled(self):
+        codec = pickle.loads(pickle.dumps(terngrad.Codec("qsgd", bits=4, num_workers=3)))
+        self.assertEqual((codec.spec, codec.num_workers), (terngrad.Codec("qsgd", bits=4).spec, 3))
+        message = pickle.loads(pickle.dumps(codec.encode(gradient_of(1), worker=2)))
+        self.assertEqual(terngrad.decode(message).tobytes(), codec.decode(message).tobytes())
 
 
 if __name__ == "__main__":

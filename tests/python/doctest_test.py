@@ -4,11 +4,13 @@ import doctest
 import unittest
 
 import terngrad
-from terngrad import _codecs, _communicators, _exchange
+from terngrad import _codecs, _communicators, _compare, _exchange, _messages, _plan, _runs
+
+MODULES = (terngrad, _codecs, _communicators, _compare, _exchange, _messages, _plan, _runs)
 
 
 def load_tests(_loader, tests, _pattern):
-    for module in (terngrad, _codecs, _communicators, _exchange):
+    for module in MODULES:
         tests.addTests(doctest.DocTestSuite(module))
     return tests
 

@@ -101,12 +101,12 @@ class Exchanges(unittest.TestCase):
 
     def test_plans_say_how_tensors_travel(self):
         exchange = terngrad.Exchange(LAYOUT, 2, "ternary", codec_for={"conv*": "qsgd:bits=8"}, min_elements=10)
-        codecs = {tensor["name"]: tensor["codec"].split(":")[0] for tensor in exchange.plan()}
+        codecs = {tensor.name: tensor.codec.split(":")[0] for tensor in exchange.plan()}
         self.assertEqual(codecs, {"conv": "qsgd", "biases": "fp32", "empty": "fp32", "fc": "ternary", "one": "fp32"})
         layout = terngrad.Layout({"hidden": (50,), "last": (50,)}, logits=["last"])
-        self.assertEqual([tensor["codec"].split(":")[0] for tensor in terngrad.Exchange(layout, 2).plan()],
+        self.assertEqual([tensor.codec.split(":")[0] for tensor in terngrad.Exchange(layout, 2).plan()],
                          ["ternary", "fp32"])
-        self.assertEqual([tensor["codec"].split(":")[0] for tensor in terngrad.Exchange(layout, 2, quantize_logits=True).plan()],
+        self.assertEqual([tensor.codec.split(":")[0] for tensor in terngrad.Exchange(layout, 2, quantize_logits=True).plan()],
                          ["ternary", "ternary"])
 
 

@@ -8,6 +8,6 @@ On the CPU, over Gloo or MPI. Gradients on GPUs are refused.
 
 from terngrad.torch._communicator import GroupCommunicator
 from terngrad.torch._hook import CompressedAllReduceHook, compress, hook
-from terngrad.torch._virtual import VirtualWorkers
+from terngrad.torch._virtual import ComparedMean, VirtualWorkers
 
-__all__ = ["CompressedAllReduceHook", "GroupCommunicator", "VirtualWorkers", "compress", "hook"]
+__all__ = ["ComparedMean", "CompressedAllReduceHook", "GroupCommunicator", "VirtualWorkers", "compress", "hook"]

@@ -1,10 +1,21 @@
 """A process group of torch.distributed as a Communicator."""
 
+from __future__ import annotations
+
+import datetime
+import inspect
+from typing import Any
+
 import numpy
+import numpy.typing
 import torch
 import torch.distributed as dist
 
-from terngrad._communicators import Communicator
+from terngrad import _core
+from terngrad._communicators import Bytes, Communicator
+
+BACKENDS = ("gloo", "mpi")
+_HEADER = 8  # bytes before each message: its size, uint64
 
 
 class GroupCommunicator(Communicator):
@@ -12,43 +23,104 @@ class GroupCommunicator(Communicator):
 
     Operations of a group must come in the same order on all ranks, so one that others use too needs care: what
     DistributedDataParallel does by itself comes from other threads.
+
+    Messages travel from each rank to each other one, with their sizes in front of them: a receiver has room for the
+    largest that a peer has sent so far, and what exceeds that follows as a second message. So once sizes are known an
+    operation is one round.
+
+    @raises CommunicationError in all operations, naming the rank that did not answer
     """
 
-    def __init__(self, group=None):
+    def __init__(self, group: Any = None) -> None:
         self.group = group
-        self.rank = dist.get_rank(group)
-        self.size = dist.get_world_size(group)
+        self.rank: int = dist.get_rank(group)
+        self.size: int = dist.get_world_size(group)
+        self._peers = [peer for peer in range(self.size) if peer != self.rank]
+        self._rank_of = {peer: dist.get_global_rank(group, peer) if group else peer for peer in self._peers}
+        self._sent_room = dict.fromkeys(self._peers, 0)
+        self._rooms = {peer: torch.empty(_HEADER, dtype=torch.uint8) for peer in self._peers}
 
-    def all_gather(self, message):
-        size = torch.tensor([message.size])
-        sizes = [torch.empty_like(size) for _ in range(self.size)]
-        dist.all_gather(sizes, size, group=self.group)
-        sizes = [int(each) for each in sizes]
-        # Gloo gathers equal sizes only.
-        padded = torch.zeros(max(sizes), dtype=torch.uint8)
-        padded[:message.size] = torch.from_numpy(message)
-        gathered = [torch.empty_like(padded) for _ in range(self.size)]
-        dist.all_gather(gathered, padded, group=self.group)
-        return [each.numpy()[:size] for each, size in zip(gathered, sizes)]
+    def all_gather(self, message: Bytes) -> list[Any]:
+        return self._exchange([message] * self.size)
 
-    def all_to_all(self, messages):
-        sizes = torch.tensor([message.size for message in messages])
-        incoming_sizes = torch.empty_like(sizes)
-        dist.all_to_all_single(incoming_sizes, sizes, group=self.group)
-        outgoing = torch.from_numpy(numpy.concatenate(messages))
-        incoming = torch.empty(int(incoming_sizes.sum()), dtype=torch.uint8)
-        dist.all_to_all_single(incoming, outgoing, incoming_sizes.tolist(), sizes.tolist(), group=self.group)
-        return [each.numpy() for each in incoming.split(incoming_sizes.tolist())]
+    def all_to_all(self, messages: list[Bytes]) -> list[Any]:
+        return self._exchange(messages)
 
-    def all_reduce_sum(self, values):
+    def _exchange(self, messages: list[Bytes]) -> list[Any]:
+        framed: dict[int, Any] = {}  # by address of the message, as all_gather sends one to all
+        works = []
+        for peer in self._peers:
+            message = messages[peer]
+            if id(message) not in framed:
+                framed[id(message)] = torch.from_numpy(numpy.concatenate(
+                    [numpy.array([message.size], numpy.uint64).view(numpy.uint8), message]))
+            sent = framed[id(message)]
+            first = sent[:_HEADER + self._sent_room[peer]]
+            works.append((peer, self._start(dist.isend, first, peer)))
+            if first.numel() < sent.numel():
+                works.append((peer, self._start(dist.isend, sent[first.numel():], peer)))
+                self._sent_room[peer] = message.size
+        receiving = [(peer, self._start(dist.irecv, self._rooms[peer], peer)) for peer in self._peers]
+        received: dict[int, Any] = {self.rank: messages[self.rank]}
+        rest = []
+        for peer, work in receiving:
+            self._wait(peer, work)
+            room = self._rooms[peer].numpy()
+            size = int(room[:_HEADER].view(numpy.uint64)[0])
+            if size > room.size - _HEADER:
+                larger = torch.empty(_HEADER + size, dtype=torch.uint8)
+                larger[:room.size] = self._rooms[peer]
+                self._rooms[peer] = larger
+                rest.append((peer, self._start(dist.irecv, larger[room.size:], peer)))
+            received[peer] = self._rooms[peer].numpy()[_HEADER:_HEADER + size]
+        for peer, work in rest + works:
+            self._wait(peer, work)
+        return [received[peer] for peer in range(self.size)]
+
+    def _start(self, operation: Any, tensor: torch.Tensor, peer: int) -> Any:
+        try:
+            return operation(tensor, self._rank_of[peer], group=self.group)
+        except RuntimeError as error:
+            raise self._lost(peer, error) from error
+
+    def _wait(self, peer: int, work: Any) -> None:
+        try:
+            work.wait()
+        except RuntimeError as error:
+            raise self._lost(peer, error) from error
+
+    def _lost(self, peer: int, error: Exception) -> Exception:
+        first_line = str(error).strip().split("\n")[0]
+        return _core.CommunicationError(f"rank {self._rank_of[peer]} does not answer rank {dist.get_rank()}: {first_line}")
+
+    def all_reduce_sum(self, values: numpy.typing.NDArray[numpy.int64]) -> None:
         dist.all_reduce(torch.from_numpy(values), group=self.group)
 
-    def all_reduce_max(self, values):
+    def all_reduce_max(self, values: numpy.typing.NDArray[numpy.int32]) -> None:
         dist.all_reduce(torch.from_numpy(values), op=dist.ReduceOp.MAX, group=self.group)
 
-    def broadcast(self, values, root):
+    def broadcast(self, values: Bytes, root: int) -> None:
         dist.broadcast(torch.from_numpy(values), src=dist.get_global_rank(self.group, root) if self.group else root,
                        group=self.group)
 
-    def barrier(self):
+    def barrier(self) -> None:
         dist.barrier(group=self.group)
+
+
+def own_group(group: Any, timeout: float | None) -> Any:
+    """Another group of the same ranks. @param timeout  seconds that an operation waits; None: the default group's"""
+    backend = dist.get_backend(group)
+    if backend not in BACKENDS:
+        raise _core.InvalidArgument(f"the process group is of backend {backend}; accepted: {', '.join(BACKENDS)}")
+    options: dict[str, Any] = {"backend": backend}
+    if timeout is not None:
+        if not timeout > 0:
+            raise _core.InvalidArgument(f"timeout must be above 0 seconds, got {timeout}")
+        options["timeout"] = datetime.timedelta(seconds=timeout)
+    if group is None or group is dist.group.WORLD:
+        return dist.new_group(**options)
+    ranks = [dist.get_global_rank(group, rank) for rank in range(dist.get_world_size(group))]
+    # Before PyTorch 2.1 all ranks of the default group have to call new_group.
+    if "use_local_synchronization" in inspect.signature(dist.new_group).parameters:
+        options["use_local_synchronization"] = True
+    return dist.new_group(ranks, **options)

@@ -1,17 +1,21 @@
 """The hook that compresses what DistributedDataParallel exchanges."""
 
-import dataclasses
-import inspect
+# Annotations are no strings here: DDP compares those of a hook with its types.
+import json
 import queue
 import threading
+from collections.abc import Mapping
+from typing import Any
 
+import numpy
 import torch
 import torch.distributed as dist
 
-from terngrad import _core
+from terngrad import _arguments, _core, telemetry
 from terngrad._exchange import Exchange, Report
+from terngrad._plan import Plan
 from terngrad.torch import _parameters
-from terngrad.torch._communicator import GroupCommunicator
+from terngrad.torch._communicator import GroupCommunicator, own_group
 
 # What DDP does with a NaN is the optimizer's affair: it sees one, and so does a GradScaler.
 POLICIES = {"propagate": "skip", "raise": "skip", "zero": "zero"}
@@ -30,65 +34,158 @@ class CompressedAllReduceHook:
     @param process_group   of DDP. The exchange makes one of its own of the same ranks, so all of them construct the state;
         before PyTorch 2.1 all ranks of the default group have to, as torch.distributed.new_group asks for
     @param exchange_group  in place of that one: a group of the same ranks that nothing else uses
+    @param timeout       seconds after which a rank that does not answer has failed; None: as for the default group
+    @param memory        what workers keep: none, ef, momentum, with options as ``ef:decay=0.9``; auto: what the codec or
+        preset has by default. With a memory, a parameter whose gradient is 0 on all ranks (one that no rank used) is left
+        alone: its mean is 0, and what workers keep of it stays
+    @param grad_scaler   the GradScaler of the training. With a memory it is needed: what workers keep is multiplied as the
+        scale changes
     @param on_nonfinite  NaN or infinity in any rank: propagate (the bucket becomes NaN on all ranks, nothing is kept of
         the step, as an optimizer or GradScaler expects), raise (backward raises), or zero (the tensor)
+    @param warmup_steps  the first steps, which travel as fp32, and nothing is kept of them
+    @param telemetry_steps  every how many steps `telemetry` compares this rank's gradient with what it sent; 0: never
     @param overlap       exchange in a thread of its own, while the backward pass continues
-    @raises InvalidArgument for parameters or options that cannot be honoured, by name
+    @raises InvalidArgument for parameters or options that cannot be honoured, by name, and for options or parameters that
+        differ between ranks
     """
 
-    def __init__(self, model, codec="ternary", *, codec_for=None, min_elements=1024, process_group=None, exchange_group=None,
-                 algorithm="auto", downlink_codec="fp32", memory="auto", on_nonfinite="propagate", seed=1, overlap=True, num_threads=1,
-                 **options):
+    def __init__(self, model: torch.nn.Module, codec: str = "ternary", *, codec_for: Mapping[str, str] | None = None,
+                 min_elements: int = 1024, process_group: Any = None, exchange_group: Any = None, timeout: float | None = None,
+                 algorithm: str = "auto", downlink_codec: str = "fp32", memory: str = "auto", grad_scaler: Any = None,
+                 on_nonfinite: str = "propagate", seed: int = 1, warmup_steps: int = 0, telemetry_steps: int = 0,
+                 overlap: bool = True, num_threads: int = 1, **options: object) -> None:
         if on_nonfinite not in POLICIES:
             raise _core.InvalidArgument(f"on_nonfinite '{on_nonfinite}' is unknown; accepted: {', '.join(POLICIES)}")
+        if grad_scaler is not None and not hasattr(grad_scaler, "get_scale"):
+            raise _core.InvalidArgument(f"grad_scaler has no get_scale: {type(grad_scaler).__name__}")
         self._policy = on_nonfinite
-        self._seed = seed
-        self._parameters = _parameters.trained_parameters(model)
-        self._names = {id(parameter): name for name, parameter in self._parameters.items()}
-        backend = dist.get_backend(process_group)
-        if backend not in ("gloo", "mpi"):
-            raise _core.InvalidArgument(f"the process group is of backend {backend}; accepted: gloo, mpi")
-        self._communicator = GroupCommunicator(exchange_group or make_group(process_group, backend))
-        self.exchange = Exchange(
-            _parameters.layout_of(self._parameters), self._communicator.size, codec, codec_for=codec_for,
-            min_elements=min_elements, quantize_logits=True, algorithm=algorithm, downlink_codec=downlink_codec,
-            memory=memory, on_nonfinite=POLICIES[on_nonfinite], seed=seed, num_threads=num_threads,
-            communicator=self._communicator, **options)
+        self._seed = _arguments.seed(seed)
+        self._warmup_steps = _arguments.integer("warmup_steps", warmup_steps, 0, 2**40)
+        self._telemetry_steps = _arguments.integer("telemetry_steps", telemetry_steps, 0, 2**40)
+        self._overlap = overlap
+        self._timeout = timeout
+        self._options: dict[str, Any] = {
+            "codec": codec, "codec_for": dict(codec_for or {}), "min_elements": min_elements, "algorithm": algorithm,
+            "downlink_codec": downlink_codec, "memory": memory, "on_nonfinite": POLICIES[on_nonfinite], "seed": seed, **options}
+        self._num_threads = num_threads
+        self._grad_scaler = grad_scaler
+        self._scale: float | None = None  # that of what workers keep
         #: How many steps are done.
         self.step = 0
-        #: What ended the exchange, or None. Every later step fails with it.
-        self.error = None
-        self._report = None
-        self._is_begun = False
-        self._queue = None
-        if overlap:
-            self._queue = queue.Queue()
-            threading.Thread(target=self._run, name="terngrad exchange", daemon=True).start()
+        self._connect(model, process_group, exchange_group)
 
-    def plan(self):
-        """How each parameter travels: a list of dictionaries with name, shape, elements, codec and bits_per_element."""
+    def _connect(self, model: torch.nn.Module, process_group: Any, exchange_group: Any) -> None:
+        self._parameters = _parameters.trained_parameters(model)
+        self._names = {id(parameter): name for name, parameter in self._parameters.items()}
+        layout = _parameters.layout_of(self._parameters)
+        self._communicator = GroupCommunicator(exchange_group or own_group(process_group, self._timeout))
+        self._require_agreement({"parameters": {name: list(shape) for name, shape in layout.shapes.items()},
+                                 "warmup_steps": self._warmup_steps, **self._options})
+        common: dict[str, Any] = {"quantize_logits": True, "num_threads": self._num_threads, "communicator": self._communicator}
+        #: Who encodes and decodes.
+        self.exchange = Exchange(layout, self._communicator.size, **self._options, **common)
+        self._warmup = None
+        if self._warmup_steps > 0:
+            kept = {name: self._options[name] for name in ("on_nonfinite", "seed")}
+            self._warmup = Exchange(layout, self._communicator.size, "fp32", **kept, **common)
+        #: What ended the exchange, or None. Every later step fails with it.
+        self.error: BaseException | None = None
+        self._report: Report | None = None
+        self._telemetry: dict[str, dict[str, float]] = {}
+        self._gradients: dict[str, torch.Tensor] = {}  # of the step, for telemetry
+        self._current: Exchange | None = None          # of the step under way
+        self._queue: queue.Queue[Any] | None = None
+        if self._overlap:
+            self._queue = queue.Queue()
+            threading.Thread(target=self._run, args=(self._queue,), name="terngrad exchange", daemon=True).start()
+
+    def _require_agreement(self, options: dict[str, Any]) -> None:
+        """@raises InvalidArgument, on all ranks, for what differs between them"""
+        own = numpy.frombuffer(json.dumps(options, default=str).encode(), numpy.uint8)
+        of_ranks = [json.loads(bytes(each)) for each in self._communicator.all_gather(own)]
+        for rank, theirs in enumerate(of_ranks):
+            for name in {**of_ranks[0], **theirs}:
+                values = of_ranks[0].get(name), theirs.get(name)
+                if values[0] != values[1]:
+                    detail = "the model has other trained parameters" if name == "parameters" else f"{values[1]}, not {values[0]}"
+                    raise _core.InvalidArgument(f"{name} of rank {rank} is not that of rank 0: {detail}")
+
+    def plan(self) -> Plan:
+        """How each parameter travels: a list of `TensorPlan`, which prints as a table, with what exempting some would cost."""
         return self.exchange.plan()
 
-    def report(self):
-        """What the last step did: a Report, or None before the first."""
+    def report(self) -> Report | None:
+        """What the last step did, or None before the first."""
         return self._report
 
-    def state_dict(self):
-        """This rank's state: step, seed and what its worker keeps, by names of parameters."""
-        return {"version": 1, "step": self.step, "num_workers": self._communicator.size, "rank": self._communicator.rank,
-                "seed": self._seed, "fingerprint": self.exchange.fingerprint, "state": self.exchange.state_dict()}
+    def telemetry(self) -> dict[str, dict[str, float]]:
+        """Of the last step with telemetry (`telemetry_steps`), for each parameter: `terngrad.telemetry` of this rank's
+        gradient and what was sent for it, with the scaler. With a memory what was sent is of the gradient and what was kept"""
+        return self._telemetry
 
-    def load_state_dict(self, state):
-        """Restores what `state_dict` gave on this rank. @raises InvalidArgument for that of another rank, number of ranks,
-        seed, memory, or other parameters or codecs (fingerprint)"""
-        for name, ours in (("version", 1), ("num_workers", self._communicator.size), ("rank", self._communicator.rank),
-                           ("seed", self._seed), ("fingerprint", self.exchange.fingerprint)):
+    def state_dict(self, gather: bool = False) -> dict[str, Any] | None:
+        """This rank's state: step, seed and what its worker keeps, by names of parameters.
+
+        @param gather  all ranks' in one, for rank 0 to save; None on the others. All ranks call it then
+        """
+        own = {"version": 1, "step": self.step, "num_workers": self._communicator.size, "rank": self._communicator.rank,
+               "seed": self._seed, "fingerprint": self.exchange.fingerprint, "scale": self._scale,
+               "state": self.exchange.state_dict()}
+        if not gather:
+            return own
+        group = self._communicator.group
+        ranks: list[Any] | None = [None] * self._communicator.size if self._communicator.rank == 0 else None
+        dist.gather_object(own, ranks, dst=dist.get_global_rank(group, 0), group=group)
+        return None if ranks is None else {"version": 1, "ranks": ranks}
+
+    def load_state_dict(self, state: Mapping[str, Any], reset_residuals: bool = False) -> None:
+        """Restores what `state_dict` gave on this rank, or a gathered one. @raises InvalidArgument for that of another rank,
+        number of ranks, seed, memory, or other parameters or codecs (fingerprint)
+
+        @param reset_residuals  take the step only: what workers keep begins with zeros. For another number of ranks
+        """
+        if "ranks" in state:
+            ranks = state["ranks"]
+            if not reset_residuals and len(ranks) != self._communicator.size:
+                raise _core.InvalidArgument(f"the saved state is of num_workers {len(ranks)}, this is {self._communicator.size}")
+            state = ranks[0 if reset_residuals else self._communicator.rank]
+        expected = {"version": 1, "seed": self._seed}
+        if not reset_residuals:
+            expected |= {"num_workers": self._communicator.size, "rank": self._communicator.rank,
+                         "fingerprint": self.exchange.fingerprint}
+        for name, ours in expected.items():
             if state.get(name) != ours:
                 raise _core.InvalidArgument(f"the saved state is of {name} {state.get(name)}, this is {ours}")
-        self.exchange.load_state_dict(state["state"])
+        if reset_residuals:
+            self.exchange.scale_state(0.0)
+        else:
+            self.exchange.load_state_dict(state["state"])
+        self._scale = None if reset_residuals else state.get("scale")
         self.step = int(state["step"])
 
-    def _tensors(self, bucket):
+    def __getstate__(self) -> dict[str, Any]:
+        return {"policy": self._policy, "seed": self._seed, "warmup_steps": self._warmup_steps, "timeout": self._timeout,
+                "telemetry_steps": self._telemetry_steps, "overlap": self._overlap, "options": self._options,
+                "num_threads": self._num_threads, "saved": self.state_dict()}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self._saved = state.pop("saved")
+        for name, value in state.items():
+            setattr(self, f"_{name}", value)
+        self._grad_scaler = None
+        self._scale = None
+        self.step = self._saved["step"]
+
+    def bind(self, model: torch.nn.Module, process_group: Any = None, exchange_group: Any = None, grad_scaler: Any = None) -> None:
+        """Connects a state that was pickled, on all ranks, before it is registered. Groups as in the constructor."""
+        if not hasattr(self, "_saved"):
+            raise _core.InvalidArgument("bind is for a state that was pickled: this one has its group")
+        self._grad_scaler = grad_scaler
+        self._connect(model, process_group, exchange_group)
+        self.load_state_dict(self._saved)
+        del self._saved
+
+    def _tensors(self, bucket: dist.GradBucket) -> dict[str, torch.Tensor]:
         """The bucket's memory as tensors by name: an element's place is that of its parameter's memory."""
         buffer = bucket.buffer()
         if buffer.device.type != "cpu":
@@ -102,50 +199,86 @@ class CompressedAllReduceHook:
             first += parameter.numel()
         return tensors
 
-    def _work(self, bucket_tensors, buffer, is_last):
+    def _begin(self) -> Exchange:
+        exchange = self._warmup if self._warmup is not None and self.step < self._warmup_steps else self.exchange
+        if self._grad_scaler is not None:
+            scale = float(self._grad_scaler.get_scale())
+            if self._scale is not None and scale != self._scale:
+                self.exchange.scale_state(scale / self._scale)
+            self._scale = scale
+        exchange.begin(self.step)
+        self._gradients = {}
+        return exchange
+
+    def _work(self, tensors: dict[str, torch.Tensor], buffer: torch.Tensor, is_last: bool) -> None:
         if self.error is not None:
             raise self.error
-        if not self._is_begun:
-            self.exchange.begin(self.step)
-            self._is_begun = True
-        if buffer.dtype == torch.float32:
-            report = self.exchange.part(bucket_tensors, bucket_tensors)
-        else:
-            mean = {name: torch.empty(tensor.shape) for name, tensor in bucket_tensors.items()}
-            report = self.exchange.part(bucket_tensors, mean)
-            for name, tensor in bucket_tensors.items():
-                tensor.copy_(mean[name])  # rounded once
-        if report.nonfinite and self._policy == "propagate":
-            buffer.fill_(float("nan"))
-        if report.nonfinite and self._policy == "raise":
-            raise _core.NonFiniteError(report.nonfinite)
+        if self._current is None:
+            self._current = self._begin()
+        exchange = self._current
+        if exchange.memory != "none":
+            tensors = self._without_zeros(tensors)
+        has_telemetry = self._telemetry_steps > 0 and self.step % self._telemetry_steps == 0
+        if has_telemetry:
+            self._gradients.update({name: tensor.float().clone() for name, tensor in tensors.items()})
+        if tensors:
+            if buffer.dtype == torch.float32:
+                report = exchange.part(tensors, tensors)
+            else:
+                mean = {name: torch.empty(tensor.shape) for name, tensor in tensors.items()}
+                report = exchange.part(tensors, mean)
+                for name, tensor in tensors.items():
+                    tensor.copy_(mean[name])  # rounded once
+            if report.nonfinite and self._policy == "propagate":
+                buffer.fill_(float("nan"))
+            if report.nonfinite and self._policy == "raise":
+                raise _core.NonFiniteError(report.nonfinite)
         if is_last:
-            self._report = dataclasses.replace(self.exchange.finish(), mean_tensors={})
-            self._is_begun = False
+            self._report = exchange.finish()
+            if has_telemetry and not self._report.skipped:
+                self._telemetry = self._compare_with_sent(exchange)
+            self._current = None
             self.step += 1
 
-    def _finish(self, future, work):
+    def _without_zeros(self, tensors: dict[str, torch.Tensor]) -> dict[str, torch.Tensor]:
+        """Those that are not 0 on all ranks. DDP leaves the gradient of what no rank used as it is, and does not say which
+        that is: what was sent for it in a step would be lost."""
+        flags = numpy.array([not _parameters.is_zero(tensor) for tensor in tensors.values()], numpy.int32)
+        self._communicator.all_reduce_max(flags)
+        return {name: tensor for (name, tensor), flag in zip(tensors.items(), flags) if flag}
+
+    def _compare_with_sent(self, exchange: Exchange) -> dict[str, dict[str, float]]:
+        found = {}
+        for name, gradient in self._gradients.items():
+            sent, scaler = exchange.decode_local(self._communicator.rank, name)
+            found[name] = {**telemetry(gradient, sent, scaler), "scaler": scaler}
+        self._gradients = {}
+        return found
+
+    def _finish(self, future: torch.futures.Future[torch.Tensor], work: tuple[dict[str, torch.Tensor], torch.Tensor, bool]) -> None:
         try:
             self._work(*work)
         except BaseException as error:  # whatever it is, backward has to end with it
             self.error = self.error or error
         future.set_result(work[1])
 
-    def _run(self):
-        while (item := self._queue.get()) is not None:
+    def _run(self, items: "queue.Queue[Any]") -> None:
+        while (item := items.get()) is not None:
             self._finish(*item)
 
-    def close(self):
+    def close(self) -> None:
         """Ends the thread of the exchange. No backward pass may follow."""
         if self._queue is not None:
             self._queue.put(None)
 
-    def submit(self, bucket):
+    def submit(self, bucket: dist.GradBucket) -> torch.futures.Future[torch.Tensor]:
         """What `hook` does."""
-        future = torch.futures.Future()
+        if hasattr(self, "_saved"):
+            raise _core.InvalidArgument("the state was pickled: bind connects it with a model and a process group")
+        future: torch.futures.Future[torch.Tensor] = torch.futures.Future()
         work = (self._tensors(bucket), bucket.buffer(), bucket.is_last())
 
-        def result(done):
+        def result(done: torch.futures.Future[torch.Tensor]) -> torch.Tensor:
             if self.error is not None:
                 raise RuntimeError(f"terngrad: {self.error}")
             return done.value()
@@ -157,24 +290,14 @@ class CompressedAllReduceHook:
         return future.then(result)
 
 
-def make_group(group, backend):
-    """Another group of the same ranks."""
-    if group is None or group is dist.group.WORLD:
-        return dist.new_group(backend=backend)
-    ranks = [dist.get_global_rank(group, rank) for rank in range(dist.get_world_size(group))]
-    if "use_local_synchronization" in inspect.signature(dist.new_group).parameters:
-        return dist.new_group(ranks, backend=backend, use_local_synchronization=True)
-    return dist.new_group(ranks, backend=backend)
-
-
-def hook(state, bucket):
+def hook(state: CompressedAllReduceHook, bucket: dist.GradBucket) -> torch.futures.Future[torch.Tensor]:
     """The communication hook: ``ddp.register_comm_hook(state, terngrad.torch.hook)``."""
     if not hasattr(bucket, "buffer"):
         raise _core.NotSupported("the hook got a gradient in place of a bucket: optimize_ddp='python_reducer' is not supported")
     return state.submit(bucket)
 
 
-def compress(ddp, codec="ternary", **options):
+def compress(ddp: torch.nn.parallel.DistributedDataParallel, codec: str = "ternary", **options: Any) -> CompressedAllReduceHook:
     """Compresses what a DistributedDataParallel model exchanges, from its next backward pass on.
 
     @param options  of `CompressedAllReduceHook`, and of the codec

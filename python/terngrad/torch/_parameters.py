@@ -1,4 +1,6 @@
-"""The parameters of a module as a Layout."""
+"""The parameters of a module as a Layout, and their memory."""
+
+from __future__ import annotations
 
 import torch
 
@@ -10,14 +12,14 @@ PREFIXES = ("module.", "_orig_mod.")
 TYPES = (torch.float32, torch.float16, torch.bfloat16)
 
 
-def plain_name(name):
+def plain_name(name: str) -> str:
     """A parameter's name without those of wrappers: the same before and after wrapping."""
     while name.startswith(PREFIXES):
         name = name.split(".", 1)[1]
     return name
 
 
-def trained_parameters(module):
+def trained_parameters(module: torch.nn.Module) -> dict[str, torch.nn.Parameter]:
     """{plain name: parameter} of those that require a gradient, in order. @raises InvalidArgument for what cannot be
     compressed, by name"""
     parameters = {plain_name(name): parameter for name, parameter in module.named_parameters() if parameter.requires_grad}
@@ -31,5 +33,23 @@ def trained_parameters(module):
     return parameters
 
 
-def layout_of(parameters):
+def layout_of(parameters: dict[str, torch.nn.Parameter]) -> Layout:
     return Layout({name: tuple(parameter.shape) for name, parameter in parameters.items()})
+
+
+def memory_of(tensor: torch.Tensor) -> torch.Tensor:
+    """The tensor's elements in the order of its memory, in its shape: a view of what is dense."""
+    tensor = tensor.detach()
+    if tensor.is_contiguous():
+        return tensor
+    order = sorted(range(tensor.dim()), key=lambda axis: -tensor.stride(axis))
+    plain = tensor.permute(order)
+    if not plain.is_contiguous():
+        raise _core.InvalidArgument(f"a gradient of shape {list(tensor.shape)} has gaps in its memory")
+    return plain.reshape(-1).view(tensor.shape)
+
+
+def is_zero(tensor: torch.Tensor) -> bool:
+    """Whether all elements are 0. Most gradients begin with another number, so little of them is read."""
+    flat = tensor.reshape(-1)
+    return not bool(flat[:64].any()) and not bool(flat.any())

@@ -1,10 +1,26 @@
 """Workers of data-parallel training emulated in one process."""
 
+from __future__ import annotations
+
+import dataclasses
+import math
+from collections.abc import Callable, Iterable
+from typing import Any
+
 import torch
 
 from terngrad import _core
-from terngrad._exchange import Exchange
+from terngrad._exchange import Exchange, Report
+from terngrad._plan import Plan
 from terngrad.torch import _parameters
+
+
+@dataclasses.dataclass(frozen=True)
+class ComparedMean:
+    """What another codec would have done in the last step, on the same gradients."""
+
+    sent_bytes: int   #: of all workers
+    snr_db: float     #: of its mean: 10 log10(|mean|^2 / |its mean - mean|^2) over all parameters
 
 
 class VirtualWorkers:
@@ -12,6 +28,7 @@ class VirtualWorkers:
 
     The mean has the bits that DistributedDataParallel has with N processes and `compress`, where the model's arithmetic
     is deterministic. Buffers (batch norm) are as DDP has them: every worker begins with worker 0's, and worker 0's stay.
+    With a memory, a parameter whose gradient is 0 in all workers is left alone, as under DDP.
 
         virtual = terngrad.torch.VirtualWorkers(model, num_workers=8, codec="ternary", clip_factor=2.5)
         for x, y in loader:
@@ -19,25 +36,40 @@ class VirtualWorkers:
             optimizer.step()
 
     @param model    its parameters are those of all workers
+    @param compare  specs of other codecs, each tried in every step on the same gradients, and not applied: `compared`
     @param options  of `terngrad.Exchange`, and of the codec
     """
 
-    def __init__(self, model, num_workers, codec="ternary", *, min_elements=1024, **options):
+    def __init__(self, model: torch.nn.Module, num_workers: int, codec: str = "ternary", *, min_elements: int = 1024,
+                 compare: Iterable[str] = (), seed: int = 1, **options: Any) -> None:
         self._model = model
         self._parameters = _parameters.trained_parameters(model)
         self.num_workers = num_workers
-        self.exchange = Exchange(_parameters.layout_of(self._parameters), num_workers, codec, min_elements=min_elements,
-                                 quantize_logits=True, **options)
+        layout = _parameters.layout_of(self._parameters)
+        common: dict[str, Any] = {"min_elements": min_elements, "quantize_logits": True, "seed": seed}
+        self.exchange = Exchange(layout, num_workers, codec, **common, **options)
+        self._others = {spec: Exchange(layout, num_workers, spec, **common) for spec in compare}
+        self._exact = Exchange(layout, num_workers, "fp32", seed=seed) if self._others else None
+        self._compared: dict[str, ComparedMean] = {}
         #: How many steps are done.
         self.step = 0
-        self._report = None
+        self._report: Report | None = None
 
-    def report(self):
+    def plan(self) -> Plan:
+        """How each parameter travels: a list of `TensorPlan`, which prints as a table, with what exempting some would cost."""
+        return self.exchange.plan()
+
+    def report(self) -> Report | None:
         """What the last step did: a Report, with bytes as N processes would send them; None before the first."""
         return self._report
 
-    def backward(self, loss_of, *batch):
-        """One step: every worker's gradient of its slice of the batch, and their mean in ``.grad`` of the parameters.
+    def compared(self) -> dict[str, ComparedMean]:
+        """What each codec of `compare` would have done in the last step. Those with a memory keep one of their own."""
+        return self._compared
+
+    def backward(self, loss_of: Callable[..., torch.Tensor], *batch: torch.Tensor) -> torch.Tensor:
+        """One step: every worker's gradient of its slice of the batch, and their mean in ``.grad`` of the parameters;
+        that of a parameter which no worker used is left as it is.
 
         @param loss_of  called with a worker's slices of the tensors of `batch`; gives its loss
         @param batch    tensors, each with a multiple of num_workers examples
@@ -45,46 +77,62 @@ class VirtualWorkers:
         """
         slices = [self._slices(tensor) for tensor in batch]
         buffers = {name: buffer.clone() for name, buffer in self._model.named_buffers()}
-        kept, gradients, losses = {}, [], []
+        before = {name: parameter.grad for name, parameter in self._parameters.items()}
+        kept: dict[str, torch.Tensor] = {}
+        gradients, losses = [], []
+        used: set[str] = set()
         for worker in range(self.num_workers):
-            with torch.no_grad():
-                for name, buffer in self._model.named_buffers():
-                    buffer.copy_(buffers[name])
+            self._set_buffers(buffers)
             for parameter in self._parameters.values():
                 parameter.grad = None
             loss = loss_of(*(each[worker] for each in slices))
             loss.backward()
             losses.append(loss.detach())
-            gradients.append({name: parameter.grad if parameter.grad is not None else torch.zeros_like(parameter)
+            used.update(name for name, parameter in self._parameters.items() if parameter.grad is not None)
+            gradients.append({name: _parameters.memory_of(parameter.grad if parameter.grad is not None
+                                                          else torch.zeros_like(parameter))
                               for name, parameter in self._parameters.items()})
             if worker == 0:
                 kept = {name: buffer.clone() for name, buffer in self._model.named_buffers()}
-        with torch.no_grad():
-            for name, buffer in self._model.named_buffers():
-                buffer.copy_(kept[name])
-        gradients = [{name: memory_of(tensor) for name, tensor in tensors.items()} for tensors in gradients]
-        mean = {name: torch.empty(tensor.shape) for name, tensor in gradients[0].items()}
-        self._report = self.exchange.exchange(gradients, mean, step=self.step)
+        self._set_buffers(kept)
+        mean, self._report = self._exchange(self.exchange, gradients)
+        if self._exact is not None:
+            self._compare(gradients)
         self.step += 1
         for name, parameter in self._parameters.items():
+            if name not in used:
+                parameter.grad = before[name]
+                continue
             gradient = torch.empty_like(parameter, memory_format=torch.preserve_format)
-            memory_of(gradient).copy_(mean[name])
+            _parameters.memory_of(gradient).copy_(mean[name])
             parameter.grad = gradient
         return torch.stack(losses).mean()
 
-    def _slices(self, tensor):
+    def _exchange(self, exchange: Exchange, gradients: list[dict[str, torch.Tensor]]) -> tuple[dict[str, torch.Tensor], Report]:
+        mean = {name: torch.zeros(tensor.shape) for name, tensor in gradients[0].items()}
+        names = [name for name in mean if exchange.memory == "none" or
+                 not all(_parameters.is_zero(tensors[name]) for tensors in gradients)]
+        exchange.begin(self.step)
+        if names:
+            exchange.part([{name: tensors[name] for name in names} for tensors in gradients], mean)
+        return mean, exchange.finish()
+
+    def _compare(self, gradients: list[dict[str, torch.Tensor]]) -> None:
+        assert self._exact is not None
+        exact, _ = self._exchange(self._exact, gradients)
+        power = sum(float(tensor.double().square().sum()) for tensor in exact.values())
+        for spec, exchange in self._others.items():
+            mean, report = self._exchange(exchange, gradients)
+            noise = sum(float((mean[name].double() - tensor).square().sum()) for name, tensor in exact.items())
+            snr = math.inf if noise == 0 else 10 * math.log10(power / noise) if power > 0 else -math.inf
+            self._compared[spec] = ComparedMean(report.sent_bytes, snr)
+
+    def _set_buffers(self, values: dict[str, torch.Tensor]) -> None:
+        with torch.no_grad():
+            for name, buffer in self._model.named_buffers():
+                buffer.copy_(values[name])
+
+    def _slices(self, tensor: torch.Tensor) -> tuple[torch.Tensor, ...]:
         if len(tensor) % self.num_workers != 0:
             raise _core.InvalidArgument(f"a batch of {len(tensor)} examples is no multiple of {self.num_workers} workers")
         return tensor.chunk(self.num_workers)
-
-
-def memory_of(tensor):
-    """The tensor's elements in the order of its memory, in its shape: a view of what is dense."""
-    tensor = tensor.detach()
-    if tensor.is_contiguous():
-        return tensor
-    order = sorted(range(tensor.dim()), key=lambda axis: -tensor.stride(axis))
-    plain = tensor.permute(order)
-    if not plain.is_contiguous():
-        raise _core.InvalidArgument(f"a gradient of shape {list(tensor.shape)} has gaps in its memory")
-    return plain.reshape(-1).view(tensor.shape)

@@ -1,0 +1,113 @@
+"""Codecs side by side on one gradient."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+import time
+from collections.abc import Iterable
+
+import numpy
+
+from terngrad import _arguments
+from terngrad._arguments import Array
+from terngrad._codecs import Codec, Floats
+from terngrad._messages import Message
+
+
+@dataclasses.dataclass(frozen=True)
+class Row:
+    """What a codec does to a gradient g. Of codecs that draw, over all draws; d is a decoded message."""
+
+    codec: str                #: as it was given
+    bits_per_element: float   #: of a whole message, with header, scalers and checksums
+    snr_db: float             #: 10 log10(|g|^2 / mean of |d - g|^2); infinity if nothing is lost
+    cosine: float             #: mean of g . d / (|g| |d|); NaN if all d are zero
+    zero_fraction: float      #: of d
+    bias: float               #: |mean of d - g| / |g|
+    bias_if_unbiased: float   #: what `bias` is for an unbiased codec after so many draws: |d - g| / |g| / sqrt(draws)
+    mean_snr_db: float        #: as snr_db, of the mean over num_workers workers that all have g, for one step
+    encode_seconds: float     #: least of all draws, one thread
+    decode_seconds: float
+
+
+class Comparison(list[Row]):
+    """A `Row` for each codec. Printed, it is a table."""
+
+    def __str__(self) -> str:
+        cells = [("codec", "bits", "SNR dB", "cosine", "zeros", "bias", "if unbiased", "SNR of mean", "encode ms", "decode ms")]
+        cells += [(row.codec, f"{row.bits_per_element:.3g}", f"{row.snr_db:.2f}", f"{row.cosine:.4f}",
+                   f"{row.zero_fraction:.3f}", f"{row.bias:.3g}", f"{row.bias_if_unbiased:.3g}", f"{row.mean_snr_db:.2f}",
+                   f"{1e3 * row.encode_seconds:.3g}", f"{1e3 * row.decode_seconds:.3g}") for row in self]
+        widths = [max(len(row[column]) for row in cells) for column in range(len(cells[0]))]
+        return "\n".join("  ".join(cell.rjust(width) if column else cell.ljust(width)
+                                   for column, (cell, width) in enumerate(zip(row, widths))) for row in cells)
+
+
+def compare(tensor: Array, codecs: Iterable[str] = ("ternary", "ternary:clip_factor=2.5", "qsgd:bits=4", "sign", "bf16"), *,
+            num_workers: int = 8, draws: int = 16, seed: int = 1) -> Comparison:
+    """What codecs do to a gradient: bits, signal to noise, bias, time.
+
+    >>> import numpy, terngrad
+    >>> gradient = numpy.random.default_rng(1).standard_normal(10_000).astype(numpy.float32)
+    >>> rows = terngrad.compare(gradient, ["ternary:clip_factor=2.5", "bf16"], draws=4)
+    >>> [(row.codec, round(row.bits_per_element, 1)) for row in rows]
+    [('ternary:clip_factor=2.5', 2.1), ('bf16', 16.1)]
+
+    @param tensor       the gradient of one tensor
+    @param codecs       names, presets (without what workers keep) or specs
+    @param num_workers  for `mean_snr_db`, and the number that codecs are made for
+    @param draws        messages of each codec, of different steps
+    @raises NonFiniteError for a gradient that holds NaN or infinity
+    """
+    num_workers = _arguments.integer("num_workers", num_workers, 1, 2**16)
+    draws = _arguments.integer("draws", draws, 1, 2**20)
+    # Widened as the library widens it.
+    gradient: Floats = Codec("fp32").decode(Codec("fp32").encode(tensor))
+    return Comparison(_row(gradient, spec, num_workers, draws, seed) for spec in codecs)
+
+
+def _row(gradient: Floats, spec: str, num_workers: int, draws: int, seed: int) -> Row:
+    codec = Codec(spec, num_workers=num_workers)
+    scalers = codec.measure(gradient, seed=seed)  # the same on all workers
+
+    def send(step: int, worker: int) -> Message:
+        others = {other: scalers for other in range(num_workers) if other != worker}
+        return codec.encode(gradient, seed=seed, step=step, worker=worker, scalers=others if codec.shares_scalers else None)
+
+    g = gradient.astype(numpy.float64).ravel()
+    power = float(g @ g)
+    total = numpy.zeros_like(g)
+    noise = 0.0
+    cosines, zeros, bits = [], 0.0, 0.0
+    encode_seconds = decode_seconds = math.inf
+    for step in range(draws):
+        begin = time.perf_counter()
+        message = send(step, 0)
+        encoded = time.perf_counter()
+        sent = codec.decode(message)
+        decode_seconds = min(decode_seconds, time.perf_counter() - encoded)
+        encode_seconds = min(encode_seconds, encoded - begin)
+        d = sent.astype(numpy.float64).ravel()
+        total += d
+        noise += float((d - g) @ (d - g)) / draws
+        size = math.sqrt(float(d @ d) * power)
+        cosines.append(float(g @ d) / size if size > 0 else math.nan)
+        zeros += float(numpy.mean(d == 0)) / draws if d.size else 0.0
+        bits += 8 * message.nbytes / max(d.size, 1) / draws
+    error = total / draws - g
+    mean = codec.aggregate([send(0, worker) for worker in range(num_workers)]).astype(numpy.float64).ravel()
+    return Row(codec=spec, bits_per_element=bits, snr_db=_decibels(power, noise), cosine=float(numpy.mean(cosines)),
+               zero_fraction=zeros, bias=_ratio(float(error @ error), power), bias_if_unbiased=_ratio(noise / draws, power),
+               mean_snr_db=_decibels(power, float((mean - g) @ (mean - g))), encode_seconds=encode_seconds,
+               decode_seconds=decode_seconds)
+
+
+def _ratio(square: float, power: float) -> float:
+    return math.sqrt(square / power) if power > 0 else math.nan
+
+
+def _decibels(power: float, noise: float) -> float:
+    if noise == 0:
+        return math.inf
+    return 10 * math.log10(power / noise) if power > 0 else -math.inf

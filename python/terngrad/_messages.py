@@ -1,0 +1,92 @@
+"""Messages: one worker's encoded gradient, and what any message says of itself."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from terngrad import _arguments, _core
+
+#: Kinds of messages by their number in docs/wire-format.md.
+KINDS = {1: "scalers", 2: "gradient", 3: "mean", 4: "pull", 5: "push", 6: "state", 7: "parameters", 8: "stop", 9: "leave",
+         10: "partial sum"}
+
+
+@dataclasses.dataclass(frozen=True)
+class RecordInfo:
+    """A slice of a tensor in a message."""
+
+    tensor: int                  #: its number in the layout
+    codec: str                   #: empty if this version knows none of that number
+    format: int                  #: of the codes, per codec
+    first: int                   #: first element of the slice
+    count: int                   #: elements
+    scalers: tuple[float, ...]
+    code_bytes: int
+
+
+@dataclasses.dataclass(frozen=True)
+class MessageInfo:
+    """What a message says of itself: its header and records."""
+
+    kind: str
+    worker: int                  #: the sender; of other kinds see docs/wire-format.md
+    step: int
+    run_id: int
+    fingerprint: int             #: of layout, codecs, and in an exchange its options
+    num_elements: int
+    nbytes: int
+    records: tuple[RecordInfo, ...]
+
+
+def inspect(data: Any) -> MessageInfo:
+    """What a message says of itself, without its layout or codec. Lengths and checksums are checked.
+
+    >>> import numpy, terngrad
+    >>> message = terngrad.encode(numpy.array([2, 0, -2], numpy.float32), "ternary", step=7)
+    >>> info = terngrad.inspect(message)
+    >>> info.kind, info.step, info.records[0].codec, info.records[0].scalers
+    ('gradient', 7, 'ternary', (2.0,))
+
+    @param data  a Message, or its bytes
+    @raises CommunicationError for what is no message or is damaged
+    """
+    found = _core.inspect(bytes(data))
+    records = tuple(RecordInfo(**record) for record in found.pop("records"))
+    kind = found.pop("kind")
+    return MessageInfo(kind=KINDS.get(kind, f"unknown kind {kind}"), records=records, **found)
+
+
+@dataclasses.dataclass(frozen=True)
+class Message:
+    """One worker's gradient, encoded: what travels, and what its reader has to know.
+
+    ``bytes(message)`` is the message of ``docs/wire-format.md`` (kind 2), with header, scalers, codes and checksums.
+    """
+
+    data: bytes = dataclasses.field(repr=False)
+    shapes: dict[str, tuple[int, ...]] = dataclasses.field(repr=False, compare=False)  #: of the tensors by name
+    is_single: bool = dataclasses.field(repr=False, default=False)
+    worker: int = 0
+    step: int = 0
+    run_id: int = 0
+    codec: str = dataclasses.field(default="", compare=False)    #: as it was given; empty for what came as bytes
+    num_workers: int = dataclasses.field(default=1, compare=False)
+
+    @classmethod
+    def of(cls, data: Any, shapes: Mapping[str, Sequence[int]] | Sequence[int], run_id: int = 0) -> Message:
+        """What came as bytes. @param shapes  {name: shape}, as its sender has them; one shape for a single tensor
+        @raises CommunicationError for what is no message of a gradient, or is damaged"""
+        info = inspect(data)
+        if info.kind != "gradient":
+            raise _core.CommunicationError(f"a message of kind {info.kind} came, expected one of a gradient")
+        named = {name: _arguments.shape(name, shape) for name, shape in _arguments.by_name(shapes).items()}
+        return cls(bytes(data), named, not hasattr(shapes, "keys"), info.worker, info.step, run_id)
+
+    def __bytes__(self) -> bytes:
+        return self.data
+
+    @property
+    def nbytes(self) -> int:
+        return len(self.data)

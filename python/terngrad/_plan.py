@@ -1,0 +1,74 @@
+"""How the tensors of an exchange travel."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterable
+
+
+@dataclasses.dataclass(frozen=True)
+class TensorPlan:
+    """How one tensor travels."""
+
+    name: str
+    shape: tuple[int, ...]
+    elements: int
+    codec: str                   #: spec with all values
+    bits_per_element: float      #: of the codes
+    nbytes: int                  #: in a message: record, scalers, codes; of codes of no fixed size the most
+    nbytes_as_fp32: int          #: what it would take as fp32
+    fixed_size: bool
+    unbiased: bool
+    exact: bool
+    summable: bool
+    wants_error_feedback: bool
+    shares_scalers: bool
+    num_scalers: int
+    draw_offset: int             #: of its first element, for `ternarize`
+
+
+class Plan(list[TensorPlan]):
+    """A `TensorPlan` for each tensor, in order. Printed, it is a table, with what exempting tensors would cost."""
+
+    def __init__(self, tensors: Iterable[TensorPlan]) -> None:
+        super().__init__(tensors)
+
+    @property
+    def nbytes(self) -> int:
+        """Of one worker's message, without its header."""
+        return sum(tensor.nbytes for tensor in self)
+
+    def cost_of_exempting(self, names: Iterable[str]) -> float:
+        """By which fraction a message grows if these tensors travel as fp32."""
+        chosen = set(names)
+        more = sum(tensor.nbytes_as_fp32 - tensor.nbytes for tensor in self if tensor.name in chosen)
+        return more / self.nbytes if self.nbytes else 0.0
+
+    def worth_exempting(self, at_most: float = 0.02) -> list[str]:
+        """Tensors of one dimension and of the last layer that are compressed: small in most nets, and sensitive in some
+        (the authors of TernGrad leave the last layer as it is). As many of them, smallest first, as make a message larger
+        by at most that fraction when they travel as fp32."""
+        last_layer = self[-1].name.rpartition(".")[0] if self else ""
+        candidates = [tensor for tensor in self if not tensor.exact and tensor.elements > 0 and (
+            len(tensor.shape) <= 1 or (last_layer and tensor.name.rpartition(".")[0] == last_layer))]
+        chosen: list[str] = []
+        for tensor in sorted(candidates, key=lambda tensor: tensor.elements):
+            if self.cost_of_exempting([*chosen, tensor.name]) > at_most:
+                break
+            chosen.append(tensor.name)
+        return [tensor.name for tensor in self if tensor.name in chosen]
+
+    def __str__(self) -> str:
+        rows = [("tensor", "shape", "codec", "bits", "bytes")]
+        rows += [(tensor.name, "x".join(map(str, tensor.shape)) or "-", tensor.codec.split(":")[0],
+                  f"{tensor.bits_per_element:g}", f"{tensor.nbytes:,}") for tensor in self]
+        rows.append(("all", "", "", "", f"{self.nbytes:,}"))
+        widths = [max(len(row[column]) for row in rows) for column in range(5)]
+        lines = ["  ".join(cell.rjust(width) if column > 2 else cell.ljust(width)
+                           for column, (cell, width) in enumerate(zip(row, widths))) for row in rows]
+        worth = self.worth_exempting()
+        if worth:
+            rules = ", ".join(f"{name!r}: 'fp32'" for name in worth[:4]) + (", ..." if len(worth) > 4 else "")
+            lines.append(f"{len(worth)} small tensors (of one dimension, or of the last layer) as fp32 would add "
+                         f"{100 * self.cost_of_exempting(worth):.2g} % of bytes: codec_for={{{rules}}}")
+        return "\n".join(lines)

@@ -1,0 +1,255 @@
+"""What the state of the hook for DistributedDataParallel keeps, saves, says and refuses. Skipped where there is no PyTorch."""
+
+import os
+import pathlib
+import pickle
+import signal
+import tempfile
+import unittest
+
+from ranks import batch_of, make_ddp, Net, optimizer_of, parameters_of, run_ranks, train_step
+
+import numpy
+import terngrad
+import terngrad.torch
+import torch
+
+CRITERION = torch.nn.CrossEntropyLoss()
+
+
+def run_resume(rank, size, expect):
+    def start():
+        ddp = make_ddp({})
+        return ddp, terngrad.torch.compress(ddp, "terngrad_ef"), optimizer_of(ddp)
+
+    ddp, state, optimizer = start()
+    for step in range(4):
+        train_step(ddp, optimizer, rank, size, step)
+    stopped, stopped_state, stopped_optimizer = start()
+    for step in range(2):
+        train_step(stopped, stopped_optimizer, rank, size, step)
+    resumed, resumed_state, resumed_optimizer = start()
+    resumed.load_state_dict(stopped.state_dict())
+    resumed_optimizer.load_state_dict(stopped_optimizer.state_dict())
+    resumed_state.load_state_dict(stopped_state.state_dict())
+    for step in range(2, 4):
+        train_step(resumed, resumed_optimizer, rank, size, step)
+    expect(parameters_of(resumed.module) == parameters_of(ddp.module), "a resumed run has other parameters")
+    other_codec = terngrad.torch.CompressedAllReduceHook(ddp, "terngrad_ef", clip_factor=3).state_dict()
+    other_seed = terngrad.torch.CompressedAllReduceHook(ddp, "terngrad_ef", seed=2).state_dict()
+    for other, word in (({**stopped_state.state_dict(), "rank": 1 - rank}, "rank"), (other_codec, "fingerprint"),
+                        (other_seed, "seed")):
+        try:
+            resumed_state.load_state_dict(other)
+            expect(False, f"the state of another {word} was loaded")
+        except terngrad.InvalidArgument as error:
+            expect(word in str(error), str(error))
+
+
+def run_nonfinite(rank, size, expect):
+    for policy in ("propagate", "zero", "raise"):
+        ddp = make_ddp({})
+        state = terngrad.torch.compress(ddp, "terngrad_ef", on_nonfinite=policy)
+        optimizer = optimizer_of(ddp)
+        train_step(ddp, optimizer, rank, size, 0)
+        kept = state.state_dict()["state"]
+        x, y = (each.chunk(size)[rank] for each in batch_of(1))
+        loss = CRITERION(ddp(x), y) * (float("inf") if rank == 1 else 1.0)
+        optimizer.zero_grad()
+        try:
+            loss.backward()
+            expect(policy != "raise", "backward did not raise")
+        except RuntimeError as error:
+            expect(policy == "raise" and "of worker 1" in str(error), f"{policy}: {error}")
+            continue
+        gradients = torch.cat([parameter.grad.flatten() for parameter in ddp.parameters()])
+        if policy == "propagate":
+            expect(bool(torch.isnan(gradients).any()), "a NaN was hidden")
+            after = state.state_dict()["state"]
+            expect(all(numpy.array_equal(after[rank][name], kept[rank][name]) for name in kept[rank]),
+                   "the state of a step that was not finite changed")
+        else:
+            expect(bool(torch.isfinite(gradients).all()), "a tensor that counts as zeros is not finite")
+        expect("worker 1" in state.report().nonfinite, f"report: {state.report().nonfinite}")
+
+
+def run_disagreement(rank, size, expect):
+    ddp = make_ddp({})
+    for options, word in (({"seed": 1 + rank}, "seed of rank 1 is not that of rank 0: 2, not 1"),
+                          ({"memory": "none" if rank else "ef"}, "memory of rank 1"),
+                          ({"clip_factor": rank}, "clip_factor of rank 1"), ({"warmup_steps": rank}, "warmup_steps of rank 1")):
+        try:
+            terngrad.torch.CompressedAllReduceHook(ddp, "ternary", **options)
+            expect(False, f"ranks with {options} agreed")
+        except terngrad.InvalidArgument as error:
+            expect(word in str(error), str(error))
+    other = Net(unused=rank == 1)
+    try:
+        terngrad.torch.CompressedAllReduceHook(other)
+        expect(False, "ranks with other models agreed")
+    except terngrad.InvalidArgument as error:
+        expect("parameters of rank 1" in str(error), str(error))
+
+
+def run_gathered(rank, size, expect):
+    ddp = make_ddp({})
+    state, optimizer = terngrad.torch.compress(ddp, "terngrad_ef"), optimizer_of(ddp)
+    for step in range(2):
+        train_step(ddp, optimizer, rank, size, step)
+    own, gathered = state.state_dict(), state.state_dict(gather=True)
+    expect((gathered is None) == (rank != 0), "the gathered state is not on rank 0 alone")
+    (gathered,) = broadcast([gathered])
+    again = terngrad.torch.CompressedAllReduceHook(ddp, "terngrad_ef")
+    again.load_state_dict(gathered)
+    expect(same_state(again.state_dict(), own), "of a gathered state another one was loaded")
+    gathered["ranks"].append(own)
+    try:
+        again.load_state_dict(gathered)
+        expect(False, "the state of other ranks was loaded")
+    except terngrad.InvalidArgument as error:
+        expect("num_workers 3" in str(error), str(error))
+    again.load_state_dict(gathered, reset_residuals=True)
+    expect(again.step == 2 and not any(array.any() for array in again.state_dict()["state"][rank].values()), "residuals stayed")
+    unpickled = pickle.loads(pickle.dumps(state))
+    unpickled.bind(ddp)
+    expect(same_state(unpickled.state_dict(), own), "a pickled state is another one")
+
+
+def broadcast(objects):
+    torch.distributed.broadcast_object_list(objects)
+    return objects
+
+
+def same_state(one, other):
+    def plain(state):
+        kept = {(worker, name): array.tobytes() for worker, arrays in state["state"].items() if worker != "memory"
+                for name, array in arrays.items()}
+        return {**state, "state": kept}
+
+    return plain(one) == plain(other)
+
+
+class Scaler:
+    """A GradScaler whose scale is given."""
+
+    scale = 1.0
+
+    def get_scale(self):
+        return self.scale
+
+
+def run_scaled(rank, size, expect):
+    """What is kept is in units of the loss scale: powers of two change no bit."""
+    found = []
+    for scales in ((1, 1, 1, 1), (1024, 2048, 2048, 512)):
+        ddp, scaler = make_ddp({}), Scaler()
+        terngrad.torch.compress(ddp, "terngrad_ef", grad_scaler=scaler)
+        optimizer = optimizer_of(ddp)
+        for step, scaler.scale in enumerate(scales):
+            x, y = (each.chunk(size)[rank] for each in batch_of(step))
+            optimizer.zero_grad()
+            (CRITERION(ddp(x), y) * scaler.scale).backward()
+            for parameter in ddp.parameters():
+                parameter.grad /= scaler.scale
+            optimizer.step()
+        found.append(parameters_of(ddp.module))
+    expect(found[0] == found[1], "a loss scale changes what a run with error feedback does")
+
+
+def run_warmup_and_telemetry(rank, size, expect):
+    found = []
+    for options in ({"codec": "fp32"}, {"codec": "terngrad_ef", "warmup_steps": 2, "telemetry_steps": 3}):
+        ddp = make_ddp({})
+        state, optimizer = terngrad.torch.compress(ddp, **options), optimizer_of(ddp)
+        for step in range(2):
+            train_step(ddp, optimizer, rank, size, step)
+        found.append((parameters_of(ddp.module), state.report().sent_bytes))
+    expect(found[0][0] == found[1][0], "warmup steps are not those of fp32")
+    expect(found[0][1] == found[1][1], f"bytes of warmup steps: {found[1][1]}, of fp32 {found[0][1]}")
+    expect(state.telemetry()["fc.weight"]["snr_db"] == float("inf"), "fp32 loses something")
+    for step in range(2, 4):
+        train_step(ddp, optimizer, rank, size, step)
+    told = state.telemetry()
+    expect(set(told) == {tensor.name for tensor in state.plan()}, f"telemetry of {set(told)}")
+    expect(0 < told["fc.weight"]["zero_fraction"] < 1 and told["fc.weight"]["scaler"] > 0, str(told["fc.weight"]))
+    expect(state.report().sent_bytes < found[0][1] / 4, "nothing was compressed after the warmup")
+
+
+def run_unused(rank, size, expect):
+    """What no rank uses keeps what was kept of it, and its gradient is as DDP leaves it."""
+    ddp = make_ddp({}, find_unused_parameters=True)
+    state = terngrad.torch.compress(ddp, "terngrad_ef")
+    x, y = (each.chunk(size)[rank] for each in batch_of(0))
+    CRITERION(ddp(x), y).backward()
+    before = state.state_dict()["state"][rank]["fc.weight"].copy()
+    expect(before.any(), "nothing was kept")
+    ddp.zero_grad(set_to_none=True)
+    ddp.module.forward = lambda x: ddp.module.conv(x).mean(dim=(2, 3))  # neither fc nor last
+    CRITERION(ddp(x), y).backward()
+    after = state.state_dict()["state"][rank]
+    expect(numpy.array_equal(after["fc.weight"], before), "what was kept of an unused parameter changed")
+    expect(ddp.module.fc.weight.grad is None, "an unused parameter has a gradient")
+    expect(ddp.module.conv.weight.grad is not None and ddp.module.conv.weight.grad.abs().sum() > 0, "a used one has none")
+
+
+def run_killed(rank, size, expect):
+    ddp = make_ddp({})
+    state = terngrad.torch.compress(ddp, "ternary", timeout=20)
+    optimizer = optimizer_of(ddp)
+    train_step(ddp, optimizer, rank, size, 0)
+    x, y = (each.chunk(size)[rank] for each in batch_of(1))
+    loss = CRITERION(ddp(x), y)  # before it, DDP makes buffers equal, over a group of its own
+    if rank == 2:
+        os.kill(os.getpid(), signal.SIGKILL)
+    try:
+        loss.backward()
+        expect(False, "a step without rank 2 came to an end")
+    except RuntimeError as error:
+        expect("rank 2 does not answer" in str(error), str(error))
+        expect(isinstance(state.error, terngrad.CommunicationError), repr(state.error))
+
+
+def run_until_killed(rank, size, expect, folder):
+    ddp = make_ddp({})
+    state, optimizer = terngrad.torch.compress(ddp, "terngrad_ef"), optimizer_of(ddp)
+    for step in range(4):
+        if step == 2:
+            torch.save((ddp.module.state_dict(), optimizer.state_dict(), state.state_dict()), f"{folder}/{rank}.pt")
+        train_step(ddp, optimizer, rank, size, step)
+    torch.save(ddp.module.state_dict(), f"{folder}/{rank}-uninterrupted.pt")
+    os.kill(os.getpid(), signal.SIGKILL)
+
+
+def run_after_kill(rank, size, expect, folder):
+    ddp = make_ddp({})
+    state, optimizer = terngrad.torch.compress(ddp, "terngrad_ef"), optimizer_of(ddp)
+    for each, saved in zip((ddp.module, optimizer, state), torch.load(f"{folder}/{rank}.pt", **LOAD)):
+        each.load_state_dict(saved)
+    for step in range(state.step, 4):
+        train_step(ddp, optimizer, rank, size, step)
+    expected = torch.load(f"{folder}/{rank}-uninterrupted.pt", **LOAD)
+    expect(all(torch.equal(tensor, expected[name]) for name, tensor in ddp.module.state_dict().items()),
+           "a run that was killed and resumed has other parameters")
+
+
+# Arrays of numpy are refused otherwise, from PyTorch 2.6 on.
+LOAD = {"weights_only": False} if int(torch.__version__.split(".")[0]) >= 2 else {}
+
+
+class State(unittest.TestCase):
+    def test_what_is_kept_resumes_and_what_differs_is_refused(self):
+        run_ranks(self, 2, run_resume, run_nonfinite, run_disagreement, run_gathered, run_scaled, run_warmup_and_telemetry,
+                  run_unused)
+
+    def test_a_killed_rank_is_named(self):
+        run_ranks(self, 3, run_killed, killed=(2,))
+
+    def test_a_killed_run_resumes_with_its_bits(self):
+        with tempfile.TemporaryDirectory() as folder:
+            run_ranks(self, 2, run_until_killed, arguments=(folder,), killed=(0, 1))
+            self.assertEqual(len(list(pathlib.Path(folder).glob("*.pt"))), 4)
+            run_ranks(self, 2, run_after_kill, arguments=(folder,))
+
+
+if __name__ == "__main__":
+    unittest.main()
