@@ -44,9 +44,11 @@ def measure(layout, options):
     images = torch.rand(options.batch, channels, height, width).contiguous(memory_format=memory_format)
     labels = torch.arange(options.batch) % 10
 
+    model = torch.compile(net) if options.compile else net
+
     def step():
         optimizer.zero_grad(set_to_none=True)
-        torch.nn.functional.cross_entropy(net(images), labels).backward()
+        torch.nn.functional.cross_entropy(model(images), labels).backward()
         optimizer.step()
 
     for _ in range(options.warmup):
@@ -64,7 +66,7 @@ def report(layout, options):
     rates = measure(layout, options)
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
     print(
-        f"pytorch {torch.__version__} {options.net} {layout} batch {options.batch} threads {options.threads}: "
+        f"pytorch {torch.__version__} {options.net} {layout}{' compiled' if options.compile else ''} batch {options.batch} threads {options.threads}: "
         f"median {statistics.median(rates):.0f} best {max(rates):.0f} examples/s, peak memory {peak:.0f} MiB",
         flush=True,
     )
@@ -79,12 +81,16 @@ def parse():
     parser.add_argument("--steps", type=int, default=20, help="steps in a repetition (default 20)")
     parser.add_argument("--warmup", type=int, default=10, help="steps before the first repetition (default 10)")
     parser.add_argument("--repetitions", type=int, default=9, help="repetitions (default 9)")
+    parser.add_argument("--compile", action="store_true", help="train torch.compile's form of the net (PyTorch 2 and later)")
     options = parser.parse_args()
     options.batch = options.batch or BATCHES[options.net]
     return options
 
 
 def main(options):
+    if options.compile and not hasattr(torch, "compile"):
+        print(f"bench_pytorch.py: --compile: PyTorch {torch.__version__} has no torch.compile", file=sys.stderr)
+        return 2
     if options.layout:
         torch.set_num_threads(options.threads)
         report(options.layout, options)

@@ -86,15 +86,15 @@ def child(rank, size, folder, checks, arguments):
     os._exit(0)  # whatever a failed exchange has left waiting
 
 
-def run_ranks(test, size, *checks, arguments=(), killed=()):
+def run_ranks(test, size, *checks, arguments=(), killed=(), seconds=120):
     """Runs check(rank, size, expect, *arguments) of each of `checks` on every rank, where expect(holds, text) notes what does
-    not hold. @param killed  ranks that end before they have a result"""
+    not hold. @param killed  ranks that end before they have a result. @param seconds  that they may take"""
     with tempfile.TemporaryDirectory() as folder:
         context = torch.multiprocessing.get_context("spawn")
         processes = [context.Process(target=child, args=(rank, size, folder, checks, arguments)) for rank in range(size)]
         for process in processes:
             process.start()
-        deadline = time.monotonic() + 120
+        deadline = time.monotonic() + seconds
         failures = []
         for rank, process in enumerate(processes):
             process.join(max(0, deadline - time.monotonic()))

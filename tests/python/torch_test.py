@@ -37,8 +37,8 @@ CASES = [
 ]
 
 
-def run_bits(rank, size, expect):
-    for number, (options, ddp_options, net) in enumerate(CASES):
+def run_bits(rank, size, expect, cases):
+    for number, (options, ddp_options, net) in enumerate(cases):
         ddp = make_ddp(net, **ddp_options)
         state = terngrad.torch.compress(ddp, **options)
         optimizer = optimizer_of(ddp)
@@ -47,7 +47,7 @@ def run_bits(rank, size, expect):
         options = {name: value for name, value in options.items() if name != "overlap"}
         model, virtual = train_virtual(size, net, **options)
         found, expected = parameters_of(ddp.module), parameters_of(model)
-        what = f"case {number} of {size}"
+        what = f"case {number} ({options}, {ddp_options}) of {size}"
         buffers = {name for name, _ in model.named_buffers()}
         for name in expected:
             if name not in buffers or rank == 0:
@@ -62,7 +62,7 @@ class Ddp(unittest.TestCase):
     def test_ranks_have_the_bits_of_virtual_workers(self):
         for size in 2, 3, 4:
             with self.subTest(size):
-                run_ranks(self, size, run_bits)
+                run_ranks(self, size, run_bits, arguments=(CASES,))
 
 
 class Virtual(unittest.TestCase):
