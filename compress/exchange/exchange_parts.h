@@ -2,13 +2,13 @@
 #pragma once
 
 #include <cstdint>
-#include <map>
 #include <memory>
 #include <optional>
 #include <span>
 #include <vector>
 
 #include "compress/exchange/compressed_all_reduce.h"
+#include "compress/exchange/step_parts.h"
 #include "compress/memory/worker_memory.h"
 
 namespace terngrad {
@@ -17,8 +17,6 @@ namespace terngrad {
 /// tensors to buckets themselves and may deal them anew in every step, as PyTorch's DistributedDataParallel does. Bits,
 /// and what each worker sends of a tensor, are those of one exchange of everything (BucketedAllReduce), with a memory
 /// those of MemoryAllReduce, for any parts: codecs, draws and state belong to tensors (contract B2).
-///
-/// A part is made when its tensors first come together, and kept as long as every step has it.
 class ExchangeParts {
  public:
   /// @param plan     of all tensors of the layout, for a run of workers.num_workers; options.codecs is not looked at
@@ -29,15 +27,14 @@ class ExchangeParts {
   ExchangeParts(const ExchangeParts&) = delete;
   ExchangeParts& operator=(const ExchangeParts&) = delete;
 
-  const Layout& layout() const { return layout_; }
-  const CodecPlan& plan() const { return plan_; }
+  const Layout& layout() const { return parts_.layout(); }
+  const CodecPlan& plan() const { return parts_.plan(); }
   const WorkerGroup& workers() const { return workers_; }
   /// What this process's workers keep from step to step; nullptr: nothing.
   WorkerMemory* memory() { return memory_.has_value() ? &*memory_ : nullptr; }
 
   /// The tensors of a part as a layout of their own: what its tables are made for. Valid until finish.
-  /// @throws InvalidArgument for an empty list, a tensor that there is not or twice, or some tensors only of a codec
-  /// that needs all of its tensors at once (CodecTraits::per_tensor)
+  /// @throws InvalidArgument as StepParts::of
   const Layout& layout_of(std::span<const int> segments);
 
   /// Begins a step, after whatever became of the one before. @param step  the same on all ranks; keys the draws
@@ -66,30 +63,13 @@ class ExchangeParts {
   float decode_local(int local_worker, int segment, std::span<float> out);
 
  private:
-  struct Part {
-    std::vector<int> segments;
-    Layout layout;
-    std::unique_ptr<CompressedAllReduce> exchange = nullptr;  // made when it is first needed
-    bool is_used = false;                                     // in this step
-    std::vector<TensorTable> encoded = {};                    // of the step, where there is a memory
-  };
-  struct Place {
-    Part* part = nullptr;
-    int segment = 0;  // in the part's layout
-  };
-
   void require_step() const;
-  Part& part_of(std::span<const int> segments);
 
-  Layout layout_;
   WorkerGroup workers_;
   CompressedAllReduceOptions options_;
-  CodecPlan plan_;
+  StepParts<CompressedAllReduce> parts_;
   std::optional<WorkerMemory> memory_;
   Stream stream_;
-  std::map<std::vector<int>, Part> parts_;
-  std::vector<Place> places_;  // of each tensor, in the step
-  std::uint64_t step_ = 0;
   bool is_begun_ = false;
   bool has_failed_ = false;  // a part of the step threw
   bool has_sent_ = false;    // a step is finished, and the last one was not dropped

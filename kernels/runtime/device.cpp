@@ -41,6 +41,14 @@ Stream::Stream(Device device, int num_threads) : device_(device), num_threads_(d
   if (device.is_cuda()) native_ = cuda::make_stream(device.index());
 }
 
+Stream Stream::borrow(Device device, void* native) {
+  TERNGRAD_REQUIRE(device.is_cuda(), "[Stream] a stream is borrowed of a GPU, got ", device.name());
+  Stream stream(Device::cpu(), 1);
+  stream.device_ = device;
+  stream.native_ = std::shared_ptr<void>(native, [](void*) {});
+  return stream;
+}
+
 void Stream::synchronize() const {
   if (device_.is_cuda()) cuda::synchronize(*this);
 }

@@ -54,10 +54,15 @@ class Stream {
  public:
   /// @param num_threads  threads a kernel may use on the CPU, at least 1; a GPU's stream ignores it
   explicit Stream(Device device = Device::cpu(), int num_threads = num_hardware_threads());
+  /// A GPU's stream of somebody else, who keeps it as long as any copy of this is in use.
+  /// @param device  a GPU, whose stream it is
+  /// @param native  its cudaStream_t; null is the device's default stream
+  /// @throws InvalidArgument for the CPU, which has none
+  static Stream borrow(Device device, void* native);
 
   const Device& device() const { return device_; }
   int num_threads() const { return num_threads_; }
-  /// The cudaStream_t of a GPU's stream; null on the CPU.
+  /// The cudaStream_t of a GPU's stream; null on the CPU, and of a GPU's default stream.
   void* native() const { return native_.get(); }
   /// Returns once all work submitted so far has run. Immediate on the CPU.
   /// @throws DeviceError for this or an earlier failure on the device

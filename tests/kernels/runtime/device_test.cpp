@@ -15,6 +15,11 @@ TEST(Device, CpuIsCalledCpu) {
 
 TEST(HardwareThreads, AreAtLeastOne) { EXPECT_GE(num_hardware_threads(), 1); }
 
+TEST(Stream, IsNotBorrowedOfTheCpu) {
+  int native = 0;
+  EXPECT_THROW(Stream::borrow(Device::cpu(), &native), InvalidArgument);
+}
+
 TEST(Stream, KeepsItsNumberOfThreads) { EXPECT_EQ(Stream(Device::cpu(), 3).num_threads(), 3); }
 
 TEST(Stream, RefusesFewerThanOneThread) {

@@ -57,6 +57,18 @@ TEST_F(CudaStream, IsAQueueThatItsCopiesShare) {
   EXPECT_EQ(Stream(Device::cpu()).native(), nullptr);
 }
 
+TEST_F(CudaStream, OfSomebodyElseIsTheSameQueueAndIsLeftToThem) {
+  const Stream owned(Device::cuda());
+  for (int i = 0; i < 3; ++i) {
+    Stream borrowed = Stream::borrow(Device::cuda(), owned.native());
+    EXPECT_EQ(borrowed.native(), owned.native());
+    EXPECT_EQ(borrowed.device(), Device::cuda());
+    borrowed.synchronize();
+  }
+  owned.synchronize();  // is there still
+  Stream::borrow(Device::cuda(), nullptr).synchronize();
+}
+
 TEST_F(CudaStream, OutlivesTheOneItIsACopyOf) {
   Stream copy(Device::cpu());
   {

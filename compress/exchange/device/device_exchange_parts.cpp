@@ -1,0 +1,75 @@
+#include "compress/exchange/device/device_exchange_parts.h"
+
+#include <utility>
+#include <vector>
+
+#include "kernels/runtime/errors.h"
+
+namespace terngrad {
+
+DeviceExchangeParts::DeviceExchangeParts(const Layout& layout, CodecPlan plan, const WorkerRange& workers,
+                                         const CompressedAllReduceOptions& options, const Stream& stream,
+                                         std::shared_ptr<DeviceCommunicator> communicator, const MemoryOptions& memory)
+    : workers_(workers),
+      options_(options),
+      stream_(stream),
+      communicator_(std::move(communicator)),
+      nonfinite_(std::make_shared<DeviceNonfinite>(layout, workers.num_workers, options.on_nonfinite, stream_)),
+      parts_(layout, std::move(plan)) {
+  // An update cannot be taken back if a later part drops the step.
+  TERNGRAD_REQUIRE(options.update == nullptr, "[parts] an update of shards needs all tensors at once");
+  if (memory.kind == MemoryKind::kNone) return;
+  memory_.emplace(this->layout(), this->plan(), memory, workers_.num_local_workers, stream_.device());
+}
+
+void DeviceExchangeParts::begin(std::uint64_t step) {
+  parts_.begin(step);
+  nonfinite_->begin_step(stream_);
+  bytes_ = {};
+  is_begun_ = true;
+  has_failed_ = false;
+}
+
+void DeviceExchangeParts::exchange(std::span<const int> segments, std::span<const TensorTable> gradients,
+                                   const TensorTable& mean) {
+  TERNGRAD_REQUIRE(is_begun_ && !has_failed_, "[parts] no step has begun, or a part of it has failed");
+  auto& part = parts_.of(segments);
+  parts_.require_new(segments);
+  if (part.exchange == nullptr) {
+    CodecPlan plan(this->plan(), part.layout, part.segments);
+    CompressedAllReduceOptions own = options_;
+    own.algorithm = algorithm_of_part(options_.algorithm, this->plan(), plan);
+    part.exchange =
+        std::make_unique<DeviceAllReduce>(part.layout, std::move(plan), workers_, own, stream_, communicator_,
+                                          DeviceAllReduce::Part{.numbers = part.segments, .nonfinite = nonfinite_});
+  }
+  has_failed_ = true;  // unless this comes to its end
+  if (memory_.has_value()) part.encoded = memory_->compensate_part(part.layout, part.segments, gradients, stream_);
+  part.exchange->submit_part(memory_.has_value() ? part.encoded : gradients, mean, {parts_.step(), nullptr}, stream_);
+  bytes_ += part.exchange->bytes();
+  parts_.add(part);
+  has_failed_ = false;
+}
+
+void DeviceExchangeParts::finish() {
+  TERNGRAD_REQUIRE(is_begun_ && !has_failed_, "[parts] no step has begun, or a part of it has failed");
+  is_begun_ = false;
+  parts_.finish([&](auto& part) {
+    if (!memory_.has_value()) return;
+    part.exchange->keep(memory_->kept(), part.encoded, memory_->states_of(part.layout, part.segments), stream_);
+  });
+}
+
+ExchangeReport DeviceExchangeParts::report() {
+  ExchangeReport result = bytes_;
+  nonfinite_->apply_policy(parts_.step(), result, stream_);
+  return result;
+}
+
+float DeviceExchangeParts::decode_local(int local_worker, int segment, std::span<float> out) {
+  const auto& place = parts_.place_of(segment);
+  TERNGRAD_REQUIRE(place.part != nullptr, "[exchange] the last step sent nothing of tensor ", segment);
+  return place.part->exchange->decode_local(local_worker, place.segment, out);
+}
+
+}  // namespace terngrad
