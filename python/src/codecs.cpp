@@ -255,6 +255,7 @@ void aggregate(const Plan& plan, const std::vector<nb::bytes>& messages, std::ui
   std::vector<AlignedBytes> aligned;
   std::vector<std::span<const std::uint8_t>> bytes;
   aligned.reserve(messages.size());
+  bytes.reserve(messages.size());
   for (const nb::bytes& message : messages) bytes.push_back(aligned.emplace_back(message).get());
   const UnlockedCall unlocked;
   Stream stream(Device::cpu(), 1);
