@@ -75,28 +75,45 @@ Header read_header(std::span<const std::uint8_t> bytes) {
   return header;
 }
 
-/// Of a record, that its reserved fields are zero and its scalers and codes lie within the payload; where these are.
-MessageInfo::Record locate_record(const WireRecord& record, std::size_t index, std::span<const std::uint8_t> payload) {
+/// Checks that there is room for the records, and their checksum.
+void check_records(const Header& header, std::span<const std::uint8_t> bytes) {
+  const std::size_t room = (bytes.size() - kWireHeaderBytes) / kWireRecordBytes;
+  if (header.num_records > room) {
+    TERNGRAD_THROW(CommunicationError, "[message] number of records is ", header.num_records, ", the length allows ",
+                   room);
+  }
+  expect("header checksum", header_checksum(bytes, header.num_records), header.header_crc);
+}
+
+/// What follows the records. Checks its length and checksum.
+std::span<const std::uint8_t> read_payload(const Header& header, std::span<const std::uint8_t> bytes) {
+  const std::span<const std::uint8_t> payload = bytes.subspan(payload_start(header.num_records));
+  expect("payload length", static_cast<std::uint64_t>(payload.size()), header.payload_bytes);
+  expect("payload checksum", crc32c(payload), header.payload_crc);
+  return payload;
+}
+
+WireRecord load_record(std::span<const std::uint8_t> bytes, std::size_t index) {
+  const auto record = load<WireRecord>(bytes.data() + kWireHeaderBytes + index * kWireRecordBytes);
   if (record.reserved != 0 || record.reserved2 != 0) {
     TERNGRAD_THROW(CommunicationError, "[message] reserved field of record ", index, " is not zero");
   }
-  const std::uint64_t scaler_bytes = round_up8(4 * static_cast<std::size_t>(record.num_scalers));
-  if (record.offset % 8 != 0 || record.offset > payload.size() || scaler_bytes > payload.size() - record.offset ||
-      record.bytes > payload.size() - record.offset - scaler_bytes) {
-    TERNGRAD_THROW(CommunicationError, "[message] record ", index, " lies outside the payload: offset ", record.offset,
-                   ", ", record.num_scalers, " scalers, ", record.bytes, " bytes, payload of ", payload.size());
-  }
-  return {.segment = record.segment,
-          .codec = record.codec,
-          .format = record.format,
-          .first = record.first,
-          .count = record.count,
-          .scalers = {reinterpret_cast<const float*>(payload.data() + record.offset), record.num_scalers},
-          .payload = payload.subspan(record.offset + scaler_bytes, record.bytes)};
+  return record;
 }
 
-/// A record as a slice of a layout.
-EncodedSlice slice_of(const MessageInfo::Record& record, std::size_t index, const Layout& layout) {
+/// Checks that a record lies within the payload. @returns where its codes begin there
+std::size_t codes_of(const WireRecord& record, std::size_t index, std::size_t payload_bytes) {
+  const std::uint64_t scaler_bytes = round_up8(4 * static_cast<std::size_t>(record.num_scalers));
+  if (record.offset % 8 != 0 || record.offset > payload_bytes || scaler_bytes > payload_bytes - record.offset ||
+      record.bytes > payload_bytes - record.offset - scaler_bytes) {
+    TERNGRAD_THROW(CommunicationError, "[message] record ", index, " lies outside the payload: offset ", record.offset,
+                   ", ", record.num_scalers, " scalers, ", record.bytes, " bytes, payload of ", payload_bytes);
+  }
+  return record.offset + scaler_bytes;
+}
+
+EncodedSlice read_record(const WireRecord& record, std::size_t index, const Layout& layout,
+                         std::span<const std::uint8_t> payload) {
   if (record.segment >= static_cast<std::uint32_t>(layout.num_segments())) {
     TERNGRAD_THROW(CommunicationError, "[message] record ", index, " names segment ", record.segment,
                    ", the layout has ", layout.num_segments());
@@ -107,12 +124,13 @@ EncodedSlice slice_of(const MessageInfo::Record& record, std::size_t index, cons
     TERNGRAD_THROW(CommunicationError, "[message] record ", index, " covers elements ", record.first, " + ",
                    record.count, " of tensor '", segment.name, "', which has ", size);
   }
+  const std::size_t codes = codes_of(record, index, payload.size());
   EncodedSlice encoded;
   encoded.slice = {static_cast<int>(record.segment), static_cast<std::int64_t>(record.first),
                    static_cast<std::int64_t>(record.count)};
   encoded.format = record.format;
-  encoded.scalers = record.scalers;
-  encoded.payload = record.payload;
+  encoded.scalers = {reinterpret_cast<const float*>(payload.data() + record.offset), record.num_scalers};
+  encoded.payload = payload.subspan(codes, record.bytes);
   return encoded;
 }
 
@@ -269,33 +287,56 @@ MessageLabel read_label(std::span<const std::uint8_t> bytes) {
   return {static_cast<MessageKind>(header.kind), header.step, header.worker};
 }
 
-MessageInfo inspect_message(std::span<const std::uint8_t> bytes) {
-  const Header header = read_checked_header(bytes);
-  MessageInfo info{.kind = static_cast<MessageKind>(header.kind),
-                   .context = {header.run_id, header.fingerprint, header.step},
-                   .worker = header.worker,
-                   .num_elements = header.num_elements,
-                   .payload = checked_payload(bytes, header),
-                   .records = {}};
-  for_each_record(bytes, header, info.payload,
-                  [&](std::size_t, const MessageInfo::Record& record) { info.records.push_back(record); });
-  return info;
+MessageOutline outline_message(std::span<const std::uint8_t> bytes) {
+  const Header header = read_header(bytes);
+  check_records(header, bytes);
+  const std::size_t payload_size = read_payload(header, bytes).size();
+  MessageOutline outline{.label = {static_cast<MessageKind>(header.kind), header.step, header.worker},
+                         .run_id = header.run_id,
+                         .fingerprint = header.fingerprint,
+                         .payload_bytes = header.payload_bytes,
+                         .num_elements = header.num_elements,
+                         .records = {}};
+  outline.records.reserve(header.num_records);
+  const std::size_t start = payload_start(header.num_records);
+  std::uint64_t num_elements = 0;
+  for (std::size_t i = 0; i < header.num_records; ++i) {
+    const WireRecord record = load_record(bytes, i);
+    num_elements += record.count;
+    outline.records.push_back({.segment = record.segment,
+                               .codec = record.codec,
+                               .format = record.format,
+                               .first = record.first,
+                               .count = record.count,
+                               .num_scalers = record.num_scalers,
+                               .scalers_at = start + record.offset,
+                               .codes_at = start + codes_of(record, i, payload_size),
+                               .bytes = record.bytes});
+  }
+  expect("number of elements", num_elements, header.num_elements);
+  return outline;
 }
 
 void read_message(std::span<const std::uint8_t> bytes, MessageKind kind, const MessageContext& context,
                   const Layout& layout, Message& message) {
-  const Header header = read_checked_header(bytes);
+  const Header header = read_header(bytes);
+  check_records(header, bytes);
   expect("kind", static_cast<std::uint16_t>(kind), header.kind);
   expect("run id", context.run_id, header.run_id);
   expect("layout fingerprint", context.fingerprint, header.fingerprint);
   expect("step", context.step, header.step);
+  const std::span<const std::uint8_t> payload = read_payload(header, bytes);
   message.kind = kind;
   message.worker = static_cast<int>(header.worker);
   message.payload = checked_payload(bytes, header);
   message.records.resize(header.num_records);
-  for_each_record(bytes, header, message.payload, [&](std::size_t index, const MessageInfo::Record& record) {
-    message.records[index] = {record.codec, slice_of(record, index, layout)};
-  });
+  std::uint64_t num_elements = 0;
+  for (std::size_t i = 0; i < header.num_records; ++i) {
+    const WireRecord record = load_record(bytes, i);
+    message.records[i] = {record.codec, read_record(record, i, layout, payload)};
+    num_elements += record.count;
+  }
+  expect("number of elements", num_elements, header.num_elements);
 }
 
 }  // namespace terngrad

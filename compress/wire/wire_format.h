@@ -105,32 +105,33 @@ struct MessageLabel {
   std::uint32_t worker = 0;
 };
 
-/// @param bytes  8-byte aligned. @throws CommunicationError for what is shorter than a header or begins otherwise
+/// @param bytes  of any alignment. @throws CommunicationError for what is shorter than a header or begins otherwise
 MessageLabel read_label(std::span<const std::uint8_t> bytes);
 
-/// All that a message says, for tools that know neither its layout nor its codecs; views into its bytes.
-struct MessageInfo {
-  MessageKind kind = MessageKind::kGradient;
-  MessageContext context;
-  std::uint32_t worker = 0;  // of some kinds another number: docs/wire-format.md
+/// A message as a reader sees it who has neither layout nor plan.
+struct MessageOutline {
+  MessageLabel label;
+  std::uint64_t run_id = 0;
+  std::uint64_t fingerprint = 0;
+  std::uint64_t payload_bytes = 0;
   std::uint64_t num_elements = 0;
-  std::span<const std::uint8_t> payload;  // all of it
   struct Record {
     std::uint32_t segment = 0;
-    std::uint8_t codec = 0;   // Codec::wire_id
-    std::uint8_t format = 0;  // of the codes, per codec
-    std::uint64_t first = 0;
-    std::uint64_t count = 0;
-    std::span<const float> scalers;
-    std::span<const std::uint8_t> payload;
+    std::uint8_t codec = 0;
+    std::uint8_t format = 0;
+    std::uint64_t first = 0, count = 0;  // elements
+    std::uint32_t num_scalers = 0;
+    std::uint64_t scalers_at = 0;  // from the message's start
+    std::uint64_t codes_at = 0;    // likewise
+    std::uint64_t bytes = 0;       // of the codes
   };
   std::vector<Record> records;
 };
 
-/// Takes a message apart, without knowing whose it is. Lengths, both checksums and the bounds of records within the
-/// payload are checked.
-/// @param bytes  8-byte aligned. @throws CommunicationError naming the field
-MessageInfo inspect_message(std::span<const std::uint8_t> bytes);
+/// Outlines a message of any kind. Lengths, both checksums and the bounds of every record are checked; whether run,
+/// step, segments and elements are what someone expects is not.
+/// @param bytes  of any alignment. @throws CommunicationError as read_message. Never reads past the end
+MessageOutline outline_message(std::span<const std::uint8_t> bytes);
 
 /// Takes a message apart. Every field is checked before it is used: magic, version, kind, run, fingerprint, step,
 /// lengths, both checksums, and for each record its segment, range, alignment and bounds against `layout`.

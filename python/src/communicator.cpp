@@ -2,10 +2,10 @@
 
 #include <nanobind/ndarray.h>
 
-#include <cstring>
 #include <utility>
 #include <vector>
 
+#include "compress/comm/packed_parcels.h"
 #include "kernels/runtime/errors.h"
 
 namespace terngrad::python {
@@ -20,7 +20,7 @@ nb::object view(Element* values, std::size_t count) {
   return nb::cast(Array(values, {count}, nb::handle()), nb::rv_policy::reference);
 }
 
-/// Parcels travel as one message for each rank: their number, their sizes, and their storage.
+/// Parcels travel as one message for each rank.
 class PythonCommunicator final : public Communicator {
  public:
   explicit PythonCommunicator(nb::handle object)
@@ -32,7 +32,7 @@ class PythonCommunicator final : public Communicator {
   int size() const override { return size_; }
 
   void all_gather(Parcels& mine, Parcels& all) override {
-    std::vector<std::uint64_t> message = packed(mine);
+    std::vector<std::uint64_t> message = pack_parcels(mine);
     all.clear();
     const nb::gil_scoped_acquire acquired;
     unpack_all(object_.attr("all_gather")(bytes_of(message)), "all_gather", all);
@@ -41,7 +41,7 @@ class PythonCommunicator final : public Communicator {
   void all_to_all(std::span<Parcels> outgoing, Parcels& incoming) override {
     std::vector<std::vector<std::uint64_t>> messages;
     messages.reserve(outgoing.size());
-    for (const Parcels& parcels : outgoing) messages.push_back(packed(parcels));
+    for (const Parcels& parcels : outgoing) messages.push_back(pack_parcels(parcels));
     incoming.clear();
     const nb::gil_scoped_acquire acquired;
     nb::list views;
@@ -87,15 +87,6 @@ class PythonCommunicator final : public Communicator {
 
   static constexpr std::uint32_t kTopBit = 0x80000000u;
 
-  static std::vector<std::uint64_t> packed(const Parcels& parcels) {
-    const std::span<const std::uint8_t> storage = parcels.storage();
-    std::vector<std::uint64_t> message(1 + parcels.count() + storage.size() / 8);
-    message[0] = parcels.count();
-    for (std::size_t i = 0; i < parcels.count(); ++i) message[1 + i] = parcels.sizes()[i];
-    if (!storage.empty()) std::memcpy(message.data() + 1 + parcels.count(), storage.data(), storage.size());
-    return message;
-  }
-
   static nb::object bytes_of(std::vector<std::uint64_t>& message) {
     return view(reinterpret_cast<std::uint8_t*>(message.data()), 8 * message.size());
   }
@@ -113,31 +104,8 @@ class PythonCommunicator final : public Communicator {
         PyErr_Clear();
         TERNGRAD_THROW(CommunicationError, "[communicator] ", operation, " gave no array of bytes for rank ", rank);
       }
-      unpack({bytes.data(), bytes.size()}, operation, rank, all);
+      unpack_parcels({bytes.data(), bytes.size()}, operation, static_cast<int>(rank), all);
     }
-  }
-
-  static void unpack(std::span<const std::uint8_t> bytes, const char* operation, std::size_t rank, Parcels& all) {
-    const auto refuse = [&] {
-      TERNGRAD_THROW(CommunicationError, "[communicator] ", operation, " gave ", bytes.size(), " bytes for rank ", rank,
-                     " that are no parcels");
-    };
-    std::uint64_t count = 0;
-    if (bytes.size() < sizeof(count)) refuse();
-    std::memcpy(&count, bytes.data(), sizeof(count));
-    bytes = bytes.subspan(sizeof(count));
-    if (count > bytes.size() / 8) refuse();
-    std::vector<std::uint64_t> sizes(static_cast<std::size_t>(count));
-    if (count > 0) std::memcpy(sizes.data(), bytes.data(), 8 * sizes.size());
-    bytes = bytes.subspan(8 * sizes.size());
-    std::uint64_t total = 0;
-    for (const std::uint64_t size : sizes) {
-      if (size > bytes.size()) refuse();
-      total += static_cast<std::uint64_t>(parcel_bytes(size));
-    }
-    if (total != bytes.size()) refuse();
-    const std::span<std::uint8_t> storage = all.extend(sizes);
-    if (!storage.empty()) std::memcpy(storage.data(), bytes.data(), storage.size());
   }
 
   nb::handle object_;

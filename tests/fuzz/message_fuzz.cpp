@@ -51,5 +51,11 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
     read_message(copy, MessageKind::kGradient, fuzz::kMessageContext, fuzz::message_layout(), message);
     touch(message);
   });
+  fuzz::survive<CommunicationError>([&] {
+    for (const MessageOutline::Record& record : outline_message(copy).records) {
+      fuzz::require(record.scalers_at + 4 * std::uint64_t{record.num_scalers} <= record.codes_at &&
+                    record.codes_at + record.bytes <= copy.size());
+    }
+  });
   return 0;
 }

@@ -8,6 +8,7 @@
 #include <memory>
 #include <random>
 #include <string>
+#include <utility>
 
 #include "kernels/runtime/errors.h"
 #include "support/reference.h"
@@ -324,31 +325,57 @@ TEST(WireFormat, LabelsSayWhatAMessageIs) {
   EXPECT_THROW(read_label(std::span(bytes).first(63)), CommunicationError);
 }
 
-TEST(WireFormat, MessagesAreInspectedWithoutTheirLayout) {
+TEST(WireFormat, OutlinesNeedNoLayout) {
   const Bytes bytes = small_message();
-  const MessageInfo info = inspect_message(bytes);
-  EXPECT_EQ(info.kind, MessageKind::kGradient);
-  EXPECT_EQ(info.context.run_id, kContext.run_id);
-  EXPECT_EQ(info.context.fingerprint, kContext.fingerprint);
-  EXPECT_EQ(info.context.step, kContext.step);
-  EXPECT_EQ(info.worker, 5u);
-  EXPECT_EQ(info.num_elements, 13u);
-  ASSERT_EQ(info.records.size(), 2u);
-  const MessageInfo::Record& codes = info.records[0];
-  EXPECT_EQ(codes.codec, 3);
-  EXPECT_EQ(codes.format, 1);
-  EXPECT_EQ(codes.count, 10u);
-  EXPECT_THAT(codes.scalers, ::testing::ElementsAre(2.0f));
-  EXPECT_THAT(codes.payload, ::testing::ElementsAreArray(kCodes));
-  EXPECT_EQ(info.records[1].segment, 1u);
-  for (const std::size_t field : {6u, 60u, 64u, 170u}) {  // kind, checksum, a record, the payload
-    ASSERT_LT(field, bytes.size());
-    Bytes bad = bytes;
-    bad[field] ^= 1;
-    EXPECT_THROW(inspect_message(bad), CommunicationError) << field;
+  const MessageOutline outline = outline_message(bytes);
+  EXPECT_EQ(outline.label.kind, MessageKind::kGradient);
+  EXPECT_EQ(outline.label.worker, 5u);
+  EXPECT_EQ(outline.label.step, kContext.step);
+  EXPECT_EQ(outline.run_id, kContext.run_id);
+  EXPECT_EQ(outline.fingerprint, kContext.fingerprint);
+  EXPECT_EQ(outline.payload_bytes, 36u);
+  EXPECT_EQ(outline.num_elements, 13u);
+  ASSERT_EQ(outline.records.size(), 2u);
+  const MessageOutline::Record& biases = outline.records[1];
+  EXPECT_EQ(biases.segment, 1u);
+  EXPECT_EQ(biases.codec, 1);
+  EXPECT_EQ(biases.first, 0u);
+  EXPECT_EQ(biases.count, 3u);
+  EXPECT_EQ(biases.num_scalers, 1u);
+  EXPECT_EQ(biases.bytes, 12u);
+  EXPECT_EQ(biases.scalers_at, 64u + 2 * 48 + 16);
+  EXPECT_EQ(biases.codes_at, bytes.size() - 12);
+  EXPECT_EQ(outline.records[0].format, 1);
+  // From any address.
+  Bytes shifted(bytes.size() + 1);
+  std::ranges::copy(bytes, shifted.begin() + 1);
+  EXPECT_EQ(outline_message(std::span<const std::uint8_t>(shifted).subspan(1)).records[1].codes_at, biases.codes_at);
+}
+
+TEST(WireFormat, OutlinesRefuseWhatIsDamaged) {
+  const Bytes right = small_message();
+  for (std::size_t bit = 0; bit < 8 * right.size(); ++bit) {
+    Bytes wrong = right;
+    wrong[bit / 8] ^= static_cast<std::uint8_t>(1u << (bit % 8));
+    EXPECT_THROW(outline_message(wrong), CommunicationError) << bit;
   }
-  for (std::size_t size = 0; size < bytes.size(); ++size) {
-    EXPECT_THROW(inspect_message(std::span(bytes).first(size)), CommunicationError) << size;
+  for (std::size_t size = 0; size < right.size(); ++size) {
+    EXPECT_THROW(outline_message(std::span<const std::uint8_t>(right).first(size)), CommunicationError) << size;
+  }
+  // Behind checksums that hold.
+  for (const auto& [at, what] : {std::pair{64u + 48 + 24, "outside the payload"},
+                                 {64u + 32, "outside the payload"},
+                                 {64u + 6, "reserved"},
+                                 {64u + 16, "number of elements"}}) {
+    Bytes wrong = right;
+    wrong[at] = 0xf8;
+    fix_checksums(wrong);
+    try {
+      outline_message(wrong);
+      ADD_FAILURE() << at;
+    } catch (const CommunicationError& error) {
+      EXPECT_THAT(error.what(), HasSubstr(what));
+    }
   }
 }
 
