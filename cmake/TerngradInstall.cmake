@@ -1,8 +1,9 @@
 # Installation: headers, static libraries, and the CMake package that find_package(terngrad) reads.
 #
-# Two export sets, so that a program which only compresses needs neither oneDNN nor Boost:
+# Three export sets, so that a program which only compresses needs neither oneDNN nor Boost, and one in C nothing else:
 #   terngradTargets          terngrad::kernels, terngrad::compress, terngrad::version
 #   terngradTrainersTargets  terngrad::nets, terngrad::datasets, terngrad::trainers; only if TERNGRAD_BUILD_TRAINERS
+#   terngradCTargets         terngrad::c; only if TERNGRAD_BUILD_CAPI, and with what pkg-config reads
 # Commands install themselves (terngrad_command).
 include(CMakePackageConfigHelpers)
 
@@ -97,6 +98,23 @@ set(TERNGRAD_FIND_TRAINERS_DEPENDENCIES "")
 if(TERNGRAD_BUILD_TRAINERS)
   terngrad_install_libraries(terngradTrainersTargets nets datasets trainers)
   terngrad_dependency_calls(TERNGRAD_FIND_TRAINERS_DEPENDENCIES terngrad_nets terngrad_datasets terngrad_trainers)
+endif()
+
+if(TERNGRAD_BUILD_CAPI)
+  install(
+    TARGETS terngrad_c
+    EXPORT terngradCTargets
+    LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR})
+  install(
+    EXPORT terngradCTargets
+    NAMESPACE terngrad::
+    DESTINATION ${TERNGRAD_PACKAGE_DIR})
+  install(FILES ${PROJECT_SOURCE_DIR}/capi/terngrad.h DESTINATION ${CMAKE_INSTALL_INCLUDEDIR})
+  # An installation that is moved is found where it is.
+  cmake_path(RELATIVE_PATH CMAKE_INSTALL_PREFIX BASE_DIRECTORY ${CMAKE_INSTALL_FULL_LIBDIR}/pkgconfig OUTPUT_VARIABLE
+             TERNGRAD_PC_PREFIX)
+  configure_file(${PROJECT_SOURCE_DIR}/cmake/terngrad.pc.in ${PROJECT_BINARY_DIR}/terngrad.pc @ONLY)
+  install(FILES ${PROJECT_BINARY_DIR}/terngrad.pc DESTINATION ${CMAKE_INSTALL_LIBDIR}/pkgconfig)
 endif()
 
 configure_package_config_file(

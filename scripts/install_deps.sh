@@ -27,6 +27,7 @@ TEXT
 
 packages=(
   g++ cmake ninja-build ccache git                      # build
+  pkgconf                                               # programs in C find the library by it
   libboost-program-options-dev                          # options of the commands
   libdnnl-dev ocl-icd-opencl-dev                        # nets; oneDNN's CMake package looks for OpenCL headers
   libhwy-dev                                            # SIMD

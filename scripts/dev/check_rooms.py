@@ -22,6 +22,7 @@ LIBRARIES = {
     "datasets": ["kernels"],
     "trainers": ["kernels", "compress", "nets", "datasets"],
     "python": ["kernels", "compress"],
+    "capi": ["kernels", "compress"],
 }
 # From the ground up; rooms of one floor do not include each other.
 FLOORS = {
@@ -31,6 +32,7 @@ FLOORS = {
     "datasets": [],
     "trainers": [["io", "optim"], ["checkpoint", "loop"], ["async", "options"], ["launch", "evaluate"], ["hooks"], ["run"], ["commands"]],
     "python": [],
+    "capi": [],
 }
 MAX_FILES = 45
 # Two files for each kind of layer, and kernels beside them.

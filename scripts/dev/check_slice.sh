@@ -10,7 +10,7 @@ Builds and runs a slice of the tests under sanitizers, and every eighth of the s
 
      address and undefined-behaviour sanitizers       thread sanitizer
   A  kernels, contracts, fuzzed parsers            E  emulated kernels
-  B  compress                                      F  emulated nets and training
+  B  compress, C library                           F  emulated nets and training
   C  nets, datasets, benchmarks                    G  all of A to C without emulation
   D  trainers, MPI, emulated training              H  trainers
      A to C with the emulation of their CUDA code
@@ -66,7 +66,7 @@ case $slice in
     ;;
   B)
     preset=asan
-    targets=(compress_test simt_compress_test)
+    targets=(compress_test simt_compress_test capi_test)
     ;;
   C)
     preset=asan
@@ -87,7 +87,7 @@ case $slice in
     ;;
   G)
     preset=tsan
-    targets=(kernels_test compress_test contracts_test nets_test datasets_test bench_test)
+    targets=(kernels_test compress_test contracts_test nets_test datasets_test bench_test capi_test)
     ;;
   H)
     preset=tsan

@@ -48,7 +48,7 @@ list_files() {
     if [[ -f $file ]]; then echo "$file"; fi
   done
 }
-mapfile -t cpp_files < <(list_files '*.h' '*.cpp' '*.cu' '*.cuh')
+mapfile -t cpp_files < <(list_files '*.h' '*.c' '*.cpp' '*.cu' '*.cuh')
 mapfile -t sources < <(list_files {kernels,compress,nets,datasets,trainers}/'*.cpp' {kernels,nets,datasets,trainers}/'*.cu')
 mapfile -t shell_files < <(list_files 'scripts/*.sh' '.ci/run')
 
@@ -138,6 +138,7 @@ check_includes() {
       compress | nets | datasets) allowed="kernels|$folder" ;;
       trainers) allowed='kernels|compress|nets|datasets|trainers' ;;
       python) allowed='kernels|compress|python' ;;
+      capi) allowed='kernels|compress|capi' ;;
       *) continue ;; # bench, tests and experiments may include everything
     esac
     wrong=$(grep -nE '^ *# *include "' "$file" | grep -vE "include \"($allowed)/" || true)

@@ -54,9 +54,20 @@ build_against() {
     "$build/$3"
 }
 
-# Installs the ci build and uses it as others do, for compression only and for training.
+# run_c_program PREFIX: a program in C, built against an installed library without CMake.
+run_c_program() {
+  local text flags
+  text=$(PKG_CONFIG_PATH=$1/lib/pkgconfig pkg-config --cflags --libs terngrad) &&
+    read -ra flags <<<"$text" &&
+    cc -std=c99 -pedantic -Wall -Wextra -Werror examples/c/mean.c "${flags[@]}" "-Wl,-rpath,$1/lib" -lm -o "$stage_logs/mean" &&
+    "$stage_logs/mean"
+}
+
+# Installs the ci build and uses it as others do, for compression only, for training, and from C.
 check_consumers() {
   cmake --install build/ci --prefix "$stage_logs/prefix" >/dev/null &&
     build_against "$stage_logs/prefix" tests/consumer consumer &&
-    build_against "$stage_logs/prefix" docs/examples/own_net own_net
+    build_against "$stage_logs/prefix" docs/examples/own_net own_net &&
+    build_against "$stage_logs/prefix" examples/c mean &&
+    run_c_program "$stage_logs/prefix"
 }
