@@ -132,7 +132,10 @@ uint8_t* tg_incoming_add(tg_incoming* incoming, int64_t bytes) {
 }
 
 tg_status tg_communicator_self(tg_communicator** out) {
-  return guard([&] { deref(out, "out") = new tg_communicator{make_self_communicator()}; });
+  return guard([&] {
+    tg_communicator*& made = deref(out, "out");
+    made = new tg_communicator{make_self_communicator()};
+  });
 }
 
 tg_status tg_communicator_custom(const tg_communicator_ops* ops, tg_communicator** out) {

@@ -54,7 +54,10 @@ Plan make_plan(const Layout& layout, int num_workers, const char* text) {
 extern "C" {
 
 tg_status tg_layout_create(tg_layout** out) {
-  return guard([&] { deref(out, "out") = new tg_layout; });
+  return guard([&] {
+    tg_layout*& made = deref(out, "out");
+    made = new tg_layout;
+  });
 }
 
 void tg_layout_destroy(tg_layout* layout) { delete layout; }

@@ -10,6 +10,7 @@
 
 #include "support/c_api.h"
 #include "support/exchanges.h"
+#include "support/sanitized.h"
 #include "support/thread_communicator.h"
 
 namespace terngrad::capi_communicator_test {
@@ -146,7 +147,7 @@ void for_each_rank(int size, const Body& body) {
     threads.emplace_back([&, number] {
       Rank rank(meeting, number);
       body(number, rank);
-      meeting->abort();  // whoever still waits has failed
+      meeting->abort();  // a rank that still waits has failed
     });
   }
   for (std::thread& thread : threads) thread.join();
@@ -256,8 +257,10 @@ TEST(CCommunicator, GivesNoRoomForMoreMessagesThanRanks) {
   ops.all_gather = [](void*, const std::uint8_t*, std::int64_t, tg_incoming* all) {
     EXPECT_EQ(tg_incoming_add(all, -1), nullptr);
     EXPECT_STREQ(tg_last_error(), "a message of -1 bytes");
-    EXPECT_EQ(tg_incoming_add(all, std::int64_t{1} << 60), nullptr);
-    EXPECT_STREQ(tg_last_error(), "out of memory");
+    if (!testing::kIsSanitized) {  // a sanitizer ends programs that ask for so much
+      EXPECT_EQ(tg_incoming_add(all, std::int64_t{1} << 60), nullptr);
+      EXPECT_STREQ(tg_last_error(), "out of memory");
+    }
     EXPECT_NE(tg_incoming_add(all, 0), nullptr);
     EXPECT_NE(tg_incoming_add(all, 1), nullptr);
     EXPECT_EQ(tg_incoming_add(all, 1), nullptr);

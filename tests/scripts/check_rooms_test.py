@@ -23,7 +23,8 @@ class CheckRooms(unittest.TestCase):
         self.assertEqual(violations({"compress/wire/a.cpp": ["compress/codecs/b.h", "compress/wire/c.h", "kernels/codes/d.h"]}), [])
         for file, included in [("compress/codecs/a.h", "compress/wire/b.h"), ("kernels/statistics/a.h", "kernels/codes/b.h"),
                                ("kernels/statistics/a.h", "kernels/optimizer/b.h"), ("kernels/codes/a.h", "compress/comm/b.h"),
-                               ("nets/a.h", "datasets/b.h"), ("trainers/io/a.h", "trainers/commands/cuda/b.h")]:
+                               ("nets/a.h", "datasets/b.h"), ("capi/a.cpp", "python/src/b.h"),
+                               ("trainers/io/a.h", "trainers/commands/cuda/b.h")]:
             found = violations({file: [included]})
             self.assertEqual(found, [f"{file} includes {included}, which is on a floor above"])
 
