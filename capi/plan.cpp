@@ -16,9 +16,8 @@ namespace {
 
 constexpr int kMaxWorkers = 1 << 24;
 
-/// The spec that `codec` and further options of its keys come to.
-std::string spec_of(Options& options) {
-  const std::string codec = options.text("codec", CodecPlanOptions{}.codec);
+/// The spec that a codec and the further options, which are of its keys, come to.
+std::string spec_of(const std::string& codec, Options& options) {
   CodecSpec spec = parse_codec_spec(codec);
   std::vector<std::string> keys;
   for (const SpecKey& key : codec_keys(expand_preset(spec, codec_presets()).spec.name)) keys.push_back(key.name);
@@ -39,12 +38,13 @@ Plan make_plan(const Layout& layout, int num_workers, const char* text) {
   require_range("num_workers", num_workers, 1, kMaxWorkers);
   Options options(text);
   CodecPlanOptions plan;
+  const std::string codec = options.text("codec", plan.codec);
   for (const std::string& rule : options.all("codec_for")) plan.rules.push_back(parse_codec_rule(rule));
   const std::uint64_t min_elements = options.number("min_elements", 1);
   require_range("option min_elements", min_elements, std::uint64_t{0}, std::uint64_t{1} << 62);
   plan.size_to_binarize = static_cast<std::int64_t>(min_elements);
   plan.quantize_logits = options.flag("quantize_logits", false);
-  plan.codec = spec_of(options);
+  plan.codec = spec_of(codec, options);
   plan.context.num_workers = num_workers;
   return {layout, CodecPlan(layout, plan), num_workers, default_memory(plan.codec, plan.context)};
 }
