@@ -134,40 +134,6 @@ EncodedSlice read_record(const WireRecord& record, std::size_t index, const Layo
   return encoded;
 }
 
-/// The header, and whether records are as many as fit and header and records are whole.
-Header read_checked_header(std::span<const std::uint8_t> bytes) {
-  const Header header = read_header(bytes);
-  const std::size_t room = (bytes.size() - kWireHeaderBytes) / kWireRecordBytes;
-  if (header.num_records > room) {
-    TERNGRAD_THROW(CommunicationError, "[message] number of records is ", header.num_records, ", the length allows ",
-                   room);
-  }
-  expect("header checksum", header_checksum(bytes, header.num_records), header.header_crc);
-  return header;
-}
-
-/// What follows the records, whole.
-std::span<const std::uint8_t> checked_payload(std::span<const std::uint8_t> bytes, const Header& header) {
-  const std::size_t start = payload_start(header.num_records);
-  expect("payload length", static_cast<std::uint64_t>(bytes.size() - start), header.payload_bytes);
-  const std::span<const std::uint8_t> payload = bytes.subspan(start);
-  expect("payload checksum", crc32c(payload), header.payload_crc);
-  return payload;
-}
-
-/// Calls body(index, record) for every record, and checks what the header says of them together.
-template <class Body>
-void for_each_record(std::span<const std::uint8_t> bytes, const Header& header, std::span<const std::uint8_t> payload,
-                     const Body& body) {
-  std::uint64_t num_elements = 0;
-  for (std::size_t i = 0; i < header.num_records; ++i) {
-    const auto record = load<WireRecord>(bytes.data() + kWireHeaderBytes + i * kWireRecordBytes);
-    body(i, locate_record(record, i, payload));
-    num_elements += record.count;
-  }
-  expect("number of elements", num_elements, header.num_elements);
-}
-
 }  // namespace
 
 std::int64_t max_message_bytes(std::size_t num_records, std::int64_t num_scalers, std::int64_t payload_bytes) {
@@ -328,7 +294,7 @@ void read_message(std::span<const std::uint8_t> bytes, MessageKind kind, const M
   const std::span<const std::uint8_t> payload = read_payload(header, bytes);
   message.kind = kind;
   message.worker = static_cast<int>(header.worker);
-  message.payload = checked_payload(bytes, header);
+  message.payload = payload;
   message.records.resize(header.num_records);
   std::uint64_t num_elements = 0;
   for (std::size_t i = 0; i < header.num_records; ++i) {

@@ -11,8 +11,8 @@
 #include "compress/plan/codec_facts.h"
 #include "compress/plan/codec_presets.h"
 #include "compress/plan/codec_registry.h"
+#include "compress/wire/aggregate_messages.h"
 #include "compress/wire/gradient_message.h"
-#include "compress/wire/message_aggregator.h"
 #include "compress/wire/worker_encoder.h"
 #include "kernels/runtime/errors.h"
 #include "kernels/statistics/scaler_limits.h"
@@ -207,6 +207,10 @@ class Encoder {
   Stream stream_{Device::cpu(), 1};
 };
 
+std::span<const std::uint8_t> view(const nb::bytes& bytes) {
+  return {static_cast<const std::uint8_t*>(bytes.data()), bytes.size()};
+}
+
 /// The bytes of a message where messages must be: at a multiple of 8.
 class AlignedBytes {
  public:
@@ -252,15 +256,13 @@ int decode(const Plan& plan, const nb::bytes& bytes, std::uint64_t step, std::ui
 void aggregate(const Plan& plan, const std::vector<nb::bytes>& messages, std::uint64_t step, std::uint64_t run_id,
                const nb::list& out) {
   const Output output(plan, out);
-  std::vector<AlignedBytes> aligned;
   std::vector<std::span<const std::uint8_t>> bytes;
-  aligned.reserve(messages.size());
   bytes.reserve(messages.size());
-  for (const nb::bytes& message : messages) bytes.push_back(aligned.emplace_back(message).get());
+  for (const nb::bytes& message : messages) bytes.push_back(view(message));
   const UnlockedCall unlocked;
   Stream stream(Device::cpu(), 1);
-  MessageAggregator aggregator(plan.layout, plan.codecs, plan.num_workers);
-  aggregator.aggregate(bytes, {run_id, plan.codecs.fingerprint(), step}, output.table, stream);
+  aggregate_messages(bytes, plan.layout, plan.codecs, plan.num_workers, {run_id, plan.codecs.fingerprint(), step},
+                     output.table, stream);
 }
 
 /// The names of codecs by their numbers in messages.
@@ -270,30 +272,32 @@ std::map<int, std::string> names_by_wire_id() {
   return names;
 }
 
-nb::dict inspect(const nb::bytes& bytes) {
+nb::dict inspect(const nb::bytes& message) {
   static const std::map<int, std::string> names = names_by_wire_id();
-  const AlignedBytes aligned(bytes);
-  const MessageInfo info = inspect_message(aligned.get());
+  const std::span<const std::uint8_t> bytes = view(message);
+  const MessageOutline outline = outline_message(bytes);
   nb::list records;
-  for (const MessageInfo::Record& record : info.records) {
+  for (const MessageOutline::Record& record : outline.records) {
     const auto name = names.find(record.codec);
+    std::vector<float> scalers(record.num_scalers);
+    if (!scalers.empty()) std::memcpy(scalers.data(), bytes.data() + record.scalers_at, 4 * scalers.size());
     nb::dict described;
     described["tensor"] = record.segment;
     described["codec"] = name != names.end() ? name->second : "";
     described["format"] = static_cast<int>(record.format);
     described["first"] = record.first;
     described["count"] = record.count;
-    described["scalers"] = nb::tuple(nb::cast(std::vector<float>(record.scalers.begin(), record.scalers.end())));
-    described["code_bytes"] = record.payload.size();
+    described["scalers"] = nb::tuple(nb::cast(scalers));
+    described["code_bytes"] = record.bytes;
     records.append(described);
   }
   nb::dict result;
-  result["kind"] = static_cast<int>(info.kind);
-  result["run_id"] = info.context.run_id;
-  result["fingerprint"] = info.context.fingerprint;
-  result["step"] = info.context.step;
-  result["worker"] = info.worker;
-  result["num_elements"] = info.num_elements;
+  result["kind"] = static_cast<int>(outline.label.kind);
+  result["run_id"] = outline.run_id;
+  result["fingerprint"] = outline.fingerprint;
+  result["step"] = outline.label.step;
+  result["worker"] = outline.label.worker;
+  result["num_elements"] = outline.num_elements;
   result["nbytes"] = bytes.size();
   result["records"] = records;
   return result;

@@ -200,8 +200,8 @@ class Codec:
 
         @param messages  one of each of `num_workers` workers, in any order, of one step and run
         @param out       as for `decode`
-        @raises CommunicationError as `decode`, for a worker that is missing or comes twice, and for workers that have to
-            share scalers but did not
+        @raises CommunicationError as `decode`, for a worker that comes twice, and for workers that have to share scalers but
+            did not; NonFiniteError for a mean beyond float32
         """
         messages = list(messages)
         if not messages:

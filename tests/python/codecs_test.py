@@ -266,8 +266,8 @@ class Aggregates(unittest.TestCase):
         codec = terngrad.Codec("qsgd", num_workers=2)
         first, second = (codec.encode(gradient, worker=worker) for worker in range(2))
         for messages, error, word in (
-                ([], terngrad.InvalidArgument, "got none"), ([first], terngrad.CommunicationError, "needs a message of each"),
-                ([first, first], terngrad.CommunicationError, "worker 0 comes twice"),
+                ([], terngrad.InvalidArgument, "got none"), ([first], terngrad.InvalidArgument, "one of each of 2 workers"),
+                ([first, first], terngrad.CommunicationError, "two messages are worker 0's"),
                 ([first, codec.encode(gradient, worker=1, step=1)], terngrad.InvalidArgument, "steps"),
                 ([first, codec.encode(gradient[1:], worker=1)], terngrad.InvalidArgument, "different tensors"),
                 ([first, terngrad.Codec("fp8", num_workers=2).encode(gradient, worker=1)], terngrad.CommunicationError, "fingerprint")):
