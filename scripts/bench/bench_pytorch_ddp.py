@@ -19,28 +19,26 @@ same parameters, and for alexnet_layout that gradients are the mean. A hook that
 exit code is 1 then. Without PyTorch or Gloo: {"skipped": reason}, exit code 77.
 """
 
-import pathlib
 import argparse
-import datetime
-import json
 import math
-import os
 import statistics
 import sys
 import time
 
-sys.path.append(str(pathlib.Path(__file__).resolve().parents[1] / "common"))
-import missing_package
+import gloo_launch
+from gloo_launch import SKIPPED, first_line, say, write
 
-SKIPPED = 77
+try:
+    import torch
+    from torch import distributed
+    from torch.distributed.algorithms.ddp_comm_hooks import default_hooks
+
+    from pytorch_nets import NETS
+except ImportError:
+    torch = None  # gloo_launch says why
+
 BATCHES = {"lenet": 64, "cifar10_alexnet": 128, "alexnet_layout": None}  # of each process
 HOOKS = ("fp32", "fp16", "bf16")
-LAUNCHERS = (  # variables with the rank and the number of processes
-    ("TERNGRAD_HOST_RANK", "TERNGRAD_HOST_COUNT"),
-    ("OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE"),
-    ("RANK", "WORLD_SIZE"),
-)
-DEFAULT_PORT = "29500"
 
 
 def alexnet_shapes():
@@ -111,19 +109,7 @@ class TrainStep:
     def check(self):
         if not math.isfinite(self.loss):
             raise RuntimeError(f"the loss is {self.loss}")
-        own = torch.cat([parameter.detach().flatten() for parameter in self.net.parameters()])
-        of_rank_0 = own.clone()
-        distributed.broadcast(of_rank_0, 0)
-        if not torch.equal(own, of_rank_0):
-            raise RuntimeError("parameters differ between ranks")
-
-
-def say(options, text):
-    print(f"bench_pytorch_ddp.py: rank {options.rank}: {text}", file=sys.stderr)
-
-
-def first_line(error):
-    return str(error).strip().splitlines()[0]
+        gloo_launch.check_equal_parameters(self.net)
 
 
 def hook_of(name):
@@ -166,15 +152,7 @@ def measure(name, options):
 
 
 def run(options):
-    os.environ.setdefault("GLOO_SOCKET_IFNAME", os.environ.get("TERNGRAD_HOST_INTERFACE", ""))
-    if not os.environ["GLOO_SOCKET_IFNAME"]:
-        del os.environ["GLOO_SOCKET_IFNAME"]
-    torch.set_num_threads(options.threads)
-    try:
-        distributed.init_process_group("gloo", init_method=f"tcp://{options.master}", rank=options.rank,
-                                       world_size=options.world_size, timeout=datetime.timedelta(seconds=options.timeout))
-    except RuntimeError as error:
-        say(options, f"the {options.world_size} processes did not meet at {options.master}: {first_line(error)}")
+    if not gloo_launch.meet(options):
         return 1
     results = []
     for name in options.hooks:
@@ -210,36 +188,6 @@ def describe(options):
     }
 
 
-def write(report, options):
-    """To the standard output and to --out."""
-    text = json.dumps(report, indent=1)
-    print(text, flush=True)
-    if options.out:
-        with open(options.out, "w", encoding="utf-8") as file:
-            file.write(text + "\n")
-
-
-def find_place(parser, options):
-    """Fills in rank, number of processes and master from the launcher's environment."""
-    if (options.rank is None) != (options.world_size is None):
-        parser.error("--rank and --world_size: go together")
-    if options.rank is None:
-        found = [(rank, size) for rank, size in LAUNCHERS if rank in os.environ and size in os.environ]
-        rank, size = found[0] if found else (None, None)
-        options.rank, options.world_size = (int(os.environ[rank]), int(os.environ[size])) if found else (0, 1)
-    if options.world_size < 1 or not 0 <= options.rank < options.world_size:
-        parser.error(f"--rank {options.rank}: must be below --world_size {options.world_size}")
-    if options.master:
-        if ":" not in options.master:
-            parser.error(f"--master: '{options.master}' is not ADDRESS:PORT")
-        return
-    hosts = os.environ.get("TERNGRAD_HOST_ADDRESSES", "")
-    address = hosts.split(",")[0] or os.environ.get("MASTER_ADDR") or ("127.0.0.1" if options.world_size == 1 else None)
-    if address is None:
-        parser.error(f"--master: {options.world_size} processes need ADDRESS:PORT, where rank 0 listens")
-    options.master = f"{address}:{os.environ.get('MASTER_PORT', DEFAULT_PORT)}"
-
-
 def parse():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--net", default="cifar10_alexnet", choices=sorted(BATCHES), help="default cifar10_alexnet")
@@ -249,17 +197,10 @@ def parse():
     parser.add_argument("--steps", type=int, default=10, help="steps in a repetition (default 10)")
     parser.add_argument("--warmup", type=int, default=3, help="steps before the first repetition (default 3)")
     parser.add_argument("--repetitions", type=int, default=3, help="repetitions (default 3)")
-    parser.add_argument("--threads", type=int, default=1, help="threads of a process (default 1)")
     parser.add_argument("--bucket_mb", type=int, default=25, help="DDP's buckets in MiB (default 25, as DDP's)")
-    parser.add_argument("--timeout", type=int, default=600, help="seconds that an operation of Gloo may take (default 600)")
-    parser.add_argument("--rank", type=int, help="of this process (default: the launcher's)")
-    parser.add_argument("--world_size", type=int, help="number of processes (default: the launcher's)")
-    parser.add_argument("--master", help="ADDRESS:PORT of rank 0")
-    parser.add_argument("--out", help="file for the JSON, written by rank 0")
+    gloo_launch.add_options(parser)
     options = parser.parse_args()
-    for name in ("steps", "repetitions", "threads", "bucket_mb", "timeout"):
-        if getattr(options, name) < 1:
-            parser.error(f"--{name}: must be at least 1")
+    gloo_launch.check_options(parser, options, ("steps", "repetitions", "bucket_mb"))
     if options.warmup < 0:
         parser.error("--warmup: must be at least 0")
     if options.batch is not None and options.net == "alexnet_layout":
@@ -267,32 +208,17 @@ def parse():
     if options.batch is not None and options.batch < 1:
         parser.error("--batch: must be at least 1")
     options.batch = options.batch or BATCHES[options.net]
-    find_place(parser, options)
     return options
 
 
 def main(options):
-    if torch is None:
-        reason = f"no PyTorch: {WHY_NO_TORCH}"
-    elif not (distributed.is_available() and hasattr(distributed, "ProcessGroupGloo")):
-        reason = f"PyTorch {torch.__version__} was built without Gloo"
-    else:
+    reason = gloo_launch.unavailable_reason()
+    if reason is None:
         return run(options)
     if options.rank == 0:
         write({"skipped": reason}, options)
     return SKIPPED
 
-
-# A preset core type makes OpenBLAS use kernels for another processor, at half the speed; it is read at import.
-os.environ.pop("OPENBLAS_CORETYPE", None)
-try:
-    import torch
-    from torch import distributed
-    from torch.distributed.algorithms.ddp_comm_hooks import default_hooks
-
-    from pytorch_nets import NETS
-except ImportError as error:
-    torch, WHY_NO_TORCH = None, missing_package.hint(error)
 
 if __name__ == "__main__":
     sys.exit(main(parse()))

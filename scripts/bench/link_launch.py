@@ -136,8 +136,9 @@ class Launch:
     def shown(self):
         """The command line as tables have it: without folders that say nothing to others."""
         command = shlex.join(self.line())
-        for path, short in ((self.scratch, "FILES/"), (self.options.programs, ""), (SCRIPTS.parent, "")):
-            command = command.replace(f"{path}/", short)
+        programs = getattr(self.options, "programs", None)
+        for path, short in ((self.scratch, "FILES/"), (programs, ""), (SCRIPTS.parent, "")):
+            command = command.replace(f"{path}/", short) if path else command
         return command
 
     def read_json(self, name):
@@ -168,18 +169,21 @@ class Launch:
         return with_min_stolen(self.once(), self.once, self.options.max_stolen)
 
 
-def add_options(parser, what, limit):
-    """Those that every script has that measures such launches. @param what  a launch is called"""
-    parser.add_argument("--programs", type=pathlib.Path, default=pathlib.Path("build/release/bin"),
-                        help="folder of the built commands (default: build/release/bin)")
+def add_options(parser, what, limit, has_programs=True):
+    """Those that every script has that measures such launches. @param what  a launch is called. @param has_programs  whether it is
+    of built commands"""
+    if has_programs:
+        parser.add_argument("--programs", type=pathlib.Path, default=pathlib.Path("build/release/bin"),
+                            help="folder of the built commands (default: build/release/bin)")
     parser.add_argument("--max_stolen", type=float, default=3, metavar="PERCENT",
                         help=f"processor time that other machines may take from a {what} (default 3)")
     parser.add_argument("--limit", type=int, default=limit, help=f"seconds that a {what} may take (default {limit})")
     parser.add_argument("--dry_run", action="store_true", help="print the commands of what is not there, and run nothing")
 
 
-def check_options(parser, options, numbers, programs):
-    """Refuses what is out of range, and makes folders absolute. @param numbers  names of options that are at least 1"""
+def check_options(parser, options, numbers, programs=()):
+    """Refuses what is out of range, and makes folders absolute. @param numbers  names of options that are at least 1. @param
+    programs  that are needed"""
     for name in (*numbers, "limit"):
         if getattr(options, name) < 1:
             parser.error(f"--{name}: must be at least 1")
@@ -188,7 +192,9 @@ def check_options(parser, options, numbers, programs):
     for name in programs:
         if not os.access(options.programs / name, os.X_OK):
             parser.error(f"--programs: '{options.programs}' has no program {name}")
-    options.programs, options.out = options.programs.resolve(), options.out.resolve()
+    if programs:
+        options.programs = options.programs.resolve()
+    options.out = options.out.resolve()
 
 
 def now():
