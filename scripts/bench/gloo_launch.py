@@ -1,5 +1,5 @@
-"""One process of a launch of PyTorch over Gloo, on CPUs: its rank, where the processes meet, and what rank 0 writes. For the scripts
-that measure DistributedDataParallel.
+"""One process of a launch of PyTorch over Gloo, on CPUs: its rank, where the processes meet, and what rank 0 writes. For the
+scripts that measure DistributedDataParallel.
 
 Rank and number of processes are those of --rank and --world_size, or of slow_link.sh, Open MPI or torchrun."""
 

@@ -191,7 +191,8 @@ class LightningDdp(unittest.TestCase):
 
     def test_the_strategy_registers_the_hook(self):
         with tempfile.TemporaryDirectory() as folder:
-            for path, text in (("__init__.py", FAKE_LIGHTNING), ("pytorch/__init__.py", ""), ("pytorch/strategies.py", FAKE_STRATEGIES)):
+            for path, text in (("__init__.py", FAKE_LIGHTNING), ("pytorch/__init__.py", ""),
+                               ("pytorch/strategies.py", FAKE_STRATEGIES)):
                 file = pathlib.Path(folder) / "lightning" / path
                 file.parent.mkdir(exist_ok=True)
                 file.write_text(textwrap.dedent(text))

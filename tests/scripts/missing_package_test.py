@@ -19,7 +19,7 @@ def run_bare(*command):
 
 class MissingPackage(unittest.TestCase):
     SCRIPTS = ["scripts/bench/bench_pytorch.py", "scripts/bench/bench_pytorch_ddp.py", "scripts/bench/bench_pytorch_gpu.py",
-               "scripts/dev/check_formats.py", "scripts/dev/compare_pytorch.py", "scripts/plot_run.py", "scripts/read_messages.py",
+               "scripts/bench/ddp_hooks_rank.py", "scripts/dev/check_formats.py", "scripts/dev/compare_pytorch.py", "scripts/plot_run.py", "scripts/read_messages.py",
                "experiments/cifar10_pytorch.py"]
 
     def test_help_needs_no_package(self):

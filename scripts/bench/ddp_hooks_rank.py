@@ -1,0 +1,291 @@
+#!/usr/bin/env python3
+"""Measures a way in which the gradients of DistributedDataParallel travel over Gloo, on CPUs: one process of a launch.
+
+    sudo scripts/hosts/slow_link.sh --no-mpi 100mbit 2 -- scripts/bench/ddp_hooks_rank.py --hook ternary:clip_factor=2.5
+
+scripts/bench/bench_hooks.py launches it for each row of its tables. A step is forward, backward with the exchange that overlaps it,
+and a momentum step of examples/ddp_cifar10.py's ResNet-18, on a batch in memory. --hook is none (DDP in fp32), fp16 (PyTorch's own
+hook), powersgd:rank=R (PyTorch's own too), or a codec of ours by name, preset or spec.
+
+PyTorch's PowerSGD starts collectives from callbacks, whose order differs between ranks over Gloo. So its DDP has a single bucket,
+and nothing overlaps; the others have DDP's own buckets. It compresses from the third step on.
+
+Rank 0 prints a JSON object; --out writes it to a file too: seconds of each step that counts, bytes that the host's interface sent
+and received in a step, and of a codec of ours those that its exchange reports. On a host of slow_link.sh each rank sees its
+interface alone. It is checked that every rank ends with the same parameters.
+
+With --python_part it says instead how long Python takes for a bucket, without the time in the library and in collectives: the
+hook's own code, and that of its communicator, which makes and fills the buffers for collectives. For that nothing overlaps, so that
+all of it is done in one thread. The median over steps counts.
+
+Exit codes: 1 if it failed, 2 for wrong usage, 77 without PyTorch, Gloo or the package terngrad.
+"""
+
+import argparse
+import collections
+import functools
+import math
+import os
+import pathlib
+import statistics
+import sys
+import time
+
+import gloo_launch
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+sys.path.append(str(ROOT / "examples"))
+try:
+    import torch
+    from torch import distributed
+    from torch.distributed.algorithms.ddp_comm_hooks import powerSGD_hook
+
+    import ddp_cifar10
+    import terngrad.torch
+    import terngrad.torch._communicator
+except ImportError as error:
+    terngrad, WHY_NO_TERNGRAD = None, gloo_launch.missing_package.hint(error)
+
+POWERSGD = "powersgd:rank="
+POWERSGD_BEGINS = 2  # steps before it, the fewest that PyTorch accepts
+OPERATIONS = ("all_gather", "all_to_all", "all_reduce_sum", "all_reduce_max", "broadcast", "barrier")  # of a communicator
+# Kinds of code, in the order in which they call each other.
+HOOK, LIBRARY, COMMUNICATOR, COLLECTIVE = "hook", "library", "communicator", "collective"
+
+
+class SelfTimes:
+    """Seconds in which a thread ran code of each kind, without those of other kinds that it called."""
+
+    def __init__(self):
+        self.clear()
+        self.kinds = []  # of the calls under way
+        self.since = 0.0
+
+    def clear(self):
+        self.seconds = collections.Counter()
+        self.calls = collections.Counter()
+
+    def pass_time(self):
+        now = time.perf_counter()
+        if self.kinds:
+            self.seconds[self.kinds[-1]] += now - self.since
+        self.since = now
+
+    def timed(self, kind, function):
+        @functools.wraps(function)
+        def call(*arguments, **options):
+            self.pass_time()
+            self.kinds.append(kind)
+            self.calls[kind] += 1
+            try:
+                return function(*arguments, **options)
+            finally:
+                self.pass_time()
+                self.kinds.pop()
+
+        return call
+
+    def stands_for(self, kind, thing):
+        """What has the functions of a module or object, timed, and all else of it as it is."""
+        self_times = self
+
+        class Timed:
+            def __getattr__(self, name):
+                value = getattr(thing, name)
+                return self_times.timed(kind, value) if callable(value) and not isinstance(value, type) else value
+
+        return Timed()
+
+
+def powersgd_rank(hook):
+    """Of PowerSGD; None for another hook."""
+    return int(hook[len(POWERSGD):]) if hook.startswith(POWERSGD) else None
+
+
+def interface_bytes():
+    """(sent, received) by this host's interface since its start; None outside of slow_link.sh."""
+    name = os.environ.get("TERNGRAD_HOST_INTERFACE")
+    if not name:
+        return None
+    folder = pathlib.Path("/sys/class/net") / name / "statistics"
+    return [int((folder / counter).read_text(encoding="ascii")) for counter in ("tx_bytes", "rx_bytes")]
+
+
+class Step:
+    """The training that is measured."""
+
+    def __init__(self, options):
+        torch.manual_seed(1)
+        self.net = ddp_cifar10.ResNet18(options.width)
+        self.num_buckets = 0  # that the timed hook got
+        self.self_times = SelfTimes()
+        power_rank = powersgd_rank(options.hook)
+        if power_rank is not None:
+            # DDP's first bucket has a limit of its own.
+            num_bytes = sum(4 * parameter.numel() for parameter in self.net.parameters())
+            distributed._DEFAULT_FIRST_BUCKET_BYTES = 2 * num_bytes
+            self.ddp = torch.nn.parallel.DistributedDataParallel(self.net, bucket_cap_mb=math.ceil(2 * num_bytes / 2**20))
+            state = powerSGD_hook.PowerSGDState(None, power_rank, POWERSGD_BEGINS)
+            self.ddp.register_comm_hook(state, one_bucket_powersgd)
+            self.state = None
+        else:
+            self.ddp = torch.nn.parallel.DistributedDataParallel(self.net)
+            self.state = self.time_python(options.hook) if options.python_part else ddp_cifar10.compress(self.ddp, options.hook)
+        self.optimizer = torch.optim.SGD(self.net.parameters(), lr=0.01, momentum=0.9)
+        images, self.labels = ddp_cifar10.draw_set(options.batch_size, 1, options.rank)
+        self.images = ddp_cifar10.normalize(images)
+        self.loss = math.nan
+
+    def time_python(self, codec):
+        """Registers our hook with timers around what is no Python of ours. @returns its state"""
+        state = terngrad.torch.CompressedAllReduceHook(self.ddp.module, codec, overlap=False)
+        state.exchange._core = self.self_times.stands_for(LIBRARY, state.exchange._core)
+        for name in OPERATIONS:
+            setattr(state._communicator, name, self.self_times.timed(COMMUNICATOR, getattr(state._communicator, name)))
+        terngrad.torch._communicator.dist = self.self_times.stands_for(COLLECTIVE, distributed)
+        timed_hook = self.self_times.timed(HOOK, terngrad.torch.hook)
+
+        def hook(state, bucket):
+            self.num_buckets += 1
+            return timed_hook(state, bucket)
+
+        self.ddp.register_comm_hook(state, hook)
+        return state
+
+    def run(self):
+        self.optimizer.zero_grad(set_to_none=True)
+        loss = torch.nn.functional.cross_entropy(self.ddp(self.images), self.labels)
+        loss.backward()
+        self.optimizer.step()
+        self.loss = loss.item()
+
+    def check(self):
+        if not math.isfinite(self.loss):
+            raise RuntimeError(f"the loss is {self.loss}")
+        gloo_launch.check_equal_parameters(self.net)
+
+
+def one_bucket_powersgd(state, bucket):
+    if bucket.index() != 0 or not bucket.is_last():
+        raise RuntimeError("DDP has several buckets, and PowerSGD over Gloo needs a single one")
+    return powerSGD_hook.powerSGD_hook(state, bucket)
+
+
+def measure_steps(step, options):
+    """Seconds of each step, and bytes of the mean one."""
+    distributed.barrier()
+    before, seconds = interface_bytes(), []
+    for _ in range(options.steps):
+        begin = time.perf_counter()
+        step.run()
+        seconds.append(time.perf_counter() - begin)
+    distributed.barrier()
+    after = interface_bytes()
+    result = {"seconds_of_steps": seconds}
+    if after is not None:
+        own = torch.tensor([(now - then) / options.steps for now, then in zip(after, before)], dtype=torch.float64)
+        of_ranks = [torch.empty_like(own) for _ in range(options.world_size)]
+        distributed.all_gather(of_ranks, own)
+        sent, received = zip(*(of_rank.tolist() for of_rank in of_ranks))
+        result |= {"interface_sent_bytes_per_step": sent, "interface_received_bytes_per_step": received}
+    if step.state is not None:
+        report = step.state.report()
+        result |= {"reported_sent_bytes": report.sent_bytes, "reported_received_bytes": report.received_bytes}
+    return result
+
+
+def measure_python_part(step, options):
+    """Of rank 0: medians over steps of what a bucket takes."""
+    of_steps = []
+    for _ in range(options.steps):
+        step.num_buckets = 0
+        step.self_times.clear()
+        step.run()
+        for kind in (HOOK, LIBRARY, COMMUNICATOR, COLLECTIVE):
+            if step.self_times.calls[kind] == 0:
+                raise RuntimeError(f"no call of {kind} was seen: the hook has another structure than is timed here")
+        of_steps.append({kind: seconds / step.num_buckets for kind, seconds in step.self_times.seconds.items()})
+    medians = {kind: statistics.median(each[kind] for each in of_steps) for kind in of_steps[0]}
+    return {"buckets": step.num_buckets, **{f"{kind}_seconds_per_bucket": seconds for kind, seconds in medians.items()}}
+
+
+def measure(options):
+    step = Step(options)
+    for _ in range(options.warmup):
+        step.run()
+    result = (measure_python_part if options.python_part else measure_steps)(step, options)
+    step.check()
+    return result
+
+
+def run(options):
+    if not gloo_launch.meet(options):
+        return 1
+    result = {"hook": options.hook, "processes": options.world_size, "batch_size": options.batch_size, "width": options.width,
+              "threads": options.threads, "warmup": options.warmup, "steps": options.steps, "version": version()}
+    try:
+        result |= measure(options)
+    except RuntimeError as error:  # the library's own are of this kind
+        gloo_launch.say(options, f"error: {options.hook}: {gloo_launch.first_line(error)}")
+        os._exit(1)  # where the others are is not known, and an exchange may wait for them
+    if options.rank == 0:
+        gloo_launch.write(result, options)
+    # DDP is gone by now. If it were the last to hold the group, the group would wait for its threads without giving up the
+    # interpreter's lock, which one of them may be waiting for.
+    distributed.destroy_process_group()
+    return 0
+
+
+def version():
+    return f"terngrad {terngrad._core.version}, PyTorch {torch.__version__}"
+
+
+def hook_word(word):
+    """An argument that is a hook by its form; whether a codec is accepted is said where the package is there."""
+    rank = word[len(POWERSGD):]
+    if word.startswith("powersgd") and not (word.startswith(POWERSGD) and rank.isdecimal() and int(rank) > 0):
+        raise argparse.ArgumentTypeError(f"'{word}' is refused, expected powersgd:rank=R with R at least 1")
+    if terngrad is not None and powersgd_rank(word) is None:
+        ddp_cifar10.codec_word(word)
+    return word
+
+
+def unavailable_reason():
+    """Why nothing can be measured here, or None."""
+    return gloo_launch.unavailable_reason() or (f"no package terngrad: {WHY_NO_TERNGRAD}" if terngrad is None else None)
+
+
+def parse():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--hook", type=hook_word, default="none", help="default none")
+    parser.add_argument("--steps", type=int, default=10, help="steps that count (default 10)")
+    parser.add_argument("--warmup", type=int, default=3, help="steps before them (default 3, the fewest)")
+    parser.add_argument("--batch_size", type=int, default=8, help="examples of a process in a step (default 8)")
+    parser.add_argument("--width", type=int, default=64, help="channels of the stem: 64 (default) is ResNet-18")
+    parser.add_argument("--python_part", action="store_true", help="measure what Python takes for a bucket")
+    parser.add_argument("--version", action="store_true", help="check options, print the versions of what is measured, and exit")
+    gloo_launch.add_options(parser)
+    options = parser.parse_args()
+    gloo_launch.check_options(parser, options, ("steps", "batch_size", "width"))
+    # DDP makes its buckets again in the second step, and PowerSGD takes its memory in the third.
+    if options.warmup <= POWERSGD_BEGINS:
+        parser.error(f"--warmup: must be at least {POWERSGD_BEGINS + 1}")
+    if options.python_part and (options.hook in ("none", "fp16") or powersgd_rank(options.hook) is not None):
+        parser.error(f"--python_part: is of our hook, '{options.hook}' is PyTorch's")
+    return options
+
+
+def main(options):
+    reason = unavailable_reason()
+    if options.version:
+        print(version() if reason is None else f"ddp_hooks_rank.py: {reason}")
+        return 0 if reason is None else gloo_launch.SKIPPED
+    if reason is None:
+        return run(options)
+    if options.rank == 0:
+        gloo_launch.write({"skipped": reason}, options)
+    return gloo_launch.SKIPPED
+
+
+if __name__ == "__main__":
+    sys.exit(main(parse()))
