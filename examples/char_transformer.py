@@ -77,11 +77,11 @@ def print_layers(model, virtual, gradients):
     """What worker 0 sent of its gradients in the last step."""
     print("tensor                              elements  codec      bits  SNR, dB")
     for tensor in virtual.exchange.plan():
-        if tensor["codec"] != "fp32":
-            name, (codec, _, _) = tensor["name"], tensor["codec"].partition(":")
+        if tensor.codec != "fp32":
+            name, (codec, _, _) = tensor.name, tensor.codec.partition(":")
             sent, scaler = virtual.exchange.decode_local(0, name)
             snr = terngrad.telemetry(gradients[name].numpy(), sent, scaler)["snr_db"]
-            print(f"{name:34} {tensor['elements']:9}  {codec:9} {tensor['bits_per_element']:5.1f}  {snr:7.2f}")
+            print(f"{name:34} {tensor.elements:9}  {codec:9} {tensor.bits_per_element:5.1f}  {snr:7.2f}")
 
 
 def train(options):

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <map>
 
+#include "compress/plan/codec_presets.h"
 #include "kernels/runtime/errors.h"
 
 namespace terngrad {
@@ -88,8 +89,22 @@ void CodecPlan::add(const Segment& segment, const std::string& spec, const MakeC
   hash.add(codec.name()).add(codec.options_text());
 }
 
+namespace {
+
+/// What workers keep is for all tensors, so a preset that needs a memory cannot be that of some: it would be without.
+void require_no_memory(const CodecRule& rule) {
+  const ExpandedSpec expanded = expand_preset(parse_codec_spec(rule.codec), codec_presets());
+  TERNGRAD_REQUIRE(expanded.memory.empty() || expanded.memory == "none", "[codec] rule ", rule.pattern, "=", rule.codec,
+                   ": a preset whose workers keep something (", expanded.memory,
+                   ") is for all tensors; give the codec ", to_string(expanded.spec),
+                   " to these, and the memory to all");
+}
+
+}  // namespace
+
 CodecPlan::CodecPlan(const Layout& layout, const CodecPlanOptions& options) {
   std::vector<bool> rule_used(options.rules.size(), false);
+  for (const CodecRule& rule : options.rules) require_no_memory(rule);
   first_scaler_.push_back(0);
   Fingerprint hash;
   hash.add(layout.fingerprint());

@@ -94,6 +94,9 @@ class CompressedAllReduceHook:
         self._telemetry: dict[str, dict[str, float]] = {}
         self._gradients: dict[str, torch.Tensor] = {}  # of the step, for telemetry
         self._current: Exchange | None = None          # of the step under way
+        # Views of the buckets of the last step, and of this one, by their parameters.
+        self._views: dict[tuple[int, ...], tuple[int, dict[str, torch.Tensor]]] = {}
+        self._used_views: dict[tuple[int, ...], tuple[int, dict[str, torch.Tensor]]] = {}
         self._queue: queue.Queue[Any] | None = None
         if self._overlap:
             self._queue = queue.Queue()
@@ -190,13 +193,21 @@ class CompressedAllReduceHook:
         buffer = bucket.buffer()
         if buffer.device.type != "cpu":
             raise _core.NotSupported(f"the gradients are on {buffer.device}; gradients on the CPU are compressed")
-        tensors, first = {}, 0
-        for parameter in bucket.parameters():
-            name = self._names.get(id(parameter))
-            if name is None:
-                raise _core.InvalidArgument("DDP exchanges a parameter that is none of the module's which the hook was made for")
-            tensors[name] = buffer.narrow(0, first, parameter.numel()).view(parameter.shape)
-            first += parameter.numel()
+        parameters = bucket.parameters()
+        key = tuple(map(id, parameters))
+        address, tensors = self._views.get(key, (0, {}))
+        if address != buffer.data_ptr():
+            tensors, first = {}, 0
+            for parameter in parameters:
+                name = self._names.get(id(parameter))
+                if name is None:
+                    raise _core.InvalidArgument("DDP exchanges a parameter that is none of the module's which the hook was made for")
+                tensors[name] = buffer.narrow(0, first, parameter.numel()).view(parameter.shape)
+                first += parameter.numel()
+        # DDP keeps its buckets. Views of those that it has dealt anew are forgotten after the step.
+        self._used_views[key] = (buffer.data_ptr(), tensors)
+        if bucket.is_last():
+            self._views, self._used_views = self._used_views, {}
         return tensors
 
     def _begin(self) -> Exchange:

@@ -105,6 +105,23 @@ TEST(CodecPlan, RefusesAnUnknownDefaultThatRulesHide) {
   EXPECT_THROW(names(options), InvalidArgument);
 }
 
+TEST(CodecPlan, RefusesAPresetWithAMemoryForSomeTensors) {
+  Layout layout;
+  layout.add("a", {10});
+  layout.add("b", {10});
+  const auto plan_with = [&](const std::string& codec) {
+    return CodecPlan(layout, {.codec = "qsgd", .rules = {{"a", codec}}});
+  };
+  EXPECT_EQ(plan_with("nuqsgd").codec_of(0).name(), "natural");
+  try {
+    plan_with("terngrad_ef");
+    ADD_FAILURE();
+  } catch (const InvalidArgument& error) {
+    EXPECT_THAT(error.what(), ::testing::HasSubstr("rule a=terngrad_ef: a preset whose workers keep something (ef)"));
+    EXPECT_THAT(error.what(), ::testing::HasSubstr("give the codec ternary:"));
+  }
+}
+
 TEST(CodecPlan, GroupsTensorsByCodecInOrder) {
   const CodecPlan plan(lenet_like(), {});
   ASSERT_EQ(plan.groups().size(), 2u);
