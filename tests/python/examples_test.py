@@ -1,4 +1,4 @@
-"""The programs of examples/, ten steps each. All except own_communicator.py are skipped where there is no PyTorch."""
+"""The programs of examples/, ten steps each. Those that need PyTorch are skipped without it."""
 
 import importlib.util
 import lzma
@@ -11,6 +11,8 @@ import sys
 import tempfile
 import textwrap
 import unittest
+
+import numpy
 
 EXAMPLES = pathlib.Path(__file__).resolve().parents[2] / "examples"
 SKIPPED = 77
@@ -178,6 +180,28 @@ class CharTransformer(unittest.TestCase):
         for name, (codec, snr) in rows.items():
             self.assertTrue(-6 < snr < 6 if codec == "ternary" else 45 < snr < 65, (name, codec, snr))
         self.assertEqual(len(rows), 4 + 5 * 4)
+
+
+class AnalyseGradient(unittest.TestCase):
+    def test_a_gradient_is_compared_and_drawn(self):
+        with tempfile.TemporaryDirectory() as folder:
+            picture = pathlib.Path(folder) / "gradient.png"
+            numpy.save(f"{folder}/gradient.npy", numpy.random.default_rng(1).standard_normal(5000).astype(numpy.float32))
+            has_matplotlib = importlib.util.find_spec("matplotlib") is not None
+            code, out, err = ended(start("analyse_gradient.py", "--gradient", f"{folder}/gradient.npy", "--codecs", "ternary", "fp8",
+                                         "--draws", 2, *(("-o", picture) if has_matplotlib else ())))
+            self.assertEqual((code, err), (0, ""))
+            self.assertEqual(picture.exists(), has_matplotlib)
+        self.assertIn("5000 elements", out)
+        snr = {line.split()[0]: float(line.split()[2]) for line in out.splitlines() if line.startswith(("ternary", "fp8"))}
+        self.assertLess(snr["ternary"], 0)
+        self.assertGreater(snr["fp8"], 25)
+
+    def test_what_is_no_run_or_codec_is_refused(self):
+        for arguments, word in ((("--run", "/nowhere"), "no run directory"), (("--codecs", "nocodec"), "nocodec")):
+            code, _, err = ended(start("analyse_gradient.py", *arguments))
+            self.assertEqual(code, 2)
+            self.assertIn(word, err)
 
 
 @unittest.skipUnless(HAS_TORCH, "there is no PyTorch")
