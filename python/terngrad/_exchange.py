@@ -161,11 +161,11 @@ class Exchange:
         workers: list[Any] = [gradients] if hasattr(gradients, "keys") else list(gradients)
         if not workers or not all(hasattr(tensors, "keys") for tensors in workers):
             raise _core.InvalidArgument("gradients are a list of {name: tensor}, one for each local worker")
-        for name in workers[0]:
+        for name in workers[0].keys() - self._numbers.keys():
             _arguments.take(self._numbers, name, "the layout")
         names = sorted(workers[0], key=self._numbers.__getitem__)
-        for tensors in workers:
-            if set(tensors) != set(names):
+        for tensors in workers[1:]:
+            if tensors.keys() != workers[0].keys():
                 raise _core.InvalidArgument("workers have different tensors: "
                                             f"{', '.join(sorted(set(tensors) ^ set(names)))}")
         if out is None:

@@ -143,6 +143,8 @@ class Step:
         for name in OPERATIONS:
             setattr(state._communicator, name, self.self_times.timed(COMMUNICATOR, getattr(state._communicator, name)))
         terngrad.torch._communicator.dist = self.self_times.stands_for(COLLECTIVE, distributed)
+        # Collectives are waited for there.
+        state._communicator._wait = self.self_times.timed(COLLECTIVE, state._communicator._wait)
         timed_hook = self.self_times.timed(HOOK, terngrad.torch.hook)
 
         def hook(state, bucket):

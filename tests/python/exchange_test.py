@@ -317,5 +317,30 @@ begun.wait()
         self.assertEqual((ended.returncode, ended.stderr), (0, ""))
 
 
+class Memory(unittest.TestCase):
+    def test_ten_thousand_exchanges_and_messages_take_no_more_memory_than_a_thousand(self):
+        gradients = [{"w": numpy.ones((30, 7), numpy.float32), "b": numpy.ones(7, numpy.float32)} for _ in range(2)]
+        layout = terngrad.Layout.of(gradients[0])
+        exchange = terngrad.Exchange(layout, 2, "qsgd", bits=4, memory="ef")
+        codec = terngrad.Codec("natural")
+
+        def work(steps):
+            for step in steps:
+                exchange.begin(step)
+                exchange.part([{"w": tensors["w"]} for tensors in gradients])
+                exchange.part([{"b": tensors["b"]} for tensors in gradients])
+                exchange.finish()
+                codec.decode(codec.encode(gradients[0], step=step))
+
+        def resident_pages():
+            with open("/proc/self/statm", encoding="utf-8") as file:
+                return int(file.read().split()[1])
+
+        work(range(1000))
+        before = resident_pages()
+        work(range(1000, 10_000))
+        self.assertLess((resident_pages() - before) * 4096, 1 << 20)
+
+
 if __name__ == "__main__":
     unittest.main()

@@ -254,7 +254,8 @@ class CompressedAllReduceHook:
     def _without_zeros(self, tensors: dict[str, torch.Tensor]) -> dict[str, torch.Tensor]:
         """Those that are not 0 on all ranks. DDP leaves the gradient of what no rank used as it is, and does not say which
         that is: what was sent for it in a step would be lost."""
-        flags = numpy.array([not _parameters.is_zero(tensor) for tensor in tensors.values()], numpy.int32)
+        nonzero = _parameters.nonzero_names(tensors)
+        flags = numpy.array([name in nonzero for name in tensors], numpy.int32)
         self._communicator.all_reduce_max(flags)
         return {name: tensor for (name, tensor), flag in zip(tensors.items(), flags) if flag}
 

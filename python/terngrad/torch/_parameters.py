@@ -49,7 +49,10 @@ def memory_of(tensor: torch.Tensor) -> torch.Tensor:
     return plain.reshape(-1).view(tensor.shape)
 
 
-def is_zero(tensor: torch.Tensor) -> bool:
-    """Whether all elements are 0. Most gradients begin with another number, so little of them is read."""
-    flat = tensor.reshape(-1)
-    return not bool(flat[:64].any()) and not bool(flat.any())
+def nonzero_names(tensors: dict[str, torch.Tensor]) -> set[str]:
+    """The names of tensors with an element that is not 0. Most gradients begin with one, so little of them is read."""
+    filled = {name: tensor.reshape(-1) for name, tensor in tensors.items() if tensor.numel() > 0}
+    if not filled:
+        return set()
+    begins = (torch.stack([flat[0] for flat in filled.values()]) != 0).tolist()
+    return {name for (name, flat), begins_so in zip(filled.items(), begins) if begins_so or bool(flat.any())}

@@ -110,8 +110,8 @@ class VirtualWorkers:
 
     def _exchange(self, exchange: Exchange, gradients: list[dict[str, torch.Tensor]]) -> tuple[dict[str, torch.Tensor], Report]:
         mean = {name: torch.zeros(tensor.shape) for name, tensor in gradients[0].items()}
-        names = [name for name in mean if exchange.memory == "none" or
-                 not all(_parameters.is_zero(tensors[name]) for tensors in gradients)]
+        used = set(mean) if exchange.memory == "none" else set().union(*map(_parameters.nonzero_names, gradients))
+        names = [name for name in mean if name in used]
         exchange.begin(self.step)
         if names:
             exchange.part([{name: tensors[name] for name in names} for tensors in gradients], mean)
