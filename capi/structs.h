@@ -12,7 +12,8 @@ namespace terngrad::capi {
 /// Checks a struct that is to be filled in. @throws InvalidArgument for NULL, and for a size that no version of it has
 template <class Struct>
 void check_struct(const Struct* out, const char* name) {
-  // Structs only grow. The upper bound finds what was not set.
+  // Structs only grow: when one does, its size before becomes the least that is accepted. The upper bound finds what
+  // was not set.
   constexpr std::uint32_t kMost = 4096;
   const std::uint32_t size = deref(out, name).struct_size;
   TERNGRAD_REQUIRE(size >= sizeof(Struct) && size <= kMost, name, ".struct_size is ", size, "; set it to sizeof, ",

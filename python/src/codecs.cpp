@@ -3,11 +3,13 @@
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/vector.h>
 
+#include <cmath>
 #include <cstring>
 #include <map>
 
 #include "compress/codecs/float_codecs.h"
 #include "compress/comm/communicator.h"
+#include "compress/memory/memory_options.h"
 #include "compress/plan/codec_facts.h"
 #include "compress/plan/codec_presets.h"
 #include "compress/plan/codec_registry.h"
@@ -124,6 +126,7 @@ nb::list plan_tensors(const Plan& plan) {
     described["wants_error_feedback"] = traits.wants_error_feedback;
     described["summable"] = traits.summable;
     described["shares_scalers"] = shares_scalers(*group.codec);
+    described["per_tensor"] = traits.per_tensor;
     described["draw_offset"] = tensor.draw_offset;
     described["num_scalers"] = plan.codecs.first_scaler(segment + 1) - plan.codecs.first_scaler(segment);
     const Slice whole{segment, 0, tensor.num_elements};
@@ -179,8 +182,8 @@ class Encoder {
 
   void set_scalers(int worker, const std::vector<float>& scalers) {
     for (const float scaler : scalers) {
-      TERNGRAD_REQUIRE(scaler >= 0 && scaler <= kMaxScaler, "scalers of worker ", worker, ": ", scaler,
-                       " is none that a finite gradient has");
+      TERNGRAD_REQUIRE(std::isnan(scaler) || (scaler >= 0 && scaler <= kMaxScaler), "scalers of worker ", worker, ": ",
+                       scaler, " is none that was measured");
     }
     encoder_.set_scalers(worker, scalers);
   }
@@ -336,6 +339,8 @@ void bind_codecs(nb::module_& module) {
   module.def("list_presets", &list_presets);
   module.def(
       "canonical_spec", [](const std::string& spec) { return to_string(canonical_codec_spec(spec)); }, "spec"_a);
+  module.def(
+      "canonical_memory", [](const std::string& memory) { return canonical_memory(memory); }, "memory"_a);
   nb::class_<Plan>(module, "Plan")
       .def_static("make", &make_plan, "names"_a, "shapes"_a, "logits"_a, "codec"_a, "codec_for"_a, "min_elements"_a,
                   "quantize_logits"_a, "num_workers"_a)

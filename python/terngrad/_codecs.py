@@ -129,20 +129,23 @@ class Codec:
 
     def _plan(self, shapes: Mapping[str, tuple[int, ...]]) -> _core.Plan:
         key = tuple(shapes.items())
-        if key not in self._plans:
+        plan = self._plans.get(key)  # other threads may clear them
+        if plan is None:
             if len(self._plans) > 64:
                 self._plans.clear()
-            self._plans[key] = _core.Plan.make(
+            plan = self._plans[key] = _core.Plan.make(
                 names=list(shapes), shapes=[list(shape) for shape in shapes.values()], logits=[False] * len(shapes),
                 codec=self._given, codec_for=[], min_elements=0, quantize_logits=True, num_workers=self.num_workers)
-        return self._plans[key]
+        return plan
 
-    def measure(self, tensors: Array | Mapping[str, Array], *, step: int = 0, worker: int = 0, seed: int = 1) -> list[float]:
+    def measure(self, tensors: Array | Mapping[str, Array], *, step: int = 0, worker: int = 0, seed: int = 1,
+                on_nonfinite: str = "stop") -> list[float]:
         """The scalers that this worker would encode with by itself: what the others need (see `encode`).
 
+        @param on_nonfinite  as for `encode`; with zero the scalers of a tensor that holds NaN or infinity are NaN
         @returns in the order of the tensors and their blocks
         """
-        return self._measured(_arguments.by_name(tensors), seed, step, worker, "stop").scalers()
+        return self._measured(_arguments.by_name(tensors), seed, step, worker, on_nonfinite).scalers()
 
     def _measured(self, tensors: dict[str, Array], seed: int, step: int, worker: int, on_nonfinite: str) -> _core.Encoder:
         encoder = _core.Encoder(self._plan(_arguments.shapes_of(tensors)),
@@ -177,6 +180,8 @@ class Codec:
                 f"codec {self.name} of {self.num_workers} workers needs the scalers of all others, {sorted(others)}: "
                 f"pass scalers={{worker: codec.measure(...)}}, or make the codec with num_workers=1 or sharing='none'")
         for other, values_of_other in (scalers or {}).items():
+            if on_nonfinite == "stop" and any(value != value for value in values_of_other):
+                raise _core.NonFiniteError(f"the gradient of worker {other} holds NaN or infinity, as its scalers say")
             encoder.set_scalers(other, list(values_of_other))
         data = encoder.encode(values, step, _arguments.run_id(run_id))
         return Message(data, _arguments.shapes_of(tensors_by_name), not hasattr(tensors, "keys"), worker, step, run_id,

@@ -9,7 +9,7 @@ from collections.abc import Iterable
 
 import numpy
 
-from terngrad import _arguments
+from terngrad import _arguments, _core
 from terngrad._arguments import Array
 from terngrad._codecs import Codec, Floats
 from terngrad._messages import Message
@@ -22,7 +22,7 @@ class Row:
     codec: str                #: as it was given
     bits_per_element: float   #: of a whole message, with header, scalers and checksums
     snr_db: float             #: 10 log10(|g|^2 / mean of |d - g|^2); infinity if nothing is lost
-    cosine: float             #: mean of g . d / (|g| |d|); NaN if all d are zero
+    cosine: float             #: mean of g . d / (|g| |d|); NaN if g or any d is zero
     zero_fraction: float      #: of d
     bias: float               #: |mean of d - g| / |g|
     bias_if_unbiased: float   #: what `bias` is for an unbiased codec after so many draws: |d - g| / |g| / sqrt(draws)
@@ -62,6 +62,8 @@ def compare(tensor: Array, codecs: Iterable[str] = ("ternary", "ternary:clip_fac
     """
     num_workers = _arguments.integer("num_workers", num_workers, 1, 2**16)
     draws = _arguments.integer("draws", draws, 1, 2**20)
+    if hasattr(tensor, "keys"):
+        raise _core.InvalidArgument("compare takes one tensor, got several by name")
     # Widened as the library widens it.
     gradient: Floats = Codec("fp32").decode(Codec("fp32").encode(tensor))
     return Comparison(_row(gradient, spec, num_workers, draws, seed) for spec in codecs)

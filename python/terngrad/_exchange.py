@@ -75,6 +75,14 @@ class Layout:
         return total
 
 
+def _is_memory(given: object, expected: str) -> bool:
+    """Whether two texts name the same memory: "ef" and "ef:decay=1" do."""
+    try:
+        return isinstance(given, str) and bool(_core.canonical_memory(given) == _core.canonical_memory(expected))
+    except _core.InvalidArgument:
+        return False
+
+
 class Exchange:
     """The mean over `num_workers` workers' gradients, through encoded messages, with the bits of ``terngrad_train``.
 
@@ -215,15 +223,19 @@ class Exchange:
         """Restores what `state_dict` gave, of these workers or of more. @raises InvalidArgument naming what is missing or
         of another memory or shape; nothing is restored then"""
         names = [name for name, _ in self._state_tensors()]
-        if state.get("memory") != self.memory:
-            raise _core.InvalidArgument(f"the state is of memory {state.get('memory')}, this is {self.memory}")
+        memory = state.get("memory")
+        if not _is_memory(memory, self.memory):
+            raise _core.InvalidArgument(f"the state is of memory {memory}, this is {self.memory}")
+        arrays: dict[tuple[int, str], Floats] = {}
         for worker in self.local_workers if names else ():
             if worker not in state or set(state[worker]) != set(names):
                 raise _core.InvalidArgument(f"the state of worker {worker} is missing, or of other tensors than "
                                             f"{', '.join(names)}")
             for name in names:
-                if tuple(state[worker][name].shape) != self.layout.shapes[name]:
-                    raise _core.InvalidArgument(f"the state of worker {worker}, tensor '{name}', has another shape")
-        for worker in self.local_workers if names else ():
-            for name in names:
-                self._core.copy_state(worker - self._core.first_local_worker, self._numbers[name], state[worker][name], True)
+                array = numpy.asarray(state[worker][name])
+                if array.shape != self.layout.shapes[name] or array.dtype != numpy.float32:
+                    raise _core.InvalidArgument(f"the state of worker {worker}, tensor '{name}', is {array.dtype} of shape "
+                                                f"{array.shape}, expected float32 of {self.layout.shapes[name]}")
+                arrays[worker, name] = numpy.ascontiguousarray(array).reshape(array.shape)
+        for (worker, name), array in arrays.items():
+            self._core.copy_state(worker - self._core.first_local_worker, self._numbers[name], array, True)

@@ -24,6 +24,7 @@ class TensorPlan:
     wants_error_feedback: bool
     shares_scalers: bool
     num_scalers: int
+    per_tensor: bool             #: else all tensors of the codec have to be exchanged at once
     draw_offset: int             #: of its first element, for `ternarize`
 
 

@@ -278,6 +278,23 @@ class Aggregates(unittest.TestCase):
         with self.assertRaisesRegex(terngrad.InvalidArgument, "came as bytes"):
             terngrad.decode(received[0])
 
+    def test_a_worker_that_is_not_finite_counts_as_zeros(self):
+        gradients = [gradient_of(1), gradient_of(2)]
+        gradients[1][3, 4] = numpy.inf
+        codec = terngrad.Codec("ternary", num_workers=2)
+        with self.assertRaises(terngrad.NonFiniteError):
+            codec.measure(gradients[1], worker=1)
+        scalers = [codec.measure(gradient, worker=worker, on_nonfinite="zero") for worker, gradient in enumerate(gradients)]
+        self.assertTrue(numpy.isnan(scalers[1]).all())
+        with self.assertRaisesRegex(terngrad.NonFiniteError, "worker 1"):
+            codec.encode(gradients[0], scalers={1: scalers[1]})
+        messages = [codec.encode(gradient, worker=worker, scalers={1 - worker: scalers[1 - worker]}, on_nonfinite="zero")
+                    for worker, gradient in enumerate(gradients)]
+        layout = terngrad.Layout({"tensor": (100, 70)})
+        exchange = terngrad.Exchange(layout, 2, "ternary", on_nonfinite="zero")
+        expected = exchange.exchange([{"tensor": gradient} for gradient in gradients], step=0).mean_tensors["tensor"]
+        self.assertEqual(codec.aggregate(messages).tobytes(), expected.tobytes())
+
     def test_any_message_is_inspected(self):
         message = terngrad.encode({"a": gradient_of(1), "b": gradient_of(2, (3,))}, "qsgd", bits=4, step=9, run_id=5)
         for data in (message, bytes(message), bytearray(bytes(message))):

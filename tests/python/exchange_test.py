@@ -83,9 +83,11 @@ class Exchanges(unittest.TestCase):
         before = target.state_dict()
         state = terngrad.Exchange(LAYOUT, WORKERS, "terngrad_ef").state_dict()
         state[0]["fc"] += 1
+        target.load_state_dict({**before, "memory": "ef:decay=1"})  # the same
         for wrong, word in (({}, "memory None"), ({**state, "memory": "momentum"}, "memory momentum"),
                             ({"memory": "ef", 0: state[0]}, "state of worker 1"),
-                            ({**state, 3: {**state[3], "conv": state[3]["conv"].T}}, "worker 3, tensor 'conv'")):
+                            ({**state, 3: {**state[3], "conv": state[3]["conv"].T}}, "worker 3, tensor 'conv'"),
+                            ({**state, 3: {**state[3], "conv": state[3]["conv"].astype(float)}}, "tensor 'conv', is float64")):
             with self.assertRaisesRegex(terngrad.InvalidArgument, word):
                 target.load_state_dict(wrong)
         assert_same(self, before[0], target.state_dict()[0], "nothing is restored")

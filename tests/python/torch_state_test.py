@@ -77,6 +77,9 @@ def run_disagreement(rank, size, expect):
     ddp = make_ddp({})
     for options, word in (({"seed": 1 + rank}, "seed of rank 1 is not that of rank 0: 2, not 1"),
                           ({"memory": "none" if rank else "ef"}, "memory of rank 1"),
+                          ({"on_nonfinite": "raise" if rank else "propagate"}, "on_nonfinite of rank 1"),
+                          ({"codec_for": dict([("fc.*", "fp32"), ("last.*", "bf16")][::1 - 2 * rank])}, "codec_for of rank 1"),
+                          ({"grad_scaler": Scaler() if rank else None}, "grad_scaler of rank 1"),
                           ({"clip_factor": rank}, "clip_factor of rank 1"), ({"warmup_steps": rank}, "warmup_steps of rank 1")):
         try:
             terngrad.torch.CompressedAllReduceHook(ddp, "ternary", **options)
@@ -89,6 +92,28 @@ def run_disagreement(rank, size, expect):
         expect(False, "ranks with other models agreed")
     except terngrad.InvalidArgument as error:
         expect("parameters of rank 1" in str(error), str(error))
+    try:
+        terngrad.torch.CompressedAllReduceHook(Net().double() if rank else Net())
+        expect(False, "a model of float64 was taken")
+    except terngrad.InvalidArgument as error:
+        expect("'conv.weight' is torch.float64" in str(error) and ("rank 1" in str(error)) == (rank == 0), str(error))
+    whole, part = torch.distributed.new_group([0, 1]), torch.distributed.new_group([0])
+    for options, word in (({"exchange_group": whole, "timeout": 5}, "timeout"), ({"exchange_group": part}, r"has the ranks [0]"),
+                          ({"timeout": 0}, "above 0")):
+        if rank == 1 and options.get("exchange_group") is part:
+            continue  # of which it is none
+        try:
+            terngrad.torch.CompressedAllReduceHook(ddp, **options)
+            expect(False, f"{word}: was taken")
+        except terngrad.InvalidArgument as error:
+            expect(word in str(error), str(error))
+    state = terngrad.torch.compress(ddp)
+    state.close()
+    try:
+        train_step(ddp, optimizer_of(ddp), rank, size, 0)
+        expect(False, "a step after close came to an end")
+    except Exception as error:
+        expect("was closed" in str(error), str(error))
 
 
 def run_gathered(rank, size, expect):
@@ -143,7 +168,7 @@ def run_scaled(rank, size, expect):
     found = []
     for scales in ((1, 1, 1, 1), (1024, 2048, 2048, 512)):
         ddp, scaler = make_ddp({}), Scaler()
-        terngrad.torch.compress(ddp, "terngrad_ef", grad_scaler=scaler)
+        state = terngrad.torch.compress(ddp, "terngrad_ef", grad_scaler=scaler)
         optimizer = optimizer_of(ddp)
         for step, scaler.scale in enumerate(scales):
             x, y = (each.chunk(size)[rank] for each in batch_of(step))
@@ -154,6 +179,15 @@ def run_scaled(rank, size, expect):
             optimizer.step()
         found.append(parameters_of(ddp.module))
     expect(found[0] == found[1], "a loss scale changes what a run with error feedback does")
+    # Saved at one scale and loaded at another, or at none.
+    kept = state.state_dict()["state"][rank]["fc.weight"]
+    scaler.scale = 256.0
+    for grad_scaler, factor in ((None, 1 / 512), (scaler, 256 / 512)):
+        other = terngrad.torch.CompressedAllReduceHook(make_ddp({}), "terngrad_ef", grad_scaler=grad_scaler)
+        other.load_state_dict(state.state_dict())
+        other._begin()
+        found = other.state_dict()["state"][rank]["fc.weight"]
+        expect(kept.any() and numpy.array_equal(found, kept * numpy.float32(factor)), f"what is kept, at the scale of {grad_scaler}")
 
 
 def run_warmup_and_telemetry(rank, size, expect):
@@ -192,9 +226,18 @@ def run_unused(rank, size, expect):
     expect(ddp.module.conv.weight.grad is not None and ddp.module.conv.weight.grad.abs().sum() > 0, "a used one has none")
 
 
-def run_killed(rank, size, expect):
+def run_whole_model(rank, size, expect):
+    """A codec whose scalers are of all tensors has all of them, whatever is zero."""
     ddp = make_ddp({})
-    state = terngrad.torch.compress(ddp, "ternary", timeout=20)
+    torch.nn.init.zeros_(ddp.module.last.weight)  # so that what lies before it has no gradient in the first step
+    terngrad.torch.compress(ddp, "terngrad_ef", scope="model")
+    train_step(ddp, optimizer_of(ddp), rank, size, 0)
+    expect(not ddp.module.fc.weight.grad.any() and bool(ddp.module.last.weight.grad.any()), "gradients of a zero layer")
+
+
+def run_killed(rank, size, expect, codec, names):
+    ddp = make_ddp({})
+    state = terngrad.torch.compress(ddp, **codec, timeout=20)
     optimizer = optimizer_of(ddp)
     train_step(ddp, optimizer, rank, size, 0)
     x, y = (each.chunk(size)[rank] for each in batch_of(1))
@@ -205,8 +248,13 @@ def run_killed(rank, size, expect):
         loss.backward()
         expect(False, "a step without rank 2 came to an end")
     except RuntimeError as error:
-        expect("rank 2 does not answer" in str(error), str(error))
+        expect(("rank 2" if names else "rank") + " does not answer" in str(error), str(error))
         expect(isinstance(state.error, terngrad.CommunicationError), repr(state.error))
+    try:
+        state._communicator.barrier()
+        expect(False, "a group that has failed was used again")
+    except terngrad.CommunicationError as error:
+        expect("has failed before" in str(error), str(error))
 
 
 def run_until_killed(rank, size, expect, folder):
@@ -239,10 +287,13 @@ LOAD = {"weights_only": False} if int(torch.__version__.split(".")[0]) >= 2 else
 class State(unittest.TestCase):
     def test_what_is_kept_resumes_and_what_differs_is_refused(self):
         run_ranks(self, 2, run_resume, run_nonfinite, run_disagreement, run_gathered, run_scaled, run_warmup_and_telemetry,
-                  run_unused)
+                  run_unused, run_whole_model)
 
     def test_a_killed_rank_is_named(self):
-        run_ranks(self, 3, run_killed, killed=(2,))
+        for codec, names in (({"codec": "ternary"}, True), ({"codec": "terngrad_ef"}, True),
+                             ({"codec": "ternary", "algorithm": "integer_sum"}, True)):
+            with self.subTest(codec):
+                run_ranks(self, 3, run_killed, arguments=(codec, names), killed=(2,))
 
     def test_a_killed_run_resumes_with_its_bits(self):
         with tempfile.TemporaryDirectory() as folder:

@@ -3,6 +3,7 @@
 #include <utility>
 #include <vector>
 
+#include "compress/exchange/downlink_forms.h"
 #include "kernels/runtime/errors.h"
 
 namespace terngrad {
@@ -18,6 +19,10 @@ DeviceExchangeParts::DeviceExchangeParts(const Layout& layout, CodecPlan plan, c
       parts_(layout, std::move(plan)) {
   // An update cannot be taken back if a later part drops the step.
   TERNGRAD_REQUIRE(options.update == nullptr, "[parts] an update of shards needs all tensors at once");
+  // What the options ask for is refused now, and not in the first step.
+  choose_algorithm(options.algorithm, options.owners, options.downlink_codec, this->layout(), this->plan(),
+                   workers_.num_workers);
+  DownlinkForms(this->plan(), options.downlink_codec, workers_.num_workers);
   if (memory.kind == MemoryKind::kNone) return;
   memory_.emplace(this->layout(), this->plan(), memory, workers_.num_local_workers, stream_.device());
 }

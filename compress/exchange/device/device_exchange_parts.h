@@ -14,7 +14,8 @@
 namespace terngrad {
 
 /// ExchangeParts for gradients in a GPU's memory, with its bits (contract B2). All calls but report and decode_local
-/// submit work to the stream and wait for nothing, unless a codec goes through the host; a part's first step allocates.
+/// submit work to the stream and wait for nothing, unless a codec goes through the host. A step with parts that the one
+/// before did not have allocates memory, and frees that of parts which are not used any more: that waits for the GPU.
 class DeviceExchangeParts {
  public:
   /// Arguments as those of DeviceAllReduce and ExchangeParts. @param stream  the caller's (Stream::borrow), or one of
@@ -50,7 +51,8 @@ class DeviceExchangeParts {
   /// Waits for the stream, and says what the last step did: bytes and what was not finite; no times.
   /// @throws NonFiniteError as DeviceAllReduce::report
   ExchangeReport report();
-  /// Decodes on the host, which waits, a tensor that was exchanged in the last step. @param out  host memory
+  /// Decodes on the host, which waits, a tensor that was exchanged in the last step: what it holds where that step is
+  /// dropped (skip) means nothing. @param out  host memory
   float decode_local(int local_worker, int segment, std::span<float> out);
 
  private:

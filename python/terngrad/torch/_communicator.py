@@ -26,9 +26,10 @@ class GroupCommunicator(Communicator):
 
     Messages travel from each rank to each other one, with their sizes in front of them: a receiver has room for the
     largest that a peer has sent so far, and what exceeds that follows as a second message. So once sizes are known an
-    operation is one round.
+    operation is one round. What an operation returns is valid until the next one; rooms stay as large as they once had to be.
 
-    @raises CommunicationError in all operations, naming the rank that did not answer
+    @raises CommunicationError in all operations, naming the rank of the group that did not answer where that is known. After
+    it every operation is refused: what was under way would be taken for the next one's
     """
 
     def __init__(self, group: Any = None) -> None:
@@ -37,6 +38,7 @@ class GroupCommunicator(Communicator):
         self.size: int = dist.get_world_size(group)
         self._peers = [peer for peer in range(self.size) if peer != self.rank]
         self._rank_of = {peer: dist.get_global_rank(group, peer) if group else peer for peer in self._peers}
+        self._failure: Exception | None = None
         self._sent_room = dict.fromkeys(self._peers, 0)
         self._rooms = {peer: torch.empty(_HEADER, dtype=torch.uint8) for peer in self._peers}
 
@@ -47,6 +49,7 @@ class GroupCommunicator(Communicator):
         return self._exchange(messages)
 
     def _exchange(self, messages: list[Bytes]) -> list[Any]:
+        self._require_whole()
         framed: dict[int, Any] = {}  # by address of the message, as all_gather sends one to all
         works = []
         for peer in self._peers:
@@ -89,38 +92,82 @@ class GroupCommunicator(Communicator):
         except RuntimeError as error:
             raise self._lost(peer, error) from error
 
-    def _lost(self, peer: int, error: Exception) -> Exception:
+    def _require_whole(self) -> None:
+        if self._failure is not None:
+            raise _core.CommunicationError(f"an operation of this group has failed before: {self._failure}")
+
+    def _lost(self, peer: int | None, error: Exception) -> Exception:
         first_line = str(error).strip().split("\n")[0]
-        return _core.CommunicationError(f"rank {self._rank_of[peer]} does not answer rank {dist.get_rank()}: {first_line}")
+        who = "a rank" if peer is None else f"rank {peer}"
+        if peer is not None and self._rank_of[peer] != peer:
+            who += f" of the group (rank {self._rank_of[peer]} of all)"
+        self._failure = _core.CommunicationError(f"{who} does not answer rank {self.rank}: {first_line}")
+        return self._failure
+
+    def _collective(self, operation: Any, values: Any, **options: Any) -> None:
+        self._require_whole()
+        try:
+            operation(torch.from_numpy(values), group=self.group, **options)
+        except RuntimeError as error:
+            raise self._lost(None, error) from error
 
     def all_reduce_sum(self, values: numpy.typing.NDArray[numpy.int64]) -> None:
-        dist.all_reduce(torch.from_numpy(values), group=self.group)
+        self._collective(dist.all_reduce, values)
 
     def all_reduce_max(self, values: numpy.typing.NDArray[numpy.int32]) -> None:
-        dist.all_reduce(torch.from_numpy(values), op=dist.ReduceOp.MAX, group=self.group)
+        # A few numbers: gathered, so that a rank that is lost is known.
+        of_ranks = self.all_gather(values.view(numpy.uint8))
+        numpy.copyto(values, numpy.max([numpy.frombuffer(bytes(each), numpy.int32) for each in of_ranks], axis=0))
 
     def broadcast(self, values: Bytes, root: int) -> None:
-        dist.broadcast(torch.from_numpy(values), src=dist.get_global_rank(self.group, root) if self.group else root,
-                       group=self.group)
+        self._collective(dist.broadcast, values, src=dist.get_global_rank(self.group, root) if self.group else root)
 
     def barrier(self) -> None:
-        dist.barrier(group=self.group)
+        self._require_whole()
+        try:
+            dist.barrier(group=self.group)
+        except RuntimeError as error:
+            raise self._lost(None, error) from error
+
+
+def ranks_of(group: Any) -> list[int]:
+    """The ranks of a group, by their numbers among all."""
+    if group is None or group is dist.group.WORLD:
+        return list(range(dist.get_world_size()))
+    return [dist.get_global_rank(group, rank) for rank in range(dist.get_world_size(group))]
+
+
+def require_backend(group: Any, name: str) -> str:
+    backend = str(dist.get_backend(group))
+    if backend not in BACKENDS:
+        raise _core.InvalidArgument(f"{name} is of backend {backend}; accepted: {', '.join(BACKENDS)}")
+    return backend
+
+
+def exchange_group_of(process_group: Any, exchange_group: Any, timeout: float | None) -> Any:
+    """The group of an exchange: `exchange_group`, which has to be of the same ranks, or one of its own."""
+    if exchange_group is None:
+        return own_group(process_group, timeout)
+    require_backend(exchange_group, "exchange_group")
+    if timeout is not None:
+        raise _core.InvalidArgument("timeout is that of the group which the exchange makes; exchange_group has its own")
+    if ranks_of(exchange_group) != ranks_of(process_group):
+        raise _core.InvalidArgument(f"exchange_group has the ranks {ranks_of(exchange_group)}, process_group "
+                                    f"{ranks_of(process_group)}")
+    return exchange_group
 
 
 def own_group(group: Any, timeout: float | None) -> Any:
-    """Another group of the same ranks. @param timeout  seconds that an operation waits; None: the default group's"""
-    backend = dist.get_backend(group)
-    if backend not in BACKENDS:
-        raise _core.InvalidArgument(f"the process group is of backend {backend}; accepted: {', '.join(BACKENDS)}")
+    """Another group of the same ranks. @param timeout  seconds that an operation waits; None: PyTorch's default"""
+    backend = require_backend(group, "the process group")
     options: dict[str, Any] = {"backend": backend}
     if timeout is not None:
         if not timeout > 0:
             raise _core.InvalidArgument(f"timeout must be above 0 seconds, got {timeout}")
         options["timeout"] = datetime.timedelta(seconds=timeout)
-    if group is None or group is dist.group.WORLD:
+    if ranks_of(group) == ranks_of(None):
         return dist.new_group(**options)
-    ranks = [dist.get_global_rank(group, rank) for rank in range(dist.get_world_size(group))]
-    # Before PyTorch 2.1 all ranks of the default group have to call new_group.
-    if "use_local_synchronization" in inspect.signature(dist.new_group).parameters:
+    # Without it, before PyTorch 2.1 and over MPI, all ranks of the default group have to call new_group.
+    if backend != "mpi" and "use_local_synchronization" in inspect.signature(dist.new_group).parameters:
         options["use_local_synchronization"] = True
-    return dist.new_group(ranks, **options)
+    return dist.new_group(ranks_of(group), **options)

@@ -4,6 +4,7 @@
 import json
 import queue
 import threading
+import weakref
 from collections.abc import Mapping
 from typing import Any
 
@@ -15,10 +16,18 @@ from terngrad import _arguments, _core, telemetry
 from terngrad._exchange import Exchange, Report
 from terngrad._plan import Plan
 from terngrad.torch import _parameters
-from terngrad.torch._communicator import GroupCommunicator, own_group
+from terngrad.torch._communicator import exchange_group_of, GroupCommunicator
 
 # What DDP does with a NaN is the optimizer's affair: it sees one, and so does a GradScaler.
 POLICIES = {"propagate": "skip", "raise": "skip", "zero": "zero"}
+
+
+def exchange_policy(on_nonfinite: str) -> str:
+    """What an exchange does under one of POLICIES. @raises InvalidArgument for another"""
+    if on_nonfinite not in POLICIES:
+        raise _core.InvalidArgument(f"on_nonfinite '{on_nonfinite}' is unknown; accepted: {', '.join(POLICIES)}")
+    return POLICIES[on_nonfinite]
+
 
 
 class CompressedAllReduceHook:
@@ -32,9 +41,9 @@ class CompressedAllReduceHook:
     @param codec_for     {pattern (* and ?): spec} for parameters by name; the first match counts
     @param min_elements  smaller parameters travel as fp32
     @param process_group   of DDP. The exchange makes one of its own of the same ranks, so all of them construct the state;
-        before PyTorch 2.1 all ranks of the default group have to, as torch.distributed.new_group asks for
+        before PyTorch 2.1, and over MPI, all ranks of the default group have to, as torch.distributed.new_group asks for
     @param exchange_group  in place of that one: a group of the same ranks that nothing else uses
-    @param timeout       seconds after which a rank that does not answer has failed; None: as for the default group
+    @param timeout       seconds after which a rank that does not answer has failed; None: PyTorch's default (Gloo: 30 minutes)
     @param memory        what workers keep: none, ef, momentum, with options as ``ef:decay=0.9``; auto: what the codec or
         preset has by default. With a memory, a parameter whose gradient is 0 on all ranks (one that no rank used) is left
         alone: its mean is 0, and what workers keep of it stays
@@ -54,8 +63,6 @@ class CompressedAllReduceHook:
                  algorithm: str = "auto", downlink_codec: str = "fp32", memory: str = "auto", grad_scaler: Any = None,
                  on_nonfinite: str = "propagate", seed: int = 1, warmup_steps: int = 0, telemetry_steps: int = 0,
                  overlap: bool = True, num_threads: int = 1, **options: object) -> None:
-        if on_nonfinite not in POLICIES:
-            raise _core.InvalidArgument(f"on_nonfinite '{on_nonfinite}' is unknown; accepted: {', '.join(POLICIES)}")
         if grad_scaler is not None and not hasattr(grad_scaler, "get_scale"):
             raise _core.InvalidArgument(f"grad_scaler has no get_scale: {type(grad_scaler).__name__}")
         self._policy = on_nonfinite
@@ -66,7 +73,7 @@ class CompressedAllReduceHook:
         self._timeout = timeout
         self._options: dict[str, Any] = {
             "codec": codec, "codec_for": dict(codec_for or {}), "min_elements": min_elements, "algorithm": algorithm,
-            "downlink_codec": downlink_codec, "memory": memory, "on_nonfinite": POLICIES[on_nonfinite], "seed": seed, **options}
+            "downlink_codec": downlink_codec, "memory": memory, "on_nonfinite": exchange_policy(on_nonfinite), "seed": seed, **options}
         self._num_threads = num_threads
         self._grad_scaler = grad_scaler
         self._scale: float | None = None  # that of what workers keep
@@ -75,12 +82,19 @@ class CompressedAllReduceHook:
         self._connect(model, process_group, exchange_group)
 
     def _connect(self, model: torch.nn.Module, process_group: Any, exchange_group: Any) -> None:
-        self._parameters = _parameters.trained_parameters(model)
-        self._names = {id(parameter): name for name, parameter in self._parameters.items()}
+        self._communicator = GroupCommunicator(exchange_group_of(process_group, exchange_group, self._timeout))
+        problem = None
+        try:
+            self._parameters = _parameters.trained_parameters(model)
+        except _core.InvalidArgument as error:
+            problem = error
+            self._parameters = {}
         layout = _parameters.layout_of(self._parameters)
-        self._communicator = GroupCommunicator(exchange_group or own_group(process_group, self._timeout))
-        self._require_agreement({"parameters": {name: list(shape) for name, shape in layout.shapes.items()},
-                                 "warmup_steps": self._warmup_steps, **self._options})
+        self._names = {id(parameter): name for name, parameter in self._parameters.items()}
+        self._require_agreement(problem, {
+            "parameters": [[name, list(shape)] for name, shape in layout.shapes.items()], "warmup_steps": self._warmup_steps,
+            **self._options, "on_nonfinite": self._policy, "codec_for": list(self._options["codec_for"].items()),
+            "grad_scaler": "none" if self._grad_scaler is None else "one"})
         common: dict[str, Any] = {"quantize_logits": True, "num_threads": self._num_threads, "communicator": self._communicator}
         #: Who encodes and decodes.
         self.exchange = Exchange(layout, self._communicator.size, **self._options, **common)
@@ -88,8 +102,11 @@ class CompressedAllReduceHook:
         if self._warmup_steps > 0:
             kept = {name: self._options[name] for name in ("on_nonfinite", "seed")}
             self._warmup = Exchange(layout, self._communicator.size, "fp32", **kept, **common)
+        # A codec whose scalers are of all tensors needs all of them.
+        self._leaves_out = self.exchange.memory != "none" and all(tensor.per_tensor for tensor in self.exchange.plan())
         #: What ended the exchange, or None. Every later step fails with it.
         self.error: BaseException | None = None
+        self._is_closed = False
         self._report: Report | None = None
         self._telemetry: dict[str, dict[str, float]] = {}
         self._gradients: dict[str, torch.Tensor] = {}  # of the step, for telemetry
@@ -100,12 +117,20 @@ class CompressedAllReduceHook:
         self._queue: queue.Queue[Any] | None = None
         if self._overlap:
             self._queue = queue.Queue()
-            threading.Thread(target=self._run, args=(self._queue,), name="terngrad exchange", daemon=True).start()
+            # The thread holds no state that nobody else holds.
+            threading.Thread(target=_run, args=(self._queue, weakref.ref(self)), name="terngrad exchange", daemon=True).start()
+            weakref.finalize(self, self._queue.put, None).atexit = False
 
-    def _require_agreement(self, options: dict[str, Any]) -> None:
-        """@raises InvalidArgument, on all ranks, for what differs between them"""
-        own = numpy.frombuffer(json.dumps(options, default=str).encode(), numpy.uint8)
+    def _require_agreement(self, problem: Exception | None, options: dict[str, Any]) -> None:
+        """@raises InvalidArgument, on all ranks, for what differs between them or is wrong on one of them"""
+        said = {"problem": str(problem)} if problem is not None else options
+        own = numpy.frombuffer(json.dumps(said, default=str).encode(), numpy.uint8)
         of_ranks = [json.loads(bytes(each)) for each in self._communicator.all_gather(own)]
+        if problem is not None:
+            raise problem
+        for rank, theirs in enumerate(of_ranks):
+            if "problem" in theirs:
+                raise _core.InvalidArgument(f"rank {rank}: {theirs['problem']}")
         for rank, theirs in enumerate(of_ranks):
             for name in {**of_ranks[0], **theirs}:
                 values = of_ranks[0].get(name), theirs.get(name)
@@ -163,7 +188,10 @@ class CompressedAllReduceHook:
             self.exchange.scale_state(0.0)
         else:
             self.exchange.load_state_dict(state["state"])
-        self._scale = None if reset_residuals else state.get("scale")
+        scale = 1.0 if reset_residuals or state.get("scale") is None else state["scale"]
+        if self._grad_scaler is None and scale != 1.0:
+            self.exchange.scale_state(1.0 / scale)
+        self._scale = None if self._grad_scaler is None else scale
         self.step = int(state["step"])
 
     def __getstate__(self) -> dict[str, Any]:
@@ -180,7 +208,8 @@ class CompressedAllReduceHook:
         self.step = self._saved["step"]
 
     def bind(self, model: torch.nn.Module, process_group: Any = None, exchange_group: Any = None, grad_scaler: Any = None) -> None:
-        """Connects a state that was pickled, on all ranks, before it is registered. Groups as in the constructor."""
+        """Connects a state that was pickled, on all ranks, before it is registered. Groups and grad_scaler as in the
+        constructor."""
         if not hasattr(self, "_saved"):
             raise _core.InvalidArgument("bind is for a state that was pickled: this one has its group")
         self._grad_scaler = grad_scaler
@@ -191,6 +220,8 @@ class CompressedAllReduceHook:
     def _tensors(self, bucket: dist.GradBucket) -> dict[str, torch.Tensor]:
         """The bucket's memory as tensors by name: an element's place is that of its parameter's memory."""
         buffer = bucket.buffer()
+        if buffer.is_sparse:
+            raise _core.NotSupported("the gradients are sparse; dense ones are compressed")
         if buffer.device.type != "cpu":
             raise _core.NotSupported(f"the gradients are on {buffer.device}; gradients on the CPU are compressed")
         parameters = bucket.parameters()
@@ -227,7 +258,7 @@ class CompressedAllReduceHook:
         if self._current is None:
             self._current = self._begin()
         exchange = self._current
-        if exchange.memory != "none":
+        if self._leaves_out and exchange is self.exchange:
             tensors = self._without_zeros(tensors)
         has_telemetry = self._telemetry_steps > 0 and self.step % self._telemetry_steps == 0
         if has_telemetry:
@@ -274,12 +305,10 @@ class CompressedAllReduceHook:
             self.error = self.error or error
         future.set_result(work[1])
 
-    def _run(self, items: "queue.Queue[Any]") -> None:
-        while (item := items.get()) is not None:
-            self._finish(*item)
-
     def close(self) -> None:
-        """Ends the thread of the exchange. No backward pass may follow."""
+        """Ends the thread of the exchange; a backward pass after it raises. The process group of its own stays until
+        torch.distributed.destroy_process_group()."""
+        self._is_closed = True
         if self._queue is not None:
             self._queue.put(None)
 
@@ -287,6 +316,8 @@ class CompressedAllReduceHook:
         """What `hook` does."""
         if hasattr(self, "_saved"):
             raise _core.InvalidArgument("the state was pickled: bind connects it with a model and a process group")
+        if self._is_closed:
+            raise _core.InvalidArgument("the state was closed: no backward pass may follow")
         future: torch.futures.Future[torch.Tensor] = torch.futures.Future()
         work = (self._tensors(bucket), bucket.buffer(), bucket.is_last())
 
@@ -302,6 +333,16 @@ class CompressedAllReduceHook:
         return future.then(result)
 
 
+def _run(items: "queue.Queue[Any]", reference: "weakref.ref[CompressedAllReduceHook]") -> None:
+    """Works off what is submitted. A state that nobody holds has nothing to do: its last item is None."""
+    while (item := items.get()) is not None:
+        state = reference()
+        if state is None:
+            return
+        state._finish(*item)
+        del state, item
+
+
 def hook(state: CompressedAllReduceHook, bucket: dist.GradBucket) -> torch.futures.Future[torch.Tensor]:
     """The communication hook: ``ddp.register_comm_hook(state, terngrad.torch.hook)``."""
     if not hasattr(bucket, "buffer"):
@@ -315,6 +356,8 @@ def compress(ddp: torch.nn.parallel.DistributedDataParallel, codec: str = "terna
     @param options  of `CompressedAllReduceHook`, and of the codec
     @returns its state. All ranks call this
     """
+    if not isinstance(ddp, torch.nn.parallel.DistributedDataParallel):
+        raise _core.InvalidArgument(f"compress takes a DistributedDataParallel, got {type(ddp).__name__}")
     state = CompressedAllReduceHook(ddp.module, codec, process_group=ddp.process_group, **options)
     ddp.register_comm_hook(state, hook)
     return state

@@ -22,7 +22,14 @@ def plain_name(name: str) -> str:
 def trained_parameters(module: torch.nn.Module) -> dict[str, torch.nn.Parameter]:
     """{plain name: parameter} of those that require a gradient, in order. @raises InvalidArgument for what cannot be
     compressed, by name"""
-    parameters = {plain_name(name): parameter for name, parameter in module.named_parameters() if parameter.requires_grad}
+    parameters: dict[str, torch.nn.Parameter] = {}
+    for name, parameter in module.named_parameters():
+        if parameter.requires_grad and parameters.setdefault(plain_name(name), parameter) is not parameter:
+            raise _core.InvalidArgument(f"two parameters are called '{plain_name(name)}' without the prefixes of wrappers "
+                                        f"({', '.join(PREFIXES)})")
+    for name, part in module.named_modules():
+        if getattr(part, "sparse", False) is True and isinstance(part, (torch.nn.Embedding, torch.nn.EmbeddingBag)):
+            raise _core.InvalidArgument(f"module '{plain_name(name)}' has sparse gradients; dense ones are compressed")
     if not parameters:
         raise _core.InvalidArgument("the module has no parameter that requires a gradient")
     for name, parameter in parameters.items():

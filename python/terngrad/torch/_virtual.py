@@ -13,6 +13,7 @@ from terngrad import _core
 from terngrad._exchange import Exchange, Report
 from terngrad._plan import Plan
 from terngrad.torch import _parameters
+from terngrad.torch._hook import exchange_policy
 
 
 @dataclasses.dataclass(frozen=True)
@@ -20,7 +21,7 @@ class ComparedMean:
     """What another codec would have done in the last step, on the same gradients."""
 
     sent_bytes: int   #: of all workers
-    snr_db: float     #: of its mean: 10 log10(|mean|^2 / |its mean - mean|^2) over all parameters
+    snr_db: float     #: of its mean: 10 log10(|mean|^2 / |its mean - mean|^2) over all parameters; NaN for a step with NaN
 
 
 class VirtualWorkers:
@@ -37,19 +38,23 @@ class VirtualWorkers:
 
     @param model    its parameters are those of all workers
     @param compare  specs of other codecs, each tried in every step on the same gradients, and not applied: `compared`
+    @param on_nonfinite  NaN or infinity in any worker: propagate (all gradients become NaN, and workers keep nothing of the
+        step), raise (NonFiniteError), or zero (the tensor counts as zeros in that worker)
     @param options  of `terngrad.Exchange`, and of the codec
     """
 
     def __init__(self, model: torch.nn.Module, num_workers: int, codec: str = "ternary", *, min_elements: int = 1024,
-                 compare: Iterable[str] = (), seed: int = 1, **options: Any) -> None:
+                 compare: Iterable[str] = (), on_nonfinite: str = "propagate", seed: int = 1, **options: Any) -> None:
         self._model = model
         self._parameters = _parameters.trained_parameters(model)
         self.num_workers = num_workers
         layout = _parameters.layout_of(self._parameters)
-        common: dict[str, Any] = {"min_elements": min_elements, "quantize_logits": True, "seed": seed}
+        self._policy = on_nonfinite
+        policy = exchange_policy(on_nonfinite)
+        common: dict[str, Any] = {"min_elements": min_elements, "quantize_logits": True, "seed": seed, "on_nonfinite": policy}
         self.exchange = Exchange(layout, num_workers, codec, **common, **options)
         self._others = {spec: Exchange(layout, num_workers, spec, **common) for spec in compare}
-        self._exact = Exchange(layout, num_workers, "fp32", seed=seed) if self._others else None
+        self._exact = Exchange(layout, num_workers, "fp32", seed=seed, on_nonfinite=policy) if self._others else None
         self._compared: dict[str, ComparedMean] = {}
         #: How many steps are done.
         self.step = 0
@@ -96,6 +101,10 @@ class VirtualWorkers:
                 kept = {name: buffer.clone() for name, buffer in self._model.named_buffers()}
         self._set_buffers(kept)
         mean, self._report = self._exchange(self.exchange, gradients)
+        if self._report.skipped and self._policy == "raise":
+            raise _core.NonFiniteError(self._report.nonfinite)
+        if self._report.skipped:
+            mean = {name: torch.full_like(tensor, math.nan) for name, tensor in mean.items()}
         if self._exact is not None:
             self._compare(gradients)
         self.step += 1
@@ -110,7 +119,8 @@ class VirtualWorkers:
 
     def _exchange(self, exchange: Exchange, gradients: list[dict[str, torch.Tensor]]) -> tuple[dict[str, torch.Tensor], Report]:
         mean = {name: torch.zeros(tensor.shape) for name, tensor in gradients[0].items()}
-        used = set(mean) if exchange.memory == "none" else set().union(*map(_parameters.nonzero_names, gradients))
+        needs_all = exchange.memory == "none" or not all(tensor.per_tensor for tensor in exchange.plan())
+        used = set(mean) if needs_all else set().union(*map(_parameters.nonzero_names, gradients))
         names = [name for name in mean if name in used]
         exchange.begin(self.step)
         if names:
@@ -124,7 +134,10 @@ class VirtualWorkers:
         for spec, exchange in self._others.items():
             mean, report = self._exchange(exchange, gradients)
             noise = sum(float((mean[name].double() - tensor).square().sum()) for name, tensor in exact.items())
-            snr = math.inf if noise == 0 else 10 * math.log10(power / noise) if power > 0 else -math.inf
+            if report.skipped or not math.isfinite(power + noise):
+                snr = math.nan
+            else:
+                snr = math.inf if noise == 0 else 10 * math.log10(power / noise) if power > 0 else -math.inf
             self._compared[spec] = ComparedMean(report.sent_bytes, snr)
 
     def _set_buffers(self, values: dict[str, torch.Tensor]) -> None:
