@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "compress/exchange/compressed_all_reduce.h"
-#include "compress/exchange/step_parts.h"
+#include "compress/exchange/part_list.h"
 #include "compress/memory/worker_memory.h"
 
 namespace terngrad {
@@ -34,7 +34,7 @@ class ExchangeParts {
   WorkerMemory* memory() { return memory_.has_value() ? &*memory_ : nullptr; }
 
   /// The tensors of a part as a layout of their own: what its tables are made for. Valid until finish.
-  /// @throws InvalidArgument as StepParts::of
+  /// @throws InvalidArgument as PartList::of
   const Layout& layout_of(std::span<const int> segments);
 
   /// Begins a step, after whatever became of the one before. @param step  the same on all ranks; keys the draws
@@ -67,7 +67,7 @@ class ExchangeParts {
 
   WorkerGroup workers_;
   CompressedAllReduceOptions options_;
-  StepParts<CompressedAllReduce> parts_;
+  PartList<CompressedAllReduce> parts_;
   std::optional<WorkerMemory> memory_;
   Stream stream_;
   bool is_begun_ = false;

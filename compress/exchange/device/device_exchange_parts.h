@@ -8,7 +8,7 @@
 
 #include "compress/exchange/device/device_all_reduce.h"
 #include "compress/exchange/device/device_nonfinite.h"
-#include "compress/exchange/step_parts.h"
+#include "compress/exchange/part_list.h"
 #include "compress/memory/worker_memory.h"
 
 namespace terngrad {
@@ -61,7 +61,7 @@ class DeviceExchangeParts {
   Stream stream_;
   std::shared_ptr<DeviceCommunicator> communicator_;
   std::shared_ptr<DeviceNonfinite> nonfinite_;
-  StepParts<DeviceAllReduce> parts_;
+  PartList<DeviceAllReduce> parts_;
   std::optional<WorkerMemory> memory_;
   ExchangeReport bytes_;
   bool is_begun_ = false;

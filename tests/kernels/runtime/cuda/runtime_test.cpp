@@ -66,7 +66,6 @@ TEST_F(CudaStream, OfSomebodyElseIsTheSameQueueAndIsLeftToThem) {
     borrowed.synchronize();
   }
   owned.synchronize();  // is there still
-  Stream::borrow(Device::cuda(), nullptr).synchronize();
 }
 
 TEST_F(CudaStream, OutlivesTheOneItIsACopyOf) {

@@ -1,4 +1,4 @@
-// StepParts: the parts in which the tensors of a step are exchanged, where they are not known beforehand.
+// PartList: the parts in which the tensors of a step are exchanged, where they are not known beforehand.
 #pragma once
 
 #include <cstdint>
@@ -18,7 +18,7 @@ namespace terngrad {
 /// Lists of tensors that came together, each with an exchange of its own, of class Exchange: made when it is first
 /// needed, and kept as long as every step has it.
 template <class Exchange>
-class StepParts {
+class PartList {
  public:
   struct Part {
     std::vector<int> segments;
@@ -33,7 +33,7 @@ class StepParts {
     int segment = 0;  // in the part's layout
   };
 
-  StepParts(const Layout& layout, CodecPlan plan)
+  PartList(const Layout& layout, CodecPlan plan)
       : layout_(layout), plan_(std::move(plan)), places_(static_cast<std::size_t>(layout.num_segments())) {}
 
   const Layout& layout() const { return layout_; }
