@@ -1,6 +1,7 @@
 """The hook that compresses what DistributedDataParallel exchanges."""
 
 # Annotations are no strings here: DDP compares those of a hook with its types.
+import atexit
 import json
 import queue
 import threading
@@ -13,6 +14,7 @@ import torch
 import torch.distributed as dist
 
 from terngrad import _arguments, _core, telemetry
+from terngrad._codecs import make_spec
 from terngrad._exchange import Exchange, Report
 from terngrad._plan import Plan
 from terngrad.torch import _parameters
@@ -118,7 +120,9 @@ class CompressedAllReduceHook:
         if self._overlap:
             self._queue = queue.Queue()
             # The thread holds no state that nobody else holds.
-            threading.Thread(target=_run, args=(self._queue, weakref.ref(self)), name="terngrad exchange", daemon=True).start()
+            thread = threading.Thread(target=_run, args=(self._queue, weakref.ref(self)), name="terngrad exchange", daemon=True)
+            thread.start()
+            _threads[thread] = self._queue
             weakref.finalize(self, self._queue.put, None).atexit = False
 
     def _require_agreement(self, problem: Exception | None, options: dict[str, Any]) -> None:
@@ -137,6 +141,12 @@ class CompressedAllReduceHook:
                 if values[0] != values[1]:
                     detail = "the model has other trained parameters" if name == "parameters" else f"{values[1]}, not {values[0]}"
                     raise _core.InvalidArgument(f"{name} of rank {rank} is not that of rank 0: {detail}")
+
+    @property
+    def _codec(self) -> str:
+        """As it was given, with its options."""
+        known = ("codec_for", "min_elements", "algorithm", "downlink_codec", "memory", "on_nonfinite", "seed", "codec")
+        return make_spec(self._options["codec"], {name: value for name, value in self._options.items() if name not in known})
 
     def plan(self) -> Plan:
         """How each parameter travels: a list of `TensorPlan`, which prints as a table, with what exempting some would cost."""
@@ -157,7 +167,7 @@ class CompressedAllReduceHook:
         @param gather  all ranks' in one, for rank 0 to save; None on the others. All ranks call it then
         """
         own = {"version": 1, "step": self.step, "num_workers": self._communicator.size, "rank": self._communicator.rank,
-               "seed": self._seed, "fingerprint": self.exchange.fingerprint, "scale": self._scale,
+               "seed": self._seed, "codec": self._codec, "fingerprint": self.exchange.fingerprint, "scale": self._scale,
                "state": self.exchange.state_dict()}
         if not gather:
             return own
@@ -179,11 +189,16 @@ class CompressedAllReduceHook:
             state = ranks[0 if reset_residuals else self._communicator.rank]
         expected = {"version": 1, "seed": self._seed}
         if not reset_residuals:
-            expected |= {"num_workers": self._communicator.size, "rank": self._communicator.rank,
-                         "fingerprint": self.exchange.fingerprint}
+            expected["num_workers"] = self._communicator.size
+        if not reset_residuals and self.exchange.memory != "none":  # else ranks have nothing of their own
+            expected["rank"] = self._communicator.rank
         for name, ours in expected.items():
             if state.get(name) != ours:
-                raise _core.InvalidArgument(f"the saved state is of {name} {state.get(name)}, this is {ours}")
+                hint = "; each rank loads its own, or all what state_dict(gather=True) gave" if name == "rank" else ""
+                raise _core.InvalidArgument(f"the saved state is of {name} {state.get(name)}, this is {ours}{hint}")
+        if not reset_residuals and state.get("fingerprint") != self.exchange.fingerprint:
+            raise _core.InvalidArgument(f"the saved state is of codec {state.get('codec')}, this is {self._codec}, or of other "
+                                        "parameters or options (their fingerprint differs)")
         if reset_residuals:
             self.exchange.scale_state(0.0)
         else:
@@ -331,6 +346,18 @@ class CompressedAllReduceHook:
         else:
             self._queue.put((future, work))
         return future.then(result)
+
+
+# Of states: each with what it takes its work from.
+_threads: "weakref.WeakKeyDictionary[threading.Thread, queue.Queue[Any]]" = weakref.WeakKeyDictionary()
+
+
+@atexit.register
+def _end_threads() -> None:
+    """A thread must not come back to an interpreter that has ended. One that waits for a lost rank is left alone."""
+    for thread, items in list(_threads.items()):
+        items.put(None)
+        thread.join(timeout=2.0)
 
 
 def _run(items: "queue.Queue[Any]", reference: "weakref.ref[CompressedAllReduceHook]") -> None:
