@@ -20,7 +20,6 @@ exit code is 1 then. Without PyTorch or Gloo: {"skipped": reason}, exit code 77.
 """
 
 import argparse
-import math
 import statistics
 import sys
 import time
@@ -85,7 +84,7 @@ class LayoutStep:
                 raise RuntimeError(f"a gradient of shape {tuple(tensor.shape)} is not the mean, {self.mean}")
 
 
-class TrainStep:
+class TrainStep(gloo_launch.TrainStep):
     """Forward, backward and a momentum step."""
 
     def __init__(self, options):
@@ -98,18 +97,6 @@ class TrainStep:
         images = torch.rand(options.batch, channels, height, width)
         self.images = images.contiguous(memory_format=torch.channels_last)
         self.labels = torch.arange(options.batch) % 10
-
-    def run(self):
-        self.optimizer.zero_grad(set_to_none=True)
-        loss = torch.nn.functional.cross_entropy(self.ddp(self.images), self.labels)
-        loss.backward()
-        self.optimizer.step()
-        self.loss = loss.item()
-
-    def check(self):
-        if not math.isfinite(self.loss):
-            raise RuntimeError(f"the loss is {self.loss}")
-        gloo_launch.check_equal_parameters(self.net)
 
 
 def hook_of(name):

@@ -111,7 +111,7 @@ def interface_bytes():
     return [int((folder / counter).read_text(encoding="ascii")) for counter in ("tx_bytes", "rx_bytes")]
 
 
-class Step:
+class Step(gloo_launch.TrainStep):
     """The training that is measured."""
 
     def __init__(self, options):
@@ -134,7 +134,6 @@ class Step:
         self.optimizer = torch.optim.SGD(self.net.parameters(), lr=0.01, momentum=0.9)
         images, self.labels = ddp_cifar10.draw_set(options.batch_size, 1, options.rank)
         self.images = ddp_cifar10.normalize(images)
-        self.loss = math.nan
 
     def time_python(self, codec):
         """Registers our hook with timers around what is no Python of ours. @returns its state"""
@@ -153,18 +152,6 @@ class Step:
 
         self.ddp.register_comm_hook(state, hook)
         return state
-
-    def run(self):
-        self.optimizer.zero_grad(set_to_none=True)
-        loss = torch.nn.functional.cross_entropy(self.ddp(self.images), self.labels)
-        loss.backward()
-        self.optimizer.step()
-        self.loss = loss.item()
-
-    def check(self):
-        if not math.isfinite(self.loss):
-            raise RuntimeError(f"the loss is {self.loss}")
-        gloo_launch.check_equal_parameters(self.net)
 
 
 def one_bucket_powersgd(state, bucket):

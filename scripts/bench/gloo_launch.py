@@ -5,6 +5,7 @@ Rank and number of processes are those of --rank and --world_size, or of slow_li
 
 import datetime
 import json
+import math
 import os
 import pathlib
 import sys
@@ -103,6 +104,25 @@ def check_equal_parameters(net):
     distributed.broadcast(of_rank_0, 0)
     if not torch.equal(own, of_rank_0):
         raise RuntimeError("parameters differ between ranks")
+
+
+class TrainStep:
+    """A step of training: for those that have `net`, `ddp` of it, `optimizer`, `images` and `labels`."""
+
+    loss = math.nan
+
+    def run(self):
+        self.optimizer.zero_grad(set_to_none=True)
+        loss = torch.nn.functional.cross_entropy(self.ddp(self.images), self.labels)
+        loss.backward()
+        self.optimizer.step()
+        self.loss = loss.item()
+
+    def check(self):
+        """Whether it is a training still, and the same one on all ranks."""
+        if not math.isfinite(self.loss):
+            raise RuntimeError(f"the loss is {self.loss}")
+        check_equal_parameters(self.net)
 
 
 def write(report, options):

@@ -24,18 +24,18 @@ class Array(ctypes.Structure):
 class CtypesTest(unittest.TestCase):
     @classmethod
     def setUpClass(cls):
-        cls.library = ctypes.CDLL(LIBRARY)
+        cls.loaded = ctypes.CDLL(LIBRARY)
         for name in ("tg_last_error", "tg_version", "tg_status_name"):
-            getattr(cls.library, name).restype = ctypes.c_char_p
+            getattr(cls.loaded, name).restype = ctypes.c_char_p
 
     def call(self, name, *arguments):
-        status = getattr(self.library, name)(*arguments)
-        self.assertEqual(status, TG_OK, self.library.tg_last_error())
+        status = getattr(self.loaded, name)(*arguments)
+        self.assertEqual(status, TG_OK, self.loaded.tg_last_error())
 
     def make(self, name, *arguments):
         handle = ctypes.c_void_p()
         self.call(f"tg_{name}_create", *arguments, ctypes.byref(handle))
-        self.addCleanup(getattr(self.library, f"tg_{name}_destroy"), handle)
+        self.addCleanup(getattr(self.loaded, f"tg_{name}_destroy"), handle)
         return handle
 
     def test_a_gradient_becomes_a_message_and_comes_back(self):
@@ -64,9 +64,9 @@ class CtypesTest(unittest.TestCase):
     def test_errors_have_words(self):
         handle = ctypes.c_void_p()
         layout = self.make("layout")
-        self.assertEqual(self.library.tg_plan_create(layout, 1, b"codec=tern", ctypes.byref(handle)), TG_INVALID_ARGUMENT)
-        self.assertIn(b"ternary", self.library.tg_last_error())
-        self.assertEqual(self.library.tg_status_name(TG_INVALID_ARGUMENT), b"TG_INVALID_ARGUMENT")
+        self.assertEqual(self.loaded.tg_plan_create(layout, 1, b"codec=tern", ctypes.byref(handle)), TG_INVALID_ARGUMENT)
+        self.assertIn(b"ternary", self.loaded.tg_last_error())
+        self.assertEqual(self.loaded.tg_status_name(TG_INVALID_ARGUMENT), b"TG_INVALID_ARGUMENT")
 
     def test_the_list_of_codecs_is_json(self):
         needed = ctypes.c_int64()

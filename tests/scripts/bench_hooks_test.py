@@ -16,6 +16,9 @@ import tempfile
 import unittest
 from unittest import mock
 
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1]))
+from support.made_up_link import MadeUpLink  # noqa: E402
+
 SCRIPTS = pathlib.Path(__file__).resolve().parents[2] / "scripts"
 RANK_SCRIPT = SCRIPTS / "bench/ddp_hooks_rank.py"
 SKIPPED = 77
@@ -61,7 +64,7 @@ echo "terngrad 1.2, PyTorch 3.4"
 '''
 
 
-class OnALinkMadeUp(unittest.TestCase):
+class OnALinkMadeUp(MadeUpLink, unittest.TestCase):
     def setUp(self):
         temporary = tempfile.TemporaryDirectory()
         self.addCleanup(temporary.cleanup)
@@ -79,21 +82,8 @@ class OnALinkMadeUp(unittest.TestCase):
         launches.SCRIPTS = self.folder / "scripts"
         launches.SAMPLE_SECONDS = 0
 
-    def run_script(self, *arguments):
-        """(exit code, output)"""
-        words = ["bench_hooks.py", "--python", str(self.folder / "python"), "--out", str(self.out), "--max_stolen", "100",
-                 *arguments]
-        output = io.StringIO()
-        with mock.patch.object(sys, "argv", words), contextlib.redirect_stdout(output), contextlib.redirect_stderr(output):
-            try:
-                code = self.module.main(self.module.parse())
-            except SystemExit as end:
-                code = end.code
-        return code, output.getvalue()
-
-    def calls(self):
-        file = self.folder / "scripts" / "calls"
-        return file.read_text().splitlines() if file.exists() else []
+    def words(self):
+        return ["bench_hooks.py", "--python", str(self.folder / "python"), "--out", str(self.out), "--max_stolen", "100"]
 
     def test_rounds_of_all_rows_make_a_table(self):
         copy = self.folder / "copy.json"

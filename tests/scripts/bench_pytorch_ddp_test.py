@@ -2,6 +2,7 @@
 
 import importlib.util
 import json
+import math
 import pathlib
 import socket
 import subprocess
@@ -80,7 +81,7 @@ class BenchPytorchDdp(unittest.TestCase):
         spec.loader.exec_module(script)
         shapes = script.alexnet_shapes()
         self.assertEqual(len(shapes), 26)
-        self.assertEqual(sum(script.math.prod(shape) for shape in shapes), 60969321)  # tests/kernels/tensor/model_layouts_test.cpp
+        self.assertEqual(sum(math.prod(shape) for shape in shapes), 60969321)  # tests/kernels/tensor/model_layouts_test.cpp
 
     def test_two_processes_train(self):
         self.needs_torch()

@@ -2,9 +2,7 @@
 
 Arguments: the folder of the programs, then a class of tests."""
 
-import contextlib
 import importlib.util
-import io
 import json
 import os
 import pathlib
@@ -12,7 +10,9 @@ import subprocess
 import sys
 import tempfile
 import unittest
-from unittest import mock
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1]))
+from support.made_up_link import MadeUpLink  # noqa: E402
 
 SCRIPTS = pathlib.Path(__file__).resolve().parents[2] / "scripts"
 PROGRAMS = ""
@@ -82,7 +82,7 @@ def load(name):
         sys.path.remove(str(SCRIPTS / "bench"))
 
 
-class OnALinkMadeUp(unittest.TestCase):
+class OnALinkMadeUp(MadeUpLink, unittest.TestCase):
     def setUp(self):
         temporary = tempfile.TemporaryDirectory()
         self.addCleanup(temporary.cleanup)
@@ -98,26 +98,8 @@ class OnALinkMadeUp(unittest.TestCase):
         launches.PROC_STAT.write_text("cpu 7 0 0 0 0 0 0 50 0 0\n")
         launches.PAUSE_SECONDS = 0
 
-    def write_program(self, path, text):
-        file = self.folder / path
-        file.parent.mkdir(parents=True, exist_ok=True)
-        file.write_text(text)
-        file.chmod(0o755)
-
-    def run_script(self, *arguments):
-        """(exit code, output)"""
-        words = ["bench_slow_link.py", "--programs", str(self.folder / "programs"), "--out", str(self.out), *arguments]
-        output = io.StringIO()
-        with mock.patch.object(sys, "argv", words), contextlib.redirect_stdout(output), contextlib.redirect_stderr(output):
-            try:
-                code = self.module.main(self.module.parse())
-            except SystemExit as end:
-                code = end.code
-        return code, output.getvalue()
-
-    def calls(self):
-        file = self.folder / "scripts" / "calls"
-        return file.read_text().splitlines() if file.exists() else []
+    def words(self):
+        return ["bench_slow_link.py", "--programs", str(self.folder / "programs"), "--out", str(self.out)]
 
     def results(self):
         report = json.loads((self.out / "results.json").read_text())

@@ -2,9 +2,7 @@
 
 Arguments: the folder of the programs, then a class of tests."""
 
-import contextlib
 import importlib.util
-import io
 import json
 import os
 import pathlib
@@ -14,7 +12,9 @@ import sys
 import tempfile
 import unittest
 import xml.etree.ElementTree
-from unittest import mock
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1]))
+from support.made_up_link import MadeUpLink  # noqa: E402
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 SCRIPTS = ROOT / "scripts"
@@ -78,7 +78,7 @@ def load():
         sys.path.remove(str(SCRIPTS / "bench"))
 
 
-class OnALinkMadeUp(unittest.TestCase):
+class OnALinkMadeUp(MadeUpLink, unittest.TestCase):
     def setUp(self):
         temporary = tempfile.TemporaryDirectory()
         self.addCleanup(temporary.cleanup)
@@ -93,26 +93,8 @@ class OnALinkMadeUp(unittest.TestCase):
         launches.PROC_STAT.write_text("cpu 7 0 0 0 0 0 0 50 0 0\n")
         launches.PAUSE_SECONDS = launches.SAMPLE_SECONDS = 0
 
-    def write_program(self, path, text):
-        file = self.folder / path
-        file.parent.mkdir(parents=True, exist_ok=True)
-        file.write_text(text)
-        file.chmod(0o755)
-
-    def run_script(self, *arguments):
-        """(exit code, output)"""
-        words = ["validate_model.py", "--programs", str(self.folder / "programs"), "--out", str(self.out), *arguments]
-        output = io.StringIO()
-        with mock.patch.object(sys, "argv", words), contextlib.redirect_stdout(output), contextlib.redirect_stderr(output):
-            try:
-                code = self.module.main(self.module.parse())
-            except SystemExit as end:
-                code = end.code
-        return code, output.getvalue()
-
-    def calls(self):
-        file = self.folder / "scripts" / "calls"
-        return file.read_text().splitlines() if file.exists() else []
+    def words(self):
+        return ["validate_model.py", "--programs", str(self.folder / "programs"), "--out", str(self.out)]
 
     def report(self):
         return json.loads((self.out / "results.json").read_text())
