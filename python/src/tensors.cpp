@@ -56,12 +56,19 @@ nb::ndarray<> cast(nb::handle object, const std::string& name, bool writable) {
                  "; accepted: arrays with __dlpack__ or the buffer protocol (numpy, PyTorch, JAX, ...)");
 }
 
-Tensor make_tensor(nb::handle object, const std::string& name, bool writable) {
+void require_device(const nb::ndarray<>& array, const Device& device, const std::string& name) {
+  const DlpackDevice expected = dlpack_device(device);
+  if (array.device_type() == expected.type && array.device_id() == expected.index) return;
+  TERNGRAD_REQUIRE(!device.is_cpu(), name, " is not in the memory of the CPU (DLPack device type ", array.device_type(),
+                   "); this function takes tensors on the CPU");
+  TERNGRAD_THROW(InvalidArgument, name, " is not in the memory of ", device.name(), " (DLPack device type ",
+                 array.device_type(), ", number ", array.device_id(), ")");
+}
+
+Tensor make_tensor(nb::handle object, const std::string& name, const Device& device, bool writable) {
   Tensor tensor;
   tensor.array = cast(object, name, writable);
-  TERNGRAD_REQUIRE(tensor.array.device_type() == nb::device::cpu::value, name,
-                   " is not in the memory of the CPU (DLPack device type ", tensor.array.device_type(),
-                   "); this function takes tensors on the CPU");
+  require_device(tensor.array, device, name);
   tensor.type = element_type_of(tensor.array, name);
   require_contiguous(tensor.array, name);
   TERNGRAD_REQUIRE(
@@ -95,13 +102,24 @@ void require_apart(const std::vector<Tensor>& tensors, const std::string& name) 
   }
 }
 
-Tensor read_tensor(nb::handle object, const std::string& name) { return make_tensor(object, name, false); }
+Tensor read_tensor(nb::handle object, const std::string& name, const Device& device) {
+  return make_tensor(object, name, device, false);
+}
 
-Tensor write_tensor(nb::handle object, const std::string& name) {
-  Tensor tensor = make_tensor(object, name, true);
+Tensor write_tensor(nb::handle object, const std::string& name, const Device& device) {
+  Tensor tensor = make_tensor(object, name, device, true);
   TERNGRAD_REQUIRE(tensor.type == ElementType::kFloat32, name, " must be float32 to be written to, it is ",
                    element_type_name(tensor.type));
   return tensor;
+}
+
+DlpackDevice dlpack_device(const Device& device) {
+#ifdef TERNGRAD_EMULATED_GPU
+  static_cast<void>(device);
+  return {};
+#else
+  return device.is_cpu() ? DlpackDevice{} : DlpackDevice{nb::device::cuda::value, device.index()};
+#endif
 }
 
 }  // namespace terngrad::python

@@ -9,6 +9,7 @@
 #include <string>
 #include <vector>
 
+#include "kernels/runtime/device.h"
 #include "kernels/tensor/element_type.h"
 
 namespace terngrad::python {
@@ -25,16 +26,24 @@ struct Tensor {
   std::span<const float> float32(const std::string& name) const;
 };
 
-/// What is read: float32, float16 or bfloat16 (which numpy has not), contiguous in row-major order, on the CPU.
-/// Tensors of PyTorch may require a gradient.
+/// What is read: float32, float16 or bfloat16 (which numpy has not), contiguous in row-major order, in the memory of
+/// the device. Tensors of PyTorch may require a gradient. Nothing waits for work under way on a GPU: the caller sees to
+/// it.
 /// @param name  in the text of a refusal: "gradient of worker 1, tensor 'fc/weights'"
 /// @throws InvalidArgument naming it, what it is and what is accepted
-Tensor read_tensor(nanobind::handle object, const std::string& name);
+Tensor read_tensor(nanobind::handle object, const std::string& name, const Device& device = Device::cpu());
 
 /// @throws InvalidArgument if the memory of two of these overlaps
 void require_apart(const std::vector<Tensor>& tensors, const std::string& name);
 
 /// What is written: a float32 tensor that may be. @throws InvalidArgument as read_tensor, and for what is read-only
-Tensor write_tensor(nanobind::handle object, const std::string& name);
+Tensor write_tensor(nanobind::handle object, const std::string& name, const Device& device = Device::cpu());
+
+/// What DLPack calls a device. A GPU that is emulated has the CPU's memory.
+struct DlpackDevice {
+  int type = nanobind::device::cpu::value;
+  int index = 0;
+};
+DlpackDevice dlpack_device(const Device& device);
 
 }  // namespace terngrad::python

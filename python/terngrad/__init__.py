@@ -24,7 +24,7 @@ from terngrad._arguments import Array
 from terngrad._core import (CommunicationError, DataError, DeviceError, Error, InvalidArgument, NonFiniteError,
                             NotSupported)
 from terngrad._codecs import Codec, CodecInfo, CodecKey, aggregate, codecs, decode, encode, presets
-from terngrad._communicators import Communicator
+from terngrad._communicators import Communicator, DeviceCommunicator
 from terngrad._compare import Comparison, Row, compare
 from terngrad._exchange import Exchange, Layout, Report
 from terngrad._messages import Message, MessageInfo, RecordInfo, inspect
@@ -91,7 +91,7 @@ def telemetry(gradient: Array, sent: Array, scaler: float = 0.0) -> dict[str, fl
 
 
 __all__ = [
-    "Codec", "CodecInfo", "CodecKey", "CommunicationError", "Communicator", "Comparison", "DataError", "DeviceError", "Error",
-    "Exchange", "InvalidArgument", "Layout", "Message", "MessageInfo", "NonFiniteError", "NotSupported", "Plan", "RecordInfo",
+    "Codec", "CodecInfo", "CodecKey", "CommunicationError", "Communicator", "Comparison", "DataError",
+    "DeviceCommunicator", "DeviceError", "Error", "Exchange", "InvalidArgument", "Layout", "Message", "MessageInfo", "NonFiniteError", "NotSupported", "Plan", "RecordInfo",
     "Report", "Row", "Run", "Statistics", "TensorPlan", "aggregate", "codecs", "compare", "decode", "encode", "inspect", "presets",
     "read_run", "statistics", "telemetry", "ternarize"]

@@ -11,7 +11,7 @@ import numpy
 from terngrad import _arguments, _codecs, _core
 from terngrad._arguments import Array
 from terngrad._codecs import Floats
-from terngrad._communicators import Communicator
+from terngrad._communicators import Communicator, DeviceCommunicator
 from terngrad._plan import Plan, TensorPlan
 
 
@@ -100,7 +100,8 @@ class Exchange:
     def __init__(self, layout: Layout, num_workers: int, codec: str = "ternary", *, codec_for: Mapping[str, str] | None = None,
                  min_elements: int = 1, quantize_logits: bool = False, algorithm: str = "auto", downlink_codec: str = "fp32",
                  on_nonfinite: str = "stop", memory: str = "auto", seed: int = 1, run_id: int = 0, num_threads: int = 1,
-                 communicator: Communicator | None = None, **options: object) -> None:
+                 communicator: Communicator | DeviceCommunicator | None = None, device: int | None = None, stream: int = 0,
+                 **options: object) -> None:
         """
         @param codec         a name, preset or spec; further options of the codec as keywords
         @param codec_for     {pattern (* and ?): spec} for tensors by name; the first match counts
@@ -110,6 +111,9 @@ class Exchange:
         @param on_nonfinite  NaN or infinity: stop (NonFiniteError), skip (the step) or zero (the tensor)
         @param memory        what workers keep: none, ef, momentum, with options as ``ef:decay=0.9``; auto: what the codec
             or preset has by default
+        @param device        number of a GPU: gradients and mean are in its memory, `communicator` is a DeviceCommunicator.
+            begin, part and finish submit work and wait for nothing; their Reports have bytes only, and `wait` says the rest
+        @param stream        of that GPU, as a cudaStream_t, for as long as the exchange lives; 0: its default stream
         @raises InvalidArgument for what cannot be honoured together, in words that name it
         """
         num_workers = _arguments.integer("num_workers", num_workers, 1, 2**24)
@@ -125,10 +129,21 @@ class Exchange:
         #: Of layout and codecs: equal on all ranks, and for runs whose states fit.
         self.fingerprint: int = self._plan.fingerprint
         self.memory: str = self._plan.memory if memory == "auto" else _arguments.text("memory", memory)
-        self._core = _core.Exchange(
-            self._plan, _arguments.text("algorithm", algorithm), _arguments.text("downlink_codec", downlink_codec),
-            _arguments.text("on_nonfinite", on_nonfinite), self.memory, _arguments.seed(seed), _arguments.run_id(run_id),
-            _arguments.integer("num_threads", num_threads, 1, 4096), communicator)
+        num_threads, run_id = _arguments.integer("num_threads", num_threads, 1, 4096), _arguments.run_id(run_id)
+        common = (self._plan, _arguments.text("algorithm", algorithm), _arguments.text("downlink_codec", downlink_codec),
+                  _arguments.text("on_nonfinite", on_nonfinite), self.memory, _arguments.seed(seed))
+        #: The number of the GPU, or None.
+        self.device = device
+        self._core: Any
+        if device is None:
+            if stream != 0:
+                raise _core.InvalidArgument("stream is of a GPU: device says of which")
+            self._core = _core.Exchange(*common, run_id, num_threads, communicator)
+        else:
+            for option, value, default in (("num_threads", num_threads, 1), ("run_id", run_id, 0)):
+                if value != default:
+                    raise _core.InvalidArgument(f"{option} is of exchanges on the CPU, it does nothing on device {device}")
+            self._core = _core.DeviceExchange(*common, communicator, _arguments.integer("device", device, 0, 1023), stream)
         self._numbers = {name: number for number, name in enumerate(layout.names)}
 
     @property
@@ -143,7 +158,8 @@ class Exchange:
 
     def exchange(self, gradients: Mapping[str, Array] | Sequence[Mapping[str, Array]], out: Mapping[str, Array] | None = None, *,
                  step: int) -> Report:
-        """One step: all tensors of all local workers. @returns a Report with the mean; without, if the step is skipped.
+        """One step: all tensors of all local workers. Waits for it on a GPU. @returns a Report with the mean; without, if the
+        step is skipped.
 
         @param gradients  a list of {name: tensor}, one for each local worker; of one alone the dictionary itself
         @param out        {name: contiguous float32 array} for the mean, in place of new arrays; may be the gradients of
@@ -155,6 +171,8 @@ class Exchange:
         if missing:
             raise _core.InvalidArgument(f"the gradients have no tensor '{missing[0]}'; begin, part and finish exchange some")
         report = self.finish()
+        if self.device is not None:
+            report = self.wait()
         return report if report.skipped else dataclasses.replace(report, mean_tensors=part.mean_tensors)
 
     def begin(self, step: int) -> None:
@@ -176,6 +194,8 @@ class Exchange:
             if tensors.keys() != workers[0].keys():
                 raise _core.InvalidArgument("workers have different tensors: "
                                             f"{', '.join(sorted(set(tensors) ^ set(names)))}")
+        if out is None and self.device is not None:
+            raise _core.InvalidArgument("an exchange on a GPU needs out: arrays in its memory for the mean")
         if out is None:
             mean = {name: numpy.empty(self.layout.shapes[name], numpy.float32) for name in names}
         else:
@@ -189,6 +209,28 @@ class Exchange:
         @raises NonFiniteError if asked to stop and a tensor was not finite"""
         return Report(**self._core.finish())
 
+    def wait(self) -> Report:
+        """Waits for a GPU to do what was submitted. @returns the last step's Report, with what was not finite. @raises
+        NonFiniteError if asked to stop and a tensor of any step was not; InvalidArgument for an exchange on the CPU"""
+        if self.device is None:
+            raise _core.InvalidArgument("wait is for exchanges on a GPU: on the CPU finish has waited")
+        return Report(**self._core.report())
+
+    @property
+    def skip_flag(self) -> Any:
+        """On a GPU, in its memory and the stream's order: int32 [1] with ``__dlpack__``, not 0 once a part of the step was not
+        finite and the step is to be dropped; written by the next steps."""
+        if self.device is None:
+            raise _core.InvalidArgument("skip_flag is of exchanges on a GPU: on the CPU the Report says what is skipped")
+        return self._core.skip
+
+    def reset_state(self) -> None:
+        """Sets what this process's workers keep to zeros."""
+        for name, number in self._state_tensors():
+            zeros: Floats = numpy.zeros(self.layout.shapes[name], numpy.float32)
+            for worker in range(len(self.local_workers)):
+                self._core.copy_state(worker, number, zeros, True)
+
     def scale_state(self, factor: float) -> None:
         """Multiplies what this process's workers keep, as gradients change that are multiplied by a loss scale."""
         for name, number in self._state_tensors():
@@ -197,6 +239,11 @@ class Exchange:
                 self._core.copy_state(worker, number, array, False)
                 array *= numpy.float32(factor)
                 self._core.copy_state(worker, number, array, True)
+
+    @property
+    def state_names(self) -> tuple[str, ...]:
+        """The tensors of which workers keep something."""
+        return tuple(name for name, _ in self._state_tensors())
 
     def _state_tensors(self) -> list[tuple[str, int]]:
         return [(self.layout.names[number], number) for number in self._core.state_tensors()]

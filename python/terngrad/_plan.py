@@ -64,9 +64,12 @@ class Plan(list[TensorPlan]):
         rows += [(tensor.name, "x".join(map(str, tensor.shape)) or "-", tensor.codec.split(":")[0],
                   f"{tensor.bits_per_element:g}", f"{tensor.nbytes:,}") for tensor in self]
         rows.append(("all", "", "", "", f"{self.nbytes:,}"))
+        as_fp32 = sum(tensor.nbytes_as_fp32 for tensor in self)
         widths = [max(len(row[column]) for row in rows) for column in range(5)]
         lines = ["  ".join(cell.rjust(width) if column > 2 else cell.ljust(width)
                            for column, (cell, width) in enumerate(zip(row, widths))) for row in rows]
+        if self.nbytes and as_fp32 != self.nbytes:
+            lines[-1] += f"  (fp32: {as_fp32:,}, {as_fp32 / self.nbytes:.1f} times as many)"
         worth = self.worth_exempting()
         if worth:
             rules = ", ".join(f"{name!r}: 'fp32'" for name in worth[:4]) + (", ..." if len(worth) > 4 else "")

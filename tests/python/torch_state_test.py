@@ -73,6 +73,35 @@ def run_nonfinite(rank, size, expect):
         expect("worker 1" in state.report().nonfinite, f"report: {state.report().nonfinite}")
 
 
+def run_set_codecs(rank, size, expect):
+    ddp = make_ddp({})
+    state = terngrad.torch.compress(ddp, "terngrad_ef", warmup_steps=1)
+    optimizer = optimizer_of(ddp)
+    for step in range(2):
+        train_step(ddp, optimizer, rank, size, step)
+    kept, sent = state.state_dict()["state"], state.report().sent_bytes
+    state.set_codecs("qsgd", bits=8, codec_for={"last.*": "fp32"})
+    expect(state.report().sent_bytes == sent, "the report of the last step was lost")
+    train_step(ddp, optimizer, rank, size, 2)
+    expect(state.report().sent_bytes > 2 * sent and state.exchange.memory == "none", f"qsgd: {state.report()}")
+    state.set_codecs("efsignsgd")
+    expect(not any(array.any() for array in state.state_dict()["state"][rank].values()), "what is kept does not begin with zeros")
+    train_step(ddp, optimizer, rank, size, 3)
+    kept = state.state_dict()["state"][rank]
+    expect(any(array.any() for array in kept.values()), "nothing is kept")
+    state.set_codecs("terngrad_ef")
+    expect(all(numpy.array_equal(array, kept[name]) for name, array in state.state_dict()["state"][rank].items()),
+           "what is kept was lost with a codec of the same memory")
+    for codec, options, word in (("ternary", {"seed": 2}, "seed is of the constructor"), ("qsgd", {"bits": 4 + 4 * rank}, "bits of rank 1"),
+                                 ("qsgd", {"bitz": 4}, "bitz")):
+        try:
+            state.set_codecs(codec, **options)
+            expect(False, f"{options} were taken")
+        except terngrad.InvalidArgument as error:
+            expect(word in str(error), str(error))
+    expect(state.exchange.memory == "ef" and "terngrad_ef" in state._codec, "a refusal changed the codecs")
+
+
 def run_disagreement(rank, size, expect):
     ddp = make_ddp({})
     for options, word in (({"seed": 1 + rank}, "seed of rank 1 is not that of rank 0: 2, not 1"),
@@ -286,7 +315,7 @@ LOAD = {"weights_only": False} if int(torch.__version__.split(".")[0]) >= 2 else
 
 class State(unittest.TestCase):
     def test_what_is_kept_resumes_and_what_differs_is_refused(self):
-        run_ranks(self, 2, run_resume, run_nonfinite, run_disagreement, run_gathered, run_scaled, run_warmup_and_telemetry,
+        run_ranks(self, 2, run_resume, run_nonfinite, run_set_codecs, run_disagreement, run_gathered, run_scaled, run_warmup_and_telemetry,
                   run_unused, run_whole_model)
 
     def test_a_killed_rank_is_named(self):

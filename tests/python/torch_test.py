@@ -35,6 +35,7 @@ CASES = [
     ({"codec": "fp32"}, {}, {}),
     ({"codec": "natural"}, {"bucket_cap_mb": 0.01}, {}),
     ({"codec": "fp8", "downlink_codec": "bf16"}, {}, {}),
+    ({"codec": "ternary", "transforms": [terngrad.torch.WeightDecay(0.1, "fc.*")]}, {"bucket_cap_mb": 0.01}, {"channels_last": True}),
 ]
 
 
@@ -46,6 +47,7 @@ def run_bits(rank, size, expect, cases):
         for step in range(STEPS):
             train_step(ddp, optimizer, rank, size, step)
         options = {name: value for name, value in options.items() if name != "overlap"}
+        options["find_unused_parameters"] = bool(ddp_options.keys() & {"find_unused_parameters", "static_graph"})
         model, virtual = train_virtual(size, net, **options)
         found, expected = parameters_of(ddp.module), parameters_of(model)
         what = f"case {number} ({options}, {ddp_options}) of {size}"
@@ -117,6 +119,16 @@ class Virtual(unittest.TestCase):
             self.assertEqual(math.isnan(virtual.compared()["bf16"].snr_db), policy == "propagate")
         with self.assertRaisesRegex(terngrad.InvalidArgument, "on_nonfinite 'stop' is unknown; accepted: propagate"):
             terngrad.torch.VirtualWorkers(Net(), 2, on_nonfinite="stop")
+
+    def test_gradients_are_changed_before_they_are_compressed(self):
+        found = {}
+        for rate in 0.0, 0.5:
+            model, _ = train_virtual(2, {}, steps=range(1), codec="fp32", transforms=[terngrad.torch.WeightDecay(rate, "fc.*")])
+            found[rate] = {name: parameter.grad for name, parameter in model.named_parameters()}
+        before = dict(Net().named_parameters())
+        for name, gradient in found[0.5].items():
+            decay = 0.5 * before[name].detach() if name.startswith("fc.") else 0.0
+            torch.testing.assert_close(gradient, found[0.0][name] + decay, msg=name)
 
     def test_only_ddp_is_compressed(self):
         with self.assertRaisesRegex(terngrad.InvalidArgument, "takes a DistributedDataParallel, got Net"):

@@ -35,8 +35,8 @@ void DeviceExchangeParts::begin(std::uint64_t step) {
   has_failed_ = false;
 }
 
-void DeviceExchangeParts::exchange(std::span<const int> segments, std::span<const TensorTable> gradients,
-                                   const TensorTable& mean) {
+ExchangeReport DeviceExchangeParts::exchange(std::span<const int> segments, std::span<const TensorTable> gradients,
+                                             const TensorTable& mean) {
   TERNGRAD_REQUIRE(is_begun_ && !has_failed_, "[parts] no step has begun, or a part of it has failed");
   auto& part = parts_.of(segments);
   parts_.require_new(segments);
@@ -51,9 +51,11 @@ void DeviceExchangeParts::exchange(std::span<const int> segments, std::span<cons
   has_failed_ = true;  // unless this comes to its end
   if (memory_.has_value()) part.encoded = memory_->compensate_part(part.layout, part.segments, gradients, stream_);
   part.exchange->submit_part(memory_.has_value() ? part.encoded : gradients, mean, {parts_.step(), nullptr}, stream_);
-  bytes_ += part.exchange->bytes();
+  const ExchangeReport bytes = part.exchange->bytes();
+  bytes_ += bytes;
   parts_.add(part);
   has_failed_ = false;
+  return bytes;
 }
 
 void DeviceExchangeParts::finish() {

@@ -39,8 +39,9 @@ class DeviceExchangeParts {
   /// Submits the exchange of some tensors. All ranks exchange the same parts in the same order.
   /// @param mean  may be the gradients of one of the local workers. After a tensor that was not finite it holds
   /// anything, unless such tensors count as zeros: see skip
-  /// @throws InvalidArgument as ExchangeParts::exchange
-  void exchange(std::span<const int> segments, std::span<const TensorTable> gradients, const TensorTable& mean);
+  /// @returns the part's bytes. @throws InvalidArgument as ExchangeParts::exchange
+  ExchangeReport exchange(std::span<const int> segments, std::span<const TensorTable> gradients,
+                          const TensorTable& mean);
   /// Submits the end of the step: what workers keep changes, unless the step is to be dropped.
   void finish();
 

@@ -3,11 +3,14 @@
     ddp = torch.nn.parallel.DistributedDataParallel(model)
     state = terngrad.torch.compress(ddp, codec="ternary", clip_factor=2.5)
 
-On the CPU, over Gloo or MPI. Gradients on GPUs are refused.
+On CPUs over Gloo or MPI, on GPUs over NCCL.
 """
 
 from terngrad.torch._communicator import GroupCommunicator
+from terngrad.torch._device_communicator import GroupDeviceCommunicator
 from terngrad.torch._hook import CompressedAllReduceHook, compress, hook
+from terngrad.torch._transforms import WeightDecay
 from terngrad.torch._virtual import ComparedMean, VirtualWorkers
 
-__all__ = ["ComparedMean", "CompressedAllReduceHook", "GroupCommunicator", "VirtualWorkers", "compress", "hook"]
+__all__ = ["ComparedMean", "CompressedAllReduceHook", "GroupCommunicator", "GroupDeviceCommunicator", "VirtualWorkers", "WeightDecay",
+           "compress", "hook"]

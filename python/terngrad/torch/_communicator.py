@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import datetime
 import inspect
+import json
+from collections.abc import Sequence
 from typing import Any
 
 import numpy
@@ -14,7 +16,7 @@ import torch.distributed as dist
 from terngrad import _core
 from terngrad._communicators import Bytes, Communicator
 
-BACKENDS = ("gloo", "mpi")
+BACKENDS = ("gloo", "mpi")  # for what is on CPUs
 _HEADER = 8  # bytes before each message: its size, uint64
 
 
@@ -47,6 +49,11 @@ class GroupCommunicator(Communicator):
 
     def all_to_all(self, messages: list[Bytes]) -> list[Any]:
         return self._exchange(messages)
+
+    def gather_objects(self, value: Any) -> list[Any]:
+        """What every rank brings, in order: what JSON can say."""
+        own = numpy.frombuffer(json.dumps(value, default=str).encode(), numpy.uint8)
+        return [json.loads(bytes(each)) for each in self.all_gather(own)]
 
     def _exchange(self, messages: list[Bytes]) -> list[Any]:
         self._require_whole()
@@ -137,11 +144,21 @@ def ranks_of(group: Any) -> list[int]:
     return [dist.get_global_rank(group, rank) for rank in range(dist.get_world_size(group))]
 
 
-def require_backend(group: Any, name: str) -> str:
+def require_backend(group: Any, name: str, accepted: Sequence[str] = BACKENDS, where: str = "the CPU") -> str:
+    """The group's backend. @raises InvalidArgument unless it is one of `accepted`"""
     backend = str(dist.get_backend(group))
-    if backend not in BACKENDS:
-        raise _core.InvalidArgument(f"{name} is of backend {backend}; accepted: {', '.join(BACKENDS)}")
+    if backend not in accepted:
+        raise _core.InvalidArgument(f"{name} is of backend {backend}; accepted for gradients on {where}: {', '.join(accepted)}")
     return backend
+
+
+def require_ranks(exchange_group: Any, process_group: Any, timeout: float | None) -> None:
+    """@raises InvalidArgument unless `exchange_group` can take the place of `process_group`"""
+    if timeout is not None:
+        raise _core.InvalidArgument("timeout is that of the group which the exchange makes; exchange_group has its own")
+    if ranks_of(exchange_group) != ranks_of(process_group):
+        raise _core.InvalidArgument(f"exchange_group has the ranks {ranks_of(exchange_group)}, process_group "
+                                    f"{ranks_of(process_group)}")
 
 
 def exchange_group_of(process_group: Any, exchange_group: Any, timeout: float | None) -> Any:
@@ -149,11 +166,7 @@ def exchange_group_of(process_group: Any, exchange_group: Any, timeout: float | 
     if exchange_group is None:
         return own_group(process_group, timeout)
     require_backend(exchange_group, "exchange_group")
-    if timeout is not None:
-        raise _core.InvalidArgument("timeout is that of the group which the exchange makes; exchange_group has its own")
-    if ranks_of(exchange_group) != ranks_of(process_group):
-        raise _core.InvalidArgument(f"exchange_group has the ranks {ranks_of(exchange_group)}, process_group "
-                                    f"{ranks_of(process_group)}")
+    require_ranks(exchange_group, process_group, timeout)
     return exchange_group
 
 

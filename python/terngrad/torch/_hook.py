@@ -6,7 +6,7 @@ import json
 import queue
 import threading
 import weakref
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 import numpy
@@ -17,9 +17,12 @@ from terngrad import _arguments, _core, telemetry
 from terngrad._codecs import make_spec
 from terngrad._exchange import Exchange, Report
 from terngrad._plan import Plan
-from terngrad.torch import _parameters
+from terngrad.torch import _device_communicator, _gpu, _parameters, _transforms
 from terngrad.torch._communicator import exchange_group_of, GroupCommunicator
+from terngrad.torch._device_communicator import GroupDeviceCommunicator
 
+# Options of an exchange that are not of a codec.
+COMMON_OPTIONS = ("codec", "codec_for", "min_elements", "algorithm", "downlink_codec", "memory", "on_nonfinite", "seed")
 # What DDP does with a NaN is the optimizer's affair: it sees one, and so does a GradScaler.
 POLICIES = {"propagate": "skip", "raise": "skip", "zero": "zero"}
 
@@ -29,7 +32,6 @@ def exchange_policy(on_nonfinite: str) -> str:
     if on_nonfinite not in POLICIES:
         raise _core.InvalidArgument(f"on_nonfinite '{on_nonfinite}' is unknown; accepted: {', '.join(POLICIES)}")
     return POLICIES[on_nonfinite]
-
 
 
 class CompressedAllReduceHook:
@@ -42,28 +44,37 @@ class CompressedAllReduceHook:
     @param codec         a name, preset or spec of docs/codecs.md; further options of the codec as keywords
     @param codec_for     {pattern (* and ?): spec} for parameters by name; the first match counts
     @param min_elements  smaller parameters travel as fp32
-    @param process_group   of DDP. The exchange makes one of its own of the same ranks, so all of them construct the state;
-        before PyTorch 2.1, and over MPI, all ranks of the default group have to, as torch.distributed.new_group asks for
-    @param exchange_group  in place of that one: a group of the same ranks that nothing else uses
-    @param timeout       seconds after which a rank that does not answer has failed; None: PyTorch's default (Gloo: 30 minutes)
+    @param process_group   of DDP. On GPUs (NCCL) the exchange uses it too. On CPUs it makes one of its own of the same ranks, so
+        all of them construct the state; before PyTorch 2.1, and over MPI, all ranks of the default group have to, as
+        torch.distributed.new_group asks for
+    @param exchange_group  in place of that one: a group of the same ranks; on CPUs one that nothing else uses
+    @param timeout       on CPUs: seconds after which a rank that does not answer has failed; None: PyTorch's default (30 minutes)
     @param memory        what workers keep: none, ef, momentum, with options as ``ef:decay=0.9``; auto: what the codec or
-        preset has by default. With a memory, a parameter whose gradient is 0 on all ranks (one that no rank used) is left
-        alone: its mean is 0, and what workers keep of it stays
+        preset has by default
+    @param find_unused_parameters  whether parameters may be unused on all ranks, as for DDP. With a memory, a parameter whose
+        gradient is 0 on all ranks is then left alone: its mean is 0, and what workers keep of it stays. Ranks tell each other
+        in 4 bytes a parameter, and a GPU is waited for
     @param grad_scaler   the GradScaler of the training. With a memory it is needed: what workers keep is multiplied as the
         scale changes
     @param on_nonfinite  NaN or infinity in any rank: propagate (the bucket becomes NaN on all ranks, nothing is kept of
-        the step, as an optimizer or GradScaler expects), raise (backward raises), or zero (the tensor)
+        the step, as an optimizer or GradScaler expects; on GPUs the step's later buckets too), raise (backward raises; on GPUs
+        that of the next step does, and this one propagates), or zero (the tensor)
+    @param transforms    functions (name, parameter, gradient) that change a gradient in place before it is compressed:
+        `WeightDecay`
     @param warmup_steps  the first steps, which travel as fp32, and nothing is kept of them
     @param telemetry_steps  every how many steps `telemetry` compares this rank's gradient with what it sent; 0: never
-    @param overlap       exchange in a thread of its own, while the backward pass continues
+    @param overlap       exchange while the backward pass continues: in a thread of its own, on a GPU on a stream of its own
+    @param num_threads   that encode and decode on a CPU
     @raises InvalidArgument for parameters or options that cannot be honoured, by name, and for options or parameters that
         differ between ranks
     """
 
     def __init__(self, model: torch.nn.Module, codec: str = "ternary", *, codec_for: Mapping[str, str] | None = None,
                  min_elements: int = 1024, process_group: Any = None, exchange_group: Any = None, timeout: float | None = None,
-                 algorithm: str = "auto", downlink_codec: str = "fp32", memory: str = "auto", grad_scaler: Any = None,
-                 on_nonfinite: str = "propagate", seed: int = 1, warmup_steps: int = 0, telemetry_steps: int = 0,
+                 algorithm: str = "auto", downlink_codec: str = "fp32", memory: str = "auto",
+                 find_unused_parameters: bool = False, grad_scaler: Any = None,
+                 on_nonfinite: str = "propagate", seed: int = 1, transforms: Iterable[_transforms.Transform] = (),
+                 warmup_steps: int = 0, telemetry_steps: int = 0,
                  overlap: bool = True, num_threads: int = 1, **options: object) -> None:
         if grad_scaler is not None and not hasattr(grad_scaler, "get_scale"):
             raise _core.InvalidArgument(f"grad_scaler has no get_scale: {type(grad_scaler).__name__}")
@@ -72,6 +83,8 @@ class CompressedAllReduceHook:
         self._warmup_steps = _arguments.integer("warmup_steps", warmup_steps, 0, 2**40)
         self._telemetry_steps = _arguments.integer("telemetry_steps", telemetry_steps, 0, 2**40)
         self._overlap = overlap
+        self._finds_unused = bool(find_unused_parameters)
+        self._transforms = tuple(transforms)
         self._timeout = timeout
         self._options: dict[str, Any] = {
             "codec": codec, "codec_for": dict(codec_for or {}), "min_elements": min_elements, "algorithm": algorithm,
@@ -84,7 +97,14 @@ class CompressedAllReduceHook:
         self._connect(model, process_group, exchange_group)
 
     def _connect(self, model: torch.nn.Module, process_group: Any, exchange_group: Any) -> None:
-        self._communicator = GroupCommunicator(exchange_group_of(process_group, exchange_group, self._timeout))
+        self._device = _parameters.device_of(model)
+        gpu = _gpu.index_of(self._device)
+        groups = (process_group, exchange_group, self._timeout)
+        self._communicator: GroupCommunicator | GroupDeviceCommunicator
+        if gpu is None:
+            self._communicator = GroupCommunicator(exchange_group_of(*groups))
+        else:
+            self._communicator = GroupDeviceCommunicator(_device_communicator.exchange_group_of(*groups))
         problem = None
         try:
             self._parameters = _parameters.trained_parameters(model)
@@ -95,21 +115,28 @@ class CompressedAllReduceHook:
         self._names = {id(parameter): name for name, parameter in self._parameters.items()}
         self._require_agreement(problem, {
             "parameters": [[name, list(shape)] for name, shape in layout.shapes.items()], "warmup_steps": self._warmup_steps,
-            **self._options, "on_nonfinite": self._policy, "codec_for": list(self._options["codec_for"].items()),
+            **self._options, "on_nonfinite": self._policy, "find_unused_parameters": self._finds_unused,
+            "transforms": _transforms.names_of(self._transforms), "codec_for": list(self._options["codec_for"].items()),
             "grad_scaler": "none" if self._grad_scaler is None else "one"})
         common: dict[str, Any] = {"quantize_logits": True, "num_threads": self._num_threads, "communicator": self._communicator}
+        # On a GPU exchanges are submitted to a stream; on the CPU they are done by a thread.
+        self._side: _gpu.SideStream | None = None
+        if gpu is not None:
+            self._side = _gpu.SideStream(self._device)
+            common.update(device=gpu, stream=self._side.handle)
+        self._common = common
         #: Who encodes and decodes.
         self.exchange = Exchange(layout, self._communicator.size, **self._options, **common)
         self._warmup = None
         if self._warmup_steps > 0:
             kept = {name: self._options[name] for name in ("on_nonfinite", "seed")}
             self._warmup = Exchange(layout, self._communicator.size, "fp32", **kept, **common)
-        # A codec whose scalers are of all tensors needs all of them.
-        self._leaves_out = self.exchange.memory != "none" and all(tensor.per_tensor for tensor in self.exchange.plan())
+        self._leaves_out = _parameters.skips_zeros(self.exchange, self._finds_unused)
         #: What ended the exchange, or None. Every later step fails with it.
         self.error: BaseException | None = None
         self._is_closed = False
         self._report: Report | None = None
+        self._last: Exchange | None = None             # that of the last step, on a GPU
         self._telemetry: dict[str, dict[str, float]] = {}
         self._gradients: dict[str, torch.Tensor] = {}  # of the step, for telemetry
         self._current: Exchange | None = None          # of the step under way
@@ -117,7 +144,7 @@ class CompressedAllReduceHook:
         self._views: dict[tuple[int, ...], tuple[int, dict[str, torch.Tensor]]] = {}
         self._used_views: dict[tuple[int, ...], tuple[int, dict[str, torch.Tensor]]] = {}
         self._queue: queue.Queue[Any] | None = None
-        if self._overlap:
+        if self._overlap and self._side is None:
             self._queue = queue.Queue()
             # The thread holds no state that nobody else holds.
             thread = threading.Thread(target=_run, args=(self._queue, weakref.ref(self)), name="terngrad exchange", daemon=True)
@@ -128,8 +155,7 @@ class CompressedAllReduceHook:
     def _require_agreement(self, problem: Exception | None, options: dict[str, Any]) -> None:
         """@raises InvalidArgument, on all ranks, for what differs between them or is wrong on one of them"""
         said = {"problem": str(problem)} if problem is not None else options
-        own = numpy.frombuffer(json.dumps(said, default=str).encode(), numpy.uint8)
-        of_ranks = [json.loads(bytes(each)) for each in self._communicator.all_gather(own)]
+        of_ranks = self._communicator.gather_objects(said)
         if problem is not None:
             raise problem
         for rank, theirs in enumerate(of_ranks):
@@ -145,15 +171,43 @@ class CompressedAllReduceHook:
     @property
     def _codec(self) -> str:
         """As it was given, with its options."""
-        known = ("codec_for", "min_elements", "algorithm", "downlink_codec", "memory", "on_nonfinite", "seed", "codec")
-        return make_spec(self._options["codec"], {name: value for name, value in self._options.items() if name not in known})
+        return make_spec(self._options["codec"],
+                         {name: value for name, value in self._options.items() if name not in COMMON_OPTIONS})
+
+    def set_codecs(self, codec: str, *, codec_for: Mapping[str, str] | None = None, **options: object) -> None:
+        """Changes the codecs from the next step on; all ranks call this, between steps. What workers keep stays where the memory
+        is the same as before, else it begins with zeros.
+
+        @param options  of the codec
+        @raises InvalidArgument as the constructor does, for options of the constructor that are no codec's, and during a step
+        """
+        if self._current is not None:
+            raise _core.InvalidArgument(f"codecs change between steps: step {self.step} is under way")
+        kept = {name: self._options[name] for name in COMMON_OPTIONS if name not in ("codec", "codec_for")}
+        common = sorted(options.keys() & kept.keys())
+        if common:
+            raise _core.InvalidArgument(f"set_codecs changes codecs, {common[0]} is of the constructor")
+        changed = {**kept, "codec": codec, "codec_for": dict(codec_for or {}), **options}
+        self._require_agreement(None, {**changed, "codec_for": list(changed["codec_for"].items())})
+        exchange = Exchange(self.exchange.layout, self._communicator.size, **changed, **self._common)
+        if exchange.memory == self.exchange.memory and exchange.state_names == self.exchange.state_names:
+            exchange.load_state_dict(self.exchange.state_dict())
+        self.report()  # of the last step, while that can be asked
+        self._options, self.exchange, self._last = changed, exchange, None
+        self._leaves_out = _parameters.skips_zeros(exchange, self._finds_unused)
 
     def plan(self) -> Plan:
         """How each parameter travels: a list of `TensorPlan`, which prints as a table, with what exempting some would cost."""
         return self.exchange.plan()
 
     def report(self) -> Report | None:
-        """What the last step did, or None before the first."""
+        """What the last step did, or None before the first. On a GPU this waits for it; there are no times then."""
+        return None if self._report is None else self._waited()
+
+    def _waited(self) -> Report:
+        assert self._report is not None
+        if self._last is not None:
+            self._report = self._last.wait()
         return self._report
 
     def telemetry(self) -> dict[str, dict[str, float]]:
@@ -200,7 +254,7 @@ class CompressedAllReduceHook:
             raise _core.InvalidArgument(f"the saved state is of codec {state.get('codec')}, this is {self._codec}, or of other "
                                         "parameters or options (their fingerprint differs)")
         if reset_residuals:
-            self.exchange.scale_state(0.0)
+            self.exchange.reset_state()
         else:
             self.exchange.load_state_dict(state["state"])
         scale = 1.0 if reset_residuals or state.get("scale") is None else state["scale"]
@@ -211,7 +265,8 @@ class CompressedAllReduceHook:
 
     def __getstate__(self) -> dict[str, Any]:
         return {"policy": self._policy, "seed": self._seed, "warmup_steps": self._warmup_steps, "timeout": self._timeout,
-                "telemetry_steps": self._telemetry_steps, "overlap": self._overlap, "options": self._options,
+                "telemetry_steps": self._telemetry_steps, "overlap": self._overlap, "finds_unused": self._finds_unused, "transforms": self._transforms,
+                "options": self._options,
                 "num_threads": self._num_threads, "saved": self.state_dict()}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
@@ -237,8 +292,8 @@ class CompressedAllReduceHook:
         buffer = bucket.buffer()
         if buffer.is_sparse:
             raise _core.NotSupported("the gradients are sparse; dense ones are compressed")
-        if buffer.device.type != "cpu":
-            raise _core.NotSupported(f"the gradients are on {buffer.device}; gradients on the CPU are compressed")
+        if buffer.device != self._device:
+            raise _core.NotSupported(f"the gradients are on {buffer.device}, the parameters were on {self._device} when the state was made")
         parameters = bucket.parameters()
         key = tuple(map(id, parameters))
         address, tensors = self._views.get(key, (0, {}))
@@ -257,6 +312,10 @@ class CompressedAllReduceHook:
         return tensors
 
     def _begin(self) -> Exchange:
+        if self._policy == "raise" and self._last is not None:
+            before = self._last.wait()  # ranks notice alike
+            if before.skipped:
+                raise _core.NonFiniteError(before.nonfinite)
         exchange = self._warmup if self._warmup is not None and self.step < self._warmup_steps else self.exchange
         if self._grad_scaler is not None:
             scale = float(self._grad_scaler.get_scale())
@@ -273,6 +332,8 @@ class CompressedAllReduceHook:
         if self._current is None:
             self._current = self._begin()
         exchange = self._current
+        if self._transforms:
+            _transforms.apply(self._transforms, self._parameters, tensors)
         if self._leaves_out and exchange is self.exchange:
             tensors = self._without_zeros(tensors)
         has_telemetry = self._telemetry_steps > 0 and self.step % self._telemetry_steps == 0
@@ -282,34 +343,36 @@ class CompressedAllReduceHook:
             if buffer.dtype == torch.float32:
                 report = exchange.part(tensors, tensors)
             else:
-                mean = {name: torch.empty(tensor.shape) for name, tensor in tensors.items()}
+                mean = {name: torch.empty(tensor.shape, device=buffer.device) for name, tensor in tensors.items()}
                 report = exchange.part(tensors, mean)
                 for name, tensor in tensors.items():
                     tensor.copy_(mean[name])  # rounded once
+            if self._side is not None and self._policy != "zero":
+                buffer.masked_fill_(torch.from_dlpack(exchange.skip_flag) != 0, float("nan"))
             if report.nonfinite and self._policy == "propagate":
                 buffer.fill_(float("nan"))
             if report.nonfinite and self._policy == "raise":
                 raise _core.NonFiniteError(report.nonfinite)
         if is_last:
             self._report = exchange.finish()
-            if has_telemetry and not self._report.skipped:
+            self._last = exchange if self._side is not None else None
+            if has_telemetry and not self._waited().skipped:
                 self._telemetry = self._compare_with_sent(exchange)
             self._current = None
             self.step += 1
 
     def _without_zeros(self, tensors: dict[str, torch.Tensor]) -> dict[str, torch.Tensor]:
-        """Those that are not 0 on all ranks. DDP leaves the gradient of what no rank used as it is, and does not say which
-        that is: what was sent for it in a step would be lost."""
+        """Those that are not 0 on all ranks."""
         nonzero = _parameters.nonzero_names(tensors)
-        flags = numpy.array([name in nonzero for name in tensors], numpy.int32)
-        self._communicator.all_reduce_max(flags)
-        return {name: tensor for (name, tensor), flag in zip(tensors.items(), flags) if flag}
+        flags = torch.tensor([name in nonzero for name in tensors], dtype=torch.int32, device=self._device)
+        self._communicator.all_reduce_max(flags.numpy() if self._side is None else flags)
+        return {name: tensor for (name, tensor), flag in zip(tensors.items(), flags.tolist()) if flag}
 
     def _compare_with_sent(self, exchange: Exchange) -> dict[str, dict[str, float]]:
         found = {}
         for name, gradient in self._gradients.items():
             sent, scaler = exchange.decode_local(self._communicator.rank, name)
-            found[name] = {**telemetry(gradient, sent, scaler), "scaler": scaler}
+            found[name] = {**telemetry(gradient.cpu(), sent, scaler), "scaler": scaler}
         self._gradients = {}
         return found
 
@@ -333,7 +396,6 @@ class CompressedAllReduceHook:
             raise _core.InvalidArgument("the state was pickled: bind connects it with a model and a process group")
         if self._is_closed:
             raise _core.InvalidArgument("the state was closed: no backward pass may follow")
-        future: torch.futures.Future[torch.Tensor] = torch.futures.Future()
         work = (self._tensors(bucket), bucket.buffer(), bucket.is_last())
 
         def result(done: torch.futures.Future[torch.Tensor]) -> torch.Tensor:
@@ -341,6 +403,13 @@ class CompressedAllReduceHook:
                 raise RuntimeError(f"terngrad: {self.error}")
             return done.value()
 
+        if self._side is not None:
+            self._side.require_no_capture()
+            future = self._side.future()
+            with self._side.after_current(self._overlap):
+                self._finish(future, work)
+            return future.then(result)
+        future = torch.futures.Future()
         if self._queue is None:
             self._finish(future, work)
         else:
@@ -380,11 +449,13 @@ def hook(state: CompressedAllReduceHook, bucket: dist.GradBucket) -> torch.futur
 def compress(ddp: torch.nn.parallel.DistributedDataParallel, codec: str = "ternary", **options: Any) -> CompressedAllReduceHook:
     """Compresses what a DistributedDataParallel model exchanges, from its next backward pass on.
 
-    @param options  of `CompressedAllReduceHook`, and of the codec
+    @param options  of `CompressedAllReduceHook`, and of the codec; find_unused_parameters is DDP's by default
     @returns its state. All ranks call this
     """
     if not isinstance(ddp, torch.nn.parallel.DistributedDataParallel):
         raise _core.InvalidArgument(f"compress takes a DistributedDataParallel, got {type(ddp).__name__}")
+    # With a static graph DDP finds them in its first step.
+    options = {"find_unused_parameters": bool(ddp.find_unused_parameters or getattr(ddp, "static_graph", False)), **options}
     state = CompressedAllReduceHook(ddp.module, codec, process_group=ddp.process_group, **options)
     ddp.register_comm_hook(state, hook)
     return state

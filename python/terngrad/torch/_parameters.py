@@ -5,11 +5,12 @@ from __future__ import annotations
 import torch
 
 from terngrad import _core
-from terngrad._exchange import Layout
+from terngrad._exchange import Exchange, Layout
 
 # What wrappers put before names: DistributedDataParallel, torch.compile.
 PREFIXES = ("module.", "_orig_mod.")
 TYPES = (torch.float32, torch.float16, torch.bfloat16)
+DEVICES = ("cpu", "cuda")
 
 
 def plain_name(name: str) -> str:
@@ -32,12 +33,20 @@ def trained_parameters(module: torch.nn.Module) -> dict[str, torch.nn.Parameter]
             raise _core.InvalidArgument(f"module '{plain_name(name)}' has sparse gradients; dense ones are compressed")
     if not parameters:
         raise _core.InvalidArgument("the module has no parameter that requires a gradient")
+    device = device_of(module)
     for name, parameter in parameters.items():
         if parameter.dtype not in TYPES:
             raise _core.InvalidArgument(f"parameter '{name}' is {parameter.dtype}; accepted: float32, float16, bfloat16")
-        if parameter.device.type != "cpu":
-            raise _core.InvalidArgument(f"parameter '{name}' is on {parameter.device}; gradients on the CPU are compressed")
+        if parameter.device != device:
+            raise _core.InvalidArgument(f"parameter '{name}' is on {parameter.device}, others are on {device}")
+    if device.type not in DEVICES:
+        raise _core.InvalidArgument(f"the parameters are on {device}; accepted: {', '.join(DEVICES)}")
     return parameters
+
+
+def device_of(module: torch.nn.Module) -> torch.device:
+    """That of the first trained parameter."""
+    return next((parameter.device for parameter in module.parameters() if parameter.requires_grad), torch.device("cpu"))
 
 
 def layout_of(parameters: dict[str, torch.nn.Parameter]) -> Layout:
@@ -54,6 +63,13 @@ def memory_of(tensor: torch.Tensor) -> torch.Tensor:
     if not plain.is_contiguous():
         raise _core.InvalidArgument(f"a gradient of shape {list(tensor.shape)} has gaps in its memory")
     return plain.reshape(-1).view(tensor.shape)
+
+
+def skips_zeros(exchange: Exchange, find_unused_parameters: bool) -> bool:
+    """Whether an exchange leaves out what is 0 in all workers, which may be unused in all: DDP leaves the gradient of such a
+    parameter as it is and does not say which that is, so what was sent for it in a step would be lost. A codec whose scalers
+    are of all tensors needs all of them."""
+    return find_unused_parameters and exchange.memory != "none" and all(tensor.per_tensor for tensor in exchange.plan())
 
 
 def nonzero_names(tensors: dict[str, torch.Tensor]) -> set[str]:

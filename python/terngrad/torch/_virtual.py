@@ -12,7 +12,7 @@ import torch
 from terngrad import _core
 from terngrad._exchange import Exchange, Report
 from terngrad._plan import Plan
-from terngrad.torch import _parameters
+from terngrad.torch import _gpu, _parameters, _transforms
 from terngrad.torch._hook import exchange_policy
 
 
@@ -29,7 +29,7 @@ class VirtualWorkers:
 
     The mean has the bits that DistributedDataParallel has with N processes and `compress`, where the model's arithmetic
     is deterministic. Buffers (batch norm) are as DDP has them: every worker begins with worker 0's, and worker 0's stay.
-    With a memory, a parameter whose gradient is 0 in all workers is left alone, as under DDP.
+    What no worker used is left alone, as under DDP. On a GPU all of it happens on the stream that was current at first.
 
         virtual = terngrad.torch.VirtualWorkers(model, num_workers=8, codec="ternary", clip_factor=2.5)
         for x, y in loader:
@@ -40,21 +40,30 @@ class VirtualWorkers:
     @param compare  specs of other codecs, each tried in every step on the same gradients, and not applied: `compared`
     @param on_nonfinite  NaN or infinity in any worker: propagate (all gradients become NaN, and workers keep nothing of the
         step), raise (NonFiniteError), or zero (the tensor counts as zeros in that worker)
+    @param find_unused_parameters  as for DDP: with a memory, what is 0 in all workers counts as unused, as in the hook
+    @param transforms  functions (name, parameter, gradient) that change a worker's gradient in place before it is compressed
     @param options  of `terngrad.Exchange`, and of the codec
     """
 
     def __init__(self, model: torch.nn.Module, num_workers: int, codec: str = "ternary", *, min_elements: int = 1024,
-                 compare: Iterable[str] = (), on_nonfinite: str = "propagate", seed: int = 1, **options: Any) -> None:
+                 compare: Iterable[str] = (), on_nonfinite: str = "propagate", find_unused_parameters: bool = False,
+                 transforms: Iterable[_transforms.Transform] = (), seed: int = 1, **options: Any) -> None:
         self._model = model
         self._parameters = _parameters.trained_parameters(model)
         self.num_workers = num_workers
         layout = _parameters.layout_of(self._parameters)
         self._policy = on_nonfinite
         policy = exchange_policy(on_nonfinite)
-        common: dict[str, Any] = {"min_elements": min_elements, "quantize_logits": True, "seed": seed, "on_nonfinite": policy}
+        self._transforms = tuple(transforms)
+        self._finds_unused = bool(find_unused_parameters)
+        self._device = _parameters.device_of(model)
+        gpu = _gpu.index_of(self._device)
+        self._stream = 0 if gpu is None else _gpu.current_stream(self._device)
+        place: dict[str, Any] = {} if gpu is None else {"device": gpu, "stream": self._stream}
+        common: dict[str, Any] = {"min_elements": min_elements, "quantize_logits": True, "seed": seed, "on_nonfinite": policy, **place}
         self.exchange = Exchange(layout, num_workers, codec, **common, **options)
         self._others = {spec: Exchange(layout, num_workers, spec, **common) for spec in compare}
-        self._exact = Exchange(layout, num_workers, "fp32", seed=seed, on_nonfinite=policy) if self._others else None
+        self._exact = Exchange(layout, num_workers, "fp32", seed=seed, on_nonfinite=policy, **place) if self._others else None
         self._compared: dict[str, ComparedMean] = {}
         #: How many steps are done.
         self.step = 0
@@ -80,6 +89,8 @@ class VirtualWorkers:
         @param batch    tensors, each with a multiple of num_workers examples
         @returns the mean of the losses
         """
+        if self.exchange.device is not None and _gpu.current_stream(self._device) != self._stream:
+            raise _core.InvalidArgument("another CUDA stream is current than when these VirtualWorkers were made")
         slices = [self._slices(tensor) for tensor in batch]
         buffers = {name: buffer.clone() for name, buffer in self._model.named_buffers()}
         before = {name: parameter.grad for name, parameter in self._parameters.items()}
@@ -97,16 +108,17 @@ class VirtualWorkers:
             gradients.append({name: _parameters.memory_of(parameter.grad if parameter.grad is not None
                                                           else torch.zeros_like(parameter))
                               for name, parameter in self._parameters.items()})
+            _transforms.apply(self._transforms, self._parameters, gradients[-1])
             if worker == 0:
                 kept = {name: buffer.clone() for name, buffer in self._model.named_buffers()}
         self._set_buffers(kept)
-        mean, self._report = self._exchange(self.exchange, gradients)
+        mean, self._report = self._exchange(self.exchange, gradients, used)
         if self._report.skipped and self._policy == "raise":
             raise _core.NonFiniteError(self._report.nonfinite)
         if self._report.skipped:
             mean = {name: torch.full_like(tensor, math.nan) for name, tensor in mean.items()}
         if self._exact is not None:
-            self._compare(gradients)
+            self._compare(gradients, used)
         self.step += 1
         for name, parameter in self._parameters.items():
             if name not in used:
@@ -117,22 +129,26 @@ class VirtualWorkers:
             parameter.grad = gradient
         return torch.stack(losses).mean()
 
-    def _exchange(self, exchange: Exchange, gradients: list[dict[str, torch.Tensor]]) -> tuple[dict[str, torch.Tensor], Report]:
-        mean = {name: torch.zeros(tensor.shape) for name, tensor in gradients[0].items()}
-        needs_all = exchange.memory == "none" or not all(tensor.per_tensor for tensor in exchange.plan())
-        used = set(mean) if needs_all else set().union(*map(_parameters.nonzero_names, gradients))
+    def _exchange(self, exchange: Exchange, gradients: list[dict[str, torch.Tensor]],
+                  used: set[str]) -> tuple[dict[str, torch.Tensor], Report]:
+        mean = {name: torch.zeros(tensor.shape, device=self._device) for name, tensor in gradients[0].items()}
+        if _parameters.skips_zeros(exchange, self._finds_unused):
+            used = set().union(*map(_parameters.nonzero_names, gradients))
+        elif not _parameters.skips_zeros(exchange, True):
+            used = set(mean)
         names = [name for name in mean if name in used]
         exchange.begin(self.step)
         if names:
             exchange.part([{name: tensors[name] for name in names} for tensors in gradients], mean)
-        return mean, exchange.finish()
+        report = exchange.finish()
+        return mean, report if exchange.device is None else exchange.wait()
 
-    def _compare(self, gradients: list[dict[str, torch.Tensor]]) -> None:
+    def _compare(self, gradients: list[dict[str, torch.Tensor]], used: set[str]) -> None:
         assert self._exact is not None
-        exact, _ = self._exchange(self._exact, gradients)
+        exact, _ = self._exchange(self._exact, gradients, used)
         power = sum(float(tensor.double().square().sum()) for tensor in exact.values())
         for spec, exchange in self._others.items():
-            mean, report = self._exchange(exchange, gradients)
+            mean, report = self._exchange(exchange, gradients, used)
             noise = sum(float((mean[name].double() - tensor).square().sum()) for name, tensor in exact.items())
             if report.skipped or not math.isfinite(power + noise):
                 snr = math.nan

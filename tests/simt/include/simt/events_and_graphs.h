@@ -30,13 +30,19 @@ inline cudaError_t cudaEventCreateWithFlags(cudaEvent_t* event, unsigned) { retu
 inline cudaError_t cudaEventRecord(cudaEvent_t event, cudaStream_t stream) {
   event->time = std::chrono::steady_clock::now();
   event->stream = stream;
+  if (stream == nullptr) return cudaSuccess;
   event->num_before = stream->num_submitted;
   event->capture = simt::capture_of(stream);
+  return cudaSuccess;
+}
+inline cudaError_t cudaEventSynchronize(cudaEvent_t event) {
+  if (simt::streams_defer() && event->stream != nullptr) simt::run_until(event->stream, event->num_before);
   return cudaSuccess;
 }
 inline cudaError_t cudaStreamWaitEvent(cudaStream_t stream, cudaEvent_t event, unsigned) {
   const cudaStream_t other = event->stream;
   if (other == nullptr) return cudaSuccess;
+  if (stream == nullptr) return cudaEventSynchronize(event);
   // What is captured may wait for events of the same capture only; what is not may join one that is under way.
   const bool is_under_way = event->capture == simt::capture_of(other);
   if (event->capture != simt::capture_of(stream) && !(simt::capture_of(stream) == 0 && is_under_way)) {
@@ -61,10 +67,6 @@ inline cudaError_t cudaStreamWaitEvent(cudaStream_t stream, cudaEvent_t event, u
     stream->capture = simt::capture_of(other);
     other->branches.push_back(stream);
   }
-  return cudaSuccess;
-}
-inline cudaError_t cudaEventSynchronize(cudaEvent_t event) {
-  if (simt::streams_defer() && event->stream != nullptr) simt::run_until(event->stream, event->num_before);
   return cudaSuccess;
 }
 inline cudaError_t cudaEventElapsedTime(float* milliseconds, cudaEvent_t begin, cudaEvent_t end) {

@@ -18,7 +18,8 @@
 #include <vector>
 
 /// A stream that is being captured records what it is given; else it runs or defers it. One that has waited for an
-/// event of another stream is a branch of that one, until the other waits for it.
+/// event of another stream is a branch of that one, until the other waits for it. The default stream, which is null,
+/// runs everything at once.
 struct CUstream_st {
   bool capturing = false;
   std::uint64_t capture = 0;  // number of the capture, no other has it; of a branch, that it began in, 0: in none
@@ -324,13 +325,15 @@ inline cudaError_t cudaStreamIsCapturing(cudaStream_t stream, cudaStreamCaptureS
   return cudaSuccess;
 }
 inline cudaError_t cudaStreamSynchronize(cudaStream_t stream) {
+  if (stream == nullptr) return cudaSuccess;
   if (simt::is_captured(stream)) return simt::remember(cudaErrorStreamCaptureUnsupported);
   simt::drain(stream);
   simt::release_held_back(stream, stream->origin);
   return cudaSuccess;
 }
 inline cudaError_t cudaStreamQuery(cudaStream_t stream) {
-  return simt::never_ends(stream) ? simt::remember(cudaErrorNotReady) : cudaStreamSynchronize(stream);
+  return stream != nullptr && simt::never_ends(stream) ? simt::remember(cudaErrorNotReady)
+                                                       : cudaStreamSynchronize(stream);
 }
 
 // The device's memory is the host's, and a copy has read it when it returns, unless streams defer.

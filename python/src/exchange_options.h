@@ -1,0 +1,21 @@
+// What exchanges on CPUs and GPUs are asked for, and what they report, in Python's words.
+#pragma once
+
+#include <nanobind/nanobind.h>
+
+#include <cstdint>
+#include <string>
+
+#include "compress/exchange/all_reduce_options.h"
+#include "compress/exchange/gradient_exchange.h"
+
+namespace terngrad::python {
+
+/// @throws InvalidArgument naming the option and what it accepts
+CompressedAllReduceOptions exchange_options(const std::string& algorithm, const std::string& downlink_codec,
+                                            const std::string& on_nonfinite, std::uint64_t seed, std::uint64_t run_id,
+                                            int num_threads);
+/// The fields of terngrad.Report.
+nanobind::dict to_dict(const ExchangeReport& report);
+
+}  // namespace terngrad::python

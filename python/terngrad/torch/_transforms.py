@@ -1,0 +1,49 @@
+"""What is done to gradients before they are compressed."""
+
+from __future__ import annotations
+
+import dataclasses
+import fnmatch
+from collections.abc import Callable
+
+import torch
+
+from terngrad.torch import _parameters
+
+# Called with a parameter's name, the parameter and its gradient on this worker, which it changes in place: both as tensors of the
+# parameter's shape, in the order of its memory.
+Transform = Callable[[str, torch.Tensor, torch.Tensor], None]
+
+
+@dataclasses.dataclass(frozen=True)
+class WeightDecay:
+    """gradient += rate * parameter, before compression: as terngrad_train and the authors of TernGrad do it. PyTorch's optimizers
+    add it to the mean: theirs is 0 then.
+
+    >>> import torch, terngrad.torch
+    >>> gradient = torch.zeros(2)
+    >>> terngrad.torch.WeightDecay(0.5)("w", torch.ones(2), gradient)
+    >>> gradient.tolist()
+    [0.5, 0.5]
+    """
+
+    rate: float
+    names: str = "*"  #: pattern (* and ?) of the parameters that decay
+
+    def __call__(self, name: str, parameter: torch.Tensor, gradient: torch.Tensor) -> None:
+        if fnmatch.fnmatchcase(name, self.names):
+            gradient.add_(parameter, alpha=self.rate)
+
+
+def apply(transforms: tuple[Transform, ...], parameters: dict[str, torch.nn.Parameter], gradients: dict[str, torch.Tensor]) -> None:
+    """Changes gradients by name, in place."""
+    with torch.no_grad():
+        for transform in transforms:
+            for name, gradient in gradients.items():
+                transform(name, _parameters.memory_of(parameters[name]), gradient)
+
+
+def names_of(transforms: tuple[Transform, ...]) -> list[str]:
+    """What ranks compare."""
+    return [repr(each) if dataclasses.is_dataclass(each) else getattr(each, "__qualname__", type(each).__qualname__)
+            for each in transforms]
