@@ -108,7 +108,9 @@ class StreamedExamples final : public DeviceExamples {
         dataset_(std::move(dataset)),
         options_(burst_options(options, max_steps)),
         slot_images_(max_steps * images_.num_elements(), stream.device()),
-        slot_labels_(max_steps * local_batch, stream.device()) {}
+        slot_labels_(max_steps * local_batch, stream.device()) {
+    fill_zero(slot_images_.span(), stream_);  // a slot is copied with what rounds it up
+  }
 
   ExamplesPlacement placement() const override { return ExamplesPlacement::kStreamed; }
 

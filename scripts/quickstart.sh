@@ -47,7 +47,7 @@ started=$SECONDS
 scripts/install_deps.sh
 echo "== build"
 # A newer compiler's warnings are no reason to stop here.
-cmake --preset release -DTERNGRAD_WERROR=OFF
+cmake --preset release
 cmake --build --preset release --parallel "$(nproc)" --target terngrad_train terngrad_eval
 
 log_steps=$((steps < 100 ? steps : 100))

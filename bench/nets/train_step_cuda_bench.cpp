@@ -77,7 +77,7 @@ class Burst {
     replica_->prepare(first_step_, inputs_);
     std::atomic<bool> lost = false;
     const auto outcomes = replica_->run(
-        first_step_, static_cast<int>(inputs_.size()), [](std::uint64_t) { return std::size_t{0}; }, lost);
+        first_step_, static_cast<int>(inputs_.size()), [](std::uint64_t) { return std::size_t{0}; }, lost, [] {});
     timer_.stop(stream);
     seconds_.push_back(timer_.seconds() / static_cast<double>(inputs_.size()));
     first_step_ += inputs_.size();

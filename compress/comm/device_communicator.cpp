@@ -22,6 +22,14 @@ bool is_empty(std::span<const ByteRange> ranges) {
   return std::all_of(ranges.begin(), ranges.end(), [](const ByteRange& range) { return range.count == 0; });
 }
 
+/// Writes what is in `own` to where another rank's is expected.
+void imitate(const std::uint8_t* from, const ByteRange& own, std::uint8_t* to, const ByteRange& part, Stream& stream) {
+  const std::span<std::uint8_t> expected(to + part.offset, static_cast<std::size_t>(part.count));
+  const auto count = static_cast<std::size_t>(std::min(own.count, part.count));
+  copy<std::uint8_t>({from + own.offset, count}, expected.first(count), stream);
+  fill_zero(expected.subspan(count), stream);
+}
+
 class SelfDeviceCommunicator final : public DeviceCommunicator {
  public:
   int rank() const override { return 0; }
@@ -49,15 +57,23 @@ void DeviceCommunicator::all_gather(std::span<const DeviceGather> gathers, Strea
     require_ranges(gather.parts, size(), "all_gather");
     empty = empty && is_empty(gather.parts);
   }
-  if (!empty) submit_all_gather(gathers, stream);
+  if (!rehearses_ && !empty) submit_all_gather(gathers, stream);
+  if (!rehearses_) return;
+  for (const DeviceGather& gather : gathers) {
+    const ByteRange own = gather.parts[static_cast<std::size_t>(rank())];
+    for (const ByteRange& part : gather.parts) {
+      if (&part != &gather.parts[static_cast<std::size_t>(rank())])
+        imitate(gather.buffer, own, gather.buffer, part, stream);
+    }
+  }
 }
 
 void DeviceCommunicator::all_reduce_sum(std::span<std::uint64_t> values, Stream& stream) {
-  if (!values.empty()) submit_all_reduce_sum(values, stream);
+  if (!rehearses_ && !values.empty()) submit_all_reduce_sum(values, stream);
 }
 
 void DeviceCommunicator::all_reduce_max(std::span<std::uint32_t> values, Stream& stream) {
-  if (!values.empty()) submit_all_reduce_max(values, stream);
+  if (!rehearses_ && !values.empty()) submit_all_reduce_max(values, stream);
 }
 
 void DeviceCommunicator::all_to_all(const std::uint8_t* outgoing, std::span<const ByteRange> to, std::uint8_t* incoming,
@@ -67,12 +83,16 @@ void DeviceCommunicator::all_to_all(const std::uint8_t* outgoing, std::span<cons
   const auto own = static_cast<std::size_t>(rank());
   TERNGRAD_REQUIRE(to[own].count == from[own].count, "[all_to_all] rank ", rank(), " sends itself ", to[own].count,
                    " bytes and expects ", from[own].count);
-  if (!is_empty(to) || !is_empty(from)) submit_all_to_all(outgoing, to, incoming, from, stream);
+  if (rehearses_) {
+    for (const ByteRange& part : from) imitate(outgoing, to[own], incoming, part, stream);
+  } else if (!is_empty(to) || !is_empty(from)) {
+    submit_all_to_all(outgoing, to, incoming, from, stream);
+  }
 }
 
 void DeviceCommunicator::broadcast(std::span<std::uint8_t> bytes, int root, Stream& stream) {
   TERNGRAD_REQUIRE(root >= 0 && root < size(), "[broadcast] root ", root, " is not in a group of ", size());
-  if (!bytes.empty()) submit_broadcast(bytes, root, stream);
+  if (!rehearses_ && !bytes.empty()) submit_broadcast(bytes, root, stream);
 }
 
 std::unique_ptr<DeviceCommunicator> make_self_device_communicator() {

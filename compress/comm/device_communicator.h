@@ -55,6 +55,12 @@ class DeviceCommunicator {
   /// Rank `root`'s bytes to all ranks, in place. @throws InvalidArgument if there is no such rank
   void broadcast(std::span<std::uint8_t> bytes, int root, Stream& stream);
 
+  /// From here on operations reach no other rank, until this is called with false: every rank seems to have what this
+  /// one has. What others would send is a copy of this rank's, cut or filled up with zeros; reductions leave values as
+  /// they are. So a step can run once before any operation between ranks, and allocate and load all that it needs:
+  /// where a process has several GPUs, doing that while one waits for another can stop both (see DeviceTrainer).
+  void rehearse(bool rehearses) { rehearses_ = rehearses; }
+
   /// Looks, without waiting, whether an operation submitted earlier has failed. A rank that waits for a stream with
   /// operations in it should look now and then: with a peer lost they may never end.
   /// @throws CommunicationError
@@ -72,6 +78,9 @@ class DeviceCommunicator {
   virtual void submit_all_to_all(const std::uint8_t* outgoing, std::span<const ByteRange> to, std::uint8_t* incoming,
                                  std::span<const ByteRange> from, Stream& stream) = 0;
   virtual void submit_broadcast(std::span<std::uint8_t> bytes, int root, Stream& stream) = 0;
+
+ private:
+  bool rehearses_ = false;
 };
 
 /// A group of one, on any device.

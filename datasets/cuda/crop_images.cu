@@ -17,8 +17,10 @@ namespace {
 constexpr unsigned kThreads = 256;
 constexpr unsigned kWarps = kThreads / kWarpThreads;
 constexpr unsigned kSums = 2 * kAugmentedChannels;  // of p and p^2, for each channel
-constexpr int kMaxStagedBytes = 48 * 1024;          // dynamic shared memory of a block that asks for no more
-constexpr unsigned kVector = 4;                     // floats in a store of 128 bits
+// Dynamic shared memory of a block: static and dynamic together may have 48 KiB unless a kernel asks for more (CUDA C++
+// Programming Guide, compute capabilities), and sums and the map take some 200 bytes.
+constexpr int kMaxStagedBytes = 47 * 1024;
+constexpr unsigned kVector = 4;  // floats in a store of 128 bits
 
 static_assert(std::uint64_t{kMaxAugmentedSide} * kMaxAugmentedSide * 255 * 255 < std::uint64_t{1} << 32,
               "32 bits hold the sums of any window");

@@ -331,7 +331,7 @@ run_resume() {
   fi
   if ! can_train resume resume_test; then return; fi
   program resume_test
-  part resume resume_test 180 env TERNGRAD_TEST_DEVICE=cuda "${command[@]}" '--gtest_filter=Kill.*' \
+  part resume resume_test 600 env TERNGRAD_TEST_DEVICE=cuda "${command[@]}" '--gtest_filter=Kill.*' \
     "--gtest_output=json:$state/resume_test.tests.json"
 }
 

@@ -18,6 +18,9 @@
 namespace terngrad {
 namespace {
 
+// Short beside a burst; a thread that never sleeps takes a core from the pipeline of examples.
+constexpr std::chrono::microseconds kPoll{50};
+
 Buffer<float> zeroed(std::int64_t count, Stream& stream) {
   Buffer<float> buffer(count, stream.device());
   fill_zero(buffer.span(), stream);
@@ -191,9 +194,19 @@ void DeviceReplica::prepare(std::uint64_t first_step, std::span<const cuda::Step
   ring_.prepare(first_step, inputs);
 }
 
+void DeviceReplica::rehearse(std::uint64_t first_step, std::span<const cuda::StepInput> inputs) {
+  parts_.communicator->rehearse(true);
+  for (std::size_t index = 0; index < parts_.exchanges.size(); ++index) {
+    prepare(first_step, inputs);
+    submit_step(index);
+  }
+  parts_.communicator->rehearse(false);
+  stream_.synchronize();
+}
+
 void DeviceReplica::submit_steps(std::uint64_t first_step, int count,
                                  const std::function<std::size_t(std::uint64_t step)>& exchange_of,
-                                 const std::atomic<bool>& lost) {
+                                 const std::atomic<bool>& lost, const std::function<void()>& meet) {
   for (std::uint64_t step = first_step; step < first_step + static_cast<std::uint64_t>(count); ++step) {
     const std::size_t index = exchange_of(step);
     const auto graph = graphs_.find(index);
@@ -207,7 +220,9 @@ void DeviceReplica::submit_steps(std::uint64_t first_step, int count,
     // up: where it connects peers and allocates at the first operation of a kind and size, it has done so in this step,
     // whose operations are those of the captured one.
     wait(lost);
+    meet();
     graphs_.emplace(index, CapturedGraph(stream_, [&] { submit_step(index); }));
+    meet();
   }
 }
 
@@ -221,16 +236,16 @@ void DeviceReplica::wait(const std::atomic<bool>& lost) {
       TERNGRAD_THROW(CommunicationError, "[DeviceReplica] ", stream_.device().name(), " has waited for other GPUs for ",
                      parts_.timeout_seconds, " seconds");
     }
-    std::this_thread::yield();
+    std::this_thread::sleep_for(kPoll);
   }
 }
 
 std::vector<StepOutcome> DeviceReplica::run(std::uint64_t first_step, int count,
                                             const std::function<std::size_t(std::uint64_t step)>& exchange_of,
-                                            std::atomic<bool>& lost) {
+                                            std::atomic<bool>& lost, const std::function<void()>& meet) {
   burst_began_ = std::chrono::steady_clock::now();
   try {
-    submit_steps(first_step, count, exchange_of, lost);
+    submit_steps(first_step, count, exchange_of, lost, meet);
     wait(lost);
   } catch (...) {
     lost = true;

@@ -80,16 +80,21 @@ class DeviceReplica {
   /// Makes the steps from `first_step` on, one per input, ready to run. Other ranks have no part in it.
   /// @throws whatever reading the examples throws; fewer steps can still be prepared
   void prepare(std::uint64_t first_step, std::span<const cuda::StepInput> inputs);
+  /// Prepares these steps and runs the first, with each of the exchanges, without a word to other ranks, and waits:
+  /// what steps need is allocated and loaded then. What they began with is lost: load and prepare follow.
+  void rehearse(std::uint64_t first_step, std::span<const cuda::StepInput> inputs);
   /// Runs `count` steps that are prepared, and waits for them. Applied updates are counted. All ranks must run the
   /// same.
   /// @param exchange_of  which of the exchanges a step takes
   /// @param lost         set where this rank fails, or by another one: then operations between ranks are given up
+  /// @param meet         returns when all ranks of this process have called it: graphs are made when none of their GPUs
+  /// waits for another
   /// @returns what each step gave
   /// @throws CommunicationError if another rank is lost, or is waited for longer than the parts' timeout_seconds;
   /// DeviceError. The communicator is given up then, and nothing but store() may follow
   std::vector<StepOutcome> run(std::uint64_t first_step, int count,
                                const std::function<std::size_t(std::uint64_t step)>& exchange_of,
-                               std::atomic<bool>& lost);
+                               std::atomic<bool>& lost, const std::function<void()>& meet);
 
   /// Gives up the operations between ranks, for good, so that no other rank waits for them.
   void give_up() noexcept;
@@ -123,7 +128,8 @@ class DeviceReplica {
   void submit_gradients(const SegmentSubmitted& on_segment);
   void submit_transforms(const FlatRange& range);
   void submit_steps(std::uint64_t first_step, int count,
-                    const std::function<std::size_t(std::uint64_t step)>& exchange_of, const std::atomic<bool>& lost);
+                    const std::function<std::size_t(std::uint64_t step)>& exchange_of, const std::atomic<bool>& lost,
+                    const std::function<void()>& meet);
   /// Waits for the stream; where there are other ranks, not longer than the burst may take.
   void wait(const std::atomic<bool>& lost);
   void submit_update(DeviceBucketedAllReduce& exchange);

@@ -1,6 +1,7 @@
 #include "trainers/loop/device_trainer.h"
 
 #include <algorithm>
+#include <barrier>
 #include <chrono>
 #include <exception>
 #include <sstream>
@@ -189,12 +190,17 @@ std::uint64_t DeviceTrainer::agreed_length() {
   return 1;
 }
 
-void DeviceTrainer::prepare(std::uint64_t count) {
+std::vector<cuda::StepInput> DeviceTrainer::step_inputs(std::uint64_t count) {
   std::vector<cuda::StepInput> inputs;
   for (std::uint64_t step = steps_done(); step < steps_done() + count; ++step) {
     inputs.push_back({.rate = chief().optimizer().rate(static_cast<float>(learning_rate(step)), step - steps_done()),
                       .ema_decay = static_cast<float>(Ema::decay_at(options().ema_decay, step))});
   }
+  return inputs;
+}
+
+void DeviceTrainer::prepare(std::uint64_t count) {
+  const std::vector<cuda::StepInput> inputs = step_inputs(count);
   for (const auto& replica : parts_.replicas) replica->prepare(steps_done(), inputs);
 }
 
@@ -215,12 +221,32 @@ std::uint64_t DeviceTrainer::prepare_burst(std::uint64_t length) {
   return 1;
 }
 
+// Threads of a process share the driver's locks, and what allocates memory, loads a kernel or instantiates a graph may
+// wait for all GPUs that see each other's memory (NCCL issue 744: cudaFree and cudaMalloc synchronise those too). With
+// a kernel of NCCL on one of them that waits for another, whose thread waits for such a call, none continues. So there
+// is no such call between the first operation of NCCL and the last: a step runs once beforehand, and graphs are made
+// while all threads of the process meet.
+void DeviceTrainer::rehearse(std::uint64_t num_prepared) {
+  const std::vector<cuda::StepInput> inputs = step_inputs(num_prepared);
+  in_parallel(parts_.replicas.size(), [&](std::size_t r) { parts_.replicas[r]->rehearse(steps_done(), inputs); });
+  has_rehearsed_ = true;
+  load();
+  prepare(num_prepared);
+}
+
 DeviceTrainer::Outcomes DeviceTrainer::run_steps(std::uint64_t first_step, std::uint64_t count) {
   Outcomes outcomes(parts_.replicas.size());
   std::atomic<bool> lost = false;
   const auto run = [&] {
+    std::barrier meeting(std::ssize(parts_.replicas));
     in_parallel(parts_.replicas.size(), [&](std::size_t r) {
-      outcomes[r] = parts_.replicas[r]->run(first_step, static_cast<int>(count), parts_.exchange_of, lost);
+      try {
+        outcomes[r] = parts_.replicas[r]->run(first_step, static_cast<int>(count), parts_.exchange_of, lost,
+                                              [&meeting] { meeting.arrive_and_wait(); });
+      } catch (...) {
+        meeting.arrive_and_drop();
+        throw;
+      }
     });
   };
   Communicator& processes = *workers().communicator;
@@ -252,6 +278,7 @@ void DeviceTrainer::run_burst() {
   // From here on, since another process may have been long in coming: a hook of it evaluates, say.
   const auto start = std::chrono::steady_clock::now();
   const std::uint64_t count = prepare_burst(length);
+  if (parts_.replicas.size() > 1 && !has_rehearsed_) rehearse(count);
   const Outcomes outcomes = run_steps(first_step, count);
   // Nothing was applied from the first skipped step on, on any rank, where such a step stops the run.
   std::size_t num_applied = count;

@@ -69,6 +69,10 @@ class DeviceTrainer final : public Trainer {
   /// Makes `length` steps ready, or one where one of all processes cannot. @returns how many
   std::uint64_t prepare_burst(std::uint64_t length);
   void run_burst();
+  /// Lets GPUs of this process allocate and load what steps need, before any waits for another. The steps that are
+  /// prepared stay so.
+  void rehearse(std::uint64_t num_prepared);
+  std::vector<cuda::StepInput> step_inputs(std::uint64_t count);
   Outcomes run_steps(std::uint64_t first_step, std::uint64_t count);
   /// Gives all processes the state of the first, if it is time for that after `steps_done` steps.
   void rebroadcast_at(std::uint64_t steps_done);
@@ -83,6 +87,7 @@ class DeviceTrainer final : public Trainer {
   std::vector<Buffer<float>> kept_;               // by workers' memories, in host memory
   std::vector<float> gradient_, encoded_, mean_;  // what a hook asked for last
   std::unique_ptr<Watchdog> watchdog_;            // where there is a limit
+  bool has_rehearsed_ = false;
 };
 
 }  // namespace terngrad

@@ -51,7 +51,7 @@ ExchangeReport DeviceExchangeParts::exchange(std::span<const int> segments, std:
   has_failed_ = true;  // unless this comes to its end
   if (memory_.has_value()) part.encoded = memory_->compensate_part(part.layout, part.segments, gradients, stream_);
   part.exchange->submit_part(memory_.has_value() ? part.encoded : gradients, mean, {parts_.step(), nullptr}, stream_);
-  const ExchangeReport bytes = part.exchange->bytes();
+  ExchangeReport bytes = part.exchange->bytes();
   bytes_ += bytes;
   parts_.add(part);
   has_failed_ = false;

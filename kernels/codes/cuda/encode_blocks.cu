@@ -46,8 +46,9 @@ __device__ Statistics block_statistics(const Element* __restrict__ values, std::
   return block_combine(slots[threadIdx.x], slots);
 }
 
+// With registers for 4 blocks of a multiprocessor, so that a thread's loads stay in flight together.
 template <class Element>
-__global__ void __launch_bounds__(kThreads)
+__global__ void __launch_bounds__(kThreads, 4)
     encode_blocks_kernel(const Job* __restrict__ jobs, const EncodeTile* __restrict__ tiles, DrawStream stream,
                          std::uint32_t refine_purpose, double clip_factor, ScalerRule rule) {
   __shared__ Statistics slots[kStatisticsSlots];

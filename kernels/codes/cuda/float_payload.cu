@@ -67,9 +67,26 @@ __global__ void __launch_bounds__(kThreads)
   typename To::Element* out = static_cast<typename To::Element*>(job.payload) + begin;
   const bool aligned = reinterpret_cast<std::uintptr_t>(values) % sizeof(float4) == 0 &&
                        reinterpret_cast<std::uintptr_t>(out) % sizeof(typename To::Pack) == 0;
+  constexpr std::int64_t kTurn = std::int64_t{kThreads} * kPack;
+  constexpr int kTurns = static_cast<int>(kChunkElements / kTurn);
+  const std::int64_t first = static_cast<std::int64_t>(threadIdx.x) * kPack;
+  if (aligned && count == kChunkElements) {
+    // Payload and values may be the same memory, so that a load does not pass the store before it: all come first.
+    float4 loaded[kTurns];
 #pragma unroll
-  for (int turn = 0; turn < static_cast<int>(kChunkElements / (kThreads * kPack)); ++turn) {
-    const std::int64_t i = (static_cast<std::int64_t>(turn) * kThreads + threadIdx.x) * kPack;
+    for (int turn = 0; turn < kTurns; ++turn) {
+      loaded[turn] = *reinterpret_cast<const float4*>(values + first + turn * kTurn);
+    }
+#pragma unroll
+    for (int turn = 0; turn < kTurns; ++turn) {
+      const float4 v = zeros ? make_float4(0, 0, 0, 0) : loaded[turn];
+      *reinterpret_cast<typename To::Pack*>(out + first + turn * kTurn) = To::convert(v);
+    }
+    return;  // a whole chunk of 16-bit elements ends on 4 bytes
+  }
+#pragma unroll
+  for (int turn = 0; turn < kTurns; ++turn) {
+    const std::int64_t i = first + turn * kTurn;
     if (aligned && i + kPack <= count) {
       const float4 v = *reinterpret_cast<const float4*>(values + i);
       *reinterpret_cast<typename To::Pack*>(out + i) = To::convert(zeros ? make_float4(0, 0, 0, 0) : v);

@@ -31,6 +31,7 @@ void launch(void (*kernel)(Parameters...), dim3 grid, dim3 block, std::size_t sh
   if (grid.x == 0 || grid.y == 0 || grid.z == 0) return;
   const DeviceGuard guard(stream.device().index());
 #ifdef SIMT_EMULATION
+  simt::load_kernel(reinterpret_cast<const void*>(kernel), stream.device().index());
   // Arguments are copied, as a launch does: a captured one runs later.
   simt::submit(static_cast<cudaStream_t>(stream.native()),
                [=, copies = std::tuple<std::decay_t<Parameters>...>(std::forward<Arguments>(arguments)...)] {

@@ -151,8 +151,12 @@ std::shared_ptr<void> end_capture(const Stream& stream) {
   const cudaError_t error = cudaGraphInstantiate(&executable, graph, 0);
   static_cast<void>(cudaGraphDestroy(graph));
   TERNGRAD_CUDA_CHECK(error);
-  return {executable,
-          [](void* owned) { static_cast<void>(cudaGraphExecDestroy(static_cast<cudaGraphExec_t>(owned))); }};
+  std::shared_ptr<void> owner(
+      executable, [](void* owned) { static_cast<void>(cudaGraphExecDestroy(static_cast<cudaGraphExec_t>(owned))); });
+  // Here, and not at the first launch: that one may come while another GPU waits for this one.
+  TERNGRAD_CUDA_CHECK(cudaGraphUpload(executable, native(stream)));
+  TERNGRAD_CUDA_CHECK(cudaStreamSynchronize(native(stream)));
+  return owner;
 }
 
 void abandon_capture(const Stream& stream) noexcept {

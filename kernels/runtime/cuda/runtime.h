@@ -46,7 +46,7 @@ void wait_for(void* event, const Stream& stream);
 double seconds_between(void* begin, void* end);
 
 void begin_capture(const Stream& stream);
-/// @returns the graph, ready to be launched, and its owner
+/// Waits for the stream. @returns the graph, uploaded, so that launches allocate nothing, and its owner
 std::shared_ptr<void> end_capture(const Stream& stream);
 void abandon_capture(const Stream& stream) noexcept;
 void launch_graph(void* executable, const Stream& stream);

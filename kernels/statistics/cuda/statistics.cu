@@ -53,8 +53,10 @@ struct Result {
 };
 
 /// One warp per chunk; blockIdx.y is the worker.
+// With registers for 4 blocks of a multiprocessor, and not the 8 that there may be: a thread's loads then stay in
+// flight together, where fewer registers would have them wait for each other.
 template <class Element, SummedAs kSummed>
-__global__ void __launch_bounds__(kThreads)
+__global__ void __launch_bounds__(kThreads, 4)
     chunk_statistics_kernel(const Source* __restrict__ sources, std::int32_t num_slices, const Tile* __restrict__ tiles,
                             std::int64_t num_tiles, Statistics* __restrict__ partials) {
   const std::int64_t index = std::int64_t{blockIdx.x} * kWarps + threadIdx.x / kWarpThreads;

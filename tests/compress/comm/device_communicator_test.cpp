@@ -192,5 +192,31 @@ std::vector<DeviceGroup> all_groups() {
 INSTANTIATE_TEST_SUITE_P(DeviceCommunicator, EveryDeviceCommunicator, ::testing::ValuesIn(all_groups()),
                          [](const auto& test) { return test.param.name(); });
 
+// The other ranks do nothing at all.
+TEST(RehearsedDeviceCommunicator, ReachesNoOtherRank) {
+  testing::ThreadDeviceCommunicator c(std::make_shared<testing::Meeting>(3), 1);
+  Stream stream;
+  c.rehearse(true);
+  Bytes buffer = {9, 1, 2, 9, 9, 9, 9};
+  const std::vector<ByteRange> parts = {{0, 1}, {1, 2}, {3, 4}};
+  const std::vector<DeviceGather> gathers = {{buffer.data(), parts}};
+  c.all_gather(gathers, stream);
+  EXPECT_EQ(buffer, (Bytes{1, 1, 2, 1, 2, 0, 0}));
+  const Bytes outgoing = {5, 6, 7};
+  Bytes incoming(4, 9);
+  const std::vector<ByteRange> to = {{0, 0}, {0, 2}, {2, 1}};
+  const std::vector<ByteRange> from = {{0, 1}, {1, 2}, {3, 1}};
+  c.all_to_all(outgoing.data(), to, incoming.data(), from, stream);
+  EXPECT_EQ(incoming, (Bytes{5, 5, 6, 5}));
+  std::vector<std::uint64_t> sums = {3};
+  std::vector<std::uint32_t> maxima = {4};
+  c.all_reduce_sum(sums, stream);
+  c.all_reduce_max(maxima, stream);
+  c.broadcast(buffer, 0, stream);
+  EXPECT_EQ(sums[0], 3u);
+  EXPECT_EQ(maxima[0], 4u);
+  EXPECT_EQ(buffer, (Bytes{1, 1, 2, 1, 2, 0, 0}));
+}
+
 }  // namespace
 }  // namespace terngrad::device_communicator_test

@@ -12,8 +12,9 @@
 struct CUevent_st {
   std::chrono::steady_clock::time_point time;
   cudaStream_t stream = nullptr;  // in which it was recorded last
-  std::uint64_t num_before = 0;   // what that stream had been given, where streams defer
-  std::uint64_t capture = 0;      // in which it was recorded, 0: in none
+  std::uint64_t num_before = 0;   // what that stream had been given, where streams do not run everything at once
+  std::shared_ptr<simt::StreamThread> thread = nullptr;  // of that stream
+  std::uint64_t capture = 0;                             // in which it was recorded, 0: in none
 };
 using cudaEvent_t = CUevent_st*;
 
@@ -31,11 +32,13 @@ inline cudaError_t cudaEventRecord(cudaEvent_t event, cudaStream_t stream) {
   event->time = std::chrono::steady_clock::now();
   event->stream = stream;
   if (stream == nullptr) return cudaSuccess;
-  event->num_before = stream->num_submitted;
+  event->num_before = stream->thread != nullptr ? stream->thread->num_submitted() : stream->num_submitted;
+  event->thread = stream->thread;
   event->capture = simt::capture_of(stream);
   return cudaSuccess;
 }
 inline cudaError_t cudaEventSynchronize(cudaEvent_t event) {
+  if (event->thread != nullptr) event->thread->wait_for(event->num_before);
   if (simt::streams_defer() && event->stream != nullptr) simt::run_until(event->stream, event->num_before);
   return cudaSuccess;
 }
@@ -49,6 +52,14 @@ inline cudaError_t cudaStreamWaitEvent(cudaStream_t stream, cudaEvent_t event, u
     return simt::remember(cudaErrorStreamCaptureIsolation);
   }
   if (other == stream) return cudaSuccess;
+  if (event->thread != nullptr && !simt::is_captured(stream) && !simt::is_captured(other)) {
+    simt::share_end(stream, other);
+    stream->thread->submit([thread = event->thread, until = event->num_before] {
+      const simt::StreamWait wait("an event of another stream");
+      thread->wait_for(until);
+    });
+    return cudaSuccess;
+  }
   if (simt::streams_defer() && !simt::is_captured(stream) && !simt::is_captured(other)) {
     simt::share_end(stream, other);
     simt::defer(stream, {.work = {}, .other = other, .until = event->num_before});
@@ -77,6 +88,7 @@ inline cudaError_t cudaEventElapsedTime(float* milliseconds, cudaEvent_t begin, 
 // A graph is the list of what a stream was given while it was captured.
 struct CUgraph_st {
   std::vector<std::function<void()>> nodes;
+  bool is_uploaded = false;  // of an instance
 };
 using cudaGraph_t = CUgraph_st*;
 using cudaGraphExec_t = CUgraph_st*;
@@ -111,6 +123,7 @@ namespace simt {
 inline thread_local int live_graphs = 0;
 }  // namespace simt
 inline cudaError_t cudaGraphInstantiate(cudaGraphExec_t* executable, cudaGraph_t graph, unsigned long long) {
+  const simt::ContextChange change("cudaGraphInstantiate", simt::current_device);
   *executable = new CUgraph_st(*graph);
   ++simt::live_graphs;
   return cudaSuccess;
@@ -124,7 +137,15 @@ inline cudaError_t cudaGraphExecDestroy(cudaGraphExec_t executable) {
   --simt::live_graphs;
   return cudaSuccess;
 }
+/// A graph that is not uploaded is when it is launched first.
+inline cudaError_t cudaGraphUpload(cudaGraphExec_t executable, cudaStream_t) {
+  if (executable->is_uploaded) return cudaSuccess;
+  const simt::ContextChange change("the upload of a graph", simt::current_device);
+  executable->is_uploaded = true;
+  return cudaSuccess;
+}
 inline cudaError_t cudaGraphLaunch(cudaGraphExec_t executable, cudaStream_t stream) {
+  cudaGraphUpload(executable, stream);
   for (const std::function<void()>& node : executable->nodes) simt::submit(stream, node);
   return cudaSuccess;
 }

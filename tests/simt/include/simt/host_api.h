@@ -1,5 +1,5 @@
 // The functions of the CUDA runtime that hosts call: devices, one or as many as SIMT_DEVICES says, whose memory is the
-// host's, and streams that run everything at once, or as late as their events allow (SIMT_STREAMS).
+// host's, and streams that run everything at once, as late as their events allow, or in threads (SIMT_STREAMS).
 #pragma once
 
 #include <algorithm>
@@ -16,6 +16,8 @@
 #include <set>
 #include <utility>
 #include <vector>
+
+#include "simt/stream_threads.h"
 
 /// A stream that is being captured records what it is given; else it runs or defers it. One that has waited for an
 /// event of another stream is a branch of that one, until the other waits for it. The default stream, which is null,
@@ -40,8 +42,9 @@ struct CUstream_st {
   std::deque<Deferred> queue;
   std::uint64_t num_submitted = 0;
   std::uint64_t num_done = 0;
-  std::uint64_t number = 0;      // in the order in which streams were made
-  std::set<CUstream_st*> peers;  // with which it shares events
+  std::uint64_t number = 0;                              // in the order in which streams were made
+  std::set<CUstream_st*> peers;                          // with which it shares events
+  std::shared_ptr<simt::StreamThread> thread = nullptr;  // where streams are threads
 };
 using cudaStream_t = CUstream_st*;
 
@@ -85,7 +88,7 @@ inline bool branches_run_late() { return std::getenv("SIMT_SEED") != nullptr; }
 
 /// Whether streams do nothing before the host waits for one. Then those that share events with it take their turns,
 /// each running as far ahead of the others as events let it: so a missing event is seen in the results.
-inline bool streams_defer() { return std::getenv("SIMT_STREAMS") != nullptr; }
+inline bool streams_defer() { return std::getenv("SIMT_STREAMS") != nullptr && !streams_are_threads(); }
 /// Which of them is the first: the newest, which is a branch, or the oldest.
 inline bool newest_stream_is_first() { return std::strcmp(std::getenv("SIMT_STREAMS"), "oldest_first") != 0; }
 
@@ -107,6 +110,7 @@ inline void run_until(cudaStream_t stream, std::uint64_t count) {
 
 /// Runs all that the stream defers, and that its peers do.
 inline void drain(cudaStream_t stream) {
+  if (stream->thread != nullptr) return stream->thread->wait_for(stream->thread->num_submitted());
   if (!streams_defer()) return;
   const auto is_before = [newest = newest_stream_is_first()](cudaStream_t a, cudaStream_t b) {
     return newest ? a->number > b->number : a->number < b->number;
@@ -129,12 +133,14 @@ inline void defer(cudaStream_t stream, CUstream_st::Deferred next) {
   busy.insert(stream);
 }
 
-/// Where streams defer, device memory is told from the host's.
+/// Where streams do not run everything at once, device memory is told from the host's.
 struct Allocations {
   std::mutex mutex;
   std::map<const char*, std::size_t> sizes;
 };
 inline Allocations allocations;
+
+inline bool tells_memory_apart() { return std::getenv("SIMT_STREAMS") != nullptr; }
 
 inline bool is_device_memory(const void* memory) {
   const std::lock_guard lock(allocations.mutex);
@@ -155,6 +161,8 @@ inline void submit(cudaStream_t stream, std::function<void()> work) {
     }
   } else if (stream != nullptr && stream->capturing) {
     stream->recorded.push_back(std::move(work));
+  } else if (stream != nullptr && stream->thread != nullptr) {
+    stream->thread->submit(std::move(work));
   } else if (stream != nullptr && streams_defer()) {
     defer(stream, {std::move(work)});
   } else {
@@ -268,12 +276,13 @@ inline cudaError_t cudaSetDevice(int device) {
 template <class T>
 cudaError_t cudaMalloc(T** memory, std::size_t bytes) {
   if (simt::num_captures > 0) return simt::remember(cudaErrorStreamCaptureUnsupported);
+  const simt::ContextChange change("cudaMalloc", simt::current_device);
   void* allocated = nullptr;
   if (bytes > simt::kDeviceMemoryBytes || (bytes > 0 && posix_memalign(&allocated, 256, bytes) != 0)) {
     return simt::remember(cudaErrorMemoryAllocation);
   }
   if (bytes > 0) std::memset(allocated, 0xff, bytes);  // NaNs, for its contents are undefined
-  if (simt::streams_defer()) {
+  if (simt::tells_memory_apart()) {
     const std::lock_guard lock(simt::allocations.mutex);
     simt::allocations.sizes[static_cast<const char*>(allocated)] = bytes;
   }
@@ -281,8 +290,10 @@ cudaError_t cudaMalloc(T** memory, std::size_t bytes) {
   return cudaSuccess;
 }
 inline cudaError_t cudaFree(void* memory) {
-  if (simt::streams_defer()) {
-    while (!simt::busy.empty()) simt::drain(*simt::busy.begin());
+  if (memory == nullptr) return cudaSuccess;
+  const simt::ContextChange change("cudaFree", simt::current_device);
+  while (!simt::busy.empty()) simt::drain(*simt::busy.begin());
+  if (simt::tells_memory_apart()) {
     const std::lock_guard lock(simt::allocations.mutex);
     simt::allocations.sizes.erase(static_cast<const char*>(memory));
   }
@@ -291,10 +302,12 @@ inline cudaError_t cudaFree(void* memory) {
 }
 inline cudaError_t cudaMallocHost(void** memory, std::size_t bytes) {
   if (simt::num_captures > 0) return simt::remember(cudaErrorStreamCaptureUnsupported);
+  const simt::ContextChange change("cudaMallocHost", simt::current_device);
   if (posix_memalign(memory, 256, bytes) != 0) return simt::remember(cudaErrorMemoryAllocation);
   return cudaSuccess;
 }
 inline cudaError_t cudaFreeHost(void* memory) {
+  const simt::ContextChange change("cudaFreeHost", simt::current_device);
   std::free(memory);
   return cudaSuccess;
 }
@@ -312,6 +325,9 @@ inline cudaError_t cudaStreamCreateWithFlags(cudaStream_t* stream, unsigned) {
   static std::atomic<std::uint64_t> count = 0;
   *stream = new CUstream_st;  // an object of its own: the address sanitizer sees one that is never destroyed
   (*stream)->number = ++count;
+  if (simt::streams_are_threads()) {
+    (*stream)->thread = std::make_shared<simt::StreamThread>(simt::current_device, (*stream)->number);
+  }
   return cudaSuccess;
 }
 inline cudaError_t cudaStreamDestroy(cudaStream_t stream) {
@@ -332,8 +348,10 @@ inline cudaError_t cudaStreamSynchronize(cudaStream_t stream) {
   return cudaSuccess;
 }
 inline cudaError_t cudaStreamQuery(cudaStream_t stream) {
-  return stream != nullptr && simt::never_ends(stream) ? simt::remember(cudaErrorNotReady)
-                                                       : cudaStreamSynchronize(stream);
+  if (stream == nullptr) return cudaSuccess;
+  const bool is_under_way = stream->thread != nullptr && !stream->thread->is_idle();
+  if (is_under_way || simt::never_ends(stream)) return simt::remember(cudaErrorNotReady);
+  return cudaStreamSynchronize(stream);
 }
 
 // The device's memory is the host's, and a copy has read it when it returns, unless streams defer.
@@ -342,7 +360,7 @@ struct cudaPointerAttributes {
   cudaMemoryType type;
 };
 inline cudaError_t cudaPointerGetAttributes(cudaPointerAttributes* attributes, const void* memory) {
-  const bool is_hosts = simt::streams_defer() && !simt::is_device_memory(memory);
+  const bool is_hosts = simt::tells_memory_apart() && !simt::is_device_memory(memory);
   attributes->type = is_hosts ? cudaMemoryTypeUnregistered : cudaMemoryTypeDevice;
   return cudaSuccess;
 }

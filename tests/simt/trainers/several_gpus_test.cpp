@@ -1,0 +1,102 @@
+// A process with several GPUs whose streams are threads: nothing may be allocated, loaded or instantiated while one GPU
+// waits for another. ctest runs it with SIMT_STREAMS=threads.
+#include <cuda_runtime.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cstdint>
+#include <cstdlib>
+#include <memory>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "kernels/runtime/buffer.h"
+#include "tests/nets/branched_net.h"
+#include "tests/simt/trainers/stream_communicator.h"
+#include "tests/support/bits.h"
+#include "tests/trainers/device_runs.h"
+
+namespace terngrad::trainers_several_gpus_test {
+namespace {
+
+using testing::bits_of;
+using testing::DeviceRun;
+using testing::Meeting;
+using testing::StreamCommunicator;
+
+class SeveralGpus : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    setenv("SIMT_DEVICES", "4", 1);
+    if (!simt::streams_are_threads()) GTEST_SKIP() << "streams run everything at once: SIMT_STREAMS=threads";
+  }
+};
+
+DeviceRun run_of(int num_gpus) {
+  DeviceRun run{
+      .run = {.num_workers = 4, .codec = "ternary", .total_steps = 4, .batch_size = 4, .net = test::branched_net(0.6f)},
+      .num_replicas = num_gpus,
+      .max_burst = 2,
+      .can_capture_ranks = true,
+      .floating_from = 2,
+      .has_gpus_of_its_own = true};
+  const auto meeting = std::make_shared<Meeting>(num_gpus);
+  if (num_gpus > 1) {
+    run.communicator_of = [meeting](int rank) { return std::make_shared<StreamCommunicator>(meeting, rank); };
+  }
+  return run;
+}
+
+std::vector<std::uint32_t> parameters_after(const DeviceRun& run) {
+  const auto trainer = testing::make_device_trainer(run);
+  trainer->run();
+  return bits_of(trainer->parameters());
+}
+
+// Contract B3.
+TEST_F(SeveralGpus, OfAProcessHaveTheBitsOfOne) {
+  const char* const starts = std::getenv("TERNGRAD_STARTS");
+  const int count = starts == nullptr ? 1 : std::atoi(starts);
+  const std::vector<std::uint32_t> one = parameters_after(run_of(1));
+  for (int start = 0; start < count; ++start) {
+    for (const int num_gpus : {2, 4}) {
+      for (const bool overlap : {false, true}) {
+        DeviceRun run = run_of(num_gpus);
+        run.run.bucket_bytes = overlap ? 1 : 0;
+        run.run.overlap = overlap;
+        EXPECT_EQ(parameters_after(run), one) << num_gpus << " GPUs, overlap " << overlap << ", start " << start;
+      }
+    }
+  }
+}
+
+/// What happens without the care that DeviceTrainer takes: both GPUs allocate between two operations.
+void allocate_between_operations() {
+  setenv("SIMT_PATIENCE", "0.3", 1);
+  const auto meeting = std::make_shared<Meeting>(2);
+  std::vector<std::jthread> gpus;
+  for (int rank = 0; rank < 2; ++rank) {
+    gpus.emplace_back([meeting, rank] {
+      StreamCommunicator communicator(meeting, rank);
+      Stream stream(Device::cuda(rank));
+      Buffer<std::uint64_t> values(8, stream.device());
+      communicator.all_reduce_sum(values.span(), stream);
+      const Buffer<float> more(100, stream.device());
+      communicator.all_reduce_sum(values.span(), stream);
+      stream.synchronize();
+    });
+  }
+}
+
+TEST_F(SeveralGpus, ThatAllocateBetweenOperationsHang) {
+  GTEST_FLAG_SET(death_test_style, "threadsafe");
+  // The order of two threads decides: the one that allocates first waits for the operation of the other.
+  EXPECT_EXIT(for (int attempt = 0; attempt < 1000; ++attempt) allocate_between_operations(),
+              ::testing::ExitedWithCode(134),
+              "cudaMalloc of GPU [01] waits for streams that do not end:\nsimt: stream [0-9]+ of GPU [01] waits for "
+              "all_reduce_sum");
+}
+
+}  // namespace
+}  // namespace terngrad::trainers_several_gpus_test
