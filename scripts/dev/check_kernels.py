@@ -45,6 +45,8 @@ WIDE_ACCESSES = [
     Wide("chunk_statistics_kernel", 8, 0),
     Wide("encode_blocks_kernel", 12, 0, FLOAT32),  # 8 to measure, 4 to draw
     Wide("encode_blocks_kernel", 6, 0, FLOAT16_OR_BFLOAT16),
+    Wide("ternarize_whole_kernel", 8, 0, FLOAT32),
+    Wide("ternarize_whole_kernel", 4, 0, FLOAT16_OR_BFLOAT16),
     Wide("ternarize_t2_kernel", 4, 0, FLOAT32_WITHOUT_MODES),
     Wide("ternarize_t2_kernel", 2, 0, FLOAT16_OR_BFLOAT16_WITHOUT_MODES),
     Wide("ternarize_t5_kernel", 4, 0, FLOAT32_WITHOUT_MODES),
@@ -53,8 +55,8 @@ WIDE_ACCESSES = [
     Wide("ternarize_lanes_kernel", 2, 0, FLOAT16_OR_BFLOAT16_WITHOUT_MODES),
     Wide("ternarize_masks_kernel", 4, 0, FLOAT32_WITHOUT_MODES),
     Wide("ternarize_masks_kernel", 2, 0, FLOAT16_OR_BFLOAT16_WITHOUT_MODES),
-    Wide("float_payload_kernel", 4, 4, "ToFloat32|ToRoundedBfloat16"),
-    Wide("float_payload_kernel", 4, 0, "ToBfloat16"),
+    Wide("float_payload_kernel", 8, 8, "ToFloat32|ToRoundedBfloat16"),  # 4 of whole chunks, 4 of others
+    Wide("float_payload_kernel", 8, 0, "ToBfloat16"),
     Wide("code_sum_kernel", 0, 5),  # 4 of whole chunks, 1 of others
     Wide("lane_sum_kernel", 0, 4),
     Wide("tree_sum_kernel", 0, 1),

@@ -43,6 +43,7 @@ STATISTICS = "kernels/statistics/cuda/statistics.cu"
 STATISTICS_CHUNK = "kernels/statistics/cuda/statistics_chunk.cuh"
 TERNARIZE = "kernels/codes/cuda/ternarize.cu"
 TERNARIZE_CHUNK = "kernels/codes/cuda/ternarize_chunk.cuh"
+TERNARIZE_WHOLE = "kernels/codes/cuda/ternarize_whole.cuh"
 ENCODE_BLOCKS = "kernels/codes/cuda/encode_blocks.cu"
 AGGREGATE = "kernels/codes/cuda/code_sum.cu"
 CODES = "kernels/codes/cuda/codes.cuh"
@@ -74,6 +75,10 @@ KERNELS_MUTATIONS = [
     Mutation(ENCODE_BLOCKS, ENCODE_BLOCKS, "CudaEncodeBlocks.*", "min(job.block_elements, job.count - first)", "job.block_elements", sanitizer=ADDRESS),
     Mutation(TERNARIZE_CHUNK, TERNARIZE, "CudaTernarize.*", "draw == floored", "draw + 1 == floored", 2),
     Mutation(TERNARIZE_CHUNK, TERNARIZE, "CudaTernarize.*", "taken | high_codes << 16", "high_codes | taken << 16"),
+    Mutation(TERNARIZE_WHOLE, TERNARIZE, "CudaTernarize.*", "if (half == 1) codes[1] |= ties;", ""),
+    Mutation(TERNARIZE_WHOLE, TERNARIZE, "CudaTernarize.*", "if (!(scaler >= kMinScaler)) codes[0] = codes[1] = 0;", ""),
+    Mutation(TERNARIZE_WHOLE, TERNARIZE, "CudaTernarize.*", "chunk * kChunkWords + (odd", "(odd"),
+    Mutation(TERNARIZE, TERNARIZE, "CudaTernarize.*", "task.block_elements - tile.into_block >= kWholeElements", "task.block_elements - tile.into_block >= kWholeElements / 2"),
     Mutation(TERNARIZE, TERNARIZE, "CudaTernarize.*", "words[mine.index] = mine.word;\n  if (threadIdx.x < kSignWords) compacted[threadIdx.x] = 0;\n  __syncthreads();", "words[mine.index] = mine.word;\n  if (threadIdx.x < kSignWords) compacted[threadIdx.x] = 0;"),
     Mutation(AGGREGATE, AGGREGATE, "CudaCodeSums.*", "sums.stage(staged);\n  __syncthreads();", "sums.stage(staged);"),
     Mutation(WORD_READER, AGGREGATE, "CudaCodeSums.*", "__syncthreads();  // of_payload may be written again", ""),

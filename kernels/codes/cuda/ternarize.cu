@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "kernels/codes/cuda/ternarize_chunk.cuh"
+#include "kernels/codes/cuda/ternarize_whole.cuh"
 #include "kernels/runtime/cuda/launch.cuh"
 #include "kernels/runtime/cuda/uploaded_table.h"
 #include "kernels/tensor/cuda/elements.cuh"
@@ -227,6 +228,7 @@ class Runner final : public TernarizeRunner {
       : device_(device),
         jobs_table_(device),
         tiles_table_(device),
+        whole_tiles_table_(device),
         first_tiles_table_(device),
         signs_(0, device),
         sign_bytes_(0, device),
@@ -239,18 +241,21 @@ class Runner final : public TernarizeRunner {
     const std::int64_t group_chunks = options.format == TernaryFormat::kT5      ? kT5GroupChunks
                                       : options.format == TernaryFormat::kLanes ? lanes_per_word(bits)
                                                                                 : 1;
-    prepare(tasks, group_chunks * kChunkElements);
+    const TernarizeMode mode = {options.rounding == Rounding::kNearest, options.levels == TernaryLevels::kAsymmetric};
+    const bool takes_whole = options.format == TernaryFormat::kT2 && !mode.is_nearest && !mode.is_asymmetric;
+    prepare(tasks, group_chunks * kChunkElements, takes_whole ? static_cast<std::int64_t>(element_bytes(type)) : 0);
     const TernarizeJob* jobs = jobs_table_.on_device(jobs_, stream);
-    const Work work = {jobs,
-                       tiles_table_.on_device(tiles_, stream),
-                       make_draw_stream(key, device_step),
-                       static_cast<std::uint32_t>(options.refine_purpose),
-                       {options.rounding == Rounding::kNearest, options.levels == TernaryLevels::kAsymmetric}};
+    const Work work = {jobs, tiles_table_.on_device(tiles_, stream), make_draw_stream(key, device_step),
+                       static_cast<std::uint32_t>(options.refine_purpose), mode};
     const std::size_t shared_bytes = (static_cast<std::size_t>(group_chunks) * kChunkWords + 2) * sizeof(std::uint32_t);
     for (std::size_t i = 0; i < tasks.size(); ++i) {
       bytes[i] = payload_bytes(options.format, tasks[i].count, options.num_workers);
     }
     if (options.format == TernaryFormat::kTMask) return run_tmask(work, type, bytes, stream);
+    with_element(type, [&]<class Element>(Element) {
+      launch(ternarize_whole_kernel<Element>, dim3(static_cast<unsigned>(whole_tiles_.size())), dim3(kThreads), 0,
+             stream, whole_tiles_table_.on_device(whole_tiles_, stream), work.stream, kDrawHigh, work.refine_purpose);
+    });
     const dim3 grid(static_cast<unsigned>(tiles_.size()));
     with_kernel(type, work.mode, [&]<class Element, bool kHasModes>() {
       if (options.format == TernaryFormat::kT2) {
@@ -265,10 +270,28 @@ class Runner final : public TernarizeRunner {
   }
 
  private:
-  /// Tables of jobs, and of their groups of `group_elements` elements.
-  void prepare(std::span<const TernarizeTask> tasks, std::int64_t group_elements) {
+  /// The next elements of a task, if the kernel of whole chunks takes them: aligned, and under one scaler.
+  static bool is_whole(const TernarizeTask& task, const EncodeTile& tile, std::int64_t begin, std::int64_t bytes) {
+    const auto address = reinterpret_cast<std::uintptr_t>(task.gradient) + static_cast<std::uintptr_t>(begin * bytes);
+    return task.count - begin >= kWholeElements && address % kVectorBytes == 0 &&
+           (task.block_elements == 0 || task.block_elements - tile.into_block >= kWholeElements);
+  }
+  static WholeTile whole_tile(const TernarizeTask& task, const EncodeTile& tile, std::int64_t begin,
+                              std::int64_t bytes) {
+    return {static_cast<const std::uint8_t*>(task.gradient) + begin * bytes,
+            reinterpret_cast<std::uint32_t*>(task.payload) + begin / 16,
+            task.scalers + tile.first_scaler,
+            task.clips == nullptr ? nullptr : task.clips + tile.first_scaler,
+            static_cast<std::uint64_t>(task.draw_offset + task.first + begin) / kRunElements,
+            task.worker};
+  }
+
+  /// Tables of jobs, of groups of `group_elements` elements, and of whole chunks, which are in no group.
+  /// @param whole_bytes  of an element; 0: groups have all chunks
+  void prepare(std::span<const TernarizeTask> tasks, std::int64_t group_elements, std::int64_t whole_bytes) {
     jobs_.clear();
     tiles_.clear();
+    whole_tiles_.clear();
     first_tiles_.clear();
     for (const TernarizeTask& task : tasks) {
       first_tiles_.push_back(static_cast<std::int64_t>(tiles_.size()));
@@ -277,7 +300,14 @@ class Runner final : public TernarizeRunner {
                        "[ternarize] more chunks than one launch can hold");
       const auto job = static_cast<std::int32_t>(jobs_.size());
       for (std::int64_t group = 0; group < num_groups; ++group) {
-        tiles_.push_back(encode_tile(task, job, group, group_elements));
+        const EncodeTile tile = encode_tile(task, job, group, group_elements);
+        const std::int64_t begin = group * group_elements;
+        if (whole_bytes > 0 && is_whole(task, tile, begin, whole_bytes)) {
+          whole_tiles_.push_back(whole_tile(task, tile, begin, whole_bytes));
+          group += kWholeChunks - 1;
+        } else {
+          tiles_.push_back(tile);
+        }
       }
       jobs_.push_back({task.gradient, task.scalers, task.clips, task.payload, task.first, task.count, task.draw_offset,
                        task.block_elements, task.worker});
@@ -310,9 +340,11 @@ class Runner final : public TernarizeRunner {
   Device device_;
   std::vector<TernarizeJob> jobs_;
   std::vector<EncodeTile> tiles_;
+  std::vector<WholeTile> whole_tiles_;
   std::vector<std::int64_t> first_tiles_;
   UploadedTable<TernarizeJob> jobs_table_;
   UploadedTable<EncodeTile> tiles_table_;
+  UploadedTable<WholeTile> whole_tiles_table_;
   UploadedTable<std::int64_t> first_tiles_table_;
   Buffer<std::uint32_t> signs_;       // of tmask: kSignWords per tile
   Buffer<std::uint32_t> sign_bytes_;  // of tmask: one per tile

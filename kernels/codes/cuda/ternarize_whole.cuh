@@ -1,0 +1,156 @@
+// Ternarize and pack whole chunks under one scaler, which nearly all chunks of a gradient are: fewer instructions for
+// an element, and more loads in flight, than what takes any chunk (ternarize_chunk.cuh). The same codes.
+#pragma once
+
+#include <cuda_runtime.h>
+
+#include <cstdint>
+
+#include "kernels/codes/cuda/ternarize_chunk.cuh"
+
+namespace terngrad::cuda {
+
+/// Chunks that a block ternarizes together.
+inline constexpr int kWholeChunks = 2;
+inline constexpr std::int64_t kWholeElements = kWholeChunks * kChunkElements;
+
+/// So many chunks of a task, resolved by the host.
+struct WholeTile {
+  const void* values;    // aligned to 16 bytes
+  std::uint32_t* words;  // of t2
+  const float* scaler;
+  const float* clip;         // null: none
+  std::uint64_t draw_block;  // of the first run
+  std::uint64_t worker;
+};
+
+/// The bits of a run of 8 elements, as they are in memory.
+template <class Element>
+struct RawRun {
+  uint4 vectors[kRunElements * sizeof(Element) / sizeof(uint4)];
+
+  __device__ void load(const Element* values) {
+#pragma unroll
+    for (unsigned i = 0; i < sizeof(vectors) / sizeof(uint4); ++i) {
+      vectors[i] = __ldg(reinterpret_cast<const uint4*>(values) + i);
+    }
+  }
+  __device__ void widen(float (&g)[kRunElements]) const {
+    if constexpr (sizeof(Element) == sizeof(float)) {
+#pragma unroll
+      for (int i = 0; i < 2; ++i) {
+        g[4 * i] = __uint_as_float(vectors[i].x), g[4 * i + 1] = __uint_as_float(vectors[i].y);
+        g[4 * i + 2] = __uint_as_float(vectors[i].z), g[4 * i + 3] = __uint_as_float(vectors[i].w);
+      }
+    } else {
+      const std::uint32_t words[] = {vectors[0].x, vectors[0].y, vectors[0].z, vectors[0].w};
+#pragma unroll
+      for (int i = 0; i < kRunElements / 2; ++i) {
+        const float2 pair = widened_pair<Element>(words[i]);
+        g[2 * i] = pair.x;
+        g[2 * i + 1] = pair.y;
+      }
+    }
+  }
+};
+
+/// 2^23 as bits, which a draw gets above its 16 and a level by being added to it: see ternarize_run. A parameter of
+/// kernels, because of a constant the compiler copies __byte_perm's selectors for every element.
+inline constexpr std::uint32_t kDrawHigh = 0x4b000000u;
+
+/// draw - floor(level), each of 16 bits: below 0 for a code that is not 0, 0 for a tie.
+__device__ inline std::uint32_t draw_minus_level(float g, float limit, float factor, std::uint32_t word, int i,
+                                                 std::uint32_t high) {
+  const std::uint32_t floored = __float_as_uint(__fadd_rz(fminf(fabsf(g), limit) * factor, 0x1p23f));
+  return __byte_perm(word, high, i % 2 == 0 ? 0x7610 : 0x7632) - floored;
+}
+
+/// what ternarize_run gives except for ties, whose codes are 0. @param least  becomes 0 where there are any
+__device__ inline std::uint32_t ternarize_whole_run(const float (&g)[kRunElements], float limit, float factor,
+                                                    const uint4& draws, std::uint32_t high, std::uint32_t& least) {
+  const std::uint32_t words[4] = {draws.x, draws.y, draws.z, draws.w};
+  std::uint32_t codes = 0;
+#pragma unroll
+  for (int i = kRunElements - 1; i >= 0; --i) {
+    const std::uint32_t distance = draw_minus_level(g[i], limit, factor, words[i / 2], i, high);
+    // The sign of what is below 0, then that it is: two bits, pushed in from below.
+    codes = __funnelshift_l(distance & __float_as_uint(g[i]), codes, 1);
+    codes = __funnelshift_l(distance, codes, 1);
+    least = min(least, distance);
+  }
+  return codes;
+}
+
+/// The codes of a run's ties, which are read again: one element in 65536 has one.
+template <class Element>
+__device__ std::uint32_t whole_run_ties(const Element* values, float scaler, float clip, const DrawStream& stream,
+                                        std::uint64_t step, std::uint32_t worker, std::uint64_t block,
+                                        std::uint32_t high, std::uint32_t refine_purpose) {
+  const float limit = fminf(scaler, clip);
+  const float factor = __fdiv_rn(1.0f, scaler) * 65536.0f;
+  const uint4 draws = draw_block(stream, step, worker, stream.purpose, block);
+  std::uint32_t codes = 0;
+#pragma unroll 1
+  for (int i = 0; i < kRunElements; ++i) {
+    const float g = widened(values[i]);
+    const std::uint32_t word = i < 2 ? draws.x : i < 4 ? draws.y : i < 6 ? draws.z : draws.w;
+    if (draw_minus_level(g, limit, factor, word, i, high) != 0) continue;
+    const std::uint64_t draw = block * kRunElements + static_cast<unsigned>(i);
+    const std::uint32_t refinement = draw32(stream, step, worker, refine_purpose, draw) >> 8;
+    if (resolve_tie(g, scaler, clip, refinement)) codes |= (1u | __float_as_uint(g) >> 31 << 1) << (2 * i);
+  }
+  return codes;
+}
+
+/// A block for each tile: a thread has two runs of each of its chunks, all of which are loaded before the first is
+/// used.
+template <class Element>
+__global__ void __launch_bounds__(kTernarizeThreads, 4)
+    ternarize_whole_kernel(const WholeTile* __restrict__ tiles, const DrawStream stream, const std::uint32_t high,
+                           const std::uint32_t refine_purpose) {
+  constexpr unsigned kSecond = kTernarizeThreads * kRunElements;
+  const WholeTile tile = tiles[blockIdx.x];
+  const Element* values = static_cast<const Element*>(tile.values) + threadIdx.x * kRunElements;
+  RawRun<Element> runs[2 * kWholeChunks];
+#pragma unroll
+  for (unsigned i = 0; i < 2 * kWholeChunks; ++i) runs[i].load(values + i * kSecond);
+  const float scaler = __ldg(tile.scaler);
+  const float clip = tile.clip == nullptr ? __uint_as_float(0x7f800000u) : __ldg(tile.clip);
+  const float limit = fminf(scaler, clip);
+  const float factor = __fdiv_rn(1.0f, scaler) * 65536.0f;
+  const std::uint64_t step = step_of(stream);
+  const auto worker = static_cast<std::uint32_t>(tile.worker);
+  const bool odd = threadIdx.x % 2 == 1;
+#pragma unroll
+  for (unsigned chunk = 0; chunk < kWholeChunks; ++chunk) {
+    std::uint32_t codes[2];
+    std::uint32_t least = ~0u;
+#pragma unroll
+    for (unsigned half = 0; half < 2; ++half) {
+      const unsigned i = 2 * chunk + half;
+      float g[kRunElements];
+      runs[i].widen(g);
+      const std::uint64_t block = tile.draw_block + i * kTernarizeThreads + threadIdx.x;
+      const uint4 draws = draw_block(stream, step, worker, stream.purpose, block);
+      codes[half] = ternarize_whole_run(g, limit, factor, draws, high, least);
+    }
+    if (least == 0) {
+#pragma unroll 1
+      for (unsigned half = 0; half < 2; ++half) {
+        const unsigned i = 2 * chunk + half;
+        const std::uint32_t ties =
+            whole_run_ties(values + i * kSecond, scaler, clip, stream, step, worker,
+                           tile.draw_block + i * kTernarizeThreads + threadIdx.x, high, refine_purpose);
+        if (half == 0) codes[0] |= ties;
+        if (half == 1) codes[1] |= ties;
+      }
+    }
+    if (!(scaler >= kMinScaler)) codes[0] = codes[1] = 0;  // too small, or NaN
+    // A word is made of the runs of two neighbours: the even thread takes the pair of first runs, the odd the second.
+    const std::uint32_t taken = __shfl_xor_sync(kAllLanes, odd ? codes[0] : codes[1], 1);
+    __stcg(tile.words + chunk * kChunkWords + (odd ? kChunkWords / 2 : 0) + threadIdx.x / 2,
+           odd ? taken | codes[1] << 16 : codes[0] | taken << 16);
+  }
+}
+
+}  // namespace terngrad::cuda
