@@ -74,8 +74,8 @@ case $slice in
     ;;
   D)
     preset=asan
-    targets=(trainers_test simt_trainers_test mpi_test mpi_trainers_test)
-    labels=(trainers_test simt_trainers_test launch)
+    targets=(trainers_test simt_trainers_test simt_several_gpus_test mpi_test mpi_trainers_test)
+    labels=(trainers_test simt_trainers_test simt_several_gpus_test launch)
     ;;
   E)
     preset=tsan
@@ -83,7 +83,7 @@ case $slice in
     ;;
   F)
     preset=tsan
-    targets=(simt_nets_test simt_datasets_test simt_trainers_test)
+    targets=(simt_nets_test simt_datasets_test simt_trainers_test simt_several_gpus_test)
     ;;
   G)
     preset=tsan
