@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Trains ResNet-18 on CIFAR-10 under DistributedDataParallel with compressed gradients, on CPUs over Gloo.
+"""Trains ResNet-18 on CIFAR-10 under DistributedDataParallel with compressed gradients, on CPUs over Gloo or on GPUs over NCCL.
 
     torchrun --nproc_per_node 2 examples/ddp_cifar10.py --data data/cifar10 --codec ternary:clip_factor=2.5 --steps 500
     torchrun --nproc_per_node 2 examples/ddp_cifar10.py --synthetic --codec none --steps 10
@@ -139,8 +139,8 @@ def sent_bytes(model, codec, state):
     return 2 * (size - 1) * BYTES_OF[codec] * sum(parameter.numel() for parameter in model.parameters()) // size
 
 
-def mean_over_ranks(values):
-    total = torch.tensor(values, dtype=torch.float64)
+def mean_over_ranks(values, device):
+    total = torch.tensor(values, dtype=torch.float64, device=device)
     dist.all_reduce(total)
     return (total / dist.get_world_size()).tolist()
 
@@ -149,7 +149,7 @@ def num_right(scores, labels):
     return int((scores.argmax(1) == labels).sum())
 
 
-def accuracy_on(model, images, labels):
+def accuracy_on(model, device, images, labels):
     """With rank 0's statistics of batch norm on all ranks, each of which takes a part of the images."""
     for buffer in model.buffers():
         dist.broadcast(buffer, 0)
@@ -157,12 +157,13 @@ def accuracy_on(model, images, labels):
     rank, size = dist.get_rank(), dist.get_world_size()
     images, labels = images[rank::size], labels[rank::size]
     with torch.no_grad():
-        right = sum(num_right(model(normalize(some)), of_them) for some, of_them in zip(images.split(100), labels.split(100)))
-    right, total = mean_over_ranks([right, len(labels)])
+        right = sum(num_right(model(normalize(some).to(device)).cpu(), of_them)
+                    for some, of_them in zip(images.split(100), labels.split(100)))
+    right, total = mean_over_ranks([right, len(labels)], device)
     return right / total
 
 
-def train(options):
+def train(options, device):
     rank = dist.get_rank()
 
     def say(text):
@@ -174,7 +175,7 @@ def train(options):
     else:
         (images, labels), test_set = read_set(options.data, "data_batch_*"), read_set(options.data, "test_batch")
     torch.manual_seed(options.seed)
-    model = ResNet18(options.width)
+    model = ResNet18(options.width).to(device)
     ddp = torch.nn.parallel.DistributedDataParallel(model)
     state = compress(ddp, options.codec, seed=options.seed)
     optimizer = torch.optim.SGD(model.parameters(), lr=options.learning_rate, momentum=0.9, weight_decay=5e-4)
@@ -184,20 +185,21 @@ def train(options):
     for step in range(1, options.steps + 1):
         begin = time.perf_counter()
         chosen = torch.randint(len(labels), (options.batch_size,), generator=generator)
-        scores = ddp(augment(normalize(images[chosen]), generator))
-        loss = cross_entropy(scores, labels[chosen])
+        of_batch = labels[chosen].to(device)
+        scores = ddp(augment(normalize(images[chosen]), generator).to(device))
+        loss = cross_entropy(scores, of_batch)
         optimizer.zero_grad()
         loss.backward()
         optimizer.step()
+        losses.append(loss.item())  # waits for a GPU
         seconds.append(time.perf_counter() - begin)
-        losses.append(loss.item())
-        right += num_right(scores, labels[chosen])
+        right += num_right(scores, of_batch)
         if step % options.log_steps == 0 or step == options.steps:
-            mean_loss, accuracy = mean_over_ranks([statistics.mean(losses), right / (len(losses) * options.batch_size)])
+            mean_loss, accuracy = mean_over_ranks([statistics.mean(losses), right / (len(losses) * options.batch_size)], device)
             say(f"step {step}: loss {mean_loss:.4f}, accuracy {accuracy:.3f}, {sent_bytes(model, options.codec, state)} bytes "
                 f"sent, {statistics.median(seconds):.3f} s per step")
             seconds, losses, right = [], [], 0
-    accuracy = accuracy_on(model, *(each[:options.test_examples] for each in test_set))
+    accuracy = accuracy_on(model, device, *(each[:options.test_examples] for each in test_set))
     say(f"test accuracy {accuracy:.3f}")
 
 
@@ -226,7 +228,10 @@ def parse():
     parser.add_argument("--log_steps", type=int, default=10, help="steps from line to line (default 10)")
     parser.add_argument("--test_examples", type=int, default=1000, help="for the accuracy at the end (default 1000)")
     parser.add_argument("--threads", type=int, default=1, help="of a rank (default 1)")
+    parser.add_argument("--device", choices=("cpu", "cuda"), default="cpu", help="of the ranks; cuda: a GPU for each (default cpu)")
     options = parser.parse_args()
+    if options.device == "cuda" and not torch.cuda.is_available():
+        parser.error("--device cuda: PyTorch sees no GPU")
     for name in ("steps", "batch_size", "width", "log_steps", "test_examples", "threads"):
         if getattr(options, name) < 1:
             parser.error(f"--{name}: must be at least 1")
@@ -237,12 +242,17 @@ def parse():
 
 def main(options):
     torch.set_num_threads(options.threads)
+    device = torch.device(options.device)
+    if options.device == "cuda":
+        device = torch.device("cuda", int(os.environ.get("LOCAL_RANK", "0")))
+        torch.cuda.set_device(device)
+    backend = "nccl" if options.device == "cuda" else "gloo"
     if "RANK" in os.environ:
-        dist.init_process_group("gloo")
+        dist.init_process_group(backend)
     else:
-        dist.init_process_group("gloo", store=dist.HashStore(), rank=0, world_size=1)
+        dist.init_process_group(backend, store=dist.HashStore(), rank=0, world_size=1)
     try:
-        train(options)
+        train(options, device)
     except ValueError as error:
         print(f"ddp_cifar10.py: error: {error}", file=sys.stderr)
         return 1
