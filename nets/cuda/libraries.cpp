@@ -1,5 +1,6 @@
 #include "nets/cuda/libraries.h"
 
+#include "kernels/runtime/cuda/device_guard.h"
 #include "kernels/runtime/errors.h"
 #include "nets/cuda/cublas_lt_api.h"
 #include "nets/cuda/cudnn_graph.h"
@@ -23,19 +24,8 @@ std::string text_of(std::size_t version) {
 
 }  // namespace
 
-CurrentDevice::CurrentDevice(const Stream& stream) {
-  const int device = stream.device().index();
-  check_runtime(cudaGetDevice(&previous_), "cudaGetDevice");
-  if (device != previous_) check_runtime(cudaSetDevice(device), "cudaSetDevice");
-  changed_ = device != previous_;
-}
-
-CurrentDevice::~CurrentDevice() {
-  if (changed_) static_cast<void>(cudaSetDevice(previous_));
-}
-
-Libraries::Handles::Handles(const Stream& stream) {
-  const CurrentDevice current(stream);
+Libraries::Handles::Handles(const Stream& stream) : device(stream.device().index()) {
+  const DeviceGuard guard(device);
   check_cudnn(cudnnCreate(&cudnn), "cudnnCreate");
   // A destructor does not run after a constructor that throws.
   try {
@@ -51,8 +41,10 @@ Libraries::Handles::Handles(const Stream& stream) {
 }
 
 Libraries::Handles::~Handles() {
-  static_cast<void>(cublas_lt_api().destroy(cublas_lt));
-  static_cast<void>(cudnnDestroy(cudnn));
+  on_device(device, [this] {
+    static_cast<void>(cublas_lt_api().destroy(cublas_lt));
+    static_cast<void>(cudnnDestroy(cudnn));
+  });
 }
 
 Libraries::Libraries(const Stream& stream) : stream_(stream) {

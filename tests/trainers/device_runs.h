@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -42,7 +43,7 @@ struct DeviceRun {
   ExchangeAlgorithm algorithm = ExchangeAlgorithm::kAuto;  // of steps that do not exchange fp32
   DownlinkCodec downlink_codec = DownlinkCodec::kFloat32;
   std::uint64_t floating_from = kNoSyncStep;  // steps from here on exchange fp32
-  bool has_gpus_of_its_own = false;           // each replica is on the GPU of its rank's number
+  std::optional<int> first_gpu = {};          // replica r is on GPU first_gpu + r; without, all are on GPU 0
 };
 
 inline std::unique_ptr<DeviceReplica> make_replica(const DeviceRun& device_run,
@@ -51,7 +52,7 @@ inline std::unique_ptr<DeviceReplica> make_replica(const DeviceRun& device_run,
   static const std::shared_ptr<const Dataset> digits = small_digits(40, kSmallImage);
   const std::shared_ptr<const Dataset> dataset = run.dataset != nullptr ? run.dataset : digits;
   const WorkerRange workers = worker_range(run.num_workers, communicator->rank(), communicator->size());
-  const Stream stream(Device::cuda(device_run.has_gpus_of_its_own ? communicator->rank() : 0));
+  const Stream stream(Device::cuda(device_run.first_gpu ? *device_run.first_gpu + communicator->rank() : 0));
   const NetOptions net{.num_local_workers = workers.num_local_workers,
                        .examples_per_worker = static_cast<int>(run.batch_size / run.num_workers),
                        .first_local_worker = workers.first_local_worker,

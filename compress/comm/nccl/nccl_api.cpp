@@ -10,6 +10,8 @@
 #include <algorithm>
 #include <vector>
 
+#include "kernels/runtime/cuda/device_guard.h"
+
 namespace terngrad {
 namespace {
 
@@ -33,6 +35,17 @@ ncclDataType_t native(NcclApi::Type type) {
 
 ncclRedOp_t native(NcclApi::Reduction reduction) { return reduction == NcclApi::Reduction::kSum ? ncclSum : ncclMax; }
 
+/// Calls `work` with the GPU current, without a context on any other.
+template <class Work>
+ncclResult_t on_gpu(int device, const Work& work) {
+  try {
+    const cuda::DeviceGuard guard(device);
+    return work();
+  } catch (const DeviceError&) {
+    return ncclUnhandledCudaError;
+  }
+}
+
 class Nccl final : public NcclApi {
  public:
   Result get_unique_id(NcclUniqueId& id) override {
@@ -44,14 +57,8 @@ class Nccl final : public NcclApi {
   Result init_rank(Handle& handle, int size, const NcclUniqueId& id, int rank, int device) override {
     ncclUniqueId common;
     std::copy_n(id.bytes.begin(), id.bytes.size(), common.internal);
-    int previous = 0;
-    if (cudaGetDevice(&previous) != cudaSuccess || cudaSetDevice(device) != cudaSuccess) return ncclUnhandledCudaError;
     ncclComm_t made = nullptr;
-    const ncclResult_t result = ncclCommInitRank(&made, size, common, rank);
-    if (cudaSetDevice(previous) != cudaSuccess && result == ncclSuccess) {
-      static_cast<void>(ncclCommAbort(made));
-      return ncclUnhandledCudaError;
-    }
+    const ncclResult_t result = on_gpu(device, [&] { return ncclCommInitRank(&made, size, common, rank); });
     handle = made;
     return result;
   }
@@ -61,24 +68,19 @@ class Nccl final : public NcclApi {
     std::copy_n(id.bytes.begin(), id.bytes.size(), common.internal);
     // Written when the group ends, so they stay where they are until then.
     std::vector<ncclComm_t> made(devices.size(), nullptr);
-    int previous = 0;
-    if (cudaGetDevice(&previous) != cudaSuccess) return ncclUnhandledCudaError;
     // Before the group begins: it ends only when all of its ranks have come.
     for (const int device : devices) {
-      if (cudaSetDevice(device) == cudaSuccess) continue;
-      static_cast<void>(cudaSetDevice(previous));
-      return ncclUnhandledCudaError;
+      const ncclResult_t found = on_gpu(device, [] { return ncclSuccess; });
+      if (found != ncclSuccess) return found;
     }
     ncclResult_t result = ncclGroupStart();
     if (result != ncclSuccess) return result;
     for (std::size_t i = 0; i < devices.size() && result == ncclSuccess; ++i) {
-      result = cudaSetDevice(devices[i]) == cudaSuccess
-                   ? ncclCommInitRank(&made[i], size, common, first_rank + static_cast<int>(i))
-                   : ncclUnhandledCudaError;
+      result = on_gpu(devices[i],
+                      [&] { return ncclCommInitRank(&made[i], size, common, first_rank + static_cast<int>(i)); });
     }
     const ncclResult_t ended = ncclGroupEnd();
     if (result == ncclSuccess) result = ended;
-    if (cudaSetDevice(previous) != cudaSuccess && result == ncclSuccess) result = ncclUnhandledCudaError;
     std::copy(made.begin(), made.end(), handles.begin());
     return result;
   }

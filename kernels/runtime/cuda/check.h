@@ -16,25 +16,6 @@ inline void check(cudaError_t error, const char* call, const char* file, int lin
                  "), at ", file, ":", line);
 }
 
-/// Makes a device current for the lifetime of the object.
-class DeviceGuard {
- public:
-  explicit DeviceGuard(int device) {
-    check(cudaGetDevice(&previous_), "cudaGetDevice", __FILE__, __LINE__);
-    if (device != previous_) check(cudaSetDevice(device), "cudaSetDevice", __FILE__, __LINE__);
-    changed_ = device != previous_;
-  }
-  ~DeviceGuard() {
-    if (changed_) static_cast<void>(cudaSetDevice(previous_));
-  }
-  DeviceGuard(const DeviceGuard&) = delete;
-  DeviceGuard& operator=(const DeviceGuard&) = delete;
-
- private:
-  int previous_ = 0;
-  bool changed_ = false;
-};
-
 }  // namespace terngrad::cuda
 
 #define TERNGRAD_CUDA_CHECK(call) ::terngrad::cuda::check((call), #call, __FILE__, __LINE__)

@@ -11,6 +11,7 @@
 #include <utility>
 
 #include "kernels/runtime/cuda/check.h"
+#include "kernels/runtime/cuda/device_guard.h"
 #include "kernels/runtime/device.h"
 
 namespace terngrad::cuda {

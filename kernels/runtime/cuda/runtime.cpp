@@ -3,12 +3,31 @@
 #include <cuda_runtime.h>
 
 #include "kernels/runtime/cuda/check.h"
+#include "kernels/runtime/cuda/device_guard.h"
 #include "kernels/runtime/errors.h"
 
 namespace terngrad::cuda {
 namespace {
 
 cudaStream_t native(const Stream& stream) { return static_cast<cudaStream_t>(stream.native()); }
+
+/// An event and its device, which is current when it is waited for or destroyed.
+struct Event {
+  Event(int gpu, unsigned flags) : device(gpu) {
+    const DeviceGuard guard(device);
+    TERNGRAD_CUDA_CHECK(cudaEventCreateWithFlags(&native, flags));
+  }
+  ~Event() {
+    on_device(device, [this] { static_cast<void>(cudaEventDestroy(native)); });
+  }
+  Event(const Event&) = delete;
+  Event& operator=(const Event&) = delete;
+
+  int device;
+  cudaEvent_t native = nullptr;
+};
+
+const Event& event_at(const void* event) { return *static_cast<const Event*>(event); }
 
 /// Whether the host may write memory while the GPU is still to read it.
 bool is_of_host(const void* memory) {
@@ -48,7 +67,10 @@ void* allocate(int device, std::size_t bytes) {
   return memory;
 }
 
-void deallocate(int, void* memory) noexcept { static_cast<void>(cudaFree(memory)); }
+void deallocate(int device, void* memory) noexcept {
+  if (memory == nullptr) return;
+  on_device(device, [memory] { static_cast<void>(cudaFree(memory)); });
+}
 
 std::shared_ptr<void> allocate_pinned(int device, std::size_t bytes) {
   const DeviceGuard guard(device);
@@ -59,14 +81,16 @@ std::shared_ptr<void> allocate_pinned(int device, std::size_t bytes) {
     TERNGRAD_THROW(DeviceError, "[PinnedBuffer] the host has no page-locked memory of ", bytes, " bytes");
   }
   TERNGRAD_CUDA_CHECK(error);
-  return {memory, [](void* owned) { static_cast<void>(cudaFreeHost(owned)); }};
+  return {memory, [device](void* owned) { on_device(device, [owned] { static_cast<void>(cudaFreeHost(owned)); }); }};
 }
 
 std::shared_ptr<void> make_stream(int device) {
   const DeviceGuard guard(device);
   cudaStream_t stream = nullptr;
   TERNGRAD_CUDA_CHECK(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking));
-  return {stream, [](void* owned) { static_cast<void>(cudaStreamDestroy(static_cast<cudaStream_t>(owned))); }};
+  return {stream, [device](void* owned) {
+            on_device(device, [owned] { static_cast<void>(cudaStreamDestroy(static_cast<cudaStream_t>(owned))); });
+          }};
 }
 
 void synchronize(const Stream& stream) {
@@ -86,6 +110,7 @@ bool is_done(const Stream& stream) {
 }
 
 bool is_capturing(const Stream& stream) {
+  const DeviceGuard guard(stream.device().index());
   cudaStreamCaptureStatus status = cudaStreamCaptureStatusNone;
   TERNGRAD_CUDA_CHECK(cudaStreamIsCapturing(native(stream), &status));
   return status != cudaStreamCaptureStatusNone;
@@ -105,35 +130,25 @@ void fill_zero(void* memory, std::size_t bytes, const Stream& stream) {
   TERNGRAD_CUDA_CHECK(cudaMemsetAsync(memory, 0, bytes, native(stream)));
 }
 
-std::shared_ptr<void> make_event(int device) {
-  const DeviceGuard guard(device);
-  cudaEvent_t event = nullptr;
-  TERNGRAD_CUDA_CHECK(cudaEventCreate(&event));
-  return {event, [](void* owned) { static_cast<void>(cudaEventDestroy(static_cast<cudaEvent_t>(owned))); }};
-}
+std::shared_ptr<void> make_event(int device) { return std::make_shared<Event>(device, cudaEventDefault); }
 
-std::shared_ptr<void> make_meeting_point(int device) {
-  const DeviceGuard guard(device);
-  cudaEvent_t event = nullptr;
-  TERNGRAD_CUDA_CHECK(cudaEventCreateWithFlags(&event, cudaEventDisableTiming));
-  return {event, [](void* owned) { static_cast<void>(cudaEventDestroy(static_cast<cudaEvent_t>(owned))); }};
-}
+std::shared_ptr<void> make_meeting_point(int device) { return std::make_shared<Event>(device, cudaEventDisableTiming); }
 
 void wait_for(void* event, const Stream& stream) {
   const DeviceGuard guard(stream.device().index());
-  TERNGRAD_CUDA_CHECK(cudaStreamWaitEvent(native(stream), static_cast<cudaEvent_t>(event), 0));
+  TERNGRAD_CUDA_CHECK(cudaStreamWaitEvent(native(stream), event_at(event).native, 0));
 }
 
 void record(void* event, const Stream& stream) {
   const DeviceGuard guard(stream.device().index());
-  TERNGRAD_CUDA_CHECK(cudaEventRecord(static_cast<cudaEvent_t>(event), native(stream)));
+  TERNGRAD_CUDA_CHECK(cudaEventRecord(event_at(event).native, native(stream)));
 }
 
 double seconds_between(void* begin, void* end) {
-  TERNGRAD_CUDA_CHECK(cudaEventSynchronize(static_cast<cudaEvent_t>(end)));
+  const DeviceGuard guard(event_at(end).device);
+  TERNGRAD_CUDA_CHECK(cudaEventSynchronize(event_at(end).native));
   float milliseconds = 0;
-  TERNGRAD_CUDA_CHECK(
-      cudaEventElapsedTime(&milliseconds, static_cast<cudaEvent_t>(begin), static_cast<cudaEvent_t>(end)));
+  TERNGRAD_CUDA_CHECK(cudaEventElapsedTime(&milliseconds, event_at(begin).native, event_at(end).native));
   return static_cast<double>(milliseconds) * 1e-3;
 }
 
@@ -151,8 +166,9 @@ std::shared_ptr<void> end_capture(const Stream& stream) {
   const cudaError_t error = cudaGraphInstantiate(&executable, graph, 0);
   static_cast<void>(cudaGraphDestroy(graph));
   TERNGRAD_CUDA_CHECK(error);
-  std::shared_ptr<void> owner(
-      executable, [](void* owned) { static_cast<void>(cudaGraphExecDestroy(static_cast<cudaGraphExec_t>(owned))); });
+  std::shared_ptr<void> owner(executable, [device = stream.device().index()](void* owned) {
+    on_device(device, [owned] { static_cast<void>(cudaGraphExecDestroy(static_cast<cudaGraphExec_t>(owned))); });
+  });
   // Here, and not at the first launch: that one may come while another GPU waits for this one.
   TERNGRAD_CUDA_CHECK(cudaGraphUpload(executable, native(stream)));
   TERNGRAD_CUDA_CHECK(cudaStreamSynchronize(native(stream)));
@@ -160,11 +176,13 @@ std::shared_ptr<void> end_capture(const Stream& stream) {
 }
 
 void abandon_capture(const Stream& stream) noexcept {
-  cudaGraph_t graph = nullptr;
-  if (cudaStreamEndCapture(native(stream), &graph) == cudaSuccess && graph != nullptr) {
-    static_cast<void>(cudaGraphDestroy(graph));
-  }
-  static_cast<void>(cudaGetLastError());
+  on_device(stream.device().index(), [&stream] {
+    cudaGraph_t graph = nullptr;
+    if (cudaStreamEndCapture(native(stream), &graph) == cudaSuccess && graph != nullptr) {
+      static_cast<void>(cudaGraphDestroy(graph));
+    }
+    static_cast<void>(cudaGetLastError());
+  });
 }
 
 void launch_graph(void* executable, const Stream& stream) {

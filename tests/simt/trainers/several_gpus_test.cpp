@@ -12,6 +12,8 @@
 #include <vector>
 
 #include "kernels/runtime/buffer.h"
+#include "kernels/runtime/pinned_buffer.h"
+#include "kernels/runtime/stream_timer.h"
 #include "tests/nets/branched_net.h"
 #include "tests/simt/trainers/stream_communicator.h"
 #include "tests/support/bits.h"
@@ -20,6 +22,7 @@
 namespace terngrad::trainers_several_gpus_test {
 namespace {
 
+using ::testing::ElementsAre;
 using testing::bits_of;
 using testing::DeviceRun;
 using testing::Meeting;
@@ -33,14 +36,14 @@ class SeveralGpus : public ::testing::Test {
   }
 };
 
-DeviceRun run_of(int num_gpus) {
+DeviceRun run_of(int num_gpus, int first_gpu = 0) {
   DeviceRun run{
       .run = {.num_workers = 4, .codec = "ternary", .total_steps = 4, .batch_size = 4, .net = test::branched_net(0.6f)},
       .num_replicas = num_gpus,
       .max_burst = 2,
       .can_capture_ranks = true,
       .floating_from = 2,
-      .has_gpus_of_its_own = true};
+      .first_gpu = first_gpu};
   const auto meeting = std::make_shared<Meeting>(num_gpus);
   if (num_gpus > 1) {
     run.communicator_of = [meeting](int rank) { return std::make_shared<StreamCommunicator>(meeting, rank); };
@@ -69,6 +72,45 @@ TEST_F(SeveralGpus, OfAProcessHaveTheBitsOfOne) {
       }
     }
   }
+}
+
+/// In threads of its own, which begin with GPU 0 as the current one as those of a new process do.
+template <class Work>
+std::vector<int> gpus_with_a_context_after(const Work& work) {
+  simt::forget_contexts();
+  std::jthread(work).join();
+  std::vector<int> gpus;
+  for (int gpu = 0; gpu < 4; ++gpu) {
+    if (simt::has_context(gpu)) gpus.push_back(gpu);
+  }
+  return gpus;
+}
+
+TEST_F(SeveralGpus, HaveContextsOnlyWhereTheProcessWorks) {
+  EXPECT_THAT(gpus_with_a_context_after([] { parameters_after(run_of(1, 3)); }), ElementsAre(3));
+  EXPECT_THAT(gpus_with_a_context_after([] { parameters_after(run_of(2, 1)); }), ElementsAre(1, 2));
+}
+
+TEST_F(SeveralGpus, HaveNoContextsOfTimersPinnedMemoryAndWhatIsDestroyedLate) {
+  EXPECT_THAT(gpus_with_a_context_after([] {
+                std::shared_ptr<Stream> stream;
+                std::shared_ptr<StreamTimer> timer;
+                std::shared_ptr<PinnedBuffer<float>> pinned;
+                std::shared_ptr<Buffer<float>> buffer;
+                std::jthread([&] {
+                  stream = std::make_shared<Stream>(Device::cuda(2));
+                  timer = std::make_shared<StreamTimer>(stream->device());
+                  pinned = std::make_shared<PinnedBuffer<float>>(4, stream->device());
+                  buffer = std::make_shared<Buffer<float>>(4, stream->device());
+                  timer->start(*stream);
+                  timer->stop(*stream);
+                  stream->synchronize();
+                }).join();
+                // From here on in a thread whose current GPU is 0 still.
+                EXPECT_GE(timer->seconds(), 0);
+                EXPECT_TRUE(stream->is_done());
+              }),
+              ElementsAre(2));
 }
 
 /// What happens without the care that DeviceTrainer takes: both GPUs allocate between two operations.

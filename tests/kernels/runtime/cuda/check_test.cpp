@@ -44,30 +44,5 @@ TEST_F(CudaCheckOnDevice, ClearsTheErrorForTheNextCall) {
   EXPECT_NO_THROW(TERNGRAD_CUDA_CHECK(cudaGetLastError()));
 }
 
-TEST_F(CudaCheckOnDevice, DeviceGuardPutsTheDeviceBack) {
-  int before = -1;
-  TERNGRAD_CUDA_CHECK(cudaGetDevice(&before));
-  const int last = num_cuda_devices() - 1;
-  {
-    const DeviceGuard guard(last);
-    int inside = -1;
-    TERNGRAD_CUDA_CHECK(cudaGetDevice(&inside));
-    EXPECT_EQ(inside, last);
-  }
-  int after = -1;
-  TERNGRAD_CUDA_CHECK(cudaGetDevice(&after));
-  EXPECT_EQ(after, before);
-}
-
-TEST_F(CudaCheckOnDevice, DeviceGuardRefusesADeviceThatDoesNotExist) {
-  try {
-    const DeviceGuard guard(num_cuda_devices());
-    FAIL() << "nothing was thrown";
-  } catch (const DeviceError& error) {
-    EXPECT_THAT(error.what(), HasSubstr("cudaSetDevice failed: cudaErrorInvalidDevice"));
-  }
-  EXPECT_EQ(cudaGetLastError(), cudaSuccess);
-}
-
 }  // namespace
 }  // namespace terngrad::cuda::check_test

@@ -19,16 +19,20 @@ struct CUevent_st {
 using cudaEvent_t = CUevent_st*;
 
 inline cudaError_t cudaEventCreate(cudaEvent_t* event) {
+  simt::make_context();
   *event = new CUevent_st;
   return cudaSuccess;
 }
 inline cudaError_t cudaEventDestroy(cudaEvent_t event) {
+  simt::make_context();
   delete event;
   return cudaSuccess;
 }
+constexpr unsigned cudaEventDefault = 0;
 constexpr unsigned cudaEventDisableTiming = 2;
 inline cudaError_t cudaEventCreateWithFlags(cudaEvent_t* event, unsigned) { return cudaEventCreate(event); }
 inline cudaError_t cudaEventRecord(cudaEvent_t event, cudaStream_t stream) {
+  simt::make_context();
   event->time = std::chrono::steady_clock::now();
   event->stream = stream;
   if (stream == nullptr) return cudaSuccess;
@@ -38,11 +42,13 @@ inline cudaError_t cudaEventRecord(cudaEvent_t event, cudaStream_t stream) {
   return cudaSuccess;
 }
 inline cudaError_t cudaEventSynchronize(cudaEvent_t event) {
+  simt::make_context();
   if (event->thread != nullptr) event->thread->wait_for(event->num_before);
   if (simt::streams_defer() && event->stream != nullptr) simt::run_until(event->stream, event->num_before);
   return cudaSuccess;
 }
 inline cudaError_t cudaStreamWaitEvent(cudaStream_t stream, cudaEvent_t event, unsigned) {
+  simt::make_context();
   const cudaStream_t other = event->stream;
   if (other == nullptr) return cudaSuccess;
   if (stream == nullptr) return cudaEventSynchronize(event);
@@ -95,6 +101,7 @@ using cudaGraphExec_t = CUgraph_st*;
 enum cudaStreamCaptureMode { cudaStreamCaptureModeGlobal, cudaStreamCaptureModeThreadLocal };
 
 inline cudaError_t cudaStreamBeginCapture(cudaStream_t stream, cudaStreamCaptureMode) {
+  simt::make_context();
   if (stream->capturing) return simt::remember(cudaErrorStreamCaptureUnsupported);
   static std::atomic<std::uint64_t> number = 0;
   stream->capturing = true;
@@ -103,6 +110,7 @@ inline cudaError_t cudaStreamBeginCapture(cudaStream_t stream, cudaStreamCapture
   return cudaSuccess;
 }
 inline cudaError_t cudaStreamEndCapture(cudaStream_t stream, cudaGraph_t* graph) {
+  simt::make_context();
   if (!stream->capturing) return simt::remember(cudaErrorInvalidValue);
   stream->capturing = false;
   --simt::num_captures;
@@ -123,6 +131,7 @@ namespace simt {
 inline thread_local int live_graphs = 0;
 }  // namespace simt
 inline cudaError_t cudaGraphInstantiate(cudaGraphExec_t* executable, cudaGraph_t graph, unsigned long long) {
+  simt::make_context();
   const simt::ContextChange change("cudaGraphInstantiate", simt::current_device);
   *executable = new CUgraph_st(*graph);
   ++simt::live_graphs;
@@ -133,6 +142,7 @@ inline cudaError_t cudaGraphDestroy(cudaGraph_t graph) {
   return cudaSuccess;
 }
 inline cudaError_t cudaGraphExecDestroy(cudaGraphExec_t executable) {
+  simt::make_context();
   delete executable;
   --simt::live_graphs;
   return cudaSuccess;
@@ -145,6 +155,7 @@ inline cudaError_t cudaGraphUpload(cudaGraphExec_t executable, cudaStream_t) {
   return cudaSuccess;
 }
 inline cudaError_t cudaGraphLaunch(cudaGraphExec_t executable, cudaStream_t stream) {
+  simt::make_context();
   cudaGraphUpload(executable, stream);
   for (const std::function<void()>& node : executable->nodes) simt::submit(stream, node);
   return cudaSuccess;

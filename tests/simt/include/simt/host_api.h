@@ -3,6 +3,7 @@
 #pragma once
 
 #include <algorithm>
+#include <array>
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
@@ -79,6 +80,16 @@ inline cudaError_t remember(cudaError_t error) {
 
 inline thread_local int current_device = 0;
 
+/// On which devices this process has a context: whatever concerns the current device makes one there.
+inline constexpr int kMaxDevices = 64;
+inline std::array<std::atomic<bool>, kMaxDevices> contexts{};
+inline void make_context() { contexts[static_cast<std::size_t>(current_device)] = true; }
+inline bool has_context(int device) { return contexts[static_cast<std::size_t>(device)]; }
+/// As in a process that has just begun, for tests.
+inline void forget_contexts() {
+  for (std::atomic<bool>& each : contexts) each = false;
+}
+
 /// Streams that this thread captures. Waiting and allocating are errors then, as they are on a GPU.
 inline thread_local int num_captures = 0;
 
@@ -153,6 +164,7 @@ inline bool is_device_memory(const void* memory) {
 
 /// Runs `work`, defers or records it.
 inline void submit(cudaStream_t stream, std::function<void()> work) {
+  make_context();
   if (stream != nullptr && stream->origin != nullptr) {
     if (branches_run_late()) {
       stream->held_back.push_back(std::move(work));
@@ -270,11 +282,29 @@ inline cudaError_t cudaSetDevice(int device) {
   cudaGetDeviceCount(&count);
   if (device < 0 || device >= count) return simt::remember(cudaErrorInvalidDevice);
   simt::current_device = device;
+  simt::make_context();
+  return cudaSuccess;
+}
+
+// Functions of the driver, by name.
+enum cudaDriverEntryPointQueryResult { cudaDriverEntryPointSuccess, cudaDriverEntryPointSymbolNotFound };
+constexpr unsigned long long cudaEnableDefault = 0;
+#define CUDART_VERSION 13000  // which the preprocessor reads
+inline cudaError_t cudaGetDriverEntryPointByVersion(const char* name, void** function, unsigned, unsigned long long,
+                                                    cudaDriverEntryPointQueryResult* result) {
+  int (*const get_state)(int, unsigned*, int*) = [](int device, unsigned*, int* active) {
+    *active = simt::has_context(device) ? 1 : 0;
+    return 0;
+  };
+  const bool is_known = std::strcmp(name, "cuDevicePrimaryCtxGetState") == 0;
+  *function = is_known ? reinterpret_cast<void*>(get_state) : nullptr;
+  *result = is_known ? cudaDriverEntryPointSuccess : cudaDriverEntryPointSymbolNotFound;
   return cudaSuccess;
 }
 
 template <class T>
 cudaError_t cudaMalloc(T** memory, std::size_t bytes) {
+  simt::make_context();
   if (simt::num_captures > 0) return simt::remember(cudaErrorStreamCaptureUnsupported);
   const simt::ContextChange change("cudaMalloc", simt::current_device);
   void* allocated = nullptr;
@@ -290,6 +320,7 @@ cudaError_t cudaMalloc(T** memory, std::size_t bytes) {
   return cudaSuccess;
 }
 inline cudaError_t cudaFree(void* memory) {
+  simt::make_context();
   if (memory == nullptr) return cudaSuccess;
   const simt::ContextChange change("cudaFree", simt::current_device);
   while (!simt::busy.empty()) simt::drain(*simt::busy.begin());
@@ -301,12 +332,14 @@ inline cudaError_t cudaFree(void* memory) {
   return cudaSuccess;
 }
 inline cudaError_t cudaMallocHost(void** memory, std::size_t bytes) {
+  simt::make_context();
   if (simt::num_captures > 0) return simt::remember(cudaErrorStreamCaptureUnsupported);
   const simt::ContextChange change("cudaMallocHost", simt::current_device);
   if (posix_memalign(memory, 256, bytes) != 0) return simt::remember(cudaErrorMemoryAllocation);
   return cudaSuccess;
 }
 inline cudaError_t cudaFreeHost(void* memory) {
+  simt::make_context();
   const simt::ContextChange change("cudaFreeHost", simt::current_device);
   std::free(memory);
   return cudaSuccess;
@@ -322,6 +355,7 @@ inline cudaError_t cudaMemsetAsync(void* memory, int value, std::size_t bytes, c
 }
 
 inline cudaError_t cudaStreamCreateWithFlags(cudaStream_t* stream, unsigned) {
+  simt::make_context();
   static std::atomic<std::uint64_t> count = 0;
   *stream = new CUstream_st;  // an object of its own: the address sanitizer sees one that is never destroyed
   (*stream)->number = ++count;
@@ -331,16 +365,19 @@ inline cudaError_t cudaStreamCreateWithFlags(cudaStream_t* stream, unsigned) {
   return cudaSuccess;
 }
 inline cudaError_t cudaStreamDestroy(cudaStream_t stream) {
+  simt::make_context();
   simt::drain(stream);
   for (const cudaStream_t peer : stream->peers) peer->peers.erase(stream);
   delete stream;
   return cudaSuccess;
 }
 inline cudaError_t cudaStreamIsCapturing(cudaStream_t stream, cudaStreamCaptureStatus* status) {
+  simt::make_context();
   *status = simt::is_captured(stream) ? cudaStreamCaptureStatusActive : cudaStreamCaptureStatusNone;
   return cudaSuccess;
 }
 inline cudaError_t cudaStreamSynchronize(cudaStream_t stream) {
+  simt::make_context();
   if (stream == nullptr) return cudaSuccess;
   if (simt::is_captured(stream)) return simt::remember(cudaErrorStreamCaptureUnsupported);
   simt::drain(stream);
@@ -348,6 +385,7 @@ inline cudaError_t cudaStreamSynchronize(cudaStream_t stream) {
   return cudaSuccess;
 }
 inline cudaError_t cudaStreamQuery(cudaStream_t stream) {
+  simt::make_context();
   if (stream == nullptr) return cudaSuccess;
   const bool is_under_way = stream->thread != nullptr && !stream->thread->is_idle();
   if (is_under_way || simt::never_ends(stream)) return simt::remember(cudaErrorNotReady);
@@ -360,6 +398,7 @@ struct cudaPointerAttributes {
   cudaMemoryType type;
 };
 inline cudaError_t cudaPointerGetAttributes(cudaPointerAttributes* attributes, const void* memory) {
+  simt::make_context();
   const bool is_hosts = simt::tells_memory_apart() && !simt::is_device_memory(memory);
   attributes->type = is_hosts ? cudaMemoryTypeUnregistered : cudaMemoryTypeDevice;
   return cudaSuccess;
