@@ -5,7 +5,7 @@
 #include <string>
 #include <utility>
 
-#include "kernels/runtime/cuda/device_guard.h"
+#include "kernels/runtime/device_guard.h"
 #include "kernels/runtime/errors.h"
 #include "nets/cuda/convolution_plan.h"
 #include "nets/cuda/library_handles.h"
@@ -38,7 +38,7 @@ ConvolutionPass::ConvolutionPass(const Libraries& libraries, ConvolutionDirectio
                                  const ConvolutionShape& shape, MathMode math)
     : libraries_(libraries), direction_(direction), shape_(shape) {
   require_shape(direction, shape);
-  const DeviceGuard guard(libraries.stream().device().index());
+  const DeviceGuard guard(libraries.stream().device());
   const GraphTarget target{.handle = libraries.handles().cudnn};
   std::string refusals;
   std::optional<ConvolutionPlan> plan =
@@ -59,7 +59,7 @@ std::unique_ptr<ConvolutionPass> ConvolutionPass::with_examples(int num_examples
   ConvolutionShape shape = shape_;
   shape.num_examples = num_examples;
   require_shape(direction_, shape);
-  const DeviceGuard guard(libraries_.stream().device().index());
+  const DeviceGuard guard(libraries_.stream().device());
   const GraphTarget target{.handle = libraries_.handles().cudnn};
   std::optional<ConvolutionPlan> plan =
       repeat_plan(convolution_graph(direction_, shape, target), plan_->convolution.choice, target);
@@ -72,7 +72,7 @@ std::int64_t ConvolutionPass::workspace_bytes() const { return plan_->convolutio
 
 void ConvolutionPass::run(const float* first, const float* second, float* result, void* workspace,
                           const Stream& stream) const {
-  const DeviceGuard guard(libraries_.stream().device().index());
+  const DeviceGuard guard(libraries_.stream().device());
   std::array<std::int64_t, 3> ids{};
   const Tensors tensors = tensors_of(direction_);
   for (std::size_t i = 0; i < ids.size(); ++i) ids[i] = static_cast<std::int64_t>(tensors[i]);

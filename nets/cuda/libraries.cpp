@@ -1,6 +1,6 @@
 #include "nets/cuda/libraries.h"
 
-#include "kernels/runtime/cuda/device_guard.h"
+#include "kernels/runtime/device_guard.h"
 #include "kernels/runtime/errors.h"
 #include "nets/cuda/cublas_lt_api.h"
 #include "nets/cuda/cudnn_graph.h"
@@ -24,8 +24,8 @@ std::string text_of(std::size_t version) {
 
 }  // namespace
 
-Libraries::Handles::Handles(const Stream& stream) : device(stream.device().index()) {
-  const DeviceGuard guard(device);
+Libraries::Handles::Handles(const Stream& stream) {
+  const DeviceGuard guard(stream.device());
   check_cudnn(cudnnCreate(&cudnn), "cudnnCreate");
   // A destructor does not run after a constructor that throws.
   try {
@@ -41,10 +41,8 @@ Libraries::Handles::Handles(const Stream& stream) : device(stream.device().index
 }
 
 Libraries::Handles::~Handles() {
-  on_device(device, [this] {
-    static_cast<void>(cublas_lt_api().destroy(cublas_lt));
-    static_cast<void>(cudnnDestroy(cudnn));
-  });
+  static_cast<void>(cublas_lt_api().destroy(cublas_lt));
+  static_cast<void>(cudnnDestroy(cudnn));
 }
 
 Libraries::Libraries(const Stream& stream) : stream_(stream) {

@@ -15,7 +15,6 @@ struct Libraries::Handles {
   Handles(const Handles&) = delete;
   Handles& operator=(const Handles&) = delete;
 
-  int device;
   cudnnHandle_t cudnn = nullptr;  // submits to the stream
   cublasLtHandle_t cublas_lt = nullptr;
 };

@@ -7,7 +7,7 @@
 #include <type_traits>
 #include <utility>
 
-#include "kernels/runtime/cuda/device_guard.h"
+#include "kernels/runtime/device_guard.h"
 #include "kernels/runtime/errors.h"
 #include "nets/cuda/cublas_lt_api.h"
 #include "nets/cuda/library_handles.h"
@@ -158,7 +158,7 @@ struct MatrixProduct::Plan {
 MatrixProduct::MatrixProduct(const Libraries& libraries, const MatrixShape& shape, MathMode math)
     : libraries_(libraries), shape_(shape) {
   require_sizes(shape);
-  const DeviceGuard guard(libraries.stream().device().index());
+  const DeviceGuard guard(libraries.stream().device());
   Problem problem = make_problem(shape, math);
   const auto chosen = choose_algorithm(libraries.handles().cublas_lt, problem, shape, math);
   if (!chosen) {
@@ -179,7 +179,7 @@ std::unique_ptr<MatrixProduct> MatrixProduct::with_rows(std::int64_t rows) const
   MatrixShape shape = shape_;
   shape.rows = rows;
   require_sizes(shape);
-  const DeviceGuard guard(libraries_.stream().device().index());
+  const DeviceGuard guard(libraries_.stream().device());
   Problem problem = make_problem(shape, plan_->math);
   cublasLtMatmulHeuristicResult_t result{};
   const cublasStatus_t status =
@@ -196,7 +196,7 @@ std::unique_ptr<MatrixProduct> MatrixProduct::with_rows(std::int64_t rows) const
 std::int64_t MatrixProduct::workspace_bytes() const { return plan_->workspace_bytes; }
 
 void MatrixProduct::run(const float* a, const float* b, float* c, void* workspace, const Stream& stream) const {
-  const DeviceGuard guard(libraries_.stream().device().index());
+  const DeviceGuard guard(libraries_.stream().device());
   const float one = 1;
   const float zero = 0;
   const Problem& problem = plan_->problem;

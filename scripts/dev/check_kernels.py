@@ -1,21 +1,28 @@
 #!/usr/bin/env python3
-"""Checks the machine code of the CUDA kernels in object files: that none uses local memory, and that those which stream
-through tensors do so by accesses of 128 bits. Either is lost by small changes of a source and costs half the speed.
+"""Checks the machine code of the CUDA kernels in object files: that none uses local memory, that those which stream
+through tensors do so by accesses of 128 bits, and that their counts are no worse than those recorded: loads in flight,
+instructions per element, registers. Each of these is lost by small changes of a source and costs up to half the speed.
 
-Usage: scripts/dev/check_kernels.py OBJECT... | --list OBJECT...
+Usage: scripts/dev/check_kernels.py OBJECT... | --list OBJECT... | --record OBJECT... | --table
+
+--list      prints every kernel with its counts
+--record    writes the counts of these objects to kernel_counts.json beside this script; those of other objects stay
+--table     prints what follows from the recorded counts for an H100 and an H200, in Markdown, as docs/gpu.md has it
 
 Exit codes: 0 nothing found, 1 something found, 2 wrong usage, 77 only code for GPUs whose encoding is unknown here.
-
-Reads what nvcc has embedded in the objects, without the toolkit's cuobjdump. Instructions are as of
-compute capability 8.0 and 9.0: 16 bytes each, the kind in the low 9 bits, the width of an access in bits 73 to 75. The
-test of this script has known kernels compiled by the nvcc at hand, so that another encoding does not go unnoticed.
+Counting is done by machine_code.py, without the toolkit's cuobjdump.
 """
 
-import collections
 import dataclasses
+import json
+import os
 import re
-import struct
 import sys
+
+sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
+from machine_code import ARCHITECTURES, BadObject, cubins, kernels
+
+COUNTS = os.path.join(os.path.dirname(os.path.abspath(__file__)), "kernel_counts.json")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -91,147 +98,124 @@ WIDE_ACCESSES = [
     Wide("elementwise_kernel", 2, 2, AT_ONCE + "6CopyIf", "terngrad_trainers"),
 ]
 
-ARCHITECTURES = range(80, 91)  # whose encoding is known here
-# LD and ST, of generic addresses, are what becomes of pointers that a kernel reads from a table.
-ACCESSES = {0x181: "LDG", 0x186: "STG", 0x180: "LD", 0x185: "ST", 0x184: "LDS", 0x188: "STS", 0x183: "LDL", 0x187: "STL"}
-WIDTHS = (8, 8, 16, 16, 32, 64, 128, 0)
-
-FATBIN_MAGIC = 0xBA55ED50
-FATBIN_ELF = 2  # kind of an entry; PTX is 1
-ATTRIBUTE_WITH_SIZE = 4  # format of an entry of .nv.info
-ATTRIBUTE_FRAME_SIZE = 0x11
 
 
-class BadObject(Exception):
-    """The object is not laid out as this script knows it."""
+@dataclasses.dataclass(frozen=True)
+class Stream:
+    """A kernel whose counts are recorded. `bits`: how wide the accesses are that stream; narrower ones do not count as
+    loads in flight, and the fast path is the one with the most of them. `elements`: that a thread handles on that path,
+    0 where rare cases cannot be told from it; `bytes`: that each of them moves."""
+
+    name: str  # in the table
+    kernel: str
+    arguments: str
+    elements: int
+    bytes: float
+    bits: int = 128
+    target: str = "terngrad_kernels"
+
+    def concerns(self, kernel):
+        return kernel.function() == self.kernel and re.search(self.arguments, kernel.arguments()) is not None
 
 
-@dataclasses.dataclass
-class Kernel:
-    name: str  # mangled
-    architecture: int
-    num_instructions: int
-    accesses: collections.Counter  # by name and width, "LDG.128"
-    frame_bytes: int  # of local memory
+STREAMS = [
+    Stream("statistics, float", "chunk_statistics_kernel", FLOAT32.rstrip("E") + "LN", 32, 4),
+    Stream("statistics, bf16", "chunk_statistics_kernel", "8Bfloat16", 64, 2),
+    Stream("statistics, fp16", "chunk_statistics_kernel", "7Float16", 64, 2),
+    Stream("encode of blocks, float", "encode_blocks_kernel", FLOAT32, 0, 4.25),
+    Stream("encode of blocks, bf16", "encode_blocks_kernel", "8Bfloat16", 0, 2.25),
+    Stream("encode of blocks, fp16", "encode_blocks_kernel", "7Float16", 0, 2.25),
+    Stream("ternarize whole chunks to t2, float", "ternarize_whole_kernel", FLOAT32, 32, 4.25),
+    Stream("ternarize whole chunks to t2, bf16", "ternarize_whole_kernel", "8Bfloat16", 32, 2.25),
+    Stream("ternarize whole chunks to t2, fp16", "ternarize_whole_kernel", "7Float16", 32, 2.25),
+    Stream("ternarize any range to t2, float", "ternarize_t2_kernel", FLOAT32_WITHOUT_MODES, 0, 4.25),
+    Stream("ternarize any range to t2, bf16", "ternarize_t2_kernel", "8Bfloat16ELb0E", 0, 2.25),
+    Stream("ternarize any range to t2, fp16", "ternarize_t2_kernel", "7Float16ELb0E", 0, 2.25),
+    Stream("sum of t2 codes, 8 messages", "code_sum_kernel", "^ILNS_10CodeFormatE1ELb0E", 16, 6, bits=32),
+    Stream("tree sum of fp32, 15 workers", "tree_sum_kernel", "LeafFormatE0ELj1E", 4, 64),
+    Stream("tree sum of t2 codes, 15 workers", "tree_sum_kernel", "LeafFormatE2ELj1E", 4, 7.75, bits=32),
+    Stream("fp32 payload", "float_payload_kernel", "9ToFloat32", 16, 8),
+    Stream("gradient descent", "elementwise_kernel", AT_ONCE + "2Gd", 8, 12),
+    Stream("momentum", "elementwise_kernel", AT_ONCE + "8Momentum", 8, 20),
+    Stream("Adam", "elementwise_kernel", AT_ONCE + "4Adam", 8, 28),
+]
 
-    def _end_of_names(self):
-        """Where the identifiers end, each with its length before it, that a mangled name begins with; and the last."""
-        at = 3 if self.name.startswith("_ZN") else 2
-        identifier = ""
-        while digits := re.match("[0-9]+", self.name[at:]):
-            at += digits.end()
-            identifier = self.name[at : at + int(digits.group())]
-            at += len(identifier)
-        return at, identifier
-
-    def function(self):
-        """Its name without namespaces, template arguments and parameters."""
-        return self._end_of_names()[1]
-
-    def arguments(self):
-        """Template arguments and types of parameters, mangled."""
-        return self.name[self._end_of_names()[0] :]
-
-    def wide_loads(self):
-        return self.accesses["LDG.128"] + self.accesses["LD.128"]
-
-    def wide_stores(self):
-        return self.accesses["STG.128"] + self.accesses["ST.128"]
-
-    def uses_local_memory(self):
-        return self.frame_bytes > 0 or any(access.startswith(("LDL", "STL")) for access in self.accesses)
+# (name, multiprocessors, GHz while they are busy, GB/s of a copy, read and written): computed from, not measured here.
+MACHINES = [("H100", 132, 1.755, 3000), ("H200", 132, 1.755, 4300)]
+LATENCY_SECONDS = 800e-9  # of memory under load, by which bytes must be in flight
 
 
-class Elf:
-    """Sections of a 64-bit little-endian ELF file."""
-
-    def __init__(self, data):
-        if data[:6] != b"\x7fELF\x02\x01":
-            raise BadObject("not a 64-bit little-endian ELF file")
-        (offset,) = struct.unpack_from("<Q", data, 0x28)
-        entry_bytes, count, names = struct.unpack_from("<HHH", data, 0x3A)
-        self.data = data
-        self.sections = []  # (name, type, contents)
-        headers = [struct.unpack_from("<IIQQQQIIQQ", data, offset + i * entry_bytes) for i in range(count)]
-        for header in headers:
-            begin = headers[names][4] + header[0]
-            name = data[begin : data.index(b"\0", begin)].decode()
-            no_bits = 8
-            contents = b"" if header[1] == no_bits else data[header[4] : header[4] + header[5]]
-            self.sections.append((name, header[1], contents))
-
-    def contents(self, name):
-        return next((contents for section, _, contents in self.sections if section == name), b"")
-
-    def symbol_names(self):
-        """By index in the symbol table."""
-        symbols, strings = self.contents(".symtab"), self.contents(".strtab")
-        for at in range(0, len(symbols), 24):
-            (name,) = struct.unpack_from("<I", symbols, at)
-            yield strings[name : strings.index(b"\0", name)].decode()
-
-
-def cubins(obj):
-    """(architecture, contents) of each cubin that nvcc has embedded in an object file."""
-    fatbin = Elf(obj).contents(".nv_fatbin")
-    at = 0
-    while at + 16 <= len(fatbin):
-        magic, _, header_bytes, num_bytes = struct.unpack_from("<IHHQ", fatbin, at)
-        if magic == 0:  # alignment
-            at += 4
+def counts_of(stream, found):
+    """What is recorded of a stream, the worst of its instantiations, by architecture."""
+    of_stream = {}
+    for kernel in found:
+        if not stream.concerns(kernel):
             continue
-        if magic != FATBIN_MAGIC:
-            raise BadObject(f"unknown magic {magic:#x} in .nv_fatbin")
-        entry, at = at + header_bytes, at + header_bytes + num_bytes
-        while entry < at:
-            kind, _, entry_header_bytes, contents_bytes = struct.unpack_from("<HHIQ", fatbin, entry)
-            (architecture,) = struct.unpack_from("<I", fatbin, entry + 28)
-            entry += entry_header_bytes
-            if kind == FATBIN_ELF:
-                yield architecture, fatbin[entry : entry + contents_bytes]
-            entry += contents_bytes
+        counts = {"loads_in_flight": kernel.loads_in_flight(stream.bits), "registers": kernel.num_registers}
+        if stream.elements:
+            path = kernel.fast_path(stream.bits)
+            counts |= {"instructions": path.num_instructions, "logic": path.num_logic, "slow": path.num_slow}
+        worst = of_stream.setdefault(f"sm_{kernel.architecture}", counts)
+        for name, count in counts.items():
+            worst[name] = (min if name == "loads_in_flight" else max)(worst[name], count)
+    return of_stream
 
 
-def frame_sizes(elf):
-    """Bytes of local memory by function."""
-    names = list(elf.symbol_names())
-    info = elf.contents(".nv.info")
-    sizes = {}
-    at = 0
-    while at + 4 <= len(info):
-        attribute_format, attribute, value = struct.unpack_from("<BBH", info, at)
-        at += 4
-        if attribute_format != ATTRIBUTE_WITH_SIZE:
-            continue
-        if attribute == ATTRIBUTE_FRAME_SIZE:
-            symbol, size = struct.unpack_from("<II", info, at)
-            sizes[names[symbol]] = size
-        at += value
-    return sizes
-
-
-def kernels(obj):
-    """The kernels in an object file, one of each name and known architecture. None in an object of a host's source."""
-    for architecture, cubin in cubins(obj):
-        if architecture not in ARCHITECTURES:
-            continue
-        if cubin[:4] != b"\x7fELF":
-            raise BadObject("its cubins are compressed: compile with nvcc --compress-mode=default or --no-compress")
-        elf = Elf(cubin)
-        frames = frame_sizes(elf)
-        for section, _, code in elf.sections:
-            if not section.startswith(".text."):
+def regressions(found, streams, recorded):
+    """Where counts are worse than recorded, a line each."""
+    for stream in streams:
+        for architecture, counts in counts_of(stream, found).items():
+            if architecture not in recorded.get(stream.name, {}):
+                yield f"{stream.name} ({architecture}): no counts are recorded (check_kernels.py --record)"
                 continue
-            name = section[len(".text.") :]
-            accesses = collections.Counter()
-            for at in range(0, len(code), 16):
-                low, high = struct.unpack_from("<QQ", code, at)
-                access = ACCESSES.get(low & 0x1FF)
-                if access:
-                    accesses[f"{access}.{WIDTHS[high >> 9 & 7]}"] += 1
-            if name not in frames:
-                raise BadObject(f"no frame size of {name} in .nv.info")
-            yield Kernel(name, architecture, len(code) // 16, accesses, frames[name])
+            of_record = recorded[stream.name][architecture]
+            for name in ("loads_in_flight", "registers", "instructions"):
+                if name not in counts:
+                    continue
+                worse = counts[name] < of_record[name] if name == "loads_in_flight" else counts[name] > of_record[name]
+                if worse:
+                    yield f"{stream.name} ({architecture}): {name} {counts[name]}, recorded {of_record[name]}"
+
+
+def read_counts():
+    with open(COUNTS, encoding="utf-8") as file:
+        return json.load(file)
+
+
+def record(found):
+    counts = read_counts() if os.path.exists(COUNTS) else {}
+    counts |= {stream.name: of_stream for stream in STREAMS if (of_stream := counts_of(stream, found))}
+    with open(COUNTS, "w", encoding="utf-8") as file:
+        file.write(json.dumps(counts, indent=1, sort_keys=True) + "\n")
+
+
+def percent_of_copy(stream, counts, machine):
+    """The least of three bounds, as percent of what a copy moves in that time: memory itself; instructions (128 lanes in a
+    multiprocessor and cycle, 64 of the logic pipe, 16 of the slow one); and loads in flight by Little's law, in as many
+    threads as the registers admit. A bound, to be missed by what no count says: waits between phases, ragged ends."""
+    _, multiprocessors, ghz, copy = machine
+    threads = min(2048, 65536 // (-(-counts["registers"] // 8) * 8) // 256 * 256)
+    in_flight = multiprocessors * threads * counts["loads_in_flight"] * stream.bits / 8
+    bounds = [copy, in_flight / LATENCY_SECONDS / 1e9]
+    if stream.elements:
+        cycles = max(counts["instructions"] / 128, counts["logic"] / 64, counts["slow"] / 16) / stream.elements
+        bounds.append(multiprocessors * ghz / cycles * stream.bytes)
+    return 100 * min(bounds) / copy
+
+
+def table(counts, architecture="sm_90"):
+    yield (
+        "| kernel | bytes per element | instructions per element | loads in flight | registers | "
+        + " | ".join(f"{machine[0]}, % of copy" for machine in MACHINES)
+        + " |"
+    )
+    yield "| --- |" + " --: |" * (4 + len(MACHINES))
+    for stream in STREAMS:
+        of_stream = counts[stream.name][architecture]
+        instructions = f"{of_stream['instructions'] / stream.elements:.1f}" if stream.elements else ""
+        cells = [stream.name, f"{stream.bytes:g}", instructions, of_stream["loads_in_flight"], of_stream["registers"]]
+        cells += [f"{percent_of_copy(stream, of_stream, machine):.0f}" for machine in MACHINES]
+        yield "| " + " | ".join(str(cell) for cell in cells) + " |"
 
 
 def findings(found, wide_accesses):
@@ -255,16 +239,18 @@ def findings(found, wide_accesses):
                 )
 
 
-def wanted(paths):
-    """The entries of the table for the libraries that the objects are of, by the folders in which CMake keeps them; those
-    for kernels/ if there is none of that kind."""
-    of_paths = {wide.target for wide in WIDE_ACCESSES if any(f"{wide.target}.dir/" in path for path in paths)}
-    return [wide for wide in WIDE_ACCESSES if wide.target in (of_paths or {"terngrad_kernels"})]
+def targets_of(paths):
+    """The libraries that the objects are of, by the folders in which CMake keeps them; kernels/ if none is known."""
+    targets = {wide.target for wide in WIDE_ACCESSES}
+    return {target for target in targets if any(f"{target}.dir/" in path for path in paths)} or {"terngrad_kernels"}
 
 
 def main(arguments):
-    listing = arguments[:1] == ["--list"]
-    paths = arguments[listing:]
+    if arguments == ["--table"]:
+        print("\n".join(table(read_counts())))
+        return 0
+    listing, recording = (arguments[:1] == [option] for option in ("--list", "--record"))
+    paths = arguments[listing or recording :]
     if not paths or any(path.startswith("-") for path in paths):
         print(__doc__, file=sys.stderr)
         return 2
@@ -281,12 +267,21 @@ def main(arguments):
             return 1
     if listing:
         for kernel in found:
-            print(f"sm_{kernel.architecture} {kernel.name}: {kernel.num_instructions} instructions, {dict(kernel.accesses)}")
+            print(
+                f"sm_{kernel.architecture} {kernel.name}: {kernel.num_instructions} instructions, {dict(kernel.accesses)}, "
+                f"{kernel.loads_in_flight(128)} loads of 128 bits in flight, {kernel.num_registers} registers, "
+                f"{kernel.shared_bytes} bytes of static shared memory"
+            )
+        return 0
+    if recording:
+        record(found)
         return 0
     if architectures and architectures.isdisjoint(ARCHITECTURES):
         print(f"check_kernels.py: skipped, for there is only code for {sorted(architectures)}")
         return 77
-    complaints = list(findings(found, wanted(paths)))
+    targets = targets_of(paths)
+    complaints = list(findings(found, [wide for wide in WIDE_ACCESSES if wide.target in targets]))
+    complaints += regressions(found, [stream for stream in STREAMS if stream.target in targets], read_counts())
     if not found:
         complaints.append("there are no kernels in these objects")
     for complaint in complaints:

@@ -14,6 +14,9 @@ import unittest
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 SCRIPT = ROOT / "scripts/dev/check_kernels.py"
+sys.path.insert(0, str(SCRIPT.parent))
+import machine_code
+
 NVCC = None
 
 SOURCE = """
@@ -36,6 +39,40 @@ template <int Copies>
 __global__ void copies(const float4* in, float4* out) {
 #pragma unroll
   for (int i = 0; i < Copies; ++i) out[i * 256 + threadIdx.x] = in[i * 256 + threadIdx.x];
+}
+// Eight loads are wanted before the first use; the table is there for rare values.
+__global__ void ahead(const float4* in, float* out, const float* table) {
+  float4 values[8];
+#pragma unroll
+  for (int i = 0; i < 8; ++i) values[i] = in[i * 256 + threadIdx.x];
+#pragma unroll
+  for (int i = 0; i < 8; ++i) {
+    float sum = values[i].x + values[i].y + values[i].z + values[i].w;
+    if (sum == 7.0f) {
+      for (int k = 0; k < 100; ++k) sum += table[__float_as_int(sum) & 15] * table[k];
+    }
+    out[i * 256 + threadIdx.x] = sum;
+  }
+}
+// One after the other: each address comes from the load before.
+__global__ void chained(const int4* in, int* out) {
+  int at = threadIdx.x;
+#pragma unroll
+  for (int i = 0; i < 4; ++i) {
+    const int4 values = in[at];
+    at = values.x ^ values.y ^ values.z ^ values.w;
+  }
+  out[threadIdx.x] = at;
+}
+// A loop that is left at its head, with the loads in it.
+__global__ void looping(const float4* in, float* out, int count) {
+  float sum = 0;
+  for (int i = 0; i < count; ++i) {
+    const float4 value = in[i * 256 + threadIdx.x];
+    if (value.x < 0) continue;
+    sum += value.x * value.y + value.z;
+  }
+  out[threadIdx.x] = sum;
 }
 template __global__ void copies<2>(const float4*, float4*);
 template __global__ void copies<4>(const float4*, float4*);
@@ -143,7 +180,75 @@ class CheckKernels(unittest.TestCase):
                 "chunk_statistics_kernel"
             ),
         }.items():
-            self.assertEqual(self.script.Kernel(name, 80, 0, {}, 0).function(), function)
+            self.assertEqual(machine_code.Kernel(name, 80, []).function(), function)
+
+    def test_counts_loads_in_flight(self):
+        for name, expected in {"ahead": 8, "chained": 1, "wide": 1, "scalar": 0}.items():
+            for kernel in self.named(self.good, name):
+                self.assertEqual(kernel.loads_in_flight(128), expected, f"{name} sm_{kernel.architecture}")
+        for kernel in self.named(self.good, "scalar"):
+            self.assertEqual(kernel.loads_in_flight(32), 1)
+
+    def test_follows_the_fast_path(self):
+        for kernel in self.named(self.good, "ahead"):
+            path = kernel.fast_path(128)
+            self.assertEqual(path.num_accesses, 8)
+            # Behind each of the eight is a loop for rare values, of which none is on the path.
+            self.assertLess(path.num_instructions, kernel.num_instructions / 3)
+            self.assertGreater(path.num_instructions, 8 * (1 + 3 + 1))
+            self.assertGreater(kernel.fast_path(32).num_accesses, 16)
+        for kernel in self.named(self.good, "looping"):
+            path = kernel.fast_path(128)
+            self.assertGreaterEqual(path.num_accesses, 1)
+            self.assertLess(path.num_instructions, kernel.num_instructions)
+        for kernel in self.named(self.good, "wide"):
+            path = kernel.fast_path(128)
+            self.assertEqual(path.num_accesses, 2)
+            # All of them, without what fills the section up behind the EXIT.
+            self.assertIn(path.num_instructions, range(8, 20))
+
+    def test_knows_registers_and_shared_memory(self):
+        for kernel in self.named(self.good, "shared"):
+            self.assertEqual(kernel.shared_bytes - (1024 if kernel.shared_bytes > 4096 else 0), 4096)
+        for kernel in self.named(self.good, "ahead"):
+            self.assertIn(kernel.num_registers, range(33, 128))
+
+    def test_finds_counts_that_are_worse(self):
+        stream = self.script.Stream("of eight", "ahead", "", 32, 5)
+        found = self.kernels(self.good)
+        recorded = {"of eight": self.script.counts_of(stream, found)}
+        self.assertEqual(list(self.script.regressions(found, [stream], recorded)), [])
+        for name, better in {"loads_in_flight": 9, "registers": 16, "instructions": 40}.items():
+            sooner = {"of eight": {arch: counts | {name: better} for arch, counts in recorded["of eight"].items()}}
+            lines = list(self.script.regressions(found, [stream], sooner))
+            self.assertEqual(len(lines), 2, lines)
+            self.assertIn(f"{name} {recorded['of eight']['sm_80'][name]}, recorded {better}", lines[0])
+        self.assertIn("no counts are recorded", list(self.script.regressions(found, [stream], {}))[0])
+
+    def test_bounds_follow_from_counts(self):
+        machine = ("a GPU", 100, 2.0, 4000)
+        counts = {"loads_in_flight": 8, "registers": 32, "instructions": 128, "logic": 0, "slow": 0}
+        bound = lambda elements, num_bytes, **other: self.script.percent_of_copy(
+            self.script.Stream("", "", "", elements, num_bytes), counts | other, machine
+        )
+        # An element a cycle and multiprocessor: 200 G a second, of 8 bytes each.
+        self.assertAlmostEqual(bound(1, 8), 40)
+        self.assertAlmostEqual(bound(1, 8, logic=128), 20)
+        self.assertAlmostEqual(bound(1, 8, slow=64), 10)
+        self.assertAlmostEqual(bound(100, 8), 100)
+        # 100 x 2048 threads with 16 bytes on their way, every 800 ns.
+        self.assertAlmostEqual(bound(100, 8, loads_in_flight=0.5), 100 * 100 * 2048 * 8 / 800 / 4000)
+
+    def test_the_documents_table_is_what_the_counts_say(self):
+        table = "\n".join(self.script.table(self.script.read_counts()))
+        is_there = table in (ROOT / "docs/gpu.md").read_text()
+        self.assertTrue(is_there, "put what check_kernels.py --table prints into docs/gpu.md")
+
+    def test_every_stream_is_recorded_for_both_architectures(self):
+        counts = self.script.read_counts()
+        self.assertEqual(set(counts), {stream.name for stream in self.script.STREAMS})
+        for name, of_stream in counts.items():
+            self.assertEqual(set(of_stream), {"sm_80", "sm_90"}, name)
 
     def test_finds_local_memory(self):
         for name, source in {"local_array": LOCAL_ARRAY, "spill": SPILL}.items():
@@ -179,7 +284,8 @@ class CheckKernels(unittest.TestCase):
             obj = shutil.copy(self.good, folder)
             found = re.findall("check_kernels.py: ([a-z0-9_]*kernel)[^ ]* is nowhere", self.run_script(obj).stderr)
             self.assertIn(kernel, found)
-            self.assertEqual({wide.kernel for wide in self.script.wanted([str(obj)])}, set(found))
+            targets = self.script.targets_of([str(obj)])
+            self.assertEqual({wide.kernel for wide in self.script.WIDE_ACCESSES if wide.target in targets}, set(found))
 
     def test_skips_unknown_encodings(self):
         source = pathlib.Path(self.folder.name) / "newer.o"

@@ -10,7 +10,7 @@
 #include <algorithm>
 #include <vector>
 
-#include "kernels/runtime/cuda/device_guard.h"
+#include "kernels/runtime/device_guard.h"
 
 namespace terngrad {
 namespace {
@@ -39,9 +39,9 @@ ncclRedOp_t native(NcclApi::Reduction reduction) { return reduction == NcclApi::
 template <class Work>
 ncclResult_t on_gpu(int device, const Work& work) {
   try {
-    const cuda::DeviceGuard guard(device);
+    const DeviceGuard guard(Device::cuda(device));
     return work();
-  } catch (const DeviceError&) {
+  } catch (const Error&) {
     return ncclUnhandledCudaError;
   }
 }

@@ -11,8 +11,8 @@
 #include <utility>
 
 #include "kernels/runtime/cuda/check.h"
-#include "kernels/runtime/cuda/device_guard.h"
 #include "kernels/runtime/device.h"
+#include "kernels/runtime/device_guard.h"
 
 namespace terngrad::cuda {
 
@@ -30,7 +30,7 @@ template <class... Parameters, class... Arguments>
 void launch(void (*kernel)(Parameters...), dim3 grid, dim3 block, std::size_t shared_bytes, const Stream& stream,
             Arguments&&... arguments) {
   if (grid.x == 0 || grid.y == 0 || grid.z == 0) return;
-  const DeviceGuard guard(stream.device().index());
+  const DeviceGuard guard(stream.device());
 #ifdef SIMT_EMULATION
   simt::load_kernel(reinterpret_cast<const void*>(kernel), stream.device().index());
   // Arguments are copied, as a launch does: a captured one runs later.

@@ -3,7 +3,7 @@
 #include <cuda_runtime.h>
 
 #include "kernels/runtime/cuda/check.h"
-#include "kernels/runtime/cuda/device_guard.h"
+#include "kernels/runtime/device_guard.h"
 #include "kernels/runtime/errors.h"
 
 namespace terngrad::cuda {
@@ -11,14 +11,48 @@ namespace {
 
 cudaStream_t native(const Stream& stream) { return static_cast<cudaStream_t>(stream.native()); }
 
+/// Whether this process has a context on a device already. Since CUDA 12 cudaSetDevice makes one at once (CUDA Runtime
+/// API, "Device Management"), of some 0.5 GB on an H100, so a device that nobody asked for is not to be made current.
+/// The driver is asked through the runtime, so that nothing is linked against libcuda. A driver that does not say is
+/// taken to have none.
+bool has_context(int device) {
+  using GetState = int (*)(int device, unsigned* flags, int* active);
+  static const GetState get_state = [] {
+    void* found = nullptr;
+    cudaDriverEntryPointQueryResult result{};
+    constexpr const char* kName = "cuDevicePrimaryCtxGetState";
+#if CUDART_VERSION >= 12050
+    const cudaError_t error = cudaGetDriverEntryPointByVersion(kName, &found, 7000, cudaEnableDefault, &result);
+#else
+    const cudaError_t error = cudaGetDriverEntryPoint(kName, &found, cudaEnableDefault, &result);
+#endif
+    if (error != cudaSuccess) static_cast<void>(cudaGetLastError());
+    return error == cudaSuccess && result == cudaDriverEntryPointSuccess ? reinterpret_cast<GetState>(found) : nullptr;
+  }();
+  unsigned flags = 0;
+  int active = 0;
+  return get_state != nullptr && get_state(device, &flags, &active) == 0 && active != 0;
+}
+
+/// For destructors and deleters, which may come when the runtime is already unloading: errors are not said.
+template <class Work>
+void on_gpu(int device, const Work& work) noexcept {
+  try {
+    const int previous = make_current(device);
+    work();
+    if (previous >= 0) make_current_again(previous);
+  } catch (const DeviceError&) {
+  }
+}
+
 /// An event and its device, which is current when it is waited for or destroyed.
 struct Event {
   Event(int gpu, unsigned flags) : device(gpu) {
-    const DeviceGuard guard(device);
+    const DeviceGuard guard(Device::cuda(device));
     TERNGRAD_CUDA_CHECK(cudaEventCreateWithFlags(&native, flags));
   }
   ~Event() {
-    on_device(device, [this] { static_cast<void>(cudaEventDestroy(native)); });
+    on_gpu(device, [this] { static_cast<void>(cudaEventDestroy(native)); });
   }
   Event(const Event&) = delete;
   Event& operator=(const Event&) = delete;
@@ -55,8 +89,20 @@ std::string device_unavailable_reason() {
   return std::string(cudaGetErrorName(error)) + " (" + cudaGetErrorString(error) + ")";
 }
 
+int make_current(int device) {
+  int previous = -1;
+  TERNGRAD_CUDA_CHECK(cudaGetDevice(&previous));
+  if (device == previous) return -1;
+  TERNGRAD_CUDA_CHECK(cudaSetDevice(device));
+  return previous;
+}
+
+void make_current_again(int previous) noexcept {
+  if (has_context(previous)) static_cast<void>(cudaSetDevice(previous));
+}
+
 void* allocate(int device, std::size_t bytes) {
-  const DeviceGuard guard(device);
+  const DeviceGuard guard(Device::cuda(device));
   void* memory = nullptr;
   const cudaError_t error = cudaMalloc(&memory, bytes);
   if (error == cudaErrorMemoryAllocation) {
@@ -69,11 +115,11 @@ void* allocate(int device, std::size_t bytes) {
 
 void deallocate(int device, void* memory) noexcept {
   if (memory == nullptr) return;
-  on_device(device, [memory] { static_cast<void>(cudaFree(memory)); });
+  on_gpu(device, [memory] { static_cast<void>(cudaFree(memory)); });
 }
 
 std::shared_ptr<void> allocate_pinned(int device, std::size_t bytes) {
-  const DeviceGuard guard(device);
+  const DeviceGuard guard(Device::cuda(device));
   void* memory = nullptr;
   const cudaError_t error = cudaMallocHost(&memory, bytes);
   if (error == cudaErrorMemoryAllocation) {
@@ -81,25 +127,25 @@ std::shared_ptr<void> allocate_pinned(int device, std::size_t bytes) {
     TERNGRAD_THROW(DeviceError, "[PinnedBuffer] the host has no page-locked memory of ", bytes, " bytes");
   }
   TERNGRAD_CUDA_CHECK(error);
-  return {memory, [device](void* owned) { on_device(device, [owned] { static_cast<void>(cudaFreeHost(owned)); }); }};
+  return {memory, [device](void* owned) { on_gpu(device, [owned] { static_cast<void>(cudaFreeHost(owned)); }); }};
 }
 
 std::shared_ptr<void> make_stream(int device) {
-  const DeviceGuard guard(device);
+  const DeviceGuard guard(Device::cuda(device));
   cudaStream_t stream = nullptr;
   TERNGRAD_CUDA_CHECK(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking));
   return {stream, [device](void* owned) {
-            on_device(device, [owned] { static_cast<void>(cudaStreamDestroy(static_cast<cudaStream_t>(owned))); });
+            on_gpu(device, [owned] { static_cast<void>(cudaStreamDestroy(static_cast<cudaStream_t>(owned))); });
           }};
 }
 
 void synchronize(const Stream& stream) {
-  const DeviceGuard guard(stream.device().index());
+  const DeviceGuard guard(stream.device());
   TERNGRAD_CUDA_CHECK(cudaStreamSynchronize(native(stream)));
 }
 
 bool is_done(const Stream& stream) {
-  const DeviceGuard guard(stream.device().index());
+  const DeviceGuard guard(stream.device());
   const cudaError_t status = cudaStreamQuery(native(stream));
   if (status == cudaErrorNotReady) {
     static_cast<void>(cudaGetLastError());
@@ -110,7 +156,7 @@ bool is_done(const Stream& stream) {
 }
 
 bool is_capturing(const Stream& stream) {
-  const DeviceGuard guard(stream.device().index());
+  const DeviceGuard guard(stream.device());
   cudaStreamCaptureStatus status = cudaStreamCaptureStatusNone;
   TERNGRAD_CUDA_CHECK(cudaStreamIsCapturing(native(stream), &status));
   return status != cudaStreamCaptureStatusNone;
@@ -118,7 +164,7 @@ bool is_capturing(const Stream& stream) {
 
 void copy(void* to, const void* from, std::size_t bytes, const Stream& stream) {
   if (bytes == 0) return;
-  const DeviceGuard guard(stream.device().index());
+  const DeviceGuard guard(stream.device());
   TERNGRAD_CUDA_CHECK(cudaMemcpyAsync(to, from, bytes, cudaMemcpyDefault, native(stream)));
   // When the runtime has read the host's memory, pinned or not, is its own affair; here it may be reused at once.
   if (!is_capturing(stream) && is_of_host(from)) TERNGRAD_CUDA_CHECK(cudaStreamSynchronize(native(stream)));
@@ -126,7 +172,7 @@ void copy(void* to, const void* from, std::size_t bytes, const Stream& stream) {
 
 void fill_zero(void* memory, std::size_t bytes, const Stream& stream) {
   if (bytes == 0) return;
-  const DeviceGuard guard(stream.device().index());
+  const DeviceGuard guard(stream.device());
   TERNGRAD_CUDA_CHECK(cudaMemsetAsync(memory, 0, bytes, native(stream)));
 }
 
@@ -135,17 +181,17 @@ std::shared_ptr<void> make_event(int device) { return std::make_shared<Event>(de
 std::shared_ptr<void> make_meeting_point(int device) { return std::make_shared<Event>(device, cudaEventDisableTiming); }
 
 void wait_for(void* event, const Stream& stream) {
-  const DeviceGuard guard(stream.device().index());
+  const DeviceGuard guard(stream.device());
   TERNGRAD_CUDA_CHECK(cudaStreamWaitEvent(native(stream), event_at(event).native, 0));
 }
 
 void record(void* event, const Stream& stream) {
-  const DeviceGuard guard(stream.device().index());
+  const DeviceGuard guard(stream.device());
   TERNGRAD_CUDA_CHECK(cudaEventRecord(event_at(event).native, native(stream)));
 }
 
 double seconds_between(void* begin, void* end) {
-  const DeviceGuard guard(event_at(end).device);
+  const DeviceGuard guard(Device::cuda(event_at(end).device));
   TERNGRAD_CUDA_CHECK(cudaEventSynchronize(event_at(end).native));
   float milliseconds = 0;
   TERNGRAD_CUDA_CHECK(cudaEventElapsedTime(&milliseconds, event_at(begin).native, event_at(end).native));
@@ -153,13 +199,13 @@ double seconds_between(void* begin, void* end) {
 }
 
 void begin_capture(const Stream& stream) {
-  const DeviceGuard guard(stream.device().index());
+  const DeviceGuard guard(stream.device());
   // Thread-local: other threads of the process may allocate and wait meanwhile.
   TERNGRAD_CUDA_CHECK(cudaStreamBeginCapture(native(stream), cudaStreamCaptureModeThreadLocal));
 }
 
 std::shared_ptr<void> end_capture(const Stream& stream) {
-  const DeviceGuard guard(stream.device().index());
+  const DeviceGuard guard(stream.device());
   cudaGraph_t graph = nullptr;
   TERNGRAD_CUDA_CHECK(cudaStreamEndCapture(native(stream), &graph));
   cudaGraphExec_t executable = nullptr;
@@ -167,7 +213,7 @@ std::shared_ptr<void> end_capture(const Stream& stream) {
   static_cast<void>(cudaGraphDestroy(graph));
   TERNGRAD_CUDA_CHECK(error);
   std::shared_ptr<void> owner(executable, [device = stream.device().index()](void* owned) {
-    on_device(device, [owned] { static_cast<void>(cudaGraphExecDestroy(static_cast<cudaGraphExec_t>(owned))); });
+    on_gpu(device, [owned] { static_cast<void>(cudaGraphExecDestroy(static_cast<cudaGraphExec_t>(owned))); });
   });
   // Here, and not at the first launch: that one may come while another GPU waits for this one.
   TERNGRAD_CUDA_CHECK(cudaGraphUpload(executable, native(stream)));
@@ -176,7 +222,7 @@ std::shared_ptr<void> end_capture(const Stream& stream) {
 }
 
 void abandon_capture(const Stream& stream) noexcept {
-  on_device(stream.device().index(), [&stream] {
+  on_gpu(stream.device().index(), [&stream] {
     cudaGraph_t graph = nullptr;
     if (cudaStreamEndCapture(native(stream), &graph) == cudaSuccess && graph != nullptr) {
       static_cast<void>(cudaGraphDestroy(graph));
@@ -186,7 +232,7 @@ void abandon_capture(const Stream& stream) noexcept {
 }
 
 void launch_graph(void* executable, const Stream& stream) {
-  const DeviceGuard guard(stream.device().index());
+  const DeviceGuard guard(stream.device());
   TERNGRAD_CUDA_CHECK(cudaGraphLaunch(static_cast<cudaGraphExec_t>(executable), native(stream)));
 }
 

@@ -14,6 +14,11 @@ int num_devices();
 /// Empty if there is a device.
 std::string device_unavailable_reason();
 
+/// Makes a device current in this thread. @returns the one before, -1 if that was the same
+int make_current(int device);
+/// Makes the device before current again if this process has a context there; else the thread keeps what it has.
+void make_current_again(int previous) noexcept;
+
 /// @throws DeviceError if there is not enough memory. Memory is uninitialised and aligned to 256 bytes.
 void* allocate(int device, std::size_t bytes);
 /// Tolerates a runtime that is already unloading.

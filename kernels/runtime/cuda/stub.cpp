@@ -6,6 +6,8 @@ namespace terngrad::cuda {
 
 int num_devices() { return 0; }
 std::string device_unavailable_reason() { return "this build has no CUDA backend (TERNGRAD_CUDA)"; }
+int make_current(int) { not_built("DeviceGuard"); }
+void make_current_again(int) noexcept {}
 void* allocate(int, std::size_t) { not_built("Buffer"); }
 void deallocate(int, void*) noexcept {}
 std::shared_ptr<void> allocate_pinned(int, std::size_t) { not_built("PinnedBuffer"); }

@@ -22,9 +22,9 @@
 namespace terngrad::trainers_several_gpus_test {
 namespace {
 
-using ::testing::ElementsAre;
 using testing::bits_of;
 using testing::DeviceRun;
+using ::testing::ElementsAre;
 using testing::Meeting;
 using testing::StreamCommunicator;
 
