@@ -68,6 +68,7 @@ WIDE_ACCESSES = [
     Wide("lane_sum_kernel", 0, 4),
     Wide("tree_sum_kernel", 0, 1),
     Wide("tree_sum_kernel", 15, 1, "LeafFormatE0E"),  # fp32: 8 of a batch, 7 of the rest
+    Wide("code_tree_sum_kernel", 0, 5),  # 4 of whole chunks, 1 of others
     Wide("add_lanes_kernel", 2, 1),
     Wide("elementwise_kernel", 2, 2, AT_ONCE + "5Scale"),
     Wide("elementwise_kernel", 2, 2, AT_ONCE + "13ZeroNonfinite"),
@@ -112,6 +113,7 @@ class Stream:
     elements: int
     bytes: float
     bits: int = 128
+    shared: bool = False  # accesses of shared memory tell the fast path
     target: str = "terngrad_kernels"
 
     def concerns(self, kernel):
@@ -133,7 +135,8 @@ STREAMS = [
     Stream("ternarize any range to t2, fp16", "ternarize_t2_kernel", "7Float16ELb0E", 0, 2.25),
     Stream("sum of t2 codes, 8 messages", "code_sum_kernel", "^ILNS_10CodeFormatE1ELb0E", 16, 6, bits=32),
     Stream("tree sum of fp32, 15 workers", "tree_sum_kernel", "LeafFormatE0ELj1E", 4, 64),
-    Stream("tree sum of t2 codes, 15 workers", "tree_sum_kernel", "LeafFormatE2ELj1E", 4, 7.75, bits=32),
+    Stream("tree sum of t2 codes, 8 workers", "code_tree_sum_kernel", "CodeFormatE1ELj0E", 16, 6, bits=32, shared=True),
+    Stream("tree sum of t5 codes, 8 workers", "code_tree_sum_kernel", "CodeFormatE2ELj0E", 16, 5.6, bits=32, shared=True),
     Stream("fp32 payload", "float_payload_kernel", "9ToFloat32", 16, 8),
     Stream("gradient descent", "elementwise_kernel", AT_ONCE + "2Gd", 8, 12),
     Stream("momentum", "elementwise_kernel", AT_ONCE + "8Momentum", 8, 20),
@@ -153,7 +156,7 @@ def counts_of(stream, found):
             continue
         counts = {"loads_in_flight": kernel.loads_in_flight(stream.bits), "registers": kernel.num_registers}
         if stream.elements:
-            path = kernel.fast_path(stream.bits)
+            path = kernel.fast_path(stream.bits, stream.shared)
             counts |= {"instructions": path.num_instructions, "logic": path.num_logic, "slow": path.num_slow}
         worst = of_stream.setdefault(f"sm_{kernel.architecture}", counts)
         for name, count in counts.items():

@@ -29,6 +29,7 @@ INSTRUCTION_BYTES = 16
 ACCESSES = {0x181: "LDG", 0x186: "STG", 0x180: "LD", 0x185: "ST", 0x184: "LDS", 0x188: "STS", 0x183: "LDL", 0x187: "STL"}
 LOADS = {0x181, 0x180}
 STORES = {0x186, 0x185}
+SHARED = {0x184, 0x188}
 WIDTHS = (8, 8, 16, 16, 32, 64, 128, 0)
 EXIT, BRANCH, JOIN, NOP = 0x14D, 0x147, 0x141, 0x118
 # The integer and logic pipe, of 64 lanes in a multiprocessor and cycle where others have 128: VOTE, SEL, FSEL, FMNMX,
@@ -161,9 +162,10 @@ class Kernel:
                 most = max(most, pending.total())
         return most
 
-    def fast_path(self, bits):
-        """Of the ways to an EXIT, each loop gone through once, the one with the most accesses of at least `bits`, and of
-        those the one with the fewest instructions: what is for rare cases only is not on it. None if there is no way."""
+    def fast_path(self, bits, shared=False):
+        """Of the ways to an EXIT, each loop gone through once, the one with the most accesses of at least `bits` to global
+        memory, or with `shared` to any memory, and of those the one with the fewest instructions: what is for rare cases
+        only is not on it. None if there is no way."""
         order, back = self._order
         best = {}  # from here to the end: (accesses, -instructions, -logic, -slow)
         again = {}  # the head of a loop that is left there, by the instruction that goes back to it
@@ -175,8 +177,9 @@ class Kernel:
                 ways += [(0, 0, 0, 0)] if each.kind == EXIT else []
                 if ways:
                     accesses, instructions, logic, slow = max(ways)
+                    counts = each.access_bits >= max(bits, 1) or (shared and each.kind in SHARED)
                     best[at] = (
-                        accesses + (each.access_bits >= max(bits, 1)),
+                        accesses + counts,
                         instructions - 1,
                         logic - (each.kind in LOGIC),
                         slow - (each.kind in SLOW),

@@ -54,6 +54,7 @@ PACK_SUMS = "kernels/codes/cuda/pack_sums.cu"
 PACKED_SUMS = "kernels/codes/cuda/packed_sums.cuh"
 WORD_READER = "kernels/codes/cuda/word_reader.cuh"
 LEAF_READER = "kernels/codes/cuda/leaf_reader.cuh"
+CODE_TREE_SUM = "kernels/codes/cuda/code_tree_sum.cuh"
 LEVELS = "kernels/codes/cuda/levels.cu"
 FP8 = "kernels/codes/cuda/fp8.cu"
 QUANTIZE_KERNEL = "kernels/codes/cuda/quantize_kernel.cuh"
@@ -88,7 +89,11 @@ KERNELS_MUTATIONS = [
     Mutation(CODES, TERNARY_PACK, "CudaUnpack.*", "lane + 4 > per_word", "lane + 3 > per_word"),
     Mutation(CODES, TERNARY_PACK, "CudaUnpack.*", "is_split = shift != 0 &&", "is_split = shift != 0 ||", sanitizer=ADDRESS),
     Mutation(TASKS, AGGREGATE, "CudaCodeSums.*", "((1u << 16) + divisor - 1)", "(1u << 16)"),
-    Mutation(LEAF_READER, TREE_SUM, "CudaTreeSums.*", "__syncthreads();  // words may be written again", ""),
+    Mutation(CODE_TREE_SUM, TREE_SUM, "CudaTreeSums.*", "__syncthreads();\n        sum = looked_up", "sum = looked_up"),
+    Mutation(CODE_TREE_SUM, TREE_SUM, "CudaTreeSums.*", "tables[turn++ % 2]", "tables[0]"),
+    Mutation(CODE_TREE_SUM, TREE_SUM, "CudaTreeSums.*", "if (left >= kPayloadBatch) batches", "if (left > kPayloadBatch) batches"),
+    Mutation(CODE_TREE_SUM, TREE_SUM, "CudaTreeSums.*", "if (has_nan)", "if (false)"),
+    Mutation(CODE_TREE_SUM, TREE_SUM, "CudaTreeSums.*", "is_there ? scaler * static_cast<float>(value) : -0.0f", "is_there ? scaler * static_cast<float>(value) : 0.0f"),
     Mutation(TREE_SUM, TREE_SUM, "CudaTreeSums.*", "singles.push(k, v[k])", "singles.push(k ^ 1u, v[k])"),
     Mutation(LEAF_READER, TREE_SUM, "CudaTreeSums.*", "<kBits>(leaves[k].values, tile.begin + element)", "<kBits>(leaves[k].values, tile.begin)"),
     Mutation(LEAF_READER, TREE_SUM, "CudaTreeSums.*", "<1>(leaves[k].values, tile.begin + element)", "<1>(leaves[k].values, tile.begin)"),

@@ -57,7 +57,9 @@ __global__ void __launch_bounds__(kThreads, blocks_per_processor(kFormat))
   std::conditional_t<kWide, WideSums, ByteSums> sums;
   for (int first = 0; first < num_payloads; first += kPayloadBatch) {
     std::uint32_t words[kPayloadBatch];
-    reader.read(of_task + first, num_payloads - first, words);
+    reader.read([of_batch = of_task + first](int k) { return of_batch[k]; }, num_payloads - first, words);
+#pragma unroll
+    for (int k = 0; k < kPayloadBatch; ++k) words[k] = first + k < num_payloads ? words[k] ^ kTurned : 0;
     sums.add(words);
   }
   __shared__ __align__(16) std::uint32_t staged[kChunkWords * (kWide ? 8 : 4)];

@@ -6,6 +6,7 @@
 #include <cstdint>
 
 #include "kernels/codes/cuda/codes.cuh"
+#include "kernels/codes/cuda/subtrees.cuh"
 #include "kernels/codes/cuda/tasks.cuh"
 #include "kernels/codes/tree_sum.h"
 #include "kernels/tensor/bfloat16.h"
@@ -15,17 +16,8 @@ namespace terngrad::cuda {
 /// Threads of a block, which adds up a tile: four elements a thread.
 inline constexpr unsigned kTreeThreads = 256;
 inline constexpr unsigned kTreeTileElements = 4 * kTreeThreads;
-inline constexpr unsigned kTreeTileWords = kTreeTileElements / kCodesPerWord;
 /// Workers whose elements are loaded before any is used.
 inline constexpr int kLeafBatch = 8;
-static_assert(kLeafBatch == kTreeThreads / kWarpThreads && kTreeTileElements == kWarpCodes,
-              "a warp reads the codes of a tile of one worker");
-
-/// One worker's elements or codes.
-struct TreeLeaf {
-  const void* values;
-  const float* scalers;
-};
 
 /// The part of a task that a block adds up.
 struct TreeTile {
@@ -33,7 +25,6 @@ struct TreeTile {
   std::int64_t count;  // of the task
   BlockUnits units;
   bool is_aligned;
-  bool two_scalers;
   std::int64_t first;    // of the task in its segment
   std::int64_t columns;  // of sides
 
@@ -42,56 +33,12 @@ struct TreeTile {
 };
 
 /// Reads this thread's four elements of a batch of leaves; what lies past the end or belongs to no leaf is arbitrary.
+/// Ternary codes have a kernel of their own.
 /// @param leaves  kLeafBatch of them, absent ones repeating the last, so that no branch keeps the loads apart
 /// @param present leaves that are there
 template <LeafFormat kFormat>
 __device__ void read_batch(const TreeLeaf* __restrict__ leaves, int present, const TreeTile& tile,
-                           float4 (&values)[kLeafBatch]) {
-  // Codes: each warp converts those of one worker for the whole block.
-  __shared__ std::uint32_t words[kLeafBatch][kTreeTileWords];
-  const unsigned warp = threadIdx.x / kWarpThreads;
-  if (static_cast<int>(warp) < present) {
-    const auto* payload = static_cast<const std::uint32_t*>(leaves[warp].values);
-    const unsigned lane = threadIdx.x % kWarpThreads;
-    uint2 pair;
-    if constexpr (kFormat == LeafFormat::kTMask) {
-      const auto part = static_cast<unsigned>(tile.begin % kChunkElements) / kWarpCodes;
-      pair = TMaskView(payload, tile.count).part_of_chunk(tile.begin / kChunkElements, part);
-    } else {
-      const std::int64_t last = (tile.count - 1) / kCodesPerWord;
-      const std::int64_t word = min(tile.begin / kCodesPerWord + 2 * lane, last);
-      const auto word_at = [&](std::int64_t index) {
-        if constexpr (kFormat == LeafFormat::kT2) {
-          return __ldg(payload + index);
-        } else {
-          const T5Place place(index * kCodesPerWord, tile.count);
-          return t5_as_t2(__ldg(payload + place.word), __ldg(payload + place.word + (place.is_split ? 1 : 0)), place);
-        }
-      };
-      pair = make_uint2(word_at(word), word_at(min(word + 1, last)));
-    }
-    words[warp][2 * lane] = pair.x;
-    words[warp][2 * lane + 1] = pair.y;
-  }
-  __syncthreads();
-  const TileBlocks blocks(tile.units, static_cast<std::uint32_t>(tile.begin / kMinBlockElements));
-  // Threads past the end look up the scaler of the tile's first element.
-  const std::uint32_t scaler_index = blocks.of(tile.left() > 0 ? 4 * threadIdx.x : 0);
-#pragma unroll
-  for (int k = 0; k < kLeafBatch; ++k) {
-    const float* scalers = leaves[k].scalers + (tile.two_scalers ? 2 * scaler_index : scaler_index);
-    const float positive = __ldg(scalers);
-    const float negative = tile.two_scalers ? __ldg(scalers + 1) : positive;
-    const std::uint32_t four =
-        k < present ? words[k][threadIdx.x / 4] >> (8 * (threadIdx.x % 4)) : 0;  // codes, two bits each
-    const auto value = [&](unsigned place) {
-      const int code = code_at(four, place);
-      return (code < 0 ? negative : positive) * static_cast<float>(code);
-    };
-    values[k] = make_float4(value(0), value(1), value(2), value(3));
-  }
-  __syncthreads();  // words may be written again
-}
+                           float4 (&values)[kLeafBatch]);
 
 /// Elements of any width: four at once where they are aligned and there, else one by one.
 /// @param convert_four, convert_one  from what a leaf holds to floats

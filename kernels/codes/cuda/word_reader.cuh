@@ -11,10 +11,10 @@
 
 namespace terngrad::cuda {
 
-/// Reads this thread's word of a batch of payloads, with the high bits of its pairs turned; absent payloads give 0.
+/// Reads this thread's word of a batch of payloads, codes in two's complement; what absent payloads give is arbitrary.
 /// Absent payloads and words are read like the last one there is, so that no branch keeps the loads apart.
-/// @param payloads  kPayloadBatch of them, at a multiple of 16 bytes
-/// @param left      payloads that are there, from the first of the batch on
+/// @param payload_of  the address of payload k of the batch, also for those that are absent
+/// @param left        payloads that are there, from the first of the batch on
 template <TernaryFormat kFormat>
 struct WordReader;
 
@@ -25,11 +25,10 @@ struct WordReader<TernaryFormat::kT2> {
   __device__ WordReader(std::int64_t count, std::int64_t chunk) {
     word = min(chunk * kChunkWords + threadIdx.x, (count - 1) / kCodesPerWord);
   }
-  __device__ void read(const std::uint32_t* const* payloads, int left, std::uint32_t (&words)[kPayloadBatch]) const {
+  template <class PayloadOf>
+  __device__ void read(const PayloadOf& payload_of, int, std::uint32_t (&words)[kPayloadBatch]) const {
 #pragma unroll
-    for (int k = 0; k < kPayloadBatch; ++k) words[k] = __ldg(payloads[k] + word);
-#pragma unroll
-    for (int k = 0; k < kPayloadBatch; ++k) words[k] = k < left ? words[k] ^ kTurned : 0;
+    for (int k = 0; k < kPayloadBatch; ++k) words[k] = __ldg(payload_of(k) + word);
   }
 };
 
@@ -40,16 +39,17 @@ struct WordReader<TernaryFormat::kT5> {
   __device__ WordReader(std::int64_t count, std::int64_t chunk)
       : place(min(chunk * kChunkElements + threadIdx.x * kCodesPerWord, (count - 1) / kCodesPerWord * kCodesPerWord),
               count) {}
-  __device__ void read(const std::uint32_t* const* payloads, int left, std::uint32_t (&words)[kPayloadBatch]) const {
+  template <class PayloadOf>
+  __device__ void read(const PayloadOf& payload_of, int, std::uint32_t (&words)[kPayloadBatch]) const {
     std::uint32_t high[kPayloadBatch];
 #pragma unroll
     for (int k = 0; k < kPayloadBatch; ++k) {
-      const std::uint32_t* at = payloads[k] + place.word;
+      const std::uint32_t* at = payload_of(k) + place.word;
       words[k] = __ldg(at);
       high[k] = __ldg(at + (place.is_split ? 1 : 0));
     }
 #pragma unroll
-    for (int k = 0; k < kPayloadBatch; ++k) words[k] = k < left ? t5_as_t2(words[k], high[k], place) ^ kTurned : 0;
+    for (int k = 0; k < kPayloadBatch; ++k) words[k] = t5_as_t2(words[k], high[k], place);
   }
 };
 
@@ -61,11 +61,12 @@ struct WordReader<TernaryFormat::kTMask> {
   std::int64_t chunk;
 
   __device__ WordReader(std::int64_t count, std::int64_t tile) : num_codes(count), chunk(tile) {}
-  __device__ void read(const std::uint32_t* const* payloads, int left, std::uint32_t (&words)[kPayloadBatch]) const {
+  template <class PayloadOf>
+  __device__ void read(const PayloadOf& payload_of, int left, std::uint32_t (&words)[kPayloadBatch]) const {
     __shared__ std::uint32_t of_payload[kPayloadBatch][kChunkWords];
     const unsigned warp = threadIdx.x / kWarpThreads;
     if (static_cast<int>(warp) < left) {
-      const TMaskView view(payloads[warp], num_codes);
+      const TMaskView view(payload_of(static_cast<int>(warp)), num_codes);
       const std::int64_t first = chunk * (kChunkElements / 32) + threadIdx.x % kWarpThreads;
       std::uint32_t masks[kChunkWarpCodes];
 #pragma unroll
@@ -82,7 +83,7 @@ struct WordReader<TernaryFormat::kTMask> {
     }
     __syncthreads();
 #pragma unroll
-    for (int k = 0; k < kPayloadBatch; ++k) words[k] = k < left ? of_payload[k][threadIdx.x] ^ kTurned : 0;
+    for (int k = 0; k < kPayloadBatch; ++k) words[k] = k < left ? of_payload[k][threadIdx.x] : 0;
     __syncthreads();  // of_payload may be written again
   }
 };

@@ -231,21 +231,57 @@ TEST_F(CudaTreeSums, TakeHostileScalers) {
   Stream cpu(Device::cpu(), 1);
   Stream cuda(Device::cuda());
   for (const LeafFormat format : testing::kCodeLeafFormats) {
-    for (const float scaler : {std::numeric_limits<float>::quiet_NaN(), 0.0f, 0x1p-126f, 0x1p126f}) {
-      TreeLeaves leaves(format, 5, 1100, 0, 0, 3);
+    for (const float scaler : {std::numeric_limits<float>::quiet_NaN(), 0.0f, -0.0f, 0x1p-126f, 0x1p-149f, 0x1p126f}) {
+      constexpr std::int64_t kCount = kChunkElements + 1100;  // a whole chunk and a part of one
+      TreeLeaves leaves(format, 5, kCount, 0, 0, 3);
       leaves.scalers()[2][0] = scaler;
       const std::vector<MeanLeaf> host_workers = leaves.host_workers();
       const std::vector<MeanLeaf> device_workers = leaves.device_workers(cuda);
-      std::vector<float> expected(1100);
-      Buffer<float> found(1100, Device::cuda());
+      std::vector<float> expected(kCount);
+      Buffer<float> found(kCount, Device::cuda());
       const MeanTask host_task{
-          .format = format, .workers = host_workers, .count = 1100, .scale = 0.2f, .out = expected.data()};
+          .format = format, .workers = host_workers, .count = kCount, .scale = 0.2f, .out = expected.data()};
       const MeanTask device_task{
-          .format = format, .workers = device_workers, .count = 1100, .scale = 0.2f, .out = found.data()};
+          .format = format, .workers = device_workers, .count = kCount, .scale = 0.2f, .out = found.data()};
       TreeSummer().run({&host_task, 1}, cpu);
       TreeSummer summer(Device::cuda());
       summer.run({&device_task, 1}, cuda);
       EXPECT_EQ(bits_of(to_host<float>(found.span(), cuda)), bits_of(expected)) << to_string(format) << scaler;
+    }
+  }
+}
+
+TEST_F(CudaTreeSums, TakeAScalerForEachSign) {
+  Stream cpu(Device::cpu(), 1);
+  Stream cuda(Device::cuda());
+  constexpr std::int64_t kCount = kChunkElements + 1100;
+  for (const LeafFormat format : {LeafFormat::kT2, LeafFormat::kT5, LeafFormat::kTMask}) {
+    for (const std::int64_t block : {0, 64, 4096}) {
+      for (const int workers : {1, 8, 11, 20}) {
+        TreeLeaves leaves(format, workers, kCount, 0, 64, 5);
+        for (std::vector<float>& scalers : leaves.scalers()) {
+          scalers.resize(2 * (kCount / 64 + 1));
+          for (std::size_t i = 0; i < scalers.size(); ++i) scalers[i] = 0.3f + 0.013f * static_cast<float>(i);
+        }
+        const std::vector<MeanLeaf> host_workers = leaves.host_workers();
+        const std::vector<MeanLeaf> device_workers = leaves.device_workers(cuda);
+        std::vector<float> expected(kCount);
+        Buffer<float> found(kCount, Device::cuda());
+        MeanTask task{.format = format,
+                      .workers = host_workers,
+                      .count = kCount,
+                      .block_elements = block,
+                      .scale = 0.3f,
+                      .out = expected.data()};
+        task.two_scalers = true;
+        TreeSummer().run({&task, 1}, cpu);
+        task.workers = device_workers;
+        task.out = found.data();
+        TreeSummer summer(Device::cuda());
+        summer.run({&task, 1}, cuda);
+        EXPECT_EQ(bits_of(to_host<float>(found.span(), cuda)), bits_of(expected))
+            << to_string(format) << ", blocks of " << block << ", " << workers << " workers";
+      }
     }
   }
 }
