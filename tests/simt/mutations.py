@@ -92,7 +92,6 @@ KERNELS_MUTATIONS = [
     Mutation(CODE_TREE_SUM, TREE_SUM, "CudaTreeSums.*", "__syncthreads();\n        sum = looked_up", "sum = looked_up"),
     Mutation(CODE_TREE_SUM, TREE_SUM, "CudaTreeSums.*", "tables[turn++ % 2]", "tables[0]"),
     Mutation(CODE_TREE_SUM, TREE_SUM, "CudaTreeSums.*", "if (left >= kPayloadBatch) batches", "if (left > kPayloadBatch) batches"),
-    Mutation(CODE_TREE_SUM, TREE_SUM, "CudaTreeSums.*", "if (has_nan)", "if (false)"),
     Mutation(CODE_TREE_SUM, TREE_SUM, "CudaTreeSums.*", "is_there ? scaler * static_cast<float>(value) : -0.0f", "is_there ? scaler * static_cast<float>(value) : 0.0f"),
     Mutation(TREE_SUM, TREE_SUM, "CudaTreeSums.*", "singles.push(k, v[k])", "singles.push(k ^ 1u, v[k])"),
     Mutation(LEAF_READER, TREE_SUM, "CudaTreeSums.*", "<kBits>(leaves[k].values, tile.begin + element)", "<kBits>(leaves[k].values, tile.begin)"),

@@ -230,23 +230,27 @@ TEST_F(CudaTreeSums, PassOnNonFiniteValuesAndZeros) {
 TEST_F(CudaTreeSums, TakeHostileScalers) {
   Stream cpu(Device::cpu(), 1);
   Stream cuda(Device::cuda());
+  constexpr std::int64_t kCount = kChunkElements + 1100;  // a whole chunk and a part of one
   for (const LeafFormat format : testing::kCodeLeafFormats) {
     for (const float scaler : {std::numeric_limits<float>::quiet_NaN(), 0.0f, -0.0f, 0x1p-126f, 0x1p-149f, 0x1p126f}) {
-      constexpr std::int64_t kCount = kChunkElements + 1100;  // a whole chunk and a part of one
-      TreeLeaves leaves(format, 5, kCount, 0, 0, 3);
-      leaves.scalers()[2][0] = scaler;
-      const std::vector<MeanLeaf> host_workers = leaves.host_workers();
-      const std::vector<MeanLeaf> device_workers = leaves.device_workers(cuda);
-      std::vector<float> expected(kCount);
-      Buffer<float> found(kCount, Device::cuda());
-      const MeanTask host_task{
-          .format = format, .workers = host_workers, .count = kCount, .scale = 0.2f, .out = expected.data()};
-      const MeanTask device_task{
-          .format = format, .workers = device_workers, .count = kCount, .scale = 0.2f, .out = found.data()};
-      TreeSummer().run({&host_task, 1}, cpu);
-      TreeSummer summer(Device::cuda());
-      summer.run({&device_task, 1}, cuda);
-      EXPECT_EQ(bits_of(to_host<float>(found.span(), cuda)), bits_of(expected)) << to_string(format) << scaler;
+      // Of one worker with a scaler of zero all elements are zeros, of both signs.
+      for (const int workers : {1, 5}) {
+        TreeLeaves leaves(format, workers, kCount, 0, 0, 3);
+        leaves.scalers()[static_cast<std::size_t>(workers) / 2][0] = scaler;
+        const std::vector<MeanLeaf> host_workers = leaves.host_workers();
+        const std::vector<MeanLeaf> device_workers = leaves.device_workers(cuda);
+        std::vector<float> expected(kCount);
+        Buffer<float> found(kCount, Device::cuda());
+        MeanTask task{
+            .format = format, .workers = host_workers, .count = kCount, .scale = 0.2f, .out = expected.data()};
+        TreeSummer().run({&task, 1}, cpu);
+        task.workers = device_workers;
+        task.out = found.data();
+        TreeSummer summer(Device::cuda());
+        summer.run({&task, 1}, cuda);
+        EXPECT_EQ(bits_of(to_host<float>(found.span(), cuda)), bits_of(expected))
+            << to_string(format) << ", " << scaler << ", " << workers << " workers";
+      }
     }
   }
 }
