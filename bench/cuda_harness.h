@@ -35,6 +35,7 @@ enum class Residency {
 /// How much is measured. The defaults are for a GPU; the emulation of tests/simt runs everything once.
 struct CudaMeasurement {
   int rounds = 25;
+  double warm_seconds = 0.3;                           // of work before the first round: clocks rise by then
   int max_runs = 512;                                  // of the work in one round, all sets together
   std::int64_t copy_elements = std::int64_t{1} << 27;  // floats of the copy that stands for the speed of memory
   int step_examples = 0;                               // of a training step; 0: as many as the net is trained with
@@ -44,12 +45,13 @@ struct CudaMeasurement {
 CudaMeasurement& cuda_measurement();
 
 /// Registers `subject` under `name` with "/memory" or "/cache" behind it. In every round a copy from device to device,
-/// a graph of as many empty kernels, and the work as a graph are timed, so that all see the GPU in the same state.
-/// Reported, as medians over the rounds: median_us (time of one run), GBps (gradient bytes, 4 per element, per second),
-/// moved_GBps
-/// (`bytes` per second), copy_GBps (bytes read and written by the copy per second), of_copy (their ratio), floor_us
-/// (the empty kernels), and for a cache-resident set of_target: the time over floor_us + bytes / (1.3 copy_GBps). A
-/// wrong result fails the run.
+/// a graph of as many kernels that only wait for memory, and the work as a graph are timed, so that all see the GPU in
+/// the same state, which is made busy before. Reported, as medians over the rounds: median_us (time of one run), GBps
+/// (gradient bytes, 4 per element, per second), moved_GBps (`bytes` per second), copy_GBps (bytes read and written by
+/// the copy per second), of_copy (their ratio), floor_us (the kernels that only wait: four loads in a chain and a store
+/// each, as a kernel here reads its task, its tile, a scaler and its data), and for a cache-resident set of_target: the
+/// time over floor_us + bytes / (1.3 copy_GBps). sm_MHz is the clock of the multiprocessors behind the last round,
+/// where the driver's management library says it. A wrong result fails the run.
 /// @param set_bytes  memory that one set of inputs and outputs takes
 void register_cuda_subject(const std::string& name, double set_bytes, Residency residency,
                            const std::function<CudaSubject()>& make);
@@ -64,7 +66,8 @@ std::string cuda_bench_name(const std::string& what, const std::string& type, st
 const std::vector<std::int64_t>& cuda_memory_sizes();
 const std::vector<std::int64_t>& cuda_cache_sizes();
 
-/// A kernel that does nothing, on one block per multiprocessor or so.
-void launch_empty_kernel(Stream& stream);
+/// A kernel on one block per multiprocessor or so, whose threads follow `next`, of 256 elements below 256, in `links`
+/// loads that wait for each other, and store where they come to.
+void launch_latency_kernel(const Buffer<std::uint32_t>& next, int links, Buffer<std::uint32_t>& out, Stream& stream);
 
 }  // namespace terngrad::bench

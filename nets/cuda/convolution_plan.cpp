@@ -126,11 +126,16 @@ std::optional<GraphDescriptor> make_ready(const GraphDescriptor& config, const G
   const cudnnStatus_t status = plan.try_finalize();
   if (status == CUDNN_STATUS_SUCCESS) return plan;
   refusal = describe_cudnn_error(status);
-  // What another process or another hour would not meet must not decide which engine is taken.
-  const bool is_transient = status == CUDNN_STATUS_INTERNAL_ERROR_HOST_ALLOCATION_FAILED ||
-                            status == CUDNN_STATUS_INTERNAL_ERROR_DEVICE_ALLOCATION_FAILED ||
-                            status == CUDNN_STATUS_SUBLIBRARY_LOADING_FAILED;
-  if (is_transient) TERNGRAD_THROW(DeviceError, "[ConvolutionPass] an engine cannot be made ready: ", refusal);
+  // What another process, another hour or another host would not meet must not decide which engine is taken: a host
+  // that lacks NVRTC or a part of cuDNN would compute other bits than the others and not say so. The engines that are
+  // chosen for the nets here are compiled beforehand and need neither.
+  const bool is_of_host = status == CUDNN_STATUS_INTERNAL_ERROR_HOST_ALLOCATION_FAILED ||
+                          status == CUDNN_STATUS_INTERNAL_ERROR_DEVICE_ALLOCATION_FAILED ||
+                          status == CUDNN_STATUS_SUBLIBRARY_LOADING_FAILED ||
+                          status == CUDNN_STATUS_NOT_SUPPORTED_RUNTIME_PREREQUISITE_MISSING ||
+                          status == CUDNN_STATUS_NOT_SUPPORTED_SUBLIBRARY_UNAVAILABLE ||
+                          status == CUDNN_STATUS_INTERNAL_ERROR_COMPILATION_FAILED;
+  if (is_of_host) TERNGRAD_THROW(DeviceError, "[ConvolutionPass] an engine cannot be made ready: ", refusal);
   return std::nullopt;
 }
 

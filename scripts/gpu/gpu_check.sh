@@ -14,8 +14,11 @@ too long does not stop the others.
   --out DIR           where report.json, report.md, log.txt and bench*.json go (default: runs/gpu-check-DATE); they are
                       kept up to date from part to part
   --quick             only the benchmarks with a target and those of training steps, one sanitizer, shorter trainings
-  --parts LIST        of tests,trainings,resume,moves,repeats,processes,targets,steps,sanitizers,bench (default: all, in
-                      this order)
+  --parts LIST        of start,tests,repeats,moves,trainings,targets,steps,sanitizers,nccl,resume,processes,bench
+                      (default: all, in this order)
+  --piece N           the N-th piece of that, for machines that are lent for ten minutes at a time: 1 start,tests;
+                      2 repeats,moves,trainings; 3 targets,steps; 4 sanitizers; 5 nccl,resume,processes; 6 bench; with
+                      --time_limit 570
   --time_limit SECS   for all parts together: what is then left is cut off or not run (default: none)
   --mnist DIR         folder with MNIST (default: data/mnist if it is there, else the built-in data set)
   --cifar10 DIR       folder with CIFAR-10 (default: data/cifar10 if it is there, else constant images)
@@ -35,7 +38,9 @@ root=$(cd "$(dirname "${BASH_SOURCE[0]}")/../.." && pwd)
 build=
 out=
 quick=false
-all_parts=tests,trainings,resume,moves,repeats,processes,targets,steps,sanitizers,bench
+all_parts=start,tests,repeats,moves,trainings,targets,steps,sanitizers,nccl,resume,processes,bench
+pieces=(start,tests repeats,moves,trainings targets,steps sanitizers nccl,resume,processes bench)
+piece=
 parts=$all_parts
 time_limit=
 mnist=
@@ -44,7 +49,7 @@ report_options=()
 while (($# > 0)); do
   option=${1%%=*}
   case $option in
-    --build | --out | --parts | --time_limit | --mnist | --cifar10)
+    --build | --out | --parts | --piece | --time_limit | --mnist | --cifar10)
       if [[ $1 == *=* ]]; then
         value=${1#*=}
       else
@@ -64,6 +69,14 @@ while (($# > 0)); do
   esac
   shift
 done
+if [[ -n $piece ]]; then
+  if [[ ! $piece =~ ^[1-9]$ ]] || ((piece > ${#pieces[@]})); then
+    refuse "--piece: '$piece' is refused, expected a number from 1 to ${#pieces[@]}"
+  fi
+  if [[ $parts != "$all_parts" ]]; then refuse "--piece: leave out --parts, which says the same"; fi
+  parts=${pieces[piece - 1]}
+  time_limit=${time_limit:-570}
+fi
 for part in ${parts//,/ }; do
   if [[ -z $part || ,$all_parts, != *,$part,* ]]; then
     refuse "--parts: '$part' is unknown; accepted: ${all_parts//,/, }"
@@ -179,6 +192,12 @@ absent() {
   note "$1" "$2" - 0 0 "$3"
 }
 
+# The first training: versions, engines, graphs, and a step that is replayed.
+run_start() {
+  if ! can_train training start; then return; fi
+  train training start 120 cuda "${digits[@]}" "${ternary[@]}" --num_nodes 2 --max_steps 20
+}
+
 # Tests that use a GPU or its libraries, by name.
 device_tests='*Cuda*:ConvolutionPlan*:CudnnGraph*:Libraries*'
 
@@ -211,6 +230,17 @@ run_tests() {
     fi
     part tests "$name" 180 "${command[@]}" "--gtest_filter=$device_tests" "--gtest_output=json:$state/$name.tests.json"
   done
+}
+
+# NCCL itself with one rank: eager, captured, replayed, a graph destroyed and a communicator aborted in flight.
+run_nccl() {
+  program compress_test
+  if [[ ! -x $bin/compress_test || $(timeout -k 5 60 "${command[@]}" --gtest_list_tests 2>/dev/null) != *CudaNcclOneRank* ]]; then
+    absent tests nccl_one_rank "compress_test is not built with NCCL's tests of one rank"
+    return
+  fi
+  part tests nccl_one_rank 120 "${command[@]}" '--gtest_filter=CudaNcclOneRank.*' \
+    "--gtest_output=json:$state/nccl_one_rank.tests.json"
 }
 
 # The rows that targets are stated for, by encoding and aggregation.
@@ -254,8 +284,13 @@ sanitize() {
 }
 
 run_sanitizers() {
-  local sanitizer tool name limit=120 programs=(kernels_test nets_test datasets_test trainers_test)
+  local sanitizer tool name share limit=120 programs=(kernels_test nets_test datasets_test trainers_test)
   if $quick; then limit=30; fi
+  # Each gets its share: one that is cut off is no failure, one that is not run at all is.
+  if [[ -n $time_limit ]]; then
+    share=$(((time_limit - (SECONDS - started)) / (2 * ${#programs[@]} + 2)))
+    limit=$((share < limit ? share : limit))
+  fi
   sanitizer=$(find_sanitizer)
   if [[ -z $sanitizer ]]; then
     absent sanitizer sanitizers "compute-sanitizer is not present on this machine"

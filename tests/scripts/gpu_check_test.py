@@ -162,14 +162,14 @@ class Pretended(unittest.TestCase):
 
     def test_runs_all_parts(self):
         report = self.check()
-        passed = ["kernels_test", "contracts_test", "nets_test", "lenet_ternary", "lenet_fp32", "cifarnet_ternary",
+        passed = ["start", "kernels_test", "contracts_test", "nets_test", "lenet_ternary", "lenet_fp32", "cifarnet_ternary",
                   "resume_test", "unmoved_gpu", "unmoved_cpu", "from_gpu_to_cpu", "from_cpu_to_gpu"]
         for run in ("lenet_tf32", "cifarnet_tf32", "lenet_fp32", "cifarnet_fp32"):
             passed += [f"repeated_{run}_first", f"repeated_{run}"]
         passed += ["processes_one", "processes_overlap", "processes_served", "processes_launched", "processes_two_served"]
         passed += ["bench_targets", "bench_steps", "memcheck_kernels_test", "memcheck_nets_test", "racecheck_kernels_test",
                    "racecheck_nets_test", "initcheck_kernels_test", "bench"]
-        absent = dict.fromkeys(["compress_test", "datasets_test", "trainers_test", "processes_two"], "absent")
+        absent = dict.fromkeys(["compress_test", "datasets_test", "trainers_test", "nccl_one_rank", "processes_two"], "absent")
         self.assertEqual(self.statuses(report), {**dict.fromkeys(passed, "passed"), **absent})
         self.assertEqual(report["machine"]["gpu"], "Some GPU, driver 13.0")
         self.assertEqual(report["machine"]["programs"], "terngrad_bench 0.1.0 (abc)")
@@ -180,6 +180,26 @@ class Pretended(unittest.TestCase):
         self.assertIn(f"in {self.root}\n", log)
         self.assertIn("ERROR SUMMARY: 0 errors, by racecheck", log)
         self.assertIn("passed", self.result.stdout.splitlines()[-1])
+
+    def test_pieces_are_all_parts_in_their_order(self):
+        whole = list(self.statuses(self.check()))
+        shutil.rmtree(self.root / "out")
+        of_pieces = []
+        for piece in range(1, 7):
+            report = self.check("--piece", str(piece))
+            of_pieces += list(self.statuses(report))
+            self.assertTrue(all(float(part["limit"]) <= 570 for part in report["parts"]), report["parts"])
+        self.assertEqual(of_pieces, whole)
+        for wrong, text in {("--piece", "7"): "'7' is refused, expected a number from 1 to 6",
+                            ("--piece", "1", "--parts", "tests"): "leave out --parts"}.items():
+            self.check(*wrong, code=2)
+            self.assertIn(text, self.result.stderr)
+
+    def test_runs_nccl_with_one_rank(self):
+        self.write(self.bin / "compress_test", TESTS.replace("Cuda$(basename", "CudaNcclOneRank$(basename"))
+        report = self.check("--parts", "nccl")
+        self.assertEqual(self.statuses(report), {"nccl_one_rank": "passed"})
+        self.assertIn("--gtest_filter=CudaNcclOneRank.*", report["parts"][0]["text"])
 
     def test_quick_and_chosen_parts(self):
         self.assertEqual(list(self.statuses(self.check("--quick", "--parts", "sanitizers,bench,tests"))),

@@ -9,7 +9,8 @@
 #include "bench/harness.h"
 
 int main(int argc, char** argv) {
-  terngrad::bench::cuda_measurement() = {.rounds = 1, .max_runs = 1, .copy_elements = 4096, .step_examples = 2};
+  terngrad::bench::cuda_measurement() = {
+      .rounds = 1, .warm_seconds = 0, .max_runs = 1, .copy_elements = 4096, .step_examples = 2};
   terngrad::bench::register_all_cuda();
   benchmark::Initialize(&argc, argv);
   if (benchmark::ReportUnrecognizedArguments(argc, argv)) return 2;

@@ -95,7 +95,8 @@ NcclUniqueId broadcast_id(Communicator& processes, NcclApi& api) {
 
 NcclHandle::~NcclHandle() {
   if (handle_ == nullptr) return;
-  static_cast<void>(failed_ ? api_->abort(handle_) : api_->destroy(handle_));
+  const bool is_out_of_order = failed_ || std::uncaught_exceptions() > num_exceptions_;
+  static_cast<void>(is_out_of_order ? api_->abort(handle_) : api_->destroy(handle_));
 }
 
 void NcclHandle::abort() noexcept {

@@ -1,6 +1,7 @@
 // NcclCommunicator: collectives between GPUs by NCCL 2.
 #pragma once
 
+#include <exception>
 #include <memory>
 #include <span>
 #include <utility>
@@ -26,6 +27,8 @@ class NcclHandle {
   }
   NcclHandle(const NcclHandle&) = delete;
   NcclHandle& operator=(const NcclHandle&) = delete;
+  /// Aborts after a failure and where an exception passes: other ranks may never come to what is under way, for which
+  /// destroying waits.
   ~NcclHandle();
 
   NcclApi& api() const { return *api_; }
@@ -38,6 +41,7 @@ class NcclHandle {
   NcclApi* api_;
   NcclApi::Handle handle_;
   bool failed_ = false;
+  int num_exceptions_ = std::uncaught_exceptions();  // that were under way when it was made
 };
 
 /// One rank of a group of GPUs, one GPU each. Parts of equal size that touch are gathered by ncclAllGather, others by a

@@ -195,6 +195,19 @@ TEST_F(CudaNcclCommunicator, NamesRankOperationAndNcclsWordsAndAbortsAfterAFailu
                                        "broadcast +7 in place 1 uint8 root 1 as 1 stream", "group_end", "abort as 1"));
 }
 
+TEST_F(CudaNcclCommunicator, IsAbortedWhereAnExceptionPasses) {
+  // Of something else: other ranks may never come to what this one has under way.
+  try {
+    const NcclCommunicator communicator = join();
+    throw DataError("of a file");
+  } catch (const DataError&) {
+    // Made while an exception is handled, one ends in order.
+    EXPECT_THAT(nccl_.calls, Contains("abort as 1"));
+    { const NcclCommunicator another = join(); }
+    EXPECT_THAT(nccl_.calls, Contains("destroy as 1"));
+  }
+}
+
 TEST_F(CudaNcclCommunicator, ReportsFailuresOfEveryOperation) {
   auto* const sums = reinterpret_cast<std::uint64_t*>(bytes_.data());
   auto* const maxima = reinterpret_cast<std::uint32_t*>(bytes_.data());
