@@ -25,6 +25,15 @@ endif()
 # Data-centre GPUs from Ampere on: machine code for 8.0 and 9.0, and PTX from which a driver compiles for later ones.
 set(CMAKE_CUDA_ARCHITECTURES "80-real;90" CACHE STRING "GPU architectures to build for")
 
+# The least of them, as a number; 0 where they are words, such as "native".
+set(TERNGRAD_MIN_COMPUTE_CAPABILITY 0)
+foreach(architecture IN LISTS CMAKE_CUDA_ARCHITECTURES)
+  if(architecture MATCHES "^([0-9]+)"
+     AND (TERNGRAD_MIN_COMPUTE_CAPABILITY EQUAL 0 OR CMAKE_MATCH_1 LESS TERNGRAD_MIN_COMPUTE_CAPABILITY))
+    set(TERNGRAD_MIN_COMPUTE_CAPABILITY ${CMAKE_MATCH_1})
+  endif()
+endforeach()
+
 set(TERNGRAD_WITH_CUDA OFF)
 if(NOT TERNGRAD_CUDA STREQUAL "OFF")
   if(TERNGRAD_SANITIZE)

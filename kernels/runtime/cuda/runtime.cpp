@@ -63,6 +63,25 @@ struct Event {
 
 const Event& event_at(const void* event) { return *static_cast<const Event*>(event); }
 
+/// Why a GPU of the first `count` cannot run the kernels of this build; empty if all can. Asking makes no context.
+std::string refused_device(int count) {
+  constexpr int kMinCapability = TERNGRAD_MIN_COMPUTE_CAPABILITY;  // times ten; 0: the build did not say
+  const auto text = [](int capability) {
+    return std::to_string(capability / 10) + "." + std::to_string(capability % 10);
+  };
+  for (int device = 0; device < count; ++device) {
+    int major = 0;
+    int minor = 0;
+    TERNGRAD_CUDA_CHECK(cudaDeviceGetAttribute(&major, cudaDevAttrComputeCapabilityMajor, device));
+    TERNGRAD_CUDA_CHECK(cudaDeviceGetAttribute(&minor, cudaDevAttrComputeCapabilityMinor, device));
+    if (10 * major + minor >= kMinCapability) continue;
+    return "GPU " + std::to_string(device) + " (" + device_name(device) + ") has compute capability " +
+           text(10 * major + minor) + ", and this build has code from " + text(kMinCapability) +
+           " on: build with CMAKE_CUDA_ARCHITECTURES for it, or hide it by CUDA_VISIBLE_DEVICES";
+  }
+  return {};
+}
+
 /// Whether the host may write memory while the GPU is still to read it.
 bool is_of_host(const void* memory) {
   cudaPointerAttributes attributes{};
@@ -76,7 +95,7 @@ int num_devices() {
   // Without a driver the call fails and leaves its argument alone.
   int count = 0;
   const cudaError_t error = cudaGetDeviceCount(&count);
-  if (error == cudaSuccess) return count;
+  if (error == cudaSuccess) return refused_device(count).empty() ? count : 0;
   static_cast<void>(cudaGetLastError());
   return 0;
 }
@@ -85,7 +104,7 @@ std::string device_unavailable_reason() {
   int count = 0;
   const cudaError_t error = cudaGetDeviceCount(&count);
   static_cast<void>(cudaGetLastError());
-  if (error == cudaSuccess) return count > 0 ? "" : "the driver reports no device";
+  if (error == cudaSuccess) return count > 0 ? refused_device(count) : "the driver reports no device";
   return std::string(cudaGetErrorName(error)) + " (" + cudaGetErrorString(error) + ")";
 }
 

@@ -74,6 +74,20 @@ TEST_F(SeveralGpus, OfAProcessHaveTheBitsOfOne) {
   }
 }
 
+TEST_F(SeveralGpus, TooOldForTheBuildAreNotThere) {
+  setenv("SIMT_COMPUTE_CAPABILITY", "75", 1);
+  const int count = num_cuda_devices();
+  const std::string reason = cuda_unavailable_reason();
+  setenv("SIMT_COMPUTE_CAPABILITY", "80", 1);
+  EXPECT_EQ(num_cuda_devices(), 4);
+  EXPECT_EQ(cuda_unavailable_reason(), "");
+  unsetenv("SIMT_COMPUTE_CAPABILITY");
+  EXPECT_EQ(count, 0);
+  EXPECT_EQ(reason,
+            "GPU 0 (SIMT emulation) has compute capability 7.5, and this build has code from 8.0 on: build with "
+            "CMAKE_CUDA_ARCHITECTURES for it, or hide it by CUDA_VISIBLE_DEVICES");
+}
+
 /// In threads of its own, which begin with GPU 0 as the current one as those of a new process do.
 template <class Work>
 std::vector<int> gpus_with_a_context_after(const Work& work) {

@@ -168,6 +168,14 @@ struct cudaDeviceProp {
   char name[256];
   cudaUUID_t uuid;
 };
+enum cudaDeviceAttr { cudaDevAttrComputeCapabilityMajor = 75, cudaDevAttrComputeCapabilityMinor = 76 };
+/// 9.0, or what SIMT_COMPUTE_CAPABILITY says, times ten.
+inline cudaError_t cudaDeviceGetAttribute(int* value, cudaDeviceAttr attribute, int) {
+  const char* const text = std::getenv("SIMT_COMPUTE_CAPABILITY");
+  const int capability = text == nullptr ? 90 : std::atoi(text);
+  *value = attribute == cudaDevAttrComputeCapabilityMajor ? capability / 10 : capability % 10;
+  return cudaSuccess;
+}
 inline cudaError_t cudaGetDeviceProperties(cudaDeviceProp* properties, int device) {
   std::strcpy(properties->name, "SIMT emulation");
   properties->uuid = {};
