@@ -1,4 +1,5 @@
 // Encode as a whole: statistics, scaler, ternarize and pack, of a tensor, in blocks, and of whole models.
+#include <algorithm>
 #include <memory>
 
 #include "bench/cuda_harness.h"
@@ -55,13 +56,10 @@ CudaSubject encode_layout(const Layout& layout) {
   CudaSubject subject;
   subject.elements = static_cast<double>(layout.num_elements());
   subject.bytes = 8.25 * subject.elements;  // the gradient is read twice
-  // Statistics of chunks, of short and of long tensors, codes; a layout may lack one kind of tensors.
-  bool any_long = false;
-  bool any_short = false;
-  for (const Segment& segment : layout.segments()) {
-    (segment.num_elements > 32 * kChunkElements ? any_long : any_short) = true;
-  }
-  subject.num_launches = 2 + (any_long ? 1 : 0) + (any_short ? 1 : 0);
+  // Statistics of chunks, of the slots of long tensors, of tensors; codes.
+  const bool any_long = std::ranges::any_of(
+      layout.segments(), [](const Segment& each) { return each.num_elements > 32 * kChunkElements; });
+  subject.num_launches = 3 + (any_long ? 1 : 0);
   subject.prepare = [=](Stream& stream, int num_sets) {
     state->gradients = gradients_on(stream, state->layout.flat_elements(), num_sets);
     std::vector<std::function<void()>> works;

@@ -23,8 +23,9 @@ namespace {
 template <class Plan, class Result>
 struct Measurement {
   std::string name;
-  int num_passes;    // over the elements
-  int num_launches;  // of kernels that have work
+  int num_passes;             // over the elements
+  int num_launches;           // of kernels that have work
+  int num_long_launches = 0;  // as many more for tensors of more than 32 chunks
   std::size_t num_results;
   std::function<Plan(std::int64_t n, const Device& device)> plan;
   std::function<void(Plan& plan, const TensorTable& tensor, std::span<Result> out, Stream& stream)> run;
@@ -49,7 +50,7 @@ CudaSubject subject_of(const Measurement<Plan, Result>& measurement, std::int64_
   CudaSubject subject;
   subject.bytes = measurement.bytes(n, type);
   subject.elements = static_cast<double>(n);
-  subject.num_launches = measurement.num_launches;
+  subject.num_launches = measurement.num_launches + (n > 32 * kChunkElements ? measurement.num_long_launches : 0);
   subject.prepare = [=](Stream& stream, int num_sets) {
     state->gradients = typed_gradients_on(stream, type, n, num_sets);
     state->results = Buffer<Result>(static_cast<std::int64_t>(state->measurement.num_results), Device::cuda());
@@ -100,6 +101,7 @@ void register_cuda_statistics() {
       .name = "statistics",
       .num_passes = 1,
       .num_launches = 2,
+      .num_long_launches = 1,
       .num_results = 1,
       .plan = [=](std::int64_t n, const Device& device) { return StatisticsPlan(whole(n), device); },
       .run = [](auto& plan, const auto& tensor, auto out, auto& stream) { plan.run(tensor, out, stream); }});
@@ -117,6 +119,7 @@ void register_cuda_statistics() {
       .name = "side_scalers",
       .num_passes = 2,
       .num_launches = 4,
+      .num_long_launches = 1,
       .num_results = 2,
       .plan = [=](std::int64_t n, const Device& device) { return SideScalerPlan(whole(n), device); },
       .run =

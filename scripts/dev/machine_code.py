@@ -31,7 +31,7 @@ LOADS = {0x181, 0x180}
 STORES = {0x186, 0x185}
 SHARED = {0x184, 0x188}
 WIDTHS = (8, 8, 16, 16, 32, 64, 128, 0)
-EXIT, BRANCH, JOIN, NOP = 0x14D, 0x147, 0x141, 0x118
+EXIT, BRANCH, JOIN, CALL = 0x14D, 0x147, 0x141, 0x144
 # The integer and logic pipe, of 64 lanes in a multiprocessor and cycle where others have 128: VOTE, SEL, FSEL, FMNMX,
 # FSETP, ISETP, VIMNMX3, IADD3, LEA, LOP3, PRMT, SHF, PLOP3, VIADD, VIADDMNMX, VIMNMX and moves of predicates.
 LOGIC = {0x003, 0x004, 0x006, 0x007, 0x008, 0x009, 0x00B, 0x00C, 0x00F, 0x010, 0x011, 0x012, 0x016, 0x017, 0x019, 0x01C,
@@ -224,6 +224,8 @@ class Kernel:
                 next_ones.append(at + 1 + each.distance)
             elif each.kind == JOIN:
                 next_ones.append(joins.get(at, at + 1))
+            elif each.kind == CALL and each.is_conditional:
+                next_ones.append(at + 1 + each.distance)  # a jump; functions are called unconditionally, and return
             found.append([to for to in next_ones if 0 <= to < len(self.instructions)])
         return found
 

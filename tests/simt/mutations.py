@@ -41,6 +41,7 @@ REDUCE = "kernels/tensor/cuda/reduce.cuh"
 REDUCE_TEST = "tests/simt/reduce_test.cpp"
 STATISTICS = "kernels/statistics/cuda/statistics.cu"
 STATISTICS_CHUNK = "kernels/statistics/cuda/statistics_chunk.cuh"
+SIGNED_STATISTICS = "kernels/statistics/cuda/signed_statistics.cu"
 TERNARIZE = "kernels/codes/cuda/ternarize.cu"
 TERNARIZE_CHUNK = "kernels/codes/cuda/ternarize_chunk.cuh"
 TERNARIZE_WHOLE = "kernels/codes/cuda/ternarize_whole.cuh"
@@ -68,10 +69,12 @@ KERNELS_MUTATIONS = [
     Mutation(REDUCE, TERNARIZE, "CudaTernarize.*", "lane == kWarpThreads - 1", "lane == 0"),
     Mutation(STATISTICS, STATISTICS, "CudaStatistics.*", "if (index >= num_tiles) return;", "", sanitizer=ADDRESS),
     Mutation(STATISTICS, STATISTICS, "CudaStatistics.*", "num_chunks <= kWarpChunks", "num_chunks <= kWarpChunks + 1"),
+    Mutation(STATISTICS, STATISTICS, "CudaStatistics.*", "distance >= kLanesPerWarp", "distance > kLanesPerWarp"),
+    Mutation(STATISTICS, STATISTICS, "CudaStatistics.*", "tiles_.size() + i * kWarpThreads", "tiles_.size()"),
     Mutation(STATISTICS_CHUNK, STATISTICS, "CudaStatistics.*", "unsigned distance = 4;", "unsigned distance = 8;"),
     Mutation(STATISTICS_CHUNK, STATISTICS, "CudaStatistics.*", "if (i < count) accum", "if (i <= count) accum"),
-    Mutation(STATISTICS_CHUNK, STATISTICS, "CudaStatistics.*", "slots[threadIdx.x] = value;\n  __syncthreads();", "slots[threadIdx.x] = value;"),
-    Mutation(STATISTICS_CHUNK, STATISTICS, "CudaStatistics.*", "distance >= kWarpThreads", "distance > kWarpThreads"),
+    Mutation(STATISTICS_CHUNK, SIGNED_STATISTICS, "CudaSignedStatistics.*", "slots[threadIdx.x] = value;\n  __syncthreads();", "slots[threadIdx.x] = value;"),
+    Mutation(STATISTICS_CHUNK, SIGNED_STATISTICS, "CudaSignedStatistics.*", "distance >= kWarpThreads", "distance > kWarpThreads"),
     Mutation(ENCODE_BLOCKS, ENCODE_BLOCKS, "CudaEncodeBlocks.*", "slots[threadIdx.x] = {0, 0, 0, 0};\n  __syncthreads();", "slots[threadIdx.x] = {0, 0, 0, 0};"),
     Mutation(ENCODE_BLOCKS, ENCODE_BLOCKS, "CudaEncodeBlocks.*", "min(job.block_elements, job.count - first)", "job.block_elements", sanitizer=ADDRESS),
     Mutation(TERNARIZE_CHUNK, TERNARIZE, "CudaTernarize.*", "draw == floored", "draw + 1 == floored", 2),

@@ -1,10 +1,12 @@
-// Statistics on a GPU: the tree of kernels/statistics/statistics.h, a warp per chunk, then a warp or a block per slice.
+// Statistics on a GPU: the tree of kernels/statistics/statistics.h, a warp per chunk, then a warp per slice; before
+// that, where a slice has many chunks, several warps for the slots of the tree.
 #include "kernels/statistics/cuda/statistics.h"
 
 #include <cuda_runtime.h>
 
 #include <algorithm>
 #include <cstdint>
+#include <type_traits>
 #include <vector>
 
 #include "kernels/runtime/cuda/launch.cuh"
@@ -17,10 +19,18 @@ namespace terngrad::cuda {
 namespace {
 
 constexpr unsigned kThreads = 256;
-constexpr unsigned kWarps = kThreads / kWarpThreads;
+/// Of blocks where chunks are so few that larger ones would leave multiprocessors without work.
+constexpr unsigned kFewThreads = 64;
+constexpr std::int64_t kFewChunks = 132 * (kThreads / kWarpThreads);
 constexpr int kVectorsInFlight = 8;
 /// Chunks up to which a slice is combined by one warp: one chunk per lane.
 constexpr std::int64_t kWarpChunks = kWarpThreads;
+/// Warps for the slots of a longer slice. Each takes 32 slots, those of four lanes of the tree's last steps, and leaves
+/// a result for each of these lanes.
+constexpr unsigned kLanesPerWarp = 4;
+constexpr unsigned kSlotWarps = kWarpThreads / kLanesPerWarp;
+constexpr int kChunksInFlight = 16;  // of a slot: a thread reads them one after the other
+static_assert(kSlotWarps * kWarpThreads == kStatisticsSlots, "a thread per slot");
 
 /// Where a worker's slice is.
 struct Source {
@@ -53,20 +63,20 @@ struct Result {
 };
 
 /// One warp per chunk; blockIdx.y is the worker.
-// With registers for 4 blocks of a multiprocessor, and not the 8 that there may be: a thread's loads then stay in
-// flight together, where fewer registers would have them wait for each other.
+// With registers for 4 blocks of a multiprocessor (3 for bfloat16), and not the 8 that there may be: a thread's loads
+// then stay in flight together, where fewer registers would have them wait for each other.
 template <class Element, SummedAs kSummed>
-__global__ void __launch_bounds__(kThreads, 4)
+__global__ void __launch_bounds__(kThreads, std::is_same_v<Element, Bfloat16> ? 3 : 4)
     chunk_statistics_kernel(const Source* __restrict__ sources, std::int32_t num_slices, const Tile* __restrict__ tiles,
-                            std::int64_t num_tiles, Statistics* __restrict__ partials) {
-  const std::int64_t index = std::int64_t{blockIdx.x} * kWarps + threadIdx.x / kWarpThreads;
+                            std::int64_t num_tiles, Statistics* __restrict__ partials, std::int64_t stride) {
+  const std::int64_t index = std::int64_t{blockIdx.x} * (blockDim.x / kWarpThreads) + threadIdx.x / kWarpThreads;
   if (index >= num_tiles) return;  // whole warps
   const Tile tile = tiles[index];
   const Source source = sources[std::int64_t{blockIdx.y} * num_slices + tile.slice];
   const std::int64_t begin = std::int64_t{tile.chunk} * kChunkElements;
   const Statistics result = warp_chunk_statistics<kVectorsInFlight, kSummed>(
       static_cast<const Element*>(source.values) + begin, min(kChunkElements, source.count - begin));
-  if (threadIdx.x % kWarpThreads == 0) partials[std::int64_t{blockIdx.y} * num_tiles + index] = result;
+  if (threadIdx.x % kWarpThreads == 0) partials[std::int64_t{blockIdx.y} * stride + index] = result;
 }
 
 __device__ void write_result(const Statistics& statistics, const ChunkRange& range, std::int32_t num_slices,
@@ -81,39 +91,46 @@ __device__ void write_result(const Statistics& statistics, const ChunkRange& ran
   }
 }
 
-/// Step 4 for slices of up to 32 chunks, a warp each: slots beyond the chunks hold zeros, which change no bit.
+/// The first steps of step 4 for a slice of more than 32 chunks: thread j of the slice is slot j, and slots j + 128, 64
+/// and 32 are added. What is left of each of 32 lanes goes where combine_kernel reads it, behind all chunks.
+__global__ void __launch_bounds__(kWarpThreads)
+    slot_kernel(Statistics* __restrict__ partials, std::int64_t num_tiles, std::int64_t stride,
+                const ChunkRange* __restrict__ ranges) {
+  const ChunkRange range = ranges[blockIdx.x / kSlotWarps];
+  Statistics* of_worker = partials + std::int64_t{blockIdx.y} * stride;
+  const Statistics* chunks = of_worker + range.first;
+  const unsigned lane = blockIdx.x % kSlotWarps * kLanesPerWarp + threadIdx.x % kLanesPerWarp;
+  const unsigned slot = threadIdx.x / kLanesPerWarp * kWarpThreads + lane;
+  Statistics value = {0, 0, 0, 0};
+#pragma unroll kChunksInFlight
+  for (auto chunk = static_cast<std::int32_t>(slot); chunk < range.num_chunks;
+       chunk += static_cast<std::int32_t>(kStatisticsSlots)) {
+    value = combined(value, chunks[chunk]);
+  }
+#pragma unroll
+  for (unsigned distance = kWarpThreads / 2; distance >= kLanesPerWarp; distance /= 2) {
+    value = combined(value, shuffled_down(value, distance));
+  }
+  if (threadIdx.x < kLanesPerWarp) {
+    of_worker[num_tiles + std::int64_t{blockIdx.x / kSlotWarps} * kWarpThreads + lane] = value;
+  }
+}
+
+/// The rest of step 4, a warp for each slice: it has up to 32 chunks, or the lanes that slot_kernel has left. Slots
+/// beyond the chunks hold zeros, which change no bit.
 __global__ void __launch_bounds__(kThreads)
-    combine_small_kernel(const Statistics* __restrict__ partials, std::int64_t num_tiles,
-                         const ChunkRange* __restrict__ ranges, std::int32_t num_ranges, std::int32_t num_slices,
-                         Result result) {
-  const std::int64_t index = std::int64_t{blockIdx.x} * kWarps + threadIdx.x / kWarpThreads;
+    combine_kernel(const Statistics* __restrict__ partials, std::int64_t stride, const ChunkRange* __restrict__ ranges,
+                   std::int32_t num_ranges, std::int32_t num_slices, Result result) {
+  const std::int64_t index = std::int64_t{blockIdx.x} * (kThreads / kWarpThreads) + threadIdx.x / kWarpThreads;
   if (index >= num_ranges) return;  // whole warps
   const ChunkRange range = ranges[index];
   const unsigned lane = threadIdx.x % kWarpThreads;
   Statistics value = {0, 0, 0, 0};
   if (lane < static_cast<unsigned>(range.num_chunks)) {
-    value = partials[std::int64_t{blockIdx.y} * num_tiles + range.first + lane];
+    value = partials[std::int64_t{blockIdx.y} * stride + range.first + lane];
   }
   value = warp_combine(value);
   if (lane == 0) write_result(value, range, num_slices, result);
-}
-
-/// Step 4 for a longer slice, a block each: thread j is slot j.
-__global__ void __launch_bounds__(kThreads)
-    combine_large_kernel(const Statistics* __restrict__ partials, std::int64_t num_tiles,
-                         const ChunkRange* __restrict__ ranges, std::int32_t num_slices, Result result) {
-  static_assert(kThreads == kStatisticsSlots, "a thread per slot");
-  const ChunkRange range = ranges[blockIdx.x];
-  const Statistics* chunks = partials + std::int64_t{blockIdx.y} * num_tiles + range.first;
-  Statistics value = {0, 0, 0, 0};
-#pragma unroll 8
-  for (std::int32_t chunk = static_cast<std::int32_t>(threadIdx.x); chunk < range.num_chunks;
-       chunk += static_cast<std::int32_t>(kThreads)) {
-    value = combined(value, chunks[chunk]);
-  }
-  __shared__ Statistics slots[kStatisticsSlots];
-  value = block_combine(value, slots);
-  if (threadIdx.x == 0) write_result(value, range, num_slices, result);
 }
 
 /// A warp per worker: every lane joins the slices in order, which are few; together they write the scalers.
@@ -142,8 +159,8 @@ class Runner final : public StatisticsRunner {
   Runner(std::span<const Slice> slices, const Device& device)
       : slices_(slices.begin(), slices.end()),
         tiles_table_(device),
-        small_table_(device),
-        large_table_(device),
+        long_table_(device),
+        combined_table_(device),
         sources_table_(device),
         counts_table_(device),
         statistics_(0, device) {
@@ -152,10 +169,16 @@ class Runner final : public StatisticsRunner {
       const ChunkRange range = {static_cast<std::int64_t>(tiles_.size()), static_cast<std::int32_t>(num_chunks),
                                 static_cast<std::int32_t>(i), slices_[i].count};
       counts_.push_back(slices_[i].count);
-      (num_chunks <= kWarpChunks ? small_ : large_).push_back(range);
+      (num_chunks <= kWarpChunks ? combined_ : long_).push_back(range);
       for (std::int64_t chunk = 0; chunk < num_chunks; ++chunk) {
         tiles_.push_back({static_cast<std::int32_t>(i), static_cast<std::int32_t>(chunk)});
       }
+    }
+    for (std::size_t i = 0; i < long_.size(); ++i) {
+      ChunkRange lanes = long_[i];
+      lanes.first = static_cast<std::int64_t>(tiles_.size() + i * kWarpThreads);
+      lanes.num_chunks = static_cast<std::int32_t>(kWarpThreads);
+      combined_.push_back(lanes);
     }
     // A launch holds 65535 workers; the memory for their partial results is made when their number is known.
     partials_ = Buffer<Statistics>(0, device);
@@ -198,9 +221,10 @@ class Runner final : public StatisticsRunner {
     }
     const auto num_tiles = static_cast<std::int64_t>(tiles_.size());
     const auto num_workers = static_cast<std::int64_t>(workers.size());
-    if (partials_.num_elements() < num_tiles * num_workers) {
+    const std::int64_t stride = num_tiles + static_cast<std::int64_t>(long_.size() * kWarpThreads);
+    if (partials_.num_elements() < stride * num_workers) {
       stream.synchronize();
-      partials_ = Buffer<Statistics>(num_tiles * num_workers, stream.device());
+      partials_ = Buffer<Statistics>(stride * num_workers, stream.device());
     }
     const auto num_slices = static_cast<std::int32_t>(slices_.size());
     const auto rows = static_cast<unsigned>(num_workers);
@@ -209,28 +233,29 @@ class Runner final : public StatisticsRunner {
     with_element(workers.front().type(), [&]<class Element>(Element) {
       const auto kernel = summed == SummedAs::kMagnitudes ? chunk_statistics_kernel<Element, SummedAs::kMagnitudes>
                                                           : chunk_statistics_kernel<Element, SummedAs::kValues>;
-      launch(kernel, dim3(num_blocks_for(num_tiles, kWarps), rows), dim3(kThreads), 0, stream, sources, num_slices,
-             tiles, num_tiles, partials_.data());
+      const unsigned threads = num_tiles * num_workers < kFewChunks ? kFewThreads : kThreads;
+      launch(kernel, dim3(num_blocks_for(num_tiles, threads / kWarpThreads), rows), dim3(threads), 0, stream, sources,
+             num_slices, tiles, num_tiles, partials_.data(), stride);
     });
-    const auto num_small = static_cast<std::int32_t>(small_.size());
-    launch(combine_small_kernel, dim3(num_blocks_for(num_small, kWarps), rows), dim3(kThreads), 0, stream,
-           partials_.data(), num_tiles, small_table_.on_device(small_, stream), num_small, num_slices, result);
-    launch(combine_large_kernel, dim3(static_cast<unsigned>(large_.size()), rows), dim3(kThreads), 0, stream,
-           partials_.data(), num_tiles, large_table_.on_device(large_, stream), num_slices, result);
+    launch(slot_kernel, dim3(static_cast<unsigned>(long_.size()) * kSlotWarps, rows), dim3(kWarpThreads), 0, stream,
+           partials_.data(), num_tiles, stride, long_table_.on_device(long_, stream));
+    const auto num_combined = static_cast<std::int32_t>(combined_.size());
+    launch(combine_kernel, dim3(num_blocks_for(num_combined, kThreads / kWarpThreads), rows), dim3(kThreads), 0, stream,
+           partials_.data(), stride, combined_table_.on_device(combined_, stream), num_combined, num_slices, result);
   }
 
   std::vector<Slice> slices_;
   std::vector<Tile> tiles_;
-  std::vector<ChunkRange> small_;
-  std::vector<ChunkRange> large_;
+  std::vector<ChunkRange> long_;      // of more than 32 chunks
+  std::vector<ChunkRange> combined_;  // of up to 32, and the lanes that are left of long ones
   std::vector<Source> sources_;
   UploadedTable<Tile> tiles_table_;
-  UploadedTable<ChunkRange> small_table_;
-  UploadedTable<ChunkRange> large_table_;
+  UploadedTable<ChunkRange> long_table_;
+  UploadedTable<ChunkRange> combined_table_;
   UploadedTable<Source> sources_table_;
   UploadedTable<std::int64_t> counts_table_;
   std::vector<std::int64_t> counts_;  // elements of each slice
-  Buffer<Statistics> partials_;       // one per worker and chunk
+  Buffer<Statistics> partials_;       // of a worker one per chunk, then 32 per long slice
   Buffer<Statistics> statistics_;     // of model_scalers: one per worker and slice
 };
 
