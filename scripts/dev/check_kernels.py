@@ -143,6 +143,11 @@ STREAMS = [
     Stream("Adam", "elementwise_kernel", AT_ONCE + "4Adam", 8, 28),
 ]
 
+# Bytes of dynamic shared memory that kernels are launched with at most. With the static ones a block has 48 KiB unless it
+# asks for more (CUDA Programming Guide, "Shared Memory"), which nothing here does: a launch beyond fails.
+DYNAMIC_SHARED_BYTES = {"crop_images_kernel": 47 << 10}
+SHARED_BYTES = 48 << 10
+
 # (name, multiprocessors, GHz while they are busy, GB/s of a copy, read and written): computed from, not measured here.
 MACHINES = [("H100", 132, 1.755, 3000), ("H200", 132, 1.755, 4300)]
 LATENCY_SECONDS = 800e-9  # of memory under load, by which bytes must be in flight
@@ -228,6 +233,12 @@ def findings(found, wide_accesses):
             yield (
                 f"{kernel.name} (sm_{kernel.architecture}) uses local memory: a frame of {kernel.frame_bytes} bytes, "
                 f"{dict(kernel.accesses)}"
+            )
+        dynamic = DYNAMIC_SHARED_BYTES.get(kernel.function(), 0)
+        if kernel.shared_bytes + dynamic > SHARED_BYTES:
+            yield (
+                f"{kernel.name} (sm_{kernel.architecture}) has {kernel.shared_bytes} bytes of static shared memory and up to "
+                f"{dynamic} of dynamic, and no launch gets more than {SHARED_BYTES}"
             )
     for wide in wide_accesses:
         concerned = [kernel for kernel in found if wide.concerns(kernel)]

@@ -44,6 +44,7 @@ FATBIN_ELF = 2  # kind of an entry; PTX is 1
 ATTRIBUTE_WITH_SIZE = 4  # format of an entry of .nv.info
 ATTRIBUTE_FRAME_SIZE = 0x11
 ATTRIBUTE_REGISTERS = 0x2F
+RESERVED_SHARED_BYTES = 1024  # of each block from 9.0 on, by the system, which are not of the block's 48 KiB
 
 
 class BadObject(Exception):
@@ -109,7 +110,7 @@ class Kernel:
     instructions: list
     frame_bytes: int = 0  # of local memory
     num_registers: int = 0
-    shared_bytes: int = 0  # static
+    shared_bytes: int = 0  # static, without the system's
 
     @functools.cached_property
     def accesses(self):
@@ -332,5 +333,5 @@ def kernels(obj):
                 [Instruction(*struct.unpack_from("<QQ", code, at), architecture) for at in range(0, len(code), INSTRUCTION_BYTES)],
                 attributes[ATTRIBUTE_FRAME_SIZE][name],
                 attributes[ATTRIBUTE_REGISTERS][name],
-                sizes.get(f".nv.shared.{name}", 0),
+                max(0, sizes.get(f".nv.shared.{name}", 0) - (RESERVED_SHARED_BYTES if architecture >= 90 else 0)),
             )

@@ -209,9 +209,18 @@ class CheckKernels(unittest.TestCase):
 
     def test_knows_registers_and_shared_memory(self):
         for kernel in self.named(self.good, "shared"):
-            self.assertEqual(kernel.shared_bytes - (1024 if kernel.shared_bytes > 4096 else 0), 4096)
+            self.assertEqual(kernel.shared_bytes, 4096)
         for kernel in self.named(self.good, "ahead"):
             self.assertIn(kernel.num_registers, range(33, 128))
+
+    def test_finds_more_shared_memory_than_a_block_gets(self):
+        self.addCleanup(self.script.DYNAMIC_SHARED_BYTES.pop, "shared")
+        self.script.DYNAMIC_SHARED_BYTES["shared"] = 44 << 10
+        self.assertEqual(self.findings(self.good), [])
+        self.script.DYNAMIC_SHARED_BYTES["shared"] += 16
+        found = self.findings(self.good)
+        self.assertEqual(len(found), 2, found)
+        self.assertIn("4096 bytes of static shared memory and up to 45072 of dynamic", found[0])
 
     def test_finds_counts_that_are_worse(self):
         stream = self.script.Stream("of eight", "ahead", "", 32, 5)
