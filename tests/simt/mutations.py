@@ -84,6 +84,8 @@ KERNELS_MUTATIONS = [
     Mutation(TERNARIZE_WHOLE, TERNARIZE, "CudaTernarize.*", "chunk * kChunkWords + (odd", "(odd"),
     Mutation(TERNARIZE, TERNARIZE, "CudaTernarize.*", "task.block_elements - tile.into_block >= kWholeElements", "task.block_elements - tile.into_block >= kWholeElements / 2"),
     Mutation(TERNARIZE, TERNARIZE, "CudaTernarize.*", "words[mine.index] = mine.word;\n  if (threadIdx.x < kSignWords) compacted[threadIdx.x] = 0;\n  __syncthreads();", "words[mine.index] = mine.word;\n  if (threadIdx.x < kSignWords) compacted[threadIdx.x] = 0;"),
+    Mutation(TERNARIZE, TERNARIZE, "CudaTernarize.*", "shift == 0 ? 0 : from_words[at / 4 + 1]", "0"),
+    Mutation(TERNARIZE, TERNARIZE, "CudaTernarize.*", "first <= last ? end - 4 * last : 0", "0"),
     Mutation(AGGREGATE, AGGREGATE, "CudaCodeSums.*", "sums.stage(staged);\n  __syncthreads();", "sums.stage(staged);"),
     Mutation(WORD_READER, AGGREGATE, "CudaCodeSums.*", "__syncthreads();  // of_payload may be written again", ""),
     Mutation(PACKED_SUMS, AGGREGATE, "CudaCodeSums.*", "kBytePayloads = 255 / 3", "kBytePayloads = 255 / 3 + 1"),

@@ -192,7 +192,8 @@ __global__ void __launch_bounds__(kThreads)
   }
 }
 
-/// tmask, third: a block per chunk copies its signs to their place, the last one with the zeros behind them.
+/// tmask, third: a block per chunk copies its signs to their place, by words as far as they are its own, the last one
+/// with the zeros behind them.
 __global__ void __launch_bounds__(kThreads)
     tmask_signs_kernel(const TernarizeJob* __restrict__ jobs, const EncodeTile* __restrict__ tiles,
                        const std::uint32_t* __restrict__ signs) {
@@ -204,7 +205,20 @@ __global__ void __launch_bounds__(kThreads)
   const std::uint32_t end = offsets[tile.group + 1];
   const auto* from = reinterpret_cast<const std::uint8_t*>(signs + std::int64_t{blockIdx.x} * kSignWords);
   std::uint8_t* to = job.payload + parts.signs_offset;
-  for (std::uint32_t i = begin + threadIdx.x; i < end; i += kThreads) to[i] = from[i - begin];
+  // Words from `first` to `last` have no byte of another chunk; up to three bytes on either side may share one.
+  const std::uint32_t first = (begin + 3) / 4;
+  const std::uint32_t last = end / 4;
+  const auto* from_words = signs + std::int64_t{blockIdx.x} * kSignWords;
+  auto* to_words = reinterpret_cast<std::uint32_t*>(to);
+  for (std::uint32_t word = first + threadIdx.x; word < last; word += kThreads) {
+    const std::uint32_t at = 4 * word - begin;
+    const std::uint32_t shift = 8 * (at % 4);
+    to_words[word] = __funnelshift_r(from_words[at / 4], shift == 0 ? 0 : from_words[at / 4 + 1], shift);
+  }
+  const std::uint32_t before = min(4 * first, end) - begin;
+  const std::uint32_t behind = first <= last ? end - 4 * last : 0;
+  if (threadIdx.x < before) to[begin + threadIdx.x] = from[threadIdx.x];
+  if (threadIdx.x < behind) to[4 * last + threadIdx.x] = from[4 * last + threadIdx.x - begin];
   if (tile.group + 1 == parts.num_chunks && threadIdx.x < 3 && end + threadIdx.x < (end + 3) / 4 * 4) {
     to[end + threadIdx.x] = 0;
   }
