@@ -20,7 +20,7 @@ import re
 import sys
 
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
-from machine_code import ARCHITECTURES, BadObject, cubins, kernels
+from machine_code import ARCHITECTURES, BadObject, compilers, cubins, kernels
 
 COUNTS = os.path.join(os.path.dirname(os.path.abspath(__file__)), "kernel_counts.json")
 
@@ -185,16 +185,17 @@ def regressions(found, streams, recorded):
                     yield f"{stream.name} ({architecture}): {name} {counts[name]}, recorded {of_record[name]}"
 
 
-def read_counts():
+def read_record():
+    """{"compiler": release of ptxas, "counts": by stream and architecture}"""
     with open(COUNTS, encoding="utf-8") as file:
         return json.load(file)
 
 
-def record(found):
-    counts = read_counts() if os.path.exists(COUNTS) else {}
+def record(found, releases):
+    counts = read_record()["counts"] if os.path.exists(COUNTS) else {}
     counts |= {stream.name: of_stream for stream in STREAMS if (of_stream := counts_of(stream, found))}
     with open(COUNTS, "w", encoding="utf-8") as file:
-        file.write(json.dumps(counts, indent=1, sort_keys=True) + "\n")
+        file.write(json.dumps({"compiler": " ".join(sorted(releases)), "counts": counts}, indent=1, sort_keys=True) + "\n")
 
 
 def percent_of_copy(stream, counts, machine):
@@ -261,7 +262,7 @@ def targets_of(paths):
 
 def main(arguments):
     if arguments == ["--table"]:
-        print("\n".join(table(read_counts())))
+        print("\n".join(table(read_record()["counts"])))
         return 0
     listing, recording = (arguments[:1] == [option] for option in ("--list", "--record"))
     paths = arguments[listing or recording :]
@@ -270,12 +271,14 @@ def main(arguments):
         return 2
     found = []
     architectures = set()
+    releases = set()
     for path in paths:
         try:
             with open(path, "rb") as file:
                 obj = file.read()
             architectures |= {architecture for architecture, _ in cubins(obj)}
             found += kernels(obj)
+            releases |= compilers(obj)
         except (BadObject, OSError) as error:
             print(f"check_kernels.py: {path}: {error}", file=sys.stderr)
             return 1
@@ -288,14 +291,18 @@ def main(arguments):
             )
         return 0
     if recording:
-        record(found)
+        record(found, releases)
         return 0
     if architectures and architectures.isdisjoint(ARCHITECTURES):
         print(f"check_kernels.py: skipped, for there is only code for {sorted(architectures)}")
         return 77
     targets = targets_of(paths)
     complaints = list(findings(found, [wide for wide in WIDE_ACCESSES if wide.target in targets]))
-    complaints += regressions(found, [stream for stream in STREAMS if stream.target in targets], read_counts())
+    recorded = read_record()
+    if releases == {recorded["compiler"]}:
+        complaints += regressions(found, [stream for stream in STREAMS if stream.target in targets], recorded["counts"])
+    elif releases:
+        print(f"check_kernels.py: counts are recorded for CUDA {recorded['compiler']}, not compared with {sorted(releases)}")
     if not found:
         complaints.append("there are no kernels in these objects")
     for complaint in complaints:

@@ -291,6 +291,14 @@ def cubins(obj):
             entry += contents_bytes
 
 
+def compilers(obj):
+    """The releases of ptxas that have made an object file's cubins, "13.0"; usually one."""
+    found = set()
+    for _, cubin in cubins(obj):
+        found |= {release.decode() for release in re.findall(rb"release ([0-9]+\.[0-9]+), V", cubin)}
+    return found
+
+
 def _attributes(elf):
     """Numbers that the assembler has noted of functions: {attribute: {function: number}}."""
     names = list(elf.symbol_names())

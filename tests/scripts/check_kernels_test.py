@@ -2,7 +2,9 @@
 
 Arguments: the nvcc to compile with. Exits with 77 where there is none."""
 
+import contextlib
 import importlib.util
+import io
 import pathlib
 import re
 import shutil
@@ -234,6 +236,19 @@ class CheckKernels(unittest.TestCase):
             self.assertIn(f"{name} {recorded['of eight']['sm_80'][name]}, recorded {better}", lines[0])
         self.assertIn("no counts are recorded", list(self.script.regressions(found, [stream], {}))[0])
 
+    def test_knows_the_compiler(self):
+        text = subprocess.run([NVCC, "--version"], capture_output=True, text=True, check=True).stdout
+        self.assertEqual(machine_code.compilers(self.good.read_bytes()), set(re.findall(r"release (\d+\.\d+)", text)))
+
+    def test_compares_no_counts_of_another_compiler(self):
+        other = pathlib.Path(self.folder.name) / "counts.json"
+        other.write_text('{"compiler": "1.0", "counts": {}}')
+        self.addCleanup(setattr, self.script, "COUNTS", self.script.COUNTS)
+        self.script.COUNTS = str(other)
+        with contextlib.redirect_stdout(io.StringIO()) as said, contextlib.redirect_stderr(io.StringIO()):
+            self.assertEqual(self.script.main([str(self.good)]), 1)  # for kernels that are not there
+        self.assertIn("counts are recorded for CUDA 1.0, not compared with", said.getvalue())
+
     def test_bounds_follow_from_counts(self):
         machine = ("a GPU", 100, 2.0, 4000)
         counts = {"loads_in_flight": 8, "registers": 32, "instructions": 128, "logic": 0, "slow": 0}
@@ -249,12 +264,12 @@ class CheckKernels(unittest.TestCase):
         self.assertAlmostEqual(bound(100, 8, loads_in_flight=0.5), 100 * 100 * 2048 * 8 / 800 / 4000)
 
     def test_the_documents_table_is_what_the_counts_say(self):
-        table = "\n".join(self.script.table(self.script.read_counts()))
+        table = "\n".join(self.script.table(self.script.read_record()["counts"]))
         is_there = table in (ROOT / "docs/gpu.md").read_text()
         self.assertTrue(is_there, "put what check_kernels.py --table prints into docs/gpu.md")
 
     def test_every_stream_is_recorded_for_both_architectures(self):
-        counts = self.script.read_counts()
+        counts = self.script.read_record()["counts"]
         self.assertEqual(set(counts), {stream.name for stream in self.script.STREAMS})
         for name, of_stream in counts.items():
             self.assertEqual(set(of_stream), {"sm_80", "sm_90"}, name)
