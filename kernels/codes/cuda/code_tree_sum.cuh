@@ -9,6 +9,7 @@
 
 #include "kernels/codes/cuda/subtrees.cuh"
 #include "kernels/codes/cuda/tasks.cuh"
+#include "kernels/codes/cuda/tree_tasks.cuh"
 #include "kernels/codes/cuda/word_reader.cuh"
 
 namespace terngrad::cuda {

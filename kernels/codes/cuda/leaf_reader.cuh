@@ -6,8 +6,8 @@
 #include <cstdint>
 
 #include "kernels/codes/cuda/codes.cuh"
-#include "kernels/codes/cuda/subtrees.cuh"
 #include "kernels/codes/cuda/tasks.cuh"
+#include "kernels/codes/cuda/tree_tasks.cuh"
 #include "kernels/codes/tree_sum.h"
 #include "kernels/tensor/bfloat16.h"
 
@@ -35,10 +35,8 @@ struct TreeTile {
 /// Reads this thread's four elements of a batch of leaves; what lies past the end or belongs to no leaf is arbitrary.
 /// Ternary codes have a kernel of their own.
 /// @param leaves  kLeafBatch of them, absent ones repeating the last, so that no branch keeps the loads apart
-/// @param present leaves that are there
 template <LeafFormat kFormat>
-__device__ void read_batch(const TreeLeaf* __restrict__ leaves, int present, const TreeTile& tile,
-                           float4 (&values)[kLeafBatch]);
+__device__ void read_batch(const TreeLeaf* __restrict__ leaves, const TreeTile& tile, float4 (&values)[kLeafBatch]);
 
 /// Elements of any width: four at once where they are aligned and there, else one by one.
 /// @param convert_four, convert_one  from what a leaf holds to floats
@@ -64,14 +62,14 @@ __device__ void read_elements(const TreeLeaf* __restrict__ leaves, const TreeTil
 }
 
 template <>
-__device__ inline void read_batch<LeafFormat::kFloat32>(const TreeLeaf* __restrict__ leaves, int, const TreeTile& tile,
+__device__ inline void read_batch<LeafFormat::kFloat32>(const TreeLeaf* __restrict__ leaves, const TreeTile& tile,
                                                         float4 (&values)[kLeafBatch]) {
   read_elements<float4, float>(
       leaves, tile, values, [](const float4& four) { return four; }, [](float one) { return one; });
 }
 
 template <>
-__device__ inline void read_batch<LeafFormat::kBfloat16>(const TreeLeaf* __restrict__ leaves, int, const TreeTile& tile,
+__device__ inline void read_batch<LeafFormat::kBfloat16>(const TreeLeaf* __restrict__ leaves, const TreeTile& tile,
                                                          float4 (&values)[kLeafBatch]) {
   const auto upper = [](std::uint32_t bits) { return __uint_as_float(bits & 0xffff0000u); };
   read_elements<uint2, std::uint16_t>(
@@ -117,19 +115,19 @@ __device__ void read_levels(const TreeLeaf* __restrict__ leaves, const TreeTile&
 }
 
 template <>
-__device__ inline void read_batch<LeafFormat::kQ4>(const TreeLeaf* __restrict__ leaves, int, const TreeTile& tile,
+__device__ inline void read_batch<LeafFormat::kQ4>(const TreeLeaf* __restrict__ leaves, const TreeTile& tile,
                                                    float4 (&values)[kLeafBatch]) {
   read_levels<4>(leaves, tile, values);
 }
 
 template <>
-__device__ inline void read_batch<LeafFormat::kQ8>(const TreeLeaf* __restrict__ leaves, int, const TreeTile& tile,
+__device__ inline void read_batch<LeafFormat::kQ8>(const TreeLeaf* __restrict__ leaves, const TreeTile& tile,
                                                    float4 (&values)[kLeafBatch]) {
   read_levels<8>(leaves, tile, values);
 }
 
 template <>
-__device__ inline void read_batch<LeafFormat::kE4M3>(const TreeLeaf* __restrict__ leaves, int, const TreeTile& tile,
+__device__ inline void read_batch<LeafFormat::kE4M3>(const TreeLeaf* __restrict__ leaves, const TreeTile& tile,
                                                      float4 (&values)[kLeafBatch]) {
   read_codes<8>(
       leaves, tile, values, [](float scaler) { return scaler; },
@@ -160,19 +158,19 @@ __device__ void read_exponents(const TreeLeaf* __restrict__ leaves, const TreeTi
 }
 
 template <>
-__device__ inline void read_batch<LeafFormat::kN8>(const TreeLeaf* __restrict__ leaves, int, const TreeTile& tile,
+__device__ inline void read_batch<LeafFormat::kN8>(const TreeLeaf* __restrict__ leaves, const TreeTile& tile,
                                                    float4 (&values)[kLeafBatch]) {
   read_exponents<8>(leaves, tile, values);
 }
 
 template <>
-__device__ inline void read_batch<LeafFormat::kN4>(const TreeLeaf* __restrict__ leaves, int, const TreeTile& tile,
+__device__ inline void read_batch<LeafFormat::kN4>(const TreeLeaf* __restrict__ leaves, const TreeTile& tile,
                                                    float4 (&values)[kLeafBatch]) {
   read_exponents<4>(leaves, tile, values);
 }
 
 template <>
-__device__ inline void read_batch<LeafFormat::kBits>(const TreeLeaf* __restrict__ leaves, int, const TreeTile& tile,
+__device__ inline void read_batch<LeafFormat::kBits>(const TreeLeaf* __restrict__ leaves, const TreeTile& tile,
                                                      float4 (&values)[kLeafBatch]) {
   read_codes<1>(
       leaves, tile, values, [](float scaler) { return scaler; },
@@ -181,7 +179,7 @@ __device__ inline void read_batch<LeafFormat::kBits>(const TreeLeaf* __restrict_
 
 /// Signs with a scaler for each side: each of four elements may have another pair.
 template <>
-__device__ inline void read_batch<LeafFormat::kSides>(const TreeLeaf* __restrict__ leaves, int, const TreeTile& tile,
+__device__ inline void read_batch<LeafFormat::kSides>(const TreeLeaf* __restrict__ leaves, const TreeTile& tile,
                                                       float4 (&values)[kLeafBatch]) {
   // Threads past the end read what the tile's first does.
   const unsigned element = tile.left() > 0 ? 4 * threadIdx.x : 0;

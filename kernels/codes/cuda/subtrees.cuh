@@ -1,35 +1,9 @@
-// What the kernels of tree sums share: their tasks, and the sums of complete subtrees.
+// The sums of complete subtrees of a tree sum, in registers.
 #pragma once
 
 #include <cuda_runtime.h>
 
-#include <cstdint>
-
-#include "kernels/codes/cuda/tasks.cuh"
-
 namespace terngrad::cuda {
-
-/// One worker's elements or codes.
-struct TreeLeaf {
-  const void* values;
-  const float* scalers;
-};
-
-/// A tree sum's part of a launch.
-struct TreeTask {
-  std::int64_t first_tile;
-  std::int64_t count;
-  float* out;
-  BlockUnits units;
-  std::int32_t first_leaf;
-  std::int32_t num_leaves;
-  std::uint32_t scale_bits;
-  std::uint32_t is_aligned;   // whether four elements can be loaded at once from every leaf
-  std::uint32_t two_scalers;  // whether scalers are pairs
-  std::uint32_t reserved;     // zero, so that equal tasks are equal bytes
-  std::int64_t first;         // of sides with columns: position in the segment
-  std::int64_t columns;       // 0: none
-};
 
 __device__ inline float4 sum_of(const float4& a, const float4& b) {
   return make_float4(a.x + b.x, a.y + b.y, a.z + b.z, a.w + b.w);

@@ -13,6 +13,7 @@
 #include "kernels/codes/cuda/leaf_reader.cuh"
 #include "kernels/codes/cuda/subtrees.cuh"
 #include "kernels/codes/cuda/tasks.cuh"
+#include "kernels/codes/cuda/tree_tasks.cuh"
 #include "kernels/runtime/cuda/launch.cuh"
 #include "kernels/runtime/cuda/uploaded_table.h"
 
@@ -32,7 +33,7 @@ __device__ float4 tree_sum(const TreeLeaf* __restrict__ leaves, unsigned num_lea
   const unsigned num_batches = num_leaves / kLeafBatch;
   for (unsigned batch = 0; batch < num_batches; ++batch) {
     float4 v[kLeafBatch];
-    read_batch<kFormat>(leaves + batch * kLeafBatch, kLeafBatch, tile, v);
+    read_batch<kFormat>(leaves + batch * kLeafBatch, tile, v);
     batches.push(
         batch, sum_of(sum_of(sum_of(v[0], v[1]), sum_of(v[2], v[3])), sum_of(sum_of(v[4], v[5]), sum_of(v[6], v[7]))));
   }
@@ -40,7 +41,7 @@ __device__ float4 tree_sum(const TreeLeaf* __restrict__ leaves, unsigned num_lea
   float4 sum_of_rest = make_float4(0, 0, 0, 0);
   if (rest != 0) {
     float4 v[kLeafBatch];
-    read_batch<kFormat>(leaves + num_batches * kLeafBatch, static_cast<int>(rest), tile, v);
+    read_batch<kFormat>(leaves + num_batches * kLeafBatch, tile, v);
     Subtrees<3, float4> singles;
 #pragma unroll
     for (unsigned k = 0; k < kLeafBatch - 1; ++k) {

@@ -101,6 +101,23 @@ class CudaTreeSums : public testing::CudaTest {
     for (Prepared& p : prepared) p.expect_equal(cuda);
   }
   void expect_the_cpus(const Case& c) { expect_the_cpus({&c, 1}); }
+  /// @param task  without its workers, which are these leaves, and without its place for results
+  void expect_the_cpus(TreeLeaves& leaves, MeanTask task) {
+    Stream cpu(Device::cpu(), 1);
+    Stream cuda(Device::cuda());
+    const std::vector<MeanLeaf> host_workers = leaves.host_workers();
+    const std::vector<MeanLeaf> device_workers = leaves.device_workers(cuda);
+    std::vector<float> expected(static_cast<std::size_t>(task.count));
+    Buffer<float> found(task.count, Device::cuda());
+    task.workers = host_workers;
+    task.out = expected.data();
+    TreeSummer().run({&task, 1}, cpu);
+    task.workers = device_workers;
+    task.out = found.data();
+    TreeSummer summer(Device::cuda());
+    summer.run({&task, 1}, cuda);
+    EXPECT_EQ(bits_of(to_host<float>(found.span(), cuda)), bits_of(expected));
+  }
 };
 
 TEST_F(CudaTreeSums, AreTheCpusAtRaggedLengths) {
@@ -228,8 +245,6 @@ TEST_F(CudaTreeSums, PassOnNonFiniteValuesAndZeros) {
 }
 
 TEST_F(CudaTreeSums, TakeHostileScalers) {
-  Stream cpu(Device::cpu(), 1);
-  Stream cuda(Device::cuda());
   constexpr std::int64_t kCount = kChunkElements + 1100;  // a whole chunk and a part of one
   for (const LeafFormat format : testing::kCodeLeafFormats) {
     for (const float scaler : {std::numeric_limits<float>::quiet_NaN(), 0.0f, -0.0f, 0x1p-126f, 0x1p-149f, 0x1p126f}) {
@@ -237,27 +252,14 @@ TEST_F(CudaTreeSums, TakeHostileScalers) {
       for (const int workers : {1, 5}) {
         TreeLeaves leaves(format, workers, kCount, 0, 0, 3);
         leaves.scalers()[static_cast<std::size_t>(workers) / 2][0] = scaler;
-        const std::vector<MeanLeaf> host_workers = leaves.host_workers();
-        const std::vector<MeanLeaf> device_workers = leaves.device_workers(cuda);
-        std::vector<float> expected(kCount);
-        Buffer<float> found(kCount, Device::cuda());
-        MeanTask task{
-            .format = format, .workers = host_workers, .count = kCount, .scale = 0.2f, .out = expected.data()};
-        TreeSummer().run({&task, 1}, cpu);
-        task.workers = device_workers;
-        task.out = found.data();
-        TreeSummer summer(Device::cuda());
-        summer.run({&task, 1}, cuda);
-        EXPECT_EQ(bits_of(to_host<float>(found.span(), cuda)), bits_of(expected))
-            << to_string(format) << ", " << scaler << ", " << workers << " workers";
+        SCOPED_TRACE(to_string(format) + ", " + std::to_string(scaler) + ", " + std::to_string(workers) + " workers");
+        expect_the_cpus(leaves, {.format = format, .count = kCount, .scale = 0.2f});
       }
     }
   }
 }
 
 TEST_F(CudaTreeSums, TakeAScalerForEachSign) {
-  Stream cpu(Device::cpu(), 1);
-  Stream cuda(Device::cuda());
   constexpr std::int64_t kCount = kChunkElements + 1100;
   for (const LeafFormat format : {LeafFormat::kT2, LeafFormat::kT5, LeafFormat::kTMask}) {
     for (const std::int64_t block : {0, 64, 4096}) {
@@ -267,24 +269,11 @@ TEST_F(CudaTreeSums, TakeAScalerForEachSign) {
           scalers.resize(2 * (kCount / 64 + 1));
           for (std::size_t i = 0; i < scalers.size(); ++i) scalers[i] = 0.3f + 0.013f * static_cast<float>(i);
         }
-        const std::vector<MeanLeaf> host_workers = leaves.host_workers();
-        const std::vector<MeanLeaf> device_workers = leaves.device_workers(cuda);
-        std::vector<float> expected(kCount);
-        Buffer<float> found(kCount, Device::cuda());
-        MeanTask task{.format = format,
-                      .workers = host_workers,
-                      .count = kCount,
-                      .block_elements = block,
-                      .scale = 0.3f,
-                      .out = expected.data()};
+        SCOPED_TRACE(to_string(format) + ", blocks of " + std::to_string(block) + ", " + std::to_string(workers) +
+                     " workers");
+        MeanTask task{.format = format, .count = kCount, .block_elements = block, .scale = 0.3f};
         task.two_scalers = true;
-        TreeSummer().run({&task, 1}, cpu);
-        task.workers = device_workers;
-        task.out = found.data();
-        TreeSummer summer(Device::cuda());
-        summer.run({&task, 1}, cuda);
-        EXPECT_EQ(bits_of(to_host<float>(found.span(), cuda)), bits_of(expected))
-            << to_string(format) << ", blocks of " << block << ", " << workers << " workers";
+        expect_the_cpus(leaves, task);
       }
     }
   }
