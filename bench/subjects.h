@@ -9,6 +9,7 @@ void register_levels();
 void register_fp8();
 void register_exponents();
 void register_signs();
+void register_top_k();
 void register_encode();
 void register_aggregate();
 void register_votes();
@@ -31,6 +32,7 @@ inline void register_all() {
   register_fp8();
   register_exponents();
   register_signs();
+  register_top_k();
   register_encode();
   register_aggregate();
   register_votes();

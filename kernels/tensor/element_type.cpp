@@ -37,6 +37,19 @@ const char* element_type_name(ElementType type) {
   refuse("element_type_name", type);
 }
 
+float element_as_float(const void* values, ElementType type, std::int64_t index) {
+  const void* const element = element_at(values, type, index);
+  switch (type) {
+    case ElementType::kFloat32:
+      return *static_cast<const float*>(element);
+    case ElementType::kBfloat16:
+      return from_bfloat16(*static_cast<const std::uint16_t*>(element));
+    case ElementType::kFloat16:
+      return from_float16(*static_cast<const std::uint16_t*>(element));
+  }
+  refuse("element_as_float", type);
+}
+
 void require_aligned_elements(const void* values, ElementType type, const char* who) {
   TERNGRAD_REQUIRE(reinterpret_cast<std::uintptr_t>(values) % element_bytes(type) == 0, "[", who, "] elements of ",
                    element_type_name(type), " must be aligned to ", element_bytes(type), " bytes, got ", values);

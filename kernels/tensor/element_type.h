@@ -26,6 +26,9 @@ inline void* element_at(void* values, ElementType type, std::int64_t index) {
   return static_cast<std::byte*>(values) + index * static_cast<std::int64_t>(element_bytes(type));
 }
 
+/// Element `index` of an array of `type` in host memory, widened exactly.
+float element_as_float(const void* values, ElementType type, std::int64_t index);
+
 /// @param who  named by the message
 /// @throws InvalidArgument for an address that is no multiple of element_bytes(type)
 void require_aligned_elements(const void* values, ElementType type, const char* who);

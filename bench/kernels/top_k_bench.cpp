@@ -1,0 +1,77 @@
+// Choosing the elements of largest magnitude of a tensor, at the densities of the literature.
+#include "kernels/codes/top_k.h"
+
+#include <algorithm>
+#include <cmath>
+#include <functional>
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "bench/harness.h"
+#include "bench/subjects.h"
+#include "bench/typed_gradient.h"
+
+namespace terngrad::bench {
+namespace {
+
+/// Elements are read once: the ceiling is that of reading. @param block  elements chosen among by themselves; 0: all
+Subject top_k(std::int64_t n, double density, std::int64_t block) {
+  struct State {
+    const float* values;
+    std::vector<std::uint32_t> places;
+    TopKSelector selector;
+  };
+  const auto state = std::make_shared<State>();
+  state->values = typed_gradient(ElementType::kFloat32, n).values;
+  const std::int64_t run = block == 0 ? n : block;
+  Subject subject;
+  subject.elements = static_cast<double>(n);
+  subject.bytes = 4.0 * static_cast<double>(n);
+  subject.prepare = [=](Stream& stream) -> std::function<void()> {
+    return [=, &stream] {
+      state->places.clear();
+      for (std::int64_t first = 0; first < n; first += run) {
+        const std::int64_t count = std::min(run, n - first);
+        for (const std::uint32_t place : state->selector.run(state->values + first, ElementType::kFloat32, count,
+                                                             top_k_count(count, density), stream)) {
+          state->places.push_back(static_cast<std::uint32_t>(first) + place);
+        }
+      }
+    };
+  };
+  subject.check = [=] {
+    // By sorting the magnitudes of each run.
+    std::size_t at = 0;
+    for (std::int64_t first = 0; first < n; first += run) {
+      std::vector<float> magnitudes;
+      for (std::int64_t i = first; i < std::min(n, first + run); ++i) {
+        magnitudes.push_back(std::fabs(state->values[i]));
+      }
+      const std::int64_t k = top_k_count(static_cast<std::int64_t>(magnitudes.size()), density);
+      const auto last = magnitudes.begin() + static_cast<std::ptrdiff_t>(k - 1);
+      std::nth_element(magnitudes.begin(), last, magnitudes.end(), std::greater<>());
+      for (std::int64_t i = 0; i < k; ++i, ++at) {
+        if (at >= state->places.size() || std::fabs(state->values[state->places[at]]) < *last) return false;
+      }
+    }
+    return at == state->places.size();
+  };
+  return subject;
+}
+
+}  // namespace
+
+void register_top_k() {
+  for (const std::int64_t n : sizes()) {
+    for (const int threads : thread_counts()) {
+      for (const auto& [name, density] : {std::pair{"top_k_0.1%", 0.001}, {"top_k_1%", 0.01}, {"top_k_10%", 0.1}}) {
+        register_subject(bench_name(name, "f32", n, threads), n, threads, [=] { return top_k(n, density, 0); });
+      }
+    }
+    register_subject(bench_name("top_k_blocks_1%", "f32", n, 1), n, 1, [=] { return top_k(n, 0.01, 4096); });
+  }
+}
+
+}  // namespace terngrad::bench

@@ -1,0 +1,53 @@
+// Payloads of sparse messages: places and values of the elements that a slice keeps.
+#pragma once
+
+#include <cstdint>
+#include <span>
+
+namespace terngrad {
+
+/// Numbers in message records (docs/wire-format.md, "Sparse codes"); never reused.
+enum class SparseFormat : std::uint8_t {
+  kRuns = 19,   // of a whole slice: gaps between places, in as many bits as a group of 128 needs
+  kLocal = 20,  // of every block as many, and places within the block
+};
+
+/// How values travel; those of bf16 are rounded to nearest, ties to even.
+enum class SparseValues : std::uint8_t { kFloat32, kBfloat16 };
+
+/// What both sides know of a payload beforehand.
+struct SparseShape {
+  SparseFormat format = SparseFormat::kRuns;
+  SparseValues values = SparseValues::kFloat32;
+  std::int64_t num_elements = 0;    // of the slice
+  double density = 0;               // of a block, or of the slice, top_k_count are kept
+  std::int64_t block_elements = 0;  // of kLocal: a power of two from 256 to 65536
+
+  friend bool operator==(const SparseShape&, const SparseShape&) = default;
+};
+
+/// How many elements a slice keeps.
+std::int64_t num_kept(const SparseShape& shape);
+/// Length of a payload: of kLocal exactly, of kRuns at most. A multiple of 4.
+/// @throws InvalidArgument for a slice that kRuns cannot hold: 2^32 elements, or gaps of 2^26 bits and more over all
+/// groups
+std::int64_t max_sparse_bytes(const SparseShape& shape);
+
+/// Writes a payload.
+/// @param places   [num_kept(shape)] ascending; of kLocal of every block as many as it keeps
+/// @param values   [num_kept(shape)] the elements at these places
+/// @param payload  out: max_sparse_bytes(shape) bytes, aligned to 8
+/// @returns its length
+std::int64_t write_sparse(const SparseShape& shape, std::span<const std::uint32_t> places,
+                          std::span<const float> values, std::uint8_t* payload);
+
+/// Checks that write_sparse can have written a payload, so that the functions below read nothing out of bounds.
+/// @throws CommunicationError saying what is wrong
+void check_sparse(const SparseShape& shape, std::span<const std::uint8_t> payload);
+
+/// out[place - first] += value, for the elements of a payload that are in [first, first + out.size()).
+/// @param payload  has passed check_sparse
+void add_sparse(const SparseShape& shape, std::span<const std::uint8_t> payload, std::int64_t first,
+                std::span<float> out);
+
+}  // namespace terngrad

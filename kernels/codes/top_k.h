@@ -1,0 +1,60 @@
+// The elements of largest magnitude of a run, for sparse messages.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "kernels/runtime/device.h"
+#include "kernels/tensor/element_type.h"
+
+namespace terngrad {
+
+/// How many of a run's elements are kept: min(n, max(1, ceil(n density))) with n density in float64; 0 where n is 0.
+std::int64_t top_k_count(std::int64_t num_elements, double density);
+
+/// Finds the k elements of largest magnitude: those whose |x| has the largest bit patterns as float32, and of equal
+/// ones those that come first. That is one set, whatever finds it, so it does not depend on threads, SIMD width or
+/// device.
+///
+/// A threshold that somewhat more than k elements reach is guessed from a sample; one pass over the run keeps the
+/// places of those that do, and the k are selected among them. Where fewer than k reach it, a histogram of the run
+/// gives one that suffices. Memory grows with the number of places kept: a few k, unless many elements are equal.
+class TopKSelector {
+ public:
+  /// @param values  [count] of `type`, in host memory, aligned to their size, finite; count below 2^32
+  /// @param k       from 0 to count
+  /// @returns places of the elements in the run, ascending, until the next call
+  /// @throws InvalidArgument for another k or count
+  std::span<const std::uint32_t> run(const void* values, ElementType type, std::int64_t count, std::int64_t k,
+                                     Stream& stream);
+
+ private:
+  /// Places of the elements whose magnitude is at least `threshold`, into kept_. @returns how many there are
+  std::int64_t collect(const void* values, ElementType type, std::int64_t count, std::uint32_t threshold,
+                       Stream& stream);
+  /// A magnitude above 0 that at least k elements reach, if so many are not 0.
+  std::uint32_t sampled_threshold(const void* values, ElementType type, std::int64_t count, std::int64_t k);
+  static std::uint32_t counted_threshold(const void* values, ElementType type, std::int64_t count, std::int64_t k);
+  /// Leaves the k first of kept_ by magnitude, then place.
+  void select(const void* values, ElementType type, std::int64_t k);
+  /// Adds the first elements that are 0, until there are k.
+  void add_zeros(const void* values, ElementType type, std::int64_t count, std::int64_t k);
+
+  std::vector<std::uint32_t> kept_;
+  std::vector<std::vector<std::uint32_t>> of_ranges_;
+  std::vector<std::uint32_t> magnitudes_;
+};
+
+namespace cpu {
+/// Writes the places of the elements whose magnitude, as a bit pattern, is at least `threshold`.
+/// @param count   at most a chunk
+/// @param first   place of the first element
+/// @param places  [count + kPlacesSlack] out
+/// @returns how many there are
+std::int64_t places_at_least(const float* values, std::int64_t count, std::uint32_t threshold, std::uint32_t first,
+                             std::uint32_t* places);
+inline constexpr std::int64_t kPlacesSlack = 16;  // a vector's, of which less may be meant
+}  // namespace cpu
+
+}  // namespace terngrad
