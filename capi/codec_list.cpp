@@ -79,6 +79,7 @@ std::string to_json(const CodecEntry& entry) {
                          {"source", quoted(entry.source)},
                          {"bits_per_element", list(facts.bits)},
                          {"varying_by", list(facts.varying_by)},
+                         {"most_bits", to_json(facts.most_bits)},
                          {"unbiased", to_json(facts.unbiased)},
                          {"summable", to_json(facts.summable)},
                          {"sums_as_float", to_json(facts.sums_as_float)},

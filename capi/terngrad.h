@@ -110,8 +110,9 @@ TG_API tg_status tg_layout_fingerprint(const tg_layout* layout, uint64_t* out);
 // ---- Plans: how each tensor travels
 
 /// All codecs and presets as JSON: {"codecs": [{"name", "summary", "source", "bits_per_element": [numbers],
-/// "varying_by": [words], "unbiased", "summable", "sums_as_float", "runs_on_gpus", "keys": [{"name", "default",
-/// "accepted", "meaning"}]}], "presets": [{"name", "summary", "spec", "memory"}]}, where "unbiased" and "summable" are
+/// "varying_by": [words], "most_bits", "unbiased", "summable", "sums_as_float", "runs_on_gpus", "keys": [{"name",
+/// "default", "accepted", "meaning"}]}], "presets": [{"name", "summary", "spec", "memory"}]}, where "unbiased" and
+/// "summable" are
 /// {"by_default": boolean, "changed_by": [words]}.
 /// @param text    out: [capacity], ended by a zero; may be NULL if capacity is 0
 /// @param needed  out: how many bytes that takes, the zero included; may be NULL

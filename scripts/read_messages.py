@@ -53,7 +53,14 @@ class Layouts:
 
     def values(self, message, record):
         return record.values(self.num_workers, self.block_size(message, record), self.levels(message, record),
-                             self.is_asymmetric(message, record))
+                             self.is_asymmetric(message, record), self.options(message, record))
+
+    def codes(self, message, record):
+        return record.codes(self.num_workers, self.levels(message, record), self.options(message, record))
+
+    def options(self, message, record):
+        """The options text of the tensor's codec."""
+        return self.tensor(message, record).get("options", "")
 
     def option(self, message, record, key):
         """A whole number among the options of the tensor's codec; None where there is none."""
@@ -114,7 +121,7 @@ def show(path, options):
     for record in message.records:
         line = tensor_text(layouts.tensor(message, record), record)
         if len(record.payload) > 0:
-            line += codes_text(record.codes(layouts.num_workers, layouts.levels(message, record)), options.codes)
+            line += codes_text(layouts.codes(message, record), options.codes)
         print(f"  {line}")
     if options.npy:
         write_values(options.npy, path, message, layouts)

@@ -34,6 +34,13 @@ struct CodecTraits {
   static constexpr std::int64_t kAnyColumns = -1;
   std::int64_t columns = kAnyColumns;
   bool per_tensor = true;  // what becomes of a tensor depends on no other tensor, so they may travel apart
+  /// Tensors are cut into slices at multiples of this many elements, which is one of kChunkElements, or not at all.
+  static constexpr std::int64_t kWholeTensors = std::numeric_limits<std::int64_t>::max();
+  std::int64_t grain_elements = kChunkElements;
+  /// A payload says where it ends, so that what lies behind it in a room of max_payload_bytes is not looked at: such go
+  /// through places of one size between GPUs though their size depends on the data.
+  bool self_delimiting = false;
+  bool is_sparse = false;  // a message holds some elements with their places; of each run at least one
 };
 
 /// How the local scalers of a tensor combine over workers before encoding.

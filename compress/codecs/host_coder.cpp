@@ -1,6 +1,7 @@
 #include "compress/codecs/host_coder.h"
 
 #include <algorithm>
+#include <cmath>
 #include <utility>
 
 #include "compress/codecs/host_copies.h"
@@ -15,7 +16,7 @@ HostCoder::HostCoder(const Codec& codec, const CoderSetup& setup, std::vector<in
     : Coder(codec, setup, std::move(segments), slots) {
   if (setup.device.is_cpu()) return;
   // Payloads have fixed places on a GPU, and nobody is told how much of them was written.
-  if (!codec.traits().fixed_size) {
+  if (!codec.traits().fixed_size && !codec.traits().self_delimiting) {
     TERNGRAD_THROW(NotSupported, "[", codec.name(),
                    "] the codec has no kernels for GPUs, and payloads of sizes that depend on the data cannot go "
                    "through the host");
@@ -47,21 +48,24 @@ void HostCoder::measure(std::span<const TensorTable> gradients, const DeviceStep
 void HostCoder::encode(std::span<const TensorTable> gradients, const DeviceStep& step, Stream& stream) {
   require_no_capture(stream);
   if (gradients.empty() || encoded().empty()) return;
-  if (copies_ == nullptr) return encode_on_host(gradients, drawn_with(0), step.step, stream);
+  if (copies_ == nullptr) {
+    return encode_on_host(gradients, drawn_with(0), local(global(0)), step.step, stream);
+  }
   const auto count = static_cast<std::size_t>(num_scalers()) * gradients.size();
-  const std::span<float> rows = copies_->rows(count);
-  copy<float>({drawn_with(0), count}, rows, stream);
+  const std::span<float> rows = copies_->rows(2 * count);
+  copy<float>({drawn_with(0), count}, rows.first(count), stream);
+  copy<float>({local(global(0)), count}, rows.last(count), stream);
   stream.synchronize();
   TERNGRAD_REQUIRE(copies_->gradients().size() == gradients.size(), "[", codec().name(), "] ", gradients.size(),
                    " gradients are to be encoded, ", copies_->gradients().size(), " were measured");
-  encode_on_host(copies_->gradients(), rows.data(), HostCopies::number_of(step, stream), stream);
+  encode_on_host(copies_->gradients(), rows.data(), rows.data() + count, HostCopies::number_of(step, stream), stream);
 }
 
-void HostCoder::encode_on_host(std::span<const TensorTable> gradients, const float* scalers, std::uint64_t step,
-                               Stream& stream) {
+void HostCoder::encode_on_host(std::span<const TensorTable> gradients, const float* scalers, const float* flags,
+                               std::uint64_t step, Stream& stream) {
   for (std::size_t worker = 0; worker < gradients.size(); ++worker) {
     const DrawKey key{setup().seed, step, static_cast<std::uint32_t>(global(worker)), DrawPurpose::kQuantize};
-    const float* row = scalers + worker * static_cast<std::size_t>(num_scalers());
+    const auto row = static_cast<std::ptrdiff_t>(worker) * num_scalers();
     for (std::size_t i = 0; i < encoded().size(); ++i) {
       const auto& [slice, first_scaler] = encoded()[i];
       outgoing_bytes(i, worker) = 0;
@@ -69,7 +73,9 @@ void HostCoder::encode_on_host(std::span<const TensorTable> gradients, const flo
       const auto count = static_cast<std::size_t>(codec().scaler_range(slice).count);
       const auto most = static_cast<std::size_t>(codec().max_payload_bytes(slice, slots().form));
       std::uint8_t* const payload = copies_ == nullptr ? outgoing(i, worker) : copies_->payload(most).data();
-      const EncodeTask task{gradients[worker], slice, {row + first_scaler, count}, key, payload};
+      // A flag of one run of a tensor is in all of its scalers.
+      const bool is_finite = !std::isnan(flags[row + first_scaler]);
+      const EncodeTask task{gradients[worker], slice, {scalers + row + first_scaler, count}, is_finite, key, payload};
       std::int64_t& bytes = outgoing_bytes(i, worker);
       bytes = encode_slice(task, copies_ == nullptr ? stream : copies_->cpu());
       if (copies_ == nullptr) continue;
@@ -107,12 +113,12 @@ void HostCoder::aggregate(const TensorTable& mean, AggregateUnit unit, Stream& s
                        .payload = {incoming(i)[worker], static_cast<std::size_t>(incoming_bytes(i)[worker])}});
     }
     if (copies_ == nullptr) {
-      decode_mean(mean.slice(slice), stream);
+      decode_mean(sent_, mean.slice(slice), stream);
       continue;
     }
     copy_payloads(stream);
     const std::span<float> out = copies_->mean(static_cast<std::size_t>(slice.count));
-    decode_mean(out.data(), copies_->cpu());
+    decode_mean(sent_, out.data(), copies_->cpu());
     copy<float>(out, std::span(mean.slice(slice), out.size()), stream);
   }
 }
@@ -130,12 +136,12 @@ void HostCoder::copy_payloads(Stream& stream) {
   stream.synchronize();
 }
 
-void HostCoder::decode_mean(float* out, Stream& stream) const {
+void HostCoder::decode_mean(std::span<const EncodedSlice> sent, float* out, Stream& stream) const {
   const auto leaf = [&](int worker, std::int64_t begin, std::span<float> decoded) {
-    codec().decode_range(sent_[static_cast<std::size_t>(worker)], begin, decoded);
+    codec().decode_range(sent[static_cast<std::size_t>(worker)], begin, decoded);
   };
-  const auto num_workers = static_cast<int>(sent_.size());
-  aggregate_tree(num_workers, sent_[0].slice.count, leaf, 1.0f / static_cast<float>(num_workers), out, stream);
+  const auto num_workers = static_cast<int>(sent.size());
+  aggregate_tree(num_workers, sent[0].slice.count, leaf, 1.0f / static_cast<float>(num_workers), out, stream);
 }
 
 }  // namespace terngrad

@@ -57,6 +57,13 @@ ExchangeAlgorithm algorithm_for(const CompressedAllReduceOptions& options, const
   }
   const bool can_update =
       options.downlink_codec == DownlinkCodec::kFloat32 || options.downlink_codec == DownlinkCodec::kBfloat16;
+  if (options.update != nullptr) {
+    for (const CodecPlan::Group& group : plan.groups()) {
+      TERNGRAD_REQUIRE(group.codec->traits().grain_elements == kChunkElements,
+                       "[exchange] shards that are updated are ", "cut anywhere, and the codec ", group.spec,
+                       " takes whole tensors or blocks");
+    }
+  }
   TERNGRAD_REQUIRE(options.update == nullptr || can_update, "[exchange] what an update makes of the mean travels as ",
                    "fp32 or bf16, not as ", to_string(options.downlink_codec));
   return choose_algorithm(options.algorithm, options.owners, options.downlink_codec, layout, plan, workers.num_workers);

@@ -48,11 +48,15 @@ CodecFacts codec_facts(const std::string& name) {
   CodecFacts facts{.unbiased = fact_of(defaults, variants, [](const CodecTraits& t) { return t.unbiased; }),
                    .summable = fact_of(defaults, variants, [](const CodecTraits& t) { return t.summable; }),
                    .sums_as_float = defaults.sums_as_float};
-  if (defaults.fixed_size) facts.bits.push_back(defaults.bits_per_element);
+  if (defaults.fixed_size) {
+    facts.bits.push_back(defaults.bits_per_element);
+  } else {
+    facts.most_bits = defaults.bits_per_element;
+  }
   for (const Variant& variant : variants) {
     if (variant.traits.fixed_size) {
       facts.bits.push_back(variant.traits.bits_per_element);
-    } else {
+    } else if (defaults.fixed_size) {
       facts.varying_by.push_back(variant.word);
     }
   }

@@ -17,7 +17,9 @@ struct CodecFact {
 /// are words that need other values beside them.
 struct CodecFacts {
   std::vector<double> bits = {};             // per element, of payloads of a fixed size; ascending
-  std::vector<std::string> varying_by = {};  // "format=tmask": words with which payloads depend on the data
+  std::vector<std::string> varying_by = {};  // "format=tmask": words with which payloads depend on
+                                             // the data, unless they do by default
+  double most_bits = 0;                      // per element, of payloads that depend on it by default; else 0
   CodecFact unbiased = {};                   // CodecTraits::unbiased
   CodecFact summable = {};                   // codes of workers add up as integers
   bool sums_as_float = false;                // elements of workers add up in float32

@@ -10,6 +10,7 @@
 #include "compress/codecs/qsgd_codec.h"
 #include "compress/codecs/sign_codec.h"
 #include "compress/codecs/ternary_spec.h"
+#include "compress/codecs/topk_codec.h"
 #include "compress/plan/codec_presets.h"
 #include "kernels/runtime/errors.h"
 
@@ -62,6 +63,13 @@ constexpr CodecEntry kCodecs[] = {
        return std::make_unique<OnebitCodec>(options);
      },
      "1-bit SGD (Seide et al., Interspeech 2014)"},
+    {"topk", "the elements of largest magnitude, with their places",
+     [](SpecReader& reader, const CodecContext& c) -> std::unique_ptr<Codec> {
+       TopKOptions options = read_topk_options(reader);
+       options.num_workers = c.num_workers;
+       return std::make_unique<TopKCodec>(options);
+     },
+     "Aji and Heafield, EMNLP 2017, Stich et al., NeurIPS 2018", /*runs_on_gpus=*/false},
     {"fp8", "floating-point numbers of 8 bits, E4M3",
      [](SpecReader& reader, const CodecContext& c) -> std::unique_ptr<Codec> {
        Fp8CodecOptions options = read_fp8_options(reader);

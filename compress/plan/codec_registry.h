@@ -26,7 +26,7 @@ struct CodecEntry {
   /// it.
   std::unique_ptr<Codec> (*make)(SpecReader& reader, const CodecContext& context);
   const char* source = "";  // the publications that it is from
-  bool runs_on_gpus = true;
+  bool runs_on_gpus = true;  // by kernels; else its tensors' work is the host's (compress/codecs/host_coder.h)
 };
 
 /// All codecs, in a fixed order.

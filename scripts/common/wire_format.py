@@ -9,14 +9,15 @@ messages: see Record.values for what it needs of them.
 """
 
 import dataclasses
+import math
 import struct
 
 import numpy as np
 
 KINDS = {1: "scalers", 2: "gradient", 3: "mean", 4: "pull", 5: "push", 6: "state", 7: "parameters", 8: "stop", 9: "leave",
          10: "sum"}
-CODECS = {1: "fp32", 2: "bf16", 3: "ternary", 4: "qsgd", 5: "natural", 6: "sign", 7: "onebit", 10: "fp8"}
-CODE_FORMATS = {1: "t2", 2: "t5", 3: "tmask", 4: "lanes", 16: "q4", 17: "q8", 18: "bits", 21: "n8", 22: "n4", 23: "e4m3"}
+CODECS = {1: "fp32", 2: "bf16", 3: "ternary", 4: "qsgd", 5: "natural", 6: "sign", 7: "onebit", 8: "topk", 10: "fp8"}
+CODE_FORMATS = {1: "t2", 2: "t5", 3: "tmask", 4: "lanes", 16: "q4", 17: "q8", 18: "bits", 19: "runs", 20: "local", 21: "n8", 22: "n4", 23: "e4m3"}
 LEVELS = {16: 7, 17: 127}  # L of codes from -L to L; 1 of the other formats
 HEADER = struct.Struct("<4sHHQQQIIQQII")
 RECORD = struct.Struct("<IBBHQQQQII")
@@ -108,18 +109,20 @@ class Record:
         name = CODECS.get(self.codec, f"codec {self.codec}")
         if self.kind == 1:
             return name
-        return f"{name} {CODE_FORMATS.get(self.format, self.format)}" if self.has_codes() and self.format else name
+        return f"{name} {CODE_FORMATS.get(self.format, self.format)}" if self.codec > 2 and self.format else name
 
     def has_codes(self):
         """Whether the elements are codes times scalers, not numbers."""
         return self.codec in (3, 4, 5, 6, 7, 10)
 
-    def codes(self, num_workers=None, levels=1):
+    def codes(self, num_workers=None, levels=1, options=""):
         """What stands for the elements: codes, sums of codes of lanes, numbers of fp32 and bf16.
 
-        Lanes need the number of workers, and L of codes from -L to L."""
+        Lanes need the number of workers, and L of codes from -L to L; topk the options text of its codec."""
         if self.codec in (1, 2):
             return (float32_payload if self.codec == 1 else bfloat16_payload)(self.payload, self.count)
+        if self.codec == 8:
+            return sparse_payload(self.payload, self.count, self.format, dict(item.split("=") for item in options.split()))
         decoder = DECODERS.get(self.format)
         require(self.has_codes() and decoder, "codec, format", "a known one", f"{self.codec}, {self.format}")
         if self.format == 4 and self.codec == 6:
@@ -128,11 +131,11 @@ class Record:
             return decoder(self.payload, self.count, num_workers, levels)
         return decoder(self.payload, self.count)
 
-    def values(self, num_workers=None, block_size=None, levels=1, asymmetric=False):
+    def values(self, num_workers=None, block_size=None, levels=1, asymmetric=False, options=""):
         """The elements in fp32: each code times its unit, fl(scaler / L). Several scalers need the elements that each is for.
 
         Of asymmetric levels they are pairs: that of positive codes and that of negative ones."""
-        codes = self.codes(num_workers, levels)
+        codes = self.codes(num_workers, levels, options)
         if not self.has_codes():
             return codes
         if self.codec == 7:
@@ -341,6 +344,60 @@ def e4m3_values(payload, count):
     exponent, fraction = codes >> 3 & 15, codes & 7
     magnitude = np.where(exponent == 0, fraction * 2.0**-9, (8 + fraction) * 2.0 ** (exponent - 10))
     return np.where(codes & 0x80, -magnitude, magnitude).astype(np.float32)
+
+
+def fields_at(payload, begin, count, width):
+    """`count` numbers of that many bits, low bits first, in the words from a byte on, and where these end."""
+    end = begin + 4 * -(-count * width // 32)
+    require(end <= len(payload), "length of the codes", f"at least {end}", len(payload))
+    bits = np.unpackbits(np.frombuffer(payload[begin:end], np.uint8), bitorder="little")
+    numbers = without_padding(bits, count * width, "place").reshape(count, width).astype(np.int64)
+    return numbers @ (1 << np.arange(width, dtype=np.int64)), end
+
+
+def kept_of(count, density):
+    return min(count, max(1, math.ceil(count * density))) if count else 0
+
+
+def runs_places(payload, kept):
+    """The places of format runs, and where the values begin."""
+    num_groups = -(-kept // 128)
+    end = 8 + 8 * num_groups
+    require(len(payload) >= end, "length of the codes", f"at least {end}", len(payload))
+    groups = np.frombuffer(payload, "<u4", 2 * num_groups + 2).astype(np.int64).reshape(-1, 2)
+    require(groups[0].tolist() == [kept, 0], "runs: number of places", [kept, 0], groups[0].tolist())
+    places = [np.zeros(0, np.int64)]
+    widths = 0
+    for index, (first, packed) in enumerate(groups[1:].tolist()):
+        require(packed >> 6 == widths and packed & 63 <= 32, "runs: widths", f"{widths} before", packed >> 6)
+        gaps, end = fields_at(payload, end, min(128, kept - 128 * index), packed & 63)
+        require(gaps[0] == 0, "runs: first gap of a group", 0, gaps[0])
+        places.append(first + np.cumsum(gaps) + np.arange(len(gaps)))
+        widths += packed & 63
+    return np.concatenate(places), end
+
+
+def sparse_payload(payload, count, form, options):
+    """The elements of topk, zeros where nothing was sent. options: of its codec, by key."""
+    require(form in (19, 20), "format", "19 or 20", form)
+    if "density" not in options:
+        raise ValueError("how many elements topk keeps is not known")
+    density = float(options["density"])
+    if form == 19:
+        kept = kept_of(count, density)
+        places, end = runs_places(payload, kept)
+    else:
+        block = int(options["block"])
+        kept_of_blocks = [kept_of(min(block, count - first), density) for first in range(0, count, block)]
+        kept = sum(kept_of_blocks)
+        within, end = fields_at(payload, 0, kept, block.bit_length() - 1)
+        places = within + block * np.repeat(np.arange(len(kept_of_blocks)), kept_of_blocks)
+    require(bool((np.diff(places) > 0).all()), "places", "ascending ones", "others")
+    require(kept == 0 or places[-1] < count, "places", f"below {count}", places[-1:])
+    values = (float32_payload if options["values"] == "fp32" else bfloat16_payload)(payload[end:], kept)
+    elements = np.zeros(count, np.float32)
+    elements[places] += values
+    return elements
 
 
 def lane_fields(payload, count, num_workers, lane_levels):

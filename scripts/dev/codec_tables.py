@@ -28,10 +28,6 @@ def with_lines(text, name, lines):
     return before + begin + "\n" + "".join(line + "\n" for line in lines) + end + rest.split(end)[1]
 
 
-def number(value):
-    return f"{value:g}"
-
-
 def code(words):
     return ", ".join(f"`{word}`" for word in words)
 
@@ -44,7 +40,8 @@ def fact_text(fact):
 
 
 def bits_text(codec):
-    text = ", ".join(map(number, codec["bits_per_element"]))
+    at_most = [f"at most {codec['most_bits']:.3f}"] if codec["most_bits"] else []
+    text = ", ".join(at_most + [f"{bits:.3g}" for bits in codec["bits_per_element"]])
     return f"{text}; varies with {code(codec['varying_by'])}" if codec["varying_by"] else text
 
 
@@ -54,7 +51,7 @@ def overview(codecs, link):
     for codec in codecs:
         adds_up = "as floats" if codec["sums_as_float"] else fact_text(codec["summable"])
         lines.append(f"| [`{codec['name']}`]({link.format(codec['name'])}) | {bits_text(codec)} | {fact_text(codec['unbiased'])} | "
-                     f"{adds_up} | {'yes' if codec['runs_on_gpus'] else 'no'} | {codec['source'] or 'baseline'} |")
+                     f"{adds_up} | {'yes' if codec['runs_on_gpus'] else 'through the host'} | {codec['source'] or 'baseline'} |")
     return lines
 
 

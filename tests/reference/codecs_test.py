@@ -262,6 +262,8 @@ class Everywhere(unittest.TestCase):
         shape = (91, 100)
         gradients = [awkward(9100, seed).reshape(shape) for seed in (1, 2)]
         for text, codec in ALL:
+            if codec.aggregation == "sparse" and codec.scope == "layer":
+                continue  # tensors are not cut
             whole = codecs.exchange(codec, gradients, seed=3, draw_offset=64)
             parts = [codecs.exchange(codec, gradients, 3, 0, 64, codecs.Cut(begin, min(4096, 9100 - begin), 100))
                      for begin in range(0, 9100, 4096)]
@@ -296,7 +298,7 @@ class Everywhere(unittest.TestCase):
     def test_what_is_too_small_is_zero(self):
         small, least = np.nextafter(np.float32(2.0**-86), np.float32(0)), np.float32(2.0**-86)
         for text, codec in ALL:
-            if text in ("fp32", "bf16", "signsgd"):
+            if text in ("fp32", "bf16", "signsgd") or codec.aggregation == "sparse":
                 continue
             self.assertEqual(np.abs(codec.measure(np.full((2, 2), small))).max(), 0, text)
             result = codecs.exchange(codec, [np.full((2, 2), small)] * 2)

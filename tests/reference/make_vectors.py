@@ -86,6 +86,15 @@ FILES = {
         Case("onebit:group=layer", memory="none"),
         Case("onebit:group=block,block=64", memory="none", **LAST_CHUNK),
     ],
+    "topk": [
+        Case("topk", memory="none", workers=3, shape=(20, 30)),
+        Case("topk:density=0.4", memory="none", workers=2, shape=(500,)),
+        Case("topk:density=0.1,values=bf16", memory="none", workers=3, shape=(333,)),
+        Case("topk:scope=block,block=256,density=0.03", memory="none", workers=3, shape=(700,)),
+        Case("topk:scope=block,density=0.05,values=bf16", memory="none", shape=(4200,)),
+        Case("topk:density=1", memory="none", shape=(5,)),
+        Case("topk", memory="none", shape=(300,), set=((1, 7, NAN),)),
+    ],
     "fp8": [
         Case("fp8", shape=(200,), workers=2, exponent=127),
         Case("fp8:block=0,rounding=stochastic", shape=(150,), workers=3, seed=149, offset=320),
@@ -96,6 +105,7 @@ FILES = {
         Case("terngrad_ef", steps=3, workers=3),
         Case("qsgd", memory="ef", beta=0.9, steps=3),
         Case("onebit", shape=(20, 15), steps=2),
+        Case("topk:density=0.1", steps=3, workers=3),
         Case("signum", beta=0.9, steps=3, workers=3),
         Case("fp8", memory="ef", steps=2, shape=(100,)),
         Case("efsignsgd", steps=2, set=((1, 17, NAN),)),

@@ -11,9 +11,10 @@ from .natural import Natural
 from .qsgd import Qsgd
 from .signs import Onebit, Sign
 from .ternary import Ternary
+from .topk import TopK
 
 CODECS = {"fp32": Fp32, "bf16": Bf16, "ternary": Ternary, "qsgd": Qsgd, "natural": Natural, "sign": Sign,
-          "onebit": Onebit, "fp8": Fp8}
+          "onebit": Onebit, "topk": TopK, "fp8": Fp8}
 # What presets stand for: a spec, and a memory or None for the codec's own.
 PRESETS = {
     "signsgd": ("sign:reduce=vote,scale=one", None),

@@ -49,7 +49,8 @@ class Specs(unittest.TestCase):
                                ("ternary:format=tmask,clip_factor=1.5,clip_scope=local", (3, 3)), ("qsgd", (4, 16)),
                                ("int8", (4, 17)), ("qsgd:bits=2", (4, 1)), ("natural", (5, 21)),
                                ("natural:bits=4", (5, 22)), ("sign", (6, 18)), ("signsgd", (6, 18)),
-                               ("onebit", (7, 18)), ("fp8", (10, 23))):
+                               ("onebit", (7, 18)), ("topk", (8, 19)), ("topk:scope=block,block=256,density=0.05", (8, 20)),
+                               ("fp8", (10, 23))):
             self.assertEqual(numbers[text], expected)
 
     def test_classes(self):
@@ -57,7 +58,7 @@ class Specs(unittest.TestCase):
         for text, expected in (("fp32", "floats"), ("ternary", "shared"), ("ternary:sharing=none,block=64", "unshared"),
                                ("ternary:levels=asymmetric", "unshared"), ("qsgd", "unshared"),
                                ("qsgd:bits=2,sharing=max,block=64", "shared"), ("sign", "unshared"),
-                               ("signsgd", "vote"), ("sign:reduce=vote", "vote"), ("onebit", "unshared")):
+                               ("signsgd", "vote"), ("sign:reduce=vote", "vote"), ("onebit", "unshared"), ("topk", "sparse")):
             self.assertEqual(classes[text], expected)
 
     def test_what_is_refused(self):
@@ -73,7 +74,8 @@ class Specs(unittest.TestCase):
                             ("sign:scale=one", "expected one of l1, l2, drive"),
                             ("sign:reduce=vote,scale=l2", "expected one of one, l1"),
                             ("signsgd:block=64", "has one scaler"), ("onebit:block=64", "expected group=block"),
-                            ("onebit:group=block,block=0", "group=layer"),
+                            ("onebit:group=block,block=0", "group=layer"), ("topk:block=256", "expected scope=block"),
+                            ("topk:density=0", "more than 0"), ("topk:density=2", "at most 1"),
                             ("ternary:levels=asymmetric,sharing=mean", "expected none or max"),
                             ("fp32:block=64", "expected one of none"),
                             ("ternary:scope=layer,block=64", "expected scope=block"),

@@ -75,7 +75,7 @@ class Training(unittest.TestCase):
         for message in run.of_kind("scalers"):
             for record in message.records:
                 codec = run.codec(record.segment)
-                shares = codec.sharing != "none" or codec.aggregation == "floats"
+                shares = codec.sharing != "none" or codec.aggregation in ("floats", "sparse")
                 expected = scalers.told(local[message.step, record.segment, message.worker], shares)
                 self.assertEqual(record.format, 0 if shares else 1)
                 self.assertEqual(record.scalers.tobytes(), expected.tobytes())
@@ -149,6 +149,10 @@ class Training(unittest.TestCase):
     def test_codecs_that_share_no_scalers(self):
         for spec in "qsgd:block=640", "fp8", "natural:bits=4,block=64":
             self.assertGreater(self.check("--codec", spec, "--exchange", "scatter_reduce"), 0)
+
+    def test_sparse_codecs(self):
+        for spec in "topk:density=0.05", "topk:scope=block,block=256,values=bf16":
+            self.assertGreater(self.check("--codec", spec, "--codec_memory", "none", "--exchange", "scatter_reduce"), 0)
 
     def test_scopes(self):
         # 640 does not divide 4096: slices begin inside of blocks.

@@ -100,6 +100,25 @@ class Document(Folder):
         with self.assertRaises(wire_format.DamagedMessage):
             values([1, 2], block_size=4)
 
+    def test_sparse_elements(self):
+        runs = bytes.fromhex("0300000000000000" "0300000004000000" "90010000" "0000803f000000c00000003f")
+        record = wire_format.Record(0, 8, 19, 0, 40, np.zeros(1, np.float32), runs)
+        elements = record.values(options="density=0.075 scope=layer values=fp32 workers=2")
+        self.assertEqual({int(i): float(elements[i]) for i in np.flatnonzero(elements)}, {3: 1, 13: -2, 15: 0.5})
+        local = bytes.fromhex("01ff0200" "803f00c0" "003f0000")
+        record = wire_format.Record(0, 8, 20, 0, 300, np.zeros(1, np.float32), local)
+        options = "density=0.0078125 scope=block block=256 values=bf16 workers=2"
+        elements = record.values(options=options)
+        self.assertEqual({int(i): float(elements[i]) for i in np.flatnonzero(elements)}, {1: 1, 255: -2, 258: 0.5})
+        self.assertEqual(record.codec_name(), "topk local")
+        with self.assertRaises(ValueError):
+            record.values()
+        for form, payload, count, text in ((19, runs[:-4], 40, "density=0.075 values=fp32"),
+                                           (19, runs, 41, "density=0.1 values=fp32"),
+                                           (19, runs, 14, "density=0.2 values=fp32"), (20, local, 257, options)):
+            with self.subTest(form=form, count=count), self.assertRaises(wire_format.DamagedMessage):
+                wire_format.Record(0, 8, form, 0, count, np.zeros(1, np.float32), payload).values(options=text)
+
     def test_every_damaged_byte_is_found(self):
         message = document_messages()[1]
         for at in range(len(message)):

@@ -10,7 +10,7 @@
 namespace terngrad::testing {
 
 /// The columns of the table.
-enum class CodecClass { kFloats, kOwnScalers, kSharedScalers, kVotes };
+enum class CodecClass { kFloats, kOwnScalers, kSharedScalers, kVotes, kSparse };
 
 struct ClassedSpec {
   const char* spec;
@@ -32,6 +32,8 @@ inline constexpr ClassedSpec kClassedSpecs[] = {
     {"sign:reduce=vote,scale=l1", CodecClass::kVotes},
     {"onebit", CodecClass::kOwnScalers},
     {"fp8", CodecClass::kOwnScalers},
+    {"topk", CodecClass::kSparse},
+    {"topk:scope=block,block=8192", CodecClass::kSparse},
 };
 
 /// What a cell of the table says: the words of a refusal, none where it runs.
@@ -42,7 +44,7 @@ struct Cell {
 
 /// A row: one cell for each column.
 struct Cells {
-  Cell floats, own, shared, votes;
+  Cell floats, own, shared, votes, sparse;
   const Cell& of(CodecClass column) const {
     switch (column) {
       case CodecClass::kFloats:
@@ -51,8 +53,10 @@ struct Cells {
         return own;
       case CodecClass::kSharedScalers:
         return shared;
-      default:
+      case CodecClass::kVotes:
         return votes;
+      default:
+        return sparse;
     }
   }
 };

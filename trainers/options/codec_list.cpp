@@ -17,7 +17,7 @@ namespace {
 std::string facts_of(const Codec& codec) {
   const CodecTraits traits = codec.traits();
   std::string text =
-      fmt::format("{} bits per element{}; ", traits.bits_per_element, traits.fixed_size ? "" : " at most");
+      fmt::format("{:.4g} bits per element{}; ", traits.bits_per_element, traits.fixed_size ? "" : " at most");
   text += traits.sums_as_float ? "elements of workers add up as floats"
           : traits.summable    ? "codes of workers share scalers and add up as integers"
                                : "each worker's codes are decoded by themselves";
@@ -53,6 +53,7 @@ Json to_json(const CodecEntry& entry) {
           {"source", entry.source},
           {"bits_per_element", facts.bits},
           {"varying_by", facts.varying_by},
+          {"most_bits", facts.most_bits},
           {"unbiased", to_json(facts.unbiased)},
           {"summable", to_json(facts.summable)},
           {"sums_as_float", facts.sums_as_float},

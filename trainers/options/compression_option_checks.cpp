@@ -178,6 +178,17 @@ void check_scalers(const OptionSet& options, const TrainOptions& o) {
   }
 }
 
+/// Servers that update parameters own shards that are cut anywhere.
+void check_shards(const TrainOptions& o) {
+  if (!o.pulls_parameters()) return;
+  const std::vector<ChosenCodec> codecs = chosen_codecs(o);
+  const auto has_grain = [](const ChosenCodec& c) { return c.codec->traits().grain_elements != kChunkElements; };
+  const auto uncut = std::ranges::find_if(codecs, has_grain);
+  if (uncut == codecs.end()) return;
+  TERNGRAD_THROW(UsageError, "--pull parameters: servers cut tensors anywhere into the shards that they update, and ",
+                 uncut->given, " takes whole tensors or blocks; accepted with it: gradient");
+}
+
 /// What needs codes that add up as integers.
 void check_code_sums(const OptionSet& options, const TrainOptions& o) {
   const std::vector<ChosenCodec> codecs = chosen_codecs(o);
@@ -278,6 +289,7 @@ void check_compression_options(const OptionSet& options, const TrainOptions& o) 
   check_memory(options, o);
   check_unit_signs(o);
   check_scalers(options, o);
+  check_shards(o);
   check_code_sums(options, o);
   check_number_of_workers(options, o);
 }

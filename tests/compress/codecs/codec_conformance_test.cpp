@@ -76,6 +76,17 @@ TEST(CodecConformance, OfOnebitWithItsGroups) {
   }
 }
 
+TEST(CodecConformance, OfTopKWithItsOptions) {
+  for (const std::string values : {"fp32", "bf16"}) {
+    for (const std::string density : {"0.001", "0.1", "1"}) {
+      testing::check_codec(maker("topk:values=" + values + ",density=" + density));
+      testing::check_codec(maker("topk:scope=block,values=" + values + ",density=" + density));
+    }
+    testing::check_codec(maker("topk:scope=block,block=256,values=" + values));
+    testing::check_codec(maker("topk:scope=block,block=8192,values=" + values));
+  }
+}
+
 TEST(CodecConformance, OfFp8WithItsOptions) {
   for (const std::string block : {"0", "64", "4096"}) {
     testing::check_codec(maker("fp8:block=" + block));

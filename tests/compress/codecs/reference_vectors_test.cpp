@@ -285,6 +285,8 @@ TEST(ReferenceVectors, OfSign) { EXPECT_TRUE(expect_file("sign").empty()); }
 
 TEST(ReferenceVectors, OfOnebit) { EXPECT_TRUE(expect_file("onebit").empty()); }
 
+TEST(ReferenceVectors, OfTopK) { EXPECT_TRUE(expect_file("topk").empty()); }
+
 TEST(ReferenceVectors, OfFp8) { EXPECT_TRUE(expect_file("fp8").empty()); }
 
 }  // namespace

@@ -38,29 +38,35 @@ constexpr const char* kTernaryOfOwn = "[downlink] ternary needs a scaler that al
 
 // All tensors with one codec. Floats return as fp32 where codes would be asked for.
 constexpr Row kRows[] = {
-    {ExchangeAlgorithm::kAllGather, DownlinkCodec::kFloat32, {{kRuns}, {kRuns}, {kRuns}, {kRuns}}},
-    {ExchangeAlgorithm::kAllGather, DownlinkCodec::kBfloat16, {{kRuns}, {kRuns}, {kRuns}, {kRuns}}},
-    {ExchangeAlgorithm::kAllGather, DownlinkCodec::kSums, {{kRuns}, {kSumsOfOwn}, {kRuns}, {kRuns}}},
-    {ExchangeAlgorithm::kAllGather, DownlinkCodec::kTernary, {{kRuns}, {kTernaryOfOwn}, {kRuns}, {kNoVoteSums}}},
-    {ExchangeAlgorithm::kScatterReduce, DownlinkCodec::kFloat32, {{kRuns}, {kRuns}, {kRuns}, {kRuns}}},
-    {ExchangeAlgorithm::kScatterReduce, DownlinkCodec::kBfloat16, {{kRuns}, {kRuns}, {kRuns}, {kRuns}}},
-    {ExchangeAlgorithm::kScatterReduce, DownlinkCodec::kSums, {{kRuns}, {kSumsOfOwn}, {kRuns}, {kRuns}}},
-    {ExchangeAlgorithm::kScatterReduce, DownlinkCodec::kTernary, {{kRuns}, {kTernaryOfOwn}, {kRuns}, {kNoVoteSums}}},
-    {ExchangeAlgorithm::kIntegerSum, DownlinkCodec::kFloat32, {{kNoSums}, {kNoSums}, {kRuns}, {kRuns}}},
-    {ExchangeAlgorithm::kIntegerSum, DownlinkCodec::kBfloat16, {{kNoSums}, {kNoSums}, {kRuns}, {kRuns}}},
-    {ExchangeAlgorithm::kIntegerSum, DownlinkCodec::kSums, {{kNoSums}, {kNoSums}, {kRuns}, {kRuns}}},
-    {ExchangeAlgorithm::kIntegerSum, DownlinkCodec::kTernary, {{kNoSums}, {kNoSums}, {kRuns}, {kNoVoteSums}}},
-    {ExchangeAlgorithm::kAuto, DownlinkCodec::kFloat32, {{kRuns}, {kRuns}, {kRuns}, {kRuns}}},
-    {ExchangeAlgorithm::kAuto, DownlinkCodec::kBfloat16, {{kRuns}, {kRuns}, {kRuns}, {kRuns}}},
-    {ExchangeAlgorithm::kAuto, DownlinkCodec::kSums, {{kRuns}, {kSumsOfOwn}, {kRuns}, {kRuns}}},
-    {ExchangeAlgorithm::kAuto, DownlinkCodec::kTernary, {{kRuns}, {kTernaryOfOwn}, {kRuns}, {kNoVoteSums}}},
+    {ExchangeAlgorithm::kAllGather, DownlinkCodec::kFloat32, {{kRuns}, {kRuns}, {kRuns}, {kRuns}, {kRuns}}},
+    {ExchangeAlgorithm::kAllGather, DownlinkCodec::kBfloat16, {{kRuns}, {kRuns}, {kRuns}, {kRuns}, {kRuns}}},
+    {ExchangeAlgorithm::kAllGather, DownlinkCodec::kSums, {{kRuns}, {kSumsOfOwn}, {kRuns}, {kRuns}, {kRuns}}},
+    {ExchangeAlgorithm::kAllGather,
+     DownlinkCodec::kTernary,
+     {{kRuns}, {kTernaryOfOwn}, {kRuns}, {kNoVoteSums}, {kRuns}}},
+    {ExchangeAlgorithm::kScatterReduce, DownlinkCodec::kFloat32, {{kRuns}, {kRuns}, {kRuns}, {kRuns}, {kRuns}}},
+    {ExchangeAlgorithm::kScatterReduce, DownlinkCodec::kBfloat16, {{kRuns}, {kRuns}, {kRuns}, {kRuns}, {kRuns}}},
+    {ExchangeAlgorithm::kScatterReduce, DownlinkCodec::kSums, {{kRuns}, {kSumsOfOwn}, {kRuns}, {kRuns}, {kRuns}}},
+    {ExchangeAlgorithm::kScatterReduce,
+     DownlinkCodec::kTernary,
+     {{kRuns}, {kTernaryOfOwn}, {kRuns}, {kNoVoteSums}, {kRuns}}},
+    {ExchangeAlgorithm::kIntegerSum, DownlinkCodec::kFloat32, {{kNoSums}, {kNoSums}, {kRuns}, {kRuns}, {kNoSums}}},
+    {ExchangeAlgorithm::kIntegerSum, DownlinkCodec::kBfloat16, {{kNoSums}, {kNoSums}, {kRuns}, {kRuns}, {kNoSums}}},
+    {ExchangeAlgorithm::kIntegerSum, DownlinkCodec::kSums, {{kNoSums}, {kNoSums}, {kRuns}, {kRuns}, {kNoSums}}},
+    {ExchangeAlgorithm::kIntegerSum,
+     DownlinkCodec::kTernary,
+     {{kNoSums}, {kNoSums}, {kRuns}, {kNoVoteSums}, {kNoSums}}},
+    {ExchangeAlgorithm::kAuto, DownlinkCodec::kFloat32, {{kRuns}, {kRuns}, {kRuns}, {kRuns}, {kRuns}}},
+    {ExchangeAlgorithm::kAuto, DownlinkCodec::kBfloat16, {{kRuns}, {kRuns}, {kRuns}, {kRuns}, {kRuns}}},
+    {ExchangeAlgorithm::kAuto, DownlinkCodec::kSums, {{kRuns}, {kSumsOfOwn}, {kRuns}, {kRuns}, {kRuns}}},
+    {ExchangeAlgorithm::kAuto, DownlinkCodec::kTernary, {{kRuns}, {kTernaryOfOwn}, {kRuns}, {kNoVoteSums}, {kRuns}}},
 };
 
 // The same beside a ternary tensor, with whose codes lanes and sums have something to do.
 constexpr Row kRowsBesideTernary[] = {
-    {ExchangeAlgorithm::kIntegerSum, DownlinkCodec::kFloat32, {{kRuns}, {kRuns}, {kRuns}, {kRuns}}},
-    {ExchangeAlgorithm::kIntegerSum, DownlinkCodec::kSums, {{kRuns}, {kSumsOfOwn}, {kRuns}, {kRuns}}},
-    {ExchangeAlgorithm::kScatterReduce, DownlinkCodec::kSums, {{kRuns}, {kSumsOfOwn}, {kRuns}, {kRuns}}},
+    {ExchangeAlgorithm::kIntegerSum, DownlinkCodec::kFloat32, {{kRuns}, {kRuns}, {kRuns}, {kRuns}, {kRuns}}},
+    {ExchangeAlgorithm::kIntegerSum, DownlinkCodec::kSums, {{kRuns}, {kSumsOfOwn}, {kRuns}, {kRuns}, {kRuns}}},
+    {ExchangeAlgorithm::kScatterReduce, DownlinkCodec::kSums, {{kRuns}, {kSumsOfOwn}, {kRuns}, {kRuns}, {kRuns}}},
 };
 
 /// The mean of five workers; empty if the exchange is refused, which @param refusal then says.
@@ -125,6 +131,7 @@ TEST(CodecClasses, AreThoseOfTheTraits) {
     const bool votes = classed.column == CodecClass::kVotes;
     EXPECT_EQ(codec->traits().votes, votes) << classed.spec;
     EXPECT_EQ(codec->traits().summable, votes || classed.column == CodecClass::kSharedScalers) << classed.spec;
+    EXPECT_EQ(codec->traits().is_sparse, classed.column == CodecClass::kSparse) << classed.spec;
     EXPECT_EQ(codec->sharing() == ScalerSharing::kNone, classed.column == CodecClass::kOwnScalers) << classed.spec;
   }
 }

@@ -113,5 +113,38 @@ TEST(CodecShards, RefuseFewerThanOne) {
   EXPECT_THROW(shards_by_codec(layout, plan_of(layout, {}), 0), InvalidArgument);
 }
 
+TEST(CodecShards, CutTensorsOfCodecsWithALargerGrainAtItsMultiplesOrNotAtAll) {
+  Layout layout;
+  layout.add("first", {50000});
+  layout.add("fp32", {5000});
+  layout.add("empty", {0});
+  layout.add("second", {30000});
+  layout.add("third", {20001});
+  const auto shards_of = [&](const char* spec, int num_shards) {
+    return shards_by_codec(layout, plan_of(layout, {{"fp32", "fp32"}, {"*", spec}}), num_shards);
+  };
+  // A third of the 100,001 elements each: the second tensor begins in the second third, the third one in the last.
+  const Shards whole = shards_of("topk", 3);
+  EXPECT_EQ(whole[0], (std::vector<Slice>{{0, 0, 50000}}));
+  EXPECT_EQ(whole[1], (std::vector<Slice>{{1, 0, 4096}, {3, 0, 30000}}));
+  EXPECT_EQ(whole[2], (std::vector<Slice>{{1, 4096, 904}, {4, 0, 20001}}));
+  for (const int num_shards : {1, 2, 7, 40}) {
+    std::vector<std::int64_t> elements(5);
+    for (const std::vector<Slice>& shard : shards_of("topk:scope=block,block=8192", num_shards)) {
+      std::int64_t of_shard = 0;
+      for (const Slice& slice : shard) {
+        if (slice.segment != 1) {
+          EXPECT_EQ(slice.first % 8192, 0);
+          of_shard += slice.count;
+        }
+        EXPECT_EQ(slice.first, elements[static_cast<std::size_t>(slice.segment)]) << "in order, and once";
+        elements[static_cast<std::size_t>(slice.segment)] += slice.count;
+      }
+      EXPECT_LE(of_shard, 100001 / num_shards + 2 * 8192);
+    }
+    EXPECT_EQ(elements, (std::vector<std::int64_t>{50000, 5000, 0, 30000, 20001}));
+  }
+}
+
 }  // namespace
 }  // namespace terngrad::codec_shards_test

@@ -1,0 +1,217 @@
+#include "compress/codecs/topk_codec.h"
+
+#include <algorithm>
+#include <bit>
+#include <cmath>
+#include <sstream>
+
+#include "compress/codecs/float_codecs.h"
+#include "compress/codecs/host_coder.h"
+#include "compress/codecs/scaled_runs.h"
+#include "kernels/codes/top_k.h"
+#include "kernels/runtime/errors.h"
+#include "kernels/runtime/parallel.h"
+#include "kernels/statistics/scaler.h"
+#include "kernels/statistics/statistics.h"
+
+namespace terngrad {
+namespace {
+
+constexpr double kMinDensity = 1e-9;  // of which a tensor of 2^32 elements keeps some more than one
+constexpr std::int64_t kMinTopKBlock = 256;
+constexpr std::int64_t kMaxTopKBlock = 65536;
+
+class TopKCoder final : public HostCoder {
+ public:
+  TopKCoder(const TopKCodec& codec, const CoderSetup& setup, const std::vector<int>& segments, PayloadSlots& slots)
+      : HostCoder(codec, setup, segments, slots),
+        codec_(codec),
+        plan_(statistics_slices(setup.layout, segments, /*block_elements=*/0)) {}
+
+ private:
+  void measure_worker(const TensorTable& gradient, std::span<float> row, Stream& stream) override {
+    nonfinite_flags(plan_, {&gradient, 1}, codec_.first_nonfinite(), row, stream);
+  }
+
+  std::int64_t encode_slice(const EncodeTask& task, Stream& stream) override {
+    const SparseShape shape = codec_.shape(task.slice);
+    const auto count = static_cast<std::size_t>(num_kept(shape));
+    places_.resize(count);
+    values_.resize(count);
+    const std::int64_t run =
+        shape.format == SparseFormat::kLocal ? shape.block_elements : std::max<std::int64_t>(1, shape.num_elements);
+    const std::int64_t num_runs = (shape.num_elements + run - 1) / run;
+    const std::int64_t kept_of_run = top_k_count(run, shape.density);
+    // Threads deal out blocks among themselves, or work on one tensor together.
+    const auto num_parts = std::clamp<std::int64_t>(num_runs, 1, stream.num_threads());
+    const int num_run_threads = num_parts > 1 ? 1 : stream.num_threads();
+    selectors_.resize(std::max(selectors_.size(), static_cast<std::size_t>(num_parts)));
+    parallel_for(stream.num_threads(), num_parts, 1, [&](std::int64_t begin, std::int64_t end) {
+      Stream own(Device::cpu(), num_run_threads);
+      for (std::int64_t part = begin; part < end; ++part) {
+        for (std::int64_t i = num_runs * part / num_parts; i < num_runs * (part + 1) / num_parts; ++i) {
+          const Slice of_run{task.slice.segment, task.slice.first + i * run,
+                             std::min(run, shape.num_elements - i * run)};
+          choose(task, of_run, selectors_[static_cast<std::size_t>(part)], static_cast<std::size_t>(i * kept_of_run),
+                 own);
+        }
+      }
+    });
+    return write_sparse(shape, places_, values_, task.payload);
+  }
+
+  /// Writes the places and values of one run. @param at  where its first place goes
+  void choose(const EncodeTask& task, const Slice& run, TopKSelector& selector, std::size_t at, Stream& stream) {
+    const std::int64_t k = top_k_count(run.count, codec_.options().density);
+    const ElementType type = task.gradient.type();
+    const void* const elements = task.gradient.data(run);
+    const auto first = static_cast<std::uint32_t>(run.first - task.slice.first);
+    if (!task.is_finite) {
+      // Zeros, of which the first are kept.
+      for (std::int64_t i = 0; i < k; ++i, ++at) {
+        places_[at] = first + static_cast<std::uint32_t>(i);
+        values_[at] = 0;
+      }
+      return;
+    }
+    for (const std::uint32_t place : selector.run(elements, type, run.count, k, stream)) {
+      places_[at] = first + place;
+      values_[at++] = element_as_float(elements, type, place);
+    }
+  }
+
+  /// Adds up what workers sent, chunk by chunk: zeros do not travel, so they are not added either.
+  void decode_mean(std::span<const EncodedSlice> sent, float* out, Stream& stream) const override {
+    constexpr std::int64_t kGrainChunks = 4;
+    const std::int64_t count = sent[0].slice.count;
+    const float scale = 1.0f / static_cast<float>(sent.size());
+    parallel_for(stream.num_threads(), (count + kChunkElements - 1) / kChunkElements, kGrainChunks,
+                 [&](std::int64_t begin, std::int64_t end) {
+                   const std::int64_t first = begin * kChunkElements;
+                   const std::span<float> mean(out + first,
+                                               static_cast<std::size_t>(std::min(end * kChunkElements, count) - first));
+                   std::ranges::fill(mean, 0.0f);
+                   for (const EncodedSlice& worker : sent) {
+                     add_sparse(codec_.shape(worker.slice), worker.payload, first, mean);
+                   }
+                   for (float& value : mean) value *= scale;
+                 });
+  }
+
+  const TopKCodec& codec_;
+  StatisticsPlan plan_;
+  std::vector<TopKSelector> selectors_;  // of threads
+  std::vector<std::uint32_t> places_;
+  std::vector<float> values_;
+};
+
+}  // namespace
+
+TopKCodec::TopKCodec(const TopKOptions& options) : options_(options) {
+  TERNGRAD_REQUIRE(options.density >= kMinDensity && options.density <= 1, "[topk] density must be from ", kMinDensity,
+                   " to 1, got ", options.density);
+  TERNGRAD_REQUIRE(options.block_elements >= kMinTopKBlock && options.block_elements <= kMaxTopKBlock &&
+                       std::has_single_bit(static_cast<std::uint64_t>(options.block_elements)),
+                   "[topk] block must be a power of two from ", kMinTopKBlock, " to ", kMaxTopKBlock, ", got ",
+                   options.block_elements);
+  TERNGRAD_REQUIRE(options.num_workers >= 1, "[topk] num_workers must be at least 1, got ", options.num_workers);
+}
+
+SparseShape TopKCodec::shape(const Slice& slice) const {
+  const bool is_layer = options_.scope == TopKScope::kLayer;
+  return {.format = is_layer ? SparseFormat::kRuns : SparseFormat::kLocal,
+          .values = options_.values,
+          .num_elements = slice.count,
+          .density = options_.density,
+          .block_elements = is_layer ? 0 : options_.block_elements};
+}
+
+std::uint32_t TopKCodec::first_nonfinite() const {
+  return FloatCodec::first_nonfinite(options_.values == SparseValues::kFloat32 ? FloatCodec::Width::kFloat32
+                                                                               : FloatCodec::Width::kBfloat16);
+}
+
+const std::string& TopKCodec::name() const {
+  static const std::string name = "topk";
+  return name;
+}
+
+CodecTraits TopKCodec::traits() const {
+  const double value_bits = options_.values == SparseValues::kFloat32 ? 32 : 16;
+  const bool is_layer = options_.scope == TopKScope::kLayer;
+  // A group of 128 places spans 128 / density elements on average, and has two words of its own.
+  const double kept = is_layer ? options_.density
+                               : static_cast<double>(top_k_count(options_.block_elements, options_.density)) /
+                                     static_cast<double>(options_.block_elements);
+  const double place_bits =
+      is_layer ? std::log2(128 / options_.density) + 1.5 : std::log2(static_cast<double>(options_.block_elements));
+  return {.bits_per_element = kept * (value_bits + place_bits),
+          .fixed_size = !is_layer,
+          .max_scaler = 0,
+          .unbiased = false,
+          .wants_error_feedback = true,
+          .grain_elements = is_layer ? CodecTraits::kWholeTensors : std::max(kChunkElements, options_.block_elements),
+          .self_delimiting = is_layer,
+          .is_sparse = true};
+}
+
+std::string TopKCodec::options_text() const {
+  std::ostringstream out;
+  out.precision(17);
+  out << "density=" << options_.density << " scope=" << (options_.scope == TopKScope::kLayer ? "layer" : "block");
+  if (options_.scope == TopKScope::kBlock) out << " block=" << options_.block_elements;
+  out << " values=" << (options_.values == SparseValues::kFloat32 ? "fp32" : "bf16")
+      << " workers=" << options_.num_workers;
+  return out.str();
+}
+
+std::uint8_t TopKCodec::record_format(PayloadForm) const {
+  return static_cast<std::uint8_t>(options_.scope == TopKScope::kLayer ? SparseFormat::kRuns : SparseFormat::kLocal);
+}
+
+std::int64_t TopKCodec::max_payload_bytes(const Slice& slice, PayloadForm) const {
+  return max_sparse_bytes(shape(slice));
+}
+
+std::unique_ptr<Coder> TopKCodec::make_coder(const CoderSetup& setup, const std::vector<int>& segments,
+                                             PayloadSlots& slots) const {
+  return std::make_unique<TopKCoder>(*this, setup, segments, slots);
+}
+
+void TopKCodec::check(const EncodedSlice& encoded) const {
+  if (encoded.format != record_format(PayloadForm::kNatural)) {
+    TERNGRAD_THROW(CommunicationError, "[topk] segment ", encoded.slice.segment, " is in format ",
+                   static_cast<int>(encoded.format), ", expected ",
+                   static_cast<int>(record_format(PayloadForm::kNatural)));
+  }
+  check_sparse(shape(encoded.slice), encoded.payload);
+}
+
+void TopKCodec::decode_range(const EncodedSlice& encoded, std::int64_t first, std::span<float> out) const {
+  std::ranges::fill(out, 0.0f);
+  add_sparse(shape(encoded.slice), encoded.payload, first, out);
+}
+
+TopKOptions read_topk_options(SpecReader& reader) {
+  TopKOptions o;
+  o.density = reader.number("density", o.density, kMinDensity, 1, "fraction of the elements that travel");
+  o.scope = reader.choice("scope", o.scope, {{"layer", TopKScope::kLayer}, {"block", TopKScope::kBlock}},
+                          "chosen among all elements of a tensor, or of each block");
+  o.block_elements = reader.choice<std::int64_t>("block", o.block_elements,
+                                                 {{"256", 256},
+                                                  {"512", 512},
+                                                  {"1024", 1024},
+                                                  {"2048", 2048},
+                                                  {"4096", 4096},
+                                                  {"8192", 8192},
+                                                  {"16384", 16384},
+                                                  {"32768", 32768},
+                                                  {"65536", 65536}},
+                                                 "elements of a block of scope=block");
+  reader.require_for("block", o.scope == TopKScope::kBlock, "scope=block");
+  o.values = reader.choice("values", o.values, {{"fp32", SparseValues::kFloat32}, {"bf16", SparseValues::kBfloat16}},
+                           "how the kept elements travel");
+  return o;
+}
+
+}  // namespace terngrad

@@ -1,0 +1,68 @@
+// The top-k codec: the elements of largest magnitude, with their places.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "compress/codecs/codec.h"
+#include "compress/codecs/codec_spec.h"
+#include "kernels/codes/sparse_payload.h"
+
+namespace terngrad {
+
+/// Among which elements the largest are chosen.
+enum class TopKScope : std::uint8_t { kLayer, kBlock };
+
+struct TopKOptions {
+  double density = 0.01;  // in (0, 1]
+  TopKScope scope = TopKScope::kLayer;
+  std::int64_t block_elements = 4096;  // of TopKScope::kBlock; a power of two from 256 to 65536
+  SparseValues values = SparseValues::kFloat32;
+  int num_workers = 1;  // N of the run
+};
+
+/// Of each tensor, or of each block of B elements counted from its start, the k = min(n, max(1, ceil(n density)))
+/// elements of largest |g| (as fp32 bit patterns; of equal ones those that come first) travel with their places, as
+/// they are or rounded to bf16; all others count as 0. |C(g) - g|^2 <= (1 - k / n) |g|^2 (values=fp32), so error
+/// feedback makes up for what is left out: it is on by default. The mean over N workers is, for each element, the sum
+/// of what was sent of it, beginning with +0, in order of workers, times fl(1 / N). That is not the order of
+/// kernels/tensor/worker_tree.h: adding N k elements takes N k additions, a tree N n; and messages are never added on
+/// their way, so the order is the same for any processes (contract B2). One scaler per tensor, 0, which only carries
+/// the non-finite flag.
+/// Aji and Heafield, "Sparse communication for distributed gradient descent", EMNLP 2017; Stich et al., "Sparsified SGD
+/// with memory", NeurIPS 2018. Payloads: runs (layer), local (block); docs/wire-format.md.
+class TopKCodec final : public Codec {
+ public:
+  /// @throws InvalidArgument for options out of range
+  explicit TopKCodec(const TopKOptions& options);
+
+  const TopKOptions& options() const { return options_; }
+  /// What a payload of a slice holds. @param slice  of whole tensors (kLayer), or beginning with a block
+  SparseShape shape(const Slice& slice) const;
+  /// Bit pattern of the smallest magnitude that is not finite on the wire.
+  std::uint32_t first_nonfinite() const;
+
+  const std::string& name() const override;
+  std::uint8_t wire_id() const override { return 8; }
+  CodecTraits traits() const override;
+  ScalerSharing sharing() const override { return ScalerSharing::kMax; }
+  std::string options_text() const override;
+  std::int64_t num_scalers(std::int64_t num_elements) const override { return num_elements > 0 ? 1 : 0; }
+  ScalerRange scaler_range(const Slice& slice) const override { return {0, slice.count > 0 ? 1 : 0}; }
+  std::uint8_t record_format(PayloadForm form) const override;
+  std::int64_t max_payload_bytes(const Slice& slice, PayloadForm form) const override;
+  std::unique_ptr<Coder> make_coder(const CoderSetup& setup, const std::vector<int>& segments,
+                                    PayloadSlots& slots) const override;
+  void check(const EncodedSlice& encoded) const override;
+  void decode_range(const EncodedSlice& encoded, std::int64_t first, std::span<float> out) const override;
+
+ private:
+  TopKOptions options_;
+};
+
+/// Reads all keys of topk. @throws InvalidArgument as SpecReader
+TopKOptions read_topk_options(SpecReader& reader);
+
+}  // namespace terngrad
