@@ -15,6 +15,7 @@ namespace terngrad {
 namespace detail {
 /// Owned room for `count` values of `value_bytes` bytes. @throws as PinnedBuffer's constructor
 std::shared_ptr<void> allocate_pinned(const Device& device, std::int64_t count, std::size_t value_bytes);
+void upload_bytes(void* to, const void* from, std::size_t to_bytes, std::size_t from_bytes, const Stream& stream);
 }  // namespace detail
 
 /// Owns `num_elements` values of T in page-locked host memory, which copies to and from a GPU need no second copy of.
@@ -49,5 +50,14 @@ class PinnedBuffer {
   std::shared_ptr<void> memory_;
   std::int64_t num_elements_ = 0;
 };
+
+/// to[i] = from[i], in the stream's order, without waiting for it: `from` is page-locked memory, which must stay as it
+/// is until the stream has come so far (StreamEvent). On the CPU any memory is, and is copied at once.
+/// @throws InvalidArgument if lengths differ, DeviceError
+template <class T>
+void upload(std::type_identity_t<std::span<const T>> from, std::span<T> to, const Stream& stream) {
+  static_assert(std::is_trivially_copyable_v<T>, "only plain values can be copied between devices");
+  detail::upload_bytes(to.data(), from.data(), to.size_bytes(), from.size_bytes(), stream);
+}
 
 }  // namespace terngrad

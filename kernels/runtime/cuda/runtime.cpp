@@ -3,6 +3,7 @@
 #include <cuda_runtime.h>
 
 #include "kernels/runtime/cuda/check.h"
+#include "kernels/runtime/cuda/uploads.h"
 #include "kernels/runtime/device_guard.h"
 #include "kernels/runtime/errors.h"
 
@@ -207,6 +208,28 @@ void wait_for(void* event, const Stream& stream) {
 void record(void* event, const Stream& stream) {
   const DeviceGuard guard(stream.device());
   TERNGRAD_CUDA_CHECK(cudaEventRecord(event_at(event).native, native(stream)));
+}
+
+void upload(void* to, const void* from, std::size_t bytes, const Stream& stream) {
+  if (bytes == 0) return;
+  const DeviceGuard guard(stream.device());
+  TERNGRAD_CUDA_CHECK(cudaMemcpyAsync(to, from, bytes, cudaMemcpyDefault, native(stream)));
+}
+
+bool has_come(void* event) {
+  const DeviceGuard guard(Device::cuda(event_at(event).device));
+  const cudaError_t status = cudaEventQuery(event_at(event).native);
+  if (status == cudaErrorNotReady) {
+    static_cast<void>(cudaGetLastError());
+    return false;
+  }
+  TERNGRAD_CUDA_CHECK(status);
+  return true;
+}
+
+void wait_until_come(void* event) {
+  const DeviceGuard guard(Device::cuda(event_at(event).device));
+  TERNGRAD_CUDA_CHECK(cudaEventSynchronize(event_at(event).native));
 }
 
 double seconds_between(void* begin, void* end) {

@@ -1,6 +1,7 @@
 // Stands in for the CUDA backend in builds without it: there is no device, so nothing else can be reached.
 #include "kernels/runtime/cuda/not_built.h"
 #include "kernels/runtime/cuda/runtime.h"
+#include "kernels/runtime/cuda/uploads.h"
 
 namespace terngrad::cuda {
 
@@ -22,6 +23,9 @@ void record(void*, const Stream&) { not_built("StreamTimer"); }
 double seconds_between(void*, void*) { not_built("StreamTimer"); }
 std::shared_ptr<void> make_meeting_point(int) { not_built("StreamFork"); }
 void wait_for(void*, const Stream&) { not_built("StreamFork"); }
+void upload(void*, const void*, std::size_t, const Stream&) { not_built("upload"); }
+bool has_come(void*) { not_built("StreamEvent"); }
+void wait_until_come(void*) { not_built("StreamEvent"); }
 void begin_capture(const Stream&) { not_built("CapturedGraph"); }
 std::shared_ptr<void> end_capture(const Stream&) { not_built("CapturedGraph"); }
 void abandon_capture(const Stream&) noexcept {}

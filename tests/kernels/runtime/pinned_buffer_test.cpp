@@ -20,6 +20,16 @@ TEST(PinnedBuffer, IsForGpusOnly) {
   EXPECT_TRUE(PinnedBuffer<float>().span().empty());
 }
 
+TEST(Upload, OnTheCpuIsDoneAtOnce) {
+  const Stream stream;
+  const std::vector<float> from = {1, 2, 3};
+  std::vector<float> to(4, -1.0f);
+  upload<float>(from, std::span(to).first(3), stream);
+  EXPECT_EQ(to, (std::vector<float>{1, 2, 3, -1}));
+  EXPECT_THROW(upload<float>(from, std::span(to), stream), InvalidArgument);
+  EXPECT_NO_THROW(upload<float>({}, std::span<float>(), stream));
+}
+
 using CudaPinnedBuffer = testing::CudaTest;
 
 TEST_F(CudaPinnedBuffer, GoesToAGpuAndBack) {

@@ -81,6 +81,11 @@ void StreamThread::wait_for(std::uint64_t count) {
   changed_.wait(lock, [&] { return num_done_ >= count; });
 }
 
+bool StreamThread::has_done(std::uint64_t count) {
+  const std::lock_guard lock(mutex_);
+  return num_done_ >= count;
+}
+
 bool StreamThread::is_idle() {
   const std::lock_guard lock(mutex_);
   return num_done_ == num_submitted_;

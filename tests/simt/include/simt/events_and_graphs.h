@@ -44,8 +44,19 @@ inline cudaError_t cudaEventRecord(cudaEvent_t event, cudaStream_t stream) {
 inline cudaError_t cudaEventSynchronize(cudaEvent_t event) {
   simt::make_context();
   if (event->thread != nullptr) event->thread->wait_for(event->num_before);
-  if (simt::streams_defer() && event->stream != nullptr) simt::run_until(event->stream, event->num_before);
+  if (event->thread != nullptr || event->stream == nullptr) return cudaSuccess;
+  if (simt::streams_defer()) simt::run_until(event->stream, event->num_before);
+  if (simt::branches_run_late()) simt::release_held_back(event->stream, event->stream->origin);
   return cudaSuccess;
+}
+inline cudaError_t cudaEventQuery(cudaEvent_t event) {
+  simt::make_context();
+  if (event->stream == nullptr) return cudaSuccess;
+  const bool has_come = event->thread != nullptr
+                            ? event->thread->has_done(event->num_before)
+                            : (!simt::streams_defer() || event->stream->num_done >= event->num_before) &&
+                                  event->stream->held_back.empty();
+  return has_come ? cudaSuccess : simt::remember(cudaErrorNotReady);
 }
 inline cudaError_t cudaStreamWaitEvent(cudaStream_t stream, cudaEvent_t event, unsigned) {
   simt::make_context();
@@ -79,6 +90,9 @@ inline cudaError_t cudaStreamWaitEvent(cudaStream_t stream, cudaEvent_t event, u
     std::erase(stream->branches, other);
     simt::share_end(stream, other);
     simt::release_held_back(other, stream);
+  } else if (stream->number < other->number) {
+    // Branches are made after the streams that they leave: this one only waits.
+    simt::release_held_back(other, other->origin);
   } else if (stream->origin == nullptr) {
     stream->origin = other;
     stream->capture = simt::capture_of(other);

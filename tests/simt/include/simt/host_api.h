@@ -368,6 +368,8 @@ inline cudaError_t cudaStreamDestroy(cudaStream_t stream) {
   simt::make_context();
   simt::drain(stream);
   for (const cudaStream_t peer : stream->peers) peer->peers.erase(stream);
+  if (stream->origin != nullptr) std::erase(stream->origin->branches, stream);
+  for (const cudaStream_t branch : stream->branches) branch->origin = nullptr;
   delete stream;
   return cudaSuccess;
 }

@@ -35,6 +35,7 @@ class StreamThread {
   std::uint64_t num_submitted();
   /// Waits until so much of what was submitted is done.
   void wait_for(std::uint64_t count);
+  bool has_done(std::uint64_t count);
   bool is_idle();
   int device() const { return device_; }
   std::uint64_t number() const { return number_; }
