@@ -4,6 +4,7 @@
 #include <cstddef>
 #include <exception>
 #include <mutex>
+#include <optional>
 #include <stop_token>
 #include <thread>
 #include <utility>
@@ -65,11 +66,14 @@ class Pipeline::Impl {
     slot_ready_.wait(lock, [&] { return slot.ready_step == next_step_ + 1; });
     // A failed step stays where it is: asking again fails again.
     if (slot.error) std::rethrow_exception(slot.error);
-    const std::uint64_t step = next_step_++;
-    lock.unlock();
-    // Taking step s gives back the slot of step s - 1.
-    slot_free_.notify_all();
-    return {.step = step, .epoch = order_.epoch(step), .images = slot.images, .labels = slot.labels};
+    return take(slot, std::move(lock));
+  }
+
+  std::optional<PipelineBatch> try_next() {
+    std::unique_lock lock(mutex_);
+    Slot& slot = slot_of(next_step_);
+    if (slot.ready_step != next_step_ + 1 || slot.error) return std::nullopt;
+    return take(slot, std::move(lock));
   }
 
  private:
@@ -79,6 +83,14 @@ class Pipeline::Impl {
     std::uint64_t ready_step = 0;  // 1 + the step whose batch or error it holds; 0 = none yet
     std::exception_ptr error;
   };
+
+  PipelineBatch take(const Slot& slot, std::unique_lock<std::mutex> lock) {
+    const std::uint64_t step = next_step_++;
+    lock.unlock();
+    // Taking step s gives back the slot of step s - 1.
+    slot_free_.notify_all();
+    return {.step = step, .epoch = order_.epoch(step), .images = slot.images, .labels = slot.labels};
+  }
 
   Slot& slot_of(std::uint64_t step) { return slots_[static_cast<std::size_t>(step % slots_.size())]; }
 
@@ -141,5 +153,6 @@ Pipeline::Pipeline(std::shared_ptr<const Dataset> dataset, const PipelineOptions
 Pipeline::~Pipeline() = default;
 
 PipelineBatch Pipeline::next() { return impl_->next(); }
+std::optional<PipelineBatch> Pipeline::try_next() { return impl_->try_next(); }
 
 }  // namespace terngrad

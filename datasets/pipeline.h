@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <span>
 
 #include "datasets/dataset.h"
@@ -51,6 +52,8 @@ class Pipeline {
   /// Waits for the next batch. Allocates nothing. One thread at a time may call it.
   /// @throws whatever Dataset::read threw while preparing it; the stream stays at that step, so later calls throw again
   PipelineBatch next();
+  /// The next batch if it is prepared, without waiting for it. Empty also where preparing it failed: next() says how.
+  std::optional<PipelineBatch> try_next();
 
  private:
   class Impl;

@@ -7,6 +7,7 @@
 #include <atomic>
 #include <chrono>
 #include <memory>
+#include <optional>
 #include <set>
 #include <string>
 #include <thread>
@@ -226,6 +227,36 @@ TEST(Pipeline, RefusesImpossibleOptions) {
   refused({.batch_size = 4, .prefetch_batches = 0});
   EXPECT_THROW(Pipeline(nullptr, {.batch_size = 4}), InvalidArgument);
   EXPECT_THROW(Pipeline(std::make_shared<NumberedExamples>(0), {.batch_size = 4}), InvalidArgument);
+}
+
+TEST(Pipeline, TakesWhatIsReadyWithoutWaiting) {
+  const auto set = std::make_shared<NumberedExamples>(10);
+  const PipelineOptions options{.batch_size = 3, .prefetch_batches = 4};
+  Pipeline pipeline(set, options);
+  // Its one thread reads for the fourth when three batches are ready.
+  while (set->num_reads < 10) std::this_thread::yield();
+  const auto expected = take(10, options, 3);
+  for (std::size_t step = 0; step < 3; ++step) {
+    const std::optional<PipelineBatch> batch = pipeline.try_next();
+    ASSERT_TRUE(batch.has_value());
+    EXPECT_EQ(batch->step, step);
+    EXPECT_EQ(std::vector(batch->labels.begin(), batch->labels.end()), expected[step][0].labels);
+    EXPECT_EQ(std::vector(batch->images.begin(), batch->images.end()), expected[step][0].images);
+  }
+  EXPECT_EQ(pipeline.next().step, 3u);
+}
+
+/// Of a step that cannot be prepared, and of one that cannot be yet.
+TEST(Pipeline, HasNothingReadyWhereItWouldThrowOrWait) {
+  std::vector<std::uint32_t> order;
+  epoch_permutation(1, 0, 10, order);
+  const auto set = std::make_shared<NumberedExamples>(10);
+  set->bad_index = order[0];
+  Pipeline pipeline(set, {.batch_size = 2});
+  EXPECT_FALSE(pipeline.try_next().has_value());
+  EXPECT_THROW(pipeline.next(), DataError);
+  EXPECT_FALSE(pipeline.try_next().has_value());
+  EXPECT_THROW(pipeline.next(), DataError);
 }
 
 }  // namespace
