@@ -10,15 +10,14 @@
 #include "datasets/common/entry_ring.h"
 #include "datasets/cuda/copy_images.h"
 #include "datasets/cuda/crop_images.h"
+#include "datasets/streamed_examples.h"
 #include "datasets/transforms/augmentation.h"
-#include "kernels/runtime/copy.h"
 #include "kernels/runtime/errors.h"
 
 namespace terngrad {
 namespace {
 
 constexpr std::int64_t kMaxRingValues = std::int64_t{1} << 40;
-constexpr std::int64_t kVectorValues = 4;  // floats in an access of 128 bits
 
 /// What both resident placements share: a ring of entries, and labels with them.
 class EntryExamples : public DeviceExamples {
@@ -95,66 +94,6 @@ class ResidentExamples final : public EntryExamples {
   Buffer<float> examples_;
 };
 
-/// Values from slot to slot, so that every slot is aligned.
-std::int64_t slot_values_of(std::int64_t batch_values) {
-  return (batch_values + kVectorValues - 1) / kVectorValues * kVectorValues;
-}
-
-class StreamedExamples final : public DeviceExamples {
- public:
-  StreamedExamples(std::shared_ptr<const Dataset> dataset, const PipelineOptions& options, std::int64_t local_batch,
-                   int max_steps, const Stream& stream)
-      : DeviceExamples(local_batch, slot_values_of(local_batch * dataset->image_elements()), max_steps, stream),
-        dataset_(std::move(dataset)),
-        options_(burst_options(options, max_steps)),
-        slot_images_(max_steps * images_.num_elements(), stream.device()),
-        slot_labels_(max_steps * local_batch, stream.device()) {
-    fill_zero(slot_images_.span(), stream_);  // a slot is copied with what rounds it up
-  }
-
-  ExamplesPlacement placement() const override { return ExamplesPlacement::kStreamed; }
-
- private:
-  /// The next burst is prepared by the host while the GPU is at one.
-  static PipelineOptions burst_options(PipelineOptions options, int max_steps) {
-    options.prefetch_batches = std::max(options.prefetch_batches, max_steps);
-    return options;
-  }
-
-  void upload(std::uint64_t first_step, int count) override {
-    for (std::uint64_t step = first_step; step < first_step + static_cast<std::uint64_t>(count); ++step) {
-      if (step != options_.first_step || pipeline_ == nullptr) restart(step);
-      const PipelineBatch batch = pipeline_->next();
-      ++options_.first_step;
-      const auto slot = static_cast<std::size_t>(slot_of(step));
-      const auto slot_values = static_cast<std::size_t>(images_.num_elements());
-      copy<float>(batch.images, slot_images_.span().subspan(slot * slot_values, batch.images.size()), stream_);
-      copy<std::int32_t>(batch.labels, slot_labels_.span().subspan(slot * batch.labels.size(), batch.labels.size()),
-                         stream_);
-      hold(step);
-    }
-  }
-
-  void write(const DeviceStep& step) override {
-    const cuda::SlotRing ring{
-        .num_slots = static_cast<std::uint64_t>(max_steps()), .batch = local_batch(), .step = step};
-    cuda::copy_slot(slot_images_.data(), images_.num_elements(), slot_labels_.data(), ring,
-                    {.images = images_.data(), .labels = labels_.data()}, stream_);
-  }
-
-  void restart(std::uint64_t step) {
-    pipeline_.reset();
-    options_.first_step = step;
-    pipeline_ = std::make_unique<Pipeline>(dataset_, options_);
-  }
-
-  std::shared_ptr<const Dataset> dataset_;
-  PipelineOptions options_;             // first_step: of the batch that the pipeline gives next
-  Buffer<float> slot_images_;           // [max_steps, images_.num_elements()]
-  Buffer<std::int32_t> slot_labels_;    // [max_steps, local_batch]
-  std::unique_ptr<Pipeline> pipeline_;  // made for the first step that is asked for
-};
-
 /// Whether the set's images, of `example_bytes` each, may stay in device memory.
 bool fits(const Dataset& dataset, std::int64_t example_bytes) {
   return dataset.num_examples() <= kMaxResidentBytes / example_bytes;
@@ -197,6 +136,7 @@ void DeviceExamples::prepare(std::uint64_t first_step, int count) {
   TERNGRAD_REQUIRE(first_step >> 40 == 0 && (first_step + static_cast<std::uint64_t>(count) - 1) >> 40 == 0,
                    "[DeviceExamples] steps must be below 2^40, got ", count, " from ", first_step);
   const std::uint64_t end = first_step + static_cast<std::uint64_t>(count);
+  begin_burst(first_step, count);
   for (std::uint64_t step = first_step; step < end;) {
     if (holds(step)) {
       ++step;

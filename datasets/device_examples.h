@@ -42,6 +42,13 @@ class DeviceExamples {
   /// threw, when the steps before the failed one are available and asking again fails again; DeviceError
   void prepare(std::uint64_t first_step, int count);
 
+  /// Begins to upload, of the steps after those prepared last, what the host has read; they are still to be prepared.
+  /// Those prepared last stay, others are forgotten where they are in the way. The GPU uploads beside the work that it
+  /// has been given; the host neither waits nor allocates. Since the last call of `prepare`, no steps but its own may
+  /// have been submitted.
+  /// @throws DeviceError
+  virtual void prefetch() {}
+
   /// Submits the writing of a step's examples into images() and labels(). Can be captured. The step must have been
   /// prepared: of a step in device memory that has not, whatever its slot holds is written.
   /// @throws InvalidArgument for a step told by the host that is not prepared
@@ -63,25 +70,32 @@ class DeviceExamples {
   std::int64_t slot_of(std::uint64_t step) const { return static_cast<std::int64_t>(step % held_.size()); }
   /// To be called once a step is in its slot.
   void hold(std::uint64_t step) { held_[static_cast<std::size_t>(slot_of(step))] = step + 1; }
+  bool holds(std::uint64_t step) const { return held_[static_cast<std::size_t>(slot_of(step))] == step + 1; }
+  /// To be called where a step is not there any more.
+  void forget(std::uint64_t step) {
+    if (holds(step)) held_[static_cast<std::size_t>(slot_of(step))] = 0;
+  }
 
   Stream stream_;
   Buffer<float> images_;
   Buffer<std::int32_t> labels_;
 
  private:
+  /// Called before the slots of a burst are filled, with what `prepare` was given.
+  virtual void begin_burst(std::uint64_t /*first_step*/, int /*count*/) {}
   /// Fills the slots of `count` steps, which follow each other in the ring, and holds them.
   virtual void upload(std::uint64_t first_step, int count) = 0;
   virtual void write(const DeviceStep& step) = 0;
-  bool holds(std::uint64_t step) const { return held_[static_cast<std::size_t>(slot_of(step))] == step + 1; }
 
   std::vector<std::uint64_t> held_;  // 1 + the step in each slot; 0 = none
 };
 
 /// Puts a set's examples within a GPU's reach: kCropped for sets that offer their stored images (Dataset::crop_source),
 /// else kResident for those that are not augmented, in either case up to kMaxResidentBytes; kStreamed for the rest.
-/// Resident images are all read here, by options.num_threads threads. Streamed ones take max_steps batches of device
-/// memory, and of the host's as many or options.prefetch_batches, if that is more: a burst is prepared during the one
-/// before.
+/// Resident images are all read here, by options.num_threads threads. Streamed ones take 2 max_steps batches of device
+/// memory, as many of the host's page-locked memory, and of its other memory max_steps or options.prefetch_batches, if
+/// that is more, and one: a burst is uploaded during the one before, and prepared by the host during the one before
+/// that.
 /// @param stream  of a GPU; copies of it do all uploads and writes
 /// @throws InvalidArgument for options that Pipeline refuses, max_steps below 1, batches beyond 2^40 values in all, a
 /// CPU's stream; DeviceError, bad_alloc; whatever Dataset::read throws

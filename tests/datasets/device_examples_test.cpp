@@ -3,7 +3,6 @@
 
 #include <gtest/gtest.h>
 
-#include <atomic>
 #include <filesystem>
 #include <functional>
 #include <memory>
@@ -17,66 +16,25 @@
 #include "kernels/runtime/captured_graph.h"
 #include "kernels/runtime/errors.h"
 #include "tests/datasets/stored_images.h"
+#include "tests/datasets/visited_images.h"
 #include "tests/support/bits.h"
 #include "tests/support/cuda_device.h"
 
 namespace terngrad::device_examples_test {
 namespace {
 
+using testing::Batch;
 using testing::bits_of;
+using testing::expected_batches;
 using testing::StoredImages;
 using testing::to_host;
-
-/// Images that depend on index, element, epoch and seed; not offered in any other way.
-class VisitedImages final : public Dataset {
- public:
-  VisitedImages(std::int64_t num_examples, int width) : num_examples_(num_examples), width_(width) {}
-  const std::string& name() const override { return name_; }
-  std::int64_t num_examples() const override { return num_examples_; }
-  int height() const override { return 1; }
-  int width() const override { return width_; }
-  int channels() const override { return 1; }
-  int num_classes() const override { return 3; }
-  std::int32_t label(std::int64_t index) const override { return static_cast<std::int32_t>(index % 3); }
-  void read(std::int64_t index, const ExampleVisit& visit, std::span<float> image) const override {
-    if (index == bad_index) throw DataError("example is damaged");
-    for (std::size_t i = 0; i < image.size(); ++i) {
-      image[i] = static_cast<float>(index * 1000) + static_cast<float>(i) + 0.25f * static_cast<float>(visit.epoch) +
-                 0.001f * static_cast<float>(visit.seed);
-    }
-  }
-
-  std::atomic<std::int64_t> bad_index = -1;
-
- private:
-  std::string name_ = "visited";
-  std::int64_t num_examples_;
-  int width_;
-};
+using testing::VisitedImages;
 
 std::unique_ptr<Dataset> grey_images(int count, int height, int width) {
   GreyPixels grey{.height = height, .width = width, .pixels = {}, .labels = {}};
   for (int i = 0; i < count; ++i) grey.labels.push_back(static_cast<std::uint8_t>(i % 7));
   for (int i = 0; i < count * height * width; ++i) grey.pixels.push_back(static_cast<std::uint8_t>(i * 31 + i / 256));
   return std::make_unique<GreyImages>("grey", std::move(grey), 7, 0);
-}
-
-struct Batch {
-  std::vector<std::uint32_t> images;  // bits
-  std::vector<std::int32_t> labels;
-  bool operator==(const Batch&) const = default;
-};
-
-/// Batches of steps [options.first_step, + num_steps).
-std::vector<Batch> expected_batches(const std::shared_ptr<const Dataset>& set, const PipelineOptions& options,
-                                    int num_steps) {
-  Pipeline pipeline(set, options);
-  std::vector<Batch> batches;
-  for (int i = 0; i < num_steps; ++i) {
-    const PipelineBatch batch = pipeline.next();
-    batches.push_back({bits_of(batch.images), {batch.labels.begin(), batch.labels.end()}});
-  }
-  return batches;
 }
 
 Batch batch_on(const DeviceExamples& examples, const Dataset& set, Stream& stream) {

@@ -2,12 +2,12 @@
 """Breaks the project's kernels in ways that are easy to make by mistake, and sees whether their tests notice.
 
 Each mutation changes one place of one file in a copy; the source that holds it is compiled from there and linked with its
-test and all other kernels. The tests named must then fail, in one of two orders of threads; those of sources that are as
+test and all other kernels. The tests named must then fail, in one of two orders of threads, or of streams; those of sources that are as
 they are must pass.
 
-Usage: mutations.py --of kernels|nets (--file FILE | --sample N) --compiler CXX [--launcher CCACHE] --root FOLDER
+Usage: mutations.py --of kernels|nets|datasets (--file FILE | --sample N) --compiler CXX [--launcher CCACHE] --root FOLDER
                     --folder FOLDER --objects OBJECT... --link ARGUMENT...
-       mutations.py --of kernels|nets --list
+       mutations.py --of kernels|nets|datasets --list
 
 --file takes the mutations of one file, --sample N of all, drawn by TERNGRAD_TEST_SEED (1 if unset). --list prints the files. What is changed is compiled in --folder, which is emptied first: always the same one, so that a compiler cache knows it again.
 """
@@ -25,6 +25,10 @@ import sys
 ADDRESS = "-fsanitize=address"
 
 
+# Of threads, and of streams that do nothing before the host waits; None: the variable is not set.
+ORDERS = {"SIMT_SEED": (None, "5"), "SIMT_STREAMS": ("newest_first", "oldest_first")}
+
+
 @dataclasses.dataclass
 class Mutation:
     file: str  # what is changed
@@ -35,6 +39,7 @@ class Mutation:
     times: int = 1
     sanitizer: str = ""  # needed to see it
     program: str = ""  # whose tests they are, as <program>_test.cpp; by default the source's own
+    orders: str = "SIMT_SEED"  # a variable of ORDERS
 
 
 REDUCE = "kernels/tensor/cuda/reduce.cuh"
@@ -164,7 +169,25 @@ NETS_MUTATIONS = [
     Mutation(CONCATENATION, CONCATENATION, "CudaConcatenation.*", "count % kWideLanes == 0 && ", ""),
 ]  # fmt: skip
 
-MUTATIONS = {"kernels": KERNELS_MUTATIONS, "nets": NETS_MUTATIONS}
+STREAMED = "datasets/streamed_examples.cpp"
+
+
+def streamed_mutation(old, new, orders="SIMT_STREAMS"):
+    """What is wrong with waits is seen where streams run as far ahead as they may."""
+    return Mutation(STREAMED, STREAMED, "CudaStreamedExamples.*", old, new, orders=orders)
+
+
+DATASETS_MUTATIONS = [
+    streamed_mutation("before_burst_.hold_back(copies_);", ""),
+    streamed_mutation("uploaded.hold_back(stream_);", ""),
+    streamed_mutation("uploaded.wait();", ""),
+    streamed_mutation("|| !slot_uploaded_[place_of(step)].has_come()", ""),
+    streamed_mutation("before_burst_.record(stream_);", ""),
+    streamed_mutation("std::int64_t{2} * max_steps", "std::int64_t{1} * max_steps", "SIMT_SEED"),
+    streamed_mutation("slot_uploaded_[slot].record(copies_);", ""),
+]
+
+MUTATIONS = {"kernels": KERNELS_MUTATIONS, "nets": NETS_MUTATIONS, "datasets": DATASETS_MUTATIONS}
 
 
 class Bench:
@@ -215,12 +238,12 @@ class Bench:
         subprocess.run([self.compiler, *sanitizers, obj, *others, *self.link, "-o", program], check=True)
         return program
 
-    def passes(self, program, tests):
-        """Whether the tests pass, in order and in another one."""
-        for seed in (None, "5"):
-            environment = {name: value for name, value in os.environ.items() if name != "SIMT_SEED"}
-            if seed:
-                environment["SIMT_SEED"] = seed
+    def passes(self, program, tests, orders):
+        """Whether the tests pass, in either of the orders."""
+        for order in ORDERS[orders]:
+            environment = {name: value for name, value in os.environ.items() if name not in ORDERS}
+            if order:
+                environment[orders] = order
             result = subprocess.run(
                 [program, f"--gtest_filter={tests}"], env=environment, capture_output=True, text=True, timeout=300
             )
@@ -236,7 +259,8 @@ class Bench:
         copy.parent.mkdir(parents=True, exist_ok=True)
         copy.write_text(text.replace(mutation.old, mutation.new, 1))
         try:
-            return not self.passes(self.program(mutation.source, mutation.sanitizer, mutation.program), mutation.tests)
+            program = self.program(mutation.source, mutation.sanitizer, mutation.program)
+            return not self.passes(program, mutation.tests, mutation.orders)
         finally:
             copy.unlink()
 
@@ -297,9 +321,9 @@ def main():
     mutations = chosen_mutations(arguments)
     num_missed = 0
     bench = Bench(arguments)
-    unchanged = sorted({(m.source, m.tests, m.sanitizer, m.program) for m in mutations})
-    for source, tests, sanitizer, program in unchanged:
-        if not bench.passes(bench.program(source, sanitizer, program), tests):
+    unchanged = sorted({(m.source, m.tests, m.sanitizer, m.program, m.orders) for m in mutations})
+    for source, tests, sanitizer, program, orders in unchanged:
+        if not bench.passes(bench.program(source, sanitizer, program), tests, orders):
             print(f"mutations.py: {tests} fail although nothing is changed in {source} {sanitizer}")
             num_missed += 1
     for mutation in mutations:

@@ -5,6 +5,7 @@
 #include <functional>
 #include <memory>
 #include <optional>
+#include <span>
 #include <string>
 #include <utility>
 #include <vector>
@@ -20,6 +21,25 @@
 #include "trainers/optim/device_transform.h"
 
 namespace terngrad::testing {
+
+/// A set's images, of which it does not say that they are always the same: so they are streamed to GPUs.
+class StreamedSet final : public Dataset {
+ public:
+  explicit StreamedSet(std::shared_ptr<const Dataset> set) : set_(std::move(set)) {}
+  const std::string& name() const override { return set_->name(); }
+  std::int64_t num_examples() const override { return set_->num_examples(); }
+  int height() const override { return set_->height(); }
+  int width() const override { return set_->width(); }
+  int channels() const override { return set_->channels(); }
+  int num_classes() const override { return set_->num_classes(); }
+  std::int32_t label(std::int64_t index) const override { return set_->label(index); }
+  void read(std::int64_t index, const ExampleVisit& visit, std::span<float> image) const override {
+    set_->read(index, visit, image);
+  }
+
+ private:
+  std::shared_ptr<const Dataset> set_;
+};
 
 /// A run of a process with one GPU, or with several replicas that share it.
 struct DeviceRun {

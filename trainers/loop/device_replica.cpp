@@ -246,6 +246,7 @@ std::vector<StepOutcome> DeviceReplica::run(std::uint64_t first_step, int count,
   burst_began_ = std::chrono::steady_clock::now();
   try {
     submit_steps(first_step, count, exchange_of, lost, meet);
+    parts_.examples->prefetch();
     wait(lost);
   } catch (...) {
     lost = true;

@@ -54,12 +54,12 @@ std::vector<std::unique_ptr<DeviceBucketedAllReduce>> make_exchanges(
   return exchanges;
 }
 
-/// Steps of a burst: as many as there is room for, where a ring holds the batches of them.
+/// Steps of a burst: as many as there is room for, where a ring holds the batches of two bursts.
 int max_burst(const Dataset& dataset, const WorkerRange& workers, const TrainerOptions& options) {
   constexpr std::int64_t kMaxRingBytes = std::int64_t{1} << 30;
   const std::int64_t batch_bytes = options.batch_size / workers.num_workers * workers.num_local_workers *
                                    dataset.image_elements() * static_cast<std::int64_t>(sizeof(float));
-  return static_cast<int>(std::clamp<std::int64_t>(kMaxRingBytes / batch_bytes, 2, kMaxBurst));
+  return static_cast<int>(std::clamp<std::int64_t>(kMaxRingBytes / 2 / batch_bytes, 1, kMaxBurst));
 }
 
 }  // namespace

@@ -74,6 +74,20 @@ TEST_F(SeveralGpus, OfAProcessHaveTheBitsOfOne) {
   }
 }
 
+TEST_F(SeveralGpus, UploadExamplesBesideTheirSteps) {
+  const auto parameters_of = [](int num_gpus, const std::shared_ptr<const Dataset>& dataset) {
+    DeviceRun run = run_of(num_gpus);
+    run.run.total_steps = 12;
+    run.run.dataset = dataset;
+    return parameters_after(run);
+  };
+  const auto digits = testing::small_digits(40, testing::kSmallImage);
+  const std::vector<std::uint32_t> resident = parameters_of(1, digits);
+  for (const int num_gpus : {1, 2, 4}) {
+    EXPECT_EQ(parameters_of(num_gpus, std::make_shared<testing::StreamedSet>(digits)), resident) << num_gpus << " GPUs";
+  }
+}
+
 TEST_F(SeveralGpus, TooOldForTheBuildAreNotThere) {
   setenv("SIMT_COMPUTE_CAPABILITY", "75", 1);
   const int count = num_cuda_devices();
