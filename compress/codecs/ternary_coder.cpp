@@ -20,8 +20,18 @@
 namespace terngrad {
 namespace {
 
-/// Blocks up to which a GPU's thread block that encodes one in a single pass is quick (kernels/codes/encode_blocks.h).
-constexpr std::int64_t kMaxFusedBlockOnGpu = 131072;
+/// Whether blocks are encoded in a single pass (kernels/codes/encode_blocks.h), not in two over the tensor. On a GPU a
+/// thread block reads its block twice, and is to find it in the L2 cache the second time. The blocks in work at once
+/// may take half of it; the rest is for payloads, and for what the cache drops early. An H100 SXM works on 4 blocks on
+/// each of 132 multiprocessors (the kernel's registers admit 4), and has 50 MB of cache (NVIDIA H100 Tensor Core GPU
+/// Architecture): that makes 12288 elements of float32, or 24576 of 16 bits. Larger ones would come from memory twice,
+/// for which two passes are quicker.
+bool fits_one_pass(std::int64_t block_elements, ElementType type, const Device& device) {
+  constexpr std::int64_t kCacheBytes = std::int64_t{50} << 20;
+  constexpr std::int64_t kBlocksAtOnce = 132 * 4;
+  return device.is_cpu() ||
+         block_elements <= kCacheBytes / 2 / kBlocksAtOnce / static_cast<std::int64_t>(element_bytes(type));
+}
 
 class TernaryCoder final : public Coder {
  public:
@@ -40,11 +50,10 @@ class TernaryCoder final : public Coder {
     // writes the payload of a whole tensor. A tensor with a flag in one of its blocks is zeroed afterwards, which a
     // GPU's kernels do not do.
     const bool own_scalers = options_.sharing == ScalerSharing::kNone || options_.num_workers == 1;
-    const bool suits_device =
-        setup.device.is_cpu() || (setup.drops_nonfinite_steps && block_elements_ <= kMaxFusedBlockOnGpu);
-    draws_ahead_ = options_.rounding == Rounding::kStochastic && !codec.is_asymmetric() && own_scalers &&
-                   suits_device && format_ == TernaryFormat::kT2 && encodes_whole() && block_elements_ > 0 &&
-                   block_elements_ % kChunkElements == 0;
+    const bool suits_device = setup.device.is_cpu() || setup.drops_nonfinite_steps;
+    can_draw_ahead_ = options_.rounding == Rounding::kStochastic && !codec.is_asymmetric() && own_scalers &&
+                      suits_device && format_ == TernaryFormat::kT2 && encodes_whole() && block_elements_ > 0 &&
+                      block_elements_ % kChunkElements == 0;
     if (codec.is_asymmetric()) {
       side_scalers_.emplace(statistics_slices(setup.layout, segments, block_elements_), setup.device);
     }
@@ -58,6 +67,8 @@ class TernaryCoder final : public Coder {
   bool can_overflow() const override { return !codec().traits().summable; }
 
   void measure(std::span<const TensorTable> gradients, const DeviceStep& step, Stream& stream) override {
+    const ElementType type = gradients.empty() ? ElementType::kFloat32 : gradients.front().type();
+    draws_ahead_ = can_draw_ahead_ && fits_one_pass(block_elements_, type, setup().device);
     if (draws_ahead_) {
       draw_ahead(gradients, step, stream);
     } else if (side_scalers_) {
@@ -217,7 +228,8 @@ class TernaryCoder final : public Coder {
   TernaryOptions options_;
   TernaryFormat format_;  // of payloads
   std::int64_t block_elements_;
-  bool draws_ahead_ = false;
+  bool can_draw_ahead_ = false;  // if blocks of the gradients' element type fit
+  bool draws_ahead_ = false;     // in the step of the last measure()
   StatisticsPlan plan_;
   std::optional<SideScalerPlan> side_scalers_;  // of asymmetric levels
   Ternarizer ternarizer_;

@@ -103,6 +103,16 @@ TEST_F(CudaDeviceAllReduce, GivesTheCpusMeanForEverySharingScopeAndFormat) {
   }
 }
 
+TEST_F(CudaDeviceAllReduce, GivesTheCpusMeanOfBlocksInOnePassAndInTwo) {
+  const std::vector<Tensors> workers = worker_gradients(mixed_layout(), 3);
+  for (const std::int64_t block : {8192, 12288, 16384}) {  // the last is too large for one pass
+    expect_cpus_mean(workers, options_with({.clip_factor = 2.5,
+                                            .sharing = ScalerSharing::kNone,
+                                            .scope = ScalerScope::kBlock,
+                                            .block_elements = block}));
+  }
+}
+
 TEST_F(CudaDeviceAllReduce, GivesTheCpusMeanForEveryDownlinkCodec) {
   const std::vector<Tensors> workers = worker_gradients(mixed_layout(), 5);
   for (const DownlinkCodec codec : testing::kDownlinkCodecs) {
