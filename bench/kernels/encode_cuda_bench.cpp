@@ -17,7 +17,7 @@ namespace terngrad::bench {
 namespace {
 
 constexpr double kClip = 2.5;
-constexpr std::int64_t kBlock = 32768;
+constexpr std::int64_t kBlock = 12288;  // of float32 the largest that an exchange encodes in one pass
 constexpr DrawKey kKey{1, 1, 0, DrawPurpose::kTernarize};
 
 /// One gradient of a layout with what its encoding needs.

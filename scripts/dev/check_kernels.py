@@ -50,8 +50,7 @@ FLOAT32_WITHOUT_MODES = "^IfLb0E"
 FLOAT16_OR_BFLOAT16_WITHOUT_MODES = "(7Float16|8Bfloat16)ELb0E"
 WIDE_ACCESSES = [
     Wide("chunk_statistics_kernel", 8, 0),
-    Wide("encode_blocks_kernel", 12, 0, FLOAT32),  # 8 to measure, 4 to draw
-    Wide("encode_blocks_kernel", 6, 0, FLOAT16_OR_BFLOAT16),
+    Wide("encode_blocks_kernel", 8, 0),  # 4 to measure, 4 to draw
     Wide("ternarize_whole_kernel", 8, 0, FLOAT32),
     Wide("ternarize_whole_kernel", 4, 0, FLOAT16_OR_BFLOAT16),
     Wide("ternarize_t2_kernel", 4, 0, FLOAT32_WITHOUT_MODES),

@@ -46,6 +46,7 @@ REDUCE = "kernels/tensor/cuda/reduce.cuh"
 REDUCE_TEST = "tests/simt/reduce_test.cpp"
 STATISTICS = "kernels/statistics/cuda/statistics.cu"
 STATISTICS_CHUNK = "kernels/statistics/cuda/statistics_chunk.cuh"
+STAGED_CHUNK = "kernels/statistics/cuda/staged_chunk.cuh"
 SIGNED_STATISTICS = "kernels/statistics/cuda/signed_statistics.cu"
 TERNARIZE = "kernels/codes/cuda/ternarize.cu"
 TERNARIZE_CHUNK = "kernels/codes/cuda/ternarize_chunk.cuh"
@@ -80,7 +81,11 @@ KERNELS_MUTATIONS = [
     Mutation(STATISTICS_CHUNK, STATISTICS, "CudaStatistics.*", "if (i < count) accum", "if (i <= count) accum"),
     Mutation(STATISTICS_CHUNK, SIGNED_STATISTICS, "CudaSignedStatistics.*", "slots[threadIdx.x] = value;\n  __syncthreads();", "slots[threadIdx.x] = value;"),
     Mutation(STATISTICS_CHUNK, SIGNED_STATISTICS, "CudaSignedStatistics.*", "distance >= kWarpThreads", "distance > kWarpThreads"),
-    Mutation(ENCODE_BLOCKS, ENCODE_BLOCKS, "CudaEncodeBlocks.*", "slots[threadIdx.x] = {0, 0, 0, 0};\n  __syncthreads();", "slots[threadIdx.x] = {0, 0, 0, 0};"),
+    Mutation(STAGED_CHUNK, ENCODE_BLOCKS, "CudaEncodeBlocks.*", "+ (partials.sums[2][lane] + partials.sums[3][lane])", "+ partials.sums[2][lane] + partials.sums[3][lane]"),
+    Mutation(STAGED_CHUNK, ENCODE_BLOCKS, "CudaEncodeBlocks.*", "i % kRow / 32 * (32 + kGap)", "i % kRow / 32 * 32"),
+    Mutation(ENCODE_BLOCKS, ENCODE_BLOCKS, "CudaEncodeBlocks.*", "__syncthreads();\n      if (half < kChunks) reduce", "if (half < kChunks) reduce"),
+    Mutation(ENCODE_BLOCKS, ENCODE_BLOCKS, "CudaEncodeBlocks.*", "partials[half]);\n      __syncthreads();", "partials[half]);"),
+    Mutation(ENCODE_BLOCKS, ENCODE_BLOCKS, "CudaEncodeBlocks.*", "count > kWarpThreads * kChunkElements", "count > kStatisticsSlots * kChunkElements"),
     Mutation(ENCODE_BLOCKS, ENCODE_BLOCKS, "CudaEncodeBlocks.*", "min(job.block_elements, job.count - first)", "job.block_elements", sanitizer=ADDRESS),
     Mutation(TERNARIZE_CHUNK, TERNARIZE, "CudaTernarize.*", "draw == floored", "draw + 1 == floored", 2),
     Mutation(TERNARIZE_CHUNK, TERNARIZE, "CudaTernarize.*", "taken | high_codes << 16", "high_codes | taken << 16"),

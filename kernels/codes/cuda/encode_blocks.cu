@@ -1,5 +1,5 @@
 // Encode blocks on a GPU: a thread block takes a block's statistics, makes its scaler and draws its codes, while the
-// block is in the caches.
+// block is in registers (a chunk or two) or the caches.
 #include "kernels/codes/cuda/encode_blocks.h"
 
 #include <cuda_runtime.h>
@@ -7,9 +7,10 @@
 #include <cstdint>
 #include <vector>
 
-#include "kernels/codes/cuda/ternarize_chunk.cuh"
+#include "kernels/codes/cuda/ternarize_whole.cuh"
 #include "kernels/runtime/cuda/launch.cuh"
 #include "kernels/runtime/cuda/uploaded_table.h"
+#include "kernels/statistics/cuda/staged_chunk.cuh"
 #include "kernels/statistics/cuda/statistics_chunk.cuh"
 #include "kernels/tensor/cuda/elements.cuh"
 
@@ -17,60 +18,186 @@ namespace terngrad::cuda {
 namespace {
 
 constexpr unsigned kThreads = kTernarizeThreads;
-constexpr unsigned kWarps = kThreads / kWarpThreads;
-constexpr int kVectorsInFlight = 4;  // more would take registers for which a fourth block of threads would not run
 static_assert(kThreads == kStatisticsSlots, "thread j combines slot j");
-static_assert(kStatisticsSlots % kWarps == 0, "all chunks of a slot belong to one warp, which takes them in order");
+static_assert(kThreads == 2 * kReducingThreads, "the threads of two chunks");
+
+/// How far behind its first run of a chunk a thread's second one is.
+constexpr unsigned kSecondRun = kThreads * kRunElements;
 
 /// EncodeBlocksTask as kernels read it.
 struct Job {
-  TernarizeJob ternarize;
+  const void* gradient;  // of the element type that the kernel is instantiated with
   float* scalers;
+  std::uint8_t* payload;
+  std::int64_t count;
+  std::int64_t draw_offset;
+  std::int64_t block_elements;
+  std::uint64_t worker;
 };
 
-/// Statistics of a block of elements by the whole thread block; thread 0 gets them.
+/// Block `block` of a job.
+struct Tile {
+  std::int64_t block;
+  std::int64_t job;
+};
+
+/// Chunks that are read together: one of float32, two of 16 bits, so that a thread has four vectors on their way.
 template <class Element>
-__device__ Statistics block_statistics(const Element* __restrict__ values, std::int64_t count,
+constexpr unsigned kGroupChunks = static_cast<unsigned>(sizeof(float) / sizeof(Element));
+
+/// Consecutive chunks of a block, in the registers of all threads: a thread has two runs of each.
+template <class Element>
+struct Group {
+  RawRun<Element> runs[kGroupChunks<Element>][2];
+
+  /// @param count  of elements, not only of the group. Chunks that begin behind them are left as they are
+  __device__ void load(const Element* __restrict__ values, std::int64_t count) {
+    const unsigned offset = threadIdx.x * kRunElements;
+    const bool is_whole = count >= kGroupChunks<Element> * kChunkElements || count == kChunkElements;
+    if (is_whole && is_vector_aligned(values)) {
+#pragma unroll
+      for (unsigned i = 0; i < 2 * kGroupChunks<Element>; ++i) {
+        if (i < 2 || count > kChunkElements) runs[i / 2][i % 2].load(values + i * kSecondRun + offset);
+      }
+      return;
+    }
+#pragma unroll
+    for (unsigned i = 0; i < 2 * kGroupChunks<Element>; ++i) {
+      const unsigned first = i * kSecondRun + offset;
+      runs[i / 2][i % 2].load_ragged(values + first, count - first);
+    }
+  }
+};
+
+/// Statistics of a block of elements by the whole thread block; thread 0 gets them. Every element is loaded once, and
+/// warps reduce one group in shared memory while the next is on its way.
+/// @param group  out: the last one
+template <class Element>
+__device__ Statistics block_statistics(const Element* __restrict__ values, std::int64_t count, Group<Element>& group,
                                        Statistics (&slots)[kStatisticsSlots]) {
+  constexpr unsigned kChunks = kGroupChunks<Element>;
+  constexpr std::int64_t kGroupElements = kChunks * kChunkElements;
+  __shared__ StagedChunk<Element> staged[kChunks];
+  __shared__ ChunkPartials partials[kChunks];
   slots[threadIdx.x] = {0, 0, 0, 0};
-  __syncthreads();
-  const std::int64_t num_chunks = (count + kChunkElements - 1) / kChunkElements;
-  for (std::int64_t chunk = threadIdx.x / kWarpThreads; chunk < num_chunks; chunk += kWarps) {
-    const std::int64_t begin = chunk * kChunkElements;
-    const Statistics of_chunk =
-        warp_chunk_statistics<kVectorsInFlight>(values + begin, min(kChunkElements, count - begin));
-    Statistics& slot = slots[chunk % static_cast<std::int64_t>(kStatisticsSlots)];
-    if (threadIdx.x % kWarpThreads == 0) slot = combined(slot, of_chunk);
+  const unsigned half = threadIdx.x / kReducingThreads;  // of the block; each reduces a chunk
+  for (std::int64_t begin = 0; begin < count + kGroupElements; begin += kGroupElements) {
+    if (begin < count) group.load(values + begin, count - begin);
+    if (begin > 0) {  // the group before
+      __syncthreads();
+      if (half < kChunks) reduce_staged(staged[half], threadIdx.x % kReducingThreads, partials[half]);
+      __syncthreads();
+      // By the first warp of the other half, which is idle where there is one chunk.
+      const std::int64_t chunk = begin / kChunkElements - kChunks + (1 - half);
+      if (1 - half < kChunks && chunk * kChunkElements < count && threadIdx.x % kReducingThreads < kWarpThreads) {
+        const Statistics of_chunk = combined_partials(partials[1 - half]);
+        Statistics& slot = slots[chunk % static_cast<std::int64_t>(kStatisticsSlots)];
+        if (threadIdx.x % kWarpThreads == 0) slot = combined(slot, of_chunk);
+      }
+    }
+    if (begin >= count) break;
+#pragma unroll
+    for (unsigned i = 0; i < 2 * kChunks; ++i) {
+      const unsigned first = (i % 2 * kThreads + threadIdx.x) * kRunElements;
+      group.runs[i / 2][i % 2].store(staged[i / 2].elements + StagedChunk<Element>::place(first));
+    }
   }
   __syncthreads();
-  return block_combine(slots[threadIdx.x], slots);
+  if (count > kWarpThreads * kChunkElements) return block_combine(slots[threadIdx.x], slots);
+  // Slots beyond the chunks hold zeros, which change no bit.
+  const Statistics slot = slots[threadIdx.x];
+  return count <= kChunkElements || threadIdx.x >= kWarpThreads ? slot : warp_combine(slot);
+}
+
+/// What the codes of a chunk under one scaler are made with.
+struct OneScaler {
+  float scaler;
+  float clip;
+  float limit;
+  float factor;
+};
+
+__device__ inline OneScaler one_scaler(float scaler, float clip) {
+  return {scaler, clip, fminf(scaler, clip), __fdiv_rn(1.0f, scaler) * 65536.0f};
+}
+
+/// Ternarizes a chunk, of which a thread has two runs: the one at 8 * threadIdx.x and, in the second half of the chunk,
+/// its like. Whole blocks of kTernarizeThreads must call it.
+/// @param values  the chunk, of `count` elements, read again for ties
+/// @param draw_block_of_chunk  of its first run
+template <class Element>
+__device__ ThreadWord ternarize_runs(const RawRun<Element> (&runs)[2], const Element* values, std::int64_t count,
+                                     const OneScaler& by, const DrawStream& stream, std::uint64_t step,
+                                     std::uint32_t worker, std::uint64_t draw_block_of_chunk, std::uint32_t high,
+                                     std::uint32_t refine_purpose) {
+  std::uint32_t codes[2];
+  std::uint32_t least = ~0u;
+#pragma unroll
+  for (unsigned half = 0; half < 2; ++half) {
+    float g[kRunElements];
+    runs[half].widen(g);
+    const std::uint64_t block = draw_block_of_chunk + half * kTernarizeThreads + threadIdx.x;
+    const uint4 draws = draw_block(stream, step, worker, stream.purpose, block);
+    codes[half] = ternarize_whole_run(g, by.limit, by.factor, draws, high, least);
+  }
+  if (least == 0) {
+#pragma unroll 1
+    for (unsigned half = 0; half < 2; ++half) {
+      const unsigned first = half * kSecondRun + threadIdx.x * kRunElements;
+      const std::uint32_t ties =
+          whole_run_ties(values + first, count - first, by.scaler, by.clip, stream, step, worker,
+                         draw_block_of_chunk + half * kTernarizeThreads + threadIdx.x, high, refine_purpose);
+      if (half == 0) codes[0] |= ties;
+      if (half == 1) codes[1] |= ties;
+    }
+  }
+  if (!(by.scaler >= kMinScaler)) codes[0] = codes[1] = 0;  // too small, or NaN
+  // A word is made of the runs of two neighbours: the even thread takes the pair of first runs, the odd the second.
+  const bool odd = threadIdx.x % 2 == 1;
+  const std::uint32_t taken = __shfl_xor_sync(kAllLanes, odd ? codes[0] : codes[1], 1);
+  return odd ? ThreadWord{kChunkWords / 2 + threadIdx.x / 2, taken | codes[1] << 16}
+             : ThreadWord{threadIdx.x / 2, codes[0] | taken << 16};
 }
 
 // With registers for 4 blocks of a multiprocessor, so that a thread's loads stay in flight together.
 template <class Element>
 __global__ void __launch_bounds__(kThreads, 4)
-    encode_blocks_kernel(const Job* __restrict__ jobs, const EncodeTile* __restrict__ tiles, DrawStream stream,
-                         std::uint32_t refine_purpose, double clip_factor, ScalerRule rule) {
+    encode_blocks_kernel(const Job* __restrict__ jobs, const Tile* __restrict__ tiles, const DrawStream stream,
+                         const std::uint32_t high, const std::uint32_t refine_purpose, const double clip_factor,
+                         const ScalerRule rule) {
+  constexpr std::int64_t kGroupElements = kGroupChunks<Element> * kChunkElements;
   __shared__ Statistics slots[kStatisticsSlots];
   __shared__ float scaler;
-  const EncodeTile tile = tiles[blockIdx.x];
-  TernarizeJob job = jobs[tile.job].ternarize;
-  const std::int64_t first = tile.first_scaler * job.block_elements;
+  const Tile tile = tiles[blockIdx.x];
+  const Job job = jobs[tile.job];
+  const std::int64_t first = tile.block * job.block_elements;
   const std::int64_t count = min(job.block_elements, job.count - first);
-  const Statistics statistics = block_statistics(static_cast<const Element*>(job.gradient) + first, count, slots);
+  const Element* values = static_cast<const Element*>(job.gradient) + first;
+  Group<Element> group;
+  const Statistics statistics = block_statistics(values, count, group, slots);
   if (threadIdx.x == 0) {
     scaler = scaler_of(statistics, count, clip_factor, rule);
-    jobs[tile.job].scalers[tile.first_scaler] = scaler;
+    job.scalers[tile.block] = scaler;
   }
   __syncthreads();
-  // Every element of this block has the one scaler.
-  job.scalers = &scaler;
-  job.block_elements = 0;
-  auto* words = reinterpret_cast<std::uint32_t*>(job.payload);
-  for (std::int64_t begin = first; begin < first + count; begin += kChunkElements) {
-    const std::int64_t chunk_count = min(kChunkElements, first + count - begin);
-    const ThreadWord mine = ternarize_chunk<Element>(job, tile, begin, 0, chunk_count, stream, refine_purpose);
-    if (mine.index * 16 < chunk_count) __stcg(words + begin / 16 + mine.index, mine.word);
+  const OneScaler by = one_scaler(scaler, __uint_as_float(0x7f800000u));
+  const std::uint64_t step = step_of(stream);
+  const auto worker = static_cast<std::uint32_t>(job.worker);
+  const auto first_draws = static_cast<std::uint64_t>(job.draw_offset + first) / kRunElements;
+  auto* words = reinterpret_cast<std::uint32_t*>(job.payload) + first / 16;
+  // Backwards: the last group is in registers still, and of the others those read last are the likeliest in the caches.
+  for (std::int64_t begin = (count - 1) / kGroupElements * kGroupElements; begin >= 0; begin -= kGroupElements) {
+    const Group<Element> current = group;
+    if (begin > 0) group.load(values + begin - kGroupElements, kGroupElements);
+#pragma unroll
+    for (unsigned i = 0; i < kGroupChunks<Element>; ++i) {
+      const std::int64_t at = begin + i * kChunkElements;
+      if (at >= count) break;
+      const ThreadWord mine =
+          ternarize_runs(current.runs[i], values + at, count - at, by, stream, step, worker,
+                         first_draws + static_cast<std::uint64_t>(at) / kRunElements, high, refine_purpose);
+      if (mine.index * 16 < count - at) __stcg(words + at / 16 + mine.index, mine.word);
+    }
   }
 }
 
@@ -85,34 +212,31 @@ class Runner final : public EncodeBlocksRunner {
     for (const EncodeBlocksTask& task : tasks) {
       const std::int64_t blocks = num_blocks(0, task.count, task.block_elements);
       for (std::int64_t block = 0; block < blocks; ++block) {
-        tiles_.push_back({static_cast<std::int32_t>(jobs_.size()), 0, block, 0});
+        tiles_.push_back({block, static_cast<std::int64_t>(jobs_.size())});
       }
-      jobs_.push_back({{.gradient = task.gradient,
-                        .scalers = nullptr,
-                        .clips = nullptr,
-                        .payload = task.payload,
-                        .first = 0,
-                        .count = task.count,
-                        .draw_offset = task.draw_offset,
-                        .block_elements = task.block_elements,
-                        .worker = task.worker},
-                       task.scalers});
+      jobs_.push_back({.gradient = task.gradient,
+                       .scalers = task.scalers,
+                       .payload = task.payload,
+                       .count = task.count,
+                       .draw_offset = task.draw_offset,
+                       .block_elements = task.block_elements,
+                       .worker = task.worker});
     }
     const unsigned grid = num_blocks_for(static_cast<std::int64_t>(tiles_.size()), 1);
     const Job* jobs = jobs_table_.on_device(jobs_, stream);
-    const EncodeTile* tiles = tiles_table_.on_device(tiles_, stream);
+    const Tile* tiles = tiles_table_.on_device(tiles_, stream);
     with_element(type, [&]<class Element>(Element) {
       launch(encode_blocks_kernel<Element>, dim3(grid), dim3(kThreads), 0, stream, jobs, tiles,
-             make_draw_stream(key, device_step), static_cast<std::uint32_t>(DrawPurpose::kTernarizeRefine), clip_factor,
-             rule);
+             make_draw_stream(key, device_step), kDrawHigh, static_cast<std::uint32_t>(DrawPurpose::kTernarizeRefine),
+             clip_factor, rule);
     });
   }
 
  private:
   std::vector<Job> jobs_;
-  std::vector<EncodeTile> tiles_;
+  std::vector<Tile> tiles_;
   UploadedTable<Job> jobs_table_;
-  UploadedTable<EncodeTile> tiles_table_;
+  UploadedTable<Tile> tiles_table_;
 };
 
 }  // namespace

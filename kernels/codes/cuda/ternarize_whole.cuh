@@ -24,6 +24,13 @@ struct WholeTile {
   std::uint64_t worker;
 };
 
+/// An element's bits, in the low ones of a word.
+__device__ inline std::uint32_t element_bits(float value) { return __float_as_uint(value); }
+template <class Element>
+__device__ std::uint32_t element_bits(Element value) {
+  return value.bits;
+}
+
 /// The bits of a run of 8 elements, as they are in memory.
 template <class Element>
 struct RawRun {
@@ -34,6 +41,28 @@ struct RawRun {
     for (unsigned i = 0; i < sizeof(vectors) / sizeof(uint4); ++i) {
       vectors[i] = __ldg(reinterpret_cast<const uint4*>(values) + i);
     }
+  }
+  /// The same at any address, of `count` elements; zeros behind them.
+  __device__ void load_ragged(const Element* values, std::int64_t count) {
+    constexpr int kOfWord = sizeof(std::uint32_t) / sizeof(Element);
+    constexpr int kOfVector = kVectorBytes / sizeof(Element);
+    const auto word = [&](int first) {
+      std::uint32_t bits = 0;
+#pragma unroll
+      for (int i = 0; i < kOfWord; ++i) {
+        if (first + i < count) bits |= element_bits(values[first + i]) << (i * 8 * static_cast<int>(sizeof(Element)));
+      }
+      return bits;
+    };
+#pragma unroll
+    for (int i = 0; i < kRunElements / kOfVector; ++i) {
+      const int first = i * kOfVector;
+      vectors[i] = {word(first), word(first + kOfWord), word(first + 2 * kOfWord), word(first + 3 * kOfWord)};
+    }
+  }
+  __device__ void store(Element* staged) const {
+#pragma unroll
+    for (unsigned i = 0; i < sizeof(vectors) / sizeof(uint4); ++i) reinterpret_cast<uint4*>(staged)[i] = vectors[i];
   }
   __device__ void widen(float (&g)[kRunElements]) const {
     if constexpr (sizeof(Element) == sizeof(float)) {
@@ -81,17 +110,18 @@ __device__ inline std::uint32_t ternarize_whole_run(const float (&g)[kRunElement
   return codes;
 }
 
-/// The codes of a run's ties, which are read again: one element in 65536 has one.
+/// The codes of a run's ties, which are read again: one element in 65536 has one. @param count  elements that the run
+/// has; those it lacks count as zeros, which tie with a draw of 0
 template <class Element>
-__device__ std::uint32_t whole_run_ties(const Element* values, float scaler, float clip, const DrawStream& stream,
-                                        std::uint64_t step, std::uint32_t worker, std::uint64_t block,
-                                        std::uint32_t high, std::uint32_t refine_purpose) {
+__device__ std::uint32_t whole_run_ties(const Element* values, std::int64_t count, float scaler, float clip,
+                                        const DrawStream& stream, std::uint64_t step, std::uint32_t worker,
+                                        std::uint64_t block, std::uint32_t high, std::uint32_t refine_purpose) {
   const float limit = fminf(scaler, clip);
   const float factor = __fdiv_rn(1.0f, scaler) * 65536.0f;
   const uint4 draws = draw_block(stream, step, worker, stream.purpose, block);
   std::uint32_t codes = 0;
 #pragma unroll 1
-  for (int i = 0; i < kRunElements; ++i) {
+  for (int i = 0; i < kRunElements && i < count; ++i) {
     const float g = widened(values[i]);
     const std::uint32_t word = i < 2 ? draws.x : i < 4 ? draws.y : i < 6 ? draws.z : draws.w;
     if (draw_minus_level(g, limit, factor, word, i, high) != 0) continue;
@@ -139,7 +169,7 @@ __global__ void __launch_bounds__(kTernarizeThreads, 4)
       for (unsigned half = 0; half < 2; ++half) {
         const unsigned i = 2 * chunk + half;
         const std::uint32_t ties =
-            whole_run_ties(values + i * kSecond, scaler, clip, stream, step, worker,
+            whole_run_ties(values + i * kSecond, kRunElements, scaler, clip, stream, step, worker,
                            tile.draw_block + i * kTernarizeThreads + threadIdx.x, high, refine_purpose);
         if (half == 0) codes[0] |= ties;
         if (half == 1) codes[1] |= ties;

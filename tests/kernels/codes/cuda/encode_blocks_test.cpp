@@ -83,6 +83,16 @@ TEST_F(CudaEncodeBlocks, TakesBlocksOfMoreChunksThanSlots) {
   expect_same(tensors, 260 * kChunkElements, 2.5);
 }
 
+TEST_F(CudaEncodeBlocks, AddsUpInTheOrderOfTheTree) {
+  // The spread is what is left when nearly equal numbers are subtracted: another order of sums is another scaler.
+  std::vector<std::vector<float>> tensors;
+  for (const std::size_t chunks : {1u, 3u, 40u, 80u}) {
+    tensors.push_back(testing::gaussian(chunks * static_cast<std::size_t>(kChunkElements) - chunks, chunks));
+    for (float& value : tensors.back()) value = 1 + 2e-6f * value;
+  }
+  for (const std::int64_t chunks : {1, 2, 3, 32, 50}) expect_same(tensors, chunks * kChunkElements, 2.5);
+}
+
 TEST_F(CudaEncodeBlocks, FlagsBlocksThatAreNotFinite) {
   std::vector<std::vector<float>> tensors = {testing::gaussian(20000, 6)};
   tensors[0][5000] = std::numeric_limits<float>::quiet_NaN();
