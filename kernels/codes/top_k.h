@@ -17,9 +17,10 @@ std::int64_t top_k_count(std::int64_t num_elements, double density);
 /// ones those that come first. That is one set, whatever finds it, so it does not depend on threads, SIMD width or
 /// device.
 ///
-/// A threshold that somewhat more than k elements reach is guessed from a sample; one pass over the run keeps the
-/// places of those that do, and the k are selected among them. Where fewer than k reach it, a histogram of the run
-/// gives one that suffices. Memory grows with the number of places kept: a few k, unless many elements are equal.
+/// A threshold that somewhat more than k elements reach is guessed: from the block before, or else from a sample. One
+/// pass over the run keeps the places of those that do, and the k are selected among them. Where fewer than k reach it,
+/// the next guess is made, at last from a histogram of the run. Memory grows with the number of places kept: a few k,
+/// unless many elements are equal.
 class TopKSelector {
  public:
   /// @param values  [count] of `type`, in host memory, aligned to their size, finite; count below 2^32
@@ -44,6 +45,10 @@ class TopKSelector {
   std::vector<std::uint32_t> kept_;
   std::vector<std::vector<std::uint32_t>> of_ranges_;
   std::vector<std::uint32_t> magnitudes_;
+  // Of the run before: its elements, k, and the least magnitude that was selected.
+  std::int64_t last_count_ = 0;
+  std::int64_t last_k_ = 0;
+  std::uint32_t last_least_ = 0;
 };
 
 namespace cpu {

@@ -23,14 +23,28 @@ std::int64_t PlacesAtLeast(const float* HWY_RESTRICT values, std::int64_t num_va
   const auto* bits = reinterpret_cast<const std::int32_t*>(values);
   const auto v_below = hn::Set(d, static_cast<std::int32_t>(threshold) - 1);
   const auto v_magnitude = hn::Set(d, 0x7fffffff);
+  const auto is_kept = [&](std::size_t at)
+                           HWY_ATTR { return hn::Gt(hn::And(hn::LoadU(d, bits + at), v_magnitude), v_below); };
   std::size_t found = 0;
+  // Stored without a branch, which elements in no order would make mispredicted.
+  const auto store = [&](std::size_t at, auto mask) HWY_ATTR {
+    const auto place = hn::Iota(d_place, static_cast<std::uint32_t>(first + at));
+    found += hn::CompressStore(place, hn::RebindMask(d_place, mask), d_place, places + found);
+  };
   std::size_t i = 0;
-  // Stored without a branch, which elements of no order would make mispredicted.
-  for (; i + lanes <= count; i += lanes) {
-    const auto is_kept = hn::Gt(hn::And(hn::LoadU(d, bits + i), v_magnitude), v_below);
-    const auto place = hn::Iota(d_place, static_cast<std::uint32_t>(first + i));
-    found += hn::CompressStore(place, hn::RebindMask(d_place, is_kept), d_place, places + found);
+  // Of four vectors often none has an element that is kept.
+  for (; i + 4 * lanes <= count; i += 4 * lanes) {
+    const auto mask0 = is_kept(i);
+    const auto mask1 = is_kept(i + lanes);
+    const auto mask2 = is_kept(i + 2 * lanes);
+    const auto mask3 = is_kept(i + 3 * lanes);
+    if (hn::AllFalse(d, hn::Or(hn::Or(mask0, mask1), hn::Or(mask2, mask3)))) continue;
+    store(i, mask0);
+    store(i + lanes, mask1);
+    store(i + 2 * lanes, mask2);
+    store(i + 3 * lanes, mask3);
   }
+  for (; i + lanes <= count; i += lanes) store(i, is_kept(i));
   for (; i < count; ++i) {
     if ((std::bit_cast<std::uint32_t>(values[i]) & 0x7fffffffu) < threshold) continue;
     places[found++] = static_cast<std::uint32_t>(first + i);
