@@ -34,6 +34,7 @@ enum class DrawPurpose : std::uint8_t {
   kSyntheticData = 9,
   kQuantize = 10,
   kQuantizeRefine = 11,
+  kRotate = 12,
 };
 
 /// Names one stream of draws: equal keys give equal bits on every backend, with any number of threads or processes.

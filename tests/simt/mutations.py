@@ -64,6 +64,7 @@ LEAF_READER = "kernels/codes/cuda/leaf_reader.cuh"
 CODE_TREE_SUM = "kernels/codes/cuda/code_tree_sum.cuh"
 LEVELS = "kernels/codes/cuda/levels.cu"
 FP8 = "kernels/codes/cuda/fp8.cu"
+ROTATE = "kernels/codes/cuda/rotate.cu"
 QUANTIZE_KERNEL = "kernels/codes/cuda/quantize_kernel.cuh"
 
 KERNELS_MUTATIONS = [
@@ -120,6 +121,10 @@ KERNELS_MUTATIONS = [
     Mutation(FP8, FP8, "CudaFp8.*", "+ 0x7ffffu", "+ 0x80000u"),
     Mutation(FP8, FP8, "CudaFp8.*", "with_sign((word >> shift & 0x7fu) + 1, value)", "(word >> shift & 0xffu) + 1"),
     Mutation(PACK_SUMS, PACK_SUMS, "CudaPackSums.*", "__syncthreads();\n  const unsigned first", "const unsigned first"),
+    Mutation(ROTATE, ROTATE, "CudaRotator.*", "draw / 128 + t", "draw / 128"),
+    Mutation(ROTATE, ROTATE, "CudaRotator.*", "stride < of(element)", "stride <= of(element)"),
+    Mutation(ROTATE, ROTATE, "CudaRotator.*", "exponent % 2 == 0", "exponent % 2 != 0"),
+    Mutation(ROTATE, ROTATE, "CudaRotator.*", "if (element >= count) continue;", "", sanitizer=ADDRESS),
 ]  # fmt: skip
 
 BATCH_NORM = "nets/cuda/batch_norm.cu"

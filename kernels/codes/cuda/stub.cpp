@@ -6,6 +6,7 @@
 #include "kernels/codes/cuda/fp8.h"
 #include "kernels/codes/cuda/levels.h"
 #include "kernels/codes/cuda/pack_sums.h"
+#include "kernels/codes/cuda/rotate.h"
 #include "kernels/codes/cuda/signs.h"
 #include "kernels/codes/cuda/ternarize.h"
 #include "kernels/codes/cuda/ternary_pack.h"
@@ -22,6 +23,7 @@ std::shared_ptr<FloatPayloadRunner> make_float_payload_runner(FloatPayload, cons
 std::shared_ptr<TernarizeRunner> make_ternarize_runner(const Device&) { not_built("ternarize"); }
 std::shared_ptr<ExponentsRunner> make_exponents_runner(const Device&) { not_built("exponents"); }
 std::shared_ptr<Fp8Runner> make_fp8_runner(const Device&) { not_built("fp8"); }
+std::shared_ptr<RotateRunner> make_rotate_runner(std::int64_t, const Device&) { not_built("rotate"); }
 std::shared_ptr<SignRunner> make_sign_runner(const Device&) { not_built("signs"); }
 std::shared_ptr<LevelsRunner> make_levels_runner(const Device&) { not_built("levels"); }
 std::shared_ptr<CodeSumRunner> make_code_sum_runner(const Device&) { not_built("aggregate"); }
