@@ -194,7 +194,10 @@ void TrainStepParts::submit_encode() {
 }
 
 void TrainStepParts::submit_decode() {
-  for (const auto& coder : coders_) coder->aggregate(mean_table_, AggregateUnit::kMean, stream_);
+  for (const auto& coder : coders_) {
+    coder->aggregate(mean_table_, AggregateUnit::kMean, stream_);
+    coder->finish(mean_table_, whole_segments(net_->layout()), {}, stream_);
+  }
 }
 
 void TrainStepParts::submit_update() {

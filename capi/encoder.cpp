@@ -66,7 +66,7 @@ tg_status tg_encoder_create(const tg_plan* plan, int32_t worker, const char* opt
     tg_encoder*& made = deref(out, "out");
     require_range("worker", worker, 0, of->num_workers - 1);
     Options given(options);
-    const std::uint64_t seed = given.number("seed", 1);
+    const std::uint64_t seed = given.number("seed", of->seed);
     const std::uint64_t run_id = given.number("run_id", 0);
     const bool zero = given.choice("on_nonfinite", false, {false, true}, [](bool v) { return v ? "zero" : "stop"; });
     given.finish();

@@ -41,7 +41,7 @@ class Aligned {
 };
 
 MessageContext context_of(const Plan& plan, std::uint64_t run_id, std::uint64_t step) {
-  return {run_id, plan.codecs.fingerprint(), step};
+  return {run_id, plan.codecs.fingerprint(), step, plan.seed};
 }
 
 }  // namespace

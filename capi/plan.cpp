@@ -44,9 +44,10 @@ Plan make_plan(const Layout& layout, int num_workers, const char* text) {
   require_range("option min_elements", min_elements, std::uint64_t{0}, std::uint64_t{1} << 62);
   plan.size_to_binarize = static_cast<std::int64_t>(min_elements);
   plan.quantize_logits = options.flag("quantize_logits", false);
+  const std::uint64_t seed = options.number("seed", 1);
   plan.codec = spec_of(codec, options);
   plan.context.num_workers = num_workers;
-  return {layout, CodecPlan(layout, plan), num_workers, default_memory(plan.codec, plan.context)};
+  return {layout, CodecPlan(layout, plan), num_workers, default_memory(plan.codec, plan.context), seed};
 }
 
 }  // namespace

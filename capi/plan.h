@@ -1,6 +1,7 @@
 // Layouts and plans of the C API.
 #pragma once
 
+#include <cstdint>
 #include <memory>
 #include <string>
 
@@ -18,7 +19,8 @@ struct Plan {
   Layout layout;
   CodecPlan codecs;
   int num_workers;
-  std::string memory;  // by default, with all values
+  std::string memory;      // by default, with all values
+  std::uint64_t seed = 1;  // of the draws by which messages are read
 };
 
 }  // namespace terngrad::capi

@@ -130,6 +130,8 @@ typedef struct tg_plan tg_plan;
 ///   given several times; of several matches the first counts
 /// - min_elements=NUMBER: smaller tensors travel as fp32; 1 by default
 /// - quantize_logits=false|true: whether tensors with TG_IS_LOGITS travel like others, not as fp32; false by default
+/// - seed=NUMBER: of the draws of the run whose messages are read (tg_message_decode, tg_aggregate), which codecs that
+///   rotate need; 1 by default
 TG_API tg_status tg_plan_create(const tg_layout* layout, int32_t num_workers, const char* options, tg_plan** out);
 TG_API void tg_plan_destroy(tg_plan* plan);
 
@@ -168,7 +170,7 @@ TG_API tg_status tg_plan_tensor(const tg_plan* plan, int32_t tensor, tg_tensor_p
 typedef struct tg_encoder tg_encoder;
 /// @param worker   of the plan's workers
 /// @param options
-/// - seed=NUMBER: of the draws; 1 by default
+/// - seed=NUMBER: of the draws; the plan's by default
 /// - run_id=NUMBER: what messages carry; 0 by default
 /// - on_nonfinite=stop|zero: of NaN and infinity; stop by default
 TG_API tg_status tg_encoder_create(const tg_plan* plan, int32_t worker, const char* options, tg_encoder** out);

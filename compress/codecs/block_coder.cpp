@@ -11,8 +11,8 @@ BlockCoder::BlockCoder(const Codec& codec, const CoderSetup& setup, const std::v
       factor_(factor),
       plan_(statistics_slices(setup.layout, segments, block_elements), setup.device) {}
 
-void BlockCoder::measure(std::span<const TensorTable> gradients, const DeviceStep&, Stream& stream) {
-  local_scalers(plan_, gradients, factor_, rule_, local_rows(), stream);
+void BlockCoder::measure(std::span<const TensorTable> gradients, const DeviceStep& step, Stream& stream) {
+  local_scalers(plan_, rotate(gradients, step, stream), factor_, rule_, local_rows(), stream);
   if (block_elements() > 0) flag_whole_tensors(stream);
 }
 

@@ -1,5 +1,6 @@
 #include "compress/codecs/codec.h"
 
+#include "kernels/codes/rotate.h"
 #include "kernels/runtime/errors.h"
 
 namespace terngrad {
@@ -9,7 +10,22 @@ SumForm Codec::sum_form() const { TERNGRAD_THROW(InvalidArgument, "[", name(), "
 void Codec::decode(const EncodedSlice& encoded, std::span<float> out) const {
   TERNGRAD_REQUIRE(static_cast<std::int64_t>(out.size()) == encoded.slice.count, "[", name(), "] out must hold ",
                    encoded.slice.count, " elements, holds ", out.size());
-  decode_range(encoded, 0, out);
+  decode_part(encoded, 0, out);
+}
+
+void Codec::decode_part(const EncodedSlice& encoded, std::int64_t first, std::span<float> out) const {
+  decode_range(encoded, first, out);
+  if (rotation() == 0) return;
+  TERNGRAD_REQUIRE(encoded.key.has_value(), "[", name(), "] rotate=", rotation(),
+                   " is turned back with draws of the run: a reader needs its seed");
+  const RotateTask task{.values = out.data(),
+                        .first = encoded.slice.first + first,
+                        .count = static_cast<std::int64_t>(out.size()),
+                        .draw_offset = encoded.draw_offset,
+                        .out = out.data()};
+  Stream stream;
+  Rotator(rotation())
+      .run({&task, 1}, Rotation::kBackward, {.seed = encoded.key->seed, .step = encoded.key->step}, stream);
 }
 
 bool shares_scalers(const Codec& codec) {

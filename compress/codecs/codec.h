@@ -68,12 +68,20 @@ enum class PayloadForm {
   kLanes,    // lanes for sums over workers (TernaryFormat::kLanes); summable codecs only
 };
 
+/// What keys the draws that are the same for all workers.
+struct StepKey {
+  std::uint64_t seed = 0;
+  std::uint64_t step = 0;
+};
+
 /// One slice as it came in a message.
 struct EncodedSlice {
   Slice slice;
   std::uint8_t format = 0;                // the codec's own number, as in the record
   std::span<const float> scalers;         // those that the slice touches
   std::span<const std::uint8_t> payload;  // 8-byte aligned
+  std::optional<StepKey> key = {};        // of the step it was encoded in; needed by codecs that rotate only
+  std::int64_t draw_offset = 0;           // of its segment; likewise
 };
 
 /// What aggregating writes.
@@ -117,6 +125,11 @@ class Codec {
   virtual std::uint8_t record_format(PayloadForm form) const = 0;
   virtual std::int64_t max_payload_bytes(const Slice& slice, PayloadForm form) const = 0;
 
+  /// Elements of the runs that are rotated before they are encoded (kernels/codes/rotate.h), which its coders see to;
+  /// 0: none are. What is decoded and aggregated is rotated still: a rotation is linear and the same for all workers,
+  /// so the mean is turned back once, when all else has been done to it (Coder::finish).
+  virtual std::int64_t rotation() const { return 0; }
+
   /// How the kernels of tree sums read the codec's own form; none: they cannot.
   struct LeafForm {
     LeafFormat format{};              // kFloat32
@@ -139,11 +152,15 @@ class Codec {
   /// @throws CommunicationError
   virtual void check(const EncodedSlice& encoded) const = 0;
 
-  /// Decodes elements [first, first + out.size()) of one worker's slice, which has passed check.
+  /// Decodes elements [first, first + out.size()) of one worker's slice, which has passed check. What was rotated is so
+  /// still.
   /// @param first  a multiple of kChunkElements
   virtual void decode_range(const EncodedSlice& encoded, std::int64_t first, std::span<float> out) const = 0;
-  /// Decodes all of it. @param out  [slice.count]. @throws InvalidArgument if it has another size
+  /// Decodes all of it, turned back. @param out  [slice.count]. @throws InvalidArgument if it has another size, or if
+  /// the codec rotates and the slice has no key
   void decode(const EncodedSlice& encoded, std::span<float> out) const;
+  /// The same of a part. @param out  up to a multiple of kChunkElements, or to the slice's end
+  void decode_part(const EncodedSlice& encoded, std::int64_t first, std::span<float> out) const;
 };
 
 /// Whether what a worker encodes depends on the scalers of others: on more than flags of tensors that are not finite.

@@ -172,6 +172,21 @@ void SpecReader::require_for(const char* key, bool holds, const char* needs) {
                  needs, "; accepted without: ", key, "=", found->default_value, ", its default");
 }
 
+void SpecReader::omit_default(const char* key) {
+  const auto found = std::ranges::find(keys_, key, &SpecKey::name);
+  TERNGRAD_REQUIRE(found != keys_.end(), "[SpecReader] the key '", key, "' of ", spec_.name, " was not read");
+  found->applies = found->applies && found->value != found->default_value;
+}
+
+std::int64_t SpecReader::rotation(std::int64_t value) {
+  value = choice<std::int64_t>(
+      "rotate", value,
+      {{"0", 0}, {"64", 64}, {"128", 128}, {"256", 256}, {"512", 512}, {"1024", 1024}, {"2048", 2048}, {"4096", 4096}},
+      "elements of a run that is rotated at random before it is encoded; 0: none are");
+  omit_default("rotate");
+  return value;
+}
+
 void SpecReader::finish() const {
   std::string known;
   for (const SpecKey& key : keys_) known += (known.empty() ? "" : ", ") + key.name;

@@ -83,6 +83,13 @@ class SpecReader {
   /// with its default only. @param needs  the condition in words, e.g. "scope=block"
   void require_for(const char* key, bool holds, const char* needs);
 
+  /// Leaves a key, which was read, out of the canonical text where it has its default: for keys that came after texts
+  /// which are kept.
+  void omit_default(const char* key);
+
+  /// The key of codecs that rotate: elements of a run, or 0 (Codec::rotation).
+  std::int64_t rotation(std::int64_t value);
+
   /// Refuses every option that was not asked for, naming the keys that were.
   void finish() const;
 

@@ -4,8 +4,10 @@
 #include <array>
 #include <cmath>
 
+#include "compress/codecs/host_copies.h"
 #include "compress/codecs/kept.h"
 #include "compress/codecs/sent_decoder.h"
+#include "kernels/codes/tensor_rotation.h"
 #include "kernels/runtime/copy.h"
 #include "kernels/runtime/errors.h"
 #include "kernels/runtime/parallel.h"
@@ -48,6 +50,10 @@ Coder::Coder(const Codec& codec, const CoderSetup& setup, std::vector<int> segme
   shared_ = Buffer<float>(num_scalers(), device);
   scales_ = Buffer<float>(num_scalers(), device);
   drawn_with_ = Buffer<float>(setup_.workers.num_local_workers * num_scalers(), device);
+  if (codec.rotation() != 0) {
+    rotation_ = std::make_unique<TensorRotation>(codec.rotation(), setup_.layout, segments_,
+                                                 setup_.workers.num_local_workers, setup_.seed, device);
+  }
   Stream stream(device);
   copy<ScalerPlace>(places_, places_on_device_.span(), stream);
   // Rows of workers that a process never hears of count as zero.
@@ -83,6 +89,25 @@ void Coder::add_local(std::size_t, int, int, float*, Stream&) {
   TERNGRAD_THROW(InvalidArgument, "[", codec_.name(), "] elements do not add up as floats");
 }
 
+std::span<const TensorTable> Coder::rotate(std::span<const TensorTable> gradients, const DeviceStep& step,
+                                           Stream& stream) {
+  if (rotation_ != nullptr) rotation_->rotate(gradients, step, stream);
+  return rotated(gradients);
+}
+
+std::span<const TensorTable> Coder::rotated(std::span<const TensorTable> gradients) const {
+  return rotation_ == nullptr ? gradients : rotation_->rotated();
+}
+
+void Coder::finish(const TensorTable& mean, std::span<const Slice> slices, const DeviceStep& step, Stream& stream) {
+  if (rotation_ != nullptr) rotation_->turn_back(mean, slices, step, stream);
+}
+
+std::optional<StepKey> Coder::key_of_step(Stream& stream) const {
+  if (rotation_ == nullptr) return {};
+  return StepKey{setup_.seed, HostCopies::number_of(rotation_->step(), stream)};
+}
+
 EncodedSlice Coder::sent_slice(std::size_t encoded, std::size_t local_worker) const {
   const auto& [slice, first] = encoded_[encoded];
   const auto num_scalers = static_cast<std::size_t>(codec_.scaler_range(slice).count);
@@ -90,7 +115,9 @@ EncodedSlice Coder::sent_slice(std::size_t encoded, std::size_t local_worker) co
   return {.slice = slice,
           .format = codec_.record_format(slots_.form),
           .scalers = sent_scalers(global(local_worker)).subspan(static_cast<std::size_t>(first), num_scalers),
-          .payload = {slots_.outgoing[slot], static_cast<std::size_t>(slots_.outgoing_bytes[slot])}};
+          .payload = {slots_.outgoing[slot], static_cast<std::size_t>(slots_.outgoing_bytes[slot])},
+          .key = rotation_ == nullptr ? std::nullopt : std::optional(StepKey{setup_.seed, rotation_->step().step}),
+          .draw_offset = setup_.layout.segment(slice.segment).draw_offset};
 }
 
 void Coder::keep(Kept what, std::span<const TensorTable> encoded, std::span<const TensorTable> kept,
@@ -120,8 +147,9 @@ void Coder::keep_unsent_on_gpu(std::span<const TensorTable> encoded, std::span<c
     for (const CodedSlice& coded : encoded_) encoded_first_scalers_.push_back(coded.first_scaler);
   }
   for (std::size_t worker = 0; worker < encoded.size(); ++worker) {
-    const std::span<const float* const> sent =
+    const std::span<float* const> sent =
         sent_decoder_->run(worker, sent_scalers(global(worker)).data(), encoded_first_scalers_, stream);
+    if (rotation_ != nullptr) rotation_->turn_back(sent, slots_.encoded, stream);
     for (std::size_t i = 0; i < encoded_.size(); ++i) {
       const Slice& slice = encoded_[i].slice;
       if (slice.count == 0) continue;
@@ -162,8 +190,8 @@ void Coder::keep_unsent_on_cpu(std::span<const TensorTable> encoded, std::span<c
              std::span(chunks).subspan(static_cast<std::size_t>(begin), static_cast<std::size_t>(end - begin))) {
           const Slice& slice = encoded_[chunk.slice].slice;
           const std::int64_t count = std::min(kChunkElements, slice.count - chunk.first);
-          codec_.decode_range(sent_slice(chunk.slice, chunk.worker), chunk.first,
-                              std::span(sent).first(static_cast<std::size_t>(count)));
+          codec_.decode_part(sent_slice(chunk.slice, chunk.worker), chunk.first,
+                             std::span(sent).first(static_cast<std::size_t>(count)));
           terngrad::keep({.encoded = encoded[chunk.worker].slice(slice) + chunk.first,
                           .sent = sent.data(),
                           .kept = kept[chunk.worker].slice(slice) + chunk.first,

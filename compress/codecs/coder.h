@@ -33,6 +33,7 @@ struct CoderSetup {
 };
 
 class SentDecoder;
+class TensorRotation;
 enum class Kept;
 
 /// A group of tensors with one codec, for the workers of this process: their scalers, worker after worker, and their
@@ -92,12 +93,19 @@ class Coder {
   /// Writes what the aggregated slices come to over all workers. @throws InvalidArgument for a unit that the codec does
   /// not have
   virtual void aggregate(const TensorTable& mean, AggregateUnit unit, Stream& stream) = 0;
+  /// Turns back what a mean is made of, in place, if the codec rotates: the last thing that a mean goes through, after
+  /// the downlink, or before an owner of shards updates them.
+  /// @param slices  that are to be turned back; those of other coders are left as they are
+  /// @param step    as encode was given
+  void finish(const TensorTable& mean, std::span<const Slice> slices, const DeviceStep& step, Stream& stream);
   /// Adds up one slice of consecutive local workers in float32, in the order of kernels/tensor/worker_tree.h: what
   /// travels in place of them (CodecTraits::sums_as_float). After encode.
   /// @param encoded  index into slots().encoded; @param out  [its count]
   /// @throws InvalidArgument for other codecs, and for workers that are no subtree
   virtual void add_local(std::size_t encoded, int first_local_worker, int num_local_workers, float* out,
                          Stream& stream);
+  /// What keys the draws of the last step that was encoded, if the codec rotates: then waits for the stream.
+  std::optional<StepKey> key_of_step(Stream& stream) const;
   /// An encoded slice of a local worker as its message has it. On the CPU, after encode.
   EncodedSlice sent_slice(std::size_t encoded, std::size_t local_worker) const;
   /// Keeps what the local workers' messages of the step come to, tensor by tensor, except for tensors that were not
@@ -113,6 +121,10 @@ class Coder {
   Coder(const Codec& codec, const CoderSetup& setup, std::vector<int> segments, PayloadSlots& slots);
 
   const CoderSetup& setup() const { return setup_; }
+  /// What is to be measured and encoded: the gradients, or what the codec's rotation makes of them, once in a step, by
+  /// measure.
+  std::span<const TensorTable> rotate(std::span<const TensorTable> gradients, const DeviceStep& step, Stream& stream);
+  std::span<const TensorTable> rotated(std::span<const TensorTable> gradients) const;
   /// A slice, and the place in a row of the first scaler that it touches.
   struct CodedSlice {
     Slice slice;
@@ -179,6 +191,7 @@ class Coder {
   Buffer<ScalerPlace> places_on_device_;
   Buffer<float> local_, own_;  // [N][num_scalers]
   Buffer<float> shared_, scales_;
+  std::unique_ptr<TensorRotation> rotation_;   // null: the codec does not rotate
   Buffer<float> drawn_with_;                   // [local workers][num_scalers]
   std::unique_ptr<SentDecoder> sent_decoder_;  // on a GPU, once it is asked for
   std::vector<std::int64_t> encoded_first_scalers_;

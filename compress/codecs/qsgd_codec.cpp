@@ -7,6 +7,7 @@
 #include "compress/codecs/scaled_runs.h"
 #include "kernels/codes/code_sum.h"
 #include "kernels/codes/lanes.h"
+#include "kernels/codes/rotate.h"
 #include "kernels/codes/ternary_pack.h"
 #include "kernels/codes/tree_sum.h"
 #include "kernels/runtime/errors.h"
@@ -34,6 +35,7 @@ const char* text(LevelNorm norm) {
 QsgdCodec::QsgdCodec(const QsgdOptions& options) : options_(options) {
   level_format(options.bits);  // refuses other bits
   require_block_elements(options.block_elements, "qsgd");
+  require_rotation(options.rotation);
   TERNGRAD_REQUIRE(std::isfinite(options.clip) && options.clip > 0, "[qsgd] clip must be positive, got ", options.clip);
   TERNGRAD_REQUIRE(options.num_workers >= 1, "[qsgd] num_workers must be at least 1, got ", options.num_workers);
   const std::int64_t max_sum = std::int64_t{num_levels(options.bits)} * options.num_workers;
@@ -69,6 +71,7 @@ std::string QsgdCodec::options_text() const {
       << " rounding=" << (options_.rounding == Rounding::kStochastic ? "stochastic" : "nearest")
       << " sharing=" << (options_.is_shared ? "max" : "none");
   if (options_.norm == LevelNorm::kRms) out << " clip=" << options_.clip;
+  if (options_.rotation != 0) out << " rotate=" << options_.rotation;
   out << " workers=" << options_.num_workers;
   return out.str();
 }
@@ -143,6 +146,7 @@ QsgdOptions read_qsgd_options(SpecReader& reader) {
   o.clip = reader.number("clip", o.clip, std::numeric_limits<double>::min(), std::numeric_limits<double>::max(),
                          "of norm=rms: saturate at this many times the root of the mean square");
   reader.require_for("clip", o.norm == LevelNorm::kRms, "norm=rms");
+  o.rotation = reader.rotation(o.rotation);
   return o;
 }
 

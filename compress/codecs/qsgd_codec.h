@@ -27,9 +27,10 @@ struct QsgdOptions {
   LevelNorm norm = LevelNorm::kMax;
   std::int64_t block_elements = 512;  // elements per scaler, a multiple of 64; 0: one for a whole tensor
   Rounding rounding = Rounding::kStochastic;
-  bool is_shared = false;  // the largest of all workers' scalers for all, so that codes add up as integers
-  double clip = 2.154;     // of LevelNorm::kRms
-  int num_workers = 1;     // N of the run
+  bool is_shared = false;     // the largest of all workers' scalers for all, so that codes add up as integers
+  double clip = 2.154;        // of LevelNorm::kRms
+  std::int64_t rotation = 0;  // Codec::rotation
+  int num_workers = 1;        // N of the run
 };
 
 /// code = sign(g) (l + up), unit = fl(s / L), decoded = fl(unit code), with l and up as in kernels/codes/levels.h. The
@@ -40,11 +41,15 @@ struct QsgdOptions {
 /// (s / L)^2 f (1 - f), f its distance from the level below. With LevelNorm::kL2 and blocks of B elements
 /// E|Q(g) - g|^2 <= min(B / L^2, sqrt(B) / L) |g|^2 (Alistarh et al., "QSGD: Communication-Efficient SGD via Gradient
 /// Quantization and Encoding", NIPS 2017, lemma 3.1). The paper's entropy code is not used: codes have fixed size.
+/// What is rotated is measured, encoded and summed so (Li et al., "THC: Accelerating Distributed Deep Learning Using
+/// Tensor Homomorphic Compression", NSDI 2024, without its table of unequal levels): with LevelNorm::kRms, 4 bits, clip
+/// 2.154 and runs that are near to Gaussian the error is 0.0226 |g|^2, 0.0073 of it what saturates. Scalers are those
+/// of rotated elements with every norm: a block that is shorter than a run has no other norm of its own.
 /// Draws have DrawPurpose::kQuantize. Payload: t2 for 2 bits, else q4 and q8 (docs/wire-format.md).
 class QsgdCodec final : public Codec {
  public:
   /// @throws InvalidArgument for other bits than 2, 4, 8, a block that is no multiple of 64, a clip that is not
-  /// positive, fewer than one worker, or shared codes whose sums pass 2^24
+  /// positive, runs that cannot be rotated, fewer than one worker, or shared codes whose sums pass 2^24
   explicit QsgdCodec(const QsgdOptions& options);
 
   const QsgdOptions& options() const { return options_; }
@@ -54,6 +59,7 @@ class QsgdCodec final : public Codec {
   CodecTraits traits() const override;
   ScalerSharing sharing() const override { return options_.is_shared ? ScalerSharing::kMax : ScalerSharing::kNone; }
   SumForm sum_form() const override;
+  std::int64_t rotation() const override { return options_.rotation; }
   std::string options_text() const override;
   std::int64_t num_scalers(std::int64_t num_elements) const override;
   ScalerRange scaler_range(const Slice& slice) const override;

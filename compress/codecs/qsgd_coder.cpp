@@ -38,7 +38,7 @@ class QsgdCoder final : public BlockCoder {
                                .lanes = format_ == CodeFormat::kLanes,
                                .num_workers = options_.num_workers,
                                .rounding = options_.rounding};
-    quantizer_.run(quantize_tasks(gradients), options, draw_key(step), stream, step.on_device);
+    quantizer_.run(quantize_tasks(rotated(gradients)), options, draw_key(step), stream, step.on_device);
   }
 
   void aggregate(const TensorTable& mean, AggregateUnit unit, Stream& stream) override {

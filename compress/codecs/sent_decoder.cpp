@@ -126,14 +126,14 @@ void SentDecoder::decode_on_host(std::size_t local_worker, const float* scalers,
     copy<std::uint8_t>({payload(i, local_worker), bytes}, on_host, stream);
     stream.synchronize();
     std::vector<float> elements(static_cast<std::size_t>(slice.count));
-    codec_.decode({slice, codec_.record_format(slots_.form), of_slice, on_host}, elements);
+    codec_.decode_range({slice, codec_.record_format(slots_.form), of_slice, on_host}, 0, elements);
     copy<float>(elements, std::span(of_slices_[i], elements.size()), stream);
     stream.synchronize();
   }
 }
 
-std::span<const float* const> SentDecoder::run(std::size_t local_worker, const float* scalers,
-                                               std::span<const std::int64_t> first_scalers, Stream& stream) {
+std::span<float* const> SentDecoder::run(std::size_t local_worker, const float* scalers,
+                                         std::span<const std::int64_t> first_scalers, Stream& stream) {
   if (slots_.form != PayloadForm::kLanes && !codec_.leaf_form()) {
     decode_on_host(local_worker, scalers, first_scalers, stream);
   } else if (slots_.form == PayloadForm::kLanes) {
@@ -141,7 +141,7 @@ std::span<const float* const> SentDecoder::run(std::size_t local_worker, const f
   } else {
     decode_leaves(local_worker, scalers, first_scalers, stream);
   }
-  return {const_cast<const float* const*>(of_slices_.data()), of_slices_.size()};
+  return of_slices_;
 }
 
 }  // namespace terngrad

@@ -29,9 +29,10 @@ class SentDecoder {
   /// decode (Codec::leaf_form): then it decodes.
   /// @param scalers        [num_scalers] the worker's messages say, on the device
   /// @param first_scalers  of each encoded slice, its place there
-  /// @returns for each encoded slice its elements, until the next call
-  std::span<const float* const> run(std::size_t local_worker, const float* scalers,
-                                    std::span<const std::int64_t> first_scalers, Stream& stream);
+  /// @returns for each encoded slice its elements, until the next call, for the caller to write to; what was rotated is
+  /// so still
+  std::span<float* const> run(std::size_t local_worker, const float* scalers,
+                              std::span<const std::int64_t> first_scalers, Stream& stream);
 
  private:
   void decode_lanes(std::size_t local_worker, const float* scalers, std::span<const std::int64_t> first_scalers,

@@ -3,6 +3,7 @@
 #include "compress/codecs/block_coder.h"
 #include "compress/codecs/scaled_runs.h"
 #include "kernels/codes/lanes.h"
+#include "kernels/codes/rotate.h"
 #include "kernels/codes/ternarize.h"
 #include "kernels/codes/ternary_pack.h"
 #include "kernels/codes/votes.h"
@@ -53,7 +54,7 @@ class SignCoder final : public BlockCoder {
                               .votes = options_.votes,
                               .lanes = format_ == CodeFormat::kLanes,
                               .num_workers = options_.num_workers};
-    packer_.run(quantize_tasks(gradients), options, draw_key(step), stream, step.on_device);
+    packer_.run(quantize_tasks(rotated(gradients)), options, draw_key(step), stream, step.on_device);
   }
 
   void aggregate(const TensorTable& mean, AggregateUnit unit, Stream& stream) override {
@@ -80,6 +81,9 @@ SignCodec::SignCodec(const SignCodecOptions& options)
       " does not go with reduce=", options.votes ? "vote; accepted: one, l1" : "mean; accepted: l1, l2, drive");
   TERNGRAD_REQUIRE(options.scale != SignScale::kOne || options.block_elements == 0,
                    "[sign] with scale=one all blocks have the same scaler; accepted with it: block=0");
+  require_rotation(options.rotation);
+  TERNGRAD_REQUIRE(!options.votes || options.rotation == 0, "[sign] rotate=", options.rotation,
+                   ": a vote is no sum, so it cannot be turned back; accepted with reduce=vote: rotate=0");
   TERNGRAD_REQUIRE(!options.votes || options.num_workers <= kMaxSummedWorkers, "[sign] at most ", kMaxSummedWorkers,
                    " workers can vote, got ", options.num_workers);
 }
@@ -106,7 +110,9 @@ SumForm SignCodec::sum_form() const {
 std::string SignCodec::options_text() const {
   return std::string("reduce=") + (options_.votes ? "vote" : "mean") + " scale=" + text(options_.scale) +
          " zeros=" + (options_.zeros == ZeroSign::kPlus ? "plus" : "alternate") +
-         " block=" + std::to_string(options_.block_elements) + " workers=" + std::to_string(options_.num_workers);
+         " block=" + std::to_string(options_.block_elements) +
+         (options_.rotation == 0 ? "" : " rotate=" + std::to_string(options_.rotation)) +
+         " workers=" + std::to_string(options_.num_workers);
 }
 
 std::uint8_t SignCodec::record_format(PayloadForm form) const {
@@ -156,6 +162,7 @@ SignCodecOptions read_sign_options(SpecReader& reader) {
   o.block_elements = reader.integer("block", o.block_elements, 0, kMaxBlockElements,
                                     "elements per scaler; 0: one for a whole tensor", kMinBlockElements);
   reader.require_for("block", o.scale != SignScale::kOne, "a scale other than one");
+  o.rotation = reader.rotation(o.rotation);
   return o;
 }
 

@@ -25,6 +25,7 @@ struct SignCodecOptions {
   SignScale scale = SignScale::kL1;
   ZeroSign zeros = ZeroSign::kAlternate;
   std::int64_t block_elements = 0;  // elements per scaler, a multiple of 64; 0: one for a whole tensor
+  std::int64_t rotation = 0;        // Codec::rotation; 0 with votes
   int num_workers = 1;              // N of the run
 };
 
@@ -34,7 +35,7 @@ struct SignCodecOptions {
 /// other Gradient Compression Schemes", ICML 2019), |C(g) - g|^2 = (1 - A^2 / (n S2)) |g|^2, the least of all s; with
 /// kL2 the norm is kept, as in 1-bit Adam; with kDrive the projection on g (Vargaftik et al., "DRIVE: One-bit
 /// Distributed Mean Estimation", NeurIPS 2021). The mean over N workers is the tree-sum (kernels/tensor/worker_tree.h)
-/// of what each sent times fl(1 / N).
+/// of what each sent times fl(1 / N). What is rotated is measured, encoded and summed so, as in DRIVE.
 ///
 /// Votes: the mean is fl(s v), v the sign that most workers have, 0 where as many are negative as not (Bernstein et
 /// al., "signSGD: Compressed Optimisation for Non-Convex Problems", ICML 2018, algorithm 2); s is 1 (kOne, the paper's)
@@ -45,7 +46,7 @@ struct SignCodecOptions {
 class SignCodec final : public BlockCodec {
  public:
   /// @throws InvalidArgument for a scale that means, or votes, do not have, blocks with SignScale::kOne, more workers
-  /// that vote than can be summed, and as BlockCodec
+  /// that vote than can be summed, votes of what is rotated, runs that cannot be rotated, and as BlockCodec
   explicit SignCodec(const SignCodecOptions& options);
 
   const SignCodecOptions& options() const { return options_; }
@@ -54,6 +55,7 @@ class SignCodec final : public BlockCodec {
   CodecTraits traits() const override;
   ScalerSharing sharing() const override;
   SumForm sum_form() const override;
+  std::int64_t rotation() const override { return options_.rotation; }
   std::string options_text() const override;
   std::uint8_t record_format(PayloadForm form) const override;
   std::int64_t max_payload_bytes(const Slice& slice, PayloadForm form) const override;

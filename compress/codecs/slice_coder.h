@@ -17,7 +17,7 @@ namespace terngrad {
 /// a slice is encoded is the codec's.
 class SliceCoder : public Coder {
  public:
-  bool can_overflow() const override { return codec().sharing() == ScalerSharing::kNone; }
+  bool can_overflow() const override { return codec().sharing() == ScalerSharing::kNone || codec().rotation() != 0; }
 
  protected:
   /// @param block_elements  a multiple of 64; 0: scalers are not of blocks

@@ -5,6 +5,7 @@
 #include <sstream>
 
 #include "kernels/codes/code_sum.h"
+#include "kernels/codes/rotate.h"
 #include "kernels/codes/ternarize.h"
 #include "kernels/codes/tree_sum.h"
 #include "kernels/runtime/errors.h"
@@ -32,6 +33,7 @@ TernaryCodec::TernaryCodec(const TernaryOptions& options) : options_(options) {
   TERNGRAD_REQUIRE(options.block_elements > 0 && options.block_elements % kMinBlockElements == 0,
                    "[ternary] block_elements must be a positive multiple of ", kMinBlockElements, ", got ",
                    options.block_elements);
+  require_rotation(options.rotation);
   TERNGRAD_REQUIRE(!is_asymmetric() || options.sharing != ScalerSharing::kMean,
                    "[ternary] sharing=mean: with levels=asymmetric the scalers of a side are shared by max or none");
   TERNGRAD_REQUIRE(!is_asymmetric() || options.scope != ScalerScope::kModel,
@@ -70,6 +72,7 @@ std::string TernaryCodec::options_text() const {
   out << " format=" << to_string(options_.format);
   if (options_.rounding == Rounding::kNearest) out << " rounding=nearest";
   if (is_asymmetric()) out << " levels=asymmetric";
+  if (options_.rotation != 0) out << " rotate=" << options_.rotation;
   out << " workers=" << options_.num_workers;
   return out.str();
 }

@@ -33,6 +33,7 @@ struct TernaryOptions {
   TernaryFormat format = TernaryFormat::kT2;
   Rounding rounding = Rounding::kStochastic;
   TernaryLevels levels = TernaryLevels::kSymmetric;  // asymmetric: sharing max or none, scope layer or block
+  std::int64_t rotation = 0;                         // Codec::rotation
   int num_workers = 1;                               // N of the run: what a mean divides by and lanes must hold
 };
 
@@ -50,11 +51,13 @@ struct TernaryOptions {
 ///
 /// Unbiased with stochastic rounding, sharing max or none and clip_factor 0, to within 2^-23 |g| + 2^-40 s: draws have
 /// 40 bits, and elements below 2^-40 s have probability 2^-40. Clipping saturates |g| at s; so does sharing mean, which
-/// is biased even without clipping.
+/// is biased even without clipping. Of what is rotated, which is measured, encoded and summed so, max|g| is at
+/// most near sqrt(2 ln R) root mean squares of a run, whatever the tensor.
 class TernaryCodec final : public Codec {
  public:
   /// @throws InvalidArgument for a negative or non-finite clip_factor, block_elements that is no positive multiple of
-  /// 64, format kLanes, num_workers < 1, or asymmetric levels with sharing mean or scope model
+  /// 64, runs that cannot be rotated, format kLanes, num_workers < 1, or asymmetric levels with sharing mean or scope
+  /// model
   explicit TernaryCodec(const TernaryOptions& options);
 
   const TernaryOptions& options() const { return options_; }
@@ -63,6 +66,7 @@ class TernaryCodec final : public Codec {
   std::uint8_t wire_id() const override { return 3; }
   CodecTraits traits() const override;
   ScalerSharing sharing() const override { return options_.sharing; }
+  std::int64_t rotation() const override { return options_.rotation; }
   SumForm sum_form() const override { return {1, kernel_block_elements(), options_.format}; }
   std::string options_text() const override;
   std::int64_t num_scalers(std::int64_t num_elements) const override;

@@ -64,9 +64,10 @@ class TernaryCoder final : public Coder {
     stream.synchronize();
   }
 
-  bool can_overflow() const override { return !codec().traits().summable; }
+  bool can_overflow() const override { return !codec().traits().summable || codec().rotation() != 0; }
 
-  void measure(std::span<const TensorTable> gradients, const DeviceStep& step, Stream& stream) override {
+  void measure(std::span<const TensorTable> given, const DeviceStep& step, Stream& stream) override {
+    const std::span<const TensorTable> gradients = rotate(given, step, stream);
     const ElementType type = gradients.empty() ? ElementType::kFloat32 : gradients.front().type();
     draws_ahead_ = can_draw_ahead_ && fits_one_pass(block_elements_, type, setup().device);
     if (draws_ahead_) {
@@ -83,7 +84,8 @@ class TernaryCoder final : public Coder {
                         static_cast<std::int64_t>(segments().size()), num_scalers(), stream);
   }
 
-  void encode(std::span<const TensorTable> gradients, const DeviceStep& step, Stream& stream) override {
+  void encode(std::span<const TensorTable> given, const DeviceStep& step, Stream& stream) override {
+    const std::span<const TensorTable> gradients = rotated(given);
     if (draws_ahead_) return zero_flagged(gradients.size());
     const bool clips = options_.clip_scope == ClipScope::kLocal && options_.clip_factor > 0;
     tasks_.clear();

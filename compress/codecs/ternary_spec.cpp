@@ -35,6 +35,7 @@ TernaryOptions read_ternary_options(SpecReader& reader, TernaryOptions defaults)
   o.levels = reader.choice("levels", o.levels,
                            {{"symmetric", TernaryLevels::kSymmetric}, {"asymmetric", TernaryLevels::kAsymmetric}},
                            "a scaler for both signs, or one for each, whose codes do not add up");
+  o.rotation = reader.rotation(o.rotation);
   return o;
 }
 

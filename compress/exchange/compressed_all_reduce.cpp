@@ -212,7 +212,10 @@ ExchangeReport CompressedAllReduce::exchange_part(std::span<const TensorTable> g
     timer.next(report.decode_seconds);
   }
   PartTimer check_timer;
-  if (options_.update == nullptr) check_mean(mean, found_here);
+  if (options_.update == nullptr) {
+    finish(mean, whole_segments(layout_));
+    check_mean(mean, found_here);
+  }
   check_timer.next(report.decode_seconds);
   has_sent_ = found_here.empty() || !drops_nonfinite();
   found.add(found_here);
@@ -339,12 +342,17 @@ void CompressedAllReduce::apply_downlink(const TensorTable& mean) {
   }
 }
 
+void CompressedAllReduce::finish(const TensorTable& mean, std::span<const Slice> slices) {
+  for (const auto& coder : coders_) coder->finish(mean, slices, {context_.step, nullptr}, stream_);
+}
+
 void CompressedAllReduce::check_mean(const TensorTable& mean, NonfiniteTensors& found) {
   for (int segment = 0; segment < layout_.num_segments(); ++segment) {
     // Sums of codes are at most L N, times a scaler of at most 2^126 over L N: a number, though perhaps not its product
     // with a factor above 1. Other means are sums of finite numbers too, but those may leave the range of fp32, or the
     // downlink's rounding that of bfloat16.
-    if (plan_.codec_of(segment).traits().summable && options_.mean_factor <= 1) continue;
+    const Coder& coder = *coders_[static_cast<std::size_t>(plan_.group_of(segment))];
+    if (!coder.can_overflow() && options_.mean_factor <= 1) continue;
     const Segment& tensor = layout_.segment(segment);
     const std::span<float> values(mean.tensor(segment), static_cast<std::size_t>(tensor.num_elements));
     if (are_within(values, max_mean_, stream_)) continue;
@@ -415,6 +423,7 @@ bool CompressedAllReduce::update_shards(const ShardRange& own, const TensorTable
   // Before anything is updated all ranks must agree on what overflowed, of which each owner sees its part.
   std::vector<std::uint32_t> overflowed(static_cast<std::size_t>(layout_.num_segments()));
   for (std::size_t shard = own.first; shard < own.end(); ++shard) {
+    finish(mean, rows_.parts()[shard]);
     for (const Slice& slice : rows_.parts()[shard]) {
       const std::span<const float> values(mean.slice(slice), static_cast<std::size_t>(slice.count));
       if (!are_within(values, max_mean_, stream_)) overflowed[static_cast<std::size_t>(slice.segment)] = 1;

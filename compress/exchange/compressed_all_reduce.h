@@ -85,6 +85,8 @@ class CompressedAllReduce final : public GradientExchange {
   void exchange_mean(const ShardRange& own, const TensorTable& mean, ExchangeReport& report, NonfiniteTensors& found);
   /// Sends this rank's aggregated shards to all, and reads all into `mean`.
   void return_shards(const ShardRange& own, const TensorTable& mean, ExchangeReport& report);
+  /// Turns back the mean of tensors that are rotated: all of it, or some slices.
+  void finish(const TensorTable& mean, std::span<const Slice> slices);
   /// Lets the update have this rank's shards, unless any rank's are not finite and the step is to be dropped for it.
   /// @returns whether to continue
   bool update_shards(const ShardRange& own, const TensorTable& mean, ExchangeReport& report, NonfiniteTensors& found);

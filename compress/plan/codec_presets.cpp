@@ -18,6 +18,10 @@ constexpr auto kPresets = std::to_array<CodecPreset>({
     {"efsignsgd",
      "signs times their mean magnitude, with what they leave out sent later (Karimireddy et al., ICML 2019)", "sign",
      "ef"},
+    {"thc",
+     "rotated, 4 bits of a range that all share, codes that add up, with what they leave out sent later (Li et al., "
+     "NSDI 2024)",
+     "qsgd:bits=4,norm=rms,clip=2.154,sharing=max,rotate=1024", "ef"},
     {"terngrad_ef", "ternary codes by nearest rounding, with what they leave out sent later",
      "ternary:rounding=nearest,clip_factor=1.22", "ef"},
 });

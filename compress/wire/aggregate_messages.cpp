@@ -64,8 +64,14 @@ void aggregate_messages(std::span<const std::span<const std::uint8_t>> messages,
   GradientTransport transport(layout, plan, std::move(ranks), num_workers);
   PayloadRows rows(plan, none, {whole_segments(layout)}, PayloadForm::kNatural);
   transport.expect_parts(rows, 0, 1);
-  const auto coders = make_coders(plan, {.layout = layout, .workers = none, .drops_nonfinite_steps = false},
-                                  [&](std::size_t) -> PayloadRows& { return rows; });
+  for (const CodecPlan::Group& group : plan.groups()) {
+    TERNGRAD_REQUIRE(group.codec->rotation() == 0 || context.seed.has_value(),
+                     "[aggregate] rotate=", group.codec->rotation(),
+                     " is turned back with draws of the run: its seed has to be known");
+  }
+  const auto coders = make_coders(
+      plan, {.layout = layout, .workers = none, .seed = context.seed.value_or(1), .drops_nonfinite_steps = false},
+      [&](std::size_t) -> PayloadRows& { return rows; });
   const Parcels parcels = in_order(messages);
   Message first;
   read_gradient_message(parcels.parcel(0), layout, plan, context, first);
@@ -73,7 +79,10 @@ void aggregate_messages(std::span<const std::span<const std::uint8_t>> messages,
   NonfiniteReport report;
   for (const auto& coder : coders) coder->combine_scalers(&report, nullptr, nullptr, stream);
   transport.read(parcels, rows, coders, context, stream);
-  for (const auto& coder : coders) coder->aggregate(mean, AggregateUnit::kMean, stream);
+  for (const auto& coder : coders) {
+    coder->aggregate(mean, AggregateUnit::kMean, stream);
+    coder->finish(mean, whole_segments(layout), {context.step, nullptr}, stream);
+  }
   for (int segment = 0; segment < layout.num_segments(); ++segment) {
     const Segment& tensor = layout.segment(segment);
     const std::span<const float> values(mean.tensor(segment), static_cast<std::size_t>(tensor.num_elements));

@@ -15,8 +15,9 @@ namespace terngrad {
 ///                     share scalers (WorkerEncoder::set_scalers)
 /// @param num_workers  that the plan is made for
 /// @param mean         out: of the layout, float32. Holds anything after an exception
-/// @throws InvalidArgument for another number of messages, CommunicationError for messages that are damaged, foreign,
-/// of one worker twice, or of scalers that differ between workers, NonFiniteError for a mean that overflows
+/// @throws InvalidArgument for another number of messages, for codecs that rotate if the context has no seed,
+/// CommunicationError for messages that are damaged, foreign, of one worker twice, or of scalers that differ between
+/// workers, NonFiniteError for a mean that overflows
 void aggregate_messages(std::span<const std::span<const std::uint8_t>> messages, const Layout& layout,
                         const CodecPlan& plan, int num_workers, const MessageContext& context, const TensorTable& mean,
                         Stream& stream);

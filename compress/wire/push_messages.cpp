@@ -58,12 +58,14 @@ void require_flat(const Layout& layout, std::size_t size) {
 }  // namespace
 
 PushProtocol::PushProtocol(const Layout& of_parameters, const Layout& of_state, const CodecPlan& of_gradient,
-                           FloatCodec::Width width, std::uint64_t run, std::string_view settings)
+                           FloatCodec::Width width, std::uint64_t run, std::string_view settings,
+                           std::optional<std::uint64_t> of_draws)
     : layout(of_parameters),
       state_layout(of_state),
       plan(of_gradient),
       parameters(width),
       run_id(run),
+      seed(of_draws),
       fingerprint(fingerprint_of(*this, settings)) {
   require_unshared(plan);
 }

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <string_view>
 
@@ -17,18 +18,20 @@ struct PushProtocol {
   /// @param plan        of the gradient: codecs whose scalers are not shared
   /// @param parameters  how parameters travel to the workers
   /// @param settings    what else decides the result, as text
+  /// @param seed        of the run's draws, which the settings say too; needed for codecs that rotate
   /// @throws InvalidArgument for a plan with shared scalers
   PushProtocol(const Layout& layout, const Layout& state_layout, const CodecPlan& plan, FloatCodec::Width parameters,
-               std::uint64_t run_id, std::string_view settings);
+               std::uint64_t run_id, std::string_view settings, std::optional<std::uint64_t> seed = {});
 
   Layout layout;
   Layout state_layout;
   CodecPlan plan;
   FloatCodec::Width parameters;
   std::uint64_t run_id;
+  std::optional<std::uint64_t> seed;
   std::uint64_t fingerprint;  // of all the others
 
-  MessageContext at(std::uint64_t step) const { return {run_id, fingerprint, step}; }
+  MessageContext at(std::uint64_t step) const { return {run_id, fingerprint, step, seed}; }
 };
 
 /// What a worker tells with a gradient.

@@ -112,8 +112,8 @@ std::size_t codes_of(const WireRecord& record, std::size_t index, std::size_t pa
   return record.offset + scaler_bytes;
 }
 
-EncodedSlice read_record(const WireRecord& record, std::size_t index, const Layout& layout,
-                         std::span<const std::uint8_t> payload) {
+EncodedSlice read_record(const WireRecord& record, std::size_t index, const MessageContext& context,
+                         const Layout& layout, std::span<const std::uint8_t> payload) {
   if (record.segment >= static_cast<std::uint32_t>(layout.num_segments())) {
     TERNGRAD_THROW(CommunicationError, "[message] record ", index, " names segment ", record.segment,
                    ", the layout has ", layout.num_segments());
@@ -131,6 +131,8 @@ EncodedSlice read_record(const WireRecord& record, std::size_t index, const Layo
   encoded.format = record.format;
   encoded.scalers = {reinterpret_cast<const float*>(payload.data() + record.offset), record.num_scalers};
   encoded.payload = payload.subspan(codes, record.bytes);
+  if (context.seed.has_value()) encoded.key = StepKey{*context.seed, context.step};
+  encoded.draw_offset = segment.draw_offset;
   return encoded;
 }
 
@@ -299,7 +301,7 @@ void read_message(std::span<const std::uint8_t> bytes, MessageKind kind, const M
   std::uint64_t num_elements = 0;
   for (std::size_t i = 0; i < header.num_records; ++i) {
     const WireRecord record = load_record(bytes, i);
-    message.records[i] = {record.codec, read_record(record, i, layout, payload)};
+    message.records[i] = {record.codec, read_record(record, i, context, layout, payload)};
     num_elements += record.count;
   }
   expect("number of elements", num_elements, header.num_elements);

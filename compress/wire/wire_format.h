@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <vector>
 
@@ -34,6 +35,7 @@ struct MessageContext {
   std::uint64_t run_id = 0;       // drawn by the chief at start, the same on all ranks
   std::uint64_t fingerprint = 0;  // CodecPlan::fingerprint
   std::uint64_t step = 0;
+  std::optional<std::uint64_t> seed = {};  // of the run's draws, for codecs that rotate; no message has it
 };
 
 /// Writes one message into a buffer that is kept from step to step. Little-endian; reads as

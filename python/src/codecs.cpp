@@ -245,26 +245,27 @@ struct Output {
   }
 };
 
-int decode(const Plan& plan, const nb::bytes& bytes, std::uint64_t step, std::uint64_t run_id, const nb::list& out) {
+int decode(const Plan& plan, const nb::bytes& bytes, std::uint64_t seed, std::uint64_t step, std::uint64_t run_id,
+           const nb::list& out) {
   const Output output(plan, out);
   const AlignedBytes message_bytes(bytes);
   const UnlockedCall unlocked;
   Message message;
-  read_gradient_message(message_bytes.get(), plan.layout, plan.codecs, {run_id, plan.codecs.fingerprint(), step},
+  read_gradient_message(message_bytes.get(), plan.layout, plan.codecs, {run_id, plan.codecs.fingerprint(), step, seed},
                         message);
   decode_gradient(message, plan.codecs, output.table);
   return message.worker;
 }
 
-void aggregate(const Plan& plan, const std::vector<nb::bytes>& messages, std::uint64_t step, std::uint64_t run_id,
-               const nb::list& out) {
+void aggregate(const Plan& plan, const std::vector<nb::bytes>& messages, std::uint64_t seed, std::uint64_t step,
+               std::uint64_t run_id, const nb::list& out) {
   const Output output(plan, out);
   std::vector<std::span<const std::uint8_t>> bytes;
   bytes.reserve(messages.size());
   for (const nb::bytes& message : messages) bytes.push_back(view(message));
   const UnlockedCall unlocked;
   Stream stream(Device::cpu(), 1);
-  aggregate_messages(bytes, plan.layout, plan.codecs, plan.num_workers, {run_id, plan.codecs.fingerprint(), step},
+  aggregate_messages(bytes, plan.layout, plan.codecs, plan.num_workers, {run_id, plan.codecs.fingerprint(), step, seed},
                      output.table, stream);
 }
 
@@ -355,8 +356,8 @@ void bind_codecs(nb::module_& module) {
       .def("scalers", &Encoder::scalers)
       .def("set_scalers", &Encoder::set_scalers, "worker"_a, "scalers"_a)
       .def("encode", &Encoder::encode, "tensors"_a, "step"_a, "run_id"_a);
-  module.def("decode", &decode, "plan"_a, "message"_a, "step"_a, "run_id"_a, "out"_a);
-  module.def("aggregate", &aggregate, "plan"_a, "messages"_a, "step"_a, "run_id"_a, "out"_a);
+  module.def("decode", &decode, "plan"_a, "message"_a, "seed"_a, "step"_a, "run_id"_a, "out"_a);
+  module.def("aggregate", &aggregate, "plan"_a, "messages"_a, "seed"_a, "step"_a, "run_id"_a, "out"_a);
   module.def("inspect", &inspect, "message"_a);
 }
 

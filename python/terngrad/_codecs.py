@@ -185,7 +185,7 @@ class Codec:
             encoder.set_scalers(other, list(values_of_other))
         data = encoder.encode(values, step, _arguments.run_id(run_id))
         return Message(data, _arguments.shapes_of(tensors_by_name), not hasattr(tensors, "keys"), worker, step, run_id,
-                       self._given, self.num_workers)
+                       self._given, self.num_workers, seed)
 
     def decode(self, message: Message, out: Any = None) -> Any:
         """What a message says: an array of numpy, or one for each tensor by name. What came as bytes: `Message.of`.
@@ -194,7 +194,7 @@ class Codec:
         @raises CommunicationError for a message that is damaged, or of another codec, layout or step
         """
         targets = targets_for(message, out)
-        worker = _core.decode(self._plan(message.shapes), message.data, message.step, message.run_id,
+        worker = _core.decode(self._plan(message.shapes), message.data, message.seed, message.step, message.run_id,
                               [_arguments.take(targets, name, "out") for name in message.shapes])
         if worker != message.worker:
             raise _core.CommunicationError(f"the message is worker {worker}'s, not worker {message.worker}'s")
@@ -213,12 +213,13 @@ class Codec:
             raise _core.InvalidArgument("aggregate takes the messages of all workers, got none")
         first = messages[0]
         for message in messages:
-            if (message.shapes, message.step, message.run_id) != (first.shapes, first.step, first.run_id):
+            if ((message.shapes, message.seed, message.step, message.run_id) !=
+                    (first.shapes, first.seed, first.step, first.run_id)):
                 raise _core.InvalidArgument(f"the messages of workers {first.worker} and {message.worker} are of different "
-                                            "tensors, steps or runs")
+                                            "tensors, seeds, steps or runs")
         targets = targets_for(first, out)
-        _core.aggregate(self._plan(first.shapes), [message.data for message in messages], first.step, first.run_id,
-                        [_arguments.take(targets, name, "out") for name in first.shapes])
+        _core.aggregate(self._plan(first.shapes), [message.data for message in messages], first.seed, first.step,
+                        first.run_id, [_arguments.take(targets, name, "out") for name in first.shapes])
         return out if out is not None else targets["tensor"] if first.is_single else targets
 
 

@@ -71,9 +71,12 @@ def compare(tensor: Array, codecs: Iterable[str] = ("ternary", "ternary:clip_fac
 
 def _row(gradient: Floats, spec: str, num_workers: int, draws: int, seed: int) -> Row:
     codec = Codec(spec, num_workers=num_workers)
-    scalers = codec.measure(gradient, seed=seed)  # the same on all workers
 
-    def send(step: int, worker: int) -> Message:
+    def scalers_of(step: int) -> list[float]:
+        """The same on all workers; of what is rotated they are the step's."""
+        return codec.measure(gradient, seed=seed, step=step) if codec.shares_scalers else []
+
+    def send(step: int, worker: int, scalers: list[float]) -> Message:
         others = {other: scalers for other in range(num_workers) if other != worker}
         return codec.encode(gradient, seed=seed, step=step, worker=worker, scalers=others if codec.shares_scalers else None)
 
@@ -84,8 +87,9 @@ def _row(gradient: Floats, spec: str, num_workers: int, draws: int, seed: int) -
     cosines, zeros, bits = [], 0.0, 0.0
     encode_seconds = decode_seconds = math.inf
     for step in range(draws):
+        scalers = scalers_of(step)
         begin = time.perf_counter()
-        message = send(step, 0)
+        message = send(step, 0, scalers)
         encoded = time.perf_counter()
         sent = codec.decode(message)
         decode_seconds = min(decode_seconds, time.perf_counter() - encoded)
@@ -98,7 +102,7 @@ def _row(gradient: Floats, spec: str, num_workers: int, draws: int, seed: int) -
         zeros += float(numpy.mean(d == 0)) / draws if d.size else 0.0
         bits += 8 * message.nbytes / max(d.size, 1) / draws
     error = total / draws - g
-    mean = codec.aggregate([send(0, worker) for worker in range(num_workers)]).astype(numpy.float64).ravel()
+    mean = codec.aggregate([send(0, worker, scalers_of(0)) for worker in range(num_workers)]).astype(numpy.float64).ravel()
     return Row(codec=spec, bits_per_element=bits, snr_db=_decibels(power, noise), cosine=float(numpy.mean(cosines)),
                zero_fraction=zeros, bias=_ratio(float(error @ error), power), bias_if_unbiased=_ratio(noise / draws, power),
                mean_snr_db=_decibels(power, float((mean - g) @ (mean - g))), encode_seconds=encode_seconds,

@@ -73,16 +73,20 @@ class Message:
     run_id: int = 0
     codec: str = dataclasses.field(default="", compare=False)    #: as it was given; empty for what came as bytes
     num_workers: int = dataclasses.field(default=1, compare=False)
+    seed: int = dataclasses.field(default=1, compare=False)      #: of the draws, which reading what was rotated needs
 
     @classmethod
-    def of(cls, data: Any, shapes: Mapping[str, Sequence[int]] | Sequence[int], run_id: int = 0) -> Message:
+    def of(cls, data: Any, shapes: Mapping[str, Sequence[int]] | Sequence[int], run_id: int = 0,
+           seed: int = 1) -> Message:
         """What came as bytes. @param shapes  {name: shape}, as its sender has them; one shape for a single tensor
+        @param seed  the sender's; looked at for codecs that rotate
         @raises CommunicationError for what is no message of a gradient, or is damaged"""
         info = inspect(data)
         if info.kind != "gradient":
             raise _core.CommunicationError(f"a message of kind {info.kind} came, expected one of a gradient")
         named = {name: _arguments.shape(name, shape) for name, shape in _arguments.by_name(shapes).items()}
-        return cls(bytes(data), named, not hasattr(shapes, "keys"), info.worker, info.step, run_id)
+        return cls(bytes(data), named, not hasattr(shapes, "keys"), info.worker, info.step, run_id,
+                   seed=_arguments.seed(seed))
 
     def __bytes__(self) -> bytes:
         return self.data

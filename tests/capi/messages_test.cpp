@@ -63,7 +63,7 @@ struct Sent {
   CPlan plan;
   std::vector<Bytes> messages, expected;
 
-  explicit Sent(const std::string& codec) : plan(testing::c_plan(layout, kWorkers, "codec=" + codec)) {
+  explicit Sent(const std::string& codec) : plan(testing::c_plan(layout, kWorkers, "codec=" + codec + " seed=77")) {
     CodecPlanOptions options;
     options.codec = codec;
     const CodecPlan library_plan(layout, with_workers(options, kWorkers));
@@ -114,7 +114,7 @@ struct Sent {
 
 TEST(CMessages, AreTheLibrarysBytesAndMeanTheSame) {
   for (const char* codec : {"fp32", "ternary:clip_factor=2.5", "ternary:sharing=none", "qsgd:bits=4,sharing=max",
-                            "natural", "sign:reduce=vote,scale=l1", "onebit", "fp8"}) {
+                            "natural", "sign:reduce=vote,scale=l1", "onebit", "fp8", "thc", "sign:rotate=64"}) {
     const Sent sent(codec);
     EXPECT_EQ(sent.messages, sent.expected) << codec;
 
@@ -122,7 +122,7 @@ TEST(CMessages, AreTheLibrarysBytesAndMeanTheSame) {
     options.codec = codec;
     const CodecPlan plan(sent.layout, with_workers(options, kWorkers));
     Message message;
-    read_gradient_message(sent.expected[1], sent.layout, plan, {5, plan.fingerprint(), kStep}, message);
+    read_gradient_message(sent.expected[1], sent.layout, plan, {5, plan.fingerprint(), kStep, 77}, message);
     const Tensors expected = testing::blank_tensors(sent.layout);
     decode_gradient(message, plan, expected.table);
     Tensors found = testing::blank_tensors(sent.layout);

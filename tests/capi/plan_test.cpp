@@ -128,7 +128,7 @@ TEST(CPlan, RefusesOptionsByNameAndSaysWhatIsAccepted) {
   };
   EXPECT_TRUE(is_refused(make("colour=red"),
                          "option colour is unknown; accepted: codec, codec_for, min_elements, "
-                         "quantize_logits, clip_factor, "));
+                         "quantize_logits, seed, clip_factor, "));
   EXPECT_TRUE(is_refused(make("codec=fp8 clip_factor=2"), "option clip_factor is unknown"));
   EXPECT_TRUE(is_refused(make("codec=ternary codec=fp32"), "option codec is given 2 times"));
   EXPECT_TRUE(is_refused(make("clip_factor=1 clip_factor=2"), "option clip_factor is given twice"));

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "compress/codecs/ternary_codec.h"
+#include "compress/plan/codec_registry.h"
 #include "compress/plan/telemetry.h"
 #include "kernels/codes/ternarize.h"
 #include "kernels/statistics/scaler.h"
@@ -104,6 +105,41 @@ TEST(ClosedForms, AsymmetricLevelsHaveTheErrorOfEachSide) {
   const double tolerance = 6 * 4 / std::sqrt(static_cast<double>(kElements));
   EXPECT_NEAR(error_of({.levels = TernaryLevels::kAsymmetric}), (16.0 / 6 + 1.0 / 6) / 2, tolerance);
   EXPECT_NEAR(error_of({}), (16.0 / 6 + 4.0 / 2 - 1.0 / 3) / 2, tolerance);
+}
+
+TEST(ClosedForms, ThcHasTheErrorOfAClippedGaussian) {
+  // Elements beyond c = 2.154 deviations lose 2 ((1 + c^2) Q(c) - c phi(c)) of the power; those below are drawn between
+  // levels c / 7 apart, whose distance from the level below is near to uniform: (c / 7)^2 / 6 each.
+  constexpr double kReach = 2.154;
+  const double clipping = 2 * ((1 + kReach * kReach) * upper_tail(kReach) - kReach * density(kReach));
+  const double drawing = (1 - 2 * upper_tail(kReach)) * std::pow(kReach / 7, 2) / 6;
+  EXPECT_NEAR(2 * upper_tail(kReach), 1 / 32.0, 5e-5);
+  EXPECT_NEAR(clipping, 0.0073, 5e-5);
+  EXPECT_NEAR(clipping + drawing, 0.0226, 5e-5);
+  const auto codec = make_codec("thc", {});
+  const auto error_of = [&](const std::vector<float>& gradient) {
+    Layout layout;
+    layout.add("w", {static_cast<std::int64_t>(gradient.size())});
+    const testing::Tensors tensors(layout, {gradient});
+    const testing::Sent sent =
+        testing::send(*codec, layout, tensors, 0, {{0, 0, static_cast<std::int64_t>(gradient.size())}});
+    std::vector<float> decoded(gradient.size());
+    codec->decode(sent.slices[0], decoded);
+    double error = 0;
+    double power = 0;
+    for (std::size_t i = 0; i < gradient.size(); ++i) {
+      const auto g = static_cast<double>(gradient[i]);
+      error += std::pow(static_cast<double>(decoded[i]) - g, 2);
+      power += g * g;
+    }
+    return error / power;
+  };
+  // A squared error has a deviation below 0.1 of the power of an element, in which the scaler's, whose relative error
+  // is 1 / sqrt(2 x 512) in each block, hardly counts: (dE / dc)^2 is near 0.
+  const double tolerance = 6 * 0.1 / std::sqrt(static_cast<double>(kElements)) + 2e-4;
+  EXPECT_NEAR(error_of(testing::gaussian(kElements, 9, 0.1)), clipping + drawing, tolerance);
+  // Sums of 1024 elements of a heavier tail are near to Gaussian, too.
+  EXPECT_NEAR(error_of(testing::laplace(kElements, 10)), clipping + drawing, tolerance);
 }
 
 TEST(ClosedForms, LaplaceGradientsAreSparser) {

@@ -75,6 +75,9 @@ CompressedAllReduceOptions random_options(Random& random) {
   options.algorithm = one_of(random, algorithms);
   options.on_nonfinite = OnNonfinite::kZero;
   options.seed = random();
+  if (options.codecs.codec.starts_with("ternary:") && options.seed % 3 == 0) {
+    options.codecs.codec += ",rotate=" + std::to_string(64 << options.seed / 3 % 7);
+  }
   return options;
 }
 

@@ -55,6 +55,9 @@ CompressedAllReduceOptions random_options(std::uint64_t seed) {
   options.algorithm = pick(ExchangeAlgorithm::kAllGather, ExchangeAlgorithm::kScatterReduce);
   options.codecs.codec = pick(0, 0, 0, 1) == 0 ? ternary_spec(ternary) : "bf16";
   options.seed = random();
+  if (options.codecs.codec.starts_with("ternary") && options.seed % 3 == 0) {
+    options.codecs.codec += ",rotate=" + std::to_string(64 << options.seed / 3 % 7);
+  }
   return options;
 }
 

@@ -83,7 +83,8 @@ inline void read_codes(const CodecChoice& choice, std::span<const std::uint8_t> 
   const EncodedSlice encoded{.slice = slice,
                              .format = codec->record_format(PayloadForm::kNatural),
                              .scalers = scalers,
-                             .payload = {payload.get(), codes.size()}};
+                             .payload = {payload.get(), codes.size()},
+                             .key = StepKey{1, 2}};
   codec->check(encoded);
   std::vector<float> values(static_cast<std::size_t>(layout.flat_elements()));
   codec->decode(encoded, std::span(values).first(static_cast<std::size_t>(slice.count)));

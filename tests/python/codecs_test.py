@@ -159,6 +159,19 @@ class Codecs(unittest.TestCase):
         with self.assertRaisesRegex(terngrad.CommunicationError, "worker 2's, not worker 1's"):
             codec.decode(terngrad.Message(sent.data, sent.shapes, True, worker=1, step=7, run_id=5))
 
+    def test_what_is_rotated_is_read_with_the_seed_of_its_draws(self):
+        gradient = gradient_of(1)
+        codec = terngrad.Codec("qsgd", bits=8, rotate=1024)
+        sent = codec.encode(gradient, seed=11, step=7)
+        decoded = codec.decode(sent)
+        largest = numpy.abs(gradient).max()
+        numpy.testing.assert_allclose(decoded, gradient, rtol=0, atol=largest / 20)
+        shape = gradient.shape
+        numpy.testing.assert_array_equal(codec.decode(terngrad.Message.of(bytes(sent), shape, seed=11)), decoded)
+        numpy.testing.assert_array_equal(codec.aggregate([sent]), decoded)
+        of_another_run = codec.decode(terngrad.Message.of(bytes(sent), shape))
+        self.assertGreater(numpy.abs(of_another_run - gradient).max(), largest / 2)
+
     def test_statistics_are_numpys(self):
         gradient = gradient_of(3, (10_000,))
         found = terngrad.statistics(gradient)

@@ -91,7 +91,9 @@ inline Sent send(const Codec& codec, const Layout& layout, const Tensors& tensor
         {.slice = slices[i],
          .format = codec.record_format(form),
          .scalers = std::span<const float>(sent.shared).subspan(first, static_cast<std::size_t>(range.count)),
-         .payload = {slots.outgoing[i], static_cast<std::size_t>(slots.outgoing_bytes[i])}});
+         .payload = {slots.outgoing[i], static_cast<std::size_t>(slots.outgoing_bytes[i])},
+         .key = StepKey{kSeed, step},
+         .draw_offset = layout.segment(slices[i].segment).draw_offset});
   }
   return sent;
 }
@@ -104,8 +106,12 @@ inline std::vector<float> aggregated(const Codec& codec, const std::vector<Encod
                                      const std::vector<int>& summed_workers = {}, int num_workers = 0) {
   if (num_workers == 0) num_workers = static_cast<int>(messages.size());
   const Slice& slice = messages[0].slice;
+  const StepKey key = messages[0].key.value_or(StepKey{});
   Layout layout;
-  for (int t = 0; t < slice.segment; ++t) layout.add("before" + std::to_string(t), {0});
+  // Draws are those of the messages' layout.
+  for (int t = 0; t < slice.segment; ++t) {
+    layout.add("before" + std::to_string(t), {t == 0 ? messages[0].draw_offset : 0});
+  }
   layout.add("w", {slice.first + slice.count});
   Stream stream(Device::cpu(), num_threads);
   PayloadSlots slots{.form = messages[0].format == codec.record_format(PayloadForm::kNatural) ? PayloadForm::kNatural
@@ -118,7 +124,8 @@ inline std::vector<float> aggregated(const Codec& codec, const std::vector<Encod
     slots.incoming_bytes.push_back(static_cast<std::int64_t>(message.payload.size()));
   }
   const CoderSetup setup{.layout = layout,
-                         .workers = {.num_workers = num_workers, .first_local_worker = 0, .num_local_workers = 0}};
+                         .workers = {.num_workers = num_workers, .first_local_worker = 0, .num_local_workers = 0},
+                         .seed = key.seed};
   const auto coder = codec.make_coder(setup, {slice.segment}, slots);
   for (int w = 0; w < num_workers; ++w) {
     const std::size_t message = std::min(static_cast<std::size_t>(w), messages.size() - 1);
@@ -128,7 +135,9 @@ inline std::vector<float> aggregated(const Codec& codec, const std::vector<Encod
   coder->combine_scalers(&report, nullptr, nullptr, stream);
   std::vector<float> out(static_cast<std::size_t>(slice.first + slice.count), -123456.0f);
   std::vector<float*> tensors(static_cast<std::size_t>(slice.segment) + 1, out.data());
-  coder->aggregate(TensorTable(layout, tensors), unit, stream);
+  const TensorTable table(layout, tensors);
+  coder->aggregate(table, unit, stream);
+  if (unit == AggregateUnit::kMean) coder->finish(table, {&slice, 1}, {key.step, nullptr}, stream);
   return {out.begin() + slice.first, out.end()};
 }
 

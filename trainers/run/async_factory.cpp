@@ -21,7 +21,8 @@ std::shared_ptr<const PushProtocol> make_protocol(const TrainOptions& o, const N
   const CodecPlan plan(net.layout(), codecs);
   check_codec_plan(o, plan);
   const auto width = o.downlink_codec == "bf16" ? FloatCodec::Width::kBfloat16 : FloatCodec::Width::kFloat32;
-  return std::make_shared<const PushProtocol>(net.layout(), net.state_layout(), plan, width, run_id, async_settings(o));
+  return std::make_shared<const PushProtocol>(net.layout(), net.state_layout(), plan, width, run_id, async_settings(o),
+                                              o.seed);
 }
 
 std::vector<std::unique_ptr<AsyncWorker>> make_workers(const TrainOptions& o, const AsyncSetupParts& parts,

@@ -68,6 +68,7 @@ DeviceAllReduce::DeviceAllReduce(const Layout& layout, CodecPlan plan, const Wor
     : setup_(make_setup(layout, workers, options, stream.device(), std::move(part.numbers))),
       options_(options),
       plan_(std::move(plan)),
+      whole_(whole_segments(setup_.layout)),
       stream_(stream),
       communicator_(std::move(communicator)),
       ranks_(ranges_of_ranks(workers, *communicator_)),
@@ -172,6 +173,7 @@ void DeviceAllReduce::submit(std::span<const TensorTable> gradients, const Tenso
       coders_[group]->aggregate(mean, unit, stream);
     }
     downlink_->submit(mean, step, *communicator_, stream, times != nullptr ? &times->means : nullptr);
+    for (const auto& coder : coders_) coder->finish(mean, whole_, step, stream);
     mean_check_->submit(
         mean,
         {.report = nonfinite_->means(), .skip = nonfinite_->skip_flag(), .stop_latched = nonfinite_->stop_latched()},
@@ -250,6 +252,7 @@ float DeviceAllReduce::decode_local(int local_worker, int segment, std::span<flo
   std::vector<float> row(static_cast<std::size_t>(coder.num_scalers()));
   copy<float>(coder.sent_scalers(setup_.workers.first_local_worker + local_worker), std::span<float>(row), stream_);
   stream_.synchronize();  // an empty tensor has no payload that would be waited for
+  const std::optional<StepKey> key = coder.key_of_step(stream_);
   std::vector<std::uint64_t> payload;
   float max = 0;
   for (std::size_t i = 0; i < slots.encoded.size(); ++i) {
@@ -263,8 +266,13 @@ float DeviceAllReduce::decode_local(int local_worker, int segment, std::span<flo
     stream_.synchronize();
     const auto scalers = std::span<const float>(row).subspan(static_cast<std::size_t>(coder.first_scaler(slice)),
                                                              static_cast<std::size_t>(codec.scaler_range(slice).count));
-    codec.decode({slice, codec.record_format(slots.form), scalers, on_host},
-                 out.subspan(static_cast<std::size_t>(slice.first), static_cast<std::size_t>(slice.count)));
+    const EncodedSlice sent{.slice = slice,
+                            .format = codec.record_format(slots.form),
+                            .scalers = scalers,
+                            .payload = on_host,
+                            .key = key,
+                            .draw_offset = setup_.layout.segment(segment).draw_offset};
+    codec.decode(sent, out.subspan(static_cast<std::size_t>(slice.first), static_cast<std::size_t>(slice.count)));
     for (const float scaler : scalers) max = std::max(max, scaler);
   }
   return max;

@@ -104,6 +104,7 @@ class DeviceAllReduce final : public GradientExchange {
   CoderSetup setup_;
   CompressedAllReduceOptions options_;
   CodecPlan plan_;
+  std::vector<Slice> whole_;  // every tensor
   Stream stream_;
   std::shared_ptr<DeviceCommunicator> communicator_;
   std::vector<WorkerRange> ranks_;  // the workers of each

@@ -94,6 +94,20 @@ TEST(CodecConformance, OfFp8WithItsOptions) {
   }
 }
 
+TEST(CodecConformance, OfWhatIsRotated) {
+  for (const std::string run : {"64", "1024", "4096"}) {
+    testing::check_codec(maker("qsgd:rotate=" + run));
+    testing::check_codec(maker("qsgd:sharing=max,norm=rms,block=0,rotate=" + run));
+    testing::check_codec(maker("ternary:rotate=" + run));
+    testing::check_codec(maker("ternary:sharing=none,format=tmask,scope=block,block=4096,rotate=" + run));
+    testing::check_codec(maker("sign:scale=drive,rotate=" + run));
+  }
+  testing::check_codec(maker("qsgd:bits=2,norm=l2,block=64,rotate=256"));
+  testing::check_codec(maker("ternary:levels=asymmetric,clip_factor=2.5,scope=block,block=192,rotate=512"));
+  testing::check_codec(maker("ternary:scope=model,rounding=nearest,format=t5,rotate=128"));
+  testing::check_codec(maker("thc"));
+}
+
 TEST(CodecConformance, ABiasIsNoticed) {
   EXPECT_GT(testing::check_bias(maker("ternary:clip_factor=1.5")), 20);
   EXPECT_GT(testing::check_bias(maker("ternary:levels=asymmetric,clip_factor=1.5")), 20);

@@ -66,7 +66,8 @@ TEST_F(CudaSentDecoder, KeepsWhatTheCpuKeeps) {
   for (const char* codec :
        {"ternary:rounding=nearest,clip_factor=1.22", "ternary:format=t5", "ternary:sharing=none,scope=block,block=128",
         "ternary:levels=asymmetric", "ternary:format=tmask,sharing=mean", "bf16", "qsgd:bits=4,block=128",
-        "qsgd:bits=8,sharing=max", "natural", "sign:block=128", "onebit", "onebit:group=block", "fp8"}) {
+        "qsgd:bits=8,sharing=max", "natural", "sign:block=128", "onebit", "onebit:group=block", "fp8",
+        "qsgd:rotate=1024", "ternary:format=tmask,rotate=64", "sign:scale=drive,rotate=4096"}) {
     CompressedAllReduceOptions options = testing::options_of(ExchangeAlgorithm::kAllGather);
     options.on_nonfinite = OnNonfinite::kSkip;
     options.codecs.codec = codec;
@@ -76,7 +77,7 @@ TEST_F(CudaSentDecoder, KeepsWhatTheCpuKeeps) {
 
 TEST_F(CudaSentDecoder, DecodesOneWorkersLanesAndShards) {
   for (const ExchangeAlgorithm algorithm : {ExchangeAlgorithm::kIntegerSum, ExchangeAlgorithm::kScatterReduce}) {
-    for (const char* codec : {"ternary:clip_factor=2.5", "qsgd:bits=4,sharing=max,block=64"}) {
+    for (const char* codec : {"ternary:clip_factor=2.5", "qsgd:bits=4,sharing=max,block=64", "thc"}) {
       CompressedAllReduceOptions options = testing::options_of(algorithm);
       options.on_nonfinite = OnNonfinite::kSkip;
       options.codecs.codec = codec;

@@ -73,7 +73,7 @@ TEST(CodecRegistry, RefusesKeysThatACodecLacksAndValuesThatItDoesNotTake) {
   EXPECT_EQ(
       refusal("ternary:bits=4"),
       "[ternary] there is no key 'bits'; accepted: clip_factor, scaler, sharing, clip_scope, scope, block, format, "
-      "rounding, levels");
+      "rounding, levels, rotate");
   EXPECT_EQ(refusal("ternary:format=lanes"), "[ternary] format=lanes is refused; accepted: one of t2, t5, tmask");
   EXPECT_THAT(refusal("ternary:scope=block,block=100"), HasSubstr("a multiple of 64"));
 }
@@ -114,10 +114,11 @@ TEST(CodecRegistry, ListsTheKeysOfACodecWithTheirDefaults) {
     return AllOf(Field(&SpecKey::name, name), Field(&SpecKey::default_value, value),
                  Field(&SpecKey::meaning, Not(IsEmpty())));
   };
-  EXPECT_THAT(codec_keys("ternary"),
-              ElementsAre(key("clip_factor", "0"), key("scaler", "paper"), key("sharing", "max"),
-                          key("clip_scope", "shared"), key("scope", "layer"), key("block", "32768"),
-                          key("format", "t2"), key("rounding", "stochastic"), key("levels", "symmetric")));
+  EXPECT_THAT(
+      codec_keys("ternary"),
+      ElementsAre(key("clip_factor", "0"), key("scaler", "paper"), key("sharing", "max"), key("clip_scope", "shared"),
+                  key("scope", "layer"), key("block", "32768"), key("format", "t2"), key("rounding", "stochastic"),
+                  key("levels", "symmetric"), key("rotate", "0")));
 }
 
 TEST(CodecRegistry, AcceptsEveryDefaultThatItLists) {

@@ -27,7 +27,7 @@ struct Sent {
   int num_workers;
   std::vector<Tensors> gradients;
   CodecPlan plan;
-  MessageContext context{.run_id = 99, .fingerprint = plan.fingerprint(), .step = kStep};
+  MessageContext context{.run_id = 99, .fingerprint = plan.fingerprint(), .step = kStep, .seed = options.seed};
   std::vector<std::vector<std::uint8_t>> messages = {};
   Stream stream{Device::cpu(), 2};
 
@@ -82,11 +82,21 @@ struct Sent {
   }
 };
 
+TEST(AggregateMessages, NeedsTheSeedOfTheRunForWhatIsRotated) {
+  Sent sent("thc", 2);
+  sent.context.seed.reset();
+  EXPECT_THROW(sent.aggregated(), InvalidArgument);
+  sent.context.seed = sent.options.seed + 1;  // of another run: turned back otherwise
+  const Tensors other = sent.aggregated();
+  EXPECT_FALSE(testing::same_bits(sent.exchanged().values, other));
+}
+
 TEST(AggregateMessages, HasTheBitsOfAnExchange) {
   for (const char* codec :
        {"fp32", "bf16", "ternary:clip_factor=2.5", "ternary:sharing=mean,scope=block,block=1344,format=t5",
         "ternary:sharing=none,format=tmask", "ternary:levels=asymmetric,sharing=none", "ternary:scope=model",
-        "qsgd:bits=4,sharing=max", "qsgd", "natural", "sign", "sign:reduce=vote,scale=l1", "onebit", "fp8"}) {
+        "qsgd:bits=4,sharing=max", "qsgd", "natural", "sign", "sign:reduce=vote,scale=l1", "onebit", "fp8", "thc",
+        "qsgd:rotate=64", "ternary:sharing=none,rotate=1024", "sign:rotate=256"}) {
     for (const int num_workers : {1, 2, 5, 8}) {
       Sent sent(codec, num_workers);
       EXPECT_TRUE(testing::same_bits(sent.exchanged().values, sent.aggregated())) << codec << ", " << num_workers;

@@ -15,6 +15,7 @@
 #include "compress/wire/worker_encoder.h"
 #include "kernels/runtime/errors.h"
 #include "support/bits.h"
+#include "support/gradients.h"
 #include "support/reference.h"
 
 namespace terngrad::push_messages_test {
@@ -201,6 +202,33 @@ TEST(PushMessages, GradientsComeBackDecoded) {
   EXPECT_THAT(refusal([&] { messages.read_gradient(parcels, 0, 4, 1, read.span()); }), HasSubstr("step is 3"));
   EXPECT_THAT(refusal([&] { messages.read_gradient(parcels, 0, 3, 0, read.span()); }),
               AllOf(HasSubstr("worker 0"), HasSubstr("worker 1")));
+}
+
+TEST(PushMessages, GradientsThatAreRotatedAreTurnedBackWithTheSeedOfTheRun) {
+  Layout layout;
+  layout.add("before", {100});
+  layout.add("w", {9000});
+  CodecPlanOptions options;
+  options.context.num_workers = 2;
+  options.codec = "qsgd:bits=8,rotate=1024";
+  const CodecPlan plan(layout, options);
+  const PushProtocol protocol(layout, {}, plan, FloatCodec::Width::kFloat32, kRun, "", 11);
+  const testing::Tensors tensors = testing::gaussian_tensors(layout, 5);
+  WorkerEncoder encoder(protocol.layout, protocol.plan, 1, 2, 11);
+  Stream stream(Device::cpu(), 1);
+  encoder.measure(tensors.table, 3, stream);
+  Parcels parcels;
+  parcels.append(encoder.gradient_message(tensors.table, protocol.at(3), stream));
+  Buffer<float> read = zeros<float>(layout.flat_elements());
+  PushMessages(protocol).read_gradient(parcels, 0, 3, 1, read.span());
+  std::vector<float> tensor(9000);
+  PushMessages(protocol).read_tensor(parcels.parcel(0), 3, 1, 1, tensor);
+  for (std::size_t i = 0; i < tensor.size(); ++i) {
+    ASSERT_NEAR(tensor[i], tensors.values[1][i], 0.15) << i;
+    ASSERT_EQ(read.data()[static_cast<std::size_t>(layout.segment(1).offset) + i], tensor[i]) << i;
+  }
+  const PushProtocol without(layout, {}, plan, FloatCodec::Width::kFloat32, kRun, "");
+  EXPECT_THROW(PushMessages(without).read_gradient(parcels, 0, 3, 1, read.span()), InvalidArgument);
 }
 
 TEST(PushMessages, WhatIsForeignOrDamagedIsRefused) {

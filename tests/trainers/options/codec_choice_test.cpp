@@ -96,7 +96,7 @@ TEST(CodecChoice, RefusesNamingTheOption) {
   o.codec = "ternary:bits=4";
   EXPECT_EQ(refusal(o),
             "--codec ternary:bits=4: [ternary] there is no key 'bits'; accepted: clip_factor, scaler, sharing, "
-            "clip_scope, scope, block, format, rounding, levels");
+            "clip_scope, scope, block, format, rounding, levels, rotate");
   o.codec = "ternary:";
   EXPECT_THAT(refusal(o), StartsWith("--codec ternary:: [codec] 'ternary:' is no codec spec: nothing follows ':'"));
   o.codec = "auto";
