@@ -30,6 +30,7 @@ class Codec:
     sharing = "none"
     lane_levels = 0
     default_memory = "none"
+    rotate = 0  # elements of runs that are rotated before they are measured and encoded; 0: none
     runs = Runs()
 
     def __init__(self, **values):

@@ -8,6 +8,7 @@ import dataclasses
 
 import numpy as np
 
+from . import rotation
 from .codec import Codec, Message
 from .cut import Cut
 from .rounding import Draws
@@ -31,12 +32,18 @@ def exchange(codec: Codec, gradients: list[np.ndarray], seed: int = 1, step: int
              cut: Cut | None = None) -> Exchanged:
     """All workers' gradients of a tensor, fp32 of its shape, through the codec; of a cut only those elements travel."""
     cut = cut or Cut.whole(gradients[0].shape)
+    if codec.rotate:
+        gradients = [rotation.rotate(gradient, codec.rotate, seed, step, draw_offset) for gradient in gradients]
     local = [codec.measure(gradient) for gradient in gradients]
     joint = codec.share(local)
     messages = [codec.encode(gradient, joint[k], local[k], Draws(seed, step, k, draw_offset), cut)
                 for k, gradient in enumerate(gradients)]
     decoded = [codec.decode(message, cut) for message in messages]
-    return Exchanged(local, joint, messages, decoded, codec.mean(messages, cut))
+    mean = codec.mean(messages, cut)
+    if codec.rotate:
+        *decoded, mean = [rotation.turn_back(values, codec.rotate, seed, step, draw_offset + cut.first)
+                          for values in [*decoded, mean]]
+    return Exchanged(local, joint, messages, decoded, mean)
 
 
 class Workers:

@@ -45,6 +45,9 @@ FILES = {
         Case("ternary:levels=asymmetric,rounding=nearest,scaler=original,clip_factor=1,format=tmask"),
         Case("ternary", workers=3, set=((1, 299, INFINITY),)),
         Case("ternary", shape=(1,), offset=4096),
+        Case("ternary:rotate=128", workers=3, seed=2**36 + 5, step=2**33),
+        Case("ternary:sharing=none,scope=block,block=64,format=t5,rotate=256", set=((1, 7, INFINITY),)),
+        *(Case(f"ternary:rotate={run}", workers=1, shape=(35,), step=run) for run in (64, 512, 1024, 2048, 4096)),
     ],
     "qsgd": [
         Case("qsgd", workers=3, seed=146, step=2, offset=128),
@@ -62,6 +65,10 @@ FILES = {
         Case("qsgd:block=64", set=((0, 100, NAN),), exponent=20),
         Case("qsgd:sharing=max", exponent=-88, shape=(70,), set=((1, 3, 0x15000000),)),
         Case("qsgd:norm=l2", exponent=126, shape=(70,)),
+        Case("qsgd:rotate=64", workers=3, seed=53, step=2, offset=192),
+        Case("thc", memory="none", shape=(1030,), seed=7),
+        Case("qsgd:bits=2,norm=l2,block=128,rotate=1024", **LAST_CHUNK),
+        *(Case(f"qsgd:rotate={run}", workers=1, shape=(35,), step=run) for run in (128, 256, 512, 2048, 4096)),
     ],
     "natural": [
         Case("natural", workers=3, shape=(150,), seed=19, step=4),
@@ -75,6 +82,8 @@ FILES = {
         Case("sign", workers=3, step=1, offset=64),
         Case("sign:scale=l2,zeros=plus"),
         Case("sign:scale=drive,block=64", **LAST_CHUNK),
+        Case("sign:scale=drive,rotate=64", workers=3, shape=(191,), offset=64),
+        *(Case(f"sign:rotate={run}", workers=1, shape=(35,), step=run) for run in (128, 256, 512, 1024, 2048, 4096)),
         Case("sign:reduce=vote", workers=3),
         Case("sign:reduce=vote,block=128,zeros=plus", workers=4, step=7),
         Case("signsgd", workers=4),
@@ -108,6 +117,7 @@ FILES = {
         Case("topk:density=0.1", steps=3, workers=3),
         Case("signum", beta=0.9, steps=3, workers=3),
         Case("fp8", memory="ef", steps=2, shape=(100,)),
+        Case("thc", steps=2, shape=(100,)),
         Case("efsignsgd", steps=2, set=((1, 17, NAN),)),
     ],
 }

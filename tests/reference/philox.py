@@ -13,6 +13,7 @@ ROUNDS = 10
 TERNARIZE, TERNARIZE_REFINE = 1, 2
 SYNTHETIC_DATA = 9
 QUANTIZE, QUANTIZE_REFINE = 10, 11
+ROTATE = 12
 
 
 def philox4x32_10(counters: np.ndarray, key: tuple[int, int]) -> np.ndarray:

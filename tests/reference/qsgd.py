@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from . import packing, philox, rounding, scalers, statistics
+from . import packing, philox, rotation, rounding, scalers, statistics
 from .codec import Codec
 from .cut import Runs
 
@@ -20,7 +20,7 @@ class Qsgd(Codec):
     options = {
         "bits": (4, (2, 4, 8)), "norm": ("max", ("max", "pow2", "l2", "rms")), "block": (512, None),
         "rounding": ("stochastic", ("stochastic", "nearest")), "sharing": ("none", ("none", "max")),
-        "clip": (2.154, None),
+        "clip": (2.154, None), "rotate": (0, (0, *rotation.RUNS)),
     }
 
     def __init__(self, **values):

@@ -3,7 +3,7 @@ Interspeech 2014)."""
 
 import numpy as np
 
-from . import packing, rounding, scalers, statistics
+from . import packing, rotation, rounding, scalers, statistics
 from .codec import Codec
 from .cut import Runs
 
@@ -20,6 +20,7 @@ class Sign(Codec):
     options = {
         "reduce": ("mean", ("mean", "vote")), "scale": ("l1", ("l1", "l2", "drive", "one")),
         "zeros": ("alternate", ("alternate", "plus")), "block": (0, None),
+        "rotate": (0, (0, *rotation.RUNS)),
     }
 
     def __init__(self, **values):
@@ -30,6 +31,8 @@ class Sign(Codec):
             raise ValueError(f"scale={self.scale}: expected one of {', '.join(scales)} with reduce={self.reduce}")
         if self.scale == "one" and self.block:
             raise ValueError(f"block={self.block}: scale=one has one scaler")
+        if self.is_vote and self.rotate:
+            raise ValueError(f"rotate={self.rotate}: expected 0 with reduce=vote")
         self.aggregation = "vote" if self.is_vote else "unshared"
         self.sharing = ("max" if self.scale == "one" else "mean") if self.is_vote else "none"
         self.lane_levels = 1 if self.is_vote else 0

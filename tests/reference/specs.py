@@ -22,6 +22,7 @@ PRESETS = {
     "efsignsgd": ("sign", "ef"),
     "terngrad_ef": ("ternary:rounding=nearest,clip_factor=1.22", "ef"),
     "nuqsgd": ("natural:bits=4,norm=l2,block=8192", None),
+    "thc": ("qsgd:bits=4,norm=rms,clip=2.154,sharing=max,rotate=1024", "ef"),
     "int8": ("qsgd:bits=8,rounding=nearest,block=128", None),
 }
 BLOCK_UNIT = 64

@@ -24,20 +24,23 @@ class Specs(unittest.TestCase):
 
     def test_defaults(self):
         self.assertEqual(self.options("qsgd"), {"bits": 4, "norm": "max", "block": 512, "rounding": "stochastic",
-                                                "sharing": "none", "clip": 2.154})
+                                                "sharing": "none", "clip": 2.154, "rotate": 0})
         self.assertEqual(self.options("natural"), {"bits": 8, "norm": "max", "block": 0})
-        self.assertEqual(self.options("sign"), {"reduce": "mean", "scale": "l1", "zeros": "alternate", "block": 0})
+        self.assertEqual(self.options("sign"), {"reduce": "mean", "scale": "l1", "zeros": "alternate", "block": 0,
+                                                "rotate": 0})
         self.assertEqual(self.options("onebit")["group"], "column")
         self.assertEqual(self.options("fp8"), {"block": 128, "rounding": "nearest"})
         self.assertEqual(self.options("ternary"), {"clip_factor": 0, "scaler": "paper", "sharing": "max",
                                                    "clip_scope": "shared", "scope": "layer", "block": 32768,
-                                                   "format": "t2", "rounding": "stochastic", "levels": "symmetric"})
+                                                   "format": "t2", "rounding": "stochastic", "levels": "symmetric",
+                                                   "rotate": 0})
 
     def test_presets(self):
         for preset, spec in (("int8", "qsgd:bits=8,rounding=nearest,block=128"),
                              ("nuqsgd", "natural:bits=4,norm=l2,block=8192"), ("signsgd", "sign:reduce=vote,scale=one"),
                              ("signum", "sign:reduce=vote,scale=one"), ("efsignsgd", "sign"),
                              ("terngrad_ef", "ternary:rounding=nearest,clip_factor=1.22"),
+                             ("thc", "qsgd:bits=4,norm=rms,clip=2.154,sharing=max,rotate=1024"),
                              ("int8:block=64", "qsgd:bits=8,rounding=nearest,block=64")):
             self.assertEqual((type(codecs.parse(preset).codec), self.options(preset)),
                              (type(codecs.parse(spec).codec), self.options(spec)))

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from . import packing, philox, rounding, scalers, statistics
+from . import packing, philox, rotation, rounding, scalers, statistics
 from .codec import Codec
 from .cut import Runs
 
@@ -37,6 +37,7 @@ class Ternary(Codec):
         "scope": ("layer", ("layer", "block", "model")), "block": (32768, None),
         "format": ("t2", ("t2", "t5", "tmask")), "rounding": ("stochastic", ("stochastic", "nearest")),
         "levels": ("symmetric", ("symmetric", "asymmetric")),
+        "rotate": (0, (0, *rotation.RUNS)),
     }
     lane_levels = 2
 

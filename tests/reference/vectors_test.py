@@ -15,7 +15,7 @@ from reference import testing  # noqa: E402  (the path comes first; it ends the 
 
 import numpy as np  # noqa: E402
 
-from reference import codecs, make_vectors, packing, philox, rounding, vectors  # noqa: E402
+from reference import codecs, make_vectors, packing, philox, rotation, rounding, vectors  # noqa: E402
 
 MAX_BYTES = 100_000  # of all files
 CASES = list(itertools.chain.from_iterable(make_vectors.FILES.values()))
@@ -119,16 +119,21 @@ class Read(unittest.TestCase):
             shape = tuple(map(int, vector["shape"][0]))
             first, size = map(int, vector["cut"][0])
             cut = codecs.Cut(first, size, codecs.Cut.whole(shape).columns)
+            seed, begin, steps, offset = (int(vector[key][0][0]) for key in ("seed", "step", "steps", "offset"))
+
+            def final(values, codec=codec, key=(seed, begin + steps - 1, offset + first)):
+                return rotation.turn_back(values, codec.rotate, *key) if codec.rotate else values
+
             sent = zip(by_worker(vector["payload"]), by_worker(vector["scalers"]), strict=True)
             messages = [codecs.Message(bytes.fromhex(payload.replace("-", "")), numbers(scalers))
                         for (payload,), scalers in sent]
             self.assertEqual((len(messages), str(codec.wire_id), str(codec.format_id())),
                              (int(vector["workers"][0][0]), *vector["wire"][0]))
             for message, (digest, *shown) in zip(messages, by_worker(vector["decoded"]), strict=True):
-                decoded = codec.decode(message, cut)
+                decoded = final(codec.decode(message, cut))
                 self.assertEqual((decoded[:8].tobytes(), f"{vectors.fnv1a(decoded.tobytes()):016x}"),
                                  (numbers(shown).tobytes(), digest))
-            mean = codec.mean(messages, cut)
+            mean = final(codec.mean(messages, cut))
             digest, *shown = vector["mean"][0]
             self.assertEqual((mean[:8].tobytes(), f"{vectors.fnv1a(mean.tobytes()):016x}"),
                              (numbers(shown).tobytes(), digest))
@@ -137,7 +142,8 @@ class Read(unittest.TestCase):
                                              len(messages))
                 total = lanes - len(messages) * (codec.lane_levels // 2)
                 joint = codec.runs.spread(messages[0].scalers, cut)
-                self.assertEqual(codec.mean_of_sum(total, joint, len(messages)).tobytes(), mean.tobytes())
+                of_sum = final(codec.mean_of_sum(total, joint, len(messages)))
+                self.assertEqual(of_sum.tobytes(), mean.tobytes())
             count += 1
         self.assertEqual(count, len(CASES))
 

@@ -188,13 +188,16 @@ void expect_vector(const Vector& vector, const std::string& spec) {
         .slice = slice,
         .format = codec->record_format(PayloadForm::kNatural),
         .scalers = scalers,
-        .payload = {slots.outgoing[worker], static_cast<std::size_t>(slots.outgoing_bytes[worker])}};
+        .payload = {slots.outgoing[worker], static_cast<std::size_t>(slots.outgoing_bytes[worker])},
+        .key = StepKey{seed, step},
+        .draw_offset = layout.segment(1).draw_offset};
     EXPECT_NO_THROW(codec->check(encoded));
     codec->decode(encoded, decoded);
     EXPECT_EQ(digest(decoded), line_of(vector, "decoded", worker)) << worker;
   }
   Tensors mean = testing::blank_tensors(layout);
   coder->aggregate(mean.table, AggregateUnit::kMean, stream);
+  coder->finish(mean.table, {&slice, 1}, {step, nullptr}, stream);
   const std::span<const float> of_slice =
       std::span<const float>(mean.values[1])
           .subspan(static_cast<std::size_t>(slice.first), static_cast<std::size_t>(slice.count));
