@@ -6,6 +6,7 @@ namespace terngrad::bench {
 void register_statistics();
 void register_ternarize();
 void register_levels();
+void register_rotate();
 void register_fp8();
 void register_exponents();
 void register_signs();
@@ -29,6 +30,7 @@ inline void register_all() {
   register_statistics();
   register_ternarize();
   register_levels();
+  register_rotate();
   register_fp8();
   register_exponents();
   register_signs();
