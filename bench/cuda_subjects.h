@@ -8,6 +8,7 @@ namespace terngrad::bench {
 void register_cuda_statistics();
 void register_cuda_ternarize();
 void register_cuda_levels();
+void register_cuda_rotate();
 void register_cuda_fp8();
 void register_cuda_exponents();
 void register_cuda_signs();
@@ -31,6 +32,7 @@ inline void register_all_cuda() {
   register_cuda_statistics();
   register_cuda_ternarize();
   register_cuda_levels();
+  register_cuda_rotate();
   register_cuda_fp8();
   register_cuda_exponents();
   register_cuda_signs();
