@@ -29,7 +29,8 @@ MOST_OPTIONS = 4
 # What may differ between runs of one group: the seed, places, and how often things are reported.
 NOT_COMPARED = {"seed", "train_dir", "data_dir", "resume", "threads", "num_preprocess_threads", "log_steps",
                 "telemetry_steps", "eval_steps", "eval_at", "save_iter", "keep_checkpoints", "tensorboard", "histogram_steps",
-                "stop_after_secs", "on_save_error", "device", "profile", "trace_steps", "dump_messages", "dump_steps"}
+                "stop_after_secs", "on_save_error", "device", "profile", "trace_steps", "dump_messages", "dump_steps",
+                "dump_gradients"}
 # By --x: the axis' name, and what it counts per unit.
 AXES = {"step": ("step", 1), "bytes": ("MB sent or received by a worker, the busier direction", 1e6),
         "seconds": ("seconds of steps", 1)}

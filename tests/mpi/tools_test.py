@@ -149,6 +149,24 @@ class Profile(Tool):
         self.assertEqual(out.count("  - wire  "), 1)
 
 
+class DumpedGradients(Tool):
+    def test_the_chief_writes_all_workers_whatever_the_number_of_processes(self):
+        written = []
+        for ranks in (1, 2):
+            run = os.path.join(self.folder, f"run-{ranks}")
+            self.ran(ranks, "terngrad_train", "--benchmark_mode", "--image_size", "8", "--num_nodes", "4", "--batch_size", "4",
+                     "--max_steps", "3", "--dump_gradients", "2", "--train_dir", run)
+            self.assertEqual(os.listdir(os.path.join(run, "gradients")), ["step-0000000002.safetensors"])
+            with open(os.path.join(run, "gradients", "step-0000000002.safetensors"), "rb") as file:
+                written.append(file.read())
+        self.assertIn(b'"worker-0003/conv1/weights"', written[0])
+        self.assertTrue(written[0] == written[1])
+
+    def test_async_over_processes_is_refused(self):
+        self.assertIn("--dump_gradients 2", self.refused(3, "terngrad_train", "--strategy", "async", "--num_nodes", "2",
+                                                         "--dump_gradients", "2"))
+
+
 class Dump(Tool):
     def test_every_process_writes_what_it_sends(self):
         dump = os.path.join(self.folder, "dump")

@@ -221,6 +221,9 @@ void AsyncTrainer::end_step() {
   if (is_alone) {
     AsyncWorker& first = *parts_.workers[0];
     view.gradient = [&first](int segment) { return first.gradient(segment); };
+    view.worker_gradient = [this](int local_worker, int segment) {
+      return parts_.workers[static_cast<std::size_t>(local_worker)]->gradient(segment);
+    };
     view.decode_sent = [&first](int segment, std::span<float> out) { return first.decode_sent(segment, out); };
     view.telemetry = telemetry_of(
         view.gradient, [&first](int segment) { return first.encoded(segment); }, view.decode_sent);

@@ -43,8 +43,8 @@ class TemporaryFile {
     }
   }
 
-  void fill(std::span<const std::span<const std::byte>> parts) {
-    for (const std::span<const std::byte> part : parts) file_.write_all(part);
+  void fill(const std::function<void(const WritePiece& write)>& fill) {
+    fill([this](std::span<const std::byte> piece) { file_.write_all(piece); });
     file_.sync();
     file_.close();
   }
@@ -65,9 +65,9 @@ class TemporaryFile {
 }  // namespace
 
 void write_file_atomically(const Folder& folder, const std::string& name,
-                           std::span<const std::span<const std::byte>> parts) {
+                           const std::function<void(const WritePiece& write)>& fill) {
   TemporaryFile temporary(folder, name);
-  temporary.fill(parts);
+  temporary.fill(fill);
   temporary.replace_target();
   // Without this the new name may be lost in a power failure although the content is safe.
   try {
@@ -76,6 +76,13 @@ void write_file_atomically(const Folder& folder, const std::string& name,
     TERNGRAD_THROW(DataError, error.what(), "; '", (folder.path() / name).string(),
                    "' is the new file, but a power failure may bring back what was there before");
   }
+}
+
+void write_file_atomically(const Folder& folder, const std::string& name,
+                           std::span<const std::span<const std::byte>> parts) {
+  write_file_atomically(folder, name, [&](const WritePiece& write) {
+    for (const std::span<const std::byte> part : parts) write(part);
+  });
 }
 
 void write_file_atomically(const Folder& folder, const std::string& name, std::string_view text) {

@@ -3,6 +3,7 @@
 
 #include <cstddef>
 #include <filesystem>
+#include <functional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -21,6 +22,11 @@ namespace terngrad {
 void write_file_atomically(const Folder& folder, const std::string& name,
                            std::span<const std::span<const std::byte>> parts);
 void write_file_atomically(const Folder& folder, const std::string& name, std::string_view text);
+/// The same for content that is made piece by piece: `fill` is called once and calls `write` with each piece.
+/// @throws DataError as above, through `fill`; what else `fill` throws leaves the old file intact too
+using WritePiece = std::function<void(std::span<const std::byte> piece)>;
+void write_file_atomically(const Folder& folder, const std::string& name,
+                           const std::function<void(const WritePiece& write)>& fill);
 /// The same for a file by its path.
 void write_file_atomically(const std::filesystem::path& path, std::span<const std::span<const std::byte>> parts);
 void write_file_atomically(const std::filesystem::path& path, std::string_view text);

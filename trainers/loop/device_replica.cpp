@@ -265,7 +265,10 @@ void DeviceReplica::give_up() noexcept {
   parts_.communicator->abandon();
 }
 
-std::vector<float> DeviceReplica::gradient(int segment) { return tensor_on_host(gradients_, segment); }
+std::vector<float> DeviceReplica::gradient(int worker, int segment) {
+  const auto flat = static_cast<std::size_t>(flat_elements_);
+  return tensor_on_host(gradients_.span().subspan(static_cast<std::size_t>(worker) * flat, flat), segment);
+}
 
 std::vector<float> DeviceReplica::encoded(std::size_t exchange, int segment) {
   WorkerMemory* const memory = memory_of(exchange);
@@ -276,14 +279,14 @@ std::vector<float> DeviceReplica::encoded(std::size_t exchange, int segment) {
   return values;
 }
 
-std::vector<float> DeviceReplica::mean(int segment) { return tensor_on_host(mean_, segment); }
+std::vector<float> DeviceReplica::mean(int segment) { return tensor_on_host(mean_.span(), segment); }
 
-std::vector<float> DeviceReplica::tensor_on_host(const Buffer<float>& buffer, int segment) {
+std::vector<float> DeviceReplica::tensor_on_host(std::span<const float> values, int segment) {
   const Segment& place = parts_.net->layout().segment(segment);
-  std::vector<float> values(static_cast<std::size_t>(place.num_elements));
-  copy<float>(buffer.span().subspan(static_cast<std::size_t>(place.offset), values.size()), std::span(values), stream_);
+  std::vector<float> copied(static_cast<std::size_t>(place.num_elements));
+  copy<float>(values.subspan(static_cast<std::size_t>(place.offset), copied.size()), std::span(copied), stream_);
   stream_.synchronize();
-  return values;
+  return copied;
 }
 
 }  // namespace terngrad

@@ -110,8 +110,8 @@ class DeviceReplica {
   int max_burst() const { return ring_.num_slots(); }
   ExamplesPlacement examples_placement() const;
   WorkerMemory* memory() { return memory_.get(); }
-  /// Copies tensor `segment` of local worker 0's gradient, transforms applied, to the host.
-  std::vector<float> gradient(int segment);
+  /// Copies tensor `segment` of a worker's gradient, transforms applied, to the host. @param worker  of this replica
+  std::vector<float> gradient(int worker, int segment);
   /// The same of what a memory made of it for the exchange; empty: it was encoded as it is.
   std::vector<float> encoded(std::size_t exchange, int segment);
   /// The same of the mean gradient, as the update took it.
@@ -119,7 +119,8 @@ class DeviceReplica {
 
  private:
   /// @param buffer  that holds a model's tensors at its begin
-  std::vector<float> tensor_on_host(const Buffer<float>& buffer, int segment);
+  /// @param values  of a whole layout, in device memory
+  std::vector<float> tensor_on_host(std::span<const float> values, int segment);
   void submit_step(std::size_t exchange);
   /// All gradients, then the exchange.
   void compute_then_exchange(DeviceBucketedAllReduce& exchange, WorkerMemory* memory);

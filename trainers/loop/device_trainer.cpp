@@ -333,7 +333,15 @@ void DeviceTrainer::report_step(const StepSummary& summary, ExchangeReport repor
   const std::uint64_t step = steps_done();
   static_cast<ExchangeBytes&>(report) = summary.bytes;
   const auto gradient = [this](int segment) -> std::span<const float> {
-    gradient_ = chief().gradient(segment);
+    gradient_ = chief().gradient(0, segment);
+    return gradient_;
+  };
+  const auto worker_gradient = [this](int local_worker, int segment) -> std::span<const float> {
+    std::size_t replica = 0;
+    while (local_worker >= parts_.replicas.at(replica)->num_workers()) {
+      local_worker -= parts_.replicas[replica++]->num_workers();
+    }
+    gradient_ = parts_.replicas[replica]->gradient(local_worker, segment);
     return gradient_;
   };
   const auto encoded = [this, exchange = parts_.exchange_of(step)](int segment) -> std::span<const float> {
@@ -358,6 +366,7 @@ void DeviceTrainer::report_step(const StepSummary& summary, ExchangeReport repor
       .report = report,
       .telemetry = telemetry_of(gradient, encoded, decode_sent),
       .gradient = gradient,
+      .worker_gradient = worker_gradient,
       .decode_sent = decode_sent,
       .mean = mean,
   });

@@ -94,6 +94,9 @@ struct StepView {
   std::function<TensorTelemetry(int segment)> telemetry;
   /// Gradient of tensor `segment` of the same worker, transforms applied, before a memory had a part in it.
   std::function<std::span<const float>(int segment)> gradient = {};
+  /// The same of any worker of this process, 0 being its first; valid until the next call. Empty where gradients of
+  /// the workers are not here: they push them, encoded, from other processes.
+  std::function<std::span<const float>(int local_worker, int segment)> worker_gradient = {};
   /// What that worker sent of it, decoded, and its scaler; as Strategy::decode_sent. Not after a skipped step.
   std::function<float(int segment, std::span<float> out)> decode_sent = {};
   /// Tensor `segment` of the mean gradient over all workers, as it came back from the downlink and was applied: with

@@ -233,10 +233,11 @@ void HostTrainer::step(Pipeline* pipeline) {
   if (summary.stop) stop();
   ExchangeReport report = result.report;
   static_cast<ExchangeBytes&>(report) = summary.bytes;
-  const auto gradient = [&](int segment) -> std::span<const float> {
-    return {gradient_tables_[0].tensor(segment),
+  const auto worker_gradient = [&](int local_worker, int segment) -> std::span<const float> {
+    return {gradient_tables_[static_cast<std::size_t>(local_worker)].tensor(segment),
             static_cast<std::size_t>(parts_.net->layout().segment(segment).num_elements)};
   };
+  const auto gradient = [&](int segment) { return worker_gradient(0, segment); };
   const auto decode_sent = [&](int segment, std::span<float> out) {
     return parts_.strategy->decode_sent(0, segment, out);
   };
@@ -264,6 +265,7 @@ void HostTrainer::step(Pipeline* pipeline) {
       .report = report,
       .telemetry = telemetry_of(gradient, encoded, decode_sent),
       .gradient = gradient,
+      .worker_gradient = worker_gradient,
       .decode_sent = decode_sent,
       .mean = mean,
   });

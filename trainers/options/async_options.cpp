@@ -68,6 +68,7 @@ void apply_async_launch(const OptionSet& options, TrainOptions& o) {
   if (o.telemetry_steps > 0) refuse_unused(options, {"telemetry_steps"}, needs);
   if (o.histogram_steps > 0) refuse_unused(options, {"histogram_steps"}, needs);
   if (o.profile) refuse_unused(options, {"profile"}, needs);
+  refuse_unused(options, {"dump_gradients"}, needs);
   if (o.num_gpus > 1) {
     TERNGRAD_THROW(UsageError, "--num_gpus ", o.num_gpus,
                    ": with --strategy async the workers of one of several processes take turns, on one GPU; "

@@ -126,6 +126,10 @@ void check_steps(const TrainOptions& o) {
     TERNGRAD_THROW(UsageError, "--eval_at ", o.eval_at, ": has step ", evaluated.back(), ", --max_steps is ",
                    o.max_steps, "; accepted: steps up to it");
   }
+  if (o.dump_gradients > o.max_steps) {
+    TERNGRAD_THROW(UsageError, "--dump_gradients ", o.dump_gradients, ": never comes, --max_steps is ", o.max_steps,
+                   "; accepted: 0 (none) to ", o.max_steps);
+  }
   if (o.max_steps > 0) return;
   if (!o.dump_messages.empty()) {
     TERNGRAD_THROW(UsageError, "--dump_messages ", o.dump_messages, ": needs steps, --max_steps is 0");

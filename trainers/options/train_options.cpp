@@ -327,6 +327,10 @@ void declare_train_options(OptionSet& options, TrainOptions& o) {
               "new folder for every message of gradients that the processes send in the first steps, each a file; "
               "scripts/read_messages.py decodes them");
   options.add("dump_steps", &o.dump_steps, "steps of --dump_messages", at_least(1));
+  options.add(
+      "dump_gradients", &o.dump_gradients,
+      "steps per file of all workers' gradients, in the run directory's gradients/, for terngrad_codec; 0: none",
+      at_least(0));
   options.add("telemetry_steps", &o.telemetry_steps, "steps per record of what compression did to each tensor; 0: none",
               at_least(0));
   options.add_flag("tensorboard", &o.tensorboard, "write the metrics to TensorBoard event files too");

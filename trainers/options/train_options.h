@@ -97,6 +97,7 @@ struct TrainOptions {
   std::int64_t trace_steps = 0;
   std::string dump_messages;
   std::int64_t dump_steps = 1;
+  std::int64_t dump_gradients = 0;  // steps; 0: never
   std::int64_t telemetry_steps = 500;
   bool tensorboard = true;
   std::int64_t histogram_steps = 1000;

@@ -40,6 +40,7 @@ std::string compiler_name();
 ///   events.out.tfevents.*  the same numbers and histograms for TensorBoard, one file for each start; see EventFile
 ///   checkpoint-*.safetensors  see Checkpoint
 ///   trace.json  see make_trace_hook
+///   gradients/step-*.safetensors  see make_gradient_dump_hook
 ///   eval/  what terngrad_eval found that followed the run; see EvaluationLog
 class RunDirectory {
  public:

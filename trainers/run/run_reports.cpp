@@ -8,9 +8,11 @@
 
 #include "trainers/hooks/checkpoint_hook.h"
 #include "trainers/hooks/evaluation_hook.h"
+#include "trainers/hooks/gradient_dump_hook.h"
 #include "trainers/hooks/histogram_hook.h"
 #include "trainers/hooks/metrics_hook.h"
 #include "trainers/hooks/progress_hook.h"
+#include "trainers/hooks/state_gather.h"
 #include "trainers/io/event_file.h"
 #include "trainers/io/metrics.h"
 #include "trainers/io/metrics_events.h"
@@ -77,6 +79,12 @@ void add_report_hooks(const TrainOptions& o, const TrainSetup& setup, const Star
     trainer.add_hook(
         make_histogram_hook(*reports.histograms(), reports.events(), static_cast<std::uint64_t>(o.histogram_steps)));
   }
+  if (o.dump_gradients > 0) {
+    trainer.add_hook(make_gradient_dump_hook({.run = run.directory.folder(),
+                                              .dump_steps = static_cast<std::uint64_t>(o.dump_gradients),
+                                              .continues_after_errors = continues_after_errors(o)},
+                                             display));
+  }
   trainer.add_hook(make_progress_hook(display, log_steps, interval));
   trainer.add_hook(
       make_metrics_hook(reports.metrics(), log_steps, static_cast<std::uint64_t>(o.telemetry_steps), interval));
@@ -89,6 +97,14 @@ void add_report_hooks(const TrainOptions& o, const TrainSetup& setup, const Star
       std::make_unique<EvaluationHook>(setup.test_set, reports.metrics(), display, evaluation_steps(o), num_threads(o));
   if (run.evaluated) evaluation->set_evaluated(*run.evaluated);
   trainer.add_hook(std::move(evaluation));
+}
+
+void add_sender_hooks(const TrainOptions& o, Trainer& trainer) {
+  if (o.dump_gradients > 0) {
+    trainer.add_hook(make_gradient_sender_hook(static_cast<std::uint64_t>(o.dump_gradients)));
+  }
+  trainer.add_hook(make_state_sender_hook(
+      {.save_steps = static_cast<std::uint64_t>(o.save_iter), .save_at_start = !o.init_from.empty()}));
 }
 
 }  // namespace terngrad

@@ -10,6 +10,7 @@ class EventFile;
 class MetricsWriter;
 class ProgressDisplay;
 class RunDirectory;
+class Trainer;
 struct Interval;
 struct StartedRun;
 struct TrainOptions;
@@ -43,5 +44,8 @@ class RunReports {
 /// Adds all that reports and saves, in the order that each hook asks for. The arguments outlive the training.
 void add_report_hooks(const TrainOptions& o, const TrainSetup& setup, const StartedRun& run, Interval& interval,
                       RunReports& reports, ProgressDisplay& display);
+
+/// For ranks other than the chief: adds what sends their part of what its hooks write.
+void add_sender_hooks(const TrainOptions& o, Trainer& trainer);
 
 }  // namespace terngrad

@@ -13,7 +13,6 @@
 #include "kernels/runtime/errors.h"
 #include "trainers/hooks/evaluator_watch.h"
 #include "trainers/hooks/replica_check.h"
-#include "trainers/hooks/state_gather.h"
 #include "trainers/hooks/step_profile.h"
 #include "trainers/hooks/stop_hook.h"
 #include "trainers/launch/command_main.h"
@@ -127,8 +126,7 @@ RunEnd train_along(const TrainOptions& o, const TrainSetup& setup, const Process
   }
   ProgressDisplay display(stderr, ProgressDisplay::Mode::kSilent);
   add_replica_check(o, *setup.trainer);
-  setup.trainer->add_hook(make_state_sender_hook(
-      {.save_steps = static_cast<std::uint64_t>(o.save_iter), .save_at_start = !o.init_from.empty()}));
+  add_sender_hooks(o, *setup.trainer);
   const StopSignal stop_signal;
   setup.trainer->add_hook(make_stop_hook_for(o, stop_signal, display, processes));
   setup.trainer->run();

@@ -59,6 +59,10 @@ TEST(AtomicFile, JoinsPartsAndAllowsNone) {
   write_file_atomically(folder / "a", parts);
   EXPECT_EQ(read_file_text(folder / "a"), "abc");
   write_file_atomically(folder / "b", std::span<const std::span<const std::byte>>());
+  write_file_atomically(Folder(folder.path()), "c", [&](const WritePiece& write) {
+    for (const std::span<const std::byte> part : parts) write(part);
+  });
+  EXPECT_EQ(read_file_text(folder / "c"), read_file_text(folder / "a"));
   EXPECT_EQ(read_file_bytes(folder / "b").size(), 0u);
 }
 

@@ -56,6 +56,32 @@ TEST_F(CudaDeviceTrainer, TrainsWithTheSum) {
   EXPECT_EQ(parameters_of(run), mean);
 }
 
+/// The bits of all gradients of the last step: workers in order, each one's tensors one after the other.
+std::vector<std::vector<std::uint32_t>> last_gradients_of(const DeviceRun& run) {
+  std::vector<std::vector<std::uint32_t>> gradients;
+  const std::unique_ptr<DeviceTrainer> trainer = make_device_trainer(run);
+  trainer->add_hook(at_step(run.run.total_steps, [&](const TrainingView& training, const StepView& step) {
+    for (int worker = 0; worker < training.num_local_workers; ++worker) {
+      for (int tensor = 0; tensor < training.net.layout().num_segments(); ++tensor) {
+        gradients.push_back(testing::bits_of(step.worker_gradient(worker, tensor)));
+      }
+    }
+    EXPECT_EQ(testing::bits_of(step.gradient(0)), gradients[0]);
+    return HookVerdict::kContinue;
+  }));
+  trainer->run();
+  return gradients;
+}
+
+TEST_F(CudaDeviceTrainer, HooksSeeTheGradientsOfEveryReplicasWorkers) {
+  const SmallRun run{.num_workers = 4, .total_steps = 3};
+  const auto one = last_gradients_of({.run = run});
+  ASSERT_EQ(one.size(), 4u * 8u);
+  EXPECT_NE(one[0], one[8]);
+  EXPECT_NE(one[8], one[16]);
+  EXPECT_EQ(last_gradients_of({.run = run, .num_replicas = 2}), one);
+}
+
 /// A hook that only wants numbers, so that bursts are as long as they can be.
 class OnlyNumbers final : public Hook {
  public:

@@ -112,8 +112,10 @@ TEST(AsyncOptions, NothingIsReportedOfOtherProcessesGradients) {
   EXPECT_EQ(accept(async({}), 3).telemetry_steps, 0);
   EXPECT_EQ(accept(async({}), 3).histogram_steps, 0);
   EXPECT_GT(accept(async({}), 1).telemetry_steps, 0);
-  for (const std::vector<std::string>& option :
-       {std::vector<std::string>{"--telemetry_steps", "10"}, {"--histogram_steps", "10"}, {"--profile"}}) {
+  for (const std::vector<std::string>& option : {std::vector<std::string>{"--telemetry_steps", "10"},
+                                                 {"--histogram_steps", "10"},
+                                                 {"--profile"},
+                                                 {"--dump_gradients", "10"}}) {
     EXPECT_THAT(refuse(async(option), 3), AllOf(HasSubstr(option[0]), HasSubstr("one process")));
     EXPECT_NO_THROW(accept(async(option), 1));
   }

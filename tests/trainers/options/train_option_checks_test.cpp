@@ -38,6 +38,7 @@ TEST(TrainOptionChecks, ContradictionsAreRefused) {
       {{"--max_steps", "0", "--profile"}, {"--profile", "--max_steps is 0"}},
       {{"--max_steps", "0", "--num_nodes", "2", "--dump_messages", "d"}, {"--dump_messages d", "--max_steps is 0"}},
       {{"--max_steps", "0", "--trace_steps", "1"}, {"--trace_steps 1", "--max_steps is 0"}},
+      {{"--max_steps", "9", "--dump_gradients", "10"}, {"--dump_gradients 10", "--max_steps is 9", "0 (none) to 9"}},
       {{"--memory", "--last_rank_evaluates"}, {"--memory", "--last_rank_evaluates"}},
       {{"--trace_steps", "2", "--max_steps", "3"}, {"--trace_steps 2", "--max_steps is 3", "--max_steps 4 or more"}},
       {{"--strategy", "simple", "--num_nodes", "2"}, {"--strategy simple", "--num_nodes is 2", "auto, replicated, ps"}},
