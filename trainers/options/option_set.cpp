@@ -176,6 +176,10 @@ void OptionSet::add_question(std::string name, std::string help, OptionAnswer an
   option.default_value = option.value();
 }
 
+void OptionSet::add_positional(std::string name, std::string* target, std::string help) {
+  positionals_.push_back({std::move(name), target, std::move(help)});
+}
+
 void OptionSet::alias(std::string alias, std::string name) {
   TERNGRAD_REQUIRE(find(alias) == nullptr, "[OptionSet] the option '", alias, "' is declared already");
   TERNGRAD_REQUIRE(find(name) != nullptr, "[OptionSet] no option '", name, "' to give another name");
@@ -261,6 +265,10 @@ std::vector<OptionSet::Given> OptionSet::read_command_line(int argc, const char*
         continue;
       }
       const bool is_dashed = text.size() > 1 && text[0] == '-';
+      if (!is_dashed && result.num_positionals < positionals_.size()) {
+        *positionals_[result.num_positionals++].target = text;
+        continue;
+      }
       TERNGRAD_THROW(UsageError, "unexpected argument '", text, "': expected --name value or --name=value",
                      is_dashed ? "; names begin with two dashes" : "");
     }
@@ -280,6 +288,13 @@ std::vector<OptionSet::Given> OptionSet::read_command_line(int argc, const char*
     all.push_back(std::move(given));
   }
   return all;
+}
+
+void OptionSet::require_positionals(std::size_t num_given) const {
+  if (num_given == positionals_.size()) return;
+  std::string all;
+  for (const Positional& each : positionals_) all += (all.empty() ? "" : " ") + each.name;
+  TERNGRAD_THROW(UsageError, positionals_[num_given].name, " is missing: expected ", all, "; --help says more");
 }
 
 std::vector<OptionSet::Given> OptionSet::read_config_file(const std::string& path) const {
@@ -334,6 +349,9 @@ ParseResult OptionSet::parse(int argc, const char* const* argv) {
   result.help_requested = result.help_requested || help_;
   result.version_requested = version_;
   result.answer = answer_;
+  if (!result.help_requested && !result.version_requested && !result.answer) {
+    require_positionals(result.num_positionals);
+  }
   return result;
 }
 
@@ -370,6 +388,8 @@ HelpEntry OptionSet::help_entry(const Option& option) const {
 
 std::string OptionSet::help(int width) const {
   std::vector<HelpSection> sections;
+  if (!positionals_.empty()) sections.push_back({"Arguments", {}});
+  for (const Positional& each : positionals_) sections[0].entries.push_back({each.name, each.help});
   HelpSection general{std::string(kGeneralGroup), {}};
   for (const Option& option : options_) {
     HelpSection* section = &general;

@@ -1,6 +1,7 @@
 // OptionSet: the options of a command, each declared once.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <functional>
 #include <initializer_list>
@@ -32,7 +33,8 @@ using OptionAnswer = std::function<std::string(int width)>;
 struct ParseResult {
   bool help_requested = false;
   bool version_requested = false;
-  OptionAnswer answer = {};  // to the question that was asked, of several to the last
+  OptionAnswer answer = {};         // to the question that was asked, of several to the last
+  std::size_t num_positionals = 0;  // that were given
 };
 
 /// Declares options over the variables that hold their values and fills these from a command line. The value a variable
@@ -70,6 +72,10 @@ class OptionSet {
   /// A repeatable option: values in the order given. The constraint holds for each.
   void add(std::string name, std::vector<std::string>* target, std::string help, Constraint constraint = {});
   void add_flag(std::string name, bool* target, std::string help);
+  /// Declares an argument that is no option, such as the name of a file: the next one of the command line, which has to
+  /// have it. Between options they may stand anywhere; what begins with '-' is none. @param target  outlives this
+  /// object
+  void add_positional(std::string name, std::string* target, std::string help);
   /// Declares `--name`, which only asks something, as --help does: the command is to print the answer and exit. It
   /// stands on the command line, and is none of values().
   void add_question(std::string name, std::string help, OptionAnswer answer);
@@ -83,8 +89,9 @@ class OptionSet {
   /// Parses a command line, argv[0] being the program. Nothing wins over an error: a bad option next to --help is still
   /// refused.
   /// @throws UsageError of one line that names the option, the value and what would be accepted: for an option that is
-  /// unknown (with the nearest known name), without value or repeated in a file, a value that is refused, or an
-  /// argument that is no option; in a file with its name and line. Variables may then be partly filled
+  /// unknown (with the nearest known name), without value or repeated in a file, a value that is refused, an argument
+  /// that is neither an option nor one of add_positional, or one of these that is missing, unless something is only
+  /// asked; in a file with its name and line. Variables may then be partly filled
   ParseResult parse(int argc, const char* const* argv);
 
   /// True if the user set the option. @throws InvalidArgument if it is not declared
@@ -98,7 +105,7 @@ class OptionSet {
 
   /// The text of --help: groups of options with defaults and accepted values. @param width  characters in a line
   std::string help(int width = 80) const;
-  /// Every option but --config, --help, --version and other questions, in order of declaration.
+  /// Every option but positional arguments, --config, --help, --version and other questions, in order of declaration.
   std::vector<OptionValue> values() const;
   /// Throws UsageError that the option, which the user set, has no effect here. @param reason  why, and what would help
   [[noreturn]] void throw_without_effect(std::string_view name, const std::string& reason) const;
@@ -119,6 +126,11 @@ class OptionSet {
     std::function<OptionScalar()> value;
     std::function<void()> clear;  // of a repeatable option: before the user's first value
   };
+  struct Positional {
+    std::string name;  // "FILE"
+    std::string* target;
+    std::string help;
+  };
   struct Given {
     std::string name;
     std::string value;  // "true" for a bare flag
@@ -134,7 +146,9 @@ class OptionSet {
   Option* find(std::string_view name);
   std::string nearest(std::string_view name) const;
   [[noreturn]] void refuse_unknown(const Given& given, std::string_view prefix) const;
+  /// Fills the positional arguments.
   std::vector<Given> read_command_line(int argc, const char* const* argv, ParseResult& result) const;
+  void require_positionals(std::size_t num_given) const;
   std::vector<Given> read_config_file(const std::string& path) const;
   void apply(const std::vector<Given>& given, Repeated repeated);
   HelpEntry help_entry(const Option& option) const;
@@ -146,6 +160,7 @@ class OptionSet {
   bool version_ = false;
   OptionAnswer answer_;  // to the last question
   std::vector<Option> options_;
+  std::vector<Positional> positionals_;
   std::vector<std::pair<std::string, std::string>> aliases_;
   std::vector<std::pair<std::string, std::string>> refused_;  // name, reason
 };

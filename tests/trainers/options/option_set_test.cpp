@@ -371,5 +371,22 @@ TEST_F(Options, TheDefaultIsAsGoodAsNotGiven) {
   EXPECT_TRUE(options.was_changed("momentum"));
 }
 
+TEST_F(Options, PositionalArgumentsStandAnywhereAndAreNeeded) {
+  std::string in, out;
+  options.add_positional("IN", &in, "file to read");
+  options.add_positional("OUT", &out, "file to write");
+  EXPECT_EQ(parse({"a", "--quantize_logits", "b", "--seed", "7"}).num_positionals, 2u);
+  EXPECT_EQ(in, "a");
+  EXPECT_EQ(out, "b");
+  EXPECT_TRUE(o.quantize_logits);
+  EXPECT_EQ(o.seed, 7u);
+  EXPECT_EQ(refusal({"a"}), "OUT is missing: expected IN OUT; --help says more");
+  EXPECT_EQ(refusal({}), "IN is missing: expected IN OUT; --help says more");
+  EXPECT_THAT(refusal({"a", "b", "c"}), HasSubstr("unexpected argument 'c'"));
+  EXPECT_THAT(refusal({"a", "-b"}), HasSubstr("unexpected argument '-b'"));
+  EXPECT_TRUE(parse({"--help"}).help_requested);
+  EXPECT_THAT(options.help(80), HasSubstr("Arguments:\n  IN "));
+}
+
 }  // namespace
 }  // namespace terngrad::option_set_test
