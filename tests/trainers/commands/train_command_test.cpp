@@ -274,6 +274,41 @@ TEST(TrainCommand, DumpedMessagesAreThoseOfTheFirstSteps) {
   EXPECT_FALSE(fs::exists(folder / "again"));
 }
 
+TEST(TrainCommand, DumpsGradientsWithEveryStrategyAndChangesNoBit) {
+  const SmallMnist mnist;
+  for (const std::string strategy : {"simple", "replicated", "ps", "async"}) {
+    SCOPED_TRACE(strategy);
+    const TemporaryDirectory folder;
+    const std::vector<std::string> options = {"--strategy",  strategy, "--num_nodes", strategy == "simple" ? "1" : "2",
+                                              "--max_steps", "5"};
+    const CommandOutcome dumped =
+        train(mnist.options(folder / "dumped") + options + std::vector<std::string>{"--dump_gradients", "2"});
+    ASSERT_EQ(dumped.exit_code, kExitSuccess) << ::testing::PrintToString(dumped);
+    train(mnist.options(folder / "plain") + options);
+    EXPECT_TRUE(read_file_text(checkpoint_path(folder / "dumped", 5)) ==
+                read_file_text(checkpoint_path(folder / "plain", 5)));
+    const fs::path gradients = folder / "dumped" / "gradients";
+    EXPECT_EQ(std::distance(fs::directory_iterator(gradients), fs::directory_iterator()), 2);
+    EXPECT_THAT(read_file_text(gradients / "step-0000000004.safetensors"),
+                HasSubstr(strategy == "simple" ? "worker-0000/conv1/weights" : "worker-0001/conv1/weights"));
+  }
+}
+
+TEST(TrainCommand, ARunThatIsResumedWritesTheSameGradients) {
+  const SmallMnist mnist;
+  const TemporaryDirectory folder;
+  const std::vector<std::string> options =
+      mnist.options(folder / "run") + std::vector<std::string>{"--max_steps",      "4", "--save_iter",           "2",
+                                                               "--dump_gradients", "1", "--clip_by_global_norm", "1"};
+  ASSERT_EQ(train(options).exit_code, kExitSuccess);
+  const fs::path last = folder / "run" / "gradients" / "step-0000000004.safetensors";
+  const std::string written = read_file_text(last);
+  fs::remove(last);
+  remove_checkpoints_after(folder / "run", 2);
+  ASSERT_EQ(train(options + std::vector<std::string>{"--resume"}).exit_code, kExitSuccess);
+  EXPECT_TRUE(read_file_text(last) == written);
+}
+
 TEST(TrainCommand, CodecThatNoTensorUsesIsRefusedBeforeAnyWork) {
   const SmallMnist mnist;
   const TemporaryDirectory folder;
