@@ -30,7 +30,7 @@ FLOORS = {
     "compress": [["comm"], ["codecs"], ["plan"], ["wire", "memory"], ["exchange"], ["cost"]],
     "nets": [],
     "datasets": [],
-    "trainers": [["io", "optim"], ["checkpoint", "loop"], ["async", "options"], ["launch", "evaluate"], ["hooks"], ["run"], ["commands"]],
+    "trainers": [["io", "optim"], ["checkpoint", "loop"], ["async", "options"], ["launch", "evaluate", "inspect"], ["hooks"], ["run"], ["commands"]],
     "python": [],
     "capi": [],
 }
