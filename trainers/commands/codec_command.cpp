@@ -45,7 +45,8 @@ std::vector<std::string> default_codecs() {
   return {"fp32",        "bf16",        "fp8",
           "qsgd:bits=8", "qsgd:bits=4", "qsgd:bits=2,block=128",
           "natural",     "ternary",     "ternary:clip_factor=2.5",
-          "terngrad_ef", "sign",        "efsignsgd"};
+          "terngrad_ef", "sign",        "efsignsgd",
+          "topk"};
 }
 
 constexpr const char* kUsage =

@@ -52,6 +52,7 @@ struct CodecInspection::Parts {
   double message_bytes = 0;  // of all messages
   double encode_seconds = std::numeric_limits<double>::infinity();
   double decode_seconds = std::numeric_limits<double>::infinity();
+  std::uint64_t seed = 1;  // of draws
   int num_steps = 0;
 
   std::span<const float> tensor(const TensorTable& table, int segment) const {
@@ -162,7 +163,8 @@ CodecInspection::CodecInspection(const InspectedCodec& codec, const Layout& layo
                          .plan = CodecPlan(layout, options),
                          .decoded = zeros<float>(layout.flat_elements()),
                          .mean = zeros<float>(num_workers > 1 ? layout.flat_elements() : 0),
-                         .sums = std::vector<DistortionSums>(static_cast<std::size_t>(layout.num_segments()))});
+                         .sums = std::vector<DistortionSums>(static_cast<std::size_t>(layout.num_segments())),
+                         .seed = seed});
   for (int worker = 0; worker < num_workers; ++worker) {
     parts_->encoders.emplace_back(layout, parts_->plan, worker, num_workers, seed);
   }
@@ -195,7 +197,7 @@ void CodecInspection::add(const GradientFile& gradients, std::uint64_t step) {
     measured.push_back(p.measure(worker, encoded[static_cast<std::size_t>(worker)], step, gradients.source));
   }
   if (p.shares_scalers) p.share_scalers();
-  const MessageContext context{.run_id = 0, .fingerprint = p.plan.fingerprint(), .step = step};
+  const MessageContext context{.run_id = 0, .fingerprint = p.plan.fingerprint(), .step = step, .seed = p.seed};
   std::vector<std::span<const std::uint8_t>> messages;
   for (std::size_t worker = 0; worker < own.size(); ++worker) {
     messages.push_back(p.send(static_cast<int>(worker), encoded[worker], context, measured[worker]));

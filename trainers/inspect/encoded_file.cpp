@@ -195,9 +195,13 @@ DecodedFile decode_file(const std::filesystem::path& path) {
   try {
     const CodecPlan plan = plan_of(decoded.gradients.layout, decoded.keys.codec, decoded.keys.num_workers);
     Message read;
-    read_gradient_message(
-        {reinterpret_cast<const std::uint8_t*>(aligned.data()), message.size()}, decoded.gradients.layout, plan,
-        {.run_id = decoded.keys.seed, .fingerprint = plan.fingerprint(), .step = decoded.keys.step}, read);
+    read_gradient_message({reinterpret_cast<const std::uint8_t*>(aligned.data()), message.size()},
+                          decoded.gradients.layout, plan,
+                          {.run_id = decoded.keys.seed,
+                           .fingerprint = plan.fingerprint(),
+                           .step = decoded.keys.step,
+                           .seed = decoded.keys.seed},
+                          read);
     if (read.worker != decoded.keys.worker) {
       header.fail("field worker: expected the message's, ", read.worker, ", found ", decoded.keys.worker);
     }
