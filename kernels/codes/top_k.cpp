@@ -16,7 +16,7 @@ namespace {
 
 /// Elements that the threshold is guessed from, at equal distances.
 constexpr std::int64_t kSamples = 16384;
-/// Runs of up to so many elements are not counted: all that are not 0 are kept instead.
+/// Runs of up to this many elements are not counted: all that are not 0 are kept instead.
 constexpr std::int64_t kShortRun = 65536;
 /// What takes about an eighth off a magnitude's bits, or less.
 constexpr std::uint32_t kEighth = 1u << 20;

@@ -106,6 +106,31 @@ inline void check_same_bits(const MakeCodec& make) {
   EXPECT_EQ(joined, mean);
 }
 
+/// Draws are numbered through the layout: equal tensors, and equal chunks of one, are not drawn alike. Of codecs that
+/// are unbiased, and so draw something where elements are no codes.
+inline void check_draws(const MakeCodec& make) {
+  const auto codec = make(1);
+  if (!codec->traits().unbiased || codec->traits().is_exact) return;
+  constexpr std::size_t kElements = 3 * kChunkElements;
+  std::vector<float> values = gaussian(kChunkElements, 91);
+  for (std::size_t i = kChunkElements; i < kElements; ++i) values.push_back(values[i - kChunkElements]);
+  Layout layout;
+  layout.add("first", {kElements});
+  layout.add("second", {kElements});
+  const Tensors tensors(layout, {values, values});
+  const Sent sent = send(*codec, layout, tensors, 0, {{0, 0, kElements}, {1, 0, kElements}});
+  std::vector<float> of_first(kElements), of_second(kElements);
+  codec->decode(sent.slices[0], of_first);
+  codec->decode(sent.slices[1], of_second);
+  EXPECT_NE(bits_of(of_first), bits_of(of_second)) << "two tensors are drawn alike";
+  const auto chunk = [&](std::size_t index) {
+    const auto begin = of_first.begin() + static_cast<std::ptrdiff_t>(index * kChunkElements);
+    return bits_of(std::vector<float>(begin, begin + kChunkElements));
+  };
+  EXPECT_NE(chunk(0), chunk(1)) << "two chunks are drawn alike";
+  EXPECT_NE(chunk(1), chunk(2)) << "two chunks are drawn alike";
+}
+
 /// Lengths and formats that cannot be are refused, and so are outputs and scalers of a wrong number. What is changed
 /// within a payload is refused or decoded, never read out of bounds (address sanitizer).
 inline void check_damage(const MakeCodec& make) {
@@ -215,6 +240,7 @@ inline void check_codec(const MakeCodec& make) {
   check_same_bits(make);
   check_damage(make);
   check_sums(make);
+  check_draws(make);
   check_bias(make);
 }
 

@@ -3,8 +3,11 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <map>
 #include <set>
 #include <string>
+#include <utility>
+#include <vector>
 
 #include "compress/codecs/coder.h"
 #include "compress/codecs/host_coder.h"
@@ -140,6 +143,66 @@ TEST(CodecRegistry, KnowsSpecsOfTheSameCodec) {
   EXPECT_EQ(canonical_codec_spec("ternary:format=t5", {{"format", "tmask"}, {"clip_factor", "2.5"}}),
             canonical_codec_spec("ternary:clip_factor=2.5,format=t5"));
   EXPECT_THROW(canonical_codec_spec("ternary", {{"format", "t3"}}), InvalidArgument);
+}
+
+/// Of every codec its defaults, and each word of its keys alone that makes another codec.
+std::vector<std::string> specs_of_every_word() {
+  std::vector<std::string> specs;
+  for (const std::string& name : codec_names()) {
+    specs.push_back(name);
+    for (const SpecKey& key : codec_keys(name)) {
+      for (const std::string& word : key.words) {
+        const std::string spec = name + ":" + key.name + "=" + word;
+        try {
+          if (canonical_codec_spec(spec) != canonical_codec_spec(name)) specs.push_back(spec);
+        } catch (const InvalidArgument&) {
+          // It needs another value of another key.
+        }
+      }
+    }
+  }
+  return specs;
+}
+
+// Peers compare the texts of their options: an option that is missing there would go unnoticed.
+TEST(CodecRegistry, OptionsTextsTellSpecsApart) {
+  std::map<std::pair<int, std::string>, std::string> known;
+  const auto expect_new = [&](const std::string& spec) {
+    const auto codec = make_codec(spec, {.num_workers = 3});
+    const auto [found, is_new] = known.emplace(std::pair(codec->wire_id(), codec->options_text()), spec);
+    EXPECT_TRUE(is_new) << spec << " and " << found->second << " have the options text '" << codec->options_text()
+                        << "'";
+  };
+  for (const std::string& spec : specs_of_every_word()) expect_new(spec);
+  // Numbers: a block of another size than the default.
+  for (const CodecEntry& entry : codec_entries()) {
+    for (const SpecKey& key : codec_keys(entry.name)) {
+      if (key.name != "block" || !key.words.empty()) continue;
+      for (const std::string with : {"", "scope=block,", "group=block,"}) {
+        try {
+          expect_new(std::string(entry.name) + ":" + with + "block=1984");
+        } catch (const InvalidArgument&) {
+          // It has another key for that.
+        }
+      }
+    }
+  }
+}
+
+// A number says how to unpack, so two codecs may share one only if they share the format, which ternary and qsgd do.
+TEST(CodecRegistry, FormatsAreOfOneCodecEach) {
+  std::map<int, std::set<std::string>> codecs_of;
+  for (const std::string& spec : specs_of_every_word()) {
+    const auto codec = make_codec(spec, {});
+    codecs_of[codec->record_format(PayloadForm::kNatural)].insert(codec->name());
+  }
+  codecs_of.erase(0);                                                   // fp32 and bf16: elements as they are
+  EXPECT_EQ(codecs_of[1], (std::set<std::string>{"qsgd", "ternary"}));  // t2
+  EXPECT_EQ(codecs_of[18], (std::set<std::string>{"onebit", "sign"}));  // bits
+  for (const auto& [format, names] : codecs_of) {
+    if (format == 1 || format == 18) continue;
+    EXPECT_EQ(names.size(), 1u) << "format " << format << " of " << ::testing::PrintToString(names);
+  }
 }
 
 }  // namespace
