@@ -90,7 +90,7 @@ for tool in ldd readelf; do
   if ! command -v "$tool" >/dev/null; then refuse "$tool is missing: install binutils and libc-bin"; fi
 done
 
-# What a bundle should have; more that is in bin/ comes along.
+# What a bundle should have; more that is in bin/ comes along, if it can use a GPU.
 expected=(terngrad_train terngrad_eval terngrad_bench kernels_test compress_test contracts_test nets_test datasets_test
   trainers_test resume_test)
 # Preloaded by resume_test.
@@ -105,8 +105,8 @@ is_of_cuda() {
 mkdir -p "$out"/{bin,lib,scripts/gpu,docs}
 programs=()
 for file in "$build"/bin/*; do
-  # Programs of the emulation need no other machine.
-  if [[ -f $file && -x $file && ${file##*/} != *simt* ]]; then programs+=("$file"); fi
+  # Programs of the emulation need no other machine, nor do those that use no GPU.
+  if [[ -f $file && -x $file && ! ${file##*/} =~ simt|^(terngrad_codec|capi_test)$ ]]; then programs+=("$file"); fi
 done
 if ((${#programs[@]} == 0)); then refuse "BUILD_DIR '$build': bin/ holds no programs"; fi
 cp -L "${programs[@]}" "$out/bin/"
