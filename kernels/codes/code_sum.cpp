@@ -13,6 +13,7 @@
 #include "kernels/codes/lanes.h"
 #include "kernels/codes/levels.h"
 #include "kernels/codes/ternarize.h"
+#include "kernels/codes/trans_payload.h"
 #include "kernels/runtime/errors.h"
 #include "kernels/runtime/parallel.h"
 #include "kernels/tensor/slice.h"
@@ -113,6 +114,11 @@ const std::uint32_t* chunk_as_t2(const CodeSumTask& task, std::size_t k, std::in
     cpu::t5_to_t2(payload, begin, count, room);
     return room;
   }
+  if (task.format == TernaryFormat::kTrans) {
+    const std::span<const std::uint8_t> whole(payload, static_cast<std::size_t>(task.payload_bytes[k]));
+    cpu::trans_to_t2(whole, task.count, begin / kChunkElements, room);
+    return room;
+  }
   const TMaskParts parts = tmask_parts(task.count);
   std::uint32_t first_sign;
   std::memcpy(&first_sign, payload + 4 * (begin / kChunkElements), sizeof(first_sign));
@@ -183,7 +189,8 @@ void sum_tree(int num_workers, LeafSizes sizes, std::int64_t count, const Decode
 /// Whether a payload of `bytes` bytes can be read as the task's codes.
 bool fits(const CodeSumTask& task, std::int64_t bytes) {
   const std::int64_t most = payload_bytes(task.format, task.count, task.num_workers, task.lane_levels);
-  return has_fixed_size(task.format) ? bytes == most : bytes >= tmask_parts(task.count).signs_offset && bytes <= most;
+  return has_fixed_size(task.format) ? bytes == most
+                                     : bytes >= min_payload_bytes(task.format, task.count) && bytes <= most;
 }
 
 /// @throws InvalidArgument
@@ -244,7 +251,12 @@ CodeSummer::CodeSummer(Device device) : device_(device) {
 void CodeSummer::run(std::span<const CodeSumTask> tasks, Stream& stream) {
   TERNGRAD_REQUIRE(stream.device() == device_, "[aggregate] the summer is for ", device_.name(), ", the stream for ",
                    stream.device().name());
-  for (const CodeSumTask& task : tasks) check(task);
+  for (const CodeSumTask& task : tasks) {
+    check(task);
+    if (device_.is_cuda() && !runs_on_gpus(task.format)) {
+      TERNGRAD_THROW(NotSupported, "[aggregate] format ", to_string(task.format), " has no kernels for GPUs");
+    }
+  }
   if (cuda_ != nullptr) return cuda_->run(tasks, stream);
   sum_on_cpu(tasks, stream);
 }

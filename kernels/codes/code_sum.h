@@ -51,7 +51,8 @@ class CodeSummer {
   /// Runs every task. Bit-equal on every backend and for any number of threads: sums are integers. Where a scale is NaN
   /// so is the result: canonical_nan() on a GPU, the scale's own NaN on the CPU.
   /// @throws InvalidArgument for a payload whose length does not fit the task, a misaligned `first`, `block_elements`
-  /// or payload, more than 16383 workers, sums that could pass 2^24, or a stream of another device
+  /// or payload, more than 16383 workers, sums that could pass 2^24, or a stream of another device; NotSupported for
+  /// trans on a GPU
   void run(std::span<const CodeSumTask> tasks, Stream& stream);
 
  private:

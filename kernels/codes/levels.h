@@ -23,7 +23,8 @@ constexpr int num_levels(int bits) { return (1 << (bits - 1)) - 1; }
 /// t2, q4 or q8. @throws InvalidArgument for other bits than 2, 4 and 8
 CodeFormat level_format(int bits);
 
-/// L of the codes of one worker in a format: 1 (t2, t5, tmask), 7 (q4), 127 (q8). @throws InvalidArgument for others
+/// L of the codes of one worker in a format: 1 (t2, t5, tmask, trans), 7 (q4), 127 (q8). @throws InvalidArgument for
+/// others
 int levels_of(CodeFormat format);
 
 struct LevelOptions {

@@ -1,6 +1,7 @@
 #include "kernels/codes/ternarize.h"
 
 #include "kernels/codes/cuda/ternarize.h"
+#include "kernels/codes/trans_payload.h"
 #include "kernels/runtime/errors.h"
 #include "kernels/tensor/common/gradient_tasks.h"
 
@@ -30,6 +31,9 @@ void Ternarizer::run(std::span<const TernarizeTask> tasks, const TernarizeOption
                    ", have ", bytes.size());
   TERNGRAD_REQUIRE(options.format != TernaryFormat::kLanes || options.levels == TernaryLevels::kSymmetric,
                    "[ternarize] codes of asymmetric levels cannot be summed in lanes");
+  if (device_.is_cuda() && !runs_on_gpus(options.format)) {
+    TERNGRAD_THROW(NotSupported, "[ternarize] format ", to_string(options.format), " has no kernels for GPUs");
+  }
   const ElementType type = common::element_type_of(tasks, "ternarize");
   for (const TernarizeTask& task : tasks) {
     TERNGRAD_REQUIRE(task.first % kChunkElements == 0, "[ternarize] first must be a multiple of ", kChunkElements,
@@ -40,6 +44,9 @@ void Ternarizer::run(std::span<const TernarizeTask> tasks, const TernarizeOption
                      kMinBlockElements, ", got ", task.block_elements);
     TERNGRAD_REQUIRE(options.format != TernaryFormat::kTMask || task.count <= kMaxTMaskElements,
                      "[ternarize] tmask counts bytes of signs in 32 bits: a slice has at most ", kMaxTMaskElements,
+                     " elements, got ", task.count);
+    TERNGRAD_REQUIRE(options.format != TernaryFormat::kTrans || task.count <= kMaxTransElements,
+                     "[ternarize] trans counts bytes of records in 32 bits: a slice has at most ", kMaxTransElements,
                      " elements, got ", task.count);
     const std::uintptr_t alignment = options.format == TernaryFormat::kLanes ? 8 : 4;
     TERNGRAD_REQUIRE(reinterpret_cast<std::uintptr_t>(task.payload) % alignment == 0, "[ternarize] payload must be ",

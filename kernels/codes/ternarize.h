@@ -65,10 +65,11 @@ struct TernarizeOptions {
 /// what clips it; a side whose scaler is NaN or below kMinScaler has zeros.
 ///
 /// @param tasks  any number, of any sizes; payloads must not overlap. Device memory on a GPU's stream
-/// @param bytes  [tasks.size()] out: bytes written to each payload: payload_bytes(...), or less for tmask. Host memory
+/// @param bytes  [tasks.size()] out: bytes written to each payload: payload_bytes(...), or less for tmask and trans.
+/// Host memory
 /// @throws InvalidArgument for a misaligned `first`, `block_elements`, gradient or payload, tasks of different
-/// element types, lanes of asymmetric levels, or more than kMaxTMaskElements in one of tmask, before anything is
-/// written.
+/// element types, lanes of asymmetric levels, or more than kMaxTMaskElements in one of tmask or kMaxTransElements of
+/// trans (kernels/codes/trans_payload.h), NotSupported for trans on a GPU, before anything is written.
 ///
 /// Elements must be finite, or their scaler NaN or 0; those of 16 bits are widened to float32 first. Bit-equal on every
 /// backend, for any split into slices, any alignment of the gradient, number of threads and SIMD width. On a GPU's

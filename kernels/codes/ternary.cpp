@@ -2,6 +2,7 @@
 
 #include <bit>
 
+#include "kernels/codes/trans_payload.h"
 #include "kernels/runtime/errors.h"
 #include "kernels/tensor/slice.h"
 
@@ -22,6 +23,8 @@ std::string to_string(CodeFormat format) {
       return "tmask";
     case CodeFormat::kLanes:
       return "lanes";
+    case CodeFormat::kTrans:
+      return "trans";
     case CodeFormat::kQ4:
       return "q4";
     case CodeFormat::kQ8:
@@ -42,7 +45,8 @@ TernaryFormat ternary_format_from(const std::string& name) {
   if (name == "t2") return TernaryFormat::kT2;
   if (name == "t5") return TernaryFormat::kT5;
   if (name == "tmask") return TernaryFormat::kTMask;
-  TERNGRAD_THROW(InvalidArgument, "[ternary] unknown format '", name, "'; accepted: t2, t5, tmask");
+  if (name == "trans") return TernaryFormat::kTrans;
+  TERNGRAD_THROW(InvalidArgument, "[ternary] unknown format '", name, "'; accepted: t2, t5, tmask, trans");
 }
 
 int lane_bits(int num_workers, int levels) {
@@ -66,6 +70,8 @@ std::int64_t payload_bytes(CodeFormat format, std::int64_t n, int num_workers, i
       return tmask_parts(n).signs_offset + divide_up(divide_up(n, 8), 4) * 4;
     case CodeFormat::kLanes:
       return divide_up(n, lanes_per_word(lane_bits(num_workers, lane_levels))) * 8;
+    case CodeFormat::kTrans:
+      return trans_parts(n).max_bytes;
     case CodeFormat::kBits:
       return divide_up(n, 32) * 4;
     case CodeFormat::kQ4:
@@ -77,6 +83,12 @@ std::int64_t payload_bytes(CodeFormat format, std::int64_t n, int num_workers, i
       return divide_up(n, 4) * 4;
   }
   TERNGRAD_THROW(InvalidArgument, "[codes] unknown format ", static_cast<int>(format));
+}
+
+std::int64_t min_payload_bytes(CodeFormat format, std::int64_t n) {
+  if (format == CodeFormat::kTMask) return tmask_parts(n).signs_offset;
+  if (format == CodeFormat::kTrans) return trans_parts(n).records_offset;
+  return payload_bytes(format, n, 1);
 }
 
 TMaskParts tmask_parts(std::int64_t n) {

@@ -30,6 +30,14 @@ enum class CodeFormat : std::uint8_t {
   /// added up as plain uint64, sum + N m / 2 of all. floor(64 / b) lanes per uint64, low bits first, none straddling;
   /// absent lanes are zero. Of codes from -L to L, m is 2 L; of ternary ones it is 2. See kernels/codes/lanes.h.
   kLanes = 4,
+  /// Ternary, as tmask but with entropy-coded masks. Two parts for C = ceil(n / 4096) chunks:
+  ///   offsets: C + 1 words of 32 bits: where each chunk's record begins in part 2, in units of 2 bytes, then where the
+  ///            last ends;
+  ///   records: of each chunk a byte L, a byte 0, its masks (L = 0: ceil(m / 8) bytes of m codes as they are; else
+  ///            coded: kernels/codes/mask_coding.h), and its signs as in tmask, filled up to a multiple of 2 bytes; the
+  ///            part is filled up to a multiple of 4.
+  /// About H(p) + p + 0.03 bits per code, H(p) = -p log2 p - (1 - p) log2(1 - p).
+  kTrans = 5,
   /// Codes from -7 to 7: code + 7 in 4 bits, eight per 32-bit word, low bits first; 15 never occurs and is refused.
   /// ceil(n / 8) words.
   kQ4 = 16,
@@ -51,10 +59,10 @@ enum class CodeFormat : std::uint8_t {
   kE4M3 = 23,
 };
 
-/// "t2", "t5", "tmask", "lanes", "q4", "q8", "bits", "n8", "n4", "e4m3".
+/// "t2", "t5", "tmask", "lanes", "trans", "q4", "q8", "bits", "n8", "n4", "e4m3".
 std::string to_string(CodeFormat format);
 
-/// The formats of ternary codes, {-1, 0, +1}, are the first four.
+/// The formats of ternary codes, {-1, 0, +1}, are the first five.
 using TernaryFormat = CodeFormat;
 
 /// @throws InvalidArgument naming the accepted names
@@ -74,19 +82,28 @@ constexpr int lanes_per_word(int bits) { return 64 / bits; }
 /// What a lane's count exceeds its sum of codes by: N floor(m / 2).
 constexpr int lane_bias(int num_workers, int levels = 2) { return num_workers * (levels / 2); }
 
-/// Bytes of `n` codes: exact for all formats but tmask, for which it is the largest possible. A multiple of 4 (lanes:
-/// of 8).
+/// Bytes of `n` codes: exact for all formats but tmask and trans, for which it is the largest possible. A multiple of 4
+/// (lanes: of 8).
 /// @param num_workers  workers whose codes are summed; used by lanes only
 /// @param lane_levels  m of lanes
 std::int64_t payload_bytes(CodeFormat format, std::int64_t n, int num_workers, int lane_levels = 2);
 
 /// Whether payload_bytes is exact for this format.
-constexpr bool has_fixed_size(CodeFormat format) { return format != CodeFormat::kTMask; }
-
-/// Whether codes are ternary and of one worker: t2, t5 and tmask.
-constexpr bool is_ternary(CodeFormat format) {
-  return format == CodeFormat::kT2 || format == CodeFormat::kT5 || format == CodeFormat::kTMask;
+constexpr bool has_fixed_size(CodeFormat format) {
+  return format != CodeFormat::kTMask && format != CodeFormat::kTrans;
 }
+
+/// Bytes that a payload of `n` codes of one worker has at least.
+std::int64_t min_payload_bytes(CodeFormat format, std::int64_t n);
+
+/// Whether codes are ternary and of one worker: t2, t5, tmask and trans.
+constexpr bool is_ternary(CodeFormat format) {
+  return format == CodeFormat::kT2 || format == CodeFormat::kT5 || format == CodeFormat::kTMask ||
+         format == CodeFormat::kTrans;
+}
+
+/// Whether GPUs have kernels for a format. Those of trans are the CPU's.
+constexpr bool runs_on_gpus(CodeFormat format) { return format != CodeFormat::kTrans; }
 
 /// Whether codes are integers, which can be added up; those of other formats stand for numbers.
 constexpr bool holds_integers(CodeFormat format) {

@@ -13,6 +13,7 @@
 #include "kernels/codes/levels.h"
 #include "kernels/codes/signs.h"
 #include "kernels/codes/ternarize.h"
+#include "kernels/codes/trans_payload.h"
 #include "kernels/runtime/errors.h"
 #include "kernels/tensor/slice.h"
 
@@ -128,27 +129,45 @@ void check_lanes(const PackedCodes& codes) {
   }
 }
 
-void unpack_tmask(const PackedCodes& codes, std::int64_t first, std::span<std::int16_t> out) {
-  const TMaskParts parts = tmask_parts(codes.num_codes);
-  const auto count = static_cast<std::int64_t>(out.size());
-  std::int64_t i = first / kChunkElements * kChunkElements;  // signs can only be found from a chunk's start
-  while (i < first + count) {
-    const std::int64_t chunk = i / kChunkElements;
-    const std::uint8_t* signs = codes.payload.data() + parts.signs_offset + word_at(codes.payload, 4 * chunk);
-    std::int64_t sign = 0;
-    const std::int64_t end = std::min({(chunk + 1) * kChunkElements, codes.num_codes, first + count});
-    for (; i < end; i += 32) {
-      const std::uint32_t mask = word_at(codes.payload, parts.masks_offset + 4 * (i / 32));
-      for (std::int64_t bit = 0; bit < 32 && i + bit < end; ++bit) {
-        std::int16_t code = 0;
-        if (mask >> bit & 1) {
-          code = (signs[sign / 8] >> (sign % 8) & 1) ? -1 : 1;
-          ++sign;
-        }
-        if (i + bit >= first) out[static_cast<std::size_t>(i + bit - first)] = code;
+/// Codes [first, end) of a chunk, counted from its beginning, where signs can be found from.
+/// @param masks  whole words
+void unpack_masked(const std::uint8_t* masks, const std::uint8_t* signs, std::int64_t first, std::int64_t end,
+                   std::int16_t* out) {
+  std::int64_t sign = 0;
+  for (std::int64_t i = 0; i < end; i += 32) {
+    std::uint32_t mask;
+    std::memcpy(&mask, masks + i / 8, sizeof(mask));
+    for (std::int64_t bit = 0; bit < 32 && i + bit < end; ++bit) {
+      std::int16_t code = 0;
+      if (mask >> bit & 1) {
+        code = (signs[sign / 8] >> (sign % 8) & 1) ? -1 : 1;
+        ++sign;
       }
+      if (i + bit >= first) *out++ = code;
     }
-    i = (chunk + 1) * kChunkElements;
+  }
+}
+
+/// tmask and trans, chunk after chunk.
+void unpack_chunks(const PackedCodes& codes, std::int64_t first, std::span<std::int16_t> out) {
+  const TMaskParts parts = tmask_parts(codes.num_codes);
+  TransChunk read;
+  const auto end = first + static_cast<std::int64_t>(out.size());
+  for (std::int64_t at = first; at < end;) {
+    const std::int64_t chunk = at / kChunkElements;
+    const std::int64_t begin = chunk * kChunkElements;
+    const std::int64_t chunk_end = std::min(begin + kChunkElements, end);
+    const std::uint8_t* masks = codes.payload.data() + parts.masks_offset + begin / 8;
+    const std::uint8_t* signs = nullptr;
+    if (codes.format == TernaryFormat::kTrans) {
+      read_trans_chunk(codes.payload, codes.num_codes, chunk, read);
+      masks = read.masks;
+      signs = read.signs.data();
+    } else {
+      signs = codes.payload.data() + parts.signs_offset + word_at(codes.payload, 4 * chunk);
+    }
+    unpack_masked(masks, signs, at - begin, chunk_end - begin, out.data() + (at - first));
+    at = chunk_end;
   }
 }
 
@@ -172,8 +191,9 @@ void require_lanes(const void* payload, int num_workers) {
 void check_payload(const PackedCodes& codes) {
   const std::int64_t most = payload_bytes(codes.format, codes.num_codes, codes.num_workers, codes.lane_levels);
   const auto have = static_cast<std::int64_t>(codes.payload.size());
-  const bool fits =
-      has_fixed_size(codes.format) ? have == most : have <= most && have >= tmask_parts(codes.num_codes).signs_offset;
+  const bool fits = has_fixed_size(codes.format)
+                        ? have == most
+                        : have <= most && have >= min_payload_bytes(codes.format, codes.num_codes);
   if (!fits) {
     TERNGRAD_THROW(CommunicationError, "[", to_string(codes.format), "] payload of ", codes.num_codes, " codes has ",
                    have, " bytes, expected ", has_fixed_size(codes.format) ? "" : "at most ", most);
@@ -186,6 +206,8 @@ void check_payload(const PackedCodes& codes) {
     case TernaryFormat::kTMask:
       check_tmask(codes);
       return check_tmask_padding(codes);
+    case TernaryFormat::kTrans:
+      return check_trans(codes.payload, codes.num_codes);
     case TernaryFormat::kLanes:
       return check_lanes(codes);
     case CodeFormat::kQ4:
@@ -232,7 +254,8 @@ void unpack_codes(const PackedCodes& codes, std::int64_t first, std::span<std::i
       return;
     }
     case TernaryFormat::kTMask:
-      return unpack_tmask(codes, first, out);
+    case TernaryFormat::kTrans:
+      return unpack_chunks(codes, first, out);
     case TernaryFormat::kLanes: {
       const int bits = lane_bits(codes.num_workers, codes.lane_levels);
       const int bias = lane_bias(codes.num_workers, codes.lane_levels);
@@ -260,6 +283,9 @@ void unpack_codes(const PackedCodes& codes, std::int64_t first, std::span<std::i
 void unpack_codes(const PackedCodes& codes, std::int64_t first, std::span<std::int16_t> out, Stream& stream) {
   if (stream.device().is_cpu()) return unpack_codes(codes, first, out);
   require_range(codes, first, static_cast<std::int64_t>(out.size()));
+  if (!runs_on_gpus(codes.format)) {
+    TERNGRAD_THROW(NotSupported, "[unpack] format ", to_string(codes.format), " has no kernels for GPUs");
+  }
   if (out.empty()) return;
   if (codes.format == TernaryFormat::kLanes) require_lanes(codes.payload.data(), codes.num_workers);
   TERNGRAD_REQUIRE(reinterpret_cast<std::uintptr_t>(codes.payload.data()) % sizeof(std::uint32_t) == 0,

@@ -18,8 +18,8 @@ struct PackedCodes {
   int lane_levels = 2;  // of lanes: m of one worker
 };
 
-/// Checks that a payload is one that an encoder can have written: its length, no impossible code, and for tmask offsets
-/// that agree with the masks. A payload that passes can be unpacked without reading past its end.
+/// Checks that a payload is one that an encoder can have written: its length, no impossible code, and for tmask and
+/// trans offsets that agree with the masks. A payload that passes can be unpacked without reading past its end.
 /// @throws CommunicationError saying what is wrong
 /// Host memory only: a sender of payloads from one GPU to another has encoded them itself, and they are not checked.
 void check_payload(const PackedCodes& codes);
@@ -30,7 +30,8 @@ void check_payload(const PackedCodes& codes);
 /// The payload must have passed check_payload.
 void unpack_codes(const PackedCodes& codes, std::int64_t first, std::span<std::int16_t> out);
 /// The same in a stream's order: on a GPU's stream both spans are device memory. The same codes on every backend.
-/// @throws InvalidArgument on a GPU also for a misaligned payload, and for lanes of more than 16383 workers
+/// @throws InvalidArgument on a GPU also for a misaligned payload, and for lanes of more than 16383 workers;
+/// NotSupported there for trans
 void unpack_codes(const PackedCodes& codes, std::int64_t first, std::span<std::int16_t> out, Stream& stream);
 
 /// Packs codes of one worker; the inverse of unpack_codes. For tools and tests: training packs straight from kernels

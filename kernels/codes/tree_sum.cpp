@@ -15,6 +15,7 @@
 #include "kernels/codes/ternarize.h"
 #include "kernels/codes/ternary.h"
 #include "kernels/codes/ternary_pack.h"
+#include "kernels/codes/trans_payload.h"
 #include "kernels/runtime/errors.h"
 #include "kernels/tensor/bfloat16.h"
 #include "kernels/tensor/slice.h"
@@ -39,6 +40,8 @@ CodeFormat code_format(LeafFormat format) {
       return CodeFormat::kT5;
     case LeafFormat::kTMask:
       return CodeFormat::kTMask;
+    case LeafFormat::kTrans:
+      return CodeFormat::kTrans;
     case LeafFormat::kQ4:
       return CodeFormat::kQ4;
     case LeafFormat::kQ8:
@@ -65,8 +68,7 @@ std::uintptr_t alignment(LeafFormat format) { return format == LeafFormat::kBflo
 /// Bytes that every payload of the task has at least.
 std::int64_t min_bytes(const MeanTask& task) {
   if (!is_codes(task.format)) return task.count * (task.format == LeafFormat::kFloat32 ? 4 : 2);
-  if (task.format == LeafFormat::kTMask) return tmask_parts(task.count).signs_offset;
-  return payload_bytes(code_format(task.format), task.count, 1);
+  return min_payload_bytes(code_format(task.format), task.count);
 }
 
 /// @throws InvalidArgument
@@ -111,11 +113,12 @@ void for_each_run(const MeanTask& task, std::int64_t first, std::size_t count, c
 constexpr std::int64_t kT2CodesPerWord = 16;
 
 /// At most a chunk of t2 codes with one scaler for both signs, from the beginning of a word on.
-void read_t2(const MeanTask& task, const MeanLeaf& leaf, std::int64_t first, std::span<float> out) {
-  const auto* const words = reinterpret_cast<const std::uint32_t*>(leaf.payload.data());
+/// @param words  beginning with element `first`
+void read_t2(const MeanTask& task, const MeanLeaf& leaf, const std::uint32_t* words, std::int64_t first,
+             std::span<float> out) {
   for_each_run(task, first, out.size(), [&](std::int64_t scaler, std::size_t begin, std::size_t end) {
     // Runs begin at multiples of 64 elements, words of 16.
-    const std::uint32_t* const of_run = words + (first + static_cast<std::int64_t>(begin)) / kT2CodesPerWord;
+    const std::uint32_t* const of_run = words + static_cast<std::int64_t>(begin) / kT2CodesPerWord;
     cpu::sum_t2_tile({&of_run, 1}, static_cast<std::int64_t>(end - begin), leaf.scalers[scaler], out.data() + begin,
                      cpu::Stores::kCached);
   });
@@ -124,7 +127,13 @@ void read_t2(const MeanTask& task, const MeanLeaf& leaf, std::int64_t first, std
 /// At most a chunk of ternary codes.
 void read_ternary(const MeanTask& task, const MeanLeaf& leaf, std::int64_t first, std::span<float> out) {
   if (task.format == LeafFormat::kT2 && !task.two_scalers && first % kT2CodesPerWord == 0) {
-    return read_t2(task, leaf, first, out);
+    const auto* const words = reinterpret_cast<const std::uint32_t*>(leaf.payload.data());
+    return read_t2(task, leaf, words + first / kT2CodesPerWord, first, out);
+  }
+  if (task.format == LeafFormat::kTrans && !task.two_scalers && first % kChunkElements == 0) {
+    std::array<std::uint32_t, kChunkElements / kT2CodesPerWord> words;
+    cpu::trans_to_t2(leaf.payload, task.count, first / kChunkElements, words.data());
+    return read_t2(task, leaf, words.data(), first, out);
   }
   std::array<std::int16_t, kChunkElements> codes;
   unpack_codes({code_format(task.format), leaf.payload, task.count, 1}, first, {codes.data(), out.size()});
@@ -240,6 +249,8 @@ LeafFormat leaf_format(CodeFormat format) {
       return LeafFormat::kT5;
     case CodeFormat::kTMask:
       return LeafFormat::kTMask;
+    case CodeFormat::kTrans:
+      return LeafFormat::kTrans;
     case CodeFormat::kQ4:
       return LeafFormat::kQ4;
     case CodeFormat::kQ8:
@@ -291,6 +302,9 @@ void TreeSummer::run(std::span<const MeanTask> tasks, Stream& stream) {
     check(task);
     TERNGRAD_REQUIRE(device_.is_cpu() || std::ranges::all_of(task.workers, is_one_worker),
                      "[tree sum] sums over subtrees are added on the CPU only");
+    if (device_.is_cuda() && task.format == LeafFormat::kTrans) {
+      TERNGRAD_THROW(NotSupported, "[tree sum] format ", to_string(task.format), " has no kernels for GPUs");
+    }
   }
   if (cuda_ != nullptr) return cuda_->run(tasks, stream);
   for (const MeanTask& task : tasks) sum_on_cpu(task, stream);

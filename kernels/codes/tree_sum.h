@@ -31,9 +31,11 @@ enum class LeafFormat : std::uint8_t {
   kBits,
   // Signs with a scaler for each side, an element being -a- or a+; scalers are pairs, a- first:
   kSides,
+  // Ternary codes, on the CPU only; last, since kernels for GPUs are numbered by their formats:
+  kTrans,
 };
 
-/// "fp32", "bf16", "t2", "t5", "tmask", "q4", "q8", "e4m3", "n8", "n4", "bits", "sides".
+/// "fp32", "bf16", "t2", "t5", "tmask", "q4", "q8", "e4m3", "n8", "n4", "bits", "sides", "trans".
 std::string to_string(LeafFormat format);
 /// The leaves that codes of one worker are. @throws InvalidArgument for lanes, which are made for sums of codes
 LeafFormat leaf_format(CodeFormat format);
@@ -88,7 +90,7 @@ class TreeSummer {
   /// @throws InvalidArgument for a payload whose length does not fit the task, codes without scalers, two scalers
   /// for leaves that are not ternary, columns for others than sides, a misaligned `first`, `block_elements` or payload,
   /// no workers or (on a GPU) more than 32767, sums that do not make up the tree or (on a GPU) any sum, or a stream of
-  /// another device
+  /// another device; NotSupported for trans on a GPU
   void run(std::span<const MeanTask> tasks, Stream& stream);
 
  private:

@@ -12,6 +12,8 @@
 #include <utility>
 #include <vector>
 
+#include "support/reference_trans.h"
+
 namespace terngrad::reference {
 
 using Words = std::array<std::uint32_t, 4>;
@@ -263,11 +265,12 @@ inline Bytes pack_levels(std::span<const std::int8_t> codes, int bits) {
   return bytes;
 }
 
-/// Format numbers as in records: 1 t2, 2 t5, 3 tmask, 4 lanes of one worker's ternary codes, 16 q4, 17 q8.
+/// Format numbers as in records: 1 t2, 2 t5, 3 tmask, 4 lanes of one worker's ternary codes, 5 trans, 16 q4, 17 q8.
 inline Bytes pack(std::span<const std::int8_t> codes, int format, int num_workers) {
   if (format == 1) return pack_t2(codes);
   if (format == 2) return pack_t5(codes);
   if (format == 3) return pack_tmask(codes);
+  if (format == 5) return pack_trans(codes);
   if (format == 16) return pack_levels(codes, 4);
   if (format == 17) return pack_levels(codes, 8);
   const std::vector<int> values(codes.begin(), codes.end());

@@ -18,18 +18,21 @@
 
 namespace terngrad::testing {
 
-inline constexpr LeafFormat kLeafFormats[] = {LeafFormat::kFloat32, LeafFormat::kBfloat16, LeafFormat::kT2,
-                                              LeafFormat::kT5,      LeafFormat::kTMask,    LeafFormat::kQ4,
-                                              LeafFormat::kQ8,      LeafFormat::kE4M3,     LeafFormat::kN8,
-                                              LeafFormat::kN4,      LeafFormat::kBits,     LeafFormat::kSides};
+inline constexpr LeafFormat kLeafFormats[] = {
+    LeafFormat::kFloat32, LeafFormat::kBfloat16, LeafFormat::kT2,   LeafFormat::kT5, LeafFormat::kTMask,
+    LeafFormat::kQ4,      LeafFormat::kQ8,       LeafFormat::kE4M3, LeafFormat::kN8, LeafFormat::kN4,
+    LeafFormat::kBits,    LeafFormat::kSides,    LeafFormat::kTrans};
 
-/// Those of codes.
-inline constexpr std::span<const LeafFormat> kCodeLeafFormats = std::span(kLeafFormats).subspan(2);
+/// Those that GPUs read: all but the last.
+inline constexpr std::span<const LeafFormat> kGpuLeafFormats = std::span(kLeafFormats).first(12);
+
+/// Of them those of codes.
+inline constexpr std::span<const LeafFormat> kCodeLeafFormats = kGpuLeafFormats.subspan(2);
 
 /// Of leaves that are whole codes.
 inline CodeFormat code_format_of(LeafFormat format) {
   for (const CodeFormat codes :
-       {CodeFormat::kT2, CodeFormat::kT5, CodeFormat::kTMask, CodeFormat::kQ4, CodeFormat::kQ8}) {
+       {CodeFormat::kT2, CodeFormat::kT5, CodeFormat::kTMask, CodeFormat::kTrans, CodeFormat::kQ4, CodeFormat::kQ8}) {
     if (leaf_format(codes) == format) return codes;
   }
   throw std::invalid_argument("no codes");

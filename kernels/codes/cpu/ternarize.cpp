@@ -4,6 +4,7 @@
 #include <cstring>
 
 #include "kernels/codes/ternary_pack.h"
+#include "kernels/codes/trans_payload.h"
 #include "kernels/runtime/parallel.h"
 #include "kernels/tensor/cpu/widened_chunk.h"
 
@@ -54,6 +55,10 @@ void ternarize_group(const TernarizeTask& task, std::int64_t begin, std::int64_t
     std::memcpy(task.payload + parts.signs_offset + chunk * (kChunkElements / 8), signs, num_bytes);
     std::memcpy(task.payload + 4 * chunk, &num_bytes, 4);
     return;
+  }
+  if (options.format == TernaryFormat::kTrans) {
+    ternarize_planes(task, begin, count, options, key, widened, planes);
+    return write_trans_record(planes, task.count, begin / kChunkElements, task.payload);
   }
   alignas(64) std::uint32_t local[kMaxGroupChunks * kChunkElements / 16 + 4];
   const bool in_place = options.format == TernaryFormat::kT2;
@@ -114,6 +119,8 @@ void ternarize(std::span<const TernarizeTask> tasks, const TernarizeOptions& opt
     bytes[i] = payload_bytes(options.format, task.count, options.num_workers);
     if (options.format == TernaryFormat::kTMask) {
       bytes[i] = close_gaps(task);
+    } else if (options.format == TernaryFormat::kTrans) {
+      bytes[i] = close_trans_gaps(task.count, task.payload);
     } else if (options.format == TernaryFormat::kT5 && task.count > 0) {
       const std::int64_t used = (task.count + 4) / 5;
       std::memset(task.payload + used, 0, static_cast<std::size_t>(bytes[i] - used));

@@ -210,6 +210,7 @@ Kind kind_of(const CodeSumTask& task) {
     case CodeFormat::kN4:
     case CodeFormat::kE4M3:
     case CodeFormat::kBits:
+    case CodeFormat::kTrans:
       break;  // refused before
   }
   TERNGRAD_THROW(InvalidArgument, "[aggregate] unknown format ", static_cast<int>(task.format));

@@ -151,6 +151,7 @@ void unpack_codes(const PackedCodes& codes, std::int64_t first, std::span<std::i
     case CodeFormat::kN4:
     case CodeFormat::kE4M3:
     case CodeFormat::kBits:
+    case CodeFormat::kTrans:
       break;  // refused before
   }
 }

@@ -25,8 +25,8 @@ namespace {
 using reference::Bytes;
 using testing::bits_of;
 
-constexpr CodeFormat kFormats[] = {CodeFormat::kT2, CodeFormat::kT5, CodeFormat::kTMask, CodeFormat::kQ4,
-                                   CodeFormat::kQ8};
+constexpr CodeFormat kFormats[] = {CodeFormat::kT2,    CodeFormat::kT5, CodeFormat::kTMask,
+                                   CodeFormat::kTrans, CodeFormat::kQ4, CodeFormat::kQ8};
 
 /// Payloads of several workers and the sums of their codes.
 struct Workers {

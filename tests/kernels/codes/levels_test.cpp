@@ -390,6 +390,7 @@ TEST(LevelFormat, GoesByBits) {
   EXPECT_EQ(level_format(8), CodeFormat::kQ8);
   EXPECT_THROW(level_format(1), InvalidArgument);
   EXPECT_EQ(levels_of(CodeFormat::kTMask), 1);
+  EXPECT_EQ(levels_of(CodeFormat::kTrans), 1);
   EXPECT_EQ(levels_of(CodeFormat::kQ4), 7);
   EXPECT_EQ(levels_of(CodeFormat::kQ8), 127);
   EXPECT_THROW(levels_of(CodeFormat::kLanes), InvalidArgument);

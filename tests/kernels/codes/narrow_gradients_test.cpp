@@ -18,7 +18,7 @@ using testing::NarrowGradient;
 using testing::TernarizeCase;
 
 constexpr TernaryFormat kFormats[] = {TernaryFormat::kT2, TernaryFormat::kT5, TernaryFormat::kTMask,
-                                      TernaryFormat::kLanes};
+                                      TernaryFormat::kTrans, TernaryFormat::kLanes};
 constexpr std::size_t kLengths[] = {0, 1, 7, 8, 15, 16, 17, 31, 32, 511, 513, 4095, 4096, 4097, 12289};
 
 std::vector<Slice> whole(const NarrowGradient& gradient) {

@@ -173,8 +173,8 @@ TEST_P(TernarizeFormat, TakesAScalerPerBlock) {
 
 INSTANTIATE_TEST_SUITE_P(Formats, TernarizeFormat,
                          ::testing::Values(std::tuple(TernaryFormat::kT2, 1), std::tuple(TernaryFormat::kT5, 1),
-                                           std::tuple(TernaryFormat::kTMask, 1), std::tuple(TernaryFormat::kLanes, 1),
-                                           std::tuple(TernaryFormat::kLanes, 5),
+                                           std::tuple(TernaryFormat::kTMask, 1), std::tuple(TernaryFormat::kTrans, 1),
+                                           std::tuple(TernaryFormat::kLanes, 1), std::tuple(TernaryFormat::kLanes, 5),
                                            std::tuple(TernaryFormat::kLanes, 600)),
                          [](const auto& parameter) {
                            return to_string(std::get<0>(parameter.param)) +
@@ -419,7 +419,7 @@ TEST(Ternarize, ManyTasksGiveWhatEachGivesAlone) {
   const std::vector<float> gradient = testing::gaussian(60000, 10);
   const std::vector<std::int64_t> counts = {0, 1, 4095, 0, 4096, 4097, 20481, 7, 25000, 0};
   for (const TernaryFormat format :
-       {TernaryFormat::kT2, TernaryFormat::kT5, TernaryFormat::kTMask, TernaryFormat::kLanes}) {
+       {TernaryFormat::kT2, TernaryFormat::kT5, TernaryFormat::kTMask, TernaryFormat::kTrans, TernaryFormat::kLanes}) {
     std::vector<Payload> payloads;
     std::vector<TernarizeTask> tasks;
     std::vector<float> scalers;

@@ -17,7 +17,7 @@ namespace {
 using reference::Bytes;
 
 constexpr TernaryFormat kFormats[] = {TernaryFormat::kT2, TernaryFormat::kT5, TernaryFormat::kTMask,
-                                      TernaryFormat::kLanes};
+                                      TernaryFormat::kTrans, TernaryFormat::kLanes};
 
 /// Bytes at an address that is a multiple of 8, as formats ask for.
 class Aligned {
@@ -57,6 +57,7 @@ TEST(PackCodes, WritesGoldenBytes) {
   EXPECT_EQ(packed(codes, TernaryFormat::kT2, 1), (Bytes{0x4d, 0xf0, 0x01, 0x00}));
   EXPECT_EQ(packed(codes, TernaryFormat::kT5, 1), (Bytes{0x92, 0x88, 0x00, 0x00}));
   EXPECT_EQ(packed(codes, TernaryFormat::kTMask, 1), (Bytes{0, 0, 0, 0, 1, 0, 0, 0, 0xcb, 0x01, 0, 0, 0x1a, 0, 0, 0}));
+  EXPECT_EQ(packed(codes, TernaryFormat::kTrans, 1), (Bytes{0, 0, 0, 0, 3, 0, 0, 0, 0, 0, 0xcb, 0x01, 0x1a, 0, 0, 0}));
   EXPECT_EQ(packed(codes, TernaryFormat::kLanes, 4), (Bytes{0x02, 0x21, 0x11, 0x00, 0x12, 0x00, 0x00, 0x00}));
 }
 

@@ -18,10 +18,11 @@ TEST(TernaryFormat, HasTheNumbersOfTheFormat) {
   EXPECT_EQ(static_cast<int>(TernaryFormat::kT5), 2);
   EXPECT_EQ(static_cast<int>(TernaryFormat::kTMask), 3);
   EXPECT_EQ(static_cast<int>(TernaryFormat::kLanes), 4);
+  EXPECT_EQ(static_cast<int>(TernaryFormat::kTrans), 5);
 }
 
 TEST(TernaryFormat, NamesRoundTrip) {
-  for (const char* name : {"t2", "t5", "tmask"}) EXPECT_EQ(to_string(ternary_format_from(name)), name);
+  for (const char* name : {"t2", "t5", "tmask", "trans"}) EXPECT_EQ(to_string(ternary_format_from(name)), name);
   EXPECT_EQ(to_string(TernaryFormat::kLanes), "lanes");
 }
 
@@ -30,7 +31,7 @@ TEST(TernaryFormat, RefusesUnknownNamesAndNamesTheAcceptedOnes) {
     ternary_format_from("lanes");  // a form for sums, not one to choose
     FAIL();
   } catch (const InvalidArgument& error) {
-    EXPECT_NE(std::string(error.what()).find("t2, t5, tmask"), std::string::npos);
+    EXPECT_NE(std::string(error.what()).find("t2, t5, tmask, trans"), std::string::npos);
   }
 }
 

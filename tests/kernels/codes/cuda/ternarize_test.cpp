@@ -256,6 +256,8 @@ TEST_F(CudaTernarize, RefusesWhatItCannotHonour) {
   EXPECT_THROW(ternarizer.run({}, {}, kKey, {}, cpu), InvalidArgument);
   const std::uint64_t step = 0;
   EXPECT_THROW(Ternarizer().run({}, {}, kKey, {}, cpu, &step), InvalidArgument);
+  Stream cuda(Device::cuda());
+  EXPECT_THROW(ternarizer.run({}, {.format = TernaryFormat::kTrans}, kKey, {}, cuda), NotSupported);
 }
 
 }  // namespace

@@ -16,7 +16,7 @@ namespace terngrad::cuda_tree_sum_test {
 namespace {
 
 using testing::bits_of;
-using testing::kLeafFormats;
+using testing::kGpuLeafFormats;
 using testing::to_device;
 using testing::to_host;
 using testing::TreeLeaves;
@@ -121,7 +121,7 @@ class CudaTreeSums : public testing::CudaTest {
 };
 
 TEST_F(CudaTreeSums, AreTheCpusAtRaggedLengths) {
-  for (const LeafFormat format : kLeafFormats) {
+  for (const LeafFormat format : kGpuLeafFormats) {
     for (const std::int64_t n : {0,  1,    2,    3,    4,    5,    15,   16,   17,   31,   32,   33,  63,
                                  65, 1023, 1024, 1025, 2047, 3073, 4095, 4096, 4097, 5119, 5121, 8193}) {
       expect_the_cpus(Case{.format = format, .count = n});
@@ -130,7 +130,7 @@ TEST_F(CudaTreeSums, AreTheCpusAtRaggedLengths) {
 }
 
 TEST_F(CudaTreeSums, FollowTheTreeOfEveryNumberOfWorkers) {
-  for (const LeafFormat format : kLeafFormats) {
+  for (const LeafFormat format : kGpuLeafFormats) {
     for (int workers = 1; workers <= 33; ++workers) {
       expect_the_cpus(Case{.format = format, .num_workers = workers, .count = 150});
     }
@@ -159,7 +159,7 @@ TEST_F(CudaTreeSums, HoldAsManyWorkersAsTheyPromise) {
 }
 
 TEST_F(CudaTreeSums, TakeAnyAlignment) {
-  for (const LeafFormat format : kLeafFormats) {
+  for (const LeafFormat format : kGpuLeafFormats) {
     const bool is_float = format == LeafFormat::kFloat32 || format == LeafFormat::kBfloat16;
     for (std::size_t start = 0; start < kMargin; ++start) {
       expect_the_cpus(Case{.format = format, .count = 1024 + 35, .misalignment = start});
@@ -200,7 +200,7 @@ TEST_F(CudaTreeSums, TakeManyTasksOfAllFormatsAtOnce) {
   for (const int workers : {2, 20, 130}) {
     for (const std::int64_t count : {70, 0, 4097, 1}) {
       if (workers == 130 && count > 1000) continue;
-      for (const LeafFormat format : kLeafFormats) {
+      for (const LeafFormat format : kGpuLeafFormats) {
         cases.push_back({.format = format,
                          .num_workers = workers,
                          .count = count,
