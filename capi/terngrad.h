@@ -148,7 +148,7 @@ TG_API tg_status tg_plan_get_info(const tg_plan* plan, tg_plan_info* out);
 
 typedef struct tg_tensor_plan {
   uint32_t struct_size;
-  int32_t fixed_size;  // 1: bits_per_element is exact; 0: at most, 32 bits for each 4,096 elements aside
+  int32_t fixed_size;  // 1: bits_per_element is exact; 0: at most, 48 bits for each 4,096 elements aside
   const char* name;    // valid as long as the plan, and so is codec
   const char* codec;   // its spec with all values
   int64_t num_elements;

@@ -19,7 +19,7 @@ namespace terngrad {
 
 struct CodecTraits {
   double bits_per_element = 32;  // of the payload, without headers and scalers
-  bool fixed_size = true;        // bits_per_element is exact; else the most, except for 32 bits a chunk (tmask)
+  bool fixed_size = true;  // bits_per_element is exact; else the most, except for 32 bits a chunk (tmask) or 48 (trans)
   float max_scaler = std::numeric_limits<float>::max();  // that a message may carry; 0: they say nothing
   bool unbiased = true;                                  // E[decoded] = gradient
   bool is_exact = false;                                 // decoded = gradient

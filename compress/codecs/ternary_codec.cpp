@@ -25,7 +25,7 @@ TernaryCodec::TernaryCodec(const TernaryOptions& options) : options_(options) {
   TERNGRAD_REQUIRE(std::isfinite(options.clip_factor) && options.clip_factor >= 0,
                    "[ternary] clip_factor must be 0 (no clipping) or positive, got ", options.clip_factor);
   TERNGRAD_REQUIRE(options.format != TernaryFormat::kLanes, "[ternary] format ", to_string(options.format),
-                   " is for sums over workers (integer_sum, downlink codec sums); accepted: t2, t5, tmask");
+                   " is for sums over workers (integer_sum, downlink codec sums); accepted: t2, t5, tmask, trans");
   TERNGRAD_REQUIRE(options.num_workers <= kMaxSummedWorkers, "[ternary] num_workers must be at most ",
                    kMaxSummedWorkers, ", got ", options.num_workers);
   TERNGRAD_REQUIRE(options.block_elements <= kMaxBlockElements, "[ternary] block_elements must be at most ",
@@ -47,7 +47,7 @@ const std::string& TernaryCodec::name() const {
 }
 
 CodecTraits TernaryCodec::traits() const {
-  const double bits = options_.format == TernaryFormat::kT2 ? 2.0 : options_.format == TernaryFormat::kT5 ? 1.6 : 2.0;
+  const double bits = options_.format == TernaryFormat::kT5 ? 1.6 : 2.0;
   return {.bits_per_element = bits,
           .fixed_size = has_fixed_size(options_.format),
           .max_scaler = kMaxScaler,

@@ -54,6 +54,10 @@ class TernaryCoder final : public Coder {
     can_draw_ahead_ = options_.rounding == Rounding::kStochastic && !codec.is_asymmetric() && own_scalers &&
                       suits_device && format_ == TernaryFormat::kT2 && encodes_whole() && block_elements_ > 0 &&
                       block_elements_ % kChunkElements == 0;
+    if (setup.device.is_cuda() && !runs_on_gpus(format_)) {
+      TERNGRAD_THROW(NotSupported, "[ternary] format=", to_string(format_),
+                     " has no kernels for GPUs; accepted there: t2, t5, tmask");
+    }
     if (codec.is_asymmetric()) {
       side_scalers_.emplace(statistics_slices(setup.layout, segments, block_elements_), setup.device);
     }

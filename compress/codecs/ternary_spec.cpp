@@ -27,8 +27,11 @@ TernaryOptions read_ternary_options(SpecReader& reader, TernaryOptions defaults)
                                     "elements per scaler of scope=block", kMinBlockElements);
   reader.require_for("block", o.scope == ScalerScope::kBlock, "scope=block");
   o.format = reader.choice("format", o.format,
-                           {{"t2", TernaryFormat::kT2}, {"t5", TernaryFormat::kT5}, {"tmask", TernaryFormat::kTMask}},
-                           "2 bits, 1.6 bits, or a mask with signs");
+                           {{"t2", TernaryFormat::kT2},
+                            {"t5", TernaryFormat::kT5},
+                            {"tmask", TernaryFormat::kTMask},
+                            {"trans", TernaryFormat::kTrans}},
+                           "2 bits, 1.6 bits, a mask with signs, or an entropy-coded mask with signs");
   o.rounding =
       reader.choice("rounding", o.rounding, {{"stochastic", Rounding::kStochastic}, {"nearest", Rounding::kNearest}},
                     "stochastic is unbiased without clipping, nearest draws nothing");

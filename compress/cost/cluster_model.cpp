@@ -221,11 +221,18 @@ std::vector<NamedInput> inputs_of(const StepQuestion& question) {
   add_if(has_network, "host link", cluster.host.source);
   add_if(has_network, "network link", cluster.network.source);
   add_if(has_network && crosses_network(question.plan.exchange), "bisection factor", cluster.bisection_factor.source);
-  add_if(work.codec == "tmask" || question.plan.downlink == "tmask", "non-zero fraction",
+  const auto depends_on_codes = [](const std::string& codec) { return codec == "tmask" || codec == "trans"; };
+  add_if(depends_on_codes(work.codec) || depends_on_codes(question.plan.downlink), "non-zero fraction",
          question.nonzero_fraction.source);
   add_if(question.ternarizes_again(), "partial sums ternarized again, at no time", InputSource::kAssumed);
   return inputs;
 }
+
+/// What trans takes above the entropy of masks, and signs: L, states and offsets of chunks, and frequencies in 4096ths.
+constexpr double kTransBits = 0.03;
+
+/// Bits of a choice with these odds.
+double entropy(double p) { return p <= 0 || p >= 1 ? 0 : -p * std::log2(p) - (1 - p) * std::log2(1 - p); }
 
 /// Simpson's rule over [0, 12], beyond which F(x)^N is 1, and F(-x)^N is 0, to the last bit for the N of interest.
 template <class Integrand>
@@ -313,7 +320,9 @@ double bits_per_element(const std::string& codec, int num_workers, double nonzer
   if (codec == "t2") return 2;
   if (codec == "t5") return 1.6;
   if (codec == "tmask") return 1 + nonzero_fraction;
-  TERNGRAD_REQUIRE(codec == "lanes", "[bits_per_element] '", codec, "' is none of fp32, bf16, t2, t5, tmask, lanes");
+  if (codec == "trans") return entropy(nonzero_fraction) + nonzero_fraction + kTransBits;
+  TERNGRAD_REQUIRE(codec == "lanes", "[bits_per_element] '", codec,
+                   "' is none of fp32, bf16, t2, t5, tmask, trans, lanes");
   return 64.0 / lanes_per_word(lane_bits(num_workers));
 }
 

@@ -147,8 +147,9 @@ std::string name_of(const ClusterPlan& plan);
 /// The fraction of codes other than zero of a Gaussian gradient that is clipped at 2.5 standard deviations.
 inline constexpr double kGaussianNonzeroFraction = 0.318;
 
-/// Bits that a codec takes for an element: fp32 32, bf16 16, t2 2, t5 1.6, tmask 1 + nonzero_fraction; lanes, which
-/// hold sums of num_workers codes, 64 / floor(64 / ceil(log2(2 N + 1))).
+/// Bits that a codec takes for an element: fp32 32, bf16 16, t2 2, t5 1.6, tmask 1 + p, trans H(p) + p + 0.03, where p
+/// is nonzero_fraction and H(p) = -p log2 p - (1 - p) log2(1 - p); lanes, which hold sums of num_workers codes, 64 /
+/// floor(64 / ceil(log2(2 N + 1))).
 /// @throws InvalidArgument for another name, num_workers below 1, or nonzero_fraction outside [0, 1]
 double bits_per_element(const std::string& codec, int num_workers, double nonzero_fraction = kGaussianNonzeroFraction);
 

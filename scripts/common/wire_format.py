@@ -17,11 +17,11 @@ import numpy as np
 KINDS = {1: "scalers", 2: "gradient", 3: "mean", 4: "pull", 5: "push", 6: "state", 7: "parameters", 8: "stop", 9: "leave",
          10: "sum"}
 CODECS = {1: "fp32", 2: "bf16", 3: "ternary", 4: "qsgd", 5: "natural", 6: "sign", 7: "onebit", 8: "topk", 10: "fp8"}
-CODE_FORMATS = {1: "t2", 2: "t5", 3: "tmask", 4: "lanes", 16: "q4", 17: "q8", 18: "bits", 19: "runs", 20: "local", 21: "n8", 22: "n4", 23: "e4m3"}
+CODE_FORMATS = {1: "t2", 2: "t5", 3: "tmask", 4: "lanes", 5: "trans", 16: "q4", 17: "q8", 18: "bits", 19: "runs", 20: "local", 21: "n8", 22: "n4", 23: "e4m3"}
 LEVELS = {16: 7, 17: 127}  # L of codes from -L to L; 1 of the other formats
 HEADER = struct.Struct("<4sHHQQQIIQQII")
 RECORD = struct.Struct("<IBBHQQQQII")
-CHUNK = 4096  # elements: slices begin at its multiples, and tmask is made of chunks
+CHUNK = 4096  # elements: slices begin at its multiples, and tmask and trans are made of chunks
 
 
 class DamagedMessage(Exception):
@@ -297,6 +297,66 @@ def tmask_codes(payload, count):
     return codes
 
 
+def mask_frequencies(level):
+    """Of the 256 bytes of a mask, level of 64 codes being 0; of 4096."""
+    ones = [bin(byte).count("1") for byte in range(256)]
+    found = [max(1, (level ** (8 - j) * (64 - level) ** j) >> 36) for j in ones]
+    return [4096 - sum(found[1:]), *found[1:]]
+
+
+def coded_mask(record, num_bytes):
+    """Bytes of a mask that a record of trans codes by rANS, and where its signs begin."""
+    frequencies = mask_frequencies(record[0])
+    starts = np.cumsum([0, *frequencies]).tolist()
+    byte_of = np.repeat(np.arange(256), frequencies).tolist()
+    require(len(record) >= 10, "trans: length of a record", "10 or more", len(record))
+    states = np.frombuffer(record, "<u4", 2, 2).tolist()
+    end = 10
+    mask = bytearray()
+    for place in range(num_bytes):
+        x = states[place % 2]
+        byte = byte_of[x % 4096]
+        x = frequencies[byte] * (x // 4096) + x % 4096 - starts[byte]
+        if x < 2**15:
+            require(len(record) >= end + 2, "trans: length of a record", f"{end + 2} or more", len(record))
+            x = x * 2**16 + int.from_bytes(record[end : end + 2], "little")
+            end += 2
+        states[place % 2] = x
+        mask.append(byte)
+    require(states == [2**15, 2**15], "trans: states of a record", [2**15, 2**15], states)
+    return bytes(mask), end
+
+
+def trans_chunk(record, count):
+    num_bytes = -(-count // 8)
+    require(len(record) >= 2 and record[1] == 0 and (record[0] == 0 or 12 <= record[0] <= 63), "trans: L and 0",
+            "0, or 12 to 63, and 0", record[:2].hex())
+    mask, at = (record[2 : 2 + num_bytes], 2 + num_bytes) if record[0] == 0 else coded_mask(record, num_bytes)
+    require(len(mask) == num_bytes, "trans: length of a record", f"{at} or more", len(record))
+    bits = np.unpackbits(np.frombuffer(mask, np.uint8), bitorder="little")
+    places = np.flatnonzero(without_padding(bits, count, "bit of the mask"))
+    end = at + -(-len(places) // 8)
+    require(len(record) == rounded_up(end, 2), "trans: length of a record", rounded_up(end, 2), len(record))
+    require(not any(record[end:]), "padding", "zeros behind the signs", record[end:].hex())
+    signs = np.unpackbits(np.frombuffer(record[at:end], np.uint8), bitorder="little")
+    codes = np.zeros(count, np.int8)
+    codes[places] = 1 - 2 * without_padding(signs, len(places), "sign").astype(np.int8)
+    return codes
+
+
+def trans_codes(payload, count):
+    num_chunks = -(-count // CHUNK)
+    begin = 4 * (num_chunks + 1)
+    require(len(payload) >= begin, "length of the codes", f"at least {begin}", len(payload))
+    offsets = np.frombuffer(payload, "<u4", num_chunks + 1).tolist()
+    require(offsets[0] == 0 and offsets == sorted(offsets), "trans: offsets of chunks", "0 and more", offsets)
+    require_length(payload, begin + rounded_up(2 * offsets[-1], 4))
+    require(not any(payload[begin + 2 * offsets[-1] :]), "padding", "zeros behind the records", payload[-2:].hex())
+    chunks = [trans_chunk(payload[begin + 2 * offsets[chunk] : begin + 2 * offsets[chunk + 1]],
+                          min(CHUNK, count - CHUNK * chunk)) for chunk in range(num_chunks)]
+    return np.concatenate(chunks) if chunks else np.zeros(0, np.int8)
+
+
 def q4_codes(payload, count):
     require_length(payload, 4 * -(-count // 8))
     fields = without_padding(bits_of(np.frombuffer(payload, "<u4"), 4, 8), count, "code")
@@ -423,5 +483,5 @@ def lane_votes(payload, count, num_workers):
     return num_workers - 2 * lane_fields(payload, count, num_workers, 1)
 
 
-DECODERS = {1: t2_codes, 2: t5_codes, 3: tmask_codes, 4: lane_sums, 16: q4_codes, 17: q8_codes, 18: sign_values, 21: n8_values,
+DECODERS = {1: t2_codes, 2: t5_codes, 3: tmask_codes, 4: lane_sums, 5: trans_codes, 16: q4_codes, 17: q8_codes, 18: sign_values, 21: n8_values,
             22: n4_values, 23: e4m3_values}

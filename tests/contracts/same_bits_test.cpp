@@ -45,7 +45,7 @@ CompressedAllReduceOptions random_options(std::uint64_t seed) {
   ternary.clip_scope = pick(ClipScope::kShared, ClipScope::kLocal);
   ternary.scope = pick(ScalerScope::kLayer, ScalerScope::kBlock, ScalerScope::kModel);
   ternary.block_elements = pick(64, 192, 4096, 5056, 8192);
-  ternary.format = pick(TernaryFormat::kT2, TernaryFormat::kT5, TernaryFormat::kTMask);
+  ternary.format = pick(TernaryFormat::kT2, TernaryFormat::kT5, TernaryFormat::kTMask, TernaryFormat::kTrans);
   const bool is_asymmetric =
       pick(true, false, false) && ternary.sharing != ScalerSharing::kMean && ternary.scope != ScalerScope::kModel;
   if (is_asymmetric) ternary.levels = TernaryLevels::kAsymmetric;

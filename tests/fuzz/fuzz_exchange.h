@@ -22,7 +22,7 @@ namespace terngrad::fuzz {
 
 /// Which exchange an input is for: each byte stands for one.
 struct ExchangeChoice {
-  TernaryFormat format;         // bits 0, 1: t2, t5, tmask, t2
+  TernaryFormat format;         // bits 0, 1: t2, t5, tmask, trans
   bool scatters;                // bit 2: scatter_reduce, whose means travel back as sums of codes
   bool own_scalers;             // bit 3: no shared scaler; the mean then goes back as bf16
   bool blocks;                  // bit 4: a scaler for each 4096 elements
@@ -33,7 +33,7 @@ struct ExchangeChoice {
 
 inline ExchangeChoice exchange_choice(std::uint8_t byte) {
   constexpr TernaryFormat kFormats[] = {TernaryFormat::kT2, TernaryFormat::kT5, TernaryFormat::kTMask,
-                                        TernaryFormat::kT2};
+                                        TernaryFormat::kTrans};
   return {.format = kFormats[byte & 3u],
           .scatters = (byte & 4u) != 0,
           .own_scalers = (byte & 8u) != 0,

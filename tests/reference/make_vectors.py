@@ -36,6 +36,8 @@ FILES = {
         Case("ternary:format=t5,clip_factor=1.5", workers=3, seed=2**40 + 3, step=1),
         Case("ternary:format=tmask,clip_factor=1.5,clip_scope=local", workers=3),
         Case("ternary:scaler=original,clip_factor=2.5,sharing=mean", workers=5, shape=(130,)),
+        Case("ternary:format=trans", workers=3, seed=7),
+        Case("ternary:format=trans,sharing=none,scope=block,block=128", **LAST_CHUNK),
         Case("ternary:sharing=none,scope=block,block=64", seed=272, step=3),
         Case("ternary:scope=block,block=640,format=t5", workers=3, **LAST_CHUNK),
         Case("ternary:rounding=nearest,clip_factor=1.22", workers=3),

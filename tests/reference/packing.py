@@ -1,11 +1,11 @@
-"""How codes become bytes, and back: fields of 32-bit words, t2, t5, tmask, lanes.
+"""How codes become bytes, and back: fields of 32-bit words, t2, t5, tmask, trans, lanes.
 
 What no encoder writes (a wrong length, bits behind the last code, values without a code) raises MalformedPayload.
 """
 
 import numpy as np
 
-CHUNK = 4096  # codes whose signs tmask keeps together
+CHUNK = 4096  # codes whose signs tmask and trans keep together
 
 
 class MalformedPayload(ValueError):
@@ -107,6 +107,95 @@ def unpack_tmask(payload: bytes, count: int) -> np.ndarray:
         require(not bits[len(places) :].any(), "tmask: signs behind the last of a chunk")
         codes[places] = 1 - 2 * bits[: len(places)].astype(np.int64)
     require(end == offsets[-1], f"tmask: {offsets[-1]} bytes of signs, but {end} are needed")
+    return codes
+
+
+def mask_level(mask: np.ndarray) -> int:
+    """The fraction of zeros in 64ths, from 12 to 63. mask: of at least one code, 1 where it is not 0"""
+    return min(max((64 * int((mask == 0).sum()) + len(mask) // 2) // len(mask), 12), 63)
+
+
+def mask_frequencies(level: int) -> np.ndarray:
+    """How often each of 256 mask bytes is expected among 4096; what is missing to them is of byte 0."""
+    ones = [bin(byte).count("1") for byte in range(256)]
+    frequencies = np.array([max(1, level ** (8 - j) * (64 - level) ** j >> 36) for j in ones])
+    frequencies[0] += 4096 - frequencies.sum()
+    return frequencies
+
+
+def code_mask(mask: np.ndarray) -> bytes:
+    """L, a zero and the mask of a chunk by rANS, from the last byte to the first; L = 0 and the mask as it is where
+    that is not shorter."""
+    plain = np.packbits(mask, bitorder="little").tobytes()
+    level = mask_level(mask)
+    frequencies = mask_frequencies(level).tolist()
+    starts = np.cumsum([0, *frequencies]).tolist()
+    states, words = [2**15, 2**15], []
+    for place in reversed(range(len(plain))):
+        x, f = states[place % 2], frequencies[plain[place]]
+        if x >= f * 2**19:
+            words.insert(0, x % 2**16)
+            x >>= 16
+        states[place % 2] = x // f * 4096 + x % f + starts[plain[place]]
+    coded = np.array(states, "<u4").tobytes() + np.array(words, "<u2").tobytes()
+    return bytes([level, 0]) + coded if len(coded) < len(plain) else bytes(2) + plain
+
+
+def decode_mask(record: bytes, count: int) -> tuple[np.ndarray, int]:
+    """The mask of a chunk's record, and where its signs begin."""
+    num_bytes = -(-count // 8)
+    require(len(record) >= 2, f"trans: a record of {len(record)} bytes")
+    level = record[0]
+    require(record[1] == 0 and (level == 0 or 12 <= level <= 63), f"trans: a record of level {level}")
+    plain, end = record[2 : 2 + num_bytes], 2 + num_bytes
+    if level != 0:
+        require(len(record) >= 10, f"trans: a coded record of {len(record)} bytes")
+        frequencies = mask_frequencies(level)
+        byte_of, starts = np.repeat(np.arange(256), frequencies).tolist(), np.cumsum([0, *frequencies]).tolist()
+        states, end = np.frombuffer(record, "<u4", 2, 2).tolist(), 10
+        plain = bytearray()
+        for place in range(num_bytes):
+            low = states[place % 2] % 4096
+            plain.append(byte_of[low])
+            x = int(frequencies[byte_of[low]]) * (states[place % 2] // 4096) + low - starts[byte_of[low]]
+            if x < 2**15:
+                require(end + 2 <= len(record), "trans: a record without its last words")
+                x, end = x * 2**16 + int.from_bytes(record[end : end + 2], "little"), end + 2
+            states[place % 2] = x
+        require(states == [2**15, 2**15], f"trans: states end at {states}")
+    require(len(plain) == num_bytes, f"trans: {len(plain)} mask bytes, expected {num_bytes}")
+    bits = np.unpackbits(np.frombuffer(bytes(plain), np.uint8), bitorder="little")
+    require(not bits[count:].any(), "trans: a mask behind the last code")
+    require(record[:end] == code_mask(bits[:count]), "trans: a mask that is coded in another way")
+    return bits[:count] == 1, end
+
+
+def pack_trans(codes: np.ndarray) -> bytes:
+    """Where each chunk's record begins and the last ends, in units of 2 bytes; then records: a coded mask, signs."""
+    records = []
+    for begin in range(0, len(codes), CHUNK):
+        chunk = codes[begin : begin + CHUNK]
+        signs = np.packbits(chunk[chunk != 0] < 0, bitorder="little").tobytes()
+        records.append(filled(code_mask((chunk != 0).astype(np.uint8)) + signs, 2))
+    offsets = np.cumsum([0] + [len(record) // 2 for record in records])
+    return offsets.astype("<u4").tobytes() + filled(b"".join(records))
+
+
+def unpack_trans(payload: bytes, count: int) -> np.ndarray:
+    num_offsets = -(-count // CHUNK) + 1
+    require(len(payload) >= 4 * num_offsets, f"trans: {len(payload)} bytes, expected at least {4 * num_offsets}")
+    offsets = np.frombuffer(payload, "<u4", num_offsets).tolist()
+    require(offsets[0] == 0 and offsets == sorted(offsets), f"trans: records begin at {offsets}")
+    records = unfilled(payload[4 * num_offsets :], 2 * offsets[-1])
+    codes = np.zeros(count, np.int64)
+    for chunk, (begin, end) in enumerate(zip(offsets, offsets[1:])):
+        record = records[2 * begin : 2 * end]
+        mask, signs_begin = decode_mask(record, min(CHUNK, count - CHUNK * chunk))
+        places = CHUNK * chunk + np.flatnonzero(mask)
+        signs = unfilled(record, signs_begin + -(-len(places) // 8), 2)[signs_begin:]
+        bits = np.unpackbits(np.frombuffer(signs, np.uint8), bitorder="little")
+        require(not bits[len(places) :].any(), "trans: signs behind the last of a chunk")
+        codes[places] = 1 - 2 * bits[: len(places)].astype(np.int64)
     return codes
 
 

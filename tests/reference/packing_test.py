@@ -16,7 +16,7 @@ from reference import e4m3, packing  # noqa: E402
 
 LENGTHS = [*range(70), 127, 128, 129, 4095, 4096, 4097, 8192, 12_289]
 TERNARY = [(packing.pack_t2, packing.unpack_t2), (packing.pack_t5, packing.unpack_t5),
-           (packing.pack_tmask, packing.unpack_tmask)]
+           (packing.pack_tmask, packing.unpack_tmask), (packing.pack_trans, packing.unpack_trans)]
 
 
 class Golden(unittest.TestCase):
@@ -43,6 +43,34 @@ class Golden(unittest.TestCase):
         self.assertEqual(payload[12:16].hex(), "ff010000")
         self.assertEqual(payload[16 : 12 + 512], bytes(508))
         self.assertEqual(payload[12 + 512 :].hex(), "02000000" "01010100")
+
+    def test_trans(self):
+        # One chunk of three units of 2 bytes: L = 0 and a zero, mask 11011, signs 1010, filled up.
+        self.assertEqual(packing.pack_trans(np.array([1, -1, 0, 1, -1])).hex(), "00000000" "02000000" "0000" "1b0a")
+
+    def test_coded_masks(self):
+        # Where all codes are 0, L = 63: byte 0 has what others leave of 4096 and start 0. A state below f 2^19 emits no
+        # word.
+        frequencies = packing.mask_frequencies(63)
+        self.assertEqual(frequencies.sum(), 4096)
+        self.assertEqual([int(frequencies[byte]) for byte in (1, 128, 3, 255)], [57, 57, 1, 1])
+        x = [2**15, 2**15]
+        for place in reversed(range(9)):  # nine bytes: the even state takes five
+            f = int(frequencies[0])
+            x[place % 2] = x[place % 2] // f * 4096 + x[place % 2] % f
+        self.assertEqual(packing.code_mask(np.zeros(72, np.uint8)), bytes([63, 0]) + np.array(x, "<u4").tobytes())
+        # Eight bytes are not longer than two states.
+        self.assertEqual(packing.code_mask(np.zeros(64, np.uint8)), bytes(10))
+
+    def test_trans_of_two_chunks(self):
+        # Chunk 0 has a non-zero, so ten bytes of L and states, or some more with words, and one of signs; chunk 1 is raw.
+        codes = np.zeros(4100, np.int64)
+        codes[7], codes[4097] = -1, -1
+        payload = packing.pack_trans(codes)
+        first = int.from_bytes(payload[4:8], "little")
+        self.assertEqual((payload[:4], int.from_bytes(payload[8:12], "little")), (bytes(4), first + 2))
+        self.assertEqual(payload[12 + 2 * first - 2 : 12 + 2 * first].hex(), "0100")
+        self.assertEqual(payload[12 + 2 * first :][:4].hex(), "0000" "0201")
 
     def test_fields(self):
         # q4, L = 7: 14 0 7 10 6 as nibbles from low ones.
@@ -117,7 +145,15 @@ class Refused(unittest.TestCase):
                 (packing.unpack_tmask, "0000000001000000" "03000000" "00000000", 1),  # a second non-zero
                 (packing.unpack_tmask, "0100000001000000" "01000000" "00000000", 1),  # signs that begin later
                 (packing.unpack_tmask, "0000000001000000" "01000000" "00000001", 1),
-                (packing.unpack_tmask, "00000000", 1)):
+                (packing.unpack_tmask, "00000000", 1),
+                (packing.unpack_trans, "0000000002000000" "0000" "0102", 1),  # a second sign
+                (packing.unpack_trans, "0000000002000000" "0000" "0300", 1),  # a second non-zero
+                (packing.unpack_trans, "0100000002000000" "0000" "0100", 1),  # a record that begins later
+                (packing.unpack_trans, "0000000003000000" "0000" "0100" "0000" "0000", 1),  # a longer record
+                (packing.unpack_trans, "0000000002000000" "0001" "0100", 1),
+                (packing.unpack_trans, "0000000002000000" "0b00" "0100", 1),
+                (packing.unpack_trans, "0000000001000000" "0000" "0000", 1),
+                (packing.unpack_trans, "00000000", 1)):
             self.assert_refused(unpack, payload, count)
 
     def test_fields(self):

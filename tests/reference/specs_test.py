@@ -49,7 +49,8 @@ class Specs(unittest.TestCase):
         numbers = {text: (codec.wire_id, codec.format_id()) for text, codec in self.codecs_of_all()}
         for text, expected in (("fp32", (1, 0)), ("bf16", (2, 0)), ("ternary", (3, 1)),
                                ("ternary:format=t5,clip_factor=2.5", (3, 2)),
-                               ("ternary:format=tmask,clip_factor=1.5,clip_scope=local", (3, 3)), ("qsgd", (4, 16)),
+                               ("ternary:format=tmask,clip_factor=1.5,clip_scope=local", (3, 3)),
+                               ("ternary:format=trans,clip_factor=2.5", (3, 5)), ("qsgd", (4, 16)),
                                ("int8", (4, 17)), ("qsgd:bits=2", (4, 1)), ("natural", (5, 21)),
                                ("natural:bits=4", (5, 22)), ("sign", (6, 18)), ("signsgd", (6, 18)),
                                ("onebit", (7, 18)), ("topk", (8, 19)), ("topk:scope=block,block=256,density=0.05", (8, 20)),

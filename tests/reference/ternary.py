@@ -11,6 +11,7 @@ FORMATS = {
     "t2": (1, packing.pack_t2, packing.unpack_t2),
     "t5": (2, packing.pack_t5, packing.unpack_t5),
     "tmask": (3, packing.pack_tmask, packing.unpack_tmask),
+    "trans": (5, packing.pack_trans, packing.unpack_trans),
 }
 
 
@@ -35,7 +36,7 @@ class Ternary(Codec):
         "clip_factor": (0.0, None), "scaler": ("paper", ("paper", "original")),
         "sharing": ("max", ("max", "mean", "none")), "clip_scope": ("shared", ("shared", "local")),
         "scope": ("layer", ("layer", "block", "model")), "block": (32768, None),
-        "format": ("t2", ("t2", "t5", "tmask")), "rounding": ("stochastic", ("stochastic", "nearest")),
+        "format": ("t2", ("t2", "t5", "tmask", "trans")), "rounding": ("stochastic", ("stochastic", "nearest")),
         "levels": ("symmetric", ("symmetric", "asymmetric")),
         "rotate": (0, (0, *rotation.RUNS)),
     }

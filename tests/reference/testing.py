@@ -10,7 +10,7 @@ except ImportError as missing:
 
 # Every codec, with every value of every key.
 SPECS = ["fp32", "bf16", "ternary", "ternary:format=t5,clip_factor=2.5",
-         "ternary:format=tmask,clip_factor=1.5,clip_scope=local",
+         "ternary:format=tmask,clip_factor=1.5,clip_scope=local", "ternary:format=trans,clip_factor=2.5",
          "ternary:scaler=original,clip_factor=2.5,sharing=mean", "ternary:sharing=none,block=64",
          "ternary:scope=block,block=640", "ternary:rounding=nearest,clip_factor=1.22", "ternary:levels=asymmetric",
          "ternary:levels=asymmetric,sharing=none,clip_factor=1.5,block=128",

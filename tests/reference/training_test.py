@@ -129,7 +129,7 @@ class Training(unittest.TestCase):
         self.assertGreater(self.check("--codec", "ternary", "--exchange", "scatter_reduce"), 0)
 
     def test_formats(self):
-        for form in "t2", "t5", "tmask":
+        for form in "t2", "t5", "tmask", "trans":
             self.assertGreater(self.check_ternary("--clip_factor", "2.5", "--ternary_format", form), 0)
 
     def test_downlinks(self):

@@ -76,6 +76,7 @@ class Document(Folder):
         self.assertEqual(wire_format.t2_codes(document_payload("t2"), 18).tolist(), CODES)
         self.assertEqual(wire_format.t5_codes(document_payload("t5"), 18).tolist(), CODES)
         self.assertEqual(wire_format.tmask_codes(document_payload("tmask"), 18).tolist(), CODES)
+        self.assertEqual(wire_format.trans_codes(document_payload("trans"), 18).tolist(), CODES)
         # A lane of one worker holds code + 1, and the sum of two workers' lanes the sum of codes + 2.
         self.assertEqual((wire_format.lane_sums(document_payload("lanes"), 18, 2) + 1).tolist(), CODES)
         self.assertEqual(wire_format.bfloat16_payload(bytes.fromhex("803f00c0803e0000"), 3).tolist(), [1, -2, 0.25])
@@ -135,6 +136,10 @@ class Document(Folder):
                                        (wire_format.t2_codes, "0000000000000000", 16), (wire_format.t5_codes, "f3000000", 5),
                                        (wire_format.tmask_codes, "0000000001000000" "01000000" "02000000", 1),
                                        (wire_format.tmask_codes, "0000000002000000" "01000000" "00000000", 1),
+                                       (wire_format.trans_codes, "0000000002000000" "0000" "0102", 1),
+                                       (wire_format.trans_codes, "0000000002000000" "0000" "0300", 1),
+                                       (wire_format.trans_codes, "0000000002000000" "0b00" "0100", 1),
+                                       (wire_format.trans_codes, "0000000006000000" "3f00" + 10 * "00", 72),
                                        (wire_format.sign_values, "08000000", 3), (wire_format.sign_values, "00000000", 33)]:
             with self.subTest(payload), self.assertRaises(wire_format.DamagedMessage):
                 decode(bytes.fromhex(payload), count)

@@ -12,7 +12,8 @@
 
 namespace terngrad::testing {
 
-inline constexpr TernaryFormat kFormats[] = {TernaryFormat::kT2, TernaryFormat::kT5, TernaryFormat::kTMask};
+inline constexpr TernaryFormat kFormats[] = {TernaryFormat::kT2, TernaryFormat::kT5, TernaryFormat::kTMask,
+                                             TernaryFormat::kTrans};
 
 /// The plain reference's codes of a whole tensor.
 inline std::vector<std::int8_t> reference_codes(const TernaryCodec& codec, const Layout& layout, const Tensors& tensors,

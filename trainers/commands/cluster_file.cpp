@@ -207,9 +207,9 @@ ClusterNet ClusterReader::net(const JsonValue& value) {
 CodecWork ClusterReader::codec(const JsonValue& value) {
   value.check_keys({"name", "encode", "decode"});
   const JsonValue name = value.at("name");
-  constexpr std::array kNames = {"fp32", "bf16", "t2", "t5", "tmask", "lanes"};
+  constexpr std::array kNames = {"fp32", "bf16", "t2", "t5", "tmask", "trans", "lanes"};
   if (std::ranges::find(kNames, name.text()) == kNames.end()) {
-    name.fail("is '", name.text(), "'; accepted: fp32, bf16, t2, t5, tmask, lanes");
+    name.fail("is '", name.text(), "'; accepted: fp32, bf16, t2, t5, tmask, trans, lanes");
   }
   return {.codec = name.text(),
           .encode = time(value.at("encode"), "elements"),

@@ -16,6 +16,7 @@
 #include "compress/plan/codec_registry.h"
 #include "kernels/runtime/errors.h"
 #include "trainers/options/codec_choice.h"
+#include "trainers/options/device_choice.h"
 #include "trainers/options/memory_choice.h"
 #include "trainers/options/option_set.h"
 #include "trainers/options/train_options.h"
@@ -241,6 +242,17 @@ void check_code_sums(const OptionSet& options, const TrainOptions& o) {
   }
 }
 
+/// Formats that GPUs have no kernels for.
+void check_formats_on_gpus(const TrainOptions& o) {
+  if (devices_of(o).is_cpu_run() || o.exchanges_on_host() || o.strategy_name() == "simple") return;
+  for (const ChosenCodec& codec : chosen_codecs(o)) {
+    if (!codec.is_ternary() || codec.value("format") != "trans") continue;
+    TERNGRAD_THROW(UsageError, codec.names("format") ? codec.given + ": format=trans" : "--ternary_format trans",
+                   " has no kernels for GPUs; it needs --device cpu, or an exchange on the host (--strategy ps with "
+                   "--num_servers 1 or more); accepted on GPUs: t2, t5, tmask");
+  }
+}
+
 /// Options of what workers send each other.
 void check_number_of_workers(const OptionSet& options, const TrainOptions& o) {
   if (o.num_nodes > 1) return;
@@ -291,6 +303,7 @@ void check_compression_options(const OptionSet& options, const TrainOptions& o) 
   check_scalers(options, o);
   check_shards(o);
   check_code_sums(options, o);
+  check_formats_on_gpus(o);
   check_number_of_workers(options, o);
 }
 

@@ -295,8 +295,9 @@ void declare_train_options(OptionSet& options, TrainOptions& o) {
   options.add("block_size", &o.block_size, "elements per scaler of --scaler_scope block; a multiple of 64",
               number_where("a positive multiple of 64",
                            [](double n) { return n >= 64 && n <= 0x1p50 && static_cast<std::int64_t>(n) % 64 == 0; }));
-  options.add("ternary_format", &o.ternary_format, "2 bits, 1.6 bits, or a mask with signs",
-              one_of({"t2", "t5", "tmask"}));
+  options.add("ternary_format", &o.ternary_format,
+              "2 bits, 1.6 bits, a mask with signs, or an entropy-coded mask with signs",
+              one_of({"t2", "t5", "tmask", "trans"}));
   options.add("size_to_binarize", &o.size_to_binarize, "tensors with fewer elements travel as fp32", at_least(0));
   options.add_flag("quantize_logits", &o.quantize_logits,
                    "compress the logits' weights and biases too, else they travel as fp32");

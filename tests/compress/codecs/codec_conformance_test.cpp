@@ -23,14 +23,14 @@ TEST(CodecConformance, OfEveryCodecWithItsDefaults) {
 }
 
 TEST(CodecConformance, OfTernaryWithEveryFormatAndItsOptions) {
-  for (const std::string format : {"t2", "t5", "tmask"}) {
+  for (const std::string format : {"t2", "t5", "tmask", "trans"}) {
     testing::check_codec(maker("ternary:clip_factor=2.5,format=" + format));
     testing::check_codec(maker("ternary:sharing=none,format=" + format));
   }
   testing::check_codec(maker("ternary:sharing=mean,scope=model"));
   testing::check_codec(maker("ternary:rounding=nearest,clip_factor=1.22"));
   testing::check_codec(maker("ternary:rounding=nearest,sharing=none,scope=block,block=4096"));
-  for (const std::string format : {"t2", "t5", "tmask"}) {
+  for (const std::string format : {"t2", "t5", "tmask", "trans"}) {
     testing::check_codec(maker("ternary:levels=asymmetric,format=" + format));
     testing::check_codec(maker("ternary:levels=asymmetric,sharing=none,scope=block,block=1984,format=" + format));
   }

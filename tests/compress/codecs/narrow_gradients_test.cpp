@@ -79,7 +79,8 @@ TEST(NarrowExchange, GivesTheMeanOfTheWidenedForTernaryOptions) {
   for (const ScalerScope scope : {ScalerScope::kLayer, ScalerScope::kBlock, ScalerScope::kModel}) {
     for (const ScalerSharing sharing : {ScalerSharing::kMax, ScalerSharing::kMean, ScalerSharing::kNone}) {
       for (const ClipScope clip_scope : {ClipScope::kShared, ClipScope::kLocal}) {
-        for (const TernaryFormat format : {TernaryFormat::kT2, TernaryFormat::kT5, TernaryFormat::kTMask}) {
+        for (const TernaryFormat format :
+             {TernaryFormat::kT2, TernaryFormat::kT5, TernaryFormat::kTMask, TernaryFormat::kTrans}) {
           CompressedAllReduceOptions options = testing::options_of(ExchangeAlgorithm::kAllGather);
           TernaryOptions ternary;
           ternary.scope = scope;

@@ -88,6 +88,8 @@ TEST(TernaryCodec, StatesTheBitsOfItsFormat) {
   EXPECT_EQ(TernaryCodec({.format = TernaryFormat::kTMask}).traits().bits_per_element, 2.0);  // the bound
   EXPECT_TRUE(TernaryCodec({.format = TernaryFormat::kT2}).traits().fixed_size);
   EXPECT_FALSE(TernaryCodec({.format = TernaryFormat::kTMask}).traits().fixed_size);
+  EXPECT_EQ(TernaryCodec({.format = TernaryFormat::kTrans}).traits().bits_per_element, 2.0);  // the bound
+  EXPECT_FALSE(TernaryCodec({.format = TernaryFormat::kTrans}).traits().fixed_size);
 }
 
 TEST(TernaryCodec, OptionsTextDiffersInEveryOption) {

@@ -118,6 +118,8 @@ TEST(BitsPerElement, OfEveryCodec) {
   EXPECT_EQ(bits_per_element("t2", 8), 2);
   EXPECT_EQ(bits_per_element("t5", 8), 1.6);
   EXPECT_EQ(bits_per_element("tmask", 8, 0.25), 1.25);
+  EXPECT_NEAR(bits_per_element("trans", 8, 0.29), 0.8687 + 0.29 + 0.03, 1e-4);
+  EXPECT_EQ(bits_per_element("trans", 8, 0), 0.03);
   const std::vector<std::pair<int, double>> lanes = {
       {8, 64.0 / 12}, {64, 8}, {512, 12.8}, {4096, 16}, {100'000, 64.0 / 3}};
   for (const auto& [num_workers, bits] : lanes) EXPECT_EQ(bits_per_element("lanes", num_workers), bits) << num_workers;
@@ -374,7 +376,7 @@ TEST(PredictStep, RefusesNumbersOutOfRange) {
 }
 
 TEST(SuitablePlans, AllWork) {
-  for (const char* codec : {"fp32", "bf16", "t2", "t5", "tmask", "lanes"}) {
+  for (const char* codec : {"fp32", "bf16", "t2", "t5", "tmask", "trans", "lanes"}) {
     for (const int num_workers : {1, 2, 8, 64}) {
       const std::vector<ClusterPlan> plans = suitable_plans(small_cluster(), codec, num_workers);
       EXPECT_EQ(plans.size(), (num_workers > 2 ? 2u : 1u) * (std::string(codec)[0] == 't' ? 4u : 3u)) << codec;

@@ -74,7 +74,8 @@ TEST_P(OfWorkers, EveryTernaryFormatGivesTheReferenceMean) {
   const int n = GetParam();
   const Layout layout = mixed_layout();
   const auto workers = worker_gradients(layout, n);
-  for (const TernaryFormat format : {TernaryFormat::kT2, TernaryFormat::kT5, TernaryFormat::kTMask}) {
+  for (const TernaryFormat format :
+       {TernaryFormat::kT2, TernaryFormat::kT5, TernaryFormat::kTMask, TernaryFormat::kTrans}) {
     for (const ExchangeAlgorithm algorithm : kAlgorithms) {
       for (const DownlinkCodec downlink_codec : {DownlinkCodec::kFloat32, DownlinkCodec::kTernary}) {
         auto options = options_of(algorithm, downlink_codec);

@@ -231,7 +231,7 @@ TEST(Downlink, TernaryDrawsAreThoseOfTheDownlinkAndWorkerZero) {
 
 TEST(Downlink, AllPartsTogetherEqualOneWholePart) {
   for (const DownlinkCodec codec : kDownlinkCodecs) {
-    for (const TernaryFormat format : {TernaryFormat::kT2, TernaryFormat::kTMask}) {
+    for (const TernaryFormat format : {TernaryFormat::kT2, TernaryFormat::kTMask, TernaryFormat::kTrans}) {
       for (const ScalerScope scope : {ScalerScope::kLayer, ScalerScope::kBlock}) {
         const TernaryOptions ternary{.scope = scope, .block_elements = 6400, .format = format};
         Leg whole(codec, 1, ternary);

@@ -149,7 +149,8 @@ TEST(ExchangeBytes, AreThoseThatCrossAndAreKnownBefore) {
 
 TEST(ExchangeBytes, OfAutoInOneProcessAreThoseOfTheAlgorithmThatItChose) {
   for (const DownlinkCodec downlink_codec : kDownlinkCodecs) {
-    for (const TernaryFormat format : {TernaryFormat::kT2, TernaryFormat::kT5, TernaryFormat::kTMask}) {
+    for (const TernaryFormat format :
+         {TernaryFormat::kT2, TernaryFormat::kT5, TernaryFormat::kTMask, TernaryFormat::kTrans}) {
       CompressedAllReduceOptions options = options_of(ExchangeAlgorithm::kAuto, downlink_codec);
       options.codecs.codec = ternary_spec({.format = format});
       const Layout layout = mixed_layout();

@@ -25,6 +25,7 @@ TEST(CodecFacts, OfTernaryWithEachWordOfItsKeys) {
   const CodecFacts ternary = codec_facts("ternary");
   EXPECT_THAT(ternary.bits, ElementsAre(1.6, 2));
   EXPECT_THAT(ternary.varying_by, ::testing::Contains("format=tmask"));
+  EXPECT_THAT(ternary.varying_by, ::testing::Contains("format=trans"));
   EXPECT_TRUE(ternary.unbiased.by_default && ternary.summable.by_default);
   EXPECT_THAT(ternary.unbiased.changed_by, IsSupersetOf({"sharing=mean", "rounding=nearest"}));
   EXPECT_THAT(ternary.summable.changed_by, ::testing::Contains("sharing=none"));

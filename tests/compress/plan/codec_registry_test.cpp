@@ -77,7 +77,8 @@ TEST(CodecRegistry, RefusesKeysThatACodecLacksAndValuesThatItDoesNotTake) {
       refusal("ternary:bits=4"),
       "[ternary] there is no key 'bits'; accepted: clip_factor, scaler, sharing, clip_scope, scope, block, format, "
       "rounding, levels, rotate");
-  EXPECT_EQ(refusal("ternary:format=lanes"), "[ternary] format=lanes is refused; accepted: one of t2, t5, tmask");
+  EXPECT_EQ(refusal("ternary:format=lanes"),
+            "[ternary] format=lanes is refused; accepted: one of t2, t5, tmask, trans");
   EXPECT_THAT(refusal("ternary:scope=block,block=100"), HasSubstr("a multiple of 64"));
 }
 

@@ -297,6 +297,8 @@ TEST_F(CudaTrainCommand, OptionsWithoutEffectOnAGpuAreRefused) {
   refuse({"--strategy", "ps", "--pull", "parameters", "--overlap", "on"}, {"--overlap on", "--pull gradient"});
   refuse({"--profile"}, {"--profile", "--device cpu"});
   refuse({"--trace_steps", "1"}, {"--trace_steps", "--device cpu"});
+  refuse({"--ternary_format", "trans"}, {"--ternary_format trans has no kernels for GPUs", "t2, t5, tmask"});
+  refuse({"--codec", "ternary:format=trans"}, {"--codec ternary:format=trans: format=trans has no kernels for GPUs"});
   refuse({"--overlap", "on", "--ternary_format", "tmask"},
          {"--overlap on", "--ternary_format than tmask", "auto, off"});
   refuse({"--overlap", "on", "--clip_by_global_norm", "1"}, {"--overlap on", "--clip_by_global_norm", "auto, off"});

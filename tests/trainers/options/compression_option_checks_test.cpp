@@ -125,7 +125,7 @@ TEST(CompressionOptionChecks, SpecsThatTheirCodecDoesNotTakeAreRefused) {
       {{"--codec", "ternary:"}, {"--codec ternary:", "nothing follows ':'", "NAME:KEY=VALUE"}},
       {{"--codec", "ternary:bits=4"}, {"--codec ternary:bits=4", "no key 'bits'", "clip_factor, scaler, sharing"}},
       {{"--codec", "fp32:clip_factor=1"}, {"--codec fp32:clip_factor=1", "no key 'clip_factor'", "no options"}},
-      {{"--codec", "ternary:format=t9"}, {"--codec ternary:format=t9", "format=t9", "t2, t5, tmask"}},
+      {{"--codec", "ternary:format=t9"}, {"--codec ternary:format=t9", "format=t9", "t2, t5, tmask, trans"}},
       {{"--codec", "ternary:block=64"}, {"--codec ternary:block=64", "block=64", "scope=block"}},
       {{"--codec_for", "*=ternary:bits=4"}, {"--codec_for *=ternary:bits=4", "no key 'bits'", "clip_factor, scaler"}},
       {{"--num_nodes", "2", "--exchange", "vendor", "--codec", "ternary:clip_factor=2.5"},

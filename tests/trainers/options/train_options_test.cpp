@@ -124,7 +124,7 @@ TEST(TrainOptions, WrongValuesAreRefused) {
       {{"--scaler_scope", "row"}, {"--scaler_scope", "row", "layer, block, model"}},
       {{"--block_size", "100"}, {"--block_size", "100", "multiple of 64"}},
       {{"--block_size", "0"}, {"--block_size", "0", "multiple of 64"}},
-      {{"--ternary_format", "t3"}, {"--ternary_format", "t3", "t2, t5, tmask"}},
+      {{"--ternary_format", "t3"}, {"--ternary_format", "t3", "t2, t5, tmask, trans"}},
       {{"--quantize_logits=yes"}, {"--quantize_logits", "yes", "true or false"}},
       {{"--log_steps", "0"}, {"--log_steps", "0", "at least 1"}},
       {{"--telemetry_steps", "-1"}, {"--telemetry_steps", "-1", "at least 0"}},
