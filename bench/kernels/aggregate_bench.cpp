@@ -18,7 +18,7 @@ struct State {
   std::vector<Buffer<std::uint8_t>> payloads;
   std::vector<const std::uint8_t*> pointers;
   std::vector<std::int64_t> bytes;
-  float scale = 0.025f / kMessages;
+  float scale = 0;
   Buffer<float> out;
 };
 
@@ -43,12 +43,13 @@ std::int64_t encode(std::int64_t n, CodeFormat format, std::size_t k, std::uint8
   return used;
 }
 
-Subject code_sums(std::int64_t n, CodeFormat format) {
+Subject code_sums(std::int64_t n, CodeFormat format, std::size_t num_messages) {
   auto state = std::make_shared<State>();
+  state->scale = 0.025f / static_cast<float>(num_messages);
   state->out = Buffer<float>(n);
   double encoded_bytes = 0;
   Subject subject;
-  for (std::size_t k = 0; k < kMessages; ++k) {
+  for (std::size_t k = 0; k < num_messages; ++k) {
     state->payloads.emplace_back(payload_bytes(format, n, 1));
     const std::int64_t used = encode(n, format, k, state->payloads.back().data());
     state->pointers.push_back(state->payloads.back().data());
@@ -75,7 +76,7 @@ Subject code_sums(std::int64_t n, CodeFormat format) {
     const std::int64_t stride = std::max<std::int64_t>(1, n / 65536);
     for (std::int64_t i = 0; i < n; i += stride) {
       int sum = 0;
-      for (std::size_t k = 0; k < kMessages; ++k) {
+      for (std::size_t k = 0; k < num_messages; ++k) {
         std::int16_t code = 0;
         unpack_codes({format, {state->pointers[k], static_cast<std::size_t>(state->bytes[k])}, n, 1}, i, {&code, 1});
         sum += code;
@@ -120,11 +121,13 @@ Subject float_tree(std::int64_t n) {
 void register_aggregate() {
   for (const std::int64_t n : sizes()) {
     for (const int threads : thread_counts()) {
-      for (const CodeFormat format :
-           {CodeFormat::kT2, CodeFormat::kT5, CodeFormat::kTMask, CodeFormat::kQ4, CodeFormat::kQ8}) {
+      for (const CodeFormat format : {CodeFormat::kT2, CodeFormat::kT5, CodeFormat::kTMask, CodeFormat::kTrans,
+                                      CodeFormat::kQ4, CodeFormat::kQ8}) {
         register_subject(bench_name("aggregate8_" + to_string(format), "f32", n, threads), n, threads,
-                         [=] { return code_sums(n, format); });
+                         [=] { return code_sums(n, format, kMessages); });
       }
+      register_subject(bench_name("decode_trans", "f32", n, threads), n, threads,
+                       [=] { return code_sums(n, CodeFormat::kTrans, 1); });
       if (n <= 1 << 23) {
         register_subject(bench_name("aggregate8_fp32", "f32", n, threads), n, threads, [n] { return float_tree(n); });
       }

@@ -31,7 +31,7 @@ Subject ternarize_subject(std::int64_t n, const TernarizeOptions& options, Eleme
   const DrawKey key{1, 1, 0, DrawPurpose::kTernarize};
   Subject subject;
   subject.elements = static_cast<double>(n);
-  // What is written, which with tmask depends on the codes.
+  // What is written, which with tmask and trans depends on the codes.
   Stream once(Device::cpu(), num_hardware_threads());
   ternarize({&state->task, 1}, options, key, {&state->bytes, 1}, once);
   subject.bytes = static_cast<double>(element_bytes(type)) * static_cast<double>(n) + static_cast<double>(state->bytes);
@@ -59,7 +59,7 @@ void register_ternarize() {
     }
   };
   for (const TernaryFormat format :
-       {TernaryFormat::kT2, TernaryFormat::kT5, TernaryFormat::kTMask, TernaryFormat::kLanes}) {
+       {TernaryFormat::kT2, TernaryFormat::kT5, TernaryFormat::kTMask, TernaryFormat::kTrans, TernaryFormat::kLanes}) {
     add(format, ElementType::kFloat32);
   }
   add(TernaryFormat::kT2, ElementType::kBfloat16);

@@ -51,8 +51,8 @@ Subject add_lane_words(std::int64_t n) {
 void register_unpack() {
   for (const std::int64_t n : sizes()) {
     if (n > 1 << 23) continue;  // a tile at a time is what aggregation unpacks
-    for (const TernaryFormat format :
-         {TernaryFormat::kT2, TernaryFormat::kT5, TernaryFormat::kTMask, TernaryFormat::kLanes}) {
+    for (const TernaryFormat format : {TernaryFormat::kT2, TernaryFormat::kT5, TernaryFormat::kTMask,
+                                       TernaryFormat::kTrans, TernaryFormat::kLanes}) {
       register_subject(bench_name("unpack_" + to_string(format), "i16", n, 1), n, 1, [=] { return unpack(n, format); });
     }
     register_subject(bench_name("add_lanes", "u64", n, 1), n, 1, [n] { return add_lane_words(n); });

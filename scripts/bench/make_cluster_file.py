@@ -36,6 +36,7 @@ CODECS = {
     "t2": (("encode_tensor",), ("aggregate8_t2",)),
     "t5": (("statistics", "ternarize_t5"), ("aggregate8_t5",)),
     "tmask": (("statistics", "ternarize_tmask"), ("aggregate8_tmask",)),
+    "trans": (("statistics", "ternarize_trans"), ("aggregate8_trans",)),
     "lanes": (("statistics", "ternarize_lanes"), ("unpack_lanes",)),
 }
 SECONDS = {"ns": 1e-9, "us": 1e-6, "ms": 1e-3, "s": 1.0}
