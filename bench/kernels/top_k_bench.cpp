@@ -66,7 +66,9 @@ Subject top_k(std::int64_t n, double density, std::int64_t block) {
 void register_top_k() {
   for (const std::int64_t n : sizes()) {
     for (const int threads : thread_counts()) {
-      for (const auto& [name, density] : {std::pair{"top_k_0.1%", 0.001}, {"top_k_1%", 0.01}, {"top_k_10%", 0.1}}) {
+      for (const char* const percent : {"0.1", "1", "10"}) {
+        const std::string name = std::string("top_k_") + percent + "%";
+        const double density = std::stod(percent) / 100;
         register_subject(bench_name(name, "f32", n, threads), n, threads, [=] { return top_k(n, density, 0); });
       }
     }

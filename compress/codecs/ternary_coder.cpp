@@ -28,7 +28,7 @@ namespace {
 /// for which two passes are quicker.
 bool fits_one_pass(std::int64_t block_elements, ElementType type, const Device& device) {
   constexpr std::int64_t kCacheBytes = std::int64_t{50} << 20;
-  constexpr std::int64_t kBlocksAtOnce = 132 * 4;
+  constexpr std::int64_t kBlocksAtOnce = std::int64_t{132} * 4;
   return device.is_cpu() ||
          block_elements <= kCacheBytes / 2 / kBlocksAtOnce / static_cast<std::int64_t>(element_bytes(type));
 }

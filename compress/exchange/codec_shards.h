@@ -15,8 +15,8 @@ namespace terngrad {
 /// difference is a chunk for each codec at most. With shards of equal elements alone, the owner of logits that travel
 /// as fp32 beside ternary layers gets several times the bytes of others.
 ///
-/// Tensors of codecs with a larger grain (CodecTraits::grain_elements) are cut at its multiples only, or not at all: each
-/// such unit goes to the shard in whose equal part of the elements of these tensors its first element lies.
+/// Tensors of codecs with a larger grain (CodecTraits::grain_elements) are cut at its multiples only, or not at all:
+/// each such unit goes to the shard in whose equal part of the elements of these tensors its first element lies.
 ///
 /// A shard's slices are in order of the layout, one of a tensor at most. All shards together cover every element once.
 /// With one codec they are those of shards(). A function of its arguments alone, so all ranks have the same; part of

@@ -25,7 +25,7 @@ struct CodecEntry {
   /// Reads the codec's options, all of them whatever the spec says, and makes it. What is left over is refused after
   /// it.
   std::unique_ptr<Codec> (*make)(SpecReader& reader, const CodecContext& context);
-  const char* source = "";  // the publications that it is from
+  const char* source = "";   // the publications that it is from
   bool runs_on_gpus = true;  // by kernels; else its tensors' work is the host's (compress/codecs/host_coder.h)
 };
 

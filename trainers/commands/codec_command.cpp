@@ -157,6 +157,7 @@ int inspect(const InspectOptions& o) {
                         .seed = o.seed,
                         .results = {}};
   std::vector<CodecInspection> running;
+  running.reserve(codecs.size());
   for (const InspectedCodec& codec : codecs) {
     running.push_back(with_codec(
         codec.given, [&] { return CodecInspection(codec, inspection.layout, inspection.num_workers, o.seed); }));

@@ -128,7 +128,7 @@ class GradientDumpHook final : public Hook {
     std::error_code error;
     fs::create_directory(path, error);
     if (error) throw_file_error("create the folder", path, error.value());
-    const Folder folder(path);
+    Folder folder(path);
     if (!std::exchange(is_clean_, true)) remove_stale_temporaries(folder);
     return folder;
   }

@@ -193,6 +193,7 @@ void CodecInspection::add(const GradientFile& gradients, std::uint64_t step) {
     p.memory->compensate(p.segments, p.stream);
   }
   std::vector<double> measured;
+  measured.reserve(static_cast<std::size_t>(p.num_workers));
   for (int worker = 0; worker < p.num_workers; ++worker) {
     measured.push_back(p.measure(worker, encoded[static_cast<std::size_t>(worker)], step, gradients.source));
   }

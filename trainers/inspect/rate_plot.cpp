@@ -100,6 +100,7 @@ struct Axes {
 /// no dot.
 void place_labels(std::vector<Point>& points) {
   std::vector<Box> taken;
+  taken.reserve(2 * points.size());
   for (const Point& point : points) taken.push_back({point.x - 4, point.x + 4, point.y - 4, point.y + 4});
   for (Point& point : points) {
     const double length = kCharacterWidth * static_cast<double>(point.label.size());
@@ -108,7 +109,8 @@ void place_labels(std::vector<Point>& points) {
       // First on one side, then on the other, at the dot's height, then below and above, further and further.
       const bool to_right = fits_right == (attempt % 2 == 0) || point.x - 8 - length < kLeft;
       const int rank = attempt / 2;
-      const double shift = kLineHeight * ((rank + 1) / 2) * (rank % 2 == 0 ? -1 : 1);
+      const int lines = (rank + 1) / 2;
+      const double shift = kLineHeight * lines * (rank % 2 == 0 ? -1 : 1);
       point.label_x = to_right ? std::min(point.x + 8, kRight - length) : point.x - 8 - length;
       point.label_y = point.y + shift;
       const Box box{point.label_x, point.label_x + length, point.label_y - 6, point.label_y + 6};
