@@ -222,7 +222,11 @@ def run(options):
     # DDP is gone by now. If it were the last to hold the group, the group would wait for its threads without giving up the
     # interpreter's lock, which one of them may be waiting for.
     distributed.destroy_process_group()
-    return 0
+    # Everything is written. The interpreter's own end, in which it ends threads of PyTorch's that wait for its lock, has
+    # aborted a loaded machine's process now and then ("terminate called without an active exception").
+    sys.stdout.flush()
+    sys.stderr.flush()
+    os._exit(0)
 
 
 def version():
