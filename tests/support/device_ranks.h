@@ -86,7 +86,8 @@ inline void expect_cpus_bits(const std::vector<Tensors>& workers, const Compress
       std::vector<float> sent(found.sent.size());
       const float scaler = cpu.decode_local(range.first_local_worker + range.num_local_workers - 1, 0, sent);
       ASSERT_EQ(bits_of(scaler), bits_of(found.scaler)) << what;
-      ASSERT_EQ(sent, found.sent) << what << ", rank " << rank;
+      // As bits: turned back, the largest scalers leave the range of float32, and NaN is not equal to itself.
+      ASSERT_EQ(bits_of(sent), bits_of(found.sent)) << what << ", rank " << rank;
     }
   }
 }
