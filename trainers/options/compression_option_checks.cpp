@@ -242,9 +242,9 @@ void check_code_sums(const OptionSet& options, const TrainOptions& o) {
   }
 }
 
-/// Formats that GPUs have no kernels for.
+/// Formats that GPUs have no kernels for. A process that does not train, such as one that evaluates, needs no GPU.
 void check_formats_on_gpus(const TrainOptions& o) {
-  if (devices_of(o).is_cpu_run() || o.exchanges_on_host() || o.strategy_name() == "simple") return;
+  if (!o.trains || devices_of(o).is_cpu_run() || o.exchanges_on_host() || o.strategy_name() == "simple") return;
   for (const ChosenCodec& codec : chosen_codecs(o)) {
     if (!codec.is_ternary() || codec.value("format") != "trans") continue;
     TERNGRAD_THROW(UsageError, codec.names("format") ? codec.given + ": format=trans" : "--ternary_format trans",
