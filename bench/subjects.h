@@ -10,6 +10,7 @@ void register_rotate();
 void register_fp8();
 void register_exponents();
 void register_signs();
+void register_low_rank();
 void register_top_k();
 void register_encode();
 void register_aggregate();
@@ -34,6 +35,7 @@ inline void register_all() {
   register_fp8();
   register_exponents();
   register_signs();
+  register_low_rank();
   register_top_k();
   register_encode();
   register_aggregate();

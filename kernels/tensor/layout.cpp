@@ -65,6 +65,28 @@ Layout Layout::select(std::span<const int> segments) const {
   return selection;
 }
 
+Layout Layout::reshaped(std::span<const std::vector<std::int64_t>> shapes) const {
+  TERNGRAD_REQUIRE(shapes.size() == segments_.size(), "[Layout] ", shapes.size(), " shapes for ", segments_.size(),
+                   " tensors");
+  Layout result = *this;
+  result.is_selection_ = true;
+  result.num_elements_ = 0;
+  for (std::size_t i = 0; i < shapes.size(); ++i) {
+    Segment& segment = result.segments_[i];
+    std::int64_t count = 1;
+    for (const std::int64_t dimension : shapes[i]) {
+      // Never multiplied further than that, so it cannot overflow.
+      TERNGRAD_REQUIRE(dimension >= 0 && (count == 0 || dimension <= segment.num_elements / count), "[Layout] tensor '",
+                       segment.name, "' has ", segment.num_elements, " elements, which the new shape exceeds");
+      count *= dimension;
+    }
+    segment.shape = shapes[i];
+    segment.num_elements = count;
+    result.num_elements_ += count;
+  }
+  return result;
+}
+
 std::uint64_t Layout::fingerprint() const {
   Fingerprint hash;
   hash.add(static_cast<std::uint64_t>(num_segments()));

@@ -35,6 +35,7 @@ enum class DrawPurpose : std::uint8_t {
   kQuantize = 10,
   kQuantizeRefine = 11,
   kRotate = 12,
+  kFactorInit = 14,
 };
 
 /// Names one stream of draws: equal keys give equal bits on every backend, with any number of threads or processes.
