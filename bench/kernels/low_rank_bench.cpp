@@ -1,4 +1,5 @@
-// Products of a matrix with thin factors, and P Q^T again, of a matrix with as many columns as AlexNet's largest layers.
+// Products of a matrix with thin factors, and P Q^T again, of a matrix with as many columns as AlexNet's largest
+// layers.
 #include "kernels/factors/low_rank.h"
 
 #include <algorithm>

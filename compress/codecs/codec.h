@@ -68,6 +68,13 @@ enum class PayloadForm {
   kLanes,    // lanes for sums over workers (TernaryFormat::kLanes); summable codecs only
 };
 
+/// A tensor as the product of two thin factors, which all workers find together in two rounds of their exchange
+/// (compress/exchange/low_rank_all_reduce.h).
+struct LowRankForm {
+  int rank = 4;            // the most columns of a factor; at most either dimension of the tensor
+  bool warm_start = true;  // a step begins with the factor that the last one found, else with one that is drawn
+};
+
 /// What keys the draws that are the same for all workers.
 struct StepKey {
   std::uint64_t seed = 0;
@@ -129,6 +136,15 @@ class Codec {
   /// 0: none are. What is decoded and aggregated is rotated still: a rotation is linear and the same for all workers,
   /// so the mean is turned back once, when all else has been done to it (Coder::finish).
   virtual std::int64_t rotation() const { return 0; }
+
+  /// Whether the codec is for tensors of that many elements, of its number of columns; a plan sends others as fp32.
+  virtual bool takes(std::int64_t num_elements) const {
+    static_cast<void>(num_elements);
+    return true;
+  }
+  /// Set: an exchange has the tensors' means from factors in two rounds. Coder and messages are then those of one
+  /// worker by itself, for tools: what an exchange of one worker would send.
+  virtual std::optional<LowRankForm> low_rank() const { return std::nullopt; }
 
   /// How the kernels of tree sums read the codec's own form; none: they cannot.
   struct LeafForm {

@@ -10,7 +10,8 @@ BucketedAllReduce::BucketedAllReduce(const Layout& layout, const WorkerGroup& wo
                                      const CompressedAllReduceOptions& options, Buckets buckets)
     : layout_(layout, options.codecs, workers.num_workers, std::move(buckets)),
       options_(options),
-      num_local_workers_(workers.num_local_workers) {
+      num_local_workers_(workers.num_local_workers),
+      factors_(layout, layout_.plan()) {
   // An update cannot be taken back if a later bucket drops the step.
   TERNGRAD_REQUIRE(options.update == nullptr || layout_.num_buckets() == 1,
                    "[buckets] an update of shards needs all tensors in one bucket, got ", layout_.num_buckets());
@@ -18,7 +19,7 @@ BucketedAllReduce::BucketedAllReduce(const Layout& layout, const WorkerGroup& wo
     CompressedAllReduceOptions own = options;
     own.algorithm = layout_.algorithm_of(bucket, options.algorithm);
     parts_.emplace_back().exchange =
-        std::make_unique<CompressedAllReduce>(layout_.layout_of(bucket), layout_.plan_of(bucket), workers, own);
+        make_part_exchange(layout_.layout_of(bucket), layout_.plan_of(bucket), workers, own, factors_);
   }
 }
 
@@ -60,6 +61,7 @@ ExchangeReport BucketedAllReduce::finish() {
   is_begun_ = false;
   found_.apply_policy(options_.on_nonfinite, step_, report_);
   has_sent_ = !report_.skipped;
+  for (std::size_t bucket = 0; has_sent_ && bucket < parts_.size(); ++bucket) parts_[bucket].exchange->commit();
   return report_;
 }
 

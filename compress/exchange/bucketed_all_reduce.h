@@ -1,4 +1,4 @@
-// BucketedAllReduce: a CompressedAllReduce for each bucket of tensors.
+// BucketedAllReduce: an exchange for each bucket of tensors.
 #pragma once
 
 #include <cstdint>
@@ -9,6 +9,8 @@
 #include "compress/exchange/bucketed_exchange.h"
 #include "compress/exchange/bucketed_layout.h"
 #include "compress/exchange/compressed_all_reduce.h"
+#include "compress/exchange/part_exchange.h"
+#include "compress/memory/factor_state.h"
 
 namespace terngrad {
 
@@ -30,11 +32,12 @@ class BucketedAllReduce final : public GradientExchange, public BucketedExchange
   /// Of all tensors.
   const CodecPlan& plan() const { return layout_.plan(); }
   /// Of the tensors of one bucket.
-  const CompressedAllReduce& exchange_of(std::size_t bucket) const { return *parts_.at(bucket).exchange; }
+  const PartExchange& exchange_of(std::size_t bucket) const { return *parts_.at(bucket).exchange; }
 
   ExchangeReport exchange(std::span<const TensorTable> gradients, const TensorTable& mean, std::uint64_t step) override;
   float decode_local(int local_worker, int segment, std::span<float> out) override;
   BucketedExchange* in_buckets() override { return this; }
+  FactorState* factors() override { return &factors_; }
 
   /// CompressedAllReduce::keep of all buckets, for tables of all tensors.
   void keep(Kept what, std::span<const TensorTable> encoded, std::span<const TensorTable> kept);
@@ -46,7 +49,7 @@ class BucketedAllReduce final : public GradientExchange, public BucketedExchange
 
  private:
   struct Part {
-    std::unique_ptr<CompressedAllReduce> exchange;
+    std::unique_ptr<PartExchange> exchange;
     std::vector<TensorTable> gradients;  // of the step, one per local worker
     TensorTable mean;
   };
@@ -54,6 +57,7 @@ class BucketedAllReduce final : public GradientExchange, public BucketedExchange
   BucketedLayout layout_;
   CompressedAllReduceOptions options_;
   int num_local_workers_;
+  FactorState factors_;
   std::vector<Part> parts_;  // one per bucket
   // The step.
   std::uint64_t step_ = 0;

@@ -57,6 +57,10 @@ ExchangeAlgorithm algorithm_for(const CompressedAllReduceOptions& options, const
   }
   const bool can_update =
       options.downlink_codec == DownlinkCodec::kFloat32 || options.downlink_codec == DownlinkCodec::kBfloat16;
+  for (const CodecPlan::Group& group : plan.groups()) {
+    TERNGRAD_REQUIRE(!group.codec->low_rank(), "[exchange] ", group.spec,
+                     " takes two rounds, which BucketedAllReduce and ExchangeParts have");
+  }
   if (options.update != nullptr) {
     for (const CodecPlan::Group& group : plan.groups()) {
       TERNGRAD_REQUIRE(group.codec->traits().grain_elements == kChunkElements,

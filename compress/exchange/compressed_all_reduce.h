@@ -12,6 +12,7 @@
 #include "compress/exchange/exchange_bytes.h"
 #include "compress/exchange/gradient_exchange.h"
 #include "compress/exchange/nonfinite.h"
+#include "compress/exchange/part_exchange.h"
 #include "compress/exchange/wire_bytes.h"
 #include "compress/wire/gradient_transport.h"
 #include "compress/wire/payload_rows.h"
@@ -21,11 +22,11 @@
 
 namespace terngrad {
 
-class CompressedAllReduce final : public GradientExchange {
+class CompressedAllReduce final : public GradientExchange, public PartExchange {
  public:
   /// @throws InvalidArgument for options that cannot be honoured together: integer_sum without a summable codec,
-  /// downlink codec sums or ternary without a shared scaler, servers of the group that own nothing, an update without
-  /// servers or with a downlink codec other than fp32 and bf16
+  /// downlink codec sums or ternary without a shared scaler, tensors of low rank (make_part_exchange has them), servers
+  /// of the group that own nothing, an update without servers or with a downlink codec other than fp32 and bf16
   CompressedAllReduce(const Layout& layout, const WorkerGroup& workers, const CompressedAllReduceOptions& options);
   /// With a plan made before, for a run of that many workers; options.codecs is not looked at.
   CompressedAllReduce(const Layout& layout, CodecPlan plan, WorkerGroup workers,
@@ -38,13 +39,11 @@ class CompressedAllReduce final : public GradientExchange {
   ExchangeReport exchange(std::span<const TensorTable> gradients, const TensorTable& mean, std::uint64_t step) override;
   float decode_local(int local_worker, int segment, std::span<float> out) override;
 
-  /// exchange, for one of the parts of a step: what is not finite is added to `found` for the caller to apply the
-  /// policy to, when all parts are done, and is not in the report.
   ExchangeReport exchange_part(std::span<const TensorTable> gradients, const TensorTable& mean, std::uint64_t step,
-                               NonfiniteTensors& found);
-
-  /// Coder::keep of every tensor whose codec loses something, of the last step, which was not dropped.
-  void keep(Kept what, std::span<const TensorTable> encoded, std::span<const TensorTable> kept);
+                               NonfiniteTensors& found) override;
+  void keep(Kept what, std::span<const TensorTable> encoded, std::span<const TensorTable> kept) override;
+  void commit() override {}
+  std::vector<const CompressedAllReduce*> exchanges() const override { return {this}; }
 
   const CodecPlan& plan() const { return plan_; }
   const Layout& layout() const { return layout_; }

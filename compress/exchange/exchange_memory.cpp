@@ -8,8 +8,10 @@
 #include "compress/exchange/downlink.h"
 #include "compress/exchange/exchange_algorithm.h"
 #include "compress/exchange/exchange_bytes.h"
+#include "compress/exchange/low_rank_all_reduce.h"
 #include "compress/exchange/shard_owners.h"
 #include "compress/plan/codec_plan.h"
+#include "compress/plan/low_rank_rounds.h"
 #include "compress/wire/gradient_transport.h"
 #include "compress/wire/wire_format.h"
 
@@ -133,6 +135,21 @@ class BucketMemory {
   GradientTransport transport_;
 };
 
+std::int64_t part_memory(const Layout& layout, const CodecPlan& plan, const CompressedAllReduceOptions& options,
+                         const WorkerGroup& workers) {
+  const ExchangeAlgorithm algorithm =
+      choose_algorithm(options.algorithm, options.owners, options.downlink_codec, layout, plan, workers.num_workers);
+  return BucketMemory(layout, plan, options, workers).bytes(algorithm);
+}
+
+/// Both factors of each worker and of the mean, and Q as a step begins.
+std::int64_t factor_memory(const LowRankRounds& rounds, int num_local_workers) {
+  std::int64_t num_p = 0;
+  for (const int segment : rounds.segments) num_p += rounds.first.segment(segment).num_elements;
+  const std::int64_t num_q = rounds.second.num_elements();
+  return 4 * ((num_local_workers + 1) * (num_p + num_q) + num_q);
+}
+
 }  // namespace
 
 std::int64_t exchange_memory(const Layout& layout, const CompressedAllReduceOptions& options, const Buckets& buckets,
@@ -142,10 +159,16 @@ std::int64_t exchange_memory(const Layout& layout, const CompressedAllReduceOpti
   for (std::size_t bucket = 0; bucket < parts.num_buckets(); ++bucket) {
     const CodecPlan plan = parts.plan_of(bucket);
     const Layout& part = parts.layout_of(bucket);
-    const ExchangeAlgorithm asked = parts.algorithm_of(bucket, options.algorithm);
-    const ExchangeAlgorithm algorithm =
-        choose_algorithm(asked, options.owners, options.downlink_codec, part, plan, workers.num_workers);
-    bytes += BucketMemory(part, plan, options, workers).bytes(algorithm);
+    CompressedAllReduceOptions own = options;
+    own.algorithm = parts.algorithm_of(bucket, options.algorithm);
+    if (!has_low_rank(plan)) {
+      bytes += part_memory(part, plan, own, workers);
+      continue;
+    }
+    const LowRankRounds rounds = low_rank_rounds(part, plan, workers.num_workers);
+    bytes += part_memory(rounds.first, rounds.first_plan, own, workers) +
+             part_memory(rounds.second, rounds.second_plan, of_second_round(own), workers) +
+             factor_memory(rounds, workers.num_local_workers);
   }
   return bytes;
 }

@@ -1,8 +1,11 @@
 #include "compress/exchange/exchange_parts.h"
 
 #include <chrono>
+#include <memory>
 #include <utility>
 
+#include "compress/exchange/downlink_forms.h"
+#include "compress/exchange/exchange_algorithm.h"
 #include "kernels/runtime/errors.h"
 #include "kernels/runtime/stopwatch.h"
 
@@ -13,6 +16,7 @@ ExchangeParts::ExchangeParts(const Layout& layout, CodecPlan plan, WorkerGroup w
     : workers_(std::move(workers)),
       options_(options),
       parts_(layout, std::move(plan)),
+      factors_(parts_.layout(), parts_.plan()),
       stream_(Device::cpu(), options.num_threads) {
   // An update cannot be taken back if a later part drops the step.
   TERNGRAD_REQUIRE(options.update == nullptr, "[parts] an update of shards needs all tensors at once");
@@ -45,7 +49,7 @@ ExchangeReport ExchangeParts::exchange(std::span<const int> segments, std::span<
     CodecPlan plan(this->plan(), part.layout, part.segments);
     CompressedAllReduceOptions own = options_;
     own.algorithm = algorithm_of_part(options_.algorithm, this->plan(), plan);
-    part.exchange = std::make_unique<CompressedAllReduce>(part.layout, std::move(plan), workers_, own);
+    part.exchange = make_part_exchange(part.layout, std::move(plan), workers_, own, factors_);
   }
   has_failed_ = true;  // unless this comes to its end
   auto mark = std::chrono::steady_clock::now();
@@ -75,7 +79,9 @@ ExchangeReport ExchangeParts::finish() {
   has_sent_ = !report_.skipped;
   auto mark = std::chrono::steady_clock::now();
   parts_.finish([&](auto& part) {
-    if (!memory_.has_value() || report_.skipped) return;
+    if (report_.skipped) return;
+    part.exchange->commit();
+    if (!memory_.has_value()) return;
     part.exchange->keep(memory_->kept(), part.encoded, memory_->states_of(part.layout, part.segments));
   });
   report_.encode_seconds += lap_seconds(mark);

@@ -7,8 +7,11 @@
 #include <span>
 #include <vector>
 
-#include "compress/exchange/compressed_all_reduce.h"
+#include "compress/exchange/all_reduce_options.h"
+#include "compress/exchange/nonfinite.h"
+#include "compress/exchange/part_exchange.h"
 #include "compress/exchange/part_list.h"
+#include "compress/memory/factor_state.h"
 #include "compress/memory/worker_memory.h"
 
 namespace terngrad {
@@ -32,6 +35,8 @@ class ExchangeParts {
   const WorkerGroup& workers() const { return workers_; }
   /// What this process's workers keep from step to step; nullptr: nothing.
   WorkerMemory* memory() { return memory_.has_value() ? &*memory_ : nullptr; }
+  /// What all ranks keep alike from step to step, of tensors of low rank.
+  FactorState& factors() { return factors_; }
 
   /// The tensors of a part as a layout of their own: what its tables are made for. Valid until finish.
   /// @throws InvalidArgument as PartList::of
@@ -67,7 +72,8 @@ class ExchangeParts {
 
   WorkerGroup workers_;
   CompressedAllReduceOptions options_;
-  PartList<CompressedAllReduce> parts_;
+  PartList<PartExchange> parts_;
+  FactorState factors_;
   std::optional<WorkerMemory> memory_;
   Stream stream_;
   bool is_begun_ = false;

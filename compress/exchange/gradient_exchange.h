@@ -77,6 +77,7 @@ struct ExchangeReport : ExchangeBytes {
 };
 
 class BucketedExchange;
+class FactorState;
 class WorkerMemory;
 
 /// The top interface of compression. Every process calls exchange in every step.
@@ -107,6 +108,8 @@ class GradientExchange {
 
   /// What this process's workers keep from step to step (compress/memory/worker_memory.h); nullptr: nothing.
   virtual WorkerMemory* memory() { return nullptr; }
+  /// What all ranks keep alike from step to step (compress/memory/factor_state.h); nullptr: nothing.
+  virtual FactorState* factors() { return nullptr; }
 };
 
 }  // namespace terngrad

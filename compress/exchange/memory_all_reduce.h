@@ -26,6 +26,7 @@ class MemoryAllReduce final : public GradientExchange, public BucketedExchange {
   float decode_local(int local_worker, int segment, std::span<float> out) override;
   BucketedExchange* in_buckets() override { return this; }
   WorkerMemory* memory() override { return &memory_; }
+  FactorState* factors() override { return exchange_.factors(); }
 
   const Buckets& buckets() const override { return exchange_.buckets(); }
   void begin(std::span<const TensorTable> gradients, const TensorTable& mean, std::uint64_t step) override;

@@ -21,6 +21,9 @@ std::string codec_for(const Segment& segment, const CodecPlanOptions& options, s
   return options.codec;
 }
 
+/// Of tensors that their codec does not take.
+const std::string kUntaken = "fp32";
+
 /// CodecTraits::columns of a tensor.
 std::int64_t columns_of(const Segment& segment) { return segment.shape.size() > 1 ? segment.shape.back() : 0; }
 
@@ -115,8 +118,10 @@ CodecPlan::CodecPlan(const Layout& layout, const CodecPlanOptions& options) {
     if (is_new) spec = to_string(canonical_codec_spec(entry->first));
     CodecContext context = options.context;
     context.columns = columns_of(segment);
+    const bool is_taken = make_codec(spec, context)->takes(segment.num_elements);
+    const std::string& own = is_taken ? spec : kUntaken;
     add(
-        segment, spec, [&] { return make_codec(spec, context); }, hash);
+        segment, own, [&] { return make_codec(own, context); }, hash);
   }
   // A name or option that no tensor ended up with would otherwise go unchecked.
   make_codec(options.codec, options.context);
@@ -157,6 +162,25 @@ CodecPlan::CodecPlan(const CodecPlan& whole, const Layout& selection, std::span<
         selection.segment(index), group.spec, [&] { return group.codec; }, hash);
   }
   fingerprint_ = hash.value();
+}
+
+CodecPlan CodecPlan::with_factors(const CodecPlan& whole, const Layout& layout, int num_workers) {
+  TERNGRAD_REQUIRE(layout.num_segments() == static_cast<int>(whole.group_of_.size()), "[CodecPlan] a plan of ",
+                   whole.group_of_.size(), " tensors, the layout has ", layout.num_segments());
+  CodecPlan plan;
+  plan.first_scaler_.push_back(0);
+  Fingerprint hash;
+  hash.add(layout.fingerprint()).add(whole.fingerprint());
+  for (int index = 0; index < layout.num_segments(); ++index) {
+    const Group& group = whole.groups_[static_cast<std::size_t>(whole.group_of(index))];
+    const bool is_factor = group.codec->low_rank().has_value();
+    const auto make = [&]() -> std::shared_ptr<const Codec> {
+      return is_factor ? make_codec(kUntaken, {.num_workers = num_workers}) : group.codec;
+    };
+    plan.add(layout.segment(index), is_factor ? kUntaken : group.spec, make, hash);
+  }
+  plan.fingerprint_ = hash.value();
+  return plan;
 }
 
 }  // namespace terngrad

@@ -50,6 +50,9 @@ class CodecPlan {
   static CodecPlan with_codec(const Layout& layout, std::shared_ptr<const Codec> codec);
   /// The codecs that `whole` has for some of its tensors. @param selection  whole's layout.select(segments)
   CodecPlan(const CodecPlan& whole, const Layout& selection, std::span<const int> segments);
+  /// The same plan with factors, as fp32, in place of tensors of low rank (Codec::low_rank). @param layout  of as many
+  /// tensors
+  static CodecPlan with_factors(const CodecPlan& whole, const Layout& layout, int num_workers);
 
   struct Group {
     std::string spec;  // the codec's, with all values (canonical_codec_spec); its name if it is not in the registry

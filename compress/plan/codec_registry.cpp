@@ -7,6 +7,7 @@
 #include "compress/codecs/fp8_codec.h"
 #include "compress/codecs/natural_codec.h"
 #include "compress/codecs/onebit_codec.h"
+#include "compress/codecs/powersgd_codec.h"
 #include "compress/codecs/qsgd_codec.h"
 #include "compress/codecs/sign_codec.h"
 #include "compress/codecs/ternary_spec.h"
@@ -70,6 +71,14 @@ constexpr CodecEntry kCodecs[] = {
        return std::make_unique<TopKCodec>(options);
      },
      "Aji and Heafield, EMNLP 2017, Stich et al., NeurIPS 2018", /*runs_on_gpus=*/false},
+    {"powersgd", "the product of two thin factors, found in two rounds",
+     [](SpecReader& reader, const CodecContext& c) -> std::unique_ptr<Codec> {
+       PowerSgdOptions options = read_powersgd_options(reader);
+       options.columns = c.columns;
+       options.num_workers = c.num_workers;
+       return std::make_unique<PowerSgdCodec>(options);
+     },
+     "PowerSGD (Vogels et al., NeurIPS 2019)", /*runs_on_gpus=*/false},
     {"fp8", "floating-point numbers of 8 bits, E4M3",
      [](SpecReader& reader, const CodecContext& c) -> std::unique_ptr<Codec> {
        Fp8CodecOptions options = read_fp8_options(reader);

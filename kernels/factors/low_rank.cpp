@@ -89,7 +89,8 @@ void LowRankProducts::times_rows(const Matrix& m, const float* p, int rank, floa
         for (int j = 0; j < rank; ++j) {
           for (std::int64_t c = 0; c < count; ++c) {
             const std::int64_t at = (c / kFactorLanes * rank + j) * kFactorLanes + c % kFactorLanes;
-            q[j * m.columns + first + c] = num_slots == 0 ? 0.0f : static_cast<float>(slots[static_cast<std::size_t>(at)]);
+            q[j * m.columns + first + c] =
+                num_slots == 0 ? 0.0f : static_cast<float>(slots[static_cast<std::size_t>(at)]);
           }
         }
       }

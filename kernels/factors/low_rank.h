@@ -32,7 +32,8 @@ inline constexpr int kMaxRank = 32;
 class LowRankProducts {
  public:
   /// P = M Q. @param q  Q^T [rank][columns]. @param p  P^T [rank][rows] out
-  /// @throws InvalidArgument for a rank that is not from 1 to kMaxRank; NotSupported on a GPU's stream. So do all others
+  /// @throws InvalidArgument for a rank that is not from 1 to kMaxRank; NotSupported on a GPU's stream. So do all
+  /// others
   void times_columns(const Matrix& m, const float* q, int rank, float* p, Stream& stream);
   /// Q = M^T P. @param p  P^T [rank][rows]. @param q  Q^T [rank][columns] out
   void times_rows(const Matrix& m, const float* p, int rank, float* q, Stream& stream);
@@ -45,7 +46,7 @@ class LowRankProducts {
   static void orthonormalize(float* p, std::int64_t rows, int rank);
 
  private:
-  std::vector<double> widened_;              // Q^T, of rows of whole vectors
+  std::vector<double> widened_;             // Q^T, of rows of whole vectors
   std::vector<std::vector<double>> slots_;  // of each thread
 };
 

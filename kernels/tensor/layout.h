@@ -45,8 +45,8 @@ class Layout {
   /// @throws InvalidArgument for an index that there is not, or one given twice
   Layout select(std::span<const int> segments) const;
 
-  /// The same tensors in other shapes, of at most as many elements, each where it is here: offsets, draw offsets and the
-  /// lengths of flat buffers and draws are this layout's.
+  /// The same tensors in other shapes, of at most as many elements, each where it is here: offsets, draw offsets and
+  /// the lengths of flat buffers and draws are this layout's.
   /// @param shapes  one for each tensor
   /// @throws InvalidArgument for another number of shapes, a negative dimension, or more elements than a tensor has
   Layout reshaped(std::span<const std::vector<std::int64_t>> shapes) const;

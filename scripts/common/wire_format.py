@@ -16,8 +16,8 @@ import numpy as np
 
 KINDS = {1: "scalers", 2: "gradient", 3: "mean", 4: "pull", 5: "push", 6: "state", 7: "parameters", 8: "stop", 9: "leave",
          10: "sum"}
-CODECS = {1: "fp32", 2: "bf16", 3: "ternary", 4: "qsgd", 5: "natural", 6: "sign", 7: "onebit", 8: "topk", 10: "fp8"}
-CODE_FORMATS = {1: "t2", 2: "t5", 3: "tmask", 4: "lanes", 5: "trans", 16: "q4", 17: "q8", 18: "bits", 19: "runs", 20: "local", 21: "n8", 22: "n4", 23: "e4m3"}
+CODECS = {1: "fp32", 2: "bf16", 3: "ternary", 4: "qsgd", 5: "natural", 6: "sign", 7: "onebit", 8: "topk", 10: "fp8", 11: "powersgd"}
+CODE_FORMATS = {1: "t2", 2: "t5", 3: "tmask", 4: "lanes", 5: "trans", 16: "q4", 17: "q8", 18: "bits", 19: "runs", 20: "local", 21: "n8", 22: "n4", 23: "e4m3", 24: "factors"}
 LEVELS = {16: 7, 17: 127}  # L of codes from -L to L; 1 of the other formats
 HEADER = struct.Struct("<4sHHQQQIIQQII")
 RECORD = struct.Struct("<IBBHQQQQII")

@@ -32,6 +32,9 @@ def code(words):
     return ", ".join(f"`{word}`" for word in words)
 
 
+TWO_ROUNDS = ("powersgd",)
+
+
 def fact_text(fact):
     """"yes", "no", "yes, not with `a=b`", "with `a=b`"."""
     if not fact["changed_by"]:
@@ -45,13 +48,18 @@ def bits_text(codec):
     return f"{text}; varies with {code(codec['varying_by'])}" if codec["varying_by"] else text
 
 
+def gpus_text(codec):
+    # An exchange on GPUs has one round.
+    return "yes" if codec["runs_on_gpus"] else "no" if codec["name"] in TWO_ROUNDS else "through the host"
+
+
 def overview(codecs, link):
     """One row for each codec. @param link  of a codec's name, {} its name"""
     lines = ["| codec | bits per element | unbiased | codes of workers add up | on GPUs | from |", "| --- | --- | --- | --- | --- | --- |"]
     for codec in codecs:
         adds_up = "as floats" if codec["sums_as_float"] else fact_text(codec["summable"])
         lines.append(f"| [`{codec['name']}`]({link.format(codec['name'])}) | {bits_text(codec)} | {fact_text(codec['unbiased'])} | "
-                     f"{adds_up} | {'yes' if codec['runs_on_gpus'] else 'through the host'} | {codec['source'] or 'baseline'} |")
+                     f"{adds_up} | {gpus_text(codec)} | {codec['source'] or 'baseline'} |")
     return lines
 
 

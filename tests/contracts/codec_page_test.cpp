@@ -9,7 +9,7 @@
 #include <string>
 #include <vector>
 
-#include "compress/exchange/compressed_all_reduce.h"
+#include "compress/exchange/bucketed_all_reduce.h"
 #include "compress/plan/codec_registry.h"
 #include "support/gradients.h"
 
@@ -48,11 +48,14 @@ std::vector<Measured> rows_of_the_page() {
 /// Of two workers that gather each other's messages.
 Measured measured(const std::string& spec) {
   Layout layout;
-  layout.add("w", {kElements});
+  // Factors are of matrices.
+  const bool is_low_rank = make_codec(spec, {})->low_rank().has_value();
+  layout.add("w",
+             is_low_rank ? std::vector<std::int64_t>{1024, kElements / 1024} : std::vector<std::int64_t>{kElements});
   CompressedAllReduceOptions options;
   options.codecs.codec = spec;
   options.algorithm = ExchangeAlgorithm::kAllGather;
-  CompressedAllReduce exchange(layout, make_worker_group(2, make_self_communicator()), options);
+  BucketedAllReduce exchange(layout, make_worker_group(2, make_self_communicator()), options, whole_bucket(layout));
   const testing::Tensors first = testing::gaussian_tensors(layout, 1);
   const testing::Tensors second = testing::gaussian_tensors(layout, 2);
   const std::vector<TensorTable> gradients = {first.table, second.table};

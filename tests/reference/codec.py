@@ -26,7 +26,7 @@ class Codec:
 
     wire_id = 0
     options: dict = {}  # name: (default, choices or None)
-    aggregation = "unshared"  # floats, unshared, shared, vote, sparse
+    aggregation = "unshared"  # floats, unshared, shared, vote, sparse, rounds
     sharing = "none"
     lane_levels = 0
     default_memory = "none"

@@ -14,6 +14,7 @@ TERNARIZE, TERNARIZE_REFINE = 1, 2
 SYNTHETIC_DATA = 9
 QUANTIZE, QUANTIZE_REFINE = 10, 11
 ROTATE = 12
+FACTOR_INIT = 14
 
 
 def philox4x32_10(counters: np.ndarray, key: tuple[int, int]) -> np.ndarray:

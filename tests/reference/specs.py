@@ -6,6 +6,7 @@ import math
 from .codec import Codec
 from .floats import Bf16, Fp32
 from .fp8 import Fp8
+from .low_rank import PowerSgd
 from .memories import MEMORIES
 from .natural import Natural
 from .qsgd import Qsgd
@@ -14,7 +15,7 @@ from .ternary import Ternary
 from .topk import TopK
 
 CODECS = {"fp32": Fp32, "bf16": Bf16, "ternary": Ternary, "qsgd": Qsgd, "natural": Natural, "sign": Sign,
-          "onebit": Onebit, "topk": TopK, "fp8": Fp8}
+          "onebit": Onebit, "topk": TopK, "powersgd": PowerSgd, "fp8": Fp8}
 # What presets stand for: a spec, and a memory or None for the codec's own.
 PRESETS = {
     "signsgd": ("sign:reduce=vote,scale=one", None),

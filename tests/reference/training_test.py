@@ -15,7 +15,7 @@ import unittest
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1]))
 try:
-    from reference import codecs, packing, scalers
+    from reference import codecs, low_rank, packing, scalers, worker_tree
     from support import dumped_run
 except ModuleNotFoundError as missing:
     if missing.name != "numpy":
@@ -153,6 +153,43 @@ class Training(unittest.TestCase):
     def test_sparse_codecs(self):
         for spec in "topk:density=0.05", "topk:scope=block,block=256,values=bf16":
             self.assertGreater(self.check("--codec", spec, "--codec_memory", "none", "--exchange", "scatter_reduce"), 0)
+
+    def test_low_rank(self):
+        for spec in "powersgd:rank=1,min_ratio=1", "powersgd:rank=2,min_ratio=1,warm_start=false":
+            self.check_low_rank(spec)
+
+    def check_low_rank(self, spec):
+        """Both rounds, and the means that come back, with Q of the step before."""
+        run = self.train("--codec", spec, "--quantize_logits", "--codec_memory", "none", "--exchange", "scatter_reduce")
+        num_tensors = 1 + max(segment for _, segment, _ in self.gradients)
+        shapes = [self.gradients[0, segment, 0].shape for segment in range(num_tensors)]
+        offsets = [sum(-(-math.prod(shape) // 64) * 64 for shape in shapes[:i]) for i in range(num_tensors)]
+        (names,) = {tuple(tensor["name"] for tensor in of) for of in run.layouts.values() if len(of) == num_tensors}
+        codec = codecs.parse(spec).codec
+        rounds = {names[i]: low_rank.Rounds(codec, shape, SEED, offsets[i]) for i, shape in enumerate(shapes)
+                  if len(shape) > 1 and codec.sizes(math.prod(shape), shape[-1])}
+        self.assertGreater(len(rounds), 1)
+        self.assertLess(len(rounds), num_tensors)
+        expected = {}
+        for step in range(NUM_STEPS):
+            for name, of_tensor in rounds.items():
+                own = [self.gradients[step, names.index(name), worker] for worker in range(NUM_WORKERS)]
+                expected[step, name] = of_tensor.step(own, step)[:2]
+        seen = set()
+        for message in run.messages:
+            tensors = run.layouts[f"{message.fingerprint:016x}"]
+            of_second = len(tensors) < num_tensors
+            for record in message.records:
+                name = tensors[record.segment]["name"]
+                if name not in rounds or message.kind_name() == "scalers":
+                    continue
+                of_workers = expected[message.step, name][1 if of_second else 0]
+                values = (worker_tree.tree_mean(of_workers) if message.kind_name() == "mean"
+                          else of_workers[message.worker]).reshape(-1)
+                self.assertEqual(record.codec_name(), "fp32")
+                self.assertEqual(record.payload, values[record.first : record.first + record.count].tobytes())
+                seen.add((message.kind_name(), message.step, name, of_second))
+        self.assertEqual(len(seen), 2 * NUM_STEPS * len(rounds) * 2)
 
     def test_scopes(self):
         # 640 does not divide 4096: slices begin inside of blocks.

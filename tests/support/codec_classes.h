@@ -10,7 +10,7 @@
 namespace terngrad::testing {
 
 /// The columns of the table.
-enum class CodecClass { kFloats, kOwnScalers, kSharedScalers, kVotes, kSparse };
+enum class CodecClass { kFloats, kOwnScalers, kSharedScalers, kVotes, kSparse, kLowRank };
 
 struct ClassedSpec {
   const char* spec;
@@ -38,6 +38,8 @@ inline constexpr ClassedSpec kClassedSpecs[] = {
     {"fp8", CodecClass::kOwnScalers},
     {"topk", CodecClass::kSparse},
     {"topk:scope=block,block=8192", CodecClass::kSparse},
+    {"powersgd", CodecClass::kLowRank},
+    {"powersgd:rank=1,warm_start=false", CodecClass::kLowRank},
 };
 
 /// What a cell of the table says: the words of a refusal, none where it runs.
@@ -48,7 +50,7 @@ struct Cell {
 
 /// A row: one cell for each column.
 struct Cells {
-  Cell floats, own, shared, votes, sparse;
+  Cell floats, own, shared, votes, sparse, low_rank;
   const Cell& of(CodecClass column) const {
     switch (column) {
       case CodecClass::kFloats:
@@ -59,8 +61,10 @@ struct Cells {
         return shared;
       case CodecClass::kVotes:
         return votes;
-      default:
+      case CodecClass::kSparse:
         return sparse;
+      default:
+        return low_rank;
     }
   }
 };

@@ -27,7 +27,9 @@ class DumpedRun:
         if done.returncode != 0:
             raise RuntimeError(f"terngrad_train failed: {done.stderr}")
         self.messages = [wire_format.read_message(path.read_bytes()) for path in sorted(dump.glob("*.msg"))]
-        (self.tensors,) = json.loads((dump / "layout.json").read_text(encoding="utf-8"))["layouts"].values()
+        # By fingerprint; where all messages are of one, its tensors.
+        self.layouts = json.loads((dump / "layout.json").read_text(encoding="utf-8"))["layouts"]
+        self.tensors = next(iter(self.layouts.values()))
 
     def of_kind(self, kind):
         return [message for message in self.messages if message.kind_name() == kind]

@@ -49,6 +49,16 @@ std::vector<CheckpointGroup> kept_groups(const TrainingView& training, std::span
   return groups;
 }
 
+std::vector<CheckpointGroup> factor_groups(const TrainingView& training) {
+  if (training.factors.layout == nullptr) return {};
+  return {{.name = kFactorGroup, .values = training.factors.values, .layout = training.factors.layout}};
+}
+
+void restore_factors(const Checkpoint& checkpoint, Trainer& trainer) {
+  const TrainingView::Factors factors = trainer.factors();
+  if (factors.layout != nullptr) checkpoint.read_group(kFactorGroup, *factors.layout, factors.values);
+}
+
 void restore_kept(const Checkpoint& checkpoint, Trainer& trainer) {
   const TrainingView::Kept kept = trainer.kept();
   // Asynchronous workers of several processes save nothing of it.

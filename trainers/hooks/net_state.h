@@ -37,6 +37,13 @@ std::vector<CheckpointGroup> kept_groups(const TrainingView& training, std::span
 /// all and the trainer allows for that (Trainer::keeps_what_is_saved)
 void restore_kept(const Checkpoint& checkpoint, Trainer& trainer);
 
+/// Checkpoint group of what all ranks keep alike: "factors/<tensor>".
+inline constexpr const char* kFactorGroup = "factors";
+/// The group to save of that, if there is something (TrainingView::factors).
+std::vector<CheckpointGroup> factor_groups(const TrainingView& training);
+/// Reads what factor_groups saved. @throws DataError if something is missing
+void restore_factors(const Checkpoint& checkpoint, Trainer& trainer);
+
 /// The state to evaluate a checkpoint's parameters with: the averaged one for averaged parameters, else worker 0's.
 /// Empty if the net has none. @throws DataError if it is missing
 Buffer<float> load_evaluation_state(const Checkpoint& checkpoint, const Net& net, bool averaged);

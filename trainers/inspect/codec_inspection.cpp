@@ -171,7 +171,12 @@ CodecInspection::CodecInspection(const InspectedCodec& codec, const Layout& layo
   parts_->segments.resize(static_cast<std::size_t>(layout.num_segments()));
   std::iota(parts_->segments.begin(), parts_->segments.end(), 0);
   for (const CodecPlan::Group& group : parts_->plan.groups()) parts_->shares_scalers |= shares_scalers(*group.codec);
-  if (const MemoryOptions memory = parse_memory(codec.memory); memory.kind != MemoryKind::kNone) {
+  const auto& groups = parts_->plan.groups();
+  // A codec may take none of these tensors, which then travel as fp32 and leave nothing to keep.
+  if (std::ranges::all_of(groups, [](const auto& group) { return group.codec->traits().is_exact; })) {
+    parts_->codec.memory = "none";
+  }
+  if (const MemoryOptions memory = parse_memory(parts_->codec.memory); memory.kind != MemoryKind::kNone) {
     parts_->memory.emplace(layout, parts_->plan, memory, num_workers);
   }
 }

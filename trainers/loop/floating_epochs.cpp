@@ -29,6 +29,7 @@ class FloatingEpochs final : public Strategy {
   }
   std::span<const float> encoded(int worker, int segment) override { return last_->encoded(worker, segment); }
   WorkerMemory* memory() override { return compressed_->memory(); }
+  FactorState* factors() override { return compressed_->factors(); }
 
  private:
   void choose(std::uint64_t step) { last_ = is_floating_(step) ? floating_.get() : compressed_.get(); }

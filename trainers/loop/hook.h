@@ -61,6 +61,13 @@ struct TrainingView {
     std::vector<std::span<float>> of_workers = {};
   };
   Kept kept = {};
+  /// What all ranks keep alike of it (compress/memory/factor_state.h). The layout is that of the factors; null: they
+  /// keep nothing.
+  struct Factors {
+    const Layout* layout = nullptr;
+    std::span<float> values = {};
+  };
+  Factors factors = {};
   /// How many copies of parameters, average and slots this process has: one, or one on each of its GPUs. The views are
   /// of the first; this makes them those of another, for a hook that leaves them with the first (0).
   int num_replicas = 1;

@@ -7,6 +7,7 @@
 #include <string>
 #include <utility>
 
+#include "compress/memory/factor_state.h"
 #include "compress/plan/telemetry.h"
 #include "kernels/runtime/errors.h"
 #include "kernels/runtime/parallel.h"
@@ -78,6 +79,12 @@ std::vector<Optimizer::Slot> HostTrainer::slots() {
   std::vector<Optimizer::Slot> slots = parts_.optimizer->slots();
   if (parts_.served != nullptr) std::ranges::move(parts_.served->own_slots(), std::back_inserter(slots));
   return slots;
+}
+
+TrainingView::Factors HostTrainer::factors() {
+  FactorState* const factors = parts_.strategy->factors();
+  if (factors == nullptr || factors->layout().num_segments() == 0) return {};
+  return {&factors->layout(), factors->values()};
 }
 
 TrainingView::Kept HostTrainer::kept() { return kept_of(parts_.strategy->memory()); }

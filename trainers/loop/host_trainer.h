@@ -37,6 +37,7 @@ class HostTrainer final : public Trainer {
   std::uint64_t run() override;
   std::vector<Optimizer::Slot> slots() override;
   TrainingView::Kept kept() override;
+  TrainingView::Factors factors() override;
 
  private:
   std::function<void()> slot_gatherer() override;

@@ -78,6 +78,7 @@ class Replicated final : public Strategy {
             static_cast<std::size_t>(layout_.segment(segment).num_elements)};
   }
   WorkerMemory* memory() override { return exchange_->memory(); }
+  FactorState* factors() override { return exchange_->factors(); }
 
  private:
   Layout layout_;

@@ -12,6 +12,7 @@
 
 namespace terngrad {
 
+class FactorState;
 class WorkerMemory;
 
 /// What the optimizer is to apply after a step.
@@ -44,6 +45,8 @@ class Strategy {
   virtual std::span<const float> encoded(int /*worker*/, int /*segment*/) { return {}; }
   /// What local workers keep from step to step; nullptr: nothing.
   virtual WorkerMemory* memory() { return nullptr; }
+  /// GradientExchange::factors.
+  virtual FactorState* factors() { return nullptr; }
 };
 
 /// One worker whose gradient is applied as it is: no compression, no messages. NaN and infinity are treated as an

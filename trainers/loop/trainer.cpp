@@ -61,6 +61,7 @@ TrainingView Trainer::view() {
                     .states = std::move(states),
                     .ema_state = state_ema_.shadow(),
                     .kept = kept(),
+                    .factors = factors(),
                     .num_replicas = num_replicas(),
                     .show_replica = [this](int replica) { show_replica(replica); },
                     .communicator = workers_.communicator.get(),

@@ -56,6 +56,8 @@ class Trainer {
   virtual std::vector<Optimizer::Slot> slots() = 0;
   /// What local workers keep from step to step besides the net's state, in host memory; its layout is null for nothing.
   virtual TrainingView::Kept kept() { return {}; }
+  /// TrainingView::factors, to restore.
+  virtual TrainingView::Factors factors() { return {}; }
   /// Whether a checkpoint of the run always has it; else it begins anew where a checkpoint has none.
   virtual bool keeps_what_is_saved() const { return true; }
   int num_local_workers() const { return workers_.num_local_workers; }

@@ -242,10 +242,17 @@ void check_code_sums(const OptionSet& options, const TrainOptions& o) {
   }
 }
 
-/// Formats that GPUs have no kernels for. A process that does not train, such as one that evaluates, needs no GPU.
-void check_formats_on_gpus(const TrainOptions& o) {
-  if (!o.trains || devices_of(o).is_cpu_run() || o.exchanges_on_host() || o.strategy_name() == "simple") return;
-  for (const ChosenCodec& codec : chosen_codecs(o)) {
+/// What GPUs have no kernels for. A process that does not train, such as one that evaluates, needs no GPU.
+void check_codecs_on_gpus(const TrainOptions& o) {
+  if (!o.trains || devices_of(o).is_cpu_run() || o.strategy_name() == "simple") return;
+  const std::vector<ChosenCodec> codecs = chosen_codecs(o);
+  const auto low_rank =
+      std::ranges::find_if(codecs, [](const ChosenCodec& c) { return c.codec->low_rank().has_value(); });
+  if (low_rank != codecs.end()) {
+    TERNGRAD_THROW(UsageError, low_rank->given, ": its two rounds are not there for GPUs; it needs --device cpu");
+  }
+  if (o.exchanges_on_host()) return;
+  for (const ChosenCodec& codec : codecs) {
     if (!codec.is_ternary() || codec.value("format") != "trans") continue;
     TERNGRAD_THROW(UsageError, codec.names("format") ? codec.given + ": format=trans" : "--ternary_format trans",
                    " has no kernels for GPUs; it needs --device cpu, or an exchange on the host (--strategy ps with "
@@ -303,7 +310,7 @@ void check_compression_options(const OptionSet& options, const TrainOptions& o) 
   check_scalers(options, o);
   check_shards(o);
   check_code_sums(options, o);
-  check_formats_on_gpus(o);
+  check_codecs_on_gpus(o);
   check_number_of_workers(options, o);
 }
 

@@ -23,13 +23,14 @@ WorkerGroup with_dump(WorkerGroup workers, const std::shared_ptr<MessageDump>& d
 /// @throws UsageError where --exchange auto has chosen to add codes on their way, without messages
 void describe_messages(const BucketedAllReduce& exchange, MessageDump& dump) {
   for (std::size_t bucket = 0; bucket < exchange.buckets().size(); ++bucket) {
-    const CompressedAllReduce& part = exchange.exchange_of(bucket);
-    if (part.algorithm() == ExchangeAlgorithm::kIntegerSum) {
-      throw UsageError(
-          "--dump_messages: --exchange auto is integer_sum here, which adds codes on their way, without messages; "
-          "accepted with it: --exchange all_gather, scatter_reduce");
+    for (const CompressedAllReduce* part : exchange.exchange_of(bucket).exchanges()) {
+      if (part->algorithm() == ExchangeAlgorithm::kIntegerSum) {
+        throw UsageError(
+            "--dump_messages: --exchange auto is integer_sum here, which adds codes on their way, without messages; "
+            "accepted with it: --exchange all_gather, scatter_reduce");
+      }
+      dump.add_layout(part->fingerprint(), part->layout(), part->plan());
     }
-    dump.add_layout(part.fingerprint(), part.layout(), part.plan());
   }
 }
 

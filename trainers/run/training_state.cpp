@@ -32,6 +32,7 @@ void restore(const Checkpoint& checkpoint, const CheckpointState& expected, std:
   trainer.optimizer().restore_state(checkpoint.state().extra_metadata);
   restore_states(checkpoint, trainer);
   restore_kept(checkpoint, trainer);
+  restore_factors(checkpoint, trainer);
   trainer.restore_extra(checkpoint);
   const auto saved_interval = checkpoint.state().extra_metadata.find(kIntervalKey);
   if (saved_interval != checkpoint.state().extra_metadata.end()) interval = parse_interval(saved_interval->second);

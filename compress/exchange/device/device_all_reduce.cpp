@@ -9,6 +9,7 @@
 #include "compress/exchange/device/device_payloads.h"
 #include "compress/exchange/overflow.h"
 #include "compress/exchange/wire_bytes.h"
+#include "compress/plan/low_rank_rounds.h"
 #include "kernels/runtime/copy.h"
 #include "kernels/runtime/errors.h"
 #include "kernels/runtime/stream_timer.h"
@@ -78,6 +79,8 @@ DeviceAllReduce::DeviceAllReduce(const Layout& layout, CodecPlan plan, const Wor
                      ? std::move(part.nonfinite)
                      : std::make_shared<DeviceNonfinite>(layout, workers.num_workers, options.on_nonfinite, stream)) {
   TERNGRAD_REQUIRE(options.update == nullptr, "[exchange] shards of gradients on GPUs cannot be updated by servers");
+  TERNGRAD_REQUIRE(!has_low_rank(plan_),
+                   "[exchange] tensors of low rank take two rounds, which an exchange on GPUs does not have");
   make_payloads();
   std::vector<int> can_overflow;
   for (std::size_t g = 0; g < plan_.groups().size(); ++g) {

@@ -44,7 +44,7 @@ HWY_NOINLINE void TimesColumns(const float* HWY_RESTRICT values, std::int64_t co
                                std::int64_t stride, float* HWY_RESTRICT p, std::int64_t p_stride) {
   const Wide d;
   const std::size_t lanes = hn::Lanes(d);
-  std::array<double, static_cast<std::size_t>(kRows* kColumns)> totals{};
+  std::array<double, static_cast<std::size_t>(kRows * kColumns)> totals{};
   for (std::int64_t chunk = 0; chunk < columns; chunk += kChunkElements) {
     const std::int64_t end = std::min(columns, chunk + kChunkElements);
     HWY_ALIGN double sums[std::size_t{kRows}][std::size_t{kColumns}][kLanes] = {};
@@ -82,13 +82,14 @@ HWY_NOINLINE void TimesColumns(const float* HWY_RESTRICT values, std::int64_t co
     }
     for (int row = 0; row < kRows; ++row) {
       for (int j = 0; j < kColumns; ++j) {
-        totals[static_cast<std::size_t>(row * kColumns + j)] += SumOfLanes(sums[row][j]);
+        totals[static_cast<std::size_t>(row) * kColumns + static_cast<std::size_t>(j)] += SumOfLanes(sums[row][j]);
       }
     }
   }
   for (int row = 0; row < kRows; ++row) {
     for (int j = 0; j < kColumns; ++j) {
-      p[j * p_stride + row] = static_cast<float>(totals[static_cast<std::size_t>(row * kColumns + j)]);
+      p[j * p_stride + row] =
+          static_cast<float>(totals[static_cast<std::size_t>(row) * kColumns + static_cast<std::size_t>(j)]);
     }
   }
 }
@@ -104,10 +105,11 @@ void TimesColumnsOfRows(const float* values, std::int64_t rows, std::int64_t col
   for (; row < rows; ++row) TimesColumns<1, kColumns>(values + row * columns, columns, q, stride, p + row, p_stride);
 }
 
-void TimesAllColumns(const float* values, std::int64_t rows, std::int64_t columns, const double* q,
-                     std::int64_t stride, int rank, float* p, std::int64_t p_stride) {
+void TimesAllColumns(const float* values, std::int64_t rows, std::int64_t columns, const double* q, std::int64_t stride,
+                     int rank, float* p, std::int64_t p_stride) {
   int j = 0;
-  const auto run = [&](auto of_rows) HWY_ATTR { of_rows(values, rows, columns, q + j * stride, stride, p + j * p_stride, p_stride); };
+  const auto run = [&](auto of_rows)
+                       HWY_ATTR { of_rows(values, rows, columns, q + j * stride, stride, p + j * p_stride, p_stride); };
   for (; j + kGroup <= rank; j += kGroup) run(TimesColumnsOfRows<kGroup>);
   if (rank - j == 3) run(TimesColumnsOfRows<3>);
   if (rank - j == 2) run(TimesColumnsOfRows<2>);

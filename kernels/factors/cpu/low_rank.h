@@ -5,8 +5,8 @@
 
 namespace terngrad::cpu {
 
-inline constexpr std::int64_t kFactorLanes = 16;      // of sums along a row, and columns in a tile
-inline constexpr std::int64_t kFactorBlockRows = 64;  // of sums along a column
+inline constexpr std::int64_t kFactorLanes = 16;          // of sums along a row, and columns in a tile
+inline constexpr std::int64_t kFactorBlockRows = 64;      // of sums along a column
 inline constexpr std::int64_t kFactorPanelColumns = 256;  // that are summed at a time: long runs of every row
 
 /// Rows of M Q. @param q  Q^T in float64, rows of `stride` numbers, a multiple of kFactorLanes: 0 behind the columns
@@ -14,8 +14,8 @@ inline constexpr std::int64_t kFactorPanelColumns = 256;  // that are summed at 
 void times_columns(const float* values, std::int64_t rows, std::int64_t columns, const double* q, std::int64_t stride,
                    int rank, float* p, std::int64_t p_stride);
 
-/// Sums over blocks of rows of up to kFactorPanelColumns columns, in tiles of kFactorLanes: slot b % 256 is the sum of its
-/// blocks b.
+/// Sums over blocks of rows of up to kFactorPanelColumns columns, in tiles of kFactorLanes: slot b % 256 is the sum of
+/// its blocks b.
 /// @param values  the first of these columns. @param p  P^T
 /// @param slots   [min(256, blocks)][tiles][rank][kFactorLanes] out
 void add_blocks(const float* values, std::int64_t rows, std::int64_t columns, std::int64_t num_columns, const float* p,

@@ -9,6 +9,7 @@
 #include <string>
 #include <vector>
 
+#include "compress/exchange/bucketed_all_reduce.h"
 #include "compress/exchange/vendor_all_reduce.h"
 #include "kernels/runtime/errors.h"
 #include "support/exchanges.h"
@@ -38,35 +39,51 @@ constexpr const char* kTernaryOfOwn = "[downlink] ternary needs a scaler that al
 
 // All tensors with one codec. Floats return as fp32 where codes would be asked for.
 constexpr Row kRows[] = {
-    {ExchangeAlgorithm::kAllGather, DownlinkCodec::kFloat32, {{kRuns}, {kRuns}, {kRuns}, {kRuns}, {kRuns}}},
-    {ExchangeAlgorithm::kAllGather, DownlinkCodec::kBfloat16, {{kRuns}, {kRuns}, {kRuns}, {kRuns}, {kRuns}}},
-    {ExchangeAlgorithm::kAllGather, DownlinkCodec::kSums, {{kRuns}, {kSumsOfOwn}, {kRuns}, {kRuns}, {kRuns}}},
+    {ExchangeAlgorithm::kAllGather, DownlinkCodec::kFloat32, {{kRuns}, {kRuns}, {kRuns}, {kRuns}, {kRuns}, {kRuns}}},
+    {ExchangeAlgorithm::kAllGather, DownlinkCodec::kBfloat16, {{kRuns}, {kRuns}, {kRuns}, {kRuns}, {kRuns}, {kRuns}}},
+    {ExchangeAlgorithm::kAllGather, DownlinkCodec::kSums, {{kRuns}, {kSumsOfOwn}, {kRuns}, {kRuns}, {kRuns}, {kRuns}}},
     {ExchangeAlgorithm::kAllGather,
      DownlinkCodec::kTernary,
-     {{kRuns}, {kTernaryOfOwn}, {kRuns}, {kNoVoteSums}, {kRuns}}},
-    {ExchangeAlgorithm::kScatterReduce, DownlinkCodec::kFloat32, {{kRuns}, {kRuns}, {kRuns}, {kRuns}, {kRuns}}},
-    {ExchangeAlgorithm::kScatterReduce, DownlinkCodec::kBfloat16, {{kRuns}, {kRuns}, {kRuns}, {kRuns}, {kRuns}}},
-    {ExchangeAlgorithm::kScatterReduce, DownlinkCodec::kSums, {{kRuns}, {kSumsOfOwn}, {kRuns}, {kRuns}, {kRuns}}},
+     {{kRuns}, {kTernaryOfOwn}, {kRuns}, {kNoVoteSums}, {kRuns}, {kRuns}}},
+    {ExchangeAlgorithm::kScatterReduce,
+     DownlinkCodec::kFloat32,
+     {{kRuns}, {kRuns}, {kRuns}, {kRuns}, {kRuns}, {kRuns}}},
+    {ExchangeAlgorithm::kScatterReduce,
+     DownlinkCodec::kBfloat16,
+     {{kRuns}, {kRuns}, {kRuns}, {kRuns}, {kRuns}, {kRuns}}},
+    {ExchangeAlgorithm::kScatterReduce,
+     DownlinkCodec::kSums,
+     {{kRuns}, {kSumsOfOwn}, {kRuns}, {kRuns}, {kRuns}, {kRuns}}},
     {ExchangeAlgorithm::kScatterReduce,
      DownlinkCodec::kTernary,
-     {{kRuns}, {kTernaryOfOwn}, {kRuns}, {kNoVoteSums}, {kRuns}}},
-    {ExchangeAlgorithm::kIntegerSum, DownlinkCodec::kFloat32, {{kNoSums}, {kNoSums}, {kRuns}, {kRuns}, {kNoSums}}},
-    {ExchangeAlgorithm::kIntegerSum, DownlinkCodec::kBfloat16, {{kNoSums}, {kNoSums}, {kRuns}, {kRuns}, {kNoSums}}},
-    {ExchangeAlgorithm::kIntegerSum, DownlinkCodec::kSums, {{kNoSums}, {kNoSums}, {kRuns}, {kRuns}, {kNoSums}}},
+     {{kRuns}, {kTernaryOfOwn}, {kRuns}, {kNoVoteSums}, {kRuns}, {kRuns}}},
+    {ExchangeAlgorithm::kIntegerSum,
+     DownlinkCodec::kFloat32,
+     {{kNoSums}, {kNoSums}, {kRuns}, {kRuns}, {kNoSums}, {kNoSums}}},
+    {ExchangeAlgorithm::kIntegerSum,
+     DownlinkCodec::kBfloat16,
+     {{kNoSums}, {kNoSums}, {kRuns}, {kRuns}, {kNoSums}, {kNoSums}}},
+    {ExchangeAlgorithm::kIntegerSum,
+     DownlinkCodec::kSums,
+     {{kNoSums}, {kNoSums}, {kRuns}, {kRuns}, {kNoSums}, {kNoSums}}},
     {ExchangeAlgorithm::kIntegerSum,
      DownlinkCodec::kTernary,
-     {{kNoSums}, {kNoSums}, {kRuns}, {kNoVoteSums}, {kNoSums}}},
-    {ExchangeAlgorithm::kAuto, DownlinkCodec::kFloat32, {{kRuns}, {kRuns}, {kRuns}, {kRuns}, {kRuns}}},
-    {ExchangeAlgorithm::kAuto, DownlinkCodec::kBfloat16, {{kRuns}, {kRuns}, {kRuns}, {kRuns}, {kRuns}}},
-    {ExchangeAlgorithm::kAuto, DownlinkCodec::kSums, {{kRuns}, {kSumsOfOwn}, {kRuns}, {kRuns}, {kRuns}}},
-    {ExchangeAlgorithm::kAuto, DownlinkCodec::kTernary, {{kRuns}, {kTernaryOfOwn}, {kRuns}, {kNoVoteSums}, {kRuns}}},
+     {{kNoSums}, {kNoSums}, {kRuns}, {kNoVoteSums}, {kNoSums}, {kNoSums}}},
+    {ExchangeAlgorithm::kAuto, DownlinkCodec::kFloat32, {{kRuns}, {kRuns}, {kRuns}, {kRuns}, {kRuns}, {kRuns}}},
+    {ExchangeAlgorithm::kAuto, DownlinkCodec::kBfloat16, {{kRuns}, {kRuns}, {kRuns}, {kRuns}, {kRuns}, {kRuns}}},
+    {ExchangeAlgorithm::kAuto, DownlinkCodec::kSums, {{kRuns}, {kSumsOfOwn}, {kRuns}, {kRuns}, {kRuns}, {kRuns}}},
+    {ExchangeAlgorithm::kAuto,
+     DownlinkCodec::kTernary,
+     {{kRuns}, {kTernaryOfOwn}, {kRuns}, {kNoVoteSums}, {kRuns}, {kRuns}}},
 };
 
 // The same beside a ternary tensor, with whose codes lanes and sums have something to do.
 constexpr Row kRowsBesideTernary[] = {
-    {ExchangeAlgorithm::kIntegerSum, DownlinkCodec::kFloat32, {{kRuns}, {kRuns}, {kRuns}, {kRuns}, {kRuns}}},
-    {ExchangeAlgorithm::kIntegerSum, DownlinkCodec::kSums, {{kRuns}, {kSumsOfOwn}, {kRuns}, {kRuns}, {kRuns}}},
-    {ExchangeAlgorithm::kScatterReduce, DownlinkCodec::kSums, {{kRuns}, {kSumsOfOwn}, {kRuns}, {kRuns}, {kRuns}}},
+    {ExchangeAlgorithm::kIntegerSum, DownlinkCodec::kFloat32, {{kRuns}, {kRuns}, {kRuns}, {kRuns}, {kRuns}, {kRuns}}},
+    {ExchangeAlgorithm::kIntegerSum, DownlinkCodec::kSums, {{kRuns}, {kSumsOfOwn}, {kRuns}, {kRuns}, {kRuns}, {kRuns}}},
+    {ExchangeAlgorithm::kScatterReduce,
+     DownlinkCodec::kSums,
+     {{kRuns}, {kSumsOfOwn}, {kRuns}, {kRuns}, {kRuns}, {kRuns}}},
 };
 
 /// The mean of five workers; empty if the exchange is refused, which @param refusal then says.
@@ -79,12 +96,13 @@ std::vector<std::vector<float>> mean_of(const ClassedSpec& classed, const Row& r
   options.codecs.rules = {};
   if (beside_ternary) options.codecs.rules = {{"conv/weights", "ternary"}};
   try {
-    CompressedAllReduce exchange = testing::local_exchange(layout, 5, options);
+    BucketedAllReduce exchange(layout, make_worker_group(5, make_self_communicator()), options, whole_bucket(layout));
     Tensors mean = testing::blank_tensors(layout);
     exchange.exchange(testing::tables(workers, 0, 5), mean.table, 3);
     // In place of one of the gradients it is the same.
     const std::vector<Tensors> again = testing::worker_gradients(layout, 5);
-    testing::local_exchange(layout, 5, options).exchange(testing::tables(again, 0, 5), again[2].table, 3);
+    BucketedAllReduce(layout, make_worker_group(5, make_self_communicator()), options, whole_bucket(layout))
+        .exchange(testing::tables(again, 0, 5), again[2].table, 3);
     EXPECT_TRUE(testing::same_bits(mean.values, again[2])) << "in place";
     return mean.values;
   } catch (const InvalidArgument& error) {
@@ -131,6 +149,7 @@ TEST(CodecClasses, AreThoseOfTheTraits) {
     const bool votes = classed.column == CodecClass::kVotes;
     EXPECT_EQ(codec->traits().votes, votes) << classed.spec;
     EXPECT_EQ(codec->traits().summable, votes || classed.column == CodecClass::kSharedScalers) << classed.spec;
+    EXPECT_EQ(codec->low_rank().has_value(), classed.column == CodecClass::kLowRank) << classed.spec;
     EXPECT_EQ(codec->traits().is_sparse, classed.column == CodecClass::kSparse) << classed.spec;
     EXPECT_EQ(codec->sharing() == ScalerSharing::kNone, classed.column == CodecClass::kOwnScalers) << classed.spec;
   }

@@ -43,7 +43,8 @@ TEST(DownlinkForms, OnlyBf16AndTernaryAreLossy) {
 /// The form of a class of codecs with a downlink codec that it may have.
 MeanForm expected_form(CodecClass column, DownlinkCodec codec) {
   if (codec == DownlinkCodec::kBfloat16) return MeanForm::kBfloat16;
-  if (codec == DownlinkCodec::kFloat32 || column == CodecClass::kFloats || column == CodecClass::kSparse) {
+  if (codec == DownlinkCodec::kFloat32 || column == CodecClass::kFloats || column == CodecClass::kSparse ||
+      column == CodecClass::kLowRank) {
     return MeanForm::kFloat32;
   }
   return codec == DownlinkCodec::kSums && column != CodecClass::kVotes ? MeanForm::kLanes : MeanForm::kCodes;

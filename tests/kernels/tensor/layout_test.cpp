@@ -80,6 +80,30 @@ TEST(Layout, RefusesToSelectWhatThereIsNot) {
   }
 }
 
+TEST(Layout, ReshapedTensorsStayWhereTheyAre) {
+  const Layout layout = three_tensors();
+  std::vector<std::vector<std::int64_t>> shapes;
+  for (const Segment& segment : layout.segments()) shapes.push_back(segment.shape);
+  shapes[1] = {2, 5};
+  const Layout reshaped = layout.reshaped(shapes);
+  EXPECT_EQ(reshaped.segment(1).num_elements, 10);
+  EXPECT_EQ(reshaped.segment(1).name, "conv1/biases");
+  EXPECT_EQ(reshaped.segment(2).offset, layout.segment(2).offset);
+  EXPECT_EQ(reshaped.segment(2).draw_offset, layout.segment(2).draw_offset);
+  EXPECT_EQ(reshaped.num_elements(), layout.num_elements() - 33 + 10);
+  EXPECT_EQ(reshaped.flat_elements(), layout.flat_elements());
+  EXPECT_NE(reshaped.fingerprint(), layout.fingerprint());
+  shapes[1] = {0, 1000000000000000};
+  EXPECT_EQ(layout.reshaped(shapes).segment(1).num_elements, 0);
+  for (const std::vector<std::int64_t>& wrong :
+       {std::vector<std::int64_t>{34}, {2, 17}, {-1}, {1 << 30, 1 << 30, 16}}) {
+    shapes[1] = wrong;
+    EXPECT_THROW(layout.reshaped(shapes), InvalidArgument);
+  }
+  shapes.pop_back();
+  EXPECT_THROW(layout.reshaped(shapes), InvalidArgument);
+}
+
 TEST(Layout, FindsTensorsByName) {
   const Layout layout = three_tensors();
   EXPECT_EQ(layout.find("conv1/biases"), 1);

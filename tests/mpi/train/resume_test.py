@@ -6,9 +6,10 @@ class Resume(SignalledTraining):
     """Contract B4, on another number of processes."""
 
     def test_a_run_goes_on_with_other_numbers_of_processes(self):
-        for memory in ("none", "ef"):
-            options = ternary(max_steps=10, log_steps=4, save_iter=4, eval_steps=5, codec_memory=memory)
-            whole, moved = f"whole {memory}", f"moved {memory}"
+        steps = {"max_steps": 10, "log_steps": 4, "save_iter": 4, "eval_steps": 5}
+        for name, options in (("no memory", ternary(**steps)), ("ef", ternary(**steps, codec_memory="ef")),
+                              ("factors", small(**steps, codec="powersgd:rank=1,min_ratio=1"))):
+            whole, moved = f"whole, {name}", f"moved, {name}"
             self.trained(0, whole, *options)
             self.trained(2, moved, *options)
             for saved, ranks in [(4, 4), (8, 0)]:

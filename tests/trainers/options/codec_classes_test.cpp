@@ -41,18 +41,18 @@ constexpr const char* kAsync =
 
 const std::vector<Row>& rows() {
   static const std::vector<Row> rows = {
-      {{}, {{kRuns}, {kRuns}, {kRuns}, {kRuns}, {kRuns}}},
-      {{"--exchange", "all_gather"}, {{kRuns}, {kRuns}, {kRuns}, {kRuns}, {kRuns}}},
-      {{"--exchange", "scatter_reduce"}, {{kRuns}, {kRuns}, {kRuns}, {kRuns}, {kRuns}}},
-      {{"--exchange", "integer_sum"}, {{kNoSums}, {kNoSums}, {kRuns}, {kRuns}, {kNoSums}}},
-      {{"--exchange", "vendor"}, {{kRuns}, {kVendor}, {kVendor}, {kVendor}, {kVendor}}},
-      {{"--strategy", "ps"}, {{kRuns}, {kRuns}, {kRuns}, {kRuns}, {kRuns}}},
-      {{"--strategy", "ps", "--pull", "parameters"}, {{kRuns}, {kRuns}, {kRuns}, {kRuns}, {kNoCuts}}},
-      {{"--strategy", "async"}, {{kRuns}, {kRuns}, {kAsync}, {kNoVote}, {kRuns}}},
-      {{"--downlink_codec", "bf16"}, {{kRuns}, {kRuns}, {kRuns}, {kRuns}, {kRuns}}},
-      {{"--downlink_codec", "sums"}, {{kNoCodes}, {kOwnScalers}, {kRuns}, {kRuns}, {kNoCodes}}},
-      {{"--downlink_codec", "ternary"}, {{kNoCodes}, {kOwnScalers}, {kRuns}, {kNoVoteSums}, {kNoCodes}}},
-      {{"--overlap", "on", "--bucket_mb", "1"}, {{kRuns}, {kRuns}, {kRuns}, {kRuns}, {kRuns}}},
+      {{}, {{kRuns}, {kRuns}, {kRuns}, {kRuns}, {kRuns}, {kRuns}}},
+      {{"--exchange", "all_gather"}, {{kRuns}, {kRuns}, {kRuns}, {kRuns}, {kRuns}, {kRuns}}},
+      {{"--exchange", "scatter_reduce"}, {{kRuns}, {kRuns}, {kRuns}, {kRuns}, {kRuns}, {kRuns}}},
+      {{"--exchange", "integer_sum"}, {{kNoSums}, {kNoSums}, {kRuns}, {kRuns}, {kNoSums}, {kNoSums}}},
+      {{"--exchange", "vendor"}, {{kRuns}, {kVendor}, {kVendor}, {kVendor}, {kVendor}, {kVendor}}},
+      {{"--strategy", "ps"}, {{kRuns}, {kRuns}, {kRuns}, {kRuns}, {kRuns}, {kRuns}}},
+      {{"--strategy", "ps", "--pull", "parameters"}, {{kRuns}, {kRuns}, {kRuns}, {kRuns}, {kNoCuts}, {kNoCuts}}},
+      {{"--strategy", "async"}, {{kRuns}, {kRuns}, {kAsync}, {kNoVote}, {kRuns}, {kRuns}}},
+      {{"--downlink_codec", "bf16"}, {{kRuns}, {kRuns}, {kRuns}, {kRuns}, {kRuns}, {kRuns}}},
+      {{"--downlink_codec", "sums"}, {{kNoCodes}, {kOwnScalers}, {kRuns}, {kRuns}, {kNoCodes}, {kNoCodes}}},
+      {{"--downlink_codec", "ternary"}, {{kNoCodes}, {kOwnScalers}, {kRuns}, {kNoVoteSums}, {kNoCodes}, {kNoCodes}}},
+      {{"--overlap", "on", "--bucket_mb", "1"}, {{kRuns}, {kRuns}, {kRuns}, {kRuns}, {kRuns}, {kRuns}}},
   };
   return rows;
 }

@@ -1,0 +1,34 @@
+// LowRankRounds: the two exchanges that tensors of low rank take.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "compress/plan/codec_plan.h"
+#include "kernels/tensor/layout.h"
+
+namespace terngrad {
+
+/// n, m and r' of a tensor of low rank.
+struct FactorSizes {
+  std::int64_t rows = 0;
+  std::int64_t columns = 0;
+  int rank = 0;
+};
+/// @param rank  LowRankForm::rank. @param tensor  of two dimensions at least
+FactorSizes factor_sizes(const Segment& tensor, int rank);
+
+/// Whether a tensor of the plan is of low rank (Codec::low_rank).
+bool has_low_rank(const CodecPlan& plan);
+
+/// What the rounds exchange, by tensors of the names and at the places that gradients have: first P^T [r', n] as fp32
+/// in place of each tensor of low rank, beside all others with their codecs; then Q^T [r', m] as fp32.
+struct LowRankRounds {
+  std::vector<int> segments = {};  // of low rank
+  Layout first, second;
+  CodecPlan first_plan, second_plan;
+};
+/// @param plan  of the layout's tensors, for a run of that many workers
+LowRankRounds low_rank_rounds(const Layout& layout, const CodecPlan& plan, int num_workers);
+
+}  // namespace terngrad
