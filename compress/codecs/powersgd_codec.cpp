@@ -18,17 +18,8 @@ namespace {
 
 constexpr std::uint32_t kInfinity = 0x7f800000u;
 
-/// What a payload of factors holds.
-struct FactorShape {
-  std::int64_t rows = 0;
-  std::int64_t columns = 0;
-  int rank = 0;
-};
-
-FactorShape shape_of(const PowerSgdOptions& options, std::int64_t num_elements) {
-  const std::int64_t rows = num_elements / options.columns;
-  return {rows, options.columns,
-          static_cast<int>(std::min({static_cast<std::int64_t>(options.rank), rows, options.columns}))};
+FactorSizes sizes_of(const PowerSgdOptions& options, std::int64_t num_elements) {
+  return factor_sizes(num_elements, options.columns, options.rank);
 }
 
 class PowerSgdCoder final : public HostCoder {
@@ -58,18 +49,17 @@ class PowerSgdCoder final : public HostCoder {
       std::ranges::copy(values_, out);
       return bytes;
     }
-    const FactorShape shape = shape_of(codec_.options(), slice.count);
-    const Matrix m{values_.data(), shape.rows, shape.columns};
+    const FactorSizes sizes = sizes_of(codec_.options(), slice.count);
+    const Matrix m{values_.data(), sizes.rows, sizes.columns};
     float* const p = out;
-    float* const q = out + shape.rank * shape.rows;
+    float* const q = out + sizes.rank * sizes.rows;
     const DrawKey key{task.key.seed, task.key.step, 0, DrawPurpose::kFactorInit};
     const std::int64_t draw_offset = setup().layout.segment(slice.segment).draw_offset;
-    for (std::int64_t i = 0; i < shape.rank * shape.columns; ++i) {
-      q[i] = draw_factor_element(key, static_cast<std::uint64_t>(draw_offset + i));
-    }
-    products_.times_columns(m, q, shape.rank, p, stream);
-    LowRankProducts::orthonormalize(p, shape.rows, shape.rank);
-    products_.times_rows(m, p, shape.rank, q, stream);
+    draw_factor(key, static_cast<std::uint64_t>(draw_offset),
+                {q, static_cast<std::size_t>(sizes.rank * sizes.columns)});
+    products_.times_columns(m, q, sizes.rank, p, stream);
+    LowRankProducts::orthonormalize(p, sizes.rows, sizes.rank);
+    products_.times_rows(m, p, sizes.rank, q, stream);
     return bytes;
   }
 
@@ -115,15 +105,15 @@ std::string PowerSgdCodec::options_text() const {
 
 bool PowerSgdCodec::takes(std::int64_t num_elements) const {
   if (options_.columns == 0 || num_elements == 0 || num_elements % options_.columns != 0) return false;
-  const FactorShape shape = shape_of(options_, num_elements);
-  return options_.min_ratio * static_cast<double>(shape.rank) * static_cast<double>(shape.rows + shape.columns) <
+  const FactorSizes sizes = sizes_of(options_, num_elements);
+  return options_.min_ratio * static_cast<double>(sizes.rank) * static_cast<double>(sizes.rows + sizes.columns) <
          static_cast<double>(num_elements);
 }
 
 std::int64_t PowerSgdCodec::max_payload_bytes(const Slice& slice, PayloadForm) const {
   if (!takes(slice.count)) return 4 * slice.count;
-  const FactorShape shape = shape_of(options_, slice.count);
-  return std::int64_t{4} * shape.rank * (shape.rows + shape.columns);
+  const FactorSizes sizes = sizes_of(options_, slice.count);
+  return std::int64_t{4} * sizes.rank * (sizes.rows + sizes.columns);
 }
 
 std::unique_ptr<Coder> PowerSgdCodec::make_coder(const CoderSetup& setup, const std::vector<int>& segments,
@@ -145,8 +135,8 @@ void PowerSgdCodec::decode_range(const EncodedSlice& encoded, std::int64_t first
     std::copy_n(values + first, out.size(), out.data());
     return;
   }
-  const FactorShape shape = shape_of(options_, encoded.slice.count);
-  low_rank_elements(values, shape.rows, values + shape.rank * shape.rows, shape.columns, shape.rank, first, out);
+  const FactorSizes sizes = sizes_of(options_, encoded.slice.count);
+  low_rank_elements(values, sizes.rows, values + sizes.rank * sizes.rows, sizes.columns, sizes.rank, first, out);
 }
 
 PowerSgdOptions read_powersgd_options(SpecReader& reader) {

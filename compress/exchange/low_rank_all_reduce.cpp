@@ -73,10 +73,7 @@ void LowRankAllReduce::begin_factors(std::uint64_t step) {
                                     static_cast<std::size_t>(tensor.sizes.columns));
       if (tensor.kept != nullptr) std::copy_n(tensor.kept + at, column.size(), column.data());
       if (tensor.kept != nullptr && std::ranges::any_of(column, [](float value) { return value != 0; })) continue;
-      for (std::size_t i = 0; i < column.size(); ++i) {
-        const std::int64_t place = tensor.draw_offset + at + static_cast<std::int64_t>(i);
-        column[i] = draw_factor_element(key, static_cast<std::uint64_t>(place));
-      }
+      draw_factor(key, static_cast<std::uint64_t>(tensor.draw_offset + at), column);
     }
   }
 }

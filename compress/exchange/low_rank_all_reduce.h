@@ -27,8 +27,9 @@ CompressedAllReduceOptions of_second_round(CompressedAllReduceOptions options);
 /// Both have the options of the whole, so algorithms, servers, the downlink and sums over subtrees work as for fp32,
 /// and bits do not depend on them (contract B2), nor on what else is in the part.
 ///
-/// Of a worker's tensor that is not finite, or whose factors are not, both factors count as zeros where the step is not
-/// dropped. Gradients are of float32, as behind a memory.
+/// Where the step is not dropped, of a worker's tensor that is not finite both factors count as zeros, as does a factor
+/// that leaves the range of float32; nothing of such a tensor is kept. Gradients are of float32, as behind a memory;
+/// others are refused.
 class LowRankAllReduce final : public PartExchange {
  public:
   /// @param plan     of the layout's tensors, of which some are of low rank

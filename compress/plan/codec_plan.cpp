@@ -118,10 +118,11 @@ CodecPlan::CodecPlan(const Layout& layout, const CodecPlanOptions& options) {
     if (is_new) spec = to_string(canonical_codec_spec(entry->first));
     CodecContext context = options.context;
     context.columns = columns_of(segment);
-    const bool is_taken = make_codec(spec, context)->takes(segment.num_elements);
-    const std::string& own = is_taken ? spec : kUntaken;
+    std::shared_ptr<const Codec> codec = make_codec(spec, context);
+    const bool is_taken = codec->takes(segment.num_elements);
+    if (!is_taken) codec = make_codec(kUntaken, context);
     add(
-        segment, own, [&] { return make_codec(own, context); }, hash);
+        segment, is_taken ? spec : kUntaken, [&] { return codec; }, hash);
   }
   // A name or option that no tensor ended up with would otherwise go unchecked.
   make_codec(options.codec, options.context);

@@ -1,13 +1,12 @@
 #include "compress/plan/low_rank_rounds.h"
 
 #include <algorithm>
+#include <utility>
 
 namespace terngrad {
 
 FactorSizes factor_sizes(const Segment& tensor, int rank) {
-  const std::int64_t columns = tensor.shape.back();
-  const std::int64_t rows = tensor.num_elements / columns;
-  return {rows, columns, static_cast<int>(std::min({static_cast<std::int64_t>(rank), rows, columns}))};
+  return factor_sizes(tensor.num_elements, tensor.shape.back(), rank);
 }
 
 bool has_low_rank(const CodecPlan& plan) {

@@ -1,21 +1,15 @@
 // LowRankRounds: the two exchanges that tensors of low rank take.
 #pragma once
 
-#include <cstdint>
 #include <vector>
 
 #include "compress/plan/codec_plan.h"
+#include "kernels/factors/low_rank.h"
 #include "kernels/tensor/layout.h"
 
 namespace terngrad {
 
-/// n, m and r' of a tensor of low rank.
-struct FactorSizes {
-  std::int64_t rows = 0;
-  std::int64_t columns = 0;
-  int rank = 0;
-};
-/// @param rank  LowRankForm::rank. @param tensor  of two dimensions at least
+/// Of a tensor of two dimensions at least, as a matrix. @param rank  LowRankForm::rank
 FactorSizes factor_sizes(const Segment& tensor, int rank);
 
 /// Whether a tensor of the plan is of low rank (Codec::low_rank).

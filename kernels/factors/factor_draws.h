@@ -2,7 +2,9 @@
 #pragma once
 
 #include <array>
+#include <cstddef>
 #include <cstdint>
+#include <span>
 
 #include "kernels/tensor/philox.h"
 
@@ -19,6 +21,11 @@ constexpr float draw_factor_element(const DrawKey& key, std::uint64_t index) {
   const std::uint32_t high = block[index % 2 * 2 + 1];
   const std::uint32_t sum = (low & 0xffffu) + (low >> 16) + (high & 0xffffu) + (high >> 16);
   return static_cast<float>(static_cast<std::int32_t>(sum) - 131070) * 0x1p-16f;
+}
+
+/// Elements of a drawn factor. @param first  index of the first
+inline void draw_factor(const DrawKey& key, std::uint64_t first, std::span<float> out) {
+  for (std::size_t i = 0; i < out.size(); ++i) out[i] = draw_factor_element(key, first + i);
 }
 
 }  // namespace terngrad

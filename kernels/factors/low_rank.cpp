@@ -52,6 +52,11 @@ double sum_of_products(const float* a, const float* b, std::int64_t count) {
 
 }  // namespace
 
+FactorSizes factor_sizes(std::int64_t num_elements, std::int64_t columns, int rank) {
+  const std::int64_t rows = num_elements / columns;
+  return {rows, columns, static_cast<int>(std::min({static_cast<std::int64_t>(rank), rows, columns}))};
+}
+
 void LowRankProducts::times_columns(const Matrix& m, const float* q, int rank, float* p, Stream& stream) {
   require(rank, stream);
   if (m.rows == 0) return;

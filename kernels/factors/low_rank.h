@@ -20,6 +20,15 @@ struct Matrix {
 /// The most columns that a factor has.
 inline constexpr int kMaxRank = 32;
 
+/// n rows and m columns of a matrix, and of how many columns r' its factors are.
+struct FactorSizes {
+  std::int64_t rows = 0;
+  std::int64_t columns = 0;
+  int rank = 0;
+};
+/// Of a tensor of that many elements in whole rows of m = columns > 0: r' = min(rank, n, m).
+FactorSizes factor_sizes(std::int64_t num_elements, std::int64_t columns, int rank);
+
 /// Products are of float32 numbers, exact in float64; sums are float64, begin with +0 and are rounded to float32 once.
 /// Their order is part of the format (contract B1):
 /// - along a row, and of two columns of a factor: lane i % 16 takes element i of a chunk of 4096 in increasing order;
@@ -51,7 +60,7 @@ class LowRankProducts {
 };
 
 /// Elements [first, first + out.size()) of P Q^T, in the order of the matrix: the sum over j of P[i][j] Q[c][j], in
-/// order.
+/// order, by the rule above and with its bits on every SIMD width. Safe to call at once.
 /// @param p  P^T [rank][rows]. @param q  Q^T [rank][columns]
 void low_rank_elements(const float* p, std::int64_t rows, const float* q, std::int64_t columns, int rank,
                        std::int64_t first, std::span<float> out);

@@ -32,9 +32,6 @@ def code(words):
     return ", ".join(f"`{word}`" for word in words)
 
 
-TWO_ROUNDS = ("powersgd",)
-
-
 def fact_text(fact):
     """"yes", "no", "yes, not with `a=b`", "with `a=b`"."""
     if not fact["changed_by"]:
@@ -50,7 +47,7 @@ def bits_text(codec):
 
 def gpus_text(codec):
     # An exchange on GPUs has one round.
-    return "yes" if codec["runs_on_gpus"] else "no" if codec["name"] in TWO_ROUNDS else "through the host"
+    return "yes" if codec["runs_on_gpus"] else "no" if codec["rounds"] > 1 else "through the host"
 
 
 def overview(codecs, link):

@@ -63,7 +63,8 @@ inline CodecChoice codec_choice(std::uint8_t codec, std::uint8_t exchange) {
 /// @throws CommunicationError if the tampered message is refused
 inline void tampered_exchange(const CodecChoice& choice, const Tamper& tamper, std::vector<float>& mean) {
   CompressedAllReduceOptions options;
-  options.codecs.codec = choice.spec;
+  // Both rounds of low rank are exchanges of fp32.
+  options.codecs.codec = make_codec(choice.spec, {})->low_rank() ? "fp32" : choice.spec;
   options.algorithm = choice.scatters ? ExchangeAlgorithm::kScatterReduce : ExchangeAlgorithm::kAllGather;
   // Numbers that come in place of a mean may be anything; those of codecs that can overflow are looked at.
   if (make_codec(choice.spec, {})->traits().summable) options.downlink_codec = DownlinkCodec::kSums;

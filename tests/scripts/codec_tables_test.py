@@ -47,8 +47,9 @@ class Lines(unittest.TestCase):
     def test_a_row(self):
         codec = {"name": "x", "bits_per_element": [1.6, 2.0], "varying_by": ["format=m"], "most_bits": 0, "source": "", "sums_as_float": False,
                  "unbiased": {"by_default": True, "changed_by": []}, "summable": {"by_default": False, "changed_by": []},
-                 "runs_on_gpus": False, "keys": []}
+                 "runs_on_gpus": False, "rounds": 1, "keys": []}
         self.assertEqual(codec_tables.overview([codec], "p#{}")[2], "| [`x`](p#x) | 1.6, 2; varies with `format=m` | yes | no | through the host | baseline |")
+        self.assertIn("| no | no | baseline |", codec_tables.overview([{**codec, "rounds": 2}], "p#{}")[2])
         self.assertEqual(codec_tables.keys_table(codec), ["It has no keys."])
 
     def test_presets(self):

@@ -58,6 +58,7 @@ Json to_json(const CodecEntry& entry) {
           {"summable", to_json(facts.summable)},
           {"sums_as_float", facts.sums_as_float},
           {"runs_on_gpus", entry.runs_on_gpus},
+          {"rounds", make_codec(entry.name, {})->low_rank() ? 2 : 1},
           {"keys", keys}};
 }
 

@@ -80,7 +80,8 @@ DeviceAllReduce::DeviceAllReduce(const Layout& layout, CodecPlan plan, const Wor
                      : std::make_shared<DeviceNonfinite>(layout, workers.num_workers, options.on_nonfinite, stream)) {
   TERNGRAD_REQUIRE(options.update == nullptr, "[exchange] shards of gradients on GPUs cannot be updated by servers");
   TERNGRAD_REQUIRE(!has_low_rank(plan_),
-                   "[exchange] tensors of low rank take two rounds, which an exchange on GPUs does not have");
+                   "[exchange] tensors of low rank take two rounds, which an exchange on GPUs does not have; accepted: "
+                   "another codec, or gradients in host memory");
   make_payloads();
   std::vector<int> can_overflow;
   for (std::size_t g = 0; g < plan_.groups().size(); ++g) {

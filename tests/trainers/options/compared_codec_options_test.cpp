@@ -40,6 +40,14 @@ TEST(ComparedCodecOptions, AreSpecsAndShortNames) {
               AllOf(HasSubstr("--codec ternary:bits=4"), HasSubstr("no key 'bits'"), HasSubstr("t2, t5, fp16")));
 }
 
+TEST(ComparedCodecOptions, AreOfOneRound) {
+  EXPECT_THAT(
+      message_of<UsageError>([] {
+        check({"t2", "powersgd:rank=2"});
+      }),
+      AllOf(HasSubstr("--codec powersgd:rank=2: takes two rounds"), HasSubstr("accepted: codecs of one round")));
+}
+
 TEST(ComparedCodecOptions, AKeyAndAnOptionThatDifferAreRefused) {
   EXPECT_NO_THROW(check({"ternary:clip_factor=1", "t2"}));
   EXPECT_NO_THROW(check({"ternary:clip_factor=1.0", "t2", "bf16"}, "1"));
