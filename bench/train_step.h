@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "compress/codecs/coder.h"
+#include "compress/coding/coder.h"
 #include "compress/exchange/compressed_all_reduce.h"
 #include "compress/exchange/device/device_payloads.h"
 #include "compress/plan/codec_plan.h"

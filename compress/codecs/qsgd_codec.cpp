@@ -4,7 +4,7 @@
 #include <limits>
 #include <sstream>
 
-#include "compress/codecs/scaled_runs.h"
+#include "compress/coding/scaled_runs.h"
 #include "kernels/codes/code_sum.h"
 #include "kernels/codes/lanes.h"
 #include "kernels/codes/rotate.h"

@@ -6,8 +6,8 @@
 #include <sstream>
 
 #include "compress/codecs/float_codecs.h"
-#include "compress/codecs/host_coder.h"
-#include "compress/codecs/scaled_runs.h"
+#include "compress/coding/host_coder.h"
+#include "compress/coding/scaled_runs.h"
 #include "kernels/codes/top_k.h"
 #include "kernels/runtime/errors.h"
 #include "kernels/runtime/parallel.h"

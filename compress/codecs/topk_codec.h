@@ -6,8 +6,8 @@
 #include <string>
 #include <vector>
 
-#include "compress/codecs/codec.h"
-#include "compress/codecs/codec_spec.h"
+#include "compress/coding/codec.h"
+#include "compress/coding/codec_spec.h"
 #include "kernels/codes/sparse_payload.h"
 
 namespace terngrad {

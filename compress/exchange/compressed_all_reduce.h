@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "compress/codecs/coder.h"
+#include "compress/coding/coder.h"
 #include "compress/comm/communicator.h"
 #include "compress/exchange/all_reduce_options.h"
 #include "compress/exchange/downlink.h"

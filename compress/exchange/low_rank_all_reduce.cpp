@@ -6,7 +6,7 @@
 #include <limits>
 #include <utility>
 
-#include "compress/codecs/kept.h"
+#include "compress/coding/kept.h"
 #include "compress/exchange/nonfinite.h"
 #include "compress/exchange/overflow.h"
 #include "kernels/factors/factor_draws.h"

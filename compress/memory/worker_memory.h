@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "compress/codecs/kept.h"
+#include "compress/coding/kept.h"
 #include "compress/memory/memory_options.h"
 #include "kernels/runtime/buffer.h"
 #include "kernels/tensor/layout.h"

@@ -4,7 +4,7 @@
 #include <span>
 #include <string>
 
-#include "compress/codecs/codec_spec.h"
+#include "compress/coding/codec_spec.h"
 
 namespace terngrad {
 

@@ -5,7 +5,7 @@
 #include <memory>
 #include <span>
 
-#include "compress/codecs/coder.h"
+#include "compress/coding/coder.h"
 #include "compress/comm/communicator.h"
 #include "compress/plan/codec_plan.h"
 #include "compress/wire/wire_format.h"

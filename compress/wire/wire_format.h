@@ -6,7 +6,7 @@
 #include <span>
 #include <vector>
 
-#include "compress/codecs/codec.h"
+#include "compress/coding/codec.h"
 
 namespace terngrad {
 

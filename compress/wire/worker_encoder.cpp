@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
-#include "compress/codecs/coder.h"
+#include "compress/coding/coder.h"
 #include "compress/wire/gradient_transport.h"
 #include "compress/wire/payload_rows.h"
 #include "kernels/runtime/errors.h"

@@ -27,7 +27,7 @@ LIBRARIES = {
 # From the ground up; rooms of one floor do not include each other.
 FLOORS = {
     "kernels": [["runtime"], ["tensor"], ["statistics", "optimizer", "factors"], ["codes"]],
-    "compress": [["comm"], ["codecs"], ["plan"], ["wire", "memory"], ["exchange"], ["cost"]],
+    "compress": [["comm"], ["coding"], ["codecs"], ["plan"], ["wire", "memory"], ["exchange"], ["cost"]],
     "nets": [],
     "datasets": [],
     "trainers": [["io", "optim"], ["checkpoint", "loop"], ["async", "options"], ["launch", "evaluate", "inspect"], ["hooks"], ["run"], ["commands"]],

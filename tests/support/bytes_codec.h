@@ -10,7 +10,7 @@
 #include <string>
 #include <vector>
 
-#include "compress/codecs/host_coder.h"
+#include "compress/coding/host_coder.h"
 #include "kernels/runtime/errors.h"
 #include "kernels/statistics/scaler.h"
 #include "kernels/statistics/statistics.h"

@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-#include "compress/codecs/codec_spec.h"
+#include "compress/coding/codec_spec.h"
 #include "compress/plan/codec_registry.h"
 
 namespace terngrad::testing {

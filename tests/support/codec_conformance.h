@@ -11,7 +11,7 @@
 #include <string>
 #include <vector>
 
-#include "compress/codecs/codec.h"
+#include "compress/coding/codec.h"
 #include "kernels/runtime/errors.h"
 #include "support/bits.h"
 #include "support/codec_messages.h"

@@ -9,8 +9,8 @@
 #include <utility>
 #include <vector>
 
-#include "compress/codecs/codec.h"
-#include "compress/codecs/coder.h"
+#include "compress/coding/codec.h"
+#include "compress/coding/coder.h"
 #include "support/coder_scalers.h"
 #include "support/gradients.h"
 #include "support/reference.h"

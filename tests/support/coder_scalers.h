@@ -6,7 +6,7 @@
 #include <span>
 #include <vector>
 
-#include "compress/codecs/coder.h"
+#include "compress/coding/coder.h"
 
 namespace terngrad::testing {
 

@@ -7,7 +7,7 @@
 #include <span>
 #include <utility>
 
-#include "compress/codecs/codec_spec.h"
+#include "compress/coding/codec_spec.h"
 #include "compress/memory/worker_memory.h"
 #include "compress/plan/codec_plan.h"
 #include "compress/plan/codec_presets.h"

@@ -14,7 +14,7 @@
 #include <utility>
 #include <vector>
 
-#include "compress/codecs/coder.h"
+#include "compress/coding/coder.h"
 #include "compress/exchange/memory_all_reduce.h"
 #include "compress/plan/codec_registry.h"
 #include "kernels/runtime/errors.h"

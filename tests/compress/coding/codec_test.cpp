@@ -1,4 +1,4 @@
-#include "compress/codecs/codec.h"
+#include "compress/coding/codec.h"
 #include "kernels/statistics/scaler_limits.h"
 
 #include <gmock/gmock.h>
@@ -9,9 +9,9 @@
 #include <limits>
 #include <vector>
 
-#include "compress/codecs/coder.h"
 #include "compress/codecs/float_codecs.h"
 #include "compress/codecs/ternary_codec.h"
+#include "compress/coding/coder.h"
 #include "kernels/codes/ternarize.h"
 #include "kernels/runtime/errors.h"
 

@@ -5,13 +5,13 @@
 #include <span>
 #include <vector>
 
-#include "compress/codecs/slice_coder.h"
+#include "compress/coding/slice_coder.h"
 #include "kernels/statistics/scaler.h"
 #include "kernels/statistics/statistics.h"
 
 namespace terngrad {
 
-/// Measures one scaler for each run of elements (compress/codecs/scaled_runs.h). How a slice is encoded is the codec's.
+/// Measures one scaler for each run of elements (compress/coding/scaled_runs.h). How a slice is encoded is the codec's.
 class BlockCoder : public SliceCoder {
  public:
   void measure(std::span<const TensorTable> gradients, const DeviceStep& step, Stream& stream) override;

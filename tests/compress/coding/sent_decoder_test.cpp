@@ -1,5 +1,5 @@
 // What workers keep on a GPU against what they keep on the CPU, bit for bit, for every codec that kernels decode.
-#include "compress/codecs/sent_decoder.h"
+#include "compress/coding/sent_decoder.h"
 
 #include <gtest/gtest.h>
 

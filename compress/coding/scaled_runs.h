@@ -4,7 +4,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "compress/codecs/codec.h"
+#include "compress/coding/codec.h"
 #include "kernels/tensor/layout.h"
 #include "kernels/tensor/slice.h"
 

@@ -1,4 +1,4 @@
-#include "compress/codecs/slice_coder.h"
+#include "compress/coding/slice_coder.h"
 
 #include "kernels/runtime/copy.h"
 

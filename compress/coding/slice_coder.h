@@ -5,7 +5,7 @@
 #include <span>
 #include <vector>
 
-#include "compress/codecs/coder.h"
+#include "compress/coding/coder.h"
 #include "kernels/codes/code_sum.h"
 #include "kernels/codes/quantize_task.h"
 #include "kernels/codes/tree_sum.h"

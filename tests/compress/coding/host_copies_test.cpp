@@ -1,5 +1,5 @@
 // A codec without kernels on a GPU's gradients: what goes through the host is what the CPU makes of them, bit for bit.
-#include "compress/codecs/host_copies.h"
+#include "compress/coding/host_copies.h"
 
 #include <gtest/gtest.h>
 
@@ -11,7 +11,7 @@
 #include <utility>
 #include <vector>
 
-#include "compress/codecs/kept.h"
+#include "compress/coding/kept.h"
 #include "kernels/runtime/captured_graph.h"
 #include "kernels/runtime/errors.h"
 #include "support/bits.h"

@@ -1,10 +1,10 @@
-#include "compress/codecs/sent_decoder.h"
+#include "compress/coding/sent_decoder.h"
 
 #include <optional>
 
-#include "compress/codecs/codec.h"
-#include "compress/codecs/coder.h"
-#include "compress/codecs/payload_slots.h"
+#include "compress/coding/codec.h"
+#include "compress/coding/coder.h"
+#include "compress/coding/payload_slots.h"
 #include "kernels/runtime/copy.h"
 
 namespace terngrad {

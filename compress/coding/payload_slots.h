@@ -5,7 +5,7 @@
 #include <span>
 #include <vector>
 
-#include "compress/codecs/codec.h"
+#include "compress/coding/codec.h"
 #include "kernels/tensor/slice.h"
 
 namespace terngrad {

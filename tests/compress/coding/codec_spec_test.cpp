@@ -1,4 +1,4 @@
-#include "compress/codecs/codec_spec.h"
+#include "compress/coding/codec_spec.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -1,12 +1,12 @@
-#include "compress/codecs/coder.h"
+#include "compress/coding/coder.h"
 
 #include <algorithm>
 #include <array>
 #include <cmath>
 
-#include "compress/codecs/host_copies.h"
-#include "compress/codecs/kept.h"
-#include "compress/codecs/sent_decoder.h"
+#include "compress/coding/host_copies.h"
+#include "compress/coding/kept.h"
+#include "compress/coding/sent_decoder.h"
 #include "kernels/codes/tensor_rotation.h"
 #include "kernels/runtime/copy.h"
 #include "kernels/runtime/errors.h"

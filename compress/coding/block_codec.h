@@ -4,7 +4,7 @@
 #include <cstdint>
 #include <string>
 
-#include "compress/codecs/codec.h"
+#include "compress/coding/codec.h"
 #include "kernels/codes/ternary.h"
 
 namespace terngrad {

@@ -1,4 +1,4 @@
-#include "compress/codecs/scaled_runs.h"
+#include "compress/coding/scaled_runs.h"
 
 #include <algorithm>
 

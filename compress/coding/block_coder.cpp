@@ -1,6 +1,6 @@
-#include "compress/codecs/block_coder.h"
+#include "compress/coding/block_coder.h"
 
-#include "compress/codecs/scaled_runs.h"
+#include "compress/coding/scaled_runs.h"
 
 namespace terngrad {
 

@@ -1,6 +1,6 @@
 // The coder of codecs without kernels, on the CPU. Through the host: host_copies_test.cpp. The codec that
 // docs/adding-a-codec.md adds: klevel_codec_test.cpp.
-#include "compress/codecs/host_coder.h"
+#include "compress/coding/host_coder.h"
 
 #include <gtest/gtest.h>
 

@@ -155,12 +155,12 @@ class Codec {
   };
   virtual std::optional<LeafForm> leaf_form() const { return std::nullopt; }
 
-  /// The codec's work in an exchange (compress/codecs/coder.h).
+  /// The codec's work in an exchange (compress/coding/coder.h).
   /// @param segments  the layout's tensors that use this codec, in order
   /// @param slots     the slices of them that are encoded and aggregated, and where their payloads are; outlives the
   ///                  coder, as this codec does
   /// @throws NotSupported for a device that the codec has no work for: a GPU, where it has no kernels and cannot go
-  /// through the host either (compress/codecs/host_coder.h)
+  /// through the host either (compress/coding/host_coder.h)
   virtual std::unique_ptr<Coder> make_coder(const CoderSetup& setup, const std::vector<int>& segments,
                                             PayloadSlots& slots) const = 0;
 

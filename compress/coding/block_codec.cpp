@@ -1,8 +1,8 @@
-#include "compress/codecs/block_codec.h"
+#include "compress/coding/block_codec.h"
 
 #include <utility>
 
-#include "compress/codecs/scaled_runs.h"
+#include "compress/coding/scaled_runs.h"
 #include "kernels/codes/ternary_pack.h"
 #include "kernels/codes/tree_sum.h"
 #include "kernels/runtime/errors.h"

@@ -1,10 +1,10 @@
-#include "compress/codecs/host_coder.h"
+#include "compress/coding/host_coder.h"
 
 #include <algorithm>
 #include <cmath>
 #include <utility>
 
-#include "compress/codecs/host_copies.h"
+#include "compress/coding/host_copies.h"
 #include "kernels/codes/code_sum.h"
 #include "kernels/runtime/captured_graph.h"
 #include "kernels/runtime/copy.h"

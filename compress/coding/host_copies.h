@@ -6,7 +6,7 @@
 #include <span>
 #include <vector>
 
-#include "compress/codecs/coder.h"
+#include "compress/coding/coder.h"
 #include "kernels/runtime/pinned_buffer.h"
 
 namespace terngrad {

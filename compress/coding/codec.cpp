@@ -1,4 +1,4 @@
-#include "compress/codecs/codec.h"
+#include "compress/coding/codec.h"
 
 #include "kernels/codes/rotate.h"
 #include "kernels/runtime/errors.h"

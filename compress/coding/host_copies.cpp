@@ -1,4 +1,4 @@
-#include "compress/codecs/host_copies.h"
+#include "compress/coding/host_copies.h"
 
 #include <utility>
 
