@@ -36,6 +36,25 @@ void compensate(const CompensateTask& task, float decay, float weight, Stream& s
   });
 }
 
+void accumulate(const AccumulateTask& task, float momentum, bool nesterov, Stream& stream) {
+  require_aligned_elements(task.gradient, task.type, "accumulate");
+  if (stream.device().is_cuda()) {
+    TERNGRAD_REQUIRE(task.type == ElementType::kFloat32,
+                     "[accumulate] on a GPU gradients beside a memory must be fp32, these are ",
+                     element_type_name(task.type));
+    return cuda::accumulate(task, momentum, nesterov, stream);
+  }
+  parallel_for(stream.num_threads(), task.count, kGrain, [&](std::int64_t begin, std::int64_t end) {
+    cpu::WidenedChunk widened;
+    for (std::int64_t at = begin; at < end; at += kChunkElements) {
+      const std::int64_t count = std::min(kChunkElements, end - at);
+      const float* gradient = widened.of(task.gradient, task.type, at, count);
+      cpu::accumulate(momentum, nesterov, task.residual + at, task.velocity + at, gradient, task.next_velocity + at,
+                      task.compensated + at, count);
+    }
+  });
+}
+
 void keep(const KeepTask& task, Stream& stream) {
   if (stream.device().is_cuda()) return cuda::keep(task, stream);
   if (task.skip != nullptr && *task.skip != 0) return;
@@ -43,6 +62,8 @@ void keep(const KeepTask& task, Stream& stream) {
   parallel_for(stream.num_threads(), task.count, kGrain, [&](std::int64_t begin, std::int64_t end) {
     if (task.sent == nullptr) {
       std::copy(task.encoded + begin, task.encoded + end, task.kept + begin);
+    } else if (task.masks) {
+      cpu::mask(task.encoded + begin, task.sent + begin, task.kept + begin, end - begin);
     } else {
       cpu::subtract(task.encoded + begin, task.sent + begin, task.kept + begin, end - begin);
     }

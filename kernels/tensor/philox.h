@@ -35,6 +35,7 @@ enum class DrawPurpose : std::uint8_t {
   kQuantize = 10,
   kQuantizeRefine = 11,
   kRotate = 12,
+  kSelect = 13,
   kFactorInit = 14,
 };
 

@@ -30,6 +30,35 @@ void Compensate(float decay, const float* HWY_RESTRICT state, float weight, cons
   });
 }
 
+template <bool kNesterov>
+void Accumulate(float momentum, const float* HWY_RESTRICT residual, const float* HWY_RESTRICT velocity,
+                const float* HWY_RESTRICT gradient, float* HWY_RESTRICT next, float* HWY_RESTRICT out,
+                std::int64_t count) {
+  ForEachVector(count, [&](auto d, std::size_t i) HWY_ATTR {
+    const auto m = hn::Set(d, momentum);
+    const auto g = hn::LoadU(d, gradient + i);
+    const auto u = hn::Add(hn::Mul(m, hn::LoadU(d, velocity + i)), g);
+    hn::StoreU(u, d, next + i);
+    const auto added = kNesterov ? hn::Add(hn::Mul(m, u), g) : u;
+    hn::StoreU(hn::Add(hn::LoadU(d, residual + i), added), d, out + i);
+  });
+}
+void AccumulatePlain(float momentum, const float* residual, const float* velocity, const float* gradient, float* next,
+                     float* out, std::int64_t count) {
+  Accumulate<false>(momentum, residual, velocity, gradient, next, out, count);
+}
+void AccumulateNesterov(float momentum, const float* residual, const float* velocity, const float* gradient,
+                        float* next, float* out, std::int64_t count) {
+  Accumulate<true>(momentum, residual, velocity, gradient, next, out, count);
+}
+
+void Mask(const float* a, const float* b, float* out, std::int64_t count) {
+  ForEachVector(count, [&](auto d, std::size_t i) HWY_ATTR {
+    const auto is_unsent = hn::Eq(hn::LoadU(d, b + i), hn::Zero(d));
+    hn::StoreU(hn::IfThenElseZero(is_unsent, hn::LoadU(d, a + i)), d, out + i);
+  });
+}
+
 void Subtract(const float* a, const float* b, float* out, std::int64_t count) {
   ForEachVector(count, [&](auto d, std::size_t i)
                            HWY_ATTR { hn::StoreU(hn::Sub(hn::LoadU(d, a + i), hn::LoadU(d, b + i)), d, out + i); });
@@ -41,10 +70,24 @@ HWY_AFTER_NAMESPACE();
 #if HWY_ONCE
 namespace terngrad::cpu {
 HWY_EXPORT(Compensate);
+HWY_EXPORT(AccumulatePlain);
+HWY_EXPORT(AccumulateNesterov);
+HWY_EXPORT(Mask);
 HWY_EXPORT(Subtract);
 
 void compensate(float decay, const float* state, float weight, const float* gradient, float* out, std::int64_t count) {
   HWY_DYNAMIC_DISPATCH(Compensate)(decay, state, weight, gradient, out, count);
+}
+void accumulate(float momentum, bool nesterov, const float* residual, const float* velocity, const float* gradient,
+                float* next, float* out, std::int64_t count) {
+  if (nesterov) {
+    HWY_DYNAMIC_DISPATCH(AccumulateNesterov)(momentum, residual, velocity, gradient, next, out, count);
+  } else {
+    HWY_DYNAMIC_DISPATCH(AccumulatePlain)(momentum, residual, velocity, gradient, next, out, count);
+  }
+}
+void mask(const float* a, const float* b, float* out, std::int64_t count) {
+  HWY_DYNAMIC_DISPATCH(Mask)(a, b, out, count);
 }
 void subtract(const float* a, const float* b, float* out, std::int64_t count) {
   HWY_DYNAMIC_DISPATCH(Subtract)(a, b, out, count);

@@ -1,8 +1,9 @@
-// Error feedback and momentum on a GPU: one pass over a tensor each.
+// Error feedback, momentum and DGC on a GPU: one pass over a tensor each.
 #include "kernels/tensor/cuda/memory_update.h"
 
 #include <cuda_runtime.h>
 
+#include "kernels/runtime/errors.h"
 #include "kernels/tensor/cuda/elementwise.cuh"
 
 namespace terngrad::cuda {
@@ -15,6 +16,25 @@ struct Compensate : ElementwiseOp {
     out = __fadd_rn(__fmul_rn(decay, state), __fmul_rn(weight, gradient));
   }
 };
+
+template <bool kNesterov>
+struct Accumulate : ElementwiseOp {
+  float momentum;
+
+  __device__ void operator()(float residual, float velocity, float gradient, float& next, float& out) const {
+    next = __fadd_rn(__fmul_rn(momentum, velocity), gradient);
+    const float added = kNesterov ? __fadd_rn(__fmul_rn(momentum, next), gradient) : next;
+    out = __fadd_rn(residual, added);
+  }
+};
+
+template <bool kNesterov>
+void launch_accumulate(const AccumulateTask& task, float momentum, const Stream& stream) {
+  launch_elementwise(static_cast<std::size_t>(task.count), stream, Accumulate<kNesterov>{{}, momentum},
+                     Input<float>{task.residual}, Input<float>{task.velocity},
+                     Input<float>{static_cast<const float*>(task.gradient)}, Output<float>{task.next_velocity},
+                     Output<float>{task.compensated});
+}
 
 /// Whether anything is to be kept is known when the kernel runs.
 struct Keep : ElementwiseOp {
@@ -39,7 +59,19 @@ struct KeepUnsentInPlace : Keep {
   __device__ void operator()(float encoded, float& sent) const { sent = __fsub_rn(encoded, sent); }
 };
 
+struct KeepMasked : Keep {
+  __device__ void operator()(float encoded, float sent, float& kept) const { kept = sent == 0 ? encoded : 0.0f; }
+};
+
 }  // namespace
+
+void accumulate(const AccumulateTask& task, float momentum, bool nesterov, const Stream& stream) {
+  if (nesterov) {
+    launch_accumulate<true>(task, momentum, stream);
+  } else {
+    launch_accumulate<false>(task, momentum, stream);
+  }
+}
 
 void compensate(const CompensateTask& task, float decay, float weight, const Stream& stream) {
   launch_elementwise(static_cast<std::size_t>(task.count), stream, Compensate{{}, decay, weight},
@@ -52,6 +84,10 @@ void keep(const KeepTask& task, const Stream& stream) {
   const Keep when{{}, task.flag, task.skip};
   if (task.sent == nullptr) {
     launch_elementwise(count, stream, KeepWhole{when}, Input<float>{task.encoded}, Output<float>{task.kept});
+  } else if (task.masks) {
+    TERNGRAD_REQUIRE(task.sent != task.kept, "[keep] one that masks needs what was sent apart from what is kept");
+    launch_elementwise(count, stream, KeepMasked{when}, Input<float>{task.encoded}, Input<float>{task.sent},
+                       Output<float>{task.kept});
   } else if (task.sent == task.kept) {
     launch_elementwise(count, stream, KeepUnsentInPlace{when}, Input<float>{task.encoded},
                        InputOutput<float>{task.kept});

@@ -1,4 +1,4 @@
-// Error feedback and momentum on a GPU: kernels/tensor/memory_update.h documents them.
+// Error feedback, momentum and DGC on a GPU: kernels/tensor/memory_update.h documents them.
 #pragma once
 
 #include "kernels/tensor/memory_update.h"
@@ -6,6 +6,7 @@
 namespace terngrad::cuda {
 
 void compensate(const CompensateTask& task, float decay, float weight, const Stream& stream);
+void accumulate(const AccumulateTask& task, float momentum, bool nesterov, const Stream& stream);
 void keep(const KeepTask& task, const Stream& stream);
 
 }  // namespace terngrad::cuda

@@ -14,6 +14,7 @@ void multiply(std::span<const float>, std::span<const float>, std::span<float>, 
   not_built("multiply");
 }
 void compensate(const CompensateTask&, float, float, const Stream&) { not_built("compensate"); }
+void accumulate(const AccumulateTask&, float, bool, const Stream&) { not_built("accumulate"); }
 void keep(const KeepTask&, const Stream&) { not_built("keep"); }
 void encode_bfloat16(std::span<const float>, std::span<std::uint16_t>, const Stream&) { not_built("encode_bfloat16"); }
 void decode_bfloat16(std::span<const std::uint16_t>, std::span<float>, const Stream&) { not_built("decode_bfloat16"); }

@@ -63,6 +63,51 @@ TEST(Compensate, TakesNarrowGradientsAsWidened) {
   EXPECT_EQ(bits_of(out), bits_of(expected_sum(0.5f, state, 2.0f, wide)));
 }
 
+TEST(Accumulate, AddsTheVelocityToTheResidual) {
+  testing::for_each_elementwise_run([](std::size_t n, std::size_t start, Stream& stream) {
+    std::vector<std::vector<float>> values;
+    for (std::uint64_t seed = 1; seed < 4; ++seed) values.push_back(testing::gaussian(n + start, seed));
+    for (const bool nesterov : {false, true}) {
+      std::vector<float> next(n, 7.0f);
+      std::vector<float> out(n, 7.0f);
+      accumulate({.residual = values[0].data() + start,
+                  .velocity = values[1].data() + start,
+                  .gradient = values[2].data() + start,
+                  .next_velocity = next.data(),
+                  .compensated = out.data(),
+                  .count = static_cast<std::int64_t>(n)},
+                 0.9f, nesterov, stream);
+      for (std::size_t i = 0; i < n; ++i) {
+        const float g = values[2][start + i];
+        const float decayed = 0.9f * values[1][start + i];
+        const float velocity = decayed + g;
+        const float ahead = 0.9f * velocity;
+        const float added = nesterov ? ahead + g : velocity;
+        ASSERT_EQ(bits_of(next[i]), bits_of(velocity)) << n << ' ' << start;
+        ASSERT_EQ(bits_of(out[i]), bits_of(values[0][start + i] + added)) << n << ' ' << start;
+      }
+    }
+  });
+}
+
+TEST(Keep, MasksWhatWasSent) {
+  testing::for_each_elementwise_run([](std::size_t n, std::size_t start, Stream& stream) {
+    const std::vector<float> velocity = testing::gaussian(n + start, 1);
+    std::vector<float> sent = testing::gaussian(n + start, 2);
+    for (std::size_t i = 0; i < sent.size(); i += 3) sent[i] = i % 2 == 0 ? 0.0f : -0.0f;
+    std::vector<float> kept(n, 7.0f);
+    keep({.encoded = velocity.data() + start,
+          .sent = sent.data() + start,
+          .kept = kept.data(),
+          .count = static_cast<std::int64_t>(n),
+          .masks = true},
+         stream);
+    for (std::size_t i = 0; i < n; ++i) {
+      ASSERT_EQ(bits_of(kept[i]), bits_of(sent[start + i] == 0 ? velocity[start + i] : 0.0f)) << n << ' ' << start;
+    }
+  });
+}
+
 TEST(Keep, IsWhatWasNotSentOrAll) {
   testing::for_each_elementwise_run([](std::size_t n, std::size_t start, Stream& stream) {
     const std::vector<float> encoded = testing::gaussian(n + start, 1);

@@ -78,6 +78,53 @@ TEST_F(CudaMemoryUpdate, KeepsAsTheCpuDoes) {
   }
 }
 
+TEST_F(CudaMemoryUpdate, AccumulatesAndMasksAsTheCpuDoes) {
+  Stream cpu(Device::cpu(), 1);
+  Stream cuda(Device::cuda());
+  for (const std::size_t n : {0u, 1u, 5u, 2047u, 4099u}) {
+    for (const bool nesterov : {false, true}) {
+      const auto count = static_cast<std::int64_t>(n);
+      std::vector<std::vector<float>> values;
+      std::vector<GuardedArray<float>> there;
+      for (std::uint64_t seed = 1; seed < 4; ++seed) values.push_back(testing::gaussian(n, seed));
+      for (std::size_t i = 0; i < n; i += 3) values[0][i] = 0;  // not sent, where it is what was sent
+      there.reserve(values.size());
+      for (const std::vector<float>& of : values) there.emplace_back(of, n % 4, cuda);
+      std::vector<float> next(n);
+      std::vector<float> out(n);
+      accumulate({.residual = values[0].data(),
+                  .velocity = values[1].data(),
+                  .gradient = values[2].data(),
+                  .next_velocity = next.data(),
+                  .compensated = out.data(),
+                  .count = count},
+                 0.9f, nesterov, cpu);
+      GuardedArray<float> next_there(std::vector<float>(n, 7.0f), 1, cuda);
+      GuardedArray<float> out_there(std::vector<float>(n, 7.0f), 2, cuda);
+      accumulate({.residual = there[0].span().data(),
+                  .velocity = there[1].span().data(),
+                  .gradient = there[2].span().data(),
+                  .next_velocity = next_there.span().data(),
+                  .compensated = out_there.span().data(),
+                  .count = count},
+                 0.9f, nesterov, cuda);
+      ASSERT_EQ(bits_of(next_there.values()), bits_of(next)) << n;
+      ASSERT_EQ(bits_of(out_there.values()), bits_of(out)) << n;
+      std::vector<float> masked(n);
+      keep({.encoded = next.data(), .sent = values[0].data(), .kept = masked.data(), .count = count, .masks = true},
+           cpu);
+      GuardedArray<float> masked_there(std::vector<float>(n, 7.0f), 3, cuda);
+      keep({.encoded = next_there.span().data(),
+            .sent = there[0].span().data(),
+            .kept = masked_there.span().data(),
+            .count = count,
+            .masks = true},
+           cuda);
+      ASSERT_EQ(bits_of(masked_there.values()), bits_of(masked)) << n;
+    }
+  }
+}
+
 TEST_F(CudaMemoryUpdate, RefusesNarrowGradients) {
   Stream cuda(Device::cuda());
   const std::uint16_t gradient = 0;
