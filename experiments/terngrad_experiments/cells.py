@@ -80,11 +80,11 @@ class PaperPoint:
 
 @dataclasses.dataclass(frozen=True)
 class Curve:
-    """A line for each cell over steps, one line through all of them over an option, or that of one cell across the whole axis of
-    an option that it does not depend on. Curves of one panel share axes."""
+    """A line for each cell over steps, one line through all of them over an option, that of one cell across the whole axis of
+    an option that it does not depend on, or a mark for each over bytes. Curves of one panel share axes."""
 
     name: str
-    x: str           # "step", "value" (of a histogram) or an option such as num_nodes
+    x: str           # "step", "value" (of a histogram), "bytes" (of a worker and step) or an option such as num_nodes
     y: str           # top1, top5, test_top1, train_loss, zeros/TENSOR or histogram/TENSOR
     cells: tuple     # patterns of short names
     panel: str
@@ -134,6 +134,12 @@ class Experiment:
 
 def is_compression(option):
     return COMPRESSION.fullmatch(option) is not None
+
+
+def moves_momentum(options):
+    """Whether the momentum of the optimizer is the workers', before they compress: what they train differs in compression only."""
+    memories = [str(options.get(name, "")).partition(":")[0] for name in ("codec", "codec_memory")]
+    return options.get("optimizer") == "gd" and "dgc" in memories
 
 
 def compresses(options):

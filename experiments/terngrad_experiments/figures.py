@@ -133,6 +133,30 @@ def over_option(experiment, results, curves):
                     series=series, x_log=x == "num_nodes", x_ticks=ticks)
 
 
+def bytes_of(results, row):
+    """Of a worker and step, the mean over the runs of a row that say it; None if none does."""
+    runs = tables.results_of(results, row.cell, row.scale, row.backend)
+    sent = [run["bytes"]["bytes_per_worker_step"] for run in runs if run["status"] == "done" and run.get("bytes")]
+    return statistics.mean(sent) if sent else None
+
+
+def over_bytes(experiment, results, curves):
+    """Accuracy over bytes: a mark for each cell with its interval, those of a curve in one colour."""
+    rows = [row for row in tables.make_table(experiment, results).rows if not row.is_scaled and row.values]
+    series = []
+    for color, curve in enumerate(curves):
+        names = [cell.base_name for cell in experiment.cells_of(curve)]
+        of_curve = [row for name in names for row in rows if row.cell == name]
+        for number, row in enumerate(of_curve):
+            sent = bytes_of(results, row)
+            if sent is not None:
+                name = f"{row.cell.partition('/')[2]}{on_gpu(row.backend)} ({seeds_text(len(row.values))})"
+                series.append(svg.Series(name, points=[(sent, row.mean)], band=[(sent, *interval_of(row))], bars=True,
+                                         marker="filled", line=False, style=color % len(svg.COLORS) + len(svg.COLORS) * number))
+    return svg.Plot(title=panel_title(curves, experiment.title), x_label="bytes per worker and step",
+                    y_label=label_of(curves[0].y), series=series, x_log=True)
+
+
 def scales_of(cells, results):
     """Those that are recorded of the runs that cells are shown by, all steps first."""
     sources = [source for cell in cells for source in views.sources(cell)]
@@ -185,6 +209,8 @@ def plots_of(experiment, results):
     for curves in panels.values():
         if curves[0].x == "step":
             plots += over_steps(experiment, results, curves)
+        elif curves[0].x == "bytes":
+            plots.append(over_bytes(experiment, results, curves))
         elif curves[0].x != "value":
             plots.append(over_option(experiment, results, curves))
     return [plot for plot in plots if plot.series]
@@ -209,6 +235,8 @@ def histograms_of(experiment, results):
 OVER_STEPS = ("Lines are means over the seeds, bands reach from the lowest to the highest seed; test accuracy is that of the "
               "averaged weights.")
 PAPER_MARKS = " Hollow marks and lines that are called paper are read off its chart."
+OVER_BYTES = ("Marks are means over the seeds with their 95 % intervals, where there is none from the lowest to the highest seed. "
+              "Bytes are those of a worker's link in its busier direction.")
 OVER_OPTION = ("Ours: means over the seeds with their 95 % intervals, where there is none from the lowest to the highest seed; the "
                "line is broken where nothing is recorded. Paper: one run each{reading}. What is drawn across does not depend on "
                "the horizontal axis.")
@@ -221,6 +249,8 @@ def caption_of(experiment):
         return ""  # the drawing says it
     if curves[0].x == "step":
         return OVER_STEPS + (PAPER_MARKS if any(curve.paper for curve in curves) else "")
+    if curves[0].x == "bytes":
+        return OVER_BYTES
     error = experiment.reading_error
     return OVER_OPTION.format(reading="" if error is None else f", read off its chart to {error:g} points")
 

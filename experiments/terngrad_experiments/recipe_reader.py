@@ -138,7 +138,8 @@ def _check_unique(place, key, items):
 
 def _check_baseline(place, experiment, cell):
     """@throws RecipeError if it is missing, or differs in more than compression, dropout and decay. The number of workers may
-    differ, at the same total batch, where what the baseline trains does not depend on it."""
+    differ, at the same total batch, where what the baseline trains does not depend on it, and the optimizer where its momentum
+    is the workers'."""
     if cell.baseline is None:
         return
     place = f"{place}: cell '{cell.short_name}': 'baseline'"
@@ -150,7 +151,10 @@ def _check_baseline(place, experiment, cell):
     if cell.options.get("num_nodes", 1) != theirs.get("num_nodes", 1) and reason is not None:
         raise RecipeError(f"{place}: '{cell.baseline}' differs in num_nodes; only a baseline may whose mean of gradients does "
                           f"not depend on it, as by its {reason} this one's does")
-    for name in sorted({*cell.options, *theirs} - {"num_nodes"}):
+    same = {"num_nodes"}
+    if theirs.get("optimizer") == "momentum" and cell_module.moves_momentum(cell.options):
+        same.add("optimizer")
+    for name in sorted({*cell.options, *theirs} - same):
         if cell.options.get(name) != theirs.get(name) and not cell_module.is_compression(name) and name not in REGULARIZATION:
             raise RecipeError(f"{place}: '{cell.baseline}' differs in {name}; only options of compression, "
                               f"{' and '.join(REGULARIZATION)} may")
@@ -194,8 +198,10 @@ def _read_curve(table, place, experiment):
     if is_over_option != (curve.y in METRICS):
         read.fail("x", f"does not go with y = '{curve.y}'")
     for cell in cells:
-        if is_over_option and curve.x not in cell.options:
+        if is_over_option and curve.x not in (*cell.options, "bytes"):
             read.fail("x", f"is no option of cell '{cell.short_name}'")
+    if curve.x == "bytes" and (points or curve.whole_axis):
+        read.fail("x", "bytes are those of our runs: the curve has neither paper values nor whole_axis")
     if curve.whole_axis and (not is_over_option or len(cells) != 1):
         read.fail("whole_axis", f"is for one cell over an option; there are {len(cells)} over {curve.x}")
     return dataclasses.replace(curve, paper=points)
@@ -276,10 +282,12 @@ def _read_experiment(data, file):
     else:
         cells = _read_cells(read, head, file)
         experiment = dataclasses.replace(experiment, cells=cells, variants=_read_variants(read, cells, file))
-        curves = read.take_tables("curve") if head.kind == "figure" else []
+        curves = read.take_tables("curve") if head.kind in ("figure", "table") else []
         curves = tuple(_read_curve(table, f"{file}: curve {_named(table, index)}", experiment)
                        for index, table in enumerate(curves, 1))
         _check_unique(file, "curve", curves)
+        if head.kind == "table" and any(curve.x != "bytes" for curve in curves):
+            raise RecipeError(f"{file}: 'curve': those of a table are over bytes; others need kind = 'figure'")
         if len({curve.x == "value" for curve in curves}) > 1:
             raise RecipeError(f"{file}: 'curve': histograms (x = 'value') and other curves are recipes of their own")
         experiment = dataclasses.replace(experiment, curves=curves)

@@ -74,6 +74,37 @@ class OverWorkers(unittest.TestCase):
         self.assertAlmostEqual(series["ours, ternary on GPU"].points[2][1], 98)
 
 
+class OverBytes(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        cls.experiment = recipes.load_all(FOLDER)["codecs"]
+
+    @staticmethod
+    def runs(cell, sent, *accuracies):
+        return [dict(run, bytes={"bytes_per_worker_step": each}) for run, each in zip(seeds_of(cell, *accuracies), sent)]
+
+    def test_a_cell_is_a_mark_at_its_bytes_in_the_colour_of_its_curve(self):
+        results = (self.runs("codecs/qsgd-4", (4e6, 4.2e6), 0.99, 0.992) + self.runs("codecs/qsgd-8", (6e6,), 0.993)
+                   + self.runs("codecs/topk-1", (1e5,), 0.98) + seeds_of("codecs/sign", 0.98))  # whose bytes are not known
+        plot, = figures.plots_of(self.experiment, results)
+        series = {one.name: one for one in plot.series}
+        self.assertEqual(set(series), {"qsgd-4 (2 seeds)", "qsgd-8 (1 seed)", "topk-1 (1 seed)"})
+        (x, y), = series["qsgd-4 (2 seeds)"].points
+        self.assertAlmostEqual(x, 4.1e6)
+        self.assertAlmostEqual(y, 99.1)
+        colors = {name: one.style % len(svg.COLORS) for name, one in series.items()}
+        self.assertEqual(colors["qsgd-4 (2 seeds)"], colors["qsgd-8 (1 seed)"])
+        self.assertNotEqual(colors["qsgd-4 (2 seeds)"], colors["topk-1 (1 seed)"])
+        self.assertEqual(len({one.style for one in series.values()}), 3)
+        self.assertTrue(plot.x_log)
+        self.assertIn("busier direction", figures.caption_of(self.experiment))
+
+    def test_every_cell_that_is_near_fp32_is_in_it(self):
+        shown = {cell.short_name for curve in self.experiment.curves for cell in self.experiment.cells_of(curve)}
+        left_out = {cell.short_name for cell in self.experiment.all_cells() if cell.base_name == cell.full_name} - shown
+        self.assertEqual({name for name in left_out if not name.startswith("sign")}, set())
+
+
 class OverSteps(unittest.TestCase):
     @classmethod
     def setUpClass(cls):

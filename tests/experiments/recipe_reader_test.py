@@ -35,7 +35,8 @@ class Refusals(Folder):
         self.refuse(self.edited(('assumed = ["clip', 'asumed = ["clip')), "cell 'ternary'", "'asumed'")
         self.refuse(self.edited(('confidence = "B"', 'confidence = "B", top2 = 3')), "cell 'ternary'", "'paper'", "'top2'")
         self.refuse(self.edited(('name = "slow"', 'name = "slow"\nnames = 1')), "variant 'slow'", "'names'")
-        self.refuse(RECIPE + '[[curve]]\nname = "a"', "'curve'")  # of figures only
+        over_steps = '[[curve]]\nname = "a"\nx = "step"\ny = "test_top1"\ncells = "*"\n'
+        self.refuse(RECIPE + over_steps, "'curve'", "those of a table are over bytes")
 
     def test_missing_keys(self):
         self.refuse(self.edited(('title = "a recipe"\n', "")), "[experiment]", "'title': is missing")
@@ -74,6 +75,15 @@ class Refusals(Folder):
             name = change.split()[0]
             text = RECIPE.replace("max_steps = 600, grad_bits = 1", f"{change}, grad_bits = 1", 1)
             self.refuse(text, "cell 'ternary'", "'baseline'", f"differs in {name}")
+
+    def test_a_baseline_may_have_the_momentum_in_its_optimizer(self):
+        ternary = "grad_bits = 1, clip_factor = 2.5}"
+        self.write(self.edited((ternary, 'codec = "dgc:density=0.01", optimizer = "gd"}')))
+        recipes.load_all(self.folder)
+        self.write(self.edited((ternary, 'codec = "topk", codec_memory = "dgc", optimizer = "gd"}')))
+        recipes.load_all(self.folder)
+        for options in ('codec = "topk", optimizer = "gd"}', 'codec = "dgc", optimizer = "adam"}'):
+            self.refuse(self.edited((ternary, options)), "cell 'ternary'", "'baseline'", "differs in optimizer")
 
     def test_a_baseline_may_differ_in_compression_dropout_and_decay(self):
         more = ("codec = 'ternary', codec_for = ['*/biases=fp32'], scaler = 'paper', scaler_sharing = 'max', "
@@ -153,6 +163,10 @@ class Refusals(Folder):
         self.refuse(figure + good + "whole_axis = true\n", "curve 'a'", "'whole_axis'", "there are 5 over num_nodes")
         self.refuse(figure + good.replace("num_nodes", "step").replace('"top1"', '"train_loss"').replace('"*"', '"float"')
                     + "whole_axis = true\n", "curve 'a'", "'whole_axis'", "1 over step")
+        self.write(RECIPE + '[[curve]]\nname = "a"\n' + good.replace("num_nodes", "bytes"))
+        recipes.load_all(self.folder)
+        self.refuse(figure + good.replace("num_nodes", "bytes") + 'paper = [{x = 1, y = 2, confidence = "A"}]\n', "curve 'a'",
+                    "'x': bytes are those of our runs")
         self.refuse(figure + good + "paper = [{x = 1, y = 2}]\n", "curve 'a': paper 1", "'confidence': is missing")
         self.refuse(figure + good + 'paper = [{y = 2, cell = "b", confidence = "A"}]\n', "curve 'a': paper 1", "'cell'")
 
