@@ -1,7 +1,6 @@
-// What the workers of an exchange keep: shown and restored.
+// What an exchange keeps from step to step: shown and restored.
 #include <algorithm>
-#include <set>
-#include <span>
+#include <map>
 #include <string>
 #include <utility>
 #include <vector>
@@ -10,16 +9,15 @@
 #include "capi/exchange.h"
 #include "capi/status.h"
 #include "capi/use.h"
+#include "compress/memory/saved_states.h"
 
 using namespace terngrad;
 using namespace terngrad::capi;
 
 namespace {
 
-/// Of the tensors that have state, what a local worker keeps.
-std::span<float> state_of(WorkerMemory& memory, const Layout& layout, int local_worker, int segment) {
-  return {memory.states()[static_cast<std::size_t>(local_worker)].tensor(segment),
-          static_cast<std::size_t>(layout.segment(segment).num_elements)};
+std::vector<SavedState> states_of(tg_exchange& exchange) {
+  return saved_states(exchange.parts.memory(), &exchange.parts.factors(), exchange.parts.workers().first_local_worker);
 }
 
 void require_same_kind(const tg_exchange& exchange, std::uint64_t fingerprint, const std::string& memory) {
@@ -30,33 +28,30 @@ void require_same_kind(const tg_exchange& exchange, std::uint64_t fingerprint, c
                    ": it has other tensors, codecs or workers");
 }
 
-/// Checks a state. @returns its tensor
-int segment_of(tg_exchange& exchange, const tg_named_array& state) {
-  const Layout& layout = exchange.plan->layout;
-  deref(state.name, "the name of a state");
-  require_range("the worker of a state", state.worker, 0, exchange.plan->num_workers - 1);
-  const int segment = layout.find(state.name);
-  const WorkerMemory* memory = exchange.parts.memory();
-  TERNGRAD_REQUIRE(segment >= 0 && memory != nullptr && memory->covers(segment), "of a tensor '", state.name,
-                   "' workers keep nothing");
-  const std::string name = "state of worker " + std::to_string(state.worker) + ", tensor '" + state.name + "'";
-  const std::int64_t count = static_cast<std::int64_t>(read_floats(state.values, name).size());
-  TERNGRAD_REQUIRE(count == layout.segment(segment).num_elements, name, " has ", count, " elements, expected ",
-                   layout.segment(segment).num_elements);
-  return segment;
+std::string text_of(int worker, const std::string& name) {
+  return worker == SavedState::kAllRanks ? "the state of all ranks, tensor '" + name + "'"
+                                         : "the state of worker " + std::to_string(worker) + ", tensor '" + name + "'";
 }
 
-void require_all(tg_exchange& exchange, const std::set<std::pair<int, int>>& given) {
+/// The layout that a state is a tensor of. @throws InvalidArgument for a worker that there is not
+const Layout& layout_of(tg_exchange& exchange, int worker) {
+  if (worker == SavedState::kAllRanks) return exchange.parts.factors().layout();
+  require_range("the worker of a state", worker, 0, exchange.plan->num_workers - 1);
+  static const Layout empty;
   const WorkerMemory* memory = exchange.parts.memory();
-  const WorkerGroup& workers = exchange.parts.workers();
-  if (memory == nullptr) return;
-  for (int local = 0; local < workers.num_local_workers; ++local) {
-    for (int segment = 0; segment < exchange.plan->layout.num_segments(); ++segment) {
-      TERNGRAD_REQUIRE(!memory->covers(segment) || given.contains({workers.first_local_worker + local, segment}),
-                       "the state of worker ", workers.first_local_worker + local, ", tensor '",
-                       exchange.plan->layout.segment(segment).name, "' is missing");
-    }
-  }
+  return memory == nullptr ? empty : memory->layout();
+}
+
+/// Checks a state that is to be restored, of this rank's workers or of others.
+void require_state(tg_exchange& exchange, const tg_named_array& state) {
+  deref(state.name, "the name of a state");
+  const Layout& layout = layout_of(exchange, state.worker);
+  const int segment = layout.find(state.name);
+  const std::string name = text_of(state.worker, state.name);
+  TERNGRAD_REQUIRE(segment >= 0, name, " is none that this exchange has");
+  const auto count = static_cast<std::int64_t>(read_floats(state.values, name).size());
+  TERNGRAD_REQUIRE(count == layout.segment(segment).num_elements, name, " has ", count, " elements, expected ",
+                   layout.segment(segment).num_elements);
 }
 
 }  // namespace
@@ -68,22 +63,15 @@ tg_status tg_exchange_state(tg_exchange* exchange, tg_state_visitor visitor, voi
     tg_exchange& of = deref(exchange, "exchange");
     const Use use(of.in_use);
     TERNGRAD_REQUIRE(visitor != nullptr, "visitor is NULL");
-    WorkerMemory* memory = of.parts.memory();
-    if (memory == nullptr) return;
-    const Layout& layout = of.plan->layout;
-    for (int local = 0; local < memory->num_local_workers(); ++local) {
-      for (int segment = 0; segment < layout.num_segments(); ++segment) {
-        if (!memory->covers(segment)) continue;
-        const std::span<float> values = state_of(*memory, layout, local, segment);
-        const tg_named_array state{
-            layout.segment(segment).name.c_str(),
-            of.parts.workers().first_local_worker + local,
-            0,
-            {values.data(), static_cast<std::int64_t>(values.size()), TG_FP32, TG_CPU, 0, TG_READ_ONLY}};
-        if (const int result = visitor(self, &state); result != 0) {
-          TERNGRAD_THROW(CallbackFailed, "the visitor failed at worker ", state.worker, ", tensor '", state.name,
-                         "': it returned ", result);
-        }
+    for (const SavedState& each : states_of(of)) {
+      const tg_named_array state{
+          each.name.c_str(),
+          each.worker,
+          0,
+          {each.values.data(), static_cast<std::int64_t>(each.values.size()), TG_FP32, TG_CPU, 0, TG_READ_ONLY}};
+      if (const int result = visitor(self, &state); result != 0) {
+        TERNGRAD_THROW(CallbackFailed, "the visitor failed at ", text_of(each.worker, each.name), ": it returned ",
+                       result);
       }
     }
   });
@@ -98,21 +86,18 @@ tg_status tg_exchange_restore(tg_exchange* exchange, uint64_t fingerprint, const
     require_same_kind(self, fingerprint, memory);
     TERNGRAD_REQUIRE(n >= 0 && (states != nullptr || n == 0), "states is ", states == nullptr ? "NULL" : "given",
                      ", n is ", n);
-    std::set<std::pair<int, int>> given;
-    std::vector<int> segments;
+    std::map<std::pair<int, std::string>, const tg_array*> given;
     for (int i = 0; i < n; ++i) {
-      segments.push_back(segment_of(self, states[i]));
-      TERNGRAD_REQUIRE(given.insert({states[i].worker, segments.back()}).second, "the state of worker ",
-                       states[i].worker, ", tensor '", states[i].name, "' is given twice");
+      require_state(self, states[i]);
+      TERNGRAD_REQUIRE(given.emplace(std::pair(states[i].worker, states[i].name), &states[i].values).second,
+                       text_of(states[i].worker, states[i].name), " is given twice");
     }
-    require_all(self, given);
-    const WorkerGroup& workers = self.parts.workers();
-    for (int i = 0; i < n; ++i) {
-      const int local = states[i].worker - workers.first_local_worker;
-      if (local < 0 || local >= workers.num_local_workers) continue;
-      const int segment = segments[static_cast<std::size_t>(i)];
-      std::ranges::copy(read_floats(states[i].values, states[i].name),
-                        state_of(*self.parts.memory(), self.plan->layout, local, segment).begin());
+    const std::vector<SavedState> own = states_of(self);
+    for (const SavedState& state : own) {
+      TERNGRAD_REQUIRE(given.contains({state.worker, state.name}), text_of(state.worker, state.name), " is missing");
+    }
+    for (const SavedState& state : own) {
+      std::ranges::copy(read_floats(*given.at({state.worker, state.name}), state.name), state.values.begin());
     }
   });
 }

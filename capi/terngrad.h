@@ -292,7 +292,8 @@ typedef struct tg_exchange tg_exchange;
 /// - downlink_codec=fp32|bf16|sums|ternary: how the mean travels back; fp32 by default
 /// - on_nonfinite=stop|skip|zero: of NaN and infinity in a gradient, and of means that overflow. stop, the default:
 ///   tg_exchange_finish fails; skip: the step is to be dropped (tg_report.skipped); zero: such tensors count as zeros
-/// - memory=SPEC: what workers keep, none, ef[:decay=NUMBER] or momentum[:decay=NUMBER]; that of the plan by default
+/// - memory=SPEC: what workers keep, none, ef[:decay=NUMBER], momentum[:decay=NUMBER] or dgc[:momentum=NUMBER]; that of
+///   the plan by default
 /// - seed=NUMBER: of the draws; 1 by default
 /// - run_id=NUMBER: messages of other runs are refused; 0 by default
 /// @param stream  how many threads it uses
@@ -342,17 +343,17 @@ TG_API tg_status tg_exchange_finish(tg_exchange* exchange, tg_report* report);
 TG_API tg_status tg_exchange_decode_local(tg_exchange* exchange, int32_t worker, int32_t tensor, const tg_array* out,
                                           float* scaler);
 
-/// What a worker keeps of a tensor.
+/// What a worker keeps of a tensor; with memory=dgc the name of a velocity has "/velocity" behind the tensor's.
 typedef struct tg_named_array {
   const char* name;
-  int32_t worker;
+  int32_t worker;  // -1: of no worker, equal on all ranks, as factors of powersgd are
   int32_t reserved;
   tg_array values;  // TG_FP32
 } tg_named_array;
 /// @returns 0, or another number to end with TG_CALLBACK
 typedef int (*tg_state_visitor)(void* self, const tg_named_array* state);
-/// Shows everything that this rank's workers keep from step to step, worker after worker: with the fingerprint and the
-/// memory of tg_exchange_info, what a checkpoint has to hold. Between steps.
+/// Shows everything that this rank's workers keep from step to step, worker after worker, then what all ranks have
+/// alike: with the fingerprint and the memory of tg_exchange_info, what a checkpoint has to hold. Between steps.
 /// @param visitor  pointers that it gets are valid until it returns; it must not use the exchange
 TG_API tg_status tg_exchange_state(tg_exchange* exchange, tg_state_visitor visitor, void* self);
 /// Restores that.

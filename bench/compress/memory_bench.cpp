@@ -13,7 +13,8 @@ namespace terngrad::bench {
 namespace {
 
 struct State {
-  State(std::int64_t n, const std::string& codec, int threads) : stream(Device::cpu(), threads) {
+  State(std::int64_t n, const std::string& codec, int threads, const char* kept = "ef")
+      : stream(Device::cpu(), threads) {
     layout.add("gradient", {n});
     values = make_gradient(layout.flat_elements(), 2);
     gradient_table = TensorTable(layout, values.data());
@@ -23,7 +24,7 @@ struct State {
     options.num_threads = threads;
     const WorkerGroup one = make_worker_group(1, make_self_communicator());
     exchange = std::make_unique<BucketedAllReduce>(layout, one, options, Buckets{{0}});
-    memory = std::make_unique<WorkerMemory>(layout, exchange->plan(), parse_memory("ef"), 1);
+    memory = std::make_unique<WorkerMemory>(layout, exchange->plan(), parse_memory(kept), 1);
     const auto encoded = memory->begin({&gradient_table, 1});
     memory->compensate(segments, stream);
     exchange->exchange(encoded, TensorTable(layout, mean.data()), 1);
@@ -70,7 +71,11 @@ Subject commit(std::int64_t n, const std::string& codec, double code_bytes, int 
   subject.elements = static_cast<double>(n);
   subject.bytes = (8.0 + code_bytes) * static_cast<double>(n);
   subject.prepare = [=](Stream&) -> std::function<void()> {
-    return [=] { state->exchange->keep(state->memory->kept(), state->memory->encoded(), state->memory->states()); };
+    return [=] {
+      for (const KeptTables& tables : state->memory->kept()) {
+        state->exchange->keep(tables.what, tables.from, tables.into);
+      }
+    };
   };
   subject.check = [=] {
     std::vector<float> sent(static_cast<std::size_t>(n));
@@ -78,6 +83,51 @@ Subject commit(std::int64_t n, const std::string& codec, double code_bytes, int 
     const float* const encoded = state->memory->encoded()[0].tensor(0);
     return state->all_are(state->memory->states()[0].tensor(0),
                           [&](std::int64_t i) { return encoded[i] - sent[static_cast<std::size_t>(i)]; });
+  };
+  return subject;
+}
+
+constexpr const char* kSparse = "topk:density=0.01";
+
+/// Reads residual, velocity and gradient, writes the velocity that is to come and what is encoded: 20 bytes an element.
+Subject accumulation(std::int64_t n, int threads) {
+  const auto state = std::make_shared<State>(n, kSparse, threads, "dgc");
+  Subject subject;
+  subject.elements = static_cast<double>(n);
+  subject.bytes = 20.0 * static_cast<double>(n);
+  subject.prepare = [=](Stream&) -> std::function<void()> {
+    return [=] { state->memory->compensate(state->segments, state->stream); };
+  };
+  // State begins with zeros.
+  subject.check = [=] {
+    return state->all_are(state->memory->encoded()[0].tensor(0),
+                          [&](std::int64_t i) { return 0.0f + state->values.data()[i]; });
+  };
+  return subject;
+}
+
+/// Reads what was encoded and the velocity, writes residual and velocity: 16 bytes an element.
+Subject masked_commit(std::int64_t n, int threads) {
+  const auto state = std::make_shared<State>(n, kSparse, threads, "dgc");
+  Subject subject;
+  subject.elements = static_cast<double>(n);
+  subject.bytes = 16.0 * static_cast<double>(n);
+  subject.prepare = [=](Stream&) -> std::function<void()> {
+    return [=] {
+      for (const KeptTables& tables : state->memory->kept()) {
+        state->exchange->keep(tables.what, tables.from, tables.into);
+      }
+    };
+  };
+  subject.check = [=] {
+    std::vector<float> sent(static_cast<std::size_t>(n));
+    state->exchange->decode_local(0, 0, sent);
+    const std::vector<KeptTables> kept = state->memory->kept();
+    const auto said = [&](std::int64_t i) { return sent[static_cast<std::size_t>(i)]; };
+    const float* const encoded = kept[0].from[0].tensor(0);
+    const float* const velocity = kept[1].from[0].tensor(0);
+    return state->all_are(kept[0].into[0].tensor(0), [&](std::int64_t i) { return encoded[i] - said(i); }) &&
+           state->all_are(kept[1].into[0].tensor(0), [&](std::int64_t i) { return said(i) == 0 ? velocity[i] : 0.0f; });
   };
   return subject;
 }
@@ -95,6 +145,10 @@ void register_memory() {
                        [=] { return commit(n, "qsgd:bits=4", 0.5, threads); });
       register_subject(bench_name("memory_commit_bf16", "f32", n, threads), n, threads,
                        [=] { return commit(n, "bf16", 2, threads); });
+      register_subject(bench_name("memory_accumulate_dgc", "f32", n, threads), n, threads,
+                       [=] { return accumulation(n, threads); });
+      register_subject(bench_name("memory_commit_dgc", "f32", n, threads), n, threads,
+                       [=] { return masked_commit(n, threads); });
     }
   }
 }

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <bit>
 #include <cmath>
+#include <cstring>
 #include <sstream>
 
 #include "compress/codecs/float_codecs.h"
@@ -17,7 +18,10 @@
 namespace terngrad {
 namespace {
 
-constexpr double kMinDensity = 1e-9;  // of which a tensor of 2^32 elements keeps some more than one
+// Of the warm-up, as published.
+constexpr double kFirstDensity = 0.25;
+constexpr double kDensityRatio = 4;
+constexpr std::int64_t kMaxWarmupSteps = std::int64_t{1} << 40;
 constexpr std::int64_t kMinTopKBlock = 256;
 constexpr std::int64_t kMaxTopKBlock = 65536;
 
@@ -34,7 +38,7 @@ class TopKCoder final : public HostCoder {
   }
 
   std::int64_t encode_slice(const EncodeTask& task, Stream& stream) override {
-    const SparseShape shape = codec_.shape(task.slice);
+    const SparseShape shape = codec_.shape(task.slice, codec_.density_at(task.key.step));
     const auto count = static_cast<std::size_t>(num_kept(shape));
     places_.resize(count);
     values_.resize(count);
@@ -52,17 +56,17 @@ class TopKCoder final : public HostCoder {
         for (std::int64_t i = num_runs * part / num_parts; i < num_runs * (part + 1) / num_parts; ++i) {
           const Slice of_run{task.slice.segment, task.slice.first + i * run,
                              std::min(run, shape.num_elements - i * run)};
-          choose(task, of_run, selectors_[static_cast<std::size_t>(part)], static_cast<std::size_t>(i * kept_of_run),
-                 own);
+          choose(task, of_run, top_k_count(of_run.count, shape.density), selectors_[static_cast<std::size_t>(part)],
+                 static_cast<std::size_t>(i * kept_of_run), own);
         }
       }
     });
     return write_sparse(shape, places_, values_, task.payload);
   }
 
-  /// Writes the places and values of one run. @param at  where its first place goes
-  void choose(const EncodeTask& task, const Slice& run, TopKSelector& selector, std::size_t at, Stream& stream) {
-    const std::int64_t k = top_k_count(run.count, codec_.options().density);
+  /// Writes the places and values of the k elements of one run. @param at  where its first place goes
+  void choose(const EncodeTask& task, const Slice& run, std::int64_t k, TopKSelector& selector, std::size_t at,
+              Stream& stream) {
     const ElementType type = task.gradient.type();
     const void* const elements = task.gradient.data(run);
     const auto first = static_cast<std::uint32_t>(run.first - task.slice.first);
@@ -92,7 +96,7 @@ class TopKCoder final : public HostCoder {
                                                static_cast<std::size_t>(std::min(end * kChunkElements, count) - first));
                    std::ranges::fill(mean, 0.0f);
                    for (const EncodedSlice& worker : sent) {
-                     add_sparse(codec_.shape(worker.slice), worker.payload, first, mean);
+                     add_sparse(codec_.shape(worker), worker.payload, first, mean);
                    }
                    for (float& value : mean) value *= scale;
                  });
@@ -114,15 +118,42 @@ TopKCodec::TopKCodec(const TopKOptions& options) : options_(options) {
                        std::has_single_bit(static_cast<std::uint64_t>(options.block_elements)),
                    "[topk] block must be a power of two from ", kMinTopKBlock, " to ", kMaxTopKBlock, ", got ",
                    options.block_elements);
+  TERNGRAD_REQUIRE(options.warmup_steps >= 0, "[topk] warmup_steps must be at least 0, got ", options.warmup_steps);
+  TERNGRAD_REQUIRE(options.warmup_steps == 0 || options.scope == TopKScope::kLayer,
+                   "[topk] warmup_steps needs scope=layer, whose messages say how many elements they hold");
+  if (options.warmup_steps > 0) {
+    for (double density = kFirstDensity; density > options.density; density /= kDensityRatio) {
+      densities_.push_back(density);
+    }
+  }
+  densities_.push_back(options.density);
   TERNGRAD_REQUIRE(options.num_workers >= 1, "[topk] num_workers must be at least 1, got ", options.num_workers);
 }
 
-SparseShape TopKCodec::shape(const Slice& slice) const {
+double TopKCodec::density_at(std::uint64_t step) const {
+  if (options_.warmup_steps == 0) return options_.density;
+  const std::uint64_t stage = step / static_cast<std::uint64_t>(options_.warmup_steps);
+  return densities_[std::min<std::size_t>(stage, densities_.size() - 1)];
+}
+
+SparseShape TopKCodec::shape(const EncodedSlice& encoded) const {
+  const SparseShape usual = shape(encoded.slice, options_.density);
+  std::uint32_t count = 0;  // the first word of runs
+  if (densities_.size() == 1 || encoded.payload.size() < sizeof(count)) return usual;
+  std::memcpy(&count, encoded.payload.data(), sizeof(count));
+  for (const double density : densities_) {
+    const SparseShape of_stage = shape(encoded.slice, density);
+    if (num_kept(of_stage) == count) return of_stage;
+  }
+  return usual;  // which the payload does not match
+}
+
+SparseShape TopKCodec::shape(const Slice& slice, double density) const {
   const bool is_layer = options_.scope == TopKScope::kLayer;
   return {.format = is_layer ? SparseFormat::kRuns : SparseFormat::kLocal,
           .values = options_.values,
           .num_elements = slice.count,
-          .density = options_.density,
+          .density = density,
           .block_elements = is_layer ? 0 : options_.block_elements};
 }
 
@@ -140,11 +171,12 @@ CodecTraits TopKCodec::traits() const {
   const double value_bits = options_.values == SparseValues::kFloat32 ? 32 : 16;
   const bool is_layer = options_.scope == TopKScope::kLayer;
   // A group of 128 places spans 128 / density elements on average, and has two words of its own.
-  const double kept = is_layer ? options_.density
+  const double density = densities_.front();  // the largest
+  const double kept = is_layer ? density
                                : static_cast<double>(top_k_count(options_.block_elements, options_.density)) /
                                      static_cast<double>(options_.block_elements);
   const double place_bits =
-      is_layer ? std::log2(128 / options_.density) + 1.5 : std::log2(static_cast<double>(options_.block_elements));
+      is_layer ? std::log2(128 / density) + 1.5 : std::log2(static_cast<double>(options_.block_elements));
   return {.bits_per_element = kept * (value_bits + place_bits),
           .fixed_size = !is_layer,
           .max_scaler = 0,
@@ -160,8 +192,9 @@ std::string TopKCodec::options_text() const {
   out.precision(17);
   out << "density=" << options_.density << " scope=" << (options_.scope == TopKScope::kLayer ? "layer" : "block");
   if (options_.scope == TopKScope::kBlock) out << " block=" << options_.block_elements;
-  out << " values=" << (options_.values == SparseValues::kFloat32 ? "fp32" : "bf16")
-      << " workers=" << options_.num_workers;
+  out << " values=" << (options_.values == SparseValues::kFloat32 ? "fp32" : "bf16");
+  if (options_.warmup_steps > 0) out << " warmup_steps=" << options_.warmup_steps;
+  out << " workers=" << options_.num_workers;
   return out.str();
 }
 
@@ -170,7 +203,9 @@ std::uint8_t TopKCodec::record_format(PayloadForm) const {
 }
 
 std::int64_t TopKCodec::max_payload_bytes(const Slice& slice, PayloadForm) const {
-  return max_sparse_bytes(shape(slice));
+  std::int64_t bytes = 0;
+  for (const double density : densities_) bytes = std::max(bytes, max_sparse_bytes(shape(slice, density)));
+  return bytes;
 }
 
 std::unique_ptr<Coder> TopKCodec::make_coder(const CoderSetup& setup, const std::vector<int>& segments,
@@ -184,12 +219,12 @@ void TopKCodec::check(const EncodedSlice& encoded) const {
                    static_cast<int>(encoded.format), ", expected ",
                    static_cast<int>(record_format(PayloadForm::kNatural)));
   }
-  check_sparse(shape(encoded.slice), encoded.payload);
+  check_sparse(shape(encoded), encoded.payload);
 }
 
 void TopKCodec::decode_range(const EncodedSlice& encoded, std::int64_t first, std::span<float> out) const {
   std::ranges::fill(out, 0.0f);
-  add_sparse(shape(encoded.slice), encoded.payload, first, out);
+  add_sparse(shape(encoded), encoded.payload, first, out);
 }
 
 TopKOptions read_topk_options(SpecReader& reader) {
@@ -211,6 +246,10 @@ TopKOptions read_topk_options(SpecReader& reader) {
   reader.require_for("block", o.scope == TopKScope::kBlock, "scope=block");
   o.values = reader.choice("values", o.values, {{"fp32", SparseValues::kFloat32}, {"bf16", SparseValues::kBfloat16}},
                            "how the kept elements travel");
+  o.warmup_steps = reader.integer("warmup_steps", o.warmup_steps, 0, kMaxWarmupSteps,
+                                  "steps of each stage with more elements: 1/4, 1/16, and so on down to density; 0: "
+                                  "no such stages");
+  reader.require_for("warmup_steps", o.scope == TopKScope::kLayer, "scope=layer");
   return o;
 }
 

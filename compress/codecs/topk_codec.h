@@ -20,13 +20,16 @@ struct TopKOptions {
   TopKScope scope = TopKScope::kLayer;
   std::int64_t block_elements = 4096;  // of TopKScope::kBlock; a power of two from 256 to 65536
   SparseValues values = SparseValues::kFloat32;
-  int num_workers = 1;  // N of the run
+  std::int64_t warmup_steps = 0;  // of each stage of the warm-up; 0: there is none. TopKScope::kLayer only
+  int num_workers = 1;            // N of the run
 };
 
 /// Of each tensor, or of each block of B elements counted from its start, the k = min(n, max(1, ceil(n density)))
 /// elements of largest |g| (as fp32 bit patterns; of equal ones those that come first) travel with their places, as
 /// they are or rounded to bf16; all others count as 0. |C(g) - g|^2 <= (1 - k / n) |g|^2 (values=fp32), so error
-/// feedback makes up for what is left out: it is on by default. The mean over N workers is, for each element, the sum
+/// feedback makes up for what is left out: it is on by default. With a warm-up (Lin et al., "Deep gradient
+/// compression", ICLR 2018) the density of step t is max(density, 4^-(e + 1)), e = floor(t / warmup_steps): 1/4, 1/16,
+/// 1/64 and so on. The mean over N workers is, for each element, the sum
 /// of what was sent of it, beginning with +0, in order of workers, times fl(1 / N). That is not the order of
 /// kernels/tensor/worker_tree.h: adding N k elements takes N k additions, a tree N n; and messages are never added on
 /// their way, so the order is the same for any processes (contract B2). One scaler per tensor, 0, which only carries
@@ -39,8 +42,13 @@ class TopKCodec final : public Codec {
   explicit TopKCodec(const TopKOptions& options);
 
   const TopKOptions& options() const { return options_; }
+  /// The density of a step.
+  double density_at(std::uint64_t step) const;
   /// What a payload of a slice holds. @param slice  of whole tensors (kLayer), or beginning with a block
-  SparseShape shape(const Slice& slice) const;
+  /// @param density  that of the step
+  SparseShape shape(const Slice& slice, double density) const;
+  /// What a payload says that it holds, which may be any stage of the warm-up.
+  SparseShape shape(const EncodedSlice& encoded) const;
   /// Bit pattern of the smallest magnitude that is not finite on the wire.
   std::uint32_t first_nonfinite() const;
 
@@ -60,6 +68,7 @@ class TopKCodec final : public Codec {
 
  private:
   TopKOptions options_;
+  std::vector<double> densities_;  // of the stages of the warm-up, then of all other steps
 };
 
 /// Reads all keys of topk. @throws InvalidArgument as SpecReader

@@ -122,9 +122,12 @@ EncodedSlice Coder::sent_slice(std::size_t encoded, std::size_t local_worker) co
 
 void Coder::keep(Kept what, std::span<const TensorTable> encoded, std::span<const TensorTable> kept,
                  const std::uint32_t* skip, Stream& stream) {
-  if (what == Kept::kUnsent) {
-    if (stream.device().is_cuda()) return keep_unsent_on_gpu(encoded, kept, skip, stream);
-    if (skip == nullptr || *skip == 0) keep_unsent_on_cpu(encoded, kept, stream);
+  const bool is_exact = codec_.traits().is_exact;
+  const bool masks = what == Kept::kMasked;
+  if (is_exact && !masks) return;
+  if (what == Kept::kUnsent || (masks && !is_exact)) {
+    if (stream.device().is_cuda()) return keep_by_sent_on_gpu(masks, encoded, kept, skip, stream);
+    if (skip == nullptr || *skip == 0) keep_by_sent_on_cpu(masks, encoded, kept, stream);
     return;
   }
   for (std::size_t worker = 0; worker < encoded.size(); ++worker) {
@@ -140,8 +143,8 @@ void Coder::keep(Kept what, std::span<const TensorTable> encoded, std::span<cons
   }
 }
 
-void Coder::keep_unsent_on_gpu(std::span<const TensorTable> encoded, std::span<const TensorTable> kept,
-                               const std::uint32_t* skip, Stream& stream) {
+void Coder::keep_by_sent_on_gpu(bool masks, std::span<const TensorTable> encoded, std::span<const TensorTable> kept,
+                                const std::uint32_t* skip, Stream& stream) {
   if (sent_decoder_ == nullptr) {
     sent_decoder_ = std::make_unique<SentDecoder>(codec_, setup_, slots_, num_scalers());
     for (const CodedSlice& coded : encoded_) encoded_first_scalers_.push_back(coded.first_scaler);
@@ -158,14 +161,15 @@ void Coder::keep_unsent_on_gpu(std::span<const TensorTable> encoded, std::span<c
                       .kept = kept[worker].slice(slice),
                       .count = slice.count,
                       .flag = flag_of(worker, slice.segment),
-                      .skip = skip},
+                      .skip = skip,
+                      .masks = masks},
                      stream);
     }
   }
 }
 
-void Coder::keep_unsent_on_cpu(std::span<const TensorTable> encoded, std::span<const TensorTable> kept,
-                               Stream& stream) {
+void Coder::keep_by_sent_on_cpu(bool masks, std::span<const TensorTable> encoded, std::span<const TensorTable> kept,
+                                Stream& stream) {
   // Tensors differ in size by orders of magnitude, so chunks of all of them are dealt out.
   struct Chunk {
     std::size_t worker;
@@ -195,7 +199,8 @@ void Coder::keep_unsent_on_cpu(std::span<const TensorTable> encoded, std::span<c
           terngrad::keep({.encoded = encoded[chunk.worker].slice(slice) + chunk.first,
                           .sent = sent.data(),
                           .kept = kept[chunk.worker].slice(slice) + chunk.first,
-                          .count = count},
+                          .count = count,
+                          .masks = masks},
                          own);
         }
       });

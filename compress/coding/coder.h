@@ -109,8 +109,8 @@ class Coder {
   /// An encoded slice of a local worker as its message has it. On the CPU, after encode.
   EncodedSlice sent_slice(std::size_t encoded, std::size_t local_worker) const;
   /// Keeps what the local workers' messages of the step come to, tensor by tensor, except for tensors that were not
-  /// finite, whose state is left as it is. After encode.
-  /// @param encoded  the gradients that encode was given, of float32
+  /// finite, whose state is left as it is, and, unless it is kMasked, for a codec that loses nothing. After encode.
+  /// @param encoded  the gradients that encode was given, or what is to be masked, of float32
   /// @param kept     out: of float32, one table per local worker
   /// @param skip     null, or where it is not 0 nothing is kept
   void keep(Kept what, std::span<const TensorTable> encoded, std::span<const TensorTable> kept,
@@ -169,9 +169,11 @@ class Coder {
   std::span<const float> row(const Buffer<float>& rows, int number) const {
     return rows.span().subspan(static_cast<std::size_t>(number) * places_.size(), places_.size());
   }
-  void keep_unsent_on_cpu(std::span<const TensorTable> encoded, std::span<const TensorTable> kept, Stream& stream);
-  void keep_unsent_on_gpu(std::span<const TensorTable> encoded, std::span<const TensorTable> kept,
-                          const std::uint32_t* skip, Stream& stream);
+  /// What is kept by what was sent: kUnsent and kMasked.
+  void keep_by_sent_on_cpu(bool masks, std::span<const TensorTable> encoded, std::span<const TensorTable> kept,
+                           Stream& stream);
+  void keep_by_sent_on_gpu(bool masks, std::span<const TensorTable> encoded, std::span<const TensorTable> kept,
+                           const std::uint32_t* skip, Stream& stream);
   /// The scaler that is NaN where a local worker's tensor is not finite.
   const float* flag_of(std::size_t local_worker, int segment) const {
     return local(global(local_worker)) + first_scaler({segment, 0, 0});

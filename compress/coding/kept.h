@@ -1,4 +1,4 @@
-// Kept: what error feedback and momentum keep of a step.
+// Kept: what error feedback, momentum and DGC keep of a step.
 #pragma once
 
 namespace terngrad {
@@ -7,6 +7,8 @@ namespace terngrad {
 enum class Kept {
   kUnsent,   // what the message left out: fl(encoded - decoded)
   kEncoded,  // what was encoded
+  kMasked,   // what is given in place of what was encoded, and 0 of elements that the message says are not 0; of a codec
+             // that loses nothing all of it
 };
 
 }  // namespace terngrad

@@ -506,7 +506,7 @@ float CompressedAllReduce::decode_local(int local_worker, int segment, std::span
 void CompressedAllReduce::keep(Kept what, std::span<const TensorTable> encoded, std::span<const TensorTable> kept) {
   TERNGRAD_REQUIRE(has_sent_, "[exchange] the last step sent nothing that could be kept");
   for (const auto& coder : coders_) {
-    if (!coder->codec().traits().is_exact) coder->keep(what, encoded, kept, nullptr, stream_);
+    coder->keep(what, encoded, kept, nullptr, stream_);
   }
 }
 

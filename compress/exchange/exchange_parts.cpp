@@ -82,7 +82,9 @@ ExchangeReport ExchangeParts::finish() {
     if (report_.skipped) return;
     part.exchange->commit();
     if (!memory_.has_value()) return;
-    part.exchange->keep(memory_->kept(), part.encoded, memory_->states_of(part.layout, part.segments));
+    for (const KeptTables& tables : memory_->kept_of(part.layout, part.segments, part.encoded)) {
+      part.exchange->keep(tables.what, tables.from, tables.into);
+    }
   });
   report_.encode_seconds += lap_seconds(mark);
   return report_;

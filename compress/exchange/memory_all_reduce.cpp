@@ -39,7 +39,9 @@ ExchangeReport MemoryAllReduce::exchange_bucket(int bucket) {
 ExchangeReport MemoryAllReduce::finish() {
   ExchangeReport report = exchange_.finish();
   auto mark = std::chrono::steady_clock::now();
-  if (!report.skipped) exchange_.keep(memory_.kept(), memory_.encoded(), memory_.states());
+  if (!report.skipped) {
+    for (const KeptTables& tables : memory_.kept()) exchange_.keep(tables.what, tables.from, tables.into);
+  }
   report.encode_seconds += compensate_seconds_ + lap_seconds(mark);
   return report;
 }

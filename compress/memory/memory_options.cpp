@@ -9,8 +9,10 @@
 namespace terngrad {
 namespace {
 
-constexpr std::array<SpecWord<MemoryKind>, 3> kNames = {
-    {{"none", MemoryKind::kNone}, {"ef", MemoryKind::kErrorFeedback}, {"momentum", MemoryKind::kMomentum}}};
+constexpr std::array<SpecWord<MemoryKind>, 4> kNames = {{{"none", MemoryKind::kNone},
+                                                         {"ef", MemoryKind::kErrorFeedback},
+                                                         {"momentum", MemoryKind::kMomentum},
+                                                         {"dgc", MemoryKind::kDgc}}};
 
 /// With 1 no gradient would ever count.
 constexpr double kMaxAverageDecay = 0.9999;
@@ -18,7 +20,7 @@ constexpr double kMaxAverageDecay = 0.9999;
 MemoryKind kind_of(const std::string& name) {
   const auto found = std::ranges::find_if(kNames, [&](const auto& word) { return name == word.word; });
   if (found != kNames.end()) return found->value;
-  TERNGRAD_THROW(InvalidArgument, "[memory] unknown memory '", name, "'; accepted: none, ef, momentum");
+  TERNGRAD_THROW(InvalidArgument, "[memory] unknown memory '", name, "'; accepted: none, ef, momentum, dgc");
 }
 
 std::pair<MemoryOptions, CodecSpec> read(CodecSpec spec) {
@@ -28,6 +30,10 @@ std::pair<MemoryOptions, CodecSpec> read(CodecSpec spec) {
     options.decay = reader.number("decay", 1, 0, 1, "what is left of the residual in the next step");
   } else if (options.kind == MemoryKind::kMomentum) {
     options.decay = reader.number("decay", 0.9, 0, kMaxAverageDecay, "of the moving average of gradients");
+  } else if (options.kind == MemoryKind::kDgc) {
+    options.decay =
+        reader.number("momentum", 0.9, 0, kMaxAverageDecay, "what is left of the velocity in the next step");
+    options.nesterov = reader.flag("nesterov", false, "add the velocity that the next step would begin with");
   }
   reader.finish();
   return {options, reader.canonical()};

@@ -1,6 +1,7 @@
 #include "compress/memory/worker_memory.h"
 
 #include <cstddef>
+#include <utility>
 
 #include "compress/plan/codec_plan.h"
 #include "kernels/runtime/copy.h"
@@ -9,6 +10,57 @@
 #include "kernels/tensor/memory_update.h"
 
 namespace terngrad {
+namespace {
+
+/// Of each tensor the residual, and of each the velocity.
+Layout with_velocities(const Layout& layout) {
+  Layout both;
+  for (const char* const behind : {"", "/velocity"}) {
+    for (const Segment& segment : layout.segments()) both.add(segment.name + behind, segment.shape);
+  }
+  return both;
+}
+
+void require_codec(const Codec& codec, MemoryKind kind) {
+  const CodecTraits traits = codec.traits();
+  if (kind == MemoryKind::kErrorFeedback) {
+    TERNGRAD_REQUIRE(!traits.votes, "[memory] ef: a vote of codec ", codec.name(),
+                     " is no sum, so what a message left out cannot be sent later; accepted: momentum, or reduce=mean");
+    TERNGRAD_REQUIRE(!traits.is_amplified, "[memory] ef: codec ", codec.name(),
+                     " scales up what it sends, so what is left out would grow without bound; accepted: none, or "
+                     "scale=1");
+  }
+  if (kind == MemoryKind::kDgc) {
+    TERNGRAD_REQUIRE(traits.is_exact || (traits.is_sparse && !traits.is_amplified), "[memory] dgc: codec ",
+                     codec.name(),
+                     " sends every element, whose momentum would be masked in every step, or scales up what it sends; "
+                     "accepted: a sparse codec, topk or randomk:scale=1");
+  }
+}
+
+/// Some tensors of tables of the whole layout.
+std::vector<TensorTable> select(std::span<const TensorTable> tables, const Layout& selection,
+                                std::span<const int> segments) {
+  std::vector<TensorTable> selected;
+  for (const TensorTable& table : tables) {
+    std::vector<float*> tensors;
+    tensors.reserve(segments.size());
+    for (const int segment : segments) tensors.push_back(table.tensor(segment));
+    selected.emplace_back(selection, tensors);
+  }
+  return selected;
+}
+
+std::vector<KeptTables> kept_by(MemoryKind kind, std::vector<TensorTable> encoded, std::vector<TensorTable> states,
+                                std::vector<TensorTable> next_velocities, std::vector<TensorTable> velocities) {
+  std::vector<KeptTables> kept;
+  kept.push_back(
+      {kind == MemoryKind::kMomentum ? Kept::kEncoded : Kept::kUnsent, std::move(encoded), std::move(states)});
+  if (kind == MemoryKind::kDgc) kept.push_back({Kept::kMasked, std::move(next_velocities), std::move(velocities)});
+  return kept;
+}
+
+}  // namespace
 
 WorkerMemory::WorkerMemory(const Layout& layout, const CodecPlan& plan, const MemoryOptions& options,
                            int num_local_workers, const Device& device)
@@ -16,25 +68,41 @@ WorkerMemory::WorkerMemory(const Layout& layout, const CodecPlan& plan, const Me
   TERNGRAD_REQUIRE(options.kind != MemoryKind::kNone, "[memory] none keeps nothing");
   std::vector<int> covered;
   for (int segment = 0; segment < layout.num_segments(); ++segment) {
-    const CodecTraits traits = plan.codec_of(segment).traits();
-    TERNGRAD_REQUIRE(options.kind != MemoryKind::kErrorFeedback || !traits.votes, "[memory] ef: a vote of codec ",
-                     plan.codec_of(segment).name(),
-                     " is no sum, so what a message left out cannot be sent later; accepted: momentum, or reduce=mean");
-    covers_.push_back(!traits.is_exact);
-    if (covers_.back()) covered.push_back(segment);
+    const Codec& codec = plan.codec_of(segment);
+    require_codec(codec, options.kind);
+    const bool is_exact = codec.traits().is_exact;
+    covers_.push_back(!is_exact || has_velocity());
+    if (!is_exact) covered.push_back(segment);
   }
   TERNGRAD_REQUIRE(!covered.empty(), "[memory] ", name(),
                    " has nothing to keep: the codecs of all tensors lose nothing; accepted: none");
-  covered_ = layout.select(covered);
+  covered_ = has_velocity() ? with_velocities(layout) : layout.select(covered);
   Stream stream(device);
-  for (int worker = 0; worker < num_local_workers; ++worker) {
-    for (std::vector<Buffer<float>>* memory : {&state_memory_, &encoded_memory_}) {
-      memory->emplace_back(layout.flat_elements(), device);
-      fill_zero(memory->back().span(), stream);
-    }
-    states_.emplace_back(layout, state_memory_.back().data());
-  }
+  for (int worker = 0; worker < num_local_workers; ++worker) add_worker(device, stream);
   stream.synchronize();
+}
+
+void WorkerMemory::add_worker(const Device& device, Stream& stream) {
+  const auto add = [&](std::vector<Buffer<float>>& memory, std::int64_t count) {
+    memory.emplace_back(count, device);
+    fill_zero(memory.back().span(), stream);
+    return memory.back().data();
+  };
+  float* const state = add(state_memory_, covered_.flat_elements());
+  add(encoded_memory_, whole_.flat_elements());
+  if (!has_velocity()) {
+    states_.emplace_back(whole_, state);
+    return;
+  }
+  std::vector<float*> residuals;
+  std::vector<float*> velocities;
+  for (int segment = 0; segment < whole_.num_segments(); ++segment) {
+    residuals.push_back(state + covered_.segment(segment).offset);
+    velocities.push_back(state + covered_.segment(whole_.num_segments() + segment).offset);
+  }
+  states_.emplace_back(whole_, residuals);
+  velocities_.emplace_back(whole_, velocities);
+  next_velocities_.emplace_back(whole_, add(next_memory_, whole_.flat_elements()));
 }
 
 std::span<const TensorTable> WorkerMemory::begin(std::span<const TensorTable> gradients) {
@@ -62,7 +130,16 @@ float* WorkerMemory::encoded_of(std::size_t worker, int segment, const TensorTab
 void WorkerMemory::compensate(std::size_t worker, int segment, const TensorTable& gradients, int at, Stream& stream) {
   const std::int64_t count = whole_.segment(segment).num_elements;
   float* encoded = encoded_of(worker, segment, gradients, at);
-  if (covers(segment)) {
+  if (has_velocity()) {
+    accumulate({.residual = states_[worker].tensor(segment),
+                .velocity = velocities_[worker].tensor(segment),
+                .gradient = gradients.data(at),
+                .type = gradients.type(),
+                .next_velocity = next_velocities_[worker].tensor(segment),
+                .compensated = encoded,
+                .count = count},
+               static_cast<float>(options_.decay), options_.nesterov, stream);
+  } else if (covers(segment)) {
     const auto decay = static_cast<float>(options_.decay);
     const float weight = options_.kind == MemoryKind::kMomentum ? static_cast<float>(1 - options_.decay) : 1.0f;
     terngrad::compensate({.state = states_[worker].tensor(segment),
@@ -100,15 +177,14 @@ std::vector<TensorTable> WorkerMemory::compensate_part(const Layout& selection, 
   return encoded;
 }
 
-std::vector<TensorTable> WorkerMemory::states_of(const Layout& selection, std::span<const int> segments) const {
-  std::vector<TensorTable> tables;
-  for (const TensorTable& states : states_) {
-    std::vector<float*> tensors;
-    tensors.reserve(segments.size());
-    for (const int segment : segments) tensors.push_back(states.tensor(segment));
-    tables.emplace_back(selection, tensors);
-  }
-  return tables;
+std::vector<KeptTables> WorkerMemory::kept() const {
+  return kept_by(options_.kind, encoded_, states_, next_velocities_, velocities_);
+}
+
+std::vector<KeptTables> WorkerMemory::kept_of(const Layout& selection, std::span<const int> segments,
+                                              std::span<const TensorTable> encoded) const {
+  return kept_by(options_.kind, {encoded.begin(), encoded.end()}, select(states_, selection, segments),
+                 select(next_velocities_, selection, segments), select(velocities_, selection, segments));
 }
 
 }  // namespace terngrad

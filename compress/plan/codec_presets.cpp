@@ -22,6 +22,10 @@ constexpr auto kPresets = std::to_array<CodecPreset>({
      "rotated, 4 bits of a range that all share, codes that add up, with what they leave out sent later (Li et al., "
      "NSDI 2024)",
      "qsgd:bits=4,norm=rms,clip=2.154,sharing=max,rotate=1024", "ef"},
+    {"dgc",
+     "the largest 0.1 % of each tensor, of momentum that is masked where it was sent; with --optimizer gd (Lin et al., "
+     "ICLR 2018)",
+     "topk:density=0.001", "dgc"},
     {"terngrad_ef", "ternary codes by nearest rounding, with what they leave out sent later",
      "ternary:rounding=nearest,clip_factor=1.22", "ef"},
 });

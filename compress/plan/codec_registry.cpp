@@ -9,6 +9,7 @@
 #include "compress/codecs/onebit_codec.h"
 #include "compress/codecs/powersgd_codec.h"
 #include "compress/codecs/qsgd_codec.h"
+#include "compress/codecs/randomk_codec.h"
 #include "compress/codecs/sign_codec.h"
 #include "compress/codecs/ternary_spec.h"
 #include "compress/codecs/topk_codec.h"
@@ -71,6 +72,13 @@ constexpr CodecEntry kCodecs[] = {
        return std::make_unique<TopKCodec>(options);
      },
      "Aji and Heafield, EMNLP 2017, Stich et al., NeurIPS 2018", /*runs_on_gpus=*/false},
+    {"randomk", "elements at random places, the same in all workers",
+     [](SpecReader& reader, const CodecContext& c) -> std::unique_ptr<Codec> {
+       RandomKOptions options = read_randomk_options(reader);
+       options.num_workers = c.num_workers;
+       return std::make_unique<RandomKCodec>(options);
+     },
+     "Stich et al., NeurIPS 2018", /*runs_on_gpus=*/false},
     {"powersgd", "the product of two thin factors, found in two rounds",
      [](SpecReader& reader, const CodecContext& c) -> std::unique_ptr<Codec> {
        PowerSgdOptions options = read_powersgd_options(reader);

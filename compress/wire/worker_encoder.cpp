@@ -90,7 +90,7 @@ std::span<const std::uint8_t> WorkerEncoder::gradient_message(const TensorTable&
 
 void WorkerEncoder::keep(Kept what, const TensorTable& encoded, const TensorTable& kept, Stream& stream) {
   for (const auto& coder : coders_) {
-    if (!coder->codec().traits().is_exact) coder->keep(what, {&encoded, 1}, {&kept, 1}, nullptr, stream);
+    coder->keep(what, {&encoded, 1}, {&kept, 1}, nullptr, stream);
   }
 }
 

@@ -15,6 +15,9 @@ enum class SparseFormat : std::uint8_t {
 /// How values travel; those of bf16 are rounded to nearest, ties to even.
 enum class SparseValues : std::uint8_t { kFloat32, kBfloat16 };
 
+/// The smallest fraction of elements that may be kept: some more than one of 2^32.
+inline constexpr double kMinDensity = 1e-9;
+
 /// What both sides know of a payload beforehand.
 struct SparseShape {
   SparseFormat format = SparseFormat::kRuns;

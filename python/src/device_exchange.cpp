@@ -1,6 +1,7 @@
 // Exchanges in parts of gradients in a GPU's memory, on a stream of the caller.
 #include <nanobind/ndarray.h>
 #include <nanobind/stl/string.h>
+#include <nanobind/stl/tuple.h>
 #include <nanobind/stl/vector.h>
 
 #include <atomic>
@@ -107,10 +108,11 @@ class DeviceExchange {
                     nb::rv_policy::reference);
   }
 
-  std::vector<int> state_tensors() { return terngrad::python::state_tensors(plan_, parts_.memory()); }
-  void copy_state(int local_worker, int segment, nb::handle array, bool restores) {
+  auto states() { return describe_states(saved_states(parts_.memory(), nullptr, workers_.first_local_worker)); }
+  void copy_state(int index, nb::handle array, bool restores) {
     const Use use(in_use_);
-    terngrad::python::copy_state(plan_, parts_.memory(), local_worker, segment, array, restores, stream_);
+    terngrad::python::copy_state(saved_states(parts_.memory(), nullptr, workers_.first_local_worker), index, array,
+                                 restores, stream_);
   }
 
  private:
@@ -139,8 +141,8 @@ void bind_device_exchange(nb::module_& module) {
       .def("report", &DeviceExchange::report)
       .def("decode_local", &DeviceExchange::decode_local, "local_worker"_a, "segment"_a, "out"_a)
       .def_prop_ro("skip", [](nb::handle_t<DeviceExchange> self) { return DeviceExchange::skip(self); })
-      .def("state_tensors", &DeviceExchange::state_tensors)
-      .def("copy_state", &DeviceExchange::copy_state, "local_worker"_a, "segment"_a, "array"_a, "restores"_a);
+      .def("states", &DeviceExchange::states)
+      .def("copy_state", &DeviceExchange::copy_state, "index"_a, "array"_a, "restores"_a);
 }
 
 }  // namespace terngrad::python

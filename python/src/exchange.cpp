@@ -2,6 +2,7 @@
 #include "compress/exchange/exchange_parts.h"
 
 #include <nanobind/stl/string.h>
+#include <nanobind/stl/tuple.h>
 #include <nanobind/stl/vector.h>
 
 #include <atomic>
@@ -83,11 +84,14 @@ class Exchange {
                                {static_cast<float*>(tensor.data()), static_cast<std::size_t>(tensor.count())});
   }
 
-  std::vector<int> state_tensors() { return terngrad::python::state_tensors(plan_, parts_.memory()); }
-  void copy_state(int local_worker, int segment, nb::handle array, bool restores) {
+  auto states() {
+    return describe_states(saved_states(parts_.memory(), &parts_.factors(), workers_.first_local_worker));
+  }
+  void copy_state(int index, nb::handle array, bool restores) {
     const Use use(in_use_);
     Stream stream(Device::cpu(), 1);
-    terngrad::python::copy_state(plan_, parts_.memory(), local_worker, segment, array, restores, stream);
+    terngrad::python::copy_state(saved_states(parts_.memory(), &parts_.factors(), workers_.first_local_worker), index,
+                                 array, restores, stream);
   }
 
  private:
@@ -112,8 +116,8 @@ void bind_exchange(nb::module_& module) {
       .def("exchange", &Exchange::exchange, "segments"_a, "gradients"_a, "out"_a)
       .def("finish", &Exchange::finish)
       .def("decode_local", &Exchange::decode_local, "local_worker"_a, "segment"_a, "out"_a)
-      .def("state_tensors", &Exchange::state_tensors)
-      .def("copy_state", &Exchange::copy_state, "local_worker"_a, "segment"_a, "array"_a, "restores"_a);
+      .def("states", &Exchange::states)
+      .def("copy_state", &Exchange::copy_state, "index"_a, "array"_a, "restores"_a);
 }
 
 }  // namespace terngrad::python

@@ -47,28 +47,23 @@ ExchangeTensors read_exchange_tensors(const Plan& plan, const Layout& selection,
   return result;
 }
 
-std::vector<int> state_tensors(const Plan& plan, const WorkerMemory* memory) {
-  std::vector<int> result;
-  if (memory == nullptr) return result;
-  for (int segment = 0; segment < plan.layout.num_segments(); ++segment) {
-    if (memory->covers(segment)) result.push_back(segment);
-  }
-  return result;
+std::vector<std::tuple<std::string, int, std::vector<std::int64_t>>> describe_states(
+    const std::vector<SavedState>& states) {
+  std::vector<std::tuple<std::string, int, std::vector<std::int64_t>>> described;
+  described.reserve(states.size());
+  for (const SavedState& state : states) described.emplace_back(state.name, state.worker, state.shape);
+  return described;
 }
 
-void copy_state(const Plan& plan, WorkerMemory* memory, int local_worker, int segment, nb::handle array, bool restores,
-                Stream& stream) {
-  TERNGRAD_REQUIRE(memory != nullptr && memory->covers(segment), "tensor ", segment, " has no state");
-  TERNGRAD_REQUIRE(local_worker >= 0 && local_worker < memory->num_local_workers(), "there is no local worker ",
-                   local_worker);
-  const std::string name = "state of tensor '" + plan.layout.segment(segment).name + "'";
+void copy_state(const std::vector<SavedState>& states, int index, nb::handle array, bool restores, Stream& stream) {
+  TERNGRAD_REQUIRE(index >= 0 && index < static_cast<int>(states.size()), "there is no state ", index);
+  const SavedState& state = states[static_cast<std::size_t>(index)];
+  const std::string name = "state of tensor '" + state.name + "'";
   const Tensor tensor = restores ? read_tensor(array, name) : write_tensor(array, name);
-  const auto count = static_cast<std::size_t>(plan.layout.segment(segment).num_elements);
-  TERNGRAD_REQUIRE(tensor.shape() == plan.layout.segment(segment).shape, name, " has another shape than the tensor");
+  TERNGRAD_REQUIRE(tensor.shape() == state.shape, name, " has another shape than the tensor");
   TERNGRAD_REQUIRE(tensor.type == ElementType::kFloat32, name, " must be float32");
-  const std::span<float> state(memory->states()[static_cast<std::size_t>(local_worker)].tensor(segment), count);
-  const std::span<float> other(static_cast<float*>(tensor.data()), count);
-  copy<float>(restores ? other : state, restores ? state : other, stream);
+  const std::span<float> other(static_cast<float*>(tensor.data()), state.values.size());
+  copy<float>(restores ? other : state.values, restores ? state.values : other, stream);
   stream.synchronize();
 }
 

@@ -3,10 +3,13 @@
 
 #include <nanobind/nanobind.h>
 
+#include <cstdint>
+#include <string>
+#include <tuple>
 #include <vector>
 
 #include "compress/comm/communicator.h"
-#include "compress/memory/worker_memory.h"
+#include "compress/memory/saved_states.h"
 #include "kernels/tensor/slice.h"
 #include "python/src/plan.h"
 #include "python/src/tensors.h"
@@ -27,10 +30,12 @@ ExchangeTensors read_exchange_tensors(const Plan& plan, const Layout& selection,
                                       const nanobind::list& gradients, const nanobind::list& out,
                                       const Device& device = Device::cpu());
 
-/// The tensors that have state. @param memory  null: none have
-std::vector<int> state_tensors(const Plan& plan, const WorkerMemory* memory);
-/// Copies the state of a local worker's tensor to, or from, an array on the CPU, and waits for it.
-void copy_state(const Plan& plan, WorkerMemory* memory, int local_worker, int segment, nanobind::handle array,
-                bool restores, Stream& stream);
+/// (name, worker, shape) of each state; see saved_states.
+std::vector<std::tuple<std::string, int, std::vector<std::int64_t>>> describe_states(
+    const std::vector<SavedState>& states);
+/// Copies a state to, or from, an array on the CPU, and waits for it. @param stream  of the states' device
+/// @throws InvalidArgument for an index that there is not, and an array of another shape or type
+void copy_state(const std::vector<SavedState>& states, int index, nanobind::handle array, bool restores,
+                Stream& stream);
 
 }  // namespace terngrad::python

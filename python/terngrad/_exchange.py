@@ -109,7 +109,7 @@ class Exchange:
         @param algorithm     auto, all_gather, scatter_reduce or integer_sum
         @param downlink_codec  how the mean travels back: fp32, bf16, sums or ternary
         @param on_nonfinite  NaN or infinity: stop (NonFiniteError), skip (the step) or zero (the tensor)
-        @param memory        what workers keep: none, ef, momentum, with options as ``ef:decay=0.9``; auto: what the codec
+        @param memory        what workers keep: none, ef, momentum, dgc, with options as ``ef:decay=0.9``; auto: what the codec
             or preset has by default
         @param device        number of a GPU: gradients and mean are in its memory, `communicator` is a DeviceCommunicator.
             begin, part and finish submit work and wait for nothing; their Reports have bytes only, and `wait` says the rest
@@ -225,28 +225,31 @@ class Exchange:
         return self._core.skip
 
     def reset_state(self) -> None:
-        """Sets what this process's workers keep to zeros."""
-        for name, number in self._state_tensors():
-            zeros: Floats = numpy.zeros(self.layout.shapes[name], numpy.float32)
-            for worker in range(len(self.local_workers)):
-                self._core.copy_state(worker, number, zeros, True)
+        """Sets what this process's workers keep to zeros, and what all ranks have alike."""
+        for index, (_, _, shape) in enumerate(self._states()):
+            self._core.copy_state(index, numpy.zeros(shape, numpy.float32), True)
 
     def scale_state(self, factor: float) -> None:
         """Multiplies what this process's workers keep, as gradients change that are multiplied by a loss scale."""
-        for name, number in self._state_tensors():
-            array: Floats = numpy.empty(self.layout.shapes[name], numpy.float32)
-            for worker in range(len(self.local_workers)):
-                self._core.copy_state(worker, number, array, False)
-                array *= numpy.float32(factor)
-                self._core.copy_state(worker, number, array, True)
+        for index, (_, worker, shape) in enumerate(self._states()):
+            if worker < 0:
+                continue  # directions, which have no scale
+            array: Floats = numpy.empty(shape, numpy.float32)
+            self._core.copy_state(index, array, False)
+            array *= numpy.float32(factor)
+            self._core.copy_state(index, array, True)
 
     @property
     def state_names(self) -> tuple[str, ...]:
-        """The tensors of which workers keep something."""
-        return tuple(name for name, _ in self._state_tensors())
+        """The arrays that each worker keeps: those of its tensors by name, of velocities with "/velocity" behind it."""
+        return tuple(dict.fromkeys(name for name, worker, _ in self._states() if worker >= 0))
 
-    def _state_tensors(self) -> list[tuple[str, int]]:
-        return [(self.layout.names[number], number) for number in self._core.state_tensors()]
+    def _states(self) -> list[tuple[str, int, tuple[int, ...]]]:
+        """(name, worker, shape) of each array that is kept from step to step; worker -1: equal on all ranks."""
+        return [(name, worker, tuple(shape)) for name, worker, shape in self._core.states()]
+
+    def _same_states(self, other: Exchange) -> bool:
+        return bool(self.memory == other.memory and self._states() == other._states())
 
     def decode_local(self, worker: int, name: str) -> tuple[Floats, float]:
         """What a local worker's message of the last step says of a tensor: (array, largest scaler)."""
@@ -257,32 +260,33 @@ class Exchange:
         return sent, scaler
 
     def state_dict(self) -> dict[Any, Any]:
-        """What this process's workers keep: {"memory": text, worker: {name: array}}."""
+        """What this process's workers keep, {"memory": text, worker: {name: array}}, and beside it what all ranks have alike,
+        "factors": {name: array} of powersgd."""
         result: dict[Any, Any] = {"memory": self.memory}
-        names = [name for name, _ in self._state_tensors()]
-        for worker in self.local_workers if names else ():
-            result[worker] = {name: numpy.empty(self.layout.shapes[name], numpy.float32) for name in names}
-            for name, array in result[worker].items():
-                self._core.copy_state(worker - self._core.first_local_worker, self._numbers[name], array, False)
+        for index, (name, worker, shape) in enumerate(self._states()):
+            array: Floats = numpy.empty(shape, numpy.float32)
+            self._core.copy_state(index, array, False)
+            result.setdefault("factors" if worker < 0 else worker, {})[name] = array
         return result
 
     def load_state_dict(self, state: Mapping[Any, Any]) -> None:
         """Restores what `state_dict` gave, of these workers or of more. @raises InvalidArgument naming what is missing or
         of another memory or shape; nothing is restored then"""
-        names = [name for name, _ in self._state_tensors()]
         memory = state.get("memory")
         if not _is_memory(memory, self.memory):
             raise _core.InvalidArgument(f"the state is of memory {memory}, this is {self.memory}")
-        arrays: dict[tuple[int, str], Floats] = {}
-        for worker in self.local_workers if names else ():
-            if worker not in state or set(state[worker]) != set(names):
-                raise _core.InvalidArgument(f"the state of worker {worker} is missing, or of other tensors than "
-                                            f"{', '.join(names)}")
-            for name in names:
-                array = numpy.asarray(state[worker][name])
-                if array.shape != self.layout.shapes[name] or array.dtype != numpy.float32:
-                    raise _core.InvalidArgument(f"the state of worker {worker}, tensor '{name}', is {array.dtype} of shape "
-                                                f"{array.shape}, expected float32 of {self.layout.shapes[name]}")
-                arrays[worker, name] = numpy.ascontiguousarray(array).reshape(array.shape)
-        for (worker, name), array in arrays.items():
-            self._core.copy_state(worker - self._core.first_local_worker, self._numbers[name], array, True)
+        arrays: list[Floats] = []
+        states = self._states()
+        for name, worker, shape in states:
+            key = "factors" if worker < 0 else worker
+            whose = "all ranks" if worker < 0 else f"worker {worker}"
+            names = [each for each, owner, _ in states if owner == worker]
+            if key not in state or set(state[key]) != set(names):
+                raise _core.InvalidArgument(f"the state of {whose} is missing, or of other tensors than {', '.join(names)}")
+            array = numpy.asarray(state[key][name])
+            if array.shape != shape or array.dtype != numpy.float32:
+                raise _core.InvalidArgument(f"the state of {whose}, tensor '{name}', is {array.dtype} of shape {array.shape}, "
+                                            f"expected float32 of {shape}")
+            arrays.append(numpy.ascontiguousarray(array).reshape(array.shape))
+        for index, array in enumerate(arrays):
+            self._core.copy_state(index, array, True)

@@ -10,14 +10,19 @@ messages: see Record.values for what it needs of them.
 
 import dataclasses
 import math
+import pathlib
 import struct
+import sys
 
 import numpy as np
 
+sys.path.append(str(pathlib.Path(__file__).resolve().parent))
+import philox
+
 KINDS = {1: "scalers", 2: "gradient", 3: "mean", 4: "pull", 5: "push", 6: "state", 7: "parameters", 8: "stop", 9: "leave",
          10: "sum"}
-CODECS = {1: "fp32", 2: "bf16", 3: "ternary", 4: "qsgd", 5: "natural", 6: "sign", 7: "onebit", 8: "topk", 10: "fp8", 11: "powersgd"}
-CODE_FORMATS = {1: "t2", 2: "t5", 3: "tmask", 4: "lanes", 5: "trans", 16: "q4", 17: "q8", 18: "bits", 19: "runs", 20: "local", 21: "n8", 22: "n4", 23: "e4m3", 24: "factors"}
+CODECS = {1: "fp32", 2: "bf16", 3: "ternary", 4: "qsgd", 5: "natural", 6: "sign", 7: "onebit", 8: "topk", 9: "randomk", 10: "fp8", 11: "powersgd"}
+CODE_FORMATS = {1: "t2", 2: "t5", 3: "tmask", 4: "lanes", 5: "trans", 16: "q4", 17: "q8", 18: "bits", 19: "runs", 20: "local", 21: "n8", 22: "n4", 23: "e4m3", 24: "factors", 25: "drawn"}
 LEVELS = {16: 7, 17: 127}  # L of codes from -L to L; 1 of the other formats
 HEADER = struct.Struct("<4sHHQQQIIQQII")
 RECORD = struct.Struct("<IBBHQQQQII")
@@ -118,11 +123,14 @@ class Record:
     def codes(self, num_workers=None, levels=1, options=""):
         """What stands for the elements: codes, sums of codes of lanes, numbers of fp32 and bf16.
 
-        Lanes need the number of workers, and L of codes from -L to L; topk the options text of its codec."""
+        Lanes need the number of workers, and L of codes from -L to L; topk and randomk the options text of their codec."""
         if self.codec in (1, 2):
             return (float32_payload if self.codec == 1 else bfloat16_payload)(self.payload, self.count)
         if self.codec == 8:
-            return sparse_payload(self.payload, self.count, self.format, dict(item.split("=") for item in options.split()))
+            return sparse_payload(self.payload, self.count, self.format, options_of(options))
+        if self.codec == 9:
+            require(self.format == 25, "format", 25, self.format)
+            return drawn_payload(self.payload, self.first, self.count, options_of(options))
         decoder = DECODERS.get(self.format)
         require(self.has_codes() and decoder, "codec, format", "a known one", f"{self.codec}, {self.format}")
         if self.format == 4 and self.codec == 6:
@@ -437,6 +445,36 @@ def runs_places(payload, kept):
     return np.concatenate(places), end
 
 
+def options_of(text):
+    return dict(item.split("=") for item in text.split())
+
+
+def densities_of(options):
+    """Those that messages of topk may have: of the stages of a warm-up, and the last."""
+    density = float(options["density"])
+    stages = [0.25 ** (stage + 1) for stage in range(16)] if "warmup_steps" in options else []
+    return [*(stage for stage in stages if stage > density), density]
+
+
+def drawn_payload(payload, first, count, options):
+    """The elements of randomk, zeros where nothing was sent. options: of its codec, by key."""
+    if "density" not in options:
+        raise ValueError("of how many elements randomk sends one is not known")
+    group = round(1 / float(options["density"]))
+    groups = range(first // group, -(-(first + count) // group) if count else first // group)
+    require(len(payload) >= 8, "length of the codes", "at least 8", len(payload))
+    values = (float32_payload if options["values"] == "fp32" else bfloat16_payload)(payload[8:], len(groups))
+    elements = np.zeros(count, np.float32)
+    draws = philox.draws32(int.from_bytes(payload[:8], "little"), 0, 0, philox.SELECT, groups.start, len(groups))
+    for number, draw, value in zip(groups, draws, values):
+        place = number * group + (draw * group >> 32) - first
+        if 0 <= place < count:
+            elements[place] = value
+        else:
+            require(value.tobytes() == bytes(4), "drawn: value of an element that is not in the slice", 0, value)
+    return elements
+
+
 def sparse_payload(payload, count, form, options):
     """The elements of topk, zeros where nothing was sent. options: of its codec, by key."""
     require(form in (19, 20), "format", "19 or 20", form)
@@ -445,6 +483,9 @@ def sparse_payload(payload, count, form, options):
     density = float(options["density"])
     if form == 19:
         kept = kept_of(count, density)
+        told = int.from_bytes(payload[:4], "little")
+        if told in [kept_of(count, of_stage) for of_stage in densities_of(options)]:
+            kept = told
         places, end = runs_places(payload, kept)
     else:
         block = int(options["block"])

@@ -155,7 +155,7 @@ TEST(CExchange, RefusesOptionsByName) {
                          "option algorithm=ring is refused; accepted: auto, all_gather, scatter_reduce, integer_sum"));
   EXPECT_TRUE(is_refused(make("downlink_codec=int8"), "accepted: fp32, bf16, sums, ternary"));
   EXPECT_TRUE(is_refused(make("on_nonfinite=raise"), "accepted: stop, skip, zero"));
-  EXPECT_TRUE(is_refused(make("memory=dgc"), "ef"));
+  EXPECT_TRUE(is_refused(make("memory=adam"), "accepted: none, ef, momentum, dgc"));
   EXPECT_TRUE(is_refused(make("memory=ef"), "lose nothing"));
   EXPECT_TRUE(is_refused(make("algorithm=integer_sum"), "integer_sum"));
   EXPECT_TRUE(is_refused(make("codec=ternary"),
@@ -270,7 +270,15 @@ struct State {
 
 TEST(CExchange, ContinuesFromARestoredState) {
   const Layout layout = testing::mixed_layout();
-  for (const char* codec : {"terngrad_ef", "signum", "ternary"}) {
+  const std::pair<const char*, std::size_t> codecs[] = {
+      // Of all tensors but the one that is fp32 and the one without elements.
+      {"terngrad_ef", kWorkers * 5},
+      {"signum", kWorkers * 5},
+      {"ternary", 0},
+      {"dgc:density=0.1", kWorkers * 2 * 7},              // residuals and velocities, of all
+      {"powersgd:rank=1,min_ratio=1", kWorkers * 1 + 1},  // of the only matrix, whose Q all ranks have
+  };
+  for (const auto& [codec, num_states] : codecs) {
     const CPlan plan = testing::c_plan(layout, kWorkers, std::string("codec=") + codec + " codec_for=plain=fp32");
     const CExchange whole = testing::c_exchange(plan, nullptr, "");
     Tensors mean = testing::blank_tensors(layout);
@@ -278,8 +286,7 @@ TEST(CExchange, ContinuesFromARestoredState) {
       exchange_step(whole, testing::worker_gradients(layout, kWorkers, step), mean, step);
     }
     const State state(whole);
-    // Of all tensors but the one that is fp32 and the one without elements.
-    EXPECT_EQ(state.values.size(), std::string(codec) == "ternary" ? 0u : std::size_t{kWorkers} * 5);
+    EXPECT_EQ(state.values.size(), num_states) << codec;
     const CExchange resumed = testing::c_exchange(plan, nullptr, "");
     ASSERT_TRUE(is_ok(state.restore(resumed, state.arrays()))) << codec;
     Tensors again = testing::blank_tensors(layout);
@@ -308,7 +315,8 @@ TEST(CExchange, RestoresNothingOfAStateThatDoesNotFit) {
   EXPECT_TRUE(is_refused(changed([](Arrays& a) { a.pop_back(); }), "the state of worker 1, tensor 'plain' is missing"));
   EXPECT_TRUE(is_refused(changed([](Arrays& a) { a.push_back(a[0]); }), "is given twice"));
   EXPECT_TRUE(is_refused(changed([](Arrays& a) { a[0].worker = 2; }), "the worker of a state must be from 0 to 1"));
-  EXPECT_TRUE(is_refused(changed([](Arrays& a) { a[0].name = "nothing"; }), "of a tensor 'nothing' workers keep"));
+  EXPECT_TRUE(
+      is_refused(changed([](Arrays& a) { a[0].name = "nothing"; }), "tensor 'nothing' is none that this exchange has"));
   EXPECT_TRUE(is_refused(changed([](Arrays& a) { a[0].name = nullptr; }), "the name of a state is NULL"));
   EXPECT_TRUE(is_refused(changed([](Arrays& a) { a[0].values.count = 3; }), "has 3 elements, expected 7"));
   EXPECT_TRUE(is_refused(changed([](Arrays& a) { a[0].values.type = TG_FP16; }), "must be fp32"));

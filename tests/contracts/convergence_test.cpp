@@ -47,6 +47,7 @@ constexpr Row kRows[] = {
     {"onebit", 0.3, 500, 8e-4, 0.14, "ef"},
     {"topk", 0.02, 6000, 5e-9, 0.07, "ef"},
     {"topk:density=0.1", 0.2, 1000, 0, 0.07, "ef"},
+    {"randomk:density=0.1", 0.05, 3000, 0, 0, "ef"},
 };
 
 struct Problem {

@@ -69,16 +69,21 @@ class Exchanges(unittest.TestCase):
                         assert_same(self, expected[step], means[step], f"{codec}, {algorithm}, {size} ranks, rank {rank}")
 
     def test_what_workers_keep_can_be_saved_and_restored(self):
-        for codec in ("terngrad_ef", "signum", "ternary"):
+        for codec in ("terngrad_ef", "signum", "ternary", "dgc:density=0.1", "powersgd:rank=1,min_ratio=1"):
             whole = terngrad.Exchange(LAYOUT, WORKERS, codec)
             for step in range(2):
                 whole.exchange(gradients_of(step), step=step)
             state = whole.state_dict()
-            self.assertEqual(list(state), ["memory"] + ([] if codec == "ternary" else list(range(WORKERS))))
+            expected = ["memory"] + ([] if codec == "ternary" else list(range(WORKERS)))
+            self.assertEqual(list(state), expected + (["factors"] if codec.startswith("powersgd") else []))
             resumed = terngrad.Exchange(LAYOUT, WORKERS, codec)
             resumed.load_state_dict(state)
             assert_same(self, whole.exchange(gradients_of(2), step=2).mean_tensors,
                         resumed.exchange(gradients_of(2), step=2).mean_tensors, codec)
+        with self.assertRaisesRegex(terngrad.InvalidArgument, "state of all ranks is missing"):
+            resumed.load_state_dict({key: value for key, value in state.items() if key != "factors"})
+        resumed.reset_state()
+        self.assertFalse(any(array.any() for array in resumed.state_dict()["factors"].values()))
         target = terngrad.Exchange(LAYOUT, WORKERS, "terngrad_ef")
         before = target.state_dict()
         state = terngrad.Exchange(LAYOUT, WORKERS, "terngrad_ef").state_dict()
@@ -115,7 +120,7 @@ class Exchanges(unittest.TestCase):
 class Refusals(unittest.TestCase):
     def test_options_are_refused_by_name(self):
         for options, word in (({"algorithm": "ring"}, "all_gather"), ({"downlink_codec": "int8"}, "bf16"),
-                              ({"on_nonfinite": "raise"}, "stop"), ({"memory": "dgc"}, "ef"),
+                              ({"on_nonfinite": "raise"}, "stop"), ({"memory": "adam"}, "ef"),
                               ({"codec_for": {"none*": "fp32"}}, "none*"), ({"num_threads": 0}, "num_threads"),
                               ({"codec": "fp32", "algorithm": "integer_sum"}, "integer_sum"),
                               ({"codec": "fp32", "memory": "ef"}, "lose nothing")):

@@ -17,6 +17,25 @@ import torch
 CRITERION = torch.nn.CrossEntropyLoss()
 
 
+def run_resume_with_factors(rank, size, expect):
+    """What all ranks have alike, and a memory of two arrays."""
+    for codec in "powersgd:rank=1,min_ratio=1", "dgc:density=0.05":
+        runs = []
+        for _ in range(2):
+            ddp = make_ddp({})
+            runs.append((ddp, terngrad.torch.compress(ddp, codec), torch.optim.SGD(ddp.parameters(), lr=0.05)))
+        (ddp, state, optimizer), (resumed, resumed_state, resumed_optimizer) = runs
+        for step in range(2):
+            train_step(ddp, optimizer, rank, size, step)
+        saved = state.state_dict()
+        resumed.load_state_dict(ddp.state_dict())
+        resumed_state.load_state_dict(saved)
+        for each, of_each in (ddp, optimizer), (resumed, resumed_optimizer):
+            train_step(each, of_each, rank, size, 2)
+        expect(parameters_of(ddp) == parameters_of(resumed), f"{codec} differs after it was resumed")
+        expect(("factors" in saved["state"]) == codec.startswith("powersgd"), f"{codec}: {list(saved['state'])}")
+
+
 def run_resume(rank, size, expect):
     def start():
         ddp = make_ddp({})
@@ -315,8 +334,8 @@ LOAD = {"weights_only": False} if int(torch.__version__.split(".")[0]) >= 2 else
 
 class State(unittest.TestCase):
     def test_what_is_kept_resumes_and_what_differs_is_refused(self):
-        run_ranks(self, 2, run_resume, run_nonfinite, run_set_codecs, run_disagreement, run_gathered, run_scaled, run_warmup_and_telemetry,
-                  run_unused, run_whole_model)
+        run_ranks(self, 2, run_resume, run_resume_with_factors, run_nonfinite, run_set_codecs, run_disagreement, run_gathered,
+                  run_scaled, run_warmup_and_telemetry, run_unused, run_whole_model)
 
     def test_a_killed_rank_is_named(self):
         for codec, names in (({"codec": "ternary"}, True), ({"codec": "terngrad_ef"}, True),

@@ -55,7 +55,8 @@ class Workers:
         self.spec = spec
         self.memory = memory_of(spec.memory, spec.codec, **parameters)
         self.seed, self.draw_offset = seed, draw_offset
-        self.states = [np.zeros(shape, np.float32) for _ in range(num_workers)]
+        begin = getattr(self.memory, "begin", lambda shape: np.zeros(shape, np.float32))
+        self.states = [begin(shape) for _ in range(num_workers)]
 
     def step(self, gradients: list[np.ndarray], step: int, cut: Cut | None = None) -> Exchanged:
         """One step; states are committed. With a memory all elements travel."""
@@ -67,6 +68,6 @@ class Workers:
                     for state, gradient in zip(self.states, gradients, strict=True)]
         result = exchange(self.spec.codec, sent, self.seed, step, self.draw_offset, cut)
         if self.memory:
-            self.states = [self.memory.commit(state, gradient, decoded.reshape(state.shape))
+            self.states = [self.memory.commit(state, gradient, decoded.reshape(gradient.shape))
                            for state, gradient, decoded in zip(self.states, gradients, result.decoded)]
         return result

@@ -43,4 +43,36 @@ class Momentum:
         return h if _is_finite(h) else state
 
 
-MEMORIES = {"ef": ErrorFeedback, "momentum": Momentum}
+@dataclasses.dataclass(frozen=True)
+class Dgc:
+    """u' = fl(fl(m u) + g), h = fl(v + u'), v = fl(h - d), u = 0 where d is not 0, else u'. The state is [v, u].
+
+    nesterov: h = fl(v + fl(fl(m u') + g)). Of a codec that loses nothing is_exact is set, and nothing is masked.
+    """
+
+    momentum: float = 0.9
+    nesterov: bool = False
+    is_exact: bool = False
+
+    def begin(self, shape: tuple[int, ...]) -> np.ndarray:
+        return np.zeros((2, *shape), np.float32)
+
+    def velocity(self, state: np.ndarray, gradient: np.ndarray) -> np.ndarray:
+        return np.float32(self.momentum) * state[1] + gradient
+
+    def compensate(self, state: np.ndarray, gradient: np.ndarray) -> np.ndarray:
+        with np.errstate(over="ignore", invalid="ignore"):
+            velocity = self.velocity(state, gradient)
+            if self.nesterov:
+                velocity = np.float32(self.momentum) * velocity + gradient
+            return state[0] + velocity
+
+    def commit(self, state: np.ndarray, gradient: np.ndarray, decoded: np.ndarray) -> np.ndarray:
+        h = self.compensate(state, gradient)
+        if not _is_finite(h):
+            return state
+        is_masked = False if self.is_exact else decoded != 0
+        return np.stack([h - decoded, np.where(is_masked, np.float32(0), self.velocity(state, gradient))])
+
+
+MEMORIES = {"ef": ErrorFeedback, "momentum": Momentum, "dgc": Dgc}

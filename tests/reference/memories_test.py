@@ -46,6 +46,20 @@ class Formulas(unittest.TestCase):
         self.assertEqual(memories.Momentum().compensate(testing.floats(0), testing.floats(1)).tolist(),
                          [float(np.float32(0.1))])
 
+    def test_dgc(self):
+        state = np.stack([testing.floats(1, 2), testing.floats(-4, 8)])
+        g, d = testing.floats(0.5, 1), testing.floats(-0.5, 0)
+        for nesterov, h in ((False, [-0.5, 7]), (True, [0.75, 5.5])):
+            memory = memories.Dgc(momentum=0.5, nesterov=nesterov)
+            self.assertEqual(memory.compensate(state, g).tolist(), h)
+            # What was sent has no velocity any more.
+            self.assertEqual(memory.commit(state, g, d).tolist(), [[h[0] + 0.5, h[1]], [0, 5]])
+        exact = memories.Dgc(momentum=0.5, is_exact=True)
+        h = exact.compensate(state, g)
+        self.assertEqual(exact.commit(state, g, h).tolist(), [[0, 0], [-1.5, 5]])
+        bad = testing.floats(math.nan, 1)
+        self.assertEqual(exact.commit(state, bad, d).tolist(), state.tolist())
+
     def test_a_tensor_that_is_not_finite_keeps_its_state(self):
         state = testing.floats(0.5, 3e38)
         for memory in (memories.ErrorFeedback(), memories.Momentum()):
@@ -64,8 +78,13 @@ class Formulas(unittest.TestCase):
             codecs.memory_of("ef", vote)
         self.assertIsInstance(codecs.memory_of("momentum", vote), memories.Momentum)
         self.assertIsNone(codecs.memory_of("none", vote))
-        with self.assertRaisesRegex(ValueError, "expected one of none, ef, momentum"):
+        with self.assertRaisesRegex(ValueError, "expected one of none, ef, momentum, dgc"):
+            codecs.memory_of("adam", vote)
+        with self.assertRaisesRegex(ValueError, "every velocity would be masked"):
             codecs.memory_of("dgc", vote)
+        for memory in "ef", "dgc":
+            with self.assertRaisesRegex(ValueError, "leaves ever more out"):
+                codecs.memory_of(memory, codecs.parse("randomk:scale=q").codec)
 
 
 class Steps(unittest.TestCase):

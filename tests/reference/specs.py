@@ -10,12 +10,13 @@ from .low_rank import PowerSgd
 from .memories import MEMORIES
 from .natural import Natural
 from .qsgd import Qsgd
+from .randomk import RandomK
 from .signs import Onebit, Sign
 from .ternary import Ternary
 from .topk import TopK
 
 CODECS = {"fp32": Fp32, "bf16": Bf16, "ternary": Ternary, "qsgd": Qsgd, "natural": Natural, "sign": Sign,
-          "onebit": Onebit, "topk": TopK, "powersgd": PowerSgd, "fp8": Fp8}
+          "onebit": Onebit, "topk": TopK, "randomk": RandomK, "powersgd": PowerSgd, "fp8": Fp8}
 # What presets stand for: a spec, and a memory or None for the codec's own.
 PRESETS = {
     "signsgd": ("sign:reduce=vote,scale=one", None),
@@ -24,6 +25,7 @@ PRESETS = {
     "terngrad_ef": ("ternary:rounding=nearest,clip_factor=1.22", "ef"),
     "nuqsgd": ("natural:bits=4,norm=l2,block=8192", None),
     "thc": ("qsgd:bits=4,norm=rms,clip=2.154,sharing=max,rotate=1024", "ef"),
+    "dgc": ("topk:density=0.001", "dgc"),
     "int8": ("qsgd:bits=8,rounding=nearest,block=128", None),
 }
 BLOCK_UNIT = 64
@@ -31,7 +33,7 @@ BLOCK_UNIT = 64
 
 @dataclasses.dataclass
 class Spec:
-    """A codec, and the name of the memory before it: none, ef or momentum."""
+    """A codec, and the name of the memory before it: none, ef, momentum or dgc."""
 
     codec: Codec
     memory: str
@@ -63,6 +65,10 @@ def memory_of(name: str, codec: Codec, **parameters):
         raise ValueError(f"memory {name}: expected one of none, {', '.join(MEMORIES)}")
     if name == "ef" and codec.aggregation == "vote":
         raise ValueError("memory ef: a vote is no sum")
+    if name in ("ef", "dgc") and codec.is_amplified:
+        raise ValueError(f"memory {name}: what is scaled up leaves ever more out")
+    if name == "dgc" and codec.aggregation not in ("sparse", "floats"):
+        raise ValueError("memory dgc: every element is sent, so every velocity would be masked")
     return MEMORIES[name](**parameters)
 
 

@@ -53,7 +53,8 @@ class Specs(unittest.TestCase):
                                ("ternary:format=trans,clip_factor=2.5", (3, 5)), ("qsgd", (4, 16)),
                                ("int8", (4, 17)), ("qsgd:bits=2", (4, 1)), ("natural", (5, 21)),
                                ("natural:bits=4", (5, 22)), ("sign", (6, 18)), ("signsgd", (6, 18)),
-                               ("onebit", (7, 18)), ("topk", (8, 19)), ("topk:scope=block,block=256,density=0.05", (8, 20)),
+                               ("onebit", (7, 18)), ("randomk", (9, 25)), ("topk", (8, 19)),
+                               ("topk:scope=block,block=256,density=0.05", (8, 20)),
                                ("fp8", (10, 23))):
             self.assertEqual(numbers[text], expected)
 
@@ -80,6 +81,8 @@ class Specs(unittest.TestCase):
                             ("signsgd:block=64", "has one scaler"), ("onebit:block=64", "expected group=block"),
                             ("onebit:group=block,block=0", "group=layer"), ("topk:block=256", "expected scope=block"),
                             ("topk:density=0", "more than 0"), ("topk:density=2", "at most 1"),
+                            ("topk:scope=block,warmup_steps=3", "scope=layer"),
+                            ("randomk:density=0.3", "one over an integer"),
                             ("ternary:levels=asymmetric,sharing=mean", "expected none or max"),
                             ("fp32:block=64", "expected one of none"),
                             ("ternary:scope=layer,block=64", "expected scope=block"),

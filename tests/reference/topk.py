@@ -41,7 +41,7 @@ def unpack_words(payload: bytes, begin: int, count: int, width: int) -> tuple[li
 class TopK(Fp32):
     wire_id = 8
     options = {"density": (0.01, None), "scope": ("layer", ("layer", "block")),
-               "block": (4096, None), "values": ("fp32", ("fp32", "bf16"))}
+               "block": (4096, None), "values": ("fp32", ("fp32", "bf16")), "warmup_steps": (0, None)}
     aggregation = "sparse"
     default_memory = "ef"
 
@@ -53,6 +53,19 @@ class TopK(Fp32):
             raise ValueError(f"block={self.block}: expected a power of two from 256 to 65536")
         if "block" in values and self.scope != "block":
             raise ValueError("block: expected scope=block")
+        if self.warmup_steps and self.scope == "block":
+            raise ValueError("warmup_steps: expected scope=layer")
+
+    def densities(self) -> list[float]:
+        """Of the stages of the warm-up, then of all other steps."""
+        stages = []
+        while self.warmup_steps and 0.25 ** (len(stages) + 1) > self.density:
+            stages.append(0.25 ** (len(stages) + 1))
+        return [*stages, self.density]
+
+    def density_at(self, step: int) -> float:
+        densities = self.densities()
+        return densities[min(step // self.warmup_steps, len(densities) - 1)] if self.warmup_steps else self.density
 
     def format_id(self):
         return 19 if self.scope == "layer" else 20
@@ -73,15 +86,16 @@ class TopK(Fp32):
         size = self.block if self.scope == "block" else max(count, 1)
         return [(first, min(size, count - first)) for first in range(0, count, size)]
 
-    def kept(self, count: int) -> int:
-        return min(count, max(1, math.ceil(count * self.density))) if count else 0
+    def kept(self, count: int, density: float | None = None) -> int:
+        density = self.density if density is None else density
+        return min(count, max(1, math.ceil(count * density))) if count else 0
 
     def codes(self, elements, joint, own, draws, cut):
         places = []
         for first, count in self.runs_of(len(elements)):
             magnitudes = elements[first : first + count].view(np.uint32) & np.uint32(0x7FFFFFFF)
             order = np.argsort(-magnitudes.astype(np.int64), kind="stable")
-            places.append(first + np.sort(order[: self.kept(count)]))
+            places.append(first + np.sort(order[: self.kept(count, self.density_at(draws.step))]))
         places = np.concatenate(places) if places else np.zeros(0, np.int64)
         return Sparse(places, self.sent(elements[places]), len(elements))
 
@@ -106,6 +120,8 @@ class TopK(Fp32):
 
     def unpack(self, payload, count):
         kept = sum(self.kept(size) for _, size in self.runs_of(count))
+        if self.warmup_steps and int.from_bytes(payload[:4], "little") in [self.kept(count, d) for d in self.densities()]:
+            kept = int.from_bytes(payload[:4], "little")
         places, end = self.unpack_runs(payload, kept) if self.scope == "layer" else self.unpack_local(payload, count)
         packing.require(all(a < b for a, b in zip(places, places[1:])), "places do not ascend")
         packing.require(not places or places[-1] < count, "places beyond the slice")

@@ -151,7 +151,8 @@ class Training(unittest.TestCase):
             self.assertGreater(self.check("--codec", spec, "--exchange", "scatter_reduce"), 0)
 
     def test_sparse_codecs(self):
-        for spec in "topk:density=0.05", "topk:scope=block,block=256,values=bf16":
+        for spec in ("topk:density=0.05", "topk:scope=block,block=256,values=bf16", "topk:density=0.01,warmup_steps=1",
+                     "randomk:density=0.125", "randomk:density=0.02,scale=q,values=bf16"):
             self.assertGreater(self.check("--codec", spec, "--codec_memory", "none", "--exchange", "scatter_reduce"), 0)
 
     def test_low_rank(self):

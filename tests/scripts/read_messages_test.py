@@ -120,6 +120,42 @@ class Document(Folder):
             with self.subTest(form=form, count=count), self.assertRaises(wire_format.DamagedMessage):
                 wire_format.Record(0, 8, form, 0, count, np.zeros(1, np.float32), payload).values(options=text)
 
+    def test_the_first_stages_of_a_warm_up(self):
+        runs = bytes.fromhex("0300000000000000" "0300000004000000" "90010000" "0000803f000000c00000003f")
+        record = wire_format.Record(0, 8, 19, 0, 12, np.zeros(1, np.float32), runs)
+        with self.assertRaises(wire_format.DamagedMessage):
+            record.values(options="density=0.01 scope=layer values=fp32 workers=2")
+        record = wire_format.Record(0, 8, 19, 0, 48, np.zeros(1, np.float32), runs)
+        elements = record.values(options="density=0.01 scope=layer values=fp32 warmup_steps=5 workers=2")
+        self.assertEqual(np.flatnonzero(elements).tolist(), [3, 13, 15])
+
+    def test_drawn_elements(self):
+        # Published with Random123: Philox4x32-10 of zeros.
+        self.assertEqual(philox.block(0, 0, 0, 0, 0), [0x6627E8D5, 0xE169C58D, 0xBC57AC4C, 0x9B00DBD8])
+        draws = list(philox.draws32(7, 0, 0, philox.SELECT, 2, 3))
+        self.assertEqual(draws, [*philox.block(7, 0, 0, 13, 0)[2:], philox.block(7, 0, 0, 13, 1)[0]])
+        # Elements 8 to 19 in groups of 4, numbers 2 to 4.
+        options = "density=0.25 scale=1 values=fp32 workers=2"
+        payload = (7).to_bytes(8, "little") + np.array([1, 2, 3], "<f4").tobytes()
+        record = wire_format.Record(0, 9, 25, 8, 12, np.zeros(1, np.float32), payload)
+        elements = record.values(options=options)
+        self.assertEqual([(int(i), float(elements[i])) for i in np.flatnonzero(elements)],
+                         [(4 * i + (draw >> 30), i + 1) for i, draw in enumerate(draws)])
+        self.assertEqual(record.codec_name(), "randomk drawn")
+        # Of elements 0 to 9 the last group's may lie beyond them; for some key it does.
+        def reads(key):
+            payload = key.to_bytes(8, "little") + np.array([1, 1, 1], "<f4").tobytes()
+            try:
+                wire_format.Record(0, 9, 25, 0, 10, np.zeros(1, np.float32), payload).values(options=options)
+            except wire_format.DamagedMessage:
+                return False
+            return True
+
+        self.assertEqual([reads(key) for key in range(20)],
+                         [list(philox.draws32(key, 0, 0, philox.SELECT, 2, 1))[0] >> 30 < 2 for key in range(20)])
+        with self.assertRaises(wire_format.DamagedMessage):
+            wire_format.Record(0, 9, 25, 8, 13, np.zeros(1, np.float32), payload).values(options=options)
+
     def test_every_damaged_byte_is_found(self):
         message = document_messages()[1]
         for at in range(len(message)):
@@ -348,6 +384,7 @@ if __name__ == "__main__":
     except ImportError as missing:
         print(f"skipped: {missing}")
         sys.exit(77)
+    import philox
     import read_messages
     import wire_format
     TRAIN = sys.argv.pop(1)

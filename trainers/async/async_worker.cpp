@@ -122,7 +122,11 @@ void AsyncWorker::write_push(bool asks_to_stop, Parcels& parcels, Stream& stream
   messages_.add_metadata(push_, parts_.worker, note, parcels);
   sent_ = encoder_.gradient_message(encoded, parts_.protocol->at(push_), stream);
   parcels.append(sent_);
-  if (memory_ != nullptr) encoder_.keep(memory_->kept(), encoded, memory_->states()[0], stream);
+  if (memory_ != nullptr) {
+    for (const KeptTables& tables : memory_->kept()) {
+      encoder_.keep(tables.what, tables.from[0], tables.into[0], stream);
+    }
+  }
   if (state_.num_elements() > 0) messages_.add_state(push_, parts_.worker, state_.span(), parcels, stream);
   ++push_;
   encode_seconds_ = lap_seconds(mark);

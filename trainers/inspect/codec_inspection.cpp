@@ -129,9 +129,11 @@ struct CodecInspection::Parts {
     }
   }
   /// Takes over what the step leaves in the memory.
-  void settle(std::span<const TensorTable> gradients, std::span<const TensorTable> encoded) {
-    for (std::size_t w = 0; w < encoders.size(); ++w) {
-      encoders[w].keep(memory->kept(), encoded[w], memory->states()[w], stream);
+  void settle(std::span<const TensorTable> gradients) {
+    for (const KeptTables& tables : memory->kept()) {
+      for (std::size_t w = 0; w < encoders.size(); ++w) {
+        encoders[w].keep(tables.what, tables.from[w], tables.into[w], stream);
+      }
     }
     DistortionSums all;
     for (const int segment : segments) {
@@ -209,7 +211,7 @@ void CodecInspection::add(const GradientFile& gradients, std::uint64_t step) {
     messages.push_back(p.send(static_cast<int>(worker), encoded[worker], context, measured[worker]));
   }
   if (p.num_workers > 1) p.compare_means(encoded, messages, context);
-  if (p.memory) p.settle(own, encoded);
+  if (p.memory) p.settle(own);
   ++p.num_steps;
 }
 

@@ -184,7 +184,9 @@ void DeviceReplica::submit_step(std::size_t index) {
   } else {
     compute_then_exchange(exchange, memory);
   }
-  if (memory != nullptr) exchange.keep(memory->kept(), memory->encoded(), memory->states());
+  if (memory != nullptr) {
+    for (const KeptTables& tables : memory->kept()) exchange.keep(tables.what, tables.from, tables.into);
+  }
   submit_update(exchange);
   ring_.submit_end(losses_.data(), exchange.skip());
 }

@@ -83,7 +83,7 @@ DeviceTrainer::DeviceTrainer(DeviceTrainerParts parts, const TrainerOptions& opt
   chief().net().stream().synchronize();
   if (chief().memory() != nullptr) {
     for (int worker = 0; worker < workers().num_local_workers; ++worker) {
-      kept_.push_back(zeros<float>(net().layout().flat_elements()));
+      kept_.push_back(zeros<float>(chief().memory()->layout().flat_elements()));
     }
   }
   if ((workers().communicator->size() > 1 || parts_.replicas.size() > 1) && parts_.timeout_seconds > 0) {

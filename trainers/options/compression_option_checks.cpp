@@ -97,6 +97,23 @@ void check_vendor(const OptionSet& options, const TrainOptions& o) {
   }
 }
 
+/// @param given  the memory, as messages name it
+void check_memory_of(const ChosenCodec& codec, MemoryKind kind, const std::string& given) {
+  const CodecTraits traits = codec.codec->traits();
+  if (kind == MemoryKind::kErrorFeedback && traits.votes) {
+    TERNGRAD_THROW(UsageError, given, ": a vote is no sum, so what a message of ", codec.given,
+                   " left out cannot be sent later; accepted with it: none, momentum; or reduce=mean");
+  }
+  if ((kind == MemoryKind::kErrorFeedback || kind == MemoryKind::kDgc) && traits.is_amplified) {
+    TERNGRAD_THROW(UsageError, given, ": ", codec.given, " scales up what it sends, so what is left out would grow ",
+                   "without bound; accepted with it: none, momentum; or scale=1");
+  }
+  if (kind == MemoryKind::kDgc && !traits.is_exact && !traits.is_sparse) {
+    TERNGRAD_THROW(UsageError, given, ": masks the momentum of elements that were sent, and ", codec.given,
+                   " sends all of them; accepted with it: none, ef, momentum; or a sparse codec, topk or randomk");
+  }
+}
+
 /// What workers keep from step to step.
 void check_memory(const OptionSet& options, const TrainOptions& o) {
   const MemoryOptions memory = parse_memory(memory_spec(o));
@@ -116,13 +133,18 @@ void check_memory(const OptionSet& options, const TrainOptions& o) {
   if (o.exchange == "vendor") {
     TERNGRAD_THROW(UsageError, given, ": --exchange vendor sends gradients as they are; accepted with it: none");
   }
-  for (const ChosenCodec& codec : chosen_codecs(o)) {
-    if (memory.kind != MemoryKind::kErrorFeedback || !codec.codec->traits().votes) continue;
-    TERNGRAD_THROW(UsageError, given, ": a vote is no sum, so what a message of ", codec.given,
-                   " left out cannot be sent later; accepted with it: none, momentum; or reduce=mean");
-  }
+  for (const ChosenCodec& codec : chosen_codecs(o)) check_memory_of(codec, memory.kind, given);
   if (!compresses(o)) {
     TERNGRAD_THROW(UsageError, given, ": the codec fp32 loses nothing that could be kept; accepted with it: none");
+  }
+  if (memory.kind != MemoryKind::kDgc) return;
+  if (o.optimizer != "gd") {
+    TERNGRAD_THROW(UsageError, given, ": has the momentum in itself, and --optimizer ", o.optimizer,
+                   " would count it twice or rescale it; accepted with it: --optimizer gd");
+  }
+  if (o.has_floating_steps()) {
+    TERNGRAD_THROW(UsageError, given, ": has the momentum in itself, and rests in steps of --floating_grad_epoch and ",
+                   "--compress_from; accepted with it: neither, or the warm-up of topk (warmup_steps)");
   }
 }
 

@@ -313,7 +313,8 @@ void declare_train_options(OptionSet& options, TrainOptions& o) {
   options.add(
       "codec_memory", &o.codec_memory,
       "what workers keep of gradients from step to step: none, ef[:decay=1] (error feedback: what messages left "
-      "out) or momentum[:decay=0.9] (a moving average, which is encoded); auto: what --codec stands for");
+      "out), momentum[:decay=0.9] (a moving average, which is encoded) or dgc[:momentum=0.9,nesterov=false] (momentum "
+      "before error feedback, for sparse codecs and --optimizer gd); auto: what --codec stands for");
   options.add("error_feedback", &o.error_feedback, "true: --codec_memory ef; false: none; auto: as --codec_memory says",
               one_of({"auto", "true", "false"}));
   options.add("error_feedback_decay", &o.error_feedback_decay,

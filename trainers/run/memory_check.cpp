@@ -41,7 +41,7 @@ MemoryUse memory_use(const TrainOptions& o, int num_local_workers, bool is_cpu) 
   MemoryUse use{.num_workers = num_local_workers, .examples_per_worker = o.batch_size / o.num_nodes};
   use.has_replicas = is_async(o);
   use.num_slots = num_slots(o.optimizer);
-  use.has_memory = memory_spec(o) != "none";
+  use.memory_buffers = memory_buffers(parse_memory(memory_spec(o)).kind);
   use.optimizer = o.optimizer;
   if (is_cpu) {
     const bool one_by_one = threads_per_worker(o) > 1 && !is_async(o);

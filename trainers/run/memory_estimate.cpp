@@ -56,7 +56,7 @@ std::vector<MemoryPart> estimate_memory(const NetPlan& plan, const MemoryUse& us
   add("served parameters", use.served_bytes, "the parameters that are served", smaller_net);
   add("gradients of workers", num_workers * parameters,
       fmt::format("the gradients of {} workers, each of the {}", use.num_workers, net), fewer_workers);
-  add("memory of workers", use.has_memory ? 2 * num_workers * parameters : 0,
+  add("memory of workers", use.memory_buffers * num_workers * parameters,
       fmt::format("what {} workers keep from step to step and what is encoded with it", use.num_workers),
       fewer_workers);
   add("parameters of workers", use.has_replicas ? num_workers * parameters : 0,

@@ -21,7 +21,7 @@ struct MemoryUse {
   std::int64_t slices_at_once = 0;       // workers whose activations are kept in host memory side by side
   int batches_at_once = 0;               // prepared batches
   std::string data = "";                 // the set's name and folder, for messages
-  bool has_memory = false;  // each worker keeps something of its gradients from step to step (compress/memory)
+  int memory_buffers = 0;  // of each worker, of what it keeps from step to step and encodes (compress/memory)
   // What is known only where the exchange and the data are; 0 leaves it out.
   double served_bytes = 0;     // shards of the parameters that this process updates for others
   double message_bytes = 0;    // of gradients and what comes back

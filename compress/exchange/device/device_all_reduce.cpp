@@ -189,7 +189,7 @@ void DeviceAllReduce::keep(Kept what, std::span<const TensorTable> encoded, std:
                            Stream& stream) {
   TERNGRAD_REQUIRE(has_sent_, "[exchange] no step has run that could be kept");
   for (const auto& coder : coders_) {
-    if (!coder->codec().traits().is_exact) coder->keep(what, encoded, kept, nonfinite_->skip(), stream);
+    coder->keep(what, encoded, kept, nonfinite_->skip(), stream);
   }
 }
 

@@ -63,7 +63,9 @@ void DeviceExchangeParts::finish() {
   is_begun_ = false;
   parts_.finish([&](auto& part) {
     if (!memory_.has_value()) return;
-    part.exchange->keep(memory_->kept(), part.encoded, memory_->states_of(part.layout, part.segments), stream_);
+    for (const KeptTables& tables : memory_->kept_of(part.layout, part.segments, part.encoded)) {
+      part.exchange->keep(tables.what, tables.from, tables.into, stream_);
+    }
   });
 }
 

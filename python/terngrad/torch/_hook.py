@@ -190,7 +190,7 @@ class CompressedAllReduceHook:
         changed = {**kept, "codec": codec, "codec_for": dict(codec_for or {}), **options}
         self._require_agreement(None, {**changed, "codec_for": list(changed["codec_for"].items())})
         exchange = Exchange(self.exchange.layout, self._communicator.size, **changed, **self._common)
-        if exchange.memory == self.exchange.memory and exchange.state_names == self.exchange.state_names:
+        if exchange._same_states(self.exchange):
             exchange.load_state_dict(self.exchange.state_dict())
         self.report()  # of the last step, while that can be asked
         self._options, self.exchange, self._last = changed, exchange, None

@@ -87,6 +87,22 @@ TEST(CodecConformance, OfTopKWithItsOptions) {
   }
 }
 
+TEST(CodecConformance, OfTopKWithItsWarmUp) {
+  for (const std::string steps : {"1", "2", "100"}) {
+    testing::check_codec(maker("topk:density=0.005,warmup_steps=" + steps));
+    testing::check_codec(maker("topk:density=0.3,values=bf16,warmup_steps=" + steps));
+  }
+}
+
+TEST(CodecConformance, OfRandomKWithItsOptions) {
+  for (const std::string values : {"fp32", "bf16"}) {
+    for (const std::string density : {"0.001", "0.0009765625", "0.125", "1"}) {
+      testing::check_codec(maker("randomk:values=" + values + ",density=" + density));
+      testing::check_codec(maker("randomk:scale=q,values=" + values + ",density=" + density));
+    }
+  }
+}
+
 TEST(CodecConformance, OfFp8WithItsOptions) {
   for (const std::string block : {"0", "64", "4096"}) {
     testing::check_codec(maker("fp8:block=" + block));

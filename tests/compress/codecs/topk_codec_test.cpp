@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <limits>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "compress/plan/codec_registry.h"
@@ -84,6 +85,30 @@ TEST(TopKCodec, KeepsWhatAGaussianHasAboveTheThreshold) {
   EXPECT_LE(of_blocks, kept_of({.density = static_cast<double>(top_k_count(4096, 0.1)) / 4096}, g));
 }
 
+TEST(TopKCodec, BeginsWithMoreElementsWhereItWarmsUp) {
+  const TopKCodec codec({.density = 0.01, .warmup_steps = 10});
+  const std::pair<std::uint64_t, double> expected[] = {{0, 0.25},      {9, 0.25},  {10, 0.0625},   {19, 0.0625},
+                                                       {20, 0.015625}, {30, 0.01}, {1000000, 0.01}};
+  Layout layout;
+  layout.add("w", {4096});
+  const Tensors tensors = testing::gaussian_tensors(layout, 8);
+  const Slice whole{0, 0, 4096};
+  for (const auto& [step, density] : expected) {
+    EXPECT_EQ(codec.density_at(step), density) << step;
+    const Sent sent = send(codec, layout, tensors, 0, {whole}, {}, PayloadForm::kNatural, 1, step);
+    codec.check(sent.slices[0]);
+    std::vector<float> out(4096);
+    codec.decode(sent.slices[0], out);
+    EXPECT_EQ(4096 - std::ranges::count(out, 0.0f), top_k_count(4096, density)) << step;
+    EXPECT_LE(static_cast<std::int64_t>(sent.slices[0].payload.size()),
+              codec.max_payload_bytes(whole, PayloadForm::kNatural));
+  }
+  // The message of a density that is no stage's.
+  const Sent other = send(TopKCodec({.density = 0.1}), layout, tensors, 0, {whole});
+  EXPECT_THROW(codec.check(other.slices[0]), CommunicationError);
+  EXPECT_EQ(TopKCodec({.density = 0.5, .warmup_steps = 10}).density_at(0), 0.5) << "never fewer";
+}
+
 TEST(TopKCodec, SendsZerosOfATensorThatIsNotFinite) {
   for (const float value : {std::numeric_limits<float>::infinity(), std::numeric_limits<float>::quiet_NaN()}) {
     std::vector<float> g = testing::gaussian(9000, 3);
@@ -129,7 +154,8 @@ TEST(TopKCodec, HasOneMeanByEveryAlgorithmAndOnEveryDevice) {
 
 TEST(TopKCodec, RefusesWhatItCannotDo) {
   for (const char* spec : {"topk:density=0", "topk:density=1.5", "topk:block=8192", "topk:scope=block,block=100",
-                           "topk:scope=block,block=128", "topk:scope=block,block=131072", "topk:values=fp16"}) {
+                           "topk:scope=block,block=128", "topk:scope=block,block=131072", "topk:values=fp16",
+                           "topk:scope=block,warmup_steps=5", "topk:warmup_steps=-1"}) {
     EXPECT_THROW(make_codec(spec, {}), InvalidArgument) << spec;
   }
   EXPECT_THROW(TopKCodec({.block_elements = 3000}), InvalidArgument);

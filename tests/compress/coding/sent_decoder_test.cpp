@@ -49,7 +49,7 @@ void expect_same_memory(const CompressedAllReduceOptions& options, const char* s
     const std::span<const TensorTable> encoded = memory.begin(tables);
     for (const std::vector<int>& bucket : kBuckets) memory.compensate(bucket, stream);
     cuda.submit(encoded, mean.table, {step, nullptr});
-    cuda.keep(memory.kept(), memory.encoded(), memory.states());
+    for (const KeptTables& each : memory.kept()) cuda.keep(each.what, each.from, each.into);
     const bool is_dropped = step == 2 && options.on_nonfinite == OnNonfinite::kSkip;
     if (!is_dropped) {
       ASSERT_TRUE(testing::same_bits(expected.values, mean.read(layout, stream))) << what << ", step " << step;
@@ -72,6 +72,21 @@ TEST_F(CudaSentDecoder, KeepsWhatTheCpuKeeps) {
     options.on_nonfinite = OnNonfinite::kSkip;
     options.codecs.codec = codec;
     expect_same_memory(options, "ef");
+  }
+}
+
+// Their messages are decoded on the host.
+TEST_F(CudaSentDecoder, KeepsWhatTheCpuKeepsOfSparseMessages) {
+  for (const char* codec : {"topk:density=0.1", "topk:scope=block,block=256,values=bf16", "randomk:density=0.1"}) {
+    for (const char* memory : {"ef", "dgc", "dgc:momentum=0.5,nesterov=true"}) {
+      for (const OnNonfinite policy : {OnNonfinite::kSkip, OnNonfinite::kZero}) {
+        CompressedAllReduceOptions options = testing::options_of(ExchangeAlgorithm::kAllGather);
+        options.on_nonfinite = policy;
+        options.codecs.codec = codec;
+        options.codecs.rules = {{"plain", "fp32"}};
+        expect_same_memory(options, memory);
+      }
+    }
   }
 }
 

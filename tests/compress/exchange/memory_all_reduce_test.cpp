@@ -6,8 +6,10 @@
 #include <limits>
 #include <mutex>
 #include <string>
+#include <utility>
 #include <vector>
 
+#include "compress/plan/codec_registry.h"
 #include "kernels/runtime/errors.h"
 #include "support/exchanges.h"
 #include "support/thread_communicator.h"
@@ -150,6 +152,53 @@ TEST(MemoryAllReduce, MomentumKeepsAMovingAverage) {
   }
 }
 
+// The formulas of MemoryKind::kDgc, element by element, with what each message says.
+TEST(MemoryAllReduce, DgcMasksTheVelocityOfWhatWasSent) {
+  const Layout layout = mixed_layout();
+  const auto num_tensors = static_cast<std::size_t>(layout.num_segments());
+  for (const char* spec : {"topk:density=0.1", "topk:density=0.02,values=bf16,warmup_steps=1", "randomk:density=0.1"}) {
+    CompressedAllReduceOptions options = options_of(ExchangeAlgorithm::kAuto);
+    options.codecs.codec = spec;
+    options.codecs.rules = {{"plain", "fp32"}};
+    MemoryAllReduce exchange = local_memory(layout, options, "dgc:momentum=0.5", kParts);
+    // Residuals, then velocities.
+    const auto state = [&](std::size_t worker, std::size_t tensor) {
+      const Segment& place = exchange.memory()->layout().segment(static_cast<int>(tensor));
+      const std::span<const float> all = exchange.memory()->state(static_cast<int>(worker));
+      const auto first = all.begin() + place.offset;
+      return std::vector<float>(first, first + place.num_elements);
+    };
+    std::int64_t num_masked = 0;
+    for (std::uint64_t step = 0; step < 4; ++step) {
+      const std::vector<Tensors> gradients = worker_gradients(layout, kWorkers, step + 1);
+      std::vector<std::vector<std::vector<float>>> before(kWorkers);
+      for (std::size_t w = 0; w < kWorkers; ++w) {
+        for (std::size_t t = 0; t < 2 * num_tensors; ++t) before[w].push_back(state(w, t));
+      }
+      Tensors mean = blank_tensors(layout);
+      exchange.exchange(tables(gradients, 0, kWorkers), mean.table, step);
+      for (std::size_t w = 0; w < kWorkers; ++w) {
+        for (std::size_t t = 0; t < num_tensors; ++t) {
+          const std::vector<float> sent = decoded(exchange, layout, static_cast<int>(w), static_cast<int>(t));
+          const std::vector<float> residual = state(w, t);
+          const std::vector<float> velocity = state(w, num_tensors + t);
+          const bool is_exact = layout.segment(static_cast<int>(t)).name == "plain";
+          for (std::size_t i = 0; i < sent.size(); ++i) {
+            const float decayed = 0.5f * before[w][num_tensors + t][i];
+            const float next = decayed + gradients[w].values[t][i];
+            const float h = before[w][t][i] + next;
+            const bool is_masked = !is_exact && sent[i] != 0;
+            num_masked += is_masked ? 1 : 0;
+            ASSERT_EQ(bits_of(residual[i]), bits_of(is_exact ? 0.0f : h - sent[i])) << spec << ' ' << t << ' ' << i;
+            ASSERT_EQ(bits_of(velocity[i]), bits_of(is_masked ? 0.0f : next)) << spec << ' ' << t << ' ' << i;
+          }
+        }
+      }
+    }
+    EXPECT_GT(num_masked, 100) << spec;
+  }
+}
+
 /// Means and states of some steps, one after the other.
 struct Outcome {
   std::vector<std::vector<std::vector<float>>> means;
@@ -177,22 +226,30 @@ Outcome run_alone(const Layout& layout, const CompressedAllReduceOptions& option
 // Contracts B2 and B3: state belongs to a worker, whatever process, bucket or thread it is in.
 TEST(MemoryAllReduce, HasTheSameBitsForAnyBucketsThreadsAlgorithmsAndRanks) {
   const Layout layout = mixed_layout();
-  for (const char* spec : {"ternary:rounding=nearest,clip_factor=1.22", "qsgd:bits=4,sharing=max", "bf16"}) {
-    const bool has_sums = std::string(spec) != "bf16";
+  const std::pair<const char*, const char*> memories[] = {{"ternary:rounding=nearest,clip_factor=1.22", "ef"},
+                                                          {"qsgd:bits=4,sharing=max", "ef"},
+                                                          {"bf16", "ef"},
+                                                          {"randomk:density=0.1", "ef"},
+                                                          {"topk:density=0.05,warmup_steps=1", "dgc"}};
+  for (const auto& each : memories) {
+    const char* const spec = each.first;
+    const char* const memory = each.second;
     CompressedAllReduceOptions options = options_of(ExchangeAlgorithm::kAllGather);
     options.codecs.codec = spec;
-    const Outcome expected = run_alone(layout, options, "ef", kWhole, 1);
+    options.codecs.rules = {{"plain", "fp32"}};
+    const bool has_sums = make_codec(spec, {})->traits().summable;
+    const Outcome expected = run_alone(layout, options, memory, kWhole, 1);
     for (const ExchangeAlgorithm algorithm : testing::kAlgorithms) {
       if (algorithm == ExchangeAlgorithm::kIntegerSum && !has_sums) continue;
       options.algorithm = algorithm;
-      const Outcome found = run_alone(layout, options, "ef", kParts, 3);
+      const Outcome found = run_alone(layout, options, memory, kParts, 3);
       EXPECT_EQ(found.means, expected.means) << spec << ", " << to_string(algorithm);
       EXPECT_EQ(found.states, expected.states) << spec << ", " << to_string(algorithm);
       for (const int size : {2, 3}) {
         std::mutex mutex;
         const auto errors = testing::run_ranks(size, [&](const std::shared_ptr<Communicator>& communicator) {
           const WorkerGroup group = make_worker_group(kWorkers, communicator);
-          MemoryAllReduce exchange(layout, group, options, kParts, parse_memory("ef"));
+          MemoryAllReduce exchange(layout, group, options, kParts, parse_memory(memory));
           for (std::uint64_t step = 0; step < 3; ++step) {
             const std::vector<Tensors> gradients = worker_gradients(layout, kWorkers, step + 1);
             Tensors mean = blank_tensors(layout);

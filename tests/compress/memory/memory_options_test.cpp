@@ -17,6 +17,8 @@ TEST(MemoryOptions, AreReadWithTheirDefaults) {
   EXPECT_EQ(parse_memory("ef"), (MemoryOptions{MemoryKind::kErrorFeedback, 1}));
   EXPECT_EQ(parse_memory("ef:decay=0.95"), (MemoryOptions{MemoryKind::kErrorFeedback, 0.95}));
   EXPECT_EQ(parse_memory("momentum"), (MemoryOptions{MemoryKind::kMomentum, 0.9}));
+  EXPECT_EQ(parse_memory("dgc"), (MemoryOptions{MemoryKind::kDgc, 0.9}));
+  EXPECT_EQ(parse_memory("dgc:momentum=0.5,nesterov=true"), (MemoryOptions{MemoryKind::kDgc, 0.5, true}));
 }
 
 TEST(MemoryOptions, HaveOneCanonicalText) {
@@ -24,6 +26,7 @@ TEST(MemoryOptions, HaveOneCanonicalText) {
   EXPECT_EQ(canonical_memory("ef"), "ef:decay=1");
   EXPECT_EQ(canonical_memory("ef:decay=1.0"), "ef:decay=1");
   EXPECT_EQ(canonical_memory("momentum"), "momentum:decay=0.9");
+  EXPECT_EQ(canonical_memory("dgc:nesterov=true"), "dgc:momentum=0.9,nesterov=true");
 }
 
 TEST(MemoryOptions, RefuseWhatThereIsNot) {
@@ -35,7 +38,9 @@ TEST(MemoryOptions, RefuseWhatThereIsNot) {
       EXPECT_THAT(error.what(), HasSubstr(part)) << text;
     }
   };
-  expect_refused("dgc", "unknown memory 'dgc'; accepted: none, ef, momentum");
+  expect_refused("adam", "unknown memory 'adam'; accepted: none, ef, momentum, dgc");
+  expect_refused("dgc:momentum=1", "accepted: a number from 0 to 0.9999");
+  expect_refused("dgc:decay=0.9", "there is no key 'decay'; accepted: momentum, nesterov");
   expect_refused("ef:decay=1.5", "accepted: a number from 0 to 1");
   expect_refused("ef:beta=1", "there is no key 'beta'; accepted: decay");
   expect_refused("none:decay=1", "there is no key 'decay'");

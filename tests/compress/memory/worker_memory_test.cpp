@@ -96,6 +96,78 @@ TEST(WorkerMemory, KeepsNoErrorOfVotes) {
   EXPECT_TRUE(WorkerMemory(layout, plan, parse_memory("momentum"), 1).covers(0));
 }
 
+TwoTensors sparse_and_exact() {
+  auto [layout, plan] = two_tensors();
+  CodecPlanOptions options;
+  options.codec = "topk:density=0.1";
+  options.rules = {{"exact", "fp32"}};
+  return {layout, CodecPlan(layout, options)};
+}
+
+TEST(WorkerMemory, HasAResidualAndAVelocityOfEveryTensorWithDgc) {
+  const auto [layout, plan] = sparse_and_exact();
+  WorkerMemory memory(layout, plan, parse_memory("dgc"), 1);
+  EXPECT_TRUE(memory.covers(0) && memory.covers(1));
+  ASSERT_EQ(memory.layout().num_segments(), 4);
+  EXPECT_EQ(memory.layout().segment(0).name, "coarse");
+  EXPECT_EQ(memory.layout().segment(3).name, "exact/velocity");
+  const auto kept = memory.kept();
+  ASSERT_EQ(kept.size(), 2u);
+  EXPECT_EQ(kept[0].what, Kept::kUnsent);
+  EXPECT_EQ(kept[1].what, Kept::kMasked);
+  EXPECT_EQ(kept[1].into[0].tensor(0), memory.state(0).data() + memory.layout().segment(2).offset);
+}
+
+TEST(WorkerMemory, AddsTheVelocityAndTheResidualToTheGradientWithDgc) {
+  const auto [layout, plan] = sparse_and_exact();
+  Stream stream;
+  const testing::Tensors gradient = testing::gaussian_tensors(layout, 1);
+  for (const bool nesterov : {false, true}) {
+    WorkerMemory memory(layout, plan, {MemoryKind::kDgc, 0.75, nesterov}, 1);
+    const std::vector<float> state = testing::gaussian(memory.state(0).size(), 2);
+    std::ranges::copy(state, memory.state(0).begin());
+    const auto encoded = memory.begin({&gradient.table, 1});
+    memory.compensate(std::vector{0, 1}, stream);
+    for (int t = 0; t < 2; ++t) {
+      const float* g = gradient.table.tensor(t);
+      const auto* residual = state.data() + memory.layout().segment(t).offset;
+      const auto* velocity = state.data() + memory.layout().segment(2 + t).offset;
+      for (std::int64_t i = 0; i < layout.segment(t).num_elements; ++i) {
+        const float decayed = 0.75f * velocity[i];
+        const float next = decayed + g[i];
+        const float ahead = 0.75f * next;
+        const float added = nesterov ? ahead + g[i] : next;
+        ASSERT_EQ(encoded[0].tensor(t)[i], residual[i] + added) << t << ' ' << i;
+        ASSERT_EQ(memory.kept()[1].from[0].tensor(t)[i], next);
+        ASSERT_EQ(memory.kept()[1].into[0].tensor(t)[i], velocity[i]) << "until the step is settled";
+      }
+    }
+  }
+}
+
+TEST(WorkerMemory, TakesSparseCodecsOnlyWithDgcAndNoneThatScalesUp) {
+  Layout layout;
+  layout.add("w", {1000});
+  const auto refuses = [&](const char* codec, const char* memory) {
+    CodecPlanOptions options;
+    options.codec = codec;
+    const CodecPlan plan(layout, options);
+    try {
+      WorkerMemory(layout, plan, parse_memory(memory), 1);
+    } catch (const InvalidArgument&) {
+      return true;
+    }
+    return false;
+  };
+  EXPECT_TRUE(refuses("ternary", "dgc"));
+  EXPECT_TRUE(refuses("fp32", "dgc")) << "nothing is left out";
+  EXPECT_TRUE(refuses("randomk:scale=q", "dgc"));
+  EXPECT_TRUE(refuses("randomk:scale=q", "ef"));
+  EXPECT_FALSE(refuses("randomk:scale=q", "momentum"));
+  EXPECT_FALSE(refuses("randomk", "dgc"));
+  EXPECT_FALSE(refuses("topk", "dgc"));
+}
+
 TEST(WorkerMemory, RefusesToKeepNothing) {
   const auto [layout, plan] = two_tensors();
   EXPECT_THROW(WorkerMemory(layout, plan, {}, 1), InvalidArgument);

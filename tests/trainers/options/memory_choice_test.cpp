@@ -25,6 +25,9 @@ TEST(MemoryChoice, ComesFromOptionsThenFromThePreset) {
   EXPECT_EQ(memory_of({"--num_nodes", "2", "--exchange", "vendor", "--codec", "fp16"}), "none");
   EXPECT_EQ(memory_of({"--codec", "onebit"}), "ef:decay=1");
   EXPECT_EQ(memory_of({"--codec", "onebit", "--error_feedback", "false"}), "none");
+  EXPECT_EQ(memory_of({"--codec", "dgc", "--optimizer", "gd"}), "dgc:momentum=0.9,nesterov=false");
+  EXPECT_EQ(memory_of({"--codec", "randomk"}), "ef:decay=1");
+  EXPECT_EQ(memory_of({"--codec", "randomk:scale=q"}), "none");
   EXPECT_EQ(memory_of({"--grad_bits", "1", "--codec_for", "conv*=onebit", "--error_feedback", "true"}), "ef:decay=1");
 }
 
