@@ -89,8 +89,13 @@ tg_status tg_exchange_restore(tg_exchange* exchange, uint64_t fingerprint, const
     std::map<std::pair<int, std::string>, const tg_array*> given;
     for (int i = 0; i < n; ++i) {
       require_state(self, states[i]);
-      TERNGRAD_REQUIRE(given.emplace(std::pair(states[i].worker, states[i].name), &states[i].values).second,
-                       text_of(states[i].worker, states[i].name), " is given twice");
+      const auto [place, is_new] = given.emplace(std::pair(states[i].worker, states[i].name), &states[i].values);
+      if (is_new) continue;
+      const std::string name = text_of(states[i].worker, states[i].name);
+      // Every rank's state has what they have alike.
+      TERNGRAD_REQUIRE(states[i].worker == SavedState::kAllRanks &&
+                           std::ranges::equal(read_floats(*place->second, name), read_floats(states[i].values, name)),
+                       name, " is given twice");
     }
     const std::vector<SavedState> own = states_of(self);
     for (const SavedState& state : own) {

@@ -171,7 +171,7 @@ RandomKCodec::RandomKCodec(const RandomKOptions& options) : options_(options) {
   TERNGRAD_REQUIRE(options.density >= kMinDensity && options.density <= 1, "[randomk] density must be from ",
                    kMinDensity, " to 1, got ", options.density);
   const double group = 1 / options.density;
-  TERNGRAD_REQUIRE(std::fabs(group - std::rint(group)) <= 1e-9 * group,
+  TERNGRAD_REQUIRE(std::fabs(group - std::rint(group)) <= std::min(1e-9 * group, 0.01),
                    "[randomk] density must be one over an integer, got ", options.density, ", one over ", group);
   TERNGRAD_REQUIRE(options.num_workers >= 1, "[randomk] num_workers must be at least 1, got ", options.num_workers);
   group_elements_ = std::llrint(group);
@@ -224,6 +224,7 @@ std::string RandomKCodec::options_text() const {
 std::uint8_t RandomKCodec::record_format(PayloadForm) const { return kDrawnFormat; }
 
 std::int64_t RandomKCodec::max_payload_bytes(const Slice& slice, PayloadForm) const {
+  if (slice.count == 0) return 0;  // nothing is sent
   const std::int64_t count = groups_of(slice.first, slice.count, group_elements_).count;
   return kKeyBytes + (count * value_bytes(options_.values) + 3) / 4 * 4;
 }
@@ -241,6 +242,7 @@ void RandomKCodec::check(const EncodedSlice& encoded) const {
                    " bytes in format ", static_cast<int>(encoded.format), ", expected ", expected, " in format ",
                    static_cast<int>(kDrawnFormat));
   }
+  if (slice.count == 0) return;
   const Groups groups = groups_of(slice.first, slice.count, group_elements_);
   DrawnPlaces places(key_of(encoded), group_elements_);
   // Only the first and the last group can have their element outside of the slice.
@@ -262,6 +264,7 @@ void RandomKCodec::check(const EncodedSlice& encoded) const {
 
 void RandomKCodec::decode_range(const EncodedSlice& encoded, std::int64_t first, std::span<float> out) const {
   std::ranges::fill(out, 0.0f);
+  if (out.empty()) return;
   const std::int64_t begin = encoded.slice.first + first;
   const auto count = static_cast<std::int64_t>(out.size());
   const Groups groups = groups_of(begin, count, group_elements_);

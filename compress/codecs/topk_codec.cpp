@@ -118,10 +118,13 @@ TopKCodec::TopKCodec(const TopKOptions& options) : options_(options) {
                        std::has_single_bit(static_cast<std::uint64_t>(options.block_elements)),
                    "[topk] block must be a power of two from ", kMinTopKBlock, " to ", kMaxTopKBlock, ", got ",
                    options.block_elements);
-  TERNGRAD_REQUIRE(options.warmup_steps >= 0, "[topk] warmup_steps must be at least 0, got ", options.warmup_steps);
-  TERNGRAD_REQUIRE(options.warmup_steps == 0 || options.scope == TopKScope::kLayer,
-                   "[topk] warmup_steps needs scope=layer, whose messages say how many elements they hold");
-  if (options.warmup_steps > 0) {
+  TERNGRAD_REQUIRE(options.stage_steps >= 0, "[topk] stage_steps must be at least 0, got ", options.stage_steps);
+  TERNGRAD_REQUIRE(options.stage_steps == 0 || options.scope == TopKScope::kLayer,
+                   "[topk] stage_steps needs scope=layer, whose messages say how many elements they hold");
+  TERNGRAD_REQUIRE(options.stage_steps == 0 || options.density < kFirstDensity,
+                   "[topk] stage_steps needs a density below ", kFirstDensity, ", that of the first stage, got ",
+                   options.density);
+  if (options.stage_steps > 0) {
     for (double density = kFirstDensity; density > options.density; density /= kDensityRatio) {
       densities_.push_back(density);
     }
@@ -131,8 +134,8 @@ TopKCodec::TopKCodec(const TopKOptions& options) : options_(options) {
 }
 
 double TopKCodec::density_at(std::uint64_t step) const {
-  if (options_.warmup_steps == 0) return options_.density;
-  const std::uint64_t stage = step / static_cast<std::uint64_t>(options_.warmup_steps);
+  if (options_.stage_steps == 0) return options_.density;
+  const std::uint64_t stage = step / static_cast<std::uint64_t>(options_.stage_steps);
   return densities_[std::min<std::size_t>(stage, densities_.size() - 1)];
 }
 
@@ -193,7 +196,7 @@ std::string TopKCodec::options_text() const {
   out << "density=" << options_.density << " scope=" << (options_.scope == TopKScope::kLayer ? "layer" : "block");
   if (options_.scope == TopKScope::kBlock) out << " block=" << options_.block_elements;
   out << " values=" << (options_.values == SparseValues::kFloat32 ? "fp32" : "bf16");
-  if (options_.warmup_steps > 0) out << " warmup_steps=" << options_.warmup_steps;
+  if (options_.stage_steps > 0) out << " stage_steps=" << options_.stage_steps;
   out << " workers=" << options_.num_workers;
   return out.str();
 }
@@ -204,12 +207,17 @@ std::uint8_t TopKCodec::record_format(PayloadForm) const {
 
 std::int64_t TopKCodec::max_payload_bytes(const Slice& slice, PayloadForm) const {
   std::int64_t bytes = 0;
+  if (slice.count == 0) return bytes;  // nothing is sent
   for (const double density : densities_) bytes = std::max(bytes, max_sparse_bytes(shape(slice, density)));
   return bytes;
 }
 
 std::unique_ptr<Coder> TopKCodec::make_coder(const CoderSetup& setup, const std::vector<int>& segments,
                                              PayloadSlots& slots) const {
+  if (densities_.size() > 1 && !setup.device.is_cpu()) {
+    // Places of payloads on GPUs have the size of the first stage, all of which travels in every step.
+    TERNGRAD_THROW(NotSupported, "[topk] stage_steps=", options_.stage_steps, " is not there for GPUs");
+  }
   return std::make_unique<TopKCoder>(*this, setup, segments, slots);
 }
 
@@ -219,6 +227,7 @@ void TopKCodec::check(const EncodedSlice& encoded) const {
                    static_cast<int>(encoded.format), ", expected ",
                    static_cast<int>(record_format(PayloadForm::kNatural)));
   }
+  if (encoded.slice.count == 0 && encoded.payload.empty()) return;
   check_sparse(shape(encoded), encoded.payload);
 }
 
@@ -246,10 +255,10 @@ TopKOptions read_topk_options(SpecReader& reader) {
   reader.require_for("block", o.scope == TopKScope::kBlock, "scope=block");
   o.values = reader.choice("values", o.values, {{"fp32", SparseValues::kFloat32}, {"bf16", SparseValues::kBfloat16}},
                            "how the kept elements travel");
-  o.warmup_steps = reader.integer("warmup_steps", o.warmup_steps, 0, kMaxWarmupSteps,
-                                  "steps of each stage with more elements: 1/4, 1/16, and so on down to density; 0: "
-                                  "no such stages");
-  reader.require_for("warmup_steps", o.scope == TopKScope::kLayer, "scope=layer");
+  o.stage_steps = reader.integer("stage_steps", o.stage_steps, 0, kMaxWarmupSteps,
+                                 "steps of each stage with more elements: 1/4, 1/16, and so on down to density; 0: "
+                                 "no such stages");
+  reader.require_for("stage_steps", o.scope == TopKScope::kLayer, "scope=layer");
   return o;
 }
 

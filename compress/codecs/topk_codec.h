@@ -20,15 +20,15 @@ struct TopKOptions {
   TopKScope scope = TopKScope::kLayer;
   std::int64_t block_elements = 4096;  // of TopKScope::kBlock; a power of two from 256 to 65536
   SparseValues values = SparseValues::kFloat32;
-  std::int64_t warmup_steps = 0;  // of each stage of the warm-up; 0: there is none. TopKScope::kLayer only
-  int num_workers = 1;            // N of the run
+  std::int64_t stage_steps = 0;  // of each stage of the warm-up; 0: there is none. TopKScope::kLayer only
+  int num_workers = 1;           // N of the run
 };
 
 /// Of each tensor, or of each block of B elements counted from its start, the k = min(n, max(1, ceil(n density)))
 /// elements of largest |g| (as fp32 bit patterns; of equal ones those that come first) travel with their places, as
 /// they are or rounded to bf16; all others count as 0. |C(g) - g|^2 <= (1 - k / n) |g|^2 (values=fp32), so error
 /// feedback makes up for what is left out: it is on by default. With a warm-up (Lin et al., "Deep gradient
-/// compression", ICLR 2018) the density of step t is max(density, 4^-(e + 1)), e = floor(t / warmup_steps): 1/4, 1/16,
+/// compression", ICLR 2018) the density of step t is max(density, 4^-(e + 1)), e = floor(t / stage_steps): 1/4, 1/16,
 /// 1/64 and so on. The mean over N workers is, for each element, the sum
 /// of what was sent of it, beginning with +0, in order of workers, times fl(1 / N). That is not the order of
 /// kernels/tensor/worker_tree.h: adding N k elements takes N k additions, a tree N n; and messages are never added on

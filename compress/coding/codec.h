@@ -40,7 +40,7 @@ struct CodecTraits {
   /// A payload says where it ends, so that what lies behind it in a room of max_payload_bytes is not looked at: such go
   /// through places of one size between GPUs though their size depends on the data.
   bool self_delimiting = false;
-  bool is_sparse = false;  // a message holds some elements with their places; of each run at least one
+  bool is_sparse = false;  // a message holds some elements, and says which
   /// What is decoded is scaled up for what was left out, so that error feedback would add to its residual without bound.
   bool is_amplified = false;
 };

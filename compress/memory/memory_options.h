@@ -20,7 +20,8 @@ enum class MemoryKind {
 ///   u' = fl(fl(decay u) + g)    h = fl(v + u'), nesterov: fl(v + fl(fl(decay u') + g))
 ///   v = fl(h - d)               u = 0 of elements where d is not 0 (momentum factor masking), else u'
 ///
-/// Tensors whose codec loses nothing have v = 0 and are not masked, so that their mean has momentum too.
+/// Tensors whose codec loses nothing have no v and are not masked: h = u', or with nesterov fl(fl(decay u') + g), so
+/// that their mean has momentum too.
 struct MemoryOptions {
   MemoryKind kind = MemoryKind::kNone;
   double decay = 1;  // beta, or the momentum of kDgc; rounded to float32 where it is used, as is 1 - beta

@@ -1,6 +1,7 @@
 #include "compress/memory/worker_memory.h"
 
 #include <cstddef>
+#include <string>
 #include <utility>
 
 #include "compress/plan/codec_plan.h"
@@ -12,11 +13,16 @@
 namespace terngrad {
 namespace {
 
-/// Of each tensor the residual, and of each the velocity.
-Layout with_velocities(const Layout& layout) {
+constexpr const char* kVelocity = "/velocity";
+
+/// The residuals of some tensors, and of each tensor the velocity.
+Layout with_velocities(const Layout& layout, std::span<const int> with_residual) {
   Layout both;
-  for (const char* const behind : {"", "/velocity"}) {
-    for (const Segment& segment : layout.segments()) both.add(segment.name + behind, segment.shape);
+  for (const int segment : with_residual) both.add(layout.segment(segment).name, layout.segment(segment).shape);
+  for (const Segment& segment : layout.segments()) {
+    TERNGRAD_REQUIRE(layout.find(segment.name + kVelocity) < 0, "[memory] dgc: the velocity of tensor '", segment.name,
+                     "' would have the name of another tensor");
+    both.add(segment.name + kVelocity, segment.shape);
   }
   return both;
 }
@@ -76,7 +82,7 @@ WorkerMemory::WorkerMemory(const Layout& layout, const CodecPlan& plan, const Me
   }
   TERNGRAD_REQUIRE(!covered.empty(), "[memory] ", name(),
                    " has nothing to keep: the codecs of all tensors lose nothing; accepted: none");
-  covered_ = has_velocity() ? with_velocities(layout) : layout.select(covered);
+  covered_ = has_velocity() ? with_velocities(layout, covered) : layout.select(covered);
   Stream stream(device);
   for (int worker = 0; worker < num_local_workers; ++worker) add_worker(device, stream);
   stream.synchronize();
@@ -94,11 +100,15 @@ void WorkerMemory::add_worker(const Device& device, Stream& stream) {
     states_.emplace_back(whole_, state);
     return;
   }
+  const auto place = [&](const std::string& tensor) -> float* {
+    const int index = covered_.find(tensor);
+    return index < 0 ? nullptr : state + covered_.segment(index).offset;
+  };
   std::vector<float*> residuals;
   std::vector<float*> velocities;
-  for (int segment = 0; segment < whole_.num_segments(); ++segment) {
-    residuals.push_back(state + covered_.segment(segment).offset);
-    velocities.push_back(state + covered_.segment(whole_.num_segments() + segment).offset);
+  for (const Segment& segment : whole_.segments()) {
+    residuals.push_back(place(segment.name));
+    velocities.push_back(place(segment.name + kVelocity));
   }
   states_.emplace_back(whole_, residuals);
   velocities_.emplace_back(whole_, velocities);

@@ -62,11 +62,12 @@ class WorkerMemory {
   std::vector<KeptTables> kept_of(const Layout& selection, std::span<const int> segments,
                                   std::span<const TensorTable> encoded) const;
   std::span<const TensorTable> encoded() const { return encoded_; }
-  /// What is added to the next gradient: the residual, or the moving average.
+  /// What is added to the next gradient: the residual, or the moving average. With kDgc null of tensors whose codec
+  /// loses nothing.
   std::span<const TensorTable> states() const { return states_; }
 
-  /// The tensors that have state, each where it is in the whole layout; with kDgc another layout, where each tensor's
-  /// residual has its name and its velocity has "/velocity" behind it.
+  /// The tensors that have state, each where it is in the whole layout; with kDgc another layout: the residuals under
+  /// their tensors' names, then of each tensor the velocity with "/velocity" behind its name.
   const Layout& layout() const { return covered_; }
   /// [layout().flat_elements()] of a local worker, in the memory of the device.
   std::span<float> state(int local_worker) { return state_memory_.at(static_cast<std::size_t>(local_worker)).span(); }

@@ -136,10 +136,15 @@ def is_compression(option):
     return COMPRESSION.fullmatch(option) is not None
 
 
-def moves_momentum(options):
-    """Whether the momentum of the optimizer is the workers', before they compress: what they train differs in compression only."""
-    memories = [str(options.get(name, "")).partition(":")[0] for name in ("codec", "codec_memory")]
-    return options.get("optimizer") == "gd" and "dgc" in memories
+def moves_momentum(options, baseline):
+    """Whether the momentum of the baseline's optimizer is the workers' before they compress, and as large: then what they train
+    differs in compression only."""
+    memory = str(options.get("codec_memory", options.get("codec", "")))
+    name, _, keys = memory.partition(":")
+    if name != "dgc" or options.get("optimizer") != "gd" or baseline.get("optimizer") != "momentum":
+        return False
+    given = dict(item.split("=", 1) for item in keys.split(",") if "=" in item) if "codec_memory" in options else {}
+    return float(given.get("momentum", 0.9)) == baseline.get("momentum", 0.9)
 
 
 def compresses(options):

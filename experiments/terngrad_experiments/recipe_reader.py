@@ -152,8 +152,8 @@ def _check_baseline(place, experiment, cell):
         raise RecipeError(f"{place}: '{cell.baseline}' differs in num_nodes; only a baseline may whose mean of gradients does "
                           f"not depend on it, as by its {reason} this one's does")
     same = {"num_nodes"}
-    if theirs.get("optimizer") == "momentum" and cell_module.moves_momentum(cell.options):
-        same.add("optimizer")
+    if cell_module.moves_momentum(cell.options, theirs):
+        same |= {"optimizer", "momentum"}
     for name in sorted({*cell.options, *theirs} - same):
         if cell.options.get(name) != theirs.get(name) and not cell_module.is_compression(name) and name not in REGULARIZATION:
             raise RecipeError(f"{place}: '{cell.baseline}' differs in {name}; only options of compression, "
@@ -286,6 +286,8 @@ def _read_experiment(data, file):
         curves = tuple(_read_curve(table, f"{file}: curve {_named(table, index)}", experiment)
                        for index, table in enumerate(curves, 1))
         _check_unique(file, "curve", curves)
+        if len({curve.x == "bytes" for curve in curves}) > 1:
+            raise RecipeError(f"{file}: 'curve': those over bytes and others are recipes of their own")
         if head.kind == "table" and any(curve.x != "bytes" for curve in curves):
             raise RecipeError(f"{file}: 'curve': those of a table are over bytes; others need kind = 'figure'")
         if len({curve.x == "value" for curve in curves}) > 1:

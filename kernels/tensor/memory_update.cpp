@@ -49,7 +49,8 @@ void accumulate(const AccumulateTask& task, float momentum, bool nesterov, Strea
     for (std::int64_t at = begin; at < end; at += kChunkElements) {
       const std::int64_t count = std::min(kChunkElements, end - at);
       const float* gradient = widened.of(task.gradient, task.type, at, count);
-      cpu::accumulate(momentum, nesterov, task.residual + at, task.velocity + at, gradient, task.next_velocity + at,
+      const float* const residual = task.residual == nullptr ? nullptr : task.residual + at;
+      cpu::accumulate(momentum, nesterov, residual, task.velocity + at, gradient, task.next_velocity + at,
                       task.compensated + at, count);
     }
   });

@@ -24,7 +24,7 @@ void compensate(const CompensateTask& task, float decay, float weight, Stream& s
 /// One tensor before it is encoded, of a memory that has a residual and a velocity. Pointers are device memory on a
 /// GPU's stream.
 struct AccumulateTask {
-  const float* residual = nullptr;           // [count]
+  const float* residual = nullptr;           // [count], or null: there is none, and nothing is added
   const float* velocity = nullptr;           // [count]
   const void* gradient = nullptr;            // [count], as of CompensateTask
   ElementType type = ElementType::kFloat32;  // of the gradient
@@ -38,6 +38,7 @@ struct AccumulateTask {
 ///   next[i] = fl(fl(momentum * u[i]) + g[i])
 ///   compensated[i] = fl(residual[i] + next[i]),  nesterov: fl(residual[i] + fl(fl(momentum * next[i]) + g[i]))
 ///
+/// and without a residual what would be added to it.///
 /// Bit-equal on every backend, except for the bits of NaN. On a GPU the host does not wait.
 /// @throws InvalidArgument on a GPU for a gradient of 16 bits
 void accumulate(const AccumulateTask& task, float momentum, bool nesterov, Stream& stream);

@@ -108,11 +108,10 @@ class DeviceExchange {
                     nb::rv_policy::reference);
   }
 
-  auto states() { return describe_states(saved_states(parts_.memory(), nullptr, workers_.first_local_worker)); }
+  auto states() const { return describe_states(states_); }
   void copy_state(int index, nb::handle array, bool restores) {
     const Use use(in_use_);
-    terngrad::python::copy_state(saved_states(parts_.memory(), nullptr, workers_.first_local_worker), index, array,
-                                 restores, stream_);
+    terngrad::python::copy_state(states_, index, array, restores, stream_);
   }
 
  private:
@@ -122,6 +121,7 @@ class DeviceExchange {
   std::shared_ptr<DeviceCommunicator> transport_;
   WorkerRange workers_;
   DeviceExchangeParts parts_;
+  std::vector<SavedState> states_ = saved_states(parts_.memory(), nullptr, workers_.first_local_worker);
   std::atomic<bool> in_use_{false};
 };
 

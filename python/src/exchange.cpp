@@ -84,14 +84,11 @@ class Exchange {
                                {static_cast<float*>(tensor.data()), static_cast<std::size_t>(tensor.count())});
   }
 
-  auto states() {
-    return describe_states(saved_states(parts_.memory(), &parts_.factors(), workers_.first_local_worker));
-  }
+  auto states() const { return describe_states(states_); }
   void copy_state(int index, nb::handle array, bool restores) {
     const Use use(in_use_);
     Stream stream(Device::cpu(), 1);
-    terngrad::python::copy_state(saved_states(parts_.memory(), &parts_.factors(), workers_.first_local_worker), index,
-                                 array, restores, stream);
+    terngrad::python::copy_state(states_, index, array, restores, stream);
   }
 
  private:
@@ -99,6 +96,7 @@ class Exchange {
   nb::object communicator_;  // outlives what calls it
   WorkerGroup workers_;
   ExchangeParts parts_;
+  std::vector<SavedState> states_ = saved_states(parts_.memory(), &parts_.factors(), workers_.first_local_worker);
   std::atomic<bool> in_use_{false};
 };
 

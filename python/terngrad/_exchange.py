@@ -225,7 +225,7 @@ class Exchange:
         return self._core.skip
 
     def reset_state(self) -> None:
-        """Sets what this process's workers keep to zeros, and what all ranks have alike."""
+        """Sets what this process's workers keep to zeros, and what all ranks have alike: on all ranks, then."""
         for index, (_, _, shape) in enumerate(self._states()):
             self._core.copy_state(index, numpy.zeros(shape, numpy.float32), True)
 
@@ -248,8 +248,18 @@ class Exchange:
         """(name, worker, shape) of each array that is kept from step to step; worker -1: equal on all ranks."""
         return [(name, worker, tuple(shape)) for name, worker, shape in self._core.states()]
 
-    def _same_states(self, other: Exchange) -> bool:
-        return bool(self.memory == other.memory and self._states() == other._states())
+    def _take_over(self, other: Exchange) -> None:
+        """What the other exchange keeps of workers, where this one's keep the same, and factors of equal shapes."""
+        ours, theirs = self.state_dict(), other.state_dict()
+        def kept(exchange: Exchange) -> tuple[object, ...]:
+            return exchange.memory, [state for state in exchange._states() if state[1] >= 0]
+        for key in set(ours) - {"memory", "factors"} if kept(self) == kept(other) else ():
+            ours[key] = theirs[key]
+        for name, array in ours.get("factors", {}).items():
+            found = theirs.get("factors", {}).get(name)
+            if found is not None and found.shape == array.shape:
+                ours["factors"][name] = found
+        self.load_state_dict(ours)
 
     def decode_local(self, worker: int, name: str) -> tuple[Floats, float]:
         """What a local worker's message of the last step says of a tensor: (array, largest scaler)."""
@@ -277,13 +287,16 @@ class Exchange:
             raise _core.InvalidArgument(f"the state is of memory {memory}, this is {self.memory}")
         arrays: list[Floats] = []
         states = self._states()
+        names: dict[Any, list[str]] = {}
+        for name, worker, _ in states:
+            names.setdefault("factors" if worker < 0 else worker, []).append(name)
+        for key, own in names.items():
+            if key not in state or set(state[key]) != set(own):
+                whose = "all ranks" if key == "factors" else f"worker {key}"
+                raise _core.InvalidArgument(f"the state of {whose} is missing, or of other tensors than {', '.join(own)}")
         for name, worker, shape in states:
-            key = "factors" if worker < 0 else worker
             whose = "all ranks" if worker < 0 else f"worker {worker}"
-            names = [each for each, owner, _ in states if owner == worker]
-            if key not in state or set(state[key]) != set(names):
-                raise _core.InvalidArgument(f"the state of {whose} is missing, or of other tensors than {', '.join(names)}")
-            array = numpy.asarray(state[key][name])
+            array = numpy.asarray(state["factors" if worker < 0 else worker][name])
             if array.shape != shape or array.dtype != numpy.float32:
                 raise _core.InvalidArgument(f"the state of {whose}, tensor '{name}', is {array.dtype} of shape {array.shape}, "
                                             f"expected float32 of {shape}")

@@ -78,20 +78,22 @@ def pytorch_steps(gradients, rank, steps, uses_error_feedback):
     model = torch.nn.parallel.DistributedDataParallel(module, bucket_cap_mb=megabytes)
     state = powerSGD_hook.PowerSGDState(None, matrix_approximation_rank=rank, start_powerSGD_iter=BEGINS, random_seed=SEED,
                                         use_error_feedback=uses_error_feedback)
-    seconds = []
+    seconds = [0.0]  # of each step, the last of the one that runs
 
     def timed(_, bucket):
         begun = time.perf_counter()
         result = powerSGD_hook.powerSGD_hook(state, bucket)
         result.wait()
-        seconds.append(time.perf_counter() - begun)
+        seconds[-1] += time.perf_counter() - begun
+        if bucket.is_last():
+            seconds.append(0.0)
         return result
 
     model.register_comm_hook(None, timed)
     for _ in range(BEGINS + steps):
         model.zero_grad(set_to_none=True)
         model().backward()
-    return {name: parameter.grad.numpy().copy() for name, parameter in module.named_parameters()}, seconds[-steps:]
+    return {name: parameter.grad.numpy().copy() for name, parameter in module.named_parameters()}, seconds[-1 - steps:-1]
 
 
 def our_steps(gradients, rank, steps, memory, threads):

@@ -452,7 +452,7 @@ def options_of(text):
 def densities_of(options):
     """Those that messages of topk may have: of the stages of a warm-up, and the last."""
     density = float(options["density"])
-    stages = [0.25 ** (stage + 1) for stage in range(16)] if "warmup_steps" in options else []
+    stages = [0.25 ** (stage + 1) for stage in range(16)] if "stage_steps" in options else []
     return [*(stage for stage in stages if stage > density), density]
 
 
@@ -462,6 +462,9 @@ def drawn_payload(payload, first, count, options):
         raise ValueError("of how many elements randomk sends one is not known")
     group = round(1 / float(options["density"]))
     groups = range(first // group, -(-(first + count) // group) if count else first // group)
+    if count == 0:
+        require(len(payload) == 0, "length of the codes", 0, len(payload))
+        return np.zeros(0, np.float32)
     require(len(payload) >= 8, "length of the codes", "at least 8", len(payload))
     values = (float32_payload if options["values"] == "fp32" else bfloat16_payload)(payload[8:], len(groups))
     elements = np.zeros(count, np.float32)

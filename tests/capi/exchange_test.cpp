@@ -275,7 +275,7 @@ TEST(CExchange, ContinuesFromARestoredState) {
       {"terngrad_ef", kWorkers * 5},
       {"signum", kWorkers * 5},
       {"ternary", 0},
-      {"dgc:density=0.1", kWorkers * 2 * 7},              // residuals and velocities, of all
+      {"dgc:density=0.1", kWorkers * (5 + 7)},            // residuals, and velocities of all
       {"powersgd:rank=1,min_ratio=1", kWorkers * 1 + 1},  // of the only matrix, whose Q all ranks have
   };
   for (const auto& [codec, num_states] : codecs) {
@@ -288,7 +288,10 @@ TEST(CExchange, ContinuesFromARestoredState) {
     const State state(whole);
     EXPECT_EQ(state.values.size(), num_states) << codec;
     const CExchange resumed = testing::c_exchange(plan, nullptr, "");
-    ASSERT_TRUE(is_ok(state.restore(resumed, state.arrays()))) << codec;
+    std::vector<tg_named_array> arrays = state.arrays();
+    // As if several ranks' states were given: what they have alike is there twice.
+    if (!arrays.empty() && arrays[0].worker < 0) arrays.push_back(arrays[0]);
+    ASSERT_TRUE(is_ok(state.restore(resumed, arrays))) << codec;
     Tensors again = testing::blank_tensors(layout);
     exchange_step(whole, testing::worker_gradients(layout, kWorkers, 2), mean, 2);
     exchange_step(resumed, testing::worker_gradients(layout, kWorkers, 2), again, 2);

@@ -82,7 +82,9 @@ class Refusals(Folder):
         recipes.load_all(self.folder)
         self.write(self.edited((ternary, 'codec = "topk", codec_memory = "dgc", optimizer = "gd"}')))
         recipes.load_all(self.folder)
-        for options in ('codec = "topk", optimizer = "gd"}', 'codec = "dgc", optimizer = "adam"}'):
+        for options in ('codec = "topk", optimizer = "gd"}', 'codec = "dgc", optimizer = "adam"}',
+                        'codec = "dgc", codec_memory = "ef", optimizer = "gd"}',
+                        'codec = "topk", codec_memory = "dgc:momentum=0.5", optimizer = "gd"}'):
             self.refuse(self.edited((ternary, options)), "cell 'ternary'", "'baseline'", "differs in optimizer")
 
     def test_a_baseline_may_differ_in_compression_dropout_and_decay(self):

@@ -97,6 +97,25 @@ class Exchanges(unittest.TestCase):
                 target.load_state_dict(wrong)
         assert_same(self, before[0], target.state_dict()[0], "nothing is restored")
 
+    def test_states_are_taken_over_where_they_fit(self):
+        def started(codec):
+            exchange = terngrad.Exchange(LAYOUT, WORKERS, codec)
+            exchange.exchange(gradients_of(0), step=0)
+            return exchange
+
+        source = started("powersgd:rank=2,min_ratio=1")
+        kept = source.state_dict()
+        for codec, has_factors in (("powersgd:rank=2,min_ratio=1,warm_start=true", True), ("powersgd:rank=1,min_ratio=1", False)):
+            target = terngrad.Exchange(LAYOUT, WORKERS, codec)
+            target._take_over(source)
+            found = target.state_dict()
+            assert_same(self, kept[1], found[1], codec)
+            self.assertEqual(all(numpy.array_equal(found["factors"][name], array) for name, array in kept["factors"].items()),
+                             has_factors)
+        target = terngrad.Exchange(LAYOUT, WORKERS, "signum")
+        target._take_over(source)
+        self.assertFalse(any(array.any() for array in target.state_dict()[0].values()), "another memory begins with zeros")
+
     def test_messages_of_workers_can_be_looked_at(self):
         gradients = gradients_of(1)
         exchange = terngrad.Exchange(LAYOUT, WORKERS, "ternary")

@@ -112,7 +112,7 @@ def run_set_codecs(rank, size, expect):
     expect(all(numpy.array_equal(array, kept[name]) for name, array in state.state_dict()["state"][rank].items()),
            "what is kept was lost with a codec of the same memory")
     for codec, options, word in (("ternary", {"seed": 2}, "seed is of the constructor"), ("qsgd", {"bits": 4 + 4 * rank}, "bits of rank 1"),
-                                 ("qsgd", {"bitz": 4}, "bitz")):
+                                 ("qsgd", {"bitz": 4}, "bitz"), ("dgc", {}, "rests in steps")):
         try:
             state.set_codecs(codec, **options)
             expect(False, f"{options} were taken")

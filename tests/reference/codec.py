@@ -30,6 +30,7 @@ class Codec:
     sharing = "none"
     lane_levels = 0
     default_memory = "none"
+    is_exact = False  # what is decoded is the gradient
     is_amplified = False  # what is decoded is scaled up for what was left out
     rotate = 0  # elements of runs that are rotated before they are measured and encoded; 0: none
     runs = Runs()

@@ -329,7 +329,7 @@ class Everywhere(unittest.TestCase):
             # Bits of zeros alternate with workers, and come back after two steps.
             # All workers choose the same elements; more of them in the first steps of a warm-up.
             is_shared = codec.wire_id == 9
-            alternates = getattr(codec, "zeros", "") == "alternate" or getattr(codec, "warmup_steps", 0) > 0
+            alternates = getattr(codec, "zeros", "") == "alternate" or getattr(codec, "stage_steps", 0) > 0
             expected = 5 if is_drawn else 4 if is_shared else 2 if alternates else 1
             self.assertEqual(len(payloads), expected, text)
 

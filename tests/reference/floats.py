@@ -10,6 +10,7 @@ class Fp32(Codec):
     """4 bytes per element."""
 
     wire_id = 1
+    is_exact = True
     aggregation = "floats"
 
     def format_id(self):
@@ -37,6 +38,7 @@ class Bf16(Fp32):
     """2 bytes per element, the upper half of fp32 rounded to nearest, ties to even; filled up to 4 bytes."""
 
     wire_id = 2
+    is_exact = False
 
     def pack(self, codes):
         return packing.filled(rounding.bfloat16_bits(codes).astype("<u2").tobytes())

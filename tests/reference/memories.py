@@ -47,7 +47,7 @@ class Momentum:
 class Dgc:
     """u' = fl(fl(m u) + g), h = fl(v + u'), v = fl(h - d), u = 0 where d is not 0, else u'. The state is [v, u].
 
-    nesterov: h = fl(v + fl(fl(m u') + g)). Of a codec that loses nothing is_exact is set, and nothing is masked.
+    nesterov: h = fl(v + fl(fl(m u') + g)). Of a codec that loses nothing is_exact is set: h has no v, and nothing is masked.
     """
 
     momentum: float = 0.9
@@ -65,14 +65,16 @@ class Dgc:
             velocity = self.velocity(state, gradient)
             if self.nesterov:
                 velocity = np.float32(self.momentum) * velocity + gradient
-            return state[0] + velocity
+            return velocity if self.is_exact else state[0] + velocity
 
     def commit(self, state: np.ndarray, gradient: np.ndarray, decoded: np.ndarray) -> np.ndarray:
         h = self.compensate(state, gradient)
         if not _is_finite(h):
             return state
-        is_masked = False if self.is_exact else decoded != 0
-        return np.stack([h - decoded, np.where(is_masked, np.float32(0), self.velocity(state, gradient))])
+        velocity = self.velocity(state, gradient)
+        if self.is_exact:
+            return np.stack([state[0], velocity])
+        return np.stack([h - decoded, np.where(decoded != 0, np.float32(0), velocity)])
 
 
 MEMORIES = {"ef": ErrorFeedback, "momentum": Momentum, "dgc": Dgc}

@@ -55,8 +55,11 @@ class Formulas(unittest.TestCase):
             # What was sent has no velocity any more.
             self.assertEqual(memory.commit(state, g, d).tolist(), [[h[0] + 0.5, h[1]], [0, 5]])
         exact = memories.Dgc(momentum=0.5, is_exact=True)
-        h = exact.compensate(state, g)
-        self.assertEqual(exact.commit(state, g, h).tolist(), [[0, 0], [-1.5, 5]])
+        self.assertEqual(exact.compensate(state, g).tolist(), [-1.5, 5])
+        self.assertEqual(exact.commit(state, g, g)[1].tolist(), [-1.5, 5])
+        self.assertTrue(codecs.memory_of("dgc", codecs.parse("fp32").codec).is_exact)
+        with self.assertRaisesRegex(ValueError, "every velocity would be masked"):
+            codecs.memory_of("dgc", codecs.parse("bf16").codec)
         bad = testing.floats(math.nan, 1)
         self.assertEqual(exact.commit(state, bad, d).tolist(), state.tolist())
 

@@ -21,6 +21,7 @@ class Drawn:
 
 class RandomK(Fp32):
     wire_id = 9
+    is_exact = False
     options = {"density": (0.01, None), "scale": ("1", ("1", "q")), "values": ("fp32", ("fp32", "bf16"))}
     aggregation = "sparse"
     scope = "block"  # tensors are cut like any
@@ -69,12 +70,17 @@ class RandomK(Fp32):
         return Drawn(selection, values, cut.first, cut.count)
 
     def pack(self, codes):
+        if codes.count == 0:
+            return b""
         head = codes.selection.to_bytes(8, "little")
         if self.values == "fp32":
             return head + codes.values.astype("<f4").tobytes()
         return head + packing.filled(rounding.bfloat16_bits(codes.values).astype("<u2").tobytes())
 
     def unpack(self, payload, count, first=0):
+        if count == 0:
+            packing.require(not payload, "something of no elements")
+            return Drawn(0, np.zeros(0, np.float32), first, 0)
         groups = self.groups(first, count)
         packing.require(len(payload) >= 8, f"{len(payload)} bytes, expected at least 8")
         selection = int.from_bytes(payload[:8], "little")

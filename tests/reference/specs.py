@@ -67,8 +67,10 @@ def memory_of(name: str, codec: Codec, **parameters):
         raise ValueError("memory ef: a vote is no sum")
     if name in ("ef", "dgc") and codec.is_amplified:
         raise ValueError(f"memory {name}: what is scaled up leaves ever more out")
-    if name == "dgc" and codec.aggregation not in ("sparse", "floats"):
+    if name == "dgc" and codec.aggregation != "sparse" and not codec.is_exact:
         raise ValueError("memory dgc: every element is sent, so every velocity would be masked")
+    if name == "dgc":
+        parameters["is_exact"] = codec.is_exact
     return MEMORIES[name](**parameters)
 
 

@@ -81,7 +81,7 @@ class Specs(unittest.TestCase):
                             ("signsgd:block=64", "has one scaler"), ("onebit:block=64", "expected group=block"),
                             ("onebit:group=block,block=0", "group=layer"), ("topk:block=256", "expected scope=block"),
                             ("topk:density=0", "more than 0"), ("topk:density=2", "at most 1"),
-                            ("topk:scope=block,warmup_steps=3", "scope=layer"),
+                            ("topk:scope=block,stage_steps=3", "scope=layer"),
                             ("randomk:density=0.3", "one over an integer"),
                             ("ternary:levels=asymmetric,sharing=mean", "expected none or max"),
                             ("fp32:block=64", "expected one of none"),

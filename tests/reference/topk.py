@@ -40,8 +40,9 @@ def unpack_words(payload: bytes, begin: int, count: int, width: int) -> tuple[li
 
 class TopK(Fp32):
     wire_id = 8
+    is_exact = False
     options = {"density": (0.01, None), "scope": ("layer", ("layer", "block")),
-               "block": (4096, None), "values": ("fp32", ("fp32", "bf16")), "warmup_steps": (0, None)}
+               "block": (4096, None), "values": ("fp32", ("fp32", "bf16")), "stage_steps": (0, None)}
     aggregation = "sparse"
     default_memory = "ef"
 
@@ -53,19 +54,19 @@ class TopK(Fp32):
             raise ValueError(f"block={self.block}: expected a power of two from 256 to 65536")
         if "block" in values and self.scope != "block":
             raise ValueError("block: expected scope=block")
-        if self.warmup_steps and self.scope == "block":
-            raise ValueError("warmup_steps: expected scope=layer")
+        if self.stage_steps and self.scope == "block":
+            raise ValueError("stage_steps: expected scope=layer")
 
     def densities(self) -> list[float]:
         """Of the stages of the warm-up, then of all other steps."""
         stages = []
-        while self.warmup_steps and 0.25 ** (len(stages) + 1) > self.density:
+        while self.stage_steps and 0.25 ** (len(stages) + 1) > self.density:
             stages.append(0.25 ** (len(stages) + 1))
         return [*stages, self.density]
 
     def density_at(self, step: int) -> float:
         densities = self.densities()
-        return densities[min(step // self.warmup_steps, len(densities) - 1)] if self.warmup_steps else self.density
+        return densities[min(step // self.stage_steps, len(densities) - 1)] if self.stage_steps else self.density
 
     def format_id(self):
         return 19 if self.scope == "layer" else 20
@@ -120,7 +121,7 @@ class TopK(Fp32):
 
     def unpack(self, payload, count):
         kept = sum(self.kept(size) for _, size in self.runs_of(count))
-        if self.warmup_steps and int.from_bytes(payload[:4], "little") in [self.kept(count, d) for d in self.densities()]:
+        if self.stage_steps and int.from_bytes(payload[:4], "little") in [self.kept(count, d) for d in self.densities()]:
             kept = int.from_bytes(payload[:4], "little")
         places, end = self.unpack_runs(payload, kept) if self.scope == "layer" else self.unpack_local(payload, count)
         packing.require(all(a < b for a, b in zip(places, places[1:])), "places do not ascend")

@@ -60,14 +60,31 @@ class Training(unittest.TestCase):
         with tempfile.TemporaryDirectory() as folder:
             return Run(TRAIN, folder, NUM_WORKERS, NUM_STEPS, "--seed", SEED, *options)
 
-    def check(self, *options, model=False):
+    def compensated(self, run, memory):
+        """What workers encode, by step, segment and worker, with what the memory keeps of their own messages."""
+        encoded = {}
+        for segment in range(len(run.tensors)):
+            codec = run.codec(segment)
+            kept = codecs.memory_of(memory, codec)
+            states = [kept.begin(run.shape(segment)) for _ in range(NUM_WORKERS)]
+            for step in range(NUM_STEPS):
+                gradients = [self.gradients[step, segment, worker] for worker in range(NUM_WORKERS)]
+                own = [kept.compensate(state, gradient) for state, gradient in zip(states, gradients)]
+                sent = codecs.exchange(codec, own, SEED, step, run.draw_offset(segment)).decoded
+                states = [kept.commit(state, gradient, decoded.reshape(gradient.shape))
+                          for state, gradient, decoded in zip(states, gradients, sent)]
+                encoded.update({(step, segment, worker): each for worker, each in enumerate(own)})
+        return encoded
+
+    def check(self, *options, model=False, memory=None):
         """Scalers, payloads and means of a run with these options. @returns how many means were compared"""
         run = self.train(*options)
         num_tensors = len(run.tensors)
+        encoded = self.compensated(run, memory) if memory else self.gradients
         local = {}
         for step in range(NUM_STEPS):
             for worker in range(NUM_WORKERS):
-                gradients = [self.gradients[step, segment, worker] for segment in range(num_tensors)]
+                gradients = [encoded[step, segment, worker] for segment in range(num_tensors)]
                 measured = (run.codec(0).measure_model(gradients) if model else
                             [run.codec(segment).measure(gradient) for segment, gradient in enumerate(gradients)])
                 local.update({(step, segment, worker): of_tensor for segment, of_tensor in enumerate(measured)})
@@ -85,7 +102,7 @@ class Training(unittest.TestCase):
                 codec, segment = run.codec(record.segment), record.segment
                 joint = codec.share([local[message.step, segment, worker]
                                      for worker in range(NUM_WORKERS)])[message.worker]
-                expected = codec.encode(self.gradients[message.step, segment, message.worker], joint,
+                expected = codec.encode(encoded[message.step, segment, message.worker], joint,
                                         local[message.step, segment, message.worker],
                                         codecs.Draws(SEED, message.step, message.worker, run.draw_offset(segment)),
                                         run.cut(record))
@@ -151,9 +168,14 @@ class Training(unittest.TestCase):
             self.assertGreater(self.check("--codec", spec, "--exchange", "scatter_reduce"), 0)
 
     def test_sparse_codecs(self):
-        for spec in ("topk:density=0.05", "topk:scope=block,block=256,values=bf16", "topk:density=0.01,warmup_steps=1",
+        for spec in ("topk:density=0.05", "topk:scope=block,block=256,values=bf16", "topk:density=0.01,stage_steps=1",
                      "randomk:density=0.125", "randomk:density=0.02,scale=q,values=bf16"):
             self.assertGreater(self.check("--codec", spec, "--codec_memory", "none", "--exchange", "scatter_reduce"), 0)
+
+    def test_momentum_that_is_masked_where_it_was_sent(self):
+        for spec in "topk:density=0.05", "topk:density=0.01,stage_steps=1", "randomk:density=0.125":
+            options = ("--codec", spec, "--codec_memory", "dgc", "--exchange", "scatter_reduce")
+            self.assertGreater(self.check(*options, memory="dgc"), 0)
 
     def test_low_rank(self):
         for spec in "powersgd:rank=1,min_ratio=1", "powersgd:rank=2,min_ratio=1,warm_start=false":

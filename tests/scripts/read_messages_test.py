@@ -126,7 +126,7 @@ class Document(Folder):
         with self.assertRaises(wire_format.DamagedMessage):
             record.values(options="density=0.01 scope=layer values=fp32 workers=2")
         record = wire_format.Record(0, 8, 19, 0, 48, np.zeros(1, np.float32), runs)
-        elements = record.values(options="density=0.01 scope=layer values=fp32 warmup_steps=5 workers=2")
+        elements = record.values(options="density=0.01 scope=layer values=fp32 stage_steps=5 workers=2")
         self.assertEqual(np.flatnonzero(elements).tolist(), [3, 13, 15])
 
     def test_drawn_elements(self):

@@ -38,7 +38,7 @@ inline constexpr ClassedSpec kClassedSpecs[] = {
     {"fp8", CodecClass::kOwnScalers},
     {"topk", CodecClass::kSparse},
     {"topk:scope=block,block=8192", CodecClass::kSparse},
-    {"topk:warmup_steps=2", CodecClass::kSparse},
+    {"topk:stage_steps=2", CodecClass::kSparse},
     {"randomk", CodecClass::kSparse},
     {"randomk:scale=q,density=0.5", CodecClass::kSparse},
     {"powersgd", CodecClass::kLowRank},

@@ -141,7 +141,8 @@ struct CodecInspection::Parts {
       of_tensor.gradient_power = of_tensor.residual_power = 0;
       for (std::size_t w = 0; w < encoders.size(); ++w) {
         of_tensor.gradient_power += power_of(tensor(gradients[w], segment));
-        if (memory->covers(segment)) of_tensor.residual_power += power_of(tensor(memory->states()[w], segment));
+        const bool has_residual = memory->states()[w].tensor(segment) != nullptr && memory->covers(segment);
+        if (has_residual) of_tensor.residual_power += power_of(tensor(memory->states()[w], segment));
       }
       all += of_tensor;
     }

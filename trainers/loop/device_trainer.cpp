@@ -81,9 +81,9 @@ DeviceTrainer::DeviceTrainer(DeviceTrainerParts parts, const TrainerOptions& opt
     copy<float>(slot.values, slots_.back().span(), chief().net().stream());
   }
   chief().net().stream().synchronize();
-  if (chief().memory() != nullptr) {
+  if (const TrainingView::Kept kept = kept_of(chief().memory()); kept.layout != nullptr) {
     for (int worker = 0; worker < workers().num_local_workers; ++worker) {
-      kept_.push_back(zeros<float>(chief().memory()->layout().flat_elements()));
+      kept_.push_back(zeros<float>(kept.layout->flat_elements()));
     }
   }
   if ((workers().communicator->size() > 1 || parts_.replicas.size() > 1) && parts_.timeout_seconds > 0) {

@@ -10,6 +10,9 @@
 
 namespace terngrad {
 
+namespace cuda {
+struct StepInput;
+}
 class DeviceReplica;
 struct LocalStep;
 struct ReplicaState;

@@ -144,7 +144,7 @@ void check_memory(const OptionSet& options, const TrainOptions& o) {
   }
   if (o.has_floating_steps()) {
     TERNGRAD_THROW(UsageError, given, ": has the momentum in itself, and rests in steps of --floating_grad_epoch and ",
-                   "--compress_from; accepted with it: neither, or the warm-up of topk (warmup_steps)");
+                   "--compress_from; accepted with it: neither, or the warm-up of topk (stage_steps)");
   }
 }
 
@@ -264,6 +264,23 @@ void check_code_sums(const OptionSet& options, const TrainOptions& o) {
   }
 }
 
+/// Stages of a warm-up are counted from the first step.
+void check_stages(const TrainOptions& o) {
+  const std::vector<ChosenCodec> codecs = chosen_codecs(o);
+  const auto has_stages = [](const ChosenCodec& c) { return c.spec.name == "topk" && c.value("stage_steps") != "0"; };
+  const auto staged = std::ranges::find_if(codecs, has_stages);
+  if (staged == codecs.end()) return;
+  if (o.has_floating_steps()) {
+    TERNGRAD_THROW(UsageError, staged->given, ": stage_steps counts from step 0, steps of --floating_grad_epoch and ",
+                   "--compress_from too, in which nothing is compressed; accepted with it: neither");
+  }
+  if (o.trains && !devices_of(o).is_cpu_run() && o.strategy_name() != "simple" && !o.exchanges_on_host()) {
+    TERNGRAD_THROW(UsageError, staged->given,
+                   ": stage_steps is not there for GPUs, where each step would send as many ",
+                   "bytes as the first; it needs --device cpu");
+  }
+}
+
 /// What GPUs have no kernels for. A process that does not train, such as one that evaluates, needs no GPU.
 void check_codecs_on_gpus(const TrainOptions& o) {
   if (!o.trains || devices_of(o).is_cpu_run() || o.strategy_name() == "simple") return;
@@ -333,6 +350,7 @@ void check_compression_options(const OptionSet& options, const TrainOptions& o) 
   check_shards(o);
   check_code_sums(options, o);
   check_codecs_on_gpus(o);
+  check_stages(o);
   check_number_of_workers(options, o);
 }
 

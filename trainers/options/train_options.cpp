@@ -132,9 +132,8 @@ std::string overlap_unsupported_reason(const TrainOptions& o) {
            "it when all are computed";
   }
   if (has_payloads_of_any_size(o)) {
-    return "another --ternary_format than tmask on a GPU, and topk with scope=block only: the host waits for sizes "
-           "that "
-           "depend on the data, and submits nothing meanwhile";
+    return "on a GPU another --ternary_format than tmask and another codec than topk with scope=layer: the host waits "
+           "for sizes that depend on the data, and submits nothing meanwhile";
   }
   return "";
 }

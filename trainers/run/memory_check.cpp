@@ -5,6 +5,7 @@
 
 #include "compress/comm/communicator.h"
 #include "compress/comm/mailbox.h"
+#include "compress/memory/memory_options.h"
 #include "datasets/dataset.h"
 #include "datasets/pipeline.h"
 #include "kernels/runtime/errors.h"

@@ -30,26 +30,28 @@ void Compensate(float decay, const float* HWY_RESTRICT state, float weight, cons
   });
 }
 
-template <bool kNesterov>
-void Accumulate(float momentum, const float* HWY_RESTRICT residual, const float* HWY_RESTRICT velocity,
-                const float* HWY_RESTRICT gradient, float* HWY_RESTRICT next, float* HWY_RESTRICT out,
-                std::int64_t count) {
+template <bool kNesterov, bool kHasResidual>
+void AccumulateAs(float momentum, const float* residual, const float* HWY_RESTRICT velocity,
+                  const float* HWY_RESTRICT gradient, float* HWY_RESTRICT next, float* HWY_RESTRICT out,
+                  std::int64_t count) {
   ForEachVector(count, [&](auto d, std::size_t i) HWY_ATTR {
     const auto m = hn::Set(d, momentum);
     const auto g = hn::LoadU(d, gradient + i);
     const auto u = hn::Add(hn::Mul(m, hn::LoadU(d, velocity + i)), g);
     hn::StoreU(u, d, next + i);
-    const auto added = kNesterov ? hn::Add(hn::Mul(m, u), g) : u;
-    hn::StoreU(hn::Add(hn::LoadU(d, residual + i), added), d, out + i);
+    auto added = u;
+    if constexpr (kNesterov) added = hn::Add(hn::Mul(m, u), g);
+    if constexpr (kHasResidual) added = hn::Add(hn::LoadU(d, residual + i), added);
+    hn::StoreU(added, d, out + i);
   });
 }
-void AccumulatePlain(float momentum, const float* residual, const float* velocity, const float* gradient, float* next,
-                     float* out, std::int64_t count) {
-  Accumulate<false>(momentum, residual, velocity, gradient, next, out, count);
-}
-void AccumulateNesterov(float momentum, const float* residual, const float* velocity, const float* gradient,
-                        float* next, float* out, std::int64_t count) {
-  Accumulate<true>(momentum, residual, velocity, gradient, next, out, count);
+
+void Accumulate(float momentum, bool nesterov, const float* residual, const float* velocity, const float* gradient,
+                float* next, float* out, std::int64_t count) {
+  const bool has_residual = residual != nullptr;
+  auto* const run = nesterov ? (has_residual ? &AccumulateAs<true, true> : &AccumulateAs<true, false>)
+                             : (has_residual ? &AccumulateAs<false, true> : &AccumulateAs<false, false>);
+  run(momentum, residual, velocity, gradient, next, out, count);
 }
 
 void Mask(const float* a, const float* b, float* out, std::int64_t count) {
@@ -70,8 +72,7 @@ HWY_AFTER_NAMESPACE();
 #if HWY_ONCE
 namespace terngrad::cpu {
 HWY_EXPORT(Compensate);
-HWY_EXPORT(AccumulatePlain);
-HWY_EXPORT(AccumulateNesterov);
+HWY_EXPORT(Accumulate);
 HWY_EXPORT(Mask);
 HWY_EXPORT(Subtract);
 
@@ -80,11 +81,7 @@ void compensate(float decay, const float* state, float weight, const float* grad
 }
 void accumulate(float momentum, bool nesterov, const float* residual, const float* velocity, const float* gradient,
                 float* next, float* out, std::int64_t count) {
-  if (nesterov) {
-    HWY_DYNAMIC_DISPATCH(AccumulateNesterov)(momentum, residual, velocity, gradient, next, out, count);
-  } else {
-    HWY_DYNAMIC_DISPATCH(AccumulatePlain)(momentum, residual, velocity, gradient, next, out, count);
-  }
+  HWY_DYNAMIC_DISPATCH(Accumulate)(momentum, nesterov, residual, velocity, gradient, next, out, count);
 }
 void mask(const float* a, const float* b, float* out, std::int64_t count) {
   HWY_DYNAMIC_DISPATCH(Mask)(a, b, out, count);

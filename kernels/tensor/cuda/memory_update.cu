@@ -21,19 +21,28 @@ template <bool kNesterov>
 struct Accumulate : ElementwiseOp {
   float momentum;
 
-  __device__ void operator()(float residual, float velocity, float gradient, float& next, float& out) const {
+  __device__ float added(float velocity, float gradient, float& next) const {
     next = __fadd_rn(__fmul_rn(momentum, velocity), gradient);
-    const float added = kNesterov ? __fadd_rn(__fmul_rn(momentum, next), gradient) : next;
-    out = __fadd_rn(residual, added);
+    return kNesterov ? __fadd_rn(__fmul_rn(momentum, next), gradient) : next;
+  }
+  __device__ void operator()(float residual, float velocity, float gradient, float& next, float& out) const {
+    out = __fadd_rn(residual, added(velocity, gradient, next));
+  }
+  __device__ void operator()(float velocity, float gradient, float& next, float& out) const {
+    out = added(velocity, gradient, next);
   }
 };
 
 template <bool kNesterov>
 void launch_accumulate(const AccumulateTask& task, float momentum, const Stream& stream) {
-  launch_elementwise(static_cast<std::size_t>(task.count), stream, Accumulate<kNesterov>{{}, momentum},
-                     Input<float>{task.residual}, Input<float>{task.velocity},
-                     Input<float>{static_cast<const float*>(task.gradient)}, Output<float>{task.next_velocity},
-                     Output<float>{task.compensated});
+  const auto count = static_cast<std::size_t>(task.count);
+  const Accumulate<kNesterov> op{{}, momentum};
+  const Input<float> velocity{task.velocity};
+  const Input<float> gradient{static_cast<const float*>(task.gradient)};
+  const Output<float> next{task.next_velocity};
+  const Output<float> out{task.compensated};
+  if (task.residual == nullptr) return launch_elementwise(count, stream, op, velocity, gradient, next, out);
+  launch_elementwise(count, stream, op, Input<float>{task.residual}, velocity, gradient, next, out);
 }
 
 /// Whether anything is to be kept is known when the kernel runs.

@@ -49,7 +49,7 @@ class CompressedAllReduceHook:
         torch.distributed.new_group asks for
     @param exchange_group  in place of that one: a group of the same ranks; on CPUs one that nothing else uses
     @param timeout       on CPUs: seconds after which a rank that does not answer has failed; None: PyTorch's default (30 minutes)
-    @param memory        what workers keep: none, ef, momentum, with options as ``ef:decay=0.9``; auto: what the codec or
+    @param memory        what workers keep: none, ef, momentum, dgc (for SGD without momentum), with options as ``ef:decay=0.9``; auto: what the codec or
         preset has by default
     @param find_unused_parameters  whether parameters may be unused on all ranks, as for DDP. With a memory, a parameter whose
         gradient is 0 on all ranks is then left alone: its mean is 0, and what workers keep of it stays. Ranks tell each other
@@ -131,6 +131,7 @@ class CompressedAllReduceHook:
         if self._warmup_steps > 0:
             kept = {name: self._options[name] for name in ("on_nonfinite", "seed")}
             self._warmup = Exchange(layout, self._communicator.size, "fp32", **kept, **common)
+        self._require_steps_that_fit(self.exchange)
         self._leaves_out = _parameters.skips_zeros(self.exchange, self._finds_unused)
         #: What ended the exchange, or None. Every later step fails with it.
         self.error: BaseException | None = None
@@ -190,11 +191,16 @@ class CompressedAllReduceHook:
         changed = {**kept, "codec": codec, "codec_for": dict(codec_for or {}), **options}
         self._require_agreement(None, {**changed, "codec_for": list(changed["codec_for"].items())})
         exchange = Exchange(self.exchange.layout, self._communicator.size, **changed, **self._common)
-        if exchange._same_states(self.exchange):
-            exchange.load_state_dict(self.exchange.state_dict())
+        self._require_steps_that_fit(exchange)
+        exchange._take_over(self.exchange)
         self.report()  # of the last step, while that can be asked
         self._options, self.exchange, self._last = changed, exchange, None
         self._leaves_out = _parameters.skips_zeros(exchange, self._finds_unused)
+
+    def _require_steps_that_fit(self, exchange: Exchange) -> None:
+        if self._warmup_steps > 0 and exchange.memory.startswith("dgc"):
+            raise _core.InvalidArgument(f"warmup_steps={self._warmup_steps}: the memory dgc has the momentum, and rests in steps "
+                                        "that travel as fp32; accepted with it: 0, or topk's stage_steps")
 
     def plan(self) -> Plan:
         """How each parameter travels: a list of `TensorPlan`, which prints as a table, with what exempting some would cost."""

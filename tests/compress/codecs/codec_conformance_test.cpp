@@ -89,8 +89,8 @@ TEST(CodecConformance, OfTopKWithItsOptions) {
 
 TEST(CodecConformance, OfTopKWithItsWarmUp) {
   for (const std::string steps : {"1", "2", "100"}) {
-    testing::check_codec(maker("topk:density=0.005,warmup_steps=" + steps));
-    testing::check_codec(maker("topk:density=0.3,values=bf16,warmup_steps=" + steps));
+    testing::check_codec(maker("topk:density=0.005,stage_steps=" + steps));
+    testing::check_codec(maker("topk:density=0.1,values=bf16,stage_steps=" + steps));
   }
 }
 

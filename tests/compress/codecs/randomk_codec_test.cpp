@@ -118,6 +118,17 @@ TEST(RandomKCodec, HasTheErrorsOfItsScales) {
   EXPECT_NEAR(error_of({.density = 0.1, .values = SparseValues::kBfloat16}), 0.9, 0.003);
 }
 
+TEST(RandomKCodec, SendsNothingOfATensorWithoutElements) {
+  EXPECT_EQ(decoded({}, {}), std::vector<float>());
+  const RandomKCodec codec(RandomKOptions{});
+  const std::uint64_t key = 0;
+  const EncodedSlice full{.slice = {0, 0, 0},
+                          .format = codec.record_format(PayloadForm::kNatural),
+                          .scalers = {},
+                          .payload = {reinterpret_cast<const std::uint8_t*>(&key), 8}};
+  EXPECT_THROW(codec.check(full), CommunicationError);
+}
+
 TEST(RandomKCodec, SendsEverythingWithADensityOfOne) {
   const std::vector<float> g = testing::gaussian(9000, 4);
   EXPECT_EQ(decoded({.density = 1}, g), g);

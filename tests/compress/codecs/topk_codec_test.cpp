@@ -69,6 +69,13 @@ TEST(TopKCodec, ChoosesInEveryBlock) {
   EXPECT_EQ(values, expected);
 }
 
+TEST(TopKCodec, SendsNothingOfATensorWithoutElements) {
+  for (const TopKScope scope : {TopKScope::kLayer, TopKScope::kBlock}) {
+    EXPECT_EQ(decoded({.scope = scope}, {}), std::vector<float>());
+    EXPECT_EQ(TopKCodec({.scope = scope}).max_payload_bytes({0, 0, 0}, PayloadForm::kNatural), 0);
+  }
+}
+
 TEST(TopKCodec, SendsEverythingWithADensityOfOne) {
   const std::vector<float> g = testing::gaussian(10000, 1);
   EXPECT_EQ(decoded({.density = 1}, g), g);
@@ -86,7 +93,7 @@ TEST(TopKCodec, KeepsWhatAGaussianHasAboveTheThreshold) {
 }
 
 TEST(TopKCodec, BeginsWithMoreElementsWhereItWarmsUp) {
-  const TopKCodec codec({.density = 0.01, .warmup_steps = 10});
+  const TopKCodec codec({.density = 0.01, .stage_steps = 10});
   const std::pair<std::uint64_t, double> expected[] = {{0, 0.25},      {9, 0.25},  {10, 0.0625},   {19, 0.0625},
                                                        {20, 0.015625}, {30, 0.01}, {1000000, 0.01}};
   Layout layout;
@@ -106,7 +113,7 @@ TEST(TopKCodec, BeginsWithMoreElementsWhereItWarmsUp) {
   // The message of a density that is no stage's.
   const Sent other = send(TopKCodec({.density = 0.1}), layout, tensors, 0, {whole});
   EXPECT_THROW(codec.check(other.slices[0]), CommunicationError);
-  EXPECT_EQ(TopKCodec({.density = 0.5, .warmup_steps = 10}).density_at(0), 0.5) << "never fewer";
+  EXPECT_THROW(TopKCodec({.density = 0.25, .stage_steps = 10}), InvalidArgument) << "no stage has more";
 }
 
 TEST(TopKCodec, SendsZerosOfATensorThatIsNotFinite) {
@@ -155,7 +162,7 @@ TEST(TopKCodec, HasOneMeanByEveryAlgorithmAndOnEveryDevice) {
 TEST(TopKCodec, RefusesWhatItCannotDo) {
   for (const char* spec : {"topk:density=0", "topk:density=1.5", "topk:block=8192", "topk:scope=block,block=100",
                            "topk:scope=block,block=128", "topk:scope=block,block=131072", "topk:values=fp16",
-                           "topk:scope=block,warmup_steps=5", "topk:warmup_steps=-1"}) {
+                           "topk:scope=block,stage_steps=5", "topk:stage_steps=-1"}) {
     EXPECT_THROW(make_codec(spec, {}), InvalidArgument) << spec;
   }
   EXPECT_THROW(TopKCodec({.block_elements = 3000}), InvalidArgument);

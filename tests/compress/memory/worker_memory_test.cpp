@@ -104,18 +104,19 @@ TwoTensors sparse_and_exact() {
   return {layout, CodecPlan(layout, options)};
 }
 
-TEST(WorkerMemory, HasAResidualAndAVelocityOfEveryTensorWithDgc) {
+TEST(WorkerMemory, HasAVelocityOfEveryTensorWithDgc) {
   const auto [layout, plan] = sparse_and_exact();
   WorkerMemory memory(layout, plan, parse_memory("dgc"), 1);
   EXPECT_TRUE(memory.covers(0) && memory.covers(1));
-  ASSERT_EQ(memory.layout().num_segments(), 4);
+  ASSERT_EQ(memory.layout().num_segments(), 3);
   EXPECT_EQ(memory.layout().segment(0).name, "coarse");
-  EXPECT_EQ(memory.layout().segment(3).name, "exact/velocity");
+  EXPECT_EQ(memory.layout().segment(2).name, "exact/velocity");
+  EXPECT_EQ(memory.states()[0].tensor(1), nullptr) << "nothing of it is left out";
   const auto kept = memory.kept();
   ASSERT_EQ(kept.size(), 2u);
   EXPECT_EQ(kept[0].what, Kept::kUnsent);
   EXPECT_EQ(kept[1].what, Kept::kMasked);
-  EXPECT_EQ(kept[1].into[0].tensor(0), memory.state(0).data() + memory.layout().segment(2).offset);
+  EXPECT_EQ(kept[1].into[0].tensor(0), memory.state(0).data() + memory.layout().segment(1).offset);
 }
 
 TEST(WorkerMemory, AddsTheVelocityAndTheResidualToTheGradientWithDgc) {
@@ -130,14 +131,14 @@ TEST(WorkerMemory, AddsTheVelocityAndTheResidualToTheGradientWithDgc) {
     memory.compensate(std::vector{0, 1}, stream);
     for (int t = 0; t < 2; ++t) {
       const float* g = gradient.table.tensor(t);
-      const auto* residual = state.data() + memory.layout().segment(t).offset;
-      const auto* velocity = state.data() + memory.layout().segment(2 + t).offset;
+      const float* const residual = t == 0 ? state.data() + memory.layout().segment(0).offset : nullptr;
+      const float* const velocity = state.data() + memory.layout().segment(1 + t).offset;
       for (std::int64_t i = 0; i < layout.segment(t).num_elements; ++i) {
         const float decayed = 0.75f * velocity[i];
         const float next = decayed + g[i];
         const float ahead = 0.75f * next;
         const float added = nesterov ? ahead + g[i] : next;
-        ASSERT_EQ(encoded[0].tensor(t)[i], residual[i] + added) << t << ' ' << i;
+        ASSERT_EQ(encoded[0].tensor(t)[i], residual == nullptr ? added : residual[i] + added) << t << ' ' << i;
         ASSERT_EQ(memory.kept()[1].from[0].tensor(t)[i], next);
         ASSERT_EQ(memory.kept()[1].into[0].tensor(t)[i], velocity[i]) << "until the step is settled";
       }

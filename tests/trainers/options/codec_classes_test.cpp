@@ -129,7 +129,7 @@ TEST(TrainCodecClasses, TrainByEveryStrategy) {
                                                             {"--strategy", "ps", "--pull", "parameters"},
                                                             {"--strategy", "async"}};
   for (const std::vector<std::string>& strategy : strategies) {
-    for (const char* spec : {"bf16", "natural", "ternary", "sign", "topk"}) {
+    for (const char* spec : {"bf16", "natural", "ternary", "sign", "topk", "randomk"}) {
       if (spec == std::string("topk") && strategy.size() > 2) continue;  // --pull parameters is refused
       const testing::TemporaryDirectory folder;
       const auto outcome =
