@@ -292,7 +292,8 @@ typedef struct tg_exchange tg_exchange;
 /// - downlink_codec=fp32|bf16|sums|ternary: how the mean travels back; fp32 by default
 /// - on_nonfinite=stop|skip|zero: of NaN and infinity in a gradient, and of means that overflow. stop, the default:
 ///   tg_exchange_finish fails; skip: the step is to be dropped (tg_report.skipped); zero: such tensors count as zeros
-/// - memory=SPEC: what workers keep, none, ef[:decay=NUMBER], momentum[:decay=NUMBER] or dgc[:momentum=NUMBER,nesterov=true]; that of
+/// - memory=SPEC: what workers keep, none, ef[:decay=NUMBER], momentum[:decay=NUMBER] or
+/// dgc[:momentum=NUMBER,nesterov=true]; that of
 ///   the plan by default
 /// - seed=NUMBER: of the draws; 1 by default
 /// - run_id=NUMBER: messages of other runs are refused; 0 by default
@@ -358,7 +359,8 @@ typedef int (*tg_state_visitor)(void* self, const tg_named_array* state);
 TG_API tg_status tg_exchange_state(tg_exchange* exchange, tg_state_visitor visitor, void* self);
 /// Restores that.
 /// @param fingerprint, memory  of the exchange whose state it is
-/// @param states               [n] all that tg_exchange_state shows, in any order, and perhaps those of other ranks (what
+/// @param states               [n] all that tg_exchange_state shows, in any order, and perhaps those of other ranks
+/// (what
 ///                             ranks have alike is then there several times)
 /// @returns TG_INVALID_ARGUMENT, naming what is missing, given twice, unknown, or of another size, memory or
 /// fingerprint; nothing is restored then

@@ -41,7 +41,8 @@ struct CodecTraits {
   /// through places of one size between GPUs though their size depends on the data.
   bool self_delimiting = false;
   bool is_sparse = false;  // a message holds some elements, and says which
-  /// What is decoded is scaled up for what was left out, so that error feedback would add to its residual without bound.
+  /// What is decoded is scaled up for what was left out, so that error feedback would add to its residual without
+  /// bound.
   bool is_amplified = false;
 };
 

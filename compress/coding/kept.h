@@ -7,8 +7,8 @@ namespace terngrad {
 enum class Kept {
   kUnsent,   // what the message left out: fl(encoded - decoded)
   kEncoded,  // what was encoded
-  kMasked,   // what is given in place of what was encoded, and 0 of elements that the message says are not 0; of a codec
-             // that loses nothing all of it
+  kMasked,  // what is given in place of what was encoded, and 0 of elements that the message says are not 0; of a codec
+            // that loses nothing all of it
 };
 
 }  // namespace terngrad
