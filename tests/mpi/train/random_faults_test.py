@@ -41,16 +41,22 @@ class RandomFaults(SignalledTraining):
                 os.kill(pids[rank], how)
                 text = self.text_of_failure(run, name, pids[rank])
                 if text is not None:
+                    self.wait_for_end(pids)
                     return rank, text
             else:
                 # Runs take as long as the machine is busy: too late, or too early.
                 self.seconds *= 0.8 if run.poll() is not None else 1.1
                 self.end(run)
-                # The launcher's end ends its ranks, in a moment.
-                while any(os.path.exists(f"/proc/{pid}") for pid in pids):
-                    time.sleep(0.05)
+                self.wait_for_end(pids)
             shutil.rmtree(self.path(name), ignore_errors=True)
         self.fail("every run was over before a rank could be lost")
+
+    @staticmethod
+    def wait_for_end(pids):
+        """The launcher's end ends its ranks, in a moment: until then the run directory is in use."""
+        begin = time.monotonic()
+        while any(os.path.exists(f"/proc/{pid}") for pid in pids) and time.monotonic() - begin < 60:
+            time.sleep(0.05)
 
     def text_of_failure(self, run, name, pid):
         """What a run printed that failed because a process was lost, None if all had been done by then."""
