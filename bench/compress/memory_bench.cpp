@@ -1,6 +1,8 @@
 // What a worker's memory adds to an exchange: the gradient it compensates, and what it keeps of a message.
+#include <algorithm>
 #include <bit>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <string>
 #include <vector>
@@ -47,15 +49,19 @@ struct State {
   const std::vector<int> segments = {0};
 };
 
-/// Reads state and gradient, writes what is encoded: 12 bytes an element.
-Subject compensation(std::int64_t n, int threads) {
-  const auto state = std::make_shared<State>(n, "ternary", threads);
+Subject subject_of(std::int64_t n, double bytes_per_element, const std::function<void()>& run) {
   Subject subject;
   subject.elements = static_cast<double>(n);
-  subject.bytes = 12.0 * static_cast<double>(n);
-  subject.prepare = [=](Stream&) -> std::function<void()> {
-    return [=] { state->memory->compensate(state->segments, state->stream); };
-  };
+  subject.bytes = bytes_per_element * static_cast<double>(n);
+  subject.prepare = [=](Stream&) { return run; };
+  return subject;
+}
+
+/// Reads state and gradient, writes what is encoded: 12 bytes an element; with dgc 20, for residual, velocity and the
+/// velocity that is to come.
+Subject compensation(std::int64_t n, const std::string& codec, const char* kept, double bytes, int threads) {
+  const auto state = std::make_shared<State>(n, codec, threads, kept);
+  Subject subject = subject_of(n, bytes, [=] { state->memory->compensate(state->segments, state->stream); });
   // State begins with zeros.
   subject.check = [=] {
     const float* const encoded = state->memory->encoded()[0].tensor(0);
@@ -64,70 +70,26 @@ Subject compensation(std::int64_t n, int threads) {
   return subject;
 }
 
-/// Reads what was encoded and its codes, writes the residual.
-Subject commit(std::int64_t n, const std::string& codec, double code_bytes, int threads) {
-  const auto state = std::make_shared<State>(n, codec, threads);
-  Subject subject;
-  subject.elements = static_cast<double>(n);
-  subject.bytes = (8.0 + code_bytes) * static_cast<double>(n);
-  subject.prepare = [=](Stream&) -> std::function<void()> {
-    return [=] {
-      for (const KeptTables& tables : state->memory->kept()) {
-        state->exchange->keep(tables.what, tables.from, tables.into);
-      }
-    };
-  };
+/// Reads what was encoded and its codes, writes the residual; with dgc reads and writes a velocity too.
+Subject commit(std::int64_t n, const std::string& codec, const char* kept, double bytes, int threads) {
+  const auto state = std::make_shared<State>(n, codec, threads, kept);
+  Subject subject = subject_of(n, bytes, [=] {
+    for (const KeptTables& tables : state->memory->kept()) {
+      state->exchange->keep(tables.what, tables.from, tables.into);
+    }
+  });
   subject.check = [=] {
     std::vector<float> sent(static_cast<std::size_t>(n));
     state->exchange->decode_local(0, 0, sent);
-    const float* const encoded = state->memory->encoded()[0].tensor(0);
-    return state->all_are(state->memory->states()[0].tensor(0),
-                          [&](std::int64_t i) { return encoded[i] - sent[static_cast<std::size_t>(i)]; });
-  };
-  return subject;
-}
-
-constexpr const char* kSparse = "topk:density=0.01";
-
-/// Reads residual, velocity and gradient, writes the velocity that is to come and what is encoded: 20 bytes an element.
-Subject accumulation(std::int64_t n, int threads) {
-  const auto state = std::make_shared<State>(n, kSparse, threads, "dgc");
-  Subject subject;
-  subject.elements = static_cast<double>(n);
-  subject.bytes = 20.0 * static_cast<double>(n);
-  subject.prepare = [=](Stream&) -> std::function<void()> {
-    return [=] { state->memory->compensate(state->segments, state->stream); };
-  };
-  // State begins with zeros.
-  subject.check = [=] {
-    return state->all_are(state->memory->encoded()[0].tensor(0),
-                          [&](std::int64_t i) { return 0.0f + state->values.data()[i]; });
-  };
-  return subject;
-}
-
-/// Reads what was encoded and the velocity, writes residual and velocity: 16 bytes an element.
-Subject masked_commit(std::int64_t n, int threads) {
-  const auto state = std::make_shared<State>(n, kSparse, threads, "dgc");
-  Subject subject;
-  subject.elements = static_cast<double>(n);
-  subject.bytes = 16.0 * static_cast<double>(n);
-  subject.prepare = [=](Stream&) -> std::function<void()> {
-    return [=] {
-      for (const KeptTables& tables : state->memory->kept()) {
-        state->exchange->keep(tables.what, tables.from, tables.into);
-      }
+    const auto is_kept = [&](const KeptTables& tables) {
+      const float* const from = tables.from[0].tensor(0);
+      return state->all_are(tables.into[0].tensor(0), [&](std::int64_t i) {
+        const float said = sent[static_cast<std::size_t>(i)];
+        if (tables.what == Kept::kMasked) return said == 0 ? from[i] : 0.0f;
+        return from[i] - said;
+      });
     };
-  };
-  subject.check = [=] {
-    std::vector<float> sent(static_cast<std::size_t>(n));
-    state->exchange->decode_local(0, 0, sent);
-    const std::vector<KeptTables> kept = state->memory->kept();
-    const auto said = [&](std::int64_t i) { return sent[static_cast<std::size_t>(i)]; };
-    const float* const encoded = kept[0].from[0].tensor(0);
-    const float* const velocity = kept[1].from[0].tensor(0);
-    return state->all_are(kept[0].into[0].tensor(0), [&](std::int64_t i) { return encoded[i] - said(i); }) &&
-           state->all_are(kept[1].into[0].tensor(0), [&](std::int64_t i) { return said(i) == 0 ? velocity[i] : 0.0f; });
+    return std::ranges::all_of(state->memory->kept(), is_kept);
   };
   return subject;
 }
@@ -137,18 +99,16 @@ Subject masked_commit(std::int64_t n, int threads) {
 void register_memory() {
   for (const std::int64_t n : sizes()) {
     for (const int threads : thread_counts()) {
-      register_subject(bench_name("memory_compensate", "f32", n, threads), n, threads,
-                       [=] { return compensation(n, threads); });
-      register_subject(bench_name("memory_commit_t2", "f32", n, threads), n, threads,
-                       [=] { return commit(n, "ternary:rounding=nearest,clip_factor=1.22", 0.25, threads); });
-      register_subject(bench_name("memory_commit_q4", "f32", n, threads), n, threads,
-                       [=] { return commit(n, "qsgd:bits=4", 0.5, threads); });
-      register_subject(bench_name("memory_commit_bf16", "f32", n, threads), n, threads,
-                       [=] { return commit(n, "bf16", 2, threads); });
-      register_subject(bench_name("memory_accumulate_dgc", "f32", n, threads), n, threads,
-                       [=] { return accumulation(n, threads); });
-      register_subject(bench_name("memory_commit_dgc", "f32", n, threads), n, threads,
-                       [=] { return masked_commit(n, threads); });
+      const auto add = [&](const char* name, const auto& make) {
+        register_subject(bench_name(name, "f32", n, threads), n, threads, make);
+      };
+      add("memory_compensate", [=] { return compensation(n, "ternary", "ef", 12, threads); });
+      add("memory_commit_t2",
+          [=] { return commit(n, "ternary:rounding=nearest,clip_factor=1.22", "ef", 8.25, threads); });
+      add("memory_commit_q4", [=] { return commit(n, "qsgd:bits=4", "ef", 8.5, threads); });
+      add("memory_commit_bf16", [=] { return commit(n, "bf16", "ef", 10, threads); });
+      add("memory_accumulate_dgc", [=] { return compensation(n, "topk:density=0.01", "dgc", 20, threads); });
+      add("memory_commit_dgc", [=] { return commit(n, "topk:density=0.01", "dgc", 16, threads); });
     }
   }
 }

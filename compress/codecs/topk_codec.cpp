@@ -21,7 +21,7 @@ namespace {
 // Of the warm-up, as published.
 constexpr double kFirstDensity = 0.25;
 constexpr double kDensityRatio = 4;
-constexpr std::int64_t kMaxWarmupSteps = std::int64_t{1} << 40;
+constexpr std::int64_t kMaxStageSteps = std::int64_t{1} << 40;
 constexpr std::int64_t kMinTopKBlock = 256;
 constexpr std::int64_t kMaxTopKBlock = 65536;
 
@@ -255,7 +255,7 @@ TopKOptions read_topk_options(SpecReader& reader) {
   reader.require_for("block", o.scope == TopKScope::kBlock, "scope=block");
   o.values = reader.choice("values", o.values, {{"fp32", SparseValues::kFloat32}, {"bf16", SparseValues::kBfloat16}},
                            "how the kept elements travel");
-  o.stage_steps = reader.integer("stage_steps", o.stage_steps, 0, kMaxWarmupSteps,
+  o.stage_steps = reader.integer("stage_steps", o.stage_steps, 0, kMaxStageSteps,
                                  "steps of each stage with more elements: 1/4, 1/16, and so on down to density; 0: "
                                  "no such stages");
   reader.require_for("stage_steps", o.scope == TopKScope::kLayer, "scope=layer");

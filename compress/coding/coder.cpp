@@ -125,7 +125,7 @@ void Coder::keep(Kept what, std::span<const TensorTable> encoded, std::span<cons
   const bool is_exact = codec_.traits().is_exact;
   const bool masks = what == Kept::kMasked;
   if (is_exact && !masks) return;
-  if (what == Kept::kUnsent || (masks && !is_exact)) {
+  if (!is_exact && what != Kept::kEncoded) {
     if (stream.device().is_cuda()) return keep_by_sent_on_gpu(masks, encoded, kept, skip, stream);
     if (skip == nullptr || *skip == 0) keep_by_sent_on_cpu(masks, encoded, kept, stream);
     return;
