@@ -12,6 +12,7 @@ void register_cuda_rotate();
 void register_cuda_fp8();
 void register_cuda_exponents();
 void register_cuda_signs();
+void register_cuda_top_k();
 void register_cuda_encode();
 void register_cuda_aggregate();
 void register_cuda_votes();
@@ -21,6 +22,9 @@ void register_cuda_optimizer();
 void register_cuda_transform();
 void register_cuda_memory_update();
 void register_cuda_conversion();
+#ifdef TERNGRAD_BENCH_CUDA
+void register_cuda_sort();  // not in the emulation, which CUB cannot be compiled for
+#endif
 #ifdef TERNGRAD_BENCH_TRAINERS
 void register_cuda_crop();
 void register_cuda_train_step();
@@ -36,6 +40,7 @@ inline void register_all_cuda() {
   register_cuda_fp8();
   register_cuda_exponents();
   register_cuda_signs();
+  register_cuda_top_k();
   register_cuda_encode();
   register_cuda_aggregate();
   register_cuda_votes();
@@ -45,6 +50,9 @@ inline void register_all_cuda() {
   register_cuda_transform();
   register_cuda_memory_update();
   register_cuda_conversion();
+#ifdef TERNGRAD_BENCH_CUDA
+  register_cuda_sort();
+#endif
 #ifdef TERNGRAD_BENCH_TRAINERS
   register_cuda_crop();
   register_cuda_train_step();

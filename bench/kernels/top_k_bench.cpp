@@ -1,8 +1,7 @@
 // Choosing the elements of largest magnitude of a tensor, at the densities of the literature.
-#include "kernels/codes/top_k.h"
+#include "kernels/sparse/top_k.h"
 
 #include <algorithm>
-#include <cmath>
 #include <functional>
 #include <memory>
 #include <span>
@@ -10,6 +9,7 @@
 #include <vector>
 
 #include "bench/harness.h"
+#include "bench/sparse_check.h"
 #include "bench/subjects.h"
 #include "bench/typed_gradient.h"
 
@@ -42,21 +42,9 @@ Subject top_k(std::int64_t n, double density, std::int64_t block) {
     };
   };
   subject.check = [=] {
-    // By sorting the magnitudes of each run.
-    std::size_t at = 0;
-    for (std::int64_t first = 0; first < n; first += run) {
-      std::vector<float> magnitudes;
-      for (std::int64_t i = first; i < std::min(n, first + run); ++i) {
-        magnitudes.push_back(std::fabs(state->values[i]));
-      }
-      const std::int64_t k = top_k_count(static_cast<std::int64_t>(magnitudes.size()), density);
-      const auto last = magnitudes.begin() + static_cast<std::ptrdiff_t>(k - 1);
-      std::nth_element(magnitudes.begin(), last, magnitudes.end(), std::greater<>());
-      for (std::int64_t i = 0; i < k; ++i, ++at) {
-        if (at >= state->places.size() || std::fabs(state->values[state->places[at]]) < *last) return false;
-      }
-    }
-    return at == state->places.size();
+    std::vector<float> found(static_cast<std::size_t>(n));
+    for (const std::uint32_t place : state->places) found[place] = state->values[place];
+    return found == kept_by_sorting(sparse_shape(n, density, block), {state->values, static_cast<std::size_t>(n)});
   };
   return subject;
 }

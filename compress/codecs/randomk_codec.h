@@ -8,7 +8,7 @@
 
 #include "compress/coding/codec.h"
 #include "compress/coding/codec_spec.h"
-#include "kernels/codes/sparse_payload.h"
+#include "kernels/sparse/sparse_payload.h"
 
 namespace terngrad {
 

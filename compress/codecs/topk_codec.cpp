@@ -7,11 +7,12 @@
 #include <sstream>
 
 #include "compress/codecs/float_codecs.h"
-#include "compress/coding/host_coder.h"
+#include "compress/coding/coder.h"
 #include "compress/coding/scaled_runs.h"
-#include "kernels/codes/top_k.h"
 #include "kernels/runtime/errors.h"
-#include "kernels/runtime/parallel.h"
+#include "kernels/sparse/sparse_encoder.h"
+#include "kernels/sparse/sparse_sum.h"
+#include "kernels/sparse/top_k.h"
 #include "kernels/statistics/scaler.h"
 #include "kernels/statistics/statistics.h"
 
@@ -25,88 +26,79 @@ constexpr std::int64_t kMaxStageSteps = std::int64_t{1} << 40;
 constexpr std::int64_t kMinTopKBlock = 256;
 constexpr std::int64_t kMaxTopKBlock = 65536;
 
-class TopKCoder final : public HostCoder {
+class TopKCoder final : public Coder {
  public:
   TopKCoder(const TopKCodec& codec, const CoderSetup& setup, const std::vector<int>& segments, PayloadSlots& slots)
-      : HostCoder(codec, setup, segments, slots),
+      : Coder(codec, setup, segments, slots),
         codec_(codec),
-        plan_(statistics_slices(setup.layout, segments, /*block_elements=*/0)) {}
+        plan_(statistics_slices(setup.layout, segments, /*block_elements=*/0), setup.device),
+        encoder_(setup.device),
+        summer_(setup.device) {}
+
+  bool can_overflow() const override { return true; }
+
+  void measure(std::span<const TensorTable> gradients, const DeviceStep&, Stream& stream) override {
+    nonfinite_flags(plan_, gradients, codec_.first_nonfinite(), local_rows(), stream);
+  }
+
+  void encode(std::span<const TensorTable> gradients, const DeviceStep& step, Stream& stream) override {
+    tasks_.clear();
+    for (std::size_t worker = 0; worker < gradients.size(); ++worker) {
+      for (std::size_t i = 0; i < encoded().size(); ++i) {
+        const auto& [slice, first_scaler] = encoded()[i];
+        outgoing_bytes(i, worker) = 0;
+        if (slice.count == 0) continue;
+        tasks_.push_back({.values = gradients[worker].data(slice),
+                          .type = gradients[worker].type(),
+                          .flag = local(global(worker)) + first_scaler,
+                          .shape = codec_.shape(slice, codec_.density_at(step.step)),
+                          .payload = outgoing(i, worker)});
+      }
+    }
+    bytes_.resize(tasks_.size());
+    encoder_.run(tasks_, bytes_, stream);
+    auto bytes = bytes_.cbegin();
+    for (std::size_t worker = 0; worker < gradients.size(); ++worker) {
+      for (std::size_t i = 0; i < encoded().size(); ++i) {
+        if (encoded()[i].slice.count > 0) outgoing_bytes(i, worker) = *bytes++;
+      }
+    }
+  }
+
+  void aggregate(const TensorTable& mean, AggregateUnit unit, Stream& stream) override {
+    TERNGRAD_REQUIRE(unit == AggregateUnit::kMean, "[topk] elements do not add up as integers");
+    const auto n = static_cast<std::size_t>(slots().num_payloads);
+    messages_.resize(aggregated().size() * n);
+    sums_.clear();
+    for (std::size_t i = 0; i < aggregated().size(); ++i) {
+      const Slice& slice = aggregated()[i].slice;
+      if (slice.count == 0) continue;
+      for (std::size_t k = 0; k < n; ++k) {
+        const std::span<const std::uint8_t> payload(incoming(i)[k], static_cast<std::size_t>(incoming_bytes(i)[k]));
+        messages_[i * n + k] = {shape_of(slice, payload), payload};
+      }
+      sums_.push_back({.workers = {messages_.data() + i * n, n},
+                       .scale = 1.0f / static_cast<float>(setup().workers.num_workers),
+                       .out = mean.slice(slice)});
+    }
+    summer_.run(sums_, stream);
+  }
 
  private:
-  void measure_worker(const TensorTable& gradient, std::span<float> row, Stream& stream) override {
-    nonfinite_flags(plan_, {&gradient, 1}, codec_.first_nonfinite(), row, stream);
-  }
-
-  std::int64_t encode_slice(const EncodeTask& task, Stream& stream) override {
-    const SparseShape shape = codec_.shape(task.slice, codec_.density_at(task.key.step));
-    const auto count = static_cast<std::size_t>(num_kept(shape));
-    places_.resize(count);
-    values_.resize(count);
-    const std::int64_t run =
-        shape.format == SparseFormat::kLocal ? shape.block_elements : std::max<std::int64_t>(1, shape.num_elements);
-    const std::int64_t num_runs = (shape.num_elements + run - 1) / run;
-    const std::int64_t kept_of_run = top_k_count(run, shape.density);
-    // Threads deal out blocks among themselves, or work on one tensor together.
-    const auto num_parts = std::clamp<std::int64_t>(num_runs, 1, stream.num_threads());
-    const int num_run_threads = num_parts > 1 ? 1 : stream.num_threads();
-    selectors_.resize(std::max(selectors_.size(), static_cast<std::size_t>(num_parts)));
-    parallel_for(stream.num_threads(), num_parts, 1, [&](std::int64_t begin, std::int64_t end) {
-      Stream own(Device::cpu(), num_run_threads);
-      for (std::int64_t part = begin; part < end; ++part) {
-        for (std::int64_t i = num_runs * part / num_parts; i < num_runs * (part + 1) / num_parts; ++i) {
-          const Slice of_run{task.slice.segment, task.slice.first + i * run,
-                             std::min(run, shape.num_elements - i * run)};
-          choose(task, of_run, top_k_count(of_run.count, shape.density), selectors_[static_cast<std::size_t>(part)],
-                 static_cast<std::size_t>(i * kept_of_run), own);
-        }
-      }
-    });
-    return write_sparse(shape, places_, values_, task.payload);
-  }
-
-  /// Writes the places and values of the k elements of one run. @param at  where its first place goes
-  void choose(const EncodeTask& task, const Slice& run, std::int64_t k, TopKSelector& selector, std::size_t at,
-              Stream& stream) {
-    const ElementType type = task.gradient.type();
-    const void* const elements = task.gradient.data(run);
-    const auto first = static_cast<std::uint32_t>(run.first - task.slice.first);
-    if (!task.is_finite) {
-      // Zeros, of which the first are kept.
-      for (std::int64_t i = 0; i < k; ++i, ++at) {
-        places_[at] = first + static_cast<std::uint32_t>(i);
-        values_[at] = 0;
-      }
-      return;
-    }
-    for (const std::uint32_t place : selector.run(elements, type, run.count, k, stream)) {
-      places_[at] = first + place;
-      values_[at++] = element_as_float(elements, type, place);
-    }
-  }
-
-  /// Adds up what workers sent, chunk by chunk: zeros do not travel, so they are not added either.
-  void decode_mean(std::span<const EncodedSlice> sent, float* out, Stream& stream) const override {
-    constexpr std::int64_t kGrainChunks = 4;
-    const std::int64_t count = sent[0].slice.count;
-    const float scale = 1.0f / static_cast<float>(sent.size());
-    parallel_for(stream.num_threads(), (count + kChunkElements - 1) / kChunkElements, kGrainChunks,
-                 [&](std::int64_t begin, std::int64_t end) {
-                   const std::int64_t first = begin * kChunkElements;
-                   const std::span<float> mean(out + first,
-                                               static_cast<std::size_t>(std::min(end * kChunkElements, count) - first));
-                   std::ranges::fill(mean, 0.0f);
-                   for (const EncodedSlice& worker : sent) {
-                     add_sparse(codec_.shape(worker), worker.payload, first, mean);
-                   }
-                   for (float& value : mean) value *= scale;
-                 });
+  /// On a GPU, whose memory the host does not look into, there is one stage.
+  SparseShape shape_of(const Slice& slice, std::span<const std::uint8_t> payload) const {
+    if (setup().device.is_cuda()) return codec_.shape(slice, codec_.options().density);
+    return codec_.shape(EncodedSlice{.slice = slice, .scalers = {}, .payload = payload});
   }
 
   const TopKCodec& codec_;
   StatisticsPlan plan_;
-  std::vector<TopKSelector> selectors_;  // of threads
-  std::vector<std::uint32_t> places_;
-  std::vector<float> values_;
+  SparseEncoder encoder_;
+  SparseSummer summer_;
+  std::vector<SparseEncodeTask> tasks_;
+  std::vector<std::int64_t> bytes_;
+  std::vector<SparseMessage> messages_;
+  std::vector<SparseSumTask> sums_;
 };
 
 }  // namespace
@@ -163,6 +155,11 @@ SparseShape TopKCodec::shape(const Slice& slice, double density) const {
 std::uint32_t TopKCodec::first_nonfinite() const {
   return FloatCodec::first_nonfinite(options_.values == SparseValues::kFloat32 ? FloatCodec::Width::kFloat32
                                                                                : FloatCodec::Width::kBfloat16);
+}
+
+std::optional<SparseShape> TopKCodec::sparse_form(const Slice& slice) const {
+  if (densities_.size() > 1 || slice.count == 0) return std::nullopt;
+  return shape(slice, options_.density);
 }
 
 const std::string& TopKCodec::name() const {

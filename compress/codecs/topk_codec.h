@@ -3,12 +3,13 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "compress/coding/codec.h"
 #include "compress/coding/codec_spec.h"
-#include "kernels/codes/sparse_payload.h"
+#include "kernels/sparse/sparse_payload.h"
 
 namespace terngrad {
 
@@ -29,11 +30,10 @@ struct TopKOptions {
 /// they are or rounded to bf16; all others count as 0. |C(g) - g|^2 <= (1 - k / n) |g|^2 (values=fp32), so error
 /// feedback makes up for what is left out: it is on by default. With a warm-up (Lin et al., "Deep gradient
 /// compression", ICLR 2018) the density of step t is max(density, 4^-(e + 1)), e = floor(t / stage_steps): 1/4, 1/16,
-/// 1/64 and so on. The mean over N workers is, for each element, the sum
-/// of what was sent of it, beginning with +0, in order of workers, times fl(1 / N). That is not the order of
-/// kernels/tensor/worker_tree.h: adding N k elements takes N k additions, a tree N n; and messages are never added on
-/// their way, so the order is the same for any processes (contract B2). One scaler per tensor, 0, which only carries
-/// the non-finite flag.
+/// 1/64 and so on; not on GPUs. The mean over N workers is, for each element, the sum of what was sent of it, beginning
+/// with +0, in order of workers, times fl(1 / N) (kernels/sparse/sparse_sum.h). That is not the order of
+/// kernels/tensor/worker_tree.h, but messages are never added on their way, so it is the same for any processes
+/// (contract B2). One scaler per tensor, 0, which only carries the non-finite flag.
 /// Aji and Heafield, "Sparse communication for distributed gradient descent", EMNLP 2017; Stich et al., "Sparsified SGD
 /// with memory", NeurIPS 2018. Payloads: runs (layer), local (block); docs/wire-format.md.
 class TopKCodec final : public Codec {
@@ -61,6 +61,7 @@ class TopKCodec final : public Codec {
   ScalerRange scaler_range(const Slice& slice) const override { return {0, slice.count > 0 ? 1 : 0}; }
   std::uint8_t record_format(PayloadForm form) const override;
   std::int64_t max_payload_bytes(const Slice& slice, PayloadForm form) const override;
+  std::optional<SparseShape> sparse_form(const Slice& slice) const override;
   std::unique_ptr<Coder> make_coder(const CoderSetup& setup, const std::vector<int>& segments,
                                     PayloadSlots& slots) const override;
   void check(const EncodedSlice& encoded) const override;

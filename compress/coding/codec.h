@@ -104,6 +104,7 @@ class Coder;
 struct CoderSetup;
 enum class LeafFormat : std::uint8_t;
 struct PayloadSlots;
+struct SparseShape;
 
 /// A compression scheme with its options; has no state, so one object serves all workers and threads.
 class Codec {
@@ -157,6 +158,9 @@ class Codec {
     std::int64_t columns = 0;         // MeanTask::columns
   };
   virtual std::optional<LeafForm> leaf_form() const { return std::nullopt; }
+  /// What a slice's payload holds, if kernels can read it as a sparse one (kernels/sparse/sparse_sum.h); none: they
+  /// cannot.
+  virtual std::optional<SparseShape> sparse_form(const Slice& slice) const;
 
   /// The codec's work in an exchange (compress/coding/coder.h).
   /// @param segments  the layout's tensors that use this codec, in order

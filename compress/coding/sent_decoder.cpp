@@ -1,5 +1,6 @@
 #include "compress/coding/sent_decoder.h"
 
+#include <algorithm>
 #include <optional>
 
 #include "compress/coding/codec.h"
@@ -30,6 +31,8 @@ SentDecoder::SentDecoder(const Codec& codec, const CoderSetup& setup, const Payl
   for (int worker = 0; worker < setup.workers.num_local_workers; ++worker) {
     if (has_lanes) {
       code_summers_.emplace_back(setup.device);
+    } else if (codec.traits().is_sparse) {
+      sparse_summers_.emplace_back(setup.device);
     } else {
       tree_summers_.emplace_back(setup.device);
     }
@@ -114,6 +117,21 @@ void SentDecoder::decode_lanes(std::size_t local_worker, const float* scalers,
   code_summers_[local_worker].run(tasks, stream);
 }
 
+void SentDecoder::decode_sparse(std::size_t local_worker, Stream& stream) {
+  std::vector<SparseMessage> messages;
+  for (std::size_t i = 0; i < slots_.encoded.size(); ++i) {
+    const std::optional<SparseShape> shape = codec_.sparse_form(slots_.encoded[i]);
+    if (!shape) continue;  // it is empty
+    messages.push_back({*shape, {payload(i, local_worker), static_cast<std::size_t>(payload_bytes(i, local_worker))}});
+  }
+  std::vector<SparseSumTask> tasks;
+  for (std::size_t i = 0; i < slots_.encoded.size(); ++i) {
+    if (slots_.encoded[i].count == 0) continue;
+    tasks.push_back({.workers = {messages.data() + tasks.size(), 1}, .out = of_slices_[i]});
+  }
+  sparse_summers_[local_worker].run(tasks, stream);
+}
+
 void SentDecoder::decode_on_host(std::size_t local_worker, const float* scalers,
                                  std::span<const std::int64_t> first_scalers, Stream& stream) {
   for (std::size_t i = 0; i < slots_.encoded.size(); ++i) {
@@ -134,12 +152,15 @@ void SentDecoder::decode_on_host(std::size_t local_worker, const float* scalers,
 
 std::span<float* const> SentDecoder::run(std::size_t local_worker, const float* scalers,
                                          std::span<const std::int64_t> first_scalers, Stream& stream) {
-  if (slots_.form != PayloadForm::kLanes && !codec_.leaf_form()) {
-    decode_on_host(local_worker, scalers, first_scalers, stream);
-  } else if (slots_.form == PayloadForm::kLanes) {
+  if (slots_.form == PayloadForm::kLanes) {
     decode_lanes(local_worker, scalers, first_scalers, stream);
-  } else {
+  } else if (codec_.leaf_form()) {
     decode_leaves(local_worker, scalers, first_scalers, stream);
+  } else if (std::ranges::any_of(slots_.encoded,
+                                 [&](const Slice& slice) { return codec_.sparse_form(slice).has_value(); })) {
+    decode_sparse(local_worker, stream);
+  } else {
+    decode_on_host(local_worker, scalers, first_scalers, stream);
   }
   return of_slices_;
 }

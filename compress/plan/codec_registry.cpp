@@ -71,7 +71,7 @@ constexpr CodecEntry kCodecs[] = {
        options.num_workers = c.num_workers;
        return std::make_unique<TopKCodec>(options);
      },
-     "Aji and Heafield, EMNLP 2017, Stich et al., NeurIPS 2018", /*runs_on_gpus=*/false},
+     "Aji and Heafield, EMNLP 2017, Stich et al., NeurIPS 2018"},
     {"randomk", "elements at random places, the same in all workers",
      [](SpecReader& reader, const CodecContext& c) -> std::unique_ptr<Codec> {
        RandomKOptions options = read_randomk_options(reader);

@@ -69,6 +69,8 @@ WIDE_ACCESSES = [
     Wide("tree_sum_kernel", 15, 1, "LeafFormatE0E"),  # fp32: 8 of a batch, 7 of the rest
     Wide("code_tree_sum_kernel", 0, 5),  # 4 of whole chunks, 1 of others
     Wide("add_lanes_kernel", 2, 1),
+    Wide("histogram_kernel", 4, 0, "^IfLi"),
+    Wide("chunk_counts_kernel", 4, 0, FLOAT32),
     Wide("elementwise_kernel", 2, 2, AT_ONCE + "5Scale"),
     Wide("elementwise_kernel", 2, 2, AT_ONCE + "13ZeroNonfinite"),
     Wide("elementwise_kernel", 2, 0, AT_ONCE + "13FindNonfinite"),
@@ -137,6 +139,8 @@ STREAMS = [
     Stream("tree sum of t2 codes, 8 workers", "code_tree_sum_kernel", "CodeFormatE1ELj0E", 16, 6, bits=32, shared=True),
     Stream("tree sum of t5 codes, 8 workers", "code_tree_sum_kernel", "CodeFormatE2ELj0E", 16, 5.6, bits=32, shared=True),
     Stream("fp32 payload", "float_payload_kernel", "9ToFloat32", 16, 8),
+    Stream("histogram of magnitudes, float", "histogram_kernel", "^IfLi0E", 16, 4),
+    Stream("counts of magnitudes in chunks, float", "chunk_counts_kernel", FLOAT32, 16, 4),
     Stream("gradient descent", "elementwise_kernel", AT_ONCE + "2Gd", 8, 12),
     Stream("momentum", "elementwise_kernel", AT_ONCE + "8Momentum", 8, 20),
     Stream("Adam", "elementwise_kernel", AT_ONCE + "4Adam", 8, 28),
@@ -226,6 +230,15 @@ def table(counts, architecture="sm_90"):
         yield "| " + " | ".join(str(cell) for cell in cells) + " |"
 
 
+# What is left of a kernel whose body the compiler has dropped.
+EMPTY_INSTRUCTIONS = 32
+
+
+def is_cubs(kernel):
+    """CUB has a kernel that does nothing, to ask the driver for its architecture."""
+    return kernel.name.startswith("_ZN3cub")
+
+
 def findings(found, wide_accesses):
     """What is wrong with kernels, a line each."""
     for kernel in found:
@@ -233,6 +246,11 @@ def findings(found, wide_accesses):
             yield (
                 f"{kernel.name} (sm_{kernel.architecture}) uses local memory: a frame of {kernel.frame_bytes} bytes, "
                 f"{dict(kernel.accesses)}"
+            )
+        if kernel.num_instructions < EMPTY_INSTRUCTIONS and not any(kernel.accesses.values()) and not is_cubs(kernel):
+            yield (
+                f"{kernel.name} (sm_{kernel.architecture}) accesses no memory: the compiler has dropped its body, as it does "
+                f"where a kernel takes the address of a constant of the host (std::min of one)"
             )
         dynamic = DYNAMIC_SHARED_BYTES.get(kernel.function(), 0)
         if kernel.shared_bytes + dynamic > SHARED_BYTES:

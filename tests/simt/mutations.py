@@ -66,6 +66,9 @@ LEVELS = "kernels/codes/cuda/levels.cu"
 FP8 = "kernels/codes/cuda/fp8.cu"
 ROTATE = "kernels/codes/cuda/rotate.cu"
 QUANTIZE_KERNEL = "kernels/codes/cuda/quantize_kernel.cuh"
+TOP_K_SELECT = "kernels/sparse/cuda/top_k_select.cuh"
+SPARSE_ENCODER = "kernels/sparse/cuda/sparse_encoder.cu"
+SPARSE_SUM = "kernels/sparse/cuda/sparse_sum.cu"
 
 KERNELS_MUTATIONS = [
     Mutation(REDUCE, REDUCE_TEST, "Reductions.*", "__syncthreads();", "", 4),
@@ -114,6 +117,16 @@ KERNELS_MUTATIONS = [
     Mutation(LEAF_READER, TREE_SUM, "CudaTreeSums.*", "<1>(leaves[k].values, tile.begin + element)", "<1>(leaves[k].values, tile.begin)"),
     Mutation(LEAF_READER, TREE_SUM, "CudaTreeSums.*", "pairs[i - 1] + 1 == tile.columns ? 0 : pairs[i - 1] + 1", "pairs[i - 1] + 1"),
     Mutation(AGGREGATE, AGGREGATE, "CudaCodeSums.*", "has_second ? level_at<kBits>(fours[1][i], j) : 0", "level_at<kBits>(fours[1][i], j)"),
+    Mutation(TOP_K_SELECT, SPARSE_ENCODER, "CudaSparseEncoder.*", "known.left <= above ||", "known.left < above ||"),
+    Mutation(TOP_K_SELECT, SPARSE_ENCODER, "CudaSparseEncoder.*", "equal < selected.left", "equal <= selected.left"),
+    Mutation(TOP_K_SELECT, SPARSE_ENCODER, "CudaSparseEncoder.*", "before.equal += total >> 16;", ""),
+    Mutation(SPARSE_ENCODER, SPARSE_ENCODER, "CudaSparseEncoder.*", "__syncthreads();\n    known = found;", "known = found;"),
+    Mutation(SPARSE_ENCODER, SPARSE_ENCODER, "CudaSparseEncoder.*", "if (threadIdx.x == 0) above = 0;\n    __syncthreads();", "if (threadIdx.x == 0) above = 0;"),
+    Mutation(SPARSE_ENCODER, SPARSE_ENCODER, "CudaSparseEncoder.*", "histogram[bin] = 0;", ";"),
+    Mutation(SPARSE_ENCODER, SPARSE_ENCODER, "CudaSparseEncoder.*", "bits >> -shift", "bits"),
+    Mutation(SPARSE_SUM, SPARSE_SUM, "CudaSparseSum.*", "    __syncthreads();\n    if constexpr (kLocal)", "    if constexpr (kLocal)"),
+    Mutation(SPARSE_SUM, SPARSE_SUM, "CudaSparseSum.*", "index > 0 && index < num_places", "index < num_places"),
+    Mutation(SPARSE_SUM, SPARSE_SUM, "CudaSparseSum.*", "min(max(at, std::int64_t{0}), num_words - 1)", "at", sanitizer=ADDRESS),
     Mutation(LEVELS, LEVELS, "CudaLevels.*", "(sum & 0xffffu) == 0xffffu", "(sum & 0xffffu) == 0xfffeu"),
     Mutation(LEVELS, LEVELS, "CudaLevels.*", "0u - one : one", "one : 0u - one"),
     Mutation(QUANTIZE_KERNEL, LEVELS, "CudaLevels.*", "__syncthreads();\n  const std::int64_t first_word", "const std::int64_t first_word"),

@@ -11,8 +11,8 @@
 #include <vector>
 
 #include "compress/plan/codec_registry.h"
-#include "kernels/codes/top_k.h"
 #include "kernels/runtime/errors.h"
+#include "kernels/sparse/top_k.h"
 #include "support/codec_messages.h"
 #include "support/exchanges.h"
 #include "support/gradients.h"

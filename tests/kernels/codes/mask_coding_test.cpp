@@ -101,7 +101,7 @@ TEST(EncodeMasks, WritesGoldenBytes) {
 TEST(EncodeMasks, WritesTheReferencesBytesThatReadBack) {
   for (const std::int64_t count : kCounts) {
     for (const double nonzeros : {0.0, 0.001, 0.01, 0.05, 0.1, 0.29, 0.318, 0.5, 0.7, 0.8, 0.9, 0.99, 1.0}) {
-      SCOPED_TRACE(testing::Message() << count << " codes, " << nonzeros);
+      SCOPED_TRACE(::testing::Message() << count << " codes, " << nonzeros);
       const Bytes masks = random_masks(count, nonzeros, static_cast<std::uint64_t>(count));
       const Bytes bytes = encoded(masks, count);
       std::vector<std::int8_t> codes(static_cast<std::size_t>(count));

@@ -1,8 +1,8 @@
 // Places of elements above a threshold.
-#include "kernels/codes/top_k.h"
+#include "kernels/sparse/top_k.h"
 
 #undef HWY_TARGET_INCLUDE
-#define HWY_TARGET_INCLUDE "kernels/codes/cpu/top_k.cpp"
+#define HWY_TARGET_INCLUDE "kernels/sparse/cpu/top_k.cpp"
 #include <hwy/foreach_target.h>
 // foreach_target.h comes first, as Highway asks.
 #include <hwy/highway.h>

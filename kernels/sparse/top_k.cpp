@@ -1,4 +1,4 @@
-#include "kernels/codes/top_k.h"
+#include "kernels/sparse/top_k.h"
 
 #include <algorithm>
 #include <array>

@@ -1,21 +1,19 @@
-#include "kernels/codes/sparse_payload.h"
+#include "kernels/sparse/sparse_payload.h"
 
 #include <algorithm>
 #include <bit>
 #include <cmath>
 #include <cstring>
 
-#include "kernels/codes/top_k.h"
 #include "kernels/runtime/errors.h"
+#include "kernels/sparse/sparse_layout.h"
+#include "kernels/sparse/top_k.h"
 #include "kernels/tensor/bfloat16.h"
 
 namespace terngrad {
 namespace {
 
-constexpr std::int64_t kGroup = 128;          // places that share a width
-constexpr std::int64_t kHeaderWords = 2;      // the number of places, and 0
-constexpr int kWidthBits = 6;                 // of a group's second word; widths of the groups before are above
-constexpr std::int64_t kMaxWidths = 1 << 26;  // so their sum has to be below this
+constexpr std::int64_t kMaxWidths = std::int64_t{1} << (32 - kRunsWidthBits);  // their sum has to be below this
 
 std::uint32_t word_at(const std::uint8_t* payload, std::int64_t word) {
   std::uint32_t value = 0;
@@ -29,7 +27,6 @@ void put_word(std::uint8_t* payload, std::int64_t word, std::uint32_t value) {
 
 /// Bits that a number needs; 0 of 0.
 int bits_of(std::uint64_t number) { return 64 - std::countl_zero(number); }
-std::int64_t words_of_bits(std::int64_t bits) { return (bits + 31) / 32; }
 std::int64_t value_bytes(SparseValues values) { return values == SparseValues::kFloat32 ? 4 : 2; }
 std::int64_t words_of_values(const SparseShape& shape, std::int64_t count) {
   return words_of_bits(8 * value_bytes(shape.values) * count);
@@ -120,28 +117,26 @@ struct Group {
   std::int64_t word = 0;  // where its gaps begin
 };
 
-std::int64_t num_groups(std::int64_t count) { return (count + kGroup - 1) / kGroup; }
-
 /// A group of a payload of `count` places. All groups before are full, so the widths before say where it begins.
 Group group_at(const std::uint8_t* payload, std::int64_t count, std::int64_t index) {
-  const std::int64_t word = kHeaderWords + 2 * index;
+  const std::int64_t word = kRunsHeaderWords + 2 * index;
   const std::uint32_t widths = word_at(payload, word + 1);
-  return {.count = std::min(kGroup, count - index * kGroup),
+  return {.count = places_of_group(count, index),
           .first_place = word_at(payload, word),
-          .width = static_cast<int>(widths & ((1u << kWidthBits) - 1)),
-          .word = kHeaderWords + 2 * num_groups(count) + std::int64_t{widths >> kWidthBits} * (kGroup / 32)};
+          .width = static_cast<int>(widths & ((1u << kRunsWidthBits) - 1)),
+          .word = first_gap_word(count, widths >> kRunsWidthBits)};
 }
 
 std::int64_t end_of(const Group& group) { return group.word + words_of_bits(group.count * group.width); }
 
 std::int64_t first_value_word(const std::uint8_t* payload, std::int64_t count) {
-  return count == 0 ? kHeaderWords : end_of(group_at(payload, count, num_groups(count) - 1));
+  return count == 0 ? kRunsHeaderWords : end_of(group_at(payload, count, num_sparse_groups(count) - 1));
 }
 
 std::int64_t max_widths(const SparseShape& shape, std::int64_t count) {
   // A gap has at most log2 of it and one bits. The logarithm is concave, so groups that share the elements equally have
   // the most bits together.
-  const auto groups = static_cast<double>(num_groups(count));
+  const auto groups = static_cast<double>(num_sparse_groups(count));
   return static_cast<std::int64_t>(
       std::ceil(groups * (std::log2(static_cast<double>(shape.num_elements) / groups) + 1)));
 }
@@ -151,16 +146,16 @@ std::int64_t write_runs(const SparseShape& shape, std::span<const std::uint32_t>
   const auto count = static_cast<std::int64_t>(places.size());
   put_word(payload, 0, static_cast<std::uint32_t>(count));
   put_word(payload, 1, 0);
-  std::int64_t word = kHeaderWords + 2 * num_groups(count);
+  std::int64_t word = kRunsHeaderWords + 2 * num_sparse_groups(count);
   std::uint32_t widths = 0;
-  for (std::int64_t group = 0; group < num_groups(count); ++group) {
-    const auto of_group = places.subspan(static_cast<std::size_t>(group * kGroup),
-                                         static_cast<std::size_t>(std::min(kGroup, count - group * kGroup)));
+  for (std::int64_t group = 0; group < num_sparse_groups(count); ++group) {
+    const auto of_group = places.subspan(static_cast<std::size_t>(group * kSparseGroup),
+                                         static_cast<std::size_t>(places_of_group(count, group)));
     std::uint32_t all_gaps = 0;
     for (std::size_t i = 1; i < of_group.size(); ++i) all_gaps |= of_group[i] - of_group[i - 1] - 1;
     const int width = bits_of(all_gaps);
-    put_word(payload, kHeaderWords + 2 * group, of_group[0]);
-    put_word(payload, kHeaderWords + 2 * group + 1, widths << kWidthBits | static_cast<std::uint32_t>(width));
+    put_word(payload, kRunsHeaderWords + 2 * group, of_group[0]);
+    put_word(payload, kRunsHeaderWords + 2 * group + 1, widths << kRunsWidthBits | static_cast<std::uint32_t>(width));
     widths += static_cast<std::uint32_t>(width);
     BitWriter writer(payload, word);
     writer.add(0, width);
@@ -197,15 +192,17 @@ std::int64_t check_group(const SparseShape& shape, const std::uint8_t* payload, 
 void check_runs(const SparseShape& shape, std::span<const std::uint8_t> payload) {
   const std::int64_t count = num_kept(shape);
   const auto words = static_cast<std::int64_t>(payload.size() / 4);
-  if (payload.size() % 4 != 0 || words < kHeaderWords + 2 * num_groups(count)) refuse(shape, "it is too short");
+  if (payload.size() % 4 != 0 || words < kRunsHeaderWords + 2 * num_sparse_groups(count))
+    refuse(shape, "it is too short");
   if (word_at(payload.data(), 0) != count || word_at(payload.data(), 1) != 0) {
     refuse(shape, "it says another number of places");
   }
   std::int64_t next_place = 0;
-  std::int64_t next_word = kHeaderWords + 2 * num_groups(count);
-  for (std::int64_t index = 0; index < num_groups(count); ++index) {
+  std::int64_t next_word = kRunsHeaderWords + 2 * num_sparse_groups(count);
+  for (std::int64_t index = 0; index < num_sparse_groups(count); ++index) {
     const Group group = group_at(payload.data(), count, index);
-    if (group.word != next_word || group.width > 32) refuse(shape, "its widths contradict each other");
+    if (group.word != next_word || group.width > static_cast<int>(kMaxRunsWidth))
+      refuse(shape, "its widths contradict each other");
     next_word = end_of(group);
     if (next_word > words) refuse(shape, "it is too short");
     next_place = check_group(shape, payload.data(), group, next_place);
@@ -221,18 +218,18 @@ void add_runs(const SparseShape& shape, std::span<const std::uint8_t> payload, s
   const std::int64_t end = first + static_cast<std::int64_t>(out.size());
   // The last group that begins at or before the first element, if any, and those after it.
   std::int64_t begin = 0;
-  std::int64_t beyond = num_groups(count);
+  std::int64_t beyond = num_sparse_groups(count);
   while (beyond - begin > 1) {
     const std::int64_t middle = (begin + beyond) / 2;
-    (word_at(bytes, kHeaderWords + 2 * middle) <= first ? begin : beyond) = middle;
+    (word_at(bytes, kRunsHeaderWords + 2 * middle) <= first ? begin : beyond) = middle;
   }
-  for (std::int64_t index = begin; index < num_groups(count); ++index) {
+  for (std::int64_t index = begin; index < num_sparse_groups(count); ++index) {
     const Group group = group_at(bytes, count, index);
     std::int64_t place = group.first_place;
     for (std::int64_t i = 0; i < group.count && place < end; ++i) {
       if (i > 0) place += std::int64_t{bits_at(bytes, group.word, i, group.width)} + 1;
       if (place < first || place >= end) continue;
-      out[static_cast<std::size_t>(place - first)] += value_at(shape, bytes, values, index * kGroup + i);
+      out[static_cast<std::size_t>(place - first)] += value_at(shape, bytes, values, index * kSparseGroup + i);
     }
     if (place >= end) return;
   }
@@ -305,12 +302,12 @@ std::int64_t max_sparse_bytes(const SparseShape& shape) {
   const std::int64_t count = num_kept(shape);
   const std::int64_t values = words_of_values(shape, count);
   if (shape.format == SparseFormat::kLocal) return 4 * (words_of_bits(count * place_bits(shape)) + values);
-  if (count == 0) return 4 * kHeaderWords;
+  if (count == 0) return 4 * kRunsHeaderWords;
   const std::int64_t widths = max_widths(shape, count);
   TERNGRAD_REQUIRE(shape.num_elements >> 32 == 0 && widths < kMaxWidths, "[runs] a slice of ", shape.num_elements,
                    " elements, of which ", count, " are kept, is too large for this format: accepted are fewer than ",
                    "2^32 with a small density, or blocks");
-  return 4 * (kHeaderWords + 2 * num_groups(count) + widths * (kGroup / 32) + values);
+  return 4 * (kRunsHeaderWords + 2 * num_sparse_groups(count) + widths * (kSparseGroup / 32) + values);
 }
 
 std::int64_t write_sparse(const SparseShape& shape, std::span<const std::uint32_t> places,

@@ -1,4 +1,4 @@
-#include "kernels/codes/sparse_payload.h"
+#include "kernels/sparse/sparse_payload.h"
 
 #include <gtest/gtest.h>
 
@@ -7,8 +7,8 @@
 #include <cstring>
 #include <vector>
 
-#include "kernels/codes/top_k.h"
 #include "kernels/runtime/errors.h"
+#include "kernels/sparse/top_k.h"
 #include "kernels/tensor/bfloat16.h"
 #include "support/bits.h"
 #include "support/gradients.h"

@@ -1,0 +1,22 @@
+// What sparse messages must hold, found in another way: by sorting all magnitudes.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "kernels/sparse/sparse_payload.h"
+
+namespace terngrad::bench {
+
+/// The elements that a message of `values` keeps, of each block by itself if there are blocks; 0 in place of the
+/// others.
+std::vector<float> kept_by_sorting(const SparseShape& shape, std::span<const float> values);
+
+/// Whether a payload, which may have room behind its end, holds these elements and no others.
+bool holds(const SparseShape& shape, std::span<const std::uint8_t> payload, std::span<const float> expected);
+
+/// Slices of n elements with that part of them in messages. @param block  elements chosen among by themselves; 0: all
+SparseShape sparse_shape(std::int64_t n, double density, std::int64_t block);
+
+}  // namespace terngrad::bench

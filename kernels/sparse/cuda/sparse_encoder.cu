@@ -1,0 +1,527 @@
+// Sparse messages on a GPU. Scope of a slice: three histograms, sums over chunks, and one pass that writes the places
+// and values of the k elements in order; scope of a block: a thread block for each. Then places become payloads.
+#include "kernels/sparse/cuda/sparse_encoder.h"
+
+#include <cuda_runtime.h>
+
+#include <algorithm>
+#include <bit>
+#include <cstdint>
+#include <type_traits>
+#include <vector>
+
+#include "kernels/runtime/cuda/launch.cuh"
+#include "kernels/runtime/cuda/uploaded_table.h"
+#include "kernels/sparse/cuda/exclusive_sum.h"
+#include "kernels/sparse/cuda/top_k_select.cuh"
+#include "kernels/sparse/sparse_layout.h"
+#include "kernels/tensor/bfloat16.h"
+#include "kernels/tensor/slice.h"
+
+namespace terngrad::cuda {
+namespace {
+
+/// Chunks of a block that counts: it clears and adds up 4096 bins whatever it reads.
+constexpr std::int64_t kTileChunks = 8;
+constexpr std::int64_t kRoundElements = std::int64_t{kSelectThreads} * 4;
+static_assert(kChunkElements % kRoundElements == 0, "whole rounds of a block cover a chunk");
+constexpr unsigned kWarps = kSelectThreads / kWarpThreads;
+constexpr unsigned kGroupThreads = 128;
+static_assert(kGroupThreads == kSparseGroup, "a thread per place");
+/// Words of a payload of blocks that a block of threads writes.
+constexpr std::int64_t kTileWords = 1024;
+
+/// SparseEncodeTask as kernels read it.
+struct Job {
+  const void* values;
+  const float* flag;
+  std::uint32_t* payload;
+  std::int64_t count;
+  std::int64_t kept;
+  std::int64_t first_place;  // of its places and values
+  std::int64_t first_chunk;  // of runs: of its chunks among those of all
+  std::int64_t first_group;  // of runs: of its groups
+  std::int64_t block_elements;
+  std::int64_t kept_of_block;  // of local: of a full one
+  std::int64_t place_bits;
+};
+
+struct Tile {
+  std::int32_t job;
+  std::int32_t index;  // of a chunk, block, group or run of words in the job
+};
+
+struct ChunkCounts {
+  std::uint32_t above;  // elements whose upper bits are greater than those known before the last pass
+  std::uint16_t bins[kLastSelectBins];
+};
+
+__device__ bool counts_as_zero(const Job& job) {
+  const float flag = job.flag == nullptr ? 0.0f : *job.flag;
+  return flag != flag;
+}
+
+/// Calls visit(magnitude) for elements [begin, end) of a job, dealt out to the threads of the block.
+template <class Element, class Visit>
+__device__ void for_magnitudes(const Job& job, std::int64_t begin, std::int64_t end, const Visit& visit) {
+  constexpr int kRounds = static_cast<int>(kChunkElements / kRoundElements);
+  const bool zeros = counts_as_zero(job);
+  const auto* elements = static_cast<const Element*>(job.values);
+  std::int64_t at = begin + std::int64_t{threadIdx.x} * 4;
+  if (!zeros && is_quad_aligned(elements + begin)) {
+    for (; at - threadIdx.x * 4 + kChunkElements <= end; at += kChunkElements) {
+      // The loads of a chunk come first, so that they are in flight together.
+      MagnitudeQuad quads[kRounds];
+#pragma unroll
+      for (int round = 0; round < kRounds; ++round) {
+        quads[round] = load_magnitudes(elements + at + round * kRoundElements);
+      }
+#pragma unroll
+      for (int round = 0; round < kRounds; ++round) {
+#pragma unroll
+        for (int i = 0; i < 4; ++i) visit(quads[round].magnitudes[i]);
+      }
+    }
+  }
+  for (; at < end; at += kRoundElements) {
+    const MagnitudeQuad quad = magnitudes_of(Quad<Element>(elements, at, end, zeros));
+#pragma unroll
+    for (int i = 0; i < 4; ++i) {
+      if (i < quad.count) visit(quad.magnitudes[i]);
+    }
+  }
+}
+
+/// Passes 0 and 1: adds the histogram of a few chunks to their job's.
+template <class Element, int kPass>
+__global__ void __launch_bounds__(kSelectThreads)
+    histogram_kernel(const Job* __restrict__ jobs, const Tile* __restrict__ tiles,
+                     const Selected* __restrict__ selected, std::uint32_t* __restrict__ histograms) {
+  __shared__ std::uint32_t bins[kSelectBins];
+  const Tile tile = tiles[blockIdx.x];
+  const Job job = jobs[tile.job];
+  for (std::uint32_t bin = threadIdx.x; bin < kSelectBins; bin += kSelectThreads) bins[bin] = 0;
+  __syncthreads();
+  Selected known = {0, 0};
+  if constexpr (kPass > 0) known = selected[tile.job];
+  const std::int64_t begin = std::int64_t{tile.index} * kChunkElements;
+  for_magnitudes<Element>(job, begin, min(begin + kTileChunks * kChunkElements, job.count),
+                          [&](std::uint32_t magnitude) { count_magnitude<kPass>(magnitude, known, bins); });
+  __syncthreads();
+  std::uint32_t* of_job = histograms + std::int64_t{tile.job} * kSelectBins;
+  for (std::uint32_t bin = threadIdx.x; bin < kSelectBins; bin += kSelectThreads) {
+    if (bins[bin] != 0) atomicAdd(of_job + bin, bins[bin]);
+  }
+}
+
+/// Pass 2: the same, and keeps each chunk's.
+template <class Element>
+__global__ void __launch_bounds__(kSelectThreads)
+    chunk_counts_kernel(const Job* __restrict__ jobs, const Tile* __restrict__ tiles,
+                        const Selected* __restrict__ selected, ChunkCounts* __restrict__ chunks,
+                        std::uint32_t* __restrict__ histograms) {
+  __shared__ std::uint32_t bins[kLastSelectBins];
+  __shared__ std::uint32_t above;
+  const Tile tile = tiles[blockIdx.x];
+  const Job job = jobs[tile.job];
+  const Selected known = selected[tile.job];
+  std::uint32_t of_tile = 0;  // of the thread's bin
+  for (std::int64_t chunk = tile.index; chunk < tile.index + kTileChunks && chunk * kChunkElements < job.count;
+       ++chunk) {
+    if (threadIdx.x < kLastSelectBins) bins[threadIdx.x] = 0;
+    if (threadIdx.x == 0) above = 0;
+    __syncthreads();
+    std::uint32_t own_above = 0;
+    const std::int64_t begin = chunk * kChunkElements;
+    for_magnitudes<Element>(job, begin, min(begin + kChunkElements, job.count), [&](std::uint32_t magnitude) {
+      count_magnitude<2>(magnitude, known, bins);
+      own_above += magnitude >> kSelectShift<1> > known.bits ? 1 : 0;
+    });
+    own_above = __reduce_add_sync(kAllLanes, own_above);
+    if (threadIdx.x % kWarpThreads == 0) atomicAdd(&above, own_above);
+    __syncthreads();
+    ChunkCounts& counts = chunks[job.first_chunk + chunk];
+    if (threadIdx.x < kLastSelectBins) {
+      counts.bins[threadIdx.x] = static_cast<std::uint16_t>(bins[threadIdx.x]);
+      of_tile += bins[threadIdx.x];
+    }
+    if (threadIdx.x == 0) counts.above = above;
+    // Who has read a count clears it.
+  }
+  if (threadIdx.x < kLastSelectBins && of_tile != 0) {
+    atomicAdd(histograms + std::int64_t{tile.job} * kSelectBins + threadIdx.x, of_tile);
+  }
+}
+
+/// A block per job: what its histogram says, which is cleared for the next pass.
+template <int kPass>
+__global__ void __launch_bounds__(kSelectThreads)
+    find_kernel(const Job* __restrict__ jobs, std::uint32_t* __restrict__ histograms, Selected* __restrict__ selected) {
+  std::uint32_t* histogram = histograms + std::int64_t{blockIdx.x} * kSelectBins;
+  const Selected known =
+      kPass == 0 ? Selected{0, static_cast<std::uint32_t>(jobs[blockIdx.x].kept)} : selected[blockIdx.x];
+  __syncthreads();  // before one thread writes what all have read
+  find_bin<kPass>(histogram, known, selected + blockIdx.x);
+  __syncthreads();
+  for (std::uint32_t bin = threadIdx.x; bin < kBinsOfPass<kPass>; bin += kSelectThreads) histogram[bin] = 0;
+}
+
+/// A warp per chunk: how many of its elements are larger than the k-th, in the upper half, and as large.
+__global__ void __launch_bounds__(kSelectThreads)
+    sum_counts_kernel(const Tile* __restrict__ chunk_tiles, std::int64_t num_chunks,
+                      const Selected* __restrict__ selected, const ChunkCounts* __restrict__ chunks,
+                      std::uint64_t* __restrict__ counts) {
+  const std::int64_t chunk = std::int64_t{blockIdx.x} * kWarps + threadIdx.x / kWarpThreads;
+  if (chunk >= num_chunks) return;  // whole warps
+  const std::uint32_t last = selected[chunk_tiles[chunk].job].bits & (kLastSelectBins - 1);
+  std::uint32_t above = 0;
+  for (std::uint32_t bin = threadIdx.x % kWarpThreads; bin < kLastSelectBins; bin += kWarpThreads) {
+    above += bin > last ? chunks[chunk].bins[bin] : 0u;
+  }
+  above = __reduce_add_sync(kAllLanes, above) + chunks[chunk].above;
+  if (threadIdx.x % kWarpThreads == 0) counts[chunk] = std::uint64_t{above} << 32 | chunks[chunk].bins[last];
+}
+
+/// Writes the places and values that a chunk adds. @param counts  of each chunk, those before it in `before`
+template <class Element>
+__global__ void __launch_bounds__(kSelectThreads)
+    choose_kernel(const Job* __restrict__ jobs, const Tile* __restrict__ chunk_tiles,
+                  const Selected* __restrict__ selected, const std::uint64_t* __restrict__ before,
+                  std::uint32_t* __restrict__ places, float* __restrict__ values) {
+  const Tile tile = chunk_tiles[blockIdx.x];
+  const Job job = jobs[tile.job];
+  const Selected chosen = selected[tile.job];
+  // Sums over the chunks of all jobs: differences within one are below 2^32 in either half.
+  const std::uint64_t in_job = before[blockIdx.x] - before[job.first_chunk];
+  KeptBefore kept = {static_cast<std::uint32_t>(in_job >> 32), static_cast<std::uint32_t>(in_job)};
+  const bool zeros = counts_as_zero(job);
+  const auto* elements = static_cast<const Element*>(job.values);
+  const std::int64_t begin = std::int64_t{tile.index} * kChunkElements;
+  const std::int64_t end = min(begin + kChunkElements, job.count);
+  for (std::int64_t round = begin; round < end; round += kRoundElements) {
+    const std::int64_t at = round + std::int64_t{threadIdx.x} * 4;
+    const Quad<Element> quad(elements, at, end, zeros);
+    place_quads(kept_of(magnitudes_of(quad), chosen.bits), chosen, kept, [&](int i, std::uint32_t place) {
+      places[job.first_place + place] = static_cast<std::uint32_t>(at + i);
+      values[job.first_place + place] = quad.values[i];
+    });
+  }
+}
+
+/// Scope of a block: all passes by one thread block, which reads from DRAM once.
+template <class Element>
+__global__ void __launch_bounds__(kSelectThreads)
+    choose_in_block_kernel(const Job* __restrict__ jobs, const Tile* __restrict__ block_tiles,
+                           std::uint32_t* __restrict__ places, float* __restrict__ values) {
+  __shared__ std::uint32_t bins[kSelectBins];
+  __shared__ Selected found;
+  const Tile tile = block_tiles[blockIdx.x];
+  const Job job = jobs[tile.job];
+  const std::int64_t begin = std::int64_t{tile.index} * job.block_elements;
+  const std::int64_t end = min(begin + job.block_elements, job.count);
+  const std::int64_t first_kept = std::int64_t{tile.index} * job.kept_of_block;
+  Selected known = {0, static_cast<std::uint32_t>(min(job.kept_of_block, job.kept - first_kept))};
+  const auto pass = [&](auto number) {
+    constexpr int kPass = decltype(number)::value;
+    for (std::uint32_t bin = threadIdx.x; bin < kBinsOfPass<kPass>; bin += kSelectThreads) bins[bin] = 0;
+    __syncthreads();
+    for_magnitudes<Element>(job, begin, end,
+                            [&](std::uint32_t magnitude) { count_magnitude<kPass>(magnitude, known, bins); });
+    __syncthreads();
+    find_bin<kPass>(bins, known, &found);
+    __syncthreads();
+    known = found;
+  };
+  pass(std::integral_constant<int, 0>{});
+  pass(std::integral_constant<int, 1>{});
+  pass(std::integral_constant<int, 2>{});
+  const bool zeros = counts_as_zero(job);
+  const auto* elements = static_cast<const Element*>(job.values);
+  const std::int64_t first_place = job.first_place + first_kept;
+  KeptBefore kept;
+  for (std::int64_t round = begin; round < end; round += kRoundElements) {
+    const std::int64_t at = round + std::int64_t{threadIdx.x} * 4;
+    const Quad<Element> quad(elements, at, end, zeros);
+    place_quads(kept_of(magnitudes_of(quad), known.bits), known, kept, [&](int i, std::uint32_t place) {
+      places[first_place + place] = static_cast<std::uint32_t>(at + i);
+      values[first_place + place] = quad.values[i];
+    });
+  }
+}
+
+/// The gap before place `index` of a group, less one; 0 of the first.
+__device__ std::uint32_t gap_at(const std::uint32_t* places, std::int64_t index) {
+  return index == 0 ? 0 : places[index] - places[index - 1] - 1;
+}
+
+/// A warp per group of runs: the bits of its widest gap.
+__global__ void __launch_bounds__(kSelectThreads)
+    width_kernel(const Job* __restrict__ jobs, const Tile* __restrict__ group_tiles, std::int64_t num_groups,
+                 const std::uint32_t* __restrict__ places, std::uint64_t* __restrict__ widths) {
+  const std::int64_t index = std::int64_t{blockIdx.x} * kWarps + threadIdx.x / kWarpThreads;
+  if (index >= num_groups) return;  // whole warps
+  const Tile tile = group_tiles[index];
+  const Job job = jobs[tile.job];
+  const std::uint32_t* of_group = places + job.first_place + std::int64_t{tile.index} * kSparseGroup;
+  const std::int64_t count = places_of_group(job.kept, tile.index);
+  std::uint32_t gaps = 0;
+  for (std::int64_t i = threadIdx.x % kWarpThreads; i < count; i += kWarpThreads) gaps |= gap_at(of_group, i);
+  gaps = __reduce_or_sync(kAllLanes, gaps);
+  if (threadIdx.x % kWarpThreads == 0) widths[index] = static_cast<std::uint64_t>(32 - __clz(static_cast<int>(gaps)));
+}
+
+/// Numbers of `width` bits, packed low bits first: word `word` of them.
+template <class Number>
+__device__ std::uint32_t packed_word(std::int64_t word, std::int64_t width, std::int64_t count, const Number& number) {
+  if (width == 0) return 0;
+  std::uint32_t result = 0;
+  for (std::int64_t i = word * 32 / width; i < count && i * width < (word + 1) * 32; ++i) {
+    const std::int64_t shift = i * width - word * 32;
+    const std::uint32_t bits = number(i);
+    result |= shift >= 0 ? bits << shift : bits >> -shift;
+  }
+  return result;
+}
+
+/// Word `word` of a job's values.
+template <bool kBfloat16>
+__device__ std::uint32_t value_word(const float* values, std::int64_t count, std::int64_t word) {
+  if constexpr (!kBfloat16) return __float_as_uint(values[word]);
+  const std::uint32_t low = to_bfloat16(values[2 * word]);
+  return 2 * word + 1 < count ? low | std::uint32_t{to_bfloat16(values[2 * word + 1])} << 16 : low;
+}
+
+/// A block per group of runs: its header, gaps and values. @param widths  of all groups; `before` their sums
+template <bool kBfloat16>
+__global__ void __launch_bounds__(kGroupThreads)
+    write_runs_kernel(const Job* __restrict__ jobs, const Tile* __restrict__ group_tiles,
+                      const std::uint32_t* __restrict__ places, const float* __restrict__ values,
+                      const std::uint64_t* __restrict__ widths, const std::uint64_t* __restrict__ before) {
+  __shared__ std::uint32_t gaps[kSparseGroup];
+  const Tile tile = group_tiles[blockIdx.x];
+  const Job job = jobs[tile.job];
+  const std::int64_t first = std::int64_t{tile.index} * kSparseGroup;
+  const std::int64_t count = places_of_group(job.kept, tile.index);
+  const std::uint32_t* of_group = places + job.first_place + first;
+  if (threadIdx.x < count) gaps[threadIdx.x] = gap_at(of_group, threadIdx.x);
+  __syncthreads();
+  const auto width = static_cast<std::int64_t>(widths[blockIdx.x]);
+  const auto widths_before = static_cast<std::uint32_t>(before[blockIdx.x] - before[job.first_group]);
+  if (threadIdx.x == 0) {
+    if (tile.index == 0) {
+      job.payload[0] = static_cast<std::uint32_t>(job.kept);
+      job.payload[1] = 0;
+    }
+    std::uint32_t* header = job.payload + kRunsHeaderWords + 2 * std::int64_t{tile.index};
+    header[0] = of_group[0];
+    header[1] = widths_before << kRunsWidthBits | static_cast<std::uint32_t>(width);
+  }
+  if (threadIdx.x < words_of_bits(count * width)) {
+    job.payload[first_gap_word(job.kept, widths_before) + threadIdx.x] =
+        packed_word(threadIdx.x, width, count, [&](std::int64_t i) { return gaps[i]; });
+  }
+  const std::int64_t last = num_sparse_groups(job.kept) - 1;
+  const auto widths_before_last = static_cast<std::uint32_t>(before[job.first_group + last] - before[job.first_group]);
+  const auto last_width = static_cast<std::int64_t>(widths[job.first_group + last]);
+  std::uint32_t* of_values = job.payload + first_gap_word(job.kept, widths_before_last) +
+                             words_of_bits(places_of_group(job.kept, last) * last_width);
+  constexpr std::int64_t kValuesPerWord = kBfloat16 ? 2 : 1;
+  if (threadIdx.x * kValuesPerWord < count) {
+    const std::int64_t word = first / kValuesPerWord + threadIdx.x;
+    of_values[word] = value_word<kBfloat16>(values + job.first_place, job.kept, word);
+  }
+}
+
+/// Words of a payload of blocks: places, then values.
+template <bool kBfloat16>
+__global__ void __launch_bounds__(kSelectThreads)
+    write_local_kernel(const Job* __restrict__ jobs, const Tile* __restrict__ word_tiles,
+                       const std::uint32_t* __restrict__ places, const float* __restrict__ values) {
+  const Tile tile = word_tiles[blockIdx.x];
+  const Job job = jobs[tile.job];
+  const std::int64_t num_place_words = words_of_bits(job.kept * job.place_bits);
+  const std::int64_t num_words = num_place_words + words_of_bits((kBfloat16 ? 16 : 32) * job.kept);
+  const auto mask = static_cast<std::uint32_t>(job.block_elements - 1);
+  const std::int64_t begin = std::int64_t{tile.index} * kTileWords;
+  for (std::int64_t word = begin + threadIdx.x; word < min(begin + kTileWords, num_words); word += kSelectThreads) {
+    job.payload[word] = word < num_place_words
+                            ? packed_word(word, job.place_bits, job.kept,
+                                          [&](std::int64_t i) { return places[job.first_place + i] & mask; })
+                            : value_word<kBfloat16>(values + job.first_place, job.kept, word - num_place_words);
+  }
+}
+
+/// What one launch of a kernel goes over.
+struct Tiles {
+  explicit Tiles(const Device& device) : table(device) {}
+  std::vector<Tile> tiles;
+  UploadedTable<Tile> table;
+  std::int64_t size() const { return static_cast<std::int64_t>(tiles.size()); }
+  const Tile* on_device(Stream& stream) { return table.on_device(tiles, stream); }
+};
+
+class Runner final : public SparseEncodeRunner {
+ public:
+  explicit Runner(const Device& device)
+      : device_(device),
+        jobs_table_(device),
+        counting_(device),
+        chunks_(device),
+        groups_(device),
+        blocks_(device),
+        words_(device),
+        places_(0, device),
+        values_(0, device),
+        selected_(0, device),
+        histograms_(0, device),
+        chunk_counts_(0, device),
+        counts_(0, device),
+        before_(0, device),
+        chunk_sum_(device),
+        width_sum_(device) {}
+
+  void run(std::span<const SparseEncodeTask> tasks, Stream& stream) override {
+    // Kernels are of one element type and width of values each; tasks of runs and of blocks do not meet in one codec.
+    TERNGRAD_REQUIRE(is_of_one_kind(tasks), "[top_k] all slices of a call have one format and width of values");
+    plan(tasks);
+    const Job* jobs = jobs_table_.on_device(jobs_, stream);
+    const bool is_bf16 = tasks[0].shape.values == SparseValues::kBfloat16;
+    with_element(tasks[0].type, [&](auto element) {
+      using Element = decltype(element);
+      if (tasks[0].shape.format == SparseFormat::kLocal) {
+        encode_blocks<Element>(jobs, is_bf16, stream);
+      } else {
+        encode_runs<Element>(jobs, is_bf16, stream);
+      }
+    });
+  }
+
+ private:
+  static bool is_of_one_kind(std::span<const SparseEncodeTask> tasks) {
+    for (const SparseEncodeTask& task : tasks) {
+      if (task.shape.format != tasks[0].shape.format || task.shape.values != tasks[0].shape.values) return false;
+    }
+    return true;
+  }
+
+  void plan(std::span<const SparseEncodeTask> tasks) {
+    jobs_.clear();
+    num_places_ = 0;
+    for (Tiles* tiles : {&counting_, &chunks_, &groups_, &blocks_, &words_}) tiles->tiles.clear();
+    for (const SparseEncodeTask& task : tasks) {
+      const SparseShape& shape = task.shape;
+      const std::int64_t kept = num_kept(shape);
+      const bool is_local = shape.format == SparseFormat::kLocal;
+      Job job = {.values = task.values,
+                 .flag = task.flag,
+                 .payload = reinterpret_cast<std::uint32_t*>(task.payload),
+                 .count = shape.num_elements,
+                 .kept = kept,
+                 .first_place = num_places_,
+                 .first_chunk = chunks_.size(),
+                 .first_group = groups_.size(),
+                 .block_elements = shape.block_elements,
+                 .kept_of_block = is_local ? top_k_count(shape.block_elements, shape.density) : 0,
+                 .place_bits = is_local ? std::countr_zero(static_cast<std::uint64_t>(shape.block_elements)) : 0};
+      if (is_local) {
+        add(blocks_, shape.num_elements, shape.block_elements, 1);
+        add(words_, max_sparse_bytes(shape) / 4, kTileWords, 1);
+      } else {
+        add(counting_, shape.num_elements, kTileChunks * kChunkElements, kTileChunks);
+        add(chunks_, shape.num_elements, kChunkElements, 1);
+        add(groups_, kept, kSparseGroup, 1);
+      }
+      num_places_ += kept;
+      jobs_.push_back(job);
+    }
+  }
+
+  /// Tiles of `per_tile` items, numbered in steps of `step`, for the job that comes next.
+  void add(Tiles& tiles, std::int64_t items, std::int64_t per_tile, std::int64_t step) const {
+    for (std::int64_t tile = 0; tile * per_tile < items; ++tile) {
+      tiles.tiles.push_back({static_cast<std::int32_t>(jobs_.size()), static_cast<std::int32_t>(tile * step)});
+    }
+  }
+
+  /// Memory for so many values. @returns whether it is new, and so holds anything
+  template <class T>
+  bool reserve(Buffer<T>& buffer, std::int64_t count, Stream& stream) {
+    if (buffer.num_elements() >= count) return false;
+    if (buffer.num_elements() > 0) stream.synchronize();  // kernels that use the old memory must have run
+    buffer = Buffer<T>(count, device_);
+    return true;
+  }
+
+  template <class Element>
+  void encode_runs(const Job* jobs, bool is_bf16, Stream& stream) {
+    const auto num_jobs = static_cast<std::int64_t>(jobs_.size());
+    const Tile* counting = counting_.on_device(stream);
+    const Tile* chunks = chunks_.on_device(stream);
+    const Tile* groups = groups_.on_device(stream);
+    reserve(places_, num_places_, stream);
+    reserve(values_, num_places_, stream);
+    reserve(selected_, num_jobs, stream);
+    reserve(chunk_counts_, chunks_.size(), stream);
+    reserve(counts_, std::max(chunks_.size(), groups_.size()), stream);
+    reserve(before_, std::max(chunks_.size(), groups_.size()), stream);
+    // Whoever reads a histogram clears it.
+    if (reserve(histograms_, num_jobs * kSelectBins, stream)) fill_zero(histograms_.span(), stream);
+    const dim3 counting_grid(num_blocks_for(counting_.size(), 1));
+    const dim3 job_grid(num_blocks_for(num_jobs, 1));
+    const dim3 threads(kSelectThreads);
+    Selected* selected = selected_.data();
+    std::uint32_t* histograms = histograms_.data();
+    launch(histogram_kernel<Element, 0>, counting_grid, threads, 0, stream, jobs, counting, selected, histograms);
+    launch(find_kernel<0>, job_grid, threads, 0, stream, jobs, histograms, selected);
+    launch(histogram_kernel<Element, 1>, counting_grid, threads, 0, stream, jobs, counting, selected, histograms);
+    launch(find_kernel<1>, job_grid, threads, 0, stream, jobs, histograms, selected);
+    launch(chunk_counts_kernel<Element>, counting_grid, threads, 0, stream, jobs, counting, selected,
+           chunk_counts_.data(), histograms);
+    launch(find_kernel<2>, job_grid, threads, 0, stream, jobs, histograms, selected);
+    launch(sum_counts_kernel, dim3(num_blocks_for(chunks_.size(), kWarps)), threads, 0, stream, chunks, chunks_.size(),
+           selected, chunk_counts_.data(), counts_.data());
+    chunk_sum_.run(counts_.data(), before_.data(), chunks_.size(), stream);
+    launch(choose_kernel<Element>, dim3(num_blocks_for(chunks_.size(), 1)), threads, 0, stream, jobs, chunks, selected,
+           before_.data(), places_.data(), values_.data());
+    launch(width_kernel, dim3(num_blocks_for(groups_.size(), kWarps)), threads, 0, stream, jobs, groups, groups_.size(),
+           places_.data(), counts_.data());
+    width_sum_.run(counts_.data(), before_.data(), groups_.size(), stream);
+    launch(is_bf16 ? write_runs_kernel<true> : write_runs_kernel<false>, dim3(num_blocks_for(groups_.size(), 1)),
+           dim3(kGroupThreads), 0, stream, jobs, groups, places_.data(), values_.data(), counts_.data(),
+           before_.data());
+  }
+
+  template <class Element>
+  void encode_blocks(const Job* jobs, bool is_bf16, Stream& stream) {
+    const Tile* blocks = blocks_.on_device(stream);
+    const Tile* words = words_.on_device(stream);
+    reserve(places_, num_places_, stream);
+    reserve(values_, num_places_, stream);
+    launch(choose_in_block_kernel<Element>, dim3(num_blocks_for(blocks_.size(), 1)), dim3(kSelectThreads), 0, stream,
+           jobs, blocks, places_.data(), values_.data());
+    launch(is_bf16 ? write_local_kernel<true> : write_local_kernel<false>, dim3(num_blocks_for(words_.size(), 1)),
+           dim3(kSelectThreads), 0, stream, jobs, words, places_.data(), values_.data());
+  }
+
+  Device device_;
+  std::vector<Job> jobs_;
+  UploadedTable<Job> jobs_table_;
+  Tiles counting_, chunks_, groups_, blocks_, words_;
+  std::int64_t num_places_ = 0;
+  Buffer<std::uint32_t> places_;  // of all jobs
+  Buffer<float> values_;
+  Buffer<Selected> selected_;           // of each job
+  Buffer<std::uint32_t> histograms_;    // [jobs][kSelectBins], 0 between calls
+  Buffer<ChunkCounts> chunk_counts_;    // of each chunk
+  Buffer<std::uint64_t> counts_;        // of each chunk, later of each group
+  Buffer<std::uint64_t> before_;        // their sums
+  ExclusiveSum chunk_sum_, width_sum_;  // one for each length, so that neither asks for memory in turn
+};
+
+}  // namespace
+
+std::shared_ptr<SparseEncodeRunner> make_sparse_encode_runner(const Device& device) {
+  return std::make_shared<Runner>(device);
+}
+
+}  // namespace terngrad::cuda
