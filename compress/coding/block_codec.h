@@ -10,7 +10,8 @@
 namespace terngrad {
 
 /// Codes of one format, for blocks of elements with a scaler each that no other worker shares. The mean over N workers
-/// is the tree-sum (kernels/tensor/worker_tree.h) of what each sent times fl(1 / N). Its coders are BlockCoders.
+/// is the tree-sum (kernels/tensor/worker_tree.h) of what each sent times fl(1 / N). Its coders are BlockCoders, or any
+/// other that writes this format.
 class BlockCodec : public Codec {
  public:
   const std::string& name() const override { return name_; }

@@ -6,10 +6,12 @@ import sys
 import unittest
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1]))
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2] / "scripts"))
 
 from reference import testing  # noqa: E402  (the path comes first; it ends the test where numpy is missing)
 
-from reference import codecs  # noqa: E402
+from common import wire_format  # noqa: E402
+from reference import codecs, specs  # noqa: E402
 
 
 class Specs(unittest.TestCase):
@@ -21,6 +23,9 @@ class Specs(unittest.TestCase):
         """All of a codec's options, the defaults included."""
         codec = codecs.parse(text).codec
         return {key: getattr(codec, key) for key in codec.options}
+
+    def test_every_codec_of_the_wire_format_is_there(self):
+        self.assertEqual(sorted(specs.CODECS), sorted(wire_format.CODECS.values()))
 
     def test_defaults(self):
         self.assertEqual(self.options("qsgd"), {"bits": 4, "norm": "max", "block": 512, "rounding": "stochastic",
