@@ -10,6 +10,7 @@
 #include "compress/comm/metered_communicator.h"
 #include "compress/cost/exchange_probe.h"
 #include "compress/cost/sample_gradient.h"
+#include "compress/exchange/bucketed_all_reduce.h"
 #include "compress/exchange/vendor_all_reduce.h"
 #include "kernels/runtime/errors.h"
 #include "kernels/tensor/crc32c.h"
@@ -137,9 +138,9 @@ ExchangeResult run_exchange(ExchangeSubject& subject, const std::string& codec, 
                             const ExchangeRepetitions& repetitions) {
   MeteredRun run(subject);
   options.num_threads = subject.num_threads;
-  CompressedAllReduce exchange(subject.layout, run.workers(), options);
-  ExchangeResult result{
-      .codec = codec, .exchange = to_string(exchange.algorithm()), .ranks = {}, .samples = {}, .predicted = {}};
+  const ExchangeAlgorithm algorithm = algorithm_in_use(subject.layout, subject.workers.num_workers, options);
+  BucketedAllReduce exchange(subject.layout, run.workers(), options, whole_bucket(subject.layout));
+  ExchangeResult result{.codec = codec, .exchange = to_string(algorithm), .ranks = {}, .samples = {}, .predicted = {}};
   run.time(exchange, repetitions, result);
   require_same_mean(*subject.workers.communicator, subject.layout, run.mean());
   return result;

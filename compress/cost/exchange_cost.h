@@ -19,8 +19,9 @@
 //
 // and V is the sum of B over the rounds: 2 of all_gather, 3 of scatter_reduce. integer_sum has the rounds of all_gather
 // for tensors whose codes do not add up, and two more for the sum of the lanes, L bytes, of the others: V has
-// all_reduce_bytes(L, P) for them. With one worker for each process and
-// equal shards, V is (N - 1)(S + G), and (N - 1) S + (N - 1) / N (G + F) with F the whole mean; shards are nearly equal
+// all_reduce_bytes(L, P) for them. Tensors of low rank take two such exchanges, of one factor and whatever else there
+// is, and of the other factor: bytes and rounds add up. With one worker for each process and equal shards, V is (N -
+// 1)(S + G), and (N - 1) S + (N - 1) / N (G + F) with F the whole mean; shards are nearly equal
 // (compress/exchange/codec_shards.h). The exchange takes
 //
 //   T = C + rounds latency + V / bandwidth,   C = encode + check + decode

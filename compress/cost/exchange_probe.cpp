@@ -9,6 +9,9 @@
 #include "compress/cost/probe_samples.h"
 #include "compress/cost/recorded_peers.h"
 #include "compress/exchange/compressed_all_reduce.h"
+#include "compress/exchange/nonfinite.h"
+#include "compress/exchange/part_exchange.h"
+#include "compress/memory/factor_state.h"
 #include "compress/wire/gradient_transport.h"
 #include "kernels/runtime/buffer.h"
 #include "kernels/runtime/errors.h"
@@ -31,6 +34,15 @@ int busiest_rank(const ExchangeWorld& world) {
   return busiest;
 }
 
+CodecPlan plan_of(const Layout& layout, int num_workers, const CompressedAllReduceOptions& options) {
+  return {layout, with_workers(options.codecs, num_workers)};
+}
+
+/// The operations of one exchange of numbers: scalers, then messages, and with scatter_reduce their mean.
+std::size_t num_operations(ExchangeAlgorithm algorithm) {
+  return algorithm == ExchangeAlgorithm::kScatterReduce ? 3 : 2;
+}
+
 /// A process of a run, between peers that are recorded.
 class Process {
  public:
@@ -38,13 +50,19 @@ class Process {
 
   /// Seconds of encoding, checking and decoding in one step.
   ProbeSamples::Parts step();
-  /// Of all messages of a step.
-  const MessageSizes& sizes() const { return sizes_; }
+  /// Of a step: of both exchanges, where tensors of low rank take two.
+  WireVolume wire() const { return wire_; }
 
  private:
-  MessageSizes recorded_sizes() const;
+  /// A step's exchanges, as of its first: it begins with the factors that were drawn.
+  struct Exchange {
+    FactorState factors;
+    std::unique_ptr<PartExchange> part;
+  };
+  WireVolume recorded_wire() const;
+  MessageSizes sizes_of(const CompressedAllReduce& exchange, std::span<const RecordedOperation> operations) const;
   void run_rank(const std::shared_ptr<Communicator>& communicator);
-  std::unique_ptr<CompressedAllReduce> make_exchange(const std::shared_ptr<Communicator>& communicator) const;
+  std::unique_ptr<Exchange> make_exchange(const std::shared_ptr<Communicator>& communicator) const;
   std::vector<TensorTable> gradients_of(int rank) const;
 
   const Layout& layout_;
@@ -56,9 +74,9 @@ class Process {
   TensorTable mean_;
   RecordedPeers peers_;
   std::shared_ptr<ReplayCommunicator> communicator_;
-  std::unique_ptr<CompressedAllReduce> exchange_;
+  std::unique_ptr<Exchange> exchange_;
   std::vector<TensorTable> gradients_;
-  MessageSizes sizes_;
+  WireVolume wire_;
 };
 
 Process::Process(const Layout& layout, std::span<const float> gradient, const ProbeOptions& options)
@@ -76,12 +94,16 @@ Process::Process(const Layout& layout, std::span<const float> gradient, const Pr
       exchange_(make_exchange(world_.num_processes > 1 ? std::shared_ptr<Communicator>(communicator_)
                                                        : make_self_communicator())),
       gradients_(gradients_of(rank_)),
-      sizes_(recorded_sizes()) {
+      wire_(recorded_wire()) {
   peers_.keep_only(rank_);
 }
 
-std::unique_ptr<CompressedAllReduce> Process::make_exchange(const std::shared_ptr<Communicator>& communicator) const {
-  return std::make_unique<CompressedAllReduce>(layout_, make_worker_group(world_.num_workers, communicator), options_);
+std::unique_ptr<Process::Exchange> Process::make_exchange(const std::shared_ptr<Communicator>& communicator) const {
+  CodecPlan plan = plan_of(layout_, world_.num_workers, options_);
+  auto exchange = std::make_unique<Exchange>(FactorState(layout_, plan), nullptr);
+  exchange->part = make_part_exchange(layout_, std::move(plan), make_worker_group(world_.num_workers, communicator),
+                                      options_, exchange->factors);
+  return exchange;
 }
 
 std::vector<TensorTable> Process::gradients_of(int rank) const {
@@ -90,31 +112,49 @@ std::vector<TensorTable> Process::gradients_of(int rank) const {
 }
 
 void Process::run_rank(const std::shared_ptr<Communicator>& communicator) {
-  make_exchange(communicator)->exchange(gradients_of(communicator->rank()), mean_, kStep);
+  NonfiniteTensors found;
+  make_exchange(communicator)->part->exchange_part(gradients_of(communicator->rank()), mean_, kStep, found);
 }
 
 ProbeSamples::Parts Process::step() {
   communicator_->begin_step();
   const double transport = communicator_->transport_seconds();
-  const ExchangeReport report = exchange_->exchange(gradients_, mean_, kStep);
+  NonfiniteTensors found;
+  const ExchangeReport report = exchange_->part->exchange_part(gradients_, mean_, kStep, found);
   const double check_seconds = report.wire_seconds - (communicator_->transport_seconds() - transport);
   return {report.measure_seconds + report.encode_seconds, std::max(check_seconds, 0.0), report.decode_seconds};
 }
 
-MessageSizes Process::recorded_sizes() const {
+WireVolume Process::recorded_wire() const {
+  WireVolume wire;
+  std::span<const RecordedOperation> operations = peers_.operations();
+  const std::vector<const CompressedAllReduce*> exchanges = exchange_->part->exchanges();
+  for (std::size_t i = 0; i < exchanges.size(); ++i) {
+    const ExchangeAlgorithm algorithm = exchanges[i]->algorithm();
+    // All operations belong to one exchange, or the last to a second, of factors.
+    std::size_t count = operations.size();
+    if (i + 1 < exchanges.size() && count > 0) count -= num_operations(exchanges[i + 1]->algorithm());
+    const WireVolume own = wire_volume(algorithm, world_, sizes_of(*exchanges[i], operations.first(count)));
+    wire = {wire.bytes + own.bytes, wire.rounds + own.rounds};
+    operations = operations.subspan(count);
+  }
+  return wire;
+}
+
+MessageSizes Process::sizes_of(const CompressedAllReduce& exchange,
+                               std::span<const RecordedOperation> operations) const {
   const auto num_shards = static_cast<std::size_t>(world_.num_workers);
   MessageSizes sizes{.shards = std::vector<GradientSizes>(num_shards),
                      .downlink_payloads = std::vector<std::int64_t>(num_shards)};
   if (world_.num_processes == 1) return sizes;
   const auto size_of = [](const Parcels& parcels, std::size_t index) { return parcel_bytes(parcels.sizes()[index]); };
-  const std::span<const RecordedOperation> operations = peers_.operations();
   sizes.scalers = size_of(operations[0].received[0], 0);
   std::vector<WorkerRange> ranks;
   ranks.reserve(static_cast<std::size_t>(world_.num_processes));
   for (int rank = 0; rank < world_.num_processes; ++rank) {
     ranks.push_back(worker_range(world_.num_workers, rank, world_.num_processes));
   }
-  const GradientTransport transport(layout_, exchange_->plan(), ranks, 0);
+  const GradientTransport transport(exchange.layout(), exchange.plan(), ranks, 0);
   // Sizes of rank 0's messages of a part, the first of which is parcel `first`.
   const auto sizes_of_part = [&](const Parcels& parcels, std::span<const Slice> slices, std::size_t& first) {
     const GradientTransport::Counts counts = transport.counts(slices, 0);
@@ -128,12 +168,12 @@ MessageSizes Process::recorded_sizes() const {
     std::size_t first = 0;
     switch (operation.kind) {
       case RecordedOperation::Kind::kGather:
-        if (options_.algorithm == ExchangeAlgorithm::kScatterReduce) {
+        if (exchange.algorithm() == ExchangeAlgorithm::kScatterReduce) {
           for (std::size_t shard = 0; shard < num_shards; ++shard) {
             sizes.downlink_payloads[shard] = size_of(operation.received[0], shard);
           }
         } else {
-          sizes.gradient = sizes_of_part(operation.received[0], exchange_->parts()[0], first);
+          sizes.gradient = sizes_of_part(operation.received[0], exchange.parts()[0], first);
         }
         break;
       case RecordedOperation::Kind::kScatter:
@@ -142,7 +182,7 @@ MessageSizes Process::recorded_sizes() const {
           const auto first_shard = static_cast<std::size_t>(ranks[rank].first_local_worker);
           const auto num_local = static_cast<std::size_t>(ranks[rank].num_local_workers);
           for (std::size_t shard = first_shard; shard < first_shard + num_local; ++shard) {
-            sizes.shards[shard] = sizes_of_part(operation.received[rank], exchange_->parts()[shard], first);
+            sizes.shards[shard] = sizes_of_part(operation.received[rank], exchange.parts()[shard], first);
           }
         }
         break;
@@ -172,7 +212,7 @@ ExchangeCost probe(const Layout& layout, std::span<const float> gradient, const 
   wire_volume(options.exchange.algorithm, options.world, nothing);
   Process process(layout, gradient, options);
   slowest(process.step());
-  cost.wire = wire_volume(options.exchange.algorithm, options.world, process.sizes());
+  cost.wire = process.wire();
   ProbeSamples samples;
   while (samples.count() < options.repetitions &&
          !samples.are_beaten(options.beaten_seconds, cost.link_seconds(options.link))) {
@@ -203,7 +243,8 @@ ExchangeCost probe_on_all_ranks(Communicator& communicator, const Layout& layout
 }
 
 ExchangeAlgorithm algorithm_in_use(const Layout& layout, int num_workers, const CompressedAllReduceOptions& options) {
-  return CompressedAllReduce(layout, make_worker_group(num_workers, make_self_communicator()), options).algorithm();
+  return choose_algorithm(options.algorithm, options.owners, options.downlink_codec, layout,
+                          plan_of(layout, num_workers, options), num_workers);
 }
 
 }  // namespace terngrad

@@ -25,7 +25,8 @@ struct ProbeOptions {
 /// (compress/cost/recorded_peers.h), and times them on this machine with exchange.num_threads threads: each of the
 /// process's workers measures and encodes a gradient; messages that all workers would send are checked, taken apart and
 /// aggregated to the mean. Other workers' messages are encoded from the same gradient with their own draws, by running
-/// each process of `world` up to what it sends; until then there are the messages of all processes to all others.
+/// each process of `world` up to what it sends; until then there are the messages of all processes to all others. Of
+/// tensors of low rank (compress/exchange/low_rank_all_reduce.h) both exchanges count, bytes and rounds together.
 /// @param gradient  [layout.flat_elements()]
 /// @throws InvalidArgument for another algorithm or downlink codec, repetitions below 1, or a gradient of another size
 ExchangeCost probe_exchange(const Layout& layout, std::span<const float> gradient, const ProbeOptions& options);

@@ -22,18 +22,12 @@ void check_compared_codecs(const OptionSet& options, const std::vector<std::stri
                            const std::vector<std::string>& others) {
   for (const std::string& codec : codecs) {
     if (std::ranges::find(others, codec) != others.end()) continue;
-    bool is_low_rank = false;
     try {
-      is_low_rank = make_codec(to_string(compared_codec_spec(codec, clip_factor)), {})->low_rank().has_value();
+      make_codec(to_string(compared_codec_spec(codec, clip_factor)), {});
     } catch (const InvalidArgument& error) {
       std::string more = "t2, t5";
       for (const std::string& other : others) more += ", " + other;
       TERNGRAD_THROW(UsageError, "--codec ", codec, ": ", error.what(), "; here also: ", more);
-    }
-    if (is_low_rank) {
-      TERNGRAD_THROW(UsageError, "--codec ", codec,
-                     ": takes two rounds, which are not measured and modelled yet; accepted: codecs of one round; "
-                     "terngrad_train shows the bytes and seconds of a step");
     }
     if (!options.was_set("clip_factor") || !is_compared_ternary(codec)) continue;
     const std::string by_spec = clip_factor_of(codec, clip_factor);

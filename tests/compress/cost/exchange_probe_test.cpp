@@ -14,7 +14,7 @@
 #include "compress/comm/metered_communicator.h"
 #include "compress/cost/compared_codecs.h"
 #include "compress/cost/sample_gradient.h"
-#include "compress/exchange/compressed_all_reduce.h"
+#include "compress/exchange/bucketed_all_reduce.h"
 #include "kernels/runtime/buffer.h"
 #include "kernels/runtime/errors.h"
 #include "support/thread_communicator.h"
@@ -92,7 +92,7 @@ WireVolume volume_between_ranks(const Layout& layout, const ProbeOptions& option
   const auto errors = testing::run_ranks(options.world.num_processes, [&](const auto& communicator) {
     const auto meter = std::make_shared<RoundMeter>(communicator);
     const WorkerGroup workers = make_worker_group(options.world.num_workers, meter);
-    CompressedAllReduce exchange(layout, workers, options.exchange);
+    BucketedAllReduce exchange(layout, workers, options.exchange, whole_bucket(layout));
     const Buffer<float> gradient = sample(layout);
     const std::vector<TensorTable> tables(static_cast<std::size_t>(workers.num_local_workers),
                                           TensorTable(layout, const_cast<float*>(gradient.data())));
@@ -120,6 +120,25 @@ TEST(ExchangeProbe, BytesAreThoseOfExchanges) {
         const WireVolume exchanged = volume_between_ranks(layout, options);
         EXPECT_EQ(cost.wire.bytes, exchanged.bytes);
         EXPECT_EQ(cost.wire.rounds, world.num_processes > 1 ? exchanged.rounds : 0);
+      }
+    }
+  }
+}
+
+// Both exchanges count, each with its scalers; of topk sizes depend on the data.
+TEST(ExchangeProbe, BytesAreThoseOfRoundsAndOfSparseMessages) {
+  const Layout layout = small_layout();
+  const Buffer<float> gradient = sample(layout);
+  for (const char* codec : {"powersgd:rank=3", "powersgd", "topk", "topk:scope=block", "randomk"}) {
+    for (const ExchangeAlgorithm algorithm : {ExchangeAlgorithm::kAllGather, ExchangeAlgorithm::kScatterReduce}) {
+      for (const ExchangeWorld world : {ExchangeWorld{2, 2}, {5, 3}, {3, 1}}) {
+        SCOPED_TRACE(std::string(codec) + " " + to_string(algorithm) + " " + std::to_string(world.num_workers));
+        const ProbeOptions options = options_of(codec, algorithm, world);
+        const ExchangeCost cost = probe_exchange(layout, gradient.span(), options);
+        const WireVolume exchanged = volume_between_ranks(layout, options);
+        EXPECT_EQ(cost.wire.bytes, exchanged.bytes);
+        EXPECT_EQ(cost.wire.rounds, world.num_processes > 1 ? exchanged.rounds : 0);
+        EXPECT_GT(cost.encode_seconds, 0);
       }
     }
   }
